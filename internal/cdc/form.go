@@ -1,0 +1,172 @@
+package cdc
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// Form says how a column's values stand in an arena. Sources choose the form that costs them least;
+// readers ask for text or octets with [Form.AppendText] and [Form.Octets].
+type Form uint8
+
+// The forms.
+const (
+	// FormText is UTF-8 text as the database prints it.
+	FormText Form = iota
+	// FormBytes is raw octets (bytea in binary mode, BLOB).
+	FormBytes
+	// FormHex is octets as PostgreSQL prints bytea: \x followed by hex digits.
+	FormHex
+	// FormUUID is the 16 octets of a UUID.
+	FormUUID
+	// FormMicros2000 is a timestamptz: big-endian int64, microseconds since 2000-01-01 UTC.
+	FormMicros2000
+	// FormLocalMicros2000 is a timestamp without time zone in the same encoding; it is read as UTC.
+	FormLocalMicros2000
+	// FormInt is a big-endian two's complement integer of 2, 4 or 8 octets.
+	FormInt
+	// FormBool is one octet, 0 or 1.
+	FormBool
+	// FormJSONB is a version octet (1) and JSON text.
+	FormJSONB
+	// FormTimestampText is a timestamp as PostgreSQL prints it with DateStyle ISO and time zone UTC.
+	FormTimestampText
+)
+
+// micros2000 is 2000-01-01 00:00:00 UTC in Unix microseconds: PostgreSQL's epoch
+// (POSTGRES_EPOCH_JDATE in src/include/datatype/timestamp.h).
+const micros2000 = 946684800000000
+
+var errMalformed = errors.New("malformed value")
+
+// Octets returns the value as octets: what a record's value carries. It appends to dst only where the
+// octets differ from raw, and otherwise returns raw itself.
+func (f Form) Octets(dst, raw []byte) (octets, grown []byte, err error) {
+	switch f {
+	case FormText, FormBytes:
+		return raw, dst, nil
+	case FormJSONB:
+		if len(raw) == 0 || raw[0] != 1 {
+			return nil, dst, fmt.Errorf("jsonb of unknown version: %w", errMalformed)
+		}
+		return raw[1:], dst, nil
+	case FormHex:
+		return appendHex(dst, raw)
+	default:
+		start := len(dst)
+		dst, err = f.AppendText(dst, raw)
+		return dst[start:len(dst):len(dst)], dst, err
+	}
+}
+
+func appendHex(dst, raw []byte) (octets, grown []byte, err error) {
+	if len(raw) < 2 || raw[0] != '\\' || raw[1] != 'x' {
+		return nil, dst, fmt.Errorf(`bytea that does not start with \x (bytea_output must be hex): %w`, errMalformed)
+	}
+	start := len(dst)
+	dst, err = hex.AppendDecode(dst, raw[2:])
+	return dst[start:len(dst):len(dst)], dst, err
+}
+
+// AppendText appends the value as text to dst: timestamps as RFC 3339 in UTC with microseconds where
+// there are any, integers in decimal, UUIDs in their canonical form, octets as they are.
+func (f Form) AppendText(dst, raw []byte) ([]byte, error) {
+	switch f {
+	case FormText, FormBytes:
+		return append(dst, raw...), nil
+	case FormHex, FormJSONB:
+		octets, grown, err := f.Octets(dst, raw)
+		if f == FormJSONB {
+			return append(grown, octets...), err
+		}
+		return grown, err
+	case FormUUID:
+		return appendUUID(dst, raw)
+	case FormMicros2000, FormLocalMicros2000:
+		return appendMicros(dst, raw)
+	case FormTimestampText:
+		return appendTimestampText(dst, raw), nil
+	case FormInt:
+		return appendInt(dst, raw)
+	case FormBool:
+		return appendBool(dst, raw)
+	default:
+		return dst, fmt.Errorf("form %d: %w", f, errMalformed)
+	}
+}
+
+func appendUUID(dst, raw []byte) ([]byte, error) {
+	if len(raw) != 16 {
+		return dst, fmt.Errorf("uuid of %d octets: %w", len(raw), errMalformed)
+	}
+	dst = hex.AppendEncode(dst, raw[:4])
+	for _, part := range [4][2]int{{4, 6}, {6, 8}, {8, 10}, {10, 16}} {
+		dst = append(dst, '-')
+		dst = hex.AppendEncode(dst, raw[part[0]:part[1]])
+	}
+	return dst, nil
+}
+
+func appendMicros(dst, raw []byte) ([]byte, error) {
+	if len(raw) != 8 {
+		return dst, fmt.Errorf("timestamp of %d octets: %w", len(raw), errMalformed)
+	}
+	v := int64(binary.BigEndian.Uint64(raw)) //nolint:gosec // two's complement on the wire
+	switch v {
+	case 1<<63 - 1:
+		return append(dst, "infinity"...), nil
+	case -1 << 63:
+		return append(dst, "-infinity"...), nil
+	}
+	return AppendMicros(dst, v+micros2000), nil
+}
+
+// AppendMicros appends a time given in Unix microseconds as RFC 3339 in UTC, with a fraction only
+// where there is one.
+func AppendMicros(dst []byte, unixMicros int64) []byte {
+	return time.UnixMicro(unixMicros).UTC().AppendFormat(dst, "2006-01-02T15:04:05.999999Z")
+}
+
+// appendTimestampText turns "2026-01-02 03:04:05.6+00" into "2026-01-02T03:04:05.6Z" and leaves what it
+// does not know (infinity, years BC) as it is.
+func appendTimestampText(dst, raw []byte) []byte {
+	if len(raw) < 19 || raw[10] != ' ' {
+		return append(dst, raw...)
+	}
+	start := len(dst)
+	dst = append(dst, raw...)
+	dst[start+10] = 'T'
+	if n := len(dst); string(dst[n-3:]) == "+00" {
+		dst = append(dst[:n-3], 'Z')
+	} else if dst[n-1] >= '0' && dst[n-1] <= '9' && len(raw) <= 26 {
+		dst = append(dst, 'Z')
+	}
+	return dst
+}
+
+func appendInt(dst, raw []byte) ([]byte, error) {
+	switch len(raw) {
+	case 2:
+		return strconv.AppendInt(dst, int64(int16(binary.BigEndian.Uint16(raw))), 10), nil //nolint:gosec // two's complement
+	case 4:
+		return strconv.AppendInt(dst, int64(int32(binary.BigEndian.Uint32(raw))), 10), nil //nolint:gosec // two's complement
+	case 8:
+		return strconv.AppendInt(dst, int64(binary.BigEndian.Uint64(raw)), 10), nil //nolint:gosec // two's complement
+	default:
+		return dst, fmt.Errorf("integer of %d octets: %w", len(raw), errMalformed)
+	}
+}
+
+func appendBool(dst, raw []byte) ([]byte, error) {
+	if len(raw) != 1 {
+		return dst, fmt.Errorf("boolean of %d octets: %w", len(raw), errMalformed)
+	}
+	if raw[0] == 0 {
+		return append(dst, "false"...), nil
+	}
+	return append(dst, "true"...), nil
+}

@@ -1,0 +1,31 @@
+package cdc
+
+// Table is the schema that the rows of a batch share. It is immutable: a changed schema is a new
+// Table, so a pointer comparison tells whether anything derived from it is still right.
+type Table struct {
+	// Schema and Name as the database spells them, unquoted; the partition root, never a partition.
+	Schema, Name string
+	// Columns in the order of the log.
+	Columns []Column
+}
+
+// Column describes one column of a [Table].
+type Column struct {
+	// Name as the database spells it.
+	Name string
+	// Form is how the column's values stand in a batch's arena.
+	Form Form
+}
+
+// Index returns the position of the named column, or -1.
+func (t *Table) Index(name string) int {
+	for i := range t.Columns {
+		if t.Columns[i].Name == name {
+			return i
+		}
+	}
+	return -1
+}
+
+// String returns "schema.name".
+func (t *Table) String() string { return t.Schema + "." + t.Name }
