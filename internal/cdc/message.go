@@ -20,11 +20,21 @@ type Message struct {
 	Row int32
 }
 
+// Drop is a row that the configuration says not to publish. The relay counts it and logs it.
+type Drop struct {
+	Row     int
+	EventID string
+	// Reason is "skip" for an id listed under errors.skip, else the policy's name ("unroutable").
+	Reason string
+}
+
 // Routed is a batch with the messages that the router made of it: at most one for each row, in row
 // order. A Routed without messages still resolves: its batch's progress counts.
 type Routed struct {
 	Batch    *Batch
 	Messages []Message
+	// Drops lists the rows without a message, with the reason.
+	Drops []Drop
 	// LastEventID is the event id of the last message; "" when there are none.
 	LastEventID string
 	// Headers and Scratch back the messages' headers and rendered values. The router owns their use;
@@ -41,7 +51,7 @@ func (r *Routed) Reset(b *Batch) {
 	clear(r.Messages)
 	clear(r.Headers)
 	r.Batch, r.LastEventID = b, ""
-	r.Messages, r.Headers, r.Scratch = r.Messages[:0], r.Headers[:0], r.Scratch[:0]
+	r.Messages, r.Drops, r.Headers, r.Scratch = r.Messages[:0], r.Drops[:0], r.Headers[:0], r.Scratch[:0]
 }
 
 // EventID returns a message's event id as its "ce_id" or "id" header carries it, for error messages;
