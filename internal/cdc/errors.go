@@ -1,0 +1,40 @@
+package cdc
+
+import "errors"
+
+// ErrFenced says that another relay with a newer generation owns the checkpoint.
+var ErrFenced = errors.New("fenced by a newer relay")
+
+// Class sorts the errors that a retry cannot mend; commands turn it into an exit code.
+type Class uint8
+
+// The classes.
+const (
+	// ClassRuntime is everything that is not one of the others (exit code 1).
+	ClassRuntime Class = 1
+	// ClassConfig is a setting, a grant or an object that a person must mend (exit code 2).
+	ClassConfig Class = 2
+	// ClassFenced is another relay in charge (exit code 4).
+	ClassFenced Class = 4
+	// ClassPosition is a position that is lost or contradicts the log (exit code 5).
+	ClassPosition Class = 5
+)
+
+// StopError ends a run: retrying cannot mend it, a person must. Its text is one sentence that names the
+// place, the cause and the mend. It never holds a payload or a secret.
+type StopError struct {
+	Class Class
+	// Reason is a short snake_case word for metrics and status: "unroutable", "slot_lost".
+	Reason string
+	// Err is the sentence.
+	Err error
+}
+
+func (e *StopError) Error() string { return e.Err.Error() }
+
+func (e *StopError) Unwrap() error { return e.Err }
+
+// Stop wraps err so that the relay stops instead of trying again.
+func Stop(class Class, reason string, err error) error {
+	return &StopError{Class: class, Reason: reason, Err: err}
+}
