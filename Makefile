@@ -1,0 +1,90 @@
+# Make targets are the only interface: people and CI call the same ones.
+
+SHELL := /bin/sh
+ROOT := $(CURDIR)
+CACHE := $(ROOT)/.cache
+MODULES := $(patsubst %/go.mod,%,$(wildcard ./go.mod ./*/go.mod ./*/*/go.mod))
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+
+GOLANGCI_VERSION := v2.15.0
+GOLANGCI := $(CACHE)/bin/golangci-lint-$(GOLANGCI_VERSION)
+GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.1.4
+
+# The race detector needs a C compiler; without one the tests run all the same.
+RACE := $(if $(shell command -v "$$(go env CC)" 2>/dev/null),-race,)
+FUZZTIME ?= 30s
+SOAKTIME ?= 1h
+ARGS ?=
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## Show this list.
+	@echo "usage: make <target>"
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## Build the static binary bin/cdc-relay.
+	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/cdc-relay ./cmd/cdc-relay
+
+.PHONY: demo
+demo: build ## Run the whole path on this machine and count what was lost: under a minute.
+	@go run ./internal/testenv/fetch postgres
+	@CDC_RELAY_BIN=$(ROOT)/bin/cdc-relay go run ./test/demo $(ARGS)
+
+.PHONY: setup
+setup: ## Fetch the servers that the tests need (PostgreSQL, Kafka, Redis) into .cache.
+	@go run ./internal/testenv/fetch all
+
+# Packages run one at a time: each may start servers of its own and the figures must not disturb each other.
+.PHONY: test
+test: setup build ## Run every test of every module on real servers.
+	@test -n "$(RACE)" || echo "no C compiler: running without the race detector"
+	go test $(RACE) -p 1 -count=1 -timeout 10m $(patsubst %,%/...,$(filter-out ./test,$(MODULES)))
+	CDC_RELAY_BIN=$(ROOT)/bin/cdc-relay go test -p 1 -count=1 -timeout 15m ./test/...
+
+.PHONY: lint
+lint: $(GOLANGCI) ## Check every module with golangci-lint.
+	@for m in $(MODULES); do echo "lint $$m" && \
+		(cd $$m && $(GOLANGCI) run --config $(ROOT)/.golangci.yml ./...) || exit 1; done
+
+.PHONY: fmt
+fmt: $(GOLANGCI) ## Format every module.
+	@for m in $(MODULES); do (cd $$m && $(GOLANGCI) fmt --config $(ROOT)/.golangci.yml ./...) || exit 1; done
+
+$(GOLANGCI):
+	@mkdir -p $(CACHE)/bin/tmp
+	GOBIN=$(CACHE)/bin/tmp go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
+	@mv $(CACHE)/bin/tmp/golangci-lint $@
+
+.PHONY: fuzz
+fuzz: ## Run each fuzz target for FUZZTIME (30s).
+	@grep -rl --include='*_test.go' '^func Fuzz' $(MODULES) | sort -u | while read -r file; do \
+		sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*/\1/p' "$$file" | while read -r target; do \
+			echo "$$file $$target" && \
+			go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "./$$(dirname "$$file")" </dev/null || exit 1; \
+		done || exit 1; \
+	done
+
+.PHONY: bench
+bench: build ## Measure against bare readers on this machine; prints a table and writes JSON.
+	@go run ./internal/testenv/fetch all
+	@CDC_RELAY_BIN=$(ROOT)/bin/cdc-relay go run ./test/bench $(ARGS)
+
+.PHONY: profile
+profile: build ## The drain benchmark with CPU and heap profiles of the relay in bench/out.
+	@go run ./internal/testenv/fetch all
+	@CDC_RELAY_BIN=$(ROOT)/bin/cdc-relay go run ./test/bench -profile bench/out $(ARGS)
+
+.PHONY: soak
+soak: setup build ## Load and faults for SOAKTIME (1h).
+	CDC_RELAY_BIN=$(ROOT)/bin/cdc-relay CDC_RELAY_SOAK=$(SOAKTIME) \
+		go test -count=1 -timeout 0 -run '^TestSoak' ./test/...
+
+.PHONY: tidy-check
+tidy-check: ## Fail if a go.mod or go.sum is not tidy.
+	@for m in $(MODULES); do (cd $$m && GOWORK=off go mod tidy -diff) || exit 1; done
+
+.PHONY: vuln
+vuln: ## Look for known vulnerabilities in what is linked.
+	@for m in $(MODULES); do (cd $$m && go run $(GOVULNCHECK) ./...) || exit 1; done
