@@ -1,0 +1,161 @@
+package testenv
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+)
+
+// unpackDebian puts Debian packages, with the libraries that this machine lacks, into dir. Nothing is
+// installed: lists and archives stay apart from the system's, so it works for root and for a plain user
+// alike and leaves no server running.
+func (s *store) unpackDebian(ctx context.Context, dir string, packages ...string) error {
+	apt, err := s.apt()
+	if err != nil {
+		return err
+	}
+	unlock, err := lockFile(ctx, filepath.Join(s.dir, "apt.lock"))
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if err := apt.update(ctx); err != nil {
+		return err
+	}
+	plan, err := run(ctx, "", apt.command(append([]string{"-s", "--no-install-recommends", "install"}, packages...)...)...)
+	if err != nil {
+		return err
+	}
+	return unpackAll(ctx, apt, dir, debianClosure(plan, packages))
+}
+
+// debianClosure picks from a simulated install what a server binary loads when it runs.
+func debianClosure(plan string, packages []string) []string {
+	wanted := slices.Clone(packages)
+	for line := range strings.Lines(plan) {
+		fields := strings.Fields(line)
+		if len(fields) > 1 && fields[0] == "Inst" && loadable(fields[1]) && !slices.Contains(wanted, fields[1]) {
+			wanted = append(wanted, fields[1])
+		}
+	}
+	return wanted
+}
+
+// loadable tells shared libraries from scripts, and leaves out the compiler behind PostgreSQL's JIT (it is
+// turned off in tests and larger than everything else together).
+func loadable(name string) bool {
+	return strings.HasPrefix(name, "lib") &&
+		!strings.HasPrefix(name, "libllvm") && !strings.HasPrefix(name, "libz3") &&
+		!strings.HasPrefix(name, "libperl") && !strings.HasSuffix(name, "-perl")
+}
+
+func unpackAll(ctx context.Context, apt *aptClient, dir string, packages []string) error {
+	debs := filepath.Join(dir, "debs")
+	if err := os.Mkdir(debs, 0o755); err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(debs) }()
+	if _, err := run(ctx, debs, apt.command(append([]string{"-q", "download"}, packages...)...)...); err != nil {
+		return err
+	}
+	files, err := filepath.Glob(filepath.Join(debs, "*.deb"))
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		if _, err := run(ctx, "", "dpkg-deb", "-x", file, dir); err != nil {
+			return err
+		}
+	}
+	return os.Chmod(dir, 0o755) // The packages' own root folder has set it.
+}
+
+// aptClient is apt-get with its lists and archives in our cache.
+type aptClient struct {
+	dir     string
+	options []string
+}
+
+// update fetches the package lists unless they are fresh: an old list names files that are gone.
+func (a *aptClient) update(ctx context.Context) error {
+	stamp := filepath.Join(a.dir, "updated")
+	if info, err := os.Stat(stamp); err == nil && time.Since(info.ModTime()) < time.Hour {
+		return nil
+	}
+	if _, err := run(ctx, "", a.command("-q", "update")...); err != nil {
+		return err
+	}
+	return os.WriteFile(stamp, nil, 0o644)
+}
+
+func (a *aptClient) command(args ...string) []string {
+	return append(append([]string{"apt-get"}, a.options...), args...)
+}
+
+func (s *store) apt() (*aptClient, error) {
+	if runtime.GOOS != "linux" {
+		return nil, errNoApt
+	}
+	if _, err := exec.LookPath("apt-get"); err != nil {
+		return nil, errNoApt
+	}
+	base := filepath.Join(s.dir, "apt")
+	for _, dir := range []string{"lists/partial", "cache/archives/partial"} {
+		if err := os.MkdirAll(filepath.Join(base, dir), 0o755); err != nil {
+			return nil, err
+		}
+	}
+	me, err := user.Current()
+	if err != nil {
+		return nil, err
+	}
+	return &aptClient{dir: base, options: []string{
+		"-o", "Dir::State::Lists=" + filepath.Join(base, "lists"),
+		"-o", "Dir::Cache=" + filepath.Join(base, "cache"),
+		"-o", "APT::Sandbox::User=" + me.Username,
+		"-o", "Debug::NoLocking=1",
+	}}, nil
+}
+
+// installDebian installs packages on the system where we may: as root on Debian and its kin.
+func installDebian(ctx context.Context, packages ...string) error {
+	if os.Getuid() != 0 {
+		return fmt.Errorf("not root: run `sudo apt-get install %s`", strings.Join(packages, " "))
+	}
+	if _, err := exec.LookPath("apt-get"); err != nil {
+		return errNoApt
+	}
+	if _, err := run(ctx, "", "apt-get", "-q", "update"); err != nil {
+		return err
+	}
+	args := append([]string{"apt-get", "-q", "-y", "--no-install-recommends", "install"}, packages...)
+	_, err := run(ctx, "", args...)
+	return err
+}
+
+// run runs a program to its end and returns what it printed; a failure carries the end of that.
+func run(ctx context.Context, dir string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "LC_ALL=C", "DEBIAN_FRONTEND=noninteractive")
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("%s: %w: %s", strings.Join(args, " "), err, lastLines(stderr.String()+stdout.String(), 5))
+	}
+	return stdout.String(), nil
+}
+
+// lastLines returns at most n lines from the end of text.
+func lastLines(text string, n int) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+}

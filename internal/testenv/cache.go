@@ -1,0 +1,161 @@
+package testenv
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// store is the folder that keeps what was fetched between runs. Each entry is a folder of its own that
+// appears by one rename, so an entry that is there is whole.
+type store struct {
+	dir string
+	out io.Writer // one line for each fetch; never nil
+}
+
+func newStore(out io.Writer) (*store, error) {
+	dir, err := cacheDir()
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("create cache %s (CDC_RELAY_CACHE chooses another place): %w", dir, err)
+	}
+	return &store{dir: dir, out: out}, nil
+}
+
+// cacheDir is CDC_RELAY_CACHE, else .cache in the checkout, else the user's cache folder. The servers run
+// as another user when we are root, so a checkout that only root can enter is passed over.
+func cacheDir() (string, error) {
+	if dir := os.Getenv("CDC_RELAY_CACHE"); dir != "" {
+		return filepath.Abs(dir)
+	}
+	if root, ok := checkout(); ok && (os.Getuid() != 0 || traversable(root)) {
+		return filepath.Join(root, ".cache"), nil
+	}
+	if os.Getuid() == 0 {
+		return "/var/cache/cdc-relay", nil
+	}
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("find a cache folder (set CDC_RELAY_CACHE): %w", err)
+	}
+	return filepath.Join(dir, "cdc-relay"), nil
+}
+
+// checkout is the nearest folder above the working directory that holds go.work.
+func checkout() (string, bool) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", false
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.work")); err == nil {
+			return dir, true
+		}
+		up := filepath.Dir(dir)
+		if up == dir {
+			return "", false
+		}
+		dir = up
+	}
+}
+
+// traversable says whether every user may enter dir.
+func traversable(dir string) bool {
+	for ; ; dir = filepath.Dir(dir) {
+		info, err := os.Stat(dir)
+		if err != nil || info.Mode().Perm()&0o001 == 0 {
+			return false
+		}
+		if dir == filepath.Dir(dir) {
+			return true
+		}
+	}
+}
+
+// entry returns the folder name of the store and fills it first if it is not there. Two processes that ask
+// at once fill it once.
+func (s *store) entry(ctx context.Context, name, how string, fill func(dir string) error) (string, error) {
+	final := filepath.Join(s.dir, name)
+	if _, err := os.Stat(final); err == nil {
+		return final, nil
+	}
+	unlock, err := lockFile(ctx, filepath.Join(s.dir, name+".lock"))
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	if _, err := os.Stat(final); err == nil {
+		return final, nil
+	}
+	_, _ = fmt.Fprintf(s.out, "fetching %s (%s)\n", name, how)
+	if err := s.fill(final, name, fill); err != nil {
+		return "", fmt.Errorf("fetch %s: %w", name, err)
+	}
+	return final, nil
+}
+
+func (s *store) fill(final, name string, fill func(dir string) error) error {
+	old, err := filepath.Glob(filepath.Join(s.dir, "tmp-"+name+"-*")) // left by a killed process; we hold the lock
+	if err != nil {
+		return err
+	}
+	for _, dir := range old {
+		if err := os.RemoveAll(dir); err != nil {
+			return err
+		}
+	}
+	tmp, err := os.MkdirTemp(s.dir, "tmp-"+name+"-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(tmp) }()
+	if err := os.Chmod(tmp, 0o755); err != nil {
+		return err
+	}
+	if err := fill(tmp); err != nil {
+		return err
+	}
+	return os.Rename(tmp, final)
+}
+
+// lockFile waits for the exclusive lock on path. The kernel drops the lock when its holder dies.
+func lockFile(ctx context.Context, path string) (unlock func(), err error) {
+	for {
+		file, err := tryLock(path)
+		if err != nil {
+			return nil, err
+		}
+		if file != nil {
+			return func() { _ = file.Close() }, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("wait for the process that holds %s: %w", path, ctx.Err())
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// tryLock returns the locked file, or nil if another process holds the lock.
+func tryLock(path string) (*os.File, error) {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if err == nil {
+		return file, nil
+	}
+	_ = file.Close()
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		return nil, nil //nolint:nilnil // Held by another is an answer, not an error.
+	}
+	return nil, fmt.Errorf("lock %s: %w", path, err)
+}

@@ -1,0 +1,53 @@
+package testenv
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+)
+
+// Fetch gets a server without starting it and says where it is: "postgres" (any version, the cheapest to
+// get), "postgres-17" and the like, "kafka" or "redis". Lines about downloads go to progress.
+func Fetch(ctx context.Context, what string, progress io.Writer) (string, error) {
+	store, err := newStore(progress)
+	if err != nil {
+		return "", err
+	}
+	switch {
+	case what == "kafka":
+		prog, err := store.kafkaProgram(ctx)
+		if err != nil {
+			return "", err
+		}
+		return fmt.Sprintf("Kafka %s: %s", kafkaVersion, prog.libs), nil
+	case what == "redis":
+		prog, err := store.redisProgram(ctx)
+		if err != nil {
+			return "", err
+		}
+		return "Redis: " + prog.bin, nil
+	case what == "postgres":
+		prog, major, err := store.anyPostgres(ctx)
+		if err != nil {
+			return "", err
+		}
+		return fmt.Sprintf("PostgreSQL %d: %s", major, prog.bin), nil
+	case strings.HasPrefix(what, "postgres-"):
+		return store.fetchPostgres(ctx, strings.TrimPrefix(what, "postgres-"))
+	}
+	return "", fmt.Errorf("unknown server %q: ask for postgres, postgres-14 to postgres-18, kafka or redis", what)
+}
+
+func (s *store) fetchPostgres(ctx context.Context, version string) (string, error) {
+	major, err := strconv.Atoi(version)
+	if err != nil {
+		return "", fmt.Errorf("PostgreSQL version %q: want a major version such as 17", version)
+	}
+	prog, err := s.postgresProgram(ctx, major)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("PostgreSQL %d: %s", major, prog.bin), nil
+}

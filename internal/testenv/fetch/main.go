@@ -1,0 +1,38 @@
+// Command fetch gets the servers that tests and the demo start, and prints one line for each.
+//
+//	go run ./internal/testenv/fetch all
+//	go run ./internal/testenv/fetch postgres kafka redis
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := fetch(ctx, os.Args[1:])
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "error:", err)
+		os.Exit(1)
+	}
+}
+
+func fetch(ctx context.Context, wanted []string) error {
+	if len(wanted) == 0 || wanted[0] == "all" {
+		wanted = []string{"postgres-15", "postgres-14", "postgres-16", "postgres-17", "postgres-18", "kafka", "redis"}
+	}
+	for _, what := range wanted {
+		line, err := testenv.Fetch(ctx, what, os.Stdout)
+		if err != nil {
+			return err
+		}
+		fmt.Println(line)
+	}
+	return nil
+}

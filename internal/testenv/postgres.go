@@ -1,0 +1,273 @@
+package testenv
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// PostgresOptions says what server to start. The zero value is PostgreSQL 15 with wal_level=logical,
+// trusting everybody on 127.0.0.1, without fsync.
+type PostgresOptions struct {
+	Version  int               // Major version, 14 to 18; 0 is DefaultPostgres, AnyPostgres whatever is at hand.
+	Settings map[string]string // Lines of postgresql.conf over the defaults.
+	HBA      []string          // pg_hba.conf for TCP; nil trusts 127.0.0.1. The superuser's socket is always open.
+	TLS      bool              // ssl=on with a certificate for 127.0.0.1 and localhost; see CAFile.
+	Durable  bool              // Leave fsync and full_page_writes on: for tests that stop the server the hard way.
+}
+
+// AnyPostgres as a version takes the PostgreSQL that costs least to get, from 14 on.
+const AnyPostgres = -1
+
+// PostgresStop is how a server is told to stop.
+type PostgresStop syscall.Signal
+
+// The shutdown modes of PostgreSQL.
+const (
+	Smart     = PostgresStop(syscall.SIGTERM) // Waits for every client to leave.
+	Fast      = PostgresStop(syscall.SIGINT)  // Sends clients away; waits for walsenders to deliver.
+	Immediate = PostgresStop(syscall.SIGQUIT) // A crash: recovery at the next start.
+)
+
+// PostgresServer is a PostgreSQL server on 127.0.0.1. Its methods are safe for use from several goroutines,
+// except that starts and stops must not overlap.
+type PostgresServer struct {
+	Version int // Major.
+
+	inst  *instance
+	port  *port
+	prog  *program
+	certs *Authority
+}
+
+// StartPostgres starts a server and waits until it answers. Close ends it; so does the end of this process.
+func StartPostgres(ctx context.Context, o PostgresOptions) (*PostgresServer, error) {
+	return startPostgres(ctx, o, io.Discard)
+}
+
+func startPostgres(ctx context.Context, o PostgresOptions, progress io.Writer) (_ *PostgresServer, err error) {
+	store, err := newStore(progress)
+	if err != nil {
+		return nil, err
+	}
+	p := &PostgresServer{Version: o.Version}
+	if p.prog, err = p.choose(ctx, store); err != nil {
+		return nil, err
+	}
+	if p.port, err = reservePort(ctx); err != nil {
+		return nil, err
+	}
+	if p.inst, err = newInstance(ctx, "postgres", "QUIT"); err != nil {
+		return nil, errors.Join(err, p.port.release())
+	}
+	if err := p.initialise(ctx, o); err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
+	if err := p.Start(ctx); err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
+	return p, nil
+}
+
+func (p *PostgresServer) choose(ctx context.Context, store *store) (prog *program, err error) {
+	switch p.Version {
+	case AnyPostgres:
+		prog, p.Version, err = store.anyPostgres(ctx)
+		return prog, err
+	case 0:
+		p.Version = DefaultPostgres
+	}
+	return store.postgresProgram(ctx, p.Version)
+}
+
+func (p *PostgresServer) initialise(ctx context.Context, o PostgresOptions) error {
+	err := p.inst.run(ctx, p.prog.command("initdb", "-D", p.data(), "-U", "postgres", "-A", "trust",
+		"-E", "UTF8", "--no-locale", "--no-sync", "--no-instructions"))
+	if err != nil {
+		return err
+	}
+	settings := postgresDefaults(p.port.number, p.inst.dir, o.Durable)
+	hba := o.HBA
+	if hba == nil {
+		hba = []string{"host all all 127.0.0.1/32 trust", "host replication all 127.0.0.1/32 trust"}
+	}
+	if o.TLS {
+		if err := p.encrypt(settings); err != nil {
+			return err
+		}
+	}
+	maps.Copy(settings, o.Settings)
+	if _, err := p.inst.write("data/postgresql.auto.conf", renderSettings(settings)); err != nil {
+		return err
+	}
+	return p.SetHBA(hba...)
+}
+
+func postgresDefaults(port int, socketDir string, durable bool) map[string]string {
+	settings := map[string]string{
+		"listen_addresses":        "127.0.0.1",
+		"port":                    strconv.Itoa(port),
+		"unix_socket_directories": socketDir,
+		"wal_level":               "logical",
+		"max_wal_senders":         "20",
+		"max_replication_slots":   "20",
+		"max_wal_size":            "4GB",
+		"jit":                     "off",
+		"timezone":                "GMT",
+		"log_timezone":            "GMT",
+		"log_line_prefix":         "%m [%p] %u@%d ",
+	}
+	if !durable {
+		settings["fsync"] = "off"
+		settings["full_page_writes"] = "off"
+	}
+	return settings
+}
+
+// encrypt makes the server's certificate.
+func (p *PostgresServer) encrypt(settings map[string]string) (err error) {
+	if p.certs, err = newAuthority(p.inst); err != nil {
+		return err
+	}
+	cert, key, err := p.certs.issue(p.inst, "server")
+	if err != nil {
+		return err
+	}
+	maps.Copy(settings, map[string]string{"ssl": "on", "ssl_cert_file": cert, "ssl_key_file": key, "ssl_ca_file": p.certs.CAFile})
+	return nil
+}
+
+func renderSettings(settings map[string]string) string {
+	var text strings.Builder
+	for _, key := range slices.Sorted(maps.Keys(settings)) {
+		fmt.Fprintf(&text, "%s = '%s'\n", key, strings.ReplaceAll(settings[key], "'", "''"))
+	}
+	return text.String()
+}
+
+// SetHBA replaces what pg_hba.conf says about TCP. A running server takes it after Reload.
+func (p *PostgresServer) SetHBA(lines ...string) error {
+	text := "local all postgres trust\nlocal replication postgres trust\n" + strings.Join(lines, "\n") + "\n"
+	_, err := p.inst.write("data/pg_hba.conf", text)
+	return err
+}
+
+// Reload makes the server read its configuration files again.
+func (p *PostgresServer) Reload(ctx context.Context) error {
+	return p.Exec(ctx, "postgres", "SELECT pg_reload_conf()")
+}
+
+// Start starts the server on the same data and port and waits until it answers.
+func (p *PostgresServer) Start(ctx context.Context) error {
+	if err := p.inst.start(ctx, p.prog.command("postgres", "-D", p.data())); err != nil {
+		return err
+	}
+	if err := p.inst.awaitReady(ctx, p.ping); err != nil {
+		return fmt.Errorf("start PostgreSQL %d: %w", p.Version, err)
+	}
+	return nil
+}
+
+func (p *PostgresServer) ping(ctx context.Context) error {
+	return p.Exec(ctx, "postgres", "SELECT 1")
+}
+
+// Stop stops the server, killing it if ctx ends first.
+func (p *PostgresServer) Stop(ctx context.Context, mode PostgresStop) error {
+	return p.inst.stop(ctx, syscall.Signal(mode))
+}
+
+// Restart is Stop and Start.
+func (p *PostgresServer) Restart(ctx context.Context, mode PostgresStop) error {
+	if err := p.Stop(ctx, mode); err != nil {
+		return err
+	}
+	return p.Start(ctx)
+}
+
+// Pause freezes the server and all its backends (SIGSTOP), as a machine that hangs; Resume thaws them.
+func (p *PostgresServer) Pause() error { return p.inst.signalTree(syscall.SIGSTOP) }
+
+// Resume lets a paused server go on.
+func (p *PostgresServer) Resume() error { return p.inst.signalTree(syscall.SIGCONT) }
+
+// Close ends the server and removes its data.
+func (p *PostgresServer) Close() error {
+	_ = p.Resume() // A paused server could not answer.
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	return errors.Join(p.Stop(ctx, Immediate), p.inst.close(), p.port.release())
+}
+
+// DSN is a connection URL for a database and user over TCP, without TLS unless the server has it, in which
+// case the certificate is verified. An empty user is the superuser postgres. Parameters are pairs of key
+// and value; the key password sets the password.
+func (p *PostgresServer) DSN(database, user string, params ...string) string {
+	if user == "" {
+		user = "postgres"
+	}
+	u := url.URL{Scheme: "postgres", User: url.User(user), Host: p.Addr(), Path: "/" + database}
+	query := url.Values{"sslmode": {"disable"}}
+	if p.certs != nil {
+		query = url.Values{"sslmode": {"verify-full"}, "sslrootcert": {p.certs.CAFile}}
+	}
+	for pair := range slices.Chunk(params, 2) {
+		if pair[0] == "password" {
+			u.User = url.UserPassword(user, pair[1])
+			continue
+		}
+		query.Set(pair[0], pair[1])
+	}
+	u.RawQuery = query.Encode()
+	return u.String()
+}
+
+// Addr is host:port.
+func (p *PostgresServer) Addr() string { return p.port.addr() }
+
+// CAFile is the certificate authority that signed the server's certificate; empty without TLS.
+func (p *PostgresServer) CAFile() string {
+	if p.certs == nil {
+		return ""
+	}
+	return p.certs.CAFile
+}
+
+// PID is the postmaster's process id, 0 while the server is down.
+func (p *PostgresServer) PID() int { return p.inst.pid() }
+
+// LogPath is the server's log, LogTail its last lines.
+func (p *PostgresServer) LogPath() string { return p.inst.logPath() }
+
+// LogTail returns the last lines of the server's log.
+func (p *PostgresServer) LogTail(lines int) string { return p.inst.logTail(lines) }
+
+// CreateDatabase makes a database.
+func (p *PostgresServer) CreateDatabase(ctx context.Context, name string) error {
+	return p.Exec(ctx, "postgres", "CREATE DATABASE "+pgx.Identifier{name}.Sanitize())
+}
+
+// Exec runs statements as the superuser over the Unix socket, whatever pg_hba.conf says about TCP.
+func (p *PostgresServer) Exec(ctx context.Context, database, sql string) error {
+	dsn := fmt.Sprintf("host=%s port=%d user=postgres dbname=%s sslmode=disable", p.inst.dir, p.port.number, database)
+	conn, err := pgconn.Connect(ctx, dsn)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	_, err = conn.Exec(ctx, sql).ReadAll()
+	return err
+}
+
+func (p *PostgresServer) data() string { return p.inst.path("data") }

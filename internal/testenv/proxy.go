@@ -1,0 +1,81 @@
+package testenv
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	toxiproxy "github.com/Shopify/toxiproxy/v2"
+	"github.com/rs/zerolog"
+)
+
+// ProxyServer is a TCP proxy in this process that breaks connections on request.
+type ProxyServer struct {
+	proxy *toxiproxy.Proxy
+	port  *port
+}
+
+// Direction of the bytes that pass a proxy.
+type Direction string
+
+// Requests flow upstream, responses downstream.
+const (
+	Requests  Direction = "upstream"
+	Responses Direction = "downstream"
+)
+
+// StartProxy starts a proxy before the address target (host:port).
+func StartProxy(ctx context.Context, target string) (*ProxyServer, error) {
+	reserved, err := reservePort(ctx)
+	if err != nil {
+		return nil, err
+	}
+	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
+	proxy := toxiproxy.NewProxy(server, "test", reserved.addr(), target)
+	if err := proxy.Start(); err != nil {
+		return nil, errors.Join(fmt.Errorf("start proxy before %s: %w", target, err), reserved.release())
+	}
+	return &ProxyServer{proxy: proxy, port: reserved}, nil
+}
+
+// Addr is where clients connect, host:port.
+func (p *ProxyServer) Addr() string { return p.port.addr() }
+
+// Cut closes every connection and refuses new ones until Restore.
+func (p *ProxyServer) Cut() { p.proxy.Stop() }
+
+// Restore accepts connections again after Cut.
+func (p *ProxyServer) Restore() error {
+	if err := p.proxy.Start(); err != nil && !errors.Is(err, toxiproxy.ErrProxyAlreadyStarted) {
+		return fmt.Errorf("restore proxy: %w", err)
+	}
+	return nil
+}
+
+// Swallow drops every byte of one direction, while the connections stay open, until Heal.
+func (p *ProxyServer) Swallow(d Direction) error {
+	return p.add(fmt.Sprintf(`{"name":"swallow-%s","type":"timeout","stream":"%s","attributes":{"timeout":0}}`, d, d))
+}
+
+// Delay holds the bytes of one direction back until Heal.
+func (p *ProxyServer) Delay(d Direction, by time.Duration) error {
+	return p.add(fmt.Sprintf(`{"name":"delay-%s","type":"latency","stream":"%s","attributes":{"latency":%d}}`, d, d, by.Milliseconds()))
+}
+
+func (p *ProxyServer) add(toxic string) error {
+	if _, err := p.proxy.Toxics.AddToxicJson(strings.NewReader(toxic)); err != nil {
+		return fmt.Errorf("break proxy: %w", err)
+	}
+	return nil
+}
+
+// Heal ends Swallow and Delay. Connections that lost bytes to Swallow are closed, as their stream is torn.
+func (p *ProxyServer) Heal(ctx context.Context) { p.proxy.Toxics.ResetToxics(ctx) }
+
+// Close ends the proxy.
+func (p *ProxyServer) Close() error {
+	p.proxy.Stop()
+	return p.port.release()
+}

@@ -1,0 +1,198 @@
+package testenv
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// RedisOptions says what server to start. The zero value is a server without password, TLS or persistence.
+type RedisOptions struct {
+	Password   string            // The default user's.
+	Users      []string          // ACL users as redis.conf has them: "relay on >secret ~cdc-relay:* +@all".
+	TLS        bool              // Only TLS connections, with a certificate for 127.0.0.1 and localhost; see CAFile.
+	AppendOnly bool              // Keep data across Kill, written through at each command.
+	Settings   map[string]string // Lines of redis.conf over the defaults.
+}
+
+// RedisServer is a Redis server on 127.0.0.1.
+type RedisServer struct {
+	prog    *program
+	options RedisOptions
+	inst    *instance
+	port    *port
+	certs   *Authority
+	extra   []*port
+}
+
+// StartRedis starts a server and waits until it answers. Close ends it; so does the end of this process.
+func StartRedis(ctx context.Context, o RedisOptions) (*RedisServer, error) {
+	store, err := newStore(io.Discard)
+	if err != nil {
+		return nil, err
+	}
+	prog, err := store.redisProgram(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r, err := newRedis(ctx, prog, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.Start(ctx); err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
+	return r, nil
+}
+
+// newRedis makes a server that is not started yet.
+func newRedis(ctx context.Context, prog *program, o RedisOptions) (*RedisServer, error) {
+	reserved, err := reservePort(ctx)
+	if err != nil {
+		return nil, err
+	}
+	inst, err := newInstance(ctx, "redis", "KILL")
+	if err != nil {
+		return nil, errors.Join(err, reserved.release())
+	}
+	r := &RedisServer{prog: prog, options: o, inst: inst, port: reserved}
+	if err := r.configure(); err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
+	return r, nil
+}
+
+func (r *RedisServer) configure() error {
+	settings := map[string]string{
+		"bind":                     "127.0.0.1",
+		"port":                     strconv.Itoa(r.port.number),
+		"dir":                      r.inst.dir,
+		"save":                     `""`,
+		"appendonly":               "no",
+		"repl-diskless-sync-delay": "0",
+	}
+	if r.options.AppendOnly {
+		settings["appendonly"], settings["appendfsync"] = "yes", "always"
+	}
+	if r.options.Password != "" {
+		settings["requirepass"], settings["masterauth"] = r.options.Password, r.options.Password
+	}
+	if r.options.TLS {
+		if err := r.encrypt(settings); err != nil {
+			return err
+		}
+	}
+	maps.Copy(settings, r.options.Settings)
+	text := renderRedis(settings)
+	for _, user := range r.options.Users {
+		text += "user " + user + "\n"
+	}
+	_, err := r.inst.write("redis.conf", text)
+	return err
+}
+
+func (r *RedisServer) encrypt(settings map[string]string) (err error) {
+	if r.certs, err = newAuthority(r.inst); err != nil {
+		return err
+	}
+	cert, key, err := r.certs.issue(r.inst, "server")
+	if err != nil {
+		return err
+	}
+	maps.Copy(settings, map[string]string{
+		"port": "0", "tls-port": strconv.Itoa(r.port.number), "tls-auth-clients": "no",
+		"tls-cert-file": cert, "tls-key-file": key, "tls-ca-cert-file": r.certs.CAFile,
+	})
+	return nil
+}
+
+func renderRedis(settings map[string]string) string {
+	var text strings.Builder
+	for _, key := range slices.Sorted(maps.Keys(settings)) {
+		fmt.Fprintf(&text, "%s %s\n", key, settings[key])
+	}
+	return text.String()
+}
+
+// Start starts the server on the same port and waits until it answers.
+func (r *RedisServer) Start(ctx context.Context) error {
+	if err := r.inst.start(ctx, r.prog.command("redis-server", r.inst.path("redis.conf"))); err != nil {
+		return err
+	}
+	if err := r.inst.awaitReady(ctx, r.ping); err != nil {
+		return fmt.Errorf("start Redis: %w", err)
+	}
+	return nil
+}
+
+func (r *RedisServer) ping(ctx context.Context) error {
+	client := r.admin()
+	defer func() { _ = client.Close() }()
+	return client.Ping(ctx).Err()
+}
+
+// admin is a client with all rights.
+func (r *RedisServer) admin() *redis.Client {
+	options := &redis.Options{Addr: r.Addr(), Password: r.options.Password, MaxRetries: -1, DialerRetries: 1}
+	if r.certs != nil {
+		options.TLSConfig = r.certs.ClientConfig()
+	}
+	return redis.NewClient(options)
+}
+
+// Do runs one command with all rights and returns the answer as text.
+func (r *RedisServer) Do(ctx context.Context, args ...any) (string, error) {
+	client := r.admin()
+	defer func() { _ = client.Close() }()
+	answer, err := client.Do(ctx, args...).Result()
+	if err != nil {
+		return "", fmt.Errorf("redis %v: %w", args[0], err)
+	}
+	return fmt.Sprint(answer), nil
+}
+
+// Stop shuts the server down in order, killing it if ctx ends first.
+func (r *RedisServer) Stop(ctx context.Context) error { return r.inst.stop(ctx, syscall.SIGTERM) }
+
+// Kill ends the server as a power cut would.
+func (r *RedisServer) Kill() { r.inst.kill() }
+
+// Pause freezes the server (SIGSTOP).
+func (r *RedisServer) Pause() error { return r.inst.signalTree(syscall.SIGSTOP) }
+
+// Resume lets a paused server go on.
+func (r *RedisServer) Resume() error { return r.inst.signalTree(syscall.SIGCONT) }
+
+// Addr is host:port.
+func (r *RedisServer) Addr() string { return r.port.addr() }
+
+// CAFile is the certificate authority that signed the server's certificate; empty without TLS.
+func (r *RedisServer) CAFile() string {
+	if r.certs == nil {
+		return ""
+	}
+	return r.certs.CAFile
+}
+
+// PID is the server's process id, 0 while it is down.
+func (r *RedisServer) PID() int { return r.inst.pid() }
+
+// LogTail returns the last lines of the server's log.
+func (r *RedisServer) LogTail(lines int) string { return r.inst.logTail(lines) }
+
+// Close kills the server and removes its data.
+func (r *RedisServer) Close() error {
+	errs := []error{r.inst.close(), r.port.release()}
+	for _, p := range r.extra {
+		errs = append(errs, p.release())
+	}
+	return errors.Join(errs...)
+}

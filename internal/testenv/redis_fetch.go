@@ -1,0 +1,29 @@
+package testenv
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// redisMajor is the oldest version that tests run on.
+const redisMajor = 7
+
+// redisProgram finds Redis 7 or newer: on the machine, else in Debian's packages.
+func (s *store) redisProgram(ctx context.Context) (*program, error) {
+	if !ignoreInstalled() {
+		for _, major := range []int{redisMajor, redisMajor + 1} {
+			if found := beside(ctx, "redis-server", major, "/opt/homebrew/bin", "/usr/local/bin", "/usr/bin"); found != nil {
+				return found, nil
+			}
+		}
+	}
+	if onMac() {
+		return nil, errors.New("Redis is missing: run `brew install redis`")
+	}
+	found, err := s.debianProgram(ctx, "redis-server", "usr/bin", "redis-server", "redis-tools")
+	if err != nil {
+		return nil, fmt.Errorf("Redis 7 is missing and could not be fetched: install redis-server (on Debian `apt-get install redis-server`): %w", err)
+	}
+	return found, nil
+}
