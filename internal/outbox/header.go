@@ -1,0 +1,19 @@
+package outbox
+
+import "strings"
+
+// HeaderPrefix starts the names of the headers that carry CloudEvents attributes
+// (Kafka protocol binding for CloudEvents 1.0.2, section 3.2.3).
+const HeaderPrefix = "ce_"
+
+// HeaderContentType is the header that carries the payload's media type.
+const HeaderContentType = "content-type"
+
+// ReservedHeader reports whether events must not set a header of that name because the relay sets it:
+// every name that starts with ce_, and content-type, in any case.
+func ReservedHeader(name string) bool {
+	if len(name) >= len(HeaderPrefix) && strings.EqualFold(name[:len(HeaderPrefix)], HeaderPrefix) {
+		return true
+	}
+	return strings.EqualFold(name, HeaderContentType)
+}

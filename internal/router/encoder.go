@@ -1,0 +1,92 @@
+package router
+
+import (
+	"unicode/utf8"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+// encoder makes the records of one batch.
+type encoder struct {
+	r   *Router
+	p   *plan
+	b   *cdc.Batch
+	dst *cdc.Routed
+
+	at    int        // the row
+	spans []cdc.Span // its values
+	tx    int        // its transaction; -1 before the first row
+	next  int        // the first row of the next transaction
+	time  []byte     // ce_committime
+}
+
+// row appends the row's message or drop.
+func (e *encoder) row(at int) error {
+	e.at, e.spans = at, e.b.Spans[at*e.p.width:(at+1)*e.p.width]
+	for at >= e.next {
+		e.transaction()
+	}
+	id, f := e.text(&e.p.eventID)
+	if f == nil && len(id) == 0 {
+		id, f = nil, badColumn(e.p.eventID.name, "is empty")
+	}
+	if f != nil {
+		return e.refuse(nil, f)
+	}
+	if len(e.r.skip) > 0 {
+		if _, ok := e.r.skip[string(id)]; ok {
+			e.dst.Drops = append(e.dst.Drops, cdc.Drop{Row: at, EventID: string(id), Reason: reasonSkip})
+			return nil
+		}
+	}
+	first := len(e.dst.Headers)
+	if f := e.message(id); f != nil {
+		clear(e.dst.Headers[first:])
+		e.dst.Headers = e.dst.Headers[:first]
+		return e.refuse(id, f)
+	}
+	return nil
+}
+
+// raw returns a value as it stands in the arena, and false for NULL or a column that is not there.
+func (e *encoder) raw(c *column) ([]byte, bool) {
+	if !c.exists() {
+		return nil, false
+	}
+	s := e.spans[c.place-1]
+	if s.Len < 0 {
+		return nil, false
+	}
+	return e.b.Arena[s.Off : s.Off+s.Len : s.Off+s.Len], true
+}
+
+// text returns a value as valid UTF-8: nil only for NULL or a column that is not there.
+func (e *encoder) text(c *column) ([]byte, *fault) {
+	raw, ok := e.raw(c)
+	if !ok {
+		if c.notNull {
+			return nil, badColumn(c.name, "is NULL")
+		}
+		return nil, nil
+	}
+	if c.form == cdc.FormText || c.form == cdc.FormBytes {
+		return e.valid(c, raw)
+	}
+	start := len(e.dst.Scratch)
+	grown, err := c.form.AppendText(e.dst.Scratch, raw)
+	if err != nil {
+		return nil, badColumn(c.name, "cannot be read: "+err.Error())
+	}
+	e.dst.Scratch = grown
+	return e.valid(c, grown[start:len(grown):len(grown)])
+}
+
+func (e *encoder) valid(c *column, text []byte) ([]byte, *fault) {
+	if !utf8.Valid(text) {
+		return nil, badColumn(c.name, "is not valid UTF-8")
+	}
+	if text == nil {
+		text = []byte{}
+	}
+	return text, nil
+}

@@ -1,0 +1,75 @@
+package router
+
+import (
+	"fmt"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+const (
+	reasonUnroutable = "unroutable"
+	reasonBadRow     = "bad_row"
+	reasonSkip       = "skip"
+)
+
+// fault is why a row makes no record. It is shared between rows and never changed.
+type fault struct {
+	reason string
+	cause  string // goes on after "event ... of ...": "has no topic ..."
+	mend   string // "add a route"
+}
+
+func noRoute() *fault {
+	return &fault{reasonUnroutable, "has no topic: no route matches it and it names none", "add a route"}
+}
+
+func emptyVariable(place, name string) *fault {
+	return &fault{
+		reasonUnroutable,
+		fmt.Sprintf("has no topic: the topic of %s takes ${%s}, which is NULL or empty", place, name),
+		fmt.Sprintf(`add %s: ".+" to the match of that route and another route after it`, name),
+	}
+}
+
+func badTopic(whose string) *fault {
+	return &fault{
+		reasonUnroutable,
+		fmt.Sprintf("has a bad topic name: %s one that Kafka does not take (1 to %d letters, digits, '.', '_' and '-')",
+			whose, maxTopicName),
+		"change the route or what is written",
+	}
+}
+
+func badColumn(column, cause string) *fault {
+	return &fault{reasonBadRow, fmt.Sprintf("is malformed: column %s %s", column, cause), "mend what writes it"}
+}
+
+// refuse does with the row what the policy says. id is nil where the row has none that can be read.
+func (e *encoder) refuse(id []byte, f *fault) error {
+	err := e.sentence(id, f)
+	if !e.r.drop {
+		return cdc.Stop(cdc.ClassRuntime, f.reason, err)
+	}
+	e.dst.Drops = append(e.dst.Drops, cdc.Drop{Row: e.at, EventID: string(id), Reason: reasonUnroutable, Err: err})
+	return nil
+}
+
+// sentence names the event, the cause and the mend, and holds neither payload nor header values.
+func (e *encoder) sentence(id []byte, f *fault) error {
+	if id == nil {
+		return fmt.Errorf("row %d of the transaction committed at %s in %s %s: %s and set errors.unroutable: drop to go past it",
+			e.ordinal(), e.time, e.p.source, f.cause, f.mend)
+	}
+	return fmt.Errorf("event %.100s of %s%s %s: %s, or go past it with errors.skip: [%.100q] or errors.unroutable: drop",
+		id, e.p.source, e.aggregate(), f.cause, f.mend, id)
+}
+
+// aggregate names the row's aggregate in brackets as far as it can be read.
+func (e *encoder) aggregate() string {
+	typ, err := e.text(&e.p.aggregateType)
+	id, err2 := e.text(&e.p.aggregateID)
+	if err != nil || err2 != nil || len(typ)+len(id) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (aggregate %.100s %.100s)", typ, id)
+}

@@ -1,0 +1,140 @@
+package router
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"unicode/utf8"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/outbox"
+)
+
+// userHeaders appends the members of the row's headers column.
+func (e *encoder) userHeaders() *fault {
+	c := &e.p.headers
+	raw, ok := e.raw(c)
+	if !ok {
+		return nil
+	}
+	raw, grown, err := c.form.Octets(e.dst.Scratch, raw)
+	e.dst.Scratch = grown
+	if err != nil || !utf8.Valid(raw) {
+		return badColumn(c.name, "is not valid UTF-8 JSON")
+	}
+	first := len(e.dst.Headers)
+	e.dst.Headers, ok = scanHeaders(e.dst.Headers, raw)
+	if !ok {
+		clear(e.dst.Headers[first:])
+		e.dst.Headers = e.dst.Headers[:first]
+		if e.dst.Headers, ok = decodeHeaders(e.dst.Headers, raw); !ok {
+			return badColumn(c.name, "is not a JSON object")
+		}
+	}
+	for _, h := range e.dst.Headers[first:] {
+		if name := string(h.Key); name == "" || outbox.ReservedHeader(name) {
+			return badColumn(c.name, fmt.Sprintf("sets the header %.100q, which is the relay's own", name))
+		}
+	}
+	return nil
+}
+
+// scanHeaders appends the members of a flat JSON object of plain strings, which nearly all are, without a
+// copy. It answers false for anything else, malformed or only rare, having appended part of it perhaps.
+func scanHeaders(dst []cdc.Header, raw []byte) ([]cdc.Header, bool) {
+	s := skipSpace(raw)
+	if len(s) == 0 || s[0] != '{' {
+		return dst, false
+	}
+	s = skipSpace(s[1:])
+	if len(s) > 0 && s[0] == '}' {
+		return dst, len(skipSpace(s[1:])) == 0
+	}
+	for {
+		key, rest, ok := cutString(s)
+		if !ok {
+			return dst, false
+		}
+		if s = skipSpace(rest); len(s) == 0 || s[0] != ':' {
+			return dst, false
+		}
+		value, rest, ok := cutString(skipSpace(s[1:]))
+		if !ok {
+			return dst, false
+		}
+		dst = append(dst, cdc.Header{Key: key, Value: value})
+		if s = skipSpace(rest); len(s) == 0 || s[0] != ',' {
+			return dst, len(s) > 0 && s[0] == '}' && len(skipSpace(s[1:])) == 0
+		}
+		s = skipSpace(s[1:])
+	}
+}
+
+func skipSpace(s []byte) []byte {
+	for len(s) > 0 && (s[0] == ' ' || s[0] == '\n' || s[0] == '\t' || s[0] == '\r') {
+		s = s[1:]
+	}
+	return s
+}
+
+// cutString takes a JSON string without escapes off the front of s.
+func cutString(s []byte) (text, rest []byte, ok bool) {
+	if len(s) == 0 || s[0] != '"' {
+		return nil, nil, false
+	}
+	for i := 1; i < len(s); i++ {
+		switch c := s[i]; {
+		case c == '"':
+			return s[1:i:i], s[i+1:], true
+		case c == '\\' || c < ' ':
+			return nil, nil, false
+		}
+	}
+	return nil, nil, false
+}
+
+// decodeHeaders appends the members of any JSON object; JSON null has none. It copies them.
+func decodeHeaders(dst []cdc.Header, raw []byte) ([]cdc.Header, bool) {
+	if !json.Valid(raw) {
+		return dst, false
+	}
+	d := json.NewDecoder(bytes.NewReader(raw))
+	switch open, err := d.Token(); {
+	case err != nil:
+		return dst, false
+	case open == nil:
+		return dst, true
+	case open != json.Delim('{'):
+		return dst, false
+	}
+	for d.More() {
+		name, err := d.Token()
+		if err != nil {
+			return dst, false
+		}
+		var value json.RawMessage
+		if err := d.Decode(&value); err != nil {
+			return dst, false
+		}
+		text, ok := headerText(value)
+		key, isString := name.(string)
+		if !ok || !isString {
+			return dst, false
+		}
+		dst = append(dst, cdc.Header{Key: []byte(key), Value: text})
+	}
+	return dst, true
+}
+
+// headerText renders a JSON value as a header's value.
+func headerText(value json.RawMessage) ([]byte, bool) {
+	switch {
+	case string(value) == "null":
+		return nil, true
+	case value[0] != '"':
+		return value, true
+	}
+	var s string
+	err := json.Unmarshal(value, &s)
+	return []byte(s), err == nil
+}

@@ -1,0 +1,170 @@
+package router_test
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/router"
+)
+
+// row holds raw values by column; a column that is not there is NULL.
+type row map[string]string
+
+// with returns a copy of r with a column changed.
+func (r row) with(column, raw string) row {
+	c := r.without(column)
+	c[column] = raw
+	return c
+}
+
+// without returns a copy of r with NULL in the columns.
+func (r row) without(columns ...string) row {
+	c := row{}
+	for k, v := range r {
+		c[k] = v
+	}
+	for _, column := range columns {
+		delete(c, column)
+	}
+	return c
+}
+
+const (
+	eventID   = "0198c0de-0000-7000-8000-00000000002a"
+	headers   = `{"traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}`
+	commitLSN = 0x16B3748
+	commitAt  = 1767323046500000 // 2026-01-02T03:04:06.5Z
+)
+
+// order is a row of the native table with every column set.
+func order() row {
+	return row{
+		"event_id": eventID, "aggregate_type": "Order", "aggregate_id": "42", "event_type": "order.placed",
+		"tenant_id": "acme", "topic": "orders", "partition_key": "k1", "content_type": "application/json",
+		"schema_id": "urn:order", "schema_version": "3", "headers": headers, "payload": `{"total": 1}`,
+		"occurred_at": "2026-01-02 03:04:05.6+00", "created_at": "2026-01-02 03:04:05+00",
+	}
+}
+
+// native is the schema of the native table as a source that reads text describes it.
+func native() *cdc.Table {
+	t := &cdc.Table{Schema: "public", Name: "outbox"}
+	for name := range strings.FieldsSeq("event_id aggregate_type aggregate_id event_type tenant_id topic partition_key " +
+		"content_type schema_id schema_version headers payload occurred_at created_at") {
+		t.Columns = append(t.Columns, cdc.Column{Name: name})
+	}
+	setForm(t, "occurred_at", cdc.FormTimestampText)
+	setForm(t, "created_at", cdc.FormTimestampText)
+	return t
+}
+
+func setForm(t *cdc.Table, column string, f cdc.Form) { t.Columns[t.Index(column)].Form = f }
+
+// batch puts rows of one transaction into a batch.
+func batch(t *cdc.Table, rows ...row) *cdc.Batch {
+	b := &cdc.Batch{Seq: 1, Table: t, Txs: []cdc.Tx{{Commit: commitLSN, Time: commitAt}}}
+	for _, r := range rows {
+		for _, c := range t.Columns {
+			raw, ok := r[c.Name]
+			if !ok {
+				b.Spans = append(b.Spans, cdc.Span{Len: -1})
+				continue
+			}
+			b.Spans = append(b.Spans, cdc.Span{Off: int32(len(b.Arena)), Len: int32(len(raw))})
+			b.Arena = append(b.Arena, raw...)
+		}
+	}
+	return b
+}
+
+// options are the least that a router of the native table takes.
+func options() router.Options {
+	return router.Options{
+		Tables: []router.Table{{Name: "public.outbox", Source: "/shop/outbox"}},
+		Routes: []router.Route{{Match: map[string]string{"aggregate_type": ".*"}, Topic: "outbox.event.${aggregate_type}"}},
+	}
+}
+
+func newRouter(tb testing.TB, o router.Options) *router.Router {
+	tb.Helper()
+	r, err := router.New(o)
+	if err != nil {
+		tb.Fatalf("New: %v", err)
+	}
+	return r
+}
+
+// route routes a batch and returns what came of it.
+func route(tb testing.TB, o router.Options, b *cdc.Batch) (*cdc.Routed, error) {
+	tb.Helper()
+	dst := &cdc.Routed{}
+	dst.Reset(b)
+	return dst, newRouter(tb, o).Route(b, dst)
+}
+
+// one routes a single row that must make a message.
+func one(tb testing.TB, o router.Options, t *cdc.Table, r row) *cdc.Message {
+	tb.Helper()
+	dst, err := route(tb, o, batch(t, r))
+	if err != nil {
+		tb.Fatalf("Route: %v", err)
+	}
+	if len(dst.Messages) != 1 {
+		tb.Fatalf("%d messages, drops %+v", len(dst.Messages), dst.Drops)
+	}
+	return &dst.Messages[0]
+}
+
+// header returns a header's value, and false when there is none.
+func header(m *cdc.Message, name string) (string, bool) {
+	for _, h := range m.Headers {
+		if string(h.Key) == name {
+			return string(h.Value), true
+		}
+	}
+	return "", false
+}
+
+// print writes a message the way golden records stand in tests.
+func print(m *cdc.Message) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "topic %s\nkey %s\nvalue %s\n", m.Topic, octets(m.Key), octets(m.Value))
+	for _, h := range m.Headers {
+		fmt.Fprintf(&b, "%s: %s\n", h.Key, octets(h.Value))
+	}
+	return b.String()
+}
+
+func octets(b []byte) string {
+	if b == nil {
+		return "null"
+	}
+	return fmt.Sprintf("%q", b)
+}
+
+// stopped checks that err stops the relay with the reason and says what it must, and returns its text.
+func stopped(tb testing.TB, err error, class cdc.Class, reason string, says ...string) string {
+	tb.Helper()
+	var stop *cdc.StopError
+	if !errors.As(err, &stop) {
+		tb.Fatalf("not a stop: %v", err)
+	}
+	if stop.Class != class || stop.Reason != reason {
+		tb.Errorf("class %d reason %q, want %d %q", stop.Class, stop.Reason, class, reason)
+	}
+	for _, s := range says {
+		if !strings.Contains(err.Error(), s) {
+			tb.Errorf("%q does not say %q", err, s)
+		}
+	}
+	return err.Error()
+}
+
+// micros encodes Unix microseconds as PostgreSQL's binary timestamptz.
+func micros(unix int64) string {
+	return string(binary.BigEndian.AppendUint64(nil, uint64(unix-946684800000000)))
+}

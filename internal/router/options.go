@@ -1,0 +1,139 @@
+package router
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/cdc-relay/cdc-relay/internal/outbox"
+)
+
+// Policy says what becomes of a row that cannot be routed.
+type Policy string
+
+// The policies.
+const (
+	// Stop ends the run with a sentence that names the event. It is the default.
+	Stop Policy = "stop"
+	// Drop leaves the row out; the relay counts and logs it.
+	Drop Policy = "drop"
+)
+
+// Options configure a router. Places in errors are those of the configuration file.
+type Options struct {
+	// Tables are the outbox tables; at least one.
+	Tables []Table
+	// Routes decide the topic of rows that do not name one; the first that matches wins.
+	Routes []Route
+	// Source is record.source, the ce_source of every record; "" leaves it to each table.
+	Source string
+	// Format is record.format; "" is FormatCloudEventsBinary, and there is no other yet.
+	Format string
+	// Unroutable is errors.unroutable: for rows without a topic, with a bad topic name, or malformed.
+	// "" is Stop.
+	Unroutable Policy
+	// Skip is errors.skip: the ids of events to leave out, whatever is the matter with them.
+	Skip []string
+}
+
+// Table is an outbox table.
+type Table struct {
+	// Name as [outbox.ParseName] reads it.
+	Name string
+	// Columns maps role names to columns as [outbox.Mapped] reads them; empty: the native layout.
+	Columns map[string]string
+	// Source is the table's ce_source where Options.Source is empty; see [DefaultSource].
+	Source string
+}
+
+// Route gives a topic to the rows that match.
+type Route struct {
+	// Match holds regular expressions (Go's, RE2) by role or column. All must match the whole value, in
+	// its case; NULL matches nothing. An empty Match takes every row.
+	Match map[string]string
+	// Topic is the topic's name. ${name} stands for a named group of the expressions in Match, else for
+	// a role or column. A row for which one of them is NULL or empty cannot be routed.
+	Topic string
+}
+
+// DefaultSource returns "/<database>/<table>", the ce_source of a table for which none is configured,
+// escaped as a URI reference must be.
+func DefaultSource(database, table string) string {
+	return "/" + url.PathEscape(database) + "/" + url.PathEscape(table)
+}
+
+func (o *Options) check() error {
+	switch {
+	case len(o.Tables) == 0:
+		return fmt.Errorf("tables: none: name the outbox table, for example [{name: public.outbox}]")
+	case o.Format != "" && o.Format != FormatCloudEventsBinary:
+		return fmt.Errorf("record.format: %q is unknown: use %s", o.Format, FormatCloudEventsBinary)
+	case o.Unroutable != "" && o.Unroutable != Stop && o.Unroutable != Drop:
+		return fmt.Errorf("errors.unroutable: %q is unknown: use stop or drop", o.Unroutable)
+	}
+	for i, id := range o.Skip {
+		if id == "" {
+			return fmt.Errorf("errors.skip[%d]: empty: give the id of an event, or remove the line", i)
+		}
+	}
+	if o.Source != "" {
+		return checkSource("record.source", o.Source)
+	}
+	return nil
+}
+
+func checkSource(place, source string) error {
+	if source == "" {
+		return fmt.Errorf("%s: empty: give a URI such as /orders", place)
+	}
+	if _, err := url.Parse(source); err != nil || strings.ContainsAny(source, " \t\r\n") {
+		return fmt.Errorf("%s: %q is not a URI reference: give one such as /orders", place, source)
+	}
+	return nil
+}
+
+// skipSet holds the ids to skip as records carry them: UUIDs in lower case, the others as they are.
+func skipSet(ids []string) map[string]struct{} {
+	set := make(map[string]struct{}, 2*len(ids))
+	for _, id := range ids {
+		set[id] = struct{}{}
+		if len(id) == 36 {
+			set[strings.ToLower(id)] = struct{}{}
+		}
+	}
+	return set
+}
+
+// table is a configured table.
+type table struct {
+	place  string // in the configuration: "tables[0]"
+	layout outbox.Layout
+	source []byte
+}
+
+func newTables(o Options) (map[string]*table, error) {
+	tables := make(map[string]*table, len(o.Tables))
+	for i, t := range o.Tables {
+		place := fmt.Sprintf("tables[%d]", i)
+		name, err := outbox.ParseName(t.Name)
+		if err != nil {
+			return nil, fmt.Errorf("%s.name: %w", place, err)
+		}
+		if tables[name.String()] != nil {
+			return nil, fmt.Errorf("%s.name: %s is listed twice: remove one", place, name)
+		}
+		layout, err := outbox.Mapped(t.Columns)
+		if err != nil {
+			return nil, fmt.Errorf("%s.columns.%w", place, err)
+		}
+		source := o.Source
+		if source == "" {
+			source = t.Source
+			if err := checkSource(place+".source", source); err != nil {
+				return nil, err
+			}
+		}
+		tables[name.String()] = &table{place: place, layout: layout, source: []byte(source)}
+	}
+	return tables, nil
+}

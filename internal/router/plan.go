@@ -1,0 +1,126 @@
+package router
+
+import (
+	"fmt"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/outbox"
+)
+
+// plan is what a router knows of a table's schema.
+type plan struct {
+	source *cdc.Table
+	table  *table
+	width  int // columns in a row
+
+	eventID, aggregateType, aggregateID, topic, partitionKey, headers, payload column
+
+	attributes []attribute
+	tombstones bool
+
+	slots  []column // what routes read
+	topics map[string]topic
+}
+
+// column is a column's place in a row. The zero column is not there: its index is -1 in effect.
+type column struct {
+	place   int32 // index + 1
+	form    cdc.Form
+	notNull bool
+	name    string
+}
+
+func (c *column) exists() bool { return c.place > 0 }
+
+// attribute is a column that becomes a header.
+type attribute struct {
+	column
+
+	header []byte
+	role   outbox.Role
+}
+
+// compile finds the columns that a table's records are made of.
+func (r *Router) compile(t *cdc.Table) (*plan, error) {
+	conf := r.tables[t.String()]
+	if conf == nil {
+		return nil, cdc.Stop(cdc.ClassConfig, "unknown_table", fmt.Errorf(
+			"table %s sends rows but is not configured: add it under tables, or take it out of the publication", t))
+	}
+	p := &plan{
+		source: t, table: conf, width: len(t.Columns), tombstones: conf.layout.Tombstones(),
+		topics: make(map[string]topic),
+	}
+	var roles [outbox.Roles]column
+	for role := range outbox.Roles {
+		c, err := conf.column(t, role)
+		if err != nil {
+			return nil, cdc.Stop(cdc.ClassConfig, "missing_column", err)
+		}
+		roles[role] = c
+	}
+	p.eventID, p.aggregateType, p.aggregateID = roles[outbox.EventID], roles[outbox.AggregateType], roles[outbox.AggregateID]
+	p.topic, p.partitionKey = roles[outbox.Topic], roles[outbox.PartitionKey]
+	p.headers, p.payload = roles[outbox.Headers], roles[outbox.Payload]
+	for _, a := range attributes() {
+		if roles[a.role].exists() {
+			p.attributes = append(p.attributes, attribute{roles[a.role], r.keys.attributes[a.role], a.role})
+		}
+	}
+	return p, r.findSlots(p)
+}
+
+// column finds the column that plays a role.
+func (conf *table) column(t *cdc.Table, role outbox.Role) (column, error) {
+	name := conf.layout.Column(role)
+	i := -1
+	if name != "" {
+		i = t.Index(name)
+	}
+	if i < 0 && conf.layout.MustExist(role) {
+		return column{}, fmt.Errorf("column %s of %s is missing: add it to the table, or name the column that holds the %s "+
+			"under %s.columns", name, t, role, conf.place)
+	}
+	if i < 0 {
+		return column{name: name}, nil
+	}
+	c := column{place: int32(i + 1), form: t.Columns[i].Form, name: name, notNull: conf.layout.NotNull(role)}
+	if role == outbox.OccurredAt && !isTime(c.form) {
+		return column{}, fmt.Errorf("column %s of %s is not a time: name one that is under %s.columns.%s",
+			name, t, conf.place, role)
+	}
+	return c, nil
+}
+
+func isTime(f cdc.Form) bool {
+	switch f {
+	case cdc.FormText, cdc.FormTimestampText, cdc.FormMicros2000, cdc.FormLocalMicros2000:
+		return true
+	default:
+		return false
+	}
+}
+
+// findSlots finds the columns that routes read: the one that plays the role, else the one of that name.
+// With several tables a route may be meant for another of them, so it does not match where its column is
+// not there; with one table that is a mistake.
+func (r *Router) findSlots(p *plan) error {
+	p.slots = make([]column, len(r.names))
+	for slot, name := range r.names {
+		wanted := name
+		if role, ok := outbox.ParseRole(name); ok && p.table.layout.Column(role) != "" {
+			wanted = p.table.layout.Column(role)
+		}
+		i := p.source.Index(wanted)
+		switch {
+		case i >= 0:
+			p.slots[slot] = column{place: int32(i + 1), form: p.source.Columns[i].Form, name: wanted}
+		case len(r.tables) == 1:
+			return cdc.Stop(cdc.ClassConfig, "missing_column", fmt.Errorf(
+				"%s: %s has no column %s: add it to the table, or change the route", r.placeOf(slot), p.source, wanted))
+		default:
+			p.slots[slot] = column{name: wanted}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,192 @@
+package router
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/outbox"
+)
+
+// FormatCloudEventsBinary is the CloudEvents 1.0.2 Kafka protocol binding in binary content mode.
+//
+// A row makes one record:
+//
+//	topic      the topic column; where that is NULL or empty, the topic of the first route that matches
+//	key        partition_key; where that is NULL or empty, aggregate_id; where that is too, no key (null)
+//	value      the payload's octets, unchanged; NULL in the native table is a null value (a tombstone).
+//	           bytea is its octets, text and JSON are the text that the database prints, in UTF-8
+//	timestamp  the sink's: when it is published
+//
+// and these headers, in this order. Values are UTF-8 text. A header whose column is not in the table, is
+// NULL or is empty is left out; those marked * are never left out: a row without them is malformed.
+//
+//	ce_id *                event_id; a uuid in its canonical form, lower case
+//	ce_specversion *       1.0
+//	ce_source *            record.source, by default /<database>/<table>
+//	ce_type *              event_type
+//	ce_subject             aggregate_id
+//	ce_time                occurred_at: RFC 3339 in UTC, to the microsecond, without trailing zeros
+//	content-type           content_type
+//	ce_aggregatetype       aggregate_type
+//	ce_tenant              tenant_id
+//	ce_dataschema          schema_id
+//	ce_dataschemaversion   schema_version
+//	ce_sequence            16 hex digits, "-", 8 hex digits: the commit's place in the log and the row's
+//	                       ordinal in its transaction, from 0. Sorting these texts gives commit order
+//	                       within one database's history. Only where the log has such a number
+//	                       (PostgreSQL: the LSN of the commit record)
+//	ce_committime *        when the transaction committed, by the database's clock, written as ce_time
+//	...                    the members of headers, in the order that the database prints them
+//
+// A member of headers keeps its name and its octets: traceparent arrives as it was stored. A string is
+// its own text, null is a header with a null value, and anything else is its JSON text. Names that start
+// with ce_, the name content-type (both in any case) and the empty name make the row malformed.
+const FormatCloudEventsBinary = "cloudevents-binary"
+
+// attributeHeader says which header carries a column.
+type attributeHeader struct {
+	role   outbox.Role
+	header string
+}
+
+// attributes lists the headers that are one column's text, in the order of the record.
+func attributes() []attributeHeader {
+	return []attributeHeader{
+		{outbox.EventType, "ce_type"},
+		{outbox.AggregateID, "ce_subject"},
+		{outbox.OccurredAt, "ce_time"},
+		{outbox.ContentType, outbox.HeaderContentType},
+		{outbox.AggregateType, "ce_aggregatetype"},
+		{outbox.TenantID, "ce_tenant"},
+		{outbox.SchemaID, "ce_dataschema"},
+		{outbox.SchemaVersion, "ce_dataschemaversion"},
+	}
+}
+
+// message appends the row's message.
+func (e *encoder) message(id []byte) *fault {
+	name, f := e.topic()
+	if f != nil {
+		return f
+	}
+	first := len(e.dst.Headers)
+	k := &e.r.keys
+	e.dst.Headers = append(e.dst.Headers,
+		cdc.Header{Key: k.id, Value: id},
+		cdc.Header{Key: k.specVersion, Value: k.specVersionValue},
+		cdc.Header{Key: k.source, Value: e.p.table.source})
+	key, f := e.columns()
+	if f != nil {
+		return f
+	}
+	e.place()
+	if f := e.userHeaders(); f != nil {
+		return f
+	}
+	value, f := e.value()
+	if f != nil {
+		return f
+	}
+	headers := e.dst.Headers[first:len(e.dst.Headers):len(e.dst.Headers)]
+	e.dst.Messages = append(e.dst.Messages,
+		cdc.Message{Topic: name, Key: key, Value: value, Headers: headers, Row: int32(e.at)})
+	return nil
+}
+
+// columns appends the headers that are columns, and returns the record's key.
+func (e *encoder) columns() ([]byte, *fault) {
+	key, f := e.text(&e.p.partitionKey)
+	if f != nil {
+		return nil, f
+	}
+	for i := range e.p.attributes {
+		a := &e.p.attributes[i]
+		text, f := e.text(&a.column)
+		if f != nil {
+			return nil, f
+		}
+		switch a.role {
+		case outbox.EventType:
+			if len(text) == 0 {
+				return nil, badColumn(a.name, "is empty")
+			}
+		case outbox.OccurredAt:
+			if text != nil && !isRFC3339(text) {
+				return nil, badColumn(a.name, "is not a time of the years 0 to 9999")
+			}
+		case outbox.AggregateID:
+			if len(key) == 0 {
+				key = text
+			}
+		default:
+		}
+		if len(text) > 0 {
+			e.dst.Headers = append(e.dst.Headers, cdc.Header{Key: a.header, Value: text})
+		}
+	}
+	if len(key) == 0 {
+		return nil, nil
+	}
+	return key, nil
+}
+
+// isRFC3339 tells the rendered time from infinity, years BC and years of five digits.
+func isRFC3339(text []byte) bool {
+	return len(text) >= len("2006-01-02T15:04:05Z") && text[0] >= '0' && text[0] <= '9' &&
+		text[4] == '-' && text[7] == '-' && text[10] == 'T' && text[13] == ':'
+}
+
+// value returns the payload's octets; nil is a tombstone.
+func (e *encoder) value() ([]byte, *fault) {
+	raw, ok := e.raw(&e.p.payload)
+	if !ok {
+		if !e.p.tombstones {
+			return nil, badColumn(e.p.payload.name, "is NULL")
+		}
+		return nil, nil
+	}
+	octets, grown, err := e.p.payload.form.Octets(e.dst.Scratch, raw)
+	if err != nil {
+		return nil, badColumn(e.p.payload.name, "cannot be read: "+err.Error())
+	}
+	e.dst.Scratch = grown
+	if octets == nil {
+		octets = []byte{} // an empty payload is not a tombstone
+	}
+	return octets, nil
+}
+
+// transaction steps to the next transaction and renders what its records share.
+func (e *encoder) transaction() {
+	e.tx++
+	e.next = e.b.Rows()
+	if e.tx+1 < len(e.b.Txs) {
+		e.next = e.b.Txs[e.tx+1].Row
+	}
+	start := len(e.dst.Scratch)
+	e.dst.Scratch = cdc.AppendMicros(e.dst.Scratch, e.b.Txs[e.tx].Time)
+	e.time = e.dst.Scratch[start:len(e.dst.Scratch):len(e.dst.Scratch)]
+}
+
+// place appends the headers that say where the row stands in the log.
+func (e *encoder) place() {
+	if commit := e.b.Txs[e.tx].Commit; commit != 0 {
+		var raw [12]byte
+		binary.BigEndian.PutUint64(raw[:8], commit)
+		binary.BigEndian.PutUint32(raw[8:], e.ordinal())
+		start := len(e.dst.Scratch)
+		s := hex.AppendEncode(e.dst.Scratch, raw[:8])
+		s = append(s, '-')
+		s = hex.AppendEncode(s, raw[8:])
+		e.dst.Scratch = s
+		e.dst.Headers = append(e.dst.Headers, cdc.Header{Key: e.r.keys.sequence, Value: s[start:len(s):len(s)]})
+	}
+	e.dst.Headers = append(e.dst.Headers, cdc.Header{Key: e.r.keys.commitTime, Value: e.time})
+}
+
+// ordinal is the row's place in its whole transaction, from 0.
+func (e *encoder) ordinal() uint32 {
+	tx := &e.b.Txs[e.tx]
+	return tx.Ordinal + uint32(e.at-tx.Row)
+}

@@ -1,0 +1,73 @@
+package router_test
+
+import (
+	"testing"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+const goldenFull = `topic orders
+key "k1"
+value "{\"total\": 1}"
+ce_id: "0198c0de-0000-7000-8000-00000000002a"
+ce_specversion: "1.0"
+ce_source: "/shop/outbox"
+ce_type: "order.placed"
+ce_subject: "42"
+ce_time: "2026-01-02T03:04:05.6Z"
+content-type: "application/json"
+ce_aggregatetype: "Order"
+ce_tenant: "acme"
+ce_dataschema: "urn:order"
+ce_dataschemaversion: "3"
+ce_sequence: "00000000016b3748-00000000"
+ce_committime: "2026-01-02T03:04:06.5Z"
+traceparent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+`
+
+func TestGoldenRecord(t *testing.T) {
+	if got := print(one(t, options(), native(), order())); got != goldenFull {
+		t.Errorf("got\n%swant\n%s", got, goldenFull)
+	}
+}
+
+// The same row as a source that reads binary hands it on makes the same record.
+func TestGoldenRecordBinary(t *testing.T) {
+	table := native()
+	setForm(table, "event_id", cdc.FormUUID)
+	setForm(table, "schema_version", cdc.FormInt)
+	setForm(table, "headers", cdc.FormJSONB)
+	setForm(table, "payload", cdc.FormBytes)
+	setForm(table, "occurred_at", cdc.FormMicros2000)
+	r := order().
+		with("event_id", "\x01\x98\xc0\xde\x00\x00\x70\x00\x80\x00\x00\x00\x00\x00\x00\x2a").
+		with("schema_version", "\x00\x00\x00\x03").
+		with("headers", "\x01"+headers).
+		with("occurred_at", micros(1767323045600000))
+	if got := print(one(t, options(), table, r)); got != goldenFull {
+		t.Errorf("got\n%swant\n%s", got, goldenFull)
+	}
+}
+
+const goldenLeast = `topic outbox.event.Order
+key "42"
+value null
+ce_id: "0198c0de-0000-7000-8000-00000000002a"
+ce_specversion: "1.0"
+ce_source: "/shop/outbox"
+ce_type: "order.placed"
+ce_subject: "42"
+ce_time: "2026-01-02T03:04:05.6Z"
+ce_aggregatetype: "Order"
+ce_sequence: "00000000016b3748-00000000"
+ce_committime: "2026-01-02T03:04:06.5Z"
+`
+
+// A row with NULL wherever it may stand: headers are left out, the key falls back, the value is null.
+func TestGoldenRecordOfNulls(t *testing.T) {
+	r := order().without("tenant_id", "topic", "partition_key", "content_type", "schema_id",
+		"schema_version", "headers", "payload", "created_at")
+	if got := print(one(t, options(), native(), r)); got != goldenLeast {
+		t.Errorf("got\n%swant\n%s", got, goldenLeast)
+	}
+}

@@ -1,0 +1,111 @@
+package router
+
+import (
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/outbox"
+)
+
+// maxPlans bounds the compiled schemas that are kept; a source makes a few in its life.
+const maxPlans = 64
+
+// Router makes records of rows. It is not safe for concurrent use.
+type Router struct {
+	tables map[string]*table
+	routes []route
+	names  []string // what routes read, roles or columns; their values' places are the slots
+	drop   bool
+	skip   map[string]struct{}
+	keys   headerKeys
+
+	plans map[*cdc.Table]*plan
+	last  *plan // of the last batch
+	known map[string]string
+	key   []byte // scratch: the route cache's key
+}
+
+// New returns a router, or the first mistake in the options with the setting's place and the mend.
+func New(o Options) (*Router, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	r := &Router{
+		drop:  o.Unroutable == Drop,
+		skip:  skipSet(o.Skip),
+		keys:  newHeaderKeys(),
+		plans: make(map[*cdc.Table]*plan),
+		known: make(map[string]string),
+	}
+	var err error
+	if r.tables, err = newTables(o); err != nil {
+		return nil, err
+	}
+	if r.routes, r.names, err = newRoutes(o.Routes); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// Route appends to dst, which was reset for b, one message for each row of b in row order, or a drop with
+// its reason: the rows listed under errors.skip, and with [Drop] those that cannot be routed. It never
+// blocks. The messages point into b's arena and into dst. An error is a [cdc.StopError] that names the
+// table, the event and the mend; dst is then of no use, and nothing of the batch may be published.
+func (r *Router) Route(b *cdc.Batch, dst *cdc.Routed) error {
+	rows := b.Rows()
+	if rows == 0 {
+		return nil
+	}
+	p, err := r.plan(b.Table)
+	if err != nil {
+		return err
+	}
+	e := encoder{r: r, p: p, b: b, dst: dst, tx: -1}
+	for row := range rows {
+		if err := e.row(row); err != nil {
+			return err
+		}
+	}
+	if n := len(dst.Messages); n > 0 {
+		// The first header is ce_id.
+		dst.LastEventID = string(dst.Messages[n-1].Headers[0].Value)
+	}
+	return nil
+}
+
+// plan returns the compiled schema of t.
+func (r *Router) plan(t *cdc.Table) (*plan, error) {
+	if r.last != nil && r.last.source == t {
+		return r.last, nil
+	}
+	p := r.plans[t]
+	if p == nil {
+		var err error
+		if p, err = r.compile(t); err != nil {
+			return nil, err
+		}
+		if len(r.plans) >= maxPlans {
+			clear(r.plans)
+		}
+		r.plans[t] = p
+	}
+	r.last = p
+	return p, nil
+}
+
+// headerKeys are the header names as octets, made once for all records.
+type headerKeys struct {
+	id, specVersion, source, sequence, commitTime []byte
+	specVersionValue                              []byte
+	attributes                                    [outbox.Roles][]byte
+}
+
+func newHeaderKeys() headerKeys {
+	k := headerKeys{
+		id: []byte("ce_id"), specVersion: []byte("ce_specversion"), source: []byte("ce_source"),
+		sequence: []byte("ce_sequence"), commitTime: []byte("ce_committime"),
+		specVersionValue: []byte("1.0"),
+	}
+	for _, a := range attributes() {
+		k.attributes[a.role] = []byte(a.header)
+	}
+	return k
+}

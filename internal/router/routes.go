@@ -1,0 +1,162 @@
+package router
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// route is a compiled route.
+type route struct {
+	place string // in the configuration: "routes[0]"
+	match []matcher
+	topic []part
+}
+
+// matcher holds one column against its expression.
+type matcher struct {
+	slot int
+	re   *regexp.Regexp
+}
+
+// part is a piece of a topic template: a literal, a group of one of the route's matchers, or a slot.
+type part struct {
+	literal string
+	name    string // as the template calls it; "" for a literal
+	matcher int    // of the group; -1: the slot
+	group   int
+	slot    int
+}
+
+// routeSet compiles routes and gathers the columns that they read.
+type routeSet struct{ names []string }
+
+func newRoutes(routes []Route) ([]route, []string, error) {
+	var set routeSet
+	compiled := make([]route, len(routes))
+	for i := range routes {
+		c, err := set.compile(fmt.Sprintf("routes[%d]", i), &routes[i])
+		if err != nil {
+			return nil, nil, err
+		}
+		compiled[i] = c
+	}
+	return compiled, set.names, nil
+}
+
+func (s *routeSet) compile(place string, r *Route) (route, error) {
+	c := route{place: place}
+	for _, name := range slices.Sorted(maps.Keys(r.Match)) {
+		re, err := fullMatch(r.Match[name])
+		if err != nil {
+			return route{}, fmt.Errorf("%s.match.%s: bad regular expression: %w", place, name, err)
+		}
+		if name == "" {
+			return route{}, fmt.Errorf("%s.match: an empty name: give a column", place)
+		}
+		c.match = append(c.match, matcher{s.slot(name), re})
+	}
+	if group := c.repeatedGroup(); group != "" {
+		return route{}, fmt.Errorf("%s.match: the group %s stands in it twice: rename one", place, group)
+	}
+	var err error
+	if c.topic, err = s.template(&c, r.Topic); err != nil {
+		return route{}, fmt.Errorf("%s.topic: %w", place, err)
+	}
+	return c, nil
+}
+
+// fullMatch compiles an expression that must match all of a value. The expression is compiled alone
+// first, so that its own mistakes are reported, and brackets that only pair up with ours are mistakes.
+func fullMatch(expression string) (*regexp.Regexp, error) {
+	if _, err := regexp.Compile(expression); err != nil {
+		return nil, err
+	}
+	return regexp.Compile(`\A(?:` + expression + `)\z`)
+}
+
+func (c *route) repeatedGroup() string {
+	seen := make(map[string]bool)
+	for _, m := range c.match {
+		for _, group := range m.re.SubexpNames() {
+			if group != "" && seen[group] {
+				return group
+			}
+			seen[group] = true
+		}
+	}
+	return ""
+}
+
+// slot returns the slot of a role or column.
+func (s *routeSet) slot(name string) int {
+	if i := slices.Index(s.names, name); i >= 0 {
+		return i
+	}
+	s.names = append(s.names, name)
+	return len(s.names) - 1
+}
+
+// template splits a topic template into its parts.
+func (s *routeSet) template(c *route, text string) ([]part, error) {
+	var parts []part
+	rest := text
+	for rest != "" {
+		literal, behind, found := strings.Cut(rest, "${")
+		if i := badTopicByte(literal); i >= 0 {
+			return nil, fmt.Errorf("%q has %q in it: a topic's name takes letters, digits, '.', '_' and '-', and ${column}", text, literal[i:i+1])
+		}
+		if literal != "" {
+			parts = append(parts, part{literal: literal})
+		}
+		if !found {
+			break
+		}
+		name, after, closed := strings.Cut(behind, "}")
+		if !closed || name == "" {
+			return nil, fmt.Errorf("%q has a ${ without a name and a closing }: write ${column}", text)
+		}
+		parts = append(parts, s.variable(c, name))
+		rest = after
+	}
+	return parts, checkTemplate(text, parts)
+}
+
+func checkTemplate(text string, parts []part) error {
+	if len(parts) == 0 {
+		return fmt.Errorf("empty: name a topic")
+	}
+	if len(parts) == 1 && parts[0].name == "" && !validTopic(text) {
+		return fmt.Errorf("%q is not a topic's name: 1 to %d characters, and neither . nor ..", text, maxTopicName)
+	}
+	return nil
+}
+
+func (s *routeSet) variable(c *route, name string) part {
+	for i, m := range c.match {
+		if group := m.re.SubexpIndex(name); group > 0 {
+			return part{name: name, matcher: i, group: group}
+		}
+	}
+	return part{name: name, matcher: -1, slot: s.slot(name)}
+}
+
+// placeOf names the first setting that reads a slot, for error messages.
+func (r *Router) placeOf(slot int) string {
+	for i := range r.routes {
+		c := &r.routes[i]
+		for _, m := range c.match {
+			if m.slot == slot {
+				return c.place + ".match." + r.names[slot]
+			}
+		}
+		for _, p := range c.topic {
+			if p.name != "" && p.matcher < 0 && p.slot == slot {
+				return c.place + ".topic"
+			}
+		}
+	}
+	return "routes"
+}

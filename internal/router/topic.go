@@ -1,0 +1,160 @@
+package router
+
+import (
+	"encoding/binary"
+	"fmt"
+	"strings"
+)
+
+const (
+	// maxTopicName is the longest topic name that Kafka takes (MAX_NAME_LENGTH in
+	// org.apache.kafka.common.internals.Topic).
+	maxTopicName = 249
+	// maxTopics bounds the caches of topics; they start over when full.
+	maxTopics = 4096
+	// maxRouteKey bounds what a row's routing may be remembered by, in bytes.
+	maxRouteKey = 512
+)
+
+// topic is what routing makes of a row: a topic, or why there is none.
+type topic struct {
+	name  string
+	fault *fault
+}
+
+// value is what a route reads: the text of a column, or NULL.
+type value struct {
+	text string
+	ok   bool
+}
+
+// topic finds the row's topic: the topic column's, else that of the first route that matches.
+func (e *encoder) topic() (string, *fault) {
+	name, f := e.text(&e.p.topic)
+	if f != nil {
+		return "", f
+	}
+	if len(name) == 0 {
+		return e.routed()
+	}
+	if known, ok := e.r.known[string(name)]; ok {
+		return known, nil
+	}
+	return e.r.intern(e.p.topic.name, string(name))
+}
+
+// intern keeps one string of each topic's name, so that a record costs none.
+func (r *Router) intern(column, name string) (string, *fault) {
+	if !validTopic(name) {
+		return "", badTopic("column " + column + " holds")
+	}
+	if len(r.known) >= maxTopics {
+		clear(r.known)
+	}
+	r.known[name] = name
+	return name, nil
+}
+
+// routed runs the row's values through the routes, or remembers what came out for the same values.
+func (e *encoder) routed() (string, *fault) {
+	key := e.routeKey()
+	if t, ok := e.p.topics[string(key)]; ok {
+		return t.name, t.fault
+	}
+	values := make([]value, len(e.p.slots))
+	for i := range e.p.slots {
+		text, f := e.text(&e.p.slots[i])
+		if f != nil {
+			return "", f
+		}
+		values[i] = value{string(text), text != nil}
+	}
+	name, f := e.r.resolve(values)
+	if len(key) <= maxRouteKey {
+		if len(e.p.topics) >= maxTopics {
+			clear(e.p.topics)
+		}
+		e.p.topics[string(key)] = topic{name, f}
+	}
+	return name, f
+}
+
+// routeKey is what the row's route depends on: each value with its length before it, so that no two rows
+// of different values share a key.
+func (e *encoder) routeKey() []byte {
+	key := e.r.key[:0]
+	for i := range e.p.slots {
+		raw, ok := e.raw(&e.p.slots[i])
+		if !ok {
+			key = append(key, 0)
+			continue
+		}
+		key = binary.AppendUvarint(key, uint64(len(raw))+1)
+		key = append(key, raw...)
+	}
+	e.r.key = key
+	return key
+}
+
+// resolve returns the topic of the first route that matches.
+func (r *Router) resolve(values []value) (string, *fault) {
+	for i := range r.routes {
+		if groups, ok := r.routes[i].matches(values); ok {
+			return r.routes[i].render(values, groups)
+		}
+	}
+	return "", noRoute()
+}
+
+// matches returns what the groups of each matcher hold.
+func (c *route) matches(values []value) ([][]string, bool) {
+	groups := make([][]string, len(c.match))
+	for i, m := range c.match {
+		if !values[m.slot].ok {
+			return nil, false
+		}
+		if groups[i] = m.re.FindStringSubmatch(values[m.slot].text); groups[i] == nil {
+			return nil, false
+		}
+	}
+	return groups, true
+}
+
+func (c *route) render(values []value, groups [][]string) (string, *fault) {
+	var b strings.Builder
+	for _, p := range c.topic {
+		text := p.literal
+		if p.name != "" {
+			if p.matcher >= 0 {
+				text = groups[p.matcher][p.group]
+			} else {
+				text = values[p.slot].text
+			}
+			if text == "" {
+				return "", emptyVariable(c.place, p.name)
+			}
+		}
+		b.WriteString(text)
+	}
+	if name := b.String(); validTopic(name) {
+		return name, nil
+	}
+	return "", badTopic(fmt.Sprintf("the template of %s makes", c.place))
+}
+
+// validTopic reports whether Kafka takes the name for a topic.
+func validTopic(name string) bool {
+	return name != "" && len(name) <= maxTopicName && name != "." && name != ".." && badTopicByte(name) < 0
+}
+
+// badTopicByte returns the index of the first byte that a topic's name cannot hold, or -1.
+func badTopicByte(name string) int {
+	for i := range len(name) {
+		c := name[i]
+		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
+		if !letter && (c < '0' || c > '9') && c != '.' && c != '_' && c != '-' {
+			return i
+		}
+	}
+	return -1
+}
