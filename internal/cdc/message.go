@@ -26,6 +26,8 @@ type Drop struct {
 	EventID string
 	// Reason is "skip" for an id listed under errors.skip, else the policy's name ("unroutable").
 	Reason string
+	// Err says why in one sentence, for the log; nil for a listed id. It holds no payload.
+	Err error
 }
 
 // Routed is a batch with the messages that the router made of it: at most one for each row, in row
