@@ -29,7 +29,7 @@ const (
 	FormLocalMicros2000
 	// FormInt is a big-endian two's complement integer of 2, 4 or 8 octets.
 	FormInt
-	// FormBool is one octet, 0 or 1.
+	// FormBool is one octet: 0 or 1, or the letter t or f as PostgreSQL prints it.
 	FormBool
 	// FormJSONB is a version octet (1) and JSON text.
 	FormJSONB
@@ -122,30 +122,55 @@ func appendMicros(dst, raw []byte) ([]byte, error) {
 	case -1 << 63:
 		return append(dst, "-infinity"...), nil
 	}
-	return AppendMicros(dst, v+micros2000), nil
+	// In seconds, because PostgreSQL's latest timestamps overflow Unix microseconds.
+	return appendTime(dst, time.Unix(v/1e6+micros2000/1e6, v%1e6*1e3)), nil
 }
 
 // AppendMicros appends a time given in Unix microseconds as RFC 3339 in UTC, with a fraction only
 // where there is one.
 func AppendMicros(dst []byte, unixMicros int64) []byte {
-	return time.UnixMicro(unixMicros).UTC().AppendFormat(dst, "2006-01-02T15:04:05.999999Z")
+	return appendTime(dst, time.UnixMicro(unixMicros))
+}
+
+// appendTime leaves the trailing zeros of the fraction out; package time is quickest with this layout.
+func appendTime(dst []byte, t time.Time) []byte {
+	return t.UTC().AppendFormat(dst, time.RFC3339Nano)
 }
 
 // appendTimestampText turns "2026-01-02 03:04:05.6+00" into "2026-01-02T03:04:05.6Z" and leaves what it
-// does not know (infinity, years BC) as it is.
+// does not know (infinity, years BC or of five digits) as it is.
 func appendTimestampText(dst, raw []byte) []byte {
-	if len(raw) < 19 || raw[10] != ' ' {
+	if len(raw) < 19 || raw[4] != '-' || raw[7] != '-' || raw[10] != ' ' || raw[13] != ':' || raw[16] != ':' {
+		return append(dst, raw...)
+	}
+	end := 19
+	if end < len(raw) && raw[end] == '.' {
+		for end++; end < len(raw) && raw[end] >= '0' && raw[end] <= '9'; {
+			end++
+		}
+	}
+	zone, ok := zoneRFC3339(raw[end:])
+	if !ok {
 		return append(dst, raw...)
 	}
 	start := len(dst)
-	dst = append(dst, raw...)
+	dst = append(append(dst, raw[:end]...), zone...)
 	dst[start+10] = 'T'
-	if n := len(dst); string(dst[n-3:]) == "+00" {
-		dst = append(dst[:n-3], 'Z')
-	} else if dst[n-1] >= '0' && dst[n-1] <= '9' && len(raw) <= 26 {
-		dst = append(dst, 'Z')
-	}
 	return dst
+}
+
+// zoneRFC3339 returns the zone behind a timestamp as RFC 3339 writes it, and false for what it cannot.
+func zoneRFC3339(zone []byte) (string, bool) {
+	switch z := string(zone); {
+	case z == "" || z == "+00":
+		return "Z", true
+	case zone[0] != '+' && zone[0] != '-':
+		return "", false
+	case len(z) == len("+02"):
+		return z + ":00", true
+	default:
+		return z, len(z) == len("+05:30") && z[3] == ':'
+	}
 }
 
 func appendInt(dst, raw []byte) ([]byte, error) {
@@ -165,8 +190,12 @@ func appendBool(dst, raw []byte) ([]byte, error) {
 	if len(raw) != 1 {
 		return dst, fmt.Errorf("boolean of %d octets: %w", len(raw), errMalformed)
 	}
-	if raw[0] == 0 {
+	switch raw[0] {
+	case 0, 'f':
 		return append(dst, "false"...), nil
+	case 1, 't':
+		return append(dst, "true"...), nil
+	default:
+		return dst, fmt.Errorf("boolean %d: %w", raw[0], errMalformed)
 	}
-	return append(dst, "true"...), nil
 }

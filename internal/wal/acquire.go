@@ -1,0 +1,249 @@
+package wal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pglogrepl"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+var (
+	// ErrSlotInUse says that another process reads the slot: this relay is the standby. Retryable.
+	ErrSlotInUse = errors.New("replication slot is in use by another process")
+	// errServerStopping says that PostgreSQL shuts down, starts up, or ended our session. Retryable.
+	errServerStopping = errors.New("PostgreSQL is shutting down or starting up")
+)
+
+const acquireTimeout = 30 * time.Second
+
+// minVersion is PostgreSQL 14, the first with binary mode.
+const minVersion = 140000
+
+// Acquire connects, takes the slot and applies the start rules (see resolve) to the checkpoint. When it
+// returns without error the slot is held, nothing was read, and Run may be called. It returns the
+// source's identity and the position from which rows will be handed on.
+//
+// Errors: [ErrSlotInUse] while another process holds the slot; a [cdc.StopError] when only a person can
+// mend it; anything else is retryable.
+func (s *Source) Acquire(ctx context.Context, saved Saved) (cdc.Source, cdc.Position, error) {
+	ctx, cancel := context.WithTimeout(ctx, acquireTimeout)
+	defer cancel()
+	ss, err := s.connect(ctx)
+	if err != nil {
+		return cdc.Source{}, "", err
+	}
+	sv, err := ss.acquire(ctx, saved)
+	if err != nil {
+		ss.close()
+		return cdc.Source{}, "", err
+	}
+	s.session, s.timeline = ss, sv.timeline
+	return sv.source, formatPosition(ss.plan.from), nil
+}
+
+func (s *Source) connect(ctx context.Context) (*session, error) {
+	sql, err := ConnectSQL(ctx, s.opts.DSN)
+	if err != nil {
+		return nil, err
+	}
+	repl, err := ConnectReplication(ctx, s.opts.DSN)
+	if err != nil {
+		_ = sql.Close(ctx)
+		return nil, err
+	}
+	return newSession(s, sql, repl), nil
+}
+
+// acquire checks, in the order in which a person would mend: version, WAL level, publication, slot,
+// history; then takes the slot.
+func (ss *session) acquire(ctx context.Context, saved Saved) (server, error) {
+	if err := ss.checkVersion(ctx); err != nil {
+		return server{}, err
+	}
+	if err := ss.checkPublication(ctx); err != nil {
+		return server{}, err
+	}
+	sv, err := ss.identify(ctx)
+	if err != nil {
+		return server{}, err
+	}
+	if err := ss.readSlotInto(ctx, &sv); err != nil {
+		return server{}, err
+	}
+	if sv.before = ss.src.timeline; sv.before == 0 && saved.Found {
+		sv.before = saved.Checkpoint.Source.Timeline
+	}
+	if err := ss.readForks(ctx, &sv); err != nil {
+		return server{}, err
+	}
+	if ss.plan, err = resolve(sv, saved, ss.src.place, ss.src.acked, ss.src.opts.Conflict); err != nil {
+		return server{}, err
+	}
+	return sv, ss.start(ctx)
+}
+
+func (ss *session) checkVersion(ctx context.Context) error {
+	var level string
+	if err := ss.sql.QueryRow(ctx, `SELECT current_setting('server_version_num'), current_setting('wal_level')`).Scan(&ss.versionText, &level); err != nil {
+		return fmt.Errorf("read the server's version: %w", err)
+	}
+	v, err := strconv.Atoi(ss.versionText)
+	if err != nil {
+		return fmt.Errorf("read the server's version: %w", err)
+	}
+	ss.version = v
+	if v < minVersion {
+		return config("version", "PostgreSQL %d is too old, the relay needs 14 or newer", v/10000)
+	}
+	if level != "logical" {
+		return config("wal_level", "wal_level is %s, not logical: ALTER SYSTEM SET wal_level = logical, then restart PostgreSQL (managed services have a parameter for it)", level)
+	}
+	return nil
+}
+
+// checkPublication takes the publication as it is at the first acquire of this process as the baseline
+// that every later look is compared with, also across reconnects.
+func (ss *session) checkPublication(ctx context.Context) error {
+	st, err := readPublication(ctx, ss.sql, ss.src.opts.Publication, ss.src.opts.Tables, ss.version)
+	if err != nil {
+		return err
+	}
+	if st.problem != nil {
+		return st.problem
+	}
+	if ss.src.baseline == "" {
+		ss.src.baseline = st.fingerprint
+	}
+	if st.fingerprint != ss.src.baseline {
+		return ss.src.publicationChanged()
+	}
+	ss.text = st.text || ss.src.text
+	return nil
+}
+
+func (s *Source) publicationChanged() error {
+	last := s.acked
+	if last == 0 {
+		last = s.place.end
+	}
+	return positionError("publication_changed",
+		"publication %q was altered while the relay was reading (it, or one of its tables, was dropped, recreated, or taken out and put back): inserts after %s may be missing from the log; compare the outbox table with what consumers have since then, publish what is missing, and start the relay again", s.opts.Publication, last)
+}
+
+func (ss *session) identify(ctx context.Context) (server, error) {
+	id, err := pglogrepl.IdentifySystem(ctx, ss.repl)
+	if err != nil {
+		return server{}, fmt.Errorf("identify system: %w", err)
+	}
+	return server{
+		source:  cdc.Source{SystemID: id.SystemID, Database: id.DBName, Slot: ss.src.opts.Slot, Timeline: uint32(id.Timeline)}, //nolint:gosec // timelines are uint32
+		flushed: id.XLogPos, timeline: uint32(id.Timeline),                                                                     //nolint:gosec // as above
+	}, nil
+}
+
+func (ss *session) readSlotInto(ctx context.Context, sv *server) error {
+	if ss.src.opts.Temporary {
+		return nil
+	}
+	row, err := readSlot(ctx, ss.sql, ss.src.opts.Slot)
+	if err != nil {
+		return err
+	}
+	if err := row.usable(ss.src.opts.Slot, sv.source.Database); err != nil {
+		return err
+	}
+	sv.slot, err = pglogrepl.ParseLSN(row.ConfirmedFlushLSN)
+	if err != nil {
+		return fmt.Errorf("read the position of slot %s: %w", ss.src.opts.Slot, err)
+	}
+	return nil
+}
+
+// readForks reads where the server's history left earlier timelines. Lines of a history file are
+// "timeline TAB lsn TAB reason".
+func (ss *session) readForks(ctx context.Context, sv *server) error {
+	if sv.before == 0 || sv.before == sv.timeline {
+		return nil
+	}
+	res, err := pglogrepl.TimelineHistory(ctx, ss.repl, int32(sv.timeline)) //nolint:gosec // timelines are small
+	if err != nil {
+		return fmt.Errorf("read the history of timeline %d: %w", sv.timeline, err)
+	}
+	sv.forks = map[uint32]lsn{}
+	for line := range strings.Lines(string(res.Content)) {
+		fields := strings.Fields(line)
+		if len(fields) < 2 || strings.HasPrefix(fields[0], "#") {
+			continue
+		}
+		tli, err := strconv.ParseUint(fields[0], 10, 32)
+		if err != nil {
+			return fmt.Errorf("read the history of timeline %d: %w", sv.timeline, err)
+		}
+		if sv.forks[uint32(tli)], err = pglogrepl.ParseLSN(fields[1]); err != nil {
+			return fmt.Errorf("read the history of timeline %d: %w", sv.timeline, err)
+		}
+	}
+	return nil
+}
+
+// start asks for the stream. Success means the slot is ours.
+func (ss *session) start(ctx context.Context) error {
+	opts := ss.src.opts
+	slot := opts.Slot
+	if opts.Temporary {
+		slot = fmt.Sprintf("cdc_relay_dry_run_%d", ss.repl.PID())
+		_, err := pglogrepl.CreateReplicationSlot(ctx, ss.repl, slot, "pgoutput", pglogrepl.CreateReplicationSlotOptions{Temporary: true, SnapshotAction: "NOEXPORT_SNAPSHOT"})
+		if err != nil {
+			return replicationError(err, slot)
+		}
+	}
+	args := []string{"proto_version '1'", "publication_names " + quoteLiteral(pgx.Identifier{opts.Publication}.Sanitize())}
+	if !ss.text {
+		args = append(args, "binary 'true'")
+	}
+	err := pglogrepl.StartReplication(ctx, ss.repl, pgx.Identifier{slot}.Sanitize(), 0, pglogrepl.StartReplicationOptions{PluginArgs: args})
+	if err != nil {
+		return replicationError(err, slot)
+	}
+	return ss.takeOver(ctx)
+}
+
+func quoteLiteral(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
+
+// takeOver takes the socket from the driver: from here on frames are cut where they were read, without
+// a copy. What the driver has read already is framed again into the first chunk.
+func (ss *session) takeOver(ctx context.Context) error {
+	front := ss.repl.Frontend()
+	for front.ReadBufferLen() > 0 {
+		msg, err := ss.repl.ReceiveMessage(ctx)
+		if err != nil {
+			return fmt.Errorf("start replication: %w", err)
+		}
+		framed, err := msg.Encode(ss.leftover)
+		if err != nil {
+			return fmt.Errorf("start replication: %w", err)
+		}
+		ss.leftover = framed
+	}
+	hijacked, err := ss.repl.Hijack()
+	if err != nil {
+		return fmt.Errorf("start replication: %w", err)
+	}
+	ss.conn = hijacked.Conn
+	return nil
+}
+
+// closeConn ends a connection that the driver still owns.
+func closeConn(conn *pgconn.PgConn) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_ = conn.Close(ctx)
+}

@@ -1,0 +1,219 @@
+package wal
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sort"
+	"strings"
+
+	"github.com/jackc/pglogrepl"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+// SlotStatus is what the server says of the slot.
+type SlotStatus struct {
+	WALStatus     string // reserved, extended, unreserved, lost
+	Restart       string // LSN from which the server keeps WAL
+	Confirmed     string // LSN the server was told last
+	RetainedBytes int64
+	SafeBytes     int64 // -1: no limit is set
+	LagBytes      int64 // WAL written and not received yet
+}
+
+// slotRow is a row of pg_replication_slots. It is read as JSON because its columns differ between
+// versions: wal_status came with 13, invalidation_reason with 17.
+type slotRow struct {
+	Plugin             string `json:"plugin"`
+	SlotType           string `json:"slot_type"`
+	Database           string `json:"database"`
+	ActivePID          int    `json:"active_pid"`
+	RestartLSN         string `json:"restart_lsn"`
+	ConfirmedFlushLSN  string `json:"confirmed_flush_lsn"`
+	WALStatus          string `json:"wal_status"`
+	SafeWALSize        *int64 `json:"safe_wal_size"`
+	InvalidationReason string `json:"invalidation_reason"`
+	Conflicting        bool   `json:"conflicting"`
+	Retained           int64  `json:"-"`
+	flushed            lsn
+}
+
+// walEnd reads the end of the WAL also on a standby, from which 16 and later can decode.
+const walEnd = `CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_flush_lsn() END`
+
+func readSlot(ctx context.Context, conn *pgx.Conn, name string) (slotRow, error) {
+	var row slotRow
+	var doc []byte
+	var flushed string
+	err := conn.QueryRow(ctx, `SELECT to_jsonb(s), COALESCE(pg_wal_lsn_diff(`+walEnd+`, s.restart_lsn), 0)::bigint, (`+walEnd+`)::text
+		FROM pg_replication_slots s WHERE s.slot_name = $1`, name).Scan(&doc, &row.Retained, &flushed)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return row, positionError("slot_missing",
+			"replication slot %q does not exist: if this is the first run, create it with `cdc-relay setup`; if it existed, events since then are not in the log any more for this relay: find out who dropped it and what consumers miss before you create it again", name)
+	}
+	if err != nil {
+		return row, fmt.Errorf("read slot %s: %w", name, err)
+	}
+	if err := json.Unmarshal(doc, &row); err != nil {
+		return row, fmt.Errorf("read slot %s: %w", name, err)
+	}
+	row.flushed, err = pglogrepl.ParseLSN(flushed)
+	if err != nil {
+		return row, fmt.Errorf("read the server's WAL end: %w", err)
+	}
+	return row, nil
+}
+
+// usable refuses a slot that cannot deliver what was promised.
+func (r slotRow) usable(name, database string) error {
+	switch {
+	case r.SlotType != "logical" || r.Plugin != "pgoutput":
+		return cdc.Stop(cdc.ClassConfig, "wrong_slot", fmt.Errorf(
+			"replication slot %q is a %s slot with plugin %q, the relay needs a logical one with pgoutput: set source.postgres.slot to another name and create it with `cdc-relay setup`", name, r.SlotType, r.Plugin))
+	case r.Database != database:
+		return cdc.Stop(cdc.ClassConfig, "wrong_slot", fmt.Errorf(
+			"replication slot %q belongs to database %q, this relay reads %q; slots are per server: set source.postgres.slot to another name and create it with `cdc-relay setup`", name, r.Database, database))
+	case r.WALStatus == "lost" || r.InvalidationReason != "" || r.Conflicting:
+		why := r.InvalidationReason
+		if why == "" {
+			why = "wal_removed: it fell behind max_slot_wal_keep_size"
+		}
+		return positionError("slot_lost",
+			"replication slot %q is lost (%s): the server removed WAL that was not relayed yet; the events are still in the outbox table: publish what consumers miss from there, then drop the slot and create it again with `cdc-relay teardown` and `cdc-relay setup`, and raise max_slot_wal_keep_size", name, why)
+	}
+	return nil
+}
+
+func (r slotRow) status(received lsn) SlotStatus {
+	s := SlotStatus{WALStatus: r.WALStatus, Restart: r.RestartLSN, Confirmed: r.ConfirmedFlushLSN, RetainedBytes: r.Retained, SafeBytes: -1}
+	if r.SafeWALSize != nil {
+		s.SafeBytes = *r.SafeWALSize
+	}
+	if r.flushed > received {
+		s.LagBytes = int64(r.flushed - received) //nolint:gosec // a WAL distance
+	}
+	return s
+}
+
+// publicationState is what the publication says of the tracked tables at one moment.
+type publicationState struct {
+	// fingerprint changes whenever a row that decides about the tracked tables was written again, also
+	// when it was taken away and put back: oid and xmin of the catalog rows.
+	fingerprint string
+	// text is whether a column of a tracked table has no binary form that is known.
+	text bool
+	// problem is a sentence when the publication does not deliver every insert of every tracked table.
+	problem error
+}
+
+type publishedTable struct {
+	OID         uint32 `json:"oid"`
+	Name        string `json:"name"`
+	Kind        string `json:"kind"`
+	Persistence string `json:"persistence"`
+	Partition   bool   `json:"partition"`
+	Published   bool   `json:"published"`
+	Filter      bool   `json:"filter"`
+	Columns     bool   `json:"columns"`
+	Rows        string `json:"rows"` // oid and xmin of what publishes it
+	Types       []uint32
+}
+
+// publicationQuery returns the publication and, for each tracked table, how it stands in it. Columns
+// that came with 15 (row filters, column lists, schemas) are read through to_jsonb.
+const publicationQuery = `
+SELECT to_jsonb(p) || jsonb_build_object('xmin', p.xmin::text),
+  COALESCE((SELECT jsonb_agg(jsonb_build_object(
+      'oid', c.oid::bigint, 'name', n.nspname || '.' || c.relname, 'kind', c.relkind, 'persistence', c.relpersistence,
+      'partition', c.relispartition, 'published', p.puballtables OR pr.oid IS NOT NULL OR pn.row IS NOT NULL,
+      'filter', to_jsonb(pr) ->> 'prqual' IS NOT NULL, 'columns', to_jsonb(pr) ->> 'prattrs' IS NOT NULL,
+      'rows', concat_ws(' ', pr.oid, pr.xmin, pn.row),
+      'Types', (SELECT jsonb_agg(a.atttypid::bigint) FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped)))
+    FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+    LEFT JOIN pg_publication_rel pr ON pr.prpubid = p.oid AND pr.prrelid = c.oid
+    LEFT JOIN LATERAL (%s) pn ON true
+    WHERE n.nspname || '.' || c.relname = ANY($2)), '[]')
+FROM pg_publication p WHERE p.pubname = $1`
+
+const (
+	schemasSince15 = `SELECT concat_ws(' ', s.oid, s.xmin) AS row FROM pg_publication_namespace s WHERE s.pnpubid = p.oid AND s.pnnspid = n.oid`
+	noSchemas      = `SELECT NULL::text AS row`
+)
+
+func readPublication(ctx context.Context, conn *pgx.Conn, name string, tables []string, version int) (publicationState, error) {
+	schemas := noSchemas
+	if version >= 150000 {
+		schemas = schemasSince15
+	}
+	var pub struct {
+		OID       json.RawMessage `json:"oid"`
+		XMin      string          `json:"xmin"`
+		PubInsert bool            `json:"pubinsert"`
+		ViaRoot   bool            `json:"pubviaroot"`
+	}
+	var doc, list []byte
+	err := conn.QueryRow(ctx, fmt.Sprintf(publicationQuery, schemas), name, tables).Scan(&doc, &list)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return publicationState{fingerprint: "none", problem: missingPublication(name)}, nil
+	}
+	if err != nil {
+		return publicationState{}, fmt.Errorf("read publication %s: %w", name, err)
+	}
+	var found []publishedTable
+	if err := errors.Join(json.Unmarshal(doc, &pub), json.Unmarshal(list, &found)); err != nil {
+		return publicationState{}, fmt.Errorf("read publication %s: %w", name, err)
+	}
+	st := publicationState{problem: publicationProblem(name, tables, found, pub.PubInsert, pub.ViaRoot)}
+	rows := []string{fmt.Sprintf("%s %s", pub.OID, pub.XMin)}
+	for _, t := range found {
+		rows = append(rows, fmt.Sprintf("%s %d %s", t.Name, t.OID, t.Rows))
+		for _, oid := range t.Types {
+			st.text = st.text || !hasBinaryForm(oid)
+		}
+	}
+	sort.Strings(rows)
+	st.fingerprint = strings.Join(rows, "; ")
+	return st, nil
+}
+
+func missingPublication(name string) error {
+	return cdc.Stop(cdc.ClassConfig, "publication_missing", fmt.Errorf(
+		"publication %q does not exist in this database: create it with `cdc-relay setup`; a slot that is older than its publication cannot be read and must be created again after it", name))
+}
+
+// publicationProblem returns the first reason why some insert would not arrive; nil: none.
+func publicationProblem(name string, tables []string, found []publishedTable, insert, viaRoot bool) error {
+	bad := func(format string, args ...any) error {
+		return cdc.Stop(cdc.ClassConfig, "publication", fmt.Errorf(format, args...))
+	}
+	if !insert {
+		return bad("publication %q does not publish inserts: ALTER PUBLICATION %s SET (publish = 'insert')", name, pgx.Identifier{name}.Sanitize())
+	}
+	byName := map[string]publishedTable{}
+	for _, t := range found {
+		byName[t.Name] = t
+	}
+	for _, table := range tables {
+		t, ok := byName[table]
+		quoted := pgx.Identifier(strings.SplitN(table, ".", 2)).Sanitize()
+		pub := pgx.Identifier{name}.Sanitize()
+		switch {
+		case !ok:
+			return bad("table %s does not exist in this database: create it with `cdc-relay schema apply`, or mend tables[].name", table)
+		case !t.Published:
+			return bad("publication %q does not hold table %s: ALTER PUBLICATION %s ADD TABLE %s", name, table, pub, quoted)
+		case t.Filter:
+			return bad("publication %q filters the rows of %s, so events would be lost: ALTER PUBLICATION %s DROP TABLE %s, then ADD TABLE without WHERE", name, table, pub, quoted)
+		case t.Columns:
+			return bad("publication %q leaves out columns of %s: ALTER PUBLICATION %s DROP TABLE %s, then ADD TABLE without a column list", name, table, pub, quoted)
+		case t.Persistence != "p":
+			return bad("table %s is not logged, so its rows never reach the WAL: ALTER TABLE %s SET LOGGED", table, quoted)
+		case t.Kind == "p" && !viaRoot:
+			return bad("publication %q names partitions instead of %s: ALTER PUBLICATION %s SET (publish_via_partition_root = true)", name, table, pub)
+		}
+	}
+	return nil
+}

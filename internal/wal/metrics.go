@@ -1,0 +1,51 @@
+package wal
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// slotStates are the values of pg_replication_slots.wal_status.
+func slotStates() []string { return []string{"reserved", "extended", "unreserved", "lost"} }
+
+type metrics struct {
+	received, filtered *prometheus.CounterVec
+	lagBytes           prometheus.Gauge
+	retained, safe     prometheus.Gauge
+	slotStatus         *prometheus.GaugeVec
+}
+
+func newMetrics(reg prometheus.Registerer, s *Source) *metrics {
+	gauge := func(name, help string) prometheus.Gauge {
+		return prometheus.NewGauge(prometheus.GaugeOpts{Namespace: "cdc_relay", Name: name, Help: help})
+	}
+	counter := func(name, help string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "cdc_relay", Name: name, Help: help}, []string{"table"})
+	}
+	m := &metrics{
+		received: counter("events_received_total", "Rows of outbox tables received from the log and handed on."),
+		filtered: counter("events_filtered_total", "Rows received and not handed on: replayed after a restart, or of a table that is not configured."),
+		lagBytes: gauge("source_lag_bytes", "WAL written by the server and not received yet, at the last look."),
+		retained: gauge("slot_retained_bytes", "WAL that the server keeps for the slot."),
+		safe:     gauge("slot_safe_bytes", "WAL that may still be written before the slot is in danger of being lost; -1 where max_slot_wal_keep_size sets no limit."),
+		slotStatus: prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "cdc_relay", Name: "slot_status",
+			Help: "1 for the slot's current wal_status."}, []string{"status"}),
+	}
+	lastEvent := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "cdc_relay", Name: "last_event_timestamp_seconds",
+		Help: "Commit time of the last outbox transaction received, by the database's clock; 0: none yet."},
+		func() float64 { return float64(s.lastCommit.Load()) / 1e6 })
+	reg.MustRegister(lastEvent, m.received, m.filtered, m.lagBytes, m.retained, m.safe, m.slotStatus)
+	return m
+}
+
+func (m *metrics) look(s SlotStatus) {
+	m.lagBytes.Set(float64(s.LagBytes))
+	m.retained.Set(float64(s.RetainedBytes))
+	m.safe.Set(float64(s.SafeBytes))
+	for _, state := range slotStates() {
+		v := 0.0
+		if state == s.WALStatus {
+			v = 1
+		}
+		m.slotStatus.WithLabelValues(state).Set(v)
+	}
+}

@@ -1,0 +1,174 @@
+package wal
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+// Queue takes batches, bounded by count and by octets.
+type Queue interface {
+	// Offer takes b, or returns false at once when there is no room.
+	Offer(b *cdc.Batch) bool
+	// Space is signalled after room was made for a refused batch.
+	Space() <-chan struct{}
+}
+
+// tickInterval is how often the owner comes round when nothing is read.
+const tickInterval = 500 * time.Millisecond
+
+// session is one attempt at the stream. Everything in it belongs to the owner (Acquire, then Run),
+// except the look, which has the ordinary connection and hands over through its own fields.
+type session struct {
+	src         *Source
+	sql         *pgx.Conn
+	repl        *pgconn.PgConn // until takeOver
+	conn        net.Conn       // from takeOver on
+	version     int
+	versionText string
+	text        bool
+	plan        plan
+	leftover    []byte
+
+	out       Queue
+	look      *look
+	chunk     *chunk
+	r, w      int // chunk.buf[r:w] is read and not yet decoded
+	relations map[uint32]*relation
+	tx        transaction
+	batch     *pooledBatch       // rows not handed on yet, or nil
+	received  prometheus.Counter // counts the rows of batch
+	next      mark               // what the next batch handed on makes safe
+	said      status
+	pings     pings
+}
+
+func newSession(s *Source, sql *pgx.Conn, repl *pgconn.PgConn) *session {
+	return &session{src: s, sql: sql, repl: repl, relations: map[uint32]*relation{}}
+}
+
+// close gives the connections up, and with them the slot.
+func (ss *session) close() {
+	if ss.conn != nil {
+		_ = ss.conn.Close()
+	} else {
+		closeConn(ss.repl)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_ = ss.sql.Close(ctx)
+}
+
+// Run streams until ctx ends or the attempt fails, and hands batches to out. It must follow a
+// successful Acquire. It blocks; while out is full it keeps serving the connection. When ctx ends it
+// looks once more, tells the server the last position that Confirm allowed, and returns nil.
+//
+// The slot is free when Run returns. A [cdc.StopError] is for people; any other error is retryable.
+func (s *Source) Run(ctx context.Context, out Queue) error {
+	ss := s.session
+	s.session = nil
+	defer ss.close()
+	ss.prepare(out)
+	defer ss.dropBatch()
+	s.connected.Store(true)
+	defer s.connected.Store(false)
+	ss.look = startLook(ctx, ss)
+	defer ss.look.stop()
+
+	interrupted := make(chan struct{})
+	interrupt := context.AfterFunc(ctx, func() {
+		_ = ss.conn.SetReadDeadline(time.Unix(1, 0)) // wakes a reader at once
+		close(interrupted)
+	})
+	err := ss.stream(ctx)
+	if interrupt() { // still armed: ctx has not ended
+		return err
+	}
+	<-interrupted
+	ss.look.stop()
+	return ss.farewell(context.WithoutCancel(ctx))
+}
+
+func (ss *session) prepare(out Queue) {
+	s := ss.src
+	ss.out = out
+	ss.next = mark{seq: s.handed.Load(), resume: ss.plan.from, commit: ss.plan.commit, xid: ss.plan.commitXID}
+	s.marks.add(ss.next)
+	if s.acked == 0 {
+		s.acked = ss.plan.slot
+	}
+	ss.chunk = s.arenas.take(max(chunkSize, len(ss.leftover)+minRead))
+	ss.w = copy(ss.chunk.buf, ss.leftover)
+	ss.leftover = nil
+}
+
+// stream is the owner's loop.
+func (ss *session) stream(ctx context.Context) error {
+	for {
+		if err := ss.decode(ctx); err != nil {
+			return err
+		}
+		if err := ss.tick(ctx, time.Now()); err != nil {
+			return err
+		}
+		if err := ss.fill(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// fill reads what the socket has, at least one octet, or returns after a tick.
+func (ss *session) fill(ctx context.Context) error {
+	if err := ss.conn.SetReadDeadline(time.Now().Add(ss.untilTick())); err != nil {
+		return fmt.Errorf("read the replication stream: %w", err)
+	}
+	if err := ctx.Err(); err != nil { // the deadline above may have undone the interrupt
+		return err
+	}
+	n, err := ss.conn.Read(ss.chunk.buf[ss.w:])
+	ss.w += n
+	if err != nil && !os.IsTimeout(err) {
+		return fmt.Errorf("read the replication stream: %w", err)
+	}
+	return nil
+}
+
+// minRead is the least room for a read to be worth a system call.
+const minRead = 4 << 10
+
+// makeRoom sees to it that the frame of need octets at r fits into the chunk, and that there is room to
+// read into. Rows handed on stay in the old chunk; only an incomplete frame is moved.
+func (ss *session) makeRoom(ctx context.Context, need int) error {
+	tail := ss.chunk.buf[ss.r:ss.w]
+	if len(tail) == 0 && ss.batch == nil && ss.chunk.refs.Load() == 1 && len(ss.chunk.buf) == chunkSize {
+		ss.r, ss.w = 0, 0 // nobody else looks at it: start over in place
+		return nil
+	}
+	if ss.r+need <= len(ss.chunk.buf) && len(ss.chunk.buf)-ss.w >= minRead {
+		return nil
+	}
+	if err := ss.flush(ctx); err != nil { // a batch has one arena
+		return err
+	}
+	fresh := ss.src.arenas.take(max(need, chunkSize))
+	copy(fresh.buf, tail)
+	ss.src.arenas.release(ss.chunk)
+	ss.chunk, ss.r, ss.w = fresh, 0, len(tail)
+	return nil
+}
+
+func (ss *session) dropBatch() {
+	if ss.batch != nil {
+		ss.batch.Release()
+		ss.batch = nil
+	}
+	ss.src.arenas.release(ss.chunk)
+}

@@ -1,0 +1,143 @@
+package wal
+
+import (
+	"log/slog"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+// Conflict says what to do when the slot stands ahead of the checkpoint.
+type Conflict string
+
+// The ways out of a conflict.
+const (
+	// ConflictStop ends the run: somebody must say which of the two is right.
+	ConflictStop Conflict = "stop"
+	// ConflictSlot believes the slot.
+	ConflictSlot Conflict = "slot"
+)
+
+// Options configure a Source. All durations are positive; see config for their defaults.
+type Options struct {
+	// DSN returns the connection string or URL. It is called at every connect, so that a rotated
+	// password is picked up.
+	DSN func() (string, error)
+	// Slot and Publication are names as the database spells them, unquoted.
+	Slot, Publication string
+	// Tables are the outbox tables, schema-qualified and unquoted ("public.outbox"). Rows of other
+	// tables in the publication are skipped before they are decoded.
+	Tables []string
+	// Conflict decides when the slot stands ahead of the checkpoint.
+	Conflict Conflict
+	// StatusInterval is how often the position is reported unprompted.
+	StatusInterval time.Duration
+	// LookInterval is how often the publication and the slot are looked at.
+	LookInterval time.Duration
+	// Temporary makes a slot of its own that ends with the connection, for a dry run.
+	Temporary bool
+	// Text asks for text mode even where binary would do.
+	Text bool
+}
+
+// Source tails one slot. Its methods may be called from any goroutine, but Acquire and Run only one
+// at a time: what they keep between attempts belongs to whoever runs them.
+type Source struct {
+	opts    Options
+	log     *slog.Logger
+	metrics *metrics
+	arenas  arenas
+	marks   marks
+
+	handed  atomic.Uint64 // seq of the last batch handed on
+	durable atomic.Uint64 // seq up to which Confirm was called
+
+	// Kept between attempts; owned by the caller of Acquire and Run.
+	session  *session
+	text     bool
+	place    place
+	baseline string // the publication as first seen
+	timeline uint32
+	acked    lsn // the last position confirmed to the server
+
+	// For Status, written by the owner and the look.
+	connected  atomic.Bool
+	confirmed  atomic.Uint64 // acked
+	lastCommit atomic.Int64  // Unix microseconds
+	lastTick   atomic.Int64  // Unix nanoseconds
+	slot       atomic.Pointer[SlotStatus]
+}
+
+// place is how far this process has handed rows on, so that a reconnect hands on none twice.
+type place struct {
+	end  lsn    // every transaction that ends here or before was handed on
+	part lsn    // commit LSN of a transaction handed on in part; 0: none
+	xid  uint32 // and its xid
+	rows uint32 // how many of its rows were
+}
+
+// New returns a Source that has not connected yet.
+func New(opts Options, log *slog.Logger, reg prometheus.Registerer) *Source {
+	s := &Source{opts: opts, log: log, text: opts.Text}
+	s.metrics = newMetrics(reg, s)
+	return s
+}
+
+// Progress says how far the log is safe once the batch seq and all before it are durable. It may be
+// called for any seq that is not below the last confirmed one.
+func (s *Source) Progress(seq uint64) cdc.Progress {
+	k, ok := s.marks.at(seq)
+	if !ok {
+		return cdc.Progress{}
+	}
+	return k.progress()
+}
+
+// Confirm says that all batches up to seq are durable downstream and their position is saved. It never
+// blocks; the server is told with the next status that a look at the publication allows.
+func (s *Source) Confirm(seq uint64) {
+	for {
+		old := s.durable.Load()
+		if seq <= old || s.durable.CompareAndSwap(old, seq) {
+			return
+		}
+	}
+}
+
+// Status is the source's state for people.
+type Status struct {
+	Connected bool
+	// Received is the end of the last transaction or keepalive taken in, Confirmed what the server was
+	// told; both as PostgreSQL prints LSNs.
+	Received, Confirmed string
+	// LastCommit is the commit time of the last outbox transaction received; zero: none yet.
+	LastCommit time.Time
+	// LastTick is when the owner of the connection last came round: old means stuck.
+	LastTick time.Time
+	// Slot is the last look at the slot.
+	Slot SlotStatus
+}
+
+// Status returns the state as of now.
+func (s *Source) Status() Status {
+	st := Status{Connected: s.connected.Load(), Confirmed: lsn(s.confirmed.Load()).String()}
+	if k, ok := s.marks.at(s.handed.Load()); ok {
+		st.Received = k.resume.String()
+	}
+	if t := s.lastCommit.Load(); t != 0 {
+		st.LastCommit = time.UnixMicro(t)
+	}
+	if t := s.lastTick.Load(); t != 0 {
+		st.LastTick = time.Unix(0, t)
+	}
+	if slot := s.slot.Load(); slot != nil {
+		st.Slot = *slot
+	}
+	return st
+}
+
+func (s *Source) tracked(table string) bool { return slices.Contains(s.opts.Tables, table) }

@@ -1,0 +1,138 @@
+package wal
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+// Saved is the checkpoint a run starts from.
+type Saved struct {
+	Checkpoint cdc.Checkpoint
+	Found      bool
+}
+
+// server is what the start rules need to know of the database.
+type server struct {
+	source   cdc.Source
+	slot     lsn // S: the slot's confirmed_flush_lsn
+	flushed  lsn // the end of the server's WAL
+	timeline uint32
+	// before is the timeline of our position: the checkpoint's, or the one this process last saw;
+	// 0: unknown.
+	before uint32
+	// forks holds, for each timeline before this one, the LSN at which the history left it.
+	forks map[uint32]lsn
+}
+
+// plan is what a run does with the stream.
+type plan struct {
+	// slot is where the server starts from.
+	slot lsn
+	// from: transactions that end here or before are dropped.
+	from lsn
+	// expect, if not 0, is the end of a commit that must come again, with expectXID, before anything
+	// later does and before anything is confirmed.
+	expect    lsn
+	expectXID uint32
+	// commit and commitXID are the last outbox commit known, carried on into new checkpoints.
+	commit    lsn
+	commitXID uint32
+}
+
+// resolve applies the start rules: where to go on, given the server, the checkpoint and what this
+// process itself handed on before (place; zero at the first attempt). confirmed is the last position
+// this process told the server; 0: none.
+//
+//  1. A checkpoint of another source is refused.
+//  2. A timeline that forked after our position is ours (a promotion); before it, another history.
+//  3. P is the checkpoint, else the slot. A slot ahead of the checkpoint is a conflict: a store that
+//     lost its last writes and a slot that was moved look alike.
+//  4. A server whose WAL ends before P has lost history.
+//  5. When the slot stands before the last outbox commit, that commit must come again.
+func resolve(sv server, saved Saved, at place, confirmed lsn, conflict Conflict) (plan, error) {
+	c, err := readCheckpoint(sv, saved)
+	if err != nil {
+		return plan{}, err
+	}
+	p := plan{slot: sv.slot, from: sv.slot}
+	if saved.Found && c.resume > 0 {
+		if p, err = fromCheckpoint(sv, c, conflict); err != nil {
+			return plan{}, err
+		}
+	}
+	if confirmed > 0 && sv.slot > confirmed && conflict != ConflictSlot {
+		return plan{}, positionError("slot_moved",
+			"slot stands at %s, but this relay confirmed only %s: somebody moved or recreated it; find out what was skipped, then restart the relay (with position.conflict: slot to go on from the slot)", sv.slot, confirmed)
+	}
+	if at.end > p.from {
+		p.from = at.end
+	}
+	if err := checkHistory(sv, max(p.from, at.part)); err != nil {
+		return plan{}, err
+	}
+	return p, nil
+}
+
+func readCheckpoint(sv server, saved Saved) (mark, error) {
+	if !saved.Found {
+		return mark{}, nil
+	}
+	c := saved.Checkpoint
+	if !c.Source.Same(sv.source) {
+		return mark{}, positionError("foreign_checkpoint",
+			"checkpoint belongs to another source (system %s, database %s, slot %s), this one is system %s, database %s, slot %s: give this relay a checkpoint key of its own, or drop the old one with `cdc-relay position reset`",
+			c.Source.SystemID, c.Source.Database, c.Source.Slot, sv.source.SystemID, sv.source.Database, sv.source.Slot)
+	}
+	var k mark
+	var err error
+	if k.resume, err = parsePosition(c.Progress.Position); err != nil {
+		return k, positionError("bad_checkpoint", "checkpoint: %s: set a right one with `cdc-relay position set`", err)
+	}
+	if k.commit, err = parsePosition(c.Progress.Commit); err != nil {
+		return k, positionError("bad_checkpoint", "checkpoint: %s: set a right one with `cdc-relay position set`", err)
+	}
+	if c.Progress.TxID != "" {
+		xid, err := strconv.ParseUint(c.Progress.TxID, 10, 32)
+		if err != nil {
+			return k, positionError("bad_checkpoint", "checkpoint: xid %q is no number: set a right position with `cdc-relay position set`", c.Progress.TxID)
+		}
+		k.xid = uint32(xid)
+	}
+	return k, nil
+}
+
+func fromCheckpoint(sv server, c mark, conflict Conflict) (plan, error) {
+	p := plan{slot: sv.slot, from: c.resume, commit: c.commit, commitXID: c.xid}
+	switch {
+	case sv.slot > c.resume && conflict == ConflictSlot:
+		p.from = sv.slot
+	case sv.slot > c.resume:
+		return p, positionError("slot_ahead",
+			"slot stands at %s, ahead of the checkpoint at %s: either the checkpoint store lost its last writes or somebody moved or recreated the slot; if nothing was skipped, restart with position.conflict: slot, else set the position with `cdc-relay position set`", sv.slot, c.resume)
+	case sv.slot < c.commit:
+		p.expect, p.expectXID = c.commit, c.xid
+	}
+	return p, nil
+}
+
+func checkHistory(sv server, from lsn) error {
+	if sv.flushed < from {
+		return positionError("history_lost",
+			"server's WAL ends at %s, before our position %s: it was restored from a backup, cloned, or failed over to a server that lost transactions; check what consumers have, then start from the slot with `cdc-relay position reset`", sv.flushed, from)
+	}
+	if sv.before == 0 || sv.before == sv.timeline {
+		return nil
+	}
+	fork, known := sv.forks[sv.before]
+	if !known || fork < from {
+		return positionError("timeline_fork",
+			"server is on timeline %d, which left our timeline %d before our position %s: it lost transactions that were published; check what consumers have, then start from the slot with `cdc-relay position reset`", sv.timeline, sv.before, from)
+	}
+	return nil
+}
+
+func positionError(reason, format string, args ...any) error {
+	return cdc.Stop(cdc.ClassPosition, reason, fmt.Errorf(format, args...))
+}

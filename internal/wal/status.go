@@ -1,0 +1,155 @@
+package wal
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"time"
+)
+
+const (
+	// replyPause is the least time between answers to keepalives that ask for one: a server that is
+	// shutting down asks again at once, hundreds of thousands of times, until all is confirmed.
+	replyPause = 100 * time.Millisecond
+	// stoppingPings is how many such questions at one WAL end, in quick succession, mean a shutdown.
+	stoppingPings = 5
+	writeTimeout  = 10 * time.Second
+)
+
+// status is what was said to the server last, and when.
+type status struct {
+	at        time.Time
+	position  lsn
+	heartbeat time.Time // when a keepalive's position was last handed on
+}
+
+// pings counts keepalives that ask for a reply at one WAL end.
+type pings struct {
+	walEnd lsn
+	last   time.Time
+	n      int
+	due    bool // one is unanswered
+}
+
+func (p *pings) add(walEnd lsn, now time.Time) {
+	if walEnd != p.walEnd || now.Sub(p.last) > time.Second {
+		p.n = 0
+	}
+	p.walEnd, p.last, p.due = walEnd, now, true
+	p.n++
+}
+
+// tick does what time asks for: it takes the look's verdict, answers the server, reports unprompted,
+// and lets a server go that waits for us to shut down. It never waits for anything but the socket.
+func (ss *session) tick(ctx context.Context, now time.Time) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	select {
+	case err := <-ss.look.verdict:
+		return err
+	default:
+	}
+	ss.src.lastTick.Store(now.UnixNano())
+	if ss.pings.n >= stoppingPings {
+		return fmt.Errorf("%w: it waits for this connection to end", errServerStopping)
+	}
+	since := now.Sub(ss.said.at)
+	ss.advance()
+	switch {
+	case ss.pings.due && since >= replyPause,
+		ss.src.acked > ss.said.position && since >= replyPause,
+		since >= ss.src.opts.StatusInterval:
+		return ss.sayStatus(now)
+	}
+	return nil
+}
+
+func (ss *session) untilTick() time.Duration {
+	if ss.pings.due {
+		return max(time.Millisecond, replyPause-time.Since(ss.said.at))
+	}
+	return tickInterval
+}
+
+// advance moves the position that the server may be told: durable downstream (Confirm), and received
+// before the last look that found the publication unchanged.
+func (ss *session) advance() {
+	s := ss.src
+	if k, ok := s.marks.trim(min(s.durable.Load(), ss.look.good.Load())); ok && k.resume > s.acked {
+		s.acked = k.resume
+		s.confirmed.Store(uint64(s.acked))
+	}
+}
+
+// sayStatus sends a Standby status update. Written, flushed and applied are all the confirmed
+// position: the server takes any of them as leave to forget.
+func (ss *session) sayStatus(now time.Time) error {
+	var frame [frameHeader + 34]byte
+	frame[0] = frameCopyData
+	binary.BigEndian.PutUint32(frame[1:], uint32(len(frame)-1))
+	body := frame[frameHeader:]
+	body[0] = 'r'
+	for i := range 3 {
+		binary.BigEndian.PutUint64(body[1+8*i:], uint64(ss.src.acked))
+	}
+	binary.BigEndian.PutUint64(body[25:], uint64(now.UnixMicro()-postgresEpochMicros)) //nolint:gosec // a clock
+	if err := ss.write(frame[:]); err != nil {
+		return err
+	}
+	ss.said.at, ss.said.position, ss.pings.due = now, ss.src.acked, false
+	return nil
+}
+
+func (ss *session) write(b []byte) error {
+	if err := ss.conn.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
+		return fmt.Errorf("send status: %w", err)
+	}
+	if _, err := ss.conn.Write(b); err != nil {
+		return fmt.Errorf("send status: %w", err)
+	}
+	return nil
+}
+
+// waitForSpace serves the connection until a refused batch may be offered again.
+func (ss *session) waitForSpace(ctx context.Context) error {
+	timer := time.NewTimer(tickInterval)
+	defer timer.Stop()
+	select {
+	case <-ss.out.Space():
+	case <-timer.C:
+	case <-ctx.Done():
+		return ctx.Err()
+	case err := <-ss.look.verdict:
+		return err
+	}
+	return ss.tick(ctx, time.Now())
+}
+
+// farewellTimeout bounds what a stop waits for the server.
+const farewellTimeout = 2 * time.Second
+
+// farewell tells the server the last confirmed position, so that a clean stop is followed by no
+// duplicate even where the slot is the only position. The publication is looked at once more first.
+func (ss *session) farewell(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, farewellTimeout)
+	defer cancel()
+	seen := ss.src.handed.Load()
+	if err := ss.look.once(ctx, seen); err != nil {
+		return nil //nolint:nilerr // the slot stays behind; the next start knows what to do
+	}
+	ss.advance()
+	if err := ss.sayStatus(time.Now()); err != nil {
+		return nil //nolint:nilerr // as above
+	}
+	// CopyDone, Terminate. Then read to the end: closing a socket with unread data resets it, and the
+	// server might never see what was just said.
+	if err := ss.write([]byte{'c', 0, 0, 0, 4, 'X', 0, 0, 0, 4}); err != nil {
+		return nil //nolint:nilerr // as above
+	}
+	if err := ss.conn.SetReadDeadline(time.Now().Add(farewellTimeout)); err == nil {
+		_, _ = io.Copy(io.Discard, ss.conn)
+	}
+	return nil
+}

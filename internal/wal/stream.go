@@ -1,0 +1,314 @@
+package wal
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgproto3"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+// A batch is handed on when the socket is empty between transactions (so at low load each transaction
+// goes at once), and within a transaction when it reaches these bounds, which keep memory flat and the
+// stages behind busy.
+const (
+	batchRows  = 1024
+	batchBytes = 256 << 10
+)
+
+// transaction is the one whose rows are being read.
+type transaction struct {
+	begin
+	open    bool
+	drop    bool   // handed on before: see plan.from
+	ordinal uint32 // rows seen
+	skip    uint32 // of these, the first ones handed on before
+	rows    bool   // handed on at least one row, or will
+}
+
+// decode takes in every whole frame that was read.
+func (ss *session) decode(ctx context.Context) error {
+	need := frameHeader
+	for {
+		have := ss.w - ss.r
+		if have < frameHeader {
+			break
+		}
+		head := ss.chunk.buf[ss.r : ss.r+frameHeader]
+		size := int(binary.BigEndian.Uint32(head[1:])) + 1
+		if size < frameHeader || size > 1<<30+frameHeader {
+			return fmt.Errorf("replication stream: frame of %d octets", size)
+		}
+		if have < size {
+			need = size
+			break
+		}
+		body := ss.r + frameHeader
+		ss.r += size
+		if err := ss.frame(ctx, head[0], body, size-frameHeader); err != nil {
+			return err
+		}
+	}
+	if !ss.tx.open { // inside a transaction the rest is on its way
+		if err := ss.flush(ctx); err != nil {
+			return err
+		}
+	}
+	return ss.makeRoom(ctx, need)
+}
+
+func (ss *session) frame(ctx context.Context, kind byte, off, size int) error {
+	body := ss.chunk.buf[off : off+size]
+	if kind != frameCopyData {
+		return ss.otherFrame(kind, body)
+	}
+	switch {
+	case size > xlogHeader && body[0] == copyXLogData:
+		return ss.message(ctx, body[xlogHeader:], off+xlogHeader)
+	case size > 0 && body[0] == copyKeepalive:
+		k, err := decodeKeepalive(body)
+		if err != nil {
+			return err
+		}
+		return ss.keepalive(ctx, k)
+	}
+	return fmt.Errorf("replication stream: CopyData of unknown kind %q", body[:min(1, size)])
+}
+
+// otherFrame: outside CopyData come notices, parameter changes, errors, and the end of the stream.
+func (ss *session) otherFrame(kind byte, body []byte) error {
+	switch kind {
+	case 'N', 'S':
+		return nil
+	case 'E':
+		var msg pgproto3.ErrorResponse
+		if err := msg.Decode(body); err != nil {
+			return fmt.Errorf("replication stream: %w", err)
+		}
+		return replicationError(pgconn.ErrorResponseToPgError(&msg), ss.src.opts.Slot)
+	case 'c', 'C', 'Z':
+		return fmt.Errorf("%w: it ended the stream", errServerStopping)
+	}
+	return fmt.Errorf("replication stream: message of unknown kind %q", kind)
+}
+
+func (ss *session) message(ctx context.Context, m []byte, off int) error {
+	switch m[0] {
+	case msgInsert:
+		return ss.insert(ctx, m, off)
+	case msgBegin:
+		return ss.begin(m)
+	case msgCommit:
+		return ss.commit(ctx, m)
+	case msgRelation:
+		return ss.relation(m)
+	case msgUpdate, msgDelete, msgTruncate, msgType, msgOrigin, msgMessage:
+		return nil // an outbox is append-only: what others do to its rows says nothing new
+	}
+	return fmt.Errorf("replication stream: pgoutput message of unknown kind %q", m[0])
+}
+
+func (ss *session) begin(m []byte) error {
+	b, err := decodeBegin(m)
+	if err != nil {
+		return err
+	}
+	ss.tx = transaction{begin: b, open: true, drop: b.commit < ss.plan.from}
+	at := ss.src.place
+	if at.part == b.commit && at.xid == b.xid {
+		ss.tx.skip = at.rows
+	}
+	// Rule 5: nothing after the commit that must come again may come before it.
+	if ss.plan.expect != 0 && b.commit >= ss.plan.expect {
+		return ss.otherHistory(fmt.Sprintf("a transaction at %s came first", b.commit))
+	}
+	return nil
+}
+
+func (ss *session) commit(ctx context.Context, m []byte) error {
+	c, err := decodeCommit(m)
+	if err != nil {
+		return err
+	}
+	tx := &ss.tx
+	if !tx.open {
+		return errors.New("replication stream: Commit without Begin")
+	}
+	tx.open = false
+	if c.end == ss.plan.expect && ss.plan.expect != 0 {
+		if tx.xid != ss.plan.expectXID {
+			return ss.otherHistory(fmt.Sprintf("transaction %d ends there", tx.xid))
+		}
+		ss.plan.expect = 0
+	}
+	if tx.drop {
+		return nil
+	}
+	ss.next.resume = c.end
+	if !tx.rows {
+		return nil // nothing of ours: a keepalive will carry the position
+	}
+	ss.next.commit, ss.next.xid = c.end, tx.xid
+	if ss.batch == nil { // the rows went out before: the position follows in a batch of its own
+		return ss.heartbeat(ctx)
+	}
+	return nil
+}
+
+func (ss *session) otherHistory(what string) error {
+	return positionError("other_history",
+		"the checkpoint's last outbox commit (end %s, xid %d) did not come again from the slot, %s: the checkpoint belongs to another history of this database (a backup was restored, or a clone is read); check what consumers have, then start from the slot with `cdc-relay position reset`", ss.plan.expect, ss.plan.expectXID, what)
+}
+
+func (ss *session) relation(m []byte) error {
+	id, r, err := decodeRelation(m, !ss.text)
+	if err != nil {
+		return err
+	}
+	r.tracked = ss.src.tracked(r.table.String())
+	r.received = ss.src.metrics.received.WithLabelValues(r.table.String())
+	r.filtered = ss.src.metrics.filtered.WithLabelValues(r.table.String())
+	for i, oid := range r.types {
+		if r.tracked && !ss.text && !hasBinaryForm(oid) {
+			ss.src.text = true
+			return fmt.Errorf("%w: type %d of column %s of %s", errNeedText, oid, r.table.Columns[i].Name, r.table)
+		}
+	}
+	// The server repeats a Relation whenever its cache was invalidated: keep the Table, and with it all
+	// that was derived from it, unless something changed.
+	if old := ss.relations[id]; old != nil && sameTable(old.table, r.table) {
+		return nil
+	}
+	ss.relations[id] = r
+	return nil
+}
+
+func sameTable(a, b *cdc.Table) bool {
+	if a.Schema != b.Schema || a.Name != b.Name || len(a.Columns) != len(b.Columns) {
+		return false
+	}
+	for i := range a.Columns {
+		if a.Columns[i] != b.Columns[i] {
+			return false
+		}
+	}
+	return true
+}
+
+func (ss *session) insert(ctx context.Context, m []byte, off int) error {
+	if len(m) < 5 {
+		return fmt.Errorf("Insert: %w", errTruncated)
+	}
+	r := ss.relations[binary.BigEndian.Uint32(m[1:])]
+	if r == nil {
+		return errors.New("replication stream: Insert without its Relation")
+	}
+	tx := &ss.tx
+	if !r.tracked {
+		r.filtered.Inc()
+		return nil
+	}
+	tx.rows = true
+	if tx.drop || tx.ordinal < tx.skip {
+		tx.ordinal++
+		r.filtered.Inc()
+		return nil
+	}
+	b, err := ss.batchFor(ctx, r)
+	if err != nil {
+		return err
+	}
+	if len(b.Txs) == 0 || b.Txs[len(b.Txs)-1].Commit != uint64(tx.begin.commit) {
+		b.Txs = append(b.Txs, cdc.Tx{Commit: uint64(tx.begin.commit), Time: tx.micros, Row: b.Rows(), Ordinal: tx.ordinal})
+	}
+	if b.Spans, err = decodeInsert(m, off, r, b.Spans); err != nil {
+		if errors.Is(err, errNeedText) {
+			ss.src.text = true
+		}
+		return err
+	}
+	b.Bytes += len(m)
+	tx.ordinal++
+	return nil
+}
+
+// batchFor returns the batch that takes the next row of r.
+func (ss *session) batchFor(ctx context.Context, r *relation) (*pooledBatch, error) {
+	if b := ss.batch; b != nil && (b.Table != r.table || b.Rows() >= batchRows || b.Bytes >= batchBytes) {
+		if err := ss.flush(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if ss.batch == nil {
+		ss.batch, ss.received = ss.src.arenas.batch(ss.chunk, r.table), r.received
+	}
+	return ss.batch, nil
+}
+
+// keepalive tells how far the server has read. With no transaction open and everything before it
+// handed on, its WAL end is a position to resume from: without it an idle outbox in a busy database
+// would keep the server's WAL for ever.
+func (ss *session) keepalive(ctx context.Context, k keepalive) error {
+	now := time.Now()
+	if k.reply {
+		ss.pings.add(k.walEnd, now)
+	}
+	if ss.tx.open {
+		return nil
+	}
+	if ss.plan.expect != 0 && k.walEnd >= ss.plan.expect {
+		return ss.otherHistory(fmt.Sprintf("the log goes on at %s", k.walEnd))
+	}
+	if ss.plan.expect == 0 && k.walEnd > ss.next.resume && (k.reply || now.Sub(ss.said.heartbeat) >= tickInterval) {
+		if err := ss.flush(ctx); err != nil {
+			return err
+		}
+		ss.next.resume = k.walEnd
+		ss.said.heartbeat = now
+		return ss.heartbeat(ctx)
+	}
+	return nil
+}
+
+// heartbeat hands on a batch without rows that carries ss.next.
+func (ss *session) heartbeat(ctx context.Context) error {
+	ss.batch = ss.src.arenas.batch(nil, nil)
+	return ss.flush(ctx)
+}
+
+// flush hands the pending batch on, waiting for room while it serves the connection.
+func (ss *session) flush(ctx context.Context) error {
+	b := ss.batch
+	if b == nil {
+		return nil
+	}
+	s := ss.src
+	b.Seq = s.handed.Load() + 1
+	ss.next.seq = b.Seq
+	s.marks.add(ss.next) // before the offer: the batch may be durable before Offer returns
+	rows := b.Rows()
+	if rows > 0 {
+		s.lastCommit.Store(b.Txs[len(b.Txs)-1].Time)
+	}
+	for !ss.out.Offer(&b.Batch) {
+		if err := ss.waitForSpace(ctx); err != nil {
+			return err
+		}
+	}
+	// Only now: had the attempt failed before, the rows would have to come again.
+	ss.batch = nil
+	s.handed.Store(b.Seq)
+	s.place = place{end: ss.next.resume}
+	if ss.tx.open {
+		s.place.part, s.place.xid, s.place.rows = ss.tx.begin.commit, ss.tx.xid, ss.tx.ordinal
+	}
+	if rows > 0 {
+		ss.received.Add(float64(rows))
+	}
+	return nil
+}
