@@ -115,7 +115,7 @@ func appendMicros(dst, raw []byte) ([]byte, error) {
 	if len(raw) != 8 {
 		return dst, fmt.Errorf("timestamp of %d octets: %w", len(raw), errMalformed)
 	}
-	v := int64(binary.BigEndian.Uint64(raw)) //nolint:gosec // two's complement on the wire
+	v := int64(binary.BigEndian.Uint64(raw))
 	switch v {
 	case 1<<63 - 1:
 		return append(dst, "infinity"...), nil
@@ -176,11 +176,11 @@ func zoneRFC3339(zone []byte) (string, bool) {
 func appendInt(dst, raw []byte) ([]byte, error) {
 	switch len(raw) {
 	case 2:
-		return strconv.AppendInt(dst, int64(int16(binary.BigEndian.Uint16(raw))), 10), nil //nolint:gosec // two's complement
+		return strconv.AppendInt(dst, int64(int16(binary.BigEndian.Uint16(raw))), 10), nil
 	case 4:
-		return strconv.AppendInt(dst, int64(int32(binary.BigEndian.Uint32(raw))), 10), nil //nolint:gosec // two's complement
+		return strconv.AppendInt(dst, int64(int32(binary.BigEndian.Uint32(raw))), 10), nil
 	case 8:
-		return strconv.AppendInt(dst, int64(binary.BigEndian.Uint64(raw)), 10), nil //nolint:gosec // two's complement
+		return strconv.AppendInt(dst, int64(binary.BigEndian.Uint64(raw)), 10), nil
 	default:
 		return dst, fmt.Errorf("integer of %d octets: %w", len(raw), errMalformed)
 	}

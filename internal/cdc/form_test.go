@@ -1,0 +1,192 @@
+package cdc_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+func TestAppendText(t *testing.T) {
+	tests := []struct {
+		name string
+		form cdc.Form
+		raw  string
+		want string
+	}{
+		{"text", cdc.FormText, "grüße", "grüße"},
+		{"empty text", cdc.FormText, "", ""},
+		{"octets", cdc.FormBytes, "\x00\xff", "\x00\xff"},
+		{"hex", cdc.FormHex, `\x00fF`, "\x00\xff"},
+		{"empty hex", cdc.FormHex, `\x`, ""},
+		{"jsonb", cdc.FormJSONB, "\x01{}", "{}"},
+		{
+			"uuid", cdc.FormUUID, "\x01\x98\xc0\xde\x00\x00\x70\x00\x80\x00\x00\x00\x00\x00\x00\x2a",
+			"0198c0de-0000-7000-8000-00000000002a",
+		},
+		{"timestamptz", cdc.FormMicros2000, micros(0), "2000-01-01T00:00:00Z"},
+		{"timestamp", cdc.FormLocalMicros2000, micros(1_500_000), "2000-01-01T00:00:01.5Z"},
+		{"before 2000", cdc.FormMicros2000, micros(-1), "1999-12-31T23:59:59.999999Z"},
+		{"year 0", cdc.FormMicros2000, micros(-63_113_904_000_000_000), "0000-01-01T00:00:00Z"},
+		// The ends of the type's range (MIN_TIMESTAMP and END_TIMESTAMP-1 in datatype/timestamp.h).
+		{"earliest", cdc.FormMicros2000, micros(-211_813_488_000_000_000), "-4713-11-24T00:00:00Z"},
+		{"latest", cdc.FormMicros2000, micros(9_223_371_331_199_999_999), "294276-12-31T23:59:59.999999Z"},
+		{"infinity", cdc.FormMicros2000, micros(1<<63 - 1), "infinity"},
+		{"minus infinity", cdc.FormMicros2000, micros(-1 << 63), "-infinity"},
+		{"int2", cdc.FormInt, "\xff\xfe", "-2"},
+		{"int4", cdc.FormInt, "\x80\x00\x00\x00", "-2147483648"},
+		{"int8", cdc.FormInt, "\x7f\xff\xff\xff\xff\xff\xff\xff", "9223372036854775807"},
+		{"false", cdc.FormBool, "\x00", "false"},
+		{"true", cdc.FormBool, "\x01", "true"},
+		{"f", cdc.FormBool, "f", "false"},
+		{"t", cdc.FormBool, "t", "true"},
+		{"utc", cdc.FormTimestampText, "2026-01-02 03:04:05.6+00", "2026-01-02T03:04:05.6Z"},
+		{"whole second", cdc.FormTimestampText, "2026-01-02 03:04:05+00", "2026-01-02T03:04:05Z"},
+		{"without zone", cdc.FormTimestampText, "2026-01-02 03:04:05", "2026-01-02T03:04:05Z"},
+		{"without zone, fraction", cdc.FormTimestampText, "2026-01-02 03:04:05.123456", "2026-01-02T03:04:05.123456Z"},
+		{"hours east", cdc.FormTimestampText, "2026-01-02 03:04:05+02", "2026-01-02T03:04:05+02:00"},
+		{"minutes west", cdc.FormTimestampText, "2026-01-02 03:04:05.25-03:30", "2026-01-02T03:04:05.25-03:30"},
+		{"local mean time", cdc.FormTimestampText, "1883-11-18 12:00:00-04:56:02", "1883-11-18 12:00:00-04:56:02"},
+		{"BC", cdc.FormTimestampText, "0044-03-15 12:00:00+00 BC", "0044-03-15 12:00:00+00 BC"},
+		{"five digits", cdc.FormTimestampText, "12026-01-02 03:04:05+00", "12026-01-02 03:04:05+00"},
+		{"infinity in text", cdc.FormTimestampText, "infinity", "infinity"},
+		{"a date", cdc.FormTimestampText, "2026-01-02", "2026-01-02"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := tt.form.AppendText([]byte("before "), []byte(tt.raw))
+			if err != nil || string(got) != "before "+tt.want {
+				t.Errorf("got %q, %v; want %q behind what was there", got, err, tt.want)
+			}
+		})
+	}
+}
+
+func TestMalformedValues(t *testing.T) {
+	tests := []struct {
+		form cdc.Form
+		raw  string
+		says string
+	}{
+		{cdc.FormHex, "abc", "bytea_output"},
+		{cdc.FormHex, `\`, "bytea_output"},
+		{cdc.FormHex, `\x1`, "odd length"},
+		{cdc.FormHex, `\x1g`, "invalid byte"},
+		{cdc.FormJSONB, "", "version"},
+		{cdc.FormJSONB, "\x02{}", "version"},
+		{cdc.FormUUID, "123", "3 octets"},
+		{cdc.FormMicros2000, "1234567", "7 octets"},
+		{cdc.FormLocalMicros2000, "", "0 octets"},
+		{cdc.FormInt, "123", "3 octets"},
+		{cdc.FormBool, "", "0 octets"},
+		{cdc.FormBool, "\x02", "boolean 2"},
+		{cdc.Form(200), "x", "form 200"},
+	}
+	for _, tt := range tests {
+		t.Run(fmt.Sprintf("%d %q", tt.form, tt.raw), func(t *testing.T) {
+			if _, err := tt.form.AppendText(nil, []byte(tt.raw)); err == nil || !strings.Contains(err.Error(), tt.says) {
+				t.Errorf("AppendText: %v, want one that says %q", err, tt.says)
+			}
+			if _, _, err := tt.form.Octets(nil, []byte(tt.raw)); err == nil || !strings.Contains(err.Error(), tt.says) {
+				t.Errorf("Octets: %v, want one that says %q", err, tt.says)
+			}
+		})
+	}
+}
+
+// Octets hands on what needs no change without a copy, and appends the rest to dst.
+func TestOctetsCopiesOnlyWhatChanges(t *testing.T) {
+	raw := []byte("\x01{}")
+	for form, want := range map[cdc.Form][]byte{cdc.FormText: raw, cdc.FormBytes: raw, cdc.FormJSONB: raw[1:]} {
+		got, grown, err := form.Octets(nil, raw)
+		if err != nil || len(grown) != 0 || &got[0] != &want[0] || len(got) != len(want) {
+			t.Errorf("form %d: %q, %d octets appended, %v", form, got, len(grown), err)
+		}
+	}
+	got, grown, err := cdc.FormHex.Octets([]byte("before"), []byte(`\x6f6b`))
+	if err != nil || string(got) != "ok" || string(grown) != "beforeok" || cap(got) != 2 {
+		t.Errorf("hex: %q (cap %d) in %q, %v", got, cap(got), grown, err)
+	}
+	got, grown, err = cdc.FormInt.Octets([]byte("before"), []byte{0, 7})
+	if err != nil || string(got) != "7" || string(grown) != "before7" || cap(got) != 1 {
+		t.Errorf("int: %q (cap %d) in %q, %v", got, cap(got), grown, err)
+	}
+}
+
+// What PostgreSQL writes in either mode reads back as the same value.
+func TestFormsRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		octets := rapid.SliceOf(rapid.Byte()).Draw(t, "octets")
+		equal(t, cdc.FormHex, `\x`+hex.EncodeToString(octets), string(octets))
+		equal(t, cdc.FormBytes, string(octets), string(octets))
+
+		n := rapid.Int64().Draw(t, "n")
+		equal(t, cdc.FormInt, big(n, 8), strconv.FormatInt(n, 10))
+		equal(t, cdc.FormInt, big(n, 4), strconv.FormatInt(int64(int32(n)), 10))
+		equal(t, cdc.FormInt, big(n, 2), strconv.FormatInt(int64(int16(n)), 10))
+
+		id := rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "uuid")
+		equal(t, cdc.FormUUID, string(id), fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:]))
+
+		at := time.UnixMicro(rapid.Int64Range(-62_135_596_800_000_000, 253_402_300_799_999_999).Draw(t, "at")).UTC()
+		want := at.Format("2006-01-02T15:04:05.999999Z")
+		equal(t, cdc.FormMicros2000, micros(at.UnixMicro()-946_684_800_000_000), want)
+		equal(t, cdc.FormTimestampText, at.Format("2006-01-02 15:04:05.999999")+"+00", want)
+		equal(t, cdc.FormTimestampText, at.Format("2006-01-02 15:04:05.999999"), want)
+		if got := string(cdc.AppendMicros(nil, at.UnixMicro())); got != want {
+			t.Fatalf("AppendMicros: %s, want %s", got, want)
+		}
+	})
+}
+
+func equal(t *rapid.T, f cdc.Form, raw, want string) {
+	t.Helper()
+	if got, err := f.AppendText(nil, []byte(raw)); err != nil || string(got) != want {
+		t.Fatalf("form %d of %q: %q, %v; want %q", f, raw, got, err, want)
+	}
+}
+
+func micros(since2000 int64) string { return big(since2000, 8) }
+
+// big is n's last octets, big-endian.
+func big(n int64, octets int) string {
+	return string(binary.BigEndian.AppendUint64(nil, uint64(n))[8-octets:])
+}
+
+// No value, however malformed, panics, touches what dst held, or reads as something else a second time.
+func FuzzForms(f *testing.F) {
+	for _, raw := range []string{
+		"", "t", `\x`, `\x00ff`, "\x01{}", "\x00\x00\x00\x01", "12345678", "0123456789abcdef", "infinity",
+		"2026-01-02 03:04:05.6+00", "2026-01-02 03:04:05.", "2026-01-02 03:04:05+", "0044-03-15 12:00:00 BC",
+		"\x7f\xff\xff\xff\xff\xff\xff\xfe", "\x80\x00\x00\x00\x00\x00\x00\x01",
+	} {
+		for form := range cdc.FormTimestampText + 2 {
+			f.Add(uint8(form), []byte(raw))
+		}
+	}
+	f.Fuzz(func(t *testing.T, form uint8, raw []byte) {
+		before := bytes.Clone(raw)
+		text, err := cdc.Form(form).AppendText([]byte("kept"), raw)
+		if !bytes.HasPrefix(text, []byte("kept")) {
+			t.Fatalf("dst became %q", text)
+		}
+		octets, grown, err2 := cdc.Form(form).Octets([]byte("kept"), raw)
+		if !bytes.HasPrefix(grown, []byte("kept")) || (err == nil) != (err2 == nil) {
+			t.Fatalf("Octets: dst became %q, %v; AppendText: %v", grown, err2, err)
+		}
+		if err == nil && !bytes.Equal(octets, text[4:]) {
+			t.Fatalf("octets %q, text %q", octets, text[4:])
+		}
+		if !bytes.Equal(raw, before) {
+			t.Fatal("the value was changed")
+		}
+	})
+}
