@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 
@@ -23,10 +24,7 @@ func (r row) with(column, raw string) row {
 
 // without returns a copy of r with NULL in the columns.
 func (r row) without(columns ...string) row {
-	c := row{}
-	for k, v := range r {
-		c[k] = v
-	}
+	c := maps.Clone(r)
 	for _, column := range columns {
 		delete(c, column)
 	}
@@ -129,8 +127,8 @@ func header(m *cdc.Message, name string) (string, bool) {
 	return "", false
 }
 
-// print writes a message the way golden records stand in tests.
-func print(m *cdc.Message) string {
+// golden writes a message the way golden records stand in tests.
+func golden(m *cdc.Message) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "topic %s\nkey %s\nvalue %s\n", m.Topic, octets(m.Key), octets(m.Value))
 	for _, h := range m.Headers {

@@ -26,7 +26,7 @@ traceparent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 `
 
 func TestGoldenRecord(t *testing.T) {
-	if got := print(one(t, options(), native(), order())); got != goldenFull {
+	if got := golden(one(t, options(), native(), order())); got != goldenFull {
 		t.Errorf("got\n%swant\n%s", got, goldenFull)
 	}
 }
@@ -44,7 +44,7 @@ func TestGoldenRecordBinary(t *testing.T) {
 		with("schema_version", "\x00\x00\x00\x03").
 		with("headers", "\x01"+headers).
 		with("occurred_at", micros(1767323045600000))
-	if got := print(one(t, options(), table, r)); got != goldenFull {
+	if got := golden(one(t, options(), table, r)); got != goldenFull {
 		t.Errorf("got\n%swant\n%s", got, goldenFull)
 	}
 }
@@ -67,7 +67,7 @@ ce_committime: "2026-01-02T03:04:06.5Z"
 func TestGoldenRecordOfNulls(t *testing.T) {
 	r := order().without("tenant_id", "topic", "partition_key", "content_type", "schema_id",
 		"schema_version", "headers", "payload", "created_at")
-	if got := print(one(t, options(), native(), r)); got != goldenLeast {
+	if got := golden(one(t, options(), native(), r)); got != goldenLeast {
 		t.Errorf("got\n%swant\n%s", got, goldenLeast)
 	}
 }

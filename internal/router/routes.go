@@ -129,7 +129,7 @@ func checkTemplate(text string, parts []part) error {
 		return fmt.Errorf("empty: name a topic")
 	}
 	if len(parts) == 1 && parts[0].name == "" && !validTopic(text) {
-		return fmt.Errorf("%q is not a topic's name: 1 to %d characters, and neither . nor ..", text, maxTopicName)
+		return fmt.Errorf("%q is no topic's name: give 1 to %d characters, but not a dot or two alone", text, maxTopicName)
 	}
 	return nil
 }
