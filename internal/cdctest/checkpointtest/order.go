@@ -1,0 +1,79 @@
+package checkpointtest
+
+import (
+	"sync"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+// newer is the rule once more, written apart from the stores' own.
+func newer(a, b cdc.Checkpoint) bool {
+	return a.Generation > b.Generation || a.Generation == b.Generation && a.Sequence > b.Sequence
+}
+
+// anyInterleaving lets two runs save in any order, with saves that arrive late, twice or after the
+// other run's, and compares the outcome of each with a model.
+func anyInterleaving(t *testing.T, h Harness) {
+	pair := h.pair(t)
+	rapid.Check(t, func(r *rapid.T) {
+		if err := pair[0].Reset(t.Context()); err != nil {
+			r.Fatalf("reset: %v", err)
+		}
+		var model *cdc.Checkpoint
+		base := rapid.Uint64Range(0, 1<<60).Draw(r, "base")
+		for range rapid.IntRange(1, 30).Draw(r, "saves") {
+			run := rapid.Uint64Range(0, 1).Draw(r, "run")
+			next := at(base+run, rapid.Uint64Range(base, base+20).Draw(r, "sequence"))
+			accept := model == nil || newer(next, *model) || equal(next, *model)
+			err := pair[run].Save(t.Context(), next)
+			if accept != (err == nil) || !accept && !fenced(err) {
+				r.Fatalf("(%d, %d) over %v: %v", next.Generation, next.Sequence, model, err)
+			}
+			if accept {
+				model = &next
+			}
+			if got, _, err := pair[1-run].Load(t.Context()); err != nil || !equal(got, *model) {
+				r.Fatalf("stored %+v, want %+v, error %v", got, *model, err)
+			}
+		}
+	})
+}
+
+// concurrent lets two runs save at once while a reader watches that what is stored never goes back.
+func concurrent(t *testing.T, h Harness) {
+	const saves = 200
+	pair := h.pair(t)
+	mustSave(t, pair[0], at(1, 0))
+	var wg sync.WaitGroup
+	for run, s := range pair {
+		wg.Go(func() {
+			for n := uint64(1); n <= saves; n++ {
+				if err := s.Save(t.Context(), at(uint64(run)+1, n)); err != nil && !fenced(err) {
+					t.Errorf("save: %v", err)
+					return
+				}
+			}
+		})
+	}
+	done := make(chan struct{})
+	go func() { wg.Wait(); close(done) }()
+	last := at(0, 0)
+	for running := true; running; {
+		select {
+		case <-done:
+			running = false
+		default:
+		}
+		got := mustLoad(t, pair[0])
+		if newer(last, got) {
+			t.Fatalf("went back from (%d, %d) to (%d, %d)", last.Generation, last.Sequence, got.Generation, got.Sequence)
+		}
+		last = got
+	}
+	if !equal(last, at(2, saves)) {
+		t.Errorf("ended with (%d, %d)", last.Generation, last.Sequence)
+	}
+}

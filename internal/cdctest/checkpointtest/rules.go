@@ -1,0 +1,273 @@
+package checkpointtest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+// at makes a checkpoint of the suite's source whose content follows from its numbers.
+func at(generation, sequence uint64) cdc.Checkpoint {
+	return cdc.Checkpoint{
+		Source: cdc.Source{SystemID: "7412345678901234567", Database: "orders", Slot: "cdc_relay_orders", Timeline: 1},
+		Progress: cdc.Progress{
+			Position: cdc.Position(fmt.Sprintf("%08X%08X", uint32(generation), uint32(sequence))),
+			Commit:   "00000000016B3700",
+			TxID:     "742",
+		},
+		Generation:  generation,
+		Sequence:    sequence,
+		LastEventID: fmt.Sprintf("event-%d-%d", generation, sequence),
+		SavedAt:     time.Date(2026, 1, 2, 3, 4, 5, 678901234, time.UTC),
+	}
+}
+
+func findsNothing(t *testing.T, h Harness) {
+	if c, found, err := h.open(t).Load(t.Context()); found || err != nil || c != (cdc.Checkpoint{}) {
+		t.Fatalf("load from an empty place: %+v, found %t, error %v", c, found, err)
+	}
+}
+
+func givesBack(t *testing.T, h Harness) {
+	s := h.open(t)
+	full := at(3, 1842)
+	odd := at(4, math.MaxUint64)
+	odd.Source = cdc.Source{SystemID: "söurce \"quoted\" \\ \u2028", Database: "données <&>", Timeline: math.MaxUint32}
+	odd.SavedAt = odd.SavedAt.In(time.FixedZone("", 3600))
+	for _, c := range []cdc.Checkpoint{full, {Source: full.Source, Generation: 4}, odd} {
+		if err := s.Reset(t.Context()); err != nil {
+			t.Fatalf("reset: %v", err)
+		}
+		mustSave(t, s, c)
+		if got := mustLoad(t, s); !equal(got, c) {
+			t.Errorf("saved  %+v\nloaded %+v", c, got)
+		}
+	}
+}
+
+func outlives(t *testing.T, h Harness) {
+	s := h.Open(t)
+	mustSave(t, s, at(1, 5))
+	if err := s.Close(); err != nil {
+		t.Fatalf("close: %v", err)
+	}
+	next := h.open(t)
+	if got := mustLoad(t, next); !equal(got, at(1, 5)) {
+		t.Errorf("after reopening: %+v", got)
+	}
+	mustSave(t, next, at(2, 1))
+}
+
+func comparesNumbers(t *testing.T, h Harness) {
+	s := h.open(t)
+	stored := at(10, 100)
+	for _, c := range []struct {
+		generation, sequence uint64
+		accepted             bool
+	}{
+		{11, 0, true},
+		{11, 1, true},
+		{10, 101, true},
+		{10, 1000, true},
+		{100, 1, true},
+		{10, 99, false},
+		{10, 9, false},
+		{10, 0, false},
+		{9, 101, false},
+		{9, math.MaxUint64, false},
+		{0, 0, false},
+	} {
+		if err := s.Reset(t.Context()); err != nil {
+			t.Fatalf("reset: %v", err)
+		}
+		mustSave(t, s, stored)
+		check(t, s, stored, at(c.generation, c.sequence), c.accepted)
+	}
+}
+
+func comparesLargeNumbers(t *testing.T, h Harness) {
+	s := h.open(t)
+	const edge = 1 << 53 // where doubles stop being exact
+	for _, n := range []uint64{edge, edge + 1, 999_999_999_999_999_999, 1_000_000_000_000_000_000, math.MaxUint64 - 1} {
+		for _, pair := range [][2]cdc.Checkpoint{{at(n, 5), at(n+1, 1)}, {at(7, n), at(7, n+1)}} {
+			if err := s.Reset(t.Context()); err != nil {
+				t.Fatalf("reset: %v", err)
+			}
+			mustSave(t, s, pair[0])
+			check(t, s, pair[0], pair[1], true)
+			check(t, s, pair[1], pair[0], false)
+		}
+	}
+}
+
+// check saves next over stored and compares the outcome with the rule.
+func check(t *testing.T, s Store, stored, next cdc.Checkpoint, accepted bool) {
+	t.Helper()
+	err := s.Save(t.Context(), next)
+	want := stored
+	switch {
+	case accepted && err != nil:
+		t.Errorf("(%d, %d) over (%d, %d): %v", next.Generation, next.Sequence, stored.Generation, stored.Sequence, err)
+	case !accepted && !fenced(err):
+		t.Errorf("(%d, %d) over (%d, %d): want fenced, got %v", next.Generation, next.Sequence, stored.Generation, stored.Sequence, err)
+	}
+	if accepted {
+		want = next
+	}
+	if got := mustLoad(t, s); !equal(got, want) {
+		t.Errorf("(%d, %d) over (%d, %d) left %+v", next.Generation, next.Sequence, stored.Generation, stored.Sequence, got)
+	}
+}
+
+// fenced reports whether err says so in both ways that callers ask for.
+func fenced(err error) bool {
+	var stop *cdc.StopError
+	return errors.Is(err, cdc.ErrFenced) && errors.As(err, &stop) && stop.Class == cdc.ClassFenced
+}
+
+func acceptsRepeat(t *testing.T, h Harness) {
+	pair := h.pair(t)
+	mustSave(t, pair[0], at(1, 1))
+	mustSave(t, pair[0], at(1, 1))
+	mustSave(t, pair[1], at(1, 1))
+	mustSave(t, pair[0], at(1, 2))
+	if err := pair[0].Save(t.Context(), at(1, 1)); !fenced(err) {
+		t.Errorf("a late repetition: want fenced, got %v", err)
+	}
+}
+
+func refusesSameNumbers(t *testing.T, h Harness) {
+	pair := h.pair(t)
+	mine, theirs := at(2, 1), at(2, 1)
+	theirs.Progress.Position = "FFFFFFFFFFFFFFFF"
+	mustSave(t, pair[0], mine)
+	check(t, pair[1], mine, theirs, false)
+}
+
+func refusesForeign(t *testing.T, h Harness) {
+	s := h.open(t)
+	mustSave(t, s, at(1, 1))
+	for name, change := range map[string]func(*cdc.Source){
+		"system":   func(o *cdc.Source) { o.SystemID = "1" },
+		"database": func(o *cdc.Source) { o.Database = "billing" },
+		"slot":     func(o *cdc.Source) { o.Slot = "" },
+	} {
+		c := at(9, 9)
+		change(&c.Source)
+		wantStop(t, name, s.Save(t.Context(), c), cdc.ClassPosition)
+		if got := mustLoad(t, s); !equal(got, at(1, 1)) {
+			t.Errorf("%s: the refused save left %+v", name, got)
+		}
+	}
+}
+
+func wantStop(t *testing.T, what string, err error, class cdc.Class) {
+	t.Helper()
+	var stop *cdc.StopError
+	if !errors.As(err, &stop) || stop.Class != class || errors.Is(err, cdc.ErrFenced) {
+		t.Errorf("%s: want a stop of class %d, got %v", what, class, err)
+	}
+}
+
+func acceptsTimeline(t *testing.T, h Harness) {
+	s := h.open(t)
+	mustSave(t, s, at(1, 1))
+	promoted := at(2, 1)
+	promoted.Source.Timeline = 2
+	check(t, s, at(1, 1), promoted, true)
+}
+
+func refusesUnusable(t *testing.T, h Harness) {
+	s := h.open(t)
+	mustSave(t, s, at(1, 1))
+	good := h.Get(t)
+	for name, value := range map[string][]byte{
+		"empty":         {},
+		"truncated":     good[:len(good)/2],
+		"twice":         append(bytes.Clone(good), good...),
+		"other text":    []byte("0/16B3748"),
+		"other json":    []byte(`{"offset": 12}`),
+		"array":         []byte(`[1, 2]`),
+		"null":          []byte(`null`),
+		"newer form":    bytes.Replace(good, []byte(`"version":1`), []byte(`"version":2`), 1),
+		"bare numbers":  bytes.Replace(good, []byte(`"generation":"1"`), []byte(`"generation":1`), 1),
+		"not a number":  bytes.Replace(good, []byte(`"generation":"1"`), []byte(`"generation":"x"`), 1),
+		"source a text": bytes.Replace(good, []byte(`"source":{`), []byte(`"source":"x","was":{`), 1),
+		"zero octets":   make([]byte, 512),
+	} {
+		h.Put(t, value)
+		_, found, err := s.Load(t.Context())
+		if found {
+			t.Errorf("%s: was taken for a checkpoint", name)
+		}
+		wantStop(t, name+": load", err, cdc.ClassPosition)
+		wantStop(t, name+": save", s.Save(t.Context(), at(2, 1)), cdc.ClassPosition)
+		if got := h.Get(t); !bytes.Equal(got, value) {
+			t.Errorf("%s: the refused save left %q", name, got)
+		}
+	}
+	if err := s.Reset(t.Context()); err != nil {
+		t.Fatalf("reset: %v", err)
+	}
+	mustSave(t, s, at(1, 1))
+}
+
+func acceptsAfterFlush(t *testing.T, h Harness) {
+	s := h.open(t)
+	mustSave(t, s, at(3, 7))
+	h.Put(t, nil)
+	if _, found, err := s.Load(t.Context()); found || err != nil {
+		t.Fatalf("load after a flush: found %t, error %v", found, err)
+	}
+	mustSave(t, s, at(3, 8))
+}
+
+func acceptsAfterRollback(t *testing.T, h Harness) {
+	s := h.open(t)
+	mustSave(t, s, at(3, 7))
+	old := h.Get(t)
+	mustSave(t, s, at(4, 1))
+	mustSave(t, s, at(4, 2))
+	h.Put(t, old)
+	check(t, s, at(3, 7), at(4, 3), true)
+}
+
+func resets(t *testing.T, h Harness) {
+	s := h.open(t)
+	if err := s.Reset(t.Context()); err != nil {
+		t.Fatalf("reset of nothing: %v", err)
+	}
+	mustSave(t, s, at(5, 5))
+	if err := s.Reset(t.Context()); err != nil {
+		t.Fatalf("reset: %v", err)
+	}
+	if h.Get(t) != nil {
+		t.Error("reset left something behind")
+	}
+	mustSave(t, s, at(1, 1))
+}
+
+func obeysContext(t *testing.T, h Harness) {
+	s := h.open(t)
+	mustSave(t, s, at(1, 1))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := s.Save(ctx, at(1, 2)); !errors.Is(err, context.Canceled) {
+		t.Errorf("save: %v", err)
+	}
+	if _, _, err := s.Load(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("load: %v", err)
+	}
+	if err := s.Reset(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("reset: %v", err)
+	}
+	if got := mustLoad(t, s); !equal(got, at(1, 1)) {
+		t.Errorf("left %+v", got)
+	}
+}

@@ -1,0 +1,65 @@
+// Package checkpoint keeps the relay's position outside the database: in Redis ([Redis]), in a file
+// ([File]), or not at all ([None], the slot alone). The three answer the same calls:
+//
+//	Load   the stored checkpoint, if there is one
+//	Save   the next checkpoint, if nobody newer has been here
+//	Reset  forget it (position reset)
+//	Check  findings for the check command
+//	Close  let go
+//
+// # What Save accepts
+//
+// A save names the run that makes it (generation) and its place within that run (sequence). It is
+// accepted when
+//
+//   - nothing is stored: a first run, or a Redis that was flushed while we ran; or
+//   - the stored checkpoint is of the same source, and
+//     its generation is smaller, or
+//     its generation is equal and its sequence is smaller, or
+//     it is this very save, repeated because its answer was lost.
+//
+// Otherwise it is refused and nothing changes: another source's checkpoint is never overwritten
+// (a [cdc.StopError] of [cdc.ClassPosition]), and an older run, or a late save of this run, never
+// undoes a newer one ([cdc.ErrFenced]). A store that was rolled back holds an older checkpoint and is
+// simply written again. Redis decides in one Lua script (save.lua), the file under a lock; both are
+// held to the same conformance suite.
+//
+// Losing or rolling back a checkpoint costs duplicates and no events: it is written before the
+// position is confirmed to the database, never after.
+//
+// # Errors
+//
+// A plain error may pass by itself: Redis restarting, failing over, read-only or unreachable, a full
+// disk. The caller tries again; until then the confirmed position stands still and publishing goes on.
+// A [cdc.StopError] needs a person: of [cdc.ClassConfig] for a password, a grant or an address that is
+// wrong, but only until the first save has succeeded (what worked once is expected to work again), and
+// of [cdc.ClassPosition] for content that cannot be used. Every text is one sentence with the place,
+// the cause and the mend, and never a secret.
+//
+// # Stored form, version 1
+//
+// One JSON object in UTF-8, the value of a Redis string or the content of a file (there followed by
+// one newline, octet 0x0A):
+//
+//	{
+//	  "version": 1,                        number; another number is refused, never guessed at
+//	  "source": {
+//	    "system_id": "7412345678901234567", string; PostgreSQL's system identifier
+//	    "database": "orders",              string
+//	    "slot": "cdc_relay_orders",        string; "" where there are no slots
+//	    "timeline": 1                      number, 32 bits
+//	  },
+//	  "position": "00000000016B3748",      string; the source's own form: for PostgreSQL an LSN as 16
+//	                                       upper-case hex digits
+//	  "commit": "00000000016B3700",        string; end of the last outbox commit, "" if none yet
+//	  "txid": "742",                       string; that transaction's id in the database's own terms
+//	  "generation": "3",                   string of decimal digits without leading zeros, 64 bits
+//	  "sequence": "1842",                  the same
+//	  "last_event_id": "0198...",          string, for people; "" if unknown
+//	  "saved_at": "2026-01-02T03:04:05.678901234Z"  string, RFC 3339 in UTC, by the relay's clock
+//	}
+//
+// It is written without white space, in this order; readers rely on neither and ignore fields that
+// they do not know. Numbers of 64 bits are strings because Lua and many JSON readers hold numbers as
+// doubles, which are exact up to 2^53 only.
+package checkpoint

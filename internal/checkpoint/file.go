@@ -1,0 +1,194 @@
+package checkpoint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/gofrs/flock"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+// File keeps the checkpoint in a file, with two more beside it: PATH.lock, whose lock is held from the
+// first Save or Reset until Close, and PATH.tmp while a save is under way. It is safe for concurrent
+// use.
+//
+// Load needs no lock, since a rename is atomic: a person may look while a relay runs, and a standby is
+// not shut out before its turn.
+type File struct {
+	path  string
+	place place
+	// open opens the temporary file; tests make it fail.
+	open func(name string, flag int, perm fs.FileMode) (*os.File, error)
+
+	mu   sync.Mutex
+	lock *flock.Flock
+	// proven is set by the first save that succeeded; see Redis.proven.
+	proven bool
+}
+
+// NewFile prepares a file; nothing is touched before the first call. The directory must exist.
+func NewFile(path string) (*File, error) {
+	if path == "" {
+		return nil, cdc.Stop(cdc.ClassConfig, "checkpoint_config",
+			errors.New("checkpoint.file is empty: name a file in a directory that the relay may write"))
+	}
+	return &File{
+		path:  path,
+		place: place{name: "checkpoint file " + path, setting: "checkpoint.file"},
+		open:  os.OpenFile,
+		lock:  flock.New(path+".lock", flock.SetPermissions(0o600)),
+	}, nil
+}
+
+// Load returns what is stored.
+func (f *File) Load(ctx context.Context) (c cdc.Checkpoint, found bool, err error) {
+	if err := ctx.Err(); err != nil {
+		return cdc.Checkpoint{}, false, fmt.Errorf("load checkpoint: %w", err)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.read()
+}
+
+func (f *File) read() (c cdc.Checkpoint, found bool, err error) {
+	value, err := os.ReadFile(f.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		if _, err = os.Stat(filepath.Dir(f.path)); err == nil {
+			return cdc.Checkpoint{}, false, nil
+		}
+	}
+	if err != nil {
+		return cdc.Checkpoint{}, false, f.explain("load checkpoint", err)
+	}
+	c, err = decode(value)
+	if err != nil {
+		return cdc.Checkpoint{}, false, f.place.unusable(err)
+	}
+	return c, true, nil
+}
+
+// Save stores c unless it is refused (see the package comment): when it returns nil, c survives a crash
+// of the machine.
+func (f *File) Save(ctx context.Context, c cdc.Checkpoint) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("save checkpoint: %w", err)
+	}
+	value, err := encode(c)
+	if err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.hold(); err != nil {
+		return err
+	}
+	stored, found, err := f.read()
+	if err != nil {
+		return err
+	}
+	if found && !repeated(value, stored) {
+		if err := f.place.refuse(c, stored); err != nil {
+			return err
+		}
+	}
+	if err := f.replace(append(value, '\n')); err != nil {
+		return f.explain("save checkpoint", err)
+	}
+	f.proven = true
+	return nil
+}
+
+// repeated reports whether stored is the very checkpoint that value encodes.
+func repeated(value []byte, stored cdc.Checkpoint) bool {
+	same, err := encode(stored)
+	return err == nil && string(same) == string(value)
+}
+
+// hold takes the lock, once.
+func (f *File) hold() error {
+	held, err := f.lock.TryLock()
+	switch {
+	case err != nil:
+		return f.explain("lock checkpoint", err)
+	case !held:
+		return &trouble{
+			what: fmt.Sprintf("%s is in use by another process, which holds %s", f.place.name, f.lock.Path()),
+			mend: "stop the other relay, or give each relay a file of its own in checkpoint.file",
+		}
+	default:
+		return nil
+	}
+}
+
+// replace puts value in the file's place: written and synced beside it, renamed over it, and the
+// directory synced so that the new name survives a crash.
+func (f *File) replace(value []byte) error {
+	temp := f.path + ".tmp"
+	if err := os.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) { // a crash may have left one
+		return err
+	}
+	err := f.write(temp, value)
+	if err == nil {
+		err = os.Rename(temp, f.path)
+	}
+	if err != nil {
+		_ = os.Remove(temp) // what went wrong first is what matters
+		return err
+	}
+	return f.syncDir()
+}
+
+func (f *File) write(name string, value []byte) error {
+	file, err := f.open(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(value)
+	if err == nil {
+		err = file.Sync()
+	}
+	return errors.Join(err, file.Close())
+}
+
+func (f *File) syncDir() error {
+	dir, err := os.Open(filepath.Dir(f.path))
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}
+
+// Reset forgets the checkpoint, whoever wrote it; it fails while a relay holds the file.
+func (f *File) Reset(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("reset checkpoint: %w", err)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.hold(); err != nil {
+		return err
+	}
+	if err := os.Remove(f.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return f.explain("reset checkpoint", err)
+	}
+	if err := f.syncDir(); err != nil {
+		return f.explain("reset checkpoint", err)
+	}
+	return nil
+}
+
+// Close lets another process have the file.
+func (f *File) Close() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.lock.Unlock(); err != nil {
+		return f.explain("unlock checkpoint", err)
+	}
+	return nil
+}

@@ -1,0 +1,74 @@
+package checkpoint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+// explain turns a system error into a sentence with the place, the cause and the mend.
+func (f *File) explain(verb string, err error) error {
+	d := f.diagnose(err)
+	if d == (diagnosis{}) {
+		return fmt.Errorf("%s in %s: %w", verb, f.place.name, err)
+	}
+	t := &trouble{what: fmt.Sprintf("%s: %s %s", verb, f.place.name, d.what), mend: d.mend, err: err}
+	if d.mistake && !f.proven {
+		return cdc.Stop(cdc.ClassConfig, "checkpoint_config", t)
+	}
+	return t
+}
+
+func (f *File) diagnose(err error) diagnosis {
+	dir := filepath.Dir(f.path)
+	switch {
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return passing("finds the disk full", "free space under "+dir+"; publishing goes on meanwhile and the slot keeps its WAL")
+	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
+		return passing("cannot be opened because no file descriptor is free", "raise the limit (ulimit -n, LimitNOFILE=)")
+	case errors.Is(err, syscall.EROFS):
+		return mistake("lies on a read-only file system", "name a file in a directory that the relay may write in checkpoint.file")
+	case errors.Is(err, fs.ErrPermission):
+		return mistake("may not be used (permission denied)", fmt.Sprintf("make %s and the files in it belong to the relay's user (uid %d)", dir, os.Getuid()))
+	case errors.Is(err, syscall.EISDIR), errors.Is(err, syscall.ENOTDIR):
+		return mistake("is not a file in a directory", "name a file in checkpoint.file")
+	case errors.Is(err, syscall.EBUSY):
+		return mistake("is a mount of its own and cannot be replaced", "mount its directory instead of the file")
+	case errors.Is(err, fs.ErrNotExist):
+		return mistake("has no directory", "create "+dir+" and make it belong to the relay's user")
+	default:
+		return diagnosis{}
+	}
+}
+
+// Check proves that the file can be read and its directory written, and changes nothing.
+func (f *File) Check(ctx context.Context) []Finding {
+	c, found, err := f.Load(ctx)
+	if err != nil {
+		return []Finding{failed("file_read", err)}
+	}
+	if err := f.tryWrite(); err != nil {
+		return []Finding{failed("file_write", f.explain("write checkpoint", err))}
+	}
+	ok := Finding{Severity: OK, Code: "file", Text: f.place.name + " can be read and written"}
+	if found {
+		ok.Text += fmt.Sprintf(" (it holds a checkpoint of %s)", describe(c.Source))
+	}
+	return []Finding{ok}
+}
+
+// tryWrite makes a file beside the checkpoint, under a name that a running relay does not use.
+func (f *File) tryWrite() error {
+	file, err := os.CreateTemp(filepath.Dir(f.path), filepath.Base(f.path)+".check-*")
+	if err != nil {
+		return err
+	}
+	_, err = file.WriteString("checked\n")
+	return errors.Join(err, file.Close(), os.Remove(file.Name()))
+}

@@ -1,0 +1,93 @@
+package checkpoint
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+	"unicode/utf8"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+const formVersion = 1
+
+// form is a checkpoint as it is stored; the package comment describes it octet by octet.
+type form struct {
+	Version     int        `json:"version"`
+	Source      sourceForm `json:"source"`
+	Position    string     `json:"position"`
+	Commit      string     `json:"commit"`
+	TxID        string     `json:"txid"`
+	Generation  uint64     `json:"generation,string"`
+	Sequence    uint64     `json:"sequence,string"`
+	LastEventID string     `json:"last_event_id"`
+	SavedAt     time.Time  `json:"saved_at"`
+}
+
+type sourceForm struct {
+	SystemID string `json:"system_id"`
+	Database string `json:"database"`
+	Slot     string `json:"slot"`
+	Timeline uint32 `json:"timeline"`
+}
+
+var (
+	errNotUTF8 = errors.New("encode checkpoint: a name or position is not UTF-8")
+	errNewer   = errors.New("written by a newer cdc-relay")
+)
+
+func encode(c cdc.Checkpoint) ([]byte, error) {
+	for _, s := range [...]string{
+		c.Source.SystemID, c.Source.Database, c.Source.Slot,
+		string(c.Progress.Position), string(c.Progress.Commit), c.Progress.TxID,
+	} {
+		if !utf8.ValidString(s) { // JSON would store another text, and the source would look foreign
+			return nil, errNotUTF8
+		}
+	}
+	value, err := json.Marshal(form{
+		Version:     formVersion,
+		Source:      sourceForm(c.Source),
+		Position:    string(c.Progress.Position),
+		Commit:      string(c.Progress.Commit),
+		TxID:        c.Progress.TxID,
+		Generation:  c.Generation,
+		Sequence:    c.Sequence,
+		LastEventID: c.LastEventID,
+		SavedAt:     c.SavedAt.UTC(),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("encode checkpoint: %w", err)
+	}
+	return value, nil
+}
+
+func decode(value []byte) (cdc.Checkpoint, error) {
+	var f form
+	if err := json.Unmarshal(value, &f); err != nil {
+		return cdc.Checkpoint{}, fmt.Errorf("decode checkpoint: %w", err)
+	}
+	switch {
+	case f.Version > formVersion:
+		return cdc.Checkpoint{}, fmt.Errorf("decode checkpoint: form %d and not %d: %w", f.Version, formVersion, errNewer)
+	case f.Version != formVersion:
+		return cdc.Checkpoint{}, fmt.Errorf("decode checkpoint: there is no form %d", f.Version)
+	}
+	return cdc.Checkpoint{
+		Source:      cdc.Source(f.Source),
+		Progress:    cdc.Progress{Position: cdc.Position(f.Position), Commit: cdc.Position(f.Commit), TxID: f.TxID},
+		Generation:  f.Generation,
+		Sequence:    f.Sequence,
+		LastEventID: f.LastEventID,
+		SavedAt:     f.SavedAt,
+	}, nil
+}
+
+// supersedes reports whether next is of a newer run than stored, or later in the same run.
+func supersedes(next, stored cdc.Checkpoint) bool {
+	if next.Generation != stored.Generation {
+		return next.Generation > stored.Generation
+	}
+	return next.Sequence > stored.Sequence
+}

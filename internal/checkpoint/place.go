@@ -1,0 +1,64 @@
+package checkpoint
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+// trouble is an error with what a person can do about it. Its text is one sentence.
+type trouble struct {
+	what, mend string
+	err        error
+}
+
+func (t *trouble) Error() string { return t.what + ": " + t.mend }
+
+func (t *trouble) Unwrap() error { return t.err }
+
+// place says in errors where a checkpoint is kept.
+type place struct {
+	// name is "redis key orders" or "checkpoint file /var/lib/x".
+	name string
+	// setting is the configuration key that chose it.
+	setting string
+}
+
+// refuse says why next may not take stored's place; nil if it may.
+func (p place) refuse(next, stored cdc.Checkpoint) error {
+	switch {
+	case !stored.Source.Same(next.Source):
+		return cdc.Stop(cdc.ClassPosition, "foreign_checkpoint", &trouble{
+			what: fmt.Sprintf("%s holds the checkpoint of another source (%s; this one is %s)",
+				p.name, describe(stored.Source), describe(next.Source)),
+			mend: fmt.Sprintf("give each relay a place of its own in %s, or run 'cdc-relay position reset' if this database has taken the other's place",
+				p.setting),
+		})
+	case !supersedes(next, stored):
+		return cdc.Stop(cdc.ClassFenced, "fenced", fmt.Errorf(
+			"%s was written by generation %d, sequence %d, at %s and ours is generation %d, sequence %d: %w",
+			p.name, stored.Generation, stored.Sequence, stored.SavedAt.Format(time.RFC3339),
+			next.Generation, next.Sequence, cdc.ErrFenced))
+	default:
+		return nil
+	}
+}
+
+// unusable is the error for stored content that is not a checkpoint of ours.
+func (p place) unusable(err error) error {
+	mend := fmt.Sprintf("put a good copy back, name another place in %s, or run 'cdc-relay position reset' to go on from the slot", p.setting)
+	if errors.Is(err, errNewer) {
+		mend = "run the cdc-relay that wrote it, or a newer one"
+	}
+	return cdc.Stop(cdc.ClassPosition, "checkpoint_unusable", &trouble{
+		what: fmt.Sprintf("%s holds no checkpoint that can be used (%v)", p.name, err),
+		mend: mend,
+		err:  err,
+	})
+}
+
+func describe(s cdc.Source) string {
+	return fmt.Sprintf("system %s, database %q, slot %q", s.SystemID, s.Database, s.Slot)
+}

@@ -1,0 +1,146 @@
+package checkpoint
+
+import (
+	"context"
+	_ "embed" // the scripts
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+//go:embed save.lua
+var saveScript string
+
+//go:embed probe.lua
+var probeScript string
+
+// callTimeout bounds one call, whatever it has to do: look for the master, connect, log in, ask. While
+// Redis is away the confirmed position stands still, so an answer is wanted soon, even a bad one.
+const callTimeout = 3 * time.Second
+
+// Redis keeps the checkpoint as the value of one key. It is safe for concurrent use.
+type Redis struct {
+	client      redis.UniversalClient
+	server      string // for errors: "redis 10.0.0.5:6379"
+	place       place
+	key         string
+	mode        Mode
+	save, probe *redis.Script
+	// proven is set by the first save that succeeded: what worked once is expected to work again, so
+	// from then on a wrong password is tried again instead of ending the run.
+	proven atomic.Bool
+}
+
+// NewRedis prepares a client; nothing is connected before the first call. An error is a
+// [cdc.StopError] of [cdc.ClassConfig].
+func NewRedis(o RedisOptions) (*Redis, error) {
+	client, err := o.client()
+	if err != nil {
+		return nil, cdc.Stop(cdc.ClassConfig, "checkpoint_config", err)
+	}
+	return &Redis{
+		client: client,
+		server: o.describe(),
+		place:  place{name: fmt.Sprintf("redis key %s", o.Key), setting: "checkpoint.redis.key"},
+		key:    o.Key,
+		mode:   o.Mode,
+		save:   redis.NewScript(saveScript),
+		probe:  redis.NewScript(probeScript),
+	}, nil
+}
+
+// Load returns what is stored. It blocks for at most three seconds.
+func (r *Redis) Load(ctx context.Context) (c cdc.Checkpoint, found bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	value, err := r.client.Get(ctx, r.key).Bytes()
+	switch {
+	case errors.Is(err, redis.Nil):
+		return cdc.Checkpoint{}, false, nil
+	case redis.HasErrorPrefix(err, "WRONGTYPE"):
+		return cdc.Checkpoint{}, false, r.place.unusable(err)
+	case err != nil:
+		return cdc.Checkpoint{}, false, r.explain("load checkpoint", err)
+	}
+	c, err = decode(value)
+	if err != nil {
+		return cdc.Checkpoint{}, false, r.place.unusable(err)
+	}
+	return c, true, nil
+}
+
+// Save stores c unless it is refused (see the package comment). It blocks for at most three seconds.
+// After an error that is not a refusal c may have been stored all the same: save it again, or the next
+// one.
+func (r *Redis) Save(ctx context.Context, c cdc.Checkpoint) error {
+	value, err := encode(c)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	answer, err := r.save.Run(ctx, r.client, []string{r.key}, value).Slice()
+	switch {
+	case redis.HasErrorPrefix(err, "WRONGTYPE"):
+		return r.place.unusable(err)
+	case err != nil:
+		return r.explain("save checkpoint", err)
+	case len(answer) == 1:
+		r.proven.Store(true)
+		return nil
+	default:
+		return r.refused(c, answer)
+	}
+}
+
+// refused turns the script's refusal into words.
+func (r *Redis) refused(c cdc.Checkpoint, answer []any) error {
+	value, ok := answer[len(answer)-1].(string)
+	if !ok {
+		return fmt.Errorf("save checkpoint: %s gave an answer that its script does not give", r.server)
+	}
+	stored, err := decode([]byte(value))
+	if err != nil {
+		return r.place.unusable(err)
+	}
+	if err := r.place.refuse(c, stored); err != nil {
+		return err
+	}
+	return r.place.unusable(errors.New("its numbers are not in their stored form"))
+}
+
+// Reset forgets the checkpoint, whoever wrote it. A relay that still runs would write it again: the
+// caller makes sure that none does.
+func (r *Redis) Reset(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	if err := r.client.Del(ctx, r.key).Err(); err != nil {
+		return r.explain("reset checkpoint", err)
+	}
+	return nil
+}
+
+// Close closes the connections.
+func (r *Redis) Close() error {
+	if err := r.client.Close(); err != nil {
+		return fmt.Errorf("close %s: %w", r.server, err)
+	}
+	return nil
+}
+
+// LogTo sends what the Redis client logs by itself (failed dials, failovers) to logger at debug level.
+// The client has one logger for the whole process: call it once, from main.
+func LogTo(logger *slog.Logger) { redis.SetLogger(clientLog{logger}) }
+
+type clientLog struct{ logger *slog.Logger }
+
+// Printf is the client's logging interface.
+func (l clientLog) Printf(ctx context.Context, format string, v ...any) {
+	l.logger.DebugContext(ctx, "redis client", slog.String("text", fmt.Sprintf(format, v...)))
+}

@@ -1,0 +1,186 @@
+package checkpoint
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"syscall"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+// diagnosis says what is wrong with the server and what to do. The zero value is none.
+type diagnosis struct {
+	what, mend string
+	// mistake is wrong until a person mends it; anything else may pass by itself.
+	mistake bool
+}
+
+func mistake(what, mend string) diagnosis { return diagnosis{what, mend, true} }
+
+func passing(what, mend string) diagnosis { return diagnosis{what, mend, false} }
+
+// explain turns a client's error into a sentence with the place, the cause and the mend.
+func (r *Redis) explain(verb string, err error) error {
+	if errors.Is(err, context.Canceled) {
+		return fmt.Errorf("%s: %w", verb, err)
+	}
+	for _, diagnose := range []func(error) diagnosis{r.access, r.topology, handshake, network, state} {
+		d := diagnose(err)
+		if d == (diagnosis{}) {
+			continue
+		}
+		t := &trouble{what: fmt.Sprintf("%s: %s %s", verb, r.server, d.what), mend: d.mend, err: err}
+		if d.mistake && !r.proven.Load() {
+			return cdc.Stop(cdc.ClassConfig, "checkpoint_config", t)
+		}
+		return t
+	}
+	return fmt.Errorf("%s in %s: %w", verb, r.server, err)
+}
+
+// says reports whether err's text holds one of the parts. Servers older than 7 wrap the code of an
+// error inside a script in text of their own, so a prefix is not enough.
+func says(err error, parts ...string) bool {
+	text := err.Error()
+	for _, p := range parts {
+		if strings.Contains(text, p) {
+			return true
+		}
+	}
+	return false
+}
+
+// access: who we are and what we may do.
+func (r *Redis) access(err error) diagnosis {
+	var secret *credentialsError
+	switch {
+	case errors.As(err, &secret):
+		return mistake(fmt.Sprintf("cannot be asked because its password cannot be read (%v)", secret.err),
+			"mend checkpoint.redis.password")
+	case says(err, "WRONGPASS", "invalid password"):
+		return mistake("refused the username or the password",
+			"correct checkpoint.redis.username and checkpoint.redis.password")
+	case says(err, "NOAUTH"):
+		return mistake("wants a password",
+			"set checkpoint.redis.password, and checkpoint.redis.username for an ACL user")
+	case says(err, "without any password configured"):
+		return mistake("has no password and was given one", "remove checkpoint.redis.password")
+	case says(err, "NOPERM", "ACL failure", "executing the script can't"):
+		return mistake(fmt.Sprintf("denies the user a right (%v)", err),
+			"grant what the relay needs: ACL SETUSER <user> ~"+r.key+" "+r.rights())
+	default:
+		return diagnosis{}
+	}
+}
+
+// rights are the ACL rules that a relay's user needs.
+func (r *Redis) rights() string {
+	const always = "+get +set +del +eval +evalsha +info"
+	if r.mode == Cluster {
+		return always + " +cluster|slots"
+	}
+	return always
+}
+
+// topology: whether the mode fits the server.
+func (r *Redis) topology(err error) diagnosis {
+	switch {
+	case says(err, "MOVED "):
+		return mistake("is a cluster", "set checkpoint.redis.mode to cluster")
+	case says(err, "cluster support disabled"):
+		return mistake("is not a cluster", "set checkpoint.redis.mode to standalone")
+	case r.mode == Sentinel && says(err, "redis: nil"):
+		return mistake("is not known to the sentinels", "correct checkpoint.redis.master")
+	case r.mode == Sentinel && says(err, "unknown command"):
+		return mistake("cannot be looked up because checkpoint.redis.addrs leads to a server that is not a sentinel",
+			"give the sentinels' addresses or set checkpoint.redis.mode to standalone")
+	case says(err, "unknown command"):
+		return mistake(fmt.Sprintf("lacks a command (%v)", err),
+			"set checkpoint.redis.mode to sentinel if this is a sentinel, or use a server that runs scripts")
+	case says(err, "DB index is out of range"):
+		return mistake("has no database of that number", "correct checkpoint.redis.db")
+	default:
+		return diagnosis{}
+	}
+}
+
+// handshake: whether both sides agree about TLS.
+func handshake(err error) diagnosis {
+	var (
+		plain   tls.RecordHeaderError
+		unknown x509.UnknownAuthorityError
+		invalid *tls.CertificateVerificationError
+	)
+	switch {
+	case errors.As(err, &plain):
+		return mistake("does not speak TLS on this port", "remove checkpoint.redis.tls or give the TLS port")
+	case errors.As(err, &unknown):
+		return mistake("has a certificate of an unknown authority",
+			"set checkpoint.redis.tls.ca to that authority's certificate")
+	case errors.As(err, &invalid):
+		return mistake(fmt.Sprintf("has a certificate that does not hold (%v)", invalid.Err),
+			"give the name that stands in the certificate in checkpoint.redis.addrs, or renew it")
+	case says(err, "remote error: tls"):
+		return mistake(fmt.Sprintf("refused our side of the TLS handshake (%v)", err),
+			"set checkpoint.redis.tls.cert and checkpoint.redis.tls.key if it wants a client certificate")
+	default:
+		return diagnosis{}
+	}
+}
+
+// network: whether anybody answers.
+func network(err error) diagnosis {
+	var (
+		host    *net.DNSError
+		op      *net.OpError
+		timeout net.Error
+	)
+	switch {
+	case errors.As(err, &host) && host.IsNotFound:
+		return mistake(fmt.Sprintf("has a host name that does not resolve (%s)", host.Name), "correct checkpoint.redis.addrs")
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return passing("does not answer (connection refused)", "start it or correct checkpoint.redis.addrs")
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET):
+		return passing("closed the connection",
+			"look into the server's log, and set checkpoint.redis.tls if it wants TLS on this port")
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
+		return passing("did not answer in time",
+			"make sure that it is up, reachable and not held up by a slow command")
+	case errors.As(err, &op):
+		return passing(fmt.Sprintf("cannot be reached (%v)", op.Err),
+			"start it, correct checkpoint.redis.addrs or open the network path")
+	default:
+		return diagnosis{}
+	}
+}
+
+// state: what passes, or what the server's operator sees to, while the relay goes on trying.
+func state(err error) diagnosis {
+	switch {
+	case says(err, "READONLY"):
+		return passing("is a read-only replica",
+			"wait for the failover to end, give the master's address, or set checkpoint.redis.mode to sentinel")
+	case says(err, "NOREPLICAS"):
+		return passing("has too few replicas to take writes", "bring its replicas back or lower min-replicas-to-write")
+	case says(err, "LOADING"):
+		return passing("is loading its data", "wait until it has")
+	case says(err, "MASTERDOWN"):
+		return passing("is a replica without its master", "wait for the failover to end or start the master")
+	case says(err, "CLUSTERDOWN"):
+		return passing("has hash slots that no node serves", "bring the cluster's nodes back")
+	case says(err, "OOM "):
+		return passing("is out of memory", "raise maxmemory or remove other keys")
+	case says(err, "MISCONF"):
+		return passing("takes no writes because it cannot save to its disk", "look into the server's log and free its disk")
+	case says(err, "max number of clients"):
+		return passing("has no free connection", "raise maxclients or close other clients")
+	default:
+		return diagnosis{}
+	}
+}
