@@ -1,0 +1,87 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+// Config is the whole configuration of one relay.
+type Config struct {
+	// The database whose committed rows are published.
+	Source Source `yaml:"source" jsonschema:"required"`
+	// The outbox tables. All of them must be in the publication. `setup` makes the first one if it has no columns mapping.
+	Tables []Table `yaml:"tables" jsonschema:"minItems=1" jsonschema_extras:"x-default=[{name: public.outbox}]"`
+	// Where rows go that name no topic of their own. The first route that matches decides; a row that none matches is a matter of errors.unroutable.
+	Routes []Route `yaml:"routes,omitempty"`
+	// How a row becomes a record.
+	Record Record `yaml:"record"`
+	// The Kafka cluster to publish to.
+	Kafka Kafka `yaml:"kafka" jsonschema:"required"`
+	// What happens to topics that do not exist.
+	Topics Topics `yaml:"topics"`
+	// Where the position is kept beside the replication slot. Without it the slot alone keeps the position, which is enough for PostgreSQL.
+	Checkpoint Checkpoint `yaml:"checkpoint"`
+	// What to do when positions contradict each other.
+	Position Position `yaml:"position"`
+	// What to do with an event that cannot be published.
+	Errors Errors `yaml:"errors"`
+	// The pause before a failed connection or request is tried again. It doubles each time, with jitter.
+	Retry Retry `yaml:"retry"`
+	// How much may be on its way between the database and Kafka's acknowledgement. After a crash at most this much is published twice.
+	Window Window `yaml:"window"`
+	// The HTTP endpoint with /metrics, /livez, /readyz and /status.
+	HTTP HTTP `yaml:"http"`
+	// The log, on standard error.
+	Log Log `yaml:"log"`
+	// How long the first SIGTERM or SIGINT lets the relay drain what is on its way. A second signal stops it at once.
+	ShutdownTimeout time.Duration `yaml:"shutdown_timeout" jsonschema:"default=20s"`
+}
+
+// Load reads the file at path and parses it as [Parse] does. env looks a variable up, as [os.LookupEnv]
+// does. Errors are of class [cdc.ClassConfig].
+func Load(path string, env func(string) (string, bool)) (*Config, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, stop(unreadable(path, err))
+	}
+	return Parse(path, data, env)
+}
+
+func unreadable(path string, err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("configuration file %s does not exist: name yours with --config or CDC_RELAY_CONFIG", path)
+	}
+	return fmt.Errorf("configuration file %s cannot be read: %w", path, pathless(err))
+}
+
+// pathless takes the operation and the path off an error of package os.
+func pathless(err error) error {
+	if pathErr := (*fs.PathError)(nil); errors.As(err, &pathErr) {
+		return pathErr.Err
+	}
+	return err
+}
+
+func stop(err error) error { return cdc.Stop(cdc.ClassConfig, "config", err) }
+
+// Parse reads a configuration from data. name is the file's name for error messages, and relative paths
+// in the file start at its directory. env looks a variable up, as [os.LookupEnv] does.
+//
+// Errors are of class [cdc.ClassConfig] and, but for a file that is not YAML, hold [Problems]: all
+// faults at once. No error holds the value of a secret or what a reference expands to.
+func Parse(name string, data []byte, env func(string) (string, bool)) (*Config, error) {
+	doc := newDocument(name, env)
+	c := doc.decode(data)
+	if c != nil {
+		doc.validate(c)
+	}
+	if err := doc.err(); err != nil {
+		return nil, stop(err)
+	}
+	return c, nil
+}

@@ -1,0 +1,133 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// document is one file on its way to a [Config]: where its values stand and what is wrong with them.
+type document struct {
+	name     string
+	refs     references
+	root     *shape
+	places   map[string]place
+	problems Problems
+}
+
+// place is where a value stands, and as what: the text is the file's, references unexpanded.
+type place struct {
+	line, column int
+	text         string
+}
+
+func newDocument(name string, env func(string) (string, bool)) *document {
+	return &document{
+		name:   name,
+		refs:   references{dir: filepath.Dir(name), env: env},
+		root:   rootShape(),
+		places: map[string]place{},
+	}
+}
+
+// err returns the problems in the order of the file, or nil.
+func (d *document) err() error {
+	if len(d.problems) == 0 {
+		return nil
+	}
+	d.problems.sort()
+	return d.problems
+}
+
+// report notes a problem with the value at path. What follows from one already noted there is left out.
+func (d *document) report(path, format string, args ...any) {
+	if d.bad(path) {
+		return
+	}
+	d.reportAt(d.place(path), path, format, args...)
+}
+
+func (d *document) reportAt(at place, path, format string, args ...any) {
+	d.problems = append(d.problems, Problem{
+		File: d.name, Line: at.line, Column: at.column, Path: path, Text: fmt.Sprintf(format, args...),
+	})
+}
+
+// bad reports whether a problem is noted for the value, or for what it is part of.
+func (d *document) bad(path string) bool {
+	for _, p := range d.problems {
+		if p.Path == path || path != p.Path && strings.HasPrefix(path, p.Path) && strings.ContainsRune(".[", rune(path[len(p.Path)])) {
+			return true
+		}
+	}
+	return false
+}
+
+// place returns where the value stands, or else what it would be part of.
+func (d *document) place(path string) place {
+	for {
+		if at, ok := d.places[path]; ok || path == "" {
+			return at
+		}
+		path = path[:max(0, strings.LastIndexAny(path, ".["))]
+	}
+}
+
+// text returns the value as the file has it, quoted.
+func (d *document) text(path string) string { return fmt.Sprintf("%q", d.places[path].text) }
+
+// decode parses and checks the file, and fills in what the schema knows as default. It returns nil when
+// nothing could be made of it.
+func (d *document) decode(data []byte) *Config {
+	var file yaml.Node
+	if err := yaml.Load(data, &file); err != nil {
+		d.syntax(err)
+		return nil
+	}
+	checked, ok := d.value(file.Content[0], d.root, "")
+	if !ok {
+		return nil
+	}
+	var c Config
+	if err := checked.Load(&c, yaml.WithKnownFields()); err != nil {
+		d.undecodable(err)
+		return nil
+	}
+	return &c
+}
+
+// syntax turns an error of the YAML parser into a problem. The parser's sentences are fixed, except for
+// the one on anchors, which quotes what may be an unquoted password.
+func (d *document) syntax(err error) {
+	var fault *yaml.LoadError
+	if !errors.As(err, &fault) {
+		d.reportAt(place{}, "", "is not valid YAML")
+		return
+	}
+	at := place{line: fault.Mark.Line, column: fault.Mark.Column}
+	switch {
+	case strings.Contains(fault.Message, "no documents"):
+		d.reportAt(at, "", "the file is empty: start from the annotated example, deploy/cdc-relay.yaml")
+	case strings.Contains(fault.Message, "found multiple"):
+		d.reportAt(at, "", "holds more than one YAML document: remove the line --- and what follows it")
+	case strings.Contains(fault.Message, "anchor"):
+		d.reportAt(at, "", "is not valid YAML: a value that starts with * stands for another one here; put it in quotes")
+	default:
+		d.reportAt(at, "", "is not valid YAML: %s", strings.TrimSuffix(fault.Message, "'"))
+	}
+}
+
+// undecodable is for what the walk should have found; it names the line and shows no value.
+func (d *document) undecodable(err error) {
+	var faults *yaml.LoadErrors
+	if !errors.As(err, &faults) || len(faults.Errors) == 0 {
+		d.reportAt(place{}, "", "cannot be read")
+		return
+	}
+	for _, fault := range faults.Errors {
+		d.reportAt(place{line: fault.Mark.Line, column: fault.Mark.Column}, "", "a value cannot be read")
+	}
+}

@@ -1,0 +1,151 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// ConnString returns the connection string with the password in it, from the secrets as they are now.
+// Call it at every connect, and keep it out of logs and errors; the DSN itself prints without password.
+func (p *Postgres) ConnString() (string, error) {
+	dsn, err := p.DSN.Reveal()
+	if err != nil {
+		return "", fmt.Errorf("source.postgres.dsn: %w", err)
+	}
+	password, err := p.Password.Reveal()
+	if err != nil {
+		return "", fmt.Errorf("source.postgres.password: %w", err)
+	}
+	return withPassword(dsn, password), nil
+}
+
+// withPassword adds a password to a connection string; the last one named counts (libpq and pgx alike).
+func withPassword(dsn, password string) string {
+	if password == "" {
+		return dsn
+	}
+	rest, isURL := urlRest(dsn)
+	if !isURL {
+		return dsn + " password='" + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(password) + "'"
+	}
+	separator := "?"
+	if strings.Contains(rest[strings.LastIndex(rest, "@")+1:], "?") {
+		separator = "&"
+	}
+	return dsn + separator + "password=" + strings.ReplaceAll(url.QueryEscape(password), "+", "%20")
+}
+
+// urlRest returns what follows the scheme of a connection URL.
+func urlRest(dsn string) (rest string, isURL bool) {
+	if rest, isURL = strings.CutPrefix(dsn, "postgres://"); isURL {
+		return rest, true
+	}
+	return strings.CutPrefix(dsn, "postgresql://")
+}
+
+// parseDSN parses a connection string. Its errors are fixed sentences: a password with an unescaped
+// character in it can end up in any part of what the parser complains about.
+func parseDSN(dsn string) (*pgconn.Config, error) {
+	if rest, isURL := urlRest(dsn); isURL && straySign(rest) {
+		return nil, errors.New("has an @ out of place; write %40 for @, %2F for / and %25 for % inside the " +
+			"user name and password, or set source.postgres.password")
+	}
+	parsed, err := pgconn.ParseConfig(dsn)
+	if err == nil {
+		return parsed, nil
+	}
+	if pathErr := (*fs.PathError)(nil); errors.As(err, &pathErr) {
+		return nil, fmt.Errorf("names a file in sslrootcert, sslcert, sslkey or servicefile that cannot be read (%w); "+
+			"correct the path", pathErr.Err)
+	}
+	return nil, errors.New(dsnFault(err.Error()))
+}
+
+// straySign reports whether an @ of a URL stands elsewhere than behind the user name and password.
+func straySign(rest string) bool {
+	signs := strings.Count(rest, "@")
+	return signs > 1 || signs == 1 && rest[strings.IndexAny(rest, "@/")] != '@'
+}
+
+func dsnFault(message string) string {
+	_, message, _ = strings.Cut(message, "`: ")
+	for _, known := range []struct{ start, sentence string }{
+		{"failed to parse as URL", "is not a valid URL; write %XX for special characters in the user name and " +
+			"password, or set source.postgres.password"},
+		{"failed to parse as keyword/value", "is not a connection string; write postgres://user@host:5432/database, " +
+			"or key=value pairs with values that hold spaces in single quotes"},
+		{"invalid port", "has a port that is not a number; a / in the password must be written as %2F"},
+		{"could not match", "has another number of ports than hosts; give one port, or one for each host"},
+		{"failed to configure TLS", "has TLS settings that do not work; look at sslmode, sslrootcert, sslcert and sslkey"},
+		{"failed to read service", "names a service that cannot be read; look at service and servicefile"},
+		{"invalid connect_timeout", "has a connect_timeout that is not a number of seconds"},
+		{"unknown target_session_attrs", "has a target_session_attrs that is not one of any, read-write, read-only, " +
+			"primary, standby, prefer-standby"},
+	} {
+		if strings.HasPrefix(message, known.start) {
+			return known.sentence
+		}
+	}
+	return "is not a valid connection string; write postgres://user@host:5432/database"
+}
+
+// shownDSN returns a connection string that may be shown, made of what was parsed.
+func shownDSN(c *pgconn.Config) string {
+	var hosts []string
+	add := func(host string, port uint16) {
+		if host = net.JoinHostPort(host, strconv.Itoa(int(port))); len(hosts) == 0 || hosts[len(hosts)-1] != host {
+			hosts = append(hosts, host)
+		}
+	}
+	add(c.Host, c.Port)
+	for _, f := range c.Fallbacks {
+		add(f.Host, f.Port)
+	}
+	user := url.User(c.User).String()
+	if c.Password != "" {
+		user += ":" + hidden
+	}
+	where := strings.Join(hosts, ",")
+	if strings.HasPrefix(c.Host, "/") { // a socket's directory
+		return fmt.Sprintf("postgres://%s@/%s?host=%s&port=%d", user, database(c), c.Host, c.Port)
+	}
+	return fmt.Sprintf("postgres://%s@%s/%s", user, where, url.PathEscape(database(c)))
+}
+
+// database returns the database that PostgreSQL takes: the user's name is the default.
+func database(c *pgconn.Config) string {
+	if c.Database == "" {
+		return c.User
+	}
+	return c.Database
+}
+
+// slotName returns the default name of slot and publication: replication slots are named with
+// [a-z0-9_] only, up to 63 characters (ReplicationSlotValidateName in
+// src/backend/replication/slot.c).
+func slotName(database string) string {
+	clean := strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '_'
+	}, strings.ToLower(database))
+	name := "cdc_relay_" + clean
+	return name[:min(len(name), maxName)]
+}
+
+// maxName is PostgreSQL's limit for names, in bytes (NAMEDATALEN-1).
+const maxName = 63
+
+// redisKey returns the default key. The braces are a hash tag: keys with the same one share a slot of
+// a cluster.
+func redisKey(database string) string {
+	return "cdc-relay:{" + strings.NewReplacer("{", "_", "}", "_").Replace(database) + "}"
+}

@@ -1,0 +1,129 @@
+package config_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/invopop/jsonschema"
+
+	"github.com/cdc-relay/cdc-relay/internal/config"
+)
+
+var update = flag.Bool("update", false, "write the generated files and the golden files anew")
+
+// TestGenerated holds the generated files to the structs: go generate writes them.
+func TestGenerated(t *testing.T) {
+	schema := generateSchema(t)
+	golden(t, "schema.json", schema)
+	golden(t, "../../docs/configuration.md", generateDocs(t, schema))
+}
+
+// golden compares with a file, or writes it under -update.
+func golden(t *testing.T, path string, got []byte) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(path, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("%s is not current: run go generate ./internal/config\n%s", path, firstDifference(want, got))
+	}
+}
+
+func firstDifference(want, got []byte) string {
+	wants, gots := strings.Split(string(want), "\n"), strings.Split(string(got), "\n")
+	for i := range min(len(wants), len(gots)) {
+		if wants[i] != gots[i] {
+			return "have: " + wants[i] + "\nwant: " + gots[i]
+		}
+	}
+	return "one is the beginning of the other"
+}
+
+const (
+	// refPattern is what a text must hold to stand for a value of another type.
+	refPattern      = `\$\{(env|file):[^}]+\}`
+	durationPattern = `^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$`
+	sizePattern     = `^[1-9][0-9]* ?(B|KiB|MiB|GiB|KB|MB|GB)?$`
+)
+
+func generateSchema(t *testing.T) []byte {
+	t.Helper()
+	r := &jsonschema.Reflector{
+		Anonymous: true, DoNotReference: true, ExpandedStruct: true, RequiredFromJSONSchemaTags: true,
+		FieldNameTag: "yaml", Mapper: mapType,
+	}
+	if err := r.AddGoComments("github.com/cdc-relay/cdc-relay/internal/config", "."); err != nil {
+		t.Fatal(err)
+	}
+	s := r.Reflect(&config.Config{})
+	s.Title = "cdc-relay configuration"
+	finish(s)
+	s.Definitions = jsonschema.Definitions{"reference": {
+		Type: "string", Pattern: refPattern,
+		Description: "A value from the environment or from a file: ${env:NAME}, ${env:NAME:-default} or ${file:PATH}.",
+	}}
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(s); err != nil {
+		t.Fatal(err)
+	}
+	// Extras are encoded apart, with < and > escaped.
+	return []byte(strings.NewReplacer(`\u003c`, "<", `\u003e`, ">").Replace(out.String()))
+}
+
+// mapType gives the schema of types that the file writes as text.
+func mapType(t reflect.Type) *jsonschema.Schema {
+	switch t {
+	case reflect.TypeFor[time.Duration]():
+		return &jsonschema.Schema{Type: "string", Format: "go-duration", Pattern: durationPattern}
+	case reflect.TypeFor[config.Size]():
+		return &jsonschema.Schema{Type: "string", Format: "byte-size", Pattern: sizePattern}
+	case reflect.TypeFor[config.Secret]():
+		return &jsonschema.Schema{Type: "string", Format: "secret", WriteOnly: true}
+	default:
+		return nil
+	}
+}
+
+// finish lets a reference stand where a value is restricted, and a scalar of any type where text is free.
+func finish(s *jsonschema.Schema) {
+	s.Description = strings.Join(strings.Fields(s.Description), " ")
+	if s.Items != nil {
+		finish(s.Items)
+	}
+	if s.Properties != nil {
+		for p := s.Properties.Oldest(); p != nil; p = p.Next() {
+			finish(p.Value)
+		}
+	}
+	if s.Type == "object" && s.Properties == nil {
+		s.AdditionalProperties = &jsonschema.Schema{AnyOf: []*jsonschema.Schema{
+			{Type: "string"}, {Type: "number"}, {Type: "boolean"},
+		}}
+	}
+	if s.Type == "integer" || s.Type == "boolean" || len(s.Enum) > 0 || s.Pattern != "" {
+		value := &jsonschema.Schema{
+			Type: s.Type, Enum: s.Enum, Format: s.Format, Pattern: s.Pattern, Minimum: s.Minimum, Maximum: s.Maximum,
+		}
+		s.AnyOf = []*jsonschema.Schema{value, {Ref: "#/$defs/reference"}}
+		if s.Format == "byte-size" {
+			s.AnyOf = append(s.AnyOf, &jsonschema.Schema{Type: "integer", Minimum: "1"})
+		}
+		s.Type, s.Enum, s.Format, s.Pattern, s.Minimum, s.Maximum = "", nil, "", "", "", ""
+	}
+}

@@ -1,0 +1,130 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+// part is a piece of a value: text, or a file whose content stands there.
+type part struct {
+	text string
+	file string
+}
+
+// references expands ${env:NAME}, ${env:NAME:-default} and ${file:PATH}. Everything else, other uses of
+// $ and { included, is text; $${env: and $${file: stand for ${env: and ${file:.
+type references struct {
+	dir string
+	env func(string) (string, bool)
+}
+
+// split returns the parts of a value; found is false when it holds no reference. What a variable holds
+// is text and not looked at again.
+func (r references) split(value string) (parts []part, found bool, err error) {
+	var text strings.Builder
+	for value != "" {
+		at := nextReference(value)
+		if at < 0 {
+			break
+		}
+		if at > 0 && value[at-1] == '$' { // $${env:…
+			text.WriteString(value[:at-1])
+			text.WriteString("${")
+			value = value[at+2:]
+			continue
+		}
+		text.WriteString(value[:at])
+		body, rest, ok := strings.Cut(value[at+2:], "}")
+		if !ok {
+			return nil, true, errors.New(`has a ${ without its }`)
+		}
+		p, err := r.expand(body)
+		if err != nil {
+			return nil, true, err
+		}
+		if p.file != "" {
+			parts = append(parts, part{text: text.String()}, p)
+			text.Reset()
+		}
+		text.WriteString(p.text)
+		value, found = rest, true
+	}
+	text.WriteString(value)
+	return append(parts, part{text: text.String()}), found, nil
+}
+
+// nextReference returns the index of the first ${env: or ${file:, or -1.
+func nextReference(s string) int {
+	at := -1
+	for _, start := range []string{"${env:", "${file:"} {
+		if i := strings.Index(s, start); i >= 0 && (at < 0 || i < at) {
+			at = i
+		}
+	}
+	return at
+}
+
+// expand reads the body of a reference, "env:NAME:-default" or "file:PATH".
+func (r references) expand(body string) (part, error) {
+	if strings.Contains(body, "${") {
+		return part{}, errors.New("has a reference inside another; only one level is read")
+	}
+	if path, ok := strings.CutPrefix(body, "file:"); ok {
+		if path == "" {
+			return part{}, errors.New("has ${file:} without a path; write ${file:/path/to/file}")
+		}
+		return part{file: resolve(r.dir, path)}, nil
+	}
+	name, fallback, hasFallback := strings.Cut(strings.TrimPrefix(body, "env:"), ":-")
+	if !regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`).MatchString(name) {
+		return part{}, fmt.Errorf("has ${env:} with a name that no environment variable has; write ${env:NAME} or ${env:NAME:-default}")
+	}
+	value, set := r.env(name)
+	switch {
+	case hasFallback && value == "":
+		return part{text: fallback}, nil
+	case !set:
+		return part{}, fmt.Errorf("uses ${env:%[1]s}, but the environment variable %[1]s is not set; "+
+			"set it, or give a default with ${env:%[1]s:-default}", name)
+	default:
+		return part{text: value}, nil
+	}
+}
+
+// resolve makes a relative path one from the configuration file's directory.
+func resolve(dir, path string) string {
+	if path == "" || filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(dir, path)
+}
+
+// readSecret returns a file's content without one newline at its end.
+func readSecret(path string) (string, error) {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return "", pathless(err)
+	}
+	text := strings.TrimSuffix(string(content), "\n")
+	return strings.TrimSuffix(text, "\r"), nil
+}
+
+// join reads the files and puts the parts together.
+func join(parts []part) (string, error) {
+	var b strings.Builder
+	for _, p := range parts {
+		text := p.text
+		if p.file != "" {
+			var err error
+			if text, err = readSecret(p.file); err != nil {
+				return "", fmt.Errorf("uses the file %s, but it cannot be read (%w); create it, or correct the path", p.file, err)
+			}
+		}
+		b.WriteString(text)
+	}
+	return b.String(), nil
+}

@@ -1,0 +1,133 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// scalar checks a value that is not made of others.
+func (d *document) scalar(n *yaml.Node, s *shape, path string) (*yaml.Node, bool) {
+	if n.Kind != yaml.ScalarNode {
+		d.report(path, "must be %s; it is %s", s.noun(), kind(n))
+		return nil, false
+	}
+	if n.Style&yaml.TaggedStyle != 0 && n.Tag != "!!str" {
+		d.report(path, "has a YAML tag; remove it, or put the value in quotes")
+		return nil, false
+	}
+	parts, found, err := d.refs.split(n.Value)
+	if err != nil {
+		d.report(path, "%v", err)
+		return nil, false
+	}
+	value, err := join(parts)
+	if err != nil {
+		d.report(path, "%v", err)
+		return nil, false
+	}
+	if value == "" && s.MinLength > 0 {
+		d.report(path, "is empty; set it%s", s.example())
+		return nil, false
+	}
+	if s.Format == formatSecret {
+		return secretNode(parts, n), true
+	}
+	quoted := n.Tag == "!!str" && !found
+	if fault := s.fault(value, quoted); fault != "" {
+		d.report(path, "%s; it is %s%s", fault, d.text(path), s.meant(n.Value))
+		return nil, false
+	}
+	return d.typed(value, n, s), true
+}
+
+// noun says what the value must be, for error messages.
+func (s *shape) noun() string {
+	switch {
+	case len(s.Enum) > 0:
+		return "one of " + strings.Join(s.Enum, ", ")
+	case s.Type == "integer":
+		return "a whole number"
+	case s.Type == "boolean":
+		return "true or false"
+	case s.Format == formatDuration:
+		return "a positive duration such as 200ms, 3s or 1m30s"
+	case s.Format == formatSize:
+		return "a size such as 64KiB or 8MiB"
+	default:
+		return "text" + s.example()
+	}
+}
+
+// fault returns what is wrong with a value, or "". quoted is for text that cannot be a number or boolean.
+func (s *shape) fault(value string, quoted bool) string {
+	switch {
+	case len(s.Enum) > 0 && !slices.Contains(s.Enum, value),
+		s.Type == "boolean" && (quoted || value != "true" && value != "false"):
+		return "must be " + s.noun()
+	case s.Type == "integer":
+		return s.integerFault(value, quoted)
+	case s.Format == formatDuration:
+		if v, err := time.ParseDuration(value); err != nil || v <= 0 {
+			return "must be " + s.noun()
+		}
+	case s.Format == formatSize:
+		if _, err := ParseSize(value); err != nil {
+			return "must be " + s.noun()
+		}
+	}
+	return ""
+}
+
+func (s *shape) integerFault(value string, quoted bool) string {
+	v, err := strconv.ParseInt(value, 10, 64)
+	switch {
+	case err != nil:
+		return "must be a whole number"
+	case quoted:
+		return "must be a whole number without quotes"
+	}
+	if s.Minimum != nil && v < *s.Minimum || s.Maximum != nil && v > *s.Maximum {
+		return fmt.Sprintf("must be between %d and %d", *s.Minimum, *s.Maximum)
+	}
+	return ""
+}
+
+// meant returns a hint at the enum value that a text was most likely meant to be, or "".
+func (s *shape) meant(value string) string {
+	if near := closest(value, s.Enum); near != "" {
+		return fmt.Sprintf("; did you mean %s?", near)
+	}
+	return ""
+}
+
+// typed returns a scalar with the tag of the type it must have.
+func (d *document) typed(value string, n *yaml.Node, s *shape) *yaml.Node {
+	out := text(value, n)
+	switch {
+	case s.Type == "integer":
+		out.Tag = "!!int"
+	case s.Type == "boolean":
+		out.Tag = "!!bool"
+	case s.Format == formatPath:
+		out.Value = resolve(d.refs.dir, value)
+	}
+	return out
+}
+
+// secretNode returns what [Secret.UnmarshalYAML] takes.
+func secretNode(parts []part, n *yaml.Node) *yaml.Node {
+	out := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Line: n.Line, Column: n.Column}
+	for _, p := range parts {
+		if p.file != "" {
+			out.Content = append(out.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: tagFile, Value: p.file})
+		} else if p.text != "" {
+			out.Content = append(out.Content, text(p.text, n))
+		}
+	}
+	return out
+}

@@ -1,0 +1,82 @@
+package config
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// hidden is what a secret looks like to everybody.
+const hidden = "***"
+
+// Secret is a value that nobody gets to see: whatever prints, logs or encodes it gets "***" (a
+// connection string: itself without its password). The zero Secret is unset.
+type Secret struct {
+	// reveal is a function so that nothing that prints memory by reflection finds the value.
+	reveal func() (string, error)
+	shown  string
+}
+
+// Literal returns a secret of that value.
+func Literal(value string) Secret {
+	if value == "" {
+		return Secret{}
+	}
+	return Secret{reveal: func() (string, error) { return value, nil }, shown: hidden}
+}
+
+// Reveal returns the value; "" when it is unset. It reads the files behind it again, and fails when one
+// of them cannot be read. Call it at every connect, and keep what it returns out of logs and errors.
+func (s Secret) Reveal() (string, error) {
+	if s.reveal == nil {
+		return "", nil
+	}
+	return s.reveal()
+}
+
+// IsZero reports whether the secret is unset.
+func (s Secret) IsZero() bool { return s.reveal == nil }
+
+// String returns what may be shown.
+func (s Secret) String() string { return s.shown }
+
+// GoString returns what may be shown.
+func (s Secret) GoString() string { return s.shown }
+
+// Format prints what may be shown, whatever the verb.
+func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.shown) }
+
+// MarshalText encodes what may be shown; encoding/json uses it too.
+func (s Secret) MarshalText() ([]byte, error) { return []byte(s.shown), nil }
+
+// MarshalYAML encodes what may be shown.
+func (s Secret) MarshalYAML() (any, error) { return s.shown, nil }
+
+// LogValue logs what may be shown.
+func (s Secret) LogValue() slog.Value { return slog.StringValue(s.shown) }
+
+// tagFile marks the parts of a secret that are read from a file.
+const tagFile = "!file"
+
+// UnmarshalYAML takes what [document.secret] made of a value: a sequence of text and of files.
+func (s *Secret) UnmarshalYAML(n *yaml.Node) error {
+	parts := n.Content
+	*s = Secret{shown: hidden, reveal: func() (string, error) {
+		var b strings.Builder
+		for _, part := range parts {
+			text := part.Value
+			if part.Tag == tagFile {
+				var err error
+				if text, err = readSecret(part.Value); err != nil {
+					return "", fmt.Errorf("read secret file %s: %w", part.Value, err)
+				}
+			}
+			b.WriteString(text)
+		}
+		return b.String(), nil
+	}}
+	return nil
+}

@@ -1,0 +1,117 @@
+package config
+
+import (
+	"bytes"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+)
+
+//go:embed schema.json
+var schemaJSON []byte
+
+// Schema returns the JSON schema of the configuration file (draft 2020-12).
+func Schema() []byte { return bytes.Clone(schemaJSON) }
+
+// The formats of strings that mean more than text.
+const (
+	formatDuration = "go-duration"
+	formatSize     = "byte-size"
+	formatSecret   = "secret"
+	formatPath     = "path"
+)
+
+// shape is what the schema says about one value.
+type shape struct {
+	Type       string            `json:"type"`
+	Properties map[string]*shape `json:"properties"`
+	Required   []string          `json:"required"`
+	Items      *shape            `json:"items"`
+	// Additional is false for a struct, and the shape of the values for a map.
+	Additional json.RawMessage `json:"additionalProperties"`
+	// AnyOf lists the ways to write the value; the first one decides.
+	AnyOf     []*shape `json:"anyOf"`
+	Enum      []string `json:"enum"`
+	Format    string   `json:"format"`
+	Default   any      `json:"default"`
+	Examples  []any    `json:"examples"`
+	Minimum   *int64   `json:"minimum"`
+	Maximum   *int64   `json:"maximum"`
+	MinLength int      `json:"minLength"`
+	MinItems  int      `json:"minItems"`
+	// Optional marks an object that is absent unless the file has it.
+	Optional bool `json:"x-optional"`
+}
+
+func rootShape() *shape {
+	var s shape
+	if err := json.Unmarshal(schemaJSON, &s); err != nil {
+		panic(fmt.Sprintf("schema.json: %v", err)) // generated and embedded: cannot happen
+	}
+	return &s
+}
+
+// UnmarshalJSON reads a schema and folds the first alternative into it.
+func (s *shape) UnmarshalJSON(data []byte) error {
+	type plain shape
+	if err := json.Unmarshal(data, (*plain)(s)); err != nil {
+		return fmt.Errorf("schema: %w", err)
+	}
+	if len(s.AnyOf) > 0 {
+		first := s.AnyOf[0]
+		s.Type, s.Enum, s.Format, s.Minimum, s.Maximum = first.Type, first.Enum, first.Format, first.Minimum, first.Maximum
+	}
+	return nil
+}
+
+// isMap reports whether the object's keys are free.
+func (s *shape) isMap() bool { return s.Type == "object" && s.Properties == nil }
+
+func (s *shape) keys() []string { return slices.Sorted(maps.Keys(s.Properties)) }
+
+func (s *shape) requires(key string) bool { return slices.Contains(s.Required, key) }
+
+// example returns ", such as …" for error messages, or "".
+func (s *shape) example() string {
+	if s.Type == "array" && s.Items != nil && len(s.Examples) == 0 {
+		if len(s.Items.Examples) == 0 {
+			return ""
+		}
+		return fmt.Sprintf(", such as [%v]", s.Items.Examples[0])
+	}
+	if len(s.Examples) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", such as %v", s.Examples[0])
+}
+
+// elsewhere returns the path of the only setting in the tree that is called key, or "".
+func (s *shape) elsewhere(key string) string {
+	var found []string
+	s.visit("", func(path, name string) {
+		if fold(name) == fold(key) {
+			found = append(found, path)
+		}
+	})
+	if len(found) != 1 {
+		return ""
+	}
+	return found[0]
+}
+
+func (s *shape) visit(path string, see func(path, name string)) {
+	for _, name := range s.keys() {
+		child := dotted(path, name)
+		see(child, name)
+		s.Properties[name].visit(child, see)
+	}
+}
+
+func dotted(path, key string) string {
+	if path == "" {
+		return key
+	}
+	return path + "." + key
+}

@@ -1,0 +1,141 @@
+package config
+
+import (
+	"net"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// validate checks what the schema cannot say, and fills in the defaults that depend on other settings.
+// A value that was already found wrong is zero here; document.report keeps quiet about it.
+func (d *document) validate(c *Config) {
+	name := d.postgres(&c.Source.Postgres)
+	if len(c.Tables) == 0 {
+		c.Tables = []Table{{Name: "public.outbox"}}
+	}
+	d.tables(c.Tables)
+	d.routes(c.Routes)
+	d.record(c.Record.Source)
+	d.kafka(&c.Kafka)
+	d.topics(c.Topics.Create)
+	d.checkpoint(&c.Checkpoint, name)
+	d.events(c.Errors.Skip)
+	if c.Retry.Initial > c.Retry.Max {
+		d.report("retry.initial", "is longer than retry.max; make it shorter, or retry.max longer")
+	}
+	if c.HTTP.Listen != "" {
+		d.address(c.HTTP.Listen, "http.listen", true)
+	}
+	if c.HTTP.WebConfig != "" {
+		if _, err := readSecret(c.HTTP.WebConfig); err != nil {
+			d.report("http.web_config", "names a file that cannot be read (%v); correct the path", err)
+		}
+	}
+}
+
+// walSenderTimeout is what the relay sets on its connection, so that the walsender of a dead relay
+// lets the slot go soon.
+const walSenderTimeout = 10 * time.Second
+
+// postgres returns the database's name; "" if it cannot be told.
+func (d *document) postgres(p *Postgres) string {
+	if p.StatusInterval >= walSenderTimeout {
+		d.report("source.postgres.status_interval", "must be less than 10s: the server ends a connection that is silent "+
+			"for longer; it is %s", d.text("source.postgres.status_interval"))
+	}
+	name := d.dsn(p)
+	if name != "" && p.Slot == "" {
+		p.Slot = slotName(name)
+	}
+	if name != "" && p.Publication == "" {
+		p.Publication = slotName(name)
+	}
+	if p.Slot != "" && !regexp.MustCompile(`^[a-z0-9_]{1,63}$`).MatchString(p.Slot) {
+		d.report("source.postgres.slot", "must be 1 to 63 of a-z, 0-9 and _; it is %s", d.text("source.postgres.slot"))
+	}
+	if len(p.Publication) > maxName {
+		d.report("source.postgres.publication", "is longer than 63 bytes, which PostgreSQL cuts off; shorten it")
+	}
+	return name
+}
+
+func (d *document) dsn(p *Postgres) string {
+	const path = "source.postgres.dsn"
+	if p.DSN.IsZero() || d.bad(path) || d.bad("source.postgres.password") {
+		return ""
+	}
+	dsn, err := p.ConnString()
+	if err != nil {
+		d.report(path, "cannot be read: %v", err)
+		return ""
+	}
+	parsed, err := parseDSN(dsn)
+	if err != nil {
+		d.report(path, "%v", err)
+		return ""
+	}
+	p.DSN.shown = shownDSN(parsed)
+	return database(parsed)
+}
+
+func (d *document) tables(tables []Table) {
+	first := map[string]int{}
+	for i, t := range tables {
+		path := item("tables", i) + ".name"
+		if t.Name == "" {
+			continue
+		}
+		if !regexp.MustCompile(`^("([^"]|"")+"|[^".]+)(\.("([^"]|"")+"|[^".]+))?$`).MatchString(t.Name) {
+			d.report(path, "is not a table's name; write schema.table, with double quotes around a part that holds a dot")
+			continue
+		}
+		full := t.Name
+		if !strings.Contains(regexp.MustCompile(`"([^"]|"")+"`).ReplaceAllString(full, "x"), ".") {
+			full = "public." + full
+		}
+		if j, twice := first[full]; twice {
+			d.report(path, "is the same table as %s; keep one", item("tables", j))
+			continue
+		}
+		first[full] = i
+	}
+}
+
+// record checks that the CloudEvents source is a URI reference.
+func (d *document) record(source string) {
+	if _, err := url.Parse(source); err != nil || strings.ContainsAny(source, " \t\r\n") {
+		d.report("record.source", "is not a URI reference such as /orders; it is %s", d.text("record.source"))
+	}
+}
+
+func (d *document) events(ids []string) {
+	for i, id := range ids {
+		if strings.TrimSpace(id) == "" {
+			d.report(item("errors.skip", i), "is empty; give the event's id, or remove the line")
+		}
+	}
+}
+
+// address checks host:port; without a host it is one to listen on.
+func (d *document) address(address, path string, listen bool) {
+	host, port, err := net.SplitHostPort(address)
+	number, portErr := strconv.ParseUint(port, 10, 16)
+	switch {
+	case listen && (err != nil || portErr != nil):
+		d.report(path, "must be host:port or :port, such as :9464; it is %s", d.text(path))
+	case !listen && (err != nil || portErr != nil || host == "" || number == 0):
+		d.report(path, "must be host:port; it is %s", d.text(path))
+	}
+}
+
+// addresses checks a list of host:port.
+func (d *document) addresses(addresses []string, path string) {
+	for i, a := range addresses {
+		d.address(a, item(path, i), false)
+	}
+}
+
+func item(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }

@@ -1,0 +1,114 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"regexp/syntax"
+	"slices"
+	"strings"
+)
+
+func (d *document) routes(routes []Route) {
+	for i, r := range routes {
+		path := item("routes", i)
+		for _, column := range slices.Sorted(maps.Keys(r.Match)) {
+			at := dotted(path+".match", column)
+			if fault := regexpFault(r.Match[column]); fault != "" {
+				d.report(at, "is not a regular expression (%s); correct %s", fault, d.text(at))
+			}
+		}
+		if fault := templateFault(r.Topic); r.Topic != "" && fault != "" {
+			d.report(path+".topic", "%s; it is %s", fault, d.text(path+".topic"))
+		}
+		if len(r.Match) == 0 && i+1 < len(routes) && !d.bad(path+".match") && !d.bad(path) {
+			d.report(path, "matches every row, so that the routes behind it are never reached; put it last, or give it a match")
+		}
+	}
+}
+
+// regexpFault returns what is wrong with a regular expression, without quoting it, or "".
+func regexpFault(expression string) string {
+	_, err := syntax.Parse(expression, syntax.Perl)
+	if fault := (*syntax.Error)(nil); errors.As(err, &fault) {
+		return fault.Code.String()
+	}
+	return ""
+}
+
+// maxTopic is Kafka's limit for topic names (Topic.MAX_NAME_LENGTH in
+// org.apache.kafka.common.internals).
+const maxTopic = 249
+
+// templateFault returns what is wrong with a topic template, or "".
+func templateFault(template string) string {
+	fixed := regexp.MustCompile(`\$\{[^${}]+\}`).ReplaceAllString(template, "")
+	switch {
+	case strings.ContainsAny(fixed, "${}"):
+		return "has a $, { or } that is not part of a ${name}"
+	case !regexp.MustCompile(`^[a-zA-Z0-9._-]*$`).MatchString(fixed):
+		return "has a character that no topic may have; use letters, digits, dots, dashes and underscores"
+	case len(fixed) > maxTopic:
+		return fmt.Sprintf("is longer than the %d characters that a topic may have", maxTopic)
+	case template == "." || template == "..":
+		return "is a name that Kafka does not take"
+	default:
+		return ""
+	}
+}
+
+func (d *document) kafka(k *Kafka) {
+	d.addresses(k.Brokers, "kafka.brokers")
+	d.tls(k.TLS, "kafka.tls")
+}
+
+func (d *document) topics(c *CreateTopics) {
+	switch {
+	case c == nil:
+	case c.Partitions == 0:
+		d.report("topics.create.partitions", "must be 1 or more, or -1 for the broker's default")
+	case c.ReplicationFactor == 0:
+		d.report("topics.create.replication_factor", "must be 1 or more, or -1 for the broker's default")
+	}
+}
+
+func (d *document) checkpoint(c *Checkpoint, database string) {
+	r := c.Redis
+	if r == nil {
+		return
+	}
+	const path = "checkpoint.redis"
+	if c.File != "" {
+		d.report("checkpoint.file", "is set beside checkpoint.redis; keep one of them")
+	}
+	if r.Key == "" && database != "" {
+		r.Key = redisKey(database)
+	}
+	d.addresses(r.Addrs, path+".addrs")
+	d.tls(r.TLS, path+".tls")
+	switch r.Mode {
+	case RedisStandalone:
+		if len(r.Addrs) > 1 {
+			d.report(path+".addrs", "has %d addresses, but mode standalone takes one; set %s.mode to sentinel or cluster", len(r.Addrs), path)
+		}
+	case RedisSentinel:
+		if r.MasterName == "" {
+			d.report(path+".master_name", "is missing; mode sentinel needs the name that the sentinels know the master by")
+		}
+	case RedisCluster:
+		d.cluster(r, path)
+	}
+	if r.Mode != RedisSentinel && (r.MasterName != "" || r.SentinelUsername != "" || !r.SentinelPassword.IsZero()) {
+		d.report(path, "has settings for sentinels, but its mode is %s; set %s.mode to sentinel, or remove them", r.Mode, path)
+	}
+}
+
+func (d *document) cluster(r *Redis, path string) {
+	if r.DB != 0 {
+		d.report(path+".db", "must be 0: a cluster has no other database")
+	}
+	if r.Key != "" && !regexp.MustCompile(`\{[^}]+\}`).MatchString(r.Key) {
+		d.report(path+".key", "needs a hash tag in a cluster; put part of it in braces, such as cdc-relay:{orders}")
+	}
+}

@@ -1,0 +1,183 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// The walk goes over the file beside its schema, notes every problem, and returns the file as the
+// decoder shall see it: references expanded, scalars tagged with the type they must have, defaults in
+// place. Values with a problem are left out, so false goes up only when nothing can be done without
+// the value.
+
+// value checks one value.
+func (d *document) value(n *yaml.Node, s *shape, path string) (*yaml.Node, bool) {
+	d.places[path] = place{line: n.Line, column: n.Column, text: n.Value}
+	switch {
+	case n.Kind == yaml.AliasNode:
+		d.report(path, "is an alias, and aliases are not read here; write the value out")
+		return nil, false
+	case n.Kind == yaml.ScalarNode && n.Tag == "!!null":
+		if path == "" {
+			d.report(path, "the file is empty: start from the annotated example, deploy/cdc-relay.yaml")
+		} else {
+			d.report(path, "has no value; give it one%s, or remove the key", s.example())
+		}
+		return nil, false
+	}
+	switch s.Type {
+	case "object":
+		return d.mapping(n, s, path)
+	case "array":
+		return d.list(n, s, path)
+	default:
+		return d.scalar(n, s, path)
+	}
+}
+
+func (d *document) mapping(n *yaml.Node, s *shape, path string) (*yaml.Node, bool) {
+	if n.Kind != yaml.MappingNode {
+		d.report(path, "must hold settings as key: value lines; it is %s", kind(n))
+		return nil, false
+	}
+	out := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: n.Line, Column: n.Column}
+	seen := &keys{lines: map[string]int{}, meant: map[string]bool{}}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		child := s.child(key.Value)
+		if !d.key(key, child, s, path, seen) {
+			continue
+		}
+		if checked, ok := d.value(value, child, dotted(path, key.Value)); ok {
+			out.Content = append(out.Content, text(key.Value, key), checked)
+		}
+	}
+	d.complete(out, s, path, seen)
+	return out, true
+}
+
+// keys are those a mapping has: their lines, and the known keys that unknown ones were meant to be.
+type keys struct {
+	lines map[string]int
+	meant map[string]bool
+}
+
+// child returns the shape of the value behind a key, or nil.
+func (s *shape) child(key string) *shape {
+	if s.isMap() {
+		return &shape{Type: "string"}
+	}
+	return s.Properties[key]
+}
+
+// key checks that a key is known and new.
+func (d *document) key(n *yaml.Node, child, s *shape, path string, seen *keys) bool {
+	at, full := place{line: n.Line, column: n.Column}, dotted(path, n.Value)
+	switch first, twice := seen.lines[n.Value]; {
+	case n.Kind != yaml.ScalarNode:
+		d.reportAt(at, path, "has a key that is not plain text; write key: value")
+		return false
+	case twice:
+		d.reportAt(at, full, "is set twice, first on line %d; keep one", first)
+		return false
+	case child == nil:
+		d.reportAt(at, full, "is not a setting; %s", d.unknown(n.Value, s, path, seen))
+		return false
+	}
+	seen.lines[n.Value] = n.Line
+	return true
+}
+
+// unknown returns the hint for an unknown key.
+func (d *document) unknown(key string, s *shape, path string, seen *keys) string {
+	if near := closest(key, s.keys()); near != "" {
+		seen.meant[near] = true
+		return fmt.Sprintf("did you mean %s?", near)
+	}
+	if elsewhere := d.root.elsewhere(key); elsewhere != "" {
+		return fmt.Sprintf("did you mean %s?", elsewhere)
+	}
+	if path == "" {
+		path = "the file"
+	}
+	return fmt.Sprintf("%s takes %s", path, strings.Join(s.keys(), ", "))
+}
+
+// complete adds what a mapping lacks: sections, defaults, and a problem for what must be set.
+func (d *document) complete(out *yaml.Node, s *shape, path string, seen *keys) {
+	have := map[string]bool{}
+	for i := 0; i < len(out.Content); i += 2 {
+		have[out.Content[i].Value] = true
+	}
+	for _, key := range s.keys() {
+		child, full := s.Properties[key], dotted(path, key)
+		if have[key] {
+			continue
+		}
+		var value *yaml.Node
+		_, set := seen.lines[key]
+		switch {
+		case child.Type == "object" && !child.Optional && !child.isMap():
+			value, _ = d.mapping(&yaml.Node{Kind: yaml.MappingNode}, child, full)
+		case child.Default != nil:
+			value = encoded(child.Default)
+		case !set && !seen.meant[key] && s.requires(key):
+			d.report(full, "is missing; set it%s", child.example())
+		}
+		if value != nil {
+			out.Content = append(out.Content, text(key, out), value)
+		}
+	}
+}
+
+func (d *document) list(n *yaml.Node, s *shape, path string) (*yaml.Node, bool) {
+	if n.Kind != yaml.SequenceNode {
+		d.report(path, "must be a list%s; it is %s", s.example(), kind(n))
+		return nil, false
+	}
+	if len(n.Content) < s.MinItems {
+		d.report(path, "is empty; give it at least %d entry%s", s.MinItems, s.example())
+		return nil, false
+	}
+	out := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Line: n.Line, Column: n.Column}
+	for i, item := range n.Content {
+		checked, ok := d.value(item, s.Items, fmt.Sprintf("%s[%d]", path, i))
+		if !ok {
+			checked = &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null"} // keeps the others' places
+		}
+		out.Content = append(out.Content, checked)
+	}
+	return out, true
+}
+
+// kind says what a value is, for error messages.
+func kind(n *yaml.Node) string {
+	switch {
+	case n.Kind == yaml.MappingNode:
+		return "a mapping"
+	case n.Kind == yaml.SequenceNode:
+		return "a list"
+	case n.Tag == "!!int" || n.Tag == "!!float":
+		return "a number"
+	case n.Tag == "!!bool":
+		return "true or false"
+	default:
+		return "text"
+	}
+}
+
+// text returns a scalar that the decoder takes as text, at the place of another node.
+func text(value string, at *yaml.Node) *yaml.Node {
+	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: value, Line: at.Line, Column: at.Column}
+}
+
+// encoded returns a default of the schema as a node.
+func encoded(value any) *yaml.Node {
+	var n yaml.Node
+	if err := n.Encode(value); err != nil {
+		panic(fmt.Sprintf("schema.json: default %v: %v", value, err)) // plain JSON values: cannot happen
+	}
+	return &n
+}
