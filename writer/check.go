@@ -1,0 +1,184 @@
+package writer
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+)
+
+// Names of headers that the relay sets itself: the attributes of CloudEvents (Kafka protocol binding for
+// CloudEvents 1.0.2, section 3.2.3) and the payload's media type.
+const (
+	reservedPrefix = "ce_"
+	reservedName   = "content-type"
+)
+
+const (
+	reasonMissing  = "is empty: "
+	reasonUTF8     = "is not valid UTF-8 (byte %d): encode it as UTF-8"
+	reasonNUL      = "holds U+0000 (byte %d), which PostgreSQL does not store: remove it"
+	reasonReserved = "is a name the relay sets itself: choose one that neither starts with ce_ nor is content-type"
+)
+
+// check returns the first thing that is wrong with the event, as *EventError.
+func (w *Writer) check(index int, e *Event) error {
+	if e == nil {
+		return invalid(index, "", "is nil: pass a pointer to an Event")
+	}
+	if err := w.checkRequired(index, e); err != nil {
+		return err
+	}
+	if err := checkTexts(index, e); err != nil {
+		return err
+	}
+	if err := checkNumbers(index, e); err != nil {
+		return err
+	}
+	if len(e.Headers) > 0 {
+		if err := checkHeaders(index, e.Headers); err != nil {
+			return err
+		}
+	}
+	return w.checkPayload(index, e)
+}
+
+func (w *Writer) checkRequired(index int, e *Event) error {
+	switch {
+	case e.AggregateType == "" && w.aggregateType == "":
+		return invalid(index, "AggregateType", reasonMissing+`name the kind of thing, for example "Order", or use WithDefaultAggregateType`)
+	case e.AggregateID == "":
+		return invalid(index, "AggregateID", reasonMissing+"name the thing; it is the record's key unless PartitionKey is set")
+	case e.Type == "":
+		return invalid(index, "Type", reasonMissing+`say what happened, for example "OrderPlaced"`)
+	default:
+		return nil
+	}
+}
+
+func checkTexts(index int, e *Event) error {
+	for _, f := range [...]struct{ name, text string }{
+		{"AggregateType", e.AggregateType},
+		{"AggregateID", e.AggregateID},
+		{"Type", e.Type},
+		{"TenantID", e.TenantID},
+		{"Topic", e.Topic},
+		{"PartitionKey", e.PartitionKey},
+		{"ContentType", e.ContentType},
+		{"SchemaID", e.SchemaID},
+	} {
+		if reason := checkText(f.text); reason != "" {
+			return invalid(index, f.name, reason)
+		}
+	}
+	return nil
+}
+
+// checkText returns why PostgreSQL would refuse the text, or nothing.
+func checkText(s string) string {
+	if i := strings.IndexByte(s, 0); i >= 0 {
+		return fmt.Sprintf(reasonNUL, i)
+	}
+	if utf8.ValidString(s) {
+		return ""
+	}
+	for i, r := range s {
+		if r == utf8.RuneError && !strings.HasPrefix(s[i:], string(utf8.RuneError)) {
+			return fmt.Sprintf(reasonUTF8, i)
+		}
+	}
+	return ""
+}
+
+func checkNumbers(index int, e *Event) error {
+	switch {
+	case e.SchemaVersion < 0 || e.SchemaVersion > math.MaxInt32:
+		return invalid(index, "SchemaVersion",
+			fmt.Sprintf("is %d: give 1 to %d, or 0 for none", e.SchemaVersion, math.MaxInt32))
+	case !e.OccurredAt.IsZero() && !storable(e.OccurredAt):
+		return invalid(index, "OccurredAt",
+			fmt.Sprintf("is in the year %d: give a time in the years 1 to 9999", e.OccurredAt.UTC().Year()))
+	case !storable(createdAt(e.ID)):
+		return invalid(index, "ID", "is a UUIDv7 of a time after the year 9999: leave it zero to have one made")
+	default:
+		return nil
+	}
+}
+
+// storable reports whether both PostgreSQL and RFC 3339, which records carry times in, hold the time.
+func storable(t time.Time) bool {
+	year := t.UTC().Year()
+	return year >= 1 && year <= 9999
+}
+
+// checkHeaders reports the bad header that sorts first, so that the same event gives the same error.
+func checkHeaders(index int, headers map[string]string) error {
+	worst, reason := "", ""
+	for name, value := range headers {
+		if r := checkHeader(name, value); r != "" && (reason == "" || name < worst) {
+			worst, reason = name, r
+		}
+	}
+	if reason == "" {
+		return nil
+	}
+	return invalid(index, "Headers["+strconv.Quote(worst)+"]", reason)
+}
+
+func checkHeader(name, value string) string {
+	if name == "" {
+		return "has an empty name: name it or leave it out"
+	}
+	if isReserved(name) {
+		return reasonReserved
+	}
+	if reason := checkText(name); reason != "" {
+		return "has a name that " + reason
+	}
+	return checkText(value)
+}
+
+func isReserved(name string) bool {
+	return strings.EqualFold(name, reservedName) ||
+		len(name) >= len(reservedPrefix) && strings.EqualFold(name[:len(reservedPrefix)], reservedPrefix)
+}
+
+func (w *Writer) checkPayload(index int, e *Event) error {
+	switch {
+	case e.Payload == nil && !e.Tombstone:
+		return invalid(index, "Payload", "is nil: set it, or set Tombstone for a record with a null value")
+	case e.Payload != nil && e.Tombstone:
+		return invalid(index, "Payload", "is set beside Tombstone, which means a null value: drop one of the two")
+	case len(e.Payload) > w.maxPayload:
+		return &EventError{
+			Index: index, Field: "Payload", kind: ErrPayloadTooLarge,
+			Reason: fmt.Sprintf("has %d bytes, and the limit is %d: put the bulk elsewhere and send a reference, "+
+				"or raise WithMaxPayload and the topic's max.message.bytes", len(e.Payload), w.maxPayload),
+		}
+	default:
+		return nil
+	}
+}
+
+// checkDistinct refuses an id that stands there twice: the table's key would fail the transaction.
+func checkDistinct(events []*Event) error {
+	seen := make(map[uuid.UUID]int, len(events))
+	for i, e := range events {
+		if first, ok := seen[e.ID]; ok {
+			if e == events[first] {
+				return invalid(i, "", fmt.Sprintf("is the same Event as event %d: pass each once", first))
+			}
+			return invalid(i, "ID", fmt.Sprintf("is that of event %d too: give each its own, or leave it zero", first))
+		}
+		seen[e.ID] = i
+	}
+	return nil
+}
+
+func invalid(index int, field, reason string) error {
+	return &EventError{Index: index, Field: field, Reason: reason, kind: ErrInvalidEvent}
+}

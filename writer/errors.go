@@ -1,0 +1,88 @@
+package writer
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"strconv"
+)
+
+// ErrInvalidEvent is behind every error about an event that cannot be written. Nothing was sent to the
+// database, and the transaction can go on. Use [errors.As] with *[EventError] for the event and the field.
+var ErrInvalidEvent = errors.New("invalid event")
+
+// ErrPayloadTooLarge is the [ErrInvalidEvent] of a payload over the limit, see [WithMaxPayload].
+var ErrPayloadTooLarge = fmt.Errorf("%w: payload too large", ErrInvalidEvent)
+
+var errNilTx = errors.New("the transaction is nil: pass the open transaction that writes the business data")
+
+// EventError says which event of a call is wrong, where, why, and what to do. It is [ErrInvalidEvent], and
+// for a payload over the limit [ErrPayloadTooLarge] too.
+type EventError struct {
+	// Index is the event's place among the arguments of the call, from 0.
+	Index int
+
+	// Field is the Go field, for example `AggregateID` or `Headers["trace"]`; empty where it is the event
+	// as such that is wrong.
+	Field string
+
+	// Reason is what is wrong and the mend.
+	Reason string
+
+	kind error
+}
+
+// Error returns the place, the cause and the mend in one sentence.
+func (e *EventError) Error() string {
+	if e.Field == "" {
+		return "event " + strconv.Itoa(e.Index) + " " + e.Reason
+	}
+	return "event " + strconv.Itoa(e.Index) + ": " + e.Field + " " + e.Reason
+}
+
+// Unwrap returns [ErrInvalidEvent] or [ErrPayloadTooLarge].
+func (e *EventError) Unwrap() error { return e.kind }
+
+// mend says what to do about what PostgreSQL answers to an INSERT into the outbox, by SQLSTATE
+// (PostgreSQL documentation, appendix A).
+func mend(sqlState, table string) string {
+	switch sqlState {
+	case "42P01": // undefined_table
+		return "create it with 'cdc-relay schema apply', or name another with WithTable, or mend search_path"
+	case "42703", "42804": // undefined_column, datatype_mismatch
+		return "compare the table's columns with 'cdc-relay schema print'"
+	case "42501": // insufficient_privilege
+		return "GRANT INSERT ON " + table + " to the role of this connection"
+	case "23505": // unique_violation
+		return "an event with this id is there already: append each event once"
+	case "23514": // check_violation, which a partitioned table without a fitting partition raises too
+		return "if no partition takes the row, add a DEFAULT partition as 'cdc-relay schema print' shows"
+	case "25006": // read_only_sql_transaction
+		return "open a read-write transaction on the primary"
+	case "25P02": // in_failed_sql_transaction
+		return "an earlier statement of this transaction failed: roll back and look there"
+	default:
+		return ""
+	}
+}
+
+// InsertError wraps what the database answered to the INSERT of rows with what was tried and, where one is
+// known, the mend. It is for adapters; err must not be nil.
+func (w *Writer) InsertError(rows int, err error) error {
+	what := strconv.Itoa(rows) + " events"
+	if rows == 1 {
+		what = "1 event"
+	}
+	var state interface{ SQLState() string } // *pgconn.PgError and *pq.Error have it
+	hint := ""
+	switch {
+	case errors.As(err, &state):
+		hint = mend(state.SQLState(), w.table)
+	case errors.Is(err, sql.ErrTxDone):
+		hint = "append before the transaction is committed or rolled back, and before its context ends"
+	}
+	if hint == "" {
+		return fmt.Errorf("insert %s into %s: %w", what, w.table, err)
+	}
+	return fmt.Errorf("insert %s into %s: %w: %s", what, w.table, err, hint)
+}

@@ -1,0 +1,120 @@
+package writer_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/cdc-relay/cdc-relay/writer"
+)
+
+type Order struct {
+	ID    string `json:"id"`
+	Total int    `json:"total"`
+}
+
+// placeOrder stores an order and the event that tells of it, both or neither.
+func placeOrder(ctx context.Context, db *sql.DB, events *writer.Writer, o Order) error {
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback() // without effect once committed
+	if _, err := tx.ExecContext(ctx, `INSERT INTO orders (id, total) VALUES ($1, $2)`, o.ID, o.Total); err != nil {
+		return err
+	}
+	event, err := writer.JSON("Order", o.ID, "OrderPlaced", o)
+	if err != nil {
+		return err
+	}
+	if err := events.Append(ctx, tx, event); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+func Example() {
+	events, err := writer.New(writer.Postgres) // once, at start
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	db := openShop() // sql.Open("pgx", dsn) or sql.Open("postgres", dsn)
+	defer db.Close()
+
+	if err := placeOrder(context.Background(), db, events, Order{ID: "o-1", Total: 1999}); err != nil {
+		fmt.Println(err)
+	}
+	// Output:
+	// BEGIN
+	// INSERT INTO orders: o-1, 1999
+	// INSERT INTO "outbox": Order, o-1, OrderPlaced, {"id":"o-1","total":1999}
+	// COMMIT
+}
+
+// A retried transaction writes the same event, so that consumers can tell a repeat by its id.
+func ExampleWriter_Append_retry() {
+	events, _ := writer.New(writer.Postgres)
+	event, _ := writer.JSON("Order", "o-1", "OrderPlaced", Order{ID: "o-1", Total: 1999})
+
+	var ids []uuid.UUID
+	for range 2 {
+		tx := &recorder{} // each attempt has a transaction of its own
+		if err := events.Append(context.Background(), tx, event); err != nil {
+			fmt.Println(err)
+		}
+		ids = append(ids, event.ID)
+	}
+	fmt.Println(ids[0].Version(), "and the same in both attempts:", ids[0] == ids[1])
+	// Output: VERSION_7 and the same in both attempts: true
+}
+
+// What is wrong with an event is said before anything is sent: the transaction can go on.
+func ExampleEventError() {
+	events, _ := writer.New(writer.Postgres)
+	good := &writer.Event{AggregateType: "Order", AggregateID: "o-1", Type: "OrderPaid", Payload: []byte(`{}`)}
+	bad := &writer.Event{AggregateType: "Order", AggregateID: "o-1", Type: "OrderPaid"}
+
+	err := events.Append(context.Background(), &recorder{}, good, bad)
+	var wrong *writer.EventError
+	if errors.As(err, &wrong) {
+		fmt.Println(wrong.Index, wrong.Field)
+	}
+	fmt.Println(err)
+	// Output:
+	// 1 Payload
+	// event 1: Payload is nil: set it, or set Tombstone for a record with a null value
+}
+
+// Bytes of any kind, and everything else an event can carry.
+func ExampleEvent() {
+	events, _ := writer.New(writer.Postgres, writer.WithTable("billing.outbox"), writer.WithDefaultAggregateType("Invoice"))
+	err := events.Append(context.Background(), &recorder{}, &writer.Event{
+		AggregateID:   "i-7",
+		Type:          "InvoicePaid",
+		TenantID:      "acme",
+		PartitionKey:  "customer-3", // in place of AggregateID
+		ContentType:   "application/protobuf",
+		SchemaID:      "billing.InvoicePaid",
+		SchemaVersion: 2,
+		OccurredAt:    time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC),
+		Headers:       map[string]string{"traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"},
+		Payload:       []byte{0x0a, 0x03, 'i', '-', '7'},
+	})
+	fmt.Println(err)
+	// Output: <nil>
+}
+
+// A tombstone deletes its key from a compacted topic.
+func ExampleEvent_tombstone() {
+	events, _ := writer.New(writer.Postgres)
+	err := events.Append(context.Background(), &recorder{}, &writer.Event{
+		AggregateType: "Customer", AggregateID: "c-3", Type: "CustomerForgotten", Tombstone: true,
+	})
+	fmt.Println(err)
+	// Output: <nil>
+}

@@ -1,0 +1,55 @@
+package writer
+
+import "fmt"
+
+const (
+	defaultTable      = "outbox"
+	defaultMaxPayload = 1 << 20
+
+	// maxMaxPayload keeps a row's text form, at most twice its bytes and quoted, below the 1 GB that
+	// PostgreSQL allocates at once (MaxAllocSize in src/include/utils/memutils.h).
+	maxMaxPayload = 256 << 20
+)
+
+// Option changes what [New] makes.
+type Option func(*config) error
+
+type config struct {
+	table         string
+	maxPayload    int
+	aggregateType string
+}
+
+// WithTable names the outbox table; the default is "outbox". A name is "table", which the connection's
+// search_path resolves, or "schema.table". It is taken as the database stores it: letters keep their case,
+// and a part that holds a dot stands in double quotes, as in SQL.
+func WithTable(name string) Option {
+	return func(c *config) error {
+		c.table = name
+		return nil
+	}
+}
+
+// WithMaxPayload sets how many bytes a payload may have: 1 to 268435456 (256 MiB), 1048576 (1 MiB) by
+// default. Keep it below the topic's max.message.bytes, or the relay cannot publish what was written.
+func WithMaxPayload(bytes int) Option {
+	return func(c *config) error {
+		if bytes < 1 || bytes > maxMaxPayload {
+			return fmt.Errorf("payload limit is %d bytes: give WithMaxPayload 1 to %d", bytes, maxMaxPayload)
+		}
+		c.maxPayload = bytes
+		return nil
+	}
+}
+
+// WithDefaultAggregateType sets the aggregate type of events that have none of their own. The caller's
+// events are left as they are.
+func WithDefaultAggregateType(name string) Option {
+	return func(c *config) error {
+		if reason := checkText(name); name == "" || reason != "" {
+			return fmt.Errorf("default aggregate type %q: give WithDefaultAggregateType a name in UTF-8 without U+0000", name)
+		}
+		c.aggregateType = name
+		return nil
+	}
+}

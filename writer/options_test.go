@@ -1,0 +1,151 @@
+package writer_test
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/cdc-relay/cdc-relay/writer"
+)
+
+func TestNewRefusesBadSettings(t *testing.T) {
+	for name, c := range map[string]struct {
+		dialect writer.Dialect
+		option  writer.Option
+		want    string
+	}{
+		"zero dialect":         {0, nil, "dialect 0 is unknown: use writer.Postgres"},
+		"unknown dialect":      {9, nil, "dialect 9 is unknown"},
+		"no table":             {1, writer.WithTable(""), "has an empty part"},
+		"no schema":            {1, writer.WithTable(".outbox"), "has an empty part"},
+		"no table in schema":   {1, writer.WithTable("app."), "has an empty part"},
+		"three parts":          {1, writer.WithTable("a.b.c"), "more than two parts"},
+		"quote left open":      {1, writer.WithTable(`app."outbox`), "lacks a closing quote"},
+		"text behind a quote":  {1, writer.WithTable(`"app"outbox`), "goes on behind a closing quote"},
+		"empty quotes":         {1, writer.WithTable(`""`), "has an empty part"},
+		"NUL in the table":     {1, writer.WithTable("out\x00box"), "U+0000"},
+		"table not UTF-8":      {1, writer.WithTable("out\xffbox"), "UTF-8"},
+		"no payload":           {1, writer.WithMaxPayload(0), "give WithMaxPayload 1 to 268435456"},
+		"payload too large":    {1, writer.WithMaxPayload(256<<20 + 1), "give WithMaxPayload 1 to 268435456"},
+		"no aggregate type":    {1, writer.WithDefaultAggregateType(""), "give WithDefaultAggregateType a name"},
+		"aggregate type bytes": {1, writer.WithDefaultAggregateType("\xff"), "give WithDefaultAggregateType a name"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var opts []writer.Option
+			if c.option != nil {
+				opts = append(opts, c.option)
+			}
+			w, err := writer.New(c.dialect, opts...)
+			if err == nil || w != nil || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), "make writer: ") {
+				t.Errorf("error %v, want one with %q", err, c.want)
+			}
+		})
+	}
+}
+
+func TestWithTableQuotesTheName(t *testing.T) {
+	for name, want := range map[string]string{
+		"outbox":                 `"outbox"`,
+		"app.outbox":             `"app"."outbox"`,
+		"Order":                  `"Order"`,
+		`"app.v1".outbox`:        `"app.v1"."outbox"`,
+		`app."out""box"`:         `"app"."out""box"`,
+		`out"box`:                `"out""box"`,
+		`x"; DROP TABLE outbox;`: `"x""; DROP TABLE outbox;"`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, tx := newWriter(t, writer.WithTable(name)), &recorder{}
+			if w.Table() != want {
+				t.Errorf("table %s, want %s", w.Table(), want)
+			}
+			if err := errors.Join(w.Append(t.Context(), tx, newEvent()), w.Append(t.Context(), tx, newEvents(2)...)); err != nil {
+				t.Fatal(err)
+			}
+			for _, s := range tx.statements {
+				if !strings.HasPrefix(s.query, "INSERT INTO "+want+" (") {
+					t.Errorf("query %s", s.query)
+				}
+			}
+		})
+	}
+}
+
+func TestWithMaxPayloadIsTheLimit(t *testing.T) {
+	w, e := newWriter(t, writer.WithMaxPayload(3)), newEvent()
+	e.Payload = []byte("123")
+	if err := w.Append(t.Context(), &recorder{}, e); err != nil {
+		t.Error(err)
+	}
+	e.Payload = []byte("1234")
+	if err := w.Append(t.Context(), &recorder{}, e); !errors.Is(err, writer.ErrPayloadTooLarge) {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestWithDefaultAggregateType(t *testing.T) {
+	w, tx := newWriter(t, writer.WithDefaultAggregateType("Order")), &recorder{}
+	without, with := newEvent(), newEvent()
+	without.AggregateType, with.AggregateType = "", "Invoice"
+	if err := w.Append(t.Context(), tx, without, with); err != nil {
+		t.Fatal(err)
+	}
+	args := tx.statements[0].args
+	if args[1] != "Order" || args[columns+1] != "Invoice" || without.AggregateType != "" {
+		t.Errorf("aggregate types %v and %v; the caller's is %q", args[1], args[columns+1], without.AggregateType)
+	}
+}
+
+func TestJSON(t *testing.T) {
+	e, err := writer.JSON("Order", "o-1", "OrderPlaced", map[string]int{"total": 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e.AggregateType != "Order" || e.AggregateID != "o-1" || e.Type != "OrderPlaced" ||
+		string(e.Payload) != `{"total":3}` || e.ContentType != "application/json" {
+		t.Errorf("event %+v", e)
+	}
+	e, err = writer.JSON("Order", "o-1", "OrderPlaced", func() {})
+	if e != nil || !errors.Is(err, writer.ErrInvalidEvent) || !strings.Contains(err.Error(), `encode payload of "OrderPlaced" as JSON`) {
+		t.Errorf("event %v, error %v", e, err)
+	}
+}
+
+// stateError answers as pgx's and lib/pq's errors do.
+type stateError string
+
+func (e stateError) Error() string    { return "SQLSTATE " + string(e) }
+func (e stateError) SQLState() string { return string(e) }
+
+func TestInsertErrorsSayWhatToDo(t *testing.T) {
+	for err, want := range map[error]string{
+		stateError("42P01"):      "cdc-relay schema apply",
+		stateError("42703"):      "cdc-relay schema print",
+		stateError("42804"):      "cdc-relay schema print",
+		stateError("42501"):      `GRANT INSERT ON "app"."outbox" to the role`,
+		stateError("23505"):      "append each event once",
+		stateError("23514"):      "DEFAULT partition",
+		stateError("25006"):      "read-write transaction",
+		stateError("25P02"):      "an earlier statement",
+		sql.ErrTxDone:            "before the transaction is committed",
+		errors.New("odd answer"): "odd answer",
+	} {
+		t.Run(err.Error(), func(t *testing.T) {
+			w := newWriter(t, writer.WithTable("app.outbox"))
+			for n, what := range map[int]string{1: "insert 1 event into", 2: "insert 2 events into"} {
+				tx := &recorder{err: fmt.Errorf("driver: %w", err)}
+				got := w.Append(t.Context(), tx, newEvents(n)...)
+				if !errors.Is(got, err) || errors.Is(got, writer.ErrInvalidEvent) {
+					t.Fatalf("error %v", got)
+				}
+				if !strings.HasPrefix(got.Error(), what+` "app"."outbox": driver: `) || !strings.Contains(got.Error(), want) {
+					t.Errorf("error %v, want %q and %q", got, what, want)
+				}
+				if len(tx.statements) != 1 {
+					t.Errorf("%d statements, want to stop at the first that fails", len(tx.statements))
+				}
+			}
+		})
+	}
+}

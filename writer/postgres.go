@@ -1,0 +1,158 @@
+package writer
+
+import (
+	"math/bits"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// maxRows is how many rows one INSERT holds at most: 3,584 of the 65,535 parameters of PostgreSQL's
+// protocol. More rows cost no less each, and the server keeps some kilobytes a row for a prepared text.
+const maxRows = 256
+
+const columnCount = 14
+
+// postgresColumns returns the columns of the table, created_at the last, with the type that PostgreSQL must
+// take the parameter for.
+func postgresColumns() [columnCount]struct{ name, cast string } {
+	return [columnCount]struct{ name, cast string }{
+		{"event_id", "uuid"},
+		{"aggregate_type", "text"},
+		{"aggregate_id", "text"},
+		{"event_type", "text"},
+		{"tenant_id", "text"},
+		{"topic", "text"},
+		{"partition_key", "text"},
+		{"content_type", "text"},
+		{"schema_id", "text"},
+		{"schema_version", "int"},
+		{"headers", "jsonb"},
+		{"payload", "bytea"},
+		{"occurred_at", "timestamptz"},
+		{"created_at", "timestamptz"},
+	}
+}
+
+// postgres makes the statements of [Postgres].
+type postgres struct {
+	insert string   // INSERT INTO table (columns)
+	one    string   // the INSERT of one row
+	texts  sync.Map // rows of a statement (int) to its text (string)
+}
+
+func newPostgres(table string) *postgres {
+	p := &postgres{insert: "INSERT INTO " + table + " (" + columnList() + ")"}
+	var b strings.Builder
+	b.WriteString(p.insert + " VALUES (")
+	for i, c := range postgresColumns() {
+		value := "$" + strconv.Itoa(i+1) + "::" + c.cast
+		if i == columnCount-1 {
+			value = "COALESCE(" + value + ", now()))"
+		} else {
+			value += ", "
+		}
+		b.WriteString(value)
+	}
+	p.one = b.String()
+	return p
+}
+
+func columnList() string {
+	var names [columnCount]string
+	for i, c := range postgresColumns() {
+		names[i] = c.name
+	}
+	return strings.Join(names[:], ", ")
+}
+
+// many returns a statement for 1 to maxRows rows. Its text is one of 28: it takes a few more rows than asked
+// for, and rows without an id, which the arguments are filled up with, are not inserted.
+func (p *postgres) many(rows []Row) (query string, args []any) {
+	n := statementRows(len(rows))
+	args = make([]any, 0, n*columnCount)
+	for i := range rows {
+		args = appendArgs(args, &rows[i])
+	}
+	return p.text(n), args[:n*columnCount]
+}
+
+// statementRows rounds a number of rows up to a quarter of the power of two below it: 1 to 8, 10, 12, 14,
+// 16, 20, ... Each text is a prepared statement of its own in drivers that cache them, so they must be few.
+func statementRows(n int) int {
+	if n <= 8 {
+		return n
+	}
+	step := 1 << (bits.Len(uint(n-1)) - 3)
+	return (n + step - 1) / step * step
+}
+
+func (p *postgres) text(rows int) string {
+	if rows == 1 {
+		return p.one
+	}
+	if text, ok := p.texts.Load(rows); ok {
+		return text.(string)
+	}
+	text := p.manyText(rows)
+	p.texts.Store(rows, text)
+	return text
+}
+
+// manyText: the casts in the first row give the parameters of every row their types.
+func (p *postgres) manyText(rows int) string {
+	columns := columnList()
+	var b strings.Builder
+	b.WriteString(p.insert + " SELECT " + strings.TrimSuffix(columns, "created_at") + "COALESCE(created_at, now()) FROM (VALUES ")
+	parameter := 1
+	for row := range rows {
+		separator := "("
+		if row > 0 {
+			separator = ", ("
+		}
+		for _, c := range postgresColumns() {
+			b.WriteString(separator + "$" + strconv.Itoa(parameter))
+			if row == 0 {
+				b.WriteString("::" + c.cast)
+			}
+			separator = ","
+			parameter++
+		}
+		b.WriteByte(')')
+	}
+	b.WriteString(") AS e (" + columns + ") WHERE event_id IS NOT NULL")
+	return b.String()
+}
+
+// InsertOne returns the INSERT of one row, always the same text, and its arguments, of types that every
+// driver of database/sql takes. It is for adapters.
+func (w *Writer) InsertOne(row Row) (query string, args []any) {
+	return w.sql.one, appendArgs(make([]any, 0, columnCount), &row)
+}
+
+// Table returns the table's name as SQL reads it. It is for adapters.
+func (w *Writer) Table() string { return w.table }
+
+func appendArgs(args []any, r *Row) []any {
+	args = append(args,
+		r.EventID.String(), r.AggregateType, r.AggregateID, r.EventType,
+		nullText(r.TenantID), nullText(r.Topic), nullText(r.PartitionKey),
+		r.ContentType, nullText(r.SchemaID), nil, nullText(r.Headers), nil, r.OccurredAt, nil)
+	if r.SchemaVersion != 0 {
+		args[len(args)-5] = int64(r.SchemaVersion)
+	}
+	if r.Payload != nil {
+		args[len(args)-3] = r.Payload
+	}
+	if !r.CreatedAt.IsZero() {
+		args[len(args)-1] = r.CreatedAt
+	}
+	return args
+}
+
+func nullText(s string) any {
+	if s == "" {
+		return nil
+	}
+	return s
+}

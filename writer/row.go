@@ -1,0 +1,155 @@
+package writer
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+const (
+	// maxChunkBytes bounds what a statement of many rows holds, in the client and in the server. At this
+	// size the round trip no longer matters.
+	maxChunkBytes = 4 << 20
+
+	// rowOverhead is about what a row costs beside its text, headers and payload.
+	rowOverhead = 128
+)
+
+// Row holds the columns of one checked event, for adapters: each field is a column of the table. Text and
+// numbers that are zero are stored as NULL, except those of the columns that are never empty.
+type Row struct {
+	EventID       uuid.UUID // never zero
+	AggregateType string    // never empty
+	AggregateID   string    // never empty
+	EventType     string    // never empty
+	TenantID      string
+	Topic         string
+	PartitionKey  string
+	ContentType   string // never empty
+	SchemaID      string
+	SchemaVersion int32
+	Headers       string    // a JSON object of text values; empty is NULL
+	Payload       []byte    // the event's own bytes; nil is NULL
+	OccurredAt    time.Time // UTC, in whole microseconds
+	CreatedAt     time.Time // UTC, in whole milliseconds; zero is the database's now()
+}
+
+// Prepare is the part of an append that needs no database, for adapters: it checks the events, fills in
+// their ids and times, and returns dst with their rows appended, in order. The rows share the events'
+// payloads. An error is [ErrInvalidEvent], or ctx's where that has ended.
+func (w *Writer) Prepare(ctx context.Context, dst []Row, events ...*Event) ([]Row, error) {
+	if err := ctx.Err(); err != nil {
+		return dst, fmt.Errorf("append events: %w", err)
+	}
+	for i, e := range events {
+		if err := w.check(i, e); err != nil {
+			return dst, err
+		}
+	}
+	given := 0
+	for _, e := range events {
+		if e.ID != uuid.Nil {
+			given++
+		}
+		if err := fill(e); err != nil {
+			return dst, err
+		}
+	}
+	if given > 0 { // ids made just now differ; an event that stands there twice counts as given
+		if err := checkDistinct(events); err != nil {
+			return dst, err
+		}
+	}
+	dst = slices.Grow(dst, len(events))
+	for _, e := range events {
+		row, err := w.row(e)
+		if err != nil {
+			return dst, err
+		}
+		dst = append(dst, row)
+	}
+	return dst, nil
+}
+
+// fill gives the event what a retry must find again.
+func fill(e *Event) error {
+	if e.ID == uuid.Nil {
+		id, err := uuid.NewV7()
+		if err != nil {
+			return fmt.Errorf("make event id: %w", err)
+		}
+		e.ID = id
+	}
+	if e.OccurredAt.IsZero() {
+		e.OccurredAt = time.Now().UTC().Truncate(time.Microsecond)
+	}
+	return nil
+}
+
+func (w *Writer) row(e *Event) (Row, error) {
+	row := Row{
+		EventID: e.ID, AggregateType: e.AggregateType, AggregateID: e.AggregateID, EventType: e.Type,
+		TenantID: e.TenantID, Topic: e.Topic, PartitionKey: e.PartitionKey,
+		ContentType: e.ContentType, SchemaID: e.SchemaID, SchemaVersion: int32(e.SchemaVersion),
+		Payload:    e.Payload,
+		OccurredAt: e.OccurredAt.UTC().Truncate(time.Microsecond), // drivers cut or round: leave them nothing to do
+		CreatedAt:  createdAt(e.ID),
+	}
+	if row.AggregateType == "" {
+		row.AggregateType = w.aggregateType
+	}
+	if row.ContentType == "" {
+		row.ContentType = contentTypeJSON
+	}
+	if len(e.Headers) > 0 {
+		headers, err := json.Marshal(e.Headers)
+		if err != nil {
+			return Row{}, fmt.Errorf("encode headers: %w", err)
+		}
+		row.Headers = string(headers)
+	}
+	return row, nil
+}
+
+// createdAt returns the time inside a version 7 id (RFC 9562, section 5.7: milliseconds since 1970 in the
+// first 48 bits), or zero.
+func createdAt(id uuid.UUID) time.Time {
+	if id.Version() != 7 || id.Variant() != uuid.RFC4122 {
+		return time.Time{}
+	}
+	var ms int64
+	for _, b := range id[:6] {
+		ms = ms<<8 | int64(b)
+	}
+	return time.UnixMilli(ms).UTC()
+}
+
+// Chunks cuts rows, in their order, into pieces that one statement may insert: at most maxRows rows and
+// about 4 MiB each, and at least one row. It is for adapters.
+func Chunks(rows []Row, maxRows int) iter.Seq[[]Row] {
+	return func(yield func([]Row) bool) {
+		for len(rows) > 0 {
+			n, size := 1, rows[0].size()
+			for n < len(rows) && n < maxRows {
+				if size += rows[n].size(); size > maxChunkBytes {
+					break
+				}
+				n++
+			}
+			if !yield(rows[:n]) {
+				return
+			}
+			rows = rows[n:]
+		}
+	}
+}
+
+func (r *Row) size() int {
+	return rowOverhead + len(r.AggregateType) + len(r.AggregateID) + len(r.EventType) + len(r.TenantID) +
+		len(r.Topic) + len(r.PartitionKey) + len(r.ContentType) + len(r.SchemaID) + len(r.Headers) + len(r.Payload)
+}

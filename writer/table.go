@@ -1,0 +1,67 @@
+package writer
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// quoteTable returns the table's name as SQL reads it, each part in double quotes.
+func quoteTable(name string) (string, error) {
+	first, rest, err := cutIdentifier(name)
+	if err == nil && rest == "" {
+		return quoteIdentifier(first), nil
+	}
+	var second string
+	if err == nil {
+		second, rest, err = cutIdentifier(rest[1:])
+	}
+	if err == nil && rest != "" {
+		err = errors.New("has more than two parts: write schema.table")
+	}
+	if err != nil {
+		return "", fmt.Errorf("table name %q %w", name, err)
+	}
+	return quoteIdentifier(first) + "." + quoteIdentifier(second), nil
+}
+
+// cutIdentifier takes a plain or quoted identifier off the front of s; what is left is empty or starts with
+// a dot.
+func cutIdentifier(s string) (identifier, rest string, err error) {
+	if !strings.HasPrefix(s, `"`) {
+		i := strings.IndexByte(s, '.')
+		if i < 0 {
+			i = len(s)
+		}
+		return s[:i], s[i:], checkIdentifier(s[:i])
+	}
+	for i := 1; i < len(s); i++ {
+		if s[i] != '"' {
+			continue
+		}
+		if strings.HasPrefix(s[i+1:], `"`) {
+			i++
+			continue
+		}
+		if rest = s[i+1:]; rest != "" && rest[0] != '.' {
+			return "", "", errors.New("goes on behind a closing quote: put a dot there")
+		}
+		identifier = strings.ReplaceAll(s[1:i], `""`, `"`)
+		return identifier, rest, checkIdentifier(identifier)
+	}
+	return "", "", errors.New("lacks a closing quote")
+}
+
+func checkIdentifier(s string) error {
+	switch {
+	case s == "":
+		return errors.New("has an empty part: write table or schema.table")
+	case strings.IndexByte(s, 0) >= 0 || !utf8.ValidString(s):
+		return errors.New("is not UTF-8 text without U+0000: write it as the database does")
+	default:
+		return nil
+	}
+}
+
+func quoteIdentifier(s string) string { return `"` + strings.ReplaceAll(s, `"`, `""`) + `"` }

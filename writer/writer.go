@@ -1,0 +1,99 @@
+package writer
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+)
+
+// Dialect is the SQL that a database speaks. The zero Dialect is none.
+type Dialect uint8
+
+// Postgres is PostgreSQL 14 and newer.
+const Postgres Dialect = 1
+
+// Tx is an open transaction of database/sql: *sql.Tx, and what embeds it, as sqlx's does. *sql.DB and
+// *sql.Conn have no Commit, so that appending outside a transaction does not compile. Append calls
+// ExecContext only.
+//
+// bun's Tx formats queries itself and drops the arguments: pass its embedded *sql.Tx.
+type Tx interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+	Commit() error
+	Rollback() error
+}
+
+// Writer appends events to one outbox table. It holds settings only and is safe for concurrent use.
+type Writer struct {
+	table         string // as SQL reads it
+	maxPayload    int
+	aggregateType string
+	sql           *postgres
+}
+
+// New returns a writer of the dialect's SQL, with the options' settings. It does not touch the database.
+func New(d Dialect, opts ...Option) (*Writer, error) {
+	if d != Postgres {
+		return nil, fmt.Errorf("make writer: dialect %d is unknown: use writer.Postgres", d)
+	}
+	c := config{table: defaultTable, maxPayload: defaultMaxPayload}
+	for _, o := range opts {
+		if err := o(&c); err != nil {
+			return nil, fmt.Errorf("make writer: %w", err)
+		}
+	}
+	table, err := quoteTable(c.table)
+	if err != nil {
+		return nil, fmt.Errorf("make writer: %w: mend WithTable", err)
+	}
+	return &Writer{table: table, maxPayload: c.maxPayload, aggregateType: c.aggregateType, sql: newPostgres(table)}, nil
+}
+
+// Append inserts the events in the transaction, in their order. It neither commits nor rolls back.
+//
+// All events are checked before the first goes to the database: on an [ErrInvalidEvent] nothing was sent.
+// After any other error the database has failed the transaction: roll it back. No events are no work.
+//
+// One event is one plain INSERT, always of the same text. More are one INSERT of many rows, of one of a few
+// texts, so that drivers that cache prepared statements find them again; beyond 256 rows or 4 MiB there are
+// as many as it takes. Append blocks as long as they take and ends with ctx.
+func (w *Writer) Append(ctx context.Context, tx Tx, events ...*Event) error {
+	switch {
+	case len(events) == 0:
+		return nil
+	case tx == nil:
+		return fmt.Errorf("append events: %w", errNilTx)
+	case len(events) == 1:
+		return w.appendOne(ctx, tx, events[0])
+	default:
+		return w.appendMany(ctx, tx, events)
+	}
+}
+
+// appendOne keeps its row on the stack.
+func (w *Writer) appendOne(ctx context.Context, tx Tx, e *Event) error {
+	var space [1]Row
+	rows, err := w.Prepare(ctx, space[:0], e)
+	if err != nil {
+		return err
+	}
+	query, args := w.InsertOne(rows[0])
+	if _, err := tx.ExecContext(ctx, query, args...); err != nil {
+		return w.InsertError(1, err)
+	}
+	return nil
+}
+
+func (w *Writer) appendMany(ctx context.Context, tx Tx, events []*Event) error {
+	rows, err := w.Prepare(ctx, nil, events...)
+	if err != nil {
+		return err
+	}
+	for chunk := range Chunks(rows, maxRows) {
+		query, args := w.sql.many(chunk)
+		if _, err := tx.ExecContext(ctx, query, args...); err != nil {
+			return w.InsertError(len(chunk), err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,339 @@
+package writer_test
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/cdc-relay/cdc-relay/writer"
+)
+
+// statement is what a recorder was asked to execute.
+type statement struct {
+	query string
+	args  []any
+}
+
+// recorder is a Tx without a database: what reaches it would have been sent.
+type recorder struct {
+	statements []statement
+	err        error
+}
+
+func (r *recorder) ExecContext(_ context.Context, query string, args ...any) (sql.Result, error) {
+	r.statements = append(r.statements, statement{query, args})
+	return driver.RowsAffected(1), r.err
+}
+
+func (r *recorder) Commit() error   { return nil }
+func (r *recorder) Rollback() error { return nil }
+
+// columns is how many arguments a row takes.
+const columns = 14
+
+// ids returns the event ids of the statement's rows, in order, without those it is filled up with.
+func (s statement) ids() (ids []string) {
+	for i := 0; i < len(s.args); i += columns {
+		if s.args[i] != nil {
+			ids = append(ids, s.args[i].(string))
+		}
+	}
+	return ids
+}
+
+func newWriter(tb testing.TB, opts ...writer.Option) *writer.Writer {
+	tb.Helper()
+	w, err := writer.New(writer.Postgres, opts...)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return w
+}
+
+func newEvent() *writer.Event {
+	return &writer.Event{AggregateType: "Order", AggregateID: "o-1", Type: "OrderPlaced", Payload: []byte(`{}`)}
+}
+
+func newEvents(n int) []*writer.Event {
+	events := make([]*writer.Event, n)
+	for i := range events {
+		events[i] = newEvent()
+	}
+	return events
+}
+
+func TestAppendOneEventIsAPlainInsert(t *testing.T) {
+	tx := &recorder{}
+	if err := newWriter(t).Append(t.Context(), tx, newEvent()); err != nil {
+		t.Fatal(err)
+	}
+	const want = `INSERT INTO "outbox" (event_id, aggregate_type, aggregate_id, event_type, tenant_id, topic, ` +
+		`partition_key, content_type, schema_id, schema_version, headers, payload, occurred_at, created_at) ` +
+		`VALUES ($1::uuid, $2::text, $3::text, $4::text, $5::text, $6::text, $7::text, $8::text, $9::text, ` +
+		`$10::int, $11::jsonb, $12::bytea, $13::timestamptz, COALESCE($14::timestamptz, now()))`
+	if len(tx.statements) != 1 || tx.statements[0].query != want {
+		t.Fatalf("statements:\n%v\nwant one:\n%s", tx.statements, want)
+	}
+}
+
+func TestAppendPassesEveryColumn(t *testing.T) {
+	id := uuid.MustParse("01961b2c-5d6e-7f00-8000-000000000001")
+	at := time.Date(2026, 3, 4, 5, 6, 7, 891234567, time.FixedZone("CET", 3600))
+	e := &writer.Event{
+		ID: id, AggregateType: "Order", AggregateID: "o-1", Type: "OrderPlaced", TenantID: "acme",
+		Topic: "orders", PartitionKey: "k", ContentType: "application/protobuf", SchemaID: "order", SchemaVersion: 3,
+		OccurredAt: at, Headers: map[string]string{"traceparent": "00-1", "a": `"<é>`}, Payload: []byte{0, 255},
+	}
+	tx := &recorder{}
+	if err := newWriter(t).Append(t.Context(), tx, e); err != nil {
+		t.Fatal(err)
+	}
+	want := []any{
+		id.String(), "Order", "o-1", "OrderPlaced", "acme", "orders", "k", "application/protobuf", "order", int64(3),
+		`{"a":"\"\u003cé\u003e","traceparent":"00-1"}`,
+		[]byte{0, 255},
+		at.UTC().Truncate(time.Microsecond), time.UnixMilli(0x01961b2c5d6e).UTC(),
+	}
+	requireArgs(t, tx.statements[0].args, want)
+	if !e.OccurredAt.Equal(at) || e.OccurredAt.Location() != at.Location() {
+		t.Errorf("the caller's OccurredAt was changed to %v", e.OccurredAt)
+	}
+}
+
+func TestAppendLeavesWhatIsEmptyToTheDatabase(t *testing.T) {
+	e := newEvent()
+	e.ID = uuid.MustParse("5f9c3f1e-1111-4222-8333-444455556666") // version 4: created_at is now()
+	e.OccurredAt = time.Unix(1, 0)
+	e.Payload, e.Tombstone = nil, true
+	tx := &recorder{}
+	if err := newWriter(t).Append(t.Context(), tx, e); err != nil {
+		t.Fatal(err)
+	}
+	requireArgs(t, tx.statements[0].args, []any{
+		e.ID.String(), "Order", "o-1", "OrderPlaced", nil, nil, nil, "application/json", nil, nil, nil, nil,
+		time.Unix(1, 0).UTC(), nil,
+	})
+}
+
+func requireArgs(t *testing.T, got, want []any) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("%d arguments, want %d", len(got), len(want))
+	}
+	for i := range want {
+		var same bool
+		switch w := want[i].(type) {
+		case time.Time:
+			g, ok := got[i].(time.Time)
+			same = ok && g.Equal(w) && g.Location() == w.Location()
+		case []byte:
+			g, ok := got[i].([]byte)
+			same = ok && bytes.Equal(g, w)
+		default:
+			same = got[i] == w
+		}
+		if !same {
+			t.Errorf("argument $%d is %#v, want %#v", i+1, got[i], want[i])
+		}
+	}
+}
+
+func TestAppendFillsInWhatARetryNeeds(t *testing.T) {
+	w, e := newWriter(t), newEvent()
+	first, second := &recorder{}, &recorder{}
+	before := time.Now().Truncate(time.Microsecond)
+	if err := w.Append(t.Context(), first, e); err != nil {
+		t.Fatal(err)
+	}
+	if e.ID.Version() != 7 || e.OccurredAt.Before(before) || e.OccurredAt.After(time.Now()) {
+		t.Fatalf("filled in id %v (version %d) and time %v", e.ID, e.ID.Version(), e.OccurredAt)
+	}
+	if e.ContentType != "" {
+		t.Errorf("the caller's ContentType was changed to %q", e.ContentType)
+	}
+	if err := w.Append(t.Context(), second, e); err != nil {
+		t.Fatal(err)
+	}
+	requireArgs(t, second.statements[0].args, first.statements[0].args)
+}
+
+func TestAppendMakesIdsThatGrow(t *testing.T) {
+	tx := &recorder{}
+	if err := newWriter(t).Append(t.Context(), tx, newEvents(10_000)...); err != nil {
+		t.Fatal(err)
+	}
+	last, seen := "", 0
+	for _, s := range tx.statements {
+		for _, id := range s.ids() {
+			if id <= last {
+				t.Fatalf("id %s after %s", id, last)
+			}
+			last = id
+			seen++
+		}
+	}
+	if seen != 10_000 {
+		t.Errorf("%d rows, want 10000", seen)
+	}
+}
+
+func TestAppendManyEventsIsOneStatement(t *testing.T) {
+	w := newWriter(t)
+	texts := map[string]bool{}
+	for n := 2; n <= 256; n++ {
+		tx, events := &recorder{}, newEvents(n)
+		if err := w.Append(t.Context(), tx, events...); err != nil {
+			t.Fatal(err)
+		}
+		if len(tx.statements) != 1 {
+			t.Fatalf("%d events: %d statements, want 1", n, len(tx.statements))
+		}
+		s := tx.statements[0]
+		texts[s.query] = true
+		requireOrder(t, s.ids(), events)
+		if rows := len(s.args) / columns; len(s.args)%columns != 0 || rows > n+n/4 {
+			t.Errorf("%d events: %d arguments", n, len(s.args))
+		}
+		if strings.Count(s.query, "$") != len(s.args) {
+			t.Errorf("%d events: %d arguments for %d parameters", n, len(s.args), strings.Count(s.query, "$"))
+		}
+	}
+	if len(texts) > 27 {
+		t.Errorf("%d texts, want 27 at most: drivers prepare each of them", len(texts))
+	}
+}
+
+func TestAppendCutsByRows(t *testing.T) {
+	w := newWriter(t)
+	for _, n := range []int{257, 512, 600, 10_000} {
+		tx, events := &recorder{}, newEvents(n)
+		if err := w.Append(t.Context(), tx, events...); err != nil {
+			t.Fatal(err)
+		}
+		if want := (n + 255) / 256; len(tx.statements) != want {
+			t.Errorf("%d events: %d statements, want %d", n, len(tx.statements), want)
+		}
+		var ids []string
+		for _, s := range tx.statements {
+			ids = append(ids, s.ids()...)
+			if len(s.args) > 65535 {
+				t.Errorf("%d arguments in one statement", len(s.args))
+			}
+		}
+		requireOrder(t, ids, events)
+	}
+}
+
+func TestAppendCutsByBytes(t *testing.T) {
+	events := newEvents(20)
+	for _, e := range events {
+		e.Payload = make([]byte, 1<<20)
+	}
+	tx := &recorder{}
+	if err := newWriter(t).Append(t.Context(), tx, events...); err != nil {
+		t.Fatal(err)
+	}
+	if len(tx.statements) != 7 { // three of a little more than 1 MiB in 4 MiB
+		t.Errorf("%d statements, want 7", len(tx.statements))
+	}
+	var ids []string
+	for _, s := range tx.statements {
+		ids = append(ids, s.ids()...)
+	}
+	requireOrder(t, ids, events)
+}
+
+func TestAppendPutsARowOverTheBoundAlone(t *testing.T) {
+	events := newEvents(3)
+	events[1].Payload = make([]byte, 10<<20)
+	tx := &recorder{}
+	if err := newWriter(t, writer.WithMaxPayload(16<<20)).Append(t.Context(), tx, events...); err != nil {
+		t.Fatal(err)
+	}
+	if len(tx.statements) != 3 {
+		t.Errorf("%d statements, want 3", len(tx.statements))
+	}
+}
+
+func requireOrder(t *testing.T, ids []string, events []*writer.Event) {
+	t.Helper()
+	if len(ids) != len(events) {
+		t.Fatalf("%d rows for %d events", len(ids), len(events))
+	}
+	for i, e := range events {
+		if ids[i] != e.ID.String() {
+			t.Fatalf("row %d has id %s, want that of event %d, %s", i, ids[i], i, e.ID)
+		}
+	}
+}
+
+func TestAppendOfNothingDoesNothing(t *testing.T) {
+	tx := &recorder{}
+	if err := newWriter(t).Append(t.Context(), tx); err != nil || len(tx.statements) != 0 {
+		t.Errorf("error %v, %d statements", err, len(tx.statements))
+	}
+}
+
+func TestAppendRefusesANilTransaction(t *testing.T) {
+	err := newWriter(t).Append(t.Context(), nil, newEvent())
+	if err == nil || !strings.Contains(err.Error(), "transaction is nil") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestAppendEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	tx, e := &recorder{}, newEvent()
+	err := newWriter(t).Append(ctx, tx, e)
+	if !errors.Is(err, context.Canceled) || len(tx.statements) != 0 || e.ID != uuid.Nil {
+		t.Errorf("error %v, %d statements, id %v", err, len(tx.statements), e.ID)
+	}
+}
+
+func TestAppendAllocatesOnlyWhatAHandWrittenInsertDoes(t *testing.T) {
+	w, e, ctx := newWriter(t), newEvent(), t.Context()
+	tx := map[string]writer.Tx{"": &discard{}}[""] // where the compiler does not see what it is
+	query := oneRowQuery(t)
+	ours := testing.AllocsPerRun(200, func() {
+		e.ID, e.OccurredAt = uuid.Nil, time.Time{}
+		if err := w.Append(ctx, tx, e); err != nil {
+			t.Fatal(err)
+		}
+	})
+	byHand := testing.AllocsPerRun(200, func() {
+		id := uuid.Must(uuid.NewV7())
+		at := time.Now().UTC()
+		_, err := tx.ExecContext(ctx, query, id.String(), e.AggregateType, e.AggregateID, e.Type, nil, nil, nil,
+			"application/json", nil, nil, nil, e.Payload, at, at)
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
+	if ours > byHand+1 { // the content type is a constant by hand
+		t.Errorf("%v allocations an event, %v by hand", ours, byHand)
+	}
+}
+
+func oneRowQuery(t *testing.T) string {
+	t.Helper()
+	tx := &recorder{}
+	if err := newWriter(t).Append(t.Context(), tx, newEvent()); err != nil {
+		t.Fatal(err)
+	}
+	return tx.statements[0].query
+}
+
+// discard is a Tx that keeps nothing.
+type discard struct{ recorder }
+
+func (*discard) ExecContext(context.Context, string, ...any) (sql.Result, error) {
+	return driver.RowsAffected(1), nil
+}
