@@ -1,0 +1,70 @@
+package relay
+
+import (
+	"errors"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+type metrics struct {
+	checkpointErrors prometheus.Counter
+	lastCheckpoint   prometheus.Gauge
+	reconnects       *prometheus.CounterVec
+	dropped          *prometheus.CounterVec
+	stopped          *prometheus.GaugeVec
+}
+
+func newMetrics(reg prometheus.Registerer, r *Relay) *metrics {
+	name := func(n, help string) prometheus.Opts {
+		return prometheus.Opts{Namespace: "cdc_relay", Name: n, Help: help}
+	}
+	m := &metrics{
+		checkpointErrors: prometheus.NewCounter(prometheus.CounterOpts(name("checkpoint_errors_total", "Saves of the position that failed."))),
+		lastCheckpoint:   prometheus.NewGauge(prometheus.GaugeOpts(name("last_checkpoint_timestamp_seconds", "When the position was saved last, by the relay's clock; 0: not yet."))),
+		reconnects:       prometheus.NewCounterVec(prometheus.CounterOpts(name("reconnects_total", "Attempts that failed and were followed by another.")), []string{"component"}),
+		dropped:          prometheus.NewCounterVec(prometheus.CounterOpts(name("events_dropped_total", "Events not published because the configuration says so (errors.*: drop, errors.skip).")), []string{"reason"}),
+		stopped:          prometheus.NewGaugeVec(prometheus.GaugeOpts(name("stopped", "1 when the relay stopped and needs a person, by reason.")), []string{"reason"}),
+	}
+	gauge := func(n, help string, f func(Status) float64) prometheus.Collector {
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts(name(n, help)), func() float64 { return f(r.Status()) })
+	}
+	reg.MustRegister(m.checkpointErrors, m.lastCheckpoint, m.reconnects, m.stopped,
+		gauge("inflight_events", "Events taken from the log whose position is not saved yet.", func(s Status) float64 { return float64(s.InFlightEvents) }),
+		gauge("inflight_bytes", "Octets of rows taken from the log and not acknowledged by Kafka yet.", func(s Status) float64 { return float64(s.InFlightBytes) }),
+		gauge("source_lag_seconds", "Age of the oldest event not acknowledged by Kafka, or of the last contact with the database while it is away; 0 when all is published.", func(s Status) float64 { return s.Lag.Seconds() }),
+		gauge("leader", "1 while this relay leads.", func(s Status) float64 { return oneIf(s.State == StateLeading) }),
+		gauge("stalled", "1 while batches are in flight and none was acknowledged for a while.", func(s Status) float64 { return oneIf(s.Stalled) }),
+		gauge("connected", "1 while the database's log is being read.", func(s Status) float64 { return oneIf(s.Connected) }),
+	)
+	m.dropped = shared(reg, m.dropped)
+	return m
+}
+
+// shared registers c, or returns the collector that the sink registered under the same name.
+func shared(reg prometheus.Registerer, c *prometheus.CounterVec) *prometheus.CounterVec {
+	var there prometheus.AlreadyRegisteredError
+	if err := reg.Register(c); errors.As(err, &there) {
+		if old, ok := there.ExistingCollector.(*prometheus.CounterVec); ok {
+			return old
+		}
+	}
+	return c
+}
+
+func (m *metrics) stop(err error) {
+	reason := "error"
+	var stop *cdc.StopError
+	if errors.As(err, &stop) {
+		reason = stop.Reason
+	}
+	m.stopped.WithLabelValues(reason).Set(1)
+}
+
+func oneIf(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}

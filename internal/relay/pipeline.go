@@ -1,0 +1,176 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+// route takes batches in order through the router into the sink.
+func (r *Relay) route(ctx context.Context) {
+	for {
+		b := r.window.take()
+		if b == nil {
+			select {
+			case <-r.window.work:
+				continue
+			case <-ctx.Done():
+				return
+			}
+		}
+		if err := r.publish(ctx, b); err != nil {
+			if ctx.Err() == nil {
+				r.fail(err)
+			}
+			return
+		}
+	}
+}
+
+func (r *Relay) publish(ctx context.Context, b *cdc.Batch) error {
+	routed, _ := r.routed.Get().(*cdc.Routed)
+	routed.Reset(b)
+	if err := r.Router.Route(b, routed); err != nil {
+		return err
+	}
+	for _, d := range routed.Drops {
+		r.metrics.dropped.WithLabelValues(d.Reason).Inc()
+		r.log.Warn("event not published, as configured", "table", b.Table.String(), "event_id", d.EventID, "reason", d.Reason)
+	}
+	r.window.sent(routed) // before Send: the answer may come before it returns
+	return r.Sink.Send(ctx, routed)
+}
+
+// settle takes the sink's answers.
+func (r *Relay) settle(ctx context.Context) {
+	var done []*cdc.Routed
+	for {
+		select {
+		case d := <-r.Sink.Durable():
+			if d.Err != nil {
+				r.refused.Store(true)
+				r.fail(d.Err)
+				return
+			}
+			done = r.window.settle(d.First, d.Last, done[:0])
+			for _, routed := range done {
+				routed.Batch.Release()
+				routed.Batch = nil
+				r.routed.Put(routed)
+			}
+			clear(done)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// saveTimeout bounds one save: while the store hangs, the source is told nothing.
+const saveTimeout = 5 * time.Second
+
+// save stores the durable prefix's position whenever it moved, and then confirms it to the source.
+func (r *Relay) save(ctx context.Context) {
+	retry := r.backoff()
+	hurry := r.hurry
+	for {
+		select {
+		case <-r.window.moved:
+		case <-ctx.Done():
+			return
+		}
+		for r.saveOnce(ctx) != nil {
+			if sleep(ctx, retry.NextBackOff()) != nil {
+				return
+			}
+		}
+		retry.Reset()
+		select { // what settles meanwhile goes into one save
+		case <-time.After(r.opts.SaveInterval):
+		case <-hurry:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (r *Relay) saveOnce(ctx context.Context) error {
+	seq, lastID := r.window.durable()
+	c := *r.checkpoint.Load()
+	c.Progress = r.Source.Progress(seq)
+	c.Sequence++
+	c.SavedAt = time.Now()
+	if lastID != "" {
+		c.LastEventID = lastID
+	}
+	ctx, cancel := context.WithTimeout(ctx, saveTimeout)
+	defer cancel()
+	err := r.Checkpointer.Save(ctx, c)
+	if errors.Is(err, cdc.ErrFenced) {
+		r.fail(cdc.Stop(cdc.ClassFenced, "fenced", fmt.Errorf("another relay took over the checkpoint: only one may run for a slot; stop one of them: %w", err)))
+		return nil
+	}
+	if err != nil {
+		// Publishing goes on: a crash now repeats more than the window, and loses nothing, because
+		// the source is not told.
+		r.window.forget(seq)
+		r.metrics.checkpointErrors.Inc()
+		r.health.failed(err)
+		r.log.Warn("position not saved, trying again; publishing goes on", "error", err)
+		return err
+	}
+	r.checkpoint.Store(&c)
+	r.metrics.lastCheckpoint.Set(float64(c.SavedAt.UnixMilli()) / 1e3)
+	r.Source.Confirm(seq)
+	r.window.forget(seq)
+	return nil
+}
+
+// drain admits nothing more and waits until what was sent is durable, saved and confirmed. After a
+// refused record only what stands before it can be saved, so there is nothing to wait for.
+func (r *Relay) drain(ctx context.Context, cause error) {
+	r.window.close()
+	close(r.hurry)
+	timeout := r.opts.ShutdownTimeout
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
+	defer cancel()
+	for {
+		st := r.window.state()
+		until := st.sent
+		if r.refused.Load() {
+			until = st.acked
+		}
+		if st.saved >= until && (cause != nil || st.oldestTaken.IsZero()) {
+			return
+		}
+		select {
+		case err := <-r.fatal:
+			r.log.Error("stopped while draining", "error", err)
+			return
+		case <-time.After(drainPoll):
+		case <-ctx.Done():
+			r.log.Warn("not everything in flight was acknowledged in time; the next start publishes it again", "timeout", timeout.String(), "in_flight_events", st.events)
+			return
+		}
+	}
+}
+
+const drainPoll = 5 * time.Millisecond
+
+// watch reports a pipeline that holds batches and does not move.
+func (r *Relay) watch(ctx context.Context) {
+	var warned time.Time
+	for sleep(ctx, time.Second) == nil {
+		st := r.window.state()
+		age := time.Since(st.oldestTaken)
+		stalled := !st.oldestTaken.IsZero() && age > r.opts.StallAfter
+		r.health.stall(stalled)
+		if stalled && time.Since(warned) > time.Minute {
+			warned = time.Now()
+			r.log.Error("stalled: nothing was acknowledged for a while; is Kafka reachable, are enough replicas in sync?",
+				"oldest_in_flight", age.Round(time.Second).String(), "in_flight_events", st.events)
+		}
+	}
+}

@@ -1,0 +1,265 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+// Options bound and time the pipeline. Every field must be set; config has the defaults.
+type Options struct {
+	// MaxEvents and MaxBytes bound the window; see window.
+	MaxEvents, MaxBytes int
+	// RetryInitial and RetryMax bound the backoff between attempts at the source and at the store.
+	RetryInitial, RetryMax time.Duration
+	// SaveInterval is the least time between two saves of the position.
+	SaveInterval time.Duration
+	// ShutdownTimeout bounds the drain after a soft stop.
+	ShutdownTimeout time.Duration
+	// StallAfter is how long a batch may stay in flight before the relay reports itself stalled.
+	StallAfter time.Duration
+	// Park keeps a stopped relay alive, not ready, until a person comes: a crash loop hides the reason.
+	Park bool
+}
+
+// Stages are what the pipeline connects. The relay does not close them, except that it kills the Sink.
+type Stages struct {
+	Source       Source
+	Router       Router
+	Sink         Sink
+	Checkpointer Checkpointer
+}
+
+// Relay is one run of the pipeline. Make a new one for each run.
+type Relay struct {
+	Stages
+
+	opts    Options
+	log     *slog.Logger
+	metrics *metrics
+	window  *window
+	health  health
+
+	routed sync.Pool // *cdc.Routed
+	// checkpoint is the last one saved, or loaded; the saver's once the stages run, and then read
+	// by Acquire on a reconnect.
+	checkpoint atomic.Pointer[cdc.Checkpoint]
+	hurry      chan struct{} // closed when a stop wants the position saved now
+	fatal      chan error    // capacity 1: the first error that ends the run
+	refused    atomic.Bool   // the sink gave its final error: nothing more becomes durable
+}
+
+// New returns a Relay that has not started.
+func New(opts Options, stages Stages, log *slog.Logger, reg prometheus.Registerer) *Relay {
+	r := &Relay{
+		Stages: stages, opts: opts, log: log,
+		window: newWindow(opts.MaxEvents, opts.MaxBytes),
+		hurry:  make(chan struct{}), fatal: make(chan error, 1),
+	}
+	r.routed.New = func() any { return new(cdc.Routed) }
+	r.health.set(StateStarting, nil)
+	r.metrics = newMetrics(reg, r)
+	return r
+}
+
+// Run leads, or waits to lead, until ctx ends (then it drains and returns nil) or a person is needed
+// (then it returns a [cdc.StopError], after ctx ended when Park is set).
+func (r *Relay) Run(ctx context.Context) error {
+	err := r.run(ctx)
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		err = nil
+	}
+	if err != nil {
+		r.health.set(StateStopped, err)
+		r.metrics.stop(err)
+	}
+	if err != nil && r.opts.Park && ctx.Err() == nil {
+		r.health.set(StateParked, err)
+		r.log.Error("relay is parked: it needs a person and will not try again by itself; mend the cause, then restart it", "error", err)
+		<-ctx.Done()
+	}
+	return err
+}
+
+// run is the flow of doc.go, in its order.
+func (r *Relay) run(ctx context.Context) error {
+	defer r.Sink.Kill()
+	if err := r.lead(ctx); err != nil {
+		return r.atStart(err)
+	}
+	if err := r.Sink.Open(ctx); err != nil {
+		return r.atStart(fmt.Errorf("open sink: %w", err))
+	}
+	r.health.set(StateLeading, nil)
+
+	stages, stopStages := context.WithCancel(context.WithoutCancel(ctx))
+	reading, stopReading := context.WithCancel(context.WithoutCancel(ctx))
+	var running, tailing sync.WaitGroup
+	tailing.Go(func() { r.tail(reading) })
+	running.Go(func() { r.route(stages) })
+	running.Go(func() { r.settle(stages) })
+	running.Go(func() { r.save(stages) })
+	running.Go(func() { r.watch(stages) })
+
+	err := r.wait(ctx)
+	r.health.set(StateStopping, err)
+	r.drain(ctx, err)
+	stopReading() // the source says farewell with the last confirmed position
+	tailing.Wait()
+	stopStages()
+	running.Wait()
+	return err
+}
+
+// wait returns nil when ctx ends, or the error that ends the run.
+func (r *Relay) wait(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		r.log.Info("stopping: draining what is in flight", "timeout", r.opts.ShutdownTimeout.String())
+		return nil
+	case err := <-r.fatal:
+		return err
+	}
+}
+
+// fail ends the run with err, unless another error was first.
+func (r *Relay) fail(err error) {
+	select {
+	case r.fatal <- err:
+	default:
+	}
+}
+
+// lead waits until this relay is the leader, then makes the checkpoint its own.
+func (r *Relay) lead(ctx context.Context) error {
+	for {
+		id, from, err := r.Source.Acquire(ctx, r.Checkpointer.Load)
+		if err == nil {
+			return r.claim(ctx, id, from)
+		}
+		if !errors.Is(err, cdc.ErrStandby) {
+			return err
+		}
+		if r.health.set(StateStandby, nil) {
+			r.log.Info("standing by", "reason", err.Error())
+		}
+		if err := sleep(ctx, standbyInterval); err != nil {
+			return err
+		}
+	}
+}
+
+// standbyInterval is how often a standby asks for the lead: takeover takes no longer than this and
+// what the database needs to notice that the leader is gone.
+const standbyInterval = time.Second
+
+// claim starts a new generation of the checkpoint, so that whoever led before can save no more.
+func (r *Relay) claim(ctx context.Context, id cdc.Source, from cdc.Position) error {
+	c, _, err := r.Checkpointer.Load(ctx)
+	if err != nil {
+		return err
+	}
+	c.Source, c.Progress.Position = id, from
+	c.Generation, c.Sequence, c.SavedAt = c.Generation+1, 0, time.Now()
+	if err := r.Checkpointer.Save(ctx, c); err != nil {
+		return fmt.Errorf("claim checkpoint: %w", err)
+	}
+	r.checkpoint.Store(&c)
+	r.health.origin(id, from)
+	r.log.Info("leading", "database", id.Database, "slot", id.Slot, "from", string(from), "generation", c.Generation)
+	return nil
+}
+
+// atStart sorts the errors of a start. What never worked is taken for a mistake of the configuration:
+// one clear line and an exit beat a loop, and whoever supervises the process starts it again.
+func (r *Relay) atStart(err error) error {
+	var stop *cdc.StopError
+	if errors.As(err, &stop) || errors.Is(err, context.Canceled) {
+		return err
+	}
+	if errors.Is(err, cdc.ErrFenced) {
+		return cdc.Stop(cdc.ClassFenced, "fenced", err)
+	}
+	return cdc.Stop(cdc.ClassConfig, "start", err)
+}
+
+// tail runs attempts at the source until ctx ends. This is the relay's one retry loop.
+func (r *Relay) tail(ctx context.Context) {
+	retry := r.backoff()
+	for acquired := true; ; {
+		if acquired {
+			started := time.Now()
+			r.health.connected(true)
+			err := r.Source.Run(ctx, r.window)
+			r.health.connected(false)
+			if ctx.Err() != nil || r.stops(err) {
+				return
+			}
+			if time.Since(started) > r.opts.RetryMax {
+				retry.Reset()
+			}
+			r.interrupted(err)
+		}
+		if sleep(ctx, retry.NextBackOff()) != nil {
+			return
+		}
+		_, _, err := r.Source.Acquire(ctx, r.remembered)
+		if ctx.Err() != nil || r.stops(err) {
+			return
+		}
+		if acquired = err == nil; !acquired {
+			r.interrupted(err)
+		}
+	}
+}
+
+// stops ends the run on an error that only a person can mend. What worked once in this run is expected
+// to work again (a password is rotated, a name resolves again), so errors of configuration are retried.
+func (r *Relay) stops(err error) bool {
+	var stop *cdc.StopError
+	if !errors.As(err, &stop) || stop.Class == cdc.ClassConfig {
+		return false
+	}
+	r.fail(err)
+	return true
+}
+
+func (r *Relay) interrupted(err error) {
+	r.metrics.reconnects.WithLabelValues("source").Inc()
+	r.health.failed(err)
+	r.log.Warn("source interrupted, trying again", "error", err)
+}
+
+// remembered is the checkpoint for a reconnect: this process knows it better than a store that may be
+// away.
+func (r *Relay) remembered(context.Context) (cdc.Checkpoint, bool, error) {
+	c := r.checkpoint.Load()
+	return *c, c.Sequence > 0, nil
+}
+
+func (r *Relay) backoff() *backoff.ExponentialBackOff {
+	b := backoff.NewExponentialBackOff()
+	b.InitialInterval, b.MaxInterval = r.opts.RetryInitial, r.opts.RetryMax
+	b.Reset()
+	return b
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
