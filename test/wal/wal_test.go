@@ -1,0 +1,363 @@
+// Package wal tests the PostgreSQL source against a real server, with a queue of the test's own.
+package wal
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/outbox"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
+	"github.com/cdc-relay/cdc-relay/internal/wal"
+)
+
+var server *testenv.PostgresServer
+
+func TestMain(m *testing.M) {
+	var err error
+	server, err = testenv.StartPostgres(context.Background(), testenv.PostgresOptions{})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	if err := server.Close(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	if err := goleak.Find(); code == 0 && err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// database is a database of its own with an outbox table, publication and slot.
+type database struct {
+	t    *testing.T
+	name string
+	conn *pgx.Conn
+}
+
+func newDatabase(t *testing.T) *database {
+	t.Helper()
+	ctx := t.Context()
+	name := strings.ToLower(strings.NewReplacer("/", "_", " ", "_").Replace(t.Name()))
+	if err := server.CreateDatabase(ctx, name); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := pgx.Connect(ctx, server.DSN(name, ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	d := &database{t: t, name: name, conn: conn}
+	table := outbox.Name{Schema: "public", Table: "outbox"}
+	steps, err := outbox.PostgresSetup(outbox.SetupOptions{
+		Make:    []outbox.TableOptions{{Name: table, Payload: outbox.PayloadBytea, Partition: outbox.PartitionDaily, From: time.Now(), Ahead: 1}},
+		Publish: []outbox.Name{table}, Publication: name, Slot: name,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range steps {
+		for _, st := range step.Statements {
+			d.exec(st.SQL)
+		}
+	}
+	return d
+}
+
+func (d *database) exec(sql string, args ...any) {
+	d.t.Helper()
+	if _, err := d.conn.Exec(d.t.Context(), sql, args...); err != nil {
+		d.t.Fatalf("%s: %v", sql, err)
+	}
+}
+
+const insertRows = `INSERT INTO outbox (event_id, aggregate_type, aggregate_id, event_type, payload, occurred_at)
+	SELECT gen_random_uuid(), 'Order', (i % 100)::text, 'OrderPlaced', convert_to(i::text, 'UTF8'), now() FROM generate_series($1::int, $2::int) i`
+
+// insert writes the events from..to in one transaction; their payload is their number.
+func (d *database) insert(from, to int) {
+	d.t.Helper()
+	d.exec(insertRows, from, to)
+}
+
+func (d *database) source() *wal.Source { return d.sourceWith(wal.Options{}) }
+
+func (d *database) sourceWith(o wal.Options) *wal.Source {
+	o.DSN = func() (string, error) { return server.DSN(d.name, ""), nil }
+	if o.Slot == "" {
+		o.Slot = d.name
+	}
+	o.Publication, o.Tables, o.Conflict = d.name, []string{"public.outbox"}, wal.ConflictStop
+	o.StatusInterval, o.LookInterval = time.Second, 50*time.Millisecond
+	return wal.New(o, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+}
+
+// queue keeps the payloads of everything it was offered, and confirms at once when asked to.
+type queue struct {
+	mu       sync.Mutex
+	payloads []string
+	batches  int
+	seqs     []uint64
+	limit    int // refuses batches once it holds so many payloads; 0: never
+	space    chan struct{}
+	confirm  func(seq uint64)
+	changed  chan struct{}
+}
+
+func newQueue() *queue {
+	return &queue{space: make(chan struct{}, 1), changed: make(chan struct{}, 1)}
+}
+
+func (q *queue) Offer(b *cdc.Batch) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.limit > 0 && len(q.payloads) >= q.limit {
+		return false
+	}
+	if n := len(q.seqs); n > 0 && q.seqs[n-1]+1 != b.Seq {
+		panic(fmt.Sprintf("seq %d after %d", b.Seq, q.seqs[n-1]))
+	}
+	q.seqs = append(q.seqs, b.Seq)
+	q.batches++
+	for row := range b.Rows() {
+		col := b.Table.Index("payload")
+		raw, _ := b.Value(row, col)
+		octets, _, err := b.Table.Columns[col].Form.Octets(nil, raw)
+		if err != nil {
+			panic(err)
+		}
+		q.payloads = append(q.payloads, string(octets))
+	}
+	if q.confirm != nil {
+		q.confirm(b.Seq)
+	}
+	b.Release()
+	select {
+	case q.changed <- struct{}{}:
+	default:
+	}
+	return true
+}
+
+func (q *queue) Space() <-chan struct{} { return q.space }
+
+func (q *queue) held() []string {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return append([]string(nil), q.payloads...)
+}
+
+func (q *queue) last() uint64 {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.seqs) == 0 {
+		return 0
+	}
+	return q.seqs[len(q.seqs)-1]
+}
+
+// waitFor waits until ok holds of what the queue has.
+func (q *queue) waitFor(t *testing.T, what string, ok func(payloads []string) bool) {
+	t.Helper()
+	deadline := time.After(30 * time.Second)
+	for {
+		if ok(q.held()) {
+			return
+		}
+		select {
+		case <-q.changed:
+		case <-deadline:
+			t.Fatalf("waited 30 s for %s; have %d events", what, len(q.held()))
+		}
+	}
+}
+
+func (q *queue) waitCount(t *testing.T, n int) {
+	t.Helper()
+	q.waitFor(t, fmt.Sprintf("%d events", n), func(p []string) bool { return len(p) >= n })
+}
+
+func none(context.Context) (cdc.Checkpoint, bool, error) { return cdc.Checkpoint{}, false, nil }
+
+// tailing runs one attempt until stop is called, which returns Run's error.
+func tailing(t *testing.T, s *wal.Source, q *queue) (stop func() error) {
+	t.Helper()
+	if _, _, err := s.Acquire(t.Context(), none); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx, q) }()
+	var once sync.Once
+	var err error
+	stop = func() error {
+		once.Do(func() { cancel(); err = <-done })
+		return err
+	}
+	t.Cleanup(func() { _ = stop() })
+	return stop
+}
+
+func numbers(from, to int) []string {
+	var out []string
+	for i := from; i <= to; i++ {
+		out = append(out, strconv.Itoa(i))
+	}
+	return out
+}
+
+func equal(t *testing.T, got, want []string) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Fatalf("got %d events, want %d; got %.200v", len(got), len(want), got)
+	}
+}
+
+func TestCommittedRowsArriveInOrder(t *testing.T) {
+	d := newDatabase(t)
+	d.insert(1, 3)
+	q := newQueue()
+	stop := tailing(t, d.source(), q)
+	d.exec("BEGIN")
+	d.insert(100, 200)
+	d.exec("ROLLBACK")
+	d.exec("BEGIN")
+	d.insert(4, 4)
+	d.exec("SAVEPOINT a")
+	d.insert(300, 300)
+	d.exec("ROLLBACK TO a")
+	d.insert(5, 5)
+	d.exec("COMMIT")
+	d.insert(6, 5000)
+	q.waitCount(t, 5000)
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	equal(t, q.held(), numbers(1, 5000))
+}
+
+// A clean stop after everything was confirmed leaves nothing to repeat, with the slot alone.
+func TestFarewellConfirms(t *testing.T) {
+	d := newDatabase(t)
+	s, q := d.source(), newQueue()
+	q.confirm = s.Confirm
+	stop := tailing(t, s, q)
+	d.insert(1, 2000)
+	q.waitCount(t, 2000)
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	d.insert(2001, 2001)
+	again := newQueue()
+	stop = tailing(t, d.source(), again)
+	again.waitCount(t, 1)
+	_ = stop()
+	equal(t, again.held(), []string{"2001"})
+}
+
+// Without a Confirm nothing moves: the next process gets everything again.
+func TestUnconfirmedComesAgain(t *testing.T) {
+	d := newDatabase(t)
+	q := newQueue()
+	stop := tailing(t, d.source(), q)
+	d.insert(1, 100)
+	q.waitCount(t, 100)
+	_ = stop()
+	again := newQueue()
+	tailing(t, d.source(), again)
+	again.waitCount(t, 100)
+	equal(t, again.held(), numbers(1, 100))
+}
+
+// A reconnect of the same process repeats nothing, not even the part of a transaction that was handed
+// on before the connection broke.
+func TestReconnectRepeatsNothing(t *testing.T) {
+	d := newDatabase(t)
+	s, q := d.source(), newQueue()
+	q.limit = 3000
+	stop := tailing(t, s, q)
+	d.insert(1, 1)
+	d.insert(2, 10000)
+	q.waitCount(t, 3000)
+	_ = stop()
+	if n := len(q.held()); n >= 10000 {
+		t.Fatalf("all %d events passed a queue with a limit", n)
+	}
+	q.limit = 0
+	tailing(t, s, q)
+	q.waitCount(t, 10000)
+	equal(t, q.held(), numbers(1, 10000))
+}
+
+// A column whose type has no binary form that is known switches the stream to text, also in the middle.
+func TestTextMode(t *testing.T) {
+	d := newDatabase(t)
+	s, q := d.source(), newQueue()
+	stop := tailing(t, s, q)
+	d.insert(1, 10)
+	q.waitCount(t, 10)
+	d.exec("ALTER TABLE outbox ADD COLUMN price numeric DEFAULT 1.5")
+	d.insert(11, 20)
+	for len(q.held()) < 20 {
+		if err := stop(); err != nil && !strings.Contains(err.Error(), "text mode") {
+			t.Fatal(err)
+		}
+		stop = tailing(t, s, q)
+		q.waitCount(t, 20)
+	}
+	equal(t, q.held(), numbers(1, 20))
+}
+
+func TestLargeRows(t *testing.T) {
+	d := newDatabase(t)
+	q := newQueue()
+	tailing(t, d.source(), q)
+	for _, size := range []int{1, 100_000, 3_000_000, 524_288, 7} {
+		d.exec(`INSERT INTO outbox (event_id, aggregate_type, aggregate_id, event_type, payload, occurred_at)
+			VALUES (gen_random_uuid(), 'a', 'b', 'c', convert_to(repeat('x', $1), 'UTF8'), now())`, size)
+	}
+	q.waitCount(t, 5)
+	for i, want := range []int{1, 100_000, 3_000_000, 524_288, 7} {
+		if got := len(q.held()[i]); got != want {
+			t.Errorf("payload %d has %d octets, want %d", i, got, want)
+		}
+	}
+}
+
+// An idle outbox in a busy database must not keep the server's WAL.
+func TestIdleOutboxAdvances(t *testing.T) {
+	d := newDatabase(t)
+	s, q := d.source(), newQueue()
+	q.confirm = s.Confirm
+	tailing(t, s, q)
+	d.exec("CREATE TABLE busy (x text)")
+	d.exec("INSERT INTO busy SELECT repeat('x', 1000) FROM generate_series(1, 20000)")
+	var behind int64 = 1 << 40
+	deadline := time.Now().Add(30 * time.Second)
+	for behind > 1<<20 {
+		if time.Now().After(deadline) {
+			t.Fatalf("slot still keeps %d octets", behind)
+		}
+		err := d.conn.QueryRow(t.Context(), `SELECT pg_wal_lsn_diff(pg_current_wal_flush_lsn(), confirmed_flush_lsn)::bigint, pg_sleep(0.05)
+			FROM pg_replication_slots WHERE slot_name = $1`, d.name).Scan(&behind, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
