@@ -1,6 +1,8 @@
 package writer
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"math"
 	"strconv"
@@ -159,9 +161,39 @@ func (w *Writer) checkPayload(index int, e *Event) error {
 			Reason: fmt.Sprintf("has %d bytes, and the limit is %d: put the bulk elsewhere and send a reference, "+
 				"or raise WithMaxPayload and the topic's max.message.bytes", len(e.Payload), w.maxPayload),
 		}
-	default:
+	case e.Payload == nil || w.payload == PayloadBytea:
 		return nil
 	}
+	if reason := w.payload.refuses(e.Payload); reason != "" {
+		return invalid(index, "Payload", reason)
+	}
+	return nil
+}
+
+// refuses returns why the column would not take the payload, or nothing. What it does not look for, jsonb's
+// limits of numbers and lone surrogates, the database refuses.
+func (p PayloadColumn) refuses(payload []byte) string {
+	switch {
+	case !utf8.Valid(payload):
+		return "is not valid UTF-8, and the payload column holds text: encode it as UTF-8, or use a table with bytea"
+	case bytes.IndexByte(payload, 0) >= 0 || p == PayloadJSONB && escapesNUL(payload):
+		return "holds U+0000, which PostgreSQL does not store in text and jsonb: remove it, or use a table with bytea"
+	case p == PayloadJSONB && !json.Valid(payload):
+		return "is not JSON, and the payload column is jsonb: encode it as JSON, or use a table with bytea"
+	default:
+		return ""
+	}
+}
+
+// escapesNUL reports whether JSON text holds \u0000, and not behind another backslash.
+func escapesNUL(json []byte) bool {
+	for escape := false; len(json) > 0; json = json[1:] {
+		if escape && bytes.HasPrefix(json, []byte("u0000")) {
+			return true
+		}
+		escape = json[0] == '\\' && !escape
+	}
+	return false
 }
 
 // checkDistinct refuses an id that stands there twice: the table's key would fail the transaction.

@@ -49,8 +49,10 @@ func mend(sqlState, table string) string {
 	switch sqlState {
 	case "42P01": // undefined_table
 		return "create it with 'cdc-relay schema apply', or name another with WithTable, or mend search_path"
-	case "42703", "42804": // undefined_column, datatype_mismatch
+	case "42703": // undefined_column
 		return "compare the table's columns with 'cdc-relay schema print'"
+	case "42804": // datatype_mismatch
+		return "compare the table's columns with 'cdc-relay schema print'; for a payload of text or jsonb use WithPayloadColumn"
 	case "42501": // insufficient_privilege
 		return "GRANT INSERT ON " + table + " to the role of this connection"
 	case "23505": // unique_violation

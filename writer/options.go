@@ -18,7 +18,21 @@ type config struct {
 	table         string
 	maxPayload    int
 	aggregateType string
+	payload       PayloadColumn
 }
+
+// PayloadColumn is the type of the table's payload column.
+type PayloadColumn uint8
+
+const (
+	// PayloadBytea keeps the bytes, whatever they are. It is the default.
+	PayloadBytea PayloadColumn = iota
+	// PayloadText takes UTF-8 text without U+0000.
+	PayloadText
+	// PayloadJSONB takes JSON without U+0000. The database keeps what it says, not its bytes: spaces, the
+	// order of keys and repeated keys are lost.
+	PayloadJSONB
+)
 
 // WithTable names the outbox table; the default is "outbox". A name is "table", which the connection's
 // search_path resolves, or "schema.table". It is taken as the database stores it: letters keep their case,
@@ -50,6 +64,18 @@ func WithDefaultAggregateType(name string) Option {
 			return fmt.Errorf("default aggregate type %q: give WithDefaultAggregateType a name in UTF-8 without U+0000", name)
 		}
 		c.aggregateType = name
+		return nil
+	}
+}
+
+// WithPayloadColumn says that the table's payload column is not bytea, but as 'cdc-relay schema print
+// --payload' makes it. Payloads that it does not take are refused.
+func WithPayloadColumn(p PayloadColumn) Option {
+	return func(c *config) error {
+		if p > PayloadJSONB {
+			return fmt.Errorf("payload column %d is unknown: give WithPayloadColumn PayloadBytea, PayloadText or PayloadJSONB", p)
+		}
+		c.payload = p
 		return nil
 	}
 }

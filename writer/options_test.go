@@ -31,6 +31,7 @@ func TestNewRefusesBadSettings(t *testing.T) {
 		"payload too large":    {1, writer.WithMaxPayload(256<<20 + 1), "give WithMaxPayload 1 to 268435456"},
 		"no aggregate type":    {1, writer.WithDefaultAggregateType(""), "give WithDefaultAggregateType a name"},
 		"aggregate type bytes": {1, writer.WithDefaultAggregateType("\xff"), "give WithDefaultAggregateType a name"},
+		"payload column":       {1, writer.WithPayloadColumn(9), "give WithPayloadColumn PayloadBytea"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var opts []writer.Option
@@ -145,6 +146,43 @@ func TestInsertErrorsSayWhatToDo(t *testing.T) {
 				if len(tx.statements) != 1 {
 					t.Errorf("%d statements, want to stop at the first that fails", len(tx.statements))
 				}
+			}
+		})
+	}
+}
+
+func TestWithPayloadColumnRefusesWhatTheColumnWould(t *testing.T) {
+	text, jsonb := writer.PayloadText, writer.PayloadJSONB
+	for name, c := range map[string]struct {
+		column  writer.PayloadColumn
+		payload string
+		reason  string
+	}{
+		"any bytes as bytea":          {writer.PayloadBytea, "\xff\x00", ""},
+		"text":                        {text, "no JSON, \\u0000 é", ""},
+		"no text":                     {text, "", ""},
+		"text that is not UTF-8":      {text, "a\xff", "is not valid UTF-8"},
+		"text with NUL":               {text, "a\x00", "holds U+0000"},
+		"JSON":                        {jsonb, `{"a":"\\u0000 \u00e9"}`, ""},
+		"JSON null":                   {jsonb, `null`, ""},
+		"JSON with an escaped NUL":    {jsonb, `{"a":"x\u0000"}`, "holds U+0000"},
+		"JSON with a slash and a NUL": {jsonb, `{"a":"x\\\u0000"}`, "holds U+0000"},
+		"JSON that is not UTF-8":      {jsonb, "\"\xff\"", "is not valid UTF-8"},
+		"no JSON":                     {jsonb, `{"a"`, "is not JSON"},
+		"nothing as JSON":             {jsonb, ``, "is not JSON"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, e, tx := newWriter(t, writer.WithPayloadColumn(c.column)), newEvent(), &recorder{}
+			e.Payload = []byte(c.payload)
+			err := w.Append(t.Context(), tx, e)
+			if c.reason != "" {
+				requireEventError(t, err, 0, "Payload", c.reason)
+			} else if err != nil || len(tx.statements) != 1 {
+				t.Errorf("error %v, %d statements", err, len(tx.statements))
+			}
+			e.Payload, e.Tombstone = nil, true
+			if err := w.Append(t.Context(), tx, e); err != nil {
+				t.Errorf("tombstone: %v", err)
 			}
 		})
 	}

@@ -36,34 +36,34 @@ func postgresColumns() [columnCount]struct{ name, cast string } {
 
 // postgres makes the statements of [Postgres].
 type postgres struct {
+	names  string   // the columns
 	insert string   // INSERT INTO table (columns)
+	values string   // the columns, as the SELECT of the INSERT of many rows gives them
 	one    string   // the INSERT of one row
 	texts  sync.Map // rows of a statement (int) to its text (string)
 }
 
-func newPostgres(table string) *postgres {
-	p := &postgres{insert: "INSERT INTO " + table + " (" + columnList() + ")"}
-	var b strings.Builder
-	b.WriteString(p.insert + " VALUES (")
-	for i, c := range postgresColumns() {
-		value := "$" + strconv.Itoa(i+1) + "::" + c.cast
-		if i == columnCount-1 {
-			value = "COALESCE(" + value + ", now()))"
-		} else {
-			value += ", "
+func newPostgres(table string, payload func(bytea string) string) *postgres {
+	stored := func(column, value string) string {
+		switch column {
+		case "payload":
+			return payload(value)
+		case "created_at":
+			return "COALESCE(" + value + ", now())"
+		default:
+			return value
 		}
-		b.WriteString(value)
 	}
-	p.one = b.String()
-	return p
-}
-
-func columnList() string {
-	var names [columnCount]string
+	var names, parameters, values [columnCount]string
 	for i, c := range postgresColumns() {
 		names[i] = c.name
+		parameters[i] = stored(c.name, "$"+strconv.Itoa(i+1)+"::"+c.cast)
+		values[i] = stored(c.name, c.name)
 	}
-	return strings.Join(names[:], ", ")
+	p := &postgres{names: strings.Join(names[:], ", "), values: strings.Join(values[:], ", ")}
+	p.insert = "INSERT INTO " + table + " (" + p.names + ")"
+	p.one = p.insert + " VALUES (" + strings.Join(parameters[:], ", ") + ")"
+	return p
 }
 
 // many returns a statement for 1 to maxRows rows. Its text is one of 28: it takes a few more rows than asked
@@ -101,9 +101,8 @@ func (p *postgres) text(rows int) string {
 
 // manyText: the casts in the first row give the parameters of every row their types.
 func (p *postgres) manyText(rows int) string {
-	columns := columnList()
 	var b strings.Builder
-	b.WriteString(p.insert + " SELECT " + strings.TrimSuffix(columns, "created_at") + "COALESCE(created_at, now()) FROM (VALUES ")
+	b.WriteString(p.insert + " SELECT " + p.values + " FROM (VALUES ")
 	parameter := 1
 	for row := range rows {
 		separator := "("
@@ -120,7 +119,7 @@ func (p *postgres) manyText(rows int) string {
 		}
 		b.WriteByte(')')
 	}
-	b.WriteString(") AS e (" + columns + ") WHERE event_id IS NOT NULL")
+	b.WriteString(") AS e (" + p.names + ") WHERE event_id IS NOT NULL")
 	return b.String()
 }
 
@@ -128,6 +127,18 @@ func (p *postgres) manyText(rows int) string {
 // driver of database/sql takes. It is for adapters.
 func (w *Writer) InsertOne(row Row) (query string, args []any) {
 	return w.sql.one, appendArgs(make([]any, 0, columnCount), &row)
+}
+
+// PayloadSQL returns the expression that turns a bytea into what the payload column holds. It is for adapters.
+func (w *Writer) PayloadSQL(bytea string) string {
+	switch w.payload {
+	case PayloadText:
+		return "convert_from(" + bytea + ", 'UTF8')"
+	case PayloadJSONB:
+		return "convert_from(" + bytea + ", 'UTF8')::jsonb"
+	case PayloadBytea:
+	}
+	return bytea
 }
 
 // Table returns the table's name as SQL reads it. It is for adapters.

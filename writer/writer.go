@@ -28,6 +28,7 @@ type Writer struct {
 	table         string // as SQL reads it
 	maxPayload    int
 	aggregateType string
+	payload       PayloadColumn
 	sql           *postgres
 }
 
@@ -46,7 +47,9 @@ func New(d Dialect, opts ...Option) (*Writer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make writer: %w: mend WithTable", err)
 	}
-	return &Writer{table: table, maxPayload: c.maxPayload, aggregateType: c.aggregateType, sql: newPostgres(table)}, nil
+	w := &Writer{table: table, maxPayload: c.maxPayload, aggregateType: c.aggregateType, payload: c.payload}
+	w.sql = newPostgres(table, w.PayloadSQL)
+	return w, nil
 }
 
 // Append inserts the events in the transaction, in their order. It neither commits nor rolls back.

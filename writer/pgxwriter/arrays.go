@@ -12,12 +12,12 @@ import (
 // (PostgreSQL documentation, "SQL Functions Returning Sets"): a column that no row uses is a NULL array.
 // They stream, where FROM unnest(a, b, ...) stores the elements of each array first. Ids and headers are
 // arrays of text with a cast, because the modes that do not ask the server for the types know no others.
-func insertMany(table string) string {
-	return `INSERT INTO ` + table + ` (event_id, aggregate_type, aggregate_id, event_type, tenant_id, topic, partition_key, ` +
+func insertMany(w *writer.Writer) string {
+	return `INSERT INTO ` + w.Table() + ` (event_id, aggregate_type, aggregate_id, event_type, tenant_id, topic, partition_key, ` +
 		`content_type, schema_id, schema_version, headers, payload, occurred_at, created_at)
 SELECT event_id::uuid, aggregate_type, aggregate_id, event_type, NULLIF(tenant_id, ''), NULLIF(topic, ''), ` +
 		`NULLIF(partition_key, ''), content_type, NULLIF(schema_id, ''), NULLIF(schema_version, 0), ` +
-		`NULLIF(headers, '')::jsonb, payload, occurred_at, COALESCE(created_at, now())
+		`NULLIF(headers, '')::jsonb, ` + w.PayloadSQL("payload") + `, occurred_at, COALESCE(created_at, now())
 FROM (SELECT unnest($1::text[]) AS event_id, unnest($2::text[]) AS aggregate_type, unnest($3::text[]) AS aggregate_id, ` +
 		`unnest($4::text[]) AS event_type, unnest($5::text[]) AS tenant_id, unnest($6::text[]) AS topic, ` +
 		`unnest($7::text[]) AS partition_key, unnest($8::text[]) AS content_type, unnest($9::text[]) AS schema_id, ` +

@@ -32,7 +32,7 @@ func New(opts ...writer.Option) (*Writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Writer{rows: rows, many: insertMany(rows.Table())}, nil
+	return &Writer{rows: rows, many: insertMany(rows)}, nil
 }
 
 // Append inserts the events in the transaction, in their order. It neither commits nor rolls back.
