@@ -1,0 +1,171 @@
+package outbox_test
+
+import (
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/cdc-relay/cdc-relay/internal/outbox"
+)
+
+func TestRolesHaveTheirColumnsNames(t *testing.T) {
+	for role := range outbox.Roles {
+		if got, ok := outbox.ParseRole(role.String()); !ok || got != role {
+			t.Errorf("%s reads back as %v, %v", role, got, ok)
+		}
+		if got := outbox.Native().Column(role); got != role.String() {
+			t.Errorf("native column of %s is %q", role, got)
+		}
+	}
+	if outbox.AggregateID.String() != "aggregate_id" || outbox.CreatedAt.String() != "created_at" {
+		t.Error("the names are out of step with the roles")
+	}
+	if _, ok := outbox.ParseRole("id"); ok || outbox.Roles.String() != "role(14)" {
+		t.Error("there are roles beyond the last")
+	}
+}
+
+// What must exist, what must not be NULL: the native table and a mapped one.
+func TestLayoutRules(t *testing.T) {
+	mapped, err := outbox.Mapped(map[string]string{"event_id": "id", "event_type": "kind", "payload": "body", "tenant_id": "tenant"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if mapped.Column(outbox.Payload) != "body" || mapped.Column(outbox.Topic) != "" {
+		t.Errorf("payload in %q, topic in %q", mapped.Column(outbox.Payload), mapped.Column(outbox.Topic))
+	}
+	tests := []struct {
+		name            string
+		layout          outbox.Layout
+		must, notNull   string
+		nullIsTombstone bool
+	}{
+		{
+			"native", outbox.Native(),
+			"event_id aggregate_type aggregate_id event_type topic partition_key payload occurred_at",
+			"event_id aggregate_type aggregate_id event_type occurred_at", true,
+		},
+		{"mapped", mapped, "event_id event_type tenant_id payload", "event_id event_type payload", false},
+	}
+	for _, tt := range tests {
+		if got := roles(tt.layout.MustExist); got != tt.must {
+			t.Errorf("%s must have %s, want %s", tt.name, got, tt.must)
+		}
+		if got := roles(tt.layout.NotNull); got != tt.notNull {
+			t.Errorf("%s is not null in %s, want %s", tt.name, got, tt.notNull)
+		}
+		if tt.layout.Tombstones() != tt.nullIsTombstone {
+			t.Errorf("%s: tombstones %v", tt.name, tt.layout.Tombstones())
+		}
+	}
+}
+
+func roles(is func(outbox.Role) bool) string {
+	var names []string
+	for role := range outbox.Roles {
+		if is(role) {
+			names = append(names, role.String())
+		}
+	}
+	return strings.Join(names, " ")
+}
+
+func TestMappedSaysWhatIsWrong(t *testing.T) {
+	least := map[string]string{"event_id": "id", "event_type": "type", "payload": "data"}
+	tests := []struct{ role, column, says string }{
+		{"id", "id", "id: not a part of an event: the parts are event_id, "},
+		{"topic", "", "topic: the column's name is empty"},
+		{"payload", "-", "payload: missing"},
+		{"event_id", "-", "event_id: missing"},
+		{"event_type", "-", "event_type: missing"},
+	}
+	for _, tt := range tests {
+		columns := map[string]string{tt.role: tt.column}
+		for role, column := range least {
+			if role != tt.role {
+				columns[role] = column
+			}
+		}
+		if tt.column == "-" {
+			delete(columns, tt.role)
+		}
+		if _, err := outbox.Mapped(columns); err == nil || !strings.HasPrefix(err.Error(), tt.says) {
+			t.Errorf("%v: %v, want %q", columns, err, tt.says)
+		}
+	}
+	if l, err := outbox.Mapped(nil); err != nil || l != outbox.Native() {
+		t.Errorf("no map is not the native layout: %v", err)
+	}
+}
+
+func TestReservedHeader(t *testing.T) {
+	for name, want := range map[string]bool{
+		"ce_id": true, "CE_x": true, "ce_": true, "Content-Type": true, "content-type": true,
+		"": false, "ce": false, "traceparent": false, "content_type": false, "xce_id": false,
+	} {
+		if got := outbox.ReservedHeader(name); got != want {
+			t.Errorf("%q: %v", name, got)
+		}
+	}
+}
+
+func TestParseName(t *testing.T) {
+	tests := []struct {
+		in, want, says string
+	}{
+		{in: "public.outbox", want: "public|outbox"},
+		{in: "outbox", want: "public|outbox"},
+		{in: "App.OutBox", want: "App|OutBox"},
+		{in: `"a.b"."c""d"`, want: `a.b|c"d`},
+		{in: `"order"`, want: "public|order"},
+		{in: "", says: "empty part"},
+		{in: "a.", says: "empty part"},
+		{in: ".a", says: "empty part"},
+		{in: "a.b.c", says: "more than two parts"},
+		{in: `"a`, says: "closing quote"},
+		{in: `"a"b`, says: "goes on behind a closing quote"},
+		{in: strings.Repeat("x", 64), says: "longer than 63 bytes"},
+		{in: "a\x00", says: "zero byte"},
+	}
+	for _, tt := range tests {
+		n, err := outbox.ParseName(tt.in)
+		switch {
+		case tt.says != "" && (err == nil || !strings.Contains(err.Error(), tt.says)):
+			t.Errorf("%q: %v, want %q", tt.in, err, tt.says)
+		case tt.says == "" && (err != nil || n.Schema+"|"+n.Table != tt.want):
+			t.Errorf("%q: %+v, %v", tt.in, n, err)
+		}
+	}
+}
+
+// A name in SQL reads back as the same name.
+func TestNameRoundTrip(t *testing.T) {
+	part := rapid.StringMatching(`[a-z_"$. A-Z0-9äß]{1,20}`)
+	rapid.Check(t, func(t *rapid.T) {
+		n := outbox.Name{Schema: part.Draw(t, "schema"), Table: part.Draw(t, "table")}
+		if got, err := outbox.ParseName(n.SQL()); err != nil || got != n {
+			t.Fatalf("%+v is %s and reads back as %+v, %v", n, n.SQL(), got, err)
+		}
+	})
+}
+
+func TestQuoteOnlyWhatNeedsIt(t *testing.T) {
+	for in, want := range map[string]string{
+		"outbox": "outbox", "_x1": "_x1", "order": `"order"`, "Order": `"Order"`, "1x": `"1x"`, "a-b": `"a-b"`, `a"b`: `"a""b"`,
+	} {
+		if got := outbox.Quote(in); got != want {
+			t.Errorf("%s: %s, want %s", in, got, want)
+		}
+	}
+}
+
+func TestCheckSlot(t *testing.T) {
+	for name, ok := range map[string]bool{
+		"cdc_relay_shop": true, "a1": true, "": false, "a-b": false, "Shop": false, strings.Repeat("a", 63): true, strings.Repeat("a", 64): false,
+	} {
+		if err := outbox.CheckSlot(name); (err == nil) != ok {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+}

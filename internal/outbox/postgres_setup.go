@@ -1,0 +1,180 @@
+package outbox
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Runner is who must run a step, for the rights that it takes.
+type Runner string
+
+// The runners.
+const (
+	// RunnerAdmin is a superuser, or what a managed service has in its place.
+	RunnerAdmin Runner = "an administrator"
+	// RunnerOwner owns the table and has CREATE on the database.
+	RunnerOwner Runner = "the owner of the table, with CREATE on the database"
+	// RunnerRelay is the role that the relay connects as, which has REPLICATION.
+	RunnerRelay Runner = "the relay's role, with REPLICATION"
+)
+
+// Step is a run of statements for one runner, in a transaction of its own.
+type Step struct {
+	Runner     Runner
+	Statements []Statement
+}
+
+// Steps are run in their order.
+type Steps []Step
+
+// String renders the steps for people, each under the role that must run it.
+func (s Steps) String() string {
+	var b strings.Builder
+	for i, step := range s {
+		if i > 0 {
+			b.WriteString("\n")
+		}
+		fmt.Fprintf(&b, "-- To be run by %s.\n\n%s", step.Runner, Text(step.Statements))
+	}
+	return b.String()
+}
+
+// SetupOptions say what the relay needs in a database.
+type SetupOptions struct {
+	// Make lists the tables to make; none where they exist already.
+	Make []TableOptions
+	// Publish lists the publication's tables, at least one.
+	Publish []Name
+	// Publication and Slot are their names.
+	Publication, Slot string
+	// Failover makes a slot that is kept on standbys: PostgreSQL 17 and newer only.
+	Failover bool
+	// Role is the role that the relay connects as; "" leaves its grants out.
+	Role string
+}
+
+func (o *SetupOptions) check() error {
+	if len(o.Publish) == 0 {
+		return errors.New("publication: no table to publish: name one under tables")
+	}
+	if err := checkIdentifier(o.Publication); err != nil {
+		return fmt.Errorf("publication %q: its name %w", o.Publication, err)
+	}
+	if o.Role != "" {
+		if err := checkIdentifier(o.Role); err != nil {
+			return fmt.Errorf("role %q: its name %w", o.Role, err)
+		}
+	}
+	return CheckSlot(o.Slot)
+}
+
+// CheckSlot reports what is wrong with the name of a replication slot
+// (ReplicationSlotValidateName in src/backend/replication/slot.c).
+func CheckSlot(name string) error {
+	if name == "" || len(name) > maxIdentifier || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789_") != "" {
+		return fmt.Errorf("slot %q: PostgreSQL takes 1 to %d lower-case letters, digits and underscores", name, maxIdentifier)
+	}
+	return nil
+}
+
+// PostgresSetup returns what makes a PostgreSQL database ready for the relay: rights, tables, publication
+// and then slot, which must see the publication. It is safe to run again.
+func PostgresSetup(o SetupOptions) (Steps, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	owner := Step{Runner: RunnerOwner}
+	for _, t := range o.Make {
+		script, err := PostgresTable(t)
+		if err != nil {
+			return nil, err
+		}
+		owner.Statements = append(owner.Statements, script.Up...)
+	}
+	owner.Statements = append(owner.Statements, PostgresPublication(o.Publication, o.Publish))
+	relay := Step{RunnerRelay, []Statement{PostgresSlot(o.Slot, o.Failover)}}
+	if o.Role == "" {
+		return Steps{owner, relay}, nil
+	}
+	admin := Step{RunnerAdmin, []Statement{{
+		Comment: "Where the role is missing: CREATE ROLE " + Quote(o.Role) + " LOGIN PASSWORD '...'.\n" +
+			"Managed services have a role to grant instead: GRANT rds_replication TO ... on Amazon RDS.",
+		SQL: "ALTER ROLE " + Quote(o.Role) + " WITH REPLICATION",
+	}}}
+	owner.Statements = append(owner.Statements, grants(&o)...)
+	return Steps{admin, owner, relay}, nil
+}
+
+// grants let the relay's role read the tables. Tailing the log takes no right on them; reading them to
+// fill a gap does.
+func grants(o *SetupOptions) []Statement {
+	var statements []Statement
+	granted := make(map[string]bool)
+	for _, t := range o.Publish {
+		if !granted[t.Schema] {
+			granted[t.Schema] = true
+			statements = append(statements, Statement{SQL: "GRANT USAGE ON SCHEMA " + Quote(t.Schema) + " TO " + Quote(o.Role)})
+		}
+		statements = append(statements, Statement{SQL: "GRANT SELECT ON TABLE " + t.SQL() + " TO " + Quote(o.Role)})
+	}
+	return statements
+}
+
+// PostgresPublication returns the statement that makes the publication, or adds to it the tables that it
+// lacks. It publishes inserts only, and partitions under the name of their table.
+func PostgresPublication(name string, tables []Name) Statement {
+	list := make([]string, len(tables))
+	var b strings.Builder
+	for i, t := range tables {
+		list[i] = t.SQL()
+		fmt.Fprintf(&b, `  IF NOT EXISTS (SELECT FROM pg_publication_rel JOIN pg_publication p ON p.oid = prpubid
+      WHERE pubname = %s AND prrelid = %s::regclass) THEN
+    ALTER PUBLICATION %s ADD TABLE %s;
+  END IF;
+`, literal(name), literal(t.SQL()), Quote(name), t.SQL())
+	}
+	return Statement{SQL: block(fmt.Sprintf(`BEGIN
+  IF NOT EXISTS (SELECT FROM pg_publication WHERE pubname = %s) THEN
+    CREATE PUBLICATION %s FOR TABLE %s
+      WITH (publish = 'insert', publish_via_partition_root = true);
+  END IF;
+%sEND`, literal(name), Quote(name), strings.Join(list, ", "), b.String()))}
+}
+
+// PostgresSlot returns the statement that makes the replication slot unless it is there. It must not run
+// in a transaction that has written anything.
+func PostgresSlot(name string, failover bool) Statement {
+	more := ""
+	if failover {
+		more = ", failover => true"
+	}
+	return Statement{
+		Comment: "From here on PostgreSQL keeps WAL until the relay has read it.\n" +
+			"In a transaction of its own, once the publication is committed.",
+		SQL: fmt.Sprintf("SELECT pg_create_logical_replication_slot(%s, 'pgoutput'%s)\n"+
+			"WHERE NOT EXISTS (SELECT FROM pg_replication_slots WHERE slot_name = %s)", literal(name), more, literal(name)),
+	}
+}
+
+// TeardownOptions say what to take away.
+type TeardownOptions struct {
+	Publication, Slot string
+	// Drop lists tables to drop with all their events; none keeps them.
+	Drop []Name
+}
+
+// PostgresTeardown returns what takes the relay's objects away again: first the slot, because a forgotten
+// one fills the disk. It is safe to run again.
+func PostgresTeardown(o TeardownOptions) Steps {
+	relay := Step{RunnerRelay, []Statement{{SQL: "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots\n" +
+		"WHERE slot_name = " + literal(o.Slot)}}}
+	owner := Step{RunnerOwner, []Statement{{SQL: "DROP PUBLICATION IF EXISTS " + Quote(o.Publication)}}}
+	for _, t := range o.Drop {
+		owner.Statements = append(owner.Statements, Statement{SQL: "DROP TABLE IF EXISTS " + t.SQL()})
+	}
+	if len(o.Drop) > 0 {
+		owner.Statements = append(owner.Statements, dropPartitionSchema())
+	}
+	return Steps{relay, owner}
+}

@@ -1,0 +1,202 @@
+package outbox
+
+import (
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"strings"
+	"time"
+)
+
+// PartitionSchema is the schema that holds the partitions, apart from the application's own tables,
+// because tools that compare schemas drop tables that they do not know.
+const PartitionSchema = "cdc_relay"
+
+// PayloadType is the type of the payload column.
+type PayloadType string
+
+// The payload types.
+const (
+	// PayloadBytea keeps the bytes, whatever they are. It is the default.
+	PayloadBytea PayloadType = "bytea"
+	// PayloadText is for payloads that people want to read in psql.
+	PayloadText PayloadType = "text"
+	// PayloadJSONB is for JSON that people query; the database prints it its own way.
+	PayloadJSONB PayloadType = "jsonb"
+)
+
+// Partition says how the table is divided.
+type Partition string
+
+// The ways to divide.
+const (
+	// PartitionDaily makes one partition for each day (UTC) of created_at, so that old events go by
+	// dropping a table. It is the default.
+	PartitionDaily Partition = "daily"
+	// PartitionNone makes a plain table with event_id as its key.
+	PartitionNone Partition = "none"
+)
+
+// maxAhead bounds the daily partitions: planning slows down with thousands of them.
+const maxAhead = 366
+
+// TableOptions say what table to make.
+type TableOptions struct {
+	Name      Name
+	Payload   PayloadType // "" is PayloadBytea
+	Partition Partition   // "" is PartitionDaily
+	// From is in the day (UTC) of the first partition: today by the caller's clock.
+	From time.Time
+	// Ahead is how many days after From have a partition too.
+	Ahead int
+}
+
+func (o *TableOptions) check() error {
+	switch {
+	case o.Name == Name{}:
+		return errors.New("table: name is missing: write schema.table")
+	case o.Payload != PayloadBytea && o.Payload != PayloadText && o.Payload != PayloadJSONB:
+		return fmt.Errorf("payload type %q is unknown: use bytea, text or jsonb", o.Payload)
+	case o.Partition != PartitionDaily && o.Partition != PartitionNone:
+		return fmt.Errorf("partition %q is unknown: use daily or none", o.Partition)
+	case o.Partition == PartitionDaily && o.From.IsZero():
+		return errors.New("partitions: the first day is missing")
+	case o.Ahead < 0 || o.Ahead > maxAhead:
+		return fmt.Errorf("partitions: %d days ahead is out of range: use 0 to %d", o.Ahead, maxAhead)
+	default:
+		return nil
+	}
+}
+
+// PostgresTable returns the script that makes the native table on PostgreSQL 14 to 18, with its
+// partitions: From's day, Ahead more, and a DEFAULT partition, so that a missing one never fails the
+// application's transaction. The owner of the table runs it; it needs CREATE on the database for
+// PartitionSchema.
+func PostgresTable(o TableOptions) (Script, error) {
+	if o.Payload == "" {
+		o.Payload = PayloadBytea
+	}
+	if o.Partition == "" {
+		o.Partition = PartitionDaily
+	}
+	if err := o.check(); err != nil {
+		return Script{}, err
+	}
+	s := Script{
+		Name: "create_" + fileName(o.Name.Table),
+		Up:   []Statement{createTable(&o)},
+		Down: []Statement{{Comment: "This loses the events that are not published yet.", SQL: "DROP TABLE IF EXISTS " + o.Name.SQL()}},
+	}
+	if o.Partition == PartitionDaily {
+		s.Up = append(s.Up, Statement{SQL: "CREATE SCHEMA IF NOT EXISTS " + PartitionSchema}, createPartitions(&o))
+		s.Down = append(s.Down, dropPartitionSchema())
+	}
+	return s, nil
+}
+
+func createTable(o *TableOptions) Statement {
+	key, partition := "event_id", ""
+	if o.Partition == PartitionDaily {
+		key, partition = "event_id, created_at", " PARTITION BY RANGE (created_at)"
+	}
+	return Statement{
+		Comment: "Append only: applications insert, cdc-relay reads the inserts from the WAL.",
+		SQL: "CREATE TABLE IF NOT EXISTS " + o.Name.SQL() + ` (
+  event_id uuid NOT NULL,
+  aggregate_type text NOT NULL,
+  aggregate_id text NOT NULL,
+  event_type text NOT NULL,
+  tenant_id text,
+  topic text,
+  partition_key text,
+  content_type text NOT NULL DEFAULT 'application/json',
+  schema_id text,
+  schema_version int,
+  headers jsonb,
+  payload ` + string(o.Payload) + `,
+  occurred_at timestamptz NOT NULL,
+  created_at timestamptz NOT NULL DEFAULT now(),
+  PRIMARY KEY (` + key + `)
+)` + partition,
+	}
+}
+
+// createPartitions makes each partition beside the table, with a CHECK that proves its bounds, and then
+// attaches it: PARTITION OF would take ACCESS EXCLUSIVE on the table and hold up every writer. DEFAULT
+// comes last, so that attaching the others finds none to scan.
+func createPartitions(o *TableOptions) Statement {
+	midnight := o.From.UTC().Truncate(24 * time.Hour)
+	prefix := partitionPrefix(o.Name)
+	return Statement{
+		Comment: fmt.Sprintf("Daily partitions (UTC) from %s, %d days ahead, and one for what falls outside.\n"+
+			"Made beside the table and then attached, which does not hold up writers.",
+			midnight.Format(time.DateOnly), o.Ahead),
+		SQL: block(fmt.Sprintf(`DECLARE
+  outbox text := %s;
+  since timestamptz;
+  part text;
+BEGIN
+  FOR day IN 0..%d LOOP
+    since := timestamptz '%s 00:00+00' + day * interval '24 hours';
+    part := %s || quote_ident(%s || to_char(since AT TIME ZONE 'UTC', 'YYYYMMDD'));
+    CONTINUE WHEN EXISTS (SELECT FROM pg_inherits WHERE inhrelid = to_regclass(part));
+    EXECUTE format('CREATE TABLE IF NOT EXISTS %%s (LIKE %%s INCLUDING ALL)', part, outbox);
+    EXECUTE format('ALTER TABLE %%s ADD CONSTRAINT bound CHECK (created_at >= %%L AND created_at < %%L)',
+      part, since, since + interval '24 hours');
+    EXECUTE format('ALTER TABLE %%s ATTACH PARTITION %%s FOR VALUES FROM (%%L) TO (%%L)',
+      outbox, part, since, since + interval '24 hours');
+    EXECUTE format('ALTER TABLE %%s DROP CONSTRAINT bound', part);
+  END LOOP;
+  part := %s || quote_ident(%s);
+  IF NOT EXISTS (SELECT FROM pg_inherits WHERE inhrelid = to_regclass(part)) THEN
+    EXECUTE format('CREATE TABLE IF NOT EXISTS %%s (LIKE %%s INCLUDING ALL)', part, outbox);
+    EXECUTE format('ALTER TABLE %%s ATTACH PARTITION %%s DEFAULT', outbox, part);
+  END IF;
+END`,
+			literal(o.Name.SQL()), o.Ahead, midnight.Format(time.DateOnly),
+			literal(PartitionSchema+"."), literal(prefix), literal(PartitionSchema+"."), literal(prefix+"default"))),
+	}
+}
+
+// dropPartitionSchema leaves the schema to other outbox tables that use it.
+func dropPartitionSchema() Statement {
+	return Statement{SQL: block(`BEGIN
+  DROP SCHEMA IF EXISTS ` + PartitionSchema + `;
+EXCEPTION WHEN dependent_objects_still_exist THEN
+  NULL; -- another outbox table has its partitions there
+END`)}
+}
+
+// PostgresPartition returns the name of the partition that holds the day of at, in UTC.
+func PostgresPartition(table Name, at time.Time) Name {
+	return Name{Schema: PartitionSchema, Table: partitionPrefix(table) + at.UTC().Format("20060102")}
+}
+
+// PostgresDefaultPartition returns the name of the partition for rows outside of every day's.
+func PostgresDefaultPartition(table Name) Name {
+	return Name{Schema: PartitionSchema, Table: partitionPrefix(table) + "default"}
+}
+
+// partitionPrefix starts the names of a table's partitions: schema_table_, cut and told apart by a
+// checksum where a name would be too long.
+func partitionPrefix(n Name) string {
+	prefix := n.Schema + "_" + n.Table + "_"
+	const room = maxIdentifier - len("20060102")
+	if len(prefix) <= room {
+		return prefix
+	}
+	sum := fnv.New32a()
+	_, _ = sum.Write([]byte(prefix))
+	const checksum = len("01234567_")
+	return strings.ToValidUTF8(prefix[:room-checksum-1], "") + fmt.Sprintf("_%08x_", sum.Sum32())
+}
+
+// fileName keeps what is safe in the name of a file.
+func fileName(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-' {
+			return r
+		}
+		return '_'
+	}, s)
+}

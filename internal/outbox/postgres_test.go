@@ -1,0 +1,270 @@
+package outbox_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/cdc-relay/cdc-relay/internal/outbox"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
+)
+
+// TestPostgres runs everything that the package prints on every supported version.
+func TestPostgres(t *testing.T) {
+	for version := 14; version <= 18; version++ {
+		t.Run(fmt.Sprint(version), func(t *testing.T) {
+			pg := testenv.Postgres(t, testenv.PostgresOptions{Version: version})
+			t.Run("keywords", func(t *testing.T) { testKeywords(t, pg) })
+			t.Run("table", func(t *testing.T) { testTable(t, pg) })
+			t.Run("partitions", func(t *testing.T) { testPartitions(t, pg) })
+			t.Run("setup", func(t *testing.T) { testSetup(t, pg) })
+			t.Run("odd names", func(t *testing.T) { testOddNames(t, pg) })
+		})
+	}
+}
+
+// testKeywords makes a table whose columns are called as every word that PostgreSQL knows.
+func testKeywords(t *testing.T, pg *testenv.PostgresServer) {
+	t.Helper()
+	conn := database(t, pg, "keywords", "postgres")
+	rows, err := conn.Query(t.Context(), "SELECT word FROM pg_get_keywords()")
+	must(t, err)
+	words, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	must(t, err)
+	for i, word := range words {
+		words[i] = outbox.Quote(word) + " int"
+	}
+	exec(t, conn, "CREATE TABLE words ("+strings.Join(words, ", ")+")")
+}
+
+// testTable applies every kind of table twice and takes it away again.
+func testTable(t *testing.T, pg *testenv.PostgresServer) {
+	t.Helper()
+	conn := database(t, pg, "kinds", "postgres")
+	for _, payload := range []outbox.PayloadType{outbox.PayloadBytea, outbox.PayloadText, outbox.PayloadJSONB} {
+		for _, partition := range []outbox.Partition{outbox.PartitionDaily, outbox.PartitionNone} {
+			name := outbox.Name{Schema: "public", Table: fmt.Sprintf("outbox_%s_%s", payload, partition)}
+			s, err := outbox.PostgresTable(outbox.TableOptions{Name: name, Payload: payload, Partition: partition, From: day(), Ahead: 2})
+			must(t, err)
+			files, err := s.Files(outbox.FormatGolangMigrate, day())
+			must(t, err)
+			exec(t, conn, files[0].Text) // in one go, as golang-migrate does
+			apply(t, conn, s.Up)
+			exec(t, conn, "INSERT INTO "+name.SQL()+" (event_id, aggregate_type, aggregate_id, event_type, payload, occurred_at) "+
+				"VALUES (gen_random_uuid(), 'Order', '1', 'placed', '{}', now())")
+			if got := query(t, conn, "SELECT pg_typeof(payload) || ' ' || content_type FROM "+name.SQL()); got != string(payload)+" application/json" {
+				t.Errorf("%s: %s", name, got)
+			}
+			exec(t, conn, files[1].Text)
+			apply(t, conn, s.Down)
+		}
+	}
+	if got := query(t, conn, "SELECT count(*) FROM pg_class JOIN pg_namespace n ON n.oid = relnamespace "+
+		"WHERE relname LIKE 'outbox%' OR nspname = 'cdc_relay'"); got != "0" {
+		t.Errorf("%s relations are left", got)
+	}
+}
+
+// testPartitions sees where rows land, and that a second run completes what is there.
+func testPartitions(t *testing.T, pg *testenv.PostgresServer) {
+	t.Helper()
+	conn := database(t, pg, "partitions", "postgres")
+	exec(t, conn, "SET timezone = 'America/New_York'") // changes clocks on 2026-03-08
+	from := time.Date(2026, 3, 7, 1, 0, 0, 0, time.UTC)
+	name := outbox.Name{Schema: "public", Table: "outbox"}
+	script := func(ahead int) outbox.Script {
+		s, err := outbox.PostgresTable(outbox.TableOptions{Name: name, From: from, Ahead: ahead})
+		must(t, err)
+		return s
+	}
+	apply(t, conn, script(1).Up)
+	exec(t, conn, "CREATE TABLE cdc_relay.public_outbox_20260309 (LIKE public.outbox INCLUDING ALL)") // made, not attached
+	apply(t, conn, script(3).Up)
+	testWritersGoOn(t, conn, connect(t, pg, "partitions", "postgres"), script(4).Up)
+	apply(t, conn, script(4).Up)
+	for at, want := range map[string]string{
+		"2026-03-06 23:59:59.999999+00": outbox.PostgresDefaultPartition(name).String(),
+		"2026-03-07 00:00:00+00":        outbox.PostgresPartition(name, from).String(),
+		"2026-03-08 23:59:59.999999+00": "cdc_relay.public_outbox_20260308",
+		"2026-03-09 00:00:00+00":        "cdc_relay.public_outbox_20260309",
+		"2026-03-10 12:00:00+00":        "cdc_relay.public_outbox_20260310",
+		"2026-03-11 12:00:00+00":        "cdc_relay.public_outbox_20260311",
+		"2026-03-12 00:00:00+00":        "cdc_relay.public_outbox_default",
+	} {
+		got := query(t, conn, insert(at)+" RETURNING tableoid::regclass")
+		if got != want {
+			t.Errorf("%s went to %s, want %s", at, got, want)
+		}
+		tag, err := conn.Exec(t.Context(), insert(at)+" ON CONFLICT (event_id, created_at) DO NOTHING")
+		if err != nil || tag.RowsAffected() != 0 {
+			t.Errorf("repeated at %s: %s, %v", at, tag, err)
+		}
+	}
+	if got := query(t, conn, "SELECT count(*) FROM pg_constraint WHERE conname = 'bound'"); got != "0" {
+		t.Errorf("%s checks are left behind", got)
+	}
+	if got := query(t, conn, "SELECT count(*) FROM pg_inherits WHERE inhparent = 'public.outbox'::regclass"); got != "6" {
+		t.Errorf("%s partitions", got)
+	}
+}
+
+// testWritersGoOn makes partitions while one writer's transaction is open, and lets another in before they
+// are committed.
+func testWritersGoOn(t *testing.T, conn, writer *pgx.Conn, statements []outbox.Statement) {
+	t.Helper()
+	exec(t, writer, "SET lock_timeout = '5s'; BEGIN; "+insert("2026-03-07 01:00+00"))
+	exec(t, conn, "SET lock_timeout = '5s'; BEGIN")
+	apply(t, conn, statements)
+	exec(t, writer, "COMMIT; "+insert("2026-03-07 02:00+00"))
+	exec(t, conn, "COMMIT")
+}
+
+// insert makes a row whose id follows from its time.
+func insert(createdAt string) string {
+	return fmt.Sprintf("INSERT INTO public.outbox (event_id, aggregate_type, aggregate_id, event_type, occurred_at, created_at) "+
+		"VALUES (md5('%[1]s')::uuid, 'Order', '1', 'placed', now(), '%[1]s')", createdAt)
+}
+
+// testSetup runs each step as the role that it is for, twice; the publication then shows inserts only,
+// under the table's own name; the teardown leaves nothing.
+func testSetup(t *testing.T, pg *testenv.PostgresServer) {
+	t.Helper()
+	admin := database(t, pg, "shop", "postgres")
+	exec(t, admin, "CREATE ROLE app LOGIN; CREATE ROLE relay LOGIN; CREATE ROLE writer LOGIN; "+
+		"GRANT CREATE ON DATABASE shop TO app; CREATE SCHEMA sales AUTHORIZATION app")
+	first, second := outbox.Name{Schema: "sales", Table: "outbox"}, outbox.Name{Schema: "sales", Table: "more"}
+	runners := map[outbox.Runner]*pgx.Conn{
+		outbox.RunnerAdmin: admin, outbox.RunnerOwner: connect(t, pg, "shop", "app"), outbox.RunnerRelay: connect(t, pg, "shop", "relay"),
+	}
+	options := outbox.SetupOptions{
+		Make: []outbox.TableOptions{{Name: first, From: time.Now(), Ahead: 1}}, Publish: []outbox.Name{first},
+		Publication: "cdc_relay_shop", Slot: "cdc_relay_shop", Failover: pg.Version >= 17, Role: "relay",
+	}
+	runSteps(t, runners, setup(t, options))
+	runSteps(t, runners, setup(t, options))
+	options.Make = append(options.Make, outbox.TableOptions{Name: second, Partition: outbox.PartitionNone})
+	options.Publish = append(options.Publish, second)
+	runSteps(t, runners, setup(t, options))
+	if got := query(t, admin, "SELECT string_agg(schemaname || '.' || tablename, ' ' ORDER BY tablename) FROM pg_publication_tables"); got != "sales.more sales.outbox" {
+		t.Errorf("published: %s", got)
+	}
+
+	exec(t, runners[outbox.RunnerOwner], "GRANT USAGE ON SCHEMA sales TO writer; GRANT INSERT ON sales.outbox TO writer")
+	exec(t, connect(t, pg, "shop", "writer"), strings.Replace(insert("now"), "public.", "sales.", 1))
+	exec(t, admin, "UPDATE sales.outbox SET topic = 'x'; DELETE FROM sales.outbox")
+	if got := kinds(t, runners[outbox.RunnerRelay]); strings.Count(got, "I") != 1 || strings.ContainsAny(got, "UD") {
+		t.Errorf("messages in the stream: %s", got)
+	}
+	query(t, runners[outbox.RunnerRelay], "SELECT count(*) FROM sales.outbox")
+
+	down := outbox.PostgresTeardown(outbox.TeardownOptions{Publication: "cdc_relay_shop", Slot: "cdc_relay_shop", Drop: options.Publish})
+	runSteps(t, runners, down)
+	runSteps(t, runners, down)
+	if got := query(t, admin, "SELECT (SELECT count(*) FROM pg_replication_slots) + (SELECT count(*) FROM pg_publication) + "+
+		"(SELECT count(*) FROM pg_namespace WHERE nspname = 'cdc_relay') + (SELECT count(*) FROM pg_tables WHERE schemaname = 'sales')"); got != "0" {
+		t.Errorf("%s objects are left", got)
+	}
+}
+
+// kinds returns the kinds of the messages that wait in the slot (Logical Replication Message Formats).
+func kinds(t *testing.T, conn *pgx.Conn) string {
+	t.Helper()
+	return query(t, conn, "SELECT string_agg(chr(get_byte(data, 0)), '') FROM pg_logical_slot_peek_binary_changes("+
+		"'cdc_relay_shop', NULL, NULL, 'proto_version', '1', 'publication_names', 'cdc_relay_shop')")
+}
+
+// testOddNames runs everything with names that quoting must carry.
+func testOddNames(t *testing.T, pg *testenv.PostgresServer) {
+	t.Helper()
+	conn := database(t, pg, "odd", "postgres")
+	schema, role := `My "own" $$`, `Re'lay "x"`
+	exec(t, conn, "CREATE SCHEMA "+outbox.Quote(schema)+"; CREATE ROLE "+outbox.Quote(role)+" LOGIN")
+	long := outbox.Name{Schema: schema, Table: strings.Repeat("ö", 31)}
+	tables := []outbox.Name{{schema, "order"}, {schema, "100% it's\\"}, long}
+	options := outbox.SetupOptions{Publish: tables, Publication: `Pub"'$$`, Slot: "odd_slot", Role: role}
+	for _, name := range tables {
+		options.Make = append(options.Make, outbox.TableOptions{Name: name, From: day(), Ahead: 1})
+	}
+	runners := map[outbox.Runner]*pgx.Conn{
+		outbox.RunnerAdmin: conn, outbox.RunnerOwner: conn, outbox.RunnerRelay: connect(t, pg, "odd", role),
+	}
+	runSteps(t, runners, setup(t, options))
+	runSteps(t, runners, setup(t, options))
+	if got := query(t, conn, "SELECT count(*) FROM pg_tables WHERE schemaname = 'cdc_relay' AND tablename = '"+
+		outbox.PostgresPartition(long, day()).Table+"'"); got != "1" {
+		t.Errorf("the partition of a long name is called otherwise")
+	}
+	runSteps(t, runners, outbox.PostgresTeardown(outbox.TeardownOptions{Publication: options.Publication, Slot: "odd_slot", Drop: tables[:1]}))
+	if got := query(t, conn, "SELECT count(*) FROM pg_inherits JOIN pg_class ON oid = inhrelid WHERE relkind = 'r'"); got != "6" {
+		t.Errorf("%s partitions of the other tables", got)
+	}
+}
+
+func setup(t *testing.T, o outbox.SetupOptions) outbox.Steps {
+	t.Helper()
+	steps, err := outbox.PostgresSetup(o)
+	must(t, err)
+	return steps
+}
+
+func runSteps(t *testing.T, runners map[outbox.Runner]*pgx.Conn, steps outbox.Steps) {
+	t.Helper()
+	for _, step := range steps {
+		apply(t, runners[step.Runner], step.Statements)
+	}
+}
+
+func apply(t *testing.T, conn *pgx.Conn, statements []outbox.Statement) {
+	t.Helper()
+	for _, s := range statements {
+		exec(t, conn, s.String())
+	}
+}
+
+// database makes a database and connects to it.
+func database(t *testing.T, pg *testenv.PostgresServer, name, user string) *pgx.Conn {
+	t.Helper()
+	must(t, pg.CreateDatabase(t.Context(), name))
+	return connect(t, pg, name, user)
+}
+
+func connect(t *testing.T, pg *testenv.PostgresServer, name, user string) *pgx.Conn {
+	t.Helper()
+	config, err := pgx.ParseConfig(pg.DSN(name, user))
+	must(t, err)
+	config.OnNotice = func(*pgconn.PgConn, *pgconn.Notice) {}
+	conn, err := pgx.ConnectConfig(t.Context(), config)
+	must(t, err)
+	t.Cleanup(func() { _ = conn.Close(context.WithoutCancel(t.Context())) })
+	return conn
+}
+
+// exec runs SQL by the simple protocol, which takes several statements.
+func exec(t *testing.T, conn *pgx.Conn, sql string) {
+	t.Helper()
+	if _, err := conn.PgConn().Exec(t.Context(), sql).ReadAll(); err != nil {
+		t.Fatalf("%v in\n%s", err, sql)
+	}
+}
+
+// query returns the text of the one value that a query or a RETURNING yields.
+func query(t *testing.T, conn *pgx.Conn, sql string) string {
+	t.Helper()
+	results, err := conn.PgConn().Exec(t.Context(), sql).ReadAll()
+	if err != nil {
+		t.Fatalf("%v in\n%s", err, sql)
+	}
+	return string(results[0].Rows[0][0])
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,123 @@
+package outbox_test
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/outbox"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+func day() time.Time { return time.Date(2026, 1, 2, 23, 59, 0, 0, time.UTC) }
+
+func TestScriptFiles(t *testing.T) {
+	s, err := outbox.PostgresTable(outbox.TableOptions{Name: outbox.Name{Schema: "public", Table: "outbox"}, From: day(), Ahead: 14})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for f, names := range map[outbox.Format]string{
+		outbox.FormatPlain:         "create_outbox.sql",
+		outbox.FormatGoose:         "20260102235900_create_outbox.sql",
+		outbox.FormatGolangMigrate: "20260102235900_create_outbox.up.sql 20260102235900_create_outbox.down.sql",
+	} {
+		files, err := s.Files(f, day())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, file := range files {
+			got = append(got, file.Name)
+			golden(t, string(f)+"_"+strings.TrimPrefix(file.Name, "20260102235900_"), file.Text)
+		}
+		if strings.Join(got, " ") != names {
+			t.Errorf("%s: files %s", f, got)
+		}
+	}
+	if _, err := s.Files("flyway", day()); err == nil || !strings.Contains(err.Error(), "use plain, goose or golang-migrate") {
+		t.Errorf("unknown format: %v", err)
+	}
+}
+
+func TestStepsAsText(t *testing.T) {
+	table := outbox.Name{Schema: "public", Table: "outbox"}
+	steps, err := outbox.PostgresSetup(outbox.SetupOptions{
+		Make:    []outbox.TableOptions{{Name: table, Partition: outbox.PartitionNone}},
+		Publish: []outbox.Name{table, {Schema: "app", Table: "order"}}, Publication: "cdc_relay_shop", Slot: "cdc_relay_shop",
+		Failover: true, Role: "relay",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "setup.sql", steps.String())
+	golden(t, "teardown.sql", outbox.PostgresTeardown(outbox.TeardownOptions{
+		Publication: "cdc_relay_shop", Slot: "cdc_relay_shop", Drop: []outbox.Name{table},
+	}).String())
+}
+
+// golden compares text with a file under testdata; -update writes it.
+func golden(t *testing.T, name, text string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text != string(want) {
+		t.Errorf("%s: got\n%s\nwant\n%s\n(go test -update writes it)", path, text, want)
+	}
+}
+
+func TestBadOptions(t *testing.T) {
+	table := outbox.Name{Schema: "public", Table: "outbox"}
+	good := outbox.TableOptions{Name: table, From: day()}
+	for says, change := range map[string]func(*outbox.TableOptions){
+		"name is missing":          func(o *outbox.TableOptions) { o.Name = outbox.Name{} },
+		`"json" is unknown`:        func(o *outbox.TableOptions) { o.Payload = "json" },
+		`"weekly" is unknown`:      func(o *outbox.TableOptions) { o.Partition = "weekly" },
+		"first day is missing":     func(o *outbox.TableOptions) { o.From = time.Time{} },
+		"-1 days ahead is out of":  func(o *outbox.TableOptions) { o.Ahead = -1 },
+		"367 days ahead is out of": func(o *outbox.TableOptions) { o.Ahead = 367 },
+	} {
+		o := good
+		change(&o)
+		if _, err := outbox.PostgresTable(o); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%v, want %q", err, says)
+		}
+	}
+	for says, o := range map[string]outbox.SetupOptions{
+		"no table to publish":                  {Publication: "p", Slot: "s"},
+		"publication \"\": its name has an":    {Publish: []outbox.Name{table}, Slot: "s"},
+		`slot "S": PostgreSQL takes`:           {Publish: []outbox.Name{table}, Publication: "p", Slot: "S"},
+		"role \"a\\x00\": its name has a zero": {Publish: []outbox.Name{table}, Publication: "p", Slot: "s", Role: "a\x00"},
+		"name is missing":                      {Make: make([]outbox.TableOptions, 1), Publish: []outbox.Name{table}, Publication: "p", Slot: "s"},
+	} {
+		if _, err := outbox.PostgresSetup(o); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%v, want %q", err, says)
+		}
+	}
+}
+
+func TestPartitionNames(t *testing.T) {
+	table := outbox.Name{Schema: "public", Table: "outbox"}
+	if got := outbox.PostgresPartition(table, day()).String(); got != "cdc_relay.public_outbox_20260102" {
+		t.Error(got)
+	}
+	if got := outbox.PostgresDefaultPartition(table).String(); got != "cdc_relay.public_outbox_default" {
+		t.Error(got)
+	}
+	a := outbox.PostgresPartition(outbox.Name{Schema: "public", Table: strings.Repeat("ö", 30) + "a"}, day())
+	b := outbox.PostgresPartition(outbox.Name{Schema: "public", Table: strings.Repeat("ö", 30) + "b"}, day())
+	if len(a.Table) > 63 || a == b || !strings.HasSuffix(a.Table, "_20260102") {
+		t.Errorf("long names: %s and %s", a, b)
+	}
+}
