@@ -1,0 +1,201 @@
+package publisher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"github.com/IBM/sarama"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+// cluster asks whichever broker answers: for metadata, settings, producer ids and new topics. It has a
+// connection of its own, because sarama locks a connection while it waits for such an answer. It is used
+// by one goroutine at a time and tries each broker once: repeating is the caller's.
+type cluster struct {
+	d     *dialer
+	seeds []string
+	known []string // addresses from metadata
+	b     *sarama.Broker
+}
+
+// ask calls fn with a connected broker, and with the next one when that fails below the protocol.
+func (c *cluster) ask(ctx context.Context, fn func(*sarama.Broker) error) error {
+	var errs []error
+	if c.b != nil {
+		err := fn(c.b)
+		if err == nil || isAnswer(err) {
+			return err
+		}
+		errs = append(errs, fmt.Errorf("ask Kafka at %s: %w", c.b.Addr(), err))
+		c.close()
+	}
+	for _, addr := range c.candidates() {
+		b, err := c.d.open(ctx, addr)
+		if err == nil {
+			if err = fn(b); err == nil || isAnswer(err) {
+				c.b = b
+				return err
+			}
+			_ = b.Close()
+			err = c.d.explain(addr, err)
+		}
+		var stop *cdc.StopError
+		if errors.As(err, &stop) || ctx.Err() != nil {
+			return err
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// candidates are the addresses to try, the announced ones first, from a random one on.
+func (c *cluster) candidates() []string {
+	var all []string
+	for _, list := range [][]string{c.known, c.seeds} {
+		if len(list) > 0 {
+			start := rand.IntN(len(list))
+			all = append(append(all, list[start:]...), list[:start]...)
+		}
+	}
+	seen := make(map[string]bool, len(all))
+	uniq := all[:0]
+	for _, addr := range all {
+		if !seen[addr] {
+			seen[addr] = true
+			uniq = append(uniq, addr)
+		}
+	}
+	return uniq
+}
+
+func (c *cluster) close() {
+	if c.b != nil {
+		_ = c.b.Close()
+		c.b = nil
+	}
+}
+
+// isAnswer reports whether err is what a broker said, and not that it said nothing.
+func isAnswer(err error) bool {
+	var code sarama.KError
+	return errors.As(err, &code)
+}
+
+// metadata returns what the cluster says of topics.
+func (c *cluster) metadata(ctx context.Context, topics []string) (*sarama.MetadataResponse, error) {
+	var res *sarama.MetadataResponse
+	err := c.ask(ctx, func(b *sarama.Broker) error {
+		req := sarama.NewMetadataRequest(sarama.MaxVersion, topics)
+		req.AllowAutoTopicCreation = false
+		req.IncludeTopicAuthorizedOperations = true
+		r, err := b.GetMetadata(req)
+		if err == nil && len(r.Brokers) == 0 {
+			err = errStarting
+		}
+		res = r
+		return err //nolint:wrapcheck // ask wraps it
+	})
+	if err != nil {
+		return nil, err
+	}
+	c.known = c.known[:0]
+	for _, b := range res.Brokers {
+		c.known = append(c.known, b.Addr())
+	}
+	return res, nil
+}
+
+// errStarting: a broker that is starting up knows of no broker (KAFKA-7924).
+var errStarting = errors.New("the broker knows of no broker yet")
+
+// producerID returns an identity for idempotent sending.
+func (c *cluster) producerID(ctx context.Context) (producer, error) {
+	var res *sarama.InitProducerIDResponse
+	err := c.ask(ctx, func(b *sarama.Broker) error {
+		var err error
+		res, err = b.InitProducerID(&sarama.InitProducerIDRequest{Version: 4, ProducerID: -1, ProducerEpoch: -1})
+		return err //nolint:wrapcheck // ask wraps it
+	})
+	switch {
+	case err != nil:
+		return producer{}, err
+	case res.Err == sarama.ErrClusterAuthorizationFailed || res.Err == sarama.ErrTopicAuthorizationFailed:
+		return producer{}, cdc.Stop(cdc.ClassConfig, "kafka_denied", fmt.Errorf("get a producer id: %w: "+
+			"grant the relay's principal WRITE on its topics (before Kafka 2.8 also IDEMPOTENT_WRITE on the cluster)", res.Err))
+	case res.Err != sarama.ErrNoError:
+		return producer{}, fmt.Errorf("get a producer id: %w", res.Err)
+	}
+	return producer{res.ProducerID, res.ProducerEpoch}, nil
+}
+
+// configs returns settings of topics; a topic that may not be described is left out.
+func (c *cluster) configs(ctx context.Context, topics []string, names ...string) (map[string]map[string]string, error) {
+	req := &sarama.DescribeConfigsRequest{Version: 4}
+	for _, name := range topics {
+		req.Resources = append(req.Resources, &sarama.ConfigResource{Type: sarama.TopicResource, Name: name, ConfigNames: names})
+	}
+	var res *sarama.DescribeConfigsResponse
+	err := c.ask(ctx, func(b *sarama.Broker) error {
+		var err error
+		res, err = b.DescribeConfigs(req)
+		return err //nolint:wrapcheck // ask wraps it
+	})
+	if err != nil {
+		return nil, err
+	}
+	all := make(map[string]map[string]string, len(res.Resources))
+	for _, r := range res.Resources {
+		if r.ErrorCode != 0 {
+			continue
+		}
+		all[r.Name] = make(map[string]string, len(r.Configs))
+		for _, entry := range r.Configs {
+			all[r.Name][entry.Name] = entry.Value
+		}
+	}
+	return all, nil
+}
+
+const maxMessageBytes = "max.message.bytes"
+
+// limits returns max.message.bytes of the topics that may be described.
+func (c *cluster) limits(ctx context.Context, topics []string) (map[string]int, error) {
+	all, err := c.configs(ctx, topics, maxMessageBytes)
+	if err != nil {
+		return nil, err
+	}
+	limits := make(map[string]int, len(all))
+	for name, settings := range all {
+		if n, err := strconv.Atoi(settings[maxMessageBytes]); err == nil {
+			limits[name] = n
+		}
+	}
+	return limits, nil
+}
+
+// create makes a topic and does not mind when it is there already.
+func (c *cluster) create(ctx context.Context, topic string, spec *TopicSpec, timeout time.Duration) error {
+	detail := &sarama.TopicDetail{
+		NumPartitions: spec.Partitions, ReplicationFactor: spec.ReplicationFactor, ConfigEntries: map[string]*string{},
+	}
+	for name, value := range spec.Configs {
+		detail.ConfigEntries[name] = &value
+	}
+	details := map[string]*sarama.TopicDetail{topic: detail}
+	return c.ask(ctx, func(b *sarama.Broker) error {
+		res, err := b.CreateTopics(sarama.NewCreateTopicsRequest(sarama.MaxVersion, details, timeout, false))
+		if err != nil {
+			return err //nolint:wrapcheck // ask wraps it
+		}
+		said := res.TopicErrors[topic]
+		if said == nil || said.Err == sarama.ErrNoError || said.Err == sarama.ErrTopicAlreadyExists {
+			return nil
+		}
+		return said
+	})
+}

@@ -1,0 +1,211 @@
+package publisher
+
+import (
+	"context"
+	"time"
+
+	"github.com/IBM/sarama"
+)
+
+// job is a question to the cluster. One is asked at a time, beside the loop, which gets the answer as an
+// event.
+type job interface {
+	run(ctx context.Context, c *cluster) event
+}
+
+// control asks what the loop wants to know.
+func control(ctx context.Context, c *cluster, jobs <-chan job, mail *mailbox) {
+	defer c.close()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case j := <-jobs:
+			mail.post(j.run(ctx, c))
+		}
+	}
+}
+
+// learnJob asks for leaders and limits, and creates what is missing if it may.
+type learnJob struct {
+	topics []string
+	limits []string // of these topics the limit is not known
+	create *TopicSpec
+	within time.Duration
+}
+
+type learned struct {
+	job     learnJob
+	md      *sarama.MetadataResponse
+	limits  map[string]int // nil: not read
+	created map[string]error
+	err     error
+}
+
+func (j learnJob) run(ctx context.Context, c *cluster) event {
+	a := learned{job: j}
+	if a.md, a.err = c.metadata(ctx, j.topics); a.err != nil {
+		return a
+	}
+	if j.create != nil {
+		a.created = j.createMissing(ctx, c, a.md)
+	}
+	if len(j.limits) > 0 {
+		// Without it the configured limit stands, and it is asked for again with the next metadata.
+		a.limits, _ = c.limits(ctx, j.limits)
+	}
+	return a
+}
+
+// createMissing makes the missing topics. Their leaders are known a little later.
+func (j learnJob) createMissing(ctx context.Context, c *cluster, md *sarama.MetadataResponse) map[string]error {
+	created := map[string]error{}
+	for _, tp := range md.Topics {
+		if tp.Err == sarama.ErrUnknownTopicOrPartition {
+			created[tp.Name] = c.create(ctx, tp.Name, j.create, j.within)
+		}
+	}
+	return created
+}
+
+// identityJob asks for a producer id.
+type identityJob struct{}
+
+type identified struct {
+	id  producer
+	err error
+}
+
+func (identityJob) run(ctx context.Context, c *cluster) event {
+	id, err := c.producerID(ctx)
+	return identified{id, err}
+}
+
+// wantMetadata has a topic's metadata fetched with the next question.
+func (l *loop) wantMetadata(tp *topic) {
+	if !tp.wanted && tp.err == nil {
+		tp.wanted = true
+		l.wanted = append(l.wanted, tp)
+	}
+}
+
+// ask puts the next question, if there is one and it is time.
+func (l *loop) ask() {
+	if l.asking {
+		return
+	}
+	if l.now.Before(l.askAt) {
+		if l.renewing || len(l.wanted) > 0 {
+			l.wakeAt(l.askAt)
+		}
+		return
+	}
+	switch {
+	case l.renewing && l.flights == 0:
+		l.submit(identityJob{})
+	case len(l.wanted) > 0:
+		l.submit(l.learnJob())
+	}
+}
+
+func (l *loop) submit(j job) {
+	l.asking = true
+	l.jobs <- j // has room for the one that may be out
+}
+
+func (l *loop) learnJob() learnJob {
+	j := learnJob{create: l.opts.Create, within: l.opts.RequestTimeout}
+	for _, tp := range l.wanted {
+		tp.wanted = false
+		j.topics = append(j.topics, tp.name)
+		if tp.stale || len(tp.partitions) == 0 {
+			j.limits = append(j.limits, tp.name)
+		}
+	}
+	l.wanted = l.wanted[:0]
+	return j
+}
+
+// answered schedules the next question: soon, or after a pause that grows when nobody answers.
+func (l *loop) answered(err error) {
+	l.asking = false
+	if err == nil {
+		l.askBackoff = nil
+		l.askAt = l.now.Add(l.opts.RetryInitial)
+		l.reachable()
+		return
+	}
+	if l.askBackoff == nil {
+		l.askBackoff = l.newBackoff()
+	}
+	l.askAt = l.now.Add(l.askBackoff.NextBackOff())
+	l.trouble("", err)
+}
+
+func (a learned) apply(l *loop) {
+	l.answered(a.err)
+	if a.err != nil {
+		for _, name := range a.job.topics {
+			l.wantMetadata(l.topics[name])
+		}
+		return
+	}
+	l.learnBrokers(a.md)
+	for _, md := range a.md.Topics {
+		tp := l.topics[md.Name]
+		if tp == nil {
+			continue
+		}
+		if err := a.created[md.Name]; err != nil {
+			l.missing(tp, func() { l.haltTopic(tp, l.createError(tp.name, err)) })
+			continue
+		}
+		if _, made := a.created[md.Name]; made {
+			l.log.Info("topic created", "topic", tp.name, "partitions", l.opts.Create.Partitions)
+			l.wantMetadata(tp)
+			continue
+		}
+		l.learn(tp, md, a.limits[md.Name])
+	}
+}
+
+func (l *loop) learnBrokers(md *sarama.MetadataResponse) {
+	for _, b := range md.Brokers {
+		k := l.link(b.ID())
+		if k == nil {
+			k = &link{id: b.ID(), addr: b.Addr()}
+			l.links = append(l.links, k)
+		}
+		if k.addr != b.Addr() {
+			k.addr = b.Addr()
+			if k.s != nil {
+				l.lost(k.s, errMoved)
+			}
+		}
+	}
+}
+
+// renew asks for a new producer id, under which the sequence numbers begin at 0, once nothing is in
+// flight. What was in flight goes first again, so that the order holds; it may be in the log twice.
+func (l *loop) renew(cause error) {
+	if !l.renewing {
+		l.renewing = true
+		l.log.Warn("a new producer id is needed: events in flight may be published twice", "error", cause)
+	}
+}
+
+func (a identified) apply(l *loop) {
+	l.answered(a.err)
+	if a.err != nil {
+		return
+	}
+	l.renewing, l.producer = false, a.id
+	for _, tp := range l.topics {
+		for _, p := range tp.partitions {
+			p.seq = 0
+			if p.batch != nil {
+				p.batch.stamp(l.producer, 0)
+			}
+		}
+	}
+}

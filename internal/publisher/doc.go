@@ -1,0 +1,2 @@
+// Package publisher publishes messages to Kafka.
+package publisher

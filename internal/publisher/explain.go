@@ -1,0 +1,76 @@
+package publisher
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"syscall"
+
+	"github.com/IBM/sarama"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+var errSpeaksTLS = errors.New("the listener speaks TLS")
+
+// handshakeError is a failed TLS handshake.
+type handshakeError struct{ err error }
+
+func (e *handshakeError) Error() string { return "TLS handshake: " + e.err.Error() }
+func (e *handshakeError) Unwrap() error { return e.err }
+
+// explain turns a failure to connect into one sentence with its mend. Wrong credentials are a
+// [cdc.StopError]; everything else may pass by itself.
+func (d *dialer) explain(addr string, err error) error {
+	say := func(mend string) error { return fmt.Errorf("connect to Kafka at %s: %w: %s", addr, err, mend) }
+	config := func(reason, mend string) error { return cdc.Stop(cdc.ClassConfig, reason, say(mend)) }
+	var dns *net.DNSError
+	var handshake *handshakeError
+	var timeout net.Error
+	switch {
+	case err == nil:
+		return fmt.Errorf("connect to Kafka at %s: %w", addr, sarama.ErrNotConnected)
+	case errors.Is(err, context.Canceled):
+		return fmt.Errorf("connect to Kafka at %s: %w", addr, err)
+	case errors.Is(err, sarama.ErrSASLAuthenticationFailed):
+		return config("kafka_auth", "check kafka.sasl.username, password and mechanism")
+	case errors.Is(err, sarama.ErrUnsupportedSASLMechanism):
+		return config("kafka_auth", "set kafka.sasl.mechanism to one that this listener offers (sasl.enabled.mechanisms)")
+	case errors.Is(err, errSpeaksTLS):
+		return config("kafka_tls", "set kafka.tls, or use the address of a plaintext listener")
+	case errors.As(err, &handshake):
+		return say(tlsMend(handshake.err))
+	case errors.As(err, &dns):
+		return say("check the name in kafka.brokers and, if it is one that a broker announces, advertised.listeners and DNS")
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return say("nothing listens there: check host and port and that the broker runs")
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return say("no answer in time: check the address, the network and firewalls, and that the listener is a Kafka one")
+	case d.opts.SASL != nil && hungUp(err):
+		return say("the broker hung up: is this a SASL listener, and does it want kafka.tls?")
+	case hungUp(err):
+		return say("the broker hung up: does the listener want kafka.tls or kafka.sasl?")
+	default:
+		return say("check kafka.brokers")
+	}
+}
+
+func tlsMend(err error) string {
+	if hungUp(err) || isRecordHeader(err) {
+		return "the listener seems to be a plaintext one: remove kafka.tls, or use the address of a TLS listener"
+	}
+	return "check kafka.tls: the CA that signed the broker's certificate, the name in it, and whether a client certificate is wanted"
+}
+
+func hungUp(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) ||
+		errors.Is(err, syscall.EPIPE)
+}
+
+func isRecordHeader(err error) bool {
+	var header tls.RecordHeaderError
+	return errors.As(err, &header)
+}

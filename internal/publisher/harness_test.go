@@ -1,0 +1,197 @@
+package publisher_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"go.uber.org/goleak"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/publisher"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const patience = 10 * time.Second
+
+// newCluster starts a fake of some brokers with topic "t" of some partitions.
+func newCluster(t testing.TB, brokers, partitions int, more ...kfake.Opt) *kfake.Cluster {
+	t.Helper()
+	opts := append([]kfake.Opt{kfake.NumBrokers(brokers), kfake.SeedTopics(int32(partitions), "t")}, more...)
+	c, err := kfake.NewCluster(opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+func options(c *kfake.Cluster) publisher.Options {
+	return publisher.Options{
+		Brokers: c.ListenAddrs(), RequestTimeout: 2 * time.Second, Patience: 300 * time.Millisecond,
+		RetryInitial: 5 * time.Millisecond, RetryMax: 50 * time.Millisecond,
+	}
+}
+
+// sink is a publisher and what it has answered.
+type sink struct {
+	*publisher.Publisher
+	reg  *prometheus.Registry
+	next uint64
+	mu   sync.Mutex
+	done map[uint64]int
+	err  error
+	news chan struct{}
+}
+
+func open(t testing.TB, opts publisher.Options) *sink {
+	t.Helper()
+	s := &sink{reg: prometheus.NewRegistry(), done: map[uint64]int{}, news: make(chan struct{}, 1), next: 1}
+	p, err := publisher.New(opts, logger(t), s.reg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Publisher = p
+	t.Cleanup(p.Kill)
+	if err := p.Open(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	go s.collect(t.Context())
+	return s
+}
+
+func logger(t testing.TB) *slog.Logger {
+	t.Helper()
+	w := io.Discard
+	if testing.Verbose() {
+		w = t.Output()
+	}
+	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelDebug}))
+}
+
+func (s *sink) collect(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case d := <-s.Durable():
+			s.mu.Lock()
+			if d.Err != nil && s.err == nil {
+				s.err = d.Err
+			}
+			for seq := d.First; seq <= d.Last && d.Err == nil; seq++ {
+				s.done[seq]++
+			}
+			s.mu.Unlock()
+			select {
+			case s.news <- struct{}{}:
+			default:
+			}
+		}
+	}
+}
+
+// await waits until cond, called under the lock, holds.
+func (s *sink) await(t testing.TB, what string, cond func() bool) {
+	t.Helper()
+	timeout := time.After(patience)
+	for {
+		s.mu.Lock()
+		ok := cond()
+		s.mu.Unlock()
+		if ok {
+			return
+		}
+		select {
+		case <-s.news:
+		case <-timeout:
+			t.Fatalf("waited for %s in vain: %d answered, error %v", what, len(s.done), s.err)
+		}
+	}
+}
+
+// answered waits for the answers to the first n batches.
+func (s *sink) answered(t testing.TB, n uint64) {
+	t.Helper()
+	s.await(t, fmt.Sprintf("%d answers", n), func() bool {
+		for seq := uint64(1); seq <= n; seq++ {
+			if s.done[seq] == 0 {
+				return false
+			}
+		}
+		return true
+	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for seq, times := range s.done {
+		if times != 1 {
+			t.Fatalf("batch %d was answered %d times", seq, times)
+		}
+	}
+}
+
+func (s *sink) failed(t testing.TB) error {
+	t.Helper()
+	s.await(t, "an error", func() bool { return s.err != nil })
+	return s.err
+}
+
+// send sends the messages as one batch.
+func (s *sink) send(t testing.TB, msgs ...cdc.Message) uint64 {
+	t.Helper()
+	r := &cdc.Routed{Batch: &cdc.Batch{Seq: s.next, Txs: []cdc.Tx{{Time: time.Now().UnixMicro()}}}, Messages: msgs}
+	s.next++
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := s.Send(ctx, r); err != nil {
+		t.Fatal(err)
+	}
+	return r.Seq()
+}
+
+// msg makes a message to topic "t"; its event id is key/value.
+func msg(key, value string) cdc.Message {
+	return cdc.Message{
+		Topic: "t", Key: []byte(key), Value: []byte(value),
+		Headers: []cdc.Header{{Key: []byte("ce_id"), Value: []byte(key + "/" + value)}, {Key: []byte("k"), Value: []byte("v")}},
+	}
+}
+
+// numbered makes n messages of some keys in turn; each key's values count up from first.
+func numbered(first, n, keys int) []cdc.Message {
+	msgs := make([]cdc.Message, n)
+	for i := range msgs {
+		msgs[i] = msg("k"+strconv.Itoa((first+i)%keys), strconv.Itoa(first+i))
+	}
+	return msgs
+}
+
+// read reads n records of a topic with a client that is not sarama.
+func read(t testing.TB, addrs []string, topic string, n int) []*kgo.Record {
+	t.Helper()
+	cl, err := kgo.NewClient(kgo.SeedBrokers(addrs...), kgo.ConsumeTopics(topic), kgo.FetchMaxWait(50*time.Millisecond))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	var all []*kgo.Record
+	for len(all) < n {
+		fs := cl.PollFetches(ctx)
+		if err := fs.Err(); err != nil {
+			t.Fatalf("read %d of %d records: %v", len(all), n, err)
+		}
+		all = append(all, fs.Records()...)
+	}
+	return all
+}

@@ -1,0 +1,178 @@
+package publisher
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/IBM/sarama"
+)
+
+// Policy says what becomes of a message that cannot be published.
+type Policy string
+
+// The policies.
+const (
+	// Stop ends the run: nothing later of the message's partition leaves.
+	Stop Policy = "stop"
+	// Drop counts the message, logs it without its payload and goes on.
+	Drop Policy = "drop"
+)
+
+// SASL mechanisms.
+const (
+	Plain       = sarama.SASLTypePlaintext
+	ScramSHA256 = sarama.SASLTypeSCRAMSHA256
+	ScramSHA512 = sarama.SASLTypeSCRAMSHA512
+)
+
+// SASL holds the credentials of a listener that asks for them.
+type SASL struct {
+	// Mechanism is [Plain], [ScramSHA256] or [ScramSHA512].
+	Mechanism string
+	Username  string
+	// Password is called for every connection, so that a rotated secret is picked up.
+	Password func() (string, error)
+}
+
+// TopicSpec says how missing topics are created.
+type TopicSpec struct {
+	Partitions        int32
+	ReplicationFactor int16
+	// Configs are topic settings: "cleanup.policy", "retention.ms".
+	Configs map[string]string
+}
+
+// Options configure a [Publisher]. Zero values mean the defaults given here; only Brokers is required.
+type Options struct {
+	// Brokers are the host:port addresses to begin with.
+	Brokers []string
+	// ClientID shows up in the brokers' logs and quotas; "cdc-relay".
+	ClientID string
+	// TLS is nil for plaintext listeners. An empty ServerName is filled in for each broker.
+	TLS *tls.Config
+	// SASL is nil for listeners that ask for no credentials.
+	SASL *SASL
+	// Compression is none, gzip, snappy, lz4 or zstd; none.
+	Compression string
+	// Create makes missing topics; nil: topics must exist.
+	Create *TopicSpec
+
+	// UnknownTopic, TooLarge and Rejected are the policies for a topic that is not there, a record over
+	// the topic's limit, and a record that a broker refuses; Stop.
+	UnknownTopic, TooLarge, Rejected Policy
+	// Patience is how long a missing topic or a refused right may last before it is believed: a topic
+	// just made and a grant just given are not known to every broker at once; 5 s.
+	Patience time.Duration
+
+	// RequestTimeout is how long a broker may take to answer before its connection is given up; 15 s.
+	RequestTimeout time.Duration
+	// DialTimeout bounds connecting, the TLS handshake included; 10 s.
+	DialTimeout time.Duration
+	// RetryInitial and RetryMax bound the pause between attempts, which grows and is jittered; 50 ms, 2 s.
+	RetryInitial, RetryMax time.Duration
+	// MetadataInterval is how often partition counts and limits are read again; 5 min.
+	MetadataInterval time.Duration
+
+	// MaxBatchBytes bounds the batch of one partition before compression; 512 KiB, and never more than
+	// the topic's max.message.bytes.
+	MaxBatchBytes int
+	// MaxRequestBytes bounds the batches that one request combines; 1 MiB.
+	MaxRequestBytes int
+	// MaxBuffered bounds the bytes of messages that wait for their request; Send blocks beyond it; 4 MiB.
+	MaxBuffered int
+	// InFlight is how many requests a broker may have unanswered; 5. A partition has at most one.
+	InFlight int
+	// MaxMessageBytes stands for a topic's max.message.bytes where it may not be read; 1048588, which is
+	// Kafka's default.
+	MaxMessageBytes int
+
+	// Now is the clock; time.Now.
+	Now func() time.Time
+}
+
+// kafkaMaxMessageBytes is the brokers' default of message.max.bytes
+// (org.apache.kafka.server.config.ServerLogConfigs.MAX_MESSAGE_BYTES_DEFAULT: 1 MiB and LOG_OVERHEAD).
+const kafkaMaxMessageBytes = 1<<20 + 12
+
+func withDefaults(o Options) Options {
+	setDefault(&o.ClientID, "cdc-relay")
+	setDefault(&o.Compression, "none")
+	setDefault(&o.UnknownTopic, Stop)
+	setDefault(&o.TooLarge, Stop)
+	setDefault(&o.Rejected, Stop)
+	setDefault(&o.Patience, 5*time.Second)
+	setDefault(&o.RequestTimeout, 15*time.Second)
+	setDefault(&o.DialTimeout, 10*time.Second)
+	setDefault(&o.RetryInitial, 50*time.Millisecond)
+	setDefault(&o.RetryMax, 2*time.Second)
+	setDefault(&o.MetadataInterval, 5*time.Minute)
+	setDefault(&o.MaxBatchBytes, 512<<10)
+	setDefault(&o.MaxRequestBytes, 1<<20)
+	setDefault(&o.MaxBuffered, 4<<20)
+	setDefault(&o.InFlight, 5)
+	setDefault(&o.MaxMessageBytes, kafkaMaxMessageBytes)
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return o
+}
+
+func setDefault[T comparable](v *T, def T) {
+	var zero T
+	if *v == zero {
+		*v = def
+	}
+}
+
+func (o *Options) validate() error {
+	if len(o.Brokers) == 0 {
+		return errors.New("no Kafka brokers given: set kafka.brokers to at least one host:port")
+	}
+	for _, addr := range o.Brokers {
+		if host, port, err := net.SplitHostPort(addr); err != nil || host == "" || port == "" {
+			return fmt.Errorf("kafka broker %q is not host:port: write it as for example broker-1:9092", addr)
+		}
+	}
+	if _, err := codec(o.Compression); err != nil {
+		return err
+	}
+	for _, p := range []Policy{o.UnknownTopic, o.TooLarge, o.Rejected} {
+		if p != Stop && p != Drop {
+			return fmt.Errorf("policy %q is not known: use stop or drop", p)
+		}
+	}
+	if c := o.Create; c != nil && (c.Partitions < 1 || c.ReplicationFactor < 1) {
+		return errors.New("topics.create needs partitions and replication_factor of at least 1")
+	}
+	for _, n := range []int{o.MaxBatchBytes, o.MaxRequestBytes, o.MaxBuffered, o.InFlight, o.MaxMessageBytes} {
+		if n < 0 {
+			return fmt.Errorf("a size or count of the publisher is negative: %d", n)
+		}
+	}
+	return o.SASL.validate()
+}
+
+func (s *SASL) validate() error {
+	switch {
+	case s == nil:
+		return nil
+	case s.Mechanism != Plain && s.Mechanism != ScramSHA256 && s.Mechanism != ScramSHA512:
+		return fmt.Errorf("SASL mechanism %q is not known: use PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512", s.Mechanism)
+	case s.Username == "":
+		return errors.New("SASL without a username: set kafka.sasl.username")
+	case s.Password == nil:
+		return errors.New("SASL without a password: set kafka.sasl.password")
+	}
+	return nil
+}
+
+func codec(name string) (sarama.CompressionCodec, error) {
+	var c sarama.CompressionCodec
+	if err := c.UnmarshalText([]byte(name)); err != nil {
+		return 0, fmt.Errorf("compression %q is not known: use none, gzip, snappy, lz4 or zstd", name)
+	}
+	return c, nil
+}

@@ -1,0 +1,294 @@
+package publisher
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/IBM/sarama"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+// topic is what the loop knows of one.
+type topic struct {
+	name       string
+	partitions []*partition // empty: not known yet
+	limit      int          // max.message.bytes
+	metrics    topicMetrics
+
+	// parked holds messages whose partition cannot be told yet, in order.
+	parked fifo[entry]
+	// sticky is where messages without a key go until its next batch is cut.
+	sticky *partition
+	// open counts the entries in the partitions' queues.
+	open int
+	// more is the number of partitions that the topic has grown to; applied once open is 0.
+	more []*sarama.PartitionMetadata
+
+	wanted  bool      // metadata is to be fetched
+	stale   bool      // the limit is to be read again
+	missing time.Time // since when the topic has been absent or denied; zero: it is not
+	checked time.Time // when it was last found absent
+	err     error     // why all of it is halted; nil: it is not
+	told    time.Time // when trouble with it was last logged
+}
+
+func (l *loop) topic(name string) *topic {
+	tp := l.topics[name]
+	if tp == nil {
+		tp = &topic{name: name, limit: l.opts.MaxMessageBytes}
+		l.topics[name] = tp
+		l.wantMetadata(tp)
+	}
+	return tp
+}
+
+// accept takes the messages of a Routed.
+func (l *loop) accept(r *cdc.Routed) {
+	t := l.window.admit(r)
+	var tp *topic
+	for i := range r.Messages {
+		m := &r.Messages[i]
+		if tp == nil || tp.name != m.Topic {
+			tp = l.topic(m.Topic)
+			t.note(tp)
+		}
+		e := entry{m: m, t: t, size: int32(min(recordSize(m), 1<<30))}
+		l.buffered += e.weight()
+		if len(tp.partitions) == 0 || tp.more != nil || tp.err != nil {
+			l.park(tp, e)
+		} else {
+			l.assign(tp, e)
+		}
+	}
+	l.settle(t, 1)
+}
+
+func (l *loop) assign(tp *topic, e entry) {
+	var p *partition
+	if e.m.Key != nil {
+		p = tp.partitions[partitionOf(e.m.Key, len(tp.partitions))]
+	} else {
+		p = tp.stick()
+	}
+	p.queue.push(e)
+	tp.open++
+	if p.state == idle {
+		l.enlist(p)
+	}
+}
+
+// park keeps a message until the topic is known. One that has been found missing is asked for again
+// before its messages are dropped, but not for each of them.
+func (l *loop) park(tp *topic, e entry) {
+	tp.parked.push(e)
+	if tp.err != nil {
+		l.fail(e.t.seq, tp.err)
+		return
+	}
+	if tp.missing.IsZero() || l.now.Sub(tp.checked) > time.Second {
+		l.wantMetadata(tp)
+		return
+	}
+	if l.now.Sub(tp.missing) >= l.opts.Patience && !tp.wanted {
+		l.dropParked(tp, errAbsent)
+	}
+}
+
+// stick returns the partition for messages without a key: one until its batch is cut, then another, so
+// that batches do not become tiny (KIP-480). One with a leader is preferred.
+func (tp *topic) stick() *partition {
+	if tp.sticky != nil {
+		return tp.sticky
+	}
+	n := len(tp.partitions)
+	start := rand.IntN(n)
+	tp.sticky = tp.partitions[start]
+	for i := range n {
+		if p := tp.partitions[(start+i)%n]; p.link != nil {
+			tp.sticky = p
+			break
+		}
+	}
+	return tp.sticky
+}
+
+// rotate ends p's turn as the partition for messages without a key.
+func (tp *topic) rotate(p *partition) {
+	if tp.sticky == p {
+		tp.sticky = nil
+	}
+}
+
+var errAbsent = errors.New("the topic does not exist")
+
+// learn applies what the cluster says of a topic.
+func (l *loop) learn(tp *topic, md *sarama.TopicMetadata, limit int) {
+	if limit > 0 {
+		tp.limit, tp.stale = limit, false
+	}
+	switch {
+	case md.Err == sarama.ErrNoError && len(md.Partitions) > 0:
+		tp.missing = time.Time{}
+		l.known(tp, md.Partitions)
+	case md.Err == sarama.ErrInvalidTopic:
+		l.vanished(tp, md.Err)
+	case md.Err == sarama.ErrUnknownTopicOrPartition:
+		l.missing(tp, func() { l.vanished(tp, errAbsent) })
+	case md.Err == sarama.ErrTopicAuthorizationFailed:
+		l.missing(tp, func() { l.haltTopic(tp, l.deniedError(tp.name, md.Err)) })
+	default: // being created, or without leaders
+		l.wantMetadata(tp)
+	}
+}
+
+// missing asks again until the patience is over, and then believes it.
+func (l *loop) missing(tp *topic, believe func()) {
+	tp.checked = l.now
+	if tp.missing.IsZero() {
+		tp.missing = l.now
+	}
+	if l.now.Sub(tp.missing) < l.opts.Patience {
+		l.wantMetadata(tp)
+		return
+	}
+	believe()
+}
+
+// known applies the leaders, and a partition count that is new.
+func (l *loop) known(tp *topic, parts []*sarama.PartitionMetadata) {
+	had := len(tp.partitions)
+	switch {
+	case had == 0:
+		tp.metrics = l.metrics.topic(tp.name)
+		l.extend(tp, parts)
+	case len(parts) > had:
+		l.log.Warn("the topic has more partitions now: keys move to others", "topic", tp.name, "before", had, "after", len(parts))
+		tp.more = parts
+	case len(parts) < had:
+		l.haltTopic(tp, fmt.Errorf("publish to topic %q: it has %d partitions and had %d, so it was made anew: restart the relay",
+			tp.name, len(parts), had))
+		return
+	}
+	l.leadAll(tp, parts)
+	l.grow(tp)
+}
+
+func (l *loop) leadAll(tp *topic, parts []*sarama.PartitionMetadata) {
+	for _, md := range parts {
+		if int(md.ID) < len(tp.partitions) {
+			l.lead(tp.partitions[md.ID], md)
+		}
+	}
+}
+
+// extend adds the partitions that are not there yet and hands out what waited for them.
+func (l *loop) extend(tp *topic, parts []*sarama.PartitionMetadata) {
+	for id := len(tp.partitions); id < len(parts); id++ {
+		tp.partitions = append(tp.partitions, &partition{topic: tp, id: int32(id)})
+	}
+	l.leadAll(tp, parts)
+	for tp.parked.len() > 0 {
+		l.assign(tp, tp.parked.pop())
+	}
+}
+
+// grow moves on to the new partition count once nothing is open under the old one: a key's messages stay
+// in order although they go to another partition.
+func (l *loop) grow(tp *topic) {
+	if tp.more == nil || tp.open > 0 {
+		return
+	}
+	parts := tp.more
+	tp.more, tp.sticky = nil, nil
+	l.extend(tp, parts)
+}
+
+// lead sets the leader of p. A batch that waits for a new one need not wait any longer.
+func (l *loop) lead(p *partition, md *sarama.PartitionMetadata) {
+	k := l.link(md.Leader)
+	if k == p.link {
+		if k == nil && p.queue.len() > 0 {
+			l.wantMetadata(p.topic)
+		}
+		return
+	}
+	p.link = k
+	if p.state == waiting {
+		p.state = idle
+	}
+	l.enlist(p)
+}
+
+// vanished applies the policy to a topic that is not there.
+func (l *loop) vanished(tp *topic, cause error) {
+	if l.opts.UnknownTopic == Stop {
+		l.metrics.errors.WithLabelValues(tp.name, "unknown_topic").Inc()
+		l.haltTopic(tp, cdc.Stop(cdc.ClassConfig, "unknown_topic", fmt.Errorf("publish to topic %q: %w: "+
+			"create it, set topics.create, correct the route, or set errors.unknown_topic: drop", tp.name, cause)))
+		return
+	}
+	if tp.missing.IsZero() {
+		tp.missing = l.now
+	}
+	parts := tp.partitions
+	tp.partitions, tp.sticky, tp.more = nil, nil, nil
+	for _, p := range parts {
+		l.abandon(p, cause)
+	}
+	if len(parts) > 0 {
+		l.renew(cause) // should it come back, its sequence numbers begin at 0
+	}
+	l.dropParked(tp, cause)
+}
+
+// abandon drops what p has queued, once the batch that is with a sender has come back.
+func (l *loop) abandon(p *partition, cause error) {
+	p.gone = true
+	if p.state == flying {
+		return
+	}
+	if p.batch != nil {
+		l.unbatch(p)
+	}
+	p.state = halted
+	for p.queue.len() > 0 {
+		e := p.queue.pop()
+		l.buffered -= e.weight()
+		p.topic.open--
+		l.drop(p.topic, &e, "unknown_topic", cause)
+	}
+}
+
+func (l *loop) dropParked(tp *topic, cause error) {
+	for tp.parked.len() > 0 {
+		e := tp.parked.pop()
+		l.buffered -= e.weight()
+		l.metrics.errors.WithLabelValues(tp.name, "unknown_topic").Inc()
+		l.drop(tp, &e, "unknown_topic", cause)
+	}
+}
+
+// haltTopic stops all of a topic: nothing of it leaves any more.
+func (l *loop) haltTopic(tp *topic, err error) {
+	if tp.err != nil {
+		return
+	}
+	tp.err = err
+	first, found := uint64(0), false
+	lower := func(queue *fifo[entry]) {
+		if queue.len() > 0 && (!found || queue.at(0).t.seq < first) {
+			first, found = queue.at(0).t.seq, true
+		}
+	}
+	lower(&tp.parked)
+	for _, p := range tp.partitions {
+		p.state = halted
+		lower(&p.queue)
+	}
+	if found {
+		l.fail(first, err)
+	}
+}
