@@ -1,0 +1,83 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/cdc-relay/cdc-relay/internal/config"
+)
+
+func newConfigCommand(a *app) *cobra.Command {
+	return group("config", "Validate and show the configuration",
+		newConfigValidateCommand(a), newConfigShowCommand(a), newConfigSchemaCommand(a))
+}
+
+func newConfigValidateCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "validate",
+		Short: "Read the configuration file and name every fault with its line and column",
+		Long: `Read the configuration file as run does, with its references to the environment and to files, and name
+every fault with its line and column. Nothing is connected to; cdc-relay check does that.`,
+		Example: "  cdc-relay config validate --config orders.yaml",
+		Args:    cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			c, err := a.load()
+			if err != nil {
+				return err
+			}
+			if err := validateStages(c); err != nil {
+				return err
+			}
+			for _, w := range c.Warnings() {
+				a.printf("warn  %s\n", w)
+			}
+			a.printf("ok  %s\n", a.configPath)
+			return nil
+		},
+	}
+}
+
+// validateStages finds what only the stages know of their options.
+func validateStages(c *config.Config) error {
+	if _, err := walOptions(c); err != nil {
+		return err
+	}
+	_, err := newRouter(c)
+	return err
+}
+
+func newConfigShowCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "show",
+		Short: "Print the configuration with defaults filled in and secrets hidden",
+		Long: `Print the effective configuration as YAML: defaults filled in, references expanded, passwords as ***.
+What is printed may be pasted anywhere.`,
+		Example: "  cdc-relay config show",
+		Args:    cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			c, err := a.load()
+			if err != nil {
+				return err
+			}
+			return c.Show(a.stdout)
+		},
+	}
+}
+
+func newConfigSchemaCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "schema",
+		Short: "Print the JSON schema of the configuration file",
+		Long: `Print the JSON schema (draft 2020-12) of the configuration file. Editors complete and check with it: put
+"# yaml-language-server: $schema=cdc-relay.schema.json" on the file's first line.`,
+		Example: "  cdc-relay config schema > cdc-relay.schema.json",
+		Args:    cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			if _, err := a.stdout.Write(config.Schema()); err != nil {
+				return fmt.Errorf("write schema: %w", err)
+			}
+			return nil
+		},
+	}
+}

@@ -1,0 +1,47 @@
+// Command cdc-relay publishes the committed rows of an outbox table to Kafka. `cdc-relay --help` lists
+// its commands.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() {
+	ctx, stop := interruptible(context.Background(), os.Stderr)
+	code := execute(ctx, &app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, env: os.LookupEnv}, os.Args[1:])
+	stop()
+	os.Exit(code)
+}
+
+// interruptible returns a context that the first SIGINT or SIGTERM ends; the second one ends the process
+// at once.
+func interruptible(parent context.Context, stderr io.Writer) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(parent)
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	go func() {
+		<-signals
+		cancel()
+		sig := <-signals
+		_, _ = fmt.Fprintf(stderr, "cdc-relay: stopped at once by a second signal (%s)\n", sig)
+		os.Exit(exitRuntime)
+	}()
+	return ctx, cancel
+}
+
+// execute runs the command line, says on stderr what went wrong, and returns the exit code.
+func execute(ctx context.Context, a *app, args []string) int {
+	root := newRootCommand(a)
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if err != nil && !a.started {
+		err = &usageError{err}
+	}
+	complain(a.stderr, err)
+	return exitCode(err)
+}

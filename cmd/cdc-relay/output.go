@@ -1,0 +1,89 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// outputFlag is the flag -o, --output: text for people or json for programs.
+type outputFlag struct{ value string }
+
+const (
+	outputText = "text"
+	outputJSON = "json"
+)
+
+func (f *outputFlag) add(cmd *cobra.Command) {
+	f.value = outputText
+	cmd.Flags().VarP(f, "output", "o", "text or json")
+}
+
+func (f *outputFlag) json() bool { return f.value == outputJSON }
+
+// Set, String and Type make it a pflag.Value that refuses what it does not know.
+func (f *outputFlag) Set(s string) error { return oneOf(&f.value, s, outputText, outputJSON) }
+
+// String returns the flag's value.
+func (f *outputFlag) String() string { return f.value }
+
+// Type is empty so that the help shows "--output" alone.
+func (f *outputFlag) Type() string { return "format" }
+
+// choice is a flag with a fixed set of values.
+type choice[T ~string] struct {
+	value *T
+	known []T
+}
+
+// addChoice adds a flag that takes one of known; the first is the default.
+func addChoice[T ~string](cmd *cobra.Command, value *T, name, help string, known ...T) {
+	*value = known[0]
+	cmd.Flags().Var(&choice[T]{value, known}, name, help)
+}
+
+// Set takes one of the known values.
+func (c *choice[T]) Set(s string) error { return oneOf(c.value, s, c.known...) }
+
+// String returns the flag's value.
+func (c *choice[T]) String() string {
+	if c.value == nil {
+		return ""
+	}
+	return string(*c.value)
+}
+
+// Type lists the known values in the help.
+func (c *choice[T]) Type() string { return join(c.known, "|") }
+
+func oneOf[T ~string](value *T, s string, known ...T) error {
+	for _, k := range known {
+		if string(k) == s {
+			*value = k
+			return nil
+		}
+	}
+	return fmt.Errorf("use %s", join(known, " or "))
+}
+
+func join[T ~string](words []T, separator string) string {
+	list := make([]string, len(words))
+	for i, w := range words {
+		list[i] = string(w)
+	}
+	return strings.Join(list, separator)
+}
+
+// printJSON writes v as indented JSON and a newline.
+func printJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return fmt.Errorf("write JSON: %w", err)
+	}
+	return nil
+}

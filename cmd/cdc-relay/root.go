@@ -1,0 +1,92 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/cdc-relay/cdc-relay/internal/config"
+)
+
+// app is what every command works with.
+type app struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	// env looks a variable up, as os.LookupEnv does.
+	env func(string) (string, bool)
+	// configPath is --config.
+	configPath string
+	// started is set once the command line was understood: what fails before is a usage error.
+	started bool
+}
+
+const (
+	defaultConfig = "cdc-relay.yaml"
+	envConfig     = "CDC_RELAY_CONFIG"
+)
+
+// load reads the configuration file that the command line names.
+func (a *app) load() (*config.Config, error) { return config.Load(a.configPath, a.env) }
+
+// printf writes a line of a command's answer. A reader that went away is no error of ours.
+func (a *app) printf(format string, args ...any) { _, _ = fmt.Fprintf(a.stdout, format, args...) }
+
+func newRootCommand(a *app) *cobra.Command {
+	root := group("cdc-relay", "Publish committed outbox events from PostgreSQL to Kafka, in commit order per key")
+	root.Long = root.Short + `.
+
+Exit codes: 0 done, 1 runtime error, 2 usage or configuration, 3 check failed, 4 fenced by another relay,
+5 position lost.`
+	root.Example = "  cdc-relay setup\n  cdc-relay check\n  cdc-relay run"
+	root.SilenceErrors, root.SilenceUsage = true, true
+	root.Version = versionLine(buildVersion())
+	root.SetVersionTemplate("{{.Version}}\n")
+	root.PersistentPreRun = func(*cobra.Command, []string) { a.started = true }
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		if !strings.HasPrefix(err.Error(), "unknown") {
+			return err
+		}
+		return fmt.Errorf("%w: `%s --help` lists the flags", err, cmd.CommandPath())
+	})
+	path := defaultConfig
+	if named, ok := a.env(envConfig); ok && named != "" {
+		path = named
+	}
+	root.PersistentFlags().StringVarP(&a.configPath, "config", "c", path, "configuration `file`, also "+envConfig)
+	root.SetIn(a.stdin)
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
+	root.AddCommand(
+		newRunCommand(a), newConfigCommand(a), newVersionCommand(a),
+	)
+	return root
+}
+
+// group is a command that only holds others: alone it prints its help, and a word that is none of them is
+// an error with the nearest one.
+func group(use, short string, commands ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   use,
+		Short: short,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
+			}
+			return unknownCommand(cmd, args[0])
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.SuggestionsMinimumDistance = 2
+	cmd.AddCommand(commands...)
+	return cmd
+}
+
+func unknownCommand(cmd *cobra.Command, word string) error {
+	mend := fmt.Sprintf("`%s --help` lists the commands", cmd.CommandPath())
+	if near := cmd.SuggestionsFor(word); len(near) > 0 {
+		mend = fmt.Sprintf("did you mean %s?", near[0])
+	}
+	return fmt.Errorf("unknown command %q for %s: %s", word, cmd.CommandPath(), mend)
+}

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+)
+
+// version is set by the linker (make build).
+var version string
+
+// build says what this binary was made from.
+type build struct {
+	Version  string `json:"version"`
+	Revision string `json:"revision,omitempty"`
+	Go       string `json:"go"`
+	Platform string `json:"platform"`
+}
+
+// buildVersion takes the version from the linker, else from what `go install` recorded.
+func buildVersion() build {
+	b := build{Version: version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		info = &debug.BuildInfo{}
+	}
+	if b.Version == "" {
+		b.Version = info.Main.Version
+	}
+	if b.Version == "" || b.Version == "(devel)" {
+		b.Version = "devel"
+	}
+	for _, s := range info.Settings {
+		switch {
+		case s.Key == "vcs.revision":
+			b.Revision = s.Value + b.Revision
+		case s.Key == "vcs.modified" && s.Value == "true":
+			b.Revision += "+changes"
+		}
+	}
+	return b
+}
+
+func versionLine(b build) string {
+	line := "cdc-relay " + b.Version
+	if b.Revision != "" {
+		line += " (" + b.Revision + ")"
+	}
+	return fmt.Sprintf("%s, %s, %s", line, b.Go, b.Platform)
+}
+
+func newVersionCommand(a *app) *cobra.Command {
+	var output outputFlag
+	cmd := &cobra.Command{
+		Use:     "version",
+		Short:   "Say which version this is",
+		Example: "  cdc-relay version\n  cdc-relay version -o json",
+		Args:    cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			b := buildVersion()
+			if output.json() {
+				return printJSON(a.stdout, b)
+			}
+			a.printf("%s\n", versionLine(b))
+			return nil
+		},
+	}
+	output.add(cmd)
+	return cmd
+}
