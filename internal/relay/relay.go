@@ -93,11 +93,11 @@ func (r *Relay) Run(ctx context.Context) error {
 // run is the flow of doc.go, in its order.
 func (r *Relay) run(ctx context.Context) error {
 	defer r.Sink.Kill()
-	if err := r.lead(ctx); err != nil {
-		return r.atStart(err)
+	if err := r.patiently(ctx, r.lead); err != nil {
+		return atStart(err)
 	}
-	if err := r.Sink.Open(ctx); err != nil {
-		return r.atStart(fmt.Errorf("open sink: %w", err))
+	if err := r.patiently(ctx, r.Sink.Open); err != nil {
+		return atStart(err)
 	}
 	r.health.set(StateLeading, nil)
 
@@ -179,17 +179,42 @@ func (r *Relay) claim(ctx context.Context, id cdc.Source, from cdc.Position) err
 	return nil
 }
 
+// startPatience is how long a start waits for servers that are starting too.
+const startPatience = 10 * time.Second
+
+// patiently tries a step of the start again for a while, unless only a person can mend it.
+func (r *Relay) patiently(ctx context.Context, step func(context.Context) error) error {
+	retry, since := r.backoff(), time.Now()
+	for {
+		err := step(ctx)
+		var stop *cdc.StopError
+		if err == nil || ctx.Err() != nil || errors.As(err, &stop) || errors.Is(err, cdc.ErrFenced) {
+			return err
+		}
+		pause := retry.NextBackOff()
+		if time.Since(since)+pause > startPatience {
+			return err
+		}
+		r.health.failed(err)
+		r.log.Warn("not started yet, trying again", "error", err)
+		if err := sleep(ctx, pause); err != nil {
+			return err
+		}
+	}
+}
+
 // atStart sorts the errors of a start. What never worked is taken for a mistake of the configuration:
 // one clear line and an exit beat a loop, and whoever supervises the process starts it again.
-func (r *Relay) atStart(err error) error {
+func atStart(err error) error {
 	var stop *cdc.StopError
-	if errors.As(err, &stop) || errors.Is(err, context.Canceled) {
+	switch {
+	case errors.As(err, &stop), errors.Is(err, context.Canceled):
 		return err
-	}
-	if errors.Is(err, cdc.ErrFenced) {
+	case errors.Is(err, cdc.ErrFenced):
 		return cdc.Stop(cdc.ClassFenced, "fenced", err)
+	default:
+		return cdc.Stop(cdc.ClassConfig, "start", err)
 	}
-	return cdc.Stop(cdc.ClassConfig, "start", err)
 }
 
 // tail runs attempts at the source until ctx ends. This is the relay's one retry loop.

@@ -1,0 +1,193 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pglogrepl"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgproto3"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// bareDrain reads n rows from a slot as everybody does, with pglogrepl, reading at once and doing nothing
+// with them, and returns the rate in rows per second.
+func bareDrain(ctx context.Context, dsn, slot, publication string, n int) (float64, error) {
+	conn, err := pgconn.Connect(ctx, dsn+"&replication=database")
+	if err != nil {
+		return 0, err
+	}
+	defer conn.Close(ctx)
+	err = pglogrepl.StartReplication(ctx, conn, slot, 0, pglogrepl.StartReplicationOptions{PluginArgs: []string{
+		"proto_version '1'", fmt.Sprintf("publication_names '%s'", publication), "binary 'true'",
+	}})
+	if err != nil {
+		return 0, err
+	}
+	var first time.Time
+	for rows := 0; rows < n; {
+		msg, err := conn.ReceiveMessage(ctx)
+		if err != nil {
+			return 0, err
+		}
+		data, ok := msg.(*pgproto3.CopyData)
+		if !ok || data.Data[0] != pglogrepl.XLogDataByteID {
+			continue
+		}
+		x, err := pglogrepl.ParseXLogData(data.Data[1:])
+		if err != nil {
+			return 0, err
+		}
+		if x.WALData[0] == 'I' {
+			if rows == 0 {
+				first = time.Now()
+			}
+			rows++
+		}
+	}
+	return float64(n) / time.Since(first).Seconds(), nil
+}
+
+// drained is one drain by the relay.
+type drained struct {
+	Rate        float64 `json:"events_per_second"`
+	CPUPerEvent float64 `json:"cpu_us_per_event"`
+	PeakRSS     float64 `json:"peak_rss_mb"`
+	Ready       float64 `json:"start_to_first_record_ms"`
+}
+
+// relayDrain starts the relay and waits until the topic holds n records more. The time runs from the
+// first record to the last; the CPU is that of the whole process.
+func (s *stand) relayDrain(ctx context.Context, database, slot string, n int) (drained, error) {
+	var d drained
+	topic, err := s.topic(ctx)
+	if err != nil {
+		return d, err
+	}
+	path, err := s.configure(database, slot, topic, s.listen())
+	if err != nil {
+		return d, err
+	}
+	admin, err := kgo.NewClient(kgo.SeedBrokers(s.kafka.Bootstrap()...))
+	if err != nil {
+		return d, err
+	}
+	defer admin.Close()
+	p, err := s.start(path)
+	if err != nil {
+		return d, err
+	}
+	var first time.Time
+	err = p.until(ctx, 10*time.Millisecond, func() (bool, error) {
+		have, err := records(ctx, admin, topic)
+		if have > 0 && first.IsZero() {
+			first = time.Now()
+		}
+		return have >= int64(n), err
+	})
+	elapsed := time.Since(first)
+	if err != nil {
+		return d, err
+	}
+	cpu, peak, err := p.usage()
+	if err != nil {
+		return d, err
+	}
+	d = drained{
+		Rate: float64(n) / elapsed.Seconds(), CPUPerEvent: float64(cpu.Microseconds()) / float64(n),
+		PeakRSS: float64(peak) / (1 << 20), Ready: float64(first.Sub(p.started).Milliseconds()),
+	}
+	return d, p.stop()
+}
+
+func records(ctx context.Context, client *kgo.Client, topic string) (int64, error) {
+	ends, err := kadm.NewClient(client).ListEndOffsets(ctx, topic)
+	if err != nil {
+		return 0, err
+	}
+	var sum int64
+	ends.Each(func(o kadm.ListedOffset) { sum += o.Offset })
+	return sum, ends.Error()
+}
+
+// drainResult is the drain scenario: bare and relay in turn, medians of the rounds.
+type drainResult struct {
+	Rows      int       `json:"rows"`
+	PerTx     int       `json:"rows_per_transaction"`
+	Bare      []float64 `json:"bare_rows_per_second"`
+	Relay     []drained `json:"relay"`
+	Ratio     float64   `json:"ratio"`      // median of the rounds' ratios
+	BareRate  float64   `json:"bare_rate"`  // medians
+	RelayRate float64   `json:"relay_rate"` //
+	CPU       float64   `json:"cpu_us_per_event"`
+	RSS       float64   `json:"peak_rss_mb"` // the highest
+}
+
+func (s *stand) drain(ctx context.Context, name string, rows, perTx, rounds int, bare bool) (drainResult, error) {
+	res := drainResult{Rows: rows, PerTx: perTx}
+	slots := []string{name + "_warm"}
+	for i := range rounds {
+		slots = append(slots, fmt.Sprintf("%s_bare_%d", name, i), fmt.Sprintf("%s_relay_%d", name, i))
+	}
+	conn, err := s.database(ctx, name, slots...)
+	if err != nil {
+		return res, err
+	}
+	defer conn.Close(ctx)
+	if err := fill(ctx, conn, rows, perTx); err != nil {
+		return res, err
+	}
+	if _, err := conn.Exec(ctx, "CHECKPOINT"); err != nil {
+		return res, err
+	}
+	if bare { // warms Kafka and the page cache up; not counted
+		if _, err := s.relayDrain(ctx, name, slots[0], rows); err != nil {
+			return res, err
+		}
+	}
+	var ratios []float64
+	for i := range rounds {
+		var bareRate float64
+		if bare {
+			if bareRate, err = bareDrain(ctx, s.pg.DSN(name, ""), slots[1+2*i], name, rows); err != nil {
+				return res, err
+			}
+			res.Bare = append(res.Bare, bareRate)
+		}
+		d, err := s.relayDrain(ctx, name, slots[2+2*i], rows)
+		if err != nil {
+			return res, err
+		}
+		res.Relay = append(res.Relay, d)
+		if bare {
+			ratios = append(ratios, d.Rate/bareRate)
+		}
+	}
+	res.sum(ratios)
+	for _, slot := range slots {
+		if _, err := conn.Exec(ctx, "SELECT pg_drop_replication_slot($1)", slot); err != nil {
+			return res, err
+		}
+	}
+	return res, nil
+}
+
+func (r *drainResult) sum(ratios []float64) {
+	var rates, cpu []float64
+	for _, d := range r.Relay {
+		rates, cpu = append(rates, d.Rate), append(cpu, d.CPUPerEvent)
+		r.RSS = max(r.RSS, d.PeakRSS)
+	}
+	r.Ratio, r.BareRate, r.RelayRate, r.CPU = median(ratios), median(r.Bare), median(rates), median(cpu)
+}
+
+func median(v []float64) float64 {
+	if len(v) == 0 {
+		return 0
+	}
+	v = slices.Sorted(slices.Values(v))
+	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
+}

@@ -1,0 +1,132 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"net"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+)
+
+type options struct {
+	rows, rounds int
+	only         string
+	bin, out     string
+}
+
+// report is what is written as JSON.
+type report struct {
+	At      time.Time              `json:"at"`
+	Machine string                 `json:"machine"`
+	Drain   *drainResult           `json:"drain,omitempty"`
+	Tenfold *drainResult           `json:"drain_tenfold,omitempty"`
+	Large   *drainResult           `json:"one_transaction,omitempty"`
+	Latency map[string]*latencyRes `json:"latency,omitempty"`
+	Start   *startResult           `json:"start,omitempty"`
+}
+
+func main() {
+	var o options
+	flag.IntVar(&o.rows, "rows", 600_000, "waiting rows to drain")
+	flag.IntVar(&o.rounds, "rounds", 3, "rounds of each comparison")
+	flag.StringVar(&o.only, "only", "drain,large,latency,start,tenfold", "scenarios, comma-separated")
+	flag.StringVar(&o.bin, "bin", "bin/cdc-relay", "the relay to measure")
+	flag.StringVar(&o.out, "out", "bench/out", "folder for results, logs and configurations")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, o); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, o options) (err error) {
+	s, err := newStand(ctx, o.bin, o.out)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if cerr := s.close(); err == nil {
+			err = cerr
+		}
+	}()
+	r := report{At: time.Now().UTC(), Machine: fmt.Sprintf("%d cores, %s/%s, %s", runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version())}
+	if err := s.scenarios(ctx, o, &r); err != nil {
+		return err
+	}
+	r.print(os.Stdout)
+	doc, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(o.out, "bench.json")
+	fmt.Println("written to", path)
+	return os.WriteFile(path, append(doc, '\n'), 0o644)
+}
+
+func (s *stand) scenarios(ctx context.Context, o options, r *report) error {
+	wanted := map[string]bool{}
+	for _, name := range strings.Split(o.only, ",") {
+		wanted[strings.TrimSpace(name)] = true
+	}
+	step := func(name, what string, f func() error) error {
+		if !wanted[name] {
+			return nil
+		}
+		fmt.Fprintf(os.Stderr, "%-8s %s\n", name, what)
+		if err := f(); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		return nil
+	}
+	for _, err := range []error{
+		step("drain", "backlog against a bare reader", func() error {
+			res, err := s.drain(ctx, "drain", o.rows, 10, o.rounds, true)
+			r.Drain = &res
+			return err
+		}),
+		step("large", "one transaction of 1,000,000 rows", func() error {
+			res, err := s.drain(ctx, "large", 1_000_000, 1_000_000, 1, false)
+			r.Large = &res
+			return err
+		}),
+		step("latency", "insert to consumer at steady rates", func() error {
+			var err error
+			r.Latency, err = s.latencies(ctx)
+			return err
+		}),
+		step("start", "start to ready", func() error {
+			var err error
+			r.Start, err = s.startTimes(ctx)
+			return err
+		}),
+		step("tenfold", "ten times the backlog", func() error {
+			res, err := s.drain(ctx, "tenfold", 10*o.rows, 10, 1, false)
+			r.Tenfold = &res
+			return err
+		}),
+	} {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// listen returns a free address for a relay's endpoint.
+func (s *stand) listen() string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "127.0.0.1:0"
+	}
+	defer l.Close()
+	return l.Addr().String()
+}

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// process is a relay that runs as users run it.
+type process struct {
+	cmd     *exec.Cmd
+	started time.Time
+	log     string
+	done    chan struct{}
+	err     error
+}
+
+func (s *stand) start(config string) (*process, error) {
+	logPath := strings.TrimSuffix(config, filepath.Ext(config)) + ".log"
+	out, err := os.Create(logPath)
+	if err != nil {
+		return nil, err
+	}
+	defer out.Close()
+	cmd := exec.Command(s.bin, "run", "--config", config)
+	cmd.Stdout, cmd.Stderr = out, out
+	p := &process{cmd: cmd, started: time.Now(), log: logPath, done: make(chan struct{})}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	go func() { p.err = cmd.Wait(); close(p.done) }()
+	return p, nil
+}
+
+// stop ends the relay as an orchestrator does.
+func (p *process) stop() error {
+	_ = p.cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-p.done:
+		return p.err
+	case <-time.After(30 * time.Second):
+		_ = p.cmd.Process.Kill()
+		<-p.done
+		return fmt.Errorf("relay did not stop within 30 s; its log is %s", p.log)
+	}
+}
+
+// failed reports a relay that ended by itself.
+func (p *process) failed() error {
+	select {
+	case <-p.done:
+		text, _ := os.ReadFile(p.log)
+		return fmt.Errorf("relay ended (%v): %s", p.err, bytes.TrimSpace(text))
+	default:
+		return nil
+	}
+}
+
+// usage is what the process has used so far: CPU (user + system) and the peak of its resident memory.
+func (p *process) usage() (cpu time.Duration, peak int64, err error) {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
+	if err != nil {
+		return 0, 0, err
+	}
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	var ticks int64
+	for _, f := range fields[11:13] { // utime, stime: proc(5), fields 14 and 15
+		v, err := strconv.ParseInt(f, 10, 64)
+		if err != nil {
+			return 0, 0, err
+		}
+		ticks += v
+	}
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+	if err != nil {
+		return 0, 0, err
+	}
+	for line := range strings.Lines(string(status)) {
+		if rest, ok := strings.CutPrefix(line, "VmHWM:"); ok {
+			kb, err := strconv.ParseInt(strings.Fields(rest)[0], 10, 64)
+			if err != nil {
+				return 0, 0, err
+			}
+			peak = kb << 10
+		}
+	}
+	const userHz = 100 // sysconf(_SC_CLK_TCK) on every Linux that Go runs on
+	return time.Duration(ticks) * time.Second / userHz, peak, nil
+}
+
+// until polls a condition; it fails when the relay ends or ctx does.
+func (p *process) until(ctx context.Context, every time.Duration, ok func() (bool, error)) error {
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	for {
+		if err := p.failed(); err != nil {
+			return err
+		}
+		if done, err := ok(); err != nil || done {
+			return err
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}

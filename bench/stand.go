@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cdc-relay/cdc-relay/internal/outbox"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
+)
+
+const partitions = 8
+
+// stand is the servers that every scenario shares.
+type stand struct {
+	bin, dir string // the shipped binary; a folder for configurations, logs and profiles
+	pg       *testenv.PostgresServer
+	kafka    *testenv.KafkaCluster
+	topics   int
+}
+
+func newStand(ctx context.Context, bin, dir string) (*stand, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	pg, err := testenv.StartPostgres(ctx, testenv.PostgresOptions{Settings: map[string]string{
+		"max_wal_size": "8GB", "shared_buffers": "256MB", "max_replication_slots": "20", "max_wal_senders": "20",
+		"synchronous_commit": "off", // speeds up filling; what is measured starts after
+	}})
+	if err != nil {
+		return nil, err
+	}
+	kafka, err := testenv.StartKafka(ctx, testenv.KafkaOptions{Settings: map[string]string{"log.retention.ms": "600000"}, JVM: []string{"-Xms1g", "-Xmx1g"}})
+	if err != nil {
+		return nil, errors.Join(err, pg.Close())
+	}
+	return &stand{bin: bin, dir: dir, pg: pg, kafka: kafka}, nil
+}
+
+func (s *stand) close() error { return errors.Join(s.kafka.Close(), s.pg.Close()) }
+
+// database makes a database with an empty outbox and the named slots.
+func (s *stand) database(ctx context.Context, name string, slots ...string) (*pgx.Conn, error) {
+	if err := s.pg.CreateDatabase(ctx, name); err != nil {
+		return nil, err
+	}
+	conn, err := pgx.Connect(ctx, s.pg.DSN(name, ""))
+	if err != nil {
+		return nil, err
+	}
+	table := outbox.Name{Schema: "public", Table: "outbox"}
+	for i, slot := range slots {
+		o := outbox.SetupOptions{Publish: []outbox.Name{table}, Publication: name, Slot: slot}
+		if i == 0 {
+			o.Make = []outbox.TableOptions{{Name: table, Payload: outbox.PayloadBytea, Partition: outbox.PartitionDaily, From: time.Now(), Ahead: 1}}
+		}
+		steps, err := outbox.PostgresSetup(o)
+		if err != nil {
+			return nil, err
+		}
+		for _, step := range steps {
+			for _, st := range step.Statements {
+				if _, err := conn.Exec(ctx, st.SQL); err != nil {
+					return nil, fmt.Errorf("%s: %w", st.SQL, err)
+				}
+			}
+		}
+	}
+	return conn, nil
+}
+
+// topic makes a fresh topic.
+func (s *stand) topic(ctx context.Context) (string, error) {
+	s.topics++
+	name := fmt.Sprintf("bench-%d", s.topics)
+	return name, s.kafka.CreateTopic(ctx, name, partitions, nil)
+}
+
+// configure writes a configuration and returns its path.
+func (s *stand) configure(database, slot, topic, listen string) (string, error) {
+	text := fmt.Sprintf(`source:
+  postgres: {dsn: %q, slot: %s, publication: %s}
+tables: [{name: public.outbox}]
+routes: [{topic: %s}]
+kafka: {brokers: [%s]}
+http: {listen: %q}
+log: {level: info, format: text}
+`, s.pg.DSN(database, ""), slot, database, topic, strings.Join(s.kafka.Bootstrap(), ", "), listen)
+	path := filepath.Join(s.dir, slot+".yaml")
+	return path, os.WriteFile(path, []byte(text), 0o600)
+}
+
+// fill writes n events in transactions of size rows. The columns are those of docs/performance.md: with
+// them pgoutput's Insert message is 385 octets in binary mode.
+func fill(ctx context.Context, conn *pgx.Conn, n, size int) error {
+	_, err := conn.Exec(ctx, fmt.Sprintf(`DO $do$ BEGIN FOR t IN 1..%d LOOP
+		INSERT INTO outbox (event_id, aggregate_type, aggregate_id, event_type, tenant_id, payload, occurred_at)
+		SELECT gen_random_uuid(), 'Order', 'order-' || lpad((((t::bigint * %[2]d + i) * 7919) %% 100000)::text, 6, '0'), 'OrderPlaced', 'tenant-1',
+			convert_to(rpad('{"order":' || (t::bigint * %[2]d + i) || ',"note":"', %[3]d - 2, 'x') || '"}', 'UTF8'), now()
+		FROM generate_series(1, %[2]d) i; COMMIT; END LOOP; END $do$`, n/size, size, payloadSize))
+	return err
+}
+
+const payloadSize = 214

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"unicode/utf8"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
+	"github.com/cdc-relay/cdc-relay/internal/config"
+	"github.com/cdc-relay/cdc-relay/internal/relay"
+	"github.com/cdc-relay/cdc-relay/internal/wal"
+)
+
+// dryRun prints what run would publish from now on. Its slot is temporary: the server drops it with the
+// connection, and neither the relay's own slot nor its checkpoint is touched.
+func dryRun(ctx context.Context, c *config.Config, out io.Writer, log *slog.Logger) error {
+	reg := prometheus.NewRegistry()
+	o, err := walOptions(c)
+	if err != nil {
+		return err
+	}
+	o.Temporary = true
+	router, err := newRouter(c)
+	if err != nil {
+		return err
+	}
+	stages := relay.Stages{
+		Source: source{wal.New(o, log, reg)}, Router: router, Checkpointer: checkpoint.None{},
+		Sink: &printer{out: json.NewEncoder(out), durable: make(chan cdc.Durable, 1)},
+	}
+	log.Info("dry run: printing what is committed from now on; nothing is published or moved")
+	return relay.New(relayOptions(c), stages, log, reg).Run(ctx)
+}
+
+// printer is a sink that prints each record as a line of JSON.
+type printer struct {
+	out     *json.Encoder
+	durable chan cdc.Durable
+}
+
+type printedRecord struct {
+	Topic   string            `json:"topic"`
+	Key     *string           `json:"key"`
+	Headers map[string]string `json:"headers"`
+	// Value is the payload as text, or ValueBase64 where it is not UTF-8; both absent: a tombstone.
+	Value       *string `json:"value,omitempty"`
+	ValueBase64 []byte  `json:"value_base64,omitempty"`
+}
+
+func (p *printer) Open(context.Context) error { return nil }
+
+func (p *printer) Send(ctx context.Context, r *cdc.Routed) error {
+	for i := range r.Messages {
+		if err := p.out.Encode(printed(&r.Messages[i])); err != nil {
+			return fmt.Errorf("print record: %w", err)
+		}
+	}
+	select {
+	case p.durable <- cdc.Durable{First: r.Seq(), Last: r.Seq()}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func printed(m *cdc.Message) printedRecord {
+	rec := printedRecord{Topic: m.Topic, Headers: map[string]string{}}
+	if m.Key != nil {
+		key := string(m.Key)
+		rec.Key = &key
+	}
+	for _, h := range m.Headers {
+		rec.Headers[string(h.Key)] = string(h.Value)
+	}
+	if utf8.Valid(m.Value) && m.Value != nil {
+		value := string(m.Value)
+		rec.Value = &value
+	} else {
+		rec.ValueBase64 = m.Value
+	}
+	return rec
+}
+
+func (p *printer) Durable() <-chan cdc.Durable { return p.durable }
+
+func (p *printer) Kill() {}

@@ -1,0 +1,165 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
+	"github.com/cdc-relay/cdc-relay/internal/config"
+	"github.com/cdc-relay/cdc-relay/internal/outbox"
+	"github.com/cdc-relay/cdc-relay/internal/publisher"
+	"github.com/cdc-relay/cdc-relay/internal/relay"
+	"github.com/cdc-relay/cdc-relay/internal/router"
+	"github.com/cdc-relay/cdc-relay/internal/wal"
+)
+
+// This file turns the configuration into each stage's options, and nothing else.
+
+// Times that are not settings: nobody has needed another value.
+const (
+	lookInterval = time.Second
+	saveInterval = 50 * time.Millisecond
+	stallAfter   = time.Minute
+)
+
+func newLogger(w io.Writer, c config.Log) *slog.Logger {
+	level := map[config.LogLevel]slog.Level{
+		config.LogDebug: slog.LevelDebug, config.LogInfo: slog.LevelInfo, config.LogWarn: slog.LevelWarn, config.LogError: slog.LevelError,
+	}[c.Level]
+	opts := &slog.HandlerOptions{Level: level}
+	if c.Format == config.LogText {
+		return slog.New(slog.NewTextHandler(w, opts))
+	}
+	return slog.New(slog.NewJSONHandler(w, opts))
+}
+
+func walOptions(c *config.Config) (wal.Options, error) {
+	o := wal.Options{
+		DSN: c.Source.Postgres.ConnString, Slot: c.Source.Postgres.Slot, Publication: c.Source.Postgres.Publication,
+		Conflict:       wal.Conflict(c.Position.Conflict),
+		StatusInterval: c.Source.Postgres.StatusInterval,
+		LookInterval:   lookInterval,
+	}
+	for i, t := range c.Tables {
+		name, err := outbox.ParseName(t.Name)
+		if err != nil {
+			return o, cdc.Stop(cdc.ClassConfig, "config", fmt.Errorf("tables[%d].name: %w", i, err))
+		}
+		o.Tables = append(o.Tables, name.Schema+"."+name.Table)
+	}
+	return o, nil
+}
+
+func newRouter(c *config.Config) (*router.Router, error) {
+	database, err := databaseName(c)
+	if err != nil {
+		return nil, err
+	}
+	o := router.Options{
+		Source: c.Record.Source, Format: c.Record.Format,
+		Unroutable: router.Policy(c.Errors.Unroutable), Skip: c.Errors.Skip,
+	}
+	for _, t := range c.Tables {
+		o.Tables = append(o.Tables, router.Table{Name: t.Name, Columns: t.Columns.Map(), Source: router.DefaultSource(database, t.Name)})
+	}
+	for _, r := range c.Routes {
+		o.Routes = append(o.Routes, router.Route{Match: r.Match, Topic: r.Topic})
+	}
+	r, err := router.New(o)
+	if err != nil {
+		return nil, cdc.Stop(cdc.ClassConfig, "config", err)
+	}
+	return r, nil
+}
+
+func databaseName(c *config.Config) (string, error) {
+	dsn, err := c.Source.Postgres.ConnString()
+	if err != nil {
+		return "", cdc.Stop(cdc.ClassConfig, "config", err)
+	}
+	parsed, err := pgconn.ParseConfig(dsn)
+	if err != nil { // config has parsed it before; only a changed secret file gets here
+		return "", cdc.Stop(cdc.ClassConfig, "config", fmt.Errorf("source.postgres.dsn is not a PostgreSQL connection string or URL"))
+	}
+	if parsed.Database == "" {
+		return parsed.User, nil
+	}
+	return parsed.Database, nil
+}
+
+func newPublisher(c *config.Config, log *slog.Logger, reg prometheus.Registerer) (*publisher.Publisher, error) {
+	o := publisher.Options{
+		Brokers: c.Kafka.Brokers, ClientID: c.Kafka.ClientID, Compression: string(c.Kafka.Compression),
+		RequestTimeout: c.Kafka.RequestTimeout, MaxMessageBytes: int(c.Kafka.MaxMessageBytes),
+		UnknownTopic: publisher.Policy(c.Errors.UnknownTopic), TooLarge: publisher.Policy(c.Errors.TooLarge), Rejected: publisher.Policy(c.Errors.Rejected),
+	}
+	if t := c.Topics.Create; t != nil {
+		o.Create = &publisher.TopicSpec{Partitions: int32(t.Partitions), ReplicationFactor: int16(t.ReplicationFactor), Configs: t.Config} //nolint:gosec // bounded by config
+	}
+	if s := c.Kafka.SASL; s != nil {
+		o.SASL = &publisher.SASL{Mechanism: string(s.Mechanism), Username: s.Username, Password: s.Password.Reveal}
+	}
+	if c.Kafka.TLS != nil {
+		conf, err := c.Kafka.TLS.ClientConfig()
+		if err != nil {
+			return nil, cdc.Stop(cdc.ClassConfig, "config", fmt.Errorf("kafka.tls: %w", err))
+		}
+		o.TLS = conf
+	}
+	p, err := publisher.New(o, log, reg)
+	if err != nil {
+		return nil, cdc.Stop(cdc.ClassConfig, "config", err)
+	}
+	return p, nil
+}
+
+// store is what every checkpoint store offers to the commands.
+type store interface {
+	relay.Checkpointer
+	Close() error
+}
+
+func newStore(c *config.Config) (store, error) {
+	switch {
+	case c.Checkpoint.Redis != nil:
+		return checkpoint.NewRedis(redisOptions(c.Checkpoint.Redis))
+	case c.Checkpoint.File != "":
+		return checkpoint.NewFile(c.Checkpoint.File)
+	default:
+		return checkpoint.None{}, nil
+	}
+}
+
+func redisOptions(r *config.Redis) checkpoint.RedisOptions {
+	o := checkpoint.RedisOptions{
+		Mode: checkpoint.Mode(r.Mode), Addrs: r.Addrs, MasterName: r.MasterName, Key: r.Key, DB: r.DB,
+		Username: r.Username, Password: r.Password.Reveal,
+		SentinelUsername: r.SentinelUsername, SentinelPassword: r.SentinelPassword.Reveal,
+	}
+	if r.TLS != nil {
+		o.TLS = func() (*tls.Config, error) { return r.TLS.ClientConfig() }
+	}
+	return o
+}
+
+func relayOptions(c *config.Config) relay.Options {
+	return relay.Options{
+		MaxEvents: c.Window.Events, MaxBytes: int(c.Window.Bytes),
+		RetryInitial: c.Retry.Initial, RetryMax: c.Retry.Max,
+		SaveInterval: saveInterval, StallAfter: stallAfter,
+		ShutdownTimeout: c.ShutdownTimeout, Park: c.Errors.OnStop == config.OnStopPark,
+	}
+}
+
+// source adapts wal.Source to the relay: the two define their Queue each for itself.
+type source struct{ *wal.Source }
+
+func (s source) Run(ctx context.Context, q relay.Queue) error { return s.Source.Run(ctx, q) }
