@@ -14,7 +14,7 @@ import (
 type Config struct {
 	// The database whose committed rows are published.
 	Source Source `yaml:"source" jsonschema:"required"`
-	// The outbox tables. All of them must be in the publication. `setup` makes the first one if it has no columns mapping.
+	// The outbox tables. All of them must be in the publication.
 	Tables []Table `yaml:"tables" jsonschema:"minItems=1" jsonschema_extras:"x-default=[{name: public.outbox}]"`
 	// Where rows go that name no topic of their own. The first route that matches decides; a row that none matches is a matter of errors.unroutable.
 	Routes []Route `yaml:"routes,omitempty"`
@@ -32,7 +32,7 @@ type Config struct {
 	Errors Errors `yaml:"errors"`
 	// The pause before a failed connection or request is tried again. It doubles each time, with jitter.
 	Retry Retry `yaml:"retry"`
-	// How much may be on its way between the database and Kafka's acknowledgement. After a crash at most this much is published twice.
+	// How much may be on its way between the database and Kafka's acknowledgement. After a crash at most this much, and the transaction that was open, is published twice.
 	Window Window `yaml:"window"`
 	// The HTTP endpoint with /metrics, /livez, /readyz and /status.
 	HTTP HTTP `yaml:"http"`

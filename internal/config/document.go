@@ -22,6 +22,7 @@ type document struct {
 type place struct {
 	line, column int
 	text         string
+	number       bool
 }
 
 func newDocument(name string, env func(string) (string, bool)) *document {
@@ -42,6 +43,9 @@ func (d *document) err() error {
 	return d.problems
 }
 
+// maxCollected is where counting ends: such a file is not a configuration.
+const maxCollected = 1000
+
 // report notes a problem with the value at path. What follows from one already noted there is left out.
 func (d *document) report(path, format string, args ...any) {
 	if d.bad(path) {
@@ -51,6 +55,9 @@ func (d *document) report(path, format string, args ...any) {
 }
 
 func (d *document) reportAt(at place, path, format string, args ...any) {
+	if len(d.problems) == maxCollected {
+		return
+	}
 	d.problems = append(d.problems, Problem{
 		File: d.name, Line: at.line, Column: at.column, Path: path, Text: fmt.Sprintf(format, args...),
 	})
@@ -76,8 +83,14 @@ func (d *document) place(path string) place {
 	}
 }
 
-// text returns the value as the file has it, quoted.
-func (d *document) text(path string) string { return fmt.Sprintf("%q", d.places[path].text) }
+// text returns the value as the file has it, in quotes unless it is a number there.
+func (d *document) text(path string) string {
+	at := d.places[path]
+	if at.number {
+		return at.text
+	}
+	return fmt.Sprintf("%q", at.text)
+}
 
 // decode parses and checks the file, and fills in what the schema knows as default. It returns nil when
 // nothing could be made of it.
@@ -115,8 +128,12 @@ func (d *document) syntax(err error) {
 		d.reportAt(at, "", "holds more than one YAML document: remove the line --- and what follows it")
 	case strings.Contains(fault.Message, "anchor"):
 		d.reportAt(at, "", "is not valid YAML: a value that starts with * stands for another one here; put it in quotes")
+	case strings.Contains(fault.Message, "cannot start any token"):
+		d.reportAt(at, "", "is not valid YAML: indent with spaces, not tabs, and put values that start with @, ` or %% in quotes")
+	case strings.Contains(fault.Message, "mapping values are not allowed"):
+		d.reportAt(at, "", "is not valid YAML: check the indentation, and put values that hold a colon and a space in quotes")
 	default:
-		d.reportAt(at, "", "is not valid YAML: %s", strings.TrimSuffix(fault.Message, "'"))
+		d.reportAt(at, "", "is not valid YAML: %s", fault.Message)
 	}
 }
 

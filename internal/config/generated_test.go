@@ -19,9 +19,9 @@ var update = flag.Bool("update", false, "write the generated files and the golde
 
 // TestGenerated holds the generated files to the structs: go generate writes them.
 func TestGenerated(t *testing.T) {
-	schema := generateSchema(t)
-	golden(t, "schema.json", schema)
-	golden(t, "../../docs/configuration.md", generateDocs(t, schema))
+	schema := reflectSchema(t)
+	golden(t, "schema.json", encodeSchema(t, schema))
+	golden(t, "../../docs/configuration.md", renderDocs(schema))
 }
 
 // golden compares with a file, or writes it under -update.
@@ -59,7 +59,7 @@ const (
 	sizePattern     = `^[1-9][0-9]* ?(B|KiB|MiB|GiB|KB|MB|GB)?$`
 )
 
-func generateSchema(t *testing.T) []byte {
+func reflectSchema(t *testing.T) *jsonschema.Schema {
 	t.Helper()
 	r := &jsonschema.Reflector{
 		Anonymous: true, DoNotReference: true, ExpandedStruct: true, RequiredFromJSONSchemaTags: true,
@@ -75,6 +75,11 @@ func generateSchema(t *testing.T) []byte {
 		Type: "string", Pattern: refPattern,
 		Description: "A value from the environment or from a file: ${env:NAME}, ${env:NAME:-default} or ${file:PATH}.",
 	}}
+	return s
+}
+
+func encodeSchema(t *testing.T, s *jsonschema.Schema) []byte {
+	t.Helper()
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)
 	enc.SetEscapeHTML(false)

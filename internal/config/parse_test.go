@@ -1,6 +1,10 @@
 package config_test
 
 import (
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -53,4 +57,47 @@ func TestMinimal(t *testing.T) {
 	if c.Errors.Rejected != config.PolicyStop || c.Errors.OnStop != config.OnStopExit || c.HTTP.Listen != ":9464" {
 		t.Errorf("choices %+v", c)
 	}
+}
+
+func TestManyProblems(t *testing.T) {
+	var file strings.Builder
+	file.WriteString(good)
+	for i := range 1 << 16 {
+		fmt.Fprintf(&file, "unknown%d: 1\n", i)
+	}
+	_, err := config.Parse("x.yaml", []byte(file.String()), environment(nil))
+	var problems config.Problems
+	if !errors.As(err, &problems) || len(problems) != 1000 {
+		t.Fatalf("have %d", len(problems))
+	}
+	if lines := strings.Split(err.Error(), "\n"); len(lines) != 21 || lines[20] != "x.yaml: and 980 more" {
+		t.Errorf("have %d lines, the last %q", len(lines), lines[len(lines)-1])
+	}
+	if p := problems[0]; p.Line != 3 || p.Column != 1 || p.Path != "unknown0" {
+		t.Errorf("have %+v", p)
+	}
+}
+
+// TestOptionalSections holds the two marks of a section that may be absent to each other: the pointer in
+// the struct, and x-optional in the schema.
+func TestOptionalSections(t *testing.T) {
+	var check func(typ reflect.Type, path string)
+	check = func(typ reflect.Type, path string) {
+		for i := range typ.NumField() {
+			f := typ.Field(i)
+			inner := f.Type
+			pointer := inner.Kind() == reflect.Pointer
+			for inner.Kind() == reflect.Pointer || inner.Kind() == reflect.Slice {
+				inner = inner.Elem()
+			}
+			if inner.Kind() != reflect.Struct || inner == reflect.TypeFor[config.Secret]() {
+				continue
+			}
+			if optional := strings.Contains(f.Tag.Get("jsonschema_extras"), "x-optional=true"); optional != pointer {
+				t.Errorf("%s.%s: pointer %t, x-optional %t", path, f.Name, pointer, optional)
+			}
+			check(inner, path+"."+f.Name)
+		}
+	}
+	check(reflect.TypeFor[config.Config](), "Config")
 }

@@ -61,7 +61,7 @@ const (
 
 // Errors says what to do with an event that cannot be published.
 type Errors struct {
-	// A row without a topic that no route matches. stop: the relay stops in front of it and names it; drop: it is counted, logged and not published.
+	// A row that names no topic and that no route matches, or a malformed one. stop: the relay stops in front of it and names it; drop: it is counted, logged and not published.
 	Unroutable Policy `yaml:"unroutable" jsonschema:"enum=stop,enum=drop,default=stop"`
 	// An event for a topic that does not exist.
 	UnknownTopic Policy `yaml:"unknown_topic" jsonschema:"enum=stop,enum=drop,default=stop"`

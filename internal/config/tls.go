@@ -46,7 +46,7 @@ func readAuthorities(path string) (*x509.CertPool, error) {
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("read certificate authorities %s: %w", path, errors.New("no certificate in PEM form"))
+		return nil, fmt.Errorf("read certificate authorities: %s holds no certificate in PEM form", path)
 	}
 	return pool, nil
 }
@@ -58,7 +58,7 @@ func (d *document) tls(t *TLS, path string) {
 	}
 	if t.CA != "" {
 		if _, err := readAuthorities(t.CA); err != nil {
-			d.report(path+".ca", "cannot be used (%v); name a PEM file of certificates", err)
+			d.report(path+".ca", "cannot be used (%v); name a PEM file of certificates", pathless(err))
 		}
 	}
 	switch {
@@ -68,7 +68,7 @@ func (d *document) tls(t *TLS, path string) {
 		d.report(path+".key", "needs the certificate too; set %s.cert", path)
 	case t.Cert != "":
 		if _, err := readCertificate(t.Cert, t.Key); err != nil {
-			d.report(path+".cert", "cannot be used (%v); name PEM files of a certificate and of its key", err)
+			d.report(path+".cert", "cannot be used (%v); name PEM files of a certificate and of its key", errors.Unwrap(err))
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 
 // value checks one value.
 func (d *document) value(n *yaml.Node, s *shape, path string) (*yaml.Node, bool) {
-	d.places[path] = place{line: n.Line, column: n.Column, text: n.Value}
+	d.places[path] = place{line: n.Line, column: n.Column, text: n.Value, number: n.Tag == "!!int" || n.Tag == "!!float"}
 	switch {
 	case n.Kind == yaml.AliasNode:
 		d.report(path, "is an alias, and aliases are not read here; write the value out")

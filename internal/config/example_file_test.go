@@ -1,0 +1,116 @@
+package config_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/invopop/jsonschema"
+	"go.yaml.in/yaml/v4"
+
+	"github.com/cdc-relay/cdc-relay/internal/config"
+)
+
+func example(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("../../deploy/cdc-relay.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestExampleLoads(t *testing.T) {
+	c, err := config.Load("../../deploy/cdc-relay.yaml", environment(map[string]string{"DATABASE_URL": "postgres://relay@db/orders"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Source.Postgres.Slot != "cdc_relay_orders" || c.Kafka.Brokers[0] != "localhost:9092" || len(c.Routes) != 1 {
+		t.Errorf("%+v", c)
+	}
+	valid(t, compileSchema(t), example(t))
+}
+
+// uncommented returns the example with every setting in it switched on, its files in a directory of ours.
+func uncommented(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	text := regexp.MustCompile(`(?m)^( *)#(\S)`).ReplaceAllString(example(t), "$1$2")
+	for _, secret := range []string{"postgres", "kafka", "redis", "sentinel"} {
+		path := filepath.Join(dir, secret)
+		writeFile(t, path, "hunter2\n")
+		text = strings.ReplaceAll(text, "/run/secrets/"+secret, path)
+	}
+	writeFile(t, filepath.Join(dir, "web.yaml"), "")
+	for _, name := range []string{"ca.pem", "client.pem", "client-key.pem", "web.yaml"} {
+		text = strings.ReplaceAll(text, ": "+name, ": "+filepath.Join(dir, name))
+	}
+	writeCertificate(t, dir)
+	return text
+}
+
+// TestExampleIsComplete switches every line of the example on: it must load, and hold every setting
+// there is.
+func TestExampleIsComplete(t *testing.T) {
+	text := uncommented(t)
+	mustParse(t, text, map[string]string{"DATABASE_URL": "postgres://relay@db/orders"})
+	valid(t, compileSchema(t), text)
+
+	var file map[string]any
+	if err := yaml.Load([]byte(text), &file); err != nil {
+		t.Fatal(err)
+	}
+	missing(t, reflectSchema(t), file, "", map[string]bool{
+		"checkpoint.file":                           true, // not beside redis; its line stands in the prose
+		"checkpoint.redis.tls.cert":                 true,
+		"checkpoint.redis.tls.key":                  true,
+		"checkpoint.redis.tls.server_name":          true,
+		"checkpoint.redis.tls.insecure_skip_verify": true,
+	})
+}
+
+func missing(t *testing.T, s *jsonschema.Schema, value any, path string, known map[string]bool) {
+	t.Helper()
+	if list, ok := value.([]any); ok && s.Items != nil {
+		missing(t, s.Items, list[0], path+"[]", known)
+		return
+	}
+	section, _ := value.(map[string]any)
+	if s.Properties == nil {
+		return
+	}
+	for p := s.Properties.Oldest(); p != nil; p = p.Next() {
+		full := strings.TrimPrefix(path+"."+p.Key, ".")
+		if inner, ok := section[p.Key]; ok {
+			missing(t, p.Value, inner, full, known)
+		} else if !known[full] {
+			t.Errorf("the example lacks %s", full)
+		}
+	}
+}
+
+// TestExampleShowsDefaults holds the example's values to the defaults that it says they are.
+func TestExampleShowsDefaults(t *testing.T) {
+	vars := map[string]string{"DATABASE_URL": "postgres://relay@db/orders"}
+	full := mustParse(t, uncommented(t), vars)
+	plain := mustParse(t, example(t), vars)
+	if full.Window != plain.Window || full.Retry != plain.Retry || full.ShutdownTimeout != plain.ShutdownTimeout ||
+		full.Log != plain.Log || full.HTTP.Listen != plain.HTTP.Listen || full.Position != plain.Position ||
+		full.Kafka.RequestTimeout != plain.Kafka.RequestTimeout || full.Kafka.Compression != plain.Kafka.Compression ||
+		full.Kafka.MaxMessageBytes != plain.Kafka.MaxMessageBytes || full.Kafka.ClientID != plain.Kafka.ClientID ||
+		full.Source.Postgres.Failover != plain.Source.Postgres.Failover || full.Source.Postgres.Slot != plain.Source.Postgres.Slot ||
+		full.Source.Postgres.StatusInterval != plain.Source.Postgres.StatusInterval || full.Record.Format != plain.Record.Format {
+		t.Errorf("the example's defaults are not the defaults:\n%+v\n%+v", full, plain)
+	}
+	full.Errors.Skip = nil
+	if !equalErrors(full.Errors, plain.Errors) {
+		t.Errorf("%+v, want %+v", full.Errors, plain.Errors)
+	}
+}
+
+func equalErrors(a, b config.Errors) bool {
+	return a.Unroutable == b.Unroutable && a.UnknownTopic == b.UnknownTopic && a.TooLarge == b.TooLarge &&
+		a.Rejected == b.Rejected && a.OnStop == b.OnStop
+}

@@ -1,0 +1,116 @@
+package config_test
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/cdc-relay/cdc-relay/internal/config"
+)
+
+func show(t *testing.T, c *config.Config) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := c.Show(&b); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func TestShow(t *testing.T) {
+	golden(t, "testdata/show-minimal.yaml", []byte(show(t, mustParse(t, minimal, nil))))
+}
+
+// TestShowReadsBack holds what is shown to be a configuration itself, the same one but for its secrets.
+func TestShowReadsBack(t *testing.T) {
+	for name, text := range map[string]string{"minimal": minimal, "example": uncommented(t)} {
+		shown := show(t, mustParse(t, text, map[string]string{"DATABASE_URL": "host=db user=relay password=x dbname=orders"}))
+		if again := show(t, mustParse(t, shown, nil)); again != shown {
+			t.Errorf("%s: %s", name, firstDifference([]byte(shown), []byte(again)))
+		}
+		valid(t, compileSchema(t), shown)
+	}
+}
+
+type fullDisk struct{}
+
+func (fullDisk) Write([]byte) (int, error) { return 0, errors.New("disk full") }
+
+func TestShowFails(t *testing.T) {
+	if err := mustParse(t, minimal, nil).Show(fullDisk{}); err == nil || err.Error() != "show configuration: disk full" {
+		t.Errorf("have %v", err)
+	}
+}
+
+func TestShownDSN(t *testing.T) {
+	for dsn, want := range map[string]string{
+		"postgres://relay:pw@db/orders":                          "postgres://relay:***@db:5432/orders",
+		"postgres://relay@db:5433/orders?sslmode=disable":        "postgres://relay@db:5433/orders",
+		"postgres://relay:pw@a:1,b:2/orders?sslmode=prefer":      "postgres://relay:***@a:1,b:2/orders",
+		"host=/run/postgresql user=relay password=pw":            "postgres://relay:***@/relay?host=/run/postgresql&port=5432",
+		"host=::1 user='re lay' dbname='or/ders' password='p w'": "postgres://re%20lay:***@[::1]:5432/or%2Fders",
+		"postgres://db/orders?user=relay&password=pw":            "postgres://relay:***@db:5432/orders",
+	} {
+		c := mustParse(t, strings.ReplaceAll("source: {postgres: {dsn: \"DSN\"}}\nkafka: {brokers: [\"k:1\"]}", "DSN", dsn), nil)
+		if got := c.Source.Postgres.DSN.String(); got != want {
+			t.Errorf("%s: have %s, want %s", dsn, got, want)
+		}
+	}
+}
+
+func TestDefaultNames(t *testing.T) {
+	long := strings.Repeat("Q", 63)
+	for database, want := range map[string][2]string{
+		"orders":  {"cdc_relay_orders", "cdc-relay:{orders}"},
+		"Or-d.rs": {"cdc_relay_or_d_rs", "cdc-relay:{Or-d.rs}"},
+		"a{b}":    {"cdc_relay_a_b_", "cdc-relay:{a_b_}"},
+		"zür":     {"cdc_relay_z_r", "cdc-relay:{zür}"},
+		long:      {"cdc_relay_" + strings.Repeat("q", 53), "cdc-relay:{" + long + "}"},
+	} {
+		c := mustParse(t, "source: {postgres: {dsn: \"host=db user=u dbname="+database+"\"}}\n"+
+			"kafka: {brokers: [\"k:1\"]}\ncheckpoint: {redis: {addrs: [\"r:1\"]}}\n", nil)
+		p := c.Source.Postgres
+		if p.Slot != want[0] || p.Publication != want[0] || c.Checkpoint.Redis.Key != want[1] {
+			t.Errorf("%s: %s %s", database, p.Slot, c.Checkpoint.Redis.Key)
+		}
+	}
+}
+
+func TestWarnings(t *testing.T) {
+	if w := mustParse(t, minimal, nil).Warnings(); len(w) != 0 {
+		t.Errorf("have %q", w)
+	}
+	w := mustParse(t, minimal+`checkpoint: {redis: {addrs: ["r:1"], tls: {insecure_skip_verify: true}}}`, nil).Warnings()
+	if len(w) != 1 || !strings.HasPrefix(w[0], "checkpoint.redis.tls.insecure_skip_verify is on") {
+		t.Errorf("have %q", w)
+	}
+	w = mustParse(t, minimal[:len(minimal)-2]+`, sasl: {mechanism: PLAIN, username: u, password: p}}`, nil).Warnings()
+	if len(w) != 1 || !strings.HasPrefix(w[0], "kafka.sasl.mechanism PLAIN without kafka.tls") {
+		t.Errorf("have %q", w)
+	}
+}
+
+func TestColumnsMap(t *testing.T) {
+	c := mustParse(t, minimal+`tables: [{name: app.outbox, columns: {event_id: id, event_type: type, payload: body, tenant_id: t}}]`, nil)
+	m := c.Tables[0].Columns.Map()
+	if len(m) != 4 || m["event_id"] != "id" || m["payload"] != "body" || m["tenant_id"] != "t" || m["event_type"] != "type" {
+		t.Errorf("have %v", m)
+	}
+	if (*config.Columns)(nil).Map() != nil {
+		t.Error("no columns are not none")
+	}
+}
+
+func TestSizes(t *testing.T) {
+	for text, want := range map[string]config.Size{"1": 1, "1B": 1, "64KiB": 64 << 10, "8 MiB": 8 << 20, "1GiB": 1 << 30, "2KB": 2000, "2MB": 2e6, "2GB": 2e9} {
+		if got, err := config.ParseSize(text); got != want || err != nil {
+			t.Errorf("%s: %d %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"", "0", "-1", "MiB", "1.5MiB", "8mib", "9223372036854775807KiB", "1TiB"} {
+		if got, err := config.ParseSize(text); err == nil {
+			t.Errorf("%s: %d", text, got)
+		}
+	}
+}
