@@ -11,15 +11,17 @@ import (
 	"syscall"
 )
 
-// instance is one server: its folder, its guard and, while it runs, its process.
+// instance is one server: its folder, its ports, its guard and, while it runs, its process.
 type instance struct {
 	name  string
 	dir   string // removed at close, by the guard if need be
 	owner *account
 	guard *guard
 
-	mu   sync.Mutex
-	proc *process
+	mu     sync.Mutex
+	ports  []*port
+	proc   *process
+	closed bool
 }
 
 // process is one life of a server. It is the leader of a process group of its own.
@@ -87,6 +89,9 @@ func (i *instance) write(name, content string) (string, error) {
 func (i *instance) start(ctx context.Context, c command) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
+	if i.closed {
+		return fmt.Errorf("start %s: it was closed", i.name)
+	}
 	if i.proc != nil && !i.proc.ended() {
 		return fmt.Errorf("start %s: it is running already", i.name)
 	}
@@ -123,7 +128,10 @@ func (i *instance) spawn(ctx context.Context, c command, gate *os.File) (*exec.C
 	cmd.Dir = i.dir
 	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + i.dir, "LC_ALL=C", "TZ=UTC"}, c.env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: i.owner.credential()}
-	return cmd, cmd.Start()
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	return cmd, nil
 }
 
 func (p *process) wait(cmd *exec.Cmd, guard *guard) {
@@ -209,10 +217,32 @@ func (i *instance) pid() int {
 	return 0
 }
 
-// close kills what still runs, ends the guard and removes the folder.
+// reserve reserves a port until close.
+func (i *instance) reserve(ctx context.Context) (*port, error) {
+	reserved, err := reservePort(ctx)
+	if err != nil {
+		return nil, err
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.ports = append(i.ports, reserved)
+	return reserved, nil
+}
+
+// close kills what still runs, ends the guard and removes the folder. Once is enough, twice does no harm.
 func (i *instance) close() error {
 	i.kill()
-	return errors.Join(i.guard.release(), os.RemoveAll(i.dir))
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.closed {
+		return nil
+	}
+	i.closed = true
+	errs := []error{i.guard.release(), os.RemoveAll(i.dir)}
+	for _, p := range i.ports {
+		errs = append(errs, p.release())
+	}
+	return errors.Join(errs...)
 }
 
 func (i *instance) logPath() string { return i.path("server.log") }

@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
@@ -20,7 +19,7 @@ import (
 type KafkaOptions struct {
 	Brokers  int               // 0 is 1.
 	Settings map[string]string // Lines of server.properties of every broker, over the defaults.
-	Heap     string            // Each JVM's -Xmx; empty is 512m.
+	JVM      []string          // Options of each JVM; nil is -Xmx512m -XX:+UseSerialGC.
 	Secure   bool              // Adds the listeners ListenerTLS, ListenerSASL and ListenerSASLTLS.
 	Proxied  bool              // Adds ListenerProxied, whose connections pass through Proxy(broker).
 }
@@ -42,7 +41,7 @@ const (
 // The account that SASL listeners know.
 const (
 	KafkaUser     = "relay"
-	KafkaPassword = "relay-secret" //nolint:gosec // Not a secret: the server lives as long as the test.
+	KafkaPassword = "relay-secret"
 )
 
 // KafkaCluster is a cluster of brokers on 127.0.0.1 that are controllers too.
@@ -112,7 +111,7 @@ func (k *KafkaCluster) add(ctx context.Context, id int) error {
 	b := &Broker{ID: id, cluster: k, inst: inst, ports: map[Listener]*port{}}
 	k.brokers = append(k.brokers, b)
 	for _, listener := range k.listeners() {
-		if b.ports[listener], err = reservePort(ctx); err != nil {
+		if b.ports[listener], err = inst.reserve(ctx); err != nil {
 			return err
 		}
 	}
@@ -154,7 +153,7 @@ func (b *Broker) format(ctx context.Context) error {
 			args = append(args, "-S", fmt.Sprintf("%s=[name=%s,password=%s]", mechanism, KafkaUser, KafkaPassword))
 		}
 	}
-	return b.inst.run(ctx, b.cluster.prog.command("128m", args...))
+	return b.inst.run(ctx, b.cluster.prog.command([]string{"-Xmx128m", "-XX:+UseSerialGC"}, args...))
 }
 
 func (b *Broker) properties() string { return b.inst.path("server.properties") }
@@ -174,11 +173,11 @@ func (k *KafkaCluster) Start(ctx context.Context) error {
 
 // Launch starts a broker and does not wait for it: a cluster without a majority does not answer.
 func (b *Broker) Launch(ctx context.Context) error {
-	heap := b.cluster.options.Heap
-	if heap == "" {
-		heap = "512m"
+	jvm := b.cluster.options.JVM
+	if jvm == nil {
+		jvm = []string{"-Xmx512m", "-XX:+UseSerialGC"}
 	}
-	return b.inst.start(ctx, b.cluster.prog.command(heap, "kafka.Kafka", b.properties()))
+	return b.inst.start(ctx, b.cluster.prog.command(jvm, "kafka.Kafka", b.properties()))
 }
 
 // Start starts the broker on its data and ports and waits until it serves.
@@ -226,6 +225,9 @@ func (b *Broker) Proxy() *ProxyServer { return b.proxy }
 // PID is the broker's process id, 0 while it is down.
 func (b *Broker) PID() int { return b.inst.pid() }
 
+// LogPath is the file that the server logs to.
+func (b *Broker) LogPath() string { return b.inst.logPath() }
+
 // LogTail returns the last lines of the broker's log.
 func (b *Broker) LogTail(lines int) string { return b.inst.logTail(lines) }
 
@@ -271,16 +273,9 @@ func (k *KafkaCluster) Close() error {
 }
 
 func (b *Broker) close() error {
-	errs := []error{b.inst.close()}
-	for _, p := range b.ports {
-		if p != nil {
-			errs = append(errs, p.release())
-		}
-	}
+	err := b.inst.close()
 	if b.proxy != nil {
-		errs = append(errs, b.proxy.Close())
+		return errors.Join(err, b.proxy.Close())
 	}
-	return errors.Join(errs...)
+	return err
 }
-
-const healthPoll = 50 * time.Millisecond

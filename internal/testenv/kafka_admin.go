@@ -50,7 +50,7 @@ func (k *KafkaCluster) AwaitHealthy(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("Kafka did not become healthy: %w", errors.Join(err, ctx.Err()))
-		case <-time.After(healthPoll):
+		case <-time.After(50 * time.Millisecond):
 		}
 	}
 }

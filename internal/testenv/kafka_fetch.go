@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 )
 
@@ -105,12 +106,11 @@ func javaMajor(ctx context.Context, java string) int {
 	return major
 }
 
-func (k *kafkaProgram) command(heap string, args ...string) command {
-	options := []string{
-		"-Xmx" + heap, "-XX:+UseSerialGC", "-Xshare:auto", "-XX:TieredStopAtLevel=4",
+func (k *kafkaProgram) command(jvm []string, args ...string) command {
+	options := append(slices.Clone(jvm),
+		"-XX:-UsePerfData", // It would leave a file of each JVM in /tmp.
 		"-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-Dorg.slf4j.simpleLogger.showDateTime=true",
 		"-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
-		"-cp", filepath.Join(k.libs, "*"),
-	}
+		"-cp", filepath.Join(k.libs, "*"))
 	return command{path: k.java, args: append(options, args...)}
 }

@@ -103,7 +103,7 @@ func (b *Broker) secure(settings map[string]string) error {
 	for _, l := range []Listener{ListenerSASL, ListenerSASLTLS} {
 		prefix := "listener.name." + strings.ToLower(string(l)) + "."
 		settings[prefix+"plain.sasl.jaas.config"] = fmt.Sprintf(
-			`org.apache.kafka.common.security.plain.PlainLoginModule required user_%s="%s";`, KafkaUser, KafkaPassword)
+			"org.apache.kafka.common.security.plain.PlainLoginModule required user_%s=%q;", KafkaUser, KafkaPassword)
 		for _, mechanism := range []string{"scram-sha-256", "scram-sha-512"} {
 			settings[prefix+mechanism+".sasl.jaas.config"] = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
 		}

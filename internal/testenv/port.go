@@ -56,6 +56,16 @@ func free(ctx context.Context, number int) bool {
 	return listener.Close() == nil
 }
 
+// dial says whether somebody accepts connections.
+func dial(ctx context.Context, addr string) error {
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return err
+	}
+	return conn.Close()
+}
+
 func (p *port) release() error { return p.lock.Close() }
 
 func (p *port) addr() string { return address(p.number) }

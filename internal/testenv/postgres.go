@@ -65,11 +65,11 @@ func startPostgres(ctx context.Context, o PostgresOptions, progress io.Writer) (
 	if p.prog, err = p.choose(ctx, store); err != nil {
 		return nil, err
 	}
-	if p.port, err = reservePort(ctx); err != nil {
+	if p.inst, err = newInstance(ctx, "postgres", "QUIT"); err != nil {
 		return nil, err
 	}
-	if p.inst, err = newInstance(ctx, "postgres", "QUIT"); err != nil {
-		return nil, errors.Join(err, p.port.release())
+	if p.port, err = p.inst.reserve(ctx); err != nil {
+		return nil, errors.Join(err, p.Close())
 	}
 	if err := p.initialise(ctx, o); err != nil {
 		return nil, errors.Join(err, p.Close())
@@ -204,10 +204,12 @@ func (p *PostgresServer) Resume() error { return p.inst.signalTree(syscall.SIGCO
 
 // Close ends the server and removes its data.
 func (p *PostgresServer) Close() error {
-	_ = p.Resume() // A paused server could not answer.
+	if p.PID() != 0 {
+		_ = p.Resume() // A paused server could not answer.
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	return errors.Join(p.Stop(ctx, Immediate), p.inst.close(), p.port.release())
+	return errors.Join(p.Stop(ctx, Immediate), p.inst.close())
 }
 
 // DSN is a connection URL for a database and user over TCP, without TLS unless the server has it, in which

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	toxiproxy "github.com/Shopify/toxiproxy/v2"
@@ -15,6 +16,7 @@ import (
 type ProxyServer struct {
 	proxy *toxiproxy.Proxy
 	port  *port
+	close func() error
 }
 
 // Direction of the bytes that pass a proxy.
@@ -37,7 +39,7 @@ func StartProxy(ctx context.Context, target string) (*ProxyServer, error) {
 	if err := proxy.Start(); err != nil {
 		return nil, errors.Join(fmt.Errorf("start proxy before %s: %w", target, err), reserved.release())
 	}
-	return &ProxyServer{proxy: proxy, port: reserved}, nil
+	return &ProxyServer{proxy: proxy, port: reserved, close: sync.OnceValue(reserved.release)}, nil
 }
 
 // Addr is where clients connect, host:port.
@@ -56,12 +58,12 @@ func (p *ProxyServer) Restore() error {
 
 // Swallow drops every byte of one direction, while the connections stay open, until Heal.
 func (p *ProxyServer) Swallow(d Direction) error {
-	return p.add(fmt.Sprintf(`{"name":"swallow-%s","type":"timeout","stream":"%s","attributes":{"timeout":0}}`, d, d))
+	return p.add(fmt.Sprintf(`{"name":"swallow-%s","type":"timeout","stream":%q,"attributes":{"timeout":0}}`, d, d))
 }
 
 // Delay holds the bytes of one direction back until Heal.
 func (p *ProxyServer) Delay(d Direction, by time.Duration) error {
-	return p.add(fmt.Sprintf(`{"name":"delay-%s","type":"latency","stream":"%s","attributes":{"latency":%d}}`, d, d, by.Milliseconds()))
+	return p.add(fmt.Sprintf(`{"name":"delay-%s","type":"latency","stream":%q,"attributes":{"latency":%d}}`, d, d, by.Milliseconds()))
 }
 
 func (p *ProxyServer) add(toxic string) error {
@@ -77,5 +79,5 @@ func (p *ProxyServer) Heal(ctx context.Context) { p.proxy.Toxics.ResetToxics(ctx
 // Close ends the proxy.
 func (p *ProxyServer) Close() error {
 	p.proxy.Stop()
-	return p.port.release()
+	return p.close()
 }

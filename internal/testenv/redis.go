@@ -30,7 +30,8 @@ type RedisServer struct {
 	inst    *instance
 	port    *port
 	certs   *Authority
-	extra   []*port
+	mode    []string // arguments after the configuration's
+	bus     int      // port of a cluster's own traffic
 }
 
 // StartRedis starts a server and waits until it answers. Close ends it; so does the end of this process.
@@ -55,15 +56,14 @@ func StartRedis(ctx context.Context, o RedisOptions) (*RedisServer, error) {
 
 // newRedis makes a server that is not started yet.
 func newRedis(ctx context.Context, prog *program, o RedisOptions) (*RedisServer, error) {
-	reserved, err := reservePort(ctx)
+	inst, err := newInstance(ctx, "redis", "KILL")
 	if err != nil {
 		return nil, err
 	}
-	inst, err := newInstance(ctx, "redis", "KILL")
-	if err != nil {
-		return nil, errors.Join(err, reserved.release())
+	r := &RedisServer{prog: prog, options: o, inst: inst}
+	if r.port, err = inst.reserve(ctx); err != nil {
+		return nil, errors.Join(err, r.Close())
 	}
-	r := &RedisServer{prog: prog, options: o, inst: inst, port: reserved}
 	if err := r.configure(); err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
@@ -91,11 +91,7 @@ func (r *RedisServer) configure() error {
 		}
 	}
 	maps.Copy(settings, r.options.Settings)
-	text := renderRedis(settings)
-	for _, user := range r.options.Users {
-		text += "user " + user + "\n"
-	}
-	_, err := r.inst.write("redis.conf", text)
+	_, err := r.inst.write("redis.conf", renderRedis(settings, r.options.Users))
 	return err
 }
 
@@ -114,17 +110,20 @@ func (r *RedisServer) encrypt(settings map[string]string) (err error) {
 	return nil
 }
 
-func renderRedis(settings map[string]string) string {
+func renderRedis(settings map[string]string, users []string) string {
 	var text strings.Builder
 	for _, key := range slices.Sorted(maps.Keys(settings)) {
 		fmt.Fprintf(&text, "%s %s\n", key, settings[key])
+	}
+	for _, user := range users {
+		text.WriteString("user " + user + "\n")
 	}
 	return text.String()
 }
 
 // Start starts the server on the same port and waits until it answers.
 func (r *RedisServer) Start(ctx context.Context) error {
-	if err := r.inst.start(ctx, r.prog.command("redis-server", r.inst.path("redis.conf"))); err != nil {
+	if err := r.inst.start(ctx, r.prog.command("redis-server", append([]string{r.inst.path("redis.conf")}, r.mode...)...)); err != nil {
 		return err
 	}
 	if err := r.inst.awaitReady(ctx, r.ping); err != nil {
@@ -136,6 +135,9 @@ func (r *RedisServer) Start(ctx context.Context) error {
 func (r *RedisServer) ping(ctx context.Context) error {
 	client := r.admin()
 	defer func() { _ = client.Close() }()
+	if err := dial(ctx, r.Addr()); err != nil {
+		return err // Before go-redis meets it: that logs each refusal.
+	}
 	return client.Ping(ctx).Err()
 }
 
@@ -185,14 +187,11 @@ func (r *RedisServer) CAFile() string {
 // PID is the server's process id, 0 while it is down.
 func (r *RedisServer) PID() int { return r.inst.pid() }
 
+// LogPath is the file that the server logs to.
+func (r *RedisServer) LogPath() string { return r.inst.logPath() }
+
 // LogTail returns the last lines of the server's log.
 func (r *RedisServer) LogTail(lines int) string { return r.inst.logTail(lines) }
 
 // Close kills the server and removes its data.
-func (r *RedisServer) Close() error {
-	errs := []error{r.inst.close(), r.port.release()}
-	for _, p := range r.extra {
-		errs = append(errs, p.release())
-	}
-	return errors.Join(errs...)
-}
+func (r *RedisServer) Close() error { return r.inst.close() }

@@ -11,67 +11,89 @@ const startTimeout = 5 * time.Minute
 
 // Postgres starts a server for one test. The test fails if it cannot be had; a failed test shows the
 // server's last log lines.
-func Postgres(t testing.TB, o PostgresOptions) *PostgresServer {
-	t.Helper()
-	p, err := StartPostgres(starting(t), o)
+func Postgres(tb testing.TB, o PostgresOptions) *PostgresServer {
+	tb.Helper()
+	p, err := StartPostgres(starting(tb), o)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(func() { finish(t, "PostgreSQL", p.LogTail, p.Close) })
+	tb.Cleanup(func() { finish(tb, "PostgreSQL", p.LogTail, p.Close) })
 	return p
 }
 
 // starting is a context for getting and starting a server.
-func starting(t testing.TB) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
-	t.Cleanup(cancel)
+func starting(tb testing.TB) context.Context {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), startTimeout)
+	tb.Cleanup(cancel)
 	return ctx
 }
 
-func finish(t testing.TB, name string, logTail func(int) string, stop func() error) {
-	t.Helper()
-	if t.Failed() {
-		t.Logf("%s's log ends with:\n%s", name, logTail(30))
+func finish(tb testing.TB, name string, logTail func(int) string, stop func() error) {
+	tb.Helper()
+	if tb.Failed() {
+		tb.Logf("%s's log ends with:\n%s", name, logTail(30))
 	}
 	if err := stop(); err != nil {
-		t.Errorf("stop %s: %v", name, err)
+		tb.Errorf("stop %s: %v", name, err)
 	}
 }
 
 // Kafka starts a cluster for one test.
-func Kafka(t testing.TB, o KafkaOptions) *KafkaCluster {
-	t.Helper()
-	k, err := StartKafka(starting(t), o)
+func Kafka(tb testing.TB, o KafkaOptions) *KafkaCluster {
+	tb.Helper()
+	k, err := StartKafka(starting(tb), o)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(func() { finish(t, "Kafka", k.LogTail, k.Close) })
+	tb.Cleanup(func() { finish(tb, "Kafka", k.LogTail, k.Close) })
 	return k
 }
 
 // Proxy starts a proxy before target (host:port) for one test.
-func Proxy(t testing.TB, target string) *ProxyServer {
-	t.Helper()
-	p, err := StartProxy(t.Context(), target)
+func Proxy(tb testing.TB, target string) *ProxyServer {
+	tb.Helper()
+	p, err := StartProxy(tb.Context(), target)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		if err := p.Close(); err != nil {
-			t.Errorf("stop proxy: %v", err)
+			tb.Errorf("stop proxy: %v", err)
 		}
 	})
 	return p
 }
 
 // Redis starts a server for one test.
-func Redis(t testing.TB, o RedisOptions) *RedisServer {
-	t.Helper()
-	r, err := StartRedis(starting(t), o)
+func Redis(tb testing.TB, o RedisOptions) *RedisServer {
+	tb.Helper()
+	r, err := StartRedis(starting(tb), o)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(func() { finish(t, "Redis", r.LogTail, r.Close) })
+	tb.Cleanup(func() { finish(tb, "Redis", r.LogTail, r.Close) })
 	return r
+}
+
+// Sentinel starts a primary, a replica and a sentinel for one test.
+func Sentinel(tb testing.TB, o RedisOptions) *RedisSentinel {
+	tb.Helper()
+	s, err := StartRedisSentinel(starting(tb), o)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { finish(tb, "Redis", s.LogTail, s.Close) })
+	return s
+}
+
+// Cluster starts a Redis cluster of three for one test.
+func Cluster(tb testing.TB, o RedisOptions) *RedisCluster {
+	tb.Helper()
+	c, err := StartRedisCluster(starting(tb), o)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { finish(tb, "Redis", c.LogTail, c.Close) })
+	return c
 }
