@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -107,7 +108,7 @@ func (f *File) Save(ctx context.Context, c cdc.Checkpoint) error {
 // repeated reports whether stored is the very checkpoint that value encodes.
 func repeated(value []byte, stored cdc.Checkpoint) bool {
 	same, err := encode(stored)
-	return err == nil && string(same) == string(value)
+	return err == nil && bytes.Equal(same, value)
 }
 
 // hold takes the lock, once.

@@ -1,8 +1,6 @@
 package checkpoint
 
-import (
-	"errors"
-)
+import "errors"
 
 // Severity grades a [Finding].
 type Severity string
@@ -33,8 +31,7 @@ type Finding struct {
 // failed turns an error into a finding.
 func failed(code string, err error) Finding {
 	f := Finding{Severity: Error, Code: code, Text: err.Error()}
-	var t *trouble
-	if errors.As(err, &t) {
+	if t, ok := errors.AsType[*trouble](err); ok {
 		f.Text, f.Mend = t.what, t.mend
 	}
 	return f

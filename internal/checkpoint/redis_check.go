@@ -112,7 +112,7 @@ func (r *Redis) persistence(info map[string]string) (Finding, bool) {
 	}
 	return Finding{
 		Severity: Warning, Code: "redis_persistence",
-		Text: fmt.Sprintf("%s has appendonly off: after a restart it may hold an older checkpoint than the slot, and the relay then stops and asks (position.conflict)", r.server),
+		Text: fmt.Sprintf("%s has appendonly off: after its restart it may hold an older checkpoint than the slot, and a relay that starts then stops and asks (position.conflict)", r.server),
 		Mend: "set appendonly to yes",
 	}, true
 }

@@ -30,7 +30,7 @@ func (r *Redis) explain(verb string, err error) error {
 	if errors.Is(err, context.Canceled) {
 		return fmt.Errorf("%s: %w", verb, err)
 	}
-	for _, diagnose := range []func(error) diagnosis{r.access, r.topology, handshake, network, state} {
+	for _, diagnose := range []func(error) diagnosis{r.access, r.topology, handshake, r.network, state} {
 		d := diagnose(err)
 		if d == (diagnosis{}) {
 			continue
@@ -58,11 +58,11 @@ func says(err error, parts ...string) bool {
 
 // access: who we are and what we may do.
 func (r *Redis) access(err error) diagnosis {
-	var secret *credentialsError
+	var setting *settingError
 	switch {
-	case errors.As(err, &secret):
-		return mistake(fmt.Sprintf("cannot be asked because its password cannot be read (%v)", secret.err),
-			"mend checkpoint.redis.password")
+	case errors.As(err, &setting):
+		return mistake(fmt.Sprintf("cannot be asked because a file cannot be read (%v)", setting.err),
+			"mend "+setting.setting)
 	case says(err, "WRONGPASS", "invalid password"):
 		return mistake("refused the username or the password",
 			"correct checkpoint.redis.username and checkpoint.redis.password")
@@ -96,7 +96,7 @@ func (r *Redis) topology(err error) diagnosis {
 	case says(err, "cluster support disabled"):
 		return mistake("is not a cluster", "set checkpoint.redis.mode to standalone")
 	case r.mode == Sentinel && says(err, "redis: nil"):
-		return mistake("is not known to the sentinels", "correct checkpoint.redis.master")
+		return mistake("is not known to the sentinels", "correct checkpoint.redis.master_name")
 	case r.mode == Sentinel && says(err, "unknown command"):
 		return mistake("cannot be looked up because checkpoint.redis.addrs leads to a server that is not a sentinel",
 			"give the sentinels' addresses or set checkpoint.redis.mode to standalone")
@@ -125,7 +125,7 @@ func handshake(err error) diagnosis {
 			"set checkpoint.redis.tls.ca to that authority's certificate")
 	case errors.As(err, &invalid):
 		return mistake(fmt.Sprintf("has a certificate that does not hold (%v)", invalid.Err),
-			"give the name that stands in the certificate in checkpoint.redis.addrs, or renew it")
+			"set checkpoint.redis.tls.server_name to a name that stands in it, or renew it")
 	case says(err, "remote error: tls"):
 		return mistake(fmt.Sprintf("refused our side of the TLS handshake (%v)", err),
 			"set checkpoint.redis.tls.cert and checkpoint.redis.tls.key if it wants a client certificate")
@@ -135,29 +135,40 @@ func handshake(err error) diagnosis {
 }
 
 // network: whether anybody answers.
-func network(err error) diagnosis {
+func (r *Redis) network(err error) diagnosis {
 	var (
 		host    *net.DNSError
 		op      *net.OpError
+		secure  *secureError
 		timeout net.Error
 	)
+	late := errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout()
 	switch {
 	case errors.As(err, &host) && host.IsNotFound:
 		return mistake(fmt.Sprintf("has a host name that does not resolve (%s)", host.Name), "correct checkpoint.redis.addrs")
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return passing("does not answer (connection refused)", "start it or correct checkpoint.redis.addrs")
+		return passing(fmt.Sprintf("does not answer (%v)", err), r.start())
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET):
 		return passing("closed the connection",
 			"look into the server's log, and set checkpoint.redis.tls if it wants TLS on this port")
-	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
-		return passing("did not answer in time",
-			"make sure that it is up, reachable and not held up by a slow command")
+	case late && errors.As(err, &secure):
+		return passing("did not answer the TLS handshake in time",
+			"make sure that it is up and reachable, and remove checkpoint.redis.tls if it speaks no TLS on this port")
+	case late:
+		return passing("did not answer in time", "make sure that it is up, reachable and not held up by a slow command")
 	case errors.As(err, &op):
-		return passing(fmt.Sprintf("cannot be reached (%v)", op.Err),
-			"start it, correct checkpoint.redis.addrs or open the network path")
+		return passing(fmt.Sprintf("cannot be reached (%v)", err), r.start())
 	default:
 		return diagnosis{}
 	}
+}
+
+// start is what to do about a server that is not there.
+func (r *Redis) start() string {
+	if r.mode == Sentinel {
+		return "wait for the sentinels to promote a replica, start it, or correct checkpoint.redis.addrs"
+	}
+	return "start it or correct checkpoint.redis.addrs"
 }
 
 // state: what passes, or what the server's operator sees to, while the relay goes on trying.

@@ -3,8 +3,8 @@ package checkpoint
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"time"
 
@@ -25,84 +25,64 @@ const (
 	Cluster Mode = "cluster"
 )
 
-// RedisOptions says where the checkpoint is kept.
+// RedisOptions says where the checkpoint is kept. Package config has validated it.
 type RedisOptions struct {
 	// Mode must fit the server; it is not guessed.
 	Mode Mode
 	// Addrs are host:port: one for Standalone, one or more for the others.
 	Addrs []string
-	// Master is the name under which the sentinels know the master; Sentinel only.
-	Master string
-	// Key is the checkpoint's key, used as it is. A hash tag ("cdc-relay:{orders}") keeps what is stored
-	// beside it later on the same node of a cluster.
+	// MasterName is the name that the sentinels know the master by; Sentinel only.
+	MasterName string
+	// Key is the checkpoint's key, used as it is.
 	Key string
 	// DB is the database's number; 0 on a cluster.
 	DB int
 	// Username is an ACL user; "" is the default user.
 	Username string
-	// Password is asked at every connect, so that a rotated secret is picked up. nil: no password. It
-	// must not block for long.
+	// Password is asked at every connect, so that a rotated secret is picked up; nil or an empty answer
+	// is none. It must not block for long.
 	Password func() (string, error)
-	// SentinelUsername and SentinelPassword log in to the sentinels, where those want it. The client
-	// takes this password once, when it is made.
+	// SentinelUsername and SentinelPassword log in to the sentinels themselves. The client takes this
+	// password once, when it is made.
 	SentinelUsername string
 	SentinelPassword func() (string, error)
-	// TLS turns TLS on; the server's name is filled in from the address when it is empty.
-	TLS *tls.Config
+	// TLS is asked at every connect, so that renewed certificates are picked up; nil or a nil answer is
+	// no TLS. An empty server name is filled in from the address.
+	TLS func() (*tls.Config, error)
 }
 
-// Timeouts of the client, each for one step of a call; callTimeout bounds the whole.
+// Timeouts of one step of a call; callTimeout bounds the whole.
 const (
 	dialTimeout = 2 * time.Second
 	ioTimeout   = time.Second
 )
 
+// client makes the client; it connects at the first call.
 func (o RedisOptions) client() (redis.UniversalClient, error) {
-	if err := o.validate(); err != nil {
-		return nil, err
-	}
 	u, err := o.universal()
 	if err != nil {
 		return nil, err
 	}
 	switch o.Mode {
+	case Standalone:
+		return redis.NewClient(u.Simple()), nil
 	case Sentinel:
 		return redis.NewFailoverClient(u.Failover()), nil
 	case Cluster:
 		c := u.Cluster()
-		c.DisableRoutingPolicies = true // they need COMMAND, which an ACL user may not run; all we send has a key
+		c.DisableRoutingPolicies = true // they ask COMMAND, a right that nobody grants for a checkpoint
 		return redis.NewClusterClient(c), nil
 	default:
-		return redis.NewClient(u.Simple()), nil
-	}
-}
-
-func (o RedisOptions) validate() error {
-	switch {
-	case o.Mode != Standalone && o.Mode != Sentinel && o.Mode != Cluster:
-		return fmt.Errorf("checkpoint.redis.mode is %q: set it to standalone, sentinel or cluster", o.Mode)
-	case len(o.Addrs) == 0:
-		return errors.New("checkpoint.redis.addrs is empty: give at least one host:port")
-	case o.Mode == Standalone && len(o.Addrs) > 1:
-		return fmt.Errorf("checkpoint.redis.addrs has %d addresses and mode standalone takes one: set checkpoint.redis.mode to sentinel or cluster, or give one address", len(o.Addrs))
-	case o.Mode == Sentinel && o.Master == "":
-		return errors.New("checkpoint.redis.master is empty: give the name under which the sentinels know the master")
-	case o.Mode == Cluster && o.DB != 0:
-		return fmt.Errorf("checkpoint.redis.db is %d and a cluster has database 0 only: remove it", o.DB)
-	case o.Key == "":
-		return errors.New("checkpoint.redis.key is empty: give a key of its own to each relay")
-	default:
-		return nil
+		return nil, fmt.Errorf("checkpoint.redis.mode is %q: set it to standalone, sentinel or cluster", o.Mode)
 	}
 }
 
 func (o RedisOptions) universal() (*redis.UniversalOptions, error) {
 	u := &redis.UniversalOptions{
 		Addrs:                 o.Addrs,
-		MasterName:            o.Master,
+		MasterName:            o.MasterName,
 		DB:                    o.DB,
-		TLSConfig:             o.TLS,
-		Username:              o.Username,
+		Dialer:                o.dial,
 		SentinelUsername:      o.SentinelUsername,
 		DialTimeout:           dialTimeout,
 		DialerRetries:         1,
@@ -118,40 +98,74 @@ func (o RedisOptions) universal() (*redis.UniversalOptions, error) {
 		WriteBufferSize:          4 << 10,
 		IdentitySuffix:           "cdc-relay",
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+
+		CredentialsProviderContext: o.credentials,
 	}
-	if o.Password != nil {
-		u.CredentialsProviderContext = o.credentials
+	if o.SentinelPassword == nil {
+		return u, nil
 	}
-	if o.SentinelPassword != nil {
-		password, err := o.SentinelPassword()
-		if err != nil {
-			return nil, &credentialsError{err}
-		}
-		u.SentinelPassword = password
+	password, err := o.SentinelPassword()
+	if err != nil {
+		return nil, fmt.Errorf("read checkpoint.redis.sentinel_password: %w", err)
 	}
+	u.SentinelPassword = password
 	return u, nil
 }
 
 func (o RedisOptions) credentials(context.Context) (username, password string, err error) {
+	if o.Password == nil {
+		return o.Username, "", nil
+	}
 	password, err = o.Password()
 	if err != nil {
-		return "", "", &credentialsError{err}
+		return "", "", &settingError{"checkpoint.redis.password", err}
 	}
 	return o.Username, password, nil
 }
 
-// credentialsError is a secret that cannot be read.
-type credentialsError struct{ err error }
+func (o RedisOptions) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	dialer := net.Dialer{Timeout: dialTimeout}
+	if o.TLS == nil {
+		return dialer.DialContext(ctx, network, addr)
+	}
+	config, err := o.TLS()
+	switch {
+	case err != nil:
+		return nil, &settingError{"checkpoint.redis.tls", err}
+	case config == nil:
+		return dialer.DialContext(ctx, network, addr)
+	}
+	secure := tls.Dialer{NetDialer: &dialer, Config: config}
+	conn, err := secure.DialContext(ctx, network, addr)
+	if err != nil {
+		return nil, &secureError{err}
+	}
+	return conn, nil
+}
 
-func (e *credentialsError) Error() string { return "read the redis password: " + e.err.Error() }
+// secureError is a connection with TLS that did not come about.
+type secureError struct{ err error }
 
-func (e *credentialsError) Unwrap() error { return e.err }
+func (e *secureError) Error() string { return e.err.Error() }
 
+func (e *secureError) Unwrap() error { return e.err }
+
+// settingError is a setting whose file cannot be read at connect time.
+type settingError struct {
+	setting string
+	err     error
+}
+
+func (e *settingError) Error() string { return fmt.Sprintf("read %s: %v", e.setting, e.err) }
+
+func (e *settingError) Unwrap() error { return e.err }
+
+// describe names the server in errors.
 func (o RedisOptions) describe() string {
 	addrs := strings.Join(o.Addrs, ",")
 	switch o.Mode {
 	case Sentinel:
-		return fmt.Sprintf("redis master %q (sentinels %s)", o.Master, addrs)
+		return fmt.Sprintf("redis master %q (sentinels %s)", o.MasterName, addrs)
 	case Cluster:
 		return "redis cluster " + addrs
 	default:

@@ -18,26 +18,30 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 const key = "cdc-relay:{orders}"
 
 func TestRedisConformance(t *testing.T) {
-	checkpointtest.Run(t, func(t testing.TB) checkpointtest.Harness {
-		server := miniredis.RunT(t)
+	checkpointtest.Run(t, func(tb testing.TB) checkpointtest.Harness {
+		tb.Helper()
+		server := miniredis.RunT(tb)
 		return checkpointtest.Harness{
-			Open: func(t testing.TB) checkpointtest.Store { return openRedis(t, options(server.Addr())) },
-			Put: func(t testing.TB, value []byte) {
-				t.Helper()
+			Open: func(tb testing.TB) checkpointtest.Store {
+				tb.Helper()
+				return openRedis(tb, options(server.Addr()))
+			},
+			Put: func(tb testing.TB, value []byte) {
+				tb.Helper()
 				if value == nil {
 					server.FlushAll()
 				} else if err := server.Set(key, string(value)); err != nil {
-					t.Fatal(err)
+					tb.Fatal(err)
 				}
 			},
-			Get: func(t testing.TB) []byte {
-				t.Helper()
+			Get: func(tb testing.TB) []byte {
+				tb.Helper()
 				if !server.Exists(key) {
 					return nil
 				}
 				value, err := server.Get(key)
 				if err != nil {
-					t.Fatal(err)
+					tb.Fatal(err)
 				}
 				return []byte(value)
 			},
@@ -46,29 +50,33 @@ func TestRedisConformance(t *testing.T) {
 }
 
 func TestFileConformance(t *testing.T) {
-	checkpointtest.Run(t, func(t testing.TB) checkpointtest.Harness {
-		path := filepath.Join(t.TempDir(), "checkpoint.json")
+	checkpointtest.Run(t, func(tb testing.TB) checkpointtest.Harness {
+		tb.Helper()
+		path := filepath.Join(tb.TempDir(), "checkpoint.json")
 		return checkpointtest.Harness{
 			Exclusive: true,
-			Open:      func(t testing.TB) checkpointtest.Store { return openFile(t, path) },
-			Put: func(t testing.TB, value []byte) {
-				t.Helper()
+			Open: func(tb testing.TB) checkpointtest.Store {
+				tb.Helper()
+				return openFile(tb, path)
+			},
+			Put: func(tb testing.TB, value []byte) {
+				tb.Helper()
 				err := os.Remove(path)
 				if value != nil {
 					err = os.WriteFile(path, value, 0o600)
 				}
 				if err != nil {
-					t.Fatal(err)
+					tb.Fatal(err)
 				}
 			},
-			Get: func(t testing.TB) []byte {
-				t.Helper()
+			Get: func(tb testing.TB) []byte {
+				tb.Helper()
 				value, err := os.ReadFile(path)
 				if os.IsNotExist(err) {
 					return nil
 				}
 				if err != nil {
-					t.Fatal(err)
+					tb.Fatal(err)
 				}
 				return bytes.Clone(value)
 			},
@@ -80,20 +88,20 @@ func options(addr string) checkpoint.RedisOptions {
 	return checkpoint.RedisOptions{Mode: checkpoint.Standalone, Addrs: []string{addr}, Key: key}
 }
 
-func openRedis(t testing.TB, o checkpoint.RedisOptions) *checkpoint.Redis {
-	t.Helper()
+func openRedis(tb testing.TB, o checkpoint.RedisOptions) *checkpoint.Redis {
+	tb.Helper()
 	s, err := checkpoint.NewRedis(o)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return s
 }
 
-func openFile(t testing.TB, path string) *checkpoint.File {
-	t.Helper()
+func openFile(tb testing.TB, path string) *checkpoint.File {
+	tb.Helper()
 	s, err := checkpoint.NewFile(path)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return s
 }

@@ -2,7 +2,6 @@ package checkpointtest
 
 import (
 	"sync"
-	"testing"
 
 	"pgregory.net/rapid"
 
@@ -16,36 +15,38 @@ func newer(a, b cdc.Checkpoint) bool {
 
 // anyInterleaving lets two runs save in any order, with saves that arrive late, twice or after the
 // other run's, and compares the outcome of each with a model.
-func anyInterleaving(t *testing.T, h Harness) {
-	pair := h.pair(t)
-	rapid.Check(t, func(r *rapid.T) {
+func (r rules) anyInterleaving() {
+	t := r.t
+	pair := r.pair()
+	rapid.Check(t, func(draw *rapid.T) {
 		if err := pair[0].Reset(t.Context()); err != nil {
-			r.Fatalf("reset: %v", err)
+			draw.Fatalf("reset: %v", err)
 		}
 		var model *cdc.Checkpoint
-		base := rapid.Uint64Range(0, 1<<60).Draw(r, "base")
-		for range rapid.IntRange(1, 30).Draw(r, "saves") {
-			run := rapid.Uint64Range(0, 1).Draw(r, "run")
-			next := at(base+run, rapid.Uint64Range(base, base+20).Draw(r, "sequence"))
+		base := rapid.Uint64Range(0, 1<<60).Draw(draw, "base")
+		for range rapid.IntRange(1, 30).Draw(draw, "saves") {
+			run := rapid.Uint64Range(0, 1).Draw(draw, "run")
+			next := at(base+run, rapid.Uint64Range(base, base+20).Draw(draw, "sequence"))
 			accept := model == nil || newer(next, *model) || equal(next, *model)
 			err := pair[run].Save(t.Context(), next)
 			if accept != (err == nil) || !accept && !fenced(err) {
-				r.Fatalf("(%d, %d) over %v: %v", next.Generation, next.Sequence, model, err)
+				draw.Fatalf("(%d, %d) over %v: %v", next.Generation, next.Sequence, model, err)
 			}
 			if accept {
 				model = &next
 			}
 			if got, _, err := pair[1-run].Load(t.Context()); err != nil || !equal(got, *model) {
-				r.Fatalf("stored %+v, want %+v, error %v", got, *model, err)
+				draw.Fatalf("stored %+v, want %+v, error %v", got, *model, err)
 			}
 		}
 	})
 }
 
 // concurrent lets two runs save at once while a reader watches that what is stored never goes back.
-func concurrent(t *testing.T, h Harness) {
+func (r rules) concurrent() {
+	t := r.t
 	const saves = 200
-	pair := h.pair(t)
+	pair := r.pair()
 	mustSave(t, pair[0], at(1, 0))
 	var wg sync.WaitGroup
 	for run, s := range pair {

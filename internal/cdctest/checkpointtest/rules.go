@@ -28,44 +28,48 @@ func at(generation, sequence uint64) cdc.Checkpoint {
 	}
 }
 
-func findsNothing(t *testing.T, h Harness) {
-	if c, found, err := h.open(t).Load(t.Context()); found || err != nil || c != (cdc.Checkpoint{}) {
+func (r rules) findsNothing() {
+	t := r.t
+	if c, found, err := r.open().Load(t.Context()); found || err != nil || c != (cdc.Checkpoint{}) {
 		t.Fatalf("load from an empty place: %+v, found %t, error %v", c, found, err)
 	}
 }
 
-func givesBack(t *testing.T, h Harness) {
-	s := h.open(t)
+func (r rules) givesBack() {
+	t := r.t
+	s := r.open()
 	full := at(3, 1842)
 	odd := at(4, math.MaxUint64)
 	odd.Source = cdc.Source{SystemID: "söurce \"quoted\" \\ \u2028", Database: "données <&>", Timeline: math.MaxUint32}
 	odd.SavedAt = odd.SavedAt.In(time.FixedZone("", 3600))
-	for _, c := range []cdc.Checkpoint{full, {Source: full.Source, Generation: 4}, odd} {
+	for _, c := range []*cdc.Checkpoint{&full, {Source: full.Source, Generation: 4}, &odd} {
 		if err := s.Reset(t.Context()); err != nil {
 			t.Fatalf("reset: %v", err)
 		}
-		mustSave(t, s, c)
-		if got := mustLoad(t, s); !equal(got, c) {
-			t.Errorf("saved  %+v\nloaded %+v", c, got)
+		mustSave(t, s, *c)
+		if got := mustLoad(t, s); !equal(got, *c) {
+			t.Errorf("saved  %+v\nloaded %+v", *c, got)
 		}
 	}
 }
 
-func outlives(t *testing.T, h Harness) {
-	s := h.Open(t)
+func (r rules) outlives() {
+	t := r.t
+	s := r.Open(t)
 	mustSave(t, s, at(1, 5))
 	if err := s.Close(); err != nil {
 		t.Fatalf("close: %v", err)
 	}
-	next := h.open(t)
+	next := r.open()
 	if got := mustLoad(t, next); !equal(got, at(1, 5)) {
 		t.Errorf("after reopening: %+v", got)
 	}
 	mustSave(t, next, at(2, 1))
 }
 
-func comparesNumbers(t *testing.T, h Harness) {
-	s := h.open(t)
+func (r rules) comparesNumbers() {
+	t := r.t
+	s := r.open()
 	stored := at(10, 100)
 	for _, c := range []struct {
 		generation, sequence uint64
@@ -91,17 +95,19 @@ func comparesNumbers(t *testing.T, h Harness) {
 	}
 }
 
-func comparesLargeNumbers(t *testing.T, h Harness) {
-	s := h.open(t)
+func (r rules) comparesLargeNumbers() {
+	t := r.t
+	s := r.open()
 	const edge = 1 << 53 // where doubles stop being exact
 	for _, n := range []uint64{edge, edge + 1, 999_999_999_999_999_999, 1_000_000_000_000_000_000, math.MaxUint64 - 1} {
-		for _, pair := range [][2]cdc.Checkpoint{{at(n, 5), at(n+1, 1)}, {at(7, n), at(7, n+1)}} {
+		for _, pair := range [][4]uint64{{n, 5, n + 1, 1}, {7, n, 7, n + 1}} {
+			older, newer := at(pair[0], pair[1]), at(pair[2], pair[3])
 			if err := s.Reset(t.Context()); err != nil {
 				t.Fatalf("reset: %v", err)
 			}
-			mustSave(t, s, pair[0])
-			check(t, s, pair[0], pair[1], true)
-			check(t, s, pair[1], pair[0], false)
+			mustSave(t, s, older)
+			check(t, s, older, newer, true)
+			check(t, s, newer, older, false)
 		}
 	}
 }
@@ -131,8 +137,9 @@ func fenced(err error) bool {
 	return errors.Is(err, cdc.ErrFenced) && errors.As(err, &stop) && stop.Class == cdc.ClassFenced
 }
 
-func acceptsRepeat(t *testing.T, h Harness) {
-	pair := h.pair(t)
+func (r rules) acceptsRepeat() {
+	t := r.t
+	pair := r.pair()
 	mustSave(t, pair[0], at(1, 1))
 	mustSave(t, pair[0], at(1, 1))
 	mustSave(t, pair[1], at(1, 1))
@@ -142,16 +149,18 @@ func acceptsRepeat(t *testing.T, h Harness) {
 	}
 }
 
-func refusesSameNumbers(t *testing.T, h Harness) {
-	pair := h.pair(t)
+func (r rules) refusesSameNumbers() {
+	t := r.t
+	pair := r.pair()
 	mine, theirs := at(2, 1), at(2, 1)
 	theirs.Progress.Position = "FFFFFFFFFFFFFFFF"
 	mustSave(t, pair[0], mine)
 	check(t, pair[1], mine, theirs, false)
 }
 
-func refusesForeign(t *testing.T, h Harness) {
-	s := h.open(t)
+func (r rules) refusesForeign() {
+	t := r.t
+	s := r.open()
 	mustSave(t, s, at(1, 1))
 	for name, change := range map[string]func(*cdc.Source){
 		"system":   func(o *cdc.Source) { o.SystemID = "1" },
@@ -175,18 +184,20 @@ func wantStop(t *testing.T, what string, err error, class cdc.Class) {
 	}
 }
 
-func acceptsTimeline(t *testing.T, h Harness) {
-	s := h.open(t)
+func (r rules) acceptsTimeline() {
+	t := r.t
+	s := r.open()
 	mustSave(t, s, at(1, 1))
 	promoted := at(2, 1)
 	promoted.Source.Timeline = 2
 	check(t, s, at(1, 1), promoted, true)
 }
 
-func refusesUnusable(t *testing.T, h Harness) {
-	s := h.open(t)
+func (r rules) refusesUnusable() {
+	t := r.t
+	s := r.open()
 	mustSave(t, s, at(1, 1))
-	good := h.Get(t)
+	good := r.Get(t)
 	for name, value := range map[string][]byte{
 		"empty":         {},
 		"truncated":     good[:len(good)/2],
@@ -201,14 +212,14 @@ func refusesUnusable(t *testing.T, h Harness) {
 		"source a text": bytes.Replace(good, []byte(`"source":{`), []byte(`"source":"x","was":{`), 1),
 		"zero octets":   make([]byte, 512),
 	} {
-		h.Put(t, value)
+		r.Put(t, value)
 		_, found, err := s.Load(t.Context())
 		if found {
 			t.Errorf("%s: was taken for a checkpoint", name)
 		}
 		wantStop(t, name+": load", err, cdc.ClassPosition)
 		wantStop(t, name+": save", s.Save(t.Context(), at(2, 1)), cdc.ClassPosition)
-		if got := h.Get(t); !bytes.Equal(got, value) {
+		if got := r.Get(t); !bytes.Equal(got, value) {
 			t.Errorf("%s: the refused save left %q", name, got)
 		}
 	}
@@ -218,28 +229,31 @@ func refusesUnusable(t *testing.T, h Harness) {
 	mustSave(t, s, at(1, 1))
 }
 
-func acceptsAfterFlush(t *testing.T, h Harness) {
-	s := h.open(t)
+func (r rules) acceptsAfterFlush() {
+	t := r.t
+	s := r.open()
 	mustSave(t, s, at(3, 7))
-	h.Put(t, nil)
+	r.Put(t, nil)
 	if _, found, err := s.Load(t.Context()); found || err != nil {
 		t.Fatalf("load after a flush: found %t, error %v", found, err)
 	}
 	mustSave(t, s, at(3, 8))
 }
 
-func acceptsAfterRollback(t *testing.T, h Harness) {
-	s := h.open(t)
+func (r rules) acceptsAfterRollback() {
+	t := r.t
+	s := r.open()
 	mustSave(t, s, at(3, 7))
-	old := h.Get(t)
+	old := r.Get(t)
 	mustSave(t, s, at(4, 1))
 	mustSave(t, s, at(4, 2))
-	h.Put(t, old)
+	r.Put(t, old)
 	check(t, s, at(3, 7), at(4, 3), true)
 }
 
-func resets(t *testing.T, h Harness) {
-	s := h.open(t)
+func (r rules) resets() {
+	t := r.t
+	s := r.open()
 	if err := s.Reset(t.Context()); err != nil {
 		t.Fatalf("reset of nothing: %v", err)
 	}
@@ -247,14 +261,15 @@ func resets(t *testing.T, h Harness) {
 	if err := s.Reset(t.Context()); err != nil {
 		t.Fatalf("reset: %v", err)
 	}
-	if h.Get(t) != nil {
+	if r.Get(t) != nil {
 		t.Error("reset left something behind")
 	}
 	mustSave(t, s, at(1, 1))
 }
 
-func obeysContext(t *testing.T, h Harness) {
-	s := h.open(t)
+func (r rules) obeysContext() {
+	t := r.t
+	s := r.open()
 	mustSave(t, s, at(1, 1))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

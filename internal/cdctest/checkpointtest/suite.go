@@ -20,76 +20,80 @@ type Store interface {
 // Harness is a place for one checkpoint, empty at first, seen from the store and from behind its back.
 type Harness struct {
 	// Open returns another store on the same place.
-	Open func(t testing.TB) Store
+	Open func(tb testing.TB) Store
 	// Exclusive says that a second store is refused while another has saved and is open.
 	Exclusive bool
 	// Put and Get handle the stored octets; nil is nothing stored.
-	Put func(t testing.TB, value []byte)
-	Get func(t testing.TB) []byte
+	Put func(tb testing.TB, value []byte)
+	Get func(tb testing.TB) []byte
 }
 
 // Run holds a store to the rules. It calls fresh for each of them.
-func Run(t *testing.T, fresh func(t testing.TB) Harness) {
+func Run(t *testing.T, fresh func(tb testing.TB) Harness) {
 	t.Helper()
 	for _, rule := range []struct {
 		name string
-		hold func(t *testing.T, h Harness)
+		hold func(rules)
 	}{
-		{"finds nothing at first", findsNothing},
-		{"gives back what was saved", givesBack},
-		{"outlives the store", outlives},
-		{"accepts newer and refuses older", comparesNumbers},
-		{"compares all 64 bits", comparesLargeNumbers},
-		{"accepts a repeated save", acceptsRepeat},
-		{"refuses the same numbers with other content", refusesSameNumbers},
-		{"never overwrites another source", refusesForeign},
-		{"takes a promotion for the same source", acceptsTimeline},
-		{"refuses content that it does not know", refusesUnusable},
-		{"is written again after a flush", acceptsAfterFlush},
-		{"is written again after a rollback", acceptsAfterRollback},
-		{"forgets on reset", resets},
-		{"does nothing under a cancelled context", obeysContext},
-		{"keeps the order under any interleaving", anyInterleaving},
-		{"keeps the order among concurrent savers", concurrent},
+		{"finds nothing at first", rules.findsNothing},
+		{"gives back what was saved", rules.givesBack},
+		{"outlives the store", rules.outlives},
+		{"accepts newer and refuses older", rules.comparesNumbers},
+		{"compares all 64 bits", rules.comparesLargeNumbers},
+		{"accepts a repeated save", rules.acceptsRepeat},
+		{"refuses the same numbers with other content", rules.refusesSameNumbers},
+		{"never overwrites another source", rules.refusesForeign},
+		{"takes a promotion for the same source", rules.acceptsTimeline},
+		{"refuses content that it does not know", rules.refusesUnusable},
+		{"is written again after a flush", rules.acceptsAfterFlush},
+		{"is written again after a rollback", rules.acceptsAfterRollback},
+		{"forgets on reset", rules.resets},
+		{"does nothing under a cancelled context", rules.obeysContext},
+		{"keeps the order under any interleaving", rules.anyInterleaving},
+		{"keeps the order among concurrent savers", rules.concurrent},
 	} {
-		t.Run(rule.name, func(t *testing.T) { rule.hold(t, fresh(t)) })
+		t.Run(rule.name, func(t *testing.T) { rule.hold(rules{t, fresh(t)}) })
 	}
 }
 
-// open opens a store for the test's time.
-func (h Harness) open(t *testing.T) Store {
-	t.Helper()
-	s := h.Open(t)
-	t.Cleanup(func() {
+// rules are the rules, each on a fresh place.
+type rules struct {
+	t *testing.T
+	Harness
+}
+
+// open opens a store for the rule's time.
+func (r rules) open() Store {
+	s := r.Open(r.t)
+	r.t.Cleanup(func() {
 		if err := s.Close(); err != nil {
-			t.Errorf("close: %v", err)
+			r.t.Errorf("close: %v", err)
 		}
 	})
 	return s
 }
 
 // pair opens two stores on the place, or one twice where two cannot be.
-func (h Harness) pair(t *testing.T) [2]Store {
-	t.Helper()
-	first := h.open(t)
-	if h.Exclusive {
+func (r rules) pair() [2]Store {
+	first := r.open()
+	if r.Exclusive {
 		return [2]Store{first, first}
 	}
-	return [2]Store{first, h.open(t)}
+	return [2]Store{first, r.open()}
 }
 
-func mustSave(t testing.TB, s Store, c cdc.Checkpoint) {
-	t.Helper()
-	if err := s.Save(t.Context(), c); err != nil {
-		t.Fatalf("save generation %d, sequence %d: %v", c.Generation, c.Sequence, err)
+func mustSave(tb testing.TB, s Store, c cdc.Checkpoint) {
+	tb.Helper()
+	if err := s.Save(tb.Context(), c); err != nil {
+		tb.Fatalf("save generation %d, sequence %d: %v", c.Generation, c.Sequence, err)
 	}
 }
 
-func mustLoad(t testing.TB, s Store) cdc.Checkpoint {
-	t.Helper()
-	c, found, err := s.Load(t.Context())
+func mustLoad(tb testing.TB, s Store) cdc.Checkpoint {
+	tb.Helper()
+	c, found, err := s.Load(tb.Context())
 	if err != nil || !found {
-		t.Fatalf("load: found %t, error %v", found, err)
+		tb.Fatalf("load: found %t, error %v", found, err)
 	}
 	return c
 }

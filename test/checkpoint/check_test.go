@@ -1,0 +1,88 @@
+package checkpoint_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
+)
+
+// TestCheck: each setting that can lose a checkpoint is found, with its severity and its mend.
+func TestCheck(t *testing.T) {
+	good := testenv.Redis(t, testenv.RedisOptions{AppendOnly: true})
+	replica := testenv.Redis(t, testenv.RedisOptions{AppendOnly: true, Settings: map[string]string{"replicaof": "127.0.0.1 1"}})
+	careless := testenv.Redis(t, testenv.RedisOptions{Settings: map[string]string{"maxmemory": "100mb", "maxmemory-policy": "allkeys-lru"}})
+	strict := testenv.Redis(t, testenv.RedisOptions{Password: "root", Users: []string{
+		"relay on >secret resetchannels ~cdc-relay:* -@all +get +set +del +eval +evalsha",
+		"reader on >secret resetchannels ~cdc-relay:* -@all +get +eval +evalsha +info",
+	}})
+	cluster := testenv.Cluster(t, testenv.RedisOptions{AppendOnly: true})
+
+	for _, c := range []struct {
+		name string
+		o    checkpoint.RedisOptions
+		want []string // severity and code
+		says []string
+	}{
+		{"good", standalone(good), []string{"ok redis_key"}, []string{"can be read and written"}},
+		{
+			"careless", standalone(careless),
+			[]string{"ok redis_key", "warning redis_eviction", "warning redis_persistence"},
+			[]string{"allkeys-lru", "set maxmemory-policy to noeviction", "set appendonly to yes"},
+		},
+		{"replica", standalone(replica), []string{"error redis_write", "error redis_role"}, []string{"read-only replica", "give the master's address"}},
+		{"node of a cluster", standalone(owner(t, cluster)), []string{"ok redis_key", "error redis_mode"}, []string{"set checkpoint.redis.mode to cluster"}},
+		{"cluster", checkpoint.RedisOptions{Mode: checkpoint.Cluster, Addrs: cluster.Addrs(), Key: key}, []string{"ok redis_key"}, nil},
+		{"no INFO", withUser(standalone(strict)), []string{"ok redis_key", "info redis_info"}, []string{"grant +info"}},
+		{"no SET", as(withUser(standalone(strict)), "reader"), []string{"error redis_write", "warning redis_persistence"}, []string{"+set"}},
+		{"no password", standalone(strict), []string{"error redis_read"}, []string{"set checkpoint.redis.password"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			findings := opened(t, c.o).Check(t.Context())
+			var got []string
+			var text strings.Builder
+			for _, f := range findings {
+				got = append(got, string(f.Severity)+" "+f.Code)
+				text.WriteString(f.Text + ": " + f.Mend + "; ")
+				if f.Severity != checkpoint.OK && f.Mend == "" {
+					t.Errorf("%s has no mend", f.Code)
+				}
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+			wantText(t, text.String(), c.says)
+			t.Log(text.String())
+		})
+	}
+	if do(t, []*testenv.RedisServer{good}, "EXISTS", key) != "0" {
+		t.Error("the check left a key behind")
+	}
+}
+
+// TestCheckChangesNothing: a checkpoint that is there stays what it was, expiry included.
+func TestCheckChangesNothing(t *testing.T) {
+	server := testenv.Redis(t, testenv.RedisOptions{AppendOnly: true})
+	nodes := []*testenv.RedisServer{server}
+	s := opened(t, standalone(server))
+	save(t, s, at(1, 1))
+	before := do(t, nodes, "GET", key)
+	do(t, nodes, "EXPIRE", key, 1000)
+	findings := s.Check(t.Context())
+	if len(findings) != 1 || !strings.Contains(findings[0].Text, `database "orders"`) {
+		t.Errorf("got %+v", findings)
+	}
+	if after := do(t, nodes, "GET", key); after != before {
+		t.Errorf("was %q, is %q", before, after)
+	}
+	if ttl := do(t, nodes, "TTL", key); ttl == "-1" {
+		t.Error("the check took the expiry away")
+	}
+}
+
+func as(o checkpoint.RedisOptions, user string) checkpoint.RedisOptions {
+	o.Username = user
+	return o
+}

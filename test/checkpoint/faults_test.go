@@ -1,0 +1,319 @@
+package checkpoint_test
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
+)
+
+// TestMistakes: what waiting does not mend ends the run with one sentence that says what to change.
+func TestMistakes(t *testing.T) {
+	plain := testenv.Redis(t, testenv.RedisOptions{})
+	locked := testenv.Redis(t, testenv.RedisOptions{Password: "root", Users: []string{
+		"relay on >secret ~cdc-relay:* +@all",
+		"reader on >secret ~cdc-relay:* -@all +get +eval +evalsha",
+		"mute on >secret ~cdc-relay:* -@all +get +set",
+	}})
+	secure := testenv.Redis(t, testenv.RedisOptions{TLS: true})
+	cluster := testenv.Cluster(t, testenv.RedisOptions{})
+	s := testenv.Sentinel(t, testenv.RedisOptions{Password: "secret"})
+
+	for _, c := range []struct {
+		name   string
+		o      checkpoint.RedisOptions
+		change func(*checkpoint.RedisOptions)
+		want   []string
+	}{
+		{"no password", standalone(locked), nil, []string{"wants a password", "set checkpoint.redis.password"}},
+		{"wrong password", standalone(locked), func(o *checkpoint.RedisOptions) { o.Password = password("x") }, []string{"refused the username or the password", "correct checkpoint.redis.username"}},
+		{"wrong user", standalone(locked), func(o *checkpoint.RedisOptions) { o.Username, o.Password = "nobody", password("x") }, []string{"refused the username or the password"}},
+		{"secret file missing", standalone(locked), func(o *checkpoint.RedisOptions) { o.Password = missing }, []string{"/nowhere", "mend checkpoint.redis.password"}},
+		{"key outside the pattern", withUser(standalone(locked)), func(o *checkpoint.RedisOptions) { o.Key = "orders" }, []string{"denies the user a right", "ACL SETUSER", "~orders", "+evalsha"}},
+		{"no right to write", withUser(standalone(locked)), func(o *checkpoint.RedisOptions) { o.Username = "reader" }, []string{"denies the user a right", "+set"}},
+		{"no right to run scripts", withUser(standalone(locked)), func(o *checkpoint.RedisOptions) { o.Username = "mute" }, []string{"denies the user a right", "+evalsha"}},
+		{"authority unknown", standalone(secure), func(o *checkpoint.RedisOptions) { o.TLS = anyTLS }, []string{"unknown authority", "set checkpoint.redis.tls.ca"}},
+		{"certificate for another name", withTLS(standalone(secure), secure), func(o *checkpoint.RedisOptions) { o.TLS = otherName(o.TLS) }, []string{"certificate that does not hold", "example.com"}},
+		{"authority file missing", standalone(secure), func(o *checkpoint.RedisOptions) {
+			o.TLS = func() (*tls.Config, error) { return trust("/nowhere") }
+		}, []string{"/nowhere", "mend checkpoint.redis.tls"}},
+		{"standalone on a cluster", standalone(notOwner(t, cluster)), nil, []string{"is a cluster", "set checkpoint.redis.mode to cluster"}},
+		{"cluster on a standalone", standalone(plain), func(o *checkpoint.RedisOptions) { o.Mode = checkpoint.Cluster }, []string{"is not a cluster", "set checkpoint.redis.mode to standalone"}},
+		{"sentinel on a standalone", sentinel(s), func(o *checkpoint.RedisOptions) { o.Addrs = []string{plain.Addr()} }, []string{"not a sentinel", "set checkpoint.redis.mode to standalone"}},
+		{"standalone on a sentinel", standalone(s.Sentinel), nil, []string{"lacks a command", "set checkpoint.redis.mode to sentinel"}},
+		{"master unknown", sentinel(s), func(o *checkpoint.RedisOptions) { o.MasterName = "other" }, []string{`"other"`, "not known to the sentinels", "correct checkpoint.redis.master_name"}},
+		{"host unknown", standalone(plain), func(o *checkpoint.RedisOptions) { o.Addrs = []string{"redis.invalid:6379"} }, []string{"redis.invalid", "does not resolve", "correct checkpoint.redis.addrs"}},
+		{"database unknown", standalone(plain), func(o *checkpoint.RedisOptions) { o.DB = 999 }, []string{"no database of that number", "correct checkpoint.redis.db"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if c.change != nil {
+				c.change(&c.o)
+			}
+			s := opened(t, c.o)
+			_, _, err := s.Load(t.Context())
+			if err == nil { // Loading needs fewer rights than saving.
+				err = s.Save(t.Context(), at(1, 1))
+			}
+			t.Log(err)
+			wantMistake(t, err, c.want)
+		})
+	}
+}
+
+func missing() (string, error) {
+	_, err := os.ReadFile("/nowhere")
+	return "", err
+}
+
+func anyTLS() (*tls.Config, error) { return &tls.Config{MinVersion: tls.VersionTLS12}, nil }
+
+func otherName(of func() (*tls.Config, error)) func() (*tls.Config, error) {
+	return func() (*tls.Config, error) {
+		c, err := of()
+		if err == nil {
+			c.ServerName = "example.com"
+		}
+		return c, err
+	}
+}
+
+func wantMistake(t *testing.T, err error, want []string) {
+	t.Helper()
+	var stop *cdc.StopError
+	if !errors.As(err, &stop) || stop.Class != cdc.ClassConfig {
+		t.Fatalf("want a stop for the configuration, got %v", err)
+	}
+	wantText(t, err.Error(), want)
+}
+
+func wantText(t *testing.T, text string, want []string) {
+	t.Helper()
+	for _, part := range want {
+		if !strings.Contains(text, part) {
+			t.Errorf("%q does not say %q", text, part)
+		}
+	}
+	if strings.Contains(text, "secret") || strings.ContainsAny(text, "\n") {
+		t.Errorf("%q shows a secret or is more than one line", text)
+	}
+}
+
+// wantPassing checks an error that the relay tries again after.
+func wantPassing(t *testing.T, err error, want ...string) {
+	t.Helper()
+	var stop *cdc.StopError
+	if err == nil || errors.As(err, &stop) || errors.Is(err, cdc.ErrFenced) {
+		t.Fatalf("want an error that passes, got %v", err)
+	}
+	t.Log(err)
+	wantText(t, err.Error(), want)
+}
+
+// TestRunningSurvivesMistakes: what worked once is expected to work again, so a password that is wrong
+// for a while does not end the run, and a rotated one is picked up.
+func TestRunningSurvivesMistakes(t *testing.T) {
+	server := testenv.Redis(t, testenv.RedisOptions{Password: "root", Users: []string{user}})
+	now := "secret"
+	o := withUser(standalone(server))
+	o.Password = func() (string, error) { return now, nil }
+	s := opened(t, o)
+	save(t, s, at(1, 1))
+
+	do(t, []*testenv.RedisServer{server}, "ACL", "SETUSER", "relay", "resetpass", ">rotated")
+	do(t, []*testenv.RedisServer{server}, "CLIENT", "KILL", "USER", "relay")
+	wantPassing(t, s.Save(t.Context(), at(1, 2)), "refused the username or the password")
+	now = "rotated"
+	save(t, s, at(1, 3))
+}
+
+// TestRestart is row 26 of the fault matrix: a Redis that is away, comes back empty or with older data is
+// simply written again, and while it is away the answer comes soon.
+func TestRestart(t *testing.T) {
+	server := testenv.Redis(t, testenv.RedisOptions{AppendOnly: true})
+	s := opened(t, standalone(server))
+	save(t, s, at(3, 1))
+
+	server.Kill()
+	for n := uint64(2); n < 12; n++ { // More often than the pool has connections.
+		start := time.Now()
+		wantPassing(t, s.Save(t.Context(), at(3, n)), "start it or correct checkpoint.redis.addrs")
+		if took := time.Since(start); took > time.Second {
+			t.Errorf("a refused connection took %s", took)
+		}
+	}
+	must(t, server.Start(t.Context()))
+	eventually(t, 5*time.Second, "save after a restart", func(ctx context.Context) error { return s.Save(ctx, at(3, 20)) })
+
+	do(t, []*testenv.RedisServer{server}, "FLUSHALL")
+	save(t, s, at(3, 21))
+	if c, found, err := s.Load(t.Context()); err != nil || !found || c.Sequence != 21 {
+		t.Fatalf("after all that: %+v, found %t, error %v", c, found, err)
+	}
+}
+
+// TestFrozen: a server that takes connections and never answers holds a save up for three seconds.
+func TestFrozen(t *testing.T) {
+	server := testenv.Redis(t, testenv.RedisOptions{})
+	s := opened(t, standalone(server))
+	save(t, s, at(1, 1))
+	must(t, server.Pause())
+	start := time.Now()
+	err := s.Save(t.Context(), at(1, 2))
+	took := time.Since(start)
+	must(t, server.Resume())
+	wantPassing(t, err, "did not answer in time")
+	if took > 4*time.Second {
+		t.Errorf("took %s", took)
+	}
+	// The unanswered save was carried out in the meantime: it can be repeated.
+	eventually(t, 5*time.Second, "repeated save", func(ctx context.Context) error { return s.Save(ctx, at(1, 2)) })
+}
+
+// TestPassingStates: a server that refuses writes for a while is tried again.
+func TestPassingStates(t *testing.T) {
+	nodes := []*testenv.RedisServer{testenv.Redis(t, testenv.RedisOptions{})}
+	s := opened(t, standalone(nodes[0]))
+	sequence := uint64(0)
+	for _, c := range []struct {
+		name        string
+		ail         [][]any
+		mend        []any
+		want, wants string
+	}{
+		{
+			"read-only replica",
+			[][]any{{"REPLICAOF", "127.0.0.1", "1"}},
+			[]any{"REPLICAOF", "NO", "ONE"},
+			"is a read-only replica", "set checkpoint.redis.mode to sentinel",
+		},
+		{
+			"replica without its master",
+			[][]any{{"CONFIG", "SET", "replica-serve-stale-data", "no"}, {"REPLICAOF", "127.0.0.1", "1"}},
+			[]any{"REPLICAOF", "NO", "ONE"},
+			"is a replica without its master", "wait for the failover to end",
+		},
+		{
+			"too few replicas",
+			[][]any{{"CONFIG", "SET", "min-replicas-to-write", "1"}},
+			[]any{"CONFIG", "SET", "min-replicas-to-write", "0"},
+			"too few replicas", "lower min-replicas-to-write",
+		},
+		{
+			"out of memory",
+			[][]any{{"CONFIG", "SET", "maxmemory", "1"}},
+			[]any{"CONFIG", "SET", "maxmemory", "0"},
+			"is out of memory", "raise maxmemory",
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			sequence++
+			for _, command := range c.ail {
+				do(t, nodes, command...)
+			}
+			wantPassing(t, s.Save(t.Context(), at(1, sequence)), c.want, c.wants)
+			do(t, nodes, c.mend...)
+			save(t, s, at(1, sequence))
+		})
+	}
+}
+
+// TestTLSOnAPlainPort: Redis does not answer a TLS greeting at all, so what is wrong can only be guessed.
+func TestTLSOnAPlainPort(t *testing.T) {
+	o := standalone(testenv.Redis(t, testenv.RedisOptions{}))
+	o.TLS = anyTLS
+	_, _, err := opened(t, o).Load(t.Context())
+	wantPassing(t, err, "TLS handshake", "remove checkpoint.redis.tls")
+}
+
+// TestPlainTextOnATLSPort: Redis closes the connection without a word.
+func TestPlainTextOnATLSPort(t *testing.T) {
+	_, _, err := opened(t, standalone(testenv.Redis(t, testenv.RedisOptions{TLS: true}))).Load(t.Context())
+	wantPassing(t, err, "closed the connection", "set checkpoint.redis.tls")
+}
+
+// TestFailover: sentinels promote the replica; until then saves fail soon, afterwards they go on, and a
+// run that lost its place stays fenced on the new master.
+func TestFailover(t *testing.T) {
+	s := testenv.Sentinel(t, testenv.RedisOptions{Password: "secret", AppendOnly: true})
+	store := opened(t, sentinel(s))
+	save(t, store, at(2, 1))
+	if n := do(t, s.Nodes[:1], "WAIT", 1, 5000); n != "1" {
+		t.Fatalf("%s replicas have the checkpoint", n)
+	}
+
+	s.Nodes[0].Kill()
+	wantPassing(t, store.Save(t.Context(), at(2, 2)))
+	sequence := uint64(3)
+	eventually(t, 30*time.Second, "save after a failover", func(ctx context.Context) error {
+		start := time.Now()
+		defer func() {
+			if took := time.Since(start); took > 4*time.Second {
+				t.Errorf("a save took %s", took)
+			}
+		}()
+		sequence++
+		return store.Save(ctx, at(2, sequence))
+	})
+	if err := store.Save(t.Context(), at(1, 99)); !errors.Is(err, cdc.ErrFenced) {
+		t.Errorf("an older run on the new master: %v", err)
+	}
+}
+
+// TestClusterNodeLost: while the key's node is away saves fail soon; when it is back they go on.
+func TestClusterNodeLost(t *testing.T) {
+	c := testenv.Cluster(t, testenv.RedisOptions{AppendOnly: true})
+	store := opened(t, checkpoint.RedisOptions{Mode: checkpoint.Cluster, Addrs: c.Addrs(), Key: key})
+	save(t, store, at(1, 1))
+	owner := owner(t, c)
+	owner.Kill()
+	start := time.Now()
+	wantPassing(t, store.Save(t.Context(), at(1, 2)))
+	if took := time.Since(start); took > 4*time.Second {
+		t.Errorf("took %s", took)
+	}
+	must(t, owner.Start(t.Context()))
+	eventually(t, 20*time.Second, "save after the node is back", func(ctx context.Context) error { return store.Save(ctx, at(1, 3)) })
+}
+
+// owner is the node that holds the key.
+func owner(t *testing.T, c *testenv.RedisCluster) *testenv.RedisServer {
+	t.Helper()
+	for _, node := range c.Nodes {
+		if _, err := node.Do(t.Context(), "EXISTS", key); err == nil {
+			return node
+		}
+	}
+	t.Fatal("no node holds the key")
+	return nil
+}
+
+// notOwner is a node that does not.
+func notOwner(t *testing.T, c *testenv.RedisCluster) *testenv.RedisServer {
+	t.Helper()
+	has := owner(t, c)
+	for _, node := range c.Nodes {
+		if node != has {
+			return node
+		}
+	}
+	return nil
+}
+
+func save(t *testing.T, s *checkpoint.Redis, c cdc.Checkpoint) {
+	t.Helper()
+	must(t, s.Save(t.Context(), c))
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

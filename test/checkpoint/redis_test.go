@@ -1,0 +1,172 @@
+// Package checkpoint_test holds the checkpoint stores to their rules on real Redis servers: alone, with a
+// sentinel, as a cluster.
+package checkpoint_test
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/cdctest/checkpointtest"
+	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
+)
+
+const key = "cdc-relay:{orders}"
+
+// user has the rights that the error for a missing one asks for, and no more.
+const user = "relay on >secret resetchannels ~cdc-relay:* -@all +get +set +del +eval +evalsha +info"
+
+func TestStandalone(t *testing.T) {
+	server := testenv.Redis(t, testenv.RedisOptions{})
+	conform(t, standalone(server), server)
+}
+
+func TestStandaloneWithTLSAndUser(t *testing.T) {
+	server := testenv.Redis(t, testenv.RedisOptions{TLS: true, Password: "root", Users: []string{user}})
+	conform(t, withUser(withTLS(standalone(server), server)), server)
+}
+
+func TestSentinel(t *testing.T) {
+	s := testenv.Sentinel(t, testenv.RedisOptions{Password: "secret"})
+	conform(t, sentinel(s), s.Nodes[0])
+}
+
+func TestCluster(t *testing.T) {
+	c := testenv.Cluster(t, testenv.RedisOptions{Password: "root", Users: []string{user + " +cluster|slots"}})
+	o := withUser(checkpoint.RedisOptions{Mode: checkpoint.Cluster, Addrs: c.Addrs()[:1], Key: key})
+	conform(t, o, c.Nodes...)
+}
+
+// conform runs the suite; nodes are where the key may be.
+func conform(t *testing.T, o checkpoint.RedisOptions, nodes ...*testenv.RedisServer) {
+	t.Helper()
+	checkpointtest.Run(t, func(tb testing.TB) checkpointtest.Harness {
+		tb.Helper()
+		do(tb, nodes, "DEL", key)
+		return checkpointtest.Harness{
+			Open: func(tb testing.TB) checkpointtest.Store {
+				tb.Helper()
+				return open(tb, o)
+			},
+			Put: func(tb testing.TB, value []byte) {
+				tb.Helper()
+				if value == nil {
+					do(tb, nodes, "DEL", key)
+					return
+				}
+				do(tb, nodes, "SET", key, value)
+			},
+			Get: func(tb testing.TB) []byte {
+				tb.Helper()
+				if do(tb, nodes, "EXISTS", key) == "0" {
+					return nil
+				}
+				return []byte(do(tb, nodes, "GET", key))
+			},
+		}
+	})
+}
+
+func standalone(server *testenv.RedisServer) checkpoint.RedisOptions {
+	return checkpoint.RedisOptions{Mode: checkpoint.Standalone, Addrs: []string{server.Addr()}, Key: key}
+}
+
+func sentinel(s *testenv.RedisSentinel) checkpoint.RedisOptions {
+	return checkpoint.RedisOptions{
+		Mode: checkpoint.Sentinel, Addrs: []string{s.Sentinel.Addr()}, MasterName: testenv.SentinelMaster, Key: key,
+		Password: password("secret"),
+	}
+}
+
+func withUser(o checkpoint.RedisOptions) checkpoint.RedisOptions {
+	o.Username, o.Password = "relay", password("secret")
+	return o
+}
+
+func password(p string) func() (string, error) {
+	return func() (string, error) { return p, nil }
+}
+
+func open(tb testing.TB, o checkpoint.RedisOptions) *checkpoint.Redis {
+	tb.Helper()
+	s, err := checkpoint.NewRedis(o)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return s
+}
+
+// opened is open with its end.
+func opened(tb testing.TB, o checkpoint.RedisOptions) *checkpoint.Redis {
+	tb.Helper()
+	s := open(tb, o)
+	tb.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// do runs a command on the node that has the key.
+func do(tb testing.TB, nodes []*testenv.RedisServer, args ...any) string {
+	tb.Helper()
+	var err error
+	for _, node := range nodes {
+		var answer string
+		answer, err = node.Do(tb.Context(), args...)
+		if err == nil {
+			return answer
+		}
+		if !strings.Contains(err.Error(), "MOVED") {
+			break
+		}
+	}
+	tb.Fatal(err)
+	return ""
+}
+
+func at(generation, sequence uint64) cdc.Checkpoint {
+	return cdc.Checkpoint{
+		Source:     cdc.Source{SystemID: "7412345678901234567", Database: "orders", Slot: "cdc_relay_orders", Timeline: 1},
+		Progress:   cdc.Progress{Position: "00000000016B3748"},
+		Generation: generation,
+		Sequence:   sequence,
+		SavedAt:    time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
+	}
+}
+
+// eventually asks until it is answered yes.
+func eventually(t *testing.T, within time.Duration, what string, ask func(context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), within)
+	defer cancel()
+	for {
+		err := ask(ctx)
+		if err == nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatalf("%s: %v", what, err)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+func withTLS(o checkpoint.RedisOptions, server *testenv.RedisServer) checkpoint.RedisOptions {
+	o.TLS = func() (*tls.Config, error) { return trust(server.CAFile()) }
+	return o
+}
+
+func trust(caFile string) (*tls.Config, error) {
+	pem, err := os.ReadFile(caFile)
+	if err != nil {
+		return nil, err
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(pem)
+	return &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}, nil
+}
