@@ -1,0 +1,93 @@
+package wal
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+func here() cdc.Source { return cdc.Source{SystemID: "1", Database: "d", Slot: "s", Timeline: 3} }
+
+func checkpointAt(resume, commit lsn, xid string) saved {
+	return saved{found: true, checkpoint: cdc.Checkpoint{
+		Source:   here(),
+		Progress: cdc.Progress{Position: formatPosition(resume), Commit: formatPosition(commit), TxID: xid},
+	}}
+}
+
+func TestResolve(t *testing.T) {
+	foreign := checkpointAt(100, 90, "7")
+	foreign.checkpoint.Source.SystemID = "2"
+	unreadable := checkpointAt(100, 90, "7")
+	unreadable.checkpoint.Progress.Position = "nonsense"
+	badXID := checkpointAt(100, 90, "x")
+
+	for name, tt := range map[string]struct {
+		slot, flushed lsn
+		saved         saved
+		place         place
+		confirmed     lsn
+		conflict      Conflict
+		before        uint32
+		forks         map[uint32]lsn
+		want          plan
+		reason        string
+	}{
+		"slot alone":                        {slot: 100, want: plan{slot: 100, from: 100}},
+		"checkpoint ahead of slot":          {slot: 80, saved: checkpointAt(100, 90, "7"), want: plan{slot: 80, from: 100, expect: 90, expectXID: 7, commit: 90, commitXID: 7}},
+		"slot past the last commit":         {slot: 95, saved: checkpointAt(100, 90, "7"), want: plan{slot: 95, from: 100, commit: 90, commitXID: 7}},
+		"slot at the last commit's end":     {slot: 90, saved: checkpointAt(100, 90, "7"), want: plan{slot: 90, from: 100, commit: 90, commitXID: 7}},
+		"idle checkpoint without a commit":  {slot: 80, saved: checkpointAt(100, 0, ""), want: plan{slot: 80, from: 100}},
+		"checkpoint without a position":     {slot: 80, saved: checkpointAt(0, 0, ""), want: plan{slot: 80, from: 80}},
+		"slot ahead of checkpoint":          {slot: 120, saved: checkpointAt(100, 90, "7"), reason: "slot_ahead"},
+		"slot believed":                     {slot: 120, saved: checkpointAt(100, 90, "7"), conflict: ConflictSlot, want: plan{slot: 120, from: 120, commit: 90, commitXID: 7}},
+		"foreign checkpoint":                {slot: 80, saved: foreign, reason: "foreign_checkpoint"},
+		"unreadable checkpoint":             {slot: 80, saved: unreadable, reason: "bad_checkpoint"},
+		"unreadable xid":                    {slot: 80, saved: badXID, reason: "bad_checkpoint"},
+		"reconnect goes on where it was":    {slot: 80, place: place{end: 150}, confirmed: 80, want: plan{slot: 80, from: 150}},
+		"slot rewound by a crash":           {slot: 60, place: place{end: 150}, confirmed: 80, want: plan{slot: 60, from: 150}},
+		"slot moved while we ran":           {slot: 90, place: place{end: 150}, confirmed: 80, reason: "slot_moved"},
+		"slot moved and believed":           {slot: 90, place: place{end: 150}, confirmed: 80, conflict: ConflictSlot, want: plan{slot: 90, from: 150}},
+		"server behind the checkpoint":      {slot: 80, flushed: 99, saved: checkpointAt(100, 90, "7"), reason: "history_lost"},
+		"server behind a part handed on":    {slot: 80, flushed: 155, place: place{end: 150, part: 160}, confirmed: 80, reason: "history_lost"},
+		"promotion after our position":      {slot: 80, saved: checkpointAt(100, 0, ""), before: 2, forks: map[uint32]lsn{2: 100}, want: plan{slot: 80, from: 100}},
+		"promotion before our position":     {slot: 80, saved: checkpointAt(100, 0, ""), before: 2, forks: map[uint32]lsn{2: 99}, reason: "timeline_fork"},
+		"promotion from an unknown history": {slot: 80, saved: checkpointAt(100, 0, ""), before: 2, forks: map[uint32]lsn{1: 200}, reason: "timeline_fork"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sv := server{source: here(), slot: tt.slot, flushed: tt.flushed, timeline: 3, before: tt.before, forks: tt.forks}
+			if sv.flushed == 0 {
+				sv.flushed = 1000
+			}
+			got, err := resolve(sv, tt.saved, tt.place, tt.confirmed, tt.conflict)
+			var stop *cdc.StopError
+			switch {
+			case tt.reason == "" && (err != nil || got != tt.want):
+				t.Errorf("got %+v, %v; want %+v", got, err, tt.want)
+			case tt.reason != "" && (!errors.As(err, &stop) || stop.Reason != tt.reason || stop.Class != cdc.ClassPosition):
+				t.Errorf("got %v, want reason %s", err, tt.reason)
+			}
+		})
+	}
+}
+
+func TestPositions(t *testing.T) {
+	for _, text := range []cdc.Position{"16/B374D848", "00000016B374D848"} {
+		p, err := ParsePosition(text)
+		if err != nil || p != "00000016B374D848" || DisplayPosition(p) != "16/B374D848" {
+			t.Errorf("%s: %s, %v", text, p, err)
+		}
+	}
+	for _, text := range []cdc.Position{"16", "x/y", "00000016B374D84", "zz000016B374D848"} {
+		if p, err := ParsePosition(text); err == nil {
+			t.Errorf("%s was read as %s", text, p)
+		}
+	}
+	if p, err := ParsePosition(""); p != "" || err != nil {
+		t.Errorf("none: %s, %v", p, err)
+	}
+}
+
+func testTime(millis int) time.Time { return time.UnixMilli(int64(millis)) }
