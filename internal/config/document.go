@@ -43,8 +43,10 @@ func (d *document) err() error {
 	return d.problems
 }
 
-// maxCollected is where counting ends: such a file is not a configuration.
-const maxCollected = 1000
+// maxCollected is where the walk ends: such a file is not a configuration.
+const maxCollected = 100
+
+func (d *document) full() bool { return len(d.problems) >= maxCollected }
 
 // report notes a problem with the value at path. What follows from one already noted there is left out.
 func (d *document) report(path, format string, args ...any) {
@@ -55,9 +57,6 @@ func (d *document) report(path, format string, args ...any) {
 }
 
 func (d *document) reportAt(at place, path, format string, args ...any) {
-	if len(d.problems) == maxCollected {
-		return
-	}
 	d.problems = append(d.problems, Problem{
 		File: d.name, Line: at.line, Column: at.column, Path: path, Text: fmt.Sprintf(format, args...),
 	})

@@ -15,7 +15,7 @@ import (
 // tells nothing of what a reference stands for, and that what is accepted can be shown and read back.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(minimal))
-	for _, b := range bad {
+	for _, b := range badFiles(f) {
 		f.Add([]byte(b.file))
 	}
 	if text, err := os.ReadFile("../../deploy/cdc-relay.yaml"); err == nil {

@@ -44,7 +44,7 @@ func (ps Problems) Error() string {
 	lines := make([]string, 0, min(len(ps), maxProblems)+1)
 	for i, p := range ps {
 		if i == maxProblems {
-			lines = append(lines, fmt.Sprintf("%s: and %d more", p.File, len(ps)-i))
+			lines = append(lines, p.File+": and more; mend these first")
 			break
 		}
 		lines = append(lines, p.Error())

@@ -17,7 +17,12 @@ func closest(word string, candidates []string) string {
 }
 
 func fold(s string) string {
-	return strings.ToLower(strings.NewReplacer("_", "", "-", "", ".", "").Replace(s))
+	return strings.ToLower(strings.Map(func(r rune) rune {
+		if r == '_' || r == '-' || r == '.' {
+			return -1
+		}
+		return r
+	}, s))
 }
 
 // distance is the Damerau-Levenshtein distance with adjacent transpositions (optimal string alignment).

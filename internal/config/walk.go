@@ -44,7 +44,7 @@ func (d *document) mapping(n *yaml.Node, s *shape, path string) (*yaml.Node, boo
 	}
 	out := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: n.Line, Column: n.Column}
 	seen := &keys{lines: map[string]int{}, meant: map[string]bool{}}
-	for i := 0; i+1 < len(n.Content); i += 2 {
+	for i := 0; i+1 < len(n.Content) && !d.full(); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
 		child := s.child(key.Value)
 		if !d.key(key, child, s, path, seen) {
@@ -143,6 +143,9 @@ func (d *document) list(n *yaml.Node, s *shape, path string) (*yaml.Node, bool) 
 	}
 	out := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Line: n.Line, Column: n.Column}
 	for i, item := range n.Content {
+		if d.full() {
+			break
+		}
 		checked, ok := d.value(item, s.Items, fmt.Sprintf("%s[%d]", path, i))
 		if !ok {
 			checked = &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null"} // keeps the others' places
