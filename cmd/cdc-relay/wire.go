@@ -124,6 +124,8 @@ func newPublisher(c *config.Config, log *slog.Logger, reg prometheus.Registerer)
 // store is what every checkpoint store offers to the commands.
 type store interface {
 	relay.Checkpointer
+	Reset(ctx context.Context) error
+	Check(ctx context.Context) []checkpoint.Finding
 	Close() error
 }
 

@@ -15,38 +15,35 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-var (
-	// ErrSlotInUse says that another process reads the slot: this relay is the standby. Retryable.
-	ErrSlotInUse = errors.New("replication slot is in use by another process")
-	// errServerStopping says that PostgreSQL shuts down, starts up, or ended our session. Retryable.
-	errServerStopping = errors.New("PostgreSQL is shutting down or starting up")
-)
+// errServerStopping says that PostgreSQL shuts down, starts up, or ended our session. Retryable.
+var errServerStopping = errors.New("PostgreSQL is shutting down or starting up")
 
 const acquireTimeout = 30 * time.Second
 
 // minVersion is PostgreSQL 14, the first with binary mode.
 const minVersion = 140000
 
-// Acquire connects, takes the slot and applies the start rules (see resolve) to the checkpoint. When it
-// returns without error the slot is held, nothing was read, and Run may be called. It returns the
-// source's identity and the position from which rows will be handed on.
+// Acquire connects, takes the slot, and only then calls load for the checkpoint: whoever held the slot
+// before may have saved until the end. It applies the start rules (see resolve). When it returns without
+// error the slot is held, nothing was read, and Run may be called. It returns the source's identity and
+// the position from which rows will be handed on.
 //
-// Errors: [ErrSlotInUse] while another process holds the slot; a [cdc.StopError] when only a person can
-// mend it; anything else is retryable.
-func (s *Source) Acquire(ctx context.Context, saved Saved) (cdc.Source, cdc.Position, error) {
+// Errors: [cdc.ErrStandby] while another process holds the slot; a [cdc.StopError] when only a person
+// can mend it; anything else is retryable.
+func (s *Source) Acquire(ctx context.Context, load func(context.Context) (cdc.Checkpoint, bool, error)) (cdc.Source, cdc.Position, error) {
 	ctx, cancel := context.WithTimeout(ctx, acquireTimeout)
 	defer cancel()
 	ss, err := s.connect(ctx)
 	if err != nil {
 		return cdc.Source{}, "", err
 	}
-	sv, err := ss.acquire(ctx, saved)
+	id, err := ss.acquire(ctx, load)
 	if err != nil {
 		ss.close()
 		return cdc.Source{}, "", err
 	}
-	s.session, s.timeline = ss, sv.timeline
-	return sv.source, formatPosition(ss.plan.from), nil
+	s.session, s.timeline = ss, id.Timeline
+	return id, formatPosition(ss.plan.from), nil
 }
 
 func (s *Source) connect(ctx context.Context) (*session, error) {
@@ -62,32 +59,45 @@ func (s *Source) connect(ctx context.Context) (*session, error) {
 	return newSession(s, sql, repl), nil
 }
 
-// acquire checks, in the order in which a person would mend: version, WAL level, publication, slot,
-// history; then takes the slot.
-func (ss *session) acquire(ctx context.Context, saved Saved) (server, error) {
+// acquire checks, in the order in which a person would mend: version, WAL level, publication, slot; then
+// it takes the slot and applies the start rules.
+func (ss *session) acquire(ctx context.Context, load func(context.Context) (cdc.Checkpoint, bool, error)) (cdc.Source, error) {
 	if err := ss.checkVersion(ctx); err != nil {
-		return server{}, err
+		return cdc.Source{}, err
 	}
 	if err := ss.checkPublication(ctx); err != nil {
-		return server{}, err
+		return cdc.Source{}, err
 	}
 	sv, err := ss.identify(ctx)
 	if err != nil {
-		return server{}, err
+		return cdc.Source{}, err
 	}
 	if err := ss.readSlotInto(ctx, &sv); err != nil {
-		return server{}, err
-	}
-	if sv.before = ss.src.timeline; sv.before == 0 && saved.Found {
-		sv.before = saved.Checkpoint.Source.Timeline
+		return cdc.Source{}, err
 	}
 	if err := ss.readForks(ctx, &sv); err != nil {
-		return server{}, err
+		return cdc.Source{}, err
 	}
-	if ss.plan, err = resolve(sv, saved, ss.src.place, ss.src.acked, ss.src.opts.Conflict); err != nil {
-		return server{}, err
+	if err := ss.start(ctx); err != nil {
+		return cdc.Source{}, err
 	}
-	return sv, ss.start(ctx)
+	// Again: until the slot was ours, its last owner may have moved it.
+	if err := ss.readSlotInto(ctx, &sv); err != nil {
+		return cdc.Source{}, err
+	}
+	ss.plan, err = ss.plot(ctx, sv, load)
+	return sv.source, err
+}
+
+func (ss *session) plot(ctx context.Context, sv server, load func(context.Context) (cdc.Checkpoint, bool, error)) (plan, error) {
+	c, found, err := load(ctx)
+	if err != nil {
+		return plan{}, err
+	}
+	if sv.before = ss.src.timeline; sv.before == 0 && found {
+		sv.before = c.Source.Timeline
+	}
+	return resolve(sv, saved{checkpoint: c, found: found}, ss.src.place, ss.src.acked, ss.src.opts.Conflict)
 }
 
 func (ss *session) checkVersion(ctx context.Context) error {
@@ -100,11 +110,16 @@ func (ss *session) checkVersion(ctx context.Context) error {
 		return fmt.Errorf("read the server's version: %w", err)
 	}
 	ss.version = v
-	if v < minVersion {
-		return config("version", "PostgreSQL %d is too old, the relay needs 14 or newer", v/10000)
+	return serverProblem(v, level)
+}
+
+// serverProblem says why no relay can work on such a server.
+func serverProblem(version int, walLevel string) error {
+	if version < minVersion {
+		return config("version", "PostgreSQL %d is too old: the relay needs 14 or newer", version/10000)
 	}
-	if level != "logical" {
-		return config("wal_level", "wal_level is %s, not logical: ALTER SYSTEM SET wal_level = logical, then restart PostgreSQL (managed services have a parameter for it)", level)
+	if walLevel != "logical" {
+		return config("wal_level", "wal_level is %s, not logical: ALTER SYSTEM SET wal_level = logical, then restart PostgreSQL (managed services have a parameter for it)", walLevel)
 	}
 	return nil
 }
@@ -141,7 +156,7 @@ func (s *Source) publicationChanged() error {
 func (ss *session) identify(ctx context.Context) (server, error) {
 	id, err := pglogrepl.IdentifySystem(ctx, ss.repl)
 	if err != nil {
-		return server{}, fmt.Errorf("identify system: %w", err)
+		return server{}, identifyError(err)
 	}
 	return server{
 		source:  cdc.Source{SystemID: id.SystemID, Database: id.DBName, Slot: ss.src.opts.Slot, Timeline: uint32(id.Timeline)}, //nolint:gosec // timelines are uint32
@@ -170,7 +185,7 @@ func (ss *session) readSlotInto(ctx context.Context, sv *server) error {
 // readForks reads where the server's history left earlier timelines. Lines of a history file are
 // "timeline TAB lsn TAB reason".
 func (ss *session) readForks(ctx context.Context, sv *server) error {
-	if sv.before == 0 || sv.before == sv.timeline {
+	if sv.timeline <= 1 {
 		return nil
 	}
 	res, err := pglogrepl.TimelineHistory(ctx, ss.repl, int32(sv.timeline)) //nolint:gosec // timelines are small

@@ -37,12 +37,16 @@ type slotRow struct {
 	SafeWALSize        *int64 `json:"safe_wal_size"`
 	InvalidationReason string `json:"invalidation_reason"`
 	Conflicting        bool   `json:"conflicting"`
+	Failover           bool   `json:"failover"`
 	Retained           int64  `json:"-"`
 	flushed            lsn
 }
 
 // walEnd reads the end of the WAL also on a standby, from which 16 and later can decode.
 const walEnd = `CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_flush_lsn() END`
+
+// slotMissing is the reason when there is no slot.
+const slotMissing = "slot_missing"
 
 func readSlot(ctx context.Context, conn *pgx.Conn, name string) (slotRow, error) {
 	var row slotRow
@@ -51,7 +55,7 @@ func readSlot(ctx context.Context, conn *pgx.Conn, name string) (slotRow, error)
 	err := conn.QueryRow(ctx, `SELECT to_jsonb(s), COALESCE(pg_wal_lsn_diff(`+walEnd+`, s.restart_lsn), 0)::bigint, (`+walEnd+`)::text
 		FROM pg_replication_slots s WHERE s.slot_name = $1`, name).Scan(&doc, &row.Retained, &flushed)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return row, positionError("slot_missing",
+		return row, positionError(slotMissing,
 			"replication slot %q does not exist: if this is the first run, create it with `cdc-relay setup`; if it existed, events since then are not in the log any more for this relay: find out who dropped it and what consumers miss before you create it again", name)
 	}
 	if err != nil {
@@ -157,7 +161,7 @@ func readPublication(ctx context.Context, conn *pgx.Conn, name string, tables []
 	var doc, list []byte
 	err := conn.QueryRow(ctx, fmt.Sprintf(publicationQuery, schemas), name, tables).Scan(&doc, &list)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return publicationState{fingerprint: "none", problem: missingPublication(name)}, nil
+		return publicationState{fingerprint: noPublication, problem: missingPublication(name)}, nil
 	}
 	if err != nil {
 		return publicationState{}, fmt.Errorf("read publication %s: %w", name, err)
@@ -178,6 +182,9 @@ func readPublication(ctx context.Context, conn *pgx.Conn, name string, tables []
 	st.fingerprint = strings.Join(rows, "; ")
 	return st, nil
 }
+
+// noPublication is the fingerprint of a publication that does not exist.
+const noPublication = "none"
 
 func missingPublication(name string) error {
 	return cdc.Stop(cdc.ClassConfig, "publication_missing", fmt.Errorf(

@@ -32,6 +32,9 @@ const (
 	stateConfigurationLimitExceeded        = "53400"
 	stateObjectNotInPrerequisiteState      = "55000"
 	stateUndefinedObject                   = "42704"
+	stateSyntaxError                       = "42601"
+	stateQueryCanceled                     = "57014"
+	stateReadOnly                          = "25006"
 )
 
 // ConnectSQL opens an ordinary connection. The caller closes it.
@@ -119,8 +122,8 @@ func serverError(pg *pgconn.PgError, replication bool) error {
 	case stateCannotConnectNow, stateAdminShutdown:
 		return fmt.Errorf("%w: %s", errServerStopping, pg.Message)
 	}
-	if replication && isPoolerRefusal(pg) {
-		return config("pooler", "a pooler stands between relay and PostgreSQL and refuses replication (%s): point source.postgres.dsn at the database's direct endpoint", pg.Message)
+	if isPoolerRefusal(pg) {
+		return config("pooler", "a pooler stands between relay and PostgreSQL and does not pass replication on (%s): point source.postgres.dsn at the database's direct endpoint", pg.Message)
 	}
 	return fmt.Errorf("PostgreSQL: %w", pg)
 }
@@ -142,6 +145,16 @@ func isPoolerRefusal(pg *pgconn.PgError) bool {
 		pg.Code == stateProtocolViolation && strings.Contains(pg.Message, "replication")
 }
 
+// identifyError maps what IDENTIFY_SYSTEM answers: a pooler that swallowed the replication parameter hands
+// the command to an ordinary session, which does not know it.
+func identifyError(err error) error {
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) && pg.Code == stateSyntaxError {
+		return config("pooler", "a pooler stands between relay and PostgreSQL and does not pass replication on (%s): point source.postgres.dsn at the database's direct endpoint", pg.Message)
+	}
+	return fmt.Errorf("identify system: %w", err)
+}
+
 // replicationError maps what START_REPLICATION and slot commands answer.
 func replicationError(err error, slot string) error {
 	var pg *pgconn.PgError
@@ -150,7 +163,7 @@ func replicationError(err error, slot string) error {
 	}
 	switch pg.Code {
 	case stateObjectInUse:
-		return fmt.Errorf("%w: %s", ErrSlotInUse, pg.Message)
+		return fmt.Errorf("%w: %s", cdc.ErrStandby, pg.Message)
 	case stateConfigurationLimitExceeded:
 		return config("no_slot_free", "no replication slot is free (%s): raise max_replication_slots and restart PostgreSQL, or drop a slot nobody reads (SELECT * FROM pg_replication_slots)", pg.Message)
 	case stateObjectNotInPrerequisiteState:

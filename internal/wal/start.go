@@ -7,10 +7,10 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// Saved is the checkpoint a run starts from.
-type Saved struct {
-	Checkpoint cdc.Checkpoint
-	Found      bool
+// saved is the checkpoint a run starts from.
+type saved struct {
+	checkpoint cdc.Checkpoint
+	found      bool
 }
 
 // server is what the start rules need to know of the database.
@@ -51,13 +51,13 @@ type plan struct {
 //     lost its last writes and a slot that was moved look alike.
 //  4. A server whose WAL ends before P has lost history.
 //  5. When the slot stands before the last outbox commit, that commit must come again.
-func resolve(sv server, saved Saved, at place, confirmed lsn, conflict Conflict) (plan, error) {
-	c, err := readCheckpoint(sv, saved)
+func resolve(sv server, sd saved, at place, confirmed lsn, conflict Conflict) (plan, error) {
+	c, err := readCheckpoint(sv, sd)
 	if err != nil {
 		return plan{}, err
 	}
 	p := plan{slot: sv.slot, from: sv.slot}
-	if saved.Found && c.resume > 0 {
+	if sd.found && c.resume > 0 {
 		if p, err = fromCheckpoint(sv, c, conflict); err != nil {
 			return plan{}, err
 		}
@@ -75,11 +75,11 @@ func resolve(sv server, saved Saved, at place, confirmed lsn, conflict Conflict)
 	return p, nil
 }
 
-func readCheckpoint(sv server, saved Saved) (mark, error) {
-	if !saved.Found {
+func readCheckpoint(sv server, sd saved) (mark, error) {
+	if !sd.found {
 		return mark{}, nil
 	}
-	c := saved.Checkpoint
+	c := sd.checkpoint
 	if !c.Source.Same(sv.source) {
 		return mark{}, positionError("foreign_checkpoint",
 			"checkpoint belongs to another source (system %s, database %s, slot %s), this one is system %s, database %s, slot %s: give this relay a checkpoint key of its own, or drop the old one with `cdc-relay position reset`",

@@ -1,0 +1,168 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/spf13/cobra"
+
+	"github.com/cdc-relay/cdc-relay/internal/config"
+	"github.com/cdc-relay/cdc-relay/internal/wal"
+)
+
+func newCheckCommand(a *app) *cobra.Command {
+	var output outputFlag
+	cmd := &cobra.Command{
+		Use:   "check",
+		Short: "Prove that everything a run needs is there",
+		Long: `Prove that everything a run needs is there, and change nothing: connect to PostgreSQL as run does, also for
+replication, look at publication, tables and slot, ask Kafka for the topics as the producer would, read and
+write the checkpoint store, and compare the positions.
+
+Each finding is one line with what to do about it. The exit code is 3 if one of them is a failure; warnings
+do not fail.`,
+		Example: "  cdc-relay check\n  cdc-relay check -o json",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := a.load()
+			if err != nil {
+				return err
+			}
+			return runCheck(cmd.Context(), a, c, output.json())
+		},
+	}
+	output.add(cmd)
+	return cmd
+}
+
+// check is one run of the command.
+type check struct {
+	config *config.Config
+	wal    wal.Options
+}
+
+// report is the JSON form of a check.
+type report struct {
+	OK       bool      `json:"ok"`
+	Findings []finding `json:"findings"`
+}
+
+func runCheck(ctx context.Context, a *app, c *config.Config, asJSON bool) error {
+	o, err := walOptions(c)
+	if err != nil {
+		return err
+	}
+	found := (&check{c, o}).all(ctx)
+	failures := count(found, statusFail)
+	if asJSON {
+		if err := printJSON(a.stdout, report{failures == 0, found}); err != nil {
+			return err
+		}
+	} else {
+		a.printFindings(found, failures)
+	}
+	if failures > 0 {
+		return errCheckFailed
+	}
+	return nil
+}
+
+func (a *app) printFindings(found []finding, failures int) {
+	for _, f := range found {
+		a.printf("%s\n", f)
+	}
+	verdict := "check passed"
+	if failures > 0 {
+		verdict = "check failed"
+	}
+	a.printf("\n%s: %d failures, %d warnings\n", verdict, failures, count(found, statusWarn))
+}
+
+func count(found []finding, s status) int {
+	n := 0
+	for _, f := range found {
+		if f.Status == s {
+			n++
+		}
+	}
+	return n
+}
+
+// all asks database, Kafka and the checkpoint store at the same time, and lists them in that order.
+func (c *check) all(ctx context.Context) []finding {
+	var parts [4][]finding
+	var wg sync.WaitGroup
+	for i, part := range []func(context.Context) []finding{c.checkConfig, c.checkDatabase, c.checkKafka, c.checkStore} {
+		wg.Go(func() { parts[i] = part(ctx) })
+	}
+	wg.Wait()
+	return slices.Concat(parts[:]...)
+}
+
+func (c *check) checkConfig(context.Context) []finding {
+	var found []finding
+	for _, w := range c.config.Warnings() {
+		found = append(found, finding{Status: statusWarn, Subject: "configuration", Text: w})
+	}
+	return found
+}
+
+func (c *check) checkDatabase(ctx context.Context) []finding {
+	findings, tables := wal.Check(ctx, c.wal)
+	var found []finding
+	for _, f := range findings {
+		found = append(found, fromDatabase(f))
+	}
+	router, err := newRouter(c.config)
+	if err != nil {
+		return append(found, failed("routes", err))
+	}
+	for _, name := range c.wal.Tables {
+		t := tables[name]
+		if t == nil {
+			continue
+		}
+		if err := router.Check(t); err != nil {
+			found = append(found, failed("table "+name, err))
+			continue
+		}
+		found = append(found, finding{Status: statusOK, Subject: "table " + name, Text: "has the columns that records and routes need"})
+	}
+	return found
+}
+
+func (c *check) checkStore(ctx context.Context) []finding {
+	store, err := newStore(c.config)
+	if err != nil {
+		return []finding{failed("checkpoint", err)}
+	}
+	defer func() { _ = store.Close() }()
+	var found []finding
+	for _, f := range store.Check(ctx) {
+		found = append(found, finding{checkpointStatus(f.Severity), "checkpoint", f.Text, f.Mend})
+	}
+	if count(found, statusFail) > 0 {
+		return found
+	}
+	return append(found, c.checkPositions(ctx, store)...)
+}
+
+// checkPositions asks the start rules. A database that cannot be asked, and a missing or lost slot, are
+// findings of checkDatabase already.
+func (c *check) checkPositions(ctx context.Context, store store) []finding {
+	db, err := wal.OpenDatabase(ctx, c.wal.DSN)
+	if err != nil {
+		return nil
+	}
+	defer db.Close()
+	in, err := db.Inspect(ctx, c.wal, store.Load)
+	switch {
+	case err != nil || in.Slot == nil || in.Slot.Problem != nil:
+		return nil
+	case in.Refused != nil:
+		return []finding{fromDatabase(wal.Failed("positions", in.Refused))}
+	default:
+		return []finding{{Status: statusOK, Subject: "positions", Text: "a run goes on at " + display(in.From)}}
+	}
+}

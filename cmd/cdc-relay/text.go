@@ -1,0 +1,43 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/config"
+	"github.com/cdc-relay/cdc-relay/internal/wal"
+)
+
+// display renders a position as PostgreSQL prints it.
+func display(p cdc.Position) string { return wal.DisplayPosition(p) }
+
+// byteSize renders a number of bytes as PostgreSQL's pg_size_pretty does.
+func byteSize(n int64) string {
+	unit, value := "bytes", float64(n)
+	for _, next := range []string{"kB", "MB", "GB", "TB"} {
+		if value < 1024 {
+			break
+		}
+		unit, value = next, value/1024
+	}
+	if unit == "bytes" {
+		return fmt.Sprintf("%d bytes", n)
+	}
+	return fmt.Sprintf("%.1f %s", value, unit)
+}
+
+// storePlace names where the checkpoint is kept; "" where there is none.
+func storePlace(c *config.Config) string {
+	switch {
+	case c.Checkpoint.Redis != nil:
+		return fmt.Sprintf("redis %s, key %s", strings.Join(c.Checkpoint.Redis.Addrs, ","), c.Checkpoint.Redis.Key)
+	case c.Checkpoint.File != "":
+		return "file " + c.Checkpoint.File
+	default:
+		return ""
+	}
+}
+
+// templated reports whether a route's topic depends on the row.
+func templated(topic string) bool { return strings.Contains(topic, "${") }

@@ -1,0 +1,203 @@
+package wal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/jackc/pglogrepl"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+// Severity grades a [Finding].
+type Severity string
+
+// The severities.
+const (
+	// OK is something that was proved to work.
+	OK Severity = "ok"
+	// Info is worth knowing and needs nothing.
+	Info Severity = "info"
+	// Warning works today and may cost something one day.
+	Warning Severity = "warning"
+	// Error keeps the relay from running.
+	Error Severity = "error"
+)
+
+// Finding is one line of the check command.
+type Finding struct {
+	Severity Severity
+	// Subject is what the finding is about: "slot".
+	Subject string
+	// Text is what was found, one line.
+	Text string
+	// Mend is what to do about it; "" when there is nothing to do.
+	Mend string
+}
+
+// checkTimeout bounds the whole check.
+const checkTimeout = 30 * time.Second
+
+// checker gathers findings about one database.
+type checker struct {
+	db     *Database
+	opts   Options
+	survey Survey
+	found  []Finding
+}
+
+// Check proves what a run needs from the database and changes nothing. It also returns the configured
+// tables that exist, for whoever checks their columns.
+func Check(ctx context.Context, o Options) ([]Finding, map[string]*cdc.Table) {
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	c := &checker{opts: o}
+	db, err := OpenDatabase(ctx, o.DSN)
+	if err != nil {
+		c.fail("connection", err)
+		return c.found, nil
+	}
+	defer db.Close()
+	c.db = db
+	c.connection()
+	c.role()
+	if !c.server() {
+		return c.found, nil
+	}
+	if c.survey, err = db.Survey(ctx, o); err != nil {
+		c.fail("catalog", err)
+		return c.found, nil
+	}
+	c.publication()
+	c.slot(ctx)
+	c.replication(ctx)
+	c.limits(ctx)
+	return c.found, c.survey.Tables
+}
+
+func (c *checker) add(severity Severity, subject, mend, format string, args ...any) {
+	c.found = append(c.found, Finding{severity, subject, fmt.Sprintf(format, args...), mend})
+}
+
+func (c *checker) ok(subject, format string, args ...any) { c.add(OK, subject, "", format, args...) }
+
+func (c *checker) fail(subject string, err error) { c.found = append(c.found, Failed(subject, err)) }
+
+// Failed turns an error of this package, whose text is the cause, a colon, and the mend, into a finding.
+func Failed(subject string, err error) Finding {
+	text, mend := cutMend(err.Error())
+	return Finding{Error, subject, text, mend}
+}
+
+// cutMend cuts a sentence of this package, "cause (what the server said): mend", at its first colon
+// outside of brackets and quotes.
+func cutMend(sentence string) (cause, mend string) {
+	depth, quoted := 0, false
+	for i, r := range sentence {
+		switch r {
+		case '(':
+			depth++
+		case ')':
+			depth--
+		case '"':
+			quoted = !quoted
+		case ':':
+			if depth == 0 && !quoted && strings.HasPrefix(sentence[i:], ": ") {
+				return sentence[:i], sentence[i+2:]
+			}
+		}
+	}
+	return sentence, ""
+}
+
+func (c *checker) connection() {
+	s := c.db.Server
+	where := fmt.Sprintf("PostgreSQL %s at %s answers: database %q, role %q", s.Name, s.Address, s.Database, s.Role)
+	switch {
+	case s.TLS != "" && s.Verified:
+		c.ok("connection", "%s, %s", where, s.TLS)
+	case s.TLS != "":
+		c.add(Info, "connection", "set sslmode=verify-full and sslrootcert in source.postgres.dsn",
+			"%s, %s without a look at the server's certificate", where, s.TLS)
+	case local(s.Address):
+		c.ok("connection", "%s, without TLS on this machine", where)
+	default:
+		c.add(Warning, "connection", "set sslmode=verify-full and sslrootcert in source.postgres.dsn",
+			"%s, without TLS: anybody on the way reads the events", where)
+	}
+}
+
+func local(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil || strings.HasPrefix(host, "/") || host == "localhost" {
+		return true
+	}
+	ip := net.ParseIP(host)
+	return ip != nil && ip.IsLoopback()
+}
+
+func (c *checker) role() {
+	if c.db.Server.Superuser {
+		c.add(Warning, "role", "make a role of its own: CREATE ROLE cdc_relay LOGIN REPLICATION PASSWORD '...'",
+			"role %q is a superuser: the relay needs REPLICATION only", c.db.Server.Role)
+	}
+}
+
+// server tells whether there is any use in going on.
+func (c *checker) server() bool {
+	if err := c.db.Server.Problem(); err != nil {
+		c.fail("server", err)
+		return false
+	}
+	c.ok("server", "wal_level is logical")
+	if c.db.Server.Standby {
+		c.add(Warning, "server", "point source.postgres.dsn at the primary", "this server is a standby: it takes no publication, and a slot on it does not survive its promotion")
+	}
+	return true
+}
+
+func (c *checker) publication() {
+	if err := c.survey.Problem; err != nil {
+		c.fail("publication", err)
+		return
+	}
+	c.ok("publication", "publication %q holds every insert of %s", c.opts.Publication, strings.Join(c.opts.Tables, ", "))
+}
+
+// replication proves that this role may replicate from here: rights, pg_hba.conf, poolers and free slots
+// are all in it.
+func (c *checker) replication(ctx context.Context) {
+	repl, err := ConnectReplication(ctx, c.opts.DSN)
+	if err != nil {
+		c.fail("replication", err)
+		return
+	}
+	defer closeConn(repl)
+	id, err := pglogrepl.IdentifySystem(ctx, repl)
+	if err != nil {
+		c.fail("replication", identifyError(err))
+		return
+	}
+	if c.survey.Slot != nil {
+		c.ok("replication", "a replication connection works (system %s, timeline %d)", id.SystemID, id.Timeline)
+		return
+	}
+	slot := fmt.Sprintf("cdc_relay_check_%d", repl.PID())
+	creating, cancel := context.WithTimeout(ctx, checkTimeout/3)
+	defer cancel()
+	_, err = pglogrepl.CreateReplicationSlot(creating, repl, slot, "pgoutput",
+		pglogrepl.CreateReplicationSlotOptions{Temporary: true, SnapshotAction: "NOEXPORT_SNAPSHOT"})
+	switch {
+	case errors.Is(creating.Err(), context.DeadlineExceeded):
+		c.add(Warning, "replication", "end that transaction, or wait for it", "a replication connection works, but a new slot was not ready after %s%s",
+			checkTimeout/3, c.db.oldest(ctx))
+	case err != nil:
+		c.fail("replication", replicationError(err, slot))
+	default:
+		c.ok("replication", "a replication connection works and can make a slot (system %s, timeline %d)", id.SystemID, id.Timeline)
+	}
+}

@@ -1,0 +1,175 @@
+package wal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// slot looks at the slot and, while nobody reads it, reads from it without moving it.
+func (c *checker) slot(ctx context.Context) {
+	s := c.survey.Slot
+	if s == nil {
+		c.add(Error, "slot", "create it with `cdc-relay setup`; if it existed, find out first who dropped it and what consumers miss",
+			"replication slot %q does not exist", c.opts.Slot)
+		return
+	}
+	if s.Problem != nil {
+		c.fail("slot", s.Problem)
+		return
+	}
+	held := "nobody reads it now"
+	if s.ActivePID != 0 {
+		held = fmt.Sprintf("PID %d reads it", s.ActivePID)
+	} else if err := c.peek(ctx); err != nil {
+		c.fail("slot", err)
+		return
+	}
+	c.ok("slot", "slot %q stands at %s and keeps %s of WAL; %s", c.opts.Slot, s.Confirmed, size(s.RetainedBytes), held)
+	c.room(s)
+}
+
+const (
+	// peekTime and peekWAL bound what a look into the slot may cost.
+	peekTime = 3 * time.Second
+	peekWAL  = 16 << 20
+)
+
+// peek decodes what comes next, which proves that the slot can be read with this publication: one that is
+// older than its publication cannot.
+func (c *checker) peek(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, peekTime)
+	defer cancel()
+	tx, err := c.db.conn.Begin(ctx)
+	if err != nil {
+		return fmt.Errorf("look into slot %s: %w", c.opts.Slot, err)
+	}
+	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
+	if _, err := tx.Exec(ctx, fmt.Sprintf("SET LOCAL statement_timeout = %d", peekTime.Milliseconds()/2)); err != nil {
+		return fmt.Errorf("look into slot %s: %w", c.opts.Slot, err)
+	}
+	_, err = tx.Exec(ctx, `SELECT count(*) FROM pg_replication_slots s, pg_logical_slot_peek_binary_changes(s.slot_name,
+		s.confirmed_flush_lsn + $2::bigint, 1, 'proto_version', '1', 'publication_names', $3) WHERE s.slot_name = $1`,
+		c.opts.Slot, int64(peekWAL), pgx.Identifier{c.opts.Publication}.Sanitize())
+	var pg *pgconn.PgError
+	switch {
+	case !errors.As(err, &pg):
+		return err
+	case pg.Code == stateQueryCanceled, pg.Code == stateObjectInUse, pg.Code == stateInsufficientPrivilege:
+		return nil // too much to read now, or a relay has just started; rights are the replication finding's
+	}
+	return replicationError(err, c.opts.Slot)
+}
+
+// room warns when the slot has used up most of what max_slot_wal_keep_size leaves it.
+func (c *checker) room(s *SlotInfo) {
+	limit := s.RetainedBytes + s.SafeBytes
+	if s.SafeBytes < 0 || limit == 0 || s.SafeBytes > limit*3/10 {
+		return
+	}
+	c.add(Warning, "slot", "start the relay, or raise max_slot_wal_keep_size",
+		"slot %q is lost after %s more of WAL (max_slot_wal_keep_size)", c.opts.Slot, size(s.SafeBytes))
+}
+
+func size(n int64) string {
+	switch {
+	case n >= 1<<30:
+		return fmt.Sprintf("%.1f GB", float64(n)/(1<<30))
+	case n >= 1<<20:
+		return fmt.Sprintf("%.1f MB", float64(n)/(1<<20))
+	case n >= 1<<10:
+		return fmt.Sprintf("%.1f kB", float64(n)/(1<<10))
+	default:
+		return fmt.Sprintf("%d bytes", n)
+	}
+}
+
+// limits looks at settings that lose a slot, fill a disk or shut a standby out.
+func (c *checker) limits(ctx context.Context) {
+	l, err := c.readLimits(ctx)
+	if err != nil {
+		c.add(Info, "limits", "", "the server's limits cannot be read (%v)", err)
+		return
+	}
+	c.keep(l)
+	if c.survey.Slot == nil && l.Slots >= l.MaxSlots {
+		c.add(Error, "limits", "raise max_replication_slots and restart PostgreSQL, or drop a slot nobody reads (SELECT * FROM pg_replication_slots)",
+			"all %d replication slots are in use", l.MaxSlots)
+	}
+	if l.Senders >= l.MaxSenders {
+		c.add(Warning, "limits", "raise max_wal_senders and restart PostgreSQL", "all %d walsenders are in use: a standby relay or a replica finds none free", l.MaxSenders)
+	}
+	if l.IdleTimeout != "" && l.IdleTimeout != "0" {
+		c.add(Warning, "limits", "ALTER SYSTEM SET idle_replication_slot_timeout = 0, then SELECT pg_reload_conf()",
+			"idle_replication_slot_timeout is %s: a relay that is stopped for longer loses its slot", l.IdleTimeout)
+	}
+	c.failover(l)
+}
+
+type limits struct {
+	Slots, MaxSlots, Senders, MaxSenders int
+	// KeepMB is max_slot_wal_keep_size; -1: no limit.
+	KeepMB int64
+	// WALPerDay is how much was written on average since the statistics were reset; 0: not known.
+	WALPerDay int64
+	// IdleTimeout came with 18, Synchronized with 17.
+	IdleTimeout, Synchronized string
+	// Standbys is the number of slots that physical standbys read from.
+	Standbys int
+}
+
+func (c *checker) readLimits(ctx context.Context) (limits, error) {
+	var l limits
+	err := c.db.conn.QueryRow(ctx, `SELECT
+		(SELECT count(*) FROM pg_replication_slots), current_setting('max_replication_slots')::int,
+		(SELECT count(*) FROM pg_stat_replication), current_setting('max_wal_senders')::int,
+		(SELECT setting::bigint FROM pg_settings WHERE name = 'max_slot_wal_keep_size'),
+		(SELECT CASE WHEN now() - stats_reset > interval '1 hour' THEN (wal_bytes / extract(epoch FROM now() - stats_reset) * 86400)::bigint ELSE 0 END FROM pg_stat_wal),
+		COALESCE(current_setting('idle_replication_slot_timeout', true), ''), COALESCE(current_setting('synchronized_standby_slots', true), ''),
+		(SELECT count(*) FROM pg_replication_slots WHERE slot_type = 'physical')`).
+		Scan(&l.Slots, &l.MaxSlots, &l.Senders, &l.MaxSenders, &l.KeepMB, &l.WALPerDay, &l.IdleTimeout, &l.Synchronized, &l.Standbys)
+	if err != nil {
+		return l, fmt.Errorf("read limits: %w", err)
+	}
+	return l, nil
+}
+
+// leastKeepGB is the least that is suggested for max_slot_wal_keep_size.
+const leastKeepGB = 10
+
+// keep: without a limit one stopped relay fills the disk, and PostgreSQL with it.
+func (c *checker) keep(l limits) {
+	if l.KeepMB >= 0 {
+		c.ok("limits", "max_slot_wal_keep_size is %s: a stopped relay cannot fill the disk, and loses its slot beyond that", size(l.KeepMB<<20))
+		return
+	}
+	keep, why := int64(leastKeepGB), ""
+	if l.WALPerDay > 0 {
+		keep = max(keep, 2*l.WALPerDay>>30)
+		why = fmt.Sprintf("; %s of WAL are written a day on average", size(l.WALPerDay))
+	}
+	c.add(Warning, "limits", fmt.Sprintf("ALTER SYSTEM SET max_slot_wal_keep_size = '%dGB', or what the disk can spare, then SELECT pg_reload_conf()", keep),
+		"max_slot_wal_keep_size sets no limit, so a stopped relay makes PostgreSQL keep WAL until the disk is full%s", why)
+}
+
+// failover: where there are standbys, the slot should live on after a promotion.
+func (c *checker) failover(l limits) {
+	switch slot := c.survey.Slot; {
+	case l.Standbys == 0 || slot == nil || slot.Problem != nil:
+	case c.db.Server.Version < 170000:
+		c.add(Info, "failover", "install pg_failover_slots, or upgrade to PostgreSQL 17",
+			"this server has standbys, and PostgreSQL %s does not keep slot %q when one is promoted", c.db.Server.Name, c.opts.Slot)
+	case !slot.Failover:
+		c.add(Warning, "failover", fmt.Sprintf("stop the relay and run ALTER_REPLICATION_SLOT %s (FAILOVER) over a replication connection; set sync_replication_slots and hot_standby_feedback on the standby", pgx.Identifier{c.opts.Slot}.Sanitize()),
+			"this server has standbys, and slot %q is lost when one is promoted", c.opts.Slot)
+	case l.Synchronized == "":
+		c.add(Warning, "failover", "set synchronized_standby_slots to the standby's slot",
+			"slot %q may run ahead of the standbys: after a promotion events would have been published that the database has lost", c.opts.Slot)
+	default:
+		c.ok("failover", "slot %q is kept on standbys (synchronized_standby_slots = %s)", c.opts.Slot, l.Synchronized)
+	}
+}

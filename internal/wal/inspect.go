@@ -1,0 +1,122 @@
+package wal
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+// Inspection is where the positions stand while nobody moves them.
+type Inspection struct {
+	Source cdc.Source
+	// Slot is nil when there is none.
+	Slot *SlotInfo
+	// WALEnd is the end of the server's WAL.
+	WALEnd cdc.Position
+	// Checkpoint is what is stored, Found whether anything is, LoadErr why that is not known.
+	Checkpoint cdc.Checkpoint
+	Found      bool
+	LoadErr    error
+	// From is where a run that starts now would go on; Refused is why it would not.
+	From    cdc.Position
+	Refused error
+}
+
+// Inspect reads the slot and the checkpoint and applies the start rules as [Source.Acquire] does, without
+// taking the slot. The error is for a database that cannot be asked.
+func (d *Database) Inspect(ctx context.Context, o Options, load func(context.Context) (cdc.Checkpoint, bool, error)) (Inspection, error) {
+	repl, err := ConnectReplication(ctx, o.DSN)
+	if err != nil {
+		return Inspection{}, err
+	}
+	ss := newSession(&Source{opts: o}, d.conn, repl)
+	defer closeConn(repl)
+	sv, err := ss.identify(ctx)
+	if err != nil {
+		return Inspection{}, err
+	}
+	if err := ss.readForks(ctx, &sv); err != nil {
+		return Inspection{}, err
+	}
+	in := Inspection{Source: sv.source, WALEnd: formatPosition(sv.flushed)}
+	if in.Slot, err = d.Slot(ctx, o.Slot); err != nil {
+		return in, err
+	}
+	in.Checkpoint, in.Found, in.LoadErr = load(ctx)
+	in.From, in.Refused = ss.verdict(ctx, &sv, in)
+	return in, nil
+}
+
+// verdict is what a start would say.
+func (ss *session) verdict(ctx context.Context, sv *server, in Inspection) (cdc.Position, error) {
+	if err := ss.readSlotInto(ctx, sv); err != nil {
+		return "", err
+	}
+	p, err := ss.plot(ctx, *sv, func(context.Context) (cdc.Checkpoint, bool, error) {
+		return in.Checkpoint, in.Found, in.LoadErr
+	})
+	return formatPosition(p.from), err
+}
+
+// Move is a change of position by hand.
+type Move struct {
+	To cdc.Position
+	// Skips is how many bytes of WAL are passed over: their events are never published. Repeats is how
+	// many are read again: their events are published twice. At most one is more than 0.
+	Skips, Repeats int64
+	// Slot is whether the slot must be moved too.
+	Slot bool
+}
+
+// Plan says what a move to the position means, or why it cannot be made.
+func (in *Inspection) Plan(to cdc.Position) (Move, error) {
+	target, err := parsePosition(to)
+	if err != nil {
+		return Move{}, err
+	}
+	if err := in.Idle(); err != nil {
+		return Move{}, err
+	}
+	slot, err := parsePosition(cdc.Position(in.Slot.Confirmed))
+	if err != nil {
+		return Move{}, err
+	}
+	end, err := parsePosition(in.WALEnd)
+	if err != nil {
+		return Move{}, err
+	}
+	now := slot
+	if in.Found {
+		if now, err = parsePosition(in.Checkpoint.Progress.Position); err != nil {
+			return Move{}, err
+		}
+	}
+	switch {
+	case target < slot:
+		return Move{}, positionError("behind_slot",
+			"%s lies before %s, where the slot stands, and PostgreSQL has let go of the WAL before that: no replication goes back there; publish what consumers miss from the outbox table", target, slot)
+	case target > end:
+		return Move{}, config("beyond_wal", "%s lies beyond %s, the end of the server's WAL: give a position that has been", target, end)
+	}
+	return Move{To: formatPosition(target), Skips: ahead(target, now), Repeats: ahead(now, target), Slot: target > slot}, nil
+}
+
+// Idle returns an error while a relay may move the positions itself, and when there is no slot.
+func (in *Inspection) Idle() error {
+	switch {
+	case in.Slot == nil:
+		return positionError(slotMissing, "there is no replication slot %q: create it with `cdc-relay setup`", in.Source.Slot)
+	case in.Slot.ActivePID != 0:
+		return cdc.Stop(cdc.ClassRuntime, "slot_active", fmt.Errorf(
+			"a relay runs (PID %d on the server reads slot %q): stop it first, then try again", in.Slot.ActivePID, in.Source.Slot))
+	}
+	return nil
+}
+
+func ahead(a, b lsn) int64 {
+	if a <= b {
+		return 0
+	}
+	return int64(a - b) //nolint:gosec // a distance in the WAL
+}

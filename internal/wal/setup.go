@@ -1,0 +1,270 @@
+package wal
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+// Database is an ordinary connection for the commands around a run: setup, teardown, check and position.
+// It is not safe for concurrent use.
+type Database struct {
+	conn *pgx.Conn
+	// Server is what the connection leads to.
+	Server Server
+}
+
+// Server describes a server and who we are there.
+type Server struct {
+	// Version is server_version_num (150018), Name the server_version that people know (15.18).
+	Version int
+	Name    string
+	// Address is host:port, or the path of a socket.
+	Address                  string
+	Database, Role, WALLevel string
+	Superuser                bool
+	// Standby is a server in recovery, which takes no writes.
+	Standby bool
+	// TLS is the protocol's name; "" without TLS. Verified is whether the certificate was checked.
+	TLS      string
+	Verified bool
+}
+
+// Problem says why no relay can work on such a server; nil: none.
+func (s *Server) Problem() error { return serverProblem(s.Version, s.WALLevel) }
+
+// OpenDatabase connects. The caller closes it.
+func OpenDatabase(ctx context.Context, dsn func() (string, error)) (*Database, error) {
+	conn, err := ConnectSQL(ctx, dsn)
+	if err != nil {
+		return nil, err
+	}
+	d := &Database{conn: conn}
+	if err := d.identify(ctx); err != nil {
+		d.Close()
+		return nil, err
+	}
+	return d, nil
+}
+
+// Close ends the connection.
+func (d *Database) Close() { closeConn(d.conn.PgConn()) }
+
+func (d *Database) identify(ctx context.Context) error {
+	s := &d.Server
+	var version string
+	err := d.conn.QueryRow(ctx, `SELECT current_setting('server_version_num'), current_setting('server_version'), current_database(),
+		current_user, current_setting('is_superuser') = 'on', current_setting('wal_level'), pg_is_in_recovery()`).
+		Scan(&version, &s.Name, &s.Database, &s.Role, &s.Superuser, &s.WALLevel, &s.Standby)
+	if err != nil {
+		return fmt.Errorf("read the server's version: %w", err)
+	}
+	if s.Version, err = strconv.Atoi(version); err != nil {
+		return fmt.Errorf("read the server's version: %w", err)
+	}
+	s.Name, _, _ = strings.Cut(s.Name, " ") // "15.18 (Debian 15.18-0+deb12u1)"
+	cfg := d.conn.Config()
+	s.Address = net.JoinHostPort(cfg.Host, strconv.Itoa(int(cfg.Port)))
+	if strings.HasPrefix(cfg.Host, "/") {
+		s.Address = cfg.Host
+	}
+	if secure, ok := d.conn.PgConn().Conn().(*tls.Conn); ok {
+		state := secure.ConnectionState()
+		s.TLS, s.Verified = tls.VersionName(state.Version), len(state.VerifiedChains) > 0
+	}
+	return nil
+}
+
+// Survey is what a database holds of what the relay needs.
+type Survey struct {
+	// Tables are the configured tables that exist, by name.
+	Tables map[string]*cdc.Table
+	// Publication is whether it exists, Problem why it does not deliver every insert of every table.
+	Publication bool
+	Problem     error
+	// Slot is nil when there is none.
+	Slot *SlotInfo
+}
+
+// SlotInfo is a slot as it stands.
+type SlotInfo struct {
+	SlotStatus
+
+	// ActivePID is the server process that reads it; 0: nobody does.
+	ActivePID int
+	Failover  bool
+	// Problem is why the relay cannot use it.
+	Problem error
+}
+
+// Survey looks for the configured tables, the publication and the slot.
+func (d *Database) Survey(ctx context.Context, o Options) (Survey, error) {
+	var s Survey
+	var err error
+	if s.Tables, err = d.tables(ctx, o.Tables); err != nil {
+		return s, err
+	}
+	pub, err := readPublication(ctx, d.conn, o.Publication, o.Tables, d.Server.Version)
+	if err != nil {
+		return s, err
+	}
+	s.Publication, s.Problem = pub.fingerprint != noPublication, pub.problem
+	s.Slot, err = d.Slot(ctx, o.Slot)
+	return s, err
+}
+
+// Slot returns the slot, or nil when there is none.
+func (d *Database) Slot(ctx context.Context, name string) (*SlotInfo, error) {
+	row, err := readSlot(ctx, d.conn, name)
+	if reasonOf(err) == slotMissing {
+		return nil, nil //nolint:nilnil // no slot is an answer
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &SlotInfo{
+		SlotStatus: row.status(0), ActivePID: row.ActivePID, Failover: row.Failover,
+		Problem: row.usable(name, d.Server.Database),
+	}, nil
+}
+
+func reasonOf(err error) string {
+	var stop *cdc.StopError
+	if errors.As(err, &stop) {
+		return stop.Reason
+	}
+	return ""
+}
+
+// tables reads the schemas of those tables that exist, in the forms in which the stream would bring them.
+func (d *Database) tables(ctx context.Context, names []string) (map[string]*cdc.Table, error) {
+	var doc []byte
+	err := d.conn.QueryRow(ctx, `SELECT COALESCE(jsonb_agg(t), '[]') FROM (
+		SELECT n.nspname AS schema, c.relname AS name, (SELECT jsonb_agg(jsonb_build_object('name', a.attname, 'type', a.atttypid::bigint) ORDER BY a.attnum)
+			FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped) AS columns
+		FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+		WHERE n.nspname || '.' || c.relname = ANY($1) AND c.relkind IN ('r', 'p')) t`, names).Scan(&doc)
+	if err != nil {
+		return nil, fmt.Errorf("read the tables' columns: %w", err)
+	}
+	var found []struct {
+		Schema, Name string
+		Columns      []struct {
+			Name string
+			Type uint32
+		}
+	}
+	if err := json.Unmarshal(doc, &found); err != nil {
+		return nil, fmt.Errorf("read the tables' columns: %w", err)
+	}
+	binary := true
+	for _, t := range found {
+		for _, c := range t.Columns {
+			binary = binary && hasBinaryForm(c.Type)
+		}
+	}
+	tables := make(map[string]*cdc.Table, len(found))
+	for _, t := range found {
+		table := &cdc.Table{Schema: t.Schema, Name: t.Name}
+		for _, c := range t.Columns {
+			table.Columns = append(table.Columns, cdc.Column{Name: c.Name, Form: formOf(c.Type, binary)})
+		}
+		tables[table.String()] = table
+	}
+	return tables, nil
+}
+
+// Exec runs statements, several in one transaction. doing is what they do, for errors: "create publication p".
+func (d *Database) Exec(ctx context.Context, doing string, statements ...string) error {
+	if len(statements) > 1 {
+		statements = append(append([]string{"BEGIN"}, statements...), "COMMIT")
+	}
+	for _, sql := range statements {
+		if _, err := d.conn.PgConn().Exec(ctx, sql).ReadAll(); err != nil {
+			err = d.execError(ctx, doing, err)
+			_, _ = d.conn.PgConn().Exec(ctx, "ROLLBACK").ReadAll() // a warning outside of a transaction
+			return err
+		}
+	}
+	return nil
+}
+
+// noPrivilege is the reason when the role lacks a right.
+const noPrivilege = "no_privilege"
+
+func (d *Database) execError(ctx context.Context, doing string, err error) error {
+	var pg *pgconn.PgError
+	if !errors.As(err, &pg) {
+		return fmt.Errorf("%s: %w", doing, err)
+	}
+	switch pg.Code {
+	case stateInsufficientPrivilege:
+		return config(noPrivilege, "%s: role %q may not (%s): connect as one that may with --owner-dsn, or hand the SQL of --print to its owner", doing, d.Server.Role, pg.Message)
+	case stateQueryCanceled:
+		return fmt.Errorf("%s: PostgreSQL was not done after %s%s: try again when it is less busy", doing, execTimeout, d.oldest(ctx))
+	case stateReadOnly:
+		return config("standby", "%s: %s is a standby, which takes no writes: connect to the primary", doing, d.Server.Address)
+	case stateConfigurationLimitExceeded, stateObjectNotInPrerequisiteState:
+		return replicationError(err, "")
+	case stateObjectInUse:
+		return cdc.Stop(cdc.ClassRuntime, "slot_active", fmt.Errorf("%s: %s: stop the relay that reads it, then try again", doing, pg.Message))
+	}
+	return fmt.Errorf("%s: PostgreSQL: %w", doing, pg)
+}
+
+// execTimeout is how long a statement of setup may take. A slot is made only once every transaction that
+// runs at that moment has ended.
+const execTimeout = time.Minute
+
+// Patient lets statements take [execTimeout] instead of the few seconds that questions get.
+func (d *Database) Patient(ctx context.Context) error {
+	return d.Exec(ctx, "set statement_timeout", fmt.Sprintf("SET statement_timeout = %d", execTimeout.Milliseconds()))
+}
+
+// oldest names the transaction that has run for longest, which a new slot waits for; "" if none is known.
+func (d *Database) oldest(ctx context.Context) string {
+	var pid int
+	var since time.Time
+	err := d.conn.QueryRow(ctx, `SELECT pid, xact_start FROM pg_stat_activity
+		WHERE backend_xid IS NOT NULL AND pid <> pg_backend_pid() ORDER BY xact_start LIMIT 1`).Scan(&pid, &since)
+	if err != nil {
+		return ""
+	}
+	return fmt.Sprintf(" (the transaction of PID %d has been open since %s, and a new slot waits for it)", pid, since.UTC().Format(time.RFC3339))
+}
+
+// CreateSlot runs the statement that makes the slot.
+func (d *Database) CreateSlot(ctx context.Context, slot, statement string) error {
+	err := d.Exec(ctx, fmt.Sprintf("create slot %q", slot), statement)
+	if reasonOf(err) != noPrivilege {
+		return err
+	}
+	role := pgx.Identifier{d.Server.Role}.Sanitize()
+	return config("no_replication", "create slot %q: role %q may not replicate: ALTER ROLE %s REPLICATION, or on a managed service grant its replication role (GRANT rds_replication TO %s)",
+		slot, d.Server.Role, role, role)
+}
+
+// AdvanceSlot moves a slot that nobody reads forward and returns where it stands then.
+func (d *Database) AdvanceSlot(ctx context.Context, slot string, to cdc.Position) (cdc.Position, error) {
+	target, err := parsePosition(to)
+	if err != nil {
+		return "", err
+	}
+	var end string
+	err = d.conn.QueryRow(ctx, `SELECT end_lsn::text FROM pg_replication_slot_advance($1, $2::text::pg_lsn)`, slot, target.String()).Scan(&end)
+	if err != nil {
+		return "", d.execError(ctx, "advance slot "+slot, err)
+	}
+	return ParsePosition(cdc.Position(end))
+}
