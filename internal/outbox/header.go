@@ -11,9 +11,10 @@ const HeaderContentType = "content-type"
 
 // ReservedHeader reports whether events must not set a header of that name because the relay sets it:
 // every name that starts with ce_, and content-type, in any case.
-func ReservedHeader(name string) bool {
-	if len(name) >= len(HeaderPrefix) && strings.EqualFold(name[:len(HeaderPrefix)], HeaderPrefix) {
-		return true
+func ReservedHeader[S string | []byte](name S) bool {
+	if len(name) == 0 || name[0]|0x20 != 'c' { // both start with it
+		return false
 	}
-	return strings.EqualFold(name, HeaderContentType)
+	n := strings.ToLower(string(name))
+	return n == HeaderContentType || strings.HasPrefix(n, HeaderPrefix)
 }

@@ -18,6 +18,7 @@ type encoder struct {
 	tx    int        // its transaction; -1 before the first row
 	next  int        // the first row of the next transaction
 	time  []byte     // ce_committime
+	stamp []byte     // ce_sequence up to the ordinal; nil where the log has no such number
 }
 
 // row appends the row's message or drop.

@@ -32,8 +32,8 @@ func (e *encoder) userHeaders() *fault {
 		}
 	}
 	for _, h := range e.dst.Headers[first:] {
-		if name := string(h.Key); name == "" || outbox.ReservedHeader(name) {
-			return badColumn(c.name, fmt.Sprintf("sets the header %.100q, which is the relay's own", name))
+		if len(h.Key) == 0 || outbox.ReservedHeader(h.Key) {
+			return badColumn(c.name, fmt.Sprintf("sets the header %.100q, which is the relay's own", h.Key))
 		}
 	}
 	return nil
@@ -108,33 +108,29 @@ func decodeHeaders(dst []cdc.Header, raw []byte) ([]cdc.Header, bool) {
 		return dst, false
 	}
 	for d.More() {
-		name, err := d.Token()
-		if err != nil {
-			return dst, false
-		}
 		var value json.RawMessage
-		if err := d.Decode(&value); err != nil {
+		name, err := d.Token()
+		if err == nil {
+			err = d.Decode(&value)
+		}
+		key, ok := name.(string)
+		if err != nil || !ok {
 			return dst, false
 		}
-		text, ok := headerText(value)
-		key, isString := name.(string)
-		if !ok || !isString {
-			return dst, false
-		}
-		dst = append(dst, cdc.Header{Key: []byte(key), Value: text})
+		dst = append(dst, cdc.Header{Key: []byte(key), Value: headerText(value)})
 	}
 	return dst, true
 }
 
-// headerText renders a JSON value as a header's value.
-func headerText(value json.RawMessage) ([]byte, bool) {
+// headerText renders a valid JSON value as a header's value.
+func headerText(value json.RawMessage) []byte {
 	switch {
 	case string(value) == "null":
-		return nil, true
+		return nil
 	case value[0] != '"':
-		return value, true
+		return value
 	}
 	var s string
-	err := json.Unmarshal(value, &s)
-	return []byte(s), err == nil
+	_ = json.Unmarshal(value, &s) // cannot fail: it is a valid string
+	return []byte(s)
 }

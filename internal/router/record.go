@@ -3,6 +3,7 @@ package router
 import (
 	"encoding/binary"
 	"encoding/hex"
+	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
@@ -26,7 +27,8 @@ import (
 //	ce_source *            record.source, by default /<database>/<table>
 //	ce_type *              event_type
 //	ce_subject             aggregate_id
-//	ce_time                occurred_at: RFC 3339 in UTC, to the microsecond, without trailing zeros
+//	ce_time                occurred_at: RFC 3339 in UTC, to the microsecond, without trailing zeros (a
+//	                       mapped column of text holds RFC 3339 already and stays as it is)
 //	content-type           content_type
 //	ce_aggregatetype       aggregate_type
 //	ce_tenant              tenant_id
@@ -100,41 +102,51 @@ func (e *encoder) columns() ([]byte, *fault) {
 	if f != nil {
 		return nil, f
 	}
+	headers := e.dst.Headers
 	for i := range e.p.attributes {
 		a := &e.p.attributes[i]
 		text, f := e.text(&a.column)
+		if f == nil {
+			f = a.check(text)
+		}
 		if f != nil {
 			return nil, f
 		}
-		switch a.role {
-		case outbox.EventType:
-			if len(text) == 0 {
-				return nil, badColumn(a.name, "is empty")
-			}
-		case outbox.OccurredAt:
-			if text != nil && !isRFC3339(text) {
-				return nil, badColumn(a.name, "is not a time of the years 0 to 9999")
-			}
-		case outbox.AggregateID:
-			if len(key) == 0 {
-				key = text
-			}
-		default:
+		if a.role == outbox.AggregateID && len(key) == 0 {
+			key = text
 		}
 		if len(text) > 0 {
-			e.dst.Headers = append(e.dst.Headers, cdc.Header{Key: a.header, Value: text})
+			headers = append(headers, cdc.Header{Key: a.header, Value: text})
 		}
 	}
+	e.dst.Headers = headers
 	if len(key) == 0 {
 		return nil, nil
 	}
 	return key, nil
 }
 
-// isRFC3339 tells the rendered time from infinity, years BC and years of five digits.
-func isRFC3339(text []byte) bool {
+// check finds texts that are no value of the attribute.
+func (a *attribute) check(text []byte) *fault {
+	switch {
+	case a.role == outbox.EventType && len(text) == 0:
+		return badColumn(a.name, "is empty")
+	case a.role == outbox.OccurredAt && text != nil && !isRFC3339(text, a.form):
+		return badColumn(a.name, "is not a time of the years 0 to 9999")
+	default:
+		return nil
+	}
+}
+
+// isRFC3339 tells a time from infinity, years BC and years of five digits, which RFC 3339 cannot write. A
+// text column may hold anything; of a timestamp the shape is enough.
+func isRFC3339(text []byte, f cdc.Form) bool {
+	if f == cdc.FormText {
+		_, err := time.Parse(time.RFC3339, string(text))
+		return err == nil
+	}
 	return len(text) >= len("2006-01-02T15:04:05Z") && text[0] >= '0' && text[0] <= '9' &&
-		text[4] == '-' && text[7] == '-' && text[10] == 'T' && text[13] == ':'
+		text[4] == '-' && text[7] == '-' && text[10] == 'T'
 }
 
 // value returns the payload's octets; nil is a tombstone.
@@ -164,21 +176,26 @@ func (e *encoder) transaction() {
 	if e.tx+1 < len(e.b.Txs) {
 		e.next = e.b.Txs[e.tx+1].Row
 	}
+	tx := &e.b.Txs[e.tx]
 	start := len(e.dst.Scratch)
-	e.dst.Scratch = cdc.AppendMicros(e.dst.Scratch, e.b.Txs[e.tx].Time)
-	e.time = e.dst.Scratch[start:len(e.dst.Scratch):len(e.dst.Scratch)]
+	s := cdc.AppendMicros(e.dst.Scratch, tx.Time)
+	e.time = s[start:len(s):len(s)]
+	e.stamp = nil
+	if tx.Commit != 0 {
+		start = len(s)
+		s = append(hex.AppendEncode(s, binary.BigEndian.AppendUint64(nil, tx.Commit)), '-')
+		e.stamp = s[start:len(s):len(s)]
+	}
+	e.dst.Scratch = s
 }
 
 // place appends the headers that say where the row stands in the log.
 func (e *encoder) place() {
-	if commit := e.b.Txs[e.tx].Commit; commit != 0 {
-		var raw [12]byte
-		binary.BigEndian.PutUint64(raw[:8], commit)
-		binary.BigEndian.PutUint32(raw[8:], e.ordinal())
+	if e.stamp != nil {
+		var ordinal [4]byte
+		binary.BigEndian.PutUint32(ordinal[:], e.ordinal())
 		start := len(e.dst.Scratch)
-		s := hex.AppendEncode(e.dst.Scratch, raw[:8])
-		s = append(s, '-')
-		s = hex.AppendEncode(s, raw[8:])
+		s := hex.AppendEncode(append(e.dst.Scratch, e.stamp...), ordinal[:])
 		e.dst.Scratch = s
 		e.dst.Headers = append(e.dst.Headers, cdc.Header{Key: e.r.keys.sequence, Value: s[start:len(s):len(s)]})
 	}

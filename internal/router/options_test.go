@@ -1,0 +1,83 @@
+package router_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/cdc-relay/cdc-relay/internal/router"
+)
+
+// Each mistake is named by its place in the configuration, with what to do about it.
+func TestNewSaysWhatIsWrong(t *testing.T) {
+	route := func(topic string, match ...string) func(*router.Options) {
+		return func(o *router.Options) {
+			r := router.Route{Topic: topic, Match: map[string]string{}}
+			for i := 0; i < len(match); i += 2 {
+				r.Match[match[i]] = match[i+1]
+			}
+			o.Routes = append(o.Routes, r)
+		}
+	}
+	tables := func(tables ...router.Table) func(*router.Options) {
+		return func(o *router.Options) { o.Tables = tables }
+	}
+	tests := []struct {
+		change func(*router.Options)
+		says   string
+	}{
+		{tables(), "tables: none: name the outbox table"},
+		{tables(router.Table{Name: "a.b.c", Source: "/"}), `tables[0].name: table name "a.b.c": has more than two parts: write schema.table`},
+		{tables(router.Table{Name: "a", Source: "/"}, router.Table{Name: "public.a", Source: "/"}), "tables[1].name: public.a is listed twice"},
+		{tables(router.Table{Name: "a"}), "tables[0].source: empty: give a URI"},
+		{tables(router.Table{Name: "a", Source: "a b"}), `tables[0].source: "a b" is not a URI reference`},
+		{
+			tables(router.Table{Name: "a", Source: "/", Columns: map[string]string{"id": "id"}}),
+			"tables[0].columns.id: not a part of an event: the parts are event_id,",
+		},
+		{
+			tables(router.Table{Name: "a", Source: "/", Columns: map[string]string{"event_id": "id"}}),
+			"tables[0].columns.event_type: missing: name the column",
+		},
+		{func(o *router.Options) { o.Source = "%zz" }, `record.source: "%zz" is not a URI reference: give one such as /orders`},
+		{func(o *router.Options) { o.Format = "avro" }, `record.format: "avro" is unknown: use cloudevents-binary`},
+		{func(o *router.Options) { o.Unroutable = "ignore" }, `errors.unroutable: "ignore" is unknown: use stop or drop`},
+		{func(o *router.Options) { o.Skip = []string{"a", ""} }, "errors.skip[1]: empty: give the id of an event"},
+		{route("t", "aggregate_type", "("), "routes[1].match.aggregate_type: bad regular expression: error parsing regexp: missing closing )"},
+		{route("t", "aggregate_type", "a)|(b"), "routes[1].match.aggregate_type: bad regular expression"},
+		{route("t", "", "x"), "routes[1].match: an empty name: give a column"},
+		{route("t", "topic", "(?<g>a)", "tenant_id", "(?<g>b)"), "routes[1].match: the group g stands in it twice: rename one"},
+		{route(""), "routes[1].topic: empty: name a topic"},
+		{route("a/b"), `routes[1].topic: "a/b" has "/" in it: a topic's name takes letters, digits`},
+		{route("a.$b"), `routes[1].topic: "a.$b" has "$" in it`},
+		{route("${a"), `routes[1].topic: "${a" has a ${ without a name and a closing }: write ${column}`},
+		{route("a${}"), `routes[1].topic: "a${}" has a ${ without a name`},
+		{route(".."), `routes[1].topic: ".." is no topic's name: give 1 to 249 characters`},
+		{route(strings.Repeat("a", 250)), "is no topic's name: give 1 to 249"},
+	}
+	for _, tt := range tests {
+		o := options()
+		tt.change(&o)
+		if _, err := router.New(o); err == nil || !strings.Contains(err.Error(), tt.says) {
+			t.Errorf("got  %v\nwant %s", err, tt.says)
+		}
+	}
+}
+
+func TestDefaultSource(t *testing.T) {
+	if got := router.DefaultSource("my shop", "public.outbox"); got != "/my%20shop/public.outbox" {
+		t.Error(got)
+	}
+	o := options()
+	o.Tables[0].Source = router.DefaultSource("a/b?c", `x"y`)
+	newRouter(t, o)
+}
+
+// record.source goes before the table's own.
+func TestSource(t *testing.T) {
+	o := options()
+	o.Source = "https://shop.example/orders"
+	o.Tables[0].Source = ""
+	if got, _ := header(one(t, o, native(), order()), "ce_source"); got != o.Source {
+		t.Error(got)
+	}
+}

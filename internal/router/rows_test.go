@@ -1,0 +1,236 @@
+package router_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/router"
+)
+
+// Each malformed row stops the relay with a sentence that names table, event, column and mend and holds
+// neither payload nor header values; with drop it is left out for the same reason, and its neighbours go.
+func TestMalformedRows(t *testing.T) {
+	tests := []struct {
+		name string
+		row  row
+		form map[string]cdc.Form
+		says string
+	}{
+		{name: "aggregate_type NULL", row: order().without("aggregate_type"), says: "column aggregate_type is NULL"},
+		{name: "aggregate_id NULL", row: order().without("aggregate_id"), says: "column aggregate_id is NULL"},
+		{name: "event_type NULL", row: order().without("event_type"), says: "column event_type is NULL"},
+		{name: "event_type empty", row: order().with("event_type", ""), says: "column event_type is empty"},
+		{name: "occurred_at NULL", row: order().without("occurred_at"), says: "column occurred_at is NULL"},
+		{name: "occurred_at infinite", row: order().with("occurred_at", "infinity"), says: "column occurred_at is not a time of the years 0 to 9999"},
+		{name: "occurred_at BC", row: order().with("occurred_at", "0044-03-15 12:00:00+00 BC"), says: "column occurred_at is not a time"},
+		{name: "occurred_at late", row: order().with("occurred_at", "12026-01-02 03:04:05+00"), says: "column occurred_at is not a time"},
+		{
+			name: "occurred_at infinite in binary", row: order().with("occurred_at", "\x80\x00\x00\x00\x00\x00\x00\x00"),
+			form: map[string]cdc.Form{"occurred_at": cdc.FormMicros2000}, says: "column occurred_at is not a time",
+		},
+		{
+			name: "occurred_at cut", row: order().with("occurred_at", "1234"),
+			form: map[string]cdc.Form{"occurred_at": cdc.FormMicros2000}, says: "column occurred_at cannot be read: timestamp of 4 octets",
+		},
+		{
+			name: "occurred_at free text", row: order().with("occurred_at", "2026-01-02T03:04:05 or so"),
+			form: map[string]cdc.Form{"occurred_at": cdc.FormText}, says: "column occurred_at is not a time",
+		},
+		{name: "partition_key not UTF-8", row: order().with("partition_key", "a\xff"), says: "column partition_key is not valid UTF-8"},
+		{name: "topic not UTF-8", row: order().with("topic", "\xff"), says: "column topic is not valid UTF-8"},
+		{name: "tenant not UTF-8", row: order().with("tenant_id", "\xc3("), says: "column tenant_id is not valid UTF-8"},
+		{name: "headers not UTF-8", row: order().with("headers", "{\"a\": \"\xff\"}"), says: "column headers is not valid UTF-8 JSON"},
+		{name: "headers not JSON", row: order().with("headers", `{"a": secret}`), says: "column headers is not a JSON object"},
+		{name: "headers cut", row: order().with("headers", `{"a": "secret"`), says: "column headers is not a JSON object"},
+		{name: "headers an array", row: order().with("headers", `["secret"]`), says: "column headers is not a JSON object"},
+		{name: "headers empty", row: order().with("headers", ""), says: "column headers is not a JSON object"},
+		{
+			name: "headers of another jsonb", row: order().with("headers", "\x02{}"),
+			form: map[string]cdc.Form{"headers": cdc.FormJSONB}, says: "column headers is not valid UTF-8 JSON",
+		},
+		{name: "reserved header", row: order().with("headers", `{"a": "b", "Ce_Id": "secret"}`), says: `column headers sets the header "Ce_Id", which is the relay's own`},
+		{name: "reserved content-type", row: order().with("headers", `{"Content-Type": "secret"}`), says: `sets the header "Content-Type"`},
+		{name: "header without a name", row: order().with("headers", `{"": "secret"}`), says: `sets the header ""`},
+		{name: "reserved, escaped", row: order().with("headers", `{"\u0063e_x": "secret"}`), says: `sets the header "ce_x"`},
+		{
+			name: "payload not hex", row: order().with("payload", "secret"),
+			form: map[string]cdc.Form{"payload": cdc.FormHex}, says: `column payload cannot be read: bytea that does not start with \x`,
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			table := native()
+			for column, form := range tt.form {
+				setForm(table, column, form)
+			}
+			_, err := route(t, options(), batch(table, tt.row))
+			text := stopped(t, err, cdc.ClassRuntime, "bad_row", tt.says, "event "+eventID+" of public.outbox",
+				`errors.skip: ["`+eventID+`"]`, "errors.unroutable: drop", "mend what writes it")
+			if strings.Contains(text, "secret") || strings.Contains(text, "\n") {
+				t.Errorf("it tells: %s", text)
+			}
+			o := options()
+			o.Unroutable = router.Drop
+			good := neighbour(tt.form)
+			dst, err := route(t, o, batch(table, good, tt.row, good))
+			if err != nil || len(dst.Messages) != 2 || dst.Messages[1].Row != 2 || golden(&dst.Messages[0])[:20] != golden(&dst.Messages[1])[:20] {
+				t.Fatalf("neighbours: %+v, %v", dst.Messages, err)
+			}
+			if d := dst.Drops; len(d) != 1 || d[0].Row != 1 || d[0].EventID != eventID || d[0].Reason != "unroutable" || d[0].Err.Error() != text {
+				t.Errorf("dropped: %+v", d)
+			}
+		})
+	}
+}
+
+// neighbour is a good row for a table with these forms.
+func neighbour(forms map[string]cdc.Form) row {
+	good := order()
+	for column, form := range forms {
+		switch form {
+		case cdc.FormMicros2000:
+			good[column] = micros(commitAt)
+		case cdc.FormHex:
+			good[column] = `\x00`
+		case cdc.FormJSONB:
+			good[column] = "\x01{}"
+		default:
+			good[column] = "2026-01-02T03:04:05+02:00"
+		}
+	}
+	return good
+}
+
+// A row whose id cannot be read is named by its place instead.
+func TestRowWithoutID(t *testing.T) {
+	for says, bad := range map[string]row{
+		"column event_id is NULL":            order().without("event_id"),
+		"column event_id is empty":           order().with("event_id", ""),
+		"column event_id is not valid UTF-8": order().with("event_id", "\xff"),
+	} {
+		_, err := route(t, options(), batch(native(), order(), bad))
+		stopped(t, err, cdc.ClassRuntime, "bad_row", says,
+			"row 1 of the transaction committed at 2026-01-02T03:04:06.5Z in public.outbox is malformed", "errors.unroutable: drop")
+		o := options()
+		o.Unroutable = router.Drop
+		dst, err := route(t, o, batch(native(), bad, order()))
+		if err != nil || len(dst.Messages) != 1 || len(dst.Drops) != 1 || dst.Drops[0].EventID != "" {
+			t.Errorf("%+v, %v", dst, err)
+		}
+	}
+}
+
+// errors.skip goes past an event whatever is the matter with it, in either case of its letters.
+func TestSkip(t *testing.T) {
+	o := options()
+	o.Skip = []string{strings.ToUpper(eventID), "another"}
+	good := order().with("event_id", "good")
+	bad := order().without("event_type", "aggregate_id").with("headers", "x")
+	dst, err := route(t, o, batch(native(), good, bad, good, order().with("event_id", "another"), good.with("event_id", "last")))
+	if err != nil || len(dst.Messages) != 3 || dst.LastEventID != "last" {
+		t.Fatalf("%+v, %v", dst.Messages, err)
+	}
+	want := []cdc.Drop{{Row: 1, EventID: eventID, Reason: "skip"}, {Row: 3, EventID: "another", Reason: "skip"}}
+	if fmt.Sprint(dst.Drops) != fmt.Sprint(want) {
+		t.Errorf("dropped: %+v", dst.Drops)
+	}
+	if dst, err = route(t, o, batch(native(), bad)); err != nil || len(dst.Messages) != 0 || dst.LastEventID != "" {
+		t.Errorf("a batch of nothing else: %+v, %v", dst, err)
+	}
+}
+
+func TestKey(t *testing.T) {
+	for name, tt := range map[string]struct {
+		row  row
+		want string
+	}{
+		"partition key":       {order(), `"k1"`},
+		"aggregate id":        {order().without("partition_key"), `"42"`},
+		"empty partition key": {order().with("partition_key", ""), `"42"`},
+		"neither":             {order().with("partition_key", "").with("aggregate_id", ""), "null"},
+	} {
+		if got := octets(one(t, options(), native(), tt.row).Key); got != tt.want {
+			t.Errorf("%s: %s, want %s", name, got, tt.want)
+		}
+	}
+}
+
+// The value is the payload's octets in every form; NULL and only NULL is a tombstone.
+func TestValue(t *testing.T) {
+	for _, tt := range []struct {
+		form      cdc.Form
+		raw, want string
+	}{
+		{cdc.FormText, "ä\n", `"ä\n"`},
+		{cdc.FormText, "", `""`},
+		{cdc.FormBytes, "\x00\xff", `"\x00\xff"`},
+		{cdc.FormBytes, "", `""`},
+		{cdc.FormHex, `\x00ff`, `"\x00\xff"`},
+		{cdc.FormHex, `\x`, `""`},
+		{cdc.FormJSONB, "\x01{}", `"{}"`},
+		{cdc.FormInt, "\x00\x07", `"7"`},
+	} {
+		table := native()
+		setForm(table, "payload", tt.form)
+		if got := octets(one(t, options(), table, order().with("payload", tt.raw)).Value); got != tt.want {
+			t.Errorf("form %d of %q: %s, want %s", tt.form, tt.raw, got, tt.want)
+		}
+		if got := octets(one(t, options(), table, order().without("payload")).Value); got != "null" {
+			t.Errorf("form %d of NULL: %s", tt.form, got)
+		}
+	}
+}
+
+// Ten megabytes pass without a copy.
+func TestLargePayload(t *testing.T) {
+	table := native()
+	setForm(table, "payload", cdc.FormBytes)
+	b := batch(table, order().with("payload", strings.Repeat("x", 10<<20)))
+	dst, err := route(t, options(), b)
+	if err != nil || len(dst.Messages[0].Value) != 10<<20 || cap(dst.Scratch) > 1<<16 {
+		t.Fatalf("%d octets, scratch %d, %v", len(dst.Messages[0].Value), cap(dst.Scratch), err)
+	}
+	if value, _ := b.Value(0, table.Index("payload")); &value[0] != &dst.Messages[0].Value[0] {
+		t.Error("the payload was copied")
+	}
+}
+
+// Sequences sort as the log goes, and the ordinal counts on where an earlier batch left off.
+func TestSequence(t *testing.T) {
+	b := batch(native(), order(), order(), order(), order())
+	b.Txs = []cdc.Tx{
+		{Commit: 0xff, Time: 1, Row: 0, Ordinal: 0xfffff}, {Commit: 0x100, Time: 2, Row: 2}, {Commit: 1 << 63, Time: 1_000_000, Row: 3},
+	}
+	dst, err := route(t, options(), b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := ""
+	for i, want := range []string{
+		"00000000000000ff-000fffff 1970-01-01T00:00:00.000001Z", "00000000000000ff-00100000 1970-01-01T00:00:00.000001Z",
+		"0000000000000100-00000000 1970-01-01T00:00:00.000002Z", "8000000000000000-00000000 1970-01-01T00:00:01Z",
+	} {
+		sequence, _ := header(&dst.Messages[i], "ce_sequence")
+		at, _ := header(&dst.Messages[i], "ce_committime")
+		if sequence+" "+at != want || sequence <= last {
+			t.Errorf("message %d: %s %s, want %s, after %s", i, sequence, at, want, last)
+		}
+		last = sequence
+	}
+	b.Txs = []cdc.Tx{{Time: 1}}
+	if dst, err = route(t, options(), b); err != nil {
+		t.Fatal(err)
+	}
+	if got, ok := header(&dst.Messages[0], "ce_sequence"); ok {
+		t.Errorf("a log without commit numbers has the sequence %s", got)
+	}
+}
+
+func TestHeartbeatHasNoMessages(t *testing.T) {
+	dst, err := route(t, options(), &cdc.Batch{Seq: 1})
+	if err != nil || len(dst.Messages)+len(dst.Drops) != 0 {
+		t.Errorf("%+v, %v", dst, err)
+	}
+}

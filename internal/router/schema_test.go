@@ -1,0 +1,132 @@
+package router_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/router"
+)
+
+// A table without a column that records need stops the relay, by Check or at its first row.
+func TestMissingColumns(t *testing.T) {
+	for column := range strings.FieldsSeq("event_id aggregate_type aggregate_id event_type topic partition_key payload occurred_at") {
+		table := without(native(), column)
+		says := "column " + column + " of public.outbox is missing: add it to the table, or name the column that holds the " +
+			column + " under tables[0].columns"
+		_, err := route(t, options(), batch(table, order()))
+		stopped(t, err, cdc.ClassConfig, "missing_column", says)
+		stopped(t, newRouter(t, options()).Check(table), cdc.ClassConfig, "missing_column", says)
+	}
+	table := without(native(), "tenant_id", "content_type", "schema_id", "schema_version", "headers", "created_at")
+	m := one(t, options(), table, order())
+	if got := len(m.Headers); got != 9 {
+		t.Errorf("%d headers without the optional columns:\n%s", got, golden(m))
+	}
+}
+
+func without(t *cdc.Table, columns ...string) *cdc.Table {
+	t.Columns = slices.DeleteFunc(t.Columns, func(c cdc.Column) bool { return slices.Contains(columns, c.Name) })
+	return t
+}
+
+func TestUnknownTable(t *testing.T) {
+	table := native()
+	table.Name = "other"
+	_, err := route(t, options(), batch(table, order()))
+	stopped(t, err, cdc.ClassConfig, "unknown_table", "table public.other sends rows but is not configured: add it under tables")
+}
+
+// Columns that come, go and move between batches are found by their names.
+func TestSchemaChanges(t *testing.T) {
+	r := newRouter(t, options())
+	for i := range 200 { // more schemas than are kept
+		table := native()
+		if i%2 == 1 {
+			slices.Reverse(table.Columns)
+			table.Columns = append([]cdc.Column{{Name: "new"}}, table.Columns...)
+		}
+		b := batch(table, order().with("new", "x"))
+		dst := &cdc.Routed{}
+		dst.Reset(b)
+		if err := r.Route(b, dst); err != nil {
+			t.Fatal(err)
+		}
+		if got := golden(&dst.Messages[0]); got != goldenFull {
+			t.Fatalf("schema %d: %s", i, got)
+		}
+	}
+}
+
+// A mapped table: only the columns that are named play roles.
+func TestMappedTable(t *testing.T) {
+	o := options()
+	o.Tables = []router.Table{{Name: `app."Events"`, Source: "/legacy", Columns: map[string]string{
+		"event_id": "id", "event_type": "kind", "payload": "body", "partition_key": "routing_key", "tenant_id": "org", "occurred_at": "at",
+	}}}
+	o.Routes = []router.Route{{Match: map[string]string{"tenant_id": ".+", "topic": "t.*"}, Topic: "${topic}.${tenant_id}.${org}"}}
+	table := &cdc.Table{Schema: "app", Name: "Events"}
+	for name := range strings.FieldsSeq("id kind body routing_key org at topic aggregate_id headers tenant_id") {
+		table.Columns = append(table.Columns, cdc.Column{Name: name})
+	}
+	r := row{
+		"id": "01J", "kind": "done", "body": "{}", "routing_key": "k", "org": "acme", "at": "2026-01-02T03:04:05+02:00",
+		"topic": "tt", "aggregate_id": "not ours", "headers": "not ours", "tenant_id": "not ours",
+	}
+	const want = `topic tt.acme.acme
+key "k"
+value "{}"
+ce_id: "01J"
+ce_specversion: "1.0"
+ce_source: "/legacy"
+ce_type: "done"
+ce_time: "2026-01-02T03:04:05+02:00"
+ce_tenant: "acme"
+ce_sequence: "00000000016b3748-00000000"
+ce_committime: "2026-01-02T03:04:06.5Z"
+`
+	if got := golden(one(t, o, table, r)); got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+	_, err := route(t, o, batch(table, r.without("body")))
+	stopped(t, err, cdc.ClassRuntime, "bad_row", "event 01J of app.Events is malformed: column body is NULL")
+	_, err = route(t, o, batch(without(table, "org"), r))
+	stopped(t, err, cdc.ClassConfig, "missing_column", "column org of app.Events is missing", "tables[0].columns")
+}
+
+func TestMappedColumnOfTheWrongKind(t *testing.T) {
+	o := options()
+	o.Tables[0].Columns = map[string]string{"event_id": "event_id", "event_type": "event_type", "payload": "payload", "occurred_at": "schema_version"}
+	table := native()
+	setForm(table, "schema_version", cdc.FormInt)
+	_, err := route(t, o, batch(table, order()))
+	stopped(t, err, cdc.ClassConfig, "missing_column", "column schema_version of public.outbox is not a time", "tables[0].columns.occurred_at")
+}
+
+// A route's column that the only table lacks is a mistake; with several tables it may be another's.
+func TestRouteOnAColumnThatIsNotThere(t *testing.T) {
+	o := options()
+	o.Routes = []router.Route{{Match: map[string]string{"region": ".*"}, Topic: "a"}, {Topic: "b.${shard}"}}
+	_, err := route(t, o, batch(native(), order().without("topic")))
+	stopped(t, err, cdc.ClassConfig, "missing_column", "routes[0].match.region: public.outbox has no column region: add it to the table, or change the route")
+	o.Routes[0].Match = nil
+	o.Routes[0].Topic = "a.${region}"
+	_, err = route(t, o, batch(native(), order().without("topic")))
+	stopped(t, err, cdc.ClassConfig, "missing_column", "routes[0].topic: public.outbox has no column region")
+
+	o.Tables = append(o.Tables, router.Table{Name: "public.sharded", Source: "/s"})
+	o.Routes = []router.Route{{Match: map[string]string{"region": ".*"}, Topic: "a"}, {Match: map[string]string{"tenant_id": "acme"}, Topic: "b"}, {Topic: "c.${shard}"}}
+	if got := one(t, o, native(), order().without("topic")).Topic; got != "b" {
+		t.Errorf("topic %s", got)
+	}
+	_, err = route(t, o, batch(native(), order().without("topic", "tenant_id")))
+	stopped(t, err, cdc.ClassRuntime, "unroutable", "${shard}, which is NULL or empty")
+	other := native()
+	other.Name = "sharded"
+	other.Columns = append(other.Columns, cdc.Column{Name: "shard"})
+	m := one(t, o, other, order().without("topic", "tenant_id").with("shard", "9"))
+	if source, _ := header(m, "ce_source"); m.Topic != "c.9" || source != "/s" {
+		t.Errorf("topic %s, source %s", m.Topic, source)
+	}
+}
