@@ -20,7 +20,9 @@ type cluster struct {
 	d     *dialer
 	seeds []string
 	known []string // addresses from metadata
-	b     *sarama.Broker
+	// controller is the address of the broker that creates topics, where not every broker does (ZooKeeper).
+	controller string
+	b          *sarama.Broker
 }
 
 // ask calls fn with a connected broker, and with the next one when that fails below the protocol.
@@ -49,6 +51,9 @@ func (c *cluster) ask(ctx context.Context, fn func(*sarama.Broker) error) error 
 			return err
 		}
 		errs = append(errs, err)
+	}
+	if len(errs) > 1 {
+		return fmt.Errorf("%w (and %d more attempts failed)", errs[0], len(errs)-1)
 	}
 	return errors.Join(errs...)
 }
@@ -106,6 +111,9 @@ func (c *cluster) metadata(ctx context.Context, topics []string) (*sarama.Metada
 	c.known = c.known[:0]
 	for _, b := range res.Brokers {
 		c.known = append(c.known, b.Addr())
+		if b.ID() == res.ControllerID {
+			c.controller = b.Addr()
+		}
 	}
 	return res, nil
 }
@@ -187,7 +195,7 @@ func (c *cluster) create(ctx context.Context, topic string, spec *TopicSpec, tim
 		detail.ConfigEntries[name] = &value
 	}
 	details := map[string]*sarama.TopicDetail{topic: detail}
-	return c.ask(ctx, func(b *sarama.Broker) error {
+	submit := func(b *sarama.Broker) error {
 		res, err := b.CreateTopics(sarama.NewCreateTopicsRequest(sarama.MaxVersion, details, timeout, false))
 		if err != nil {
 			return err //nolint:wrapcheck // ask wraps it
@@ -197,5 +205,16 @@ func (c *cluster) create(ctx context.Context, topic string, spec *TopicSpec, tim
 			return nil
 		}
 		return said
-	})
+	}
+	err := c.ask(ctx, submit)
+	if !errors.Is(err, sarama.ErrNotController) || c.controller == "" {
+		return err
+	}
+	b, err := c.d.open(ctx, c.controller)
+	if err != nil {
+		return err
+	}
+	c.close()
+	c.b = b
+	return c.ask(ctx, submit)
 }

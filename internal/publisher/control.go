@@ -157,7 +157,7 @@ func (a learned) apply(l *loop) {
 			continue
 		}
 		if err := a.created[md.Name]; err != nil {
-			l.missing(tp, func() { l.haltTopic(tp, l.createError(tp.name, err)) })
+			l.missing(tp, func() { l.haltTopic(tp, createError(tp.name, err)) })
 			continue
 		}
 		if _, made := a.created[md.Name]; made {

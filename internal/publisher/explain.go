@@ -59,7 +59,7 @@ func (d *dialer) explain(addr string, err error) error {
 }
 
 func tlsMend(err error) string {
-	if hungUp(err) || isRecordHeader(err) {
+	if hungUp(err) || isRecordHeader(err) || errors.Is(err, context.DeadlineExceeded) {
 		return "the listener seems to be a plaintext one: remove kafka.tls, or use the address of a TLS listener"
 	}
 	return "check kafka.tls: the CA that signed the broker's certificate, the name in it, and whether a client certificate is wanted"

@@ -195,3 +195,72 @@ func read(t testing.TB, addrs []string, topic string, n int) []*kgo.Record {
 	}
 	return all
 }
+
+// metric returns the sum of a counter's or gauge's children, or the number of a histogram's observations.
+func metric(t testing.TB, reg *prometheus.Registry, name string) float64 {
+	t.Helper()
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sum float64
+	for _, f := range families {
+		if f.GetName() != name {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			sum += m.GetCounter().GetValue() + m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())
+		}
+	}
+	return sum
+}
+
+// eventually polls until cond holds.
+func eventually(t testing.TB, what string, cond func() bool) {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	timeout := time.After(patience)
+	for !cond() {
+		select {
+		case <-tick.C:
+		case <-timeout:
+			t.Fatalf("waited for %s in vain", what)
+		}
+	}
+}
+
+// inOrder reads until it has seen n different messages of numbered and checks that, key by key, no new one
+// comes after a higher one and that each key stays in one partition.
+func inOrder(t testing.TB, addrs []string, n int) {
+	t.Helper()
+	last, home, seen := map[string]int{}, map[string]int32{}, map[int]bool{}
+	cl, err := kgo.NewClient(kgo.SeedBrokers(addrs...), kgo.ConsumeTopics("t"), kgo.FetchMaxWait(50*time.Millisecond))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for len(seen) < n {
+		fs := cl.PollFetches(ctx)
+		if err := fs.Err(); err != nil {
+			t.Fatalf("read %d of %d messages: %v", len(seen), n, err)
+		}
+		for _, r := range fs.Records() {
+			key := string(r.Key)
+			v, err := strconv.Atoi(string(r.Value))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if p, ok := home[key]; ok && p != r.Partition {
+				t.Fatalf("key %s is in partitions %d and %d", key, p, r.Partition)
+			}
+			home[key] = r.Partition
+			if top, ok := last[key]; ok && v < top && !seen[v] {
+				t.Fatalf("key %s: %d is first seen after %d", key, v, top)
+			}
+			seen[v], last[key] = true, max(v, last[key])
+		}
+	}
+}

@@ -37,7 +37,7 @@ type SASL struct {
 	Password func() (string, error)
 }
 
-// TopicSpec says how missing topics are created.
+// TopicSpec says how missing topics are created. -1 is the brokers' default.
 type TopicSpec struct {
 	Partitions        int32
 	ReplicationFactor int16
@@ -144,8 +144,8 @@ func (o *Options) validate() error {
 			return fmt.Errorf("policy %q is not known: use stop or drop", p)
 		}
 	}
-	if c := o.Create; c != nil && (c.Partitions < 1 || c.ReplicationFactor < 1) {
-		return errors.New("topics.create needs partitions and replication_factor of at least 1")
+	if c := o.Create; c != nil && (c.Partitions == 0 || c.Partitions < -1 || c.ReplicationFactor == 0 || c.ReplicationFactor < -1) {
+		return errors.New("topics.create needs partitions and replication_factor of at least 1, or -1 for the brokers' defaults")
 	}
 	for _, n := range []int{o.MaxBatchBytes, o.MaxRequestBytes, o.MaxBuffered, o.InFlight, o.MaxMessageBytes} {
 		if n < 0 {

@@ -60,10 +60,13 @@ func New(opts Options, log *slog.Logger, reg prometheus.Registerer) (*Publisher,
 func (p *Publisher) Open(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	life := p.life()
+	if life.Err() != nil {
+		return ErrKilled
+	}
 	if p.open {
 		return nil
 	}
-	life := p.life()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(life, cancel)()
@@ -104,6 +107,9 @@ func (p *Publisher) start(life context.Context, id producer) {
 // in the order of Send. It blocks while too much waits to be sent, until ctx ends or the publisher is
 // killed. Only one goroutine may call it.
 func (p *Publisher) Send(ctx context.Context, r *cdc.Routed) error {
+	if p.life().Err() != nil {
+		return ErrKilled
+	}
 	select {
 	case p.in <- r:
 		return nil

@@ -55,7 +55,7 @@ func (l *loop) discard(p *partition) {
 		l.metrics.errors.WithLabelValues(p.topic.name, why.reason).Inc()
 		if why.policy == Stop {
 			p.state = halted
-			l.fail(e.t.seq, l.refusedError(p, e, why))
+			l.fail(e.t.seq, refusedError(p, e, why))
 			return
 		}
 		l.drop(p.topic, e, why.reason, why.err)
@@ -78,7 +78,7 @@ func (l *loop) drop(tp *topic, e *entry, reason string, err error) {
 	l.settle(e.t, 1)
 }
 
-func (l *loop) refusedError(p *partition, e *entry, why refusal) error {
+func refusedError(p *partition, e *entry, why refusal) error {
 	mend := "mend the event or list it under errors.skip, or set errors.rejected: drop"
 	if why.reason == "too_large" {
 		mend = "raise the topic's max.message.bytes, list the event under errors.skip, or set errors.too_large: drop"
@@ -87,13 +87,7 @@ func (l *loop) refusedError(p *partition, e *entry, why refusal) error {
 		e.m.EventID(), p.topic.name, p.id, why.err, mend))
 }
 
-func (l *loop) deniedError(topic string, cause error) error {
-	return cdc.Stop(cdc.ClassConfig, "topic_denied", fmt.Errorf("publish to topic %q: %w: "+
-		"grant the relay's principal DESCRIBE and WRITE on it, and check compression and message format of the topic",
-		topic, cause))
-}
-
-func (l *loop) createError(topic string, cause error) error {
+func createError(topic string, cause error) error {
 	return cdc.Stop(cdc.ClassConfig, "topic_create", fmt.Errorf("create topic %q: %w: "+
 		"correct topics.create (replication_factor must not be over the number of brokers), grant CREATE, or create it yourself",
 		topic, cause))

@@ -81,7 +81,7 @@ func (l *loop) judged(b *batch, block *sarama.ProduceResponseBlock) {
 	case v == absent:
 		l.vanished(p.topic, cause)
 	case v == denied:
-		l.haltTopic(p.topic, l.deniedError(p.topic.name, cause))
+		l.haltTopic(p.topic, deniedError(p.topic.name, cause))
 	case v == sequence:
 		l.renew(cause)
 	case v == tooLarge:

@@ -138,7 +138,7 @@ func (l *loop) learn(tp *topic, md *sarama.TopicMetadata, limit int) {
 	case md.Err == sarama.ErrUnknownTopicOrPartition:
 		l.missing(tp, func() { l.vanished(tp, errAbsent) })
 	case md.Err == sarama.ErrTopicAuthorizationFailed:
-		l.missing(tp, func() { l.haltTopic(tp, l.deniedError(tp.name, md.Err)) })
+		l.missing(tp, func() { l.haltTopic(tp, deniedError(tp.name, md.Err)) })
 	default: // being created, or without leaders
 		l.wantMetadata(tp)
 	}
@@ -226,8 +226,7 @@ func (l *loop) lead(p *partition, md *sarama.PartitionMetadata) {
 func (l *loop) vanished(tp *topic, cause error) {
 	if l.opts.UnknownTopic == Stop {
 		l.metrics.errors.WithLabelValues(tp.name, "unknown_topic").Inc()
-		l.haltTopic(tp, cdc.Stop(cdc.ClassConfig, "unknown_topic", fmt.Errorf("publish to topic %q: %w: "+
-			"create it, set topics.create, correct the route, or set errors.unknown_topic: drop", tp.name, cause)))
+		l.haltTopic(tp, absentError(tp.name, cause))
 		return
 	}
 	if tp.missing.IsZero() {

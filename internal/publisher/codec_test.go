@@ -1,0 +1,101 @@
+package publisher
+
+import (
+	"math"
+	"testing"
+
+	"github.com/IBM/sarama"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"pgregory.net/rapid"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+// The vectors are those of org.apache.kafka.common.utils.UtilsTest.testMurmur2.
+func TestMurmur2(t *testing.T) {
+	for key, want := range map[string]int32{
+		"21": -973932308, "foobar": -790332482, "a-little-bit-long-string": -985981536,
+		"a-little-bit-longer-string":                       -1486304829,
+		"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8": -58897971,
+		"abc": 479470107,
+	} {
+		if got := int32(murmur2([]byte(key))); got != want {
+			t.Errorf("murmur2(%q) = %d, want %d", key, got, want)
+		}
+	}
+}
+
+func TestPartitionIsSaramas(t *testing.T) {
+	theirs := sarama.NewMurmur2Partitioner("t")
+	rapid.Check(t, func(t *rapid.T) {
+		key := rapid.SliceOf(rapid.Byte()).Draw(t, "key")
+		n := rapid.Int32Range(1, 1000).Draw(t, "partitions")
+		want, err := theirs.Partition(&sarama.ProducerMessage{Key: sarama.ByteEncoder(key)}, n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := partitionOf(key, int(n)); got != int(want) {
+			t.Errorf("key %x of %d partitions goes to %d, sarama says %d", key, n, got, want)
+		}
+	})
+}
+
+func TestRecordSize(t *testing.T) {
+	octets := rapid.OneOf(rapid.Just([]byte(nil)), rapid.SliceOfN(rapid.Byte(), 0, 300))
+	rapid.Check(t, func(t *rapid.T) {
+		m := cdc.Message{Key: octets.Draw(t, "key"), Value: octets.Draw(t, "value")}
+		r := kmsg.Record{Key: m.Key, Value: m.Value}
+		for range rapid.IntRange(0, 70).Draw(t, "headers") {
+			h := cdc.Header{Key: octets.Draw(t, "name"), Value: octets.Draw(t, "text")}
+			m.Headers = append(m.Headers, h)
+			r.Headers = append(r.Headers, kmsg.Header{Key: string(h.Key), Value: h.Value})
+		}
+		body := len(r.AppendTo(nil)) - 1 // its length field says 0, in one octet
+		r.Length = int32(body)
+		if got, want := recordSize(&m), len(r.AppendTo(nil)); got != want {
+			t.Errorf("size %d, want %d", got, want)
+		}
+	})
+}
+
+func TestSequenceWraps(t *testing.T) {
+	for _, c := range []struct {
+		seq  int32
+		n    int
+		want int32
+	}{
+		{0, 1, 1}, {math.MaxInt32 - 1, 1, math.MaxInt32}, {math.MaxInt32, 1, 0}, {math.MaxInt32 - 1, 5, 3},
+	} {
+		if got := advance(c.seq, c.n); got != c.want {
+			t.Errorf("advance(%d, %d) = %d, want %d", c.seq, c.n, got, c.want)
+		}
+	}
+}
+
+func TestFifo(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var f fifo[int]
+		var model []int
+		next := 0
+		for range rapid.IntRange(0, 5000).Draw(t, "steps") {
+			if len(model) > 0 && rapid.IntRange(0, 9).Draw(t, "pop") < 4 {
+				if got := f.pop(); got != model[0] {
+					t.Fatalf("popped %d, want %d", got, model[0])
+				}
+				model = model[1:]
+			} else {
+				f.push(next)
+				model = append(model, next)
+				next++
+			}
+			if f.len() != len(model) {
+				t.Fatalf("length %d, want %d", f.len(), len(model))
+			}
+			for i := range min(3, len(model)) {
+				if *f.at(i) != model[i] {
+					t.Fatalf("at(%d) = %d, want %d", i, *f.at(i), model[i])
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,179 @@
+package publisher_test
+
+import (
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/publisher"
+)
+
+// counted counts the connections that the other side has not closed.
+type counted struct {
+	net.Conn
+	open *atomic.Int32
+	once sync.Once
+}
+
+func (c *counted) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if err != nil {
+		c.once.Do(func() { c.open.Add(-1) })
+	}
+	return n, err
+}
+
+type countingListener struct {
+	net.Listener
+	open *atomic.Int32
+}
+
+func (l countingListener) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	l.open.Add(1)
+	return &counted{Conn: conn, open: l.open}, nil
+}
+
+func countingCluster(t *testing.T, open *atomic.Int32) *kfake.Cluster {
+	t.Helper()
+	return newCluster(t, 3, 8, kfake.ListenFn(func(network, addr string) (net.Listener, error) {
+		l, err := net.Listen(network, addr)
+		return countingListener{l, open}, err
+	}))
+}
+
+func TestKillClosesEverything(t *testing.T) {
+	var conns atomic.Int32
+	c := countingCluster(t, &conns)
+	s := open(t, options(c))
+	for i := range 50 {
+		s.send(t, numbered(i*20, 20, 13)...)
+	}
+	s.await(t, "an answer", func() bool { return len(s.done) > 0 })
+	if conns.Load() == 0 {
+		t.Fatal("no connection is counted")
+	}
+	var wg sync.WaitGroup
+	for range 3 {
+		wg.Go(s.Kill)
+	}
+	wg.Wait()
+	eventually(t, "the last connection to close", func() bool { return conns.Load() == 0 })
+	if err := s.Send(t.Context(), &cdc.Routed{Batch: &cdc.Batch{Seq: 99}}); !errors.Is(err, publisher.ErrKilled) {
+		t.Errorf("Send says %v after Kill", err)
+	}
+	if err := s.Open(t.Context()); !errors.Is(err, publisher.ErrKilled) {
+		t.Errorf("Open says %v after Kill", err)
+	}
+}
+
+func TestKillDoesNotWaitForBrokers(t *testing.T) {
+	c := newCluster(t, 1, 8)
+	release := make(chan struct{})
+	t.Cleanup(func() { close(release) })
+	held := make(chan struct{})
+	c.ControlKey(produceKey, func(kmsg.Request) (kmsg.Response, error, bool) {
+		close(held)
+		c.SleepControl(func() { <-release })
+		return nil, nil, false
+	})
+	opts := options(c)
+	opts.RequestTimeout = time.Minute
+	s := open(t, opts)
+	s.send(t, numbered(0, 100, 50)...)
+	<-held
+	promptly(t, s.Kill)
+}
+
+func TestKillEndsOpen(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0") // takes connections and says nothing
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	p := unopened(t, publisher.Options{Brokers: []string{l.Addr().String()}})
+	opened := make(chan error, 1)
+	go func() { opened <- p.Open(t.Context()) }()
+	conn, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := io.ReadFull(conn, make([]byte, 4)); err != nil {
+		t.Fatal(err)
+	}
+	promptly(t, p.Kill)
+	if err := <-opened; !errors.Is(err, publisher.ErrKilled) {
+		t.Errorf("Open says %v, want ErrKilled", err)
+	}
+}
+
+func TestKillBeforeOpen(t *testing.T) {
+	p := unopened(t, publisher.Options{Brokers: []string{"127.0.0.1:1"}})
+	p.Kill()
+	p.Kill()
+	if err := p.Open(t.Context()); !errors.Is(err, publisher.ErrKilled) {
+		t.Errorf("Open says %v, want ErrKilled", err)
+	}
+}
+
+// A relay that has gone takes no answers: nothing waits for it.
+func TestNobodyTakesAnswers(t *testing.T) {
+	c := newCluster(t, 1, 8)
+	w := watch(c)
+	p := unopened(t, options(c))
+	if err := p.Open(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	const rounds = 500
+	for i := range rounds {
+		r := &cdc.Routed{Batch: &cdc.Batch{Seq: uint64(2*i + 1)}, Messages: numbered(i, 1, 1)} // gaps: no shared answers
+		if err := p.Send(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "all messages at the broker", func() bool {
+		n := int32(0)
+		for _, b := range w.list() {
+			n += b.n
+		}
+		return n == rounds
+	})
+	promptly(t, p.Kill)
+}
+
+func unopened(t testing.TB, opts publisher.Options) *publisher.Publisher {
+	t.Helper()
+	p, err := publisher.New(opts, logger(t), prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Kill)
+	return p
+}
+
+func promptly(t testing.TB, fn func()) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() {
+		fn()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-time.After(patience):
+		t.Fatal("it takes too long")
+	}
+}

@@ -1,0 +1,113 @@
+package publisher_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/publisher"
+)
+
+// values returns the values of one partition's records in order.
+func values(records []*kgo.Record) []string {
+	slices.SortStableFunc(records, func(a, b *kgo.Record) int { return int(a.Offset - b.Offset) })
+	all := make([]string, len(records))
+	for i, r := range records {
+		all[i] = string(r.Value)
+	}
+	return all
+}
+
+func counting(n int) []string {
+	all := make([]string, n)
+	for i := range all {
+		all[i] = fmt.Sprintf("v%02d", i)
+	}
+	return all
+}
+
+// poisoned sends 20 messages of one key with the eleventh being one that the broker will not have, in few
+// batches, because the first is held up.
+func poisoned(t *testing.T, s *sink) {
+	t.Helper()
+	for i := range 20 {
+		value := fmt.Sprintf("v%02d", i)
+		if i == 10 {
+			value = "poison"
+		}
+		s.send(t, msg("k", value))
+	}
+}
+
+func TestRejectedRecordStops(t *testing.T) {
+	for _, named := range []bool{false, true} {
+		t.Run(fmt.Sprintf("named=%v", named), func(t *testing.T) {
+			c := newCluster(t, 1, 1)
+			reject(t, c, named)
+			s := open(t, options(c))
+			poisoned(t, s)
+			err := s.failed(t)
+			var stop *cdc.StopError
+			if !errors.As(err, &stop) || stop.Reason != "rejected" {
+				t.Errorf("error %v, want a stop with reason rejected", err)
+			}
+			for _, part := range []string{`"k/poison"`, `"t"`, "partition 0", "errors.skip"} {
+				if !strings.Contains(err.Error(), part) {
+					t.Errorf("the error %q does not name %s", err, part)
+				}
+			}
+			s.answered(t, 10) // what came before it
+			if got, want := values(read(t, c.ListenAddrs(), "t", 10)), counting(10); !slices.Equal(got, want) {
+				t.Errorf("published %v, want %v", got, want)
+			}
+		})
+	}
+}
+
+func TestRejectedRecordDrops(t *testing.T) {
+	for _, named := range []bool{false, true} {
+		t.Run(fmt.Sprintf("named=%v", named), func(t *testing.T) {
+			c := newCluster(t, 1, 1)
+			reject(t, c, named)
+			opts := options(c)
+			opts.Rejected = publisher.Drop
+			s := open(t, opts)
+			poisoned(t, s)
+			s.answered(t, 20)
+			want := slices.Delete(counting(20), 10, 11)
+			if got := values(read(t, c.ListenAddrs(), "t", 19)); !slices.Equal(got, want) {
+				t.Errorf("published %v, want %v", got, want)
+			}
+			if n := metric(t, s.reg, "cdc_relay_events_dropped_total"); n != 1 {
+				t.Errorf("%v events counted as dropped, want 1", n)
+			}
+		})
+	}
+}
+
+// reject makes the broker refuse batches that hold "poison", naming the record or not, once the first
+// batch has waited for the others.
+func reject(t *testing.T, c *kfake.Cluster, named bool) {
+	t.Helper()
+	holdFirst(c)
+	if !named {
+		c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "t", Err: kerr.InvalidRecord, Count: -1, When: holds("poison")})
+		return
+	}
+	refuseNaming(c, "poison", kerr.InvalidRecord.Code, func(b sent) int32 {
+		return int32(strings.Count(string(b.records[:strings.Index(string(b.records), "poison")]), "ce_id"))
+	})
+}
+
+// holdFirst fails the first attempts, so that what is sent meanwhile shares a batch.
+func holdFirst(c *kfake.Cluster) {
+	c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "t", Err: kerr.NotEnoughReplicas, Count: 3})
+}

@@ -1,0 +1,205 @@
+package publisher_test
+
+import (
+	"net"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// onProduce is a fault for produce requests to topic "t".
+func onProduce(err *kerr.Error, count int) kfake.Fault {
+	return kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "t", Err: err, Count: count}
+}
+
+func TestRetryableErrorsRepeatTheSameBatch(t *testing.T) {
+	for _, err := range []*kerr.Error{
+		kerr.NotEnoughReplicas, kerr.NotEnoughReplicasAfterAppend, kerr.NotLeaderForPartition, kerr.LeaderNotAvailable,
+		kerr.RequestTimedOut, kerr.KafkaStorageError, kerr.FencedLeaderEpoch, kerr.UnknownServerError, kerr.CorruptMessage,
+		kerr.UnknownTopicOrPartition, kerr.TopicAuthorizationFailed,
+	} {
+		t.Run(err.Message, func(t *testing.T) {
+			c := newCluster(t, 1, 1)
+			w := watch(c)
+			c.Fault(onProduce(err, 3))
+			s := open(t, options(c))
+			s.send(t, numbered(0, 5, 1)...)
+			s.answered(t, 1)
+			all := w.list()
+			if len(all) != 4 {
+				t.Fatalf("%d attempts, want 4", len(all))
+			}
+			for _, b := range all[1:] {
+				if b.pid != all[0].pid || b.seq != all[0].seq || b.n != all[0].n || !slices.Equal(b.records, all[0].records) {
+					t.Errorf("attempt %+v differs from the first %+v", b, all[0])
+				}
+			}
+			if n := len(read(t, c.ListenAddrs(), "t", 5)); n != 5 {
+				t.Errorf("%d records, want 5", n)
+			}
+			if n := metric(t, s.reg, "cdc_relay_publish_errors_total"); n != 3 {
+				t.Errorf("%v errors counted, want 3", n)
+			}
+		})
+	}
+}
+
+func TestDuplicateSequenceIsSuccess(t *testing.T) {
+	c := newCluster(t, 1, 1)
+	c.Fault(onProduce(kerr.DuplicateSequenceNumber, 1))
+	s := open(t, options(c))
+	s.send(t, msg("k", "a"))
+	s.answered(t, 1)
+}
+
+// deaf lets a broker's next answer after arming get lost, with the connection.
+type deaf struct {
+	net.Conn
+	armed *atomic.Int32
+}
+
+func (d deaf) Write(b []byte) (int, error) {
+	if d.armed.Load() > 0 {
+		d.armed.Add(-1)
+		_ = d.Close()
+		return 0, net.ErrClosed
+	}
+	return d.Conn.Write(b)
+}
+
+type deafListener struct {
+	net.Listener
+	armed *atomic.Int32
+}
+
+func (l deafListener) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	return deaf{conn, l.armed}, err
+}
+
+func TestLostResponseIsNotPublishedTwice(t *testing.T) {
+	var armed atomic.Int32
+	c := newCluster(t, 1, 1, kfake.ListenFn(func(network, addr string) (net.Listener, error) {
+		l, err := net.Listen(network, addr)
+		return deafListener{l, &armed}, err
+	}))
+	var once atomic.Bool
+	c.ControlKey(produceKey, func(kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		if once.CompareAndSwap(false, true) {
+			armed.Store(1)
+		}
+		return nil, nil, false
+	})
+	s := open(t, options(c))
+	s.send(t, numbered(0, 10, 1)...)
+	s.answered(t, 1)
+	s.send(t, numbered(10, 10, 1)...)
+	s.answered(t, 2)
+	if !once.Load() || armed.Load() != 0 {
+		t.Fatal("no response was lost")
+	}
+	got := values(read(t, c.ListenAddrs(), "t", 20))
+	for i, v := range got {
+		if want := string(numbered(i, 1, 1)[0].Value); v != want {
+			t.Fatalf("record %d is %s, want %s: %v", i, v, want, got)
+		}
+	}
+}
+
+func TestSwallowedResponseIsNoticed(t *testing.T) {
+	c := newCluster(t, 1, 1)
+	var first atomic.Bool
+	release := make(chan struct{})
+	t.Cleanup(func() { close(release) })
+	c.ControlKey(produceKey, func(kmsg.Request) (kmsg.Response, error, bool) {
+		if first.CompareAndSwap(false, true) {
+			c.KeepControl()
+			c.SleepControl(func() { <-release })
+		}
+		return nil, nil, false
+	})
+	opts := options(c)
+	opts.RequestTimeout = 300 * time.Millisecond
+	s := open(t, opts)
+	s.send(t, msg("k", "a"))
+	s.answered(t, 1)
+}
+
+func TestLeaderMoves(t *testing.T) {
+	c := newCluster(t, 3, 6)
+	s := open(t, options(c))
+	const rounds, size = 60, 30
+	for i := range rounds {
+		s.send(t, numbered(i*size, size, 7)...)
+		if i%5 == 0 {
+			c.ShufflePartitionLeaders()
+		}
+	}
+	s.answered(t, rounds)
+	inOrder(t, c.ListenAddrs(), rounds*size)
+}
+
+func TestSequenceResetKeepsOrder(t *testing.T) {
+	for _, err := range []*kerr.Error{kerr.OutOfOrderSequenceNumber, kerr.UnknownProducerID, kerr.InvalidProducerEpoch} {
+		t.Run(err.Message, func(t *testing.T) {
+			c := newCluster(t, 1, 4)
+			w := watch(c)
+			s := open(t, options(c))
+			s.send(t, numbered(0, 40, 9)...)
+			s.answered(t, 1)
+			before := w.list()[0].pid
+			c.Fault(onProduce(err, 2))
+			for i := range 10 {
+				s.send(t, numbered(40+i*10, 10, 9)...)
+			}
+			s.answered(t, 11)
+			inOrder(t, c.ListenAddrs(), 140)
+			fresh := map[int32]bool{}
+			for _, b := range w.list() {
+				if b.pid == before {
+					continue
+				}
+				if !fresh[b.partition] && b.seq != 0 {
+					t.Errorf("partition %d begins at sequence %d under the new producer id", b.partition, b.seq)
+				}
+				fresh[b.partition] = true
+			}
+			if len(fresh) == 0 {
+				t.Error("there was no new producer id")
+			}
+		})
+	}
+}
+
+func TestEveryBrokerAway(t *testing.T) {
+	c := newCluster(t, 2, 4)
+	away := atomic.Bool{}
+	c.Control(func(kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		if away.Load() {
+			return nil, net.ErrClosed, true // the connection is closed
+		}
+		return nil, nil, false
+	})
+	opts := options(c)
+	opts.DialTimeout = 200 * time.Millisecond
+	s := open(t, opts)
+	s.send(t, numbered(0, 20, 5)...)
+	s.answered(t, 1)
+	away.Store(true)
+	for i := range 5 {
+		s.send(t, numbered(20+20*i, 20, 5)...)
+	}
+	const since = "cdc_relay_kafka_unavailable_since_timestamp_seconds"
+	eventually(t, "the outage in the metrics", func() bool { return metric(t, s.reg, since) > 0 })
+	away.Store(false)
+	s.answered(t, 6)
+	inOrder(t, c.ListenAddrs(), 120)
+	eventually(t, "the end of the outage in the metrics", func() bool { return metric(t, s.reg, since) == 0 })
+}

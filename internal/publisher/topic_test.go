@@ -1,0 +1,313 @@
+package publisher_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/publisher"
+)
+
+// to sets the topic of messages.
+func to(topic string, msgs ...cdc.Message) []cdc.Message {
+	for i := range msgs {
+		msgs[i].Topic = topic
+	}
+	return msgs
+}
+
+// createTopic makes a topic with a client that is not the publisher's.
+func createTopic(t testing.TB, addrs []string, topic string, partitions int32, configs map[string]string) {
+	t.Helper()
+	rt := kmsg.NewCreateTopicsRequestTopic()
+	rt.Topic, rt.NumPartitions, rt.ReplicationFactor = topic, partitions, 1
+	for name, value := range configs {
+		rt.Configs = append(rt.Configs, kmsg.CreateTopicsRequestTopicConfig{Name: name, Value: &value})
+	}
+	req := kmsg.NewPtrCreateTopicsRequest()
+	req.Topics = append(req.Topics, rt)
+	res, err := req.RequestWith(t.Context(), client(t, addrs))
+	if err == nil {
+		err = kerr.ErrorForCode(res.Topics[0].ErrorCode)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func client(t testing.TB, addrs []string, opts ...kgo.Opt) *kgo.Client {
+	t.Helper()
+	cl, err := kgo.NewClient(append(opts, kgo.SeedBrokers(addrs...))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cl.Close)
+	return cl
+}
+
+func TestUnknownTopicStops(t *testing.T) {
+	c := newCluster(t, 1, 1)
+	s := open(t, options(c))
+	s.send(t, numbered(0, 10, 1)...)
+	s.send(t, to("nowhere", msg("k", "a"))...)
+	s.send(t, numbered(10, 10, 1)...)
+	err := s.failed(t)
+	var stop *cdc.StopError
+	if !errors.As(err, &stop) || stop.Reason != "unknown_topic" || !strings.Contains(err.Error(), `"nowhere"`) {
+		t.Errorf("error %v, want a stop that names the topic", err)
+	}
+	s.answered(t, 1)
+}
+
+func TestUnknownTopicMayAppearInTime(t *testing.T) {
+	c := newCluster(t, 1, 1)
+	asked := make(chan struct{}, 100)
+	c.ControlKey(kmsg.Metadata.Int16(), func(kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		asked <- struct{}{}
+		return nil, nil, false
+	})
+	opts := options(c)
+	opts.Patience = patience
+	s := open(t, opts)
+	s.send(t, to("late", numbered(0, 5, 1)...)...)
+	for range 3 {
+		<-asked // it is asked for again
+	}
+	s.send(t, to("late", numbered(5, 5, 1)...)...)
+	createTopic(t, c.ListenAddrs(), "late", 3, nil)
+	s.answered(t, 2)
+	if got := values(read(t, c.ListenAddrs(), "late", 10)); !slices.Equal(got, []string{"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"}) {
+		t.Errorf("published %v", got)
+	}
+}
+
+func TestUnknownTopicDrops(t *testing.T) {
+	c := newCluster(t, 1, 1)
+	opts := options(c)
+	opts.UnknownTopic, opts.Patience = publisher.Drop, 50*time.Millisecond
+	var later atomic.Int64
+	opts.Now = func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
+	s := open(t, opts)
+	s.send(t, append(to("nowhere", msg("k", "a")), numbered(0, 10, 1)...)...)
+	s.send(t, to("bad name!", msg("k", "a"))...)
+	s.answered(t, 2)
+	s.send(t, to("nowhere", numbered(0, 4, 1)...)...) // known to be missing
+	s.answered(t, 3)
+	if n := metric(t, s.reg, "cdc_relay_events_dropped_total"); n != 6 {
+		t.Errorf("%v events counted as dropped, want 6", n)
+	}
+	createTopic(t, c.ListenAddrs(), "nowhere", 1, nil)
+	later.Store(int64(2 * time.Second)) // a missing topic is asked for once a second
+	s.send(t, to("nowhere", msg("k", "b"))...)
+	s.answered(t, 4)
+	if got := values(read(t, c.ListenAddrs(), "nowhere", 1)); !slices.Equal(got, []string{"b"}) {
+		t.Errorf("published %v", got)
+	}
+}
+
+func TestTopicIsCreated(t *testing.T) {
+	c := newCluster(t, 3, 1)
+	opts := options(c)
+	opts.Create = &publisher.TopicSpec{Partitions: 4, ReplicationFactor: 3, Configs: map[string]string{"cleanup.policy": "compact"}}
+	s := open(t, opts)
+	s.send(t, to("made", numbered(0, 40, 9)...)...)
+	s.answered(t, 1)
+	d, err := s.Describe(t.Context(), []string{"made"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := d.Topics[0]; got.Partitions != 4 || got.Replicas != 3 || got.CleanupPolicy != "compact" {
+		t.Errorf("created %+v", got)
+	}
+}
+
+func TestTopicCannotBeCreated(t *testing.T) {
+	c := newCluster(t, 1, 1)
+	c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.CreateTopics}, Err: kerr.InvalidReplicationFactor, Count: -1})
+	opts := options(c)
+	opts.Create = &publisher.TopicSpec{Partitions: 4, ReplicationFactor: 3}
+	s := open(t, opts)
+	s.send(t, to("made", msg("k", "a"))...)
+	if err := s.failed(t); !strings.Contains(err.Error(), "replication_factor") {
+		t.Errorf("the error %q does not say what to correct", err)
+	}
+}
+
+func TestDeniedTopicStops(t *testing.T) {
+	for _, key := range []kmsg.Key{kmsg.Metadata, kmsg.Produce} {
+		t.Run(key.Name(), func(t *testing.T) {
+			c := newCluster(t, 1, 1)
+			c.Fault(kfake.Fault{Keys: []kmsg.Key{key}, Topic: "t", Err: kerr.TopicAuthorizationFailed, Count: -1})
+			opts := options(c)
+			opts.Rejected, opts.UnknownTopic, opts.TooLarge = publisher.Drop, publisher.Drop, publisher.Drop
+			s := open(t, opts)
+			s.send(t, msg("k", "a"))
+			var stop *cdc.StopError
+			if err := s.failed(t); !errors.As(err, &stop) || stop.Reason != "topic_denied" || stop.Class != cdc.ClassConfig {
+				t.Errorf("error %v, want a stop with reason topic_denied", err)
+			}
+		})
+	}
+}
+
+func TestTopicGoesAwayAndDrops(t *testing.T) {
+	c := newCluster(t, 1, 1)
+	opts := options(c)
+	opts.UnknownTopic, opts.Patience = publisher.Drop, 50*time.Millisecond
+	s := open(t, opts)
+	s.send(t, numbered(0, 10, 3)...)
+	s.answered(t, 1)
+	req := kmsg.NewPtrDeleteTopicsRequest()
+	rt := kmsg.NewDeleteTopicsRequestTopic()
+	rt.Topic = kmsg.StringPtr("t")
+	req.Topics, req.TopicNames = append(req.Topics, rt), []string{"t"}
+	if _, err := req.RequestWith(t.Context(), client(t, c.ListenAddrs())); err != nil {
+		t.Fatal(err)
+	}
+	s.send(t, numbered(10, 10, 3)...)
+	s.answered(t, 2)
+	if n := metric(t, s.reg, "cdc_relay_events_dropped_total"); n != 10 {
+		t.Errorf("%v events counted as dropped, want 10", n)
+	}
+}
+
+func TestPartitionsAreAdded(t *testing.T) {
+	c := newCluster(t, 1, 2)
+	opts := options(c)
+	opts.MetadataInterval = 20 * time.Millisecond
+	s := open(t, opts)
+	s.send(t, numbered(0, 50, 20)...)
+	s.answered(t, 1)
+	req := kmsg.NewPtrCreatePartitionsRequest()
+	rt := kmsg.NewCreatePartitionsRequestTopic()
+	rt.Topic, rt.Count = "t", 16
+	req.Topics, req.TimeoutMillis = append(req.Topics, rt), 1000
+	if _, err := req.RequestWith(t.Context(), client(t, c.ListenAddrs())); err != nil {
+		t.Fatal(err)
+	}
+	last := uint64(1)
+	eventually(t, "messages in the new partitions", func() bool {
+		last = s.send(t, numbered(int(last)*50, 50, 20)...)
+		s.answered(t, last)
+		for _, r := range read(t, c.ListenAddrs(), "t", int(last)*50) {
+			if r.Partition >= 2 {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+func TestRecordTooLarge(t *testing.T) {
+	big := strings.Repeat("x", 3000)
+	for _, policy := range []publisher.Policy{publisher.Stop, publisher.Drop} {
+		t.Run(string(policy), func(t *testing.T) {
+			c := newCluster(t, 1, 1)
+			createTopic(t, c.ListenAddrs(), "small", 1, map[string]string{"max.message.bytes": "2000"})
+			w := watch(c)
+			opts := options(c)
+			opts.TooLarge = policy
+			s := open(t, opts)
+			s.send(t, to("small", msg("k", "a"), msg("k", big), msg("k", "b"))...)
+			want := []string{"a", "b"}
+			if policy == publisher.Stop {
+				want = []string{"a"}
+				err := s.failed(t)
+				for _, part := range []string{"max.message.bytes", "2000", `"small"`, "errors.too_large"} {
+					if !strings.Contains(err.Error(), part) {
+						t.Errorf("the error %.300q does not name %s", err, part)
+					}
+				}
+			} else {
+				s.answered(t, 1)
+			}
+			if got := values(read(t, c.ListenAddrs(), "small", len(want))); !slices.Equal(got, want) {
+				t.Errorf("published %v, want %v", got, want)
+			}
+			for _, b := range w.list() {
+				if len(b.records) > 2000 {
+					t.Error("the record was sent although its size is known")
+				}
+			}
+		})
+	}
+}
+
+// With compression only the broker can tell, and a limit may be lowered while the relay runs.
+func TestBrokerFindsBatchTooLarge(t *testing.T) {
+	for _, compression := range []string{"none", "zstd"} {
+		t.Run(compression, func(t *testing.T) {
+			c := newCluster(t, 1, 1)
+			holdFirst(c)
+			c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "t", Err: kerr.MessageTooLarge, Count: 2, When: func(req kmsg.Request) bool {
+				return batches(req)[0].n > 10
+			}})
+			opts := options(c)
+			opts.Compression = compression
+			s := open(t, opts)
+			for i := range 20 {
+				s.send(t, numbered(i*5, 5, 1)...)
+			}
+			s.answered(t, 20)
+			inOrder(t, c.ListenAddrs(), 100)
+		})
+	}
+}
+
+func TestKeylessMessagesSpreadByBatch(t *testing.T) {
+	c := newCluster(t, 1, 8)
+	w := watch(c)
+	s := open(t, options(c))
+	const rounds, size = 40, 10
+	for i := range rounds {
+		msgs := numbered(i*size, size, 1)
+		for j := range msgs {
+			msgs[j].Key = nil
+		}
+		s.answered(t, s.send(t, msgs...))
+	}
+	used := map[int32]bool{}
+	for _, b := range w.list() {
+		used[b.partition] = true
+		if b.n != size {
+			t.Errorf("a batch of %d records, want all %d in one", b.n, size)
+		}
+	}
+	if len(used) < 3 {
+		t.Errorf("%d of 8 partitions used", len(used))
+	}
+}
+
+func TestSendBlocksWithinItsBound(t *testing.T) {
+	c := newCluster(t, 1, 1)
+	c.Fault(onProduce(kerr.NotEnoughReplicas, -1))
+	opts := options(c)
+	opts.MaxBuffered = 10 << 10
+	s := open(t, opts)
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	sent := 0
+	for ; sent < 1000; sent++ {
+		r := &cdc.Routed{Batch: &cdc.Batch{Seq: uint64(sent + 1)}, Messages: numbered(0, 20, 1)}
+		if err := s.Send(ctx, r); err != nil {
+			if !errors.Is(err, context.DeadlineExceeded) {
+				t.Error(err)
+			}
+			break
+		}
+	}
+	if sent < 5 || sent > 60 {
+		t.Errorf("%d batches of a kilobyte taken, want some 20", sent)
+	}
+}

@@ -1,0 +1,135 @@
+package publisher_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// produceKey is the API key of Produce.
+const produceKey = 0
+
+// sent is a batch as a broker received it.
+type sent struct {
+	topic     string
+	partition int32
+	pid       int64
+	seq, n    int32
+	records   []byte
+}
+
+// watcher notes the batches that reach the brokers.
+type watcher struct {
+	mu  sync.Mutex
+	all []sent
+	new chan struct{}
+}
+
+// watch notes every produce request, also those that a fault answers.
+func watch(c *kfake.Cluster) *watcher {
+	w := &watcher{new: make(chan struct{}, 1)}
+	c.ControlKey(produceKey, func(req kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		w.note(batches(req))
+		return nil, nil, false
+	})
+	return w
+}
+
+func (w *watcher) note(all []sent) {
+	w.mu.Lock()
+	w.all = append(w.all, all...)
+	w.mu.Unlock()
+	select {
+	case w.new <- struct{}{}:
+	default:
+	}
+}
+
+func (w *watcher) list() []sent {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return append([]sent(nil), w.all...)
+}
+
+// atLeast waits for n batches.
+func (w *watcher) atLeast(t testing.TB, n int) []sent {
+	t.Helper()
+	timeout := time.After(patience)
+	for {
+		if all := w.list(); len(all) >= n {
+			return all
+		}
+		select {
+		case <-w.new:
+		case <-timeout:
+			t.Fatalf("waited in vain for %d batches, got %d", n, len(w.list()))
+		}
+	}
+}
+
+// batches takes a produce request apart.
+func batches(req kmsg.Request) []sent {
+	var all []sent
+	r, ok := req.(*kmsg.ProduceRequest)
+	if !ok {
+		return nil
+	}
+	for _, tp := range r.Topics {
+		for _, p := range tp.Partitions {
+			b := p.Records
+			all = append(all, sent{
+				topic: tp.Topic, partition: p.Partition,
+				pid: int64(binary.BigEndian.Uint64(b[43:])), seq: int32(binary.BigEndian.Uint32(b[53:])),
+				n: int32(binary.BigEndian.Uint32(b[57:])), records: bytes.Clone(b[61:]),
+			})
+		}
+	}
+	return all
+}
+
+// holds reports whether a produce request has a batch with the text in it.
+func holds(text string) func(kmsg.Request) bool {
+	return func(req kmsg.Request) bool {
+		for _, b := range batches(req) {
+			if bytes.Contains(b.records, []byte(text)) {
+				return true
+			}
+		}
+		return false
+	}
+}
+
+// refuseNaming answers batches that hold the text as brokers from Kafka 2.4 on do: with the index of the
+// record. Other batches pass.
+func refuseNaming(c *kfake.Cluster, text string, code int16, index func(sent) int32) {
+	c.ControlKey(produceKey, func(req kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		r := req.(*kmsg.ProduceRequest)
+		if !holds(text)(req) {
+			return nil, nil, false
+		}
+		res := r.ResponseKind().(*kmsg.ProduceResponse)
+		res.Version = r.Version
+		for i, tp := range r.Topics {
+			t := kmsg.NewProduceResponseTopic()
+			t.Topic = tp.Topic
+			for j, p := range tp.Partitions {
+				rp := kmsg.NewProduceResponseTopicPartition()
+				rp.Partition, rp.ErrorCode = p.Partition, code
+				e := kmsg.NewProduceResponseTopicPartitionErrorRecord()
+				e.RelativeOffset = index(batches(req)[i+j])
+				e.ErrorMessage = kmsg.StringPtr("this one")
+				rp.ErrorRecords = append(rp.ErrorRecords, e)
+				t.Partitions = append(t.Partitions, rp)
+			}
+			res.Topics = append(res.Topics, t)
+		}
+		return res, nil, true
+	})
+}
