@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"strconv"
+	"sync/atomic"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kbin"
@@ -17,9 +18,12 @@ type acker struct {
 	host       string
 	port       int32
 	partitions int
+	swallow    atomic.Int32  // that many produce requests get no answer
+	swallowed  chan struct{} // a request got none
 }
 
-func startAcker(t testing.TB, partitions int) string {
+// startAcker starts one and returns its address. It leaves the first swallow produce requests unanswered.
+func startAcker(t testing.TB, partitions, swallow int) (string, *acker) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -28,7 +32,8 @@ func startAcker(t testing.TB, partitions int) string {
 	t.Cleanup(func() { _ = l.Close() })
 	host, port, _ := net.SplitHostPort(l.Addr().String())
 	n, _ := strconv.Atoi(port)
-	a := &acker{host, int32(n), partitions}
+	a := &acker{host: host, port: int32(n), partitions: partitions, swallowed: make(chan struct{}, 1000)}
+	a.swallow.Store(int32(swallow))
 	go func() {
 		for {
 			conn, err := l.Accept()
@@ -38,7 +43,7 @@ func startAcker(t testing.TB, partitions int) string {
 			go a.serve(conn)
 		}
 	}()
-	return l.Addr().String()
+	return l.Addr().String(), a
 }
 
 func (a *acker) serve(conn net.Conn) {
@@ -57,6 +62,10 @@ func (a *acker) serve(conn net.Conn) {
 		}
 		if _, err := io.ReadFull(in, frame); err != nil {
 			return
+		}
+		if key := binary.BigEndian.Uint16(frame); key == produceKey && a.swallow.Add(-1) >= 0 {
+			a.swallowed <- struct{}{}
+			continue
 		}
 		if _, err := conn.Write(a.answer(frame)); err != nil {
 			return

@@ -37,7 +37,7 @@ func benchmark(b *testing.B, opts publisher.Options) {
 	b.Helper()
 	opts.Brokers = []string{os.Getenv("CDC_RELAY_BENCH_KAFKA")}
 	if opts.Brokers[0] == "" {
-		opts.Brokers[0] = startAcker(b, 8)
+		opts.Brokers[0], _ = startAcker(b, 8, 0)
 	}
 	p, err := publisher.New(opts, slog.New(slog.NewTextHandler(io.Discard, nil)), prometheus.NewRegistry())
 	if err != nil {

@@ -11,7 +11,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kfake"
-	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/publisher"
@@ -80,20 +79,10 @@ func TestKillClosesEverything(t *testing.T) {
 }
 
 func TestKillDoesNotWaitForBrokers(t *testing.T) {
-	c := newCluster(t, 1, 8)
-	release := make(chan struct{})
-	t.Cleanup(func() { close(release) })
-	held := make(chan struct{})
-	c.ControlKey(produceKey, func(kmsg.Request) (kmsg.Response, error, bool) {
-		close(held)
-		c.SleepControl(func() { <-release })
-		return nil, nil, false
-	})
-	opts := options(c)
-	opts.RequestTimeout = time.Minute
-	s := open(t, opts)
+	addr, a := startAcker(t, 8, 1000)
+	s := open(t, publisher.Options{Brokers: []string{addr}, RequestTimeout: time.Hour})
 	s.send(t, numbered(0, 100, 50)...)
-	<-held
+	<-a.swallowed
 	promptly(t, s.Kill)
 }
 

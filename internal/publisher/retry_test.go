@@ -10,6 +10,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/cdc-relay/cdc-relay/internal/publisher"
 )
 
 // onProduce is a fault for produce requests to topic "t".
@@ -113,21 +115,10 @@ func TestLostResponseIsNotPublishedTwice(t *testing.T) {
 }
 
 func TestSwallowedResponseIsNoticed(t *testing.T) {
-	c := newCluster(t, 1, 1)
-	var first atomic.Bool
-	release := make(chan struct{})
-	t.Cleanup(func() { close(release) })
-	c.ControlKey(produceKey, func(kmsg.Request) (kmsg.Response, error, bool) {
-		if first.CompareAndSwap(false, true) {
-			c.KeepControl()
-			c.SleepControl(func() { <-release })
-		}
-		return nil, nil, false
-	})
-	opts := options(c)
-	opts.RequestTimeout = 300 * time.Millisecond
-	s := open(t, opts)
+	addr, a := startAcker(t, 1, 1)
+	s := open(t, publisher.Options{Brokers: []string{addr}, RequestTimeout: 300 * time.Millisecond})
 	s.send(t, msg("k", "a"))
+	<-a.swallowed
 	s.answered(t, 1)
 }
 
