@@ -1,0 +1,301 @@
+package admin_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"reflect"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
+
+	"github.com/cdc-relay/cdc-relay/internal/admin"
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// example has a value in every field, so that a field without one shows.
+func example() admin.Status {
+	lag, safe := int64(4096), int64(1<<30)
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	return admin.Status{
+		State: "leading", Since: at, Connected: true, Stalled: true,
+		Source:     admin.Source{SystemID: "7412345678901234567", Database: "orders", Slot: "cdc_relay_orders", Timeline: 1},
+		Positions:  admin.Positions{Received: "0000000000000004", Acked: "0000000000000003", Saved: "0000000000000002", Confirmed: "0000000000000001"},
+		Lag:        admin.Lag{Seconds: 0.25, Bytes: &lag},
+		InFlight:   admin.InFlight{Events: 12, Bytes: 3456},
+		Checkpoint: admin.Checkpoint{Generation: 3, Sequence: 1842, SavedAt: at, LastEventID: "0198"},
+		Slot:       &admin.Slot{Status: "reserved", RetainedBytes: 16 << 20, SafeBytes: &safe},
+		LastError:  &admin.Error{Text: "kafka was away", At: at},
+		Version:    "v0.1.0", Revision: "abc", StartedAt: at,
+	}
+}
+
+type relay struct {
+	ready, live error
+	reg         *prometheus.Registry
+}
+
+func newRelay() *relay {
+	r := &relay{reg: prometheus.NewRegistry()}
+	published := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "cdc_relay_events_published_total", Help: "h"}, []string{"topic"})
+	published.WithLabelValues("a").Add(2)
+	published.WithLabelValues("b").Add(3)
+	others := prometheus.NewCounter(prometheus.CounterOpts{Name: "process_things_total", Help: "h"})
+	gauge := prometheus.NewGauge(prometheus.GaugeOpts{Name: "cdc_relay_leader", Help: "h"})
+	r.reg.MustRegister(published, others, gauge)
+	return r
+}
+
+func (r *relay) options() admin.Options {
+	return admin.Options{
+		Listen: "127.0.0.1:0", Gatherer: r.reg, Status: example,
+		Ready: func() error { return r.ready }, Live: func() error { return r.live },
+	}
+}
+
+// serve runs a server for the test's time and returns its host:port.
+func serve(t *testing.T, o admin.Options) string {
+	t.Helper()
+	s, err := admin.New(t.Context(), o, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Errorf("run: %v", err)
+		}
+	})
+	return s.Addr().String()
+}
+
+// get asks without keeping the connection.
+func get(t *testing.T, url string, header ...string) (status int, contentType, body string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Close = true
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	answer, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer.StatusCode, answer.Header.Get("Content-Type"), string(text)
+}
+
+func TestHealth(t *testing.T) {
+	r := newRelay()
+	base := "http://" + serve(t, r.options())
+	for _, path := range []string{"/livez", "/readyz"} {
+		if code, _, body := get(t, base+path); code != http.StatusOK || body != "ok\n" {
+			t.Errorf("%s: %d %q", path, code, body)
+		}
+	}
+	r.ready, r.live = errors.New("relay is starting"), errors.New("nothing was acknowledged for 2m")
+	for path, want := range map[string]string{"/livez": "nothing was acknowledged for 2m\n", "/readyz": "relay is starting\n"} {
+		if code, _, body := get(t, base+path); code != http.StatusServiceUnavailable || body != want {
+			t.Errorf("%s: %d %q", path, code, body)
+		}
+	}
+}
+
+func TestMetrics(t *testing.T) {
+	base := "http://" + serve(t, newRelay().options())
+	code, kind, body := get(t, base+"/metrics")
+	if code != http.StatusOK || !strings.HasPrefix(kind, "text/plain") || !strings.Contains(body, `cdc_relay_events_published_total{topic="b"} 3`) {
+		t.Errorf("%d %s\n%s", code, kind, body)
+	}
+	_, kind, body = get(t, base+"/metrics", "Accept", "application/openmetrics-text; version=1.0.0")
+	if !strings.HasPrefix(kind, "application/openmetrics-text") || !strings.HasSuffix(body, "# EOF\n") {
+		t.Errorf("%s\n%s", kind, body)
+	}
+}
+
+func TestStatus(t *testing.T) {
+	r := newRelay()
+	r.ready = errors.New("relay is starting")
+	addr := serve(t, r.options())
+	got, err := admin.Fetch(t.Context(), "http://"+addr, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := example()
+	want.NotReady = "relay is starting"
+	want.Counters = map[string]float64{"events_published": 5}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+	r.ready = nil
+	if got, err = admin.Fetch(t.Context(), "http://"+addr+"/status", nil); err != nil || !got.Ready || got.NotReady != "" {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// TestStatusNames: the names are a promise to whoever reads them.
+func TestStatusNames(t *testing.T) {
+	_, kind, body := get(t, "http://"+serve(t, newRelay().options())+"/status")
+	var fields map[string]any
+	if err := json.Unmarshal([]byte(body), &fields); err != nil || kind != "application/json" {
+		t.Fatalf("%s: %v", kind, err)
+	}
+	for _, path := range []string{
+		"state", "since", "ready", "connected", "stalled", "version", "revision", "started_at",
+		"source.system_id", "source.database", "source.slot", "source.timeline",
+		"positions.received", "positions.acked", "positions.saved", "positions.confirmed",
+		"lag.seconds", "lag.bytes", "in_flight.events", "in_flight.bytes",
+		"checkpoint.generation", "checkpoint.sequence", "checkpoint.saved_at", "checkpoint.last_event_id",
+		"slot.status", "slot.retained_bytes", "slot.safe_bytes", "last_error.text", "last_error.at",
+		"counters.events_published",
+	} {
+		var at any = fields
+		for name := range strings.SplitSeq(path, ".") {
+			object, _ := at.(map[string]any)
+			at = object[name]
+		}
+		if at == nil {
+			t.Errorf("%s is missing in %s", path, body)
+		}
+	}
+}
+
+func TestPaths(t *testing.T) {
+	o := newRelay().options()
+	base := "http://" + serve(t, o)
+	o.Profile = true
+	profiled := "http://" + serve(t, o)
+	for _, c := range []struct {
+		url  string
+		code int
+	}{
+		{base + "/", http.StatusOK},
+		{base + "/other", http.StatusNotFound},
+		{base + "/debug/pprof/", http.StatusNotFound},
+		{profiled + "/debug/pprof/", http.StatusOK},
+		{profiled + "/debug/pprof/heap?debug=1", http.StatusOK},
+		{profiled + "/debug/pprof/cmdline", http.StatusOK},
+	} {
+		if code, _, _ := get(t, c.url); code != c.code {
+			t.Errorf("%s: %d, want %d", c.url, code, c.code)
+		}
+	}
+}
+
+func TestListenErrors(t *testing.T) {
+	var config net.ListenConfig
+	taken, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	port := strconv.Itoa(taken.Addr().(*net.TCPAddr).Port)
+	for addr, want := range map[string][]string{
+		taken.Addr().String():    {"port " + port + " is in use by another process", "set http.listen"},
+		"9464":                   {`http.listen is "9464"`, "host:port"},
+		"127.0.0.1:none":         {`http.listen is "127.0.0.1:none"`, "host:port"},
+		"127.0.0.1:70000":        {`http.listen is "127.0.0.1:70000"`, "host:port"},
+		"host.invalid:9464":      {`http.listen is "host.invalid:9464"`, "not known"},
+		"192.0.2.1:9464":         {"not an address of this machine", `":9464"`},
+		"::1:9464":               {`http.listen is "::1:9464"`, "host:port"},
+		"127.0.0.1:" + port + "": {"port " + port},
+	} {
+		o := newRelay().options()
+		o.Listen = addr
+		s, err := admin.New(t.Context(), o, slog.New(slog.DiscardHandler))
+		if err == nil {
+			s.Close()
+		}
+		wantMistake(t, addr, err, want)
+	}
+}
+
+func wantMistake(t *testing.T, what string, err error, want []string) {
+	t.Helper()
+	var stop *cdc.StopError
+	if !errors.As(err, &stop) || stop.Class != cdc.ClassConfig {
+		t.Errorf("%s: want a stop for the configuration, got %v", what, err)
+		return
+	}
+	for _, part := range want {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("%s: %q does not say %q", what, err, part)
+		}
+	}
+	if strings.Contains(err.Error(), "\n") {
+		t.Errorf("%s: %q is more than one line", what, err)
+	}
+}
+
+// TestPortIsFreeAgain: after Close and after Run the port can be taken again.
+func TestPortIsFreeAgain(t *testing.T) {
+	o := newRelay().options()
+	log := slog.New(slog.DiscardHandler)
+	first, err := admin.New(t.Context(), o, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Listen = first.Addr().String()
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		s, err := admin.New(t.Context(), o, log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		stop()
+		if err := s.Run(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestShutdownLetsRequestsFinish: an answer that is under way when the end comes is given.
+func TestShutdownLetsRequestsFinish(t *testing.T) {
+	asked, answer := make(chan struct{}), make(chan struct{})
+	o := newRelay().options()
+	o.Live = func() error { close(asked); <-answer; return nil }
+	s, err := admin.New(t.Context(), o, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+	code := make(chan int, 1)
+	go func() {
+		c, _, _ := get(t, "http://"+s.Addr().String()+"/livez")
+		code <- c
+	}()
+	<-asked
+	stop()
+	close(answer)
+	if c := <-code; c != http.StatusOK {
+		t.Errorf("got %d", c)
+	}
+	if err := <-ended; err != nil {
+		t.Errorf("run: %v", err)
+	}
+}

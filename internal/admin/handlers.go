@@ -1,0 +1,96 @@
+package admin
+
+import (
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/pprof"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	dto "github.com/prometheus/client_model/go"
+)
+
+const index = `cdc-relay
+
+/status   state, positions and lag as JSON
+/metrics  Prometheus metrics
+/livez    200 unless the pipeline is stuck
+/readyz   200 while leading or standing by
+`
+
+func (o Options) handler(log *slog.Logger) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { write(w, "text/plain; charset=utf-8", index) })
+	mux.Handle("GET /metrics", promhttp.HandlerFor(o.Gatherer, promhttp.HandlerOpts{
+		ErrorLog:            slog.NewLogLogger(log.Handler(), slog.LevelError),
+		ErrorHandling:       promhttp.ContinueOnError, // one broken collector must not hide the others
+		EnableOpenMetrics:   true,
+		MaxRequestsInFlight: 8,
+	}))
+	mux.Handle("GET /livez", health(o.Live))
+	mux.Handle("GET /readyz", health(o.Ready))
+	mux.HandleFunc("GET /status", o.status)
+	if o.Profile {
+		mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+		mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
+		mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+		mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
+		mux.HandleFunc("POST /debug/pprof/symbol", pprof.Symbol)
+		mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	}
+	return mux
+}
+
+// health answers 200, or 503 with the reason.
+func health(ask func() error) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Cache-Control", "no-store")
+		if err := ask(); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		write(w, "text/plain; charset=utf-8", "ok\n")
+	}
+}
+
+func (o Options) status(w http.ResponseWriter, _ *http.Request) {
+	st := o.Status()
+	st.Ready, st.NotReady = true, ""
+	if err := o.Ready(); err != nil {
+		st.Ready, st.NotReady = false, err.Error()
+	}
+	st.Counters = counters(o.Gatherer)
+	body, err := json.MarshalIndent(st, "", "  ")
+	if err != nil { // a time far outside the calendar
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	write(w, "application/json", string(body)+"\n")
+}
+
+// counters sums each of our counters over its labels. What a broken collector leaves out is missing.
+func counters(g prometheus.Gatherer) map[string]float64 {
+	sums := make(map[string]float64)
+	families, _ := g.Gather()
+	for _, f := range families {
+		name, ours := strings.CutPrefix(f.GetName(), "cdc_relay_")
+		if !ours || f.GetType() != dto.MetricType_COUNTER {
+			continue
+		}
+		name = strings.TrimSuffix(name, "_total")
+		sums[name] = 0
+		for _, m := range f.GetMetric() {
+			sums[name] += m.GetCounter().GetValue()
+		}
+	}
+	return sums
+}
+
+func write(w http.ResponseWriter, contentType, body string) {
+	w.Header().Set("Content-Type", contentType)
+	_, _ = io.WriteString(w, body) // the reader has gone; nobody is left to tell
+}

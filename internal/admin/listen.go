@@ -1,0 +1,61 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"strings"
+	"syscall"
+
+	"github.com/prometheus/exporter-toolkit/web"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+// listen binds addr. An error is one sentence with the mend.
+func listen(ctx context.Context, addr string) (net.Listener, error) {
+	var config net.ListenConfig
+	l, err := config.Listen(ctx, "tcp", addr)
+	if err != nil {
+		return nil, cdc.Stop(cdc.ClassConfig, "http_listen", whyNotListening(addr, err))
+	}
+	return l, nil
+}
+
+func whyNotListening(addr string, err error) error {
+	var (
+		unknown *net.DNSError
+		written *net.AddrError
+	)
+	_, port, _ := net.SplitHostPort(addr)
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return fmt.Errorf("port %s is in use by another process: set http.listen (now %q) to a free one or stop the other process", port, addr)
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("port %s may not be opened by this user: set http.listen (now %q) to a port above 1023", port, addr)
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return fmt.Errorf("http.listen is %q, which is not an address of this machine: use \":%s\" for all of them", addr, port)
+	case errors.As(err, &unknown):
+		return fmt.Errorf("http.listen is %q, whose host or port is not known (%w): write it as host:port, or :port for all addresses", addr, unknown)
+	case errors.As(err, &written):
+		return fmt.Errorf("http.listen is %q (%s): write it as host:port, or :port for all addresses", addr, written.Err)
+	default:
+		return fmt.Errorf("listen on http.listen %q: %w", addr, err)
+	}
+}
+
+// validateWebConfig reads the web config file as the server will.
+func validateWebConfig(path string) error {
+	if path == "" {
+		return nil
+	}
+	err := web.Validate(path)
+	if err == nil {
+		return nil
+	}
+	reason := strings.Join(strings.Fields(err.Error()), " ") // YAML errors have several lines
+	return cdc.Stop(cdc.ClassConfig, "http_web_config",
+		fmt.Errorf("http.web_config %s cannot be used (%s): write it as exporter-toolkit's web configuration describes", path, reason))
+}
