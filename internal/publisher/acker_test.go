@@ -23,13 +23,13 @@ type acker struct {
 }
 
 // startAcker starts one and returns its address. It leaves the first swallow produce requests unanswered.
-func startAcker(t testing.TB, partitions, swallow int) (string, *acker) {
-	t.Helper()
+func startAcker(tb testing.TB, partitions, swallow int) (string, *acker) {
+	tb.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(func() { _ = l.Close() })
+	tb.Cleanup(func() { _ = l.Close() })
 	host, port, _ := net.SplitHostPort(l.Addr().String())
 	n, _ := strconv.Atoi(port)
 	a := &acker{host: host, port: int32(n), partitions: partitions, swallowed: make(chan struct{}, 1000)}

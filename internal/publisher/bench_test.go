@@ -3,7 +3,6 @@ package publisher_test
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"strconv"
@@ -39,7 +38,7 @@ func benchmark(b *testing.B, opts publisher.Options) {
 	if opts.Brokers[0] == "" {
 		opts.Brokers[0], _ = startAcker(b, 8, 0)
 	}
-	p, err := publisher.New(opts, slog.New(slog.NewTextHandler(io.Discard, nil)), prometheus.NewRegistry())
+	p, err := publisher.New(opts, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -98,9 +97,14 @@ func routed(n int) *cdc.Routed {
 	for i := range n {
 		m := cdc.Message{Topic: "bench", Key: fmt.Appendf(nil, "order-%08d", i*7919%5000), Value: payload}
 		for _, h := range [][2]string{
-			{"ce_specversion", "1.0"}, {"ce_id", "0192a1b2-c3d4-7e5f-8a9b-0c1d2e3f4a5b"}, {"ce_type", "order.created"},
-			{"ce_source", "/shop/public.outbox"}, {"ce_subject", "order-12345678"}, {"ce_time", "2026-01-02T03:04:05.678901Z"},
-			{"content-type", "application/json"}, {"ce_sequence", "0000000123456789"},
+			{"ce_specversion", "1.0"},
+			{"ce_id", "0192a1b2-c3d4-7e5f-8a9b-0c1d2e3f4a5b"},
+			{"ce_type", "order.created"},
+			{"ce_source", "/shop/public.outbox"},
+			{"ce_subject", "order-12345678"},
+			{"ce_time", "2026-01-02T03:04:05.678901Z"},
+			{"content-type", "application/json"},
+			{"ce_sequence", "0000000123456789"},
 		} {
 			m.Headers = append(m.Headers, cdc.Header{Key: []byte(h[0]), Value: []byte(h[1])})
 		}

@@ -63,7 +63,7 @@ func (c *cluster) candidates() []string {
 	var all []string
 	for _, list := range [][]string{c.known, c.seeds} {
 		if len(list) > 0 {
-			start := rand.IntN(len(list))
+			start := rand.IntN(len(list)) //nolint:gosec // only spreads load
 			all = append(append(all, list[start:]...), list[:start]...)
 		}
 	}

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 const patience = 10 * time.Second
 
 // newCluster starts a fake of some brokers with topic "t" of some partitions.
-func newCluster(t testing.TB, brokers, partitions int, more ...kfake.Opt) *kfake.Cluster {
+func newCluster(t *testing.T, brokers, partitions int, more ...kfake.Opt) *kfake.Cluster {
 	t.Helper()
 	opts := append([]kfake.Opt{kfake.NumBrokers(brokers), kfake.SeedTopics(int32(partitions), "t")}, more...)
 	c, err := kfake.NewCluster(opts...)
@@ -53,7 +53,7 @@ type sink struct {
 	news chan struct{}
 }
 
-func open(t testing.TB, opts publisher.Options) *sink {
+func open(t *testing.T, opts publisher.Options) *sink {
 	t.Helper()
 	s := &sink{reg: prometheus.NewRegistry(), done: map[uint64]int{}, news: make(chan struct{}, 1), next: 1}
 	p, err := publisher.New(opts, logger(t), s.reg)
@@ -69,7 +69,7 @@ func open(t testing.TB, opts publisher.Options) *sink {
 	return s
 }
 
-func logger(t testing.TB) *slog.Logger {
+func logger(t *testing.T) *slog.Logger {
 	t.Helper()
 	w := io.Discard
 	if testing.Verbose() {
@@ -101,7 +101,7 @@ func (s *sink) collect(ctx context.Context) {
 }
 
 // await waits until cond, called under the lock, holds.
-func (s *sink) await(t testing.TB, what string, cond func() bool) {
+func (s *sink) await(t *testing.T, what string, cond func() bool) {
 	t.Helper()
 	timeout := time.After(patience)
 	for {
@@ -120,7 +120,7 @@ func (s *sink) await(t testing.TB, what string, cond func() bool) {
 }
 
 // answered waits for the answers to the first n batches.
-func (s *sink) answered(t testing.TB, n uint64) {
+func (s *sink) answered(t *testing.T, n uint64) {
 	t.Helper()
 	s.await(t, fmt.Sprintf("%d answers", n), func() bool {
 		for seq := uint64(1); seq <= n; seq++ {
@@ -139,14 +139,14 @@ func (s *sink) answered(t testing.TB, n uint64) {
 	}
 }
 
-func (s *sink) failed(t testing.TB) error {
+func (s *sink) failed(t *testing.T) error {
 	t.Helper()
 	s.await(t, "an error", func() bool { return s.err != nil })
 	return s.err
 }
 
 // send sends the messages as one batch.
-func (s *sink) send(t testing.TB, msgs ...cdc.Message) uint64 {
+func (s *sink) send(t *testing.T, msgs ...cdc.Message) uint64 {
 	t.Helper()
 	r := &cdc.Routed{Batch: &cdc.Batch{Seq: s.next, Txs: []cdc.Tx{{Time: time.Now().UnixMicro()}}}, Messages: msgs}
 	s.next++
@@ -176,7 +176,7 @@ func numbered(first, n, keys int) []cdc.Message {
 }
 
 // read reads n records of a topic with a client that is not sarama.
-func read(t testing.TB, addrs []string, topic string, n int) []*kgo.Record {
+func read(t *testing.T, addrs []string, topic string, n int) []*kgo.Record {
 	t.Helper()
 	cl, err := kgo.NewClient(kgo.SeedBrokers(addrs...), kgo.ConsumeTopics(topic), kgo.FetchMaxWait(50*time.Millisecond))
 	if err != nil {
@@ -197,7 +197,7 @@ func read(t testing.TB, addrs []string, topic string, n int) []*kgo.Record {
 }
 
 // metric returns the sum of a counter's or gauge's children, or the number of a histogram's observations.
-func metric(t testing.TB, reg *prometheus.Registry, name string) float64 {
+func metric(t *testing.T, reg *prometheus.Registry, name string) float64 {
 	t.Helper()
 	families, err := reg.Gather()
 	if err != nil {
@@ -216,7 +216,7 @@ func metric(t testing.TB, reg *prometheus.Registry, name string) float64 {
 }
 
 // eventually polls until cond holds.
-func eventually(t testing.TB, what string, cond func() bool) {
+func eventually(t *testing.T, what string, cond func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
@@ -232,7 +232,7 @@ func eventually(t testing.TB, what string, cond func() bool) {
 
 // inOrder reads until it has seen n different messages of numbered and checks that, key by key, no new one
 // comes after a higher one and that each key stays in one partition.
-func inOrder(t testing.TB, addrs []string, n int) {
+func inOrder(t *testing.T, addrs []string, n int) {
 	t.Helper()
 	last, home, seen := map[string]int{}, map[string]int32{}, map[int]bool{}
 	cl, err := kgo.NewClient(kgo.SeedBrokers(addrs...), kgo.ConsumeTopics("t"), kgo.FetchMaxWait(50*time.Millisecond))

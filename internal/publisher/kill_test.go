@@ -143,7 +143,7 @@ func TestNobodyTakesAnswers(t *testing.T) {
 	promptly(t, p.Kill)
 }
 
-func unopened(t testing.TB, opts publisher.Options) *publisher.Publisher {
+func unopened(t *testing.T, opts publisher.Options) *publisher.Publisher {
 	t.Helper()
 	p, err := publisher.New(opts, logger(t), prometheus.NewRegistry())
 	if err != nil {
@@ -153,7 +153,7 @@ func unopened(t testing.TB, opts publisher.Options) *publisher.Publisher {
 	return p
 }
 
-func promptly(t testing.TB, fn func()) {
+func promptly(t *testing.T, fn func()) {
 	t.Helper()
 	done := make(chan struct{})
 	go func() {

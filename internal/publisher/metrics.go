@@ -66,8 +66,7 @@ func register[C prometheus.Collector](reg prometheus.Registerer, c *C) error {
 		return nil
 	}
 	err := reg.Register(*c)
-	var there prometheus.AlreadyRegisteredError
-	if errors.As(err, &there) {
+	if there, ok := errors.AsType[prometheus.AlreadyRegisteredError](err); ok {
 		if existing, ok := there.ExistingCollector.(C); ok {
 			*c = existing
 			return nil

@@ -8,8 +8,8 @@ type nilRegistry struct{}
 
 // GetOrRegister implements metrics.Registry with instruments that do nothing. sarama hands over the
 // constructor of the kind that it wants.
-func (nilRegistry) GetOrRegister(_ string, make any) any {
-	switch make.(type) {
+func (nilRegistry) GetOrRegister(_ string, constructor any) any {
+	switch constructor.(type) {
 	case func() gometrics.Meter:
 		return gometrics.NilMeter{}
 	case func() gometrics.Counter:
@@ -17,7 +17,7 @@ func (nilRegistry) GetOrRegister(_ string, make any) any {
 	case func() gometrics.Histogram:
 		return gometrics.NilHistogram{}
 	default:
-		return make
+		return constructor
 	}
 }
 

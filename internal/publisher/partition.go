@@ -44,14 +44,6 @@ type partition struct {
 	blame refusal
 }
 
-// unsent is how many entries are in no batch.
-func (p *partition) unsent() int {
-	if p.batch == nil {
-		return p.queue.len()
-	}
-	return p.queue.len() - p.batch.n
-}
-
 // recovered forgets about past trouble.
 func (p *partition) recovered() {
 	p.failing, p.backoff = time.Time{}, nil
@@ -63,7 +55,7 @@ func (p *partition) suspect(n int) {
 	p.suspects, p.chunk = max(p.suspects, n), (n+1)/2
 }
 
-// clear says that the first n entries were none of those.
+// cleared says that the first n entries were none of those.
 func (p *partition) cleared(n int) {
 	p.suspects = max(0, p.suspects-n)
 	p.chunk *= 2

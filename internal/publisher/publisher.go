@@ -69,7 +69,7 @@ func (p *Publisher) Open(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(life, cancel)()
+	defer context.AfterFunc(life, cancel)() //nolint:contextcheck // the publisher outlives Open
 	// Questions later on use a connection of their own, under the publisher's life and not this context.
 	c := &cluster{d: p.dialer, seeds: p.opts.Brokers}
 	id, err := c.producerID(ctx)
@@ -80,7 +80,7 @@ func (p *Publisher) Open(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("open the publisher: %w", err)
 	}
-	p.start(life, id)
+	p.start(life, id) //nolint:contextcheck // the publisher outlives Open
 	p.open = true
 	return nil
 }

@@ -1,6 +1,7 @@
 package publisher_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -103,7 +104,8 @@ func reject(t *testing.T, c *kfake.Cluster, named bool) {
 		return
 	}
 	refuseNaming(c, "poison", kerr.InvalidRecord.Code, func(b sent) int32 {
-		return int32(strings.Count(string(b.records[:strings.Index(string(b.records), "poison")]), "ce_id"))
+		before, _, _ := bytes.Cut(b.records, []byte("poison"))
+		return int32(bytes.Count(before, []byte("ce_id")))
 	})
 }
 

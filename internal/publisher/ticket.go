@@ -1,6 +1,7 @@
 package publisher
 
 import (
+	"slices"
 	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
@@ -91,12 +92,9 @@ func (t *ticket) observe(now time.Time) {
 }
 
 func (t *ticket) note(tp *topic) {
-	for _, known := range t.topics {
-		if known == tp {
-			return
-		}
+	if !slices.Contains(t.topics, tp) {
+		t.topics = append(t.topics, tp)
 	}
-	t.topics = append(t.topics, tp)
 }
 
 // weight is what the entry counts for in batches and buffers.

@@ -104,7 +104,7 @@ func (tp *topic) stick() *partition {
 		return tp.sticky
 	}
 	n := len(tp.partitions)
-	start := rand.IntN(n)
+	start := rand.IntN(n) //nolint:gosec // only spreads load
 	tp.sticky = tp.partitions[start]
 	for i := range n {
 		if p := tp.partitions[(start+i)%n]; p.link != nil {

@@ -27,7 +27,7 @@ func to(topic string, msgs ...cdc.Message) []cdc.Message {
 }
 
 // createTopic makes a topic with a client that is not the publisher's.
-func createTopic(t testing.TB, addrs []string, topic string, partitions int32, configs map[string]string) {
+func createTopic(t *testing.T, addrs []string, topic string, partitions int32, configs map[string]string) {
 	t.Helper()
 	rt := kmsg.NewCreateTopicsRequestTopic()
 	rt.Topic, rt.NumPartitions, rt.ReplicationFactor = topic, partitions, 1
@@ -45,7 +45,7 @@ func createTopic(t testing.TB, addrs []string, topic string, partitions int32, c
 	}
 }
 
-func client(t testing.TB, addrs []string, opts ...kgo.Opt) *kgo.Client {
+func client(t *testing.T, addrs []string, opts ...kgo.Opt) *kgo.Client {
 	t.Helper()
 	cl, err := kgo.NewClient(append(opts, kgo.SeedBrokers(addrs...))...)
 	if err != nil {
@@ -170,7 +170,7 @@ func TestTopicGoesAwayAndDrops(t *testing.T) {
 	s.answered(t, 1)
 	req := kmsg.NewPtrDeleteTopicsRequest()
 	rt := kmsg.NewDeleteTopicsRequestTopic()
-	rt.Topic = kmsg.StringPtr("t")
+	rt.Topic = new("t")
 	req.Topics, req.TopicNames = append(req.Topics, rt), []string{"t"}
 	if _, err := req.RequestWith(t.Context(), client(t, c.ListenAddrs())); err != nil {
 		t.Fatal(err)

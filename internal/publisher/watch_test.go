@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"sync"
-	"testing"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -27,12 +25,11 @@ type sent struct {
 type watcher struct {
 	mu  sync.Mutex
 	all []sent
-	new chan struct{}
 }
 
 // watch notes every produce request, also those that a fault answers.
 func watch(c *kfake.Cluster) *watcher {
-	w := &watcher{new: make(chan struct{}, 1)}
+	w := &watcher{}
 	c.ControlKey(produceKey, func(req kmsg.Request) (kmsg.Response, error, bool) {
 		c.KeepControl()
 		w.note(batches(req))
@@ -45,32 +42,12 @@ func (w *watcher) note(all []sent) {
 	w.mu.Lock()
 	w.all = append(w.all, all...)
 	w.mu.Unlock()
-	select {
-	case w.new <- struct{}{}:
-	default:
-	}
 }
 
 func (w *watcher) list() []sent {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return append([]sent(nil), w.all...)
-}
-
-// atLeast waits for n batches.
-func (w *watcher) atLeast(t testing.TB, n int) []sent {
-	t.Helper()
-	timeout := time.After(patience)
-	for {
-		if all := w.list(); len(all) >= n {
-			return all
-		}
-		select {
-		case <-w.new:
-		case <-timeout:
-			t.Fatalf("waited in vain for %d batches, got %d", n, len(w.list()))
-		}
-	}
 }
 
 // batches takes a produce request apart.
@@ -124,7 +101,7 @@ func refuseNaming(c *kfake.Cluster, text string, code int16, index func(sent) in
 				rp.Partition, rp.ErrorCode = p.Partition, code
 				e := kmsg.NewProduceResponseTopicPartitionErrorRecord()
 				e.RelativeOffset = index(batches(req)[i+j])
-				e.ErrorMessage = kmsg.StringPtr("this one")
+				e.ErrorMessage = new("this one")
 				rp.ErrorRecords = append(rp.ErrorRecords, e)
 				t.Partitions = append(t.Partitions, rp)
 			}
