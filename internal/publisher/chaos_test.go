@@ -27,6 +27,7 @@ func TestRandomTrouble(t *testing.T) {
 }
 
 func trouble(t *testing.T, rng *rand.Rand) {
+	t.Helper()
 	var armed atomic.Int32
 	c := newCluster(t, 1+rng.IntN(3), 1+rng.IntN(8), kfake.ListenFn(func(network, addr string) (net.Listener, error) {
 		l, err := net.Listen(network, addr)

@@ -129,7 +129,7 @@ func (p *Publisher) Durable() <-chan cdc.Durable { return p.out }
 // from several goroutines, and again.
 func (p *Publisher) Kill() {
 	p.kill()
-	p.mu.Lock()   // an Open under way has ended, and no other begins
-	p.mu.Unlock() //nolint:staticcheck // an empty critical section is the point
+	p.mu.Lock() // after an Open that is under way
+	defer p.mu.Unlock()
 	p.wg.Wait()
 }
