@@ -24,18 +24,18 @@ type badFile struct {
 }
 
 // badFiles reads testdata/bad.txt: blocks of "### name", the file, ">>>" and the problems.
-func badFiles(t testing.TB) []badFile {
-	t.Helper()
+func badFiles(tb testing.TB) []badFile {
+	tb.Helper()
 	text, err := os.ReadFile("testdata/bad.txt")
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	var files []badFile
 	for _, block := range strings.Split("\n\n"+string(text), "\n\n### ")[1:] {
 		name, rest, _ := strings.Cut(block, "\n")
 		file, want, ok := strings.Cut("\n"+rest, "\n>>>\n")
 		if !ok {
-			t.Fatalf("%s: no >>>", name)
+			tb.Fatalf("%s: no >>>", name)
 		}
 		f := badFile{want: strings.TrimRight(want, "\n")}
 		f.name, f.schemaTakes = strings.CutSuffix(name, " (the schema takes it)")
