@@ -1,0 +1,129 @@
+package cdctest
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"syscall"
+	"time"
+)
+
+// The rig's faults. Those that hold something down take a mean time and draw up to twice as much.
+
+// KillRelay kills the relay with SIGKILL and starts it again.
+func (r *Rig) KillRelay() Action {
+	return Action{Name: "kill the relay", Do: func(context.Context, *rand.Rand) error {
+		return r.kill()
+	}}
+}
+
+func (r *Rig) kill() error {
+	if !r.Relay.Running() {
+		return fmt.Errorf("the relay had ended by itself: %s", r.Relay.LogTail(5))
+	}
+	r.Relay.Kill()
+	r.Fault("SIGKILL")
+	return r.Relay.Start()
+}
+
+// Kill kills the relay with SIGKILL and leaves it down.
+func (r *Rig) Kill() {
+	r.tb.Helper()
+	if !r.Relay.Running() {
+		r.tb.Fatalf("the relay had ended by itself: %s", r.Relay.LogTail(5))
+	}
+	r.Relay.Kill()
+	r.Fault("SIGKILL")
+}
+
+// TermRelay stops the relay in order and starts it again.
+func (r *Rig) TermRelay() Action {
+	return Action{Name: "stop the relay with SIGTERM", Do: func(ctx context.Context, _ *rand.Rand) error {
+		if err := r.Relay.Signal(syscall.SIGTERM); err != nil {
+			return err
+		}
+		exit, err := r.Relay.Wait(ctx)
+		if err != nil {
+			return err
+		}
+		if exit.Code != 0 {
+			return fmt.Errorf("exit code %d after SIGTERM", exit.Code)
+		}
+		return r.Relay.Start()
+	}}
+}
+
+// FreezeRelay holds the relay with SIGSTOP.
+func (r *Rig) FreezeRelay(mean time.Duration) Action {
+	return Action{Name: "freeze the relay", Do: func(ctx context.Context, random *rand.Rand) error {
+		if err := r.Relay.Signal(syscall.SIGSTOP); err != nil {
+			return err
+		}
+		pause(ctx, drawTime(random, mean))
+		return r.Relay.Signal(syscall.SIGCONT)
+	}}
+}
+
+func drawTime(random *rand.Rand, mean time.Duration) time.Duration {
+	return time.Duration(random.Int64N(int64(2*mean) + 1))
+}
+
+// RestartDatabase stops the database and starts it again.
+func (r *Rig) RestartDatabase(how Stop, mean time.Duration) Action {
+	return Action{Name: "restart the database: " + string(how), Do: func(ctx context.Context, random *rand.Rand) error {
+		stopping, cancel := context.WithTimeout(ctx, time.Minute)
+		defer cancel()
+		if err := r.DB.Stop(stopping, how); err != nil {
+			return err
+		}
+		pause(ctx, drawTime(random, mean))
+		return r.DB.Start(ctx)
+	}}
+}
+
+// KillBroker kills one of the brokers and starts it again.
+func (r *Rig) KillBroker(mean time.Duration) Action {
+	return Action{Name: "kill a broker", Do: func(ctx context.Context, random *rand.Rand) error {
+		brokers := r.Kafka.Brokers()
+		b := brokers[random.IntN(len(brokers))]
+		b.Kill()
+		pause(ctx, drawTime(random, mean))
+		if err := b.Launch(ctx); err != nil {
+			return err
+		}
+		return r.Kafka.AwaitHealthy(ctx)
+	}}
+}
+
+// FreezeBroker holds one of the brokers with SIGSTOP.
+func (r *Rig) FreezeBroker(mean time.Duration) Action {
+	return Action{Name: "freeze a broker", Do: func(ctx context.Context, random *rand.Rand) error {
+		brokers := r.Kafka.Brokers()
+		b := brokers[random.IntN(len(brokers))]
+		if err := b.Pause(); err != nil {
+			return err
+		}
+		pause(ctx, drawTime(random, mean))
+		return b.Resume()
+	}}
+}
+
+// FreezeRedis holds Redis with SIGSTOP. Positions that cannot be saved lift the bound on duplicates of what
+// follows, until one is saved again.
+func (r *Rig) FreezeRedis(mean time.Duration) Action {
+	return Action{Name: "freeze Redis", Do: func(ctx context.Context, random *rand.Rand) error {
+		if err := r.Redis.Pause(); err != nil {
+			return err
+		}
+		pause(ctx, drawTime(random, mean))
+		return r.Redis.Resume()
+	}}
+}
+
+// FlushRedis takes everything out of Redis.
+func (r *Rig) FlushRedis() Action {
+	return Action{Name: "flush Redis", Do: func(ctx context.Context, _ *rand.Rand) error {
+		_, err := r.Redis.Do(ctx, "FLUSHALL")
+		return err
+	}}
+}

@@ -1,0 +1,27 @@
+package cdctest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+// EnvBinary names the relay's binary; without it Binary builds one.
+const EnvBinary = "CDC_RELAY_BIN"
+
+// Binary returns the path of the relay as it is shipped: what EnvBinary names, or what go build makes into
+// dir, without the race detector.
+func Binary(ctx context.Context, dir string) (string, error) {
+	if path := os.Getenv(EnvBinary); path != "" {
+		return path, nil
+	}
+	path := filepath.Join(dir, "cdc-relay")
+	cmd := exec.CommandContext(ctx, "go", "build", "-o", path, "github.com/cdc-relay/cdc-relay/cmd/cdc-relay")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build cdc-relay: %w\n%s", err, out)
+	}
+	return path, nil
+}

@@ -1,0 +1,338 @@
+package cdctest_test
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"pgregory.net/rapid"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdctest"
+)
+
+const (
+	topic  = "events"
+	source = "/shop/public.outbox"
+)
+
+// start is when made-up histories begin; each record is published a second after the one before.
+var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// event is the event that "a3" names: the third of key a.
+func event(name string) *cdctest.Event {
+	seq, err := strconv.Atoi(name[1:])
+	if err != nil {
+		panic(err)
+	}
+	key := name[:1]
+	return &cdctest.Event{
+		ID: uuid.NewSHA1(uuid.Nil, []byte(name)), Key: key, Seq: seq,
+		AggregateType: "Order", Type: "OrderPlaced", ContentType: "text/plain", OccurredAt: start.Add(123450 * time.Microsecond),
+		Headers: map[string]string{"shard": "7"}, Payload: cdctest.Payload(key, seq, 20),
+	}
+}
+
+// history is what an independent reader saw, and what was committed.
+type history struct {
+	committed []string
+	records   []cdctest.Record
+	faults    []cdctest.Fault
+	excluded  map[uuid.UUID]bool
+	offsets   map[int32]int64
+}
+
+// read makes a history of words: "a1" is a record of that event in partition 0, "a1@3" one in partition 3,
+// "a1~" one with another value, "a1^" one with another place in the log, and "!2" a fault with a budget
+// of two.
+func read(t cdctest.Fataler, committed, published string) *history {
+	t.Helper()
+	h := &history{committed: strings.Fields(committed), offsets: map[int32]int64{}, excluded: map[uuid.UUID]bool{}}
+	for i, word := range strings.Fields(published) {
+		at := start.Add(time.Duration(i) * time.Second)
+		if budget, ok := strings.CutPrefix(word, "!"); ok {
+			n, err := strconv.Atoi(budget)
+			if err != nil {
+				t.Fatal(err)
+			}
+			h.faults = append(h.faults, cdctest.Fault{Name: "a kill", At: at, Budget: n})
+			continue
+		}
+		h.records = append(h.records, h.record(t, word, at))
+	}
+	return h
+}
+
+func (h *history) record(t cdctest.Fataler, word string, at time.Time) cdctest.Record {
+	t.Helper()
+	var partition int
+	name, text, ok := strings.Cut(word, "@")
+	if ok {
+		var err error
+		if partition, err = strconv.Atoi(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	name, altered := strings.CutSuffix(name, "~")
+	name, displaced := strings.CutSuffix(name, "^")
+	r := kafkaRecord(event(name), name, at, int32(partition), h.offsets[int32(partition)])
+	h.offsets[int32(partition)]++
+	if altered {
+		r.Value = append(slices.Clone(r.Value), 'x')
+	}
+	if displaced {
+		r.Headers[len(r.Headers)-1].Value = []byte("0000000000000000-00000000")
+	}
+	return cdctest.RecordOf(t, r)
+}
+
+// kafkaRecord is the record of an event, written down once more: neither the relay nor the checkers help.
+func kafkaRecord(e *cdctest.Event, name string, at time.Time, partition int32, offset int64) *kgo.Record {
+	seq, _ := strconv.Atoi(name[1:])
+	headers := []kgo.RecordHeader{
+		{Key: "ce_id", Value: []byte(e.ID.String())},
+		{Key: "ce_specversion", Value: []byte("1.0")},
+		{Key: "ce_source", Value: []byte(source)},
+		{Key: "ce_type", Value: []byte("OrderPlaced")},
+		{Key: "ce_subject", Value: []byte(e.Key)},
+		{Key: "ce_time", Value: []byte("2026-01-02T03:04:05.12345Z")},
+		{Key: "content-type", Value: []byte("text/plain")},
+		{Key: "ce_aggregatetype", Value: []byte("Order")},
+		{Key: "shard", Value: []byte("7")},
+		{Key: "ce_committime", Value: []byte("2026-01-02T03:04:05Z")},
+		{Key: "ce_sequence", Value: fmt.Appendf(nil, "%016x-%08x", seq, 0)},
+	}
+	return &kgo.Record{
+		Topic: topic, Partition: partition, Offset: offset, Timestamp: at,
+		Key: []byte(e.Key), Value: e.Payload, Headers: headers,
+	}
+}
+
+func (h *history) check(t cdctest.Fataler) *cdctest.Report {
+	t.Helper()
+	truth := cdctest.NewTruth(topic, source)
+	for _, name := range h.committed {
+		if err := truth.Add(event(name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return cdctest.Check(truth, h.records, cdctest.CheckOptions{Faults: h.faults, Excluded: h.excluded})
+}
+
+// kinds lists what was found, each kind once.
+func kinds(r *cdctest.Report) string {
+	var list []string
+	for _, v := range r.Violations() {
+		if !slices.Contains(list, string(v.Kind)) {
+			list = append(list, string(v.Kind))
+		}
+	}
+	slices.Sort(list)
+	return strings.Join(list, " ")
+}
+
+// Each checker is shown histories that keep its promise, and ones that break it.
+func TestCheck(t *testing.T) {
+	tests := []struct {
+		name, committed, published, found string
+	}{
+		{"nothing", "", "", ""},
+		{"in order", "a1 a2 a3", "a1 a2 a3", ""},
+		{"keys do not wait for each other", "a1 a2 b1 b2", "b1 a1 a2 b2", ""},
+		{"partitions", "a1 b1 a2", "a1@1 b1@2 a2@1", ""},
+
+		{"the last is lost", "a1 a2", "a1", "lost"},
+		{"all of a key is lost", "a1 b1", "a1", "lost"},
+		{"one in the middle is lost", "a1 a2 a3", "a1 a3", "lost order"},
+		{"lost in spite of a fault", "a1 a2", "a1 !5", "lost"},
+
+		{"swapped", "a1 a2 a3", "a1 a3 a2", "order"},
+		{"the first comes last", "a1 a2 a3", "a2 a3 a1", "order"},
+		{"swapped after a fault", "a1 a2 a3", "a1 !5 a3 a2", "order"},
+		{"a replay that leaves one out", "a1 a2 a3 a4", "a1 a2 a3 !5 a1 a3 a4", "order"},
+		{"a replay that jumps to the front", "a1 a2 a3 a4", "a1 a2 a3 !5 a1 a4", "order"},
+		{"a key in two partitions", "a1 a2", "a1@0 a2@1", "order"},
+		{"a repeat in another partition", "a1 a2", "a1@0 a2@0 !5 a2@1", "order"},
+		{"a place in the log that goes back", "a1 a2", "a1 a2^", "order"},
+
+		{"a replay", "a1 a2 a3 a4", "a1 a2 a3 !2 a2 a3 a4", ""},
+		{"a replay of the last", "a1 a2", "a1 !1 a1 a2", ""},
+		{"a replay of a replay", "a1 a2 a3", "a1 a2 !2 a1 !2 a1 a2 a3", ""},
+		{"a replay that stops short", "a1 a2 a3", "a1 a2 a3 !3 a1 a2", ""},
+		{"repeated without a fault", "a1 a2", "a1 a1 a2", "duplicates"},
+		{"repeated before the fault", "a1 a2", "a1 a2 a2 !5", "duplicates"},
+		{"over the budget", "a1 a2 a3", "a1 a2 a3 !2 a1 a2 a3", "duplicates"},
+		{"each fault has its own budget", "a1 a2 a3", "a1 a2 !1 a2 a3 !1 a2 a3", "duplicates"},
+		{"no bound", "a1 a2 a3", "a1 a2 a3 !-1 a1 a2 a3 a1 a2 a3", ""},
+
+		{"never committed", "a1 a2", "a1 b1 a2", "phantom"},
+		{"rolled back in the middle", "a1 a2", "a1 a3 a2", "phantom"},
+
+		{"another value", "a1 a2", "a1 a2~", "content"},
+		{"another value the second time", "a1 a2", "a1 a2 !5 a2~", "content"},
+		{"another header the second time", "a1 a2", "a1 a2 !5 a2^", "content"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r := read(t, tt.committed, tt.published).check(t)
+			if got := kinds(r); got != tt.found {
+				t.Errorf("found %q, want %q: %v", got, tt.found, r.Err())
+			}
+			if (r.Err() != nil) != (tt.found != "") {
+				t.Errorf("Err is %v", r.Err())
+			}
+		})
+	}
+}
+
+// A header that the row does not have, or lacks, is wrong content.
+func TestCheckHeaders(t *testing.T) {
+	truth := cdctest.NewTruth(topic, source)
+	if err := truth.Add(event("a1")); err != nil {
+		t.Fatal(err)
+	}
+	for i := range kafkaRecord(event("a1"), "a1", start, 0, 0).Headers {
+		r := kafkaRecord(event("a1"), "a1", start, 0, 0)
+		key := r.Headers[i].Key
+		if strings.HasPrefix(key, "ce_id") || key == "ce_sequence" || key == "ce_committime" {
+			continue
+		}
+		r.Headers = slices.Delete(r.Headers, i, i+1)
+		report := cdctest.Check(truth, []cdctest.Record{cdctest.RecordOf(t, r)}, cdctest.CheckOptions{})
+		if kinds(report) != "content" {
+			t.Errorf("without %s: found %q", key, kinds(report))
+		}
+	}
+	r := kafkaRecord(event("a1"), "a1", start, 0, 0)
+	r.Headers = append(r.Headers, kgo.RecordHeader{Key: "more"})
+	if report := cdctest.Check(truth, []cdctest.Record{cdctest.RecordOf(t, r)}, cdctest.CheckOptions{}); kinds(report) != "content" {
+		t.Errorf("with one more: found %q", kinds(report))
+	}
+	r = kafkaRecord(event("a1"), "a1", start, 0, 0)
+	r.Key = []byte("b")
+	if report := cdctest.Check(truth, []cdctest.Record{cdctest.RecordOf(t, r)}, cdctest.CheckOptions{}); kinds(report) != "content" {
+		t.Errorf("with another key: found %q", kinds(report))
+	}
+}
+
+// An excluded event may not come, and nobody waits for it.
+func TestCheckExcluded(t *testing.T) {
+	h := read(t, "a1 a2 a3", "a1 a3")
+	h.excluded[event("a2").ID] = true
+	if err := h.check(t).Err(); err != nil {
+		t.Error(err)
+	}
+	h = read(t, "a1 a2 a3", "a1 a2 a3")
+	h.excluded[event("a2").ID] = true
+	if got := kinds(h.check(t)); got != "phantom" {
+		t.Errorf("found %q", got)
+	}
+}
+
+// What was published shortly before a fault may come again beside the budget, what was longer ago may not.
+func TestCheckSince(t *testing.T) {
+	h := read(t, "a1 a2 a3 a4", "a1 a2 a3 a4 !0 a3 a4")
+	h.faults[0].Since = 2 * time.Second
+	if got := kinds(h.check(t)); got != "duplicates" {
+		t.Errorf("found %q: a3 was published 2 s before", got)
+	}
+	h.faults[0].Since = 3 * time.Second
+	if err := h.check(t).Err(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Any run of a right relay, killed at any place, passes; and any such history with one record taken out,
+// swapped or altered does not.
+func TestCheckAnyHistory(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		committed := drawCommitted(t)
+		published := drawRun(t, committed)
+		h := read(t, strings.Join(committed, " "), strings.Join(published, " "))
+		if err := h.check(t).Err(); err != nil {
+			t.Fatalf("%v: %v", published, err)
+		}
+		broken, want := drawBreak(t, published)
+		if broken == nil {
+			return
+		}
+		h = read(t, strings.Join(committed, " "), strings.Join(broken, " "))
+		if got := kinds(h.check(t)); !strings.Contains(got, want) {
+			t.Fatalf("%v: found %q, want %s among it", broken, got, want)
+		}
+	})
+}
+
+// drawCommitted draws a log: the events of three keys, mixed.
+func drawCommitted(t *rapid.T) []string {
+	next := map[string]int{}
+	keys := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "c"}), 1, 30).Draw(t, "keys")
+	log := make([]string, 0, len(keys))
+	for _, key := range keys {
+		next[key]++
+		log = append(log, key+strconv.Itoa(next[key]))
+	}
+	return log
+}
+
+// drawRun draws what a relay publishes that is killed again and again and starts at most three before.
+func drawRun(t *rapid.T, log []string) []string {
+	const window = 3
+	var out []string
+	at := 0
+	for range rapid.IntRange(0, 5).Draw(t, "kills") {
+		upTo := rapid.IntRange(at, len(log)).Draw(t, "killed at")
+		out = append(append(out, log[at:upTo]...), "!"+strconv.Itoa(window))
+		at = max(at, upTo-rapid.IntRange(0, window).Draw(t, "behind"))
+	}
+	return append(out, log[at:]...)
+}
+
+// drawBreak spoils a history and says what must be found.
+func drawBreak(t *rapid.T, published []string) (broken []string, want string) {
+	var firsts []int
+	seen := map[string]int{}
+	for i, word := range published {
+		if seen[word]++; !strings.HasPrefix(word, "!") && seen[word] == 1 {
+			firsts = append(firsts, i)
+		}
+	}
+	if len(firsts) == 0 {
+		return nil, ""
+	}
+	i := rapid.SampledFrom(firsts).Draw(t, "spoiled")
+	broken = slices.Clone(published)
+	switch rapid.SampledFrom([]string{"lost", "order", "content", "phantom", "duplicates"}).Draw(t, "how") {
+	case "lost":
+		return slices.DeleteFunc(broken, func(w string) bool { return w == published[i] }), "lost"
+	case "content":
+		broken[i] += "~"
+		return broken, "content"
+	case "phantom":
+		return slices.Insert(broken, i, "d1"), "phantom"
+	case "duplicates":
+		return slices.Insert(broken, 0, published[firsts[0]], published[firsts[0]]), "duplicates"
+	}
+	if j := slices.IndexFunc(published[i+1:], func(w string) bool { return w[0] == published[i][0] && w != published[i] && seen[w] == 1 }); j >= 0 && seen[published[i]] == 1 {
+		broken[i], broken[i+1+j] = broken[i+1+j], broken[i]
+		return broken, "order"
+	}
+	return nil, ""
+}
+
+func TestReportShowsTheFirstOfEachKind(t *testing.T) {
+	var committed []string
+	for i := 1; i <= 30; i++ {
+		committed = append(committed, "a"+strconv.Itoa(i))
+	}
+	err := read(t, strings.Join(committed, " "), "a2 a1").check(t).Err()
+	for _, want := range []string{"30 committed, 2 delivered, 28 lost", "seq 1 was first published after seq 2", "and 18 more"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v does not say %q", err, want)
+		}
+	}
+}

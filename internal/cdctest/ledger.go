@@ -1,0 +1,91 @@
+package cdctest
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/google/uuid"
+)
+
+// Ledger is what the writers know of their transactions. Safe for concurrent use.
+type Ledger struct {
+	mu                    sync.Mutex
+	committed, rolledBack []uuid.UUID
+	// doubtful are events whose COMMIT had no answer: the table tells.
+	doubtful []uuid.UUID
+	// transactions counts the committed ones, largest is the most events of one.
+	transactions, largest int
+}
+
+func (l *Ledger) commit(ids []uuid.UUID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.committed = append(l.committed, ids...)
+	l.transactions++
+	l.largest = max(l.largest, len(ids))
+}
+
+func (l *Ledger) doubt(ids []uuid.UUID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.doubtful = append(l.doubtful, ids...)
+	l.largest = max(l.largest, len(ids))
+}
+
+func (l *Ledger) undo(ids []uuid.UUID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.rolledBack = append(l.rolledBack, ids...)
+}
+
+// Committed is how many events were committed for certain.
+func (l *Ledger) Committed() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.committed)
+}
+
+// Transactions is how many transactions were committed for certain.
+func (l *Ledger) Transactions() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.transactions
+}
+
+// Largest is the most events of one transaction.
+func (l *Ledger) Largest() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.largest
+}
+
+// String sums it up.
+func (l *Ledger) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return fmt.Sprintf("%d events in %d transactions committed, %d rolled back, %d in doubt",
+		len(l.committed), l.transactions, len(l.rolledBack), len(l.doubtful))
+}
+
+// Check holds the table against what the writers were told: a table that lost a committed row, or kept one
+// that was rolled back, makes every other verdict void.
+func (l *Ledger) Check(t *Truth) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var errs []error
+	for _, id := range l.committed {
+		if !t.Has(id) {
+			errs = append(errs, fmt.Errorf("event %s was committed and is not in the table", id))
+		}
+	}
+	for _, id := range l.rolledBack {
+		if t.Has(id) {
+			errs = append(errs, fmt.Errorf("event %s was rolled back and is in the table", id))
+		}
+	}
+	if len(errs) > mostShown {
+		errs = append(errs[:mostShown], fmt.Errorf("and %d more", len(errs)-mostShown))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,80 @@
+package cdctest
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Action is a fault with its end: when Do returns, what it broke is whole again, though the relay may not
+// have recovered yet.
+type Action struct {
+	Name string
+	// Weight is how often it is drawn in comparison to others; 0 is 1.
+	Weight int
+	Do     func(ctx context.Context, random *rand.Rand) error
+}
+
+// Nemesis breaks things at random: the same seed breaks the same things in the same order.
+type Nemesis struct {
+	random  *rand.Rand
+	actions []Action
+
+	mu    sync.Mutex
+	steps []string
+}
+
+// NewNemesis returns a nemesis that draws from actions.
+func NewNemesis(seed uint64, actions ...Action) *Nemesis {
+	return &Nemesis{random: rand.New(rand.NewPCG(seed, 1)), actions: actions}
+}
+
+// Step takes one action.
+func (n *Nemesis) Step(ctx context.Context) error {
+	action := n.draw()
+	n.mu.Lock()
+	n.steps = append(n.steps, time.Now().Format(clock)+" "+action.Name)
+	n.mu.Unlock()
+	if err := action.Do(ctx, n.random); err != nil {
+		return fmt.Errorf("nemesis: %s: %w", action.Name, err)
+	}
+	return nil
+}
+
+func (n *Nemesis) draw() Action {
+	total := 0
+	for _, a := range n.actions {
+		total += max(1, a.Weight)
+	}
+	at := n.random.IntN(total)
+	for _, a := range n.actions {
+		if at -= max(1, a.Weight); at < 0 {
+			return a
+		}
+	}
+	panic("nemesis: no action")
+}
+
+// Run takes actions with pauses of up to twice mean in between, until ctx ends.
+func (n *Nemesis) Run(ctx context.Context, mean time.Duration) error {
+	for {
+		pause(ctx, time.Duration(n.random.Int64N(int64(2*mean))))
+		if ctx.Err() != nil {
+			return nil
+		}
+		// An action that has begun mends what it broke.
+		if err := n.Step(context.WithoutCancel(ctx)); err != nil {
+			return err
+		}
+	}
+}
+
+// String lists what was done.
+func (n *Nemesis) String() string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return strings.Join(n.steps, "\n")
+}

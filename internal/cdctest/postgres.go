@@ -1,0 +1,173 @@
+package cdctest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/cdc-relay/cdc-relay/internal/outbox"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
+)
+
+// Postgres is a database of a PostgreSQL server with public.outbox, a publication and a slot, both called
+// as the database.
+type Postgres struct {
+	Server *testenv.PostgresServer
+	// Proxy, if not nil, stands between the relay and the server; writers and checkers go past it.
+	Proxy *testenv.ProxyServer
+	// PayloadColumn is the payload's column, for tests that rename it.
+	PayloadColumn string
+
+	name string
+}
+
+var _ Database = (*Postgres)(nil)
+
+// NewPostgres makes the database. Its name must be one for a slot too: lower-case letters, digits, underscores.
+func NewPostgres(ctx context.Context, server *testenv.PostgresServer, name string) (*Postgres, error) {
+	p := &Postgres{Server: server, name: name, PayloadColumn: "payload"}
+	if err := server.CreateDatabase(ctx, name); err != nil {
+		return nil, fmt.Errorf("create database %s: %w", name, err)
+	}
+	table := outbox.Name{Schema: "public", Table: "outbox"}
+	steps, err := outbox.PostgresSetup(outbox.SetupOptions{
+		Make:    []outbox.TableOptions{{Name: table, From: time.Now().Add(-24 * time.Hour), Ahead: 2}},
+		Publish: []outbox.Name{table}, Publication: name, Slot: name,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := p.Exec(ctx, "CREATE TABLE seqs (key text PRIMARY KEY, seq int NOT NULL)"); err != nil {
+		return nil, err
+	}
+	for _, step := range steps {
+		for _, statement := range step.Statements {
+			if err := p.Exec(ctx, statement.SQL); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return p, nil
+}
+
+// Name is the database's, the publication's and the slot's.
+func (p *Postgres) Name() string { return p.name }
+
+// RecordSource is the default one.
+func (p *Postgres) RecordSource() string { return "/" + p.name + "/public.outbox" }
+
+// Config is source.postgres.
+func (p *Postgres) Config() map[string]any {
+	dsn := p.Server.DSN(p.name, "")
+	if p.Proxy != nil {
+		if u, err := url.Parse(dsn); err == nil {
+			u.Host = p.Proxy.Addr()
+			dsn = u.String()
+		}
+	}
+	return map[string]any{"postgres": map[string]any{"dsn": dsn, "slot": p.name, "publication": p.name}}
+}
+
+// Exec runs statements as the superuser.
+func (p *Postgres) Exec(ctx context.Context, sql string, args ...any) error {
+	return p.with(ctx, func(conn *pgx.Conn) error {
+		if _, err := conn.Exec(ctx, sql, args...); err != nil {
+			return fmt.Errorf("%.60s: %w", sql, err)
+		}
+		return nil
+	})
+}
+
+// Query runs a query that answers with one row, into dest.
+func (p *Postgres) Query(ctx context.Context, dest []any, sql string, args ...any) error {
+	return p.with(ctx, func(conn *pgx.Conn) error {
+		if err := conn.QueryRow(ctx, sql, args...).Scan(dest...); err != nil {
+			return fmt.Errorf("%.60s: %w", sql, err)
+		}
+		return nil
+	})
+}
+
+func (p *Postgres) with(ctx context.Context, use func(*pgx.Conn) error) error {
+	conn, err := pgx.Connect(ctx, p.Server.DSN(p.name, ""))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	return use(conn)
+}
+
+// Away knows lost connections and the server's own words for a shutdown.
+func (p *Postgres) Away(err error) bool {
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) {
+		return strings.HasPrefix(pg.Code, "57P") || strings.HasPrefix(pg.Code, "08")
+	}
+	return true
+}
+
+// Committed reads the outbox table.
+func (p *Postgres) Committed(ctx context.Context, yield func(*Event) error) error {
+	return p.with(ctx, func(conn *pgx.Conn) error {
+		rows, err := conn.Query(ctx, `SELECT event_id, coalesce(topic, ''), aggregate_id, aggregate_type, event_type, content_type,
+			occurred_at, headers::text, `+pgx.Identifier{p.PayloadColumn}.Sanitize()+` FROM public.outbox`)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			e, err := scanEvent(rows)
+			if err != nil {
+				return err
+			}
+			if err := yield(e); err != nil {
+				return err
+			}
+		}
+		return rows.Err()
+	})
+}
+
+func scanEvent(rows pgx.Rows) (*Event, error) {
+	var e Event
+	var headers *string
+	var id [16]byte
+	err := rows.Scan(&id, &e.Topic, &e.Key, &e.AggregateType, &e.Type, &e.ContentType, &e.OccurredAt, &headers, &e.Payload)
+	if err != nil {
+		return nil, err
+	}
+	e.ID = uuid.UUID(id)
+	if headers != nil {
+		if err := json.Unmarshal([]byte(*headers), &e.Headers); err != nil {
+			return nil, fmt.Errorf("event %s: headers: %w", e.ID, err)
+		}
+	}
+	if e.Seq, err = seqOf(e.Payload); err != nil {
+		return nil, fmt.Errorf("event %s: %w", e.ID, err)
+	}
+	return &e, nil
+}
+
+// Stop stops the server.
+func (p *Postgres) Stop(ctx context.Context, how Stop) error {
+	if how == Crash {
+		return p.Server.Stop(ctx, testenv.Immediate)
+	}
+	return p.Server.Stop(ctx, testenv.Fast)
+}
+
+// Start starts the server.
+func (p *Postgres) Start(ctx context.Context) error { return p.Server.Start(ctx) }
+
+// LoseLog drops the slot.
+func (p *Postgres) LoseLog(ctx context.Context) error {
+	return p.Exec(ctx, "SELECT pg_drop_replication_slot($1)", p.name)
+}

@@ -1,0 +1,259 @@
+package cdctest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// Reader reads topics from their beginning, in every partition, with a client that shares no code with the
+// relay's, and keeps what it saw. Safe for concurrent use.
+type Reader struct {
+	client *kgo.Client
+	topics []string
+	cancel context.CancelFunc
+	done   sync.WaitGroup
+
+	mu       sync.Mutex
+	records  []Record
+	distinct map[uuid.UUID]bool
+	next     map[place]int64 // offset behind the last record
+	err      error
+	changed  chan struct{} // closed when something was added
+}
+
+type place struct {
+	topic     string
+	partition int32
+}
+
+// ReaderOptions say what to read.
+type ReaderOptions struct {
+	Brokers, Topics []string
+	// Committed leaves out records of transactions that are open or were aborted.
+	Committed bool
+}
+
+// NewReader starts to read; Close ends it.
+func NewReader(o ReaderOptions) (*Reader, error) {
+	isolation := kgo.ReadUncommitted()
+	if o.Committed {
+		isolation = kgo.ReadCommitted()
+	}
+	client, err := kgo.NewClient(
+		kgo.SeedBrokers(o.Brokers...), kgo.ConsumeTopics(o.Topics...), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+		kgo.FetchIsolationLevel(isolation), kgo.FetchMaxWait(100*time.Millisecond),
+		kgo.MetadataMinAge(100*time.Millisecond), kgo.RetryBackoffFn(func(int) time.Duration { return 100 * time.Millisecond }),
+		kgo.KeepControlRecords(), // so that offsets are seen without holes
+	)
+	if err != nil {
+		return nil, fmt.Errorf("read Kafka: %w", err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	r := &Reader{
+		client: client, topics: o.Topics, cancel: cancel, distinct: map[uuid.UUID]bool{}, next: map[place]int64{},
+		changed: make(chan struct{}),
+	}
+	r.done.Go(func() { r.read(ctx) })
+	return r, nil
+}
+
+// Close ends the reading.
+func (r *Reader) Close() {
+	r.cancel()
+	r.done.Wait()
+	r.client.Close()
+}
+
+func (r *Reader) read(ctx context.Context) {
+	for ctx.Err() == nil {
+		fetches := r.client.PollFetches(ctx)
+		if fetches.IsClientClosed() || ctx.Err() != nil {
+			return
+		}
+		// Brokers that are away are tried again by the client; what it tells of is passing, or the next
+		// wait runs into its time limit and says so.
+		r.take(fetches)
+	}
+}
+
+func (r *Reader) take(fetches kgo.Fetches) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	fetches.EachError(func(topic string, partition int32, err error) {
+		var lost *kgo.ErrDataLoss
+		if errors.As(err, &lost) {
+			r.err = fmt.Errorf("topic %s partition %d lost records: %w", topic, partition, err)
+		}
+	})
+	fetches.EachRecord(func(k *kgo.Record) {
+		r.next[place{k.Topic, k.Partition}] = k.Offset + 1
+		if k.Attrs.IsControl() {
+			return
+		}
+		rec, err := recordOf(k)
+		if err != nil {
+			r.err = err
+			return
+		}
+		r.records = append(r.records, rec)
+		r.distinct[rec.EventID] = true
+	})
+	close(r.changed)
+	r.changed = make(chan struct{})
+}
+
+// Records returns everything seen so far, those of one partition in the order of their offsets.
+func (r *Reader) Records() []Record {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clip(r.records)
+}
+
+// Count returns how many records were seen, and how many events.
+func (r *Reader) Count() (records, events int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.records), len(r.distinct)
+}
+
+// Has says whether the event was seen.
+func (r *Reader) Has(id uuid.UUID) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.distinct[id]
+}
+
+// wait waits until ok holds, which is called whenever something was read, with r locked.
+func (r *Reader) wait(ctx context.Context, ok func() bool) error {
+	for {
+		r.mu.Lock()
+		err, done, changed := r.err, ok(), r.changed
+		r.mu.Unlock()
+		if err != nil || done {
+			return err
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// AwaitEvents waits until at least n different events were seen.
+func (r *Reader) AwaitEvents(ctx context.Context, n int) error {
+	if err := r.wait(ctx, func() bool { return len(r.distinct) >= n }); err != nil {
+		_, have := r.Count()
+		return fmt.Errorf("wait for %d events, saw %d: %w", n, have, err)
+	}
+	return nil
+}
+
+// AwaitAll waits until every event of the truth was seen, but for those excluded.
+func (r *Reader) AwaitAll(ctx context.Context, t *Truth, excluded map[uuid.UUID]bool) error {
+	missing := make(map[uuid.UUID]bool, t.Len())
+	for id := range t.events {
+		if !excluded[id] {
+			missing[id] = true
+		}
+	}
+	if err := r.AwaitIDs(ctx, missing); err != nil {
+		return fmt.Errorf("of %d committed: %w", t.Len(), err)
+	}
+	return nil
+}
+
+// CatchUp waits until everything that the topics hold now was seen. Kafka must be up.
+func (r *Reader) CatchUp(ctx context.Context) error {
+	ends, err := r.ends(ctx)
+	if err != nil {
+		return err
+	}
+	err = r.wait(ctx, func() bool {
+		for at, end := range ends {
+			if r.next[at] < end {
+				return false
+			}
+		}
+		return true
+	})
+	if err != nil {
+		return fmt.Errorf("catch up with the topics' ends: %w", err)
+	}
+	return nil
+}
+
+// ends asks for the offset behind the last record of each partition.
+func (r *Reader) ends(ctx context.Context) (map[place]int64, error) {
+	metadata := kmsg.NewPtrMetadataRequest()
+	for _, topic := range r.topics {
+		t := kmsg.NewMetadataRequestTopic()
+		t.Topic = &topic
+		metadata.Topics = append(metadata.Topics, t)
+	}
+	known, err := metadata.RequestWith(ctx, r.client)
+	if err != nil {
+		return nil, fmt.Errorf("ask for the partitions: %w", err)
+	}
+	request := kmsg.NewPtrListOffsetsRequest()
+	for _, topic := range known.Topics {
+		t := kmsg.NewListOffsetsRequestTopic()
+		t.Topic = *topic.Topic
+		for _, partition := range topic.Partitions {
+			p := kmsg.NewListOffsetsRequestTopicPartition()
+			p.Partition, p.Timestamp = partition.Partition, -1
+			t.Partitions = append(t.Partitions, p)
+		}
+		request.Topics = append(request.Topics, t)
+	}
+	ends := map[place]int64{}
+	for _, shard := range r.client.RequestSharded(ctx, request) {
+		if shard.Err != nil {
+			return nil, fmt.Errorf("ask for the topics' ends: %w", shard.Err)
+		}
+		response, ok := shard.Resp.(*kmsg.ListOffsetsResponse)
+		if !ok {
+			return nil, fmt.Errorf("ask for the topics' ends: answer of type %T", shard.Resp)
+		}
+		if err := collectEnds(ends, response); err != nil {
+			return nil, err
+		}
+	}
+	return ends, nil
+}
+
+func collectEnds(ends map[place]int64, response *kmsg.ListOffsetsResponse) error {
+	for _, topic := range response.Topics {
+		for _, partition := range topic.Partitions {
+			if err := kerr.ErrorForCode(partition.ErrorCode); err != nil {
+				return fmt.Errorf("ask for the end of %s[%d]: %w", topic.Topic, partition.Partition, err)
+			}
+			ends[place{topic.Topic, partition.Partition}] = partition.Offset
+		}
+	}
+	return nil
+}
+
+// AwaitIDs waits until all of these events were seen. It keeps ids.
+func (r *Reader) AwaitIDs(ctx context.Context, ids map[uuid.UUID]bool) error {
+	checked := 0
+	err := r.wait(ctx, func() bool {
+		for ; checked < len(r.records); checked++ {
+			delete(ids, r.records[checked].EventID)
+		}
+		return len(ids) == 0
+	})
+	if err != nil {
+		return fmt.Errorf("wait for events, %d are missing: %w", len(ids), err)
+	}
+	return nil
+}

@@ -1,0 +1,283 @@
+package cdctest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Relay runs the shipped binary, one process after another, on one configuration file. What all of them say
+// goes into one log. Its methods are for one goroutine at a time, but for those that only read.
+type Relay struct {
+	bin, dir, listen string
+
+	mu     sync.Mutex
+	run    *relayRun
+	starts int
+}
+
+// relayRun is one process.
+type relayRun struct {
+	cmd     *exec.Cmd
+	logFrom int64 // where its part of the log begins
+	done    chan struct{}
+	err     error // what Wait returned; read after done
+}
+
+// Exit is how a process ended.
+type Exit struct {
+	// Code is the exit code, -1 after a signal.
+	Code int
+	// Log is what the process said.
+	Log string
+}
+
+// NewRelay writes the configuration into dir, which keeps the log too. http.listen is chosen here.
+func NewRelay(bin, dir string, c Config) (*Relay, error) {
+	listen, err := freeAddress()
+	if err != nil {
+		return nil, err
+	}
+	r := &Relay{bin: bin, dir: dir, listen: listen}
+	return r, r.Configure(c)
+}
+
+// freeAddress finds a port below those of outgoing connections and of package testenv, so that it stays free
+// between two runs.
+func freeAddress() (string, error) {
+	for port := 10000 + os.Getpid()%5000; port < 20000; port++ {
+		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+		listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", address)
+		if err == nil {
+			return address, listener.Close()
+		}
+	}
+	return "", errors.New("no free TCP port on 127.0.0.1 between 10000 and 20000")
+}
+
+// Configure replaces the configuration; the next Start takes it.
+func (r *Relay) Configure(c Config) error {
+	c = c.clone()
+	c.Set("http.listen", r.listen)
+	text, err := json.MarshalIndent(c, "", "  ") // JSON is YAML
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(r.configPath(), append(text, '\n'), 0o600)
+}
+
+func (r *Relay) configPath() string { return filepath.Join(r.dir, "cdc-relay.yaml") }
+
+// LogPath is the log of all runs.
+func (r *Relay) LogPath() string { return filepath.Join(r.dir, "relay.log") }
+
+// Start starts a process and does not wait for it to be ready. It dies with this one.
+func (r *Relay) Start() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.run != nil && !r.run.ended() {
+		return errors.New("start relay: it is running already")
+	}
+	log, err := os.OpenFile(r.LogPath(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("start relay: %w", err)
+	}
+	defer func() { _ = log.Close() }()
+	from, err := log.Seek(0, io.SeekEnd)
+	if err != nil {
+		return fmt.Errorf("start relay: %w", err)
+	}
+	cmd := exec.CommandContext(context.Background(), r.bin, "run", "--config", r.configPath())
+	cmd.Stdout, cmd.Stderr, cmd.Dir = log, log, r.dir
+	cmd.SysProcAttr = dieWithParent()
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("start relay: %w", err)
+	}
+	run := &relayRun{cmd: cmd, logFrom: from, done: make(chan struct{})}
+	go func() {
+		run.err = cmd.Wait()
+		close(run.done)
+	}()
+	r.run = run
+	r.starts++
+	return nil
+}
+
+func (run *relayRun) ended() bool {
+	select {
+	case <-run.done:
+		return true
+	default:
+		return false
+	}
+}
+
+func (r *Relay) current() *relayRun {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.run
+}
+
+// Running says whether a process runs.
+func (r *Relay) Running() bool {
+	run := r.current()
+	return run != nil && !run.ended()
+}
+
+// Starts is how many processes were started.
+func (r *Relay) Starts() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.starts
+}
+
+// PID is the process's, 0 when none runs.
+func (r *Relay) PID() int {
+	if run := r.current(); run != nil && !run.ended() {
+		return run.cmd.Process.Pid
+	}
+	return 0
+}
+
+// Signal signals the process.
+func (r *Relay) Signal(signal syscall.Signal) error {
+	run := r.current()
+	if run == nil || run.ended() {
+		return errors.New("signal relay: it is not running")
+	}
+	return run.cmd.Process.Signal(signal)
+}
+
+// Kill ends the process with SIGKILL, if it runs, and waits until it is gone.
+func (r *Relay) Kill() {
+	if run := r.current(); run != nil {
+		_ = run.cmd.Process.Kill() // already gone is as good
+		<-run.done
+	}
+}
+
+// Wait waits until the process ends.
+func (r *Relay) Wait(ctx context.Context) (Exit, error) {
+	run := r.current()
+	if run == nil {
+		return Exit{}, errors.New("wait for relay: it was never started")
+	}
+	select {
+	case <-run.done:
+		return Exit{Code: run.cmd.ProcessState.ExitCode(), Log: r.Log()}, nil
+	case <-ctx.Done():
+		return Exit{}, fmt.Errorf("wait for relay to end: %w", ctx.Err())
+	}
+}
+
+// Done is closed when the process has ended.
+func (r *Relay) Done() <-chan struct{} {
+	if run := r.current(); run != nil {
+		return run.done
+	}
+	done := make(chan struct{})
+	close(done)
+	return done
+}
+
+// Log is what the current or last process said.
+func (r *Relay) Log() string {
+	text, err := os.ReadFile(r.LogPath())
+	run := r.current()
+	if err != nil || run == nil {
+		return ""
+	}
+	return string(text[min(run.logFrom, int64(len(text))):])
+}
+
+// LogTail is the end of what all processes said.
+func (r *Relay) LogTail(lines int) string {
+	text, err := os.ReadFile(r.LogPath())
+	if err != nil {
+		return "no log: " + err.Error()
+	}
+	all := bytes.SplitAfter(text, []byte("\n"))
+	return string(bytes.Join(all[max(0, len(all)-lines-1):], nil))
+}
+
+// AwaitLog waits until the current process has said text, and fails if it ends without.
+func (r *Relay) AwaitLog(ctx context.Context, text string) error {
+	return Await(ctx, fmt.Sprintf("the relay to say %q", text), func(context.Context) (bool, error) {
+		ended := !r.Running()
+		if strings.Contains(r.Log(), text) {
+			return true, nil
+		}
+		if ended {
+			return false, fmt.Errorf("it ended without: %s", r.LogTail(5))
+		}
+		return false, nil
+	})
+}
+
+// AwaitReady waits until the relay says that it is ready.
+func (r *Relay) AwaitReady(ctx context.Context) error {
+	return Await(ctx, "the relay to be ready", func(ctx context.Context) (bool, error) {
+		if !r.Running() {
+			return false, fmt.Errorf("it ended: %s", r.LogTail(5))
+		}
+		_, err := r.get(ctx, "/readyz")
+		return err == nil, nil
+	})
+}
+
+// get asks the relay over HTTP; another status than 200 is an error.
+func (r *Relay) get(ctx context.Context, path string) (string, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+r.listen+path, http.NoBody)
+	if err != nil {
+		return "", err
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 5 * time.Second}
+	response, err := client.Do(request)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return "", err
+	}
+	if response.StatusCode != http.StatusOK {
+		return "", fmt.Errorf("%s: %s: %s", path, response.Status, body)
+	}
+	return string(body), nil
+}
+
+// Metric returns the sum of a metric's samples whose name and labels start with prefix, as
+// `cdc_relay_events_dropped_total{reason="too_large"`; 0 when there is none.
+func (r *Relay) Metric(ctx context.Context, prefix string) (float64, error) {
+	text, err := r.get(ctx, "/metrics")
+	if err != nil {
+		return 0, err
+	}
+	sum := 0.0
+	for line := range strings.Lines(text) {
+		if !strings.HasPrefix(line, prefix) {
+			continue
+		}
+		fields := strings.Fields(line)
+		value, err := strconv.ParseFloat(fields[len(fields)-1], 64)
+		if err != nil {
+			return 0, fmt.Errorf("metric %q: %w", line, err)
+		}
+		sum += value
+	}
+	return sum, nil
+}

@@ -1,0 +1,38 @@
+package cdctest
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// dieWithParent has the kernel kill the relay when this process ends, however that happens.
+func dieWithParent() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
+}
+
+// PeakMemory is the most memory the process had, in octets (VmHWM of /proc/PID/status).
+func (r *Relay) PeakMemory() (int, error) {
+	kib, err := procField(fmt.Sprintf("/proc/%d/status", r.PID()), "VmHWM:")
+	return kib << 10, err
+}
+
+// Writes is how often the process has asked the kernel to write (syscw of /proc/PID/io).
+func (r *Relay) Writes() (int, error) {
+	return procField(fmt.Sprintf("/proc/%d/io", r.PID()), "syscw:")
+}
+
+func procField(path, name string) (int, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(text)) {
+		if value, ok := strings.CutPrefix(line, name); ok {
+			return strconv.Atoi(strings.Fields(value)[0])
+		}
+	}
+	return 0, fmt.Errorf("%s has no %s", path, name)
+}

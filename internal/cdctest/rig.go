@@ -1,0 +1,264 @@
+package cdctest
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
+)
+
+// Checkpoint is where the relay keeps its position beside the source.
+type Checkpoint string
+
+// The places.
+const (
+	InRedis  Checkpoint = "redis"
+	InFile   Checkpoint = "file"
+	SlotOnly Checkpoint = "slot"
+)
+
+// Rig is one relay between a database and Kafka, with writers on one side and an independent reader on the
+// other. A test that fails shows the seed, the relay's last words and what was violated.
+type Rig struct {
+	DB     Database
+	Kafka  *testenv.KafkaCluster
+	Redis  *testenv.RedisServer // nil unless the checkpoint is there
+	Relay  *Relay
+	Reader *Reader
+	Config Config
+	Topic  string
+	Window int
+	Seed   uint64
+	Random *rand.Rand
+
+	tb         testing.TB
+	checkpoint Checkpoint
+	faults     []Fault
+	loads      []*Load
+	excluded   map[uuid.UUID]bool
+	largest    int
+}
+
+// RigOptions say what to connect. Binary, DB and Kafka must be given.
+type RigOptions struct {
+	Binary     string
+	DB         Database
+	Kafka      *testenv.KafkaCluster
+	Redis      *testenv.RedisServer
+	Checkpoint Checkpoint // "" is SlotOnly
+	// Listener is the way into Kafka for the relay; "" is the plain one.
+	Listener testenv.Listener
+	// Topics are further topics to make and to read.
+	Topics []string
+	// Partitions of each topic; 0 is 4. TopicSettings are settings of each.
+	Partitions    int
+	TopicSettings map[string]string
+	// Window is window.events; 0 is 2000.
+	Window int
+	// Committed reads only what Kafka transactions have committed.
+	Committed bool
+	// Settings are set over the rig's own, by path.
+	Settings map[string]any
+}
+
+// NewRig makes the topics and the configuration and starts the reader; the relay is not started.
+func NewRig(tb testing.TB, o RigOptions) *Rig {
+	tb.Helper()
+	r := &Rig{
+		DB: o.DB, Kafka: o.Kafka, Redis: o.Redis, Topic: o.DB.Name(), Window: orElse(o.Window, 2000), Seed: Seed(tb),
+		tb: tb, checkpoint: orElse(o.Checkpoint, SlotOnly), excluded: map[uuid.UUID]bool{},
+	}
+	r.Random = rand.New(rand.NewPCG(r.Seed, 0))
+	topics := append([]string{r.Topic}, o.Topics...)
+	ctx := r.Within(time.Minute)
+	for _, topic := range topics {
+		r.Must(o.Kafka.CreateTopic(ctx, topic, orElse(o.Partitions, 4), o.TopicSettings))
+	}
+	r.configure(o)
+	var err error
+	r.Relay, err = NewRelay(o.Binary, tb.TempDir(), r.Config)
+	r.Must(err)
+	r.Reader, err = NewReader(ReaderOptions{Brokers: o.Kafka.Bootstrap(), Topics: topics, Committed: o.Committed})
+	r.Must(err)
+	tb.Cleanup(r.close)
+	return r
+}
+
+func (r *Rig) configure(o RigOptions) {
+	r.Config = Config{
+		"source": r.DB.Config(),
+		"routes": []any{map[string]any{"topic": r.Topic}},
+		"kafka":  map[string]any{"brokers": o.Kafka.Addrs(orElse(o.Listener, testenv.ListenerPlain))},
+		"window": map[string]any{"events": r.Window},
+		"retry":  map[string]any{"initial": "50ms", "max": "500ms"},
+		"log":    map[string]any{"format": "text"},
+	}
+	switch r.checkpoint {
+	case InRedis:
+		r.Config.Set("checkpoint.redis", map[string]any{"addrs": []string{o.Redis.Addr()}, "key": r.RedisKey()})
+	case InFile:
+		r.Config.Set("checkpoint.file", "position") // beside the configuration
+	case SlotOnly:
+	}
+	for path, value := range o.Settings {
+		r.Config.Set(path, value)
+	}
+}
+
+// RedisKey is where the position is.
+func (r *Rig) RedisKey() string { return "cdc-relay:{" + r.DB.Name() + "}" }
+
+func (r *Rig) close() {
+	for _, l := range r.loads {
+		_ = l.Stop() // Verify has told of its errors
+	}
+	r.Relay.Kill()
+	r.Reader.Close()
+	if r.tb.Failed() {
+		r.tb.Logf("%s=%d; the relay's log ends with:\n%s", EnvSeed, r.Seed, r.Relay.LogTail(60))
+	}
+}
+
+// EnvSeed sets the seed of everything that is drawn at random.
+const EnvSeed = "CDC_RELAY_SEED"
+
+// Seed returns the seed that EnvSeed gives, or draws one, and logs it.
+func Seed(tb testing.TB) uint64 {
+	tb.Helper()
+	seed := rand.Uint64N(1 << 32)
+	if text := os.Getenv(EnvSeed); text != "" {
+		var err error
+		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
+			tb.Fatalf("%s: %v", EnvSeed, err)
+		}
+	}
+	tb.Logf("%s=%d", EnvSeed, seed)
+	return seed
+}
+
+// Within is a context that ends after d, or with the test.
+func (r *Rig) Within(d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(r.tb.Context(), d)
+	r.tb.Cleanup(cancel)
+	return ctx
+}
+
+// Must ends the test on an error.
+func (r *Rig) Must(err error) {
+	r.tb.Helper()
+	if err != nil {
+		r.tb.Fatal(err)
+	}
+}
+
+// Await waits up to a minute for a condition.
+func (r *Rig) Await(what string, ok func(ctx context.Context) (bool, error)) {
+	r.tb.Helper()
+	r.Must(Await(r.Within(time.Minute), what, ok))
+}
+
+// Start starts the relay and waits until it leads.
+func (r *Rig) Start() {
+	r.tb.Helper()
+	r.Must(r.Relay.Start())
+	r.Must(r.Relay.AwaitReady(r.Within(time.Minute)))
+}
+
+// Reconfigure sets one setting for the next start.
+func (r *Rig) Reconfigure(path string, value any) {
+	r.tb.Helper()
+	r.Config.Set(path, value)
+	r.Must(r.Relay.Configure(r.Config))
+}
+
+// AwaitExit waits until the relay ends by itself and holds its exit code against code.
+func (r *Rig) AwaitExit(within time.Duration, code int) Exit {
+	r.tb.Helper()
+	exit, err := r.Relay.Wait(r.Within(within))
+	r.Must(err)
+	if exit.Code != code {
+		r.tb.Fatalf("exit code %d, want %d", exit.Code, code)
+	}
+	return exit
+}
+
+// Load starts writers; they stop with Verify at the latest.
+func (r *Rig) Load(w Workload) *Load {
+	w.DB, w.Seed = r.DB, r.Seed+uint64(len(r.loads))
+	if w.Prefix == "" {
+		w.Prefix = fmt.Sprintf("k%d-", len(r.loads))
+	}
+	l := w.Start(r.tb.Context())
+	r.loads = append(r.loads, l)
+	return l
+}
+
+// Append commits events of one key in one transaction and returns them.
+func (r *Rig) Append(key string, n int) []*Event {
+	r.tb.Helper()
+	events, err := Append(r.Within(time.Minute), r.DB, key, n, nil)
+	r.Must(err)
+	r.largest = max(r.largest, n)
+	return events
+}
+
+// AppendAs is Append with a change to each event before it is written.
+func (r *Rig) AppendAs(key string, n int, change func(*Event)) []*Event {
+	r.tb.Helper()
+	events, err := Append(r.Within(time.Minute), r.DB, key, n, change)
+	r.Must(err)
+	r.largest = max(r.largest, n)
+	return events
+}
+
+// Append commits n events of one key in one transaction; change, if not nil, alters each before.
+func Append(ctx context.Context, db Database, key string, n int, change func(*Event)) ([]*Event, error) {
+	session, err := db.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer session.Close()
+	if err := session.Begin(ctx); err != nil {
+		return nil, err
+	}
+	first, err := session.Reserve(ctx, key, n)
+	if err != nil {
+		return nil, err
+	}
+	events := make([]*Event, n)
+	for i := range events {
+		events[i] = NewEvent(key, first+i, 100)
+		if change != nil {
+			change(events[i])
+		}
+	}
+	if err := session.Insert(ctx, events); err != nil {
+		return nil, err
+	}
+	return events, session.Commit(ctx)
+}
+
+// AwaitEvents waits until the reader saw all of them.
+func (r *Rig) AwaitEvents(events []*Event) {
+	r.tb.Helper()
+	ids := make(map[uuid.UUID]bool, len(events))
+	for _, e := range events {
+		ids[e.ID] = true
+	}
+	err := r.Reader.AwaitIDs(r.Within(time.Minute), ids)
+	r.Must(err)
+}
+
+// AwaitProgress waits until the reader saw n events more than now.
+func (r *Rig) AwaitProgress(n int) {
+	r.tb.Helper()
+	_, have := r.Reader.Count()
+	r.Must(r.Reader.AwaitEvents(r.Within(time.Minute), have+n))
+}

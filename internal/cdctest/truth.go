@@ -1,0 +1,73 @@
+package cdctest
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/google/uuid"
+)
+
+// Truth is what was committed: every row of the outbox table, read from the database itself.
+type Truth struct {
+	topic, source string
+	events        map[uuid.UUID]*fact
+	streams       map[stream][]*fact
+}
+
+// stream is what order is promised for: the events of one key in one topic.
+type stream struct{ topic, key string }
+
+// fact is a committed event.
+type fact struct {
+	id      uuid.UUID
+	stream  stream
+	seq     int
+	content Digest
+	// rank is the place among the events of the stream that are to be published, from 0; see ranked.
+	rank int
+}
+
+// NewTruth returns a truth without events. topic is where events without a topic of their own go, source
+// the records' ce_source.
+func NewTruth(topic, source string) *Truth {
+	return &Truth{topic: topic, source: source, events: map[uuid.UUID]*fact{}, streams: map[stream][]*fact{}}
+}
+
+// Add takes a committed event in. It keeps no part of it.
+func (t *Truth) Add(e *Event) error {
+	if t.events[e.ID] != nil {
+		return fmt.Errorf("event %s stands in the table twice", e.ID)
+	}
+	topic := e.Topic
+	if topic == "" {
+		topic = t.topic
+	}
+	f := &fact{id: e.ID, stream: stream{topic, e.Key}, seq: e.Seq, content: e.content(t.source)}
+	t.events[e.ID] = f
+	t.streams[f.stream] = append(t.streams[f.stream], f)
+	return nil
+}
+
+// Len is the number of committed events.
+func (t *Truth) Len() int { return len(t.events) }
+
+// Has says whether the event was committed.
+func (t *Truth) Has(id uuid.UUID) bool { return t.events[id] != nil }
+
+// ranked numbers the events of each stream in commit order, leaving out those that must not be published.
+func (t *Truth) ranked(excluded map[uuid.UUID]bool) error {
+	for s, facts := range t.streams {
+		slices.SortFunc(facts, func(a, b *fact) int { return a.seq - b.seq })
+		rank := 0
+		for i, f := range facts {
+			if i > 0 && facts[i-1].seq == f.seq {
+				return fmt.Errorf("key %s has two events with seq %d: the workload is wrong", s.key, f.seq)
+			}
+			if f.rank = -1; !excluded[f.id] {
+				f.rank = rank
+				rank++
+			}
+		}
+	}
+	return nil
+}

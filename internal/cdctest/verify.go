@@ -1,0 +1,86 @@
+package cdctest
+
+import (
+	"context"
+	"slices"
+	"time"
+)
+
+// unconfirmed bounds how long something acknowledged may stay unconfirmed to a slot: a look at the
+// publication each second, and a status after it, with time to spare on a busy machine.
+const unconfirmed = 4 * time.Second
+
+// Fault notes that from now on events may come again: as many as the window holds, with the slot alone also
+// what was published shortly before.
+func (r *Rig) Fault(name string) {
+	f := Fault{Name: name, At: time.Now(), Budget: r.Window}
+	if r.checkpoint == SlotOnly {
+		f.Since = unconfirmed
+	}
+	r.faults = append(r.faults, f)
+}
+
+// FaultUnbounded notes that from now on any number of events may come again.
+func (r *Rig) FaultUnbounded(name string) {
+	r.faults = append(r.faults, Fault{Name: name, At: time.Now(), Budget: Unbounded})
+}
+
+// Exclude says that the configuration keeps these events from being published.
+func (r *Rig) Exclude(events ...*Event) {
+	for _, e := range events {
+		r.excluded[e.ID] = true
+	}
+}
+
+// Truth reads what was committed.
+func (r *Rig) Truth(ctx context.Context) (*Truth, error) {
+	t := NewTruth(r.Topic, r.DB.RecordSource())
+	return t, r.DB.Committed(ctx, t.Add)
+}
+
+// StopLoad lets all writers finish.
+func (r *Rig) StopLoad() {
+	r.tb.Helper()
+	for _, l := range r.loads {
+		r.Must(l.Stop())
+		r.largest = max(r.largest, l.Ledger.Largest())
+	}
+}
+
+// verifyTimeout is how long everything committed may take to arrive once the writers have stopped.
+const verifyTimeout = 2 * time.Minute
+
+// Verify stops the writers, waits until everything committed has arrived, reads the topics to their ends
+// and holds all of it against the promises.
+func (r *Rig) Verify() *Report {
+	r.tb.Helper()
+	r.StopLoad()
+	ctx := r.Within(verifyTimeout)
+	truth, err := r.Truth(ctx)
+	r.Must(err)
+	for _, l := range r.loads {
+		r.tb.Logf("writers: %s", l.Ledger)
+		r.Must(l.Ledger.Check(truth))
+	}
+	if err := r.Reader.AwaitAll(ctx, truth, r.excluded); err != nil {
+		r.tb.Errorf("not everything arrived: %v", err) // the checkers say which
+	}
+	r.Must(r.Reader.CatchUp(r.Within(time.Minute)))
+	report := r.check(truth)
+	r.tb.Logf("%s; %d faults, %d starts of the relay", report, len(r.faults), r.Relay.Starts())
+	if err := report.Err(); err != nil {
+		r.tb.Error(err)
+	}
+	return report
+}
+
+// check allows each fault, beside the window, the transaction that was open.
+func (r *Rig) check(truth *Truth) *Report {
+	faults := slices.Clone(r.faults)
+	for i := range faults {
+		if faults[i].Budget != Unbounded {
+			faults[i].Budget += r.largest
+		}
+	}
+	return Check(truth, r.Reader.Records(), CheckOptions{Excluded: r.excluded, Faults: faults})
+}
