@@ -68,13 +68,13 @@ fuzz: ## Run each fuzz target for FUZZTIME (30s).
 
 .PHONY: bench
 bench: build ## Measure against bare readers on this machine; prints a table and writes JSON.
-	@go run ./internal/testenv/fetch all
-	@CDC_RELAY_BIN=$(ROOT)/bin/cdc-relay go run ./test/bench $(ARGS)
+	@go run ./internal/testenv/fetch postgres-15 kafka
+	@go run ./bench $(ARGS)
 
 .PHONY: profile
 profile: build ## The drain benchmark with CPU and heap profiles of the relay in bench/out.
-	@go run ./internal/testenv/fetch all
-	@CDC_RELAY_BIN=$(ROOT)/bin/cdc-relay go run ./test/bench -profile bench/out $(ARGS)
+	@go run ./internal/testenv/fetch postgres-15 kafka
+	@go run ./bench -profile bench/out $(ARGS)
 
 .PHONY: soak
 soak: setup build ## Load and faults for SOAKTIME (1h).

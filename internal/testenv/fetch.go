@@ -9,7 +9,7 @@ import (
 )
 
 // Fetch gets a server without starting it and says where it is: "postgres" (any version, the cheapest to
-// get), "postgres-17" and the like, "kafka" or "redis". Lines about downloads go to progress.
+// get), "postgres-17" and the like, "kafka", "redis" or "pgbouncer". Lines about downloads go to progress.
 func Fetch(ctx context.Context, what string, progress io.Writer) (string, error) {
 	store, err := newStore(progress)
 	if err != nil {
@@ -28,6 +28,12 @@ func Fetch(ctx context.Context, what string, progress io.Writer) (string, error)
 			return "", err
 		}
 		return "Redis: " + prog.bin, nil
+	case what == "pgbouncer":
+		prog, err := store.pgbouncerProgram(ctx)
+		if err != nil {
+			return "", err
+		}
+		return "PgBouncer: " + prog.bin, nil
 	case what == "postgres":
 		prog, major, err := store.anyPostgres(ctx)
 		if err != nil {
@@ -37,7 +43,7 @@ func Fetch(ctx context.Context, what string, progress io.Writer) (string, error)
 	case strings.HasPrefix(what, "postgres-"):
 		return store.fetchPostgres(ctx, strings.TrimPrefix(what, "postgres-"))
 	}
-	return "", fmt.Errorf("unknown server %q: ask for postgres, postgres-14 to postgres-18, kafka or redis", what)
+	return "", fmt.Errorf("unknown server %q: ask for postgres, postgres-14 to postgres-18, kafka, redis or pgbouncer", what)
 }
 
 func (s *store) fetchPostgres(ctx context.Context, version string) (string, error) {

@@ -170,6 +170,10 @@ func (i *instance) run(ctx context.Context, c command) error {
 
 // stop sends a signal to the server and waits for its end; when ctx ends first, it is killed.
 func (i *instance) stop(ctx context.Context, signal syscall.Signal) error {
+	return i.stopUntil(ctx.Done(), signal)
+}
+
+func (i *instance) stopUntil(deadline <-chan struct{}, signal syscall.Signal) error {
 	proc := i.current()
 	if proc == nil || proc.ended() {
 		return nil
@@ -180,11 +184,11 @@ func (i *instance) stop(ctx context.Context, signal syscall.Signal) error {
 	select {
 	case <-proc.done:
 		return nil
-	case <-ctx.Done():
+	case <-deadline:
 		i.signalGroup(syscall.SIGCONT)
 		i.signalGroup(syscall.SIGKILL)
 		<-proc.done
-		return fmt.Errorf("stop %s: killed, because it did not stop in time: %w", i.name, ctx.Err())
+		return fmt.Errorf("stop %s: killed, because it did not stop in time", i.name)
 	}
 }
 

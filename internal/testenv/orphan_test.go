@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -93,20 +94,13 @@ func TestServersAreGoneAfterTheirParentWasKilled(t *testing.T) {
 	must(t, child.Process.Kill())
 	_ = child.Wait()
 	await(t, "every server to be gone", func() bool {
-		for _, pid := range told.PIDs {
-			if alive(pid) {
-				return false
-			}
-		}
-		return true
+		return !slices.ContainsFunc(told.PIDs, alive)
 	})
 	await(t, "every folder to be removed", func() bool {
-		for _, dir := range told.Dirs {
-			if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
-				return false
-			}
-		}
-		return true
+		return !slices.ContainsFunc(told.Dirs, func(dir string) bool {
+			_, err := os.Stat(dir)
+			return !errors.Is(err, os.ErrNotExist)
+		})
 	})
 }
 

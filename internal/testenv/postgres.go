@@ -207,9 +207,10 @@ func (p *PostgresServer) Close() error {
 	if p.PID() != 0 {
 		_ = p.Resume() // A paused server could not answer.
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	return errors.Join(p.Stop(ctx, Immediate), p.inst.close())
+	deadline := make(chan struct{})
+	timer := time.AfterFunc(10*time.Second, func() { close(deadline) })
+	defer timer.Stop()
+	return errors.Join(p.inst.stopUntil(deadline, syscall.Signal(Immediate)), p.inst.close())
 }
 
 // DSN is a connection URL for a database and user over TCP, without TLS unless the server has it, in which

@@ -25,7 +25,7 @@ func main() {
 
 func fetch(ctx context.Context, wanted []string) error {
 	if len(wanted) == 0 || wanted[0] == "all" {
-		wanted = []string{"postgres-15", "postgres-14", "postgres-16", "postgres-17", "postgres-18", "kafka", "redis"}
+		wanted = []string{"postgres-15", "postgres-14", "postgres-16", "postgres-17", "postgres-18", "kafka", "redis", "pgbouncer"}
 	}
 	for _, what := range wanted {
 		line, err := testenv.Fetch(ctx, what, os.Stdout)

@@ -1,0 +1,105 @@
+package testenv
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"syscall"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// PgBouncerServer is a connection pooler before a PostgreSQL server.
+type PgBouncerServer struct {
+	inst *instance
+	port *port
+}
+
+// PgBouncer starts a pooler before target for one test.
+func PgBouncer(tb testing.TB, target *PostgresServer, settings ...string) *PgBouncerServer {
+	tb.Helper()
+	p, err := StartPgBouncer(starting(tb), target, settings...)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { finish(tb, "PgBouncer", p.inst.logTail, p.Close) })
+	return p
+}
+
+// StartPgBouncer starts a pooler in transaction mode that lets everybody in and connects as the superuser.
+// settings are further lines of its [pgbouncer] section.
+func StartPgBouncer(ctx context.Context, target *PostgresServer, settings ...string) (*PgBouncerServer, error) {
+	store, err := newStore(io.Discard)
+	if err != nil {
+		return nil, err
+	}
+	prog, err := store.pgbouncerProgram(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p := &PgBouncerServer{}
+	if p.inst, err = newInstance(ctx, "pgbouncer", "KILL"); err != nil {
+		return nil, err
+	}
+	if p.port, err = p.inst.reserve(ctx); err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
+	ini, err := p.inst.write("pgbouncer.ini", p.render(target, settings))
+	if err == nil {
+		err = p.inst.start(ctx, prog.command("pgbouncer", ini))
+	}
+	if err == nil {
+		err = p.inst.awaitReady(ctx, p.ping)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("start PgBouncer: %w", err), p.Close())
+	}
+	return p, nil
+}
+
+func (p *PgBouncerServer) render(target *PostgresServer, settings []string) string {
+	text := fmt.Sprintf("[databases]\n* = host=127.0.0.1 port=%d user=postgres\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = %d\n"+
+		"unix_socket_dir =\nauth_type = any\npool_mode = transaction\n", target.port.number, p.port.number)
+	for _, line := range settings {
+		text += line + "\n"
+	}
+	return text
+}
+
+func (p *PgBouncerServer) ping(ctx context.Context) error {
+	conn, err := pgconn.Connect(ctx, "postgres://postgres@"+p.Addr()+"/postgres?sslmode=disable")
+	if err != nil {
+		return err
+	}
+	return conn.Close(ctx)
+}
+
+// Addr is host:port.
+func (p *PgBouncerServer) Addr() string {
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(p.port.number))
+}
+
+// Close ends the pooler.
+func (p *PgBouncerServer) Close() error {
+	p.inst.signalGroup(syscall.SIGTERM)
+	return p.inst.close()
+}
+
+// pgbouncerProgram finds PgBouncer on the machine, else in Debian's packages.
+func (s *store) pgbouncerProgram(ctx context.Context) (*program, error) {
+	if found := beside(ctx, "pgbouncer", 1, "/opt/homebrew/bin", "/usr/local/bin", "/usr/sbin"); found != nil && !ignoreInstalled() {
+		return found, nil
+	}
+	if onMac() {
+		return nil, errors.New("PgBouncer is missing: run `brew install pgbouncer`")
+	}
+	found, err := s.debianProgram(ctx, "pgbouncer", "usr/sbin", "pgbouncer")
+	if err != nil {
+		return nil, fmt.Errorf("PgBouncer is missing and could not be fetched: install it (on Debian `apt-get install pgbouncer`): %w", err)
+	}
+	return found, nil
+}
