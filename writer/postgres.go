@@ -13,24 +13,31 @@ const maxRows = 256
 
 const columnCount = 14
 
-// postgresColumns returns the columns of the table, created_at the last, with the type that PostgreSQL must
-// take the parameter for.
-func postgresColumns() [columnCount]struct{ name, cast string } {
-	return [columnCount]struct{ name, cast string }{
-		{"event_id", "uuid"},
-		{"aggregate_type", "text"},
-		{"aggregate_id", "text"},
-		{"event_type", "text"},
-		{"tenant_id", "text"},
-		{"topic", "text"},
-		{"partition_key", "text"},
-		{"content_type", "text"},
-		{"schema_id", "text"},
-		{"schema_version", "int"},
-		{"headers", "jsonb"},
-		{"payload", "bytea"},
-		{"occurred_at", "timestamptz"},
-		{"created_at", "timestamptz"},
+// postgresColumn is a column of the table.
+type postgresColumn struct {
+	name    string
+	cast    string // of a parameter that PostgreSQL cannot tell the type of by its place
+	castOne string // the same in a plain INSERT, where nearly every parameter takes its column's type
+}
+
+// postgresColumns returns the columns of the table. The payload's cast is there to fail on a column of
+// another type, where the simple protocol would store the hex text of the bytes.
+func postgresColumns() [columnCount]postgresColumn {
+	return [columnCount]postgresColumn{
+		{"event_id", "::uuid", ""},
+		{"aggregate_type", "::text", ""},
+		{"aggregate_id", "::text", ""},
+		{"event_type", "::text", ""},
+		{"tenant_id", "::text", ""},
+		{"topic", "::text", ""},
+		{"partition_key", "::text", ""},
+		{"content_type", "::text", ""},
+		{"schema_id", "::text", ""},
+		{"schema_version", "::int", ""},
+		{"headers", "::jsonb", ""},
+		{"payload", "::bytea", "::bytea"},
+		{"occurred_at", "::timestamptz", ""},
+		{"created_at", "::timestamptz", ""},
 	}
 }
 
@@ -57,7 +64,7 @@ func newPostgres(table string, payload func(bytea string) string) *postgres {
 	var names, parameters, values [columnCount]string
 	for i, c := range postgresColumns() {
 		names[i] = c.name
-		parameters[i] = stored(c.name, "$"+strconv.Itoa(i+1)+"::"+c.cast)
+		parameters[i] = stored(c.name, "$"+strconv.Itoa(i+1)+c.castOne)
 		values[i] = stored(c.name, c.name)
 	}
 	p := &postgres{names: strings.Join(names[:], ", "), values: strings.Join(values[:], ", ")}
@@ -112,7 +119,7 @@ func (p *postgres) manyText(rows int) string {
 		for _, c := range postgresColumns() {
 			b.WriteString(separator + "$" + strconv.Itoa(parameter))
 			if row == 0 {
-				b.WriteString("::" + c.cast)
+				b.WriteString(c.cast)
 			}
 			separator = ","
 			parameter++
@@ -145,20 +152,23 @@ func (w *Writer) PayloadSQL(bytea string) string {
 func (w *Writer) Table() string { return w.table }
 
 func appendArgs(args []any, r *Row) []any {
-	args = append(args,
-		r.EventID.String(), r.AggregateType, r.AggregateID, r.EventType,
-		nullText(r.TenantID), nullText(r.Topic), nullText(r.PartitionKey),
-		r.ContentType, nullText(r.SchemaID), nil, nullText(r.Headers), nil, r.OccurredAt, nil)
+	var contentType, version, payload, created any = contentTypeJSON, nil, nil, nil
+	if r.ContentType != contentTypeJSON { // the constant costs no allocation
+		contentType = r.ContentType
+	}
 	if r.SchemaVersion != 0 {
-		args[len(args)-5] = int64(r.SchemaVersion)
+		version = int64(r.SchemaVersion)
 	}
 	if r.Payload != nil {
-		args[len(args)-3] = r.Payload
+		payload = r.Payload
 	}
 	if !r.CreatedAt.IsZero() {
-		args[len(args)-1] = r.CreatedAt
+		created = r.CreatedAt
 	}
-	return args
+	return append(args,
+		r.EventID.String(), r.AggregateType, r.AggregateID, r.EventType,
+		nullText(r.TenantID), nullText(r.Topic), nullText(r.PartitionKey), contentType,
+		nullText(r.SchemaID), version, nullText(r.Headers), payload, r.OccurredAt, created)
 }
 
 func nullText(s string) any {

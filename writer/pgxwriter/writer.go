@@ -7,6 +7,7 @@ package pgxwriter
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 
@@ -65,7 +66,7 @@ func (w *Writer) appendOne(ctx context.Context, tx pgx.Tx, e *writer.Event) erro
 	}
 	query, args := w.rows.InsertOne(rows[0])
 	if _, err := tx.Exec(ctx, query, args...); err != nil {
-		return w.rows.InsertError(1, err)
+		return w.insertError(1, err)
 	}
 	return nil
 }
@@ -77,8 +78,15 @@ func (w *Writer) appendMany(ctx context.Context, tx pgx.Tx, events []*writer.Eve
 	}
 	for chunk := range writer.Chunks(rows, maxRows) {
 		if _, err := tx.Exec(ctx, w.many, arrays(chunk)...); err != nil {
-			return w.rows.InsertError(len(chunk), err)
+			return w.insertError(len(chunk), err)
 		}
 	}
 	return nil
+}
+
+func (w *Writer) insertError(rows int, err error) error {
+	if errors.Is(err, pgx.ErrTxClosed) {
+		err = fmt.Errorf("%w: %w", err, sql.ErrTxDone) // which InsertError knows
+	}
+	return w.rows.InsertError(rows, err)
 }

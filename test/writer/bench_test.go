@@ -1,0 +1,83 @@
+package writer_test
+
+import (
+	"context"
+	"os"
+	"testing"
+
+	"github.com/cdc-relay/cdc-relay/test/writerbench"
+)
+
+// TestRatios is the benchmark of the writer: what one event costs beside an INSERT by hand, and what many in
+// one call save. make bench runs it; beside other tests the figures would tell of those.
+func TestRatios(t *testing.T) {
+	if os.Getenv("CDC_RELAY_BENCH") == "" {
+		t.Skip("a benchmark with limits: make bench sets CDC_RELAY_BENCH")
+	}
+	db := newDatabase(t, server, daily("public.outbox"))
+	ratios, err := writerbench.Measure(t.Context(), server.DSN(db.name, ""), 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Log("\n" + writerbench.Table(ratios))
+	for _, r := range ratios {
+		if err := r.Check(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestMeasure runs the benchmark's own code, a round of it.
+func TestMeasure(t *testing.T) {
+	db := newDatabase(t, server, daily("public.outbox"))
+	ratios, err := writerbench.Measure(t.Context(), server.DSN(db.name, ""), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range ratios {
+		if r.ByHand <= 0 || r.One <= 0 || r.PerEvent <= 0 {
+			t.Errorf("a figure is missing: %+v", r)
+		}
+	}
+	if n := count(t, db, "outbox"); len(ratios) != 3 || n != 0 {
+		t.Errorf("%d ratios, and %d rows were left", len(ratios), n)
+	}
+}
+
+func BenchmarkInsertByHand(b *testing.B) {
+	benchmark(b, func(ctx context.Context, s writerbench.Session) error { return s.Insert(ctx) })
+}
+
+func BenchmarkAppendOne(b *testing.B) {
+	benchmark(b, func(ctx context.Context, s writerbench.Session) error { return s.Append(ctx, 1) })
+}
+
+// BenchmarkAppendHundred reports the time of 100 events.
+func BenchmarkAppendHundred(b *testing.B) {
+	benchmark(b, func(ctx context.Context, s writerbench.Session) error { return s.Append(ctx, 100) })
+}
+
+func benchmark(b *testing.B, f func(context.Context, writerbench.Session) error) {
+	b.Helper()
+	db := newDatabase(b, server, daily("public.outbox"))
+	for _, d := range writerbench.Drivers() {
+		b.Run(d.Name, func(b *testing.B) {
+			s, err := d.Open(b.Context(), server.DSN(db.name, ""))
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer s.Close()
+			if err := s.Begin(b.Context()); err != nil {
+				b.Fatal(err)
+			}
+			for b.Loop() {
+				if err := f(b.Context(), s); err != nil {
+					b.Fatal(err)
+				}
+			}
+			if err := s.Rollback(b.Context()); err != nil {
+				b.Fatal(err)
+			}
+		})
+	}
+}

@@ -1,0 +1,95 @@
+package writer_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"pgregory.net/rapid"
+
+	"github.com/cdc-relay/cdc-relay/internal/outbox"
+	"github.com/cdc-relay/cdc-relay/writer"
+)
+
+// TestAnyEventsAreStoredAsTheyAre appends random batches of random events in random ways and reads them
+// back, in order.
+func TestAnyEventsAreStoredAsTheyAre(t *testing.T) {
+	db := newDatabase(t, server, plain("public.outbox"))
+	sessions := map[string]session{}
+	var names []string
+	for _, w := range ways() {
+		names = append(names, w.name)
+		sessions[w.name] = w.open(t, db, "")
+	}
+	rapid.Check(t, func(r *rapid.T) {
+		db.exec(t, "TRUNCATE outbox")
+		name := rapid.SampledFrom(names).Draw(r, "way")
+		events := rapid.SliceOfNDistinct(anEvent(), 1, 20, idOrNew).Draw(r, "events")
+		tx := sessions[name].begin(t)
+		defer func() { _ = tx.Rollback(t.Context()) }()
+		if err := tx.Append(t.Context(), events...); err != nil {
+			r.Fatal(err)
+		}
+		if err := tx.Commit(t.Context()); err != nil {
+			r.Fatal(err)
+		}
+		requireRows(r, db.rows(t, "outbox"), events)
+	})
+}
+
+// idOrNew keeps events with drawn ids apart; those without get ids of their own at append.
+func idOrNew(e *writer.Event) uuid.UUID {
+	if e.ID == uuid.Nil {
+		return uuid.New()
+	}
+	return e.ID
+}
+
+func anEvent() *rapid.Generator[*writer.Event] {
+	text := rapid.Map(rapid.String(), func(s string) string { return strings.ReplaceAll(s, "\x00", "") })
+	required := rapid.Map(text, func(s string) string { return s + "." })
+	headers := rapid.MapOfN(rapid.Map(required, func(s string) string { return "h" + s }), text, 0, 4)
+	return rapid.Custom(func(r *rapid.T) *writer.Event {
+		e := &writer.Event{
+			AggregateType: required.Draw(r, "aggregate type"), AggregateID: required.Draw(r, "aggregate id"),
+			Type: required.Draw(r, "type"), TenantID: text.Draw(r, "tenant"), Topic: text.Draw(r, "topic"),
+			PartitionKey: text.Draw(r, "key"), ContentType: text.Draw(r, "content type"), SchemaID: text.Draw(r, "schema"),
+			SchemaVersion: int(rapid.Int32Range(0, 1<<31-1).Draw(r, "version")),
+			Headers:       headers.Draw(r, "headers"),
+		}
+		if rapid.Bool().Draw(r, "has id") {
+			copy(e.ID[:], rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(r, "id"))
+			e.ID[0] &= 0x7f // no time after the year 9999
+		}
+		if rapid.Bool().Draw(r, "has time") {
+			at := rapid.Int64Range(-62135596799, 253402300799).Draw(r, "seconds")
+			e.OccurredAt = time.Unix(at, rapid.Int64Range(0, 999_999_999).Draw(r, "nanoseconds"))
+		}
+		if e.Tombstone = rapid.IntRange(0, 4).Draw(r, "tombstone") == 0; !e.Tombstone {
+			e.Payload = append([]byte{}, rapid.SliceOf(rapid.Byte()).Draw(r, "payload")...)
+		}
+		return e
+	})
+}
+
+// TestTheWriterRefusesWhatTheRelaySets holds the two sides to the same list of headers.
+func TestTheWriterRefusesWhatTheRelaySets(t *testing.T) {
+	events, err := writer.New(writer.Postgres)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := rapid.OneOf(
+		rapid.StringMatching(`[cC][eE][_-]?[a-z]{0,3}`), rapid.StringMatching(`[cC]ontent[-_][tT]ype.?`), rapid.StringN(1, 8, -1),
+		rapid.SampledFrom([]string{"ce_", "CE_ID", "content-type", "CONTENT-TYPE", "traceparent", "id", "ce", "K"}),
+	)
+	rapid.Check(t, func(r *rapid.T) {
+		e := newEvent(1)
+		header := strings.ReplaceAll(name.Draw(r, "header"), "\x00", "0")
+		e.Headers = map[string]string{header: "x"}
+		_, err := events.Prepare(t.Context(), nil, e)
+		if refused := err != nil; refused != outbox.ReservedHeader(header) {
+			r.Fatalf("header %q: refused by the writer: %v, by the relay: %v", header, refused, !refused)
+		}
+	})
+}

@@ -1,0 +1,133 @@
+package writer_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"pgregory.net/rapid"
+
+	"github.com/cdc-relay/cdc-relay/writer"
+)
+
+// stored is a row as the database tells it, every value as text, so that no driver's idea of a type is in
+// between.
+type stored struct {
+	ID, AggregateType, AggregateID, Type      string
+	Tenant, Topic, Key                        *string
+	ContentType                               string
+	SchemaID, SchemaVersion, Headers, Payload *string
+	OccurredMicros                            int64
+	CreatedMillis                             int64
+	CreatedIsNow                              bool
+}
+
+const readRows = `SELECT event_id::text, aggregate_type, aggregate_id, event_type, tenant_id, topic, partition_key, content_type,
+	schema_id, schema_version::text, headers::text, %s,
+	(extract(epoch from occurred_at) * 1000000)::bigint, (extract(epoch from created_at) * 1000)::bigint,
+	created_at BETWEEN now() - interval '5 minutes' AND now()
+FROM %s ORDER BY tableoid, ctid`
+
+// rows reads the table in the order of insertion, where it is one without partitions.
+func (db *database) rows(tb testing.TB, table string) []stored {
+	tb.Helper()
+	return db.rowsAs(tb, table, "encode(payload, 'hex')")
+}
+
+func (db *database) rowsAs(tb testing.TB, table, payload string) []stored {
+	tb.Helper()
+	result, err := db.conn.Query(tb.Context(), fmt.Sprintf(readRows, payload, table))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	all, err := pgx.CollectRows(result, pgx.RowToStructByPos[stored])
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return all
+}
+
+// expected is the row that the event must have become.
+func expected(e *writer.Event) stored {
+	s := stored{
+		ID: e.ID.String(), AggregateType: e.AggregateType, AggregateID: e.AggregateID, Type: e.Type,
+		Tenant: null(e.TenantID), Topic: null(e.Topic), Key: null(e.PartitionKey),
+		ContentType: e.ContentType, SchemaID: null(e.SchemaID),
+		OccurredMicros: e.OccurredAt.Truncate(time.Microsecond).UnixMicro(),
+		CreatedIsNow:   true,
+	}
+	if s.ContentType == "" {
+		s.ContentType = "application/json"
+	}
+	if e.SchemaVersion != 0 {
+		s.SchemaVersion = null(fmt.Sprint(e.SchemaVersion))
+	}
+	if e.Payload != nil {
+		hex := fmt.Sprintf("%x", e.Payload)
+		s.Payload = &hex
+	}
+	if hasTime(e.ID) {
+		sec, nsec := e.ID.Time().UnixTime()
+		s.CreatedMillis = sec*1000 + nsec/1_000_000
+		age := time.Since(time.UnixMilli(s.CreatedMillis))
+		s.CreatedIsNow = age >= 0 && age < 5*time.Minute
+	}
+	return s
+}
+
+func null(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+// requireRows compares what is stored with what was appended, in order.
+func requireRows(tb rapid.TB, got []stored, events []*writer.Event) {
+	tb.Helper()
+	if len(got) != len(events) {
+		tb.Fatalf("%d rows for %d events", len(got), len(events))
+	}
+	for i, e := range events {
+		want, have := expected(e), got[i]
+		requireHeaders(tb, have.Headers, e.Headers)
+		have.Headers = nil
+		if !hasTime(e.ID) {
+			want.CreatedMillis = have.CreatedMillis // the database's own now()
+		}
+		if !reflect.DeepEqual(have, want) {
+			tb.Fatalf("row %d is\n%s, want\n%s", i, show(have), show(want))
+		}
+	}
+}
+
+func hasTime(id uuid.UUID) bool { return id.Version() == 7 && id.Variant() == uuid.RFC4122 }
+
+func requireHeaders(tb rapid.TB, have *string, want map[string]string) {
+	tb.Helper()
+	if have == nil {
+		if len(want) != 0 {
+			tb.Fatalf("headers are NULL, want %q", want)
+		}
+		return
+	}
+	var headers map[string]string
+	if err := json.Unmarshal([]byte(*have), &headers); err != nil {
+		tb.Fatal(err)
+	}
+	if !reflect.DeepEqual(headers, want) {
+		tb.Fatalf("headers %q, want %q", headers, want)
+	}
+}
+
+func show(v any) string {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
+}

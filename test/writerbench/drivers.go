@@ -1,0 +1,171 @@
+package writerbench
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
+	_ "github.com/lib/pq"              // the driver "postgres"
+
+	"github.com/cdc-relay/cdc-relay/writer"
+	"github.com/cdc-relay/cdc-relay/writer/pgxwriter"
+)
+
+// Driver is one of the drivers that applications use.
+type Driver struct {
+	Name string
+	Open func(ctx context.Context, dsn string) (Session, error)
+}
+
+// Session is a connection with at most one transaction open.
+type Session interface {
+	Begin(ctx context.Context) error
+	Rollback(ctx context.Context) error
+	Append(ctx context.Context, events int) error // through the writer
+	Insert(ctx context.Context) error             // the same row, by hand
+	Close()
+}
+
+// Drivers returns those that are measured.
+func Drivers() []Driver {
+	return []Driver{
+		{"database/sql, pgx", func(ctx context.Context, dsn string) (Session, error) { return openSQL(ctx, "pgx", dsn) }},
+		{"database/sql, lib/pq", func(ctx context.Context, dsn string) (Session, error) { return openSQL(ctx, "postgres", dsn) }},
+		{"pgx", openPgx},
+	}
+}
+
+// insert is what somebody writes who needs no library.
+const insert = `INSERT INTO outbox (event_id, aggregate_type, aggregate_id, event_type, tenant_id, topic, partition_key,
+	content_type, schema_id, schema_version, headers, payload, occurred_at, created_at)
+	VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)`
+
+// row returns the arguments of insert: a small order, with the header that tracing adds.
+func row() ([]any, error) {
+	id, err := uuid.NewV7()
+	if err != nil {
+		return nil, err
+	}
+	headers, err := json.Marshal(map[string]string{"traceparent": traceparent})
+	if err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	return []any{
+		id.String(), "Order", "o-123456", "OrderPlaced", "acme", nil, nil,
+		"application/json", nil, nil, string(headers), payload(), now, now,
+	}, nil
+}
+
+// event is the same row for the writer.
+func event() *writer.Event {
+	return &writer.Event{
+		AggregateType: "Order", AggregateID: "o-123456", Type: "OrderPlaced", TenantID: "acme",
+		Headers: map[string]string{"traceparent": traceparent}, Payload: payload(),
+	}
+}
+
+const traceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+
+func payload() []byte {
+	return []byte(`{"id":"o-123456","customer":"c-98765","currency":"EUR","total":1999,"lines":[` +
+		`{"sku":"A-1001","name":"Espresso cup","quantity":2,"price":499},{"sku":"B-2002","name":"Saucer","quantity":2,"price":299},` +
+		`{"sku":"C-3003","name":"Spoon","quantity":2,"price":201}],"address":{"street":"Main Street 1","city":"Springfield"}}`)
+}
+
+func events(n int) []*writer.Event {
+	all := make([]*writer.Event, n)
+	for i := range all {
+		all[i] = event()
+	}
+	return all
+}
+
+type sqlSession struct {
+	pool   *sql.DB
+	tx     *sql.Tx
+	events *writer.Writer
+}
+
+func openSQL(ctx context.Context, driver, dsn string) (Session, error) {
+	w, err := writer.New(writer.Postgres)
+	if err != nil {
+		return nil, err
+	}
+	pool, err := sql.Open(driver, dsn)
+	if err != nil {
+		return nil, err
+	}
+	pool.SetMaxOpenConns(1)
+	return &sqlSession{pool: pool, events: w}, pool.PingContext(ctx)
+}
+
+func (s *sqlSession) Begin(ctx context.Context) (err error) {
+	s.tx, err = s.pool.BeginTx(ctx, nil)
+	return err
+}
+
+func (s *sqlSession) Rollback(context.Context) error { return s.tx.Rollback() }
+func (s *sqlSession) Close()                         { _ = s.pool.Close() }
+
+func (s *sqlSession) Append(ctx context.Context, n int) error {
+	if n == 1 {
+		return s.events.Append(ctx, s.tx, event())
+	}
+	return s.events.Append(ctx, s.tx, events(n)...)
+}
+
+func (s *sqlSession) Insert(ctx context.Context) error {
+	args, err := row()
+	if err != nil {
+		return err
+	}
+	_, err = s.tx.ExecContext(ctx, insert, args...)
+	return err
+}
+
+type pgxSession struct {
+	conn   *pgx.Conn
+	tx     pgx.Tx
+	events *pgxwriter.Writer
+}
+
+func openPgx(ctx context.Context, dsn string) (Session, error) {
+	w, err := pgxwriter.New()
+	if err != nil {
+		return nil, err
+	}
+	conn, err := pgx.Connect(ctx, dsn)
+	if err != nil {
+		return nil, err
+	}
+	return &pgxSession{conn: conn, events: w}, nil
+}
+
+func (s *pgxSession) Begin(ctx context.Context) (err error) {
+	s.tx, err = s.conn.Begin(ctx)
+	return err
+}
+
+func (s *pgxSession) Rollback(ctx context.Context) error { return s.tx.Rollback(ctx) }
+func (s *pgxSession) Close()                             { _ = s.conn.Close(context.Background()) }
+
+func (s *pgxSession) Append(ctx context.Context, n int) error {
+	if n == 1 {
+		return s.events.Append(ctx, s.tx, event())
+	}
+	return s.events.Append(ctx, s.tx, events(n)...)
+}
+
+func (s *pgxSession) Insert(ctx context.Context) error {
+	args, err := row()
+	if err != nil {
+		return err
+	}
+	_, err = s.tx.Exec(ctx, insert, args...)
+	return err
+}

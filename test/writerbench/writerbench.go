@@ -1,0 +1,130 @@
+// Package writerbench measures what the writer costs beside INSERTs written by hand.
+package writerbench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Limits that hold on any machine, because both sides of each ratio are measured in the same run.
+const (
+	MaxOverhead = 1.10 // of one event over the same INSERT by hand
+	MinBatching = 8.0  // times cheaper an event, 100 in one call over 100 calls
+)
+
+// batch is how many events the batching ratio is measured with.
+const batch = 100
+
+// Ratio is what one driver showed. All are medians over the rounds; times in microseconds an event.
+type Ratio struct {
+	Driver   string  `json:"driver"`
+	ByHand   float64 `json:"by_hand_us"`    // an INSERT by hand
+	One      float64 `json:"one_us"`        // Append of one event
+	PerEvent float64 `json:"of_hundred_us"` // an event of an Append of 100
+	Overhead float64 `json:"overhead"`      // One over ByHand
+	Batching float64 `json:"batching"`      // One over PerEvent
+}
+
+// Check returns what falls short of the limits.
+func (r *Ratio) Check() error {
+	var short []error
+	if r.Overhead > MaxOverhead {
+		short = append(short, fmt.Errorf("%s: one event costs %.2f times the INSERT by hand, the limit is %.2f", r.Driver, r.Overhead, MaxOverhead))
+	}
+	if r.Batching < MinBatching {
+		short = append(short, fmt.Errorf("%s: 100 events in one call are %.1f times cheaper each, the limit is %.1f", r.Driver, r.Batching, MinBatching))
+	}
+	return errors.Join(short...)
+}
+
+// Table returns the ratios as text for people.
+func Table(ratios []Ratio) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%-20s %12s %12s %14s %10s %10s\n", "driver", "by hand", "Append of 1", "of 100, each", "overhead", "batching")
+	for i := range ratios {
+		r := &ratios[i]
+		fmt.Fprintf(&b, "%-20s %9.1f µs %9.1f µs %11.1f µs %8.2f x %8.1f x\n", r.Driver, r.ByHand, r.One, r.PerEvent, r.Overhead, r.Batching)
+	}
+	return b.String()
+}
+
+// Measure appends in transactions that it rolls back, to the table "outbox" of the database, which must be
+// there.
+func Measure(ctx context.Context, dsn string, rounds int) ([]Ratio, error) {
+	var ratios []Ratio
+	for _, d := range Drivers() {
+		r, err := measure(ctx, d, dsn, rounds)
+		if err != nil {
+			return nil, fmt.Errorf("measure %s: %w", d.Name, err)
+		}
+		ratios = append(ratios, r)
+	}
+	return ratios, nil
+}
+
+func measure(ctx context.Context, d Driver, dsn string, rounds int) (Ratio, error) {
+	s, err := d.Open(ctx, dsn)
+	if err != nil {
+		return Ratio{}, err
+	}
+	defer s.Close()
+	const warmUp = 3 // statements prepared, caches filled, plans settled
+	var byHand, one, many, overhead, batching []float64
+	for n := range warmUp + rounds {
+		r, err := oneRound(ctx, s)
+		if err != nil {
+			return Ratio{}, err
+		}
+		if n < warmUp {
+			continue
+		}
+		byHand = append(byHand, r.byHand.Seconds()/batch)
+		one = append(one, r.one.Seconds()/batch)
+		many = append(many, r.many.Seconds()/batch)
+		overhead = append(overhead, r.one.Seconds()/r.byHand.Seconds())
+		batching = append(batching, r.one.Seconds()/r.many.Seconds())
+	}
+	return Ratio{
+		Driver: d.Name, ByHand: micros(byHand), One: micros(one), PerEvent: micros(many),
+		Overhead: median(overhead), Batching: median(batching),
+	}, nil
+}
+
+// round is what 100 events took, each of the three ways.
+type round struct{ byHand, one, many time.Duration }
+
+// oneRound takes turns event by event, so that a disturbance hits all alike.
+func oneRound(ctx context.Context, s Session) (r round, err error) {
+	if err := s.Begin(ctx); err != nil {
+		return r, err
+	}
+	defer func() { err = errors.Join(err, s.Rollback(ctx)) }()
+	for range batch {
+		if err := timed(&r.byHand, func() error { return s.Insert(ctx) }); err != nil {
+			return r, err
+		}
+		if err := timed(&r.one, func() error { return s.Append(ctx, 1) }); err != nil {
+			return r, err
+		}
+	}
+	return r, timed(&r.many, func() error { return s.Append(ctx, batch) })
+}
+
+// timed adds to sum what f took.
+func timed(sum *time.Duration, f func() error) error {
+	start := time.Now()
+	err := f()
+	*sum += time.Since(start)
+	return err
+}
+
+func median(all []float64) float64 {
+	slices.Sort(all)
+	return all[len(all)/2]
+}
+
+func micros(seconds []float64) float64 { return median(seconds) * 1e6 }
