@@ -1,0 +1,150 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/cdc-relay/cdc-relay/internal/admin"
+	"github.com/cdc-relay/cdc-relay/internal/config"
+)
+
+// statusTimeout bounds the question to a running relay.
+const statusTimeout = 5 * time.Second
+
+func newStatusCommand(a *app) *cobra.Command {
+	var (
+		output   outputFlag
+		url, ca  string
+		question = func(ctx context.Context) (admin.Status, error) {
+			base, secure, err := a.relayAddress(url, ca)
+			if err != nil {
+				return admin.Status{}, err
+			}
+			ctx, cancel := context.WithTimeout(ctx, statusTimeout)
+			defer cancel()
+			return admin.Fetch(ctx, base, secure)
+		}
+	)
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Ask a running relay how it is doing",
+		Long: `Ask a running relay how it is doing, over its HTTP endpoint: the one that http.listen in the configuration
+names on this machine, or --url.`,
+		Example: `  cdc-relay status
+  cdc-relay status --url http://relay-1:9464 -o json
+  cdc-relay status --url https://admin:secret@relay-1:9464 --ca ca.pem`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			st, err := question(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if output.json() {
+				return printJSON(a.stdout, st)
+			}
+			for _, line := range statusLines(&st, time.Now()) {
+				a.printf("%-14s %s\n", line[0], line[1])
+			}
+			return nil
+		},
+	}
+	output.add(cmd)
+	cmd.Flags().StringVar(&url, "url", "", "`address` of the relay, with user:password@ where it wants them (default from http.listen)")
+	cmd.Flags().StringVar(&ca, "ca", "", "PEM `file` of the authority to trust for https (default the system's)")
+	return cmd
+}
+
+// relayAddress returns where to ask and how to trust it.
+func (a *app) relayAddress(url, ca string) (string, *tls.Config, error) {
+	var secure *tls.Config
+	if ca != "" {
+		var err error
+		if secure, err = (&config.TLS{CA: ca}).ClientConfig(); err != nil {
+			return "", nil, usage("--ca: %w", err)
+		}
+	}
+	if url != "" {
+		return url, secure, nil
+	}
+	c, err := a.load()
+	if err != nil {
+		return "", nil, err
+	}
+	if c.HTTP.Listen == "" {
+		return "", nil, usage("http.listen is empty, so the relay answers nowhere: set it, or give --url")
+	}
+	base, err := admin.URL(c.HTTP.Listen)
+	return base, secure, err
+}
+
+func statusLines(st *admin.Status, now time.Time) [][2]string {
+	lines := [][2]string{
+		{"state", fmt.Sprintf("%s since %s%s", st.State, age(now, st.Since), readiness(st))},
+		{"database", fmt.Sprintf("%s, slot %s, system %s, timeline %d%s", st.Source.Database, st.Source.Slot, st.Source.SystemID, st.Source.Timeline, connection(st))},
+		{"lag", lagText(st)},
+		{"in flight", fmt.Sprintf("%d events, %s", st.InFlight.Events, byteSize(int64(st.InFlight.Bytes)))},
+		{"published", fmt.Sprintf("%.0f events since the start %s", st.Counters["events_published"], age(now, st.StartedAt))},
+		{"received", orNone(st.Positions.Received)},
+		{"acknowledged", orNone(st.Positions.Acked)},
+		{"saved", orNone(st.Positions.Saved) + saved(st, now)},
+		{"confirmed", orNone(st.Positions.Confirmed)},
+	}
+	if st.Slot != nil {
+		lines = append(lines, [2]string{"slot", slotText(st.Slot)})
+	}
+	if st.LastError != nil {
+		lines = append(lines, [2]string{"last error", fmt.Sprintf("%s: %s", age(now, st.LastError.At), st.LastError.Text)})
+	}
+	return append(lines, [2]string{"version", st.Version + suffix(" ", st.Revision)})
+}
+
+// age is how long ago something was, to the second.
+func age(now, then time.Time) string {
+	return now.Sub(then).Truncate(time.Second).String() + " ago"
+}
+
+func readiness(st *admin.Status) string {
+	if st.Ready {
+		return ", ready"
+	}
+	return ", not ready" + suffix(": ", st.NotReady)
+}
+
+func connection(st *admin.Status) string {
+	switch {
+	case st.Stalled:
+		return ", stalled: nothing is acknowledged"
+	case !st.Connected:
+		return ", not connected"
+	default:
+		return ""
+	}
+}
+
+func lagText(st *admin.Status) string {
+	text := time.Duration(st.Lag.Seconds * float64(time.Second)).Round(time.Millisecond).String()
+	if st.Lag.Bytes != nil {
+		text += ", " + byteSize(*st.Lag.Bytes) + " of WAL"
+	}
+	return text
+}
+
+func saved(st *admin.Status, now time.Time) string {
+	if st.Checkpoint.SavedAt.IsZero() {
+		return ""
+	}
+	text := fmt.Sprintf(", %s, generation %d", age(now, st.Checkpoint.SavedAt), st.Checkpoint.Generation)
+	return text + suffix(", last event ", st.Checkpoint.LastEventID)
+}
+
+func slotText(s *admin.Slot) string {
+	text := fmt.Sprintf("%s, keeps %s of WAL", s.Status, byteSize(s.RetainedBytes))
+	if s.SafeBytes != nil {
+		text += fmt.Sprintf(", %s more until it is in danger", byteSize(*s.SafeBytes))
+	}
+	return text
+}
