@@ -19,7 +19,7 @@ import (
 type KafkaOptions struct {
 	Brokers  int               // 0 is 1.
 	Settings map[string]string // Lines of server.properties of every broker, over the defaults.
-	JVM      []string          // Options of each JVM; nil is -Xmx512m -XX:+UseSerialGC.
+	JVM      []string          // Options of each JVM; nil is made for a quick start, not for throughput.
 	Secure   bool              // Adds the listeners ListenerTLS, ListenerSASL and ListenerSASLTLS.
 	Proxied  bool              // Adds ListenerProxied, whose connections pass through Proxy(broker).
 }
@@ -78,12 +78,23 @@ func startKafka(ctx context.Context, o KafkaOptions, progress io.Writer) (*Kafka
 	if err != nil {
 		return nil, err
 	}
-	id := uuid.New()
-	k := &KafkaCluster{prog: prog, options: o, id: clusterID(id)}
+	k := newCluster(prog, o)
 	if err := k.launch(ctx); err != nil {
 		return nil, errors.Join(err, k.Close())
 	}
 	return k, nil
+}
+
+func newCluster(prog *kafkaProgram, o KafkaOptions) *KafkaCluster {
+	if o.JVM == nil {
+		o.JVM = defaultJVM()
+	}
+	return &KafkaCluster{prog: prog, options: o, id: clusterID(uuid.New())}
+}
+
+// defaultJVM leaves out the compiler for long runs: it costs more than it gives in a broker's short life.
+func defaultJVM() []string {
+	return []string{"-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"}
 }
 
 func (k *KafkaCluster) launch(ctx context.Context) error {
@@ -153,7 +164,7 @@ func (b *Broker) format(ctx context.Context) error {
 			args = append(args, "-S", fmt.Sprintf("%s=[name=%s,password=%s]", mechanism, KafkaUser, KafkaPassword))
 		}
 	}
-	return b.inst.run(ctx, b.cluster.prog.command([]string{"-Xmx128m", "-XX:+UseSerialGC"}, args...))
+	return b.inst.run(ctx, b.cluster.prog.command(defaultJVM(), args...))
 }
 
 func (b *Broker) properties() string { return b.inst.path("server.properties") }
@@ -173,11 +184,7 @@ func (k *KafkaCluster) Start(ctx context.Context) error {
 
 // Launch starts a broker and does not wait for it: a cluster without a majority does not answer.
 func (b *Broker) Launch(ctx context.Context) error {
-	jvm := b.cluster.options.JVM
-	if jvm == nil {
-		jvm = []string{"-Xmx512m", "-XX:+UseSerialGC"}
-	}
-	return b.inst.start(ctx, b.cluster.prog.command(jvm, "kafka.Kafka", b.properties()))
+	return b.inst.start(ctx, b.cluster.prog.command(b.cluster.options.JVM, "kafka.Kafka", b.properties()))
 }
 
 // Start starts the broker on its data and ports and waits until it serves.

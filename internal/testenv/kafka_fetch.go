@@ -35,8 +35,9 @@ const kafkaPOM = `<project xmlns="http://maven.apache.org/POM/4.0.0">
 
 // kafkaProgram is the Java virtual machine and Kafka's jars.
 type kafkaProgram struct {
-	java string
-	libs string
+	java    string
+	libs    string
+	archive string // of classes; may be empty
 }
 
 func (s *store) kafkaProgram(ctx context.Context) (*kafkaProgram, error) {
@@ -48,7 +49,11 @@ func (s *store) kafkaProgram(ctx context.Context) (*kafkaProgram, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &kafkaProgram{java: java, libs: filepath.Join(dir, "libs")}, nil
+	prog := &kafkaProgram{java: java, libs: filepath.Join(dir, "libs")}
+	if err := s.archiveClasses(ctx, prog); err != nil {
+		return nil, err
+	}
+	return prog, nil
 }
 
 func fetchKafka(ctx context.Context, dir string) error {
@@ -107,7 +112,11 @@ func javaMajor(ctx context.Context, java string) int {
 }
 
 func (k *kafkaProgram) command(jvm []string, args ...string) command {
-	options := append(slices.Clone(jvm),
+	options := slices.Clone(jvm)
+	if k.archive != "" {
+		options = append(options, "-XX:SharedArchiveFile="+k.archive)
+	}
+	options = append(options,
 		"-XX:-UsePerfData", // It would leave a file of each JVM in /tmp.
 		"-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-Dorg.slf4j.simpleLogger.showDateTime=true",
 		"-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
