@@ -3,14 +3,45 @@ package main
 import (
 	"fmt"
 	"io"
+	"maps"
+	"slices"
+	"text/tabwriter"
 )
 
+// print writes the table of docs/performance.md: what was measured, what was found, what is to be reached.
 func (r *report) print(w io.Writer) {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	defer t.Flush()
+	row := func(what, found, reach string, ok bool) {
+		mark := "yes"
+		if !ok {
+			mark = "NO"
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", what, found, reach, mark)
+	}
+	fmt.Fprintf(t, "what (%s)\tfound\treach\treached\n", r.Machine)
 	if d := r.Drain; d != nil {
-		fmt.Fprintf(w, "drain %d rows: bare %.0f/s, relay %.0f/s, ratio %.2f, %.2f us, %.0f MB\n", d.Rows, d.BareRate, d.RelayRate, d.Ratio, d.CPU, d.RSS)
-		fmt.Fprintf(w, "%.0f %+v\n", d.Bare, d.Relay)
+		row(fmt.Sprintf("drain of %d rows, against a bare eager reader", d.Rows), fmt.Sprintf("%.2f (%.0f/s to %.0f/s)", d.Ratio, d.RelayRate, d.BareRate), "1.6", d.Ratio >= 1.6)
+		row("CPU per event while draining", fmt.Sprintf("%.2f us", d.CPU), "3.5 us", d.CPU <= 3.5)
+		row("peak RSS while draining", fmt.Sprintf("%.0f MB", d.RSS), "64 MB", d.RSS <= 64)
 	}
 	if d := r.Large; d != nil {
-		fmt.Fprintf(w, "large %+v\n", *d)
+		row("peak RSS, one transaction of 1,000,000 rows", fmt.Sprintf("%.0f MB", d.RSS), "64 MB", d.RSS <= 64)
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Latency)) {
+		l := r.Latency[name]
+		p50, p99 := 2.5, 8.0
+		if l.Rate > 1000 {
+			p50, p99 = p99, 25
+		}
+		row("insert to consumer at "+name+", p50", fmt.Sprintf("%.2f ms (Kafka alone %.2f)", l.P50, l.KafkaP50), fmt.Sprintf("%.1f ms", p50), l.P50 <= p50)
+		row("insert to consumer at "+name+", p99", fmt.Sprintf("%.2f ms (Kafka alone %.2f)", l.P99, l.KafkaP99), fmt.Sprintf("%.0f ms", p99), l.P99 <= p99)
+	}
+	if s := r.Start; s != nil {
+		row("start to ready", fmt.Sprintf("%.0f ms", s.Median), "500 ms", s.Median <= 500)
+	}
+	if d := r.Tenfold; d != nil && r.Drain != nil {
+		rate, memory := d.RelayRate/r.Drain.RelayRate, d.RSS/r.Drain.RSS
+		row("ten times the backlog: rate and memory against the drain", fmt.Sprintf("%.2f, %.2f (%.0f MB)", rate, memory, d.RSS), "0.85, 1.15", rate >= 0.85 && memory <= 1.15)
 	}
 }

@@ -95,8 +95,13 @@ func (p *process) usage() (cpu time.Duration, peak int64, err error) {
 	return time.Duration(ticks) * time.Second / userHz, peak, nil
 }
 
+// patience is more than any scenario takes on a slow machine.
+const patience = 10 * time.Minute
+
 // until polls a condition; it fails when the relay ends or ctx does.
 func (p *process) until(ctx context.Context, every time.Duration, ok func() (bool, error)) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
 	for {

@@ -2,19 +2,22 @@ package main
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/spf13/cobra"
 
+	"github.com/cdc-relay/cdc-relay/internal/admin"
+	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/relay"
 	"github.com/cdc-relay/cdc-relay/internal/wal"
 )
 
 func newRunCommand(a *app) *cobra.Command {
-	var dry bool
+	var dry, profile bool
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "Publish committed outbox events until stopped",
@@ -30,49 +33,83 @@ one stops at once. Nothing is lost either way: what was not confirmed is publish
 				return err
 			}
 			log := newLogger(a.stderr, c.Log)
+			checkpoint.LogTo(log)
 			for _, w := range c.Warnings() {
 				log.Warn(w)
 			}
 			if dry {
 				return dryRun(cmd.Context(), c, a.stdout, log)
 			}
-			return run(cmd.Context(), c, log)
+			return run(cmd.Context(), c, log, profile)
 		},
 	}
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "read from a temporary slot and print the records; publish and move nothing")
+	cmd.Flags().BoolVar(&profile, "pprof", false, "serve Go's profiler under /debug/pprof on http.listen")
 	return cmd
 }
 
-// run wires the stages and runs the relay until ctx ends or a person is needed.
-func run(ctx context.Context, c *config.Config, log *slog.Logger) error {
-	reg := prometheus.NewRegistry()
-	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+// run wires the stages and runs the relay until ctx ends or a person is needed. The endpoint listens
+// first: a port that is taken is found before anything starts.
+func run(ctx context.Context, c *config.Config, log *slog.Logger, profile bool) error {
+	reg := newRegistry()
 	stages, closeStore, err := wire(c, log, reg)
 	if err != nil {
 		return err
 	}
 	defer closeStore()
-	r := relay.New(relayOptions(c), stages, log, reg)
-	return r.Run(ctx)
+	r := relay.New(relayOptions(c), stages.Stages, log, reg)
+	if c.HTTP.Listen == "" {
+		return r.Run(ctx)
+	}
+	server, err := admin.New(ctx, endpoint(c, r, stages.source, reg, profile), log)
+	if err != nil {
+		return err
+	}
+	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
+	served := make(chan error, 1)
+	go func() { served <- server.Run(serving) }()
+	err = r.Run(ctx) // the endpoint outlives it: a parked relay still answers
+	stopServing()
+	return errors.Join(err, <-served)
 }
 
-func wire(c *config.Config, log *slog.Logger, reg prometheus.Registerer) (relay.Stages, func(), error) {
+func newRegistry() *prometheus.Registry {
+	reg := prometheus.NewRegistry()
+	v := buildVersion()
+	info := prometheus.NewGauge(prometheus.GaugeOpts{
+		Namespace: "cdc_relay", Name: "build_info", Help: "1, with the build's version and revision.",
+		ConstLabels: prometheus.Labels{"version": v.Version, "revision": v.Revision},
+	})
+	info.Set(1)
+	reg.MustRegister(info, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return reg
+}
+
+// stages are the relay's, and the source with what only it knows.
+type stages struct {
+	relay.Stages
+
+	source *wal.Source
+}
+
+func wire(c *config.Config, log *slog.Logger, reg prometheus.Registerer) (stages, func(), error) {
 	o, err := walOptions(c)
 	if err != nil {
-		return relay.Stages{}, nil, err
+		return stages{}, nil, err
 	}
 	router, err := newRouter(c)
 	if err != nil {
-		return relay.Stages{}, nil, err
+		return stages{}, nil, err
 	}
+	o.Verify = router.Check
 	sink, err := newPublisher(c, log, reg)
 	if err != nil {
-		return relay.Stages{}, nil, err
+		return stages{}, nil, err
 	}
 	store, err := newStore(c)
 	if err != nil {
-		return relay.Stages{}, nil, err
+		return stages{}, nil, err
 	}
-	stages := relay.Stages{Source: source{wal.New(o, log, reg)}, Router: router, Sink: sink, Checkpointer: store}
-	return stages, func() { _ = store.Close() }, nil
+	src := wal.New(o, log, reg)
+	return stages{relay.Stages{Source: source{src}, Router: router, Sink: sink, Checkpointer: store}, src}, func() { _ = store.Close() }, nil
 }

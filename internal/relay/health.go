@@ -30,6 +30,8 @@ type Status struct {
 	// Source is the log that is read, From where this run started.
 	Source cdc.Source
 	From   cdc.Position
+	// Acked is the position up to which everything is durable downstream.
+	Acked cdc.Position
 	// Checkpoint is the last one saved.
 	Checkpoint     cdc.Checkpoint
 	InFlightEvents int
@@ -95,6 +97,7 @@ func (r *Relay) Status() Status {
 	if c := r.checkpoint.Load(); c != nil {
 		st.Checkpoint = *c
 	}
+	st.Acked = r.Source.Progress(w.acked).Position
 	st.InFlightEvents, st.InFlightBytes = w.events, w.bytes
 	if !w.oldestCommit.IsZero() {
 		st.Lag = time.Since(w.oldestCommit)
