@@ -39,6 +39,8 @@ func (d *dialer) explain(addr string, err error) error {
 		return config("kafka_auth", "check kafka.sasl.username, password and mechanism")
 	case errors.Is(err, sarama.ErrUnsupportedSASLMechanism):
 		return config("kafka_auth", "set kafka.sasl.mechanism to one that this listener offers (sasl.enabled.mechanisms)")
+	case errors.Is(err, sarama.ErrIllegalSASLState):
+		return config("kafka_auth", "the listener wants no credentials: remove kafka.sasl, or use the address of a SASL listener")
 	case errors.Is(err, errSpeaksTLS):
 		return config("kafka_tls", "set kafka.tls, or use the address of a plaintext listener")
 	case errors.As(err, &handshake):

@@ -1,0 +1,146 @@
+package publisher
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/cdc-relay/cdc-relay/internal/publisher"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
+)
+
+// Each broker of three is killed and started again under load: nothing is lost, the order holds, and
+// nothing is there twice, because batches are sent again under their sequence numbers.
+func TestBrokersKilledInTurn(t *testing.T) {
+	k := testenv.Kafka(t, testenv.KafkaOptions{Brokers: 3, Settings: map[string]string{"min.insync.replicas": "2"}})
+	newTopic(t, k, "turns", 6, nil)
+	s := open(t, publisher.Options{Brokers: k.Bootstrap(), RequestTimeout: 5 * time.Second})
+	stop, sent := make(chan struct{}), make(chan int)
+	go func() {
+		n := 0
+		pace := time.NewTicker(2 * time.Millisecond)
+		defer pace.Stop()
+		for {
+			select {
+			case <-stop:
+				sent <- n
+				return
+			case <-pace.C:
+				s.send(t, numbered("turns", n*10, 10, 41)...)
+				n++
+			}
+		}
+	}()
+	progress := func(what string) {
+		t.Helper()
+		s.mu.Lock()
+		before := len(s.done)
+		s.mu.Unlock()
+		eventually(t, 40*time.Second, "answers "+what, func() bool {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return len(s.done) > before+50
+		})
+	}
+	for _, b := range k.Brokers() {
+		b.Kill()
+		progress(fmt.Sprintf("without broker %d", b.ID))
+		if err := b.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := k.AwaitHealthy(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		progress(fmt.Sprintf("with broker %d back", b.ID))
+	}
+	close(stop)
+	n := <-sent
+	if err := s.await(t, 40*time.Second, n); err != nil {
+		t.Fatal(err)
+	}
+	o := newOrder()
+	readAll(t, k.Bootstrap(), "turns", func(r *kgo.Record) bool {
+		o.check(t, r)
+		return len(o.seen) == n*10
+	})
+	t.Logf("%d events", n*10)
+	if d := o.duplicates(); d > 0 {
+		t.Errorf("%d duplicates", d)
+	}
+}
+
+// The network swallows a broker's answers, then its requests, then hangs up: each is noticed and mended.
+func TestNetworkFaults(t *testing.T) {
+	k := testenv.Kafka(t, testenv.KafkaOptions{Proxied: true})
+	newTopic(t, k, "network", 4, nil)
+	proxy := k.Brokers()[0].Proxy()
+	s := open(t, publisher.Options{Brokers: k.Addrs(testenv.ListenerProxied), RequestTimeout: 2 * time.Second})
+	rounds := 0
+	burst := func() {
+		for range 20 {
+			s.send(t, numbered("network", rounds*10, 10, 13)...)
+			rounds++
+		}
+	}
+	settled := func() {
+		t.Helper()
+		if err := s.await(t, soon, rounds); err != nil {
+			t.Fatal(err)
+		}
+	}
+	burst()
+	settled()
+	for _, d := range []testenv.Direction{testenv.Responses, testenv.Requests} {
+		if err := proxy.Swallow(d); err != nil {
+			t.Fatal(err)
+		}
+		burst()
+		pause := time.After(3 * time.Second) // longer than the request timeout: the loss is noticed while it lasts
+		<-pause
+		proxy.Heal(t.Context())
+		settled()
+	}
+	proxy.Cut()
+	burst()
+	if err := proxy.Restore(); err != nil {
+		t.Fatal(err)
+	}
+	settled()
+	o := newOrder()
+	readAll(t, k.Bootstrap(), "network", func(r *kgo.Record) bool {
+		o.check(t, r)
+		return len(o.seen) == rounds*10
+	})
+	if d := o.duplicates(); d > 0 {
+		t.Errorf("%d duplicates", d)
+	}
+}
+
+// With rights missing, nothing is published and the error says which.
+func TestMissingRights(t *testing.T) {
+	k := testenv.Kafka(t, testenv.KafkaOptions{Secure: true, Settings: map[string]string{
+		"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer", "super.users": "User:ANONYMOUS",
+	}})
+	newTopic(t, k, "closed", 1, nil)
+	s := open(t, publisher.Options{Brokers: k.Bootstrap()}) // ANONYMOUS may
+	s.send(t, numbered("closed", 0, 1, 1)...)
+	if err := s.await(t, soon, 1); err != nil {
+		t.Fatal(err)
+	}
+	login := &publisher.SASL{Mechanism: "PLAIN", Username: testenv.KafkaUser, Password: func() (string, error) { return testenv.KafkaPassword, nil }}
+	p := unopened(t, publisher.Options{Brokers: k.Addrs(testenv.ListenerSASL), SASL: login})
+	d, err := p.Describe(t.Context(), []string{"closed"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if tp := d.Topics[0]; tp.Err == nil || d.ProducerID == nil {
+		t.Errorf("nothing speaks against topic %+v, producer id %v", tp, d.ProducerID)
+	}
+	if err := p.Open(t.Context()); err == nil {
+		t.Error("it opened without any right")
+	} else {
+		t.Log(err)
+	}
+}

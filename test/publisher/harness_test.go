@@ -1,0 +1,239 @@
+// Package publisher tests the publisher against real Kafka and reads back with franz-go.
+package publisher
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"go.uber.org/goleak"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/publisher"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
+)
+
+// kafka is one broker for all tests that do not break it.
+var kafka *testenv.KafkaCluster
+
+func TestMain(m *testing.M) {
+	var err error
+	kafka, err = testenv.StartKafka(context.Background(), testenv.KafkaOptions{Secure: true})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	if err := kafka.Close(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	if err := goleak.Find(); code == 0 && err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func newTopic(t *testing.T, k *testenv.KafkaCluster, name string, partitions int, settings map[string]string) {
+	t.Helper()
+	if err := k.CreateTopic(t.Context(), name, partitions, settings); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// sink is a publisher and its answers.
+type sink struct {
+	*publisher.Publisher
+	next uint64
+	mu   sync.Mutex
+	done map[uint64]bool
+	err  error
+	news chan struct{}
+}
+
+func unopened(t *testing.T, opts publisher.Options) *sink {
+	t.Helper()
+	var w io.Writer = io.Discard
+	if testing.Verbose() {
+		w = t.Output()
+	}
+	p, err := publisher.New(opts, slog.New(slog.NewTextHandler(w, nil)), prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Kill)
+	return &sink{Publisher: p, next: 1, done: map[uint64]bool{}, news: make(chan struct{}, 1)}
+}
+
+// open opens a publisher; a broker that has just started may still be loading.
+func open(t *testing.T, opts publisher.Options) *sink {
+	t.Helper()
+	s := unopened(t, opts)
+	var err error
+	eventually(t, 30*time.Second, "Open", func() bool {
+		err = s.Open(t.Context())
+		return err == nil
+	})
+	go s.collect(t.Context())
+	return s
+}
+
+func (s *sink) collect(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case d := <-s.Durable():
+			s.mu.Lock()
+			if s.err == nil {
+				s.err = d.Err
+			}
+			for seq := d.First; seq <= d.Last && d.Err == nil; seq++ {
+				if s.done[seq] {
+					s.err = fmt.Errorf("batch %d was answered twice", seq)
+				}
+				s.done[seq] = true
+			}
+			s.mu.Unlock()
+			select {
+			case s.news <- struct{}{}:
+			default:
+			}
+		}
+	}
+}
+
+// await waits until so many batches are answered, or any failed.
+func (s *sink) await(t *testing.T, within time.Duration, n int) error {
+	t.Helper()
+	timeout := time.After(within)
+	for {
+		s.mu.Lock()
+		have, err := len(s.done), s.err
+		s.mu.Unlock()
+		if have >= n || err != nil {
+			return err
+		}
+		select {
+		case <-s.news:
+		case <-timeout:
+			t.Fatalf("%d of %d batches answered after %v", have, n, within)
+		}
+	}
+}
+
+func (s *sink) send(t *testing.T, msgs ...cdc.Message) {
+	t.Helper()
+	r := &cdc.Routed{Batch: &cdc.Batch{Seq: s.next, Txs: []cdc.Tx{{Time: time.Now().UnixMicro()}}}, Messages: msgs}
+	s.next++
+	if err := s.Send(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// numbered makes n messages of some keys in turn whose values count up from first.
+func numbered(topic string, first, n, keys int) []cdc.Message {
+	msgs := make([]cdc.Message, n)
+	for i := range msgs {
+		v := strconv.Itoa(first + i)
+		msgs[i] = cdc.Message{
+			Topic: topic, Key: []byte("k" + strconv.Itoa((first+i)%keys)), Value: []byte(v),
+			Headers: []cdc.Header{{Key: []byte("ce_id"), Value: []byte("id-" + v)}, {Key: []byte("empty")}},
+		}
+	}
+	return msgs
+}
+
+// readAll reads a topic from the beginning until done says so.
+func readAll(t *testing.T, addrs []string, topic string, done func(*kgo.Record) bool) {
+	t.Helper()
+	cl, err := kgo.NewClient(kgo.SeedBrokers(addrs...), kgo.ConsumeTopics(topic), kgo.FetchMaxWait(100*time.Millisecond))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	for {
+		fs := cl.PollFetches(ctx)
+		if err := ctx.Err(); err != nil {
+			t.Fatalf("read %s: %v", topic, err)
+		}
+		for _, r := range fs.Records() {
+			if done(r) {
+				return
+			}
+		}
+	}
+}
+
+// order checks numbered messages as they are read back.
+type order struct {
+	last map[string]int
+	home map[string]int32
+	seen map[int]int
+}
+
+func newOrder() *order { return &order{map[string]int{}, map[string]int32{}, map[int]int{}} }
+
+func (o *order) check(t *testing.T, r *kgo.Record) {
+	t.Helper()
+	key := string(r.Key)
+	v, err := strconv.Atoi(string(r.Value))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p, ok := o.home[key]; ok && p != r.Partition {
+		t.Fatalf("key %s is in partitions %d and %d", key, p, r.Partition)
+	}
+	if top, ok := o.last[key]; ok && v < top && o.seen[v] == 0 {
+		t.Fatalf("key %s: %d is first seen after %d", key, v, top)
+	}
+	o.home[key], o.last[key] = r.Partition, max(v, o.last[key])
+	o.seen[v]++
+}
+
+// duplicates is how many records were there before.
+func (o *order) duplicates() int {
+	n := 0
+	for _, times := range o.seen {
+		n += times - 1
+	}
+	return n
+}
+
+func eventually(t *testing.T, within time.Duration, what string, cond func() bool) {
+	t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	timeout := time.After(within)
+	for !cond() {
+		select {
+		case <-tick.C:
+		case <-timeout:
+			t.Fatalf("waited for %s in vain", what)
+		}
+	}
+}
+
+func trust(t *testing.T, k *testenv.KafkaCluster) *tls.Config {
+	t.Helper()
+	pem, err := os.ReadFile(k.CAFile())
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(pem)
+	return &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
+}

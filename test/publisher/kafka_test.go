@@ -1,0 +1,228 @@
+package publisher
+
+import (
+	"bytes"
+	"crypto/tls"
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/publisher"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
+)
+
+const soon = 20 * time.Second
+
+func TestEveryCodec(t *testing.T) {
+	for _, codec := range []string{"none", "gzip", "snappy", "lz4", "zstd"} {
+		t.Run(codec, func(t *testing.T) {
+			topic := "codec-" + codec
+			newTopic(t, kafka, topic, 6, nil)
+			s := open(t, publisher.Options{Brokers: kafka.Bootstrap(), Compression: codec})
+			const rounds, size = 40, 100
+			for i := range rounds {
+				s.send(t, numbered(topic, i*size, size, 31)...)
+			}
+			if err := s.await(t, soon, rounds); err != nil {
+				t.Fatal(err)
+			}
+			began := time.Now().Add(-time.Minute)
+			java := kgo.StickyKeyPartitioner(nil).ForTopic(topic) // murmur2 as Java has it
+			o := newOrder()
+			readAll(t, kafka.Bootstrap(), topic, func(r *kgo.Record) bool {
+				o.check(t, r)
+				if want := java.Partition(r, 6); int(r.Partition) != want {
+					t.Fatalf("key %s is in partition %d, Java producers choose %d", r.Key, r.Partition, want)
+				}
+				if len(r.Headers) != 2 || r.Headers[0].Key != "ce_id" || string(r.Headers[0].Value) != "id-"+string(r.Value) || r.Headers[1].Value != nil {
+					t.Fatalf("headers %v of value %s", r.Headers, r.Value)
+				}
+				if r.Timestamp.Before(began) {
+					t.Fatalf("record time %v", r.Timestamp)
+				}
+				return len(o.seen) == rounds*size
+			})
+			if n := o.duplicates(); n > 0 {
+				t.Errorf("%d duplicates", n)
+			}
+		})
+	}
+}
+
+// Keys, values and headers arrive as they were: also those that are empty, absent, or large.
+func TestContent(t *testing.T) {
+	newTopic(t, kafka, "content", 1, nil)
+	s := open(t, publisher.Options{Brokers: kafka.Bootstrap()})
+	msgs := []cdc.Message{
+		{Topic: "content", Key: []byte("tombstone")},
+		{Topic: "content", Key: []byte{}, Value: []byte{}},
+		{Topic: "content", Value: []byte("no key")},
+		{Topic: "content", Key: []byte("large"), Value: bytes.Repeat([]byte{0, 255}, 500_000)},
+		{Topic: "content", Key: []byte("h"), Headers: []cdc.Header{{Key: []byte("same")}, {Key: []byte("same"), Value: []byte{}}}},
+	}
+	s.send(t, msgs...)
+	if err := s.await(t, soon, 1); err != nil {
+		t.Fatal(err)
+	}
+	i := 0
+	readAll(t, kafka.Bootstrap(), "content", func(r *kgo.Record) bool {
+		want := msgs[i]
+		if !bytes.Equal(r.Key, want.Key) || (r.Key == nil) != (want.Key == nil) || !bytes.Equal(r.Value, want.Value) || (r.Value == nil) != (want.Value == nil) {
+			t.Errorf("record %d: key %q value %.20q", i, r.Key, r.Value)
+		}
+		for j, h := range r.Headers {
+			if h.Key != string(want.Headers[j].Key) || (h.Value == nil) != (want.Headers[j].Value == nil) {
+				t.Errorf("record %d: header %d is %q", i, j, h)
+			}
+		}
+		i++
+		return i == len(msgs)
+	})
+}
+
+func TestListeners(t *testing.T) {
+	newTopic(t, kafka, "listeners", 2, nil)
+	login := func(mechanism, password string) *publisher.SASL {
+		return &publisher.SASL{Mechanism: mechanism, Username: testenv.KafkaUser, Password: func() (string, error) { return password, nil }}
+	}
+	right := testenv.KafkaPassword
+	for _, c := range []struct {
+		name     string
+		listener testenv.Listener
+		tls      *tls.Config
+		sasl     *publisher.SASL
+		says     string // "": it works
+		stops    bool
+	}{
+		{"tls", testenv.ListenerTLS, trust(t, kafka), nil, "", false},
+		{"plain", testenv.ListenerSASL, nil, login("PLAIN", right), "", false},
+		{"scram 256", testenv.ListenerSASL, nil, login("SCRAM-SHA-256", right), "", false},
+		{"scram 512", testenv.ListenerSASL, nil, login("SCRAM-SHA-512", right), "", false},
+		{"scram and tls", testenv.ListenerSASLTLS, trust(t, kafka), login("SCRAM-SHA-512", right), "", false},
+		{"wrong password, plain", testenv.ListenerSASL, nil, login("PLAIN", "guess"), "kafka.sasl.username", true},
+		{"wrong password, scram", testenv.ListenerSASL, nil, login("SCRAM-SHA-256", "guess"), "kafka.sasl.username", true},
+		{"no password", testenv.ListenerSASL, nil, nil, "kafka.sasl", false},
+		{"password not wanted", testenv.ListenerPlain, nil, login("PLAIN", right), "kafka.sasl", true},
+		{"tls wanted", testenv.ListenerTLS, nil, nil, "kafka.tls", false},
+		{"tls not wanted", testenv.ListenerPlain, trust(t, kafka), nil, "plaintext", false},
+		{"unknown authority", testenv.ListenerTLS, &tls.Config{MinVersion: tls.VersionTLS12}, nil, "the CA", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			opts := publisher.Options{
+				Brokers: kafka.Addrs(c.listener), TLS: c.tls, SASL: c.sasl,
+				RequestTimeout: 5 * time.Second, DialTimeout: 5 * time.Second,
+			}
+			if c.says == "" {
+				s := open(t, opts)
+				s.send(t, numbered("listeners", 0, 10, 3)...)
+				if err := s.await(t, soon, 1); err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			err := unopened(t, opts).Open(t.Context())
+			if err == nil || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("the error does not say %q in one line: %v", c.says, err)
+			}
+			var stop *cdc.StopError
+			if errors.As(err, &stop) != c.stops || stop != nil && stop.Class != cdc.ClassConfig {
+				t.Errorf("error %v, want a stop: %v", err, c.stops)
+			}
+		})
+	}
+}
+
+// A compacted topic takes no record without a key: the broker names it, and order stays.
+func TestRejectedByCompactedTopic(t *testing.T) {
+	for _, policy := range []publisher.Policy{publisher.Stop, publisher.Drop} {
+		t.Run(string(policy), func(t *testing.T) {
+			topic := "compacted-" + string(policy)
+			newTopic(t, kafka, topic, 1, map[string]string{"cleanup.policy": "compact"})
+			s := open(t, publisher.Options{Brokers: kafka.Bootstrap(), Rejected: policy})
+			msgs := numbered(topic, 0, 9, 9)
+			msgs[4].Key = nil
+			s.send(t, msgs[:3]...)
+			s.send(t, msgs[3:6]...)
+			s.send(t, msgs[6:]...)
+			want := "01235678"
+			switch err := s.await(t, soon, 3); {
+			case policy == publisher.Drop && err != nil:
+				t.Fatal(err)
+			case policy == publisher.Stop:
+				want = "0123"
+				if err == nil || !strings.Contains(err.Error(), "id-4") {
+					t.Fatalf("the error does not name the event: %v", err)
+				}
+			}
+			got := ""
+			readAll(t, kafka.Bootstrap(), topic, func(r *kgo.Record) bool {
+				got += string(r.Value)
+				return len(got) == len(want)
+			})
+			if got != want {
+				t.Errorf("published %s, want %s", got, want)
+			}
+		})
+	}
+}
+
+// The size that is checked before sending is exactly the broker's: the largest record passes, one octet
+// more is found before it is sent, and with compression the broker's refusal is understood.
+func TestLargestRecord(t *testing.T) {
+	const limit = 2000
+	newTopic(t, kafka, "limit", 1, map[string]string{"max.message.bytes": "2000"})
+	record := func(n int) cdc.Message {
+		return cdc.Message{Topic: "limit", Key: []byte("k"), Value: []byte(strings.Repeat("v", n)), Headers: []cdc.Header{{Key: []byte("ce_id"), Value: []byte("big")}}}
+	}
+	const overhead = 61 + 2 + 3 + 2 + 2 + 1 + 1 + 5 + 1 + 3 // batch, length, attributes and deltas, key, value's length, headers
+	s := open(t, publisher.Options{Brokers: kafka.Bootstrap(), TooLarge: publisher.Stop})
+	s.send(t, record(limit-overhead))
+	if err := s.await(t, soon, 1); err != nil {
+		t.Fatalf("the largest record that fits: %v", err)
+	}
+	s.send(t, record(limit-overhead+1))
+	if err := s.await(t, soon, 2); err == nil || !strings.Contains(err.Error(), "takes 2001 bytes and the topic allows 2000") {
+		t.Errorf("one octet too many: %v", err)
+	}
+	s = open(t, publisher.Options{Brokers: kafka.Bootstrap(), Compression: "gzip", TooLarge: publisher.Stop})
+	s.send(t, record(10*limit)) // compressed it is small
+	if err := s.await(t, soon, 1); err != nil {
+		t.Errorf("a record that is small when compressed: %v", err)
+	}
+	noise := make([]byte, 2*limit)
+	_, _ = rand.NewChaCha8([32]byte{}).Read(noise)
+	s.send(t, cdc.Message{Topic: "limit", Key: []byte("k"), Value: noise, Headers: []cdc.Header{{Key: []byte("ce_id"), Value: []byte("noise")}}})
+	if err := s.await(t, soon, 2); err == nil || !strings.Contains(err.Error(), `"noise"`) || !strings.Contains(err.Error(), "max.message.bytes") {
+		t.Errorf("a record that stays large when compressed: %v", err)
+	}
+}
+
+func TestCreatesTopic(t *testing.T) {
+	s := open(t, publisher.Options{Brokers: kafka.Bootstrap(), Create: &publisher.TopicSpec{Partitions: 3, ReplicationFactor: -1}})
+	s.send(t, numbered("created", 0, 30, 7)...)
+	if err := s.await(t, soon, 1); err != nil {
+		t.Fatal(err)
+	}
+	d, err := s.Describe(t.Context(), []string{"created", "nowhere"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tp := range d.Topics {
+		if tp.Name == "created" && (tp.Err != nil || tp.Partitions != 3 || tp.MaxMessageBytes != 1048588 || tp.Write != publisher.Granted) {
+			t.Errorf("topic %+v", tp)
+		}
+		if tp.Name == "nowhere" && (!tp.Missing || tp.Err != nil) {
+			t.Errorf("topic %+v", tp)
+		}
+	}
+	s = open(t, publisher.Options{Brokers: kafka.Bootstrap(), Patience: time.Second, Create: &publisher.TopicSpec{Partitions: 3, ReplicationFactor: 3}})
+	s.send(t, numbered("too-many-replicas", 0, 30, 7)...)
+	if err := s.await(t, soon, 1); err == nil || !strings.Contains(err.Error(), "replication_factor") {
+		t.Errorf("three replicas on one broker: %v", err)
+	}
+}
