@@ -63,7 +63,7 @@ func (r *Redis) Load(ctx context.Context) (c cdc.Checkpoint, found bool, err err
 	switch {
 	case err == redis.Nil: //nolint:errorlint // sentinels that know no such master wrap it, and that is no empty key
 		return cdc.Checkpoint{}, false, nil
-	case redis.HasErrorPrefix(err, "WRONGTYPE"):
+	case says(err, "WRONGTYPE"):
 		return cdc.Checkpoint{}, false, r.place.unusable(err)
 	case err != nil:
 		return cdc.Checkpoint{}, false, r.explain("load checkpoint", err)
@@ -87,7 +87,7 @@ func (r *Redis) Save(ctx context.Context, c cdc.Checkpoint) error {
 	defer cancel()
 	answer, err := r.save.Run(ctx, r.client, []string{r.key}, value).Slice()
 	switch {
-	case redis.HasErrorPrefix(err, "WRONGTYPE"):
+	case says(err, "WRONGTYPE"):
 		return r.place.unusable(err)
 	case err != nil:
 		return r.explain("save checkpoint", err)

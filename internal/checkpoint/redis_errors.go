@@ -47,6 +47,9 @@ func (r *Redis) explain(verb string, err error) error {
 // says reports whether err's text holds one of the parts. Servers older than 7 wrap the code of an
 // error inside a script in text of their own, so a prefix is not enough.
 func says(err error, parts ...string) bool {
+	if err == nil {
+		return false
+	}
 	text := err.Error()
 	for _, p := range parts {
 		if strings.Contains(text, p) {

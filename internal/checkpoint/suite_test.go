@@ -2,6 +2,7 @@ package checkpoint_test
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -13,7 +14,13 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if path := os.Getenv(saverPath); path != "" {
+		fmt.Fprintln(os.Stderr, saver(path))
+		os.Exit(1)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 const key = "cdc-relay:{orders}"
 

@@ -1,0 +1,182 @@
+package checkpoint_test
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"pgregory.net/rapid"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
+)
+
+// stored is the example of the package comment, as it is written.
+const stored = `{"version":1,"source":{"system_id":"7412345678901234567","database":"orders","slot":"cdc_relay_orders","timeline":1},` +
+	`"position":"00000000016B3748","commit":"00000000016B3700","txid":"742","generation":"3","sequence":"1842",` +
+	`"last_event_id":"0198c0de-0000-7000-8000-000000000001","saved_at":"2026-01-02T03:04:05.678901234Z"}`
+
+func example() cdc.Checkpoint {
+	return cdc.Checkpoint{
+		Source:      cdc.Source{SystemID: "7412345678901234567", Database: "orders", Slot: "cdc_relay_orders", Timeline: 1},
+		Progress:    cdc.Progress{Position: "00000000016B3748", Commit: "00000000016B3700", TxID: "742"},
+		Generation:  3,
+		Sequence:    1842,
+		LastEventID: "0198c0de-0000-7000-8000-000000000001",
+		SavedAt:     time.Date(2026, 1, 2, 3, 4, 5, 678901234, time.UTC),
+	}
+}
+
+// TestForm: the stored form is a promise to the next version.
+func TestForm(t *testing.T) {
+	value, err := checkpoint.Encode(example())
+	if err != nil || string(value) != stored {
+		t.Errorf("%s, %v", value, err)
+	}
+	got, err := checkpoint.Decode([]byte(stored))
+	if err != nil || got != example() {
+		t.Errorf("%+v, %v", got, err)
+	}
+	later := strings.Replace(stored, `"txid"`, `"added_later":[1],"txid"`, 1)
+	if got, err := checkpoint.Decode([]byte(" " + later + "\n")); err != nil || got != example() {
+		t.Errorf("with a field that is not known: %+v, %v", got, err)
+	}
+}
+
+// TestDocumentedForm: the package comment shows each field, in order.
+func TestDocumentedForm(t *testing.T) {
+	doc, err := os.ReadFile("doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rest := string(doc)
+	for _, field := range []string{
+		"version", "source", "system_id", "database", "slot", "timeline", "position", "commit", "txid", "generation",
+		"sequence", "last_event_id", "saved_at",
+	} {
+		_, after, found := strings.Cut(rest, `"`+field+`"`)
+		if !found {
+			t.Fatalf("%s is not described, or not in its place", field)
+		}
+		rest = after
+	}
+}
+
+func TestFormRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		want := cdc.Checkpoint{
+			Source: cdc.Source{
+				SystemID: rapid.String().Draw(t, "system"), Database: rapid.String().Draw(t, "database"),
+				Slot: rapid.String().Draw(t, "slot"), Timeline: rapid.Uint32().Draw(t, "timeline"),
+			},
+			Progress: cdc.Progress{
+				Position: cdc.Position(rapid.String().Draw(t, "position")),
+				Commit:   cdc.Position(rapid.String().Draw(t, "commit")), TxID: rapid.String().Draw(t, "txid"),
+			},
+			Generation: rapid.Uint64().Draw(t, "generation"), Sequence: rapid.Uint64().Draw(t, "sequence"),
+			LastEventID: rapid.String().Draw(t, "event"),
+			SavedAt:     time.Unix(rapid.Int64Range(0, 1<<37).Draw(t, "seconds"), rapid.Int64Range(0, 999_999_999).Draw(t, "nanoseconds")).UTC(),
+		}
+		value, err := checkpoint.Encode(want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := checkpoint.Decode(value); err != nil || got != want {
+			t.Fatalf("%s\ngave %+v\nwant %+v\n%v", value, got, want, err)
+		}
+	})
+}
+
+// TestEncodeRefuses: text that JSON would change must not be stored, or the next start takes our own
+// checkpoint for another source's.
+func TestEncodeRefuses(t *testing.T) {
+	for name, change := range map[string]func(*cdc.Checkpoint){
+		"database": func(c *cdc.Checkpoint) { c.Source.Database = "caf\xe9" },
+		"position": func(c *cdc.Checkpoint) { c.Progress.Position = "\xff" },
+		"time":     func(c *cdc.Checkpoint) { c.SavedAt = time.Date(12026, 1, 1, 0, 0, 0, 0, time.UTC) },
+	} {
+		c := example()
+		change(&c)
+		if value, err := checkpoint.Encode(c); err == nil {
+			t.Errorf("%s: stored as %s", name, value)
+		}
+	}
+}
+
+// FuzzDecode: whatever is stored, decoding ends with an error or with a checkpoint that survives being
+// stored again.
+func FuzzDecode(f *testing.F) {
+	f.Add([]byte(stored))
+	f.Fuzz(func(t *testing.T, value []byte) {
+		c, err := checkpoint.Decode(value)
+		if err != nil {
+			if c != (cdc.Checkpoint{}) {
+				t.Errorf("an error came with %+v", c)
+			}
+			return
+		}
+		again, err := checkpoint.Encode(c)
+		if err != nil {
+			return // a year beyond 9999
+		}
+		c2, err := checkpoint.Decode(again)
+		if err != nil || !c2.SavedAt.Equal(c.SavedAt) {
+			t.Fatalf("%q became %q: %v", value, again, err)
+		}
+		if c.SavedAt = c2.SavedAt; c2 != c {
+			t.Fatalf("%+v became %+v", c, c2)
+		}
+	})
+}
+
+func TestNone(t *testing.T) {
+	var none checkpoint.None
+	err := errors.Join(none.Save(t.Context(), example()), none.Reset(t.Context()), none.Close())
+	if c, found, loadErr := none.Load(t.Context()); err != nil || loadErr != nil || found || c != (cdc.Checkpoint{}) {
+		t.Errorf("%+v, %t, %v, %v", c, found, loadErr, err)
+	}
+	if f := none.Check(t.Context()); len(f) != 1 || f[0].Severity != checkpoint.Info || f[0].Mend == "" {
+		t.Errorf("%+v", f)
+	}
+}
+
+// TestLuaAgreesWithGo: random pairs get the same verdict from the script and from the rule in Go, which
+// the file store uses.
+func TestLuaAgreesWithGo(t *testing.T) {
+	server := miniredis.RunT(t)
+	redis := openRedis(t, options(server.Addr()))
+	defer redis.Close()
+	path := filepath.Join(t.TempDir(), "checkpoint")
+	file := openFile(t, path)
+	defer file.Close()
+	number := rapid.OneOf(rapid.Uint64(), rapid.Uint64Range(0, 120), rapid.Uint64Range(1<<53-2, 1<<53+2))
+	rapid.Check(t, func(draw *rapid.T) {
+		if err := errors.Join(redis.Reset(t.Context()), file.Reset(t.Context())); err != nil {
+			draw.Fatal(err)
+		}
+		for range 3 {
+			c := example()
+			c.Generation, c.Sequence = number.Draw(draw, "generation"), number.Draw(draw, "sequence")
+			c.Source.Slot = rapid.SampledFrom([]string{"a", "a", "a", "b"}).Draw(draw, "slot")
+			inRedis, inFile := redis.Save(t.Context(), c), file.Save(t.Context(), c)
+			for _, kind := range []func(error) bool{
+				func(err error) bool { return err == nil },
+				func(err error) bool { return errors.Is(err, cdc.ErrFenced) },
+			} {
+				if kind(inRedis) != kind(inFile) {
+					draw.Fatalf("(%d, %d): Redis %v, file %v", c.Generation, c.Sequence, inRedis, inFile)
+				}
+			}
+		}
+		value, err := server.Get(key)
+		onDisk, diskErr := os.ReadFile(path)
+		if err != nil || diskErr != nil || !bytes.Equal(append([]byte(value), '\n'), onDisk) {
+			draw.Fatalf("Redis has %s, the file %s", value, onDisk)
+		}
+	})
+}

@@ -1,0 +1,142 @@
+package checkpoint_test
+
+import (
+	"bytes"
+	"crypto/tls"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
+)
+
+func startRedis(t *testing.T) (*miniredis.Miniredis, *checkpoint.Redis) {
+	t.Helper()
+	server := miniredis.RunT(t)
+	s := openRedis(t, options(server.Addr()))
+	t.Cleanup(func() { _ = s.Close() })
+	return server, s
+}
+
+func TestRedisForm(t *testing.T) {
+	server, s := startRedis(t)
+	must(t, s.Save(t.Context(), example()))
+	value, err := server.Get(key)
+	if err != nil || value != stored {
+		t.Errorf("%s, %v", value, err)
+	}
+	if keys := server.Keys(); len(keys) != 1 || server.TTL(key) != 0 {
+		t.Errorf("keys %q, expiry %s", keys, server.TTL(key))
+	}
+}
+
+// TestRedisStates: answers that a server gives in states into which tests cannot bring a real one; the
+// others are in test/checkpoint.
+func TestRedisStates(t *testing.T) {
+	server, s := startRedis(t)
+	for answer, parts := range map[string][]string{
+		"LOADING Redis is loading the dataset in memory":                                      {"is loading its data", "wait"},
+		"MISCONF Redis is configured to save RDB snapshots, but it is unable to persist":      {"cannot save to its disk", "free its disk"},
+		"CLUSTERDOWN Hash slot not served":                                                    {"hash slots that no node serves", "nodes back"},
+		"ERR max number of clients reached":                                                   {"no free connection", "maxclients"},
+		"ERR Error running script: @user_script:1: -READONLY You can't write against":         {"read-only replica", "mode to sentinel"},
+		"ERR something that nobody has seen before":                                           {"something that nobody has seen before", server.Addr()},
+		"UNKILLABLE Sorry the script already executed write commands against the dataset \r ": {"UNKILLABLE"},
+	} {
+		server.SetError(strings.TrimSpace(answer))
+		wantPassing(t, s.Save(t.Context(), example()), append(parts, server.Addr())...)
+		_, _, err := s.Load(t.Context())
+		wantPassing(t, err, parts...)
+		wantPassing(t, s.Reset(t.Context()), parts...)
+		if f := s.Check(t.Context()); len(f) != 1 || f[0].Severity != checkpoint.Error {
+			t.Errorf("%s: %+v", answer, f)
+		}
+	}
+	server.SetError("")
+	must(t, s.Save(t.Context(), example()))
+}
+
+// TestRedisWrongType: a key that holds something else is not touched.
+func TestRedisWrongType(t *testing.T) {
+	server, s := startRedis(t)
+	server.HSet(key, "field", "value")
+	_, _, err := s.Load(t.Context())
+	wantStop(t, err, cdc.ClassPosition, key, "WRONGTYPE", "checkpoint.redis.key")
+	wantStop(t, s.Save(t.Context(), example()), cdc.ClassPosition, key, "WRONGTYPE")
+	if server.HGet(key, "field") != "value" {
+		t.Error("the other content is gone")
+	}
+	must(t, s.Reset(t.Context()))
+	must(t, s.Save(t.Context(), example()))
+}
+
+func TestRedisSentences(t *testing.T) {
+	_, s := startRedis(t)
+	must(t, s.Save(t.Context(), numbered(7, 12)))
+	foreign := numbered(8, 1)
+	foreign.Source.Database = "billing"
+	wantStop(t, s.Save(t.Context(), foreign), cdc.ClassPosition,
+		key, "another source", `database "orders"`, `database "billing"`, "checkpoint.redis.key", "position reset")
+	wantStop(t, s.Save(t.Context(), numbered(6, 99)), cdc.ClassFenced,
+		key, "generation 7, sequence 12", "ours is generation 6, sequence 99", cdc.ErrFenced.Error())
+}
+
+func TestRedisSecrets(t *testing.T) {
+	server := miniredis.RunT(t)
+	server.RequireUserAuth("relay", "secret")
+	asked := 0
+	o := options(server.Addr())
+	o.Username, o.Password = "relay", func() (string, error) { asked++; return "secret", nil }
+	s := openRedis(t, o)
+	must(t, s.Save(t.Context(), numbered(1, 1)))
+	must(t, s.Save(t.Context(), numbered(1, 2)))
+	if asked != 1 {
+		t.Errorf("the password was asked %d times for one connection", asked)
+	}
+	server.Close()
+	must(t, server.Restart())
+	must(t, s.Save(t.Context(), numbered(1, 3)))
+	if asked != 2 {
+		t.Errorf("the password was asked %d times for two connections", asked)
+	}
+	must(t, s.Close())
+}
+
+func TestRedisOptions(t *testing.T) {
+	wrong := options("127.0.0.1:1")
+	wrong.Mode = "ring"
+	_, err := checkpoint.NewRedis(wrong)
+	wantStop(t, err, cdc.ClassConfig, `"ring"`, "standalone, sentinel or cluster")
+
+	unreadable := options("127.0.0.1:1")
+	unreadable.Mode, unreadable.MasterName = checkpoint.Sentinel, "m"
+	unreadable.SentinelPassword = func() (string, error) { return "", errors.New("open /nowhere: no such file") }
+	_, err = checkpoint.NewRedis(unreadable)
+	wantStop(t, err, cdc.ClassConfig, "checkpoint.redis.sentinel_password", "/nowhere")
+
+	plain := miniredis.RunT(t)
+	o := options(plain.Addr())
+	o.TLS = func() (*tls.Config, error) { return nil, nil } //nolint:nilnil // no TLS, as crypto/tls has it
+	s := openRedis(t, o)
+	defer s.Close()
+	must(t, s.Save(t.Context(), example()))
+}
+
+// TestRedisLog: the client's own lines arrive in our log. It sets the client's one logger for the whole
+// process, so it is put back by nobody.
+func TestRedisLog(t *testing.T) {
+	var text bytes.Buffer
+	checkpoint.LogTo(slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	defer checkpoint.LogTo(slog.New(slog.DiscardHandler))
+	s := openRedis(t, options("127.0.0.1:1"))
+	defer s.Close()
+	_, _, err := s.Load(t.Context())
+	wantPassing(t, err, "does not answer (", "connection refused", "start it or correct checkpoint.redis.addrs")
+	if !strings.Contains(text.String(), "level=DEBUG") || !strings.Contains(text.String(), "failed to dial") {
+		t.Errorf("log: %s", text.String())
+	}
+}
