@@ -2,6 +2,9 @@ package router
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
+	"unicode"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
@@ -60,8 +63,8 @@ func (e *encoder) sentence(id []byte, f *fault) error {
 		return fmt.Errorf("row %d of the transaction committed at %s in %s %s: %s and set errors.unroutable: drop to go past it",
 			e.ordinal(), e.time, e.p.source, f.cause, f.mend)
 	}
-	return fmt.Errorf("event %.100s of %s%s %s: %s, or go past it with errors.skip: [%.100q] or errors.unroutable: drop",
-		id, e.p.source, e.aggregate(), f.cause, f.mend, id)
+	return fmt.Errorf("event %s of %s%s %s: %s, or go past it with errors.skip: [%q] or errors.unroutable: drop",
+		printable(id), e.p.source, e.aggregate(), f.cause, f.mend, id)
 }
 
 // aggregate names the row's aggregate in brackets as far as it can be read.
@@ -71,5 +74,14 @@ func (e *encoder) aggregate() string {
 	if err != nil || err2 != nil || len(typ)+len(id) == 0 {
 		return ""
 	}
-	return fmt.Sprintf(" (aggregate %.100s %.100s)", typ, id)
+	return fmt.Sprintf(" (aggregate %s %s)", printable(typ), printable(id))
+}
+
+// printable keeps a value of somebody else's on one line and to a length.
+func printable(text []byte) string {
+	s := fmt.Sprintf("%.100s", text)
+	if strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return strconv.Quote(s)
+	}
+	return s
 }

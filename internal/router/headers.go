@@ -2,9 +2,9 @@ package router
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
-	"unicode/utf8"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
@@ -19,7 +19,7 @@ func (e *encoder) userHeaders() *fault {
 	}
 	raw, grown, err := c.form.Octets(e.dst.Scratch, raw)
 	e.dst.Scratch = grown
-	if err != nil || !utf8.Valid(raw) {
+	if err != nil || !validText(raw) {
 		return badColumn(c.name, "is not valid UTF-8 JSON")
 	}
 	first := len(e.dst.Headers)
@@ -42,6 +42,9 @@ func (e *encoder) userHeaders() *fault {
 // scanHeaders appends the members of a flat JSON object of plain strings, which nearly all are, without a
 // copy. It answers false for anything else, malformed or only rare, having appended part of it perhaps.
 func scanHeaders(dst []cdc.Header, raw []byte) ([]cdc.Header, bool) {
+	if bytes.IndexByte(raw, '\\') >= 0 || hasControl(raw) {
+		return dst, false
+	}
 	s := skipSpace(raw)
 	if len(s) == 0 || s[0] != '{' {
 		return dst, false
@@ -71,10 +74,26 @@ func scanHeaders(dst []cdc.Header, raw []byte) ([]cdc.Header, bool) {
 }
 
 func skipSpace(s []byte) []byte {
-	for len(s) > 0 && (s[0] == ' ' || s[0] == '\n' || s[0] == '\t' || s[0] == '\r') {
+	for len(s) > 0 && s[0] == ' ' {
 		s = s[1:]
 	}
 	return s
+}
+
+// hasControl reports whether there is a byte below 0x20. Eight at a time: subtracting 0x20 borrows from the
+// top bit of a byte that is less and had none.
+func hasControl(s []byte) bool {
+	for ; len(s) >= 8; s = s[8:] {
+		if x := binary.LittleEndian.Uint64(s); (x-0x20*ones) & ^x & (0x80*ones) != 0 {
+			return true
+		}
+	}
+	for _, c := range s {
+		if c < 0x20 {
+			return true
+		}
+	}
+	return false
 }
 
 // cutString takes a JSON string without escapes off the front of s.
@@ -82,15 +101,12 @@ func cutString(s []byte) (text, rest []byte, ok bool) {
 	if len(s) == 0 || s[0] != '"' {
 		return nil, nil, false
 	}
-	for i := 1; i < len(s); i++ {
-		switch c := s[i]; {
-		case c == '"':
-			return s[1:i:i], s[i+1:], true
-		case c == '\\' || c < ' ':
-			return nil, nil, false
-		}
+	s = s[1:]
+	i := bytes.IndexByte(s, '"')
+	if i < 0 {
+		return nil, nil, false
 	}
-	return nil, nil, false
+	return s[:i:i], s[i+1:], true
 }
 
 // decodeHeaders appends the members of any JSON object; JSON null has none. It copies them.

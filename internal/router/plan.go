@@ -26,8 +26,20 @@ type plan struct {
 type column struct {
 	place   int32 // index + 1
 	form    cdc.Form
+	ascii   bool // rendered by us
 	notNull bool
 	name    string
+}
+
+// newColumn finds the column at an index of t.
+func newColumn(t *cdc.Table, i int) column {
+	c := column{place: int32(i + 1), form: t.Columns[i].Form, name: t.Columns[i].Name}
+	switch c.form {
+	case cdc.FormUUID, cdc.FormMicros2000, cdc.FormLocalMicros2000, cdc.FormInt, cdc.FormBool:
+		c.ascii = true
+	default:
+	}
+	return c
 }
 
 func (c *column) exists() bool { return c.place > 0 }
@@ -84,7 +96,8 @@ func (conf *table) column(t *cdc.Table, role outbox.Role) (column, error) {
 	if i < 0 {
 		return column{name: name}, nil
 	}
-	c := column{place: int32(i + 1), form: t.Columns[i].Form, name: name, notNull: conf.layout.NotNull(role)}
+	c := newColumn(t, i)
+	c.notNull = conf.layout.NotNull(role)
 	if role == outbox.OccurredAt && !isTime(c.form) {
 		return column{}, fmt.Errorf("column %s of %s is not a time: name one that is under %s.columns.%s",
 			name, t, conf.place, role)
@@ -114,7 +127,7 @@ func (r *Router) findSlots(p *plan) error {
 		i := p.source.Index(wanted)
 		switch {
 		case i >= 0:
-			p.slots[slot] = column{place: int32(i + 1), form: p.source.Columns[i].Form, name: wanted}
+			p.slots[slot] = newColumn(p.source, i)
 		case len(r.tables) == 1:
 			return cdc.Stop(cdc.ClassConfig, "missing_column", fmt.Errorf(
 				"%s: %s has no column %s: add it to the table, or change the route", r.placeOf(slot), p.source, wanted))

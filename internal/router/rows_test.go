@@ -2,8 +2,10 @@ package router_test
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/router"
@@ -233,4 +235,37 @@ func TestHeartbeatHasNoMessages(t *testing.T) {
 	if err != nil || len(dst.Messages)+len(dst.Drops) != 0 {
 		t.Errorf("%+v, %v", dst, err)
 	}
+}
+
+// FuzzRow puts any octets, in any form, into any column: the row makes a record of valid UTF-8 with a good
+// topic, or stops with one line that holds neither payload nor header values.
+func FuzzRow(f *testing.F) {
+	for column := range 14 {
+		for _, raw := range []string{"", "x", "\xff", "\x01{}", `\x6f`, "a\nb", "0198c0de-0000-7000-8000-00000000002a", "2026-01-02 03:04:05+00", "12345678"} {
+			f.Add(uint8(column), uint8(cdc.FormText), []byte(raw))
+			f.Add(uint8(column), uint8(column%10), []byte(raw))
+		}
+	}
+	f.Fuzz(func(t *testing.T, column, form uint8, raw []byte) {
+		table := native()
+		c := &table.Columns[int(column)%len(table.Columns)]
+		c.Form = cdc.Form(form % uint8(cdc.FormTimestampText+2))
+		like := order().with("payload", "SECRET").with("headers", `{"a": "SECRET"}`).with(c.Name, string(raw))
+		dst, err := route(t, options(), batch(table, like))
+		if err != nil {
+			if text := err.Error(); strings.Contains(text, "SECRET") || strings.Contains(text, "\n") {
+				t.Fatalf("column %s, form %d, %q: %s", c.Name, c.Form, raw, text)
+			}
+			return
+		}
+		m := &dst.Messages[0]
+		if !regexp.MustCompile(`\A[a-zA-Z0-9._-]{1,249}\z`).MatchString(m.Topic) || !utf8.Valid(m.Key) || m.Value == nil {
+			t.Fatalf("column %s, form %d, %q: %s", c.Name, c.Form, raw, golden(m))
+		}
+		for _, h := range m.Headers {
+			if len(h.Key) == 0 || !utf8.Valid(h.Key) || !utf8.Valid(h.Value) {
+				t.Fatalf("column %s, form %d, %q: %s", c.Name, c.Form, raw, golden(m))
+			}
+		}
+	})
 }
