@@ -11,6 +11,7 @@ import (
 
 // TestCheck: each setting that can lose a checkpoint is found, with its severity and its mend.
 func TestCheck(t *testing.T) {
+	t.Parallel()
 	good := testenv.Redis(t, testenv.RedisOptions{AppendOnly: true})
 	replica := testenv.Redis(t, testenv.RedisOptions{AppendOnly: true, Settings: map[string]string{"replicaof": "127.0.0.1 1"}})
 	careless := testenv.Redis(t, testenv.RedisOptions{Settings: map[string]string{"maxmemory": "100mb", "maxmemory-policy": "allkeys-lru"}})

@@ -16,6 +16,7 @@ import (
 
 // TestMistakes: what waiting does not mend ends the run with one sentence that says what to change.
 func TestMistakes(t *testing.T) {
+	t.Parallel()
 	plain := testenv.Redis(t, testenv.RedisOptions{})
 	locked := testenv.Redis(t, testenv.RedisOptions{Password: "root", Users: []string{
 		"relay on >secret ~cdc-relay:* +@all",
@@ -226,6 +227,7 @@ func TestPassingStates(t *testing.T) {
 
 // TestTLSOnAPlainPort: Redis does not answer a TLS greeting at all, so what is wrong can only be guessed.
 func TestTLSOnAPlainPort(t *testing.T) {
+	t.Parallel()
 	o := standalone(testenv.Redis(t, testenv.RedisOptions{}))
 	o.TLS = anyTLS
 	_, _, err := opened(t, o).Load(t.Context())

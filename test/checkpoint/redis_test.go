@@ -28,6 +28,7 @@ func TestStandalone(t *testing.T) {
 }
 
 func TestStandaloneWithTLSAndUser(t *testing.T) {
+	t.Parallel()
 	server := testenv.Redis(t, testenv.RedisOptions{TLS: true, Password: "root", Users: []string{user}})
 	conform(t, withUser(withTLS(standalone(server), server)), server)
 }
@@ -38,6 +39,7 @@ func TestSentinel(t *testing.T) {
 }
 
 func TestCluster(t *testing.T) {
+	t.Parallel()
 	c := testenv.Cluster(t, testenv.RedisOptions{Password: "root", Users: []string{user + " +cluster|slots"}})
 	o := withUser(checkpoint.RedisOptions{Mode: checkpoint.Cluster, Addrs: c.Addrs()[:1], Key: key})
 	conform(t, o, c.Nodes...)
