@@ -67,7 +67,8 @@ func (s *stand) relayDrain(ctx context.Context, database, slot string, n int) (d
 	if err != nil {
 		return d, err
 	}
-	path, err := s.configure(database, slot, topic, s.listen())
+	addr := s.listen()
+	path, err := s.configure(database, slot, topic, addr)
 	if err != nil {
 		return d, err
 	}
@@ -80,6 +81,7 @@ func (s *stand) relayDrain(ctx context.Context, database, slot string, n int) (d
 	if err != nil {
 		return d, err
 	}
+	profiled := s.takeProfiles(ctx, addr, slot)
 	var first time.Time
 	err = p.until(ctx, 10*time.Millisecond, func() (bool, error) {
 		have, err := records(ctx, admin, topic)
@@ -94,6 +96,9 @@ func (s *stand) relayDrain(ctx context.Context, database, slot string, n int) (d
 	}
 	cpu, peak, err := p.usage()
 	if err != nil {
+		return d, err
+	}
+	if err := <-profiled; err != nil {
 		return d, err
 	}
 	d = drained{

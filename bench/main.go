@@ -19,6 +19,7 @@ type options struct {
 	rows, rounds int
 	only         string
 	bin, out     string
+	profile      string
 }
 
 // report is what is written as JSON.
@@ -39,6 +40,7 @@ func main() {
 	flag.StringVar(&o.only, "only", "drain,large,latency,start,tenfold", "scenarios, comma-separated")
 	flag.StringVar(&o.bin, "bin", "bin/cdc-relay", "the relay to measure")
 	flag.StringVar(&o.out, "out", "bench/out", "folder for results, logs and configurations")
+	flag.StringVar(&o.profile, "profile", "", "folder for CPU and heap profiles of the relay while it drains")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -53,6 +55,7 @@ func run(ctx context.Context, o options) (err error) {
 	if err != nil {
 		return err
 	}
+	s.profile = o.profile
 	defer func() {
 		if cerr := s.close(); err == nil {
 			err = cerr

@@ -30,6 +30,9 @@ func (s *stand) start(config string) (*process, error) {
 	}
 	defer out.Close()
 	cmd := exec.Command(s.bin, "run", "--config", config)
+	if s.profile != "" {
+		cmd.Args = append(cmd.Args, "--pprof")
+	}
 	cmd.Stdout, cmd.Stderr = out, out
 	p := &process{cmd: cmd, started: time.Now(), log: logPath, done: make(chan struct{})}
 	if err := cmd.Start(); err != nil {

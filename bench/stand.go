@@ -23,6 +23,7 @@ type stand struct {
 	pg       *testenv.PostgresServer
 	kafka    *testenv.KafkaCluster
 	topics   int
+	profile  string // folder for profiles; "": none are taken
 }
 
 func newStand(ctx context.Context, bin, dir string) (*stand, error) {
@@ -83,7 +84,7 @@ func (s *stand) topic(ctx context.Context) (string, error) {
 }
 
 // configure writes a configuration and returns its path.
-func (s *stand) configure(database, slot, topic, listen string) (string, error) {
+func (s *stand) configure(database, slot, topic, listen string) (path string, err error) {
 	text := fmt.Sprintf(`source:
   postgres: {dsn: %q, slot: %s, publication: %s}
 tables: [{name: public.outbox}]
@@ -92,7 +93,7 @@ kafka: {brokers: [%s]}
 http: {listen: %q}
 log: {level: info, format: text}
 `, s.pg.DSN(database, ""), slot, database, topic, strings.Join(s.kafka.Bootstrap(), ", "), listen)
-	path := filepath.Join(s.dir, slot+".yaml")
+	path = filepath.Join(s.dir, slot+".yaml")
 	return path, os.WriteFile(path, []byte(text), 0o600)
 }
 
