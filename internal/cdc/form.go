@@ -103,12 +103,13 @@ func appendUUID(dst, raw []byte) ([]byte, error) {
 	if len(raw) != 16 {
 		return dst, fmt.Errorf("uuid of %d octets: %w", len(raw), errMalformed)
 	}
-	dst = hex.AppendEncode(dst, raw[:4])
-	for _, part := range [4][2]int{{4, 6}, {6, 8}, {8, 10}, {10, 16}} {
-		dst = append(dst, '-')
-		dst = hex.AppendEncode(dst, raw[part[0]:part[1]])
-	}
-	return dst, nil
+	text := [36]byte{8: '-', 13: '-', 18: '-', 23: '-'}
+	hex.Encode(text[:8], raw[:4])
+	hex.Encode(text[9:13], raw[4:6])
+	hex.Encode(text[14:18], raw[6:8])
+	hex.Encode(text[19:23], raw[8:10])
+	hex.Encode(text[24:], raw[10:])
+	return append(dst, text[:]...), nil
 }
 
 func appendMicros(dst, raw []byte) ([]byte, error) {

@@ -182,8 +182,10 @@ func (e *encoder) transaction() {
 	e.time = s[start:len(s):len(s)]
 	e.stamp = nil
 	if tx.Commit != 0 {
+		var commit [8]byte
+		binary.BigEndian.PutUint64(commit[:], tx.Commit)
 		start = len(s)
-		s = append(hex.AppendEncode(s, binary.BigEndian.AppendUint64(nil, tx.Commit)), '-')
+		s = append(hex.AppendEncode(s, commit[:]), '-')
 		e.stamp = s[start:len(s):len(s)]
 	}
 	e.dst.Scratch = s
