@@ -76,7 +76,7 @@ func (a *app) printFindings(found []finding, failures int) {
 	if failures > 0 {
 		verdict = "check failed"
 	}
-	a.printf("\n%s: %d failures, %d warnings\n", verdict, failures, count(found, statusWarn))
+	a.printf("\n%s: %s, %s\n", verdict, plural(failures, "failure"), plural(count(found, statusWarn), "warning"))
 }
 
 func count(found []finding, s status) int {

@@ -30,6 +30,7 @@ func dryRun(ctx context.Context, c *config.Config, out io.Writer, log *slog.Logg
 	if err != nil {
 		return err
 	}
+	o.Verify = router.Check
 	stages := relay.Stages{
 		Source: source{wal.New(o, log, reg)}, Router: router, Checkpointer: checkpoint.None{},
 		Sink: &printer{out: json.NewEncoder(out), durable: make(chan cdc.Durable, 1)},

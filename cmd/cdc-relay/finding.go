@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 
@@ -29,26 +28,30 @@ type finding struct {
 	Mend string `json:"mend,omitempty"`
 }
 
-// failed turns an error into a finding: errors of this project end in a colon and their mend.
+// failed turns an error into a finding: errors of this project end in a colon and their mend. Joined
+// errors (one for each broker) become one line.
 func failed(subject string, err error) finding {
-	var lines []string
-	for _, e := range flatten(err) {
-		lines = append(lines, e.Error())
-	}
-	f := finding{Status: statusFail, Subject: subject, Text: strings.Join(lines, "; ")}
-	if i := strings.LastIndex(f.Text, ": "); i > 0 && len(lines) == 1 {
-		f.Text, f.Mend = f.Text[:i], f.Text[i+2:]
+	f := finding{Status: statusFail, Subject: subject, Text: strings.ReplaceAll(err.Error(), "\n", "; ")}
+	if f.Text == err.Error() {
+		f.Text, f.Mend = cutMend(f.Text)
 	}
 	return f
 }
 
-// flatten takes joined errors apart.
-func flatten(err error) []error {
-	var many interface{ Unwrap() []error }
-	if errors.As(err, &many) {
-		return many.Unwrap()
+// cutMend cuts a sentence at its last colon that is not part of a setting ("errors.too_large: drop").
+func cutMend(sentence string) (cause, mend string) {
+	for i := strings.LastIndex(sentence, ": "); i > 0; i = strings.LastIndex(sentence[:i], ": ") {
+		if !settingBefore(sentence[:i]) {
+			return sentence[:i], sentence[i+2:]
+		}
 	}
-	return []error{err}
+	return sentence, ""
+}
+
+// settingBefore reports whether text ends in the name of a setting.
+func settingBefore(text string) bool {
+	word := text[strings.LastIndexByte(text, ' ')+1:]
+	return strings.Contains(word, ".") && strings.Trim(word, "abcdefghijklmnopqrstuvwxyz_.") == ""
 }
 
 func (f finding) String() string {

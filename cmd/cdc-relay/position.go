@@ -188,6 +188,10 @@ func (p *positions) reset(ctx context.Context, yes bool) error {
 		p.app.printf("no checkpoint is configured: the slot alone holds the position\n")
 		return nil
 	}
+	if !in.Found && in.LoadErr == nil {
+		p.app.printf("no checkpoint is stored in %s: the next run goes on from slot %s\n", place, p.wal.Slot)
+		return nil
+	}
 	if stop = nil; errors.As(in.Refused, &stop) && stop.Reason == "slot_ahead" && !yes {
 		return usage("slot %q stands ahead of the checkpoint, so events between them may never have been published: give --yes if they were, or are not wanted", p.wal.Slot)
 	}

@@ -3,10 +3,12 @@ package main
 import (
 	"fmt"
 	"io"
+	"log/slog"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
 	"github.com/cdc-relay/cdc-relay/internal/config"
 )
 
@@ -43,7 +45,10 @@ Exit codes: 0 done, 1 runtime error, 2 usage or configuration, 3 check failed, 4
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.Version = versionLine(buildVersion())
 	root.SetVersionTemplate("{{.Version}}\n")
-	root.PersistentPreRun = func(*cobra.Command, []string) { a.started = true }
+	root.PersistentPreRun = func(*cobra.Command, []string) {
+		a.started = true
+		checkpoint.LogTo(slog.New(slog.DiscardHandler)) // what matters of it is in our errors
+	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		if !strings.HasPrefix(err.Error(), "unknown") {
 			return err

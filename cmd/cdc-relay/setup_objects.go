@@ -40,6 +40,9 @@ func (s *setup) feasible(before wal.Survey) error {
 				"table %s does not exist, and setup makes no table that has a columns mapping: mend tables[].name, or have its software make it", t.name))
 		}
 	}
+	if before.Slot != nil && before.Slot.Problem != nil {
+		return before.Slot.Problem
+	}
 	if before.Slot != nil && !before.Publication {
 		return cdc.Stop(cdc.ClassPosition, "slot_too_old", fmt.Errorf(
 			"slot %q exists and publication %q does not: a slot that is older than its publication cannot be read; "+
@@ -93,9 +96,6 @@ func (s *setup) report(before, after wal.Survey) {
 
 // makeSlot makes the slot once the publication is committed.
 func (s *setup) makeSlot(ctx context.Context, db *wal.Database, slot *wal.SlotInfo) error {
-	if slot != nil && slot.Problem != nil {
-		return slot.Problem
-	}
 	if slot != nil {
 		s.app.printf("slot %s: exists, stands at %s\n", s.wal.Slot, slot.Confirmed)
 		return nil

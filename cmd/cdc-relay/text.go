@@ -27,6 +27,14 @@ func byteSize(n int64) string {
 	return fmt.Sprintf("%.1f %s", value, unit)
 }
 
+// plural counts things.
+func plural(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
 // storePlace names where the checkpoint is kept; "" where there is none.
 func storePlace(c *config.Config) string {
 	switch {

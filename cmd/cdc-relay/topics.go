@@ -2,11 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/publisher"
 )
 
@@ -49,7 +52,7 @@ func (c *check) checkKafka(ctx context.Context) []finding {
 	}
 	defer p.Kill()
 	topics := literalTopics(c.config)
-	d, err := p.Describe(ctx, topics)
+	d, err := describe(ctx, p, topics)
 	if err != nil {
 		return []finding{failed("kafka", err)}
 	}
@@ -61,6 +64,27 @@ func (c *check) checkKafka(ctx context.Context) []finding {
 		found = append(found, finding{Status: statusInfo, Subject: "topics", Text: "topics that rows name, or that templates make, are known only once an event comes"})
 	}
 	return found
+}
+
+// settleTimeout is how long a cluster that was just started may take to hand out its first producer id.
+const settleTimeout = 10 * time.Second
+
+// describe asks until the answer is not about to change: a coordinator that loads its state says so.
+func describe(ctx context.Context, p *publisher.Publisher, topics []string) (publisher.Description, error) {
+	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
+	defer cancel()
+	for {
+		d, err := p.Describe(ctx, topics)
+		var stop *cdc.StopError
+		if err != nil || d.ProducerID == nil || errors.As(d.ProducerID, &stop) {
+			return d, err
+		}
+		select {
+		case <-ctx.Done():
+			return d, nil
+		case <-time.After(settleTimeout / 20):
+		}
+	}
 }
 
 func brokerFindings(d publisher.Description) []finding {
@@ -117,7 +141,7 @@ func (c *check) topicFindings(t *publisher.TopicInfo) []finding {
 }
 
 func topicText(t *publisher.TopicInfo) string {
-	text := fmt.Sprintf("%d partitions, %d replicas", t.Partitions, t.Replicas)
+	text := plural(t.Partitions, "partition") + ", " + plural(t.Replicas, "replica")
 	if t.MaxMessageBytes > 0 {
 		text += fmt.Sprintf(", records up to %s", byteSize(int64(t.MaxMessageBytes)))
 	}

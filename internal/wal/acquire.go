@@ -39,7 +39,7 @@ func (s *Source) Acquire(ctx context.Context, load func(context.Context) (cdc.Ch
 	}
 	id, err := ss.acquire(ctx, load)
 	if err != nil {
-		ss.close()
+		ss.close(ctx)
 		return cdc.Source{}, "", err
 	}
 	s.session, s.timeline = ss, id.Timeline
@@ -66,6 +66,9 @@ func (ss *session) acquire(ctx context.Context, load func(context.Context) (cdc.
 		return cdc.Source{}, err
 	}
 	if err := ss.checkPublication(ctx); err != nil {
+		return cdc.Source{}, err
+	}
+	if err := ss.checkTables(ctx); err != nil {
 		return cdc.Source{}, err
 	}
 	sv, err := ss.identify(ctx)
@@ -144,6 +147,23 @@ func (ss *session) checkPublication(ctx context.Context) error {
 	return nil
 }
 
+// checkTables finds a missing column before the first row does.
+func (ss *session) checkTables(ctx context.Context) error {
+	if ss.src.opts.Verify == nil {
+		return nil
+	}
+	tables, err := readTables(ctx, ss.sql, ss.src.opts.Tables)
+	if err != nil {
+		return err
+	}
+	for _, name := range ss.src.opts.Tables {
+		if err := ss.src.opts.Verify(tables[name]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (s *Source) publicationChanged() error {
 	last := s.acked
 	if last == 0 {
@@ -159,8 +179,8 @@ func (ss *session) identify(ctx context.Context) (server, error) {
 		return server{}, identifyError(err)
 	}
 	return server{
-		source:  cdc.Source{SystemID: id.SystemID, Database: id.DBName, Slot: ss.src.opts.Slot, Timeline: uint32(id.Timeline)}, //nolint:gosec // timelines are uint32
-		flushed: id.XLogPos, timeline: uint32(id.Timeline),                                                                     //nolint:gosec // as above
+		source:  cdc.Source{SystemID: id.SystemID, Database: id.DBName, Slot: ss.src.opts.Slot, Timeline: uint32(id.Timeline)},
+		flushed: id.XLogPos, timeline: uint32(id.Timeline),
 	}, nil
 }
 
@@ -188,7 +208,7 @@ func (ss *session) readForks(ctx context.Context, sv *server) error {
 	if sv.timeline <= 1 {
 		return nil
 	}
-	res, err := pglogrepl.TimelineHistory(ctx, ss.repl, int32(sv.timeline)) //nolint:gosec // timelines are small
+	res, err := pglogrepl.TimelineHistory(ctx, ss.repl, int32(sv.timeline))
 	if err != nil {
 		return fmt.Errorf("read the history of timeline %d: %w", sv.timeline, err)
 	}
@@ -256,9 +276,9 @@ func (ss *session) takeOver(ctx context.Context) error {
 	return nil
 }
 
-// closeConn ends a connection that the driver still owns.
-func closeConn(conn *pgconn.PgConn) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+// closeConn ends a connection that the driver still owns, also after ctx ended.
+func closeConn(ctx context.Context, conn *pgconn.PgConn) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
 	_ = conn.Close(ctx)
 }

@@ -86,7 +86,7 @@ func (r slotRow) usable(name, database string) error {
 			why = "wal_removed: it fell behind max_slot_wal_keep_size"
 		}
 		return positionError("slot_lost",
-			"replication slot %q is lost (%s): the server removed WAL that was not relayed yet; the events are still in the outbox table: publish what consumers miss from there, then drop the slot and create it again with `cdc-relay teardown` and `cdc-relay setup`, and raise max_slot_wal_keep_size", name, why)
+			"replication slot %q is lost (%s), and with it WAL that was not relayed yet: publish what consumers miss from the outbox table, make the slot again with `cdc-relay teardown` and `cdc-relay setup`, and raise max_slot_wal_keep_size", name, why)
 	}
 	return nil
 }
@@ -97,7 +97,7 @@ func (r slotRow) status(received lsn) SlotStatus {
 		s.SafeBytes = *r.SafeWALSize
 	}
 	if r.flushed > received {
-		s.LagBytes = int64(r.flushed - received) //nolint:gosec // a WAL distance
+		s.LagBytes = int64(r.flushed - received)
 	}
 	return s
 }
@@ -209,9 +209,9 @@ func publicationProblem(name string, tables []string, found []publishedTable, in
 		pub := pgx.Identifier{name}.Sanitize()
 		switch {
 		case !ok:
-			return bad("table %s does not exist in this database: create it with `cdc-relay schema apply`, or mend tables[].name", table)
+			return bad("table %s does not exist in this database: create it with `cdc-relay setup`, or correct tables[].name", table)
 		case !t.Published:
-			return bad("publication %q does not hold table %s: ALTER PUBLICATION %s ADD TABLE %s", name, table, pub, quoted)
+			return bad("publication %q does not hold table %s: ALTER PUBLICATION %s ADD TABLE %s, or run `cdc-relay setup`", name, table, pub, quoted)
 		case t.Filter:
 			return bad("publication %q filters the rows of %s, so events would be lost: ALTER PUBLICATION %s DROP TABLE %s, then ADD TABLE without WHERE", name, table, pub, quoted)
 		case t.Columns:

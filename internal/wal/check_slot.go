@@ -96,10 +96,6 @@ func (c *checker) limits(ctx context.Context) {
 		return
 	}
 	c.keep(l)
-	if c.survey.Slot == nil && l.Slots >= l.MaxSlots {
-		c.add(Error, "limits", "raise max_replication_slots and restart PostgreSQL, or drop a slot nobody reads (SELECT * FROM pg_replication_slots)",
-			"all %d replication slots are in use", l.MaxSlots)
-	}
 	if l.Senders >= l.MaxSenders {
 		c.add(Warning, "limits", "raise max_wal_senders and restart PostgreSQL", "all %d walsenders are in use: a standby relay or a replica finds none free", l.MaxSenders)
 	}
@@ -111,7 +107,7 @@ func (c *checker) limits(ctx context.Context) {
 }
 
 type limits struct {
-	Slots, MaxSlots, Senders, MaxSenders int
+	Senders, MaxSenders int
 	// KeepMB is max_slot_wal_keep_size; -1: no limit.
 	KeepMB int64
 	// WALPerDay is how much was written on average since the statistics were reset; 0: not known.
@@ -125,13 +121,12 @@ type limits struct {
 func (c *checker) readLimits(ctx context.Context) (limits, error) {
 	var l limits
 	err := c.db.conn.QueryRow(ctx, `SELECT
-		(SELECT count(*) FROM pg_replication_slots), current_setting('max_replication_slots')::int,
 		(SELECT count(*) FROM pg_stat_replication), current_setting('max_wal_senders')::int,
 		(SELECT setting::bigint FROM pg_settings WHERE name = 'max_slot_wal_keep_size'),
 		(SELECT CASE WHEN now() - stats_reset > interval '1 hour' THEN (wal_bytes / extract(epoch FROM now() - stats_reset) * 86400)::bigint ELSE 0 END FROM pg_stat_wal),
 		COALESCE(current_setting('idle_replication_slot_timeout', true), ''), COALESCE(current_setting('synchronized_standby_slots', true), ''),
 		(SELECT count(*) FROM pg_replication_slots WHERE slot_type = 'physical')`).
-		Scan(&l.Slots, &l.MaxSlots, &l.Senders, &l.MaxSenders, &l.KeepMB, &l.WALPerDay, &l.IdleTimeout, &l.Synchronized, &l.Standbys)
+		Scan(&l.Senders, &l.MaxSenders, &l.KeepMB, &l.WALPerDay, &l.IdleTimeout, &l.Synchronized, &l.Standbys)
 	if err != nil {
 		return l, fmt.Errorf("read limits: %w", err)
 	}

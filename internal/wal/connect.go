@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"strconv"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -53,7 +54,7 @@ func ConnectSQL(ctx context.Context, dsn func() (string, error)) (*pgx.Conn, err
 	cfg.DefaultQueryExecMode = pgx.QueryExecModeExec
 	conn, err := pgx.ConnectConfig(ctx, cfg)
 	if err != nil {
-		return nil, connectError(err, cfg.Host, false)
+		return nil, connectError(err, &cfg.Config, false)
 	}
 	return conn, nil
 }
@@ -75,45 +76,58 @@ func ConnectReplication(ctx context.Context, dsn func() (string, error)) (*pgcon
 	cfg.DialFunc = dialPaced(cfg.DialFunc)
 	conn, err := pgconn.ConnectConfig(ctx, cfg)
 	if err != nil {
-		return nil, connectError(err, cfg.Host, true)
+		return nil, connectError(err, cfg, true)
 	}
 	return conn, nil
 }
 
 // connectError turns what a driver says into what a person must do. Everything is retryable except
 // what only a person can mend.
-func connectError(err error, host string, replication bool) error {
+func connectError(err error, cfg *pgconn.Config, replication bool) error {
 	var dns *net.DNSError
 	var pg *pgconn.PgError
+	at := address(cfg)
 	switch {
+	case errors.As(err, &pg) && pg.Code == stateInsufficientPrivilege && replication:
+		return mayNotReplicate(cfg.User, pg.Message)
 	case errors.As(err, &pg):
 		return serverError(pg, replication)
 	case errors.As(err, &dns):
-		return config("host_unknown", "host %q of source.postgres.dsn does not resolve: mend its name or the DNS", host)
+		return config("host_unknown", "host %q of source.postgres.dsn does not resolve: correct its name or the DNS", cfg.Host)
 	case strings.Contains(err.Error(), "server refused TLS connection"):
-		return config("tls_refused", "PostgreSQL at %s does not offer TLS but sslmode asks for it: switch TLS on at the server (ssl = on), or set sslmode=disable in source.postgres.dsn", host)
+		return config("tls_refused", "PostgreSQL at %s does not offer TLS but sslmode asks for it: switch TLS on at the server (ssl = on), or set sslmode=disable in source.postgres.dsn", at)
 	case strings.Contains(err.Error(), "x509:") || strings.Contains(err.Error(), "tls:"):
-		return config("tls_certificate", "TLS to PostgreSQL at %s failed (%s): give its CA with sslrootcert, or mend sslmode in source.postgres.dsn", host, lastCause(err))
+		return config("tls_certificate", "TLS to PostgreSQL at %s failed (%s): give its CA with sslrootcert, or correct sslmode in source.postgres.dsn", at, lastCause(err))
 	case errors.Is(err, context.Canceled):
 		return err
 	}
-	return fmt.Errorf("PostgreSQL at %s cannot be reached (%s): is it running, and do host and port in source.postgres.dsn fit?", host, lastCause(err))
+	return fmt.Errorf("PostgreSQL at %s cannot be reached (%s): start it, or correct host and port in source.postgres.dsn", at, lastCause(err))
+}
+
+// address is host:port, or the directory of a socket.
+func address(cfg *pgconn.Config) string {
+	if strings.HasPrefix(cfg.Host, "/") {
+		return cfg.Host
+	}
+	return net.JoinHostPort(cfg.Host, strconv.Itoa(int(cfg.Port)))
+}
+
+func mayNotReplicate(role, said string) error {
+	quoted := pgx.Identifier{role}.Sanitize()
+	return config("no_replication", "role %q may not replicate (%s): ALTER ROLE %s REPLICATION, or on a managed service grant its replication role (GRANT rds_replication TO %s)", role, said, quoted, quoted)
 }
 
 // serverError maps what the server says at a connect or in answer to a query.
 func serverError(pg *pgconn.PgError, replication bool) error {
 	switch pg.Code {
 	case stateInvalidPassword:
-		return config("password", "PostgreSQL refuses the password (%s): mend user and password in source.postgres.dsn", pg.Message)
+		return config("password", "PostgreSQL refuses the password (%s): correct user and password in source.postgres.dsn", pg.Message)
 	case stateInvalidAuthorizationSpecification:
 		return authorizationError(pg, replication)
 	case stateInvalidCatalogName:
-		return config("database_missing", "%s: mend the database in source.postgres.dsn", pg.Message)
+		return config("database_missing", "%s: correct the database in source.postgres.dsn", pg.Message)
 	case stateInsufficientPrivilege:
-		if replication {
-			return config("no_replication", "the role may not replicate (%s): ALTER ROLE <role> REPLICATION, or on a managed service grant its replication role (rds_replication)", pg.Message)
-		}
-		return config("no_privilege", "the role of source.postgres.dsn lacks a right: %s", pg.Message)
+		return config(noPrivilege, "the role of source.postgres.dsn lacks a right: %s", pg.Message)
 	case stateTooManyConnections:
 		if strings.Contains(pg.Message, "max_wal_senders") {
 			return config("no_walsender", "no walsender is free (%s): raise max_wal_senders and restart PostgreSQL, or stop a replica or relay that is not needed", pg.Message)
@@ -135,7 +149,7 @@ func authorizationError(pg *pgconn.PgError, replication bool) error {
 	case strings.Contains(pg.Message, "pg_hba.conf"):
 		return config("pg_hba", "PostgreSQL does not admit this relay (%s): add a line for it to pg_hba.conf, with sslmode=require in source.postgres.dsn where the line says hostssl", pg.Message)
 	}
-	return config("role", "PostgreSQL refuses the role (%s): mend the user in source.postgres.dsn", pg.Message)
+	return config("role", "PostgreSQL refuses the role (%s): correct the user in source.postgres.dsn", pg.Message)
 }
 
 // isPoolerRefusal knows how PgBouncer (before 1.23) and the pools made like it answer the replication
@@ -173,7 +187,7 @@ func replicationError(err error, slot string) error {
 		return positionError("slot_lost", "replication slot %q cannot be read any more (%s): publish what consumers miss from the outbox table, then drop the slot and create it again with `cdc-relay teardown` and `cdc-relay setup`", slot, pg.Message)
 	case stateUndefinedObject:
 		if strings.Contains(pg.Message, "publication") {
-			return config("publication_missing", "%s in the slot's view: it was dropped, or made after the slot; drop the slot and create publication and slot again with `cdc-relay teardown` and `cdc-relay setup`", pg.Message)
+			return positionError("slot_too_old", "slot %q cannot be read with its publication (%s in its view), which was dropped or made after it: publish what consumers miss from the outbox table, then make both again with `cdc-relay teardown` and `cdc-relay setup`", slot, pg.Message)
 		}
 		return positionError("slot_missing", "%s: create it with `cdc-relay setup`", pg.Message)
 	}
@@ -189,7 +203,7 @@ func lastCause(err error) string {
 	for {
 		next := errors.Unwrap(err)
 		if next == nil {
-			if many, ok := err.(interface{ Unwrap() []error }); ok && len(many.Unwrap()) > 0 { //nolint:errorlint // walks by hand
+			if many, ok := err.(interface{ Unwrap() []error }); ok && len(many.Unwrap()) > 0 {
 				err = many.Unwrap()[0]
 				continue
 			}

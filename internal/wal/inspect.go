@@ -31,7 +31,7 @@ func (d *Database) Inspect(ctx context.Context, o Options, load func(context.Con
 		return Inspection{}, err
 	}
 	ss := newSession(&Source{opts: o}, d.conn, repl)
-	defer closeConn(repl)
+	defer closeConn(ctx, repl)
 	sv, err := ss.identify(ctx)
 	if err != nil {
 		return Inspection{}, err
@@ -118,5 +118,5 @@ func ahead(a, b lsn) int64 {
 	if a <= b {
 		return 0
 	}
-	return int64(a - b) //nolint:gosec // a distance in the WAL
+	return int64(a - b)
 }

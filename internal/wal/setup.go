@@ -3,10 +3,8 @@ package wal
 import (
 	"context"
 	"crypto/tls"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"strconv"
 	"strings"
 	"time"
@@ -75,10 +73,7 @@ func (d *Database) identify(ctx context.Context) error {
 	}
 	s.Name, _, _ = strings.Cut(s.Name, " ") // "15.18 (Debian 15.18-0+deb12u1)"
 	cfg := d.conn.Config()
-	s.Address = net.JoinHostPort(cfg.Host, strconv.Itoa(int(cfg.Port)))
-	if strings.HasPrefix(cfg.Host, "/") {
-		s.Address = cfg.Host
-	}
+	s.Address = address(&cfg.Config)
 	if secure, ok := d.conn.PgConn().Conn().(*tls.Conn); ok {
 		state := secure.ConnectionState()
 		s.TLS, s.Verified = tls.VersionName(state.Version), len(state.VerifiedChains) > 0
@@ -112,7 +107,7 @@ type SlotInfo struct {
 func (d *Database) Survey(ctx context.Context, o Options) (Survey, error) {
 	var s Survey
 	var err error
-	if s.Tables, err = d.tables(ctx, o.Tables); err != nil {
+	if s.Tables, err = readTables(ctx, d.conn, o.Tables); err != nil {
 		return s, err
 	}
 	pub, err := readPublication(ctx, d.conn, o.Publication, o.Tables, d.Server.Version)
@@ -140,49 +135,10 @@ func (d *Database) Slot(ctx context.Context, name string) (*SlotInfo, error) {
 }
 
 func reasonOf(err error) string {
-	var stop *cdc.StopError
-	if errors.As(err, &stop) {
+	if stop, ok := errors.AsType[*cdc.StopError](err); ok {
 		return stop.Reason
 	}
 	return ""
-}
-
-// tables reads the schemas of those tables that exist, in the forms in which the stream would bring them.
-func (d *Database) tables(ctx context.Context, names []string) (map[string]*cdc.Table, error) {
-	var doc []byte
-	err := d.conn.QueryRow(ctx, `SELECT COALESCE(jsonb_agg(t), '[]') FROM (
-		SELECT n.nspname AS schema, c.relname AS name, (SELECT jsonb_agg(jsonb_build_object('name', a.attname, 'type', a.atttypid::bigint) ORDER BY a.attnum)
-			FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped) AS columns
-		FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-		WHERE n.nspname || '.' || c.relname = ANY($1) AND c.relkind IN ('r', 'p')) t`, names).Scan(&doc)
-	if err != nil {
-		return nil, fmt.Errorf("read the tables' columns: %w", err)
-	}
-	var found []struct {
-		Schema, Name string
-		Columns      []struct {
-			Name string
-			Type uint32
-		}
-	}
-	if err := json.Unmarshal(doc, &found); err != nil {
-		return nil, fmt.Errorf("read the tables' columns: %w", err)
-	}
-	binary := true
-	for _, t := range found {
-		for _, c := range t.Columns {
-			binary = binary && hasBinaryForm(c.Type)
-		}
-	}
-	tables := make(map[string]*cdc.Table, len(found))
-	for _, t := range found {
-		table := &cdc.Table{Schema: t.Schema, Name: t.Name}
-		for _, c := range t.Columns {
-			table.Columns = append(table.Columns, cdc.Column{Name: c.Name, Form: formOf(c.Type, binary)})
-		}
-		tables[table.String()] = table
-	}
-	return tables, nil
 }
 
 // Exec runs statements, several in one transaction. doing is what they do, for errors: "create publication p".
@@ -250,9 +206,7 @@ func (d *Database) CreateSlot(ctx context.Context, slot, statement string) error
 	if reasonOf(err) != noPrivilege {
 		return err
 	}
-	role := pgx.Identifier{d.Server.Role}.Sanitize()
-	return config("no_replication", "create slot %q: role %q may not replicate: ALTER ROLE %s REPLICATION, or on a managed service grant its replication role (GRANT rds_replication TO %s)",
-		slot, d.Server.Role, role, role)
+	return fmt.Errorf("create slot %q: %w", slot, mayNotReplicate(d.Server.Role, "it lacks REPLICATION"))
 }
 
 // AdvanceSlot moves a slot that nobody reads forward and returns where it stands then.

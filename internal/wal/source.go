@@ -38,6 +38,9 @@ type Options struct {
 	StatusInterval time.Duration
 	// LookInterval is how often the publication and the slot are looked at.
 	LookInterval time.Duration
+	// Verify is asked about each table's schema before anything is read; nil: nobody is. An error ends
+	// Acquire.
+	Verify func(*cdc.Table) error
 	// Temporary makes a slot of its own that ends with the connection, for a dry run.
 	Temporary bool
 	// Text asks for text mode even where binary would do.

@@ -1,0 +1,293 @@
+package commands
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
+)
+
+// badInput is something wrong around the relay. What the commands say of it stands in
+// testdata/bad_input.txt; a new user must know from each line what to type next.
+type badInput struct {
+	name    string
+	prepare func(s *site)
+	// commands are run and check unless given.
+	commands []string
+}
+
+// badConfig is wrong before anything is connected to.
+func badConfig() []badInput {
+	run := []string{"run"}
+	return []badInput{
+		{"no configuration", func(s *site) { s.env = []string{"CDC_RELAY_CONFIG=other.yaml"} }, run},
+		{"unknown key", func(s *site) { s.replace("brokers:", "broker:") }, run},
+		{"wrong type", func(s *site) { s.replace("partitions: 3", "partitions: many") }, run},
+		{"environment variable missing", func(s *site) { s.replace(s.pg.DSN(s.name, ""), "${env:NO_SUCH_DATABASE_URL}") }, run},
+		{"secret file missing", func(s *site) { s.replace(`dsn: "`, `password: "${file:secrets/db}", dsn: "`) }, run},
+	}
+}
+
+// badDatabase is wrong with the way to the database, or with what setup makes there.
+func badDatabase(strict, replica *testenv.PostgresServer, pooler, lenient *testenv.PgBouncerServer) []badInput {
+	return []badInput{
+		{"host does not resolve", func(s *site) { s.replace(s.pg.Addr(), "db.invalid:5432") }, nil},
+		{"nothing listens", func(s *site) { s.replace(s.pg.Addr(), "127.0.0.1:1") }, nil},
+		{"wrong password", func(s *site) { s.to(strict, "sslmode=require").replace("postgres@", "postgres:wrong@") }, nil},
+		{"unknown role", func(s *site) { s.replace("postgres@", "nobody@") }, nil},
+		{"unknown database", func(s *site) { s.replace("/"+s.name, "/nowhere") }, nil},
+		{"TLS refused", func(s *site) { s.replace("sslmode=disable", "sslmode=require") }, nil},
+		{"TLS required", func(s *site) { s.to(strict, "sslmode=disable") }, nil},
+		{"certificate of an unknown authority", func(s *site) { s.to(strict, "sslmode=verify-full") }, nil},
+		{"pooler", func(s *site) { s.replace(s.pg.Addr(), pooler.Addr()) }, nil},
+		{"pooler that lets settings pass", func(s *site) { s.setup().replace(s.pg.Addr(), lenient.Addr()) }, nil},
+		{"wal_level not logical", func(s *site) { s.to(replica, "sslmode=disable").replace("/"+s.name, "/postgres") }, []string{"run", "check", "setup"}},
+		{"no right to replicate", func(s *site) { s.setup().sql("CREATE ROLE onlooker LOGIN").replace("postgres@", "onlooker@") }, nil},
+		{"no right to make anything", func(s *site) { s.sql("CREATE ROLE stranger LOGIN").replace("postgres@", "stranger@") }, []string{"setup"}},
+		{"no right to make a slot", func(s *site) { s.setup().dropSlot(); s.sql("CREATE ROLE maker LOGIN").replace("postgres@", "maker@") }, []string{"setup"}},
+		{"slot missing", func(s *site) { s.setup().dropSlot() }, nil},
+		{"slot of another plugin", func(s *site) {
+			s.setup().dropSlot()
+			s.sql("SELECT pg_create_logical_replication_slot('" + s.slot() + "', 'test_decoding')")
+		}, []string{"run", "check", "setup"}},
+		{"slot of another database", func(s *site) {
+			s.setup().sql("CREATE DATABASE "+s.name+"_2").replace("/"+s.name, "/"+s.name+"_2").setup()
+			s.replace("postgres: {", "postgres: {slot: "+s.slot()+", ")
+		}, []string{"run", "check", "setup"}},
+		{"publication missing", func(s *site) { s.setup().sql("DROP PUBLICATION " + s.slot()) }, []string{"run", "check", "setup"}},
+		{"publication without the table", func(s *site) { s.setup().sql("ALTER PUBLICATION " + s.slot() + " DROP TABLE outbox") }, nil},
+		{"publication filters rows", func(s *site) {
+			s.setup().sql("ALTER PUBLICATION " + s.slot() + " SET TABLE outbox WHERE (event_type = 'a')")
+		}, []string{"run", "check", "setup"}},
+		{"publication leaves columns out", func(s *site) {
+			s.setup().sql("ALTER PUBLICATION " + s.slot() + " SET TABLE outbox (event_id, created_at)")
+		}, nil},
+		{"publication without inserts", func(s *site) { s.setup().sql("ALTER PUBLICATION " + s.slot() + " SET (publish = 'update')") }, nil},
+		{"publication under the partitions' names", func(s *site) {
+			s.setup().sql("ALTER PUBLICATION " + s.slot() + " SET (publish_via_partition_root = false)")
+		}, nil},
+		{"publication newer than its slot", func(s *site) {
+			s.setup().sql("DROP PUBLICATION " + s.slot()).insert(1).run("setup")
+			s.sql("CREATE PUBLICATION " + s.slot() + " FOR TABLE outbox WITH (publish = 'insert', publish_via_partition_root = true)")
+		}, nil},
+		{"table missing", func(s *site) { s.setup().sql("DROP TABLE outbox") }, nil},
+		{"column missing", func(s *site) { s.setup().sql("ALTER TABLE outbox DROP COLUMN payload") }, nil},
+		{"column of a route missing", func(s *site) {
+			s.setup().replace("{topic: "+s.name+"}", `{match: {region: "eu"}, topic: `+s.name+"}")
+		}, nil},
+	}
+}
+
+// badRest is wrong with Kafka, with the checkpoint store, or on the relay's own machine.
+func badRest(taken net.Addr) []badInput {
+	run := []string{"run"}
+	return []badInput{
+		{"topic missing", func(s *site) {
+			s.setup().replace("topics: {create: {partitions: 3, replication_factor: 1}}\n", "").replace("topic: "+s.name, "topic: nowhere").insert(1)
+		}, nil},
+		{"Kafka unreachable", func(s *site) { s.setup().replace(kafka.Bootstrap()[0], "127.0.0.1:1") }, nil},
+		{"Kafka host does not resolve", func(s *site) { s.setup().replace(kafka.Bootstrap()[0], "kafka.invalid:9092") }, nil},
+		{"Kafka wants TLS", func(s *site) { s.setup().replace(kafka.Bootstrap()[0], kafka.Addrs(testenv.ListenerTLS)[0]) }, nil},
+		{"Kafka refuses TLS", func(s *site) { s.setup().replace("kafka: {", "kafka: {tls: {}, ") }, nil},
+		{"Kafka password wrong", func(s *site) {
+			s.setup().replace(`brokers: ["`+kafka.Bootstrap()[0]+`"]`, `brokers: ["`+kafka.Addrs(testenv.ListenerSASL)[0]+
+				`"], sasl: {mechanism: SCRAM-SHA-512, username: relay, password: wrong}`)
+		}, nil},
+		{"Redis unreachable", func(s *site) { s.setup().replace(redis.Addr(), "127.0.0.1:1") }, nil},
+		{"checkpoint file of root's", func(s *site) { s.setup().otherUsersFile() }, nil},
+		{"checkpoint directory missing", func(s *site) { s.setup().fileCheckpoint("nowhere/position") }, nil},
+		{"port in use", func(s *site) { s.setup().replace("127.0.0.1:0", taken.String()) }, run},
+		{"no relay to ask", func(s *site) { s.replace("127.0.0.1:0", "127.0.0.1:1") }, []string{"status"}},
+	}
+}
+
+// badLimits are on a server with room for one slot and one walsender. They come one after the other.
+func badLimits() []badInput {
+	return []badInput{
+		{"no free slot", func(s *site) { s.sql("SELECT pg_create_physical_replication_slot('other')") }, []string{"setup", "check"}},
+		{"slot lost", func(s *site) {
+			s.sql("SELECT pg_drop_replication_slot('other')").setup()
+			for range 4 {
+				s.sql("CREATE TABLE filler ()", "DROP TABLE filler", "SELECT pg_switch_wal()")
+			}
+			s.sql("CHECKPOINT")
+		}, []string{"run", "check", "setup", "position show"}},
+		{"no free walsender", func(s *site) {
+			s.setup()
+			s.occupyWalsender()
+		}, nil},
+	}
+}
+
+func TestBadInput(t *testing.T) {
+	b := &book{}
+	t.Run("group", func(t *testing.T) { // holds the parallel tests together
+		servers := startBadServers(t)
+		taken, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = taken.Close() })
+		t.Run("limits", func(t *testing.T) {
+			t.Parallel()
+			for _, in := range b.chapter(badLimits()) {
+				t.Run(in.name, func(t *testing.T) { b.write(in, newSiteOn(t, servers.narrow)) })
+			}
+		})
+		inputs := append(badConfig(), badDatabase(servers.strict, servers.replica, servers.pooler, servers.lenient)...)
+		for _, in := range b.chapter(append(inputs, badRest(taken.Addr())...)) {
+			t.Run(in.name, func(t *testing.T) {
+				t.Parallel()
+				b.write(in, newSite(t))
+			})
+		}
+	})
+	golden(t, "bad_input.txt", b.text())
+}
+
+// badServers are servers that are bad in themselves.
+type badServers struct {
+	strict, replica, narrow *testenv.PostgresServer
+	pooler, lenient         *testenv.PgBouncerServer
+}
+
+func startBadServers(t *testing.T) *badServers {
+	t.Helper()
+	return &badServers{
+		strict:  testenv.Postgres(t, testenv.PostgresOptions{TLS: true, HBA: []string{"hostssl all all 127.0.0.1/32 scram-sha-256"}}),
+		replica: testenv.Postgres(t, testenv.PostgresOptions{Settings: map[string]string{"wal_level": "replica"}}),
+		narrow: testenv.Postgres(t, testenv.PostgresOptions{Settings: map[string]string{
+			"max_replication_slots": "1", "max_wal_senders": "1", "max_slot_wal_keep_size": "1MB",
+		}}),
+		pooler:  testenv.PgBouncer(t, postgres),
+		lenient: testenv.PgBouncer(t, postgres, "ignore_startup_parameters = statement_timeout"),
+	}
+}
+
+// book is the golden file in the making. Tests run at the same time and write in their own places.
+type book struct {
+	mu    sync.Mutex
+	order []string
+	said  map[string]string
+}
+
+func (b *book) chapter(inputs []badInput) []badInput {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, in := range inputs {
+		b.order = append(b.order, in.name)
+	}
+	return inputs
+}
+
+// write runs the commands and writes down what a user looks at: what run and setup say last, and what
+// fails in check.
+func (b *book) write(in badInput, s *site) {
+	s.t.Helper()
+	in.prepare(s)
+	commands := in.commands
+	if commands == nil {
+		commands = []string{"run", "check"}
+	}
+	var text strings.Builder
+	for _, command := range commands {
+		r := s.run(strings.Fields(command)...)
+		fmt.Fprintf(&text, "  %s: exit %d\n", command, r.code)
+		for _, line := range r.point() {
+			text.WriteString("    " + line + "\n")
+		}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.said == nil {
+		b.said = map[string]string{}
+	}
+	b.said[in.name] = text.String()
+}
+
+func (b *book) text() string {
+	var text strings.Builder
+	for _, name := range b.order {
+		text.WriteString(name + "\n" + b.said[name] + "\n")
+	}
+	return text.String()
+}
+
+// point is what matters of an answer: check's failures, else the last line on stderr, else all.
+func (r result) point() []string {
+	var lines []string
+	for line := range strings.Lines(r.stdout) {
+		if strings.HasPrefix(line, "fail  ") {
+			lines = append(lines, strings.TrimSpace(line))
+		}
+	}
+	if len(lines) > 0 {
+		return lines
+	}
+	if stderr := strings.Split(strings.TrimSpace(r.stderr), "\n"); stderr[0] != "" {
+		return stderr[len(stderr)-1:]
+	}
+	return strings.Split(strings.TrimSpace(r.stdout), "\n")
+}
+
+// to points the configuration at another server.
+func (s *site) to(pg *testenv.PostgresServer, ssl string) *site {
+	s.t.Helper()
+	return s.replace(s.pg.Addr(), pg.Addr()).replace("sslmode=disable", ssl)
+}
+
+func (s *site) fileCheckpoint(path string) *site {
+	s.t.Helper()
+	return s.replace(fmt.Sprintf("redis: {addrs: [%q]}", redis.Addr()), "file: "+path)
+}
+
+// otherUsersFile leaves a checkpoint file behind that the relay's user may not read: what happens when
+// the relay was run as root once.
+func (s *site) otherUsersFile() {
+	s.t.Helper()
+	s.fileCheckpoint("state/position")
+	dir := filepath.Join(s.dir, "state")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		s.t.Fatal(err)
+	}
+	mode := os.FileMode(0o600)
+	if os.Getuid() == 0 {
+		s.asNobody()
+	} else {
+		mode = 0
+	}
+	if err := os.WriteFile(filepath.Join(dir, "position"), []byte("{}\n"), mode); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// asNobody runs the commands as the user nobody, who may enter the site's directory.
+func (s *site) asNobody() {
+	s.t.Helper()
+	const nobody = 65534
+	s.credential = &syscall.Credential{Uid: nobody, Gid: nobody}
+	for dir := s.dir; dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) {
+		if err := os.Chmod(dir, 0o755); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+}
+
+// occupyWalsender holds a replication connection until the test ends.
+func (s *site) occupyWalsender() {
+	s.t.Helper()
+	conn, err := pgconn.Connect(s.t.Context(), s.pg.DSN(s.name, "", "replication", "database"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { _ = conn.Close(context.Background()) })
+}

@@ -1,0 +1,95 @@
+// Package commands runs the built cdc-relay as a user would, against real servers.
+package commands
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
+)
+
+// What the tests share: the binary and one server of each kind. Each test makes a database, topics and
+// keys of its own.
+var (
+	binary   string
+	postgres *testenv.PostgresServer
+	kafka    *testenv.KafkaCluster
+	redis    *testenv.RedisServer
+)
+
+func TestMain(m *testing.M) {
+	code, err := prepareAndRun(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func prepareAndRun(m *testing.M) (code int, err error) {
+	dir, err := os.MkdirTemp("", "cdc-relay-commands-")
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, stopServers(), os.RemoveAll(dir)) }()
+	// The commands wait more than they work, and one test runs them as another user.
+	if err := errors.Join(flag.Set("test.parallel", "8"), os.Chmod(dir, 0o755)); err != nil {
+		return 0, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	var starts errgroup.Group
+	starts.Go(func() error { return build(ctx, dir) })
+	starts.Go(func() (err error) {
+		postgres, err = testenv.StartPostgres(ctx, testenv.PostgresOptions{})
+		return err
+	})
+	starts.Go(func() (err error) {
+		kafka, err = testenv.StartKafka(ctx, testenv.KafkaOptions{Secure: true})
+		return err
+	})
+	starts.Go(func() (err error) {
+		redis, err = testenv.StartRedis(ctx, testenv.RedisOptions{AppendOnly: true})
+		return err
+	})
+	if err := starts.Wait(); err != nil {
+		return 0, err
+	}
+	return m.Run(), nil
+}
+
+// build takes the binary that make has built, or builds one.
+func build(ctx context.Context, dir string) error {
+	if binary = os.Getenv("CDC_RELAY_BIN"); binary != "" {
+		return nil
+	}
+	binary = filepath.Join(dir, "cdc-relay")
+	out, err := exec.CommandContext(ctx, "go", "build", "-o", binary, "github.com/cdc-relay/cdc-relay/cmd/cdc-relay").CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("build cdc-relay: %w: %s", err, out)
+	}
+	return nil
+}
+
+func stopServers() error {
+	var errs []error
+	if postgres != nil {
+		errs = append(errs, postgres.Close())
+	}
+	if kafka != nil {
+		errs = append(errs, kafka.Close())
+	}
+	if redis != nil {
+		errs = append(errs, redis.Close())
+	}
+	return errors.Join(errs...)
+}

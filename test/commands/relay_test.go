@@ -1,0 +1,222 @@
+package commands
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+// site is a directory of a user's with a configuration, and a database of its own.
+type site struct {
+	t   *testing.T
+	dir string
+	// name is the database's, and what slot, publication, topic and Redis key are made of.
+	name string
+	pg   *testenv.PostgresServer
+	// config is the text of cdc-relay.yaml.
+	config     string
+	env        []string
+	credential *syscall.Credential
+}
+
+// newSite makes the database and a configuration that works.
+func newSite(t *testing.T) *site {
+	t.Helper()
+	return newSiteOn(t, postgres)
+}
+
+func newSiteOn(t *testing.T, pg *testenv.PostgresServer) *site {
+	t.Helper()
+	name := strings.ToLower(regexp.MustCompile(`[^a-zA-Z0-9]+`).ReplaceAllString(strings.TrimPrefix(t.Name(), "Test"), "_"))
+	s := &site{t: t, dir: t.TempDir(), name: name[:min(len(name), 50)], pg: pg}
+	if err := pg.CreateDatabase(t.Context(), s.name); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.dropSlot)
+	s.config = fmt.Sprintf(`source:
+  postgres: {dsn: "%s"}
+kafka: {brokers: [%q]}
+topics: {create: {partitions: 3, replication_factor: 1}}
+routes:
+  - {topic: %s}
+checkpoint: {redis: {addrs: [%q]}}
+http: {listen: "127.0.0.1:0"}
+log: {format: text}
+`, pg.DSN(s.name, ""), kafka.Bootstrap()[0], s.name, redis.Addr())
+	return s
+}
+
+func (s *site) slot() string { return "cdc_relay_" + s.name }
+
+// dropSlot makes room for the other tests: a server has only so many.
+func (s *site) dropSlot() {
+	_ = s.pg.Exec(context.Background(), "postgres", "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE NOT active AND database = '"+s.name+"'")
+}
+
+// replace changes the configuration; old must stand in it.
+func (s *site) replace(old, with string) *site {
+	s.t.Helper()
+	if !strings.Contains(s.config, old) {
+		s.t.Fatalf("the configuration has no %q:\n%s", old, s.config)
+	}
+	s.config = strings.ReplaceAll(s.config, old, with)
+	return s
+}
+
+// sql runs statements as the superuser.
+func (s *site) sql(statements ...string) *site {
+	s.t.Helper()
+	for _, statement := range statements {
+		if err := s.pg.Exec(s.t.Context(), s.name, statement); err != nil {
+			s.t.Fatalf("%s: %v", statement, err)
+		}
+	}
+	return s
+}
+
+// insert commits events with the ids 00000000-0000-7000-8000-00000000000N.
+func (s *site) insert(ids ...int) *site {
+	s.t.Helper()
+	for _, id := range ids {
+		s.sql(fmt.Sprintf("INSERT INTO outbox (event_id, aggregate_type, aggregate_id, event_type, payload, occurred_at) "+
+			"VALUES ('%s', 'Order', '42', 'order.placed', '{}', now())", eventID(id)))
+	}
+	return s
+}
+
+func eventID(id int) string { return fmt.Sprintf("00000000-0000-7000-8000-%012d", id) }
+
+// setup runs `cdc-relay setup`, which must succeed.
+func (s *site) setup() *site {
+	s.t.Helper()
+	if r := s.run("setup"); r.code != 0 {
+		s.t.Fatalf("setup: %s", r)
+	}
+	return s
+}
+
+// result is what a command did.
+type result struct {
+	code           int
+	stdout, stderr string
+}
+
+func (r result) String() string {
+	return fmt.Sprintf("exit %d\n%s%s", r.code, r.stdout, r.stderr)
+}
+
+// commandTimeout is far beyond what a command may take; it only ends a test that hangs.
+const commandTimeout = 60 * time.Second
+
+// run runs cdc-relay with the site's configuration to its end.
+func (s *site) run(args ...string) result {
+	s.t.Helper()
+	return s.answer("", args...)
+}
+
+// answer is run with something typed.
+func (s *site) answer(typed string, args ...string) result {
+	s.t.Helper()
+	cmd := s.command(args...)
+	cmd.Stdin = strings.NewReader(typed)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		s.t.Fatal(err)
+	}
+	return result{cmd.ProcessState.ExitCode(), s.normal(stdout.String()), s.normal(stderr.String())}
+}
+
+func (s *site) command(args ...string) *exec.Cmd {
+	s.t.Helper()
+	if err := os.WriteFile(filepath.Join(s.dir, "cdc-relay.yaml"), []byte(s.config), 0o644); err != nil {
+		s.t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(s.t.Context(), commandTimeout)
+	s.t.Cleanup(cancel)
+	cmd := exec.CommandContext(ctx, binary, args...)
+	cmd.Dir, cmd.Env = s.dir, append(os.Environ(), s.env...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.credential}
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGKILL) }
+	return cmd
+}
+
+// normal takes out what differs between runs.
+func (s *site) normal(text string) string {
+	for _, r := range []struct{ pattern, with string }{
+		{regexp.QuoteMeta(s.pg.Addr()), "PGHOST"},
+		{regexp.QuoteMeta(kafka.Bootstrap()[0]), "KAFKA"},
+		{regexp.QuoteMeta(redis.Addr()), "REDIS"},
+		{regexp.QuoteMeta(s.dir), "DIR"},
+		{`cdc_relay_` + s.name, "SLOT"},
+		{`\b` + s.name + `\b`, "NAME"},
+		{`\b[0-9A-F]{1,8}/[0-9A-F]{1,8}\b`, "LSN"},
+		{`\b[0-9A-F]{16}\b`, "HEX"},
+		{`\b[0-9]{19}\b`, "SYSTEM"},
+		{`PID [0-9]+`, "PID 1"},
+		{`\b[0-9]+(\.[0-9]+)? (bytes|kB|MB|GB)\b`, "SIZE"},
+		{`20[0-9]{2}-[0-9]{2}-[0-9]{2}(T[0-9:]+Z)?`, "DATE"},
+		{`PostgreSQL [0-9.]+`, "PostgreSQL N"},
+		{` on [0-9.]+:53`, ""},
+		{`startup parameter: \w+`, "startup parameter: PARAMETER"},
+		{`127\.0\.0\.1:[0-9]{4,5}`, "127.0.0.1:PORT"},
+		{`port [0-9]{4,5}`, "port PORT"},
+	} {
+		text = regexp.MustCompile(r.pattern).ReplaceAllString(text, r.with)
+	}
+	return text
+}
+
+// golden compares text with a file under testdata, or writes it there with -update.
+func golden(t *testing.T, name, text string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text != string(want) {
+		t.Errorf("%s (run with -update to accept):\n%s", path, difference(string(want), text))
+	}
+}
+
+// difference lists the lines that are in one text only.
+func difference(want, got string) string {
+	var out strings.Builder
+	list := func(mark, of, other string) {
+		there := map[string]bool{}
+		for line := range strings.Lines(other) {
+			there[line] = true
+		}
+		for line := range strings.Lines(of) {
+			if !there[line] {
+				out.WriteString(mark + line)
+			}
+		}
+	}
+	list("- ", want, got)
+	list("+ ", got, want)
+	return out.String()
+}
