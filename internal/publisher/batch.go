@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/IBM/sarama"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
 // producer is the identity that the brokers know our sequence numbers by.
@@ -15,38 +17,35 @@ type producer struct {
 
 // batch is the one record batch that a partition has sent, or is about to send again. While its outcome
 // is unknown it is sent again as it is: the brokers recognise it by its sequence number.
+//
+// The loop cuts it, the sender encodes it when it sends it first; in between it changes hands with its
+// request.
 type batch struct {
 	p     *partition
-	n     int // the first n entries of p's queue
-	bytes int
+	n     int       // the first n entries of p's queue
+	bytes int       // their weight
 	at    time.Time // when it was handed to its broker last
 	doubt bool      // an attempt had no answer: it may be in the log
+	coded bool
 	rb    sarama.RecordBatch
 
-	// The slabs keep their memory from one use to the next.
-	records []sarama.Record
-	refs    []*sarama.Record // refs[i] = &records[i]
-	headers []*sarama.RecordHeader
+	msgs   []*cdc.Message
+	bodies []int32 // sizes of their records' bodies
+	slab   slab
 }
 
-// fill makes the record batch of the first b.n entries of the queue. Records carry the time of publishing:
-// the brokers' retention counts from it.
-func (b *batch) fill(queue *fifo[entry], codec sarama.CompressionCodec, now time.Time) {
-	b.reserve(b.n)
-	b.headers = b.headers[:0]
-	for i := range b.n {
-		m, r := queue.at(i).m, &b.records[i]
-		r.Key, r.Value, r.OffsetDelta = m.Key, m.Value, int64(i)
-		start := len(b.headers)
-		for j := range m.Headers {
-			b.headers = append(b.headers, (*sarama.RecordHeader)(&m.Headers[j]))
-		}
-		r.Headers = b.headers[start:len(b.headers):len(b.headers)]
+// cut makes the batch of the first n entries of p's queue, for the time now: records carry the time of
+// publishing, from which the brokers' retention counts.
+func (b *batch) cut(p *partition, n, bytes int, codec sarama.CompressionCodec, now time.Time) {
+	b.p, b.n, b.bytes = p, n, bytes
+	for i := range n {
+		e := p.queue.at(i)
+		b.msgs = append(b.msgs, e.m)
+		b.bodies = append(b.bodies, e.body)
 	}
 	b.rb = sarama.RecordBatch{
 		Version: 2, Codec: codec, CompressionLevel: sarama.CompressionLevelDefault,
-		PartitionLeaderEpoch: -1, LastOffsetDelta: int32(b.n) - 1,
-		FirstTimestamp: now, MaxTimestamp: now, Records: b.refs[:b.n],
+		PartitionLeaderEpoch: -1, LastOffsetDelta: int32(n) - 1, FirstTimestamp: now, MaxTimestamp: now,
 	}
 }
 
@@ -64,29 +63,21 @@ func (b *batch) stamp(id producer, seq int32) {
 	b.rb.ProducerID, b.rb.ProducerEpoch, b.rb.FirstSequence = id.id, id.epoch, seq
 }
 
-func (b *batch) reserve(n int) {
-	if n <= len(b.records) {
-		return
-	}
-	n = max(n, min(2*len(b.records), maxBatchRecords))
-	b.records, b.refs = make([]sarama.Record, n), make([]*sarama.Record, n)
-	for i := range b.records {
-		b.refs[i] = &b.records[i]
-	}
-}
-
-// forget lets go of the messages, so that an idle slab holds no arena.
+// forget lets go of the messages, so that an idle batch holds no arena.
 func (b *batch) forget() {
-	for i := range b.n {
-		r := &b.records[i]
-		r.Key, r.Value, r.Headers = nil, nil, nil
-	}
-	clear(b.headers)
-	b.p, b.rb, b.doubt = nil, sarama.RecordBatch{}, false
+	clear(b.msgs)
+	b.slab.forget(b.n)
+	*b = batch{msgs: b.msgs[:0], bodies: b.bodies[:0], slab: b.slab}
 }
 
-// slabs keeps batches for reuse, by the loop alone. There are as many as were in use at once.
-type slabs struct{ idle []*batch }
+// slabs keeps batches for reuse, by the loop alone.
+type slabs struct {
+	idle []*batch
+	kept int // octets
+}
+
+// keepSlabs bounds what idle batches hold.
+const keepSlabs = 8 << 20
 
 func (s *slabs) get() *batch {
 	n := len(s.idle)
@@ -95,12 +86,16 @@ func (s *slabs) get() *batch {
 	}
 	b := s.idle[n-1]
 	s.idle = s.idle[:n-1]
+	s.kept -= b.slab.size()
 	return b
 }
 
 func (s *slabs) put(b *batch) {
 	b.forget()
-	s.idle = append(s.idle, b)
+	if size := b.slab.size(); s.kept+size <= keepSlabs {
+		s.kept += size
+		s.idle = append(s.idle, b)
+	}
 }
 
 // advance returns the sequence number that follows n records from seq: after 2³¹−1 comes 0

@@ -83,10 +83,13 @@ func benchmark(b *testing.B, opts publisher.Options) {
 	run(0, warm)
 	b.ReportAllocs()
 	b.ResetTimer()
-	before := cpu()
+	before := usage()
 	n := (b.N + size - 1) / size
 	run(warm, warm+n)
-	b.ReportMetric(float64(cpu()-before)/float64(n*size), "cpu-ns/event")
+	after := usage()
+	spent := after.Utime.Nano() + after.Stime.Nano() - before.Utime.Nano() - before.Stime.Nano()
+	b.ReportMetric(float64(spent)/float64(n*size), "cpu-ns/event")
+	b.ReportMetric(float64(after.Maxrss)/1024, "peak-MiB")
 }
 
 // routed is like what the router makes of a row of 385 bytes: a payload, a key and the headers of a
@@ -113,9 +116,9 @@ func routed(n int) *cdc.Routed {
 	return r
 }
 
-// cpu is the user and system time of this process so far, in nanoseconds.
-func cpu() int64 {
+// usage is what this process has used so far.
+func usage() syscall.Rusage {
 	var u syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
-	return syscall.TimevalToNsec(u.Utime) + syscall.TimevalToNsec(u.Stime)
+	return u
 }

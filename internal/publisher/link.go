@@ -135,8 +135,7 @@ func (l *loop) cut(p *partition, now time.Time) bool {
 		return false
 	}
 	b := l.slabs.get()
-	b.p, b.n, b.bytes = p, n, size-batchOverhead
-	b.fill(&p.queue, l.codec, now)
+	b.cut(p, n, size-batchOverhead, l.codec, now)
 	b.stamp(l.producer, p.seq)
 	p.batch = b
 	l.buffered -= b.bytes

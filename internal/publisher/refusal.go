@@ -34,7 +34,7 @@ func (l *loop) unsendable(p *partition, e *entry) bool {
 
 // tooLarge: with compression only the broker can tell.
 func (l *loop) tooLarge(p *partition, e *entry) bool {
-	return l.codec == 0 && int(e.size)+batchOverhead > p.topic.limit || int(e.size) > hardLimit
+	return l.codec == 0 && e.size()+batchOverhead > p.topic.limit || e.size() > hardLimit
 }
 
 // hardLimit is below sarama.MaxRequestSize and the brokers' socket.request.max.bytes, which end the
@@ -67,7 +67,7 @@ func (l *loop) discard(p *partition) {
 
 func (l *loop) tooLargeRefusal(p *partition, e *entry) refusal {
 	return refusal{"too_large", l.opts.TooLarge, fmt.Errorf(
-		"the record takes %d bytes and the topic allows %d (max.message.bytes)", int(e.size)+batchOverhead, p.topic.limit)}
+		"the record takes %d bytes and the topic allows %d (max.message.bytes)", e.size()+batchOverhead, p.topic.limit)}
 }
 
 // drop settles a message without publishing it.

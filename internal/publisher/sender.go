@@ -67,6 +67,9 @@ func (s *sender) serve(ctx context.Context, b *sarama.Broker) {
 		case <-ctx.Done():
 			return
 		case req := <-s.requests:
+			for _, batch := range req.batches {
+				batch.encode()
+			}
 			err := b.AsyncProduce(&req.produce, func(res *sarama.ProduceResponse, err error) {
 				s.mail.post(settled{req, res, err})
 			})

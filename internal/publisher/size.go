@@ -12,21 +12,20 @@ const (
 	batchOverhead = 61
 	// maxBatchRecords keeps offset deltas within two octets, see recordGrowth.
 	maxBatchRecords = 8192
-	// recordGrowth is what a record can be larger by than recordSize says when it is not the first of its
+	// recordGrowth is what a record can be larger by than bodySize and its length say when it is not the first of its
 	// batch: one octet more of offset delta, and one more of its length for that.
 	recordGrowth = 2
 )
 
-// recordSize returns the size of a message as the first record of a batch, its length field included
-// (the layout is that of org.apache.kafka.common.record.DefaultRecord, with no timestamp delta).
-func recordSize(m *cdc.Message) int {
+// bodySize returns the size of a message as the first record of a batch, without its length field.
+func bodySize(m *cdc.Message) int {
 	const attributesAndDeltas = 3
 	n := attributesAndDeltas + bytesSize(m.Key) + bytesSize(m.Value) + varintSize(len(m.Headers))
 	for i := range m.Headers {
 		h := &m.Headers[i]
 		n += bytesSize(h.Key) + bytesSize(h.Value)
 	}
-	return varintSize(n) + n
+	return n
 }
 
 // bytesSize is a length as a varint, and the octets; nil has the length -1, which takes one.

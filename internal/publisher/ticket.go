@@ -22,7 +22,7 @@ type ticket struct {
 type entry struct {
 	m    *cdc.Message
 	t    *ticket
-	size int32 // recordSize
+	body int32 // bodySize
 	// poison: a broker has refused this very record.
 	poison bool
 }
@@ -98,4 +98,7 @@ func (t *ticket) note(tp *topic) {
 }
 
 // weight is what the entry counts for in batches and buffers.
-func (e *entry) weight() int { return int(e.size) + recordGrowth }
+func (e *entry) weight() int { return e.size() + recordGrowth }
+
+// size is that of the record as the first of its batch.
+func (e *entry) size() int { return varintSize(int(e.body)) + int(e.body) }

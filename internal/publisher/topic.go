@@ -55,7 +55,7 @@ func (l *loop) accept(r *cdc.Routed) {
 			tp = l.topic(m.Topic)
 			t.note(tp)
 		}
-		e := entry{m: m, t: t, size: int32(min(recordSize(m), 1<<30))}
+		e := entry{m: m, t: t, body: int32(min(bodySize(m), 1<<30))}
 		l.buffered += e.weight()
 		if len(tp.partitions) == 0 || tp.more != nil || tp.err != nil {
 			l.park(tp, e)
