@@ -72,12 +72,12 @@ func run(ctx context.Context, o options) (err error) {
 	}
 	path := filepath.Join(o.out, "bench.json")
 	fmt.Println("written to", path)
-	return os.WriteFile(path, append(doc, '\n'), 0o644)
+	return os.WriteFile(path, append(doc, '\n'), 0o600)
 }
 
 func (s *stand) scenarios(ctx context.Context, o options, r *report) error {
 	wanted := map[string]bool{}
-	for _, name := range strings.Split(o.only, ",") {
+	for name := range strings.SplitSeq(o.only, ",") {
 		wanted[strings.TrimSpace(name)] = true
 	}
 	step := func(name, what string, f func() error) error {
@@ -126,7 +126,8 @@ func (s *stand) scenarios(ctx context.Context, o options, r *report) error {
 
 // listen returns a free address for a relay's endpoint.
 func (s *stand) listen() string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	var lc net.ListenConfig
+	l, err := lc.Listen(context.Background(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		return "127.0.0.1:0"
 	}

@@ -29,7 +29,7 @@ func (s *stand) start(config string) (*process, error) {
 		return nil, err
 	}
 	defer out.Close()
-	cmd := exec.Command(s.bin, "run", "--config", config)
+	cmd := exec.CommandContext(context.Background(), s.bin, "run", "--config", config) // ended by stop
 	if s.profile != "" {
 		cmd.Args = append(cmd.Args, "--pprof")
 	}
@@ -60,7 +60,7 @@ func (p *process) failed() error {
 	select {
 	case <-p.done:
 		text, _ := os.ReadFile(p.log)
-		return fmt.Errorf("relay ended (%v): %s", p.err, bytes.TrimSpace(text))
+		return fmt.Errorf("relay ended: %s (%w)", bytes.TrimSpace(text), p.err)
 	default:
 		return nil
 	}

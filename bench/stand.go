@@ -27,7 +27,7 @@ type stand struct {
 }
 
 func newStand(ctx context.Context, bin, dir string) (*stand, error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return nil, err
 	}
 	pg, err := testenv.StartPostgres(ctx, testenv.PostgresOptions{Settings: map[string]string{

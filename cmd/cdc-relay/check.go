@@ -155,7 +155,7 @@ func (c *check) checkPositions(ctx context.Context, store store) []finding {
 	if err != nil {
 		return nil
 	}
-	defer db.Close()
+	defer db.Close(ctx)
 	in, err := db.Inspect(ctx, c.wal, store.Load)
 	switch {
 	case err != nil || in.Slot == nil || in.Slot.Problem != nil:

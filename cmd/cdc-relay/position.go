@@ -49,7 +49,7 @@ func (p *positions) with(ctx context.Context, a *app, fn func(context.Context) e
 	if p.db, err = wal.OpenDatabase(ctx, p.wal.DSN); err != nil {
 		return err
 	}
-	defer p.db.Close()
+	defer p.db.Close(ctx)
 	return fn(ctx)
 }
 

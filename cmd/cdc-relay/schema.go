@@ -147,7 +147,7 @@ func (a *app) applySchema(ctx context.Context, c *config.Config, flags *tableFla
 	if err != nil {
 		return err
 	}
-	defer db.Close()
+	defer db.Close(ctx)
 	for _, t := range tables {
 		if t.foreign {
 			a.printf("table %s: left alone, it has a columns mapping\n", t.name)

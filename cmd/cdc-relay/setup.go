@@ -111,7 +111,7 @@ func (s *setup) print(ctx context.Context) error {
 	defer cancel()
 	if db, err := wal.OpenDatabase(asking, s.wal.DSN); err == nil {
 		version = db.Server.Version
-		db.Close()
+		db.Close(ctx)
 	}
 	role, err := roleName(s.config)
 	if err != nil {
@@ -135,7 +135,7 @@ func (s *setup) run(ctx context.Context, ownerDSN func() (string, error)) error 
 	if err != nil {
 		return err
 	}
-	defer db.Close()
+	defer db.Close(ctx)
 	if err := db.Server.Problem(); err != nil {
 		return err
 	}

@@ -19,7 +19,7 @@ func (s *setup) makeObjects(ctx context.Context, db *wal.Database, ownerDSN func
 		if err != nil {
 			return err
 		}
-		defer owner.Close()
+		defer owner.Close(ctx)
 		if err := s.execOwner(ctx, owner, db.Server.Role, before); err != nil {
 			return err
 		}

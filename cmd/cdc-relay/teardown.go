@@ -90,7 +90,7 @@ func (t *teardown) run(ctx context.Context, ownerDSN func() (string, error)) err
 	if err != nil {
 		return err
 	}
-	defer db.Close()
+	defer db.Close(ctx)
 	before, err := db.Survey(ctx, t.wal)
 	if err != nil {
 		return err
@@ -153,7 +153,7 @@ func (t *teardown) dropObjects(ctx context.Context, ownerDSN func() (string, err
 		if err != nil {
 			return err
 		}
-		defer owner.Close()
+		defer owner.Close(ctx)
 		if err := owner.Exec(ctx, fmt.Sprintf("drop publication %q", t.wal.Publication), texts(statements)...); err != nil {
 			return err
 		}

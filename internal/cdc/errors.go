@@ -2,8 +2,12 @@ package cdc
 
 import "errors"
 
-// ErrFenced says that another relay with a newer generation owns the checkpoint.
-var ErrFenced = errors.New("fenced by a newer relay")
+var (
+	// ErrFenced says that another relay with a newer generation owns the checkpoint.
+	ErrFenced = errors.New("fenced by a newer relay")
+	// ErrStandby says that another relay leads: this one waits for its turn. Retryable.
+	ErrStandby = errors.New("another relay leads")
+)
 
 // Class sorts the errors that a retry cannot mend; commands turn it into an exit code.
 type Class uint8

@@ -55,8 +55,7 @@ func shared(reg prometheus.Registerer, c *prometheus.CounterVec) *prometheus.Cou
 
 func (m *metrics) stop(err error) {
 	reason := "error"
-	var stop *cdc.StopError
-	if errors.As(err, &stop) {
+	if stop, ok := errors.AsType[*cdc.StopError](err); ok {
 		reason = stop.Reason
 	}
 	m.stopped.WithLabelValues(reason).Set(1)

@@ -108,7 +108,7 @@ func (w *window) sent(r *cdc.Routed) {
 
 // entry returns the entry of seq, which must be held.
 func (w *window) entry(seq uint64) *entry {
-	return &w.entries[w.head+int(seq-w.entries[w.head].seq)] //nolint:gosec // a distance within the window
+	return &w.entries[w.head+int(seq-w.entries[w.head].seq)]
 }
 
 // settle notes that the batches first to last are durable, and returns what was made of them, appended
@@ -125,7 +125,7 @@ func (w *window) settle(first, last uint64, done []*cdc.Routed) []*cdc.Routed {
 		w.bytes -= e.bytes
 		e.batch, e.routed, e.durable = nil, nil, true
 	}
-	for i := w.head + int(w.acked-w.base()); i < w.next && w.entries[i].durable; i++ { //nolint:gosec // a distance within the window
+	for i := w.head + int(w.acked-w.base()); i < w.next && w.entries[i].durable; i++ {
 		w.acked = w.entries[i].seq
 		signal(w.moved)
 	}
@@ -207,7 +207,7 @@ func (w *window) state() windowState {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	st := windowState{events: w.events, bytes: w.bytes, acked: w.acked, saved: w.saved, sent: w.sentSeq}
-	if i := w.head + int(w.acked-w.base()); i < len(w.entries) { //nolint:gosec // a distance within the window
+	if i := w.head + int(w.acked-w.base()); i < len(w.entries) {
 		st.oldestTaken = w.entries[i].taken
 		if c := w.entries[i].commit; c != 0 {
 			st.oldestCommit = time.UnixMicro(c)

@@ -61,7 +61,7 @@ func Check(ctx context.Context, o Options) ([]Finding, map[string]*cdc.Table) {
 		c.fail("connection", err)
 		return c.found, nil
 	}
-	defer db.Close()
+	defer db.Close(ctx)
 	c.db = db
 	c.connection()
 	c.role()
@@ -176,7 +176,7 @@ func (c *checker) replication(ctx context.Context) {
 		c.fail("replication", err)
 		return
 	}
-	defer closeConn(repl)
+	defer closeConn(ctx, repl)
 	id, err := pglogrepl.IdentifySystem(ctx, repl)
 	if err != nil {
 		c.fail("replication", identifyError(err))

@@ -67,25 +67,25 @@ type relation struct {
 
 func decodeBegin(m []byte) (begin, error) {
 	if len(m) < 21 {
-		return begin{}, fmt.Errorf("Begin: %w", errTruncated)
+		return begin{}, fmt.Errorf("decode Begin: %w", errTruncated)
 	}
 	return begin{
 		commit: lsn(binary.BigEndian.Uint64(m[1:])),
-		micros: int64(binary.BigEndian.Uint64(m[9:])) + postgresEpochMicros, //nolint:gosec // a clock
+		micros: int64(binary.BigEndian.Uint64(m[9:])) + postgresEpochMicros,
 		xid:    binary.BigEndian.Uint32(m[17:]),
 	}, nil
 }
 
 func decodeCommit(m []byte) (commit, error) {
 	if len(m) < 26 {
-		return commit{}, fmt.Errorf("Commit: %w", errTruncated)
+		return commit{}, fmt.Errorf("decode Commit: %w", errTruncated)
 	}
 	return commit{at: lsn(binary.BigEndian.Uint64(m[2:])), end: lsn(binary.BigEndian.Uint64(m[10:]))}, nil
 }
 
 func decodeKeepalive(m []byte) (keepalive, error) {
 	if len(m) < keepaliveSize {
-		return keepalive{}, fmt.Errorf("keepalive: %w", errTruncated)
+		return keepalive{}, fmt.Errorf("decode keepalive: %w", errTruncated)
 	}
 	return keepalive{walEnd: lsn(binary.BigEndian.Uint64(m[1:])), reply: m[17] != 0}, nil
 }
@@ -112,7 +112,7 @@ func decodeRelation(m []byte, binaryMode bool) (id uint32, r *relation, err erro
 		r.types = append(r.types, oid)
 	}
 	if rd.err != nil {
-		return 0, nil, fmt.Errorf("Relation: %w", rd.err)
+		return 0, nil, fmt.Errorf("decode Relation: %w", rd.err)
 	}
 	return id, r, nil
 }
@@ -121,15 +121,15 @@ func decodeRelation(m []byte, binaryMode bool) (id uint32, r *relation, err erro
 // The new tuple of an INSERT holds every column of the relation.
 func decodeInsert(m []byte, base int, r *relation, spans []cdc.Span) ([]cdc.Span, error) {
 	if len(m) < 8 || m[5] != 'N' {
-		return spans, fmt.Errorf("Insert: %w", errTruncated)
+		return spans, fmt.Errorf("decode Insert: %w", errTruncated)
 	}
 	n, off := int(binary.BigEndian.Uint16(m[6:])), 8
 	if n != len(r.table.Columns) {
-		return spans, fmt.Errorf("Insert into %s has %d columns, its Relation message %d", r.table, n, len(r.table.Columns))
+		return spans, fmt.Errorf("an Insert into %s has %d columns, its Relation message %d", r.table, n, len(r.table.Columns))
 	}
 	for range n {
 		if off >= len(m) {
-			return spans, fmt.Errorf("Insert: %w", errTruncated)
+			return spans, fmt.Errorf("decode Insert: %w", errTruncated)
 		}
 		kind := m[off]
 		off++
@@ -141,14 +141,14 @@ func decodeInsert(m []byte, base int, r *relation, spans []cdc.Span) ([]cdc.Span
 			return spans, valueKindError(kind, r)
 		}
 		if off+4 > len(m) {
-			return spans, fmt.Errorf("Insert: %w", errTruncated)
+			return spans, fmt.Errorf("decode Insert: %w", errTruncated)
 		}
-		size := int(int32(binary.BigEndian.Uint32(m[off:]))) //nolint:gosec // checked below
+		size := int(int32(binary.BigEndian.Uint32(m[off:])))
 		off += 4
 		if size < 0 || off+size > len(m) {
-			return spans, fmt.Errorf("Insert: %w", errTruncated)
+			return spans, fmt.Errorf("decode Insert: %w", errTruncated)
 		}
-		spans = append(spans, cdc.Span{Off: int32(base + off), Len: int32(size)}) //nolint:gosec // arenas stay under 2 GiB
+		spans = append(spans, cdc.Span{Off: int32(base + off), Len: int32(size)})
 		off += size
 	}
 	return spans, nil

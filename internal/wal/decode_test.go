@@ -1,6 +1,7 @@
 package wal
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"testing"
@@ -83,7 +84,7 @@ func TestInsertRoundTrip(t *testing.T) {
 		}
 		for i, v := range values {
 			s := spans[i]
-			if (s.Len < 0) != (v == nil) || v != nil && string(m[s.Off-base:s.Off-base+s.Len]) != string(v) {
+			if (s.Len < 0) != (v == nil) || v != nil && !bytes.Equal(m[s.Off-base:s.Off-base+s.Len], v) {
 				t.Fatalf("value %d stands at %+v", i, s)
 			}
 		}

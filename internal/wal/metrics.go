@@ -27,11 +27,15 @@ func newMetrics(reg prometheus.Registerer, s *Source) *metrics {
 		lagBytes: gauge("source_lag_bytes", "WAL written by the server and not received yet, at the last look."),
 		retained: gauge("slot_retained_bytes", "WAL that the server keeps for the slot."),
 		safe:     gauge("slot_safe_bytes", "WAL that may still be written before the slot is in danger of being lost; -1 where max_slot_wal_keep_size sets no limit."),
-		slotStatus: prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "cdc_relay", Name: "slot_status",
-			Help: "1 for the slot's current wal_status."}, []string{"status"}),
+		slotStatus: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Namespace: "cdc_relay", Name: "slot_status",
+			Help: "1 for the slot's current wal_status.",
+		}, []string{"status"}),
 	}
-	lastEvent := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "cdc_relay", Name: "last_event_timestamp_seconds",
-		Help: "Commit time of the last outbox transaction received, by the database's clock; 0: none yet."},
+	lastEvent := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Namespace: "cdc_relay", Name: "last_event_timestamp_seconds",
+		Help: "Commit time of the last outbox transaction received, by the database's clock; 0: none yet.",
+	},
 		func() float64 { return float64(s.lastCommit.Load()) / 1e6 })
 	reg.MustRegister(lastEvent, m.received, m.filtered, m.lagBytes, m.retained, m.safe, m.slotStatus)
 	return m

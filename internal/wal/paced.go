@@ -36,7 +36,7 @@ func (c *pacedConn) Read(p []byte) (int, error) {
 		return n, nil
 	}
 	if c.busy {
-		time.Sleep(pacedPause - time.Since(c.lastRead))
+		<-time.After(pacedPause - time.Since(c.lastRead))
 	}
 	if len(p) >= pacedRead {
 		return c.read(p)

@@ -56,15 +56,13 @@ func newSession(s *Source, sql *pgx.Conn, repl *pgconn.PgConn) *session {
 }
 
 // close gives the connections up, and with them the slot.
-func (ss *session) close() {
+func (ss *session) close(ctx context.Context) {
 	if ss.conn != nil {
 		_ = ss.conn.Close()
 	} else {
-		closeConn(ss.repl)
+		closeConn(ctx, ss.repl)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	_ = ss.sql.Close(ctx)
+	closeConn(ctx, ss.sql.PgConn())
 }
 
 // Run streams until ctx ends or the attempt fails, and hands batches to out. It must follow a
@@ -75,7 +73,7 @@ func (ss *session) close() {
 func (s *Source) Run(ctx context.Context, out Queue) error {
 	ss := s.session
 	s.session = nil
-	defer ss.close()
+	defer ss.close(ctx)
 	ss.prepare(out)
 	defer ss.dropBatch()
 	s.connected.Store(true)

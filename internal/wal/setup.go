@@ -50,14 +50,14 @@ func OpenDatabase(ctx context.Context, dsn func() (string, error)) (*Database, e
 	}
 	d := &Database{conn: conn}
 	if err := d.identify(ctx); err != nil {
-		d.Close()
+		d.Close(ctx)
 		return nil, err
 	}
 	return d, nil
 }
 
 // Close ends the connection.
-func (d *Database) Close() { closeConn(d.conn.PgConn()) }
+func (d *Database) Close(ctx context.Context) { closeConn(ctx, d.conn.PgConn()) }
 
 func (d *Database) identify(ctx context.Context) error {
 	s := &d.Server

@@ -94,7 +94,7 @@ func (ss *session) sayStatus(now time.Time) error {
 	for i := range 3 {
 		binary.BigEndian.PutUint64(body[1+8*i:], uint64(ss.src.acked))
 	}
-	binary.BigEndian.PutUint64(body[25:], uint64(now.UnixMicro()-postgresEpochMicros)) //nolint:gosec // a clock
+	binary.BigEndian.PutUint64(body[25:], uint64(now.UnixMicro()-postgresEpochMicros))
 	if err := ss.write(frame[:]); err != nil {
 		return err
 	}
@@ -137,16 +137,16 @@ func (ss *session) farewell(ctx context.Context) error {
 	defer cancel()
 	seen := ss.src.handed.Load()
 	if err := ss.look.once(ctx, seen); err != nil {
-		return nil //nolint:nilerr // the slot stays behind; the next start knows what to do
+		return nil
 	}
 	ss.advance()
 	if err := ss.sayStatus(time.Now()); err != nil {
-		return nil //nolint:nilerr // as above
+		return nil
 	}
 	// CopyDone, Terminate. Then read to the end: closing a socket with unread data resets it, and the
 	// server might never see what was just said.
 	if err := ss.write([]byte{'c', 0, 0, 0, 4, 'X', 0, 0, 0, 4}); err != nil {
-		return nil //nolint:nilerr // as above
+		return nil
 	}
 	if err := ss.conn.SetReadDeadline(time.Now().Add(farewellTimeout)); err == nil {
 		_, _ = io.Copy(io.Discard, ss.conn)

@@ -202,7 +202,7 @@ func sameTable(a, b *cdc.Table) bool {
 
 func (ss *session) insert(ctx context.Context, m []byte, off int) error {
 	if len(m) < 5 {
-		return fmt.Errorf("Insert: %w", errTruncated)
+		return fmt.Errorf("decode Insert: %w", errTruncated)
 	}
 	r := ss.relations[binary.BigEndian.Uint32(m[1:])]
 	if r == nil {
@@ -223,8 +223,8 @@ func (ss *session) insert(ctx context.Context, m []byte, off int) error {
 	if err != nil {
 		return err
 	}
-	if len(b.Txs) == 0 || b.Txs[len(b.Txs)-1].Commit != uint64(tx.begin.commit) {
-		b.Txs = append(b.Txs, cdc.Tx{Commit: uint64(tx.begin.commit), Time: tx.micros, Row: b.Rows(), Ordinal: tx.ordinal})
+	if len(b.Txs) == 0 || b.Txs[len(b.Txs)-1].Commit != uint64(tx.commit) {
+		b.Txs = append(b.Txs, cdc.Tx{Commit: uint64(tx.commit), Time: tx.micros, Row: b.Rows(), Ordinal: tx.ordinal})
 	}
 	if b.Spans, err = decodeInsert(m, off, r, b.Spans); err != nil {
 		if errors.Is(err, errNeedText) {
@@ -305,7 +305,7 @@ func (ss *session) flush(ctx context.Context) error {
 	s.handed.Store(b.Seq)
 	s.place = place{end: ss.next.resume}
 	if ss.tx.open {
-		s.place.part, s.place.xid, s.place.rows = ss.tx.begin.commit, ss.tx.xid, ss.tx.ordinal
+		s.place.part, s.place.xid, s.place.rows = ss.tx.commit, ss.tx.xid, ss.tx.ordinal
 	}
 	if rows > 0 {
 		ss.received.Add(float64(rows))
