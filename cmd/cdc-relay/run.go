@@ -35,7 +35,7 @@ one stops at once. Nothing is lost either way: what was not confirmed is publish
 			log := newLogger(a.stderr, c.Log)
 			checkpoint.LogTo(log)
 			for _, w := range c.Warnings() {
-				log.Warn(w)
+				log.Warn("configuration", "warning", w)
 			}
 			if dry {
 				return dryRun(cmd.Context(), c, a.stdout, log)

@@ -102,7 +102,7 @@ func newPublisher(c *config.Config, log *slog.Logger, reg prometheus.Registerer)
 		UnknownTopic: publisher.Policy(c.Errors.UnknownTopic), TooLarge: publisher.Policy(c.Errors.TooLarge), Rejected: publisher.Policy(c.Errors.Rejected),
 	}
 	if t := c.Topics.Create; t != nil {
-		o.Create = &publisher.TopicSpec{Partitions: int32(t.Partitions), ReplicationFactor: int16(t.ReplicationFactor), Configs: t.Config} //nolint:gosec // bounded by config
+		o.Create = &publisher.TopicSpec{Partitions: int32(t.Partitions), ReplicationFactor: int16(t.ReplicationFactor), Configs: t.Config}
 	}
 	if s := c.Kafka.SASL; s != nil {
 		o.SASL = &publisher.SASL{Mechanism: string(s.Mechanism), Username: s.Username, Password: s.Password.Reveal}

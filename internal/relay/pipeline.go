@@ -57,14 +57,23 @@ func (r *Relay) settle(ctx context.Context) {
 			}
 			done = r.window.settle(d.First, d.Last, done[:0])
 			for _, routed := range done {
-				routed.Batch.Release()
-				routed.Batch = nil
-				r.routed.Put(routed)
+				r.release(routed)
 			}
 			clear(done)
 		case <-ctx.Done():
 			return
 		}
+	}
+}
+
+// maxKept is the largest scratch that is kept for reuse: one huge row must not stay in memory for ever.
+const maxKept = 1 << 20
+
+func (r *Relay) release(routed *cdc.Routed) {
+	routed.Batch.Release()
+	routed.Batch = nil
+	if cap(routed.Scratch) <= maxKept {
+		r.routed.Put(routed)
 	}
 }
 
