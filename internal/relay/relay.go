@@ -93,6 +93,7 @@ func (r *Relay) Run(ctx context.Context) error {
 // run is the flow of doc.go, in its order.
 func (r *Relay) run(ctx context.Context) error {
 	defer r.Sink.Kill()
+	defer r.Source.Release(ctx) // a start that fails must not keep the slot from others, least of all when parked
 	if err := r.patiently(ctx, r.lead); err != nil {
 		return atStart(err)
 	}
@@ -144,7 +145,10 @@ func (r *Relay) lead(ctx context.Context) error {
 	for {
 		id, from, err := r.Source.Acquire(ctx, r.Checkpointer.Load)
 		if err == nil {
-			return r.claim(ctx, id, from)
+			if err = r.claim(ctx, id, from); err != nil {
+				r.Source.Release(ctx)
+			}
+			return err
 		}
 		if !errors.Is(err, cdc.ErrStandby) {
 			return err

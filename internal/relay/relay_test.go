@@ -32,6 +32,7 @@ type fakes struct {
 	durable        chan cdc.Durable
 	handed         uint64
 	confirmed      uint64
+	held           bool // by Acquire, until Release or the end of Run
 }
 
 func (f *fakes) note(format string, args ...any) {
@@ -53,12 +54,19 @@ func (f *fakes) Acquire(ctx context.Context, load func(context.Context) (cdc.Che
 			return cdc.Source{}, "", err
 		}
 	}
+	if f.held {
+		f.note("acquired twice")
+	}
+	f.held = true
 	_, _, err := load(ctx)
 	return cdc.Source{Database: "d"}, "start", err
 }
 
+func (f *fakes) Release(context.Context) { f.held = false }
+
 func (f *fakes) Run(ctx context.Context, q Queue) error {
 	f.runs++
+	defer func() { f.held = false }()
 	if f.run != nil {
 		if err := f.run(f.runs); err != nil {
 			return err
@@ -380,6 +388,29 @@ func TestStartFails(t *testing.T) {
 		}
 		if took := time.Since(began); took > startPatience+options().RetryMax {
 			t.Errorf("took %s", took)
+		}
+	})
+}
+
+// A claim that fails gives the slot back before it is tried again: whoever keeps it from succeeding may
+// be waiting for that slot.
+func TestFailedClaimReleases(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakes{batches: 1}
+		claims := 0
+		f.save = func(c cdc.Checkpoint) error {
+			if c.Sequence == 0 {
+				if claims++; claims < 3 {
+					return errors.New("locked")
+				}
+			}
+			return nil
+		}
+		if _, err := drive(t, f, options()); err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(f.events); got != "[farewell 1 kill]" || f.held {
+			t.Errorf("events %s, slot held %v", got, f.held)
 		}
 	})
 }

@@ -12,6 +12,8 @@ type Source interface {
 	// checkpoint (false: there is none) and decides where to go on. Nothing is read yet. An error that
 	// wraps cdc.ErrStandby means somebody else leads.
 	Acquire(ctx context.Context, load func(context.Context) (cdc.Checkpoint, bool, error)) (cdc.Source, cdc.Position, error)
+	// Release gives back what Acquire took when Run does not follow; otherwise it does nothing.
+	Release(ctx context.Context)
 	// Run is one attempt at streaming into q, after a successful Acquire. It blocks until ctx ends
 	// (then it returns nil, having told the database the last confirmed position) or the attempt fails.
 	Run(ctx context.Context, q Queue) error

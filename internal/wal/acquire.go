@@ -46,6 +46,14 @@ func (s *Source) Acquire(ctx context.Context, load func(context.Context) (cdc.Ch
 	return id, formatPosition(ss.plan.from), nil
 }
 
+// Release gives up what Acquire took when Run does not follow it.
+func (s *Source) Release(ctx context.Context) {
+	if s.session != nil {
+		s.session.close(ctx)
+		s.session = nil
+	}
+}
+
 func (s *Source) connect(ctx context.Context) (*session, error) {
 	sql, err := ConnectSQL(ctx, s.opts.DSN)
 	if err != nil {
