@@ -192,8 +192,11 @@ func (r *Relay) patiently(ctx context.Context, step func(context.Context) error)
 	for {
 		err := step(ctx)
 		var stop *cdc.StopError
-		if err == nil || ctx.Err() != nil || errors.As(err, &stop) || errors.Is(err, cdc.ErrFenced) {
+		switch {
+		case err == nil, errors.As(err, &stop), errors.Is(err, cdc.ErrFenced):
 			return err
+		case ctx.Err() != nil:
+			return ctx.Err() // whatever a step made of being interrupted, it is no mistake
 		}
 		pause := retry.NextBackOff()
 		if time.Since(since)+pause > startPatience {
