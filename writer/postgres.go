@@ -13,31 +13,24 @@ const maxRows = 256
 
 const columnCount = 14
 
-// postgresColumn is a column of the table.
-type postgresColumn struct {
-	name    string
-	cast    string // of a parameter that PostgreSQL cannot tell the type of by its place
-	castOne string // the same in a plain INSERT, where nearly every parameter takes its column's type
-}
-
-// postgresColumns returns the columns of the table. The payload's cast is there to fail on a column of
-// another type, where the simple protocol would store the hex text of the bytes.
-func postgresColumns() [columnCount]postgresColumn {
-	return [columnCount]postgresColumn{
-		{"event_id", "::uuid", ""},
-		{"aggregate_type", "::text", ""},
-		{"aggregate_id", "::text", ""},
-		{"event_type", "::text", ""},
-		{"tenant_id", "::text", ""},
-		{"topic", "::text", ""},
-		{"partition_key", "::text", ""},
-		{"content_type", "::text", ""},
-		{"schema_id", "::text", ""},
-		{"schema_version", "::int", ""},
-		{"headers", "::jsonb", ""},
-		{"payload", "::bytea", "::bytea"},
-		{"occurred_at", "::timestamptz", ""},
-		{"created_at", "::timestamptz", ""},
+// postgresColumns returns the columns of the table, with the type that their parameters are cast to where
+// PostgreSQL cannot tell it by their place.
+func postgresColumns() [columnCount]struct{ name, cast string } {
+	return [columnCount]struct{ name, cast string }{
+		{"event_id", "::uuid"},
+		{"aggregate_type", "::text"},
+		{"aggregate_id", "::text"},
+		{"event_type", "::text"},
+		{"tenant_id", "::text"},
+		{"topic", "::text"},
+		{"partition_key", "::text"},
+		{"content_type", "::text"},
+		{"schema_id", "::text"},
+		{"schema_version", "::int"},
+		{"headers", "::jsonb"},
+		{"payload", "::bytea"},
+		{"occurred_at", "::timestamptz"},
+		{"created_at", "::timestamptz"},
 	}
 }
 
@@ -51,21 +44,17 @@ type postgres struct {
 }
 
 func newPostgres(table string, payload func(bytea string) string) *postgres {
-	stored := func(column, value string) string {
-		switch column {
-		case "payload":
-			return payload(value)
-		case "created_at":
-			return "COALESCE(" + value + ", now())"
-		default:
-			return value
-		}
-	}
 	var names, parameters, values [columnCount]string
 	for i, c := range postgresColumns() {
-		names[i] = c.name
-		parameters[i] = stored(c.name, "$"+strconv.Itoa(i+1)+c.castOne)
-		values[i] = stored(c.name, c.name)
+		names[i], values[i] = c.name, c.name
+		parameters[i] = "$" + strconv.Itoa(i+1)
+		switch c.name {
+		case "payload":
+			// Without the cast, the simple protocol would put the bytes' hex text into a column of text.
+			parameters[i], values[i] = payload(parameters[i]+c.cast), payload(c.name)
+		case "created_at":
+			parameters[i], values[i] = "COALESCE("+parameters[i]+", now())", "COALESCE("+c.name+", now())"
+		}
 	}
 	p := &postgres{names: strings.Join(names[:], ", "), values: strings.Join(values[:], ", ")}
 	p.insert = "INSERT INTO " + table + " (" + p.names + ")"

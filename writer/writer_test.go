@@ -7,6 +7,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -295,6 +296,22 @@ func TestAppendEndsWithItsContext(t *testing.T) {
 	if !errors.Is(err, context.Canceled) || len(tx.statements) != 0 || e.ID != uuid.Nil {
 		t.Errorf("error %v, %d statements, id %v", err, len(tx.statements), e.ID)
 	}
+}
+
+func TestOneWriterServesManyGoroutines(t *testing.T) {
+	w := newWriter(t)
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			tx := &recorder{}
+			for n := range 40 {
+				if err := w.Append(t.Context(), tx, newEvents(n+i)...); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
 }
 
 func TestAppendAllocatesOnlyWhatAHandWrittenInsertDoes(t *testing.T) {

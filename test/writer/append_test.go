@@ -99,6 +99,24 @@ func storesWhatWasAppended(t *testing.T, s *testenv.PostgresServer) {
 	}
 }
 
+// TestSessionSettingsDoNotMatter: times and bytes are sent so that no setting of the session reads them
+// another way.
+func TestSessionSettingsDoNotMatter(t *testing.T) {
+	db := newDatabase(t, server, plain("public.outbox"))
+	for _, setting := range []string{"DateStyle = 'German, DMY'", "TimeZone = 'Asia/Kolkata'", "bytea_output = 'escape'", "IntervalStyle = 'sql_standard'"} {
+		db.exec(t, "ALTER DATABASE "+db.name+" SET "+setting)
+	}
+	for _, w := range ways() {
+		t.Run(w.name, func(t *testing.T) {
+			db.exec(t, "TRUNCATE outbox")
+			session, events := w.open(t, db, ""), awkwardEvents()
+			appendAll(t, session, events[0])
+			appendAll(t, session, events[1:]...)
+			requireRows(t, db.rows(t, "outbox"), events)
+		})
+	}
+}
+
 func inGroups(events []*writer.Event, n int) (groups [][]*writer.Event) {
 	for len(events) > n {
 		groups, events = append(groups, events[:n]), events[n:]
