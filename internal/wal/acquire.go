@@ -142,15 +142,13 @@ func (ss *session) checkPublication(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if ss.src.baseline != "" && st.fingerprint != ss.src.baseline {
+		return ss.src.publicationChanged() // also when it is gone: a reconnect may see that before a look does
+	}
 	if st.problem != nil {
 		return st.problem
 	}
-	if ss.src.baseline == "" {
-		ss.src.baseline = st.fingerprint
-	}
-	if st.fingerprint != ss.src.baseline {
-		return ss.src.publicationChanged()
-	}
+	ss.src.baseline = st.fingerprint
 	ss.text = st.text || ss.src.text
 	return nil
 }
