@@ -227,30 +227,48 @@ func atStart(err error) error {
 // tail runs attempts at the source until ctx ends. This is the relay's one retry loop.
 func (r *Relay) tail(ctx context.Context) {
 	retry := r.backoff()
-	for acquired := true; ; {
-		if acquired {
-			started := time.Now()
-			r.health.connected(true)
-			err := r.Source.Run(ctx, r.window)
-			r.health.connected(false)
-			if ctx.Err() != nil || r.stops(err) {
-				return
-			}
-			if time.Since(started) > r.opts.RetryMax {
-				retry.Reset()
-			}
-			r.interrupted(err)
-		}
-		if sleep(ctx, retry.NextBackOff()) != nil {
-			return
-		}
-		_, _, err := r.Source.Acquire(ctx, r.remembered)
+	for {
+		started := time.Now()
+		r.health.connected(true)
+		err := r.Source.Run(ctx, r.window)
+		r.health.connected(false)
 		if ctx.Err() != nil || r.stops(err) {
 			return
 		}
-		if acquired = err == nil; !acquired {
-			r.interrupted(err)
+		r.interrupted(err)
+		if time.Since(started) > r.opts.RetryMax {
+			retry.Reset()
 		}
+		if !r.reacquire(ctx, retry) {
+			return
+		}
+	}
+}
+
+// supersededAfter is how long another may hold what makes us the leader before we believe that it took
+// over: our own connection, if it was cut, keeps the slot until the server's wal_sender_timeout.
+const supersededAfter = 20 * time.Second
+
+// reacquire tries to lead again until it does, and returns false when the run ends first.
+func (r *Relay) reacquire(ctx context.Context, retry *backoff.ExponentialBackOff) bool {
+	for since := time.Now(); ; {
+		if sleep(ctx, retry.NextBackOff()) != nil {
+			return false
+		}
+		_, _, err := r.Source.Acquire(ctx, r.remembered)
+		if err == nil {
+			return ctx.Err() == nil
+		}
+		if ctx.Err() != nil || r.stops(err) {
+			return false
+		}
+		if !errors.Is(err, cdc.ErrStandby) {
+			since = time.Now()
+		} else if time.Since(since) > supersededAfter {
+			r.fail(cdc.Stop(cdc.ClassFenced, "superseded", fmt.Errorf("another relay took over while this one was cut off: start this one again, to stand by: %w", err)))
+			return false
+		}
+		r.interrupted(err)
 	}
 }
 

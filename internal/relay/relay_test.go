@@ -414,3 +414,22 @@ func TestFailedClaimReleases(t *testing.T) {
 		}
 	})
 }
+
+// Who was cut off and finds another relay in its place gives way.
+func TestSuperseded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakes{}
+		f.run = func(int) error { return errors.New("connection lost") }
+		f.acquire = func(attempt int) error {
+			if attempt > 1 {
+				return fmt.Errorf("held: %w", cdc.ErrStandby)
+			}
+			return nil
+		}
+		_, err := drive(t, f, options())
+		var stop *cdc.StopError
+		if !errors.As(err, &stop) || stop.Class != cdc.ClassFenced {
+			t.Errorf("after %d attempts: %v", f.attempts, err)
+		}
+	})
+}
