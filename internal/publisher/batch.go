@@ -77,7 +77,7 @@ type slabs struct {
 }
 
 // keepSlabs bounds what idle batches hold.
-const keepSlabs = 8 << 20
+const keepSlabs = 4 << 20
 
 func (s *slabs) get() *batch {
 	n := len(s.idle)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"time"
 
@@ -23,6 +24,8 @@ type cluster struct {
 	// controller is the address of the broker that creates topics, where not every broker does (ZooKeeper).
 	controller string
 	b          *sarama.Broker
+	// failed is the address that did not answer last; it is tried again after the others.
+	failed string
 }
 
 // ask calls fn with a connected broker, and with the next one when that fails below the protocol.
@@ -34,10 +37,11 @@ func (c *cluster) ask(ctx context.Context, fn func(*sarama.Broker) error) error 
 			return err
 		}
 		errs = append(errs, fmt.Errorf("ask Kafka at %s: %w", c.b.Addr(), err))
+		c.failed = c.b.Addr()
 		c.close()
 	}
 	for _, addr := range c.candidates() {
-		b, err := c.d.open(ctx, addr)
+		b, err := c.open(ctx, addr)
 		if err == nil {
 			if err = fn(b); err == nil || isAnswer(err) {
 				c.b = b
@@ -50,6 +54,7 @@ func (c *cluster) ask(ctx context.Context, fn func(*sarama.Broker) error) error 
 		if errors.As(err, &stop) || ctx.Err() != nil {
 			return err
 		}
+		c.failed = addr
 		errs = append(errs, err)
 	}
 	if len(errs) > 1 {
@@ -67,16 +72,24 @@ func (c *cluster) candidates() []string {
 			all = append(append(all, list[start:]...), list[:start]...)
 		}
 	}
-	seen := make(map[string]bool, len(all))
-	uniq := all[:0]
+	uniq := make([]string, 0, len(all)+1)
 	for _, addr := range all {
-		if !seen[addr] {
-			seen[addr] = true
+		if addr != c.failed && !slices.Contains(uniq, addr) {
 			uniq = append(uniq, addr)
 		}
 	}
+	if slices.Contains(all, c.failed) {
+		uniq = append(uniq, c.failed)
+	}
 	return uniq
 }
+
+func (c *cluster) open(ctx context.Context, addr string) (*sarama.Broker, error) {
+	return c.d.open(ctx, addr, c.d.opts.askTimeout())
+}
+
+// askTimeout is for questions that a broker answers from memory: one that hangs is noticed sooner.
+func (o *Options) askTimeout() time.Duration { return min(o.RequestTimeout, 5*time.Second) }
 
 func (c *cluster) close() {
 	if c.b != nil {
@@ -187,7 +200,7 @@ func (c *cluster) limits(ctx context.Context, topics []string) (map[string]int, 
 }
 
 // create makes a topic and does not mind when it is there already.
-func (c *cluster) create(ctx context.Context, topic string, spec *TopicSpec, timeout time.Duration) error {
+func (c *cluster) create(ctx context.Context, topic string, spec *TopicSpec) error {
 	detail := &sarama.TopicDetail{
 		NumPartitions: spec.Partitions, ReplicationFactor: spec.ReplicationFactor, ConfigEntries: map[string]*string{},
 	}
@@ -196,7 +209,7 @@ func (c *cluster) create(ctx context.Context, topic string, spec *TopicSpec, tim
 	}
 	details := map[string]*sarama.TopicDetail{topic: detail}
 	submit := func(b *sarama.Broker) error {
-		res, err := b.CreateTopics(sarama.NewCreateTopicsRequest(sarama.MaxVersion, details, timeout, false))
+		res, err := b.CreateTopics(sarama.NewCreateTopicsRequest(sarama.MaxVersion, details, c.d.opts.askTimeout()*4/5, false))
 		if err != nil {
 			return err //nolint:wrapcheck // ask wraps it
 		}
@@ -210,7 +223,7 @@ func (c *cluster) create(ctx context.Context, topic string, spec *TopicSpec, tim
 	if !errors.Is(err, sarama.ErrNotController) || c.controller == "" {
 		return err
 	}
-	b, err := c.d.open(ctx, c.controller)
+	b, err := c.open(ctx, c.controller)
 	if err != nil {
 		return err
 	}

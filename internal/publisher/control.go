@@ -31,7 +31,6 @@ type learnJob struct {
 	topics []string
 	limits []string // of these topics the limit is not known
 	create *TopicSpec
-	within time.Duration
 }
 
 type learned struct {
@@ -62,7 +61,7 @@ func (j learnJob) createMissing(ctx context.Context, c *cluster, md *sarama.Meta
 	created := map[string]error{}
 	for _, tp := range md.Topics {
 		if tp.Err == sarama.ErrUnknownTopicOrPartition {
-			created[tp.Name] = c.create(ctx, tp.Name, j.create, j.within)
+			created[tp.Name] = c.create(ctx, tp.Name, j.create)
 		}
 	}
 	return created
@@ -114,7 +113,7 @@ func (l *loop) submit(j job) {
 }
 
 func (l *loop) learnJob() learnJob {
-	j := learnJob{create: l.opts.Create, within: l.opts.RequestTimeout}
+	j := learnJob{create: l.opts.Create}
 	for _, tp := range l.wanted {
 		tp.wanted = false
 		j.topics = append(j.topics, tp.name)
@@ -130,16 +129,21 @@ func (l *loop) learnJob() learnJob {
 func (l *loop) answered(err error) {
 	l.asking = false
 	if err == nil {
-		l.askBackoff = nil
 		l.askAt = l.now.Add(l.opts.RetryInitial)
 		l.reachable()
 		return
 	}
+	l.askLater(l.opts.RetryMax)
+	l.trouble("", err)
+}
+
+// askLater lets a pause pass that grows up to limit.
+func (l *loop) askLater(limit time.Duration) {
 	if l.askBackoff == nil {
 		l.askBackoff = l.newBackoff()
 	}
+	l.askBackoff.MaxInterval = limit
 	l.askAt = l.now.Add(l.askBackoff.NextBackOff())
-	l.trouble("", err)
 }
 
 func (a learned) apply(l *loop) {
@@ -166,6 +170,11 @@ func (a learned) apply(l *loop) {
 			continue
 		}
 		l.learn(tp, md, a.limits[md.Name])
+	}
+	if len(l.wanted) > 0 { // a leader or a topic is missing: not for long, or for a while
+		l.askLater(min(l.opts.RetryMax, leaderPoll))
+	} else {
+		l.askBackoff = nil
 	}
 }
 

@@ -16,7 +16,7 @@ func (p *Publisher) CreateTopics(ctx context.Context, topics []string) (created 
 	if err != nil {
 		return nil, err
 	}
-	job := learnJob{create: p.opts.Create, within: p.opts.RequestTimeout}
+	job := learnJob{create: p.opts.Create}
 	made := job.createMissing(ctx, c, md)
 	for _, name := range topics {
 		err, missing := made[name]

@@ -99,7 +99,7 @@ func (p *Publisher) reach(ctx context.Context, brokers []*sarama.Broker) []Broke
 	for i, b := range brokers {
 		wg.Go(func() {
 			infos[i] = BrokerInfo{ID: b.ID(), Addr: b.Addr()}
-			conn, err := p.dialer.open(ctx, b.Addr())
+			conn, err := p.dialer.open(ctx, b.Addr(), p.opts.askTimeout())
 			if err != nil {
 				infos[i].Err = fmt.Errorf("broker %d announces itself under an address that does not answer (advertised.listeners): %w", b.ID(), err)
 				return

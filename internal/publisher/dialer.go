@@ -3,6 +3,7 @@ package publisher
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"time"
@@ -17,29 +18,35 @@ type dialer struct {
 }
 
 // open connects to addr and authenticates. The connection is closed when ctx ends: also under a call
-// that is blocked, which sarama's own Close would wait for.
-func (d *dialer) open(ctx context.Context, addr string) (*sarama.Broker, error) {
-	conf, err := d.config()
+// that is blocked, which sarama's own Close would wait for. A call fails that has no answer within the
+// timeout.
+func (d *dialer) open(ctx context.Context, addr string, timeout time.Duration) (*sarama.Broker, error) {
+	conf, err := d.config(timeout)
 	if err != nil {
 		return nil, err
 	}
+	opening, opened := context.WithTimeout(ctx, d.opts.DialTimeout)
+	defer opened()
+	var conn *ownConn
 	conf.Net.Proxy.Enable = true
 	conf.Net.Proxy.Dialer = dialFunc(func(network, addr string) (net.Conn, error) {
-		conn, err := d.dial(ctx, network, addr)
-		if err != nil {
-			return nil, err
-		}
-		return &ownConn{Conn: conn, stop: context.AfterFunc(ctx, func() { _ = conn.Close() })}, nil
+		var err error
+		conn, err = d.dial(ctx, opening, network, addr)
+		return conn, err
 	})
 	b := sarama.NewBroker(addr)
 	if err := b.Open(conf); err != nil {
 		return nil, fmt.Errorf("configure the connection to %s: %w", addr, err)
 	}
-	if ok, err := b.Connected(); !ok {
-		_ = b.Close()
-		return nil, d.explain(addr, err)
+	ok, err := b.Connected()
+	if ok && conn.inTime() {
+		return b, nil
 	}
-	return b, nil
+	_ = b.Close()
+	if opening.Err() != nil && (err == nil || errors.Is(err, net.ErrClosed)) {
+		err = opening.Err() // that is why it was closed
+	}
+	return nil, d.explain(addr, err)
 }
 
 type dialFunc func(network, addr string) (net.Conn, error)
@@ -47,22 +54,23 @@ type dialFunc func(network, addr string) (net.Conn, error)
 // Dial implements golang.org/x/net/proxy.Dialer.
 func (f dialFunc) Dial(network, addr string) (net.Conn, error) { return f(network, addr) }
 
-func (d *dialer) dial(ctx context.Context, network, addr string) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, d.opts.DialTimeout)
-	defer cancel()
-	raw, err := (&net.Dialer{KeepAlive: 30 * time.Second}).DialContext(ctx, network, addr)
+// dial connects before opening ends; the connection lives until ctx ends, or opening does and nobody has
+// called inTime.
+func (d *dialer) dial(ctx, opening context.Context, network, addr string) (*ownConn, error) {
+	raw, err := (&net.Dialer{KeepAlive: 30 * time.Second}).DialContext(opening, network, addr)
 	if err != nil {
 		return nil, err //nolint:wrapcheck // explain tells the causes apart
 	}
-	if d.opts.TLS == nil {
-		return raw, nil
+	if d.opts.TLS != nil {
+		conn := tls.Client(raw, tlsFor(d.opts.TLS, addr))
+		if err := conn.HandshakeContext(opening); err != nil {
+			_ = raw.Close()
+			return nil, &handshakeError{err}
+		}
+		raw = conn
 	}
-	conn := tls.Client(raw, tlsFor(d.opts.TLS, addr))
-	if err := conn.HandshakeContext(ctx); err != nil {
-		_ = raw.Close()
-		return nil, &handshakeError{err}
-	}
-	return conn, nil
+	end := func() { _ = raw.Close() }
+	return &ownConn{Conn: raw, inTime: context.AfterFunc(opening, end), stop: context.AfterFunc(ctx, end)}, nil
 }
 
 func tlsFor(conf *tls.Config, addr string) *tls.Config {
@@ -76,11 +84,12 @@ func tlsFor(conf *tls.Config, addr string) *tls.Config {
 // ownConn is a connection that its context closes.
 type ownConn struct {
 	net.Conn
-	stop    func() bool
-	checked bool
+	inTime, stop func() bool
+	checked      bool
 }
 
 func (c *ownConn) Close() error {
+	c.inTime()
 	c.stop()
 	return c.Conn.Close() //nolint:wrapcheck // a net.Conn hands on its errors
 }
@@ -100,7 +109,7 @@ func (c *ownConn) Read(b []byte) (int, error) {
 }
 
 // config is sarama's, made anew for each connection because it carries the password.
-func (d *dialer) config() (*sarama.Config, error) {
+func (d *dialer) config(timeout time.Duration) (*sarama.Config, error) {
 	conf := sarama.NewConfig()
 	conf.ClientID = d.opts.ClientID
 	// The newest that sarama knows: every request is brought down to what the broker announces.
@@ -108,8 +117,7 @@ func (d *dialer) config() (*sarama.Config, error) {
 	conf.MetricRegistry = nilRegistry{}
 	conf.Net.MaxOpenRequests = d.opts.InFlight + 1
 	conf.Net.DialTimeout = d.opts.DialTimeout
-	conf.Net.ReadTimeout = d.opts.RequestTimeout
-	conf.Net.WriteTimeout = d.opts.RequestTimeout
+	conf.Net.ReadTimeout, conf.Net.WriteTimeout = timeout, timeout
 	s := d.opts.SASL
 	if s == nil {
 		return conf, nil

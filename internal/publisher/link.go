@@ -18,7 +18,12 @@ type link struct {
 	// after a failure or a throttled answer nothing happens before pausedUntil.
 	pausedUntil time.Time
 	backoff     *backoff.ExponentialBackOff
+	// polledAt is when leaders were asked for last because the broker was away.
+	polledAt time.Time
 }
+
+// leaderPoll is how often leaders are asked for while theirs is away.
+const leaderPoll = 250 * time.Millisecond
 
 // link returns a broker by its id; nil for one that is not known, and for -1.
 func (l *loop) link(id int32) *link {
@@ -57,6 +62,9 @@ func (l *loop) pump(k *link, now time.Time) {
 	if k.list.len() == 0 {
 		return
 	}
+	if k.s == nil || !k.s.up {
+		l.poll(k, now)
+	}
 	if now.Before(k.pausedUntil) {
 		l.wakeAt(k.pausedUntil)
 		return
@@ -73,6 +81,24 @@ func (l *loop) pump(k *link, now time.Time) {
 		l.flights++
 		k.s.requests <- req // has room: see sender.requests
 	}
+}
+
+// poll asks from time to time whether the partitions of a broker that is away have other leaders.
+func (l *loop) poll(k *link, now time.Time) {
+	if k.polledAt.IsZero() {
+		k.polledAt = now // it is only just connecting
+	}
+	if due := k.polledAt.Add(leaderPoll); now.Before(due) {
+		l.wakeAt(due)
+		return
+	}
+	k.polledAt = now
+	for i := range k.list.len() {
+		if p := *k.list.at(i); p.listed == k {
+			l.wantMetadata(p.topic)
+		}
+	}
+	l.wakeAt(now.Add(leaderPoll))
 }
 
 func (l *loop) connect(k *link) {
@@ -159,7 +185,7 @@ func (e connected) apply(l *loop) {
 		l.lost(e.s, e.err)
 		return
 	}
-	e.s.up = true
+	e.s.up, e.s.link.polledAt = true, time.Time{}
 }
 
 // lost gives up a connection. The first loss of one that had worked is followed up at once: brokers
@@ -179,8 +205,6 @@ func (l *loop) lost(s *sender, err error) {
 	} else {
 		k.backoff = l.newBackoff()
 	}
+	k.polledAt = l.now.Add(-leaderPoll) // the leaders may have moved
 	l.trouble(k.addr, err)
-	for i := range k.list.len() {
-		l.wantMetadata((*k.list.at(i)).topic) // the leaders may have moved
-	}
 }

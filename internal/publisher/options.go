@@ -69,7 +69,7 @@ type Options struct {
 
 	// RequestTimeout is how long a broker may take to answer before its connection is given up; 15 s.
 	RequestTimeout time.Duration
-	// DialTimeout bounds connecting, the TLS handshake included; 10 s.
+	// DialTimeout bounds connecting, TLS and authentication included; 5 s.
 	DialTimeout time.Duration
 	// RetryInitial and RetryMax bound the pause between attempts, which grows and is jittered; 50 ms, 2 s.
 	RetryInitial, RetryMax time.Duration
@@ -105,7 +105,7 @@ func withDefaults(o Options) Options {
 	setDefault(&o.Rejected, Stop)
 	setDefault(&o.Patience, 5*time.Second)
 	setDefault(&o.RequestTimeout, 15*time.Second)
-	setDefault(&o.DialTimeout, 10*time.Second)
+	setDefault(&o.DialTimeout, 5*time.Second)
 	setDefault(&o.RetryInitial, 50*time.Millisecond)
 	setDefault(&o.RetryMax, 2*time.Second)
 	setDefault(&o.MetadataInterval, 5*time.Minute)

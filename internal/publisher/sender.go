@@ -49,7 +49,7 @@ type settled struct {
 
 // run ends when the loop drops the sender, and not before: a request may be on its way to it until then.
 func (s *sender) run(ctx context.Context, d *dialer) {
-	b, err := d.open(ctx, s.addr)
+	b, err := d.open(ctx, s.addr, d.opts.RequestTimeout)
 	s.mail.post(connected{s, err})
 	if err == nil {
 		s.serve(ctx, b)

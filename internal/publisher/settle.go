@@ -42,6 +42,7 @@ func (l *loop) landed(b *batch, e settled) {
 		l.refused(b, refusal{reason: "not_encodable", policy: l.opts.Rejected, err: e.err}, nil)
 	default:
 		b.doubt = true
+		l.metrics.errors.WithLabelValues(p.topic.name, "connection").Inc()
 		l.wantMetadata(p.topic)
 	}
 	l.enlist(p)

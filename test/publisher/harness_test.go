@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -64,7 +65,7 @@ type sink struct {
 
 func unopened(t *testing.T, opts publisher.Options) *sink {
 	t.Helper()
-	var w io.Writer = io.Discard
+	w := io.Discard
 	if testing.Verbose() {
 		w = t.Output()
 	}
@@ -170,10 +171,8 @@ func readAll(t *testing.T, addrs []string, topic string, done func(*kgo.Record) 
 		if err := ctx.Err(); err != nil {
 			t.Fatalf("read %s: %v", topic, err)
 		}
-		for _, r := range fs.Records() {
-			if done(r) {
-				return
-			}
+		if slices.ContainsFunc(fs.Records(), done) {
+			return
 		}
 	}
 }
