@@ -83,11 +83,11 @@ func (a *app) relayAddress(url, ca string) (string, *tls.Config, error) {
 
 func statusLines(st *admin.Status, now time.Time) [][2]string {
 	lines := [][2]string{
-		{"state", fmt.Sprintf("%s since %s%s", st.State, age(now, st.Since), readiness(st))},
+		{"state", fmt.Sprintf("%s for %s%s", st.State, age(now, st.Since), readiness(st))},
 		{"database", fmt.Sprintf("%s, slot %s, system %s, timeline %d%s", st.Source.Database, st.Source.Slot, st.Source.SystemID, st.Source.Timeline, connection(st))},
 		{"lag", lagText(st)},
 		{"in flight", fmt.Sprintf("%d events, %s", st.InFlight.Events, byteSize(int64(st.InFlight.Bytes)))},
-		{"published", fmt.Sprintf("%.0f events since the start %s", st.Counters["events_published"], age(now, st.StartedAt))},
+		{"published", fmt.Sprintf("%.0f events in %s", st.Counters["events_published"], age(now, st.StartedAt))},
 		{"received", orNone(st.Positions.Received)},
 		{"acknowledged", orNone(st.Positions.Acked)},
 		{"saved", orNone(st.Positions.Saved) + saved(st, now)},
@@ -97,15 +97,13 @@ func statusLines(st *admin.Status, now time.Time) [][2]string {
 		lines = append(lines, [2]string{"slot", slotText(st.Slot)})
 	}
 	if st.LastError != nil {
-		lines = append(lines, [2]string{"last error", fmt.Sprintf("%s: %s", age(now, st.LastError.At), st.LastError.Text)})
+		lines = append(lines, [2]string{"last error", fmt.Sprintf("%s ago: %s", age(now, st.LastError.At), st.LastError.Text)})
 	}
 	return append(lines, [2]string{"version", st.Version + suffix(" ", st.Revision)})
 }
 
 // age is how long ago something was, to the second.
-func age(now, then time.Time) string {
-	return now.Sub(then).Truncate(time.Second).String() + " ago"
-}
+func age(now, then time.Time) string { return now.Sub(then).Truncate(time.Second).String() }
 
 func readiness(st *admin.Status) string {
 	if st.Ready {
@@ -137,7 +135,7 @@ func saved(st *admin.Status, now time.Time) string {
 	if st.Checkpoint.SavedAt.IsZero() {
 		return ""
 	}
-	text := fmt.Sprintf(", %s, generation %d", age(now, st.Checkpoint.SavedAt), st.Checkpoint.Generation)
+	text := fmt.Sprintf(", %s ago, generation %d", age(now, st.Checkpoint.SavedAt), st.Checkpoint.Generation)
 	return text + suffix(", last event ", st.Checkpoint.LastEventID)
 }
 

@@ -64,7 +64,7 @@ func resolve(sv server, sd saved, at place, confirmed lsn, conflict Conflict) (p
 	}
 	if confirmed > 0 && sv.slot > confirmed && conflict != ConflictSlot {
 		return plan{}, positionError("slot_moved",
-			"slot stands at %s, but this relay confirmed only %s: somebody moved or recreated it; find out what was skipped, then restart the relay (with position.conflict: slot to go on from the slot)", sv.slot, confirmed)
+			"slot stands at %s, but this relay confirmed only %s: somebody moved or recreated it: make sure that consumers have the events committed between them, then restart the relay with position.conflict: slot to go on from the slot", sv.slot, confirmed)
 	}
 	if at.end > p.from {
 		p.from = at.end
@@ -88,15 +88,15 @@ func readCheckpoint(sv server, sd saved) (mark, error) {
 	var k mark
 	var err error
 	if k.resume, err = parsePosition(c.Progress.Position); err != nil {
-		return k, positionError("bad_checkpoint", "checkpoint: %s: set a right one with `cdc-relay position set`", err)
+		return k, positionError("bad_checkpoint", "checkpoint cannot be used (%s): drop it with `cdc-relay position reset`", err)
 	}
 	if k.commit, err = parsePosition(c.Progress.Commit); err != nil {
-		return k, positionError("bad_checkpoint", "checkpoint: %s: set a right one with `cdc-relay position set`", err)
+		return k, positionError("bad_checkpoint", "checkpoint cannot be used (%s): drop it with `cdc-relay position reset`", err)
 	}
 	if c.Progress.TxID != "" {
 		xid, err := strconv.ParseUint(c.Progress.TxID, 10, 32)
 		if err != nil {
-			return k, positionError("bad_checkpoint", "checkpoint: xid %q is no number: set a right position with `cdc-relay position set`", c.Progress.TxID)
+			return k, positionError("bad_checkpoint", "checkpoint cannot be used (its xid %q is no number): drop it with `cdc-relay position reset`", c.Progress.TxID)
 		}
 		k.xid = uint32(xid)
 	}
@@ -110,7 +110,7 @@ func fromCheckpoint(sv server, c mark, conflict Conflict) (plan, error) {
 		p.from = sv.slot
 	case sv.slot > c.resume:
 		return p, positionError("slot_ahead",
-			"slot stands at %s, ahead of the checkpoint at %s: either the checkpoint store lost its last writes or somebody moved or recreated the slot; if nothing was skipped, restart with position.conflict: slot, else set the position with `cdc-relay position set`", sv.slot, c.resume)
+			"slot stands at %s, ahead of the checkpoint at %s (the checkpoint store lost its last writes, or somebody moved or recreated the slot): make sure that consumers have the events committed between them, then go on from the slot with `cdc-relay position reset --yes` or position.conflict: slot", sv.slot, c.resume)
 	case sv.slot < c.commit:
 		p.expect, p.expectXID = c.commit, c.xid
 	}
@@ -120,7 +120,7 @@ func fromCheckpoint(sv server, c mark, conflict Conflict) (plan, error) {
 func checkHistory(sv server, from lsn) error {
 	if sv.flushed < from {
 		return positionError("history_lost",
-			"server's WAL ends at %s, before our position %s: it was restored from a backup, cloned, or failed over to a server that lost transactions; check what consumers have, then start from the slot with `cdc-relay position reset`", sv.flushed, from)
+			"server's WAL ends at %s, before our position %s (it was restored from a backup, cloned, or failed over to a server that lost transactions): check what consumers have, then start from the slot with `cdc-relay position reset`", sv.flushed, from)
 	}
 	if sv.before == 0 || sv.before == sv.timeline {
 		return nil
@@ -128,7 +128,7 @@ func checkHistory(sv server, from lsn) error {
 	fork, known := sv.forks[sv.before]
 	if !known || fork < from {
 		return positionError("timeline_fork",
-			"server is on timeline %d, which left our timeline %d before our position %s: it lost transactions that were published; check what consumers have, then start from the slot with `cdc-relay position reset`", sv.timeline, sv.before, from)
+			"server is on timeline %d, which left our timeline %d before our position %s, and lost transactions that were published: check what consumers have, then start from the slot with `cdc-relay position reset`", sv.timeline, sv.before, from)
 	}
 	return nil
 }

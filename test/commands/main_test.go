@@ -54,7 +54,7 @@ func prepareAndRun(m *testing.M) (code int, err error) {
 		return err
 	})
 	starts.Go(func() (err error) {
-		kafka, err = testenv.StartKafka(ctx, testenv.KafkaOptions{Secure: true})
+		kafka, err = testenv.StartKafka(ctx, testenv.KafkaOptions{Secure: true, Proxied: true})
 		return err
 	})
 	starts.Go(func() (err error) {

@@ -42,7 +42,7 @@ func newSite(t *testing.T) *site {
 func newSiteOn(t *testing.T, pg *testenv.PostgresServer) *site {
 	t.Helper()
 	name := strings.ToLower(regexp.MustCompile(`[^a-zA-Z0-9]+`).ReplaceAllString(strings.TrimPrefix(t.Name(), "Test"), "_"))
-	s := &site{t: t, dir: t.TempDir(), name: name[:min(len(name), 50)], pg: pg}
+	s := &site{t: t, dir: t.TempDir(), name: "cmd_" + name[:min(len(name), 45)], pg: pg}
 	if err := pg.CreateDatabase(t.Context(), s.name); err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +122,8 @@ func (r result) String() string {
 // commandTimeout is far beyond what a command may take; it only ends a test that hangs.
 const commandTimeout = 60 * time.Second
 
-// run runs cdc-relay with the site's configuration to its end.
+// run runs cdc-relay with the site's configuration to its end. What differs between runs is taken out of
+// its answer.
 func (s *site) run(args ...string) result {
 	s.t.Helper()
 	return s.answer("", args...)
@@ -130,6 +131,13 @@ func (s *site) run(args ...string) result {
 
 // answer is run with something typed.
 func (s *site) answer(typed string, args ...string) result {
+	s.t.Helper()
+	r := s.raw(typed, args...)
+	return result{r.code, s.normal(r.stdout), s.normal(r.stderr)}
+}
+
+// raw is answer with the answer as it is.
+func (s *site) raw(typed string, args ...string) result {
 	s.t.Helper()
 	cmd := s.command(args...)
 	cmd.Stdin = strings.NewReader(typed)
@@ -140,7 +148,7 @@ func (s *site) answer(typed string, args ...string) result {
 	if err != nil && !errors.As(err, &exit) {
 		s.t.Fatal(err)
 	}
-	return result{cmd.ProcessState.ExitCode(), s.normal(stdout.String()), s.normal(stderr.String())}
+	return result{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()}
 }
 
 func (s *site) command(args ...string) *exec.Cmd {
@@ -174,6 +182,9 @@ func (s *site) normal(text string) string {
 		{`20[0-9]{2}-[0-9]{2}-[0-9]{2}(T[0-9:]+Z)?`, "DATE"},
 		{`PostgreSQL [0-9.]+`, "PostgreSQL N"},
 		{` on [0-9.]+:53`, ""},
+		{`\b[0-9]{14}_`, "VERSION_"},
+		{`xid [0-9]+`, "xid 1"},
+		{`generation [0-9]+, save [0-9]+`, "generation N, save N"},
 		{`startup parameter: \w+`, "startup parameter: PARAMETER"},
 		{`127\.0\.0\.1:[0-9]{4,5}`, "127.0.0.1:PORT"},
 		{`port [0-9]{4,5}`, "port PORT"},

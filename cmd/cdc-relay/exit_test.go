@@ -1,0 +1,58 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+func TestExitCode(t *testing.T) {
+	wrong := errors.New("wrong")
+	for _, tt := range []struct {
+		err  error
+		code int
+		says string
+	}{
+		{nil, 0, ""},
+		{wrong, 1, "cdc-relay: wrong\n"},
+		{fmt.Errorf("run: %w", context.Canceled), 1, "cdc-relay: interrupted\n"},
+		{usage("%w", wrong), 2, "cdc-relay: wrong\n"},
+		{errCheckFailed, 3, ""},
+		{fmt.Errorf("save: %w", cdc.ErrFenced), 4, "cdc-relay: save: fenced by a newer relay\n"},
+		{cdc.Stop(cdc.ClassRuntime, "r", wrong), 1, "cdc-relay: wrong\n"},
+		{cdc.Stop(cdc.ClassConfig, "r", wrong), 2, "cdc-relay: wrong\n"},
+		{cdc.Stop(cdc.ClassFenced, "r", wrong), 4, "cdc-relay: wrong\n"},
+		{errors.Join(cdc.Stop(cdc.ClassPosition, "r", wrong), wrong), 5, "cdc-relay: wrong\ncdc-relay: wrong\n"},
+	} {
+		var said strings.Builder
+		complain(&said, tt.err)
+		if code := exitCode(tt.err); code != tt.code || said.String() != tt.says {
+			t.Errorf("%v: exit %d, %q", tt.err, code, said.String())
+		}
+	}
+}
+
+func TestCutMend(t *testing.T) {
+	for sentence, want := range map[string][2]string{
+		"no colon": {"no colon", ""},
+		"ask Kafka: EOF: does it want kafka.tls?":                  {"ask Kafka: EOF", "does it want kafka.tls?"},
+		"no topic: create it, or set errors.unknown_topic: drop":   {"no topic", "create it, or set errors.unknown_topic: drop"},
+		"lookup kafka.example.com: no such host: correct the name": {"lookup kafka.example.com: no such host", "correct the name"},
+	} {
+		if cause, mend := cutMend(sentence); cause != want[0] || mend != want[1] {
+			t.Errorf("%s: %q, %q", sentence, cause, mend)
+		}
+	}
+}
+
+func TestByteSize(t *testing.T) {
+	for n, want := range map[int64]string{0: "0 bytes", 1023: "1023 bytes", 1024: "1.0 kB", 1536 << 10: "1.5 MB", 3 << 40: "3.0 TB", 5 << 50: "5120.0 TB"} {
+		if got := byteSize(n); got != want {
+			t.Errorf("%d: %s, want %s", n, got, want)
+		}
+	}
+}

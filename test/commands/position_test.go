@@ -1,0 +1,124 @@
+package commands
+
+import (
+	"encoding/json"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
+)
+
+// positions is what position show -o json says.
+type positions struct {
+	Slot, Checkpoint struct{ LSN, Hex string }
+	WALEnd           struct{ LSN, Hex string } `json:"wal_end"`
+	Next             struct{ LSN, Hex string } `json:"next_start"`
+	LastEventID      string                    `json:"last_event_id"`
+}
+
+func (s *site) positions() positions {
+	s.t.Helper()
+	r := s.raw("", "position", "show", "-o", "json")
+	var p positions
+	if err := json.Unmarshal([]byte(r.stdout), &p); err != nil || r.code != 0 {
+		s.t.Fatalf("position show: %v: %s", err, r)
+	}
+	return p
+}
+
+// publish runs a relay until the event is out, and returns how many this run published.
+func (s *site) publish(id int) int {
+	s.t.Helper()
+	relay := s.start()
+	url := relay.leading()
+	s.published(url, id)
+	n := s.status(url).Counters["events_published"]
+	if code := relay.signal(syscall.SIGTERM); code != 0 {
+		s.t.Fatalf("SIGTERM: exit %d", code)
+	}
+	return int(n)
+}
+
+func (s *site) want(code int, says string, args ...string) {
+	s.t.Helper()
+	if r := s.run(args...); r.code != code || strings.TrimSpace(r.stdout+r.stderr) != says {
+		s.t.Errorf("%s: %s", args, r)
+	}
+}
+
+// TestPosition: back repeats, forward skips, and what cannot be is refused. The server is one of its own
+// because it crashes: that is what takes a slot behind its checkpoint.
+func TestPosition(t *testing.T) {
+	t.Parallel()
+	s := newSiteOn(t, testenv.Postgres(t, testenv.PostgresOptions{Durable: true})).setup()
+	s.sql("CHECKPOINT").insert(1, 2)
+	if n := s.publish(2); n != 2 {
+		t.Errorf("published %d", n)
+	}
+	if err := s.pg.Restart(t.Context(), testenv.Immediate); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "position.txt", s.run("position", "show").stdout)
+	p := s.positions()
+	if p.Slot.Hex >= p.Checkpoint.Hex || p.Next.Hex != p.Checkpoint.Hex || p.LastEventID != eventID(2) {
+		t.Fatalf("the slot is not behind: %+v", p)
+	}
+
+	s.want(0, "position is LSN already", "position", "set", p.Checkpoint.LSN)
+	s.want(5, "cdc-relay: LSN lies before LSN, where the slot stands, and PostgreSQL has let go of the WAL before that: "+
+		"no replication goes back there; publish what consumers miss from the outbox table", "position", "set", "0/1")
+	s.want(2, "cdc-relay: LSN lies beyond LSN, the end of the server's WAL: give a position that has been", "position", "set", "FF/0")
+	s.want(2, `cdc-relay: "yesterday" is not an LSN: write it as PostgreSQL prints it (LSN) or as 16 hex digits`, "position", "set", "yesterday")
+	s.want(0, "position is LSN now, SIZE back: events committed behind it are published again", "position", "set", p.Slot.Hex)
+	if n := s.insert(3).publish(3); n != 3 {
+		t.Errorf("after going back %d were published, want all three", n)
+	}
+
+	end := s.insert(4).positions().WALEnd.LSN
+	s.want(2, "cdc-relay: LSN is a move forward over SIZE of WAL, whose unpublished events would never be published: give --yes if that is meant",
+		"position", "set", end)
+	s.want(0, "position is LSN now, SIZE further: what was not published before it never will be", "position", "set", "--yes", end)
+	if p := s.positions(); p.Slot.LSN != end || p.Checkpoint.LSN != end {
+		t.Errorf("forward to %s: %+v", end, p)
+	}
+	if n := s.insert(5).publish(5); n != 1 {
+		t.Errorf("after going forward %d were published, want one", n)
+	}
+}
+
+// TestReset: a checkpoint that contradicts the slot stops the run, and reset is the way out.
+func TestReset(t *testing.T) {
+	t.Parallel()
+	s := newSite(t).setup().insert(1)
+	s.want(0, "no checkpoint is stored in redis REDIS, key cdc-relay:{NAME}: the next run goes on from slot SLOT", "position", "reset")
+	s.publish(1)
+	s.insert(2).sql("SELECT pg_replication_slot_advance('" + s.slot() + "', pg_current_wal_lsn())")
+	var text strings.Builder
+	for _, command := range []string{"run", "check", "position show", "position reset", "position reset --yes", "check"} {
+		r := s.run(strings.Fields(command)...)
+		text.WriteString("$ cdc-relay " + command + "\n" + strings.Join(r.point(), "\n") + "\n")
+	}
+	golden(t, "reset.txt", text.String())
+	if n := s.insert(3).publish(3); n != 1 {
+		t.Errorf("published %d, want what came after the slot", n)
+	}
+}
+
+// TestForeignCheckpoint: a key that another relay uses is not taken over.
+func TestForeignCheckpoint(t *testing.T) {
+	t.Parallel()
+	s := newSite(t).setup().insert(1)
+	s.publish(1)
+	s.replace("postgres: {", "postgres: {slot: "+s.name+"_two, publication: "+s.slot()+", ").setup()
+	r := s.run("run")
+	if r.code != 5 || !strings.Contains(r.stderr, "`cdc-relay position reset`") && !strings.Contains(r.stderr, "'cdc-relay position reset'") {
+		t.Errorf("run: %s", r)
+	}
+	if r := s.run("position", "reset"); r.code != 0 {
+		t.Errorf("reset: %s", r)
+	}
+	if r := s.run("check"); r.code != 0 {
+		t.Errorf("check: %s", r)
+	}
+}

@@ -1,0 +1,183 @@
+package commands
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/cdc-relay/cdc-relay/internal/admin"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
+)
+
+// status asks a running relay with `cdc-relay status`.
+func (s *site) status(url string) admin.Status {
+	s.t.Helper()
+	r := s.raw("", "status", "--url", url, "-o", "json")
+	var st admin.Status
+	if err := json.Unmarshal([]byte(r.stdout), &st); err != nil || r.code != 0 {
+		s.t.Fatalf("status: %v: %s", err, r)
+	}
+	return st
+}
+
+// published waits until the relay has saved the event's id.
+func (s *site) published(url string, id int) {
+	s.t.Helper()
+	eventually(s.t, func() error {
+		if st := s.status(url); st.Checkpoint.LastEventID != eventID(id) {
+			return fmt.Errorf("last event is %q", st.Checkpoint.LastEventID)
+		}
+		return nil
+	})
+}
+
+// TestRun: setup, run as a role that may only replicate, an event goes through, and SIGTERM is a clean end.
+func TestRun(t *testing.T) {
+	t.Parallel()
+	s := newSite(t).sql("CREATE ROLE run_relay LOGIN REPLICATION").setup()
+	s.replace("postgres@", "run_relay@")
+	if r := s.run("check"); r.code != 0 || strings.Contains(r.stdout, "superuser") {
+		t.Errorf("check: %s", r)
+	}
+	relay := s.start()
+	url := relay.leading()
+	s.insert(1, 2)
+	s.published(url, 2)
+	eventually(t, func() error {
+		if s.status(url).Slot == nil {
+			return errors.New("the slot was not looked at yet")
+		}
+		return nil
+	})
+	st := s.status(url)
+	if st.State != "leading" || !st.Ready || st.Counters["events_published"] != 2 {
+		t.Errorf("status: %+v", st)
+	}
+	r := s.run("status", "--url", url)
+	golden(t, "status.txt", ages(r.String()))
+	if code := relay.signal(syscall.SIGTERM); code != 0 {
+		t.Errorf("SIGTERM: exit %d", code)
+	}
+}
+
+// TestStandby: a slot that another relay holds is no reason to exit; its end is the turn of the next.
+func TestStandby(t *testing.T) {
+	t.Parallel()
+	s := newSite(t).setup()
+	first := s.start()
+	first.leading()
+	second := s.start()
+	reason := s.normal(second.await(`msg="standing by".*`))
+	if !strings.Contains(reason, `another relay leads: replication slot`) {
+		t.Errorf("standing by: %s", reason)
+	}
+	if r := s.run("check"); r.code != 0 {
+		t.Errorf("check beside a running relay: %s", r)
+	}
+	for command, says := range map[string]string{
+		"teardown":           `cdc-relay: slot "SLOT" is being read (PID 1 on the server): stop its relay first, then try again; nothing was dropped`,
+		"position set 0/1":   `cdc-relay: a relay runs (PID 1 on the server reads slot "SLOT"): stop it first, then try again`,
+		"position reset":     `cdc-relay: a relay runs (PID 1 on the server reads slot "SLOT"): stop it first, then try again`,
+		"teardown --table":   `cdc-relay: slot "SLOT" is being read (PID 1 on the server): stop its relay first, then try again; nothing was dropped`,
+		"position set --yes": `cdc-relay: give an LSN, such as LSN`,
+	} {
+		if r := s.run(strings.Fields(command)...); r.code == 0 || strings.TrimSpace(r.stderr) != says {
+			t.Errorf("%s: %s", command, r)
+		}
+	}
+	if code := first.signal(syscall.SIGTERM); code != 0 {
+		t.Errorf("SIGTERM: exit %d", code)
+	}
+	second.leading()
+	if code := second.signal(syscall.SIGTERM); code != 0 {
+		t.Errorf("SIGTERM: exit %d", code)
+	}
+}
+
+// TestSecondSignal: the first waits for what is in flight, the second does not.
+func TestSecondSignal(t *testing.T) {
+	t.Parallel()
+	s := newSite(t).setup()
+	s.replace(kafka.Bootstrap()[0], kafka.Addrs(testenv.ListenerProxied)[0])
+	relay := s.start()
+	url := relay.leading()
+	s.insert(1)
+	s.published(url, 1)
+	if err := kafka.Brokers()[0].Proxy().Swallow(testenv.Responses); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { kafka.Brokers()[0].Proxy().Heal(context.Background()) })
+	s.insert(2)
+	eventually(t, func() error {
+		if s.status(url).InFlight.Events == 0 {
+			return errors.New("nothing is in flight")
+		}
+		return nil
+	})
+	if err := relay.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	relay.await("draining")
+	if code := relay.signal(syscall.SIGTERM); code != 1 {
+		t.Errorf("second SIGTERM: exit %d", code)
+	}
+	relay.await("cdc-relay: stopped at once by a second signal")
+}
+
+// TestDryRun prints what is committed and moves nothing.
+func TestDryRun(t *testing.T) {
+	t.Parallel()
+	s := newSite(t).setup()
+	before := s.run("position", "show").stdout
+	cmd := s.command("run", "--dry-run")
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	relay := &running{t: t, site: s, cmd: cmd, done: make(chan struct{}), more: make(chan struct{})}
+	go relay.read(stderr)
+	relay.await("msg=leading")
+	s.insert(1)
+	var record struct {
+		Topic, Key, Value string
+		Headers           map[string]string
+	}
+	if err := json.NewDecoder(stdout).Decode(&record); err != nil {
+		t.Fatal(err)
+	}
+	if record.Topic != s.name || record.Key != "42" || record.Value != "{}" || record.Headers["ce_id"] != eventID(1) {
+		t.Errorf("record: %+v", record)
+	}
+	if code := relay.signal(syscall.SIGINT); code != 0 {
+		t.Errorf("SIGINT: exit %d", code)
+	}
+	if after := s.run("position", "show").stdout; after != before {
+		t.Errorf("it moved something:\n%s\n%s", before, after)
+	}
+}
+
+// ages takes out what passes with time.
+func ages(text string) string {
+	for _, r := range []struct{ pattern, with string }{
+		{`[0-9hms.]+ ago`, "AGE ago"},
+		{`(leading for|events in) [0-9hms.]+`, "$1 AGE"},
+		{`lag( +).*`, "lag${1}LAG"},
+		{`version( +).*`, "version${1}VERSION"},
+		{`generation [0-9]+`, "generation N"},
+	} {
+		text = regexp.MustCompile(r.pattern).ReplaceAllString(text, r.with)
+	}
+	return text
+}

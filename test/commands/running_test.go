@@ -1,0 +1,140 @@
+package commands
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"os/exec"
+	"regexp"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// running is a relay in the background.
+type running struct {
+	t    *testing.T
+	site *site
+	cmd  *exec.Cmd
+	done chan struct{} // closed when it was waited for
+
+	mu    sync.Mutex
+	lines []string
+	more  chan struct{} // closed and made anew with every line
+}
+
+// start starts `cdc-relay run`; it is killed with the test if it still runs.
+func (s *site) start() *running {
+	s.t.Helper()
+	cmd := s.command("run")
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	r := &running{t: s.t, site: s, cmd: cmd, done: make(chan struct{}), more: make(chan struct{})}
+	go r.read(stderr)
+	s.t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		<-r.done
+		if s.t.Failed() {
+			s.t.Logf("a relay said: %q", r.lines)
+		}
+	})
+	return r
+}
+
+func (r *running) read(stderr io.Reader) {
+	defer close(r.done)
+	for lines := bufio.NewScanner(stderr); lines.Scan(); {
+		r.mu.Lock()
+		r.lines = append(r.lines, lines.Text())
+		close(r.more)
+		r.more = make(chan struct{})
+		r.mu.Unlock()
+	}
+	_ = r.cmd.Wait() // the exit code says it
+}
+
+// patience is how long anything may take on a loaded machine.
+const patience = 30 * time.Second
+
+// await waits for a line that matches and returns its first group, or the match.
+func (r *running) await(pattern string) string {
+	r.t.Helper()
+	want := regexp.MustCompile(pattern)
+	deadline := time.After(patience)
+	for {
+		found, more := r.find(want)
+		if found != nil {
+			return found[len(found)-1]
+		}
+		select {
+		case <-more:
+		case <-r.done:
+			r.t.Fatalf("ended without a line like %s: %q", pattern, r.lines)
+		case <-deadline:
+			r.t.Fatalf("no line like %s in time: %q", pattern, r.lines)
+		}
+	}
+}
+
+func (r *running) find(want *regexp.Regexp) (found []string, more chan struct{}) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, line := range r.lines {
+		if found := want.FindStringSubmatch(line); found != nil {
+			return found, nil
+		}
+	}
+	return nil, r.more
+}
+
+// leading waits until it leads and returns its HTTP address.
+func (r *running) leading() string {
+	r.t.Helper()
+	r.await("msg=leading")
+	return "http://" + r.await(`msg="serving metrics.*address=(\S+)`)
+}
+
+// signal sends a signal and waits for the end.
+func (r *running) signal(sig syscall.Signal) int {
+	r.t.Helper()
+	if err := r.cmd.Process.Signal(sig); err != nil {
+		r.t.Fatal(err)
+	}
+	return r.wait()
+}
+
+func (r *running) wait() int {
+	r.t.Helper()
+	select {
+	case <-r.done:
+		return r.cmd.ProcessState.ExitCode()
+	case <-time.After(patience):
+		r.t.Fatal("did not end in time")
+		return -1
+	}
+}
+
+// eventually tries until there is no error.
+func eventually(t *testing.T, try func() error) {
+	t.Helper()
+	deadline := time.After(patience)
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := try()
+		if err == nil {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatal(errors.Join(errors.New("not in time"), err))
+		}
+	}
+}

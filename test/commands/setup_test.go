@@ -1,0 +1,139 @@
+package commands
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
+)
+
+// session runs commands, with what is typed behind a <, and holds them and their answers to a golden file.
+func session(t *testing.T, s *site, name string, steps ...string) {
+	t.Helper()
+	var text strings.Builder
+	for _, step := range steps {
+		command, typed, _ := strings.Cut(step, " < ")
+		r := s.answer(typed+"\n", strings.Fields(command)...)
+		text.WriteString("$ cdc-relay " + s.normal(step) + "\n" + r.String() + "\n")
+	}
+	golden(t, name, text.String())
+}
+
+// TestSetup: each command says what it made and what it found.
+func TestSetup(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	session(t, s, "setup.txt",
+		"setup --ahead 2", "setup", "schema apply --ahead 3", "check", "position show",
+		"teardown --table < no", "teardown --table < outbox", "teardown", "position reset", "config validate")
+}
+
+// TestPrint: nothing is run.
+func TestPrint(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	session(t, s, "print.txt", "setup --print", "teardown --print --table", "schema print --payload jsonb --partition none",
+		"schema print --partition none --format golang-migrate --dir "+s.dir, "schema print --format xml", "schema print --ahead 4000")
+	if r := s.run("check"); r.code != 3 {
+		t.Errorf("something was made: %s", r)
+	}
+	files, err := os.ReadDir(s.dir)
+	if err != nil || len(files) != 3 {
+		t.Errorf("%v, %v: want the configuration and two migrations", files, err)
+	}
+}
+
+// TestPrintedSQL: what setup --print prints, run by the roles that it names and no others, makes a database
+// that check passes.
+func TestPrintedSQL(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.sql("CREATE ROLE printed_owner LOGIN", "CREATE ROLE printed_relay LOGIN",
+		"GRANT CREATE ON DATABASE "+s.name+" TO printed_owner", "GRANT CREATE ON SCHEMA public TO printed_owner")
+	s.replace("postgres@", "printed_relay@")
+	sections := strings.Split(s.raw("", "setup", "--print").stdout, "-- To be run by ")
+	users := map[string]string{"an administrator": "", "the owner": "printed_owner", "the relay": "printed_relay"}
+	if len(sections) != 1+len(users) {
+		t.Fatalf("%d sections: %q", len(sections)-1, sections)
+	}
+	for _, section := range sections[1:] {
+		for whom, user := range users {
+			if strings.HasPrefix(section, whom) {
+				s.as(user, "-- "+section)
+			}
+		}
+	}
+	for _, command := range []string{"check", "setup"} {
+		if r := s.run(command); r.code != 0 || strings.Contains(r.stdout, ": created at") {
+			t.Errorf("%s: %s", command, r)
+		}
+	}
+}
+
+// as runs SQL as another role.
+func (s *site) as(user, sql string) {
+	s.t.Helper()
+	conn, err := pgconn.Connect(s.t.Context(), s.pg.DSN(s.name, user))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(s.t.Context()) }()
+	if _, err := conn.Exec(s.t.Context(), sql).ReadAll(); err != nil {
+		s.t.Fatalf("as %s: %v\n%s", user, err, sql)
+	}
+}
+
+// TestOwner: the relay's role makes the slot, the owner's everything else, and the relay's role may read
+// the table.
+func TestOwner(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.sql("CREATE ROLE owning LOGIN", "CREATE ROLE owned_relay LOGIN REPLICATION",
+		"GRANT CREATE ON DATABASE "+s.name+" TO owning", "GRANT CREATE ON SCHEMA public TO owning")
+	s.replace("postgres@", "owned_relay@")
+	if r := s.run("setup"); r.code != 2 || !strings.Contains(r.stderr, "--owner-dsn") {
+		t.Errorf("setup as the relay: %s", r)
+	}
+	if r := s.run("setup", "--owner-dsn", s.pg.DSN(s.name, "owning")); r.code != 0 {
+		t.Errorf("setup as the owner: %s", r)
+	}
+	s.as("owned_relay", "SELECT count(*) FROM outbox")
+	if r := s.run("teardown", "--table", "--yes"); r.code != 2 || !strings.Contains(r.stderr, "--owner-dsn") {
+		t.Errorf("teardown as the relay: %s", r)
+	}
+	s.env = []string{"CDC_RELAY_OWNER_DSN=" + s.pg.DSN(s.name, "owning")}
+	if r := s.run("teardown", "--table", "--yes"); r.code != 0 {
+		t.Errorf("teardown as the owner: %s", r)
+	}
+}
+
+// TestForeignTable: a table of other software's is published and never made or dropped.
+func TestForeignTable(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.config = "tables: [{name: shop.events, columns: {event_id: id, event_type: kind, payload: body}}]\n" + s.config
+	if r := s.run("setup"); r.code != 2 {
+		t.Errorf("setup: %s", r)
+	}
+	s.sql("CREATE SCHEMA shop", "CREATE TABLE shop.events (id bigint PRIMARY KEY, kind text NOT NULL, body json NOT NULL)")
+	session(t, s, "foreign.txt", "schema apply", "setup", "check", "teardown --table --yes")
+	s.sql("SELECT FROM shop.events")
+}
+
+// TestNewerServer: PostgreSQL 18 has failover slots and drops idle ones.
+func TestNewerServer(t *testing.T) {
+	t.Parallel()
+	pg := testenv.Postgres(t, testenv.PostgresOptions{Version: 18, Settings: map[string]string{
+		"idle_replication_slot_timeout": "1h", "max_slot_wal_keep_size": "1GB",
+	}})
+	s := newSiteOn(t, pg)
+	s.replace("postgres: {", "postgres: {failover: off, ").sql("SELECT pg_create_physical_replication_slot('standby')").setup()
+	first := s.run("check")
+	s.dropSlot()
+	s.replace("failover: off", "failover: auto").setup()
+	second := s.run("check")
+	golden(t, "newer_server.txt", first.String()+"\n"+second.String())
+}

@@ -1,0 +1,99 @@
+package commands
+
+import (
+	"encoding/json"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestUsage: a slip of the hand is one line and exit code 2.
+func TestUsage(t *testing.T) {
+	t.Parallel()
+	session(t, newSite(t), "usage.txt",
+		"chek", "confg", "config vaildate", "config now", "run now", "run --drry-run", "version -o xml", "position set",
+		"schema print --dialect mysql", "schema print --payload blob", "schema print --table a.b.c", "status --url relay-1:9464", "status --ca nowhere.pem")
+}
+
+// TestHelp: every command explains itself with an example, and none of them needs a configuration for it.
+func TestHelp(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.config = "not: a configuration\n"
+	seen := 0
+	var visit func(path ...string)
+	visit = func(path ...string) {
+		r := s.run(append(path, "--help")...)
+		seen++
+		if r.code != 0 || r.stderr != "" {
+			t.Errorf("%s --help: %s", path, r)
+		}
+		_, list, group := strings.Cut(r.stdout, "Available Commands:\n")
+		if !group && !strings.Contains(r.stdout, "Examples:") {
+			t.Errorf("%s --help has no example:\n%s", path, r.stdout)
+		}
+		list, _, _ = strings.Cut(list, "\n\n")
+		for _, line := range regexp.MustCompile(`(?m)^  (\S+)`).FindAllStringSubmatch(list, -1) {
+			if line[1] != "help" && line[1] != "completion" {
+				visit(append(path[:len(path):len(path)], line[1])...)
+			}
+		}
+	}
+	visit()
+	if seen < 15 {
+		t.Errorf("only %d commands were seen", seen)
+	}
+	for _, command := range []string{"version", "completion bash", "completion zsh", "config schema", "schema print"} {
+		if r := s.run(strings.Fields(command)...); r.code != 0 || r.stdout == "" || r.stderr != "" {
+			t.Errorf("%s: %s", command, r)
+		}
+	}
+}
+
+// TestCheckJSON: the same findings as in text.
+func TestCheckJSON(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	r := s.run("check", "-o", "json")
+	var report struct {
+		OK       bool
+		Findings []struct{ Status, Subject, Text, Mend string }
+	}
+	if err := json.Unmarshal([]byte(r.stdout), &report); err != nil {
+		t.Fatal(err)
+	}
+	if r.code != 3 || report.OK {
+		t.Errorf("exit %d, ok %v", r.code, report.OK)
+	}
+	text := s.run("check").stdout
+	for _, f := range report.Findings {
+		if line := f.Subject + ": " + f.Text; !strings.Contains(text, line) || !strings.Contains(text, f.Mend) {
+			t.Errorf("%q is not in the text:\n%s", line, text)
+		}
+		if f.Status == "fail" && f.Mend == "" {
+			t.Errorf("%s has no mend", f.Subject)
+		}
+	}
+	if lines := strings.Count(text, "\n") - 2; lines != len(report.Findings) {
+		t.Errorf("%d findings, %d lines", len(report.Findings), lines)
+	}
+}
+
+// TestSecrets: no command shows one.
+func TestSecrets(t *testing.T) {
+	t.Parallel()
+	const secret = "geheim-4711"
+	s := newSite(t)
+	s.env = []string{"SECRET=" + secret}
+	s.replace("postgres@", "postgres:${env:SECRET}@").replace("kafka: {", "kafka: {sasl: {mechanism: PLAIN, username: u, password: '${env:SECRET}'}, ").
+		replace("redis: {", "redis: {password: '${env:SECRET}', ")
+	s.config = strings.Replace(s.config, "topics: {create: {partitions: 3, replication_factor: 1}}\n", "", 1)
+	for _, command := range []string{"config show", "config validate", "setup", "check", "check -o json", "position show", "setup --print", "run", "teardown"} {
+		if r := s.raw("", strings.Fields(command)...); strings.Contains(r.stdout+r.stderr, secret) {
+			t.Errorf("%s shows it: %s", command, r)
+		}
+	}
+	if r := s.run("config", "show"); r.code != 0 || strings.Count(r.stdout, "***") != 3 {
+		t.Errorf("config show: %s", r)
+	}
+}
