@@ -31,7 +31,7 @@ func (r *Relay) route(ctx context.Context) {
 }
 
 func (r *Relay) publish(ctx context.Context, b *cdc.Batch) error {
-	routed, _ := r.routed.Get().(*cdc.Routed)
+	routed := r.blank()
 	routed.Reset(b)
 	if err := r.Router.Route(b, routed); err != nil {
 		return err
@@ -66,14 +66,32 @@ func (r *Relay) settle(ctx context.Context) {
 	}
 }
 
-// maxKept is the largest scratch that is kept for reuse: one huge row must not stay in memory for ever.
-const maxKept = 1 << 20
+const (
+	// maxKept is how many Routeds are kept for reuse.
+	maxKept = 64
+	// maxScratch is the largest scratch that is kept: one huge row must not stay in memory for ever.
+	maxScratch = 1 << 20
+)
+
+// blank returns a Routed to fill.
+func (r *Relay) blank() *cdc.Routed {
+	select {
+	case routed := <-r.routed:
+		return routed
+	default:
+		return new(cdc.Routed)
+	}
+}
 
 func (r *Relay) release(routed *cdc.Routed) {
 	routed.Batch.Release()
 	routed.Batch = nil
-	if cap(routed.Scratch) <= maxKept {
-		r.routed.Put(routed)
+	if cap(routed.Scratch) > maxScratch {
+		return
+	}
+	select {
+	case r.routed <- routed:
+	default:
 	}
 }
 

@@ -49,7 +49,9 @@ type Relay struct {
 	window  *window
 	health  health
 
-	routed sync.Pool // *cdc.Routed
+	// routed keeps a few for reuse. Not a sync.Pool: that one empties with every garbage collection, and
+	// these are the largest things in memory.
+	routed chan *cdc.Routed
 	// checkpoint is the last one saved, or loaded; the saver's once the stages run, and then read
 	// by Acquire on a reconnect.
 	checkpoint atomic.Pointer[cdc.Checkpoint]
@@ -63,9 +65,8 @@ func New(opts Options, stages Stages, log *slog.Logger, reg prometheus.Registere
 	r := &Relay{
 		Stages: stages, opts: opts, log: log,
 		window: newWindow(opts.MaxEvents, opts.MaxBytes),
-		hurry:  make(chan struct{}), fatal: make(chan error, 1),
+		routed: make(chan *cdc.Routed, maxKept), hurry: make(chan struct{}), fatal: make(chan error, 1),
 	}
-	r.routed.New = func() any { return new(cdc.Routed) }
 	r.health.set(StateStarting, nil)
 	r.metrics = newMetrics(reg, r)
 	return r

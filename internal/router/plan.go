@@ -2,6 +2,7 @@ package router
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
@@ -20,7 +21,25 @@ type plan struct {
 
 	slots  []column // what routes read
 	topics map[string]topic
+
+	// headersPerRow and scratchPerRow are what a row took in the last batch, so that the next one's memory is
+	// reserved at once: growing by appending takes up to twice what is needed, in every pooled Routed.
+	headersPerRow, scratchPerRow int
 }
+
+func (p *plan) reserve(dst *cdc.Routed, rows int) {
+	dst.Messages = slices.Grow(dst.Messages, rows)
+	dst.Headers = slices.Grow(dst.Headers, rows*p.headersPerRow)
+	dst.Scratch = slices.Grow(dst.Scratch, rows*p.scratchPerRow)
+}
+
+func (p *plan) learn(dst *cdc.Routed, rows int) {
+	p.headersPerRow = (len(dst.Headers) + rows - 1) / rows
+	p.scratchPerRow = min((len(dst.Scratch)+rows-1)/rows, maxScratchPerRow)
+}
+
+// maxScratchPerRow keeps one large rendered value from reserving as much for every row.
+const maxScratchPerRow = 512
 
 // column is a column's place in a row. The zero column is not there: its index is -1 in effect.
 type column struct {

@@ -58,12 +58,14 @@ func (r *Router) Route(b *cdc.Batch, dst *cdc.Routed) error {
 	if err != nil {
 		return err
 	}
+	p.reserve(dst, rows)
 	e := encoder{r: r, p: p, b: b, dst: dst, tx: -1}
 	for row := range rows {
 		if err := e.row(row); err != nil {
 			return err
 		}
 	}
+	p.learn(dst, rows)
 	if n := len(dst.Messages); n > 0 {
 		// The first header is ce_id.
 		dst.LastEventID = string(dst.Messages[n-1].Headers[0].Value)

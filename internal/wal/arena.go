@@ -11,8 +11,9 @@ import (
 // the arena of the batches decoded from it, and is read into again when the last of them is released.
 const chunkSize = 512 << 10
 
-// maxFree bounds the chunks kept for reuse.
-const maxFree = 32
+// maxFree bounds the chunks, and the batches, kept for reuse. Not in a sync.Pool: that one empties with
+// every garbage collection.
+const maxFree = 64
 
 type chunk struct {
 	buf  []byte
@@ -23,7 +24,7 @@ type chunk struct {
 type arenas struct {
 	mu      sync.Mutex
 	chunks  []*chunk
-	batches sync.Pool
+	batches []*pooledBatch
 }
 
 // take returns a chunk of at least size octets with one reference.
@@ -64,11 +65,7 @@ type pooledBatch struct {
 
 // batch returns an empty batch over c, holding a reference to it.
 func (a *arenas) batch(c *chunk, t *cdc.Table) *pooledBatch {
-	b, _ := a.batches.Get().(*pooledBatch)
-	if b == nil {
-		b = new(pooledBatch)
-		b.Free = func(*cdc.Batch) { a.free(b) }
-	}
+	b := a.blank()
 	if c != nil {
 		c.refs.Add(1)
 		b.Arena = c.buf
@@ -78,10 +75,27 @@ func (a *arenas) batch(c *chunk, t *cdc.Table) *pooledBatch {
 	return b
 }
 
+func (a *arenas) blank() *pooledBatch {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if n := len(a.batches); n > 0 {
+		b := a.batches[n-1]
+		a.batches = a.batches[:n-1]
+		return b
+	}
+	b := new(pooledBatch)
+	b.Free = func(*cdc.Batch) { a.free(b) }
+	return b
+}
+
 func (a *arenas) free(b *pooledBatch) {
 	if b.chunk != nil {
 		a.release(b.chunk)
 	}
 	b.chunk, b.Arena, b.Table = nil, nil, nil
-	a.batches.Put(b)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.batches) < maxFree {
+		a.batches = append(a.batches, b)
+	}
 }
