@@ -46,7 +46,7 @@ test: setup build ## Run every test of every module on real servers.
 .PHONY: lint
 lint: $(GOLANGCI) ## Check every module with golangci-lint.
 	@for m in $(MODULES); do echo "lint $$m" && \
-		(cd $$m && $(GOLANGCI) run --config $(ROOT)/.golangci.yml ./...) || exit 1; done
+		(cd $$m && $(GOLANGCI) run --allow-parallel-runners --config $(ROOT)/.golangci.yml ./...) || exit 1; done
 
 .PHONY: fmt
 fmt: $(GOLANGCI) ## Format every module.

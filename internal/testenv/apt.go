@@ -34,6 +34,7 @@ func (s *store) unpackDebian(ctx context.Context, dir string, packages ...string
 	if err != nil {
 		return err
 	}
+	s.say("fetching %s from Debian's packages", packages[0])
 	return unpackAll(ctx, apt, dir, debianClosure(plan, packages))
 }
 
@@ -128,7 +129,7 @@ func (s *store) apt() (*aptClient, error) {
 // installDebian installs packages on the system where we may: as root on Debian and its kin.
 func installDebian(ctx context.Context, packages ...string) error {
 	if os.Getuid() != 0 {
-		return fmt.Errorf("not root: run `sudo apt-get install %s`", strings.Join(packages, " "))
+		return errPlainUser
 	}
 	if _, err := exec.LookPath("apt-get"); err != nil {
 		return errNoApt
@@ -149,7 +150,7 @@ func run(ctx context.Context, dir string, args ...string) (string, error) {
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
-		return "", fmt.Errorf("%s: %w: %s", strings.Join(args, " "), err, lastLines(stderr.String()+stdout.String(), 5))
+		return "", fmt.Errorf("%s: %w: %s", args[0], err, lastLines(stdout.String()+stderr.String(), 3))
 	}
 	return stdout.String(), nil
 }

@@ -81,9 +81,9 @@ func traversable(dir string) bool {
 
 // entry returns the folder name of the store and fills it first if it is not there. Two processes that ask
 // at once fill it once.
-func (s *store) entry(ctx context.Context, name, how string, fill func(dir string) error) (string, error) {
+func (s *store) entry(ctx context.Context, name string, fill func(dir string) error) (string, error) {
 	final := filepath.Join(s.dir, name)
-	if _, err := os.Stat(final); err == nil {
+	if s.has(name) {
 		return final, nil
 	}
 	unlock, err := lockFile(ctx, filepath.Join(s.dir, name+".lock"))
@@ -91,15 +91,22 @@ func (s *store) entry(ctx context.Context, name, how string, fill func(dir strin
 		return "", err
 	}
 	defer unlock()
-	if _, err := os.Stat(final); err == nil {
+	if s.has(name) {
 		return final, nil
 	}
-	_, _ = fmt.Fprintf(s.out, "fetching %s (%s)\n", name, how)
 	if err := s.fill(final, name, fill); err != nil {
 		return "", fmt.Errorf("fetch %s: %w", name, err)
 	}
 	return final, nil
 }
+
+func (s *store) has(name string) bool {
+	_, err := os.Stat(filepath.Join(s.dir, name))
+	return err == nil
+}
+
+// say tells the user what takes time.
+func (s *store) say(format string, args ...any) { _, _ = fmt.Fprintf(s.out, format+"\n", args...) }
 
 func (s *store) fill(final, name string, fill func(dir string) error) error {
 	old, err := filepath.Glob(filepath.Join(s.dir, "tmp-"+name+"-*")) // left by a killed process; we hold the lock

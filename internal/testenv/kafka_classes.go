@@ -22,7 +22,10 @@ func (s *store) archiveClasses(ctx context.Context, k *kafkaProgram) error {
 	hash := fnv.New32a()
 	_, _ = hash.Write([]byte(k.java + version + k.libs))
 	name := fmt.Sprintf("kafka-%s-classes-%08x", kafkaVersion, hash.Sum32())
-	dir, err := s.entry(ctx, name, "made from a first start", func(dir string) error { return k.train(ctx, dir) })
+	dir, err := s.entry(ctx, name, func(dir string) error {
+		s.say("starting Kafka once, so that later starts are quick")
+		return k.train(ctx, dir)
+	})
 	if err != nil {
 		return err
 	}

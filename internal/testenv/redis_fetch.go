@@ -23,7 +23,7 @@ func (s *store) redisProgram(ctx context.Context) (*program, error) {
 	}
 	found, err := s.debianProgram(ctx, "redis-server", "usr/bin", "redis-server", "redis-tools")
 	if err != nil {
-		return nil, fmt.Errorf("Redis 7 is missing and could not be fetched: install redis-server (on Debian `apt-get install redis-server`): %w", err)
+		return nil, fmt.Errorf("Redis 7 is missing and could not be fetched: install redis-server (on Debian `sudo apt-get install redis-server`): %w", err)
 	}
 	return found, nil
 }

@@ -6,6 +6,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -27,12 +28,14 @@ func fetch(ctx context.Context, wanted []string) error {
 	if len(wanted) == 0 || wanted[0] == "all" {
 		wanted = []string{"postgres-15", "postgres-14", "postgres-16", "postgres-17", "postgres-18", "kafka", "redis", "pgbouncer"}
 	}
+	var errs []error // All that is missing at once: a person installs it in one go.
 	for _, what := range wanted {
 		line, err := testenv.Fetch(ctx, what, os.Stdout)
 		if err != nil {
-			return err
+			errs = append(errs, err)
+			continue
 		}
 		fmt.Println(line)
 	}
-	return nil
+	return errors.Join(errs...)
 }
