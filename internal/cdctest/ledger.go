@@ -46,6 +46,13 @@ func (l *Ledger) Committed() int {
 	return len(l.committed)
 }
 
+// RolledBack is how many events were taken back, with their transaction or to a savepoint.
+func (l *Ledger) RolledBack() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.rolledBack)
+}
+
 // Transactions is how many transactions were committed for certain.
 func (l *Ledger) Transactions() int {
 	l.mu.Lock()

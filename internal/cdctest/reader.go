@@ -86,6 +86,7 @@ func (r *Reader) read(ctx context.Context) {
 }
 
 func (r *Reader) take(fetches kgo.Fetches) {
+	now := time.Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	fetches.EachError(func(topic string, partition int32, err error) {
@@ -104,6 +105,7 @@ func (r *Reader) take(fetches kgo.Fetches) {
 			r.err = err
 			return
 		}
+		rec.Seen = now
 		r.records = append(r.records, rec)
 		r.distinct[rec.EventID] = true
 	})

@@ -15,8 +15,10 @@ type Record struct {
 	Offset    int64
 	// Published is the record's time, to the millisecond: when the relay sent it first.
 	Published time.Time
-	Key       string
-	EventID   uuid.UUID
+	// Seen is when the reader had it.
+	Seen    time.Time
+	Key     string
+	EventID uuid.UUID
 	// Place is ce_sequence, which sorts in commit order; "" where the source has no such number.
 	Place string
 	// Content is of the value and the headers that the row alone decides, Whole of all of it.
