@@ -1,0 +1,284 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdctest"
+)
+
+// demo is one performance, in the order of its methods.
+type demo struct {
+	options
+
+	screen  *screen
+	servers *servers
+	shop    *shop
+	binary  string
+	topic   string
+	relay   *cdctest.Relay
+	reader  *cdctest.Reader
+	load    *cdctest.Load
+	faults  []cdctest.Fault
+	// truth is what was committed.
+	truth *cdctest.Truth
+	// began is when the writers started, ended when everything had arrived.
+	began, ended time.Time
+
+	// tamper changes what the reader has read, so that a test sees the demo fail.
+	tamper func([]cdctest.Record) []cdctest.Record
+}
+
+// run returns an error unless everything went well and every promise was kept. close must follow.
+func (d *demo) run(ctx context.Context) (err error) {
+	for _, act := range []func(context.Context) error{d.makeDir, d.start, d.setup, d.startRelay, d.write, d.drain} {
+		if err := act(ctx); err != nil {
+			return err
+		}
+	}
+	return d.judge()
+}
+
+func (d *demo) makeDir(context.Context) (err error) {
+	if d.dir == "" {
+		d.dir, err = os.MkdirTemp("", "cdc-relay-demo-")
+		return err
+	}
+	if d.dir, err = filepath.Abs(d.dir); err != nil {
+		return err
+	}
+	return os.MkdirAll(d.dir, 0o755)
+}
+
+func (d *demo) start(ctx context.Context) (err error) {
+	if d.binary, err = cdctest.Binary(ctx, d.dir); err != nil {
+		return err
+	}
+	if d.servers, err = startServers(ctx, d.options, d.screen.w); err != nil {
+		return err
+	}
+	d.screen.say("servers  PostgreSQL %d on %s", d.servers.postgres.Version, d.servers.postgres.Addr())
+	d.screen.say("         Kafka on %s", place(d.servers.brokers, d.servers.fakes.kafka != nil, "KAFKA=host:port"))
+	d.screen.say("         Redis on %s", place(d.servers.redis, d.servers.fakes.redis != nil, "REDIS=host:port"))
+	d.shop, err = openShop(ctx, d.servers.postgres)
+	return err
+}
+
+func place(addresses []string, fake bool, mend string) string {
+	text := strings.Join(addresses, ",")
+	if fake {
+		text += ", in process; " + mend + " takes a real one"
+	}
+	return text
+}
+
+// window is how many events may be on their way, and so come again after a kill.
+const window = 4000
+
+// setup writes the relay's configuration and has the relay make what it needs.
+func (d *demo) setup(ctx context.Context) (err error) {
+	run := fmt.Sprintf("%06x", rand.Uint32N(1<<24)) // others' servers may hold what another run left
+	d.topic = "cdc-relay-demo-" + run
+	d.relay, err = cdctest.NewRelay(d.binary, d.dir, cdctest.Config{
+		"source":     map[string]any{"postgres": map[string]any{"dsn": d.servers.postgres.DSN(database, roleRelay)}},
+		"routes":     []any{map[string]any{"topic": d.topic}},
+		"kafka":      map[string]any{"brokers": d.servers.brokers},
+		"topics":     map[string]any{"create": map[string]any{"partitions": 8}},
+		"checkpoint": map[string]any{"redis": map[string]any{"addrs": d.servers.redis, "key": "cdc-relay-demo:{" + run + "}"}},
+		"window":     map[string]any{"events": window},
+		"log":        map[string]any{"format": "text"},
+	})
+	if err != nil {
+		return err
+	}
+	if err := asYAML(d.configPath()); err != nil {
+		return err
+	}
+	d.screen.say("setup    $ cdc-relay setup --owner-dsn postgres://%s@…", roleShop)
+	said, err := d.command(ctx, "setup", "--owner-dsn", d.servers.postgres.DSN(database, roleShop))
+	for line := range strings.Lines(said) {
+		d.screen.say("         %s", strings.TrimSpace(line))
+	}
+	return err
+}
+
+func (d *demo) configPath() string { return filepath.Join(d.dir, "cdc-relay.yaml") }
+
+// asYAML writes a JSON file as people would.
+func asYAML(path string) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	var config map[string]any
+	if err := yaml.Unmarshal(text, &config); err != nil { // JSON is YAML
+		return err
+	}
+	if text, err = yaml.Marshal(config); err != nil {
+		return err
+	}
+	return os.WriteFile(path, text, 0o600)
+}
+
+// command runs one of the relay's commands and returns what it said.
+func (d *demo) command(ctx context.Context, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, d.binary, append(args, "--config", d.configPath())...)
+	var said, complaint bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &said, &complaint
+	if err := cmd.Run(); err != nil {
+		return said.String(), fmt.Errorf("cdc-relay %s: %w: %s", args[0], err, strings.TrimSpace(complaint.String()))
+	}
+	return said.String(), nil
+}
+
+// patience is how long the relay may take to start, and what was written to arrive.
+const patience = 30 * time.Second
+
+func (d *demo) startRelay(ctx context.Context) (err error) {
+	d.screen.say("relay    $ cdc-relay run")
+	if err := d.relay.Start(); err != nil {
+		return err
+	}
+	waiting, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if err := d.relay.AwaitReady(waiting); err != nil {
+		return err
+	}
+	d.reader, err = cdctest.NewReader(cdctest.ReaderOptions{Brokers: d.servers.brokers, Topics: []string{d.topic}})
+	return err
+}
+
+// write lets the writers work and kills the relay twice meanwhile.
+func (d *demo) write(ctx context.Context) error {
+	d.screen.say("writing  %s of transactions through package writer, a tenth of them rolled back", d.duration)
+	d.began = time.Now()
+	d.load = cdctest.Workload{
+		DB: d.shop, Prefix: "order-", Writers: 8, Keys: 500, Rows: 4, Pause: 10 * time.Millisecond, Seed: rand.Uint64(),
+	}.Start(ctx)
+	ticker := time.NewTicker(d.screen.interval())
+	defer ticker.Stop()
+	first, second, end := time.NewTimer(moment(d.duration, 0.4)), time.NewTimer(moment(d.duration, 0.7)), time.NewTimer(d.duration)
+	defer first.Stop()
+	defer second.Stop()
+	defer end.Stop()
+	for {
+		var err error
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-d.relay.Done():
+			return fmt.Errorf("the relay ended by itself: %s", d.relay.LogTail(3))
+		case <-first.C:
+			err = d.kill()
+		case <-second.C:
+			err = d.kill()
+		case <-ticker.C:
+			d.showProgress()
+		case <-end.C:
+			return d.load.Stop()
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// moment is a part of the whole, and a little more: nobody knows what the relay is doing just then.
+func moment(whole time.Duration, part float64) time.Duration {
+	return time.Duration(float64(whole) * (part + rand.Float64()/20))
+}
+
+// kill kills the relay and starts it again, as a supervisor would.
+func (d *demo) kill() error {
+	pid := d.relay.PID()
+	d.relay.Kill()
+	d.faults = append(d.faults, cdctest.Fault{Name: "SIGKILL", At: time.Now(), Budget: window})
+	if err := d.relay.Start(); err != nil {
+		return err
+	}
+	d.screen.say("kill -9  relay %d is gone, %d takes over", pid, d.relay.PID())
+	return nil
+}
+
+func (d *demo) showProgress() {
+	records, events := d.reader.Count()
+	d.screen.progress("%6.0f s  %s committed, %s delivered, %s of them twice", time.Since(d.began).Seconds(),
+		number(d.load.Ledger.Committed()), number(events), number(records-events))
+}
+
+// drain waits until everything committed was read, or for as long as that may take; the verdict on what is
+// missing is not here. Then the relay stops in order.
+func (d *demo) drain(ctx context.Context) error {
+	waiting, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	d.truth = cdctest.NewTruth(d.topic, d.shop.RecordSource())
+	if err := d.shop.Committed(ctx, d.truth.Add); err != nil {
+		return fmt.Errorf("read the outbox table: %w", err)
+	}
+	arrived := d.reader.AwaitAll(waiting, d.truth, nil)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	d.ended = time.Now()
+	if err := d.relay.Signal(syscall.SIGTERM); err != nil {
+		return fmt.Errorf("%w: %s", err, d.relay.LogTail(3))
+	}
+	stopping, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	exit, err := d.relay.Wait(stopping)
+	if err != nil {
+		return err
+	}
+	if exit.Code != 0 && arrived == nil {
+		return fmt.Errorf("the relay ended with exit code %d: %s", exit.Code, d.relay.LogTail(3))
+	}
+	return d.reader.CatchUp(stopping)
+}
+
+// close stops everything that was started and takes what it left on others' servers away.
+func (d *demo) close(ctx context.Context) (err error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	defer cancel()
+	if d.load != nil {
+		_ = d.load.Stop() // told of before, or not of interest any more
+	}
+	if d.relay != nil {
+		d.relay.Kill()
+	}
+	if d.reader != nil {
+		d.reader.Close()
+	}
+	if d.relay != nil && d.servers.lent() {
+		_, err = d.command(ctx, "teardown", "--owner-dsn", d.servers.postgres.DSN(database, roleShop))
+		err = errors.Join(err, d.servers.deleteTopic(ctx, d.topic))
+	}
+	if d.shop != nil {
+		err = errors.Join(err, d.shop.db.Close())
+	}
+	if d.servers != nil {
+		err = errors.Join(err, d.servers.close(d.dir))
+	}
+	return err
+}
+
+// sayWhere tells where to look.
+func (d *demo) sayWhere(w io.Writer) {
+	_, _ = fmt.Fprintf(w, `
+config and logs  %s: cdc-relay.yaml, relay.log, postgres.log
+next             your own database: see "Quick start" in README.md
+                 real servers: KAFKA=localhost:9092 REDIS=localhost:6379 make demo
+                 every promise, tested on real servers: make test
+`, d.dir)
+}

@@ -1,0 +1,195 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdctest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// brief is a demo that takes as little time as possible.
+func brief(t *testing.T, out *bytes.Buffer) *demo {
+	t.Helper()
+	return &demo{options: options{duration: shortest, dir: t.TempDir()}, screen: newScreen(out)}
+}
+
+func TestDemoKeepsThePromises(t *testing.T) {
+	var out, complaints bytes.Buffer
+	d := brief(t, &out)
+	if code := perform(t.Context(), d, &complaints); code != exitKept {
+		t.Fatalf("exit code %d\n%s%s", code, complaints.String(), out.String())
+	}
+	t.Log("\n" + out.String())
+	if n := count(t, &out, "committed"); n < 100 || count(t, &out, "delivered") != n {
+		t.Errorf("%d committed, %d delivered", n, count(t, &out, "delivered"))
+	}
+	for _, row := range []string{"lost", "order violations", "wrong"} {
+		if n := count(t, &out, row); n != 0 {
+			t.Errorf("%s: %d", row, n)
+		}
+	}
+	for _, row := range []string{"duplicates", "p50", "p99", "longest", "events per second"} {
+		count(t, &out, row)
+	}
+	if n := strings.Count(out.String(), "kill -9"); n != 2 || d.relay.Starts() != 3 {
+		t.Errorf("%d kills shown, %d starts of the relay", n, d.relay.Starts())
+	}
+}
+
+// count reads a row of the table.
+func count(t *testing.T, out *bytes.Buffer, row string) int {
+	t.Helper()
+	found := regexp.MustCompile(`(?m)^` + row + ` +([0-9,]+)(\.[0-9]+ ms)?(  |$)`).FindSubmatch(out.Bytes())
+	if found == nil {
+		t.Fatalf("the table has no row %q:\n%s", row, out)
+	}
+	n, err := strconv.Atoi(strings.ReplaceAll(string(found[1]), ",", ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// Whatever promise is broken, the demo says so and fails.
+func TestDemoFails(t *testing.T) {
+	for name, tt := range map[string]struct {
+		tamper func([]cdctest.Record) []cdctest.Record
+		row    string
+	}{
+		"an event is lost":                  {loseOne, "lost"},
+		"two events of a key change places": {swapTwo, "order violations"},
+		"a value is changed": {func(records []cdctest.Record) []cdctest.Record {
+			records[0].Content[0]++
+			return records
+		}, "wrong"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out, complaints bytes.Buffer
+			d := brief(t, &out)
+			d.tamper = tt.tamper
+			if code := perform(t.Context(), d, &complaints); code != exitBroken {
+				t.Errorf("exit code %d", code)
+			}
+			if count(t, &out, tt.row) == 0 {
+				t.Errorf("the table does not show it:\n%s", out.String())
+			}
+			if !strings.Contains(complaints.String(), "a promise was broken") {
+				t.Errorf("it says %q", complaints.String())
+			}
+		})
+	}
+}
+
+// loseOne takes all records of one event out.
+func loseOne(records []cdctest.Record) []cdctest.Record {
+	id := records[len(records)/2].EventID
+	return slices.DeleteFunc(records, func(r cdctest.Record) bool { return r.EventID == id })
+}
+
+// swapTwo exchanges the first two records of a key that has more than one.
+func swapTwo(records []cdctest.Record) []cdctest.Record {
+	first := map[string]int{}
+	for i := range records {
+		if j, ok := first[records[i].Key]; ok {
+			records[i], records[j] = records[j], records[i]
+			return records
+		}
+		first[records[i].Key] = i
+	}
+	return nil
+}
+
+// A signal ends the demo and everything that it has started.
+func TestDemoIsInterrupted(t *testing.T) {
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	var complaints bytes.Buffer
+	d := brief(t, nil)
+	d.duration = time.Minute
+	d.screen = newScreen(trigger{"writing", interrupt})
+	if code := perform(ctx, d, &complaints); code != exitInterrupted {
+		t.Errorf("exit code %d: %s", code, complaints.String())
+	}
+	if d.relay.Running() {
+		t.Error("the relay is running")
+	}
+	if pid := d.servers.postgres.PID(); pid != 0 && syscall.Kill(pid, 0) == nil {
+		t.Errorf("PostgreSQL is running: PID %d", pid)
+	}
+}
+
+// trigger calls do once a text is written.
+type trigger struct {
+	text string
+	do   func()
+}
+
+func (w trigger) Write(p []byte) (int, error) {
+	if strings.Contains(string(p), w.text) {
+		w.do()
+	}
+	return len(p), nil
+}
+
+func TestCommandLine(t *testing.T) {
+	for _, tt := range []struct {
+		args []string
+		env  map[string]string
+		code int
+		says string
+	}{
+		{nil, map[string]string{"DB": "mysql"}, exitUsage, `there is no demo of "mysql": PostgreSQL is the only database so far`},
+		{[]string{"-db", "mariadb"}, nil, exitUsage, `there is no demo of "mariadb"`},
+		{[]string{"-duration", "1s"}, nil, exitUsage, "too short for two kills"},
+		{[]string{"postgres"}, nil, exitUsage, `unexpected argument "postgres"`},
+		{[]string{"-nothing"}, nil, exitUsage, "-nothing"},
+		{[]string{"-help"}, nil, exitKept, "-duration"},
+	} {
+		t.Run(fmt.Sprint(tt.args, tt.env), func(t *testing.T) {
+			var out, complaints bytes.Buffer
+			code := execute(t.Context(), tt.args, func(name string) string { return tt.env[name] }, &out, &complaints)
+			if code != tt.code || !strings.Contains(complaints.String(), tt.says) {
+				t.Errorf("exit code %d: %s", code, complaints.String())
+			}
+		})
+	}
+	o, err := parse(nil, func(name string) string {
+		return map[string]string{"KAFKA": "a:1,b:2", "REDIS": "c:3", "DB": "postgres"}[name]
+	}, nil)
+	if err != nil || !slices.Equal(o.kafka, []string{"a:1", "b:2"}) || !slices.Equal(o.redis, []string{"c:3"}) {
+		t.Errorf("%+v, %v", o, err)
+	}
+}
+
+// On a terminal progress stays on one line; what stays is not mixed with it.
+func TestScreen(t *testing.T) {
+	var out bytes.Buffer
+	s := &screen{w: &out, live: true}
+	s.progress("1 s")
+	s.progress("2 s")
+	s.say("done")
+	s.end()
+	if want := "\r\x1b[K1 s\r\x1b[K2 s\r\x1b[Kdone\n"; out.String() != want {
+		t.Errorf("on a terminal: %q, want %q", out.String(), want)
+	}
+	out.Reset()
+	s = newScreen(&out)
+	s.progress("1 s")
+	s.progress("2 s")
+	s.end()
+	if want := "1 s\n2 s\n"; out.String() != want {
+		t.Errorf("elsewhere: %q, want %q", out.String(), want)
+	}
+}

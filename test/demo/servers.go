@@ -1,0 +1,104 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
+)
+
+// servers are PostgreSQL, always a real one and our own, and Kafka and Redis, in process unless addresses
+// were given.
+type servers struct {
+	postgres *testenv.PostgresServer
+	fakes    struct {
+		kafka *kfake.Cluster
+		redis *miniredis.Miniredis
+	}
+	brokers, redis []string
+}
+
+// startServers starts what is not given. The servers are to be closed even after an error.
+func startServers(ctx context.Context, o options, progress io.Writer) (*servers, error) {
+	s := &servers{brokers: o.kafka, redis: o.redis}
+	if _, err := testenv.Fetch(ctx, "postgres", progress); err != nil {
+		return s, err
+	}
+	var err error
+	if s.postgres, err = testenv.StartPostgres(ctx, testenv.PostgresOptions{Version: testenv.AnyPostgres}); err != nil {
+		return s, fmt.Errorf("start PostgreSQL: %w", err)
+	}
+	if len(s.brokers) == 0 {
+		if s.fakes.kafka, err = kfake.NewCluster(kfake.NumBrokers(1)); err != nil {
+			return s, fmt.Errorf("start Kafka in process: %w", err)
+		}
+		s.brokers = s.fakes.kafka.ListenAddrs()
+	}
+	if len(s.redis) == 0 {
+		if s.fakes.redis, err = miniredis.Run(); err != nil {
+			return s, fmt.Errorf("start Redis in process: %w", err)
+		}
+		s.redis = []string{s.fakes.redis.Addr()}
+	}
+	return s, nil
+}
+
+// close stops what was started. PostgreSQL's log stays in dir.
+func (s *servers) close(dir string) error {
+	if s.fakes.kafka != nil {
+		s.fakes.kafka.Close()
+	}
+	if s.fakes.redis != nil {
+		s.fakes.redis.Close()
+	}
+	if s.postgres == nil {
+		return nil
+	}
+	log, err := os.ReadFile(s.postgres.LogPath())
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, "postgres.log"), log, 0o600)
+	}
+	return errors.Join(err, s.postgres.Close())
+}
+
+// lent says whether others' servers are in use, where we must leave nothing behind.
+func (s *servers) lent() bool { return s.fakes.kafka == nil || s.fakes.redis == nil }
+
+// deleteTopic deletes the demo's topic from a real Kafka.
+func (s *servers) deleteTopic(ctx context.Context, topic string) error {
+	if s.fakes.kafka != nil {
+		return nil
+	}
+	client, err := kgo.NewClient(kgo.SeedBrokers(s.brokers...))
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	request := kmsg.NewPtrDeleteTopicsRequest()
+	request.TimeoutMillis = int32((10 * time.Second).Milliseconds())
+	request.TopicNames = []string{topic}
+	named := kmsg.NewDeleteTopicsRequestTopic()
+	named.Topic = &topic
+	request.Topics = append(request.Topics, named)
+	response, err := request.RequestWith(ctx, client)
+	if err != nil {
+		return fmt.Errorf("delete topic %s: %w", topic, err)
+	}
+	for _, t := range response.Topics {
+		if err := kerr.ErrorForCode(t.ErrorCode); err != nil && !errors.Is(err, kerr.UnknownTopicOrPartition) {
+			return fmt.Errorf("delete topic %s: %w", topic, err)
+		}
+	}
+	return nil
+}

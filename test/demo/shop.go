@@ -1,0 +1,152 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdctest"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
+	"github.com/cdc-relay/cdc-relay/writer"
+)
+
+const database = "shop"
+
+// shop is an application: each of its transactions changes orders and appends the events that tell of it.
+type shop struct {
+	*cdctest.Postgres // what the checkers read
+
+	db     *sql.DB
+	events *writer.Writer
+
+	mu sync.Mutex
+	// sent is when the COMMIT of an event was sent.
+	sent map[uuid.UUID]time.Time
+}
+
+var _ cdctest.Database = (*shop)(nil)
+
+// Roles: the application owns its tables, the relay may replicate and no more.
+const (
+	roleShop  = "shop"
+	roleRelay = "cdc_relay"
+)
+
+// openShop makes the database and its roles, but nothing that cdc-relay setup makes.
+func openShop(ctx context.Context, server *testenv.PostgresServer) (*shop, error) {
+	if err := server.CreateDatabase(ctx, database); err != nil {
+		return nil, fmt.Errorf("create database %s: %w", database, err)
+	}
+	for _, statement := range []string{
+		"CREATE ROLE " + roleShop + " LOGIN",
+		"ALTER DATABASE " + database + " OWNER TO " + roleShop,
+		"CREATE ROLE " + roleRelay + " LOGIN REPLICATION",
+	} {
+		if err := server.Exec(ctx, database, statement); err != nil {
+			return nil, fmt.Errorf("%s: %w", statement, err)
+		}
+	}
+	events, err := writer.New(writer.Postgres)
+	if err != nil {
+		return nil, err
+	}
+	db, err := sql.Open("pgx", server.DSN(database, roleShop))
+	if err != nil {
+		return nil, err
+	}
+	s := &shop{Postgres: cdctest.OpenPostgres(server, database), db: db, events: events, sent: map[uuid.UUID]time.Time{}}
+	if _, err := db.ExecContext(ctx, "CREATE TABLE orders (id text PRIMARY KEY, changes int NOT NULL)"); err != nil {
+		_ = db.Close()
+		return nil, fmt.Errorf("create table orders: %w", err)
+	}
+	return s, nil
+}
+
+// Connect opens a session for one writer.
+func (s *shop) Connect(ctx context.Context) (cdctest.Session, error) {
+	conn, err := s.db.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &session{shop: s, conn: conn}, nil
+}
+
+// sentAt returns when the event's COMMIT was sent; the zero time if that is not known.
+func (s *shop) sentAt(id uuid.UUID) time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sent[id]
+}
+
+// session is one connection of the application.
+type session struct {
+	shop *shop
+	conn *sql.Conn
+	tx   *sql.Tx
+	ids  []uuid.UUID // appended in the open transaction
+}
+
+func (s *session) Begin(ctx context.Context) (err error) {
+	s.ids = s.ids[:0]
+	s.tx, err = s.conn.BeginTx(ctx, nil)
+	return err
+}
+
+// Reserve is the business's own write: n changes of an order. Whoever changes an order holds its row until
+// the transaction ends, so the numbers follow the order of commit.
+func (s *session) Reserve(ctx context.Context, key string, n int) (first int, err error) {
+	err = s.tx.QueryRowContext(ctx, `INSERT INTO orders VALUES ($1, $2)
+		ON CONFLICT (id) DO UPDATE SET changes = orders.changes + $2 RETURNING changes - $2 + 1`, key, n).Scan(&first)
+	if err != nil {
+		return 0, fmt.Errorf("change order %s: %w", key, err)
+	}
+	return first, nil
+}
+
+// Insert appends the events that tell of the changes, in the same transaction.
+func (s *session) Insert(ctx context.Context, events []*cdctest.Event) error {
+	batch := make([]*writer.Event, len(events))
+	for i, e := range events {
+		batch[i] = &writer.Event{
+			ID: e.ID, AggregateType: e.AggregateType, AggregateID: e.Key, Type: e.Type,
+			ContentType: e.ContentType, OccurredAt: e.OccurredAt, Headers: e.Headers, Payload: e.Payload,
+		}
+		s.ids = append(s.ids, e.ID)
+	}
+	return s.shop.events.Append(ctx, s.tx, batch...)
+}
+
+func (s *session) Savepoint(ctx context.Context) error { return s.exec(ctx, "SAVEPOINT detour") }
+
+func (s *session) RollbackToSavepoint(ctx context.Context) error {
+	return s.exec(ctx, "ROLLBACK TO detour")
+}
+
+func (s *session) exec(ctx context.Context, statement string) error {
+	if _, err := s.tx.ExecContext(ctx, statement); err != nil {
+		return fmt.Errorf("%s: %w", statement, err)
+	}
+	return nil
+}
+
+func (s *session) Commit(context.Context) error {
+	at := time.Now()
+	if err := s.tx.Commit(); err != nil {
+		return err
+	}
+	s.shop.mu.Lock()
+	defer s.shop.mu.Unlock()
+	for _, id := range s.ids {
+		s.shop.sent[id] = at
+	}
+	return nil
+}
+
+func (s *session) Rollback(context.Context) error { return s.tx.Rollback() }
+
+func (s *session) Close() { _ = s.conn.Close() }
