@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -62,12 +63,8 @@ func StartPgBouncer(ctx context.Context, target *PostgresServer, settings ...str
 }
 
 func (p *PgBouncerServer) render(target *PostgresServer, settings []string) string {
-	text := fmt.Sprintf("[databases]\n* = host=127.0.0.1 port=%d user=postgres\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = %d\n"+
-		"unix_socket_dir =\nauth_type = any\npool_mode = transaction\n", target.port.number, p.port.number)
-	for _, line := range settings {
-		text += line + "\n"
-	}
-	return text
+	return fmt.Sprintf("[databases]\n* = host=127.0.0.1 port=%d user=postgres\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = %d\n"+
+		"unix_socket_dir =\nauth_type = any\npool_mode = transaction\n", target.port.number, p.port.number) + strings.Join(settings, "\n") + "\n"
 }
 
 func (p *PgBouncerServer) ping(ctx context.Context) error {
