@@ -171,3 +171,45 @@ func (p *Postgres) Start(ctx context.Context) error { return p.Server.Start(ctx)
 func (p *Postgres) LoseLog(ctx context.Context) error {
 	return p.Exec(ctx, "SELECT pg_drop_replication_slot($1)", p.name)
 }
+
+// DropActiveSlot takes the slot from the relay that reads it and drops it, before the relay is back; with
+// create it is made anew at the end of the log.
+func (p *Postgres) DropActiveSlot(ctx context.Context, create bool) error {
+	again := ""
+	if create {
+		again = "PERFORM pg_create_logical_replication_slot('" + p.name + "', 'pgoutput');"
+	}
+	return Await(ctx, "the slot to be dropped", func(ctx context.Context) (bool, error) {
+		// In one round trip: the walsender ends, and nobody else gets in between.
+		err := p.Exec(ctx, `DO $$ BEGIN
+			PERFORM pg_terminate_backend(active_pid, 5000) FROM pg_replication_slots WHERE slot_name = '`+p.name+`';
+			PERFORM pg_drop_replication_slot('`+p.name+`');
+			`+again+`
+		END $$`)
+		var pg *pgconn.PgError
+		if errors.As(err, &pg) && pg.Code == "55006" { // object_in_use: the relay was quicker
+			return false, nil
+		}
+		return err == nil, err
+	})
+}
+
+// Copy writes the events with COPY, in one transaction.
+func (p *Postgres) Copy(ctx context.Context, events []*Event) error {
+	columns := []string{"event_id", "aggregate_id", "aggregate_type", "event_type", "content_type", "occurred_at", "payload"}
+	return p.with(ctx, func(conn *pgx.Conn) error {
+		_, err := conn.CopyFrom(ctx, pgx.Identifier{"public", "outbox"}, columns, pgx.CopyFromSlice(len(events), func(i int) ([]any, error) {
+			e := events[i]
+			return []any{[16]byte(e.ID), e.Key, e.AggregateType, e.Type, e.ContentType, e.OccurredAt, e.Payload}, nil
+		}))
+		return err
+	})
+}
+
+// InsertMany writes n events of a hundred keys in one statement; their payloads have about size octets.
+func (p *Postgres) InsertMany(ctx context.Context, prefix string, n, size int) error {
+	return p.Exec(ctx, `INSERT INTO public.outbox (event_id, aggregate_id, aggregate_type, event_type, content_type, occurred_at, `+pgx.Identifier{p.PayloadColumn}.Sanitize()+`)
+		SELECT gen_random_uuid(), $1::text || i % 100, 'Order', 'OrderPlaced', 'text/plain', '2026-01-02 03:04:05.5+00',
+			convert_to($1::text || i % 100 || ':' || i / 100 + 1 || ':' || repeat('x', $3), 'UTF8')
+		FROM generate_series(0, $2::int - 1) i`, prefix, n, size)
+}

@@ -73,6 +73,14 @@ func (r *Reader) Close() {
 	r.client.Close()
 }
 
+// Also reads another topic, from its beginning.
+func (r *Reader) Also(topic string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.topics = append(r.topics, topic)
+	r.client.AddConsumeTopics(topic)
+}
+
 func (r *Reader) read(ctx context.Context) {
 	for ctx.Err() == nil {
 		fetches := r.client.PollFetches(ctx)
@@ -196,8 +204,11 @@ func (r *Reader) CatchUp(ctx context.Context) error {
 
 // ends asks for the offset behind the last record of each partition.
 func (r *Reader) ends(ctx context.Context) (map[place]int64, error) {
+	r.mu.Lock()
+	topics := slices.Clone(r.topics)
+	r.mu.Unlock()
 	metadata := kmsg.NewPtrMetadataRequest()
-	for _, topic := range r.topics {
+	for _, topic := range topics {
 		t := kmsg.NewMetadataRequestTopic()
 		t.Topic = &topic
 		metadata.Topics = append(metadata.Topics, t)

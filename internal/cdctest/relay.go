@@ -32,6 +32,7 @@ type Relay struct {
 // relayRun is one process.
 type relayRun struct {
 	cmd     *exec.Cmd
+	started time.Time
 	logFrom int64 // where its part of the log begins
 	done    chan struct{}
 	err     error // what Wait returned; read after done
@@ -106,7 +107,7 @@ func (r *Relay) Start() error {
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start relay: %w", err)
 	}
-	run := &relayRun{cmd: cmd, logFrom: from, done: make(chan struct{})}
+	run := &relayRun{cmd: cmd, started: time.Now(), logFrom: from, done: make(chan struct{})}
 	go func() {
 		run.err = cmd.Wait()
 		close(run.done)
@@ -142,6 +143,14 @@ func (r *Relay) Starts() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.starts
+}
+
+// Started is when the current or last process was started.
+func (r *Relay) Started() time.Time {
+	if run := r.current(); run != nil {
+		return run.started
+	}
+	return time.Time{}
 }
 
 // PID is the process's, 0 when none runs.

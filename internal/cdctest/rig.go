@@ -44,6 +44,8 @@ type Rig struct {
 	loads      []*Load
 	excluded   map[uuid.UUID]bool
 	largest    int
+	// confirmed is until when everything published is confirmed for certain; see Fault.
+	confirmed time.Time
 }
 
 // RigOptions say what to connect. Binary, DB and Kafka must be given.
@@ -262,3 +264,11 @@ func (r *Rig) AwaitProgress(n int) {
 	_, have := r.Reader.Count()
 	r.Must(r.Reader.AwaitEvents(r.Within(time.Minute), have+n))
 }
+
+// Delay lets a random time pass, up to most: it decides when the next fault comes, and nothing waits for it.
+func (r *Rig) Delay(most time.Duration) {
+	pause(r.tb.Context(), time.Duration(r.Random.Int64N(int64(most))))
+}
+
+// Hold lets a fault last for d.
+func (r *Rig) Hold(d time.Duration) { pause(r.tb.Context(), d) }

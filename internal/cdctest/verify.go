@@ -2,20 +2,28 @@ package cdctest
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"time"
 )
 
-// unconfirmed bounds how long something acknowledged may stay unconfirmed to a slot: a look at the
-// publication each second, and a status after it, with time to spare on a busy machine.
+// unconfirmed bounds how long something acknowledged may stay unconfirmed to a slot while the relay runs: a
+// look at the publication each second, and a status after it, with time to spare on a busy machine.
 const unconfirmed = 4 * time.Second
 
 // Fault notes that from now on events may come again: as many as the window holds, with the slot alone also
-// what was published shortly before.
+// what was published and not confirmed yet. A run that was too short for that leaves it to the ones before.
 func (r *Rig) Fault(name string) {
 	f := Fault{Name: name, At: time.Now(), Budget: r.Window}
 	if r.checkpoint == SlotOnly {
-		f.Since = unconfirmed
+		if f.At.Sub(r.Relay.Started()) > unconfirmed {
+			r.confirmed = f.At.Add(-unconfirmed)
+		}
+		f.Since = f.At.Sub(r.confirmed)
 	}
 	r.faults = append(r.faults, f)
 }
@@ -84,3 +92,45 @@ func (r *Rig) check(truth *Truth) *Report {
 	}
 	return Check(truth, r.Reader.Records(), CheckOptions{Excluded: r.excluded, Faults: faults})
 }
+
+// saved is what the suite needs of a stored checkpoint; package checkpoint documents its form.
+type saved struct {
+	Position    string `json:"position"`
+	LastEventID string `json:"last_event_id"`
+}
+
+// Saved reads the position that the relay has saved, as the store holds it, and the last event before it.
+func (r *Rig) Saved(ctx context.Context) (position, lastEventID string, err error) {
+	var text string
+	switch r.checkpoint {
+	case InRedis:
+		text, err = r.Redis.Do(ctx, "GET", r.RedisKey())
+	case InFile:
+		var raw []byte
+		raw, err = os.ReadFile(filepath.Join(r.Relay.dir, "position"))
+		text = string(raw)
+	case SlotOnly:
+		err = errors.New("with the slot alone nothing is saved")
+	}
+	if err != nil {
+		return "", "", err
+	}
+	var s saved
+	if err := json.Unmarshal([]byte(text), &s); err != nil {
+		return "", "", fmt.Errorf("read checkpoint: %w", err)
+	}
+	return s.Position, s.LastEventID, nil
+}
+
+// AwaitSaved waits until everything up to these events was saved.
+func (r *Rig) AwaitSaved(events []*Event) {
+	r.tb.Helper()
+	last := events[len(events)-1].ID.String()
+	r.Await("the position behind event "+last+" to be saved", func(ctx context.Context) (bool, error) {
+		_, id, err := r.Saved(ctx)
+		return err == nil && id == last, nil
+	})
+}
+
+// Largest tells of a transaction of n rows that the rig did not write itself.
+func (r *Rig) Largest(n int) { r.largest = max(r.largest, n) }

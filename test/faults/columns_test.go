@@ -1,0 +1,59 @@
+package faults
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdctest"
+)
+
+// statements splits SQL and puts a name in the place of each %.
+func statements(sql, name string) []string {
+	return strings.Split(strings.ReplaceAll(sql, "%", name), "; ")
+}
+
+// Row 15: columns come and go while rows flow: they are mapped by name.
+func TestAlteredTable(t *testing.T) {
+	db := newPostgres(t)
+	r := newRig(t, db, cdctest.SlotOnly, nil)
+	r.Start()
+	r.Load(cdctest.Workload{})
+	for _, sql := range []string{
+		"ALTER TABLE outbox ADD COLUMN region text DEFAULT 'eu'",
+		"ALTER TABLE outbox ADD COLUMN price numeric DEFAULT 1.5", // a type that is read as text
+		"ALTER TABLE outbox DROP COLUMN schema_version",
+		"ALTER TABLE outbox DROP COLUMN tenant_id",
+		"ALTER TABLE outbox RENAME COLUMN schema_id TO schema_name",
+		"ALTER TABLE outbox DROP COLUMN price",
+	} {
+		r.AwaitProgress(300)
+		r.Must(db.Exec(r.Within(time.Minute), sql))
+	}
+	r.AwaitProgress(300)
+	r.Verify()
+}
+
+// Row 15: a column that is needed is gone: the relay stops at the first row without it and names the column.
+// What was before it is published; with the new name in the configuration it goes on without a gap.
+func TestMissingColumn(t *testing.T) {
+	db := newPostgres(t)
+	r := newRig(t, db, cdctest.InFile, nil)
+	r.Start()
+	before := r.Append("k", 10)
+	r.AwaitSaved(before)
+	db.PayloadColumn = "body"
+	r.Must(db.Exec(t.Context(), "ALTER TABLE outbox RENAME COLUMN payload TO body"))
+	r.Must(db.InsertMany(t.Context(), "x", 10, 10))
+	says(t, r.AwaitExit(30*time.Second, 2), "payload", "public.outbox")
+	records, _ := r.Reader.Count()
+	if records != len(before) {
+		t.Errorf("%d records, want the %d before the change", records, len(before))
+	}
+	r.Reconfigure("tables", []any{map[string]any{"name": "public.outbox", "columns": map[string]any{
+		"event_id": "event_id", "aggregate_type": "aggregate_type", "aggregate_id": "aggregate_id", "event_type": "event_type",
+		"content_type": "content_type", "headers": "headers", "payload": "body", "occurred_at": "occurred_at",
+	}}})
+	r.Start()
+	r.Verify()
+}

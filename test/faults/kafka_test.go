@@ -1,0 +1,92 @@
+package faults
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdctest"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
+)
+
+// outage is how long all brokers are away.
+const outage = 30 * time.Second
+
+// Row 21: each of three brokers is killed in turn, then all of them at once. The relay waits and goes on;
+// nothing is lost, out of order or, as its producer is idempotent, repeated.
+func TestBrokersKilled(t *testing.T) {
+	t.Parallel()
+	kafka := testenv.Kafka(t, testenv.KafkaOptions{Brokers: 3})
+	onEach(t, func(t *testing.T, open opener) {
+		r := newRig(t, open(t), cdctest.InFile, func(o *cdctest.RigOptions) { o.Kafka = kafka })
+		r.Start()
+		r.Load(cdctest.Workload{Writers: 2, Pause: 10 * time.Millisecond})
+		for _, broker := range kafka.Brokers() {
+			r.AwaitProgress(500)
+			broker.Kill()
+			r.AwaitProgress(1000)
+			r.Must(broker.Launch(t.Context()))
+			r.Must(kafka.AwaitHealthy(r.Within(time.Minute)))
+		}
+		r.AwaitProgress(500)
+		for _, broker := range kafka.Brokers() {
+			broker.Kill()
+		}
+		r.Hold(outage)
+		r.Must(kafka.Start(r.Within(2 * time.Minute)))
+		r.AwaitProgress(1000)
+		r.Verify()
+		if n := r.Relay.Starts(); n != 1 {
+			t.Errorf("the relay was started %d times", n)
+		}
+	})
+}
+
+// proxied has the relay reach Kafka through the broker's proxy, with little patience.
+func proxied(o *cdctest.RigOptions) {
+	o.Listener = testenv.ListenerProxied
+	o.Settings = map[string]any{"kafka.request_timeout": "1s"}
+}
+
+// Row 22: requests arrive and their responses do not. What is sent again is the same batch, so the broker
+// knows it: nothing comes twice.
+func TestResponsesSwallowed(t *testing.T) {
+	onEach(t, func(t *testing.T, open opener) {
+		proxy := shared.kafka.Brokers()[0].Proxy()
+		t.Cleanup(func() { proxy.Heal(t.Context()) })
+		r := newRig(t, open(t), cdctest.InFile, proxied)
+		r.Start()
+		r.Load(cdctest.Workload{})
+		for range 3 {
+			r.AwaitProgress(500)
+			r.Must(proxy.Swallow(testenv.Responses))
+			r.Hold(1500 * time.Millisecond) // longer than a request's patience
+			proxy.Heal(t.Context())
+		}
+		r.AwaitProgress(500)
+		r.Verify()
+	})
+}
+
+// Row 22, with a kill while Kafka holds what it could not acknowledge: the window comes again, at most.
+func TestKillWhileResponsesAreSwallowed(t *testing.T) {
+	onEach(t, func(t *testing.T, open opener) {
+		proxy := shared.kafka.Brokers()[0].Proxy()
+		t.Cleanup(func() { proxy.Heal(t.Context()) })
+		r := newRig(t, open(t), cdctest.InFile, proxied)
+		r.Start()
+		r.AwaitSaved(r.Append("before", 10))
+		r.Must(proxy.Swallow(testenv.Responses))
+		for i := range 40 {
+			r.Append(fmt.Sprintf("backlog%d", i%20), 100)
+		}
+		awaitInFlight(r, float64(r.Window)*3/4)
+		r.AwaitProgress(1)
+		r.Kill()
+		proxy.Heal(t.Context())
+		r.Start()
+		if report := r.Verify(); report.Duplicates == 0 {
+			t.Error("nothing came again: the kill did not hit the gap")
+		}
+	})
+}

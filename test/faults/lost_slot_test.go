@@ -1,0 +1,128 @@
+package faults
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdctest"
+)
+
+// Row 12: the slot is dropped, made anew or invalidated, while the relay runs or while it is down. Each time
+// the relay stops with exit code 5 and says what to do. TestLostLog has the case of a slot dropped meanwhile.
+func TestLostSlot(t *testing.T) {
+	running := func(create bool) func(*testing.T, *cdctest.Rig, *cdctest.Postgres) {
+		return func(_ *testing.T, r *cdctest.Rig, db *cdctest.Postgres) {
+			r.Start()
+			r.AwaitEvents(r.Append("before", 10))
+			r.Must(db.DropActiveSlot(r.Within(time.Minute), create))
+		}
+	}
+	for name, tt := range map[string]struct {
+		checkpoint cdctest.Checkpoint
+		lose       func(*testing.T, *cdctest.Rig, *cdctest.Postgres)
+		says       []string
+	}{
+		"dropped while it runs":            {cdctest.SlotOnly, running(false), []string{"does not exist", "cdc-relay setup"}},
+		"made anew while it runs":          {cdctest.SlotOnly, running(true), []string{"somebody moved or recreated the slot", "position.conflict"}},
+		"made anew while it was down":      {cdctest.InRedis, recreated, []string{"ahead of the checkpoint", "position.conflict", "cdc-relay position reset"}},
+		"invalidated while it was down":    {cdctest.InRedis, invalidatedDown, []string{"is lost", "outbox table", "cdc-relay setup", "max_slot_wal_keep_size"}},
+		"invalidated while Kafka was down": {cdctest.SlotOnly, invalidatedRunning, []string{"lost", "outbox table", "cdc-relay setup"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			db := newPostgres(t)
+			r := newRig(t, db, tt.checkpoint, func(o *cdctest.RigOptions) {
+				// Kafka is away in one of them, and in another the relay must not be back too soon.
+				o.Settings = map[string]any{"shutdown_timeout": "1s", "retry.initial": "2s", "retry.max": "2s"}
+			})
+			tt.lose(t, r, db)
+			says(t, r.AwaitExit(30*time.Second, 5), tt.says...)
+		})
+	}
+}
+
+func recreated(_ *testing.T, r *cdctest.Rig, db *cdctest.Postgres) {
+	r.Start()
+	r.AwaitSaved(r.Append("before", 10))
+	r.Kill()
+	r.Append("skipped", 10)
+	r.Must(db.DropActiveSlot(r.Within(time.Minute), true))
+	r.Must(r.Relay.Start())
+}
+
+func invalidatedDown(t *testing.T, r *cdctest.Rig, db *cdctest.Postgres) {
+	t.Helper()
+	r.Start()
+	r.AwaitSaved(r.Append("before", 10))
+	r.Kill()
+	r.Append("skipped", 10)
+	invalidate(t, r, db)
+	r.Must(r.Relay.Start())
+}
+
+func invalidatedRunning(t *testing.T, r *cdctest.Rig, db *cdctest.Postgres) {
+	t.Helper()
+	r.Start()
+	r.AwaitEvents(r.Append("before", 10))
+	pauseKafka(t)
+	r.Append("stuck", 10)
+	awaitInFlight(r, 10)
+	invalidate(t, r, db)
+}
+
+// invalidate has the server remove WAL that the slot needs.
+func invalidate(t *testing.T, r *cdctest.Rig, db *cdctest.Postgres) {
+	t.Helper()
+	keep := func(ctx context.Context, setting string) error {
+		if err := db.Exec(ctx, "ALTER SYSTEM SET max_slot_wal_keep_size = '"+setting+"'"); err != nil {
+			return err
+		}
+		return db.Exec(ctx, "SELECT pg_reload_conf()")
+	}
+	t.Cleanup(func() {
+		if err := keep(context.Background(), "-1"); err != nil {
+			t.Error(err)
+		}
+	})
+	r.Must(keep(t.Context(), "1MB"))
+	r.Await("the slot to be lost", func(ctx context.Context) (lost bool, err error) {
+		busy(r, db, 20)
+		if err := db.Exec(ctx, "CHECKPOINT"); err != nil {
+			return false, err
+		}
+		err = db.Query(ctx, []any{&lost}, "SELECT wal_status = 'lost' FROM pg_replication_slots WHERE slot_name = $1", db.Name())
+		return lost, err
+	})
+}
+
+// Row 14: a publication that was away for a moment loses rows without an error anywhere. The relay sees it at
+// its next look, stops, and has confirmed nothing that it received after the last good one.
+func TestChangedPublication(t *testing.T) {
+	for name, change := range map[string]string{
+		"dropped":                      "DROP PUBLICATION %",
+		"made anew":                    "DROP PUBLICATION %; CREATE PUBLICATION % FOR TABLE outbox WITH (publish = 'insert', publish_via_partition_root = true)",
+		"table taken out":              "ALTER PUBLICATION % DROP TABLE outbox",
+		"table taken out and put back": "ALTER PUBLICATION % DROP TABLE outbox; ALTER PUBLICATION % ADD TABLE outbox",
+		"inserts not published":        "ALTER PUBLICATION % SET (publish = 'update')",
+	} {
+		t.Run(name, func(t *testing.T) {
+			db := newPostgres(t)
+			r := newRig(t, db, cdctest.SlotOnly, nil)
+			r.Start()
+			load := r.Load(cdctest.Workload{Writers: 2})
+			r.AwaitProgress(500)
+			before := current(r, db)
+			changed := time.Now()
+			for _, sql := range statements(change, db.Name()) {
+				r.Must(db.Exec(t.Context(), sql))
+			}
+			exit := r.AwaitExit(30*time.Second, 5)
+			t.Logf("stopped %s after the change", time.Since(changed))
+			says(t, exit, "publication", db.Name())
+			if confirmed := confirmed(r, db); confirmed > before {
+				t.Errorf("the slot was confirmed up to %s, the publication was changed behind %s", confirmed, before)
+			}
+			r.Must(load.Stop())
+		})
+	}
+}

@@ -1,0 +1,183 @@
+// Package faults runs the shipped binary against real servers and breaks them: rows of the fault matrix.
+// Every test ends with the checkers of package cdctest over what an independent reader saw.
+package faults
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdctest"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
+)
+
+// shared are the servers of this process. Each test has a database and topics of its own there.
+var shared struct {
+	binary   string
+	postgres *testenv.PostgresServer
+	kafka    *testenv.KafkaCluster
+	redis    *testenv.RedisServer
+}
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "cdc-relay-faults-")
+	if err != nil {
+		return failed(err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	stop, err := startServers(dir)
+	if err != nil {
+		return failed(err, stop())
+	}
+	code := m.Run()
+	if err := stop(); err != nil {
+		return failed(err)
+	}
+	if err := goleak.Find(); code == 0 && err != nil {
+		return failed(err)
+	}
+	return code
+}
+
+func failed(errs ...error) int {
+	for _, err := range errs {
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+	}
+	return 1
+}
+
+// startServers starts the servers side by side and builds the binary meanwhile.
+func startServers(dir string) (stop func() error, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	var closers []func() error
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	start := func(f func() (func() error, error)) {
+		wg.Go(func() {
+			c, e := f()
+			mu.Lock()
+			defer mu.Unlock()
+			if e != nil {
+				err = e
+				return
+			}
+			closers = append(closers, c)
+		})
+	}
+	start(func() (func() error, error) {
+		p, err := testenv.StartPostgres(ctx, testenv.PostgresOptions{Settings: map[string]string{"max_connections": "200"}})
+		shared.postgres = p
+		return p.Close, err
+	})
+	start(func() (func() error, error) {
+		k, err := testenv.StartKafka(ctx, testenv.KafkaOptions{Proxied: true})
+		shared.kafka = k
+		return k.Close, err
+	})
+	start(func() (func() error, error) {
+		r, err := testenv.StartRedis(ctx, testenv.RedisOptions{})
+		shared.redis = r
+		return r.Close, err
+	})
+	start(func() (func() error, error) {
+		path, err := cdctest.Binary(ctx, dir)
+		shared.binary = path
+		return func() error { return nil }, err
+	})
+	wg.Wait()
+	return func() error {
+		var first error
+		for _, c := range closers {
+			if err := c(); err != nil && first == nil {
+				first = err
+			}
+		}
+		return first
+	}, err
+}
+
+// opener makes a fresh database for a test.
+type opener func(t *testing.T) cdctest.Database
+
+// onEach runs a test on each source.
+func onEach(t *testing.T, test func(t *testing.T, open opener)) {
+	for name, open := range map[string]opener{
+		"postgres": func(t *testing.T) cdctest.Database { return newPostgres(t) },
+	} {
+		t.Run(name, func(t *testing.T) { test(t, open) })
+	}
+}
+
+func newPostgres(t *testing.T) *cdctest.Postgres {
+	t.Helper()
+	p, err := cdctest.NewPostgres(t.Context(), shared.postgres, databaseName(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { dropPostgres(t, p) })
+	return p
+}
+
+// dropPostgres drops the slot with the database: a forgotten one keeps the server's WAL.
+func dropPostgres(t *testing.T, p *cdctest.Postgres) {
+	t.Helper()
+	if t.Failed() {
+		t.Logf("PostgreSQL's log ends with:\n%s", p.Server.LogTail(20))
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	err := cdctest.Await(ctx, "the slot to be dropped", func(ctx context.Context) (bool, error) {
+		err := p.Exec(ctx, `SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots
+			WHERE slot_name = $1`, p.Name())
+		return err == nil, nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// databaseName makes a name of the test's: unique, and fit for slots and topics.
+func databaseName(t *testing.T) string {
+	name := strings.TrimPrefix(strings.ToLower(t.Name()), "test")
+	name = strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '_'
+	}, name)
+	return name[:min(len(name), 55)]
+}
+
+// newRig connects a database with the shared servers.
+func newRig(t *testing.T, db cdctest.Database, checkpoint cdctest.Checkpoint, change func(*cdctest.RigOptions)) *cdctest.Rig {
+	t.Helper()
+	o := cdctest.RigOptions{
+		Binary: shared.binary, DB: db, Kafka: shared.kafka, Redis: shared.redis, Checkpoint: checkpoint,
+	}
+	if change != nil {
+		change(&o)
+	}
+	return cdctest.NewRig(t, o)
+}
+
+// lastWords is what a process says when it gives up: the lines of its last error.
+func lastWords(log string) string {
+	var words []string
+	for line := range strings.Lines(log) {
+		if said, ok := strings.CutPrefix(line, "cdc-relay: "); ok {
+			words = append(words, strings.TrimSpace(said))
+		}
+	}
+	return strings.Join(words, "; ")
+}

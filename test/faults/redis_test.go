@@ -1,0 +1,133 @@
+package faults
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdctest"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
+)
+
+// Row 26: Redis loses the position while the relay runs. It is written again, and nothing is published twice.
+func TestRedisForgets(t *testing.T) {
+	onEach(t, func(t *testing.T, open opener) {
+		r := newRig(t, open(t), cdctest.InRedis, nil)
+		r.Start()
+		r.AwaitSaved(r.Append("k", 10))
+		old, err := shared.redis.Do(t.Context(), "GET", r.RedisKey())
+		r.Must(err)
+		r.AwaitSaved(r.Append("k", 10))
+
+		r.Must(r.FlushRedis().Do(t.Context(), r.Random))
+		r.AwaitSaved(r.Append("k", 10))
+
+		_, err = shared.redis.Do(t.Context(), "SET", r.RedisKey(), old) // as a failover to a replica that lagged
+		r.Must(err)
+		r.AwaitSaved(r.Append("k", 10))
+		r.Verify()
+	})
+}
+
+// Row 26: Redis cannot be written. Publishing goes on, and the source is told nothing, so that a kill at
+// that time costs duplicates only.
+func TestRedisAway(t *testing.T) {
+	for name, tt := range map[string]struct {
+		away func(r *cdctest.Rig, way *testenv.ProxyServer, redis *testenv.RedisServer) error
+		back func(r *cdctest.Rig, way *testenv.ProxyServer, redis *testenv.RedisServer) error
+	}{
+		"unreachable": {
+			func(_ *cdctest.Rig, way *testenv.ProxyServer, _ *testenv.RedisServer) error { way.Cut(); return nil },
+			func(_ *cdctest.Rig, way *testenv.ProxyServer, _ *testenv.RedisServer) error { return way.Restore() },
+		},
+		"silent": {
+			func(_ *cdctest.Rig, way *testenv.ProxyServer, _ *testenv.RedisServer) error {
+				return way.Swallow(testenv.Requests)
+			},
+			func(r *cdctest.Rig, way *testenv.ProxyServer, _ *testenv.RedisServer) error {
+				way.Heal(r.Within(time.Minute))
+				return nil
+			},
+		},
+		"read-only": {
+			func(r *cdctest.Rig, _ *testenv.ProxyServer, redis *testenv.RedisServer) error {
+				_, err := redis.Do(r.Within(time.Minute), "REPLICAOF", "127.0.0.1", "1")
+				return err
+			},
+			func(r *cdctest.Rig, _ *testenv.ProxyServer, redis *testenv.RedisServer) error {
+				_, err := redis.Do(r.Within(time.Minute), "REPLICAOF", "NO", "ONE")
+				return err
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			db := newPostgres(t)
+			way := testenv.Proxy(t, shared.redis.Addr())
+			r := newRig(t, db, cdctest.InRedis, func(o *cdctest.RigOptions) {
+				o.Settings = map[string]any{"checkpoint.redis.addrs": []string{way.Addr()}}
+			})
+			r.Start()
+			r.AwaitSaved(r.Append("before", 10))
+			r.Must(tt.away(r, way, shared.redis))
+			t.Cleanup(func() { _ = tt.back(r, way, shared.redis) })
+			stands := current(r, db)
+			// More than the window: it must not wait for saves that fail.
+			for range 3 {
+				r.AwaitEvents(r.Append("meanwhile", r.Window))
+			}
+			if moved := confirmed(r, db); moved > stands {
+				t.Errorf("the slot was confirmed up to %s, what was published behind %s is not saved", moved, stands)
+			}
+			r.Relay.Kill()
+			r.FaultUnbounded("SIGKILL while Redis was away")
+			r.Must(tt.back(r, way, shared.redis))
+			r.Start()
+			r.AwaitSaved(r.Append("after", 10))
+			if report := r.Verify(); report.Duplicates != 3*r.Window {
+				t.Errorf("%d events came again, want the %d that were not saved", report.Duplicates, 3*r.Window)
+			}
+		})
+	}
+}
+
+// Row 26: a relay starts with a Redis that lost the position: it goes on from the slot.
+func TestStartWithFlushedRedis(t *testing.T) {
+	onEach(t, func(t *testing.T, open opener) {
+		r := newRig(t, open(t), cdctest.InRedis, nil)
+		r.Start()
+		r.Load(cdctest.Workload{})
+		r.AwaitProgress(1000)
+		r.Kill()
+		r.FaultUnbounded("SIGKILL and flush")
+		r.Must(r.FlushRedis().Do(t.Context(), r.Random))
+		r.Start()
+		r.AwaitProgress(500)
+		r.Verify()
+	})
+}
+
+// Row 26: a relay starts with a Redis that was rolled back behind the slot. That may as well be a slot that
+// somebody moved: it stops, and goes on when it is told that the slot is right.
+func TestStartWithRolledBackRedis(t *testing.T) {
+	db := newPostgres(t)
+	r := newRig(t, db, cdctest.InRedis, nil)
+	r.Start()
+	r.AwaitSaved(r.Append("k", 10))
+	old, err := shared.redis.Do(t.Context(), "GET", r.RedisKey())
+	r.Must(err)
+	before := current(r, db)
+	r.Append("k", 10)
+	r.Await("the slot to be confirmed", func(context.Context) (bool, error) { return confirmed(r, db) > before, nil })
+	r.Kill()
+	_, err = shared.redis.Do(t.Context(), "SET", r.RedisKey(), old)
+	r.Must(err)
+	r.Append("k", 10)
+	r.Must(r.Relay.Start())
+	says(t, r.AwaitExit(30*time.Second, 5), "ahead of the checkpoint", "position.conflict: slot")
+	r.Reconfigure("position.conflict", "slot")
+	r.Start()
+	r.AwaitSaved(r.Append("k", 10))
+	if report := r.Verify(); report.Duplicates != 0 {
+		t.Errorf("%d events came again", report.Duplicates)
+	}
+}

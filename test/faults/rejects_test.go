@@ -1,0 +1,169 @@
+package faults
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdctest"
+)
+
+// poison is an event that cannot be published, and what the relay is told to do with such.
+type poison struct {
+	policy string // setting under errors
+	exit   int
+	reason string // of cdc_relay_events_dropped_total
+	spoil  func(*cdctest.Event)
+	topic  map[string]string // settings of the topics
+	more   map[string]any    // further configuration
+	says   []string
+}
+
+func poisons() map[string]poison {
+	large := func(e *cdctest.Event) { e.Payload = cdctest.Payload(e.Key, e.Seq, 20_000) }
+	return map[string]poison{
+		"larger than the topic allows": {
+			policy: "too_large", reason: "too_large", exit: 1, spoil: large, topic: map[string]string{"max.message.bytes": "5000"},
+			says: []string{"max.message.bytes", "errors.skip"},
+		},
+		// With compression only the broker can tell, in the middle of a batch.
+		"larger, the broker says so": {
+			policy: "too_large", reason: "too_large", exit: 1, topic: map[string]string{"max.message.bytes": "5000"},
+			spoil: func(e *cdctest.Event) { e.Payload = append(cdctest.Payload(e.Key, e.Seq, 20), noise(20_000)...) },
+			more:  map[string]any{"kafka.compression": "zstd"}, says: []string{"max.message.bytes", "errors.skip"},
+		},
+		"topic that does not exist": {
+			policy: "unknown_topic", reason: "unknown_topic", exit: 2, spoil: func(e *cdctest.Event) { e.Topic = "no_such_topic" },
+			says: []string{"no_such_topic"},
+		},
+		"bad topic name": {
+			policy: "unroutable", reason: "unroutable", exit: 1, spoil: func(e *cdctest.Event) { e.Topic = "no topic, this" },
+			says: []string{"topic"},
+		},
+		"no route": {
+			policy: "unroutable", reason: "unroutable", exit: 1, spoil: func(e *cdctest.Event) { e.AggregateType = "Stray" },
+			says: []string{"route"},
+		},
+		// A compacted topic takes no record without a key; the broker says which one of the batch.
+		"rejected by the broker": {
+			policy: "rejected", reason: "rejected", exit: 1, topic: map[string]string{"cleanup.policy": "compact,delete"},
+			spoil: func(e *cdctest.Event) { e.Key = "" }, says: []string{"errors.skip"},
+		},
+	}
+}
+
+// noise is what no codec makes smaller.
+func noise(n int) []byte {
+	random := rand.New(rand.NewPCG(1, 2))
+	var b bytes.Buffer
+	for b.Len() < n {
+		fmt.Fprintf(&b, "%x", random.Uint64()) // as text, so that it is legible; half of it cannot be squeezed out
+	}
+	return b.Bytes()[:n]
+}
+
+// onlyOrders routes events of the aggregate type Order, and no others.
+func onlyOrders(r *cdctest.Rig) []any {
+	return []any{map[string]any{"match": map[string]any{"aggregate_type": "Order"}, "topic": r.Topic}}
+}
+
+// spoiled starts a relay and commits events of two keys, one of them in the middle such that it cannot be
+// published; behind are those of its key that were committed after it.
+func spoiled(t *testing.T, db cdctest.Database, p poison, policy string) (r *cdctest.Rig, bad *cdctest.Event, behind []*cdctest.Event) {
+	t.Helper()
+	r = newRig(t, db, cdctest.InFile, func(o *cdctest.RigOptions) {
+		o.TopicSettings, o.Settings = p.topic, map[string]any{"errors." + p.policy: policy}
+		o.Partitions = 1
+		maps.Copy(o.Settings, p.more)
+	})
+	r.Reconfigure("routes", onlyOrders(r))
+	r.Start()
+	pauseKafka(t) // so that the bad event meets its neighbours in a batch
+	r.Append("k", 50)
+	r.Append("other", 50)
+	middle := r.AppendAs("k", 50, func(e *cdctest.Event) {
+		if e.Seq == 75 {
+			p.spoil(e)
+			bad = e
+		}
+	})
+	r.Append("other", 50)
+	behind = append(middle[25:], r.Append("k", 50)...)
+	if p.policy == "unroutable" && policy == "stop" {
+		awaitInFlight(r, 100) // the router lets nothing more in
+	} else {
+		awaitInFlight(r, 250)
+	}
+	r.Exclude(bad)
+	r.Must(shared.kafka.Brokers()[0].Resume())
+	return r, bad, behind
+}
+
+// Row 24, stop: the relay stops in front of the event and names it; nothing later of its key is published.
+// With the event's id under errors.skip it goes on, without a gap.
+func TestStopAtPoison(t *testing.T) {
+	onEach(t, func(t *testing.T, open opener) {
+		for name, p := range poisons() {
+			t.Run(name, func(t *testing.T) {
+				r, bad, behind := spoiled(t, open(t), p, "stop")
+				exit := r.AwaitExit(time.Minute, p.exit)
+				if p.policy != "unknown_topic" { // which names the topic
+					p.says = append(p.says, bad.ID.String())
+				}
+				says(t, exit, p.says...)
+				r.Must(r.Reader.CatchUp(r.Within(time.Minute)))
+				for _, e := range behind { // order is promised within a topic
+					if bad.Topic == "" && r.Reader.Has(e.ID) {
+						t.Errorf("event %d of key k was published, behind the one that stopped the relay", e.Seq)
+					}
+				}
+				r.Fault("stop")
+				r.Reconfigure("errors.skip", []string{bad.ID.String()})
+				r.Start()
+				r.Append("k", 10)
+				r.Verify()
+			})
+		}
+	})
+}
+
+// Row 24, drop: the relay counts the event and goes on.
+func TestDropPoison(t *testing.T) {
+	onEach(t, func(t *testing.T, open opener) {
+		for name, p := range poisons() {
+			t.Run(name, func(t *testing.T) {
+				r, _, _ := spoiled(t, open(t), p, "drop")
+				r.Append("k", 10)
+				r.Verify()
+				r.Await("the event to be counted as dropped", func(ctx context.Context) (bool, error) {
+					n, err := r.Relay.Metric(ctx, fmt.Sprintf("cdc_relay_events_dropped_total{reason=%q}", p.reason))
+					return n == 1, err
+				})
+			})
+		}
+	})
+}
+
+// Row 24: events for a topic that is not there stop the relay; once it is made they arrive in their order.
+func TestMissingTopicIsMade(t *testing.T) {
+	onEach(t, func(t *testing.T, open opener) {
+		db := open(t)
+		missing := db.Name() + "-late"
+		r := newRig(t, db, cdctest.InFile, nil)
+		r.Start()
+		for range 3 {
+			r.Append("k", 10)
+			r.AppendAs("k-late", 10, func(e *cdctest.Event) { e.Topic = missing })
+		}
+		says(t, r.AwaitExit(time.Minute, 2), missing, "topics.create", "errors.unknown_topic")
+		r.FaultUnbounded("stop")
+		r.Must(shared.kafka.CreateTopic(r.Within(time.Minute), missing, 2, nil))
+		r.Reader.Also(missing)
+		r.Start()
+		r.Verify()
+	})
+}

@@ -1,0 +1,134 @@
+package faults
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdctest"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
+)
+
+// The rows that are about PostgreSQL's slot.
+
+// Row 4: what the checkpoint covers does not come again, though the slot was not told of it.
+func TestKillBetweenCheckpointAndConfirm(t *testing.T) {
+	for _, checkpoint := range []cdctest.Checkpoint{cdctest.InRedis, cdctest.InFile} {
+		t.Run(string(checkpoint), func(t *testing.T) {
+			db := newPostgres(t)
+			db.Proxy = testenv.Proxy(t, shared.postgres.Addr())
+			r := newRig(t, db, checkpoint, nil)
+			r.Start()
+			r.AwaitSaved(r.Append("before", 10))
+			r.Must(db.Proxy.Swallow(testenv.Requests)) // the stream flows, no status arrives
+			gap := r.Append("gap", 200)
+			r.AwaitSaved(gap)
+			position, _, err := r.Saved(t.Context())
+			r.Must(err)
+			if confirmed := confirmed(r, db); confirmed >= position {
+				t.Fatalf("the slot stands at %s, not before the checkpoint at %s: the kill would miss the gap", confirmed, position)
+			}
+			r.Kill()
+			db.Proxy.Heal(t.Context())
+			r.Append("after", 10)
+			r.Start()
+			if report := r.Verify(); report.Duplicates != 0 {
+				t.Errorf("%d events came again", report.Duplicates)
+			}
+		})
+	}
+}
+
+// confirmed is the slot's confirmed position in the form of a checkpoint's.
+func confirmed(r *cdctest.Rig, db *cdctest.Postgres) string {
+	var position string
+	r.Must(db.Query(r.Within(time.Minute), []any{&position}, `SELECT lpad(upper(to_hex((confirmed_flush_lsn - '0/0')::bigint)), 16, '0')
+		FROM pg_replication_slots WHERE slot_name = $1`, db.Name()))
+	return position
+}
+
+// current is the end of the server's WAL in that form.
+func current(r *cdctest.Rig, db *cdctest.Postgres) string {
+	var position string
+	r.Must(db.Query(r.Within(time.Minute), []any{&position}, `SELECT lpad(upper(to_hex((pg_current_wal_insert_lsn() - '0/0')::bigint)), 16, '0')`))
+	return position
+}
+
+// Row 8: an idle outbox in a busy database lets the server forget its WAL.
+func TestIdleOutboxInBusyDatabase(t *testing.T) {
+	for _, checkpoint := range []cdctest.Checkpoint{cdctest.SlotOnly, cdctest.InRedis} {
+		t.Run(string(checkpoint), func(t *testing.T) {
+			db := newPostgres(t)
+			r := newRig(t, db, checkpoint, nil)
+			r.Start()
+			r.AwaitEvents(r.Append("before", 1))
+			busy(r, db, 64)
+			const most = 16 << 20
+			r.Await("the server to keep less WAL", func(ctx context.Context) (bool, error) {
+				var kept int64
+				// A checkpoint logs the running transactions, behind which a slot can start over.
+				err := db.Exec(ctx, "CHECKPOINT")
+				if err == nil {
+					err = db.Query(ctx, []any{&kept}, `SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), restart_lsn)::bigint
+						FROM pg_replication_slots WHERE slot_name = $1`, db.Name())
+				}
+				return kept < most, err
+			})
+			r.AwaitEvents(r.Append("after", 1))
+			r.Verify()
+		})
+	}
+}
+
+// busy makes the server write about so many MiB of WAL that the relay has no use for.
+func busy(r *cdctest.Rig, db *cdctest.Postgres, mib int) {
+	ctx := r.Within(time.Minute)
+	r.Must(db.Exec(ctx, "CREATE TABLE IF NOT EXISTS busy (x text)"))
+	r.Must(db.Exec(ctx, "INSERT INTO busy SELECT repeat(md5(i::text), 32) FROM generate_series(1, $1) i", mib*1000))
+}
+
+// Row 9: keepalives do not carry the slot past a transaction that was received and is not acknowledged.
+func TestKeepalivesWhileUnacknowledged(t *testing.T) {
+	for _, checkpoint := range []cdctest.Checkpoint{cdctest.SlotOnly, cdctest.InRedis} {
+		t.Run(string(checkpoint), func(t *testing.T) {
+			db := newPostgres(t)
+			r := newRig(t, db, checkpoint, func(o *cdctest.RigOptions) {
+				o.Settings = map[string]any{"source.postgres.status_interval": "200ms"}
+			})
+			r.Start()
+			r.AwaitEvents(r.Append("before", 10))
+			pauseKafka(t)
+			r.Append("stuck", 100)
+			stuck := current(r, db)
+			awaitInFlight(r, 100)
+			for i := range 3 { // the server sends a keepalive for what it skips, and the relay answers
+				busy(r, db, 1)
+				awaitReply(r, db, current(r, db), i)
+			}
+			if confirmed := confirmed(r, db); confirmed >= stuck {
+				t.Errorf("the slot was confirmed up to %s, behind the events before %s that Kafka does not have", confirmed, stuck)
+			}
+			r.Kill()
+			r.Must(shared.kafka.Brokers()[0].Resume())
+			r.Start()
+			r.Verify()
+		})
+	}
+}
+
+// awaitReply waits until the server has sent its log up to position and had a reply after that.
+func awaitReply(r *cdctest.Rig, db *cdctest.Postgres, position string, round int) {
+	sentBy := time.Time{}
+	r.Await(fmt.Sprintf("a reply to keepalive %d", round), func(ctx context.Context) (bool, error) {
+		var sent bool
+		var now, reply time.Time
+		err := db.Query(ctx, []any{&sent, &now, &reply}, `SELECT lpad(upper(to_hex((sent_lsn - '0/0')::bigint)), 16, '0') >= $2,
+			clock_timestamp(), coalesce(reply_time, '-infinity'::timestamptz + interval '0')
+			FROM pg_stat_replication JOIN pg_replication_slots ON active_pid = pid WHERE slot_name = $1`, db.Name(), position)
+		if sent && sentBy.IsZero() {
+			sentBy = now
+		}
+		return sent && reply.After(sentBy), err
+	})
+}

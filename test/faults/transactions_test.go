@@ -1,0 +1,50 @@
+package faults
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdctest"
+)
+
+// Row 17: rows of COPY, which share their place in the log, with a kill in between.
+func TestCopy(t *testing.T) {
+	db := newPostgres(t)
+	r := newRig(t, db, cdctest.InRedis, nil)
+	r.Start()
+	for i := range 4 {
+		var events []*cdctest.Event
+		for seq := range 1500 {
+			events = append(events, cdctest.NewEvent(fmt.Sprintf("copy%d-%d", i, seq%10), seq/10+1, 100))
+		}
+		r.Must(db.Copy(t.Context(), events))
+		r.Largest(len(events))
+		if i == 1 {
+			r.AwaitProgress(100)
+			r.Kill()
+			r.Start()
+		}
+	}
+	r.Verify()
+}
+
+// Row 17: a transaction of a million rows flows through in flat memory, and the events of others behind it.
+func TestMillionRows(t *testing.T) {
+	t.Parallel()
+	const rows = 1_000_000
+	db := newPostgres(t)
+	r := newRig(t, db, cdctest.SlotOnly, nil)
+	r.Start()
+	r.Append("before", 10)
+	r.Must(db.InsertMany(r.Within(3*time.Minute), "big", rows, 100))
+	r.Append("after", 10)
+	r.Must(r.Reader.AwaitEvents(r.Within(3*time.Minute), rows+20))
+	peak, err := r.Relay.PeakMemory()
+	r.Must(err)
+	t.Logf("the relay's peak memory is %d MiB", peak>>20)
+	if peak > 64<<20 {
+		t.Errorf("the relay's peak memory is %d MiB, more than 64", peak>>20)
+	}
+	r.Verify()
+}
