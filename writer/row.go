@@ -2,7 +2,6 @@ package writer
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"iter"
 	"slices"
@@ -67,11 +66,7 @@ func (w *Writer) Prepare(ctx context.Context, dst []Row, events ...*Event) ([]Ro
 	}
 	dst = slices.Grow(dst, len(events))
 	for _, e := range events {
-		row, err := w.row(e)
-		if err != nil {
-			return dst, err
-		}
-		dst = append(dst, row)
+		dst = append(dst, w.row(e))
 	}
 	return dst, nil
 }
@@ -91,7 +86,7 @@ func fill(e *Event) error {
 	return nil
 }
 
-func (w *Writer) row(e *Event) (Row, error) {
+func (w *Writer) row(e *Event) Row {
 	row := Row{
 		EventID: e.ID, AggregateType: e.AggregateType, AggregateID: e.AggregateID, EventType: e.Type,
 		TenantID: e.TenantID, Topic: e.Topic, PartitionKey: e.PartitionKey,
@@ -107,13 +102,9 @@ func (w *Writer) row(e *Event) (Row, error) {
 		row.ContentType = contentTypeJSON
 	}
 	if len(e.Headers) > 0 {
-		headers, err := json.Marshal(e.Headers)
-		if err != nil {
-			return Row{}, fmt.Errorf("encode headers: %w", err)
-		}
-		row.Headers = string(headers)
+		row.Headers = headersJSON(e.Headers)
 	}
-	return row, nil
+	return row
 }
 
 // createdAt returns the time inside a version 7 id (RFC 9562, section 5.7: milliseconds since 1970 in the

@@ -5,7 +5,9 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"encoding/json"
 	"errors"
+	"maps"
 	"strings"
 	"sync"
 	"testing"
@@ -97,7 +99,7 @@ func TestAppendPassesEveryColumn(t *testing.T) {
 	}
 	want := []any{
 		id.String(), "Order", "o-1", "OrderPlaced", "acme", "orders", "k", "application/protobuf", "order", int64(3),
-		`{"a":"\"\u003cé\u003e","traceparent":"00-1"}`,
+		`{"a":"\"<é>","traceparent":"00-1"}`,
 		[]byte{0, 255},
 		at.UTC().Truncate(time.Microsecond), time.UnixMilli(0x01961b2c5d6e).UTC(),
 	}
@@ -352,4 +354,24 @@ type discard struct{ recorder }
 
 func (*discard) ExecContext(context.Context, string, ...any) (sql.Result, error) {
 	return driver.RowsAffected(1), nil
+}
+
+func TestAppendEncodesHeadersAsJSON(t *testing.T) {
+	headers := map[string]string{"\x01\"\\\n\x1f": "", "é": "\u2028<>&\x7f"}
+	for i := range 20 {
+		headers[strings.Repeat("h", i+1)] = strings.Repeat("\t", i)
+	}
+	e := newEvent()
+	e.Headers = headers
+	rows, err := newWriter(t).Prepare(t.Context(), nil, e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	if err := json.Unmarshal([]byte(rows[0].Headers), &got); err != nil || !maps.Equal(got, headers) {
+		t.Errorf("headers %s, error %v", rows[0].Headers, err)
+	}
+	if again, _ := newWriter(t).Prepare(t.Context(), nil, e); again[0].Headers != rows[0].Headers {
+		t.Errorf("headers are once %s, once %s", rows[0].Headers, again[0].Headers)
+	}
 }

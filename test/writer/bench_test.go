@@ -3,6 +3,7 @@ package writer_test
 import (
 	"context"
 	"os"
+	"strconv"
 	"testing"
 
 	"github.com/cdc-relay/cdc-relay/test/writerbench"
@@ -11,11 +12,12 @@ import (
 // TestRatios is the benchmark of the writer: what one event costs beside an INSERT by hand, and what many in
 // one call save. make bench runs it; beside other tests the figures would tell of those.
 func TestRatios(t *testing.T) {
-	if os.Getenv("CDC_RELAY_BENCH") == "" {
-		t.Skip("a benchmark with limits: make bench sets CDC_RELAY_BENCH")
+	rounds, err := strconv.Atoi(os.Getenv("CDC_RELAY_BENCH_ROUNDS"))
+	if err != nil {
+		t.Skip("a benchmark with limits: make bench sets CDC_RELAY_BENCH_ROUNDS")
 	}
 	db := newDatabase(t, server, daily("public.outbox"))
-	ratios, err := writerbench.Measure(t.Context(), server.DSN(db.name, ""), 100)
+	ratios, err := writerbench.Measure(t.Context(), server.DSN(db.name, ""), rounds)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,16 +47,18 @@ func TestMeasure(t *testing.T) {
 }
 
 func BenchmarkInsertByHand(b *testing.B) {
-	benchmark(b, func(ctx context.Context, s writerbench.Session) error { return s.Insert(ctx) })
+	benchmark(b, func(ctx context.Context, s writerbench.Session) error { return s.Insert(ctx, writerbench.Events(1)[0]) })
 }
 
 func BenchmarkAppendOne(b *testing.B) {
-	benchmark(b, func(ctx context.Context, s writerbench.Session) error { return s.Append(ctx, 1) })
+	benchmark(b, func(ctx context.Context, s writerbench.Session) error { return s.Append(ctx, writerbench.Events(1)...) })
 }
 
 // BenchmarkAppendHundred reports the time of 100 events.
 func BenchmarkAppendHundred(b *testing.B) {
-	benchmark(b, func(ctx context.Context, s writerbench.Session) error { return s.Append(ctx, 100) })
+	benchmark(b, func(ctx context.Context, s writerbench.Session) error {
+		return s.Append(ctx, writerbench.Events(100)...)
+	})
 }
 
 func benchmark(b *testing.B, f func(context.Context, writerbench.Session) error) {

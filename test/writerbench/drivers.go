@@ -25,8 +25,8 @@ type Driver struct {
 type Session interface {
 	Begin(ctx context.Context) error
 	Rollback(ctx context.Context) error
-	Append(ctx context.Context, events int) error // through the writer
-	Insert(ctx context.Context) error             // the same row, by hand
+	Append(ctx context.Context, events ...*writer.Event) error // through the writer
+	Insert(ctx context.Context, e *writer.Event) error         // the same row, by hand
 	Close()
 }
 
@@ -44,24 +44,24 @@ const insert = `INSERT INTO outbox (event_id, aggregate_type, aggregate_id, even
 	content_type, schema_id, schema_version, headers, payload, occurred_at, created_at)
 	VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)`
 
-// row returns the arguments of insert: a small order, with the header that tracing adds.
-func row() ([]any, error) {
+// row returns the arguments of insert.
+func row(e *writer.Event) ([]any, error) {
 	id, err := uuid.NewV7()
 	if err != nil {
 		return nil, err
 	}
-	headers, err := json.Marshal(map[string]string{"traceparent": traceparent})
+	headers, err := json.Marshal(e.Headers)
 	if err != nil {
 		return nil, err
 	}
 	now := time.Now()
 	return []any{
-		id.String(), "Order", "o-123456", "OrderPlaced", "acme", nil, nil,
-		"application/json", nil, nil, string(headers), payload(), now, now,
+		id.String(), e.AggregateType, e.AggregateID, e.Type, e.TenantID, nil, nil,
+		"application/json", nil, nil, string(headers), e.Payload, now, now,
 	}, nil
 }
 
-// event is the same row for the writer.
+// event returns a small order, with the header that tracing adds.
 func event() *writer.Event {
 	return &writer.Event{
 		AggregateType: "Order", AggregateID: "o-123456", Type: "OrderPlaced", TenantID: "acme",
@@ -77,7 +77,8 @@ func payload() []byte {
 		`{"sku":"C-3003","name":"Spoon","quantity":2,"price":201}],"address":{"street":"Main Street 1","city":"Springfield"}}`)
 }
 
-func events(n int) []*writer.Event {
+// Events returns n events to append once.
+func Events(n int) []*writer.Event {
 	all := make([]*writer.Event, n)
 	for i := range all {
 		all[i] = event()
@@ -112,15 +113,12 @@ func (s *sqlSession) Begin(ctx context.Context) (err error) {
 func (s *sqlSession) Rollback(context.Context) error { return s.tx.Rollback() }
 func (s *sqlSession) Close()                         { _ = s.pool.Close() }
 
-func (s *sqlSession) Append(ctx context.Context, n int) error {
-	if n == 1 {
-		return s.events.Append(ctx, s.tx, event())
-	}
-	return s.events.Append(ctx, s.tx, events(n)...)
+func (s *sqlSession) Append(ctx context.Context, events ...*writer.Event) error {
+	return s.events.Append(ctx, s.tx, events...)
 }
 
-func (s *sqlSession) Insert(ctx context.Context) error {
-	args, err := row()
+func (s *sqlSession) Insert(ctx context.Context, e *writer.Event) error {
+	args, err := row(e)
 	if err != nil {
 		return err
 	}
@@ -154,15 +152,12 @@ func (s *pgxSession) Begin(ctx context.Context) (err error) {
 func (s *pgxSession) Rollback(ctx context.Context) error { return s.tx.Rollback(ctx) }
 func (s *pgxSession) Close()                             { _ = s.conn.Close(context.Background()) }
 
-func (s *pgxSession) Append(ctx context.Context, n int) error {
-	if n == 1 {
-		return s.events.Append(ctx, s.tx, event())
-	}
-	return s.events.Append(ctx, s.tx, events(n)...)
+func (s *pgxSession) Append(ctx context.Context, events ...*writer.Event) error {
+	return s.events.Append(ctx, s.tx, events...)
 }
 
-func (s *pgxSession) Insert(ctx context.Context) error {
-	args, err := row()
+func (s *pgxSession) Insert(ctx context.Context, e *writer.Event) error {
+	args, err := row(e)
 	if err != nil {
 		return err
 	}

@@ -104,14 +104,16 @@ func oneRound(ctx context.Context, s Session) (r round, err error) {
 	}
 	defer func() { err = errors.Join(err, s.Rollback(ctx)) }()
 	for range batch {
-		if err := timed(&r.byHand, func() error { return s.Insert(ctx) }); err != nil {
+		e := event()
+		if err := timed(&r.byHand, func() error { return s.Insert(ctx, e) }); err != nil {
 			return r, err
 		}
-		if err := timed(&r.one, func() error { return s.Append(ctx, 1) }); err != nil {
+		if err := timed(&r.one, func() error { return s.Append(ctx, e) }); err != nil {
 			return r, err
 		}
 	}
-	return r, timed(&r.many, func() error { return s.Append(ctx, batch) })
+	all := Events(batch)
+	return r, timed(&r.many, func() error { return s.Append(ctx, all...) })
 }
 
 // timed adds to sum what f took.
