@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/wal"
 )
@@ -40,6 +41,7 @@ do not fail.`,
 type check struct {
 	config *config.Config
 	wal    wal.Options
+	store  store
 }
 
 // report is the JSON form of a check.
@@ -53,7 +55,7 @@ func runCheck(ctx context.Context, a *app, c *config.Config, asJSON bool) error 
 	if err != nil {
 		return err
 	}
-	found := (&check{c, o}).all(ctx)
+	found := (&check{config: c, wal: o}).all(ctx)
 	failures := count(found, statusFail)
 	if asJSON {
 		if err := printJSON(a.stdout, report{failures == 0, found}); err != nil {
@@ -91,6 +93,12 @@ func count(found []finding, s status) int {
 
 // all asks database, Kafka and the checkpoint store at the same time, and lists them in that order.
 func (c *check) all(ctx context.Context) []finding {
+	store, err := newStore(c.config)
+	if err != nil {
+		return []finding{failed("checkpoint", err)}
+	}
+	defer func() { _ = store.Close() }()
+	c.store = store
 	var parts [4][]finding
 	var wg sync.WaitGroup
 	for i, part := range []func(context.Context) []finding{c.checkConfig, c.checkDatabase, c.checkKafka, c.checkStore} {
@@ -109,15 +117,21 @@ func (c *check) checkConfig(context.Context) []finding {
 }
 
 func (c *check) checkDatabase(ctx context.Context) []finding {
-	findings, tables := wal.Check(ctx, c.wal)
+	findings, tables := wal.Check(ctx, c.wal, c.store.Load)
 	var found []finding
 	for _, f := range findings {
-		found = append(found, fromDatabase(f))
+		found = append(found, finding{databaseStatus(f.Severity), f.Subject, f.Text, f.Mend})
 	}
+	return append(found, c.checkTables(tables)...)
+}
+
+// checkTables asks the router about the columns.
+func (c *check) checkTables(tables map[string]*cdc.Table) []finding {
 	router, err := newRouter(c.config)
 	if err != nil {
-		return append(found, failed("routes", err))
+		return []finding{failed("routes", err)}
 	}
+	var found []finding
 	for _, name := range c.wal.Tables {
 		t := tables[name]
 		if t == nil {
@@ -133,36 +147,9 @@ func (c *check) checkDatabase(ctx context.Context) []finding {
 }
 
 func (c *check) checkStore(ctx context.Context) []finding {
-	store, err := newStore(c.config)
-	if err != nil {
-		return []finding{failed("checkpoint", err)}
-	}
-	defer func() { _ = store.Close() }()
 	var found []finding
-	for _, f := range store.Check(ctx) {
+	for _, f := range c.store.Check(ctx) {
 		found = append(found, finding{checkpointStatus(f.Severity), "checkpoint", f.Text, f.Mend})
 	}
-	if count(found, statusFail) > 0 {
-		return found
-	}
-	return append(found, c.checkPositions(ctx, store)...)
-}
-
-// checkPositions asks the start rules. A database that cannot be asked, and a missing or lost slot, are
-// findings of checkDatabase already.
-func (c *check) checkPositions(ctx context.Context, store store) []finding {
-	db, err := wal.OpenDatabase(ctx, c.wal.DSN)
-	if err != nil {
-		return nil
-	}
-	defer db.Close(ctx)
-	in, err := db.Inspect(ctx, c.wal, store.Load)
-	switch {
-	case err != nil || in.Slot == nil || in.Slot.Problem != nil:
-		return nil
-	case in.Refused != nil:
-		return []finding{fromDatabase(wal.Failed("positions", in.Refused))}
-	default:
-		return []finding{{Status: statusOK, Subject: "positions", Text: "a run goes on at " + display(in.From)}}
-	}
+	return found
 }

@@ -66,10 +66,6 @@ func (f finding) String() string {
 	return line
 }
 
-func fromDatabase(f wal.Finding) finding {
-	return finding{databaseStatus(f.Severity), f.Subject, f.Text, f.Mend}
-}
-
 func databaseStatus(s wal.Severity) status {
 	switch s {
 	case wal.OK:

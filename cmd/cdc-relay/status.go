@@ -36,7 +36,7 @@ func newStatusCommand(a *app) *cobra.Command {
 names on this machine, or --url.`,
 		Example: `  cdc-relay status
   cdc-relay status --url http://relay-1:9464 -o json
-  cdc-relay status --url https://admin:secret@relay-1:9464 --ca ca.pem`,
+  cdc-relay status --url https://relay-1:9464 --ca ca.pem`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			st, err := question(cmd.Context())

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/jackc/pglogrepl"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
@@ -50,9 +51,10 @@ type checker struct {
 	found  []Finding
 }
 
-// Check proves what a run needs from the database and changes nothing. It also returns the configured
-// tables that exist, for whoever checks their columns.
-func Check(ctx context.Context, o Options) ([]Finding, map[string]*cdc.Table) {
+// Check proves what a run needs from the database and changes nothing; load is asked for the checkpoint
+// to compare with the slot. It also returns the configured tables that exist, for whoever checks their
+// columns.
+func Check(ctx context.Context, o Options, load Loader) ([]Finding, map[string]*cdc.Table) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	c := &checker{opts: o}
@@ -74,8 +76,8 @@ func Check(ctx context.Context, o Options) ([]Finding, map[string]*cdc.Table) {
 	}
 	c.publication()
 	c.slot(ctx)
-	c.replication(ctx)
 	c.limits(ctx)
+	c.replication(ctx, load)
 	return c.found, c.survey.Tables
 }
 
@@ -169,35 +171,48 @@ func (c *checker) publication() {
 }
 
 // replication proves that this role may replicate from here: rights, pg_hba.conf, poolers and free slots
-// are all in it.
-func (c *checker) replication(ctx context.Context) {
+// are all in it. One connection does for everything: there may be no room for two.
+func (c *checker) replication(ctx context.Context, load Loader) {
 	repl, err := ConnectReplication(ctx, c.opts.DSN)
 	if err != nil {
 		c.fail("replication", err)
 		return
 	}
 	defer closeConn(ctx, repl)
-	id, err := pglogrepl.IdentifySystem(ctx, repl)
+	in, err := c.db.inspect(ctx, repl, c.opts, load)
 	if err != nil {
-		c.fail("replication", identifyError(err))
+		c.fail("replication", err)
 		return
 	}
-	if c.survey.Slot != nil {
-		c.ok("replication", "a replication connection works (system %s, timeline %d)", id.SystemID, id.Timeline)
+	proved := fmt.Sprintf("a replication connection works (system %s, timeline %d)", in.Source.SystemID, in.Source.Timeline)
+	if c.survey.Slot == nil {
+		c.trySlot(ctx, repl, proved)
 		return
 	}
+	c.ok("replication", "%s", proved)
+	switch {
+	case c.survey.Slot.Problem != nil || in.LoadErr != nil: // findings of their own
+	case in.Refused != nil:
+		c.fail("positions", in.Refused)
+	default:
+		c.ok("positions", "a run goes on at %s", DisplayPosition(in.From))
+	}
+}
+
+// trySlot makes a slot that ends with the connection.
+func (c *checker) trySlot(ctx context.Context, repl *pgconn.PgConn, proved string) {
 	slot := fmt.Sprintf("cdc_relay_check_%d", repl.PID())
 	creating, cancel := context.WithTimeout(ctx, checkTimeout/3)
 	defer cancel()
-	_, err = pglogrepl.CreateReplicationSlot(creating, repl, slot, "pgoutput",
+	_, err := pglogrepl.CreateReplicationSlot(creating, repl, slot, "pgoutput",
 		pglogrepl.CreateReplicationSlotOptions{Temporary: true, SnapshotAction: "NOEXPORT_SNAPSHOT"})
 	switch {
 	case errors.Is(creating.Err(), context.DeadlineExceeded):
-		c.add(Warning, "replication", "end that transaction, or wait for it", "a replication connection works, but a new slot was not ready after %s%s",
-			checkTimeout/3, c.db.oldest(ctx))
+		c.add(Warning, "replication", "end that transaction, or wait for it", "%s, but a new slot was not ready after %s%s",
+			proved, checkTimeout/3, c.db.oldest(ctx))
 	case err != nil:
 		c.fail("replication", replicationError(err, slot))
 	default:
-		c.ok("replication", "a replication connection works and can make a slot (system %s, timeline %d)", id.SystemID, id.Timeline)
+		c.ok("replication", "%s and a slot can be made", proved)
 	}
 }

@@ -96,8 +96,12 @@ func (c *checker) limits(ctx context.Context) {
 		return
 	}
 	c.keep(l)
-	if l.Senders >= l.MaxSenders {
-		c.add(Warning, "limits", "raise max_wal_senders and restart PostgreSQL", "all %d walsenders are in use: a standby relay or a replica finds none free", l.MaxSenders)
+	spare := l.MaxSenders - l.Senders
+	if c.survey.Slot == nil || c.survey.Slot.ActivePID == 0 {
+		spare-- // the relay's own
+	}
+	if spare <= 0 {
+		c.add(Warning, "limits", "raise max_wal_senders and restart PostgreSQL", "the relay takes the last of %d walsenders, so a standby relay or a new replica finds none free", l.MaxSenders)
 	}
 	if l.IdleTimeout != "" && l.IdleTimeout != "0" {
 		c.add(Warning, "limits", "ALTER SYSTEM SET idle_replication_slot_timeout = 0, then SELECT pg_reload_conf()",

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/jackc/pgx/v5/pgconn"
+
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
@@ -23,15 +25,22 @@ type Inspection struct {
 	Refused error
 }
 
+// Loader returns the stored checkpoint, and false where there is none.
+type Loader = func(context.Context) (cdc.Checkpoint, bool, error)
+
 // Inspect reads the slot and the checkpoint and applies the start rules as [Source.Acquire] does, without
 // taking the slot. The error is for a database that cannot be asked.
-func (d *Database) Inspect(ctx context.Context, o Options, load func(context.Context) (cdc.Checkpoint, bool, error)) (Inspection, error) {
+func (d *Database) Inspect(ctx context.Context, o Options, load Loader) (Inspection, error) {
 	repl, err := ConnectReplication(ctx, o.DSN)
 	if err != nil {
 		return Inspection{}, err
 	}
-	ss := newSession(&Source{opts: o}, d.conn, repl)
 	defer closeConn(ctx, repl)
+	return d.inspect(ctx, repl, o, load)
+}
+
+func (d *Database) inspect(ctx context.Context, repl *pgconn.PgConn, o Options, load Loader) (Inspection, error) {
+	ss := newSession(&Source{opts: o}, d.conn, repl)
 	sv, err := ss.identify(ctx)
 	if err != nil {
 		return Inspection{}, err

@@ -110,7 +110,7 @@ func badRest(taken net.Addr) []badInput {
 	}
 }
 
-// badLimits are on a server with room for one slot and one walsender. They come one after the other.
+// badLimits are on a server with room for one slot and two walsenders. They come one after the other.
 func badLimits() []badInput {
 	return []badInput{
 		{"no free slot", func(s *site) { s.sql("SELECT pg_create_physical_replication_slot('other')") }, []string{"setup", "check"}},
@@ -123,7 +123,7 @@ func badLimits() []badInput {
 		}, []string{"run", "check", "setup", "position show"}},
 		{"no free walsender", func(s *site) {
 			s.setup()
-			s.occupyWalsender()
+			s.occupyWalsenders()
 		}, nil},
 	}
 }
@@ -166,7 +166,7 @@ func startBadServers(t *testing.T) *badServers {
 		strict:  testenv.Postgres(t, testenv.PostgresOptions{TLS: true, HBA: []string{"hostssl all all 127.0.0.1/32 scram-sha-256"}}),
 		replica: testenv.Postgres(t, testenv.PostgresOptions{Settings: map[string]string{"wal_level": "replica"}}),
 		narrow: testenv.Postgres(t, testenv.PostgresOptions{Settings: map[string]string{
-			"max_replication_slots": "1", "max_wal_senders": "1", "max_slot_wal_keep_size": "1MB",
+			"max_replication_slots": "1", "max_wal_senders": "2", "max_slot_wal_keep_size": "1MB",
 		}}),
 		pooler:  testenv.PgBouncer(t, postgres),
 		lenient: testenv.PgBouncer(t, postgres, "ignore_startup_parameters = statement_timeout"),
@@ -282,12 +282,14 @@ func (s *site) asNobody() {
 	}
 }
 
-// occupyWalsender holds a replication connection until the test ends.
-func (s *site) occupyWalsender() {
+// occupyWalsenders holds two replication connections until the test ends.
+func (s *site) occupyWalsenders() {
 	s.t.Helper()
-	conn, err := pgconn.Connect(s.t.Context(), s.pg.DSN(s.name, "", "replication", "database"))
-	if err != nil {
-		s.t.Fatal(err)
+	for range 2 {
+		conn, err := pgconn.Connect(s.t.Context(), s.pg.DSN(s.name, "", "replication", "database"))
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		s.t.Cleanup(func() { _ = conn.Close(context.WithoutCancel(s.t.Context())) })
 	}
-	s.t.Cleanup(func() { _ = conn.Close(context.Background()) })
 }

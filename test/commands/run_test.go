@@ -111,7 +111,7 @@ func TestSecondSignal(t *testing.T) {
 	if err := kafka.Brokers()[0].Proxy().Swallow(testenv.Responses); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { kafka.Brokers()[0].Proxy().Heal(context.Background()) })
+	t.Cleanup(func() { kafka.Brokers()[0].Proxy().Heal(context.WithoutCancel(t.Context())) })
 	s.insert(2)
 	eventually(t, func() error {
 		if s.status(url).InFlight.Events == 0 {

@@ -3,6 +3,7 @@ package commands
 import (
 	"encoding/json"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -35,7 +36,7 @@ func TestHelp(t *testing.T) {
 		list, _, _ = strings.Cut(list, "\n\n")
 		for _, line := range regexp.MustCompile(`(?m)^  (\S+)`).FindAllStringSubmatch(list, -1) {
 			if line[1] != "help" && line[1] != "completion" {
-				visit(append(path[:len(path):len(path)], line[1])...)
+				visit(append(slices.Clip(path), line[1])...)
 			}
 		}
 	}
