@@ -2,6 +2,7 @@ package commands
 
 import (
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -136,4 +137,46 @@ func TestNewerServer(t *testing.T) {
 	s.replace("failover: off", "failover: auto").setup()
 	second := s.run("check")
 	golden(t, "newer_server.txt", first.String()+"\n"+second.String())
+}
+
+// TestTLS: check says how the connection is protected.
+func TestTLS(t *testing.T) {
+	t.Parallel()
+	pg := testenv.Postgres(t, testenv.PostgresOptions{TLS: true, HBA: []string{"hostssl all all 127.0.0.1/32 trust"}})
+	s := newSiteOn(t, pg).setup()
+	verified := s.run("check")
+	s.replace("sslmode=verify-full", "sslmode=require").replace("sslrootcert", "application_name")
+	encrypted := s.run("check")
+	for says, r := range map[string]result{
+		`ok    connection: PostgreSQL N at PGHOST answers: database "NAME", role "postgres", TLS 1.3.`: verified,
+		`info  connection: PostgreSQL N at PGHOST answers: database "NAME", role "postgres", TLS 1.3 without a look at the server's certificate. ` +
+			`Mend: set sslmode=verify-full and sslrootcert in source.postgres.dsn.`: encrypted,
+	} {
+		if first, _, _ := strings.Cut(r.stdout, "\n"); r.code != 0 || first != says {
+			t.Errorf("want %s\n%s", says, r)
+		}
+	}
+}
+
+// TestVersions: setup, check and teardown on every PostgreSQL that is supported, and what a role that may
+// not replicate is told there.
+func TestVersions(t *testing.T) {
+	for _, version := range []int{14, 16, 17} {
+		t.Run(strconv.Itoa(version), func(t *testing.T) {
+			t.Parallel()
+			s := newSiteOn(t, testenv.Postgres(t, testenv.PostgresOptions{Version: version})).setup()
+			if r := s.run("check"); r.code != 0 {
+				t.Errorf("check: %s", r)
+			}
+			s.sql("CREATE ROLE onlooker LOGIN").replace("postgres@", "onlooker@")
+			r := s.run("run")
+			if r.code != 2 || !strings.Contains(r.stderr, `role "onlooker" may not replicate (`) {
+				t.Errorf("run: %s", r)
+			}
+			s.replace("onlooker@", "postgres@")
+			if r := s.run("teardown", "--table", "--yes"); r.code != 0 {
+				t.Errorf("teardown: %s", r)
+			}
+		})
+	}
 }
