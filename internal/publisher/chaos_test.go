@@ -35,8 +35,10 @@ func trouble(t *testing.T, rng *rand.Rand) {
 	}))
 	var calm atomic.Bool
 	seeded := rand.New(rand.NewPCG(rng.Uint64(), 0))
-	c.ControlKey(produceKey, func(kmsg.Request) (kmsg.Response, error, bool) {
+	w := &watcher{}
+	c.ControlKey(produceKey, func(req kmsg.Request) (kmsg.Response, error, bool) {
 		c.KeepControl()
+		w.note(batches(req))
 		if calm.Load() {
 			return nil, nil, false
 		}
@@ -74,4 +76,5 @@ func trouble(t *testing.T, rng *rand.Rand) {
 	calm.Store(true)
 	s.answered(t, rounds)
 	inOrder(t, c.ListenAddrs(), n)
+	w.sequences(t)
 }

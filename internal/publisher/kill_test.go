@@ -11,6 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/publisher"
@@ -165,4 +166,28 @@ func promptly(t *testing.T, fn func()) {
 	case <-time.After(patience):
 		t.Fatal("it takes too long")
 	}
+}
+
+// A throttled broker is left alone by the loop: sarama would sleep with the connection locked.
+func TestKillDoesNotWaitForThrottle(t *testing.T) {
+	c := newCluster(t, 2, 1, kfake.SeedTopics(1, "u"))
+	for node, topic := range []string{"t", "u"} {
+		if err := c.MoveTopicPartition(topic, 0, int32(node)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.ControlKey(produceKey, func(req kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		res := answer(req, 0)
+		if res.Topics[0].Topic == "t" {
+			res.ThrottleMillis = int32(time.Hour.Milliseconds())
+		}
+		return res, nil, true
+	})
+	s := open(t, options(c))
+	s.answered(t, s.send(t, msg("k", "a")))
+	s.send(t, msg("k", "b"))
+	last := s.send(t, to("u", msg("k", "c"))...) // answered after the other would have been on its way
+	s.await(t, "the other broker's answer", func() bool { return s.done[last] > 0 })
+	promptly(t, s.Kill)
 }

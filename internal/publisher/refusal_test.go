@@ -113,3 +113,36 @@ func reject(t *testing.T, c *kfake.Cluster, named bool) {
 func holdFirst(c *kfake.Cluster) {
 	c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "t", Err: kerr.NotEnoughReplicas, Count: 3})
 }
+
+// After a refusal that stops the run, what was sent before it is settled and nothing later is begun: in no
+// partition.
+func TestStopSettlesWhatWasBefore(t *testing.T) {
+	c := newCluster(t, 1, 1, kfake.SeedTopics(1, "u"))
+	w := watch(c)
+	slow := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "u", Err: kerr.NotEnoughReplicas, Count: -1})
+	refusing := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "t", Err: kerr.InvalidRecord, Count: -1})
+	s := open(t, options(c))
+	s.send(t, to("u", msg("k", "before"))...)
+	eventually(t, "the first attempt", func() bool { return slow.Hits() > 0 })
+	s.send(t, to("u", msg("k", "before, too"))...)
+	s.send(t, append(to("u", msg("k", "later")), msg("k", "poison"))...)
+	s.send(t, to("u", msg("k", "last"))...)
+	eventually(t, "the refusal", func() bool { return refusing.Hits() > 0 })
+	eventually(t, "more attempts", func() bool { return slow.Hits() > 5 })
+	s.mu.Lock()
+	told := s.err
+	s.mu.Unlock()
+	if told != nil {
+		t.Error("the error is there before what was sent earlier is settled")
+	}
+	slow.Remove()
+	if err := s.failed(t); !strings.Contains(err.Error(), "k/poison") {
+		t.Error(err)
+	}
+	s.answered(t, 2)
+	for _, b := range w.list() {
+		if bytes.Contains(b.records, []byte("la")) {
+			t.Errorf("something later was begun: %q", b.records)
+		}
+	}
+}

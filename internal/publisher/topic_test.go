@@ -182,13 +182,39 @@ func TestTopicGoesAwayAndDrops(t *testing.T) {
 	}
 }
 
+// A topic that only seemed to be gone has not forgotten the sequence numbers: they must not begin at 0
+// under the same producer id.
+func TestTopicSeemsGone(t *testing.T) {
+	c := newCluster(t, 1, 1)
+	opts := options(c)
+	opts.UnknownTopic, opts.Patience = publisher.Drop, 50*time.Millisecond
+	var later atomic.Int64
+	opts.Now = func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
+	s := open(t, opts)
+	for i := range 3 {
+		s.answered(t, s.send(t, numbered(i, 1, 1)...))
+	}
+	gone := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Metadata, kmsg.Produce}, Topic: "t", Err: kerr.UnknownTopicOrPartition, Count: -1})
+	s.answered(t, s.send(t, msg("k0", "100")))
+	gone.Remove()
+	later.Store(int64(2 * time.Second))
+	for i := range 3 {
+		s.answered(t, s.send(t, numbered(3+i, 1, 1)...))
+	}
+	if got := values(read(t, c.ListenAddrs(), "t", 6)); !slices.Equal(got, []string{"0", "1", "2", "3", "4", "5"}) {
+		t.Errorf("published %v", got)
+	}
+}
+
 func TestPartitionsAreAdded(t *testing.T) {
 	c := newCluster(t, 1, 2)
+	w := watch(c)
 	opts := options(c)
 	opts.MetadataInterval = 20 * time.Millisecond
 	s := open(t, opts)
-	s.send(t, numbered(0, 50, 20)...)
-	s.answered(t, 1)
+	s.answered(t, s.send(t, numbered(0, 50, 20)...))
+	trouble := c.Fault(onProduce(kerr.NotEnoughReplicas, -1))
+	s.send(t, numbered(50, 50, 20)...)
 	req := kmsg.NewPtrCreatePartitionsRequest()
 	rt := kmsg.NewCreatePartitionsRequestTopic()
 	rt.Topic, rt.Count = "t", 16
@@ -196,17 +222,24 @@ func TestPartitionsAreAdded(t *testing.T) {
 	if _, err := req.RequestWith(t.Context(), client(t, c.ListenAddrs())); err != nil {
 		t.Fatal(err)
 	}
-	last := uint64(1)
-	eventually(t, "messages in the new partitions", func() bool {
-		last = s.send(t, numbered(int(last)*50, 50, 20)...)
-		s.answered(t, last)
-		for _, r := range read(t, c.ListenAddrs(), "t", int(last)*50) {
-			if r.Partition >= 2 {
-				return true
-			}
-		}
-		return false
-	})
+	asked := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Metadata}, Topic: "t", Observe: true, Count: -1})
+	eventually(t, "the publisher to have learnt of it", func() bool { return asked.Hits() > 2 })
+	s.send(t, numbered(100, 50, 20)...)
+	eventually(t, "more attempts", func() bool { return trouble.Hits() > 20 })
+	added := func() bool {
+		return slices.ContainsFunc(w.list(), func(b sent) bool { return b.partition >= 2 })
+	}
+	if added() {
+		t.Error("a key's later messages are in a new partition while earlier ones wait for the old")
+	}
+	trouble.Remove()
+	s.answered(t, 3)
+	if !added() {
+		t.Error("no message is in a new partition")
+	}
+	if n := len(read(t, c.ListenAddrs(), "t", 150)); n != 150 {
+		t.Errorf("%d records, want 150", n)
+	}
 }
 
 func TestRecordTooLarge(t *testing.T) {

@@ -3,7 +3,9 @@ package publisher_test
 import (
 	"bytes"
 	"encoding/binary"
+	"slices"
 	"sync"
+	"testing"
 
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -50,6 +52,29 @@ func (w *watcher) list() []sent {
 	return append([]sent(nil), w.all...)
 }
 
+// sequences checks that each partition's sequence numbers begin at 0 under each producer id and go on
+// without a gap, where an attempt may be repeated. It returns the producer ids in the order of use.
+func (w *watcher) sequences(t *testing.T) (pids []int64) {
+	t.Helper()
+	type place struct {
+		pid       int64
+		topic     string
+		partition int32
+	}
+	last := map[place]sent{}
+	for _, b := range w.list() {
+		at := place{b.pid, b.topic, b.partition}
+		if before, ok := last[at]; b.seq != before.seq && b.seq != before.seq+before.n || !ok && b.seq != 0 {
+			t.Errorf("producer %d partition %d: sequence %d after %d with %d records", b.pid, b.partition, b.seq, before.seq, before.n)
+		}
+		last[at] = b
+		if !slices.Contains(pids, b.pid) {
+			pids = append(pids, b.pid)
+		}
+	}
+	return pids
+}
+
 // batches takes a produce request apart.
 func batches(req kmsg.Request) []sent {
 	var all []sent
@@ -82,31 +107,37 @@ func holds(text string) func(kmsg.Request) bool {
 	}
 }
 
-// refuseNaming answers batches that hold the text as brokers from Kafka 2.4 on do: with the index of the
-// record. Other batches pass.
+// answer gives every batch of a produce request the same code.
+func answer(req kmsg.Request, code int16) *kmsg.ProduceResponse {
+	r := req.(*kmsg.ProduceRequest)
+	res := r.ResponseKind().(*kmsg.ProduceResponse)
+	res.Version = r.Version
+	for _, tp := range r.Topics {
+		t := kmsg.NewProduceResponseTopic()
+		t.Topic = tp.Topic
+		for _, p := range tp.Partitions {
+			rp := kmsg.NewProduceResponseTopicPartition()
+			rp.Partition, rp.ErrorCode = p.Partition, code
+			t.Partitions = append(t.Partitions, rp)
+		}
+		res.Topics = append(res.Topics, t)
+	}
+	return res
+}
+
+// refuseNaming answers a batch that holds the text as brokers from Kafka 2.4 on do: with the index of the
+// record. Requests have one batch; others pass.
 func refuseNaming(c *kfake.Cluster, text string, code int16, index func(sent) int32) {
 	c.ControlKey(produceKey, func(req kmsg.Request) (kmsg.Response, error, bool) {
 		c.KeepControl()
-		r := req.(*kmsg.ProduceRequest)
 		if !holds(text)(req) {
 			return nil, nil, false
 		}
-		res := r.ResponseKind().(*kmsg.ProduceResponse)
-		res.Version = r.Version
-		for i, tp := range r.Topics {
-			t := kmsg.NewProduceResponseTopic()
-			t.Topic = tp.Topic
-			for j, p := range tp.Partitions {
-				rp := kmsg.NewProduceResponseTopicPartition()
-				rp.Partition, rp.ErrorCode = p.Partition, code
-				e := kmsg.NewProduceResponseTopicPartitionErrorRecord()
-				e.RelativeOffset = index(batches(req)[i+j])
-				e.ErrorMessage = new("this one")
-				rp.ErrorRecords = append(rp.ErrorRecords, e)
-				t.Partitions = append(t.Partitions, rp)
-			}
-			res.Topics = append(res.Topics, t)
-		}
+		res := answer(req, code)
+		e := kmsg.NewProduceResponseTopicPartitionErrorRecord()
+		e.RelativeOffset, e.ErrorMessage = index(batches(req)[0]), new("this one")
+		p := &res.Topics[0].Partitions[0]
+		p.ErrorRecords = append(p.ErrorRecords, e)
 		return res, nil, true
 	})
 }
