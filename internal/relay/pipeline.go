@@ -109,7 +109,7 @@ func (r *Relay) save(ctx context.Context) {
 			return
 		}
 		for r.saveOnce(ctx) != nil {
-			if sleep(ctx, retry.NextBackOff()) != nil {
+			if r.beforeNextSave(ctx, retry.NextBackOff()) != nil {
 				return
 			}
 		}
@@ -123,14 +123,31 @@ func (r *Relay) save(ctx context.Context) {
 	}
 }
 
+// beforeNextSave is the pause after a save that failed; a stop cuts it short, because it waits for the save.
+func (r *Relay) beforeNextSave(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-r.hurry:
+		return sleep(ctx, min(d, r.opts.RetryInitial))
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 func (r *Relay) saveOnce(ctx context.Context) error {
 	seq, lastID := r.window.durable()
 	c := *r.checkpoint.Load()
 	c.Progress = r.Source.Progress(seq)
 	c.Sequence++
 	c.SavedAt = time.Now()
-	if lastID != "" {
-		c.LastEventID = lastID
+	if lastID != "" { // kept across failed saves, after which the window has forgotten it
+		r.lastID = lastID
+	}
+	if r.lastID != "" {
+		c.LastEventID = r.lastID
 	}
 	ctx, cancel := context.WithTimeout(ctx, saveTimeout)
 	defer cancel()
@@ -151,6 +168,7 @@ func (r *Relay) saveOnce(ctx context.Context) error {
 	r.checkpoint.Store(&c)
 	r.metrics.lastCheckpoint.Set(float64(c.SavedAt.UnixMilli()) / 1e3)
 	r.Source.Confirm(seq)
+	r.saved.Store(seq)
 	r.window.forget(seq)
 	return nil
 }
@@ -169,7 +187,7 @@ func (r *Relay) drain(ctx context.Context, cause error) {
 		if r.refused.Load() {
 			until = st.acked
 		}
-		if st.saved >= until && (cause != nil || st.oldestTaken.IsZero()) {
+		if r.saved.Load() >= until && (cause != nil || st.oldestTaken.IsZero()) {
 			return
 		}
 		select {
@@ -178,7 +196,7 @@ func (r *Relay) drain(ctx context.Context, cause error) {
 			return
 		case <-time.After(drainPoll):
 		case <-ctx.Done():
-			r.log.Warn("not everything in flight was acknowledged in time; the next start publishes it again", "timeout", timeout.String(), "in_flight_events", st.events)
+			r.log.Warn("not everything in flight was acknowledged and saved in time; the next start publishes it again", "timeout", timeout.String(), "in_flight_events", st.events)
 			return
 		}
 	}

@@ -21,7 +21,6 @@ type window struct {
 	head    int
 	next    int    // index of the first entry that was not taken yet
 	acked   uint64 // every batch up to here is durable
-	saved   uint64 // every batch up to here has given its events back
 	sentSeq uint64 // the last batch given to the sink
 	events  int
 	bytes   int
@@ -154,12 +153,11 @@ func (w *window) durable() (seq uint64, lastID string) {
 	return w.acked, lastID
 }
 
-// forget gives back the events of the batches up to seq: their position was saved.
+// forget gives back the events of the batches up to seq: their position was saved, or could not be.
 func (w *window) forget(seq uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for w.head < w.next && w.entries[w.head].durable && w.entries[w.head].seq <= seq {
-		w.saved = w.entries[w.head].seq
 		w.events -= w.entries[w.head].events
 		w.entries[w.head] = entry{}
 		w.head++
@@ -195,7 +193,7 @@ func (w *window) close() {
 // windowState is a snapshot for status, metrics and the watchdog.
 type windowState struct {
 	events, bytes int
-	acked, saved  uint64
+	acked         uint64
 	// sent is the last batch given to the sink.
 	sent uint64
 	// oldest is the first batch that is not durable: when it was taken in, and its commit time (zero
@@ -206,7 +204,7 @@ type windowState struct {
 func (w *window) state() windowState {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	st := windowState{events: w.events, bytes: w.bytes, acked: w.acked, saved: w.saved, sent: w.sentSeq}
+	st := windowState{events: w.events, bytes: w.bytes, acked: w.acked, sent: w.sentSeq}
 	if i := w.head + int(w.acked-w.base()); i < len(w.entries) {
 		st.oldestTaken = w.entries[i].taken
 		if c := w.entries[i].commit; c != 0 {
