@@ -178,6 +178,9 @@ func (r *Relay) saveOnce(ctx context.Context) error {
 func (r *Relay) drain(ctx context.Context, cause error) {
 	r.window.close()
 	close(r.hurry)
+	if errors.Is(cause, cdc.ErrFenced) {
+		return // nothing can be saved any more, and another publishes what is in flight
+	}
 	timeout := r.opts.ShutdownTimeout
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 	defer cancel()

@@ -366,10 +366,37 @@ func TestFenced(t *testing.T) {
 			}
 			return nil
 		}
-		_, err := drive(t, f, options())
+		began := time.Now()
+		err := newRelay(f, options()).Run(t.Context())
 		var stop *cdc.StopError
 		if !errors.As(err, &stop) || stop.Class != cdc.ClassFenced || f.confirmed != 0 {
 			t.Errorf("confirmed %d: %v", f.confirmed, err)
+		}
+		if took := time.Since(began); took >= options().ShutdownTimeout {
+			t.Errorf("a fenced relay took %s to end", took)
+		}
+	})
+}
+
+// A stop waits until the position is saved, not only until a save was tried.
+func TestStopWaitsForTheStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakes{batches: 10}
+		back := time.Now().Add(time.Minute + options().ShutdownTimeout/2)
+		f.save = func(c cdc.Checkpoint) error {
+			if c.Sequence > 0 && time.Now().Before(back) {
+				return errors.New("unreachable")
+			}
+			return nil
+		}
+		r := newRelay(f, options())
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := r.Run(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if f.confirmed != 10 || f.stored.Progress.Position != "10" || f.stored.LastEventID != "10" {
+			t.Errorf("confirmed %d, stored %+v", f.confirmed, f.stored)
 		}
 	})
 }
