@@ -22,10 +22,10 @@ type producer struct {
 // request.
 type batch struct {
 	p     *partition
-	n     int       // the first n entries of p's queue
-	bytes int       // their weight
-	at    time.Time // when it was handed to its broker last
-	doubt bool      // an attempt had no answer: it may be in the log
+	n     int      // the first n entries of p's queue
+	bytes int      // their weight
+	req   *request // that took it along last
+	doubt bool     // an attempt had no answer: it may be in the log
 	coded bool
 	rb    sarama.RecordBatch
 

@@ -1,6 +1,7 @@
 package publisher
 
 import (
+	"errors"
 	"time"
 
 	"github.com/IBM/sarama"
@@ -22,8 +23,15 @@ type link struct {
 	polledAt time.Time
 }
 
-// leaderPoll is how often leaders are asked for while theirs is away.
-const leaderPoll = 250 * time.Millisecond
+const (
+	// leaderPoll is how often leaders are asked for while theirs is away.
+	leaderPoll = 250 * time.Millisecond
+	// slowAfter is how long a request may be unanswered before that is done as well: a broker that hangs
+	// or has lost its power says nothing, and others lead its partitions long before the request times out.
+	slowAfter = time.Second
+)
+
+var errMovedOn = errors.New("the broker does not answer and another leads the partition")
 
 // link returns a broker by its id; nil for one that is not known, and for -1.
 func (l *loop) link(id int32) *link {
@@ -59,6 +67,7 @@ func (l *loop) held(p *partition) bool {
 
 // pump sends what is ready for a broker, as far as its connection allows.
 func (l *loop) pump(k *link, now time.Time) {
+	l.suspect(k, now)
 	if k.list.len() == 0 {
 		return
 	}
@@ -72,15 +81,36 @@ func (l *loop) pump(k *link, now time.Time) {
 	if k.s == nil {
 		l.connect(k)
 	}
-	for k.s.up && k.s.inFlight < l.opts.InFlight {
+	for k.s.up && k.s.out.len() < l.opts.InFlight {
 		req := l.assemble(k, now)
 		if req == nil {
 			return
 		}
-		k.s.inFlight++
+		k.s.out.push(req)
 		l.flights++
 		k.s.requests <- req // has room: see sender.requests
 	}
+}
+
+// suspect asks for the leaders of what a broker has not answered for some time; see lead.
+func (l *loop) suspect(k *link, now time.Time) {
+	if k.s == nil || k.s.out.len() == 0 {
+		return
+	}
+	oldest := *k.s.out.at(0)
+	due := oldest.at.Add(slowAfter)
+	if next := k.polledAt.Add(slowAfter); next.After(due) {
+		due = next
+	}
+	if now.Before(due) {
+		l.wakeAt(due)
+		return
+	}
+	k.polledAt = now
+	for _, b := range oldest.batches {
+		l.wantMetadata(b.p.topic)
+	}
+	l.wakeAt(now.Add(slowAfter))
 }
 
 // poll asks from time to time whether the partitions of a broker that is away have other leaders.
@@ -119,10 +149,10 @@ func (l *loop) assemble(k *link, now time.Time) *request {
 			continue
 		}
 		if req == nil {
-			req = l.newRequest(k.s)
+			req = l.newRequest(k.s, now)
 		}
 		p.state = flying
-		p.batch.at = now
+		p.batch.req = req
 		req.batches = append(req.batches, p.batch)
 		req.bytes += p.batch.bytes
 		req.produce.AddBatch(p.topic.name, p.id, &p.batch.rb)
@@ -134,8 +164,8 @@ func (l *loop) assemble(k *link, now time.Time) *request {
 // From version 8 on (Kafka 2.4) a refusal names the records.
 const produceVersion = 10
 
-func (l *loop) newRequest(s *sender) *request {
-	return &request{s: s, produce: sarama.ProduceRequest{
+func (l *loop) newRequest(s *sender, now time.Time) *request {
+	return &request{s: s, at: now, produce: sarama.ProduceRequest{
 		Version: produceVersion, RequiredAcks: sarama.WaitForAll,
 		// The broker's own limit is shorter than ours, so that it is the one to say that replicas are slow.
 		Timeout: int32((l.opts.RequestTimeout * 4 / 5).Milliseconds()),

@@ -171,14 +171,10 @@ func (l *loop) wakeAt(t time.Time) {
 }
 
 func (l *loop) setTimer() {
-	if l.wake.Equal(l.armed) {
-		return
+	if l.wake.IsZero() || !l.armed.IsZero() && !l.wake.Before(l.armed) {
+		return // a turn too early does no harm
 	}
 	l.armed = l.wake
-	if l.wake.IsZero() {
-		l.timer.Stop()
-		return
-	}
 	l.timer.Reset(max(0, l.wake.Sub(l.now)))
 }
 

@@ -220,3 +220,57 @@ func TestRefusedAfterLostResponse(t *testing.T) {
 		t.Errorf("published %v", got)
 	}
 }
+
+// hung swallows one write and everything after it on that connection, which stays open.
+type hung struct {
+	net.Conn
+	armed *atomic.Int32
+	dead  atomic.Bool
+}
+
+func (h *hung) Write(b []byte) (int, error) {
+	if h.dead.Load() || h.armed.CompareAndSwap(1, 0) {
+		h.dead.Store(true)
+		return len(b), nil
+	}
+	return h.Conn.Write(b)
+}
+
+type hungListener struct {
+	net.Listener
+	armed *atomic.Int32
+}
+
+func (l hungListener) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	return &hung{Conn: conn, armed: l.armed}, err
+}
+
+func TestHungBrokerIsLeftForTheNewLeader(t *testing.T) {
+	var armed atomic.Int32
+	c := newCluster(t, 2, 1, kfake.ListenFn(func(network, addr string) (net.Listener, error) {
+		l, err := net.Listen(network, addr)
+		return hungListener{l, &armed}, err
+	}))
+	var attempts atomic.Int32
+	c.ControlKey(produceKey, func(kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		if attempts.Add(1) == 2 {
+			armed.Store(1)
+		}
+		return nil, nil, false
+	})
+	opts := options(c)
+	opts.RequestTimeout = time.Hour
+	s := open(t, opts)
+	s.answered(t, s.send(t, msg("k", "a")))
+	last := s.send(t, msg("k", "b"))
+	eventually(t, "the answer to get lost", func() bool { return attempts.Load() == 2 && armed.Load() == 0 })
+	if err := c.MoveTopicPartition("t", 0, 1-c.LeaderFor("t", 0)); err != nil {
+		t.Fatal(err)
+	}
+	s.answered(t, last)
+	if got := values(read(t, c.ListenAddrs(), "t", 2)); !slices.Equal(got, []string{"a", "b"}) {
+		t.Errorf("published %v", got)
+	}
+}

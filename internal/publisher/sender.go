@@ -3,6 +3,7 @@ package publisher
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/IBM/sarama"
 )
@@ -14,6 +15,7 @@ type request struct {
 	s       *sender
 	batches []*batch
 	bytes   int
+	at      time.Time // when it was handed over
 	produce sarama.ProduceRequest
 }
 
@@ -28,10 +30,10 @@ type sender struct {
 	drop context.CancelFunc
 
 	// The loop's own view.
-	link     *link
-	up       bool // connected
-	inFlight int
-	proven   bool // has answered
+	link   *link
+	up     bool           // connected
+	out    fifo[*request] // not answered
+	proven bool           // has answered
 }
 
 // connected is posted when a sender has dialled.

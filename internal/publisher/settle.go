@@ -13,7 +13,7 @@ var errNoBlock = errors.New("the broker's response leaves the partition out")
 // apply takes a request's outcome.
 func (e settled) apply(l *loop) {
 	s := e.req.s
-	s.inFlight--
+	s.out.pop()
 	l.flights--
 	switch {
 	case e.err == nil:
@@ -125,7 +125,7 @@ func (l *loop) accepted(b *batch) {
 	l.settle(t, run)
 	m.published.Add(float64(b.n))
 	m.bytes.Add(float64(b.bytes))
-	m.produce.Observe(l.now.Sub(b.at).Seconds())
+	m.produce.Observe(l.now.Sub(b.req.at).Seconds())
 	p.seq = advance(p.seq, b.n)
 	p.cleared(b.n)
 	p.recovered()

@@ -206,7 +206,8 @@ func (l *loop) grow(tp *topic) {
 	l.extend(tp, parts)
 }
 
-// lead sets the leader of p. A batch that waits for a new one need not wait any longer.
+// lead sets the leader of p. A batch that waits for a new one need not wait any longer, nor one that the
+// old leader has not answered for some time.
 func (l *loop) lead(p *partition, md *sarama.PartitionMetadata) {
 	k := l.link(md.Leader)
 	if k == p.link {
@@ -216,8 +217,11 @@ func (l *loop) lead(p *partition, md *sarama.PartitionMetadata) {
 		return
 	}
 	p.link = k
-	if p.state == waiting {
+	switch {
+	case p.state == waiting:
 		p.state = idle
+	case p.state == flying && k != nil && l.now.Sub(p.batch.req.at) >= slowAfter:
+		l.lost(p.batch.req.s, errMovedOn)
 	}
 	l.enlist(p)
 }

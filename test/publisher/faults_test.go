@@ -144,3 +144,29 @@ func TestMissingRights(t *testing.T) {
 		t.Log(err)
 	}
 }
+
+// A broker that lets sessions expire (KIP-368) wants credentials again on the open connection.
+func TestSessionsExpire(t *testing.T) {
+	k := testenv.Kafka(t, testenv.KafkaOptions{Secure: true, Settings: map[string]string{"connections.max.reauth.ms": "1500"}})
+	newTopic(t, k, "sessions", 4, nil)
+	login := &publisher.SASL{Mechanism: "SCRAM-SHA-256", Username: testenv.KafkaUser, Password: func() (string, error) { return testenv.KafkaPassword, nil }}
+	s := open(t, publisher.Options{Brokers: k.Addrs(testenv.ListenerSASL), SASL: login})
+	pace := time.NewTicker(10 * time.Millisecond)
+	defer pace.Stop()
+	rounds := 0
+	for began := time.Now(); time.Since(began) < 5*time.Second; rounds++ {
+		<-pace.C
+		s.send(t, numbered("sessions", rounds*10, 10, 13)...)
+	}
+	if err := s.await(t, soon, rounds); err != nil {
+		t.Fatal(err)
+	}
+	o := newOrder()
+	readAll(t, k.Bootstrap(), "sessions", func(r *kgo.Record) bool {
+		o.check(t, r)
+		return len(o.seen) == rounds*10
+	})
+	if d := o.duplicates(); d > 0 {
+		t.Errorf("%d duplicates", d)
+	}
+}
