@@ -20,7 +20,7 @@ import (
 // does it: Routeds are used again once they are answered. The broker is in the same process unless
 // CDC_RELAY_BENCH_KAFKA names others.
 func BenchmarkPublish(b *testing.B) {
-	for _, compression := range []string{"none", "lz4"} {
+	for _, compression := range []string{"none", "lz4", "zstd", "snappy", "gzip"} {
 		b.Run(compression, func(b *testing.B) { benchmark(b, publisher.Options{Compression: compression}) })
 	}
 }
@@ -34,18 +34,7 @@ func BenchmarkInFlight(b *testing.B) {
 
 func benchmark(b *testing.B, opts publisher.Options) {
 	b.Helper()
-	opts.Brokers = []string{os.Getenv("CDC_RELAY_BENCH_KAFKA")}
-	if opts.Brokers[0] == "" {
-		opts.Brokers[0], _ = startAcker(b, 8, 0)
-	}
-	p, err := publisher.New(opts, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer p.Kill()
-	if err := p.Open(b.Context()); err != nil {
-		b.Fatal(err)
-	}
+	p := opened(b, opts)
 	const size, open = 250, 64
 	idle := make(chan *cdc.Routed, open)
 	out := make([]*cdc.Routed, 0, 1<<16)
@@ -121,4 +110,37 @@ func usage() syscall.Rusage {
 	var u syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
 	return u
+}
+
+// BenchmarkRoundTrip is the way of one event when nothing else is going on: from Send to its answer.
+func BenchmarkRoundTrip(b *testing.B) {
+	p := opened(b, publisher.Options{})
+	r := routed(1)
+	for b.Loop() {
+		r.Batch.Seq++
+		if err := p.Send(b.Context(), r); err != nil {
+			b.Fatal(err)
+		}
+		if d := <-p.Durable(); d.Err != nil {
+			b.Fatal(d.Err)
+		}
+	}
+}
+
+// opened opens a publisher to the broker named by CDC_RELAY_BENCH_KAFKA, or to one in the same process.
+func opened(b *testing.B, opts publisher.Options) *publisher.Publisher {
+	b.Helper()
+	opts.Brokers = []string{os.Getenv("CDC_RELAY_BENCH_KAFKA")}
+	if opts.Brokers[0] == "" {
+		opts.Brokers[0], _ = startAcker(b, 8, 0)
+	}
+	p, err := publisher.New(opts, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(p.Kill)
+	if err := p.Open(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	return p
 }
