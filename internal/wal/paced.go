@@ -6,58 +6,70 @@ import (
 	"time"
 )
 
-// The walsender does one send for each row. A reader asleep in recv is woken by every one of them; a
-// reader that lets the socket fill for a moment gets the same bytes in few large pieces, at twice the
-// rate and a third of the CPU. So: read at once while little flows, and pause while much does, decided
-// by the size of the last read. docs/performance.md has the measurements.
+// The walsender does one send for each row. A reader asleep in recv is woken by every one of them, and
+// what it hands on in small pieces leaves in small requests; a reader that lets the socket fill for a
+// moment gets the same octets in few large pieces, at twice the rate and a third of the CPU. So: read at
+// once while little flows, and pause while much does, decided by what came in the last moments. (By the
+// size of a single read it cannot be decided: a machine that is short of CPU reads small pieces for ever,
+// and stays short of CPU because of it.) docs/performance.md has the measurements.
 const (
-	// pacedRead is the read size from which the stream counts as busy.
-	pacedRead = 48 << 10
-	// pacedPause is how long the socket may fill after a busy read.
+	// pacedSpan is how long the flow is measured.
+	pacedSpan = 20 * time.Millisecond
+	// pacedFlow is what must come in a span for the stream to count as busy: 4.8 MB/s.
+	pacedFlow = 96 << 10
+	// pacedPause is how long the socket of a busy stream may fill.
 	pacedPause = 10 * time.Millisecond
 	// pacedBuffer serves callers with small buffers: the protocol's start, and TLS records of 16 KiB.
 	pacedBuffer = 256 << 10
+	// pacedDirect is the least buffer of a caller that is read into without a copy.
+	pacedDirect = 16 << 10
 )
 
 // pacedConn reads lazily while much is flowing. It stands below TLS, where the socket's reads are.
 // Like any net.Conn's, its Read belongs to one goroutine.
 type pacedConn struct {
 	net.Conn
-	buf      []byte
-	pending  []byte // read and not handed out yet; a part of buf
-	busy     bool
-	lastRead time.Time
+
+	buf     []byte
+	pending []byte // read and not handed out yet; a part of buf
+
+	busy    bool
+	emptied bool      // the last read took all that was there
+	last    time.Time // when it did
+	span    time.Time // when the current span began
+	flow    int       // octets since
 }
 
 func (c *pacedConn) Read(p []byte) (int, error) {
-	if len(c.pending) > 0 {
-		n := copy(p, c.pending)
-		c.pending = c.pending[n:]
-		return n, nil
-	}
-	if c.busy {
-		<-time.After(pacedPause - time.Since(c.lastRead))
-	}
-	if len(p) >= pacedRead {
+	if len(c.pending) == 0 && len(p) >= pacedDirect {
 		return c.read(p)
 	}
-	if c.buf == nil {
-		c.buf = make([]byte, pacedBuffer)
+	var err error
+	if len(c.pending) == 0 {
+		if c.buf == nil {
+			c.buf = make([]byte, pacedBuffer)
+		}
+		var n int
+		n, err = c.read(c.buf)
+		c.pending = c.buf[:n]
 	}
-	n, err := c.read(c.buf)
-	c.pending = c.buf[:n]
-	n = copy(p, c.pending)
+	n := copy(p, c.pending)
 	c.pending = c.pending[n:]
 	return n, err
 }
 
-// read marks the stream busy after a large read that still emptied the socket. A read that filled p
-// left something behind: the next one need not wait for it.
+// read pauses first where the stream is busy. A read that filled p left something behind: the next one
+// need not wait for it.
 func (c *pacedConn) read(p []byte) (int, error) {
+	if c.busy && c.emptied {
+		<-time.After(pacedPause - time.Since(c.last))
+	}
 	n, err := c.Conn.Read(p)
-	c.busy = n >= pacedRead && n < len(p)
-	if c.busy {
-		c.lastRead = time.Now()
+	c.last, c.emptied = time.Now(), n < len(p)
+	c.flow += n
+	if span := c.last.Sub(c.span); span >= pacedSpan {
+		c.busy = int64(c.flow)*int64(pacedSpan) >= pacedFlow*int64(span)
+		c.span, c.flow = c.last, 0
 	}
 	return n, err
 }
