@@ -1,0 +1,294 @@
+// Package docs holds the documentation against what it speaks of.
+package docs
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdctest"
+)
+
+const root = "../.."
+
+// pages are all Markdown files, by path from the root.
+func pages(t *testing.T) map[string]string {
+	t.Helper()
+	texts := map[string]string{}
+	for _, pattern := range []string{"*.md", "docs/*.md"} {
+		paths, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range paths {
+			name, err := filepath.Rel(root, path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			texts[name] = read(t, name)
+		}
+	}
+	if len(texts) < 8 {
+		t.Fatalf("only %d pages were found", len(texts))
+	}
+	return texts
+}
+
+func read(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+var (
+	link    = regexp.MustCompile(`\]\(([^)#\s]*)(#[^)\s]*)?\)`)
+	heading = regexp.MustCompile(`(?m)^#+ (.+)$`)
+	fence   = regexp.MustCompile("(?m)^( *)```([a-z]*)\n((?s:.*?)\n) *```$")
+	span    = regexp.MustCompile("`([^`\n]+)`")
+)
+
+func TestLinks(t *testing.T) {
+	for name, text := range pages(t) {
+		for _, m := range link.FindAllStringSubmatch(text, -1) {
+			target, anchor := m[1], m[2]
+			if strings.Contains(target, "://") {
+				continue
+			}
+			path := name
+			if target != "" {
+				path = filepath.Join(filepath.Dir(name), target)
+			}
+			if _, err := os.Stat(filepath.Join(root, path)); err != nil {
+				t.Errorf("%s links to %s: %v", name, target, err)
+				continue
+			}
+			if anchor != "" && !slices.Contains(anchors(read(t, path)), anchor) {
+				t.Errorf("%s links to %s%s: there is no such heading", name, path, anchor)
+			}
+		}
+	}
+}
+
+// anchors are those that GitHub makes of headings.
+func anchors(text string) []string {
+	var all []string
+	for _, m := range heading.FindAllStringSubmatch(text, -1) {
+		slug := regexp.MustCompile(`[^\p{L}\p{N} _-]`).ReplaceAllString(strings.ToLower(m[1]), "")
+		all = append(all, "#"+strings.ReplaceAll(slug, " ", "-"))
+	}
+	return all
+}
+
+// The writer's example in the README is the one that compiles.
+func TestReadmeExample(t *testing.T) {
+	blocks := blocks(read(t, "README.md"), "go")
+	if len(blocks) != 1 {
+		t.Fatalf("README.md has %d blocks of Go", len(blocks))
+	}
+	example := strings.ReplaceAll(read(t, "writer/example_test.go"), "\n\t", "\n")
+	if !strings.Contains(example, blocks[0]) {
+		t.Errorf("writer/example_test.go does not hold the example of README.md:\n%s", blocks[0])
+	}
+}
+
+// blocks are the fenced blocks of a language, without their indent.
+func blocks(text, language string) []string {
+	var found []string
+	for _, m := range fence.FindAllStringSubmatch(text, -1) {
+		if m[2] == language {
+			found = append(found, strings.TrimPrefix(strings.ReplaceAll("\n"+m[3], "\n"+m[1], "\n"), "\n"))
+		}
+	}
+	return found
+}
+
+// code is everything that stands in backquotes, and the lines of fenced blocks.
+func code(text string) []string {
+	var found []string
+	for _, m := range fence.FindAllStringSubmatch(text, -1) {
+		for line := range strings.Lines(m[3]) {
+			found = append(found, strings.TrimPrefix(strings.TrimSpace(line), "$ "))
+		}
+	}
+	for _, m := range span.FindAllStringSubmatch(fence.ReplaceAllString(text, ""), -1) {
+		found = append(found, m[1])
+	}
+	return found
+}
+
+// Every command that the pages name is one, and so are its flags.
+func TestCommands(t *testing.T) {
+	binary := relay(t)
+	word, flag := regexp.MustCompile(`^[a-z]+$`), regexp.MustCompile(`^--[a-z-]+$`)
+	helps := map[string]string{}
+	for name, text := range pages(t) {
+		for _, line := range code(text) {
+			words := strings.Fields(line)
+			if len(words) < 2 || words[0] != "cdc-relay" || !word.MatchString(words[1]) {
+				continue
+			}
+			var path []string
+			for _, w := range words[1:] {
+				if !word.MatchString(w) || len(path) == 2 {
+					break
+				}
+				path = append(path, w)
+			}
+			command := strings.Join(path, " ")
+			if _, known := helps[command]; !known {
+				helps[command] = help(t, binary, path)
+			}
+			if helps[command] == "" {
+				t.Errorf("%s names `cdc-relay %s`, which is no command", name, command)
+				continue
+			}
+			for _, w := range words[1:] {
+				if flag.MatchString(w) && !regexp.MustCompile(regexp.QuoteMeta(w)+`\b`).MatchString(helps[command]) {
+					t.Errorf("%s gives cdc-relay %s the flag %s, which it does not have", name, command, w)
+				}
+			}
+		}
+	}
+	if len(helps) < 12 {
+		t.Errorf("only %d commands were found", len(helps))
+	}
+}
+
+// help is what the command says of itself, or "" when there is no such command.
+func help(t *testing.T, binary string, path []string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), binary, append(path, "--help")...)
+	cmd.Dir = t.TempDir()
+	out, err := cmd.Output()
+	if err != nil || !bytes.Contains(out, []byte("cdc-relay "+strings.Join(path, " "))) {
+		return ""
+	}
+	return string(out)
+}
+
+func relay(t *testing.T) string {
+	t.Helper()
+	binary, err := cdctest.Binary(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return binary
+}
+
+// schema is as much of a JSON schema as it takes to look a setting up.
+type schema struct {
+	Ref        string             `json:"$ref"`
+	Defs       map[string]*schema `json:"$defs"`
+	Properties map[string]*schema `json:"properties"`
+}
+
+// Every setting that the pages name is one.
+func TestSettings(t *testing.T) {
+	out, err := exec.CommandContext(t.Context(), relay(t), "config", "schema").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all schema
+	if err := json.Unmarshal(out, &all); err != nil {
+		t.Fatal(err)
+	}
+	sections := slices.Collect(func(yield func(string) bool) {
+		for name := range all.resolve(&all).Properties {
+			if !yield(name) {
+				return
+			}
+		}
+	})
+	setting := regexp.MustCompile(`^(` + strings.Join(sections, "|") + `)(\.[a-z_]+)+(: .*)?$`)
+	named := 0
+	for name, text := range pages(t) {
+		for _, m := range span.FindAllStringSubmatch(fence.ReplaceAllString(text, ""), -1) {
+			if !setting.MatchString(m[1]) {
+				continue
+			}
+			named++
+			path, _, _ := strings.Cut(m[1], ":")
+			if !all.has(strings.Split(path, ".")) {
+				t.Errorf("%s names the setting %s, which there is not", name, path)
+			}
+		}
+	}
+	if named < 50 {
+		t.Errorf("only %d settings were found", named)
+	}
+}
+
+func (s *schema) resolve(all *schema) *schema {
+	for s != nil && s.Ref != "" {
+		s = all.Defs[strings.TrimPrefix(s.Ref, "#/$defs/")]
+	}
+	return s
+}
+
+func (s *schema) has(path []string) bool {
+	node := s.resolve(s)
+	for _, name := range path {
+		if node == nil {
+			return false
+		}
+		node = node.Properties[name].resolve(s)
+	}
+	return node != nil
+}
+
+// Every test, metric and target of make that the pages name is there.
+func TestNames(t *testing.T) {
+	tests, code := sources(t, "test", true), sources(t, "internal", false)+sources(t, "cmd", false)
+	for _, m := range regexp.MustCompile("`(Test[A-Za-z]+)`").FindAllStringSubmatch(read(t, "docs/guarantees.md"), -1) {
+		if !strings.Contains(tests, "func "+m[1]+"(") {
+			t.Errorf("docs/guarantees.md names the test %s, which there is not", m[1])
+		}
+	}
+	metric := regexp.MustCompile("`(?:cdc_relay_)?([a-z]+(?:_[a-z]+)+)(?:\\{[a-z,]+\\})?`")
+	for _, page := range []string{"README.md", "docs/operations.md"} {
+		for row := range strings.Lines(read(t, page)) {
+			first, _, _ := strings.Cut(strings.TrimPrefix(row, "| "), " | ")
+			for _, m := range metric.FindAllStringSubmatch(first, -1) {
+				isMetric := strings.Contains(row, "gauge") || strings.Contains(row, "counter") || strings.Contains(row, "histogram")
+				if isMetric && !strings.Contains(code, `"`+m[1]+`"`) && !strings.Contains(code, `"cdc_relay_`+m[1]+`"`) {
+					t.Errorf("%s names the metric %s, which there is not", page, m[1])
+				}
+			}
+		}
+	}
+	targets := read(t, "Makefile")
+	for name, text := range pages(t) {
+		for _, m := range regexp.MustCompile("(?m)(?:`|^)make ([a-z-]+)").FindAllStringSubmatch(text, -1) {
+			if !strings.Contains(targets, "\n"+m[1]+":") {
+				t.Errorf("%s names `make %s`, which there is not", name, m[1])
+			}
+		}
+	}
+}
+
+// sources is the text of all Go files below a folder: the tests, or all others.
+func sources(t *testing.T, folder string, tests bool) string {
+	t.Helper()
+	var all strings.Builder
+	err := filepath.WalkDir(filepath.Join(root, folder), func(path string, _ os.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") != tests {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		all.Write(text)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all.String()
+}

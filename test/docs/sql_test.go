@@ -1,0 +1,95 @@
+package docs
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdctest"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
+)
+
+// The SQL of the pages runs on a real database, and what it inserts into the outbox is published.
+func TestSQL(t *testing.T) {
+	server := testenv.Postgres(t, testenv.PostgresOptions{})
+	kafka, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "events", "orders", "orders-state"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(kafka.Close)
+	binary := relay(t)
+	for i, page := range []string{"README.md", "docs/other-languages.md", "docs/deduplication.md", "docs/operations.md"} {
+		t.Run(page, func(t *testing.T) {
+			db, err := cdctest.NewPostgres(t.Context(), server, fmt.Sprintf("page%d", i))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := cdctest.Append(t.Context(), db, "before", 2, nil); err != nil {
+				t.Fatal(err)
+			}
+			found := statements(t, page)
+			if len(found) == 0 {
+				t.Fatal("there is no SQL")
+			}
+			for _, sql := range found {
+				if err := db.Exec(t.Context(), sql); err != nil {
+					t.Error(err)
+				}
+			}
+			published(t, binary, db, kafka.ListenAddrs())
+		})
+	}
+}
+
+// statements are those of the page's blocks; BEGIN and COMMIT are left out, because each runs on a
+// connection of its own. A partition of the past becomes yesterday's, which is empty.
+func statements(t *testing.T, page string) []string {
+	t.Helper()
+	var found []string
+	for _, block := range blocks(read(t, page), "sql") {
+		block = regexp.MustCompile(` *--.*`).ReplaceAllString(block, "")
+		block = regexp.MustCompile(`public_outbox_\d{8}`).ReplaceAllString(block, "public_outbox_"+time.Now().UTC().AddDate(0, 0, -1).Format("20060102"))
+		for statement := range strings.SplitSeq(block, ";\n") {
+			statement = strings.TrimSpace(statement)
+			if statement != "" && statement != "BEGIN" && statement != "COMMIT" {
+				found = append(found, statement)
+			}
+		}
+	}
+	return found
+}
+
+// published has the relay publish what the table holds.
+func published(t *testing.T, binary string, db *cdctest.Postgres, brokers []string) {
+	t.Helper()
+	var rows int
+	if err := db.Query(t.Context(), []any{&rows}, "SELECT count(*) FROM outbox"); err != nil || rows == 0 {
+		t.Fatalf("%d events in the table, %v", rows, err)
+	}
+	r, err := cdctest.NewRelay(binary, t.TempDir(), cdctest.Config{
+		"source": db.Config(), "kafka": map[string]any{"brokers": brokers}, "routes": []any{map[string]any{"topic": "events"}},
+		"log": map[string]any{"format": "text"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.Kill)
+	err = cdctest.Await(t.Context(), fmt.Sprintf("%d events to be published", rows), func(ctx context.Context) (bool, error) {
+		if !r.Running() {
+			return false, fmt.Errorf("the relay ended: %s", r.LogTail(3))
+		}
+		n, err := r.Metric(ctx, "cdc_relay_events_published_total")
+		return err == nil && int(n) == rows, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
