@@ -15,15 +15,19 @@ import (
 
 // bareDrain reads n rows from a slot as everybody does, with pglogrepl, reading at once and doing nothing
 // with them, and returns the rate in rows per second.
-func bareDrain(ctx context.Context, dsn, slot, publication string, n int) (float64, error) {
+//
+// It asks for pgoutput's default text form, as tools do that compare themselves with it, or for binary.
+func bareDrain(ctx context.Context, dsn, slot, publication string, n int, binary bool) (float64, error) {
 	conn, err := pgconn.Connect(ctx, dsn+"&replication=database")
 	if err != nil {
 		return 0, err
 	}
 	defer conn.Close(ctx)
-	err = pglogrepl.StartReplication(ctx, conn, slot, 0, pglogrepl.StartReplicationOptions{PluginArgs: []string{
-		"proto_version '1'", fmt.Sprintf("publication_names '%s'", publication), "binary 'true'",
-	}})
+	args := []string{"proto_version '1'", fmt.Sprintf("publication_names '%s'", publication)}
+	if binary {
+		args = append(args, "binary 'true'")
+	}
+	err = pglogrepl.StartReplication(ctx, conn, slot, 0, pglogrepl.StartReplicationOptions{PluginArgs: args})
 	if err != nil {
 		return 0, err
 	}
@@ -120,22 +124,29 @@ func records(ctx context.Context, client *kgo.Client, topic string) (int64, erro
 
 // drainResult is the drain scenario: bare and relay in turn, medians of the rounds.
 type drainResult struct {
-	Rows      int       `json:"rows"`
-	PerTx     int       `json:"rows_per_transaction"`
-	Bare      []float64 `json:"bare_rows_per_second"`
-	Relay     []drained `json:"relay"`
-	Ratio     float64   `json:"ratio"`      // median of the rounds' ratios
-	BareRate  float64   `json:"bare_rate"`  // medians
-	RelayRate float64   `json:"relay_rate"` //
-	CPU       float64   `json:"cpu_us_per_event"`
-	RSS       float64   `json:"peak_rss_mb"` // the highest
+	Rows       int       `json:"rows"`
+	PerTx      int       `json:"rows_per_transaction"`
+	Bare       []float64 `json:"bare_rows_per_second"`
+	BareBinary []float64 `json:"bare_binary_rows_per_second"`
+	Relay      []drained `json:"relay"`
+
+	Ratio       float64 `json:"ratio"`        // of the relay to the bare reader: median of the rounds
+	RatioBinary float64 `json:"ratio_binary"` // the same to the one that reads binary
+	BareRate    float64 `json:"bare_rate"`    // medians
+	RelayRate   float64 `json:"relay_rate"`
+	CPU         float64 `json:"cpu_us_per_event"`
+	RSS         float64 `json:"peak_rss_mb"` // the highest
 }
 
+// drain fills a backlog and drains it, once to warm Kafka and the page cache up if bare is set, then in
+// each round by the bare readers (if bare is set) and by the relay.
 func (s *stand) drain(ctx context.Context, name string, rows, perTx, rounds int, bare bool) (drainResult, error) {
 	res := drainResult{Rows: rows, PerTx: perTx}
 	slots := []string{name + "_warm"}
 	for i := range rounds {
-		slots = append(slots, fmt.Sprintf("%s_bare_%d", name, i), fmt.Sprintf("%s_relay_%d", name, i))
+		for _, reader := range []string{"text", "binary", "relay"} {
+			slots = append(slots, fmt.Sprintf("%s_%s_%d", name, reader, i))
+		}
 	}
 	conn, err := s.database(ctx, name, slots...)
 	if err != nil {
@@ -148,30 +159,17 @@ func (s *stand) drain(ctx context.Context, name string, rows, perTx, rounds int,
 	if _, err := conn.Exec(ctx, "CHECKPOINT"); err != nil {
 		return res, err
 	}
-	if bare { // warms Kafka and the page cache up; not counted
+	if bare {
 		if _, err := s.relayDrain(ctx, name, slots[0], rows); err != nil {
 			return res, err
 		}
 	}
-	var ratios []float64
 	for i := range rounds {
-		var bareRate float64
-		if bare {
-			if bareRate, err = bareDrain(ctx, s.pg.DSN(name, ""), slots[1+2*i], name, rows); err != nil {
-				return res, err
-			}
-			res.Bare = append(res.Bare, bareRate)
-		}
-		d, err := s.relayDrain(ctx, name, slots[2+2*i], rows)
-		if err != nil {
+		if err := s.round(ctx, &res, name, slots[1+3*i:4+3*i], bare); err != nil {
 			return res, err
 		}
-		res.Relay = append(res.Relay, d)
-		if bare {
-			ratios = append(ratios, d.Rate/bareRate)
-		}
 	}
-	res.sum(ratios)
+	res.sum()
 	for _, slot := range slots {
 		if _, err := conn.Exec(ctx, "SELECT pg_drop_replication_slot($1)", slot); err != nil {
 			return res, err
@@ -180,13 +178,34 @@ func (s *stand) drain(ctx context.Context, name string, rows, perTx, rounds int,
 	return res, nil
 }
 
-func (r *drainResult) sum(ratios []float64) {
-	var rates, cpu []float64
-	for _, d := range r.Relay {
+func (s *stand) round(ctx context.Context, res *drainResult, name string, slots []string, bare bool) error {
+	if bare {
+		text, err := bareDrain(ctx, s.pg.DSN(name, ""), slots[0], name, res.Rows, false)
+		if err != nil {
+			return err
+		}
+		binary, err := bareDrain(ctx, s.pg.DSN(name, ""), slots[1], name, res.Rows, true)
+		if err != nil {
+			return err
+		}
+		res.Bare, res.BareBinary = append(res.Bare, text), append(res.BareBinary, binary)
+	}
+	d, err := s.relayDrain(ctx, name, slots[2], res.Rows)
+	res.Relay = append(res.Relay, d)
+	return err
+}
+
+func (r *drainResult) sum() {
+	var rates, cpu, text, binary []float64
+	for i, d := range r.Relay {
 		rates, cpu = append(rates, d.Rate), append(cpu, d.CPUPerEvent)
 		r.RSS = max(r.RSS, d.PeakRSS)
+		if i < len(r.Bare) {
+			text, binary = append(text, d.Rate/r.Bare[i]), append(binary, d.Rate/r.BareBinary[i])
+		}
 	}
-	r.Ratio, r.BareRate, r.RelayRate, r.CPU = median(ratios), median(r.Bare), median(rates), median(cpu)
+	r.Ratio, r.RatioBinary = median(text), median(binary)
+	r.BareRate, r.RelayRate, r.CPU = median(r.Bare), median(rates), median(cpu)
 }
 
 func median(v []float64) float64 {

@@ -22,6 +22,7 @@ func (r *report) print(w io.Writer) {
 	fmt.Fprintf(t, "what (%s)\tfound\treach\treached\n", r.Machine)
 	if d := r.Drain; d != nil {
 		row(fmt.Sprintf("drain of %d rows, against a bare eager reader", d.Rows), fmt.Sprintf("%.2f (%.0f/s to %.0f/s)", d.Ratio, d.RelayRate, d.BareRate), "1.6", d.Ratio >= 1.6)
+		row("the same against one that asks for binary", fmt.Sprintf("%.2f (%.0f/s)", d.RatioBinary, median(d.BareBinary)), "", true)
 		row("CPU per event while draining", fmt.Sprintf("%.2f us", d.CPU), "3.5 us", d.CPU <= 3.5)
 		row("peak RSS while draining", fmt.Sprintf("%.0f MB", d.RSS), "64 MB", d.RSS <= 64)
 	}

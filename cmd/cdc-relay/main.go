@@ -8,19 +8,10 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"syscall"
 )
 
-// gcPercent trades a little CPU for memory: most of what the relay allocates is short-lived buffers of
-// requests, and collecting them at 1.5 instead of 2 times the live heap costs less than the memory would.
-// docs/performance.md has the measurement; GOGC overrides it.
-const gcPercent = 50
-
 func main() {
-	if _, set := os.LookupEnv("GOGC"); !set {
-		debug.SetGCPercent(gcPercent)
-	}
 	ctx, stop := interruptible(context.Background(), os.Stderr)
 	code := execute(ctx, &app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, env: os.LookupEnv}, os.Args[1:])
 	stop()

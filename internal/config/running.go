@@ -106,7 +106,7 @@ type Window struct {
 	// The most events. A transaction larger than the window flows through it in parts.
 	Events int `yaml:"events" jsonschema:"minimum=1,maximum=100000000,default=32768"`
 	// The most memory for them.
-	Bytes Size `yaml:"bytes" jsonschema:"default=8MiB"`
+	Bytes Size `yaml:"bytes" jsonschema:"default=4MiB"`
 }
 
 // HTTP is the endpoint for metrics and health.

@@ -9,7 +9,7 @@ import (
 
 // chunkSize is how much one read may take from the socket. Rows stay where they were read: a chunk is
 // the arena of the batches decoded from it, and is read into again when the last of them is released.
-const chunkSize = 512 << 10
+const chunkSize = 256 << 10
 
 // maxFree bounds the chunks, and the batches, kept for reuse. Not in a sync.Pool: that one empties with
 // every garbage collection.

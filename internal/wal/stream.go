@@ -14,11 +14,11 @@ import (
 )
 
 // A batch is handed on when the socket is empty between transactions (so at low load each transaction
-// goes at once), and within a transaction when it reaches these bounds, which keep memory flat and the
-// stages behind busy.
+// goes at once), and within a transaction when it reaches these bounds, which keep memory flat:
+// all of a batch stays in memory until its last row is acknowledged.
 const (
-	batchRows  = 1024
-	batchBytes = 256 << 10
+	batchRows  = 256
+	batchBytes = 64 << 10
 )
 
 // transaction is the one whose rows are being read.
