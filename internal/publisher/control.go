@@ -115,7 +115,7 @@ func (l *loop) submit(j job) {
 func (l *loop) learnJob() learnJob {
 	j := learnJob{create: l.opts.Create}
 	for _, tp := range l.wanted {
-		tp.wanted = false
+		tp.wanted, tp.checked = false, l.now
 		j.topics = append(j.topics, tp.name)
 		if tp.stale || len(tp.partitions) == 0 {
 			j.limits = append(j.limits, tp.name)

@@ -39,7 +39,8 @@
 //	                                                 ▼
 //	                                               halted: nothing of the partition leaves any more
 //
-// A batch whose outcome is not known is sent again as it is, and the brokers recognise its sequence number.
+// A connection is lost when it fails, when a request has no answer in time, or when another broker leads a
+// partition whose request has had no answer for a second. A batch whose outcome is not known is sent again as it is, and the brokers recognise its sequence number.
 // A refused one was not appended, so its numbers go to smaller batches of the same records. Where neither is
 // sure (an earlier attempt had no answer, or the brokers have forgotten the numbers), everything in flight
 // is settled first, then there is a new producer id and the numbers begin at 0: records may be in the log

@@ -30,7 +30,7 @@ type topic struct {
 	wanted  bool      // metadata is to be fetched
 	stale   bool      // the limit is to be read again
 	missing time.Time // since when the topic has been absent or denied; zero: it is not
-	checked time.Time // when it was last found absent
+	checked time.Time // when it was last asked for
 	err     error     // why all of it is halted; nil: it is not
 	told    time.Time // when trouble with it was last logged
 }
@@ -84,15 +84,13 @@ func (l *loop) assign(tp *topic, e entry) {
 // before its messages are dropped, but not for each of them.
 func (l *loop) park(tp *topic, e entry) {
 	tp.parked.push(e)
-	if tp.err != nil {
+	switch {
+	case tp.err != nil:
 		l.fail(e.t.seq, tp.err)
-		return
-	}
-	if tp.missing.IsZero() || l.now.Sub(tp.checked) > time.Second {
+	case tp.missing.IsZero(): // on its way
+	case l.now.Sub(tp.checked) > time.Second:
 		l.wantMetadata(tp)
-		return
-	}
-	if l.now.Sub(tp.missing) >= l.opts.Patience && !tp.wanted {
+	case l.now.Sub(tp.missing) >= l.opts.Patience && !tp.wanted:
 		l.dropParked(tp, errAbsent)
 	}
 }
@@ -144,17 +142,19 @@ func (l *loop) learn(tp *topic, md *sarama.TopicMetadata, limit int) {
 	}
 }
 
-// missing asks again until the patience is over, and then believes it.
+// missing asks again until the patience is over, and then believes it, unless a message has come since the
+// question was put: the topic may be there now.
 func (l *loop) missing(tp *topic, believe func()) {
-	tp.checked = l.now
 	if tp.missing.IsZero() {
 		tp.missing = l.now
 	}
-	if l.now.Sub(tp.missing) < l.opts.Patience {
+	switch {
+	case tp.wanted:
+	case l.now.Sub(tp.missing) < l.opts.Patience:
 		l.wantMetadata(tp)
-		return
+	default:
+		believe()
 	}
-	believe()
 }
 
 // known applies the leaders, and a partition count that is new.
