@@ -4,26 +4,49 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"syscall"
 	"time"
 )
 
-// The rig's faults. Those that hold something down take a mean time and draw up to twice as much.
+// The rig's faults. Those that hold something down take a mean time and draw up to twice as much. While
+// servers are away positions may not be saved, so a kill that follows may repeat any number of events.
 
 // KillRelay kills the relay with SIGKILL and starts it again.
 func (r *Rig) KillRelay() Action {
-	return Action{Name: "kill the relay", Do: func(context.Context, *rand.Rand) error {
-		return r.kill()
+	return Action{Name: "kill the relay", Do: func(ctx context.Context, _ *rand.Rand) error {
+		return r.kill(ctx)
 	}}
 }
 
-func (r *Rig) kill() error {
+func (r *Rig) kill(ctx context.Context) error {
 	if !r.Relay.Running() {
 		return fmt.Errorf("the relay had ended by itself: %s", r.Relay.LogTail(5))
 	}
 	r.Relay.Kill()
-	r.Fault("SIGKILL")
-	return r.Relay.Start()
+	r.fault("SIGKILL")
+	return r.Relay.Start(ctx)
+}
+
+// fault is Fault, without a bound when a server was away since the last one.
+func (r *Rig) fault(name string) {
+	if r.disturbed.Swap(false) {
+		r.FaultUnbounded(name)
+		return
+	}
+	r.Fault(name)
+}
+
+// disturbing wraps a fault of a server.
+func (r *Rig) disturbing(a Action) Action {
+	do := a.Do
+	a.Do = func(ctx context.Context, random *rand.Rand) error {
+		r.disturbed.Store(true)
+		err := do(ctx, random)
+		r.disturbed.Store(true) // a kill during the fault does not end it
+		return err
+	}
+	return a
 }
 
 // Kill kills the relay with SIGKILL and leaves it down.
@@ -49,7 +72,10 @@ func (r *Rig) TermRelay() Action {
 		if exit.Code != 0 {
 			return fmt.Errorf("exit code %d after SIGTERM", exit.Code)
 		}
-		return r.Relay.Start()
+		if r.disturbed.Load() || strings.Contains(exit.Log, "not everything in flight") {
+			r.fault("SIGTERM")
+		}
+		return r.Relay.Start(ctx)
 	}}
 }
 
@@ -70,7 +96,7 @@ func drawTime(random *rand.Rand, mean time.Duration) time.Duration {
 
 // RestartDatabase stops the database and starts it again.
 func (r *Rig) RestartDatabase(how Stop, mean time.Duration) Action {
-	return Action{Name: "restart the database: " + string(how), Do: func(ctx context.Context, random *rand.Rand) error {
+	return r.disturbing(Action{Name: "restart the database: " + string(how), Do: func(ctx context.Context, random *rand.Rand) error {
 		stopping, cancel := context.WithTimeout(ctx, time.Minute)
 		defer cancel()
 		if err := r.DB.Stop(stopping, how); err != nil {
@@ -78,12 +104,12 @@ func (r *Rig) RestartDatabase(how Stop, mean time.Duration) Action {
 		}
 		pause(ctx, drawTime(random, mean))
 		return r.DB.Start(ctx)
-	}}
+	}})
 }
 
 // KillBroker kills one of the brokers and starts it again.
 func (r *Rig) KillBroker(mean time.Duration) Action {
-	return Action{Name: "kill a broker", Do: func(ctx context.Context, random *rand.Rand) error {
+	return r.disturbing(Action{Name: "kill a broker", Do: func(ctx context.Context, random *rand.Rand) error {
 		brokers := r.Kafka.Brokers()
 		b := brokers[random.IntN(len(brokers))]
 		b.Kill()
@@ -92,12 +118,12 @@ func (r *Rig) KillBroker(mean time.Duration) Action {
 			return err
 		}
 		return r.Kafka.AwaitHealthy(ctx)
-	}}
+	}})
 }
 
 // FreezeBroker holds one of the brokers with SIGSTOP.
 func (r *Rig) FreezeBroker(mean time.Duration) Action {
-	return Action{Name: "freeze a broker", Do: func(ctx context.Context, random *rand.Rand) error {
+	return r.disturbing(Action{Name: "freeze a broker", Do: func(ctx context.Context, random *rand.Rand) error {
 		brokers := r.Kafka.Brokers()
 		b := brokers[random.IntN(len(brokers))]
 		if err := b.Pause(); err != nil {
@@ -105,25 +131,25 @@ func (r *Rig) FreezeBroker(mean time.Duration) Action {
 		}
 		pause(ctx, drawTime(random, mean))
 		return b.Resume()
-	}}
+	}})
 }
 
 // FreezeRedis holds Redis with SIGSTOP. Positions that cannot be saved lift the bound on duplicates of what
 // follows, until one is saved again.
 func (r *Rig) FreezeRedis(mean time.Duration) Action {
-	return Action{Name: "freeze Redis", Do: func(ctx context.Context, random *rand.Rand) error {
+	return r.disturbing(Action{Name: "freeze Redis", Do: func(ctx context.Context, random *rand.Rand) error {
 		if err := r.Redis.Pause(); err != nil {
 			return err
 		}
 		pause(ctx, drawTime(random, mean))
 		return r.Redis.Resume()
-	}}
+	}})
 }
 
 // FlushRedis takes everything out of Redis.
 func (r *Rig) FlushRedis() Action {
-	return Action{Name: "flush Redis", Do: func(ctx context.Context, _ *rand.Rand) error {
+	return r.disturbing(Action{Name: "flush Redis", Do: func(ctx context.Context, _ *rand.Rand) error {
 		_, err := r.Redis.Do(ctx, "FLUSHALL")
 		return err
-	}}
+	}})
 }

@@ -2,6 +2,7 @@ package cdctest
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -134,8 +135,8 @@ func (c *checker) repeat(r *Record, f *fact, first *Record) {
 
 // faultBefore returns the last fault at or before at, or -1.
 func (c *checker) faultBefore(at time.Time) int {
-	for i := len(c.opts.Faults) - 1; i >= 0; i-- {
-		if !c.opts.Faults[i].At.After(at) {
+	for i, f := range slices.Backward(c.opts.Faults) {
+		if !f.At.After(at) {
 			return i
 		}
 	}

@@ -44,7 +44,7 @@ func Payload(key string, seq, size int) []byte {
 func seqOf(payload []byte) (int, error) {
 	parts := bytes.SplitN(payload, []byte(":"), 3)
 	if len(parts) != 3 {
-		return 0, fmt.Errorf("payload %.40q does not start with key:seq:", payload)
+		return 0, fmt.Errorf("payload %.40q does not start with its key and seq", payload)
 	}
 	return strconv.Atoi(string(parts[1]))
 }

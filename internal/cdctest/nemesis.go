@@ -60,16 +60,13 @@ func (n *Nemesis) draw() Action {
 
 // Run takes actions with pauses of up to twice mean in between, until ctx ends.
 func (n *Nemesis) Run(ctx context.Context, mean time.Duration) error {
-	for {
-		pause(ctx, time.Duration(n.random.Int64N(int64(2*mean))))
-		if ctx.Err() != nil {
-			return nil
-		}
+	for pause(ctx, time.Duration(n.random.Int64N(int64(2*mean)))) {
 		// An action that has begun mends what it broke.
 		if err := n.Step(context.WithoutCancel(ctx)); err != nil {
 			return err
 		}
 	}
+	return nil
 }
 
 // String lists what was done.

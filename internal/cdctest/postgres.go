@@ -107,8 +107,7 @@ func (p *Postgres) with(ctx context.Context, use func(*pgx.Conn) error) error {
 
 // Away knows lost connections and the server's own words for a shutdown.
 func (p *Postgres) Away(err error) bool {
-	var pg *pgconn.PgError
-	if errors.As(err, &pg) {
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return strings.HasPrefix(pg.Code, "57P") || strings.HasPrefix(pg.Code, "08")
 	}
 	return true
@@ -186,8 +185,7 @@ func (p *Postgres) DropActiveSlot(ctx context.Context, create bool) error {
 			PERFORM pg_drop_replication_slot('`+p.name+`');
 			`+again+`
 		END $$`)
-		var pg *pgconn.PgError
-		if errors.As(err, &pg) && pg.Code == "55006" { // object_in_use: the relay was quicker
+		if pg, ok := errors.AsType[*pgconn.PgError](err); ok && pg.Code == "55006" { // object_in_use: the relay was quicker
 			return false, nil
 		}
 		return err == nil, err
@@ -209,7 +207,7 @@ func (p *Postgres) Copy(ctx context.Context, events []*Event) error {
 // InsertMany writes n events of a hundred keys in one statement; their payloads have about size octets.
 func (p *Postgres) InsertMany(ctx context.Context, prefix string, n, size int) error {
 	return p.Exec(ctx, `INSERT INTO public.outbox (event_id, aggregate_id, aggregate_type, event_type, content_type, occurred_at, `+pgx.Identifier{p.PayloadColumn}.Sanitize()+`)
-		SELECT gen_random_uuid(), $1::text || i % 100, 'Order', 'OrderPlaced', 'text/plain', '2026-01-02 03:04:05.5+00',
+		SELECT (md5($1)::uuid::text::varchar(24) || lpad(to_hex(i), 12, '0'))::uuid, $1::text || i % 100, 'Order', 'OrderPlaced', 'text/plain', '2026-01-02 03:04:05.5+00',
 			convert_to($1::text || i % 100 || ':' || i / 100 + 1 || ':' || repeat('x', $3), 'UTF8')
 		FROM generate_series(0, $2::int - 1) i`, prefix, n, size)
 }

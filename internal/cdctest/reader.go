@@ -98,8 +98,7 @@ func (r *Reader) take(fetches kgo.Fetches) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	fetches.EachError(func(topic string, partition int32, err error) {
-		var lost *kgo.ErrDataLoss
-		if errors.As(err, &lost) {
+		if _, lost := errors.AsType[*kgo.ErrDataLoss](err); lost {
 			r.err = fmt.Errorf("topic %s partition %d lost records: %w", topic, partition, err)
 		}
 	})

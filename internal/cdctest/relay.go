@@ -53,7 +53,10 @@ func NewRelay(bin, dir string, c Config) (*Relay, error) {
 		return nil, err
 	}
 	r := &Relay{bin: bin, dir: dir, listen: listen}
-	return r, r.Configure(c)
+	if err := r.Configure(c); err != nil {
+		return nil, err
+	}
+	return r, nil
 }
 
 // freeAddress finds a port below those of outgoing connections and of package testenv, so that it stays free
@@ -85,8 +88,8 @@ func (r *Relay) configPath() string { return filepath.Join(r.dir, "cdc-relay.yam
 // LogPath is the log of all runs.
 func (r *Relay) LogPath() string { return filepath.Join(r.dir, "relay.log") }
 
-// Start starts a process and does not wait for it to be ready. It dies with this one.
-func (r *Relay) Start() error {
+// Start starts a process and does not wait for it to be ready. It outlives ctx and dies with this process.
+func (r *Relay) Start(ctx context.Context) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.run != nil && !r.run.ended() {
@@ -101,7 +104,7 @@ func (r *Relay) Start() error {
 	if err != nil {
 		return fmt.Errorf("start relay: %w", err)
 	}
-	cmd := exec.CommandContext(context.Background(), r.bin, "run", "--config", r.configPath())
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), r.bin, "run", "--config", r.configPath())
 	cmd.Stdout, cmd.Stderr, cmd.Dir = log, log, r.dir
 	cmd.SysProcAttr = dieWithParent()
 	if err := cmd.Start(); err != nil {

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -46,6 +47,8 @@ type Rig struct {
 	largest    int
 	// confirmed is until when everything published is confirmed for certain; see Fault.
 	confirmed time.Time
+	// disturbed is set when a server was away since the last fault of the relay.
+	disturbed atomic.Bool
 }
 
 // RigOptions say what to connect. Binary, DB and Kafka must be given.
@@ -169,7 +172,7 @@ func (r *Rig) Await(what string, ok func(ctx context.Context) (bool, error)) {
 // Start starts the relay and waits until it leads.
 func (r *Rig) Start() {
 	r.tb.Helper()
-	r.Must(r.Relay.Start())
+	r.Must(r.Relay.Start(r.tb.Context()))
 	r.Must(r.Relay.AwaitReady(r.Within(time.Minute)))
 }
 

@@ -62,8 +62,14 @@ const verifyTimeout = 2 * time.Minute
 // and holds all of it against the promises.
 func (r *Rig) Verify() *Report {
 	r.tb.Helper()
+	return r.VerifyWithin(verifyTimeout)
+}
+
+// VerifyWithin is Verify with another time limit.
+func (r *Rig) VerifyWithin(limit time.Duration) *Report {
+	r.tb.Helper()
 	r.StopLoad()
-	ctx := r.Within(verifyTimeout)
+	ctx := r.Within(limit)
 	truth, err := r.Truth(ctx)
 	r.Must(err)
 	for _, l := range r.loads {

@@ -93,13 +93,15 @@ func (l *Load) write(ctx context.Context, random *rand.Rand) error {
 	return nil
 }
 
-// pause waits for d or until ctx ends.
-func pause(ctx context.Context, d time.Duration) {
+// pause waits for d and says whether ctx lasted as long.
+func pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
+		return ctx.Err() == nil
 	case <-ctx.Done():
+		return false
 	}
 }
 

@@ -46,6 +46,7 @@ func TestMissingColumn(t *testing.T) {
 	r.Must(db.Exec(t.Context(), "ALTER TABLE outbox RENAME COLUMN payload TO body"))
 	r.Must(db.InsertMany(t.Context(), "x", 10, 10))
 	says(t, r.AwaitExit(30*time.Second, 2), "payload", "public.outbox")
+	r.Must(r.Reader.CatchUp(r.Within(time.Minute)))
 	records, _ := r.Reader.Count()
 	if records != len(before) {
 		t.Errorf("%d records, want the %d before the change", records, len(before))

@@ -12,90 +12,98 @@ import (
 // Row 10: the database crashes and comes back. The relay reconnects by itself, and what the rewound log
 // repeats is filtered.
 func TestDatabaseCrash(t *testing.T) {
-	onEach(t, func(t *testing.T, open opener) {
-		for _, checkpoint := range []cdctest.Checkpoint{cdctest.InRedis, cdctest.SlotOnly} {
-			t.Run(string(checkpoint), func(t *testing.T) {
-				r := newRig(t, open(t), checkpoint, nil)
-				r.Start()
-				r.Load(cdctest.Workload{})
-				for range 2 {
+	for name, open := range sources() {
+		t.Run(name, func(t *testing.T) {
+			for _, checkpoint := range []cdctest.Checkpoint{cdctest.InRedis, cdctest.SlotOnly} {
+				t.Run(string(checkpoint), func(t *testing.T) {
+					r := newRig(t, open(t), checkpoint, nil)
+					r.Start()
+					r.Load(cdctest.Workload{})
+					for range 2 {
+						r.AwaitProgress(1000)
+						r.Must(r.RestartDatabase(cdctest.Crash, 200*time.Millisecond).Do(r.Within(time.Minute), r.Random))
+					}
 					r.AwaitProgress(1000)
-					r.Must(r.RestartDatabase(cdctest.Crash, 200*time.Millisecond).Do(r.Within(time.Minute), r.Random))
-				}
-				r.AwaitProgress(1000)
-				r.Verify()
-				if n := r.Relay.Starts(); n != 1 {
-					t.Errorf("the relay was started %d times", n)
-				}
-			})
-		}
-	})
+					r.Verify()
+					if n := r.Relay.Starts(); n != 1 {
+						t.Errorf("the relay was started %d times", n)
+					}
+				})
+			}
+		})
+	}
 }
 
 // Row 10, the harder case: relay and database are gone at once.
 func TestDatabaseAndRelayCrash(t *testing.T) {
-	onEach(t, func(t *testing.T, open opener) {
-		for _, checkpoint := range []cdctest.Checkpoint{cdctest.InFile, cdctest.SlotOnly} {
-			t.Run(string(checkpoint), func(t *testing.T) {
-				r := newRig(t, open(t), checkpoint, nil)
-				r.Start()
-				r.Load(cdctest.Workload{})
-				r.AwaitProgress(2000)
-				r.Must(r.DB.Stop(r.Within(time.Minute), cdctest.Crash))
-				r.Kill()
-				if checkpoint == cdctest.SlotOnly { // the slot's position is on disk as of the last checkpoint only
-					r.FaultUnbounded("database crash")
-				}
-				r.Must(r.DB.Start(r.Within(time.Minute)))
-				r.Start()
-				r.AwaitProgress(1000)
-				r.Verify()
-			})
-		}
-	})
+	for name, open := range sources() {
+		t.Run(name, func(t *testing.T) {
+			for _, checkpoint := range []cdctest.Checkpoint{cdctest.InFile, cdctest.SlotOnly} {
+				t.Run(string(checkpoint), func(t *testing.T) {
+					r := newRig(t, open(t), checkpoint, nil)
+					r.Start()
+					r.Load(cdctest.Workload{})
+					r.AwaitProgress(2000)
+					r.Must(r.DB.Stop(r.Within(time.Minute), cdctest.Crash))
+					r.Kill()
+					if checkpoint == cdctest.SlotOnly { // the slot's position is on disk as of the last checkpoint only
+						r.FaultUnbounded("database crash")
+					}
+					r.Must(r.DB.Start(r.Within(time.Minute)))
+					r.Start()
+					r.AwaitProgress(1000)
+					r.Verify()
+				})
+			}
+		})
+	}
 }
 
 // Row 11: a shutdown of the database is not held up by a relay that cannot publish, is not flooded with
 // replies, and the relay goes on afterwards.
 func TestDatabaseShutdownWhileKafkaIsDown(t *testing.T) {
-	onEach(t, func(t *testing.T, open opener) {
-		r := newRig(t, open(t), cdctest.SlotOnly, nil)
-		r.Start()
-		r.Load(cdctest.Workload{})
-		r.AwaitProgress(1000)
-		pauseKafka(t)
-		awaitInFlight(r, float64(r.Window)*3/4)
-		before, err := r.Relay.Writes()
-		r.Must(err)
-		began := time.Now()
-		r.Must(r.DB.Stop(r.Within(15*time.Second), cdctest.Shutdown)) // fails if it had to be killed
-		took := time.Since(began)
-		after, err := r.Relay.Writes()
-		r.Must(err)
-		t.Logf("shut down in %s, the relay wrote %d times", took, after-before)
-		if most := 1000 + int(took/time.Millisecond); after-before > most {
-			t.Errorf("the relay wrote %d times meanwhile, want at most %d", after-before, most)
-		}
-		r.Must(r.DB.Start(r.Within(time.Minute)))
-		r.Must(shared.kafka.Brokers()[0].Resume())
-		r.AwaitProgress(1000)
-		r.Verify()
-	})
+	for name, open := range sources() {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, open(t), cdctest.SlotOnly, nil)
+			r.Start()
+			r.Load(cdctest.Workload{})
+			r.AwaitProgress(1000)
+			pauseKafka(t)
+			awaitInFlight(r, float64(r.Window)*3/4)
+			before, err := r.Relay.Writes()
+			r.Must(err)
+			began := time.Now()
+			r.Must(r.DB.Stop(r.Within(15*time.Second), cdctest.Shutdown)) // fails if it had to be killed
+			took := time.Since(began)
+			after, err := r.Relay.Writes()
+			r.Must(err)
+			t.Logf("shut down in %s, the relay wrote %d times", took, after-before)
+			if most := 1000 + int(took/time.Millisecond); after-before > most {
+				t.Errorf("the relay wrote %d times meanwhile, want at most %d", after-before, most)
+			}
+			r.Must(r.DB.Start(r.Within(time.Minute)))
+			r.Must(shared.kafka.Brokers()[0].Resume())
+			r.AwaitProgress(1000)
+			r.Verify()
+		})
+	}
 }
 
 // Row 12: what the relay needs to go on is gone: it stops, and says what to do.
 func TestLostLog(t *testing.T) {
-	onEach(t, func(t *testing.T, open opener) {
-		r := newRig(t, open(t), cdctest.InRedis, nil)
-		r.Start()
-		r.AwaitSaved(r.Append("before", 10))
-		r.Must(r.TermRelay().Do(r.Within(time.Minute), r.Random))
-		r.Relay.Kill()
-		r.Append("unread", 10)
-		r.Must(r.DB.LoseLog(t.Context()))
-		r.Must(r.Relay.Start())
-		says(t, r.AwaitExit(30*time.Second, 5), "cdc-relay setup")
-	})
+	for name, open := range sources() {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, open(t), cdctest.InRedis, nil)
+			r.Start()
+			r.AwaitSaved(r.Append("before", 10))
+			r.Must(r.TermRelay().Do(r.Within(time.Minute), r.Random))
+			r.Relay.Kill()
+			r.Append("unread", 10)
+			r.Must(r.DB.LoseLog(t.Context()))
+			r.Must(r.Relay.Start(t.Context()))
+			says(t, r.AwaitExit(30*time.Second, 5), "cdc-relay setup")
+		})
+	}
 }
 
 // says holds a relay's last words against what a person needs.
@@ -113,11 +121,13 @@ func says(t *testing.T, exit cdctest.Exit, words ...string) {
 // Row 17: interleaved, rolled-back and multi-row transactions, savepoints; see cdctest.Workload. More writers
 // and fewer keys than elsewhere, so that they wait for each other.
 func TestInterleavedTransactions(t *testing.T) {
-	onEach(t, func(t *testing.T, open opener) {
-		r := newRig(t, open(t), cdctest.SlotOnly, nil)
-		r.Start()
-		load := r.Load(cdctest.Workload{Writers: 12, Keys: 8, Pause: time.Millisecond})
-		r.Await("enough transactions", func(context.Context) (bool, error) { return load.Ledger.Transactions() > 1000, nil })
-		r.Verify()
-	})
+	for name, open := range sources() {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, open(t), cdctest.SlotOnly, nil)
+			r.Start()
+			load := r.Load(cdctest.Workload{Writers: 12, Keys: 8, Pause: time.Millisecond})
+			r.Await("enough transactions", func(context.Context) (bool, error) { return load.Ledger.Transactions() > 1000, nil })
+			r.Verify()
+		})
+	}
 }

@@ -17,29 +17,31 @@ const outage = 30 * time.Second
 func TestBrokersKilled(t *testing.T) {
 	t.Parallel()
 	kafka := testenv.Kafka(t, testenv.KafkaOptions{Brokers: 3})
-	onEach(t, func(t *testing.T, open opener) {
-		r := newRig(t, open(t), cdctest.InFile, func(o *cdctest.RigOptions) { o.Kafka = kafka })
-		r.Start()
-		r.Load(cdctest.Workload{Writers: 2, Pause: 10 * time.Millisecond})
-		for _, broker := range kafka.Brokers() {
+	for name, open := range sources() {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, open(t), cdctest.InFile, func(o *cdctest.RigOptions) { o.Kafka = kafka })
+			r.Start()
+			r.Load(cdctest.Workload{Writers: 2, Pause: 20 * time.Millisecond})
+			for _, broker := range kafka.Brokers() {
+				r.AwaitProgress(500)
+				broker.Kill()
+				r.AwaitProgress(1000)
+				r.Must(broker.Launch(t.Context()))
+				r.Must(kafka.AwaitHealthy(r.Within(time.Minute)))
+			}
 			r.AwaitProgress(500)
-			broker.Kill()
+			for _, broker := range kafka.Brokers() {
+				broker.Kill()
+			}
+			r.Hold(outage)
+			r.Must(kafka.Start(r.Within(2 * time.Minute)))
 			r.AwaitProgress(1000)
-			r.Must(broker.Launch(t.Context()))
-			r.Must(kafka.AwaitHealthy(r.Within(time.Minute)))
-		}
-		r.AwaitProgress(500)
-		for _, broker := range kafka.Brokers() {
-			broker.Kill()
-		}
-		r.Hold(outage)
-		r.Must(kafka.Start(r.Within(2 * time.Minute)))
-		r.AwaitProgress(1000)
-		r.Verify()
-		if n := r.Relay.Starts(); n != 1 {
-			t.Errorf("the relay was started %d times", n)
-		}
-	})
+			r.Verify()
+			if n := r.Relay.Starts(); n != 1 {
+				t.Errorf("the relay was started %d times", n)
+			}
+		})
+	}
 }
 
 // proxied has the relay reach Kafka through the broker's proxy, with little patience.
@@ -51,42 +53,46 @@ func proxied(o *cdctest.RigOptions) {
 // Row 22: requests arrive and their responses do not. What is sent again is the same batch, so the broker
 // knows it: nothing comes twice.
 func TestResponsesSwallowed(t *testing.T) {
-	onEach(t, func(t *testing.T, open opener) {
-		proxy := shared.kafka.Brokers()[0].Proxy()
-		t.Cleanup(func() { proxy.Heal(t.Context()) })
-		r := newRig(t, open(t), cdctest.InFile, proxied)
-		r.Start()
-		r.Load(cdctest.Workload{})
-		for range 3 {
+	for name, open := range sources() {
+		t.Run(name, func(t *testing.T) {
+			proxy := shared.kafka.Brokers()[0].Proxy()
+			t.Cleanup(func() { proxy.Heal(t.Context()) })
+			r := newRig(t, open(t), cdctest.InFile, proxied)
+			r.Start()
+			r.Load(cdctest.Workload{})
+			for range 3 {
+				r.AwaitProgress(500)
+				r.Must(proxy.Swallow(testenv.Responses))
+				r.Hold(1500 * time.Millisecond) // longer than a request's patience
+				proxy.Heal(t.Context())
+			}
 			r.AwaitProgress(500)
-			r.Must(proxy.Swallow(testenv.Responses))
-			r.Hold(1500 * time.Millisecond) // longer than a request's patience
-			proxy.Heal(t.Context())
-		}
-		r.AwaitProgress(500)
-		r.Verify()
-	})
+			r.Verify()
+		})
+	}
 }
 
 // Row 22, with a kill while Kafka holds what it could not acknowledge: the window comes again, at most.
 func TestKillWhileResponsesAreSwallowed(t *testing.T) {
-	onEach(t, func(t *testing.T, open opener) {
-		proxy := shared.kafka.Brokers()[0].Proxy()
-		t.Cleanup(func() { proxy.Heal(t.Context()) })
-		r := newRig(t, open(t), cdctest.InFile, proxied)
-		r.Start()
-		r.AwaitSaved(r.Append("before", 10))
-		r.Must(proxy.Swallow(testenv.Responses))
-		for i := range 40 {
-			r.Append(fmt.Sprintf("backlog%d", i%20), 100)
-		}
-		awaitInFlight(r, float64(r.Window)*3/4)
-		r.AwaitProgress(1)
-		r.Kill()
-		proxy.Heal(t.Context())
-		r.Start()
-		if report := r.Verify(); report.Duplicates == 0 {
-			t.Error("nothing came again: the kill did not hit the gap")
-		}
-	})
+	for name, open := range sources() {
+		t.Run(name, func(t *testing.T) {
+			proxy := shared.kafka.Brokers()[0].Proxy()
+			t.Cleanup(func() { proxy.Heal(t.Context()) })
+			r := newRig(t, open(t), cdctest.InFile, proxied)
+			r.Start()
+			r.AwaitSaved(r.Append("before", 10))
+			r.Must(proxy.Swallow(testenv.Responses))
+			for i := range 40 {
+				r.Append(fmt.Sprintf("backlog%d", i%20), 100)
+			}
+			awaitInFlight(r, float64(r.Window)*3/4)
+			r.Must(r.Reader.AwaitEvents(r.Within(time.Minute), 11))
+			r.Kill()
+			proxy.Heal(t.Context())
+			r.Start()
+			if report := r.Verify(); report.Duplicates == 0 {
+				t.Error("nothing came again: the kill did not hit the gap")
+			}
+		})
+	}
 }

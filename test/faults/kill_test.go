@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -11,74 +12,80 @@ import (
 // Row 1: SIGKILL at random moments under load, again and again.
 func TestKill(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, open opener) {
-		for _, tt := range []struct {
-			checkpoint cdctest.Checkpoint
-			kills      int
-			apart      time.Duration // at most
-		}{
-			{cdctest.InRedis, 15, 1500 * time.Millisecond},
-			{cdctest.InFile, 10, 1500 * time.Millisecond},
-			// A slot is confirmed once a second, so the runs are longer.
-			{cdctest.SlotOnly, 6, 6 * time.Second},
-		} {
-			t.Run(string(tt.checkpoint), func(t *testing.T) {
-				t.Parallel()
-				r := newRig(t, open(t), tt.checkpoint, nil)
-				r.Start()
-				r.Load(cdctest.Workload{})
-				nemesis := cdctest.NewNemesis(r.Seed, r.KillRelay())
-				for range tt.kills {
-					r.Delay(tt.apart)
-					r.Must(nemesis.Step(t.Context()))
-				}
-				r.Verify()
-			})
-		}
-	})
+	for name, open := range sources() {
+		t.Run(name, func(t *testing.T) {
+			for _, tt := range []struct {
+				checkpoint cdctest.Checkpoint
+				kills      int
+				apart      time.Duration // at most
+			}{
+				{cdctest.InRedis, 15, 1500 * time.Millisecond},
+				{cdctest.InFile, 10, 1500 * time.Millisecond},
+				// A slot is confirmed once a second, so the runs are longer.
+				{cdctest.SlotOnly, 6, 6 * time.Second},
+			} {
+				t.Run(string(tt.checkpoint), func(t *testing.T) {
+					t.Parallel()
+					r := newRig(t, open(t), tt.checkpoint, nil)
+					r.Start()
+					r.Load(cdctest.Workload{})
+					nemesis := cdctest.NewNemesis(r.Seed, r.KillRelay())
+					for range tt.kills {
+						r.Delay(tt.apart)
+						r.Must(nemesis.Step(t.Context()))
+					}
+					r.Verify()
+				})
+			}
+		})
+	}
 }
 
 // Row 2: what Kafka acknowledged and no checkpoint covers comes again, and nothing else does.
 func TestKillBetweenAckAndCheckpoint(t *testing.T) {
-	onEach(t, func(t *testing.T, open opener) {
-		way := testenv.Proxy(t, shared.redis.Addr())
-		r := newRig(t, open(t), cdctest.InRedis, func(o *cdctest.RigOptions) {
-			o.Settings = map[string]any{"checkpoint.redis.addrs": []string{way.Addr()}}
+	for name, open := range sources() {
+		t.Run(name, func(t *testing.T) {
+			way := testenv.Proxy(t, shared.redis.Addr())
+			r := newRig(t, open(t), cdctest.InRedis, func(o *cdctest.RigOptions) {
+				o.Settings = map[string]any{"checkpoint.redis.addrs": []string{way.Addr()}}
+			})
+			r.Start()
+			r.AwaitSaved(r.Append("before", 50))
+			r.Must(way.Swallow(testenv.Requests))
+			gap := append(r.Append("gap1", 100), r.Append("gap2", 100)...)
+			r.AwaitEvents(gap)
+			r.Kill()
+			way.Heal(t.Context())
+			r.Append("after", 50)
+			r.Start()
+			if report := r.Verify(); report.Duplicates != len(gap) {
+				t.Errorf("%d events came again, want the %d that were not saved", report.Duplicates, len(gap))
+			}
 		})
-		r.Start()
-		r.AwaitSaved(r.Append("before", 50))
-		r.Must(way.Swallow(testenv.Requests))
-		gap := append(r.Append("gap1", 100), r.Append("gap2", 100)...)
-		r.AwaitEvents(gap)
-		r.Kill()
-		way.Heal(t.Context())
-		r.Append("after", 50)
-		r.Start()
-		if report := r.Verify(); report.Duplicates != len(gap) {
-			t.Errorf("%d events came again, want the %d that were not saved", report.Duplicates, len(gap))
-		}
-	})
+	}
 }
 
 // Row 2, the bound: while each save takes its time, no more than the window is published beyond it.
 func TestWindowBoundsWhatComesAgain(t *testing.T) {
-	onEach(t, func(t *testing.T, open opener) {
-		way := testenv.Proxy(t, shared.redis.Addr())
-		r := newRig(t, open(t), cdctest.InRedis, func(o *cdctest.RigOptions) {
-			o.Settings = map[string]any{"checkpoint.redis.addrs": []string{way.Addr()}}
+	for name, open := range sources() {
+		t.Run(name, func(t *testing.T) {
+			way := testenv.Proxy(t, shared.redis.Addr())
+			r := newRig(t, open(t), cdctest.InRedis, func(o *cdctest.RigOptions) {
+				o.Settings = map[string]any{"checkpoint.redis.addrs": []string{way.Addr()}}
+			})
+			for i := range 50 {
+				r.Append(fmt.Sprintf("backlog%d", i%10), 200)
+			}
+			r.Must(way.Delay(testenv.Responses, 500*time.Millisecond))
+			r.Start()
+			// A save came back, and the next window is on its way.
+			r.Must(r.Reader.AwaitEvents(r.Within(time.Minute), 2*r.Window+1))
+			r.Kill()
+			way.Heal(t.Context())
+			r.Start()
+			if report := r.Verify(); report.Duplicates == 0 {
+				t.Error("nothing came again: the kill did not hit the gap")
+			}
 		})
-		r.Start()
-		r.AwaitSaved(r.Append("before", 1))
-		r.Must(way.Delay(testenv.Responses, 500*time.Millisecond))
-		for range 50 {
-			r.Append("backlog", 200)
-		}
-		r.AwaitProgress(2 * r.Window) // a save came back, and the next window is on its way
-		r.Kill()
-		way.Heal(t.Context())
-		r.Start()
-		if report := r.Verify(); report.Duplicates == 0 {
-			t.Error("nothing came again: the kill did not hit the gap")
-		}
-	})
+	}
 }

@@ -41,13 +41,14 @@ func TestLostSlot(t *testing.T) {
 	}
 }
 
-func recreated(_ *testing.T, r *cdctest.Rig, db *cdctest.Postgres) {
+func recreated(t *testing.T, r *cdctest.Rig, db *cdctest.Postgres) {
+	t.Helper()
 	r.Start()
 	r.AwaitSaved(r.Append("before", 10))
 	r.Kill()
 	r.Append("skipped", 10)
 	r.Must(db.DropActiveSlot(r.Within(time.Minute), true))
-	r.Must(r.Relay.Start())
+	r.Must(r.Relay.Start(t.Context()))
 }
 
 func invalidatedDown(t *testing.T, r *cdctest.Rig, db *cdctest.Postgres) {
@@ -57,7 +58,7 @@ func invalidatedDown(t *testing.T, r *cdctest.Rig, db *cdctest.Postgres) {
 	r.Kill()
 	r.Append("skipped", 10)
 	invalidate(t, r, db)
-	r.Must(r.Relay.Start())
+	r.Must(r.Relay.Start(t.Context()))
 }
 
 func invalidatedRunning(t *testing.T, r *cdctest.Rig, db *cdctest.Postgres) {
@@ -80,13 +81,13 @@ func invalidate(t *testing.T, r *cdctest.Rig, db *cdctest.Postgres) {
 		return db.Exec(ctx, "SELECT pg_reload_conf()")
 	}
 	t.Cleanup(func() {
-		if err := keep(context.Background(), "-1"); err != nil {
+		if err := keep(context.WithoutCancel(t.Context()), "-1"); err != nil {
 			t.Error(err)
 		}
 	})
 	r.Must(keep(t.Context(), "1MB"))
 	r.Await("the slot to be lost", func(ctx context.Context) (lost bool, err error) {
-		busy(r, db, 20)
+		busy(ctx, r, db, 20)
 		if err := db.Exec(ctx, "CHECKPOINT"); err != nil {
 			return false, err
 		}
@@ -119,7 +120,7 @@ func TestChangedPublication(t *testing.T) {
 			exit := r.AwaitExit(30*time.Second, 5)
 			t.Logf("stopped %s after the change", time.Since(changed))
 			says(t, exit, "publication", db.Name())
-			if confirmed := confirmed(r, db); confirmed > before {
+			if confirmed := confirmed(t.Context(), r, db); confirmed > before {
 				t.Errorf("the slot was confirmed up to %s, the publication was changed behind %s", confirmed, before)
 			}
 			r.Must(load.Stop())

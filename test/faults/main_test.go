@@ -110,13 +110,12 @@ func startServers(dir string) (stop func() error, err error) {
 // opener makes a fresh database for a test.
 type opener func(t *testing.T) cdctest.Database
 
-// onEach runs a test on each source.
-func onEach(t *testing.T, test func(t *testing.T, open opener)) {
-	for name, open := range map[string]opener{
-		"postgres": func(t *testing.T) cdctest.Database { return newPostgres(t) },
-	} {
-		t.Run(name, func(t *testing.T) { test(t, open) })
-	}
+// sources are what the relay can read from: tests that are not about one of them run on each.
+func sources() map[string]opener { return map[string]opener{"postgres": openPostgres} }
+
+func openPostgres(t *testing.T) cdctest.Database {
+	t.Helper()
+	return newPostgres(t)
 }
 
 func newPostgres(t *testing.T) *cdctest.Postgres {
@@ -135,7 +134,7 @@ func dropPostgres(t *testing.T, p *cdctest.Postgres) {
 	if t.Failed() {
 		t.Logf("PostgreSQL's log ends with:\n%s", p.Server.LogTail(20))
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 30*time.Second)
 	defer cancel()
 	err := cdctest.Await(ctx, "the slot to be dropped", func(ctx context.Context) (bool, error) {
 		err := p.Exec(ctx, `SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots
@@ -149,6 +148,7 @@ func dropPostgres(t *testing.T, p *cdctest.Postgres) {
 
 // databaseName makes a name of the test's: unique, and fit for slots and topics.
 func databaseName(t *testing.T) string {
+	t.Helper()
 	name := strings.TrimPrefix(strings.ToLower(t.Name()), "test")
 	name = strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {

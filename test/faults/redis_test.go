@@ -2,6 +2,8 @@ package faults
 
 import (
 	"context"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -11,22 +13,24 @@ import (
 
 // Row 26: Redis loses the position while the relay runs. It is written again, and nothing is published twice.
 func TestRedisForgets(t *testing.T) {
-	onEach(t, func(t *testing.T, open opener) {
-		r := newRig(t, open(t), cdctest.InRedis, nil)
-		r.Start()
-		r.AwaitSaved(r.Append("k", 10))
-		old, err := shared.redis.Do(t.Context(), "GET", r.RedisKey())
-		r.Must(err)
-		r.AwaitSaved(r.Append("k", 10))
+	for name, open := range sources() {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, open(t), cdctest.InRedis, nil)
+			r.Start()
+			r.AwaitSaved(r.Append("k", 10))
+			old, err := shared.redis.Do(t.Context(), "GET", r.RedisKey())
+			r.Must(err)
+			r.AwaitSaved(r.Append("k", 10))
 
-		r.Must(r.FlushRedis().Do(t.Context(), r.Random))
-		r.AwaitSaved(r.Append("k", 10))
+			r.Must(r.FlushRedis().Do(t.Context(), r.Random))
+			r.AwaitSaved(r.Append("k", 10))
 
-		_, err = shared.redis.Do(t.Context(), "SET", r.RedisKey(), old) // as a failover to a replica that lagged
-		r.Must(err)
-		r.AwaitSaved(r.Append("k", 10))
-		r.Verify()
-	})
+			_, err = shared.redis.Do(t.Context(), "SET", r.RedisKey(), old) // as a failover to a replica that lagged
+			r.Must(err)
+			r.AwaitSaved(r.Append("k", 10))
+			r.Verify()
+		})
+	}
 }
 
 // Row 26: Redis cannot be written. Publishing goes on, and the source is told nothing, so that a kill at
@@ -75,7 +79,7 @@ func TestRedisAway(t *testing.T) {
 			for range 3 {
 				r.AwaitEvents(r.Append("meanwhile", r.Window))
 			}
-			if moved := confirmed(r, db); moved > stands {
+			if moved := confirmed(t.Context(), r, db); moved > stands {
 				t.Errorf("the slot was confirmed up to %s, what was published behind %s is not saved", moved, stands)
 			}
 			r.Relay.Kill()
@@ -92,18 +96,20 @@ func TestRedisAway(t *testing.T) {
 
 // Row 26: a relay starts with a Redis that lost the position: it goes on from the slot.
 func TestStartWithFlushedRedis(t *testing.T) {
-	onEach(t, func(t *testing.T, open opener) {
-		r := newRig(t, open(t), cdctest.InRedis, nil)
-		r.Start()
-		r.Load(cdctest.Workload{})
-		r.AwaitProgress(1000)
-		r.Kill()
-		r.FaultUnbounded("SIGKILL and flush")
-		r.Must(r.FlushRedis().Do(t.Context(), r.Random))
-		r.Start()
-		r.AwaitProgress(500)
-		r.Verify()
-	})
+	for name, open := range sources() {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, open(t), cdctest.InRedis, nil)
+			r.Start()
+			r.Load(cdctest.Workload{})
+			r.AwaitProgress(1000)
+			r.Kill()
+			r.FaultUnbounded("SIGKILL and flush")
+			r.Must(r.FlushRedis().Do(t.Context(), r.Random))
+			r.Start()
+			r.AwaitProgress(500)
+			r.Verify()
+		})
+	}
 }
 
 // Row 26: a relay starts with a Redis that was rolled back behind the slot. That may as well be a slot that
@@ -117,17 +123,70 @@ func TestStartWithRolledBackRedis(t *testing.T) {
 	r.Must(err)
 	before := current(r, db)
 	r.Append("k", 10)
-	r.Await("the slot to be confirmed", func(context.Context) (bool, error) { return confirmed(r, db) > before, nil })
+	r.Await("the slot to be confirmed", func(ctx context.Context) (bool, error) { return confirmed(ctx, r, db) > before, nil })
 	r.Kill()
 	_, err = shared.redis.Do(t.Context(), "SET", r.RedisKey(), old)
 	r.Must(err)
 	r.Append("k", 10)
-	r.Must(r.Relay.Start())
+	r.Must(r.Relay.Start(t.Context()))
 	says(t, r.AwaitExit(30*time.Second, 5), "ahead of the checkpoint", "position.conflict: slot")
 	r.Reconfigure("position.conflict", "slot")
 	r.Start()
 	r.AwaitSaved(r.Append("k", 10))
 	if report := r.Verify(); report.Duplicates != 0 {
 		t.Errorf("%d events came again", report.Duplicates)
+	}
+}
+
+// Row 26 and row 5: a stop in order waits for Redis to come back, within its time, and saves.
+func TestTermWhileRedisIsAway(t *testing.T) {
+	for name, open := range sources() {
+		t.Run(name, func(t *testing.T) {
+			way := testenv.Proxy(t, shared.redis.Addr())
+			r := newRig(t, open(t), cdctest.InRedis, func(o *cdctest.RigOptions) {
+				o.Settings = map[string]any{"checkpoint.redis.addrs": []string{way.Addr()}}
+			})
+			r.Start()
+			r.AwaitSaved(r.Append("before", 10))
+			way.Cut()
+			r.AwaitEvents(r.Append("meanwhile", 100))
+			r.Must(r.Relay.AwaitLog(r.Within(time.Minute), "position not saved"))
+			r.Must(r.Relay.Signal(syscall.SIGTERM))
+			r.Must(r.Relay.AwaitLog(r.Within(time.Minute), "stopping"))
+			r.Hold(500 * time.Millisecond)
+			r.Must(way.Restore())
+			r.AwaitExit(time.Minute, 0)
+			r.Start()
+			r.AwaitSaved(r.Append("after", 10))
+			if report := r.Verify(); report.Duplicates != 0 {
+				t.Errorf("%d events came again", report.Duplicates)
+			}
+		})
+	}
+}
+
+// A relay that finds a newer one's checkpoint in Redis ends at once: it has nothing left to say.
+func TestFenced(t *testing.T) {
+	for name, open := range sources() {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, open(t), cdctest.InRedis, func(o *cdctest.RigOptions) {
+				o.Settings = map[string]any{"shutdown_timeout": "10m"}
+			})
+			r.Start()
+			r.AwaitSaved(r.Append("before", 10))
+			stored, err := shared.redis.Do(t.Context(), "GET", r.RedisKey())
+			r.Must(err)
+			newer := strings.Replace(stored, `"generation":"1"`, `"generation":"2"`, 1)
+			if newer == stored {
+				t.Fatalf("no generation in %s", stored)
+			}
+			_, err = shared.redis.Do(t.Context(), "SET", r.RedisKey(), newer)
+			r.Must(err)
+			r.Append("after", 10)
+			says(t, r.AwaitExit(30*time.Second, 4), "another relay")
+			r.Fault("fenced")
+			r.Start()
+			r.Verify()
+		})
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -92,7 +93,7 @@ func spoiled(t *testing.T, db cdctest.Database, p poison, policy string) (r *cdc
 		}
 	})
 	r.Append("other", 50)
-	behind = append(middle[25:], r.Append("k", 50)...)
+	behind = slices.Concat(middle[25:], r.Append("k", 50))
 	if p.policy == "unroutable" && policy == "stop" {
 		awaitInFlight(r, 100) // the router lets nothing more in
 	} else {
@@ -106,64 +107,70 @@ func spoiled(t *testing.T, db cdctest.Database, p poison, policy string) (r *cdc
 // Row 24, stop: the relay stops in front of the event and names it; nothing later of its key is published.
 // With the event's id under errors.skip it goes on, without a gap.
 func TestStopAtPoison(t *testing.T) {
-	onEach(t, func(t *testing.T, open opener) {
-		for name, p := range poisons() {
-			t.Run(name, func(t *testing.T) {
-				r, bad, behind := spoiled(t, open(t), p, "stop")
-				exit := r.AwaitExit(time.Minute, p.exit)
-				if p.policy != "unknown_topic" { // which names the topic
-					p.says = append(p.says, bad.ID.String())
-				}
-				says(t, exit, p.says...)
-				r.Must(r.Reader.CatchUp(r.Within(time.Minute)))
-				for _, e := range behind { // order is promised within a topic
-					if bad.Topic == "" && r.Reader.Has(e.ID) {
-						t.Errorf("event %d of key k was published, behind the one that stopped the relay", e.Seq)
+	for name, open := range sources() {
+		t.Run(name, func(t *testing.T) {
+			for name, p := range poisons() {
+				t.Run(name, func(t *testing.T) {
+					r, bad, behind := spoiled(t, open(t), p, "stop")
+					exit := r.AwaitExit(time.Minute, p.exit)
+					if p.policy != "unknown_topic" { // which names the topic
+						p.says = append(p.says, bad.ID.String())
 					}
-				}
-				r.Fault("stop")
-				r.Reconfigure("errors.skip", []string{bad.ID.String()})
-				r.Start()
-				r.Append("k", 10)
-				r.Verify()
-			})
-		}
-	})
+					says(t, exit, p.says...)
+					r.Must(r.Reader.CatchUp(r.Within(time.Minute)))
+					for _, e := range behind { // order is promised within a topic
+						if bad.Topic == "" && r.Reader.Has(e.ID) {
+							t.Errorf("event %d of key k was published, behind the one that stopped the relay", e.Seq)
+						}
+					}
+					r.Fault("stop")
+					r.Reconfigure("errors.skip", []string{bad.ID.String()})
+					r.Start()
+					r.Append("k", 10)
+					r.Verify()
+				})
+			}
+		})
+	}
 }
 
 // Row 24, drop: the relay counts the event and goes on.
 func TestDropPoison(t *testing.T) {
-	onEach(t, func(t *testing.T, open opener) {
-		for name, p := range poisons() {
-			t.Run(name, func(t *testing.T) {
-				r, _, _ := spoiled(t, open(t), p, "drop")
-				r.Append("k", 10)
-				r.Verify()
-				r.Await("the event to be counted as dropped", func(ctx context.Context) (bool, error) {
-					n, err := r.Relay.Metric(ctx, fmt.Sprintf("cdc_relay_events_dropped_total{reason=%q}", p.reason))
-					return n == 1, err
+	for name, open := range sources() {
+		t.Run(name, func(t *testing.T) {
+			for name, p := range poisons() {
+				t.Run(name, func(t *testing.T) {
+					r, _, _ := spoiled(t, open(t), p, "drop")
+					r.Append("k", 10)
+					r.Verify()
+					r.Await("the event to be counted as dropped", func(ctx context.Context) (bool, error) {
+						n, err := r.Relay.Metric(ctx, fmt.Sprintf("cdc_relay_events_dropped_total{reason=%q}", p.reason))
+						return n == 1, err
+					})
 				})
-			})
-		}
-	})
+			}
+		})
+	}
 }
 
 // Row 24: events for a topic that is not there stop the relay; once it is made they arrive in their order.
 func TestMissingTopicIsMade(t *testing.T) {
-	onEach(t, func(t *testing.T, open opener) {
-		db := open(t)
-		missing := db.Name() + "-late"
-		r := newRig(t, db, cdctest.InFile, nil)
-		r.Start()
-		for range 3 {
-			r.Append("k", 10)
-			r.AppendAs("k-late", 10, func(e *cdctest.Event) { e.Topic = missing })
-		}
-		says(t, r.AwaitExit(time.Minute, 2), missing, "topics.create", "errors.unknown_topic")
-		r.FaultUnbounded("stop")
-		r.Must(shared.kafka.CreateTopic(r.Within(time.Minute), missing, 2, nil))
-		r.Reader.Also(missing)
-		r.Start()
-		r.Verify()
-	})
+	for name, open := range sources() {
+		t.Run(name, func(t *testing.T) {
+			db := open(t)
+			missing := db.Name() + "-late"
+			r := newRig(t, db, cdctest.InFile, nil)
+			r.Start()
+			for range 3 {
+				r.Append("k", 10)
+				r.AppendAs("k-late", 10, func(e *cdctest.Event) { e.Topic = missing })
+			}
+			says(t, r.AwaitExit(time.Minute, 2), missing, "topics.create", "errors.unknown_topic")
+			r.FaultUnbounded("stop")
+			r.Must(shared.kafka.CreateTopic(r.Within(time.Minute), missing, 2, nil))
+			r.Reader.Also(missing)
+			r.Start()
+			r.Verify()
+		})
+	}
 }

@@ -26,12 +26,12 @@ func TestKillBetweenCheckpointAndConfirm(t *testing.T) {
 			r.AwaitSaved(gap)
 			position, _, err := r.Saved(t.Context())
 			r.Must(err)
-			if confirmed := confirmed(r, db); confirmed >= position {
+			if confirmed := confirmed(t.Context(), r, db); confirmed >= position {
 				t.Fatalf("the slot stands at %s, not before the checkpoint at %s: the kill would miss the gap", confirmed, position)
 			}
 			r.Kill()
 			db.Proxy.Heal(t.Context())
-			r.Append("after", 10)
+			r.Append("after", 1) // as close behind the checkpoint as can be
 			r.Start()
 			if report := r.Verify(); report.Duplicates != 0 {
 				t.Errorf("%d events came again", report.Duplicates)
@@ -41,9 +41,9 @@ func TestKillBetweenCheckpointAndConfirm(t *testing.T) {
 }
 
 // confirmed is the slot's confirmed position in the form of a checkpoint's.
-func confirmed(r *cdctest.Rig, db *cdctest.Postgres) string {
+func confirmed(ctx context.Context, r *cdctest.Rig, db *cdctest.Postgres) string {
 	var position string
-	r.Must(db.Query(r.Within(time.Minute), []any{&position}, `SELECT lpad(upper(to_hex((confirmed_flush_lsn - '0/0')::bigint)), 16, '0')
+	r.Must(db.Query(ctx, []any{&position}, `SELECT lpad(upper(to_hex((confirmed_flush_lsn - '0/0')::bigint)), 16, '0')
 		FROM pg_replication_slots WHERE slot_name = $1`, db.Name()))
 	return position
 }
@@ -63,7 +63,7 @@ func TestIdleOutboxInBusyDatabase(t *testing.T) {
 			r := newRig(t, db, checkpoint, nil)
 			r.Start()
 			r.AwaitEvents(r.Append("before", 1))
-			busy(r, db, 64)
+			busy(t.Context(), r, db, 64)
 			const most = 16 << 20
 			r.Await("the server to keep less WAL", func(ctx context.Context) (bool, error) {
 				var kept int64
@@ -82,8 +82,7 @@ func TestIdleOutboxInBusyDatabase(t *testing.T) {
 }
 
 // busy makes the server write about so many MiB of WAL that the relay has no use for.
-func busy(r *cdctest.Rig, db *cdctest.Postgres, mib int) {
-	ctx := r.Within(time.Minute)
+func busy(ctx context.Context, r *cdctest.Rig, db *cdctest.Postgres, mib int) {
 	r.Must(db.Exec(ctx, "CREATE TABLE IF NOT EXISTS busy (x text)"))
 	r.Must(db.Exec(ctx, "INSERT INTO busy SELECT repeat(md5(i::text), 32) FROM generate_series(1, $1) i", mib*1000))
 }
@@ -103,10 +102,10 @@ func TestKeepalivesWhileUnacknowledged(t *testing.T) {
 			stuck := current(r, db)
 			awaitInFlight(r, 100)
 			for i := range 3 { // the server sends a keepalive for what it skips, and the relay answers
-				busy(r, db, 1)
+				busy(t.Context(), r, db, 1)
 				awaitReply(r, db, current(r, db), i)
 			}
-			if confirmed := confirmed(r, db); confirmed >= stuck {
+			if confirmed := confirmed(t.Context(), r, db); confirmed >= stuck {
 				t.Errorf("the slot was confirmed up to %s, behind the events before %s that Kafka does not have", confirmed, stuck)
 			}
 			r.Kill()

@@ -11,63 +11,69 @@ import (
 
 // Row 5: SIGTERM under load drains, saves and confirms: nothing comes again at the next start.
 func TestTerm(t *testing.T) {
-	onEach(t, func(t *testing.T, open opener) {
-		for _, checkpoint := range []cdctest.Checkpoint{cdctest.InRedis, cdctest.InFile, cdctest.SlotOnly} {
-			t.Run(string(checkpoint), func(t *testing.T) {
-				r := newRig(t, open(t), checkpoint, nil)
-				r.Start()
-				r.Load(cdctest.Workload{})
-				for range 3 {
-					r.AwaitProgress(500)
-					r.Delay(300 * time.Millisecond)
-					r.Must(r.TermRelay().Do(r.Within(time.Minute), r.Random))
-				}
-				r.Verify()
-			})
-		}
-	})
+	for name, open := range sources() {
+		t.Run(name, func(t *testing.T) {
+			for _, checkpoint := range []cdctest.Checkpoint{cdctest.InRedis, cdctest.InFile, cdctest.SlotOnly} {
+				t.Run(string(checkpoint), func(t *testing.T) {
+					r := newRig(t, open(t), checkpoint, nil)
+					r.Start()
+					r.Load(cdctest.Workload{})
+					for range 3 {
+						r.AwaitProgress(500)
+						r.Delay(300 * time.Millisecond)
+						r.Must(r.TermRelay().Do(r.Within(time.Minute), r.Random))
+					}
+					r.Verify()
+				})
+			}
+		})
+	}
 }
 
 // Row 5: a second signal does not wait for a drain that cannot end.
 func TestSecondSignalStopsAtOnce(t *testing.T) {
-	onEach(t, func(t *testing.T, open opener) {
-		r := newRig(t, open(t), cdctest.InFile, func(o *cdctest.RigOptions) {
-			o.Settings = map[string]any{"shutdown_timeout": "10m"}
+	for name, open := range sources() {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, open(t), cdctest.InFile, func(o *cdctest.RigOptions) {
+				o.Settings = map[string]any{"shutdown_timeout": "10m"}
+			})
+			r.Start()
+			r.AwaitSaved(r.Append("before", 10))
+			pauseKafka(t)
+			r.Append("stuck", 10)
+			awaitInFlight(r, 10)
+			r.Must(r.Relay.Signal(syscall.SIGTERM))
+			r.Must(r.Relay.AwaitLog(r.Within(time.Minute), "stopping"))
+			r.Must(r.Relay.Signal(syscall.SIGTERM))
+			r.AwaitExit(10*time.Second, 1)
+			r.Fault("second signal")
+			r.Must(shared.kafka.Brokers()[0].Resume())
+			r.Start()
+			r.Verify()
 		})
-		r.Start()
-		r.AwaitSaved(r.Append("before", 10))
-		pauseKafka(t)
-		r.Append("stuck", 10)
-		awaitInFlight(r, 10)
-		r.Must(r.Relay.Signal(syscall.SIGTERM))
-		r.Must(r.Relay.AwaitLog(r.Within(time.Minute), "stopping"))
-		r.Must(r.Relay.Signal(syscall.SIGTERM))
-		r.AwaitExit(10*time.Second, 1)
-		r.Fault("second signal")
-		r.Must(shared.kafka.Brokers()[0].Resume())
-		r.Start()
-		r.Verify()
-	})
+	}
 }
 
 // Row 5: a drain that cannot end in time gives up, and nothing is lost.
 func TestShutdownTimeout(t *testing.T) {
-	onEach(t, func(t *testing.T, open opener) {
-		r := newRig(t, open(t), cdctest.InFile, func(o *cdctest.RigOptions) {
-			o.Settings = map[string]any{"shutdown_timeout": "500ms"}
+	for name, open := range sources() {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, open(t), cdctest.InFile, func(o *cdctest.RigOptions) {
+				o.Settings = map[string]any{"shutdown_timeout": "500ms"}
+			})
+			r.Start()
+			r.AwaitSaved(r.Append("before", 10))
+			pauseKafka(t)
+			r.Append("stuck", 10)
+			awaitInFlight(r, 10)
+			r.Must(r.Relay.Signal(syscall.SIGTERM))
+			r.AwaitExit(30*time.Second, 0)
+			r.Fault("shutdown timeout")
+			r.Must(shared.kafka.Brokers()[0].Resume())
+			r.Start()
+			r.Verify()
 		})
-		r.Start()
-		r.AwaitSaved(r.Append("before", 10))
-		pauseKafka(t)
-		r.Append("stuck", 10)
-		awaitInFlight(r, 10)
-		r.Must(r.Relay.Signal(syscall.SIGTERM))
-		r.AwaitExit(30*time.Second, 0)
-		r.Fault("shutdown timeout")
-		r.Must(shared.kafka.Brokers()[0].Resume())
-		r.Start()
-		r.Verify()
-	})
+	}
 }
 
 // pauseKafka holds the shared broker until it is resumed, by the test's end at the latest.

@@ -1,0 +1,63 @@
+package cdctest_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdctest"
+)
+
+// The same seed breaks the same things in the same order.
+func TestNemesisIsSeeded(t *testing.T) {
+	run := func(seed uint64) (done []string) {
+		act := func(name string, weight int) cdctest.Action {
+			return cdctest.Action{Name: name, Weight: weight, Do: func(_ context.Context, random *rand.Rand) error {
+				done = append(done, name+strings.Repeat("'", random.IntN(3)))
+				return nil
+			}}
+		}
+		n := cdctest.NewNemesis(seed, act("a", 0), act("b", 1), act("c", 8))
+		for range 100 {
+			if err := n.Step(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if steps := strings.Count(n.String(), "\n") + 1; steps != 100 {
+			t.Errorf("%d steps are listed", steps)
+		}
+		return done
+	}
+	if !slices.Equal(run(1), run(1)) || slices.Equal(run(1), run(2)) {
+		t.Error("the seed does not decide")
+	}
+	count := 0
+	for _, name := range run(1) {
+		if name[0] == 'c' {
+			count++
+		}
+	}
+	if count < 60 || count > 95 {
+		t.Errorf("c was drawn %d times of 100, with 8 of 10 weights", count)
+	}
+}
+
+func TestNemesisEnds(t *testing.T) {
+	broken := errors.New("broken")
+	fail := cdctest.Action{Name: "fail", Do: func(context.Context, *rand.Rand) error { return broken }}
+	if err := cdctest.NewNemesis(1, fail).Run(t.Context(), time.Millisecond); !errors.Is(err, broken) || !strings.Contains(err.Error(), "fail") {
+		t.Errorf("got %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	stop := cdctest.Action{Name: "stop", Do: func(ctx context.Context, _ *rand.Rand) error {
+		cancel()
+		return ctx.Err() // an action that has begun is not cut short
+	}}
+	if err := cdctest.NewNemesis(1, stop).Run(ctx, time.Millisecond); err != nil {
+		t.Error(err)
+	}
+}
