@@ -145,9 +145,6 @@ func (ss *session) checkPublication(ctx context.Context) error {
 	if ss.src.baseline != "" && st.fingerprint != ss.src.baseline {
 		return ss.src.publicationChanged() // also when it is gone: a reconnect may see that before a look does
 	}
-	if base := ss.src.baseline; base != "" && st.fingerprint != base {
-		return ss.src.publicationChanged()
-	}
 	if st.problem != nil {
 		return st.problem
 	}

@@ -171,8 +171,12 @@ func (ss *session) relation(m []byte) error {
 		return err
 	}
 	r.tracked = ss.src.tracked(r.table.String())
-	r.received = ss.src.metrics.received.WithLabelValues(r.table.String())
-	r.filtered = ss.src.metrics.filtered.WithLabelValues(r.table.String())
+	label := otherTable
+	if r.tracked {
+		label = r.table.String()
+		r.received = ss.src.metrics.received.WithLabelValues(label)
+	}
+	r.filtered = ss.src.metrics.filtered.WithLabelValues(label)
 	for i, oid := range r.types {
 		if r.tracked && !ss.text && !hasBinaryForm(oid) {
 			ss.src.text = true
@@ -187,6 +191,9 @@ func (ss *session) relation(m []byte) error {
 	ss.relations[id] = r
 	return nil
 }
+
+// otherTable is the table label of all tables that are not ours: partitions among them come and go.
+const otherTable = "other"
 
 func sameTable(a, b *cdc.Table) bool {
 	if a.Schema != b.Schema || a.Name != b.Name || len(a.Columns) != len(b.Columns) {
