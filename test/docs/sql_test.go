@@ -78,7 +78,7 @@ func published(t *testing.T, binary string, db *cdctest.Postgres, brokers []stri
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Start(); err != nil {
+	if err := r.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(r.Kill)
