@@ -148,7 +148,7 @@ const patience = 30 * time.Second
 
 func (d *demo) startRelay(ctx context.Context) (err error) {
 	d.screen.say("relay    $ cdc-relay run")
-	if err := d.relay.Start(); err != nil {
+	if err := d.relay.Start(ctx); err != nil {
 		return err
 	}
 	waiting, cancel := context.WithTimeout(ctx, patience)
@@ -205,7 +205,7 @@ func (d *demo) kill() error {
 	pid := d.relay.PID()
 	d.relay.Kill()
 	d.faults = append(d.faults, cdctest.Fault{Name: "SIGKILL", At: time.Now(), Budget: window})
-	if err := d.relay.Start(); err != nil {
+	if err := d.relay.Start(ctx); err != nil {
 		return err
 	}
 	d.screen.say("kill -9  relay %d is gone, %d takes over", pid, d.relay.PID())
