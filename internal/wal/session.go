@@ -87,10 +87,13 @@ func (s *Source) Run(ctx context.Context, out Queue) error {
 		close(interrupted)
 	})
 	err := ss.stream(ctx)
-	if interrupt() { // still armed: ctx has not ended
+	disarmed := interrupt()
+	if ctx.Err() == nil {
 		return err
 	}
-	<-interrupted
+	if !disarmed { // or ctx ended just now, and the stream saw it first
+		<-interrupted
+	}
 	ss.look.stop()
 	return ss.farewell(context.WithoutCancel(ctx))
 }
