@@ -181,9 +181,9 @@ func (d *demo) write(ctx context.Context) error {
 		case <-d.relay.Done():
 			return fmt.Errorf("the relay ended by itself: %s", d.relay.LogTail(3))
 		case <-first.C:
-			err = d.kill()
+			err = d.kill(ctx)
 		case <-second.C:
-			err = d.kill()
+			err = d.kill(ctx)
 		case <-ticker.C:
 			d.showProgress()
 		case <-end.C:
@@ -201,7 +201,7 @@ func moment(whole time.Duration, part float64) time.Duration {
 }
 
 // kill kills the relay and starts it again, as a supervisor would.
-func (d *demo) kill() error {
+func (d *demo) kill(ctx context.Context) error {
 	pid := d.relay.PID()
 	d.relay.Kill()
 	d.faults = append(d.faults, cdctest.Fault{Name: "SIGKILL", At: time.Now(), Budget: window})
