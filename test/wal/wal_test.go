@@ -201,7 +201,7 @@ func tailing(t *testing.T, s *wal.Source, q *queue) (stop func() error) {
 	if _, _, err := s.Acquire(t.Context(), none); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx, q) }()
 	var once sync.Once
