@@ -62,7 +62,7 @@ func newDatabase(t *testing.T) *database {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	t.Cleanup(func() { _ = conn.Close(context.WithoutCancel(ctx)) })
 	d := &database{t: t, name: name, conn: conn}
 	table := outbox.Name{Schema: "public", Table: "outbox"}
 	steps, err := outbox.PostgresSetup(outbox.SetupOptions{
