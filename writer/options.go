@@ -6,9 +6,10 @@ const (
 	defaultTable      = "outbox"
 	defaultMaxPayload = 1 << 20
 
-	// maxMaxPayload keeps a row's text form, at most twice its bytes and quoted, below the 1 GB that
-	// PostgreSQL allocates at once (MaxAllocSize in src/include/utils/memutils.h).
-	maxMaxPayload = 256 << 20
+	// maxMaxPayload is what goes through every driver. Through the simple protocol a payload is part of the
+	// statement as hex, which the server holds twice in a buffer of less than 1 GB (MaxAllocSize in
+	// src/include/utils/memutils.h).
+	maxMaxPayload = 128 << 20
 )
 
 // Option changes what [New] makes.
@@ -44,7 +45,7 @@ func WithTable(name string) Option {
 	}
 }
 
-// WithMaxPayload sets how many bytes a payload may have: 1 to 268435456 (256 MiB), 1048576 (1 MiB) by
+// WithMaxPayload sets how many bytes a payload may have: 1 to 134217728 (128 MiB), 1048576 (1 MiB) by
 // default. Keep it below the topic's max.message.bytes, or the relay cannot publish what was written.
 func WithMaxPayload(bytes int) Option {
 	return func(c *config) error {

@@ -7,9 +7,14 @@ import (
 	"sync"
 )
 
-// maxRows is how many rows one INSERT holds at most: 3,584 of the 65,535 parameters of PostgreSQL's
-// protocol. More rows cost no less each, and the server keeps some kilobytes a row for a prepared text.
-const maxRows = 256
+// maxRows is how many rows one INSERT holds at most.
+const maxRows = 4096
+
+// maxValues is how many of them it holds as VALUES, with a parameter for each value. Beyond, it is an array
+// for each column: dearer to begin with and cheaper by the row, far cheaper where a driver (lib/pq) has the
+// server parse and plan the statement each time. It also bounds what prepared statements cost the server,
+// some kilobytes for each row of VALUES.
+const maxValues = 64
 
 const columnCount = 14
 
@@ -40,6 +45,7 @@ type postgres struct {
 	insert string   // INSERT INTO table (columns)
 	values string   // the columns, as the SELECT of the INSERT of many rows gives them
 	one    string   // the INSERT of one row
+	arrays string   // the INSERT of any number of rows, see InsertArrays
 	texts  sync.Map // rows of a statement (int) to its text (string)
 }
 
@@ -59,12 +65,16 @@ func newPostgres(table string, payload func(bytea string) string) *postgres {
 	p := &postgres{names: strings.Join(names[:], ", "), values: strings.Join(values[:], ", ")}
 	p.insert = "INSERT INTO " + table + " (" + p.names + ")"
 	p.one = p.insert + " VALUES (" + strings.Join(parameters[:], ", ") + ")"
+	p.arrays = p.insert + arraysSelect(payload("payload"))
 	return p
 }
 
-// many returns a statement for 1 to maxRows rows. Its text is one of 28: it takes a few more rows than asked
-// for, and rows without an id, which the arguments are filled up with, are not inserted.
+// many returns a statement for 1 to maxRows rows. Its text is one of 21. As VALUES it takes a few more rows
+// than asked for, and rows without an id, which the arguments are filled up with, are not inserted.
 func (p *postgres) many(rows []Row) (query string, args []any) {
+	if len(rows) > maxValues {
+		return p.arrays, arrays(rows)
+	}
 	n := statementRows(len(rows))
 	args = make([]any, 0, n*columnCount)
 	for i := range rows {
@@ -125,8 +135,8 @@ func (w *Writer) InsertOne(row Row) (query string, args []any) {
 	return w.sql.one, appendArgs(make([]any, 0, columnCount), &row)
 }
 
-// PayloadSQL returns the expression that turns a bytea into what the payload column holds. It is for adapters.
-func (w *Writer) PayloadSQL(bytea string) string {
+// payloadSQL returns the expression that turns a bytea into what the payload column holds.
+func (w *Writer) payloadSQL(bytea string) string {
 	switch w.payload {
 	case PayloadText:
 		return "convert_from(" + bytea + ", 'UTF8')"

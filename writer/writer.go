@@ -48,7 +48,7 @@ func New(d Dialect, opts ...Option) (*Writer, error) {
 		return nil, fmt.Errorf("make writer: %w: mend WithTable", err)
 	}
 	w := &Writer{table: table, maxPayload: c.maxPayload, aggregateType: c.aggregateType, payload: c.payload}
-	w.sql = newPostgres(table, w.PayloadSQL)
+	w.sql = newPostgres(table, w.payloadSQL)
 	return w, nil
 }
 
@@ -58,7 +58,7 @@ func New(d Dialect, opts ...Option) (*Writer, error) {
 // After any other error the database has failed the transaction: roll it back. No events are no work.
 //
 // One event is one plain INSERT, always of the same text. More are one INSERT of many rows, of one of a few
-// texts, so that drivers that cache prepared statements find them again; beyond 256 rows or 4 MiB there are
+// texts, so that drivers that cache prepared statements find them again; beyond 4096 rows or 4 MiB there are
 // as many as it takes. Append blocks as long as they take and ends with ctx.
 func (w *Writer) Append(ctx context.Context, tx Tx, events ...*Event) error {
 	switch {

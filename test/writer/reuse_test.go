@@ -38,8 +38,8 @@ func TestTheWriterNeedsFewPreparedStatements(t *testing.T) {
 	if err := tx.QueryRowContext(t.Context(), query).Scan(&prepared); err != nil {
 		t.Fatal(err)
 	}
-	if prepared != 28 {
-		t.Errorf("%d prepared statements for 1 to 300 events, want 28", prepared)
+	if prepared != 21 {
+		t.Errorf("%d prepared statements for 1 to 300 events, want 21", prepared)
 	}
 }
 

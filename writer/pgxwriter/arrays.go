@@ -6,26 +6,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/writer"
 )
 
-// insertMany returns the INSERT of as many rows as the longest of its arrays has elements.
-//
-// Set-returning functions in a select list run side by side, and the shorter ones are filled up with NULL
-// (PostgreSQL documentation, "SQL Functions Returning Sets"): a column that no row uses is a NULL array.
-// They stream, where FROM unnest(a, b, ...) stores the elements of each array first. Ids and headers are
-// arrays of text with a cast, because the modes that do not ask the server for the types know no others.
-func insertMany(w *writer.Writer) string {
-	return `INSERT INTO ` + w.Table() + ` (event_id, aggregate_type, aggregate_id, event_type, tenant_id, topic, partition_key, ` +
-		`content_type, schema_id, schema_version, headers, payload, occurred_at, created_at)
-SELECT event_id::uuid, aggregate_type, aggregate_id, event_type, NULLIF(tenant_id, ''), NULLIF(topic, ''), ` +
-		`NULLIF(partition_key, ''), content_type, NULLIF(schema_id, ''), NULLIF(schema_version, 0), ` +
-		`NULLIF(headers, '')::jsonb, ` + w.PayloadSQL("payload") + `, occurred_at, COALESCE(created_at, now())
-FROM (SELECT unnest($1::text[]) AS event_id, unnest($2::text[]) AS aggregate_type, unnest($3::text[]) AS aggregate_id, ` +
-		`unnest($4::text[]) AS event_type, unnest($5::text[]) AS tenant_id, unnest($6::text[]) AS topic, ` +
-		`unnest($7::text[]) AS partition_key, unnest($8::text[]) AS content_type, unnest($9::text[]) AS schema_id, ` +
-		`unnest($10::int[]) AS schema_version, unnest($11::text[]) AS headers, unnest($12::bytea[]) AS payload, ` +
-		`unnest($13::timestamptz[]) AS occurred_at, unnest($14::timestamptz[]) AS created_at) AS e`
-}
-
-// arrays returns the arguments of insertMany.
+// arrays returns the arguments of writer.Writer's InsertArrays as pgx's own types.
 func arrays(rows []writer.Row) []any {
 	return []any{
 		column(rows, func(r *writer.Row) (string, bool) { return r.EventID.String(), true }),

@@ -24,7 +24,6 @@ var errNilTx = errors.New("the transaction is nil: pass the open transaction tha
 // Writer appends events to one outbox table. It holds settings only and is safe for concurrent use.
 type Writer struct {
 	rows *writer.Writer
-	many string // the INSERT of any number of rows
 }
 
 // New returns a writer with the options' settings. It does not touch the database.
@@ -33,7 +32,7 @@ func New(opts ...writer.Option) (*Writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Writer{rows: rows, many: insertMany(rows)}, nil
+	return &Writer{rows: rows}, nil
 }
 
 // Append inserts the events in the transaction, in their order. It neither commits nor rolls back.
@@ -77,7 +76,7 @@ func (w *Writer) appendMany(ctx context.Context, tx pgx.Tx, events []*writer.Eve
 		return err
 	}
 	for chunk := range writer.Chunks(rows, maxRows) {
-		if _, err := tx.Exec(ctx, w.many, arrays(chunk)...); err != nil {
+		if _, err := tx.Exec(ctx, w.rows.InsertArrays(), arrays(chunk)...); err != nil {
 			return w.insertError(len(chunk), err)
 		}
 	}
