@@ -38,7 +38,11 @@ func (r *Relay) publish(ctx context.Context, b *cdc.Batch) error {
 	}
 	for _, d := range routed.Drops {
 		r.metrics.dropped.WithLabelValues(d.Reason).Inc()
-		r.log.Warn("event not published, as configured", "table", b.Table.String(), "event_id", d.EventID, "reason", d.Reason)
+		attrs := []any{"table", b.Table.String(), "event_id", d.EventID, "reason", d.Reason}
+		if d.Err != nil {
+			attrs = append(attrs, "error", d.Err)
+		}
+		r.log.Warn("event not published, as configured", attrs...)
 	}
 	r.window.sent(routed) // before Send: the answer may come before it returns
 	return r.Sink.Send(ctx, routed)
@@ -141,7 +145,8 @@ func (r *Relay) saveOnce(ctx context.Context) error {
 	seq, lastID := r.window.durable()
 	c := *r.checkpoint.Load()
 	c.Progress = r.Source.Progress(seq)
-	c.Sequence++
+	r.sequence++ // also after a failed save: it may have been stored, with its answer lost
+	c.Sequence = r.sequence
 	c.SavedAt = time.Now()
 	if lastID != "" { // kept across failed saves, after which the window has forgotten it
 		r.lastID = lastID

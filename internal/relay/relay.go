@@ -57,6 +57,7 @@ type Relay struct {
 	checkpoint atomic.Pointer[cdc.Checkpoint]
 	saved      atomic.Uint64 // every batch up to here is durable, its position saved and confirmed
 	lastID     string        // of the last event that is durable; the saver's
+	sequence   uint64        // of the last save that was tried in this generation; the saver's
 	hurry      chan struct{} // closed when a stop wants the position saved now
 	fatal      chan error    // capacity 1: the first error that ends the run
 	refused    atomic.Bool   // the sink gave its final error: nothing more becomes durable

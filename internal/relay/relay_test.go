@@ -460,3 +460,26 @@ func TestSuperseded(t *testing.T) {
 		}
 	})
 }
+
+// A save that failed may have been stored, with its answer lost: the next one must come after it.
+func TestLostAnswerOfASave(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakes{batches: 3}
+		var kept cdc.Checkpoint
+		lost := false
+		f.save = func(c cdc.Checkpoint) error {
+			if c.Generation == kept.Generation && c.Sequence <= kept.Sequence && c.Sequence > 0 {
+				return fmt.Errorf("sequence %d after %d: %w", c.Sequence, kept.Sequence, cdc.ErrFenced)
+			}
+			kept = c
+			if c.Sequence == 1 && !lost {
+				lost = true
+				return errors.New("i/o timeout")
+			}
+			return nil
+		}
+		if _, err := drive(t, f, options()); err != nil || f.confirmed != 3 {
+			t.Errorf("confirmed %d: %v", f.confirmed, err)
+		}
+	})
+}
