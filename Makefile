@@ -79,7 +79,7 @@ profile: build ## The drain benchmark with CPU and heap profiles of the relay in
 .PHONY: soak
 soak: setup build ## Load and faults for SOAKTIME (1h).
 	CDC_RELAY_BIN=$(ROOT)/bin/cdc-relay CDC_RELAY_SOAK=$(SOAKTIME) \
-		go test -count=1 -timeout 0 -run '^TestSoak' ./test/...
+		go test -count=1 -timeout 0 -v ./test/soak
 
 .PHONY: tidy-check
 tidy-check: ## Fail if a go.mod or go.sum is not tidy.

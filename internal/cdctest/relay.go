@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -17,12 +16,15 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 // Relay runs the shipped binary, one process after another, on one configuration file. What all of them say
 // goes into one log. Its methods are for one goroutine at a time, but for those that only read.
 type Relay struct {
 	bin, dir, listen string
+	release          func() error // of the port
 
 	mu     sync.Mutex
 	run    *relayRun
@@ -48,28 +50,15 @@ type Exit struct {
 
 // NewRelay writes the configuration into dir, which keeps the log too. http.listen is chosen here.
 func NewRelay(bin, dir string, c Config) (*Relay, error) {
-	listen, err := freeAddress()
+	listen, release, err := testenv.ReservePort(context.Background())
 	if err != nil {
 		return nil, err
 	}
-	r := &Relay{bin: bin, dir: dir, listen: listen}
+	r := &Relay{bin: bin, dir: dir, listen: listen, release: release}
 	if err := r.Configure(c); err != nil {
 		return nil, err
 	}
 	return r, nil
-}
-
-// freeAddress finds a port below those of outgoing connections and of package testenv, so that it stays free
-// between two runs.
-func freeAddress() (string, error) {
-	for port := 10000 + os.Getpid()%5000; port < 20000; port++ {
-		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
-		listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", address)
-		if err == nil {
-			return address, listener.Close()
-		}
-	}
-	return "", errors.New("no free TCP port on 127.0.0.1 between 10000 and 20000")
 }
 
 // Configure replaces the configuration; the next Start takes it.
@@ -179,6 +168,12 @@ func (r *Relay) Kill() {
 		_ = run.cmd.Process.Kill() // already gone is as good
 		<-run.done
 	}
+}
+
+// Close kills the process and gives the port back.
+func (r *Relay) Close() error {
+	r.Kill()
+	return r.release()
 }
 
 // Wait waits until the process ends.

@@ -124,7 +124,9 @@ func (r *Rig) close() {
 	for _, l := range r.loads {
 		_ = l.Stop() // Verify has told of its errors
 	}
-	r.Relay.Kill()
+	if err := r.Relay.Close(); err != nil {
+		r.tb.Error(err)
+	}
 	r.Reader.Close()
 	if r.tb.Failed() {
 		r.tb.Logf("%s=%d; the relay's log ends with:\n%s", EnvSeed, r.Seed, r.Relay.LogTail(60))

@@ -25,6 +25,16 @@ type port struct {
 	lock   *os.File
 }
 
+// ReservePort finds a port, as host:port, for a program that the caller starts himself, if need be again and
+// again: other users of this package leave it alone until release is called or this process ends.
+func ReservePort(ctx context.Context) (addr string, release func() error, err error) {
+	p, err := reservePort(ctx)
+	if err != nil {
+		return "", nil, err
+	}
+	return p.addr(), p.release, nil
+}
+
 func reservePort(ctx context.Context) (*port, error) {
 	dir := filepath.Join(os.TempDir(), "cdc-relay-ports-"+strconv.Itoa(os.Getuid()))
 	if err := os.MkdirAll(dir, 0o755); err != nil {
