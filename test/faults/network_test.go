@@ -1,0 +1,50 @@
+package faults
+
+import (
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdctest"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
+)
+
+// Connections that break under load are made again, and this process hands on nothing twice.
+func TestConnectionsCut(t *testing.T) {
+	db := newPostgres(t)
+	db.Proxy = testenv.Proxy(t, shared.postgres.Addr())
+	kafka := shared.kafka.Brokers()[0].Proxy()
+	r := newRig(t, db, cdctest.SlotOnly, func(o *cdctest.RigOptions) { o.Listener = testenv.ListenerProxied })
+	r.Start()
+	r.Load(cdctest.Workload{})
+	for _, way := range []*testenv.ProxyServer{db.Proxy, kafka, db.Proxy, kafka, db.Proxy} {
+		t.Cleanup(func() { _ = way.Restore() })
+		r.AwaitProgress(500)
+		way.Cut()
+		r.Delay(200 * time.Millisecond)
+		r.Must(way.Restore())
+	}
+	r.AwaitProgress(500)
+	r.Verify()
+	if n := r.Relay.Starts(); n != 1 {
+		t.Errorf("the relay was started %d times", n)
+	}
+}
+
+// A relay that was frozen for longer than the server waits for it, as on a machine that hangs, finds its
+// connection gone and goes on where it was.
+func TestFrozen(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, newPostgres(t), cdctest.SlotOnly, nil)
+	r.Start()
+	r.Load(cdctest.Workload{Pause: 20 * time.Millisecond})
+	r.AwaitProgress(500)
+	r.Must(r.Relay.Signal(syscall.SIGSTOP))
+	r.Hold(12 * time.Second) // wal_sender_timeout is 10 s on the relay's connection
+	r.Must(r.Relay.Signal(syscall.SIGCONT))
+	r.AwaitProgress(500)
+	r.Verify()
+	if n := r.Relay.Starts(); n != 1 {
+		t.Errorf("the relay was started %d times", n)
+	}
+}
