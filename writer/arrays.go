@@ -7,35 +7,56 @@ import (
 	"time"
 )
 
-// arraysSelect returns the SELECT that turns an array for each column into rows.
+// arraysSelect returns the SELECT that turns an array for each column into rows. Payload is the expression
+// for what the payload column holds, of a bytea.
 //
 // Set-returning functions in a select list run side by side, and the shorter ones are filled up with NULL
 // (PostgreSQL documentation, "SQL Functions Returning Sets"): a column that no row uses is a NULL array.
 // They stream, where FROM unnest(a, b, ...) stores the elements of each array first. Ids and headers are
-// arrays of text with a cast, because drivers that do not ask the server for the types know no others.
-func arraysSelect(payload string) string {
+// arrays of text with a cast, because drivers that do not ask the server for the types know no others. The
+// payloads are one bytea, because reading an array's text goes over each byte of it several times.
+func arraysSelect(payload func(bytea string) string) string {
 	return `
 SELECT event_id::uuid, aggregate_type, aggregate_id, event_type, NULLIF(tenant_id, ''), NULLIF(topic, ''), ` +
-		`NULLIF(partition_key, ''), content_type, NULLIF(schema_id, ''), NULLIF(schema_version, 0), ` +
-		`NULLIF(headers, '')::jsonb, ` + payload + `, occurred_at, COALESCE(created_at, now())
+		`NULLIF(partition_key, ''), content_type, NULLIF(schema_id, ''), NULLIF(schema_version, 0), NULLIF(headers, '')::jsonb, ` +
+		payload(`substring($12::bytea, payload_at, NULLIF(payload_size, -1))`) + `, occurred_at, COALESCE(created_at, now())
 FROM (SELECT unnest($1::text[]) AS event_id, unnest($2::text[]) AS aggregate_type, unnest($3::text[]) AS aggregate_id, ` +
 		`unnest($4::text[]) AS event_type, unnest($5::text[]) AS tenant_id, unnest($6::text[]) AS topic, ` +
 		`unnest($7::text[]) AS partition_key, unnest($8::text[]) AS content_type, unnest($9::text[]) AS schema_id, ` +
-		`unnest($10::int[]) AS schema_version, unnest($11::text[]) AS headers, unnest($12::bytea[]) AS payload, ` +
-		`unnest($13::timestamptz[]) AS occurred_at, unnest($14::timestamptz[]) AS created_at) AS e`
+		`unnest($10::int[]) AS schema_version, unnest($11::text[]) AS headers, unnest($13::timestamptz[]) AS occurred_at, ` +
+		`unnest($14::timestamptz[]) AS created_at, unnest($15::int[]) AS payload_at, unnest($16::int[]) AS payload_size) AS e`
 }
 
-// InsertArrays returns the INSERT of any number of rows, always the same text, for adapters. Its 14
-// arguments are arrays, in the order of Row's fields, of text (event_id and headers too), int, bytea and
-// timestamptz; "" and 0 stand for NULL, and so does a NULL array for all of them.
+// InsertArrays returns the INSERT of any number of rows, always the same text, for adapters. Its arguments
+// are, in the order of Row's fields, an array for each column, of text (event_id and headers too), int and
+// timestamptz; then what [JoinPayloads] returns, the payloads in the place of theirs ($12) and the two others
+// at the end. "" and 0 stand for NULL, and so does a NULL array for all of them.
 func (w *Writer) InsertArrays() string { return w.sql.arrays }
+
+// JoinPayloads returns the payloads of all rows as one, and for each row at which byte its own starts, from
+// 1, and how many bytes it has, -1 for NULL. It is for adapters.
+func JoinPayloads(rows []Row) (joined []byte, at, size []int32) {
+	total := 0
+	for i := range rows {
+		total += len(rows[i].Payload)
+	}
+	joined, at, size = make([]byte, 0, total), make([]int32, len(rows)), make([]int32, len(rows))
+	for i := range rows {
+		at[i], size[i] = int32(len(joined)+1), int32(len(rows[i].Payload))
+		if rows[i].Payload == nil {
+			size[i] = -1
+		}
+		joined = append(joined, rows[i].Payload...)
+	}
+	return joined, at, size
+}
 
 // arrays returns the arguments of InsertArrays as text (PostgreSQL documentation, "Array Input and Output
 // Syntax"), which every driver sends as it is.
 func arrays(rows []Row) []any {
+	payloads, at, size := JoinPayloads(rows)
 	return []any{
-		array(rows, hex.EncodedLen(len(rows[0].EventID)), func(*Row) bool { return true },
-			func(b *strings.Builder, r *Row) { writeHex(b, r.EventID[:]) }), // uuid needs no hyphens
+		array(rows, hex.EncodedLen(len(rows[0].EventID)), func(*Row) bool { return true }, writeID),
 		textArray(rows, func(r *Row) string { return r.AggregateType }),
 		textArray(rows, func(r *Row) string { return r.AggregateID }),
 		textArray(rows, func(r *Row) string { return r.EventType }),
@@ -45,17 +66,19 @@ func arrays(rows []Row) []any {
 		textArray(rows, func(r *Row) string { return r.ContentType }),
 		textArray(rows, func(r *Row) string { return r.SchemaID }),
 		array(rows, len("0"), func(r *Row) bool { return r.SchemaVersion != 0 },
-			func(b *strings.Builder, r *Row) { b.WriteString(strconv.Itoa(int(r.SchemaVersion))) }),
+			func(b *strings.Builder, r *Row) { writeInt(b, r.SchemaVersion) }),
 		textArray(rows, func(r *Row) string { return r.Headers }),
-		payloadArray(rows),
+		payloads,
 		timeArray(rows, func(r *Row) time.Time { return r.OccurredAt }),
 		timeArray(rows, func(r *Row) time.Time { return r.CreatedAt }),
+		array(at, len("1234567"), func(*int32) bool { return true }, func(b *strings.Builder, i *int32) { writeInt(b, *i) }),
+		array(size, len("1234"), func(*int32) bool { return true }, func(b *strings.Builder, i *int32) { writeInt(b, *i) }),
 	}
 }
 
 // array returns an array of what write adds for each row, or nil if no row has a value. Size is about the
 // length of an element.
-func array(rows []Row, size int, has func(*Row) bool, write func(*strings.Builder, *Row)) any {
+func array[T any](rows []T, size int, has func(*T) bool, write func(*strings.Builder, *T)) any {
 	first := 0
 	for first < len(rows) && !has(&rows[first]) {
 		first++
@@ -99,30 +122,16 @@ func writeQuoted(b *strings.Builder, s string) {
 	b.WriteByte('"')
 }
 
-func payloadArray(rows []Row) any {
-	size := 0
-	for i := range rows {
-		size += len(rows[i].Payload)
-	}
-	return array(rows, hex.EncodedLen(size)/len(rows)+len(`"\\x"`)+1, func(r *Row) bool { return r.Payload != nil },
-		func(b *strings.Builder, r *Row) {
-			if r.Payload == nil {
-				b.WriteString("NULL")
-				return
-			}
-			b.WriteString(`"\\x`)
-			writeHex(b, r.Payload)
-			b.WriteByte('"')
-		})
+// writeID leaves the hyphens out, which uuid does not need.
+func writeID(b *strings.Builder, r *Row) {
+	var space [2 * len(r.EventID)]byte
+	hex.Encode(space[:], r.EventID[:])
+	b.Write(space[:])
 }
 
-func writeHex(b *strings.Builder, p []byte) {
-	var space [512]byte
-	for len(p) > 0 {
-		n := min(len(p), hex.DecodedLen(len(space)))
-		b.Write(space[:hex.Encode(space[:], p[:n])])
-		p = p[n:]
-	}
+func writeInt(b *strings.Builder, i int32) {
+	var space [len("-2147483648")]byte
+	b.Write(strconv.AppendInt(space[:0], int64(i), 10))
 }
 
 func timeArray(rows []Row, at func(*Row) time.Time) any {

@@ -52,14 +52,17 @@ func New(d Dialect, opts ...Option) (*Writer, error) {
 	return w, nil
 }
 
+// Table returns the table's name as SQL reads it.
+func (w *Writer) Table() string { return w.table }
+
 // Append inserts the events in the transaction, in their order. It neither commits nor rolls back.
 //
 // All events are checked before the first goes to the database: on an [ErrInvalidEvent] nothing was sent.
 // After any other error the database has failed the transaction: roll it back. No events are no work.
 //
-// One event is one plain INSERT, always of the same text. More are one INSERT of many rows, of one of a few
-// texts, so that drivers that cache prepared statements find them again; beyond 4096 rows or 4 MiB there are
-// as many as it takes. Append blocks as long as they take and ends with ctx.
+// One event is one plain INSERT. More are one INSERT of many rows; beyond 4096 rows or 4 MiB there are as
+// many as it takes. Their texts are nine in all, so that drivers that cache prepared statements find them
+// again. Append blocks as long as the statements take and ends with ctx.
 func (w *Writer) Append(ctx context.Context, tx Tx, events ...*Event) error {
 	switch {
 	case len(events) == 0:
@@ -93,7 +96,7 @@ func (w *Writer) appendMany(ctx context.Context, tx Tx, events []*Event) error {
 		return err
 	}
 	for chunk := range Chunks(rows, maxRows) {
-		query, args := w.sql.many(chunk)
+		query, args := w.InsertMany(chunk)
 		if _, err := tx.ExecContext(ctx, query, args...); err != nil {
 			return w.InsertError(len(chunk), err)
 		}

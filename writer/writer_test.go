@@ -41,7 +41,7 @@ func (r *recorder) Rollback() error { return nil }
 // columns is how many arguments a row takes.
 const columns = 14
 
-// ids returns the event ids of the statement's rows, in order, without those it is filled up with.
+// ids returns the event ids of the statement's rows, in order.
 func (s statement) ids(t *testing.T) (ids []string) {
 	t.Helper()
 	if array, ok := s.args[0].(string); ok && strings.HasPrefix(array, "{") {
@@ -51,9 +51,7 @@ func (s statement) ids(t *testing.T) (ids []string) {
 		return ids
 	}
 	for i := 0; i < len(s.args); i += columns {
-		if s.args[i] != nil {
-			ids = append(ids, s.args[i].(string))
-		}
+		ids = append(ids, s.args[i].(string))
 	}
 	return ids
 }
@@ -207,15 +205,12 @@ func TestAppendManyEventsIsOneStatement(t *testing.T) {
 		s := tx.statements[0]
 		texts[s.query] = true
 		requireOrder(t, s.ids(t), events)
-		if rows := len(s.args) / columns; len(s.args)%columns != 0 || rows > n+n/4 {
-			t.Errorf("%d events: %d arguments", n, len(s.args))
-		}
-		if strings.Count(s.query, "$") != len(s.args) {
+		if len(s.args) > n*columns || strings.Count(s.query, "$") != len(s.args) {
 			t.Errorf("%d events: %d arguments for %d parameters", n, len(s.args), strings.Count(s.query, "$"))
 		}
 	}
-	if len(texts) > 20 {
-		t.Errorf("%d texts, want 20 at most: drivers prepare each of them", len(texts))
+	if len(texts) > 8 {
+		t.Errorf("%d texts, want 8 at most: drivers prepare each of them", len(texts))
 	}
 }
 
@@ -238,7 +233,7 @@ func TestAppendCutsByRows(t *testing.T) {
 }
 
 func TestAppendWritesArraysAsText(t *testing.T) {
-	events := newEvents(65)
+	events := newEvents(9)
 	e := events[1]
 	e.ID = uuid.MustParse("5f9c3f1e-1111-4222-8333-444455556666")
 	e.TenantID, e.SchemaVersion = `a"\,{}NULL`, 7
@@ -254,13 +249,17 @@ func TestAppendWritesArraysAsText(t *testing.T) {
 		1:  `{"Order","Order","Order"`,
 		4:  `{"","a\"\\,{}NULL","",`,
 		9:  "{0,7,0",
-		11: `{"\\x7b7d","\\x7b7d",NULL,"\\x7b7d"`,
 		12: ",0001-02-03T04:05:06.000789Z,",
 		13: ",NULL,",
+		14: "{1,3,5,5,7,",
+		15: "{2,2,-1,2,",
 	} {
 		if got, ok := args[i].(string); !ok || !strings.Contains(got, want) {
 			t.Errorf("argument $%d is %v, want %s in it", i+1, args[i], want)
 		}
+	}
+	if got := args[11].([]byte); string(got) != strings.Repeat("{}", 8) {
+		t.Errorf("payloads %q", got)
 	}
 	for _, unused := range []int{5, 6, 8, 10} {
 		if args[unused] != nil {

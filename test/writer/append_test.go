@@ -82,6 +82,7 @@ func storesWhatWasAppended(t *testing.T, s *testenv.PostgresServer) {
 				"one by one":  func(events []*writer.Event) [][]*writer.Event { return inGroups(events, 1) },
 				"two by two":  func(events []*writer.Event) [][]*writer.Event { return inGroups(events, 2) },
 				"all at once": func(events []*writer.Event) [][]*writer.Event { return inGroups(events, len(events)) },
+				"in nines":    func(events []*writer.Event) [][]*writer.Event { return inGroups(events, 9) },
 				"with a crowd": func(events []*writer.Event) [][]*writer.Event {
 					return [][]*writer.Event{append(events, newEvents(900)...)}
 				},
@@ -129,7 +130,7 @@ func TestEveryNumberOfEventsIsStoredInOrder(t *testing.T) {
 	for _, w := range ways() {
 		t.Run(w.name, func(t *testing.T) {
 			session := w.open(t, db, "")
-			for _, n := range []int{2, 3, 7, 8, 9, 10, 11, 17, 33, 64, 65, 100, 700, 5000} {
+			for _, n := range []int{2, 3, 7, 8, 9, 10, 100, 700, 5000} {
 				db.exec(t, "TRUNCATE outbox")
 				events := newEvents(n)
 				appendAll(t, session, events...)
@@ -155,15 +156,18 @@ func TestColumnsAreNullWhereNoneOrSomeRowsHaveThem(t *testing.T) {
 		t.Run(w.name, func(t *testing.T) {
 			session := w.open(t, db, "")
 			for name, give := range give {
-				for _, having := range [][]int{{0}, {2}, {1, 2}, {0, 1, 2}} {
-					db.exec(t, "TRUNCATE outbox")
-					events := newEvents(3)
-					for _, i := range having {
-						give(events[i])
+				for _, n := range []int{3, 9} { // as VALUES and as arrays
+					all := []int{0, 1, 2, 3, 4, 5, 6, 7, 8}[:n]
+					for _, having := range [][]int{{0}, {2}, {1, 2}, all} {
+						db.exec(t, "TRUNCATE outbox")
+						events := newEvents(n)
+						for _, i := range having {
+							give(events[i])
+						}
+						appendAll(t, session, events...)
+						t.Log(name, n, having)
+						requireRows(t, db.rows(t, "outbox"), events)
 					}
-					appendAll(t, session, events...)
-					t.Log(name, having)
-					requireRows(t, db.rows(t, "outbox"), events)
 				}
 			}
 		})

@@ -8,6 +8,7 @@ import (
 
 // arrays returns the arguments of writer.Writer's InsertArrays as pgx's own types.
 func arrays(rows []writer.Row) []any {
+	payloads, at, size := writer.JoinPayloads(rows)
 	return []any{
 		column(rows, func(r *writer.Row) (string, bool) { return r.EventID.String(), true }),
 		column(rows, func(r *writer.Row) (string, bool) { return r.AggregateType, true }),
@@ -20,9 +21,10 @@ func arrays(rows []writer.Row) []any {
 		column(rows, func(r *writer.Row) (string, bool) { return r.SchemaID, r.SchemaID != "" }),
 		column(rows, func(r *writer.Row) (int32, bool) { return r.SchemaVersion, r.SchemaVersion != 0 }),
 		column(rows, func(r *writer.Row) (string, bool) { return r.Headers, r.Headers != "" }),
-		column(rows, func(r *writer.Row) ([]byte, bool) { return r.Payload, r.Payload != nil }), // nil is NULL to pgx
+		payloads,
 		column(rows, func(r *writer.Row) (time.Time, bool) { return r.OccurredAt, true }),
 		column(rows, func(r *writer.Row) (*time.Time, bool) { return &r.CreatedAt, !r.CreatedAt.IsZero() }), // nil is NULL
+		at, size,
 	}
 }
 

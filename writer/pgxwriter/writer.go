@@ -16,8 +16,14 @@ import (
 	"github.com/cdc-relay/cdc-relay/writer"
 )
 
-// maxRows bounds the arrays of a statement; writer.Chunks bounds their bytes.
-const maxRows = 4096
+const (
+	// maxRows bounds the arrays of a statement; writer.Chunks bounds their bytes.
+	maxRows = 4096
+
+	// fewRows are cheaper with a parameter for each value. More are cheaper as arrays, by a sixth as arrays
+	// of pgx's own.
+	fewRows = 8
+)
 
 var errNilTx = errors.New("the transaction is nil: pass the open transaction that writes the business data")
 
@@ -40,9 +46,9 @@ func New(opts ...writer.Option) (*Writer, error) {
 // All events are checked before the first goes to the database: on a [writer.ErrInvalidEvent] nothing was
 // sent. After any other error the database has failed the transaction: roll it back. No events are no work.
 //
-// One event is one plain INSERT. More are one INSERT from an array for each column, up to 4096 rows or 4 MiB
-// at a time. Each of the two is always of the same text. Append blocks as long as they take and ends with
-// ctx.
+// One event is one plain INSERT. More are one INSERT of many rows; beyond 4096 rows or 4 MiB there are as
+// many as it takes. Their texts are nine in all, so that prepared statements are found again. Append blocks
+// as long as the statements take and ends with ctx.
 func (w *Writer) Append(ctx context.Context, tx pgx.Tx, events ...*writer.Event) error {
 	switch {
 	case len(events) == 0:
@@ -76,11 +82,19 @@ func (w *Writer) appendMany(ctx context.Context, tx pgx.Tx, events []*writer.Eve
 		return err
 	}
 	for chunk := range writer.Chunks(rows, maxRows) {
-		if _, err := tx.Exec(ctx, w.rows.InsertArrays(), arrays(chunk)...); err != nil {
+		query, args := w.statement(chunk)
+		if _, err := tx.Exec(ctx, query, args...); err != nil {
 			return w.insertError(len(chunk), err)
 		}
 	}
 	return nil
+}
+
+func (w *Writer) statement(rows []writer.Row) (query string, args []any) {
+	if len(rows) <= fewRows {
+		return w.rows.InsertMany(rows)
+	}
+	return w.rows.InsertArrays(), arrays(rows)
 }
 
 func (w *Writer) insertError(rows int, err error) error {
