@@ -13,83 +13,149 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// latencyRes is one steady load. Times are in milliseconds, from before the INSERT is sent (it commits
-// by itself) until a consumer has the record; for Kafka alone from Produce until then.
+// latencyRes is one steady load, the medians of its rounds. Times are in milliseconds, from before the
+// INSERT is sent (it commits by itself) until a consumer has the record; for Kafka alone from Produce until
+// then; for the INSERT alone until PostgreSQL has answered it.
 type latencyRes struct {
-	Rate      int     `json:"events_per_second"`
-	PerTx     int     `json:"rows_per_transaction"`
-	P50       float64 `json:"p50_ms"`
-	P99       float64 `json:"p99_ms"`
-	Max       float64 `json:"max_ms"`
-	KafkaP50  float64 `json:"kafka_alone_p50_ms"`
-	KafkaP99  float64 `json:"kafka_alone_p99_ms"`
+	Rate   int            `json:"events_per_second"`
+	PerTx  int            `json:"rows_per_transaction"`
+	P50    float64        `json:"p50_ms"`
+	P99    float64        `json:"p99_ms"`
+	Kafka  spread         `json:"kafka_alone"`
+	Insert spread         `json:"insert_alone"`
+	Steal  float64        `json:"steal_percent"`
+	Rounds []latencyRound `json:"rounds"`
+}
+
+// latencyRound is one run of the load through the relay, and one straight to Kafka.
+type latencyRound struct {
+	Relay     spread  `json:"relay"`
+	Insert    spread  `json:"insert_alone"`
+	Kafka     spread  `json:"kafka_alone"`
 	Reached   float64 `json:"events_per_second_reached"`
 	CPUPerSec float64 `json:"relay_cpu_seconds_per_second"`
 	RSS       float64 `json:"peak_rss_mb"`
+	Steal     float64 `json:"steal_percent"` // while the relay ran
+}
+
+// spread is how times are spread, in milliseconds.
+type spread struct {
+	P50 float64 `json:"p50_ms"`
+	P99 float64 `json:"p99_ms"`
+	Max float64 `json:"max_ms"`
 }
 
 const (
 	latencyWarmUp = 3 * time.Second
 	latencySpan   = 20 * time.Second
+	// metadataMinAge lets a client find the leaders of a fresh topic within the warm-up: by default it asks
+	// again after five seconds.
+	metadataMinAge = 100 * time.Millisecond
 )
 
-func (s *stand) latencies(ctx context.Context) (map[string]*latencyRes, error) {
+// latencies runs each load in rounds, relay and Kafka alone in turn. Unless another scenario has warmed
+// Kafka up, a load that is not counted does.
+func (s *stand) latencies(ctx context.Context, rounds int, warm bool) (map[string]*latencyRes, error) {
+	if !warm {
+		if _, err := s.kafkaAlone(ctx, 10_000); err != nil {
+			return nil, fmt.Errorf("warming up: %w", err)
+		}
+	}
 	out := map[string]*latencyRes{}
 	for _, load := range []struct{ rate, perTx int }{{1_000, 1}, {10_000, 10}} {
-		name := fmt.Sprintf("%d/s", load.rate)
-		res, err := s.latency(ctx, fmt.Sprintf("latency_%d", load.rate), load.rate, load.perTx)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
+		res := &latencyRes{Rate: load.rate, PerTx: load.perTx}
+		for i := range rounds {
+			round, err := s.latency(ctx, fmt.Sprintf("latency_%d_%d", load.rate, i), load.rate, load.perTx)
+			if err != nil {
+				return nil, fmt.Errorf("%d/s: %w", load.rate, err)
+			}
+			res.Rounds = append(res.Rounds, round)
 		}
-		out[name] = res
+		res.sum()
+		out[fmt.Sprintf("%d/s", load.rate)] = res
 	}
 	return out, nil
 }
 
-func (s *stand) latency(ctx context.Context, database string, rate, perTx int) (*latencyRes, error) {
+func (r *latencyRes) sum() {
+	middle := func(of func(latencyRound) float64) float64 {
+		var all []float64
+		for _, round := range r.Rounds {
+			all = append(all, of(round))
+		}
+		return median(all)
+	}
+	spreads := func(of func(latencyRound) spread) spread {
+		return spread{
+			P50: middle(func(l latencyRound) float64 { return of(l).P50 }),
+			P99: middle(func(l latencyRound) float64 { return of(l).P99 }),
+			Max: middle(func(l latencyRound) float64 { return of(l).Max }),
+		}
+	}
+	relay := spreads(func(l latencyRound) spread { return l.Relay })
+	r.P50, r.P99 = relay.P50, relay.P99
+	r.Steal = middle(func(l latencyRound) float64 { return l.Steal })
+	r.Kafka = spreads(func(l latencyRound) spread { return l.Kafka })
+	r.Insert = spreads(func(l latencyRound) spread { return l.Insert })
+}
+
+func (s *stand) latency(ctx context.Context, database string, rate, perTx int) (latencyRound, error) {
+	var res latencyRound
 	conn, err := s.database(ctx, database, database)
 	if err != nil {
-		return nil, err
+		return res, err
 	}
 	defer conn.Close(ctx)
 	topic, err := s.topic(ctx)
 	if err != nil {
-		return nil, err
+		return res, err
 	}
-	path, err := s.configure(database, database, topic, s.listen())
+	addr := s.listen()
+	path, err := s.configure(database, database, topic, addr)
 	if err != nil {
-		return nil, err
+		return res, err
 	}
 	p, err := s.start(path)
 	if err != nil {
-		return nil, err
+		return res, err
 	}
-	res := &latencyRes{Rate: rate, PerTx: perTx}
+	profiled := s.takeProfiles(ctx, addr, database)
 	n := int((latencyWarmUp + latencySpan).Seconds()) * rate
 	clock := newStopwatch(n, int(latencyWarmUp.Seconds())*rate)
+	inserts := newStopwatch(n/perTx, int(latencyWarmUp.Seconds())*rate/perTx)
 	cpuBefore, _, err := p.usage()
 	if err != nil {
-		return nil, err
+		return res, err
 	}
-	began := time.Now()
+	began, machine := time.Now(), readCPU()
 	err = s.consume(ctx, topic, clock, func() error {
-		return paced(ctx, n/perTx, rate/perTx, func(i int) error { return insert(ctx, conn, clock, i*perTx, perTx) })
+		return paced(ctx, n/perTx, rate/perTx, func(i int) error {
+			inserts.start(i, 1)
+			err := insert(ctx, conn, clock, i*perTx, perTx)
+			inserts.stop(i, time.Now())
+			return err
+		})
 	})
 	if err != nil {
-		return nil, fmt.Errorf("%w (%w)", err, p.failed())
+		return res, fmt.Errorf("%w (%w)", err, p.failed())
 	}
 	cpu, peak, err := p.usage()
 	if err != nil {
-		return nil, err
+		return res, err
 	}
+	res.Steal = readCPU().stolenSince(machine)
 	res.CPUPerSec = (cpu - cpuBefore).Seconds() / time.Since(began).Seconds()
 	res.RSS = float64(peak) / (1 << 20)
 	res.Reached = clock.rate()
-	res.P50, res.P99, res.Max = clock.percentiles()
-	if err := p.stop(); err != nil {
-		return nil, err
+	if err := <-profiled; err != nil {
+		return res, err
 	}
-	return res, s.kafkaAlone(ctx, res, n, rate)
+	res.Relay, res.Insert = clock.spread(), inserts.spread()
+	if err := p.stop(); err != nil {
+		return res, err
+	}
+	res.Kafka, err = s.kafkaAlone(ctx, rate)
+	return res, err
 }
 
 // insert writes size events in one transaction: one statement that commits by itself.
@@ -102,16 +168,17 @@ func insert(ctx context.Context, conn *pgx.Conn, clock *stopwatch, first, size i
 }
 
 // kafkaAlone measures the same load without database and relay.
-func (s *stand) kafkaAlone(ctx context.Context, res *latencyRes, n, rate int) error {
+func (s *stand) kafkaAlone(ctx context.Context, rate int) (spread, error) {
 	topic, err := s.topic(ctx)
 	if err != nil {
-		return err
+		return spread{}, err
 	}
-	client, err := kgo.NewClient(kgo.SeedBrokers(s.kafka.Bootstrap()...), kgo.DefaultProduceTopic(topic), kgo.ProducerLinger(0))
+	client, err := kgo.NewClient(kgo.SeedBrokers(s.kafka.Bootstrap()...), kgo.DefaultProduceTopic(topic), kgo.ProducerLinger(0), kgo.MetadataMinAge(metadataMinAge))
 	if err != nil {
-		return err
+		return spread{}, err
 	}
 	defer client.Close()
+	n := int((latencyWarmUp + latencySpan).Seconds()) * rate
 	clock := newStopwatch(n, int(latencyWarmUp.Seconds())*rate)
 	err = s.consume(ctx, topic, clock, func() error {
 		return paced(ctx, n, rate, func(i int) error {
@@ -121,8 +188,7 @@ func (s *stand) kafkaAlone(ctx context.Context, res *latencyRes, n, rate int) er
 			return nil
 		})
 	})
-	res.KafkaP50, res.KafkaP99, _ = clock.percentiles()
-	return err
+	return clock.spread(), err
 }
 
 // paced calls f for 0..n-1 at a steady rate per second; a call that comes late does not delay the rest.
@@ -145,7 +211,7 @@ func paced(ctx context.Context, n, rate int, f func(i int) error) error {
 // consume reads the topic while load runs, until every event has come.
 func (s *stand) consume(ctx context.Context, topic string, clock *stopwatch, load func() error) error {
 	client, err := kgo.NewClient(kgo.SeedBrokers(s.kafka.Bootstrap()...), kgo.ConsumeTopics(topic),
-		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.MetadataMinAge(metadataMinAge))
 	if err != nil {
 		return err
 	}
@@ -208,12 +274,12 @@ func (w *stopwatch) rate() float64 {
 	return float64(len(w.got)-w.warm) / w.ended.Sub(time.Unix(0, w.sent[w.warm].Load())).Seconds()
 }
 
-func (w *stopwatch) percentiles() (p50, p99, highest float64) {
+func (w *stopwatch) spread() spread {
 	sorted := slices.Sorted(slices.Values(w.took[w.warm:]))
 	at := func(q float64) float64 {
 		return float64(sorted[int(q*float64(len(sorted)-1))].Microseconds()) / 1e3
 	}
-	return at(0.5), at(0.99), at(1)
+	return spread{P50: at(0.5), P99: at(0.99), Max: at(1)}
 }
 
 // startResult is how long a start takes with all servers up, in milliseconds, from exec to /readyz.

@@ -104,7 +104,7 @@ func (s *stand) scenarios(ctx context.Context, o options, r *report) error {
 		}),
 		step("latency", "insert to consumer at steady rates", func() error {
 			var err error
-			r.Latency, err = s.latencies(ctx)
+			r.Latency, err = s.latencies(ctx, o.rounds, wanted["drain"])
 			return err
 		}),
 		step("start", "start to ready", func() error {

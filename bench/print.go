@@ -35,8 +35,8 @@ func (r *report) print(w io.Writer) {
 		if l.Rate > 1000 {
 			p50, p99 = p99, 25
 		}
-		row("insert to consumer at "+name+", p50", fmt.Sprintf("%.2f ms (Kafka alone %.2f)", l.P50, l.KafkaP50), fmt.Sprintf("%.1f ms", p50), l.P50 <= p50)
-		row("insert to consumer at "+name+", p99", fmt.Sprintf("%.2f ms (Kafka alone %.2f)", l.P99, l.KafkaP99), fmt.Sprintf("%.0f ms", p99), l.P99 <= p99)
+		row("insert to consumer at "+name+", p50", fmt.Sprintf("%.2f ms (Kafka alone %.2f, INSERT alone %.2f)", l.P50, l.Kafka.P50, l.Insert.P50), fmt.Sprintf("%.1f ms", p50), l.P50 <= p50)
+		row("insert to consumer at "+name+", p99", fmt.Sprintf("%.2f ms (Kafka alone %.2f, INSERT alone %.2f; steal %.0f %%)", l.P99, l.Kafka.P99, l.Insert.P99, l.Steal), fmt.Sprintf("%.0f ms", p99), l.P99 <= p99)
 	}
 	if s := r.Start; s != nil {
 		row("start to ready", fmt.Sprintf("%.0f ms", s.Median), "500 ms", s.Median <= 500)

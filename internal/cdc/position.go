@@ -30,9 +30,12 @@ type Source struct {
 	// Timeline is PostgreSQL's timeline; 0 elsewhere. A change of it alone is a promotion, not
 	// another source.
 	Timeline uint32
+	// Fingerprint is what a source wants to know again of the objects that decide which rows reach its
+	// log (PostgreSQL's publication). Opaque; "" where there are none.
+	Fingerprint string
 }
 
-// Same reports whether both name the same log. Timelines are not compared.
+// Same reports whether both name the same log. Timelines and fingerprints are not compared.
 func (s Source) Same(o Source) bool {
 	return s.SystemID == o.SystemID && s.Database == o.Database && s.Slot == o.Slot
 }

@@ -47,7 +47,10 @@
 //	    "system_id": "7412345678901234567", string; PostgreSQL's system identifier
 //	    "database": "orders",              string
 //	    "slot": "cdc_relay_orders",        string; "" where there are no slots
-//	    "timeline": 1                      number, 32 bits
+//	    "timeline": 1,                     number, 32 bits
+//	    "fingerprint": "publication=16385+742&public.outbox=16402+743"
+//	                                       string; what the source compares at the next start, "" if it
+//	                                       has nothing to
 //	  },
 //	  "position": "00000000016B3748",      string; the source's own form: for PostgreSQL an LSN as 16
 //	                                       upper-case hex digits

@@ -30,6 +30,8 @@ type sourceForm struct {
 	Database string `json:"database"`
 	Slot     string `json:"slot"`
 	Timeline uint32 `json:"timeline"`
+
+	Fingerprint string `json:"fingerprint"`
 }
 
 var (
@@ -40,7 +42,7 @@ var (
 func encode(c cdc.Checkpoint) ([]byte, error) {
 	for _, s := range [...]string{
 		c.Source.SystemID, c.Source.Database, c.Source.Slot,
-		string(c.Progress.Position), string(c.Progress.Commit), c.Progress.TxID,
+		c.Source.Fingerprint, string(c.Progress.Position), string(c.Progress.Commit), c.Progress.TxID,
 	} {
 		if !utf8.ValidString(s) { // JSON would store another text, and the source would look foreign
 			return nil, errNotUTF8

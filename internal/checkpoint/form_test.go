@@ -17,13 +17,13 @@ import (
 )
 
 // stored is the example of the package comment, as it is written.
-const stored = `{"version":1,"source":{"system_id":"7412345678901234567","database":"orders","slot":"cdc_relay_orders","timeline":1},` +
+const stored = `{"version":1,"source":{"system_id":"7412345678901234567","database":"orders","slot":"cdc_relay_orders","timeline":1,"fingerprint":"publication=16385+742"},` +
 	`"position":"00000000016B3748","commit":"00000000016B3700","txid":"742","generation":"3","sequence":"1842",` +
 	`"last_event_id":"0198c0de-0000-7000-8000-000000000001","saved_at":"2026-01-02T03:04:05.678901234Z"}`
 
 func example() cdc.Checkpoint {
 	return cdc.Checkpoint{
-		Source:      cdc.Source{SystemID: "7412345678901234567", Database: "orders", Slot: "cdc_relay_orders", Timeline: 1},
+		Source:      cdc.Source{SystemID: "7412345678901234567", Database: "orders", Slot: "cdc_relay_orders", Timeline: 1, Fingerprint: "publication=16385+742"},
 		Progress:    cdc.Progress{Position: "00000000016B3748", Commit: "00000000016B3700", TxID: "742"},
 		Generation:  3,
 		Sequence:    1842,
@@ -56,7 +56,7 @@ func TestDocumentedForm(t *testing.T) {
 	}
 	rest := string(doc)
 	for _, field := range []string{
-		"version", "source", "system_id", "database", "slot", "timeline", "position", "commit", "txid", "generation",
+		"version", "source", "system_id", "database", "slot", "timeline", "fingerprint", "position", "commit", "txid", "generation",
 		"sequence", "last_event_id", "saved_at",
 	} {
 		_, after, found := strings.Cut(rest, `"`+field+`"`)
@@ -73,6 +73,7 @@ func TestFormRoundTrip(t *testing.T) {
 			Source: cdc.Source{
 				SystemID: rapid.String().Draw(t, "system"), Database: rapid.String().Draw(t, "database"),
 				Slot: rapid.String().Draw(t, "slot"), Timeline: rapid.Uint32().Draw(t, "timeline"),
+				Fingerprint: rapid.String().Draw(t, "fingerprint"),
 			},
 			Progress: cdc.Progress{
 				Position: cdc.Position(rapid.String().Draw(t, "position")),

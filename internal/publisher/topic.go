@@ -86,7 +86,7 @@ func (l *loop) park(tp *topic, e entry) {
 	tp.parked.push(e)
 	switch {
 	case tp.err != nil:
-		l.fail(e.t.seq, tp.err)
+		l.fail(e.t.seq, atEvent(&e, tp.err))
 	case tp.missing.IsZero(): // on its way
 	case l.now.Sub(tp.checked) > time.Second:
 		l.wantMetadata(tp)
@@ -168,8 +168,8 @@ func (l *loop) known(tp *topic, parts []*sarama.PartitionMetadata) {
 		l.log.Warn("the topic has more partitions now: keys move to others", "topic", tp.name, "before", had, "after", len(parts))
 		tp.more = parts
 	case len(parts) < had:
-		l.haltTopic(tp, fmt.Errorf("publish to topic %q: it has %d partitions and had %d, so it was made anew: restart the relay",
-			tp.name, len(parts), had))
+		l.haltTopic(tp, cdc.Stop(cdc.ClassRuntime, "topic_recreated", fmt.Errorf("publish to topic %q: it has %d partitions and had %d, so it was made anew: restart the relay",
+			tp.name, len(parts), had)))
 		return
 	}
 	l.leadAll(tp, parts)
@@ -280,10 +280,10 @@ func (l *loop) haltTopic(tp *topic, err error) {
 		return
 	}
 	tp.err = err
-	first, found := uint64(0), false
+	var first *entry
 	lower := func(queue *fifo[entry]) {
-		if queue.len() > 0 && (!found || queue.at(0).t.seq < first) {
-			first, found = queue.at(0).t.seq, true
+		if queue.len() > 0 && (first == nil || queue.at(0).t.seq < first.t.seq) {
+			first = queue.at(0)
 		}
 	}
 	lower(&tp.parked)
@@ -291,7 +291,10 @@ func (l *loop) haltTopic(tp *topic, err error) {
 		p.state = halted
 		lower(&p.queue)
 	}
-	if found {
-		l.fail(first, err)
+	if first != nil {
+		l.fail(first.t.seq, atEvent(first, err))
 	}
 }
+
+// atEvent names the first event that cannot go out, for errors.skip.
+func atEvent(e *entry, err error) error { return fmt.Errorf("event %q: %w", e.m.EventID(), err) }

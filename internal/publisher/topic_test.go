@@ -63,8 +63,8 @@ func TestUnknownTopicStops(t *testing.T) {
 	s.send(t, numbered(10, 10, 1)...)
 	err := s.failed(t)
 	var stop *cdc.StopError
-	if !errors.As(err, &stop) || stop.Reason != "unknown_topic" || !strings.Contains(err.Error(), `"nowhere"`) {
-		t.Errorf("error %v, want a stop that names the topic", err)
+	if !errors.As(err, &stop) || stop.Reason != "unknown_topic" || !strings.Contains(err.Error(), `event "k/a": publish to topic "nowhere"`) {
+		t.Errorf("error %v, want a stop that names event and topic", err)
 	}
 	s.answered(t, 1)
 }

@@ -68,15 +68,12 @@ func (s *Source) connect(ctx context.Context) (*session, error) {
 }
 
 // acquire checks, in the order in which a person would mend: version, WAL level, publication, slot; then
-// it takes the slot and applies the start rules.
+// it takes the slot and applies the start rules, and last looks at the tables.
 func (ss *session) acquire(ctx context.Context, load func(context.Context) (cdc.Checkpoint, bool, error)) (cdc.Source, error) {
 	if err := ss.checkVersion(ctx); err != nil {
 		return cdc.Source{}, err
 	}
 	if err := ss.checkPublication(ctx); err != nil {
-		return cdc.Source{}, err
-	}
-	if err := ss.checkTables(ctx); err != nil {
 		return cdc.Source{}, err
 	}
 	sv, err := ss.identify(ctx)
@@ -96,10 +93,13 @@ func (ss *session) acquire(ctx context.Context, load func(context.Context) (cdc.
 	if err := ss.readSlotInto(ctx, &sv); err != nil {
 		return cdc.Source{}, err
 	}
-	ss.plan, err = ss.plot(ctx, sv, load)
-	return sv.source, err
+	if ss.plan, err = ss.plot(ctx, sv, load); err != nil {
+		return cdc.Source{}, err
+	}
+	return sv.source, ss.checkTables(ctx)
 }
 
+// plot applies the start rules to what is stored.
 func (ss *session) plot(ctx context.Context, sv server, load func(context.Context) (cdc.Checkpoint, bool, error)) (plan, error) {
 	c, found, err := load(ctx)
 	if err != nil {
@@ -108,7 +108,11 @@ func (ss *session) plot(ctx context.Context, sv server, load func(context.Contex
 	if sv.before = ss.src.timeline; sv.before == 0 && found {
 		sv.before = c.Source.Timeline
 	}
-	return resolve(sv, saved{checkpoint: c, found: found}, ss.src.place, ss.src.acked, ss.src.opts.Conflict)
+	p, err := resolve(sv, saved{checkpoint: c, found: found}, ss.src.place, ss.src.acked, ss.src.opts.Conflict)
+	if err != nil {
+		return plan{}, err
+	}
+	return p, ss.checkMeanwhile(c)
 }
 
 func (ss *session) checkVersion(ctx context.Context) error {
@@ -142,7 +146,7 @@ func (ss *session) checkPublication(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if ss.src.baseline != "" && st.fingerprint != ss.src.baseline {
+	if ss.src.baseline.changed(st.fingerprint, ss.src.tracked) {
 		return ss.src.publicationChanged() // also when it is gone: a reconnect may see that before a look does
 	}
 	if st.problem != nil {
@@ -153,9 +157,28 @@ func (ss *session) checkPublication(ctx context.Context) error {
 	return nil
 }
 
-// checkTables finds a missing column before the first row does.
+// checkMeanwhile compares the publication with the one under which c was saved: what was altered while no
+// relay looked loses rows just as silently. Without a store (c is empty then) nobody can know.
+func (ss *session) checkMeanwhile(c cdc.Checkpoint) error {
+	before, err := parseFingerprint(c.Source.Fingerprint)
+	if err != nil {
+		return positionError("bad_checkpoint", "checkpoint cannot be used (%s): drop it with `cdc-relay position reset`", err)
+	}
+	if !before.changed(ss.src.baseline, ss.src.tracked) {
+		return nil
+	}
+	last, err := parsePosition(c.Progress.Position)
+	if err != nil {
+		return positionError("bad_checkpoint", "checkpoint cannot be used (%s): drop it with `cdc-relay position reset`", err)
+	}
+	return alteredError(ss.src.opts.Publication, "since the relay last ran", last)
+}
+
+// checkTables finds a missing column before the first row does. Once rows have been handed on, by this
+// process or one before it, the stream is the judge: rows from before an ALTER TABLE still have the column,
+// and the first without it stops the relay.
 func (ss *session) checkTables(ctx context.Context) error {
-	if ss.src.opts.Verify == nil {
+	if ss.src.opts.Verify == nil || ss.plan.commit > 0 || ss.src.place.end > 0 {
 		return nil
 	}
 	tables, err := readTables(ctx, ss.sql, ss.src.opts.Tables)
@@ -175,8 +198,12 @@ func (s *Source) publicationChanged() error {
 	if last == 0 {
 		last = s.place.end
 	}
+	return alteredError(s.opts.Publication, "while the relay was reading", last)
+}
+
+func alteredError(publication, when string, last lsn) error {
 	return positionError("publication_changed",
-		"publication %q was altered while the relay was reading (it, or one of its tables, was dropped, recreated, or taken out and put back): inserts after %s may be missing from the log; compare the outbox table with what consumers have since then, publish what is missing, and start the relay again", s.opts.Publication, last)
+		"publication %q was altered %s (it, or one of its tables, was dropped, recreated, or taken out and put back): inserts after %s may be missing from the log; compare the outbox table with what consumers have since then, publish what is missing, accept the publication as it is now with `cdc-relay position reset`, and start the relay again", publication, when, last)
 }
 
 func (ss *session) identify(ctx context.Context) (server, error) {
@@ -185,7 +212,7 @@ func (ss *session) identify(ctx context.Context) (server, error) {
 		return server{}, identifyError(err)
 	}
 	return server{
-		source:  cdc.Source{SystemID: id.SystemID, Database: id.DBName, Slot: ss.src.opts.Slot, Timeline: uint32(id.Timeline)},
+		source:  cdc.Source{SystemID: id.SystemID, Database: id.DBName, Slot: ss.src.opts.Slot, Timeline: uint32(id.Timeline), Fingerprint: ss.src.baseline.String()},
 		flushed: id.XLogPos, timeline: uint32(id.Timeline),
 	}, nil
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"sort"
 	"strings"
 
 	"github.com/jackc/pglogrepl"
@@ -104,9 +103,8 @@ func (r slotRow) status(received lsn) SlotStatus {
 
 // publicationState is what the publication says of the tracked tables at one moment.
 type publicationState struct {
-	// fingerprint changes whenever a row that decides about the tracked tables was written again, also
-	// when it was taken away and put back: oid and xmin of the catalog rows.
-	fingerprint string
+	// fingerprint is nil where there is no such publication.
+	fingerprint fingerprint
 	// text is whether a column of a tracked table has no binary form that is known.
 	text bool
 	// problem is a sentence when the publication does not deliver every insert of every tracked table.
@@ -161,7 +159,7 @@ func readPublication(ctx context.Context, conn *pgx.Conn, name string, tables []
 	var doc, list []byte
 	err := conn.QueryRow(ctx, fmt.Sprintf(publicationQuery, schemas), name, tables).Scan(&doc, &list)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return publicationState{fingerprint: noPublication, problem: missingPublication(name)}, nil
+		return publicationState{problem: missingPublication(name)}, nil
 	}
 	if err != nil {
 		return publicationState{}, fmt.Errorf("read publication %s: %w", name, err)
@@ -170,21 +168,18 @@ func readPublication(ctx context.Context, conn *pgx.Conn, name string, tables []
 	if err := errors.Join(json.Unmarshal(doc, &pub), json.Unmarshal(list, &found)); err != nil {
 		return publicationState{}, fmt.Errorf("read publication %s: %w", name, err)
 	}
-	st := publicationState{problem: publicationProblem(name, tables, found, pub.PubInsert, pub.ViaRoot)}
-	rows := []string{fmt.Sprintf("%s %s", pub.OID, pub.XMin)}
+	st := publicationState{
+		fingerprint: fingerprint{ofPublication: fmt.Sprintf("%s %s", pub.OID, pub.XMin)},
+		problem:     publicationProblem(name, tables, found, pub.PubInsert, pub.ViaRoot),
+	}
 	for _, t := range found {
-		rows = append(rows, fmt.Sprintf("%s %d %s", t.Name, t.OID, t.Rows))
+		st.fingerprint[t.Name] = fmt.Sprintf("%d %s", t.OID, t.Rows)
 		for _, oid := range t.Types {
 			st.text = st.text || !hasBinaryForm(oid)
 		}
 	}
-	sort.Strings(rows)
-	st.fingerprint = strings.Join(rows, "; ")
 	return st, nil
 }
-
-// noPublication is the fingerprint of a publication that does not exist.
-const noPublication = "none"
 
 func missingPublication(name string) error {
 	return cdc.Stop(cdc.ClassConfig, "publication_missing", fmt.Errorf(

@@ -40,7 +40,11 @@ func (d *Database) Inspect(ctx context.Context, o Options, load Loader) (Inspect
 }
 
 func (d *Database) inspect(ctx context.Context, repl *pgconn.PgConn, o Options, load Loader) (Inspection, error) {
-	ss := newSession(&Source{opts: o}, d.conn, repl)
+	pub, err := readPublication(ctx, d.conn, o.Publication, o.Tables, d.Server.Version)
+	if err != nil {
+		return Inspection{}, err
+	}
+	ss := newSession(&Source{opts: o, baseline: pub.fingerprint}, d.conn, repl)
 	sv, err := ss.identify(ctx)
 	if err != nil {
 		return Inspection{}, err

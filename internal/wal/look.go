@@ -87,7 +87,7 @@ func (l *look) once(ctx context.Context, seen uint64) error {
 	if err != nil {
 		return l.lost(err)
 	}
-	if st.fingerprint != s.baseline {
+	if s.baseline.changed(st.fingerprint, s.tracked) {
 		return s.publicationChanged()
 	}
 	l.good.Store(seen)

@@ -114,7 +114,7 @@ func (d *Database) Survey(ctx context.Context, o Options) (Survey, error) {
 	if err != nil {
 		return s, err
 	}
-	s.Publication, s.Problem = pub.fingerprint != noPublication, pub.problem
+	s.Publication, s.Problem = pub.fingerprint != nil, pub.problem
 	s.Slot, err = d.Slot(ctx, o.Slot)
 	return s, err
 }

@@ -63,7 +63,7 @@ type Source struct {
 	session  *session
 	text     bool
 	place    place
-	baseline string // the publication as first seen
+	baseline fingerprint // of the publication as first seen
 	timeline uint32
 	acked    lsn // the last position confirmed to the server
 

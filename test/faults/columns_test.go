@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 // statements splits SQL and puts a name in the place of each %.
@@ -57,4 +58,34 @@ func TestMissingColumn(t *testing.T) {
 	}}})
 	r.Start()
 	r.Verify()
+}
+
+// Row 15: the column goes while the relay is cut off, or down. What was committed before is still published;
+// the first row without the column stops the relay, now and at every start.
+func TestColumnGoneMeanwhile(t *testing.T) {
+	for name, down := range map[string]bool{"cut off": false, "down": true} {
+		t.Run(name, func(t *testing.T) {
+			db := newPostgres(t)
+			db.Proxy = testenv.Proxy(t, shared.postgres.Addr())
+			r := newRig(t, db, cdctest.InFile, nil)
+			r.Start()
+			r.AwaitSaved(r.Append("k", 10))
+			db.Proxy.Cut()
+			if down {
+				r.Kill()
+			}
+			before := r.Append("k", 10)
+			r.Must(db.Exec(t.Context(), "ALTER TABLE outbox RENAME COLUMN payload TO body"))
+			db.PayloadColumn = "body"
+			r.Must(db.InsertMany(t.Context(), "x", 10, 10))
+			r.Must(db.Proxy.Restore())
+			if down {
+				r.Must(r.Relay.Start(t.Context()))
+			}
+			says(t, r.AwaitExit(30*time.Second, 2), "payload", "public.outbox")
+			r.AwaitEvents(before)
+			r.Must(r.Relay.Start(t.Context()))
+			says(t, r.AwaitExit(30*time.Second, 2), "payload", "public.outbox")
+		})
+	}
 }

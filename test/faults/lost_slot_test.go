@@ -127,3 +127,31 @@ func TestChangedPublication(t *testing.T) {
 		})
 	}
 }
+
+// Row 14, while no relay looks: the checkpoint remembers the publication, so the next start stops, and goes on
+// stopping until a person has accepted what is missing. A table that is only new is no change.
+func TestPublicationChangedWhileDown(t *testing.T) {
+	for _, checkpoint := range []cdctest.Checkpoint{cdctest.InRedis, cdctest.InFile} {
+		t.Run(string(checkpoint), func(t *testing.T) {
+			db := newPostgres(t)
+			r := newRig(t, db, checkpoint, nil)
+			r.Start()
+			r.AwaitSaved(r.Append("before", 10))
+			r.Kill()
+			for _, sql := range statements("CREATE TABLE other (LIKE outbox INCLUDING ALL); ALTER PUBLICATION % ADD TABLE other", db.Name()) {
+				r.Must(db.Exec(t.Context(), sql))
+			}
+			r.Start()
+			r.AwaitSaved(r.Append("more", 10))
+			r.Kill()
+			r.Must(db.Exec(t.Context(), "ALTER PUBLICATION "+db.Name()+" DROP TABLE outbox"))
+			r.Append("lost", 10)
+			r.Must(db.Exec(t.Context(), "ALTER PUBLICATION "+db.Name()+" ADD TABLE outbox"))
+			r.Append("after", 10)
+			for range 2 {
+				r.Must(r.Relay.Start(t.Context()))
+				says(t, r.AwaitExit(30*time.Second, 5), "publication", db.Name(), "since the relay last ran", "cdc-relay position reset")
+			}
+		})
+	}
+}

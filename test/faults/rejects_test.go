@@ -113,10 +113,7 @@ func TestStopAtPoison(t *testing.T) {
 				t.Run(name, func(t *testing.T) {
 					r, bad, behind := spoiled(t, open(t), p, "stop")
 					exit := r.AwaitExit(time.Minute, p.exit)
-					if p.policy != "unknown_topic" { // which names the topic
-						p.says = append(p.says, bad.ID.String())
-					}
-					says(t, exit, p.says...)
+					says(t, exit, append(p.says, bad.ID.String())...)
 					r.Must(r.Reader.CatchUp(r.Within(time.Minute)))
 					for _, e := range behind { // order is promised within a topic
 						if bad.Topic == "" && r.Reader.Has(e.ID) {

@@ -1,0 +1,40 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"strconv"
+)
+
+// cpuTimes is what all CPUs of this machine have done so far, in ticks: proc(5), /proc/stat.
+type cpuTimes struct{ stolen, all float64 }
+
+// readCPU is zero where there is no such file.
+func readCPU() cpuTimes {
+	var t cpuTimes
+	stat, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		return t
+	}
+	line, _, _ := bytes.Cut(stat, []byte("\n"))
+	for i, field := range bytes.Fields(line)[1:] {
+		v, err := strconv.ParseFloat(string(field), 64)
+		if err != nil || i > 7 { // guest times are in user already
+			break
+		}
+		t.all += v
+		if i == 7 {
+			t.stolen = v
+		}
+	}
+	return t
+}
+
+// stolenSince is the share of CPU time since then that the hypervisor gave to others, in percent. It falls on
+// whoever wants to run, so tails of latency say nothing where it is high.
+func (t cpuTimes) stolenSince(then cpuTimes) float64 {
+	if t.all == then.all {
+		return 0
+	}
+	return 100 * (t.stolen - then.stolen) / (t.all - then.all)
+}
