@@ -30,7 +30,8 @@ build: ## Build the static binary bin/cdc-relay.
 .PHONY: demo
 demo: build ## Run the whole path on this machine and count what was lost: under a minute.
 	@go run ./internal/testenv/fetch postgres
-	@CDC_RELAY_BIN=$(ROOT)/bin/cdc-relay go run ./test/demo $(ARGS)
+	@go build -o bin/demo ./test/demo
+	@CDC_RELAY_BIN=$(ROOT)/bin/cdc-relay bin/demo $(ARGS)
 
 .PHONY: setup
 setup: ## Fetch the servers that the tests need (PostgreSQL, Kafka, Redis) into .cache.
