@@ -14,8 +14,8 @@ import (
 type Config struct {
 	// The database whose committed rows are published.
 	Source Source `yaml:"source" jsonschema:"required"`
-	// The outbox tables. All of them must be in the publication.
-	Tables []Table `yaml:"tables" jsonschema:"minItems=1" jsonschema_extras:"x-default=[{name: public.outbox}]"`
+	// The outbox tables. On PostgreSQL all of them must be in the publication.
+	Tables []Table `yaml:"tables" jsonschema:"minItems=1" jsonschema_extras:"x-default=[{name: public.outbox}]; on MySQL [{name: <database>.outbox}]"`
 	// Where rows go that name no topic of their own. The first route that matches decides; a row that none matches is a matter of errors.unroutable.
 	Routes []Route `yaml:"routes,omitempty"`
 	// How a row becomes a record.
@@ -24,7 +24,7 @@ type Config struct {
 	Kafka Kafka `yaml:"kafka" jsonschema:"required"`
 	// What happens to topics that do not exist.
 	Topics Topics `yaml:"topics"`
-	// Where the position is kept beside the replication slot. Without it the slot alone keeps the position, which is enough for PostgreSQL.
+	// Where the position is kept. PostgreSQL's replication slot keeps it too, which is enough without this section; MySQL and MariaDB need it.
 	Checkpoint Checkpoint `yaml:"checkpoint"`
 	// What to do when positions contradict each other.
 	Position Position `yaml:"position"`

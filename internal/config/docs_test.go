@@ -100,7 +100,19 @@ kafka:
   brokers: ["localhost:9092"]
 ` + "```" + `
 
-[deploy/cdc-relay.yaml](../deploy/cdc-relay.yaml) is an annotated example.
+and for MySQL and MariaDB, which keep no position for a relay, this:
+
+` + "```yaml" + `
+source:
+  mysql: {dsn: "${env:DATABASE_URL}"}
+checkpoint:
+  file: /var/lib/cdc-relay/position
+kafka:
+  brokers: ["localhost:9092"]
+` + "```" + `
+
+[deploy/cdc-relay.yaml](../deploy/cdc-relay.yaml) is an annotated example, and
+[deploy/cdc-relay-mysql.yaml](../deploy/cdc-relay-mysql.yaml) has what is different on MySQL and MariaDB.
 
 - ` + "`cdc-relay config validate`" + ` tells every fault of the file at once, with line, column and mend, and exits with 2.
 - ` + "`cdc-relay config show`" + ` prints what is in effect: defaults filled in, secrets as ` + "`***`" + `.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
@@ -70,6 +71,11 @@ func (d *document) bad(path string) bool {
 		}
 	}
 	return false
+}
+
+// badBelow reports whether a problem is noted for the section or for a part of it.
+func (d *document) badBelow(path string) bool {
+	return d.bad(path) || slices.ContainsFunc(d.problems, func(p Problem) bool { return strings.HasPrefix(p.Path, path+".") })
 }
 
 // place returns where the value stands, or else what it would be part of.

@@ -13,9 +13,15 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/config"
 )
 
-func example(t *testing.T) string {
+// The examples, each with a connection string for it.
+const (
+	examplePostgres, dsnPostgres = "../../deploy/cdc-relay.yaml", "postgres://relay@db/orders"
+	exampleMySQL, dsnMySQL       = "../../deploy/cdc-relay-mysql.yaml", "mysql://relay@db/orders"
+)
+
+func example(t *testing.T, path string) string {
 	t.Helper()
-	text, err := os.ReadFile("../../deploy/cdc-relay.yaml")
+	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -23,22 +29,33 @@ func example(t *testing.T) string {
 }
 
 func TestExampleLoads(t *testing.T) {
-	c, err := config.Load("../../deploy/cdc-relay.yaml", environment(map[string]string{"DATABASE_URL": "postgres://relay@db/orders"}))
+	c, err := config.Load(examplePostgres, environment(map[string]string{"DATABASE_URL": dsnPostgres}))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if c.Source.Postgres.Slot != "cdc_relay_orders" || c.Kafka.Brokers[0] != "localhost:9092" || len(c.Routes) != 1 {
 		t.Errorf("%+v", c)
 	}
-	valid(t, compileSchema(t), example(t))
+	valid(t, compileSchema(t), example(t, examplePostgres))
+}
+
+func TestExampleOfMySQLLoads(t *testing.T) {
+	c, err := config.Load(exampleMySQL, environment(map[string]string{"DATABASE_URL": dsnMySQL}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Source.MySQL.Flavor != config.FlavorAuto || c.Checkpoint.Redis.Key != "cdc-relay:{orders}" || c.TableNames()[0] != "orders.outbox" {
+		t.Errorf("%+v", c)
+	}
+	valid(t, compileSchema(t), example(t, exampleMySQL))
 }
 
 // uncommented returns the example with every setting in it switched on, its files in a directory of ours.
-func uncommented(t *testing.T) string {
+func uncommented(t *testing.T, example string) string {
 	t.Helper()
 	dir := t.TempDir()
-	text := regexp.MustCompile(`(?m)^( *)#(\S)`).ReplaceAllString(example(t), "$1$2")
-	for _, secret := range []string{"postgres", "kafka", "redis", "sentinel"} {
+	text := regexp.MustCompile(`(?m)^( *)#(\S)`).ReplaceAllString(example, "$1$2")
+	for _, secret := range []string{"postgres", "mysql", "kafka", "redis", "sentinel"} {
 		path := filepath.Join(dir, secret)
 		writeFile(t, path, "hunter2\n")
 		text = strings.ReplaceAll(text, "/run/secrets/"+secret, path)
@@ -54,8 +71,8 @@ func uncommented(t *testing.T) string {
 // TestExampleIsComplete switches every line of the example on: it must load, and hold every setting
 // there is.
 func TestExampleIsComplete(t *testing.T) {
-	text := uncommented(t)
-	mustParse(t, text, map[string]string{"DATABASE_URL": "postgres://relay@db/orders"})
+	text := uncommented(t, example(t, examplePostgres))
+	mustParse(t, text, map[string]string{"DATABASE_URL": dsnPostgres})
 	valid(t, compileSchema(t), text)
 
 	var file map[string]any
@@ -63,12 +80,34 @@ func TestExampleIsComplete(t *testing.T) {
 		t.Fatal(err)
 	}
 	missing(t, reflectSchema(t), file, "", map[string]bool{
+		"source.mysql":                              true, // in an example of its own
 		"checkpoint.file":                           true, // not beside redis; its line stands in the prose
 		"checkpoint.redis.tls.cert":                 true,
 		"checkpoint.redis.tls.key":                  true,
 		"checkpoint.redis.tls.server_name":          true,
 		"checkpoint.redis.tls.insecure_skip_verify": true,
 	})
+}
+
+// TestExampleOfMySQLIsComplete does the same with the example for MySQL, for what differs.
+func TestExampleOfMySQLIsComplete(t *testing.T) {
+	text := uncommented(t, example(t, exampleMySQL))
+	full := mustParse(t, text, map[string]string{"DATABASE_URL": dsnMySQL})
+	valid(t, compileSchema(t), text)
+
+	var file map[string]any
+	if err := yaml.Load([]byte(text), &file); err != nil {
+		t.Fatal(err)
+	}
+	section, _ := reflectSchema(t).Properties.Get("source")
+	missing(t, section, file["source"], "source", map[string]bool{"source.postgres": true})
+
+	plain := mustParse(t, example(t, exampleMySQL), map[string]string{"DATABASE_URL": dsnMySQL})
+	have, want := full.Source.MySQL, plain.Source.MySQL
+	if have.Flavor != want.Flavor || have.ServerID != want.ServerID || have.UnsafeSyncBinlog != want.UnsafeSyncBinlog ||
+		full.Checkpoint.Redis.Key != plain.Checkpoint.Redis.Key {
+		t.Errorf("the example's defaults are not the defaults:\n%+v\n%+v", have, want)
+	}
 }
 
 func missing(t *testing.T, s *jsonschema.Schema, value any, path string, known map[string]bool) {
@@ -93,9 +132,9 @@ func missing(t *testing.T, s *jsonschema.Schema, value any, path string, known m
 
 // TestExampleShowsDefaults holds the example's values to the defaults that it says they are.
 func TestExampleShowsDefaults(t *testing.T) {
-	vars := map[string]string{"DATABASE_URL": "postgres://relay@db/orders"}
-	full := mustParse(t, uncommented(t), vars)
-	plain := mustParse(t, example(t), vars)
+	vars := map[string]string{"DATABASE_URL": dsnPostgres}
+	full := mustParse(t, uncommented(t, example(t, examplePostgres)), vars)
+	plain := mustParse(t, example(t, examplePostgres), vars)
 	if full.Window != plain.Window || full.Retry != plain.Retry || full.ShutdownTimeout != plain.ShutdownTimeout ||
 		full.Log != plain.Log || full.HTTP.Listen != plain.HTTP.Listen || full.Position != plain.Position ||
 		full.Kafka.RequestTimeout != plain.Kafka.RequestTimeout || full.Kafka.Compression != plain.Kafka.Compression ||

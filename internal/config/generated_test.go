@@ -71,11 +71,20 @@ func reflectSchema(t *testing.T) *jsonschema.Schema {
 	s := r.Reflect(&config.Config{})
 	s.Title = "cdc-relay configuration"
 	finish(s)
+	oneOf(s, "source", "postgres", "mysql")
 	s.Definitions = jsonschema.Definitions{"reference": {
 		Type: "string", Pattern: refPattern,
 		Description: "A value from the environment or from a file: ${env:NAME}, ${env:NAME:-default} or ${file:PATH}.",
 	}}
 	return s
+}
+
+// oneOf says that a section holds exactly one of the settings.
+func oneOf(s *jsonschema.Schema, section string, settings ...string) {
+	at, _ := s.Properties.Get(section)
+	for _, setting := range settings {
+		at.OneOf = append(at.OneOf, &jsonschema.Schema{Required: []string{setting}})
+	}
 }
 
 func encodeSchema(t *testing.T, s *jsonschema.Schema) []byte {

@@ -2,9 +2,10 @@ package config
 
 import "time"
 
-// Checkpoint says where the position is kept beside the slot: in Redis, in a file, or nowhere else.
+// Checkpoint says where the position is kept: in Redis or in a file; on PostgreSQL beside the slot, or in the
+// slot alone.
 type Checkpoint struct {
-	// Keep it in Redis (or Valkey). Losing Redis costs duplicates at most, never an event.
+	// Keep it in Redis (or Valkey). On PostgreSQL losing Redis costs duplicates at most, never an event. On MySQL and MariaDB it is the only place: let it persist (appendonly).
 	Redis *Redis `yaml:"redis,omitempty" jsonschema_extras:"x-optional=true"`
 	// Keep it in a file, replaced atomically at every save. Not together with redis.
 	File string `yaml:"file,omitempty" jsonschema:"format=path,example=/var/lib/cdc-relay/position"`
@@ -46,7 +47,7 @@ const (
 
 // Position says what to do when positions contradict each other.
 type Position struct {
-	// When the slot stands ahead of the checkpoint, either Redis lost its last writes or somebody moved the slot: stop and let a person decide, or go on from the slot.
+	// PostgreSQL only. When the slot stands ahead of the checkpoint, either Redis lost its last writes or somebody moved the slot: stop and let a person decide, or go on from the slot.
 	Conflict Conflict `yaml:"conflict" jsonschema:"enum=stop,enum=slot,default=stop"`
 }
 

@@ -122,9 +122,14 @@ func TestErrorsHoldNoSecret(t *testing.T) {
 		"source: {postgres: {dsn: %s, slot: A}}\nkafka: {brokers: [\"k:1\"]}\nlog: 1\n",
 		"source:\n  postgres:\n    dsn: %s\n    password: %[1]s\n    slotty: a\n",
 		"source:\n  postgres:\n    password: %s\n    dsn: postgres://db/x\nkafka:\n  sasl:\n    password: %[1]s\n    mechanism: PLAINN\n",
+		"source: {mysql: {dsn: %s}}\nkafka: {brokers: [k]}\n",
+		"source:\n  mysql:\n    dsn: %s\n    password: %[1]s\n    slot: a\n",
 		"checkpoint:\n  redis:\n    password: %s\n    sentinel_password: %[1]s\n   db: 1\n",
 	}
-	dsns := []string{"%s", "postgres://relay:%s@db/orders", "host=db password=%s port=x", "postgres://relay:%s@db:x/orders?sslmode=q", "host=db password='%s"}
+	dsns := []string{
+		"%s", "postgres://relay:%s@db/orders", "host=db password=%s port=x", "postgres://relay:%s@db:x/orders?sslmode=q", "host=db password='%s",
+		"relay:%s@tcp(db:3306)/orders?timeout=x", "relay:%s@db:3306/orders", "mysql://relay:%s@db:x/orders", "relay@tcp(db)/?tls=%s",
+	}
 	rapid.Check(t, func(t *rapid.T) {
 		secret := rapid.StringMatching(`[!-~]{1,3}[ -~]{6,20}[!-~]`).Draw(t, "secret")
 		value := fmt.Sprintf(rapid.SampledFrom(dsns).Draw(t, "dsn"), secret)

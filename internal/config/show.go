@@ -29,6 +29,14 @@ func (c *Config) Warnings() []string {
 				" can read and change everything; set "+path+".ca instead")
 		}
 	}
+	if m := c.Source.MySQL; m != nil {
+		insecure(m.TLS, "source.mysql.tls", "the database")
+		if m.UnsafeSyncBinlog {
+			warnings = append(warnings, "source.mysql.unsafe_sync_binlog is on: a server that crashes without sync_binlog = 1 and "+
+				"innodb_flush_log_at_trx_commit = 1 can use a GTID twice, and the second transaction is never published; "+
+				"set both to 1 on the server")
+		}
+	}
 	insecure(c.Kafka.TLS, "kafka.tls", "Kafka")
 	if c.Checkpoint.Redis != nil {
 		insecure(c.Checkpoint.Redis.TLS, "checkpoint.redis.tls", "Redis")

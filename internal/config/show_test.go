@@ -20,12 +20,18 @@ func show(t *testing.T, c *config.Config) string {
 
 func TestShow(t *testing.T) {
 	golden(t, "testdata/show-minimal.yaml", []byte(show(t, mustParse(t, minimal, nil))))
+	golden(t, "testdata/show-mysql.yaml", []byte(show(t, mustParse(t, minimalMySQL, nil))))
 }
 
 // TestShowReadsBack holds what is shown to be a configuration itself, the same one but for its secrets.
 func TestShowReadsBack(t *testing.T) {
-	for name, text := range map[string]string{"minimal": minimal, "example": uncommented(t)} {
-		shown := show(t, mustParse(t, text, map[string]string{"DATABASE_URL": "host=db user=relay password=x dbname=orders"}))
+	for name, file := range map[string][2]string{
+		"minimal":       {minimal},
+		"example":       {uncommented(t, example(t, examplePostgres)), "host=db user=relay password=x dbname=orders"},
+		"MySQL":         {minimalMySQL},
+		"MySQL example": {uncommented(t, example(t, exampleMySQL)), "mysql://relay:x@db/orders"},
+	} {
+		shown := show(t, mustParse(t, file[0], map[string]string{"DATABASE_URL": file[1]}))
 		if again := show(t, mustParse(t, shown, nil)); again != shown {
 			t.Errorf("%s: %s", name, firstDifference([]byte(shown), []byte(again)))
 		}
@@ -87,6 +93,16 @@ func TestWarnings(t *testing.T) {
 	}
 	w = mustParse(t, minimal[:len(minimal)-2]+`, sasl: {mechanism: PLAIN, username: u, password: p}}`, nil).Warnings()
 	if len(w) != 1 || !strings.HasPrefix(w[0], "kafka.sasl.mechanism PLAIN without kafka.tls") {
+		t.Errorf("have %q", w)
+	}
+}
+
+func TestWarningsOfMySQL(t *testing.T) {
+	if w := mustParse(t, minimalMySQL, nil).Warnings(); len(w) != 0 {
+		t.Errorf("have %q", w)
+	}
+	w := mustParse(t, strings.Replace(minimalMySQL, "mysql: {", "mysql: {unsafe_sync_binlog: true, tls: {insecure_skip_verify: true}, ", 1), nil).Warnings()
+	if len(w) != 2 || !strings.HasPrefix(w[0], "source.mysql.tls.insecure_skip_verify is on") || !strings.HasPrefix(w[1], "source.mysql.unsafe_sync_binlog is on") {
 		t.Errorf("have %q", w)
 	}
 }

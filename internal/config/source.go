@@ -1,42 +1,89 @@
 package config
 
-import "time"
-
-// Source is the database whose committed rows are published.
-type Source struct {
-	// A PostgreSQL database, 14 or newer, with wal_level = logical.
-	Postgres Postgres `yaml:"postgres" jsonschema:"required"`
-}
-
-// Postgres is a PostgreSQL source.
-type Postgres struct {
-	// Connection string, as a URL or as key=value pairs, straight to the server: poolers refuse replication. Read again at every connect.
-	DSN Secret `yaml:"dsn" jsonschema:"required,minLength=1,example=postgres://relay@db.example.com:5432/orders"`
-	// Password of the connection; it replaces one in dsn. Unlike there, no character of it needs escaping. Read again at every connect.
-	Password Secret `yaml:"password,omitempty" jsonschema:"example=${file:/run/secrets/postgres}"`
-	// Replication slot. Slots are per server, so the default carries the database's name.
-	Slot string `yaml:"slot" jsonschema_extras:"x-default=cdc_relay_<database>"`
-	// Publication that holds the tables.
-	Publication string `yaml:"publication" jsonschema_extras:"x-default=cdc_relay_<database>"`
-	// Whether `setup` makes the slot a failover slot (PostgreSQL 17 and newer), which survives the promotion of a standby. auto: where the server can.
-	Failover Failover `yaml:"failover" jsonschema:"enum=auto,enum=on,enum=off,default=auto"`
-	// How often the position is reported to the server unasked. Below 10s, because the relay sets wal_sender_timeout to that on its connection.
-	StatusInterval time.Duration `yaml:"status_interval" jsonschema:"default=3s"`
-}
-
-// Failover says whether the slot is made as a failover slot.
-type Failover string
-
-// The settings of failover.
-const (
-	FailoverAuto Failover = "auto"
-	FailoverOn   Failover = "on"
-	FailoverOff  Failover = "off"
+import (
+	"regexp"
+	"strings"
 )
+
+// Source is the database whose committed rows are published: exactly one of the two is set.
+type Source struct {
+	// A PostgreSQL database, 14 or newer, with wal_level = logical. Not together with mysql.
+	Postgres *Postgres `yaml:"postgres,omitempty" jsonschema_extras:"x-optional=true"`
+	// A database of MySQL (8.4 or newer) or MariaDB (10.11 or newer), with GTIDs and row-based binlogs in full. It needs a checkpoint. Not together with postgres.
+	MySQL *MySQL `yaml:"mysql,omitempty" jsonschema_extras:"x-optional=true"`
+}
+
+// Database returns the name of the database that the connection string leads to.
+func (c *Config) Database() string { return c.Source.names().database }
+
+// Role returns the name of the user that the relay connects as.
+func (c *Config) Role() string { return c.Source.names().role }
+
+// names are what a connection string says of itself.
+type names struct{ database, role string }
+
+func (s *Source) names() names {
+	switch {
+	case s.MySQL != nil:
+		return s.MySQL.names
+	case s.Postgres != nil:
+		return s.Postgres.names
+	default:
+		return names{}
+	}
+}
+
+// TableNames returns the names of Tables, each with its schema, as "schema.table" with double quotes around
+// a part that holds a dot.
+func (c *Config) TableNames() []string {
+	list := make([]string, len(c.Tables))
+	for i, t := range c.Tables {
+		list[i] = qualified(c.Source.schema(), t.Name)
+	}
+	return list
+}
+
+// schema is where tables are that name no other; "" if it cannot be told.
+func (s *Source) schema() string {
+	if s.MySQL != nil {
+		return quoted(s.MySQL.names.database)
+	}
+	return "public"
+}
+
+func (d *document) source(s *Source) {
+	switch {
+	case s.Postgres != nil && s.MySQL != nil:
+		d.report("source.mysql", "is set beside source.postgres; keep one of them: a relay reads one database")
+	case s.Postgres != nil:
+		d.postgres(s.Postgres)
+	case s.MySQL != nil:
+		d.mysql(s.MySQL)
+	case !d.badBelow("source"):
+		d.report("source", "names no database; set source.postgres.dsn, such as postgres://relay@db.example.com:5432/orders, "+
+			"or source.mysql.dsn, such as relay@tcp(db.example.com:3306)/orders")
+	}
+}
+
+// quoted is a schema as it stands in a table's name.
+func quoted(schema string) string {
+	if strings.ContainsAny(schema, `."`) {
+		return `"` + strings.ReplaceAll(schema, `"`, `""`) + `"`
+	}
+	return schema
+}
+
+// qualified returns a table's name with its schema.
+func qualified(schema, name string) string {
+	if schema == "" || strings.Contains(regexp.MustCompile(`"([^"]|"")+"`).ReplaceAllString(name, "x"), ".") {
+		return name
+	}
+	return schema + "." + name
+}
 
 // Table is an outbox table.
 type Table struct {
-	// The table as the database spells it, schema.table; without a schema it is one of public. A part with a dot in it stands in double quotes.
+	// The table as the database spells it, schema.table; without a schema it is one of public, and on MySQL one of the dsn's database. A part with a dot in it stands in double quotes.
 	Name string `yaml:"name" jsonschema:"required,minLength=1,example=public.outbox"`
 	// Which column holds which part of an event, for a table that was not made by this project. Parts that are not listed have no column. Absent: the columns of the native table.
 	Columns *Columns `yaml:"columns,omitempty" jsonschema_extras:"x-optional=true"`

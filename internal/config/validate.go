@@ -6,22 +6,22 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"time"
 )
 
 // validate checks what the schema cannot say, and fills in the defaults that depend on other settings.
 // A value that was already found wrong is zero here; document.report keeps quiet about it.
 func (d *document) validate(c *Config) {
-	name := d.postgres(&c.Source.Postgres)
+	d.source(&c.Source)
 	if len(c.Tables) == 0 {
-		c.Tables = []Table{{Name: "public.outbox"}}
+		c.Tables = []Table{{Name: qualified(c.Source.schema(), "outbox")}}
 	}
-	d.tables(c.Tables)
+	d.tables(c.Tables, c.Source.schema())
 	d.routes(c.Routes)
 	d.record(c.Record.Source)
 	d.kafka(&c.Kafka)
 	d.topics(c.Topics.Create)
-	d.checkpoint(&c.Checkpoint, name)
+	d.checkpoint(&c.Checkpoint, &c.Source)
+	d.position(c.Position, &c.Source)
 	d.events(c.Errors.Skip)
 	if c.Retry.Initial > c.Retry.Max {
 		d.report("retry.initial", "is longer than retry.max; make it shorter, or retry.max longer")
@@ -36,52 +36,7 @@ func (d *document) validate(c *Config) {
 	}
 }
 
-// walSenderTimeout is what the relay sets on its connection, so that the walsender of a dead relay
-// lets the slot go soon.
-const walSenderTimeout = 10 * time.Second
-
-// postgres returns the database's name; "" if it cannot be told.
-func (d *document) postgres(p *Postgres) string {
-	if p.StatusInterval >= walSenderTimeout {
-		d.report("source.postgres.status_interval", "must be less than 10s: the server ends a connection that is silent "+
-			"for longer; it is %s", d.text("source.postgres.status_interval"))
-	}
-	name := d.dsn(p)
-	if name != "" && p.Slot == "" {
-		p.Slot = slotName(name)
-	}
-	if name != "" && p.Publication == "" {
-		p.Publication = slotName(name)
-	}
-	if p.Slot != "" && !regexp.MustCompile(`^[a-z0-9_]{1,63}$`).MatchString(p.Slot) {
-		d.report("source.postgres.slot", "must be 1 to 63 of a-z, 0-9 and _; it is %s", d.text("source.postgres.slot"))
-	}
-	if len(p.Publication) > maxName {
-		d.report("source.postgres.publication", "is longer than 63 bytes, which PostgreSQL cuts off; shorten it")
-	}
-	return name
-}
-
-func (d *document) dsn(p *Postgres) string {
-	const path = "source.postgres.dsn"
-	if p.DSN.IsZero() || d.bad(path) || d.bad("source.postgres.password") {
-		return ""
-	}
-	dsn, err := p.ConnString()
-	if err != nil {
-		d.report(path, "cannot be read: %v", err)
-		return ""
-	}
-	parsed, err := parseDSN(dsn)
-	if err != nil {
-		d.report(path, "%v", err)
-		return ""
-	}
-	p.DSN.shown = shownDSN(parsed)
-	return database(parsed)
-}
-
-func (d *document) tables(tables []Table) {
+func (d *document) tables(tables []Table, schema string) {
 	first := map[string]int{}
 	for i, t := range tables {
 		path := item("tables", i) + ".name"
@@ -92,10 +47,7 @@ func (d *document) tables(tables []Table) {
 			d.report(path, "is not a table's name; write schema.table, with double quotes around a part that holds a dot")
 			continue
 		}
-		full := t.Name
-		if !strings.Contains(regexp.MustCompile(`"([^"]|"")+"`).ReplaceAllString(full, "x"), ".") {
-			full = "public." + full
-		}
+		full := qualified(schema, t.Name)
 		if j, twice := first[full]; twice {
 			d.report(path, "is the same table as %s; keep one", item("tables", j))
 			continue

@@ -73,8 +73,11 @@ func (d *document) topics(c *CreateTopics) {
 	}
 }
 
-func (d *document) checkpoint(c *Checkpoint, database string) {
+func (d *document) checkpoint(c *Checkpoint, s *Source) {
 	r := c.Redis
+	if s.MySQL != nil && s.Postgres == nil && r == nil && c.File == "" && !d.badBelow("checkpoint") {
+		d.report("checkpoint", "is missing; MySQL and MariaDB keep no position for a relay: set checkpoint.redis, or checkpoint.file")
+	}
 	if r == nil {
 		return
 	}
@@ -82,7 +85,7 @@ func (d *document) checkpoint(c *Checkpoint, database string) {
 	if c.File != "" {
 		d.report("checkpoint.file", "is set beside checkpoint.redis; keep one of them")
 	}
-	if r.Key == "" && database != "" {
+	if database := s.names().database; r.Key == "" && database != "" {
 		r.Key = redisKey(database)
 	}
 	d.addresses(r.Addrs, path+".addrs")
@@ -104,6 +107,13 @@ func (d *document) checkpoint(c *Checkpoint, database string) {
 	}
 }
 
+// position refuses what only a replication slot can mean.
+func (d *document) position(p Position, s *Source) {
+	if s.MySQL != nil && p.Conflict == ConflictSlot {
+		d.report("position.conflict", "is slot, but MySQL and MariaDB have no slot: remove it")
+	}
+}
+
 func (d *document) cluster(r *Redis, path string) {
 	if r.DB != 0 {
 		d.report(path+".db", "must be 0: a cluster has no other database")
@@ -111,4 +121,10 @@ func (d *document) cluster(r *Redis, path string) {
 	if r.Key != "" && !regexp.MustCompile(`\{[^}]+\}`).MatchString(r.Key) {
 		d.report(path+".key", "needs a hash tag in a cluster; put part of it in braces, such as cdc-relay:{orders}")
 	}
+}
+
+// redisKey returns the default key. The braces are a hash tag: keys with the same one share a slot of
+// a cluster.
+func redisKey(database string) string {
+	return "cdc-relay:{" + strings.NewReplacer("{", "_", "}", "_").Replace(database) + "}"
 }

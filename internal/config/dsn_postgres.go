@@ -143,9 +143,3 @@ func slotName(database string) string {
 
 // maxName is PostgreSQL's limit for names, in bytes (NAMEDATALEN-1).
 const maxName = 63
-
-// redisKey returns the default key. The braces are a hash tag: keys with the same one share a slot of
-// a cluster.
-func redisKey(database string) string {
-	return "cdc-relay:{" + strings.NewReplacer("{", "_", "}", "_").Replace(database) + "}"
-}

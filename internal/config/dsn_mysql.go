@@ -1,0 +1,160 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/go-sql-driver/mysql"
+)
+
+// ConnString returns the connection string as github.com/go-sql-driver/mysql reads it, with the password in
+// it, from the secrets as they are now. Call it at every connect, and keep it out of logs and errors; the
+// DSN itself prints without password.
+func (m *MySQL) ConnString() (string, error) {
+	dsn, password, err := m.secrets()
+	if err != nil {
+		return "", err
+	}
+	parsed, err := parseMySQL(dsn, password)
+	if err != nil {
+		return "", fmt.Errorf("source.mysql.dsn %w", err)
+	}
+	return parsed.FormatDSN(), nil
+}
+
+func (m *MySQL) secrets() (dsn, password string, err error) {
+	if dsn, err = m.DSN.Reveal(); err != nil {
+		return "", "", fmt.Errorf("source.mysql.dsn: %w", err)
+	}
+	if password, err = m.Password.Reveal(); err != nil {
+		return "", "", fmt.Errorf("source.mysql.password: %w", err)
+	}
+	return dsn, password, nil
+}
+
+// MySQLConnString reads a connection string in either form, as source.mysql.dsn takes it, and returns it as
+// github.com/go-sql-driver/mysql reads it. Its errors go on from the string's name and never show it.
+func MySQLConnString(dsn string) (string, error) {
+	parsed, err := parseMySQL(dsn, "")
+	if err != nil {
+		return "", err
+	}
+	return parsed.FormatDSN(), nil
+}
+
+// parseMySQL parses a connection string; password, unless it is "", replaces the one in it. Its errors are
+// fixed sentences: a password with an unescaped character in it can end up in any part of what the parser
+// complains about.
+func parseMySQL(dsn, password string) (*mysql.Config, error) {
+	if rest, isURL := mysqlURL(dsn); isURL {
+		var err error
+		if dsn, err = fromURL(dsn, rest); err != nil {
+			return nil, err
+		}
+	}
+	parsed, err := mysql.ParseDSN(dsn)
+	if err != nil {
+		return nil, errors.New(mysqlFault(err.Error()))
+	}
+	if password != "" {
+		parsed.Passwd = password
+	}
+	switch {
+	case parsed.Net != "tcp" && parsed.Net != "unix":
+		return nil, errors.New("has an address that is neither tcp(host:port) nor unix(/path/to/socket); " + writeMySQL)
+	case parsed.DBName == "":
+		return nil, errors.New("names no database; " + writeMySQL)
+	case parsed.User == "":
+		return nil, errors.New("names no user; " + writeMySQL)
+	}
+	return parsed, nil
+}
+
+const writeMySQL = "write relay@tcp(db.example.com:3306)/orders, or mysql://relay@db.example.com:3306/orders"
+
+// mysqlURL returns what follows the scheme of a connection URL.
+func mysqlURL(dsn string) (rest string, isURL bool) {
+	if rest, isURL = strings.CutPrefix(dsn, "mysql://"); isURL {
+		return rest, true
+	}
+	return strings.CutPrefix(dsn, "mariadb://")
+}
+
+// fromURL translates a URL into the driver's form. What follows the ? are the driver's own parameters.
+func fromURL(dsn, rest string) (string, error) {
+	if straySign(rest) {
+		return "", errors.New("has an @ out of place; write %40 for @, %2F for / and %25 for % inside the " +
+			"user name and password, or set source.mysql.password")
+	}
+	u, err := url.Parse(dsn)
+	if err != nil {
+		return "", errors.New("is not a valid URL; write %XX for special characters in the user name and " +
+			"password, or set source.mysql.password")
+	}
+	options, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return "", errors.New("has options behind the ? that are not name=value pairs; write %XX for special characters in them")
+	}
+	for option := range options {
+		if slices.Contains([]string{"sslmode", "sslca", "sslcert", "sslkey", "usessl"}, fold(option)) {
+			return "", errors.New("asks for TLS in another driver's words; write ?tls=true instead, or set source.mysql.tls")
+		}
+	}
+	c := mysql.NewConfig()
+	c.User, c.DBName = u.User.Username(), strings.TrimPrefix(u.Path, "/")
+	c.Passwd, _ = u.User.Password()
+	if u.Host != "" {
+		c.Net, c.Addr = "tcp", net.JoinHostPort(u.Hostname(), orDefault(u.Port(), "3306"))
+	}
+	text := c.FormatDSN()
+	if len(options) == 0 {
+		return text, nil
+	}
+	if strings.Contains(text[strings.LastIndexByte(text, '/'):], "?") {
+		return text + "&" + options.Encode(), nil
+	}
+	return text + "?" + options.Encode(), nil
+}
+
+func orDefault(s, fallback string) string {
+	if s == "" {
+		return fallback
+	}
+	return s
+}
+
+func mysqlFault(message string) string {
+	for _, known := range []struct{ start, sentence string }{
+		{"invalid DSN: missing the slash", "names no database; " + writeMySQL},
+		{"invalid DSN: did you forget to escape", "has a / in an option behind the ?; write %2F for it"},
+		{"invalid DSN: network address", "has an address without its closing bracket; " + writeMySQL},
+		{"invalid DSN: interpolateParams", "has interpolateParams beside a collation that it is not safe with; remove it"},
+		{"default addr for network", "has an address that is neither tcp(host:port) nor unix(/path/to/socket); " + writeMySQL},
+		{"invalid value / unknown config name", "has a tls= that is not one of true, skip-verify, preferred, false; " +
+			"set source.mysql.tls for an authority or a certificate of your own"},
+		{"invalid value / unknown server pub key", "has a serverPubKey, which is not known here; remove it and set source.mysql.tls"},
+		{"invalid dbname", "has a % in the database's name that is no %XX; write %25 for it"},
+	} {
+		if strings.HasPrefix(message, known.start) {
+			return known.sentence
+		}
+	}
+	return "has an option behind the ? whose value Go's MySQL driver does not take; correct it, or remove it"
+}
+
+// shownMySQL returns a connection string that may be shown, made of what was parsed.
+func shownMySQL(c *mysql.Config) string {
+	shown := c.User
+	if c.Passwd != "" {
+		shown += ":" + hidden
+	}
+	shown += fmt.Sprintf("@%s(%s)/%s", c.Net, c.Addr, url.PathEscape(c.DBName))
+	if c.TLSConfig != "" {
+		shown += "?tls=" + c.TLSConfig
+	}
+	return shown
+}

@@ -1,0 +1,113 @@
+package config_test
+
+import (
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/go-sql-driver/mysql"
+	"pgregory.net/rapid"
+
+	"github.com/cdc-relay/cdc-relay/internal/config"
+)
+
+const minimalMySQL = `
+source: {mysql: {dsn: "relay:s3cret@tcp(db:3307)/Orders-EU"}}
+kafka: {brokers: ["k1:9092", "k2:9092"]}
+checkpoint: {redis: {addrs: ["r:1"]}}
+`
+
+func withDSN(dsn string) string {
+	return strings.Replace(minimalMySQL, "relay:s3cret@tcp(db:3307)/Orders-EU", dsn, 1)
+}
+
+func TestMySQL(t *testing.T) {
+	c := mustParse(t, minimalMySQL, nil)
+	dsn, err := c.Source.MySQL.ConnString()
+	if err != nil || dsn != "relay:s3cret@tcp(db:3307)/Orders-EU" {
+		t.Errorf("dsn %q %v", dsn, err)
+	}
+	m := c.Source.MySQL
+	if c.Source.Postgres != nil || m.Flavor != config.FlavorAuto || m.ServerID != 0 || m.ID != "" || m.TLS != nil || m.UnsafeSyncBinlog {
+		t.Errorf("mysql %+v", m)
+	}
+	if c.Database() != "Orders-EU" || c.Role() != "relay" || c.Checkpoint.Redis.Key != "cdc-relay:{Orders-EU}" {
+		t.Errorf("%s %s %s", c.Database(), c.Role(), c.Checkpoint.Redis.Key)
+	}
+	m = mustParse(t, strings.Replace(minimalMySQL, "mysql: {", "mysql: {flavor: mariadb, server_id: 4294967295, id: shop, ", 1), nil).Source.MySQL
+	if m.Flavor != config.FlavorMariaDB || m.ServerID != 1<<32-1 || m.ID != "shop" {
+		t.Errorf("mysql %+v", m)
+	}
+}
+
+func TestTableNames(t *testing.T) {
+	for _, check := range []struct{ file, tables, want string }{
+		{minimal, "", "public.outbox"},
+		{minimal, `tables: [{name: outbox}, {name: '"a.b"'}, {name: app.outbox}]`, `public.outbox public."a.b" app.outbox`},
+		{minimalMySQL, "", "Orders-EU.outbox"},
+		{minimalMySQL, `tables: [{name: events}, {name: shop.events}]`, "Orders-EU.events shop.events"},
+		{withDSN("relay@tcp(db)/a.b"), "", `"a.b".outbox`},
+	} {
+		if have := strings.Join(mustParse(t, check.file+check.tables, nil).TableNames(), " "); have != check.want {
+			t.Errorf("%s: have %s, want %s", check.tables, have, check.want)
+		}
+	}
+}
+
+func TestShownMySQL(t *testing.T) {
+	for dsn, want := range map[string]string{
+		"relay:pw@tcp(db:3306)/orders":                        "relay:***@tcp(db:3306)/orders",
+		"relay@tcp(db)/orders?timeout=5s":                     "relay@tcp(db:3306)/orders",
+		"relay@/orders":                                       "relay@tcp(127.0.0.1:3306)/orders",
+		"relay:p@:/w@unix(/run/mysqld/mysqld.sock)/or%2Fders": "relay:***@unix(/run/mysqld/mysqld.sock)/or%2Fders",
+		"relay:pw@tcp([::1]:3306)/orders?tls=skip-verify":     "relay:***@tcp([::1]:3306)/orders?tls=skip-verify",
+		"mysql://relay:p%40w@db/orders":                       "relay:***@tcp(db:3306)/orders",
+		"mariadb://relay@db:3307/orders?tls=true&timeout=5s":  "relay@tcp(db:3307)/orders?tls=true",
+		"mysql://relay@[::1]/or%2Fders":                       "relay@tcp([::1]:3306)/or%2Fders",
+	} {
+		c := mustParse(t, withDSN(dsn), nil)
+		if got := c.Source.MySQL.DSN.String(); got != want {
+			t.Errorf("%s: have %s, want %s", dsn, got, want)
+		}
+	}
+}
+
+// TestPasswordBesideMySQL holds what is put into the connection string to the parser that will read it.
+func TestPasswordBesideMySQL(t *testing.T) {
+	for _, dsn := range []string{
+		"relay@tcp(db:3306)/orders", "relay:old@tcp(db)/orders?tls=true&loc=Europe%2FBerlin", "mysql://relay:old@db/orders",
+		"mariadb://relay@db/orders?loc=Europe/Berlin",
+	} {
+		rapid.Check(t, func(t *rapid.T) {
+			password := rapid.StringMatching(`[ -~é\t]{1,20}`).Draw(t, "password")
+			m := config.MySQL{DSN: config.Literal(dsn), Password: config.Literal(password)}
+			hold(t, m.ConnString, password)
+			m = config.MySQL{DSN: config.Literal("mysql://relay:" + url.QueryEscape("x"+password+"x") + "@db/orders")}
+			hold(t, m.ConnString, "x"+strings.ReplaceAll(password, " ", "+")+"x")
+		})
+	}
+}
+
+func hold(t *rapid.T, connString func() (string, error), password string) {
+	t.Helper()
+	text, err := connString()
+	if err != nil {
+		t.Fatal(err)
+	}
+	parsed, err := mysql.ParseDSN(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if parsed.Passwd != password || parsed.User != "relay" || parsed.Addr != "db:3306" || parsed.DBName != "orders" {
+		t.Errorf("%q became %q", password, parsed.Passwd)
+	}
+}
+
+func TestMySQLConnString(t *testing.T) {
+	if dsn, err := config.MySQLConnString("mysql://owner:pw@db/orders"); err != nil || dsn != "owner:pw@tcp(db:3306)/orders" {
+		t.Errorf("%q %v", dsn, err)
+	}
+	if dsn, err := config.MySQLConnString("owner:s3cret@db/orders"); err == nil || strings.Contains(err.Error(), "s3cret") {
+		t.Errorf("%q %v", dsn, err)
+	}
+}

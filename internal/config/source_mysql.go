@@ -1,0 +1,58 @@
+package config
+
+// MySQL is a source of MySQL or MariaDB.
+type MySQL struct {
+	// Connection string of Go's MySQL driver, or a URL (mysql://relay@db.example.com:3306/orders, mariadb:// too). It names the database. Straight to the server: the relay reads its log as a replica does. Read again at every connect.
+	DSN Secret `yaml:"dsn" jsonschema:"required,minLength=1,example=relay@tcp(db.example.com:3306)/orders"`
+	// Password of the connection; it replaces one in dsn. Unlike there, no character of it needs escaping. Read again at every connect.
+	Password Secret `yaml:"password,omitempty" jsonschema:"example=${file:/run/secrets/mysql}"`
+	// What the server must be. auto: what it says it is.
+	Flavor Flavor `yaml:"flavor" jsonschema:"enum=auto,enum=mysql,enum=mariadb,default=auto"`
+	// The replica id that the relay reads the log under, which no other server or relay of the replication may have. 0: one that is free is chosen.
+	ServerID uint32 `yaml:"server_id" jsonschema:"minimum=0,maximum=4294967295,default=0"`
+	// Names this log in checkpoints, which are refused under another name. Servers of one replication share it; a failover does not change it.
+	ID string `yaml:"id,omitempty" jsonschema_extras:"x-default=the flavor"`
+	// TLS to the server. Absent: what tls= in dsn says. `tls: {}` verifies it against the system's authorities.
+	TLS *TLS `yaml:"tls,omitempty" jsonschema_extras:"x-optional=true"`
+	// Accept a server with sync_binlog or innodb_flush_log_at_trx_commit other than 1: when it crashes it can use a GTID twice, and the second transaction is never published. Each start warns.
+	UnsafeSyncBinlog bool `yaml:"unsafe_sync_binlog,omitempty" jsonschema:"default=false"`
+
+	names names
+}
+
+// Flavor is what a server of the MySQL family is.
+type Flavor string
+
+// The flavors.
+const (
+	FlavorAuto    Flavor = "auto"
+	FlavorMySQL   Flavor = "mysql"
+	FlavorMariaDB Flavor = "mariadb"
+)
+
+func (d *document) mysql(m *MySQL) {
+	d.tls(m.TLS, "source.mysql.tls")
+	d.mysqlDSN(m)
+}
+
+func (d *document) mysqlDSN(m *MySQL) {
+	const path = "source.mysql.dsn"
+	if m.DSN.IsZero() || d.bad(path) || d.bad("source.mysql.password") {
+		return
+	}
+	dsn, password, err := m.secrets()
+	if err != nil {
+		d.report(path, "cannot be read: %v", err)
+		return
+	}
+	parsed, err := parseMySQL(dsn, password)
+	if err != nil {
+		d.report(path, "%v", err)
+		return
+	}
+	if parsed.TLSConfig != "" && m.TLS != nil {
+		d.report(path, "has tls= in it beside source.mysql.tls; keep one of them")
+	}
+	m.DSN.shown = shownMySQL(parsed)
+	m.names = names{database: parsed.DBName, role: parsed.User}
+}
