@@ -4,7 +4,8 @@
 // no database and reads no clock.
 //
 // A [Layout] says which column plays which [Role]. [Native] is the layout of the table that
-// [PostgresTable] makes; [Mapped] is for tables that other software made. [PostgresTable],
-// [PostgresSetup] and [PostgresTeardown] return a [Script] or steps of them; a Script knows nothing of
-// its dialect, and [Script.Files] renders it for people or for a migration tool.
+// [PostgresTable] and [MySQLTable] make; [Mapped] is for tables that other software made. [PostgresTable],
+// [PostgresSetup] and [PostgresTeardown], and their twins for MySQL and MariaDB, return a [Script] or steps
+// of them; a Script knows nothing of its dialect, and [Script.Files] renders it for people or for a
+// migration tool.
 package outbox

@@ -14,7 +14,7 @@ type Layout struct {
 	mapped  bool
 }
 
-// Native returns the layout of the table that [PostgresTable] makes: every role, under its own name.
+// Native returns the layout of the table that [PostgresTable] and [MySQLTable] make: every role, under its own name.
 func Native() Layout {
 	var l Layout
 	copy(l.columns[:], strings.Fields(roleNames))

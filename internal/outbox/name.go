@@ -4,26 +4,43 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 )
 
 // maxIdentifier is how many bytes PostgreSQL keeps of a name (NAMEDATALEN-1 in
 // src/include/pg_config_manual.h); it cuts longer ones off with a notice only.
 const maxIdentifier = 63
 
-// Name is the name of a table as the database spells it, without quotes.
+// Name is the name of a table as the database spells it, without quotes. What MySQL and MariaDB call a
+// database is the schema.
 type Name struct{ Schema, Table string }
 
 // ParseName reads "schema.table" or "table", which is one of schema public. Either part may stand in
 // double quotes, as in SQL, where it holds a dot. Letters keep their case: the name is the database's.
-func ParseName(s string) (Name, error) {
-	first, rest, err := cutIdentifier(s)
-	if err != nil {
-		return Name{}, fmt.Errorf("table name %q: %w", s, err)
+func ParseName(s string) (Name, error) { return parseName(s, "public", '"', checkIdentifier) }
+
+// ParseMySQLName reads "database.table" or "table", which is one of the given database. Either part may
+// stand in backticks, as in SQL, where it holds a dot. Letters keep their case: the name is the server's.
+func ParseMySQLName(s, database string) (Name, error) {
+	return parseName(s, database, '`', checkMySQLIdentifier)
+}
+
+// parseName reads one or two identifiers that may stand in quotes.
+func parseName(s, schema string, quote byte, check func(string) error) (Name, error) {
+	first, rest, err := cutIdentifier(s, quote)
+	if err == nil {
+		err = check(first)
 	}
-	if rest == "" {
-		return Name{Schema: "public", Table: first}, nil
+	if err == nil && rest == "" {
+		return Name{Schema: schema, Table: first}, nil
 	}
-	second, rest, err := cutIdentifier(rest[1:])
+	var second string
+	if err == nil {
+		second, rest, err = cutIdentifier(rest[1:], quote)
+	}
+	if err == nil {
+		err = check(second)
+	}
 	if err == nil && rest != "" {
 		err = errors.New("has more than two parts: write schema.table")
 	}
@@ -34,26 +51,26 @@ func ParseName(s string) (Name, error) {
 }
 
 // cutIdentifier takes an identifier off the front of s; what is left is empty or starts with a dot.
-func cutIdentifier(s string) (identifier, rest string, err error) {
-	if !strings.HasPrefix(s, `"`) {
+func cutIdentifier(s string, quote byte) (identifier, rest string, err error) {
+	if s == "" || s[0] != quote {
 		i := strings.IndexByte(s, '.')
 		if i < 0 {
 			i = len(s)
 		}
-		return s[:i], s[i:], checkIdentifier(s[:i])
+		return s[:i], s[i:], nil
 	}
 	var b strings.Builder
 	for i := 1; i < len(s); i++ {
 		switch {
-		case s[i] != '"':
+		case s[i] != quote:
 			b.WriteByte(s[i])
-		case strings.HasPrefix(s[i+1:], `"`):
-			b.WriteByte('"')
+		case i+1 < len(s) && s[i+1] == quote:
+			b.WriteByte(quote)
 			i++
 		case i+1 < len(s) && s[i+1] != '.':
 			return "", "", errors.New("goes on behind a closing quote: put a dot there")
 		default:
-			return b.String(), s[i+1:], checkIdentifier(b.String())
+			return b.String(), s[i+1:], nil
 		}
 	}
 	return "", "", errors.New("lacks a closing quote")
@@ -72,8 +89,41 @@ func checkIdentifier(s string) error {
 	}
 }
 
-// String returns "schema.table" as people and logs read it, without quotes.
-func (n Name) String() string { return n.Schema + "." + n.Table }
+// maxMySQLIdentifier is how many characters MySQL and MariaDB take in a name (MySQL manual, "Identifier
+// Length Limits").
+const maxMySQLIdentifier = 64
 
-// SQL returns the name as SQL reads it, quoted where it must be.
+func checkMySQLIdentifier(s string) error {
+	switch {
+	case s == "":
+		return errors.New("has an empty part: write database.table")
+	case utf8.RuneCountInString(s) > maxMySQLIdentifier:
+		return fmt.Errorf("is longer than %d characters in a part: MySQL has no such names", maxMySQLIdentifier)
+	case strings.ContainsRune(s, 0):
+		return errors.New("has a zero byte in it")
+	case strings.HasSuffix(s, " "):
+		return errors.New("ends a part with a space: MySQL has no such names")
+	default:
+		return nil
+	}
+}
+
+// String returns "schema.table" as people and logs read it, without quotes.
+func (n Name) String() string {
+	if n.Schema == "" {
+		return n.Table
+	}
+	return n.Schema + "." + n.Table
+}
+
+// SQL returns the name as PostgreSQL reads it, quoted where it must be.
 func (n Name) SQL() string { return Quote(n.Schema) + "." + Quote(n.Table) }
+
+// MySQL returns the name as MySQL and MariaDB read it, in backticks. Without a schema it is a table of the
+// connection's database.
+func (n Name) MySQL() string {
+	if n.Schema == "" {
+		return QuoteMySQL(n.Table)
+	}
+	return QuoteMySQL(n.Schema) + "." + QuoteMySQL(n.Table)
+}

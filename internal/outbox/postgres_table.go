@@ -17,11 +17,12 @@ type PayloadType string
 
 // The payload types.
 const (
-	// PayloadBytea keeps the bytes, whatever they are. It is the default.
+	// PayloadBytea keeps the bytes, whatever they are. It is the default. On MySQL and MariaDB it is LONGBLOB.
 	PayloadBytea PayloadType = "bytea"
-	// PayloadText is for payloads that people want to read in psql.
+	// PayloadText is for payloads that people want to read in psql. On MySQL and MariaDB it is LONGTEXT.
 	PayloadText PayloadType = "text"
-	// PayloadJSONB is for JSON that people query; the database prints it its own way.
+	// PayloadJSONB is for JSON that people query; the database prints it its own way. On MySQL and MariaDB it
+	// is JSON, which MariaDB keeps as the text that it is.
 	PayloadJSONB PayloadType = "jsonb"
 )
 
@@ -51,7 +52,14 @@ type TableOptions struct {
 	Ahead int
 }
 
-func (o *TableOptions) check() error {
+// complete fills in the defaults and reports what is wrong.
+func (o *TableOptions) complete() error {
+	if o.Payload == "" {
+		o.Payload = PayloadBytea
+	}
+	if o.Partition == "" {
+		o.Partition = PartitionDaily
+	}
 	switch {
 	case o.Name == Name{}:
 		return errors.New("table: name is missing: write schema.table")
@@ -73,13 +81,7 @@ func (o *TableOptions) check() error {
 // application's transaction. The owner of the table runs it; it needs CREATE on the database for
 // PartitionSchema.
 func PostgresTable(o TableOptions) (Script, error) {
-	if o.Payload == "" {
-		o.Payload = PayloadBytea
-	}
-	if o.Partition == "" {
-		o.Partition = PartitionDaily
-	}
-	if err := o.check(); err != nil {
+	if err := o.complete(); err != nil {
 		return Script{}, err
 	}
 	s := Script{

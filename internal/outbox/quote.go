@@ -1,6 +1,9 @@
 package outbox
 
-import "strings"
+import (
+	"encoding/hex"
+	"strings"
+)
 
 // keywords are the words that PostgreSQL 14 to 18 do not take unquoted as the name of a table or column:
 // those of pg_get_keywords() with catcode R or T. Quoting one too many is harmless.
@@ -13,7 +16,7 @@ const keywords = " all analyse analyze and any array as asc asymmetric authoriza
 	"references returning right select session_user similar some symmetric system_user table tablesample " +
 	"then to trailing true union unique user using variadic verbose when where window with "
 
-// Quote returns an identifier as SQL reads it: as it is where that is safe, else in double quotes.
+// Quote returns an identifier as PostgreSQL reads it: as it is where that is safe, else in double quotes.
 func Quote(identifier string) string {
 	if plain(identifier) && !strings.Contains(keywords, " "+identifier+" ") {
 		return identifier
@@ -33,6 +36,20 @@ func plain(s string) bool {
 
 // literal returns a string constant as SQL reads it (standard_conforming_strings is on since 9.1).
 func literal(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
+
+// QuoteMySQL returns an identifier as MySQL and MariaDB read it, always in backticks, as they print it.
+func QuoteMySQL(identifier string) string {
+	return "`" + strings.ReplaceAll(identifier, "`", "``") + "`"
+}
+
+// mysqlLiteral returns a string constant as MySQL and MariaDB read it. What a backslash means depends on
+// sql_mode (NO_BACKSLASH_ESCAPES): with one it is written in hex.
+func mysqlLiteral(s string) string {
+	if strings.Contains(s, `\`) {
+		return "_utf8mb4 X'" + hex.EncodeToString([]byte(s)) + "'"
+	}
+	return literal(s)
+}
 
 // block returns a body of PL/pgSQL as an anonymous block, with a dollar quote that the body does not hold.
 func block(body string) string {

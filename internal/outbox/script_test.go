@@ -59,6 +59,37 @@ func TestStepsAsText(t *testing.T) {
 	}).String())
 }
 
+func TestMySQLAsText(t *testing.T) {
+	table := outbox.Name{Schema: "shop", Table: "outbox"}
+	s, err := outbox.MySQLTable(outbox.TableOptions{Name: table, From: day(), Ahead: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range []outbox.Format{outbox.FormatPlain, outbox.FormatGoose, outbox.FormatGolangMigrate} {
+		files, err := s.Files(f, day())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			golden(t, "mysql_"+string(f)+"_"+strings.TrimPrefix(file.Name, "20260102235900_"), file.Text)
+		}
+	}
+	for flavor, settings := range map[outbox.Flavor][]outbox.Setting{
+		outbox.FlavorMySQL:   {{"gtid_mode", "ON"}, {"binlog_format", "ROW"}, {"binlog_row_value_options", ""}, {"sync_binlog", "1"}},
+		outbox.FlavorMariaDB: {{"log_bin", "binlog"}, {"binlog_format", "ROW"}, {"binlog_row_metadata", "FULL"}},
+	} {
+		steps, err := outbox.MySQLSetup(outbox.MySQLSetupOptions{
+			Flavor: flavor, Make: []outbox.TableOptions{{Name: table, Partition: outbox.PartitionNone}},
+			Read: []outbox.Name{table}, User: "relay@10.0.%", Settings: settings,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		golden(t, string(flavor)+"_setup.sql", steps.String())
+	}
+	golden(t, "mysql_teardown.sql", outbox.MySQLTeardown([]outbox.Name{table}).String())
+}
+
 // golden compares text with a file under testdata; -update writes it.
 func golden(t *testing.T, name, text string) {
 	t.Helper()

@@ -1,0 +1,267 @@
+package outbox_test
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/cdc-relay/cdc-relay/internal/outbox"
+)
+
+// testMySQL runs everything that the package prints for MySQL and MariaDB.
+func testMySQL(t *testing.T, dsn func(user string) string, flavor outbox.Flavor) {
+	t.Helper()
+	root := openMySQL(t, dsn("root"))
+	t.Run("table", func(t *testing.T) { testMySQLTable(t, root) })
+	t.Run("partitions", func(t *testing.T) { testMySQLPartitions(t, root) })
+	t.Run("setup", func(t *testing.T) { testMySQLSetup(t, root, flavor, dsn) })
+	t.Run("odd names", func(t *testing.T) { testMySQLOddNames(t, root, flavor) })
+	t.Run("settings", func(t *testing.T) { testMySQLSettings(t, root, flavor) })
+}
+
+// testMySQLTable applies every kind of table twice and takes it away again.
+func testMySQLTable(t *testing.T, root *sql.Conn) {
+	t.Helper()
+	execMySQL(t, root, "CREATE DATABASE kinds CHARACTER SET latin1", "USE kinds")
+	for payload, column := range map[outbox.PayloadType]string{"": "longblob", outbox.PayloadText: "longtext", outbox.PayloadJSONB: "json longtext"} {
+		for _, partition := range []outbox.Partition{outbox.PartitionDaily, outbox.PartitionNone} {
+			for _, schema := range []string{"", "kinds"} {
+				name := outbox.Name{Schema: schema, Table: fmt.Sprintf("outbox_%s_%s", payload, partition)}
+				s, err := outbox.MySQLTable(outbox.TableOptions{Name: name, Payload: payload, Partition: partition, From: day(), Ahead: 2})
+				must(t, err)
+				applyMySQL(t, root, s.Up)
+				applyMySQL(t, root, s.Up)
+				execMySQL(t, root, "INSERT INTO "+name.MySQL()+" (event_id, aggregate_type, aggregate_id, event_type, payload, occurred_at) "+
+					"VALUES (X'000102030405060708090a0b0c0d0e00', 'Order', '\U0001F600', 'placed', '{}', UTC_TIMESTAMP(6))")
+				got := queryMySQL(t, root, "SELECT CONCAT(HEX(event_id), content_type, HEX(aggregate_id), ABS(TIMESTAMPDIFF(SECOND, created_at, UTC_TIMESTAMP())) < 60) FROM "+name.MySQL())
+				if got != "000102030405060708090A0B0C0D0E00application/jsonF09F98801" {
+					t.Errorf("%s: %s", name, got)
+				}
+				got = queryMySQL(t, root, "SELECT data_type FROM information_schema.columns WHERE table_schema = 'kinds' AND column_name = 'payload'")
+				if !strings.Contains(column, got) {
+					t.Errorf("%s: payload is %s", name, got)
+				}
+				applyMySQL(t, root, s.Down)
+			}
+		}
+	}
+	if got := queryMySQL(t, root, "SELECT count(*) FROM information_schema.tables WHERE table_schema = 'kinds'"); got != "0" {
+		t.Errorf("%s tables are left", got)
+	}
+}
+
+// testMySQLPartitions sees where rows land, and that a later run completes what is there.
+func testMySQLPartitions(t *testing.T, root *sql.Conn) {
+	t.Helper()
+	execMySQL(t, root, "CREATE DATABASE parts", "USE parts", "SET time_zone = '-08:00'")
+	from := time.Date(2026, 3, 7, 1, 0, 0, 0, time.UTC)
+	script := func(after, ahead int) outbox.Script {
+		s, err := outbox.MySQLTable(outbox.TableOptions{Name: outbox.Name{Schema: "parts", Table: "outbox"}, From: from.AddDate(0, 0, after), Ahead: ahead})
+		must(t, err)
+		return s
+	}
+	applyMySQL(t, root, script(0, 1).Up)
+	execMySQL(t, root, insertMySQL("2026-03-10 12:00:00")) // in the last partition until it is divided
+	applyMySQL(t, root, script(0, 1).Up)
+	applyMySQL(t, root, script(1, 2).Up)
+	applyMySQL(t, root, script(3, 300).Up)
+	for at, want := range map[string]string{
+		"2026-03-01 00:00:00":        "p20260307",
+		"2026-03-07 23:59:59.999999": "p20260307",
+		"2026-03-08 00:00:00":        "p20260308",
+		"2026-03-09 23:59:59.999999": "p20260309",
+		"2026-03-10 12:00:01":        outbox.MySQLPartition(from.AddDate(0, 0, 3)),
+		"2027-01-04 23:59:59.999999": "p20270104",
+		"2027-01-05 00:00:00":        outbox.MySQLMaxPartition,
+	} {
+		execMySQL(t, root, insertMySQL(at))
+		if got := queryMySQL(t, root, "SELECT count(*) FROM outbox PARTITION ("+want+") WHERE created_at = '"+at+"'"); got != "1" {
+			t.Errorf("%s is not in %s", at, want)
+		}
+		if _, err := root.ExecContext(t.Context(), insertMySQL(at)); err == nil {
+			t.Errorf("a second time at %s", at)
+		}
+	}
+	if got := queryMySQL(t, root, "SELECT count(*) FROM outbox PARTITION (p20260310)"); got != "2" {
+		t.Errorf("%s rows moved to their day, want both", got)
+	}
+	if got := queryMySQL(t, root, "SELECT count(*) FROM information_schema.partitions WHERE table_schema = 'parts'"); got != "305" {
+		t.Errorf("%s partitions", got)
+	}
+}
+
+func insertMySQL(createdAt string) string {
+	return fmt.Sprintf("INSERT INTO outbox (event_id, aggregate_type, aggregate_id, event_type, occurred_at, created_at) "+
+		"VALUES (UNHEX(LEFT(SHA2('%[1]s', 256), 32)), 'Order', '1', 'placed', UTC_TIMESTAMP(6), '%[1]s')", createdAt)
+}
+
+// testMySQLSetup runs each step as the account that it is for, twice; the relay's account then reads the
+// table and the binlog's position, and no more; the teardown leaves no table.
+func testMySQLSetup(t *testing.T, root *sql.Conn, flavor outbox.Flavor, dsn func(string) string) {
+	t.Helper()
+	execMySQL(t, root, "DROP USER IF EXISTS ``@localhost", "CREATE DATABASE shop", "CREATE USER owner@`%`", "GRANT ALL ON shop.* TO owner@`%`", "CREATE USER relay@`%`")
+	table := outbox.Name{Schema: "shop", Table: "outbox"}
+	steps, err := outbox.MySQLSetup(outbox.MySQLSetupOptions{
+		Flavor: flavor, Make: []outbox.TableOptions{{Name: table, From: day(), Ahead: 1}}, Read: []outbox.Name{table}, User: "relay",
+	})
+	must(t, err)
+	runners := map[outbox.Runner]*sql.Conn{outbox.RunnerMySQLAdmin: root, outbox.RunnerMySQLOwner: openMySQL(t, dsn("owner"))}
+	for range 2 {
+		for _, step := range steps {
+			applyMySQL(t, runners[step.Runner], step.Statements)
+		}
+	}
+	relay := openMySQL(t, dsn("relay"))
+	status := "SHOW BINARY LOG STATUS"
+	if flavor == outbox.FlavorMariaDB {
+		status = "SHOW MASTER STATUS"
+	}
+	execMySQL(t, relay, "SELECT * FROM shop.outbox", "SHOW BINARY LOGS", status, "SHOW REPLICA STATUS")
+	if _, err := relay.ExecContext(t.Context(), "DELETE FROM shop.outbox"); err == nil {
+		t.Error("the relay's account deletes")
+	}
+	for _, step := range append(outbox.MySQLTeardown([]outbox.Name{table}), outbox.MySQLTeardown([]outbox.Name{table})...) {
+		applyMySQL(t, runners[step.Runner], step.Statements)
+	}
+	if got := queryMySQL(t, root, "SELECT count(*) FROM information_schema.tables WHERE table_schema = 'shop'"); got != "0" {
+		t.Errorf("%s tables are left", got)
+	}
+	if outbox.MySQLTeardown(nil) != nil {
+		t.Error("a teardown of nothing has steps")
+	}
+}
+
+// testMySQLOddNames runs everything with names that quoting must carry, whatever backslashes mean.
+func testMySQLOddNames(t *testing.T, root *sql.Conn, flavor outbox.Flavor) {
+	t.Helper()
+	schema, user := "My `own` 'x'", "Re`lay'@x"
+	execMySQL(t, root, "CREATE DATABASE "+outbox.QuoteMySQL(schema), "CREATE USER "+outbox.QuoteMySQL(user)+"@localhost")
+	tables := []outbox.Name{{schema, "order"}, {schema, `100% it's\`}, {schema, strings.Repeat("ö", 64)}}
+	options := outbox.MySQLSetupOptions{Flavor: flavor, Read: tables, User: user + "@localhost"}
+	for _, name := range tables {
+		options.Make = append(options.Make, outbox.TableOptions{Name: name, From: day(), Ahead: 1})
+	}
+	for _, mode := range []string{"", "NO_BACKSLASH_ESCAPES", "ANSI_QUOTES"} {
+		execMySQL(t, root, "SET sql_mode = '"+mode+"'")
+		for i := range options.Make {
+			options.Make[i].Ahead++
+		}
+		steps, err := outbox.MySQLSetup(options)
+		must(t, err)
+		for _, step := range steps {
+			applyMySQL(t, root, step.Statements)
+		}
+	}
+	if got := queryMySQL(t, root, "SELECT count(*) FROM information_schema.partitions WHERE partition_name = 'p20260106'"); got != "3" {
+		t.Errorf("%s tables have the third run's partition", got)
+	}
+}
+
+// testMySQLSettings sets what check asks for.
+func testMySQLSettings(t *testing.T, root *sql.Conn, flavor outbox.Flavor) {
+	t.Helper()
+	settings := []outbox.Setting{
+		{"log_bin", "binlog"},
+		{"binlog_format", "ROW"},
+		{"binlog_row_image", "FULL"},
+		{"binlog_row_metadata", "FULL"},
+		{"sync_binlog", "1"},
+		{"innodb_flush_log_at_trx_commit", "1"},
+	}
+	if flavor == outbox.FlavorMySQL {
+		settings = append(settings, outbox.Setting{"binlog_row_value_options", ""})
+	}
+	execMySQL(t, root, "SET GLOBAL sync_binlog = 0", "SET GLOBAL binlog_row_metadata = MINIMAL")
+	applyMySQL(t, root, outbox.MySQLSettings(flavor, settings))
+	if got := queryMySQL(t, root, "SELECT CONCAT(@@global.sync_binlog, @@global.binlog_row_metadata)"); got != "1FULL" {
+		t.Errorf("sync_binlog and binlog_row_metadata are %s", got)
+	}
+	if flavor != outbox.FlavorMySQL {
+		return
+	}
+	execMySQL(t, root, "SET GLOBAL gtid_mode = ON_PERMISSIVE", "SET GLOBAL gtid_mode = OFF_PERMISSIVE", "SET GLOBAL gtid_mode = OFF")
+	applyMySQL(t, root, outbox.MySQLSettings(flavor, []outbox.Setting{{"gtid_mode", "ON"}}))
+	if got := queryMySQL(t, root, "SELECT @@global.gtid_mode"); got != "ON" {
+		t.Errorf("gtid_mode is %s", got)
+	}
+}
+
+func applyMySQL(t *testing.T, conn *sql.Conn, statements []outbox.Statement) {
+	t.Helper()
+	for _, s := range statements {
+		execMySQL(t, conn, s.SQL)
+	}
+}
+
+func openMySQL(t *testing.T, dsn string) *sql.Conn {
+	t.Helper()
+	db, err := sql.Open("mysql", dsn)
+	must(t, err)
+	conn, err := db.Conn(t.Context())
+	must(t, err)
+	t.Cleanup(func() { _, _ = conn.Close(), db.Close() })
+	return conn
+}
+
+func execMySQL(t *testing.T, conn *sql.Conn, statements ...string) {
+	t.Helper()
+	for _, s := range statements {
+		if _, err := conn.ExecContext(context.WithoutCancel(t.Context()), s); err != nil {
+			t.Fatalf("%v in\n%s", err, s)
+		}
+	}
+}
+
+func queryMySQL(t *testing.T, conn *sql.Conn, query string) (value string) {
+	t.Helper()
+	if err := conn.QueryRowContext(t.Context(), query).Scan(&value); err != nil {
+		t.Fatalf("%v in\n%s", err, query)
+	}
+	return value
+}
+
+func TestParseMySQLName(t *testing.T) {
+	for in, want := range map[string]string{
+		"shop.outbox": "`shop`.`outbox`", "outbox": "`app`.`outbox`", "`a.b`.`c``d`": "`a.b`.`c``d`", `"x"`: "`app`.`\"x\"`",
+		"a.b.c": "more than two parts", "": "empty part", "a.": "empty part", "`a": "closing quote", "`a`b": "goes on behind a closing quote",
+		strings.Repeat("ö", 65): "longer than 64 characters", "app.a ": "ends a part with a space", "a\x00": "zero byte",
+	} {
+		n, err := outbox.ParseMySQLName(in, "app")
+		switch {
+		case err == nil && n.MySQL() != want, err != nil && !strings.Contains(err.Error(), want):
+			t.Errorf("%q: %s, %v, want %s", in, n.MySQL(), err, want)
+		}
+	}
+	if n, err := outbox.ParseMySQLName("outbox", ""); err != nil || n.MySQL() != "`outbox`" || n.String() != "outbox" {
+		t.Errorf("without a database: %+v, %v", n, err)
+	}
+	part := rapid.StringMatching("[a-z_\"$. A-Z0-9äß`]{1,20}x")
+	rapid.Check(t, func(t *rapid.T) {
+		n := outbox.Name{Schema: part.Draw(t, "schema"), Table: part.Draw(t, "table")}
+		if got, err := outbox.ParseMySQLName(n.MySQL(), ""); err != nil || got != n {
+			t.Fatalf("%+v is %s and reads back as %+v, %v", n, n.MySQL(), got, err)
+		}
+	})
+}
+
+func TestBadMySQLOptions(t *testing.T) {
+	table := outbox.Name{Schema: "shop", Table: "outbox"}
+	for says, o := range map[string]outbox.MySQLSetupOptions{
+		"none to read":                          {User: "relay"},
+		`account "@%": write user or user@host`: {Read: []outbox.Name{table}, User: "@%"},
+		`account "relay@"`:                      {Read: []outbox.Name{table}, User: "relay@"},
+		"name is missing":                       {Read: []outbox.Name{table}, Make: make([]outbox.TableOptions, 1)},
+	} {
+		if _, err := outbox.MySQLSetup(o); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%v, want %q", err, says)
+		}
+	}
+	if _, err := outbox.MySQLTable(outbox.TableOptions{Name: table}); err == nil || !strings.Contains(err.Error(), "first day is missing") {
+		t.Error(err)
+	}
+}
