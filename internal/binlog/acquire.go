@@ -1,0 +1,171 @@
+package binlog
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+const (
+	acquireTimeout = 40 * time.Second
+	// catchUp is how long a server that lacks transactions we have published may take to get them: one that
+	// was promoted, or is a replica, may still be applying them.
+	catchUp = 20 * time.Second
+)
+
+// Acquire connects, asks load for the checkpoint and applies the start rules (see resolve), then asks the server
+// for its log. When it returns without error the server has agreed to send it, nothing was handed on, and Run
+// may be called. It returns the source's identity and the position from which rows will be handed on.
+//
+// Errors: a [cdc.StopError] when only a person can mend it; anything else is retryable.
+func (s *Source) Acquire(ctx context.Context, load func(context.Context) (cdc.Checkpoint, bool, error)) (cdc.Source, cdc.Position, error) {
+	ctx, cancel := context.WithTimeout(ctx, acquireTimeout)
+	defer cancel()
+	db, cfg, err := connectSQL(ctx, &s.opts)
+	if err != nil {
+		return cdc.Source{}, "", err
+	}
+	defer func() { _ = db.Close() }()
+	id, from, err := s.plot(ctx, db, cfg, load)
+	if err != nil {
+		return cdc.Source{}, "", err
+	}
+	charsets, err := readCharsets(ctx, db, s.flavor)
+	if err != nil {
+		return cdc.Source{}, "", err
+	}
+	serverID, err := s.serverID(ctx, db)
+	if err != nil {
+		return cdc.Source{}, "", err
+	}
+	ss, err := s.open(ctx, cfg, from, serverID)
+	if err != nil {
+		return cdc.Source{}, "", err
+	}
+	ss.charsets = charsets
+	s.session = ss
+	return id, cdc.Position(from.String()), nil
+}
+
+// plot checks, in the order in which a person would mend: settings, tables, positions.
+func (s *Source) plot(ctx context.Context, db *sql.DB, cfg *mysql.Config, load func(context.Context) (cdc.Checkpoint, bool, error)) (cdc.Source, gtidSet, error) {
+	vars, err := readVariables(ctx, db)
+	if err != nil {
+		return cdc.Source{}, nil, err
+	}
+	if err := vars.problem(&s.opts); err != nil {
+		return cdc.Source{}, nil, err
+	}
+	s.flavor = vars.flavor()
+	if err := checkTables(ctx, db, s.opts.Tables); err != nil {
+		return cdc.Source{}, nil, err
+	}
+	c, found, err := load(ctx)
+	if err != nil {
+		return cdc.Source{}, nil, err
+	}
+	sv := server{source: s.opts.source(s.flavor, cfg.DBName), flavor: s.flavor}
+	from, err := s.agree(ctx, db, sv, saved{c, found})
+	if err != nil {
+		return cdc.Source{}, nil, err
+	}
+	if s.received == nil {
+		s.received = from.clone()
+		s.marks.start(s.flavor, from, gtid{})
+		if c.Progress.TxID == "" { // nothing of ours was published yet: the stream would be too late a judge
+			err = s.verifyTables(ctx, db)
+		}
+	}
+	return sv.source, from, err
+}
+
+// source is the log's identity.
+func (o *Options) source(f Flavor, database string) cdc.Source {
+	id := o.ID
+	if id == "" {
+		id = string(f)
+	}
+	return cdc.Source{SystemID: id, Database: database}
+}
+
+// agree applies the start rules, and waits a while for a server that is behind.
+func (s *Source) agree(ctx context.Context, db *sql.DB, sv server, sd saved) (gtidSet, error) {
+	for since := time.Now(); ; {
+		var err error
+		if sv.executed, sv.purged, err = readServer(ctx, db, sv.flavor); err != nil {
+			return nil, err
+		}
+		v, err := resolve(sv, sd, s.received, s.opts.StartFrom)
+		if err != nil || !v.behind {
+			return v.from, err
+		}
+		if time.Since(since) > catchUp {
+			return nil, historyLost(sv, v.from)
+		}
+		timer := time.NewTimer(200 * time.Millisecond)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// serverID returns the id under which to read: the configured one, or one in the upper half that no replica
+// known to the server has.
+func (s *Source) serverID(ctx context.Context, db *sql.DB) (uint32, error) {
+	if s.opts.ServerID != 0 {
+		return s.opts.ServerID, nil
+	}
+	var own uint32
+	if err := db.QueryRowContext(ctx, `SELECT @@GLOBAL.server_id`).Scan(&own); err != nil {
+		return 0, fmt.Errorf("read the server's id: %w", err)
+	}
+	taken := append(replicaIDs(ctx, db, s.flavor), own)
+	for {
+		if id := 1<<31 | rand.Uint32(); !slices.Contains(taken, id) { //nolint:gosec // it need only differ
+			return id, nil
+		}
+	}
+}
+
+// replicaIDs lists the ids of the server's replicas; none when it may not be asked, which is then left to chance.
+func replicaIDs(ctx context.Context, db *sql.DB, f Flavor) []uint32 {
+	query := `SHOW REPLICAS`
+	if f == MariaDB {
+		query = `SHOW SLAVE HOSTS`
+	}
+	found, err := db.QueryContext(ctx, query)
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = found.Close() }()
+	columns, err := found.Columns()
+	if err != nil {
+		return nil
+	}
+	var ids []uint32
+	for found.Next() {
+		var id uint32
+		row := make([]any, len(columns))
+		row[0] = &id
+		for i := 1; i < len(row); i++ {
+			row[i] = new(sql.RawBytes)
+		}
+		if err := found.Scan(row...); err == nil {
+			ids = append(ids, id)
+		}
+	}
+	if found.Err() != nil {
+		return nil
+	}
+	return ids
+}

@@ -1,0 +1,217 @@
+package binlog
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+// The oldest servers that write column names into their log.
+const (
+	minMySQL   = "8.0.14"
+	minMariaDB = "10.5.0"
+)
+
+// variables are the server's settings that matter here, by name, as it prints them; what it does not know is
+// missing.
+type variables map[string]string
+
+func variableNames() []string {
+	return []string{
+		"version", "log_bin", "gtid_mode", "binlog_format", "binlog_row_image", "binlog_row_metadata", "sync_binlog",
+		"innodb_flush_log_at_trx_commit", "server_id", "binlog_expire_logs_seconds", "log_replica_updates", "log_slave_updates",
+		"binlog_row_value_options", "replica_preserve_commit_order", "net_write_timeout", "read_only",
+		"binlog_transaction_compression", "log_bin_compress", "hostname", "max_allowed_packet",
+	}
+}
+
+func readVariables(ctx context.Context, db *sql.DB) (variables, error) {
+	names := variableNames()
+	args := make([]any, len(names))
+	for i, name := range names {
+		args[i] = name
+	}
+	//nolint:gosec // only placeholders are put in
+	found, err := db.QueryContext(ctx, `SHOW GLOBAL VARIABLES WHERE Variable_name IN (?`+strings.Repeat(", ?", len(args)-1)+`)`, args...)
+	if err != nil {
+		return nil, fmt.Errorf("read the server's settings: %w", err)
+	}
+	defer func() { _ = found.Close() }()
+	vars := variables{}
+	for found.Next() {
+		var name, value string
+		if err := found.Scan(&name, &value); err != nil {
+			return nil, fmt.Errorf("read the server's settings: %w", err)
+		}
+		vars[strings.ToLower(name)] = value
+	}
+	if err := found.Err(); err != nil {
+		return nil, fmt.Errorf("read the server's settings: %w", err)
+	}
+	return vars, nil
+}
+
+func (v variables) flavor() Flavor {
+	if strings.Contains(v["version"], "MariaDB") {
+		return MariaDB
+	}
+	return MySQL
+}
+
+func (v variables) is(name, want string) bool { return strings.EqualFold(v[name], want) }
+
+// number is the first number of a version such as 10.11.14-MariaDB-log, in the form 101114.
+func version(text string) int {
+	text, _, _ = strings.Cut(text, "-")
+	v := 0
+	parts := strings.Split(text, ".")
+	for i := range 3 {
+		n := 0
+		if i < len(parts) {
+			n, _ = strconv.Atoi(parts[i])
+		}
+		v = v*100 + n
+	}
+	return v
+}
+
+// problem says why no relay can work on such a server, or why it would not be safe.
+func (v variables) problem(o *Options) error {
+	f := v.flavor()
+	set := func(name, value string) string {
+		if f == MariaDB {
+			return fmt.Sprintf("SET GLOBAL %s = %s, and the same in the server's configuration", name, value)
+		}
+		return fmt.Sprintf("SET PERSIST %s = %s", name, value)
+	}
+	oldest := minMySQL
+	if f == MariaDB {
+		oldest = minMariaDB
+	}
+	switch {
+	case o.Flavor != "" && o.Flavor != f:
+		return config("flavor", "server is %s %s and source.mysql.flavor says %s: correct it, or remove it", f, v["version"], o.Flavor)
+	case version(v["version"]) < version(oldest):
+		return config("version", "%s %s is too old: the relay needs %s or newer", f, v["version"], oldest)
+	case !v.is("log_bin", "ON"):
+		return config("log_bin", "server writes no binary log: set log_bin in its configuration and restart it (managed services: switch backups on)")
+	case f == MySQL && !v.is("gtid_mode", "ON"):
+		return config("gtid_mode", "gtid_mode is %s, not ON: SET PERSIST enforce_gtid_consistency = ON, then gtid_mode = OFF_PERMISSIVE, ON_PERMISSIVE and ON, one after the other", v["gtid_mode"])
+	case v["binlog_format"] != "" && !v.is("binlog_format", "ROW"):
+		return config("binlog_format", "binlog_format is %s, not ROW: %s; sessions that are open keep the old one", v["binlog_format"], set("binlog_format", "ROW"))
+	case !v.is("binlog_row_image", "FULL"):
+		return config("binlog_row_image", "binlog_row_image is %s, not FULL: %s; sessions that are open keep the old one", v["binlog_row_image"], set("binlog_row_image", "FULL"))
+	case !v.is("binlog_row_metadata", "FULL"):
+		return config("binlog_row_metadata", "binlog_row_metadata is %s, not FULL, so the log does not name columns: %s", v["binlog_row_metadata"], set("binlog_row_metadata", "FULL"))
+	case !o.UnsafeSync && v["sync_binlog"] != "1":
+		return config("sync_binlog", "sync_binlog is %s, not 1: after a crash a GTID can be used twice, and the second transaction would be skipped: %s, or accept that with source.mysql.unsafe_sync_binlog: true", v["sync_binlog"], set("sync_binlog", "1"))
+	case !o.UnsafeSync && v["innodb_flush_log_at_trx_commit"] != "1":
+		return config("innodb_flush_log_at_trx_commit", "innodb_flush_log_at_trx_commit is %s, not 1: a crash can lose transactions that were published: %s, or accept that with source.mysql.unsafe_sync_binlog: true", v["innodb_flush_log_at_trx_commit"], set("innodb_flush_log_at_trx_commit", "1"))
+	}
+	return nil
+}
+
+// readServer reads where the server's log stands.
+func readServer(ctx context.Context, db *sql.DB, f Flavor) (executed, purged gtidSet, err error) {
+	if f == MariaDB {
+		return readMariaDB(ctx, db)
+	}
+	var has, gone string
+	// Not SHOW VARIABLES, which cuts at 1,024 octets.
+	if err := db.QueryRowContext(ctx, `SELECT @@GLOBAL.gtid_executed, @@GLOBAL.gtid_purged`).Scan(&has, &gone); err != nil {
+		return nil, nil, fmt.Errorf("read where the log stands: %w", err)
+	}
+	return parseBoth(f, has, gone)
+}
+
+// readMariaDB asks for the last GTIDs of the log, and for those before its oldest file.
+func readMariaDB(ctx context.Context, db *sql.DB) (executed, purged gtidSet, err error) {
+	var has string
+	if err := db.QueryRowContext(ctx, `SELECT @@GLOBAL.gtid_binlog_pos`).Scan(&has); err != nil {
+		return nil, nil, fmt.Errorf("read where the log stands: %w", err)
+	}
+	oldest, err := oldestLog(ctx, db)
+	if err != nil {
+		return nil, nil, err
+	}
+	var gone sql.NullString
+	if err := db.QueryRowContext(ctx, `SELECT BINLOG_GTID_POS(?, 4)`, oldest).Scan(&gone); err != nil {
+		return nil, nil, fmt.Errorf("read where the log begins: %w", err)
+	}
+	return parseBoth(MariaDB, has, gone.String)
+}
+
+func oldestLog(ctx context.Context, db *sql.DB) (string, error) {
+	found, err := db.QueryContext(ctx, `SHOW BINARY LOGS`)
+	if err != nil {
+		if code, said := number(err); code == erSpecificAccess {
+			return "", config("no_privilege", "user may not list the logs (%s): GRANT BINLOG MONITOR ON *.* TO it", said)
+		}
+		return "", fmt.Errorf("list the logs: %w", err)
+	}
+	defer func() { _ = found.Close() }()
+	if !found.Next() {
+		return "", errors.Join(found.Err(), errors.New("list the logs: there is none"))
+	}
+	var name string
+	var size uint64
+	if err := found.Scan(&name, &size); err != nil {
+		return "", fmt.Errorf("list the logs: %w", err)
+	}
+	return name, nil
+}
+
+func parseBoth(f Flavor, has, gone string) (executed, purged gtidSet, err error) {
+	if executed, err = parseSet(f, has); err != nil {
+		return nil, nil, fmt.Errorf("read where the log stands: %w", err)
+	}
+	if purged, err = parseSet(f, gone); err != nil {
+		return nil, nil, fmt.Errorf("read where the log begins: %w", err)
+	}
+	return executed, purged, nil
+}
+
+// checkTables refuses tables that are not there, or not in an engine that commits with the log.
+func checkTables(ctx context.Context, db *sql.DB, names []string) error {
+	for _, name := range names {
+		schema, table, _ := strings.Cut(name, ".")
+		var engine sql.NullString
+		err := db.QueryRowContext(ctx, `SELECT engine FROM information_schema.tables WHERE table_schema = ? AND table_name = ? AND table_type = 'BASE TABLE'`,
+			schema, table).Scan(&engine)
+		switch {
+		case errors.Is(err, sql.ErrNoRows):
+			return config("table_missing", "table %s does not exist, or the relay's user may not see it: create it with `cdc-relay setup`, GRANT SELECT ON %s.%s TO the relay's user, or correct tables[].name", name, mysqlName(schema), mysqlName(table))
+		case err != nil:
+			return fmt.Errorf("read table %s: %w", name, err)
+		case !strings.EqualFold(engine.String, "InnoDB"):
+			return config("engine", "table %s is in engine %s, which does not commit and roll back with the application's transaction: ALTER TABLE %s.%s ENGINE = InnoDB", name, engine.String, mysqlName(schema), mysqlName(table))
+		}
+	}
+	return nil
+}
+
+// verifyTables finds a missing column before the first row does.
+func (s *Source) verifyTables(ctx context.Context, db *sql.DB) error {
+	if s.opts.Verify == nil {
+		return nil
+	}
+	tables, err := readTables(ctx, db, s.opts.Tables)
+	if err != nil {
+		return err
+	}
+	for _, name := range s.opts.Tables {
+		t := tables[name]
+		if t == nil {
+			t = &cdc.Table{}
+		}
+		if err := s.opts.Verify(t); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,103 @@
+package binlog
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strings"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+// readTables reads the schemas of those tables that exist, in the forms in which the log would bring them.
+func readTables(ctx context.Context, db *sql.DB, names []string) (map[string]*cdc.Table, error) {
+	tables := map[string]*cdc.Table{}
+	if len(names) == 0 {
+		return tables, nil
+	}
+	args := make([]any, len(names))
+	for i, name := range names {
+		args[i] = name
+	}
+	//nolint:gosec // only placeholders are put in
+	found, err := db.QueryContext(ctx, `SELECT table_schema, table_name, column_name, data_type, COALESCE(character_octet_length, 0), extra
+		FROM information_schema.columns WHERE CONCAT(table_schema, '.', table_name) IN (?`+strings.Repeat(", ?", len(args)-1)+`)
+		ORDER BY table_schema, table_name, ordinal_position`, args...)
+	if err != nil {
+		return nil, fmt.Errorf("read the tables' columns: %w", err)
+	}
+	defer func() { _ = found.Close() }()
+	for found.Next() {
+		var schema, table, column, kind, extra string
+		var length uint64
+		if err := found.Scan(&schema, &table, &column, &kind, &length, &extra); err != nil {
+			return nil, fmt.Errorf("read the tables' columns: %w", err)
+		}
+		if strings.Contains(extra, "VIRTUAL") { // not in the log
+			continue
+		}
+		t := tables[schema+"."+table]
+		if t == nil {
+			t = &cdc.Table{Schema: schema, Name: table}
+			tables[t.String()] = t
+		}
+		t.Columns = append(t.Columns, cdc.Column{Name: column, Form: formOf(strings.ToLower(kind), length)})
+	}
+	if err := found.Err(); err != nil {
+		return nil, fmt.Errorf("read the tables' columns: %w", err)
+	}
+	return tables, nil
+}
+
+func formOf(kind string, length uint64) cdc.Form {
+	switch kind {
+	case "binary", "varbinary":
+		if length == uuidSize {
+			return cdc.FormUUID
+		}
+		return cdc.FormBytes
+	case "tinyblob", "blob", "mediumblob", "longblob", "geometry", "vector":
+		return cdc.FormBytes
+	case "datetime", "timestamp":
+		return cdc.FormTimestampText
+	}
+	return cdc.FormText
+}
+
+// readCharsets reads what each collation's character set means here.
+func readCharsets(ctx context.Context, db *sql.DB, f Flavor) (map[uint64]charset, error) {
+	from := "collations"
+	if f == MariaDB { // whose newer collations have an id for each character set
+		from = "collation_character_set_applicability"
+	}
+	found, err := db.QueryContext(ctx, `SELECT id, character_set_name FROM information_schema.`+from+` WHERE id IS NOT NULL AND character_set_name IS NOT NULL`)
+	if err != nil {
+		return nil, fmt.Errorf("read the character sets: %w", err)
+	}
+	defer func() { _ = found.Close() }()
+	charsets := map[uint64]charset{}
+	for found.Next() {
+		var id uint64
+		var name string
+		if err := found.Scan(&id, &name); err != nil {
+			return nil, fmt.Errorf("read the character sets: %w", err)
+		}
+		charsets[id] = charsetOf(name)
+	}
+	if err := found.Err(); err != nil {
+		return nil, fmt.Errorf("read the character sets: %w", err)
+	}
+	return charsets, nil
+}
+
+func charsetOf(name string) charset {
+	switch name {
+	case "utf8mb4", "utf8mb3", "utf8", "ascii":
+		return charsetUTF8
+	case "binary":
+		return charsetBinary
+	case "latin1":
+		return charsetLatin1
+	}
+	return charsetUnknown
+}

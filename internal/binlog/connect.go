@@ -1,0 +1,194 @@
+package binlog
+
+import (
+	"context"
+	"crypto/tls"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/go-mysql-org/go-mysql/client"
+	gomysql "github.com/go-mysql-org/go-mysql/mysql"
+	"github.com/go-sql-driver/mysql"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+const (
+	connectTimeout = 10 * time.Second
+	// queryTimeout bounds one question to the server.
+	queryTimeout = 10 * time.Second
+)
+
+// endpoint reads the connection's settings, with TLS as the configuration or the DSN asks.
+func (o *Options) endpoint() (*mysql.Config, error) {
+	text, err := o.DSN()
+	if err != nil {
+		return nil, fmt.Errorf("source.mysql.dsn: %w", err)
+	}
+	cfg, err := mysql.ParseDSN(text)
+	if err != nil {
+		return nil, config("dsn", "source.mysql.dsn is not a connection string: write user@tcp(host:3306)/database")
+	}
+	if o.TLS != nil {
+		if cfg.TLS, err = o.TLS(); err != nil {
+			return nil, config("tls_config", "source.mysql.tls: %w", err)
+		}
+	}
+	if cfg.TLS != nil && cfg.TLS.ServerName == "" && !cfg.TLS.InsecureSkipVerify {
+		host, _, err := net.SplitHostPort(cfg.Addr)
+		if err == nil {
+			cfg.TLS = cfg.TLS.Clone()
+			cfg.TLS.ServerName = host
+		}
+	}
+	cfg.ParseTime, cfg.Loc, cfg.InterpolateParams = false, time.UTC, true
+	cfg.Timeout, cfg.ReadTimeout, cfg.WriteTimeout = connectTimeout, queryTimeout, queryTimeout
+	cfg.Logger = &mysql.NopLogger{}
+	return cfg, nil
+}
+
+// connectSQL opens an ordinary connection. The caller closes it.
+func connectSQL(ctx context.Context, o *Options) (*sql.DB, *mysql.Config, error) {
+	cfg, err := o.endpoint()
+	if err != nil {
+		return nil, nil, err
+	}
+	connector, err := mysql.NewConnector(cfg)
+	if err != nil {
+		return nil, nil, config("dsn", "source.mysql.dsn cannot be used: %w", err)
+	}
+	db := sql.OpenDB(connector)
+	db.SetMaxOpenConns(1)
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	if err := db.PingContext(ctx); err != nil {
+		_ = db.Close()
+		return nil, nil, connectError(err, cfg)
+	}
+	return db, cfg, nil
+}
+
+// connectReplication opens a connection for reading the log. The caller closes it.
+func connectReplication(ctx context.Context, cfg *mysql.Config) (*client.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := (&net.Dialer{KeepAlive: connectTimeout}).DialContext(ctx, network, addr)
+		if err != nil {
+			return nil, err
+		}
+		deadline, _ := ctx.Deadline()
+		return conn, conn.SetDeadline(deadline) // for the handshake: the client has no context there
+	}
+	conn, err := client.ConnectWithDialer(ctx, cfg.Net, cfg.Addr, cfg.User, cfg.Passwd, "", dial, func(c *client.Conn) error {
+		c.SetTLSConfig(cfg.TLS)
+		c.SetAttributes(map[string]string{"_client_role": "binary_log_listener", "program_name": "cdc-relay"})
+		return nil
+	})
+	if err != nil {
+		return nil, connectError(err, cfg)
+	}
+	if err := conn.SetDeadline(time.Now().Add(connectTimeout)); err != nil {
+		_ = conn.Close()
+		return nil, fmt.Errorf("connect to %s: %w", cfg.Addr, err)
+	}
+	return conn, nil
+}
+
+// Error numbers; source: the servers' error message references.
+const (
+	erAccessDenied      = 1045
+	erDBAccessDenied    = 1044
+	erUnknownDatabase   = 1049
+	erTooManyConns      = 1040
+	erSpecificAccess    = 1227
+	erTableAccess       = 1142
+	erHostNotPrivileged = 1130
+	erSecureTransport   = 3159
+	erMasterFatal       = 1236 // the log cannot be sent from here
+	erGtidNotInBinlog   = 1955 // MariaDB
+	erShutdown          = 1053
+)
+
+// number is the server's error number, of either client; 0: it is not the server's word.
+func number(err error) (code uint16, said string) {
+	if e, ok := errors.AsType[*mysql.MySQLError](err); ok {
+		return e.Number, e.Message
+	}
+	if e, ok := errors.AsType[*gomysql.MyError](err); ok {
+		return e.Code, e.Message
+	}
+	return 0, ""
+}
+
+// connectError turns what a driver says into what a person must do. Everything is retryable except what only
+// a person can mend.
+func connectError(err error, cfg *mysql.Config) error {
+	code, said := number(err)
+	var dns *net.DNSError
+	var certificate *tls.CertificateVerificationError
+	switch {
+	case code == erAccessDenied:
+		return config("password", "MySQL refuses the user (%s): correct user and password in source.mysql.dsn, or the host in CREATE USER", said)
+	case code == erDBAccessDenied:
+		return config("no_privilege", "MySQL refuses the database (%s): GRANT SELECT ON %s.* TO the relay's user", said, mysqlName(cfg.DBName))
+	case code == erUnknownDatabase:
+		return config("database_missing", "%s: correct the database in source.mysql.dsn", said)
+	case code == erHostNotPrivileged:
+		return config("password", "MySQL does not admit this relay (%s): CREATE USER for this host", said)
+	case code == erSecureTransport:
+		return config("tls_required", "MySQL asks for TLS (%s): set source.mysql.tls, or tls=true in source.mysql.dsn", said)
+	case code == erTooManyConns:
+		return fmt.Errorf("MySQL has no connection free (%s): raise max_connections", said)
+	case code != 0:
+		return fmt.Errorf("MySQL at %s: %s (%d)", cfg.Addr, said, code)
+	case errors.As(err, &dns):
+		return config("host_unknown", "host %q of source.mysql.dsn does not resolve: correct its name or the DNS", dns.Name)
+	case errors.As(err, &certificate), strings.Contains(err.Error(), "x509:"), strings.Contains(err.Error(), "tls:"):
+		return config("tls_certificate", "TLS to MySQL at %s failed (%s): give its CA with source.mysql.tls.ca, or correct source.mysql.tls", cfg.Addr, lastCause(err))
+	case errors.Is(err, mysql.ErrNoTLS), strings.Contains(err.Error(), "does not support TLS"), strings.Contains(err.Error(), "does not support SSL"):
+		return config("tls_refused", "MySQL at %s does not offer TLS but the configuration asks for it: switch TLS on at the server, or remove source.mysql.tls", cfg.Addr)
+	case errors.Is(err, context.Canceled):
+		return err
+	}
+	return fmt.Errorf("MySQL at %s cannot be reached (%s): start it, or correct host and port in source.mysql.dsn", cfg.Addr, lastCause(err))
+}
+
+// dumpError maps the server's refusal to send its log, or to go on with it.
+func (s *Source) dumpError(code uint16, said string) error {
+	switch {
+	case strings.Contains(said, "same server_uuid") || strings.Contains(said, "same server_id"):
+		if s.opts.ServerID == 0 {
+			return fmt.Errorf("another replica reads the log under our server id, choosing another: %s (%d)", said, code)
+		}
+		return config("server_id_clash", "another replica reads the log under server id %d (%s): give each its own in source.mysql.server_id, or remove the setting to have a free one chosen", s.opts.ServerID, said)
+	case code == erGtidNotInBinlog, code == erMasterFatal && (strings.Contains(said, "GTID") || strings.Contains(said, "purged") || strings.Contains(said, "gtid")):
+		return positionError("binlog_gap", "server cannot send its log from the position on (%s, %d): it was purged, or the server has another history; publish from the outbox table what consumers miss, then move the position with `cdc-relay position set`, and keep binlogs for longer", said, code)
+	case code == erSpecificAccess, code == erAccessDenied:
+		return config("no_replication", "user may not read the log (%s): GRANT REPLICATION SLAVE ON *.* TO it", said)
+	}
+	return fmt.Errorf("read the log: %s (%d)", said, code)
+}
+
+func config(reason, format string, args ...any) error {
+	return cdc.Stop(cdc.ClassConfig, reason, fmt.Errorf(format, args...))
+}
+
+func positionError(reason, format string, args ...any) error {
+	return cdc.Stop(cdc.ClassPosition, reason, fmt.Errorf(format, args...))
+}
+
+// lastCause returns the innermost message.
+func lastCause(err error) string {
+	for {
+		next := errors.Unwrap(err)
+		if next == nil {
+			return err.Error()
+		}
+		err = next
+	}
+}

@@ -1,0 +1,442 @@
+package binlog
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-mysql-org/go-mysql/mysql"
+	"github.com/go-mysql-org/go-mysql/replication"
+	"golang.org/x/text/encoding/charmap"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+var errTruncated = errors.New("truncated event")
+
+// event is one event of the log: a header of 19 octets and a body. Its octets belong to the reader.
+type event struct {
+	raw []byte
+}
+
+const eventHeader = replication.EventHeaderSize
+
+func (e event) kind() replication.EventType { return replication.EventType(e.raw[4]) }
+func (e event) body() []byte                { return e.raw[eventHeader:] }
+func (e event) seconds() uint32             { return binary.LittleEndian.Uint32(e.raw) }
+
+// ignorable is a flag of events that a reader may leave out (LOG_EVENT_IGNORABLE_F).
+func (e event) ignorable() bool { return binary.LittleEndian.Uint16(e.raw[17:])&0x80 != 0 }
+
+// tableID of a table map or of rows.
+func (e event) tableID() uint64 {
+	b := e.body()
+	if len(b) < 8 {
+		return 0
+	}
+	return uint64(binary.LittleEndian.Uint32(b)) | uint64(binary.LittleEndian.Uint16(b[4:]))<<32
+}
+
+// tableName reads schema and name of a table map: two octets of flags, then each name behind its length and
+// followed by a zero.
+func (e event) tableName() (string, error) {
+	b := e.body()
+	if len(b) < 9 {
+		return "", fmt.Errorf("decode table map: %w", errTruncated)
+	}
+	schema := int(b[8])
+	if len(b) < 11+schema {
+		return "", fmt.Errorf("decode table map: %w", errTruncated)
+	}
+	name := int(b[10+schema])
+	if len(b) < 11+schema+name {
+		return "", fmt.Errorf("decode table map: %w", errTruncated)
+	}
+	return string(b[9:9+schema]) + "." + string(b[11+schema:11+schema+name]), nil
+}
+
+// schema is a tracked table as its table map describes it.
+type schema struct {
+	body    []byte // of the table map
+	table   *cdc.Table
+	columns []column
+	general bool // go-mysql's general decoder is needed
+}
+
+// schemaOf makes a schema of a table map. charsets are by id of the collation.
+func schemaOf(t *replication.TableMapEvent, body []byte, charsets map[uint64]charset) (*schema, error) {
+	s := &schema{body: bytes.Clone(body), table: &cdc.Table{Schema: string(t.Schema), Name: string(t.Table)}}
+	names := t.ColumnNameString()
+	if len(names) != int(t.ColumnCount) {
+		return nil, cdc.Stop(cdc.ClassConfig, "row_metadata", fmt.Errorf(
+			"table map of %s.%s carries no column names: binlog_row_metadata is not FULL (SET PERSIST binlog_row_metadata = FULL; on MariaDB SET GLOBAL and the server's configuration), and events written without it cannot be read: publish from the table what consumers miss, then move the position past them with `cdc-relay position set`", t.Schema, t.Table))
+	}
+	unsigned, collations, listed := t.UnsignedMap(), t.CollationMap(), t.EnumSetCollationMap()
+	enums, sets := t.EnumStrValueMap(), t.SetStrValueMap()
+	for i, name := range names {
+		collation, text := collations[i]
+		if !text {
+			collation, text = listed[i]
+		}
+		cs := charsetBinary
+		if text {
+			cs = charsets[collation]
+		}
+		c := columnOf(t.ColumnType[i], t.ColumnMeta[i], unsigned[i], cs)
+		if text && cs == charsetUnknown {
+			return nil, cdc.Stop(cdc.ClassConfig, "charset", fmt.Errorf(
+				"column %s of %s has a character set that is not known here (collation %d): ALTER TABLE %s.%s CONVERT TO CHARACTER SET utf8mb4", name, s.table, collation, mysqlName(s.table.Schema), mysqlName(s.table.Name)))
+		}
+		c.names = namesOf(append(enums[i], sets[i]...), cs)
+		_, length := realType(t.ColumnType[i], t.ColumnMeta[i])
+		s.general = s.general || c.kind == kindOther
+		s.columns = append(s.columns, c)
+		s.table.Columns = append(s.table.Columns, cdc.Column{Name: name, Form: c.form(length)})
+	}
+	return s, nil
+}
+
+func namesOf(names []string, cs charset) []string {
+	if cs == charsetLatin1 {
+		for i, name := range names {
+			names[i] = string(appendLatin1(nil, []byte(name)))
+		}
+	}
+	return names
+}
+
+func mysqlName(name string) string { return "`" + strings.ReplaceAll(name, "`", "``") + "`" }
+
+// rows is the body of an event of inserted rows, cut open.
+type rows struct {
+	data  []byte // row images, one behind the other
+	nulls int    // octets of each image's bitmap of NULLs
+}
+
+// openRows reads what precedes the images: table id (6), flags (2), in version 2 extra data behind its length
+// (2, counting itself), the number of columns, and the bitmap of those that are there.
+func openRows(e event, s *schema) (rows, error) {
+	b := e.body()
+	off := 8
+	if e.kind() == replication.WRITE_ROWS_EVENTv2 {
+		if len(b) < 10 {
+			return rows{}, fmt.Errorf("decode rows of %s: %w", s.table, errTruncated)
+		}
+		off += int(binary.LittleEndian.Uint16(b[8:]))
+	}
+	if off >= len(b) {
+		return rows{}, fmt.Errorf("decode rows of %s: %w", s.table, errTruncated)
+	}
+	count, _, n := mysql.LengthEncodedInt(b[off:])
+	off += n
+	bitmap := (int(count) + 7) / 8
+	if int(count) != len(s.columns) || off+bitmap > len(b) {
+		return rows{}, fmt.Errorf("rows of %s have %d columns, their table map %d", s.table, count, len(s.columns))
+	}
+	for i := range s.columns {
+		if b[off+i/8]&(1<<(i%8)) == 0 {
+			return rows{}, cdc.Stop(cdc.ClassConfig, "row_image", fmt.Errorf(
+				"rows of %s were logged without column %s: binlog_row_image of the server, or of the session that wrote them, is not FULL (SET PERSIST binlog_row_image = FULL; on MariaDB SET GLOBAL and the server's configuration): publish from the table what consumers miss, then move the position past them with `cdc-relay position set`", s.table, s.table.Columns[i].Name))
+		}
+	}
+	data := b[off+bitmap:]
+	if e.kind() == replication.MARIADB_WRITE_ROWS_COMPRESSED_EVENT_V1 {
+		var err error
+		if data, err = mysql.DecompressMariadbData(data); err != nil {
+			return rows{}, fmt.Errorf("decode compressed rows of %s: %w", s.table, err)
+		}
+	}
+	return rows{data: data, nulls: bitmap}, nil
+}
+
+// next appends the next row's values to arena and their places to spans. It returns what is left.
+func (s *schema) next(r rows, arena []byte, spans []cdc.Span) (rows, []byte, []cdc.Span, error) {
+	if len(r.data) < r.nulls {
+		return r, arena, spans, fmt.Errorf("decode rows of %s: %w", s.table, errTruncated)
+	}
+	nulls, data := r.data[:r.nulls], r.data[r.nulls:]
+	for i := range s.columns {
+		if nulls[i/8]&(1<<(i%8)) != 0 {
+			spans = append(spans, cdc.Span{Len: -1})
+			continue
+		}
+		start := len(arena)
+		var n int
+		arena, n = s.columns[i].value(arena, data)
+		if n < 0 {
+			return r, arena, spans, fmt.Errorf("decode column %s of %s: %w", s.table.Columns[i].Name, s.table, errTruncated)
+		}
+		data = data[n:]
+		spans = append(spans, cdc.Span{Off: int32(start), Len: int32(len(arena) - start)})
+	}
+	r.data = data
+	return r, arena, spans, nil
+}
+
+// value appends the value at the front of data and returns how many octets it took there, or -1 when
+// they are not all there.
+func (c *column) value(arena, data []byte) ([]byte, int) {
+	switch c.kind { //nolint:exhaustive // what is left begins with its length
+	case kindInt, kindUint:
+		if len(data) < c.size {
+			return arena, -1
+		}
+		return c.integer(arena, data), c.size
+	case kindDatetime:
+		return appendDatetime(arena, data, c.size)
+	case kindTimestamp:
+		return appendTimestamp(arena, data, c.size)
+	}
+	if len(data) < c.size {
+		return arena, -1
+	}
+	length := int(littleEndian(data, c.size))
+	if length > len(data)-c.size {
+		return arena, -1
+	}
+	return c.text(arena, data[c.size:c.size+length]), c.size + length
+}
+
+func littleEndian(data []byte, size int) uint64 {
+	var v uint64
+	for i := range size {
+		v |= uint64(data[i]) << (8 * i)
+	}
+	return v
+}
+
+func (c *column) integer(arena, data []byte) []byte {
+	v := littleEndian(data, c.size)
+	if c.kind == kindUint {
+		return strconv.AppendUint(arena, v, 10)
+	}
+	shift := 64 - 8*c.size
+	return strconv.AppendInt(arena, int64(v<<shift)>>shift, 10)
+}
+
+// text appends octets of a character or binary column.
+func (c *column) text(arena, octets []byte) []byte {
+	if c.charset == charsetLatin1 {
+		return appendLatin1(arena, octets)
+	}
+	arena = append(arena, octets...)
+	for n := len(octets); n < c.pad; n++ {
+		arena = append(arena, 0)
+	}
+	return arena
+}
+
+// appendLatin1 turns MySQL's latin1, which is Windows-1252 with the five free places as control characters,
+// into UTF-8.
+func appendLatin1(arena, octets []byte) []byte {
+	for _, b := range octets {
+		r := charmap.Windows1252.DecodeByte(b)
+		if r == '\uFFFD' {
+			r = rune(b)
+		}
+		arena = append(arena, string(r)...)
+	}
+	return arena
+}
+
+// appendDatetime reads DATETIME2: big-endian, 1 bit of sign, 17 of year*13+month, 5 of day, 5 of hour, 6 of
+// minute, 6 of second, then the fraction (my_datetime_packed_from_binary in mysys/my_time.cc).
+func appendDatetime(arena, data []byte, digits int) ([]byte, int) {
+	n := 5 + (digits+1)/2
+	if len(data) < n {
+		return arena, -1
+	}
+	packed := int64(data[0])<<32 | int64(binary.BigEndian.Uint32(data[1:]))
+	packed -= 0x8000000000
+	date, clock := packed>>17, int(packed&(1<<17-1))
+	months := int(date >> 5)
+	arena = appendDate(arena, months/13, months%13, int(date&31))
+	arena = appendClock(append(arena, ' '), clock>>12, clock>>6&63, clock&63)
+	return appendFraction(arena, data[5:n], digits), n
+}
+
+// appendTimestamp reads TIMESTAMP2: big-endian seconds since 1970, then the fraction.
+func appendTimestamp(arena, data []byte, digits int) ([]byte, int) {
+	n := 4 + (digits+1)/2
+	if len(data) < n {
+		return arena, -1
+	}
+	seconds := binary.BigEndian.Uint32(data)
+	if seconds == 0 {
+		return append(arena, "0000-00-00 00:00:00"...), n
+	}
+	t := time.Unix(int64(seconds), 0).UTC()
+	year, month, day := t.Date()
+	hour, minute, second := t.Clock()
+	arena = appendClock(append(appendDate(arena, year, int(month), day), ' '), hour, minute, second)
+	return appendFraction(arena, data[4:n], digits), n
+}
+
+func appendDate(arena []byte, year, month, day int) []byte {
+	arena = append(arena, digit(year/1000), digit(year/100), digit(year/10), digit(year), '-')
+	return append(arena, digit(month/10), digit(month), '-', digit(day/10), digit(day))
+}
+
+func appendClock(arena []byte, hour, minute, second int) []byte {
+	return append(arena, digit(hour/10), digit(hour), ':', digit(minute/10), digit(minute), ':', digit(second/10), digit(second))
+}
+
+func digit(n int) byte { return byte('0' + n%10) }
+
+// appendFraction appends the fraction of a second without zeros at its end, as every other time here: it stands
+// as a big-endian number of as many pairs of digits as the octets are.
+func appendFraction(arena, data []byte, digits int) []byte {
+	if digits == 0 {
+		return arena
+	}
+	var v int
+	for _, b := range data {
+		v = v<<8 | int(b)
+	}
+	for range 3 - len(data) {
+		v *= 100
+	}
+	if v == 0 {
+		return arena
+	}
+	arena = append(arena, '.', digit(v/100000), digit(v/10000), digit(v/1000), digit(v/100), digit(v/10), digit(v))
+	for arena[len(arena)-1] == '0' {
+		arena = arena[:len(arena)-1]
+	}
+	return arena
+}
+
+// general appends a row that go-mysql decoded.
+func (s *schema) generalRow(values []any, arena []byte, spans []cdc.Span) ([]byte, []cdc.Span, error) {
+	for i, v := range values {
+		if v == nil {
+			spans = append(spans, cdc.Span{Len: -1})
+			continue
+		}
+		start := len(arena)
+		var err error
+		if arena, err = s.columns[i].general(arena, v); err != nil {
+			return arena, spans, fmt.Errorf("decode column %s of %s: %w", s.table.Columns[i].Name, s.table, err)
+		}
+		spans = append(spans, cdc.Span{Off: int32(start), Len: int32(len(arena) - start)})
+	}
+	return arena, spans, nil
+}
+
+// general appends a value as go-mysql hands it out.
+func (c *column) general(arena []byte, v any) ([]byte, error) {
+	switch v := v.(type) {
+	case string:
+		if c.kind == kindDatetime || c.kind == kindTimestamp {
+			return appendTrimmed(arena, v), nil
+		}
+		return c.text(arena, []byte(v)), nil
+	case []byte:
+		return c.text(arena, v), nil
+	case float32:
+		return appendFloat(arena, float64(v), 32), nil
+	case float64:
+		return appendFloat(arena, v, 64), nil
+	}
+	n, err := integerOf(v)
+	if err != nil {
+		return arena, err
+	}
+	switch {
+	case c.real == mysql.MYSQL_TYPE_ENUM:
+		return c.enum(arena, n), nil
+	case c.real == mysql.MYSQL_TYPE_SET:
+		return c.set(arena, n), nil
+	case c.real == mysql.MYSQL_TYPE_YEAR:
+		return append(arena, digit(int(n/1000)), digit(int(n/100)), digit(int(n/10)), digit(int(n))), nil
+	case c.kind == kindUint, c.real == mysql.MYSQL_TYPE_BIT:
+		return strconv.AppendUint(arena, uint64(n), 10), nil
+	}
+	return strconv.AppendInt(arena, n, 10), nil
+}
+
+func integerOf(v any) (int64, error) {
+	switch v := v.(type) {
+	case int8:
+		return int64(v), nil
+	case int16:
+		return int64(v), nil
+	case int32:
+		return int64(v), nil
+	case int64:
+		return v, nil
+	case int:
+		return int64(v), nil
+	case uint8:
+		return int64(v), nil
+	case uint16:
+		return int64(v), nil
+	case uint32:
+		return int64(v), nil
+	case uint64:
+		return int64(v), nil
+	}
+	return 0, fmt.Errorf("a value of type %T", v)
+}
+
+// appendTrimmed leaves out zeros at the end of a fraction of a second.
+func appendTrimmed(arena []byte, text string) []byte {
+	arena = append(arena, text...)
+	if len(text) > 20 && text[19] == '.' {
+		for arena[len(arena)-1] == '0' {
+			arena = arena[:len(arena)-1]
+		}
+		if arena[len(arena)-1] == '.' {
+			arena = arena[:len(arena)-1]
+		}
+	}
+	return arena
+}
+
+// appendFloat prints as the server does: the shortest text that reads back as the value, exponents without plus.
+func appendFloat(arena []byte, v float64, bits int) []byte {
+	format := byte('f')
+	if size := math.Abs(v); size != 0 && (size >= 1e15 || size < 1e-15) {
+		format = 'e'
+	}
+	start := len(arena)
+	arena = strconv.AppendFloat(arena, v, format, -1, bits)
+	if i := bytes.IndexByte(arena[start:], 'e'); i >= 0 {
+		exponent := arena[start+i+1:]
+		sign := exponent[0]
+		digits := bytes.TrimLeft(exponent[1:], "0")
+		arena = arena[:start+i+1]
+		if sign == '-' {
+			arena = append(arena, '-')
+		}
+		arena = append(arena, digits...)
+	}
+	return arena
+}
+
+// enum appends the name of an ENUM's value; 0 is the empty one that stands for an invalid value.
+func (c *column) enum(arena []byte, n int64) []byte {
+	if n < 1 || int(n) > len(c.names) {
+		return arena
+	}
+	return append(arena, c.names[n-1]...)
+}
+
+func (c *column) set(arena []byte, bits int64) []byte {
+	start := len(arena)
+	for i, name := range c.names {
+		if bits&(1<<i) == 0 {
+			continue
+		}
+		if len(arena) > start {
+			arena = append(arena, ',')
+		}
+		arena = append(arena, name...)
+	}
+	return arena
+}

@@ -1,0 +1,38 @@
+// Package binlog is the MySQL and MariaDB source: it tails the binary log by GTID and hands on committed rows
+// in commit order. It is laid out like package wal, its twin. One [Source.Run] is one attempt; whoever calls it
+// retries.
+//
+// # What comes over the wire
+//
+// The server sends every event of every database, whole transactions in commit order:
+//
+//	stream      = { transaction | rotate | heartbeat | other }
+//	transaction = GTID ( BEGIN { table map | rows | savepoint | rollback to | other } ( XID | COMMIT | ROLLBACK | XA PREPARE )
+//	                   | payload | DDL )
+//	payload     = the events from BEGIN to XID, compressed by zstd (MySQL's binlog_transaction_compression)
+//
+// A table map precedes the rows of its table in every statement and carries the columns' names
+// (binlog_row_metadata = FULL). Rows may be followed by ROLLBACK TO: they are held until their transaction ends,
+// in memory up to a bound and beyond it in a temporary file.
+//
+// # Who owns what
+//
+//	            ┌──────────────────── owner (Run) ───────────────────┐
+//	socket ───► │ read ─► cut events ─► hold ─► at commit decode ─► Offer│ ───► window
+//	            └─────────────────────────────────────────────────────┘
+//
+// Only the owner reads the connection; nothing is ever written to it after the request for the log, because the
+// server keeps no position for us. While the window is full the owner waits and reads nothing: the server drops
+// such a connection after net_write_timeout, and the next attempt goes on behind the last transaction handed on.
+//
+// # Rules about positions
+//
+//  1. A position is a GTID set (MySQL) or the last GTID of each domain (MariaDB). Only whole transactions are in
+//     it: a transaction's GTID is added when its commit has been seen and its last row was put into a batch.
+//  2. It travels through the marks: what a batch makes safe is what was added before the batch was handed on, so
+//     the rows of a transaction that spans batches never carry its GTID but the last ones.
+//  3. The checkpoint is the only position there is. Without one a start is refused, unless a person says where
+//     to begin.
+//  4. The server must still have what comes after the position (gtid_purged), and must have all that is in it
+//     (gtid_executed): else the log has a gap, or belongs to another history.
+package binlog

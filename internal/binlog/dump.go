@@ -1,0 +1,149 @@
+package binlog
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/go-mysql-org/go-mysql/client"
+	gomysql "github.com/go-mysql-org/go-mysql/mysql"
+	"github.com/go-mysql-org/go-mysql/replication"
+	"github.com/go-sql-driver/mysql"
+	"github.com/google/uuid"
+)
+
+const (
+	// heartbeatPeriod is how often an idle server says that it is there.
+	heartbeatPeriod = 5 * time.Second
+	// silence is how long a server may say nothing: three heartbeats.
+	silence = 3 * heartbeatPeriod
+)
+
+// open asks the server for its log behind from, and waits until it begins to send.
+func (s *Source) open(ctx context.Context, cfg *mysql.Config, from gtidSet, serverID uint32) (*session, error) {
+	conn, err := connectReplication(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.request(conn, cfg, from, serverID); err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	// From here on packets are cut where they were read: the driver has read none of them yet.
+	ss := newSession(s, conn.Conn.Conn)
+	if err := ss.await(ctx); err != nil {
+		ss.close()
+		return nil, err
+	}
+	return ss, nil
+}
+
+// request introduces us as a replica and asks for the log.
+func (s *Source) request(conn *client.Conn, cfg *mysql.Config, from gtidSet, serverID uint32) error {
+	for _, sql := range s.introduction(serverID, from) {
+		if _, err := conn.Execute(sql); err != nil {
+			if code, said := number(err); code != 0 {
+				return s.dumpError(code, said)
+			}
+			return fmt.Errorf("prepare to read the log: %w", err)
+		}
+	}
+	if err := conn.WritePacket(s.registration(conn, cfg, serverID)); err != nil {
+		return fmt.Errorf("register as a replica: %w", err)
+	}
+	if _, err := conn.ReadOKPacket(); err != nil {
+		if code, said := number(err); code != 0 {
+			return s.dumpError(code, said)
+		}
+		return fmt.Errorf("register as a replica: %w", err)
+	}
+	conn.ResetSequence()
+	if err := conn.WritePacket(dumpRequest(from, serverID)); err != nil {
+		return fmt.Errorf("ask for the log: %w", err)
+	}
+	return nil
+}
+
+// introduction sets what the server should know. The UUID is made of a configured server id, so that the server
+// recognises two that have the same, and is random otherwise.
+func (s *Source) introduction(serverID uint32, from gtidSet) []string {
+	id := uuid.New()
+	if s.opts.ServerID != 0 {
+		id = uuid.NewSHA1(uuid.NameSpaceOID, fmt.Appendf(nil, "cdc-relay/%d", serverID))
+	}
+	sqls := []string{
+		// TCP and TLS have checksums of their own.
+		"SET @master_binlog_checksum = 'NONE', @source_binlog_checksum = 'NONE'",
+		fmt.Sprintf("SET @master_heartbeat_period = %d, @source_heartbeat_period = %[1]d", heartbeatPeriod.Nanoseconds()),
+		fmt.Sprintf("SET @slave_uuid = '%s', @replica_uuid = '%[1]s'", id),
+	}
+	if s.flavor == MariaDB {
+		// 4 is MARIA_SLAVE_CAPABILITY_GTID: we understand its GTID events.
+		sqls = append(sqls, "SET @mariadb_slave_capability = 4", "SET @slave_gtid_strict_mode = 1",
+			fmt.Sprintf("SET @slave_connect_state = '%s'", from))
+	}
+	return sqls
+}
+
+// registration is COM_REGISTER_SLAVE: SHOW REPLICAS lists us by it.
+func (s *Source) registration(conn *client.Conn, cfg *mysql.Config, serverID uint32) []byte {
+	conn.ResetSequence()
+	host, _ := os.Hostname()
+	p := make([]byte, 4, 64) // room for the packet's header
+	p = append(p, gomysql.COM_REGISTER_SLAVE)
+	p = binary.LittleEndian.AppendUint32(p, serverID)
+	for _, text := range []string{host, cfg.User, ""} {
+		text = text[:min(len(text), 60)]
+		p = append(append(p, byte(len(text))), text...)
+	}
+	p = binary.LittleEndian.AppendUint16(p, 0) // port
+	return binary.LittleEndian.AppendUint64(p, 0)
+}
+
+// dumpRequest is COM_BINLOG_DUMP_GTID with the set, or MariaDB's COM_BINLOG_DUMP, whose position is in
+// @slave_connect_state. Both without BINLOG_DUMP_NON_BLOCK.
+func dumpRequest(from gtidSet, serverID uint32) []byte {
+	p := make([]byte, 4, 64)
+	set, ok := from.(mysqlSet)
+	if !ok {
+		p = append(p, gomysql.COM_BINLOG_DUMP)
+		p = binary.LittleEndian.AppendUint32(p, 4)
+		p = binary.LittleEndian.AppendUint16(p, 0)
+		return binary.LittleEndian.AppendUint32(p, serverID)
+	}
+	p = append(p, gomysql.COM_BINLOG_DUMP_GTID)
+	p = binary.LittleEndian.AppendUint16(p, 0)
+	p = binary.LittleEndian.AppendUint32(p, serverID)
+	p = binary.LittleEndian.AppendUint32(p, 0) // no file name
+	p = binary.LittleEndian.AppendUint64(p, 4)
+	encoded := set.Encode()
+	p = binary.LittleEndian.AppendUint32(p, uint32(len(encoded)))
+	return append(p, encoded...)
+}
+
+// await reads until the server has sent an event that tells nothing yet, or refused.
+func (ss *session) await(ctx context.Context) error {
+	deadline, _ := ctx.Deadline()
+	if err := ss.conn.SetReadDeadline(deadline); err != nil {
+		return fmt.Errorf("read the log: %w", err)
+	}
+	packet, err := ss.packet()
+	for packet == nil && err == nil {
+		if err = ss.fill(); err == nil {
+			packet, err = ss.packet()
+		}
+	}
+	if err != nil {
+		return err
+	}
+	e, err := ss.event(packet)
+	if err != nil {
+		return err
+	}
+	if e.kind() != replication.ROTATE_EVENT { // the server names its file first
+		return fmt.Errorf("read the log: it begins with an event of kind %d", e.kind())
+	}
+	return nil
+}

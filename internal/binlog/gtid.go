@@ -1,0 +1,151 @@
+package binlog
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/go-mysql-org/go-mysql/mysql"
+	"github.com/google/uuid"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+// gtid names one transaction.
+type gtid struct {
+	// MySQL: the server's UUID, and a tag (8.3 and newer; empty without).
+	sid uuid.UUID
+	tag mysql.Tag
+	// MariaDB: domain and server.
+	domain, server uint32
+	// number counts within the above, from 1.
+	number uint64
+}
+
+// gtidSet is how far a log was read: MySQL keeps every transaction's number, in intervals; MariaDB the last
+// one of each domain, in which numbers only grow. It belongs to one goroutine.
+type gtidSet interface {
+	add(gtid)
+	clone() gtidSet
+	// covers says whether every transaction of o is in it.
+	covers(o gtidSet) bool
+	// String is the position's text, in one line, as the server would print it.
+	String() string
+}
+
+// mysqlSet is MySQL's, "3E11FA47-...:1-5:7,..." in lower case.
+type mysqlSet struct{ mysql.MysqlGTIDSet }
+
+func (s mysqlSet) add(g gtid) { s.AddGTIDWithTag(g.sid, g.tag, int64(g.number)) }
+
+func (s mysqlSet) clone() gtidSet {
+	c, _ := s.Clone().(*mysql.MysqlGTIDSet)
+	return mysqlSet{*c}
+}
+
+func (s mysqlSet) covers(o gtidSet) bool {
+	other, ok := o.(mysqlSet)
+	return ok && s.Contain(&other.MysqlGTIDSet)
+}
+
+func (s mysqlSet) String() string { return s.MysqlGTIDSet.String() }
+
+// mariadbSet is MariaDB's, "0-1-42,1-1-7": domain, the server that wrote last, its number.
+type mariadbSet map[uint32]gtid
+
+func (s mariadbSet) add(g gtid) { s[g.domain] = g }
+
+func (s mariadbSet) clone() gtidSet { return maps.Clone(s) }
+
+func (s mariadbSet) covers(o gtidSet) bool {
+	other, ok := o.(mariadbSet)
+	if !ok {
+		return false
+	}
+	for domain, g := range other {
+		if s[domain].number < g.number {
+			return false
+		}
+	}
+	return true
+}
+
+func (s mariadbSet) String() string {
+	var b strings.Builder
+	for i, domain := range slices.Sorted(maps.Keys(s)) {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString(s[domain].mariadb())
+	}
+	return b.String()
+}
+
+func (g gtid) mariadb() string { return fmt.Sprintf("%d-%d-%d", g.domain, g.server, g.number) }
+
+// text is the transaction's name as its server prints it.
+func (g gtid) text(f Flavor) string {
+	switch {
+	case g.number == 0:
+		return ""
+	case f == MariaDB:
+		return g.mariadb()
+	case g.tag != mysql.Tag{}:
+		return fmt.Sprintf("%s:%s:%d", g.sid, g.tag, g.number)
+	}
+	return fmt.Sprintf("%s:%d", g.sid, g.number)
+}
+
+// parseSet reads a position; the empty text is the empty set, before the first transaction.
+func parseSet(f Flavor, text string) (gtidSet, error) {
+	text = strings.NewReplacer("\n", "", "\r", "", " ", "").Replace(text)
+	if f == MariaDB {
+		return parseMariaDB(text)
+	}
+	if text == "" {
+		return mysqlSet{mysql.NewMysqlGTIDSet()}, nil
+	}
+	parsed, err := mysql.ParseMysqlGTIDSet(text)
+	if err != nil {
+		return nil, fmt.Errorf("%q is not a GTID set of MySQL, such as 3e11fa47-71ca-11e1-9e33-c80aa9429562:1-5", text)
+	}
+	set, _ := parsed.(*mysql.MysqlGTIDSet)
+	return mysqlSet{*set}, nil
+}
+
+func parseMariaDB(text string) (gtidSet, error) {
+	set := mariadbSet{}
+	for part := range strings.SplitSeq(text, ",") {
+		if part == "" {
+			continue
+		}
+		fields := strings.Split(part, "-")
+		if len(fields) != 3 {
+			return nil, notMariaDB(text)
+		}
+		domain, derr := strconv.ParseUint(fields[0], 10, 32)
+		server, serr := strconv.ParseUint(fields[1], 10, 32)
+		number, nerr := strconv.ParseUint(fields[2], 10, 64)
+		_, twice := set[uint32(domain)]
+		if derr != nil || serr != nil || nerr != nil || twice {
+			return nil, notMariaDB(text)
+		}
+		set[uint32(domain)] = gtid{domain: uint32(domain), server: uint32(server), number: number}
+	}
+	return set, nil
+}
+
+func notMariaDB(text string) error {
+	return fmt.Errorf("%q is not a GTID position of MariaDB, such as 0-1-42, with one entry for each domain", text)
+}
+
+// ParsePosition checks a position that a person typed and returns it in its stored form.
+func ParsePosition(f Flavor, p cdc.Position) (cdc.Position, error) {
+	set, err := parseSet(f, string(p))
+	if err != nil {
+		return "", err
+	}
+	return cdc.Position(set.String()), nil
+}

@@ -1,0 +1,67 @@
+package binlog
+
+import (
+	"testing"
+
+	"github.com/google/uuid"
+	"pgregory.net/rapid"
+)
+
+const (
+	serverA = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
+	serverB = "4e11fa47-71ca-11e1-9e33-c80aa9429562"
+)
+
+func TestParseSet(t *testing.T) {
+	for _, tt := range []struct {
+		flavor     Flavor
+		text, want string // want "": refused
+	}{
+		{MySQL, "", ""},
+		{MySQL, serverA + ":1-5", serverA + ":1-5"},
+		{MySQL, serverB + ":1-3:7,\n" + serverA + ":2", serverA + ":2," + serverB + ":1-3:7"},
+		{MySQL, serverA + ":1-3:blue:4", serverA + ":1-3:blue:4"},
+		{MySQL, "0-1-42", "refused"},
+		{MariaDB, "", ""},
+		{MariaDB, "1-2-7,0-1-42", "0-1-42,1-2-7"},
+		{MariaDB, "0-1-42,0-2-50", "refused"},
+		{MariaDB, "0-1", "refused"},
+		{MariaDB, "0-1-x", "refused"},
+	} {
+		set, err := parseSet(tt.flavor, tt.text)
+		if tt.want == "refused" {
+			if err == nil {
+				t.Errorf("%s %q: not refused", tt.flavor, tt.text)
+			}
+			continue
+		}
+		if err != nil || set.String() != tt.want {
+			t.Errorf("%s %q: %v, %v, want %q", tt.flavor, tt.text, set, err, tt.want)
+		}
+	}
+}
+
+// A set that grew covers what it was before, not the other way round, and reads back from its text.
+func TestSetsGrow(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		flavor := rapid.SampledFrom([]Flavor{MySQL, MariaDB}).Draw(t, "flavor")
+		set, err := parseSet(flavor, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		last := map[uint32]uint64{}
+		for range rapid.IntRange(1, 30).Draw(t, "transactions") {
+			before := set.clone()
+			domain := rapid.Uint32Range(0, 2).Draw(t, "origin")
+			last[domain] += rapid.Uint64Range(1, 3).Draw(t, "step")
+			set.add(gtid{sid: uuid.UUID{byte(domain)}, domain: domain, server: domain + 1, number: last[domain]})
+			if !set.covers(before) || before.covers(set) {
+				t.Fatalf("%s grew to %s", before, set)
+			}
+			again, err := parseSet(flavor, set.String())
+			if err != nil || again.String() != set.String() || !again.covers(set) || !set.covers(again) {
+				t.Fatalf("%s reads back as %s, %v", set, again, err)
+			}
+		}
+	})
+}

@@ -1,0 +1,283 @@
+package binlog
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"time"
+
+	gomysql "github.com/go-mysql-org/go-mysql/mysql"
+	"github.com/go-mysql-org/go-mysql/replication"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+// Queue takes batches, bounded by count and by octets.
+type Queue interface {
+	// Offer takes b, or returns false at once when there is no room.
+	Offer(b *cdc.Batch) bool
+	// Space is signalled after room was made for a refused batch.
+	Space() <-chan struct{}
+}
+
+const (
+	// tickInterval is how often the owner comes round when nothing is read.
+	tickInterval = 500 * time.Millisecond
+	// chunkSize is how much one read may take from the socket.
+	chunkSize = 256 << 10
+	// packetHeader is a length of three octets and a sequence number.
+	packetHeader = 4
+)
+
+// session is one attempt at the stream. Everything in it belongs to the owner (Acquire, then Run).
+type session struct {
+	src      *Source
+	conn     net.Conn
+	charsets map[uint64]charset
+	out      Queue
+
+	buf  []byte // buf[r:w] is read and not cut yet
+	r, w int
+	long []byte // the beginning of an event of more than one packet
+	read time.Time
+
+	parser  *replication.BinlogParser
+	schemas map[uint64]*schema // by table id, in the current transaction
+	known   map[string]*schema // by table: what was decoded before
+	tx      transaction
+	batch   *cdc.Batch // rows not handed on yet, all of whole transactions; or nil
+	beat    time.Time  // when a heartbeat was last handed on
+	payload payload
+}
+
+func newSession(s *Source, conn net.Conn) *session {
+	ss := &session{
+		src: s, conn: conn, buf: make([]byte, chunkSize), read: time.Now(),
+		schemas: map[uint64]*schema{}, known: map[string]*schema{}, parser: replication.NewBinlogParser(),
+	}
+	ss.parser.SetFlavor(string(s.flavor))
+	ss.parser.SetTimestampStringLocation(time.UTC)
+	ss.parser.SetRenderJSONAsMySQLText(true)
+	return ss
+}
+
+// close gives the connection up.
+func (ss *session) close() {
+	_ = ss.conn.Close()
+	ss.src.held.reset()
+	ss.payload.close()
+}
+
+// Run streams until ctx ends or the attempt fails, and hands batches to out. It must follow a successful
+// Acquire. It blocks; while out is full it reads nothing. When ctx ends it returns nil.
+//
+// A [cdc.StopError] is for people; any other error is retryable.
+func (s *Source) Run(ctx context.Context, out Queue) error {
+	ss := s.session
+	s.session = nil
+	ss.out = out
+	defer ss.close()
+	s.connected.Store(true)
+	defer s.connected.Store(false)
+	stop := context.AfterFunc(ctx, func() { _ = ss.conn.SetReadDeadline(time.Unix(1, 0)) })
+	defer stop()
+	err := ss.stream(ctx)
+	if ctx.Err() != nil {
+		ss.drop()
+		return nil
+	}
+	// The rows that wait are of whole transactions, which the next attempt will not ask for again.
+	if ferr := ss.flush(ctx); ferr != nil {
+		ss.drop()
+		return nil // only the end of ctx keeps rows from being handed on
+	}
+	return err
+}
+
+func (ss *session) drop() {
+	if ss.batch != nil {
+		ss.batch.Release()
+		ss.batch = nil
+	}
+}
+
+// stream is the owner's loop.
+func (ss *session) stream(ctx context.Context) error {
+	for {
+		if err := ss.cut(ctx); err != nil {
+			return err
+		}
+		if err := ss.tick(ctx); err != nil {
+			return err
+		}
+		if err := ss.conn.SetReadDeadline(time.Now().Add(tickInterval)); err != nil {
+			return fmt.Errorf("read the log: %w", err)
+		}
+		if err := ctx.Err(); err != nil { // the deadline above may have undone the interrupt
+			return err
+		}
+		if err := ss.fill(); err != nil && !os.IsTimeout(err) {
+			return err
+		}
+		if since := time.Since(ss.read); since > silence {
+			return fmt.Errorf("read the log: the server has sent nothing for %s, not even a heartbeat", since.Round(time.Second))
+		}
+	}
+}
+
+// cut takes in every whole event that was read.
+func (ss *session) cut(ctx context.Context) error {
+	for {
+		packet, err := ss.packet()
+		if err != nil {
+			return err
+		}
+		if packet == nil {
+			return ss.flush(ctx)
+		}
+		e, err := ss.event(packet)
+		if err != nil {
+			return err
+		}
+		if err := ss.take(ctx, e); err != nil {
+			return err
+		}
+	}
+}
+
+// packet returns the next whole one, or nil. It is valid until the next fill.
+func (ss *session) packet() ([]byte, error) {
+	for {
+		have := ss.buf[ss.r:ss.w]
+		if len(have) < packetHeader {
+			return nil, nil
+		}
+		size := int(have[0]) | int(have[1])<<8 | int(have[2])<<16
+		if len(have) < packetHeader+size {
+			return nil, nil
+		}
+		body := have[packetHeader : packetHeader+size]
+		ss.r += packetHeader + size
+		if size == gomysql.MaxPayloadLen { // more follows
+			ss.long = append(ss.long, body...)
+			continue
+		}
+		if ss.long != nil {
+			body = append(ss.long, body...)
+			ss.long = nil
+		}
+		if len(body) == 0 {
+			return nil, errors.New("read the log: empty packet")
+		}
+		return body, nil
+	}
+}
+
+// event unwraps a packet: an octet 0 and the event, an error, or the end.
+func (ss *session) event(packet []byte) (event, error) {
+	switch packet[0] {
+	case gomysql.OK_HEADER:
+		e := event{packet[1:]}
+		if len(e.raw) < eventHeader || int(binary.LittleEndian.Uint32(e.raw[9:])) != len(e.raw) {
+			return event{}, fmt.Errorf("read the log: %w", errTruncated)
+		}
+		return e, nil
+	case gomysql.ERR_HEADER:
+		if len(packet) < 9 {
+			return event{}, fmt.Errorf("read the log: %w", errTruncated)
+		}
+		return event{}, ss.src.dumpError(binary.LittleEndian.Uint16(packet[1:]), string(packet[9:]))
+	case gomysql.EOF_HEADER:
+		return event{}, errors.New("read the log: the server ended it, it is shutting down")
+	}
+	return event{}, fmt.Errorf("read the log: packet of unknown kind %d", packet[0])
+}
+
+// fill reads what the socket has, at least one octet, or fails at the deadline.
+func (ss *session) fill() error {
+	if ss.r == ss.w {
+		ss.r, ss.w = 0, 0
+		if len(ss.buf) > chunkSize { // for one huge event
+			ss.buf = make([]byte, chunkSize)
+		}
+	}
+	if ss.w == len(ss.buf) {
+		if ss.r > 0 {
+			ss.w = copy(ss.buf, ss.buf[ss.r:ss.w])
+			ss.r = 0
+		} else {
+			grown := make([]byte, min(2*len(ss.buf), packetHeader+gomysql.MaxPayloadLen))
+			ss.w = copy(grown, ss.buf[:ss.w])
+			ss.buf = grown
+		}
+	}
+	n, err := ss.conn.Read(ss.buf[ss.w:])
+	ss.w += n
+	if n > 0 {
+		ss.read = time.Now()
+	}
+	if err != nil {
+		return fmt.Errorf("read the log: %w", err)
+	}
+	return nil
+}
+
+// tick does what time asks for. An outbox that is idle in a busy database must move its position on, or the
+// server purges the log past it.
+func (ss *session) tick(ctx context.Context) error {
+	now := time.Now()
+	ss.src.lastTick.Store(now.UnixNano())
+	if now.Sub(ss.beat) < tickInterval || !ss.src.marks.news() {
+		return nil
+	}
+	ss.beat = now
+	if ss.batch == nil {
+		ss.batch = ss.src.batches.take(nil)
+	}
+	return ss.flush(ctx)
+}
+
+// flush hands the pending batch on, waiting for room.
+func (ss *session) flush(ctx context.Context) error {
+	b := ss.batch
+	if b == nil {
+		return nil
+	}
+	s := ss.src
+	b.Seq = s.handed.Load() + 1
+	s.marks.set(b.Seq, s.commit) // before the offer: the batch may be durable before Offer returns
+	rows := b.Rows()
+	b.Bytes = cap(b.Arena) + len(b.Spans)*8
+	if rows > 0 {
+		s.lastCommit.Store(b.Txs[len(b.Txs)-1].Time)
+		s.metrics.received.WithLabelValues(b.Table.String()).Add(float64(rows))
+	} else {
+		b.Bytes = 0
+	}
+	for !ss.out.Offer(b) {
+		if err := ss.waitForSpace(ctx); err != nil {
+			return err
+		}
+	}
+	ss.batch = nil
+	s.handed.Store(b.Seq)
+	return nil
+}
+
+func (ss *session) waitForSpace(ctx context.Context) error {
+	timer := time.NewTimer(tickInterval)
+	defer timer.Stop()
+	select {
+	case <-ss.out.Space():
+	case <-timer.C:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	now := time.Now()
+	ss.src.lastTick.Store(now.UnixNano())
+	ss.read = now // whatever the server sends meanwhile, we do not read
+	return nil
+}

@@ -1,0 +1,139 @@
+package binlog
+
+import (
+	"context"
+	"crypto/tls"
+	"log/slog"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+// StartFrom says where a relay begins that has no checkpoint.
+type StartFrom string
+
+// The places. The empty one refuses to begin.
+const (
+	// Earliest is the oldest transaction that the server still has in its log.
+	Earliest StartFrom = "earliest"
+	// Current is now: what was committed before is not published.
+	Current StartFrom = "current"
+)
+
+// Options configure a Source. All durations are positive; see config for their defaults.
+type Options struct {
+	// DSN returns the connection in the form of go-sql-driver, with its password. It is called at every
+	// connect, so that a rotated password is picked up.
+	DSN func() (string, error)
+	// TLS returns how to secure the connection; nil: as the DSN says. It is called at every connect.
+	TLS func() (*tls.Config, error)
+	// Flavor is what the server must be; empty: whatever it says.
+	Flavor Flavor
+	// ServerID is the id under which the relay reads the log, which no other replica may have; 0: one
+	// that is free is chosen.
+	ServerID uint32
+	// ID names the log in checkpoints: it outlives the failover to another server. Empty: the flavor.
+	ID string
+	// Tables are the outbox tables with their database ("orders.outbox"), unquoted. Rows of others are
+	// skipped before they are decoded.
+	Tables []string
+	// StartFrom is where to begin without a checkpoint.
+	StartFrom StartFrom
+	// UnsafeSync accepts a server that may lose committed transactions in a crash; see checkSync.
+	UnsafeSync bool
+	// LookInterval is how often the server is asked how far behind we are.
+	LookInterval time.Duration
+	// Verify is asked about each table's schema before anything is read; nil: nobody is. An error ends
+	// Acquire.
+	Verify func(*cdc.Table) error
+}
+
+// Source tails one server's log. Its methods may be called from any goroutine, but Acquire and Run only one
+// at a time: what they keep between attempts belongs to whoever runs them.
+type Source struct {
+	opts    Options
+	log     *slog.Logger
+	metrics *metrics
+	batches batches
+	marks   marks
+
+	handed atomic.Uint64 // seq of the last batch handed on
+
+	// Kept between attempts; owned by the caller of Acquire and Run.
+	session  *session
+	flavor   Flavor
+	received gtidSet // every transaction handed on; nil: nothing yet
+	commit   gtid    // the last of them with rows of ours
+	held     held
+
+	// For Status, written by the owner.
+	connected  atomic.Bool
+	confirmed  atomic.Pointer[cdc.Position]
+	lastCommit atomic.Int64 // Unix microseconds
+	lastTick   atomic.Int64 // Unix nanoseconds
+	lastSeen   atomic.Pointer[gtid]
+}
+
+// New returns a Source that has not connected yet.
+func New(opts Options, log *slog.Logger, reg prometheus.Registerer) *Source {
+	s := &Source{opts: opts, log: log, held: held{limit: heldBytes}}
+	s.metrics = newMetrics(reg, s)
+	return s
+}
+
+// Progress says how far the log is safe now that the batch seq and all before it are durable: as far as that, or
+// as a greater seq that it was called for before.
+func (s *Source) Progress(seq uint64) cdc.Progress {
+	p, ok := s.marks.progress(seq)
+	if ok {
+		s.confirmed.Store(&p.Position)
+	}
+	return p
+}
+
+// Confirm says that all batches up to seq are durable downstream and their position is saved. The server
+// keeps no position for us, so there is nobody to tell.
+func (s *Source) Confirm(uint64) {}
+
+// Status is the source's state for people.
+type Status struct {
+	Connected bool
+	// Received is the last transaction taken in, Confirmed the position that was last to be saved.
+	Received, Confirmed string
+	// LastCommit is the commit time of the last outbox transaction received; zero: none yet.
+	LastCommit time.Time
+	// LastTick is when the owner of the connection last came round: old means stuck.
+	LastTick time.Time
+}
+
+// Status returns the state as of now.
+func (s *Source) Status() Status {
+	st := Status{Connected: s.connected.Load()}
+	if p := s.confirmed.Load(); p != nil {
+		st.Confirmed = string(*p)
+	}
+	if g := s.lastSeen.Load(); g != nil {
+		st.Received = s.marks.text(*g)
+	}
+	if t := s.lastCommit.Load(); t != 0 {
+		st.LastCommit = time.UnixMicro(t)
+	}
+	if t := s.lastTick.Load(); t != 0 {
+		st.LastTick = time.Unix(0, t)
+	}
+	return st
+}
+
+func (s *Source) tracked(table string) bool { return slices.Contains(s.opts.Tables, table) }
+
+// Release gives up what Acquire took when Run does not follow it.
+func (s *Source) Release(context.Context) {
+	if s.session != nil {
+		s.session.close()
+		s.session = nil
+	}
+}

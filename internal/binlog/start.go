@@ -1,0 +1,79 @@
+package binlog
+
+import (
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+// saved is the checkpoint a run starts from.
+type saved struct {
+	checkpoint cdc.Checkpoint
+	found      bool
+}
+
+// server is what the start rules need to know of the database.
+type server struct {
+	source cdc.Source
+	flavor Flavor
+	// executed is every transaction that the server has (gtid_executed; MariaDB: gtid_binlog_pos).
+	executed gtidSet
+	// purged is what it has no log of any more (gtid_purged; MariaDB: before its oldest log).
+	purged gtidSet
+}
+
+// verdict of the start rules.
+type verdict struct {
+	from gtidSet
+	// behind: the server does not have all of from yet. A replica that was promoted, or is read, may catch up.
+	behind bool
+}
+
+// resolve applies the start rules: where to go on, given the server, the checkpoint and what this process itself
+// handed on before (received; nil at the first attempt).
+//
+//  1. A checkpoint of another source is refused. A server's UUID is no part of it: failover changes that.
+//  2. P is what was received, else the checkpoint, else where a person said to begin; never silently now.
+//  3. What the server purged must be in P: else events between the two are gone from the log.
+//  4. All of P must be on the server: else it has lost history, or is behind.
+func resolve(sv server, sd saved, received gtidSet, startFrom StartFrom) (verdict, error) {
+	from := received
+	if from == nil {
+		var err error
+		if from, err = beginning(sv, sd, startFrom); err != nil {
+			return verdict{}, err
+		}
+	}
+	if !from.covers(sv.purged) {
+		return verdict{}, positionError("binlog_purged",
+			"server has purged its log past our position: it has nothing before %s any more, and we stand at %s; publish from the outbox table what consumers miss, move the position with `cdc-relay position set`, and keep binlogs for longer (binlog_expire_logs_seconds; on RDS `binlog retention hours`)", sv.purged, from)
+	}
+	return verdict{from: from, behind: !sv.executed.covers(from)}, nil
+}
+
+func beginning(sv server, sd saved, startFrom StartFrom) (gtidSet, error) {
+	if sd.found {
+		c := sd.checkpoint
+		if !c.Source.Same(sv.source) {
+			return nil, positionError("foreign_checkpoint",
+				"checkpoint belongs to another source (%s, database %s), this one is %s, database %s: give this relay a checkpoint of its own, or drop the old one with `cdc-relay position reset`",
+				c.Source.SystemID, c.Source.Database, sv.source.SystemID, sv.source.Database)
+		}
+		set, err := parseSet(sv.flavor, string(c.Progress.Position))
+		if err != nil {
+			return nil, positionError("bad_checkpoint", "checkpoint cannot be used (%s): drop it with `cdc-relay position reset`", err)
+		}
+		return set, nil
+	}
+	switch startFrom {
+	case Earliest:
+		return sv.purged.clone(), nil
+	case Current:
+		return sv.executed.clone(), nil
+	}
+	return nil, positionError("no_checkpoint",
+		"no checkpoint is stored, so where to begin is not known: for a first run store the position with `cdc-relay setup`; if one was stored and is lost, find out what consumers have, then begin with `cdc-relay position set`, or with `cdc-relay run --start-from earliest` (repeats what the log still holds) or current (skips what was committed before)")
+}
+
+func historyLost(sv server, from gtidSet) error {
+	return positionError("history_lost",
+		"server has not executed all that was published: it stands at %s, we at %s (it was restored from a backup, or a failover lost transactions): check what consumers have, then move the position to one that the server has with `cdc-relay position set`", sv.executed, from)
+}

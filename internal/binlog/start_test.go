@@ -1,0 +1,72 @@
+package binlog
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+func here() cdc.Source { return cdc.Source{SystemID: "mysql", Database: "d"} }
+
+func at(position string) saved {
+	return saved{checkpoint: cdc.Checkpoint{Source: here(), Progress: cdc.Progress{Position: cdc.Position(position)}}, found: true}
+}
+
+func TestResolve(t *testing.T) {
+	const a = serverA
+	elsewhere := at(a + ":1-5")
+	elsewhere.checkpoint.Source.Database = "other"
+	for name, tt := range map[string]struct {
+		executed, purged string
+		saved            saved
+		received         string // "": nothing yet
+		startFrom        StartFrom
+		from             string
+		behind           bool
+		reason           string // of the refusal
+	}{
+		"checkpoint":                          {executed: a + ":1-9", purged: a + ":1-3", saved: at(a + ":1-5"), from: a + ":1-5"},
+		"checkpoint at the edge of the purge": {executed: a + ":1-9", purged: a + ":1-5", saved: at(a + ":1-5"), from: a + ":1-5"},
+		"purged past the checkpoint":          {executed: a + ":1-9", purged: a + ":1-6", saved: at(a + ":1-5"), reason: "binlog_purged"},
+		"purged of a server that we never saw": {
+			executed: a + ":1-9," + serverB + ":1-4", purged: serverB + ":1-2", saved: at(a + ":1-5"), reason: "binlog_purged",
+		},
+		"server behind":                   {executed: a + ":1-4", saved: at(a + ":1-5"), from: a + ":1-5", behind: true},
+		"server of another history":       {executed: serverB + ":1-9", saved: at(a + ":1-5"), from: a + ":1-5", behind: true},
+		"foreign checkpoint":              {executed: a + ":1-9", saved: elsewhere, reason: "foreign_checkpoint"},
+		"checkpoint that is no set":       {executed: a + ":1-9", saved: at("0-1-42"), reason: "bad_checkpoint"},
+		"nothing stored":                  {executed: a + ":1-9", reason: "no_checkpoint"},
+		"nothing stored, earliest":        {executed: a + ":1-9", purged: a + ":1-3", startFrom: Earliest, from: a + ":1-3"},
+		"nothing stored, current":         {executed: a + ":1-9", purged: a + ":1-3", startFrom: Current, from: a + ":1-9"},
+		"stored, current":                 {executed: a + ":1-9", saved: at(a + ":1-5"), startFrom: Current, from: a + ":1-5"},
+		"reconnect behind what is stored": {executed: a + ":1-9", saved: at(a + ":1-5"), received: a + ":1-7", from: a + ":1-7"},
+		"reconnect, purged since":         {executed: a + ":1-9", purged: a + ":1-8", saved: at(a + ":1-5"), received: a + ":1-7", reason: "binlog_purged"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			set := func(text string) gtidSet {
+				s, err := parseSet(MySQL, text)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return s
+			}
+			var received gtidSet
+			if tt.received != "" {
+				received = set(tt.received)
+			}
+			sv := server{source: here(), flavor: MySQL, executed: set(tt.executed), purged: set(tt.purged)}
+			v, err := resolve(sv, tt.saved, received, tt.startFrom)
+			var stop *cdc.StopError
+			if tt.reason != "" {
+				if !errors.As(err, &stop) || stop.Reason != tt.reason || stop.Class != cdc.ClassPosition {
+					t.Fatalf("%v, want %s", err, tt.reason)
+				}
+				return
+			}
+			if err != nil || v.from.String() != tt.from || v.behind != tt.behind {
+				t.Errorf("%v behind %v, %v; want %s behind %v", v.from, v.behind, err, tt.from, tt.behind)
+			}
+		})
+	}
+}

@@ -1,0 +1,121 @@
+package binlog
+
+import (
+	"github.com/go-mysql-org/go-mysql/mysql"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+// Flavor is the kind of server.
+type Flavor string
+
+// The flavors. The empty one is what the server says it is.
+const (
+	MySQL   Flavor = "mysql"
+	MariaDB Flavor = "mariadb"
+)
+
+// kind says how a column's values stand in the log and what becomes of them.
+type kind uint8
+
+const (
+	// kindOther is decoded by go-mysql's general decoder, with the whole row.
+	kindOther kind = iota
+	kindInt        // little-endian integer of size octets
+	kindUint
+	kindString   // length of one or two octets, by size
+	kindBlob     // length of size octets
+	kindDatetime // DATETIME2 with size digits of fraction
+	kindTimestamp
+)
+
+// charset is what becomes of a text column's octets.
+type charset uint8
+
+const (
+	charsetUnknown charset = iota
+	charsetUTF8            // as they are: utf8mb4, utf8mb3, ascii
+	charsetBinary
+	charsetLatin1
+)
+
+// column is how to read one column.
+type column struct {
+	kind kind
+	// real is the type behind the log's MYSQL_TYPE_STRING, which also stands for ENUM and SET.
+	real    byte
+	size    int
+	charset charset
+	// pad is the length of a BINARY column: the log leaves trailing zero octets out.
+	pad int
+	// names are an ENUM's or a SET's.
+	names []string
+}
+
+// realType undoes the packing of ENUM, SET and long CHAR columns into MYSQL_TYPE_STRING
+// (Field_string::do_save_field_metadata in sql/field.cc), and returns the type and the column's greatest length in octets.
+func realType(tp byte, meta uint16) (behind byte, length int) {
+	if tp != mysql.MYSQL_TYPE_STRING || meta < 256 {
+		return tp, int(meta)
+	}
+	first, second := byte(meta>>8), int(meta&0xff)
+	if first&0x30 != 0x30 {
+		return first | 0x30, second | int(first&0x30^0x30)<<4
+	}
+	return first, second
+}
+
+// columnOf reads a table map's description of a column.
+func columnOf(tp byte, meta uint16, unsigned bool, cs charset) column {
+	c := column{charset: cs}
+	var length int
+	c.real, length = realType(tp, meta)
+	switch c.real {
+	case mysql.MYSQL_TYPE_TINY:
+		c.kind, c.size = kindInt, 1
+	case mysql.MYSQL_TYPE_SHORT:
+		c.kind, c.size = kindInt, 2
+	case mysql.MYSQL_TYPE_INT24:
+		c.kind, c.size = kindInt, 3
+	case mysql.MYSQL_TYPE_LONG:
+		c.kind, c.size = kindInt, 4
+	case mysql.MYSQL_TYPE_LONGLONG:
+		c.kind, c.size = kindInt, 8
+	case mysql.MYSQL_TYPE_VARCHAR, mysql.MYSQL_TYPE_VAR_STRING, mysql.MYSQL_TYPE_STRING:
+		c.kind, c.size = kindString, 1
+		if length > 255 {
+			c.size = 2
+		}
+		if c.real == mysql.MYSQL_TYPE_STRING && cs == charsetBinary {
+			c.pad = length
+		}
+	case mysql.MYSQL_TYPE_BLOB:
+		c.kind, c.size = kindBlob, int(meta)
+	case mysql.MYSQL_TYPE_DATETIME2:
+		c.kind, c.size = kindDatetime, int(meta)
+	case mysql.MYSQL_TYPE_TIMESTAMP2:
+		c.kind, c.size = kindTimestamp, int(meta)
+	}
+	if c.kind == kindInt && unsigned {
+		c.kind = kindUint
+	}
+	return c
+}
+
+// uuidSize is the length of a column that is taken for a UUID when it is asked for as text.
+const uuidSize = 16
+
+// form is how the column's values stand in a batch's arena.
+func (c *column) form(length int) cdc.Form {
+	switch {
+	case c.real == mysql.MYSQL_TYPE_GEOMETRY, c.real == mysql.MYSQL_TYPE_VECTOR:
+		return cdc.FormBytes
+	case c.charset == charsetBinary && c.kind == kindString && length == uuidSize:
+		return cdc.FormUUID
+	case c.charset == charsetBinary && (c.kind == kindString || c.kind == kindBlob):
+		return cdc.FormBytes
+	case c.kind == kindDatetime, c.kind == kindTimestamp:
+		return cdc.FormTimestampText
+	}
+	return cdc.FormText
+}
