@@ -9,6 +9,7 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/config"
+	"github.com/cdc-relay/cdc-relay/internal/finding"
 	"github.com/cdc-relay/cdc-relay/internal/wal"
 )
 
@@ -46,8 +47,8 @@ type check struct {
 
 // report is the JSON form of a check.
 type report struct {
-	OK       bool      `json:"ok"`
-	Findings []finding `json:"findings"`
+	OK       bool              `json:"ok"`
+	Findings []finding.Finding `json:"findings"`
 }
 
 func runCheck(ctx context.Context, a *app, c *config.Config, asJSON bool) error {
@@ -56,7 +57,7 @@ func runCheck(ctx context.Context, a *app, c *config.Config, asJSON bool) error 
 		return err
 	}
 	found := (&check{config: c, wal: o}).all(ctx)
-	failures := count(found, statusFail)
+	failures := count(found, finding.Fail)
 	if asJSON {
 		if err := printJSON(a.stdout, report{failures == 0, found}); err != nil {
 			return err
@@ -70,7 +71,7 @@ func runCheck(ctx context.Context, a *app, c *config.Config, asJSON bool) error 
 	return nil
 }
 
-func (a *app) printFindings(found []finding, failures int) {
+func (a *app) printFindings(found []finding.Finding, failures int) {
 	for _, f := range found {
 		a.printf("%s\n", f)
 	}
@@ -78,13 +79,13 @@ func (a *app) printFindings(found []finding, failures int) {
 	if failures > 0 {
 		verdict = "check failed"
 	}
-	a.printf("\n%s: %s, %s\n", verdict, plural(failures, "failure"), plural(count(found, statusWarn), "warning"))
+	a.printf("\n%s: %s, %s\n", verdict, plural(failures, "failure"), plural(count(found, finding.Warn), "warning"))
 }
 
-func count(found []finding, s status) int {
+func count(found []finding.Finding, s finding.Severity) int {
 	n := 0
 	for _, f := range found {
-		if f.Status == s {
+		if f.Severity == s {
 			n++
 		}
 	}
@@ -92,64 +93,52 @@ func count(found []finding, s status) int {
 }
 
 // all asks database, Kafka and the checkpoint store at the same time, and lists them in that order.
-func (c *check) all(ctx context.Context) []finding {
+func (c *check) all(ctx context.Context) []finding.Finding {
 	store, err := newStore(c.config)
 	if err != nil {
-		return []finding{failed("checkpoint", err)}
+		return []finding.Finding{finding.Failed("checkpoint", err)}
 	}
 	defer func() { _ = store.Close() }()
 	c.store = store
-	var parts [4][]finding
+	var parts [4][]finding.Finding
 	var wg sync.WaitGroup
-	for i, part := range []func(context.Context) []finding{c.checkConfig, c.checkDatabase, c.checkKafka, c.checkStore} {
+	for i, part := range []func(context.Context) []finding.Finding{c.checkConfig, c.checkDatabase, c.checkKafka, store.Check} {
 		wg.Go(func() { parts[i] = part(ctx) })
 	}
 	wg.Wait()
 	return slices.Concat(parts[:]...)
 }
 
-func (c *check) checkConfig(context.Context) []finding {
-	var found []finding
+func (c *check) checkConfig(context.Context) []finding.Finding {
+	var found []finding.Finding
 	for _, w := range c.config.Warnings() {
-		found = append(found, finding{Status: statusWarn, Subject: "configuration", Text: w})
+		found = append(found, finding.Finding{Severity: finding.Warn, Subject: "configuration", Text: w})
 	}
 	return found
 }
 
-func (c *check) checkDatabase(ctx context.Context) []finding {
-	findings, tables := wal.Check(ctx, c.wal, c.store.Load)
-	var found []finding
-	for _, f := range findings {
-		found = append(found, finding{databaseStatus(f.Severity), f.Subject, f.Text, f.Mend})
-	}
+func (c *check) checkDatabase(ctx context.Context) []finding.Finding {
+	found, tables := wal.Check(ctx, c.wal, c.store.Load)
 	return append(found, c.checkTables(tables)...)
 }
 
 // checkTables asks the router about the columns.
-func (c *check) checkTables(tables map[string]*cdc.Table) []finding {
+func (c *check) checkTables(tables map[string]*cdc.Table) []finding.Finding {
 	router, err := newRouter(c.config)
 	if err != nil {
-		return []finding{failed("routes", err)}
+		return []finding.Finding{finding.Failed("routes", err)}
 	}
-	var found []finding
+	var found []finding.Finding
 	for _, name := range c.wal.Tables {
 		t := tables[name]
 		if t == nil {
 			continue
 		}
 		if err := router.Check(t); err != nil {
-			found = append(found, failed("table "+name, err))
+			found = append(found, finding.Failed("table "+name, err))
 			continue
 		}
-		found = append(found, finding{Status: statusOK, Subject: "table " + name, Text: "has the columns that records and routes need"})
-	}
-	return found
-}
-
-func (c *check) checkStore(ctx context.Context) []finding {
-	var found []finding
-	for _, f := range c.store.Check(ctx) {
-		found = append(found, finding{checkpointStatus(f.Severity), "checkpoint", f.Text, f.Mend})
+		found = append(found, finding.Finding{Severity: finding.OK, Subject: "table " + name, Text: "has the columns that records and routes need"})
 	}
 	return found
 }

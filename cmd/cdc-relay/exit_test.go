@@ -36,19 +36,6 @@ func TestExitCode(t *testing.T) {
 	}
 }
 
-func TestCutMend(t *testing.T) {
-	for sentence, want := range map[string][2]string{
-		"no colon": {"no colon", ""},
-		"ask Kafka: EOF: does it want kafka.tls?":                  {"ask Kafka: EOF", "does it want kafka.tls?"},
-		"no topic: create it, or set errors.unknown_topic: drop":   {"no topic", "create it, or set errors.unknown_topic: drop"},
-		"lookup kafka.example.com: no such host: correct the name": {"lookup kafka.example.com: no such host", "correct the name"},
-	} {
-		if cause, mend := cutMend(sentence); cause != want[0] || mend != want[1] {
-			t.Errorf("%s: %q, %q", sentence, cause, mend)
-		}
-	}
-}
-
 func TestByteSize(t *testing.T) {
 	for n, want := range map[int64]string{0: "0 bytes", 1023: "1023 bytes", 1024: "1.0 kB", 1536 << 10: "1.5 MB", 3 << 40: "3.0 TB", 5 << 50: "5120.0 TB"} {
 		if got := byteSize(n); got != want {

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/finding"
 	"github.com/cdc-relay/cdc-relay/internal/publisher"
 )
 
@@ -45,23 +46,23 @@ func existsOr(changed bool, how string) string {
 }
 
 // checkKafka looks at the cluster and at the topics that routes name, as the publisher would meet them.
-func (c *check) checkKafka(ctx context.Context) []finding {
+func (c *check) checkKafka(ctx context.Context) []finding.Finding {
 	p, err := newPublisher(c.config, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 	if err != nil {
-		return []finding{failed("kafka", err)}
+		return []finding.Finding{finding.Failed("kafka", err)}
 	}
 	defer p.Kill()
 	topics := literalTopics(c.config)
 	d, err := describe(ctx, p, topics)
 	if err != nil {
-		return []finding{failed("kafka", err)}
+		return []finding.Finding{finding.Failed("kafka", err)}
 	}
 	found := brokerFindings(d)
 	for i := range d.Topics {
 		found = append(found, c.topicFindings(&d.Topics[i])...)
 	}
 	if len(topics) < len(c.config.Routes) || len(topics) == 0 {
-		found = append(found, finding{Status: statusInfo, Subject: "topics", Text: "topics that rows name, or that templates make, are known only once an event comes"})
+		found = append(found, finding.Finding{Severity: finding.Info, Subject: "topics", Text: "topics that rows name, or that templates make, are known only once an event comes"})
 	}
 	return found
 }
@@ -87,18 +88,18 @@ func describe(ctx context.Context, p *publisher.Publisher, topics []string) (pub
 	}
 }
 
-func brokerFindings(d publisher.Description) []finding {
-	var found []finding
+func brokerFindings(d publisher.Description) []finding.Finding {
+	var found []finding.Finding
 	for _, b := range d.Brokers {
 		if b.Err != nil {
-			found = append(found, failed("kafka", b.Err))
+			found = append(found, finding.Failed("kafka", b.Err))
 		}
 	}
 	if d.ProducerID != nil {
-		found = append(found, failed("kafka", d.ProducerID))
+		found = append(found, finding.Failed("kafka", d.ProducerID))
 	}
 	if len(found) == 0 {
-		found = []finding{{Status: statusOK, Subject: "kafka", Text: fmt.Sprintf("%s and a producer id is to be had", answer(len(d.Brokers)))}}
+		found = []finding.Finding{{Severity: finding.OK, Subject: "kafka", Text: fmt.Sprintf("%s and a producer id is to be had", answer(len(d.Brokers)))}}
 	}
 	return found
 }
@@ -110,17 +111,17 @@ func answer(brokers int) string {
 	return fmt.Sprintf("all %d brokers answer", brokers)
 }
 
-func (c *check) topicFindings(t *publisher.TopicInfo) []finding {
+func (c *check) topicFindings(t *publisher.TopicInfo) []finding.Finding {
 	subject := "topic " + t.Name
 	switch {
 	case t.Err != nil:
-		return []finding{failed(subject, t.Err)}
+		return []finding.Finding{finding.Failed(subject, t.Err)}
 	case t.Missing:
-		return []finding{{Status: statusInfo, Subject: subject, Text: "does not exist and will be made (topics.create)"}}
+		return []finding.Finding{{Severity: finding.Info, Subject: subject, Text: "does not exist and will be made (topics.create)"}}
 	}
-	var found []finding
+	var found []finding.Finding
 	warn := func(text, mend string) {
-		found = append(found, finding{Status: statusWarn, Subject: subject, Text: text, Mend: mend})
+		found = append(found, finding.Finding{Severity: finding.Warn, Subject: subject, Text: text, Mend: mend})
 	}
 	if len(t.Leaderless) > 0 {
 		warn(fmt.Sprintf("partitions %v have no leader, so nothing can be written to them", t.Leaderless), "bring their brokers back")
@@ -135,9 +136,9 @@ func (c *check) topicFindings(t *publisher.TopicInfo) []finding {
 		warn(fmt.Sprintf("has min.insync.replicas 1: an event acknowledged by one of %d replicas alone is lost with it", t.Replicas), "set min.insync.replicas=2")
 	}
 	if t.Settings != nil {
-		found = append(found, finding{Status: statusInfo, Subject: subject, Text: t.Settings.Error()})
+		found = append(found, finding.Finding{Severity: finding.Info, Subject: subject, Text: t.Settings.Error()})
 	}
-	return append([]finding{{Status: statusOK, Subject: subject, Text: topicText(t)}}, found...)
+	return append([]finding.Finding{{Severity: finding.OK, Subject: subject, Text: topicText(t)}}, found...)
 }
 
 func topicText(t *publisher.TopicInfo) string {

@@ -14,6 +14,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
 	"github.com/cdc-relay/cdc-relay/internal/config"
+	"github.com/cdc-relay/cdc-relay/internal/finding"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/publisher"
 	"github.com/cdc-relay/cdc-relay/internal/relay"
@@ -126,7 +127,7 @@ func newPublisher(c *config.Config, log *slog.Logger, reg prometheus.Registerer)
 type store interface {
 	relay.Checkpointer
 	Reset(ctx context.Context) error
-	Check(ctx context.Context) []checkpoint.Finding
+	Check(ctx context.Context) []finding.Finding
 	Close() error
 }
 

@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/finding"
 )
 
 // explain turns a system error into a sentence with the place, the cause and the mend.
@@ -48,19 +49,19 @@ func (f *File) diagnose(err error) diagnosis {
 }
 
 // Check proves that the file can be read and its directory written, and changes nothing.
-func (f *File) Check(ctx context.Context) []Finding {
+func (f *File) Check(ctx context.Context) []finding.Finding {
 	c, found, err := f.Load(ctx)
 	if err != nil {
-		return []Finding{failed("file_read", err)}
+		return []finding.Finding{failed(err)}
 	}
 	if err := f.tryWrite(); err != nil {
-		return []Finding{failed("file_write", f.explain("write checkpoint", err))}
+		return []finding.Finding{failed(f.explain("write checkpoint", err))}
 	}
-	ok := Finding{Severity: OK, Code: "file", Text: f.place.name + " can be read and written"}
+	ok := finding.Finding{Severity: finding.OK, Subject: subject, Text: f.place.name + " can be read and written"}
 	if found {
 		ok.Text += fmt.Sprintf(" (it holds a checkpoint of %s)", describe(c.Source))
 	}
-	return []Finding{ok}
+	return []finding.Finding{ok}
 }
 
 // tryWrite makes a file beside the checkpoint, under a name that a running relay does not use.

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/finding"
 )
 
 // None keeps nothing: the source's own memory, PostgreSQL's slot, is the only position. It cannot tell
@@ -22,10 +23,10 @@ func (None) Save(context.Context, cdc.Checkpoint) error { return nil }
 func (None) Reset(context.Context) error { return nil }
 
 // Check says that there is nothing to check.
-func (None) Check(context.Context) []Finding {
-	return []Finding{{
-		Severity: Info,
-		Code:     "checkpoint_none",
+func (None) Check(context.Context) []finding.Finding {
+	return []finding.Finding{{
+		Severity: finding.Info,
+		Subject:  subject,
 		Text:     "no checkpoint is kept: the slot alone holds the position, and a slot that was moved or made anew cannot be told from ours",
 		Mend:     "set checkpoint.redis or checkpoint.file to have that checked at every start",
 	}}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/finding"
 )
 
 // trouble is an error with what a person can do about it. Its text is one sentence.
@@ -17,6 +18,14 @@ type trouble struct {
 func (t *trouble) Error() string { return t.what + ": " + t.mend }
 
 func (t *trouble) Unwrap() error { return t.err }
+
+// Mend returns what a person can do about it.
+func (t *trouble) Mend() string { return t.mend }
+
+// subject is what findings of this package are about.
+const subject = "checkpoint"
+
+func failed(err error) finding.Finding { return finding.Failed(subject, err) }
 
 // place says in errors where a checkpoint is kept.
 type place struct {

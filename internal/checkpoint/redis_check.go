@@ -8,25 +8,26 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/finding"
 )
 
 // Check proves that the key can be read and written, changing nothing, and looks at the settings of the
 // server that can lose a checkpoint.
-func (r *Redis) Check(ctx context.Context) []Finding {
+func (r *Redis) Check(ctx context.Context) []finding.Finding {
 	ctx, cancel := context.WithTimeout(ctx, 2*callTimeout)
 	defer cancel()
 	c, found, err := r.Load(ctx)
 	if err != nil {
-		return []Finding{failed("redis_read", err)}
+		return []finding.Finding{failed(err)}
 	}
 	if err := r.probe.Run(ctx, r.client, []string{r.key}).Err(); err != nil {
-		return append([]Finding{failed("redis_write", r.explain("write checkpoint", err))}, r.inspect(ctx)...)
+		return append([]finding.Finding{failed(r.explain("write checkpoint", err))}, r.inspect(ctx)...)
 	}
-	return append([]Finding{r.holds(c, found)}, r.inspect(ctx)...)
+	return append([]finding.Finding{r.holds(c, found)}, r.inspect(ctx)...)
 }
 
-func (r *Redis) holds(c cdc.Checkpoint, found bool) Finding {
-	f := Finding{Severity: OK, Code: "redis_key", Text: fmt.Sprintf("%s answers and key %s can be read and written", r.server, r.key)}
+func (r *Redis) holds(c cdc.Checkpoint, found bool) finding.Finding {
+	f := finding.Finding{Severity: finding.OK, Subject: subject, Text: fmt.Sprintf("%s answers and key %s can be read and written", r.server, r.key)}
 	if found {
 		f.Text += fmt.Sprintf(" (it holds a checkpoint of %s)", describe(c.Source))
 	}
@@ -35,22 +36,22 @@ func (r *Redis) holds(c cdc.Checkpoint, found bool) Finding {
 
 // inspect reads the server's settings out of INFO, which needs no right to CONFIG: managed services
 // deny that.
-func (r *Redis) inspect(ctx context.Context) []Finding {
+func (r *Redis) inspect(ctx context.Context) []finding.Finding {
 	node, err := r.node(ctx)
 	if err != nil {
-		return []Finding{failed("redis_info", r.explain("look up the key's node", err))}
+		return []finding.Finding{failed(r.explain("look up the key's node", err))}
 	}
 	text, err := node.Info(ctx).Result()
 	if err != nil {
-		return []Finding{{
-			Severity: Info, Code: "redis_info",
+		return []finding.Finding{{
+			Severity: finding.Info, Subject: subject,
 			Text: fmt.Sprintf("%s does not tell its settings (%v): whether it can lose a checkpoint is not known", r.server, err),
 			Mend: "grant +info to have eviction, persistence and role checked",
 		}}
 	}
 	info := parseInfo(text)
-	var all []Finding
-	for _, look := range []func(map[string]string) (Finding, bool){r.kind, r.role, r.eviction, r.persistence} {
+	var all []finding.Finding
+	for _, look := range []func(map[string]string) (finding.Finding, bool){r.kind, r.role, r.eviction, r.persistence} {
 		if f, worth := look(info); worth {
 			all = append(all, f)
 		}
@@ -66,23 +67,23 @@ func (r *Redis) node(ctx context.Context) (redis.Cmdable, error) {
 	return r.client, nil
 }
 
-func (r *Redis) kind(info map[string]string) (Finding, bool) {
+func (r *Redis) kind(info map[string]string) (finding.Finding, bool) {
 	if info["redis_mode"] != "cluster" || r.mode == Cluster {
-		return Finding{}, false
+		return finding.Finding{}, false
 	}
-	return Finding{
-		Severity: Error, Code: "redis_mode",
+	return finding.Finding{
+		Severity: finding.Fail, Subject: subject,
 		Text: fmt.Sprintf("%s is a node of a cluster and checkpoint.redis.mode is %s: the key may move to another node", r.server, r.mode),
 		Mend: "set checkpoint.redis.mode to cluster",
 	}, true
 }
 
-func (r *Redis) role(info map[string]string) (Finding, bool) {
+func (r *Redis) role(info map[string]string) (finding.Finding, bool) {
 	if info["role"] != "slave" {
-		return Finding{}, false
+		return finding.Finding{}, false
 	}
-	return Finding{
-		Severity: Error, Code: "redis_role",
+	return finding.Finding{
+		Severity: finding.Fail, Subject: subject,
 		Text: fmt.Sprintf("%s is a replica of %s:%s and takes no writes that last", r.server, info["master_host"], info["master_port"]),
 		Mend: "give the master's address in checkpoint.redis.addrs, or set checkpoint.redis.mode to sentinel",
 	}, true
@@ -90,28 +91,28 @@ func (r *Redis) role(info map[string]string) (Finding, bool) {
 
 // eviction: a policy over all keys can drop the checkpoint, one over volatile keys cannot, since ours
 // never expires. Without a memory limit nothing is evicted yet.
-func (r *Redis) eviction(info map[string]string) (Finding, bool) {
+func (r *Redis) eviction(info map[string]string) (finding.Finding, bool) {
 	policy := info["maxmemory_policy"]
 	if !strings.HasPrefix(policy, "allkeys-") {
-		return Finding{}, false
+		return finding.Finding{}, false
 	}
-	f := Finding{
-		Severity: Warning, Code: "redis_eviction",
+	f := finding.Finding{
+		Severity: finding.Warn, Subject: subject,
 		Text: fmt.Sprintf("%s has maxmemory-policy %s, which may drop the checkpoint when memory is short: the next start then trusts the slot alone", r.server, policy),
 		Mend: "set maxmemory-policy to noeviction or one of volatile-*",
 	}
 	if info["maxmemory"] == "0" {
-		f.Severity = Info
+		f.Severity = finding.Info
 	}
 	return f, true
 }
 
-func (r *Redis) persistence(info map[string]string) (Finding, bool) {
+func (r *Redis) persistence(info map[string]string) (finding.Finding, bool) {
 	if info["aof_enabled"] != "0" {
-		return Finding{}, false
+		return finding.Finding{}, false
 	}
-	return Finding{
-		Severity: Warning, Code: "redis_persistence",
+	return finding.Finding{
+		Severity: finding.Warn, Subject: subject,
 		Text: fmt.Sprintf("%s has appendonly off: after its restart it may hold an older checkpoint than the slot, and a relay that starts then stops and asks (position.conflict)", r.server),
 		Mend: "set appendonly to yes",
 	}, true

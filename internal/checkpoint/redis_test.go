@@ -12,6 +12,7 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
+	"github.com/cdc-relay/cdc-relay/internal/finding"
 )
 
 func startRedis(t *testing.T) (*miniredis.Miniredis, *checkpoint.Redis) {
@@ -52,7 +53,7 @@ func TestRedisStates(t *testing.T) {
 		_, _, err := s.Load(t.Context())
 		wantPassing(t, err, parts...)
 		wantPassing(t, s.Reset(t.Context()), parts...)
-		if f := s.Check(t.Context()); len(f) != 1 || f[0].Severity != checkpoint.Error {
+		if f := s.Check(t.Context()); len(f) != 1 || f[0].Severity != finding.Fail {
 			t.Errorf("%s: %+v", answer, f)
 		}
 	}

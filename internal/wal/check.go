@@ -12,33 +12,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/finding"
 )
-
-// Severity grades a [Finding].
-type Severity string
-
-// The severities.
-const (
-	// OK is something that was proved to work.
-	OK Severity = "ok"
-	// Info is worth knowing and needs nothing.
-	Info Severity = "info"
-	// Warning works today and may cost something one day.
-	Warning Severity = "warning"
-	// Error keeps the relay from running.
-	Error Severity = "error"
-)
-
-// Finding is one line of the check command.
-type Finding struct {
-	Severity Severity
-	// Subject is what the finding is about: "slot".
-	Subject string
-	// Text is what was found, one line.
-	Text string
-	// Mend is what to do about it; "" when there is nothing to do.
-	Mend string
-}
 
 // checkTimeout bounds the whole check.
 const checkTimeout = 30 * time.Second
@@ -48,13 +23,13 @@ type checker struct {
 	db     *Database
 	opts   Options
 	survey Survey
-	found  []Finding
+	found  []finding.Finding
 }
 
 // Check proves what a run needs from the database and changes nothing; load is asked for the checkpoint
 // to compare with the slot. It also returns the configured tables that exist, for whoever checks their
 // columns.
-func Check(ctx context.Context, o Options, load Loader) ([]Finding, map[string]*cdc.Table) {
+func Check(ctx context.Context, o Options, load Loader) ([]finding.Finding, map[string]*cdc.Table) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	c := &checker{opts: o}
@@ -81,39 +56,16 @@ func Check(ctx context.Context, o Options, load Loader) ([]Finding, map[string]*
 	return c.found, c.survey.Tables
 }
 
-func (c *checker) add(severity Severity, subject, mend, format string, args ...any) {
-	c.found = append(c.found, Finding{severity, subject, fmt.Sprintf(format, args...), mend})
+func (c *checker) add(severity finding.Severity, subject, mend, format string, args ...any) {
+	c.found = append(c.found, finding.Finding{Severity: severity, Subject: subject, Text: fmt.Sprintf(format, args...), Mend: mend})
 }
 
-func (c *checker) ok(subject, format string, args ...any) { c.add(OK, subject, "", format, args...) }
-
-func (c *checker) fail(subject string, err error) { c.found = append(c.found, Failed(subject, err)) }
-
-// Failed turns an error of this package, whose text is the cause, a colon, and the mend, into a finding.
-func Failed(subject string, err error) Finding {
-	text, mend := cutMend(err.Error())
-	return Finding{Error, subject, text, mend}
+func (c *checker) ok(subject, format string, args ...any) {
+	c.add(finding.OK, subject, "", format, args...)
 }
 
-// cutMend cuts a sentence of this package, "cause (what the server said): mend", at its first colon
-// outside of brackets and quotes.
-func cutMend(sentence string) (cause, mend string) {
-	depth, quoted := 0, false
-	for i, r := range sentence {
-		switch r {
-		case '(':
-			depth++
-		case ')':
-			depth--
-		case '"':
-			quoted = !quoted
-		case ':':
-			if depth == 0 && !quoted && strings.HasPrefix(sentence[i:], ": ") {
-				return sentence[:i], sentence[i+2:]
-			}
-		}
-	}
-	return sentence, ""
+func (c *checker) fail(subject string, err error) {
+	c.found = append(c.found, finding.Failed(subject, err))
 }
 
 func (c *checker) connection() {
@@ -123,12 +75,12 @@ func (c *checker) connection() {
 	case s.TLS != "" && s.Verified:
 		c.ok("connection", "%s, %s", where, s.TLS)
 	case s.TLS != "":
-		c.add(Info, "connection", "set sslmode=verify-full and sslrootcert in source.postgres.dsn",
+		c.add(finding.Info, "connection", "set sslmode=verify-full and sslrootcert in source.postgres.dsn",
 			"%s, %s without a look at the server's certificate", where, s.TLS)
 	case local(s.Address):
 		c.ok("connection", "%s, without TLS on this machine", where)
 	default:
-		c.add(Warning, "connection", "set sslmode=verify-full and sslrootcert in source.postgres.dsn",
+		c.add(finding.Warn, "connection", "set sslmode=verify-full and sslrootcert in source.postgres.dsn",
 			"%s, without TLS: anybody on the way reads the events", where)
 	}
 }
@@ -144,7 +96,7 @@ func local(address string) bool {
 
 func (c *checker) role() {
 	if c.db.Server.Superuser {
-		c.add(Warning, "role", "make a role of its own: CREATE ROLE cdc_relay LOGIN REPLICATION PASSWORD '...'",
+		c.add(finding.Warn, "role", "make a role of its own: CREATE ROLE cdc_relay LOGIN REPLICATION PASSWORD '...'",
 			"role %q is a superuser: the relay needs REPLICATION only", c.db.Server.Role)
 	}
 }
@@ -157,7 +109,7 @@ func (c *checker) server() bool {
 	}
 	c.ok("server", "wal_level is logical")
 	if c.db.Server.Standby {
-		c.add(Warning, "server", "point source.postgres.dsn at the primary", "this server is a standby: it takes no publication, and a slot on it does not survive its promotion")
+		c.add(finding.Warn, "server", "point source.postgres.dsn at the primary", "this server is a standby: it takes no publication, and a slot on it does not survive its promotion")
 	}
 	return true
 }
@@ -208,7 +160,7 @@ func (c *checker) trySlot(ctx context.Context, repl *pgconn.PgConn, proved strin
 		pglogrepl.CreateReplicationSlotOptions{Temporary: true, SnapshotAction: "NOEXPORT_SNAPSHOT"})
 	switch {
 	case errors.Is(creating.Err(), context.DeadlineExceeded):
-		c.add(Warning, "replication", "end that transaction, or wait for it", "%s, but a new slot was not ready after %s%s",
+		c.add(finding.Warn, "replication", "end that transaction, or wait for it", "%s, but a new slot was not ready after %s%s",
 			proved, checkTimeout/3, c.db.oldest(ctx))
 	case err != nil:
 		c.fail("replication", replicationError(err, slot))
