@@ -335,6 +335,9 @@ func (c *column) general(arena []byte, v any) ([]byte, error) {
 		if c.kind == kindDatetime || c.kind == kindTimestamp {
 			return appendTrimmed(arena, v), nil
 		}
+		if c.real == mysql.MYSQL_TYPE_JSON {
+			return appendJSON(arena, v), nil
+		}
 		return c.text(arena, []byte(v)), nil
 	case []byte:
 		return c.text(arena, v), nil

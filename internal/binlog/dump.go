@@ -74,7 +74,7 @@ func (s *Source) introduction(serverID uint32, from gtidSet) []string {
 		id = uuid.NewSHA1(uuid.NameSpaceOID, fmt.Appendf(nil, "cdc-relay/%d", serverID))
 	}
 	sqls := []string{
-		// TCP and TLS have checksums of their own.
+		// We know checksums, and the first event need not have one.
 		"SET @master_binlog_checksum = 'NONE', @source_binlog_checksum = 'NONE'",
 		fmt.Sprintf("SET @master_heartbeat_period = %d, @source_heartbeat_period = %[1]d", heartbeatPeriod.Nanoseconds()),
 		fmt.Sprintf("SET @slave_uuid = '%s', @replica_uuid = '%[1]s'", id),

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"net"
 	"os"
 	"time"
@@ -43,6 +44,8 @@ type session struct {
 	r, w int
 	long []byte // the beginning of an event of more than one packet
 	read time.Time
+
+	checksums bool // events end with one; see format
 
 	parser  *replication.BinlogParser
 	schemas map[uint64]*schema // by table id, in the current transaction
@@ -184,7 +187,7 @@ func (ss *session) event(packet []byte) (event, error) {
 		if len(e.raw) < eventHeader || int(binary.LittleEndian.Uint32(e.raw[9:])) != len(e.raw) {
 			return event{}, fmt.Errorf("read the log: %w", errTruncated)
 		}
-		return e, nil
+		return ss.checked(e)
 	case gomysql.ERR_HEADER:
 		if len(packet) < 9 {
 			return event{}, fmt.Errorf("read the log: %w", errTruncated)
@@ -194,6 +197,19 @@ func (ss *session) event(packet []byte) (event, error) {
 		return event{}, errors.New("read the log: the server ended it, it is shutting down")
 	}
 	return event{}, fmt.Errorf("read the log: packet of unknown kind %d", packet[0])
+}
+
+// checked takes an event's checksum off, once the server has said that there are any.
+func (ss *session) checked(e event) (event, error) {
+	if !ss.checksums || e.kind() == replication.FORMAT_DESCRIPTION_EVENT {
+		return e, nil
+	}
+	n := len(e.raw) - replication.BinlogChecksumLength
+	if n < eventHeader || crc32.ChecksumIEEE(e.raw[:n]) != binary.LittleEndian.Uint32(e.raw[n:]) {
+		return event{}, errors.New("read the log: an event's checksum is wrong, so the server's log or the network spoils data")
+	}
+	binary.LittleEndian.PutUint32(e.raw[9:], uint32(n))
+	return event{e.raw[:n]}, nil
 }
 
 // fill reads what the socket has, at least one octet, or fails at the deadline.

@@ -52,8 +52,7 @@ func (ss *session) take(ctx context.Context, e event) error {
 	case replication.TRANSACTION_PAYLOAD_EVENT:
 		return ss.payload.each(e.body(), func(inner event) error { return ss.take(ctx, inner) })
 	case replication.FORMAT_DESCRIPTION_EVENT:
-		_, err := ss.parse(e)
-		return err
+		return ss.format(e)
 	case replication.XA_PREPARE_LOG_EVENT:
 		return ss.prepared(ctx, e)
 	case replication.ANONYMOUS_GTID_EVENT:
@@ -84,6 +83,20 @@ func (ss *session) other(e event, kind replication.EventType) error {
 		return nil
 	}
 	return cdc.Stop(cdc.ClassRuntime, "unknown_event", fmt.Errorf("log holds an event of kind %d, which this version does not know: use a newer cdc-relay", kind))
+}
+
+// format takes the description of a log file in: from here on its events carry checksums or none. They are looked
+// at where events are cut, so the parser is told that there are none.
+func (ss *session) format(e event) error {
+	parsed, err := ss.parse(e)
+	if err != nil {
+		return err
+	}
+	if f, ok := parsed.Event.(*replication.FormatDescriptionEvent); ok {
+		ss.checksums = f.ChecksumAlgorithm == replication.BINLOG_CHECKSUM_ALG_CRC32
+		f.ChecksumAlgorithm = replication.BINLOG_CHECKSUM_ALG_OFF
+	}
+	return nil
 }
 
 func (ss *session) parse(e event) (*replication.BinlogEvent, error) {
