@@ -82,36 +82,18 @@ func version(text string) int {
 
 // problem says why no relay can work on such a server, or why it would not be safe.
 func (v variables) problem(o *Options) error {
-	f := v.flavor()
-	set := func(name, value string) string {
-		if f == MariaDB {
-			return fmt.Sprintf("SET GLOBAL %s = %s, and the same in the server's configuration", name, value)
-		}
-		return fmt.Sprintf("SET PERSIST %s = %s", name, value)
-	}
-	oldest := minMySQL
+	f, oldest := v.flavor(), minMySQL
 	if f == MariaDB {
 		oldest = minMariaDB
 	}
 	switch {
 	case o.Flavor != "" && o.Flavor != f:
-		return config("flavor", "server is %s %s and source.mysql.flavor says %s: correct it, or remove it", f, v["version"], o.Flavor)
+		return config("flavor", "server is %s %s and source.mysql.flavor says %s: correct it, or remove it", f.Title(), v["version"], o.Flavor)
 	case version(v["version"]) < version(oldest):
-		return config("version", "%s %s is too old: the relay needs %s or newer", f, v["version"], oldest)
-	case !v.is("log_bin", "ON"):
-		return config("log_bin", "server writes no binary log: set log_bin in its configuration and restart it (managed services: switch backups on)")
-	case f == MySQL && !v.is("gtid_mode", "ON"):
-		return config("gtid_mode", "gtid_mode is %s, not ON: SET PERSIST enforce_gtid_consistency = ON, then gtid_mode = OFF_PERMISSIVE, ON_PERMISSIVE and ON, one after the other", v["gtid_mode"])
-	case v["binlog_format"] != "" && !v.is("binlog_format", "ROW"):
-		return config("binlog_format", "binlog_format is %s, not ROW: %s; sessions that are open keep the old one", v["binlog_format"], set("binlog_format", "ROW"))
-	case !v.is("binlog_row_image", "FULL"):
-		return config("binlog_row_image", "binlog_row_image is %s, not FULL: %s; sessions that are open keep the old one", v["binlog_row_image"], set("binlog_row_image", "FULL"))
-	case !v.is("binlog_row_metadata", "FULL"):
-		return config("binlog_row_metadata", "binlog_row_metadata is %s, not FULL, so the log does not name columns: %s", v["binlog_row_metadata"], set("binlog_row_metadata", "FULL"))
-	case !o.UnsafeSync && v["sync_binlog"] != "1":
-		return config("sync_binlog", "sync_binlog is %s, not 1: after a crash a GTID can be used twice, and the second transaction would be skipped: %s, or accept that with source.mysql.unsafe_sync_binlog: true", v["sync_binlog"], set("sync_binlog", "1"))
-	case !o.UnsafeSync && v["innodb_flush_log_at_trx_commit"] != "1":
-		return config("innodb_flush_log_at_trx_commit", "innodb_flush_log_at_trx_commit is %s, not 1: a crash can lose transactions that were published: %s, or accept that with source.mysql.unsafe_sync_binlog: true", v["innodb_flush_log_at_trx_commit"], set("innodb_flush_log_at_trx_commit", "1"))
+		return config("version", "%s %s is too old: the relay needs %s or newer", f.Title(), v["version"], oldest)
+	}
+	if list := v.wrong(o); len(list) > 0 {
+		return list[0].problem(f) // the others may hang on it
 	}
 	return nil
 }

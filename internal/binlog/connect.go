@@ -57,9 +57,14 @@ func connectSQL(ctx context.Context, o *Options) (*sql.DB, *mysql.Config, error)
 	if err != nil {
 		return nil, nil, err
 	}
+	db, err := openSQL(ctx, cfg)
+	return db, cfg, err
+}
+
+func openSQL(ctx context.Context, cfg *mysql.Config) (*sql.DB, error) {
 	connector, err := mysql.NewConnector(cfg)
 	if err != nil {
-		return nil, nil, config("dsn", "source.mysql.dsn cannot be used: %w", err)
+		return nil, config("dsn", "source.mysql.dsn cannot be used: %w", err)
 	}
 	db := sql.OpenDB(connector)
 	db.SetMaxOpenConns(1)
@@ -67,9 +72,9 @@ func connectSQL(ctx context.Context, o *Options) (*sql.DB, *mysql.Config, error)
 	defer cancel()
 	if err := db.PingContext(ctx); err != nil {
 		_ = db.Close()
-		return nil, nil, connectError(err, cfg)
+		return nil, connectError(err, cfg)
 	}
-	return db, cfg, nil
+	return db, nil
 }
 
 // connectReplication opens a connection for reading the log. The caller closes it.

@@ -1,0 +1,206 @@
+package binlog
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/finding"
+)
+
+// checkTimeout bounds the whole check.
+const checkTimeout = 30 * time.Second
+
+// checker gathers findings about one server.
+type checker struct {
+	db    *Database
+	opts  Options
+	found []finding.Finding
+}
+
+// Check proves what a run needs from the server and changes nothing; load is asked for the checkpoint to compare
+// with the log. It also returns the configured tables that exist, for whoever checks their columns.
+func Check(ctx context.Context, o Options, load Loader) ([]finding.Finding, map[string]*cdc.Table) {
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	c := &checker{opts: o}
+	db, err := OpenDatabase(ctx, o)
+	if err != nil {
+		c.fail("connection", err)
+		return c.found, nil
+	}
+	defer db.Close()
+	c.db = db
+	c.connection()
+	c.role(ctx)
+	if !c.server() {
+		return c.found, nil
+	}
+	tables := c.tables(ctx)
+	c.limits(ctx)
+	c.replication(ctx, load)
+	return c.found, tables
+}
+
+func (c *checker) add(severity finding.Severity, subject, mend, format string, args ...any) {
+	c.found = append(c.found, finding.Finding{Severity: severity, Subject: subject, Text: fmt.Sprintf(format, args...), Mend: mend})
+}
+
+func (c *checker) ok(subject, format string, args ...any) {
+	c.add(finding.OK, subject, "", format, args...)
+}
+
+func (c *checker) fail(subject string, err error) {
+	c.found = append(c.found, finding.Failed(subject, err))
+}
+
+func (c *checker) connection() {
+	s := c.db.Server
+	where := fmt.Sprintf("%s %s at %s answers: database %q, user %s", s.Flavor.Title(), s.Name, s.Address, s.Database, s.Role)
+	const mend = "set source.mysql.tls, with the server's authority in ca"
+	switch {
+	case s.TLS != "" && s.Verified:
+		c.ok("connection", "%s, %s", where, s.TLS)
+	case s.TLS != "":
+		c.add(finding.Info, "connection", mend, "%s, %s without a look at the server's certificate", where, s.TLS)
+	case c.db.cfg.Net == "unix" || local(s.Address):
+		c.ok("connection", "%s, without TLS on this machine", where)
+	default:
+		c.add(finding.Warn, "connection", mend, "%s, without TLS: anybody on the way reads the events", where)
+	}
+}
+
+func local(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil || host == "localhost" {
+		return true
+	}
+	ip := net.ParseIP(host)
+	return ip != nil && ip.IsLoopback()
+}
+
+// role warns of a user that may do everything.
+func (c *checker) role(ctx context.Context) {
+	grants, err := readGrants(ctx, c.db.db)
+	if err != nil {
+		c.add(finding.Info, "role", "", "the user's rights cannot be read (%v)", err)
+		return
+	}
+	for _, grant := range grants {
+		if strings.HasPrefix(grant, "GRANT ALL PRIVILEGES ON *.* ") || strings.Contains(grant, " SUPER,") {
+			c.add(finding.Warn, "role", "make a user of its own; `cdc-relay setup --print` prints what it must be granted",
+				"user %s may do everything: the relay needs to read the log and its tables only", c.db.Server.Role)
+			return
+		}
+	}
+}
+
+// server tells whether there is any use in going on.
+func (c *checker) server() bool {
+	s := &c.db.Server
+	wrong := c.db.Settings(c.opts)
+	for _, w := range wrong {
+		c.fail("server", w.problem(s.Flavor))
+	}
+	if len(wrong) == 0 {
+		if err := c.db.Problem(c.opts); err != nil {
+			c.fail("server", err)
+			return false
+		}
+		c.ok("server", "the binary log holds rows in full, with the names of their columns, and GTIDs")
+	}
+	if c.opts.UnsafeSync && len(c.db.vars.wrong(&Options{})) > len(wrong) {
+		c.add(finding.Warn, "server", change(s.Flavor, "sync_binlog", "1")+" and innodb_flush_log_at_trx_commit too, and remove source.mysql.unsafe_sync_binlog",
+			"sync_binlog is %s and innodb_flush_log_at_trx_commit %s: after a crash of the server an event may never be published",
+			c.db.vars["sync_binlog"], c.db.vars["innodb_flush_log_at_trx_commit"])
+	}
+	if options := c.db.vars["binlog_row_value_options"]; strings.Contains(options, "PARTIAL_JSON") {
+		c.add(finding.Warn, "server", change(s.Flavor, "binlog_row_value_options", "''"),
+			"binlog_row_value_options is %s: updates of JSON columns stand in the log in part; inserts, which the relay reads, are whole", options)
+	}
+	return c.db.vars.is("log_bin", "ON") && (s.Flavor == MariaDB || c.db.vars.is("gtid_mode", "ON"))
+}
+
+func (c *checker) tables(ctx context.Context) map[string]*cdc.Table {
+	survey, err := c.db.Survey(ctx, c.opts)
+	switch {
+	case err != nil:
+		c.fail("tables", err)
+	case survey.Problem != nil:
+		c.fail("tables", survey.Problem)
+	default:
+		c.ok("tables", "%s: there, and in InnoDB", strings.Join(c.opts.Tables, ", "))
+	}
+	return survey.Tables
+}
+
+// leastRetention is how long a relay should be able to be down without losing its place.
+const leastRetention = 24 * time.Hour
+
+// limits looks at settings that purge the log, end the relay's connection or reorder a replica.
+func (c *checker) limits(ctx context.Context) {
+	v := c.db.vars
+	if seconds, err := strconv.ParseInt(v["binlog_expire_logs_seconds"], 10, 64); err == nil {
+		keeps := time.Duration(seconds) * time.Second
+		switch {
+		case seconds == 0:
+			c.add(finding.Info, "limits", "", "binlog_expire_logs_seconds is 0: the server keeps its logs until somebody purges them (RDS: by `binlog retention hours`)")
+		case keeps < leastRetention:
+			c.add(finding.Warn, "limits", change(c.db.Server.Flavor, "binlog_expire_logs_seconds", "604800"),
+				"binlog_expire_logs_seconds is %d: a relay that is stopped for longer than %s loses its place", seconds, keeps)
+		default:
+			c.ok("limits", "the server keeps its logs for %s: a relay may be stopped that long", keeps)
+		}
+	}
+	if !c.isReplica(ctx) {
+		return
+	}
+	for _, name := range []string{"log_replica_updates", "log_slave_updates"} {
+		if has, known := v[name]; known && !v.is(name, "ON") {
+			c.add(finding.Fail, "replica", "set "+name+" in the server's configuration and restart it, or point source.mysql.dsn at the primary",
+				"this server is a replica and %s is %s: what it replicates is not in its log", name, has)
+			break
+		}
+	}
+	if has, known := v["replica_preserve_commit_order"]; known && !v.is("replica_preserve_commit_order", "ON") {
+		c.add(finding.Fail, "replica", "STOP REPLICA SQL_THREAD, SET PERSIST replica_preserve_commit_order = ON, START REPLICA SQL_THREAD",
+			"this server is a replica and replica_preserve_commit_order is %s: it commits in another order than the primary", has)
+	}
+}
+
+// isReplica asks whether the server replicates from another; a user that may not ask is told nothing.
+func (c *checker) isReplica(ctx context.Context) bool {
+	query := `SHOW REPLICA STATUS`
+	if c.db.Server.Flavor == MariaDB {
+		query = `SHOW ALL SLAVES STATUS`
+	}
+	found, err := c.db.db.QueryContext(ctx, query)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = found.Close() }()
+	return found.Next() && found.Err() == nil
+}
+
+// replication proves that this user may read the log from here.
+func (c *checker) replication(ctx context.Context, load Loader) {
+	if err := c.db.TryLog(ctx, c.opts); err != nil {
+		c.fail("replication", err)
+		return
+	}
+	c.ok("replication", "the server sends its log to this user")
+	in, err := c.db.Inspect(ctx, c.opts, load)
+	switch {
+	case err != nil:
+		c.fail("positions", err)
+	case in.LoadErr != nil: // the checkpoint's own finding
+	case in.Refused != nil:
+		c.fail("positions", in.Refused)
+	default:
+		c.ok("positions", "a run goes on at %s", in.From)
+	}
+}

@@ -1,0 +1,72 @@
+package binlog
+
+import "fmt"
+
+// Setting is a setting of the server that must be another.
+type Setting struct {
+	Name string
+	// Has is what it is, Want what it must be.
+	Has, Want string
+	// why is what would go wrong, in the middle of a sentence.
+	why string
+}
+
+// wrong lists the settings with which no relay can work, or not safely, in the order in which a person would
+// mend them.
+func (v variables) wrong(o *Options) []Setting {
+	var list []Setting
+	must := func(name, want, why string) {
+		if !v.is(name, want) {
+			list = append(list, Setting{name, v[name], want, why})
+		}
+	}
+	must("log_bin", "ON", "so there is no binary log to read")
+	if v.flavor() == MySQL {
+		must("gtid_mode", "ON", "and positions by file do not survive a failover")
+	}
+	const open = "and open sessions keep the old one until they connect anew"
+	if v["binlog_format"] != "" {
+		must("binlog_format", "ROW", "so the log holds statements instead of rows, "+open)
+	}
+	must("binlog_row_image", "FULL", "so the log leaves columns out, "+open)
+	must("binlog_row_metadata", "FULL", "so the log does not name columns")
+	if !o.UnsafeSync {
+		must("sync_binlog", "1", "so after a crash a GTID can be used twice, and the second transaction would be skipped")
+		must("innodb_flush_log_at_trx_commit", "1", "so a crash can lose transactions that were published")
+	}
+	return list
+}
+
+// problem is the setting as an error with its mend.
+func (s Setting) problem(f Flavor) error {
+	return config(s.Name, "%s is %s, not %s, %s: %s", s.Name, orUnset(s.Has), s.Want, s.why, s.mend(f))
+}
+
+func orUnset(s string) string {
+	if s == "" {
+		return "not set"
+	}
+	return s
+}
+
+// mend is the statement that changes the setting for good.
+func (s Setting) mend(f Flavor) string {
+	switch s.Name {
+	case "log_bin":
+		return "set log_bin in the server's configuration and restart it (managed services: switch backups on)"
+	case "gtid_mode":
+		return "SET PERSIST enforce_gtid_consistency = ON, then SET PERSIST gtid_mode = OFF_PERMISSIVE, ON_PERMISSIVE and ON, one after the other"
+	case "sync_binlog", "innodb_flush_log_at_trx_commit":
+		return change(f, s.Name, s.Want) + ", or accept it with source.mysql.unsafe_sync_binlog: true"
+	default:
+		return change(f, s.Name, s.Want)
+	}
+}
+
+// change is a statement that changes a setting for good: SET PERSIST is MySQL's, MariaDB has nothing like it.
+func change(f Flavor, name, value string) string {
+	if f == MariaDB {
+		return fmt.Sprintf("SET GLOBAL %s = %s, and the same in the server's configuration", name, value)
+	}
+	return fmt.Sprintf("SET PERSIST %s = %s", name, value)
+}

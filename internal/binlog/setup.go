@@ -1,0 +1,233 @@
+package binlog
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+// Database is an ordinary connection for the commands around a run: setup, teardown, check and position.
+// It is not safe for concurrent use.
+type Database struct {
+	db   *sql.DB
+	cfg  *mysql.Config
+	vars variables
+	// Server is what the connection leads to.
+	Server Server
+}
+
+// Server describes a server and who we are there.
+type Server struct {
+	// Version is the version as a number (101114 for 10.11.14), Name as people know it.
+	Version int
+	Name    string
+	Flavor  Flavor
+	// Address is host:port, or the path of a socket.
+	Address string
+	// Database is the DSN's, Role the account that the server took us for, user@host.
+	Database, Role string
+	// ReadOnly is a server that takes no writes, such as a replica.
+	ReadOnly bool
+	// TLS is the protocol's name; "" without TLS. Verified is whether the certificate was checked.
+	TLS      string
+	Verified bool
+}
+
+// Title is the name of the server's kind for people.
+func (f Flavor) Title() string {
+	if f == MariaDB {
+		return "MariaDB"
+	}
+	return "MySQL"
+}
+
+// execTimeout is how long a statement of setup may take.
+const execTimeout = time.Minute
+
+// OpenDatabase connects. The caller closes it. Of o it looks at the connection only.
+func OpenDatabase(ctx context.Context, o Options) (*Database, error) {
+	cfg, err := o.endpoint()
+	if err != nil {
+		return nil, err
+	}
+	cfg.ReadTimeout = execTimeout
+	db, err := openSQL(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	d := &Database{db: db, cfg: cfg}
+	if err := d.identify(ctx); err != nil {
+		d.Close()
+		return nil, err
+	}
+	return d, nil
+}
+
+// Close ends the connection.
+func (d *Database) Close() { _ = d.db.Close() }
+
+func (d *Database) identify(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
+	defer cancel()
+	var err error
+	if d.vars, err = readVariables(ctx, d.db); err != nil {
+		return err
+	}
+	s := &d.Server
+	s.Flavor, s.Name, s.Version, s.Address = d.vars.flavor(), d.vars["version"], version(d.vars["version"]), d.cfg.Addr
+	s.ReadOnly = d.vars.is("read_only", "ON")
+	if err := d.db.QueryRowContext(ctx, `SELECT DATABASE(), CURRENT_USER()`).Scan(&s.Database, &s.Role); err != nil {
+		return fmt.Errorf("read the connection's user: %w", err)
+	}
+	var name string
+	if err := d.db.QueryRowContext(ctx, `SHOW SESSION STATUS LIKE 'Ssl_version'`).Scan(&name, &s.TLS); err != nil {
+		return fmt.Errorf("read the connection's protocol: %w", err)
+	}
+	s.Verified = s.TLS != "" && d.cfg.TLS != nil && !d.cfg.TLS.InsecureSkipVerify
+	return nil
+}
+
+// Problem says why no relay can work on such a server, or would not be safe; nil: none.
+func (d *Database) Problem(o Options) error { return d.vars.problem(&o) }
+
+// Settings are the server's settings that must change before a relay can work.
+func (d *Database) Settings(o Options) []Setting { return d.vars.wrong(&o) }
+
+// Survey is what a server holds of what the relay needs.
+type Survey struct {
+	// Tables are the configured tables that exist and that the user may see, by name.
+	Tables map[string]*cdc.Table
+	// Problem is why one of them cannot be relayed.
+	Problem error
+}
+
+// Survey looks for the configured tables.
+func (d *Database) Survey(ctx context.Context, o Options) (Survey, error) {
+	var s Survey
+	var err error
+	if s.Tables, err = readTables(ctx, d.db, o.Tables); err != nil {
+		return s, err
+	}
+	if s.Problem = checkTables(ctx, d.db, o.Tables); s.Problem != nil && reasonOf(s.Problem) == "" {
+		return s, s.Problem
+	}
+	return s, nil
+}
+
+// Exec runs statements one after the other on one connection; MySQL commits each change of a schema by
+// itself. doing is what they do, for errors: "create table orders.outbox".
+func (d *Database) Exec(ctx context.Context, doing string, statements ...string) error {
+	conn, err := d.db.Conn(ctx)
+	if err != nil {
+		return connectError(err, d.cfg)
+	}
+	defer func() { _ = conn.Close() }()
+	for _, statement := range statements {
+		if _, err := conn.ExecContext(ctx, statement); err != nil {
+			return d.execError(doing, err)
+		}
+	}
+	return nil
+}
+
+// noPrivilege is the reason when the user lacks a right.
+const noPrivilege = "no_privilege"
+
+func (d *Database) execError(doing string, err error) error {
+	code, said := number(err)
+	switch code {
+	case 0:
+		return fmt.Errorf("%s: %w", doing, err)
+	case erAccessDenied, erDBAccessDenied, erTableAccess, erSpecificAccess, erCannotGrant:
+		return config(noPrivilege, "%s: user %s may not (%s): connect as one that may with --owner-dsn, or hand the SQL of --print to its owner", doing, d.Server.Role, said)
+	case erOptionPrevents, erReadOnlyMode:
+		return config("read_only", "%s: %s takes no writes (%s): connect to the primary", doing, d.Server.Address, said)
+	}
+	return fmt.Errorf("%s: %s: %s (%d)", doing, d.Server.Flavor.Title(), said, code)
+}
+
+// Error numbers of statements.
+const (
+	erOptionPrevents = 1290 // --read-only
+	erReadOnlyMode   = 1836
+	erCannotGrant    = 1410
+)
+
+// Position returns where the server's log ends now.
+func (d *Database) Position(ctx context.Context) (cdc.Position, error) {
+	executed, _, err := readServer(ctx, d.db, d.Server.Flavor)
+	if err != nil {
+		return "", err
+	}
+	return cdc.Position(executed.String()), nil
+}
+
+// Source is the log's identity, as checkpoints name it.
+func (d *Database) Source(o Options) cdc.Source {
+	return o.source(d.Server.Flavor, d.Server.Database)
+}
+
+// TryLog proves that this user may read the log from here: it asks for what comes next and hangs up.
+func (d *Database) TryLog(ctx context.Context, o Options) error {
+	o.ServerID = 0 // under the configured one the server would end the relay that runs
+	s := &Source{opts: o, flavor: d.Server.Flavor}
+	executed, _, err := readServer(ctx, d.db, s.flavor)
+	if err != nil {
+		return err
+	}
+	id, err := s.serverID(ctx, d.db)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	ss, err := s.open(ctx, d.cfg, executed, id)
+	if err != nil {
+		return err
+	}
+	ss.close()
+	return nil
+}
+
+// MayNotRead reports whether err says that the user lacks the right to read the log.
+func MayNotRead(err error) bool {
+	reason := reasonOf(err)
+	return reason == "no_replication" || reason == noPrivilege
+}
+
+// Readers counts the connections of our own user that read the server's log; others' are not to be seen
+// without further rights.
+func (d *Database) Readers(ctx context.Context) (int, error) {
+	var n int
+	err := d.db.QueryRowContext(ctx, `SELECT COUNT(*) FROM information_schema.processlist
+		WHERE command LIKE 'Binlog Dump%' AND user = SUBSTRING_INDEX(CURRENT_USER(), '@', 1)`).Scan(&n)
+	if err != nil {
+		return 0, fmt.Errorf("look for readers of the log: %w", err)
+	}
+	return n, nil
+}
+
+func readGrants(ctx context.Context, db *sql.DB) ([]string, error) {
+	found, err := db.QueryContext(ctx, `SHOW GRANTS`)
+	if err != nil {
+		return nil, fmt.Errorf("read the user's rights: %w", err)
+	}
+	defer func() { _ = found.Close() }()
+	var grants []string
+	for found.Next() {
+		var grant string
+		if err := found.Scan(&grant); err != nil {
+			return nil, fmt.Errorf("read the user's rights: %w", err)
+		}
+		grants = append(grants, grant)
+	}
+	if err := found.Err(); err != nil {
+		return nil, fmt.Errorf("read the user's rights: %w", err)
+	}
+	return grants, nil
+}
