@@ -30,8 +30,9 @@ FROM (SELECT unnest($1::text[]) AS event_id, unnest($2::text[]) AS aggregate_typ
 // InsertArrays returns the INSERT of any number of rows, always the same text, for adapters. Its arguments
 // are, in the order of Row's fields, an array for each column, of text (event_id and headers too), int and
 // timestamptz; then what [JoinPayloads] returns, the payloads in the place of theirs ($12) and the two others
-// at the end. "" and 0 stand for NULL, and so does a NULL array for all of them.
-func (w *Writer) InsertArrays() string { return w.sql.arrays }
+// at the end. "" and 0 stand for NULL, and so does a NULL array for all of them. It is [Postgres] only; other
+// dialects have none.
+func (w *Writer) InsertArrays() string { return w.arrays }
 
 // JoinPayloads returns the payloads of all rows as one, and for each row at which byte its own starts, from
 // 1, and how many bytes it has, -1 for NULL. It is for adapters.

@@ -23,7 +23,7 @@ const (
 const (
 	reasonMissing  = "is empty: "
 	reasonUTF8     = "is not valid UTF-8 (byte %d): encode it as UTF-8"
-	reasonNUL      = "holds U+0000 (byte %d), which PostgreSQL does not store: remove it"
+	reasonNUL      = "holds U+0000 (byte %d), which not every database stores in text: remove it"
 	reasonReserved = "is a name the relay sets itself: choose one that neither starts with ce_ nor is content-type"
 )
 
@@ -35,7 +35,7 @@ func (w *Writer) check(index int, e *Event) error {
 	if err := w.checkRequired(index, e); err != nil {
 		return err
 	}
-	if err := checkTexts(index, e); err != nil {
+	if err := w.checkTexts(index, e); err != nil {
 		return err
 	}
 	if err := checkNumbers(index, e); err != nil {
@@ -62,7 +62,7 @@ func (w *Writer) checkRequired(index int, e *Event) error {
 	}
 }
 
-func checkTexts(index int, e *Event) error {
+func (w *Writer) checkTexts(index int, e *Event) error {
 	for _, f := range [...]struct{ name, text string }{
 		{"AggregateType", e.AggregateType},
 		{"AggregateID", e.AggregateID},
@@ -73,14 +73,29 @@ func checkTexts(index int, e *Event) error {
 		{"ContentType", e.ContentType},
 		{"SchemaID", e.SchemaID},
 	} {
-		if reason := checkText(f.text); reason != "" {
+		reason := checkText(f.text)
+		if reason == "" {
+			reason = w.tooLong(f.text)
+		}
+		if reason != "" {
 			return invalid(index, f.name, reason)
 		}
 	}
 	return nil
 }
 
-// checkText returns why PostgreSQL would refuse the text, or nothing.
+// tooLong returns why the text is longer than a column, or nothing.
+func (w *Writer) tooLong(s string) string {
+	if w.maxText == 0 || len(s) <= w.maxText {
+		return ""
+	}
+	if n := utf8.RuneCountInString(s); n > w.maxText {
+		return fmt.Sprintf("has %d characters, and its column holds %d: shorten it", n, w.maxText)
+	}
+	return ""
+}
+
+// checkText returns why a database would refuse the text, or nothing.
 func checkText(s string) string {
 	if i := strings.IndexByte(s, 0); i >= 0 {
 		return fmt.Sprintf(reasonNUL, i)
@@ -111,7 +126,7 @@ func checkNumbers(index int, e *Event) error {
 	}
 }
 
-// storable reports whether both PostgreSQL and RFC 3339, which records carry times in, hold the time.
+// storable reports whether every database and RFC 3339, which records carry times in, hold the time.
 func storable(t time.Time) bool {
 	year := t.UTC().Year()
 	return year >= 1 && year <= 9999
@@ -164,25 +179,34 @@ func (w *Writer) checkPayload(index int, e *Event) error {
 	case e.Payload == nil || w.payload == PayloadBytea:
 		return nil
 	}
-	if reason := w.payload.refuses(e.Payload); reason != "" {
+	if reason := w.refuses(e.Payload); reason != "" {
 		return invalid(index, "Payload", reason)
 	}
 	return nil
 }
 
-// refuses returns why the column would not take the payload, or nothing. What it does not look for, jsonb's
-// limits of numbers and lone surrogates, the database refuses.
-func (p PayloadColumn) refuses(payload []byte) string {
+// refuses returns why the column of text or JSON would not take the payload, or nothing. What it does not look
+// for, limits of numbers and of depth and lone surrogates, the database refuses.
+func (w *Writer) refuses(payload []byte) string {
+	isJSON := w.payload == PayloadJSONB
 	switch {
 	case !utf8.Valid(payload):
-		return "is not valid UTF-8, and the payload column holds text: encode it as UTF-8, or use a table with bytea"
-	case bytes.IndexByte(payload, 0) >= 0 || p == PayloadJSONB && escapesNUL(payload):
+		return "is not valid UTF-8, and the payload column holds text: encode it as UTF-8, or use a table with " + w.bytes()
+	case w.dialect == Postgres && (bytes.IndexByte(payload, 0) >= 0 || isJSON && escapesNUL(payload)):
 		return "holds U+0000, which PostgreSQL does not store in text and jsonb: remove it, or use a table with bytea"
-	case p == PayloadJSONB && !json.Valid(payload):
-		return "is not JSON, and the payload column is jsonb: encode it as JSON, or use a table with bytea"
+	case isJSON && !json.Valid(payload):
+		return "is not JSON, and the payload column is: encode it as JSON, or use a table with " + w.bytes()
 	default:
 		return ""
 	}
+}
+
+// bytes returns the type of a payload column that takes all.
+func (w *Writer) bytes() string {
+	if w.dialect == Postgres {
+		return "bytea"
+	}
+	return "LONGBLOB"
 }
 
 // escapesNUL reports whether JSON text holds \u0000, and not behind another backslash.

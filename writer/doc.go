@@ -4,7 +4,7 @@
 // ones from the database's log and publishes them, at least once and in commit order per key. Nothing here
 // talks to a broker, starts a goroutine or keeps state between calls.
 //
-//	w, err := writer.New(writer.Postgres)            // once, at start
+//	w, err := writer.New(writer.Postgres)            // once, at start; or writer.MySQL, writer.MariaDB
 //	...
 //	event, err := writer.JSON("Order", order.ID, "OrderPlaced", order)
 //	...
@@ -12,8 +12,13 @@
 //
 // # Drivers
 //
-// [Writer.Append] takes the transactions of database/sql, and is tested with pgx/v5/stdlib and lib/pq. For
-// pgx's own transactions there is the module writer/pgxwriter.
+// [Writer.Append] takes the transactions of database/sql, and is tested with pgx/v5/stdlib, lib/pq and
+// go-sql-driver/mysql. For pgx's own transactions there is the module writer/pgxwriter.
+//
+// With go-sql-driver/mysql neither parseTime nor loc nor the session's time zone matters: times are stored
+// in UTC. The connection's character set must be utf8mb4, which it is unless charset in the DSN says
+// otherwise. With interpolateParams=true an event costs one round trip, else three, because the driver
+// prepares each statement anew.
 //
 // # Ids, times and retries
 //
@@ -21,6 +26,7 @@
 // without OccurredAt gets the current time. Both are stored in the caller's [Event], so that appending the
 // same Event in a retried transaction writes the same event, and consumers can drop repeats by its id. The
 // table's created_at follows the time inside a version 7 id; with any other id it is the database's now().
+// An event that the table holds already is [ErrDuplicate], unless [WithOnDuplicate] says to skip it.
 //
 // # Ownership
 //

@@ -14,6 +14,10 @@ var ErrInvalidEvent = errors.New("invalid event")
 // ErrPayloadTooLarge is the [ErrInvalidEvent] of a payload over the limit, see [WithMaxPayload].
 var ErrPayloadTooLarge = fmt.Errorf("%w: payload too large", ErrInvalidEvent)
 
+// ErrDuplicate is behind the error about events of which at least one is in the table already. None of the
+// call's last INSERT was written. See [WithOnDuplicate].
+var ErrDuplicate = errors.New("an event with this id is there already")
+
 var errNilTx = errors.New("the transaction is nil: pass the open transaction that writes the business data")
 
 // EventError says which event of a call is wrong, where, why, and what to do. It is [ErrInvalidEvent], and
@@ -43,9 +47,12 @@ func (e *EventError) Error() string {
 // Unwrap returns [ErrInvalidEvent] or [ErrPayloadTooLarge].
 func (e *EventError) Unwrap() error { return e.kind }
 
-// mend says what to do about what PostgreSQL answers to an INSERT into the outbox, by SQLSTATE
+// uniqueViolation is PostgreSQL's SQLSTATE for a row that is there already.
+const uniqueViolation = "23505"
+
+// mendPostgres says what to do about what PostgreSQL answers to an INSERT into the outbox, by SQLSTATE
 // (PostgreSQL documentation, appendix A).
-func mend(sqlState, table string) string {
+func mendPostgres(sqlState, table string) string {
 	switch sqlState {
 	case "42P01": // undefined_table
 		return "create it with 'cdc-relay schema apply', or name another with WithTable, or mend search_path"
@@ -55,8 +62,6 @@ func mend(sqlState, table string) string {
 		return "compare the table's columns with 'cdc-relay schema print'; for a payload of text or jsonb use WithPayloadColumn"
 	case "42501": // insufficient_privilege
 		return "GRANT INSERT ON " + table + " to the role of this connection"
-	case "23505": // unique_violation
-		return "an event with this id is there already: append each event once"
 	case "23514": // check_violation, which a partitioned table without a fitting partition raises too
 		return "if no partition takes the row, add a DEFAULT partition as 'cdc-relay schema print' shows"
 	case "25006": // read_only_sql_transaction
@@ -75,16 +80,30 @@ func (w *Writer) InsertError(rows int, err error) error {
 	if rows == 1 {
 		what = "1 event"
 	}
-	var state interface{ SQLState() string } // *pgconn.PgError and *pq.Error have it
-	hint := ""
+	hint, duplicate := w.mend(err)
 	switch {
-	case errors.As(err, &state):
-		hint = mend(state.SQLState(), w.table)
-	case errors.Is(err, sql.ErrTxDone):
-		hint = "append before the transaction is committed or rolled back, and before its context ends"
-	}
-	if hint == "" {
+	case duplicate:
+		return fmt.Errorf("insert %s into %s: %w: %w: append each event once", what, w.table, err, ErrDuplicate)
+	case hint == "":
 		return fmt.Errorf("insert %s into %s: %w", what, w.table, err)
+	default:
+		return fmt.Errorf("insert %s into %s: %w: %s", what, w.table, err, hint)
 	}
-	return fmt.Errorf("insert %s into %s: %w: %s", what, w.table, err, hint)
+}
+
+// mend says what to do about the error, "" where that is not known, and whether it is about an event that is
+// there already.
+func (w *Writer) mend(err error) (hint string, duplicate bool) {
+	var state interface{ SQLState() string } // *pgconn.PgError and *pq.Error have it
+	switch {
+	case errors.Is(err, sql.ErrTxDone):
+		return "append before the transaction is committed or rolled back, and before its context ends", false
+	case w.dialect != Postgres:
+		number := mysqlNumber(err)
+		return mendMySQL(number, w.table), number == mysqlDuplicate
+	case errors.As(err, &state):
+		return mendPostgres(state.SQLState(), w.table), state.SQLState() == uniqueViolation
+	default:
+		return "", false
+	}
 }

@@ -14,7 +14,8 @@ const contentTypeJSON = "application/json"
 // Event is one row of the outbox and, once committed, one record.
 //
 // AggregateType, AggregateID and Type are required. Text must be valid UTF-8 without U+0000, which
-// PostgreSQL does not store; optional text that is empty is stored as NULL.
+// PostgreSQL does not store; on MySQL and MariaDB, but for headers and payload, it may have 255 characters.
+// Optional text that is empty is stored as NULL.
 type Event struct {
 	// ID identifies the event for ever: consumers drop repeats by it. If it is zero, a UUIDv7 is made
 	// and filled in. Any other UUID is taken as it is, a ULID's 16 bytes too.

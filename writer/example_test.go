@@ -56,6 +56,32 @@ func Example() {
 	// COMMIT
 }
 
+// On MySQL and MariaDB all is the same but for the dialect.
+func ExampleNew_mySQL() {
+	events, err := writer.New(writer.MySQL, writer.WithTable("shop.outbox"), writer.WithOnDuplicate(writer.SkipDuplicate))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	db := openShop() // where applications open the driver "mysql"
+	defer db.Close()
+
+	tx, err := db.BeginTx(context.Background(), nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer tx.Rollback() // without effect once committed
+	event, _ := writer.JSON("Order", "o-1", "OrderPlaced", Order{ID: "o-1", Total: 1999})
+	event.ID, event.OccurredAt = uuid.MustParse("6f726465-7220-4e6f-a120-312020202020"), time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
+	fmt.Println(events.Append(context.Background(), tx, event))
+	// Output:
+	// BEGIN
+	// INSERT INTO `shop`.`outbox`: Order, o-1, OrderPlaced, {"id":"o-1","total":1999}, 2026-03-04 05:06:07.000000
+	// <nil>
+	// ROLLBACK
+}
+
 // A retried transaction writes the same event, so that consumers can tell a repeat by its id.
 func ExampleWriter_Append_retry() {
 	events, _ := writer.New(writer.Postgres)

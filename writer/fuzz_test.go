@@ -15,12 +15,12 @@ import (
 	"github.com/cdc-relay/cdc-relay/writer"
 )
 
-// FuzzPrepare: an event is refused as ErrInvalidEvent, or its row holds only what PostgreSQL stores, and
+// FuzzPrepare: an event is refused as ErrInvalidEvent, or its row holds only what the database stores, and
 // all of what the event said. Seeds are in testdata/fuzz/FuzzPrepare.
 func FuzzPrepare(f *testing.F) {
 	f.Add([]byte{}, "Order", "o-1", "OrderPlaced", "acme", "traceparent", "00-1", []byte(`{}`), false, 0, int64(0))
 	f.Add([]byte{}, "", "", "", "", "", "", []byte(nil), true, -1, int64(math.MaxInt64))
-	w := newWriter(f)
+	writers := []*writer.Writer{newWriter(f), newMySQL(f)}
 	f.Fuzz(func(t *testing.T, id []byte, aggregate, key, typ, tenant, name, value string, payload []byte, tombstone bool, version int, sec int64) {
 		e := &writer.Event{
 			AggregateType: aggregate, AggregateID: key, Type: typ, TenantID: tenant, SchemaVersion: version,
@@ -30,18 +30,23 @@ func FuzzPrepare(f *testing.F) {
 		if sec != 0 {
 			e.OccurredAt = time.Unix(sec, 123456789)
 		}
-		rows, err := w.Prepare(t.Context(), nil, e)
-		if err != nil {
-			if !errors.Is(err, writer.ErrInvalidEvent) || len(rows) != 0 {
-				t.Fatalf("error %v with %d rows", err, len(rows))
+		for i, w := range writers {
+			rows, err := w.Prepare(t.Context(), nil, e)
+			if err != nil {
+				if !errors.Is(err, writer.ErrInvalidEvent) || len(rows) != 0 {
+					t.Fatalf("error %v with %d rows", err, len(rows))
+				}
+				continue
 			}
-			return
+			if len(rows) != 1 {
+				t.Fatalf("%d rows", len(rows))
+			}
+			requireStorable(t, rows[0])
+			requireSame(t, rows[0], e)
+			if i > 0 && utf8.RuneCountInString(aggregate) > 255 {
+				t.Fatalf("aggregate type of %d characters", utf8.RuneCountInString(aggregate))
+			}
 		}
-		if len(rows) != 1 {
-			t.Fatalf("%d rows", len(rows))
-		}
-		requireStorable(t, rows[0])
-		requireSame(t, rows[0], e)
 	})
 }
 
@@ -86,17 +91,19 @@ func requireSame(t *testing.T, r writer.Row, e *writer.Event) {
 
 // FuzzWithTable: a name is refused, or quoted so that it reads back as itself.
 func FuzzWithTable(f *testing.F) {
-	for _, name := range []string{"outbox", "app.outbox", `"a.b"."c""d"`, `"`, `a"b`, "a.b.c", ""} {
+	for _, name := range []string{"outbox", "app.outbox", `"a.b"."c""d"`, `"`, `a"b`, "a.b.c", "", "`a.b`.`c``d`", "a`b"} {
 		f.Add(name)
 	}
 	f.Fuzz(func(t *testing.T, name string) {
-		w, err := writer.New(writer.Postgres, writer.WithTable(name))
-		if err != nil {
-			return
-		}
-		again, err := writer.New(writer.Postgres, writer.WithTable(w.Table()))
-		if err != nil || again.Table() != w.Table() {
-			t.Fatalf("%q is %s, which reads back as %v, %v", name, w.Table(), again, err)
+		for _, d := range []writer.Dialect{writer.Postgres, writer.MySQL} {
+			w, err := writer.New(d, writer.WithTable(name))
+			if err != nil {
+				continue
+			}
+			again, err := writer.New(d, writer.WithTable(w.Table()))
+			if err != nil || again.Table() != w.Table() {
+				t.Fatalf("%q is %s, which reads back as %v, %v", name, w.Table(), again, err)
+			}
 		}
 	})
 }

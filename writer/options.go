@@ -20,24 +20,36 @@ type config struct {
 	maxPayload    int
 	aggregateType string
 	payload       PayloadColumn
+	onDuplicate   OnDuplicate
 }
 
 // PayloadColumn is the type of the table's payload column.
 type PayloadColumn uint8
 
 const (
-	// PayloadBytea keeps the bytes, whatever they are. It is the default.
+	// PayloadBytea keeps the bytes, whatever they are. It is the default: bytea, LONGBLOB on MySQL and MariaDB.
 	PayloadBytea PayloadColumn = iota
-	// PayloadText takes UTF-8 text without U+0000.
+	// PayloadText takes UTF-8 text, on PostgreSQL without U+0000: text, LONGTEXT on MySQL and MariaDB.
 	PayloadText
-	// PayloadJSONB takes JSON without U+0000. The database keeps what it says, not its bytes: spaces, the
-	// order of keys and repeated keys are lost.
+	// PayloadJSONB takes JSON, on PostgreSQL without U+0000: jsonb, JSON on MySQL and MariaDB. The database
+	// keeps what it says, not its bytes: spaces, the order of keys and repeated keys are lost (but on MariaDB).
 	PayloadJSONB
 )
 
+// OnDuplicate is what becomes of an event that the table holds already.
+type OnDuplicate uint8
+
+const (
+	// FailOnDuplicate answers [ErrDuplicate]. It is the default.
+	FailOnDuplicate OnDuplicate = iota
+	// SkipDuplicate leaves the row that is there as it is and goes on, without a word.
+	SkipDuplicate
+)
+
 // WithTable names the outbox table; the default is "outbox". A name is "table", which the connection's
-// search_path resolves, or "schema.table". It is taken as the database stores it: letters keep their case,
-// and a part that holds a dot stands in double quotes, as in SQL.
+// search_path resolves, or "schema.table"; on MySQL and MariaDB it is a table of the connection's database,
+// or "database.table". It is taken as the database stores it: letters keep their case, and a part that holds
+// a dot stands in double quotes, as in SQL, on MySQL and MariaDB in backticks.
 func WithTable(name string) Option {
 	return func(c *config) error {
 		c.table = name
@@ -65,6 +77,21 @@ func WithDefaultAggregateType(name string) Option {
 			return fmt.Errorf("default aggregate type %q: give WithDefaultAggregateType a name in UTF-8 without U+0000", name)
 		}
 		c.aggregateType = name
+		return nil
+	}
+}
+
+// WithOnDuplicate says what becomes of an event that the table holds already; the default is
+// [FailOnDuplicate]. An event is known by the table's key. That is its id and the time inside, so that events
+// whose ids are not UUIDv7 are known in a table without partitions only.
+//
+// On MySQL and MariaDB [SkipDuplicate] needs the rights SELECT and UPDATE on the column event_id.
+func WithOnDuplicate(d OnDuplicate) Option {
+	return func(c *config) error {
+		if d > SkipDuplicate {
+			return fmt.Errorf("behaviour %d on duplicates is unknown: give WithOnDuplicate FailOnDuplicate or SkipDuplicate", d)
+		}
+		c.onDuplicate = d
 		return nil
 	}
 }

@@ -16,7 +16,7 @@ func TestNewRefusesBadSettings(t *testing.T) {
 		option  writer.Option
 		want    string
 	}{
-		"zero dialect":         {0, nil, "dialect 0 is unknown: use writer.Postgres"},
+		"zero dialect":         {0, nil, "dialect 0 is unknown: use writer.Postgres, writer.MySQL or writer.MariaDB"},
 		"unknown dialect":      {9, nil, "dialect 9 is unknown"},
 		"no table":             {1, writer.WithTable(""), "has an empty part"},
 		"no schema":            {1, writer.WithTable(".outbox"), "has an empty part"},
@@ -31,6 +31,9 @@ func TestNewRefusesBadSettings(t *testing.T) {
 		"payload too large":    {1, writer.WithMaxPayload(128<<20 + 1), "give WithMaxPayload 1 to 134217728"},
 		"no aggregate type":    {1, writer.WithDefaultAggregateType(""), "give WithDefaultAggregateType a name"},
 		"aggregate type bytes": {1, writer.WithDefaultAggregateType("\xff"), "give WithDefaultAggregateType a name"},
+		"duplicates":           {1, writer.WithOnDuplicate(9), "give WithOnDuplicate FailOnDuplicate or SkipDuplicate"},
+		"long aggregate type":  {2, writer.WithDefaultAggregateType(strings.Repeat("x", 256)), "has 256 characters, and its column holds 255"},
+		"backtick left open":   {3, writer.WithTable("app.`outbox"), "lacks a closing quote"},
 		"payload column":       {1, writer.WithPayloadColumn(9), "give WithPayloadColumn PayloadBytea"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -5,9 +5,6 @@ import (
 	"strings"
 )
 
-// maxRows is how many rows one INSERT holds at most.
-const maxRows = 4096
-
 // maxValues is how many of them it holds as VALUES, with a parameter for each value. Beyond, it is an array
 // for each column: dearer to begin with and cheaper by the row, far cheaper where a driver (lib/pq) has the
 // server parse and plan the statement each time. It also bounds what prepared statements cost the server,
@@ -20,21 +17,23 @@ type postgres struct {
 	arrays string                // the INSERT of any number of rows, see InsertArrays
 }
 
-func newPostgres(table string, payload func(bytea string) string) *postgres {
-	insert := "INSERT INTO " + table + " (event_id, aggregate_type, aggregate_id, event_type, tenant_id, topic, " +
-		"partition_key, content_type, schema_id, schema_version, headers, payload, occurred_at, created_at)"
-	p := &postgres{arrays: insert + arraysSelect(payload)}
+func newPostgres(w *Writer) *postgres {
+	insert, conflict := insertInto(w.table), ""
+	if w.onDuplicate == SkipDuplicate {
+		conflict = " ON CONFLICT DO NOTHING" // without its target, which takes the right to SELECT
+	}
+	p := &postgres{arrays: insert + arraysSelect(w.payloadSQL) + conflict}
 	separator := " VALUES "
 	p.values[0] = insert
 	for n := range maxValues {
-		p.values[n+1] = p.values[n] + separator + rowValues(n*columnCount, payload)
+		p.values[n+1] = p.values[n] + separator + rowValues(n*columnCount, w.payloadSQL)
 		separator = ", "
+	}
+	for n := range p.values {
+		p.values[n] += conflict
 	}
 	return p
 }
-
-// columnCount is how many parameters a row of VALUES takes.
-const columnCount = 14
 
 // rowValues returns a row of VALUES whose first parameter is the one after the given.
 func rowValues(parameter int, payload func(bytea string) string) string {
@@ -48,8 +47,12 @@ func rowValues(parameter int, payload func(bytea string) string) string {
 	return "(" + strings.Join(values[:], ", ") + ")"
 }
 
-// insert returns the INSERT of 1 to maxRows rows. Its text is one of nine.
-func (p *postgres) insert(rows []Row) (query string, args []any) {
+func (p *postgres) one(row Row) (query string, args []any) {
+	return p.values[1], appendArgs(make([]any, 0, columnCount), &row)
+}
+
+// many has one of nine texts.
+func (p *postgres) many(rows []Row) (query string, args []any) {
 	if len(rows) > maxValues {
 		return p.arrays, arrays(rows)
 	}
@@ -59,16 +62,6 @@ func (p *postgres) insert(rows []Row) (query string, args []any) {
 	}
 	return p.values[len(rows)], args
 }
-
-// InsertOne returns the INSERT of one row, always the same text, and its arguments, of types that every
-// driver of database/sql takes. It is for adapters.
-func (w *Writer) InsertOne(row Row) (query string, args []any) {
-	return w.sql.values[1], appendArgs(make([]any, 0, columnCount), &row)
-}
-
-// InsertMany returns the INSERT of a chunk of rows, one of nine texts, and its arguments, of types that
-// every driver of database/sql takes. It is for adapters.
-func (w *Writer) InsertMany(rows []Row) (query string, args []any) { return w.sql.insert(rows) }
 
 // payloadSQL returns the expression that turns a bytea into what the payload column holds.
 func (w *Writer) payloadSQL(bytea string) string {
@@ -84,28 +77,12 @@ func (w *Writer) payloadSQL(bytea string) string {
 
 // appendArgs appends the arguments of a row of VALUES.
 func appendArgs(args []any, r *Row) []any {
-	var contentType, version, payload, created any = contentTypeJSON, nil, nil, nil
-	if r.ContentType != contentTypeJSON { // the constant costs no allocation
-		contentType = r.ContentType
-	}
-	if r.SchemaVersion != 0 {
-		version = int64(r.SchemaVersion)
-	}
+	var payload, created any
 	if r.Payload != nil {
 		payload = r.Payload
 	}
 	if !r.CreatedAt.IsZero() {
 		created = r.CreatedAt
 	}
-	return append(args,
-		r.EventID.String(), r.AggregateType, r.AggregateID, r.EventType,
-		nullText(r.TenantID), nullText(r.Topic), nullText(r.PartitionKey), contentType,
-		nullText(r.SchemaID), version, nullText(r.Headers), payload, r.OccurredAt, created)
-}
-
-func nullText(s string) any {
-	if s == "" {
-		return nil
-	}
-	return s
+	return append(appendTexts(append(args, r.EventID.String()), r), payload, r.OccurredAt, created)
 }

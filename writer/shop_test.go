@@ -46,7 +46,9 @@ func (s shop) ExecContext(_ context.Context, query string, args []driver.NamedVa
 				shown = append(shown, v)
 			}
 		case []byte:
-			shown = append(shown, string(v))
+			if i > 0 { // on MySQL an id is bytes
+				shown = append(shown, string(v))
+			}
 		case int64:
 			shown = append(shown, fmt.Sprint(v))
 		}

@@ -7,15 +7,16 @@ import (
 	"unicode/utf8"
 )
 
-// quoteTable returns the table's name as SQL reads it, each part in double quotes.
-func quoteTable(name string) (string, error) {
-	first, rest, err := cutIdentifier(name)
+// quoteTable returns the table's name as SQL reads it, each part in quotes: double quotes, and backticks on
+// MySQL.
+func quoteTable(name, quote string) (string, error) {
+	first, rest, err := cutIdentifier(name, quote)
 	if err == nil && rest == "" {
-		return quoteIdentifier(first), nil
+		return quoteIdentifier(first, quote), nil
 	}
 	var second string
 	if err == nil {
-		second, rest, err = cutIdentifier(rest[1:])
+		second, rest, err = cutIdentifier(rest[1:], quote)
 	}
 	if err == nil && rest != "" {
 		err = errors.New("has more than two parts: write schema.table")
@@ -23,13 +24,13 @@ func quoteTable(name string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("table name %q %w", name, err)
 	}
-	return quoteIdentifier(first) + "." + quoteIdentifier(second), nil
+	return quoteIdentifier(first, quote) + "." + quoteIdentifier(second, quote), nil
 }
 
 // cutIdentifier takes a plain or quoted identifier off the front of s; what is left is empty or starts with
 // a dot.
-func cutIdentifier(s string) (identifier, rest string, err error) {
-	if !strings.HasPrefix(s, `"`) {
+func cutIdentifier(s, quote string) (identifier, rest string, err error) {
+	if !strings.HasPrefix(s, quote) {
 		i := strings.IndexByte(s, '.')
 		if i < 0 {
 			i = len(s)
@@ -37,17 +38,17 @@ func cutIdentifier(s string) (identifier, rest string, err error) {
 		return s[:i], s[i:], checkIdentifier(s[:i])
 	}
 	for i := 1; i < len(s); i++ {
-		if s[i] != '"' {
+		if s[i] != quote[0] {
 			continue
 		}
-		if strings.HasPrefix(s[i+1:], `"`) {
+		if strings.HasPrefix(s[i+1:], quote) {
 			i++
 			continue
 		}
 		if rest = s[i+1:]; rest != "" && rest[0] != '.' {
 			return "", "", errors.New("goes on behind a closing quote: put a dot there")
 		}
-		identifier = strings.ReplaceAll(s[1:i], `""`, `"`)
+		identifier = strings.ReplaceAll(s[1:i], quote+quote, quote)
 		return identifier, rest, checkIdentifier(identifier)
 	}
 	return "", "", errors.New("lacks a closing quote")
@@ -64,4 +65,6 @@ func checkIdentifier(s string) error {
 	}
 }
 
-func quoteIdentifier(s string) string { return `"` + strings.ReplaceAll(s, `"`, `""`) + `"` }
+func quoteIdentifier(s, quote string) string {
+	return quote + strings.ReplaceAll(s, quote, quote+quote) + quote
+}

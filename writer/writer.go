@@ -9,8 +9,14 @@ import (
 // Dialect is the SQL that a database speaks. The zero Dialect is none.
 type Dialect uint8
 
-// Postgres is PostgreSQL 14 and newer.
-const Postgres Dialect = 1
+const (
+	// Postgres is PostgreSQL 14 and newer.
+	Postgres Dialect = 1
+	// MySQL is MySQL 8.4 and newer.
+	MySQL Dialect = 2
+	// MariaDB is MariaDB 10.11 and newer.
+	MariaDB Dialect = 3
+)
 
 // Tx is an open transaction of database/sql: *sql.Tx, and what embeds it, as sqlx's does. *sql.DB and
 // *sql.Conn have no Commit, so that appending outside a transaction does not compile. Append calls
@@ -25,17 +31,21 @@ type Tx interface {
 
 // Writer appends events to one outbox table. It holds settings only and is safe for concurrent use.
 type Writer struct {
+	dialect       Dialect
 	table         string // as SQL reads it
 	maxPayload    int
 	aggregateType string
 	payload       PayloadColumn
-	sql           *postgres
+	onDuplicate   OnDuplicate
+	maxText       int // characters of a text column; 0: no limit
+	sql           inserts
+	arrays        string // see InsertArrays
 }
 
 // New returns a writer of the dialect's SQL, with the options' settings. It does not touch the database.
 func New(d Dialect, opts ...Option) (*Writer, error) {
-	if d != Postgres {
-		return nil, fmt.Errorf("make writer: dialect %d is unknown: use writer.Postgres", d)
+	if d < Postgres || d > MariaDB {
+		return nil, fmt.Errorf("make writer: dialect %d is unknown: use writer.Postgres, writer.MySQL or writer.MariaDB", d)
 	}
 	c := config{table: defaultTable, maxPayload: defaultMaxPayload}
 	for _, o := range opts {
@@ -43,13 +53,34 @@ func New(d Dialect, opts ...Option) (*Writer, error) {
 			return nil, fmt.Errorf("make writer: %w", err)
 		}
 	}
-	table, err := quoteTable(c.table)
-	if err != nil {
-		return nil, fmt.Errorf("make writer: %w: mend WithTable", err)
+	w := &Writer{
+		dialect: d, maxPayload: c.maxPayload, aggregateType: c.aggregateType, payload: c.payload, onDuplicate: c.onDuplicate,
 	}
-	w := &Writer{table: table, maxPayload: c.maxPayload, aggregateType: c.aggregateType, payload: c.payload}
-	w.sql = newPostgres(table, w.payloadSQL)
+	if err := w.speak(c.table); err != nil {
+		return nil, fmt.Errorf("make writer: %w", err)
+	}
 	return w, nil
+}
+
+// speak makes the dialect's SQL for the table.
+func (w *Writer) speak(table string) (err error) {
+	quote := "`"
+	if w.dialect == Postgres {
+		quote = `"`
+	}
+	if w.table, err = quoteTable(table, quote); err != nil {
+		return fmt.Errorf("%w: mend WithTable", err)
+	}
+	if w.dialect == Postgres {
+		p := newPostgres(w)
+		w.sql, w.arrays = p, p.arrays
+		return nil
+	}
+	w.sql, w.maxText = newMySQL(w), maxMySQLText
+	if reason := w.tooLong(w.aggregateType); reason != "" {
+		return fmt.Errorf("default aggregate type %s", reason)
+	}
+	return nil
 }
 
 // Table returns the table's name as SQL reads it.
@@ -61,8 +92,8 @@ func (w *Writer) Table() string { return w.table }
 // After any other error the database has failed the transaction: roll it back. No events are no work.
 //
 // One event is one plain INSERT. More are one INSERT of many rows; beyond 4096 rows or 4 MiB there are as
-// many as it takes. Their texts are nine in all, so that drivers that cache prepared statements find them
-// again. Append blocks as long as the statements take and ends with ctx.
+// many as it takes. On PostgreSQL their texts are nine in all, so that drivers that cache prepared statements
+// find them again. Append blocks as long as the statements take and ends with ctx.
 func (w *Writer) Append(ctx context.Context, tx Tx, events ...*Event) error {
 	switch {
 	case len(events) == 0:

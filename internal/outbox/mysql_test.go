@@ -8,20 +8,27 @@ import (
 	"testing"
 	"time"
 
+	_ "github.com/go-sql-driver/mysql" // the driver "mysql"
 	"pgregory.net/rapid"
 
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
-// testMySQL runs everything that the package prints for MySQL and MariaDB.
-func testMySQL(t *testing.T, dsn func(user string) string, flavor outbox.Flavor) {
-	t.Helper()
-	root := openMySQL(t, dsn("root"))
-	t.Run("table", func(t *testing.T) { testMySQLTable(t, root) })
-	t.Run("partitions", func(t *testing.T) { testMySQLPartitions(t, root) })
-	t.Run("setup", func(t *testing.T) { testMySQLSetup(t, root, flavor, dsn) })
-	t.Run("odd names", func(t *testing.T) { testMySQLOddNames(t, root, flavor) })
-	t.Run("settings", func(t *testing.T) { testMySQLSettings(t, root, flavor) })
+// TestMySQL runs everything that the package prints for MySQL and MariaDB.
+func TestMySQL(t *testing.T) {
+	for _, flavor := range []outbox.Flavor{outbox.FlavorMySQL, outbox.FlavorMariaDB} {
+		t.Run(string(flavor), func(t *testing.T) {
+			server := testenv.MySQL(t, testenv.MySQLOptions{Flavor: string(flavor)})
+			dsn := func(user string) string { return server.UserDSN(user, "", "", "") }
+			root := openMySQL(t, dsn("root"))
+			t.Run("table", func(t *testing.T) { testMySQLTable(t, root) })
+			t.Run("partitions", func(t *testing.T) { testMySQLPartitions(t, root) })
+			t.Run("setup", func(t *testing.T) { testMySQLSetup(t, root, flavor, dsn) })
+			t.Run("odd names", func(t *testing.T) { testMySQLOddNames(t, root, flavor) })
+			t.Run("settings", func(t *testing.T) { testMySQLSettings(t, root, flavor) })
+		})
+	}
 }
 
 // testMySQLTable applies every kind of table twice and takes it away again.
@@ -229,7 +236,7 @@ func TestParseMySQLName(t *testing.T) {
 	for in, want := range map[string]string{
 		"shop.outbox": "`shop`.`outbox`", "outbox": "`app`.`outbox`", "`a.b`.`c``d`": "`a.b`.`c``d`", `"x"`: "`app`.`\"x\"`",
 		"a.b.c": "more than two parts", "": "empty part", "a.": "empty part", "`a": "closing quote", "`a`b": "goes on behind a closing quote",
-		strings.Repeat("ö", 65): "longer than 64 characters", "app.a ": "ends a part with a space", "a\x00": "zero byte",
+		strings.Repeat("ö", 65): "longer than 64 characters", "app.`a `": "ends a part with a space", "a\x00": "zero byte",
 	} {
 		n, err := outbox.ParseMySQLName(in, "app")
 		switch {

@@ -1,0 +1,237 @@
+package writer_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/cdc-relay/cdc-relay/writer"
+)
+
+func newMySQL(tb testing.TB, opts ...writer.Option) *writer.Writer {
+	tb.Helper()
+	w, err := writer.New(writer.MySQL, opts...)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return w
+}
+
+const mysqlInsert = "INSERT INTO `outbox` (event_id, aggregate_type, aggregate_id, event_type, tenant_id, topic, " +
+	"partition_key, content_type, schema_id, schema_version, headers, payload, occurred_at, created_at) VALUES "
+
+const mysqlRow = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, COALESCE(?, UTC_TIMESTAMP(6)))"
+
+func TestMySQLInserts(t *testing.T) {
+	for _, d := range []writer.Dialect{writer.MySQL, writer.MariaDB} {
+		for n, want := range map[int]string{1: mysqlRow, 2: mysqlRow + ", " + mysqlRow, 3: mysqlRow + ", " + mysqlRow + ", " + mysqlRow} {
+			for onDuplicate, end := range map[writer.OnDuplicate]string{
+				writer.FailOnDuplicate: "", writer.SkipDuplicate: " ON DUPLICATE KEY UPDATE event_id = event_id",
+			} {
+				w, err := writer.New(d, writer.WithOnDuplicate(onDuplicate))
+				if err != nil {
+					t.Fatal(err)
+				}
+				tx := &recorder{}
+				if err := w.Append(t.Context(), tx, newEvents(n)...); err != nil {
+					t.Fatal(err)
+				}
+				if len(tx.statements) != 1 || tx.statements[0].query != mysqlInsert+want+end {
+					t.Errorf("statements:\n%v\nwant one:\n%s", tx.statements, mysqlInsert+want+end)
+				}
+			}
+		}
+	}
+}
+
+func TestMySQLPassesEveryColumn(t *testing.T) {
+	e := &writer.Event{
+		ID:            uuid.MustParse("01961b2c-5d6e-7f00-8000-000000000000"),
+		AggregateType: "Order", AggregateID: "o-1", Type: "OrderPlaced", TenantID: "acme",
+		Topic: "orders", PartitionKey: "k", ContentType: "application/protobuf", SchemaID: "order", SchemaVersion: 3,
+		OccurredAt: time.Date(2026, 3, 4, 5, 6, 7, 891234567, time.FixedZone("CET", 3600)),
+		Headers:    map[string]string{"traceparent": "00-1"}, Payload: []byte{0, 255},
+	}
+	bare := newEvent()
+	bare.ID = uuid.MustParse("5f9c3f1e-1111-4222-8333-444455556666") // version 4: created_at is the database's
+	bare.OccurredAt = time.Date(1, 2, 3, 4, 5, 6, 0, time.UTC)
+	bare.Payload, bare.Tombstone = nil, true
+	tx := &recorder{}
+	if err := newMySQL(t).Append(t.Context(), tx, e, bare); err != nil {
+		t.Fatal(err)
+	}
+	requireArgs(t, tx.statements[0].args, []any{
+		e.ID[:], "Order", "o-1", "OrderPlaced", "acme", "orders", "k", "application/protobuf", "order", int64(3),
+		`{"traceparent":"00-1"}`,
+		[]byte{0, 255},
+		"2026-03-04 04:06:07.891234", "2025-04-09 15:30:14.510000",
+		bare.ID[:], "Order", "o-1", "OrderPlaced", nil, nil, nil, "application/json", nil, nil,
+		nil, nil, "0001-02-03 04:05:06.000000", nil,
+	})
+	e.ID[15]++
+	if got := tx.statements[0].args[0].([]byte); bytes.Equal(got, e.ID[:]) {
+		t.Error("the argument is the caller's own id")
+	}
+}
+
+// A column of text or JSON is not given bytes, which the driver would mark as a binary string.
+func TestMySQLPayloadColumns(t *testing.T) {
+	for column, payload := range map[writer.PayloadColumn]any{
+		writer.PayloadBytea: []byte(`{"a":"\u0000"}`), writer.PayloadText: `{"a":"\u0000"}`, writer.PayloadJSONB: `{"a":"\u0000"}`,
+	} {
+		tx, e := &recorder{}, newEvent()
+		e.Payload = []byte(`{"a":"\u0000"}`)
+		if err := newMySQL(t, writer.WithPayloadColumn(column)).Append(t.Context(), tx, e); err != nil {
+			t.Fatal(err)
+		}
+		requireArgs(t, tx.statements[0].args[11:12], []any{payload})
+	}
+	for column, refused := range map[writer.PayloadColumn]string{writer.PayloadText: "\xff", writer.PayloadJSONB: "{"} {
+		e := newEvent()
+		e.Payload = []byte(refused)
+		requireEventError(t, newMySQL(t, writer.WithPayloadColumn(column)).Append(t.Context(), &recorder{}, e), 0, "Payload", "a table with LONGBLOB")
+	}
+}
+
+// TestMySQLRefusesWhatTheServerMightCut counts characters, not bytes.
+func TestMySQLRefusesWhatTheServerMightCut(t *testing.T) {
+	for field, set := range map[string]func(*writer.Event, string){
+		"AggregateType": func(e *writer.Event, s string) { e.AggregateType = s },
+		"AggregateID":   func(e *writer.Event, s string) { e.AggregateID = s },
+		"Type":          func(e *writer.Event, s string) { e.Type = s },
+		"TenantID":      func(e *writer.Event, s string) { e.TenantID = s },
+		"Topic":         func(e *writer.Event, s string) { e.Topic = s },
+		"PartitionKey":  func(e *writer.Event, s string) { e.PartitionKey = s },
+		"ContentType":   func(e *writer.Event, s string) { e.ContentType = s },
+		"SchemaID":      func(e *writer.Event, s string) { e.SchemaID = s },
+	} {
+		for _, letter := range []string{"x", "ü", "\U0001F600"} {
+			tx, events := &recorder{}, newEvents(2)
+			set(events[1], strings.Repeat(letter, 256))
+			requireEventError(t, newMySQL(t).Append(t.Context(), tx, events...), 1, field, "has 256 characters, and its column holds 255: ")
+			set(events[1], strings.Repeat(letter, 255))
+			if err := newMySQL(t).Append(t.Context(), tx, events...); err != nil || len(tx.statements) != 1 {
+				t.Errorf("%s of 255 %s: %v", field, letter, err)
+			}
+			set(events[1], strings.Repeat(letter, 256))
+			if err := newWriter(t).Append(t.Context(), tx, events...); err != nil {
+				t.Errorf("on PostgreSQL: %v", err)
+			}
+		}
+	}
+}
+
+// TestMySQLCutsStatements by rows, so that they stay below the server's 65535 parameters, and by bytes.
+func TestMySQLCutsStatements(t *testing.T) {
+	many, large := newEvents(10_000), newEvents(20)
+	for _, e := range large {
+		e.Payload = make([]byte, 1<<20)
+	}
+	for want, events := range map[int][]*writer.Event{3: many, 7: large} {
+		tx := &recorder{}
+		if err := newMySQL(t).Append(t.Context(), tx, events...); err != nil {
+			t.Fatal(err)
+		}
+		if len(tx.statements) != want {
+			t.Errorf("%d statements, want %d", len(tx.statements), want)
+		}
+		n := 0
+		for _, s := range tx.statements {
+			if len(s.args) > 65535 || strings.Count(s.query, "?") != len(s.args) {
+				t.Errorf("%d arguments for %d parameters", len(s.args), strings.Count(s.query, "?"))
+			}
+			for i := 0; i < len(s.args); i, n = i+columns, n+1 {
+				if !bytes.Equal(s.args[i].([]byte), events[n].ID[:]) {
+					t.Fatalf("row %d is not event %d", n, n)
+				}
+			}
+		}
+	}
+}
+
+func TestMySQLTableNames(t *testing.T) {
+	for name, want := range map[string]string{
+		"outbox": "`outbox`", "app.outbox": "`app`.`outbox`", "`app.v1`.outbox": "`app.v1`.`outbox`", "a``b": "`a````b`", `"x"`: "`\"x\"`",
+	} {
+		if got := newMySQL(t, writer.WithTable(name)).Table(); got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+	}
+}
+
+// numberError is as go-sql-driver's *MySQLError.
+type numberError struct{ Number uint16 }
+
+func (e *numberError) Error() string { return fmt.Sprintf("Error %d", e.Number) }
+
+func TestMySQLErrorsSayWhatToDo(t *testing.T) {
+	for number, want := range map[uint16]string{
+		1046: "database in the DSN", 1146: "cdc-relay schema apply", 1054: "cdc-relay schema print", 1142: "GRANT INSERT ON `app`.`outbox` to the account",
+		1143: "GRANT INSERT", 1526: "MAXVALUE", 1290: "read-write transaction on the primary", 1792: "read-write", 1836: "read-write",
+		1153: "max_allowed_packet", 1406: "columns' lengths", 1366: "charset=utf8mb4", 3140: "WithPayloadColumn", 4025: "WithPayloadColumn",
+		1213: "try the transaction again", 1205: "try the transaction again", 1062: "Error 1062: an event with this id is there already: append each event once",
+		9999: "insert 1 event into `app`.`outbox`: driver: Error 9999",
+	} {
+		cause := &numberError{number}
+		err := newMySQL(t, writer.WithTable("app.outbox")).Append(t.Context(), &recorder{err: fmt.Errorf("driver: %w", cause)}, newEvent())
+		if !errors.Is(err, cause) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%d: %v, want %q", number, err, want)
+		}
+		if errors.Is(err, writer.ErrDuplicate) != (number == 1062) {
+			t.Errorf("%v passes for ErrDuplicate, or does not", err)
+		}
+	}
+	for _, cause := range []error{errors.New("odd"), context.Canceled} {
+		if err := newMySQL(t).InsertError(2, cause); !errors.Is(err, cause) || !strings.HasPrefix(err.Error(), "insert 2 events into `outbox`: ") {
+			t.Error(err)
+		}
+	}
+}
+
+func TestPostgresDuplicates(t *testing.T) {
+	tx, w := &recorder{}, newWriter(t, writer.WithOnDuplicate(writer.SkipDuplicate))
+	for _, n := range []int{1, 8, 9} {
+		if err := w.Append(t.Context(), tx, newEvents(n)...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, s := range tx.statements {
+		if !strings.HasSuffix(s.query, " ON CONFLICT DO NOTHING") || strings.Count(s.query, "ON CONFLICT") != 1 {
+			t.Error(s.query)
+		}
+	}
+	err := newWriter(t).Append(t.Context(), &recorder{err: stateError("23505")}, newEvent())
+	if !errors.Is(err, writer.ErrDuplicate) || !errors.Is(err, stateError("23505")) || errors.Is(err, writer.ErrInvalidEvent) {
+		t.Error(err)
+	}
+}
+
+func TestMySQLAllocatesOnlyWhatAHandWrittenInsertDoes(t *testing.T) {
+	w, e, ctx := newMySQL(t), newEvent(), t.Context()
+	tx := map[string]writer.Tx{"": &discard{}}[""] // where the compiler does not see what it is
+	ours := testing.AllocsPerRun(200, func() {
+		e.ID, e.OccurredAt = uuid.Nil, time.Time{}
+		if err := w.Append(ctx, tx, e); err != nil {
+			t.Fatal(err)
+		}
+	})
+	byHand := testing.AllocsPerRun(200, func() {
+		id := uuid.Must(uuid.NewV7())
+		now := time.Now().UTC()
+		at, created := now.Format("2006-01-02 15:04:05.000000"), now.Truncate(time.Millisecond).Format("2006-01-02 15:04:05.000000")
+		_, err := tx.ExecContext(ctx, mysqlInsert+mysqlRow, id[:], e.AggregateType, e.AggregateID, e.Type, nil, nil, nil,
+			"application/json", nil, nil, nil, e.Payload, at, created)
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
+	if ours > byHand {
+		t.Errorf("%v allocations an event, %v by hand", ours, byHand)
+	}
+}
