@@ -33,22 +33,48 @@ func (s *Source) names() names {
 	}
 }
 
-// TableNames returns the names of Tables, each with its schema, as "schema.table" with double quotes around
-// a part that holds a dot.
+// TableNames returns the names of Tables, each with its schema: "schema.table", with quotes around a part that
+// holds a dot. The quotes are the database's own: double ones on PostgreSQL, backticks on MySQL and MariaDB.
 func (c *Config) TableNames() []string {
 	list := make([]string, len(c.Tables))
 	for i, t := range c.Tables {
-		list[i] = qualified(c.Source.schema(), t.Name)
+		list[i] = c.Source.qualified(t.Name)
 	}
 	return list
 }
 
-// schema is where tables are that name no other; "" if it cannot be told.
-func (s *Source) schema() string {
+// quote is what stands around a part of a name.
+func (s *Source) quote() string {
 	if s.MySQL != nil {
-		return quoted(s.MySQL.names.database)
+		return "`"
 	}
-	return "public"
+	return `"`
+}
+
+// part matches a part of a table's name that stands in quotes.
+func (s *Source) part() string { return strings.ReplaceAll(`"([^"]|"")+"`, `"`, s.quote()) }
+
+// isTable reports whether a name can be one of a table.
+func (s *Source) isTable(name string) bool {
+	one := `(` + s.part() + `|[^.]+)`
+	return regexp.MustCompile(`^` + one + `(\.` + one + `)?$`).MatchString(name)
+}
+
+// qualified returns a table's name with its schema: without one it is of public, or of MySQL's database.
+func (s *Source) qualified(name string) string {
+	if strings.Contains(regexp.MustCompile(s.part()).ReplaceAllString(name, "x"), ".") {
+		return name
+	}
+	schema := "public"
+	if s.MySQL != nil {
+		if schema = s.MySQL.names.database; schema == "" {
+			return name // the dsn is wrong
+		}
+	}
+	if q := s.quote(); strings.ContainsAny(schema, "."+q) {
+		schema = q + strings.ReplaceAll(schema, q, q+q) + q
+	}
+	return schema + "." + name
 }
 
 func (d *document) source(s *Source) {
@@ -65,25 +91,9 @@ func (d *document) source(s *Source) {
 	}
 }
 
-// quoted is a schema as it stands in a table's name.
-func quoted(schema string) string {
-	if strings.ContainsAny(schema, `."`) {
-		return `"` + strings.ReplaceAll(schema, `"`, `""`) + `"`
-	}
-	return schema
-}
-
-// qualified returns a table's name with its schema.
-func qualified(schema, name string) string {
-	if schema == "" || strings.Contains(regexp.MustCompile(`"([^"]|"")+"`).ReplaceAllString(name, "x"), ".") {
-		return name
-	}
-	return schema + "." + name
-}
-
 // Table is an outbox table.
 type Table struct {
-	// The table as the database spells it, schema.table; without a schema it is one of public, and on MySQL one of the dsn's database. A part with a dot in it stands in double quotes.
+	// The table as the database spells it, schema.table; without a schema it is one of public, and on MySQL one of the dsn's database. A part with a dot in it stands in double quotes, on MySQL in backticks.
 	Name string `yaml:"name" jsonschema:"required,minLength=1,example=public.outbox"`
 	// Which column holds which part of an event, for a table that was not made by this project. Parts that are not listed have no column. Absent: the columns of the native table.
 	Columns *Columns `yaml:"columns,omitempty" jsonschema_extras:"x-optional=true"`

@@ -3,7 +3,6 @@ package config
 import (
 	"net"
 	"net/url"
-	"regexp"
 	"strconv"
 	"strings"
 )
@@ -13,9 +12,9 @@ import (
 func (d *document) validate(c *Config) {
 	d.source(&c.Source)
 	if len(c.Tables) == 0 {
-		c.Tables = []Table{{Name: qualified(c.Source.schema(), "outbox")}}
+		c.Tables = []Table{{Name: c.Source.qualified("outbox")}}
 	}
-	d.tables(c.Tables, c.Source.schema())
+	d.tables(c.Tables, &c.Source)
 	d.routes(c.Routes)
 	d.record(c.Record.Source)
 	d.kafka(&c.Kafka)
@@ -36,18 +35,19 @@ func (d *document) validate(c *Config) {
 	}
 }
 
-func (d *document) tables(tables []Table, schema string) {
+func (d *document) tables(tables []Table, source *Source) {
 	first := map[string]int{}
 	for i, t := range tables {
 		path := item("tables", i) + ".name"
 		if t.Name == "" {
 			continue
 		}
-		if !regexp.MustCompile(`^("([^"]|"")+"|[^".]+)(\.("([^"]|"")+"|[^".]+))?$`).MatchString(t.Name) {
-			d.report(path, "is not a table's name; write schema.table, with double quotes around a part that holds a dot")
+		if !source.isTable(t.Name) {
+			quotes := map[string]string{`"`: "double quotes", "`": "backticks"}[source.quote()]
+			d.report(path, "is not a table's name; write schema.table, with %s around a part that holds a dot", quotes)
 			continue
 		}
-		full := qualified(schema, t.Name)
+		full := source.qualified(t.Name)
 		if j, twice := first[full]; twice {
 			d.report(path, "is the same table as %s; keep one", item("tables", j))
 			continue
