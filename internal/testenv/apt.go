@@ -22,6 +22,10 @@ func (s *store) unpackDebian(ctx context.Context, dir string, packages ...string
 	if err != nil {
 		return err
 	}
+	return s.unpackFrom(ctx, apt, dir, packages...)
+}
+
+func (s *store) unpackFrom(ctx context.Context, apt *aptClient, dir string, packages ...string) error {
 	unlock, err := lockFile(ctx, filepath.Join(s.dir, "apt.lock"))
 	if err != nil {
 		return err
@@ -101,14 +105,17 @@ func (a *aptClient) command(args ...string) []string {
 	return append(append([]string{"apt-get"}, a.options...), args...)
 }
 
-func (s *store) apt() (*aptClient, error) {
+func (s *store) apt() (*aptClient, error) { return s.aptIn("apt") }
+
+// aptIn is apt-get with its state in a folder of the store.
+func (s *store) aptIn(folder string) (*aptClient, error) {
 	if runtime.GOOS != "linux" {
 		return nil, errNoApt
 	}
 	if _, err := exec.LookPath("apt-get"); err != nil {
 		return nil, errNoApt
 	}
-	base := filepath.Join(s.dir, "apt")
+	base := filepath.Join(s.dir, folder)
 	for _, dir := range []string{"lists/partial", "cache/archives/partial"} {
 		if err := os.MkdirAll(filepath.Join(base, dir), 0o755); err != nil {
 			return nil, err

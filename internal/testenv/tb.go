@@ -21,6 +21,28 @@ func Postgres(tb testing.TB, o PostgresOptions) *PostgresServer {
 	return p
 }
 
+// MySQL starts a MySQL or MariaDB server for one test.
+func MySQL(tb testing.TB, o MySQLOptions) *MySQLServer {
+	tb.Helper()
+	m, err := StartMySQL(starting(tb), o)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { finish(tb, flavorName(m.Flavor), m.LogTail, m.Close) })
+	return m
+}
+
+// MySQLReplica starts a replica of primary for one test.
+func MySQLReplica(tb testing.TB, primary *MySQLServer, o MySQLOptions) *MySQLServer {
+	tb.Helper()
+	m, err := StartMySQLReplica(starting(tb), primary, o)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { finish(tb, flavorName(m.Flavor)+" replica", m.LogTail, m.Close) })
+	return m
+}
+
 // starting is a context for getting and starting a server.
 func starting(tb testing.TB) context.Context {
 	tb.Helper()

@@ -1,0 +1,231 @@
+package testenv
+
+import (
+	"context"
+	"crypto/tls"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"syscall"
+
+	"github.com/go-sql-driver/mysql"
+)
+
+// MySQLOptions says what server to start. The zero value is MySQL 9 with all the settings that the relay asks
+// for; root needs no password from 127.0.0.1.
+type MySQLOptions struct {
+	Flavor   string            // MySQLFlavor, which is the default, or MariaDBFlavor.
+	Settings map[string]string // Lines of my.cnf over the defaults.
+	TLS      bool              // A certificate for 127.0.0.1 and localhost; see CAFile. Without it no TLS at all.
+	Durable  bool              // Leave InnoDB's fsync on. The binary log's is always: the relay asks for it.
+	ServerID uint32            // 0: one that no other server of this machine has.
+}
+
+// MySQLStop is how a server is told to stop.
+type MySQLStop syscall.Signal
+
+// The ways to stop MySQL.
+const (
+	MySQLShutdown = MySQLStop(syscall.SIGTERM) // Sends clients away, writes everything.
+	MySQLCrash    = MySQLStop(syscall.SIGKILL) // Recovery at the next start.
+)
+
+// MySQLServer is a MySQL or MariaDB server on 127.0.0.1. Its methods are safe for use from several goroutines,
+// except that starts and stops must not overlap.
+type MySQLServer struct {
+	Flavor  string
+	Version string // As "9.7.4".
+
+	inst  *instance
+	port  *port
+	prog  *mysqlProgram
+	certs *Authority
+}
+
+// StartMySQL starts a server and waits until it answers. Close ends it; so does the end of this process.
+func StartMySQL(ctx context.Context, o MySQLOptions) (_ *MySQLServer, err error) {
+	store, err := newStore(io.Discard)
+	if err != nil {
+		return nil, err
+	}
+	m := &MySQLServer{Flavor: o.Flavor}
+	if m.Flavor == "" {
+		m.Flavor = MySQLFlavor
+	}
+	if m.prog, err = store.mysqlProgram(ctx, m.Flavor); err != nil {
+		return nil, err
+	}
+	m.Version = m.prog.release
+	if m.inst, err = newInstance(ctx, m.Flavor, "KILL"); err != nil {
+		return nil, err
+	}
+	if m.port, err = m.inst.reserve(ctx); err != nil {
+		return nil, errors.Join(err, m.Close())
+	}
+	if err := m.configure(o); err != nil {
+		return nil, errors.Join(err, m.Close())
+	}
+	if err := m.initialise(ctx, store); err != nil {
+		return nil, errors.Join(err, m.Close())
+	}
+	if err := m.Start(ctx); err != nil {
+		return nil, errors.Join(err, m.Close())
+	}
+	return m, nil
+}
+
+// Start starts the server on the same data and port and waits until it answers.
+func (m *MySQLServer) Start(ctx context.Context) error {
+	if err := m.inst.start(ctx, m.prog.command(m.prog.daemon(), "--defaults-file="+m.inst.path("my.cnf"))); err != nil {
+		return err
+	}
+	if err := m.inst.awaitReady(ctx, m.ping); err != nil {
+		return fmt.Errorf("start %s: %w", flavorName(m.Flavor), err)
+	}
+	return nil
+}
+
+func (m *MySQLServer) ping(ctx context.Context) error { return m.Exec(ctx, "", "DO 1") }
+
+// Stop stops the server, killing it if ctx ends first.
+func (m *MySQLServer) Stop(ctx context.Context, how MySQLStop) error {
+	return m.inst.stop(ctx, syscall.Signal(how))
+}
+
+// Restart is Stop and Start.
+func (m *MySQLServer) Restart(ctx context.Context, how MySQLStop) error {
+	if err := m.Stop(ctx, how); err != nil {
+		return err
+	}
+	return m.Start(ctx)
+}
+
+// Pause freezes the server (SIGSTOP), as a machine that hangs; Resume thaws it.
+func (m *MySQLServer) Pause() error { return m.inst.signalTree(syscall.SIGSTOP) }
+
+// Resume lets a paused server go on.
+func (m *MySQLServer) Resume() error { return m.inst.signalTree(syscall.SIGCONT) }
+
+// Close kills the server and removes its data.
+func (m *MySQLServer) Close() error { return m.inst.close() }
+
+// Addr is host:port.
+func (m *MySQLServer) Addr() string { return m.port.addr() }
+
+// CAFile is the certificate authority that signed the server's certificate; empty without TLS.
+func (m *MySQLServer) CAFile() string {
+	if m.certs == nil {
+		return ""
+	}
+	return m.certs.CAFile
+}
+
+// ClientTLS is a configuration that trusts the server's certificate; nil without TLS.
+func (m *MySQLServer) ClientTLS() *tls.Config {
+	if m.certs == nil {
+		return nil
+	}
+	config := m.certs.ClientConfig()
+	config.ServerName = "127.0.0.1"
+	return config
+}
+
+// PID is the server's process id, 0 while it is down.
+func (m *MySQLServer) PID() int { return m.inst.pid() }
+
+// LogPath is the server's log, LogTail its last lines.
+func (m *MySQLServer) LogPath() string { return m.inst.logPath() }
+
+// LogTail returns the last lines of the server's log.
+func (m *MySQLServer) LogTail(lines int) string { return m.inst.logTail(lines) }
+
+// DSN is root's, over TCP and without TLS, in the form of go-sql-driver; params as "parseTime=true&loc=UTC".
+func (m *MySQLServer) DSN(database, params string) string {
+	return m.UserDSN("root", "", database, params)
+}
+
+// UserDSN is DSN for another user.
+func (m *MySQLServer) UserDSN(user, password, database, params string) string {
+	dsn := m.config(user, password, database).FormatDSN()
+	if params == "" {
+		return dsn
+	}
+	return dsn + "?" + params
+}
+
+func (m *MySQLServer) config(user, password, database string) *mysql.Config {
+	config := mysql.NewConfig()
+	config.Net, config.Addr, config.DBName = "tcp", m.Addr(), database
+	config.User, config.Passwd = user, password
+	return config
+}
+
+// Open returns a pool of root's connections over TCP, with TLS if the server has it, that is silent about lost
+// ones. change, if not nil, alters its configuration.
+func (m *MySQLServer) Open(database string, change func(*mysql.Config)) (*sql.DB, error) {
+	config := m.config("root", "", database)
+	config.Logger, config.ParseTime = &mysql.NopLogger{}, true
+	config.TLS = m.ClientTLS()
+	if change != nil {
+		change(config)
+	}
+	connector, err := mysql.NewConnector(config)
+	if err != nil {
+		return nil, err
+	}
+	return sql.OpenDB(connector), nil
+}
+
+// Exec runs statements as root over the Unix socket.
+func (m *MySQLServer) Exec(ctx context.Context, database, statements string) error {
+	return m.local(database, func(db *sql.DB) error {
+		_, err := db.ExecContext(ctx, statements)
+		return err
+	})
+}
+
+// Value runs a query as root over the Unix socket and returns its first column as text, NULL as "".
+func (m *MySQLServer) Value(ctx context.Context, query string, args ...any) (string, error) {
+	var value sql.NullString
+	err := m.local("", func(db *sql.DB) error { return db.QueryRowContext(ctx, query, args...).Scan(&value) })
+	return value.String, err
+}
+
+func (m *MySQLServer) local(database string, use func(*sql.DB) error) error {
+	db, err := m.Open(database, func(config *mysql.Config) {
+		config.Net, config.Addr, config.TLS = "unix", m.inst.path("server.sock"), nil
+		config.MultiStatements, config.InterpolateParams = true, true
+	})
+	if err != nil {
+		return err
+	}
+	return errors.Join(use(db), db.Close())
+}
+
+// CreateDatabase makes a database.
+func (m *MySQLServer) CreateDatabase(ctx context.Context, name string) error {
+	return m.Exec(ctx, "", "CREATE DATABASE "+quoteMySQL(name))
+}
+
+// CreateUser makes a user that may connect from 127.0.0.1 only. plugin is how it proves itself, as
+// "caching_sha2_password"; empty leaves it to the server. Grants are as "SELECT ON shop.outbox".
+func (m *MySQLServer) CreateUser(ctx context.Context, name, password, plugin string, grants ...string) error {
+	secret := "'" + strings.NewReplacer(`\`, `\\`, `'`, `''`).Replace(password) + "'"
+	identified := "BY " + secret
+	switch {
+	case plugin != "" && m.Flavor == MariaDBFlavor:
+		identified = "VIA " + plugin + " USING PASSWORD(" + secret + ")"
+	case plugin != "":
+		identified = "WITH " + plugin + " BY " + secret
+	}
+	user := quoteMySQL(name) + "@'127.0.0.1'"
+	statements := []string{"CREATE USER " + user + " IDENTIFIED " + identified}
+	for _, grant := range grants {
+		statements = append(statements, "GRANT "+grant+" TO "+user)
+	}
+	return m.Exec(ctx, "", strings.Join(statements, "; "))
+}
+
+func quoteMySQL(name string) string { return "`" + strings.ReplaceAll(name, "`", "``") + "`" }

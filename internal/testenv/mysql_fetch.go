@@ -1,0 +1,186 @@
+package testenv
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+// The servers that speak MySQL's protocol, as the relay names them.
+const (
+	MySQLFlavor   = "mysql"
+	MariaDBFlavor = "mariadb"
+)
+
+func flavorName(flavor string) string {
+	if flavor == MariaDBFlavor {
+		return "MariaDB"
+	}
+	return "MySQL"
+}
+
+// mysqlProgram is the server of one flavor.
+type mysqlProgram struct {
+	*program
+	flavor  string
+	release string // as "9.7.4"
+}
+
+// daemon is the server's binary.
+func (p *mysqlProgram) daemon() string {
+	if p.flavor == MariaDBFlavor {
+		return "mariadbd"
+	}
+	return "mysqld"
+}
+
+// base is the folder above its binaries; share holds messages and scripts, empty if it is not below base.
+func (p *mysqlProgram) base() string { return filepath.Dir(p.bin) }
+
+func (p *mysqlProgram) share() string {
+	for _, name := range []string{"mysql", "mariadb"} {
+		dir := filepath.Join(p.base(), "share", name)
+		if _, err := os.Stat(dir); err == nil {
+			return dir
+		}
+	}
+	return ""
+}
+
+// mysqlProgram finds a server: on the machine, else in Debian's packages.
+func (s *store) mysqlProgram(ctx context.Context, flavor string) (*mysqlProgram, error) {
+	find := s.mysql
+	switch flavor {
+	case MySQLFlavor:
+	case MariaDBFlavor:
+		find = s.mariadb
+	default:
+		return nil, fmt.Errorf("unknown flavor %q: want %s or %s", flavor, MySQLFlavor, MariaDBFlavor)
+	}
+	found, err := find(ctx)
+	if err != nil {
+		return nil, err
+	}
+	prog := &mysqlProgram{program: found, flavor: flavor}
+	prog.release = regexp.MustCompile(`\d+\.\d+\.\d+`).FindString(prog.version(ctx, prog.daemon()))
+	return prog, nil
+}
+
+// mysql wants version 9, or 8 where it is installed.
+func (s *store) mysql(ctx context.Context) (*program, error) {
+	if !ignoreInstalled() {
+		for _, major := range []int{9, 8} {
+			if found := beside(ctx, "mysqld", major, "/usr/sbin", "/opt/homebrew/opt/mysql*/bin", "/usr/local/opt/mysql*/bin"); found != nil {
+				return found, nil
+			}
+		}
+	}
+	if onMac() {
+		return nil, errors.New("MySQL is missing: run `brew install mysql`")
+	}
+	found, err := s.unstableProgram(ctx, "mysql-server-core", "mysqld")
+	if err != nil {
+		return nil, fmt.Errorf("MySQL is missing and could not be fetched from Debian's unstable packages: install MySQL 8.4 or 9: %w", err)
+	}
+	return found, nil
+}
+
+func (s *store) mariadb(ctx context.Context) (*program, error) {
+	if !ignoreInstalled() {
+		for _, major := range []int{10, 11, 12} {
+			if found := beside(ctx, "mariadbd", major, "/usr/sbin", "/opt/homebrew/opt/mariadb*/bin", "/usr/local/opt/mariadb*/bin"); found != nil {
+				return found, nil
+			}
+		}
+	}
+	if onMac() {
+		return nil, errors.New("MariaDB is missing: run `brew install mariadb`")
+	}
+	found, err := s.debianProgram(ctx, "mariadb-server-core", "usr/sbin", "mariadbd")
+	if err != nil {
+		return nil, fmt.Errorf("MariaDB is missing and could not be fetched: install mariadb-server (on Debian `sudo apt-get install mariadb-server`): %w", err)
+	}
+	return found, nil
+}
+
+// unstableProgram fetches a server from Debian's unstable suite with every library down to the C library,
+// and starts it through the loader that came with them: nothing of this system's is mixed in.
+func (s *store) unstableProgram(ctx context.Context, pkg, name string) (*program, error) {
+	dir, err := s.entry(ctx, pkg+"-unstable", func(dir string) error {
+		apt, err := s.aptUnstable(ctx)
+		if err != nil {
+			return err
+		}
+		return s.unpackFrom(ctx, apt, dir, pkg)
+	})
+	if err != nil {
+		return nil, err
+	}
+	loaders, err := filepath.Glob(filepath.Join(dir, "usr", "lib", "*-linux-gnu*", "ld-linux*.so.*"))
+	if err != nil {
+		return nil, err
+	}
+	if len(loaders) == 0 {
+		return nil, fmt.Errorf("no loader among the libraries of package %s", pkg)
+	}
+	prog := &program{bin: filepath.Join(dir, "usr", "sbin"), loader: []string{loaders[0], "--library-path", filepath.Dir(loaders[0])}}
+	if prog.major(ctx, name) == 0 {
+		return nil, fmt.Errorf("%s from package %s does not run on this system", name, pkg)
+	}
+	return prog, nil
+}
+
+// aptUnstable is apt-get on the unstable suite of the mirror that this machine uses. It knows of no installed
+// package, so that it names all that a server needs.
+func (s *store) aptUnstable(ctx context.Context) (*aptClient, error) {
+	mirror, err := s.debianMirror(ctx)
+	if err != nil {
+		return nil, err
+	}
+	apt, err := s.aptIn("apt-unstable")
+	if err != nil {
+		return nil, err
+	}
+	signed := ""
+	const keyring = "/usr/share/keyrings/debian-archive-keyring.gpg"
+	if _, err := os.Stat(keyring); err == nil {
+		signed = "[signed-by=" + keyring + "] "
+	}
+	sources := filepath.Join(apt.dir, "sources.list")
+	if err := os.WriteFile(sources, []byte("deb "+signed+mirror+" sid main\n"), 0o644); err != nil {
+		return nil, err
+	}
+	apt.options = append(apt.options, "-o", "Dir::Etc::sourcelist="+sources, "-o", "Dir::Etc::sourceparts=/dev/null",
+		"-o", "Dir::State::status=/dev/null", "-o", "Acquire::Languages=none")
+	return apt, nil
+}
+
+// debianMirror is where this machine gets Debian from.
+func (s *store) debianMirror(ctx context.Context) (string, error) {
+	apt, err := s.apt()
+	if err != nil {
+		return "", err
+	}
+	unlock, err := lockFile(ctx, filepath.Join(s.dir, "apt.lock"))
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	if err := apt.update(ctx); err != nil {
+		return "", err
+	}
+	targets, err := run(ctx, "", apt.command("indextargets", "--format", "$(LABEL) $(REPO_URI)", "Created-By: Packages")...)
+	if err != nil {
+		return "", err
+	}
+	for line := range strings.Lines(targets) {
+		if label, mirror, _ := strings.Cut(strings.TrimSpace(line), " "); label == "Debian" {
+			return mirror, nil
+		}
+	}
+	return "", errors.New("apt-get knows no mirror of Debian")
+}

@@ -1,0 +1,127 @@
+package testenv
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+)
+
+// StartMySQLReplica starts a replica of a server of the same flavor, by GTID. It copies nothing: the primary
+// must still have its whole binary log. It writes what it applies to a binary log of its own.
+func StartMySQLReplica(ctx context.Context, primary *MySQLServer, o MySQLOptions) (*MySQLServer, error) {
+	o.Flavor = primary.Flavor
+	settings := map[string]string{"read_only": "ON"}
+	maps.Copy(settings, o.Settings)
+	o.Settings = settings
+	m, err := StartMySQL(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := m.Follow(ctx, primary); err != nil {
+		return nil, errors.Join(err, m.Close())
+	}
+	return m, nil
+}
+
+// Follow makes the server a replica of primary from where it stands by its GTIDs, and waits until it has what
+// the primary has now.
+func (m *MySQLServer) Follow(ctx context.Context, primary *MySQLServer) error {
+	statements := "CHANGE REPLICATION SOURCE TO SOURCE_HOST='127.0.0.1', SOURCE_PORT=%d, SOURCE_USER='root'," +
+		" SOURCE_AUTO_POSITION=1, GET_SOURCE_PUBLIC_KEY=1, SOURCE_SSL=0, SOURCE_CONNECT_RETRY=1, SOURCE_RETRY_COUNT=86400; START REPLICA"
+	if m.Flavor == MariaDBFlavor {
+		statements = "CHANGE MASTER TO MASTER_HOST='127.0.0.1', MASTER_PORT=%d, MASTER_USER='root'," +
+			" MASTER_USE_GTID=slave_pos, MASTER_CONNECT_RETRY=1; START SLAVE"
+	}
+	if err := m.Exec(ctx, "", fmt.Sprintf(statements, primary.port.number)); err != nil {
+		return fmt.Errorf("follow %s: %w", primary.Addr(), err)
+	}
+	gtids, err := primary.GTIDs(ctx)
+	if err != nil {
+		return err
+	}
+	return m.AwaitGTIDs(ctx, gtids)
+}
+
+// GTIDs are those of the transactions in the server's binary log, ever.
+func (m *MySQLServer) GTIDs(ctx context.Context) (string, error) {
+	if m.Flavor == MariaDBFlavor {
+		return m.Value(ctx, "SELECT @@global.gtid_binlog_pos")
+	}
+	return m.Value(ctx, "SELECT REPLACE(@@global.gtid_executed, '\\n', '')")
+}
+
+// AwaitGTIDs waits until a replica has applied them.
+func (m *MySQLServer) AwaitGTIDs(ctx context.Context, gtids string) error {
+	wait := "SELECT WAIT_FOR_EXECUTED_GTID_SET(?, 1)"
+	if m.Flavor == MariaDBFlavor {
+		wait = "SELECT MASTER_GTID_WAIT(?, 1)"
+	}
+	for {
+		behind, err := m.Value(ctx, wait, gtids) // Returns after a second if they are not there yet.
+		if err == nil && behind == "0" {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("wait for %s on replica %s: %w\n%s", gtids, m.Addr(), errors.Join(ctx.Err(), err), m.LogTail(10))
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// Promote makes a replica a primary of its own, with all that it has received.
+func (m *MySQLServer) Promote(ctx context.Context) error {
+	status, received, reset := "SHOW REPLICA STATUS", "Retrieved_Gtid_Set", "STOP REPLICA; RESET REPLICA ALL"
+	stop := "STOP REPLICA IO_THREAD"
+	if m.Flavor == MariaDBFlavor {
+		status, received, reset = "SHOW SLAVE STATUS", "Gtid_IO_Pos", "STOP SLAVE; RESET SLAVE ALL"
+		stop = "STOP SLAVE IO_THREAD"
+	}
+	if err := m.Exec(ctx, "", stop); err != nil {
+		return err
+	}
+	gtids, err := m.field(ctx, status, received)
+	if err != nil {
+		return err
+	}
+	if err := m.AwaitGTIDs(ctx, gtids); err != nil {
+		return err
+	}
+	return m.Exec(ctx, "", reset+"; SET GLOBAL read_only = OFF")
+}
+
+// field is one column of a statement that answers with one row.
+func (m *MySQLServer) field(ctx context.Context, statement, column string) (value string, err error) {
+	err = m.local("", func(db *sql.DB) error {
+		rows, err := db.QueryContext(ctx, statement)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = rows.Close() }()
+		names, err := rows.Columns()
+		if err != nil {
+			return err
+		}
+		values := make([]sql.NullString, len(names))
+		dest := make([]any, len(names))
+		for i := range values {
+			dest[i] = &values[i]
+		}
+		if !rows.Next() {
+			return errors.Join(fmt.Errorf("%s: no row", statement), rows.Err())
+		}
+		if err := rows.Scan(dest...); err != nil {
+			return err
+		}
+		for i, name := range names {
+			if name == column {
+				value = values[i].String
+			}
+		}
+		return rows.Err()
+	})
+	return value, err
+}
