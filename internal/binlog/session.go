@@ -122,7 +122,7 @@ func (ss *session) stream(ctx context.Context) error {
 		if err := ctx.Err(); err != nil { // the deadline above may have undone the interrupt
 			return err
 		}
-		if err := ss.fill(); err != nil && !os.IsTimeout(err) {
+		if err := ss.fill(); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 			return err
 		}
 		if since := time.Since(ss.read); since > silence {

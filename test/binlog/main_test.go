@@ -1,0 +1,245 @@
+// Package binlog tests the MySQL and MariaDB source against real servers, with a queue of the test's own.
+package binlog
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
+
+	"github.com/cdc-relay/cdc-relay/internal/binlog"
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
+)
+
+// servers are by flavor.
+var servers = map[string]*testenv.MySQLServer{}
+
+func TestMain(m *testing.M) {
+	code := run(m)
+	if err := goleak.Find(); code == 0 && err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func run(m *testing.M) (code int) {
+	for _, flavor := range []string{testenv.MySQLFlavor, testenv.MariaDBFlavor} {
+		server, err := testenv.StartMySQL(context.Background(), testenv.MySQLOptions{Flavor: flavor})
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		defer func() {
+			if err := server.Close(); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				code = 1
+			}
+		}()
+		servers[flavor] = server
+	}
+	return m.Run()
+}
+
+// onEach runs a test on every kind of server.
+func onEach(t *testing.T, test func(t *testing.T, d *database)) {
+	t.Helper()
+	for _, flavor := range []string{"mysql", "mariadb"} {
+		t.Run(flavor, func(t *testing.T) { test(t, newDatabase(t, flavor)) })
+	}
+}
+
+// database is a database of its own.
+type database struct {
+	t      *testing.T
+	flavor string
+	name   string
+	dsn    string
+	db     *sql.DB
+}
+
+func newDatabase(t *testing.T, flavor string) *database {
+	t.Helper()
+	name := strings.ToLower(strings.NewReplacer("/", "_", " ", "_").Replace(t.Name()))
+	d := &database{t: t, flavor: flavor, name: name}
+	if err := servers[flavor].CreateDatabase(t.Context(), name); err != nil {
+		t.Fatal(err)
+	}
+	d.dsn = servers[flavor].DSN(name, "")
+	d.db = d.open(d.dsn)
+	t.Cleanup(func() { _ = d.db.Close() })
+	return d
+}
+
+func (d *database) open(dsn string) *sql.DB {
+	d.t.Helper()
+	cfg, err := mysql.ParseDSN(dsn)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	cfg.MultiStatements = true
+	connector, err := mysql.NewConnector(cfg)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return sql.OpenDB(connector)
+}
+
+func (d *database) exec(query string, args ...any) {
+	d.t.Helper()
+	if _, err := d.db.ExecContext(d.t.Context(), query, args...); err != nil {
+		d.t.Fatalf("%.200s: %v", query, err)
+	}
+}
+
+// session is one connection, for statements that belong together.
+func (d *database) session(statements ...string) {
+	d.t.Helper()
+	conn, err := d.db.Conn(d.t.Context())
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	defer conn.Close()
+	for _, s := range statements {
+		if _, err := conn.ExecContext(d.t.Context(), s); err != nil {
+			d.t.Fatalf("%.200s: %v", s, err)
+		}
+	}
+}
+
+func (d *database) source(o binlog.Options) *binlog.Source {
+	o.DSN = func() (string, error) { return d.dsn, nil }
+	if o.Tables == nil {
+		o.Tables = []string{d.name + ".outbox"}
+	}
+	o.LookInterval = 50 * time.Millisecond
+	return binlog.New(o, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+}
+
+// queue keeps the rows of everything it was offered, as text.
+type queue struct {
+	mu      sync.Mutex
+	rows    []map[string]string // by column; NULL is missing
+	seqs    []uint64
+	limit   int // refuses batches once it holds so many rows; 0: never
+	space   chan struct{}
+	changed chan struct{}
+}
+
+func newQueue() *queue {
+	return &queue{space: make(chan struct{}, 1), changed: make(chan struct{}, 1)}
+}
+
+func (q *queue) Offer(b *cdc.Batch) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.limit > 0 && len(q.rows) >= q.limit {
+		return false
+	}
+	if n := len(q.seqs); n > 0 && q.seqs[n-1]+1 != b.Seq {
+		panic(fmt.Sprintf("seq %d after %d", b.Seq, q.seqs[n-1]))
+	}
+	q.seqs = append(q.seqs, b.Seq)
+	for row := range b.Rows() {
+		values := map[string]string{}
+		for i, c := range b.Table.Columns {
+			if raw, ok := b.Value(row, i); ok {
+				text, err := c.Form.AppendText(nil, raw)
+				if err != nil {
+					text = []byte(err.Error())
+				}
+				values[c.Name] = string(text)
+			}
+		}
+		q.rows = append(q.rows, values)
+	}
+	b.Release()
+	select {
+	case q.changed <- struct{}{}:
+	default:
+	}
+	return true
+}
+
+func (q *queue) Space() <-chan struct{} { return q.space }
+
+// await returns the rows once there are n.
+func (r *running) await(n int) []map[string]string {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(r.t.Context(), 30*time.Second)
+	defer cancel()
+	for {
+		r.queue.mu.Lock()
+		rows := r.queue.rows
+		r.queue.mu.Unlock()
+		if len(rows) >= n {
+			return rows
+		}
+		select {
+		case <-r.queue.changed:
+		case err := <-r.done:
+			r.t.Fatalf("the source ended with %d rows, want %d: %v", len(rows), n, err)
+		case <-ctx.Done():
+			r.t.Fatalf("%d rows after 30 s, want %d", len(rows), n)
+		}
+	}
+}
+
+func (q *queue) last() uint64 {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.seqs) == 0 {
+		return 0
+	}
+	return q.seqs[len(q.seqs)-1]
+}
+
+// running is a source that runs until the test ends, or stop.
+type running struct {
+	t      *testing.T
+	source *binlog.Source
+	queue  *queue
+	cancel context.CancelFunc
+	done   chan error
+}
+
+func none(context.Context) (cdc.Checkpoint, bool, error) { return cdc.Checkpoint{}, false, nil }
+
+func start(t *testing.T, s *binlog.Source, q *queue, load func(context.Context) (cdc.Checkpoint, bool, error)) *running {
+	t.Helper()
+	if _, _, err := s.Acquire(t.Context(), load); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	r := &running{t: t, source: s, queue: q, cancel: cancel, done: make(chan error, 1)}
+	go func() { r.done <- s.Run(ctx, q) }()
+	t.Cleanup(func() { cancel() })
+	return r
+}
+
+func (r *running) stop() error {
+	r.cancel()
+	return <-r.done
+}
+
+// ended returns how Run ended by itself.
+func (r *running) ended() error {
+	r.t.Helper()
+	select {
+	case err := <-r.done:
+		return err
+	case <-time.After(30 * time.Second):
+		r.t.Fatal("the source goes on")
+		return nil
+	}
+}

@@ -1,0 +1,124 @@
+package binlog
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/cdc-relay/cdc-relay/internal/binlog"
+)
+
+// golden are the columns of a table with every type, two values for each, and what comes of them where that is not
+// what SELECT CAST(... AS CHAR) prints.
+type golden struct {
+	name, ddl string
+	values    []string // SQL
+	want      []string // nil: as SELECT prints
+}
+
+func goldens() []golden {
+	return []golden{
+		{"t1", "TINYINT", []string{"-128", "127"}, nil},
+		{"t1u", "TINYINT UNSIGNED", []string{"0", "255"}, nil},
+		{"t2", "SMALLINT", []string{"-32768", "32767"}, nil},
+		{"t2u", "SMALLINT UNSIGNED", []string{"1", "65535"}, nil},
+		{"t3", "MEDIUMINT", []string{"-8388608", "8388607"}, nil},
+		{"t3u", "MEDIUMINT UNSIGNED", []string{"1", "16777215"}, nil},
+		{"t4", "INT", []string{"-2147483648", "2147483647"}, nil},
+		{"t4u", "INT UNSIGNED", []string{"1", "4294967295"}, nil},
+		{"t8", "BIGINT", []string{"-9223372036854775808", "9223372036854775807"}, nil},
+		{"t8u", "BIGINT UNSIGNED", []string{"1", "18446744073709551615"}, nil},
+		{"yes", "BOOLEAN", []string{"true", "false"}, nil},
+		{"dt", "DATETIME", []string{"'2026-01-02 03:04:05'", "'1000-01-01 00:00:00'"}, []string{"2026-01-02T03:04:05Z", "1000-01-01T00:00:00Z"}},
+		{"dt3", "DATETIME(3)", []string{"'2026-01-02 03:04:05.120'", "'2026-12-31 23:59:59.001'"}, []string{"2026-01-02T03:04:05.12Z", "2026-12-31T23:59:59.001Z"}},
+		{"dt6", "DATETIME(6)", []string{"'2026-01-02 03:04:05.000001'", "'9999-12-31 23:59:59.999999'"}, []string{"2026-01-02T03:04:05.000001Z", "9999-12-31T23:59:59.999999Z"}},
+		{"ts", "TIMESTAMP NULL", []string{"'2026-01-02 03:04:05'", "NULL"}, []string{"2026-01-02T03:04:05Z", ""}},
+		{"ts6", "TIMESTAMP(6) NULL", []string{"'2026-01-02 03:04:05.5'", "'2026-01-02 03:04:05'"}, []string{"2026-01-02T03:04:05.5Z", "2026-01-02T03:04:05Z"}},
+		{"c", "CHAR(10)", []string{"'abc'", "'größer'"}, nil},
+		{"clong", "CHAR(255)", []string{"REPEAT('ä', 255)", "''"}, nil},
+		{"v", "VARCHAR(20)", []string{"'日本語 🚀'", "''"}, nil},
+		{"vlong", "VARCHAR(1000)", []string{"REPEAT('x', 1000)", "'short'"}, nil},
+		{"latin", "VARCHAR(20) CHARACTER SET latin1", []string{"'Äpfel € œ'", "'plain'"}, nil},
+		{"latintext", "TEXT CHARACTER SET latin1", []string{"'Grüße'", "NULL"}, nil},
+		{"b", "BINARY(4)", []string{"X'41000000'", "X'00000000'"}, []string{"A\x00\x00\x00", "\x00\x00\x00\x00"}},
+		{"vb", "VARBINARY(20)", []string{"X'4100'", "X'FF00FF'"}, []string{"A\x00", "\xff\x00\xff"}},
+		{"id", "VARBINARY(16)", []string{"X'0198C0DE000070008000000000000001'", "X'0198C0DE000070008000000000000000'"}, []string{"0198c0de-0000-7000-8000-000000000001", "0198c0de-0000-7000-8000-000000000000"}},
+		{"fixedid", "BINARY(16)", []string{"X'0198C0DE000070008000000000000100'", "X'0198C0DE000070008000000000000000'"}, []string{"0198c0de-0000-7000-8000-000000000100", "0198c0de-0000-7000-8000-000000000000"}},
+		{"tiny", "TINYTEXT", []string{"'t'", "''"}, nil},
+		{"txt", "TEXT", []string{"'text ✓'", "NULL"}, nil},
+		{"med", "MEDIUMTEXT", []string{"REPEAT('m', 70000)", "'m'"}, nil},
+		{"lng", "LONGTEXT", []string{"'l'", "''"}, nil},
+		{"bl", "BLOB", []string{"X'00FF'", "NULL"}, []string{"\x00\xff", ""}},
+		{"lbl", "LONGBLOB", []string{"REPEAT('b', 100000)", "''"}, nil},
+	}
+}
+
+// general are the types that take go-mysql's own decoder.
+func general() []golden {
+	return append(goldens(), []golden{
+		{"d", "DECIMAL(20,5)", []string{"-123456789012345.67890", "0"}, nil},
+		{"big", "DECIMAL(65,30)", []string{"12345678901234567890123456789012345.123456789012345678901234567890", "-0.000000000000000000000000000001"}, nil},
+		{"f", "FLOAT", []string{"1.5", "-0.25"}, nil},
+		{"g", "DOUBLE", []string{"3.141592653589793", "-1e-20"}, nil},
+		{"y", "YEAR", []string{"2026", "1901"}, nil},
+		{"da", "DATE", []string{"'2026-01-02'", "'9999-12-31'"}, nil},
+		{"ti", "TIME", []string{"'-838:59:59'", "'03:04:05'"}, nil},
+		{"ti6", "TIME(6)", []string{"'03:04:05.000001'", "'-00:00:00.5'"}, nil},
+		{"e", "ENUM('small','größer','with,comma')", []string{"'größer'", "'with,comma'"}, nil},
+		{"elatin", "ENUM('klein','größer') CHARACTER SET latin1", []string{"'größer'", "'klein'"}, nil},
+		{"s", "SET('a','b','c')", []string{"'a,c'", "''"}, nil},
+		{"bit1", "BIT(1)", []string{"b'1'", "b'0'"}, []string{"1", "0"}},
+		{"bit64", "BIT(64)", []string{"b'1111111111111111111111111111111111111111111111111111111111111111'", "b'101'"}, []string{"18446744073709551615", "5"}},
+		{"j", "JSON", []string{`'{"b": [1, 2.5, 1.0, true, null, "ü x"], "a": {"n": -1e+30}}'`, `'"text"'`}, nil},
+	}...)
+}
+
+func TestTypes(t *testing.T) {
+	for name, columns := range map[string][]golden{"native": goldens(), "general": general()} {
+		t.Run(name, func(t *testing.T) {
+			onEach(t, func(t *testing.T, d *database) {
+				var ddl, first, second []string
+				for _, g := range columns {
+					ddl = append(ddl, "`"+g.name+"` "+g.ddl)
+					first, second = append(first, g.values[0]), append(second, g.values[1])
+				}
+				d.exec("CREATE TABLE outbox (" + strings.Join(ddl, ", ") + ") CHARACTER SET utf8mb4")
+				r := start(t, d.source(binlog.Options{StartFrom: binlog.Current}), newQueue(), none)
+				d.session("SET time_zone = '+00:00'", "INSERT INTO outbox VALUES ("+strings.Join(first, ", ")+"), ("+strings.Join(second, ", ")+")",
+					"INSERT INTO outbox (t1) VALUES (NULL)")
+				rows := r.await(3)
+				for i, row := range rows[:2] {
+					for _, g := range columns {
+						want, null := d.printed(g, i)
+						got, there := row[g.name]
+						if got != want || there == null {
+							t.Errorf("%s %s: %.80q (there: %t), want %.80q (NULL: %t)", g.ddl, g.values[i], got, there, want, null)
+						}
+					}
+				}
+				if len(rows[2]) != 0 {
+					t.Errorf("a row of NULLs has %v", rows[2])
+				}
+				if err := r.stop(); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+// printed is what SELECT shows of the i-th row.
+func (d *database) printed(g golden, i int) (text string, null bool) {
+	d.t.Helper()
+	if g.want != nil {
+		return g.want[i], g.values[i] == "NULL"
+	}
+	var value *string
+	query := "SELECT CAST(`" + g.name + "` AS CHAR) FROM outbox WHERE t1 = " + []string{"-128", "127"}[i]
+	if err := d.db.QueryRowContext(d.t.Context(), query).Scan(&value); err != nil {
+		d.t.Fatal(err)
+	}
+	if value == nil {
+		return "", true
+	}
+	return *value, false
+}
