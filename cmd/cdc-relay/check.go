@@ -10,7 +10,6 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/finding"
-	"github.com/cdc-relay/cdc-relay/internal/wal"
 )
 
 func newCheckCommand(a *app) *cobra.Command {
@@ -18,9 +17,9 @@ func newCheckCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "Prove that everything a run needs is there",
-		Long: `Prove that everything a run needs is there, and change nothing: connect to PostgreSQL as run does, also for
-replication, look at publication, tables and slot, ask Kafka for the topics as the producer would, read and
-write the checkpoint store, and compare the positions.
+		Long: `Prove that everything a run needs is there, and change nothing: connect to the database as run does, also for
+replication, look at its settings, at tables, publication and slot, ask Kafka for the topics as the producer
+would, read and write the checkpoint store, and compare the positions.
 
 Each finding is one line with what to do about it. The exit code is 3 if one of them is a failure; warnings
 do not fail.`,
@@ -41,7 +40,7 @@ do not fail.`,
 // check is one run of the command.
 type check struct {
 	config *config.Config
-	wal    wal.Options
+	db     database
 	store  store
 }
 
@@ -52,11 +51,11 @@ type report struct {
 }
 
 func runCheck(ctx context.Context, a *app, c *config.Config, asJSON bool) error {
-	o, err := walOptions(c)
+	db, err := newDatabase(c)
 	if err != nil {
 		return err
 	}
-	found := (&check{config: c, wal: o}).all(ctx)
+	found := (&check{config: c, db: db}).all(ctx)
 	failures := count(found, finding.Fail)
 	if asJSON {
 		if err := printJSON(a.stdout, report{failures == 0, found}); err != nil {
@@ -118,18 +117,18 @@ func (c *check) checkConfig(context.Context) []finding.Finding {
 }
 
 func (c *check) checkDatabase(ctx context.Context) []finding.Finding {
-	found, tables := wal.Check(ctx, c.wal, c.store.Load)
+	found, tables := c.db.check(ctx, c.store.Load)
 	return append(found, c.checkTables(tables)...)
 }
 
 // checkTables asks the router about the columns.
 func (c *check) checkTables(tables map[string]*cdc.Table) []finding.Finding {
-	router, err := newRouter(c.config)
+	router, err := newRouter(c.config, c.db.tables())
 	if err != nil {
 		return []finding.Finding{finding.Failed("routes", err)}
 	}
 	var found []finding.Finding
-	for _, name := range c.wal.Tables {
+	for _, name := range tableNames(c.db.tables()) {
 		t := tables[name]
 		if t == nil {
 			continue

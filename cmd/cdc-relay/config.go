@@ -40,10 +40,11 @@ every fault with its line and column. Nothing is connected to; cdc-relay check d
 
 // validateStages finds what only the stages know of their options.
 func validateStages(c *config.Config) error {
-	if _, err := walOptions(c); err != nil {
+	db, err := newDatabase(c)
+	if err != nil {
 		return err
 	}
-	_, err := newRouter(c)
+	_, err = newRouter(c, db.tables())
 	return err
 }
 

@@ -14,25 +14,26 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/relay"
-	"github.com/cdc-relay/cdc-relay/internal/wal"
 )
 
-// dryRun prints what run would publish from now on. Its slot is temporary: the server drops it with the
-// connection, and neither the relay's own slot nor its checkpoint is touched.
+// dryRun prints what run would publish from now on. It leaves nothing behind in the database, and neither the
+// relay's own slot nor its checkpoint is touched.
 func dryRun(ctx context.Context, c *config.Config, out io.Writer, log *slog.Logger) error {
 	reg := prometheus.NewRegistry()
-	o, err := walOptions(c)
+	db, err := newDatabase(c)
 	if err != nil {
 		return err
 	}
-	o.Temporary = true
-	router, err := newRouter(c)
+	router, err := newRouter(c, db.tables())
 	if err != nil {
 		return err
 	}
-	o.Verify = router.Check
+	src, err := db.feed(feedOptions{verify: router.Check, dry: true}, log, reg)
+	if err != nil {
+		return err
+	}
 	stages := relay.Stages{
-		Source: source{wal.New(o, log, reg)}, Router: router, Checkpointer: checkpoint.None{},
+		Source: src, Router: router, Checkpointer: checkpoint.None{},
 		Sink: &printer{out: json.NewEncoder(out), durable: make(chan cdc.Durable, 1)},
 	}
 	log.Info("dry run: printing what is committed from now on; nothing is published or moved")

@@ -9,54 +9,47 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/admin"
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/relay"
-	"github.com/cdc-relay/cdc-relay/internal/wal"
 )
 
 // stuckAfter is how long the owner of the replication connection may not come round: it does so several
 // times a second, whatever the servers do, so more than this is a fault of ours that only a restart mends.
 const stuckAfter = time.Minute
 
-func endpoint(c *config.Config, r *relay.Relay, src *wal.Source, reg prometheus.Gatherer, profile bool) admin.Options {
+func endpoint(c *config.Config, r *relay.Relay, src feed, reg prometheus.Gatherer, profile bool) admin.Options {
 	started, version := time.Now(), buildVersion()
 	return admin.Options{
 		Listen: c.HTTP.Listen, WebConfig: c.HTTP.WebConfig, Gatherer: reg, Profile: profile,
 		Ready: r.Ready,
-		Live:  func() error { return live(r.Status(), src.Status()) },
+		Live:  func() error { return live(r.Status(), src.state()) },
 		Status: func() admin.Status {
-			st := statusOf(r.Status(), src.Status())
+			st := statusOf(r.Status(), src.state())
 			st.Version, st.Revision, st.StartedAt = version.Version, version.Revision, started
 			return st
 		},
 	}
 }
 
-func live(r relay.Status, w wal.Status) error {
-	if r.State == relay.StateLeading && w.Connected && !w.LastTick.IsZero() && time.Since(w.LastTick) > stuckAfter {
-		return fmt.Errorf("the replication connection was not served for %s: restart the relay and report this", time.Since(w.LastTick).Round(time.Second))
+func live(r relay.Status, f feedState) error {
+	if r.State == relay.StateLeading && f.connected && !f.lastTick.IsZero() && time.Since(f.lastTick) > stuckAfter {
+		return fmt.Errorf("the replication connection was not served for %s: restart the relay and report this", time.Since(f.lastTick).Round(time.Second))
 	}
 	return nil
 }
 
-func statusOf(r relay.Status, w wal.Status) admin.Status {
+func statusOf(r relay.Status, f feedState) admin.Status {
 	st := admin.Status{
 		State: string(r.State), Since: r.Since, Connected: r.Connected, Stalled: r.Stalled,
 		Source: admin.Source{SystemID: r.Source.SystemID, Database: r.Source.Database, Slot: r.Source.Slot, Timeline: r.Source.Timeline},
 		Positions: admin.Positions{
-			Received: w.Received, Acked: wal.DisplayPosition(r.Acked), Saved: wal.DisplayPosition(r.Checkpoint.Progress.Position), Confirmed: w.Confirmed,
+			Received: f.received, Acked: display(r.Acked), Saved: display(r.Checkpoint.Progress.Position), Confirmed: f.confirmed,
 		},
-		Lag:      admin.Lag{Seconds: r.Lag.Seconds()},
+		Lag:      admin.Lag{Seconds: r.Lag.Seconds(), Bytes: f.lagBytes},
 		InFlight: admin.InFlight{Events: r.InFlightEvents, Bytes: r.InFlightBytes},
 		Checkpoint: admin.Checkpoint{
 			Generation: r.Checkpoint.Generation, Sequence: r.Checkpoint.Sequence,
 			SavedAt: r.Checkpoint.SavedAt, LastEventID: r.Checkpoint.LastEventID,
 		},
-	}
-	if w.Slot.WALStatus != "" {
-		st.Lag.Bytes = &w.Slot.LagBytes
-		st.Slot = &admin.Slot{Status: w.Slot.WALStatus, RetainedBytes: w.Slot.RetainedBytes}
-		if w.Slot.SafeBytes >= 0 {
-			st.Slot.SafeBytes = &w.Slot.SafeBytes
-		}
+		Slot: f.slot,
 	}
 	if r.LastError != nil {
 		st.LastError = &admin.Error{Text: r.LastError.Error(), At: r.LastErrAt}

@@ -36,7 +36,7 @@ func (a *app) load() (*config.Config, error) { return config.Load(a.configPath, 
 func (a *app) printf(format string, args ...any) { _, _ = fmt.Fprintf(a.stdout, format, args...) }
 
 func newRootCommand(a *app) *cobra.Command {
-	root := group("cdc-relay", "Publish committed outbox events from PostgreSQL to Kafka, in commit order per key")
+	root := group("cdc-relay", "Publish committed outbox events from PostgreSQL, MySQL or MariaDB to Kafka, in commit order per key")
 	root.Long = root.Short + `.
 
 Exit codes: 0 done, 1 runtime error, 2 usage or configuration, 3 check failed, 4 fenced by another relay,

@@ -11,21 +11,27 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cdc-relay/cdc-relay/internal/admin"
+	"github.com/cdc-relay/cdc-relay/internal/binlog"
 	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/relay"
-	"github.com/cdc-relay/cdc-relay/internal/wal"
 )
 
 func newRunCommand(a *app) *cobra.Command {
-	var dry, profile bool
+	var (
+		dry, profile bool
+		start        binlog.StartFrom
+	)
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "Publish committed outbox events until stopped",
 		Long: `Tail the database's log and publish every committed outbox event to Kafka, in commit order per key.
 
 The first SIGTERM or SIGINT drains what is in flight, saves the position and tells the database; a second
-one stops at once. Nothing is lost either way: what was not confirmed is published again.`,
+one stops at once. Nothing is lost either way: what was not confirmed is published again.
+
+On MySQL and MariaDB the checkpoint alone says where to go on. Without one run refuses (exit 5) unless
+--start-from says where to begin; cdc-relay setup stores the first one.`,
 		Example: "  cdc-relay run --config orders.yaml\n  cdc-relay run --dry-run",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -42,10 +48,12 @@ one stops at once. Nothing is lost either way: what was not confirmed is publish
 				return dryRun(cmd.Context(), c, a.stdout, log)
 			}
 			frugal(a.env, int64(c.Window.Bytes))
-			return run(cmd.Context(), c, log, profile)
+			return run(cmd.Context(), c, start, log, profile)
 		},
 	}
-	cmd.Flags().BoolVar(&dry, "dry-run", false, "read from a temporary slot and print the records; publish and move nothing")
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "print the records of what is committed from now on; publish and move nothing")
+	cmd.Flags().Var(&choice[binlog.StartFrom]{&start, []binlog.StartFrom{binlog.Earliest, binlog.Current}}, "start-from",
+		"MySQL and MariaDB: where to begin while no checkpoint is stored, at the oldest transaction in the log or now")
 	cmd.Flags().BoolVar(&profile, "pprof", false, "serve Go's profiler under /debug/pprof on http.listen")
 	return cmd
 }
@@ -71,9 +79,9 @@ func frugal(env func(string) (string, bool), window int64) {
 
 // run wires the stages and runs the relay until ctx ends or a person is needed. The endpoint listens
 // first: a port that is taken is found before anything starts.
-func run(ctx context.Context, c *config.Config, log *slog.Logger, profile bool) error {
+func run(ctx context.Context, c *config.Config, start binlog.StartFrom, log *slog.Logger, profile bool) error {
 	reg := newRegistry()
-	stages, closeStore, err := wire(c, log, reg)
+	stages, closeStore, err := wire(c, start, log, reg)
 	if err != nil {
 		return err
 	}
@@ -106,23 +114,26 @@ func newRegistry() *prometheus.Registry {
 	return reg
 }
 
-// stages are the relay's, and the source with what only it knows.
+// stages are the relay's, and the source with what it says of itself.
 type stages struct {
 	relay.Stages
 
-	source *wal.Source
+	source feed
 }
 
-func wire(c *config.Config, log *slog.Logger, reg prometheus.Registerer) (stages, func(), error) {
-	o, err := walOptions(c)
+func wire(c *config.Config, start binlog.StartFrom, log *slog.Logger, reg prometheus.Registerer) (stages, func(), error) {
+	db, err := newDatabase(c)
 	if err != nil {
 		return stages{}, nil, err
 	}
-	router, err := newRouter(c)
+	router, err := newRouter(c, db.tables())
 	if err != nil {
 		return stages{}, nil, err
 	}
-	o.Verify = router.Check
+	src, err := db.feed(feedOptions{verify: router.Check, startFrom: start}, log, reg)
+	if err != nil {
+		return stages{}, nil, err
+	}
 	sink, err := newPublisher(c, log, reg)
 	if err != nil {
 		return stages{}, nil, err
@@ -131,6 +142,5 @@ func wire(c *config.Config, log *slog.Logger, reg prometheus.Registerer) (stages
 	if err != nil {
 		return stages{}, nil, err
 	}
-	src := wal.New(o, log, reg)
-	return stages{relay.Stages{Source: source{src}, Router: router, Sink: sink, Checkpointer: store}, src}, func() { _ = store.Close() }, nil
+	return stages{relay.Stages{Source: src, Router: router, Sink: sink, Checkpointer: store}, src}, func() { _ = store.Close() }, nil
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,9 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
-	"github.com/cdc-relay/cdc-relay/internal/wal"
 )
 
 func newSchemaCommand(a *app) *cobra.Command {
@@ -24,12 +21,10 @@ const defaultAhead = 14
 // tableFlags are the flags that shape a table.
 type tableFlags struct {
 	options outbox.TableOptions
-	dialect string
 }
 
 func (f *tableFlags) add(cmd *cobra.Command) {
-	addChoice(cmd, &f.dialect, "dialect", "the database", "postgres")
-	addChoice(cmd, &f.options.Payload, "payload", "type of the payload column", outbox.PayloadBytea, outbox.PayloadText, outbox.PayloadJSONB)
+	addChoice(cmd, &f.options.Payload, "payload", "type of the payload column (MySQL: LONGBLOB, LONGTEXT, JSON)", outbox.PayloadBytea, outbox.PayloadText, outbox.PayloadJSONB)
 	addChoice(cmd, &f.options.Partition, "partition", "how the table is divided; none makes event_id alone the key", outbox.PartitionDaily, outbox.PartitionNone)
 	cmd.Flags().IntVar(&f.options.Ahead, "ahead", defaultAhead, "`days` to make partitions for in advance")
 }
@@ -41,9 +36,39 @@ func (f *tableFlags) table(name outbox.Name) outbox.TableOptions {
 	return o
 }
 
+// The dialects of schema print.
+const (
+	dialectPostgres = "postgres"
+	dialectMySQL    = "mysql"
+	dialectMariaDB  = "mariadb"
+)
+
+// script returns what makes a table; name "" is the dialect's default.
+func (f *tableFlags) script(dialect, name string) (outbox.Script, error) {
+	if dialect == dialectPostgres {
+		if name == "" {
+			name = "public.outbox"
+		}
+		table, err := outbox.ParseName(name)
+		if err != nil {
+			return outbox.Script{}, fmt.Errorf("--table: %w", err)
+		}
+		return outbox.PostgresTable(f.table(table))
+	}
+	if name == "" {
+		name = "outbox"
+	}
+	table, err := outbox.ParseMySQLName(name, "") // a table of the database that the script is run in
+	if err != nil {
+		return outbox.Script{}, fmt.Errorf("--table: %w", err)
+	}
+	return outbox.MySQLTable(f.table(table))
+}
+
 func newSchemaPrintCommand(a *app) *cobra.Command {
 	var (
 		flags     tableFlags
+		dialect   string
 		format    outbox.Format
 		name, dir string
 	)
@@ -53,15 +78,12 @@ func newSchemaPrintCommand(a *app) *cobra.Command {
 		Long: `Print the SQL that makes the outbox table with its partitions, as it is or as a migration. It needs neither
 a configuration nor a database, and the SQL is safe to run again: it makes what is missing.`,
 		Example: `  cdc-relay schema print | psql "$DATABASE_URL"
+  cdc-relay schema print --dialect mysql | mysql orders
   cdc-relay schema print --payload jsonb --partition none
   cdc-relay schema print --format goose --dir migrations`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			table, err := outbox.ParseName(name)
-			if err != nil {
-				return usage("--table: %w", err)
-			}
-			script, err := outbox.PostgresTable(flags.table(table))
+			script, err := flags.script(dialect, name)
 			if err != nil {
 				return &usageError{err}
 			}
@@ -73,7 +95,8 @@ a configuration nor a database, and the SQL is safe to run again: it makes what 
 		},
 	}
 	flags.add(cmd)
-	cmd.Flags().StringVar(&name, "table", "public.outbox", "the table's `name`")
+	addChoice(cmd, &dialect, "dialect", "the database", dialectPostgres, dialectMySQL, dialectMariaDB)
+	cmd.Flags().StringVar(&name, "table", "", "the table's `name` (default public.outbox, on MySQL and MariaDB outbox)")
 	addChoice(cmd, &format, "format", "what reads it", outbox.FormatPlain, outbox.FormatGoose, outbox.FormatGolangMigrate)
 	cmd.Flags().StringVar(&dir, "dir", "", "write files into this `directory` instead of printing")
 	return cmd
@@ -130,7 +153,15 @@ this and makes publication, slot and topics too.
 			if err != nil {
 				return err
 			}
-			return a.applySchema(cmd.Context(), c, &flags, &owner)
+			db, err := newDatabase(c)
+			if err != nil {
+				return err
+			}
+			dsn, err := owner.dsn(a, db)
+			if err != nil {
+				return err
+			}
+			return db.apply(cmd.Context(), a, &flags, dsn)
 		},
 	}
 	flags.add(cmd)
@@ -138,46 +169,18 @@ this and makes publication, slot and topics too.
 	return cmd
 }
 
-func (a *app) applySchema(ctx context.Context, c *config.Config, flags *tableFlags, owner *ownerFlag) error {
-	tables, err := outboxTables(c)
-	if err != nil {
-		return err
-	}
-	db, err := wal.OpenDatabase(ctx, owner.dsn(a, c))
-	if err != nil {
-		return err
-	}
-	defer db.Close(ctx)
-	for _, t := range tables {
-		if t.foreign {
-			a.printf("table %s: left alone, it has a columns mapping\n", t.name)
-			continue
-		}
-		if err := a.applyTable(ctx, db, flags.table(t.name)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (a *app) applyTable(ctx context.Context, db *wal.Database, o outbox.TableOptions) error {
-	script, err := outbox.PostgresTable(o)
-	if err != nil {
-		return &usageError{err}
-	}
-	before, err := db.Survey(ctx, wal.Options{Tables: []string{o.Name.String()}})
-	if err != nil {
-		return err
-	}
-	if err := db.Exec(ctx, "create table "+o.Name.String(), texts(script.Up)...); err != nil {
-		return err
-	}
+// sayTable tells what became of a table.
+func (a *app) sayTable(o *outbox.TableOptions, existed bool) {
 	said := "created"
-	if before.Tables[o.Name.String()] != nil {
+	if existed {
 		said = "exists"
 	}
-	a.printf("table %s: %s%s\n", o.Name, said, partitionsUntil(&o))
-	return nil
+	a.printf("table %s: %s%s\n", o.Name, said, partitionsUntil(o))
+}
+
+// leftAlone tells of a table that is never made.
+func (a *app) leftAlone(t outboxTable) {
+	a.printf("table %s: left alone, it has a columns mapping\n", t.name)
 }
 
 // partitionsUntil says how far the partitions reach.

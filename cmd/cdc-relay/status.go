@@ -84,7 +84,7 @@ func (a *app) relayAddress(url, ca string) (string, *tls.Config, error) {
 func statusLines(st *admin.Status, now time.Time) [][2]string {
 	lines := [][2]string{
 		{"state", fmt.Sprintf("%s for %s%s", st.State, age(now, st.Since), readiness(st))},
-		{"database", fmt.Sprintf("%s, slot %s, system %s, timeline %d%s", st.Source.Database, st.Source.Slot, st.Source.SystemID, st.Source.Timeline, connection(st))},
+		{"database", logText(&st.Source) + connection(st)},
 		{"lag", lagText(st)},
 		{"in flight", fmt.Sprintf("%d events, %s", st.InFlight.Events, byteSize(int64(st.InFlight.Bytes)))},
 		{"published", fmt.Sprintf("%.0f events in %s", st.Counters["events_published"], age(now, st.StartedAt))},
@@ -100,6 +100,14 @@ func statusLines(st *admin.Status, now time.Time) [][2]string {
 		lines = append(lines, [2]string{"last error", fmt.Sprintf("%s ago: %s", age(now, st.LastError.At), st.LastError.Text)})
 	}
 	return append(lines, [2]string{"version", st.Version + suffix(" ", st.Revision)})
+}
+
+// logText names the log: PostgreSQL's by slot and system, others by the id that checkpoints have.
+func logText(s *admin.Source) string {
+	if s.Slot == "" {
+		return fmt.Sprintf("%s, log %s", s.Database, s.SystemID)
+	}
+	return fmt.Sprintf("%s, slot %s, system %s, timeline %d", s.Database, s.Slot, s.SystemID, s.Timeline)
 }
 
 // age is how long ago something was, to the second.

@@ -9,7 +9,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/wal"
 )
 
-// display renders a position as PostgreSQL prints it.
+// display renders a position as its database prints it: an LSN is stored in another form, a GTID set is not.
 func display(p cdc.Position) string { return wal.DisplayPosition(p) }
 
 // byteSize renders a number of bytes as PostgreSQL's pg_size_pretty does.

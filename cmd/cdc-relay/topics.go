@@ -10,17 +10,18 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/finding"
 	"github.com/cdc-relay/cdc-relay/internal/publisher"
 )
 
 // makeTopics makes the topics that routes name, where the configuration says how.
-func (s *setup) makeTopics(ctx context.Context) error {
-	topics := literalTopics(s.config)
-	if s.config.Topics.Create == nil || len(topics) == 0 {
+func (s *setup) makeTopics(ctx context.Context, c *config.Config) error {
+	topics := literalTopics(c)
+	if c.Topics.Create == nil || len(topics) == 0 {
 		return nil
 	}
-	p, err := newPublisher(s.config, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+	p, err := newPublisher(c, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 	if err != nil {
 		return err
 	}

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
@@ -19,7 +19,6 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/publisher"
 	"github.com/cdc-relay/cdc-relay/internal/relay"
 	"github.com/cdc-relay/cdc-relay/internal/router"
-	"github.com/cdc-relay/cdc-relay/internal/wal"
 )
 
 // This file turns the configuration into each stage's options, and nothing else.
@@ -42,34 +41,13 @@ func newLogger(w io.Writer, c config.Log) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(w, opts))
 }
 
-func walOptions(c *config.Config) (wal.Options, error) {
-	o := wal.Options{
-		DSN: c.Source.Postgres.ConnString, Slot: c.Source.Postgres.Slot, Publication: c.Source.Postgres.Publication,
-		Conflict:       wal.Conflict(c.Position.Conflict),
-		StatusInterval: c.Source.Postgres.StatusInterval,
-		LookInterval:   lookInterval,
-	}
-	for i, t := range c.Tables {
-		name, err := outbox.ParseName(t.Name)
-		if err != nil {
-			return o, cdc.Stop(cdc.ClassConfig, "config", fmt.Errorf("tables[%d].name: %w", i, err))
-		}
-		o.Tables = append(o.Tables, name.Schema+"."+name.Table)
-	}
-	return o, nil
-}
-
-func newRouter(c *config.Config) (*router.Router, error) {
-	database, err := databaseName(c)
-	if err != nil {
-		return nil, err
-	}
+func newRouter(c *config.Config, tables []outboxTable) (*router.Router, error) {
 	o := router.Options{
 		Source: c.Record.Source, Format: c.Record.Format,
 		Unroutable: router.Policy(c.Errors.Unroutable), Skip: c.Errors.Skip,
 	}
-	for _, t := range c.Tables {
-		o.Tables = append(o.Tables, router.Table{Name: t.Name, Columns: t.Columns.Map(), Source: router.DefaultSource(database, t.Name)})
+	for _, t := range tables {
+		o.Tables = append(o.Tables, router.Table{Name: inQuotes(t.name), Columns: t.columns, Source: t.uri})
 	}
 	for _, r := range c.Routes {
 		o.Routes = append(o.Routes, router.Route{Match: r.Match, Topic: r.Topic})
@@ -81,19 +59,10 @@ func newRouter(c *config.Config) (*router.Router, error) {
 	return r, nil
 }
 
-func databaseName(c *config.Config) (string, error) {
-	dsn, err := c.Source.Postgres.ConnString()
-	if err != nil {
-		return "", cdc.Stop(cdc.ClassConfig, "config", err)
-	}
-	parsed, err := pgconn.ParseConfig(dsn)
-	if err != nil { // config has parsed it before; only a changed secret file gets here
-		return "", cdc.Stop(cdc.ClassConfig, "config", fmt.Errorf("source.postgres.dsn is not a PostgreSQL connection string or URL"))
-	}
-	if parsed.Database == "" {
-		return parsed.User, nil
-	}
-	return parsed.Database, nil
+// inQuotes writes a name as the router reads it, whatever it holds.
+func inQuotes(n outbox.Name) string {
+	quote := func(s string) string { return `"` + strings.ReplaceAll(s, `"`, `""`) + `"` }
+	return quote(n.Schema) + "." + quote(n.Table)
 }
 
 func newPublisher(c *config.Config, log *slog.Logger, reg prometheus.Registerer) (*publisher.Publisher, error) {
@@ -162,8 +131,3 @@ func relayOptions(c *config.Config) relay.Options {
 		ShutdownTimeout: c.ShutdownTimeout, Park: c.Errors.OnStop == config.OnStopPark,
 	}
 }
-
-// source adapts wal.Source to the relay: the two define their Queue each for itself.
-type source struct{ *wal.Source }
-
-func (s source) Run(ctx context.Context, q relay.Queue) error { return s.Source.Run(ctx, q) }

@@ -84,7 +84,7 @@ func TestStandby(t *testing.T) {
 		"position set 0/1":   `cdc-relay: a relay runs (PID 1 on the server reads slot "SLOT"): stop it first, then try again`,
 		"position reset":     `cdc-relay: a relay runs (PID 1 on the server reads slot "SLOT"): stop it first, then try again`,
 		"teardown --table":   `cdc-relay: slot "SLOT" is being read (PID 1 on the server): stop its relay first, then try again; nothing was dropped`,
-		"position set --yes": `cdc-relay: give an LSN, such as LSN`,
+		"position set --yes": `cdc-relay: give a position, such as LSN, or a GTID set`,
 	} {
 		if r := s.run(strings.Fields(command)...); r.code == 0 || strings.TrimSpace(r.stderr) != says {
 			t.Errorf("%s: %s", command, r)

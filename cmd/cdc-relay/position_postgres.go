@@ -2,33 +2,50 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
-
-	"github.com/spf13/cobra"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/wal"
 )
 
-func newPositionShowCommand(a *app) *cobra.Command {
-	var (
-		p      positions
-		output outputFlag
-	)
-	cmd := &cobra.Command{
-		Use:   "show",
-		Short: "Show the positions of slot and checkpoint and where a run would go on",
-		Long: `Show where slot and checkpoint stand, each as PostgreSQL prints it and as the 16 hex digits that are stored,
-and where a run would go on, or why it would not. It reads only, and may be used while a relay runs.`,
-		Example: "  cdc-relay position show\n  cdc-relay position show -o json",
-		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return p.with(cmd.Context(), a, func(ctx context.Context) error { return p.show(ctx, output.json()) })
-		},
+// postgresPositions is one position command on PostgreSQL.
+type postgresPositions struct {
+	*positions
+	*postgres
+
+	db *wal.Database
+}
+
+// at opens the database for fn.
+func (p *postgres) at(ctx context.Context, at *positions, fn func(*postgresPositions) error) error {
+	db, err := wal.OpenDatabase(ctx, p.wal.DSN)
+	if err != nil {
+		return err
 	}
-	output.add(cmd)
-	return cmd
+	defer db.Close(ctx)
+	return fn(&postgresPositions{at, p, db})
+}
+
+func (p *postgres) showPositions(ctx context.Context, at *positions, asJSON bool) error {
+	return p.at(ctx, at, func(p *postgresPositions) error { return p.show(ctx, asJSON) })
+}
+
+func (p *postgres) setPosition(ctx context.Context, at *positions, text string, yes bool) error {
+	to, err := wal.ParsePosition(cdc.Position(text))
+	if err != nil || to == "" {
+		return usage("%q is not an LSN: write it as PostgreSQL prints it (16/B374D848) or as 16 hex digits", text)
+	}
+	return p.at(ctx, at, func(p *postgresPositions) error { return p.set(ctx, to, yes) })
+}
+
+func (p *postgres) resetPosition(ctx context.Context, at *positions, yes bool) error {
+	return p.at(ctx, at, func(p *postgresPositions) error { return p.reset(ctx, yes) })
+}
+
+func (p *postgresPositions) inspect(ctx context.Context) (wal.Inspection, error) {
+	return p.db.Inspect(ctx, p.wal, p.store.Load)
 }
 
 // shownPosition is a position in both forms.
@@ -78,12 +95,12 @@ type shownPositions struct {
 	Refused     string         `json:"next_start_refused,omitempty"`
 }
 
-func (p *positions) show(ctx context.Context, asJSON bool) error {
+func (p *postgresPositions) show(ctx context.Context, asJSON bool) error {
 	in, err := p.inspect(ctx)
 	if err != nil {
 		return err
 	}
-	s := present(in, storePlace(p.config))
+	s := present(in, p.place)
 	if asJSON {
 		return printJSON(p.app.stdout, s)
 	}
@@ -159,16 +176,73 @@ func (s *shownPositions) checkpointLine() string {
 	}
 }
 
-func suffix(before, s string) string {
-	if s == "" {
-		return ""
+func (p *postgresPositions) set(ctx context.Context, to cdc.Position, yes bool) error {
+	in, err := p.inspect(ctx)
+	if err != nil {
+		return err
 	}
-	return before + s
+	if in.LoadErr != nil {
+		return in.LoadErr
+	}
+	if in.Found && !in.Checkpoint.Source.Same(in.Source) {
+		return in.Refused
+	}
+	move, err := in.Plan(to)
+	if err != nil {
+		return err
+	}
+	if move.Skips > 0 && !yes {
+		return usage("%s is a move forward over %s of WAL, whose unpublished events would never be published: give --yes if that is meant", display(to), byteSize(move.Skips))
+	}
+	if err := p.store.Save(ctx, moved(in.Checkpoint, in.Source, move.To, in.Checkpoint.Progress.Commit <= move.To)); err != nil {
+		return err
+	}
+	if move.Slot && move.Skips > 0 {
+		if _, err := p.db.AdvanceSlot(ctx, p.wal.Slot, move.To); err != nil {
+			return err
+		}
+	}
+	p.sayMove(move)
+	return nil
 }
 
-func orNone(s string) string {
-	if s == "" {
-		return "none"
+func (p *postgresPositions) sayMove(m wal.Move) {
+	switch {
+	case m.Skips > 0:
+		p.app.printf("position is %s now, %s further: what was not published before it never will be\n", display(m.To), byteSize(m.Skips))
+	case m.Repeats > 0:
+		p.app.printf("position is %s now, %s back: events committed behind it are published again\n", display(m.To), byteSize(m.Repeats))
+	default:
+		p.app.printf("position is %s already\n", display(m.To))
 	}
-	return s
+}
+
+func (p *postgresPositions) reset(ctx context.Context, yes bool) error {
+	in, err := p.inspect(ctx)
+	if err != nil {
+		return err
+	}
+	var stop *cdc.StopError
+	if in.LoadErr != nil && (!errors.As(in.LoadErr, &stop) || stop.Class != cdc.ClassPosition) {
+		return in.LoadErr // what is stored but of no use is what reset is for
+	}
+	if err := in.Idle(); err != nil && in.Slot != nil {
+		return err
+	}
+	if p.place == "" {
+		p.app.printf("no checkpoint is configured: the slot alone holds the position\n")
+		return nil
+	}
+	if !in.Found && in.LoadErr == nil {
+		p.app.printf("no checkpoint is stored in %s: the next run goes on from slot %s\n", p.place, p.wal.Slot)
+		return nil
+	}
+	if stop = nil; errors.As(in.Refused, &stop) && stop.Reason == "slot_ahead" && !yes {
+		return usage("slot %q stands ahead of the checkpoint, so events between them may never have been published: give --yes if they were, or are not wanted", p.wal.Slot)
+	}
+	if err := p.store.Reset(ctx); err != nil {
+		return err
+	}
+	p.app.printf("checkpoint in %s: dropped; the next run goes on from slot %s\n", p.place, p.wal.Slot)
+	return nil
 }

@@ -1,0 +1,190 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/binlog"
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+// mysqlPositions is one position command on MySQL or MariaDB.
+type mysqlPositions struct {
+	*positions
+	*mysql
+
+	db *binlog.Database
+}
+
+// at opens the database for fn.
+func (m *mysql) at(ctx context.Context, at *positions, fn func(*mysqlPositions) error) error {
+	db, err := binlog.OpenDatabase(ctx, m.binlog)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	return fn(&mysqlPositions{at, m, db})
+}
+
+func (m *mysql) showPositions(ctx context.Context, at *positions, asJSON bool) error {
+	return m.at(ctx, at, func(p *mysqlPositions) error { return p.show(ctx, asJSON) })
+}
+
+func (m *mysql) setPosition(ctx context.Context, at *positions, text string, yes bool) error {
+	return m.at(ctx, at, func(p *mysqlPositions) error { return p.set(ctx, text, yes) })
+}
+
+func (m *mysql) resetPosition(ctx context.Context, at *positions, _ bool) error {
+	return m.at(ctx, at, func(p *mysqlPositions) error { return p.reset(ctx) })
+}
+
+// shownGTIDs is the answer of position show.
+type shownGTIDs struct {
+	ID       string `json:"id"`
+	Database string `json:"database"`
+	Flavor   string `json:"flavor"`
+	Version  string `json:"version"`
+	Address  string `json:"address"`
+	// Executed and Purged are the server's; Purged is what it has no log of any more.
+	Executed string `json:"executed"`
+	Purged   string `json:"purged"`
+	Place    string `json:"checkpoint_place"`
+	// Checkpoint is the stored position; nil: there is none.
+	Checkpoint  *string    `json:"checkpoint"`
+	LoadError   string     `json:"checkpoint_error,omitempty"`
+	LastCommit  string     `json:"last_outbox_commit,omitempty"`
+	LastEventID string     `json:"last_event_id,omitempty"`
+	Generation  uint64     `json:"generation"`
+	Sequence    uint64     `json:"sequence"`
+	SavedAt     *time.Time `json:"saved_at,omitempty"`
+	Next        *string    `json:"next_start"`
+	Refused     string     `json:"next_start_refused,omitempty"`
+}
+
+func (p *mysqlPositions) show(ctx context.Context, asJSON bool) error {
+	in, err := p.db.Inspect(ctx, p.binlog, p.store.Load)
+	if err != nil {
+		return err
+	}
+	s := p.present(&in)
+	if asJSON {
+		return printJSON(p.app.stdout, s)
+	}
+	for _, line := range p.lines(&s, &in) {
+		p.app.printf("%-20s %s\n", line[0], line[1])
+	}
+	return nil
+}
+
+func (p *mysqlPositions) present(in *binlog.Inspection) shownGTIDs {
+	server := p.db.Server
+	s := shownGTIDs{
+		ID: in.Source.SystemID, Database: in.Source.Database, Flavor: string(server.Flavor), Version: server.Name, Address: server.Address,
+		Executed: string(in.Executed), Purged: string(in.Purged), Place: p.place,
+	}
+	if c := &in.Checkpoint; in.Found {
+		position := string(c.Progress.Position)
+		s.Checkpoint, s.LastCommit, s.LastEventID = &position, c.Progress.TxID, c.LastEventID
+		s.Generation, s.Sequence, s.SavedAt = c.Generation, c.Sequence, &c.SavedAt
+	}
+	if in.LoadErr != nil {
+		s.LoadError = in.LoadErr.Error()
+	}
+	if in.Refused != nil {
+		s.Refused = in.Refused.Error()
+	} else {
+		next := string(in.From)
+		s.Next = &next
+	}
+	return s
+}
+
+func (p *mysqlPositions) lines(s *shownGTIDs, in *binlog.Inspection) [][2]string {
+	lines := [][2]string{{"database", fmt.Sprintf("%s, log %s, %s %s at %s", s.Database, s.ID, p.db.Server.Flavor.Title(), s.Version, s.Address)}}
+	switch {
+	case s.LoadError != "":
+		lines = append(lines, [2]string{"checkpoint (C)", "cannot be read: " + s.LoadError})
+	case s.Checkpoint == nil:
+		lines = append(lines, [2]string{"checkpoint (C)", "none yet in " + s.Place})
+	default:
+		lines = append(lines, [2]string{"checkpoint (C)", fmt.Sprintf("%s  %s", orStart(in.Checkpoint.Progress.Position), s.Place)})
+		lines = append(lines, savedLines(orNone(s.LastCommit), &in.Checkpoint)...)
+	}
+	lines = append(lines, [2]string{"server executed", orNone(s.Executed)}, [2]string{"server purged", orNone(s.Purged)})
+	if s.Refused != "" {
+		return append(lines, [2]string{"next start", "refused: " + s.Refused})
+	}
+	return append(lines, [2]string{"next start", orStart(in.From)})
+}
+
+func (p *mysqlPositions) set(ctx context.Context, text string, yes bool) error {
+	to, err := binlog.ParsePosition(p.db.Server.Flavor, cdc.Position(text))
+	if err != nil {
+		return usage("%w", err)
+	}
+	in, err := p.db.Inspect(ctx, p.binlog, p.store.Load)
+	if err != nil {
+		return err
+	}
+	if in.LoadErr != nil {
+		return in.LoadErr
+	}
+	if in.Found && !in.Checkpoint.Source.Same(in.Source) {
+		return in.Refused
+	}
+	move, err := in.Plan(to)
+	if err != nil {
+		return err
+	}
+	if move.Skips > 0 && !yes {
+		return usage("%s skips %s, whose unpublished events would never be published: give --yes if that is meant", move.To, transactions(move.Skips))
+	}
+	keepsCommit := move.Repeats == 0
+	if err := p.store.Save(ctx, moved(in.Checkpoint, in.Source, move.To, keepsCommit)); err != nil {
+		return err
+	}
+	p.sayMove(move, in.Found)
+	return nil
+}
+
+func (p *mysqlPositions) sayMove(m binlog.Move, found bool) {
+	p.app.printf("position is %s now", orStart(m.To))
+	switch {
+	case !found:
+		p.app.printf(", the first that is stored")
+	case m.Skips == 0 && m.Repeats == 0:
+		p.app.printf(", as it was")
+	}
+	if m.Skips > 0 {
+		p.app.printf("; %s skipped: what was not published of them never will be", transactions(m.Skips))
+	}
+	if m.Repeats > 0 {
+		p.app.printf("; %s repeated: their events are published again", transactions(m.Repeats))
+	}
+	p.app.printf("\n")
+}
+
+func transactions(n uint64) string { return plural(int(n), "transaction") }
+
+func (p *mysqlPositions) reset(ctx context.Context) error {
+	c, found, err := p.store.Load(ctx)
+	var stop *cdc.StopError
+	if err != nil && (!errors.As(err, &stop) || stop.Class != cdc.ClassPosition) {
+		return err // what is stored but of no use is what reset is for
+	}
+	if err == nil && !found {
+		p.app.printf("no checkpoint is stored in %s\n", p.place)
+		return nil
+	}
+	if err := p.store.Reset(ctx); err != nil {
+		return err
+	}
+	stood := ""
+	if found {
+		stood = " (it stood at " + orStart(c.Progress.Position) + ")"
+	}
+	p.app.printf("checkpoint in %s: dropped%s; a run is refused until `cdc-relay position set`, `cdc-relay setup` or `cdc-relay run --start-from` says where to begin\n", p.place, stood)
+	return nil
+}

@@ -1,0 +1,274 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/binlog"
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/outbox"
+)
+
+// mysqlSetup is one run of setup on MySQL or MariaDB.
+type mysqlSetup struct {
+	*setup
+	*mysql
+}
+
+func (m *mysql) setup(ctx context.Context, s *setup, owner connString) error {
+	return (&mysqlSetup{s, m}).run(ctx, owner)
+}
+
+func (m *mysql) printSetup(ctx context.Context, s *setup) error {
+	return (&mysqlSetup{s, m}).say(ctx)
+}
+
+func (m *mysql) apply(ctx context.Context, a *app, flags *tableFlags, owner connString) error {
+	db, err := m.open(ctx, owner)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	before, err := db.Survey(ctx, m.binlog)
+	if err != nil {
+		return err
+	}
+	for _, t := range m.list {
+		if t.foreign() {
+			a.leftAlone(t)
+			continue
+		}
+		o := flags.table(t.name)
+		script, err := outbox.MySQLTable(o)
+		if err != nil {
+			return &usageError{err}
+		}
+		if err := db.Exec(ctx, "create table "+o.Name.String(), texts(script.Up)...); err != nil {
+			return err
+		}
+		a.sayTable(&o, before.Tables[o.Name.String()] != nil)
+	}
+	return nil
+}
+
+// surveyed is what setup must know of the server; flavor is a guess where it did not answer.
+type surveyed struct {
+	flavor   binlog.Flavor
+	settings []binlog.Setting
+	user     string
+	answered bool
+}
+
+func (s *mysqlSetup) survey(ctx context.Context) surveyed {
+	asking, cancel := context.WithTimeout(ctx, surveyTimeout)
+	defer cancel()
+	db, err := binlog.OpenDatabase(asking, s.binlog)
+	if err != nil {
+		flavor := s.binlog.Flavor
+		if flavor == "" {
+			flavor = binlog.MySQL
+		}
+		return surveyed{flavor: flavor, user: s.config.Role()}
+	}
+	defer db.Close()
+	return surveyed{flavor: db.Server.Flavor, settings: db.Settings(s.binlog), user: db.Server.Role, answered: true}
+}
+
+// steps returns the SQL that is to be run by hand.
+func (s *mysqlSetup) steps(v surveyed, tables []outbox.TableOptions) (outbox.Steps, error) {
+	o := outbox.MySQLSetupOptions{Flavor: outbox.Flavor(v.flavor), User: v.user, Make: tables}
+	for _, setting := range v.settings {
+		o.Settings = append(o.Settings, outbox.Setting{Name: setting.Name, Value: setting.Want})
+	}
+	for _, t := range s.list {
+		o.Read = append(o.Read, t.name)
+	}
+	steps, err := outbox.MySQLSetup(o)
+	if err != nil {
+		return nil, &usageError{err}
+	}
+	return steps, nil
+}
+
+func (s *mysqlSetup) say(ctx context.Context) error {
+	var tables []outbox.TableOptions
+	for _, t := range s.list {
+		if !t.foreign() {
+			tables = append(tables, s.flags.table(t.name))
+		}
+	}
+	v := s.survey(ctx)
+	steps, err := s.steps(v, tables)
+	if err != nil {
+		return err
+	}
+	if !v.answered {
+		s.app.printf("-- The database did not answer, so its settings are not known: `cdc-relay check` tells which must change.\n\n")
+	}
+	s.app.printf("%s\n-- Then run `cdc-relay setup`: it stores the first position in the checkpoint.\n", steps)
+	return nil
+}
+
+// run makes what is missing, in the order in which one thing needs the other.
+func (s *mysqlSetup) run(ctx context.Context, owner connString) error {
+	db, err := binlog.OpenDatabase(ctx, s.binlog)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	if err := db.Problem(s.binlog); err != nil && len(db.Settings(s.binlog)) == 0 {
+		return err // another flavor, or too old
+	}
+	if err := s.makeTables(ctx, db, owner); err != nil {
+		return err
+	}
+	if err := s.ready(ctx, db); err != nil {
+		return err
+	}
+	if err := s.storePosition(ctx, db); err != nil {
+		return err
+	}
+	return s.done(ctx, s.config)
+}
+
+// makeTables makes the tables as their owner, and lets the relay's user read them where the owner may.
+func (s *mysqlSetup) makeTables(ctx context.Context, db *binlog.Database, owner connString) error {
+	before, err := db.Survey(ctx, s.binlog)
+	if err != nil {
+		return err
+	}
+	if before.Problem != nil {
+		if err := s.asOwner(ctx, db.Server.Role, owner, before); err != nil {
+			return err
+		}
+	}
+	for _, t := range s.list {
+		o := s.flags.table(t.name)
+		if before.Tables[t.name.String()] == nil {
+			s.app.printf("table %s: created%s\n", t.name, partitionsUntil(&o))
+		} else {
+			s.app.printf("table %s: exists\n", t.name)
+		}
+	}
+	return nil
+}
+
+func (s *mysqlSetup) asOwner(ctx context.Context, user string, dsn connString, before binlog.Survey) error {
+	owner, err := s.open(ctx, dsn)
+	if err != nil {
+		return err
+	}
+	defer owner.Close()
+	known, err := owner.Survey(ctx, s.binlog)
+	if err != nil {
+		return err
+	}
+	for _, t := range s.list {
+		name := t.name.String()
+		if before.Tables[name] != nil {
+			continue
+		}
+		if known.Tables[name] == nil {
+			if t.foreign() {
+				return cdc.Stop(cdc.ClassConfig, "table_missing", fmt.Errorf(
+					"table %s does not exist, or its owner may not see it, and setup makes no table that has a columns mapping: mend tables[].name, or have its software make it", name))
+			}
+			script, err := outbox.MySQLTable(s.flags.table(t.name))
+			if err != nil {
+				return &usageError{err}
+			}
+			if err := owner.Exec(ctx, "create table "+name, texts(script.Up)...); err != nil {
+				return err
+			}
+		}
+		if user != owner.Server.Role {
+			s.grant(ctx, owner, user, t.name)
+		}
+	}
+	return nil
+}
+
+// grant lets the relay's user read a table. An owner that may not grant is no error yet: ready tells.
+func (s *mysqlSetup) grant(ctx context.Context, owner *binlog.Database, user string, table outbox.Name) {
+	steps, err := outbox.MySQLSetup(outbox.MySQLSetupOptions{User: user, Read: []outbox.Name{table}})
+	if err != nil || len(steps) == 0 {
+		return
+	}
+	last := steps[len(steps)-1]
+	if err := owner.Exec(ctx, "grant SELECT on "+table.String(), texts(last.Statements)...); err == nil {
+		s.app.printf("table %s: %s may read it\n", table, user)
+	}
+}
+
+// ready refuses to store a position while the log cannot be read from there on, and prints what mends it.
+func (s *mysqlSetup) ready(ctx context.Context, db *binlog.Database) error {
+	v := surveyed{flavor: db.Server.Flavor, settings: db.Settings(s.binlog), user: db.Server.Role}
+	after, err := db.Survey(ctx, s.binlog)
+	if err != nil {
+		return err
+	}
+	var lacks []string
+	for _, setting := range v.settings {
+		lacks = append(lacks, fmt.Sprintf("%s must be %s", setting.Name, setting.Want))
+	}
+	if after.Problem != nil {
+		lacks = append(lacks, v.user+" must see the tables")
+	}
+	if len(v.settings) == 0 {
+		err = db.TryLog(ctx, s.binlog)
+		if err != nil && !binlog.MayNotRead(err) {
+			return err
+		}
+		if err != nil {
+			lacks = append(lacks, v.user+" must be granted the right to read the log")
+		}
+	}
+	if len(lacks) == 0 {
+		return nil
+	}
+	steps, err := s.steps(v, nil)
+	if err != nil {
+		return err
+	}
+	s.app.printf("\n%s\n", steps)
+	return cdc.Stop(cdc.ClassConfig, "server_not_ready", fmt.Errorf(
+		"the server is not ready (%s), so no position was stored: have an administrator run the statements above, then run `cdc-relay setup` again", strings.Join(lacks, "; ")))
+}
+
+// storePosition stores where the log ends now, unless a checkpoint is stored.
+func (s *mysqlSetup) storePosition(ctx context.Context, db *binlog.Database) error {
+	store, err := newStore(s.config)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = store.Close() }()
+	place := storePlace(s.config)
+	stored, found, err := store.Load(ctx)
+	if err != nil {
+		return err
+	}
+	if found {
+		s.app.printf("checkpoint in %s: exists, stands at %s\n", place, orStart(stored.Progress.Position))
+		return nil
+	}
+	position, err := db.Position(ctx)
+	if err != nil {
+		return err
+	}
+	first := cdc.Checkpoint{Source: db.Source(s.binlog), Progress: cdc.Progress{Position: position}, Generation: 1, SavedAt: time.Now()}
+	if err := store.Save(ctx, first); err != nil {
+		return err
+	}
+	s.app.printf("checkpoint in %s: stored %s; what is committed from here on is published\n", place, orStart(position))
+	return nil
+}
+
+// orStart names the position before the first transaction, which is an empty set.
+func orStart(p cdc.Position) string {
+	if p == "" {
+		return "the start of the log"
+	}
+	return string(p)
+}

@@ -1,0 +1,236 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/config"
+	"github.com/cdc-relay/cdc-relay/internal/outbox"
+	"github.com/cdc-relay/cdc-relay/internal/wal"
+)
+
+// postgresSetup is one run of setup on PostgreSQL.
+type postgresSetup struct {
+	*setup
+	*postgres
+}
+
+func (p *postgres) setup(ctx context.Context, s *setup, owner connString) error {
+	return (&postgresSetup{s, p}).run(ctx, owner)
+}
+
+func (p *postgres) printSetup(ctx context.Context, s *setup) error {
+	return (&postgresSetup{s, p}).say(ctx)
+}
+
+func (p *postgres) apply(ctx context.Context, a *app, flags *tableFlags, owner connString) error {
+	db, err := wal.OpenDatabase(ctx, owner)
+	if err != nil {
+		return err
+	}
+	defer db.Close(ctx)
+	for _, t := range p.list {
+		if t.foreign() {
+			a.leftAlone(t)
+			continue
+		}
+		o := flags.table(t.name)
+		script, err := outbox.PostgresTable(o)
+		if err != nil {
+			return &usageError{err}
+		}
+		before, err := db.Survey(ctx, wal.Options{Tables: []string{o.Name.String()}})
+		if err != nil {
+			return err
+		}
+		if err := db.Exec(ctx, "create table "+o.Name.String(), texts(script.Up)...); err != nil {
+			return err
+		}
+		a.sayTable(&o, before.Tables[o.Name.String()] != nil)
+	}
+	return nil
+}
+
+// steps returns the SQL, with grants for role unless it is empty.
+func (s *postgresSetup) steps(version int, role string, missing func(outboxTable) bool) (outbox.Steps, error) {
+	o := outbox.SetupOptions{Publication: s.wal.Publication, Slot: s.wal.Slot, Role: role, Failover: s.failover(version)}
+	for _, t := range s.list {
+		o.Publish = append(o.Publish, t.name)
+		if !t.foreign() && missing(t) {
+			o.Make = append(o.Make, s.flags.table(t.name))
+		}
+	}
+	steps, err := outbox.PostgresSetup(o)
+	if err != nil {
+		return nil, &usageError{err}
+	}
+	return steps, nil
+}
+
+// failoverVersion is the first PostgreSQL that keeps slots on standbys.
+const failoverVersion = 170000
+
+func (s *postgresSetup) failover(version int) bool {
+	switch s.config.Source.Postgres.Failover {
+	case config.FailoverOn:
+		return true
+	case config.FailoverOff:
+		return false
+	default:
+		return version >= failoverVersion
+	}
+}
+
+// surveyTimeout bounds the look at the server's version that --print takes.
+const surveyTimeout = 5 * time.Second
+
+func (s *postgresSetup) say(ctx context.Context) error {
+	version := 0
+	asking, cancel := context.WithTimeout(ctx, surveyTimeout)
+	defer cancel()
+	if db, err := wal.OpenDatabase(asking, s.wal.DSN); err == nil {
+		version = db.Server.Version
+		db.Close(ctx)
+	}
+	steps, err := s.steps(version, s.config.Role(), func(outboxTable) bool { return true })
+	if err != nil {
+		return err
+	}
+	if version == 0 && s.config.Source.Postgres.Failover == config.FailoverAuto {
+		s.app.printf("-- The database did not answer, so its version is not known. On PostgreSQL 17 and newer add\n" +
+			"-- failover => true to pg_create_logical_replication_slot: the slot then survives a standby's promotion.\n\n")
+	}
+	s.app.printf("%s", steps)
+	return nil
+}
+
+// run makes what is missing, in the order in which one thing needs the other.
+func (s *postgresSetup) run(ctx context.Context, ownerDSN connString) error {
+	db, err := wal.OpenDatabase(ctx, s.wal.DSN)
+	if err != nil {
+		return err
+	}
+	defer db.Close(ctx)
+	if err := db.Server.Problem(); err != nil {
+		return err
+	}
+	before, err := db.Survey(ctx, s.wal)
+	if err != nil {
+		return err
+	}
+	if err := s.makeObjects(ctx, db, ownerDSN, before); err != nil {
+		return err
+	}
+	if err := s.makeSlot(ctx, db, before.Slot); err != nil {
+		return err
+	}
+	return s.done(ctx, s.config)
+}
+
+// makeObjects makes tables and publication, as their owner and in one transaction.
+func (s *postgresSetup) makeObjects(ctx context.Context, db *wal.Database, ownerDSN connString, before wal.Survey) error {
+	if err := s.feasible(before); err != nil {
+		return err
+	}
+	if before.Problem != nil {
+		owner, err := wal.OpenDatabase(ctx, ownerDSN)
+		if err != nil {
+			return err
+		}
+		defer owner.Close(ctx)
+		if err := s.execOwner(ctx, owner, db.Server.Role, before); err != nil {
+			return err
+		}
+	}
+	after, err := db.Survey(ctx, s.wal)
+	if err != nil {
+		return err
+	}
+	s.report(before, after)
+	return after.Problem
+}
+
+// feasible refuses what setup cannot mend.
+func (s *postgresSetup) feasible(before wal.Survey) error {
+	for _, t := range s.list {
+		if t.foreign() && before.Tables[t.name.String()] == nil {
+			return cdc.Stop(cdc.ClassConfig, "table_missing", fmt.Errorf(
+				"table %s does not exist, and setup makes no table that has a columns mapping: mend tables[].name, or have its software make it", t.name))
+		}
+	}
+	if before.Slot != nil && before.Slot.Problem != nil {
+		return before.Slot.Problem
+	}
+	if before.Slot != nil && !before.Publication {
+		return cdc.Stop(cdc.ClassPosition, "slot_too_old", fmt.Errorf(
+			"slot %q exists and publication %q does not: a slot that is older than its publication cannot be read; "+
+				"publish from the outbox table what consumers miss, then run `cdc-relay teardown` and `cdc-relay setup`", s.wal.Slot, s.wal.Publication))
+	}
+	return nil
+}
+
+// execOwner runs the owner's statements, with grants where the relay has a role of its own.
+func (s *postgresSetup) execOwner(ctx context.Context, owner *wal.Database, relayRole string, before wal.Survey) error {
+	if relayRole == owner.Server.Role {
+		relayRole = ""
+	}
+	steps, err := s.steps(owner.Server.Version, relayRole, func(t outboxTable) bool { return before.Tables[t.name.String()] == nil })
+	if err != nil {
+		return err
+	}
+	if err := owner.Patient(ctx); err != nil {
+		return err
+	}
+	return owner.Exec(ctx, fmt.Sprintf("create table and publication %q", s.wal.Publication), texts(statementsFor(steps, outbox.RunnerOwner))...)
+}
+
+func statementsFor(steps outbox.Steps, runner outbox.Runner) []outbox.Statement {
+	for _, step := range steps {
+		if step.Runner == runner {
+			return step.Statements
+		}
+	}
+	return nil
+}
+
+func (s *postgresSetup) report(before, after wal.Survey) {
+	for _, t := range s.list {
+		said := "exists"
+		if before.Tables[t.name.String()] == nil && after.Tables[t.name.String()] != nil {
+			o := s.flags.table(t.name)
+			said = "created" + partitionsUntil(&o)
+		}
+		s.app.printf("table %s: %s\n", t.name, said)
+	}
+	switch {
+	case !before.Publication && after.Publication:
+		s.app.printf("publication %s: created\n", s.wal.Publication)
+	case before.Problem != nil && after.Problem == nil:
+		s.app.printf("publication %s: completed\n", s.wal.Publication)
+	default:
+		s.app.printf("publication %s: exists\n", s.wal.Publication)
+	}
+}
+
+// makeSlot makes the slot once the publication is committed.
+func (s *postgresSetup) makeSlot(ctx context.Context, db *wal.Database, slot *wal.SlotInfo) error {
+	if slot != nil {
+		s.app.printf("slot %s: exists, stands at %s\n", s.wal.Slot, slot.Confirmed)
+		return nil
+	}
+	if err := db.Patient(ctx); err != nil {
+		return err
+	}
+	statement := outbox.PostgresSlot(s.wal.Slot, s.failover(db.Server.Version))
+	if err := db.CreateSlot(ctx, s.wal.Slot, statement.SQL); err != nil {
+		return err
+	}
+	slot, err := db.Slot(ctx, s.wal.Slot)
+	if err != nil || slot == nil {
+		return err
+	}
+	s.app.printf("slot %s: created at %s; from here on PostgreSQL keeps WAL until the relay has read it\n", s.wal.Slot, slot.Confirmed)
+	return nil
+}

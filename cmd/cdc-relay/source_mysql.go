@@ -1,0 +1,89 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/cdc-relay/cdc-relay/internal/binlog"
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/config"
+	"github.com/cdc-relay/cdc-relay/internal/finding"
+	"github.com/cdc-relay/cdc-relay/internal/outbox"
+	"github.com/cdc-relay/cdc-relay/internal/relay"
+	"github.com/cdc-relay/cdc-relay/internal/router"
+)
+
+// mysql is a database of MySQL or MariaDB to the commands.
+type mysql struct {
+	config *config.Config
+	binlog binlog.Options
+	list   []outboxTable
+}
+
+func newMySQL(c *config.Config) (*mysql, error) {
+	tables, err := outboxTables(c, func(name string) (outbox.Name, error) { return outbox.ParseMySQLName(name, c.Database()) })
+	if err != nil {
+		return nil, err
+	}
+	for i, t := range tables {
+		tables[i].uri = router.DefaultSource(t.name.Schema, t.name.Table)
+	}
+	s := c.Source.MySQL
+	o := binlog.Options{
+		DSN: s.ConnString, ServerID: s.ServerID, ID: s.ID, Tables: tableNames(tables),
+		UnsafeSync: s.UnsafeSyncBinlog, LookInterval: lookInterval,
+	}
+	if s.Flavor != config.FlavorAuto {
+		o.Flavor = binlog.Flavor(s.Flavor)
+	}
+	if s.TLS != nil {
+		o.TLS = s.TLS.ClientConfig
+	}
+	return &mysql{c, o, tables}, nil
+}
+
+func (m *mysql) tables() []outboxTable { return m.list }
+
+func (m *mysql) connString(given string) (connString, error) {
+	if given == "" {
+		return m.binlog.DSN, nil
+	}
+	dsn, err := config.MySQLConnString(given)
+	if err != nil {
+		return nil, usage("--owner-dsn %w", err)
+	}
+	return func() (string, error) { return dsn, nil }, nil
+}
+
+// open connects with another connection string than the relay's own.
+func (m *mysql) open(ctx context.Context, dsn connString) (*binlog.Database, error) {
+	o := m.binlog
+	o.DSN = dsn
+	return binlog.OpenDatabase(ctx, o)
+}
+
+func (m *mysql) check(ctx context.Context, load loader) ([]finding.Finding, map[string]*cdc.Table) {
+	return binlog.Check(ctx, m.binlog, load)
+}
+
+// feed reads the log, which leaves nothing behind in the server: a dry run only begins elsewhere.
+func (m *mysql) feed(o feedOptions, log *slog.Logger, reg prometheus.Registerer) (feed, error) {
+	options := m.binlog
+	options.Verify, options.StartFrom = o.verify, o.startFrom
+	if o.dry {
+		options.StartFrom, options.ServerID = binlog.Current, 0 // a relay that runs keeps its id
+	}
+	return binlogFeed{binlog.New(options, log, reg)}, nil
+}
+
+// binlogFeed adapts binlog.Source to the relay: the two define their Queue each for itself.
+type binlogFeed struct{ *binlog.Source }
+
+func (f binlogFeed) Run(ctx context.Context, q relay.Queue) error { return f.Source.Run(ctx, q) }
+
+func (f binlogFeed) state() feedState {
+	b := f.Status()
+	return feedState{connected: b.Connected, lastTick: b.LastTick, received: b.Received, confirmed: b.Confirmed}
+}

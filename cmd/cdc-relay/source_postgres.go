@@ -1,0 +1,80 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/cdc-relay/cdc-relay/internal/admin"
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/config"
+	"github.com/cdc-relay/cdc-relay/internal/finding"
+	"github.com/cdc-relay/cdc-relay/internal/outbox"
+	"github.com/cdc-relay/cdc-relay/internal/relay"
+	"github.com/cdc-relay/cdc-relay/internal/router"
+	"github.com/cdc-relay/cdc-relay/internal/wal"
+)
+
+// postgres is a PostgreSQL database to the commands.
+type postgres struct {
+	config *config.Config
+	wal    wal.Options
+	list   []outboxTable
+}
+
+func newPostgres(c *config.Config) (*postgres, error) {
+	tables, err := outboxTables(c, outbox.ParseName)
+	if err != nil {
+		return nil, err
+	}
+	for i := range tables {
+		tables[i].uri = router.DefaultSource(c.Database(), c.Tables[i].Name)
+	}
+	s := c.Source.Postgres
+	return &postgres{c, wal.Options{
+		DSN: s.ConnString, Slot: s.Slot, Publication: s.Publication, Tables: tableNames(tables),
+		Conflict: wal.Conflict(c.Position.Conflict), StatusInterval: s.StatusInterval, LookInterval: lookInterval,
+	}, tables}, nil
+}
+
+func (p *postgres) tables() []outboxTable { return p.list }
+
+func (p *postgres) connString(given string) (connString, error) {
+	if given == "" {
+		return p.wal.DSN, nil
+	}
+	return func() (string, error) { return given, nil }, nil
+}
+
+func (p *postgres) check(ctx context.Context, load loader) ([]finding.Finding, map[string]*cdc.Table) {
+	return wal.Check(ctx, p.wal, load)
+}
+
+// feed reads from the slot, or for a dry run from a temporary one, which the server drops with the connection.
+func (p *postgres) feed(o feedOptions, log *slog.Logger, reg prometheus.Registerer) (feed, error) {
+	if o.startFrom != "" {
+		return nil, usage("--start-from is for MySQL and MariaDB: on PostgreSQL the replication slot knows where to begin, leave it out")
+	}
+	options := p.wal
+	options.Verify, options.Temporary = o.verify, o.dry
+	return walFeed{wal.New(options, log, reg)}, nil
+}
+
+// walFeed adapts wal.Source to the relay: the two define their Queue each for itself.
+type walFeed struct{ *wal.Source }
+
+func (f walFeed) Run(ctx context.Context, q relay.Queue) error { return f.Source.Run(ctx, q) }
+
+func (f walFeed) state() feedState {
+	w := f.Status()
+	st := feedState{connected: w.Connected, lastTick: w.LastTick, received: w.Received, confirmed: w.Confirmed}
+	if w.Slot.WALStatus != "" {
+		st.lagBytes = &w.Slot.LagBytes
+		st.slot = &admin.Slot{Status: w.Slot.WALStatus, RetainedBytes: w.Slot.RetainedBytes}
+		if w.Slot.SafeBytes >= 0 {
+			st.slot.SafeBytes = &w.Slot.SafeBytes
+		}
+	}
+	return st
+}

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"context"
+
+	"github.com/cdc-relay/cdc-relay/internal/binlog"
+	"github.com/cdc-relay/cdc-relay/internal/outbox"
+)
+
+// teardown forgets the checkpoint and, where that was asked for, drops the tables. The server itself holds
+// nothing else of the relay's.
+func (m *mysql) teardown(ctx context.Context, t *teardown, owner connString) error {
+	db, err := binlog.OpenDatabase(ctx, m.binlog)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	before, err := db.Survey(ctx, m.binlog)
+	if err != nil {
+		return err
+	}
+	drop := t.drop(m.list)
+	if err := t.confirm(drop); err != nil {
+		return err
+	}
+	if len(drop) > 0 {
+		if err := m.drop(ctx, drop, owner); err != nil {
+			return err
+		}
+	}
+	t.sayTables(m.list, before.Tables)
+	if err := t.forget(ctx, m.config); err != nil {
+		return err
+	}
+	if n, err := db.Readers(ctx); err == nil && n > 0 {
+		t.app.printf("warning: user %s still reads the server's log: if that is this relay, stop it and run teardown again\n", db.Server.Role)
+	}
+	return nil
+}
+
+func (m *mysql) drop(ctx context.Context, tables []outbox.Name, dsn connString) error {
+	owner, err := m.open(ctx, dsn)
+	if err != nil {
+		return err
+	}
+	defer owner.Close()
+	for _, step := range outbox.MySQLTeardown(tables) {
+		if err := owner.Exec(ctx, "drop table", texts(step.Statements)...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *mysql) printTeardown(t *teardown) {
+	steps := outbox.MySQLTeardown(t.drop(m.list))
+	if len(steps) == 0 {
+		t.app.printf("-- Nothing: the server holds only the table, which --table drops. The checkpoint is dropped by `cdc-relay teardown`.\n")
+		return
+	}
+	t.app.printf("%s", steps)
+}

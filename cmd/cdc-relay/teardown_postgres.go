@@ -1,0 +1,89 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/outbox"
+	"github.com/cdc-relay/cdc-relay/internal/wal"
+)
+
+// postgresTeardown is one run of teardown on PostgreSQL.
+type postgresTeardown struct {
+	*teardown
+	*postgres
+}
+
+func (p *postgres) teardown(ctx context.Context, t *teardown, owner connString) error {
+	return (&postgresTeardown{t, p}).run(ctx, owner)
+}
+
+func (p *postgres) printTeardown(t *teardown) {
+	t.app.printf("%s", outbox.PostgresTeardown((&postgresTeardown{t, p}).options()))
+}
+
+func (t *postgresTeardown) options() outbox.TeardownOptions {
+	return outbox.TeardownOptions{Publication: t.wal.Publication, Slot: t.wal.Slot, Drop: t.drop(t.list)}
+}
+
+func (t *postgresTeardown) run(ctx context.Context, ownerDSN connString) error {
+	db, err := wal.OpenDatabase(ctx, t.wal.DSN)
+	if err != nil {
+		return err
+	}
+	defer db.Close(ctx)
+	before, err := db.Survey(ctx, t.wal)
+	if err != nil {
+		return err
+	}
+	if err := t.idle(before.Slot); err != nil {
+		return err
+	}
+	o := t.options()
+	if err := t.confirm(o.Drop); err != nil {
+		return err
+	}
+	steps := outbox.PostgresTeardown(o)
+	if err := db.Exec(ctx, fmt.Sprintf("drop slot %q", t.wal.Slot), texts(statementsFor(steps, outbox.RunnerRelay))...); err != nil {
+		return err
+	}
+	t.saySlot(before.Slot)
+	if err := t.dropObjects(ctx, ownerDSN, before, statementsFor(steps, outbox.RunnerOwner)); err != nil {
+		return err
+	}
+	return t.forget(ctx, t.config)
+}
+
+// idle refuses to pull the slot from under a relay.
+func (t *postgresTeardown) idle(slot *wal.SlotInfo) error {
+	if slot == nil || slot.ActivePID == 0 {
+		return nil
+	}
+	return cdc.Stop(cdc.ClassRuntime, "slot_active", fmt.Errorf(
+		"slot %q is being read (PID %d on the server): stop its relay first, then try again; nothing was dropped", t.wal.Slot, slot.ActivePID))
+}
+
+func (t *postgresTeardown) saySlot(slot *wal.SlotInfo) {
+	if slot == nil {
+		t.app.printf("slot %s: does not exist\n", t.wal.Slot)
+		return
+	}
+	t.app.printf("slot %s: dropped at %s; PostgreSQL keeps no more WAL for it (it kept %s)\n", t.wal.Slot, slot.Confirmed, byteSize(slot.RetainedBytes))
+}
+
+func (t *postgresTeardown) dropObjects(ctx context.Context, ownerDSN connString, before wal.Survey, statements []outbox.Statement) error {
+	if before.Publication || len(t.options().Drop) > 0 {
+		owner, err := wal.OpenDatabase(ctx, ownerDSN)
+		if err != nil {
+			return err
+		}
+		defer owner.Close(ctx)
+		if err := owner.Exec(ctx, fmt.Sprintf("drop publication %q", t.wal.Publication), texts(statements)...); err != nil {
+			return err
+		}
+	}
+	t.app.printf("publication %s: %s\n", t.wal.Publication, droppedOrMissing(before.Publication))
+	t.sayTables(t.list, before.Tables)
+	return nil
+}
