@@ -13,6 +13,9 @@ type Database interface {
 	Config() map[string]any
 	// RecordSource is ce_source of its records.
 	RecordSource() string
+	// Checkpoints are where a relay of it can keep its position, the least demanding one first. With SlotOnly
+	// among them the database keeps one itself; without it setup must store the first.
+	Checkpoints() []Checkpoint
 	// Connect opens a session for one writer.
 	Connect(ctx context.Context) (Session, error)
 	// Away says whether err means that the server is down or our session was ended: try again later.

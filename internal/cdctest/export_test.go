@@ -19,3 +19,6 @@ func RecordOf(t Fataler, r *kgo.Record) Record {
 	}
 	return rec
 }
+
+// Ranked fails where two events of a key have the same place.
+func (t *Truth) Ranked() error { return t.ranked(nil) }

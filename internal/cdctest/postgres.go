@@ -76,6 +76,9 @@ func (p *Postgres) Config() map[string]any {
 	return map[string]any{"postgres": map[string]any{"dsn": dsn, "slot": p.name, "publication": p.name}}
 }
 
+// Checkpoints are all: the slot is one already.
+func (p *Postgres) Checkpoints() []Checkpoint { return []Checkpoint{SlotOnly, InFile, InRedis} }
+
 // Exec runs statements as the superuser.
 func (p *Postgres) Exec(ctx context.Context, sql string, args ...any) error {
 	return p.with(ctx, func(conn *pgx.Conn) error {

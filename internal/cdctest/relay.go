@@ -109,6 +109,17 @@ func (r *Relay) Start(ctx context.Context) error {
 	return nil
 }
 
+// Command runs another of the relay's commands on the configuration to its end and returns what it printed.
+func (r *Relay) Command(ctx context.Context, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, r.bin, append(args, "--config", r.configPath())...)
+	cmd.Dir = r.dir
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return string(out), fmt.Errorf("cdc-relay %s: %w: %s", args[0], err, out)
+	}
+	return string(out), nil
+}
+
 func (run *relayRun) ended() bool {
 	select {
 	case <-run.done:

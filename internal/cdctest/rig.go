@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"testing"
@@ -57,7 +58,7 @@ type RigOptions struct {
 	DB         Database
 	Kafka      *testenv.KafkaCluster
 	Redis      *testenv.RedisServer
-	Checkpoint Checkpoint // "" is SlotOnly
+	Checkpoint Checkpoint // "" is the database's least demanding one
 	// Listener is the way into Kafka for the relay; "" is the plain one.
 	Listener testenv.Listener
 	// Topics are further topics to make and to read.
@@ -78,7 +79,7 @@ func NewRig(tb testing.TB, o RigOptions) *Rig {
 	tb.Helper()
 	r := &Rig{
 		DB: o.DB, Kafka: o.Kafka, Redis: o.Redis, Topic: o.DB.Name(), Window: orElse(o.Window, 2000), Seed: Seed(tb),
-		tb: tb, checkpoint: orElse(o.Checkpoint, SlotOnly), excluded: map[uuid.UUID]bool{},
+		tb: tb, checkpoint: orElse(o.Checkpoint, o.DB.Checkpoints()[0]), excluded: map[uuid.UUID]bool{},
 	}
 	r.Random = rand.New(rand.NewPCG(r.Seed, 0))
 	topics := append([]string{r.Topic}, o.Topics...)
@@ -90,6 +91,10 @@ func NewRig(tb testing.TB, o RigOptions) *Rig {
 	var err error
 	r.Relay, err = NewRelay(o.Binary, tb.TempDir(), r.Config)
 	r.Must(err)
+	if !slices.Contains(o.DB.Checkpoints(), SlotOnly) {
+		_, err := r.Relay.Command(ctx, "setup") // stores the first position
+		r.Must(err)
+	}
 	r.Reader, err = NewReader(ReaderOptions{Brokers: o.Kafka.Bootstrap(), Topics: topics, Committed: o.Committed})
 	r.Must(err)
 	tb.Cleanup(r.close)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -191,6 +192,37 @@ func (m *MySQLServer) Value(ctx context.Context, query string, args ...any) (str
 	var value sql.NullString
 	err := m.local("", func(db *sql.DB) error { return db.QueryRowContext(ctx, query, args...).Scan(&value) })
 	return value.String, err
+}
+
+// Column runs a statement as root over the Unix socket and returns the named column of its rows as text.
+func (m *MySQLServer) Column(ctx context.Context, statement, name string) (values []string, err error) {
+	err = m.local("", func(db *sql.DB) error {
+		rows, err := db.QueryContext(ctx, statement)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = rows.Close() }()
+		names, err := rows.Columns()
+		if err != nil {
+			return err
+		}
+		index := slices.Index(names, name)
+		if index < 0 {
+			return fmt.Errorf("%s: no column %s among %v", statement, name, names)
+		}
+		row, dest := make([]sql.NullString, len(names)), make([]any, len(names))
+		for i := range row {
+			dest[i] = &row[i]
+		}
+		for rows.Next() {
+			if err := rows.Scan(dest...); err != nil {
+				return err
+			}
+			values = append(values, row[index].String)
+		}
+		return rows.Err()
+	})
+	return values, err
 }
 
 func (m *MySQLServer) local(database string, use func(*sql.DB) error) error {

@@ -2,7 +2,6 @@ package testenv
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"maps"
@@ -83,45 +82,15 @@ func (m *MySQLServer) Promote(ctx context.Context) error {
 	if err := m.Exec(ctx, "", stop); err != nil {
 		return err
 	}
-	gtids, err := m.field(ctx, status, received)
+	gtids, err := m.Column(ctx, status, received)
 	if err != nil {
 		return err
 	}
-	if err := m.AwaitGTIDs(ctx, gtids); err != nil {
+	if len(gtids) != 1 {
+		return fmt.Errorf("promote %s: it is a replica of %d servers, not of one", m.Addr(), len(gtids))
+	}
+	if err := m.AwaitGTIDs(ctx, gtids[0]); err != nil {
 		return err
 	}
 	return m.Exec(ctx, "", reset+"; SET GLOBAL read_only = OFF")
-}
-
-// field is one column of a statement that answers with one row.
-func (m *MySQLServer) field(ctx context.Context, statement, column string) (value string, err error) {
-	err = m.local("", func(db *sql.DB) error {
-		rows, err := db.QueryContext(ctx, statement)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = rows.Close() }()
-		names, err := rows.Columns()
-		if err != nil {
-			return err
-		}
-		values := make([]sql.NullString, len(names))
-		dest := make([]any, len(names))
-		for i := range values {
-			dest[i] = &values[i]
-		}
-		if !rows.Next() {
-			return errors.Join(fmt.Errorf("%s: no row", statement), rows.Err())
-		}
-		if err := rows.Scan(dest...); err != nil {
-			return err
-		}
-		for i, name := range names {
-			if name == column {
-				value = values[i].String
-			}
-		}
-		return rows.Err()
-	})
-	return value, err
 }

@@ -1,0 +1,230 @@
+package cdctest
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/google/uuid"
+
+	"github.com/cdc-relay/cdc-relay/internal/outbox"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
+)
+
+// MySQL is a database of a MySQL or MariaDB server with the table outbox.
+type MySQL struct {
+	Server *testenv.MySQLServer
+	// Proxy, if not nil, stands between the relay and the server; writers and checkers go past it.
+	Proxy *testenv.ProxyServer
+	// PayloadColumn is the payload's column, for tests that rename it.
+	PayloadColumn string
+
+	name string
+}
+
+var _ Database = (*MySQL)(nil)
+
+// NewMySQL makes the database.
+func NewMySQL(ctx context.Context, server *testenv.MySQLServer, name string) (*MySQL, error) {
+	m := &MySQL{Server: server, name: name, PayloadColumn: "payload"}
+	if err := server.CreateDatabase(ctx, name); err != nil {
+		return nil, fmt.Errorf("create database %s: %w", name, err)
+	}
+	table := outbox.Name{Schema: name, Table: "outbox"}
+	steps, err := outbox.MySQLSetup(outbox.MySQLSetupOptions{
+		Flavor: outbox.Flavor(server.Flavor), Read: []outbox.Name{table},
+		Make: []outbox.TableOptions{{Name: table, From: time.Now().Add(-24 * time.Hour), Ahead: 2}},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return m, m.with(ctx, func(conn *sql.Conn) error {
+		statements := []string{"CREATE TABLE seqs (k VARBINARY(255) PRIMARY KEY, seq INT NOT NULL)"}
+		for _, step := range steps {
+			for _, statement := range step.Statements {
+				statements = append(statements, statement.SQL)
+			}
+		}
+		for _, statement := range statements {
+			if _, err := conn.ExecContext(ctx, statement); err != nil {
+				return fmt.Errorf("%.60s: %w", statement, err)
+			}
+		}
+		return nil
+	})
+}
+
+// Name is the database's.
+func (m *MySQL) Name() string { return m.name }
+
+// RecordSource is the default one.
+func (m *MySQL) RecordSource() string { return "/" + m.name + "/outbox" }
+
+// Checkpoints are those outside of the server: it keeps none for the relay.
+func (m *MySQL) Checkpoints() []Checkpoint { return []Checkpoint{InFile, InRedis} }
+
+// Config is source.mysql.
+func (m *MySQL) Config() map[string]any {
+	dsn := m.Server.DSN(m.name, "")
+	if m.Proxy != nil {
+		dsn = strings.Replace(dsn, m.Server.Addr(), m.Proxy.Addr(), 1)
+	}
+	return map[string]any{"mysql": map[string]any{"dsn": dsn}}
+}
+
+// Exec runs a statement as root.
+func (m *MySQL) Exec(ctx context.Context, query string, args ...any) error {
+	return m.with(ctx, func(conn *sql.Conn) error {
+		if _, err := conn.ExecContext(ctx, query, args...); err != nil {
+			return fmt.Errorf("%.60s: %w", query, err)
+		}
+		return nil
+	})
+}
+
+// Query runs a query that answers with one row, into dest.
+func (m *MySQL) Query(ctx context.Context, dest []any, query string, args ...any) error {
+	return m.with(ctx, func(conn *sql.Conn) error {
+		if err := conn.QueryRowContext(ctx, query, args...).Scan(dest...); err != nil {
+			return fmt.Errorf("%.60s: %w", query, err)
+		}
+		return nil
+	})
+}
+
+// open returns a pool of connections to the database.
+func (m *MySQL) open() (*sql.DB, error) {
+	return m.Server.Open(m.name, func(config *mysql.Config) {
+		config.InterpolateParams = true
+		config.Timeout = 10 * time.Second
+	})
+}
+
+func (m *MySQL) with(ctx context.Context, use func(*sql.Conn) error) error {
+	db, err := m.open()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = db.Close() }()
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	return use(conn)
+}
+
+// Away knows lost connections and the servers' own words for a shutdown.
+func (m *MySQL) Away(err error) bool {
+	said, ok := errors.AsType[*mysql.MySQLError](err)
+	if !ok {
+		return true
+	}
+	switch said.Number {
+	case 1040, // ER_CON_COUNT_ERROR
+		1053, // ER_SERVER_SHUTDOWN
+		1317, // ER_QUERY_INTERRUPTED
+		1927, // ER_CONNECTION_KILLED, of MariaDB
+		3168, // ER_SERVER_ISNT_AVAILABLE
+		3169: // ER_SESSION_WAS_KILLED
+		return true
+	}
+	return false
+}
+
+// Committed reads the outbox table.
+func (m *MySQL) Committed(ctx context.Context, yield func(*Event) error) error {
+	return m.with(ctx, func(conn *sql.Conn) error {
+		rows, err := conn.QueryContext(ctx, `SELECT event_id, COALESCE(topic, ''), aggregate_id, aggregate_type, event_type, content_type,
+			occurred_at, headers, `+outbox.QuoteMySQL(m.PayloadColumn)+` FROM outbox`)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = rows.Close() }()
+		for rows.Next() {
+			e, err := scanMySQLEvent(rows)
+			if err != nil {
+				return err
+			}
+			if err := yield(e); err != nil {
+				return err
+			}
+		}
+		return rows.Err()
+	})
+}
+
+func scanMySQLEvent(rows *sql.Rows) (*Event, error) {
+	var e Event
+	var id, headers []byte
+	err := rows.Scan(&id, &e.Topic, &e.Key, &e.AggregateType, &e.Type, &e.ContentType, &e.OccurredAt, &headers, &e.Payload)
+	if err != nil {
+		return nil, err
+	}
+	if e.ID, err = uuid.FromBytes(id); err != nil {
+		return nil, err
+	}
+	if headers != nil {
+		if err := json.Unmarshal(headers, &e.Headers); err != nil {
+			return nil, fmt.Errorf("event %s: headers: %w", e.ID, err)
+		}
+	}
+	if e.Seq, err = seqOf(e.Payload); err != nil {
+		return nil, fmt.Errorf("event %s: %w", e.ID, err)
+	}
+	return &e, nil
+}
+
+// Stop stops the server.
+func (m *MySQL) Stop(ctx context.Context, how Stop) error {
+	if how == Crash {
+		return m.Server.Stop(ctx, testenv.MySQLCrash)
+	}
+	return m.Server.Stop(ctx, testenv.MySQLShutdown)
+}
+
+// Start starts the server.
+func (m *MySQL) Start(ctx context.Context) error { return m.Server.Start(ctx) }
+
+// LoseLog purges all binary logs but a new, empty one. The server keeps what somebody still reads, so every
+// reader is sent away; those that live connect again.
+func (m *MySQL) LoseLog(ctx context.Context) error {
+	if err := m.Server.Exec(ctx, "", "FLUSH BINARY LOGS"); err != nil {
+		return err
+	}
+	return Await(ctx, "the binary logs to be purged", func(ctx context.Context) (bool, error) {
+		readers, err := m.Server.Column(ctx, "SELECT id AS reader FROM information_schema.processlist WHERE command LIKE 'Binlog Dump%'", "reader")
+		if err != nil {
+			return false, err
+		}
+		for _, reader := range readers {
+			err := m.Server.Exec(ctx, "", "KILL "+reader)
+			if said, ok := errors.AsType[*mysql.MySQLError](err); ok && said.Number == 1094 { // ER_NO_SUCH_THREAD: it went by itself
+				continue
+			}
+			if err != nil {
+				return false, err
+			}
+		}
+		logs, err := m.Server.Column(ctx, "SHOW BINARY LOGS", "Log_name")
+		if err != nil || len(logs) < 2 {
+			return err == nil, err
+		}
+		return false, m.Server.Exec(ctx, "", "PURGE BINARY LOGS TO '"+logs[len(logs)-1]+"'")
+	})
+}
+
+// InsertMany writes n events of a hundred keys in one statement; their payloads have about size octets.
+func (m *MySQL) InsertMany(ctx context.Context, prefix string, n, size int) error {
+	return m.Exec(ctx, `INSERT INTO outbox (event_id, aggregate_id, aggregate_type, event_type, content_type, occurred_at, `+outbox.QuoteMySQL(m.PayloadColumn)+`)
+		WITH RECURSIVE digits AS (SELECT 0 AS d UNION ALL SELECT d + 1 FROM digits WHERE d < 999)
+		SELECT UNHEX(CONCAT(LEFT(SHA2(?, 256), 20), LPAD(HEX(i), 12, '0'))), CONCAT(?, i % 100), 'Order', 'OrderPlaced', 'text/plain',
+			'2026-01-02 03:04:05.5', CONCAT(?, i % 100, ':', i DIV 100 + 1, ':', REPEAT('x', ?))
+		FROM (SELECT a.d * 1000000 + b.d * 1000 + c.d AS i FROM digits a, digits b, digits c WHERE a.d < ? AND a.d * 1000000 + b.d * 1000 + c.d < ?) AS numbers
+		ORDER BY i`, prefix, prefix, prefix, size, n/1_000_000+1, n)
+}

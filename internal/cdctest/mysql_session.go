@@ -1,0 +1,106 @@
+package cdctest
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Connect opens a session. It sees what others commit meanwhile and locks no gaps between rows, so that
+// transactions that take their keys in order never wait for each other in a circle.
+func (m *MySQL) Connect(ctx context.Context) (Session, error) {
+	db, err := m.open()
+	if err != nil {
+		return nil, err
+	}
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	s := &mysqlSession{db: db, conn: conn}
+	if err := s.exec(ctx, "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED"); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+type mysqlSession struct {
+	db   *sql.DB // for what is committed at once, beside the transaction
+	conn *sql.Conn
+}
+
+func (s *mysqlSession) exec(ctx context.Context, query string, args ...any) error {
+	if _, err := s.conn.ExecContext(ctx, query, args...); err != nil {
+		return fmt.Errorf("%.40s: %w", query, err)
+	}
+	return nil
+}
+
+func (s *mysqlSession) Begin(ctx context.Context) error     { return s.exec(ctx, "BEGIN") }
+func (s *mysqlSession) Commit(ctx context.Context) error    { return s.exec(ctx, "COMMIT") }
+func (s *mysqlSession) Rollback(ctx context.Context) error  { return s.exec(ctx, "ROLLBACK") }
+func (s *mysqlSession) Savepoint(ctx context.Context) error { return s.exec(ctx, "SAVEPOINT detour") }
+
+func (s *mysqlSession) RollbackToSavepoint(ctx context.Context) error {
+	return s.exec(ctx, "ROLLBACK TO detour")
+}
+
+// Reserve makes a key that is not there yet outside the transaction: two that insert the same key deadlock
+// when a third one rolls it back.
+func (s *mysqlSession) Reserve(ctx context.Context, key string, n int) (first int, err error) {
+	first, found, err := s.reserve(ctx, key, n)
+	if err == nil && !found {
+		if _, err = s.db.ExecContext(ctx, "INSERT IGNORE INTO seqs VALUES (?, 0)", key); err == nil {
+			first, found, err = s.reserve(ctx, key, n)
+		}
+	}
+	if err == nil && !found {
+		err = errors.New("it is not in the table")
+	}
+	if err != nil {
+		return 0, fmt.Errorf("reserve %d seqs of key %s: %w", n, key, err)
+	}
+	return first, nil
+}
+
+func (s *mysqlSession) reserve(ctx context.Context, key string, n int) (first int, found bool, err error) {
+	result, err := s.conn.ExecContext(ctx, "UPDATE seqs SET seq = LAST_INSERT_ID(seq + ?) WHERE k = ?", n, key)
+	if err != nil {
+		return 0, false, err
+	}
+	rows, errRows := result.RowsAffected()
+	last, errLast := result.LastInsertId()
+	return int(last) - n + 1, rows == 1, errors.Join(errRows, errLast)
+}
+
+func (s *mysqlSession) Insert(ctx context.Context, events []*Event) error {
+	var args []any
+	for _, e := range events {
+		var topic, headers any
+		if e.Topic != "" {
+			topic = e.Topic
+		}
+		if len(e.Headers) > 0 {
+			text, err := json.Marshal(e.Headers)
+			if err != nil {
+				return err
+			}
+			headers = string(text)
+		}
+		args = append(args, e.ID[:], topic, e.Key, e.AggregateType, e.Type, e.ContentType, e.OccurredAt.UTC(), headers, e.Payload)
+	}
+	const row = ", (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+	return s.exec(ctx, `INSERT INTO outbox
+		(event_id, topic, aggregate_id, aggregate_type, event_type, content_type, occurred_at, headers, payload)
+		VALUES `+strings.Repeat(row, len(events))[len(", "):], args...)
+}
+
+// Close does not wait for the server.
+func (s *mysqlSession) Close() {
+	_ = s.conn.Close()
+	_ = s.db.Close()
+}
