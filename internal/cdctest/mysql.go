@@ -43,7 +43,7 @@ func NewMySQL(ctx context.Context, server *testenv.MySQLServer, name string) (*M
 	if err != nil {
 		return nil, err
 	}
-	return m, m.with(ctx, func(conn *sql.Conn) error {
+	err = m.with(ctx, func(conn *sql.Conn) error {
 		statements := []string{"CREATE TABLE seqs (k VARBINARY(255) PRIMARY KEY, seq INT NOT NULL)"}
 		for _, step := range steps {
 			for _, statement := range step.Statements {
@@ -57,6 +57,7 @@ func NewMySQL(ctx context.Context, server *testenv.MySQLServer, name string) (*M
 		}
 		return nil
 	})
+	return m, err
 }
 
 // Name is the database's.

@@ -12,11 +12,11 @@ import (
 // Row 10: the database crashes and comes back. The relay reconnects by itself, and what the rewound log
 // repeats is filtered.
 func TestDatabaseCrash(t *testing.T) {
-	for name, open := range sources() {
+	for name, source := range sources() {
 		t.Run(name, func(t *testing.T) {
-			for _, checkpoint := range []cdctest.Checkpoint{cdctest.InRedis, cdctest.SlotOnly} {
+			for _, checkpoint := range source.checkpoints(cdctest.InRedis, cdctest.SlotOnly) {
 				t.Run(string(checkpoint), func(t *testing.T) {
-					r := newRig(t, open(t), checkpoint, nil)
+					r := newRig(t, source.open(t), checkpoint, nil)
 					r.Start()
 					r.Load(cdctest.Workload{})
 					for range 2 {
@@ -36,11 +36,11 @@ func TestDatabaseCrash(t *testing.T) {
 
 // Row 10, the harder case: relay and database are gone at once.
 func TestDatabaseAndRelayCrash(t *testing.T) {
-	for name, open := range sources() {
+	for name, source := range sources() {
 		t.Run(name, func(t *testing.T) {
-			for _, checkpoint := range []cdctest.Checkpoint{cdctest.InFile, cdctest.SlotOnly} {
+			for _, checkpoint := range source.checkpoints(cdctest.InFile, cdctest.SlotOnly) {
 				t.Run(string(checkpoint), func(t *testing.T) {
-					r := newRig(t, open(t), checkpoint, nil)
+					r := newRig(t, source.open(t), checkpoint, nil)
 					r.Start()
 					r.Load(cdctest.Workload{})
 					r.AwaitProgress(2000)
@@ -62,9 +62,9 @@ func TestDatabaseAndRelayCrash(t *testing.T) {
 // Row 11: a shutdown of the database is not held up by a relay that cannot publish, is not flooded with
 // replies, and the relay goes on afterwards.
 func TestDatabaseShutdownWhileKafkaIsDown(t *testing.T) {
-	for name, open := range sources() {
+	for name, source := range sources() {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t, open(t), cdctest.SlotOnly, nil)
+			r := newRig(t, source.open(t), source.least(), nil)
 			r.Start()
 			r.Load(cdctest.Workload{})
 			r.AwaitProgress(1000)
@@ -91,9 +91,9 @@ func TestDatabaseShutdownWhileKafkaIsDown(t *testing.T) {
 
 // Row 12: what the relay needs to go on is gone: it stops, and says what to do.
 func TestLostLog(t *testing.T) {
-	for name, open := range sources() {
+	for name, source := range sources() {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t, open(t), cdctest.InRedis, nil)
+			r := newRig(t, source.open(t), cdctest.InRedis, nil)
 			r.Start()
 			r.AwaitSaved(r.Append("before", 10))
 			r.Must(r.TermRelay().Do(r.Within(time.Minute), r.Random))
@@ -121,9 +121,9 @@ func says(t *testing.T, exit cdctest.Exit, words ...string) {
 // Row 17: interleaved, rolled-back and multi-row transactions, savepoints; see cdctest.Workload. More writers
 // and fewer keys than elsewhere, so that they wait for each other.
 func TestInterleavedTransactions(t *testing.T) {
-	for name, open := range sources() {
+	for name, source := range sources() {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t, open(t), cdctest.SlotOnly, nil)
+			r := newRig(t, source.open(t), source.least(), nil)
 			r.Start()
 			load := r.Load(cdctest.Workload{Writers: 12, Keys: 8, Pause: time.Millisecond})
 			r.Await("enough transactions", func(context.Context) (bool, error) { return load.Ledger.Transactions() > 1000, nil })

@@ -17,9 +17,9 @@ const outage = 30 * time.Second
 func TestBrokersKilled(t *testing.T) {
 	t.Parallel()
 	kafka := testenv.Kafka(t, testenv.KafkaOptions{Brokers: 3})
-	for name, open := range sources() {
+	for name, source := range sources() {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t, open(t), cdctest.InFile, func(o *cdctest.RigOptions) { o.Kafka = kafka })
+			r := newRig(t, source.open(t), cdctest.InFile, func(o *cdctest.RigOptions) { o.Kafka = kafka })
 			r.Start()
 			r.Load(cdctest.Workload{Writers: 2, Pause: 20 * time.Millisecond})
 			for _, broker := range kafka.Brokers() {
@@ -53,11 +53,11 @@ func proxied(o *cdctest.RigOptions) {
 // Row 22: requests arrive and their responses do not. What is sent again is the same batch, so the broker
 // knows it: nothing comes twice.
 func TestResponsesSwallowed(t *testing.T) {
-	for name, open := range sources() {
+	for name, source := range sources() {
 		t.Run(name, func(t *testing.T) {
 			proxy := shared.kafka.Brokers()[0].Proxy()
 			t.Cleanup(func() { proxy.Heal(t.Context()) })
-			r := newRig(t, open(t), cdctest.InFile, proxied)
+			r := newRig(t, source.open(t), cdctest.InFile, proxied)
 			r.Start()
 			r.Load(cdctest.Workload{})
 			for range 3 {
@@ -74,11 +74,11 @@ func TestResponsesSwallowed(t *testing.T) {
 
 // Row 22, with a kill while Kafka holds what it could not acknowledge: the window comes again, at most.
 func TestKillWhileResponsesAreSwallowed(t *testing.T) {
-	for name, open := range sources() {
+	for name, source := range sources() {
 		t.Run(name, func(t *testing.T) {
 			proxy := shared.kafka.Brokers()[0].Proxy()
 			t.Cleanup(func() { proxy.Heal(t.Context()) })
-			r := newRig(t, open(t), cdctest.InFile, proxied)
+			r := newRig(t, source.open(t), cdctest.InFile, proxied)
 			r.Start()
 			r.AwaitSaved(r.Append("before", 10))
 			r.Must(proxy.Swallow(testenv.Responses))

@@ -5,7 +5,9 @@ package faults
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -23,6 +25,7 @@ var shared struct {
 	postgres *testenv.PostgresServer
 	kafka    *testenv.KafkaCluster
 	redis    *testenv.RedisServer
+	mysql    map[string]*testenv.MySQLServer // by flavor
 }
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
@@ -95,6 +98,18 @@ func startServers(dir string) (stop func() error, err error) {
 		shared.binary = path
 		return func() error { return nil }, err
 	})
+	shared.mysql = map[string]*testenv.MySQLServer{}
+	for name := range sources() {
+		if name == testenv.MySQLFlavor || name == testenv.MariaDBFlavor {
+			start(func() (func() error, error) {
+				m, err := testenv.StartMySQL(ctx, testenv.MySQLOptions{Flavor: name})
+				mu.Lock()
+				defer mu.Unlock()
+				shared.mysql[name] = m
+				return m.Close, err
+			})
+		}
+	}
 	wg.Wait()
 	return func() error {
 		var first error
@@ -107,11 +122,62 @@ func startServers(dir string) (stop func() error, err error) {
 	}, err
 }
 
-// opener makes a fresh database for a test.
-type opener func(t *testing.T) cdctest.Database
+// source is what the relay can read from.
+type source struct {
+	// open makes a fresh database for a test.
+	open func(t *testing.T) cdctest.Database
+	// keeps are the checkpoints that a relay of it can have, the least demanding one first. With SlotOnly
+	// among them the relay goes on though its checkpoint is lost.
+	keeps []cdctest.Checkpoint
+}
 
-// sources are what the relay can read from: tests that are not about one of them run on each.
-func sources() map[string]opener { return map[string]opener{"postgres": openPostgres} }
+func (s source) can(c cdctest.Checkpoint) bool { return slices.Contains(s.keeps, c) }
+
+// checkpoints are those of wanted that the source can have.
+func (s source) checkpoints(wanted ...cdctest.Checkpoint) []cdctest.Checkpoint {
+	return slices.DeleteFunc(wanted, func(c cdctest.Checkpoint) bool { return !s.can(c) })
+}
+
+func (s source) least() cdctest.Checkpoint { return s.keeps[0] }
+
+// EnvSources names the sources to test, "postgres,mysql,mariadb".
+const EnvSources = "CDC_RELAY_SOURCES"
+
+// sources are what to test: tests that are not about one run on each.
+func sources() map[string]source {
+	all := map[string]source{
+		"postgres":            {openPostgres, (*cdctest.Postgres)(nil).Checkpoints()},
+		testenv.MySQLFlavor:   mysqlSource(testenv.MySQLFlavor),
+		testenv.MariaDBFlavor: mysqlSource(testenv.MariaDBFlavor),
+	}
+	wanted := "postgres"
+	if text := os.Getenv(EnvSources); text != "" {
+		wanted = text
+	}
+	maps.DeleteFunc(all, func(name string, _ source) bool { return !slices.Contains(strings.Split(wanted, ","), name) })
+	return all
+}
+
+func mysqlSource(flavor string) source {
+	return source{
+		open:  func(t *testing.T) cdctest.Database { t.Helper(); return newMySQL(t, flavor) },
+		keeps: (*cdctest.MySQL)(nil).Checkpoints(),
+	}
+}
+
+func newMySQL(t *testing.T, flavor string) *cdctest.MySQL {
+	t.Helper()
+	m, err := cdctest.NewMySQL(t.Context(), shared.mysql[flavor], databaseName(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("%s's log ends with:\n%s", flavor, m.Server.LogTail(20))
+		}
+	})
+	return m
+}
 
 func openPostgres(t *testing.T) cdctest.Database {
 	t.Helper()

@@ -13,9 +13,9 @@ import (
 
 // Row 26: Redis loses the position while the relay runs. It is written again, and nothing is published twice.
 func TestRedisForgets(t *testing.T) {
-	for name, open := range sources() {
+	for name, source := range sources() {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t, open(t), cdctest.InRedis, nil)
+			r := newRig(t, source.open(t), cdctest.InRedis, nil)
 			r.Start()
 			r.AwaitSaved(r.Append("k", 10))
 			old, err := shared.redis.Do(t.Context(), "GET", r.RedisKey())
@@ -94,17 +94,23 @@ func TestRedisAway(t *testing.T) {
 	}
 }
 
-// Row 26: a relay starts with a Redis that lost the position: it goes on from the slot.
+// Row 26: a relay starts with a Redis that lost the position: it goes on from the slot, or
+// stops where the source keeps no position.
 func TestStartWithFlushedRedis(t *testing.T) {
-	for name, open := range sources() {
+	for name, source := range sources() {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t, open(t), cdctest.InRedis, nil)
+			r := newRig(t, source.open(t), cdctest.InRedis, nil)
 			r.Start()
 			r.Load(cdctest.Workload{})
 			r.AwaitProgress(1000)
 			r.Kill()
 			r.FaultUnbounded("SIGKILL and flush")
 			r.Must(r.FlushRedis().Do(t.Context(), r.Random))
+			if !source.can(cdctest.SlotOnly) {
+				r.Must(r.Relay.Start(t.Context()))
+				says(t, r.AwaitExit(30*time.Second, 5), "cdc-relay setup", "--start-from")
+				return
+			}
 			r.Start()
 			r.AwaitProgress(500)
 			r.Verify()
@@ -140,10 +146,10 @@ func TestStartWithRolledBackRedis(t *testing.T) {
 
 // Row 26 and row 5: a stop in order waits for Redis to come back, within its time, and saves.
 func TestTermWhileRedisIsAway(t *testing.T) {
-	for name, open := range sources() {
+	for name, source := range sources() {
 		t.Run(name, func(t *testing.T) {
 			way := testenv.Proxy(t, shared.redis.Addr())
-			r := newRig(t, open(t), cdctest.InRedis, func(o *cdctest.RigOptions) {
+			r := newRig(t, source.open(t), cdctest.InRedis, func(o *cdctest.RigOptions) {
 				o.Settings = map[string]any{"checkpoint.redis.addrs": []string{way.Addr()}}
 			})
 			r.Start()
@@ -167,9 +173,9 @@ func TestTermWhileRedisIsAway(t *testing.T) {
 
 // A relay that finds a newer one's checkpoint in Redis ends at once: it has nothing left to say.
 func TestFenced(t *testing.T) {
-	for name, open := range sources() {
+	for name, source := range sources() {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t, open(t), cdctest.InRedis, func(o *cdctest.RigOptions) {
+			r := newRig(t, source.open(t), cdctest.InRedis, func(o *cdctest.RigOptions) {
 				o.Settings = map[string]any{"shutdown_timeout": "10m"}
 			})
 			r.Start()

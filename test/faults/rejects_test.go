@@ -107,11 +107,11 @@ func spoiled(t *testing.T, db cdctest.Database, p poison, policy string) (r *cdc
 // Row 24, stop: the relay stops in front of the event and names it; nothing later of its key is published.
 // With the event's id under errors.skip it goes on, without a gap.
 func TestStopAtPoison(t *testing.T) {
-	for name, open := range sources() {
+	for name, source := range sources() {
 		t.Run(name, func(t *testing.T) {
 			for name, p := range poisons() {
 				t.Run(name, func(t *testing.T) {
-					r, bad, behind := spoiled(t, open(t), p, "stop")
+					r, bad, behind := spoiled(t, source.open(t), p, "stop")
 					exit := r.AwaitExit(time.Minute, p.exit)
 					says(t, exit, append(p.says, bad.ID.String())...)
 					r.Must(r.Reader.CatchUp(r.Within(time.Minute)))
@@ -133,11 +133,11 @@ func TestStopAtPoison(t *testing.T) {
 
 // Row 24, drop: the relay counts the event and goes on.
 func TestDropPoison(t *testing.T) {
-	for name, open := range sources() {
+	for name, source := range sources() {
 		t.Run(name, func(t *testing.T) {
 			for name, p := range poisons() {
 				t.Run(name, func(t *testing.T) {
-					r, _, _ := spoiled(t, open(t), p, "drop")
+					r, _, _ := spoiled(t, source.open(t), p, "drop")
 					r.Append("k", 10)
 					r.Verify()
 					r.Await("the event to be counted as dropped", func(ctx context.Context) (bool, error) {
@@ -152,9 +152,9 @@ func TestDropPoison(t *testing.T) {
 
 // Row 24: events for a topic that is not there stop the relay; once it is made they arrive in their order.
 func TestMissingTopicIsMade(t *testing.T) {
-	for name, open := range sources() {
+	for name, source := range sources() {
 		t.Run(name, func(t *testing.T) {
-			db := open(t)
+			db := source.open(t)
 			missing := db.Name() + "-late"
 			r := newRig(t, db, cdctest.InFile, nil)
 			r.Start()

@@ -11,11 +11,11 @@ import (
 
 // Row 5: SIGTERM under load drains, saves and confirms: nothing comes again at the next start.
 func TestTerm(t *testing.T) {
-	for name, open := range sources() {
+	for name, source := range sources() {
 		t.Run(name, func(t *testing.T) {
-			for _, checkpoint := range []cdctest.Checkpoint{cdctest.InRedis, cdctest.InFile, cdctest.SlotOnly} {
+			for _, checkpoint := range source.checkpoints(cdctest.InRedis, cdctest.InFile, cdctest.SlotOnly) {
 				t.Run(string(checkpoint), func(t *testing.T) {
-					r := newRig(t, open(t), checkpoint, nil)
+					r := newRig(t, source.open(t), checkpoint, nil)
 					r.Start()
 					r.Load(cdctest.Workload{})
 					for range 3 {
@@ -32,9 +32,9 @@ func TestTerm(t *testing.T) {
 
 // Row 5: a second signal does not wait for a drain that cannot end.
 func TestSecondSignalStopsAtOnce(t *testing.T) {
-	for name, open := range sources() {
+	for name, source := range sources() {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t, open(t), cdctest.InFile, func(o *cdctest.RigOptions) {
+			r := newRig(t, source.open(t), cdctest.InFile, func(o *cdctest.RigOptions) {
 				o.Settings = map[string]any{"shutdown_timeout": "10m"}
 			})
 			r.Start()
@@ -56,9 +56,9 @@ func TestSecondSignalStopsAtOnce(t *testing.T) {
 
 // Row 5: a drain that cannot end in time gives up, and nothing is lost.
 func TestShutdownTimeout(t *testing.T) {
-	for name, open := range sources() {
+	for name, source := range sources() {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t, open(t), cdctest.InFile, func(o *cdctest.RigOptions) {
+			r := newRig(t, source.open(t), cdctest.InFile, func(o *cdctest.RigOptions) {
 				o.Settings = map[string]any{"shutdown_timeout": "500ms"}
 			})
 			r.Start()
