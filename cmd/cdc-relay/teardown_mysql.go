@@ -29,13 +29,7 @@ func (m *mysql) teardown(ctx context.Context, t *teardown, owner connString) err
 		}
 	}
 	t.sayTables(m.list, before.Tables)
-	if err := t.forget(ctx, m.config); err != nil {
-		return err
-	}
-	if n, err := db.Readers(ctx); err == nil && n > 0 {
-		t.app.printf("warning: user %s still reads the server's log: if that is this relay, stop it and run teardown again\n", db.Server.Role)
-	}
-	return nil
+	return t.forget(ctx, m.config)
 }
 
 func (m *mysql) drop(ctx context.Context, tables []outbox.Name, dsn connString) error {

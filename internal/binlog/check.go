@@ -153,7 +153,7 @@ func (c *checker) limits(ctx context.Context) {
 			c.add(finding.Warn, "limits", change(c.db.Server.Flavor, "binlog_expire_logs_seconds", "604800"),
 				"binlog_expire_logs_seconds is %d: a relay that is stopped for longer than %s loses its place", seconds, keeps)
 		default:
-			c.ok("limits", "the server keeps its logs for %s: a relay may be stopped that long", keeps)
+			c.ok("limits", "the server keeps its logs for %.1f days: a relay may be stopped that long", keeps.Hours()/24)
 		}
 	}
 	if !c.isReplica(ctx) {

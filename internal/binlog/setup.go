@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
@@ -80,6 +81,7 @@ func (d *Database) identify(ctx context.Context) error {
 	}
 	s := &d.Server
 	s.Flavor, s.Name, s.Version, s.Address = d.vars.flavor(), d.vars["version"], version(d.vars["version"]), d.cfg.Addr
+	s.Name, _, _ = strings.Cut(s.Name, "-") // 10.11.14-MariaDB-log
 	s.ReadOnly = d.vars.is("read_only", "ON")
 	if err := d.db.QueryRowContext(ctx, `SELECT DATABASE(), CURRENT_USER()`).Scan(&s.Database, &s.Role); err != nil {
 		return fmt.Errorf("read the connection's user: %w", err)
@@ -198,18 +200,6 @@ func (d *Database) TryLog(ctx context.Context, o Options) error {
 func MayNotRead(err error) bool {
 	reason := reasonOf(err)
 	return reason == "no_replication" || reason == noPrivilege
-}
-
-// Readers counts the connections of our own user that read the server's log; others' are not to be seen
-// without further rights.
-func (d *Database) Readers(ctx context.Context) (int, error) {
-	var n int
-	err := d.db.QueryRowContext(ctx, `SELECT COUNT(*) FROM information_schema.processlist
-		WHERE command LIKE 'Binlog Dump%' AND user = SUBSTRING_INDEX(CURRENT_USER(), '@', 1)`).Scan(&n)
-	if err != nil {
-		return 0, fmt.Errorf("look for readers of the log: %w", err)
-	}
-	return n, nil
 }
 
 func readGrants(ctx context.Context, db *sql.DB) ([]string, error) {

@@ -1,0 +1,133 @@
+package commands
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
+)
+
+// newSiteOnMySQL makes a database, a user who may do nothing yet, and a configuration that works. The password
+// is checked by the server's own default: caching_sha2_password on MySQL.
+func newSiteOnMySQL(t *testing.T, server *testenv.MySQLServer) *site {
+	t.Helper()
+	s := &site{t: t, dir: t.TempDir(), name: "cmd_" + server.Flavor, pg: postgres}
+	mysqlExec(t, server, "", "CREATE DATABASE "+s.name, "CREATE USER relay IDENTIFIED BY 'geheim'")
+	s.config = fmt.Sprintf(`source:
+  mysql: {dsn: "relay@tcp(%s)/%s", password: geheim}
+kafka: {brokers: [%q]}
+topics: {create: {partitions: 3, replication_factor: 1}}
+routes:
+  - {topic: %s}
+checkpoint: {redis: {addrs: [%q]}}
+http: {listen: "127.0.0.1:0"}
+log: {format: text}
+`, server.Addr(), s.name, kafka.Bootstrap()[0], s.name, redis.Addr())
+	return s
+}
+
+func mysqlExec(t *testing.T, server *testenv.MySQLServer, database string, statements ...string) {
+	t.Helper()
+	for _, statement := range statements {
+		if err := server.Exec(t.Context(), database, statement); err != nil {
+			t.Fatalf("%s: %v", statement, err)
+		}
+	}
+}
+
+// normalMySQL takes out what differs between runs on MySQL and MariaDB.
+func normalMySQL(text string) string {
+	for _, r := range []struct{ pattern, with string }{
+		{`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}:[0-9][0-9:,-]*`, "GTID"},
+		{`\b0-[0-9]+-[0-9]+\b`, "GTID"},
+		{`(MySQL|MariaDB) [0-9.]+[-\w.]*`, "$1 N"},
+		{`\bp20[0-9]{6}\b`, "pDAY"},
+		{`127\.0\.0\.1:PORT|PGHOST`, "HOST"},
+		{`(?m)^time=.*\n`, ""},
+	} {
+		text = regexp.MustCompile(r.pattern).ReplaceAllString(text, r.with)
+	}
+	return text
+}
+
+// TestMySQL: what a user sees who sets the relay up on a server with a wrong setting, as a user without rights;
+// with what setup prints for the administrator it goes on, and the position is stored once.
+func TestMySQL(t *testing.T) {
+	for _, flavor := range []string{testenv.MySQLFlavor, testenv.MariaDBFlavor} {
+		t.Run(flavor, func(t *testing.T) {
+			t.Parallel()
+			server := testenv.MySQL(t, testenv.MySQLOptions{Flavor: flavor, Settings: map[string]string{"binlog_row_metadata": "MINIMAL"}})
+			s := newSiteOnMySQL(t, server)
+			mysqlExec(t, server, s.name, "GRANT SELECT ON "+s.name+".* TO relay")
+			owner := server.DSN(s.name, "")
+			var text strings.Builder
+			run := func(command string) result {
+				shown, typed, _ := strings.Cut(command, " < ")
+				r := s.raw(typed+"\n", append(strings.Fields(shown), ownerFor(shown, owner)...)...)
+				fmt.Fprintf(&text, "$ cdc-relay %s\n%s\n", command, s.normal(r.String()))
+				return r
+			}
+			run("config show")
+			run("setup --print --ahead 1")
+			run("check")
+			run("run")
+			refused := run("setup --ahead 1")
+			for _, statement := range statements(refused.stdout) {
+				mysqlExec(t, server, s.name, statement)
+			}
+			run("run")
+			run("setup")
+			run("setup")
+			run("schema apply --ahead 3")
+			run("check")
+			run("run --start-from nowhere")
+			run("position show")
+			before := gtids(t, server)
+			mysqlExec(t, server, s.name, "CREATE TABLE other (id int)")
+			after := gtids(t, server)
+			for _, command := range []string{
+				"position set 16/B374D848", "position set " + before + " --yes", "position set " + after, "position set " + after + " --yes",
+				"position set " + before, "position set " + before, "position show",
+				"teardown --print --table", "teardown", "position reset", "position show", "position set " + after, "position reset",
+				"teardown --table < no", "teardown --table < outbox",
+			} {
+				run(command)
+			}
+			golden(t, flavor+".txt", normalMySQL(text.String()))
+		})
+	}
+}
+
+// gtids returns where the server's log ends.
+func gtids(t *testing.T, server *testenv.MySQLServer) string {
+	t.Helper()
+	query := map[string]string{testenv.MySQLFlavor: "SELECT @@gtid_executed", testenv.MariaDBFlavor: "SELECT @@gtid_binlog_pos"}[server.Flavor]
+	set, err := server.Value(t.Context(), query)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.ReplaceAll(set, "\n", "")
+}
+
+// ownerFor returns the flag with the owner's connection for commands that take it.
+func ownerFor(command, dsn string) []string {
+	for _, takes := range []string{"setup", "schema apply", "teardown"} {
+		if strings.HasPrefix(command, takes) {
+			return []string{"--owner-dsn", dsn}
+		}
+	}
+	return nil
+}
+
+// statements cuts what setup prints into statements.
+func statements(text string) []string {
+	var list []string
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); strings.HasSuffix(line, ";") && !strings.HasPrefix(line, "--") {
+			list = append(list, strings.TrimSuffix(line, ";"))
+		}
+	}
+	return list
+}
