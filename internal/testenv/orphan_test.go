@@ -55,14 +55,18 @@ func startAndWait(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	my, err := testenv.StartMySQL(ctx, testenv.MySQLOptions{})
+	if err != nil {
+		return err
+	}
 	backends, err := testenv.Children(pg.PID())
 	if err != nil {
 		return err
 	}
 	broker := kafka.Brokers()[0]
 	told := running{
-		PIDs: append(backends, pg.PID(), paused.PID(), broker.PID()),
-		Dirs: []string{filepath.Dir(pg.LogPath()), filepath.Dir(stopped.LogPath()), filepath.Dir(paused.LogPath()), filepath.Dir(broker.LogPath())},
+		PIDs: append(backends, pg.PID(), my.PID(), paused.PID(), broker.PID()),
+		Dirs: []string{filepath.Dir(pg.LogPath()), filepath.Dir(my.LogPath()), filepath.Dir(stopped.LogPath()), filepath.Dir(paused.LogPath()), filepath.Dir(broker.LogPath())},
 	}
 	if err := errors.Join(stopped.Stop(ctx), paused.Pause()); err != nil {
 		return err
@@ -88,7 +92,7 @@ func TestServersAreGoneAfterTheirParentWasKilled(t *testing.T) {
 	must(t, err)
 	var told running
 	must(t, json.Unmarshal(line, &told))
-	if len(told.PIDs) < 6 || len(told.Dirs) != 4 {
+	if len(told.PIDs) < 7 || len(told.Dirs) != 5 {
 		t.Fatalf("the child told too little: %s", line)
 	}
 	must(t, child.Process.Kill())

@@ -101,7 +101,7 @@ func TestLostLog(t *testing.T) {
 			r.Append("unread", 10)
 			r.Must(r.DB.LoseLog(t.Context()))
 			r.Must(r.Relay.Start(t.Context()))
-			says(t, r.AwaitExit(30*time.Second, 5), "cdc-relay setup")
+			says(t, r.AwaitExit(30*time.Second, 5), source.mend)
 		})
 	}
 }

@@ -129,6 +129,8 @@ type source struct {
 	// keeps are the checkpoints that a relay of it can have, the least demanding one first. With SlotOnly
 	// among them the relay goes on though its checkpoint is lost.
 	keeps []cdctest.Checkpoint
+	// mend is the command that a relay names when its log is gone.
+	mend string
 }
 
 func (s source) can(c cdctest.Checkpoint) bool { return slices.Contains(s.keeps, c) }
@@ -146,7 +148,7 @@ const EnvSources = "CDC_RELAY_SOURCES"
 // sources are what to test: tests that are not about one run on each.
 func sources() map[string]source {
 	all := map[string]source{
-		"postgres":            {openPostgres, (*cdctest.Postgres)(nil).Checkpoints()},
+		"postgres":            {openPostgres, (*cdctest.Postgres)(nil).Checkpoints(), "cdc-relay setup"},
 		testenv.MySQLFlavor:   mysqlSource(testenv.MySQLFlavor),
 		testenv.MariaDBFlavor: mysqlSource(testenv.MariaDBFlavor),
 	}
@@ -162,6 +164,7 @@ func mysqlSource(flavor string) source {
 	return source{
 		open:  func(t *testing.T) cdctest.Database { t.Helper(); return newMySQL(t, flavor) },
 		keeps: (*cdctest.MySQL)(nil).Checkpoints(),
+		mend:  "cdc-relay position set",
 	}
 }
 

@@ -2,7 +2,7 @@ package faults
 
 import (
 	"context"
-	"strings"
+	"regexp"
 	"syscall"
 	"testing"
 	"time"
@@ -182,7 +182,7 @@ func TestFenced(t *testing.T) {
 			r.AwaitSaved(r.Append("before", 10))
 			stored, err := shared.redis.Do(t.Context(), "GET", r.RedisKey())
 			r.Must(err)
-			newer := strings.Replace(stored, `"generation":"1"`, `"generation":"2"`, 1)
+			newer := regexp.MustCompile(`"generation":"\d+"`).ReplaceAllString(stored, `"generation":"1000"`)
 			if newer == stored {
 				t.Fatalf("no generation in %s", stored)
 			}
