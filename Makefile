@@ -28,8 +28,7 @@ build: ## Build the static binary bin/cdc-relay.
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/cdc-relay ./cmd/cdc-relay
 
 .PHONY: demo
-demo: build ## Run the whole path on this machine and count what was lost: under a minute.
-	@go run ./internal/testenv/fetch postgres
+demo: build ## Run the whole path on this machine, DB=postgres, mysql or mariadb, and count what was lost: under a minute.
 	@go build -o bin/demo ./test/demo
 	@CDC_RELAY_BIN=$(ROOT)/bin/cdc-relay bin/demo $(ARGS)
 
@@ -69,12 +68,12 @@ fuzz: ## Run each fuzz target for FUZZTIME (30s).
 
 .PHONY: bench
 bench: build ## Measure against bare readers on this machine; prints a table and writes JSON.
-	@go run ./internal/testenv/fetch postgres-15 kafka
+	@go run ./internal/testenv/fetch postgres-15 kafka mysql mariadb
 	@go run ./bench $(ARGS)
 
 .PHONY: profile
 profile: build ## The drain benchmark with CPU and heap profiles of the relay in bench/out.
-	@go run ./internal/testenv/fetch postgres-15 kafka
+	@go run ./internal/testenv/fetch postgres-15 kafka mysql mariadb
 	@go run ./bench -profile bench/out $(ARGS)
 
 .PHONY: soak

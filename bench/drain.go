@@ -76,16 +76,22 @@ func (s *stand) relayDrain(ctx context.Context, database, slot string, n int) (d
 	if err != nil {
 		return d, err
 	}
+	return s.timeDrain(ctx, path, topic, addr, slot, n)
+}
+
+// timeDrain runs the relay until the topic holds n records.
+func (s *stand) timeDrain(ctx context.Context, path, topic, addr, name string, n int, more ...string) (drained, error) {
+	var d drained
 	admin, err := kgo.NewClient(kgo.SeedBrokers(s.kafka.Bootstrap()...))
 	if err != nil {
 		return d, err
 	}
 	defer admin.Close()
-	p, err := s.start(path)
+	p, err := s.start(path, more...)
 	if err != nil {
 		return d, err
 	}
-	profiled := s.takeProfiles(ctx, addr, slot)
+	profiled := s.takeProfiles(ctx, addr, name)
 	var first time.Time
 	err = p.until(ctx, 10*time.Millisecond, func() (bool, error) {
 		have, err := records(ctx, admin, topic)

@@ -119,19 +119,35 @@ func (s *stand) latency(ctx context.Context, database string, rate, perTx int) (
 	if err != nil {
 		return res, err
 	}
-	profiled := s.takeProfiles(ctx, addr, database)
-	n := int((latencyWarmUp + latencySpan).Seconds()) * rate
-	clock := newStopwatch(n, int(latencyWarmUp.Seconds())*rate)
-	inserts := newStopwatch(n/perTx, int(latencyWarmUp.Seconds())*rate/perTx)
+	return s.steady(ctx, p, steadyLoad{
+		topic: topic, addr: addr, name: database, rate: rate, perTx: perTx,
+		insert: func(clock *stopwatch, i int) error { return insert(ctx, conn, clock, i*perTx, perTx) },
+	})
+}
+
+// steadyLoad is a load and where its records arrive.
+type steadyLoad struct {
+	topic, addr, name string
+	rate, perTx       int
+	insert            func(clock *stopwatch, i int) error // the i-th transaction
+}
+
+// steady runs the load through p, ends p, and then runs it straight to Kafka.
+func (s *stand) steady(ctx context.Context, p *process, l steadyLoad) (latencyRound, error) {
+	var res latencyRound
+	profiled := s.takeProfiles(ctx, l.addr, l.name)
+	n := int((latencyWarmUp + latencySpan).Seconds()) * l.rate
+	clock := newStopwatch(n, int(latencyWarmUp.Seconds())*l.rate)
+	inserts := newStopwatch(n/l.perTx, int(latencyWarmUp.Seconds())*l.rate/l.perTx)
 	cpuBefore, _, err := p.usage()
 	if err != nil {
 		return res, err
 	}
 	began, machine := time.Now(), readCPU()
-	err = s.consume(ctx, topic, clock, func() error {
-		return paced(ctx, n/perTx, rate/perTx, func(i int) error {
+	err = s.consume(ctx, l.topic, clock, func() error {
+		return paced(ctx, n/l.perTx, l.rate/l.perTx, func(i int) error {
 			inserts.start(i, 1)
-			err := insert(ctx, conn, clock, i*perTx, perTx)
+			err := l.insert(clock, i)
 			inserts.stop(i, time.Now())
 			return err
 		})
@@ -154,7 +170,7 @@ func (s *stand) latency(ctx context.Context, database string, rate, perTx int) (
 	if err := p.stop(); err != nil {
 		return res, err
 	}
-	res.Kafka, err = s.kafkaAlone(ctx, rate)
+	res.Kafka, err = s.kafkaAlone(ctx, l.rate)
 	return res, err
 }
 

@@ -31,13 +31,22 @@ type report struct {
 	Large   *drainResult           `json:"one_transaction,omitempty"`
 	Latency map[string]*latencyRes `json:"latency,omitempty"`
 	Start   *startResult           `json:"start,omitempty"`
+	// Binlogs are by flavor.
+	Binlogs map[string]*binlogResult `json:"binlogs,omitempty"`
+}
+
+// binlogResult is what is measured of MySQL and of MariaDB.
+type binlogResult struct {
+	Drain   *drainResult `json:"drain"`
+	Large   *drainResult `json:"one_transaction"`
+	Latency *latencyRes  `json:"latency"`
 }
 
 func main() {
 	var o options
 	flag.IntVar(&o.rows, "rows", 600_000, "waiting rows to drain")
 	flag.IntVar(&o.rounds, "rounds", 3, "rounds of each comparison")
-	flag.StringVar(&o.only, "only", "drain,large,latency,start,tenfold", "scenarios, comma-separated")
+	flag.StringVar(&o.only, "only", "drain,large,latency,start,tenfold,mysql,mariadb", "scenarios, comma-separated")
 	flag.StringVar(&o.bin, "bin", "bin/cdc-relay", "the relay to measure")
 	flag.StringVar(&o.out, "out", "bench/out", "folder for results, logs and configurations")
 	flag.StringVar(&o.profile, "profile", "", "folder for CPU and heap profiles of the relay while it drains")
@@ -117,11 +126,33 @@ func (s *stand) scenarios(ctx context.Context, o options, r *report) error {
 			r.Tenfold = &res
 			return err
 		}),
+		step("mysql", "the binary log of MySQL", func() error { return s.binlog(ctx, o, r, "mysql") }),
+		step("mariadb", "the binary log of MariaDB", func() error { return s.binlog(ctx, o, r, "mariadb") }),
 	} {
 		if err != nil {
 			return err
 		}
 	}
+	return nil
+}
+
+func (s *stand) binlog(ctx context.Context, o options, r *report, flavor string) error {
+	drain, err := s.mysqlDrain(ctx, flavor, "drain", o.rows, 10, o.rounds, true)
+	if err != nil {
+		return err
+	}
+	large, err := s.mysqlDrain(ctx, flavor, "large", 1_000_000, 1_000_000, 1, false)
+	if err != nil {
+		return err
+	}
+	latency, err := s.mysqlLatency(ctx, flavor, o.rounds)
+	if err != nil {
+		return err
+	}
+	if r.Binlogs == nil {
+		r.Binlogs = map[string]*binlogResult{}
+	}
+	r.Binlogs[flavor] = &binlogResult{&drain, &large, latency}
 	return nil
 }
 

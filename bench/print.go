@@ -38,6 +38,9 @@ func (r *report) print(w io.Writer) {
 		row("insert to consumer at "+name+", p50", fmt.Sprintf("%.2f ms (Kafka alone %.2f, INSERT alone %.2f)", l.P50, l.Kafka.P50, l.Insert.P50), fmt.Sprintf("%.1f ms", p50), l.P50 <= p50)
 		row("insert to consumer at "+name+", p99", fmt.Sprintf("%.2f ms (Kafka alone %.2f, INSERT alone %.2f; steal %.0f %%)", l.P99, l.Kafka.P99, l.Insert.P99, l.Steal), fmt.Sprintf("%.0f ms", p99), l.P99 <= p99)
 	}
+	for _, flavor := range slices.Sorted(maps.Keys(r.Binlogs)) {
+		r.binlog(row, flavor)
+	}
 	if s := r.Start; s != nil {
 		row("start to ready", fmt.Sprintf("%.0f ms", s.Median), "500 ms", s.Median <= 500)
 	}
@@ -45,4 +48,19 @@ func (r *report) print(w io.Writer) {
 		rate, memory := d.RelayRate/r.Drain.RelayRate, d.RSS/r.Drain.RSS
 		row("ten times the backlog: rate and memory against the drain", fmt.Sprintf("%.2f, %.2f (%.0f MB)", rate, memory, d.RSS), "0.85, 1.15", rate >= 0.85 && memory <= 1.15)
 	}
+}
+
+// binlog prints the rows of one flavor.
+func (r *report) binlog(row func(what, found, reach string, ok bool), flavor string) {
+	d, large, l := r.Binlogs[flavor].Drain, r.Binlogs[flavor].Large, r.Binlogs[flavor].Latency
+	row(fmt.Sprintf("%s: drain of %d rows, against a bare go-mysql reader", flavor, d.Rows), fmt.Sprintf("%.2f (%.0f/s to %.0f/s)", d.Ratio, d.RelayRate, d.BareRate), "0.38", d.Ratio >= 0.38)
+	if r.Drain != nil {
+		ratio := d.RelayRate / r.Drain.RelayRate
+		row(flavor+": the same against PostgreSQL's drain", fmt.Sprintf("%.2f", ratio), "1.3", ratio >= 1.3)
+	}
+	row(flavor+": CPU per event while draining", fmt.Sprintf("%.2f us", d.CPU), "4.5 us", d.CPU <= 4.5)
+	row(flavor+": peak RSS while draining", fmt.Sprintf("%.0f MB", d.RSS), "100 MB", d.RSS <= 100)
+	row(flavor+": peak RSS, one transaction of 1,000,000 rows", fmt.Sprintf("%.0f MB", large.RSS), "100 MB", large.RSS <= 100)
+	row(flavor+": insert to consumer at 1000/s, p50", fmt.Sprintf("%.2f ms (Kafka alone %.2f, INSERT alone %.2f)", l.P50, l.Kafka.P50, l.Insert.P50), "3 ms", l.P50 <= 3)
+	row(flavor+": insert to consumer at 1000/s, p99", fmt.Sprintf("%.2f ms (Kafka alone %.2f, INSERT alone %.2f; steal %.0f %%)", l.P99, l.Kafka.P99, l.Insert.P99, l.Steal), "10 ms", l.P99 <= 10)
 }

@@ -22,14 +22,14 @@ type process struct {
 	err     error
 }
 
-func (s *stand) start(config string) (*process, error) {
+func (s *stand) start(config string, more ...string) (*process, error) {
 	logPath := strings.TrimSuffix(config, filepath.Ext(config)) + ".log"
 	out, err := os.Create(logPath)
 	if err != nil {
 		return nil, err
 	}
 	defer out.Close()
-	cmd := exec.CommandContext(context.Background(), s.bin, "run", "--config", config) // ended by stop
+	cmd := exec.CommandContext(context.Background(), s.bin, append([]string{"run", "--config", config}, more...)...) // ended by stop
 	if s.profile != "" {
 		cmd.Args = append(cmd.Args, "--pprof")
 	}
@@ -39,7 +39,18 @@ func (s *stand) start(config string) (*process, error) {
 		return nil, err
 	}
 	go func() { p.err = cmd.Wait(); close(p.done) }()
+	s.relays = append(s.relays, p)
 	return p, nil
+}
+
+// kill ends the relay at once, if it still runs.
+func (p *process) kill() {
+	select {
+	case <-p.done:
+	default:
+		_ = p.cmd.Process.Kill()
+		<-p.done
+	}
 }
 
 // stop ends the relay as an orchestrator does.

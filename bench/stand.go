@@ -21,9 +21,11 @@ const partitions = 8
 type stand struct {
 	bin, dir string // the shipped binary; a folder for configurations, logs and profiles
 	pg       *testenv.PostgresServer
+	my       map[string]*testenv.MySQLServer // by flavor; started when first needed
 	kafka    *testenv.KafkaCluster
 	topics   int
-	profile  string // folder for profiles; "": none are taken
+	relays   []*process // that were started; those of a scenario that failed are ended by close
+	profile  string     // folder for profiles; "": none are taken
 }
 
 func newStand(ctx context.Context, bin, dir string) (*stand, error) {
@@ -40,10 +42,19 @@ func newStand(ctx context.Context, bin, dir string) (*stand, error) {
 	if err != nil {
 		return nil, errors.Join(err, pg.Close())
 	}
-	return &stand{bin: bin, dir: dir, pg: pg, kafka: kafka}, nil
+	return &stand{bin: bin, dir: dir, pg: pg, my: map[string]*testenv.MySQLServer{}, kafka: kafka}, nil
 }
 
-func (s *stand) close() error { return errors.Join(s.kafka.Close(), s.pg.Close()) }
+func (s *stand) close() error {
+	for _, p := range s.relays {
+		p.kill()
+	}
+	errs := []error{s.kafka.Close(), s.pg.Close()}
+	for _, m := range s.my {
+		errs = append(errs, m.Close())
+	}
+	return errors.Join(errs...)
+}
 
 // database makes a database with an empty outbox and the named slots.
 func (s *stand) database(ctx context.Context, name string, slots ...string) (*pgx.Conn, error) {
@@ -82,17 +93,22 @@ func (s *stand) topic(ctx context.Context) (string, error) {
 	return name, s.kafka.CreateTopic(ctx, name, partitions, nil)
 }
 
-// configure writes a configuration and returns its path.
+// configure writes the configuration of a relay that reads a slot and returns its path.
 func (s *stand) configure(database, slot, topic, listen string) (path string, err error) {
-	text := fmt.Sprintf(`source:
+	return s.write(slot, topic, listen, fmt.Sprintf(`source:
   postgres: {dsn: %q, slot: %s, publication: %s}
 tables: [{name: public.outbox}]
-routes: [{topic: %s}]
+`, s.pg.DSN(database, ""), slot, database))
+}
+
+// write writes a configuration; source is what the kinds of database differ in.
+func (s *stand) write(name, topic, listen, source string) (path string, err error) {
+	text := fmt.Sprintf(`%sroutes: [{topic: %s}]
 kafka: {brokers: [%s]}
 http: {listen: %q}
 log: {level: info, format: text}
-`, s.pg.DSN(database, ""), slot, database, topic, strings.Join(s.kafka.Bootstrap(), ", "), listen)
-	path = filepath.Join(s.dir, slot+".yaml")
+`, source, topic, strings.Join(s.kafka.Bootstrap(), ", "), listen)
+	path = filepath.Join(s.dir, name+".yaml")
 	return path, os.WriteFile(path, []byte(text), 0o600)
 }
 

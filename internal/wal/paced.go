@@ -40,9 +40,9 @@ type pacedConn struct {
 
 	pause   time.Duration // before a read; 0: none
 	emptied bool          // the last read took all that was there
-	last    time.Time // when it did
-	span    time.Time // when the current span began
-	flow    int       // octets since
+	last    time.Time     // when it did
+	span    time.Time     // when the current span began
+	flow    int           // octets since
 }
 
 func (c *pacedConn) Read(p []byte) (int, error) {

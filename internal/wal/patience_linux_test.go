@@ -1,7 +1,6 @@
 package wal
 
 import (
-	"context"
 	"net"
 	"syscall"
 	"testing"
@@ -18,7 +17,7 @@ func TestPatience(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	conn, err := dialPaced((&net.Dialer{}).DialContext)(context.Background(), "tcp", l.Addr().String())
+	conn, err := dialPaced((&net.Dialer{}).DialContext)(t.Context(), "tcp", l.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,282 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	gomysql "github.com/go-mysql-org/go-mysql/mysql"
+	"github.com/go-mysql-org/go-mysql/replication"
+	"github.com/go-sql-driver/mysql"
+
+	"github.com/cdc-relay/cdc-relay/internal/outbox"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
+)
+
+// mysqlStand is a server of MySQL or MariaDB with a log of its own.
+type mysqlStand struct {
+	*stand
+	*testenv.MySQLServer
+
+	db *sql.DB
+}
+
+const mysqlDatabase = "bench"
+
+// mysql starts the flavor's server, once, with an empty outbox.
+func (s *stand) mysql(ctx context.Context, flavor string) (*mysqlStand, error) {
+	server := s.my[flavor]
+	if server == nil {
+		var err error
+		server, err = testenv.StartMySQL(ctx, testenv.MySQLOptions{Flavor: flavor, Settings: map[string]string{
+			"innodb_buffer_pool_size": "512M", "innodb_log_buffer_size": "64M", "max_binlog_size": "1G",
+		}})
+		if err != nil {
+			return nil, err
+		}
+		s.my[flavor] = server
+		if err := server.CreateDatabase(ctx, mysqlDatabase); err != nil {
+			return nil, err
+		}
+	}
+	db, err := sql.Open("mysql", server.DSN(mysqlDatabase, "interpolateParams=true"))
+	if err != nil {
+		return nil, err
+	}
+	return &mysqlStand{s, server, db}, nil
+}
+
+func (m *mysqlStand) exec(ctx context.Context, statements ...string) error {
+	for _, statement := range statements {
+		if _, err := m.db.ExecContext(ctx, statement); err != nil {
+			return fmt.Errorf("%.80s: %w", statement, err)
+		}
+	}
+	return nil
+}
+
+// fresh makes an empty table and begins the log anew.
+func (m *mysqlStand) fresh(ctx context.Context) error {
+	script, err := outbox.MySQLTable(outbox.TableOptions{Name: outbox.Name{Schema: mysqlDatabase, Table: "outbox"}, From: time.Now(), Ahead: 1})
+	if err != nil {
+		return err
+	}
+	// Nothing waits for the disk, as PostgreSQL does not in this benchmark.
+	statements := []string{"SET GLOBAL sync_binlog = 0", "SET GLOBAL innodb_flush_log_at_trx_commit = 0", "DROP TABLE IF EXISTS outbox"}
+	for _, st := range script.Up {
+		statements = append(statements, st.SQL)
+	}
+	reset := "RESET BINARY LOGS AND GTIDS"
+	if m.Flavor == testenv.MariaDBFlavor {
+		reset = "RESET MASTER"
+	}
+	return m.exec(ctx, append(statements, reset)...)
+}
+
+// fill writes n events in transactions of size rows.
+func (m *mysqlStand) fill(ctx context.Context, n, size int) error {
+	const columns = "(event_id, aggregate_type, aggregate_id, event_type, tenant_id, payload, occurred_at)"
+	row := fmt.Sprintf(`UNHEX(REPLACE(UUID(), '-', '')), 'Order', CONCAT('order-', LPAD(((t * %d + i) * 7919) %% 100000, 6, '0')), 'OrderPlaced', 'tenant-1',
+		CONCAT(RPAD(CONCAT('{"order":', t * %[1]d + i, ',"note":"'), %[2]d - 2, 'x'), '"}'), UTC_TIMESTAMP(6)`, size, payloadSize)
+	procedure := fmt.Sprintf(`CREATE PROCEDURE fill() BEGIN DECLARE t BIGINT DEFAULT 1; WHILE t <= %d DO
+		INSERT INTO outbox %s SELECT %s FROM numbers WHERE i <= %d; SET t = t + 1; END WHILE; END`, n/size, columns, row, size)
+	numbers := fmt.Sprintf("INSERT INTO numbers SELECT (a.i - 1) * 1000 + b.i FROM numbers_1000 a, numbers_1000 b WHERE (a.i - 1) * 1000 + b.i <= %d", size)
+	return m.exec(ctx, "DROP TABLE IF EXISTS numbers, numbers_1000", "CREATE TABLE numbers (i BIGINT PRIMARY KEY)", "CREATE TABLE numbers_1000 (i BIGINT PRIMARY KEY)",
+		"INSERT INTO numbers_1000 VALUES (1)"+values(2, 1000), numbers,
+		"DROP PROCEDURE IF EXISTS fill", procedure, "CALL fill()")
+}
+
+func values(from, to int) string {
+	var b strings.Builder
+	for i := from; i <= to; i++ {
+		fmt.Fprintf(&b, ", (%d)", i)
+	}
+	return b.String()
+}
+
+// bareDrain reads n rows of the log as everybody does, with go-mysql, decoding them and doing nothing with
+// them, and returns the rate in rows per second.
+func (m *mysqlStand) bareDrain(ctx context.Context, n int) (float64, error) {
+	counter := &rowCounter{want: n, done: make(chan struct{})}
+	cfg, err := mysql.ParseDSN(m.DSN(mysqlDatabase, ""))
+	if err != nil {
+		return 0, err
+	}
+	host, port, _ := strings.Cut(cfg.Addr, ":")
+	var number uint16
+	if _, err := fmt.Sscan(port, &number); err != nil {
+		return 0, err
+	}
+	syncer := replication.NewBinlogSyncer(replication.BinlogSyncerConfig{
+		ServerID: 4711, Flavor: m.Flavor, Host: host, Port: number, User: cfg.User, Password: cfg.Passwd,
+		DisableRetrySync: true, DiscardGTIDSet: true, SynchronousEventHandler: counter, Logger: slog.New(slog.DiscardHandler),
+	})
+	defer syncer.Close()
+	set, err := gomysql.ParseGTIDSet(m.Flavor, "")
+	if err != nil {
+		return 0, err
+	}
+	streamer, err := syncer.StartSyncGTID(set)
+	if err != nil {
+		return 0, err
+	}
+	failed := make(chan error, 1)
+	go func() { _, err := streamer.GetEvent(ctx); failed <- err }()
+	select {
+	case <-counter.done:
+		return float64(n) / counter.took.Seconds(), nil
+	case err := <-failed:
+		return 0, err
+	}
+}
+
+// rowCounter counts inserted rows of the outbox.
+type rowCounter struct {
+	want, rows int
+	first      time.Time
+	took       time.Duration
+	done       chan struct{}
+}
+
+func (c *rowCounter) HandleEvent(e *replication.BinlogEvent) error {
+	rows, ok := e.Event.(*replication.RowsEvent)
+	if !ok || string(rows.Table.Table) != "outbox" {
+		return nil
+	}
+	if c.rows == 0 {
+		c.first = time.Now()
+	}
+	if c.rows += len(rows.Rows); c.rows == c.want {
+		c.took = time.Since(c.first)
+		close(c.done)
+	}
+	return nil
+}
+
+// configure writes the configuration of a relay with a checkpoint of its own and returns its path.
+func (m *mysqlStand) configure(name, topic, listen string) (path string, err error) {
+	checkpoint, err := filepath.Abs(filepath.Join(m.dir, name+".checkpoint"))
+	if err != nil {
+		return "", err
+	}
+	if err := os.Remove(checkpoint); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return "", err
+	}
+	return m.write(name, topic, listen, fmt.Sprintf(`source:
+  mysql: {dsn: %q, unsafe_sync_binlog: true}
+tables: [{name: %s.outbox}]
+checkpoint: {file: %q}
+`, m.DSN(mysqlDatabase, ""), mysqlDatabase, checkpoint))
+}
+
+func (m *mysqlStand) relayDrain(ctx context.Context, name string, n int) (drained, error) {
+	topic, err := m.topic(ctx)
+	if err != nil {
+		return drained{}, err
+	}
+	addr := m.listen()
+	path, err := m.configure(name, topic, addr)
+	if err != nil {
+		return drained{}, err
+	}
+	return m.timeDrain(ctx, path, topic, addr, name, n, "--start-from", "earliest")
+}
+
+// mysqlDrain is the drain scenario on a binary log: bare and relay in turn, medians of the rounds.
+func (s *stand) mysqlDrain(ctx context.Context, flavor, name string, rows, perTx, rounds int, bare bool) (drainResult, error) {
+	res := drainResult{Rows: rows, PerTx: perTx}
+	m, err := s.mysql(ctx, flavor)
+	if err != nil {
+		return res, err
+	}
+	defer func() { _ = m.db.Close() }()
+	if err := errors.Join(m.fresh(ctx), m.fill(ctx, rows, perTx)); err != nil {
+		return res, err
+	}
+	name = flavor + "_" + name
+	if bare {
+		if _, err := m.relayDrain(ctx, name+"_warm", rows); err != nil {
+			return res, err
+		}
+	}
+	for i := range rounds {
+		if bare {
+			rate, err := m.bareDrain(ctx, rows)
+			if err != nil {
+				return res, err
+			}
+			res.Bare, res.BareBinary = append(res.Bare, rate), append(res.BareBinary, rate)
+		}
+		d, err := m.relayDrain(ctx, fmt.Sprintf("%s_%d", name, i), rows)
+		if err != nil {
+			return res, err
+		}
+		res.Relay = append(res.Relay, d)
+	}
+	res.sum()
+	return res, nil
+}
+
+// mysqlLatency is the steady load of 1,000 events a second, one row in each transaction.
+func (s *stand) mysqlLatency(ctx context.Context, flavor string, rounds int) (*latencyRes, error) {
+	const rate = 1000
+	res := &latencyRes{Rate: rate, PerTx: 1}
+	m, err := s.mysql(ctx, flavor)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = m.db.Close() }()
+	for i := range rounds {
+		round, err := m.latency(ctx, fmt.Sprintf("%s_latency_%d", flavor, i), rate)
+		if err != nil {
+			return nil, err
+		}
+		res.Rounds = append(res.Rounds, round)
+	}
+	res.sum()
+	return res, nil
+}
+
+func (m *mysqlStand) latency(ctx context.Context, name string, rate int) (latencyRound, error) {
+	if err := m.fresh(ctx); err != nil {
+		return latencyRound{}, err
+	}
+	conn, err := m.db.Conn(ctx)
+	if err != nil {
+		return latencyRound{}, err
+	}
+	defer func() { _ = conn.Close() }()
+	topic, err := m.topic(ctx)
+	if err != nil {
+		return latencyRound{}, err
+	}
+	addr := m.listen()
+	path, err := m.configure(name, topic, addr)
+	if err != nil {
+		return latencyRound{}, err
+	}
+	p, err := m.start(path, "--start-from", "current")
+	if err != nil {
+		return latencyRound{}, err
+	}
+	if err := p.until(ctx, 10*time.Millisecond, func() (bool, error) { return ready(ctx, addr), nil }); err != nil {
+		return latencyRound{}, err
+	}
+	return m.steady(ctx, p, steadyLoad{
+		topic: topic, addr: addr, name: name, rate: rate, perTx: 1,
+		insert: func(clock *stopwatch, i int) error {
+			clock.start(i, 1)
+			_, err := conn.ExecContext(ctx, `INSERT INTO outbox (event_id, aggregate_type, aggregate_id, event_type, tenant_id, payload, occurred_at)
+				VALUES (UNHEX(REPLACE(UUID(), '-', '')), 'Order', ?, 'OrderPlaced', 'tenant-1', ?, UTC_TIMESTAMP(6))`,
+				fmt.Sprintf("order-%06d", i%100000), append(binary.BigEndian.AppendUint64(nil, uint64(i)), make([]byte, payloadSize-8)...))
+			return err
+		},
+	})
+}
