@@ -69,10 +69,10 @@ func (d *demo) start(ctx context.Context) (err error) {
 	if d.servers, err = startServers(ctx, d.options, d.screen.w); err != nil {
 		return err
 	}
-	d.screen.say("servers  PostgreSQL %d on %s", d.servers.postgres.Version, d.servers.postgres.Addr())
+	d.screen.say("servers  %s on %s", d.servers.backend.title(), d.servers.backend.Addr())
 	d.screen.say("         Kafka on %s", place(d.servers.brokers, d.servers.fakes.kafka != nil, "KAFKA=host:port"))
 	d.screen.say("         Redis on %s", place(d.servers.redis, d.servers.fakes.redis != nil, "REDIS=host:port"))
-	d.shop, err = openShop(ctx, d.servers.postgres)
+	d.shop, err = openShop(ctx, d.servers.backend)
 	return err
 }
 
@@ -92,7 +92,7 @@ func (d *demo) setup(ctx context.Context) (err error) {
 	run := fmt.Sprintf("%06x", rand.Uint32N(1<<24)) // others' servers may hold what another run left
 	d.topic = "cdc-relay-demo-" + run
 	d.relay, err = cdctest.NewRelay(d.binary, d.dir, cdctest.Config{
-		"source":     map[string]any{"postgres": map[string]any{"dsn": d.servers.postgres.DSN(database, roleRelay)}},
+		"source":     d.servers.backend.source(),
 		"routes":     []any{map[string]any{"topic": d.topic}},
 		"kafka":      map[string]any{"brokers": d.servers.brokers},
 		"topics":     map[string]any{"create": map[string]any{"partitions": 8}},
@@ -106,8 +106,10 @@ func (d *demo) setup(ctx context.Context) (err error) {
 	if err := asYAML(d.configPath()); err != nil {
 		return err
 	}
-	d.screen.say("setup    $ cdc-relay setup --owner-dsn postgres://%s@…", roleShop)
-	said, err := d.command(ctx, "setup", "--owner-dsn", d.servers.postgres.DSN(database, roleShop))
+	owner := d.servers.backend.ownerDSN()
+	user, _, _ := strings.Cut(owner, "@")
+	d.screen.say("setup    $ cdc-relay setup --owner-dsn %s@…", user)
+	said, err := d.command(ctx, "setup", "--owner-dsn", owner)
 	for line := range strings.Lines(said) {
 		d.screen.say("         %s", strings.TrimSpace(line))
 	}
@@ -115,6 +117,9 @@ func (d *demo) setup(ctx context.Context) (err error) {
 }
 
 func (d *demo) configPath() string { return filepath.Join(d.dir, "cdc-relay.yaml") }
+
+// logPath is where the database's log ends up.
+func (d *demo) logPath() string { return filepath.Join(d.dir, d.kind+".log") }
 
 // asYAML writes a JSON file as people would.
 func asYAML(path string) error {
@@ -261,14 +266,14 @@ func (d *demo) close(ctx context.Context) (err error) {
 		d.reader.Close()
 	}
 	if d.relay != nil && d.servers.lent() {
-		_, err = d.command(ctx, "teardown", "--owner-dsn", d.servers.postgres.DSN(database, roleShop))
+		_, err = d.command(ctx, "teardown", "--owner-dsn", d.servers.backend.ownerDSN())
 		err = errors.Join(err, d.servers.deleteTopic(ctx, d.topic))
 	}
 	if d.shop != nil {
 		err = errors.Join(err, d.shop.db.Close())
 	}
 	if d.servers != nil {
-		err = errors.Join(err, d.servers.close(d.dir))
+		err = errors.Join(err, d.servers.close(d.logPath()))
 	}
 	return err
 }
@@ -276,9 +281,10 @@ func (d *demo) close(ctx context.Context) (err error) {
 // sayWhere tells where to look.
 func (d *demo) sayWhere(w io.Writer) {
 	_, _ = fmt.Fprintf(w, `
-config and logs  %s: cdc-relay.yaml, relay.log, postgres.log
+config and logs  %s: cdc-relay.yaml, relay.log, %s
 next             your own database: see "Quick start" in README.md
+                 another one in the demo: make demo DB=postgres, mysql or mariadb
                  real servers: KAFKA=localhost:9092 REDIS=localhost:6379 make demo
                  every promise, tested on real servers: make test
-`, d.dir)
+`, d.dir, filepath.Base(d.logPath()))
 }

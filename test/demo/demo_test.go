@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -20,31 +23,44 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // brief is a demo that takes as little time as possible.
-func brief(t *testing.T, out *bytes.Buffer) *demo {
+func brief(t *testing.T, kind string, out *bytes.Buffer) *demo {
 	t.Helper()
-	return &demo{options: options{duration: shortest, dir: t.TempDir()}, screen: newScreen(out)}
+	return &demo{options: options{kind: kind, duration: shortest, dir: t.TempDir()}, screen: newScreen(out)}
 }
 
+// eachKind lists the kinds of database.
+func eachKind() []string { return []string{kindPostgres, kindMySQL, kindMariaDB} }
+
 func TestDemoKeepsThePromises(t *testing.T) {
-	var out, complaints bytes.Buffer
-	d := brief(t, &out)
-	if code := perform(t.Context(), d, &complaints); code != exitKept {
-		t.Fatalf("exit code %d\n%s%s", code, complaints.String(), out.String())
-	}
-	t.Log("\n" + out.String())
-	if n := count(t, &out, "committed"); n < 100 || count(t, &out, "delivered") != n {
-		t.Errorf("%d committed, %d delivered", n, count(t, &out, "delivered"))
-	}
-	for _, row := range []string{"lost", "order violations", "wrong"} {
-		if n := count(t, &out, row); n != 0 {
-			t.Errorf("%s: %d", row, n)
-		}
-	}
-	for _, row := range []string{"duplicates", "p50", "p99", "longest", "events per second"} {
-		count(t, &out, row)
-	}
-	if n := strings.Count(out.String(), "kill -9"); n != 2 || d.relay.Starts() != 3 {
-		t.Errorf("%d kills shown, %d starts of the relay", n, d.relay.Starts())
+	for _, kind := range eachKind() {
+		t.Run(kind, func(t *testing.T) {
+			var out, complaints bytes.Buffer
+			d := brief(t, kind, &out)
+			if code := perform(t.Context(), d, &complaints); code != exitKept {
+				t.Fatalf("exit code %d\n%s%s", code, complaints.String(), out.String())
+			}
+			t.Log("\n" + out.String())
+			if n := count(t, &out, "committed"); n < 100 || count(t, &out, "delivered") != n {
+				t.Errorf("%d committed, %d delivered", n, count(t, &out, "delivered"))
+			}
+			for _, row := range []string{"lost", "order violations", "wrong"} {
+				if n := count(t, &out, row); n != 0 {
+					t.Errorf("%s: %d", row, n)
+				}
+			}
+			for _, row := range []string{"duplicates", "p50", "p99", "longest", "events per second"} {
+				count(t, &out, row)
+			}
+			if n := strings.Count(out.String(), "kill -9"); n != 2 || d.relay.Starts() != 3 {
+				t.Errorf("%d kills shown, %d starts of the relay", n, d.relay.Starts())
+			}
+			if title := d.servers.backend.title(); !strings.HasPrefix(out.String(), "servers  "+title+" on ") {
+				t.Errorf("it does not begin with %s", title)
+			}
+			if log, err := os.Stat(filepath.Join(d.dir, kind+".log")); err != nil || log.Size() == 0 {
+				t.Errorf("the database's log is not there: %v", err)
+			}
+		})
 	}
 }
 
@@ -77,7 +93,7 @@ func TestDemoFails(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out, complaints bytes.Buffer
-			d := brief(t, &out)
+			d := brief(t, kindPostgres, &out)
 			d.tamper = tt.tamper
 			if code := perform(t.Context(), d, &complaints); code != exitBroken {
 				t.Errorf("exit code %d", code)
@@ -113,20 +129,24 @@ func swapTwo(records []cdctest.Record) []cdctest.Record {
 
 // A signal ends the demo and everything that it has started.
 func TestDemoIsInterrupted(t *testing.T) {
-	ctx, interrupt := context.WithCancel(t.Context())
-	defer interrupt()
-	var complaints bytes.Buffer
-	d := brief(t, nil)
-	d.duration = time.Minute
-	d.screen = newScreen(trigger{"writing", interrupt})
-	if code := perform(ctx, d, &complaints); code != exitInterrupted {
-		t.Errorf("exit code %d: %s", code, complaints.String())
-	}
-	if d.relay.Running() {
-		t.Error("the relay is running")
-	}
-	if pid := d.servers.postgres.PID(); pid != 0 && syscall.Kill(pid, 0) == nil {
-		t.Errorf("PostgreSQL is running: PID %d", pid)
+	for _, kind := range eachKind() {
+		t.Run(kind, func(t *testing.T) {
+			ctx, interrupt := context.WithCancel(t.Context())
+			defer interrupt()
+			var complaints bytes.Buffer
+			d := brief(t, kind, nil)
+			d.duration = time.Minute
+			d.screen = newScreen(trigger{"writing", interrupt})
+			if code := perform(ctx, d, &complaints); code != exitInterrupted {
+				t.Errorf("exit code %d: %s", code, complaints.String())
+			}
+			if d.relay.Running() {
+				t.Error("the relay is running")
+			}
+			if pid := d.servers.backend.PID(); pid != 0 && syscall.Kill(pid, 0) == nil {
+				t.Errorf("%s is running: PID %d", d.servers.backend.title(), pid)
+			}
+		})
 	}
 }
 
@@ -150,8 +170,8 @@ func TestCommandLine(t *testing.T) {
 		code int
 		says string
 	}{
-		{nil, map[string]string{"DB": "mysql"}, exitUsage, `there is no demo of "mysql": PostgreSQL is the only database so far`},
-		{[]string{"-db", "mariadb"}, nil, exitUsage, `there is no demo of "mariadb"`},
+		{nil, map[string]string{"DB": "oracle"}, exitUsage, `there is no demo of the database "oracle": there is one of postgres, mysql and mariadb`},
+		{[]string{"-db", "redis"}, map[string]string{"DB": "mysql"}, exitUsage, `there is no demo of the database "redis"`},
 		{[]string{"-duration", "1s"}, nil, exitUsage, "too short for two kills"},
 		{[]string{"postgres"}, nil, exitUsage, `unexpected argument "postgres"`},
 		{[]string{"-nothing"}, nil, exitUsage, "-nothing"},
@@ -166,10 +186,28 @@ func TestCommandLine(t *testing.T) {
 		})
 	}
 	o, err := parse(nil, func(name string) string {
-		return map[string]string{"KAFKA": "a:1,b:2", "REDIS": "c:3", "DB": "postgres"}[name]
+		return map[string]string{"KAFKA": "a:1,b:2", "REDIS": "c:3"}[name]
 	}, nil)
 	if err != nil || !slices.Equal(o.kafka, []string{"a:1", "b:2"}) || !slices.Equal(o.redis, []string{"c:3"}) {
 		t.Errorf("%+v, %v", o, err)
+	}
+}
+
+func TestKindOfDatabase(t *testing.T) {
+	for _, tt := range []struct {
+		args      []string
+		env, kind string
+	}{
+		{nil, "", "postgres"},
+		{nil, "postgres", "postgres"},
+		{nil, "mysql", "mysql"},
+		{nil, "mariadb", "mariadb"},
+		{[]string{"-db", "mariadb"}, "mysql", "mariadb"},
+	} {
+		env := func(name string) string { return map[string]string{"DB": tt.env}[name] }
+		if o, err := parse(tt.args, env, io.Discard); err != nil || o.kind != tt.kind {
+			t.Errorf("%v with DB=%s: %q, %v; want %s", tt.args, tt.env, o.kind, err, tt.kind)
+		}
 	}
 }
 

@@ -104,7 +104,7 @@ func (d *demo) show(r *cdctest.Report, l latencies) {
 
 // setting is what the figures depend on.
 func (d *demo) setting() string {
-	setting := "PostgreSQL without fsync"
+	setting := d.servers.backend.unsafe()
 	if d.servers.fakes.kafka != nil {
 		setting += ", a stand-in for Kafka"
 	}

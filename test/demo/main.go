@@ -3,6 +3,7 @@
 // reads everything back with a client that shares no code with it, and counts.
 //
 //	make demo
+//	make demo DB=mysql
 //	KAFKA=localhost:9092 REDIS=localhost:6379 make demo
 //
 // It exits with 1 if an event was lost, out of order, or published although it was rolled back.
@@ -39,6 +40,8 @@ func main() {
 
 // options are what the command line and the environment say.
 type options struct {
+	// kind is the kind of database.
+	kind string
 	// kafka and redis are addresses of real servers; none: in process.
 	kafka, redis []string
 	duration     time.Duration
@@ -87,17 +90,20 @@ func parse(args []string, env func(string) string, stderr io.Writer) (o options,
 	flags.SetOutput(stderr)
 	kafka := flags.String("kafka", env("KAFKA"), "real Kafka, `host:port,...`, without TLS; also KAFKA (default in process)")
 	redis := flags.String("redis", env("REDIS"), "real Redis, `host:port`; also REDIS (default in process)")
-	database := flags.String("db", env("DB"), "kind of database; also DB (default postgres)")
+	flags.StringVar(&o.kind, "db", env("DB"), "`kind` of database: "+kinds+"; also DB (default postgres)")
 	flags.DurationVar(&o.duration, "duration", 20*time.Second, "how long events are written")
 	flags.StringVar(&o.dir, "dir", "", "`folder` for configuration and logs (default a new one)")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
+	if o.kind == "" {
+		o.kind = kindPostgres
+	}
 	switch {
 	case flags.NArg() > 0:
 		return o, fmt.Errorf("unexpected argument %q: there are only flags, -help lists them", flags.Arg(0))
-	case *database != "" && *database != "postgres":
-		return o, fmt.Errorf("there is no demo of %q: PostgreSQL is the only database so far, leave DB out", *database)
+	case o.kind != kindPostgres && o.kind != kindMySQL && o.kind != kindMariaDB:
+		return o, fmt.Errorf("there is no demo of the database %q: there is one of %s", o.kind, kinds)
 	case o.duration < shortest:
 		return o, fmt.Errorf("-duration %s is too short for two kills: give at least %s", o.duration, shortest)
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
@@ -18,11 +17,11 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
-// servers are PostgreSQL, always a real one and our own, and Kafka and Redis, in process unless addresses
+// servers are the database, always a real one and our own, and Kafka and Redis, in process unless addresses
 // were given.
 type servers struct {
-	postgres *testenv.PostgresServer
-	fakes    struct {
+	backend backend // nil until it runs
+	fakes   struct {
 		kafka *kfake.Cluster
 		redis *miniredis.Miniredis
 	}
@@ -32,12 +31,12 @@ type servers struct {
 // startServers starts what is not given. The servers are to be closed even after an error.
 func startServers(ctx context.Context, o options, progress io.Writer) (*servers, error) {
 	s := &servers{brokers: o.kafka, redis: o.redis}
-	if _, err := testenv.Fetch(ctx, "postgres", progress); err != nil {
+	if _, err := testenv.Fetch(ctx, o.kind, progress); err != nil {
 		return s, err
 	}
 	var err error
-	if s.postgres, err = testenv.StartPostgres(ctx, testenv.PostgresOptions{Version: testenv.AnyPostgres}); err != nil {
-		return s, fmt.Errorf("start PostgreSQL: %w", err)
+	if s.backend, err = startBackend(ctx, o.kind); err != nil {
+		return s, err
 	}
 	if len(s.brokers) == 0 {
 		if s.fakes.kafka, err = kfake.NewCluster(kfake.NumBrokers(1)); err != nil {
@@ -54,22 +53,22 @@ func startServers(ctx context.Context, o options, progress io.Writer) (*servers,
 	return s, nil
 }
 
-// close stops what was started. PostgreSQL's log stays in dir.
-func (s *servers) close(dir string) error {
+// close stops what was started. The database's log stays.
+func (s *servers) close(logPath string) error {
 	if s.fakes.kafka != nil {
 		s.fakes.kafka.Close()
 	}
 	if s.fakes.redis != nil {
 		s.fakes.redis.Close()
 	}
-	if s.postgres == nil {
+	if s.backend == nil {
 		return nil
 	}
-	log, err := os.ReadFile(s.postgres.LogPath())
+	log, err := os.ReadFile(s.backend.LogPath())
 	if err == nil {
-		err = os.WriteFile(filepath.Join(dir, "postgres.log"), log, 0o600)
+		err = os.WriteFile(logPath, log, 0o600)
 	}
-	return errors.Join(err, s.postgres.Close())
+	return errors.Join(err, s.backend.Close())
 }
 
 // lent says whether others' servers are in use, where we must leave nothing behind.

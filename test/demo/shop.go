@@ -8,10 +8,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
-	"github.com/cdc-relay/cdc-relay/internal/testenv"
 	"github.com/cdc-relay/cdc-relay/writer"
 )
 
@@ -19,17 +17,16 @@ const database = "shop"
 
 // shop is an application: each of its transactions changes orders and appends the events that tell of it.
 type shop struct {
-	*cdctest.Postgres // what the checkers read
+	cdctest.Database // what the checkers read
 
-	db     *sql.DB
-	events *writer.Writer
+	backend backend
+	db      *sql.DB
+	events  *writer.Writer
 
 	mu sync.Mutex
 	// sent is when the COMMIT of an event was sent.
 	sent map[uuid.UUID]time.Time
 }
-
-var _ cdctest.Database = (*shop)(nil)
 
 // Roles: the application owns its tables, the relay may replicate and no more.
 const (
@@ -38,29 +35,20 @@ const (
 )
 
 // openShop makes the database and its roles, but nothing that cdc-relay setup makes.
-func openShop(ctx context.Context, server *testenv.PostgresServer) (*shop, error) {
-	if err := server.CreateDatabase(ctx, database); err != nil {
-		return nil, fmt.Errorf("create database %s: %w", database, err)
+func openShop(ctx context.Context, b backend) (*shop, error) {
+	if err := b.prepare(ctx); err != nil {
+		return nil, err
 	}
-	for _, statement := range []string{
-		"CREATE ROLE " + roleShop + " LOGIN",
-		"ALTER DATABASE " + database + " OWNER TO " + roleShop,
-		"CREATE ROLE " + roleRelay + " LOGIN REPLICATION",
-	} {
-		if err := server.Exec(ctx, database, statement); err != nil {
-			return nil, fmt.Errorf("%s: %w", statement, err)
-		}
-	}
-	events, err := writer.New(writer.Postgres)
+	events, err := writer.New(b.dialect())
 	if err != nil {
 		return nil, err
 	}
-	db, err := sql.Open("pgx", server.DSN(database, roleShop))
+	db, err := sql.Open(b.driver(), b.ownerDSN())
 	if err != nil {
 		return nil, err
 	}
-	s := &shop{Postgres: cdctest.OpenPostgres(server, database), db: db, events: events, sent: map[uuid.UUID]time.Time{}}
-	if _, err := db.ExecContext(ctx, "CREATE TABLE orders (id text PRIMARY KEY, changes int NOT NULL)"); err != nil {
+	s := &shop{Database: b.open(), backend: b, db: db, events: events, sent: map[uuid.UUID]time.Time{}}
+	if _, err := db.ExecContext(ctx, "CREATE TABLE orders (id varchar(255) PRIMARY KEY, changes int NOT NULL)"); err != nil {
 		_ = db.Close()
 		return nil, fmt.Errorf("create table orders: %w", err)
 	}
@@ -91,21 +79,21 @@ type session struct {
 	ids  []uuid.UUID // appended in the open transaction
 }
 
+// Begin asks for what is PostgreSQL's default. MySQL's would lock the gap where a new order belongs.
 func (s *session) Begin(ctx context.Context) (err error) {
 	s.ids = s.ids[:0]
-	s.tx, err = s.conn.BeginTx(ctx, nil)
+	s.tx, err = s.conn.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 	return err
 }
 
 // Reserve is the business's own write: n changes of an order. Whoever changes an order holds its row until
 // the transaction ends, so the numbers follow the order of commit.
 func (s *session) Reserve(ctx context.Context, key string, n int) (first int, err error) {
-	err = s.tx.QueryRowContext(ctx, `INSERT INTO orders VALUES ($1, $2)
-		ON CONFLICT (id) DO UPDATE SET changes = orders.changes + $2 RETURNING changes - $2 + 1`, key, n).Scan(&first)
+	last, err := s.shop.backend.changeOrder(ctx, s.shop.db, s.tx, key, n)
 	if err != nil {
 		return 0, fmt.Errorf("change order %s: %w", key, err)
 	}
-	return first, nil
+	return last - n + 1, nil
 }
 
 // Insert appends the events that tell of the changes, in the same transaction.
