@@ -1,13 +1,17 @@
 package writer
 
-import "strings"
+import (
+	"encoding/hex"
+	"strings"
+)
 
 // maxMySQLText is how many characters the text columns hold, as 'cdc-relay schema print' makes them. Without
 // strict sql_mode the server would cut what is longer, with a warning that no driver shows.
 const maxMySQLText = 255
 
-// mysqlRow is a row of VALUES.
-const mysqlRow = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, COALESCE(?, UTC_TIMESTAMP(6)))"
+// mysqlRow is a row of VALUES. The id goes as hex, because statements that run are shown as text: MySQL's
+// information_schema.processlist fails for everybody while one holds bytes that are none.
+const mysqlRow = "(UNHEX(?), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, COALESCE(?, UTC_TIMESTAMP(6)))"
 
 // mysql makes the statements of [MySQL] and [MariaDB].
 //
@@ -60,7 +64,5 @@ func (m *mysql) appendArgs(args []any, r *Row) []any {
 	if !r.CreatedAt.IsZero() {
 		created = times[len(layout):]
 	}
-	id := make([]byte, len(r.EventID))
-	copy(id, r.EventID[:])
-	return append(appendTexts(append(args, id), r), payload, times[:len(layout)], created)
+	return append(appendTexts(append(args, hex.EncodeToString(r.EventID[:])), r), payload, times[:len(layout)], created)
 }

@@ -46,9 +46,7 @@ func (s shop) ExecContext(_ context.Context, query string, args []driver.NamedVa
 				shown = append(shown, v)
 			}
 		case []byte:
-			if i > 0 { // on MySQL an id is bytes
-				shown = append(shown, string(v))
-			}
+			shown = append(shown, string(v))
 		case int64:
 			shown = append(shown, fmt.Sprint(v))
 		}

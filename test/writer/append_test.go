@@ -64,20 +64,20 @@ func awkwardEvents() []*writer.Event {
 }
 
 func TestEveryWayStoresWhatWasAppended(t *testing.T) {
-	t.Run("PostgreSQL 15", func(t *testing.T) { storesWhatWasAppended(t, server) })
+	onEach(t, storesWhatWasAppended)
 	for _, version := range []int{14, 18} { // the oldest and the newest
 		t.Run(fmt.Sprintf("PostgreSQL %d", version), func(t *testing.T) {
-			storesWhatWasAppended(t, testenv.Postgres(t, testenv.PostgresOptions{Version: version}))
+			storesWhatWasAppended(t, postgres{testenv.Postgres(t, testenv.PostgresOptions{Version: version})})
 		})
 	}
 }
 
-func storesWhatWasAppended(t *testing.T, s *testenv.PostgresServer) {
+func storesWhatWasAppended(t *testing.T, e engine) {
 	t.Helper()
-	db := newDatabase(t, s, plain("public.outbox"))
-	for _, w := range ways() {
+	db := newDatabase(t, e, plain("outbox"))
+	for _, w := range e.ways() {
 		t.Run(w.name, func(t *testing.T) {
-			session := w.open(t, db, "")
+			session := w.open(t, db.name, "")
 			for name, group := range map[string]func([]*writer.Event) [][]*writer.Event{
 				"one by one":  func(events []*writer.Event) [][]*writer.Event { return inGroups(events, 1) },
 				"two by two":  func(events []*writer.Event) [][]*writer.Event { return inGroups(events, 2) },
@@ -87,7 +87,7 @@ func storesWhatWasAppended(t *testing.T, s *testenv.PostgresServer) {
 					return [][]*writer.Event{append(events, newEvents(900)...)}
 				},
 			} {
-				db.exec(t, "TRUNCATE outbox")
+				db.clear(t, "outbox")
 				var all []*writer.Event
 				for _, events := range group(awkwardEvents()) {
 					appendAll(t, session, events...)
@@ -100,17 +100,13 @@ func storesWhatWasAppended(t *testing.T, s *testenv.PostgresServer) {
 	}
 }
 
-// TestSessionSettingsDoNotMatter: times and bytes are sent so that no setting of the session reads them
-// another way.
-func TestSessionSettingsDoNotMatter(t *testing.T) {
-	db := newDatabase(t, server, plain("public.outbox"))
-	for _, setting := range []string{"DateStyle = 'German, DMY'", "TimeZone = 'Asia/Kolkata'", "bytea_output = 'escape'", "IntervalStyle = 'sql_standard'"} {
-		db.exec(t, "ALTER DATABASE "+db.name+" SET "+setting)
-	}
-	for _, w := range ways() {
+// storesAwkwardEvents in every way.
+func storesAwkwardEvents(t *testing.T, db *database) {
+	t.Helper()
+	for _, w := range db.ways() {
 		t.Run(w.name, func(t *testing.T) {
-			db.exec(t, "TRUNCATE outbox")
-			session, events := w.open(t, db, ""), awkwardEvents()
+			db.clear(t, "outbox")
+			session, events := w.open(t, db.name, ""), awkwardEvents()
 			appendAll(t, session, events[0])
 			appendAll(t, session, events[1:]...)
 			requireRows(t, db.rows(t, "outbox"), events)
@@ -126,12 +122,17 @@ func inGroups(events []*writer.Event, n int) (groups [][]*writer.Event) {
 }
 
 func TestEveryNumberOfEventsIsStoredInOrder(t *testing.T) {
-	db := newDatabase(t, server, plain("public.outbox"))
-	for _, w := range ways() {
+	onEach(t, everyNumberOfEventsIsStoredInOrder)
+}
+
+func everyNumberOfEventsIsStoredInOrder(t *testing.T, e engine) {
+	t.Helper()
+	db := newDatabase(t, e, plain("outbox"))
+	for _, w := range e.ways() {
 		t.Run(w.name, func(t *testing.T) {
-			session := w.open(t, db, "")
+			session := w.open(t, db.name, "")
 			for _, n := range []int{2, 3, 7, 8, 9, 10, 100, 700, 5000} {
-				db.exec(t, "TRUNCATE outbox")
+				db.clear(t, "outbox")
 				events := newEvents(n)
 				appendAll(t, session, events...)
 				requireRows(t, db.rows(t, "outbox"), events)
@@ -141,7 +142,12 @@ func TestEveryNumberOfEventsIsStoredInOrder(t *testing.T) {
 }
 
 func TestColumnsAreNullWhereNoneOrSomeRowsHaveThem(t *testing.T) {
-	db := newDatabase(t, server, plain("public.outbox"))
+	onEach(t, columnsAreNullWhereNoneOrSomeRowsHaveThem)
+}
+
+func columnsAreNullWhereNoneOrSomeRowsHaveThem(t *testing.T, e engine) {
+	t.Helper()
+	db := newDatabase(t, e, plain("outbox"))
 	give := map[string]func(*writer.Event){
 		"tenant":    func(e *writer.Event) { e.TenantID = "acme" },
 		"topic":     func(e *writer.Event) { e.Topic = "orders" },
@@ -152,14 +158,14 @@ func TestColumnsAreNullWhereNoneOrSomeRowsHaveThem(t *testing.T) {
 		"tombstone": func(e *writer.Event) { e.Payload, e.Tombstone = nil, true },
 		"id":        func(e *writer.Event) { e.ID = uuid.New() },
 	}
-	for _, w := range ways() {
+	for _, w := range e.ways() {
 		t.Run(w.name, func(t *testing.T) {
-			session := w.open(t, db, "")
+			session := w.open(t, db.name, "")
 			for name, give := range give {
 				for _, n := range []int{3, 9} { // as VALUES and as arrays
 					all := []int{0, 1, 2, 3, 4, 5, 6, 7, 8}[:n]
 					for _, having := range [][]int{{0}, {2}, {1, 2}, all} {
-						db.exec(t, "TRUNCATE outbox")
+						db.clear(t, "outbox")
 						events := newEvents(n)
 						for _, i := range having {
 							give(events[i])
@@ -174,13 +180,16 @@ func TestColumnsAreNullWhereNoneOrSomeRowsHaveThem(t *testing.T) {
 	}
 }
 
-func TestEventsGoTheTransactionsWay(t *testing.T) {
-	db := newDatabase(t, server, daily("public.outbox"))
-	db.exec(t, "CREATE TABLE orders (id text)")
-	for _, w := range ways() {
+func TestEventsGoTheTransactionsWay(t *testing.T) { onEach(t, eventsGoTheTransactionsWay) }
+
+func eventsGoTheTransactionsWay(t *testing.T, e engine) {
+	t.Helper()
+	db := newDatabase(t, e, daily("outbox"))
+	db.exec(t, "CREATE TABLE orders (id varchar(10))")
+	for _, w := range e.ways() {
 		t.Run(w.name, func(t *testing.T) {
-			db.exec(t, "TRUNCATE outbox, orders")
-			session, ctx := w.open(t, db, ""), t.Context()
+			db.clear(t, "outbox", "orders")
+			session, ctx := w.open(t, db.name, ""), t.Context()
 			events := newEvents(3)
 			attempt := func() transaction {
 				tx := session.begin(t)
@@ -219,11 +228,16 @@ func TestEventsGoTheTransactionsWay(t *testing.T) {
 }
 
 func TestABadEventLeavesTheTransactionUsable(t *testing.T) {
-	db := newDatabase(t, server, plain("public.outbox"))
-	for _, w := range ways() {
+	onEach(t, aBadEventLeavesTheTransactionUsable)
+}
+
+func aBadEventLeavesTheTransactionUsable(t *testing.T, e engine) {
+	t.Helper()
+	db := newDatabase(t, e, plain("outbox"))
+	for _, w := range e.ways() {
 		t.Run(w.name, func(t *testing.T) {
-			db.exec(t, "TRUNCATE outbox")
-			tx, events := w.open(t, db, "").begin(t), newEvents(3)
+			db.clear(t, "outbox")
+			tx, events := w.open(t, db.name, "").begin(t), newEvents(3)
 			events[2].AggregateID = "\x00"
 			if err := tx.Append(t.Context(), events...); err == nil {
 				t.Fatal("a bad event was taken")
@@ -240,19 +254,19 @@ func TestABadEventLeavesTheTransactionUsable(t *testing.T) {
 	}
 }
 
-func TestCreatedAtChoosesThePartition(t *testing.T) {
-	db := newDatabase(t, server, daily("public.outbox"))
+func TestCreatedAtChoosesThePartition(t *testing.T) { onEach(t, createdAtChoosesThePartition) }
+
+func createdAtChoosesThePartition(t *testing.T, e engine) {
+	t.Helper()
+	db := newDatabase(t, e, daily("outbox"))
 	now := time.Now()
-	yesterday, old, random := newEvent(0), newEvent(1), newEvent(2)
+	yesterday, far, random := newEvent(0), newEvent(1), newEvent(2)
 	yesterday.ID = idOf(now.Add(-24 * time.Hour))
-	old.ID = idOf(now.Add(-1000 * time.Hour))
+	far.ID = idOf(now.Add(1000 * time.Hour))
 	random.ID = uuid.New()
-	appendAll(t, ways()[0].open(t, db, ""), yesterday, old, random, newEvent(3))
-	table := outbox.Name{Schema: "public", Table: "outbox"}
+	appendAll(t, e.ways()[0].open(t, db.name, ""), yesterday, far, random, newEvent(3))
 	for partition, want := range map[string]int{
-		outbox.PostgresPartition(table, now.Add(-24*time.Hour)).SQL(): 1,
-		outbox.PostgresPartition(table, now).SQL():                    2,
-		outbox.PostgresDefaultPartition(table).SQL():                  1,
+		e.partition(now.Add(-24 * time.Hour)): 1, e.partition(now): 2, e.partition(time.Time{}): 1,
 	} {
 		if n := count(t, db, partition); n != want {
 			t.Errorf("%d rows in %s, want %d", n, partition, want)
@@ -269,18 +283,13 @@ func idOf(at time.Time) uuid.UUID {
 	return id
 }
 
-func TestTableNames(t *testing.T) {
-	db := newDatabase(t, server, plain("public.Out box"), plain("app.v1.outbox"), plain("app.outbox"))
-	db.exec(t, "ALTER DATABASE "+db.name+" SET search_path = app")
-	for name, want := range map[string]string{
-		`public.Out box`:  `public."Out box"`,
-		`outbox`:          `app.outbox`,
-		`app."v1.outbox"`: `app."v1.outbox"`,
-		`"app".outbox`:    `app.outbox`,
-	} {
-		for _, w := range ways() {
-			db.exec(t, "TRUNCATE "+want)
-			session := w.open(t, db, "", writer.WithTable(name))
+// storesInTables appends by names as WithTable takes them, and looks into the tables under their names in SQL.
+func storesInTables(t *testing.T, db *database, tables map[string]string) {
+	t.Helper()
+	for name, want := range tables {
+		for _, w := range db.ways() {
+			db.clear(t, want)
+			session := w.open(t, db.name, "", writer.WithTable(name))
 			appendAll(t, session, newEvent(1))
 			appendAll(t, session, newEvents(2)...)
 			if n := count(t, db, want); n != 3 {
@@ -290,23 +299,26 @@ func TestTableNames(t *testing.T) {
 	}
 }
 
-func TestPayloadColumnsOfTextAndJSON(t *testing.T) {
-	db := newDatabase(t, server)
-	text, jsonb := plain("public.as_text"), plain("public.as_jsonb")
+func TestPayloadColumnsOfTextAndJSON(t *testing.T) { onEach(t, payloadColumnsOfTextAndJSON) }
+
+func payloadColumnsOfTextAndJSON(t *testing.T, e engine) {
+	t.Helper()
+	db := newDatabase(t, e)
+	text, jsonb := plain("as_text"), plain("as_jsonb")
 	text.Payload, jsonb.Payload = outbox.PayloadText, outbox.PayloadJSONB
 	db.addTables(t, text, jsonb)
-	for _, w := range ways() {
+	for _, w := range e.ways() {
 		t.Run(w.name, func(t *testing.T) {
 			for table, column := range map[string]writer.PayloadColumn{"as_text": writer.PayloadText, "as_jsonb": writer.PayloadJSONB} {
-				db.exec(t, "TRUNCATE "+table)
-				session := w.open(t, db, "", writer.WithTable(table), writer.WithPayloadColumn(column))
+				db.clear(t, table)
+				session := w.open(t, db.name, "", writer.WithTable(table), writer.WithPayloadColumn(column))
 				events := newEvents(4)
 				events[0].Payload = []byte(`{"a": "\\u0000 é\u00e9 \" ' \\"}`)
 				events[1].Payload = []byte(`{"b": "\\u0000 é\u00e9 \" ' \\"}`)
 				events[2].Payload, events[2].Tombstone = nil, true
 				appendAll(t, session, events[0])
 				appendAll(t, session, events[1:]...)
-				rows := db.rowsAs(t, table, "payload::text")
+				rows := db.rowsAs(t, table, db.speech().textPayload)
 				for i, want := range []string{`"a": "`, `"b": "`, "", `"n"`} {
 					if got := rows[i].Payload; (got == nil) != (want == "") || got != nil && !strings.Contains(*got, want) {
 						t.Errorf("%s: row %d has payload %v, want %q", table, i, show(got), want)

@@ -16,34 +16,41 @@ func TestRatios(t *testing.T) {
 	if err != nil {
 		t.Skip("a benchmark with limits: make bench sets CDC_RELAY_BENCH_ROUNDS")
 	}
-	db := newDatabase(t, server, daily("public.outbox"))
-	ratios, err := writerbench.Measure(t.Context(), server.DSN(db.name, ""), rounds)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Log("\n" + writerbench.Table(ratios))
-	for _, r := range ratios {
-		if err := r.Check(); err != nil {
-			t.Error(err)
+	onEach(t, func(t *testing.T, e engine) {
+		t.Helper()
+		db := newDatabase(t, e, daily("outbox"))
+		ratios, err := writerbench.Measure(t.Context(), e.drivers(db.name), rounds)
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
+		t.Log("\n" + writerbench.Table(ratios))
+		for _, r := range ratios {
+			if err := r.Check(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
 }
 
 // TestMeasure runs the benchmark's own code, a round of it.
 func TestMeasure(t *testing.T) {
-	db := newDatabase(t, server, daily("public.outbox"))
-	ratios, err := writerbench.Measure(t.Context(), server.DSN(db.name, ""), 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, r := range ratios {
-		if r.ByHand <= 0 || r.One <= 0 || r.PerEvent <= 0 {
-			t.Errorf("a figure is missing: %+v", r)
+	onEach(t, func(t *testing.T, e engine) {
+		t.Helper()
+		db := newDatabase(t, e, daily("outbox"))
+		drivers := e.drivers(db.name)
+		ratios, err := writerbench.Measure(t.Context(), drivers, 1)
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	if n := count(t, db, "outbox"); len(ratios) != 3 || n != 0 {
-		t.Errorf("%d ratios, and %d rows were left", len(ratios), n)
-	}
+		for _, r := range ratios {
+			if r.ByHand <= 0 || r.One <= 0 || r.PerEvent <= 0 {
+				t.Errorf("a figure is missing: %+v", r)
+			}
+		}
+		if n := count(t, db, "outbox"); len(ratios) != len(drivers) || n != 0 {
+			t.Errorf("%d ratios, and %d rows were left", len(ratios), n)
+		}
+	})
 }
 
 func BenchmarkInsertByHand(b *testing.B) {
@@ -63,10 +70,13 @@ func BenchmarkAppendHundred(b *testing.B) {
 
 func benchmark(b *testing.B, f func(context.Context, writerbench.Session) error) {
 	b.Helper()
-	db := newDatabase(b, server, daily("public.outbox"))
-	for _, d := range writerbench.Drivers() {
+	var drivers []writerbench.Driver
+	for _, e := range engines {
+		drivers = append(drivers, e.drivers(newDatabase(b, e, daily("outbox")).name)...)
+	}
+	for _, d := range drivers {
 		b.Run(d.Name, func(b *testing.B) {
-			s, err := d.Open(b.Context(), server.DSN(db.name, ""))
+			s, err := d.Open(b.Context())
 			if err != nil {
 				b.Fatal(err)
 			}

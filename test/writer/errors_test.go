@@ -2,38 +2,69 @@ package writer_test
 
 import (
 	"context"
+	"database/sql"
 	"errors"
+	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
+	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/writer"
 )
 
-// TestDatabaseErrorsSayWhatToDo provokes each answer of the server that has a mend.
-func TestDatabaseErrorsSayWhatToDo(t *testing.T) {
-	db := newDatabase(t, server, plain("public.outbox"), plain("public.no_tenant"), plain("public.as_jsonb"))
+// mistake is what provokes an answer of the server that has a mend.
+type mistake struct{ table, user, before, want string }
+
+func TestPostgresErrorsSayWhatToDo(t *testing.T) {
+	db := newDatabase(t, pg, plain("outbox"), plain("no_tenant"), plain("as_jsonb"))
 	db.exec(t, "ALTER TABLE no_tenant DROP COLUMN tenant_id")
 	db.exec(t, "ALTER TABLE as_jsonb ALTER COLUMN payload TYPE jsonb USING NULL")
 	db.exec(t, "CREATE TABLE no_partition (LIKE outbox INCLUDING ALL) PARTITION BY HASH (event_id)")
 	db.exec(t, "DROP ROLE IF EXISTS no_rights")
 	db.exec(t, "CREATE ROLE no_rights LOGIN")
-	for _, w := range ways() {
-		for name, c := range map[string]struct{ table, user, before, want string }{
+	errorsSayWhatToDo(t, db, map[string]mistake{
+		"no table":        {"missing", "", "", "cdc-relay schema apply"},
+		"no column":       {"no_tenant", "", "", "compare the table's columns with 'cdc-relay schema print'"},
+		"another type":    {"as_jsonb", "", "", "use WithPayloadColumn"},
+		"no right":        {"outbox", "no_rights", "", `GRANT INSERT ON "outbox" to the role`},
+		"no partition":    {"no_partition", "", "", "add a DEFAULT partition"},
+		"read-only":       {"outbox", "", "SET TRANSACTION READ ONLY", "open a read-write transaction"},
+		"failed before":   {"outbox", "", "SELECT 1/0", "an earlier statement of this transaction failed"},
+		"appended before": {"outbox", "", "append", "append each event once"},
+	})
+}
+
+func TestMySQLErrorsSayWhatToDo(t *testing.T) {
+	onBoth(t, func(t *testing.T, m mysql) {
+		t.Helper()
+		day := plain("no_partition")
+		day.Partition, day.From = outbox.PartitionDaily, time.Now().Add(-48*time.Hour)
+		db := newDatabase(t, m, plain("outbox"), plain("no_tenant"), plain("short"), day)
+		db.exec(t, "ALTER TABLE no_tenant DROP COLUMN tenant_id", "ALTER TABLE short MODIFY aggregate_id VARCHAR(2) NOT NULL",
+			"ALTER TABLE no_partition DROP PARTITION pmax", "CREATE USER IF NOT EXISTS no_rights@`%`", "GRANT SELECT ON "+db.name+".* TO no_rights@`%`")
+		errorsSayWhatToDo(t, db, map[string]mistake{
 			"no table":        {"missing", "", "", "cdc-relay schema apply"},
 			"no column":       {"no_tenant", "", "", "compare the table's columns with 'cdc-relay schema print'"},
-			"another type":    {"as_jsonb", "", "", "use WithPayloadColumn"},
-			"no right":        {"outbox", "no_rights", "", `GRANT INSERT ON "outbox" to the role`},
-			"no partition":    {"no_partition", "", "", "add a DEFAULT partition"},
-			"read-only":       {"outbox", "", "SET TRANSACTION READ ONLY", "open a read-write transaction"},
-			"failed before":   {"outbox", "", "SELECT 1/0", "an earlier statement of this transaction failed"},
+			"too short":       {"short", "", "", "compare the columns' lengths with 'cdc-relay schema print'"},
+			"no right":        {"outbox", "no_rights", "", "GRANT INSERT ON `outbox` to the account"},
+			"no partition":    {"no_partition", "", "", "add a partition for MAXVALUE"},
+			"read-only":       {"outbox", "", "START TRANSACTION READ ONLY", "open a read-write transaction"},
 			"appended before": {"outbox", "", "append", "append each event once"},
-		} {
+		})
+	})
+}
+
+func errorsSayWhatToDo(t *testing.T, db *database, mistakes map[string]mistake) {
+	t.Helper()
+	for _, w := range db.ways() {
+		for name, c := range mistakes {
 			t.Run(w.name+"/"+name, func(t *testing.T) {
 				ctx := t.Context()
 				for n, what := range map[int]string{1: "insert 1 event into", 2: "insert 2 events into"} {
-					tx, events := w.open(t, db, c.user, writer.WithTable(c.table)).begin(t), newEvents(n)
+					tx, events := w.open(t, db.name, c.user, writer.WithTable(c.table)).begin(t), newEvents(n)
 					switch c.before {
 					case "":
 					case "append":
@@ -47,8 +78,8 @@ func TestDatabaseErrorsSayWhatToDo(t *testing.T) {
 					if err == nil || !strings.HasPrefix(err.Error(), what) || !strings.Contains(err.Error(), c.want) {
 						t.Errorf("error %v, want %q and %q", err, what, c.want)
 					}
-					if errors.Is(err, writer.ErrInvalidEvent) {
-						t.Error("the database's answer passes for an invalid event")
+					if errors.Is(err, writer.ErrInvalidEvent) || errors.Is(err, writer.ErrDuplicate) != (c.before == "append") {
+						t.Errorf("%v passes for another kind of error", err)
 					}
 					_ = tx.Rollback(ctx)
 				}
@@ -57,10 +88,41 @@ func TestDatabaseErrorsSayWhatToDo(t *testing.T) {
 	}
 }
 
-func TestAppendAfterTheEndSaysSo(t *testing.T) {
-	db := newDatabase(t, server, plain("public.outbox"))
-	for _, w := range ways() {
-		tx := w.open(t, db, "").begin(t)
+// TestDuplicatesAreSkipped where that is asked for: those of the same transaction and of an earlier one.
+func TestDuplicatesAreSkipped(t *testing.T) { onEach(t, duplicatesAreSkipped) }
+
+func duplicatesAreSkipped(t *testing.T, e engine) {
+	t.Helper()
+	db := newDatabase(t, e, plain("outbox"))
+	for _, w := range e.ways() {
+		t.Run(w.name, func(t *testing.T) {
+			db.clear(t, "outbox")
+			session, events := w.open(t, db.name, "", writer.WithOnDuplicate(writer.SkipDuplicate)), newEvents(12)
+			appendAll(t, session, events[0])
+			appendAll(t, session, events[:2]...)
+			changed := *events[0]
+			changed.Type = "SomethingElse"
+			tx := session.begin(t)
+			for _, batch := range [][]*writer.Event{{&changed}, events[:3], events} {
+				if err := tx.Append(t.Context(), batch...); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := tx.Commit(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			requireRows(t, db.rows(t, "outbox"), events)
+		})
+	}
+}
+
+func TestAppendAfterTheEndSaysSo(t *testing.T) { onEach(t, appendAfterTheEndSaysSo) }
+
+func appendAfterTheEndSaysSo(t *testing.T, e engine) {
+	t.Helper()
+	db := newDatabase(t, e, plain("outbox"))
+	for _, w := range e.ways() {
+		tx := w.open(t, db.name, "").begin(t)
 		if err := tx.Commit(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -70,21 +132,31 @@ func TestAppendAfterTheEndSaysSo(t *testing.T) {
 	}
 }
 
-func TestAppendEndsWithItsContext(t *testing.T) {
-	db := newDatabase(t, server, plain("public.outbox"))
-	db.exec(t, "CREATE FUNCTION hang() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(600); RETURN NEW; END'")
-	db.exec(t, "CREATE TRIGGER hang BEFORE INSERT ON outbox FOR EACH ROW EXECUTE FUNCTION hang()")
-	const hanging = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'"
-	for _, w := range ways() {
+func TestAppendEndsWithItsContext(t *testing.T) { onEach(t, appendEndsWithItsContext) }
+
+func appendEndsWithItsContext(t *testing.T, e engine) {
+	t.Helper()
+	db := newDatabase(t, e, daily("outbox"))
+	db.exec(t, db.speech().hang...)
+	var hung int // the newest connection that hung; MySQL lets statements of lost connections sleep on
+	hangs := func() bool {
+		var newest sql.NullInt64
+		if err := db.conn.QueryRowContext(t.Context(), db.speech().hanging, hung).Scan(&newest); err != nil {
+			t.Fatal(err)
+		}
+		if newest.Valid {
+			hung = int(newest.Int64)
+		}
+		return newest.Valid
+	}
+	for _, w := range e.ways() {
 		t.Run(w.name, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			tx, e, done := w.open(t, db, "").begin(t), newEvent(1), make(chan error, 1)
+			tx, e, done := w.open(t, db.name, "").begin(t), newEvent(1), make(chan error, 1)
 			go func() { done <- tx.Append(ctx, e) }()
-			for n := 0; n == 0; {
-				if err := db.conn.QueryRow(t.Context(), hanging).Scan(&n); err != nil {
-					t.Fatal(err)
-				}
+			for !hangs() {
+				runtime.Gosched()
 			}
 			cancel()
 			if err := <-done; err == nil {

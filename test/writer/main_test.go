@@ -3,6 +3,7 @@ package writer_test
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"os"
@@ -11,13 +12,20 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
+	"github.com/cdc-relay/cdc-relay/test/writerbench"
 )
 
-var server *testenv.PostgresServer
+// The servers of all tests.
+var (
+	pg      postgres
+	my      mysql
+	maria   mysql
+	engines []engine
+)
 
 func TestMain(m *testing.M) {
 	code, err := run(m)
@@ -31,36 +39,86 @@ func TestMain(m *testing.M) {
 func run(m *testing.M) (code int, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
-	server, err = testenv.StartPostgres(ctx, testenv.PostgresOptions{})
-	if err != nil {
-		return 1, fmt.Errorf("start PostgreSQL: %w", err)
+	defer func() { err = errors.Join(err, pg.stop(), my.stop(), maria.stop()) }()
+	var starts errgroup.Group
+	starts.Go(func() (err error) {
+		pg.PostgresServer, err = testenv.StartPostgres(ctx, testenv.PostgresOptions{})
+		return err
+	})
+	for flavor, server := range map[string]*mysql{testenv.MySQLFlavor: &my, testenv.MariaDBFlavor: &maria} {
+		starts.Go(func() (err error) {
+			server.MySQLServer, err = testenv.StartMySQL(ctx, testenv.MySQLOptions{Flavor: flavor})
+			return err
+		})
 	}
-	defer func() { err = errors.Join(err, server.Close()) }()
+	if err := starts.Wait(); err != nil {
+		return 1, fmt.Errorf("start servers: %w", err)
+	}
+	engines = []engine{pg, my, maria}
 	return m.Run(), nil
+}
+
+// engine is a server of one of the databases, as the suite sees it.
+type engine interface {
+	fmt.Stringer
+
+	CreateDatabase(ctx context.Context, name string) error
+	// look opens the test's own connections to a database.
+	look(database string) (*sql.DB, error)
+	// script makes a table, so that the order of insertion shows in it.
+	script(o outbox.TableOptions) ([]outbox.Statement, error)
+	// speech is the SQL of the tests.
+	speech() speech
+	ways() []way
+	// drivers are those whose cost is measured.
+	drivers(database string) []writerbench.Driver
+	// partition is what counts as a table in SQL: the partition of outbox for a day, or for the zero Time the
+	// one for days that have none.
+	partition(at time.Time) string
+}
+
+// speech is what the suite says in a database's own words.
+type speech struct {
+	clear       string // empties the table whose name follows
+	rows        string // reads the columns of stored, in the order of insertion; payload and table are filled in
+	payload     string // the payload as hex, for rows
+	textPayload string // the payload as text, for rows
+	hang        []string
+	hanging     string // the newest connection that hangs in the trigger, other than the one given; NULL for none
+}
+
+// onEach runs a test on each database.
+func onEach(t *testing.T, test func(t *testing.T, e engine)) {
+	t.Helper()
+	for _, e := range engines {
+		t.Run(e.String(), func(t *testing.T) { test(t, e) })
+	}
 }
 
 var databases atomic.Int64
 
 // database is a database with an outbox table, for one test.
 type database struct {
-	server *testenv.PostgresServer
-	name   string
-	conn   *pgx.Conn // the test's own look at it
+	engine
+
+	name string
+	conn *sql.DB // the test's own look at it
 }
 
 // newDatabase makes a database with the tables that the relay's own scripts make.
-func newDatabase(tb testing.TB, s *testenv.PostgresServer, tables ...outbox.TableOptions) *database {
+func newDatabase(tb testing.TB, e engine, tables ...outbox.TableOptions) *database {
 	tb.Helper()
 	name := fmt.Sprintf("writer%d", databases.Add(1))
-	if err := s.CreateDatabase(tb.Context(), name); err != nil {
+	if err := e.CreateDatabase(tb.Context(), name); err != nil {
 		tb.Fatal(err)
 	}
-	conn, err := pgx.Connect(tb.Context(), s.DSN(name, ""))
+	conn, err := e.look(name)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	tb.Cleanup(func() { _ = conn.Close(context.WithoutCancel(tb.Context())) })
-	db := &database{server: s, name: name, conn: conn}
+	conn.SetMaxOpenConns(1)
+	tb.Cleanup(func() { _ = conn.Close() })
+	db := &database{engine: e, name: name, conn: conn}
 	db.addTables(tb, tables...)
 	return db
 }
@@ -68,30 +126,40 @@ func newDatabase(tb testing.TB, s *testenv.PostgresServer, tables ...outbox.Tabl
 func (db *database) addTables(tb testing.TB, tables ...outbox.TableOptions) {
 	tb.Helper()
 	for _, t := range tables {
-		script, err := outbox.PostgresTable(t)
+		statements, err := db.script(t)
 		if err != nil {
 			tb.Fatal(err)
 		}
-		if t.Name.Schema != "public" {
-			db.exec(tb, "CREATE SCHEMA IF NOT EXISTS "+outbox.Quote(t.Name.Schema))
-		}
-		for _, statement := range script.Up {
-			db.exec(tb, statement.SQL)
+		for _, s := range statements {
+			db.exec(tb, s.SQL)
 		}
 	}
 }
 
-func (db *database) exec(tb testing.TB, sql string, args ...any) {
+func (db *database) exec(tb testing.TB, statements ...string) {
 	tb.Helper()
-	if _, err := db.conn.Exec(tb.Context(), sql, args...); err != nil {
-		tb.Fatal(err)
+	for _, s := range statements {
+		if _, err := db.conn.ExecContext(tb.Context(), s); err != nil {
+			tb.Fatalf("%v in\n%s", err, s)
+		}
 	}
 }
 
-// plain is a table without partitions, where the order of insertion shows.
+// clear empties tables.
+func (db *database) clear(tb testing.TB, tables ...string) {
+	tb.Helper()
+	for _, t := range tables {
+		db.exec(tb, db.speech().clear+t)
+	}
+}
+
+// plain is a table without partitions.
 func plain(name string) outbox.TableOptions {
-	schema, table, _ := strings.Cut(name, ".")
-	return outbox.TableOptions{Name: outbox.Name{Schema: schema, Table: table}, Partition: outbox.PartitionNone}
+	o := outbox.TableOptions{Name: outbox.Name{Table: name}, Partition: outbox.PartitionNone}
+	if schema, table, ok := strings.Cut(name, "."); ok {
+		o.Name = outbox.Name{Schema: schema, Table: table}
+	}
+	return o
 }
 
 // daily is a table with partitions for yesterday, today and tomorrow.
@@ -103,7 +171,7 @@ func daily(name string) outbox.TableOptions {
 
 func count(tb testing.TB, db *database, table string) (n int) {
 	tb.Helper()
-	if err := db.conn.QueryRow(tb.Context(), "SELECT count(*) FROM "+table).Scan(&n); err != nil {
+	if err := db.conn.QueryRowContext(tb.Context(), "SELECT count(*) FROM "+table).Scan(&n); err != nil {
 		tb.Fatal(err)
 	}
 	return n

@@ -14,16 +14,19 @@ import (
 
 // TestAnyEventsAreStoredAsTheyAre appends random batches of random events in random ways and reads them
 // back, in order.
-func TestAnyEventsAreStoredAsTheyAre(t *testing.T) {
-	db := newDatabase(t, server, plain("public.outbox"))
+func TestAnyEventsAreStoredAsTheyAre(t *testing.T) { onEach(t, anyEventsAreStoredAsTheyAre) }
+
+func anyEventsAreStoredAsTheyAre(t *testing.T, e engine) {
+	t.Helper()
+	db := newDatabase(t, e, plain("outbox"))
 	sessions := map[string]session{}
 	var names []string
-	for _, w := range ways() {
+	for _, w := range e.ways() {
 		names = append(names, w.name)
-		sessions[w.name] = w.open(t, db, "")
+		sessions[w.name] = w.open(t, db.name, "")
 	}
 	rapid.Check(t, func(r *rapid.T) {
-		db.exec(t, "TRUNCATE outbox")
+		db.clear(t, "outbox")
 		name := rapid.SampledFrom(names).Draw(r, "way")
 		events := rapid.SliceOfNDistinct(anEvent(), 1, 20, idOrNew).Draw(r, "events")
 		tx := sessions[name].begin(t)

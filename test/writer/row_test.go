@@ -1,6 +1,7 @@
 package writer_test
 
 import (
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -8,7 +9,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 	"pgregory.net/rapid"
 
 	"github.com/cdc-relay/cdc-relay/writer"
@@ -26,26 +26,30 @@ type stored struct {
 	CreatedIsNow                              bool
 }
 
-const readRows = `SELECT event_id::text, aggregate_type, aggregate_id, event_type, tenant_id, topic, partition_key, content_type,
-	schema_id, schema_version::text, headers::text, %s,
-	(extract(epoch from occurred_at) * 1000000)::bigint, (extract(epoch from created_at) * 1000)::bigint,
-	created_at BETWEEN now() - interval '5 minutes' AND now()
-FROM %s ORDER BY tableoid, ctid`
-
 // rows reads the table in the order of insertion, where it is one without partitions.
 func (db *database) rows(tb testing.TB, table string) []stored {
 	tb.Helper()
-	return db.rowsAs(tb, table, "encode(payload, 'hex')")
+	return db.rowsAs(tb, table, db.speech().payload)
 }
 
 func (db *database) rowsAs(tb testing.TB, table, payload string) []stored {
 	tb.Helper()
-	result, err := db.conn.Query(tb.Context(), fmt.Sprintf(readRows, payload, table))
+	result, err := db.conn.QueryContext(tb.Context(), fmt.Sprintf(db.speech().rows, payload, table))
 	if err != nil {
 		tb.Fatal(err)
 	}
-	all, err := pgx.CollectRows(result, pgx.RowToStructByPos[stored])
-	if err != nil {
+	defer result.Close()
+	var all []stored
+	for result.Next() {
+		var s stored
+		err := result.Scan(&s.ID, &s.AggregateType, &s.AggregateID, &s.Type, &s.Tenant, &s.Topic, &s.Key, &s.ContentType,
+			&s.SchemaID, &s.SchemaVersion, &s.Headers, &s.Payload, &s.OccurredMicros, &s.CreatedMillis, &s.CreatedIsNow)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		all = append(all, s)
+	}
+	if err := result.Err(); err != nil {
 		tb.Fatal(err)
 	}
 	return all
@@ -54,7 +58,7 @@ func (db *database) rowsAs(tb testing.TB, table, payload string) []stored {
 // expected is the row that the event must have become.
 func expected(e *writer.Event) stored {
 	s := stored{
-		ID: e.ID.String(), AggregateType: e.AggregateType, AggregateID: e.AggregateID, Type: e.Type,
+		ID: hex.EncodeToString(e.ID[:]), AggregateType: e.AggregateType, AggregateID: e.AggregateID, Type: e.Type,
 		Tenant: null(e.TenantID), Topic: null(e.Topic), Key: null(e.PartitionKey),
 		ContentType: e.ContentType, SchemaID: null(e.SchemaID),
 		OccurredMicros: e.OccurredAt.Truncate(time.Microsecond).UnixMicro(),
@@ -67,8 +71,8 @@ func expected(e *writer.Event) stored {
 		s.SchemaVersion = null(fmt.Sprint(e.SchemaVersion))
 	}
 	if e.Payload != nil {
-		hex := fmt.Sprintf("%x", e.Payload)
-		s.Payload = &hex
+		payload := hex.EncodeToString(e.Payload)
+		s.Payload = &payload
 	}
 	if hasTime(e.ID) {
 		sec, nsec := e.ID.Time().UnixTime()

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"time"
 
+	_ "github.com/go-sql-driver/mysql" // the driver "mysql"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
@@ -18,7 +19,7 @@ import (
 // Driver is one of the drivers that applications use.
 type Driver struct {
 	Name string
-	Open func(ctx context.Context, dsn string) (Session, error)
+	Open func(ctx context.Context) (Session, error)
 }
 
 // Session is a connection with at most one transaction open.
@@ -30,13 +31,43 @@ type Session interface {
 	Close()
 }
 
-// Drivers returns those that are measured.
-func Drivers() []Driver {
-	return []Driver{
-		{"database/sql, pgx", func(ctx context.Context, dsn string) (Session, error) { return openSQL(ctx, "pgx", dsn) }},
-		{"database/sql, lib/pq", func(ctx context.Context, dsn string) (Session, error) { return openSQL(ctx, "postgres", dsn) }},
-		{"pgx", openPgx},
+// Postgres returns those of PostgreSQL.
+func Postgres(dsn string) []Driver {
+	open := func(driver string) func(context.Context) (Session, error) {
+		return func(ctx context.Context) (Session, error) {
+			return openSQL(ctx, driver, dsn, &sqlSession{dialect: writer.Postgres, insert: insert, row: row})
+		}
 	}
+	return []Driver{
+		{"database/sql, pgx", open("pgx")},
+		{"database/sql, lib/pq", open("postgres")},
+		{"pgx", func(ctx context.Context) (Session, error) { return openPgx(ctx, dsn) }},
+	}
+}
+
+// MySQL returns those of MySQL or MariaDB: go-sql-driver, with arguments in the text of statements and with
+// statements that are prepared each time. dsn returns the DSN with these parameters.
+func MySQL(name string, d writer.Dialect, dsn func(params string) string) []Driver {
+	open := func(params string) func(context.Context) (Session, error) {
+		return func(ctx context.Context) (Session, error) {
+			return openSQL(ctx, "mysql", dsn(params), &sqlSession{dialect: d, insert: mysqlInsert, row: mysqlRow})
+		}
+	}
+	return []Driver{{name + ", interpolated", open("interpolateParams=true")}, {name + ", prepared", open("")}}
+}
+
+// mysqlInsert is insert for MySQL and MariaDB.
+const mysqlInsert = `INSERT INTO outbox (event_id, aggregate_type, aggregate_id, event_type, tenant_id, topic, partition_key,
+	content_type, schema_id, schema_version, headers, payload, occurred_at, created_at)
+	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+
+// mysqlRow returns the arguments of mysqlInsert.
+func mysqlRow(e *writer.Event) ([]any, error) {
+	id, err := uuid.NewV7()
+	if err != nil {
+		return nil, err
+	}
+	return values(id[:], e)
 }
 
 // insert is what somebody writes who needs no library.
@@ -50,13 +81,17 @@ func row(e *writer.Event) ([]any, error) {
 	if err != nil {
 		return nil, err
 	}
+	return values(id.String(), e)
+}
+
+func values(id any, e *writer.Event) ([]any, error) {
 	headers, err := json.Marshal(e.Headers)
 	if err != nil {
 		return nil, err
 	}
 	now := time.Now()
 	return []any{
-		id.String(), e.AggregateType, e.AggregateID, e.Type, e.TenantID, nil, nil,
+		id, e.AggregateType, e.AggregateID, e.Type, e.TenantID, nil, nil,
 		"application/json", nil, nil, string(headers), e.Payload, now, now,
 	}, nil
 }
@@ -87,22 +122,24 @@ func Events(n int) []*writer.Event {
 }
 
 type sqlSession struct {
+	dialect writer.Dialect
+	insert  string                             // by hand
+	row     func(*writer.Event) ([]any, error) // its arguments
+
 	pool   *sql.DB
 	tx     *sql.Tx
 	events *writer.Writer
 }
 
-func openSQL(ctx context.Context, driver, dsn string) (Session, error) {
-	w, err := writer.New(writer.Postgres)
-	if err != nil {
+func openSQL(ctx context.Context, driver, dsn string, s *sqlSession) (_ Session, err error) {
+	if s.events, err = writer.New(s.dialect); err != nil {
 		return nil, err
 	}
-	pool, err := sql.Open(driver, dsn)
-	if err != nil {
+	if s.pool, err = sql.Open(driver, dsn); err != nil {
 		return nil, err
 	}
-	pool.SetMaxOpenConns(1)
-	return &sqlSession{pool: pool, events: w}, pool.PingContext(ctx)
+	s.pool.SetMaxOpenConns(1)
+	return s, s.pool.PingContext(ctx)
 }
 
 func (s *sqlSession) Begin(ctx context.Context) (err error) {
@@ -118,11 +155,11 @@ func (s *sqlSession) Append(ctx context.Context, events ...*writer.Event) error 
 }
 
 func (s *sqlSession) Insert(ctx context.Context, e *writer.Event) error {
-	args, err := row(e)
+	args, err := s.row(e)
 	if err != nil {
 		return err
 	}
-	_, err = s.tx.ExecContext(ctx, insert, args...)
+	_, err = s.tx.ExecContext(ctx, s.insert, args...)
 	return err
 }
 

@@ -52,12 +52,12 @@ func Table(ratios []Ratio) string {
 	return b.String()
 }
 
-// Measure appends in transactions that it rolls back, to the table "outbox" of the database, which must be
-// there.
-func Measure(ctx context.Context, dsn string, rounds int) ([]Ratio, error) {
+// Measure appends in transactions that it rolls back, to the table "outbox" of the drivers' database, which
+// must be there.
+func Measure(ctx context.Context, drivers []Driver, rounds int) ([]Ratio, error) {
 	var ratios []Ratio
-	for _, d := range Drivers() {
-		r, err := measure(ctx, d, dsn, rounds)
+	for _, d := range drivers {
+		r, err := measure(ctx, d, rounds)
 		if err != nil {
 			return nil, fmt.Errorf("measure %s: %w", d.Name, err)
 		}
@@ -66,8 +66,8 @@ func Measure(ctx context.Context, dsn string, rounds int) ([]Ratio, error) {
 	return ratios, nil
 }
 
-func measure(ctx context.Context, d Driver, dsn string, rounds int) (Ratio, error) {
-	s, err := d.Open(ctx, dsn)
+func measure(ctx context.Context, d Driver, rounds int) (Ratio, error) {
+	s, err := d.Open(ctx)
 	if err != nil {
 		return Ratio{}, err
 	}

@@ -1,0 +1,196 @@
+package writer_test
+
+import (
+	"database/sql"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	_ "github.com/go-sql-driver/mysql" // the driver "mysql"
+
+	"github.com/cdc-relay/cdc-relay/internal/outbox"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
+	"github.com/cdc-relay/cdc-relay/test/writerbench"
+	"github.com/cdc-relay/cdc-relay/writer"
+)
+
+// mysql is a MySQL or MariaDB server.
+type mysql struct{ *testenv.MySQLServer }
+
+func (m mysql) stop() error {
+	if m.MySQLServer == nil {
+		return nil
+	}
+	return m.Close()
+}
+
+func (m mysql) String() string { return m.Flavor + " " + m.Version }
+
+func (m mysql) dialect() writer.Dialect {
+	if m.Flavor == testenv.MariaDBFlavor {
+		return writer.MariaDB
+	}
+	return writer.MySQL
+}
+
+func (m mysql) look(database string) (*sql.DB, error) { return sql.Open("mysql", m.DSN(database, "")) }
+
+// script adds a column that counts, because InnoDB keeps rows in the order of their key.
+func (m mysql) script(o outbox.TableOptions) ([]outbox.Statement, error) {
+	s, err := outbox.MySQLTable(o)
+	statements := s.Up
+	if o.Name.Schema != "" {
+		statements = append([]outbox.Statement{{SQL: "CREATE DATABASE IF NOT EXISTS " + outbox.QuoteMySQL(o.Name.Schema)}}, statements...)
+	}
+	if o.Partition == outbox.PartitionNone {
+		statements = append(statements, outbox.Statement{SQL: "ALTER TABLE " + o.Name.MySQL() + " ADD COLUMN seq BIGINT NOT NULL AUTO_INCREMENT UNIQUE"})
+	}
+	return statements, err
+}
+
+func (m mysql) speech() speech {
+	return speech{
+		clear: "DELETE FROM ",
+		rows: `SELECT LOWER(HEX(event_id)), aggregate_type, aggregate_id, event_type, tenant_id, topic, partition_key, content_type,
+	schema_id, CAST(schema_version AS CHAR), headers, %s,
+	TIMESTAMPDIFF(MICROSECOND, '1970-01-01', occurred_at), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', created_at) DIV 1000,
+	created_at BETWEEN UTC_TIMESTAMP(6) - INTERVAL 5 MINUTE AND UTC_TIMESTAMP(6)
+FROM %s ORDER BY seq`,
+		payload:     "LOWER(HEX(payload))",
+		textPayload: "CAST(payload AS CHAR)",
+		hang:        []string{"CREATE TRIGGER hang BEFORE INSERT ON outbox FOR EACH ROW SET @hang = SLEEP(600)"},
+		hanging:     "SELECT MAX(id) FROM information_schema.processlist WHERE db = DATABASE() AND state = 'User sleep' AND id > ?",
+	}
+}
+
+func (m mysql) partition(at time.Time) string {
+	if at.IsZero() {
+		return "outbox PARTITION (" + outbox.MySQLMaxPartition + ")"
+	}
+	return "outbox PARTITION (" + outbox.MySQLPartition(at) + ")"
+}
+
+// ways are the driver's settings that change how arguments go to the server and what it says of rows.
+func (m mysql) ways() []way {
+	var all []way
+	for _, params := range []string{
+		"", "interpolateParams=true", "parseTime=true&loc=Asia%2FKolkata&clientFoundRows=true",
+		"interpolateParams=true&parseTime=true&loc=America%2FNew_York&collation=utf8mb4_general_ci",
+	} {
+		all = append(all, m.way(params))
+	}
+	return all
+}
+
+func (m mysql) drivers(database string) []writerbench.Driver {
+	return writerbench.MySQL(m.Flavor, m.dialect(), func(params string) string { return m.DSN(database, params) })
+}
+
+func (m mysql) way(params string) way {
+	return way{"sql/mysql?" + params, func(tb testing.TB, database, user string, opts ...writer.Option) session {
+		tb.Helper()
+		if user == "" {
+			user = "root"
+		}
+		return openSQL(tb, m.dialect(), "mysql", m.UserDSN(user, "", database, params), opts)
+	}}
+}
+
+// onBoth runs a test on MySQL and on MariaDB.
+func onBoth(t *testing.T, test func(t *testing.T, m mysql)) {
+	t.Helper()
+	for _, m := range []mysql{my, maria} {
+		t.Run(m.String(), func(t *testing.T) { test(t, m) })
+	}
+}
+
+// TestMySQLSessionSettingsDoNotMatter: times, bytes and quotes are sent so that no setting of the session
+// reads them another way.
+func TestMySQLSessionSettingsDoNotMatter(t *testing.T) {
+	onBoth(t, func(t *testing.T, m mysql) {
+		t.Helper()
+		mode, err := m.Value(t.Context(), "SELECT @@global.sql_mode")
+		if err != nil {
+			t.Fatal(err)
+		}
+		db := newDatabase(t, m, plain("outbox"))
+		defer db.exec(t, "SET GLOBAL time_zone = DEFAULT", "SET GLOBAL sql_mode = '"+mode+"'")
+		for _, modes := range []string{"", "ANSI_QUOTES,NO_BACKSLASH_ESCAPES,NO_ZERO_DATE,NO_ZERO_IN_DATE,STRICT_ALL_TABLES,PAD_CHAR_TO_FULL_LENGTH"} {
+			db.exec(t, "SET GLOBAL time_zone = '+05:30'", "SET GLOBAL sql_mode = '"+modes+"'")
+			storesAwkwardEvents(t, db)
+		}
+	})
+}
+
+// TestMySQLStoresLongTexts of 255 characters of four bytes each, and refuses a character more where the
+// server would cut it without an error.
+func TestMySQLStoresLongTexts(t *testing.T) {
+	onBoth(t, func(t *testing.T, m mysql) {
+		t.Helper()
+		db := newDatabase(t, m, plain("outbox"))
+		for _, w := range m.ways() {
+			db.clear(t, "outbox")
+			session, long := w.open(t, db.name, ""), strings.Repeat("\U0001F600", outbox.MySQLTextLength)
+			e := newEvent(0)
+			e.AggregateType, e.AggregateID, e.Type, e.TenantID, e.Topic, e.PartitionKey, e.ContentType, e.SchemaID = long, long, long, long, long, long, long, long
+			appendAll(t, session, e)
+			tx := session.begin(t)
+			if err := tx.Exec(t.Context(), "SET sql_mode = ''"); err != nil {
+				t.Fatal(err)
+			}
+			tooLong := newEvent(1)
+			tooLong.TenantID = long + "x"
+			if err := tx.Append(t.Context(), newEvent(2), tooLong); !errors.Is(err, writer.ErrInvalidEvent) {
+				t.Errorf("%s: %v", w.name, err)
+			}
+			_ = tx.Rollback(t.Context())
+			requireRows(t, db.rows(t, "outbox"), []*writer.Event{e})
+		}
+	})
+}
+
+func TestMySQLTableNames(t *testing.T) {
+	onBoth(t, func(t *testing.T, m mysql) {
+		t.Helper()
+		db := newDatabase(t, m, plain("outbox"), plain("Out box"), plain("app.v1.outbox"))
+		storesInTables(t, db, map[string]string{
+			"outbox": "outbox", "Out box": "`Out box`", db.name + ".outbox": db.name + ".outbox", "app.`v1.outbox`": "app.`v1.outbox`",
+		})
+	})
+}
+
+// TestMySQLSkippedDuplicatesStayOutOfTheBinlog: the relay would take a second row event for a second event.
+func TestMySQLSkippedDuplicatesStayOutOfTheBinlog(t *testing.T) {
+	onBoth(t, func(t *testing.T, m mysql) {
+		t.Helper()
+		db := newDatabase(t, m, daily("outbox"))
+		for _, w := range m.ways() {
+			session := w.open(t, db.name, "", writer.WithOnDuplicate(writer.SkipDuplicate))
+			events := newEvents(3)
+			appendAll(t, session, events...)
+			before := position(t, db)
+			appendAll(t, session, events...)
+			appendAll(t, session, events[0])
+			if after := position(t, db); after != before {
+				t.Errorf("%s: the binlog went on from %s to %s", w.name, before, after)
+			}
+		}
+	})
+}
+
+// position is the set of all transactions in the binlog.
+func position(t *testing.T, db *database) (set string) {
+	t.Helper()
+	query := "SELECT @@global.gtid_executed"
+	if db.engine.(mysql).Flavor == testenv.MariaDBFlavor {
+		query = "SELECT @@global.gtid_binlog_pos"
+	}
+	if err := db.conn.QueryRowContext(t.Context(), query).Scan(&set); err != nil {
+		t.Fatal(err)
+	}
+	if set == "" {
+		t.Fatal("there is no binlog")
+	}
+	return set
+}

@@ -1,0 +1,185 @@
+package writer_test
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
+	_ "github.com/lib/pq"              // the driver "postgres"
+
+	"github.com/cdc-relay/cdc-relay/internal/outbox"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
+	"github.com/cdc-relay/cdc-relay/test/writerbench"
+	"github.com/cdc-relay/cdc-relay/writer"
+	"github.com/cdc-relay/cdc-relay/writer/pgxwriter"
+)
+
+type postgres struct{ *testenv.PostgresServer }
+
+func (p postgres) stop() error {
+	if p.PostgresServer == nil {
+		return nil
+	}
+	return p.Close()
+}
+
+func (p postgres) String() string { return fmt.Sprintf("PostgreSQL %d", p.Version) }
+
+func (p postgres) look(database string) (*sql.DB, error) { return sql.Open("pgx", p.DSN(database, "")) }
+
+func (p postgres) script(o outbox.TableOptions) ([]outbox.Statement, error) {
+	if o.Name.Schema == "" {
+		o.Name.Schema = "public"
+	}
+	s, err := outbox.PostgresTable(o)
+	if o.Name.Schema == "public" {
+		return s.Up, err
+	}
+	return append([]outbox.Statement{{SQL: "CREATE SCHEMA IF NOT EXISTS " + outbox.Quote(o.Name.Schema)}}, s.Up...), err
+}
+
+func (p postgres) speech() speech {
+	return speech{
+		clear: "TRUNCATE ",
+		rows: `SELECT replace(event_id::text, '-', ''), aggregate_type, aggregate_id, event_type, tenant_id, topic, partition_key, content_type,
+	schema_id, schema_version::text, headers::text, %s,
+	(extract(epoch from occurred_at) * 1000000)::bigint, (extract(epoch from created_at) * 1000)::bigint,
+	created_at BETWEEN now() - interval '5 minutes' AND now()
+FROM %s ORDER BY tableoid, ctid`,
+		payload:     "encode(payload, 'hex')",
+		textPayload: "payload::text",
+		hang: []string{
+			"CREATE FUNCTION hang() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(600); RETURN NEW; END'",
+			"CREATE TRIGGER hang BEFORE INSERT ON outbox FOR EACH ROW EXECUTE FUNCTION hang()",
+		},
+		hanging: "SELECT max(pid) FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep' AND pid <> $1",
+	}
+}
+
+func (p postgres) partition(at time.Time) string {
+	table := outbox.Name{Schema: "public", Table: "outbox"}
+	if at.IsZero() {
+		return outbox.PostgresDefaultPartition(table).SQL()
+	}
+	return outbox.PostgresPartition(table, at).SQL()
+}
+
+func (p postgres) ways() []way {
+	all := []way{
+		p.way("sql/pq", "postgres"),
+		p.way("sql/pq/binary_parameters", "postgres", "binary_parameters", "yes"),
+	}
+	for _, mode := range []string{"cache_statement", "cache_describe", "describe_exec", "exec", "simple_protocol"} {
+		params := []string{"default_query_exec_mode", mode}
+		all = append(all, p.way("sql/pgx/"+mode, "pgx", params...), way{"pgx/" + mode, func(tb testing.TB, database, user string, opts ...writer.Option) session {
+			tb.Helper()
+			return openPgx(tb, p.DSN(database, user, params...), opts)
+		}})
+	}
+	return all
+}
+
+func (p postgres) drivers(database string) []writerbench.Driver {
+	return writerbench.Postgres(p.DSN(database, ""))
+}
+
+func (p postgres) way(name, driver string, params ...string) way {
+	return way{name, func(tb testing.TB, database, user string, opts ...writer.Option) session {
+		tb.Helper()
+		return openSQL(tb, writer.Postgres, driver, p.DSN(database, user, params...), opts)
+	}}
+}
+
+type pgxSession struct {
+	conn   *pgx.Conn
+	events *pgxwriter.Writer
+}
+
+func openPgx(tb testing.TB, dsn string, opts []writer.Option) session {
+	tb.Helper()
+	events, err := pgxwriter.New(opts...)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	conn, err := pgx.Connect(tb.Context(), dsn)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = conn.Close(context.WithoutCancel(tb.Context())) })
+	return pgxSession{conn, events}
+}
+
+func (s pgxSession) begin(tb testing.TB) transaction {
+	tb.Helper()
+	tx, err := s.conn.Begin(tb.Context())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return pgxTx{tx, s.events}
+}
+
+type pgxTx struct {
+	pgx.Tx
+
+	events *pgxwriter.Writer
+}
+
+func (t pgxTx) Append(ctx context.Context, events ...*writer.Event) error {
+	return t.events.Append(ctx, t.Tx, events...)
+}
+
+func (t pgxTx) Exec(ctx context.Context, query string) error {
+	_, err := t.Tx.Exec(ctx, query)
+	return err
+}
+
+// TestPostgresSessionSettingsDoNotMatter: times and bytes are sent so that no setting of the session reads
+// them another way.
+func TestPostgresSessionSettingsDoNotMatter(t *testing.T) {
+	db := newDatabase(t, pg, plain("outbox"))
+	for _, setting := range []string{"DateStyle = 'German, DMY'", "TimeZone = 'Asia/Kolkata'", "bytea_output = 'escape'", "IntervalStyle = 'sql_standard'"} {
+		db.exec(t, "ALTER DATABASE "+db.name+" SET "+setting)
+	}
+	storesAwkwardEvents(t, db)
+}
+
+func TestPostgresTableNames(t *testing.T) {
+	db := newDatabase(t, pg, plain("public.Out box"), plain("app.v1.outbox"), plain("app.outbox"))
+	db.exec(t, "ALTER DATABASE "+db.name+" SET search_path = app")
+	storesInTables(t, db, map[string]string{
+		`public.Out box`:  `public."Out box"`,
+		`outbox`:          `app.outbox`,
+		`app."v1.outbox"`: `app."v1.outbox"`,
+		`"app".outbox`:    `app.outbox`,
+	})
+}
+
+// TestPreparedStatementsAreFew: drivers that cache prepared statements keep one for each text, on each
+// connection, and so does the server.
+func TestPreparedStatementsAreFew(t *testing.T) {
+	db := newDatabase(t, pg, plain("outbox"))
+	for _, w := range pg.ways() {
+		if !strings.HasSuffix(w.name, "cache_statement") {
+			continue
+		}
+		t.Run(w.name, func(t *testing.T) {
+			tx := w.open(t, db.name, "").begin(t)
+			for n := 1; n <= 300; n++ {
+				if err := tx.Append(t.Context(), newEvents(n)...); err != nil {
+					t.Fatal(err)
+				}
+			}
+			const raise = `DO $$ BEGIN
+  IF (SELECT count(*) FROM pg_prepared_statements WHERE statement LIKE 'INSERT%') <> 9 THEN RAISE 'not nine'; END IF;
+END $$`
+			if err := tx.Exec(t.Context(), raise); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
