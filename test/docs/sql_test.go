@@ -3,6 +3,7 @@ package docs
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -32,7 +33,7 @@ func TestSQL(t *testing.T) {
 			if _, err := cdctest.Append(t.Context(), db, "before", 2, nil); err != nil {
 				t.Fatal(err)
 			}
-			found := statements(t, page)
+			found := statements(t, page, "sql")
 			if len(found) == 0 {
 				t.Fatal("there is no SQL")
 			}
@@ -41,17 +42,51 @@ func TestSQL(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			published(t, binary, db, kafka.ListenAddrs())
+			published(t, binary, db, nil, kafka.ListenAddrs())
+		})
+	}
+}
+
+// The same for MySQL and MariaDB, whose blocks are marked as mysql. The last one
+// runs twice: what the page says of repeats must hold.
+func TestMySQLSQL(t *testing.T) {
+	kafka, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "events", "orders", "orders-state"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(kafka.Close)
+	binary := relay(t)
+	for _, flavor := range []string{testenv.MySQLFlavor, testenv.MariaDBFlavor} {
+		t.Run(flavor, func(t *testing.T) {
+			db, err := cdctest.NewMySQL(t.Context(), testenv.MySQL(t, testenv.MySQLOptions{Flavor: flavor}), "page")
+			if err != nil {
+				t.Fatal(err)
+			}
+			found := statements(t, "docs/other-languages.md", "mysql")
+			all := strings.Join(found, ";\n")
+			if len(found) == 0 {
+				t.Fatal("there is no SQL")
+			}
+			published(t, binary, db, func() error {
+				if err := db.Server.Exec(t.Context(), db.Name(), all); err != nil {
+					return err
+				}
+				return db.Server.Exec(t.Context(), db.Name(), found[len(found)-1])
+			}, kafka.ListenAddrs())
+			var repeated int
+			if err := db.Query(t.Context(), []any{&repeated}, "SELECT count(*) FROM outbox WHERE created_at = '2025-11-21 13:35:26.588000'"); err != nil || repeated != 1 {
+				t.Errorf("%d rows of the id that is inserted twice, %v", repeated, err)
+			}
 		})
 	}
 }
 
 // statements are those of the page's blocks; BEGIN and COMMIT are left out, because each runs on a
 // connection of its own. A partition of the past becomes yesterday's, which is empty.
-func statements(t *testing.T, page string) []string {
+func statements(t *testing.T, page, language string) []string {
 	t.Helper()
 	var found []string
-	for _, block := range blocks(read(t, page), "sql") {
+	for _, block := range blocks(read(t, page), language) {
 		block = regexp.MustCompile(` *--.*`).ReplaceAllString(block, "")
 		block = regexp.MustCompile(`public_outbox_\d{8}`).ReplaceAllString(block, "public_outbox_"+time.Now().UTC().AddDate(0, 0, -1).Format("20060102"))
 		for statement := range strings.SplitSeq(block, ";\n") {
@@ -64,19 +99,39 @@ func statements(t *testing.T, page string) []string {
 	return found
 }
 
-// published has the relay publish what the table holds.
-func published(t *testing.T, binary string, db *cdctest.Postgres, brokers []string) {
+// database is what published needs of one.
+type database interface {
+	cdctest.Database
+	Query(ctx context.Context, dest []any, query string, args ...any) error
+}
+
+// published has the relay publish what the table holds. insert, if not nil, fills it once setup has stored
+// the position before.
+func published(t *testing.T, binary string, db database, insert func() error, brokers []string) {
 	t.Helper()
+	dir := t.TempDir()
+	config := cdctest.Config{
+		"source": db.Config(), "kafka": map[string]any{"brokers": brokers}, "routes": []any{map[string]any{"topic": "events"}},
+		"log": map[string]any{"format": "text"},
+	}
+	if insert != nil {
+		config["checkpoint"] = map[string]any{"file": filepath.Join(dir, "position")}
+	}
+	r, err := cdctest.NewRelay(binary, dir, config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if insert != nil {
+		if out, err := r.Command(t.Context(), "setup"); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		if err := insert(); err != nil {
+			t.Fatal(err)
+		}
+	}
 	var rows int
 	if err := db.Query(t.Context(), []any{&rows}, "SELECT count(*) FROM outbox"); err != nil || rows == 0 {
 		t.Fatalf("%d events in the table, %v", rows, err)
-	}
-	r, err := cdctest.NewRelay(binary, t.TempDir(), cdctest.Config{
-		"source": db.Config(), "kafka": map[string]any{"brokers": brokers}, "routes": []any{map[string]any{"topic": "events"}},
-		"log": map[string]any{"format": "text"},
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
 	if err := r.Start(t.Context()); err != nil {
 		t.Fatal(err)

@@ -20,6 +20,8 @@ import (
 type Driver struct {
 	Name string
 	Open func(ctx context.Context) (Session, error)
+	// Batching is how many times cheaper an event must be, 100 in one call over 100 calls.
+	Batching float64
 }
 
 // Session is a connection with at most one transaction open.
@@ -39,9 +41,9 @@ func Postgres(dsn string) []Driver {
 		}
 	}
 	return []Driver{
-		{"database/sql, pgx", open("pgx")},
-		{"database/sql, lib/pq", open("postgres")},
-		{"pgx", func(ctx context.Context) (Session, error) { return openPgx(ctx, dsn) }},
+		{"database/sql, pgx", open("pgx"), MinBatching},
+		{"database/sql, lib/pq", open("postgres"), MinBatching},
+		{"pgx", func(ctx context.Context) (Session, error) { return openPgx(ctx, dsn) }, MinBatching},
 	}
 }
 
@@ -53,7 +55,10 @@ func MySQL(name string, d writer.Dialect, dsn func(params string) string) []Driv
 			return openSQL(ctx, "mysql", dsn(params), &sqlSession{dialect: d, insert: mysqlInsert, row: mysqlRow})
 		}
 	}
-	return []Driver{{name + ", interpolated", open("interpolateParams=true")}, {name + ", prepared", open("")}}
+	return []Driver{
+		{name + ", interpolated", open("interpolateParams=true"), MinMySQLBatching},
+		{name + ", prepared", open(""), MinMySQLBatching},
+	}
 }
 
 // mysqlInsert is insert for MySQL and MariaDB.

@@ -13,7 +13,10 @@ import (
 // Limits that hold on any machine, because both sides of each ratio are measured in the same run.
 const (
 	MaxOverhead = 1.10 // of one event over the same INSERT by hand
-	MinBatching = 8.0  // times cheaper an event, 100 in one call over 100 calls
+	MinBatching = 8.0  // times cheaper an event, 100 in one call over 100 calls, on PostgreSQL
+
+	// MinMySQLBatching is lower: an INSERT of one row is cheap there, and a row of many costs what it does.
+	MinMySQLBatching = 3.0
 )
 
 // batch is how many events the batching ratio is measured with.
@@ -27,6 +30,7 @@ type Ratio struct {
 	PerEvent float64 `json:"of_hundred_us"` // an event of an Append of 100
 	Overhead float64 `json:"overhead"`      // One over ByHand
 	Batching float64 `json:"batching"`      // One over PerEvent
+	Reach    float64 `json:"reach"`         // what Batching must be at least
 }
 
 // Check returns what falls short of the limits.
@@ -35,8 +39,8 @@ func (r *Ratio) Check() error {
 	if r.Overhead > MaxOverhead {
 		short = append(short, fmt.Errorf("%s: one event costs %.2f times the INSERT by hand, the limit is %.2f", r.Driver, r.Overhead, MaxOverhead))
 	}
-	if r.Batching < MinBatching {
-		short = append(short, fmt.Errorf("%s: 100 events in one call are %.1f times cheaper each, the limit is %.1f", r.Driver, r.Batching, MinBatching))
+	if r.Batching < r.Reach {
+		short = append(short, fmt.Errorf("%s: 100 events in one call are %.1f times cheaper each, the limit is %.1f", r.Driver, r.Batching, r.Reach))
 	}
 	return errors.Join(short...)
 }
@@ -90,7 +94,7 @@ func measure(ctx context.Context, d Driver, rounds int) (Ratio, error) {
 	}
 	return Ratio{
 		Driver: d.Name, ByHand: micros(byHand), One: micros(one), PerEvent: micros(many),
-		Overhead: median(overhead), Batching: median(batching),
+		Overhead: median(overhead), Batching: median(batching), Reach: d.Batching,
 	}, nil
 }
 
