@@ -17,7 +17,8 @@
 //
 // With go-sql-driver/mysql neither parseTime nor loc nor the session's time zone matters: times are stored
 // in UTC. The connection's character set must be utf8mb4, which it is unless charset in the DSN says
-// otherwise. With interpolateParams=true an event costs one round trip, else three, because the driver
+// otherwise: with another, as with utf8, the server refuses text or, without strict sql_mode, stores it
+// damaged. With interpolateParams=true an event costs one round trip, else three, because the driver
 // prepares each statement anew.
 //
 // # Ids, times and retries

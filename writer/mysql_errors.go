@@ -26,7 +26,7 @@ func mendMySQL(number uint64, table string) string {
 		return "raise the server's max_allowed_packet over twice the largest payload, or lower WithMaxPayload"
 	case 1406: // ER_DATA_TOO_LONG
 		return "compare the columns' lengths with 'cdc-relay schema print'"
-	case 1366: // ER_TRUNCATED_WRONG_VALUE_FOR_FIELD, for text "Incorrect string value"
+	case 1366, 3988: // ER_TRUNCATED_WRONG_VALUE_FOR_FIELD ("Incorrect string value"), ER_IMPOSSIBLE_STRING_CONVERSION
 		return "use utf8mb4 for the table, as 'cdc-relay schema print' does, and for the connection (charset=utf8mb4 in the DSN)"
 	case 3140, 3144, 3156, 4025: // ER_INVALID_JSON_TEXT, ER_INVALID_JSON_CHARSET and a like one; MariaDB's ER_CONSTRAINT_FAILED
 		return "compare the table's columns with 'cdc-relay schema print'; for a payload of JSON use WithPayloadColumn"
