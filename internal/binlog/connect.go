@@ -62,6 +62,10 @@ func connectSQL(ctx context.Context, o *Options) (*sql.DB, *mysql.Config, error)
 }
 
 func openSQL(ctx context.Context, cfg *mysql.Config) (*sql.DB, error) {
+	// Without a default database, which takes a right in it: a relay that may only replicate has none before
+	// `cdc-relay setup` has made the table.
+	cfg = cfg.Clone()
+	cfg.DBName = ""
 	connector, err := mysql.NewConnector(cfg)
 	if err != nil {
 		return nil, config("dsn", "source.mysql.dsn cannot be used: %w", err)

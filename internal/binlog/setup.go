@@ -83,7 +83,8 @@ func (d *Database) identify(ctx context.Context) error {
 	s.Flavor, s.Name, s.Version, s.Address = d.vars.flavor(), d.vars["version"], version(d.vars["version"]), d.cfg.Addr
 	s.Name, _, _ = strings.Cut(s.Name, "-") // 10.11.14-MariaDB-log
 	s.ReadOnly = d.vars.is("read_only", "ON")
-	if err := d.db.QueryRowContext(ctx, `SELECT DATABASE(), CURRENT_USER()`).Scan(&s.Database, &s.Role); err != nil {
+	s.Database = d.cfg.DBName
+	if err := d.db.QueryRowContext(ctx, `SELECT CURRENT_USER()`).Scan(&s.Role); err != nil {
 		return fmt.Errorf("read the connection's user: %w", err)
 	}
 	var name string

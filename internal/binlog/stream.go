@@ -26,7 +26,7 @@ type transaction struct {
 	id gtid
 	// open: its GTID has come, its end has not. begun: BEGIN has come too.
 	open, begun bool
-	micros      int64 // commit time, by the server's clock
+	micros      int64 // commit time, by the clock of the server where it was committed first
 	rows        bool  // of ours are held
 	// ours are the table ids of tracked tables in the current statement.
 	ours map[uint64]bool
@@ -46,7 +46,7 @@ func (ss *session) take(ctx context.Context, e event) error {
 	case replication.GTID_EVENT, replication.GTID_TAGGED_LOG_EVENT, replication.MARIADB_GTID_EVENT:
 		return ss.begin(e)
 	case replication.XID_EVENT:
-		return ss.commit(ctx, e)
+		return ss.commit(ctx)
 	case replication.QUERY_EVENT, replication.MARIADB_QUERY_COMPRESSED_EVENT:
 		return ss.query(ctx, e)
 	case replication.TRANSACTION_PAYLOAD_EVENT:
@@ -137,8 +137,8 @@ func (ss *session) begin(e event) error {
 func (tx *transaction) mysql(g *replication.GTIDEvent) error {
 	sid, err := uuid.FromBytes(g.SID)
 	tx.id = gtid{sid: sid, tag: g.Tag, number: uint64(g.GNO)}
-	if g.ImmediateCommitTimestamp != 0 {
-		tx.micros = int64(g.ImmediateCommitTimestamp)
+	if g.OriginalCommitTimestamp != 0 { // where it was committed first: the same on every server
+		tx.micros = int64(g.OriginalCommitTimestamp)
 	}
 	return err
 }
@@ -167,6 +167,11 @@ func (ss *session) inserted(e event) error {
 		return nil
 	}
 	ss.tx.rows = true
+	if ss.src.flavor == MariaDB {
+		// Its log has whole seconds, and of the commit other ones on a replica: an event must not change by a
+		// failover. Those of the rows stay.
+		ss.tx.micros = int64(e.seconds()) * 1e6
+	}
 	return ss.src.held.add(e.raw)
 }
 
@@ -191,12 +196,12 @@ func (ss *session) query(ctx context.Context, e event) error {
 		ss.tx.begun = true
 		return nil
 	case "COMMIT":
-		return ss.commit(ctx, e)
+		return ss.commit(ctx)
 	case "ROLLBACK":
 		if to, partial := savepoint(text); partial {
 			return ss.rewind(to)
 		}
-		return ss.rollback(ctx)
+		return ss.rollback()
 	case "SAVEPOINT":
 		if ss.tx.points == nil {
 			ss.tx.points = map[string]int64{}
@@ -204,14 +209,14 @@ func (ss *session) query(ctx context.Context, e event) error {
 		ss.tx.points[pointName(rest)] = ss.src.held.size()
 		return nil
 	case "XA":
-		return ss.xa(ctx, strings.ToUpper(rest))
+		return ss.xa(strings.ToUpper(rest))
 	case "RELEASE", "SET", "USE":
 		return nil
 	}
 	if ss.tx.begun {
 		return ss.statement(string(q.Schema), text)
 	}
-	return ss.end(ctx) // DDL
+	return ss.end() // DDL
 }
 
 // uncommented is a statement without white space and comments before it.
@@ -264,19 +269,19 @@ func (ss *session) rewind(to string) error {
 	return nil
 }
 
-func (ss *session) rollback(ctx context.Context) error {
+func (ss *session) rollback() error {
 	ss.tx.rows = false
-	return ss.end(ctx)
+	return ss.end()
 }
 
 // xa: XA START is followed by rows that come at PREPARE, before anyone knows whether they will be committed.
-func (ss *session) xa(ctx context.Context, rest string) error {
+func (ss *session) xa(rest string) error {
 	switch {
 	case strings.HasPrefix(rest, "START"), strings.HasPrefix(rest, "BEGIN"):
 		ss.tx.begun = true
 		return nil
 	case strings.HasPrefix(rest, "COMMIT"), strings.HasPrefix(rest, "ROLLBACK"):
-		return ss.end(ctx) // of what was prepared in another transaction
+		return ss.end() // of what was prepared in another transaction
 	}
 	return nil
 }
@@ -284,13 +289,13 @@ func (ss *session) xa(ctx context.Context, rest string) error {
 // prepared ends a transaction by XA PREPARE; an octet 1 says that it was committed in one phase.
 func (ss *session) prepared(ctx context.Context, e event) error {
 	if body := e.body(); len(body) > 0 && body[0] == 1 {
-		return ss.commit(ctx, e)
+		return ss.commit(ctx)
 	}
 	if ss.tx.rows {
 		return cdc.Stop(cdc.ClassRuntime, "xa", fmt.Errorf(
 			"transaction %s has written to an outbox table under XA: its rows are in the log before anyone knows whether it commits, so they cannot be published in order: append events outside of XA transactions; publish from the table what was committed, then move the position past it with `cdc-relay position set`", ss.tx.id.text(ss.src.flavor)))
 	}
-	return ss.end(ctx)
+	return ss.end()
 }
 
 // load looks at a LOAD DATA that was logged as a statement: a header of 26 octets, with the length of the schema's
@@ -326,12 +331,9 @@ func (ss *session) statement(schema, text string) error {
 }
 
 // commit hands the transaction's rows on.
-func (ss *session) commit(ctx context.Context, e event) error {
+func (ss *session) commit(ctx context.Context) error {
 	if !ss.tx.open {
 		return errors.New("read the log: the end of a transaction without its beginning")
-	}
-	if ss.src.flavor == MariaDB { // whose GTID event has the time of the beginning
-		ss.tx.micros = int64(e.seconds()) * 1e6
 	}
 	if ss.tx.rows {
 		if err := ss.src.held.each(func(raw []byte) error { return ss.emit(ctx, event{raw}) }); err != nil {
@@ -341,11 +343,11 @@ func (ss *session) commit(ctx context.Context, e event) error {
 			ss.src.commit = ss.tx.id
 		}
 	}
-	return ss.end(ctx)
+	return ss.end()
 }
 
 // end adds the transaction to the position: nothing of it is left to hand on.
-func (ss *session) end(context.Context) error {
+func (ss *session) end() error {
 	if !ss.tx.open {
 		return nil
 	}

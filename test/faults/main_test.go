@@ -152,7 +152,7 @@ func sources() map[string]source {
 		testenv.MySQLFlavor:   mysqlSource(testenv.MySQLFlavor),
 		testenv.MariaDBFlavor: mysqlSource(testenv.MariaDBFlavor),
 	}
-	wanted := "postgres"
+	wanted := "postgres,mysql,mariadb"
 	if text := os.Getenv(EnvSources); text != "" {
 		wanted = text
 	}

@@ -1,0 +1,143 @@
+package faults
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdctest"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
+)
+
+// binlogs are the sources with a binary log.
+func binlogs(t *testing.T, test func(t *testing.T, flavor string)) {
+	t.Helper()
+	for name := range sources() {
+		if name == testenv.MySQLFlavor || name == testenv.MariaDBFlavor {
+			t.Run(name, func(t *testing.T) { test(t, name) })
+		}
+	}
+}
+
+// Row 18: connections break and the relay is killed in the middle of transactions of thousands of rows, compressed
+// and not. Each transaction comes whole.
+func TestCutMidTransaction(t *testing.T) {
+	binlogs(t, func(t *testing.T, flavor string) {
+		for _, compressed := range []bool{false, true} {
+			t.Run(map[bool]string{false: "plain", true: "compressed"}[compressed], func(t *testing.T) {
+				db := newMySQL(t, flavor)
+				compress(t, db, compressed)
+				db.Proxy = testenv.Proxy(t, db.Server.Addr())
+				r := newRig(t, db, cdctest.InFile, nil)
+				r.Start()
+				for i := range 6 {
+					r.Must(db.InsertMany(r.Within(time.Minute), fmt.Sprintf("big%d-", i), 3000, 500))
+					r.Delay(30 * time.Millisecond)
+					if i%2 == 0 {
+						db.Proxy.Cut()
+						r.Must(db.Proxy.Restore())
+						continue
+					}
+					r.Kill()
+					r.Start()
+				}
+				r.FaultUnbounded("killed within a transaction") // which then comes again from its first row
+				r.Verify()
+			})
+		}
+	})
+}
+
+// compress switches the server's compression of its log on or off for the test.
+func compress(t *testing.T, db *cdctest.MySQL, on bool) {
+	t.Helper()
+	variable := "binlog_transaction_compression"
+	if db.Server.Flavor == testenv.MariaDBFlavor {
+		variable = "log_bin_compress"
+	}
+	set := func(ctx context.Context, value string) {
+		if err := db.Exec(ctx, "SET GLOBAL "+variable+" = "+value); err != nil {
+			t.Error(err)
+		}
+	}
+	if on {
+		set(t.Context(), "ON")
+		t.Cleanup(func() { set(context.WithoutCancel(t.Context()), "OFF") })
+	}
+}
+
+// The log is rotated and purged up to its last file, again and again, while the relay reads it.
+func TestRotationAndPurge(t *testing.T) {
+	binlogs(t, func(t *testing.T, flavor string) {
+		db := newMySQL(t, flavor)
+		r := newRig(t, db, cdctest.InRedis, nil)
+		r.Start()
+		r.Load(cdctest.Workload{})
+		for range 8 {
+			r.AwaitProgress(200)
+			r.Must(db.Server.Exec(t.Context(), "", "FLUSH BINARY LOGS"))
+			r.AwaitProgress(200)
+			logs, err := db.Server.Column(t.Context(), "SHOW BINARY LOGS", "Log_name")
+			r.Must(err)
+			r.Must(db.Server.Exec(t.Context(), "", "PURGE BINARY LOGS TO '"+logs[len(logs)-1]+"'"))
+		}
+		r.Verify()
+		if n := r.Relay.Starts(); n != 1 {
+			t.Errorf("the relay was started %d times", n)
+		}
+	})
+}
+
+// Failover by GTID: the primary dies while the relay is behind, a replica is promoted, and the relay is pointed at it.
+// It goes on where it was.
+func TestFailover(t *testing.T) {
+	binlogs(t, func(t *testing.T, flavor string) {
+		primary := testenv.MySQL(t, testenv.MySQLOptions{Flavor: flavor})
+		db, err := cdctest.NewMySQL(t.Context(), primary, databaseName(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		replica := testenv.MySQLReplica(t, primary, testenv.MySQLOptions{})
+		r := newRig(t, db, cdctest.InFile, nil)
+		r.Start()
+		load := r.Load(cdctest.Workload{})
+		r.AwaitProgress(500)
+		r.Kill()
+		r.Append("unread", 10) // only the replica's log will have them
+		r.Must(load.Stop())
+		gtids, err := primary.GTIDs(t.Context())
+		r.Must(err)
+		r.Must(replica.AwaitGTIDs(r.Within(time.Minute), gtids))
+		r.Must(primary.Stop(r.Within(time.Minute), testenv.MySQLCrash))
+		r.Must(replica.Promote(r.Within(time.Minute)))
+		db.Server = replica
+		r.Reconfigure("source", db.Config())
+		r.Start()
+		r.Append("behind", 10)
+		r.Load(cdctest.Workload{Prefix: "promoted-"})
+		r.AwaitProgress(500)
+		r.Verify()
+	})
+}
+
+// A server that lacks transactions that were published, as after a failover that lost some, is not gone on with.
+func TestFailoverWithLoss(t *testing.T) {
+	t.Parallel() // the relay waits a while for a server that may catch up
+	binlogs(t, func(t *testing.T, flavor string) {
+		db := newMySQL(t, flavor)
+		r := newRig(t, db, cdctest.InFile, nil)
+		r.Start()
+		r.AwaitSaved(r.Append("published", 10))
+		r.Kill()
+		other := testenv.MySQL(t, testenv.MySQLOptions{Flavor: flavor})
+		lost, err := cdctest.NewMySQL(t.Context(), other, db.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		db.Server = lost.Server
+		r.Reconfigure("source", db.Config())
+		r.Must(r.Relay.Start(t.Context()))
+		says(t, r.AwaitExit(time.Minute, 5), "cdc-relay position set")
+	})
+}
