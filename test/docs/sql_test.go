@@ -24,8 +24,11 @@ func TestSQL(t *testing.T) {
 	}
 	t.Cleanup(kafka.Close)
 	binary := relay(t)
-	for i, page := range []string{"README.md", "docs/other-languages.md", "docs/deduplication.md", "docs/operations.md"} {
+	for i, page := range []string{"README.md", "docs/other-languages.md", "docs/deduplication.md", "docs/operations.md", "docs/postgresql.md"} {
 		t.Run(page, func(t *testing.T) {
+			if err := server.Exec(t.Context(), "postgres", "DROP ROLE IF EXISTS cdc_relay"); err != nil { // two pages make it
+				t.Fatal(err)
+			}
 			db, err := cdctest.NewPostgres(t.Context(), server, fmt.Sprintf("page%d", i))
 			if err != nil {
 				t.Fatal(err)

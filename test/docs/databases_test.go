@@ -1,0 +1,105 @@
+package docs
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/outbox"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
+)
+
+// The pages on setting a database up have the same headings, in the same order.
+func TestDatabasePages(t *testing.T) {
+	want := headings(t, "docs/postgresql.md")
+	if len(want) < 9 {
+		t.Fatalf("docs/postgresql.md has the headings %q", want)
+	}
+	for _, page := range []string{"docs/mysql.md", "docs/mariadb.md"} {
+		if got := headings(t, page); !slices.Equal(got, want) {
+			t.Errorf("%s has the headings %q, docs/postgresql.md has %q", page, got, want)
+		}
+	}
+}
+
+func headings(t *testing.T, page string) []string {
+	t.Helper()
+	var found []string
+	for line := range strings.Lines(read(t, page)) {
+		if strings.HasPrefix(line, "## ") {
+			found = append(found, strings.TrimSpace(line))
+		}
+	}
+	return found
+}
+
+// The statements of the pages of MySQL and MariaDB run there, and those for the user are the ones that
+// setup prints.
+func TestDatabaseSQL(t *testing.T) {
+	pages := map[string]string{testenv.MySQLFlavor: "docs/mysql.md", testenv.MariaDBFlavor: "docs/mariadb.md"}
+	for flavor, page := range pages {
+		t.Run(flavor, func(t *testing.T) {
+			found := statements(t, page, "mysql")
+			for _, printed := range printedBySetup(t, outbox.Flavor(flavor)) {
+				if !slices.Contains(found, printed) {
+					t.Errorf("%s does not say %q, which setup prints", page, printed)
+				}
+			}
+			server := testenv.MySQL(t, testenv.MySQLOptions{Flavor: flavor})
+			if err := server.Exec(t.Context(), "", "CREATE DATABASE orders"); err != nil {
+				t.Fatal(err)
+			}
+			found = slices.Concat(nativeTable(t), found, statements(t, "docs/deduplication.md", "mysql"), statements(t, "docs/operations.md", "mysql"))
+			for _, statement := range found {
+				if err := server.Exec(t.Context(), "orders", strings.TrimSuffix(statement, ";")); err != nil {
+					t.Errorf("%s: %v", statement, err)
+				}
+			}
+			isRight(t, server)
+		})
+	}
+}
+
+func nativeTable(t *testing.T) []string {
+	t.Helper()
+	script, err := outbox.MySQLTable(outbox.TableOptions{Name: ordersOutbox(), Partition: outbox.PartitionDaily, From: time.Now(), Ahead: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []string{script.Up[0].SQL}
+}
+
+func ordersOutbox() outbox.Name { return outbox.Name{Schema: "orders", Table: "outbox"} }
+
+// printedBySetup are the statements for a server with what its defaults lack, without the table's.
+func printedBySetup(t *testing.T, flavor outbox.Flavor) []string {
+	t.Helper()
+	settings := []outbox.Setting{{Name: "binlog_row_metadata", Value: "FULL"}}
+	if flavor == outbox.FlavorMariaDB {
+		settings = append(settings, outbox.Setting{Name: "binlog_format", Value: "ROW"}, outbox.Setting{Name: "sync_binlog", Value: "1"})
+	}
+	steps, err := outbox.MySQLSetup(outbox.MySQLSetupOptions{
+		Flavor: flavor, User: "cdc_relay", Settings: settings, Read: []outbox.Name{ordersOutbox()},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var printed []string
+	for _, step := range steps {
+		for _, statement := range step.Statements {
+			printed = append(printed, statement.SQL)
+		}
+	}
+	return printed
+}
+
+// isRight looks at the user that the page made.
+func isRight(t *testing.T, server *testenv.MySQLServer) {
+	t.Helper()
+	grants, err := server.Column(t.Context(), "SHOW GRANTS FOR cdc_relay", "Grants for cdc_relay@%")
+	if err != nil || !strings.Contains(fmt.Sprint(grants), "REPLICATION SLAVE") {
+		t.Errorf("the user has %q, %v", grants, err)
+	}
+}
