@@ -132,10 +132,10 @@ func openRows(e event, s *schema) (rows, error) {
 	if off >= len(b) {
 		return rows{}, fmt.Errorf("decode rows of %s: %w", s.table, errTruncated)
 	}
-	count, _, n := mysql.LengthEncodedInt(b[off:])
+	count, n := lengthEncoded(b[off:])
 	off += n
-	bitmap := (int(count) + 7) / 8
-	if int(count) != len(s.columns) || off+bitmap > len(b) {
+	bitmap := (len(s.columns) + 7) / 8
+	if count != uint64(len(s.columns)) || off+bitmap > len(b) {
 		return rows{}, fmt.Errorf("rows of %s have %d columns, their table map %d", s.table, count, len(s.columns))
 	}
 	for i := range s.columns {

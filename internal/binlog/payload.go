@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/go-mysql-org/go-mysql/mysql"
 	"github.com/go-mysql-org/go-mysql/replication"
 	"github.com/klauspost/compress/zstd"
 )
@@ -80,27 +79,40 @@ func (p *payload) next() (event, error) {
 // numbers, until the kind 0.
 func openPayload(body []byte) ([]byte, error) {
 	for off := 0; off < len(body); {
-		kind, _, n := mysql.LengthEncodedInt(body[off:])
+		kind, n := lengthEncoded(body[off:])
 		off += n
-		if kind == replication.OTW_PAYLOAD_HEADER_END_MARK {
+		if n > 0 && kind == replication.OTW_PAYLOAD_HEADER_END_MARK {
 			return body[off:], nil
 		}
-		if off >= len(body) {
-			break
-		}
-		size, _, n := mysql.LengthEncodedInt(body[off:])
-		off += n
-		if size > uint64(len(body)-off) {
+		size, m := lengthEncoded(body[off:])
+		off += m
+		if n == 0 || m == 0 || size > uint64(len(body)-off) {
 			break
 		}
 		if kind == replication.OTW_PAYLOAD_COMPRESSION_TYPE_FIELD {
-			if method, _, _ := mysql.LengthEncodedInt(body[off:]); method != replication.ZSTD {
+			if method, _ := lengthEncoded(body[off:]); method != replication.ZSTD {
 				return nil, fmt.Errorf("unpack a compressed transaction: compression %d is not known here", method)
 			}
 		}
 		off += int(size)
 	}
 	return nil, fmt.Errorf("unpack a compressed transaction: %w", errTruncated)
+}
+
+// lengthEncoded reads one of the protocol's integers of 1, 3, 4 or 9 octets and returns how many they are; 0 where
+// there is none.
+func lengthEncoded(b []byte) (v uint64, n int) {
+	if len(b) == 0 {
+		return 0, 0
+	}
+	size := map[byte]int{0xfc: 2, 0xfd: 3, 0xfe: 8}[b[0]]
+	switch {
+	case b[0] < 0xfb:
+		return uint64(b[0]), 1
+	case size == 0, len(b) <= size:
+		return 0, 0
+	}
+	return littleEndian(b[1:], size), 1 + size
 }
 
 func (p *payload) close() {

@@ -1,0 +1,87 @@
+package binlog
+
+import (
+	"encoding/binary"
+	"errors"
+	"log/slog"
+	"testing"
+
+	"github.com/go-mysql-org/go-mysql/replication"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+// eventOf makes an event without a checksum.
+func eventOf(kind replication.EventType, flags uint16, body string) event {
+	raw := make([]byte, eventHeader, eventHeader+len(body))
+	raw[4] = byte(kind)
+	binary.LittleEndian.PutUint32(raw[9:], uint32(eventHeader+len(body)))
+	binary.LittleEndian.PutUint16(raw[17:], flags)
+	return event{append(raw, body...)}
+}
+
+// Events that a test server cannot be made to write.
+func TestRareEvents(t *testing.T) {
+	for name, tt := range map[string]struct {
+		event  event
+		reason string // "": left out
+	}{
+		"incident":                   {eventOf(replication.INCIDENT_EVENT, 0, "\x01\x00\x0dthe log broke"), "incident"},
+		"transaction without a GTID": {eventOf(replication.ANONYMOUS_GTID_EVENT, 0, ""), "gtid_mode"},
+		"unknown":                    {eventOf(120, 0, ""), "unknown_event"},
+		"unknown and ignorable":      {eventOf(120, 0x80, ""), ""},
+		"heartbeat":                  {eventOf(replication.HEARTBEAT_EVENT, 0, "binlog.000001"), ""},
+	} {
+		s := New(Options{Tables: []string{"d.outbox"}}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+		err := newSession(s, nil).take(t.Context(), tt.event)
+		var stop *cdc.StopError
+		switch {
+		case tt.reason == "" && err != nil:
+			t.Errorf("%s: %v", name, err)
+		case tt.reason != "" && (!errors.As(err, &stop) || stop.Reason != tt.reason):
+			t.Errorf("%s: %v, want %s", name, err, tt.reason)
+		}
+	}
+}
+
+func TestSavepoint(t *testing.T) {
+	for text, want := range map[string]string{
+		"ROLLBACK TO a": "a", "rollback to savepoint `A b`": "a b", "ROLLBACK WORK TO SAVEPOINT x;": "x", "ROLLBACK TO `to`": "to",
+		"ROLLBACK": "", "ROLLBACK WORK": "", "ROLLBACK AND CHAIN": "",
+	} {
+		if got, partial := savepoint(text); got != want || partial != (want != "") {
+			t.Errorf("%q: %q, %t", text, got, partial)
+		}
+	}
+}
+
+func TestUncommented(t *testing.T) {
+	for text, want := range map[string]string{
+		"INSERT": "INSERT", "  /* a */ -- b\n# c\n(INSERT": "INSERT", "/*! INSERT */": "/*! INSERT */", "/* open": "",
+	} {
+		if got := uncommented(text); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
+// FuzzTake holds every event that a server could send to an error at worst.
+func FuzzTake(f *testing.F) {
+	f.Add(byte(replication.TABLE_MAP_EVENT), "\x01\x00\x00\x00\x00\x00\x01\x00\x01d\x00\x06outbox\x00\x01\x03\x00\x01")
+	f.Add(byte(replication.WRITE_ROWS_EVENTv2), "\x01\x00\x00\x00\x00\x00\x01\x00\x02\x00\x01\xff\x00\x01\x00\x00\x00")
+	f.Add(byte(replication.TRANSACTION_PAYLOAD_EVENT), "\x02\x01\x00\x03\x01\x0a\x01\x01\x04\x00\x28\xb5\x2f\xfd")
+	f.Add(byte(replication.EXECUTE_LOAD_QUERY_EVENT), "\x00")
+	f.Add(byte(replication.XA_PREPARE_LOG_EVENT), "\x01")
+	f.Fuzz(func(t *testing.T, kind byte, body string) {
+		switch replication.EventType(kind) { //nolint:exhaustive // these go to go-mysql's parser, which has tests of its own
+		case replication.QUERY_EVENT, replication.MARIADB_QUERY_COMPRESSED_EVENT, replication.FORMAT_DESCRIPTION_EVENT,
+			replication.GTID_EVENT, replication.GTID_TAGGED_LOG_EVENT, replication.MARIADB_GTID_EVENT:
+			t.Skip("parsed by go-mysql")
+		}
+		s := New(Options{Tables: []string{"d.outbox"}}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+		ss := newSession(s, nil)
+		defer ss.payload.close()
+		_ = ss.take(t.Context(), eventOf(replication.EventType(kind), 0, body))
+	})
+}

@@ -1,0 +1,121 @@
+package binlog
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/cdc-relay/cdc-relay/internal/binlog"
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
+)
+
+// A user with a password and nothing but the rights that are asked for, over TLS with the server's certificate
+// verified, and on MySQL with caching_sha2_password, also without TLS.
+func TestTLS(t *testing.T) {
+	for _, flavor := range []string{testenv.MySQLFlavor, testenv.MariaDBFlavor} {
+		t.Run(flavor, func(t *testing.T) {
+			server := testenv.MySQL(t, testenv.MySQLOptions{Flavor: flavor, TLS: true})
+			plugin, grants := "caching_sha2_password", []string{"REPLICATION SLAVE, REPLICATION CLIENT ON *.*", "SELECT ON shop.outbox"}
+			if flavor == testenv.MariaDBFlavor {
+				plugin, grants = "", []string{"REPLICATION SLAVE, BINLOG MONITOR, SLAVE MONITOR ON *.*", "SELECT ON shop.outbox"}
+			}
+			for _, statement := range []string{"CREATE DATABASE shop", "CREATE TABLE shop.outbox (n INT NOT NULL, pad LONGBLOB)"} {
+				if err := server.Exec(t.Context(), "", statement); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := server.CreateUser(t.Context(), "relay", "se/cr@t", plugin, grants...); err != nil {
+				t.Fatal(err)
+			}
+			d := &database{t: t, flavor: flavor, name: "shop", dsn: server.UserDSN("relay", "se/cr@t", "shop", "")}
+			d.db = d.open(server.DSN("shop", ""))
+			defer d.db.Close()
+			verified := func() (*tls.Config, error) { return server.ClientTLS(), nil }
+			for name, secure := range map[string]func() (*tls.Config, error){"verified": verified, "plain": nil} {
+				o := current()
+				o.TLS = secure
+				r := start(t, d.source(o), newQueue(), none)
+				d.session(insert(1))
+				r.expect(1)
+				if err := r.stop(); err != nil {
+					t.Errorf("%s: %v", name, err)
+				}
+			}
+			o := current()
+			o.TLS = func() (*tls.Config, error) { return &tls.Config{}, nil } // which does not know the server's CA
+			stops(t, d.source(o), "tls_certificate", "source.mysql.tls.ca")
+			d.dsn = strings.Replace(d.dsn, "se/cr@t", "wrong", 1)
+			stops(t, d.source(current()), "password", "source.mysql.dsn")
+		})
+	}
+}
+
+// stops expects that a start is refused.
+func stops(t *testing.T, s *binlog.Source, reason string, says ...string) {
+	t.Helper()
+	_, _, err := s.Acquire(t.Context(), none)
+	var stop *cdc.StopError
+	if !errors.As(err, &stop) || stop.Reason != reason {
+		s.Release(context.WithoutCancel(t.Context()))
+		t.Errorf("%v, want %s", err, reason)
+		return
+	}
+	for _, word := range says {
+		if !strings.Contains(err.Error(), word) {
+			t.Errorf("%q does not say %s", err, word)
+		}
+	}
+}
+
+// Two that read under one server id: the server sends the first away, which then says so. Ids that are chosen do not
+// clash.
+func TestServerID(t *testing.T) {
+	onEach(t, func(t *testing.T, d *database) {
+		d.simple()
+		o := current()
+		o.ServerID = 77
+		first := start(t, d.source(o), newQueue(), none)
+		second := start(t, d.source(o), newQueue(), none)
+		d.session(insert(1)) // the server looks when it has something to send
+		var stop *cdc.StopError
+		if err := first.ended(); !errors.As(err, &stop) || stop.Reason != "server_id_clash" {
+			t.Errorf("%v, want server_id_clash", err)
+		}
+		second.expect(1)
+		chosen, other := start(t, d.source(current()), newQueue(), none), start(t, d.source(current()), newQueue(), none)
+		d.session(insert(2))
+		chosen.expect(2)
+		other.expect(2)
+		for _, r := range []*running{second, chosen, other} {
+			if err := r.stop(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// Settings with which events could be lost or not be read are refused at the start, with the statement that mends
+// them.
+func TestSettings(t *testing.T) {
+	onEach(t, func(t *testing.T, d *database) {
+		d.simple()
+		for variable, values := range map[string][2]string{
+			"binlog_row_image": {"MINIMAL", "FULL"}, "binlog_row_metadata": {"MINIMAL", "FULL"}, "sync_binlog": {"0", "1"},
+			"innodb_flush_log_at_trx_commit": {"2", "1"},
+		} {
+			d.exec("SET GLOBAL " + variable + " = " + values[0])
+			stops(t, d.source(current()), variable, variable, "SET ")
+			d.exec("SET GLOBAL " + variable + " = " + values[1])
+		}
+		d.exec("CREATE TABLE plain (n INT) ENGINE = MyISAM")
+		o := current()
+		o.Tables = []string{d.name + ".plain"}
+		stops(t, d.source(o), "engine", "InnoDB")
+		o.Tables = []string{d.name + ".nowhere"}
+		stops(t, d.source(o), "table_missing", "cdc-relay setup")
+		stops(t, d.source(binlog.Options{}), "no_checkpoint", "cdc-relay setup", "--start-from")
+	})
+}
