@@ -33,7 +33,7 @@ func newMySQL(c *config.Config) (*mysql, error) {
 	s := c.Source.MySQL
 	o := binlog.Options{
 		DSN: s.ConnString, ServerID: s.ServerID, ID: s.ID, Tables: tableNames(tables),
-		UnsafeSync: s.UnsafeSyncBinlog, LookInterval: lookInterval,
+		UnsafeSync: s.UnsafeSyncBinlog,
 	}
 	if s.Flavor != config.FlavorAuto {
 		o.Flavor = binlog.Flavor(s.Flavor)

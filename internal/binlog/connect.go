@@ -174,7 +174,7 @@ func (s *Source) dumpError(code uint16, said string) error {
 		if s.opts.ServerID == 0 {
 			return fmt.Errorf("another replica reads the log under our server id, choosing another: %s (%d)", said, code)
 		}
-		return config("server_id_clash", "another replica reads the log under server id %d (%s): give each its own in source.mysql.server_id, or remove the setting to have a free one chosen", s.opts.ServerID, said)
+		return cdc.Stop(cdc.ClassRuntime, "server_id_clash", fmt.Errorf("another replica reads the log under server id %d (%s): give each its own in source.mysql.server_id, or remove the setting to have a free one chosen", s.opts.ServerID, said))
 	case code == erGtidNotInBinlog, code == erMasterFatal && (strings.Contains(said, "GTID") || strings.Contains(said, "purged") || strings.Contains(said, "gtid")):
 		return positionError("binlog_gap", "server cannot send its log from the position on (%s, %d): it was purged, or the server has another history; publish from the outbox table what consumers miss, then move the position with `cdc-relay position set`, and keep binlogs for longer", said, code)
 	case code == erSpecificAccess, code == erAccessDenied:

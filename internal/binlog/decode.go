@@ -73,7 +73,7 @@ func schemaOf(t *replication.TableMapEvent, body []byte, charsets map[uint64]cha
 	s := &schema{body: bytes.Clone(body), table: &cdc.Table{Schema: string(t.Schema), Name: string(t.Table)}}
 	names := t.ColumnNameString()
 	if len(names) != int(t.ColumnCount) {
-		return nil, cdc.Stop(cdc.ClassConfig, "row_metadata", fmt.Errorf(
+		return nil, cdc.Stop(cdc.ClassRuntime, "row_metadata", fmt.Errorf(
 			"table map of %s.%s carries no column names: binlog_row_metadata is not FULL (SET PERSIST binlog_row_metadata = FULL; on MariaDB SET GLOBAL and the server's configuration), and events written without it cannot be read: publish from the table what consumers miss, then move the position past them with `cdc-relay position set`", t.Schema, t.Table))
 	}
 	unsigned, collations, listed := t.UnsignedMap(), t.CollationMap(), t.EnumSetCollationMap()
@@ -89,7 +89,7 @@ func schemaOf(t *replication.TableMapEvent, body []byte, charsets map[uint64]cha
 		}
 		c := columnOf(t.ColumnType[i], t.ColumnMeta[i], unsigned[i], cs)
 		if text && cs == charsetUnknown {
-			return nil, cdc.Stop(cdc.ClassConfig, "charset", fmt.Errorf(
+			return nil, cdc.Stop(cdc.ClassRuntime, "charset", fmt.Errorf(
 				"column %s of %s has a character set that is not known here (collation %d): ALTER TABLE %s.%s CONVERT TO CHARACTER SET utf8mb4", name, s.table, collation, mysqlName(s.table.Schema), mysqlName(s.table.Name)))
 		}
 		c.names = namesOf(append(enums[i], sets[i]...), cs)
@@ -140,7 +140,7 @@ func openRows(e event, s *schema) (rows, error) {
 	}
 	for i := range s.columns {
 		if b[off+i/8]&(1<<(i%8)) == 0 {
-			return rows{}, cdc.Stop(cdc.ClassConfig, "row_image", fmt.Errorf(
+			return rows{}, cdc.Stop(cdc.ClassRuntime, "row_image", fmt.Errorf(
 				"rows of %s were logged without column %s: binlog_row_image of the server, or of the session that wrote them, is not FULL (SET PERSIST binlog_row_image = FULL; on MariaDB SET GLOBAL and the server's configuration): publish from the table what consumers miss, then move the position past them with `cdc-relay position set`", s.table, s.table.Columns[i].Name))
 		}
 	}

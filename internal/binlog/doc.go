@@ -25,6 +25,13 @@
 // server keeps no position for us. While the window is full the owner waits and reads nothing: the server drops
 // such a connection after net_write_timeout, and the next attempt goes on behind the last transaction handed on.
 //
+// # Errors in the stream
+//
+// What stands in the log and cannot be published as promised (rows under XA, statements, incomplete rows, an
+// INCIDENT) is no matter of configuration any more: such a [cdc.StopError] is of [cdc.ClassRuntime] or
+// [cdc.ClassPosition], and ends the run, while errors of connecting may be of [cdc.ClassConfig], which a relay
+// that has run before tries again.
+//
 // # Rules about positions
 //
 //  1. A position is a GTID set (MySQL) or the last GTID of each domain (MariaDB). Only whole transactions are in

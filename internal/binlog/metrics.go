@@ -4,7 +4,6 @@ import "github.com/prometheus/client_golang/prometheus"
 
 type metrics struct {
 	received, filtered *prometheus.CounterVec
-	lagBytes           prometheus.Gauge
 }
 
 func newMetrics(reg prometheus.Registerer, s *Source) *metrics {
@@ -14,16 +13,12 @@ func newMetrics(reg prometheus.Registerer, s *Source) *metrics {
 	m := &metrics{
 		received: counter("events_received_total", "Rows of outbox tables received from the log and handed on."),
 		filtered: counter("events_filtered_total", "Row events received and not handed on: of tables that are not configured."),
-		lagBytes: prometheus.NewGauge(prometheus.GaugeOpts{
-			Namespace: "cdc_relay", Name: "source_lag_bytes",
-			Help: "Log written by the server and not received yet, at the last look.",
-		}),
 	}
 	lastEvent := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Namespace: "cdc_relay", Name: "last_event_timestamp_seconds",
 		Help: "Commit time of the last outbox transaction received, by the database's clock; 0: none yet.",
 	},
 		func() float64 { return float64(s.lastCommit.Load()) / 1e6 })
-	reg.MustRegister(lastEvent, m.received, m.filtered, m.lagBytes)
+	reg.MustRegister(lastEvent, m.received, m.filtered)
 	return m
 }

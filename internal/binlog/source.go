@@ -24,7 +24,7 @@ const (
 	Current StartFrom = "current"
 )
 
-// Options configure a Source. All durations are positive; see config for their defaults.
+// Options configure a Source; see config for their defaults.
 type Options struct {
 	// DSN returns the connection in the form of go-sql-driver, with its password. It is called at every
 	// connect, so that a rotated password is picked up.
@@ -45,8 +45,6 @@ type Options struct {
 	StartFrom StartFrom
 	// UnsafeSync accepts a server that may lose committed transactions in a crash; see checkSync.
 	UnsafeSync bool
-	// LookInterval is how often the server is asked how far behind we are.
-	LookInterval time.Duration
 	// Verify is asked about each table's schema before anything is read; nil: nobody is. An error ends
 	// Acquire.
 	Verify func(*cdc.Table) error

@@ -56,7 +56,7 @@ func (ss *session) take(ctx context.Context, e event) error {
 	case replication.XA_PREPARE_LOG_EVENT:
 		return ss.prepared(ctx, e)
 	case replication.ANONYMOUS_GTID_EVENT:
-		return config("gtid_mode", "log holds a transaction without a GTID: gtid_mode is not ON: SET PERSIST gtid_mode = ON; then publish from the table what was committed meanwhile, and move the position past it with `cdc-relay position set`")
+		return cdc.Stop(cdc.ClassRuntime, "gtid_mode", errors.New("log holds a transaction without a GTID: gtid_mode is not ON: SET PERSIST gtid_mode = ON; then publish from the table what was committed meanwhile, and move the position past it with `cdc-relay position set`"))
 	case replication.INCIDENT_EVENT:
 		return positionError("incident", "server has written an INCIDENT into its log (%s): events may be missing from it; publish from the outbox table what consumers miss, then move the position past it with `cdc-relay position set`", printable(e.body()))
 	case replication.EXECUTE_LOAD_QUERY_EVENT:
@@ -323,7 +323,7 @@ func (ss *session) statement(schema, text string) error {
 		database, table, _ := strings.Cut(strings.ToLower(name), ".")
 		mentioned := strings.Contains(lower, table) && (strings.EqualFold(schema, database) || strings.Contains(lower, database))
 		if mentioned {
-			return cdc.Stop(cdc.ClassConfig, "statement_format", fmt.Errorf(
+			return cdc.Stop(cdc.ClassRuntime, "statement_format", fmt.Errorf(
 				"transaction %s holds a statement in place of rows, which seems to write to %s: binlog_format of the session that ran it is not ROW: have it changed (SET PERSIST binlog_format = ROW; on MariaDB SET GLOBAL, and sessions anew); publish from the table what it wrote, then move the position past it with `cdc-relay position set`", ss.tx.id.text(ss.src.flavor), name))
 		}
 	}

@@ -158,7 +158,7 @@ func (r *Relay) saveOnce(ctx context.Context) error {
 	defer cancel()
 	err := r.Checkpointer.Save(ctx, c)
 	if errors.Is(err, cdc.ErrFenced) {
-		r.fail(cdc.Stop(cdc.ClassFenced, "fenced", fmt.Errorf("another relay took over the checkpoint: only one may run for a slot; stop one of them: %w", err)))
+		r.fail(cdc.Stop(cdc.ClassFenced, "fenced", fmt.Errorf("another relay took over the checkpoint: only one may run with it; stop one of them: %w", err)))
 		return nil
 	}
 	if err != nil {

@@ -183,7 +183,11 @@ func (r *Relay) claim(ctx context.Context, id cdc.Source, from cdc.Position) err
 	}
 	r.checkpoint.Store(&c)
 	r.health.origin(id, from)
-	r.log.Info("leading", "database", id.Database, "slot", id.Slot, "from", string(from), "generation", c.Generation)
+	attrs := []any{"database", id.Database, "from", string(from), "generation", c.Generation}
+	if id.Slot != "" {
+		attrs = append(attrs, "slot", id.Slot)
+	}
+	r.log.Info("leading", attrs...)
 	return nil
 }
 

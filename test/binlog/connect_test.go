@@ -73,7 +73,8 @@ func stops(t *testing.T, s *binlog.Source, reason string, says ...string) {
 // Two that read under one server id: the server sends the first away, which then says so. Ids that are chosen do not
 // clash.
 func TestServerID(t *testing.T) {
-	onEach(t, func(t *testing.T, d *database) {
+	onEach(t, func(d *database) {
+		t := d.t
 		d.simple()
 		o := current()
 		o.ServerID = 77
@@ -100,7 +101,8 @@ func TestServerID(t *testing.T) {
 // Settings with which events could be lost or not be read are refused at the start, with the statement that mends
 // them.
 func TestSettings(t *testing.T) {
-	onEach(t, func(t *testing.T, d *database) {
+	onEach(t, func(d *database) {
+		t := d.t
 		d.simple()
 		for variable, values := range map[string][2]string{
 			"binlog_row_image": {"MINIMAL", "FULL"}, "binlog_row_metadata": {"MINIMAL", "FULL"}, "sync_binlog": {"0", "1"},

@@ -4,6 +4,7 @@ package binlog
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -33,29 +34,38 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-func run(m *testing.M) (code int) {
+func run(m *testing.M) int {
+	err := startServers()
+	code := 1
+	if err == nil {
+		code = m.Run()
+	}
+	for _, server := range servers {
+		err = errors.Join(err, server.Close())
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return code
+}
+
+func startServers() error {
 	for _, flavor := range []string{testenv.MySQLFlavor, testenv.MariaDBFlavor} {
 		server, err := testenv.StartMySQL(context.Background(), testenv.MySQLOptions{Flavor: flavor})
 		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
+			return err
 		}
-		defer func() {
-			if err := server.Close(); err != nil {
-				fmt.Fprintln(os.Stderr, err)
-				code = 1
-			}
-		}()
 		servers[flavor] = server
 	}
-	return m.Run()
+	return nil
 }
 
 // onEach runs a test on every kind of server.
-func onEach(t *testing.T, test func(t *testing.T, d *database)) {
+func onEach(t *testing.T, test func(d *database)) {
 	t.Helper()
 	for _, flavor := range []string{"mysql", "mariadb"} {
-		t.Run(flavor, func(t *testing.T) { test(t, newDatabase(t, flavor)) })
+		t.Run(flavor, func(t *testing.T) { test(newDatabase(t, flavor)) })
 	}
 }
 
@@ -122,7 +132,6 @@ func (d *database) source(o binlog.Options) *binlog.Source {
 	if o.Tables == nil {
 		o.Tables = []string{d.name + ".outbox"}
 	}
-	o.LookInterval = 50 * time.Millisecond
 	return binlog.New(o, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 }
 

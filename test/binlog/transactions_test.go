@@ -48,7 +48,8 @@ func current() binlog.Options { return binlog.Options{StartFrom: binlog.Current}
 // What was committed comes, in the order of commit; what was rolled back does not, also when it is in the log
 // because another engine took part, and also behind a savepoint.
 func TestTransactions(t *testing.T) {
-	onEach(t, func(t *testing.T, d *database) {
+	onEach(t, func(d *database) {
+		t := d.t
 		d.simple()
 		d.exec("CREATE TABLE other (n INT) ENGINE = InnoDB; CREATE TABLE plain (n INT) ENGINE = MyISAM")
 		r := start(t, d.source(current()), newQueue(), none)
@@ -79,7 +80,8 @@ func TestTransactions(t *testing.T) {
 
 // A position goes on exactly behind what it covers, in this process and in the next.
 func TestResume(t *testing.T) {
-	onEach(t, func(t *testing.T, d *database) {
+	onEach(t, func(d *database) {
+		t := d.t
 		d.simple()
 		r := start(t, d.source(current()), newQueue(), none)
 		for n := range 10 {
@@ -113,30 +115,19 @@ func TestResume(t *testing.T) {
 // cut ends the connections that read the log.
 func (d *database) cut() {
 	d.t.Helper()
-	found, err := d.db.QueryContext(d.t.Context(), "SELECT id FROM information_schema.processlist WHERE command LIKE 'Binlog Dump%'")
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	var ids []int
-	for found.Next() {
-		var id int
-		if err := found.Scan(&id); err != nil {
-			d.t.Fatal(err)
-		}
-		ids = append(ids, id)
-	}
-	_ = found.Close()
-	if len(ids) == 0 {
-		d.t.Fatal("nobody reads the log")
+	ids, err := servers[d.flavor].Column(d.t.Context(), "SELECT id AS reader FROM information_schema.processlist WHERE command LIKE 'Binlog Dump%'", "reader")
+	if err != nil || len(ids) == 0 {
+		d.t.Fatalf("nobody reads the log: %v", err)
 	}
 	for _, id := range ids {
-		d.exec(fmt.Sprintf("KILL %d", id))
+		d.exec("KILL " + id)
 	}
 }
 
 // Transactions of other tables move the position on, though nothing of ours comes.
 func TestIdleOutbox(t *testing.T) {
-	onEach(t, func(t *testing.T, d *database) {
+	onEach(t, func(d *database) {
+		t := d.t
 		d.simple()
 		d.exec("CREATE TABLE other (n INT)")
 		r := start(t, d.source(current()), newQueue(), none)
@@ -169,7 +160,8 @@ func (d *database) position() string {
 
 // A full window holds the reader up, and nothing is lost or repeated by it.
 func TestBackPressure(t *testing.T) {
-	onEach(t, func(t *testing.T, d *database) {
+	onEach(t, func(d *database) {
+		t := d.t
 		d.simple()
 		q := newQueue()
 		q.limit = 500
@@ -202,7 +194,8 @@ func TestBackPressure(t *testing.T) {
 // A transaction larger than what is held in memory goes through a file, and also what was taken back in it is gone.
 // Compressed or not, it is the same.
 func TestLargeTransactions(t *testing.T) {
-	onEach(t, func(t *testing.T, d *database) {
+	onEach(t, func(d *database) {
+		t := d.t
 		d.simple()
 		d.exec("CREATE TABLE plain (n INT) ENGINE = " + map[string]string{"mysql": "InnoDB", "mariadb": "MyISAM"}[d.flavor])
 		compressions := []string{"SET SESSION binlog_transaction_compression = OFF", "SET SESSION binlog_transaction_compression = ON"}
@@ -248,7 +241,8 @@ func TestStops(t *testing.T) {
 		"XA":               {[]string{"XA START 'z'", insert(2), "XA END 'z'", "XA PREPARE 'z'", "XA COMMIT 'z'"}, "xa"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onEach(t, func(t *testing.T, d *database) {
+			onEach(t, func(d *database) {
+				t := d.t
 				d.simple()
 				r := start(t, d.source(current()), newQueue(), none)
 				d.session(insert(1))

@@ -75,7 +75,8 @@ func general() []golden {
 func TestTypes(t *testing.T) {
 	for name, columns := range map[string][]golden{"native": goldens(), "general": general()} {
 		t.Run(name, func(t *testing.T) {
-			onEach(t, func(t *testing.T, d *database) {
+			onEach(t, func(d *database) {
+				t := d.t
 				var ddl, first, second []string
 				for _, g := range columns {
 					ddl = append(ddl, "`"+g.name+"` "+g.ddl)
