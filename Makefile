@@ -33,7 +33,7 @@ demo: build ## Run the whole path on this machine, DB=postgres, mysql or mariadb
 	@CDC_RELAY_BIN=$(ROOT)/bin/cdc-relay bin/demo $(ARGS)
 
 .PHONY: setup
-setup: ## Fetch the servers that the tests need (PostgreSQL, Kafka, Redis) into .cache.
+setup: ## Fetch the servers that the tests need into .cache.
 	@go run ./internal/testenv/fetch all
 
 # Packages run one at a time: each may start servers of its own and the figures must not disturb each other.
@@ -70,6 +70,10 @@ fuzz: ## Run each fuzz target for FUZZTIME (30s).
 bench: build ## Measure against bare readers on this machine; prints a table and writes JSON.
 	@go run ./internal/testenv/fetch postgres-15 kafka mysql mariadb
 	@go run ./bench $(ARGS)
+
+.PHONY: bench-writer
+bench-writer: setup ## What the writer costs beside INSERTs by hand, on every database.
+	@CDC_RELAY_BENCH_ROUNDS=20 go test -count=1 -run TestRatios -v ./test/writer
 
 .PHONY: profile
 profile: build ## The drain benchmark with CPU and heap profiles of the relay in bench/out.

@@ -10,11 +10,11 @@ import (
 )
 
 // TestRatios is the benchmark of the writer: what one event costs beside an INSERT by hand, and what many in
-// one call save. make bench runs it; beside other tests the figures would tell of those.
+// one call save. make bench-writer runs it; beside other tests the figures would tell of those.
 func TestRatios(t *testing.T) {
 	rounds, err := strconv.Atoi(os.Getenv("CDC_RELAY_BENCH_ROUNDS"))
 	if err != nil {
-		t.Skip("a benchmark with limits: make bench sets CDC_RELAY_BENCH_ROUNDS")
+		t.Skip("a benchmark with limits: make bench-writer sets CDC_RELAY_BENCH_ROUNDS")
 	}
 	onEach(t, func(t *testing.T, e engine) {
 		t.Helper()

@@ -1,0 +1,115 @@
+package binlog
+
+import (
+	"bytes"
+	"context"
+	"errors"
+
+	"github.com/go-mysql-org/go-mysql/replication"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+// emit decodes a held event of a transaction that has committed.
+func (ss *session) emit(ctx context.Context, e event) error {
+	if e.kind() == replication.TABLE_MAP_EVENT {
+		return ss.learn(e)
+	}
+	s := ss.schemas[e.tableID()]
+	if s == nil {
+		return errors.New("read the log: rows without their table map")
+	}
+	r, err := openRows(e, s)
+	if err != nil {
+		return err
+	}
+	if s.general {
+		return ss.emitGeneral(ctx, e, s)
+	}
+	for len(r.data) > 0 {
+		b, err := ss.batchFor(ctx, s.table)
+		if err != nil {
+			return err
+		}
+		if r, b.Arena, b.Spans, err = s.next(r, b.Arena, b.Spans); err != nil {
+			return err
+		}
+		ss.tx.ordinal++
+	}
+	return nil
+}
+
+// learn takes a table map in. One that says the same as before keeps its Table, and with it all that was derived
+// from it.
+func (ss *session) learn(e event) error {
+	name, err := e.tableName()
+	if err != nil {
+		return err
+	}
+	body := e.body()
+	if old := ss.known[name]; old != nil && bytes.Equal(old.body[6:], body[6:]) && !old.general { // behind the table id
+		ss.schemas[e.tableID()] = old
+		return nil
+	}
+	parsed, err := ss.parse(e)
+	if err != nil {
+		return err
+	}
+	t, ok := parsed.Event.(*replication.TableMapEvent)
+	if !ok {
+		return errors.New("read the log: a table map that is none")
+	}
+	s, err := schemaOf(t, body, ss.charsets)
+	if err != nil {
+		return err
+	}
+	if old := ss.known[name]; old != nil && bytes.Equal(old.body[6:], body[6:]) {
+		s = old // go-mysql wants to see the map again, its meaning is the same
+	}
+	ss.known[name] = s
+	clear(ss.schemas)
+	ss.schemas[e.tableID()] = s
+	return nil
+}
+
+// emitGeneral has go-mysql decode rows with columns whose encoding is involved.
+func (ss *session) emitGeneral(ctx context.Context, e event, s *schema) error {
+	parsed, err := ss.parse(e)
+	if err != nil {
+		return err
+	}
+	decoded, ok := parsed.Event.(*replication.RowsEvent)
+	if !ok {
+		return errors.New("read the log: rows that are none")
+	}
+	for _, values := range decoded.Rows {
+		b, err := ss.batchFor(ctx, s.table)
+		if err != nil {
+			return err
+		}
+		if b.Arena, b.Spans, err = s.generalRow(values, b.Arena, b.Spans); err != nil {
+			return err
+		}
+		ss.tx.ordinal++
+	}
+	return nil
+}
+
+// batchFor returns the batch that takes the next row of t.
+func (ss *session) batchFor(ctx context.Context, t *cdc.Table) (*cdc.Batch, error) {
+	if b := ss.batch; b != nil && (b.Table != t || b.Rows() >= batchRows || len(b.Arena) >= batchBytes) {
+		if err := ss.flush(ctx); err != nil {
+			return nil, err
+		}
+		ss.tx.placed = false
+	}
+	if ss.batch == nil {
+		ss.batch = ss.src.batches.take(t)
+		ss.tx.placed = false
+	}
+	if !ss.tx.placed {
+		ss.batch.Txs = append(ss.batch.Txs, cdc.Tx{Time: ss.tx.micros, Row: ss.batch.Rows(), Ordinal: ss.tx.ordinal})
+		ss.tx.placed = true
+	}
+	return ss.batch, nil
+}

@@ -1,0 +1,145 @@
+package binlog
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"strconv"
+
+	"github.com/go-mysql-org/go-mysql/mysql"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+// generalRow appends a row that go-mysql decoded.
+func (s *schema) generalRow(values []any, arena []byte, spans []cdc.Span) ([]byte, []cdc.Span, error) {
+	for i, v := range values {
+		if v == nil {
+			spans = append(spans, cdc.Span{Len: -1})
+			continue
+		}
+		start := len(arena)
+		var err error
+		if arena, err = s.columns[i].general(arena, v); err != nil {
+			return arena, spans, fmt.Errorf("decode column %s of %s: %w", s.table.Columns[i].Name, s.table, err)
+		}
+		spans = append(spans, cdc.Span{Off: int32(start), Len: int32(len(arena) - start)})
+	}
+	return arena, spans, nil
+}
+
+// general appends a value as go-mysql hands it out.
+func (c *column) general(arena []byte, v any) ([]byte, error) {
+	switch v := v.(type) {
+	case string:
+		if c.kind == kindDatetime || c.kind == kindTimestamp {
+			return appendTrimmed(arena, v), nil
+		}
+		if c.real == mysql.MYSQL_TYPE_JSON {
+			return appendJSON(arena, v), nil
+		}
+		return c.text(arena, []byte(v)), nil
+	case []byte:
+		return c.text(arena, v), nil
+	case float32:
+		return appendFloat(arena, float64(v), 32), nil
+	case float64:
+		return appendFloat(arena, v, 64), nil
+	}
+	n, err := integerOf(v)
+	if err != nil {
+		return arena, err
+	}
+	switch {
+	case c.real == mysql.MYSQL_TYPE_ENUM:
+		return c.enum(arena, n), nil
+	case c.real == mysql.MYSQL_TYPE_SET:
+		return c.set(arena, n), nil
+	case c.real == mysql.MYSQL_TYPE_YEAR:
+		return append(arena, digit(int(n/1000)), digit(int(n/100)), digit(int(n/10)), digit(int(n))), nil
+	case c.kind == kindUint, c.real == mysql.MYSQL_TYPE_BIT:
+		return strconv.AppendUint(arena, uint64(n), 10), nil
+	}
+	return strconv.AppendInt(arena, n, 10), nil
+}
+
+func integerOf(v any) (int64, error) {
+	switch v := v.(type) {
+	case int8:
+		return int64(v), nil
+	case int16:
+		return int64(v), nil
+	case int32:
+		return int64(v), nil
+	case int64:
+		return v, nil
+	case int:
+		return int64(v), nil
+	case uint8:
+		return int64(v), nil
+	case uint16:
+		return int64(v), nil
+	case uint32:
+		return int64(v), nil
+	case uint64:
+		return int64(v), nil
+	}
+	return 0, fmt.Errorf("a value of type %T", v)
+}
+
+// appendTrimmed leaves out zeros at the end of a fraction of a second.
+func appendTrimmed(arena []byte, text string) []byte {
+	arena = append(arena, text...)
+	if len(text) > 20 && text[19] == '.' {
+		for arena[len(arena)-1] == '0' {
+			arena = arena[:len(arena)-1]
+		}
+		if arena[len(arena)-1] == '.' {
+			arena = arena[:len(arena)-1]
+		}
+	}
+	return arena
+}
+
+// appendFloat prints as the server does: the shortest text that reads back as the value, exponents without plus.
+func appendFloat(arena []byte, v float64, bits int) []byte {
+	format := byte('f')
+	if size := math.Abs(v); size != 0 && (size >= 1e15 || size < 1e-15) {
+		format = 'e'
+	}
+	start := len(arena)
+	arena = strconv.AppendFloat(arena, v, format, -1, bits)
+	if i := bytes.IndexByte(arena[start:], 'e'); i >= 0 {
+		exponent := arena[start+i+1:]
+		sign := exponent[0]
+		digits := bytes.TrimLeft(exponent[1:], "0")
+		arena = arena[:start+i+1]
+		if sign == '-' {
+			arena = append(arena, '-')
+		}
+		arena = append(arena, digits...)
+	}
+	return arena
+}
+
+// enum appends the name of an ENUM's value; 0 is the empty one that stands for an invalid value.
+func (c *column) enum(arena []byte, n int64) []byte {
+	if n < 1 || int(n) > len(c.names) {
+		return arena
+	}
+	return append(arena, c.names[n-1]...)
+}
+
+func (c *column) set(arena []byte, bits int64) []byte {
+	start := len(arena)
+	for i, name := range c.names {
+		if bits&(1<<i) == 0 {
+			continue
+		}
+		if len(arena) > start {
+			arena = append(arena, ',')
+		}
+		arena = append(arena, name...)
+	}
+	return arena
+}

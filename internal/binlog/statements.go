@@ -1,0 +1,173 @@
+package binlog
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/go-mysql-org/go-mysql/replication"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+// query: what is not a row. BEGIN, COMMIT and ROLLBACK; savepoints; DDL, which is a transaction by itself; and
+// statements that should have been rows.
+func (ss *session) query(ctx context.Context, e event) error {
+	parsed, err := ss.parse(e)
+	if err != nil {
+		return err
+	}
+	q, ok := parsed.Event.(*replication.QueryEvent)
+	if !ok {
+		return nil
+	}
+	text := uncommented(string(q.Query))
+	word, rest, _ := strings.Cut(text, " ")
+	switch strings.ToUpper(strings.TrimRight(word, ";")) {
+	case "BEGIN":
+		ss.tx.begun = true
+		return nil
+	case "COMMIT":
+		return ss.commit(ctx)
+	case "ROLLBACK":
+		if to, partial := savepoint(text); partial {
+			return ss.rewind(to)
+		}
+		return ss.rollback()
+	case "SAVEPOINT":
+		if ss.tx.points == nil {
+			ss.tx.points = map[string]int64{}
+		}
+		ss.tx.points[pointName(rest)] = ss.src.held.size()
+		return nil
+	case "XA":
+		return ss.xa(strings.ToUpper(rest))
+	case "RELEASE", "SET", "USE":
+		return nil
+	}
+	if ss.tx.begun {
+		return ss.statement(string(q.Schema), text)
+	}
+	return ss.end() // DDL
+}
+
+// uncommented is a statement without white space and comments before it.
+func uncommented(text string) string {
+	for {
+		text = strings.TrimLeft(text, " \t\r\n(")
+		var end string
+		switch {
+		case strings.HasPrefix(text, "/*") && !strings.HasPrefix(text, "/*!"):
+			end = "*/"
+		case strings.HasPrefix(text, "-- "), strings.HasPrefix(text, "#"):
+			end = "\n"
+		default:
+			return text
+		}
+		_, rest, found := strings.Cut(text, end)
+		if !found {
+			return ""
+		}
+		text = rest
+	}
+}
+
+// savepoint returns the name in ROLLBACK [WORK] TO [SAVEPOINT] name.
+func savepoint(text string) (name string, partial bool) {
+	rest := strings.TrimSpace(text[len("ROLLBACK"):])
+	for _, word := range []string{"WORK", "TO"} {
+		if len(rest) > len(word) && strings.EqualFold(rest[:len(word)], word) && rest[len(word)] == ' ' {
+			rest, partial = strings.TrimSpace(rest[len(word):]), word == "TO"
+		}
+	}
+	if !partial {
+		return "", false
+	}
+	if word := "SAVEPOINT "; len(rest) > len(word) && strings.EqualFold(rest[:len(word)], word) {
+		rest = rest[len(word):]
+	}
+	return pointName(rest), true
+}
+
+// pointName is a savepoint's name without quotes; the server compares them without case.
+func pointName(text string) string {
+	name := strings.TrimRight(strings.TrimSpace(text), "; ")
+	return strings.ToLower(strings.ReplaceAll(strings.Trim(name, "`"), "``", "`"))
+}
+
+// rewind forgets the rows since a savepoint. One that is not known was set before anything of ours.
+func (ss *session) rewind(to string) error {
+	ss.src.held.rewind(ss.tx.points[to])
+	return nil
+}
+
+func (ss *session) rollback() error {
+	ss.tx.rows = false
+	return ss.end()
+}
+
+// xa: XA START is followed by rows that come at PREPARE, before anyone knows whether they will be committed.
+func (ss *session) xa(rest string) error {
+	switch {
+	case strings.HasPrefix(rest, "START"), strings.HasPrefix(rest, "BEGIN"):
+		ss.tx.begun = true
+		return nil
+	case strings.HasPrefix(rest, "COMMIT"), strings.HasPrefix(rest, "ROLLBACK"):
+		return ss.end() // of what was prepared in another transaction
+	}
+	return nil
+}
+
+// prepared ends a transaction by XA PREPARE; an octet 1 says that it was committed in one phase.
+func (ss *session) prepared(ctx context.Context, e event) error {
+	if body := e.body(); len(body) > 0 && body[0] == 1 {
+		return ss.commit(ctx)
+	}
+	if ss.tx.rows {
+		return cdc.Stop(cdc.ClassRuntime, "xa", fmt.Errorf(
+			"transaction %s has written to an outbox table under XA: its rows are in the log before anyone knows whether it commits, so they cannot be published in order: append events outside of XA transactions; publish from the table what was committed, then move the position past it with `cdc-relay position set`", ss.tx.id.text(ss.src.flavor)))
+	}
+	return ss.end()
+}
+
+// load looks at a LOAD DATA that was logged as a statement: a header of 26 octets, with the length of the schema's
+// name in octet 8 and that of the status variables in 11, these variables, the name, a zero, the text.
+func (ss *session) load(e event) error {
+	b := e.body()
+	if len(b) < 26 {
+		return fmt.Errorf("decode LOAD DATA: %w", errTruncated)
+	}
+	schema := 26 + int(b[11]) + int(b[12])<<8
+	text := schema + int(b[8]) + 1
+	if text > len(b) {
+		return fmt.Errorf("decode LOAD DATA: %w", errTruncated)
+	}
+	return ss.statement(string(b[schema:text-1]), uncommented(string(b[text:])))
+}
+
+// statement refuses an INSERT into a tracked table that was logged as a statement, not as rows.
+func (ss *session) statement(schema, text string) error {
+	lower := strings.ToLower(text)
+	if !strings.HasPrefix(lower, "insert") && !strings.HasPrefix(lower, "replace") && !strings.HasPrefix(lower, "load") && !strings.HasPrefix(lower, "with") {
+		return nil
+	}
+	for _, name := range ss.src.opts.Tables {
+		database, table, _ := strings.Cut(strings.ToLower(name), ".")
+		mentioned := strings.Contains(lower, table) && (strings.EqualFold(schema, database) || strings.Contains(lower, database))
+		if mentioned {
+			return cdc.Stop(cdc.ClassRuntime, "statement_format", fmt.Errorf(
+				"transaction %s holds a statement in place of rows, which seems to write to %s: binlog_format of the session that ran it is not ROW: have it changed (SET PERSIST binlog_format = ROW; on MariaDB SET GLOBAL, and sessions anew); publish from the table what it wrote, then move the position past it with `cdc-relay position set`", ss.tx.id.text(ss.src.flavor), name))
+		}
+	}
+	return nil
+}
+
+// printable is text from the log, without what a terminal would take amiss.
+func printable(octets []byte) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r > '~' {
+			return -1
+		}
+		return r
+	}, string(octets[:min(len(octets), 200)]))
+}
