@@ -25,7 +25,8 @@
 // held to the same conformance suite.
 //
 // Losing or rolling back a checkpoint costs duplicates and no events: it is written before the
-// position is confirmed to the database, never after.
+// position is confirmed to the database, never after. MySQL and MariaDB keep no position: there a lost
+// checkpoint is refused at the start, and an older one repeats.
 //
 // # Errors
 //

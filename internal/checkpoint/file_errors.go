@@ -30,7 +30,7 @@ func (f *File) diagnose(err error) diagnosis {
 	dir := filepath.Dir(f.path)
 	switch {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		return passing("finds the disk full", "free space under "+dir+"; publishing goes on meanwhile and the slot keeps its WAL")
+		return passing("finds the disk full", "free space under "+dir+"; publishing goes on meanwhile, and after a crash what was published since comes again")
 	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
 		return passing("cannot be opened because no file descriptor is free", "raise the limit (ulimit -n, LimitNOFILE=)")
 	case errors.Is(err, syscall.EROFS):

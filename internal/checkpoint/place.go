@@ -57,7 +57,7 @@ func (p place) refuse(next, stored cdc.Checkpoint) error {
 
 // unusable is the error for stored content that is not a checkpoint of ours.
 func (p place) unusable(err error) error {
-	mend := fmt.Sprintf("put a good copy back, name another place in %s, or run 'cdc-relay position reset' to go on from the slot", p.setting)
+	mend := fmt.Sprintf("put a good copy back, name another place in %s, or run 'cdc-relay position reset' to go on from the slot, or to say anew where to begin where there is none", p.setting)
 	if errors.Is(err, errNewer) {
 		mend = "run the cdc-relay that wrote it, or a newer one"
 	}

@@ -98,7 +98,7 @@ func (r *Redis) eviction(info map[string]string) (finding.Finding, bool) {
 	}
 	f := finding.Finding{
 		Severity: finding.Warn, Subject: subject,
-		Text: fmt.Sprintf("%s has maxmemory-policy %s, which may drop the checkpoint when memory is short: the next start then trusts the slot alone", r.server, policy),
+		Text: fmt.Sprintf("%s has maxmemory-policy %s, which may drop the checkpoint when memory is short: the next start then trusts the slot alone on PostgreSQL, and is refused on MySQL and MariaDB", r.server, policy),
 		Mend: "set maxmemory-policy to noeviction or one of volatile-*",
 	}
 	if info["maxmemory"] == "0" {
@@ -113,7 +113,7 @@ func (r *Redis) persistence(info map[string]string) (finding.Finding, bool) {
 	}
 	return finding.Finding{
 		Severity: finding.Warn, Subject: subject,
-		Text: fmt.Sprintf("%s has appendonly off: after its restart it may hold an older checkpoint than the slot, and a relay that starts then stops and asks (position.conflict)", r.server),
+		Text: fmt.Sprintf("%s has appendonly off: after its restart it may hold an older checkpoint, with which a start stops and asks on PostgreSQL (position.conflict), and repeats events on MySQL and MariaDB", r.server),
 		Mend: "set appendonly to yes",
 	}, true
 }

@@ -39,6 +39,7 @@ func (m *MySQLServer) defaults(o MySQLOptions) map[string]string {
 		"datadir":                        m.data(),
 		"socket":                         m.inst.path("server.sock"),
 		"pid_file":                       m.inst.path("server.pid"),
+		"tmpdir":                         m.inst.path(), // a server that starts deletes what others have in a shared one
 		"bind_address":                   "127.0.0.1",
 		"port":                           strconv.Itoa(m.port.number),
 		"server_id":                      strconv.Itoa(m.port.number), // the port is ours alone

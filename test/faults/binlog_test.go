@@ -31,6 +31,7 @@ func TestCutMidTransaction(t *testing.T) {
 					r.Start()
 					for i := range 6 {
 						r.Must(db.InsertMany(r.Within(time.Minute), fmt.Sprintf("big%d-", i), 3000, 500))
+						r.Largest(3000)
 						r.Delay(30 * time.Millisecond)
 						if i%2 == 0 {
 							db.Proxy.Cut()
@@ -40,7 +41,6 @@ func TestCutMidTransaction(t *testing.T) {
 						r.Kill()
 						r.Start()
 					}
-					r.FaultUnbounded("killed within a transaction") // which then comes again from its first row
 					r.Verify()
 				})
 			}
@@ -129,6 +129,7 @@ func TestFailoverWithLoss(t *testing.T) {
 	t.Parallel() // the relay waits a while for a server that may catch up
 	for _, flavor := range binlogs() {
 		t.Run(flavor, func(t *testing.T) {
+			t.Parallel()
 			db := newMySQL(t, flavor)
 			r := newRig(t, db, cdctest.InFile, nil)
 			r.Start()

@@ -29,6 +29,9 @@ func TestKill(t *testing.T) {
 				}
 				t.Run(string(tt.checkpoint), func(t *testing.T) {
 					t.Parallel()
+					if name != "postgres" {
+						tt.kills /= 2
+					}
 					r := newRig(t, source.open(t), tt.checkpoint, nil)
 					r.Start()
 					r.Load(cdctest.Workload{})

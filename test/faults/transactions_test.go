@@ -40,6 +40,7 @@ func TestMillionRows(t *testing.T) {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			db := src.open(t)
 			r := newRig(t, db, src.least(), func(o *cdctest.RigOptions) { o.Window = 32768 }) // the default
 			r.Start()
