@@ -44,7 +44,9 @@ func run(m *testing.M) int {
 	if err := stop(); err != nil {
 		return failed(err)
 	}
-	if err := goleak.Find(); code == 0 && err != nil {
+	// The proxy's own: connections that are cut while data flows leave a goroutine of its pipe behind.
+	pipes := goleak.IgnoreAnyFunction("github.com/Shopify/toxiproxy/v2/toxics.(*NoopToxic).Pipe")
+	if err := goleak.Find(pipes); code == 0 && err != nil {
 		return failed(err)
 	}
 	return code
