@@ -60,6 +60,7 @@ type Source struct {
 	marks   marks
 
 	handed atomic.Uint64 // seq of the last batch handed on
+	saved  atomic.Uint64 // seq of the last one that was confirmed
 
 	// Kept between attempts; owned by the caller of Acquire and Run.
 	session  *session
@@ -94,8 +95,8 @@ func (s *Source) Progress(seq uint64) cdc.Progress {
 }
 
 // Confirm says that all batches up to seq are durable downstream and their position is saved. The server
-// keeps no position for us, so there is nobody to tell.
-func (s *Source) Confirm(uint64) {}
+// keeps no position for us, so there is nobody to tell; see settled.
+func (s *Source) Confirm(seq uint64) { s.saved.Store(seq) }
 
 // Status is the source's state for people.
 type Status struct {

@@ -140,6 +140,7 @@ type queue struct {
 	mu      sync.Mutex
 	rows    []map[string]string // by column; NULL is missing
 	seqs    []uint64
+	confirm func(seq uint64)
 	limit   int // refuses batches once it holds so many rows; 0: never
 	space   chan struct{}
 	changed chan struct{}
@@ -172,6 +173,7 @@ func (q *queue) Offer(b *cdc.Batch) bool {
 		}
 		q.rows = append(q.rows, values)
 	}
+	q.confirm(b.Seq)
 	b.Release()
 	select {
 	case q.changed <- struct{}{}:
@@ -229,6 +231,7 @@ func start(t *testing.T, s *binlog.Source, q *queue, load func(context.Context) 
 	if _, _, err := s.Acquire(t.Context(), load); err != nil {
 		t.Fatal(err)
 	}
+	q.confirm = s.Confirm
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	r := &running{t: t, source: s, queue: q, cancel: cancel, done: make(chan error, 1)}
 	go func() { r.done <- s.Run(ctx, q) }()
