@@ -77,7 +77,7 @@ func FuzzTake(f *testing.F) {
 		switch replication.EventType(kind) { //nolint:exhaustive // these go to go-mysql's parser, which has tests of its own
 		case replication.QUERY_EVENT, replication.MARIADB_QUERY_COMPRESSED_EVENT, replication.FORMAT_DESCRIPTION_EVENT,
 			replication.GTID_EVENT, replication.GTID_TAGGED_LOG_EVENT, replication.MARIADB_GTID_EVENT:
-			t.Skip("parsed by go-mysql")
+			return
 		}
 		s := New(Options{Tables: []string{"d.outbox"}}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 		ss := newSession(s, nil)

@@ -50,12 +50,11 @@ func (n *Nemesis) draw() Action {
 		total += max(1, a.Weight)
 	}
 	at := n.random.IntN(total)
-	for _, a := range n.actions {
-		if at -= max(1, a.Weight); at < 0 {
-			return a
-		}
+	i := 0
+	for at -= max(1, n.actions[0].Weight); at >= 0; at -= max(1, n.actions[i].Weight) {
+		i++
 	}
-	panic("nemesis: no action")
+	return n.actions[i]
 }
 
 // Run takes actions with pauses of up to twice mean in between, until ctx ends.

