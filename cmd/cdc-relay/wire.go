@@ -69,7 +69,7 @@ func newPublisher(c *config.Config, log *slog.Logger, reg prometheus.Registerer)
 	o := publisher.Options{
 		Brokers: c.Kafka.Brokers, ClientID: c.Kafka.ClientID, Compression: string(c.Kafka.Compression),
 		MaxBuffered: 1 << 20, MaxBatchBytes: 256 << 10, InFlight: 2,
-		RequestTimeout: c.Kafka.RequestTimeout, MaxMessageBytes: int(c.Kafka.MaxMessageBytes),
+		TransactionalID: c.Kafka.TransactionalID, RequestTimeout: c.Kafka.RequestTimeout, MaxMessageBytes: int(c.Kafka.MaxMessageBytes),
 		UnknownTopic: publisher.Policy(c.Errors.UnknownTopic), TooLarge: publisher.Policy(c.Errors.TooLarge), Rejected: publisher.Policy(c.Errors.Rejected),
 	}
 	if t := c.Topics.Create; t != nil {

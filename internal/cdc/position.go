@@ -48,6 +48,8 @@ type Checkpoint struct {
 	Generation uint64
 	// Sequence counts the saves within a generation, so that a late save never undoes a newer one.
 	Sequence uint64
+	// Fence names the log for sinks that fence an earlier relay of it; made once and then kept.
+	Fence string
 	// LastEventID is the id of the last event published before Position, for people; "" if unknown.
 	LastEventID string
 	// SavedAt is when the relay saved it, by the relay's clock.

@@ -212,7 +212,8 @@ func (c *checker) budgets() {
 const clock = "15:04:05.000"
 
 func describe(r *Record, f *fact) string {
-	text := fmt.Sprintf("event %s in %s[%d]@%d (published %s)", r.EventID, r.Topic, r.Partition, r.Offset, r.Published.Format(clock))
+	text := fmt.Sprintf("event %s in %s[%d]@%d (published %s by producer %d/%d)",
+		r.EventID, r.Topic, r.Partition, r.Offset, r.Published.Format(clock), r.Producer, r.Epoch)
 	if f != nil {
 		text += fmt.Sprintf(", key %s, seq %d", f.stream.key, f.seq)
 	}

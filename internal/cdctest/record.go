@@ -19,6 +19,9 @@ type Record struct {
 	Seen    time.Time
 	Key     string
 	EventID uuid.UUID
+	// Producer and Epoch are those of its batch: of which run of the relay it is.
+	Producer int64
+	Epoch    int16
 	// Place is ce_sequence, which sorts in commit order; "" where the source has no such number.
 	Place string
 	// Content is of the value and the headers that the row alone decides, Whole of all of it.
@@ -29,6 +32,7 @@ type Record struct {
 func recordOf(r *kgo.Record) (Record, error) {
 	rec := Record{
 		Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Published: r.Timestamp, Key: string(r.Key),
+		Producer: r.ProducerID, Epoch: r.ProducerEpoch,
 	}
 	content := make([]header, 0, len(r.Headers))
 	whole := make([]header, 0, len(r.Headers))

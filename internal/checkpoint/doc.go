@@ -59,6 +59,9 @@
 //	  "txid": "742",                       string; that transaction's id in the database's own terms
 //	  "generation": "3",                   string of decimal digits without leading zeros, 64 bits
 //	  "sequence": "1842",                  the same
+//	  "fence": "cdc-relay.7412345678901234567.orders.cdc_relay_orders",
+//	                                       string; the name by which Kafka fences earlier relays, kept
+//	                                       as it was first made; "" if none was yet
 //	  "last_event_id": "0198...",          string, for people; "" if unknown
 //	  "saved_at": "2026-01-02T03:04:05.678901234Z"  string, RFC 3339 in UTC, by the relay's clock
 //	}

@@ -21,6 +21,7 @@ type form struct {
 	TxID        string     `json:"txid"`
 	Generation  uint64     `json:"generation,string"`
 	Sequence    uint64     `json:"sequence,string"`
+	Fence       string     `json:"fence"`
 	LastEventID string     `json:"last_event_id"`
 	SavedAt     time.Time  `json:"saved_at"`
 }
@@ -42,7 +43,7 @@ var (
 func encode(c cdc.Checkpoint) ([]byte, error) {
 	for _, s := range [...]string{
 		c.Source.SystemID, c.Source.Database, c.Source.Slot,
-		c.Source.Fingerprint, string(c.Progress.Position), string(c.Progress.Commit), c.Progress.TxID,
+		c.Source.Fingerprint, c.Fence, string(c.Progress.Position), string(c.Progress.Commit), c.Progress.TxID,
 	} {
 		if !utf8.ValidString(s) { // JSON would store another text, and the source would look foreign
 			return nil, errNotUTF8
@@ -56,6 +57,7 @@ func encode(c cdc.Checkpoint) ([]byte, error) {
 		TxID:        c.Progress.TxID,
 		Generation:  c.Generation,
 		Sequence:    c.Sequence,
+		Fence:       c.Fence,
 		LastEventID: c.LastEventID,
 		SavedAt:     c.SavedAt.UTC(),
 	})
@@ -81,6 +83,7 @@ func decode(value []byte) (cdc.Checkpoint, error) {
 		Progress:    cdc.Progress{Position: cdc.Position(f.Position), Commit: cdc.Position(f.Commit), TxID: f.TxID},
 		Generation:  f.Generation,
 		Sequence:    f.Sequence,
+		Fence:       f.Fence,
 		LastEventID: f.LastEventID,
 		SavedAt:     f.SavedAt,
 	}, nil

@@ -20,7 +20,7 @@ import (
 // stored is the example of the package comment, as it is written.
 const stored = `{"version":1,"source":{"system_id":"7412345678901234567","database":"orders","slot":"cdc_relay_orders","timeline":1,"fingerprint":"publication=16385+742"},` +
 	`"position":"00000000016B3748","commit":"00000000016B3700","txid":"742","generation":"3","sequence":"1842",` +
-	`"last_event_id":"0198c0de-0000-7000-8000-000000000001","saved_at":"2026-01-02T03:04:05.678901234Z"}`
+	`"fence":"cdc-relay.7412345678901234567.orders.cdc_relay_orders","last_event_id":"0198c0de-0000-7000-8000-000000000001","saved_at":"2026-01-02T03:04:05.678901234Z"}`
 
 func example() cdc.Checkpoint {
 	return cdc.Checkpoint{
@@ -28,6 +28,7 @@ func example() cdc.Checkpoint {
 		Progress:    cdc.Progress{Position: "00000000016B3748", Commit: "00000000016B3700", TxID: "742"},
 		Generation:  3,
 		Sequence:    1842,
+		Fence:       "cdc-relay.7412345678901234567.orders.cdc_relay_orders",
 		LastEventID: "0198c0de-0000-7000-8000-000000000001",
 		SavedAt:     time.Date(2026, 1, 2, 3, 4, 5, 678901234, time.UTC),
 	}
@@ -58,7 +59,7 @@ func TestDocumentedForm(t *testing.T) {
 	rest := string(doc)
 	for _, field := range []string{
 		"version", "source", "system_id", "database", "slot", "timeline", "fingerprint", "position", "commit", "txid", "generation",
-		"sequence", "last_event_id", "saved_at",
+		"sequence", "fence", "last_event_id", "saved_at",
 	} {
 		_, after, found := strings.Cut(rest, `"`+field+`"`)
 		if !found {
@@ -81,6 +82,7 @@ func TestFormRoundTrip(t *testing.T) {
 				Commit:   cdc.Position(rapid.String().Draw(t, "commit")), TxID: rapid.String().Draw(t, "txid"),
 			},
 			Generation: rapid.Uint64().Draw(t, "generation"), Sequence: rapid.Uint64().Draw(t, "sequence"),
+			Fence:       rapid.String().Draw(t, "fence"),
 			LastEventID: rapid.String().Draw(t, "event"),
 			SavedAt:     time.Unix(rapid.Int64Range(0, 1<<37).Draw(t, "seconds"), rapid.Int64Range(0, 999_999_999).Draw(t, "nanoseconds")).UTC(),
 		}

@@ -14,6 +14,8 @@ type Kafka struct {
 	TLS *TLS `yaml:"tls,omitempty" jsonschema_extras:"x-optional=true"`
 	// Authentication. Absent: none, or the client certificate of tls.
 	SASL *SASL `yaml:"sasl,omitempty" jsonschema_extras:"x-optional=true"`
+	// The name by which Kafka refuses what an earlier run of this relay left on its way, so that nothing late of it gets between what this run publishes. No transaction is begun. `auto`: `cdc-relay.` and a name of the log's own; with ACLs, grant WRITE on transactional ids with the prefix `cdc-relay.`. `none`: no such fence.
+	TransactionalID string `yaml:"transactional_id" jsonschema:"minLength=1,default=auto"`
 	// How long a broker may take to answer a request before the connection is given up and the request is sent again.
 	RequestTimeout time.Duration `yaml:"request_timeout" jsonschema:"default=15s"`
 	// The largest record batch to send to a topic whose own limit (max.message.bytes) cannot be read.

@@ -9,12 +9,6 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// producer is the identity that the brokers know our sequence numbers by.
-type producer struct {
-	id    int64
-	epoch int16
-}
-
 // batch is the one record batch that a partition has sent, or is about to send again. While its outcome
 // is unknown it is sent again as it is: the brokers recognise it by its sequence number.
 //

@@ -133,13 +133,14 @@ func opened(b *testing.B, opts publisher.Options) *publisher.Publisher {
 	opts.Brokers = []string{os.Getenv("CDC_RELAY_BENCH_KAFKA")}
 	if opts.Brokers[0] == "" {
 		opts.Brokers[0], _ = startAcker(b, 8, 0)
+		opts.TransactionalID = publisher.TransactionalNone
 	}
 	p, err := publisher.New(opts, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.Cleanup(p.Kill)
-	if err := p.Open(b.Context()); err != nil {
+	if err := p.Open(b.Context(), "cdc-relay.bench"); err != nil {
 		b.Fatal(err)
 	}
 	return p

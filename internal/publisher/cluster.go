@@ -134,26 +134,6 @@ func (c *cluster) metadata(ctx context.Context, topics []string) (*sarama.Metada
 // errStarting: a broker that is starting up knows of no broker (KAFKA-7924).
 var errStarting = errors.New("the broker knows of no broker yet")
 
-// producerID returns an identity for idempotent sending.
-func (c *cluster) producerID(ctx context.Context) (producer, error) {
-	var res *sarama.InitProducerIDResponse
-	err := c.ask(ctx, func(b *sarama.Broker) error {
-		var err error
-		res, err = b.InitProducerID(&sarama.InitProducerIDRequest{Version: 4, ProducerID: -1, ProducerEpoch: -1})
-		return err //nolint:wrapcheck // ask wraps it
-	})
-	switch {
-	case err != nil:
-		return producer{}, err
-	case res.Err == sarama.ErrClusterAuthorizationFailed || res.Err == sarama.ErrTopicAuthorizationFailed:
-		return producer{}, cdc.Stop(cdc.ClassConfig, "kafka_denied", fmt.Errorf("get a producer id: %w: "+
-			"grant the relay's principal WRITE on its topics (before Kafka 2.8 also IDEMPOTENT_WRITE on the cluster)", res.Err))
-	case res.Err != sarama.ErrNoError:
-		return producer{}, fmt.Errorf("get a producer id: %w", res.Err)
-	}
-	return producer{res.ProducerID, res.ProducerEpoch}, nil
-}
-
 // configs returns settings of topics; a topic that may not be described is left out.
 func (c *cluster) configs(ctx context.Context, topics []string, names ...string) (map[string]map[string]string, error) {
 	req := &sarama.DescribeConfigsRequest{Version: 4}

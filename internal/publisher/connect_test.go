@@ -80,7 +80,7 @@ func TestOpenExplains(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.opts.Brokers, c.opts.RequestTimeout, c.opts.DialTimeout = []string{c.addr}, time.Second, time.Second
-			err := unopened(t, c.opts).Open(t.Context())
+			err := unopened(t, c.opts).Open(t.Context(), "cdc-relay.test")
 			if err == nil {
 				t.Fatal("it opened")
 			}
@@ -107,10 +107,10 @@ func TestPasswordIsReadAtEveryConnect(t *testing.T) {
 		return "secret", nil
 	}}
 	p := unopened(t, opts)
-	if err := p.Open(t.Context()); err == nil {
+	if err := p.Open(t.Context(), "cdc-relay.test"); err == nil {
 		t.Fatal("it opened with the old password")
 	}
-	if err := p.Open(t.Context()); err != nil {
+	if err := p.Open(t.Context(), "cdc-relay.test"); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -2,9 +2,12 @@ package publisher
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/IBM/sarama"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
 // job is a question to the cluster. One is asked at a time, beside the loop, which gets the answer as an
@@ -67,16 +70,19 @@ func (j learnJob) createMissing(ctx context.Context, c *cluster, md *sarama.Meta
 	return created
 }
 
-// identityJob asks for a producer id.
-type identityJob struct{}
+// identityJob asks for a producer id in place of the current one.
+type identityJob struct {
+	transactional string
+	current       producer
+}
 
 type identified struct {
 	id  producer
 	err error
 }
 
-func (identityJob) run(ctx context.Context, c *cluster) event {
-	id, err := c.producerID(ctx)
+func (j identityJob) run(ctx context.Context, c *cluster) event {
+	id, err := c.identify(ctx, j.transactional, j.current)
 	return identified{id, err}
 }
 
@@ -99,9 +105,10 @@ func (l *loop) ask() {
 		}
 		return
 	}
+	l.reconsider()
 	switch {
 	case l.renewing && l.flights == 0:
-		l.submit(identityJob{})
+		l.submit(identityJob{l.transactional, l.producer})
 	case len(l.wanted) > 0:
 		l.submit(l.learnJob())
 	}
@@ -194,21 +201,70 @@ func (l *loop) learnBrokers(md *sarama.MetadataResponse) {
 	}
 }
 
-// renew asks for a new producer id, under which the sequence numbers begin at 0, once nothing is in
-// flight. What was in flight goes first again, so that the order holds; it may be in the log twice.
+// renewInterval keeps the coordinator from forgetting the transactional id; see identity.go.
+const renewInterval = 24 * time.Hour
+
+// renew asks for a new identity, under which the sequence numbers begin at 0, once nothing is in flight. What
+// was in flight goes first again, so that the order holds; it may be in the log twice.
 func (l *loop) renew(cause error) {
-	if !l.renewing {
-		l.renewing = true
+	if !l.renewing || l.routine {
+		l.renewing, l.routine = true, false
 		l.log.Warn("a new producer id is needed: events in flight may be published twice", "error", cause)
 	}
 }
 
+// renewInTime renews although nothing is wrong, at a moment when nothing has to be sent again for it.
+func (l *loop) renewInTime() {
+	switch {
+	case l.transactional == "" || l.renewing:
+	case l.now.Before(l.renewAt):
+		l.wakeAt(l.renewAt)
+	default:
+		l.renewing, l.routine = true, true
+		l.reconsider()
+	}
+}
+
+// reconsider puts a routine renewal off while the outcome of a batch is not known.
+func (l *loop) reconsider() {
+	if l.routine && l.inDoubt() {
+		l.putOff()
+	}
+}
+
+func (l *loop) putOff() {
+	l.renewing, l.routine, l.renewAt = false, false, l.now.Add(l.opts.RenewInterval/1000)
+	l.wakeAt(l.renewAt)
+}
+
+func (l *loop) inDoubt() bool {
+	for _, tp := range l.topics {
+		for _, p := range tp.partitions {
+			if p.batch != nil && (p.batch.doubt || !p.failing.IsZero()) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 func (a identified) apply(l *loop) {
 	l.answered(a.err)
-	if a.err != nil {
-		return
+	var stop *cdc.StopError
+	switch {
+	case errors.As(a.err, &stop) && stop.Class == cdc.ClassFenced:
+		l.fail(0, a.err)
+	case a.err != nil && l.routine:
+		l.putOff() // the old one still holds
+	case a.err == nil:
+		l.adopt(a.id)
 	}
-	l.renewing, l.producer = false, a.id
+}
+
+// adopt goes on under a new identity.
+func (l *loop) adopt(id producer) {
+	l.renewing, l.routine, l.renewAt = false, false, l.now.Add(l.opts.RenewInterval)
+	l.producer = id
 	for _, tp := range l.topics {
 		for _, p := range tp.partitions {
 			p.seq = 0

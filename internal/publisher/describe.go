@@ -80,7 +80,7 @@ func (p *Publisher) Describe(ctx context.Context, topics []string) (Description,
 		md.Topics = nil // the question without a topic is the one for all
 	}
 	d := Description{Brokers: p.reach(ctx, md.Brokers)}
-	_, d.ProducerID = c.producerID(ctx)
+	d.ProducerID = c.mayIdentify(ctx, p.opts.transactional(TransactionalPrefix+"check"))
 	settings, err := c.configs(ctx, topics, minInsyncReplicas, maxMessageBytes, cleanupPolicy)
 	if err != nil {
 		settings = nil

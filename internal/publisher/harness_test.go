@@ -62,7 +62,7 @@ func open(t *testing.T, opts publisher.Options) *sink {
 	}
 	s.Publisher = p
 	t.Cleanup(p.Kill)
-	if err := p.Open(t.Context()); err != nil {
+	if err := p.Open(t.Context(), "cdc-relay.test"); err != nil {
 		t.Fatal(err)
 	}
 	go s.collect(t.Context())

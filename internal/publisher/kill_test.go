@@ -74,14 +74,14 @@ func TestKillClosesEverything(t *testing.T) {
 	if err := s.Send(t.Context(), &cdc.Routed{Batch: &cdc.Batch{Seq: 99}}); !errors.Is(err, publisher.ErrKilled) {
 		t.Errorf("Send says %v after Kill", err)
 	}
-	if err := s.Open(t.Context()); !errors.Is(err, publisher.ErrKilled) {
+	if err := s.Open(t.Context(), "cdc-relay.test"); !errors.Is(err, publisher.ErrKilled) {
 		t.Errorf("Open says %v after Kill", err)
 	}
 }
 
 func TestKillDoesNotWaitForBrokers(t *testing.T) {
 	addr, a := startAcker(t, 8, 1000)
-	s := open(t, publisher.Options{Brokers: []string{addr}, RequestTimeout: time.Hour})
+	s := open(t, publisher.Options{Brokers: []string{addr}, TransactionalID: publisher.TransactionalNone, RequestTimeout: time.Hour})
 	s.send(t, numbered(0, 100, 50)...)
 	<-a.swallowed
 	promptly(t, s.Kill)
@@ -95,7 +95,7 @@ func TestKillEndsOpen(t *testing.T) {
 	defer l.Close()
 	p := unopened(t, publisher.Options{Brokers: []string{l.Addr().String()}})
 	opened := make(chan error, 1)
-	go func() { opened <- p.Open(t.Context()) }()
+	go func() { opened <- p.Open(t.Context(), "cdc-relay.test") }()
 	conn, err := l.Accept()
 	if err != nil {
 		t.Fatal(err)
@@ -114,7 +114,7 @@ func TestKillBeforeOpen(t *testing.T) {
 	p := unopened(t, publisher.Options{Brokers: []string{"127.0.0.1:1"}})
 	p.Kill()
 	p.Kill()
-	if err := p.Open(t.Context()); !errors.Is(err, publisher.ErrKilled) {
+	if err := p.Open(t.Context(), "cdc-relay.test"); !errors.Is(err, publisher.ErrKilled) {
 		t.Errorf("Open says %v, want ErrKilled", err)
 	}
 }
@@ -124,7 +124,7 @@ func TestNobodyTakesAnswers(t *testing.T) {
 	c := newCluster(t, 1, 8)
 	w := watch(c)
 	p := unopened(t, options(c))
-	if err := p.Open(t.Context()); err != nil {
+	if err := p.Open(t.Context(), "cdc-relay.test"); err != nil {
 		t.Fatal(err)
 	}
 	const rounds = 500

@@ -39,6 +39,8 @@ type loop struct {
 	links    []*link
 	waiting  []*partition
 	producer producer
+	// transactional is the id that fences; "" for none.
+	transactional string
 
 	// One question to the cluster is out at a time: a producer id, or the metadata of wanted topics.
 	asking     bool
@@ -46,7 +48,9 @@ type loop struct {
 	askBackoff *backoff.ExponentialBackOff
 	wanted     []*topic
 	renewing   bool // no batch leaves until there is a new producer id
-	flights    int  // requests that are with senders
+	routine    bool // ... although the old one still holds
+	renewAt    time.Time
+	flights    int // requests that are with senders
 	refreshAt  time.Time
 
 	failure *failure
@@ -59,7 +63,7 @@ func (l *loop) run(ctx context.Context) {
 	l.timer = time.NewTimer(time.Hour)
 	defer l.timer.Stop()
 	l.now = l.opts.Now()
-	l.refreshAt = l.now.Add(l.opts.MetadataInterval)
+	l.refreshAt, l.renewAt = l.now.Add(l.opts.MetadataInterval), l.now.Add(l.opts.RenewInterval)
 	for l.wait(ctx) {
 		l.spare = l.mail.take(l.spare)
 		for _, e := range l.spare {
@@ -123,6 +127,7 @@ func (l *loop) turn() {
 	l.wake = time.Time{}
 	l.retryDue()
 	l.refresh()
+	l.renewInTime()
 	l.ask()
 	if !l.renewing {
 		for _, k := range l.links {

@@ -73,6 +73,12 @@ type Options struct {
 	DialTimeout time.Duration
 	// RetryInitial and RetryMax bound the pause between attempts, which grows and is jittered; 50 ms, 2 s.
 	RetryInitial, RetryMax time.Duration
+	// TransactionalID is what a broker knows the relays of one log by: one that opens fences those before it,
+	// so that nothing late of theirs gets between what it sends. TransactionalAuto: the name given to Open;
+	// TransactionalNone: no fence. No transaction is begun. TransactionalAuto.
+	TransactionalID string
+	// RenewInterval is how often the fence is renewed; 24 h.
+	RenewInterval time.Duration
 	// MetadataInterval is how often partition counts and limits are read again; 5 min.
 	MetadataInterval time.Duration
 
@@ -108,6 +114,8 @@ func withDefaults(o Options) Options {
 	setDefault(&o.DialTimeout, 5*time.Second)
 	setDefault(&o.RetryInitial, 50*time.Millisecond)
 	setDefault(&o.RetryMax, 2*time.Second)
+	setDefault(&o.TransactionalID, TransactionalAuto)
+	setDefault(&o.RenewInterval, renewInterval)
 	setDefault(&o.MetadataInterval, 5*time.Minute)
 	setDefault(&o.MaxBatchBytes, 512<<10)
 	setDefault(&o.MaxRequestBytes, 1<<20)
@@ -118,6 +126,18 @@ func withDefaults(o Options) Options {
 		o.Now = time.Now
 	}
 	return o
+}
+
+// transactional returns the transactional id of a publisher that was opened under a name, "" for none.
+func (o *Options) transactional(name string) string {
+	switch o.TransactionalID {
+	case TransactionalAuto:
+		return name
+	case TransactionalNone:
+		return ""
+	default:
+		return o.TransactionalID
+	}
 }
 
 func setDefault[T comparable](v *T, def T) {

@@ -55,9 +55,11 @@ func New(opts Options, log *slog.Logger, reg prometheus.Registerer) (*Publisher,
 	return p, nil
 }
 
-// Open connects to a broker and gets a producer id. It tries each broker once; its errors are worth a
-// retry unless they are a [cdc.StopError]. Calling it again once it has succeeded does nothing.
-func (p *Publisher) Open(ctx context.Context) error {
+// Open connects to a broker and gets a producer id, which fences whoever was opened under the same name before
+// (see [Options.TransactionalID]; without a name there is no fence). So only a leader may call it. It tries each
+// broker once; its errors are worth a retry unless they are a [cdc.StopError]. Calling it again once it has
+// succeeded does nothing.
+func (p *Publisher) Open(ctx context.Context, name string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	life := p.life()
@@ -72,7 +74,8 @@ func (p *Publisher) Open(ctx context.Context) error {
 	defer context.AfterFunc(life, cancel)() //nolint:contextcheck // the publisher outlives Open
 	// Questions later on use a connection of their own, under the publisher's life and not this context.
 	c := &cluster{d: p.dialer, seeds: p.opts.Brokers}
-	id, err := c.producerID(ctx)
+	transactional := p.opts.transactional(name)
+	id, err := c.identify(ctx, transactional, nobody())
 	c.close()
 	if life.Err() != nil {
 		return ErrKilled
@@ -80,17 +83,17 @@ func (p *Publisher) Open(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("open the publisher: %w", err)
 	}
-	p.start(life, id) //nolint:contextcheck // the publisher outlives Open
+	p.start(life, transactional, id) //nolint:contextcheck // the publisher outlives Open
 	p.open = true
 	return nil
 }
 
-func (p *Publisher) start(life context.Context, id producer) {
+func (p *Publisher) start(life context.Context, transactional string, id producer) {
 	jobs := make(chan job, 1)
 	l := &loop{
 		opts: &p.opts, log: p.log, metrics: p.metrics, mail: newMailbox(),
 		in: p.in, out: p.out, jobs: jobs,
-		topics: map[string]*topic{}, producer: id, horizon: noHorizon,
+		topics: map[string]*topic{}, transactional: transactional, producer: id, horizon: noHorizon,
 	}
 	l.codec, _ = codec(p.opts.Compression) // validated
 	l.spawn = func(s *sender) {

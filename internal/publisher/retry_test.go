@@ -118,7 +118,7 @@ func TestLostResponseIsNotPublishedTwice(t *testing.T) {
 
 func TestSwallowedResponseIsNoticed(t *testing.T) {
 	addr, a := startAcker(t, 1, 1)
-	s := open(t, publisher.Options{Brokers: []string{addr}, RequestTimeout: 300 * time.Millisecond})
+	s := open(t, publisher.Options{Brokers: []string{addr}, TransactionalID: publisher.TransactionalNone, RequestTimeout: 300 * time.Millisecond})
 	s.send(t, msg("k", "a"))
 	<-a.swallowed
 	s.answered(t, 1)

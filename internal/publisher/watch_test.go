@@ -14,11 +14,17 @@ import (
 // produceKey is the API key of Produce.
 const produceKey = 0
 
+// identity is a producer's id and epoch.
+type identity struct {
+	id    int64
+	epoch int16
+}
+
 // sent is a batch as a broker received it.
 type sent struct {
 	topic     string
 	partition int32
-	pid       int64
+	pid       identity
 	seq, n    int32
 	records   []byte
 }
@@ -52,12 +58,12 @@ func (w *watcher) list() []sent {
 	return append([]sent(nil), w.all...)
 }
 
-// sequences checks that each partition's sequence numbers begin at 0 under each producer id and go on
-// without a gap, where an attempt may be repeated. It returns the producer ids in the order of use.
-func (w *watcher) sequences(t *testing.T) (pids []int64) {
+// sequences checks that each partition's sequence numbers begin at 0 under each identity and go on
+// without a gap, where an attempt may be repeated. It returns the identities in the order of use.
+func (w *watcher) sequences(t *testing.T) (pids []identity) {
 	t.Helper()
 	type place struct {
-		pid       int64
+		pid       identity
 		topic     string
 		partition int32
 	}
@@ -65,7 +71,7 @@ func (w *watcher) sequences(t *testing.T) (pids []int64) {
 	for _, b := range w.list() {
 		at := place{b.pid, b.topic, b.partition}
 		if before, ok := last[at]; b.seq != before.seq && b.seq != before.seq+before.n || !ok && b.seq != 0 {
-			t.Errorf("producer %d partition %d: sequence %d after %d with %d records", b.pid, b.partition, b.seq, before.seq, before.n)
+			t.Errorf("producer %v partition %d: sequence %d after %d with %d records", b.pid, b.partition, b.seq, before.seq, before.n)
 		}
 		last[at] = b
 		if !slices.Contains(pids, b.pid) {
@@ -87,7 +93,7 @@ func batches(req kmsg.Request) []sent {
 			b := p.Records
 			all = append(all, sent{
 				topic: tp.Topic, partition: p.Partition,
-				pid: int64(binary.BigEndian.Uint64(b[43:])), seq: int32(binary.BigEndian.Uint32(b[53:])),
+				pid: identity{int64(binary.BigEndian.Uint64(b[43:])), int16(binary.BigEndian.Uint16(b[51:]))}, seq: int32(binary.BigEndian.Uint32(b[53:])),
 				n: int32(binary.BigEndian.Uint32(b[57:])), records: bytes.Clone(b[61:]),
 			})
 		}

@@ -2,9 +2,11 @@ package relay
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -98,10 +100,10 @@ func (r *Relay) Run(ctx context.Context) error {
 func (r *Relay) run(ctx context.Context) error {
 	defer r.Sink.Kill()
 	defer r.Source.Release(ctx) // a start that fails must not keep the slot from others, least of all when parked
-	if err := r.patiently(ctx, r.lead); err != nil {
+	if err := r.patiently(ctx, startPatience, r.lead); err != nil {
 		return atStart(err)
 	}
-	if err := r.patiently(ctx, r.Sink.Open); err != nil {
+	if err := r.patiently(ctx, openPatience, r.open); err != nil {
 		return atStart(err)
 	}
 	r.health.set(StateLeading, nil)
@@ -178,6 +180,9 @@ func (r *Relay) claim(ctx context.Context, id cdc.Source, from cdc.Position) err
 	}
 	c.Source, c.Progress.Position = id, from
 	c.Generation, c.Sequence, c.SavedAt = c.Generation+1, 0, time.Now()
+	if c.Fence == "" {
+		c.Fence = fence(id)
+	}
 	if err := r.Checkpointer.Save(ctx, c); err != nil {
 		return fmt.Errorf("claim checkpoint: %w", err)
 	}
@@ -191,11 +196,28 @@ func (r *Relay) claim(ctx context.Context, id cdc.Source, from cdc.Position) err
 	return nil
 }
 
+// fence names a log for the sink. It must not be another log's: PostgreSQL's system identifier sees to that. Where
+// the log has no such thing, there is a checkpoint to keep a random name in.
+func fence(id cdc.Source) string {
+	own := id.Slot
+	if own == "" {
+		own = strings.ToLower(rand.Text())
+	}
+	return strings.Join([]string{"cdc-relay", id.SystemID, id.Database, own}, ".")
+}
+
+// open opens the sink for what this relay leads.
+func (r *Relay) open(ctx context.Context) error { return r.Sink.Open(ctx, r.checkpoint.Load().Fence) }
+
 // startPatience is how long a start waits for servers that are starting too.
 const startPatience = 10 * time.Second
 
+// openPatience is for the sink: Kafka notices a dead broker after 9 s (broker.session.timeout.ms), and if it is the
+// one to ask, another takes its place only then.
+const openPatience = 2 * startPatience
+
 // patiently tries a step of the start again for a while, unless only a person can mend it.
-func (r *Relay) patiently(ctx context.Context, step func(context.Context) error) error {
+func (r *Relay) patiently(ctx context.Context, patience time.Duration, step func(context.Context) error) error {
 	retry, since := r.backoff(), time.Now()
 	for {
 		err := step(ctx)
@@ -207,7 +229,7 @@ func (r *Relay) patiently(ctx context.Context, step func(context.Context) error)
 			return ctx.Err() // whatever a step made of being interrupted, it is no mistake
 		}
 		pause := retry.NextBackOff()
-		if time.Since(since)+pause > startPatience {
+		if time.Since(since)+pause > patience {
 			return err
 		}
 		r.health.failed(err)

@@ -39,8 +39,9 @@ type Router interface {
 
 // Sink publishes messages in order.
 type Sink interface {
-	// Open connects and checks; called once, before Send.
-	Open(ctx context.Context) error
+	// Open connects and checks; called once, before Send, by a leader. fence names what it leads: whatever
+	// another sink was opened with the same one before may still have on its way must not come later.
+	Open(ctx context.Context, fence string) error
 	// Send takes r, which stays untouched until its Durable came. It may block for back-pressure.
 	Send(ctx context.Context, r *cdc.Routed) error
 	// Durable answers for each Send once, in any order. The first error is final.

@@ -2,10 +2,13 @@ package publisher
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/cdc-relay/cdc-relay/internal/publisher"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
@@ -138,10 +141,41 @@ func TestMissingRights(t *testing.T) {
 	if tp := d.Topics[0]; tp.Err == nil || d.ProducerID == nil {
 		t.Errorf("nothing speaks against topic %+v, producer id %v", tp, d.ProducerID)
 	}
-	if err := p.Open(t.Context()); err == nil {
-		t.Error("it opened without any right")
-	} else {
-		t.Log(err)
+	if err := p.Open(t.Context(), "cdc-relay.test"); err == nil || !strings.Contains(err.Error(), `on the transactional id "cdc-relay.test"`) {
+		t.Errorf("without any right it opened with %v", err)
+	}
+	grant(t, k, kmsg.ACLResourceTypeTransactionalId, kmsg.ACLResourcePatternTypePrefixed, publisher.TransactionalPrefix)
+	grant(t, k, kmsg.ACLResourceTypeTopic, kmsg.ACLResourcePatternTypeLiteral, "closed")
+	relay := open(t, publisher.Options{Brokers: k.Addrs(testenv.ListenerSASL), SASL: login})
+	relay.send(t, numbered("closed", 1, 1, 1)...)
+	if err := relay.await(t, soon, 1); err != nil {
+		t.Errorf("with the rights that the errors name: %v", err)
+	}
+	if d, err := relay.Describe(t.Context(), []string{"closed"}); err != nil || d.ProducerID != nil || d.Topics[0].Err != nil {
+		t.Errorf("with the rights that the errors name, described as %+v, %v", d, err)
+	}
+}
+
+// grant lets the test's user write.
+func grant(t *testing.T, k *testenv.KafkaCluster, kind kmsg.ACLResourceType, pattern kmsg.ACLResourcePatternType, name string) {
+	t.Helper()
+	cl, err := kgo.NewClient(kgo.SeedBrokers(k.Bootstrap()...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	rule := kmsg.NewCreateACLsRequestCreation()
+	rule.ResourceType, rule.ResourcePatternType, rule.ResourceName = kind, pattern, name
+	rule.Principal, rule.Host = "User:"+testenv.KafkaUser, "*"
+	rule.Operation, rule.PermissionType = kmsg.ACLOperationWrite, kmsg.ACLPermissionTypeAllow
+	req := kmsg.NewPtrCreateACLsRequest()
+	req.Creations = append(req.Creations, rule)
+	res, err := req.RequestWith(t.Context(), cl)
+	if err == nil {
+		err = kerr.ErrorForCode(res.Results[0].ErrorCode)
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

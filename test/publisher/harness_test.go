@@ -83,7 +83,7 @@ func open(t *testing.T, opts publisher.Options) *sink {
 	s := unopened(t, opts)
 	var err error
 	eventually(t, 30*time.Second, "Open", func() bool {
-		err = s.Open(t.Context())
+		err = s.Open(t.Context(), "cdc-relay.test")
 		return err == nil
 	})
 	go s.collect(t.Context())

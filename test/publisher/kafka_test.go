@@ -125,7 +125,7 @@ func TestListeners(t *testing.T) {
 				}
 				return
 			}
-			err := unopened(t, opts).Open(t.Context())
+			err := unopened(t, opts).Open(t.Context(), "cdc-relay.test")
 			if err == nil || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("the error does not say %q in one line: %v", c.says, err)
 			}

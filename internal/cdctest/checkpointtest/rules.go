@@ -23,6 +23,7 @@ func at(generation, sequence uint64) cdc.Checkpoint {
 		},
 		Generation:  generation,
 		Sequence:    sequence,
+		Fence:       "cdc-relay.fence",
 		LastEventID: fmt.Sprintf("event-%d-%d", generation, sequence),
 		SavedAt:     time.Date(2026, 1, 2, 3, 4, 5, 678901234, time.UTC),
 	}

@@ -1,0 +1,133 @@
+package publisher_test
+
+import (
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/publisher"
+)
+
+// What keeps a publisher from being opened under its name is said with the mend; the same goes for the check.
+func TestNoIdentity(t *testing.T) {
+	coordinator, identity := []kmsg.Key{kmsg.FindCoordinator}, []kmsg.Key{kmsg.InitProducerID}
+	tests := map[string]struct {
+		keys  []kmsg.Key
+		err   *kerr.Error
+		stops bool // else it is worth a retry
+		says  string
+	}{
+		"the coordinator may not be asked for": {coordinator, kerr.TransactionalIDAuthorizationFailed, true, `grant the relay's principal WRITE on the transactional id "cdc-relay.`},
+		"the id may not be used":               {identity, kerr.TransactionalIDAuthorizationFailed, true, "kafka.transactional_id: none"},
+		"no right at all":                      {identity, kerr.ClusterAuthorizationFailed, true, "IDEMPOTENT_WRITE"},
+		"no coordinator":                       {coordinator, kerr.CoordinatorNotAvailable, false, "transaction.state.log.replication.factor"},
+		"the coordinator is loading":           {identity, kerr.CoordinatorLoadInProgress, false, "get a producer id"},
+		"another coordinator by now":           {identity, kerr.NotCoordinator, false, "get a producer id"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t, 2, 1)
+			f := c.Fault(kfake.Fault{Keys: tt.keys, Err: tt.err, TopLevel: true, Count: -1})
+			p := unopened(t, options(c))
+			d, err := p.Describe(t.Context(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for how, err := range map[string]error{"opened": p.Open(t.Context(), "cdc-relay.x"), "described": d.ProducerID} {
+				var stop *cdc.StopError
+				if errors.As(err, &stop) != tt.stops || stop != nil && stop.Class != cdc.ClassConfig {
+					t.Errorf("%s: %v, want a stop: %t", how, err, tt.stops)
+				}
+				if err == nil || !strings.Contains(err.Error(), tt.says) {
+					t.Errorf("%s: %v, want that it says %q", how, err, tt.says)
+				}
+			}
+			f.Remove()
+			if err := p.Open(t.Context(), "cdc-relay.x"); err != nil {
+				t.Errorf("opened again: %v", err)
+			}
+		})
+	}
+}
+
+// While a batch is in flight nobody asks for a new identity: what is behind it would go out under one in which
+// it is not known, and before it.
+func TestNewIdentityWaitsForWhatIsInFlight(t *testing.T) {
+	for _, id := range []string{publisher.TransactionalAuto, publisher.TransactionalNone} {
+		t.Run(id, func(t *testing.T) {
+			c := newCluster(t, 2, 2)
+			for broker := range int32(2) {
+				if err := c.MoveTopicPartition("t", broker, broker); err != nil {
+					t.Fatal(err)
+				}
+			}
+			opts := options(c)
+			opts.TransactionalID, opts.RequestTimeout = id, time.Minute
+			s := open(t, opts)
+			s.send(t, numbered(0, 40, 20)...) // both brokers have a connection
+			s.answered(t, 1)
+			var held, early atomic.Bool
+			var asked, produced atomic.Int32
+			release := make(chan struct{})
+			c.ControlKey(int16(kmsg.InitProducerID), func(kmsg.Request) (kmsg.Response, error, bool) {
+				c.KeepControl()
+				asked.Add(1)
+				early.Store(early.Load() || held.Load())
+				return nil, nil, false
+			})
+			c.ControlKey(produceKey, func(req kmsg.Request) (kmsg.Response, error, bool) {
+				c.KeepControl()
+				switch produced.Add(1) {
+				case 1: // of the broker that is asked first
+					held.Store(true)
+					c.SleepControl(func() { <-release })
+				case 2: // of the other
+					return answer(req, kerr.OutOfOrderSequenceNumber.Code), nil, true
+				}
+				return nil, nil, false
+			})
+			s.send(t, numbered(40, 40, 20)...)
+			eventually(t, "the refusal of one broker", func() bool { return metric(t, s.reg, "cdc_relay_publish_errors_total") > 0 })
+			<-time.After(100 * time.Millisecond) // long enough for one that does not wait to ask
+			held.Store(false)
+			close(release)
+			s.answered(t, 2)
+			if early.Load() || asked.Load() != 1 {
+				t.Errorf("asked for a new identity %d times, while a batch was in flight: %t", asked.Load(), early.Load())
+			}
+			inOrder(t, c.ListenAddrs(), 80)
+		})
+	}
+}
+
+// A fence that cannot be renewed in time still holds: publishing goes on with it.
+func TestRoutineRenewalFails(t *testing.T) {
+	c := newCluster(t, 2, 4)
+	opts := options(c)
+	opts.RenewInterval = 10 * time.Millisecond
+	s := open(t, opts)
+	w := watch(c)
+	f := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.FindCoordinator}, Err: kerr.CoordinatorNotAvailable, TopLevel: true, Count: -1})
+	rounds := 0
+	for ; rounds == 0 || f.Hits() < 3; rounds++ {
+		s.send(t, numbered(rounds*40, 40, 9)...)
+		s.answered(t, uint64(rounds+1))
+	}
+	if ids := w.sequences(t); len(ids) != 1 {
+		t.Errorf("identities %v while none was to be had, want one", ids)
+	}
+	f.Remove()
+	for ids := 0; ids < 3; rounds++ {
+		s.send(t, numbered(rounds*40, 40, 9)...)
+		s.answered(t, uint64(rounds+1))
+		ids = len(w.sequences(t))
+	}
+	inOrder(t, c.ListenAddrs(), rounds*40)
+}

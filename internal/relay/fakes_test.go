@@ -1,0 +1,184 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+// fakes are stages that write down what happens to them, in order.
+type fakes struct {
+	mu      sync.Mutex
+	events  []string
+	batches int // the source offers so many, then waits
+	// acquire, route, send and save, if set, answer for the stage.
+	acquire func(attempt int) error
+	run     func(attempt int) error
+	route   func(seq uint64) error
+	refuse  uint64 // the sink answers this batch with an error
+	save    func(c cdc.Checkpoint) error
+
+	attempts, runs int
+	stored         *cdc.Checkpoint
+	durable        chan cdc.Durable
+	handed         uint64
+	confirmed      uint64
+	fence          string     // the sink was opened with it
+	id             cdc.Source // what Acquire says it leads, its database aside
+	held           bool       // by Acquire, until Release or the end of Run
+}
+
+func (f *fakes) note(format string, args ...any) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.events = append(f.events, fmt.Sprintf(format, args...))
+}
+
+func (f *fakes) progress() (handed, confirmed uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.handed, f.confirmed
+}
+
+func (f *fakes) Acquire(ctx context.Context, load func(context.Context) (cdc.Checkpoint, bool, error)) (cdc.Source, cdc.Position, error) {
+	f.attempts++
+	if f.acquire != nil {
+		if err := f.acquire(f.attempts); err != nil {
+			return cdc.Source{}, "", err
+		}
+	}
+	if f.held {
+		f.note("acquired twice")
+	}
+	f.held = true
+	_, _, err := load(ctx)
+	f.id.Database = "d"
+	return f.id, "start", err
+}
+
+func (f *fakes) Release(context.Context) { f.held = false }
+
+func (f *fakes) Run(ctx context.Context, q Queue) error {
+	f.runs++
+	defer func() { f.held = false }()
+	if f.run != nil {
+		if err := f.run(f.runs); err != nil {
+			return err
+		}
+	}
+	for f.handed < uint64(f.batches) {
+		b := batchOf(f.handed+1, 1, 1)
+		for !q.Offer(b) {
+			select {
+			case <-q.Space():
+			case <-ctx.Done():
+				return nil
+			}
+		}
+		f.mu.Lock()
+		f.handed++
+		f.mu.Unlock()
+	}
+	<-ctx.Done()
+	f.note("farewell %d", f.confirmed)
+	return nil
+}
+
+func (f *fakes) Progress(seq uint64) cdc.Progress {
+	return cdc.Progress{Position: cdc.Position(fmt.Sprint(seq))}
+}
+
+func (f *fakes) Confirm(seq uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.stored == nil || f.stored.Progress.Position != cdc.Position(fmt.Sprint(seq)) {
+		f.events = append(f.events, fmt.Sprintf("confirmed %d before it was saved", seq))
+	}
+	f.confirmed = seq
+}
+
+func (f *fakes) Route(b *cdc.Batch, dst *cdc.Routed) error {
+	if f.route != nil {
+		if err := f.route(b.Seq); err != nil {
+			return err
+		}
+	}
+	dst.Messages = append(dst.Messages, cdc.Message{Topic: "t"})
+	dst.LastEventID = fmt.Sprint(b.Seq)
+	return nil
+}
+
+func (f *fakes) Open(_ context.Context, fence string) error {
+	f.fence = fence
+	return nil
+}
+
+func (f *fakes) Send(ctx context.Context, r *cdc.Routed) error {
+	d := cdc.Durable{First: r.Seq(), Last: r.Seq()}
+	if r.Seq() == f.refuse {
+		d.Err = cdc.Stop(cdc.ClassRuntime, "rejected", errors.New("refused"))
+	}
+	select {
+	case f.durable <- d:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (f *fakes) Durable() <-chan cdc.Durable { return f.durable }
+func (f *fakes) Kill()                       { f.note("kill") }
+
+func (f *fakes) Load(context.Context) (cdc.Checkpoint, bool, error) {
+	if f.stored == nil {
+		return cdc.Checkpoint{}, false, nil
+	}
+	return *f.stored, true, nil
+}
+
+func (f *fakes) Save(_ context.Context, c cdc.Checkpoint) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.save != nil {
+		if err := f.save(c); err != nil {
+			return err
+		}
+	}
+	f.stored = &c
+	return nil
+}
+
+func options() Options {
+	return Options{
+		MaxEvents: 4, MaxBytes: 100, RetryInitial: 10 * time.Millisecond, RetryMax: time.Second,
+		SaveInterval: 5 * time.Millisecond, ShutdownTimeout: time.Second, StallAfter: time.Minute,
+	}
+}
+
+func newRelay(f *fakes, o Options) *Relay {
+	f.durable = make(chan cdc.Durable)
+	return New(o, Stages{Source: f, Router: f, Sink: f, Checkpointer: f}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+}
+
+// drive runs the relay in a bubble until it is idle, stops it softly, and returns its error.
+func drive(t *testing.T, f *fakes, o Options) (*Relay, error) {
+	t.Helper()
+	r := newRelay(f, o)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var err error
+	done := make(chan struct{})
+	go func() { err = r.Run(ctx); close(done) }()
+	<-time.After(time.Hour) // of the bubble's clock: everything that can happen has happened
+	cancel()
+	<-done
+	return r, err
+}

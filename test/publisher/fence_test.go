@@ -1,0 +1,134 @@
+package publisher
+
+import (
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/publisher"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
+)
+
+// What a publisher has on its way when its successor has begun never gets into the log: it would stand behind
+// what came after it. Without the fence it does get there.
+func TestLateBatch(t *testing.T) {
+	k := testenv.Kafka(t, testenv.KafkaOptions{Proxied: true})
+	proxy := k.Brokers()[0].Proxy()
+	for id, want := range map[string][]int{
+		publisher.TransactionalAuto: {0, 2, 3},
+		"orders-relay":              {0, 2, 3},
+		publisher.TransactionalNone: {0, 2, 1, 3},
+	} {
+		t.Run(id, func(t *testing.T) {
+			topic := "late-" + strings.ReplaceAll(id, " ", "-")
+			newTopic(t, k, topic, 1, nil)
+			first := open(t, publisher.Options{Brokers: k.Addrs(testenv.ListenerProxied), TransactionalID: id, RequestTimeout: time.Hour})
+			first.send(t, numbered(topic, 0, 1, 1)...)
+			durable(t, first, 1)
+			if err := proxy.Delay(testenv.Requests, time.Hour); err != nil {
+				t.Fatal(err)
+			}
+			first.send(t, numbered(topic, 1, 1, 1)...)
+			second := open(t, publisher.Options{Brokers: k.Bootstrap(), TransactionalID: id})
+			second.send(t, numbered(topic, 2, 1, 1)...)
+			durable(t, second, 1)
+			proxy.Heal(t.Context())
+			if err := first.await(t, soon, 2); (err == nil) == (id != publisher.TransactionalNone) {
+				t.Errorf("the late batch's answer: %v", err)
+			} else if err != nil {
+				fenced(t, err)
+			}
+			second.send(t, numbered(topic, 3, 1, 1)...)
+			durable(t, second, 2)
+			var got []int
+			readAll(t, k.Bootstrap(), topic, func(r *kgo.Record) bool {
+				v, _ := strconv.Atoi(string(r.Value))
+				got = append(got, v)
+				return v == 3
+			})
+			if !slices.Equal(got, want) {
+				t.Errorf("the topic holds %v, want %v", got, want)
+			}
+		})
+	}
+}
+
+// Who opens fences those before, and nobody of another name; a description fences nobody.
+func TestFence(t *testing.T) {
+	newTopic(t, kafka, "fence", 2, nil)
+	opts := publisher.Options{Brokers: kafka.Bootstrap(), TransactionalID: "fence"}
+	first := open(t, opts)
+	other := open(t, publisher.Options{Brokers: kafka.Bootstrap(), TransactionalID: "fence of another log"})
+	first.send(t, numbered("fence", 0, 10, 5)...)
+	durable(t, first, 1)
+	for _, o := range []publisher.Options{opts, {Brokers: kafka.Bootstrap(), TransactionalID: "nobody has had this one"}} {
+		if d, err := unopened(t, o).Describe(t.Context(), nil); err != nil || d.ProducerID != nil {
+			t.Errorf("described: %v, producer id: %v", err, d.ProducerID)
+		}
+	}
+	first.send(t, numbered("fence", 10, 10, 5)...)
+	durable(t, first, 2)
+	second := open(t, opts)
+	second.send(t, numbered("fence", 20, 10, 5)...)
+	durable(t, second, 1)
+	first.send(t, numbered("fence", 30, 10, 5)...)
+	fenced(t, first.await(t, soon, 3))
+	for i, s := range []*sink{second, other} {
+		s.send(t, numbered("fence", 40+10*i, 10, 5)...)
+		durable(t, s, 2-i)
+	}
+}
+
+// The fence is renewed under load: nothing is sent again for it, and it holds afterwards.
+func TestFenceIsRenewed(t *testing.T) {
+	newTopic(t, kafka, "renewed", 4, nil)
+	opts := publisher.Options{Brokers: kafka.Bootstrap(), TransactionalID: "renewed", RenewInterval: 20 * time.Millisecond}
+	s := open(t, opts)
+	n := 0
+	epochs := map[int16]bool{}
+	o := newOrder()
+	for len(epochs) < 5 {
+		for range 10 {
+			s.send(t, numbered("renewed", n*10, 10, 13)...)
+			n++
+		}
+		durable(t, s, n)
+		o, epochs = newOrder(), map[int16]bool{}
+		readAll(t, kafka.Bootstrap(), "renewed", func(r *kgo.Record) bool {
+			o.check(t, r)
+			epochs[r.ProducerEpoch] = true
+			return len(o.seen) == n*10
+		})
+	}
+	if d := o.duplicates(); d > 0 {
+		t.Errorf("%d duplicates", d)
+	}
+	second := open(t, opts)
+	second.send(t, numbered("renewed", n*10, 40, 13)...)
+	durable(t, second, 1)
+	s.send(t, numbered("renewed", n*10+40, 40, 13)...)
+	fenced(t, s.await(t, soon, n+1))
+}
+
+func durable(t *testing.T, s *sink, batches int) {
+	t.Helper()
+	if err := s.await(t, soon, batches); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func fenced(t *testing.T, err error) {
+	t.Helper()
+	var stop *cdc.StopError
+	if !errors.As(err, &stop) || stop.Class != cdc.ClassFenced {
+		t.Errorf("%v, want that it was fenced", err)
+	} else {
+		t.Log(err)
+	}
+}
