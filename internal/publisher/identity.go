@@ -2,7 +2,6 @@ package publisher
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -57,45 +56,50 @@ const transactionTimeout = time.Minute
 // identify returns an identity for idempotent sending. With a transactional id, identities that were handed
 // out before are fenced, and the error is of class fenced if current is one of them.
 func (c *cluster) identify(ctx context.Context, transactional string, current producer) (producer, error) {
-	id, err := c.initProducer(ctx, transactional, current)
-	if err != nil {
-		return nobody(), identityError(transactional, err)
-	}
-	return id, nil
-}
-
-// mayIdentify proves that identify would succeed, and fences nobody.
-func (c *cluster) mayIdentify(ctx context.Context, transactional string) error {
-	_, err := c.initProducer(ctx, transactional, stranger())
-	if err == nil || isFenced(err) || errors.Is(err, sarama.ErrInvalidProducerIDMapping) {
-		return nil // who asks has the right to, and the coordinator has looked it up
-	}
-	return identityError(transactional, err)
-}
-
-func (c *cluster) initProducer(ctx context.Context, transactional string, current producer) (producer, error) {
-	var res *sarama.InitProducerIDResponse
-	var err error
-	if transactional != "" {
-		res, err = c.initTransactional(ctx, transactional, current)
-	} else {
-		err = c.ask(ctx, func(b *sarama.Broker) (err error) {
-			res, err = b.InitProducerID(&sarama.InitProducerIDRequest{Version: 4, ProducerID: -1, ProducerEpoch: -1})
-			return err //nolint:wrapcheck // ask wraps it
-		})
-	}
+	res, err := c.initProducer(ctx, transactional, current)
 	switch {
 	case err != nil:
 		return nobody(), err
 	case res.Err != sarama.ErrNoError:
-		return nobody(), res.Err
+		return nobody(), identityError(transactional, res.Err)
 	default:
 		return producer{res.ProducerID, res.ProducerEpoch}, nil
 	}
 }
 
-// initTransactional asks the coordinator of the transactional id.
-func (c *cluster) initTransactional(ctx context.Context, transactional string, current producer) (*sarama.InitProducerIDResponse, error) {
+// mayIdentify proves that identify would succeed, and fences nobody.
+func (c *cluster) mayIdentify(ctx context.Context, transactional string) error {
+	res, err := c.initProducer(ctx, transactional, stranger())
+	switch {
+	case err != nil:
+		return err
+	case res.Err == sarama.ErrNoError, res.Err == sarama.ErrInvalidProducerIDMapping, isFenced(res.Err):
+		return nil // who asks has the right to, and the coordinator has looked it up
+	default:
+		return identityError(transactional, res.Err)
+	}
+}
+
+// initProducer asks any broker, or the coordinator of the transactional id.
+func (c *cluster) initProducer(ctx context.Context, transactional string, current producer) (*sarama.InitProducerIDResponse, error) {
+	var res *sarama.InitProducerIDResponse
+	err := c.askCoordinator(ctx, transactional, func(b *sarama.Broker) (err error) {
+		req := &sarama.InitProducerIDRequest{Version: 4, ProducerID: -1, ProducerEpoch: -1}
+		if transactional != "" {
+			req.TransactionalID, req.TransactionTimeout = &transactional, transactionTimeout
+			req.ProducerID, req.ProducerEpoch = current.id, current.epoch
+		}
+		res, err = b.InitProducerID(req)
+		return err //nolint:wrapcheck // who calls wraps it
+	})
+	return res, err
+}
+
+// askCoordinator is ask with the broker that looks after a transactional id, or any where there is none.
+func (c *cluster) askCoordinator(ctx context.Context, transactional string, fn func(*sarama.Broker) error) error {
+	if transactional == "" {
+		return c.ask(ctx, fn)
+	}
 	var at *sarama.FindCoordinatorResponse
 	err := c.ask(ctx, func(b *sarama.Broker) (err error) {
 		at, err = b.FindCoordinator(&sarama.FindCoordinatorRequest{
@@ -105,47 +109,43 @@ func (c *cluster) initTransactional(ctx context.Context, transactional string, c
 	})
 	switch {
 	case err != nil:
-		return nil, err
+		return err
 	case at.Err != sarama.ErrNoError:
-		return nil, at.Err
+		return identityError(transactional, at.Err)
 	case at.Coordinator == nil:
-		return nil, sarama.ErrConsumerCoordinatorNotAvailable
+		return identityError(transactional, sarama.ErrConsumerCoordinatorNotAvailable)
 	}
 	b, err := c.open(ctx, at.Coordinator.Addr())
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer func() { _ = b.Close() }()
-	res, err := b.InitProducerID(&sarama.InitProducerIDRequest{
-		Version: 4, TransactionalID: &transactional, TransactionTimeout: transactionTimeout,
-		ProducerID: current.id, ProducerEpoch: current.epoch,
-	})
-	if err != nil {
-		return nil, c.d.explain(at.Coordinator.Addr(), err)
+	if err := fn(b); err != nil {
+		return c.d.explain(b.Addr(), err)
 	}
-	return res, nil
+	return nil
 }
 
 // isFenced: brokers before Kafka 2.7 have one code for it and for what is wrong in a batch.
-func isFenced(err error) bool {
-	return errors.Is(err, sarama.ErrProducerFenced) || errors.Is(err, sarama.ErrInvalidProducerEpoch)
+func isFenced(code sarama.KError) bool {
+	return code == sarama.ErrProducerFenced || code == sarama.ErrInvalidProducerEpoch
 }
 
-func identityError(transactional string, err error) error {
-	switch {
-	case isFenced(err): // not wrapped: sarama has no words for it
+func identityError(transactional string, code sarama.KError) error {
+	switch code { //nolint:exhaustive // the others pass by themselves
+	case sarama.ErrProducerFenced, sarama.ErrInvalidProducerEpoch: // not wrapped: sarama has no words for the first
 		return cdc.Stop(cdc.ClassFenced, "fenced", fmt.Errorf("another relay has taken over the transactional id %q in Kafka: "+
 			"run one relay for each log, or give each log a kafka.transactional_id of its own", transactional))
-	case errors.Is(err, sarama.ErrTransactionalIDAuthorizationFailed):
+	case sarama.ErrTransactionalIDAuthorizationFailed:
 		return cdc.Stop(cdc.ClassConfig, "kafka_denied", fmt.Errorf("get a producer id: %w: grant the relay's principal WRITE on the "+
-			"transactional id %q (or on the prefix cdc-relay.), or set kafka.transactional_id: none to go without its fence", err, transactional))
-	case errors.Is(err, sarama.ErrClusterAuthorizationFailed), errors.Is(err, sarama.ErrTopicAuthorizationFailed):
+			"transactional id %q (or on the prefix %s), or set kafka.transactional_id: none to go without its fence", code, transactional, TransactionalPrefix))
+	case sarama.ErrClusterAuthorizationFailed, sarama.ErrTopicAuthorizationFailed:
 		return cdc.Stop(cdc.ClassConfig, "kafka_denied", fmt.Errorf("get a producer id: %w: "+
-			"grant the relay's principal WRITE on its topics (before Kafka 2.8 also IDEMPOTENT_WRITE on the cluster)", err))
-	case transactional != "" && errors.Is(err, sarama.ErrConsumerCoordinatorNotAvailable):
-		return fmt.Errorf("get a producer id: Kafka has no transaction coordinator for %q (yet): it needs as many brokers as its setting "+
-			"transaction.state.log.replication.factor says, 3 by default; kafka.transactional_id: none goes without: %w", transactional, err)
+			"grant the relay's principal WRITE on its topics (before Kafka 2.8 also IDEMPOTENT_WRITE on the cluster)", code))
+	case sarama.ErrConsumerCoordinatorNotAvailable:
+		return fmt.Errorf("get a producer id: %w: if that lasts, Kafka cannot make its topic __transaction_state: it needs as many brokers as "+
+			"transaction.state.log.replication.factor says; or set kafka.transactional_id: none to go without the fence", code)
 	default:
-		return fmt.Errorf("get a producer id: %w", err)
+		return fmt.Errorf("get a producer id: %w", code)
 	}
 }
