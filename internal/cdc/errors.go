@@ -42,3 +42,12 @@ func (e *StopError) Unwrap() error { return e.Err }
 func Stop(class Class, reason string, err error) error {
 	return &StopError{Class: class, Reason: reason, Err: err}
 }
+
+// SettlingError is an error of a server that is there and not ready yet: it deserves more patience at the start than
+// one that does not answer.
+type SettlingError struct{ Err error }
+
+func (e *SettlingError) Error() string { return e.Err.Error() }
+
+// Unwrap returns Err.
+func (e *SettlingError) Unwrap() error { return e.Err }

@@ -116,14 +116,14 @@ func (c *cluster) askCoordinator(ctx context.Context, transactional string, fn f
 		return identityError(transactional, sarama.ErrConsumerCoordinatorNotAvailable)
 	}
 	b, err := c.open(ctx, at.Coordinator.Addr())
-	if err != nil {
-		return err
+	if err == nil {
+		defer func() { _ = b.Close() }()
+		if err = fn(b); err == nil {
+			return nil
+		}
+		err = c.d.explain(b.Addr(), err)
 	}
-	defer func() { _ = b.Close() }()
-	if err := fn(b); err != nil {
-		return c.d.explain(b.Addr(), err)
-	}
-	return nil
+	return &cdc.SettlingError{Err: err} // it may be down, and another not yet in its place
 }
 
 // isFenced: brokers before Kafka 2.7 have one code for it and for what is wrong in a batch.
@@ -132,7 +132,7 @@ func isFenced(code sarama.KError) bool {
 }
 
 func identityError(transactional string, code sarama.KError) error {
-	switch code { //nolint:exhaustive // the others pass by themselves
+	switch code {
 	case sarama.ErrProducerFenced, sarama.ErrInvalidProducerEpoch: // not wrapped: sarama has no words for the first
 		return cdc.Stop(cdc.ClassFenced, "fenced", fmt.Errorf("another relay has taken over the transactional id %q in Kafka: "+
 			"run one relay for each log, or give each log a kafka.transactional_id of its own", transactional))
@@ -143,9 +143,13 @@ func identityError(transactional string, code sarama.KError) error {
 		return cdc.Stop(cdc.ClassConfig, "kafka_denied", fmt.Errorf("get a producer id: %w: "+
 			"grant the relay's principal WRITE on its topics (before Kafka 2.8 also IDEMPOTENT_WRITE on the cluster)", code))
 	case sarama.ErrConsumerCoordinatorNotAvailable:
-		return fmt.Errorf("get a producer id: %w: if that lasts, Kafka cannot make its topic __transaction_state: it needs as many brokers as "+
+		return settling("get a producer id: %w: if that lasts, Kafka cannot make its topic __transaction_state: it needs as many brokers as "+
 			"transaction.state.log.replication.factor says; or set kafka.transactional_id: none to go without the fence", code)
 	default:
-		return fmt.Errorf("get a producer id: %w", code)
+		return settling("get a producer id: %w", code)
 	}
+}
+
+func settling(format string, args ...any) error {
+	return &cdc.SettlingError{Err: fmt.Errorf(format, args...)}
 }

@@ -100,10 +100,10 @@ func (r *Relay) Run(ctx context.Context) error {
 func (r *Relay) run(ctx context.Context) error {
 	defer r.Sink.Kill()
 	defer r.Source.Release(ctx) // a start that fails must not keep the slot from others, least of all when parked
-	if err := r.patiently(ctx, startPatience, r.lead); err != nil {
+	if err := r.patiently(ctx, r.lead); err != nil {
 		return atStart(err)
 	}
-	if err := r.patiently(ctx, openPatience, r.open); err != nil {
+	if err := r.patiently(ctx, r.open); err != nil {
 		return atStart(err)
 	}
 	r.health.set(StateLeading, nil)
@@ -212,12 +212,12 @@ func (r *Relay) open(ctx context.Context) error { return r.Sink.Open(ctx, r.chec
 // startPatience is how long a start waits for servers that are starting too.
 const startPatience = 10 * time.Second
 
-// openPatience is for the sink: Kafka notices a dead broker after 9 s (broker.session.timeout.ms), and if it is the
-// one to ask, another takes its place only then.
-const openPatience = 2 * startPatience
+// settlePatience is for a server that is there and not ready: Kafka notices a dead broker after 9 s
+// (broker.session.timeout.ms), and if it is the one to ask, another takes its place only then.
+const settlePatience = 2 * startPatience
 
 // patiently tries a step of the start again for a while, unless only a person can mend it.
-func (r *Relay) patiently(ctx context.Context, patience time.Duration, step func(context.Context) error) error {
+func (r *Relay) patiently(ctx context.Context, step func(context.Context) error) error {
 	retry, since := r.backoff(), time.Now()
 	for {
 		err := step(ctx)
@@ -228,7 +228,10 @@ func (r *Relay) patiently(ctx context.Context, patience time.Duration, step func
 		case ctx.Err() != nil:
 			return ctx.Err() // whatever a step made of being interrupted, it is no mistake
 		}
-		pause := retry.NextBackOff()
+		pause, patience := retry.NextBackOff(), startPatience
+		if _, settling := errors.AsType[*cdc.SettlingError](err); settling {
+			patience = settlePatience
+		}
 		if time.Since(since)+pause > patience {
 			return err
 		}
