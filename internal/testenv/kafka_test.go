@@ -19,6 +19,7 @@ import (
 )
 
 func TestKafkaServesAndKeepsItsData(t *testing.T) {
+	t.Parallel()
 	k := testenv.Kafka(t, testenv.KafkaOptions{})
 	ctx := t.Context()
 	must(t, k.CreateTopic(ctx, "orders", 1, nil))
@@ -35,6 +36,7 @@ func TestKafkaServesAndKeepsItsData(t *testing.T) {
 }
 
 func TestThreeBrokersSurviveTheLossOfEach(t *testing.T) {
+	t.Parallel()
 	k := testenv.Kafka(t, testenv.KafkaOptions{Brokers: 3, Secure: true, Proxied: true})
 	ctx := t.Context()
 	must(t, k.CreateTopic(ctx, "orders", 1, nil))
@@ -69,7 +71,7 @@ func TestThreeBrokersSurviveTheLossOfEach(t *testing.T) {
 		}
 	})
 	t.Run("proxy", func(t *testing.T) {
-		cl := kafkaClient(t, k.Addrs(testenv.ListenerProxied))
+		cl := kafkaClient(t, k.Addrs(testenv.ListenerProxied), impatient())
 		must(t, produce(ctx, cl, "x"))
 		for _, b := range k.Brokers() {
 			must(t, b.Proxy().Swallow(testenv.Responses))
@@ -87,9 +89,10 @@ func TestThreeBrokersSurviveTheLossOfEach(t *testing.T) {
 }
 
 func TestPausedBrokerAnswersAfterResume(t *testing.T) {
+	t.Parallel()
 	k := testenv.Kafka(t, testenv.KafkaOptions{Settings: map[string]string{"auto.create.topics.enable": "true"}})
 	must(t, k.CreateTopic(t.Context(), "orders", 1, nil))
-	cl := kafkaClient(t, k.Bootstrap())
+	cl := kafkaClient(t, k.Bootstrap(), impatient())
 	b := k.Brokers()[0]
 	must(t, b.Pause())
 	short, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -108,6 +111,9 @@ func kafkaClient(t *testing.T, addrs []string, options ...kgo.Opt) *kgo.Client {
 	t.Cleanup(cl.Close)
 	return cl
 }
+
+// impatient ends the first request of a connection too, which the client gives ten seconds whatever its context says.
+func impatient() kgo.Opt { return kgo.RequestTimeoutOverhead(time.Second) }
 
 func produce(ctx context.Context, cl *kgo.Client, value string) error {
 	return cl.ProduceSync(ctx, kgo.StringRecord(value)).FirstErr()

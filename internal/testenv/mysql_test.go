@@ -14,8 +14,10 @@ import (
 func flavors() []string { return []string{testenv.MySQLFlavor, testenv.MariaDBFlavor} }
 
 func TestMySQLServesAndKeepsItsData(t *testing.T) {
+	t.Parallel()
 	for _, flavor := range flavors() {
 		t.Run(flavor, func(t *testing.T) {
+			t.Parallel()
 			m := testenv.MySQL(t, testenv.MySQLOptions{Flavor: flavor, Durable: true})
 			ctx := t.Context()
 			must(t, m.CreateDatabase(ctx, "shop"))
@@ -36,8 +38,10 @@ func TestMySQLServesAndKeepsItsData(t *testing.T) {
 
 // The relay refuses a server with other settings.
 func TestMySQLIsSetAsTheRelayAsks(t *testing.T) {
+	t.Parallel()
 	for _, flavor := range flavors() {
 		t.Run(flavor, func(t *testing.T) {
+			t.Parallel()
 			m := testenv.MySQL(t, testenv.MySQLOptions{Flavor: flavor, ServerID: 77, Settings: map[string]string{"max_connections": "33"}})
 			want := map[string]string{
 				"log_bin": "1", "binlog_format": "ROW", "binlog_row_image": "FULL", "binlog_row_metadata": "FULL", "sync_binlog": "1",
@@ -65,8 +69,10 @@ func TestMySQLIsSetAsTheRelayAsks(t *testing.T) {
 }
 
 func TestMySQLWithTLSAndPasswords(t *testing.T) {
+	t.Parallel()
 	for _, flavor := range flavors() {
 		t.Run(flavor, func(t *testing.T) {
+			t.Parallel()
 			plugin := map[string]string{testenv.MySQLFlavor: "caching_sha2_password", testenv.MariaDBFlavor: "mysql_native_password"}[flavor]
 			for _, encrypted := range []bool{true, false} {
 				m := testenv.MySQL(t, testenv.MySQLOptions{Flavor: flavor, TLS: encrypted})
@@ -87,8 +93,10 @@ func TestMySQLWithTLSAndPasswords(t *testing.T) {
 }
 
 func TestMySQLReplicaIsPromotedWithWhatThePrimaryHad(t *testing.T) {
+	t.Parallel()
 	for _, flavor := range flavors() {
 		t.Run(flavor, func(t *testing.T) {
+			t.Parallel()
 			primary := testenv.MySQL(t, testenv.MySQLOptions{Flavor: flavor})
 			ctx := t.Context()
 			must(t, primary.CreateDatabase(ctx, "shop"))
@@ -119,8 +127,10 @@ func TestMySQLReplicaIsPromotedWithWhatThePrimaryHad(t *testing.T) {
 }
 
 func TestMySQLThroughAProxyAndPaused(t *testing.T) {
+	t.Parallel()
 	for _, flavor := range flavors() {
 		t.Run(flavor, func(t *testing.T) {
+			t.Parallel()
 			m := testenv.MySQL(t, testenv.MySQLOptions{Flavor: flavor})
 			proxy := testenv.Proxy(t, m.Addr())
 			through := strings.Replace(m.DSN("", ""), m.Addr(), proxy.Addr(), 1)

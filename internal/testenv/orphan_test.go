@@ -79,6 +79,7 @@ func startAndWait(ctx context.Context) error {
 }
 
 func TestServersAreGoneAfterTheirParentWasKilled(t *testing.T) {
+	t.Parallel()
 	child := exec.CommandContext(t.Context(), os.Args[0])
 	child.Env = append(os.Environ(), childMode+"=1")
 	child.Stderr = os.Stderr

@@ -13,6 +13,7 @@ import (
 )
 
 func TestPostgresServesAndKeepsItsData(t *testing.T) {
+	t.Parallel()
 	p := testenv.Postgres(t, testenv.PostgresOptions{Durable: true})
 	ctx := t.Context()
 	must(t, p.CreateDatabase(ctx, "shop"))
@@ -30,8 +31,10 @@ func TestPostgresServesAndKeepsItsData(t *testing.T) {
 }
 
 func TestEveryPostgresVersionDecodesLogically(t *testing.T) {
+	t.Parallel()
 	for version := 14; version <= 18; version++ {
 		t.Run(fmt.Sprint(version), func(t *testing.T) {
+			t.Parallel()
 			p := testenv.Postgres(t, testenv.PostgresOptions{Version: version})
 			got := queryText(t, p.DSN("postgres", ""), "SELECT current_setting('server_version_num')::int / 10000")
 			if got != fmt.Sprint(version) {
@@ -46,6 +49,7 @@ func TestEveryPostgresVersionDecodesLogically(t *testing.T) {
 }
 
 func TestPostgresWithTLSAndPasswords(t *testing.T) {
+	t.Parallel()
 	p := testenv.Postgres(t, testenv.PostgresOptions{
 		TLS:      true,
 		HBA:      []string{"hostssl all all 127.0.0.1/32 scram-sha-256"},
@@ -67,6 +71,7 @@ func TestPostgresWithTLSAndPasswords(t *testing.T) {
 }
 
 func TestPausedPostgresAnswersAfterResume(t *testing.T) {
+	t.Parallel()
 	p := testenv.Postgres(t, testenv.PostgresOptions{Version: testenv.AnyPostgres})
 	conn, err := pgx.Connect(t.Context(), p.DSN("postgres", ""))
 	must(t, err)
@@ -87,6 +92,7 @@ func TestPausedPostgresAnswersAfterResume(t *testing.T) {
 }
 
 func TestProxyCutsAndRestores(t *testing.T) {
+	t.Parallel()
 	p := testenv.Postgres(t, testenv.PostgresOptions{})
 	proxy := testenv.Proxy(t, p.Addr())
 	through := strings.Replace(p.DSN("postgres", ""), p.Addr(), proxy.Addr(), 1)

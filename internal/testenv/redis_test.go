@@ -9,6 +9,7 @@ import (
 )
 
 func TestRedisServesAndKeepsItsData(t *testing.T) {
+	t.Parallel()
 	r := testenv.Redis(t, testenv.RedisOptions{AppendOnly: true})
 	ctx := t.Context()
 	do(t, r, "SET", "k", "v")
@@ -22,6 +23,7 @@ func TestRedisServesAndKeepsItsData(t *testing.T) {
 }
 
 func TestRedisWithTLSAndUsers(t *testing.T) {
+	t.Parallel()
 	r := testenv.Redis(t, testenv.RedisOptions{
 		TLS: true, Password: "root", Users: []string{"relay on >secret ~cdc-relay:* +@all"},
 	})
@@ -37,6 +39,7 @@ func TestRedisWithTLSAndUsers(t *testing.T) {
 }
 
 func TestSentinelPromotesTheReplica(t *testing.T) {
+	t.Parallel()
 	s := testenv.Sentinel(t, testenv.RedisOptions{Password: "secret", AppendOnly: true})
 	client := redis.NewFailoverClient(&redis.FailoverOptions{
 		MasterName: testenv.SentinelMaster, SentinelAddrs: []string{s.Sentinel.Addr()}, Password: "secret",
@@ -54,6 +57,7 @@ func TestSentinelPromotesTheReplica(t *testing.T) {
 }
 
 func TestRedisClusterServesEverySlot(t *testing.T) {
+	t.Parallel()
 	c := testenv.Cluster(t, testenv.RedisOptions{})
 	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: c.Addrs()})
 	defer func() { _ = client.Close() }()
