@@ -62,22 +62,21 @@ func digest(value []byte, headers []header) Digest {
 	slices.SortFunc(headers, func(a, b header) int {
 		return cmp.Or(cmp.Compare(a.key, b.key), bytes.Compare(a.value, b.value))
 	})
-	h := sha256.New()
-	add := func(b []byte) {
-		var size [8]byte
-		binary.BigEndian.PutUint64(size[:], uint64(len(b)))
-		h.Write(size[:])
-		h.Write(b)
-	}
+	b := make([]byte, 0, 1024)
+	add := func(n int) { b = binary.BigEndian.AppendUint64(b, uint64(n)) }
 	if value == nil {
-		h.Write([]byte("tombstone"))
+		b = append(b, "tombstone"...)
 	}
-	add(value)
+	add(len(value))
+	b = append(b, value...)
 	for _, hd := range headers {
-		add([]byte(hd.key))
-		add(hd.value)
+		add(len(hd.key))
+		b = append(b, hd.key...)
+		add(len(hd.value))
+		b = append(b, hd.value...)
 	}
-	return Digest(h.Sum(nil)[:16])
+	sum := sha256.Sum256(b)
+	return Digest(sum[:16])
 }
 
 // content is the digest of what a record of e must carry, apart from the headers that say where the row

@@ -11,8 +11,10 @@ import (
 
 // The writers and the table agree across a crash and a shutdown, on the real servers.
 func TestMySQLWorkload(t *testing.T) {
+	t.Parallel()
 	for _, flavor := range []string{testenv.MySQLFlavor, testenv.MariaDBFlavor} {
 		t.Run(flavor, func(t *testing.T) {
+			t.Parallel()
 			ctx := t.Context()
 			server := testenv.MySQL(t, testenv.MySQLOptions{Flavor: flavor})
 			db, err := cdctest.NewMySQL(ctx, server, "shop")
@@ -58,8 +60,10 @@ func awaitTransactions(t *testing.T, load *cdctest.Load, n int) {
 
 // What was in the log is gone, though somebody was reading it.
 func TestMySQLLosesItsLog(t *testing.T) {
+	t.Parallel()
 	for _, flavor := range []string{testenv.MySQLFlavor, testenv.MariaDBFlavor} {
 		t.Run(flavor, func(t *testing.T) {
+			t.Parallel()
 			ctx := t.Context()
 			server := testenv.MySQL(t, testenv.MySQLOptions{Flavor: flavor})
 			testenv.MySQLReplica(t, server, testenv.MySQLOptions{})
