@@ -67,6 +67,7 @@ func TestEveryWayStoresWhatWasAppended(t *testing.T) {
 	onEach(t, storesWhatWasAppended)
 	for _, version := range []int{14, 18} { // the oldest and the newest
 		t.Run(fmt.Sprintf("PostgreSQL %d", version), func(t *testing.T) {
+			t.Parallel()
 			storesWhatWasAppended(t, postgres{testenv.Postgres(t, testenv.PostgresOptions{Version: version})})
 		})
 	}

@@ -87,11 +87,14 @@ type speech struct {
 	hanging     string // the newest connection that hangs in the trigger, other than the one given; NULL for none
 }
 
-// onEach runs a test on each database.
+// onEach runs a test on each database, on all of them at once.
 func onEach(t *testing.T, test func(t *testing.T, e engine)) {
 	t.Helper()
 	for _, e := range engines {
-		t.Run(e.String(), func(t *testing.T) { test(t, e) })
+		t.Run(e.String(), func(t *testing.T) {
+			t.Parallel()
+			test(t, e)
+		})
 	}
 }
 
