@@ -22,6 +22,7 @@ func binlogs() []string {
 func TestCutMidTransaction(t *testing.T) {
 	for _, flavor := range binlogs() {
 		t.Run(flavor, func(t *testing.T) {
+			t.Parallel()
 			for _, compressed := range []bool{false, true} {
 				t.Run(map[bool]string{false: "plain", true: "compressed"}[compressed], func(t *testing.T) {
 					db := newMySQL(t, flavor)
@@ -70,6 +71,7 @@ func compress(t *testing.T, db *cdctest.MySQL, on bool) {
 func TestRotationAndPurge(t *testing.T) {
 	for _, flavor := range binlogs() {
 		t.Run(flavor, func(t *testing.T) {
+			t.Parallel()
 			db := newMySQL(t, flavor)
 			r := newRig(t, db, cdctest.InRedis, nil)
 			r.Start()
@@ -93,8 +95,10 @@ func TestRotationAndPurge(t *testing.T) {
 // Failover by GTID: the primary dies while the relay is behind, a replica is promoted, and the relay is pointed at it.
 // It goes on where it was.
 func TestFailover(t *testing.T) {
+	t.Parallel()
 	for _, flavor := range binlogs() {
 		t.Run(flavor, func(t *testing.T) {
+			t.Parallel()
 			primary := testenv.MySQL(t, testenv.MySQLOptions{Flavor: flavor})
 			db, err := cdctest.NewMySQL(t.Context(), primary, databaseName(t))
 			if err != nil {

@@ -16,6 +16,7 @@ func statements(sql, name string) []string {
 
 // Row 15: columns come and go while rows flow: they are mapped by name.
 func TestAlteredTable(t *testing.T) {
+	t.Parallel()
 	db := newPostgres(t)
 	r := newRig(t, db, cdctest.SlotOnly, nil)
 	r.Start()
@@ -38,6 +39,7 @@ func TestAlteredTable(t *testing.T) {
 // Row 15: a column that is needed is gone: the relay stops at the first row without it and names the column.
 // What was before it is published; with the new name in the configuration it goes on without a gap.
 func TestMissingColumn(t *testing.T) {
+	t.Parallel()
 	db := newPostgres(t)
 	r := newRig(t, db, cdctest.InFile, nil)
 	r.Start()

@@ -14,6 +14,7 @@ import (
 func TestDatabaseCrash(t *testing.T) {
 	for name, source := range sources() {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			for _, checkpoint := range source.checkpoints(cdctest.InRedis, cdctest.SlotOnly) {
 				t.Run(string(checkpoint), func(t *testing.T) {
 					r := newRig(t, source.open(t), checkpoint, nil)
@@ -38,6 +39,7 @@ func TestDatabaseCrash(t *testing.T) {
 func TestDatabaseAndRelayCrash(t *testing.T) {
 	for name, source := range sources() {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			for _, checkpoint := range source.checkpoints(cdctest.InFile, cdctest.SlotOnly) {
 				t.Run(string(checkpoint), func(t *testing.T) {
 					r := newRig(t, source.open(t), checkpoint, nil)
@@ -68,7 +70,7 @@ func TestDatabaseShutdownWhileKafkaIsDown(t *testing.T) {
 			r.Start()
 			r.Load(cdctest.Workload{})
 			r.AwaitProgress(1000)
-			pauseKafka(t)
+			resume := pauseKafka(t)
 			awaitInFlight(r, float64(r.Window)*3/4)
 			before, err := r.Relay.Writes()
 			r.Must(err)
@@ -82,7 +84,7 @@ func TestDatabaseShutdownWhileKafkaIsDown(t *testing.T) {
 				t.Errorf("the relay wrote %d times meanwhile, want at most %d", after-before, most)
 			}
 			r.Must(r.DB.Start(r.Within(time.Minute)))
-			r.Must(shared.kafka.Brokers()[0].Resume())
+			resume()
 			r.AwaitProgress(1000)
 			r.Verify()
 		})
@@ -93,6 +95,7 @@ func TestDatabaseShutdownWhileKafkaIsDown(t *testing.T) {
 func TestLostLog(t *testing.T) {
 	for name, source := range sources() {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			r := newRig(t, source.open(t), cdctest.InRedis, nil)
 			r.Start()
 			r.AwaitSaved(r.Append("before", 10))
@@ -121,8 +124,10 @@ func says(t *testing.T, exit cdctest.Exit, words ...string) {
 // Row 17: interleaved, rolled-back and multi-row transactions, savepoints; see cdctest.Workload. More writers
 // and fewer keys than elsewhere, so that they wait for each other.
 func TestInterleavedTransactions(t *testing.T) {
+	t.Parallel()
 	for name, source := range sources() {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			r := newRig(t, source.open(t), source.least(), nil)
 			r.Start()
 			load := r.Load(cdctest.Workload{Writers: 12, Keys: 8, Pause: time.Millisecond})

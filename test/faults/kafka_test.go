@@ -17,30 +17,30 @@ const outage = 30 * time.Second
 func TestBrokersKilled(t *testing.T) {
 	t.Parallel()
 	kafka := testenv.Kafka(t, testenv.KafkaOptions{Brokers: 3})
-	for name, source := range sources() {
-		t.Run(name, func(t *testing.T) {
-			r := newRig(t, source.open(t), cdctest.InFile, func(o *cdctest.RigOptions) { o.Kafka = kafka })
-			r.Start()
-			r.Load(cdctest.Workload{Writers: 2, Pause: 20 * time.Millisecond})
-			for _, broker := range kafka.Brokers() {
-				r.AwaitProgress(500)
-				broker.Kill()
-				r.AwaitProgress(1000)
-				r.Must(broker.Launch(t.Context()))
-				r.Must(kafka.AwaitHealthy(r.Within(time.Minute)))
-			}
-			r.AwaitProgress(500)
-			for _, broker := range kafka.Brokers() {
-				broker.Kill()
-			}
-			r.Hold(outage)
-			r.Must(kafka.Start(r.Within(2 * time.Minute)))
-			r.AwaitProgress(1000)
-			r.Verify()
-			if n := r.Relay.Starts(); n != 1 {
-				t.Errorf("the relay was started %d times", n)
-			}
-		})
+	rigs := rigs(t, func(o *cdctest.RigOptions) { o.Kafka = kafka })
+	for _, r := range rigs {
+		r.Start()
+		r.Load(cdctest.Workload{Writers: 2, Pause: 20 * time.Millisecond})
+	}
+	for _, broker := range kafka.Brokers() {
+		awaitProgress(rigs, 500)
+		broker.Kill()
+		awaitProgress(rigs, 1000)
+		rigs[0].Must(broker.Launch(t.Context()))
+		rigs[0].Must(kafka.AwaitHealthy(rigs[0].Within(time.Minute)))
+	}
+	awaitProgress(rigs, 500)
+	for _, broker := range kafka.Brokers() {
+		broker.Kill()
+	}
+	rigs[0].Hold(outage)
+	rigs[0].Must(kafka.Start(rigs[0].Within(2 * time.Minute)))
+	awaitProgress(rigs, 1000)
+	for _, r := range rigs {
+		r.Verify()
+		if n := r.Relay.Starts(); n != 1 {
+			t.Errorf("the relay of %s was started %d times", r.Topic, n)
+		}
 	}
 }
 
@@ -53,22 +53,22 @@ func proxied(o *cdctest.RigOptions) {
 // Row 22: requests arrive and their responses do not. What is sent again is the same batch, so the broker
 // knows it: nothing comes twice.
 func TestResponsesSwallowed(t *testing.T) {
-	for name, source := range sources() {
-		t.Run(name, func(t *testing.T) {
-			proxy := shared.kafka.Brokers()[0].Proxy()
-			t.Cleanup(func() { proxy.Heal(t.Context()) })
-			r := newRig(t, source.open(t), cdctest.InFile, proxied)
-			r.Start()
-			r.Load(cdctest.Workload{})
-			for range 3 {
-				r.AwaitProgress(500)
-				r.Must(proxy.Swallow(testenv.Responses))
-				r.Hold(1500 * time.Millisecond) // longer than a request's patience
-				proxy.Heal(t.Context())
-			}
-			r.AwaitProgress(500)
-			r.Verify()
-		})
+	proxy := shared.kafka.Brokers()[0].Proxy()
+	t.Cleanup(func() { proxy.Heal(t.Context()) })
+	rigs := rigs(t, proxied)
+	for _, r := range rigs {
+		r.Start()
+		r.Load(cdctest.Workload{})
+	}
+	for range 3 {
+		awaitProgress(rigs, 500)
+		rigs[0].Must(proxy.Swallow(testenv.Responses))
+		rigs[0].Hold(1500 * time.Millisecond) // longer than a request's patience
+		proxy.Heal(t.Context())
+	}
+	awaitProgress(rigs, 500)
+	for _, r := range rigs {
+		r.Verify()
 	}
 }
 

@@ -2,6 +2,7 @@ package faults
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -14,6 +15,7 @@ func TestKill(t *testing.T) {
 	t.Parallel()
 	for name, source := range sources() {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			for _, tt := range []struct {
 				checkpoint cdctest.Checkpoint
 				kills      int
@@ -75,17 +77,26 @@ func TestKillBetweenAckAndCheckpoint(t *testing.T) {
 func TestWindowBoundsWhatComesAgain(t *testing.T) {
 	for name, source := range sources() {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			way := testenv.Proxy(t, shared.redis.Addr())
 			r := newRig(t, source.open(t), cdctest.InRedis, func(o *cdctest.RigOptions) {
 				o.Settings = map[string]any{"checkpoint.redis.addrs": []string{way.Addr()}}
 			})
+			var backlog []*cdctest.Event
 			for i := range 50 {
-				r.Append(fmt.Sprintf("backlog%d", i%10), 200)
+				backlog = append(backlog, r.Append(fmt.Sprintf("backlog%d", i%10), 200)...)
 			}
 			r.Must(way.Delay(testenv.Responses, 500*time.Millisecond))
 			r.Start()
-			// A save came back, and the next window is on its way.
-			r.Must(r.Reader.AwaitEvents(r.Within(time.Minute), 2*r.Window+1))
+			r.Must(r.Reader.AwaitEvents(r.Within(time.Minute), r.Window+1)) // a save came back
+			r.Must(way.Swallow(testenv.Requests))                           // the last one was made
+			_, last, err := r.Saved(t.Context())
+			r.Must(err)
+			saved := slices.IndexFunc(backlog, func(e *cdctest.Event) bool { return e.ID.String() == last })
+			if saved+1 == len(backlog) {
+				t.Fatal("everything was saved before the kill")
+			}
+			r.AwaitEvents(backlog[saved+1 : min(saved+1+r.Window/2, len(backlog))])
 			r.Kill()
 			way.Heal(t.Context())
 			r.Start()

@@ -26,6 +26,7 @@ var shared struct {
 	kafka    *testenv.KafkaCluster
 	redis    *testenv.RedisServer
 	mysql    map[string]*testenv.MySQLServer // by flavor
+	pausing  sync.Mutex                      // held while kafka is paused
 }
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
@@ -44,9 +45,10 @@ func run(m *testing.M) int {
 	if err := stop(); err != nil {
 		return failed(err)
 	}
-	// The proxy's own: connections that are cut while data flows leave a goroutine of its pipe behind.
+	// The proxy's own: connections that are cut while data flows leave the goroutines of a pipe behind.
 	pipes := goleak.IgnoreAnyFunction("github.com/Shopify/toxiproxy/v2/toxics.(*NoopToxic).Pipe")
-	if err := goleak.Find(pipes); code == 0 && err != nil {
+	reads := goleak.IgnoreAnyFunction("github.com/Shopify/toxiproxy/v2.(*ToxicLink).read")
+	if err := goleak.Find(pipes, reads); code == 0 && err != nil {
 		return failed(err)
 	}
 	return code
@@ -81,7 +83,9 @@ func startServers(dir string) (stop func() error, err error) {
 		})
 	}
 	start(func() (func() error, error) {
-		p, err := testenv.StartPostgres(ctx, testenv.PostgresOptions{Settings: map[string]string{"max_connections": "200"}})
+		p, err := testenv.StartPostgres(ctx, testenv.PostgresOptions{Settings: map[string]string{
+			"max_connections": "300", "max_replication_slots": "60", "max_wal_senders": "60",
+		}})
 		shared.postgres = p
 		return p.Close, err
 	})
@@ -127,7 +131,7 @@ func startServers(dir string) (stop func() error, err error) {
 // source is what the relay can read from.
 type source struct {
 	// open makes a fresh database for a test.
-	open func(t *testing.T) cdctest.Database
+	open func(tb testing.TB) cdctest.Database
 	// keeps are the checkpoints that a relay of it can have, the least demanding one first. With SlotOnly
 	// among them the relay goes on though its checkpoint is lost.
 	keeps []cdctest.Checkpoint
@@ -164,48 +168,48 @@ func sources() map[string]source {
 
 func mysqlSource(flavor string) source {
 	return source{
-		open:  func(t *testing.T) cdctest.Database { t.Helper(); return newMySQL(t, flavor) },
+		open:  func(tb testing.TB) cdctest.Database { tb.Helper(); return newMySQL(tb, flavor) },
 		keeps: (*cdctest.MySQL)(nil).Checkpoints(),
 		mend:  "cdc-relay position set",
 	}
 }
 
-func newMySQL(t *testing.T, flavor string) *cdctest.MySQL {
-	t.Helper()
-	m, err := cdctest.NewMySQL(t.Context(), shared.mysql[flavor], databaseName(t))
+func newMySQL(tb testing.TB, flavor string) *cdctest.MySQL {
+	tb.Helper()
+	m, err := cdctest.NewMySQL(tb.Context(), shared.mysql[flavor], databaseName(tb))
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("%s's log ends with:\n%s", flavor, m.Server.LogTail(20))
+	tb.Cleanup(func() {
+		if tb.Failed() {
+			tb.Logf("%s's log ends with:\n%s", flavor, m.Server.LogTail(20))
 		}
 	})
 	return m
 }
 
-func openPostgres(t *testing.T) cdctest.Database {
-	t.Helper()
-	return newPostgres(t)
+func openPostgres(tb testing.TB) cdctest.Database {
+	tb.Helper()
+	return newPostgres(tb)
 }
 
-func newPostgres(t *testing.T) *cdctest.Postgres {
-	t.Helper()
-	p, err := cdctest.NewPostgres(t.Context(), shared.postgres, databaseName(t))
+func newPostgres(tb testing.TB) *cdctest.Postgres {
+	tb.Helper()
+	p, err := cdctest.NewPostgres(tb.Context(), shared.postgres, databaseName(tb))
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(func() { dropPostgres(t, p) })
+	tb.Cleanup(func() { dropPostgres(tb, p) })
 	return p
 }
 
 // dropPostgres drops the slot with the database: a forgotten one keeps the server's WAL.
-func dropPostgres(t *testing.T, p *cdctest.Postgres) {
-	t.Helper()
-	if t.Failed() {
-		t.Logf("PostgreSQL's log ends with:\n%s", p.Server.LogTail(20))
+func dropPostgres(tb testing.TB, p *cdctest.Postgres) {
+	tb.Helper()
+	if tb.Failed() {
+		tb.Logf("PostgreSQL's log ends with:\n%s", p.Server.LogTail(20))
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(tb.Context()), 30*time.Second)
 	defer cancel()
 	err := cdctest.Await(ctx, "the slot to be dropped", func(ctx context.Context) (bool, error) {
 		err := p.Exec(ctx, `SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots
@@ -213,14 +217,14 @@ func dropPostgres(t *testing.T, p *cdctest.Postgres) {
 		return err == nil, nil
 	})
 	if err != nil {
-		t.Error(err)
+		tb.Error(err)
 	}
 }
 
 // databaseName makes a name of the test's: unique, and fit for slots and topics.
-func databaseName(t *testing.T) string {
-	t.Helper()
-	name := strings.TrimPrefix(strings.ToLower(t.Name()), "test")
+func databaseName(tb testing.TB) string {
+	tb.Helper()
+	name := strings.TrimPrefix(strings.ToLower(tb.Name()), "test")
 	name = strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
 			return r
@@ -231,15 +235,15 @@ func databaseName(t *testing.T) string {
 }
 
 // newRig connects a database with the shared servers.
-func newRig(t *testing.T, db cdctest.Database, checkpoint cdctest.Checkpoint, change func(*cdctest.RigOptions)) *cdctest.Rig {
-	t.Helper()
+func newRig(tb testing.TB, db cdctest.Database, checkpoint cdctest.Checkpoint, change func(*cdctest.RigOptions)) *cdctest.Rig {
+	tb.Helper()
 	o := cdctest.RigOptions{
 		Binary: shared.binary, DB: db, Kafka: shared.kafka, Redis: shared.redis, Checkpoint: checkpoint,
 	}
 	if change != nil {
 		change(&o)
 	}
-	return cdctest.NewRig(t, o)
+	return cdctest.NewRig(tb, o)
 }
 
 // lastWords is what a process says when it gives up: the lines of its last error.

@@ -146,8 +146,10 @@ func TestStartWithRolledBackRedis(t *testing.T) {
 
 // Row 26 and row 5: a stop in order waits for Redis to come back, within its time, and saves.
 func TestTermWhileRedisIsAway(t *testing.T) {
+	t.Parallel()
 	for name, source := range sources() {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			way := testenv.Proxy(t, shared.redis.Addr())
 			r := newRig(t, source.open(t), cdctest.InRedis, func(o *cdctest.RigOptions) {
 				o.Settings = map[string]any{"checkpoint.redis.addrs": []string{way.Addr()}}
@@ -173,8 +175,10 @@ func TestTermWhileRedisIsAway(t *testing.T) {
 
 // A relay that finds a newer one's checkpoint in Redis ends at once: it has nothing left to say.
 func TestFenced(t *testing.T) {
+	t.Parallel()
 	for name, source := range sources() {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			r := newRig(t, source.open(t), cdctest.InRedis, func(o *cdctest.RigOptions) {
 				o.Settings = map[string]any{"shutdown_timeout": "10m"}
 			})

@@ -97,7 +97,7 @@ func TestKeepalivesWhileUnacknowledged(t *testing.T) {
 			})
 			r.Start()
 			r.AwaitEvents(r.Append("before", 10))
-			pauseKafka(t)
+			resume := pauseKafka(t)
 			r.Append("stuck", 100)
 			stuck := current(r, db)
 			awaitInFlight(r, 100)
@@ -109,7 +109,7 @@ func TestKeepalivesWhileUnacknowledged(t *testing.T) {
 				t.Errorf("the slot was confirmed up to %s, behind the events before %s that Kafka does not have", confirmed, stuck)
 			}
 			r.Kill()
-			r.Must(shared.kafka.Brokers()[0].Resume())
+			resume()
 			r.Start()
 			r.Verify()
 		})

@@ -2,6 +2,7 @@ package faults
 
 import (
 	"context"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -11,10 +12,12 @@ import (
 
 // Row 5: SIGTERM under load drains, saves and confirms: nothing comes again at the next start.
 func TestTerm(t *testing.T) {
+	t.Parallel()
 	for name, source := range sources() {
 		t.Run(name, func(t *testing.T) {
 			for _, checkpoint := range source.checkpoints(cdctest.InRedis, cdctest.InFile, cdctest.SlotOnly) {
 				t.Run(string(checkpoint), func(t *testing.T) {
+					t.Parallel()
 					r := newRig(t, source.open(t), checkpoint, nil)
 					r.Start()
 					r.Load(cdctest.Workload{})
@@ -34,12 +37,13 @@ func TestTerm(t *testing.T) {
 func TestSecondSignalStopsAtOnce(t *testing.T) {
 	for name, source := range sources() {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			r := newRig(t, source.open(t), cdctest.InFile, func(o *cdctest.RigOptions) {
 				o.Settings = map[string]any{"shutdown_timeout": "10m"}
 			})
 			r.Start()
 			r.AwaitSaved(r.Append("before", 10))
-			pauseKafka(t)
+			resume := pauseKafka(t)
 			r.Append("stuck", 10)
 			awaitInFlight(r, 10)
 			r.Must(r.Relay.Signal(syscall.SIGTERM))
@@ -47,7 +51,7 @@ func TestSecondSignalStopsAtOnce(t *testing.T) {
 			r.Must(r.Relay.Signal(syscall.SIGTERM))
 			r.AwaitExit(10*time.Second, 1)
 			r.Fault("second signal")
-			r.Must(shared.kafka.Brokers()[0].Resume())
+			resume()
 			r.Start()
 			r.Verify()
 		})
@@ -58,32 +62,42 @@ func TestSecondSignalStopsAtOnce(t *testing.T) {
 func TestShutdownTimeout(t *testing.T) {
 	for name, source := range sources() {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			r := newRig(t, source.open(t), cdctest.InFile, func(o *cdctest.RigOptions) {
 				o.Settings = map[string]any{"shutdown_timeout": "500ms"}
 			})
 			r.Start()
 			r.AwaitSaved(r.Append("before", 10))
-			pauseKafka(t)
+			resume := pauseKafka(t)
 			r.Append("stuck", 10)
 			awaitInFlight(r, 10)
 			r.Must(r.Relay.Signal(syscall.SIGTERM))
 			r.AwaitExit(30*time.Second, 0)
 			r.Fault("shutdown timeout")
-			r.Must(shared.kafka.Brokers()[0].Resume())
+			resume()
 			r.Start()
 			r.Verify()
 		})
 	}
 }
 
-// pauseKafka holds the shared broker until it is resumed, by the test's end at the latest.
-func pauseKafka(t *testing.T) {
+// pauseKafka holds the shared broker until resume is called, by the test's end at the latest. One test at a time
+// does so; the others find Kafka slow meanwhile.
+func pauseKafka(t *testing.T) (resume func()) {
 	t.Helper()
 	broker := shared.kafka.Brokers()[0]
+	shared.pausing.Lock()
+	resume = sync.OnceFunc(func() {
+		defer shared.pausing.Unlock()
+		if err := broker.Resume(); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(resume)
 	if err := broker.Pause(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = broker.Resume() })
+	return resume
 }
 
 // awaitInFlight waits until the relay holds at least n events.
