@@ -34,6 +34,7 @@ func eachKind() []string { return []string{kindPostgres, kindMySQL, kindMariaDB}
 func TestDemoKeepsThePromises(t *testing.T) {
 	for _, kind := range eachKind() {
 		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
 			var out, complaints bytes.Buffer
 			d := brief(t, kind, &out)
 			if code := perform(t.Context(), d, &complaints); code != exitKept {
@@ -92,6 +93,7 @@ func TestDemoFails(t *testing.T) {
 		}, "wrong"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			var out, complaints bytes.Buffer
 			d := brief(t, kindPostgres, &out)
 			d.tamper = tt.tamper
@@ -131,6 +133,7 @@ func swapTwo(records []cdctest.Record) []cdctest.Record {
 func TestDemoIsInterrupted(t *testing.T) {
 	for _, kind := range eachKind() {
 		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
 			ctx, interrupt := context.WithCancel(t.Context())
 			defer interrupt()
 			var complaints bytes.Buffer

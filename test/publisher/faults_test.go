@@ -17,6 +17,7 @@ import (
 // Each broker of three is killed and started again under load: nothing is lost, the order holds, and
 // nothing is there twice, because batches are sent again under their sequence numbers.
 func TestBrokersKilledInTurn(t *testing.T) {
+	t.Parallel()
 	k := testenv.Kafka(t, testenv.KafkaOptions{Brokers: 3, Settings: map[string]string{"min.insync.replicas": "2"}})
 	newTopic(t, k, "turns", 6, nil)
 	s := open(t, publisher.Options{Brokers: k.Bootstrap(), RequestTimeout: 5 * time.Second})
@@ -76,6 +77,7 @@ func TestBrokersKilledInTurn(t *testing.T) {
 
 // The network swallows a broker's answers, then its requests, then hangs up: each is noticed and mended.
 func TestNetworkFaults(t *testing.T) {
+	t.Parallel()
 	k := testenv.Kafka(t, testenv.KafkaOptions{Proxied: true})
 	newTopic(t, k, "network", 4, nil)
 	proxy := k.Brokers()[0].Proxy()
@@ -123,6 +125,7 @@ func TestNetworkFaults(t *testing.T) {
 
 // With rights missing, nothing is published and the error says which.
 func TestMissingRights(t *testing.T) {
+	t.Parallel()
 	k := testenv.Kafka(t, testenv.KafkaOptions{Secure: true, Settings: map[string]string{
 		"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer", "super.users": "User:ANONYMOUS",
 	}})
@@ -181,6 +184,7 @@ func grant(t *testing.T, k *testenv.KafkaCluster, kind kmsg.ACLResourceType, pat
 
 // A broker that lets sessions expire (KIP-368) wants credentials again on the open connection.
 func TestSessionsExpire(t *testing.T) {
+	t.Parallel()
 	k := testenv.Kafka(t, testenv.KafkaOptions{Secure: true, Settings: map[string]string{"connections.max.reauth.ms": "1500"}})
 	newTopic(t, k, "sessions", 4, nil)
 	login := &publisher.SASL{Mechanism: "SCRAM-SHA-256", Username: testenv.KafkaUser, Password: func() (string, error) { return testenv.KafkaPassword, nil }}
