@@ -42,11 +42,22 @@ func (ss *session) query(ctx context.Context, e event) error {
 		return nil
 	case "XA":
 		return ss.xa(strings.ToUpper(rest))
-	case "RELEASE", "SET", "USE":
+	case "RELEASE":
 		return nil
 	}
+	return ss.otherStatement(q)
+}
+
+// otherStatement is none of a transaction's marks: DDL, or what changes data and should have been rows.
+func (ss *session) otherStatement(q *replication.QueryEvent) error {
+	words := wordsOf(string(q.Query))
+	if kind := changesData(words, ss.tx.begun); kind != "" {
+		if err := ss.statement(q.StatusVars, words, kind); err != nil {
+			return err
+		}
+	}
 	if ss.tx.begun {
-		return ss.statement(string(q.Schema), text)
+		return nil
 	}
 	return ss.end() // DDL
 }
@@ -123,6 +134,9 @@ func (ss *session) prepared(ctx context.Context, e event) error {
 	if body := e.body(); len(body) > 0 && body[0] == 1 {
 		return ss.commit(ctx)
 	}
+	if ss.tx.unread != nil {
+		return ss.tx.unread
+	}
 	if ss.tx.rows {
 		return cdc.Stop(cdc.ClassRuntime, "xa", fmt.Errorf(
 			"transaction %s has written to an outbox table under XA: its rows are in the log before anyone knows whether it commits, so they cannot be published in order: append events outside of XA transactions; publish from the table what was committed, then move the position past it with `cdc-relay position set`", ss.tx.id.text(ss.src.flavor)))
@@ -142,24 +156,7 @@ func (ss *session) load(e event) error {
 	if text > len(b) {
 		return fmt.Errorf("decode LOAD DATA: %w", errTruncated)
 	}
-	return ss.statement(string(b[schema:text-1]), uncommented(string(b[text:])))
-}
-
-// statement refuses an INSERT into a tracked table that was logged as a statement, not as rows.
-func (ss *session) statement(schema, text string) error {
-	lower := strings.ToLower(text)
-	if !strings.HasPrefix(lower, "insert") && !strings.HasPrefix(lower, "replace") && !strings.HasPrefix(lower, "load") && !strings.HasPrefix(lower, "with") {
-		return nil
-	}
-	for _, name := range ss.src.opts.Tables {
-		database, table, _ := strings.Cut(strings.ToLower(name), ".")
-		mentioned := strings.Contains(lower, table) && (strings.EqualFold(schema, database) || strings.Contains(lower, database))
-		if mentioned {
-			return cdc.Stop(cdc.ClassRuntime, "statement_format", fmt.Errorf(
-				"transaction %s holds a statement in place of rows, which seems to write to %s: binlog_format of the session that ran it is not ROW: have it changed (SET PERSIST binlog_format = ROW; on MariaDB SET GLOBAL, and sessions anew); publish from the table what it wrote, then move the position past it with `cdc-relay position set`", ss.tx.id.text(ss.src.flavor), name))
-		}
-	}
-	return nil
+	return ss.statement(b[26:schema], wordsOf(string(b[text:])), "load")
 }
 
 // printable is text from the log, without what a terminal would take amiss.

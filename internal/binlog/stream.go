@@ -26,6 +26,7 @@ type transaction struct {
 	open, begun bool
 	micros      int64 // commit time, by the clock of the server where it was committed first
 	rows        bool  // of ours are held
+	unread      error // a statement may have written rows of ours that are not in the log
 	// ours are the table ids of tracked tables in the current statement.
 	ours map[uint64]bool
 	// points are the sizes of held at the savepoints, by name.
@@ -180,6 +181,9 @@ const otherTable = "other"
 func (ss *session) commit(ctx context.Context) error {
 	if !ss.tx.open {
 		return errors.New("read the log: the end of a transaction without its beginning")
+	}
+	if ss.tx.unread != nil {
+		return ss.tx.unread
 	}
 	if ss.tx.rows {
 		if err := ss.src.held.each(func(raw []byte) error { return ss.emit(ctx, event{raw}) }); err != nil {

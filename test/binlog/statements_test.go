@@ -1,0 +1,113 @@
+package binlog
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+// beside makes a second database, whose triggers and functions write to the outbox of the first.
+func (d *database) beside() string {
+	d.t.Helper()
+	x := d.name + "_x"
+	if err := servers[d.flavor].CreateDatabase(d.t.Context(), x); err != nil {
+		d.t.Fatal(err)
+	}
+	for _, s := range []string{
+		"CREATE TABLE X.t (n INT)", "CREATE TABLE X.quiet (n INT)",
+		"CREATE TRIGGER X.on_insert AFTER INSERT ON X.t FOR EACH ROW INSERT INTO D.outbox (n) VALUES (NEW.n)",
+		"CREATE TRIGGER X.on_update AFTER UPDATE ON X.t FOR EACH ROW INSERT INTO D.outbox (n) VALUES (NEW.n)",
+		"CREATE TRIGGER X.on_delete AFTER DELETE ON X.t FOR EACH ROW INSERT INTO D.outbox (n) VALUES (old.n)",
+		"CREATE FUNCTION X.f() RETURNS INT DETERMINISTIC BEGIN INSERT INTO D.outbox (n) VALUES (2); RETURN 1; END",
+		"CREATE PROCEDURE X.p() INSERT INTO D.outbox (n) VALUES (2)",
+	} {
+		d.exec(strings.NewReplacer("X.", x+".", "D.", d.name+".").Replace(s))
+	}
+	return x
+}
+
+// A session whose binlog_format is not ROW writes statements into the log, and triggers and functions write behind
+// them: the relay passes none over that may have written to the outbox, however it is written.
+func TestStatementsStop(t *testing.T) {
+	for name, tt := range map[string]struct {
+		statements []string
+		only       string // one flavor
+	}{
+		"insert":             {statements: []string{"INSERT INTO D.outbox (n) VALUES (2)"}},
+		"executable comment": {statements: []string{"/*! INSERT */ INTO D.outbox (n) VALUES (2)"}},
+		"trigger":            {statements: []string{"INSERT INTO t VALUES (2)"}},
+		"trigger on update":  {statements: []string{"BEGIN", "UPDATE t SET n = 2", "COMMIT"}},
+		"trigger on delete":  {statements: []string{"DELETE FROM t"}},
+		"DO":                 {statements: []string{"DO f()"}},
+		"SELECT":             {statements: []string{"SELECT f()"}},
+		"SET":                {statements: []string{"SET @x = f()"}},
+		"function in insert": {statements: []string{"INSERT INTO quiet SELECT f()"}},
+		"procedure":          {statements: []string{"CALL p()"}},
+		"CREATE TABLE":       {statements: []string{"CREATE TABLE filled SELECT f() AS n"}, only: "mariadb"}, // MySQL refuses it
+		"SET STATEMENT":      {statements: []string{"SET STATEMENT max_statement_time = 9 FOR INSERT INTO t VALUES (2)"}, only: "mariadb"},
+		"MIXED":              {statements: []string{"SET SESSION binlog_format = MIXED", "INSERT INTO t VALUES (2)"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onEach(t, func(d *database) {
+				if tt.only != "" && tt.only != d.flavor {
+					return
+				}
+				t := d.t
+				d.simple()
+				x := d.beside()
+				d.exec("INSERT INTO " + x + ".t VALUES (0)")
+				r := start(t, d.source(current()), newQueue(), none)
+				d.session(insert(1))
+				statements := []string{"SET SESSION binlog_format = STATEMENT", "USE " + x}
+				for _, s := range tt.statements {
+					statements = append(statements, strings.ReplaceAll(s, "D.", d.name+"."))
+				}
+				before := d.position()
+				d.session(statements...)
+				var stop *cdc.StopError
+				if err := r.ended(); !errors.As(err, &stop) || stop.Reason != "statement_format" || before == d.position() {
+					t.Fatalf("%v, want statement_format", err)
+				}
+				r.expect(1)
+			})
+		})
+	}
+}
+
+// What the servers write into the log as statements, though binlog_format is ROW, stops nobody, nor do statements
+// that were rolled back, or that MySQL says to have used other databases only.
+func TestStatementsPass(t *testing.T) {
+	onEach(t, func(d *database) {
+		t := d.t
+		d.simple()
+		x := d.beside()
+		d.exec("CREATE TABLE memory (n INT) ENGINE = MEMORY; CREATE TABLE plain (n INT) ENGINE = MyISAM")
+		r := start(t, d.source(current()), newQueue(), none)
+		d.session("USE "+x, "INSERT INTO t VALUES (1)", "UPDATE t SET n = 2", "DO f()", "SET @x = f()", "CALL p()", "USE "+d.name)
+		r.expect(1, 2, 2, 2, 2)
+		user := "'" + d.flavor + "_passes'@'%'"
+		d.session(
+			"CREATE USER "+user, "GRANT SELECT ON *.* TO "+user, "REVOKE SELECT ON *.* FROM "+user, "SET PASSWORD FOR "+user+" = "+
+				map[string]string{"mysql": "'x'", "mariadb": "PASSWORD('x')"}[d.flavor], "DROP USER "+user,
+			"FLUSH TABLES", "ANALYZE TABLE plain", "OPTIMIZE TABLE plain", "REPAIR TABLE plain", "TRUNCATE plain",
+			"CREATE TEMPORARY TABLE passing SELECT 1 AS n", "INSERT INTO passing VALUES (2)", "DROP TEMPORARY TABLE passing",
+			"CREATE TABLE copied SELECT n FROM outbox", "RENAME TABLE copied TO renamed", "CREATE VIEW v AS SELECT * FROM renamed",
+			"CREATE EVENT e ON SCHEDULE AT '2000-01-01' ON COMPLETION PRESERVE DISABLE DO INSERT INTO outbox (n) VALUES (9)",
+			"ALTER TABLE renamed ADD COLUMN m INT DEFAULT (n + 1)", "INSERT INTO memory VALUES (1)", "DROP VIEW v",
+			"INSERT INTO plain VALUES (1)", "UPDATE plain SET n = 2",
+		)
+		if d.flavor == "mariadb" {
+			d.session("CREATE SEQUENCE s", "SELECT NEXT VALUE FOR s", "SELECT SETVAL(s, 100)", "ALTER SEQUENCE s RESTART 5", "DROP SEQUENCE s")
+			d.session("SET SESSION binlog_format = STATEMENT", "BEGIN", insert(101), "INSERT INTO plain VALUES (1)", "ROLLBACK")
+		} else {
+			d.session("SET SESSION binlog_format = STATEMENT", "USE "+x, "DROP FUNCTION f", "INSERT INTO quiet VALUES (1)", "CREATE TABLE copied SELECT n FROM quiet")
+		}
+		d.session("SET SESSION binlog_format = ROW", "INSERT INTO "+d.name+".outbox (n) VALUES (3)")
+		r.expect(1, 2, 2, 2, 2, 3)
+		if err := r.stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
