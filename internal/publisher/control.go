@@ -74,16 +74,18 @@ func (j learnJob) createMissing(ctx context.Context, c *cluster, md *sarama.Meta
 type identityJob struct {
 	transactional string
 	current       producer
+	routine       bool // the current one still holds
 }
 
 type identified struct {
+	job identityJob
 	id  producer
 	err error
 }
 
 func (j identityJob) run(ctx context.Context, c *cluster) event {
 	id, err := c.identify(ctx, j.transactional, j.current)
-	return identified{id, err}
+	return identified{j, id, err}
 }
 
 // wantMetadata has a topic's metadata fetched with the next question.
@@ -105,12 +107,15 @@ func (l *loop) ask() {
 		}
 		return
 	}
-	l.reconsider()
 	switch {
-	case l.renewing && l.flights == 0:
-		l.submit(identityJob{l.transactional, l.producer})
+	case l.renewing && l.flights == 0 && !l.fenced:
+		l.submit(identityJob{l.transactional, l.producer, false})
 	case len(l.wanted) > 0:
 		l.submit(l.learnJob())
+	case l.renewalDue() && !l.renewing:
+		l.submit(identityJob{l.transactional, l.producer, true})
+	case l.transactional != "":
+		l.wakeAt(l.renewAt)
 	}
 }
 
@@ -204,72 +209,56 @@ func (l *loop) learnBrokers(md *sarama.MetadataResponse) {
 // renewInterval keeps the coordinator from forgetting the transactional id; see identity.go.
 const renewInterval = 24 * time.Hour
 
+// renewalDue reports whether the identity is to be renewed although nothing is wrong with it.
+func (l *loop) renewalDue() bool {
+	return l.transactional != "" && !l.now.Before(l.renewAt)
+}
+
 // renew asks for a new identity, under which the sequence numbers begin at 0, once nothing is in flight. What
 // was in flight goes first again, so that the order holds; it may be in the log twice.
 func (l *loop) renew(cause error) {
-	if !l.renewing || l.routine {
-		l.renewing, l.routine = true, false
+	if !l.renewing {
+		l.renewing = true
 		l.log.Warn("a new producer id is needed: events in flight may be published twice", "error", cause)
 	}
-}
-
-// renewInTime renews although nothing is wrong, at a moment when nothing has to be sent again for it.
-func (l *loop) renewInTime() {
-	switch {
-	case l.transactional == "" || l.renewing:
-	case l.now.Before(l.renewAt):
-		l.wakeAt(l.renewAt)
-	default:
-		l.renewing, l.routine = true, true
-		l.reconsider()
-	}
-}
-
-// reconsider puts a routine renewal off while the outcome of a batch is not known.
-func (l *loop) reconsider() {
-	if l.routine && l.inDoubt() {
-		l.putOff()
-	}
-}
-
-func (l *loop) putOff() {
-	l.renewing, l.routine, l.renewAt = false, false, l.now.Add(l.opts.RenewInterval/1000)
-	l.wakeAt(l.renewAt)
-}
-
-func (l *loop) inDoubt() bool {
-	for _, tp := range l.topics {
-		for _, p := range tp.partitions {
-			if p.batch != nil && (p.batch.doubt || !p.failing.IsZero()) {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 func (a identified) apply(l *loop) {
 	l.answered(a.err)
 	var stop *cdc.StopError
 	switch {
+	case a.err != nil && a.job.routine: // the old one holds, unless brokers say otherwise
+		l.renewAt = l.now.Add(l.opts.RenewInterval / 24)
+		l.log.Warn("the fence in Kafka was not renewed, trying again later", "error", a.err)
 	case errors.As(a.err, &stop) && stop.Class == cdc.ClassFenced:
+		l.fenced = true
 		l.fail(0, a.err)
-	case a.err != nil && l.routine:
-		l.putOff() // the old one still holds
 	case a.err == nil:
 		l.adopt(a.id)
+		if !a.job.routine {
+			l.renewing = false
+			l.restamp()
+		}
 	}
 }
 
-// adopt goes on under a new identity.
+// adopt cuts batches under a new identity from now on. What is under way keeps its own: a partition takes older
+// epochs until it has seen the new one.
 func (l *loop) adopt(id producer) {
-	l.renewing, l.routine, l.renewAt = false, false, l.now.Add(l.opts.RenewInterval)
-	l.producer = id
+	if l.transactional != "" && id.id != l.producer.id {
+		l.log.Warn("Kafka had forgotten the relay's transactional id, so this once it does not fence: " +
+			"set its transactional.id.expiration.ms to several days")
+	}
+	l.producer, l.renewAt = id, l.now.Add(l.opts.RenewInterval)
+}
+
+// restamp gives the new identity also to batches that were sent under an old one.
+func (l *loop) restamp() {
 	for _, tp := range l.topics {
 		for _, p := range tp.partitions {
-			p.seq = 0
+			p.as, p.seq = l.producer, 0
 			if p.batch != nil {
-				p.batch.stamp(l.producer, 0)
+				p.batch.stamp(p.as, p.seq)
 			}
 		}
 	}

@@ -30,14 +30,14 @@ func (b *batch) encode() {
 		return
 	}
 	b.coded = true
-	if offset, found := encodedRecords(); found && b.rb.Codec == sarama.CompressionNone {
-		b.encodeOurs(offset)
+	if encoded := encodedRecords(&b.rb); encoded != nil && b.rb.Codec == sarama.CompressionNone {
+		b.encodeOurs(encoded)
 	} else {
 		b.encodeTheirs()
 	}
 }
 
-func (b *batch) encodeOurs(offset uintptr) {
+func (b *batch) encodeOurs(encoded *[]byte) {
 	s := &b.slab
 	s.octets = slices.Grow(s.octets[:0], b.bytes)
 	for i, m := range b.msgs {
@@ -47,13 +47,17 @@ func (b *batch) encodeOurs(offset uintptr) {
 		s.refs = make([]*sarama.Record, b.n) // only counted
 	}
 	b.rb.Records = s.refs[:b.n]
-	*(*[]byte)(unsafe.Add(unsafe.Pointer(&b.rb), offset)) = s.octets //nolint:gosec // a slice of octets: see encodedRecords
+	*encoded = s.octets
 }
 
-// encodedRecords is the offset of the field of sarama.RecordBatch that keeps encoded records.
-func encodedRecords() (offset uintptr, found bool) {
-	f, ok := reflect.TypeFor[sarama.RecordBatch]().FieldByName("compressedRecords")
-	return f.Offset, ok && f.Type == reflect.TypeFor[[]byte]()
+// encodedRecords is the field of a sarama.RecordBatch that keeps encoded records; nil where there is none of that
+// name and type.
+func encodedRecords(rb *sarama.RecordBatch) *[]byte {
+	f, found := reflect.TypeFor[sarama.RecordBatch]().FieldByName("compressedRecords")
+	if !found || f.Type != reflect.TypeFor[[]byte]() {
+		return nil
+	}
+	return (*[]byte)(unsafe.Add(unsafe.Pointer(rb), f.Offset)) //nolint:gosec // within rb, and of the field's type
 }
 
 // encodeTheirs fills sarama's records. A cdc.Header has the layout of sarama's, so headers are not copied.

@@ -2,6 +2,7 @@ package publisher
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -51,7 +52,7 @@ func nobody() producer { return producer{-1, -1} }
 func stranger() producer { return producer{math.MaxInt64, 0} }
 
 // transactionTimeout must be there and below the brokers' transaction.max.timeout.ms; no transaction is begun.
-const transactionTimeout = time.Minute
+const transactionTimeout = 10 * time.Second
 
 // identify returns an identity for idempotent sending. With a transactional id, identities that were handed
 // out before are fenced, and the error is of class fenced if current is one of them.
@@ -69,6 +70,10 @@ func (c *cluster) identify(ctx context.Context, transactional string, current pr
 
 // mayIdentify proves that identify would succeed, and fences nobody.
 func (c *cluster) mayIdentify(ctx context.Context, transactional string) error {
+	// Brokers before Kafka 2.8 want a right of its own for idempotent sending, which this one proves.
+	if _, err := c.identify(ctx, "", nobody()); err != nil || transactional == "" {
+		return err
+	}
 	res, err := c.initProducer(ctx, transactional, stranger())
 	switch {
 	case err != nil:
@@ -108,6 +113,8 @@ func (c *cluster) askCoordinator(ctx context.Context, transactional string, fn f
 		return err //nolint:wrapcheck // ask wraps it
 	})
 	switch {
+	case errors.Is(err, sarama.ErrUnsupportedVersion):
+		return identityError(transactional, sarama.ErrUnsupportedVersion)
 	case err != nil:
 		return err
 	case at.Err != sarama.ErrNoError:
@@ -146,7 +153,11 @@ func identityError(transactional string, code sarama.KError) error {
 		return settling("get a producer id: %w: if that lasts, Kafka cannot make its topic __transaction_state: it needs as many brokers as "+
 			"transaction.state.log.replication.factor says; or set kafka.transactional_id: none to go without the fence", code)
 	default:
-		return settling("get a producer id: %w", code)
+		mend := "try again"
+		if transactional != "" {
+			mend = "if that lasts, and this Kafka has no transactions, set kafka.transactional_id: none"
+		}
+		return settling("get a producer id: %w: %s", code, mend)
 	}
 }
 

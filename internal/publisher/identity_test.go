@@ -107,27 +107,61 @@ func TestNewIdentityWaitsForWhatIsInFlight(t *testing.T) {
 	}
 }
 
-// A fence that cannot be renewed in time still holds: publishing goes on with it.
+// A fence that cannot be renewed still holds: publishing goes on with it, and does not wait for an answer.
 func TestRoutineRenewalFails(t *testing.T) {
-	c := newCluster(t, 2, 4)
+	for name, fault := range map[string]kfake.Fault{
+		"no coordinator":            {Keys: []kmsg.Key{kmsg.FindCoordinator}, Err: kerr.CoordinatorNotAvailable},
+		"the answer before is lost": {Keys: []kmsg.Key{kmsg.InitProducerID}, Err: kerr.ProducerFenced},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t, 2, 4)
+			opts := options(c)
+			opts.RenewInterval = 10 * time.Millisecond
+			s := open(t, opts)
+			w := watch(c)
+			fault.TopLevel, fault.Count = true, -1
+			f := c.Fault(fault)
+			rounds := 0
+			round := func() {
+				s.send(t, numbered(rounds*40, 40, 9)...)
+				rounds++
+				s.answered(t, uint64(rounds))
+			}
+			for rounds == 0 || f.Hits() < 3 {
+				round()
+			}
+			if ids := w.sequences(t); len(ids) > 2 { // one was handed out before the fault, perhaps
+				t.Errorf("identities %v while none was to be had", ids)
+			}
+			f.Remove()
+			for len(w.sequences(t)) < 4 {
+				round()
+			}
+			inOrder(t, c.ListenAddrs(), rounds*40)
+		})
+	}
+}
+
+func TestRoutineRenewalHangs(t *testing.T) {
+	c := newCluster(t, 1, 4)
 	opts := options(c)
-	opts.RenewInterval = 10 * time.Millisecond
+	opts.RenewInterval, opts.RequestTimeout = 50*time.Millisecond, time.Hour
 	s := open(t, opts)
-	w := watch(c)
-	f := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.FindCoordinator}, Err: kerr.CoordinatorNotAvailable, TopLevel: true, Count: -1})
-	rounds := 0
-	for ; rounds == 0 || f.Hits() < 3; rounds++ {
-		s.send(t, numbered(rounds*40, 40, 9)...)
-		s.answered(t, uint64(rounds+1))
+	asked, release := make(chan struct{}), make(chan struct{})
+	defer close(release)
+	c.ControlKey(int16(kmsg.FindCoordinator), func(kmsg.Request) (kmsg.Response, error, bool) {
+		close(asked)
+		c.SleepControl(func() { <-release })
+		return nil, nil, false
+	})
+	s.send(t, numbered(0, 40, 9)...)
+	<-asked
+	began := time.Now()
+	for i := range 20 {
+		s.send(t, numbered((i+1)*40, 40, 9)...)
+		s.answered(t, uint64(i+2))
 	}
-	if ids := w.sequences(t); len(ids) != 1 {
-		t.Errorf("identities %v while none was to be had, want one", ids)
+	if took := time.Since(began); took > 4*time.Second { // such a question is given up after 5 s
+		t.Errorf("20 rounds took %s while the coordinator did not answer", took)
 	}
-	f.Remove()
-	for ids := 0; ids < 3; rounds++ {
-		s.send(t, numbered(rounds*40, 40, 9)...)
-		s.answered(t, uint64(rounds+1))
-		ids = len(w.sequences(t))
-	}
-	inOrder(t, c.ListenAddrs(), rounds*40)
 }

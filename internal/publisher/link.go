@@ -192,7 +192,10 @@ func (l *loop) cut(p *partition, now time.Time) bool {
 	}
 	b := l.slabs.get()
 	b.cut(p, n, size-batchOverhead, l.codec, now)
-	b.stamp(l.producer, p.seq)
+	if p.as != l.producer { // renewed since: what came before is acknowledged
+		p.as, p.seq = l.producer, 0
+	}
+	b.stamp(p.as, p.seq)
 	p.batch = b
 	l.buffered -= b.bytes
 	p.topic.rotate(p)

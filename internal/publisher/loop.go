@@ -48,7 +48,7 @@ type loop struct {
 	askBackoff *backoff.ExponentialBackOff
 	wanted     []*topic
 	renewing   bool // no batch leaves until there is a new producer id
-	routine    bool // ... although the old one still holds
+	fenced     bool // another publisher has taken over
 	renewAt    time.Time
 	flights    int // requests that are with senders
 	refreshAt  time.Time
@@ -127,7 +127,6 @@ func (l *loop) turn() {
 	l.wake = time.Time{}
 	l.retryDue()
 	l.refresh()
-	l.renewInTime()
 	l.ask()
 	if !l.renewing {
 		for _, k := range l.links {

@@ -30,7 +30,9 @@ type partition struct {
 	// queue holds what is not acknowledged; the batch covers its first entries.
 	queue fifo[entry]
 	batch *batch
-	// seq is the sequence number of the first entry: it moves when a batch is acknowledged.
+	// as is the identity that sends, and seq the sequence number of the first entry under it: it moves when a
+	// batch is acknowledged.
+	as  producer
 	seq int32
 
 	// failing is when the current trouble began; zero: none.

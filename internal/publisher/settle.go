@@ -72,6 +72,9 @@ func (l *loop) judged(b *batch, block *sarama.ProduceResponseBlock) {
 		p.failing = l.now
 	}
 	cause := causeOf(block)
+	if block.Err == sarama.ErrRequestTimedOut || block.Err == sarama.ErrNotEnoughReplicasAfterAppend {
+		b.doubt = true // it is in the leader's log, and may yet be in all
+	}
 	patient := l.now.Sub(p.failing) < l.opts.Patience
 	switch {
 	case v == again, patient && (v == denied || v == obscure):

@@ -213,8 +213,8 @@ func (r *Relay) open(ctx context.Context) error { return r.Sink.Open(ctx, r.chec
 const startPatience = 10 * time.Second
 
 // settlePatience is for a server that is there and not ready: Kafka notices a dead broker after 9 s
-// (broker.session.timeout.ms), and if it is the one to ask, another takes its place only then.
-const settlePatience = 2 * startPatience
+// (broker.session.timeout.ms; 18 s with ZooKeeper), and if it is the one to ask, another takes its place only then.
+const settlePatience = 3 * startPatience
 
 // patiently tries a step of the start again for a while, unless only a person can mend it.
 func (r *Relay) patiently(ctx context.Context, step func(context.Context) error) error {

@@ -52,7 +52,8 @@ type Sink interface {
 
 // Checkpointer keeps the position.
 type Checkpointer interface {
-	// Load returns the last checkpoint, and false where there is none.
+	// Load returns the last checkpoint, and false where there is none: it has a Generation then only if there was
+	// one that was reset.
 	Load(ctx context.Context) (cdc.Checkpoint, bool, error)
 	// Save stores c unless a newer generation owns the checkpoint: then the error wraps cdc.ErrFenced.
 	Save(ctx context.Context, c cdc.Checkpoint) error
