@@ -14,6 +14,9 @@ func newPositionCommand(a *app) *cobra.Command {
 		newPositionShowCommand(a), newPositionSetCommand(a), newPositionResetCommand(a))
 	cmd.Long = `Show and move where the relay goes on.
 
+Stop the relay before its position is moved. One that was overlooked is noticed where its slot is being read or its
+checkpoint file is locked: the command is refused. Else, with Redis, it can save no more and ends with exit code 4.
+
 On PostgreSQL two places hold the position: the slot's confirmed_flush_lsn (S), before which PostgreSQL has
 let go of its WAL, and, where one is configured, the checkpoint (C), which never trails S. A run goes on at
 C, or at S without one. On MySQL and MariaDB the checkpoint is the only place.`
@@ -138,7 +141,11 @@ func moved(c cdc.Checkpoint, source cdc.Source, to cdc.Position, keepsCommit boo
 	if !keepsCommit { // a commit that comes again is not the last one
 		c.Progress.Commit, c.Progress.TxID, c.LastEventID = "", "", ""
 	}
-	c.Generation, c.Sequence, c.SavedAt = c.Generation+1, 0, time.Now()
+	c.SavedAt = time.Now()
+	if c.Generation == 0 { // nothing is stored that names one: the clock's seconds are more than any that was counted
+		c.Generation = uint64(c.SavedAt.Unix())
+	}
+	c.Generation, c.Sequence = c.Generation+1, 0
 	return c
 }
 

@@ -254,7 +254,7 @@ func (s *mysqlSetup) storePosition(ctx context.Context, db *binlog.Database) err
 	if err != nil {
 		return err
 	}
-	first := cdc.Checkpoint{Source: db.Source(s.binlog), Progress: cdc.Progress{Position: position}, Generation: 1, SavedAt: time.Now()}
+	first := cdc.Checkpoint{Source: db.Source(s.binlog), Progress: cdc.Progress{Position: position}, Generation: stored.Generation + 1, SavedAt: time.Now()}
 	if err := store.Save(ctx, first); err != nil {
 		return err
 	}

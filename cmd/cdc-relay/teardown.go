@@ -29,7 +29,8 @@ Do this whenever a relay is retired: a slot that nobody reads makes PostgreSQL k
 until the disk is full and the database stops.
 
 The table is kept unless --table is given, and is then dropped with all its events once its name was typed.
-Stop the relay first: a slot that is being read is not dropped.
+Stop the relay first: a slot that is being read, or a checkpoint file that is in use, is not dropped. With the
+checkpoint in Redis a relay that was overlooked can save no more and ends with exit code 4.
 
 ` + ownerHelp,
 		Example: "  cdc-relay teardown\n  cdc-relay teardown --table\n  cdc-relay teardown --print",

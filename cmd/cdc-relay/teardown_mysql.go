@@ -23,13 +23,16 @@ func (m *mysql) teardown(ctx context.Context, t *teardown, owner connString) err
 	if err := t.confirm(drop); err != nil {
 		return err
 	}
+	if err := t.forget(ctx, m.config); err != nil { // first: a checkpoint file in use is a relay that runs
+		return err
+	}
 	if len(drop) > 0 {
 		if err := m.drop(ctx, drop, owner); err != nil {
 			return err
 		}
 	}
 	t.sayTables(m.list, before.Tables)
-	return t.forget(ctx, m.config)
+	return nil
 }
 
 func (m *mysql) drop(ctx context.Context, tables []outbox.Name, dsn connString) error {

@@ -3,7 +3,7 @@
 //
 //	Load   the stored checkpoint, if there is one
 //	Save   the next checkpoint, if nobody newer has been here
-//	Reset  forget it (position reset)
+//	Reset  forget it (position reset, teardown), and fence a relay that was overlooked
 //	Check  findings for the check command
 //	Close  let go
 //
@@ -13,6 +13,7 @@
 // accepted when
 //
 //   - nothing is stored: a first run, or a Redis that was flushed while we ran; or
+//   - the checkpoint was reset, and its generation was smaller; or
 //   - the stored checkpoint is of the same source, and
 //     its generation is smaller, or
 //     its generation is equal and its sequence is smaller, or
@@ -63,7 +64,9 @@
 //	                                       string; the name by which Kafka fences earlier relays, kept
 //	                                       as it was first made; "" if none was yet
 //	  "last_event_id": "0198...",          string, for people; "" if unknown
-//	  "saved_at": "2026-01-02T03:04:05.678901234Z"  string, RFC 3339 in UTC, by the relay's clock
+//	  "saved_at": "2026-01-02T03:04:05.678901234Z", string, RFC 3339 in UTC, by the relay's clock
+//	  "reset": true                        only in what a reset leaves in Redis for a week: no checkpoint, but
+//	                                       a generation above the one that was forgotten
 //	}
 //
 // It is written without white space, in this order; readers rely on neither and ignore fields that

@@ -54,22 +54,26 @@ func (f *File) Load(ctx context.Context) (c cdc.Checkpoint, found bool, err erro
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.read()
+	held, found, err := f.read()
+	if err != nil || !found {
+		return cdc.Checkpoint{}, false, err
+	}
+	return held.loaded()
 }
 
-func (f *File) read() (c cdc.Checkpoint, found bool, err error) {
+func (f *File) read() (c content, found bool, err error) {
 	value, err := os.ReadFile(f.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, err = os.Stat(filepath.Dir(f.path)); err == nil {
-			return cdc.Checkpoint{}, false, nil
+			return content{}, false, nil
 		}
 	}
 	if err != nil {
-		return cdc.Checkpoint{}, false, f.explain("load checkpoint", err)
+		return content{}, false, f.explain("load checkpoint", err)
 	}
 	c, err = decode(value)
 	if err != nil {
-		return cdc.Checkpoint{}, false, f.place.unusable(err)
+		return content{}, false, f.place.unusable(err)
 	}
 	return c, true, nil
 }
@@ -106,9 +110,9 @@ func (f *File) Save(ctx context.Context, c cdc.Checkpoint) error {
 }
 
 // repeated reports whether stored is the very checkpoint that value encodes.
-func repeated(value []byte, stored cdc.Checkpoint) bool {
-	same, err := encode(stored)
-	return err == nil && bytes.Equal(same, value)
+func repeated(value []byte, stored content) bool {
+	same, err := encode(stored.Checkpoint)
+	return err == nil && !stored.reset && bytes.Equal(same, value)
 }
 
 // hold takes the lock, once.

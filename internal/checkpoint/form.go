@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 	"unicode/utf8"
 
@@ -24,6 +25,7 @@ type form struct {
 	Fence       string     `json:"fence"`
 	LastEventID string     `json:"last_event_id"`
 	SavedAt     time.Time  `json:"saved_at"`
+	Reset       bool       `json:"reset,omitempty"`
 }
 
 type sourceForm struct {
@@ -67,18 +69,49 @@ func encode(c cdc.Checkpoint) ([]byte, error) {
 	return value, nil
 }
 
-func decode(value []byte) (cdc.Checkpoint, error) {
+// content is what a place holds.
+type content struct {
+	cdc.Checkpoint
+
+	// reset: the checkpoint was forgotten; only Generation and Sequence count, see [Redis.Reset].
+	reset bool
+}
+
+// loaded is c as Load gives it to its caller. The generation outlives a reset: the next run takes a higher one.
+func (c content) loaded() (_ cdc.Checkpoint, found bool, err error) {
+	if c.reset {
+		return cdc.Checkpoint{Generation: c.Generation}, false, nil
+	}
+	return c.Checkpoint, true, nil
+}
+
+// encodeReset returns the content that fences whoever may still save over value: nothing of value's generation, or
+// of one that starts at this very moment, comes after it. What was no checkpoint names no generation: there the
+// clock's seconds are more than any that was counted.
+func encodeReset(value []byte, now time.Time) ([]byte, error) {
+	generation := uint64(now.Unix())
+	if old, err := decode(value); err == nil {
+		generation = old.Generation + 1
+	}
+	mark, err := json.Marshal(form{Version: formVersion, Generation: generation, Sequence: math.MaxUint64, SavedAt: now.UTC(), Reset: true})
+	if err != nil {
+		return nil, fmt.Errorf("encode reset: %w", err)
+	}
+	return mark, nil
+}
+
+func decode(value []byte) (content, error) {
 	var f form
 	if err := json.Unmarshal(value, &f); err != nil {
-		return cdc.Checkpoint{}, fmt.Errorf("decode checkpoint: %w", err)
+		return content{}, fmt.Errorf("decode checkpoint: %w", err)
 	}
 	switch {
 	case f.Version > formVersion:
-		return cdc.Checkpoint{}, fmt.Errorf("decode checkpoint: form %d and not %d: %w", f.Version, formVersion, errNewer)
+		return content{}, fmt.Errorf("decode checkpoint: form %d and not %d: %w", f.Version, formVersion, errNewer)
 	case f.Version != formVersion:
-		return cdc.Checkpoint{}, fmt.Errorf("decode checkpoint: there is no form %d", f.Version)
+		return content{}, fmt.Errorf("decode checkpoint: there is no form %d", f.Version)
 	}
-	return cdc.Checkpoint{
+	return content{reset: f.Reset, Checkpoint: cdc.Checkpoint{
 		Source:      cdc.Source(f.Source),
 		Progress:    cdc.Progress{Position: cdc.Position(f.Position), Commit: cdc.Position(f.Commit), TxID: f.TxID},
 		Generation:  f.Generation,
@@ -86,7 +119,7 @@ func decode(value []byte) (cdc.Checkpoint, error) {
 		Fence:       f.Fence,
 		LastEventID: f.LastEventID,
 		SavedAt:     f.SavedAt,
-	}, nil
+	}}, nil
 }
 
 // supersedes reports whether next is of a newer run than stored, or later in the same run.

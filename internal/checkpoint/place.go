@@ -36,22 +36,28 @@ type place struct {
 }
 
 // refuse says why next may not take stored's place; nil if it may.
-func (p place) refuse(next, stored cdc.Checkpoint) error {
+func (p place) refuse(next cdc.Checkpoint, stored content) error {
 	switch {
-	case !stored.Source.Same(next.Source):
+	case !stored.reset && !stored.Source.Same(next.Source):
 		return cdc.Stop(cdc.ClassPosition, "foreign_checkpoint", &trouble{
 			what: fmt.Sprintf("%s holds the checkpoint of another source (%s; this one is %s)",
 				p.name, describe(stored.Source), describe(next.Source)),
 			mend: fmt.Sprintf("give each relay a place of its own in %s, or run 'cdc-relay position reset' if this database has taken the other's place",
 				p.setting),
 		})
-	case !supersedes(next, stored):
+	case supersedes(next, stored.Checkpoint):
+		return nil
+	case stored.reset:
+		return cdc.Stop(cdc.ClassFenced, "fenced", &trouble{
+			what: fmt.Sprintf("%s was reset at %s while this relay (generation %d) ran", p.name, stored.SavedAt.Format(time.RFC3339), next.Generation),
+			mend: "start it again once it is clear where it is to begin, and stop it before the next 'cdc-relay position reset' or 'cdc-relay teardown'",
+			err:  cdc.ErrFenced,
+		})
+	default:
 		return cdc.Stop(cdc.ClassFenced, "fenced", fmt.Errorf(
 			"%s was written by generation %d, sequence %d, at %s and ours is generation %d, sequence %d: %w",
 			p.name, stored.Generation, stored.Sequence, stored.SavedAt.Format(time.RFC3339),
 			next.Generation, next.Sequence, cdc.ErrFenced))
-	default:
-		return nil
 	}
 }
 

@@ -68,11 +68,11 @@ func (r *Redis) Load(ctx context.Context) (c cdc.Checkpoint, found bool, err err
 	case err != nil:
 		return cdc.Checkpoint{}, false, r.explain("load checkpoint", err)
 	}
-	c, err = decode(value)
+	held, err := decode(value)
 	if err != nil {
 		return cdc.Checkpoint{}, false, r.place.unusable(err)
 	}
-	return c, true, nil
+	return held.loaded()
 }
 
 // Save stores c unless it is refused (see the package comment). It blocks for at most three seconds.
@@ -115,12 +115,25 @@ func (r *Redis) refused(c cdc.Checkpoint, answer []any) error {
 	return r.place.unusable(errors.New("its numbers are not in their stored form"))
 }
 
-// Reset forgets the checkpoint, whoever wrote it. A relay that still runs would write it again: the
-// caller makes sure that none does.
+// resetLasts is how long a reset fences: longer than anybody overlooks a relay that cannot save.
+const resetLasts = 7 * 24 * time.Hour
+
+// Reset forgets the checkpoint, whoever wrote it. A relay that still runs is fenced: in place of the checkpoint
+// stands a mark of a higher generation, so that its next save is refused with [cdc.ErrFenced], and no save of its
+// brings the position back that a person has dropped. Load finds nothing there. The next run's first save, or a
+// week, takes the mark away.
 func (r *Redis) Reset(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	if err := r.client.Del(ctx, r.key).Err(); err != nil {
+	value, err := r.client.Get(ctx, r.key).Bytes()
+	if err != nil && !errors.Is(err, redis.Nil) && !says(err, "WRONGTYPE") {
+		return r.explain("reset checkpoint", err)
+	}
+	mark, err := encodeReset(value, time.Now())
+	if err != nil {
+		return err
+	}
+	if err := r.client.Set(ctx, r.key, mark, resetLasts).Err(); err != nil {
 		return r.explain("reset checkpoint", err)
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/alicebob/miniredis/v2"
 
@@ -72,7 +73,28 @@ func TestRedisWrongType(t *testing.T) {
 		t.Error("the other content is gone")
 	}
 	must(t, s.Reset(t.Context()))
-	must(t, s.Save(t.Context(), example()))
+	c, _, err := s.Load(t.Context())
+	must(t, err)
+	must(t, s.Save(t.Context(), numbered(c.Generation+1, 0)))
+}
+
+// TestRedisReset: what fences an overlooked relay says so, and does not stay for ever.
+func TestRedisReset(t *testing.T) {
+	server, s := startRedis(t)
+	must(t, s.Save(t.Context(), numbered(7, 12)))
+	must(t, s.Reset(t.Context()))
+	err := s.Save(t.Context(), numbered(7, 13))
+	wantStop(t, err, cdc.ClassFenced, key, "was reset at", "generation 7", "start it again")
+	if !errors.Is(err, cdc.ErrFenced) {
+		t.Errorf("%v is not ErrFenced", err)
+	}
+	if ttl := server.TTL(key); ttl != 7*24*time.Hour {
+		t.Errorf("the mark stays for %s", ttl)
+	}
+	must(t, s.Save(t.Context(), numbered(9, 0)))
+	if ttl := server.TTL(key); ttl != 0 {
+		t.Errorf("a checkpoint goes after %s", ttl)
+	}
 }
 
 func TestRedisSentences(t *testing.T) {

@@ -15,14 +15,25 @@ local function greater(a, b)
   return a > b
 end
 
-local function may_replace(next, old)
-  if type(old) ~= 'table' or old.version ~= next.version or type(old.source) ~= 'table' then
-    return false
+-- What a reset left is no source's: only its numbers count.
+local function of_same_source(next, old)
+  if old.reset == true then
+    return true
   end
   for _, field in ipairs({'system_id', 'database', 'slot'}) do
     if old.source[field] ~= next.source[field] then
       return false
     end
+  end
+  return true
+end
+
+local function may_replace(next, old)
+  if type(old) ~= 'table' or old.version ~= next.version or type(old.source) ~= 'table' then
+    return false
+  end
+  if not of_same_source(next, old) then
+    return false
   end
   if type(old.generation) ~= 'string' or type(old.sequence) ~= 'string' then
     return false

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -24,6 +25,7 @@ var (
 	postgres *testenv.PostgresServer
 	kafka    *testenv.KafkaCluster
 	redis    *testenv.RedisServer
+	mysqls   = map[string]*testenv.MySQLServer{testenv.MySQLFlavor: nil, testenv.MariaDBFlavor: nil}
 )
 
 func TestMain(m *testing.M) {
@@ -53,6 +55,16 @@ func prepareAndRun(m *testing.M) (code int, err error) {
 		postgres, err = testenv.StartPostgres(ctx, testenv.PostgresOptions{})
 		return err
 	})
+	var made sync.Mutex
+	for flavor := range mysqls {
+		starts.Go(func() error {
+			server, err := testenv.StartMySQL(ctx, testenv.MySQLOptions{Flavor: flavor})
+			made.Lock()
+			defer made.Unlock()
+			mysqls[flavor] = server
+			return err
+		})
+	}
 	starts.Go(func() (err error) {
 		kafka, err = testenv.StartKafka(ctx, testenv.KafkaOptions{Secure: true, Proxied: true})
 		return err
@@ -94,6 +106,11 @@ func stopServers() error {
 	}
 	if redis != nil {
 		errs = append(errs, redis.Close())
+	}
+	for _, server := range mysqls {
+		if server != nil {
+			errs = append(errs, server.Close())
+		}
 	}
 	return errors.Join(errs...)
 }

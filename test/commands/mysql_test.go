@@ -13,19 +13,9 @@ import (
 // is checked by the server's own default: caching_sha2_password on MySQL.
 func newSiteOnMySQL(t *testing.T, server *testenv.MySQLServer) *site {
 	t.Helper()
-	s := &site{t: t, dir: t.TempDir(), name: "cmd_" + server.Flavor, pg: postgres}
+	s := &site{t: t, dir: t.TempDir(), name: "cmd_" + server.Flavor, mysql: server}
 	mysqlExec(t, server, "", "CREATE DATABASE "+s.name, "CREATE USER relay IDENTIFIED BY 'geheim'")
-	s.config = fmt.Sprintf(`source:
-  mysql: {dsn: "relay@tcp(%s)/%s", password: geheim}
-kafka: {brokers: [%q]}
-topics: {create: {partitions: 3, replication_factor: 1}}
-routes:
-  - {topic: %s}
-checkpoint: {redis: {addrs: [%q]}}
-http: {listen: "127.0.0.1:0"}
-log: {format: text}
-`, server.Addr(), s.name, kafka.Bootstrap()[0], s.name, redis.Addr())
-	return s
+	return s.configure(fmt.Sprintf(`mysql: {dsn: "relay@tcp(%s)/%s", password: geheim}`, server.Addr(), s.name))
 }
 
 func mysqlExec(t *testing.T, server *testenv.MySQLServer, database string, statements ...string) {

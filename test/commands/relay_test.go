@@ -26,7 +26,9 @@ type site struct {
 	dir string
 	// name is the database's, and what slot, publication, topic and Redis key are made of.
 	name string
-	pg   *testenv.PostgresServer
+	// Either pg or mysql is the server.
+	pg    *testenv.PostgresServer
+	mysql *testenv.MySQLServer
 	// config is the text of cdc-relay.yaml.
 	config     string
 	env        []string
@@ -41,14 +43,46 @@ func newSite(t *testing.T) *site {
 
 func newSiteOn(t *testing.T, pg *testenv.PostgresServer) *site {
 	t.Helper()
-	name := strings.ToLower(regexp.MustCompile(`[^a-zA-Z0-9]+`).ReplaceAllString(strings.TrimPrefix(t.Name(), "Test"), "_"))
-	s := &site{t: t, dir: t.TempDir(), name: "cmd_" + name[:min(len(name), 45)], pg: pg}
+	s := &site{t: t, dir: t.TempDir(), name: databaseName(t), pg: pg}
 	if err := pg.CreateDatabase(t.Context(), s.name); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.dropSlot)
+	return s.configure(fmt.Sprintf(`postgres: {dsn: %q}`, pg.DSN(s.name, "")))
+}
+
+// newMySQLSite is newSite on the shared server of a flavor.
+func newMySQLSite(t *testing.T, flavor string) *site {
+	t.Helper()
+	server := mysqls[flavor]
+	s := &site{t: t, dir: t.TempDir(), name: databaseName(t), mysql: server}
+	if err := server.CreateDatabase(t.Context(), s.name); err != nil {
+		t.Fatal(err)
+	}
+	return s.configure(fmt.Sprintf(`mysql: {dsn: "root@tcp(%s)/%s"}`, server.Addr(), s.name))
+}
+
+// onMySQL runs fn on MySQL and on MariaDB at the same time.
+func onMySQL(t *testing.T, fn func(s *site)) {
+	t.Helper()
+	for flavor := range mysqls {
+		t.Run(flavor, func(t *testing.T) {
+			t.Parallel()
+			fn(newMySQLSite(t, flavor))
+		})
+	}
+}
+
+func databaseName(t *testing.T) string {
+	t.Helper()
+	name := strings.ToLower(regexp.MustCompile(`[^a-zA-Z0-9]+`).ReplaceAllString(strings.TrimPrefix(t.Name(), "Test"), "_"))
+	return "cmd_" + name[:min(len(name), 45)]
+}
+
+// configure writes a configuration that works around the source's section.
+func (s *site) configure(source string) *site {
 	s.config = fmt.Sprintf(`source:
-  postgres: {dsn: "%s"}
+  %s
 kafka: {brokers: [%q]}
 topics: {create: {partitions: 3, replication_factor: 1}}
 routes:
@@ -56,8 +90,16 @@ routes:
 checkpoint: {redis: {addrs: [%q]}}
 http: {listen: "127.0.0.1:0"}
 log: {format: text}
-`, pg.DSN(s.name, ""), kafka.Bootstrap()[0], s.name, redis.Addr())
+`, source, kafka.Bootstrap()[0], s.name, redis.Addr())
 	return s
+}
+
+// addr is the database server's.
+func (s *site) addr() string {
+	if s.mysql != nil {
+		return s.mysql.Addr()
+	}
+	return s.pg.Addr()
 }
 
 func (s *site) slot() string { return "cdc_relay_" + s.name }
@@ -80,6 +122,10 @@ func (s *site) replace(old, with string) *site {
 // sql runs statements as the superuser.
 func (s *site) sql(statements ...string) *site {
 	s.t.Helper()
+	if s.mysql != nil {
+		mysqlExec(s.t, s.mysql, s.name, statements...)
+		return s
+	}
 	for _, statement := range statements {
 		if err := s.pg.Exec(s.t.Context(), s.name, statement); err != nil {
 			s.t.Fatalf("%s: %v", statement, err)
@@ -91,9 +137,13 @@ func (s *site) sql(statements ...string) *site {
 // insert commits events with the ids 00000000-0000-7000-8000-00000000000N.
 func (s *site) insert(ids ...int) *site {
 	s.t.Helper()
+	value, now := "'%s'", "now()"
+	if s.mysql != nil {
+		value, now = "UNHEX(REPLACE('%s', '-', ''))", "UTC_TIMESTAMP(6)"
+	}
 	for _, id := range ids {
 		s.sql(fmt.Sprintf("INSERT INTO outbox (event_id, aggregate_type, aggregate_id, event_type, payload, occurred_at) "+
-			"VALUES ('%s', 'Order', '42', 'order.placed', '{}', now())", eventID(id)))
+			"VALUES ("+value+", 'Order', '42', 'order.placed', '{}', "+now+")", eventID(id)))
 	}
 	return s
 }
@@ -168,7 +218,7 @@ func (s *site) command(args ...string) *exec.Cmd {
 // normal takes out what differs between runs.
 func (s *site) normal(text string) string {
 	for _, r := range []struct{ pattern, with string }{
-		{regexp.QuoteMeta(s.pg.Addr()), "PGHOST"},
+		{regexp.QuoteMeta(s.addr()), "PGHOST"},
 		{regexp.QuoteMeta(kafka.Bootstrap()[0]), "KAFKA"},
 		{regexp.QuoteMeta(redis.Addr()), "REDIS"},
 		{regexp.QuoteMeta(s.dir), "DIR"},

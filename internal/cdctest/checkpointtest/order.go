@@ -19,9 +19,7 @@ func (r rules) anyInterleaving() {
 	t := r.t
 	pair := r.pair()
 	rapid.Check(t, func(draw *rapid.T) {
-		if err := pair[0].Reset(t.Context()); err != nil {
-			draw.Fatalf("reset: %v", err)
-		}
+		r.Put(t, nil)
 		var model *cdc.Checkpoint
 		base := rapid.Uint64Range(0, 1<<60).Draw(draw, "base")
 		for range rapid.IntRange(1, 30).Draw(draw, "saves") {

@@ -44,9 +44,7 @@ func (r rules) givesBack() {
 	odd.Source = cdc.Source{SystemID: "söurce \"quoted\" \\ \u2028", Database: "données <&>", Timeline: math.MaxUint32}
 	odd.SavedAt = odd.SavedAt.In(time.FixedZone("", 3600))
 	for _, c := range []*cdc.Checkpoint{&full, {Source: full.Source, Generation: 4}, &odd} {
-		if err := s.Reset(t.Context()); err != nil {
-			t.Fatalf("reset: %v", err)
-		}
+		r.Put(t, nil)
 		mustSave(t, s, *c)
 		if got := mustLoad(t, s); !equal(got, *c) {
 			t.Errorf("saved  %+v\nloaded %+v", *c, got)
@@ -88,9 +86,7 @@ func (r rules) comparesNumbers() {
 		{9, math.MaxUint64, false},
 		{0, 0, false},
 	} {
-		if err := s.Reset(t.Context()); err != nil {
-			t.Fatalf("reset: %v", err)
-		}
+		r.Put(t, nil)
 		mustSave(t, s, stored)
 		check(t, s, stored, at(c.generation, c.sequence), c.accepted)
 	}
@@ -103,9 +99,7 @@ func (r rules) comparesLargeNumbers() {
 	for _, n := range []uint64{edge, edge + 1, 999_999_999_999_999_999, 1_000_000_000_000_000_000, math.MaxUint64 - 1} {
 		for _, pair := range [][4]uint64{{n, 5, n + 1, 1}, {7, n, 7, n + 1}} {
 			older, newer := at(pair[0], pair[1]), at(pair[2], pair[3])
-			if err := s.Reset(t.Context()); err != nil {
-				t.Fatalf("reset: %v", err)
-			}
+			r.Put(t, nil)
 			mustSave(t, s, older)
 			check(t, s, older, newer, true)
 			check(t, s, newer, older, false)
@@ -227,7 +221,7 @@ func (r rules) refusesUnusable() {
 	if err := s.Reset(t.Context()); err != nil {
 		t.Fatalf("reset: %v", err)
 	}
-	mustSave(t, s, at(1, 1))
+	mustSave(t, s, at(afterReset(t, s), 1))
 }
 
 func (r rules) acceptsAfterFlush() {
@@ -252,20 +246,52 @@ func (r rules) acceptsAfterRollback() {
 	check(t, s, at(3, 7), at(4, 3), true)
 }
 
+// resets: after a reset nothing is found, and a run from before it brings nothing back. An exclusive store has
+// refused the reset while such a run lasts.
 func (r rules) resets() {
+	t := r.t
+	pair := r.pair()
+	for _, next := range []uint64{5, 50} {
+		mustSave(t, pair[0], at(next, 5))
+		if err := pair[1].Reset(t.Context()); err != nil {
+			t.Fatalf("reset: %v", err)
+		}
+		if r.Exclusive {
+			if r.Get(t) != nil {
+				t.Error("reset left something behind")
+			}
+			continue
+		}
+		for _, late := range [][2]uint64{{next, 6}, {next + 1, 0}, {next - 1, 9}} {
+			if err := pair[0].Save(t.Context(), at(late[0], late[1])); !fenced(err) {
+				t.Errorf("%d after a reset: want fenced, got %v", late, err)
+			}
+		}
+	}
+	other := at(afterReset(t, pair[0]), 0)
+	other.Source.Slot = "another"
+	mustSave(t, pair[0], other)
+}
+
+func (r rules) resetsNothing() {
 	t := r.t
 	s := r.open()
 	if err := s.Reset(t.Context()); err != nil {
 		t.Fatalf("reset of nothing: %v", err)
 	}
-	mustSave(t, s, at(5, 5))
-	if err := s.Reset(t.Context()); err != nil {
-		t.Fatalf("reset: %v", err)
+	if err := s.Save(t.Context(), at(1000, 7)); !r.Exclusive && !fenced(err) {
+		t.Errorf("a run whose checkpoint was lost before: want fenced, got %v", err)
 	}
-	if r.Get(t) != nil {
-		t.Error("reset left something behind")
+}
+
+// afterReset is the generation of the first run after a reset.
+func afterReset(t *testing.T, s Store) uint64 {
+	t.Helper()
+	c, found, err := s.Load(t.Context())
+	if found || err != nil || c != (cdc.Checkpoint{Generation: c.Generation}) {
+		t.Fatalf("load after a reset: %+v, found %t, error %v", c, found, err)
 	}
-	mustSave(t, s, at(1, 1))
+	return c.Generation + 1
 }
 
 func (r rules) obeysContext() {

@@ -48,6 +48,7 @@ func Run(t *testing.T, fresh func(tb testing.TB) Harness) {
 		{"is written again after a flush", rules.acceptsAfterFlush},
 		{"is written again after a rollback", rules.acceptsAfterRollback},
 		{"forgets on reset", rules.resets},
+		{"fences on reset what it does not know", rules.resetsNothing},
 		{"does nothing under a cancelled context", rules.obeysContext},
 		{"keeps the order under any interleaving", rules.anyInterleaving},
 		{"keeps the order among concurrent savers", rules.concurrent},
