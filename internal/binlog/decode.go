@@ -16,7 +16,10 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-var errTruncated = errors.New("truncated event")
+var (
+	errTruncated = errors.New("truncated event")
+	errMalformed = errors.New("truncated or malformed value")
+)
 
 // event is one event of the log: a header of 19 octets and a body. Its octets belong to the reader.
 type event struct {
@@ -75,6 +78,7 @@ func schemaOf(t *replication.TableMapEvent, body []byte, charsets map[uint64]cha
 		return nil, cdc.Stop(cdc.ClassRuntime, "row_metadata", fmt.Errorf(
 			"table map of %s.%s carries no column names: binlog_row_metadata is not FULL (SET PERSIST binlog_row_metadata = FULL; on MariaDB SET GLOBAL and the server's configuration), and events written without it cannot be read: publish from the table what consumers miss, then move the position past them with `cdc-relay position set`", t.Schema, t.Table))
 	}
+	countVectors(t.ColumnType)
 	unsigned, collations, listed := t.UnsignedMap(), t.CollationMap(), t.EnumSetCollationMap()
 	enums, sets := t.EnumStrValueMap(), t.SetStrValueMap()
 	for i, name := range names {
@@ -90,6 +94,9 @@ func schemaOf(t *replication.TableMapEvent, body []byte, charsets map[uint64]cha
 		if text && cs == charsetUnknown {
 			return nil, cdc.Stop(cdc.ClassRuntime, "charset", fmt.Errorf(
 				"column %s of %s has a character set that is not known here (collation %d): ALTER TABLE %s.%s CONVERT TO CHARACTER SET utf8mb4", name, s.table, collation, mysqlName(s.table.Schema), mysqlName(s.table.Name)))
+		}
+		if c.kind == kindJSON {
+			t.ColumnType[i] = mysql.MYSQL_TYPE_BLOB // has go-mysql hand out the octets
 		}
 		c.names = namesOf(append(enums[i], sets[i]...), cs)
 		_, length := realType(t.ColumnType[i], t.ColumnMeta[i])
@@ -168,7 +175,7 @@ func (s *schema) next(r rows, arena []byte, spans []cdc.Span) (rows, []byte, []c
 		var n int
 		arena, n = s.columns[i].value(arena, data)
 		if n < 0 {
-			return r, arena, spans, fmt.Errorf("decode column %s of %s: %w", s.table.Columns[i].Name, s.table, errTruncated)
+			return r, arena, spans, fmt.Errorf("decode column %s of %s: %w", s.table.Columns[i].Name, s.table, errMalformed)
 		}
 		data = data[n:]
 		spans = append(spans, cdc.Span{Off: int32(start), Len: int32(len(arena) - start)})
@@ -178,7 +185,7 @@ func (s *schema) next(r rows, arena []byte, spans []cdc.Span) (rows, []byte, []c
 }
 
 // value appends the value at the front of data and returns how many octets it took there, or -1 when
-// they are not all there.
+// they are not all there or make no value.
 func (c *column) value(arena, data []byte) ([]byte, int) {
 	switch c.kind { //nolint:exhaustive // what is left begins with its length
 	case kindInt, kindUint:
@@ -198,7 +205,15 @@ func (c *column) value(arena, data []byte) ([]byte, int) {
 	if length > len(data)-c.size {
 		return arena, -1
 	}
-	return c.text(arena, data[c.size:c.size+length]), c.size + length
+	octets := data[c.size : c.size+length]
+	if c.kind == kindJSON {
+		arena, err := appendJSON(arena, octets)
+		if err != nil {
+			return arena, -1
+		}
+		return arena, c.size + length
+	}
+	return c.text(arena, octets), c.size + length
 }
 
 func littleEndian(data []byte, size int) uint64 {

@@ -35,11 +35,11 @@ func (c *column) general(arena []byte, v any) ([]byte, error) {
 		if c.kind == kindDatetime || c.kind == kindTimestamp {
 			return appendTrimmed(arena, v), nil
 		}
-		if c.real == mysql.MYSQL_TYPE_JSON {
-			return appendJSON(arena, v), nil
-		}
 		return c.text(arena, []byte(v)), nil
 	case []byte:
+		if c.kind == kindJSON {
+			return appendJSON(arena, v)
+		}
 		return c.text(arena, v), nil
 	case float32:
 		return appendFloat(arena, float64(v), 32), nil
@@ -101,10 +101,13 @@ func appendTrimmed(arena []byte, text string) []byte {
 	return arena
 }
 
+// minExponent is the smallest whole number that is printed with an exponent.
+const minExponent = 1e15
+
 // appendFloat prints as the server does: the shortest text that reads back as the value, exponents without plus.
 func appendFloat(arena []byte, v float64, bits int) []byte {
 	format := byte('f')
-	if size := math.Abs(v); size != 0 && (size >= 1e15 || size < 1e-15) {
+	if size := math.Abs(v); size != 0 && (size >= minExponent || size < 1e-15) {
 		format = 'e'
 	}
 	start := len(arena)

@@ -63,7 +63,6 @@ func newSession(s *Source, conn net.Conn) *session {
 	}
 	ss.parser.SetFlavor(string(s.flavor))
 	ss.parser.SetTimestampStringLocation(time.UTC)
-	ss.parser.SetRenderJSONAsMySQLText(true)
 	return ss
 }
 

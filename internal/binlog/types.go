@@ -27,6 +27,7 @@ const (
 	kindBlob     // length of size octets
 	kindDatetime // DATETIME2 with size digits of fraction
 	kindTimestamp
+	kindJSON // MySQL's binary form behind a length of size octets
 )
 
 // charset is what becomes of a text column's octets.
@@ -65,6 +66,16 @@ func realType(tp byte, meta uint16) (behind byte, length int) {
 	return first, second
 }
 
+// countVectors makes BLOBs of a table map's VECTORs, which they are in the log: go-mysql does not count VECTOR among
+// the types with a character set, as the server does, and would give columns behind one the character set of another.
+func countVectors(types []byte) {
+	for i, tp := range types {
+		if tp == mysql.MYSQL_TYPE_VECTOR {
+			types[i] = mysql.MYSQL_TYPE_BLOB
+		}
+	}
+}
+
 // columnOf reads a table map's description of a column.
 func columnOf(tp byte, meta uint16, unsigned bool, cs charset) column {
 	c := column{charset: cs}
@@ -89,8 +100,10 @@ func columnOf(tp byte, meta uint16, unsigned bool, cs charset) column {
 		if c.real == mysql.MYSQL_TYPE_STRING && cs == charsetBinary {
 			c.pad = length
 		}
-	case mysql.MYSQL_TYPE_BLOB:
+	case mysql.MYSQL_TYPE_BLOB, mysql.MYSQL_TYPE_GEOMETRY: // VECTOR has been made one: see countVectors
 		c.kind, c.size = kindBlob, int(meta)
+	case mysql.MYSQL_TYPE_JSON:
+		c.kind, c.size = kindJSON, int(meta)
 	case mysql.MYSQL_TYPE_DATETIME2:
 		c.kind, c.size = kindDatetime, int(meta)
 	case mysql.MYSQL_TYPE_TIMESTAMP2:
@@ -108,8 +121,6 @@ const uuidSize = 16
 // form is how the column's values stand in a batch's arena.
 func (c *column) form(length int) cdc.Form {
 	switch {
-	case c.real == mysql.MYSQL_TYPE_GEOMETRY, c.real == mysql.MYSQL_TYPE_VECTOR:
-		return cdc.FormBytes
 	case c.charset == charsetBinary && c.kind == kindString && length == uuidSize:
 		return cdc.FormUUID
 	case c.charset == charsetBinary && (c.kind == kindString || c.kind == kindBlob):

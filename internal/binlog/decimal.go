@@ -1,0 +1,74 @@
+package binlog
+
+// A DECIMAL stands in groups of nine digits, four octets each, counted from the point. What is left at either end
+// takes as many octets as its digits need. The highest bit is set where the number is not negative, and all octets
+// are inverted where it is (decimal2bin in strings/decimal.cc).
+const groupDigits, groupOctets = 9, 4
+
+// appendDecimal appends a DECIMAL with all the digits of its scale. Its precision and its scale stand before it.
+func appendDecimal(arena, data []byte) (text []byte, ok bool) {
+	if len(data) < 3 || data[1] > data[0] {
+		return arena, false
+	}
+	whole, fraction := int(data[0]-data[1]), int(data[1])
+	data = data[2:]
+	if len(data) != decimalOctets(whole)+decimalOctets(fraction) {
+		return arena, false
+	}
+	mask := byte(0)
+	if data[0]&0x80 == 0 {
+		mask = 0xff
+		arena = append(arena, '-')
+	}
+	start := len(arena)
+	d := decimal{arena: arena, data: data, mask: mask, sign: 0x80}
+	d.digits(whole % groupDigits)
+	for range whole / groupDigits {
+		d.digits(groupDigits)
+	}
+	d.trim(start)
+	if fraction == 0 {
+		return d.arena, true
+	}
+	d.arena = append(d.arena, '.')
+	for range fraction / groupDigits {
+		d.digits(groupDigits)
+	}
+	d.digits(fraction % groupDigits)
+	return d.arena, true
+}
+
+func decimalOctets(digits int) int {
+	return digits/groupDigits*groupOctets + (digits%groupDigits+1)/2
+}
+
+type decimal struct {
+	arena, data []byte
+	mask        byte
+	sign        byte // still to be taken off the first octet
+}
+
+// digits appends the next n digits.
+func (d *decimal) digits(n int) {
+	var v uint64
+	octets := decimalOctets(n)
+	for _, b := range d.data[:octets] {
+		v = v<<8 | uint64(b^d.mask^d.sign)
+		d.sign = 0
+	}
+	d.data = d.data[octets:]
+	d.arena = appendDigits(d.arena, v, n)
+}
+
+// trim leaves out zeros at the front and writes at least one digit.
+func (d *decimal) trim(start int) {
+	first := start
+	for first < len(d.arena) && d.arena[first] == '0' {
+		first++
+	}
+	if first == len(d.arena) {
+		d.arena = append(d.arena[:start], '0')
+		return
+	}
+	d.arena = append(d.arena[:start], d.arena[first:]...)
+}
