@@ -63,8 +63,8 @@ func (s *Source) plot(ctx context.Context, db *sql.DB, cfg *mysql.Config, load f
 	if err := vars.problem(&s.opts); err != nil {
 		return cdc.Source{}, nil, err
 	}
-	s.flavor = vars.flavor()
-	if err := checkTables(ctx, db, s.opts.Tables); err != nil {
+	s.flavor, s.caseless = vars.flavor(), vars.caseless()
+	if err := checkTables(ctx, db, s.opts.Tables, s.caseless); err != nil {
 		return cdc.Source{}, nil, err
 	}
 	c, found, err := load(ctx)

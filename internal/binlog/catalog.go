@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-
-	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
 // The oldest servers that write column names into their log.
@@ -26,7 +24,7 @@ func variableNames() []string {
 		"version", "log_bin", "gtid_mode", "binlog_format", "binlog_row_image", "binlog_row_metadata", "sync_binlog",
 		"innodb_flush_log_at_trx_commit", "server_id", "binlog_expire_logs_seconds", "log_replica_updates", "log_slave_updates",
 		"binlog_row_value_options", "replica_preserve_commit_order", "net_write_timeout", "read_only",
-		"binlog_transaction_compression", "log_bin_compress", "hostname", "max_allowed_packet",
+		"binlog_transaction_compression", "log_bin_compress", "hostname", "max_allowed_packet", "lower_case_table_names",
 	}
 }
 
@@ -156,44 +154,4 @@ func parseBoth(f Flavor, has, gone string) (executed, purged gtidSet, err error)
 		return nil, nil, fmt.Errorf("read where the log begins: %w", err)
 	}
 	return executed, purged, nil
-}
-
-// checkTables refuses tables that are not there, or not in an engine that commits with the log.
-func checkTables(ctx context.Context, db *sql.DB, names []string) error {
-	for _, name := range names {
-		schema, table, _ := strings.Cut(name, ".")
-		var engine sql.NullString
-		err := db.QueryRowContext(ctx, `SELECT engine FROM information_schema.tables WHERE table_schema = ? AND table_name = ? AND table_type = 'BASE TABLE'`,
-			schema, table).Scan(&engine)
-		switch {
-		case errors.Is(err, sql.ErrNoRows):
-			return config("table_missing", "table %s does not exist, or the relay's user may not see it: create it with `cdc-relay setup`, GRANT SELECT ON %s.%s TO the relay's user, or correct tables[].name", name, mysqlName(schema), mysqlName(table))
-		case err != nil:
-			return fmt.Errorf("read table %s: %w", name, err)
-		case !strings.EqualFold(engine.String, "InnoDB"):
-			return config("engine", "table %s is in engine %s, which does not commit and roll back with the application's transaction: ALTER TABLE %s.%s ENGINE = InnoDB", name, engine.String, mysqlName(schema), mysqlName(table))
-		}
-	}
-	return nil
-}
-
-// verifyTables finds a missing column before the first row does.
-func (s *Source) verifyTables(ctx context.Context, db *sql.DB) error {
-	if s.opts.Verify == nil {
-		return nil
-	}
-	tables, err := readTables(ctx, db, s.opts.Tables)
-	if err != nil {
-		return err
-	}
-	for _, name := range s.opts.Tables {
-		t := tables[name]
-		if t == nil {
-			t = &cdc.Table{}
-		}
-		if err := s.opts.Verify(t); err != nil {
-			return err
-		}
-	}
-	return nil
 }

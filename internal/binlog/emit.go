@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/go-mysql-org/go-mysql/replication"
 
@@ -63,6 +64,7 @@ func (ss *session) learn(e event) error {
 	if err != nil {
 		return err
 	}
+	s.table.Schema, s.table.Name, _ = strings.Cut(configured(ss.src.opts.Tables, ss.src.caseless, name), ".")
 	if old := ss.known[name]; old != nil && bytes.Equal(old.body[6:], body[6:]) {
 		s = old // go-mysql wants to see the map again, its meaning is the same
 	}

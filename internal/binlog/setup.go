@@ -113,10 +113,10 @@ type Survey struct {
 func (d *Database) Survey(ctx context.Context, o Options) (Survey, error) {
 	var s Survey
 	var err error
-	if s.Tables, err = readTables(ctx, d.db, o.Tables); err != nil {
+	if s.Tables, err = readConfigured(ctx, d.db, o.Tables, d.vars.caseless()); err != nil {
 		return s, err
 	}
-	if s.Problem = checkTables(ctx, d.db, o.Tables); s.Problem != nil && reasonOf(s.Problem) == "" {
+	if s.Problem = checkTables(ctx, d.db, o.Tables, d.vars.caseless()); s.Problem != nil && reasonOf(s.Problem) == "" {
 		return s, s.Problem
 	}
 	return s, nil

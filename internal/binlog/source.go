@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"log/slog"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -65,6 +64,7 @@ type Source struct {
 	// Kept between attempts; owned by the caller of Acquire and Run.
 	session  *session
 	flavor   Flavor
+	caseless bool    // the server does not tell Outbox from outbox
 	received gtidSet // every transaction handed on; nil: nothing yet
 	commit   gtid    // the last of them with rows of ours
 	held     held
@@ -127,7 +127,9 @@ func (s *Source) Status() Status {
 	return st
 }
 
-func (s *Source) tracked(table string) bool { return slices.Contains(s.opts.Tables, table) }
+func (s *Source) tracked(table string) bool {
+	return configured(s.opts.Tables, s.caseless, table) != ""
+}
 
 // Release gives up what Acquire took when Run does not follow it.
 func (s *Source) Release(context.Context) {

@@ -76,7 +76,7 @@ func (r *Router) compile(t *cdc.Table) (*plan, error) {
 	conf := r.tables[t.String()]
 	if conf == nil {
 		return nil, cdc.Stop(cdc.ClassConfig, "unknown_table", fmt.Errorf(
-			"table %s sends rows but is not configured: add it under tables, or take it out of the publication", t))
+			"table %s sends rows but is not configured: add it under tables, or have the database send its rows no more", t))
 	}
 	p := &plan{
 		source: t, table: conf, width: len(t.Columns), tombstones: conf.layout.Tombstones(),

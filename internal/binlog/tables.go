@@ -1,0 +1,91 @@
+package binlog
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+// caseless reports whether the server takes Outbox and outbox for one table. Then the log may spell a name in
+// another way than the configuration: with lower_case_table_names = 1 it is in lower case.
+func (v variables) caseless() bool { return v["lower_case_table_names"] != "" && v["lower_case_table_names"] != "0" }
+
+// configured returns the configured name of a table that the server spells so; "": it is none of ours.
+func configured(names []string, caseless bool, table string) string {
+	if slices.Contains(names, table) {
+		return table
+	}
+	if caseless {
+		if i := slices.IndexFunc(names, func(name string) bool { return strings.EqualFold(name, table) }); i >= 0 {
+			return names[i]
+		}
+	}
+	return ""
+}
+
+// checkTables refuses tables that are not there, or not in an engine that commits with the log.
+func checkTables(ctx context.Context, db *sql.DB, names []string, caseless bool) error {
+	for _, name := range names {
+		schema, table, _ := strings.Cut(name, ".")
+		var spelled string
+		var engine sql.NullString
+		err := db.QueryRowContext(ctx, `SELECT CONCAT(table_schema, '.', table_name), engine FROM information_schema.tables WHERE table_schema = ? AND table_name = ? AND table_type = 'BASE TABLE'`,
+			schema, table).Scan(&spelled, &engine)
+		switch {
+		case errors.Is(err, sql.ErrNoRows), err == nil && configured([]string{name}, caseless, spelled) == "":
+			return tableMissing(name)
+		case err != nil:
+			return fmt.Errorf("read table %s: %w", name, err)
+		case !strings.EqualFold(engine.String, "InnoDB"):
+			return config("engine", "table %s is in engine %s, which does not commit and roll back with the application's transaction: ALTER TABLE %s.%s ENGINE = InnoDB", name, engine.String, mysqlName(schema), mysqlName(table))
+		}
+	}
+	return nil
+}
+
+func tableMissing(name string) error {
+	schema, table, _ := strings.Cut(name, ".")
+	return config("table_missing", "table %s does not exist, or the relay's user may not see it: create it with `cdc-relay setup`, GRANT SELECT ON %s.%s TO the relay's user, or correct tables[].name", name, mysqlName(schema), mysqlName(table))
+}
+
+// readConfigured is [readTables] under the configured names, which are also those of the tables.
+func readConfigured(ctx context.Context, db *sql.DB, names []string, caseless bool) (map[string]*cdc.Table, error) {
+	tables, err := readTables(ctx, db, names)
+	if err != nil {
+		return nil, err
+	}
+	found := make(map[string]*cdc.Table, len(tables))
+	for spelled, t := range tables {
+		if name := configured(names, caseless, spelled); name != "" {
+			t.Schema, t.Name, _ = strings.Cut(name, ".")
+			found[name] = t
+		}
+	}
+	return found, nil
+}
+
+// verifyTables finds a missing column before the first row does.
+func (s *Source) verifyTables(ctx context.Context, db *sql.DB) error {
+	if s.opts.Verify == nil {
+		return nil
+	}
+	tables, err := readConfigured(ctx, db, s.opts.Tables, s.caseless)
+	if err != nil {
+		return err
+	}
+	for _, name := range s.opts.Tables {
+		t := tables[name]
+		if t == nil {
+			return tableMissing(name)
+		}
+		if err := s.opts.Verify(t); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,89 @@
+package binlog
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/cdc-relay/cdc-relay/internal/binlog"
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
+)
+
+// A server with lower_case_table_names = 1 takes Outbox for outbox, and writes the latter into its log: the rows come
+// all the same, under the configured name. MySQL takes the setting only when it is initialised.
+func TestLowerCaseTableNames(t *testing.T) {
+	server := testenv.MySQL(t, testenv.MySQLOptions{Flavor: testenv.MariaDBFlavor, Settings: map[string]string{"lower_case_table_names": "1"}})
+	d := &database{t: t, flavor: testenv.MariaDBFlavor, name: "Shop", dsn: server.DSN("", "")}
+	d.db = d.open(d.dsn)
+	defer d.db.Close()
+	d.session("CREATE DATABASE Shop", "USE Shop", "CREATE TABLE Outbox (n INT NOT NULL, pad LONGBLOB)")
+	var verified []string
+	o := current()
+	o.DSN = func() (string, error) { return d.dsn, nil }
+	o.Tables = []string{"Shop.Outbox"}
+	o.Verify = func(table *cdc.Table) error {
+		verified = append(verified, table.String())
+		return nil
+	}
+	reg := prometheus.NewRegistry()
+	r := start(t, binlog.New(o, slog.New(slog.DiscardHandler), reg), newQueue(), none)
+	d.session("USE Shop", insert(1), insert(2))
+	r.expect(1, 2)
+	if err := r.stop(); err != nil {
+		t.Error(err)
+	}
+	if got := strings.Join(verified, " "); got != "Shop.Outbox" {
+		t.Errorf("verified %q", got)
+	}
+	if got := labels(t, reg, "cdc_relay_events_received_total"); got != "Shop.Outbox" {
+		t.Errorf("rows of %q", got)
+	}
+	findings, tables := binlog.Check(t.Context(), o, none)
+	if tables["Shop.Outbox"] == nil {
+		t.Errorf("check finds %v: %v", tables, findings)
+	}
+}
+
+// Elsewhere a name is one only in its own spelling.
+func TestTableNames(t *testing.T) {
+	onEach(t, func(d *database) {
+		d.simple()
+		d.exec("CREATE TABLE OUTBOX (n INT)")
+		o := current()
+		o.Tables = []string{d.name + ".Outbox"}
+		stops(d.t, d.source(o), "table_missing", "Outbox", "tables[].name")
+		verified := 0
+		o.Tables = []string{d.name + ".outbox"}
+		o.Verify = func(table *cdc.Table) error {
+			verified += len(table.Columns)
+			return nil
+		}
+		s := d.source(o)
+		if _, _, err := s.Acquire(d.t.Context(), none); err != nil || verified != 2 {
+			d.t.Errorf("%v, %d columns", err, verified)
+		}
+		s.Release(context.WithoutCancel(d.t.Context()))
+	})
+}
+
+// labels are the label values of a metric's series.
+func labels(t *testing.T, reg *prometheus.Registry, name string) string {
+	t.Helper()
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var values []string
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			if f.GetName() == name {
+				values = append(values, m.GetLabel()[0].GetValue())
+			}
+		}
+	}
+	return strings.Join(values, " ")
+}
