@@ -140,6 +140,7 @@ type queue struct {
 	mu      sync.Mutex
 	rows    []map[string]string // by column; NULL is missing
 	seqs    []uint64
+	columns []cdc.Column // of the table whose rows came last
 	confirm func(seq uint64)
 	limit   int // refuses batches once it holds so many rows; 0: never
 	space   chan struct{}
@@ -161,6 +162,7 @@ func (q *queue) Offer(b *cdc.Batch) bool {
 	}
 	q.seqs = append(q.seqs, b.Seq)
 	for row := range b.Rows() {
+		q.columns = b.Table.Columns
 		values := map[string]string{}
 		for i, c := range b.Table.Columns {
 			if raw, ok := b.Value(row, i); ok {
