@@ -76,7 +76,7 @@ func schemaOf(t *replication.TableMapEvent, body []byte, charsets map[uint64]cha
 	names := t.ColumnNameString()
 	if len(names) != int(t.ColumnCount) {
 		return nil, cdc.Stop(cdc.ClassRuntime, "row_metadata", fmt.Errorf(
-			"table map of %s.%s carries no column names: binlog_row_metadata is not FULL (SET PERSIST binlog_row_metadata = FULL; on MariaDB SET GLOBAL and the server's configuration), and events written without it cannot be read: publish from the table what consumers miss, then move the position past them with `cdc-relay position set`", t.Schema, t.Table))
+			"table map of %s.%s carries no column names: binlog_row_metadata is not FULL (SET PERSIST binlog_row_metadata = FULL; on MariaDB SET GLOBAL and the server's configuration), and events written without it cannot be read: publish from the table what consumers miss, then "+pastIt, t.Schema, t.Table))
 	}
 	countVectors(t.ColumnType)
 	unsigned, collations, listed := t.UnsignedMap(), t.CollationMap(), t.EnumSetCollationMap()
@@ -147,7 +147,7 @@ func openRows(e event, s *schema) (rows, error) {
 	for i := range s.columns {
 		if b[off+i/8]&(1<<(i%8)) == 0 {
 			return rows{}, cdc.Stop(cdc.ClassRuntime, "row_image", fmt.Errorf(
-				"rows of %s were logged without column %s: binlog_row_image of the server, or of the session that wrote them, is not FULL (SET PERSIST binlog_row_image = FULL; on MariaDB SET GLOBAL and the server's configuration): publish from the table what consumers miss, then move the position past them with `cdc-relay position set`", s.table, s.table.Columns[i].Name))
+				"rows of %s were logged without column %s: binlog_row_image of the server, or of the session that wrote them, is not FULL (SET PERSIST binlog_row_image = FULL; on MariaDB SET GLOBAL and the server's configuration): publish from the table what consumers miss, then "+pastIt, s.table, s.table.Columns[i].Name))
 		}
 	}
 	data := b[off+bitmap:]

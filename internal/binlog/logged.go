@@ -78,8 +78,8 @@ func (ss *session) statement(variables []byte, words []string, kind string) erro
 		return nil
 	}
 	err := cdc.Stop(cdc.ClassRuntime, "statement_format", fmt.Errorf(
-		"transaction %s holds a statement (%s) in place of rows, so what it, its triggers and functions have written to %s is not in the log: binlog_format of the session that ran it is not ROW: have it changed (SET SESSION binlog_format = ROW, or sessions anew); publish from the table what it wrote, then move the position past it with `cdc-relay position set`",
-		ss.tx.id.text(ss.src.flavor), strings.ToUpper(kind), strings.Join(ss.src.opts.Tables, ", ")))
+		"a statement (%s) is in the log in place of rows, so what it, its triggers and functions have written to %s is not in the log: binlog_format of the session that ran it is not ROW: have it changed (SET SESSION binlog_format = ROW, or sessions anew); publish from the table what it wrote, then "+pastIt,
+		strings.ToUpper(kind), strings.Join(ss.src.opts.Tables, ", ")))
 	if !ss.tx.begun {
 		return err
 	}

@@ -167,7 +167,7 @@ func (ss *session) cut(ctx context.Context) error {
 			return err
 		}
 		if err := ss.take(ctx, e); err != nil {
-			return err
+			return ss.located(err)
 		}
 	}
 }

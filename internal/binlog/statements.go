@@ -2,6 +2,7 @@ package binlog
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -138,8 +139,8 @@ func (ss *session) prepared(ctx context.Context, e event) error {
 		return ss.tx.unread
 	}
 	if ss.tx.rows {
-		return cdc.Stop(cdc.ClassRuntime, "xa", fmt.Errorf(
-			"transaction %s has written to an outbox table under XA: its rows are in the log before anyone knows whether it commits, so they cannot be published in order: append events outside of XA transactions; publish from the table what was committed, then move the position past it with `cdc-relay position set`", ss.tx.id.text(ss.src.flavor)))
+		return cdc.Stop(cdc.ClassRuntime, "xa", errors.New(
+			"rows of an outbox table were written under XA, and are in the log before anyone knows whether they will be committed, so they cannot be published in order: append events outside of XA transactions; publish from the table what was committed, then "+pastIt))
 	}
 	return ss.end()
 }
@@ -157,14 +158,4 @@ func (ss *session) load(e event) error {
 		return fmt.Errorf("decode LOAD DATA: %w", errTruncated)
 	}
 	return ss.statement(b[26:schema], wordsOf(string(b[text:])), "load")
-}
-
-// printable is text from the log, without what a terminal would take amiss.
-func printable(octets []byte) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r > '~' {
-			return -1
-		}
-		return r
-	}, string(octets[:min(len(octets), 200)]))
 }

@@ -55,9 +55,9 @@ func (ss *session) take(ctx context.Context, e event) error {
 	case replication.XA_PREPARE_LOG_EVENT:
 		return ss.prepared(ctx, e)
 	case replication.ANONYMOUS_GTID_EVENT:
-		return cdc.Stop(cdc.ClassRuntime, "gtid_mode", errors.New("log holds a transaction without a GTID: gtid_mode is not ON: SET PERSIST gtid_mode = ON; then publish from the table what was committed meanwhile, and move the position past it with `cdc-relay position set`"))
+		return cdc.Stop(cdc.ClassRuntime, "gtid_mode", errors.New("log holds a transaction without a GTID: gtid_mode is not ON: SET PERSIST gtid_mode = ON; then publish from the table what was committed meanwhile, then "+pastIt))
 	case replication.INCIDENT_EVENT:
-		return positionError("incident", "server has written an INCIDENT into its log (%s): events may be missing from it; publish from the outbox table what consumers miss, then move the position past it with `cdc-relay position set`", printable(e.body()))
+		return ss.incident(e)
 	case replication.EXECUTE_LOAD_QUERY_EVENT:
 		return ss.load(e)
 	default:

@@ -13,7 +13,9 @@ import (
 
 // caseless reports whether the server takes Outbox and outbox for one table. Then the log may spell a name in
 // another way than the configuration: with lower_case_table_names = 1 it is in lower case.
-func (v variables) caseless() bool { return v["lower_case_table_names"] != "" && v["lower_case_table_names"] != "0" }
+func (v variables) caseless() bool {
+	return v["lower_case_table_names"] != "" && v["lower_case_table_names"] != "0"
+}
 
 // configured returns the configured name of a table that the server spells so; "": it is none of ours.
 func configured(names []string, caseless bool, table string) string {

@@ -236,8 +236,9 @@ func TestStops(t *testing.T) {
 		statements []string
 		reason     string
 	}{
-		"statement format": {[]string{"SET SESSION binlog_format = STATEMENT", insert(2)}, "statement_format"},
-		"minimal image":    {[]string{"SET SESSION binlog_row_image = MINIMAL", "INSERT INTO outbox (n) VALUES (2)"}, "row_image"},
+		"statement format": {[]string{"SET SESSION binlog_format = STATEMENT", insert(2), "SET SESSION binlog_format = ROW"}, "statement_format"},
+		"minimal image":    {[]string{"SET SESSION binlog_row_image = MINIMAL", "INSERT INTO outbox (n) VALUES (2)", "SET SESSION binlog_row_image = FULL"}, "row_image"},
+		"minimal metadata": {[]string{"SET GLOBAL binlog_row_metadata = MINIMAL", insert(2), "SET GLOBAL binlog_row_metadata = FULL"}, "row_metadata"},
 		"XA":               {[]string{"XA START 'z'", insert(2), "XA END 'z'", "XA PREPARE 'z'", "XA COMMIT 'z'"}, "xa"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -252,11 +253,32 @@ func TestStops(t *testing.T) {
 					return
 				}
 				var stop *cdc.StopError
-				if err := r.ended(); !errors.As(err, &stop) || stop.Reason != tt.reason {
-					t.Errorf("%v, want %s", err, tt.reason)
+				err := r.ended()
+				if !errors.As(err, &stop) || stop.Reason != tt.reason || stop.Class != cdc.ClassRuntime {
+					t.Fatalf("%v, want %s", err, tt.reason)
 				}
 				r.expect(1)
+				d.past(err, insert(3))
 			})
 		})
+	}
+}
+
+// past does what a stop says, sets the position that it names, and expects what comes behind it.
+func (d *database) past(stop error, next string) {
+	d.t.Helper()
+	_, rest, _ := strings.Cut(stop.Error(), "`cdc-relay position set ")
+	position, _, found := strings.Cut(rest, "`")
+	if !found || !strings.HasPrefix(stop.Error(), "transaction ") {
+		d.t.Errorf("%q names no transaction, or no position", stop)
+		return
+	}
+	again := start(d.t, d.source(binlog.Options{}), newQueue(), func(context.Context) (cdc.Checkpoint, bool, error) {
+		return cdc.Checkpoint{Source: cdc.Source{SystemID: d.flavor, Database: d.name}, Progress: cdc.Progress{Position: cdc.Position(position)}}, true, nil
+	})
+	d.session(next)
+	again.expect(3)
+	if err := again.stop(); err != nil {
+		d.t.Error(err)
 	}
 }
