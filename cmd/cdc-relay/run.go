@@ -35,6 +35,9 @@ On MySQL and MariaDB the checkpoint alone says where to go on. Without one run r
 		Example: "  cdc-relay run --config orders.yaml\n  cdc-relay run --dry-run",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if dry && start != "" {
+				return usage("--dry-run prints what is committed from now on, and --start-from has no say in that: leave one of the two out")
+			}
 			c, err := a.load()
 			if err != nil {
 				return err

@@ -50,7 +50,7 @@ func Fetch(ctx context.Context, base string, config *tls.Config) (Status, error)
 func statusURL(base string) (*url.URL, error) {
 	u, err := url.Parse(base)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, errors.New("the relay's address must look like http://host:9464")
+		return nil, errors.New("the relay's address (--url) must look like http://host:9464")
 	}
 	if u.Path == "" || u.Path == "/" {
 		u.Path = "/status"
@@ -67,9 +67,9 @@ func unanswered(target *url.URL, err error) error {
 	where := target.Redacted()
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return fmt.Errorf("no relay answers at %s (connection refused): start it with 'cdc-relay run' or give its address", where)
+		return fmt.Errorf("no relay answers at %s (connection refused): start it with 'cdc-relay run', or give its address with --url", where)
 	case errors.As(err, &dns):
-		return fmt.Errorf("host %s is not known: give the relay's address", dns.Name)
+		return fmt.Errorf("host %s is not known: give the relay's address with --url", dns.Name)
 	case errors.As(err, &untrusted):
 		return fmt.Errorf("the certificate at %s does not hold (%w): use the name that stands in it, or trust its authority", where, untrusted.Err)
 	case errors.Is(err, http.ErrSchemeMismatch):
@@ -98,11 +98,11 @@ func readStatus(target *url.URL, answer *http.Response) (Status, error) {
 	case answer.StatusCode == http.StatusBadRequest && strings.Contains(string(body), "HTTPS server"):
 		return Status{}, fmt.Errorf("the relay at %s speaks TLS: use https:// and the name that stands in its certificate", where)
 	case answer.StatusCode != http.StatusOK:
-		return Status{}, fmt.Errorf("%s answers %s: give the address of a cdc-relay", where, answer.Status)
+		return Status{}, fmt.Errorf("%s answers %s: give the address of a cdc-relay with --url", where, answer.Status)
 	}
 	var st Status
 	if err := json.Unmarshal(body, &st); err != nil || st.State == "" {
-		return Status{}, fmt.Errorf("%s does not answer with a relay's status: give the address of a cdc-relay", where)
+		return Status{}, fmt.Errorf("%s does not answer with a relay's status: give the address of a cdc-relay with --url", where)
 	}
 	return st, nil
 }
