@@ -41,16 +41,23 @@ func (m *mysql) apply(ctx context.Context, a *app, flags *tableFlags, owner conn
 			continue
 		}
 		o := flags.table(t.name)
-		script, err := outbox.MySQLTable(o)
-		if err != nil {
-			return &usageError{err}
-		}
-		if err := db.Exec(ctx, "create table "+o.Name.String(), texts(script.Up)...); err != nil {
+		if err := makeTable(ctx, db, o); err != nil {
 			return err
 		}
 		a.sayTable(&o, before.Tables[o.Name.String()] != nil)
 	}
 	return nil
+}
+
+func makeTable(ctx context.Context, owner *binlog.Database, o outbox.TableOptions) error {
+	script, err := outbox.MySQLTable(o)
+	if err != nil {
+		return &usageError{err}
+	}
+	if err := owner.RequireDatabase(ctx, o.Name.Schema); err != nil {
+		return err
+	}
+	return owner.Exec(ctx, "create table "+o.Name.String(), texts(script.Up)...)
 }
 
 // surveyed is what setup must know of the server; flavor is a guess where it did not answer.
@@ -175,11 +182,7 @@ func (s *mysqlSetup) asOwner(ctx context.Context, user string, dsn connString, b
 				return cdc.Stop(cdc.ClassConfig, "table_missing", fmt.Errorf(
 					"table %s does not exist, or its owner may not see it, and setup makes no table that has a columns mapping: mend tables[].name, or have its software make it", name))
 			}
-			script, err := outbox.MySQLTable(s.flags.table(t.name))
-			if err != nil {
-				return &usageError{err}
-			}
-			if err := owner.Exec(ctx, "create table "+name, texts(script.Up)...); err != nil {
+			if err := makeTable(ctx, owner, s.flags.table(t.name)); err != nil {
 				return err
 			}
 		}

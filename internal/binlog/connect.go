@@ -142,7 +142,11 @@ func connectError(err error, cfg *mysql.Config) error {
 	var certificate *tls.CertificateVerificationError
 	switch {
 	case code == erAccessDenied:
-		return config("password", "MySQL refuses the user (%s): correct user and password in source.mysql.dsn, or the host in CREATE USER", said)
+		mend := "correct user and password in source.mysql.dsn, or the host in CREATE USER"
+		if cfg.TLS == nil { // what a user with REQUIRE SSL is told, and on MariaDB everybody where TLS is a must
+			mend += ", or set source.mysql.tls if the server asks for TLS"
+		}
+		return config("password", "MySQL refuses the user (%s): %s", said, mend)
 	case code == erDBAccessDenied:
 		return config("no_privilege", "MySQL refuses the database (%s): GRANT SELECT ON %s.* TO the relay's user", said, mysqlName(cfg.DBName))
 	case code == erUnknownDatabase:

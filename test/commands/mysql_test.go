@@ -85,7 +85,7 @@ func TestMySQL(t *testing.T) {
 			} {
 				run(command)
 			}
-			golden(t, flavor+".txt", normalMySQL(text.String()))
+			golden(t, flavor+".txt", normalMySQL(text.String())) // the commands hold positions too
 		})
 	}
 }

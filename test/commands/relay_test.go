@@ -241,6 +241,9 @@ func (s *site) normal(text string) string {
 	} {
 		text = regexp.MustCompile(r.pattern).ReplaceAllString(text, r.with)
 	}
+	if s.mysql != nil {
+		return normalMySQL(text)
+	}
 	return text
 }
 

@@ -1,0 +1,29 @@
+package binlog
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+)
+
+// RequireDatabase returns an error where there is no database of that name, or none that the user may see: no
+// server says so in words of its own when a table is made in one.
+func (d *Database) RequireDatabase(ctx context.Context, name string) error {
+	return requireDatabase(ctx, d.db, name)
+}
+
+func requireDatabase(ctx context.Context, db *sql.DB, name string) error {
+	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
+	defer cancel()
+	var found bool
+	err := db.QueryRowContext(ctx, `SELECT COUNT(*) > 0 FROM information_schema.schemata WHERE schema_name = ?
+		OR @@GLOBAL.lower_case_table_names > 0 AND LOWER(schema_name) = LOWER(?)`, name, name).Scan(&found)
+	if err != nil {
+		return fmt.Errorf("look for database %s: %w", name, err)
+	}
+	if !found {
+		return config("database_missing",
+			"database %s does not exist, or the user may not see it: have an administrator run CREATE DATABASE %s, grant the user its rights there, or correct the database in source.mysql.dsn", name, mysqlName(name))
+	}
+	return nil
+}

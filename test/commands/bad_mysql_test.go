@@ -1,0 +1,50 @@
+package commands
+
+import (
+	"testing"
+
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
+)
+
+// badMySQL is what can be wrong with the way to MySQL or MariaDB, or with what setup makes there. strict takes TLS
+// only.
+func badMySQL(strict *testenv.MySQLServer) []badInput {
+	url := func(s *site, server *testenv.MySQLServer) *site { return s.replace(s.addr(), server.Addr()) }
+	return []badInput{
+		{"host does not resolve", func(s *site) { s.replace(s.addr(), "db.invalid:3306") }, nil},
+		{"nothing listens", func(s *site) { s.replace(s.addr(), "127.0.0.1:1") }, nil},
+		{"wrong password", func(s *site) { s.replace("mysql: {", "mysql: {password: wrong, ") }, nil},
+		{"unknown user", func(s *site) { s.replace("root@", "nobody@") }, nil},
+		{"unknown database", func(s *site) { s.replace("/"+s.name, "/nowhere") }, []string{"run", "check", "setup", "schema apply"}},
+		{"TLS refused", func(s *site) { s.replace("mysql: {", "mysql: {tls: {}, ") }, nil},
+		{"TLS required", func(s *site) { url(s, strict) }, nil},
+		{"certificate of an unknown authority", func(s *site) { url(s, strict).replace("mysql: {", "mysql: {tls: {}, ") }, nil},
+		{"not set up", func(*site) {}, nil},
+		{"table missing", func(s *site) { s.setup().sql("DROP TABLE outbox") }, nil},
+		{"column missing", func(s *site) { s.setup().sql("ALTER TABLE outbox DROP COLUMN payload") }, nil},
+		{"column of a route missing", func(s *site) {
+			s.setup().replace("{topic: "+s.name+"}", `{match: {region: "eu"}, topic: `+s.name+"}")
+		}, nil},
+	}
+}
+
+// TestBadInputOnMySQL is TestBadInput on MySQL and MariaDB, for what is not the same everywhere.
+func TestBadInputOnMySQL(t *testing.T) {
+	t.Parallel()
+	for flavor := range mysqls {
+		t.Run(flavor, func(t *testing.T) {
+			t.Parallel()
+			strict := testenv.MySQL(t, testenv.MySQLOptions{Flavor: flavor, TLS: true, Settings: map[string]string{"require_secure_transport": "ON"}})
+			b := &book{}
+			t.Run("group", func(t *testing.T) { // holds the parallel tests together
+				for _, in := range b.chapter(badMySQL(strict)) {
+					t.Run(in.name, func(t *testing.T) {
+						t.Parallel()
+						b.write(in, newMySQLSite(t, flavor))
+					})
+				}
+			})
+			golden(t, "bad_input_"+flavor+".txt", b.text())
+		})
+	}
+}
