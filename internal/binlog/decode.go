@@ -91,6 +91,10 @@ func schemaOf(t *replication.TableMapEvent, body []byte, charsets map[uint64]cha
 			cs = charsets[collation]
 		}
 		c := columnOf(t.ColumnType[i], t.ColumnMeta[i], unsigned[i], cs)
+		if !readable(c.real) {
+			return nil, cdc.Stop(cdc.ClassRuntime, "column_type", fmt.Errorf(
+				"column %s of %s has a type that cannot be read (%d): give it another one (ALTER TABLE %s.%s MODIFY ...; of a COMPRESSED column the same without COMPRESSED), publish from the table what consumers miss, then "+pastIt, name, s.table, c.real, mysqlName(s.table.Schema), mysqlName(s.table.Name)))
+		}
 		if text && cs == charsetUnknown {
 			return nil, cdc.Stop(cdc.ClassRuntime, "charset", fmt.Errorf(
 				"column %s of %s has a character set that is not known here (collation %d): ALTER TABLE %s.%s CONVERT TO CHARACTER SET utf8mb4", name, s.table, collation, mysqlName(s.table.Schema), mysqlName(s.table.Name)))

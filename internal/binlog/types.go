@@ -66,6 +66,21 @@ func realType(tp byte, meta uint16) (behind byte, length int) {
 	return first, second
 }
 
+// readable are the types that can be read. The description of a column behind another type would be read from the
+// wrong place.
+func readable(tp byte) bool {
+	switch tp {
+	case mysql.MYSQL_TYPE_TINY, mysql.MYSQL_TYPE_SHORT, mysql.MYSQL_TYPE_INT24, mysql.MYSQL_TYPE_LONG, mysql.MYSQL_TYPE_LONGLONG,
+		mysql.MYSQL_TYPE_FLOAT, mysql.MYSQL_TYPE_DOUBLE, mysql.MYSQL_TYPE_NEWDECIMAL, mysql.MYSQL_TYPE_BIT, mysql.MYSQL_TYPE_YEAR,
+		mysql.MYSQL_TYPE_DATE, mysql.MYSQL_TYPE_TIME, mysql.MYSQL_TYPE_TIME2, mysql.MYSQL_TYPE_DATETIME, mysql.MYSQL_TYPE_DATETIME2,
+		mysql.MYSQL_TYPE_TIMESTAMP, mysql.MYSQL_TYPE_TIMESTAMP2, mysql.MYSQL_TYPE_STRING, mysql.MYSQL_TYPE_VAR_STRING,
+		mysql.MYSQL_TYPE_VARCHAR, mysql.MYSQL_TYPE_BLOB, mysql.MYSQL_TYPE_ENUM, mysql.MYSQL_TYPE_SET, mysql.MYSQL_TYPE_JSON,
+		mysql.MYSQL_TYPE_GEOMETRY:
+		return true
+	}
+	return false
+}
+
 // countVectors makes BLOBs of a table map's VECTORs, which they are in the log: go-mysql does not count VECTOR among
 // the types with a character set, as the server does, and would give columns behind one the character set of another.
 func countVectors(types []byte) {

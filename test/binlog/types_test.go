@@ -1,12 +1,14 @@
 package binlog
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/cdc-relay/cdc-relay/internal/binlog"
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
 // golden are the columns of a table with every type, two values for each, and what comes of them where that is not
@@ -135,6 +137,18 @@ func TestTypes(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// A column of a type that cannot be read ends the run, also where it is NULL: the columns behind it would be misread.
+func TestUnreadableType(t *testing.T) {
+	d := newDatabase(t, "mariadb")
+	d.exec("CREATE TABLE outbox (id INT, packed VARCHAR(200) COMPRESSED, behind VARCHAR(300), price DECIMAL(10,2))")
+	r := start(t, d.source(binlog.Options{StartFrom: binlog.Current}), newQueue(), none)
+	d.exec("INSERT INTO outbox VALUES (1, NULL, 'text', 1.50)")
+	var stop *cdc.StopError
+	if err := r.ended(); !errors.As(err, &stop) || stop.Reason != "column_type" || !strings.Contains(err.Error(), "column packed of "+d.name+".outbox") {
+		t.Error(err)
 	}
 }
 
