@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// The oldest servers that write column names into their log.
+// The oldest servers that are supported: the long-term releases of the two that are maintained.
 const (
-	minMySQL   = "8.0.14"
-	minMariaDB = "10.5.0"
+	minMySQL   = "8.4.0"
+	minMariaDB = "10.11.0"
 )
 
 // variables are the server's settings that matter here, by name, as it prints them; what it does not know is
