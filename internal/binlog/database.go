@@ -9,10 +9,10 @@ import (
 // RequireDatabase returns an error where there is no database of that name, or none that the user may see: no
 // server says so in words of its own when a table is made in one.
 func (d *Database) RequireDatabase(ctx context.Context, name string) error {
-	return requireDatabase(ctx, d.db, name)
+	return requireDatabase(ctx, d.db, name, "grant the user its rights there")
 }
 
-func requireDatabase(ctx context.Context, db *sql.DB, name string) error {
+func requireDatabase(ctx context.Context, db *sql.DB, name, grant string) error {
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
 	var found bool
@@ -23,7 +23,7 @@ func requireDatabase(ctx context.Context, db *sql.DB, name string) error {
 	}
 	if !found {
 		return config("database_missing",
-			"database %s does not exist, or the user may not see it: have an administrator run CREATE DATABASE %s, grant the user its rights there, or correct the database in source.mysql.dsn", name, mysqlName(name))
+			"database %s does not exist, or the user may not see it: have an administrator run CREATE DATABASE %s, %s, or correct the database in source.mysql.dsn", name, mysqlName(name), grant)
 	}
 	return nil
 }

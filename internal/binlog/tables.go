@@ -40,7 +40,7 @@ func checkTables(ctx context.Context, db *sql.DB, names []string, caseless bool)
 			schema, table).Scan(&spelled, &engine)
 		switch {
 		case errors.Is(err, sql.ErrNoRows), err == nil && configured([]string{name}, caseless, spelled) == "":
-			return tableMissing(name)
+			return tableMissing(ctx, db, name)
 		case err != nil:
 			return fmt.Errorf("read table %s: %w", name, err)
 		case !strings.EqualFold(engine.String, "InnoDB"):
@@ -50,9 +50,14 @@ func checkTables(ctx context.Context, db *sql.DB, names []string, caseless bool)
 	return nil
 }
 
-func tableMissing(name string) error {
+// tableMissing says what is not there: the table, or its database with it.
+func tableMissing(ctx context.Context, db *sql.DB, name string) error {
 	schema, table, _ := strings.Cut(name, ".")
-	return config("table_missing", "table %s does not exist, or the relay's user may not see it: create it with `cdc-relay setup`, GRANT SELECT ON %s.%s TO the relay's user, or correct tables[].name", name, mysqlName(schema), mysqlName(table))
+	grant := fmt.Sprintf("GRANT SELECT ON %s.%s TO the relay's user", mysqlName(schema), mysqlName(table))
+	if err := requireDatabase(ctx, db, schema, "make the table with `cdc-relay setup` and "+grant); err != nil {
+		return err
+	}
+	return config("table_missing", "table %s does not exist, or the relay's user may not see it: create it with `cdc-relay setup`, %s, or correct tables[].name", name, grant)
 }
 
 // readConfigured is [readTables] under the configured names, which are also those of the tables.
@@ -83,7 +88,7 @@ func (s *Source) verifyTables(ctx context.Context, db *sql.DB) error {
 	for _, name := range s.opts.Tables {
 		t := tables[name]
 		if t == nil {
-			return tableMissing(name)
+			return tableMissing(ctx, db, name)
 		}
 		if err := s.opts.Verify(t); err != nil {
 			return err
