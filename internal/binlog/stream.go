@@ -100,6 +100,10 @@ func (ss *session) format(e event) error {
 
 func (ss *session) parse(e event) (*replication.BinlogEvent, error) {
 	parsed, err := ss.parser.Parse(e.raw)
+	if bad, ok := errors.AsType[*replication.EventError](err); ok {
+		// Not its own text: that quotes the whole event, and rows are nobody's business.
+		return nil, fmt.Errorf("read the log: event of kind %d that ends at %d: %s", bad.Header.EventType, bad.Header.LogPos, bad.Err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("read the log: %w", err)
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"log/slog"
+	"strings"
 	"testing"
 
 	"github.com/go-mysql-org/go-mysql/replication"
@@ -42,6 +43,15 @@ func TestRareEvents(t *testing.T) {
 		case tt.reason != "" && (!errors.As(err, &stop) || stop.Reason != tt.reason):
 			t.Errorf("%s: %v, want %s", name, err, tt.reason)
 		}
+	}
+}
+
+// An event that cannot be read is named without what stands in it.
+func TestUnreadableEvent(t *testing.T) {
+	s := New(Options{Tables: []string{"d.outbox"}}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+	_, err := newSession(s, nil).parse(eventOf(replication.WRITE_ROWS_EVENTv2, 0, "\x01\x00\x00\x00\x00\x00\x01\x00\x02\x00\x01\xffa secret"))
+	if err == nil || strings.Contains(err.Error(), "secret") || !strings.Contains(err.Error(), "event of kind 30") {
+		t.Errorf("%v", err)
 	}
 }
 
