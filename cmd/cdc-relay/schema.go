@@ -124,13 +124,13 @@ func (a *app) writeFiles(files []outbox.File, dir string) error {
 func writeNew(path, text string) error {
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644) //nolint:gosec // a migration is for everybody to read
 	if err != nil {
-		return err //nolint:wrapcheck // the caller says what for
+		return err // the caller says what for
 	}
 	if _, err := file.WriteString(text); err != nil {
 		_ = file.Close()
-		return err //nolint:wrapcheck // as above
+		return err // as above
 	}
-	return file.Close() //nolint:wrapcheck // as above
+	return file.Close() // as above
 }
 
 func newSchemaApplyCommand(a *app) *cobra.Command {

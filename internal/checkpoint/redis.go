@@ -148,7 +148,8 @@ func (r *Redis) Close() error {
 }
 
 // LogTo sends what the Redis client logs by itself (failed dials, failovers) to logger at debug level.
-// The client has one logger for the whole process: call it once, from main.
+// Call it once, from main: the client asks one package variable, [redis.SetLogger], and neither its options nor a
+// client take a logger (go-redis 9). Without it those lines go to standard error in a form of their own.
 func LogTo(logger *slog.Logger) { redis.SetLogger(clientLog{logger}) }
 
 type clientLog struct{ logger *slog.Logger }

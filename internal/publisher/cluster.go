@@ -116,7 +116,7 @@ func (c *cluster) metadata(ctx context.Context, topics []string) (*sarama.Metada
 			err = errStarting
 		}
 		res = r
-		return err //nolint:wrapcheck // ask wraps it
+		return err // ask wraps it
 	})
 	if err != nil {
 		return nil, err
@@ -144,7 +144,7 @@ func (c *cluster) configs(ctx context.Context, topics []string, names ...string)
 	err := c.ask(ctx, func(b *sarama.Broker) error {
 		var err error
 		res, err = b.DescribeConfigs(req)
-		return err //nolint:wrapcheck // ask wraps it
+		return err // ask wraps it
 	})
 	if err != nil {
 		return nil, err
@@ -191,7 +191,7 @@ func (c *cluster) create(ctx context.Context, topic string, spec *TopicSpec) err
 	submit := func(b *sarama.Broker) error {
 		res, err := b.CreateTopics(sarama.NewCreateTopicsRequest(sarama.MaxVersion, details, c.d.opts.askTimeout()*4/5, false))
 		if err != nil {
-			return err //nolint:wrapcheck // ask wraps it
+			return err // ask wraps it
 		}
 		said := res.TopicErrors[topic]
 		if said == nil || said.Err == sarama.ErrNoError || said.Err == sarama.ErrTopicAlreadyExists {

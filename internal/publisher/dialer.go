@@ -59,7 +59,7 @@ func (f dialFunc) Dial(network, addr string) (net.Conn, error) { return f(networ
 func (d *dialer) dial(ctx, opening context.Context, network, addr string) (*ownConn, error) {
 	raw, err := (&net.Dialer{KeepAlive: 30 * time.Second}).DialContext(opening, network, addr)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // explain tells the causes apart
+		return nil, err // explain tells the causes apart
 	}
 	if d.opts.TLS != nil {
 		conn := tls.Client(raw, tlsFor(d.opts.TLS, addr))
@@ -91,7 +91,7 @@ type ownConn struct {
 func (c *ownConn) Close() error {
 	c.inTime()
 	c.stop()
-	return c.Conn.Close() //nolint:wrapcheck // a net.Conn hands on its errors
+	return c.Conn.Close() // a net.Conn hands on its errors
 }
 
 // Read recognises a TLS record where a Kafka response should begin: a listener that wants TLS answers a
@@ -105,7 +105,7 @@ func (c *ownConn) Read(b []byte) (int, error) {
 			return 0, errSpeaksTLS
 		}
 	}
-	return n, err //nolint:wrapcheck // a net.Conn hands on its errors
+	return n, err // a net.Conn hands on its errors
 }
 
 // config is sarama's, made anew for each connection because it carries the password.

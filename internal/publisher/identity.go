@@ -95,7 +95,7 @@ func (c *cluster) initProducer(ctx context.Context, transactional string, curren
 			req.ProducerID, req.ProducerEpoch = current.id, current.epoch
 		}
 		res, err = b.InitProducerID(req)
-		return err //nolint:wrapcheck // who calls wraps it
+		return err // who calls wraps it
 	})
 	return res, err
 }
@@ -110,7 +110,7 @@ func (c *cluster) askCoordinator(ctx context.Context, transactional string, fn f
 		at, err = b.FindCoordinator(&sarama.FindCoordinatorRequest{
 			Version: 3, CoordinatorKey: transactional, CoordinatorType: sarama.CoordinatorTransaction,
 		})
-		return err //nolint:wrapcheck // ask wraps it
+		return err // ask wraps it
 	})
 	switch {
 	case errors.Is(err, sarama.ErrUnsupportedVersion):
