@@ -24,10 +24,11 @@ const (
 var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 // event is the event that "a3" names: the third of key a.
-func event(name string) *cdctest.Event {
+func event(t cdctest.Fataler, name string) *cdctest.Event {
+	t.Helper()
 	seq, err := strconv.Atoi(name[1:])
 	if err != nil {
-		panic(err)
+		t.Fatal(err)
 	}
 	key := name[:1]
 	return &cdctest.Event{
@@ -79,7 +80,7 @@ func (h *history) record(t cdctest.Fataler, word string, at time.Time) cdctest.R
 	}
 	name, altered := strings.CutSuffix(name, "~")
 	name, displaced := strings.CutSuffix(name, "^")
-	r := kafkaRecord(event(name), name, at, int32(partition), h.offsets[int32(partition)])
+	r := kafkaRecord(event(t, name), name, at, int32(partition), h.offsets[int32(partition)])
 	h.offsets[int32(partition)]++
 	if altered {
 		r.Value = append(slices.Clone(r.Value), 'x')
@@ -116,7 +117,7 @@ func (h *history) check(t cdctest.Fataler) *cdctest.Report {
 	t.Helper()
 	truth := cdctest.NewTruth(topic, source)
 	for _, name := range h.committed {
-		if err := truth.Add(event(name)); err != nil {
+		if err := truth.Add(event(t, name)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -192,11 +193,11 @@ func TestCheck(t *testing.T) {
 // A header that the row does not have, or lacks, is wrong content.
 func TestCheckHeaders(t *testing.T) {
 	truth := cdctest.NewTruth(topic, source)
-	if err := truth.Add(event("a1")); err != nil {
+	if err := truth.Add(event(t, "a1")); err != nil {
 		t.Fatal(err)
 	}
-	for i := range kafkaRecord(event("a1"), "a1", start, 0, 0).Headers {
-		r := kafkaRecord(event("a1"), "a1", start, 0, 0)
+	for i := range kafkaRecord(event(t, "a1"), "a1", start, 0, 0).Headers {
+		r := kafkaRecord(event(t, "a1"), "a1", start, 0, 0)
 		key := r.Headers[i].Key
 		if strings.HasPrefix(key, "ce_id") || key == "ce_sequence" || key == "ce_committime" {
 			continue
@@ -207,12 +208,12 @@ func TestCheckHeaders(t *testing.T) {
 			t.Errorf("without %s: found %q", key, kinds(report))
 		}
 	}
-	r := kafkaRecord(event("a1"), "a1", start, 0, 0)
+	r := kafkaRecord(event(t, "a1"), "a1", start, 0, 0)
 	r.Headers = append(r.Headers, kgo.RecordHeader{Key: "more"})
 	if report := cdctest.Check(truth, []cdctest.Record{cdctest.RecordOf(t, r)}, cdctest.CheckOptions{}); kinds(report) != "content" {
 		t.Errorf("with one more: found %q", kinds(report))
 	}
-	r = kafkaRecord(event("a1"), "a1", start, 0, 0)
+	r = kafkaRecord(event(t, "a1"), "a1", start, 0, 0)
 	r.Key = []byte("b")
 	if report := cdctest.Check(truth, []cdctest.Record{cdctest.RecordOf(t, r)}, cdctest.CheckOptions{}); kinds(report) != "content" {
 		t.Errorf("with another key: found %q", kinds(report))
@@ -222,12 +223,12 @@ func TestCheckHeaders(t *testing.T) {
 // An excluded event may not come, and nobody waits for it.
 func TestCheckExcluded(t *testing.T) {
 	h := read(t, "a1 a2 a3", "a1 a3")
-	h.excluded[event("a2").ID] = true
+	h.excluded[event(t, "a2").ID] = true
 	if err := h.check(t).Err(); err != nil {
 		t.Error(err)
 	}
 	h = read(t, "a1 a2 a3", "a1 a2 a3")
-	h.excluded[event("a2").ID] = true
+	h.excluded[event(t, "a2").ID] = true
 	if got := kinds(h.check(t)); got != "phantom" {
 		t.Errorf("found %q", got)
 	}

@@ -15,6 +15,7 @@ import (
 
 // acker is a broker that says yes to everything and keeps nothing, so that benchmarks measure the publisher.
 type acker struct {
+	tb         testing.TB
 	host       string
 	port       int32
 	partitions int
@@ -32,7 +33,7 @@ func startAcker(tb testing.TB, partitions, swallow int) (string, *acker) {
 	tb.Cleanup(func() { _ = l.Close() })
 	host, port, _ := net.SplitHostPort(l.Addr().String())
 	n, _ := strconv.Atoi(port)
-	a := &acker{host: host, port: int32(n), partitions: partitions, swallowed: make(chan struct{}, 1000)}
+	a := &acker{tb: tb, host: host, port: int32(n), partitions: partitions, swallowed: make(chan struct{}, 1000)}
 	a.swallow.Store(int32(swallow))
 	go func() {
 		for {
@@ -83,7 +84,7 @@ func (a *acker) answer(frame []byte) []byte {
 		r.Uvarint()
 	}
 	if err := req.ReadFrom(r.Src); err != nil {
-		panic(err)
+		a.tb.Errorf("request %d, version %d: %v", key, version, err)
 	}
 	res := req.ResponseKind()
 	res.SetVersion(version)

@@ -9,7 +9,7 @@ func TestFarewellIsNeverLeftOut(t *testing.T) {
 	d := newDatabase(t)
 	missed := 0
 	for i := range 40 {
-		s, q := d.source(), newQueue()
+		s, q := d.source(), newQueue(t)
 		q.confirm = s.Confirm
 		stop := tailing(t, s, q)
 		d.insert(i*3000+1, i*3000+3000)

@@ -110,6 +110,7 @@ func (d *database) sourceWith(o wal.Options) *wal.Source {
 
 // queue keeps the payloads of everything it was offered, and confirms at once when asked to.
 type queue struct {
+	tb       testing.TB
 	mu       sync.Mutex
 	payloads []string
 	batches  int
@@ -120,8 +121,9 @@ type queue struct {
 	changed  chan struct{}
 }
 
-func newQueue() *queue {
-	return &queue{space: make(chan struct{}, 1), changed: make(chan struct{}, 1)}
+func newQueue(tb testing.TB) *queue {
+	tb.Helper()
+	return &queue{tb: tb, space: make(chan struct{}, 1), changed: make(chan struct{}, 1)}
 }
 
 func (q *queue) Offer(b *cdc.Batch) bool {
@@ -131,7 +133,7 @@ func (q *queue) Offer(b *cdc.Batch) bool {
 		return false
 	}
 	if n := len(q.seqs); n > 0 && q.seqs[n-1]+1 != b.Seq {
-		panic(fmt.Sprintf("seq %d after %d", b.Seq, q.seqs[n-1]))
+		q.tb.Errorf("seq %d after %d", b.Seq, q.seqs[n-1])
 	}
 	q.seqs = append(q.seqs, b.Seq)
 	q.batches++
@@ -140,7 +142,7 @@ func (q *queue) Offer(b *cdc.Batch) bool {
 		raw, _ := b.Value(row, col)
 		octets, _, err := b.Table.Columns[col].Form.Octets(nil, raw)
 		if err != nil {
-			panic(err)
+			q.tb.Errorf("payload of seq %d: %v", b.Seq, err)
 		}
 		q.payloads = append(q.payloads, string(octets))
 	}
@@ -232,7 +234,7 @@ func equal(t *testing.T, got, want []string) {
 func TestCommittedRowsArriveInOrder(t *testing.T) {
 	d := newDatabase(t)
 	d.insert(1, 3)
-	q := newQueue()
+	q := newQueue(t)
 	stop := tailing(t, d.source(), q)
 	d.exec("BEGIN")
 	d.insert(100, 200)
@@ -255,7 +257,7 @@ func TestCommittedRowsArriveInOrder(t *testing.T) {
 // A clean stop after everything was confirmed leaves nothing to repeat, with the slot alone.
 func TestFarewellConfirms(t *testing.T) {
 	d := newDatabase(t)
-	s, q := d.source(), newQueue()
+	s, q := d.source(), newQueue(t)
 	q.confirm = s.Confirm
 	stop := tailing(t, s, q)
 	d.insert(1, 2000)
@@ -264,7 +266,7 @@ func TestFarewellConfirms(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.insert(2001, 2001)
-	again := newQueue()
+	again := newQueue(t)
 	stop = tailing(t, d.source(), again)
 	again.waitCount(t, 1)
 	_ = stop()
@@ -274,12 +276,12 @@ func TestFarewellConfirms(t *testing.T) {
 // Without a Confirm nothing moves: the next process gets everything again.
 func TestUnconfirmedComesAgain(t *testing.T) {
 	d := newDatabase(t)
-	q := newQueue()
+	q := newQueue(t)
 	stop := tailing(t, d.source(), q)
 	d.insert(1, 100)
 	q.waitCount(t, 100)
 	_ = stop()
-	again := newQueue()
+	again := newQueue(t)
 	tailing(t, d.source(), again)
 	again.waitCount(t, 100)
 	equal(t, again.held(), numbers(1, 100))
@@ -289,7 +291,7 @@ func TestUnconfirmedComesAgain(t *testing.T) {
 // on before the connection broke.
 func TestReconnectRepeatsNothing(t *testing.T) {
 	d := newDatabase(t)
-	s, q := d.source(), newQueue()
+	s, q := d.source(), newQueue(t)
 	q.limit = 3000
 	stop := tailing(t, s, q)
 	d.insert(1, 1)
@@ -308,7 +310,7 @@ func TestReconnectRepeatsNothing(t *testing.T) {
 // A column whose type has no binary form that is known switches the stream to text, also in the middle.
 func TestTextMode(t *testing.T) {
 	d := newDatabase(t)
-	s, q := d.source(), newQueue()
+	s, q := d.source(), newQueue(t)
 	stop := tailing(t, s, q)
 	d.insert(1, 10)
 	q.waitCount(t, 10)
@@ -326,7 +328,7 @@ func TestTextMode(t *testing.T) {
 
 func TestLargeRows(t *testing.T) {
 	d := newDatabase(t)
-	q := newQueue()
+	q := newQueue(t)
 	tailing(t, d.source(), q)
 	for _, size := range []int{1, 100_000, 3_000_000, 524_288, 7} {
 		d.exec(`INSERT INTO outbox (event_id, aggregate_type, aggregate_id, event_type, payload, occurred_at)
@@ -343,7 +345,7 @@ func TestLargeRows(t *testing.T) {
 // An idle outbox in a busy database must not keep the server's WAL.
 func TestIdleOutboxAdvances(t *testing.T) {
 	d := newDatabase(t)
-	s, q := d.source(), newQueue()
+	s, q := d.source(), newQueue(t)
 	q.confirm = s.Confirm
 	tailing(t, s, q)
 	d.exec("CREATE TABLE busy (x text)")
