@@ -1,6 +1,7 @@
 package binlog
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -98,8 +99,14 @@ func (ss *session) format(e event) error {
 	return nil
 }
 
+// parse has go-mysql parse an event. What it keeps, the description of the log file and table maps, points into the
+// octets that it is given, so these are its own.
 func (ss *session) parse(e event) (*replication.BinlogEvent, error) {
-	parsed, err := ss.parser.Parse(e.raw)
+	raw := e.raw
+	if kind := e.kind(); kind == replication.FORMAT_DESCRIPTION_EVENT || kind == replication.TABLE_MAP_EVENT {
+		raw = bytes.Clone(raw)
+	}
+	parsed, err := ss.parser.Parse(raw)
 	if bad, ok := errors.AsType[*replication.EventError](err); ok {
 		// Not its own text: that quotes the whole event, and rows are nobody's business.
 		return nil, fmt.Errorf("read the log: event of kind %d that ends at %d: %s", bad.Header.EventType, bad.Header.LogPos, bad.Err)

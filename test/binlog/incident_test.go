@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cdc-relay/cdc-relay/internal/binlog"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
@@ -30,7 +31,7 @@ func TestIncident(t *testing.T) {
 		}
 		r.expect(1)
 		if d.flavor == "mysql" {
-			d.past(err, insert(3))
+			d.past(err, binlog.Options{}, insert(3))
 			return
 		}
 		if !strings.Contains(err.Error(), "FLUSH BINARY LOGS") || !strings.HasPrefix(err.Error(), "behind the position "+d.position()+":") {

@@ -222,6 +222,31 @@ func TestLargeTransactions(t *testing.T) {
 	})
 }
 
+// What is needed to read rows later must not stand in octets that are read over meanwhile: the description of the log
+// file, and the tables of a transaction that is read from its temporary file.
+func TestOctetsAreReused(t *testing.T) {
+	onEach(t, func(d *database) {
+		t := d.t
+		d.exec("CREATE TABLE other (pad LONGBLOB); CREATE TABLE outbox (n INT NOT NULL, pad LONGBLOB, day DATE, kind ENUM('a', 'b'))")
+		r := start(t, d.source(current()), newQueue(), none)
+		d.session("INSERT INTO other VALUES (REPEAT('x', 400000))")
+		statements := []string{deep[d.flavor], "BEGIN"}
+		for first := 0; first < 6000; first += 2000 {
+			statements = append(statements, strings.Replace(strings.Replace(big(first, 2000), "outbox", "outbox (n, pad, day, kind)", 1),
+				"REPEAT('x', 1000)", "REPEAT('\x04', 1000), '2026-11-21', 'b'", 1))
+		}
+		d.session(append(statements, "COMMIT")...)
+		for i, row := range r.await(6000) {
+			if row["n"] != strconv.Itoa(i) || len(row["pad"]) != 1000 || row["day"] != "2026-11-21" || row["kind"] != "b" {
+				t.Fatalf("row %d is %.200v", i, row)
+			}
+		}
+		if err := r.stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // deep lets big count far enough.
 var deep = map[string]string{"mysql": "SET SESSION cte_max_recursion_depth = 1000000", "mariadb": "SET SESSION max_recursive_iterations = 1000000"}
 
@@ -258,14 +283,14 @@ func TestStops(t *testing.T) {
 					t.Fatalf("%v, want %s", err, tt.reason)
 				}
 				r.expect(1)
-				d.past(err, insert(3))
+				d.past(err, binlog.Options{}, insert(3))
 			})
 		})
 	}
 }
 
 // past does what a stop says, sets the position that it names, and expects what comes behind it.
-func (d *database) past(stop error, next string) {
+func (d *database) past(stop error, o binlog.Options, next string) {
 	d.t.Helper()
 	_, rest, _ := strings.Cut(stop.Error(), "`cdc-relay position set ")
 	position, _, found := strings.Cut(rest, "`")
@@ -273,7 +298,7 @@ func (d *database) past(stop error, next string) {
 		d.t.Errorf("%q names no transaction, or no position", stop)
 		return
 	}
-	again := start(d.t, d.source(binlog.Options{}), newQueue(), func(context.Context) (cdc.Checkpoint, bool, error) {
+	again := start(d.t, d.source(o), newQueue(), func(context.Context) (cdc.Checkpoint, bool, error) {
 		return cdc.Checkpoint{Source: cdc.Source{SystemID: d.flavor, Database: d.name}, Progress: cdc.Progress{Position: cdc.Position(position)}}, true, nil
 	})
 	d.session(next)
