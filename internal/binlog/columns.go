@@ -20,7 +20,7 @@ func readTables(ctx context.Context, db *sql.DB, names []string) (map[string]*cd
 		args[i] = name
 	}
 	//nolint:gosec // only placeholders are put in
-	found, err := db.QueryContext(ctx, `SELECT table_schema, table_name, column_name, data_type, COALESCE(character_octet_length, 0)
+	found, err := db.QueryContext(ctx, `SELECT table_schema, table_name, column_name, data_type, COALESCE(character_octet_length, 0), COALESCE(character_set_name, '')
 		FROM information_schema.columns WHERE CONCAT(table_schema, '.', table_name) IN (?`+strings.Repeat(", ?", len(args)-1)+`)
 		ORDER BY table_schema, table_name, ordinal_position`, args...)
 	if err != nil {
@@ -28,9 +28,9 @@ func readTables(ctx context.Context, db *sql.DB, names []string) (map[string]*cd
 	}
 	defer func() { _ = found.Close() }()
 	for found.Next() {
-		var schema, table, column, kind string
+		var schema, table, column, kind, set string
 		var length uint64
-		if err := found.Scan(&schema, &table, &column, &kind, &length); err != nil {
+		if err := found.Scan(&schema, &table, &column, &kind, &length, &set); err != nil {
 			return nil, fmt.Errorf("read the tables' columns: %w", err)
 		}
 		t := tables[schema+"."+table]
@@ -38,12 +38,20 @@ func readTables(ctx context.Context, db *sql.DB, names []string) (map[string]*cd
 			t = &cdc.Table{Schema: schema, Name: table}
 			tables[t.String()] = t
 		}
-		t.Columns = append(t.Columns, cdc.Column{Name: column, Form: formOf(strings.ToLower(kind), length)})
+		t.Columns = append(t.Columns, cdc.Column{Name: column, Form: foreign(formOf(strings.ToLower(kind), length), set)})
 	}
 	if err := found.Err(); err != nil {
 		return nil, fmt.Errorf("read the tables' columns: %w", err)
 	}
 	return tables, nil
+}
+
+// foreign is [cdc.FormForeign] for a column whose character set is not known here.
+func foreign(form cdc.Form, set string) cdc.Form {
+	if set != "" && charsetOf(set) == charsetUnknown {
+		return cdc.FormForeign
+	}
+	return form
 }
 
 func formOf(kind string, length uint64) cdc.Form {

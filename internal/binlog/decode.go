@@ -68,6 +68,7 @@ type schema struct {
 	table   *cdc.Table
 	columns []column
 	general bool // go-mysql's general decoder is needed
+	foreign bool // a column is in a character set that is not known here; see legible
 }
 
 // schemaOf makes a schema of a table map. charsets are by id of the collation.
@@ -95,10 +96,6 @@ func schemaOf(t *replication.TableMapEvent, body []byte, charsets map[uint64]cha
 			return nil, cdc.Stop(cdc.ClassRuntime, "column_type", fmt.Errorf(
 				"column %s of %s has a type that cannot be read (%d): give it another one (ALTER TABLE %s.%s MODIFY ...; of a COMPRESSED column the same without COMPRESSED), publish from the table what consumers miss, then "+pastIt, name, s.table, c.real, mysqlName(s.table.Schema), mysqlName(s.table.Name)))
 		}
-		if text && cs == charsetUnknown {
-			return nil, cdc.Stop(cdc.ClassRuntime, "charset", fmt.Errorf(
-				"column %s of %s has a character set that is not known here (collation %d): ALTER TABLE %s.%s CONVERT TO CHARACTER SET utf8mb4", name, s.table, collation, mysqlName(s.table.Schema), mysqlName(s.table.Name)))
-		}
 		if c.kind == kindJSON {
 			t.ColumnType[i] = mysql.MYSQL_TYPE_BLOB // has go-mysql hand out the octets
 		}
@@ -107,6 +104,9 @@ func schemaOf(t *replication.TableMapEvent, body []byte, charsets map[uint64]cha
 		s.general = s.general || c.kind == kindOther
 		s.columns = append(s.columns, c)
 		s.table.Columns = append(s.table.Columns, cdc.Column{Name: name, Form: c.form(length)})
+		if text && cs == charsetUnknown {
+			s.table.Columns[i].Form, s.foreign = cdc.FormForeign, true
+		}
 	}
 	return s, nil
 }

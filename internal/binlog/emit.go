@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/go-mysql-org/go-mysql/replication"
@@ -65,6 +66,9 @@ func (ss *session) learn(e event) error {
 		return err
 	}
 	s.table.Schema, s.table.Name, _ = strings.Cut(configured(ss.src.opts.Tables, ss.src.caseless, name), ".")
+	if err := ss.legible(s); err != nil {
+		return err
+	}
 	if old := ss.known[name]; old != nil && bytes.Equal(old.body[6:], body[6:]) {
 		s = old // go-mysql wants to see the map again, its meaning is the same
 	}
@@ -73,6 +77,27 @@ func (ss *session) learn(e event) error {
 	ss.schemas[e.tableID()] = s
 	return nil
 }
+
+// legible refuses rows with a column that somebody reads and whose character set is not known here. Whoever verifies
+// tables knows which are read, and finds other mistakes in the table by itself.
+func (ss *session) legible(s *schema) error {
+	if !s.foreign {
+		return nil
+	}
+	why := errors.New("a column of " + s.table.String() + " is in a character set that the relay does not know: convert it to utf8mb4")
+	if verify := ss.src.opts.Verify; verify != nil {
+		stop, ok := errors.AsType[*cdc.StopError](verify(s.table))
+		if !ok || stop.Reason != illegible {
+			return nil
+		}
+		why = stop.Err
+	}
+	return cdc.Stop(cdc.ClassRuntime, illegible, fmt.Errorf(
+		"%w; rows that are in the log already stay as they are: publish from the table what consumers miss, then "+pastIt, why))
+}
+
+// illegible is the reason of a column in an unknown character set.
+const illegible = "charset"
 
 // emitGeneral has go-mysql decode rows with columns whose encoding is involved.
 func (ss *session) emitGeneral(ctx context.Context, e event, s *schema) error {

@@ -35,6 +35,8 @@ const (
 	FormJSONB
 	// FormTimestampText is a timestamp as PostgreSQL prints it with DateStyle ISO and time zone UTC.
 	FormTimestampText
+	// FormForeign is text in a character set that the source does not know: octets that nobody may take for text.
+	FormForeign
 )
 
 // micros2000 is 2000-01-01 00:00:00 UTC in Unix microseconds: PostgreSQL's epoch

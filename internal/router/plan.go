@@ -88,6 +88,9 @@ func (r *Router) compile(t *cdc.Table) (*plan, error) {
 		if err != nil {
 			return nil, cdc.Stop(cdc.ClassConfig, "missing_column", err)
 		}
+		if err := legible(t, c); err != nil {
+			return nil, err
+		}
 		roles[role] = c
 	}
 	p.eventID, p.aggregateType, p.aggregateID = roles[outbox.EventID], roles[outbox.AggregateType], roles[outbox.AggregateID]
@@ -99,6 +102,15 @@ func (r *Router) compile(t *cdc.Table) (*plan, error) {
 		}
 	}
 	return p, r.findSlots(p)
+}
+
+// legible refuses a column in a character set that the source does not know. One that nobody reads may be in any.
+func legible(t *cdc.Table, c column) error {
+	if c.form != cdc.FormForeign {
+		return nil
+	}
+	return cdc.Stop(cdc.ClassConfig, "charset", fmt.Errorf(
+		"column %s of %s is in a character set that the relay does not know: convert it to utf8mb4, ascii or latin1 (ALTER TABLE ... MODIFY ... CHARACTER SET utf8mb4), or name another column", c.name, t))
 }
 
 // column finds the column that plays a role.
@@ -147,6 +159,9 @@ func (r *Router) findSlots(p *plan) error {
 		switch {
 		case i >= 0:
 			p.slots[slot] = newColumn(p.source, i)
+			if err := legible(p.source, p.slots[slot]); err != nil {
+				return err
+			}
 		case len(r.tables) == 1:
 			return cdc.Stop(cdc.ClassConfig, "missing_column", fmt.Errorf(
 				"%s: %s has no column %s: add it to the table, or change the route", r.placeOf(slot), p.source, wanted))

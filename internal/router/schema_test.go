@@ -130,3 +130,24 @@ func TestRouteOnAColumnThatIsNotThere(t *testing.T) {
 		t.Errorf("topic %s, source %s", m.Topic, source)
 	}
 }
+
+// A column that nobody reads may be in a character set that the source does not know; one that is read may not.
+func TestForeignColumns(t *testing.T) {
+	foreign := func(column string) *cdc.Table {
+		table := native()
+		for i := range table.Columns {
+			if table.Columns[i].Name == column {
+				table.Columns[i].Form = cdc.FormForeign
+			}
+		}
+		table.Columns = append(table.Columns, cdc.Column{Name: "note", Form: cdc.FormForeign})
+		return table
+	}
+	if err := newRouter(t, options()).Check(foreign("")); err != nil {
+		t.Error(err)
+	}
+	stopped(t, newRouter(t, options()).Check(foreign("aggregate_id")), cdc.ClassConfig, "charset", "column aggregate_id of public.outbox is in a character set")
+	o := options()
+	o.Routes = []router.Route{{Match: map[string]string{"note": ".*"}, Topic: "a"}}
+	stopped(t, newRouter(t, o).Check(foreign("")), cdc.ClassConfig, "charset", "column note of")
+}

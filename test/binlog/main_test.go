@@ -127,12 +127,17 @@ func (d *database) session(statements ...string) {
 	}
 }
 
-func (d *database) source(o binlog.Options) *binlog.Source {
+// options are o for this database, and for its outbox unless o has tables.
+func (d *database) options(o binlog.Options) binlog.Options {
 	o.DSN = func() (string, error) { return d.dsn, nil }
 	if o.Tables == nil {
 		o.Tables = []string{d.name + ".outbox"}
 	}
-	return binlog.New(o, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+	return o
+}
+
+func (d *database) source(o binlog.Options) *binlog.Source {
+	return binlog.New(d.options(o), slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 }
 
 // queue keeps the rows of everything it was offered, as text.
