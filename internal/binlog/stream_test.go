@@ -49,7 +49,12 @@ func TestRareEvents(t *testing.T) {
 // An event that cannot be read is named without what stands in it.
 func TestUnreadableEvent(t *testing.T) {
 	s := New(Options{Tables: []string{"d.outbox"}}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
-	_, err := newSession(s, nil).parse(eventOf(replication.WRITE_ROWS_EVENTv2, 0, "\x01\x00\x00\x00\x00\x00\x01\x00\x02\x00\x01\xffa secret"))
+	ss := newSession(s, nil)
+	version := "\x04\x00" + "8.4.0" + strings.Repeat("\x00", 49) + "\x13"
+	if err := ss.format(eventOf(replication.FORMAT_DESCRIPTION_EVENT, 0, version+strings.Repeat("\x0a", 41)+"\x00....")); err != nil {
+		t.Fatal(err)
+	}
+	_, err := ss.parse(eventOf(replication.WRITE_ROWS_EVENTv2, 0, "\x01\x00\x00\x00\x00\x00\x01\x00\x02\x00\x01\xffa secret"))
 	if err == nil || strings.Contains(err.Error(), "secret") || !strings.Contains(err.Error(), "event of kind 30") {
 		t.Errorf("%v", err)
 	}
