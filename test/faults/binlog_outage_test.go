@@ -1,0 +1,201 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdctest"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
+)
+
+// onBinlogs runs fn on a fresh database of MySQL and on one of MariaDB, at the same time.
+func onBinlogs(t *testing.T, fn func(t *testing.T, db *cdctest.MySQL)) {
+	t.Helper()
+	for _, flavor := range binlogs() {
+		t.Run(flavor, func(t *testing.T) {
+			t.Parallel()
+			fn(t, newMySQL(t, flavor))
+		})
+	}
+}
+
+// Row 15: columns come and go while rows flow: they are mapped by name.
+func TestAlteredTableInBinlog(t *testing.T) {
+	t.Parallel()
+	onBinlogs(t, func(t *testing.T, db *cdctest.MySQL) {
+		t.Helper()
+		r := newRig(t, db, cdctest.InFile, nil)
+		r.Start()
+		r.Load(cdctest.Workload{})
+		for _, sql := range []string{
+			"ALTER TABLE outbox ADD COLUMN region VARCHAR(20) DEFAULT 'eu'",
+			"ALTER TABLE outbox ADD COLUMN price DECIMAL(10, 2) DEFAULT 1.5 AFTER event_type", // in the middle of the row
+			"ALTER TABLE outbox DROP COLUMN schema_version",
+			"ALTER TABLE outbox DROP COLUMN tenant_id",
+			"ALTER TABLE outbox RENAME COLUMN schema_id TO schema_name",
+			"ALTER TABLE outbox DROP COLUMN price",
+		} {
+			r.AwaitProgress(300)
+			alter(r, db, sql)
+		}
+		r.AwaitProgress(300)
+		r.Verify()
+	})
+}
+
+// alter tries again soon where it finds no moment between transactions: it waits for those that have written to the
+// table, new ones wait for it, and one of the first may wait for a row that one of the second holds.
+func alter(r *cdctest.Rig, db *cdctest.MySQL, sql string) {
+	r.Await(sql, func(ctx context.Context) (bool, error) {
+		err := db.Server.Exec(ctx, db.Name(), "SET SESSION lock_wait_timeout = 1; "+sql)
+		if code, ok := errors.AsType[*mysql.MySQLError](err); ok && code.Number == erLockWaitTimeout {
+			return false, nil
+		}
+		return err == nil, err
+	})
+}
+
+// erLockWaitTimeout is ER_LOCK_WAIT_TIMEOUT of both servers.
+const erLockWaitTimeout = 1205
+
+// Row 15: a column that is needed is renamed: with the new name in the configuration the relay goes on without a gap.
+func TestRenamedColumnInBinlog(t *testing.T) {
+	t.Parallel()
+	onBinlogs(t, func(t *testing.T, db *cdctest.MySQL) {
+		t.Helper()
+		r := newRig(t, db, cdctest.InFile, nil)
+		r.Start()
+		r.AwaitSaved(r.Append("k", 10))
+		db.PayloadColumn = "body"
+		r.Must(db.Exec(t.Context(), "ALTER TABLE outbox RENAME COLUMN payload TO body"))
+		r.Must(db.InsertMany(t.Context(), "x", 10, 10))
+		says(t, r.AwaitExit(30*time.Second, 2), "payload")
+		r.Reconfigure("tables", []any{map[string]any{"name": db.Name() + ".outbox", "columns": map[string]any{
+			"event_id": "event_id", "aggregate_type": "aggregate_type", "aggregate_id": "aggregate_id", "event_type": "event_type",
+			"content_type": "content_type", "headers": "headers", "payload": "body", "occurred_at": "occurred_at",
+		}}})
+		r.Start()
+		if report := r.Verify(); report.Duplicates != 0 {
+			t.Errorf("%d events came again", report.Duplicates)
+		}
+	})
+}
+
+// Row 26: Redis cannot be written. Publishing goes on, and after a kill exactly what was not saved comes again.
+func TestRedisAwayFromBinlog(t *testing.T) {
+	t.Parallel()
+	for name, away := range map[string]func(way *testenv.ProxyServer) error{
+		"unreachable": func(way *testenv.ProxyServer) error { way.Cut(); return nil },
+		"silent":      func(way *testenv.ProxyServer) error { return way.Swallow(testenv.Requests) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			onBinlogs(t, func(t *testing.T, db *cdctest.MySQL) {
+				t.Helper()
+				way := testenv.Proxy(t, shared.redis.Addr())
+				r := newRig(t, db, cdctest.InRedis, func(o *cdctest.RigOptions) {
+					o.Settings = map[string]any{"checkpoint.redis.addrs": []string{way.Addr()}}
+				})
+				r.Start()
+				r.AwaitSaved(r.Append("before", 10))
+				r.Must(away(way))
+				// More than the window: it must not wait for saves that fail.
+				for range 3 {
+					r.AwaitEvents(r.Append("meanwhile", r.Window))
+				}
+				r.Relay.Kill()
+				r.FaultUnbounded("SIGKILL while Redis was away")
+				r.Must(way.Restore())
+				way.Heal(r.Within(time.Minute))
+				r.Start()
+				r.AwaitSaved(r.Append("after", 10))
+				if report := r.Verify(); report.Duplicates != 3*r.Window {
+					t.Errorf("%d events came again, want the %d that were not saved", report.Duplicates, 3*r.Window)
+				}
+			})
+		})
+	}
+}
+
+// Row 26: a relay starts with a Redis that was rolled back. Nobody else knows the position: what was published since
+// comes again, and nothing is lost.
+func TestBinlogWithRolledBackRedis(t *testing.T) {
+	t.Parallel()
+	onBinlogs(t, func(t *testing.T, db *cdctest.MySQL) {
+		t.Helper()
+		r := newRig(t, db, cdctest.InRedis, nil)
+		r.Start()
+		r.AwaitSaved(r.Append("k", 10))
+		old, err := shared.redis.Do(t.Context(), "GET", r.RedisKey())
+		r.Must(err)
+		r.AwaitSaved(r.Append("k", 20))
+		r.Must(r.Relay.Signal(syscall.SIGTERM))
+		r.AwaitExit(30*time.Second, 0)
+		_, err = shared.redis.Do(t.Context(), "SET", r.RedisKey(), old)
+		r.Must(err)
+		r.FaultUnbounded("Redis rolled back")
+		r.Append("k", 10)
+		r.Start()
+		r.AwaitSaved(r.Append("k", 10))
+		if report := r.Verify(); report.Duplicates != 20 {
+			t.Errorf("%d events came again, want the 20 since", report.Duplicates)
+		}
+	})
+}
+
+// Connections that break under load are made again, and this process hands on nothing twice.
+func TestBinlogConnectionsCut(t *testing.T) {
+	t.Parallel()
+	onBinlogs(t, func(t *testing.T, db *cdctest.MySQL) {
+		t.Helper()
+		db.Proxy = testenv.Proxy(t, db.Server.Addr())
+		r := newRig(t, db, cdctest.InFile, nil)
+		r.Start()
+		r.Load(cdctest.Workload{})
+		for range 3 {
+			r.AwaitProgress(500)
+			db.Proxy.Cut()
+			r.Delay(200 * time.Millisecond)
+			r.Must(db.Proxy.Restore())
+		}
+		r.AwaitProgress(500)
+		goesOnOnce(t, r)
+	})
+}
+
+// goesOnOnce verifies what one process has published.
+func goesOnOnce(t *testing.T, r *cdctest.Rig) {
+	t.Helper()
+	if report := r.Verify(); report.Duplicates != 0 {
+		t.Errorf("%d events came again", report.Duplicates)
+	}
+	if n := r.Relay.Starts(); n != 1 {
+		t.Errorf("the relay was started %d times", n)
+	}
+}
+
+// A relay that was frozen, as on a machine that hangs, until the server has given its connection up goes on where
+// it was.
+func TestFrozenAtBinlog(t *testing.T) {
+	t.Parallel()
+	onBinlogs(t, func(t *testing.T, db *cdctest.MySQL) {
+		t.Helper()
+		db.Proxy = testenv.Proxy(t, db.Server.Addr())
+		r := newRig(t, db, cdctest.InFile, nil)
+		r.Start()
+		r.Load(cdctest.Workload{Pause: 20 * time.Millisecond})
+		r.AwaitProgress(300)
+		r.Must(r.Relay.Signal(syscall.SIGSTOP))
+		r.Hold(2 * time.Second)
+		db.Proxy.Cut()
+		r.Must(db.Proxy.Restore())
+		r.Must(r.Relay.Signal(syscall.SIGCONT))
+		r.AwaitProgress(500)
+		goesOnOnce(t, r)
+	})
+}
