@@ -130,7 +130,7 @@ func oldestLog(ctx context.Context, db *sql.DB) (string, error) {
 	found, err := db.QueryContext(ctx, `SHOW BINARY LOGS`)
 	if err != nil {
 		if code, said := number(err); code == erSpecificAccess {
-			return "", config("no_privilege", "user may not list the logs (%s): GRANT BINLOG MONITOR ON *.* TO it", said)
+			return "", config(noPrivilege, "user may not list the logs (%s): %s", said, grantLog(MariaDB, account(ctx, db)))
 		}
 		return "", fmt.Errorf("list the logs: %w", err)
 	}

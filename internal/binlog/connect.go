@@ -121,6 +121,7 @@ const (
 	erMasterFatal       = 1236 // the log cannot be sent from here
 	erGtidNotInBinlog   = 1955 // MariaDB
 	erShutdown          = 1053
+	eeFileNotFound      = 29 // MariaDB, of a file of its log
 )
 
 // number is the server's error number, of either client; 0: it is not the server's word.
@@ -181,10 +182,18 @@ func (s *Source) dumpError(code uint16, said string) error {
 		return cdc.Stop(cdc.ClassRuntime, "server_id_clash", fmt.Errorf("another replica reads the log under server id %d (%s): give each its own in source.mysql.server_id, or remove the setting to have a free one chosen", s.opts.ServerID, said))
 	case code == erGtidNotInBinlog, code == erMasterFatal && (strings.Contains(said, "GTID") || strings.Contains(said, "purged") || strings.Contains(said, "gtid")):
 		return positionError("binlog_gap", "server cannot send its log from the position on (%s, %d): it was purged, or the server has another history; publish from the outbox table what consumers miss, then move the position with `cdc-relay position set`, and keep binlogs for longer", said, code)
+	case code == erMasterFatal && !passing(said), code == eeFileNotFound:
+		return cdc.Stop(cdc.ClassRuntime, "log_unreadable", fmt.Errorf("server cannot send its log from the position on (%s, %d), and will not by itself: mend what it says; where the log is damaged, publish from the outbox table what consumers miss, then "+pastIt, said, code))
 	case code == erSpecificAccess, code == erAccessDenied:
-		return config("no_replication", "user may not read the log (%s): GRANT REPLICATION SLAVE ON *.* TO it", said)
+		return config("no_replication", "user may not read the log (%s): %s", said, grantLog(s.flavor, s.account))
 	}
 	return fmt.Errorf("read the log: %s (%d)", said, code)
+}
+
+// passing reports whether a server that cannot send its log may be able to after a while.
+func passing(said string) bool {
+	said = strings.ToLower(said)
+	return strings.Contains(said, "memory allocation") || strings.Contains(said, "shutdown") || strings.Contains(said, "shutting down")
 }
 
 func config(reason, format string, args ...any) error {

@@ -178,7 +178,7 @@ func (d *Database) Source(o Options) cdc.Source {
 // TryLog proves that this user may read the log from here: it asks for what comes next and hangs up.
 func (d *Database) TryLog(ctx context.Context, o Options) error {
 	o.ServerID = 0 // under the configured one the server would end the relay that runs
-	s := &Source{opts: o, flavor: d.Server.Flavor}
+	s := &Source{opts: o, flavor: d.Server.Flavor, account: accountOf(d.Server.Role)}
 	executed, _, err := readServer(ctx, d.db, s.flavor)
 	if err != nil {
 		return err

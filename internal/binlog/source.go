@@ -64,6 +64,7 @@ type Source struct {
 	// Kept between attempts; owned by the caller of Acquire and Run.
 	session  *session
 	flavor   Flavor
+	account  string  // the server's name for us
 	caseless bool    // the server does not tell Outbox from outbox
 	received gtidSet // every transaction handed on; nil: nothing yet
 	commit   gtid    // the last of them with rows of ours

@@ -53,7 +53,7 @@ func checkTables(ctx context.Context, db *sql.DB, names []string, caseless bool)
 // tableMissing says what is not there: the table, or its database with it.
 func tableMissing(ctx context.Context, db *sql.DB, name string) error {
 	schema, table, _ := strings.Cut(name, ".")
-	grant := fmt.Sprintf("GRANT SELECT ON %s.%s TO the relay's user", mysqlName(schema), mysqlName(table))
+	grant := fmt.Sprintf("GRANT SELECT ON %s.%s TO %s", mysqlName(schema), mysqlName(table), account(ctx, db))
 	if err := requireDatabase(ctx, db, schema, "make the table with `cdc-relay setup` and "+grant); err != nil {
 		return err
 	}

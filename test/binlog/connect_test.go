@@ -4,11 +4,13 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/cdc-relay/cdc-relay/internal/binlog"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/finding"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
@@ -119,5 +121,37 @@ func TestSettings(t *testing.T) {
 		o.Tables = []string{d.name + ".nowhere"}
 		stops(t, d.source(o), "table_missing", "cdc-relay setup")
 		stops(t, d.source(binlog.Options{}), "no_checkpoint", "cdc-relay setup", "--start-from")
+	})
+}
+
+// A user that lacks rights is told all of them, in a statement that can be typed; once it was, the start goes through.
+func TestRights(t *testing.T) {
+	onEach(t, func(d *database) {
+		t := d.t
+		d.simple()
+		user := "r" + d.flavor + "@x"
+		d.exec("CREATE USER `" + user + "`@`%` IDENTIFIED BY 'secret'")
+		defer d.exec("DROP USER `" + user + "`@`%`")
+		d.exec("GRANT USAGE ON *.* TO `" + user + "`@`%`")
+		d.dsn = servers[d.flavor].UserDSN(user, "secret", d.name, "")
+		for range 2 { // on the table, and on the log
+			found, _ := binlog.Check(t.Context(), d.options(current()), none)
+			_, _, err := d.source(current()).Acquire(t.Context(), none)
+			if err == nil {
+				t.Fatal("a user without rights may read the log")
+			}
+			_, grant, _ := strings.Cut(err.Error(), "GRANT ")
+			grant, _, _ = strings.Cut(grant, "`@`%`")
+			grant = "GRANT " + grant + "`@`%`"
+			if !slices.ContainsFunc(found, func(f finding.Finding) bool { return strings.Contains(f.Text+f.Mend, grant) }) {
+				t.Errorf("check does not say %s: %+v", grant, found)
+			}
+			d.exec(grant)
+		}
+		s := d.source(current())
+		if _, _, err := s.Acquire(t.Context(), none); err != nil {
+			t.Error(err)
+		}
+		s.Release(context.WithoutCancel(t.Context()))
 	})
 }
