@@ -81,6 +81,8 @@ func (m *mysql) feed(o feedOptions, log *slog.Logger, reg prometheus.Registerer)
 // binlogFeed adapts binlog.Source to the relay: the two define their Queue each for itself.
 type binlogFeed struct{ *binlog.Source }
 
+var _ relay.Lagging = binlogFeed{}
+
 func (f binlogFeed) Run(ctx context.Context, q relay.Queue) error { return f.Source.Run(ctx, q) }
 
 func (f binlogFeed) state() feedState {

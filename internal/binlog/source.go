@@ -75,6 +75,7 @@ type Source struct {
 	confirmed  atomic.Pointer[cdc.Position]
 	lastCommit atomic.Int64 // Unix microseconds
 	lastTick   atomic.Int64 // Unix nanoseconds
+	lag        atomic.Int64 // nanoseconds
 	lastSeen   atomic.Pointer[gtid]
 }
 

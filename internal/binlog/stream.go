@@ -69,7 +69,10 @@ func (ss *session) take(ctx context.Context, e event) error {
 // other leaves out what says nothing about inserted rows, and refuses what it does not know.
 func (ss *session) other(e event, kind replication.EventType) error {
 	switch kind { //nolint:exhaustive // the rest is not known
-	case replication.ROTATE_EVENT, replication.STOP_EVENT, replication.HEARTBEAT_EVENT, replication.HEARTBEAT_LOG_EVENT_V2,
+	case replication.HEARTBEAT_EVENT, replication.HEARTBEAT_LOG_EVENT_V2:
+		ss.idle()
+		return nil
+	case replication.ROTATE_EVENT, replication.STOP_EVENT,
 		replication.PREVIOUS_GTIDS_EVENT, replication.ROWS_QUERY_EVENT, replication.INTVAR_EVENT, replication.RAND_EVENT,
 		replication.USER_VAR_EVENT, replication.BEGIN_LOAD_QUERY_EVENT, replication.TRANSACTION_CONTEXT_EVENT,
 		replication.VIEW_CHANGE_EVENT, replication.MARIADB_ANNOTATE_ROWS_EVENT, replication.MARIADB_BINLOG_CHECKPOINT_EVENT,
@@ -140,6 +143,7 @@ func (ss *session) begin(e event) error {
 	clear(tx.ours)
 	clear(tx.points)
 	ss.tx = tx
+	ss.aged(tx.micros)
 	ss.src.held.reset()
 	return nil
 }

@@ -34,7 +34,10 @@ type fakes struct {
 	fence          string     // the sink was opened with it
 	id             cdc.Source // what Acquire says it leads, its database aside
 	held           bool       // by Acquire, until Release or the end of Run
+	lag            time.Duration
 }
+
+func (f *fakes) Lag() time.Duration { return f.lag }
 
 func (f *fakes) note(format string, args ...any) {
 	f.mu.Lock()

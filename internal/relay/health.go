@@ -37,7 +37,7 @@ type Status struct {
 	InFlightEvents int
 	InFlightBytes  int
 	// Lag is the age of the oldest event that is not durable downstream, or, while the database is away,
-	// of the last contact with it; 0 when everything is published.
+	// of the last contact with it, or how far behind a [Lagging] source reads; 0 when everything is published.
 	Lag       time.Duration
 	LastError error
 	LastErrAt time.Time
@@ -101,6 +101,9 @@ func (r *Relay) Status() Status {
 	st.InFlightEvents, st.InFlightBytes = w.events, w.bytes
 	if !w.oldestCommit.IsZero() {
 		st.Lag = time.Since(w.oldestCommit)
+	}
+	if source, ok := r.Source.(Lagging); ok {
+		st.Lag = max(st.Lag, source.Lag())
 	}
 	if known && !st.Connected {
 		st.Lag = max(st.Lag, time.Since(connAt))

@@ -33,7 +33,7 @@ func newMetrics(reg prometheus.Registerer, r *Relay) *metrics {
 	reg.MustRegister(m.checkpointErrors, m.lastCheckpoint, m.reconnects, m.stopped,
 		gauge("inflight_events", "Events taken from the log whose position is not saved yet.", func(s Status) float64 { return float64(s.InFlightEvents) }),
 		gauge("inflight_bytes", "Octets of rows taken from the log and not acknowledged by Kafka yet.", func(s Status) float64 { return float64(s.InFlightBytes) }),
-		gauge("source_lag_seconds", "Age of the oldest event not acknowledged by Kafka, or of the last contact with the database while it is away; 0 when all is published.", func(s Status) float64 { return s.Lag.Seconds() }),
+		gauge("source_lag_seconds", "Age of the oldest event not acknowledged by Kafka, or of the last contact with the database while it is away; on MySQL and MariaDB at least how far behind the log is read; 0 when all is published.", func(s Status) float64 { return s.Lag.Seconds() }),
 		gauge("leader", "1 while this relay leads.", func(s Status) float64 { return oneIf(s.State == StateLeading) }),
 		gauge("stalled", "1 while batches are in flight and none was acknowledged for a while.", func(s Status) float64 { return oneIf(s.Stalled) }),
 		gauge("connected", "1 while the database's log is being read.", func(s Status) float64 { return oneIf(s.Connected) }),

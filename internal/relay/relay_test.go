@@ -31,6 +31,19 @@ func TestEverythingIsSavedAndConfirmed(t *testing.T) {
 	})
 }
 
+// A source that reads behind is a lag, though nothing of ours is on its way.
+func TestSourceLags(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, err := drive(t, &fakes{lag: time.Hour}, options())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if st := r.Status(); st.Lag != time.Hour || st.InFlightEvents != 0 {
+			t.Errorf("%+v", st)
+		}
+	})
+}
+
 // The checkpoint is claimed with a newer generation before anything is published.
 func TestClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -2,6 +2,7 @@ package relay
 
 import (
 	"context"
+	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
@@ -21,6 +22,13 @@ type Source interface {
 	Progress(seq uint64) cdc.Progress
 	// Confirm says that everything up to seq is durable and saved. It never blocks.
 	Confirm(seq uint64)
+}
+
+// Lagging is a [Source] that knows how far behind it reads, also while nothing of ours comes.
+type Lagging interface {
+	// Lag is how old the transaction that was received last was when it came, whatever table it wrote to; 0 at the
+	// end of the log. It never blocks.
+	Lag() time.Duration
 }
 
 // Queue is where a source puts its batches.

@@ -148,6 +148,47 @@ func TestIdleOutbox(t *testing.T) {
 	})
 }
 
+// A relay that works through the log of other tables says how far behind it is.
+func TestLag(t *testing.T) {
+	onEach(t, func(d *database) {
+		t := d.t
+		d.simple()
+		d.exec("CREATE TABLE other (n INT)")
+		r := start(t, d.source(current()), newQueue(), none)
+		past := map[string]string{
+			"mysql":   "SET SESSION original_commit_timestamp = (UNIX_TIMESTAMP() - 3600) * 1000000",
+			"mariadb": "SET SESSION timestamp = UNIX_TIMESTAMP() - 3600",
+		}[d.flavor]
+		now := map[string]string{
+			"mysql":   "SET SESSION original_commit_timestamp = 36028797018963968", // what stands for no time
+			"mariadb": "SET SESSION timestamp = DEFAULT",
+		}[d.flavor]
+		d.session(past, "INSERT INTO other VALUES (1)", now)
+		r.until(func() bool { return r.source.Lag().Round(time.Minute) == time.Hour })
+		d.session("INSERT INTO other VALUES (2)")
+		r.until(func() bool { return r.source.Lag() == 0 })
+		if err := r.stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// until waits for what comes with a batch, of rows or of none.
+func (r *running) until(done func() bool) {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(r.t.Context(), 20*time.Second)
+	defer cancel()
+	for !done() {
+		select {
+		case <-r.queue.changed:
+		case err := <-r.done:
+			r.t.Fatalf("the source ended: %v", err)
+		case <-ctx.Done():
+			r.t.Fatal("it has not come in 20 s")
+		}
+	}
+}
+
 func (d *database) position() string {
 	d.t.Helper()
 	query := map[string]string{"mysql": "SELECT @@GLOBAL.gtid_executed", "mariadb": "SELECT @@GLOBAL.gtid_binlog_pos"}[d.flavor]
