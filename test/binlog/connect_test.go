@@ -37,6 +37,9 @@ func TestTLS(t *testing.T) {
 			defer d.db.Close()
 			verified := func() (*tls.Config, error) { return server.ClientTLS(), nil }
 			for name, secure := range map[string]func() (*tls.Config, error){"verified": verified, "plain": nil} {
+				if err := server.Exec(t.Context(), "", "FLUSH PRIVILEGES"); err != nil { // and with them what caching_sha2_password remembers
+					t.Fatal(err)
+				}
 				o := current()
 				o.TLS = secure
 				r := start(t, d.source(o), newQueue(), none)
