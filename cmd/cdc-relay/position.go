@@ -142,8 +142,8 @@ func moved(c cdc.Checkpoint, source cdc.Source, to cdc.Position, keepsCommit boo
 		c.Progress.Commit, c.Progress.TxID, c.LastEventID = "", "", ""
 	}
 	c.SavedAt = time.Now()
-	if c.Generation == 0 { // nothing is stored that names one: the clock's seconds are more than any that was counted
-		c.Generation = uint64(c.SavedAt.Unix())
+	if c.Generation == 0 { // nothing is stored that names one: the clock's milliseconds are more than any that was counted
+		c.Generation = uint64(c.SavedAt.UnixMilli())
 	}
 	c.Generation, c.Sequence = c.Generation+1, 0
 	return c

@@ -87,9 +87,9 @@ func (c content) loaded() (_ cdc.Checkpoint, found bool, err error) {
 
 // encodeReset returns the content that fences whoever may still save over value: nothing of value's generation, or
 // of one that starts at this very moment, comes after it. What was no checkpoint names no generation: there the
-// clock's seconds are more than any that was counted.
+// clock's milliseconds are more than any that was counted, also from such a number on.
 func encodeReset(value []byte, now time.Time) ([]byte, error) {
-	generation := uint64(now.Unix())
+	generation := uint64(now.UnixMilli())
 	if old, err := decode(value); err == nil {
 		generation = old.Generation + 1
 	}

@@ -84,7 +84,7 @@ func (r *Redis) access(err error) diagnosis {
 
 // rights are the ACL rules that a relay's user needs.
 func (r *Redis) rights() string {
-	const always = "+get +set +del +eval +evalsha +info"
+	const always = "+get +set +eval +evalsha +info"
 	if r.mode == Cluster {
 		return always + " +cluster|slots"
 	}

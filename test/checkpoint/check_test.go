@@ -17,7 +17,7 @@ func TestCheck(t *testing.T) {
 	replica := testenv.Redis(t, testenv.RedisOptions{AppendOnly: true, Settings: map[string]string{"replicaof": "127.0.0.1 1"}})
 	careless := testenv.Redis(t, testenv.RedisOptions{Settings: map[string]string{"maxmemory": "100mb", "maxmemory-policy": "allkeys-lru"}})
 	strict := testenv.Redis(t, testenv.RedisOptions{Password: "root", Users: []string{
-		"relay on >secret resetchannels ~cdc-relay:* -@all +get +set +del +eval +evalsha",
+		"relay on >secret resetchannels ~cdc-relay:* -@all +get +set +eval +evalsha",
 		"reader on >secret resetchannels ~cdc-relay:* -@all +get +eval +evalsha +info",
 	}})
 	cluster := testenv.Cluster(t, testenv.RedisOptions{AppendOnly: true})

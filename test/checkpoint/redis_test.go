@@ -20,7 +20,7 @@ import (
 const key = "cdc-relay:{orders}"
 
 // user has the rights that the error for a missing one asks for, and no more.
-const user = "relay on >secret resetchannels ~cdc-relay:* -@all +get +set +del +eval +evalsha +info"
+const user = "relay on >secret resetchannels ~cdc-relay:* -@all +get +set +eval +evalsha +info"
 
 func TestStandalone(t *testing.T) {
 	server := testenv.Redis(t, testenv.RedisOptions{})

@@ -30,20 +30,28 @@ func TestRelayOverlooked(t *testing.T) {
 		for i, c := range []struct {
 			command, says string
 			leaves        *string
+			lost          bool // Redis has lost the checkpoint before
 		}{
-			{"position reset", "was reset at", nil},
-			{"position set " + first, "another relay", &first},
-			{"teardown", "was reset at", nil},
+			{"position reset", "was reset at", nil, false},
+			{"position set " + first, "another relay", &first, false},
+			{"teardown", "was reset at", nil, false},
+			{"position set " + first, "another relay", &first, true},
+			{"teardown", "was reset at", nil, true},
 		} {
 			relay := s.setup().start()
 			url := relay.leading()
 			s.insert(2*i+1).published(url, 2*i+1)
+			if c.lost {
+				if _, err := redis.Do(t.Context(), "DEL", "cdc-relay:{"+s.name+"}"); err != nil {
+					t.Fatal(err)
+				}
+			}
 			if r := s.run(strings.Fields(c.command)...); r.code != 0 {
 				t.Fatalf("%s: %s", c.command, r)
 			}
 			s.insert(2*i + 2) // something to save
 			if code := relay.wait(); code != 4 {
-				t.Errorf("beside %s the relay ended with %d", c.command, code)
+				t.Errorf("beside %s (%d) the relay ended with %d", c.command, i, code)
 			}
 			relay.await("cdc-relay: .*" + c.says)
 			if left := s.checkpoint(); fmt.Sprint(left == nil) != fmt.Sprint(c.leaves == nil) || left != nil && *left != *c.leaves {
