@@ -2,8 +2,11 @@ package binlog
 
 import (
 	"errors"
+	"io"
 	"strings"
 	"testing"
+
+	"github.com/go-sql-driver/mysql"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
@@ -28,6 +31,14 @@ func (d *database) beside() string {
 	return x
 }
 
+// load loads one row into the table whose name follows.
+const load = "LOAD DATA LOCAL INFILE 'Reader::rows' INTO TABLE "
+
+func (d *database) loadable() {
+	d.exec("SET GLOBAL local_infile = ON")
+	mysql.RegisterReaderHandler("rows", func() io.Reader { return strings.NewReader("2\n") })
+}
+
 // A session whose binlog_format is not ROW writes statements into the log, and triggers and functions write behind
 // them: the relay passes none over that may have written to the outbox, however it is written.
 func TestStatementsStop(t *testing.T) {
@@ -47,6 +58,7 @@ func TestStatementsStop(t *testing.T) {
 		"procedure":          {statements: []string{"CALL p()"}},
 		"CREATE TABLE":       {statements: []string{"CREATE TABLE filled SELECT f() AS n"}, only: "mariadb"}, // MySQL refuses it
 		"SET STATEMENT":      {statements: []string{"SET STATEMENT max_statement_time = 9 FOR INSERT INTO t VALUES (2)"}, only: "mariadb"},
+		"LOAD DATA":          {statements: []string{load + "t"}},
 		"MIXED":              {statements: []string{"SET SESSION binlog_format = MIXED", "INSERT INTO t VALUES (2)"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -64,6 +76,7 @@ func TestStatementsStop(t *testing.T) {
 				for _, s := range tt.statements {
 					statements = append(statements, strings.ReplaceAll(s, "D.", d.name+"."))
 				}
+				d.loadable()
 				before := d.position()
 				d.session(statements...)
 				var stop *cdc.StopError
@@ -84,6 +97,7 @@ func TestStatementsPass(t *testing.T) {
 		d.simple()
 		x := d.beside()
 		d.exec("CREATE TABLE memory (n INT) ENGINE = MEMORY; CREATE TABLE plain (n INT) ENGINE = MyISAM")
+		d.loadable()
 		r := start(t, d.source(current()), newQueue(), none)
 		d.session("USE "+x, "INSERT INTO t VALUES (1)", "UPDATE t SET n = 2", "DO f()", "SET @x = f()", "CALL p()", "USE "+d.name)
 		r.expect(1, 2, 2, 2, 2)
@@ -102,7 +116,7 @@ func TestStatementsPass(t *testing.T) {
 			d.session("CREATE SEQUENCE s", "SELECT NEXT VALUE FOR s", "SELECT SETVAL(s, 100)", "ALTER SEQUENCE s RESTART 5", "DROP SEQUENCE s")
 			d.session("SET SESSION binlog_format = STATEMENT", "BEGIN", insert(101), "INSERT INTO plain VALUES (1)", "ROLLBACK")
 		} else {
-			d.session("SET SESSION binlog_format = STATEMENT", "USE "+x, "DROP FUNCTION f", "INSERT INTO quiet VALUES (1)", "CREATE TABLE copied SELECT n FROM quiet")
+			d.session("SET SESSION binlog_format = STATEMENT", "USE "+x, "DROP FUNCTION f", "INSERT INTO quiet VALUES (1)", load+"quiet", "CREATE TABLE copied SELECT n FROM quiet")
 		}
 		d.session("SET SESSION binlog_format = ROW", "INSERT INTO "+d.name+".outbox (n) VALUES (3)")
 		r.expect(1, 2, 2, 2, 2, 3)
