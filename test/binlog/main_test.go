@@ -146,6 +146,7 @@ type queue struct {
 	rows    []map[string]string // by column; NULL is missing
 	seqs    []uint64
 	columns []cdc.Column // of the table whose rows came last
+	tb      testing.TB   // set by start, like confirm
 	confirm func(seq uint64)
 	limit   int // refuses batches once it holds so many rows; 0: never
 	space   chan struct{}
@@ -163,7 +164,7 @@ func (q *queue) Offer(b *cdc.Batch) bool {
 		return false
 	}
 	if n := len(q.seqs); n > 0 && q.seqs[n-1]+1 != b.Seq {
-		panic(fmt.Sprintf("seq %d after %d", b.Seq, q.seqs[n-1]))
+		q.tb.Errorf("seq %d after %d", b.Seq, q.seqs[n-1])
 	}
 	q.seqs = append(q.seqs, b.Seq)
 	for row := range b.Rows() {
@@ -238,7 +239,7 @@ func start(t *testing.T, s *binlog.Source, q *queue, load func(context.Context) 
 	if _, _, err := s.Acquire(t.Context(), load); err != nil {
 		t.Fatal(err)
 	}
-	q.confirm = s.Confirm
+	q.tb, q.confirm = t, s.Confirm
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	r := &running{t: t, source: s, queue: q, cancel: cancel, done: make(chan error, 1)}
 	go func() { r.done <- s.Run(ctx, q) }()
