@@ -73,7 +73,7 @@ bench: build ## Measure against bare readers on this machine; prints a table and
 
 .PHONY: bench-writer
 bench-writer: setup ## What the writer costs beside INSERTs by hand, on every database.
-	@CDC_RELAY_BENCH_ROUNDS=20 go test -count=1 -run TestRatios -v ./test/writer
+	@go test -count=1 -run '^$$' -bench '^BenchmarkRatios$$' -benchtime 1x ./test/writer
 
 .PHONY: profile
 profile: build ## The drain benchmark with CPU and heap profiles of the relay in bench/out.

@@ -65,8 +65,8 @@ func TestWindow(t *testing.T) {
 				w.sent(&cdc.Routed{Batch: b})
 			},
 			"settle": func(t *rapid.T) {
-				if taken == forgotten {
-					t.Skip("nothing is with the sink")
+				if taken == forgotten { // nothing is with the sink
+					return
 				}
 				first := rapid.Uint64Range(forgotten+1, taken).Draw(t, "first")
 				last := rapid.Uint64Range(first, taken).Draw(t, "last")

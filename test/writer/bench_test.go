@@ -2,34 +2,38 @@ package writer_test
 
 import (
 	"context"
-	"os"
-	"strconv"
 	"testing"
 
 	"github.com/cdc-relay/cdc-relay/test/writerbench"
 )
 
-// TestRatios is the benchmark of the writer: what one event costs beside an INSERT by hand, and what many in
-// one call save. make bench-writer runs it; beside other tests the figures would tell of those.
-func TestRatios(t *testing.T) {
-	rounds, err := strconv.Atoi(os.Getenv("CDC_RELAY_BENCH_ROUNDS"))
-	if err != nil {
-		t.Skip("a benchmark with limits: make bench-writer sets CDC_RELAY_BENCH_ROUNDS")
-	}
+// ratioRounds are enough for a median on a machine that others use too.
+const ratioRounds = 20
+
+// BenchmarkRatios is what one event costs beside an INSERT by hand, and what many in one call save, held against
+// what is to be reached. make bench-writer runs it, alone: beside other tests the figures would tell of those.
+func BenchmarkRatios(b *testing.B) {
 	for _, e := range engines { // one after the other: they would disturb each other
-		t.Run(e.String(), func(t *testing.T) {
-			db := newDatabase(t, e, daily("outbox"))
-			ratios, err := writerbench.Measure(t.Context(), e.drivers(db.name), rounds)
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Log("\n" + writerbench.Table(ratios))
-			for _, r := range ratios {
-				if err := r.Check(); err != nil {
-					t.Error(err)
-				}
+		b.Run(e.String(), func(b *testing.B) {
+			drivers := e.drivers(newDatabase(b, e, daily("outbox")).name)
+			for b.Loop() {
+				holdRatios(b, drivers)
 			}
 		})
+	}
+}
+
+func holdRatios(b *testing.B, drivers []writerbench.Driver) {
+	b.Helper()
+	ratios, err := writerbench.Measure(b.Context(), drivers, ratioRounds)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Log("\n" + writerbench.Table(ratios))
+	for _, r := range ratios {
+		if err := r.Check(); err != nil {
+			b.Error(err)
+		}
 	}
 }
 
