@@ -114,7 +114,7 @@ func (l *loop) ask() {
 		l.submit(l.learnJob())
 	case l.renewalDue() && !l.renewing:
 		l.submit(identityJob{l.transactional, l.producer, true})
-	case l.transactional != "":
+	case l.transactional != "" && !l.renewing: // while renewing it may be overdue, and the loop would spin
 		l.wakeAt(l.renewAt)
 	}
 }
