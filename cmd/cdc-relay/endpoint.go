@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/cdc-relay/cdc-relay/internal/admin"
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/relay"
 )
@@ -52,7 +53,7 @@ func statusOf(r relay.Status, f feedState) admin.Status {
 		Slot: f.slot,
 	}
 	if r.LastError != nil {
-		st.LastError = &admin.Error{Text: r.LastError.Error(), At: r.LastErrAt}
+		st.LastError = &admin.Error{Text: cdc.Explain(r.LastError), At: r.LastErrAt}
 	}
 	return st
 }

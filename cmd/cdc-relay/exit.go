@@ -55,7 +55,7 @@ func complain(w io.Writer, err error) {
 	if err == nil || errors.Is(err, errCheckFailed) {
 		return
 	}
-	text := err.Error()
+	text := cdc.Explain(err)
 	if errors.Is(err, context.Canceled) {
 		text = "interrupted"
 	}

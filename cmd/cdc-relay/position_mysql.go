@@ -90,10 +90,10 @@ func (p *mysqlPositions) present(in *binlog.Inspection) shownGTIDs {
 		s.Generation, s.Sequence, s.SavedAt = c.Generation, c.Sequence, &c.SavedAt
 	}
 	if in.LoadErr != nil {
-		s.LoadError = in.LoadErr.Error()
+		s.LoadError = cdc.Explain(in.LoadErr)
 	}
 	if in.Refused != nil {
-		s.Refused = in.Refused.Error()
+		s.Refused = cdc.Explain(in.Refused)
 	} else {
 		next := string(in.From)
 		s.Next = &next

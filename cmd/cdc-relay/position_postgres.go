@@ -125,10 +125,10 @@ func present(in wal.Inspection, place string) shownPositions {
 		s.SavedAt = &c.SavedAt
 	}
 	if in.LoadErr != nil {
-		s.LoadError = in.LoadErr.Error()
+		s.LoadError = cdc.Explain(in.LoadErr)
 	}
 	if in.Refused != nil {
-		s.Next, s.Refused = nil, in.Refused.Error()
+		s.Next, s.Refused = nil, cdc.Explain(in.Refused)
 	}
 	return s
 }

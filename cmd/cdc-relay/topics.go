@@ -122,7 +122,7 @@ func (c *check) topicFindings(t *publisher.TopicInfo) []finding.Finding {
 	}
 	var found []finding.Finding
 	warn := func(text, mend string) {
-		found = append(found, finding.Finding{Severity: finding.Warn, Subject: subject, Text: text, Mend: mend})
+		found = append(found, finding.Finding{Severity: finding.Warn, Subject: subject, Text: text, Fix: mend})
 	}
 	if len(t.Leaderless) > 0 {
 		warn(fmt.Sprintf("partitions %v have no leader, so nothing can be written to them", t.Leaderless), "bring their brokers back")

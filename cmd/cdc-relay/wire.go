@@ -34,11 +34,20 @@ func newLogger(w io.Writer, c config.Log) *slog.Logger {
 	level := map[config.LogLevel]slog.Level{
 		config.LogDebug: slog.LevelDebug, config.LogInfo: slog.LevelInfo, config.LogWarn: slog.LevelWarn, config.LogError: slog.LevelError,
 	}[c.Level]
-	opts := &slog.HandlerOptions{Level: level}
+	opts := &slog.HandlerOptions{Level: level, ReplaceAttr: withFix}
 	if c.Format == config.LogText {
 		return slog.New(slog.NewTextHandler(w, opts))
 	}
 	return slog.New(slog.NewJSONHandler(w, opts))
+}
+
+// withFix puts the fix of a logged error beside it.
+func withFix(_ []string, a slog.Attr) slog.Attr {
+	err, ok := a.Value.Any().(error)
+	if !ok || cdc.Fix(err) == "" {
+		return a
+	}
+	return slog.GroupAttrs("", slog.String(a.Key, err.Error()), slog.String("fix", cdc.Fix(err)))
 }
 
 func newRouter(c *config.Config, tables []outboxTable) (*router.Router, error) {

@@ -11,6 +11,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	dto "github.com/prometheus/client_model/go"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
 const index = `cdc-relay
@@ -49,7 +51,7 @@ func health(ask func() error) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Cache-Control", "no-store")
 		if err := ask(); err != nil {
-			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			http.Error(w, cdc.Explain(err), http.StatusServiceUnavailable)
 			return
 		}
 		write(w, "text/plain; charset=utf-8", "ok\n")
@@ -60,7 +62,7 @@ func (o Options) status(w http.ResponseWriter, _ *http.Request) {
 	st := o.Status()
 	st.Ready, st.NotReady = true, ""
 	if err := o.Ready(); err != nil {
-		st.Ready, st.NotReady = false, err.Error()
+		st.Ready, st.NotReady = false, cdc.Explain(err)
 	}
 	st.Counters = counters(o.Gatherer)
 	body, err := json.MarshalIndent(st, "", "  ")

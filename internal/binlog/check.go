@@ -47,7 +47,7 @@ func Check(ctx context.Context, o Options, load Loader) ([]finding.Finding, map[
 }
 
 func (c *checker) add(severity finding.Severity, subject, mend, format string, args ...any) {
-	c.found = append(c.found, finding.Finding{Severity: severity, Subject: subject, Text: fmt.Sprintf(format, args...), Mend: mend})
+	c.found = append(c.found, finding.Finding{Severity: severity, Subject: subject, Text: fmt.Sprintf(format, args...), Fix: mend})
 }
 
 func (c *checker) ok(subject, format string, args ...any) {

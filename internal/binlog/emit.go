@@ -90,7 +90,7 @@ func (ss *session) legible(s *schema) error {
 		if !ok || stop.Reason != illegible {
 			return nil
 		}
-		why = stop.Err
+		why = stop.Cause
 	}
 	return cdc.Stop(cdc.ClassRuntime, illegible, fmt.Errorf(
 		"%w; rows that are in the log already stay as they are: publish from the table what consumers miss, then "+pastIt, why))

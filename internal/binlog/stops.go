@@ -24,7 +24,7 @@ func (ss *session) located(err error) error {
 		past.add(ss.tx.id)
 		where, behind = "transaction "+ss.tx.id.text(ss.src.flavor), "`cdc-relay position set "+past.String()+"`"
 	}
-	return cdc.Stop(stop.Class, stop.Reason, &locatedError{where: where, behind: behind, err: stop.Err})
+	return cdc.Stop(stop.Class, stop.Reason, &locatedError{where: where, behind: behind, err: stop.Cause})
 }
 
 // locatedError is an error of the log with its place.

@@ -1,6 +1,9 @@
 package cdc
 
-import "errors"
+import (
+	"errors"
+	"strings"
+)
 
 var (
 	// ErrFenced says that another relay with a newer generation owns the checkpoint.
@@ -9,38 +12,102 @@ var (
 	ErrStandby = errors.New("another relay leads")
 )
 
-// Class sorts the errors that a retry cannot mend; commands turn it into an exit code.
+// Class sorts the errors that a retry cannot fix; commands turn it into an exit code.
 type Class uint8
 
 // The classes.
 const (
 	// ClassRuntime is everything that is not one of the others (exit code 1).
 	ClassRuntime Class = 1
-	// ClassConfig is a setting, a grant or an object that a person must mend (exit code 2).
+	// ClassConfig is a setting, a grant or an object that a person must correct (exit code 2).
 	ClassConfig Class = 2
 	// ClassFenced is another relay in charge (exit code 4).
 	ClassFenced Class = 4
-	// ClassPosition is a position that is lost or contradicts the log (exit code 5).
+	// ClassPosition is a position that is lost or contradicts the WAL or binlog (exit code 5).
 	ClassPosition Class = 5
 )
 
-// StopError ends a run: retrying cannot mend it, a person must. Its text is one sentence that names the
-// place, the cause and the mend. It never holds a payload or a secret.
+// StopError ends a run: retrying cannot help, a person must act. Neither field holds a payload or a secret.
 type StopError struct {
 	Class Class
 	// Reason is a short snake_case word for metrics and status: "unroutable", "slot_lost".
 	Reason string
-	// Err is the sentence.
-	Err error
+	// Cause is what happened and where, one line without a full stop.
+	Cause error
+	// Fix is what to do about it. It starts with a verb and does not repeat Cause; "" where there is nothing to do,
+	// or where an error that Cause wraps has the fix.
+	Fix string
 }
 
-func (e *StopError) Error() string { return e.Err.Error() }
+// Error returns the cause without the fix; see [Explain].
+func (e *StopError) Error() string { return e.Cause.Error() }
 
-func (e *StopError) Unwrap() error { return e.Err }
+func (e *StopError) Unwrap() error { return e.Cause }
 
-// Stop wraps err so that the relay stops instead of trying again.
-func Stop(class Class, reason string, err error) error {
-	return &StopError{Class: class, Reason: reason, Err: err}
+// Stop returns a [StopError].
+func Stop(class Class, reason string, cause error, fix ...string) error {
+	return &StopError{Class: class, Reason: reason, Cause: cause, Fix: strings.Join(fix, "")}
+}
+
+// FixableError is an error that may pass by itself, with what a person can do about it meanwhile. Its fields are those
+// of [StopError].
+type FixableError struct {
+	Cause error
+	Fix   string
+}
+
+// Error returns the cause without the fix; see [Explain].
+func (e *FixableError) Error() string { return e.Cause.Error() }
+
+func (e *FixableError) Unwrap() error { return e.Cause }
+
+// Fix returns the fix of the outermost error in err's chain that has one; "" if none has.
+func Fix(err error) string {
+	for err != nil {
+		switch e := err.(type) { //nolint:errorlint // this walks the chain itself
+		case *StopError:
+			if e.Fix != "" {
+				return e.Fix
+			}
+		case *FixableError:
+			if e.Fix != "" {
+				return e.Fix
+			}
+		case interface{ Unwrap() []error }:
+			for _, inner := range e.Unwrap() {
+				if fix := Fix(inner); fix != "" {
+					return fix
+				}
+			}
+			return ""
+		}
+		err = errors.Unwrap(err)
+	}
+	return ""
+}
+
+// Explain renders err for people, one line for each joined error: "cause" or "cause. Fix: fix.".
+func Explain(err error) string {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok && strings.Contains(err.Error(), "\n") { //nolint:errorlint // only the outermost
+		var lines []string
+		for _, e := range joined.Unwrap() {
+			lines = append(lines, Explain(e))
+		}
+		return strings.Join(lines, "\n")
+	}
+	return Sentence(err.Error(), Fix(err))
+}
+
+// Sentence joins a cause and a fix, which may be "".
+func Sentence(cause, fix string) string {
+	if fix == "" {
+		return cause
+	}
+	text := strings.TrimSuffix(cause, ".") + ". Fix: " + fix
+	if strings.HasSuffix(fix, "?") || strings.HasSuffix(fix, ".") {
+		return text
+	}
+	return text + "."
 }
 
 // SettlingError is an error of a server that is there and not ready yet: it deserves more patience at the start than

@@ -122,9 +122,9 @@ func (f *File) hold() error {
 	case err != nil:
 		return f.explain("lock checkpoint", err)
 	case !held:
-		return &trouble{
-			what: fmt.Sprintf("%s is in use by another process, which holds %s", f.place.name, f.lock.Path()),
-			mend: "stop the other relay, or give each relay a file of its own in checkpoint.file",
+		return &cdc.FixableError{
+			Cause: fmt.Errorf("%s is in use by another process, which holds %s", f.place.name, f.lock.Path()),
+			Fix:   "stop the other relay, or give each relay a file of its own in checkpoint.file",
 		}
 	default:
 		return nil

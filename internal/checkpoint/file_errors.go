@@ -19,11 +19,11 @@ func (f *File) explain(verb string, err error) error {
 	if d == (diagnosis{}) {
 		return fmt.Errorf("%s in %s: %w", verb, f.place.name, err)
 	}
-	t := &trouble{what: fmt.Sprintf("%s: %s %s", verb, f.place.name, d.what), mend: d.mend, err: err}
+	cause := &failure{text: fmt.Sprintf("%s: %s %s", verb, f.place.name, d.what), err: err}
 	if d.mistake && !f.proven {
-		return cdc.Stop(cdc.ClassConfig, "checkpoint_config", t)
+		return cdc.Stop(cdc.ClassConfig, "checkpoint_config", cause, d.fix)
 	}
-	return t
+	return &cdc.FixableError{Cause: cause, Fix: d.fix}
 }
 
 func (f *File) diagnose(err error) diagnosis {

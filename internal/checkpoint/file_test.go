@@ -62,7 +62,7 @@ func wantPassing(t *testing.T, err error, parts ...string) {
 func wantSentence(t *testing.T, err error, parts []string) {
 	t.Helper()
 	for _, part := range parts {
-		if !strings.Contains(err.Error(), part) {
+		if !strings.Contains(cdc.Explain(err), part) {
 			t.Errorf("%q does not say %q", err, part)
 		}
 	}
@@ -176,7 +176,7 @@ func TestFilePlaces(t *testing.T) {
 		file := openFile(t, path)
 		_, _, err := file.Load(t.Context())
 		wantStop(t, err, cdc.ClassConfig, append(parts, path)...)
-		if f := file.Check(t.Context()); len(f) != 1 || f[0].Severity != finding.Fail || f[0].Mend == "" {
+		if f := file.Check(t.Context()); len(f) != 1 || f[0].Severity != finding.Fail || f[0].Fix == "" {
 			t.Errorf("%s: %+v", path, f)
 		}
 		must(t, file.Close())

@@ -144,7 +144,7 @@ func TestNone(t *testing.T) {
 	if c, found, loadErr := none.Load(t.Context()); err != nil || loadErr != nil || found || c != (cdc.Checkpoint{}) {
 		t.Errorf("%+v, %t, %v, %v", c, found, loadErr, err)
 	}
-	if f := none.Check(t.Context()); len(f) != 1 || f[0].Severity != finding.Info || f[0].Mend == "" {
+	if f := none.Check(t.Context()); len(f) != 1 || f[0].Severity != finding.Info || f[0].Fix == "" {
 		t.Errorf("%+v", f)
 	}
 }

@@ -28,7 +28,7 @@ func (None) Check(context.Context) []finding.Finding {
 		Severity: finding.Info,
 		Subject:  subject,
 		Text:     "no checkpoint is kept: the slot alone holds the position, and a slot that was moved or made anew cannot be told from ours",
-		Mend:     "set checkpoint.redis or checkpoint.file to have that checked at every start",
+		Fix:      "set checkpoint.redis or checkpoint.file to have that checked at every start",
 	}}
 }
 

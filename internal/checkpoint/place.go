@@ -9,18 +9,15 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/finding"
 )
 
-// trouble is an error with what a person can do about it. Its text is one sentence.
-type trouble struct {
-	what, mend string
-	err        error
+// failure is the cause of an error whose text replaces that of the error it wraps.
+type failure struct {
+	text string
+	err  error
 }
 
-func (t *trouble) Error() string { return t.what + ": " + t.mend }
+func (f *failure) Error() string { return f.text }
 
-func (t *trouble) Unwrap() error { return t.err }
-
-// Mend returns what a person can do about it.
-func (t *trouble) Mend() string { return t.mend }
+func (f *failure) Unwrap() error { return f.err }
 
 // subject is what findings of this package are about.
 const subject = "checkpoint"
@@ -39,20 +36,16 @@ type place struct {
 func (p place) refuse(next cdc.Checkpoint, stored content) error {
 	switch {
 	case !stored.reset && !stored.Source.Same(next.Source):
-		return cdc.Stop(cdc.ClassPosition, "foreign_checkpoint", &trouble{
-			what: fmt.Sprintf("%s holds the checkpoint of another source (%s; this one is %s)",
-				p.name, describe(stored.Source), describe(next.Source)),
-			mend: fmt.Sprintf("give each relay a place of its own in %s, or run 'cdc-relay position reset' if this database has taken the other's place",
-				p.setting),
-		})
+		return cdc.Stop(cdc.ClassPosition, "foreign_checkpoint", fmt.Errorf("%s holds the checkpoint of another source (%s; this one is %s)",
+			p.name, describe(stored.Source), describe(next.Source)),
+			"give each relay a place of its own in "+p.setting+", or run 'cdc-relay position reset' if this database has taken the other's place")
 	case supersedes(next, stored.Checkpoint):
 		return nil
 	case stored.reset:
-		return cdc.Stop(cdc.ClassFenced, "fenced", &trouble{
-			what: fmt.Sprintf("%s was reset at %s while this relay (generation %d) ran", p.name, stored.SavedAt.Format(time.RFC3339), next.Generation),
-			mend: "start it again once it is clear where it is to begin, and stop it before the next 'cdc-relay position reset' or 'cdc-relay teardown'",
+		return cdc.Stop(cdc.ClassFenced, "fenced", &failure{
+			text: fmt.Sprintf("%s was reset at %s while this relay (generation %d) ran", p.name, stored.SavedAt.Format(time.RFC3339), next.Generation),
 			err:  cdc.ErrFenced,
-		})
+		}, "start it again once it is clear where it is to begin, and stop it before the next 'cdc-relay position reset' or 'cdc-relay teardown'")
 	default:
 		return cdc.Stop(cdc.ClassFenced, "fenced", fmt.Errorf(
 			"%s was written by generation %d, sequence %d, at %s and ours is generation %d, sequence %d: %w",
@@ -63,15 +56,14 @@ func (p place) refuse(next cdc.Checkpoint, stored content) error {
 
 // unusable is the error for stored content that is not a checkpoint of ours.
 func (p place) unusable(err error) error {
-	mend := fmt.Sprintf("put a good copy back, name another place in %s, or run 'cdc-relay position reset' to go on from the slot, or to say anew where to begin where there is none", p.setting)
+	fix := fmt.Sprintf("put a good copy back, name another place in %s, or run 'cdc-relay position reset' to go on from the slot, or to say anew where to begin where there is none", p.setting)
 	if errors.Is(err, errNewer) {
-		mend = "run the cdc-relay that wrote it, or a newer one"
+		fix = "run the cdc-relay that wrote it, or a newer one"
 	}
-	return cdc.Stop(cdc.ClassPosition, "checkpoint_unusable", &trouble{
-		what: fmt.Sprintf("%s holds no checkpoint that can be used (%v)", p.name, err),
-		mend: mend,
+	return cdc.Stop(cdc.ClassPosition, "checkpoint_unusable", &failure{
+		text: fmt.Sprintf("%s holds no checkpoint that can be used (%v)", p.name, err),
 		err:  err,
-	})
+	}, fix)
 }
 
 func describe(s cdc.Source) string {

@@ -46,7 +46,7 @@ func (r *Redis) inspect(ctx context.Context) []finding.Finding {
 		return []finding.Finding{{
 			Severity: finding.Info, Subject: subject,
 			Text: fmt.Sprintf("%s does not tell its settings (%v): whether it can lose a checkpoint is not known", r.server, err),
-			Mend: "grant +info to have eviction, persistence and role checked",
+			Fix:  "grant +info to have eviction, persistence and role checked",
 		}}
 	}
 	info := parseInfo(text)
@@ -74,7 +74,7 @@ func (r *Redis) kind(info map[string]string) (finding.Finding, bool) {
 	return finding.Finding{
 		Severity: finding.Fail, Subject: subject,
 		Text: fmt.Sprintf("%s is a node of a cluster and checkpoint.redis.mode is %s: the key may move to another node", r.server, r.mode),
-		Mend: "set checkpoint.redis.mode to cluster",
+		Fix:  "set checkpoint.redis.mode to cluster",
 	}, true
 }
 
@@ -85,7 +85,7 @@ func (r *Redis) role(info map[string]string) (finding.Finding, bool) {
 	return finding.Finding{
 		Severity: finding.Fail, Subject: subject,
 		Text: fmt.Sprintf("%s is a replica of %s:%s and takes no writes that last", r.server, info["master_host"], info["master_port"]),
-		Mend: "give the master's address in checkpoint.redis.addrs, or set checkpoint.redis.mode to sentinel",
+		Fix:  "give the master's address in checkpoint.redis.addrs, or set checkpoint.redis.mode to sentinel",
 	}, true
 }
 
@@ -99,7 +99,7 @@ func (r *Redis) eviction(info map[string]string) (finding.Finding, bool) {
 	f := finding.Finding{
 		Severity: finding.Warn, Subject: subject,
 		Text: fmt.Sprintf("%s has maxmemory-policy %s, which may drop the checkpoint when memory is short: the next start then trusts the slot alone on PostgreSQL, and is refused on MySQL and MariaDB", r.server, policy),
-		Mend: "set maxmemory-policy to noeviction or one of volatile-*",
+		Fix:  "set maxmemory-policy to noeviction or one of volatile-*",
 	}
 	if info["maxmemory"] == "0" {
 		f.Severity = finding.Info
@@ -114,7 +114,7 @@ func (r *Redis) persistence(info map[string]string) (finding.Finding, bool) {
 	return finding.Finding{
 		Severity: finding.Warn, Subject: subject,
 		Text: fmt.Sprintf("%s has appendonly off: after its restart it may hold an older checkpoint, with which a start stops and asks on PostgreSQL (position.conflict), and repeats events on MySQL and MariaDB", r.server),
-		Mend: "set appendonly to yes",
+		Fix:  "set appendonly to yes",
 	}, true
 }
 

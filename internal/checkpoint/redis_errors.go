@@ -16,14 +16,14 @@ import (
 
 // diagnosis says what is wrong with the server and what to do. The zero value is none.
 type diagnosis struct {
-	what, mend string
-	// mistake is wrong until a person mends it; anything else may pass by itself.
+	what, fix string
+	// mistake is wrong until a person fixes it; anything else may pass by itself.
 	mistake bool
 }
 
-func mistake(what, mend string) diagnosis { return diagnosis{what, mend, true} }
+func mistake(what, fix string) diagnosis { return diagnosis{what, fix, true} }
 
-func passing(what, mend string) diagnosis { return diagnosis{what, mend, false} }
+func passing(what, fix string) diagnosis { return diagnosis{what, fix, false} }
 
 // explain turns a client's error into a sentence with the place, the cause and the mend.
 func (r *Redis) explain(verb string, err error) error {
@@ -35,11 +35,11 @@ func (r *Redis) explain(verb string, err error) error {
 		if d == (diagnosis{}) {
 			continue
 		}
-		t := &trouble{what: fmt.Sprintf("%s: %s %s", verb, r.server, d.what), mend: d.mend, err: err}
+		cause := &failure{text: fmt.Sprintf("%s: %s %s", verb, r.server, d.what), err: err}
 		if d.mistake && !r.proven.Load() {
-			return cdc.Stop(cdc.ClassConfig, "checkpoint_config", t)
+			return cdc.Stop(cdc.ClassConfig, "checkpoint_config", cause, d.fix)
 		}
-		return t
+		return &cdc.FixableError{Cause: cause, Fix: d.fix}
 	}
 	return fmt.Errorf("%s in %s: %w", verb, r.server, err)
 }

@@ -1,10 +1,11 @@
-// Package finding holds what the check command says, one line at a time. It is a leaf: every stage reports in it.
+// Package finding holds what the check command says, one line at a time. It imports only cdc: every stage reports in it.
 package finding
 
 import (
-	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
 // Severity grades a [Finding].
@@ -12,7 +13,7 @@ type Severity string
 
 // The severities.
 const (
-	// OK is something that was proved to work.
+	// OK is something that was verified.
 	OK Severity = "ok"
 	// Info is worth knowing and needs nothing.
 	Info Severity = "info"
@@ -29,25 +30,15 @@ type Finding struct {
 	Subject string `json:"subject"`
 	// Text is what was found, one line without a full stop.
 	Text string `json:"text"`
-	// Mend is what to do about it; "" when there is nothing to do.
-	Mend string `json:"mend,omitempty"`
+	// Fix is what to do about it; "" when there is nothing to do.
+	Fix string `json:"fix,omitempty"`
 }
 
-// Mender is an error that knows which part of its text is the mend: the end of it, behind a colon.
-type Mender interface {
-	error
-	Mend() string
-}
-
-// Failed turns an error into a finding: errors of this project are "cause: mend". Joined errors become one
-// line without a mend of its own.
+// Failed turns an error into a finding. Joined errors become one line without a fix of its own.
 func Failed(subject string, err error) Finding {
-	f := Finding{Severity: Fail, Subject: subject, Text: strings.ReplaceAll(err.Error(), "\n", "; ")}
-	if m, ok := errors.AsType[Mender](err); ok && strings.HasSuffix(f.Text, ": "+m.Mend()) {
-		f.Mend = m.Mend()
-		f.Text = strings.TrimSuffix(f.Text, ": "+f.Mend)
-	} else if f.Text == err.Error() {
-		f.Text, f.Mend = cutMend(f.Text)
+	f := Finding{Severity: Fail, Subject: subject, Text: strings.ReplaceAll(err.Error(), "\n", "; "), Fix: cdc.Fix(err)}
+	if f.Fix == "" && f.Text == err.Error() {
+		f.Text, f.Fix = cutMend(f.Text)
 	}
 	return f
 }
@@ -92,13 +83,9 @@ func settingBefore(text string) bool {
 
 // String renders the finding as a line for people, without its end.
 func (f Finding) String() string {
-	line := fmt.Sprintf("%-4s  %s: %s.", f.Severity, f.Subject, strings.TrimSuffix(f.Text, "."))
-	if f.Mend == "" {
-		return line
-	}
-	line += " Mend: " + f.Mend
-	if !strings.HasSuffix(line, "?") {
-		line += "."
+	line := fmt.Sprintf("%-4s  %s: %s", f.Severity, f.Subject, cdc.Sentence(f.Text, f.Fix))
+	if f.Fix == "" {
+		line = strings.TrimSuffix(line, ".") + "."
 	}
 	return line
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/finding"
 )
 
@@ -20,32 +21,25 @@ func TestFailed(t *testing.T) {
 		"one thing is wrong: mend it\nanother is wrong: mend that too": {"one thing is wrong: mend it; another is wrong: mend that too", ""},
 	} {
 		f := finding.Failed("x", errors.New(sentence))
-		if f.Text != want[0] || f.Mend != want[1] || f.Severity != finding.Fail || f.Subject != "x" {
+		if f.Text != want[0] || f.Fix != want[1] || f.Severity != finding.Fail || f.Subject != "x" {
 			t.Errorf("%s: %+v", sentence, f)
 		}
 	}
 }
 
-type trouble struct{}
-
-func (trouble) Error() string { return "the file is full: free space: soon" }
-func (trouble) Mend() string  { return "free space: soon" }
-
-func TestFailedKnowsItsMend(t *testing.T) {
-	f := finding.Failed("x", fmt.Errorf("save: %w", trouble{}))
-	if f.Text != "save: the file is full" || f.Mend != "free space: soon" {
-		t.Errorf("%+v", f)
-	}
-	if f = finding.Failed("x", fmt.Errorf("%w: try again", trouble{})); f.Mend != "try again" {
+func TestFailedTakesTheFixField(t *testing.T) {
+	err := fmt.Errorf("save: %w", cdc.Stop(cdc.ClassRuntime, "full", errors.New("the file is full: 0 bytes left"), "free space: soon"))
+	f := finding.Failed("x", err)
+	if f.Text != "save: the file is full: 0 bytes left" || f.Fix != "free space: soon" {
 		t.Errorf("%+v", f)
 	}
 }
 
 func TestString(t *testing.T) {
 	for want, f := range map[string]finding.Finding{
-		"ok    slot: stands.":                    {Severity: finding.OK, Subject: "slot", Text: "stands"},
-		"fail  slot: is gone. Mend: make it.":    {Severity: finding.Fail, Subject: "slot", Text: "is gone.", Mend: "make it"},
-		"warn  kafka: hung up. Mend: is it TLS?": {Severity: finding.Warn, Subject: "kafka", Text: "hung up", Mend: "is it TLS?"},
+		"ok    slot: stands.":                   {Severity: finding.OK, Subject: "slot", Text: "stands"},
+		"fail  slot: is gone. Fix: make it.":    {Severity: finding.Fail, Subject: "slot", Text: "is gone.", Fix: "make it"},
+		"warn  kafka: hung up. Fix: is it TLS?": {Severity: finding.Warn, Subject: "kafka", Text: "hung up", Fix: "is it TLS?"},
 	} {
 		if have := f.String(); have != want {
 			t.Errorf("have %s, want %s", have, want)

@@ -146,7 +146,7 @@ func TestRights(t *testing.T) {
 			_, grant, _ := strings.Cut(err.Error(), "GRANT ")
 			grant, _, _ = strings.Cut(grant, "`@`%`")
 			grant = "GRANT " + grant + "`@`%`"
-			if !slices.ContainsFunc(found, func(f finding.Finding) bool { return strings.Contains(f.Text+f.Mend, grant) }) {
+			if !slices.ContainsFunc(found, func(f finding.Finding) bool { return strings.Contains(f.Text+f.Fix, grant) }) {
 				t.Errorf("check does not say %s: %+v", grant, found)
 			}
 			d.exec(grant)

@@ -47,8 +47,8 @@ func TestCheck(t *testing.T) {
 			var text strings.Builder
 			for _, f := range findings {
 				got = append(got, string(f.Severity))
-				text.WriteString(f.Text + ": " + f.Mend + "; ")
-				if f.Severity != finding.OK && f.Mend == "" {
+				text.WriteString(f.Text + ": " + f.Fix + "; ")
+				if f.Severity != finding.OK && f.Fix == "" {
 					t.Errorf("%q has no mend", f.Text)
 				}
 			}

@@ -91,7 +91,7 @@ func wantMistake(t *testing.T, err error, want []string) {
 	if !errors.As(err, &stop) || stop.Class != cdc.ClassConfig {
 		t.Fatalf("want a stop for the configuration, got %v", err)
 	}
-	wantText(t, err.Error(), want)
+	wantText(t, cdc.Explain(err), want)
 }
 
 func wantText(t *testing.T, text string, want []string) {
@@ -114,7 +114,7 @@ func wantPassing(t *testing.T, err error, want ...string) {
 		t.Fatalf("want an error that passes, got %v", err)
 	}
 	t.Log(err)
-	wantText(t, err.Error(), want)
+	wantText(t, cdc.Explain(err), want)
 }
 
 // TestRunningSurvivesMistakes: what worked once is expected to work again, so a password that is wrong

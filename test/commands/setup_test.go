@@ -150,7 +150,7 @@ func TestTLS(t *testing.T) {
 	for says, r := range map[string]result{
 		`ok    connection: PostgreSQL N at PGHOST answers: database "NAME", role "postgres", TLS 1.3.`: verified,
 		`info  connection: PostgreSQL N at PGHOST answers: database "NAME", role "postgres", TLS 1.3 without a look at the server's certificate. ` +
-			`Mend: set sslmode=verify-full and sslrootcert in source.postgres.dsn.`: encrypted,
+			`Fix: set sslmode=verify-full and sslrootcert in source.postgres.dsn.`: encrypted,
 	} {
 		if first, _, _ := strings.Cut(r.stdout, "\n"); r.code != 0 || first != says {
 			t.Errorf("want %s\n%s", says, r)

@@ -58,7 +58,7 @@ func TestCheckJSON(t *testing.T) {
 	r := s.run("check", "-o", "json")
 	var report struct {
 		OK       bool
-		Findings []struct{ Status, Subject, Text, Mend string }
+		Findings []struct{ Status, Subject, Text, Fix string }
 	}
 	if err := json.Unmarshal([]byte(r.stdout), &report); err != nil {
 		t.Fatal(err)
@@ -68,10 +68,10 @@ func TestCheckJSON(t *testing.T) {
 	}
 	text := s.run("check").stdout
 	for _, f := range report.Findings {
-		if line := f.Subject + ": " + f.Text; !strings.Contains(text, line) || !strings.Contains(text, f.Mend) {
+		if line := f.Subject + ": " + f.Text; !strings.Contains(text, line) || !strings.Contains(text, f.Fix) {
 			t.Errorf("%q is not in the text:\n%s", line, text)
 		}
-		if f.Status == "fail" && f.Mend == "" {
+		if f.Status == "fail" && f.Fix == "" {
 			t.Errorf("%s has no mend", f.Subject)
 		}
 	}
