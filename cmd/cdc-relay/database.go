@@ -30,14 +30,11 @@ type database interface {
 	// connString returns given, or the relay's own connection where given is "".
 	connString(given string) (connString, error)
 	// check proves what a run needs, and returns the tables that exist by name.
-	check(ctx context.Context, load loader) ([]finding.Finding, map[string]*cdc.Table)
+	check(ctx context.Context, load cdc.Loader) ([]finding.Finding, map[string]*cdc.Table)
 }
 
 // connString returns a connection string with its password; it is called at every connect.
 type connString = func() (string, error)
-
-// loader returns the stored checkpoint, and false where there is none.
-type loader = func(context.Context) (cdc.Checkpoint, bool, error)
 
 // feeder makes what run reads from.
 type feeder interface {

@@ -64,7 +64,7 @@ func (m *mysql) open(ctx context.Context, dsn connString) (*binlog.Database, err
 	return binlog.OpenDatabase(ctx, o)
 }
 
-func (m *mysql) check(ctx context.Context, load loader) ([]finding.Finding, map[string]*cdc.Table) {
+func (m *mysql) check(ctx context.Context, load cdc.Loader) ([]finding.Finding, map[string]*cdc.Table) {
 	return binlog.Check(ctx, m.binlog, load)
 }
 
@@ -78,12 +78,10 @@ func (m *mysql) feed(o feedOptions, log *slog.Logger, reg prometheus.Registerer)
 	return binlogFeed{binlog.New(options, log, reg)}, nil
 }
 
-// binlogFeed adapts binlog.Source to the relay: the two define their Queue each for itself.
+// binlogFeed adds to binlog.Source what it says of itself.
 type binlogFeed struct{ *binlog.Source }
 
 var _ relay.Lagging = binlogFeed{}
-
-func (f binlogFeed) Run(ctx context.Context, q relay.Queue) error { return f.Source.Run(ctx, q) }
 
 func (f binlogFeed) state() feedState {
 	b := f.Status()

@@ -11,7 +11,6 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/finding"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
-	"github.com/cdc-relay/cdc-relay/internal/relay"
 	"github.com/cdc-relay/cdc-relay/internal/router"
 	"github.com/cdc-relay/cdc-relay/internal/wal"
 )
@@ -34,7 +33,7 @@ func newPostgres(c *config.Config) (*postgres, error) {
 	s := c.Source.Postgres
 	return &postgres{c, wal.Options{
 		DSN: s.ConnString, Slot: s.Slot, Publication: s.Publication, Tables: tableNames(tables),
-		Conflict: wal.Conflict(c.Position.Conflict), StatusInterval: s.StatusInterval, LookInterval: lookInterval,
+		Conflict: c.Position.Conflict, StatusInterval: s.StatusInterval, LookInterval: lookInterval,
 	}, tables}, nil
 }
 
@@ -47,7 +46,7 @@ func (p *postgres) connString(given string) (connString, error) {
 	return func() (string, error) { return given, nil }, nil
 }
 
-func (p *postgres) check(ctx context.Context, load loader) ([]finding.Finding, map[string]*cdc.Table) {
+func (p *postgres) check(ctx context.Context, load cdc.Loader) ([]finding.Finding, map[string]*cdc.Table) {
 	return wal.Check(ctx, p.wal, load)
 }
 
@@ -61,10 +60,8 @@ func (p *postgres) feed(o feedOptions, log *slog.Logger, reg prometheus.Register
 	return walFeed{wal.New(options, log, reg)}, nil
 }
 
-// walFeed adapts wal.Source to the relay: the two define their Queue each for itself.
+// walFeed adds to wal.Source what it says of itself.
 type walFeed struct{ *wal.Source }
-
-func (f walFeed) Run(ctx context.Context, q relay.Queue) error { return f.Source.Run(ctx, q) }
 
 func (f walFeed) state() feedState {
 	w := f.Status()

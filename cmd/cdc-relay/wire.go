@@ -53,7 +53,7 @@ func withFix(_ []string, a slog.Attr) slog.Attr {
 func newRouter(c *config.Config, tables []outboxTable) (*router.Router, error) {
 	o := router.Options{
 		Source: c.Record.Source, Format: c.Record.Format,
-		Unroutable: router.Policy(c.Errors.Unroutable), Skip: c.Errors.Skip,
+		Unroutable: c.Errors.Unroutable, Skip: c.Errors.Skip,
 	}
 	for _, t := range tables {
 		o.Tables = append(o.Tables, router.Table{Name: inQuotes(t.name), Columns: t.columns, Source: t.uri})
@@ -79,7 +79,7 @@ func newPublisher(c *config.Config, log *slog.Logger, reg prometheus.Registerer)
 		Brokers: c.Kafka.Brokers, ClientID: c.Kafka.ClientID, Compression: string(c.Kafka.Compression),
 		MaxBuffered: 1 << 20, MaxBatchBytes: 256 << 10, InFlight: 2,
 		TransactionalID: c.Kafka.TransactionalID, RequestTimeout: c.Kafka.RequestTimeout, MaxMessageBytes: int(c.Kafka.MaxMessageBytes),
-		UnknownTopic: publisher.Policy(c.Errors.UnknownTopic), TooLarge: publisher.Policy(c.Errors.TooLarge), Rejected: publisher.Policy(c.Errors.Rejected),
+		UnknownTopic: c.Errors.UnknownTopic, TooLarge: c.Errors.TooLarge, Rejected: c.Errors.Rejected,
 	}
 	if t := c.Topics.Create; t != nil {
 		o.Create = &publisher.TopicSpec{Partitions: int32(t.Partitions), ReplicationFactor: int16(t.ReplicationFactor), Configs: t.Config}

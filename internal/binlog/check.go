@@ -24,7 +24,7 @@ type checker struct {
 
 // Check proves what a run needs from the server and changes nothing; load is asked for the checkpoint to compare
 // with the log. It also returns the configured tables that exist, for whoever checks their columns.
-func Check(ctx context.Context, o Options, load Loader) ([]finding.Finding, map[string]*cdc.Table) {
+func Check(ctx context.Context, o Options, load cdc.Loader) ([]finding.Finding, map[string]*cdc.Table) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	c := &checker{opts: o}
@@ -187,7 +187,7 @@ func (c *checker) isReplica(ctx context.Context) bool {
 }
 
 // replication proves that this user may read the log from here.
-func (c *checker) replication(ctx context.Context, load Loader) {
+func (c *checker) replication(ctx context.Context, load cdc.Loader) {
 	if err := c.db.TryLog(ctx, c.opts); err != nil {
 		c.fail("replication", err)
 		return

@@ -26,12 +26,9 @@ type Inspection struct {
 	server server
 }
 
-// Loader returns the stored checkpoint, and false where there is none.
-type Loader = func(context.Context) (cdc.Checkpoint, bool, error)
-
 // Inspect reads where the server's log stands and the checkpoint, and applies the start rules as
 // [Source.Acquire] does. The error is for a server that cannot be asked.
-func (d *Database) Inspect(ctx context.Context, o Options, load Loader) (Inspection, error) {
+func (d *Database) Inspect(ctx context.Context, o Options, load cdc.Loader) (Inspection, error) {
 	sv := server{source: d.Source(o), flavor: d.Server.Flavor}
 	var err error
 	if sv.executed, sv.purged, err = readServer(ctx, d.db, sv.flavor); err != nil {

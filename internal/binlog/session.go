@@ -16,14 +16,6 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// Queue takes batches, bounded by count and by octets.
-type Queue interface {
-	// Offer takes b, or returns false at once when there is no room.
-	Offer(b *cdc.Batch) bool
-	// Space is signalled after room was made for a refused batch.
-	Space() <-chan struct{}
-}
-
 const (
 	// tickInterval is how often the owner comes round when nothing is read.
 	tickInterval = 500 * time.Millisecond
@@ -38,7 +30,7 @@ type session struct {
 	src      *Source
 	conn     net.Conn
 	charsets map[uint64]charset
-	out      Queue
+	out      cdc.Queue
 
 	buf  []byte // buf[r:w] is read and not cut yet
 	r, w int
@@ -77,7 +69,7 @@ func (ss *session) close() {
 // Acquire. It blocks; while out is full it reads nothing. When ctx ends it returns nil.
 //
 // A [cdc.StopError] is for people; any other error is retryable.
-func (s *Source) Run(ctx context.Context, out Queue) error {
+func (s *Source) Run(ctx context.Context, out cdc.Queue) error {
 	ss := s.session
 	s.session = nil
 	ss.out = out

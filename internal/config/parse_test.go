@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/config"
 )
 
@@ -54,7 +55,7 @@ func TestMinimal(t *testing.T) {
 	if c.Kafka.TLS != nil || c.Kafka.SASL != nil || c.Topics.Create != nil || c.Checkpoint.Redis != nil {
 		t.Error("an optional section appeared by itself")
 	}
-	if c.Errors.Rejected != config.PolicyStop || c.Errors.OnStop != config.OnStopExit || c.HTTP.Listen != ":9464" {
+	if c.Errors.Rejected != cdc.PolicyStop || c.Errors.OnStop != config.OnStopExit || c.HTTP.Listen != ":9464" {
 		t.Errorf("choices %+v", c)
 	}
 }

@@ -1,6 +1,10 @@
 package config
 
-import "time"
+import (
+	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
 
 // Checkpoint says where the position is kept: in Redis or in a file; on PostgreSQL beside the slot, or in the
 // slot alone.
@@ -48,42 +52,24 @@ const (
 // Position says what to do when positions contradict each other.
 type Position struct {
 	// PostgreSQL only. When the slot stands ahead of the checkpoint, either Redis lost its last writes or somebody moved the slot: stop and let a person decide, or go on from the slot.
-	Conflict Conflict `yaml:"conflict" jsonschema:"enum=stop,enum=slot,default=stop"`
+	Conflict cdc.Conflict `yaml:"conflict" jsonschema:"enum=stop,enum=slot,default=stop"`
 }
-
-// Conflict is what to do when the slot stands ahead of the checkpoint.
-type Conflict string
-
-// The choices.
-const (
-	ConflictStop Conflict = "stop"
-	ConflictSlot Conflict = "slot"
-)
 
 // Errors says what to do with an event that cannot be published.
 type Errors struct {
 	// A row that names no topic and that no route matches, or a malformed one. stop: the relay stops in front of it and names it; drop: it is counted, logged and not published.
-	Unroutable Policy `yaml:"unroutable" jsonschema:"enum=stop,enum=drop,default=stop"`
+	Unroutable cdc.Policy `yaml:"unroutable" jsonschema:"enum=stop,enum=drop,default=stop"`
 	// An event for a topic that does not exist.
-	UnknownTopic Policy `yaml:"unknown_topic" jsonschema:"enum=stop,enum=drop,default=stop"`
+	UnknownTopic cdc.Policy `yaml:"unknown_topic" jsonschema:"enum=stop,enum=drop,default=stop"`
 	// An event larger than its topic takes.
-	TooLarge Policy `yaml:"too_large" jsonschema:"enum=stop,enum=drop,default=stop"`
+	TooLarge cdc.Policy `yaml:"too_large" jsonschema:"enum=stop,enum=drop,default=stop"`
 	// An event that a broker refuses for another reason that no retry mends.
-	Rejected Policy `yaml:"rejected" jsonschema:"enum=stop,enum=drop,default=stop"`
+	Rejected cdc.Policy `yaml:"rejected" jsonschema:"enum=stop,enum=drop,default=stop"`
 	// Ids of events not to publish: the way past a single bad one. Each is counted and logged.
 	Skip []string `yaml:"skip,omitempty" jsonschema:"example=018f4e3c-7a10-7cc0-8000-2c7d3b0f9a41"`
 	// What a stopped relay does: exit, or park: stay alive, not ready, and never retry by itself.
 	OnStop OnStop `yaml:"on_stop" jsonschema:"enum=exit,enum=park,default=exit"`
 }
-
-// Policy is what to do with an event that cannot be published.
-type Policy string
-
-// The policies.
-const (
-	PolicyStop Policy = "stop"
-	PolicyDrop Policy = "drop"
-)
 
 // OnStop is what a relay does that needs a person.
 type OnStop string

@@ -8,6 +8,8 @@ import (
 	"regexp/syntax"
 	"slices"
 	"strings"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
 func (d *document) routes(routes []Route) {
@@ -109,7 +111,7 @@ func (d *document) checkpoint(c *Checkpoint, s *Source) {
 
 // position refuses what only a replication slot can mean.
 func (d *document) position(p Position, s *Source) {
-	if s.MySQL != nil && p.Conflict == ConflictSlot {
+	if s.MySQL != nil && p.Conflict == cdc.ConflictSlot {
 		d.report("position.conflict", "is slot, but MySQL and MariaDB have no slot: remove it")
 	}
 }

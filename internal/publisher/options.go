@@ -8,17 +8,8 @@ import (
 	"time"
 
 	"github.com/IBM/sarama"
-)
 
-// Policy says what becomes of a message that cannot be published.
-type Policy string
-
-// The policies.
-const (
-	// Stop ends the run: nothing later of the message's partition leaves.
-	Stop Policy = "stop"
-	// Drop counts the message, logs it without its payload and goes on.
-	Drop Policy = "drop"
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
 // SASL mechanisms.
@@ -62,7 +53,7 @@ type Options struct {
 
 	// UnknownTopic, TooLarge and Rejected are the policies for a topic that is not there, a record over
 	// the topic's limit, and a record that a broker refuses; Stop.
-	UnknownTopic, TooLarge, Rejected Policy
+	UnknownTopic, TooLarge, Rejected cdc.Policy
 	// Patience is how long a missing topic or a refused right may last before it is believed: a topic
 	// just made and a grant just given are not known to every broker at once; 5 s.
 	Patience time.Duration
@@ -106,9 +97,9 @@ const kafkaMaxMessageBytes = 1<<20 + 12
 func withDefaults(o Options) Options {
 	setDefault(&o.ClientID, "cdc-relay")
 	setDefault(&o.Compression, "none")
-	setDefault(&o.UnknownTopic, Stop)
-	setDefault(&o.TooLarge, Stop)
-	setDefault(&o.Rejected, Stop)
+	setDefault(&o.UnknownTopic, cdc.PolicyStop)
+	setDefault(&o.TooLarge, cdc.PolicyStop)
+	setDefault(&o.Rejected, cdc.PolicyStop)
 	setDefault(&o.Patience, 5*time.Second)
 	setDefault(&o.RequestTimeout, 15*time.Second)
 	setDefault(&o.DialTimeout, 5*time.Second)
@@ -159,8 +150,8 @@ func (o *Options) validate() error {
 	if _, err := codec(o.Compression); err != nil {
 		return err
 	}
-	for _, p := range []Policy{o.UnknownTopic, o.TooLarge, o.Rejected} {
-		if p != Stop && p != Drop {
+	for _, p := range []cdc.Policy{o.UnknownTopic, o.TooLarge, o.Rejected} {
+		if p != cdc.PolicyStop && p != cdc.PolicyDrop {
 			return fmt.Errorf("policy %q is not known: use stop or drop", p)
 		}
 	}

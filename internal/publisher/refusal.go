@@ -11,7 +11,7 @@ import (
 // refusal is why a record cannot be published.
 type refusal struct {
 	reason string // snake_case: too_large, rejected, ...
-	policy Policy
+	policy cdc.Policy
 	err    error
 }
 
@@ -53,7 +53,7 @@ func (l *loop) discard(p *partition) {
 			why = l.tooLargeRefusal(p, e)
 		}
 		l.metrics.errors.WithLabelValues(p.topic.name, why.reason).Inc()
-		if why.policy == Stop {
+		if why.policy == cdc.PolicyStop {
 			p.state = halted
 			l.fail(e.t.seq, refusedError(p, e, why))
 			return

@@ -14,7 +14,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
-	"github.com/cdc-relay/cdc-relay/internal/publisher"
 )
 
 // values returns the values of one partition's records in order.
@@ -79,7 +78,7 @@ func TestRejectedRecordDrops(t *testing.T) {
 			c := newCluster(t, 1, 1)
 			reject(t, c, named)
 			opts := options(c)
-			opts.Rejected = publisher.Drop
+			opts.Rejected = cdc.PolicyDrop
 			s := open(t, opts)
 			poisoned(t, s)
 			s.answered(t, 20)

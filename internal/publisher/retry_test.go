@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/publisher"
 )
 
@@ -208,7 +209,7 @@ func TestRefusedAfterLostResponse(t *testing.T) {
 		return nil, nil, false
 	})
 	opts := options(c)
-	opts.TooLarge = publisher.Drop
+	opts.TooLarge = cdc.PolicyDrop
 	s := open(t, opts)
 	for i := range 4 {
 		s.answered(t, s.send(t, numbered(i, 1, 1)...))

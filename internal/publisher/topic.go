@@ -228,7 +228,7 @@ func (l *loop) lead(p *partition, md *sarama.PartitionMetadata) {
 
 // vanished applies the policy to a topic that is not there.
 func (l *loop) vanished(tp *topic, cause error) {
-	if l.opts.UnknownTopic == Stop {
+	if l.opts.UnknownTopic == cdc.PolicyStop {
 		l.metrics.errors.WithLabelValues(tp.name, "unknown_topic").Inc()
 		l.haltTopic(tp, absentError(tp.name, cause))
 		return

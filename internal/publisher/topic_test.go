@@ -95,7 +95,7 @@ func TestUnknownTopicMayAppearInTime(t *testing.T) {
 func TestUnknownTopicDrops(t *testing.T) {
 	c := newCluster(t, 1, 1)
 	opts := options(c)
-	opts.UnknownTopic, opts.Patience = publisher.Drop, 50*time.Millisecond
+	opts.UnknownTopic, opts.Patience = cdc.PolicyDrop, 50*time.Millisecond
 	var later atomic.Int64
 	opts.Now = func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
 	s := open(t, opts)
@@ -150,7 +150,7 @@ func TestDeniedTopicStops(t *testing.T) {
 			c := newCluster(t, 1, 1)
 			c.Fault(kfake.Fault{Keys: []kmsg.Key{key}, Topic: "t", Err: kerr.TopicAuthorizationFailed, Count: -1})
 			opts := options(c)
-			opts.Rejected, opts.UnknownTopic, opts.TooLarge = publisher.Drop, publisher.Drop, publisher.Drop
+			opts.Rejected, opts.UnknownTopic, opts.TooLarge = cdc.PolicyDrop, cdc.PolicyDrop, cdc.PolicyDrop
 			s := open(t, opts)
 			s.send(t, msg("k", "a"))
 			var stop *cdc.StopError
@@ -164,7 +164,7 @@ func TestDeniedTopicStops(t *testing.T) {
 func TestTopicGoesAwayAndDrops(t *testing.T) {
 	c := newCluster(t, 1, 1)
 	opts := options(c)
-	opts.UnknownTopic, opts.Patience = publisher.Drop, 50*time.Millisecond
+	opts.UnknownTopic, opts.Patience = cdc.PolicyDrop, 50*time.Millisecond
 	s := open(t, opts)
 	s.send(t, numbered(0, 10, 3)...)
 	s.answered(t, 1)
@@ -187,7 +187,7 @@ func TestTopicGoesAwayAndDrops(t *testing.T) {
 func TestTopicSeemsGone(t *testing.T) {
 	c := newCluster(t, 1, 1)
 	opts := options(c)
-	opts.UnknownTopic, opts.Patience = publisher.Drop, 50*time.Millisecond
+	opts.UnknownTopic, opts.Patience = cdc.PolicyDrop, 50*time.Millisecond
 	var later atomic.Int64
 	opts.Now = func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
 	s := open(t, opts)
@@ -244,7 +244,7 @@ func TestPartitionsAreAdded(t *testing.T) {
 
 func TestRecordTooLarge(t *testing.T) {
 	big := strings.Repeat("x", 3000)
-	for _, policy := range []publisher.Policy{publisher.Stop, publisher.Drop} {
+	for _, policy := range []cdc.Policy{cdc.PolicyStop, cdc.PolicyDrop} {
 		t.Run(string(policy), func(t *testing.T) {
 			c := newCluster(t, 1, 1)
 			createTopic(t, c.ListenAddrs(), "small", 1, map[string]string{"max.message.bytes": "2000"})
@@ -254,7 +254,7 @@ func TestRecordTooLarge(t *testing.T) {
 			s := open(t, opts)
 			s.send(t, to("small", msg("k", "a"), msg("k", big), msg("k", "b"))...)
 			want := []string{"a", "b"}
-			if policy == publisher.Stop {
+			if policy == cdc.PolicyStop {
 				want = []string{"a"}
 				err := s.failed(t)
 				for _, part := range []string{"max.message.bytes", "2000", `"small"`, "errors.too_large"} {

@@ -69,7 +69,7 @@ func (f *fakes) Acquire(ctx context.Context, load func(context.Context) (cdc.Che
 
 func (f *fakes) Release(context.Context) { f.held = false }
 
-func (f *fakes) Run(ctx context.Context, q Queue) error {
+func (f *fakes) Run(ctx context.Context, q cdc.Queue) error {
 	f.runs++
 	defer func() { f.held = false }()
 	if f.run != nil {

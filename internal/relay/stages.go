@@ -12,12 +12,12 @@ type Source interface {
 	// Acquire takes what makes this relay the leader (a slot, a lease), then asks load for the
 	// checkpoint (false: there is none) and decides where to go on. Nothing is read yet. An error that
 	// wraps cdc.ErrStandby means somebody else leads.
-	Acquire(ctx context.Context, load func(context.Context) (cdc.Checkpoint, bool, error)) (cdc.Source, cdc.Position, error)
+	Acquire(ctx context.Context, load cdc.Loader) (cdc.Source, cdc.Position, error)
 	// Release gives back what Acquire took when Run does not follow; otherwise it does nothing.
 	Release(ctx context.Context)
 	// Run is one attempt at streaming into q, after a successful Acquire. It blocks until ctx ends
 	// (then it returns nil, having told the database the last confirmed position) or the attempt fails.
-	Run(ctx context.Context, q Queue) error
+	Run(ctx context.Context, q cdc.Queue) error
 	// Progress renders how far the log is safe once every batch up to seq is durable.
 	Progress(seq uint64) cdc.Progress
 	// Confirm says that everything up to seq is durable and saved. It never blocks.
@@ -29,14 +29,6 @@ type Lagging interface {
 	// Lag is how old the transaction that was received last was when it came, whatever table it wrote to; 0 at the
 	// end of the log. It never blocks.
 	Lag() time.Duration
-}
-
-// Queue is where a source puts its batches.
-type Queue interface {
-	// Offer takes b, or returns false at once when there is no room.
-	Offer(b *cdc.Batch) bool
-	// Space is signalled after room was made for a refused batch.
-	Space() <-chan struct{}
 }
 
 // Router turns rows into messages. It is pure.

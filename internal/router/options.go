@@ -5,18 +5,8 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
-)
-
-// Policy says what becomes of a row that cannot be routed.
-type Policy string
-
-// The policies.
-const (
-	// Stop ends the run with a sentence that names the event. It is the default.
-	Stop Policy = "stop"
-	// Drop leaves the row out; the relay counts and logs it.
-	Drop Policy = "drop"
 )
 
 // Options configure a router. Places in errors are those of the configuration file.
@@ -31,7 +21,7 @@ type Options struct {
 	Format string
 	// Unroutable is errors.unroutable: for rows without a topic, with a bad topic name, or malformed.
 	// "" is Stop.
-	Unroutable Policy
+	Unroutable cdc.Policy
 	// Skip is errors.skip: the ids of events to leave out, whatever is the matter with them.
 	Skip []string
 }
@@ -68,7 +58,7 @@ func (o *Options) check() error {
 		return fmt.Errorf("tables: none: name the outbox table, for example [{name: public.outbox}]")
 	case o.Format != "" && o.Format != FormatCloudEventsBinary:
 		return fmt.Errorf("record.format: %q is unknown: use %s", o.Format, FormatCloudEventsBinary)
-	case o.Unroutable != "" && o.Unroutable != Stop && o.Unroutable != Drop:
+	case o.Unroutable != "" && o.Unroutable != cdc.PolicyStop && o.Unroutable != cdc.PolicyDrop:
 		return fmt.Errorf("errors.unroutable: %q is unknown: use stop or drop", o.Unroutable)
 	}
 	for i, id := range o.Skip {

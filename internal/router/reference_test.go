@@ -41,7 +41,7 @@ func TestRouteAgainstReference(t *testing.T) {
 
 func drawOptions(t *rapid.T) router.Options {
 	o := options()
-	o.Unroutable = rapid.SampledFrom([]router.Policy{router.Stop, router.Drop, ""}).Draw(t, "policy")
+	o.Unroutable = rapid.SampledFrom([]cdc.Policy{cdc.PolicyStop, cdc.PolicyDrop, ""}).Draw(t, "policy")
 	o.Routes = rapid.SliceOfN(rapid.SampledFrom([]router.Route{
 		{Match: map[string]string{"aggregate_type": "Order"}, Topic: "orders.${tenant_id}"},
 		{Match: map[string]string{"aggregate_type": "a|b.*", "tenant_id": ".+"}, Topic: "${aggregate_type}.${extra}"},
@@ -109,7 +109,7 @@ func reference(o *router.Options, b *cdc.Batch, events []event) string {
 		case topic != "" && !e.malformed():
 			fmt.Fprintf(&messages, "row %d\n%s", i, e.record(topic, b, i))
 			last = e.uuid()
-		case o.Unroutable != router.Drop:
+		case o.Unroutable != cdc.PolicyDrop:
 			return "stop"
 		case e.id == 0:
 			fmt.Fprintf(&drops, "row %d  dropped: unroutable true\n", i)

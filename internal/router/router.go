@@ -29,7 +29,7 @@ func New(o Options) (*Router, error) {
 		return nil, err
 	}
 	r := &Router{
-		drop:  o.Unroutable == Drop,
+		drop:  o.Unroutable == cdc.PolicyDrop,
 		skip:  skipSet(o.Skip),
 		keys:  newHeaderKeys(),
 		plans: make(map[*cdc.Table]*plan),

@@ -8,7 +8,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
-	"github.com/cdc-relay/cdc-relay/internal/router"
 )
 
 // Each malformed row stops the relay with a sentence that names table, event, column and mend and holds
@@ -74,7 +73,7 @@ func TestMalformedRows(t *testing.T) {
 				t.Errorf("it tells: %s", text)
 			}
 			o := options()
-			o.Unroutable = router.Drop
+			o.Unroutable = cdc.PolicyDrop
 			good := neighbour(tt.form)
 			dst, err := route(t, o, batch(table, good, tt.row, good))
 			if err != nil || len(dst.Messages) != 2 || dst.Messages[1].Row != 2 || golden(&dst.Messages[0])[:20] != golden(&dst.Messages[1])[:20] {
@@ -116,7 +115,7 @@ func TestRowWithoutID(t *testing.T) {
 		stopped(t, err, cdc.ClassRuntime, "bad_row", says,
 			"row 1 of the transaction committed at 2026-01-02T03:04:06.5Z in public.outbox is malformed", "errors.unroutable: drop")
 		o := options()
-		o.Unroutable = router.Drop
+		o.Unroutable = cdc.PolicyDrop
 		dst, err := route(t, o, batch(native(), bad, order()))
 		if err != nil || len(dst.Messages) != 1 || len(dst.Drops) != 1 || dst.Drops[0].EventID != "" {
 			t.Errorf("%+v, %v", dst, err)

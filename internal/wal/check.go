@@ -29,7 +29,7 @@ type checker struct {
 // Check proves what a run needs from the database and changes nothing; load is asked for the checkpoint
 // to compare with the slot. It also returns the configured tables that exist, for whoever checks their
 // columns.
-func Check(ctx context.Context, o Options, load Loader) ([]finding.Finding, map[string]*cdc.Table) {
+func Check(ctx context.Context, o Options, load cdc.Loader) ([]finding.Finding, map[string]*cdc.Table) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	c := &checker{opts: o}
@@ -124,7 +124,7 @@ func (c *checker) publication() {
 
 // replication proves that this role may replicate from here: rights, pg_hba.conf, poolers and free slots
 // are all in it. One connection does for everything: there may be no room for two.
-func (c *checker) replication(ctx context.Context, load Loader) {
+func (c *checker) replication(ctx context.Context, load cdc.Loader) {
 	repl, err := ConnectReplication(ctx, c.opts.DSN)
 	if err != nil {
 		c.fail("replication", err)

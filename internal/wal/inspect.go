@@ -25,12 +25,9 @@ type Inspection struct {
 	Refused error
 }
 
-// Loader returns the stored checkpoint, and false where there is none.
-type Loader = func(context.Context) (cdc.Checkpoint, bool, error)
-
 // Inspect reads the slot and the checkpoint and applies the start rules as [Source.Acquire] does, without
 // taking the slot. The error is for a database that cannot be asked.
-func (d *Database) Inspect(ctx context.Context, o Options, load Loader) (Inspection, error) {
+func (d *Database) Inspect(ctx context.Context, o Options, load cdc.Loader) (Inspection, error) {
 	repl, err := ConnectReplication(ctx, o.DSN)
 	if err != nil {
 		return Inspection{}, err
@@ -39,7 +36,7 @@ func (d *Database) Inspect(ctx context.Context, o Options, load Loader) (Inspect
 	return d.inspect(ctx, repl, o, load)
 }
 
-func (d *Database) inspect(ctx context.Context, repl *pgconn.PgConn, o Options, load Loader) (Inspection, error) {
+func (d *Database) inspect(ctx context.Context, repl *pgconn.PgConn, o Options, load cdc.Loader) (Inspection, error) {
 	pub, err := readPublication(ctx, d.conn, o.Publication, o.Tables, d.Server.Version)
 	if err != nil {
 		return Inspection{}, err

@@ -14,14 +14,6 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// Queue takes batches, bounded by count and by octets.
-type Queue interface {
-	// Offer takes b, or returns false at once when there is no room.
-	Offer(b *cdc.Batch) bool
-	// Space is signalled after room was made for a refused batch.
-	Space() <-chan struct{}
-}
-
 // tickInterval is how often the owner comes round when nothing is read.
 const tickInterval = 500 * time.Millisecond
 
@@ -38,7 +30,7 @@ type session struct {
 	plan        plan
 	leftover    []byte
 
-	out       Queue
+	out       cdc.Queue
 	look      *look
 	chunk     *chunk
 	r, w      int // chunk.buf[r:w] is read and not yet decoded
@@ -70,7 +62,7 @@ func (ss *session) close(ctx context.Context) {
 // looks once more, tells the server the last position that Confirm allowed, and returns nil.
 //
 // The slot is free when Run returns. A [cdc.StopError] is for people; any other error is retryable.
-func (s *Source) Run(ctx context.Context, out Queue) error {
+func (s *Source) Run(ctx context.Context, out cdc.Queue) error {
 	ss := s.session
 	s.session = nil
 	defer ss.close(ctx)
@@ -98,7 +90,7 @@ func (s *Source) Run(ctx context.Context, out Queue) error {
 	return ss.farewell(context.WithoutCancel(ctx))
 }
 
-func (ss *session) prepare(out Queue) {
+func (ss *session) prepare(out cdc.Queue) {
 	s := ss.src
 	ss.out = out
 	ss.next = mark{seq: s.handed.Load(), resume: ss.plan.from, commit: ss.plan.commit, xid: ss.plan.commitXID}

@@ -11,17 +11,6 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// Conflict says what to do when the slot stands ahead of the checkpoint.
-type Conflict string
-
-// The ways out of a conflict.
-const (
-	// ConflictStop ends the run: somebody must say which of the two is right.
-	ConflictStop Conflict = "stop"
-	// ConflictSlot believes the slot.
-	ConflictSlot Conflict = "slot"
-)
-
 // Options configure a Source. All durations are positive; see config for their defaults.
 type Options struct {
 	// DSN returns the connection string or URL. It is called at every connect, so that a rotated
@@ -33,7 +22,7 @@ type Options struct {
 	// tables in the publication are skipped before they are decoded.
 	Tables []string
 	// Conflict decides when the slot stands ahead of the checkpoint.
-	Conflict Conflict
+	Conflict cdc.Conflict
 	// StatusInterval is how often the position is reported unprompted.
 	StatusInterval time.Duration
 	// LookInterval is how often the publication and the slot are looked at.

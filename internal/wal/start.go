@@ -51,7 +51,7 @@ type plan struct {
 //     lost its last writes and a slot that was moved look alike.
 //  4. A server whose WAL ends before P has lost history.
 //  5. When the slot stands before the last outbox commit, that commit must come again.
-func resolve(sv server, sd saved, at place, confirmed lsn, conflict Conflict) (plan, error) {
+func resolve(sv server, sd saved, at place, confirmed lsn, conflict cdc.Conflict) (plan, error) {
 	c, err := readCheckpoint(sv, sd)
 	if err != nil {
 		return plan{}, err
@@ -62,7 +62,7 @@ func resolve(sv server, sd saved, at place, confirmed lsn, conflict Conflict) (p
 			return plan{}, err
 		}
 	}
-	if confirmed > 0 && sv.slot > confirmed && conflict != ConflictSlot {
+	if confirmed > 0 && sv.slot > confirmed && conflict != cdc.ConflictSlot {
 		return plan{}, positionError("slot_moved",
 			"slot stands at %s, but this relay confirmed only %s: somebody moved or recreated it: make sure that consumers have the events committed between them, then restart the relay with position.conflict: slot to go on from the slot", sv.slot, confirmed)
 	}
@@ -103,10 +103,10 @@ func readCheckpoint(sv server, sd saved) (mark, error) {
 	return k, nil
 }
 
-func fromCheckpoint(sv server, c mark, conflict Conflict) (plan, error) {
+func fromCheckpoint(sv server, c mark, conflict cdc.Conflict) (plan, error) {
 	p := plan{slot: sv.slot, from: c.resume, commit: c.commit, commitXID: c.xid}
 	switch {
-	case sv.slot > c.resume && conflict == ConflictSlot:
+	case sv.slot > c.resume && conflict == cdc.ConflictSlot:
 		p.from = sv.slot
 	case sv.slot > c.resume:
 		return p, positionError("slot_ahead",

@@ -29,7 +29,7 @@ func TestResolve(t *testing.T) {
 		saved         saved
 		place         place
 		confirmed     lsn
-		conflict      Conflict
+		conflict      cdc.Conflict
 		before        uint32
 		forks         map[uint32]lsn
 		want          plan
@@ -42,14 +42,14 @@ func TestResolve(t *testing.T) {
 		"idle checkpoint without a commit":  {slot: 80, saved: checkpointAt(100, 0, ""), want: plan{slot: 80, from: 100}},
 		"checkpoint without a position":     {slot: 80, saved: checkpointAt(0, 0, ""), want: plan{slot: 80, from: 80}},
 		"slot ahead of checkpoint":          {slot: 120, saved: checkpointAt(100, 90, "7"), reason: "slot_ahead"},
-		"slot believed":                     {slot: 120, saved: checkpointAt(100, 90, "7"), conflict: ConflictSlot, want: plan{slot: 120, from: 120, commit: 90, commitXID: 7}},
+		"slot believed":                     {slot: 120, saved: checkpointAt(100, 90, "7"), conflict: cdc.ConflictSlot, want: plan{slot: 120, from: 120, commit: 90, commitXID: 7}},
 		"foreign checkpoint":                {slot: 80, saved: foreign, reason: "foreign_checkpoint"},
 		"unreadable checkpoint":             {slot: 80, saved: unreadable, reason: "bad_checkpoint"},
 		"unreadable xid":                    {slot: 80, saved: badXID, reason: "bad_checkpoint"},
 		"reconnect goes on where it was":    {slot: 80, place: place{end: 150}, confirmed: 80, want: plan{slot: 80, from: 150}},
 		"slot rewound by a crash":           {slot: 60, place: place{end: 150}, confirmed: 80, want: plan{slot: 60, from: 150}},
 		"slot moved while we ran":           {slot: 90, place: place{end: 150}, confirmed: 80, reason: "slot_moved"},
-		"slot moved and believed":           {slot: 90, place: place{end: 150}, confirmed: 80, conflict: ConflictSlot, want: plan{slot: 90, from: 150}},
+		"slot moved and believed":           {slot: 90, place: place{end: 150}, confirmed: 80, conflict: cdc.ConflictSlot, want: plan{slot: 90, from: 150}},
 		"server behind the checkpoint":      {slot: 80, flushed: 99, saved: checkpointAt(100, 90, "7"), reason: "history_lost"},
 		"server behind a part handed on":    {slot: 80, flushed: 155, place: place{end: 150, part: 160}, confirmed: 80, reason: "history_lost"},
 		"promotion after our position":      {slot: 80, saved: checkpointAt(100, 0, ""), before: 2, forks: map[uint32]lsn{2: 100}, want: plan{slot: 80, from: 100}},

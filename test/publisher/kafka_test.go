@@ -139,7 +139,7 @@ func TestListeners(t *testing.T) {
 
 // A compacted topic takes no record without a key: the broker names it, and order stays.
 func TestRejectedByCompactedTopic(t *testing.T) {
-	for _, policy := range []publisher.Policy{publisher.Stop, publisher.Drop} {
+	for _, policy := range []cdc.Policy{cdc.PolicyStop, cdc.PolicyDrop} {
 		t.Run(string(policy), func(t *testing.T) {
 			topic := "compacted-" + string(policy)
 			newTopic(t, kafka, topic, 1, map[string]string{"cleanup.policy": "compact"})
@@ -151,9 +151,9 @@ func TestRejectedByCompactedTopic(t *testing.T) {
 			s.send(t, msgs[6:]...)
 			want := "01235678"
 			switch err := s.await(t, soon, 3); {
-			case policy == publisher.Drop && err != nil:
+			case policy == cdc.PolicyDrop && err != nil:
 				t.Fatal(err)
-			case policy == publisher.Stop:
+			case policy == cdc.PolicyStop:
 				want = "0123"
 				if err == nil || !strings.Contains(err.Error(), "id-4") {
 					t.Fatalf("the error does not name the event: %v", err)
@@ -180,7 +180,7 @@ func TestLargestRecord(t *testing.T) {
 		return cdc.Message{Topic: "limit", Key: []byte("k"), Value: []byte(strings.Repeat("v", n)), Headers: []cdc.Header{{Key: []byte("ce_id"), Value: []byte("big")}}}
 	}
 	const overhead = 61 + 2 + 3 + 2 + 2 + 1 + 1 + 5 + 1 + 3 // batch, length, attributes and deltas, key, value's length, headers
-	s := open(t, publisher.Options{Brokers: kafka.Bootstrap(), TooLarge: publisher.Stop})
+	s := open(t, publisher.Options{Brokers: kafka.Bootstrap(), TooLarge: cdc.PolicyStop})
 	s.send(t, record(limit-overhead))
 	if err := s.await(t, soon, 1); err != nil {
 		t.Fatalf("the largest record that fits: %v", err)
@@ -189,7 +189,7 @@ func TestLargestRecord(t *testing.T) {
 	if err := s.await(t, soon, 2); err == nil || !strings.Contains(err.Error(), "takes 2001 bytes and the topic allows 2000") {
 		t.Errorf("one octet too many: %v", err)
 	}
-	s = open(t, publisher.Options{Brokers: kafka.Bootstrap(), Compression: "gzip", TooLarge: publisher.Stop})
+	s = open(t, publisher.Options{Brokers: kafka.Bootstrap(), Compression: "gzip", TooLarge: cdc.PolicyStop})
 	s.send(t, record(10*limit)) // compressed it is small
 	if err := s.await(t, soon, 1); err != nil {
 		t.Errorf("a record that is small when compressed: %v", err)
