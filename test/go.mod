@@ -5,7 +5,7 @@ go 1.26.0
 require (
 	github.com/alicebob/miniredis/v2 v2.40.0
 	github.com/cdc-relay/cdc-relay v0.0.0-00010101000000-000000000000
-	github.com/cdc-relay/cdc-relay/writer v0.0.0-00010101000000-000000000000
+	github.com/cdc-relay/cdc-relay/writer v0.1.0
 	github.com/cdc-relay/cdc-relay/writer/pgxwriter v0.0.0-00010101000000-000000000000
 	github.com/go-sql-driver/mysql v1.10.1
 	github.com/google/uuid v1.6.0

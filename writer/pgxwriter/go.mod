@@ -3,7 +3,7 @@ module github.com/cdc-relay/cdc-relay/writer/pgxwriter
 go 1.25.0
 
 require (
-	github.com/cdc-relay/cdc-relay/writer v0.0.0-00010101000000-000000000000
+	github.com/cdc-relay/cdc-relay/writer v0.1.0
 	github.com/google/uuid v1.6.0
 	github.com/jackc/pgx/v5 v5.12.0
 )
@@ -15,5 +15,3 @@ require (
 	golang.org/x/sync v0.22.0 // indirect
 	golang.org/x/text v0.41.0 // indirect
 )
-
-replace github.com/cdc-relay/cdc-relay/writer => ../
