@@ -9,7 +9,7 @@ import (
 )
 
 // Fetch gets a server without starting it and says where it is: "postgres" (any version, the cheapest to
-// get), "postgres-17" and the like, "mysql", "mariadb", "kafka", "redis" or "pgbouncer". Lines about downloads go to progress.
+// get), "postgres-17" and the like, "mysql", "mariadb", "mariadb-11.4", "kafka", "redis" or "pgbouncer". Lines about downloads go to progress.
 func Fetch(ctx context.Context, what string, progress io.Writer) (string, error) {
 	store, err := newStore(progress)
 	if err != nil {
@@ -34,12 +34,13 @@ func Fetch(ctx context.Context, what string, progress io.Writer) (string, error)
 			return "", err
 		}
 		return "PgBouncer: " + prog.bin, nil
-	case what == MySQLFlavor || what == MariaDBFlavor:
-		prog, err := store.mysqlProgram(ctx, what)
+	case what == MySQLFlavor, what == MariaDBFlavor, what == MariaDBFlavor+"-"+MariaDB11:
+		flavor, release, _ := strings.Cut(what, "-")
+		prog, err := store.mysqlProgram(ctx, flavor, release)
 		if err != nil {
 			return "", err
 		}
-		return fmt.Sprintf("%s %s: %s", flavorName(what), prog.release, prog.bin), nil
+		return fmt.Sprintf("%s %s: %s", flavorName(flavor), prog.release, prog.bin), nil
 	case what == "postgres":
 		prog, major, err := store.anyPostgres(ctx)
 		if err != nil {
@@ -49,7 +50,7 @@ func Fetch(ctx context.Context, what string, progress io.Writer) (string, error)
 	case strings.HasPrefix(what, "postgres-"):
 		return store.fetchPostgres(ctx, strings.TrimPrefix(what, "postgres-"))
 	}
-	return "", fmt.Errorf("unknown server %q: ask for postgres, postgres-14 to postgres-18, mysql, mariadb, kafka, redis or pgbouncer", what)
+	return "", fmt.Errorf("unknown server %q: ask for postgres, postgres-14 to postgres-18, mysql, mariadb, mariadb-11.4, kafka, redis or pgbouncer", what)
 }
 
 func (s *store) fetchPostgres(ctx context.Context, version string) (string, error) {

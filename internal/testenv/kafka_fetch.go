@@ -16,8 +16,6 @@ const (
 	kafkaMinJava  = 17
 	javaIsMissing = "Kafka needs Java 17 or newer, and Maven to be fetched: install them (on Debian " +
 		"`sudo apt-get install default-jre-headless maven`, on macOS `brew install openjdk maven`)"
-	mavenIsMissing = "Kafka is fetched with Maven and there is none: install it (on Debian `sudo apt-get install maven`, " +
-		"on macOS `brew install maven`)"
 )
 
 // kafkaPOM asks Maven for the broker, its storage tool and a logger to standard error.
@@ -59,21 +57,11 @@ func (s *store) kafkaProgram(ctx context.Context) (*kafkaProgram, error) {
 }
 
 func fetchKafka(ctx context.Context, dir string) error {
-	if _, err := exec.LookPath("mvn"); err != nil {
-		if err := installDebian(ctx, "maven"); err != nil {
-			return missing(mavenIsMissing, err)
-		}
-	}
 	pom := filepath.Join(dir, "pom.xml")
 	if err := os.WriteFile(pom, []byte(kafkaPOM), 0o644); err != nil {
 		return err
 	}
-	_, err := run(ctx, dir, "mvn", "-q", "-B", "-f", pom, "dependency:copy-dependencies", "-DincludeScope=runtime",
-		"-DoutputDirectory="+filepath.Join(dir, "libs"))
-	if err != nil {
-		return err
-	}
-	return openUp(dir)
+	return maven(ctx, dir, "-f", pom, "dependency:copy-dependencies", "-DincludeScope=runtime", "-DoutputDirectory="+filepath.Join(dir, "libs"))
 }
 
 // findJava looks at JAVA_HOME, then PATH, and installs a runtime where it may.

@@ -18,6 +18,7 @@ import (
 // for; root needs no password from 127.0.0.1.
 type MySQLOptions struct {
 	Flavor   string            // MySQLFlavor, which is the default, or MariaDBFlavor.
+	Release  string            // MariaDB11, or "" for the flavor's usual one.
 	Settings map[string]string // Lines of my.cnf over the defaults.
 	TLS      bool              // A certificate for 127.0.0.1 and localhost; see CAFile. Without it no TLS at all.
 	Durable  bool              // Leave InnoDB's fsync on. The binary log's is always: the relay asks for it.
@@ -55,7 +56,7 @@ func StartMySQL(ctx context.Context, o MySQLOptions) (_ *MySQLServer, err error)
 	if m.Flavor == "" {
 		m.Flavor = MySQLFlavor
 	}
-	if m.prog, err = store.mysqlProgram(ctx, m.Flavor); err != nil {
+	if m.prog, err = store.mysqlProgram(ctx, m.Flavor, o.Release); err != nil {
 		return nil, err
 	}
 	m.Version = m.prog.release

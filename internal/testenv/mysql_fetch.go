@@ -42,24 +42,26 @@ func (p *mysqlProgram) daemon() string {
 func (p *mysqlProgram) base() string { return filepath.Dir(p.bin) }
 
 func (p *mysqlProgram) share() string {
-	for _, name := range []string{"mysql", "mariadb"} {
+	for _, name := range []string{"mysql", "mariadb", "."} {
 		dir := filepath.Join(p.base(), "share", name)
-		if _, err := os.Stat(dir); err == nil {
+		if _, err := os.Stat(filepath.Join(dir, "english")); err == nil {
 			return dir
 		}
 	}
 	return ""
 }
 
-// mysqlProgram finds a server: on the machine, else in Debian's packages.
-func (s *store) mysqlProgram(ctx context.Context, flavor string) (*mysqlProgram, error) {
+// mysqlProgram finds a server: on the machine, else in Debian's packages or on Maven Central.
+func (s *store) mysqlProgram(ctx context.Context, flavor, release string) (*mysqlProgram, error) {
 	find := s.mysql
-	switch flavor {
-	case MySQLFlavor:
-	case MariaDBFlavor:
+	switch {
+	case flavor == MySQLFlavor && release == "":
+	case flavor == MariaDBFlavor && release == "":
 		find = s.mariadb
+	case flavor == MariaDBFlavor && release == MariaDB11:
+		find = s.mariadb11
 	default:
-		return nil, fmt.Errorf("unknown flavor %q: want %s or %s", flavor, MySQLFlavor, MariaDBFlavor)
+		return nil, fmt.Errorf("unknown server %q %q: want %s, %s, or %[4]s %[5]s", flavor, release, MySQLFlavor, MariaDBFlavor, MariaDB11)
 	}
 	found, err := find(ctx)
 	if err != nil {

@@ -39,10 +39,17 @@ func TestMySQLServesAndKeepsItsData(t *testing.T) {
 // The relay refuses a server with other settings.
 func TestMySQLIsSetAsTheRelayAsks(t *testing.T) {
 	t.Parallel()
-	for _, flavor := range flavors() {
-		t.Run(flavor, func(t *testing.T) {
+	for _, o := range []testenv.MySQLOptions{
+		{Flavor: testenv.MySQLFlavor}, {Flavor: testenv.MariaDBFlavor}, {Flavor: testenv.MariaDBFlavor, Release: testenv.MariaDB11},
+	} {
+		flavor := o.Flavor
+		t.Run(flavor+o.Release, func(t *testing.T) {
 			t.Parallel()
-			m := testenv.MySQL(t, testenv.MySQLOptions{Flavor: flavor, ServerID: 77, Settings: map[string]string{"max_connections": "33"}})
+			o.ServerID, o.Settings = 77, map[string]string{"max_connections": "33"}
+			m := testenv.MySQL(t, o)
+			if !strings.HasPrefix(m.Version, o.Release) {
+				t.Errorf("version %s, want %s", m.Version, o.Release)
+			}
 			want := map[string]string{
 				"log_bin": "1", "binlog_format": "ROW", "binlog_row_image": "FULL", "binlog_row_metadata": "FULL", "sync_binlog": "1",
 				"innodb_flush_log_at_trx_commit": "1", "server_id": "77", "max_connections": "33",

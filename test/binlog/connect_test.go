@@ -136,7 +136,7 @@ func TestRights(t *testing.T) {
 		d.exec("CREATE USER `" + user + "`@`%` IDENTIFIED BY 'secret'")
 		defer d.exec("DROP USER `" + user + "`@`%`")
 		d.exec("GRANT USAGE ON *.* TO `" + user + "`@`%`")
-		d.dsn = servers[d.flavor].UserDSN(user, "secret", d.name, "")
+		d.dsn = d.server.UserDSN(user, "secret", d.name, "")
 		for range 2 { // on the table, and on the log
 			found, _ := binlog.Check(t.Context(), d.options(current()), none)
 			_, _, err := d.source(current()).Acquire(t.Context(), none)

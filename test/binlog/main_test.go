@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -22,7 +24,16 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
-// servers are by flavor.
+// kinds are the servers that each test runs on, by the name of its subtest.
+func kinds() map[string]testenv.MySQLOptions {
+	return map[string]testenv.MySQLOptions{
+		"mysql":     {Flavor: testenv.MySQLFlavor},
+		"mariadb":   {Flavor: testenv.MariaDBFlavor},
+		"mariadb11": {Flavor: testenv.MariaDBFlavor, Release: testenv.MariaDB11},
+	}
+}
+
+// servers are by kind.
 var servers = map[string]*testenv.MySQLServer{}
 
 func TestMain(m *testing.M) {
@@ -51,12 +62,12 @@ func run(m *testing.M) int {
 }
 
 func startServers() error {
-	for _, flavor := range []string{testenv.MySQLFlavor, testenv.MariaDBFlavor} {
-		server, err := testenv.StartMySQL(context.Background(), testenv.MySQLOptions{Flavor: flavor})
+	for kind, options := range kinds() {
+		server, err := testenv.StartMySQL(context.Background(), options)
 		if err != nil {
 			return err
 		}
-		servers[flavor] = server
+		servers[kind] = server
 	}
 	return nil
 }
@@ -64,28 +75,29 @@ func startServers() error {
 // onEach runs a test on every kind of server.
 func onEach(t *testing.T, test func(d *database)) {
 	t.Helper()
-	for _, flavor := range []string{"mysql", "mariadb"} {
-		t.Run(flavor, func(t *testing.T) { test(newDatabase(t, flavor)) })
+	for _, kind := range slices.Sorted(maps.Keys(servers)) {
+		t.Run(kind, func(t *testing.T) { test(newDatabase(t, kind)) })
 	}
 }
 
 // database is a database of its own.
 type database struct {
 	t      *testing.T
+	server *testenv.MySQLServer
 	flavor string
 	name   string
 	dsn    string
 	db     *sql.DB
 }
 
-func newDatabase(t *testing.T, flavor string) *database {
+func newDatabase(t *testing.T, kind string) *database {
 	t.Helper()
 	name := strings.ToLower(strings.NewReplacer("/", "_", " ", "_").Replace(t.Name()))
-	d := &database{t: t, flavor: flavor, name: name}
-	if err := servers[flavor].CreateDatabase(t.Context(), name); err != nil {
+	d := &database{t: t, server: servers[kind], flavor: servers[kind].Flavor, name: name}
+	if err := d.server.CreateDatabase(t.Context(), name); err != nil {
 		t.Fatal(err)
 	}
-	d.dsn = servers[flavor].DSN(name, "")
+	d.dsn = d.server.DSN(name, "")
 	d.db = d.open(d.dsn)
 	t.Cleanup(func() { _ = d.db.Close() })
 	return d

@@ -74,13 +74,13 @@ func (d *database) eventually(query string) {
 // brings heartbeats is not, though nothing is written.
 func TestSilence(t *testing.T) {
 	var silent, idle []*running
-	for _, flavor := range []string{testenv.MySQLFlavor, testenv.MariaDBFlavor} {
-		d := newDatabase(t, flavor)
+	for kind, server := range servers {
+		d := newDatabase(t, kind)
 		d.simple()
 		idle = append(idle, start(t, d.source(current()), newQueue(), none))
-		way := testenv.Proxy(t, servers[flavor].Addr())
+		way := testenv.Proxy(t, server.Addr())
 		direct := d.dsn
-		d.dsn = strings.Replace(direct, servers[flavor].Addr(), way.Addr(), 1)
+		d.dsn = strings.Replace(direct, server.Addr(), way.Addr(), 1)
 		silent = append(silent, start(t, d.source(current()), newQueue(), none))
 		d.dsn = direct
 		if err := way.Swallow(testenv.Responses); err != nil {

@@ -15,7 +15,7 @@ import (
 func (d *database) beside() string {
 	d.t.Helper()
 	x := d.name + "_x"
-	if err := servers[d.flavor].CreateDatabase(d.t.Context(), x); err != nil {
+	if err := d.server.CreateDatabase(d.t.Context(), x); err != nil {
 		d.t.Fatal(err)
 	}
 	for _, s := range []string{

