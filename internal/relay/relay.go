@@ -322,11 +322,10 @@ func (r *Relay) interrupted(err error) {
 	r.log.Warn("source interrupted, trying again", "error", err)
 }
 
-// remembered is the checkpoint for a reconnect: this process knows it better than a store that may be
-// away.
+// remembered is the checkpoint for a reconnect: claimed or saved by this process, which knows it better than a store
+// that may be away.
 func (r *Relay) remembered(context.Context) (cdc.Checkpoint, bool, error) {
-	c := r.checkpoint.Load()
-	return *c, c.Sequence > 0, nil
+	return *r.checkpoint.Load(), true, nil
 }
 
 func (r *Relay) backoff() *backoff.ExponentialBackOff {

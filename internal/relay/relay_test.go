@@ -134,6 +134,48 @@ func TestSourceIsTriedAgain(t *testing.T) {
 	})
 }
 
+// loads notes the position that Acquire finds at each attempt; "" where it finds no checkpoint.
+type loads struct {
+	*fakes
+
+	found []cdc.Position
+}
+
+func (l *loads) Acquire(ctx context.Context, load func(context.Context) (cdc.Checkpoint, bool, error)) (cdc.Source, cdc.Position, error) {
+	return l.fakes.Acquire(ctx, func(ctx context.Context) (cdc.Checkpoint, bool, error) {
+		c, found, err := load(ctx)
+		if !found {
+			c = cdc.Checkpoint{}
+		}
+		l.found = append(l.found, c.Progress.Position)
+		return c, found, err
+	})
+}
+
+// A connection that is lost before the first save (while Kafka is being opened, say) goes on from the claimed checkpoint.
+func TestReconnectBeforeTheFirstSave(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakes{batches: 1, stored: &cdc.Checkpoint{Generation: 7, Sequence: 9, Progress: cdc.Progress{Position: "C"}}}
+		f.run = func(attempt int) error {
+			if attempt == 1 {
+				return errors.New("connection lost")
+			}
+			return nil
+		}
+		r := newRelay(f, options())
+		l := &loads{fakes: f}
+		r.Source = l
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := r.Run(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(l.found); got != "[C start]" {
+			t.Errorf("Acquire found %s, want the stored checkpoint and then the claimed one", got)
+		}
+	})
+}
+
 func TestPositionErrorStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakes{}
