@@ -48,9 +48,9 @@ func (p place) refuse(next cdc.Checkpoint, stored content) error {
 		}, "start it again once it is clear where it is to begin, and stop it before the next 'cdc-relay position reset' or 'cdc-relay teardown'")
 	default:
 		return cdc.Stop(cdc.ClassFenced, "fenced", fmt.Errorf(
-			"%s was written by generation %d, sequence %d, at %s and ours is generation %d, sequence %d: %w",
+			"another relay has taken over: %s was written by generation %d, sequence %d, at %s and ours is generation %d, sequence %d: %w",
 			p.name, stored.Generation, stored.Sequence, stored.SavedAt.Format(time.RFC3339),
-			next.Generation, next.Sequence, cdc.ErrFenced))
+			next.Generation, next.Sequence, cdc.ErrFenced), "run only one relay with this checkpoint: stop one of them")
 	}
 }
 

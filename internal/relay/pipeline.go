@@ -2,8 +2,6 @@ package relay
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
@@ -102,28 +100,67 @@ func (r *Relay) release(routed *cdc.Routed) {
 // saveTimeout bounds one save: while the store hangs, the source is told nothing.
 const saveTimeout = 5 * time.Second
 
-// save stores the durable prefix's position whenever it moved, and then confirms it to the source.
+// saveAgain is how often a position that stands still is saved again: a store that lost it (a flush, a failover, a
+// deleted file) has it back this soon, and a relay that was fenced while nothing happened notices. One small write
+// in ten seconds costs neither store anything.
+const saveAgain = 10 * time.Second
+
+// save stores the durable prefix's position whenever it moved, every saveAgain, and at the end, and then confirms it
+// to the source.
 func (r *Relay) save(ctx context.Context) {
-	retry := r.backoff()
+	defer r.unsaved.Store(true)
+	retry := r.pauses()
+	again := time.NewTicker(saveAgain)
+	defer again.Stop()
 	hurry := r.hurry
 	for {
 		select {
 		case <-r.window.moved:
-		case <-ctx.Done():
-			return
-		}
-		for r.saveOnce(ctx) != nil {
-			if r.beforeNextSave(ctx, retry.NextBackOff()) != nil {
-				return
-			}
-		}
-		retry.Reset()
-		select { // what settles meanwhile goes into one save
-		case <-time.After(r.opts.SaveInterval):
+		case <-again.C:
 		case <-hurry:
 		case <-ctx.Done():
 			return
 		}
+		if !r.saveNow(ctx, retry) {
+			return
+		}
+		if r.parted.Load() {
+			hurry = nil
+		}
+		retry.Reset()
+		select { // what settles meanwhile goes into one save
+		case <-time.After(r.opts.SaveInterval):
+		case <-r.hurry:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// saveNow saves until it has succeeded, and returns false if it never will.
+func (r *Relay) saveNow(ctx context.Context, retry *pauses) bool {
+	for {
+		last := r.hurried()
+		err := r.saveOnce(ctx)
+		if last {
+			r.parted.Store(true)
+		}
+		if err == nil || r.stops(err) {
+			return err == nil
+		}
+		r.log.Warn("position not saved, trying again; publishing goes on", "error", err)
+		if r.beforeNextSave(ctx, retry.next()) != nil {
+			return false
+		}
+	}
+}
+
+func (r *Relay) hurried() bool {
+	select {
+	case <-r.hurry:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -144,7 +181,9 @@ func (r *Relay) beforeNextSave(ctx context.Context, d time.Duration) error {
 func (r *Relay) saveOnce(ctx context.Context) error {
 	seq, lastID := r.window.durable()
 	c := *r.checkpoint.Load()
-	c.Progress = r.Source.Progress(seq)
+	if seq > r.saved.Load() { // else the same once more
+		c.Progress = r.Source.Progress(seq)
+	}
 	r.sequence++ // also after a failed save: it may have been stored, with its answer lost
 	c.Sequence = r.sequence
 	c.SavedAt = time.Now()
@@ -156,18 +195,12 @@ func (r *Relay) saveOnce(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, saveTimeout)
 	defer cancel()
-	err := r.Checkpointer.Save(ctx, c)
-	if errors.Is(err, cdc.ErrFenced) {
-		r.fail(cdc.Stop(cdc.ClassFenced, "fenced", fmt.Errorf("another relay took over the checkpoint: only one may run with it; stop one of them: %w", err)))
-		return nil
-	}
-	if err != nil {
+	if err := r.Checkpointer.Save(ctx, c); err != nil {
 		// Publishing goes on: a crash now repeats more than the window, and loses nothing, because
 		// the source is not told.
 		r.window.forget(seq)
 		r.metrics.checkpointErrors.Inc()
 		r.health.failed(err)
-		r.log.Warn("position not saved, trying again; publishing goes on", "error", err)
 		return err
 	}
 	r.checkpoint.Store(&c)
@@ -179,13 +212,10 @@ func (r *Relay) saveOnce(ctx context.Context) error {
 }
 
 // drain admits nothing more and waits until what was sent is durable, saved and confirmed. After a
-// refused record only what stands before it can be saved, so there is nothing to wait for.
+// refused record only what stands before it can be saved, and after a refused checkpoint nothing.
 func (r *Relay) drain(ctx context.Context, cause error) {
 	r.window.close()
 	close(r.hurry)
-	if errors.Is(cause, cdc.ErrFenced) {
-		return // nothing can be saved any more, and another publishes what is in flight
-	}
 	timeout := r.opts.ShutdownTimeout
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 	defer cancel()
@@ -195,7 +225,8 @@ func (r *Relay) drain(ctx context.Context, cause error) {
 		if r.refused.Load() {
 			until = st.acked
 		}
-		if r.saved.Load() >= until && (cause != nil || st.oldestTaken.IsZero()) {
+		done := r.saved.Load() >= until && r.parted.Load() && (cause != nil || st.oldestTaken.IsZero())
+		if done || r.unsaved.Load() {
 			return
 		}
 		select {

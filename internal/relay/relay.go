@@ -61,6 +61,8 @@ type Relay struct {
 	lastID     string        // of the last event that is durable; the saver's
 	sequence   uint64        // of the last save that was tried in this generation; the saver's
 	hurry      chan struct{} // closed when a stop wants the position saved now
+	parted     atomic.Bool   // a save was tried after hurry was closed
+	unsaved    atomic.Bool   // the saver has ended: nothing more is saved
 	fatal      chan error    // capacity 1: the first error that ends the run
 	refused    atomic.Bool   // the sink gave its final error: nothing more becomes durable
 }
@@ -218,7 +220,7 @@ const settlePatience = 3 * startPatience
 
 // patiently tries a step of the start again for a while, unless only a person can mend it.
 func (r *Relay) patiently(ctx context.Context, step func(context.Context) error) error {
-	retry, since := r.backoff(), time.Now()
+	retry, since := r.pauses(), time.Now()
 	for {
 		err := step(ctx)
 		var stop *cdc.StopError
@@ -228,7 +230,7 @@ func (r *Relay) patiently(ctx context.Context, step func(context.Context) error)
 		case ctx.Err() != nil:
 			return ctx.Err() // whatever a step made of being interrupted, it is no mistake
 		}
-		pause, patience := retry.NextBackOff(), startPatience
+		pause, patience := retry.next(), startPatience
 		if _, settling := errors.AsType[*cdc.SettlingError](err); settling {
 			patience = settlePatience
 		}
@@ -251,7 +253,7 @@ func atStart(err error) error {
 	case errors.As(err, &stop), errors.Is(err, context.Canceled):
 		return err
 	case errors.Is(err, cdc.ErrFenced):
-		return cdc.Stop(cdc.ClassFenced, "fenced", err)
+		return cdc.Stop(cdc.ClassFenced, "fenced", err, onlyOne)
 	default:
 		return cdc.Stop(cdc.ClassConfig, "start", err)
 	}
@@ -259,7 +261,7 @@ func atStart(err error) error {
 
 // tail runs attempts at the source until ctx ends. This is the relay's one retry loop.
 func (r *Relay) tail(ctx context.Context) {
-	retry := r.backoff()
+	retry := r.pauses()
 	for {
 		started := time.Now()
 		r.health.connected(true)
@@ -283,9 +285,9 @@ func (r *Relay) tail(ctx context.Context) {
 const supersededAfter = 20 * time.Second
 
 // reacquire tries to lead again until it does, and returns false when the run ends first.
-func (r *Relay) reacquire(ctx context.Context, retry *backoff.ExponentialBackOff) bool {
+func (r *Relay) reacquire(ctx context.Context, retry *pauses) bool {
 	for since := time.Now(); ; {
-		if sleep(ctx, retry.NextBackOff()) != nil {
+		if sleep(ctx, retry.next()) != nil {
 			return false
 		}
 		_, _, err := r.Source.Acquire(ctx, r.remembered)
@@ -305,16 +307,22 @@ func (r *Relay) reacquire(ctx context.Context, retry *backoff.ExponentialBackOff
 	}
 }
 
-// stops ends the run on an error that only a person can mend. What worked once in this run is expected
+// stops ends the run on an error that only a person can fix. What worked once in this run is expected
 // to work again (a password is rotated, a name resolves again), so errors of configuration are retried.
 func (r *Relay) stops(err error) bool {
-	var stop *cdc.StopError
-	if !errors.As(err, &stop) || stop.Class == cdc.ClassConfig {
+	stop, ok := errors.AsType[*cdc.StopError](err)
+	switch {
+	case !ok && errors.Is(err, cdc.ErrFenced):
+		err = cdc.Stop(cdc.ClassFenced, "fenced", err, onlyOne)
+	case !ok || stop.Class == cdc.ClassConfig:
 		return false
 	}
 	r.fail(err)
 	return true
 }
+
+// onlyOne is the fix for two relays that meet.
+const onlyOne = "run only one relay with this checkpoint: stop one of them"
 
 func (r *Relay) interrupted(err error) {
 	r.metrics.reconnects.WithLabelValues("source").Inc()
@@ -328,12 +336,22 @@ func (r *Relay) remembered(context.Context) (cdc.Checkpoint, bool, error) {
 	return *r.checkpoint.Load(), true, nil
 }
 
-func (r *Relay) backoff() *backoff.ExponentialBackOff {
-	b := backoff.NewExponentialBackOff()
-	b.InitialInterval, b.MaxInterval = r.opts.RetryInitial, r.opts.RetryMax
-	b.Reset()
-	return b
+// pauses are the pauses between attempts: they double from RetryInitial on and are at most RetryMax. Each is up to half
+// shorter or longer, so that relays that lost the same server do not come back all at once.
+type pauses struct {
+	backoff.ExponentialBackOff
+
+	longest time.Duration
 }
+
+func (r *Relay) pauses() *pauses {
+	p := &pauses{ExponentialBackOff: *backoff.NewExponentialBackOff(), longest: r.opts.RetryMax}
+	p.InitialInterval, p.MaxInterval, p.Multiplier = r.opts.RetryInitial, r.opts.RetryMax, 2
+	p.Reset()
+	return p
+}
+
+func (p *pauses) next() time.Duration { return min(p.NextBackOff(), p.longest) }
 
 func sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)

@@ -294,6 +294,115 @@ func TestFenced(t *testing.T) {
 	})
 }
 
+// A checkpoint that refuses for good ends the run soon: waiting would only let the WAL or binlog pile up.
+func TestRefusedCheckpointStops(t *testing.T) {
+	for _, refused := range []string{"foreign_checkpoint", "checkpoint_unusable"} {
+		synctest.Test(t, func(t *testing.T) {
+			f := &fakes{batches: 2}
+			saves := 0
+			f.save = func(c cdc.Checkpoint) error {
+				if c.Sequence == 0 {
+					return nil
+				}
+				saves++
+				return cdc.Stop(cdc.ClassPosition, refused, errors.New("holds something else"))
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+			defer cancel()
+			began := time.Now()
+			err := newRelay(f, options()).Run(ctx)
+			stop, ok := errors.AsType[*cdc.StopError](err)
+			if !ok || stop.Class != cdc.ClassPosition || stop.Reason != refused || f.confirmed != 0 || saves != 1 {
+				t.Errorf("%d saves, confirmed %d: %v", saves, f.confirmed, err)
+			}
+			if took := time.Since(began); took >= options().ShutdownTimeout {
+				t.Errorf("took %s to end", took)
+			}
+		})
+	}
+}
+
+// A store that lost the checkpoint has it back although nothing moves, and again after a stop.
+func TestLostCheckpointIsSavedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakes{batches: 3}
+		r := newRelay(f, options())
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- r.Run(ctx) }()
+		forget := func() {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.stored = nil
+		}
+		stored := func(when string) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			if f.stored == nil || f.stored.Progress.Position != "3" || f.stored.LastEventID != "3" {
+				t.Errorf("%s: stored %+v", when, f.stored)
+			}
+		}
+		<-time.After(time.Minute)
+		forget()
+		<-time.After(2 * saveAgain)
+		stored("idle")
+		forget()
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		stored("after a stop")
+	})
+}
+
+// Nothing was published yet: what is saved again is the claimed position.
+func TestClaimIsSavedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakes{}
+		if _, err := drive(t, f, options()); err != nil {
+			t.Fatal(err)
+		}
+		if f.stored.Progress.Position != "start" || f.stored.Sequence == 0 {
+			t.Errorf("stored %+v", f.stored)
+		}
+	})
+}
+
+// An idle relay ends at once although the store is away: there is nothing to wait for.
+func TestIdleStopWithTheStoreAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakes{}
+		f.save = func(c cdc.Checkpoint) error {
+			if c.Sequence > 0 {
+				return errors.New("unreachable")
+			}
+			return nil
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		began := time.Now()
+		if err := newRelay(f, options()).Run(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(began) - time.Minute; took >= options().ShutdownTimeout {
+			t.Errorf("took %s to end", took)
+		}
+	})
+}
+
+// The pauses double, with jitter, and none is longer than RetryMax.
+func TestPausesDouble(t *testing.T) {
+	o := options()
+	o.RetryInitial, o.RetryMax = 100*time.Millisecond, time.Minute
+	retry := newRelay(&fakes{}, o).pauses()
+	for want := o.RetryInitial; want < 2*o.RetryMax; want *= 2 {
+		pause, about := retry.next(), min(want, o.RetryMax)
+		if pause < about/2 || pause > min(about*3/2, o.RetryMax) {
+			t.Errorf("paused %s where %s, up to half shorter or longer, is due", pause, about)
+		}
+	}
+}
+
 // A stop waits until the position is saved, not only until a save was tried.
 func TestStopWaitsForTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
