@@ -183,7 +183,8 @@ func (s *Source) dumpError(code uint16, said string) error {
 	case code == erGtidNotInBinlog, code == erMasterFatal && (strings.Contains(said, "GTID") || strings.Contains(said, "purged") || strings.Contains(said, "gtid")):
 		return positionError("binlog_gap", "server cannot send its log from the position on (%s, %d): it was purged, or the server has another history; publish from the outbox table what consumers miss, then move the position with `cdc-relay position set`, and keep binlogs for longer", said, code)
 	case code == erMasterFatal && !passing(said), code == eeFileNotFound:
-		return cdc.Stop(cdc.ClassRuntime, "log_unreadable", fmt.Errorf("server cannot send its log from the position on (%s, %d), and will not by itself: mend what it says; where the log is damaged, publish from the outbox table what consumers miss, then "+pastIt, said, code))
+		return cdc.Stop(cdc.ClassRuntime, "log_unreadable", fmt.Errorf("server cannot send its binlog from the position on (%s, %d), and will not by itself", said, code),
+			"correct what it says; where the binlog is damaged, publish from the outbox table what consumers miss, then move the position past it with `"+moveTo("")+"`")
 	case code == erSpecificAccess, code == erAccessDenied:
 		return config("no_replication", "user may not read the log (%s): %s", said, grantLog(s.flavor, s.account))
 	}

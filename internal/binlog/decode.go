@@ -76,8 +76,8 @@ func schemaOf(t *replication.TableMapEvent, body []byte, charsets map[uint64]cha
 	s := &schema{body: bytes.Clone(body), table: &cdc.Table{Schema: string(t.Schema), Name: string(t.Table)}}
 	names := t.ColumnNameString()
 	if len(names) != int(t.ColumnCount) {
-		return nil, cdc.Stop(cdc.ClassRuntime, "row_metadata", fmt.Errorf(
-			"table map of %s.%s carries no column names: binlog_row_metadata is not FULL (SET PERSIST binlog_row_metadata = FULL; on MariaDB SET GLOBAL and the server's configuration), and events written without it cannot be read: publish from the table what consumers miss, then "+pastIt, t.Schema, t.Table))
+		return nil, content("row_metadata", setFull("binlog_row_metadata"),
+			"table map of %s.%s carries no column names: binlog_row_metadata was not FULL, and events written without it cannot be read", t.Schema, t.Table)
 	}
 	countVectors(t.ColumnType)
 	unsigned, collations, listed := t.UnsignedMap(), t.CollationMap(), t.EnumSetCollationMap()
@@ -93,8 +93,9 @@ func schemaOf(t *replication.TableMapEvent, body []byte, charsets map[uint64]cha
 		}
 		c := columnOf(t.ColumnType[i], t.ColumnMeta[i], unsigned[i], cs)
 		if !readable(c.real) {
-			return nil, cdc.Stop(cdc.ClassRuntime, "column_type", fmt.Errorf(
-				"column %s of %s has a type that cannot be read (%d): give it another one (ALTER TABLE %s.%s MODIFY ...; of a COMPRESSED column the same without COMPRESSED), publish from the table what consumers miss, then "+pastIt, name, s.table, c.real, mysqlName(s.table.Schema), mysqlName(s.table.Name)))
+			return nil, content("column_type", fmt.Sprintf(
+				"give it another one (ALTER TABLE %s.%s MODIFY ...; of a COMPRESSED column the same without COMPRESSED), publish from the outbox table what consumers miss", mysqlName(s.table.Schema), mysqlName(s.table.Name)),
+				"column %s of %s has a type that cannot be read (%d)", name, s.table, c.real)
 		}
 		if c.kind == kindJSON {
 			t.ColumnType[i] = mysql.MYSQL_TYPE_BLOB // has go-mysql hand out the octets
@@ -109,6 +110,11 @@ func schemaOf(t *replication.TableMapEvent, body []byte, charsets map[uint64]cha
 		}
 	}
 	return s, nil
+}
+
+// setFull is what to do about rows that were logged with less than they need.
+func setFull(setting string) string {
+	return "SET PERSIST " + setting + " = FULL (on MariaDB SET GLOBAL, and the same in the server's configuration), publish from the outbox table what consumers miss"
 }
 
 func namesOf(names []string, cs charset) []string {
@@ -150,8 +156,8 @@ func openRows(e event, s *schema) (rows, error) {
 	}
 	for i := range s.columns {
 		if b[off+i/8]&(1<<(i%8)) == 0 {
-			return rows{}, cdc.Stop(cdc.ClassRuntime, "row_image", fmt.Errorf(
-				"rows of %s were logged without column %s: binlog_row_image of the server, or of the session that wrote them, is not FULL (SET PERSIST binlog_row_image = FULL; on MariaDB SET GLOBAL and the server's configuration): publish from the table what consumers miss, then "+pastIt, s.table, s.table.Columns[i].Name))
+			return rows{}, content("row_image", setFull("binlog_row_image"),
+				"rows of %s were logged without column %s: binlog_row_image of the server, or of the session that wrote them, was not FULL", s.table, s.table.Columns[i].Name)
 		}
 	}
 	data := b[off+bitmap:]

@@ -12,6 +12,31 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
+// emitHeld hands on the rows of a transaction that has committed. If one cannot be decoded, those before it that still
+// wait in the batch are taken back.
+func (ss *session) emitHeld(ctx context.Context) error {
+	err := ss.src.held.each(func(raw []byte) error { return ss.emit(ctx, event{raw}) })
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	ss.takeBack()
+	return undecodable(err)
+}
+
+// takeBack takes the rows of the open transaction out of the batch.
+func (ss *session) takeBack() {
+	b := ss.batch
+	if b == nil || !ss.tx.placed {
+		return
+	}
+	last := len(b.Txs) - 1
+	b.Spans = b.Spans[:b.Txs[last].Row*len(b.Table.Columns)]
+	b.Txs = b.Txs[:last]
+	if last == 0 {
+		ss.drop()
+	}
+}
+
 // emit decodes a held event of a transaction that has committed.
 func (ss *session) emit(ctx context.Context, e event) error {
 	if e.kind() == replication.TABLE_MAP_EVENT {
@@ -19,7 +44,7 @@ func (ss *session) emit(ctx context.Context, e event) error {
 	}
 	s := ss.schemas[e.tableID()]
 	if s == nil {
-		return errors.New("read the log: rows without their table map")
+		return errors.New("read binlog: rows without their table map")
 	}
 	r, err := openRows(e, s)
 	if err != nil {
@@ -59,7 +84,7 @@ func (ss *session) learn(e event) error {
 	}
 	t, ok := parsed.Event.(*replication.TableMapEvent)
 	if !ok {
-		return errors.New("read the log: a table map that is none")
+		return fmt.Errorf("read binlog: expected a table map, got %T", parsed.Event)
 	}
 	s, err := schemaOf(t, body, ss.charsets)
 	if err != nil {
@@ -84,16 +109,15 @@ func (ss *session) legible(s *schema) error {
 	if !s.foreign {
 		return nil
 	}
-	why := errors.New("a column of " + s.table.String() + " is in a character set that the relay does not know: convert it to utf8mb4")
+	why, fix := errors.New("a column of "+s.table.String()+" is in a character set that the relay does not know"), "convert it to utf8mb4"
 	if verify := ss.src.opts.Verify; verify != nil {
 		stop, ok := errors.AsType[*cdc.StopError](verify(s.table))
 		if !ok || stop.Reason != illegible {
 			return nil
 		}
-		why = stop.Cause
+		why, fix = stop.Cause, stop.Fix
 	}
-	return cdc.Stop(cdc.ClassRuntime, illegible, fmt.Errorf(
-		"%w; rows that are in the log already stay as they are: publish from the table what consumers miss, then "+pastIt, why))
+	return content(illegible, strings.TrimPrefix(fix+", and publish from the outbox table what consumers miss of the rows that are in the binlog already", ", and "), "%w", why)
 }
 
 // illegible is the reason of a column in an unknown character set.
@@ -107,7 +131,7 @@ func (ss *session) emitGeneral(ctx context.Context, e event, s *schema) error {
 	}
 	decoded, ok := parsed.Event.(*replication.RowsEvent)
 	if !ok {
-		return errors.New("read the log: rows that are none")
+		return fmt.Errorf("read binlog: expected a rows event, got %T", parsed.Event)
 	}
 	for _, values := range decoded.Rows {
 		b, err := ss.batchFor(ctx, s.table)

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
 // heldBytes is how much of a transaction stays in memory; what is more goes into a temporary file.
@@ -38,7 +40,7 @@ func (h *held) add(raw []byte) error {
 		}
 	}
 	if _, err := h.file.WriteAt(h.buf, h.filed); err != nil {
-		return fmt.Errorf("keep a large transaction in a temporary file (TMPDIR says where): %w", err)
+		return spoolError(err)
 	}
 	h.filed += int64(len(h.buf))
 	h.buf = h.buf[:0]
@@ -56,9 +58,17 @@ func (h *held) open() error {
 		err = os.Remove(f.Name())
 	}
 	if err != nil {
-		return fmt.Errorf("make a temporary file for a large transaction (TMPDIR says where): %w", err)
+		return spoolError(err)
 	}
 	return nil
+}
+
+// spoolError is retried: nothing of the transaction was handed on yet.
+func spoolError(err error) error {
+	return &cdc.FixableError{
+		Cause: fmt.Errorf("keep a large transaction in a temporary file: %w", err),
+		Fix:   "free space in the temporary directory (TMPDIR names it)",
+	}
 }
 
 // rewind forgets what was added since size was to.
@@ -104,7 +114,8 @@ func eachFiled(r io.Reader, f func(raw []byte) error) error {
 			_, err = io.ReadFull(in, raw[:n])
 		}
 		if err != nil {
-			return fmt.Errorf("read a large transaction from its temporary file: %w", err)
+			return cdc.Stop(cdc.ClassRuntime, "temporary_file", fmt.Errorf("read a large transaction from its temporary file: %w", err),
+				"check the file system of the temporary directory (TMPDIR names it), then start again")
 		}
 		if err := f(raw[:n]); err != nil {
 			return err

@@ -2,11 +2,8 @@ package binlog
 
 import (
 	"bytes"
-	"fmt"
 	"slices"
 	"strings"
-
-	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
 // A statement that changes data and stands in the log in place of rows comes from a session whose binlog_format is
@@ -77,9 +74,9 @@ func (ss *session) statement(variables []byte, words []string, kind string) erro
 	if databases, known := usedDatabases(variables); known && !ss.src.hasTableIn(databases) || servicesOwn(words) {
 		return nil
 	}
-	err := cdc.Stop(cdc.ClassRuntime, "statement_format", fmt.Errorf(
-		"a statement (%s) is in the log in place of rows, so what it, its triggers and functions have written to %s is not in the log: binlog_format of the session that ran it is not ROW: have it changed (SET SESSION binlog_format = ROW, or sessions anew); publish from the table what it wrote, then "+pastIt,
-		strings.ToUpper(kind), strings.Join(ss.src.opts.Tables, ", ")))
+	err := content("statement_format", "have the session's binlog_format changed (SET SESSION binlog_format = ROW, or connect anew), publish from the outbox table what the statement wrote",
+		"a statement (%s) is in the binlog in place of rows, so what it, its triggers and functions have written to %s is not there: binlog_format of the session that ran it was not ROW",
+		strings.ToUpper(kind), strings.Join(ss.src.opts.Tables, ", "))
 	if !ss.tx.begun {
 		return err
 	}

@@ -159,7 +159,7 @@ func (ss *session) cut(ctx context.Context) error {
 			return err
 		}
 		if err := ss.take(ctx, e); err != nil {
-			return ss.located(err)
+			return ss.located(ctx, err)
 		}
 	}
 }
@@ -186,7 +186,7 @@ func (ss *session) packet() ([]byte, error) {
 			ss.long = nil
 		}
 		if len(body) == 0 {
-			return nil, errors.New("read the log: empty packet")
+			return nil, ss.damaged(errors.New("read binlog: empty packet"))
 		}
 		return body, nil
 	}
@@ -198,18 +198,18 @@ func (ss *session) event(packet []byte) (event, error) {
 	case gomysql.OK_HEADER:
 		e := event{packet[1:]}
 		if len(e.raw) < eventHeader || int(binary.LittleEndian.Uint32(e.raw[9:])) != len(e.raw) {
-			return event{}, fmt.Errorf("read the log: %w", errTruncated)
+			return event{}, ss.damaged(fmt.Errorf("read binlog: %w", errTruncated))
 		}
 		return ss.checked(e)
 	case gomysql.ERR_HEADER:
 		if len(packet) < 9 {
-			return event{}, fmt.Errorf("read the log: %w", errTruncated)
+			return event{}, ss.damaged(fmt.Errorf("read binlog: %w", errTruncated))
 		}
 		return event{}, ss.src.dumpError(binary.LittleEndian.Uint16(packet[1:]), string(packet[9:]))
 	case gomysql.EOF_HEADER:
 		return event{}, errors.New("read the log: the server ended it, it is shutting down")
 	}
-	return event{}, fmt.Errorf("read the log: packet of unknown kind %d", packet[0])
+	return event{}, ss.damaged(fmt.Errorf("read binlog: packet of unknown kind %d", packet[0]))
 }
 
 // checked takes an event's checksum off, once the server has said that there are any.
@@ -219,7 +219,7 @@ func (ss *session) checked(e event) (event, error) {
 	}
 	n := len(e.raw) - replication.BinlogChecksumLength
 	if n < eventHeader || crc32.ChecksumIEEE(e.raw[:n]) != binary.LittleEndian.Uint32(e.raw[n:]) {
-		return event{}, errors.New("read the log: an event's checksum is wrong, so the server's log or the network spoils data")
+		return event{}, ss.damaged(errors.New("read binlog: an event's checksum is wrong"))
 	}
 	binary.LittleEndian.PutUint32(e.raw[9:], uint32(n))
 	return event{e.raw[:n]}, nil

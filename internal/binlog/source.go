@@ -69,6 +69,8 @@ type Source struct {
 	received gtidSet // every transaction handed on; nil: nothing yet
 	commit   gtid    // the last of them with rows of ours
 	held     held
+	// damagedAt is the place of the last event that could not be read; see damaged.
+	damagedAt string
 
 	// For Status, written by the owner.
 	connected  atomic.Bool

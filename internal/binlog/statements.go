@@ -2,13 +2,10 @@ package binlog
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/go-mysql-org/go-mysql/replication"
-
-	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
 // query: what is not a row. BEGIN, COMMIT and ROLLBACK; savepoints; DDL, which is a transaction by itself; and
@@ -139,8 +136,8 @@ func (ss *session) prepared(ctx context.Context, e event) error {
 		return ss.tx.unread
 	}
 	if ss.tx.rows {
-		return cdc.Stop(cdc.ClassRuntime, "xa", errors.New(
-			"rows of an outbox table were written under XA, and are in the log before anyone knows whether they will be committed, so they cannot be published in order: append events outside of XA transactions; publish from the table what was committed, then "+pastIt))
+		return content("xa", "append events outside of XA transactions, publish from the outbox table what was committed",
+			"rows of an outbox table were written under XA: they are in the binlog before it is known whether they will be committed, so they cannot be published in order")
 	}
 	return ss.end()
 }

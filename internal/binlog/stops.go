@@ -1,6 +1,7 @@
 package binlog
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -8,51 +9,95 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// pastIt stands at the end of the mend of what is in the log; see located.
-const pastIt = "move the position past it with `cdc-relay position set`"
+// contentError is something in the binlog that cannot be published as promised. located makes a [cdc.StopError] of it.
+type contentError struct {
+	reason string
+	cause  error
+	fix    string // what to do before the position is moved past it
+}
 
-// located names the transaction in a stop, and the position behind it, which a person can set. What came before it has
-// been handed on, so that position leaves out nothing else.
-func (ss *session) located(err error) error {
-	stop, ok := errors.AsType[*cdc.StopError](err)
-	if !ok {
+func (e *contentError) Error() string { return e.cause.Error() }
+
+func (e *contentError) Unwrap() error { return e.cause }
+
+func content(reason, fix, format string, args ...any) *contentError {
+	return &contentError{reason: reason, cause: fmt.Errorf(format, args...), fix: fix}
+}
+
+// moveTo is the command that moves the position; "" stands for a position that the reader has to find.
+func moveTo(position string) string {
+	return strings.TrimSuffix("cdc-relay position set "+position, " ")
+}
+
+// place names the transaction that is open, and the position behind it, which a person can set: what came before it has
+// been handed on, so that position leaves out nothing else. Without an open transaction behind is "".
+func (ss *session) place() (where, behind string) {
+	s := ss.src
+	if !ss.tx.open {
+		return "behind the position " + s.received.String(), ""
+	}
+	past := s.received.clone()
+	past.add(ss.tx.id)
+	return "transaction " + ss.tx.id.text(s.flavor), past.String()
+}
+
+// located adds the place to an error of the event that was taken last. Only the end of ctx and a [cdc.FixableError]
+// leave it as it is: they are not about what stands in the binlog.
+func (ss *session) located(ctx context.Context, err error) error {
+	if e, ok := errors.AsType[*contentError](err); ok {
+		return ss.stop(e)
+	}
+	if stop, ok := errors.AsType[*cdc.StopError](err); ok {
+		where, _ := ss.place()
+		return cdc.Stop(stop.Class, stop.Reason, fmt.Errorf("%s: %w", where, stop.Cause), stop.Fix)
+	}
+	if _, passing := errors.AsType[*cdc.FixableError](err); passing || ctx.Err() != nil {
 		return err
 	}
-	where, behind := "behind the position "+ss.src.received.String(), ""
-	if ss.tx.open {
-		past := ss.src.received.clone()
-		past.add(ss.tx.id)
-		where, behind = "transaction "+ss.tx.id.text(ss.src.flavor), "`cdc-relay position set "+past.String()+"`"
+	return ss.damaged(err)
+}
+
+func (ss *session) stop(e *contentError) error {
+	where, behind := ss.place()
+	return cdc.Stop(cdc.ClassRuntime, e.reason, fmt.Errorf("%s: %w", where, e.cause), e.fix+", then move the position past it with `"+moveTo(behind)+"`")
+}
+
+// damaged is for an event that cannot be read and of which no row was handed on. The network may have damaged it, so
+// the next attempt reads it again. The same error at the same place means that it is damaged in the server's binlog.
+func (ss *session) damaged(err error) error {
+	if ss.src.received == nil { // only the connection is tried
+		return err
 	}
-	return cdc.Stop(stop.Class, stop.Reason, &locatedError{where: where, behind: behind, err: stop.Cause})
-}
-
-// locatedError is an error of the log with its place.
-type locatedError struct {
-	where  string // "transaction 0-1-42"
-	behind string // the command that moves the position behind it; "": the transaction is not known
-	err    error
-}
-
-func (e *locatedError) Error() string {
-	text := e.where + ": " + e.err.Error()
-	if e.behind == "" {
-		return text
+	where, _ := ss.place()
+	if ss.src.damagedAt != where {
+		ss.src.damagedAt = where
+		return err
 	}
-	return strings.ReplaceAll(text, "`cdc-relay position set`", e.behind)
+	return ss.stop(content("event_unreadable",
+		"check the server's binlog with `mysqlbinlog --verify-binlog-checksum`, publish from the outbox table what consumers miss", "%w, twice", err))
 }
 
-func (e *locatedError) Unwrap() error { return e.err }
+// undecodable is for an error in the rows of a transaction, some of which may have been handed on: it must not be tried
+// again.
+func undecodable(err error) error {
+	if _, ok := errors.AsType[*contentError](err); ok {
+		return err
+	}
+	if _, ok := errors.AsType[*cdc.StopError](err); ok {
+		return err
+	}
+	return content("row_unreadable", "publish from the outbox table what consumers miss of it", "%w", err)
+}
 
 // incident is what an INCIDENT says. MySQL gives it a GTID. On MariaDB it has none and no position is behind it: it
-// is sent to whoever reads the file that it is in, from whatever position.
+// is sent to every reader of the file that it is in, from whatever position.
 func (ss *session) incident(e event) error {
-	mend := pastIt
-	if !ss.tx.open {
-		mend = "FLUSH BINARY LOGS, and move the position to what `cdc-relay position show` calls server executed with `cdc-relay position set`"
+	const cause, publish = "server has written an INCIDENT into its binlog (%s): events may be missing from it", "publish from the outbox table what consumers miss"
+	if ss.tx.open {
+		return content("incident", publish, cause, e.incident())
 	}
-	return cdc.Stop(cdc.ClassRuntime, "incident", fmt.Errorf(
-		"server has written an INCIDENT into its log (%s): events may be missing from it; publish from the outbox table what consumers miss, then %s", e.incident(), mend))
+	return cdc.Stop(cdc.ClassRuntime, "incident", fmt.Errorf(cause, e.incident()),
+		publish+", then FLUSH BINARY LOGS, and move the position to what `cdc-relay position show` calls server executed with `"+moveTo("")+"`")
 }
 
 // incident reads an INCIDENT: its number (2), then text behind its length.
@@ -64,12 +109,12 @@ func (e event) incident() string {
 	return printable(b[3 : 3+int(b[2])])
 }
 
-// printable is text from the log, without what a terminal would take amiss.
-func printable(octets []byte) string {
+// printable is text from the binlog without control characters.
+func printable(text []byte) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r > '~' {
 			return -1
 		}
 		return r
-	}, string(octets[:min(len(octets), 200)]))
+	}, string(text[:min(len(text), 200)]))
 }

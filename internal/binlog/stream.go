@@ -56,7 +56,8 @@ func (ss *session) take(ctx context.Context, e event) error {
 	case replication.XA_PREPARE_LOG_EVENT:
 		return ss.prepared(ctx, e)
 	case replication.ANONYMOUS_GTID_EVENT:
-		return cdc.Stop(cdc.ClassRuntime, "gtid_mode", errors.New("log holds a transaction without a GTID: gtid_mode is not ON: SET PERSIST gtid_mode = ON; then publish from the table what was committed meanwhile, then "+pastIt))
+		return content("gtid_mode", "SET PERSIST gtid_mode = ON, publish from the outbox table what was committed meanwhile",
+			"binlog holds a transaction without a GTID: gtid_mode is not ON")
 	case replication.INCIDENT_EVENT:
 		return ss.incident(e)
 	case replication.EXECUTE_LOAD_QUERY_EVENT:
@@ -85,7 +86,7 @@ func (ss *session) other(e event, kind replication.EventType) error {
 	if e.ignorable() {
 		return nil
 	}
-	return cdc.Stop(cdc.ClassRuntime, "unknown_event", fmt.Errorf("log holds an event of kind %d, which this version does not know: use a newer cdc-relay", kind))
+	return cdc.Stop(cdc.ClassRuntime, "unknown_event", fmt.Errorf("binlog holds an event of kind %d, which this version does not know", kind), "use a newer cdc-relay")
 }
 
 // format takes the description of a log file in: from here on its events carry checksums or none. They are looked
@@ -112,10 +113,10 @@ func (ss *session) parse(e event) (*replication.BinlogEvent, error) {
 	parsed, err := ss.parser.Parse(raw)
 	if bad, ok := errors.AsType[*replication.EventError](err); ok {
 		// Not its own text: that quotes the whole event, and rows are nobody's business.
-		return nil, fmt.Errorf("read the log: event of kind %d that ends at %d: %s", bad.Header.EventType, bad.Header.LogPos, bad.Err)
+		return nil, fmt.Errorf("read binlog: event of kind %d that ends at %d: %s", bad.Header.EventType, bad.Header.LogPos, bad.Err)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read the log: %w", err)
+		return nil, fmt.Errorf("read binlog: %w", err)
 	}
 	return parsed, nil
 }
@@ -137,7 +138,7 @@ func (ss *session) begin(e event) error {
 		tx.begun = !g.IsStandalone() // its GTID event stands for BEGIN
 	}
 	if err != nil {
-		return fmt.Errorf("read the log: %w", err)
+		return fmt.Errorf("read binlog: %w", err)
 	}
 	tx.ours, tx.points = ss.tx.ours, ss.tx.points
 	clear(tx.ours)
@@ -195,13 +196,13 @@ const otherTable = "other"
 // commit hands the transaction's rows on.
 func (ss *session) commit(ctx context.Context) error {
 	if !ss.tx.open {
-		return errors.New("read the log: the end of a transaction without its beginning")
+		return errors.New("read binlog: end of a transaction without its beginning")
 	}
 	if ss.tx.unread != nil {
 		return ss.tx.unread
 	}
 	if ss.tx.rows {
-		if err := ss.src.held.each(func(raw []byte) error { return ss.emit(ctx, event{raw}) }); err != nil {
+		if err := ss.emitHeld(ctx); err != nil {
 			return err
 		}
 		if ss.tx.ordinal > 0 { // not all taken back to a savepoint

@@ -35,7 +35,11 @@ func TestRareEvents(t *testing.T) {
 		"heartbeat":                  {eventOf(replication.HEARTBEAT_EVENT, 0, "binlog.000001"), ""},
 	} {
 		s := New(Options{Tables: []string{"d.outbox"}}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
-		err := newSession(s, nil).take(t.Context(), tt.event)
+		ss := sessionAt(t, s, nil)
+		err := ss.take(t.Context(), tt.event)
+		if err != nil {
+			err = ss.located(t.Context(), err)
+		}
 		var stop *cdc.StopError
 		switch {
 		case tt.reason == "" && err != nil:

@@ -69,7 +69,7 @@ func stops(t *testing.T, s *binlog.Source, reason string, says ...string) {
 		return
 	}
 	for _, word := range says {
-		if !strings.Contains(err.Error(), word) {
+		if !strings.Contains(cdc.Explain(err), word) {
 			t.Errorf("%q does not say %s", err, word)
 		}
 	}
@@ -143,7 +143,7 @@ func TestRights(t *testing.T) {
 			if err == nil {
 				t.Fatal("a user without rights may read the log")
 			}
-			_, grant, _ := strings.Cut(err.Error(), "GRANT ")
+			_, grant, _ := strings.Cut(cdc.Explain(err), "GRANT ")
 			grant, _, _ = strings.Cut(grant, "`@`%`")
 			grant = "GRANT " + grant + "`@`%`"
 			if !slices.ContainsFunc(found, func(f finding.Finding) bool { return strings.Contains(f.Text+f.Fix, grant) }) {

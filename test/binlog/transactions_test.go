@@ -333,10 +333,10 @@ func TestStops(t *testing.T) {
 // past does what a stop says, sets the position that it names, and expects what comes behind it.
 func (d *database) past(stop error, o binlog.Options, next string) {
 	d.t.Helper()
-	_, rest, _ := strings.Cut(stop.Error(), "`cdc-relay position set ")
+	_, rest, _ := strings.Cut(cdc.Fix(stop), "`cdc-relay position set ")
 	position, _, found := strings.Cut(rest, "`")
 	if !found || !strings.HasPrefix(stop.Error(), "transaction ") {
-		d.t.Errorf("%q names no transaction, or no position", stop)
+		d.t.Errorf("%q names no transaction, or no position", cdc.Explain(stop))
 		return
 	}
 	again := start(d.t, d.source(o), newQueue(), func(context.Context) (cdc.Checkpoint, bool, error) {

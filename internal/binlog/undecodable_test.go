@@ -1,0 +1,149 @@
+package binlog
+
+import (
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/go-mysql-org/go-mysql/replication"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+// rowCount is a queue that counts rows.
+type rowCount struct{ rows int }
+
+func (q *rowCount) Offer(b *cdc.Batch) bool {
+	q.rows += b.Rows()
+	return true
+}
+
+func (q *rowCount) Space() <-chan struct{} { return nil }
+
+// sessionAt returns a session of MariaDB behind 0-1-1 that has read the format of the binlog file.
+func sessionAt(t *testing.T, s *Source, q cdc.Queue) *session {
+	t.Helper()
+	if s.received == nil {
+		s.flavor = MariaDB
+		from, err := parseSet(MariaDB, "0-1-1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.received = from
+		s.marks.start(MariaDB, from, gtid{})
+	}
+	ss := newSession(s, nil)
+	ss.out = q
+	version := "\x04\x00" + "8.4.0" + strings.Repeat("\x00", 49) + "\x13"
+	if err := ss.format(eventOf(replication.FORMAT_DESCRIPTION_EVENT, 0, version+strings.Repeat("\x0a", 41)+"\x00....")); err != nil {
+		t.Fatal(err)
+	}
+	return ss
+}
+
+// The table map and rows of d.outbox (n INT). A bad row is cut off in its column.
+func mapEvent() event {
+	return eventOf(replication.TABLE_MAP_EVENT, 0, "\x01\x00\x00\x00\x00\x00\x01\x00\x01d\x00\x06outbox\x00\x01\x03\x00\x01\x04\x02\x01n")
+}
+
+func rowEvent(row string) event {
+	return eventOf(replication.WRITE_ROWS_EVENTv2, 0, "\x01\x00\x00\x00\x00\x00\x01\x00\x02\x00\x01\xff"+row)
+}
+
+const goodRow, badRow = "\x00\x07\x00\x00\x00", "\x00\x07\x00"
+
+// takeAll takes the events of transaction 0-1-2 as Run does.
+func (ss *session) takeAll(t *testing.T, events ...event) error {
+	t.Helper()
+	ss.tx = transaction{open: true, begun: true, id: gtid{server: 1, number: 2}}
+	for _, e := range events {
+		if err := ss.take(t.Context(), e); err != nil {
+			err = ss.located(t.Context(), err)
+			if ferr := ss.flush(t.Context()); ferr != nil {
+				t.Fatal(ferr)
+			}
+			ss.src.held.reset()
+			return err
+		}
+	}
+	return ss.flush(t.Context())
+}
+
+func TestRowThatCannotBeDecodedStops(t *testing.T) {
+	s := New(Options{Tables: []string{"d.outbox"}}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+	q := &rowCount{}
+	ss := sessionAt(t, s, q)
+	ss.tx = transaction{open: true, begun: true, id: gtid{server: 1, number: 1}}
+	for _, e := range []event{mapEvent(), rowEvent(goodRow), eventOf(replication.XID_EVENT, 0, "12345678")} { // waits in the same batch
+		if err := ss.take(t.Context(), e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := ss.takeAll(t, mapEvent(), rowEvent(goodRow), rowEvent(goodRow+badRow), eventOf(replication.XID_EVENT, 0, "12345678"))
+	stop, ok := errors.AsType[*cdc.StopError](err)
+	if !ok || stop.Reason != "row_unreadable" || stop.Class != cdc.ClassRuntime {
+		t.Fatalf("%v, want row_unreadable", err)
+	}
+	if want := "transaction 0-1-2: decode column n of d.outbox: "; !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("%q does not begin with %q", err, want)
+	}
+	if want := "`cdc-relay position set 0-1-2`"; !strings.HasSuffix(stop.Fix, want) {
+		t.Errorf("fix %q does not end in %s", stop.Fix, want)
+	}
+	if q.rows != 1 {
+		t.Errorf("%d rows were handed on, want only the one of the transaction before", q.rows)
+	}
+	if s.received.String() != "0-1-1" {
+		t.Errorf("position is %s, want 0-1-1", s.received)
+	}
+}
+
+// Batches of a large transaction are handed on before its last row is decoded.
+func TestUndecodableRowOfALargeTransactionIsNotTriedAgain(t *testing.T) {
+	s := New(Options{Tables: []string{"d.outbox"}}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+	q := &rowCount{}
+	ss := sessionAt(t, s, q)
+	err := ss.takeAll(t, mapEvent(), rowEvent(strings.Repeat(goodRow, 3*batchRows)+badRow), eventOf(replication.XID_EVENT, 0, "12345678"))
+	if stop, ok := errors.AsType[*cdc.StopError](err); !ok || stop.Reason != "row_unreadable" {
+		t.Fatalf("%v, want row_unreadable", err)
+	}
+	if q.rows%batchRows != 0 || q.rows > 3*batchRows {
+		t.Errorf("%d rows were handed on, want whole batches", q.rows)
+	}
+}
+
+// The network may have damaged an event, so it is read again, once.
+func TestDamagedEventIsReadAgainOnce(t *testing.T) {
+	for name, damaged := range map[string]event{
+		"table map":         eventOf(replication.TABLE_MAP_EVENT, 0, "\x01\x00\x00\x00\x00\x00\x01\x00\x05d"),
+		"compressed events": eventOf(replication.TRANSACTION_PAYLOAD_EVENT, 0, "\x02\x01"),
+		"LOAD DATA":         eventOf(replication.EXECUTE_LOAD_QUERY_EVENT, 0, "\x00"),
+	} {
+		s := New(Options{Tables: []string{"d.outbox"}}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+		err := sessionAt(t, s, &rowCount{}).takeAll(t, damaged)
+		if _, stops := errors.AsType[*cdc.StopError](err); stops || err == nil {
+			t.Errorf("%s: %v, want an error that is retried", name, err)
+		}
+		err = sessionAt(t, s, &rowCount{}).takeAll(t, damaged)
+		if stop, ok := errors.AsType[*cdc.StopError](err); !ok || stop.Reason != "event_unreadable" || !strings.HasPrefix(err.Error(), "transaction 0-1-2: ") ||
+			!strings.HasSuffix(stop.Fix, "`cdc-relay position set 0-1-2`") {
+			t.Errorf("%s: %s, want event_unreadable", name, cdc.Explain(err))
+		}
+	}
+}
+
+// An event with a wrong checksum is refused before it is known what it is.
+func TestWrongChecksumIsReadAgainOnce(t *testing.T) {
+	s := New(Options{Tables: []string{"d.outbox"}}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+	for attempt, want := range []string{"", "event_unreadable"} {
+		ss := sessionAt(t, s, &rowCount{})
+		ss.checksums = true
+		e := eventOf(replication.XID_EVENT, 0, "12345678....")
+		_, err := ss.event(append([]byte{0}, e.raw...))
+		if err == nil || reasonOf(err) != want {
+			t.Errorf("attempt %d: %v, want reason %q", attempt, err, want)
+		}
+	}
+}
