@@ -7,17 +7,35 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// chunkSize is how much one read may take from the socket. Rows stay where they were read: a chunk is
-// the arena of the batches decoded from it, and is read into again when the last of them is released.
+// chunkSize is how much one read may take from the socket. The rows of large batches stay where they were read:
+// a chunk is the arena of the batches decoded from it, and is read into again when the last of them is released.
+// The rows of small batches are copied out: one row would keep a whole chunk, most of which may be rows of other
+// tables.
 const chunkSize = 256 << 10
+
+// leastInPlace is the size of the smallest batch whose rows stay in the chunk.
+const leastInPlace = chunkSize / 8
+
+// smallBatchCost is what a small batch holds beside its rows: itself, its places in queues, and what is made of it.
+const smallBatchCost = 1 << 10
 
 // maxFree bounds the chunks, and the batches, kept for reuse. Not in a sync.Pool: that one empties with
 // every garbage collection.
 const maxFree = 64
 
 type chunk struct {
-	buf  []byte
-	refs atomic.Int32 // the reader holds one, each batch one
+	buf     []byte
+	refs    atomic.Int32 // the reader holds one, each batch one
+	charged int          // bytes of the batches that stay in it; the reader's
+}
+
+// uncharged is what the batches in c keep in memory and were not charged for, when the reader is done with it; 0 where
+// that is little.
+func (c *chunk) uncharged() int {
+	if c.charged == 0 || c.charged >= len(c.buf)/2 {
+		return 0
+	}
+	return len(c.buf) - c.charged
 }
 
 // arenas recycles chunks and batches. Safe for concurrent use: batches are released by the relay.
@@ -42,6 +60,7 @@ func (a *arenas) take(size int) *chunk {
 	} else {
 		c = &chunk{buf: make([]byte, chunkSize)}
 	}
+	c.charged = 0
 	c.refs.Store(1)
 	return c
 }
@@ -61,6 +80,38 @@ func (a *arenas) release(c *chunk) {
 type pooledBatch struct {
 	cdc.Batch
 	chunk *chunk
+	own   []byte // the arena of rows that were copied out of a chunk; kept for reuse
+}
+
+// settle decides where b's rows are kept, and charges b for that.
+func (a *arenas) settle(b *pooledBatch) {
+	if b.chunk == nil {
+		return // no rows
+	}
+	if b.Bytes >= leastInPlace {
+		b.chunk.charged += b.Bytes
+		return
+	}
+	b.copyOut()
+	a.release(b.chunk)
+	b.chunk = nil
+	b.Bytes = cap(b.own) + smallBatchCost
+}
+
+// copyOut moves the values of b's rows into an arena of their own.
+func (b *pooledBatch) copyOut() {
+	if cap(b.own) < b.Bytes || cap(b.own) > 4*b.Bytes {
+		b.own = make([]byte, 0, b.Bytes) // messages are larger than their values
+	}
+	b.own = b.own[:0]
+	for i, s := range b.Spans {
+		if s.Len < 0 {
+			continue
+		}
+		b.Spans[i].Off = int32(len(b.own))
+		b.own = append(b.own, b.Arena[s.Off:s.Off+s.Len]...)
+	}
+	b.Arena = b.own
 }
 
 // batch returns an empty batch over c, holding a reference to it.

@@ -37,6 +37,7 @@ type session struct {
 	relations map[uint32]*relation
 	tx        transaction
 	batch     *pooledBatch       // rows not handed on yet, or nil
+	debt      int                // bytes kept in memory by batches handed on; the next batch is charged for them
 	received  prometheus.Counter // counts the rows of batch
 	next      mark               // what the next batch handed on makes safe
 	said      status
@@ -142,7 +143,7 @@ const minRead = 4 << 10
 func (ss *session) makeRoom(ctx context.Context, need int) error {
 	tail := ss.chunk.buf[ss.r:ss.w]
 	if len(tail) == 0 && ss.batch == nil && ss.chunk.refs.Load() == 1 && len(ss.chunk.buf) == chunkSize {
-		ss.r, ss.w = 0, 0 // nobody else looks at it: start over in place
+		ss.r, ss.w, ss.chunk.charged = 0, 0, 0 // nobody else looks at it: start over in place
 		return nil
 	}
 	if ss.r+need <= len(ss.chunk.buf) && len(ss.chunk.buf)-ss.w >= minRead {
@@ -153,6 +154,7 @@ func (ss *session) makeRoom(ctx context.Context, need int) error {
 	}
 	fresh := ss.src.arenas.take(max(need, chunkSize))
 	copy(fresh.buf, tail)
+	ss.debt += ss.chunk.uncharged()
 	ss.src.arenas.release(ss.chunk)
 	ss.chunk, ss.r, ss.w = fresh, 0, len(tail)
 	return nil

@@ -296,6 +296,9 @@ func (ss *session) flush(ctx context.Context) error {
 	}
 	s := ss.src
 	b.Seq = s.handed.Load() + 1
+	s.arenas.settle(b)
+	b.Bytes += ss.debt
+	ss.debt = 0
 	ss.next.seq = b.Seq
 	s.marks.add(ss.next) // before the offer: the batch may be durable before Offer returns
 	rows := b.Rows()

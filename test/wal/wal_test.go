@@ -198,7 +198,7 @@ func (q *queue) waitCount(t *testing.T, n int) {
 func none(context.Context) (cdc.Checkpoint, bool, error) { return cdc.Checkpoint{}, false, nil }
 
 // tailing runs one attempt until stop is called, which returns Run's error.
-func tailing(t *testing.T, s *wal.Source, q *queue) (stop func() error) {
+func tailing(t *testing.T, s *wal.Source, q cdc.Queue) (stop func() error) {
 	t.Helper()
 	if _, _, err := s.Acquire(t.Context(), none); err != nil {
 		t.Fatal(err)

@@ -1,0 +1,222 @@
+package wal
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+const (
+	outboxID = 1
+	noiseID  = 2
+	rowSize  = 300
+)
+
+// feed is a replication connection that sends transactions of one row each until it has sent as many as it should.
+type feed struct {
+	net.Conn
+
+	transaction func(n int) []byte
+	most, sent  int
+	pending     bytes.Buffer
+}
+
+func (f *feed) Read(p []byte) (int, error) {
+	for f.pending.Len() < len(p) && f.sent < f.most {
+		f.pending.Write(f.transaction(f.sent))
+		f.sent++
+	}
+	return f.pending.Read(p)
+}
+
+func (f *feed) SetReadDeadline(time.Time) error { return nil }
+
+// frame wraps a pgoutput message as the walsender does.
+func frame(m []byte) []byte {
+	f := binary.BigEndian.AppendUint32([]byte{frameCopyData}, uint32(4+xlogHeader+len(m)))
+	f = append(f, copyXLogData)
+	f = append(f, make([]byte, xlogHeader-1)...)
+	return append(f, m...)
+}
+
+// transactionOf returns transaction n, with the rows of the tables named by their relation IDs.
+func transactionOf(n, size int, tables ...uint32) []byte {
+	at := uint64(n+1) * 1000
+	begin := binary.BigEndian.AppendUint64([]byte{msgBegin}, at)
+	out := frame(append(begin, make([]byte, 12)...))
+	for _, id := range tables {
+		out = append(out, frame(encodeInsert(id, 'b', [][]byte{make([]byte, 16), []byte("key"), make([]byte, size)}))...)
+	}
+	commit := binary.BigEndian.AppendUint64([]byte{msgCommit, 0}, at)
+	commit = binary.BigEndian.AppendUint64(commit, at+1)
+	return append(out, frame(append(commit, make([]byte, 8)...))...)
+}
+
+// fedSession reads from f what public.outbox and public.noise bring.
+func fedSession(f *feed, out cdc.Queue) *session {
+	s := New(Options{Tables: []string{"public.outbox"}, StatusInterval: time.Hour}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+	ss := newSession(s, nil, nil)
+	ss.conn, ss.look = f, &look{ss: ss, verdict: make(chan error, 1)}
+	ss.prepare(out)
+	ss.said.at = time.Now()
+	for id, name := range map[uint32]string{outboxID: "outbox", noiseID: "noise"} {
+		m := encodeRelation(id, "public", name, []string{"id", "key", "payload"}, []uint32{oidUUID, oidText, oidBytea})
+		if err := ss.relation(m); err != nil {
+			panic(err)
+		}
+	}
+	return ss
+}
+
+// keeper holds what it takes, up to a bound, and ends the attempt then.
+type keeper struct {
+	cdc.Queue
+
+	most, bytes, rows int
+	batches           []*cdc.Batch
+	full              context.CancelFunc
+}
+
+func (k *keeper) Offer(b *cdc.Batch) bool {
+	if k.bytes+b.Bytes > k.most {
+		k.full()
+		return false
+	}
+	k.bytes += b.Bytes
+	k.rows += b.Rows()
+	k.batches = append(k.batches, b)
+	return true
+}
+
+func (k *keeper) Space() <-chan struct{} { return nil }
+
+// What the batches in a full window keep in memory is what they are charged for, also where most of the stream is
+// of other tables.
+func TestMemoryIsBoundedBesideOtherTables(t *testing.T) {
+	const bound = 4 << 20
+	other := slices.Repeat([]uint32{noiseID}, 1000)
+	for name, transaction := range map[string]func(n int) []byte{
+		"one row in a thousand": func(n int) []byte { return transactionOf(n, rowSize, append(other, outboxID)...) },
+		"bursts, then others": func(n int) []byte {
+			return transactionOf(n, rowSize, append(slices.Repeat([]uint32{outboxID}, 256), other...)...)
+		},
+		"rows only of the outbox": func(n int) []byte { return transactionOf(n, rowSize, outboxID) },
+		"large rows":              func(n int) []byte { return transactionOf(n, 300_000, noiseID, outboxID, noiseID) },
+		"a small row behind each large one": func(n int) []byte {
+			return append(transactionOf(2*n, 300_000, noiseID), transactionOf(2*n+1, rowSize, outboxID)...)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			k := &keeper{most: bound, full: cancel}
+			f := &feed{transaction: transaction, most: 1000}
+			ss := fedSession(f, k)
+			before := heap()
+			err := ss.stream(ctx)
+			if !errors.Is(err, io.EOF) && !errors.Is(err, context.Canceled) {
+				t.Fatal(err)
+			}
+			f.pending = bytes.Buffer{}
+			held := heap() - before
+			t.Logf("%d rows in %d batches are charged %d bytes and hold %d: %v", k.rows, len(k.batches), k.bytes, held, err)
+			if held > bound+4*chunkSize { // what is being read, and what is kept for reuse
+				t.Errorf("a bound of %d bytes holds %d", bound, held)
+			}
+			runtime.KeepAlive(k)
+			runtime.KeepAlive(ss)
+		})
+	}
+}
+
+func heap() int {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return int(m.HeapAlloc)
+}
+
+// Rows that were copied out of the chunk they were read into are what they were.
+func TestCopiedRows(t *testing.T) {
+	k := &keeper{most: 1 << 30, full: func() {}}
+	transaction := func(n int) []byte {
+		at := encodeInsert(outboxID, 'b', [][]byte{fmt.Appendf(nil, "%016d", n), nil, {}})
+		begin := binary.BigEndian.AppendUint64([]byte{msgBegin}, uint64(n+1))
+		out := append(frame(append(begin, make([]byte, 12)...)), frame(at)...)
+		return append(out, frame(append([]byte{msgCommit}, make([]byte, 25)...))...)
+	}
+	ss := fedSession(&feed{transaction: transaction, most: 5000}, k)
+	if err := ss.stream(t.Context()); !errors.Is(err, io.EOF) {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, b := range k.batches {
+		for row := range b.Rows() {
+			id, _ := b.Value(row, 0)
+			key, notNull := b.Value(row, 1)
+			payload, isThere := b.Value(row, 2)
+			if string(id) != fmt.Sprintf("%016d", n) || notNull || !isThere || len(key)+len(payload) > 0 {
+				t.Fatalf("row %d is %q, %q, %q", n, id, key, payload)
+			}
+			n++
+		}
+	}
+	if n != 5000 {
+		t.Errorf("%d rows, want 5000", n)
+	}
+}
+
+// releaser is a window that never fills.
+type releaser struct{ rows int }
+
+func (r *releaser) Offer(b *cdc.Batch) bool {
+	r.rows += b.Rows()
+	b.Release()
+	return true
+}
+
+func (*releaser) Space() <-chan struct{} { return nil }
+
+// BenchmarkDecode measures a row's way from the socket into the window: rows only of the outbox, in transactions of one
+// and of a thousand, and one of the outbox among ten and a hundred of others. An operation is a row of the stream.
+func BenchmarkDecode(b *testing.B) {
+	for _, bb := range []struct {
+		name   string
+		tables []uint32
+	}{
+		{"single", []uint32{outboxID}},
+		{"thousand", slices.Repeat([]uint32{outboxID}, 1000)},
+		{"tenth", append(slices.Repeat([]uint32{noiseID}, 9), outboxID)},
+		{"hundredth", append(slices.Repeat([]uint32{noiseID}, 99), outboxID)},
+	} {
+		b.Run(bb.name, func(b *testing.B) {
+			one := transactionOf(0, rowSize, bb.tables...)
+			r := &releaser{}
+			f := &feed{transaction: func(int) []byte { return one }, most: 1 << 30}
+			ss := fedSession(f, r)
+			if err := ss.fill(b.Context()); err != nil {
+				b.Fatal(err)
+			}
+			b.ReportAllocs()
+			b.ResetTimer()
+			f.most = f.sent + (b.N+len(bb.tables)-1)/len(bb.tables)
+			if err := ss.stream(b.Context()); !errors.Is(err, io.EOF) {
+				b.Fatal(err)
+			}
+		})
+	}
+}
