@@ -42,7 +42,7 @@ type Options struct {
 	Tables []string
 	// StartFrom is where to begin without a checkpoint.
 	StartFrom StartFrom
-	// UnsafeSync accepts a server that may lose committed transactions in a crash; see checkSync.
+	// UnsafeSync accepts a server that may lose committed transactions in a crash (sync_binlog other than 1).
 	UnsafeSync bool
 	// Verify is asked about each table's schema before anything is read; nil: nobody is. An error ends
 	// Acquire.

@@ -4,7 +4,7 @@
 //	                                                 │ WAL
 //	                                              Source      tails, decodes, batches
 //	                                                 │ cdc.Batch
-//	                                              window      bounded by events and octets
+//	                                              window      bounded by events and bytes
 //	                                                 │
 //	                                              Router      row ► topic, key, headers, value (pure)
 //	                                                 │ cdc.Routed
@@ -21,12 +21,15 @@
 //
 // # Goroutines
 //
-//   - The caller of [Relay.Run] acquires the source and streams, one attempt after another: the only
-//     place where anything is tried again with a backoff, apart from what the sink does inside itself to
-//     keep a partition's order.
+// The caller of [Relay.Run] acquires the source and opens the sink, starts the goroutines below, waits for the end and
+// drains. A test compares the list with [Relay.Run].
+//
+//   - tail streams from the source into the window, one attempt after another, and acquires the source again
+//     between them. It pauses before each attempt; save, the start and the sink have retries of their own.
 //   - route takes batches from the window, in order, through the router into the sink.
 //   - settle takes the sink's answers and moves the durable prefix.
 //   - save stores the position and confirms it; a slow store coalesces its own saves.
+//   - watch reports a pipeline that holds batches and does not move.
 //
 // # Stopping
 //

@@ -259,7 +259,7 @@ func atStart(err error) error {
 	}
 }
 
-// tail runs attempts at the source until ctx ends. This is the relay's one retry loop.
+// tail runs attempts at the source until ctx ends.
 func (r *Relay) tail(ctx context.Context) {
 	retry := r.pauses()
 	for {
