@@ -67,6 +67,9 @@ func (m *MySQLServer) defaults(o MySQLOptions) map[string]string {
 	if m.Flavor == MariaDBFlavor {
 		settings["log_slave_updates"] = "ON"
 		settings["innodb_log_file_size"] = "48M"
+		if !o.TLS {
+			settings["ssl"] = "OFF" // MariaDB 11.4 would make a certificate of its own, for seconds.
+		}
 		return settings
 	}
 	maps.Copy(settings, map[string]string{

@@ -24,6 +24,7 @@ var (
 	pg      postgres
 	my      mysql
 	maria   mysql
+	maria11 mysql
 	engines []engine
 )
 
@@ -39,22 +40,24 @@ func TestMain(m *testing.M) {
 func run(m *testing.M) (code int, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
-	defer func() { err = errors.Join(err, pg.stop(), my.stop(), maria.stop()) }()
+	defer func() { err = errors.Join(err, pg.stop(), my.stop(), maria.stop(), maria11.stop()) }()
 	var starts errgroup.Group
 	starts.Go(func() (err error) {
 		pg.PostgresServer, err = testenv.StartPostgres(ctx, testenv.PostgresOptions{})
 		return err
 	})
-	for flavor, server := range map[string]*mysql{testenv.MySQLFlavor: &my, testenv.MariaDBFlavor: &maria} {
+	for server, options := range map[*mysql]testenv.MySQLOptions{
+		&my: {}, &maria: {Flavor: testenv.MariaDBFlavor}, &maria11: {Flavor: testenv.MariaDBFlavor, Release: testenv.MariaDB11},
+	} {
 		starts.Go(func() (err error) {
-			server.MySQLServer, err = testenv.StartMySQL(ctx, testenv.MySQLOptions{Flavor: flavor})
+			server.MySQLServer, err = testenv.StartMySQL(ctx, options)
 			return err
 		})
 	}
 	if err := starts.Wait(); err != nil {
 		return 1, fmt.Errorf("start servers: %w", err)
 	}
-	engines = []engine{pg, my, maria}
+	engines = []engine{pg, my, maria, maria11}
 	return m.Run(), nil
 }
 

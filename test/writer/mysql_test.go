@@ -100,7 +100,7 @@ func (m mysql) way(params string) way {
 // onBoth runs a test on MySQL and on MariaDB.
 func onBoth(t *testing.T, test func(t *testing.T, m mysql)) {
 	t.Helper()
-	for _, m := range []mysql{my, maria} {
+	for _, m := range []mysql{my, maria, maria11} {
 		t.Run(m.String(), func(t *testing.T) { test(t, m) })
 	}
 }
