@@ -78,7 +78,7 @@ func (s *Source) plot(ctx context.Context, db *sql.DB, cfg *mysql.Config, load f
 	}
 	if s.received == nil {
 		s.received = from.clone()
-		s.marks.start(s.flavor, from, gtid{})
+		s.marks.start(s.flavor, from)
 		if c.Progress.TxID == "" { // nothing of ours was published yet: the stream would be too late a judge
 			err = s.verifyTables(ctx, db)
 		}

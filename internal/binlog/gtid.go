@@ -1,6 +1,8 @@
 package binlog
 
 import (
+	"bytes"
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -24,10 +26,61 @@ type gtid struct {
 	number uint64
 }
 
+// run is GTIDs of one origin without a gap, up to and with gtid. On MariaDB, where a position is the last GTID of each
+// domain, it is all of a domain.
+type run struct {
+	gtid
+
+	first uint64
+}
+
+// extend adds g where it follows.
+func (r *run) extend(f Flavor, g gtid) bool {
+	switch {
+	case f == MariaDB && r.domain == g.domain:
+		r.gtid = g
+	case f == MySQL && r.number+1 == g.number && r.sid == g.sid && r.tag == g.tag:
+		r.number = g.number
+	default:
+		return false
+	}
+	return true
+}
+
+// joined returns the runs with those that follow one another made one.
+func joined(f Flavor, runs []run) []run {
+	slices.SortStableFunc(runs, func(a, b run) int { // on MariaDB it keeps the order within a domain
+		return cmp.Or(cmp.Compare(a.domain, b.domain), bytes.Compare(a.sid[:], b.sid[:]), strings.Compare(a.tag.String(), b.tag.String()), firstOf(f, a, b))
+	})
+	n := 0
+	for _, r := range runs[1:] {
+		last := &runs[n]
+		next := r.gtid
+		if f == MySQL {
+			next.number = r.first
+		}
+		if last.extend(f, next) {
+			last.gtid = r.gtid
+			continue
+		}
+		n++
+		runs[n] = r
+	}
+	return runs[:n+1]
+}
+
+func firstOf(f Flavor, a, b run) int {
+	if f == MariaDB {
+		return 0
+	}
+	return cmp.Compare(a.first, b.first)
+}
+
 // gtidSet is how far a log was read: MySQL keeps every transaction's number, in intervals; MariaDB the last
 // one of each domain, in which numbers only grow. It belongs to one goroutine.
 type gtidSet interface {
 	add(gtid)
+	addRun(run)
 	clone() gtidSet
 	// covers says whether every transaction of o is in it.
 	covers(o gtidSet) bool
@@ -38,7 +91,16 @@ type gtidSet interface {
 // mysqlSet is MySQL's, "3E11FA47-...:1-5:7,..." in lower case.
 type mysqlSet struct{ mysql.MysqlGTIDSet }
 
-func (s mysqlSet) add(g gtid) { s.AddGTIDWithTag(g.sid, g.tag, int64(g.number)) }
+func (s mysqlSet) add(g gtid) { s.addRun(run{gtid: g, first: g.number}) }
+
+func (s mysqlSet) addRun(r run) {
+	tags := s.MysqlGTIDSet[r.sid]
+	if tags == nil {
+		tags = map[mysql.Tag]mysql.IntervalSlice{}
+		s.MysqlGTIDSet[r.sid] = tags
+	}
+	tags[r.tag] = append(tags[r.tag], mysql.Interval{Start: int64(r.first), Stop: int64(r.number) + 1}).Normalize()
+}
 
 func (s mysqlSet) clone() gtidSet {
 	c, _ := s.Clone().(*mysql.MysqlGTIDSet)
@@ -56,6 +118,8 @@ func (s mysqlSet) String() string { return s.MysqlGTIDSet.String() }
 type mariadbSet map[uint32]gtid
 
 func (s mariadbSet) add(g gtid) { s[g.domain] = g }
+
+func (s mariadbSet) addRun(r run) { s[r.domain] = r.gtid }
 
 func (s mariadbSet) clone() gtidSet { return maps.Clone(s) }
 

@@ -9,32 +9,34 @@ import (
 // mark says which transactions are safe once a batch is durable.
 type mark struct {
 	seq uint64
-	// upto counts the transactions added before; see marks.added.
+	// upto counts the runs added before; see marks.added.
 	upto uint64
 	// commit is the last of them with rows of ours.
 	commit gtid
 }
 
-// marks keeps the transactions that are not in a saved position yet, as a list of GTIDs: folding them into a
-// set for every commit would be too dear, so that is done when a position is asked for.
+// marks keeps the transactions that are not in a saved position yet, as runs of GTIDs. They are folded into a set when a
+// position is asked for; for every commit that would cost too much. Its memory grows with the batches that are not saved
+// and with the gaps between GTIDs, not with the transactions of other tables.
 // Safe for concurrent use: the owner adds, the relay reads.
 type marks struct {
 	flavor Flavor
 
 	mu    sync.Mutex
 	base  gtidSet // what was folded
-	done  uint64  // how many that were
-	added []gtid  // those after them, in order
+	done  uint64  // how many runs that were
+	added []run   // those after them; runs behind the last mark may still grow
+	merge int     // how many runs behind the last mark are too many
 	list  []mark
 	head  int
 }
 
 // start begins at a position. It is called before the first mark, and not again.
-func (m *marks) start(f Flavor, from gtidSet, commit gtid) {
+func (m *marks) start(f Flavor, from gtidSet) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.flavor, m.base = f, from.clone()
-	m.list = append(m.list, mark{commit: commit})
+	m.flavor, m.base, m.merge = f, from.clone(), leastMerge
+	m.list = append(m.list, mark{})
 }
 
 // text names a transaction as its server prints it.
@@ -48,14 +50,40 @@ func (m *marks) text(g gtid) string {
 func (m *marks) seen(g gtid) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.added = append(m.added, g)
+	open := m.added[m.marked():]
+	for i := len(open) - 1; i >= max(0, len(open)-lookBack); i-- {
+		if open[i].extend(m.flavor, g) {
+			return
+		}
+	}
+	m.added = append(m.added, run{gtid: g, first: g.number})
+	if len(open) >= m.merge {
+		m.mergeOpen()
+	}
 }
+
+const (
+	// lookBack is how many runs are tried for a new GTID: several servers or domains commit in turn.
+	lookBack = 8
+	// leastMerge is how many runs are not worth merging.
+	leastMerge = 1024
+)
+
+// mergeOpen joins runs that seen did not find, because their GTIDs came out of order.
+func (m *marks) mergeOpen() {
+	from := m.marked()
+	m.added = append(m.added[:from], joined(m.flavor, m.added[from:])...)
+	m.merge = max(leastMerge, 2*(len(m.added)-from))
+}
+
+// marked is how many of the runs in added are before the last mark.
+func (m *marks) marked() int { return int(m.list[len(m.list)-1].upto - m.done) }
 
 // news says whether transactions were added since the last mark.
 func (m *marks) news() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.list[len(m.list)-1].upto < m.done+uint64(len(m.added))
+	return m.marked() < len(m.added)
 }
 
 // set marks the batch seq: what was added so far is safe with it.
@@ -81,8 +109,8 @@ func (m *marks) progress(seq uint64) (cdc.Progress, bool) {
 	}
 	k := m.list[m.head]
 	n := int(k.upto - m.done)
-	for _, g := range m.added[:n] {
-		m.base.add(g)
+	for _, r := range m.added[:n] {
+		m.base.addRun(r)
 	}
 	m.done = k.upto
 	m.added = append(m.added[:0], m.added[n:]...)

@@ -1,46 +1,166 @@
 package binlog
 
 import (
+	"log/slog"
+	"runtime"
 	"testing"
+	"time"
 
+	"github.com/go-mysql-org/go-mysql/mysql"
 	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
 	"pgregory.net/rapid"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
 // A position holds what was added before its batch was handed on, and nothing that came later.
 func TestMarks(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		empty, err := parseSet(MySQL, "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		var m marks
-		m.start(MySQL, empty, gtid{})
-		sid := uuid.MustParse(serverA)
-		var added, asked uint64
-		upto := []uint64{0} // by seq
-		for range rapid.IntRange(1, 100).Draw(t, "steps") {
-			switch rapid.IntRange(0, 3).Draw(t, "step") {
-			case 0, 1:
-				added++
-				m.seen(gtid{sid: sid, number: added})
-			case 2:
-				if m.news() != (upto[len(upto)-1] < added) {
-					t.Fatal("news are wrong")
-				}
-				upto = append(upto, added)
-				m.set(uint64(len(upto)-1), gtid{sid: sid, number: added})
-			case 3:
-				asked = rapid.Uint64Range(asked, uint64(len(upto)-1)).Draw(t, "seq")
-				want := empty.clone()
-				for n := uint64(1); n <= upto[asked]; n++ {
-					want.add(gtid{sid: sid, number: n})
-				}
-				p, ok := m.progress(asked)
-				if !ok || string(p.Position) != want.String() {
-					t.Fatalf("position %q, want %q", p.Position, want)
-				}
+	for _, f := range []Flavor{MySQL, MariaDB} {
+		t.Run(string(f), func(t *testing.T) { rapid.Check(t, func(t *rapid.T) { checkMarks(t, f) }) })
+	}
+}
+
+func checkMarks(t *rapid.T, f Flavor) {
+	empty, err := parseSet(f, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var m marks
+	m.start(f, empty)
+	m.merge = 3
+
+	drawn := origins(t, f)
+	var added []gtid
+	asked, upto := 0, []int{0} // by seq
+	for range rapid.IntRange(1, 100).Draw(t, "steps") {
+		switch rapid.IntRange(0, 5).Draw(t, "step") {
+		case 0, 1, 2, 3:
+			g := drawn()
+			added = append(added, g)
+			m.seen(g)
+		case 4:
+			if m.news() != (upto[len(upto)-1] < len(added)) {
+				t.Fatal("news are wrong")
+			}
+			upto = append(upto, len(added))
+			m.set(uint64(len(upto)-1), gtid{})
+		case 5:
+			asked = rapid.IntRange(asked, len(upto)-1).Draw(t, "seq")
+			want := empty.clone()
+			for _, g := range added[:upto[asked]] {
+				want.add(g)
+			}
+			p, ok := m.progress(uint64(asked))
+			if !ok || string(p.Position) != want.String() {
+				t.Fatalf("position %q, want %q", p.Position, want)
 			}
 		}
-	})
+	}
+}
+
+// origins returns GTIDs of several servers in turn. MySQL's come out of order, as from a replica that applies in parallel.
+func origins(t *rapid.T, f Flavor) func() gtid {
+	next := map[int]uint64{}
+	late := map[int][]uint64{}
+	return func() gtid {
+		origin := rapid.IntRange(0, 9).Draw(t, "origin")
+		if f == MariaDB {
+			next[origin]++
+			return gtid{domain: uint32(origin), server: rapid.Uint32Range(1, 2).Draw(t, "server"), number: next[origin]}
+		}
+		g := gtid{sid: uuid.UUID{byte(origin / 2)}}
+		if origin%2 == 1 {
+			g.tag = mysql.NewTag("blue")
+		}
+		if held := late[origin]; len(held) > 0 && rapid.Bool().Draw(t, "late") {
+			g.number, late[origin] = held[0], held[1:]
+			return g
+		}
+		for rapid.IntRange(0, 3).Draw(t, "skip") == 0 {
+			next[origin]++
+			late[origin] = append(late[origin], next[origin])
+		}
+		next[origin]++
+		g.number = next[origin]
+		return g
+	}
+}
+
+// endless is a queue that is never full.
+type endless struct{ batches int }
+
+func (q *endless) Offer(*cdc.Batch) bool {
+	q.batches++
+	return true
+}
+
+func (q *endless) Space() <-chan struct{} { return nil }
+
+// While Kafka does not acknowledge a batch, memory does not grow with the transactions of other tables.
+func TestMemoryIsFlatWhileABatchIsInFlight(t *testing.T) {
+	const million = 1_000_000
+	for name, tt := range map[string]struct {
+		flavor       Flavor
+		transactions uint64
+		origin       func(n uint64) gtid
+	}{
+		"one server":      {MySQL, 10 * million, func(n uint64) gtid { return gtid{sid: uuid.UUID{1}, number: n + 1} }},
+		"servers in turn": {MySQL, million, func(n uint64) gtid { return gtid{sid: uuid.UUID{byte(n % 3)}, number: n/3 + 1} }},
+		"out of order":    {MySQL, million, func(n uint64) gtid { return gtid{sid: uuid.UUID{1}, number: n/64*64 + (n*37)%64 + 1} }},
+		"one domain":      {MariaDB, 10 * million, func(n uint64) gtid { return gtid{server: 1, number: n + 1} }},
+		"twenty in turn":  {MariaDB, million, func(n uint64) gtid { return gtid{domain: uint32(n % 20), server: 1, number: n + 1} }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := New(Options{}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+			s.flavor = tt.flavor
+			from, err := parseSet(s.flavor, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.received = from.clone()
+			s.marks.start(s.flavor, from)
+			s.handed.Store(1)
+			s.marks.set(1, gtid{})
+			q := &endless{}
+			ss := newSession(s, nil)
+			ss.out = q
+			before := heap()
+			for n := range tt.transactions {
+				ss.tx.open, ss.tx.id = true, tt.origin(n)
+				if err := ss.commit(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				if n%2500 == 0 { // two ticks a second at 5,000 transactions a second
+					ss.beat = time.Time{}
+					if err := ss.tick(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+					s.Progress(0)
+				}
+			}
+			if grown := heap() - before; grown > 1<<20 {
+				t.Errorf("%d transactions of other tables hold %d KiB", tt.transactions, grown>>10)
+			}
+			if q.batches > 0 {
+				t.Errorf("%d heartbeats were handed on before the batch was durable", q.batches)
+			}
+			s.Confirm(1)
+			ss.beat = time.Time{}
+			if err := ss.tick(t.Context()); err != nil || q.batches != 1 {
+				t.Errorf("%d heartbeats, %v once the batch is durable, want 1", q.batches, err)
+			}
+			if got, want := string(s.Progress(2).Position), s.received.String(); got != want {
+				t.Errorf("position %.200s, want %.200s", got, want)
+			}
+		})
+	}
+}
+
+// heap is how much live memory there is, in bytes.
+func heap() int64 {
+	var stats runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&stats)
+	return int64(stats.HeapAlloc)
 }

@@ -255,17 +255,16 @@ func (ss *session) fill() error {
 }
 
 // tick does what time asks for. An outbox that is idle in a busy database must move its position on, or the
-// server purges the log past it.
+// server purges its binlog past it. While batches are in flight a heartbeat moves nothing: one after the other they would
+// fill the memory.
 func (ss *session) tick(ctx context.Context) error {
-	now := time.Now()
-	ss.src.lastTick.Store(now.UnixNano())
-	if now.Sub(ss.beat) < tickInterval || !ss.src.marks.news() {
+	now, s := time.Now(), ss.src
+	s.lastTick.Store(now.UnixNano())
+	if now.Sub(ss.beat) < tickInterval || s.saved.Load() < s.handed.Load() || !s.marks.news() {
 		return nil
 	}
 	ss.beat = now
-	if ss.batch == nil {
-		ss.batch = ss.src.batches.take(nil)
-	}
+	ss.batch = s.batches.take(nil)
 	return ss.flush(ctx)
 }
 

@@ -148,6 +148,55 @@ func TestIdleOutbox(t *testing.T) {
 	})
 }
 
+// While a batch is in flight a heartbeat moves nothing, so none is sent: they would fill the memory while Kafka is away.
+func TestNoHeartbeatWhileABatchIsInFlight(t *testing.T) {
+	onEach(t, func(d *database) {
+		t := d.t
+		d.simple()
+		d.exec("CREATE TABLE other (n INT)")
+		q := newQueue()
+		r := start(t, d.source(current()), q, none)
+		q.mu.Lock()
+		q.confirm = func(uint64) {}
+		q.mu.Unlock()
+		d.session(insert(1))
+		r.expect(1)
+		for range 20 {
+			d.exec("INSERT INTO other VALUES (1)")
+		}
+		want := d.position()
+		d.wait("the transactions of the other table", func() bool { return strings.HasSuffix(want, last(r.source.Status().Received)) })
+		read := time.Now()
+		d.wait("two ticks", func() bool { return r.source.Status().LastTick.Sub(read) > 2*time.Second })
+		if seq := q.last(); seq != 1 {
+			t.Errorf("%d batches, want the one in flight", seq)
+		}
+		r.source.Confirm(1)
+		d.wait("the heartbeat", func() bool { return string(r.source.Progress(q.last()).Position) == want })
+		if err := r.stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// last is the end of a GTID: its number.
+func last(gtid string) string { return gtid[strings.LastIndexAny(gtid, ":-")+1:] }
+
+func (d *database) wait(what string, done func() bool) {
+	d.t.Helper()
+	ticker := time.NewTicker(10 * time.Millisecond)
+	defer ticker.Stop()
+	ctx, cancel := context.WithTimeout(d.t.Context(), 30*time.Second)
+	defer cancel()
+	for !done() {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			d.t.Fatalf("%s did not come in 30 s", what)
+		}
+	}
+}
+
 // A relay that works through the log of other tables says how far behind it is.
 func TestLag(t *testing.T) {
 	onEach(t, func(d *database) {
