@@ -77,6 +77,9 @@ func (s *Source) plot(ctx context.Context, db *sql.DB, cfg *mysql.Config, load f
 		return cdc.Source{}, nil, err
 	}
 	if s.received == nil {
+		if text := vars.untested(); text != "" {
+			s.log.Warn("source", "warning", text)
+		}
 		s.received = from.clone()
 		s.marks.start(s.flavor, from)
 		if c.Progress.TxID == "" { // nothing of ours was published yet: the stream would be too late a judge

@@ -9,10 +9,12 @@ import (
 	"strings"
 )
 
-// The oldest servers that are supported: the long-term releases of the two that are maintained.
+// The oldest servers that are accepted. MySQL has SHOW REPLICAS and SHOW REPLICA STATUS from 8.0.22 on; releases before
+// 8.4 are accepted with a warning, because no test runs on them.
 const (
-	minMySQL   = "8.4.0"
-	minMariaDB = "10.11.0"
+	minMySQL    = "8.0.22"
+	warnedMySQL = "8.4.0"
+	minMariaDB  = "10.11.0"
 )
 
 // variables are the server's settings that matter here, by name, as it prints them; what it does not know is
@@ -23,7 +25,7 @@ func variableNames() []string {
 	return []string{
 		"version", "log_bin", "gtid_mode", "binlog_format", "binlog_row_image", "binlog_row_metadata", "sync_binlog",
 		"innodb_flush_log_at_trx_commit", "server_id", "binlog_expire_logs_seconds", "log_replica_updates", "log_slave_updates",
-		"binlog_row_value_options", "replica_preserve_commit_order", "net_write_timeout", "read_only",
+		"binlog_row_value_options", "replica_preserve_commit_order", "slave_preserve_commit_order", "net_write_timeout", "read_only",
 		"binlog_transaction_compression", "log_bin_compress", "hostname", "max_allowed_packet", "lower_case_table_names",
 	}
 }
@@ -51,6 +53,9 @@ func readVariables(ctx context.Context, db *sql.DB) (variables, error) {
 	if err := found.Err(); err != nil {
 		return nil, fmt.Errorf("read the server's settings: %w", err)
 	}
+	if has, old := vars["slave_preserve_commit_order"]; old { // its only name until MySQL 8.0.26
+		vars["replica_preserve_commit_order"] = has
+	}
 	return vars, nil
 }
 
@@ -76,6 +81,14 @@ func version(text string) int {
 		v = v*100 + n
 	}
 	return v
+}
+
+// untested says that no test runs on such a server; "" where tests run on it or on a neighbouring release.
+func (v variables) untested() string {
+	if v.flavor() == MariaDB || version(v["version"]) >= version(warnedMySQL) {
+		return ""
+	}
+	return fmt.Sprintf("MySQL %s has all that the relay needs, but the relay is not tested on releases before 8.4", v["version"])
 }
 
 // problem says why no relay can work on such a server, or why it would not be safe.

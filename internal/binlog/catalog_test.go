@@ -7,7 +7,7 @@ import (
 
 func TestOldestServers(t *testing.T) {
 	for name, supported := range map[string]bool{
-		"8.0.46": false, "8.3.0": false, "8.4.0": true, "9.7.4-2": true,
+		"5.7.44-log": false, "8.0.21": false, "8.0.22": true, "8.0.46": true, "8.3.0": true, "8.4.0": true, "9.7.4-2": true,
 		"10.6.22-MariaDB-log": false, "10.10.7-MariaDB": false, "10.11.0-MariaDB": true, "10.11.19-MariaDB-0+deb12u1-log": true, "11.8.2-MariaDB": true,
 	} {
 		err := variables{"version": name}.problem(&Options{})

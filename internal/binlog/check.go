@@ -113,6 +113,9 @@ func (c *checker) server() bool {
 		}
 		c.ok("server", "the binary log holds rows in full, with the names of their columns, and GTIDs")
 	}
+	if text := c.db.vars.untested(); text != "" {
+		c.add(finding.Warn, "server", "upgrade to MySQL 8.4 or newer when you can", "%s", text)
+	}
 	if c.opts.UnsafeSync && len(c.db.vars.wrong(&Options{})) > len(wrong) {
 		c.add(finding.Warn, "server", change(s.Flavor, "sync_binlog", "1")+" and innodb_flush_log_at_trx_commit too, and remove source.mysql.unsafe_sync_binlog",
 			"sync_binlog is %s and innodb_flush_log_at_trx_commit %s: after a crash of the server an event may never be published",
@@ -167,7 +170,7 @@ func (c *checker) limits(ctx context.Context) {
 		}
 	}
 	if has, known := v["replica_preserve_commit_order"]; known && !v.is("replica_preserve_commit_order", "ON") {
-		c.add(finding.Fail, "replica", "STOP REPLICA SQL_THREAD, SET PERSIST replica_preserve_commit_order = ON, START REPLICA SQL_THREAD",
+		c.add(finding.Fail, "replica", "STOP REPLICA SQL_THREAD, SET PERSIST replica_preserve_commit_order = ON (slave_preserve_commit_order before MySQL 8.0.26), START REPLICA SQL_THREAD",
 			"this server is a replica and replica_preserve_commit_order is %s: it commits in another order than the primary", has)
 	}
 }

