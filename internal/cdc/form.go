@@ -10,32 +10,32 @@ import (
 )
 
 // Form says how a column's values stand in an arena. Sources choose the form that costs them least;
-// readers ask for text or octets with [Form.AppendText] and [Form.Octets].
+// readers ask for text or bytes with [Form.AppendText] and [Form.Bytes].
 type Form uint8
 
 // The forms.
 const (
 	// FormText is UTF-8 text as the database prints it.
 	FormText Form = iota
-	// FormBytes is raw octets (bytea in binary mode, BLOB).
+	// FormBytes is raw bytes (bytea in binary mode, BLOB).
 	FormBytes
-	// FormHex is octets as PostgreSQL prints bytea: \x followed by hex digits.
+	// FormHex is bytes as PostgreSQL prints bytea: \x followed by hex digits.
 	FormHex
-	// FormUUID is the 16 octets of a UUID.
+	// FormUUID is the 16 bytes of a UUID.
 	FormUUID
 	// FormMicros2000 is a timestamptz: big-endian int64, microseconds since 2000-01-01 UTC.
 	FormMicros2000
 	// FormLocalMicros2000 is a timestamp without time zone in the same encoding; it is read as UTC.
 	FormLocalMicros2000
-	// FormInt is a big-endian two's complement integer of 2, 4 or 8 octets.
+	// FormInt is a big-endian two's complement integer of 2, 4 or 8 bytes.
 	FormInt
-	// FormBool is one octet: 0 or 1, or the letter t or f as PostgreSQL prints it.
+	// FormBool is one byte: 0 or 1, or the letter t or f as PostgreSQL prints it.
 	FormBool
-	// FormJSONB is a version octet (1) and JSON text.
+	// FormJSONB is a version byte (1) and JSON text.
 	FormJSONB
 	// FormTimestampText is a timestamp as PostgreSQL prints it with DateStyle ISO and time zone UTC.
 	FormTimestampText
-	// FormForeign is text in a character set that the source does not know: octets that nobody may take for text.
+	// FormForeign is text in a character set that the source does not know: bytes that nobody may take for text.
 	FormForeign
 )
 
@@ -45,9 +45,9 @@ const micros2000 = 946684800000000
 
 var errMalformed = errors.New("malformed value")
 
-// Octets returns the value as octets: what a record's value carries. It appends to dst only where the
-// octets differ from raw, and otherwise returns raw itself.
-func (f Form) Octets(dst, raw []byte) (octets, grown []byte, err error) {
+// Bytes returns the value as bytes: what a record's value carries. It appends to dst only where the
+// bytes differ from raw, and otherwise returns raw itself.
+func (f Form) Bytes(dst, raw []byte) (value, grown []byte, err error) {
 	switch f {
 	case FormText, FormBytes:
 		return raw, dst, nil
@@ -65,7 +65,7 @@ func (f Form) Octets(dst, raw []byte) (octets, grown []byte, err error) {
 	}
 }
 
-func appendHex(dst, raw []byte) (octets, grown []byte, err error) {
+func appendHex(dst, raw []byte) (value, grown []byte, err error) {
 	if len(raw) < 2 || raw[0] != '\\' || raw[1] != 'x' {
 		return nil, dst, fmt.Errorf(`bytea that does not start with \x (bytea_output must be hex): %w`, errMalformed)
 	}
@@ -75,15 +75,15 @@ func appendHex(dst, raw []byte) (octets, grown []byte, err error) {
 }
 
 // AppendText appends the value as text to dst: timestamps as RFC 3339 in UTC with microseconds where
-// there are any, integers in decimal, UUIDs in their canonical form, octets as they are.
+// there are any, integers in decimal, UUIDs in their canonical form, bytes as they are.
 func (f Form) AppendText(dst, raw []byte) ([]byte, error) {
 	switch f {
 	case FormText, FormBytes:
 		return append(dst, raw...), nil
 	case FormHex, FormJSONB:
-		octets, grown, err := f.Octets(dst, raw)
+		value, grown, err := f.Bytes(dst, raw)
 		if f == FormJSONB {
-			return append(grown, octets...), err
+			return append(grown, value...), err
 		}
 		return grown, err
 	case FormUUID:
@@ -103,7 +103,7 @@ func (f Form) AppendText(dst, raw []byte) ([]byte, error) {
 
 func appendUUID(dst, raw []byte) ([]byte, error) {
 	if len(raw) != 16 {
-		return dst, fmt.Errorf("uuid of %d octets: %w", len(raw), errMalformed)
+		return dst, fmt.Errorf("uuid of %d bytes: %w", len(raw), errMalformed)
 	}
 	text := [36]byte{8: '-', 13: '-', 18: '-', 23: '-'}
 	hex.Encode(text[:8], raw[:4])
@@ -116,7 +116,7 @@ func appendUUID(dst, raw []byte) ([]byte, error) {
 
 func appendMicros(dst, raw []byte) ([]byte, error) {
 	if len(raw) != 8 {
-		return dst, fmt.Errorf("timestamp of %d octets: %w", len(raw), errMalformed)
+		return dst, fmt.Errorf("timestamp of %d bytes: %w", len(raw), errMalformed)
 	}
 	v := int64(binary.BigEndian.Uint64(raw))
 	switch v {
@@ -205,13 +205,13 @@ func appendInt(dst, raw []byte) ([]byte, error) {
 	case 8:
 		return strconv.AppendInt(dst, int64(binary.BigEndian.Uint64(raw)), 10), nil
 	default:
-		return dst, fmt.Errorf("integer of %d octets: %w", len(raw), errMalformed)
+		return dst, fmt.Errorf("integer of %d bytes: %w", len(raw), errMalformed)
 	}
 }
 
 func appendBool(dst, raw []byte) ([]byte, error) {
 	if len(raw) != 1 {
-		return dst, fmt.Errorf("boolean of %d octets: %w", len(raw), errMalformed)
+		return dst, fmt.Errorf("boolean of %d bytes: %w", len(raw), errMalformed)
 	}
 	switch raw[0] {
 	case 0, 'f':

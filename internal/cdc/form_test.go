@@ -24,7 +24,7 @@ func TestAppendText(t *testing.T) {
 	}{
 		{"text", cdc.FormText, "grüße", "grüße"},
 		{"empty text", cdc.FormText, "", ""},
-		{"octets", cdc.FormBytes, "\x00\xff", "\x00\xff"},
+		{"bytes", cdc.FormBytes, "\x00\xff", "\x00\xff"},
 		{"hex", cdc.FormHex, `\x00fF`, "\x00\xff"},
 		{"empty hex", cdc.FormHex, `\x`, ""},
 		{"jsonb", cdc.FormJSONB, "\x01{}", "{}"},
@@ -82,11 +82,11 @@ func TestMalformedValues(t *testing.T) {
 		{cdc.FormHex, `\x1g`, "invalid byte"},
 		{cdc.FormJSONB, "", "version"},
 		{cdc.FormJSONB, "\x02{}", "version"},
-		{cdc.FormUUID, "123", "3 octets"},
-		{cdc.FormMicros2000, "1234567", "7 octets"},
-		{cdc.FormLocalMicros2000, "", "0 octets"},
-		{cdc.FormInt, "123", "3 octets"},
-		{cdc.FormBool, "", "0 octets"},
+		{cdc.FormUUID, "123", "3 bytes"},
+		{cdc.FormMicros2000, "1234567", "7 bytes"},
+		{cdc.FormLocalMicros2000, "", "0 bytes"},
+		{cdc.FormInt, "123", "3 bytes"},
+		{cdc.FormBool, "", "0 bytes"},
 		{cdc.FormBool, "\x02", "boolean 2"},
 		{cdc.Form(200), "x", "form 200"},
 	}
@@ -95,27 +95,27 @@ func TestMalformedValues(t *testing.T) {
 			if _, err := tt.form.AppendText(nil, []byte(tt.raw)); err == nil || !strings.Contains(err.Error(), tt.says) {
 				t.Errorf("AppendText: %v, want one that says %q", err, tt.says)
 			}
-			if _, _, err := tt.form.Octets(nil, []byte(tt.raw)); err == nil || !strings.Contains(err.Error(), tt.says) {
-				t.Errorf("Octets: %v, want one that says %q", err, tt.says)
+			if _, _, err := tt.form.Bytes(nil, []byte(tt.raw)); err == nil || !strings.Contains(err.Error(), tt.says) {
+				t.Errorf("Bytes: %v, want one that says %q", err, tt.says)
 			}
 		})
 	}
 }
 
-// Octets hands on what needs no change without a copy, and appends the rest to dst.
+// Bytes hands on what needs no change without a copy, and appends the rest to dst.
 func TestOctetsCopiesOnlyWhatChanges(t *testing.T) {
 	raw := []byte("\x01{}")
 	for form, want := range map[cdc.Form][]byte{cdc.FormText: raw, cdc.FormBytes: raw, cdc.FormJSONB: raw[1:]} {
-		got, grown, err := form.Octets(nil, raw)
+		got, grown, err := form.Bytes(nil, raw)
 		if err != nil || len(grown) != 0 || &got[0] != &want[0] || len(got) != len(want) {
-			t.Errorf("form %d: %q, %d octets appended, %v", form, got, len(grown), err)
+			t.Errorf("form %d: %q, %d bytes appended, %v", form, got, len(grown), err)
 		}
 	}
-	got, grown, err := cdc.FormHex.Octets([]byte("before"), []byte(`\x6f6b`))
+	got, grown, err := cdc.FormHex.Bytes([]byte("before"), []byte(`\x6f6b`))
 	if err != nil || string(got) != "ok" || string(grown) != "beforeok" || cap(got) != 2 {
 		t.Errorf("hex: %q (cap %d) in %q, %v", got, cap(got), grown, err)
 	}
-	got, grown, err = cdc.FormInt.Octets([]byte("before"), []byte{0, 7})
+	got, grown, err = cdc.FormInt.Bytes([]byte("before"), []byte{0, 7})
 	if err != nil || string(got) != "7" || string(grown) != "before7" || cap(got) != 1 {
 		t.Errorf("int: %q (cap %d) in %q, %v", got, cap(got), grown, err)
 	}
@@ -124,9 +124,9 @@ func TestOctetsCopiesOnlyWhatChanges(t *testing.T) {
 // What PostgreSQL writes in either mode reads back as the same value.
 func TestFormsRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		octets := rapid.SliceOf(rapid.Byte()).Draw(t, "octets")
-		equal(t, cdc.FormHex, `\x`+hex.EncodeToString(octets), string(octets))
-		equal(t, cdc.FormBytes, string(octets), string(octets))
+		value := rapid.SliceOf(rapid.Byte()).Draw(t, "bytes")
+		equal(t, cdc.FormHex, `\x`+hex.EncodeToString(value), string(value))
+		equal(t, cdc.FormBytes, string(value), string(value))
 
 		n := rapid.Int64().Draw(t, "n")
 		equal(t, cdc.FormInt, big(n, 8), strconv.FormatInt(n, 10))
@@ -156,9 +156,9 @@ func equal(t *rapid.T, f cdc.Form, raw, want string) {
 
 func micros(since2000 int64) string { return big(since2000, 8) }
 
-// big is n's last octets, big-endian.
-func big(n int64, octets int) string {
-	return string(binary.BigEndian.AppendUint64(nil, uint64(n))[8-octets:])
+// big is n's last bytes, big-endian.
+func big(n int64, size int) string {
+	return string(binary.BigEndian.AppendUint64(nil, uint64(n))[8-size:])
 }
 
 // No value, however malformed, panics, touches what dst held, or reads as something else a second time.
@@ -178,12 +178,12 @@ func FuzzForms(f *testing.F) {
 		if !bytes.HasPrefix(text, []byte("kept")) {
 			t.Fatalf("dst became %q", text)
 		}
-		octets, grown, err2 := cdc.Form(form).Octets([]byte("kept"), raw)
+		value, grown, err2 := cdc.Form(form).Bytes([]byte("kept"), raw)
 		if !bytes.HasPrefix(grown, []byte("kept")) || (err == nil) != (err2 == nil) {
-			t.Fatalf("Octets: dst became %q, %v; AppendText: %v", grown, err2, err)
+			t.Fatalf("Bytes: dst became %q, %v; AppendText: %v", grown, err2, err)
 		}
-		if err == nil && !bytes.Equal(octets, text[4:]) {
-			t.Fatalf("octets %q, text %q", octets, text[4:])
+		if err == nil && !bytes.Equal(value, text[4:]) {
+			t.Fatalf("bytes %q, text %q", value, text[4:])
 		}
 		if !bytes.Equal(raw, before) {
 			t.Fatal("the value was changed")

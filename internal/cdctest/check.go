@@ -51,7 +51,7 @@ const Unbounded = -1
 //     and a key stays in one partition.
 //   - Duplicates: each repeat follows a fault, and no fault is followed by more than it explains.
 //   - Phantom: every record is of a committed event.
-//   - Content: value and headers are the row's, and a repeat is equal to the octet.
+//   - Content: value and headers are the row's, and a repeat is equal to the byte.
 func Check(t *Truth, records []Record, o CheckOptions) *Report {
 	c := &checker{
 		truth: t, opts: o, report: &Report{Committed: t.Len() - len(o.Excluded), Records: len(records)},

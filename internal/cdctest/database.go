@@ -26,7 +26,7 @@ type Database interface {
 	// Stop stops the server; Start starts it on the same data and address.
 	Stop(ctx context.Context, how Stop) error
 	Start(ctx context.Context) error
-	// InsertMany writes n events of a hundred keys in one statement; their payloads have about size octets.
+	// InsertMany writes n events of a hundred keys in one statement; their payloads have about size bytes.
 	InsertMany(ctx context.Context, prefix string, n, size int) error
 	// LoseLog takes from the relay what it needs to go on where it was: the slot, or binlogs it has not
 	// read. The relay must be stopped.

@@ -1,4 +1,4 @@
-// Package cdctest holds what proves a relay right: writers whose order of commit is known, an independent
+// Package cdctest holds what verifies a relay: writers whose order of commit is known, an independent
 // reader, checkers that hold what was published against what was committed, control over the relay's process,
 // and a nemesis that breaks everything in between. It knows the relay as its users do: the shipped binary, its
 // configuration file, its log, its exit code and its metrics.

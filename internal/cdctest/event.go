@@ -31,7 +31,7 @@ type Event struct {
 	Payload []byte
 }
 
-// Payload renders what an event carries: its key, its seq, and padding up to size octets.
+// Payload renders what an event carries: its key, its seq, and padding up to size bytes.
 func Payload(key string, seq, size int) []byte {
 	b := fmt.Appendf(make([]byte, 0, size), "%s:%d:", key, seq)
 	for len(b) < size {

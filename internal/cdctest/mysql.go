@@ -220,7 +220,7 @@ func (m *MySQL) LoseLog(ctx context.Context) error {
 	})
 }
 
-// InsertMany writes n events of a hundred keys in one statement; their payloads have about size octets.
+// InsertMany writes n events of a hundred keys in one statement; their payloads have about size bytes.
 func (m *MySQL) InsertMany(ctx context.Context, prefix string, n, size int) error {
 	return m.Exec(ctx, `INSERT INTO outbox (event_id, aggregate_id, aggregate_type, event_type, content_type, occurred_at, `+outbox.QuoteMySQL(m.PayloadColumn)+`)
 		WITH RECURSIVE digits AS (SELECT 0 AS d UNION ALL SELECT d + 1 FROM digits WHERE d < 999)

@@ -60,7 +60,7 @@ func (n *Nemesis) draw() Action {
 // Run takes actions with pauses of up to twice mean in between, until ctx ends.
 func (n *Nemesis) Run(ctx context.Context, mean time.Duration) error {
 	for pause(ctx, time.Duration(n.random.Int64N(int64(2*mean)))) {
-		// An action that has begun mends what it broke.
+		// An action that has begun repairs what it broke.
 		if err := n.Step(context.WithoutCancel(ctx)); err != nil {
 			return err
 		}

@@ -207,7 +207,7 @@ func (p *Postgres) Copy(ctx context.Context, events []*Event) error {
 	})
 }
 
-// InsertMany writes n events of a hundred keys in one statement; their payloads have about size octets.
+// InsertMany writes n events of a hundred keys in one statement; their payloads have about size bytes.
 func (p *Postgres) InsertMany(ctx context.Context, prefix string, n, size int) error {
 	return p.Exec(ctx, `INSERT INTO public.outbox (event_id, aggregate_id, aggregate_type, event_type, content_type, occurred_at, `+pgx.Identifier{p.PayloadColumn}.Sanitize()+`)
 		SELECT (md5($1)::uuid::text::varchar(24) || lpad(to_hex(i), 12, '0'))::uuid, $1::text || i % 100, 'Order', 'OrderPlaced', 'text/plain', '2026-01-02 03:04:05.5+00',

@@ -13,7 +13,7 @@ func dieWithParent() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 }
 
-// PeakMemory is the most memory the process had, in octets (VmHWM of /proc/PID/status).
+// PeakMemory is the most memory the process had, in bytes (VmHWM of /proc/PID/status).
 func (r *Relay) PeakMemory() (int, error) {
 	kib, err := procField(fmt.Sprintf("/proc/%d/status", r.PID()), "VmHWM:")
 	return kib << 10, err

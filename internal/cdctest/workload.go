@@ -26,7 +26,7 @@ type Workload struct {
 	Pause time.Duration
 	// Rows is the most rows of one key in a transaction; 0 is 8. Now and then there are ten times as many.
 	Rows int
-	// Size is about how many octets a payload has; 0 is 200.
+	// Size is about how many bytes a payload has; 0 is 200.
 	Size int
 	Seed uint64
 }
@@ -226,7 +226,7 @@ func (l *Load) event(key string, seq int, random *rand.Rand) *Event {
 	return e
 }
 
-// NewEvent returns an event of key with a payload of size octets.
+// NewEvent returns an event of key with a payload of size bytes.
 func NewEvent(key string, seq, size int) *Event {
 	return &Event{
 		ID: uuid.Must(uuid.NewV7()), Key: key, Seq: seq, AggregateType: "Order", Type: "OrderPlaced",

@@ -17,7 +17,7 @@ func (e *encoder) userHeaders() *fault {
 	if !ok {
 		return nil
 	}
-	raw, grown, err := c.form.Octets(e.dst.Scratch, raw)
+	raw, grown, err := c.form.Bytes(e.dst.Scratch, raw)
 	e.dst.Scratch = grown
 	if err != nil || !validText(raw) {
 		return badColumn(c.name, "is not valid UTF-8 JSON")

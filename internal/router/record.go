@@ -158,7 +158,7 @@ func (e *encoder) value() ([]byte, *fault) {
 		}
 		return nil, nil
 	}
-	octets, grown, err := e.p.payload.form.Octets(e.dst.Scratch, raw)
+	octets, grown, err := e.p.payload.form.Bytes(e.dst.Scratch, raw)
 	if err != nil {
 		return nil, badColumn(e.p.payload.name, "cannot be read: "+err.Error())
 	}

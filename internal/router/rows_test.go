@@ -33,7 +33,7 @@ func TestMalformedRows(t *testing.T) {
 		},
 		{
 			name: "occurred_at cut", row: order().with("occurred_at", "1234"),
-			form: map[string]cdc.Form{"occurred_at": cdc.FormMicros2000}, says: "column occurred_at cannot be read: timestamp of 4 octets",
+			form: map[string]cdc.Form{"occurred_at": cdc.FormMicros2000}, says: "column occurred_at cannot be read: timestamp of 4 bytes",
 		},
 		{
 			name: "occurred_at free text", row: order().with("occurred_at", "2026-01-02T03:04:05 or so"),
@@ -191,7 +191,7 @@ func TestLargePayload(t *testing.T) {
 	b := batch(table, order().with("payload", strings.Repeat("x", 10<<20)))
 	dst, err := route(t, options(), b)
 	if err != nil || len(dst.Messages[0].Value) != 10<<20 || cap(dst.Scratch) > 1<<16 {
-		t.Fatalf("%d octets, scratch %d, %v", len(dst.Messages[0].Value), cap(dst.Scratch), err)
+		t.Fatalf("%d bytes, scratch %d, %v", len(dst.Messages[0].Value), cap(dst.Scratch), err)
 	}
 	if value, _ := b.Value(0, table.Index("payload")); &value[0] != &dst.Messages[0].Value[0] {
 		t.Error("the payload was copied")

@@ -140,7 +140,7 @@ func (q *queue) Offer(b *cdc.Batch) bool {
 	for row := range b.Rows() {
 		col := b.Table.Index("payload")
 		raw, _ := b.Value(row, col)
-		octets, _, err := b.Table.Columns[col].Form.Octets(nil, raw)
+		octets, _, err := b.Table.Columns[col].Form.Bytes(nil, raw)
 		if err != nil {
 			q.tb.Errorf("payload of seq %d: %v", b.Seq, err)
 		}

@@ -205,7 +205,7 @@ func (r rules) refusesUnusable() {
 		"bare numbers":  bytes.Replace(good, []byte(`"generation":"1"`), []byte(`"generation":1`), 1),
 		"not a number":  bytes.Replace(good, []byte(`"generation":"1"`), []byte(`"generation":"x"`), 1),
 		"source a text": bytes.Replace(good, []byte(`"source":{`), []byte(`"source":"x","was":{`), 1),
-		"zero octets":   make([]byte, 512),
+		"zero bytes":    make([]byte, 512),
 	} {
 		r.Put(t, value)
 		_, found, err := s.Load(t.Context())

@@ -23,7 +23,7 @@ type Harness struct {
 	Open func(tb testing.TB) Store
 	// Exclusive says that a second store is refused while another has saved and is open.
 	Exclusive bool
-	// Put and Get handle the stored octets; nil is nothing stored.
+	// Put and Get handle the stored bytes; nil is nothing stored.
 	Put func(tb testing.TB, value []byte)
 	Get func(tb testing.TB) []byte
 }
