@@ -111,7 +111,7 @@ func (c *check) all(ctx context.Context) []finding.Finding {
 func (c *check) checkConfig(context.Context) []finding.Finding {
 	var found []finding.Finding
 	for _, w := range c.config.Warnings() {
-		found = append(found, finding.Finding{Severity: finding.Warn, Subject: "configuration", Text: w})
+		found = append(found, finding.Finding{Severity: finding.Warn, Subject: "configuration", Text: w.Text, Fix: w.Fix})
 	}
 	return found
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/config"
 )
 
@@ -30,7 +31,7 @@ every fault with its line and column. Nothing is connected to; cdc-relay check d
 				return err
 			}
 			for _, w := range c.Warnings() {
-				a.printf("warn  %s\n", w)
+				a.printf("warn  %s\n", cdc.Sentence(w.Text, w.Fix))
 			}
 			a.printf("ok  %s\n", a.configPath)
 			return nil

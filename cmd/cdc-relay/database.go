@@ -131,7 +131,8 @@ type ownerFlag struct{ value string }
 const (
 	envOwner  = "CDC_RELAY_OWNER_DSN"
 	ownerHelp = `Making the table and the publication takes the table's owner and CREATE on the database; the relay's own
-role should have neither. Name the owner's connection with --owner-dsn or in ` + envOwner + `.`
+role should have neither. Set ` + envOwner + ` to the owner's connection string. --owner-dsn takes it too, but
+other users of this machine can read arguments.`
 )
 
 func (f *ownerFlag) add(cmd *cobra.Command) {

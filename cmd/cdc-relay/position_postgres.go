@@ -20,7 +20,7 @@ type postgresPositions struct {
 
 // at opens the database for fn.
 func (p *postgres) at(ctx context.Context, at *positions, fn func(*postgresPositions) error) error {
-	db, err := wal.OpenDatabase(ctx, p.wal.DSN)
+	db, err := wal.OpenDatabase(ctx, p.wal)
 	if err != nil {
 		return err
 	}

@@ -45,7 +45,7 @@ On MySQL and MariaDB the checkpoint alone says where to go on. Without one run r
 			log := newLogger(a.stderr, c.Log)
 			checkpoint.LogTo(log)
 			for _, w := range c.Warnings() {
-				log.Warn("configuration", "warning", w)
+				log.Warn(w.Text, "fix", w.Fix)
 			}
 			if dry {
 				return dryRun(cmd.Context(), c, a.stdout, log)

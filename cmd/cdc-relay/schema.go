@@ -146,7 +146,7 @@ they lack. Tables with a columns mapping belong to other software and are left a
 this and makes publication, slot and topics too.
 
 ` + ownerHelp,
-		Example: "  cdc-relay schema apply\n  cdc-relay schema apply --ahead 60 --owner-dsn \"$OWNER_DATABASE_URL\"",
+		Example: "  cdc-relay schema apply\n  cdc-relay schema apply --ahead 60",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := a.load()

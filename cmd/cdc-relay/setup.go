@@ -31,7 +31,7 @@ printed for an administrator.
 ` + ownerHelp + `
 With --print nothing is run: the SQL is printed, grouped by the role that must run it.`,
 		Example: `  cdc-relay setup
-  cdc-relay setup --owner-dsn "$OWNER_DATABASE_URL"
+  CDC_RELAY_OWNER_DSN="$(cat owner-dsn)" cdc-relay setup
   cdc-relay setup --print`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

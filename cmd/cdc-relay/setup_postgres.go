@@ -26,7 +26,7 @@ func (p *postgres) printSetup(ctx context.Context, s *setup) error {
 }
 
 func (p *postgres) apply(ctx context.Context, a *app, flags *tableFlags, owner connString) error {
-	db, err := wal.OpenDatabase(ctx, owner)
+	db, err := p.open(ctx, owner)
 	if err != nil {
 		return err
 	}
@@ -90,7 +90,7 @@ func (s *postgresSetup) say(ctx context.Context) error {
 	version := 0
 	asking, cancel := context.WithTimeout(ctx, surveyTimeout)
 	defer cancel()
-	if db, err := wal.OpenDatabase(asking, s.wal.DSN); err == nil {
+	if db, err := wal.OpenDatabase(asking, s.wal); err == nil {
 		version = db.Server.Version
 		db.Close(ctx)
 	}
@@ -108,7 +108,7 @@ func (s *postgresSetup) say(ctx context.Context) error {
 
 // run makes what is missing, in the order in which one thing needs the other.
 func (s *postgresSetup) run(ctx context.Context, ownerDSN connString) error {
-	db, err := wal.OpenDatabase(ctx, s.wal.DSN)
+	db, err := wal.OpenDatabase(ctx, s.wal)
 	if err != nil {
 		return err
 	}
@@ -135,7 +135,7 @@ func (s *postgresSetup) makeObjects(ctx context.Context, db *wal.Database, owner
 		return err
 	}
 	if before.Problem != nil {
-		owner, err := wal.OpenDatabase(ctx, ownerDSN)
+		owner, err := s.open(ctx, ownerDSN)
 		if err != nil {
 			return err
 		}

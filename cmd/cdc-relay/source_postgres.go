@@ -31,10 +31,14 @@ func newPostgres(c *config.Config) (*postgres, error) {
 		tables[i].uri = router.DefaultSource(c.Database(), c.Tables[i].Name)
 	}
 	s := c.Source.Postgres
-	return &postgres{c, wal.Options{
+	o := wal.Options{
 		DSN: s.ConnString, Slot: s.Slot, Publication: s.Publication, Tables: tableNames(tables),
-		Conflict: c.Position.Conflict, StatusInterval: s.StatusInterval, LookInterval: lookInterval,
-	}, tables}, nil
+		Conflict: c.Position.Conflict, LookInterval: lookInterval,
+	}
+	if s.TLS != nil {
+		o.TLS = s.TLS.ClientConfig
+	}
+	return &postgres{c, o, tables}, nil
 }
 
 func (p *postgres) tables() []outboxTable { return p.list }
@@ -43,7 +47,17 @@ func (p *postgres) connString(given string) (connString, error) {
 	if given == "" {
 		return p.wal.DSN, nil
 	}
+	if err := config.PostgresConnString(given); err != nil {
+		return nil, usage("the connection string of the owner (--owner-dsn or %s) %w", envOwner, err)
+	}
 	return func() (string, error) { return given, nil }, nil
+}
+
+// open connects with another connection string than the relay's own.
+func (p *postgres) open(ctx context.Context, dsn connString) (*wal.Database, error) {
+	o := p.wal
+	o.DSN = dsn
+	return wal.OpenDatabase(ctx, o)
 }
 
 func (p *postgres) check(ctx context.Context, load cdc.Loader) ([]finding.Finding, map[string]*cdc.Table) {

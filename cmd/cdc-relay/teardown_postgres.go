@@ -28,7 +28,7 @@ func (t *postgresTeardown) options() outbox.TeardownOptions {
 }
 
 func (t *postgresTeardown) run(ctx context.Context, ownerDSN connString) error {
-	db, err := wal.OpenDatabase(ctx, t.wal.DSN)
+	db, err := wal.OpenDatabase(ctx, t.wal)
 	if err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func (t *postgresTeardown) saySlot(slot *wal.SlotInfo) {
 
 func (t *postgresTeardown) dropObjects(ctx context.Context, ownerDSN connString, before wal.Survey, statements []outbox.Statement) error {
 	if before.Publication || len(t.options().Drop) > 0 {
-		owner, err := wal.OpenDatabase(ctx, ownerDSN)
+		owner, err := t.open(ctx, ownerDSN)
 		if err != nil {
 			return err
 		}

@@ -52,7 +52,7 @@ func withFix(_ []string, a slog.Attr) slog.Attr {
 
 func newRouter(c *config.Config, tables []outboxTable) (*router.Router, error) {
 	o := router.Options{
-		Source: c.Record.Source, Format: c.Record.Format,
+		Source:     c.Record.Source,
 		Unroutable: c.Errors.Unroutable, Skip: c.Errors.Skip,
 	}
 	for _, t := range tables {

@@ -3,7 +3,6 @@ package binlog
 import (
 	"context"
 	"fmt"
-	"net"
 	"strconv"
 	"strings"
 	"time"
@@ -67,20 +66,9 @@ func (c *checker) connection() {
 		c.ok("connection", "%s, %s", where, s.TLS)
 	case s.TLS != "":
 		c.add(finding.Info, "connection", mend, "%s, %s without a look at the server's certificate", where, s.TLS)
-	case c.db.cfg.Net == "unix" || local(s.Address):
-		c.ok("connection", "%s, without TLS on this machine", where)
-	default:
-		c.add(finding.Warn, "connection", mend, "%s, without TLS: anybody on the way reads the events", where)
+	default: // config.Warnings tells of other machines that are reached without
+		c.ok("connection", "%s, without TLS", where)
 	}
-}
-
-func local(address string) bool {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil || host == "localhost" {
-		return true
-	}
-	ip := net.ParseIP(host)
-	return ip != nil && ip.IsLoopback()
 }
 
 // role warns of a user that may do everything.

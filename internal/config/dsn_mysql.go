@@ -50,7 +50,16 @@ func MySQLConnString(dsn string) (string, error) {
 // fixed sentences: a password with an unescaped character in it can end up in any part of what the parser
 // complains about.
 func parseMySQL(dsn, password string) (*mysql.Config, error) {
-	if rest, isURL := mysqlURL(dsn); isURL {
+	rest, isURL := mysqlURL(dsn)
+	_, isPostgres := urlRest(dsn)
+	switch {
+	case strings.HasPrefix(dsn, "jdbc:"):
+		return nil, errors.New("is a JDBC URL; remove jdbc: at its start")
+	case isPostgres:
+		return nil, errors.New("is a connection string for PostgreSQL; set source.postgres.dsn in place of it")
+	case !isURL && anyURL.MatchString(dsn):
+		return nil, errors.New("does not start with mysql://; " + writeMySQL)
+	case isURL:
 		var err error
 		if dsn, err = fromURL(dsn, rest); err != nil {
 			return nil, err
@@ -146,15 +155,11 @@ func mysqlFault(message string) string {
 	return "has an option behind the ? whose value Go's MySQL driver does not take; correct it, or remove it"
 }
 
-// shownMySQL returns a connection string that may be shown, made of what was parsed.
+// shownMySQL returns a connection string that may be shown: every option that is not a default, and no password.
 func shownMySQL(c *mysql.Config) string {
-	shown := c.User
+	shown := c.Clone()
 	if c.Passwd != "" {
-		shown += ":" + hidden
+		shown.Passwd = hidden
 	}
-	shown += fmt.Sprintf("@%s(%s)/%s", c.Net, c.Addr, url.PathEscape(c.DBName))
-	if c.TLSConfig != "" {
-		shown += "?tls=" + c.TLSConfig
-	}
-	return shown
+	return shown.FormatDSN()
 }

@@ -57,12 +57,12 @@ func TestTableNames(t *testing.T) {
 func TestShownMySQL(t *testing.T) {
 	for dsn, want := range map[string]string{
 		"relay:pw@tcp(db:3306)/orders":                        "relay:***@tcp(db:3306)/orders",
-		"relay@tcp(db)/orders?timeout=5s":                     "relay@tcp(db:3306)/orders",
+		"relay@tcp(db)/orders?timeout=5s":                     "relay@tcp(db:3306)/orders?timeout=5s",
 		"relay@/orders":                                       "relay@tcp(127.0.0.1:3306)/orders",
 		"relay:p@:/w@unix(/run/mysqld/mysqld.sock)/or%2Fders": "relay:***@unix(/run/mysqld/mysqld.sock)/or%2Fders",
 		"relay:pw@tcp([::1]:3306)/orders?tls=skip-verify":     "relay:***@tcp([::1]:3306)/orders?tls=skip-verify",
 		"mysql://relay:p%40w@db/orders":                       "relay:***@tcp(db:3306)/orders",
-		"mariadb://relay@db:3307/orders?tls=true&timeout=5s":  "relay@tcp(db:3307)/orders?tls=true",
+		"mariadb://relay@db:3307/orders?tls=true&timeout=5s":  "relay@tcp(db:3307)/orders?timeout=5s&tls=true",
 		"mysql://relay@[::1]/or%2Fders":                       "relay@tcp([::1]:3306)/or%2Fders",
 	} {
 		c := mustParse(t, withDSN(dsn), nil)

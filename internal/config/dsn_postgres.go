@@ -4,9 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"net/url"
-	"strconv"
+	"regexp"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -53,7 +52,16 @@ func urlRest(dsn string) (rest string, isURL bool) {
 // parseDSN parses a connection string. Its errors are fixed sentences: a password with an unescaped
 // character in it can end up in any part of what the parser complains about.
 func parseDSN(dsn string) (*pgconn.Config, error) {
-	if rest, isURL := urlRest(dsn); isURL && straySign(rest) {
+	rest, isURL := urlRest(dsn)
+	_, isMySQL := mysqlURL(dsn)
+	switch {
+	case strings.HasPrefix(dsn, "jdbc:"):
+		return nil, errors.New("is a JDBC URL; remove jdbc: at its start")
+	case isMySQL:
+		return nil, errors.New("is a connection string for MySQL or MariaDB; set source.mysql.dsn in place of it")
+	case !isURL && anyURL.MatchString(dsn):
+		return nil, errors.New("does not start with postgres://; " + writePostgres)
+	case isURL && straySign(rest):
 		return nil, errors.New("has an @ out of place; write %40 for @, %2F for / and %25 for % inside the " +
 			"user name and password, or set source.postgres.password")
 	}
@@ -66,6 +74,18 @@ func parseDSN(dsn string) (*pgconn.Config, error) {
 			"correct the path", pathErr.Err)
 	}
 	return nil, errors.New(dsnFault(err.Error()))
+}
+
+const writePostgres = "write postgres://user@host:5432/database"
+
+// anyURL matches a connection string that starts with a scheme.
+var anyURL = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.:-]*://`)
+
+// PostgresConnString verifies a connection string as source.postgres.dsn takes it. Its errors go on from the string's
+// name and never show it.
+func PostgresConnString(dsn string) error {
+	_, err := parseDSN(dsn)
+	return err
 }
 
 // straySign reports whether an @ of a URL stands elsewhere than behind the user name and password.
@@ -93,30 +113,7 @@ func dsnFault(message string) string {
 			return known.sentence
 		}
 	}
-	return "is not a valid connection string; write postgres://user@host:5432/database"
-}
-
-// shownDSN returns a connection string that may be shown, made of what was parsed.
-func shownDSN(c *pgconn.Config) string {
-	var hosts []string
-	add := func(host string, port uint16) {
-		if host = net.JoinHostPort(host, strconv.Itoa(int(port))); len(hosts) == 0 || hosts[len(hosts)-1] != host {
-			hosts = append(hosts, host)
-		}
-	}
-	add(c.Host, c.Port)
-	for _, f := range c.Fallbacks {
-		add(f.Host, f.Port)
-	}
-	user := url.User(c.User).String()
-	if c.Password != "" {
-		user += ":" + hidden
-	}
-	where := strings.Join(hosts, ",")
-	if strings.HasPrefix(c.Host, "/") { // a socket's directory
-		return fmt.Sprintf("postgres://%s@/%s?host=%s&port=%d", user, database(c), c.Host, c.Port)
-	}
-	return fmt.Sprintf("postgres://%s@%s/%s", user, where, url.PathEscape(database(c)))
+	return "is not a valid connection string; " + writePostgres
 }
 
 // database returns the database that PostgreSQL takes: the user's name is the default.

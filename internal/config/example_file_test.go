@@ -139,8 +139,7 @@ func TestExampleShowsDefaults(t *testing.T) {
 		full.Log != plain.Log || full.HTTP.Listen != plain.HTTP.Listen || full.Position != plain.Position ||
 		full.Kafka.RequestTimeout != plain.Kafka.RequestTimeout || full.Kafka.Compression != plain.Kafka.Compression ||
 		full.Kafka.MaxMessageBytes != plain.Kafka.MaxMessageBytes || full.Kafka.ClientID != plain.Kafka.ClientID ||
-		full.Source.Postgres.Failover != plain.Source.Postgres.Failover || full.Source.Postgres.Slot != plain.Source.Postgres.Slot ||
-		full.Source.Postgres.StatusInterval != plain.Source.Postgres.StatusInterval || full.Record.Format != plain.Record.Format {
+		full.Source.Postgres.Failover != plain.Source.Postgres.Failover || full.Source.Postgres.Slot != plain.Source.Postgres.Slot {
 		t.Errorf("the example's defaults are not the defaults:\n%+v\n%+v", full, plain)
 	}
 	full.Errors.Skip = nil

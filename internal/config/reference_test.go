@@ -11,7 +11,8 @@ import (
 
 func TestReferences(t *testing.T) {
 	c := mustParse(t, `
-source: {postgres: {dsn: "postgres://${env:USER_NAME}@db/${env:DB:-orders}", failover: "${env:FAILOVER}", status_interval: "${env:EVERY}"}}
+source: {postgres: {dsn: "postgres://${env:USER_NAME}@db/${env:DB:-orders}", failover: "${env:FAILOVER}"}}
+retry: {max: "${env:EVERY}"}
 routes:
   - match: {tenant_id: "${env:TENANT}-.*"}
     topic: "${env:PREFIX}.${tenant_id}.$${env:PREFIX}"
@@ -26,7 +27,7 @@ window: {bytes: "${env:COUNT}MiB", events: 5}
 	})
 	for _, check := range []struct{ name, have, want string }{
 		{"slot", c.Source.Postgres.Slot, "cdc_relay_orders"},
-		{"dsn", c.Source.Postgres.DSN.String(), "postgres://relay@db:5432/orders"},
+		{"dsn", c.Source.Postgres.DSN.String(), "postgres://relay@db:5432/orders?sslmode=prefer"},
 		{"failover", string(c.Source.Postgres.Failover), "on"},
 		{"match", c.Routes[0].Match["tenant_id"], "eu-.*"},
 		{"source", c.Record.Source, "/orders"},
@@ -40,7 +41,7 @@ window: {bytes: "${env:COUNT}MiB", events: 5}
 			t.Errorf("%s: have %q, want %q", check.name, check.have, check.want)
 		}
 	}
-	if c.Topics.Create.Partitions != 12 || c.Window.Bytes != 12<<20 || c.Source.Postgres.StatusInterval != 5*time.Second ||
+	if c.Topics.Create.Partitions != 12 || c.Window.Bytes != 12<<20 || c.Retry.Max != 5*time.Second ||
 		!c.Checkpoint.Redis.TLS.InsecureSkipVerify {
 		t.Errorf("%+v", c)
 	}

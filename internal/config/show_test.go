@@ -51,17 +51,32 @@ func TestShowFails(t *testing.T) {
 
 func TestShownDSN(t *testing.T) {
 	for dsn, want := range map[string]string{
-		"postgres://relay:pw@db/orders":                          "postgres://relay:***@db:5432/orders",
-		"postgres://relay@db:5433/orders?sslmode=disable":        "postgres://relay@db:5433/orders",
-		"postgres://relay:pw@a:1,b:2/orders?sslmode=prefer":      "postgres://relay:***@a:1,b:2/orders",
-		"host=/run/postgresql user=relay password=pw":            "postgres://relay:***@/relay?host=/run/postgresql&port=5432",
-		"host=::1 user='re lay' dbname='or/ders' password='p w'": "postgres://re%20lay:***@[::1]:5432/or%2Fders",
-		"postgres://db/orders?user=relay&password=pw":            "postgres://relay:***@db:5432/orders",
+		"postgres://relay:pw@db/orders":                                            "postgres://relay:***@db:5432/orders?sslmode=prefer",
+		"postgres://relay@db:5433/orders?sslmode=disable":                          "postgres://relay@db:5433/orders?sslmode=disable",
+		"postgres://relay:pw@a:1,b:2/orders?sslmode=allow":                         "postgres://relay:***@a:1,b:2/orders?sslmode=allow",
+		"host=/run/postgresql user=relay password=pw":                              "postgres://relay:***@/relay?host=/run/postgresql&port=5432",
+		"host=::1 user='re lay' dbname='or/ders' password='p w'":                   "postgres://re%20lay:***@[::1]:5432/or%2Fders?sslmode=prefer",
+		"postgres://db/orders?user=relay&password=pw":                              "postgres://relay:***@db:5432/orders?sslmode=prefer",
+		"postgres://relay@db/orders?connect_timeout=5&sslmode=require&password=pw": "postgres://relay:***@db:5432/orders?connect_timeout=5&sslmode=require",
+		`host=db user=relay connect_timeout = 5 application_name='it\'s us' pw=x`:  "postgres://relay@db:5432/relay?application_name=it%27s+us&connect_timeout=5&sslmode=prefer",
+		"host=db user=relay password=p sslpassword=pw sslmode=verify-full":         "postgres://relay:***@db:5432/relay?sslmode=verify-full",
+		"postgres://relay@a,b/orders?target_session_attrs=primary":                 "postgres://relay@a:5432,b:5432/orders?sslmode=prefer&target_session_attrs=primary",
 	} {
-		c := mustParse(t, strings.ReplaceAll("source: {postgres: {dsn: \"DSN\"}}\nkafka: {brokers: [\"k:1\"]}", "DSN", dsn), nil)
+		c := mustParse(t, strings.ReplaceAll("source: {postgres: {dsn: \"DSN\"}}\nkafka: {brokers: [\"k:1\"]}", "DSN", strings.ReplaceAll(dsn, `\`, `\\`)), nil)
 		if got := c.Source.Postgres.DSN.String(); got != want {
 			t.Errorf("%s: have %s, want %s", dsn, got, want)
 		}
+	}
+}
+
+// TestShownTLSSection: the section says all of TLS, so the connection string that is shown says nothing of it.
+func TestShownTLSSection(t *testing.T) {
+	c := mustParse(t, "source: {postgres: {dsn: \"postgres://relay@db/orders\", tls: {server_name: pg}}}\nkafka: {brokers: [\"k:1\"]}", nil)
+	if got := c.Source.Postgres.DSN.String(); got != "postgres://relay@db:5432/orders" {
+		t.Errorf("have %s", got)
+	}
+	if shown := show(t, c); !strings.Contains(shown, "    tls:\n      server_name: pg\n") {
+		t.Errorf("have %s", shown)
 	}
 }
 
@@ -80,30 +95,6 @@ func TestDefaultNames(t *testing.T) {
 		if p.Slot != want[0] || p.Publication != want[0] || c.Checkpoint.Redis.Key != want[1] {
 			t.Errorf("%s: %s %s", database, p.Slot, c.Checkpoint.Redis.Key)
 		}
-	}
-}
-
-func TestWarnings(t *testing.T) {
-	if w := mustParse(t, minimal, nil).Warnings(); len(w) != 0 {
-		t.Errorf("have %q", w)
-	}
-	w := mustParse(t, minimal+`checkpoint: {redis: {addrs: ["r:1"], tls: {insecure_skip_verify: true}}}`, nil).Warnings()
-	if len(w) != 1 || !strings.HasPrefix(w[0], "checkpoint.redis.tls.insecure_skip_verify is on") {
-		t.Errorf("have %q", w)
-	}
-	w = mustParse(t, minimal[:len(minimal)-2]+`, sasl: {mechanism: PLAIN, username: u, password: p}}`, nil).Warnings()
-	if len(w) != 1 || !strings.HasPrefix(w[0], "kafka.sasl.mechanism PLAIN without kafka.tls") {
-		t.Errorf("have %q", w)
-	}
-}
-
-func TestWarningsOfMySQL(t *testing.T) {
-	if w := mustParse(t, minimalMySQL, nil).Warnings(); len(w) != 0 {
-		t.Errorf("have %q", w)
-	}
-	w := mustParse(t, strings.Replace(minimalMySQL, "mysql: {", "mysql: {unsafe_sync_binlog: true, tls: {insecure_skip_verify: true}, ", 1), nil).Warnings()
-	if len(w) != 2 || !strings.HasPrefix(w[0], "source.mysql.tls.insecure_skip_verify is on") || !strings.HasPrefix(w[1], "source.mysql.unsafe_sync_binlog is on") {
-		t.Errorf("have %q", w)
 	}
 }
 

@@ -20,7 +20,11 @@ func (c *Config) Database() string { return c.Source.names().database }
 func (c *Config) Role() string { return c.Source.names().role }
 
 // names are what a connection string says of itself.
-type names struct{ database, role string }
+type names struct {
+	database, role string
+	// plain is the first other machine that may be reached in plain text; "" where there is none.
+	plain string
+}
 
 func (s *Source) names() names {
 	switch {
@@ -160,8 +164,6 @@ type Route struct {
 
 // Record says how a row becomes a record.
 type Record struct {
-	// The record's layout: the payload as value, everything else as CloudEvents headers.
-	Format string `yaml:"format" jsonschema:"enum=cloudevents-binary,default=cloudevents-binary"`
 	// The CloudEvents source (header ce_source).
 	Source string `yaml:"source,omitempty" jsonschema_extras:"x-default=/<database>/<table>"`
 }

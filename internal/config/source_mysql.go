@@ -54,5 +54,5 @@ func (d *document) mysqlDSN(m *MySQL) {
 		d.report(path, "has tls= in it beside source.mysql.tls; keep one of them")
 	}
 	m.DSN.shown = shownMySQL(parsed)
-	m.names = names{database: parsed.DBName, role: parsed.User}
+	m.names = names{database: parsed.DBName, role: parsed.User, plain: plainMySQL(parsed)}
 }

@@ -2,7 +2,8 @@ package config
 
 import (
 	"regexp"
-	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // Postgres is a PostgreSQL source.
@@ -11,14 +12,14 @@ type Postgres struct {
 	DSN Secret `yaml:"dsn" jsonschema:"required,minLength=1,example=postgres://relay@db.example.com:5432/orders"`
 	// Password of the connection; it replaces one in dsn. Unlike there, no character of it needs escaping. Read again at every connect.
 	Password Secret `yaml:"password,omitempty" jsonschema:"example=${file:/run/secrets/postgres}"`
+	// TLS to the server, for replication too. Absent: what sslmode in dsn says, by default prefer, which goes on in plain text with a server without TLS. `tls: {}` verifies it against the system's authorities.
+	TLS *TLS `yaml:"tls,omitempty" jsonschema_extras:"x-optional=true"`
 	// Replication slot. Slots are per server, so the default carries the database's name.
 	Slot string `yaml:"slot" jsonschema_extras:"x-default=cdc_relay_<database>"`
 	// Publication that holds the tables.
 	Publication string `yaml:"publication" jsonschema_extras:"x-default=cdc_relay_<database>"`
 	// Whether `setup` makes the slot a failover slot (PostgreSQL 17 and newer), which survives the promotion of a standby. auto: where the server can.
 	Failover Failover `yaml:"failover" jsonschema:"enum=auto,enum=on,enum=off,default=auto"`
-	// How often the position is reported to the server unasked. Below 10s, because the relay sets wal_sender_timeout to that on its connection.
-	StatusInterval time.Duration `yaml:"status_interval" jsonschema:"default=3s"`
 
 	names names
 }
@@ -33,15 +34,8 @@ const (
 	FailoverOff  Failover = "off"
 )
 
-// walSenderTimeout is what the relay sets on its connection, so that the walsender of a dead relay
-// lets the slot go soon.
-const walSenderTimeout = 10 * time.Second
-
 func (d *document) postgres(p *Postgres) {
-	if p.StatusInterval >= walSenderTimeout {
-		d.report("source.postgres.status_interval", "must be less than 10s: the server ends a connection that is silent "+
-			"for longer; it is %s", d.text("source.postgres.status_interval"))
-	}
+	d.tls(p.TLS, "source.postgres.tls")
 	d.postgresDSN(p)
 	name := p.names.database
 	if name != "" && p.Slot == "" {
@@ -73,6 +67,24 @@ func (d *document) postgresDSN(p *Postgres) {
 		d.report(path, "%v", err)
 		return
 	}
-	p.DSN.shown = shownDSN(parsed)
-	p.names = names{database: database(parsed), role: parsed.User}
+	if p.TLS != nil {
+		d.postgresTLS(parsed, dsn)
+	}
+	p.DSN.shown = shownDSN(parsed, dsn, p.TLS)
+	p.names = names{database: database(parsed), role: parsed.User, plain: plainPostgres(parsed)}
+}
+
+// postgresTLS refuses what contradicts a section for TLS.
+func (d *document) postgresTLS(parsed *pgconn.Config, dsn string) {
+	if isSocket(parsed.Host) {
+		d.report("source.postgres.tls", "is set, but dsn leads to a socket, which takes no TLS; remove it")
+		return
+	}
+	given := dsnOptions(dsn)
+	for _, name := range tlsOptions() {
+		if _, ok := given[name]; ok {
+			d.report("source.postgres.dsn", "has %s in it beside source.postgres.tls; keep one of them", name)
+			return
+		}
+	}
 }

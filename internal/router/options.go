@@ -17,8 +17,6 @@ type Options struct {
 	Routes []Route
 	// Source is record.source, the ce_source of every record; "" leaves it to each table.
 	Source string
-	// Format is record.format; "" is FormatCloudEventsBinary, and there is no other yet.
-	Format string
 	// Unroutable is errors.unroutable: for rows without a topic, with a bad topic name, or malformed.
 	// "" is Stop.
 	Unroutable cdc.Policy
@@ -56,8 +54,6 @@ func (o *Options) check() error {
 	switch {
 	case len(o.Tables) == 0:
 		return fmt.Errorf("tables: none: name the outbox table, for example [{name: public.outbox}]")
-	case o.Format != "" && o.Format != FormatCloudEventsBinary:
-		return fmt.Errorf("record.format: %q is unknown: use %s", o.Format, FormatCloudEventsBinary)
 	case o.Unroutable != "" && o.Unroutable != cdc.PolicyStop && o.Unroutable != cdc.PolicyDrop:
 		return fmt.Errorf("errors.unroutable: %q is unknown: use stop or drop", o.Unroutable)
 	}

@@ -39,7 +39,6 @@ func TestNewSaysWhatIsWrong(t *testing.T) {
 			"tables[0].columns.event_type: missing: name the column",
 		},
 		{func(o *router.Options) { o.Source = "%zz" }, `record.source: "%zz" is not a URI reference: give one such as /orders`},
-		{func(o *router.Options) { o.Format = "avro" }, `record.format: "avro" is unknown: use cloudevents-binary`},
 		{func(o *router.Options) { o.Unroutable = "ignore" }, `errors.unroutable: "ignore" is unknown: use stop or drop`},
 		{func(o *router.Options) { o.Skip = []string{"a", ""} }, "errors.skip[1]: empty: give the id of an event"},
 		{route("t", "aggregate_type", "("), "routes[1].match.aggregate_type: bad regular expression: error parsing regexp: missing closing )"},

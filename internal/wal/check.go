@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"strings"
 	"time"
 
@@ -33,7 +32,7 @@ func Check(ctx context.Context, o Options, load cdc.Loader) ([]finding.Finding, 
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	c := &checker{opts: o}
-	db, err := OpenDatabase(ctx, o.DSN)
+	db, err := OpenDatabase(ctx, o)
 	if err != nil {
 		c.fail("connection", err)
 		return c.found, nil
@@ -75,23 +74,11 @@ func (c *checker) connection() {
 	case s.TLS != "" && s.Verified:
 		c.ok("connection", "%s, %s", where, s.TLS)
 	case s.TLS != "":
-		c.add(finding.Info, "connection", "set sslmode=verify-full and sslrootcert in source.postgres.dsn",
+		c.add(finding.Info, "connection", "set source.postgres.tls, with the server's CA in ca",
 			"%s, %s without a look at the server's certificate", where, s.TLS)
-	case local(s.Address):
-		c.ok("connection", "%s, without TLS on this machine", where)
-	default:
-		c.add(finding.Warn, "connection", "set sslmode=verify-full and sslrootcert in source.postgres.dsn",
-			"%s, without TLS: anybody on the way reads the events", where)
+	default: // config.Warnings tells of other machines that are reached without
+		c.ok("connection", "%s, without TLS", where)
 	}
-}
-
-func local(address string) bool {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil || strings.HasPrefix(host, "/") || host == "localhost" {
-		return true
-	}
-	ip := net.ParseIP(host)
-	return ip != nil && ip.IsLoopback()
 }
 
 func (c *checker) role() {
@@ -125,7 +112,7 @@ func (c *checker) publication() {
 // replication proves that this role may replicate from here: rights, pg_hba.conf, poolers and free slots
 // are all in it. One connection does for everything: there may be no room for two.
 func (c *checker) replication(ctx context.Context, load cdc.Loader) {
-	repl, err := ConnectReplication(ctx, c.opts.DSN)
+	repl, err := ConnectReplication(ctx, c.opts)
 	if err != nil {
 		c.fail("replication", err)
 		return

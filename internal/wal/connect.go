@@ -2,10 +2,12 @@ package wal
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"maps"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -16,7 +18,7 @@ import (
 )
 
 // walSenderTimeout is set on our own replication connection: after this machine dies, its walsender
-// holds the slot that long, and a standby waits. The status interval must stay well below it.
+// holds the slot that long, and a standby waits. statusInterval must stay well below it.
 const walSenderTimeout = "10s"
 
 // SQLSTATEs; source: PostgreSQL documentation, Appendix A.
@@ -39,14 +41,17 @@ const (
 )
 
 // ConnectSQL opens an ordinary connection. The caller closes it.
-func ConnectSQL(ctx context.Context, dsn func() (string, error)) (*pgx.Conn, error) {
-	text, err := dsn()
+func ConnectSQL(ctx context.Context, o Options) (*pgx.Conn, error) {
+	text, err := o.DSN()
 	if err != nil {
 		return nil, fmt.Errorf("source.postgres.dsn: %w", err)
 	}
 	cfg, err := pgx.ParseConfig(text)
 	if err != nil {
-		return nil, cdc.Stop(cdc.ClassConfig, "dsn", errors.New("source.postgres.dsn is not a PostgreSQL connection string or URL"))
+		return nil, errDSN()
+	}
+	if err := secure(&cfg.Config, o.TLS); err != nil {
+		return nil, err
 	}
 	maps.Copy(cfg.RuntimeParams, map[string]string{"application_name": "cdc-relay", "statement_timeout": "10s"})
 	// No prepared statements: this connection asks the same few questions, and a pooler in between
@@ -60,14 +65,17 @@ func ConnectSQL(ctx context.Context, dsn func() (string, error)) (*pgx.Conn, err
 }
 
 // ConnectReplication opens a logical replication connection whose reads are paced. The caller closes it.
-func ConnectReplication(ctx context.Context, dsn func() (string, error)) (*pgconn.PgConn, error) {
-	text, err := dsn()
+func ConnectReplication(ctx context.Context, o Options) (*pgconn.PgConn, error) {
+	text, err := o.DSN()
 	if err != nil {
 		return nil, fmt.Errorf("source.postgres.dsn: %w", err)
 	}
 	cfg, err := pgconn.ParseConfig(text)
 	if err != nil {
-		return nil, cdc.Stop(cdc.ClassConfig, "dsn", errors.New("source.postgres.dsn is not a PostgreSQL connection string or URL"))
+		return nil, errDSN()
+	}
+	if err := secure(cfg, o.TLS); err != nil {
+		return nil, err
 	}
 	maps.Copy(cfg.RuntimeParams, map[string]string{
 		"replication": "database", "application_name": "cdc-relay", "wal_sender_timeout": walSenderTimeout,
@@ -79,6 +87,35 @@ func ConnectReplication(ctx context.Context, dsn func() (string, error)) (*pgcon
 		return nil, connectError(err, cfg, true)
 	}
 	return conn, nil
+}
+
+func errDSN() error {
+	return cdc.Stop(cdc.ClassConfig, "dsn", errors.New("source.postgres.dsn is not a PostgreSQL connection string or URL"))
+}
+
+// secure has every host reached with TLS as the configuration says, and none without.
+func secure(cfg *pgconn.Config, section func() (*tls.Config, error)) error {
+	if section == nil {
+		return nil
+	}
+	base, err := section()
+	if err != nil {
+		return cdc.Stop(cdc.ClassConfig, "tls", fmt.Errorf("source.postgres.tls: %w", err))
+	}
+	all := append([]*pgconn.FallbackConfig{{Host: cfg.Host, Port: cfg.Port}}, cfg.Fallbacks...)
+	// sslmode=prefer, the default, lists each host twice: with TLS, and without.
+	all = slices.CompactFunc(all, func(a, b *pgconn.FallbackConfig) bool { return a.Host == b.Host && a.Port == b.Port })
+	for _, host := range all {
+		if strings.HasPrefix(host.Host, "/") {
+			continue // a socket takes no TLS
+		}
+		host.TLSConfig = base.Clone()
+		if base.ServerName == "" {
+			host.TLSConfig.ServerName = host.Host
+		}
+	}
+	cfg.TLSConfig, cfg.Fallbacks = all[0].TLSConfig, all[1:]
+	return nil
 }
 
 // connectError turns what a driver says into what a person must do. Everything is retryable except
@@ -97,7 +134,7 @@ func connectError(err error, cfg *pgconn.Config, replication bool) error {
 	case strings.Contains(err.Error(), "server refused TLS connection"):
 		return config("tls_refused", "PostgreSQL at %s does not offer TLS but sslmode asks for it: switch TLS on at the server (ssl = on), or set sslmode=disable in source.postgres.dsn", at)
 	case strings.Contains(err.Error(), "x509:") || strings.Contains(err.Error(), "tls:"):
-		return config("tls_certificate", "TLS to PostgreSQL at %s failed (%s): give its CA with sslrootcert, or correct sslmode in source.postgres.dsn", at, lastCause(err))
+		return config("tls_certificate", "TLS to PostgreSQL at %s failed (%s): give its CA with source.postgres.tls.ca, or with sslrootcert in source.postgres.dsn", at, lastCause(err))
 	case errors.Is(err, context.Canceled):
 		return err
 	}

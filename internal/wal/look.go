@@ -112,7 +112,7 @@ func (l *look) connect(ctx context.Context) error {
 	if l.conn != nil && !l.conn.IsClosed() {
 		return nil
 	}
-	conn, err := ConnectSQL(ctx, l.ss.src.opts.DSN)
+	conn, err := ConnectSQL(ctx, l.ss.src.opts)
 	if err != nil {
 		return err
 	}

@@ -67,7 +67,7 @@ func transactionOf(n, size int, tables ...uint32) []byte {
 
 // fedSession reads from f what public.outbox and public.noise bring.
 func fedSession(f *feed, out cdc.Queue) *session {
-	s := New(Options{Tables: []string{"public.outbox"}, StatusInterval: time.Hour}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+	s := New(Options{Tables: []string{"public.outbox"}}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 	ss := newSession(s, nil, nil)
 	ss.conn, ss.look = f, &look{ss: ss, verdict: make(chan error, 1)}
 	ss.prepare(out)

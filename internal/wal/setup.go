@@ -43,8 +43,8 @@ type Server struct {
 func (s *Server) Problem() error { return serverProblem(s.Version, s.WALLevel) }
 
 // OpenDatabase connects. The caller closes it.
-func OpenDatabase(ctx context.Context, dsn func() (string, error)) (*Database, error) {
-	conn, err := ConnectSQL(ctx, dsn)
+func OpenDatabase(ctx context.Context, o Options) (*Database, error) {
+	conn, err := ConnectSQL(ctx, o)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package wal
 
 import (
+	"crypto/tls"
 	"log/slog"
 	"slices"
 	"sync/atomic"
@@ -16,6 +17,8 @@ type Options struct {
 	// DSN returns the connection string or URL. It is called at every connect, so that a rotated
 	// password is picked up.
 	DSN func() (string, error)
+	// TLS returns how to secure the connections; nil: as the DSN says. It is called at every connect.
+	TLS func() (*tls.Config, error)
 	// Slot and Publication are names as the database spells them, unquoted.
 	Slot, Publication string
 	// Tables are the outbox tables, schema-qualified and unquoted ("public.outbox"). Rows of other
@@ -23,8 +26,6 @@ type Options struct {
 	Tables []string
 	// Conflict decides when the slot stands ahead of the checkpoint.
 	Conflict cdc.Conflict
-	// StatusInterval is how often the position is reported unprompted.
-	StatusInterval time.Duration
 	// LookInterval is how often the publication and the slot are looked at.
 	LookInterval time.Duration
 	// Verify is asked about each table's schema before anything is read; nil: nobody is. An error ends

@@ -12,6 +12,8 @@ const (
 	// replyPause is the least time between answers to keepalives that ask for one: a server that is
 	// shutting down asks again at once, hundreds of thousands of times, until all is confirmed.
 	replyPause = 100 * time.Millisecond
+	// statusInterval is how often the position is reported unprompted; wal_sender_timeout is longer.
+	statusInterval = 3 * time.Second
 	// stoppingPings is how many such questions at one WAL end, in quick succession, mean a shutdown.
 	stoppingPings = 5
 	writeTimeout  = 10 * time.Second
@@ -60,7 +62,7 @@ func (ss *session) tick(ctx context.Context, now time.Time) error {
 	switch {
 	case ss.pings.due && since >= replyPause,
 		ss.src.acked > ss.said.position && since >= replyPause,
-		since >= ss.src.opts.StatusInterval:
+		since >= statusInterval:
 		return ss.sayStatus(now)
 	}
 	return nil

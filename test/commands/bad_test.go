@@ -33,6 +33,7 @@ func badConfig() []badInput {
 		{"unknown key", func(s *site) { s.replace("brokers:", "broker:") }, run},
 		{"wrong type", func(s *site) { s.replace("partitions: 3", "partitions: many") }, run},
 		{"environment variable missing", func(s *site) { s.replace(s.pg.DSN(s.name, ""), "${env:NO_SUCH_DATABASE_URL}") }, run},
+		{"owner's connection string for JDBC", func(*site) {}, []string{"setup --owner-dsn jdbc:postgresql://db/orders?password=s3cret"}},
 		{"secret file missing", func(s *site) { s.replace(`dsn: "`, `password: "${file:secrets/db}", dsn: "`) }, run},
 	}
 }

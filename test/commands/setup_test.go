@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"fmt"
 	"os"
 	"strconv"
 	"strings"
@@ -139,23 +140,37 @@ func TestNewerServer(t *testing.T) {
 	golden(t, "newer_server.txt", first.String()+"\n"+second.String())
 }
 
-// TestTLS: check says how the connection is protected.
+// TestTLS: both connections, the ordinary one and the one for replication, are secured as the dsn or source.postgres.tls
+// says, on a server that refuses plain text, and check says how.
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	pg := testenv.Postgres(t, testenv.PostgresOptions{TLS: true, HBA: []string{"hostssl all all 127.0.0.1/32 trust"}})
 	s := newSiteOn(t, pg).setup()
-	verified := s.run("check")
-	s.replace("sslmode=verify-full", "sslmode=require").replace("sslrootcert", "application_name")
-	encrypted := s.run("check")
-	for says, r := range map[string]result{
-		`ok    connection: PostgreSQL N at PGHOST answers: database "NAME", role "postgres", TLS 1.3.`: verified,
-		`info  connection: PostgreSQL N at PGHOST answers: database "NAME", role "postgres", TLS 1.3 without a look at the server's certificate. ` +
-			`Fix: set sslmode=verify-full and sslrootcert in source.postgres.dsn.`: encrypted,
+	section := func(rest string) string {
+		return fmt.Sprintf("postgres: {dsn: %q, tls: {ca: %q%s}}", "postgres://postgres@"+pg.Addr()+"/"+s.name, pg.CAFile(), rest)
+	}
+	const (
+		answers    = `connection: PostgreSQL N at PGHOST answers: database "NAME", role "postgres", TLS 1.3`
+		unverified = "info  " + answers + " without a look at the server's certificate. Fix: set source.postgres.tls, with the server's CA in ca."
+	)
+	require := fmt.Sprintf("postgres: {dsn: %q}", "postgres://postgres@"+pg.Addr()+"/"+s.name+"?sslmode=require")
+	for _, way := range []struct {
+		name, source, says string
+		code               int
+	}{
+		{"verified by the dsn", fmt.Sprintf("postgres: {dsn: %q}", pg.DSN(s.name, "")), "ok    " + answers + ".", 0},
+		{"not verified by the dsn", require, unverified, 0},
+		{"verified by the section", section(""), "ok    " + answers + ".", 0},
+		{"not verified by the section", section(", insecure_skip_verify: true"), unverified, 0},
+		{"certificate for another name", section(", server_name: elsewhere"), "fail  connection: TLS to PostgreSQL at PGHOST failed (x509: ", 3},
 	} {
-		if first, _, _ := strings.Cut(r.stdout, "\n"); r.code != 0 || first != says {
-			t.Errorf("want %s\n%s", says, r)
+		r := s.configure(way.source).run("check")
+		if r.code != way.code || !strings.Contains("\n"+r.stdout, "\n"+way.says) {
+			t.Errorf("%s: want %s\n%s", way.name, way.says, r)
 		}
 	}
+	relay := s.configure(section("")).insert(1).start()
+	s.published(relay.leading(), 1)
 }
 
 // TestVersions: setup, check and teardown on every PostgreSQL that is supported, and what a role that may

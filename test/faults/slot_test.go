@@ -92,9 +92,7 @@ func TestKeepalivesWhileUnacknowledged(t *testing.T) {
 	for _, checkpoint := range []cdctest.Checkpoint{cdctest.SlotOnly, cdctest.InRedis} {
 		t.Run(string(checkpoint), func(t *testing.T) {
 			db := newPostgres(t)
-			r := newRig(t, db, checkpoint, func(o *cdctest.RigOptions) {
-				o.Settings = map[string]any{"source.postgres.status_interval": "200ms"}
-			})
+			r := newRig(t, db, checkpoint, nil)
 			r.Start()
 			r.AwaitEvents(r.Append("before", 10))
 			resume := pauseKafka(t)

@@ -104,7 +104,7 @@ func (d *database) sourceWith(o wal.Options) *wal.Source {
 		o.Slot = d.name
 	}
 	o.Publication, o.Tables, o.Conflict = d.name, []string{"public.outbox"}, cdc.ConflictStop
-	o.StatusInterval, o.LookInterval = time.Second, 50*time.Millisecond
+	o.LookInterval = 50 * time.Millisecond
 	return wal.New(o, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 }
 
