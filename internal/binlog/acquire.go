@@ -63,6 +63,9 @@ func (s *Source) plot(ctx context.Context, db *sql.DB, cfg *mysql.Config, load f
 	if err := vars.problem(&s.opts); err != nil {
 		return cdc.Source{}, nil, err
 	}
+	if err := vars.replicaProblem(ctx, db); err != nil {
+		return cdc.Source{}, nil, err
+	}
 	s.flavor, s.caseless, s.account = vars.flavor(), vars.caseless(), account(ctx, db)
 	if err := checkTables(ctx, db, s.opts.Tables, s.caseless); err != nil {
 		return cdc.Source{}, nil, err

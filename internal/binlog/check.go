@@ -147,34 +147,12 @@ func (c *checker) limits(ctx context.Context) {
 			c.ok("limits", "the server keeps its logs for %.1f days: a relay may be stopped that long", keeps.Hours()/24)
 		}
 	}
-	if !c.isReplica(ctx) {
+	if !isReplica(ctx, c.db.db, c.db.Server.Flavor) {
 		return
 	}
-	for _, name := range []string{"log_replica_updates", "log_slave_updates"} {
-		if has, known := v[name]; known && !v.is(name, "ON") {
-			c.add(finding.Fail, "replica", "set "+name+" in the server's configuration and restart it, or point source.mysql.dsn at the primary",
-				"this server is a replica and %s is %s: what it replicates is not in its log", name, has)
-			break
-		}
+	for _, w := range v.wrongOnReplica() {
+		c.fail("replica", w.problem(c.db.Server.Flavor))
 	}
-	if has, known := v["replica_preserve_commit_order"]; known && !v.is("replica_preserve_commit_order", "ON") {
-		c.add(finding.Fail, "replica", "STOP REPLICA SQL_THREAD, SET PERSIST replica_preserve_commit_order = ON (slave_preserve_commit_order before MySQL 8.0.26), START REPLICA SQL_THREAD",
-			"this server is a replica and replica_preserve_commit_order is %s: it commits in another order than the primary", has)
-	}
-}
-
-// isReplica asks whether the server replicates from another; a user that may not ask is told nothing.
-func (c *checker) isReplica(ctx context.Context) bool {
-	query := `SHOW REPLICA STATUS`
-	if c.db.Server.Flavor == MariaDB {
-		query = `SHOW ALL SLAVES STATUS`
-	}
-	found, err := c.db.db.QueryContext(ctx, query)
-	if err != nil {
-		return false
-	}
-	defer func() { _ = found.Close() }()
-	return found.Next() && found.Err() == nil
 }
 
 // replication proves that this user may read the log from here.

@@ -1,6 +1,10 @@
 package binlog
 
-import "fmt"
+import (
+	"context"
+	"database/sql"
+	"fmt"
+)
 
 // Setting is a setting of the server that must be another.
 type Setting struct {
@@ -37,6 +41,49 @@ func (v variables) wrong(o *Options) []Setting {
 	return list
 }
 
+// wrongOnReplica lists the settings with which the binlog of a replica lacks transactions or reorders them. A server that
+// was promoted has both in what it replicated before.
+func (v variables) wrongOnReplica() []Setting {
+	var list []Setting
+	for _, name := range []string{"log_replica_updates", "log_slave_updates"} { // both on MySQL, the second on MariaDB
+		if _, known := v[name]; known && !v.is(name, "ON") {
+			list = append(list, Setting{name, v[name], "ON", "and this server is a replica, so what it replicates is not in its binlog"})
+			break
+		}
+	}
+	for _, prefix := range []string{"replica_", "slave_"} { // the first from MySQL 8.0.26 on; MariaDB always keeps the order
+		order, workers := prefix+"preserve_commit_order", v[prefix+"parallel_workers"]
+		if _, known := v[order]; known && !v.is(order, "ON") && workers != "0" && workers != "1" {
+			list = append(list, Setting{order, v[order], "ON", "and this server is a replica, so it commits in another order than the primary"})
+			break
+		}
+	}
+	return list
+}
+
+// replicaProblem is asked at every connect, because that may lead to another server.
+func (v variables) replicaProblem(ctx context.Context, db *sql.DB) error {
+	if list := v.wrongOnReplica(); len(list) > 0 && isReplica(ctx, db, v.flavor()) {
+		return list[0].problem(v.flavor())
+	}
+	return nil
+}
+
+// isReplica asks whether the server replicates from another, or did before it was promoted. A user without the right to
+// ask gets no answer.
+func isReplica(ctx context.Context, db *sql.DB, f Flavor) bool {
+	query := `SHOW REPLICA STATUS`
+	if f == MariaDB {
+		query = `SHOW ALL SLAVES STATUS`
+	}
+	found, err := db.QueryContext(ctx, query)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = found.Close() }()
+	return found.Next() && found.Err() == nil
+}
+
 // problem is the setting as an error with its mend.
 func (s Setting) problem(f Flavor) error {
 	return config(s.Name, "%s is %s, not %s, %s: %s", s.Name, orUnset(s.Has), s.Want, s.why, s.mend(f))
@@ -56,6 +103,10 @@ func (s Setting) mend(f Flavor) string {
 		return "set log_bin in the server's configuration and restart it (managed services: switch backups on)"
 	case "gtid_mode":
 		return "SET PERSIST enforce_gtid_consistency = ON, then SET PERSIST gtid_mode = OFF_PERMISSIVE, ON_PERMISSIVE and ON, one after the other"
+	case "log_replica_updates", "log_slave_updates":
+		return "set " + s.Name + " in the server's configuration and restart it, or point source.mysql.dsn at the primary"
+	case "replica_preserve_commit_order", "slave_preserve_commit_order":
+		return "STOP REPLICA SQL_THREAD, SET PERSIST " + s.Name + " = ON, START REPLICA SQL_THREAD"
 	case "sync_binlog", "innodb_flush_log_at_trx_commit":
 		return change(f, s.Name, s.Want) + ", or accept it with source.mysql.unsafe_sync_binlog: true"
 	default:

@@ -127,6 +127,31 @@ func TestSettings(t *testing.T) {
 	})
 }
 
+// A replica that commits in another order than its primary, or does not log what it replicates, is refused at the start
+// and at every reconnect, which may lead to another server.
+func TestReplicaWithoutCommitOrder(t *testing.T) {
+	d := newDatabase(t, testenv.MySQLFlavor)
+	d.simple()
+	d.exec("SET GLOBAL replica_preserve_commit_order = OFF")
+	defer d.exec("SET GLOBAL replica_preserve_commit_order = ON")
+	r := start(t, d.source(current()), newQueue(), none) // of a server that is no replica
+	d.exec("CHANGE REPLICATION SOURCE TO SOURCE_HOST = '127.0.0.1', SOURCE_PORT = 1, SOURCE_USER = 'nobody'")
+	defer d.exec("RESET REPLICA ALL")
+	d.cut()
+	if err := r.ended(); err == nil {
+		t.Fatal("a lost connection is no error")
+	}
+	stops(t, r.source, "replica_preserve_commit_order", "another order than the primary", "SET PERSIST replica_preserve_commit_order = ON")
+	stops(t, d.source(current()), "replica_preserve_commit_order")
+	d.exec("SET GLOBAL replica_preserve_commit_order = ON")
+	again := start(t, r.source, r.queue, none)
+	d.session(insert(1))
+	again.expect(1)
+	if err := again.stop(); err != nil {
+		t.Error(err)
+	}
+}
+
 // A user that lacks rights is told all of them, in a statement that can be typed; once it was, the start goes through.
 func TestRights(t *testing.T) {
 	onEach(t, func(d *database) {
