@@ -56,6 +56,15 @@ func (p *ProxyServer) Restore() error {
 	return nil
 }
 
+// Redirect closes every connection and leads new ones to another target, as an address that moves with the primary.
+func (p *ProxyServer) Redirect(target string) error {
+	p.Cut()
+	if err := p.proxy.Update(&toxiproxy.Proxy{Listen: p.Addr(), Upstream: target, Enabled: true}); err != nil {
+		return fmt.Errorf("redirect proxy to %s: %w", target, err)
+	}
+	return nil
+}
+
 // Swallow drops every byte of one direction, while the connections stay open, until Heal.
 func (p *ProxyServer) Swallow(d Direction) error {
 	return p.add(fmt.Sprintf(`{"name":"swallow-%s","type":"timeout","stream":%q,"attributes":{"timeout":0}}`, d, d))

@@ -1,0 +1,93 @@
+package binlog
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/cdc-relay/cdc-relay/internal/binlog"
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+// origins are statements that give the session's next transaction a GTID of another origin.
+func origins(flavor string) []string {
+	if flavor == "mysql" {
+		const other = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
+		return []string{
+			"SET gtid_next = 'AUTOMATIC'", "SET gtid_next = 'AUTOMATIC:blue'", "SET gtid_next = '" + other + ":7'",
+			"SET gtid_next = 'AUTOMATIC:green'", "SET gtid_next = '" + other + ":5'", "SET gtid_next = '" + other + ":red:3'",
+			"SET gtid_next = 'AUTOMATIC:blue'", "SET gtid_next = 'AUTOMATIC'", "SET gtid_next = '" + other + ":6'",
+		}
+	}
+	return []string{
+		"DO 0", "SET SESSION gtid_domain_id = 7", "SET SESSION gtid_domain_id = 1", "SET SESSION server_id = 4000000000",
+		"SET SESSION gtid_domain_id = 7", "DO 0", "SET SESSION gtid_domain_id = 7, SESSION server_id = 4000000000", "SET SESSION gtid_domain_id = 1",
+	}
+}
+
+// One log holds transactions of several origins: on MySQL of several servers, also out of order and with gaps, and
+// with tags; on MariaDB of several domains, and of several servers in one domain. Rows come in the order of the log, and
+// each position between two of them goes on exactly behind it.
+func TestSeveralOrigins(t *testing.T) {
+	onEach(t, func(d *database) {
+		t := d.t
+		d.simple()
+		r := start(t, d.source(current()), newQueue(), none)
+		var rows []int
+		var positions []cdc.Position
+		for n, origin := range origins(d.flavor) {
+			d.fresh(origin, insert(n))
+			rows = append(rows, n)
+			r.expect(rows...)
+			positions = append(positions, r.position())
+			if want := d.parsed(cdc.Position(d.position())); positions[n] != want {
+				t.Fatalf("behind %q the position is %s, want %s", origin, positions[n], want)
+			}
+		}
+		if err := r.stop(); err != nil {
+			t.Fatal(err)
+		}
+		for n, position := range positions[:len(positions)-1] {
+			again := start(t, d.source(binlog.Options{}), newQueue(), d.stored(position))
+			again.expect(rows[n+1:]...)
+			if err := again.stop(); err != nil {
+				t.Error(err)
+			}
+			if got := numbers(again.queue.rows); !slices.Equal(got, rows[n+1:]) {
+				t.Errorf("behind %s come the rows %v, want %v", position, got, rows[n+1:])
+			}
+		}
+	})
+}
+
+// fresh runs statements on a connection that nobody uses afterwards.
+func (d *database) fresh(statements ...string) {
+	d.t.Helper()
+	db := d.db
+	d.db = d.open(d.dsn)
+	d.session(statements...)
+	if err := d.db.Close(); err != nil {
+		d.t.Error(err)
+	}
+	d.db = db
+}
+
+// position is what a checkpoint would hold now.
+func (r *running) position() cdc.Position { return r.source.Progress(r.queue.last()).Position }
+
+// parsed is a position in its stored form.
+func (d *database) parsed(p cdc.Position) cdc.Position {
+	d.t.Helper()
+	stored, err := binlog.ParsePosition(binlog.Flavor(d.flavor), p)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return stored
+}
+
+// stored loads a checkpoint of this database at a position.
+func (d *database) stored(p cdc.Position) func(context.Context) (cdc.Checkpoint, bool, error) {
+	return func(context.Context) (cdc.Checkpoint, bool, error) {
+		return cdc.Checkpoint{Source: cdc.Source{SystemID: d.flavor, Database: d.name}, Progress: cdc.Progress{Position: p}}, true, nil
+	}
+}
