@@ -54,9 +54,6 @@ func readVariables(ctx context.Context, db *sql.DB) (variables, error) {
 	if err := found.Err(); err != nil {
 		return nil, fmt.Errorf("read the server's settings: %w", err)
 	}
-	if has, old := vars["slave_preserve_commit_order"]; old { // its only name until MySQL 8.0.26
-		vars["replica_preserve_commit_order"] = has
-	}
 	return vars, nil
 }
 
