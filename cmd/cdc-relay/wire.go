@@ -137,6 +137,6 @@ func relayOptions(c *config.Config) relay.Options {
 		MaxEvents: c.Window.Events, MaxBytes: int(c.Window.Bytes),
 		RetryInitial: c.Retry.Initial, RetryMax: c.Retry.Max,
 		SaveInterval: saveInterval, StallAfter: stallAfter,
-		ShutdownTimeout: c.ShutdownTimeout, Park: c.Errors.OnStop == config.OnStopPark,
+		StartupTimeout: c.StartupTimeout, ShutdownTimeout: c.ShutdownTimeout, Park: c.Errors.OnStop == config.OnStopPark,
 	}
 }

@@ -161,7 +161,7 @@ func connectError(err error, cfg *mysql.Config) error {
 	case code != 0:
 		return fmt.Errorf("MySQL at %s: %s (%d)", cfg.Addr, said, code)
 	case errors.As(err, &dns):
-		return config("host_unknown", "host %q of source.mysql.dsn does not resolve: correct its name or the DNS", dns.Name)
+		return &cdc.FixableError{Cause: fmt.Errorf("host %q of source.mysql.dsn does not resolve", dns.Name), Fix: "correct its name or the DNS"}
 	case errors.As(err, &certificate), strings.Contains(err.Error(), "x509:"), strings.Contains(err.Error(), "tls:"):
 		return config("tls_certificate", "TLS to MySQL at %s failed (%s): give its CA with source.mysql.tls.ca, or correct source.mysql.tls", cfg.Addr, lastCause(err))
 	case errors.Is(err, mysql.ErrNoTLS), strings.Contains(err.Error(), "does not support TLS"), strings.Contains(err.Error(), "does not support SSL"):

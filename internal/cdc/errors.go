@@ -109,12 +109,3 @@ func Sentence(cause, fix string) string {
 	}
 	return text + "."
 }
-
-// SettlingError is an error of a server that is there and not ready yet: it deserves more patience at the start than
-// one that does not answer.
-type SettlingError struct{ Err error }
-
-func (e *SettlingError) Error() string { return e.Err.Error() }
-
-// Unwrap returns Err.
-func (e *SettlingError) Unwrap() error { return e.Err }

@@ -148,7 +148,7 @@ func (r *Redis) network(err error) diagnosis {
 	late := errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout()
 	switch {
 	case errors.As(err, &host) && host.IsNotFound:
-		return mistake(fmt.Sprintf("has a host name that does not resolve (%s)", host.Name), "correct checkpoint.redis.addrs")
+		return passing(fmt.Sprintf("has a host name that does not resolve (%s)", host.Name), "correct checkpoint.redis.addrs or the DNS")
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return passing(fmt.Sprintf("does not answer (%v)", err), r.start())
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET):

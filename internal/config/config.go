@@ -38,6 +38,8 @@ type Config struct {
 	HTTP HTTP `yaml:"http"`
 	// The log, on standard error.
 	Log Log `yaml:"log"`
+	// How long a start waits for a database, a Kafka or a checkpoint store that is away or not ready yet; 0s: for ever. Then the relay ends with exit code 1. What waiting does not fix (a wrong password, a missing object) ends it at once, with exit code 2.
+	StartupTimeout time.Duration `yaml:"startup_timeout" jsonschema:"default=2m" jsonschema_extras:"x-zero=true"`
 	// How long the first SIGTERM or SIGINT lets the relay drain what is on its way. A second signal stops it at once.
 	ShutdownTimeout time.Duration `yaml:"shutdown_timeout" jsonschema:"default=20s"`
 }

@@ -135,7 +135,7 @@ func TestExampleShowsDefaults(t *testing.T) {
 	vars := map[string]string{"DATABASE_URL": dsnPostgres}
 	full := mustParse(t, uncommented(t, example(t, examplePostgres)), vars)
 	plain := mustParse(t, example(t, examplePostgres), vars)
-	if full.Window != plain.Window || full.Retry != plain.Retry || full.ShutdownTimeout != plain.ShutdownTimeout ||
+	if full.Window != plain.Window || full.Retry != plain.Retry || full.ShutdownTimeout != plain.ShutdownTimeout || full.StartupTimeout != plain.StartupTimeout ||
 		full.Log != plain.Log || full.HTTP.Listen != plain.HTTP.Listen || full.Position != plain.Position ||
 		full.Kafka.RequestTimeout != plain.Kafka.RequestTimeout || full.Kafka.Compression != plain.Kafka.Compression ||
 		full.Kafka.MaxMessageBytes != plain.Kafka.MaxMessageBytes || full.Kafka.ClientID != plain.Kafka.ClientID ||

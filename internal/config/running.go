@@ -82,7 +82,7 @@ const (
 
 // Retry is the pause before something that failed is tried again.
 type Retry struct {
-	// The first pause. Each of the next ones is twice as long as the one before, varied by up to half.
+	// The first pause.
 	Initial time.Duration `yaml:"initial" jsonschema:"default=200ms"`
 	// The longest pause.
 	Max time.Duration `yaml:"max" jsonschema:"default=60s"`

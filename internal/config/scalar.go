@@ -54,6 +54,8 @@ func (s *shape) noun() string {
 		return "a whole number"
 	case s.Type == "boolean":
 		return "true or false"
+	case s.Format == formatDuration && s.Zero:
+		return "a duration such as 0s, 3s or 1m30s"
 	case s.Format == formatDuration:
 		return "a positive duration such as 200ms, 3s or 1m30s"
 	case s.Format == formatSize:
@@ -72,7 +74,7 @@ func (s *shape) fault(value string, quoted bool) string {
 	case s.Type == "integer":
 		return s.integerFault(value, quoted)
 	case s.Format == formatDuration:
-		if v, err := time.ParseDuration(value); err != nil || v <= 0 {
+		if v, err := time.ParseDuration(value); err != nil || v < 0 || v == 0 && !s.Zero {
 			return "must be " + s.noun()
 		}
 	case s.Format == formatSize:

@@ -43,6 +43,8 @@ type shape struct {
 	MinItems  int      `json:"minItems"`
 	// Optional marks an object that is absent unless the file has it.
 	Optional bool `json:"x-optional"`
+	// Zero says that a duration may be 0.
+	Zero bool `json:"x-zero"`
 }
 
 func rootShape() *shape {

@@ -76,7 +76,7 @@ func TestOpenExplains(t *testing.T) {
 		{"no credentials", asking.ListenAddrs()[0], publisher.Options{}, "does the listener want", ""},
 		{"TLS wanted", secure.ListenAddrs()[0], publisher.Options{}, "kafka.tls", ""},
 		{"TLS not wanted", plain.ListenAddrs()[0], publisher.Options{TLS: &tls.Config{RootCAs: trust}}, "plaintext", ""},
-		{"not trusted", secure.ListenAddrs()[0], publisher.Options{TLS: &tls.Config{}}, "the CA that signed", ""},
+		{"not trusted", secure.ListenAddrs()[0], publisher.Options{TLS: &tls.Config{}}, "the CA that signed", "kafka_tls"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.opts.Brokers, c.opts.RequestTimeout, c.opts.DialTimeout = []string{c.addr}, time.Second, time.Second

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
 	"syscall"
 
 	"github.com/IBM/sarama"
@@ -43,6 +44,8 @@ func (d *dialer) explain(addr string, err error) error {
 		return config("kafka_auth", "the listener wants no credentials: remove kafka.sasl, or use the address of a SASL listener")
 	case errors.Is(err, errSpeaksTLS):
 		return config("kafka_tls", "set kafka.tls, or use the address of a plaintext listener")
+	case errors.As(err, &handshake) && isTLS(handshake.err):
+		return config("kafka_tls", tlsMend(handshake.err))
 	case errors.As(err, &handshake):
 		return say(tlsMend(handshake.err))
 	case errors.As(err, &dns):
@@ -65,6 +68,11 @@ func tlsMend(err error) string {
 		return "the listener seems to be a plaintext one: remove kafka.tls, or use the address of a TLS listener"
 	}
 	return "check kafka.tls: the CA that signed the broker's certificate, the name in it, and whether a client certificate is wanted"
+}
+
+// isTLS reports whether the two sides disagree, and not that the connection broke.
+func isTLS(err error) bool {
+	return isRecordHeader(err) || strings.Contains(err.Error(), "x509: ") || strings.Contains(err.Error(), "tls: ")
 }
 
 func hungUp(err error) bool {

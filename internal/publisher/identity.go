@@ -130,7 +130,7 @@ func (c *cluster) askCoordinator(ctx context.Context, transactional string, fn f
 		}
 		err = c.d.explain(b.Addr(), err)
 	}
-	return &cdc.SettlingError{Err: err} // it may be down, and another not yet in its place
+	return err // it may be down, and another not yet in its place
 }
 
 // isFenced: brokers before Kafka 2.7 have one code for it and for what is wrong in a batch.
@@ -150,17 +150,13 @@ func identityError(transactional string, code sarama.KError) error {
 		return cdc.Stop(cdc.ClassConfig, "kafka_denied", fmt.Errorf("get a producer id: %w: "+
 			"grant the relay's principal WRITE on its topics (before Kafka 2.8 also IDEMPOTENT_WRITE on the cluster)", code))
 	case sarama.ErrConsumerCoordinatorNotAvailable:
-		return settling("get a producer id: %w: if that lasts, Kafka cannot make its topic __transaction_state: it needs as many brokers as "+
+		return fmt.Errorf("get a producer id: %w: if that lasts, Kafka cannot make its topic __transaction_state: it needs as many brokers as "+
 			"transaction.state.log.replication.factor says; or set kafka.transactional_id: none to go without the fence", code)
 	default:
 		mend := "try again"
 		if transactional != "" {
 			mend = "if that lasts, and this Kafka has no transactions, set kafka.transactional_id: none"
 		}
-		return settling("get a producer id: %w: %s", code, mend)
+		return fmt.Errorf("get a producer id: %w: %s", code, mend)
 	}
-}
-
-func settling(format string, args ...any) error {
-	return &cdc.SettlingError{Err: fmt.Errorf(format, args...)}
 }

@@ -19,9 +19,10 @@ type fakes struct {
 	mu      sync.Mutex
 	events  []string
 	batches int // the source offers so many, then waits
-	// acquire, route, send and save, if set, answer for the stage.
+	// acquire, run, open, route and save, if set, answer for the stage.
 	acquire func(attempt int) error
 	run     func(attempt int) error
+	open    func() error
 	route   func(seq uint64) error
 	refuse  uint64 // the sink answers this batch with an error
 	save    func(c cdc.Checkpoint) error
@@ -121,6 +122,9 @@ func (f *fakes) Route(b *cdc.Batch, dst *cdc.Routed) error {
 
 func (f *fakes) Open(_ context.Context, fence string) error {
 	f.fence = fence
+	if f.open != nil {
+		return f.open()
+	}
 	return nil
 }
 

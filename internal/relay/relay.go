@@ -2,11 +2,9 @@ package relay
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,6 +21,8 @@ type Options struct {
 	MaxEvents, MaxBytes int
 	// RetryInitial and RetryMax bound the backoff between attempts at the source and at the store.
 	RetryInitial, RetryMax time.Duration
+	// StartupTimeout is how long a start waits for a server that is away; 0: for ever.
+	StartupTimeout time.Duration
 	// SaveInterval is the least time between two saves of the position.
 	SaveInterval time.Duration
 	// ShutdownTimeout bounds the drain after a soft stop.
@@ -92,7 +92,7 @@ func (r *Relay) Run(ctx context.Context) error {
 	}
 	if err != nil && r.opts.Park && ctx.Err() == nil {
 		r.health.set(StateParked, err)
-		r.log.Error("relay is parked: it needs a person and will not try again by itself; mend the cause, then restart it", "error", err)
+		r.log.Error("relay is parked: it does not try again by itself; fix the cause, then restart it", "error", err)
 		<-ctx.Done()
 	}
 	return err
@@ -102,13 +102,9 @@ func (r *Relay) Run(ctx context.Context) error {
 func (r *Relay) run(ctx context.Context) error {
 	defer r.Sink.Kill()
 	defer r.Source.Release(ctx) // a start that fails must not keep the slot from others, least of all when parked
-	if err := r.patiently(ctx, r.lead); err != nil {
-		return atStart(err)
+	if err := r.start(ctx); err != nil {
+		return err
 	}
-	if err := r.patiently(ctx, r.open); err != nil {
-		return atStart(err)
-	}
-	r.health.set(StateLeading, nil)
 
 	stages, stopStages := context.WithCancel(context.WithoutCancel(ctx))
 	reading, stopReading := context.WithCancel(context.WithoutCancel(ctx))
@@ -145,117 +141,6 @@ func (r *Relay) fail(err error) {
 	select {
 	case r.fatal <- err:
 	default:
-	}
-}
-
-// lead waits until this relay is the leader, then makes the checkpoint its own.
-func (r *Relay) lead(ctx context.Context) error {
-	for {
-		id, from, err := r.Source.Acquire(ctx, r.Checkpointer.Load)
-		if err == nil {
-			if err = r.claim(ctx, id, from); err != nil {
-				r.Source.Release(ctx)
-			}
-			return err
-		}
-		if !errors.Is(err, cdc.ErrStandby) {
-			return err
-		}
-		if r.health.set(StateStandby, nil) {
-			r.log.Info("standing by", "reason", err.Error())
-		}
-		if err := sleep(ctx, standbyInterval); err != nil {
-			return err
-		}
-	}
-}
-
-// standbyInterval is how often a standby asks for the lead: takeover takes no longer than this and
-// what the database needs to notice that the leader is gone.
-const standbyInterval = time.Second
-
-// claim starts a new generation of the checkpoint, so that whoever led before can save no more.
-func (r *Relay) claim(ctx context.Context, id cdc.Source, from cdc.Position) error {
-	c, _, err := r.Checkpointer.Load(ctx)
-	if err != nil {
-		return err
-	}
-	c.Source, c.Progress.Position = id, from
-	c.Generation, c.Sequence, c.SavedAt = c.Generation+1, 0, time.Now()
-	if c.Fence == "" {
-		c.Fence = fence(id)
-	}
-	if err := r.Checkpointer.Save(ctx, c); err != nil {
-		return fmt.Errorf("claim checkpoint: %w", err)
-	}
-	r.checkpoint.Store(&c)
-	r.health.origin(id, from)
-	attrs := []any{"database", id.Database, "from", string(from), "generation", c.Generation}
-	if id.Slot != "" {
-		attrs = append(attrs, "slot", id.Slot)
-	}
-	r.log.Info("leading", attrs...)
-	return nil
-}
-
-// fence names a log for the sink. It must not be another log's: PostgreSQL's system identifier sees to that. Where
-// the log has no such thing, there is a checkpoint to keep a random name in.
-func fence(id cdc.Source) string {
-	own := id.Slot
-	if own == "" {
-		own = strings.ToLower(rand.Text())
-	}
-	return strings.Join([]string{"cdc-relay", id.SystemID, id.Database, own}, ".")
-}
-
-// open opens the sink for what this relay leads.
-func (r *Relay) open(ctx context.Context) error { return r.Sink.Open(ctx, r.checkpoint.Load().Fence) }
-
-// startPatience is how long a start waits for servers that are starting too.
-const startPatience = 10 * time.Second
-
-// settlePatience is for a server that is there and not ready: Kafka notices a dead broker after 9 s
-// (broker.session.timeout.ms; 18 s with ZooKeeper), and if it is the one to ask, another takes its place only then.
-const settlePatience = 3 * startPatience
-
-// patiently tries a step of the start again for a while, unless only a person can mend it.
-func (r *Relay) patiently(ctx context.Context, step func(context.Context) error) error {
-	retry, since := r.pauses(), time.Now()
-	for {
-		err := step(ctx)
-		var stop *cdc.StopError
-		switch {
-		case err == nil, errors.As(err, &stop), errors.Is(err, cdc.ErrFenced):
-			return err
-		case ctx.Err() != nil:
-			return ctx.Err() // whatever a step made of being interrupted, it is no mistake
-		}
-		pause, patience := retry.next(), startPatience
-		if _, settling := errors.AsType[*cdc.SettlingError](err); settling {
-			patience = settlePatience
-		}
-		if time.Since(since)+pause > patience {
-			return err
-		}
-		r.health.failed(err)
-		r.log.Warn("not started yet, trying again", "error", err)
-		if err := sleep(ctx, pause); err != nil {
-			return err
-		}
-	}
-}
-
-// atStart sorts the errors of a start. What never worked is taken for a mistake of the configuration:
-// one clear line and an exit beat a loop, and whoever supervises the process starts it again.
-func atStart(err error) error {
-	var stop *cdc.StopError
-	switch {
-	case errors.As(err, &stop), errors.Is(err, context.Canceled):
-		return err
-	case errors.Is(err, cdc.ErrFenced):
-		return cdc.Stop(cdc.ClassFenced, "fenced", err, onlyOne)
-	default:
-		return cdc.Stop(cdc.ClassConfig, "start", err)
 	}
 }
 
@@ -300,7 +185,7 @@ func (r *Relay) reacquire(ctx context.Context, retry *pauses) bool {
 		if !errors.Is(err, cdc.ErrStandby) {
 			since = time.Now()
 		} else if time.Since(since) > supersededAfter {
-			r.fail(cdc.Stop(cdc.ClassFenced, "superseded", fmt.Errorf("another relay took over while this one was cut off: start this one again, to stand by: %w", err)))
+			r.fail(cdc.Stop(cdc.ClassFenced, "superseded", fmt.Errorf("another relay took over while this one was cut off: %w", err), "start this one again, to stand by"))
 			return false
 		}
 		r.interrupted(err)
@@ -308,21 +193,26 @@ func (r *Relay) reacquire(ctx context.Context, retry *pauses) bool {
 }
 
 // stops ends the run on an error that only a person can fix. What worked once in this run is expected
-// to work again (a password is rotated, a name resolves again), so errors of configuration are retried.
+// to work again (a password is rotated, an object is made anew), so errors of configuration are retried.
 func (r *Relay) stops(err error) bool {
 	stop, ok := errors.AsType[*cdc.StopError](err)
-	switch {
-	case !ok && errors.Is(err, cdc.ErrFenced):
-		err = cdc.Stop(cdc.ClassFenced, "fenced", err, onlyOne)
-	case !ok || stop.Class == cdc.ClassConfig:
+	if ok && stop.Class == cdc.ClassConfig || final(err) == nil {
 		return false
 	}
-	r.fail(err)
+	r.fail(final(err))
 	return true
 }
 
-// onlyOne is the fix for two relays that meet.
-const onlyOne = "run only one relay with this checkpoint: stop one of them"
+// final returns the error that err ends the run with; nil if err may pass by itself.
+func final(err error) error {
+	if _, ok := errors.AsType[*cdc.StopError](err); ok {
+		return err
+	}
+	if errors.Is(err, cdc.ErrFenced) {
+		return cdc.Stop(cdc.ClassFenced, "fenced", err, "run only one relay with this checkpoint: stop one of them")
+	}
+	return nil
+}
 
 func (r *Relay) interrupted(err error) {
 	r.metrics.reconnects.WithLabelValues("source").Inc()

@@ -426,31 +426,6 @@ func TestStopWaitsForTheStore(t *testing.T) {
 	})
 }
 
-// What never worked is a mistake of the configuration, after a little patience.
-func TestStartFails(t *testing.T) {
-	for _, tt := range []struct {
-		err      error
-		patience time.Duration
-	}{
-		{errors.New("unreachable"), startPatience},
-		{&cdc.SettlingError{Err: errors.New("loading")}, settlePatience},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			f := &fakes{}
-			f.acquire = func(int) error { return tt.err }
-			began := time.Now()
-			err := newRelay(f, options()).Run(t.Context())
-			var stop *cdc.StopError
-			if !errors.As(err, &stop) || stop.Class != cdc.ClassConfig || f.attempts < 3 {
-				t.Errorf("after %d attempts: %v", f.attempts, err)
-			}
-			if took := time.Since(began); took > tt.patience || took < tt.patience-2*options().RetryMax {
-				t.Errorf("%v: took %s", tt.err, took)
-			}
-		})
-	}
-}
-
 // A claim that fails gives the slot back before it is tried again: whoever keeps it from succeeding may
 // be waiting for that slot.
 func TestFailedClaimReleases(t *testing.T) {

@@ -1,6 +1,7 @@
 package wal
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -20,6 +22,10 @@ import (
 // walSenderTimeout is set on our own replication connection: after this machine dies, its walsender
 // holds the slot that long, and a standby waits. statusInterval must stay well below it.
 const walSenderTimeout = "10s"
+
+// connectTimeout bounds the connecting to each host, unless the connection string has a connect_timeout: a host that is
+// silent must not use up the time of the next one.
+const connectTimeout = 10 * time.Second
 
 // SQLSTATEs; source: PostgreSQL documentation, Appendix A.
 const (
@@ -53,6 +59,7 @@ func ConnectSQL(ctx context.Context, o Options) (*pgx.Conn, error) {
 	if err := secure(&cfg.Config, o.TLS); err != nil {
 		return nil, err
 	}
+	cfg.ConnectTimeout = cmp.Or(cfg.ConnectTimeout, connectTimeout)
 	maps.Copy(cfg.RuntimeParams, map[string]string{"application_name": "cdc-relay", "statement_timeout": "10s"})
 	// No prepared statements: this connection asks the same few questions, and a pooler in between
 	// must be told apart by its own words, not by a lost statement.
@@ -77,6 +84,7 @@ func ConnectReplication(ctx context.Context, o Options) (*pgconn.PgConn, error) 
 	if err := secure(cfg, o.TLS); err != nil {
 		return nil, err
 	}
+	cfg.ConnectTimeout = cmp.Or(cfg.ConnectTimeout, connectTimeout)
 	maps.Copy(cfg.RuntimeParams, map[string]string{
 		"replication": "database", "application_name": "cdc-relay", "wal_sender_timeout": walSenderTimeout,
 		"TimeZone": "UTC", "DateStyle": "ISO", "bytea_output": "hex", "client_encoding": "UTF8",
@@ -130,7 +138,7 @@ func connectError(err error, cfg *pgconn.Config, replication bool) error {
 	case errors.As(err, &pg):
 		return serverError(pg, replication)
 	case errors.As(err, &dns):
-		return config("host_unknown", "host %q of source.postgres.dsn does not resolve: correct its name or the DNS", cfg.Host)
+		return &cdc.FixableError{Cause: fmt.Errorf("host %q of source.postgres.dsn does not resolve", cfg.Host), Fix: "correct its name or the DNS"}
 	case strings.Contains(err.Error(), "server refused TLS connection"):
 		return config("tls_refused", "PostgreSQL at %s does not offer TLS but sslmode asks for it: switch TLS on at the server (ssl = on), or set sslmode=disable in source.postgres.dsn", at)
 	case strings.Contains(err.Error(), "x509:") || strings.Contains(err.Error(), "tls:"):

@@ -11,8 +11,8 @@ import (
 func badMySQL(strict *testenv.MySQLServer) []badInput {
 	url := func(s *site, server *testenv.MySQLServer) *site { return s.replace(s.addr(), server.Addr()) }
 	return []badInput{
-		{"host does not resolve", func(s *site) { s.replace(s.addr(), "db.invalid:3306") }, nil},
-		{"nothing listens", func(s *site) { s.replace(s.addr(), "127.0.0.1:1") }, nil},
+		{"host does not resolve", func(s *site) { s.impatient().replace(s.addr(), "db.invalid:3306") }, nil},
+		{"nothing listens", func(s *site) { s.impatient().replace(s.addr(), "127.0.0.1:1") }, nil},
 		{"wrong password", func(s *site) { s.replace("mysql: {", "mysql: {password: wrong, ") }, nil},
 		{"unknown user", func(s *site) { s.replace("root@", "nobody@") }, nil},
 		{"unknown database", func(s *site) { s.replace("/"+s.name, "/nowhere") }, []string{"run", "check", "setup", "schema apply"}},

@@ -41,8 +41,8 @@ func badConfig() []badInput {
 // badDatabase is wrong with the way to the database, or with what setup makes there.
 func badDatabase(strict, replica *testenv.PostgresServer, pooler, lenient *testenv.PgBouncerServer) []badInput {
 	return []badInput{
-		{"host does not resolve", func(s *site) { s.replace(s.pg.Addr(), "db.invalid:5432") }, nil},
-		{"nothing listens", func(s *site) { s.replace(s.pg.Addr(), "127.0.0.1:1") }, nil},
+		{"host does not resolve", func(s *site) { s.impatient().replace(s.pg.Addr(), "db.invalid:5432") }, nil},
+		{"nothing listens", func(s *site) { s.impatient().replace(s.pg.Addr(), "127.0.0.1:1") }, nil},
 		{"wrong password", func(s *site) { s.to(strict, "sslmode=require").replace("postgres@", "postgres:wrong@") }, nil},
 		{"unknown role", func(s *site) { s.replace("postgres@", "nobody@") }, nil},
 		{"unknown database", func(s *site) { s.replace("/"+s.name, "/nowhere") }, nil},
@@ -95,15 +95,17 @@ func badRest(taken net.Addr) []badInput {
 		{"topic missing", func(s *site) {
 			s.setup().replace("topics: {create: {partitions: 3, replication_factor: 1}}\n", "").replace("topic: "+s.name, "topic: nowhere").insert(1)
 		}, nil},
-		{"Kafka unreachable", func(s *site) { s.setup().replace(kafka.Bootstrap()[0], "127.0.0.1:1") }, nil},
-		{"Kafka host does not resolve", func(s *site) { s.setup().replace(kafka.Bootstrap()[0], "kafka.invalid:9092") }, nil},
-		{"Kafka wants TLS", func(s *site) { s.setup().replace(kafka.Bootstrap()[0], kafka.Addrs(testenv.ListenerTLS)[0]) }, nil},
-		{"Kafka refuses TLS", func(s *site) { s.setup().replace("kafka: {", "kafka: {tls: {}, ") }, nil},
+		{"Kafka unreachable", func(s *site) { s.impatient().setup().replace(kafka.Bootstrap()[0], "127.0.0.1:1") }, nil},
+		{"Kafka host does not resolve", func(s *site) { s.impatient().setup().replace(kafka.Bootstrap()[0], "kafka.invalid:9092") }, nil},
+		{"Kafka wants TLS", func(s *site) {
+			s.impatient().setup().replace(kafka.Bootstrap()[0], kafka.Addrs(testenv.ListenerTLS)[0])
+		}, nil},
+		{"Kafka refuses TLS", func(s *site) { s.impatient().setup().replace("kafka: {", "kafka: {tls: {}, ") }, nil},
 		{"Kafka password wrong", func(s *site) {
 			s.setup().replace(`brokers: ["`+kafka.Bootstrap()[0]+`"]`, `brokers: ["`+kafka.Addrs(testenv.ListenerSASL)[0]+
 				`"], sasl: {mechanism: SCRAM-SHA-512, username: relay, password: wrong}`)
 		}, nil},
-		{"Redis unreachable", func(s *site) { s.setup().replace(redis.Addr(), "127.0.0.1:1") }, nil},
+		{"Redis unreachable", func(s *site) { s.impatient().setup().replace(redis.Addr(), "127.0.0.1:1") }, nil},
 		{"checkpoint file of root's", func(s *site) { s.setup().otherUsersFile() }, nil},
 		{"checkpoint directory missing", func(s *site) { s.setup().fileCheckpoint("nowhere/position") }, nil},
 		{"port in use", func(s *site) { s.setup().replace("127.0.0.1:0", taken.String()) }, run},
@@ -244,6 +246,12 @@ func (r result) point() []string {
 func (s *site) to(pg *testenv.PostgresServer, ssl string) *site {
 	s.t.Helper()
 	return s.replace(s.pg.Addr(), pg.Addr()).replace("sslmode=disable", ssl)
+}
+
+// impatient lets run wait for servers that are away only for a moment.
+func (s *site) impatient() *site {
+	s.config += "startup_timeout: 1s\n"
+	return s
 }
 
 func (s *site) fileCheckpoint(path string) *site {

@@ -1,0 +1,125 @@
+package relay
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+// away fails while a server is away.
+func away(until time.Time) error {
+	if time.Now().Before(until) {
+		return &cdc.FixableError{Cause: errors.New("connection refused"), Fix: "start the server"}
+	}
+	return nil
+}
+
+// A start waits for the database and then for Kafka, each for up to StartupTimeout, and goes on when it is there.
+func TestStartWaits(t *testing.T) {
+	for _, tt := range []struct {
+		name            string
+		timeout         time.Duration
+		database, kafka time.Duration // how long each is away
+		fails           time.Duration // when the start gives up; 0: it does not
+	}{
+		{"database comes", 2 * time.Minute, time.Minute, 0, 0},
+		{"both come", 2 * time.Minute, 100 * time.Second, 200 * time.Second, 0},
+		{"database stays away", 2 * time.Minute, 24 * time.Hour, 0, 2 * time.Minute},
+		{"Kafka stays away", 2 * time.Minute, 0, 24 * time.Hour, 2 * time.Minute},
+		{"for ever", 0, 50 * time.Minute, 0, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f, began := &fakes{batches: 1}, time.Now()
+				f.acquire = func(int) error { return away(began.Add(tt.database)) }
+				f.open = func() error { return away(began.Add(tt.kafka)) }
+				o := options()
+				o.StartupTimeout = tt.timeout
+				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+				defer cancel()
+				err := newRelay(f, o).Run(ctx)
+				if tt.fails == 0 {
+					if err != nil || f.confirmed != 1 {
+						t.Errorf("confirmed %d: %v", f.confirmed, err)
+					}
+					return
+				}
+				stop, ok := errors.AsType[*cdc.StopError](err)
+				if !ok || stop.Class != cdc.ClassRuntime || stop.Reason != "startup_timeout" ||
+					cdc.Explain(err) != "gave up waiting after 2m0s (startup_timeout): connection refused. Fix: start the server." {
+					t.Errorf("%+v: %s", stop, cdc.Explain(err))
+				}
+				if took := time.Since(began); took > tt.fails || took < tt.fails-2*startInterval {
+					t.Errorf("gave up after %s", took)
+				}
+			})
+		})
+	}
+}
+
+// While a start waits, the state says so, and the log says it now and then, not at each attempt.
+func TestStartSaysWhatItWaitsFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakes{}
+		f.acquire = func(int) error { return away(time.Now().Add(time.Second)) }
+		r := newRelay(f, options())
+		var log bytes.Buffer
+		r.log = slog.New(slog.NewTextHandler(&log, nil))
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- r.Run(ctx) }()
+		<-time.After(time.Hour)
+		if st, err := r.Status(), r.Ready(); st.State != StateStarting || err == nil || !strings.Contains(err.Error(), "connection refused") {
+			t.Errorf("state %s, ready %v", st.State, err)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("stopped while waiting: %v", err)
+		}
+		said := strings.Count(log.String(), `msg="waiting for a server" error="connection refused"`)
+		if said < 5 || said > 12 || f.attempts < 100*said/2 {
+			t.Errorf("said so %d times in an hour, %d attempts:\n%s", said, f.attempts, log.String())
+		}
+	})
+}
+
+// What waiting does not fix ends a start at the first attempt.
+func TestStartStops(t *testing.T) {
+	for _, class := range []cdc.Class{cdc.ClassConfig, cdc.ClassPosition, cdc.ClassFenced} {
+		synctest.Test(t, func(t *testing.T) {
+			f, began := &fakes{}, time.Now()
+			f.acquire = func(int) error { return cdc.Stop(class, "reason", errors.New("cause"), "fix") }
+			err := newRelay(f, options()).Run(t.Context())
+			stop, ok := errors.AsType[*cdc.StopError](err)
+			if !ok || stop.Class != class || f.attempts != 1 || time.Since(began) > 0 {
+				t.Errorf("after %d attempts and %s: %v", f.attempts, time.Since(began), err)
+			}
+		})
+	}
+}
+
+// A standby that has waited for long waits as long as any start for a database that is away.
+func TestStandbyWaitsForTheDatabase(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, began := &fakes{batches: 1}, time.Now()
+		f.acquire = func(int) error {
+			if time.Since(began) < 30*time.Minute {
+				return fmt.Errorf("held: %w", cdc.ErrStandby)
+			}
+			return away(began.Add(31 * time.Minute))
+		}
+		o := options()
+		o.StartupTimeout = 2 * time.Minute
+		if _, err := drive(t, f, o); err != nil || f.confirmed != 1 {
+			t.Errorf("confirmed %d: %v", f.confirmed, err)
+		}
+	})
+}

@@ -1,0 +1,104 @@
+package commands
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
+)
+
+// get asks a running relay's endpoint.
+func get(t *testing.T, url string) (code int, body string, err error) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, "", err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	return resp.StatusCode, string(text), err
+}
+
+// startsLate lists servers that a relay may find away or silent at its start, with what it says of them then.
+func startsLate() []struct {
+	name, says string
+	addr       func(s *site) string
+	silent     bool
+} {
+	type row = struct {
+		name, says string
+		addr       func(s *site) string
+		silent     bool
+	}
+	database := func(s *site) string { return s.addr() }
+	broker := func(*site) string { return kafka.Bootstrap()[0] }
+	store := func(*site) string { return redis.Addr() }
+	return []row{
+		{"database", "cannot be reached", database, false},
+		{"silent database", "cannot be reached", database, true},
+		{"Kafka", "connect to Kafka", broker, false},
+		{"silent Kafka", "Kafka", broker, true},
+		{"Redis", "redis", store, false},
+		{"silent Redis", "redis", store, true},
+	}
+}
+
+// TestStartWaitsForServers: a server that is away at the start is waited for. Meanwhile the relay is alive, not ready,
+// and says what it waits for, and SIGTERM is a clean end.
+func TestStartWaitsForServers(t *testing.T) {
+	t.Parallel()
+	for _, tt := range startsLate() {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t).setup()
+			way := testenv.Proxy(t, tt.addr(s))
+			s.replace(tt.addr(s), way.Addr())
+			if tt.silent {
+				if err := way.Swallow(testenv.Responses); err != nil {
+					t.Fatal(err)
+				}
+			} else {
+				way.Cut()
+			}
+			relay := s.start()
+			url := "http://" + relay.await(`msg="serving metrics.*address=(\S+)`)
+			eventually(t, func() error {
+				code, body, err := get(t, url+"/readyz")
+				if err != nil || code != http.StatusServiceUnavailable || !strings.Contains(body, "starting") || !strings.Contains(body, tt.says) {
+					return fmt.Errorf("readyz: %d %s %v", code, body, err)
+				}
+				return nil
+			})
+			if code, body, err := get(t, url+"/livez"); err != nil || code != http.StatusOK {
+				t.Errorf("livez: %d %s %v", code, body, err)
+			}
+			if st := s.status(url); st.State != "starting" || st.Ready || st.LastError == nil || !strings.Contains(st.LastError.Text, tt.says) {
+				t.Errorf("status: %+v", st)
+			}
+			relay.await(`msg="waiting for a server".*` + tt.says)
+			if code := relay.signal(syscall.SIGTERM); code != 0 {
+				t.Errorf("SIGTERM while waiting: exit %d", code)
+			}
+
+			relay = s.start()
+			relay.await(`msg="waiting for a server".*` + tt.says)
+			if err := way.Restore(); err != nil {
+				t.Fatal(err)
+			}
+			way.Heal(t.Context())
+			s.insert(1)
+			s.published(relay.leading(), 1)
+			if code := relay.signal(syscall.SIGTERM); code != 0 {
+				t.Errorf("SIGTERM: exit %d", code)
+			}
+		})
+	}
+}
