@@ -2,7 +2,6 @@ package publisher
 
 import (
 	"math"
-	"time"
 
 	"github.com/IBM/sarama"
 
@@ -28,9 +27,8 @@ type batch struct {
 	slab   slab
 }
 
-// cut makes the batch of the first n entries of p's queue, for the time now: records carry the time of
-// publishing, from which the brokers' retention counts.
-func (b *batch) cut(p *partition, n, bytes int, codec sarama.CompressionCodec, now time.Time) {
+// cut makes the batch of the first n entries of p's queue.
+func (b *batch) cut(p *partition, n, bytes int, codec sarama.CompressionCodec) {
 	b.p, b.n, b.bytes = p, n, bytes
 	for i := range n {
 		e := p.queue.at(i)
@@ -39,7 +37,7 @@ func (b *batch) cut(p *partition, n, bytes int, codec sarama.CompressionCodec, n
 	}
 	b.rb = sarama.RecordBatch{
 		Version: 2, Codec: codec, CompressionLevel: sarama.CompressionLevelDefault,
-		PartitionLeaderEpoch: -1, LastOffsetDelta: int32(n) - 1, FirstTimestamp: now, MaxTimestamp: now,
+		PartitionLeaderEpoch: -1, LastOffsetDelta: int32(n) - 1,
 	}
 }
 

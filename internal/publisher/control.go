@@ -162,7 +162,10 @@ func (a learned) apply(l *loop) {
 	l.answered(a.err)
 	if a.err != nil {
 		for _, name := range a.job.topics {
-			l.wantMetadata(l.topics[name])
+			if tp := l.topics[name]; tp != nil {
+				tp.trouble = trouble{}
+				l.wantMetadata(tp)
+			}
 		}
 		return
 	}
@@ -173,7 +176,7 @@ func (a learned) apply(l *loop) {
 			continue
 		}
 		if err := a.created[md.Name]; err != nil {
-			l.missing(tp, func() { l.haltTopic(tp, createError(tp.name, err)) })
+			l.uncreated(tp, err)
 			continue
 		}
 		if _, made := a.created[md.Name]; made {
@@ -188,6 +191,18 @@ func (a learned) apply(l *loop) {
 	} else {
 		l.askBackoff = nil
 	}
+}
+
+// uncreated tries again to make a topic, and for ever where no broker has refused to.
+func (l *loop) uncreated(tp *topic, err error) {
+	var code sarama.KError
+	answered := errors.As(err, &code)
+	if v := judge(code); !answered || v == again || v == moved {
+		tp.trouble = trouble{}
+		l.wantMetadata(tp)
+		return
+	}
+	l.patiently(tp, code, func() { l.haltTopic(tp, createError(tp.name, err)) })
 }
 
 func (l *loop) learnBrokers(md *sarama.MetadataResponse) {

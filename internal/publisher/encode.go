@@ -26,6 +26,10 @@ type slab struct {
 // though, and takes them as they are if they are there. So without compression they are put there, for a
 // quarter of the cost. With compression, and should the field be gone, sarama gets its own records.
 func (b *batch) encode() {
+	// The time of this attempt: retention counts from it, and topics may refuse one that is too long ago
+	// (message.timestamp.before.max.ms). A batch that is repeated is still recognised: brokers compare sequence
+	// numbers alone.
+	b.rb.FirstTimestamp, b.rb.MaxTimestamp = b.req.at, b.req.at
 	if b.coded {
 		return
 	}

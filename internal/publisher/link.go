@@ -145,7 +145,7 @@ func (l *loop) assemble(k *link, now time.Time) *request {
 			continue
 		}
 		p.state, p.listed = idle, nil
-		if p.batch == nil && !l.cut(p, now) {
+		if p.batch == nil && !l.cut(p) {
 			continue
 		}
 		if req == nil {
@@ -173,7 +173,7 @@ func (l *loop) newRequest(s *sender, now time.Time) *request {
 }
 
 // cut makes the next batch of p from what is queued and reports whether there is one.
-func (l *loop) cut(p *partition, now time.Time) bool {
+func (l *loop) cut(p *partition) bool {
 	l.discard(p)
 	n, size := 0, batchOverhead
 	limit := min(l.opts.MaxBatchBytes, p.topic.limit)
@@ -191,7 +191,7 @@ func (l *loop) cut(p *partition, now time.Time) bool {
 		return false
 	}
 	b := l.slabs.get()
-	b.cut(p, n, size-batchOverhead, l.codec, now)
+	b.cut(p, n, size-batchOverhead, l.codec)
 	if p.as != l.producer { // renewed since: what came before is acknowledged
 		p.as, p.seq = l.producer, 0
 	}

@@ -175,7 +175,7 @@ func (l *loop) wakeAt(t time.Time) {
 }
 
 func (l *loop) setTimer() {
-	if l.wake.IsZero() || !l.armed.IsZero() && !l.wake.Before(l.armed) {
+	if l.wake.IsZero() || l.armed.After(l.now) && !l.wake.Before(l.armed) {
 		return // a turn too early does no harm
 	}
 	l.armed = l.wake

@@ -35,8 +35,9 @@ type partition struct {
 	as  producer
 	seq int32
 
-	// failing is when the current trouble began; zero: none.
+	// failing is when attempts began to fail, whatever the answers; zero: they do not.
 	failing time.Time
+	trouble trouble
 	backoff *backoff.ExponentialBackOff
 	retryAt time.Time
 
@@ -48,7 +49,7 @@ type partition struct {
 
 // recovered forgets about past trouble.
 func (p *partition) recovered() {
-	p.failing, p.backoff = time.Time{}, nil
+	p.failing, p.trouble, p.backoff = time.Time{}, trouble{}, nil
 }
 
 // suspect remembers that one of the first n entries makes brokers refuse the batch: halves of it find

@@ -61,7 +61,7 @@ func (l *loop) discard(p *partition) {
 		l.drop(p.topic, e, why.reason, why.err)
 		l.buffered -= e.weight()
 		p.queue.pop()
-		p.topic.open--
+		l.left(p.topic, 1)
 	}
 }
 
@@ -85,6 +85,15 @@ func refusedError(p *partition, e *entry, why refusal) error {
 	}
 	return cdc.Stop(cdc.ClassRuntime, why.reason, fmt.Errorf("publish event %q to topic %q partition %d: %w: %s",
 		e.m.EventID(), p.topic.name, p.id, why.err, mend))
+}
+
+const clockReason = "clock"
+
+// clockError: every attempt carries its own time, so an event cannot be the reason.
+func clockError(topic string, sent time.Time, cause error) error {
+	return cdc.Stop(cdc.ClassRuntime, clockReason, fmt.Errorf("publish to topic %q: the broker refuses %s, the time of this machine: %w",
+		topic, sent.UTC().Format(time.RFC3339), cause),
+		"set the clocks of this machine and of the brokers, or raise the topic's message.timestamp.before.max.ms and message.timestamp.after.max.ms")
 }
 
 func createError(topic string, cause error) error {

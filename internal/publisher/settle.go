@@ -34,18 +34,28 @@ func (l *loop) landed(b *batch, e settled) {
 		p.state = idle
 	}
 	switch {
-	case p.gone && !b.in(e.res):
-		l.abandon(p, errAbsent)
+	case p.gone:
+		l.landedLate(b, e)
 	case e.err == nil:
 		l.judged(b, e.res.GetBlock(p.topic.name, p.id))
 	case isEncoding(e.err):
 		l.refused(b, refusal{reason: "not_encodable", policy: l.opts.Rejected, err: e.err}, nil)
 	default:
-		b.doubt = true
+		b.doubt, p.trouble = true, trouble{}
 		l.metrics.errors.WithLabelValues(p.topic.name, "connection").Inc()
 		l.wantMetadata(p.topic)
 	}
 	l.enlist(p)
+}
+
+// landedLate takes the answer for a partition whose topic was found missing meanwhile. What was behind the batch is
+// dropped whatever the answer is: should the topic be back, later messages may be in it already.
+func (l *loop) landedLate(b *batch, e settled) {
+	p := b.p
+	if b.in(e.res) {
+		l.accepted(b)
+	}
+	l.abandon(p, errAbsent)
 }
 
 // throttle leaves a broker alone for as long as it asks. sarama would sleep for it with the connection
@@ -59,43 +69,46 @@ func (l *loop) throttle(k *link, res *sarama.ProduceResponse) {
 func (l *loop) judged(b *batch, block *sarama.ProduceResponseBlock) {
 	p := b.p
 	if block == nil {
+		p.trouble = trouble{}
 		l.retryLater(p, errNoBlock)
 		return
 	}
-	v := judge(block.Err)
-	if v == accepted {
-		l.accepted(b)
-		return
+	r := responseTo(judge(block.Err))
+	if block.Err != sarama.ErrNoError && block.Err != sarama.ErrDuplicateSequenceNumber {
+		l.metrics.errors.WithLabelValues(p.topic.name, reasonOf(block.Err)).Inc()
 	}
-	l.metrics.errors.WithLabelValues(p.topic.name, reasonOf(block.Err)).Inc()
-	if p.failing.IsZero() {
-		p.failing = l.now
-	}
-	cause := causeOf(block)
 	if block.Err == sarama.ErrRequestTimedOut || block.Err == sarama.ErrNotEnoughReplicasAfterAppend {
 		b.doubt = true // it is in the leader's log, and may yet be in all
 	}
-	patient := l.now.Sub(p.failing) < l.opts.Patience
-	switch {
-	case v == again, patient && (v == denied || v == obscure):
-		l.retryLater(p, cause)
-	case v == moved, patient && v == absent:
+	if r.lookUp {
 		l.wantMetadata(p.topic)
-		l.retryLater(p, cause)
-	case v == absent:
-		l.vanished(p.topic, cause)
-	case v == denied:
-		l.haltTopic(p.topic, deniedError(p.topic.name, cause))
-	case v == sequence:
-		l.renew(cause)
-	case v == tooLarge:
-		p.topic.stale = true
-		l.wantMetadata(p.topic)
-		l.refused(b, refusal{reason: "too_large", policy: l.opts.TooLarge, err: cause}, nil)
-	default:
-		b.doubt = b.doubt || v == obscure
-		l.refused(b, refusal{reason: "rejected", policy: l.opts.Rejected, err: cause}, block.RecordErrors)
 	}
+	lasts := p.trouble.lasts(block.Err, l.now)
+	if r.believed == atOnce || r.believed == repeated && lasts >= l.opts.Patience {
+		r.then(l, b, block)
+	} else {
+		l.retryLater(p, causeOf(block))
+	}
+}
+
+// unusable stops the topic: neither time nor another batch will help.
+func (l *loop) unusable(b *batch, block *sarama.ProduceResponseBlock) {
+	tp := b.p.topic
+	if judge(block.Err) == misdated {
+		l.haltTopic(tp, clockError(tp.name, b.rb.FirstTimestamp, causeOf(block)))
+	} else {
+		l.haltTopic(tp, deniedError(tp.name, causeOf(block)))
+	}
+}
+
+func (l *loop) oversized(b *batch, block *sarama.ProduceResponseBlock) {
+	b.p.topic.stale = true
+	l.refused(b, refusal{reason: "too_large", policy: l.opts.TooLarge, err: causeOf(block)}, nil)
+}
+
+func (l *loop) rejected(b *batch, block *sarama.ProduceResponseBlock) {
+	b.doubt = b.doubt || judge(block.Err) == obscure
+	l.refused(b, refusal{reason: "rejected", policy: l.opts.Rejected, err: causeOf(block)}, block.RecordErrors)
 }
 
 // causeOf is the broker's error, with what it says about the first record that it refuses.
@@ -132,10 +145,13 @@ func (l *loop) accepted(b *batch) {
 	p.seq = advance(p.seq, b.n)
 	p.cleared(b.n)
 	p.recovered()
+	if !p.gone {
+		p.topic.trouble = trouble{} // whatever metadata says
+	}
 	p.batch = nil
-	p.topic.open -= b.n
+	n := b.n
 	l.slabs.put(b)
-	l.grow(p.topic)
+	l.left(p.topic, n)
 }
 
 // settle marks n messages of a ticket, which may be nil, as durable or dropped.

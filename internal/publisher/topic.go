@@ -29,7 +29,7 @@ type topic struct {
 
 	wanted  bool      // metadata is to be fetched
 	stale   bool      // the limit is to be read again
-	missing time.Time // since when the topic has been absent or denied; zero: it is not
+	trouble trouble   // why metadata says that the topic cannot be published to
 	checked time.Time // when it was last asked for
 	err     error     // why all of it is halted; nil: it is not
 	told    time.Time // when trouble with it was last logged
@@ -87,10 +87,10 @@ func (l *loop) park(tp *topic, e entry) {
 	switch {
 	case tp.err != nil:
 		l.fail(e.t.seq, atEvent(&e, tp.err))
-	case tp.missing.IsZero(): // on its way
+	case tp.trouble.since.IsZero(): // on its way
 	case l.now.Sub(tp.checked) > time.Second:
 		l.wantMetadata(tp)
-	case l.now.Sub(tp.missing) >= l.opts.Patience && !tp.wanted:
+	case l.now.Sub(tp.trouble.since) >= l.opts.Patience && !tp.wanted:
 		l.dropParked(tp, errAbsent)
 	}
 }
@@ -129,28 +129,26 @@ func (l *loop) learn(tp *topic, md *sarama.TopicMetadata, limit int) {
 	}
 	switch {
 	case md.Err == sarama.ErrNoError && len(md.Partitions) > 0:
-		tp.missing = time.Time{}
 		l.known(tp, md.Partitions)
 	case md.Err == sarama.ErrInvalidTopic:
 		l.vanished(tp, md.Err)
 	case md.Err == sarama.ErrUnknownTopicOrPartition:
-		l.missing(tp, func() { l.vanished(tp, errAbsent) })
+		l.patiently(tp, md.Err, func() { l.vanished(tp, errAbsent) })
 	case md.Err == sarama.ErrTopicAuthorizationFailed:
-		l.missing(tp, func() { l.haltTopic(tp, deniedError(tp.name, md.Err)) })
+		l.patiently(tp, md.Err, func() { l.haltTopic(tp, deniedError(tp.name, md.Err)) })
 	default: // being created, or without leaders
+		tp.trouble = trouble{}
 		l.wantMetadata(tp)
 	}
 }
 
-// missing asks again until the patience is over, and then believes it, unless a message has come since the
-// question was put: the topic may be there now.
-func (l *loop) missing(tp *topic, believe func()) {
-	if tp.missing.IsZero() {
-		tp.missing = l.now
-	}
+// patiently believes what metadata says of a topic once it has said nothing else for the patience, as [repeated] does
+// for a batch, and no message has come since the question was put: the topic may be there now.
+func (l *loop) patiently(tp *topic, code sarama.KError, believe func()) {
+	lasts := tp.trouble.lasts(code, l.now)
 	switch {
 	case tp.wanted:
-	case l.now.Sub(tp.missing) < l.opts.Patience:
+	case lasts < l.opts.Patience:
 		l.wantMetadata(tp)
 	default:
 		believe()
@@ -168,12 +166,26 @@ func (l *loop) known(tp *topic, parts []*sarama.PartitionMetadata) {
 		l.log.Warn("the topic has more partitions now: keys move to others", "topic", tp.name, "before", had, "after", len(parts))
 		tp.more = parts
 	case len(parts) < had:
-		l.haltTopic(tp, cdc.Stop(cdc.ClassRuntime, "topic_recreated", fmt.Errorf("publish to topic %q: it has %d partitions and had %d, so it was made anew: restart the relay",
-			tp.name, len(parts), had)))
+		l.shrunk(tp, len(parts))
 		return
 	}
+	tp.trouble = trouble{}
 	l.leadAll(tp, parts)
 	l.grow(tp)
+}
+
+// shrunk sends nothing more under the old count. A broker that lags may answer so for a moment after partitions were
+// added.
+func (l *loop) shrunk(tp *topic, now int) {
+	for _, p := range tp.partitions {
+		p.link = nil
+		l.enlist(p)
+	}
+	l.patiently(tp, sarama.ErrInvalidPartitions, func() {
+		l.haltTopic(tp, cdc.Stop(cdc.ClassRuntime, "topic_recreated", fmt.Errorf(
+			"publish to topic %q: it has %d partitions and had %d, so it was deleted and created again", tp.name, now, len(tp.partitions)),
+			"restart the relay"))
+	})
 }
 
 func (l *loop) leadAll(tp *topic, parts []*sarama.PartitionMetadata) {
@@ -193,6 +205,12 @@ func (l *loop) extend(tp *topic, parts []*sarama.PartitionMetadata) {
 	for tp.parked.len() > 0 {
 		l.assign(tp, tp.parked.pop())
 	}
+}
+
+// left notes that n entries of the partitions' queues are published or dropped.
+func (l *loop) left(tp *topic, n int) {
+	tp.open -= n
+	l.grow(tp)
 }
 
 // grow moves on to the new partition count once nothing is open under the old one: a key's messages stay
@@ -228,13 +246,13 @@ func (l *loop) lead(p *partition, md *sarama.PartitionMetadata) {
 
 // vanished applies the policy to a topic that is not there.
 func (l *loop) vanished(tp *topic, cause error) {
-	if l.opts.UnknownTopic == cdc.PolicyStop {
+	if l.opts.UnknownTopic == cdc.PolicyStop && (tp.open > 0 || tp.parked.len() > 0) {
 		l.metrics.errors.WithLabelValues(tp.name, "unknown_topic").Inc()
 		l.haltTopic(tp, absentError(tp.name, cause))
 		return
 	}
-	if tp.missing.IsZero() {
-		tp.missing = l.now
+	if tp.trouble.since.IsZero() {
+		tp.trouble.since = l.now
 	}
 	parts := tp.partitions
 	tp.partitions, tp.sticky, tp.more = nil, nil, nil
@@ -243,6 +261,10 @@ func (l *loop) vanished(tp *topic, cause error) {
 	}
 	if len(parts) > 0 {
 		l.renew(cause) // should it come back, its sequence numbers begin at 0
+	}
+	if l.opts.UnknownTopic == cdc.PolicyStop {
+		delete(l.topics, tp.name) // nothing is lost yet: the next message asks anew
+		return
 	}
 	l.dropParked(tp, cause)
 }
@@ -260,8 +282,8 @@ func (l *loop) abandon(p *partition, cause error) {
 	for p.queue.len() > 0 {
 		e := p.queue.pop()
 		l.buffered -= e.weight()
-		p.topic.open--
 		l.drop(p.topic, &e, "unknown_topic", cause)
+		l.left(p.topic, 1)
 	}
 }
 
@@ -296,5 +318,10 @@ func (l *loop) haltTopic(tp *topic, err error) {
 	}
 }
 
-// atEvent names the first event that cannot go out, for errors.skip.
-func atEvent(e *entry, err error) error { return fmt.Errorf("event %q: %w", e.m.EventID(), err) }
+// atEvent names the first event that cannot go out, for errors.skip, unless another event would fare the same.
+func atEvent(e *entry, err error) error {
+	if stop, ok := errors.AsType[*cdc.StopError](err); ok && stop.Reason == clockReason {
+		return err
+	}
+	return fmt.Errorf("event %q: %w", e.m.EventID(), err)
+}

@@ -1,0 +1,169 @@
+package publisher_test
+
+import (
+	"net"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+// onMetadata is a fault for what metadata says of topic "t".
+func onMetadata(err *kerr.Error) kfake.Fault {
+	return kfake.Fault{Keys: []kmsg.Key{kmsg.Metadata}, Topic: "t", Err: err, Count: -1}
+}
+
+func addPartitions(t *testing.T, c *kfake.Cluster, count int32) {
+	t.Helper()
+	req := kmsg.NewPtrCreatePartitionsRequest()
+	rt := kmsg.NewCreatePartitionsRequestTopic()
+	rt.Topic, rt.Count = "t", count
+	req.Topics, req.TimeoutMillis = append(req.Topics, rt), 1000
+	if _, err := req.RequestWith(t.Context(), client(t, c.ListenAddrs())); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Messages that wait for the new partition count go out when the last message under the old one is dropped, also
+// when metadata says nothing new.
+func TestLastMessageBeforeNewPartitionsIsDropped(t *testing.T) {
+	c := newCluster(t, 1, 1)
+	opts := options(c)
+	opts.MetadataInterval, opts.Rejected = 20*time.Millisecond, cdc.PolicyDrop
+	s := open(t, opts)
+	s.answered(t, s.send(t, msg("k", "0")))
+	waits := c.Fault(onProduce(kerr.NotEnoughReplicas, -1))
+	s.send(t, msg("k", "poison"))
+	eventually(t, "an attempt", func() bool { return waits.Hits() > 0 })
+	addPartitions(t, c, 4)
+	asked := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Metadata}, Topic: "t", Observe: true, Count: -1})
+	eventually(t, "the publisher to have learnt of it", func() bool { return asked.Hits() > 2 })
+	silent := c.Fault(onMetadata(kerr.LeaderNotAvailable))
+	eventually(t, "nothing more to be learnt", func() bool { return silent.Hits() > 2 })
+	s.send(t, msg("k", "1"))
+	poison := onProduce(kerr.InvalidRecord, -1)
+	poison.When = holds("poison")
+	c.Fault(poison)
+	waits.Remove()
+	s.answered(t, 3)
+	silent.Remove()
+	if n := len(read(t, c.ListenAddrs(), "t", 2)); n != 2 {
+		t.Errorf("%d records, want 2", n)
+	}
+}
+
+// A topic was found missing while a batch was in flight, and the batch arrives all the same: what was queued behind it
+// is dropped with the rest, and not sent beside what comes later.
+func TestLateSuccessForMissingTopic(t *testing.T) {
+	c := newCluster(t, 1, 1)
+	opts := options(c)
+	opts.MetadataInterval, opts.Patience, opts.UnknownTopic = 20*time.Millisecond, 50*time.Millisecond, cdc.PolicyDrop
+	s := open(t, opts)
+	s.answered(t, s.send(t, msg("k", "0")))
+	held, release := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	c.ControlKey(produceKey, func(kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		once.Do(func() {
+			close(held)
+			c.SleepControl(func() { <-release })
+		})
+		return nil, nil, false
+	})
+	s.send(t, msg("k", "1"))
+	<-held
+	s.send(t, msg("k", "2"))
+	absent := c.Fault(onMetadata(kerr.UnknownTopicOrPartition))
+	for i := 3; metric(t, s.reg, "cdc_relay_events_dropped_total") == 0; i++ {
+		s.send(t, msg("k", strconv.Itoa(i)))
+	}
+	close(release)
+	s.answered(t, s.next-1)
+	absent.Remove()
+	last := ""
+	eventually(t, "the topic to be used again", func() bool {
+		before := metric(t, s.reg, "cdc_relay_events_published_total")
+		last = strconv.Itoa(int(s.next))
+		s.answered(t, s.send(t, msg("k", last)))
+		return metric(t, s.reg, "cdc_relay_events_published_total") > before
+	})
+	if got, want := values(read(t, c.ListenAddrs(), "t", 3)), []string{"0", "1", last}; !slices.Equal(got, want) {
+		t.Errorf("published %v, want %v", got, want)
+	}
+}
+
+// A topic that is deleted while nothing is queued for it stops nothing: it may be there again when it is needed.
+func TestIdleTopicIsDeletedAndCreatedAgain(t *testing.T) {
+	c := newCluster(t, 1, 2)
+	opts := options(c)
+	opts.MetadataInterval, opts.Patience = 20*time.Millisecond, 50*time.Millisecond
+	s := open(t, opts)
+	s.answered(t, s.send(t, numbered(0, 10, 3)...))
+	absent := c.Fault(onMetadata(kerr.UnknownTopicOrPartition))
+	began := time.Now()
+	eventually(t, "the topic to be found missing", func() bool { return absent.Hits() > 2 && time.Since(began) > 3*opts.Patience })
+	absent.Remove()
+	for i := range 3 {
+		s.answered(t, s.send(t, numbered(10+10*i, 10, 3)...))
+	}
+	inOrder(t, c.ListenAddrs(), 40)
+}
+
+// A broker that lags behind tells the partition count of before an increase: that is no reason to stop.
+func TestPartitionCountOfALaggingBroker(t *testing.T) {
+	c := newCluster(t, 1, 2)
+	opts := options(c)
+	opts.MetadataInterval, opts.Patience = 20*time.Millisecond, time.Minute
+	s := open(t, opts)
+	s.answered(t, s.send(t, numbered(0, 20, 9)...))
+	addPartitions(t, c, 4)
+	asked := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Metadata}, Topic: "t", Observe: true, Count: -1})
+	eventually(t, "the publisher to have learnt of it", func() bool { return asked.Hits() > 2 })
+	behind := 3
+	told := make(chan struct{})
+	c.ControlKey(int16(kmsg.Metadata), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		if behind--; behind == 0 {
+			c.DropControl()
+			close(told)
+		}
+		return twoPartitions(c, req.(*kmsg.MetadataRequest)), nil, true
+	})
+	<-told
+	s.answered(t, s.send(t, numbered(20, 20, 9)...))
+	if n := len(read(t, c.ListenAddrs(), "t", 40)); n != 40 {
+		t.Errorf("%d records, want 40", n)
+	}
+}
+
+// twoPartitions answers that "t" has two.
+func twoPartitions(c *kfake.Cluster, req *kmsg.MetadataRequest) *kmsg.MetadataResponse {
+	res := req.ResponseKind().(*kmsg.MetadataResponse)
+	res.Version = req.Version
+	leader := c.LeaderFor("t", 0)
+	broker := kmsg.NewMetadataResponseBroker()
+	broker.NodeID, broker.Host = leader, "127.0.0.1"
+	broker.Port = port(c.ListenAddrs()[0])
+	topic := kmsg.NewMetadataResponseTopic()
+	topic.Topic = new("t")
+	for id := range int32(2) {
+		p := kmsg.NewMetadataResponseTopicPartition()
+		p.Partition, p.Leader, p.Replicas, p.ISR = id, leader, []int32{leader}, []int32{leader}
+		topic.Partitions = append(topic.Partitions, p)
+	}
+	res.Brokers, res.Topics = append(res.Brokers, broker), append(res.Topics, topic)
+	return res
+}
+
+func port(addr string) int32 {
+	_, p, _ := net.SplitHostPort(addr)
+	n, _ := strconv.Atoi(p)
+	return int32(n)
+}

@@ -1,0 +1,213 @@
+package publisher_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/publisher"
+)
+
+// settable is a clock that runs and can be put forward.
+type settable struct {
+	mu    sync.Mutex
+	ahead time.Duration
+}
+
+func (c *settable) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return time.Now().Add(c.ahead)
+}
+
+func (c *settable) forward(by time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ahead += by
+}
+
+// everyAnswer has what responseTo says of each kind of answer, seen from outside.
+var everyAnswer = []struct {
+	err *kerr.Error
+	// once is what a single answer of the kind does, repeated what one does that is given for longer than the
+	// patience: "": the batch is sent again; else the reason of the stop or of the drop.
+	once, repeated string
+}{
+	{kerr.NotEnoughReplicas, "", ""},
+	{kerr.RequestTimedOut, "", ""},
+	{kerr.NotLeaderForPartition, "", ""},
+	{kerr.KafkaStorageError, "", ""},
+	{kerr.UnknownTopicOrPartition, "", ""}, // metadata knows the topic
+	{kerr.TopicAuthorizationFailed, "", "topic_denied"},
+	{kerr.ClusterAuthorizationFailed, "", "topic_denied"},
+	{kerr.InvalidTimestamp, "", "clock"},
+	{kerr.UnknownServerError, "", "rejected"},
+	{kerr.CorruptMessage, "", "rejected"},
+	{kerr.InvalidRecord, "rejected", "rejected"},
+	{kerr.PolicyViolation, "rejected", "rejected"},
+	{kerr.MessageTooLarge, "too_large", "too_large"},
+	{kerr.OutOfOrderSequenceNumber, "", ""}, // a new producer id
+}
+
+// dropEverything sets the policies so that belief in an answer shows as a lost event.
+func dropEverything(o *publisher.Options) {
+	o.UnknownTopic, o.TooLarge, o.Rejected = cdc.PolicyDrop, cdc.PolicyDrop, cdc.PolicyDrop
+}
+
+// The patience is counted for one kind of answer, and not from the beginning of some other trouble.
+func TestOneAnswerAfterAnOutage(t *testing.T) {
+	for _, policy := range []cdc.Policy{cdc.PolicyStop, cdc.PolicyDrop} {
+		for _, answer := range everyAnswer {
+			t.Run(fmt.Sprintf("%s/%s", answer.err.Message, policy), func(t *testing.T) {
+				c := newCluster(t, 1, 1)
+				opts, clock := options(c), settable{}
+				opts.Now, opts.Patience = clock.now, time.Hour
+				if policy == cdc.PolicyDrop {
+					dropEverything(&opts)
+				}
+				s := open(t, opts)
+				s.answered(t, s.send(t, msg("k", "0")))
+				outage := c.Fault(onProduce(kerr.ReplicaNotAvailable, -1))
+				s.send(t, msg("k", "1"))
+				eventually(t, "the outage", func() bool { return outage.Hits() > 1 })
+				clock.forward(2 * time.Hour)
+				more := outage.Hits()
+				eventually(t, "more of the outage", func() bool { return outage.Hits() > more+1 })
+				one := c.Fault(onProduce(answer.err, 1))
+				outage.Remove()
+				expect(t, s, policy, answer.once)
+				if one.Hits() != 1 {
+					t.Errorf("%d answers of the other kind", one.Hits())
+				}
+			})
+		}
+	}
+}
+
+// The same answers given for longer than the patience are believed, each as the table says.
+func TestRepeatedAnswer(t *testing.T) {
+	for _, policy := range []cdc.Policy{cdc.PolicyStop, cdc.PolicyDrop} {
+		for _, answer := range everyAnswer {
+			t.Run(fmt.Sprintf("%s/%s", answer.err.Message, policy), func(t *testing.T) {
+				c := newCluster(t, 1, 1)
+				opts, clock := options(c), settable{}
+				opts.Now, opts.Patience = clock.now, time.Hour
+				if policy == cdc.PolicyDrop {
+					dropEverything(&opts)
+				}
+				s := open(t, opts)
+				s.answered(t, s.send(t, msg("k", "0")))
+				lasting := c.Fault(onProduce(answer.err, -1))
+				s.send(t, msg("k", "1"))
+				eventually(t, "the answer", func() bool { return lasting.Hits() > 0 })
+				clock.forward(2 * time.Hour)
+				if answer.repeated == "" {
+					more := lasting.Hits()
+					eventually(t, "more attempts", func() bool { return lasting.Hits() > more+3 })
+					lasting.Remove()
+				}
+				expect(t, s, policy, answer.repeated)
+			})
+		}
+	}
+}
+
+// expect waits for what becomes of the second event: published where reason is "", else stopped or dropped.
+func expect(t *testing.T, s *sink, policy cdc.Policy, reason string) {
+	t.Helper()
+	topicWide := reason == "topic_denied" || reason == "clock" // no event is dropped for these
+	if reason == "" || policy == cdc.PolicyDrop && !topicWide {
+		s.answered(t, 2)
+		dropped := metric(t, s.reg, "cdc_relay_events_dropped_total")
+		if want := min(len(reason), 1); int(dropped) != want {
+			t.Errorf("%v events dropped, want %d", dropped, want)
+		}
+		return
+	}
+	var stop *cdc.StopError
+	if err := s.failed(t); !errors.As(err, &stop) || stop.Reason != reason {
+		t.Errorf("stopped with %v, want reason %s", err, reason)
+	}
+}
+
+// A broker that lags behind says of a topic that it is absent or denied: that is not believed while another does not
+// agree, or while something is acknowledged.
+func TestMetadataOfOneBroker(t *testing.T) {
+	for _, first := range []*kerr.Error{kerr.TopicAuthorizationFailed, kerr.LeaderNotAvailable} {
+		t.Run(first.Message, func(t *testing.T) {
+			c := newCluster(t, 1, 1)
+			opts, clock := options(c), settable{}
+			opts.Now, opts.Patience = clock.now, time.Hour
+			dropEverything(&opts)
+			s := open(t, opts)
+			metadata := func(err *kerr.Error, n int) *kfake.FaultHandle {
+				return c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Metadata}, Topic: "t", Err: err, Count: n})
+			}
+			trouble := metadata(first, -1)
+			s.send(t, msg("k", "0"))
+			eventually(t, "the first trouble", func() bool { return trouble.Hits() > 0 })
+			clock.forward(30 * time.Minute)
+			absent := metadata(kerr.UnknownTopicOrPartition, 2)
+			trouble.Remove()
+			eventually(t, "the answers of another kind", func() bool { return absent.Hits() == 1 })
+			clock.forward(45 * time.Minute)
+			s.answered(t, 1)
+			if n := metric(t, s.reg, "cdc_relay_events_dropped_total"); n != 0 {
+				t.Errorf("%v events dropped", n)
+			}
+		})
+	}
+}
+
+// Each attempt carries its own time: a topic may refuse records that are old, and a batch may have waited for hours.
+func TestAttemptsCarryTheirOwnTime(t *testing.T) {
+	for _, compression := range []string{"none", "gzip"} {
+		t.Run(compression, func(t *testing.T) {
+			c := newCluster(t, 1, 1)
+			opts, clock := options(c), settable{}
+			opts.Now, opts.Compression = clock.now, compression
+			s := open(t, opts)
+			waits := c.Fault(onProduce(kerr.NotEnoughReplicas, -1))
+			s.send(t, numbered(0, 3, 1)...)
+			eventually(t, "an attempt", func() bool { return waits.Hits() > 0 })
+			clock.forward(48 * time.Hour)
+			waits.Remove()
+			s.answered(t, 1)
+			for _, r := range read(t, c.ListenAddrs(), "t", 3) {
+				if age := clock.now().Sub(r.Timestamp); age > time.Hour {
+					t.Errorf("record %s is dated %s ago", r.Value, age)
+				}
+			}
+		})
+	}
+}
+
+// The error for a time that is refused again and again names the clock, and no event.
+func TestRefusedTimeNamesTheClock(t *testing.T) {
+	c := newCluster(t, 1, 1)
+	c.Fault(onProduce(kerr.InvalidTimestamp, -1))
+	opts := options(c)
+	opts.Rejected, opts.Patience = cdc.PolicyDrop, 20*time.Millisecond
+	s := open(t, opts)
+	s.send(t, msg("k", "0"))
+	err := s.failed(t)
+	for _, part := range []string{"the time of this machine", "message.timestamp.before.max.ms", `"t"`} {
+		if !strings.Contains(cdc.Explain(err), part) {
+			t.Errorf("%s\ndoes not say %s", cdc.Explain(err), part)
+		}
+	}
+	if strings.Contains(err.Error(), "k/0") {
+		t.Errorf("%v names an event", err)
+	}
+	if n := metric(t, s.reg, "cdc_relay_events_dropped_total"); n != 0 {
+		t.Errorf("%v events dropped", n)
+	}
+}
