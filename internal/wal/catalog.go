@@ -116,12 +116,13 @@ type publishedTable struct {
 	Name        string `json:"name"`
 	Kind        string `json:"kind"`
 	Persistence string `json:"persistence"`
-	Partition   bool   `json:"partition"`
 	Published   bool   `json:"published"`
 	Filter      bool   `json:"filter"`
 	Columns     bool   `json:"columns"`
 	Rows        string `json:"rows"` // oid and xmin of what publishes it
-	Types       []uint32
+	// As is the table that it is a partition of and as whose its rows are published; "" where they are its own.
+	As    string `json:"as"`
+	Types []uint32
 }
 
 // publicationQuery returns the publication and, for each tracked table, how it stands in it. Columns
@@ -130,25 +131,36 @@ const publicationQuery = `
 SELECT to_jsonb(p) || jsonb_build_object('xmin', p.xmin::text),
   COALESCE((SELECT jsonb_agg(jsonb_build_object(
       'oid', c.oid::bigint, 'name', n.nspname || '.' || c.relname, 'kind', c.relkind, 'persistence', c.relpersistence,
-      'partition', c.relispartition, 'published', p.puballtables OR pr.oid IS NOT NULL OR pn.row IS NOT NULL,
+      'as', %[2]s, 'published', p.puballtables OR pr.oid IS NOT NULL OR pn.row IS NOT NULL,
       'filter', to_jsonb(pr) ->> 'prqual' IS NOT NULL, 'columns', to_jsonb(pr) ->> 'prattrs' IS NOT NULL,
       'rows', concat_ws(' ', pr.oid, pr.xmin, pn.row),
       'Types', (SELECT jsonb_agg(a.atttypid::bigint) FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped)))
     FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
     LEFT JOIN pg_publication_rel pr ON pr.prpubid = p.oid AND pr.prrelid = c.oid
-    LEFT JOIN LATERAL (%s) pn ON true
+    LEFT JOIN LATERAL (%[1]s) pn ON true
     WHERE n.nspname || '.' || c.relname = ANY($2)), '[]')
 FROM pg_publication p WHERE p.pubname = $1`
 
+// publishedAs is the topmost table that c is a partition of and that the publication holds, where rows are published
+// as that table's.
+const publishedAs = `CASE WHEN p.pubviaroot THEN (
+        SELECT an.nspname || '.' || ac.relname FROM pg_partition_ancestors(c.oid) WITH ORDINALITY a(oid, height)
+        JOIN pg_class ac ON ac.oid = a.oid JOIN pg_namespace an ON an.oid = ac.relnamespace
+        WHERE a.oid <> c.oid AND (p.puballtables%s
+          OR EXISTS (SELECT FROM pg_publication_rel ar WHERE ar.prpubid = p.oid AND ar.prrelid = a.oid))
+        ORDER BY a.height DESC LIMIT 1) END`
+
 const (
+	asOfSchemaSince15 = ` OR EXISTS (SELECT FROM pg_publication_namespace s WHERE s.pnpubid = p.oid AND s.pnnspid = an.oid)`
+
 	schemasSince15 = `SELECT concat_ws(' ', s.oid, s.xmin) AS row FROM pg_publication_namespace s WHERE s.pnpubid = p.oid AND s.pnnspid = n.oid`
 	noSchemas      = `SELECT NULL::text AS row`
 )
 
 func readPublication(ctx context.Context, conn *pgx.Conn, name string, tables []string, version int) (publicationState, error) {
-	schemas := noSchemas
+	schemas, asOfSchema := noSchemas, ""
 	if version >= 150000 {
-		schemas = schemasSince15
+		schemas, asOfSchema = schemasSince15, asOfSchemaSince15
 	}
 	var pub struct {
 		OID       json.RawMessage `json:"oid"`
@@ -157,7 +169,7 @@ func readPublication(ctx context.Context, conn *pgx.Conn, name string, tables []
 		ViaRoot   bool            `json:"pubviaroot"`
 	}
 	var doc, list []byte
-	err := conn.QueryRow(ctx, fmt.Sprintf(publicationQuery, schemas), name, tables).Scan(&doc, &list)
+	err := conn.QueryRow(ctx, fmt.Sprintf(publicationQuery, schemas, fmt.Sprintf(publishedAs, asOfSchema)), name, tables).Scan(&doc, &list)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return publicationState{problem: missingPublication(name)}, nil
 	}
@@ -174,6 +186,9 @@ func readPublication(ctx context.Context, conn *pgx.Conn, name string, tables []
 	}
 	for _, t := range found {
 		st.fingerprint[t.Name] = fmt.Sprintf("%d %s", t.OID, t.Rows)
+		if t.As != "" { // since it was attached to another table
+			st.fingerprint[t.Name] += " " + t.As
+		}
 		for _, oid := range t.Types {
 			st.text = st.text || !hasBinaryForm(oid)
 		}
@@ -205,6 +220,10 @@ func publicationProblem(name string, tables []string, found []publishedTable, in
 		switch {
 		case !ok:
 			return bad("table %s does not exist in this database: create it with `cdc-relay setup`, or correct tables[].name", table)
+		case t.As != "":
+			return cdc.Stop(cdc.ClassConfig, "publication", fmt.Errorf(
+				"publication %q publishes the rows of %s as rows of %s, of which it is a partition (publish_via_partition_root)", name, table, t.As),
+				fmt.Sprintf("set tables[].name to %s", t.As))
 		case !t.Published:
 			return bad("publication %q does not hold table %s: ALTER PUBLICATION %s ADD TABLE %s, or run `cdc-relay setup`", name, table, pub, quoted)
 		case t.Filter:

@@ -103,7 +103,10 @@ func (d *database) sourceWith(o wal.Options) *wal.Source {
 	if o.Slot == "" {
 		o.Slot = d.name
 	}
-	o.Publication, o.Tables, o.Conflict = d.name, []string{"public.outbox"}, cdc.ConflictStop
+	if o.Tables == nil {
+		o.Tables = []string{"public.outbox"}
+	}
+	o.Publication, o.Conflict = d.name, cdc.ConflictStop
 	o.LookInterval = 50 * time.Millisecond
 	return wal.New(o, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 }
