@@ -108,7 +108,7 @@ func (ss *session) plot(ctx context.Context, sv server, load func(context.Contex
 	if sv.before = ss.src.timeline; sv.before == 0 && found {
 		sv.before = c.Source.Timeline
 	}
-	p, err := resolve(sv, saved{checkpoint: c, found: found}, ss.src.place, ss.src.acked, ss.src.opts.Conflict)
+	p, err := resolve(sv, saved{checkpoint: c, found: found}, ss.src.place, ss.src.acked(), ss.src.opts.Conflict)
 	if err != nil {
 		return plan{}, err
 	}
@@ -194,11 +194,7 @@ func (ss *session) checkTables(ctx context.Context) error {
 }
 
 func (s *Source) publicationChanged() error {
-	last := s.acked
-	if last == 0 {
-		last = s.place.end
-	}
-	return alteredError(s.opts.Publication, "while the relay was reading", last)
+	return alteredError(s.opts.Publication, "while the relay was reading", s.acked())
 }
 
 func alteredError(publication, when string, last lsn) error {

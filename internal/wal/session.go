@@ -96,9 +96,7 @@ func (ss *session) prepare(out cdc.Queue) {
 	ss.out = out
 	ss.next = mark{seq: s.handed.Load(), resume: ss.plan.from, commit: ss.plan.commit, xid: ss.plan.commitXID}
 	s.marks.add(ss.next)
-	if s.acked == 0 {
-		s.acked = ss.plan.slot
-	}
+	s.confirmed.CompareAndSwap(0, uint64(ss.plan.slot))
 	ss.chunk = s.arenas.take(max(chunkSize, len(ss.leftover)+minRead))
 	ss.w = copy(ss.chunk.buf, ss.leftover)
 	ss.leftover = nil

@@ -55,11 +55,10 @@ type Source struct {
 	place    place
 	baseline fingerprint // of the publication as first seen
 	timeline uint32
-	acked    lsn // the last position confirmed to the server
 
-	// For Status, written by the owner and the look.
+	// Written by the owner and the look, read by anybody.
 	connected  atomic.Bool
-	confirmed  atomic.Uint64 // acked
+	confirmed  atomic.Uint64 // the last position confirmed to the server; 0: none. The owner's to write
 	lastCommit atomic.Int64  // Unix microseconds
 	lastTick   atomic.Int64  // Unix nanoseconds
 	slot       atomic.Pointer[SlotStatus]
@@ -117,7 +116,7 @@ type Status struct {
 
 // Status returns the state as of now.
 func (s *Source) Status() Status {
-	st := Status{Connected: s.connected.Load(), Confirmed: lsn(s.confirmed.Load()).String()}
+	st := Status{Connected: s.connected.Load(), Confirmed: s.acked().String()}
 	if k, ok := s.marks.at(s.handed.Load()); ok {
 		st.Received = k.resume.String()
 	}
@@ -132,5 +131,8 @@ func (s *Source) Status() Status {
 	}
 	return st
 }
+
+// acked is the last position confirmed to the server.
+func (s *Source) acked() lsn { return lsn(s.confirmed.Load()) }
 
 func (s *Source) tracked(table string) bool { return slices.Contains(s.opts.Tables, table) }

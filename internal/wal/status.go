@@ -61,7 +61,7 @@ func (ss *session) tick(ctx context.Context, now time.Time) error {
 	ss.advance()
 	switch {
 	case ss.pings.due && since >= replyPause,
-		ss.src.acked > ss.said.position && since >= replyPause,
+		ss.src.acked() > ss.said.position && since >= replyPause,
 		since >= statusInterval:
 		return ss.sayStatus(now)
 	}
@@ -79,9 +79,8 @@ func (ss *session) untilTick() time.Duration {
 // before the last look that found the publication unchanged.
 func (ss *session) advance() {
 	s := ss.src
-	if k, ok := s.marks.trim(min(s.durable.Load(), ss.look.good.Load())); ok && k.resume > s.acked {
-		s.acked = k.resume
-		s.confirmed.Store(uint64(s.acked))
+	if k, ok := s.marks.trim(min(s.durable.Load(), ss.look.good.Load())); ok && k.resume > s.acked() {
+		s.confirmed.Store(uint64(k.resume))
 	}
 }
 
@@ -91,16 +90,16 @@ func (ss *session) sayStatus(now time.Time) error {
 	var frame [frameHeader + 34]byte
 	frame[0] = frameCopyData
 	binary.BigEndian.PutUint32(frame[1:], uint32(len(frame)-1))
-	body := frame[frameHeader:]
+	body, acked := frame[frameHeader:], ss.src.acked()
 	body[0] = 'r'
 	for i := range 3 {
-		binary.BigEndian.PutUint64(body[1+8*i:], uint64(ss.src.acked))
+		binary.BigEndian.PutUint64(body[1+8*i:], uint64(acked))
 	}
 	binary.BigEndian.PutUint64(body[25:], uint64(now.UnixMicro()-postgresEpochMicros))
 	if err := ss.write(frame[:]); err != nil {
 		return err
 	}
-	ss.said.at, ss.said.position, ss.pings.due = now, ss.src.acked, false
+	ss.said.at, ss.said.position, ss.pings.due = now, acked, false
 	return nil
 }
 

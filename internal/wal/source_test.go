@@ -1,0 +1,23 @@
+package wal
+
+import (
+	"strings"
+	"testing"
+)
+
+// A look that finds the publication changed names the last confirmed position, which the owner moves meanwhile. Run
+// with -race.
+func TestChangedPublicationNamesTheConfirmedPosition(t *testing.T) {
+	ss := fedSession(&feed{}, &releaser{})
+	s := ss.src
+	s.marks.add(mark{seq: 1, resume: 0x100})
+	s.Confirm(1)
+	ss.look.good.Store(1)
+	looked := make(chan error)
+	go func() { looked <- s.publicationChanged() }()
+	ss.advance()
+	<-looked
+	if err := s.publicationChanged(); !strings.Contains(err.Error(), "0/100") {
+		t.Errorf("it names another position than 0/100: %v", err)
+	}
+}
