@@ -40,6 +40,7 @@ func Check(ctx context.Context, o Options, load cdc.Loader) ([]finding.Finding, 
 		return c.found, nil
 	}
 	tables := c.tables(ctx)
+	c.partitions(ctx)
 	c.limits(ctx)
 	c.replication(ctx, load)
 	return c.found, tables

@@ -49,6 +49,7 @@ func Check(ctx context.Context, o Options, load cdc.Loader) ([]finding.Finding, 
 		return c.found, nil
 	}
 	c.publication()
+	c.partitions(ctx)
 	c.slot(ctx)
 	c.limits(ctx)
 	c.replication(ctx, load)

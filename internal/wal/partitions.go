@@ -1,0 +1,50 @@
+package wal
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cdc-relay/cdc-relay/internal/finding"
+)
+
+// partitionsAhead asks how many seconds the daily partitions that setup made, in the schema cdc_relay, reach ahead.
+// The bound of the default partition has no time in it.
+const partitionsAhead = `SELECT pn.nspname || '.' || p.relname, coalesce(extract(epoch FROM
+		max((regexp_match(pg_get_expr(c.relpartbound, c.oid), ' TO \(''([^'']+)''\)$'))[1]::timestamptz) - now()), 0)::bigint
+	FROM pg_inherits i
+	JOIN pg_class c ON c.oid = i.inhrelid JOIN pg_namespace cn ON cn.oid = c.relnamespace AND cn.nspname = 'cdc_relay'
+	JOIN pg_class p ON p.oid = i.inhparent JOIN pg_namespace pn ON pn.oid = p.relnamespace
+	WHERE pn.nspname || '.' || p.relname = ANY($1) GROUP BY 1 ORDER BY 1`
+
+func (c *checker) partitions(ctx context.Context) {
+	tables, err := readPartitionsAhead(ctx, c.db.conn, c.opts.Tables)
+	if err != nil {
+		c.add(finding.Info, "partitions", "", "the table's partitions cannot be read (%v)", err)
+	}
+	for _, t := range tables {
+		if few, found := finding.FewPartitions(t.name, time.Duration(t.seconds)*time.Second); found {
+			c.found = append(c.found, few)
+		}
+	}
+}
+
+// partitioned is a table and how far its partitions reach ahead.
+type partitioned struct {
+	name    string
+	seconds int64
+}
+
+func readPartitionsAhead(ctx context.Context, conn *pgx.Conn, tables []string) ([]partitioned, error) {
+	rows, err := conn.Query(ctx, partitionsAhead, tables)
+	if err != nil {
+		return nil, fmt.Errorf("read partitions of %s: %w", strings.Join(tables, ", "), err)
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (p partitioned, err error) {
+		err = row.Scan(&p.name, &p.seconds)
+		return p, err
+	})
+}
