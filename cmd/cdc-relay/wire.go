@@ -23,12 +23,8 @@ import (
 
 // This file turns the configuration into each stage's options, and nothing else.
 
-// Times that are not settings: nobody has needed another value.
-const (
-	lookInterval = time.Second
-	saveInterval = 50 * time.Millisecond
-	stallAfter   = time.Minute
-)
+// lookInterval is how often the publication and the slot are looked at.
+const lookInterval = time.Second
 
 func newLogger(w io.Writer, c config.Log) *slog.Logger {
 	level := map[config.LogLevel]slog.Level{
@@ -136,7 +132,6 @@ func relayOptions(c *config.Config) relay.Options {
 	return relay.Options{
 		MaxEvents: c.Window.Events, MaxBytes: int(c.Window.Bytes),
 		RetryInitial: c.Retry.Initial, RetryMax: c.Retry.Max,
-		SaveInterval: saveInterval, StallAfter: stallAfter,
 		StartupTimeout: c.StartupTimeout, ShutdownTimeout: c.ShutdownTimeout, Park: c.Errors.OnStop == config.OnStopPark,
 	}
 }

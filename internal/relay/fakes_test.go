@@ -163,10 +163,11 @@ func (f *fakes) Save(_ context.Context, c cdc.Checkpoint) error {
 	return nil
 }
 
+// options are the defaults, with a small window.
 func options() Options {
 	return Options{
-		MaxEvents: 4, MaxBytes: 100, RetryInitial: 10 * time.Millisecond, RetryMax: time.Second,
-		SaveInterval: 5 * time.Millisecond, ShutdownTimeout: time.Second, StallAfter: time.Minute,
+		MaxEvents: 4, MaxBytes: 100, RetryInitial: 200 * time.Millisecond, RetryMax: time.Minute,
+		StartupTimeout: 2 * time.Minute, ShutdownTimeout: 20 * time.Second,
 	}
 }
 

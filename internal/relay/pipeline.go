@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -97,6 +98,9 @@ func (r *Relay) release(routed *cdc.Routed) {
 	}
 }
 
+// saveInterval is the least time between two saves: what becomes durable meanwhile goes into one.
+const saveInterval = 50 * time.Millisecond
+
 // saveTimeout bounds one save: while the store hangs, the source is told nothing.
 const saveTimeout = 5 * time.Second
 
@@ -129,7 +133,7 @@ func (r *Relay) save(ctx context.Context) {
 		}
 		retry.Reset()
 		select { // what settles meanwhile goes into one save
-		case <-time.After(r.opts.SaveInterval):
+		case <-time.After(saveInterval):
 		case <-r.hurry:
 		case <-ctx.Done():
 			return
@@ -164,22 +168,34 @@ func (r *Relay) hurried() bool {
 	}
 }
 
-// beforeNextSave is the pause after a save that failed; a stop cuts it short, because it waits for the save.
+// beforeNextSave is the pause after a save that failed. Publishing goes on meanwhile: a crash now repeats more than the
+// window, and loses nothing, because the source is not told. A stop cuts the pause short, because it waits for the save.
 func (r *Relay) beforeNextSave(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-r.hurry:
-		return sleep(ctx, min(d, r.opts.RetryInitial))
-	case <-ctx.Done():
-		return ctx.Err()
+	for {
+		r.window.forget(r.durable())
+		select {
+		case <-r.window.moved:
+		case <-timer.C:
+			return nil
+		case <-r.hurry:
+			return sleep(ctx, min(d, r.opts.RetryInitial))
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
 }
 
-func (r *Relay) saveOnce(ctx context.Context) error {
+// durable is the end of the durable prefix. It keeps the prefix's last event id, which the window forgets.
+func (r *Relay) durable() uint64 {
 	seq, lastID := r.window.durable()
+	r.lastID = cmp.Or(lastID, r.lastID)
+	return seq
+}
+
+func (r *Relay) saveOnce(ctx context.Context) error {
+	seq := r.durable()
 	c := *r.checkpoint.Load()
 	if seq > r.saved.Load() { // else the same once more
 		c.Progress = r.Source.Progress(seq)
@@ -187,18 +203,10 @@ func (r *Relay) saveOnce(ctx context.Context) error {
 	r.sequence++ // also after a failed save: it may have been stored, with its answer lost
 	c.Sequence = r.sequence
 	c.SavedAt = time.Now()
-	if lastID != "" { // kept across failed saves, after which the window has forgotten it
-		r.lastID = lastID
-	}
-	if r.lastID != "" {
-		c.LastEventID = r.lastID
-	}
+	c.LastEventID = cmp.Or(r.lastID, c.LastEventID)
 	ctx, cancel := context.WithTimeout(ctx, saveTimeout)
 	defer cancel()
 	if err := r.Checkpointer.Save(ctx, c); err != nil {
-		// Publishing goes on: a crash now repeats more than the window, and loses nothing, because
-		// the source is not told.
-		r.window.forget(seq)
 		r.metrics.checkpointErrors.Inc()
 		r.health.failed(err)
 		return err
@@ -243,13 +251,16 @@ func (r *Relay) drain(ctx context.Context, cause error) {
 
 const drainPoll = 5 * time.Millisecond
 
+// stallAfter is how long a batch may stay in flight before the relay reports itself stalled.
+const stallAfter = time.Minute
+
 // watch reports a pipeline that holds batches and does not move.
 func (r *Relay) watch(ctx context.Context) {
 	var warned time.Time
 	for sleep(ctx, time.Second) == nil {
 		st := r.window.state()
 		age := time.Since(st.oldestTaken)
-		stalled := !st.oldestTaken.IsZero() && age > r.opts.StallAfter
+		stalled := !st.oldestTaken.IsZero() && age > stallAfter
 		r.health.stall(stalled)
 		if stalled && time.Since(warned) > time.Minute {
 			warned = time.Now()

@@ -15,7 +15,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// Options bound and time the pipeline. Every field must be set; config has the defaults.
+// Options are the settings that bound and time the pipeline. Every field must be set; config has the defaults.
 type Options struct {
 	// MaxEvents and MaxBytes bound the window; see window.
 	MaxEvents, MaxBytes int
@@ -23,12 +23,8 @@ type Options struct {
 	RetryInitial, RetryMax time.Duration
 	// StartupTimeout is how long a start waits for a server that is away; 0: for ever.
 	StartupTimeout time.Duration
-	// SaveInterval is the least time between two saves of the position.
-	SaveInterval time.Duration
 	// ShutdownTimeout bounds the drain after a soft stop.
 	ShutdownTimeout time.Duration
-	// StallAfter is how long a batch may stay in flight before the relay reports itself stalled.
-	StallAfter time.Duration
 	// Park keeps a stopped relay alive, not ready, until a person comes: a crash loop hides the reason.
 	Park bool
 }

@@ -70,7 +70,9 @@ func TestStartSaysWhatItWaitsFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakes{}
 		f.acquire = func(int) error { return away(time.Now().Add(time.Second)) }
-		r := newRelay(f, options())
+		o := options()
+		o.StartupTimeout = 0
+		r := newRelay(f, o)
 		var log bytes.Buffer
 		r.log = slog.New(slog.NewTextHandler(&log, nil))
 		ctx, cancel := context.WithCancel(t.Context())
@@ -116,9 +118,7 @@ func TestStandbyWaitsForTheDatabase(t *testing.T) {
 			}
 			return away(began.Add(31 * time.Minute))
 		}
-		o := options()
-		o.StartupTimeout = 2 * time.Minute
-		if _, err := drive(t, f, o); err != nil || f.confirmed != 1 {
+		if _, err := drive(t, f, options()); err != nil || f.confirmed != 1 {
 			t.Errorf("confirmed %d: %v", f.confirmed, err)
 		}
 	})
