@@ -25,8 +25,8 @@ const minVersion = 140000
 
 // Acquire connects, takes the slot, and only then calls load for the checkpoint: whoever held the slot
 // before may have saved until the end. It applies the start rules (see resolve). When it returns without
-// error the slot is held, nothing was read, and Run may be called. It returns the source's identity and
-// the position from which rows will be handed on.
+// error the slot is held and served, nothing was read, and Run may be called; Release must be when it is not. It returns
+// the source's identity and the position from which rows will be handed on.
 //
 // Errors: [cdc.ErrStandby] while another process holds the slot; a [cdc.StopError] when only a person
 // can mend it; anything else is retryable.
@@ -43,6 +43,8 @@ func (s *Source) Acquire(ctx context.Context, load func(context.Context) (cdc.Ch
 		return cdc.Source{}, "", err
 	}
 	s.session, s.timeline = ss, id.Timeline
+	s.confirmed.CompareAndSwap(0, uint64(ss.plan.slot))
+	ss.hold(ctx)
 	return id, formatPosition(ss.plan.from), nil
 }
 

@@ -24,7 +24,8 @@
 //	            └──────────────────────────────────────────────────┘
 //
 // Only the owner reads or writes the replication connection. While the window is full it waits for
-// space and keeps sending status, so that back-pressure never becomes a wal_sender_timeout.
+// space and keeps sending status, so that back-pressure never becomes a wal_sender_timeout. Between Acquire and Run,
+// while Kafka is being opened, a holder is the owner: it sends status and reads nothing.
 //
 // # Rules about positions
 //

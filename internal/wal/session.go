@@ -17,7 +17,7 @@ import (
 // tickInterval is how often the owner comes round when nothing is read.
 const tickInterval = 500 * time.Millisecond
 
-// session is one attempt at the stream. Everything in it belongs to the owner (Acquire, then Run),
+// session is one attempt at the stream. Everything in it belongs to the owner (Acquire, then the holder, then Run),
 // except the look, which has the ordinary connection and hands over through its own fields.
 type session struct {
 	src         *Source
@@ -31,7 +31,8 @@ type session struct {
 	leftover    []byte
 
 	out       cdc.Queue
-	look      *look
+	look      *look // from hold on
+	holder    *holder
 	chunk     *chunk
 	r, w      int // chunk.buf[r:w] is read and not yet decoded
 	relations map[uint32]*relation
@@ -50,6 +51,10 @@ func newSession(s *Source, sql *pgx.Conn, repl *pgconn.PgConn) *session {
 
 // close gives the connections up, and with them the slot.
 func (ss *session) close(ctx context.Context) {
+	_ = ss.takeBack()
+	if ss.look != nil {
+		ss.look.stop()
+	}
 	if ss.conn != nil {
 		_ = ss.conn.Close()
 	} else {
@@ -67,12 +72,13 @@ func (s *Source) Run(ctx context.Context, out cdc.Queue) error {
 	ss := s.session
 	s.session = nil
 	defer ss.close(ctx)
+	if err := ss.takeBack(); err != nil {
+		return err
+	}
 	ss.prepare(out)
 	defer ss.dropBatch()
 	s.connected.Store(true)
 	defer s.connected.Store(false)
-	ss.look = startLook(ctx, ss)
-	defer ss.look.stop()
 
 	interrupted := make(chan struct{})
 	interrupt := context.AfterFunc(ctx, func() {
@@ -96,7 +102,6 @@ func (ss *session) prepare(out cdc.Queue) {
 	ss.out = out
 	ss.next = mark{seq: s.handed.Load(), resume: ss.plan.from, commit: ss.plan.commit, xid: ss.plan.commitXID}
 	s.marks.add(ss.next)
-	s.confirmed.CompareAndSwap(0, uint64(ss.plan.slot))
 	ss.chunk = s.arenas.take(max(chunkSize, len(ss.leftover)+minRead))
 	ss.w = copy(ss.chunk.buf, ss.leftover)
 	ss.leftover = nil
