@@ -75,6 +75,7 @@ type identityJob struct {
 	transactional string
 	current       producer
 	routine       bool // the current one still holds
+	unsure        bool // an earlier question may have been granted
 }
 
 type identified struct {
@@ -84,7 +85,7 @@ type identified struct {
 }
 
 func (j identityJob) run(ctx context.Context, c *cluster) event {
-	id, err := c.identify(ctx, j.transactional, j.current)
+	id, err := c.renew(ctx, j.transactional, j.current, j.unsure)
 	return identified{j, id, err}
 }
 
@@ -109,11 +110,11 @@ func (l *loop) ask() {
 	}
 	switch {
 	case l.renewing && l.flights == 0 && !l.fenced:
-		l.submit(identityJob{l.transactional, l.producer, false})
+		l.submit(identityJob{l.transactional, l.producer, false, l.unsure})
 	case len(l.wanted) > 0:
 		l.submit(l.learnJob())
 	case l.renewalDue() && !l.renewing:
-		l.submit(identityJob{l.transactional, l.producer, true})
+		l.submit(identityJob{l.transactional, l.producer, true, l.unsure})
 	case l.transactional != "" && !l.renewing: // while renewing it may be overdue, and the loop would spin
 		l.wakeAt(l.renewAt)
 	}
@@ -241,11 +242,13 @@ func (l *loop) renew(cause error) {
 func (a identified) apply(l *loop) {
 	l.answered(a.err)
 	var stop *cdc.StopError
+	fenced := errors.As(a.err, &stop) && stop.Class == cdc.ClassFenced
+	l.unsure = a.err != nil && (l.unsure || !fenced)
 	switch {
 	case a.err != nil && a.job.routine: // the old one holds, unless brokers say otherwise
 		l.renewAt = l.now.Add(l.opts.RenewInterval / 24)
 		l.log.Warn("the fence in Kafka was not renewed, trying again later", "error", a.err)
-	case errors.As(a.err, &stop) && stop.Class == cdc.ClassFenced:
+	case fenced:
 		l.fenced = true
 		l.fail(0, a.err)
 	case a.err == nil:

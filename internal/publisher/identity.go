@@ -35,15 +35,31 @@ const TransactionalPrefix = "cdc-relay."
 // for a transactional id (KIP-98). A broker refuses a batch of an older epoch in every partition that has seen
 // the newer one (org.apache.kafka.storage.internals.log.ProducerAppendInfo.checkProducerEpoch), also outside of
 // transactions, and none is begun here. A late batch that comes before the successor's first one stands where
-// it belongs. Where the coordinator has used up the epochs of an id, once in 32,000 starts, or has forgotten the
+// it belongs. Where the coordinator has used up the epochs of an id, once in 16,000 starts, or has forgotten the
 // transactional id (transactional.id.expiration.ms, 7 days, after it was last asked for; see renewInterval), there
 // is a new producer id and no fence for that one start.
+
+// # Its renewal
+//
+// A renewal asks for the epoch behind the one that the publisher holds, e. When its answer is lost the coordinator may
+// be at e+1, and it grants the same question again, because it remembers e as the epoch before. A coordinator that took
+// over since does not: transaction records lack that epoch (org.apache.kafka.coordinator.transaction.TransactionLog).
+// It answers PRODUCER_FENCED, as it would if a successor had been opened.
+//
+// The two are told apart by the epoch e+1: it is never the epoch of another publisher that is open. For takeOver opens
+// with an epoch only if the one before it was given to itself, and e was given to this publisher. So a publisher whose
+// answer was lost and that is told that it is fenced asks once more, from e+1: with no successor that is granted, and a
+// successor is at e+2 or further. A successor that has asked once, and is between its two questions, finds that the
+// second epoch does not follow the first, and goes on until it has two in a row: it wins.
 
 // producer is the identity that the brokers know our sequence numbers by.
 type producer struct {
 	id    int64
 	epoch int16
 }
+
+// next is the epoch that follows. A coordinator hands out a new id instead of the last ones, so there is always one.
+func (p producer) next() producer { return producer{p.id, p.epoch + 1} }
 
 // nobody asks for an identity whatever the one before was.
 func nobody() producer { return producer{-1, -1} }
@@ -66,6 +82,38 @@ func (c *cluster) identify(ctx context.Context, transactional string, current pr
 	default:
 		return producer{res.ProducerID, res.ProducerEpoch}, nil
 	}
+}
+
+// takeOverQuestions is far more than relays that are opened at the same moment can make necessary.
+const takeOverQuestions = 20
+
+// takeOver fences every publisher of the transactional id and returns an identity that is never mistaken for one of
+// theirs: see "Its renewal".
+func (c *cluster) takeOver(ctx context.Context, transactional string) (producer, error) {
+	before, err := c.identify(ctx, transactional, nobody())
+	if transactional == "" || err != nil {
+		return before, err
+	}
+	for range takeOverQuestions {
+		id, err := c.identify(ctx, transactional, nobody())
+		if err != nil || id == before.next() {
+			return id, err
+		}
+		before = id
+	}
+	return nobody(), &cdc.FixableError{
+		Cause: fmt.Errorf("get a producer id: others take the transactional id %q over at the same time, or the brokers do not count its epochs", transactional),
+		Fix:   "run one relay for each WAL or binlog; if this Kafka has no transactions, set kafka.transactional_id: none",
+	}
+}
+
+// renew returns the identity that follows current. unsure: an earlier question of the kind had no clear answer.
+func (c *cluster) renew(ctx context.Context, transactional string, current producer, unsure bool) (producer, error) {
+	id, err := c.identify(ctx, transactional, current)
+	if stop, ok := errors.AsType[*cdc.StopError](err); ok && stop.Class == cdc.ClassFenced && unsure {
+		return c.identify(ctx, transactional, current.next())
+	}
+	return id, err
 }
 
 // mayIdentify proves that identify would succeed, and fences nobody.

@@ -49,6 +49,7 @@ type loop struct {
 	wanted     []*topic
 	renewing   bool // no batch leaves until there is a new producer id
 	fenced     bool // another publisher has taken over
+	unsure     bool // a question for a producer id may have been granted although its answer did not come
 	renewAt    time.Time
 	flights    int // requests that are with senders
 	refreshAt  time.Time

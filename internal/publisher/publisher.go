@@ -75,7 +75,7 @@ func (p *Publisher) Open(ctx context.Context, name string) error {
 	// Questions later on use a connection of their own, under the publisher's life and not this context.
 	c := &cluster{d: p.dialer, seeds: p.opts.Brokers}
 	transactional := p.opts.transactional(name)
-	id, err := c.identify(ctx, transactional, nobody())
+	id, err := c.takeOver(ctx, transactional)
 	c.close()
 	if life.Err() != nil {
 		return ErrKilled

@@ -1,0 +1,212 @@
+package publisher_test
+
+import (
+	"errors"
+	"net"
+	"sync"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+// coordinator hands out producer epochs as Kafka does (org.apache.kafka.coordinator.transaction.TransactionMetadata,
+// prepareIncrementProducerEpoch); kfake grants what Kafka refuses.
+type coordinator struct {
+	mu      sync.Mutex
+	current identity
+	last    int16 // the epoch before current, where a renewal was granted: it may be asked again; -1: none
+	// lose has the next answer lost, and another coordinator take over, which does not know last.
+	lose bool
+	// lost is called with every renewal, which has no answer then; nil: it has.
+	lost func(asks identity)
+	// between is called once, after a question of a publisher that opens.
+	between func()
+}
+
+const coordinated = 1000
+
+func coordinate(c *kfake.Cluster) *coordinator {
+	k := &coordinator{current: identity{coordinated, -1}, last: -1}
+	c.ControlKey(int16(kmsg.InitProducerID), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		r := req.(*kmsg.InitProducerIDRequest)
+		if r.TransactionalID == nil {
+			return nil, nil, false
+		}
+		res := r.ResponseKind().(*kmsg.InitProducerIDResponse)
+		res.Version = r.Version
+		asks := identity{r.ProducerID, r.ProducerEpoch}
+		if lost := k.losing(asks); lost != nil {
+			lost(asks)
+			return nil, net.ErrClosed, true
+		}
+		id, err := k.grant(asks)
+		if err != nil {
+			res.ErrorCode = err.Code
+		}
+		res.ProducerID, res.ProducerEpoch = id.id, id.epoch
+		if k.answerLost() {
+			return nil, net.ErrClosed, true
+		}
+		if between := k.next(); between != nil {
+			between()
+		}
+		return res, nil, true
+	})
+	return k
+}
+
+func (k *coordinator) grant(asks identity) (identity, *kerr.Error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	switch {
+	case asks.id < 0:
+		k.current.epoch, k.last = k.current.epoch+1, -1
+	case asks == k.current:
+		k.current.epoch, k.last = k.current.epoch+1, k.current.epoch
+	case asks.id != k.current.id || k.last < 0 || asks.epoch != k.last:
+		return identity{-1, -1}, kerr.ProducerFenced
+	}
+	return k.current, nil
+}
+
+func (k *coordinator) answerLost() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	lost := k.lose
+	if lost {
+		k.lose, k.last = false, -1
+	}
+	return lost
+}
+
+func (k *coordinator) losing(asks identity) func(identity) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if asks.id < 0 {
+		return nil
+	}
+	return k.lost
+}
+
+// loseRenewals has renewals granted or not, and never answered; the channel is closed with the first of them.
+func (k *coordinator) loseRenewals(granted bool) <-chan struct{} {
+	asked := make(chan struct{})
+	var once sync.Once
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.lost = func(asks identity) {
+		if granted {
+			_, _ = k.grant(asks)
+		}
+		once.Do(func() { close(asked) })
+	}
+	return asked
+}
+
+func (k *coordinator) answerRenewals() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.lost = nil
+}
+
+func (k *coordinator) next() func() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	between := k.between
+	k.between = nil
+	return between
+}
+
+func (k *coordinator) loseNext() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.lose = true
+}
+
+func (k *coordinator) at() identity {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.current
+}
+
+// A renewal is granted, its answer is lost, and the next coordinator does not know that it was: the publisher goes on.
+func TestLostRenewalIsNotTakenForASuccessor(t *testing.T) {
+	c := newCluster(t, 1, 1)
+	k := coordinate(c)
+	s := open(t, options(c))
+	s.answered(t, s.send(t, msg("k", "0")))
+	for i := range 3 {
+		k.loseNext()
+		c.Fault(onProduce(kerr.OutOfOrderSequenceNumber, 1))
+		before := k.at()
+		s.send(t, msg("k", "1"))
+		s.answered(t, uint64(i)+2)
+		if now := k.at(); now != (identity{before.id, before.epoch + 2}) {
+			t.Errorf("from %v to %v, want the lost one and one more", before, now)
+		}
+	}
+}
+
+// The same, and a successor was opened, whether the lost question was granted or not: the successor wins.
+func TestSuccessorAfterLostRenewal(t *testing.T) {
+	for name, granted := range map[string]bool{"granted": true, "not granted": false} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t, 1, 1)
+			k := coordinate(c)
+			first := open(t, options(c))
+			first.answered(t, first.send(t, msg("k", "0")))
+			asked := k.loseRenewals(granted)
+			c.Fault(onProduce(kerr.OutOfOrderSequenceNumber, 1))
+			first.send(t, msg("k", "1"))
+			<-asked
+			second := open(t, options(c))
+			k.answerRenewals()
+			var stop *cdc.StopError
+			if err := first.failed(t); !errors.As(err, &stop) || stop.Class != cdc.ClassFenced {
+				t.Errorf("the first ended with %v", err)
+			}
+			has := k.at()
+			second.answered(t, second.send(t, msg("k", "2")))
+			if k.at() != has {
+				t.Error("the successor had to renew")
+			}
+		})
+	}
+}
+
+// Whatever comes between the questions of a publisher that opens, nobody who asks from an epoch of before, or from the
+// one that follows it, is granted anything once it is open.
+func TestQuestionsBetweenThoseOfAPublisherThatOpens(t *testing.T) {
+	for name, asks := range map[string]func(before identity) identity{
+		"a renewal":                              func(before identity) identity { return before },
+		"a renewal of one whose answer was lost": func(before identity) identity { return identity{before.id, before.epoch + 1} },
+		"another that opens":                     func(identity) identity { return identity{-1, -1} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t, 1, 1)
+			k := coordinate(c)
+			open(t, options(c))
+			held := []identity{k.at()}
+			k.mu.Lock()
+			k.between = func() {
+				if id, err := k.grant(asks(held[0])); err == nil {
+					held = append(held, id)
+				}
+			}
+			k.mu.Unlock()
+			open(t, options(c))
+			for _, id := range held {
+				for _, from := range []identity{id, {id.id, id.epoch + 1}} {
+					if got, err := k.grant(from); err == nil {
+						t.Errorf("asked from %v: granted %v", from, got)
+					}
+				}
+			}
+		})
+	}
+}

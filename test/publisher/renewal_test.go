@@ -1,0 +1,89 @@
+package publisher
+
+import (
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/cdc-relay/cdc-relay/internal/publisher"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
+)
+
+// A renewal that nobody heard of was granted by a coordinator that is gone: the next one is granted too, and a
+// publisher that has a successor is refused by the same coordinator.
+func TestRenewalAcrossCoordinators(t *testing.T) {
+	t.Parallel()
+	k := testenv.Kafka(t, testenv.KafkaOptions{})
+	newTopic(t, k, "across", 1, nil)
+	const interval = 12 * time.Second
+	began := time.Now()
+	opts := func(id string) publisher.Options {
+		return publisher.Options{Brokers: k.Bootstrap(), TransactionalID: id, RenewInterval: interval}
+	}
+	alone, first := open(t, opts("alone")), open(t, opts("succeeded"))
+	alone.send(t, numbered("across", 0, 1, 1)...)
+	durable(t, alone, 1)
+	r := newest(t, k, "across", 0)
+	first.send(t, numbered("across", 1, 1, 1)...)
+	durable(t, first, 1)
+	id, epoch := renewBeside(t, k, "alone", r)
+	second := open(t, opts("succeeded"))
+	second.send(t, numbered("across", 2, 1, 1)...)
+	durable(t, second, 1)
+	b := k.Brokers()[0]
+	b.Kill()
+	<-time.After(time.Until(began.Add(interval + time.Second))) // the renewals are due and fail
+	if err := b.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := k.AwaitHealthy(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	n := 3
+	eventually(t, 30*time.Second, "a newer epoch", func() bool {
+		alone.send(t, numbered("across", n, 1, 1)...)
+		durable(t, alone, n-1)
+		r := newest(t, k, "across", n)
+		n++
+		return r.ProducerID == id && r.ProducerEpoch > epoch
+	})
+	first.send(t, numbered("across", n, 1, 1)...)
+	fenced(t, first.await(t, soon, 2))
+	second.send(t, numbered("across", n+1, 1, 1)...)
+	durable(t, second, 2)
+}
+
+// newest returns the record with the value n.
+func newest(t *testing.T, k *testenv.KafkaCluster, topic string, n int) *kgo.Record {
+	t.Helper()
+	var found *kgo.Record
+	readAll(t, k.Bootstrap(), topic, func(r *kgo.Record) bool {
+		found = r
+		return string(r.Value) == string(numbered(topic, n, 1, 1)[0].Value)
+	})
+	return found
+}
+
+// renewBeside asks as the publisher that wrote r would, and keeps the answer from it.
+func renewBeside(t *testing.T, k *testenv.KafkaCluster, transactional string, r *kgo.Record) (id int64, epoch int16) {
+	t.Helper()
+	cl, err := kgo.NewClient(kgo.SeedBrokers(k.Bootstrap()...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	req := kmsg.NewPtrInitProducerIDRequest()
+	req.TransactionalID, req.TransactionTimeoutMillis = &transactional, 10_000
+	req.ProducerID, req.ProducerEpoch = r.ProducerID, r.ProducerEpoch
+	res, err := req.RequestWith(t.Context(), cl)
+	if err == nil {
+		err = kerr.ErrorForCode(res.ErrorCode)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.ProducerID, res.ProducerEpoch
+}
