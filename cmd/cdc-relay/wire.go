@@ -71,10 +71,23 @@ func inQuotes(n outbox.Name) string {
 }
 
 func newPublisher(c *config.Config, log *slog.Logger, reg prometheus.Registerer) (*publisher.Publisher, error) {
+	o, err := publisherOptions(c)
+	if err != nil {
+		return nil, err
+	}
+	p, err := publisher.New(o, log, reg)
+	if err != nil {
+		return nil, cdc.Stop(cdc.ClassConfig, "config", err)
+	}
+	return p, nil
+}
+
+func publisherOptions(c *config.Config) (publisher.Options, error) {
 	o := publisher.Options{
 		Brokers: c.Kafka.Brokers, ClientID: c.Kafka.ClientID, Compression: string(c.Kafka.Compression),
 		MaxBuffered: 1 << 20, MaxBatchBytes: 256 << 10, InFlight: 2,
 		TransactionalID: c.Kafka.TransactionalID, RequestTimeout: c.Kafka.RequestTimeout, MaxMessageBytes: int(c.Kafka.MaxMessageBytes),
+		RetryInitial: c.Retry.Initial, RetryMax: c.Retry.Max,
 		UnknownTopic: c.Errors.UnknownTopic, TooLarge: c.Errors.TooLarge, Rejected: c.Errors.Rejected,
 	}
 	if t := c.Topics.Create; t != nil {
@@ -86,15 +99,11 @@ func newPublisher(c *config.Config, log *slog.Logger, reg prometheus.Registerer)
 	if c.Kafka.TLS != nil {
 		conf, err := c.Kafka.TLS.ClientConfig()
 		if err != nil {
-			return nil, cdc.Stop(cdc.ClassConfig, "config", fmt.Errorf("kafka.tls: %w", err))
+			return o, cdc.Stop(cdc.ClassConfig, "config", fmt.Errorf("kafka.tls: %w", err))
 		}
 		o.TLS = conf
 	}
-	p, err := publisher.New(o, log, reg)
-	if err != nil {
-		return nil, cdc.Stop(cdc.ClassConfig, "config", err)
-	}
-	return p, nil
+	return o, nil
 }
 
 // store is what every checkpoint store offers to the commands.

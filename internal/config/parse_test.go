@@ -43,7 +43,7 @@ func TestMinimal(t *testing.T) {
 	if p.Slot != "cdc_relay_orders_eu" || p.Publication != p.Slot || p.Failover != config.FailoverAuto {
 		t.Errorf("postgres %+v", p)
 	}
-	if c.ShutdownTimeout != 20*time.Second || c.StartupTimeout != 2*time.Minute || c.Retry.Max != time.Minute {
+	if c.ShutdownTimeout != 20*time.Second || c.StartupTimeout != 2*time.Minute || c.Retry.Max != 10*time.Second {
 		t.Errorf("durations %+v", c)
 	}
 	if c.Window.Events != 32768 || c.Window.Bytes != 4<<20 || c.Kafka.MaxMessageBytes != 1048588 {

@@ -80,12 +80,13 @@ const (
 	OnStopPark OnStop = "park"
 )
 
-// Retry is the pause before something that failed is tried again.
+// Retry is the pause before something that failed is tried again: a connection, a save, a request to Kafka. It doubles
+// with each failure in a row and is jittered.
 type Retry struct {
 	// The first pause.
 	Initial time.Duration `yaml:"initial" jsonschema:"default=200ms"`
 	// The longest pause.
-	Max time.Duration `yaml:"max" jsonschema:"default=60s"`
+	Max time.Duration `yaml:"max" jsonschema:"default=10s"`
 }
 
 // Window bounds what is on its way.

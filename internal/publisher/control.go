@@ -138,11 +138,14 @@ func (l *loop) learnJob() learnJob {
 	return j
 }
 
+// askInterval lets what is asked for at about the same time share a question.
+const askInterval = 50 * time.Millisecond
+
 // answered schedules the next question: soon, or after a pause that grows when nobody answers.
 func (l *loop) answered(err error) {
 	l.asking = false
 	if err == nil {
-		l.askAt = l.now.Add(l.opts.RetryInitial)
+		l.askAt = l.now.Add(min(l.opts.RetryInitial, askInterval))
 		l.reachable()
 		return
 	}
@@ -156,7 +159,7 @@ func (l *loop) askLater(limit time.Duration) {
 		l.askBackoff = l.newBackoff()
 	}
 	l.askBackoff.MaxInterval = limit
-	l.askAt = l.now.Add(l.askBackoff.NextBackOff())
+	l.askAt = l.after(l.askBackoff)
 }
 
 func (a learned) apply(l *loop) {

@@ -234,7 +234,7 @@ func (l *loop) lost(s *sender, err error) {
 		if k.backoff == nil {
 			k.backoff = l.newBackoff()
 		}
-		k.pausedUntil = l.now.Add(k.backoff.NextBackOff())
+		k.pausedUntil = l.after(k.backoff)
 	} else {
 		k.backoff = l.newBackoff()
 	}

@@ -190,4 +190,9 @@ func (l *loop) newBackoff() *backoff.ExponentialBackOff {
 	}
 }
 
+// after is the end of b's next pause: its jitter makes none longer than the longest.
+func (l *loop) after(b *backoff.ExponentialBackOff) time.Time {
+	return l.now.Add(min(b.NextBackOff(), b.MaxInterval))
+}
+
 const noHorizon = math.MaxUint64

@@ -62,7 +62,7 @@ type Options struct {
 	RequestTimeout time.Duration
 	// DialTimeout bounds connecting, TLS and authentication included; 5 s.
 	DialTimeout time.Duration
-	// RetryInitial and RetryMax bound the pause between attempts, which grows and is jittered; 50 ms, 2 s.
+	// RetryInitial and RetryMax bound the pause between attempts, which doubles and is jittered; 200 ms, 10 s.
 	RetryInitial, RetryMax time.Duration
 	// TransactionalID is what a broker knows the relays of one log by: one that opens fences those before it,
 	// so that nothing late of theirs gets between what it sends. TransactionalAuto: the name given to Open;
@@ -103,8 +103,8 @@ func withDefaults(o Options) Options {
 	setDefault(&o.Patience, 5*time.Second)
 	setDefault(&o.RequestTimeout, 15*time.Second)
 	setDefault(&o.DialTimeout, 5*time.Second)
-	setDefault(&o.RetryInitial, 50*time.Millisecond)
-	setDefault(&o.RetryMax, 2*time.Second)
+	setDefault(&o.RetryInitial, 200*time.Millisecond)
+	setDefault(&o.RetryMax, 10*time.Second)
 	setDefault(&o.TransactionalID, TransactionalAuto)
 	setDefault(&o.RenewInterval, renewInterval)
 	setDefault(&o.MetadataInterval, 5*time.Minute)

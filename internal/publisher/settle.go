@@ -172,7 +172,7 @@ func (l *loop) retryLater(p *partition, cause error) {
 	if p.backoff == nil {
 		p.backoff = l.newBackoff()
 	}
-	p.state, p.retryAt = waiting, l.now.Add(p.backoff.NextBackOff())
+	p.state, p.retryAt = waiting, l.after(p.backoff)
 	l.waiting = append(l.waiting, p)
 	l.wakeAt(p.retryAt)
 	l.grumble(p, cause)
