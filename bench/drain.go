@@ -76,29 +76,33 @@ func (s *stand) relayDrain(ctx context.Context, database, slot string, n int) (d
 	if err != nil {
 		return d, err
 	}
-	return s.timeDrain(ctx, path, topic, addr, slot, n)
+	return s.timeDrain(ctx, path, addr, slot, n, []string{topic})
 }
 
-// timeDrain runs the relay until the topic holds n records.
-func (s *stand) timeDrain(ctx context.Context, path, topic, addr, name string, n int, more ...string) (drained, error) {
+// timeDrain runs the relay until the topics hold n records more.
+func (s *stand) timeDrain(ctx context.Context, path, addr, name string, n int, topics []string, more ...string) (drained, error) {
 	var d drained
 	admin, err := kgo.NewClient(kgo.SeedBrokers(s.kafka.Bootstrap()...))
 	if err != nil {
 		return d, err
 	}
 	defer admin.Close()
+	before, err := records(ctx, admin, topics)
+	if err != nil {
+		return d, err
+	}
 	p, err := s.start(path, more...)
 	if err != nil {
 		return d, err
 	}
 	profiled := s.takeProfiles(ctx, addr, name)
 	var first time.Time
-	err = p.until(ctx, 10*time.Millisecond, func() (bool, error) {
-		have, err := records(ctx, admin, topic)
-		if have > 0 && first.IsZero() {
+	err = p.until(ctx, pollInterval(len(topics)), func() (bool, error) {
+		have, err := records(ctx, admin, topics)
+		if have > before && first.IsZero() {
 			first = time.Now()
 		}
-		return have >= int64(n), err
+		return have >= before+int64(n), err
 	})
 	elapsed := time.Since(first)
 	if err != nil {
@@ -118,8 +122,13 @@ func (s *stand) timeDrain(ctx context.Context, path, topic, addr, name string, n
 	return d, p.stop()
 }
 
-func records(ctx context.Context, client *kgo.Client, topic string) (int64, error) {
-	ends, err := kadm.NewClient(client).ListEndOffsets(ctx, topic)
+// pollInterval keeps Kafka from spending its time on the question how far it is.
+func pollInterval(topics int) time.Duration {
+	return 10*time.Millisecond + time.Duration(topics)*time.Millisecond/4
+}
+
+func records(ctx context.Context, client *kgo.Client, topics []string) (int64, error) {
+	ends, err := kadm.NewClient(client).ListEndOffsets(ctx, topics...)
 	if err != nil {
 		return 0, err
 	}
@@ -176,12 +185,7 @@ func (s *stand) drain(ctx context.Context, name string, rows, perTx, rounds int,
 		}
 	}
 	res.sum()
-	for _, slot := range slots {
-		if _, err := conn.Exec(ctx, "SELECT pg_drop_replication_slot($1)", slot); err != nil {
-			return res, err
-		}
-	}
-	return res, nil
+	return res, dropSlots(ctx, conn, slots)
 }
 
 func (s *stand) round(ctx context.Context, res *drainResult, name string, slots []string, bare bool) error {

@@ -29,6 +29,7 @@ type report struct {
 	Drain   *drainResult           `json:"drain,omitempty"`
 	Tenfold *drainResult           `json:"drain_tenfold,omitempty"`
 	Large   *drainResult           `json:"one_transaction,omitempty"`
+	Topics  *topicsResult          `json:"many_topics,omitempty"`
 	Latency map[string]*latencyRes `json:"latency,omitempty"`
 	Start   *startResult           `json:"start,omitempty"`
 	// Binlogs are by flavor.
@@ -46,7 +47,7 @@ func main() {
 	var o options
 	flag.IntVar(&o.rows, "rows", 600_000, "waiting rows to drain")
 	flag.IntVar(&o.rounds, "rounds", 3, "rounds of each comparison")
-	flag.StringVar(&o.only, "only", "drain,large,latency,start,tenfold,mysql,mariadb", "scenarios, comma-separated")
+	flag.StringVar(&o.only, "only", "drain,large,topics,latency,start,tenfold,mysql,mariadb", "scenarios, comma-separated")
 	flag.StringVar(&o.bin, "bin", "bin/cdc-relay", "the relay to measure")
 	flag.StringVar(&o.out, "out", "bench/out", "folder for results, logs and configurations")
 	flag.StringVar(&o.profile, "profile", "", "folder for CPU and heap profiles of the relay while it drains")
@@ -109,6 +110,11 @@ func (s *stand) scenarios(ctx context.Context, o options, r *report) error {
 		step("large", "one transaction of 1,000,000 rows", func() error {
 			res, err := s.drain(ctx, "large", 1_000_000, 1_000_000, 1, false)
 			r.Large = &res
+			return err
+		}),
+		step("topics", "many topics against one", func() error {
+			var err error
+			r.Topics, err = s.manyTopics(ctx, o.rows, o.rounds)
 			return err
 		}),
 		step("latency", "insert to consumer at steady rates", func() error {

@@ -186,7 +186,7 @@ func (m *mysqlStand) relayDrain(ctx context.Context, name string, n int) (draine
 	if err != nil {
 		return drained{}, err
 	}
-	return m.timeDrain(ctx, path, topic, addr, name, n, "--start-from", "earliest")
+	return m.timeDrain(ctx, path, addr, name, n, []string{topic}, "--start-from", "earliest")
 }
 
 // mysqlDrain is the drain scenario on a binary log: bare and relay in turn, medians of the rounds.

@@ -29,6 +29,13 @@ func (r *report) print(w io.Writer) {
 	if d := r.Large; d != nil {
 		row("peak RSS, one transaction of 1,000,000 rows", fmt.Sprintf("%.0f MB", d.RSS), "64 MB", d.RSS <= 64)
 	}
+	if m := r.Topics; m != nil {
+		few, many := m.Few, m.Many
+		row(fmt.Sprintf("%d topics of %d partitions: drain against one of %d", manyTopics, manyPartitions, partitions),
+			fmt.Sprintf("%.2f (%.0f/s to %.0f/s)", m.Ratio, many.RelayRate, few.RelayRate), "0.5", m.Ratio >= 0.5)
+		row("the same: CPU per event", fmt.Sprintf("%.2f us (%.2f us)", many.CPU, few.CPU), "5 us", many.CPU <= 5)
+		row("the same: peak RSS", fmt.Sprintf("%.0f MB (%.0f MB)", many.RSS, few.RSS), "96 MB", many.RSS <= 96)
+	}
 	for _, name := range slices.Sorted(maps.Keys(r.Latency)) {
 		l := r.Latency[name]
 		p50, p99 := 2.5, 8.0

@@ -120,12 +120,18 @@ func fill(ctx context.Context, conn *pgx.Conn, n, size int) error {
 	if _, err := conn.Exec(ctx, "SET synchronous_commit = off"); err != nil {
 		return err
 	}
-	_, err := conn.Exec(ctx, fmt.Sprintf(`DO $do$ BEGIN FOR t IN 1..%d LOOP
-		INSERT INTO outbox (event_id, aggregate_type, aggregate_id, event_type, tenant_id, payload, occurred_at)
-		SELECT gen_random_uuid(), 'Order', 'order-' || lpad((((t::bigint * %[2]d + i) * 7919) %% 100000)::text, 6, '0'), 'OrderPlaced', 'tenant-1',
-			convert_to(rpad('{"order":' || (t::bigint * %[2]d + i) || ',"note":"', %[3]d - 2, 'x') || '"}', 'UTF8'), now()
-		FROM generate_series(1, %[2]d) i; COMMIT; END LOOP; END $do$`, n/size, size, payloadSize))
+	_, err := conn.Exec(ctx, backlog("'Order'", n, size, payloadSize))
 	return err
+}
+
+// backlog is a statement that writes n events in transactions of size rows; kind is the aggregate type, in SQL,
+// of the i-th row of the t-th transaction.
+func backlog(kind string, n, size, payload int) string {
+	return fmt.Sprintf(`DO $do$ BEGIN FOR t IN 1..%d LOOP
+		INSERT INTO outbox (event_id, aggregate_type, aggregate_id, event_type, tenant_id, payload, occurred_at)
+		SELECT gen_random_uuid(), %[4]s, 'order-' || lpad((((t::bigint * %[2]d + i) * 7919) %% 100000)::text, 6, '0'), 'OrderPlaced', 'tenant-1',
+			convert_to(rpad('{"order":' || (t::bigint * %[2]d + i) || ',"note":"', %[3]d - 2, 'x') || '"}', 'UTF8'), now()
+		FROM generate_series(1, %[2]d) i; COMMIT; END LOOP; END $do$`, n/size, size, payload, kind)
 }
 
 const payloadSize = 214
