@@ -178,36 +178,3 @@ func (c *cluster) limits(ctx context.Context, topics []string) (map[string]int, 
 	}
 	return limits, nil
 }
-
-// create makes a topic and does not mind when it is there already.
-func (c *cluster) create(ctx context.Context, topic string, spec *TopicSpec) error {
-	detail := &sarama.TopicDetail{
-		NumPartitions: spec.Partitions, ReplicationFactor: spec.ReplicationFactor, ConfigEntries: map[string]*string{},
-	}
-	for name, value := range spec.Configs {
-		detail.ConfigEntries[name] = &value
-	}
-	details := map[string]*sarama.TopicDetail{topic: detail}
-	submit := func(b *sarama.Broker) error {
-		res, err := b.CreateTopics(sarama.NewCreateTopicsRequest(sarama.MaxVersion, details, c.d.opts.askTimeout()*4/5, false))
-		if err != nil {
-			return err // ask wraps it
-		}
-		said := res.TopicErrors[topic]
-		if said == nil || said.Err == sarama.ErrNoError || said.Err == sarama.ErrTopicAlreadyExists {
-			return nil
-		}
-		return said
-	}
-	err := c.ask(ctx, submit)
-	if !errors.Is(err, sarama.ErrNotController) || c.controller == "" {
-		return err
-	}
-	b, err := c.open(ctx, c.controller)
-	if err != nil {
-		return err
-	}
-	c.close()
-	c.b = b
-	return c.ask(ctx, submit)
-}

@@ -39,8 +39,8 @@ type learnJob struct {
 type learned struct {
 	job     learnJob
 	md      *sarama.MetadataResponse
-	limits  map[string]int // nil: not read
-	created map[string]error
+	limits  map[string]int   // nil: not read
+	created map[string]error // the outcome for each topic that was missing
 	err     error
 }
 
@@ -61,13 +61,13 @@ func (j learnJob) run(ctx context.Context, c *cluster) event {
 
 // createMissing makes the missing topics. Their leaders are known a little later.
 func (j learnJob) createMissing(ctx context.Context, c *cluster, md *sarama.MetadataResponse) map[string]error {
-	created := map[string]error{}
+	var absent []string
 	for _, tp := range md.Topics {
 		if tp.Err == sarama.ErrUnknownTopicOrPartition {
-			created[tp.Name] = c.create(ctx, tp.Name, j.create)
+			absent = append(absent, tp.Name)
 		}
 	}
-	return created
+	return c.create(ctx, absent, j.create)
 }
 
 // identityJob asks for a producer id in place of the current one.

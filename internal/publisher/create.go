@@ -2,6 +2,7 @@ package publisher
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -67,4 +68,85 @@ func hasLeaders(md *sarama.MetadataResponse, topic string) bool {
 		return tp.Err == sarama.ErrNoError && len(tp.Partitions) > 0 && !slices.ContainsFunc(tp.Partitions, leaderless)
 	}
 	return false
+}
+
+// maxCreated bounds what one request creates, in metadata records: controllers refuse one that needs more than 10,000
+// (org.apache.kafka.controller.QuorumController.MAX_RECORDS_PER_USER_OP), and a request must be done in time.
+const maxCreated = 2000
+
+// create makes topics, many in one request, and returns the outcome for each: nil also where it is there already.
+func (c *cluster) create(ctx context.Context, topics []string, spec *TopicSpec) map[string]error {
+	outcomes := make(map[string]error, len(topics))
+	for some := range slices.Chunk(topics, max(1, maxCreated/spec.records())) {
+		res, err := c.submit(ctx, c.createRequest(some, spec))
+		for _, name := range some {
+			outcomes[name] = err
+			if err == nil {
+				outcomes[name] = created(res, name)
+			}
+		}
+	}
+	return outcomes
+}
+
+// records is how many metadata records a topic takes.
+func (s *TopicSpec) records() int {
+	const many = 50 // the brokers' own number of partitions is not known
+	partitions := int(s.Partitions)
+	if partitions < 0 {
+		partitions = many
+	}
+	return 1 + partitions + len(s.Configs)
+}
+
+func (c *cluster) createRequest(topics []string, spec *TopicSpec) *sarama.CreateTopicsRequest {
+	details := make(map[string]*sarama.TopicDetail, len(topics))
+	for _, name := range topics {
+		detail := &sarama.TopicDetail{
+			NumPartitions: spec.Partitions, ReplicationFactor: spec.ReplicationFactor, ConfigEntries: map[string]*string{},
+		}
+		for name, value := range spec.Configs {
+			detail.ConfigEntries[name] = &value
+		}
+		details[name] = detail
+	}
+	return sarama.NewCreateTopicsRequest(sarama.MaxVersion, details, c.d.opts.askTimeout()*4/5, false)
+}
+
+// submit asks any broker, and the controller where only that one creates topics.
+func (c *cluster) submit(ctx context.Context, req *sarama.CreateTopicsRequest) (*sarama.CreateTopicsResponse, error) {
+	var res *sarama.CreateTopicsResponse
+	submit := func(b *sarama.Broker) error {
+		var err error
+		if res, err = b.CreateTopics(req); err != nil {
+			return err // ask wraps it
+		}
+		for _, said := range res.TopicErrors {
+			if said.Err == sarama.ErrNotController {
+				return said
+			}
+		}
+		return nil
+	}
+	err := c.ask(ctx, submit)
+	if !errors.Is(err, sarama.ErrNotController) || c.controller == "" {
+		return res, err
+	}
+	b, err := c.open(ctx, c.controller)
+	if err != nil {
+		return nil, err
+	}
+	c.close()
+	c.b = b
+	err = c.ask(ctx, submit)
+	return res, err
+}
+
+// created is the outcome for one topic.
+func created(res *sarama.CreateTopicsResponse, topic string) error {
+	said := res.TopicErrors[topic]
+	if said == nil || said.Err == sarama.ErrNoError || said.Err == sarama.ErrTopicAlreadyExists {
+		return nil
+	}
+	return said
 }

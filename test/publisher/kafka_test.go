@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -224,5 +225,32 @@ func TestCreatesTopic(t *testing.T) {
 	s.send(t, numbered("too-many-replicas", 0, 30, 7)...)
 	if err := s.await(t, soon, 1); err == nil || !strings.Contains(err.Error(), "replication_factor") {
 		t.Errorf("three replicas on one broker: %v", err)
+	}
+}
+
+// A first run into many topics waits for one or two requests, and not for one of each topic.
+func TestCreatesManyTopics(t *testing.T) {
+	const topics, partitions = 500, 4
+	s := open(t, publisher.Options{Brokers: kafka.Bootstrap(), Create: &publisher.TopicSpec{Partitions: partitions, ReplicationFactor: -1}})
+	var msgs []cdc.Message
+	var names []string
+	for i := range topics {
+		names = append(names, "many-"+strconv.Itoa(i))
+		msgs = append(msgs, numbered(names[i], i, 1, 1)...)
+	}
+	began := time.Now()
+	s.send(t, msgs...)
+	if err := s.await(t, 3*soon, 1); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d topics of %d partitions were there after %v", topics, partitions, time.Since(began))
+	d, err := s.Describe(t.Context(), names)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tp := range d.Topics {
+		if tp.Err != nil || tp.Partitions != partitions {
+			t.Errorf("topic %+v", tp)
+		}
 	}
 }

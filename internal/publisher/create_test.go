@@ -1,0 +1,79 @@
+package publisher_test
+
+import (
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/publisher"
+)
+
+// toEach makes a message for each of n topics.
+func toEach(n int) []cdc.Message {
+	var all []cdc.Message
+	for i := range n {
+		all = append(all, to("made-"+strconv.Itoa(i), msg("k", strconv.Itoa(i)))...)
+	}
+	return all
+}
+
+func TestTopicsAreCreatedTogether(t *testing.T) {
+	for _, c := range []struct {
+		name               string
+		topics, partitions int
+		requests           int64
+	}{
+		{"one request", 60, 4, 1},
+		{"no more than a controller takes", 7, 600, 3},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			cluster := newCluster(t, 1, 1)
+			var requests atomic.Int64
+			cluster.ControlKey(kmsg.CreateTopics.Int16(), func(kmsg.Request) (kmsg.Response, error, bool) {
+				cluster.KeepControl()
+				requests.Add(1)
+				return nil, nil, false
+			})
+			opts := options(cluster)
+			opts.Create = &publisher.TopicSpec{Partitions: int32(c.partitions), ReplicationFactor: 1}
+			s := open(t, opts)
+			s.send(t, toEach(c.topics)...)
+			s.answered(t, 1)
+			if n := requests.Load(); n != c.requests {
+				t.Errorf("%d topics took %d requests, want %d", c.topics, n, c.requests)
+			}
+		})
+	}
+}
+
+func TestOneTopicOfManyCannotBeCreated(t *testing.T) {
+	c := newCluster(t, 1, 1)
+	c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.CreateTopics}, Topic: "bad", Err: kerr.InvalidReplicationFactor, Count: -1})
+	opts := options(c)
+	opts.Create = &publisher.TopicSpec{Partitions: 1, ReplicationFactor: 1}
+	s := open(t, opts)
+	s.send(t, toEach(20)...)
+	s.send(t, to("bad", msg("k", "a"))...)
+	if err := s.failed(t); !strings.Contains(err.Error(), `"bad"`) {
+		t.Errorf("the error %q does not name the topic", err)
+	}
+	s.answered(t, 1)
+}
+
+// A quota of the brokers' on new topics is none of the topic's faults, however long it takes.
+func TestTopicIsCreatedWhenTheQuotaAllows(t *testing.T) {
+	c := newCluster(t, 1, 1)
+	c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.CreateTopics}, Topic: "made-1", Err: kerr.ThrottlingQuotaExceeded, Count: 3})
+	opts := options(c)
+	opts.Patience = 1 // over at once
+	opts.Create = &publisher.TopicSpec{Partitions: 1, ReplicationFactor: 1}
+	s := open(t, opts)
+	s.send(t, toEach(3)...)
+	s.answered(t, 1)
+}
