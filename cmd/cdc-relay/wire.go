@@ -85,7 +85,6 @@ func newPublisher(c *config.Config, log *slog.Logger, reg prometheus.Registerer)
 func publisherOptions(c *config.Config) (publisher.Options, error) {
 	o := publisher.Options{
 		Brokers: c.Kafka.Brokers, ClientID: c.Kafka.ClientID, Compression: string(c.Kafka.Compression),
-		MaxBuffered: 1 << 20, MaxBatchBytes: 256 << 10, InFlight: 2,
 		TransactionalID: c.Kafka.TransactionalID, RequestTimeout: c.Kafka.RequestTimeout, MaxMessageBytes: int(c.Kafka.MaxMessageBytes),
 		RetryInitial: c.Retry.Initial, RetryMax: c.Retry.Max,
 		UnknownTopic: c.Errors.UnknownTopic, TooLarge: c.Errors.TooLarge, Rejected: c.Errors.Rejected,

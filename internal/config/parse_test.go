@@ -46,7 +46,7 @@ func TestMinimal(t *testing.T) {
 	if c.ShutdownTimeout != 20*time.Second || c.StartupTimeout != 2*time.Minute || c.Retry.Max != 10*time.Second {
 		t.Errorf("durations %+v", c)
 	}
-	if c.Window.Events != 32768 || c.Window.Bytes != 4<<20 || c.Kafka.MaxMessageBytes != 1048588 {
+	if c.Window.Events != 32768 || c.Window.Bytes != 8<<20 || c.Kafka.MaxMessageBytes != 1048588 {
 		t.Errorf("bounds %+v", c)
 	}
 	if len(c.Tables) != 1 || c.Tables[0].Name != "public.outbox" || c.Tables[0].Columns != nil {

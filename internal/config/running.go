@@ -93,8 +93,8 @@ type Retry struct {
 type Window struct {
 	// The most events. A transaction larger than the window flows through it in parts.
 	Events int `yaml:"events" jsonschema:"minimum=1,maximum=100000000,default=32768"`
-	// The most memory for them.
-	Bytes Size `yaml:"bytes" jsonschema:"default=4MiB"`
+	// The most memory for them. Most of it is used only where events go to hundreds of partitions.
+	Bytes Size `yaml:"bytes" jsonschema:"default=8MiB"`
 }
 
 // HTTP is the endpoint for metrics and health.

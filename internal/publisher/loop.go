@@ -52,6 +52,7 @@ type loop struct {
 	unsure     bool // a question for a producer id may have been granted although its answer did not come
 	renewAt    time.Time
 	flights    int // requests that are with senders
+	flying     int // batches in them
 	refreshAt  time.Time
 
 	failure *failure
@@ -109,7 +110,20 @@ func (l *loop) ports() (in <-chan *cdc.Routed, out chan<- cdc.Durable, next cdc.
 	return in, out, next
 }
 
-func (l *loop) roomy() bool { return l.buffered < l.opts.MaxBuffered && l.failure == nil }
+func (l *loop) roomy() bool { return l.buffered < l.room() && l.failure == nil }
+
+// perPartition is what may wait for each partition that has messages. A batch costs a broker as much as some ten of its
+// records, so those of many partitions must not be cut from what would do for a few.
+const perPartition = 4 << 10
+
+// room is how many bytes of messages may wait. The relay's window bounds it too: nothing waits that is not in there.
+func (l *loop) room() int {
+	busy := l.flying
+	for _, k := range l.links {
+		busy += k.list.len()
+	}
+	return l.opts.MaxBuffered + busy*perPartition
+}
 
 // acceptMore takes what is there already, so that it shares requests.
 func (l *loop) acceptMore(in <-chan *cdc.Routed) {

@@ -73,14 +73,15 @@ type Options struct {
 	// MetadataInterval is how often partition counts and limits are read again; 5 min.
 	MetadataInterval time.Duration
 
-	// MaxBatchBytes bounds the batch of one partition before compression; 512 KiB, and never more than
+	// MaxBatchBytes bounds the batch of one partition before compression; 256 KiB, and never more than
 	// the topic's max.message.bytes.
 	MaxBatchBytes int
 	// MaxRequestBytes bounds the batches that one request combines; 1 MiB.
 	MaxRequestBytes int
-	// MaxBuffered bounds the bytes of messages that wait for their request; Send blocks beyond it; 4 MiB.
+	// MaxBuffered bounds the bytes of messages that wait for their request; Send blocks beyond it; 1 MiB, and 4 KiB
+	// more for each partition that has messages.
 	MaxBuffered int
-	// InFlight is how many requests a broker may have unanswered; 5. A partition has at most one.
+	// InFlight is how many requests a broker may have unanswered; 2. A partition has at most one.
 	InFlight int
 	// MaxMessageBytes stands for a topic's max.message.bytes where it may not be read; 1048588, which is
 	// Kafka's default.
@@ -108,10 +109,10 @@ func withDefaults(o Options) Options {
 	setDefault(&o.TransactionalID, TransactionalAuto)
 	setDefault(&o.RenewInterval, renewInterval)
 	setDefault(&o.MetadataInterval, 5*time.Minute)
-	setDefault(&o.MaxBatchBytes, 512<<10)
+	setDefault(&o.MaxBatchBytes, 256<<10)
 	setDefault(&o.MaxRequestBytes, 1<<20)
-	setDefault(&o.MaxBuffered, 4<<20)
-	setDefault(&o.InFlight, 5)
+	setDefault(&o.MaxBuffered, 1<<20)
+	setDefault(&o.InFlight, 2)
 	setDefault(&o.MaxMessageBytes, kafkaMaxMessageBytes)
 	if o.Now == nil {
 		o.Now = time.Now

@@ -15,6 +15,7 @@ func (e settled) apply(l *loop) {
 	s := e.req.s
 	s.out.pop()
 	l.flights--
+	l.flying -= len(e.req.batches)
 	switch {
 	case e.err == nil:
 		s.proven, s.link.backoff = true, nil

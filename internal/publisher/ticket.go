@@ -1,7 +1,6 @@
 package publisher
 
 import (
-	"slices"
 	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
@@ -92,7 +91,8 @@ func (t *ticket) observe(now time.Time) {
 }
 
 func (t *ticket) note(tp *topic) {
-	if !slices.Contains(t.topics, tp) {
+	if tp.noted != t.seq {
+		tp.noted = t.seq
 		t.topics = append(t.topics, tp)
 	}
 }

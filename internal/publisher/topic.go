@@ -33,6 +33,7 @@ type topic struct {
 	checked time.Time // when it was last asked for
 	err     error     // why all of it is halted; nil: it is not
 	told    time.Time // when trouble with it was last logged
+	noted   uint64    // the last ticket that has noted it
 }
 
 func (l *loop) topic(name string) *topic {

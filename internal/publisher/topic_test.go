@@ -344,3 +344,31 @@ func TestSendBlocksWithinItsBound(t *testing.T) {
 		t.Errorf("%d batches of a kilobyte taken, want some 20", sent)
 	}
 }
+
+// A request to many partitions would carry a record or two for each, if no more could wait than for one.
+func TestMoreMayWaitForMorePartitions(t *testing.T) {
+	taken := func(partitions int) int {
+		c := newCluster(t, 1, partitions)
+		release := make(chan struct{})
+		t.Cleanup(func() { close(release) })
+		c.ControlKey(kmsg.Produce.Int16(), func(kmsg.Request) (kmsg.Response, error, bool) {
+			c.KeepControl()
+			c.SleepControl(func() { <-release })
+			return nil, nil, false
+		})
+		opts := options(c)
+		opts.MaxBuffered, opts.RequestTimeout = 10<<10, time.Hour
+		s := open(t, opts)
+		for sent := 0; ; sent++ {
+			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+			err := s.Send(ctx, &cdc.Routed{Batch: &cdc.Batch{Seq: uint64(sent + 1)}, Messages: numbered(20*sent, 20, 500)})
+			cancel()
+			if err != nil {
+				return sent
+			}
+		}
+	}
+	if one, many := taken(1), taken(100); one > 60 || many < 200 {
+		t.Errorf("%d batches of a kilobyte taken for one partition and %d for a hundred, want some 25 and 400", one, many)
+	}
+}

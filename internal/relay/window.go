@@ -8,13 +8,16 @@ import (
 )
 
 // window holds the batches between the source and the saved position, in order of Seq. It is the only
-// queue in the relay, and bounded twice: octets are given back when a batch is durable, events when its
+// queue in the relay, and bounded twice: bytes are given back when a batch is durable, events when its
 // position was saved (or could not be). So a crash repeats at most maxEvents events, and the relay's
 // memory is at most maxBytes and one batch.
 //
+// How much of maxBytes is used is the sink's decision: the source reads no further than maxAhead bytes ahead of what
+// the sink has taken.
+//
 // Safe for concurrent use.
 type window struct {
-	maxEvents, maxBytes int
+	maxEvents, maxBytes, maxAhead int
 
 	mu      sync.Mutex
 	entries []entry // entries[head:] in order of seq, without gaps
@@ -24,6 +27,7 @@ type window struct {
 	sentSeq uint64 // the last batch given to the sink
 	events  int
 	bytes   int
+	ahead   int  // bytes that were not sent yet
 	refused bool // an offer was refused since the last signal
 	closed  bool
 
@@ -44,9 +48,12 @@ type entry struct {
 	commit  int64     // commit time of its first transaction, Unix microseconds; 0 for a heartbeat
 }
 
+// readAhead keeps the router busy while the source reads on; more would only be memory.
+const readAhead = 1 << 20
+
 func newWindow(maxEvents, maxBytes int) *window {
 	return &window{
-		maxEvents: maxEvents, maxBytes: maxBytes,
+		maxEvents: maxEvents, maxBytes: maxBytes, maxAhead: min(maxBytes, readAhead),
 		space: make(chan struct{}, 1), work: make(chan struct{}, 1), moved: make(chan struct{}, 1),
 	}
 }
@@ -65,7 +72,7 @@ func (w *window) Offer(b *cdc.Batch) bool {
 	defer w.mu.Unlock()
 	events := b.Rows()
 	full := w.events > 0 && w.events+events > w.maxEvents || w.bytes > 0 && w.bytes+b.Bytes > w.maxBytes
-	if w.closed || full {
+	if w.closed || full || w.ahead > 0 && w.ahead+b.Bytes > w.maxAhead {
 		w.refused = true
 		return false
 	}
@@ -76,6 +83,7 @@ func (w *window) Offer(b *cdc.Batch) bool {
 	w.entries = append(w.entries, e)
 	w.events += events
 	w.bytes += b.Bytes
+	w.ahead += b.Bytes
 	signal(w.work)
 	return true
 }
@@ -103,6 +111,8 @@ func (w *window) sent(r *cdc.Routed) {
 	e := w.entry(r.Batch.Seq)
 	e.routed, e.lastID = r, r.LastEventID
 	w.sentSeq = e.seq
+	w.ahead -= e.bytes
+	w.wake()
 }
 
 // entry returns the entry of seq, which must be held.

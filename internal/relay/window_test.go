@@ -127,6 +127,29 @@ func TestWindowSignalsSpace(t *testing.T) {
 	}
 }
 
+// However large the window, the source reads no further ahead of the sink than it takes to keep the router busy.
+func TestWindowReadsAheadOfTheSinkWithinABound(t *testing.T) {
+	w := newWindow(1000, 64*readAhead)
+	offered := uint64(0)
+	offer := func() bool {
+		ok := w.Offer(batchOf(offered+1, 1, readAhead/4))
+		if ok {
+			offered++
+		}
+		return ok
+	}
+	for offer() {
+	}
+	if offered != 4 {
+		t.Errorf("%d batches of a quarter were taken ahead of the sink, want 4", offered)
+	}
+	w.sent(&cdc.Routed{Batch: w.take()})
+	<-w.Space()
+	if !offer() || offer() {
+		t.Error("a batch that went to the sink makes room for one more")
+	}
+}
+
 func TestClosedWindowTakesNothing(t *testing.T) {
 	w := newWindow(10, 10)
 	w.close()
