@@ -8,7 +8,7 @@ import (
 	"text/tabwriter"
 )
 
-// print writes the table of docs/performance.md: what was measured, what was found, what is to be reached.
+// print writes the table of docs/maintainers/performance-history.md: what was measured, what was found, what is to be reached.
 func (r *report) print(w io.Writer) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	defer t.Flush()

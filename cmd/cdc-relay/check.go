@@ -16,13 +16,12 @@ func newCheckCommand(a *app) *cobra.Command {
 	var output outputFlag
 	cmd := &cobra.Command{
 		Use:   "check",
-		Short: "Prove that everything a run needs is there",
-		Long: `Prove that everything a run needs is there, and change nothing: connect to the database as run does, also for
-replication, look at its settings, at tables, publication and slot, ask Kafka for the topics as the producer
-would, read and write the checkpoint store, and compare the positions.
+		Short: "Verify that everything a run needs is there",
+		Long: `Verify that everything a run needs is there, and change nothing: connect to the database as run does, also for
+replication, inspect its settings, tables, publication and slot, ask Kafka for the topics as the producer does,
+test that the checkpoint store can be read and written, and compare the positions.
 
-Each finding is one line with what to do about it. The exit code is 3 if one of them is a failure; warnings
-do not fail.`,
+Each finding is one line with its fix. The exit code is 3 if any finding is a failure; warnings do not fail.`,
 		Example: "  cdc-relay check\n  cdc-relay check -o json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

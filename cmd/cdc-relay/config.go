@@ -17,9 +17,9 @@ func newConfigCommand(a *app) *cobra.Command {
 func newConfigValidateCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "validate",
-		Short: "Read the configuration file and name every fault with its line and column",
-		Long: `Read the configuration file as run does, with its references to the environment and to files, and name
-every fault with its line and column. Nothing is connected to; cdc-relay check does that.`,
+		Short: "Report every error in the configuration file with its line and column",
+		Long: `Read the configuration file as run does, with its references to the environment and to files, and report every
+error with its line and column. No server is contacted; cdc-relay check does that.`,
 		Example: "  cdc-relay config validate --config orders.yaml",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
@@ -54,7 +54,7 @@ func newConfigShowCommand(a *app) *cobra.Command {
 		Use:   "show",
 		Short: "Print the configuration with defaults filled in and secrets hidden",
 		Long: `Print the effective configuration as YAML: defaults filled in, references expanded, passwords as ***.
-What is printed may be pasted anywhere.`,
+The output holds no secrets.`,
 		Example: "  cdc-relay config show",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
@@ -71,8 +71,8 @@ func newConfigSchemaCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "schema",
 		Short: "Print the JSON schema of the configuration file",
-		Long: `Print the JSON schema (draft 2020-12) of the configuration file. Editors complete and check with it: put
-"# yaml-language-server: $schema=cdc-relay.schema.json" on the file's first line.`,
+		Long: `Print the JSON schema (draft 2020-12) of the configuration file. Editors use it to complete and check the
+file: put "# yaml-language-server: $schema=cdc-relay.schema.json" on the file's first line.`,
 		Example: "  cdc-relay config schema > cdc-relay.schema.json",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {

@@ -130,7 +130,7 @@ type ownerFlag struct{ value string }
 
 const (
 	envOwner  = "CDC_RELAY_OWNER_DSN"
-	ownerHelp = `Making the table and the publication takes the table's owner and CREATE on the database; the relay's own
+	ownerHelp = `Creating the table and the publication needs the table's owner and CREATE on the database; the relay's own
 role should have neither. Set ` + envOwner + ` to the owner's connection string. --owner-dsn takes it too, but
 other users of this machine can read arguments.`
 )

@@ -56,10 +56,10 @@ func newPositionShowCommand(a *app) *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "show",
-		Short: "Show the positions of log and checkpoint and where a run would go on",
-		Long: `Show where log and checkpoint stand and where a run would go on, or why it would not: on PostgreSQL slot and
+		Short: "Show the positions of database and checkpoint, and where a run would continue",
+		Long: `Show the stored positions and where a run would continue, or why it would refuse: on PostgreSQL slot and
 checkpoint, each as PostgreSQL prints it and as the 16 hex digits that are stored; on MySQL and MariaDB the
-checkpoint, and what the server has executed and purged. It reads only, and may be used while a relay runs.`,
+checkpoint, and the GTIDs that the server has executed and purged. Nothing is changed; a relay may be running.`,
 		Example: "  cdc-relay position show\n  cdc-relay position show -o json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -77,15 +77,15 @@ func newPositionSetCommand(a *app) *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "set POSITION",
-		Short: "Go on from another place in the log",
-		Long: `Go on from another place in the log. The relay must be stopped. The position is an LSN on PostgreSQL, and on
-MySQL and MariaDB a GTID set, as position show prints it.
+		Short: "Continue from another position",
+		Long: `Set the position from which the next run continues. Stop the relay first. The position is an LSN on PostgreSQL
+and a GTID set on MySQL and MariaDB, as position show prints it.
 
-Going back repeats: events committed behind the new position are published again. It goes back no further
-than the log is kept: on PostgreSQL to the slot, on MySQL and MariaDB to what was purged.
+Moving back repeats events: those committed after the new position are published again. The position can move back
+as far as the database keeps its WAL or binlog: to the slot on PostgreSQL, to the purged GTIDs on MySQL and MariaDB.
 
-Going forward skips: events committed before the new position and not published yet never are. It takes
---yes, on PostgreSQL it moves the slot too, and there is no way back from that.`,
+Moving forward skips events: those committed before the new position and not yet published are never published. It
+needs --yes; on PostgreSQL it also moves the slot, which cannot be undone.`,
 		Example: `  cdc-relay position set 16/B374D848
   cdc-relay position set 00000016B374D848 --yes
   cdc-relay position set 3e11fa47-71ca-11e1-9e33-c80aa9429562:1-4711
@@ -115,14 +115,14 @@ func newPositionResetCommand(a *app) *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "reset",
-		Short: "Forget the checkpoint and go on from the slot",
-		Long: `Forget the stored checkpoint, so that the next run goes on from the slot. The relay must be stopped.
+		Short: "Delete the checkpoint and continue from the slot",
+		Long: `Delete the stored checkpoint, so that the next run continues from the slot. Stop the relay first.
 
-Events committed between slot and checkpoint are published again. Where the slot stands ahead of the
-checkpoint they are skipped instead, which takes --yes.
+Events committed between slot and checkpoint are published again. If the slot is ahead of the checkpoint, the events
+between them are skipped instead, which needs --yes.
 
-MySQL and MariaDB have no slot: a run is then refused until setup, position set or run --start-from says
-where to begin. The position that is forgotten is printed.`,
+MySQL and MariaDB have no slot: run then refuses to start until setup, position set or run --start-from gives a
+position. The deleted position is printed.`,
 		Example: "  cdc-relay position reset",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -25,18 +25,19 @@ func newRunCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "Publish committed outbox events until stopped",
-		Long: `Tail the database's log and publish every committed outbox event to Kafka, in commit order per key.
+		Long: `Read the database's WAL or binlog and publish every committed outbox event to Kafka, in commit order per key.
 
-The first SIGTERM or SIGINT drains what is in flight, saves the position and tells the database; a second
-one stops at once. Nothing is lost either way: what was not confirmed is published again.
+The first SIGTERM or SIGINT waits until the records in flight are acknowledged, saves the position and confirms it to
+the database; a second one stops at once. No event is lost either way: events that were not confirmed are published
+again.
 
-On MySQL and MariaDB the checkpoint alone says where to go on. Without one run refuses (exit 5) unless
---start-from says where to begin; cdc-relay setup stores the first one.`,
+On MySQL and MariaDB only the checkpoint holds the position. Without a checkpoint run refuses to start (exit 5) unless
+--start-from gives a position; cdc-relay setup stores the first one.`,
 		Example: "  cdc-relay run --config orders.yaml\n  cdc-relay run --dry-run",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if dry && start != "" {
-				return usage("--dry-run prints what is committed from now on, and --start-from has no say in that: leave one of the two out")
+				return usage("--dry-run and --start-from cannot be combined: leave one of them out")
 			}
 			c, err := a.load()
 			if err != nil {
@@ -45,7 +46,7 @@ On MySQL and MariaDB the checkpoint alone says where to go on. Without one run r
 			log := newLogger(a.stderr, c.Log)
 			checkpoint.LogTo(log)
 			for _, w := range c.Warnings() {
-				log.Warn(w.Text, "fix", w.Fix)
+				log.Warn("unsafe configuration", "warning", w.Text, "fix", w.Fix)
 			}
 			if dry {
 				return dryRun(cmd.Context(), c, a.stdout, log)

@@ -12,7 +12,7 @@ import (
 )
 
 func newSchemaCommand(a *app) *cobra.Command {
-	return group("schema", "Print or make the outbox table", newSchemaPrintCommand(a), newSchemaApplyCommand(a))
+	return group("schema", "Print or create the outbox table", newSchemaPrintCommand(a), newSchemaApplyCommand(a))
 }
 
 // defaultAhead is how many days of partitions are made in advance.
@@ -74,9 +74,9 @@ func newSchemaPrintCommand(a *app) *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "print",
-		Short: "Print the SQL that makes the outbox table",
-		Long: `Print the SQL that makes the outbox table with its partitions, as it is or as a migration. It needs neither
-a configuration nor a database, and the SQL is safe to run again: it makes what is missing.`,
+		Short: "Print the SQL that creates the outbox table",
+		Long: `Print the SQL that creates the outbox table with its partitions, as plain SQL or as a migration. No configuration and
+no database are needed. The SQL may be run again: it creates what is missing.`,
 		Example: `  cdc-relay schema print | psql "$DATABASE_URL"
   cdc-relay schema print --dialect mysql | mysql orders
   cdc-relay schema print --payload jsonb --partition none
@@ -140,10 +140,10 @@ func newSchemaApplyCommand(a *app) *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "apply",
-		Short: "Make the outbox table, or the partitions that it lacks",
-		Long: `Make the configured outbox tables with their partitions, and on tables that exist the daily partitions that
-they lack. Tables with a columns mapping belong to other software and are left alone. cdc-relay setup does
-this and makes publication, slot and topics too.
+		Short: "Create the outbox table, or its missing partitions",
+		Long: `Create the configured outbox tables with their partitions; for tables that exist, create the missing daily
+partitions. Tables with a columns mapping belong to other software and are not changed. cdc-relay setup also
+creates publication, slot and topics.
 
 ` + ownerHelp,
 		Example: "  cdc-relay schema apply\n  cdc-relay schema apply --ahead 60",

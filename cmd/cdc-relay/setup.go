@@ -16,20 +16,20 @@ func newSetupCommand(a *app) *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "setup",
-		Short: "Make what the relay needs: table, publication and slot or first position, topics",
-		Long: `Make what the relay needs and does not find: the outbox table with its partitions and, where topics.create is
-set, the topics that routes name. It is safe to run again.
+		Short: "Create what the relay needs: table, publication and slot or first position, topics",
+		Long: `Create what the relay needs and does not find: the outbox table with its partitions and, if topics.create is
+set, the topics that routes name. It may be run again.
 
-On PostgreSQL it makes the publication too, and then the replication slot, which must see the publication.
-From the moment the slot exists PostgreSQL keeps WAL until the relay has read it: start the relay soon, or
-take the slot away with cdc-relay teardown.
+On PostgreSQL it also creates the publication, and then the replication slot, which must be newer than the
+publication. As soon as the slot exists, PostgreSQL keeps WAL until the relay has read it: start the relay soon,
+or remove the slot with cdc-relay teardown.
 
 On MySQL and MariaDB it stores the server's current GTID position in the checkpoint, unless one is stored:
-what is committed from then on is published. Settings of the server and rights are not changed: what lacks is
-printed for an administrator.
+events committed from then on are published. Server settings and grants are not changed: missing settings and
+grants are printed for an administrator.
 
 ` + ownerHelp + `
-With --print nothing is run: the SQL is printed, grouped by the role that must run it.`,
+With --print the SQL is printed, grouped by the role that must run it, and nothing is changed.`,
 		Example: `  cdc-relay setup
   CDC_RELAY_OWNER_DSN="$(cat owner-dsn)" cdc-relay setup
   cdc-relay setup --print`,
@@ -70,6 +70,6 @@ func (s *setup) done(ctx context.Context, c *config.Config) error {
 	if err := s.makeTopics(ctx, c); err != nil {
 		return err
 	}
-	s.app.printf("done: prove it with `cdc-relay check`, then start `cdc-relay run`\n")
+	s.app.printf("done: verify with `cdc-relay check`, then start `cdc-relay run`\n")
 	return nil
 }

@@ -31,9 +31,9 @@ func newStatusCommand(a *app) *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "Ask a running relay how it is doing",
-		Long: `Ask a running relay how it is doing, over its HTTP endpoint: the one that http.listen in the configuration
-names on this machine, or --url.`,
+		Short: "Show the state of a running relay",
+		Long: `Show the state of a running relay. It is read from the relay's HTTP endpoint: http.listen of the configuration on
+this machine, or --url.`,
 		Example: `  cdc-relay status
   cdc-relay status --url http://relay-1:9464 -o json
   cdc-relay status --url https://relay-1:9464 --ca ca.pem`,

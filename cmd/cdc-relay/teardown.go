@@ -21,16 +21,16 @@ func newTeardownCommand(a *app) *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "teardown",
-		Short: "Take the slot, the publication and the checkpoint away",
-		Long: `Take away what setup made: on PostgreSQL the replication slot first, then the publication, and everywhere the
-stored checkpoint. Events that were not relayed yet stay in the table and are not published.
+		Short: "Remove slot, publication and checkpoint",
+		Long: `Remove what setup created: on PostgreSQL the replication slot and the publication, and on every database the stored
+checkpoint. Events that are not published yet stay in the table and are not published.
 
-Do this whenever a relay is retired: a slot that nobody reads makes PostgreSQL keep all WAL from then on,
-until the disk is full and the database stops.
+Run it whenever a relay is retired: for a slot without a reader PostgreSQL keeps all WAL, until the disk is full and
+the database stops.
 
-The table is kept unless --table is given, and is then dropped with all its events once its name was typed.
-Stop the relay first: a slot that is being read, or a checkpoint file that is in use, is not dropped. With the
-checkpoint in Redis a relay that was overlooked can save no more and ends with exit code 4.
+The table is kept unless --table is given; then it is dropped with all its events after you type its name. Stop the
+relay first: a slot or a checkpoint file that is in use is not removed. If the checkpoint is in Redis, a relay that
+still runs can no longer save and ends with exit code 4.
 
 ` + ownerHelp,
 		Example: "  cdc-relay teardown\n  cdc-relay teardown --table\n  cdc-relay teardown --print",

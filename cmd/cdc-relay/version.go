@@ -55,7 +55,7 @@ func newVersionCommand(a *app) *cobra.Command {
 	var output outputFlag
 	cmd := &cobra.Command{
 		Use:     "version",
-		Short:   "Say which version this is",
+		Short:   "Print the version",
 		Example: "  cdc-relay version\n  cdc-relay version -o json",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {

@@ -34,9 +34,11 @@ func (c *Config) insecure() []Warning {
 	if m := c.Source.MySQL; m != nil {
 		skips(m.TLS, "source.mysql.tls", "the database")
 		if m.UnsafeSyncBinlog {
-			all = append(all, Warning{"source.mysql.unsafe_sync_binlog is on: a server that crashes without sync_binlog = 1 and " +
-				"innodb_flush_log_at_trx_commit = 1 can use a GTID twice, and the second transaction is never published",
-				"set both to 1 on the server"})
+			all = append(all, Warning{
+				"source.mysql.unsafe_sync_binlog is on: a server that crashes without sync_binlog = 1 and " +
+					"innodb_flush_log_at_trx_commit = 1 can use a GTID twice, and the second transaction is never published",
+				"set both to 1 on the server",
+			})
 		}
 	}
 	skips(c.Kafka.TLS, "kafka.tls", "Kafka")

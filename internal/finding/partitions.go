@@ -13,7 +13,7 @@ func FewPartitions(table string, ahead time.Duration) (Finding, bool) {
 	if ahead >= leastAhead {
 		return Finding{}, false
 	}
-	text := fmt.Sprintf("daily partitions of %s reach %.1f days ahead", table, ahead.Hours()/24)
+	text := fmt.Sprintf("daily partitions of %s reach %d days ahead", table, ahead/(24*time.Hour))
 	if ahead <= 0 {
 		text = fmt.Sprintf("table %s has no daily partition for the rows of today", table)
 	}

@@ -40,7 +40,7 @@ func (s *site) published(url string, id int) {
 func TestRunWarnsOfPlaintext(t *testing.T) {
 	t.Parallel()
 	relay := newSite(t).setup().replace(redis.Addr(), "redis.invalid:6379").start()
-	relay.await(`level=WARN msg="the connection to Redis at redis.invalid:6379 does not require TLS.*fix="set checkpoint.redis.tls"`)
+	relay.await(`level=WARN msg="unsafe configuration" warning="the connection to Redis at redis.invalid:6379 does not require TLS.*fix="set checkpoint.redis.tls"`)
 }
 
 // TestRun: setup, run as a role that may only replicate, an event goes through, and SIGTERM is a clean end.
