@@ -22,8 +22,9 @@
 //	            └─────────────────────────────────────────────────────┘
 //
 // Only the owner reads the connection; nothing is ever written to it after the request for the log, because the
-// server keeps no position for us. While the window is full the owner waits and reads nothing: the server drops
-// such a connection after net_write_timeout, and the next attempt goes on behind the last transaction handed on.
+// server keeps no position for us. While the window is full the owner waits and reads nothing. After 2 s it hangs up,
+// because a server that shuts down waits for a dump thread whose connection nobody reads. The next attempt goes on behind
+// the last transaction handed on, once there is room.
 //
 // # Errors in the stream
 //

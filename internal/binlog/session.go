@@ -19,6 +19,9 @@ import (
 const (
 	// tickInterval is how often the owner comes round when nothing is read.
 	tickInterval = 500 * time.Millisecond
+	// patience is how long a connection may stay without being read. A server that is shutting down waits for its dump
+	// thread, which is stuck in writing to such a connection.
+	patience = 2 * time.Second
 	// chunkSize is how much one read may take from the socket.
 	chunkSize = 256 << 10
 	// packetHeader is a length of three octets and a sequence number.
@@ -36,6 +39,8 @@ type session struct {
 	r, w int
 	long []byte // the beginning of an event of more than one packet
 	read time.Time
+	// hungUp: the connection was closed because there was no room; what was read is still handed on.
+	hungUp bool
 
 	checksums bool // events end with one; see format
 
@@ -128,6 +133,9 @@ func (ss *session) stream(ctx context.Context) error {
 		}
 		if err := ss.tick(ctx); err != nil {
 			return err
+		}
+		if ss.hungUp {
+			return errHungUp()
 		}
 		if err := ss.conn.SetReadDeadline(time.Now().Add(tickInterval)); err != nil {
 			return fmt.Errorf("read the log: %w", err)
@@ -285,14 +293,35 @@ func (ss *session) flush(ctx context.Context) error {
 	} else {
 		b.Bytes = 0
 	}
-	for !ss.out.Offer(b) {
+	for since := time.Now(); !ss.out.Offer(b); {
 		if err := ss.waitForSpace(ctx); err != nil {
 			return err
+		}
+		if time.Since(since) > patience {
+			ss.hangUp()
 		}
 	}
 	ss.batch = nil
 	s.handed.Store(b.Seq)
 	return nil
+}
+
+// hangUp closes the connection and keeps what was read of it: a transaction that is being handed on is handed on to its end.
+// The next attempt, which is made when there is room, goes on behind that.
+func (ss *session) hangUp() {
+	if ss.hungUp {
+		return
+	}
+	ss.hungUp = true
+	ss.src.connected.Store(false)
+	_ = ss.conn.Close()
+}
+
+func errHungUp() error {
+	return &cdc.FixableError{
+		Cause: fmt.Errorf("closed the connection to the server: the window was full for more than %s, and an unread connection delays the server's shutdown", patience),
+		Fix:   "find out why Kafka does not acknowledge, or raise the window",
+	}
 }
 
 func (ss *session) waitForSpace(ctx context.Context) error {

@@ -9,9 +9,106 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
-// A server sends a reader away that takes nothing for net_write_timeout, as one whose window is full for long. The
-// next attempt goes on where this one was.
-func TestSentAway(t *testing.T) {
+// A relay whose window is full closes its connection. Once there is room it goes on where it was.
+func TestHangUpWhileTheWindowIsFull(t *testing.T) {
+	onEach(t, func(d *database) {
+		t := d.t
+		d.simple()
+		d.exec("CREATE TABLE other (pad LONGBLOB)")
+		r := d.full()
+		d.eventually(noDump) // before net_write_timeout, 60 s
+		select {
+		case err := <-r.done:
+			t.Fatalf("the source wants to connect again while there is no room: %v", err)
+		default:
+		}
+		d.drained(r)
+	})
+}
+
+// noDump says whether nobody reads the binlog.
+const noDump = "SELECT COUNT(*) = 0 FROM information_schema.processlist WHERE command LIKE 'Binlog Dump%'"
+
+// full starts a source and writes until its window is full.
+func (d *database) full() *running {
+	d.t.Helper()
+	q := newQueue()
+	q.limit = 1
+	r := start(d.t, d.source(current()), q, none)
+	d.session(insert(1))
+	r.expect(1)
+	for n := range 40 {
+		d.session("BEGIN", insert(2+3*n, 3+3*n), "INSERT INTO other VALUES (REPEAT('x', 1000000))", insert(4+3*n), "COMMIT")
+	}
+	return r
+}
+
+// drained makes room and expects what full wrote, once and in order.
+func (d *database) drained(r *running) {
+	d.t.Helper()
+	r.queue.mu.Lock()
+	r.queue.limit = 0
+	r.queue.mu.Unlock()
+	r.queue.space <- struct{}{}
+	if err := r.ended(); err == nil {
+		d.t.Fatal("a connection that has ended is no error")
+	}
+	again := start(d.t, r.source, r.queue, none)
+	for i, n := range numbers(again.await(121)) {
+		if n != i+1 {
+			d.t.Fatalf("row %d is %d", i, n)
+		}
+	}
+	if err := again.stop(); err != nil {
+		d.t.Error(err)
+	}
+}
+
+// A relay with a full window does not hold up a server that shuts down. MySQL waits 8 s for every connection that reads
+// its binlog, also for one that takes all it gets, so there the relay has hung up before.
+func TestServerShutdownWhileTheWindowIsFull(t *testing.T) {
+	for _, flavor := range []string{testenv.MySQLFlavor, testenv.MariaDBFlavor} {
+		t.Run(flavor, func(t *testing.T) {
+			d := &database{t: t, server: testenv.MySQL(t, testenv.MySQLOptions{Flavor: flavor}), flavor: flavor, name: "shop"}
+			d.dsn = d.server.DSN(d.name, "")
+			if err := d.server.CreateDatabase(t.Context(), d.name); err != nil {
+				t.Fatal(err)
+			}
+			d.db = d.open(d.dsn)
+			defer d.db.Close()
+			d.simple()
+			d.exec("CREATE TABLE other (pad LONGBLOB)")
+			alone := d.shutdown()
+			r := d.full()
+			if flavor == testenv.MySQLFlavor {
+				d.eventually(noDump)
+			}
+			beside := d.shutdown()
+			t.Logf("shut down in %s, beside a full window in %s", alone, beside)
+			if beside > alone+6*time.Second { // MySQL 8 s and MariaDB 15 s more without hanging up
+				t.Errorf("the server took %s to shut down beside a full window, %s alone", beside, alone)
+			}
+			d.drained(r)
+		})
+	}
+}
+
+// shutdown stops the server, starts it again and returns how long stopping took.
+func (d *database) shutdown() time.Duration {
+	d.t.Helper()
+	began := time.Now()
+	if err := d.server.Stop(d.t.Context(), testenv.MySQLShutdown); err != nil {
+		d.t.Fatal(err)
+	}
+	took := time.Since(began)
+	if err := d.server.Start(d.t.Context()); err != nil {
+		d.t.Fatal(err)
+	}
+	return took
+}
+
+// A server drops a connection that takes nothing for net_write_timeout. The next attempt goes on where this one was.
+func TestReconnectAfterNetWriteTimeout(t *testing.T) {
 	onEach(t, func(d *database) {
 		t := d.t
 		d.simple()
@@ -27,7 +124,7 @@ func TestSentAway(t *testing.T) {
 		for n := range 40 {
 			d.session("INSERT INTO other VALUES (REPEAT('x', 1000000))", insert(3+n))
 		}
-		d.eventually("SELECT COUNT(*) = 0 FROM information_schema.processlist WHERE command LIKE 'Binlog Dump%'")
+		d.eventually(noDump)
 		q.mu.Lock()
 		q.limit = 0
 		q.mu.Unlock()
