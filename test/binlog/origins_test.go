@@ -26,8 +26,8 @@ func origins(flavor string) []string {
 }
 
 // One log holds transactions of several origins: on MySQL of several servers, also out of order and with gaps, and
-// with tags; on MariaDB of several domains, and of several servers in one domain. Rows come in the order of the log, and
-// each position between two of them goes on exactly behind it.
+// with tags; on MariaDB of several domains, and of several servers in one domain. Rows come in the order of the log, a
+// reconnect repeats none, and each position between two of them goes on exactly behind it.
 func TestSeveralOrigins(t *testing.T) {
 	onEach(t, func(d *database) {
 		t := d.t
@@ -44,10 +44,18 @@ func TestSeveralOrigins(t *testing.T) {
 				t.Fatalf("behind %q the position is %s, want %s", origin, positions[n], want)
 			}
 		}
+		d.cut()
+		if err := r.ended(); err == nil {
+			t.Fatal("a lost connection is no error")
+		}
+		rows = append(rows, 100)
+		d.session(insert(100))
+		r = start(t, r.source, r.queue, none)
+		r.expect(rows...)
 		if err := r.stop(); err != nil {
 			t.Fatal(err)
 		}
-		for n, position := range positions[:len(positions)-1] {
+		for n, position := range positions {
 			again := start(t, d.source(binlog.Options{}), newQueue(), d.stored(position))
 			again.expect(rows[n+1:]...)
 			if err := again.stop(); err != nil {

@@ -93,9 +93,7 @@ func TestResume(t *testing.T) {
 			t.Fatal(err)
 		}
 		d.session(insert(10), insert(11))
-		stored := func(context.Context) (cdc.Checkpoint, bool, error) {
-			return cdc.Checkpoint{Source: cdc.Source{SystemID: d.flavor, Database: d.name}, Progress: half}, true, nil
-		}
+		stored := d.stored(half.Position)
 		again := start(t, d.source(binlog.Options{}), newQueue(), stored)
 		again.expect(10, 11)
 		// The connection breaks: the same process asks for what it has not handed on.
@@ -388,9 +386,7 @@ func (d *database) past(stop error, o binlog.Options, next string) {
 		d.t.Errorf("%q names no transaction, or no position", cdc.Explain(stop))
 		return
 	}
-	again := start(d.t, d.source(o), newQueue(), func(context.Context) (cdc.Checkpoint, bool, error) {
-		return cdc.Checkpoint{Source: cdc.Source{SystemID: d.flavor, Database: d.name}, Progress: cdc.Progress{Position: cdc.Position(position)}}, true, nil
-	})
+	again := start(d.t, d.source(o), newQueue(), d.stored(cdc.Position(position)))
 	d.session(next)
 	again.expect(3)
 	if err := again.stop(); err != nil {

@@ -1,7 +1,6 @@
 package binlog
 
 import (
-	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -40,9 +39,7 @@ func TestLostLogFile(t *testing.T) {
 				t.Error(err)
 			}
 		}()
-		stored := func(context.Context) (cdc.Checkpoint, bool, error) {
-			return cdc.Checkpoint{Source: cdc.Source{SystemID: d.flavor, Database: d.name}, Progress: cdc.Progress{Position: cdc.Position(from)}}, true, nil
-		}
+		stored := d.stored(cdc.Position(from))
 		s := d.source(binlog.Options{})
 		_, _, err = s.Acquire(t.Context(), stored)
 		if err == nil {
