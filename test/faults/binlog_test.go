@@ -92,66 +92,6 @@ func TestRotationAndPurge(t *testing.T) {
 	}
 }
 
-// Failover by GTID: the primary dies while the relay is behind, a replica is promoted, and the relay is pointed at it.
-// It goes on where it was.
-func TestFailover(t *testing.T) {
-	t.Parallel()
-	for _, flavor := range binlogs() {
-		t.Run(flavor, func(t *testing.T) {
-			t.Parallel()
-			primary := testenv.MySQL(t, testenv.MySQLOptions{Flavor: flavor})
-			db, err := cdctest.NewMySQL(t.Context(), primary, databaseName(t))
-			if err != nil {
-				t.Fatal(err)
-			}
-			replica := testenv.MySQLReplica(t, primary, testenv.MySQLOptions{})
-			r := newRig(t, db, cdctest.InFile, nil)
-			r.Start()
-			load := r.Load(cdctest.Workload{})
-			r.AwaitProgress(500)
-			r.Kill()
-			r.Append("unread", 10) // only the replica's log will have them
-			r.Must(load.Stop())
-			gtids, err := primary.GTIDs(t.Context())
-			r.Must(err)
-			r.Must(replica.AwaitGTIDs(r.Within(time.Minute), gtids))
-			r.Must(primary.Stop(r.Within(time.Minute), testenv.MySQLCrash))
-			r.Must(replica.Promote(r.Within(time.Minute)))
-			db.Server = replica
-			r.Reconfigure("source", db.Config())
-			r.Start()
-			r.Append("behind", 10)
-			r.Load(cdctest.Workload{Prefix: "promoted-"})
-			r.AwaitProgress(500)
-			r.Verify()
-		})
-	}
-}
-
-// A server that lacks transactions that were published, as after a failover that lost some, is not gone on with.
-func TestFailoverWithLoss(t *testing.T) {
-	t.Parallel() // the relay waits a while for a server that may catch up
-	for _, flavor := range binlogs() {
-		t.Run(flavor, func(t *testing.T) {
-			t.Parallel()
-			db := newMySQL(t, flavor)
-			r := newRig(t, db, cdctest.InFile, nil)
-			r.Start()
-			r.AwaitSaved(r.Append("published", 10))
-			r.Kill()
-			other := testenv.MySQL(t, testenv.MySQLOptions{Flavor: flavor})
-			lost, err := cdctest.NewMySQL(t.Context(), other, db.Name())
-			if err != nil {
-				t.Fatal(err)
-			}
-			db.Server = lost.Server
-			r.Reconfigure("source", db.Config())
-			r.Must(r.Relay.Start(t.Context()))
-			says(t, r.AwaitExit(time.Minute, 5), "cdc-relay position set")
-		})
-	}
-}
-
 // Row 20: what stands in the log and cannot be published as promised stops the relay, at every start, until a
 // person has moved the position past it.
 func TestUnfitTransactions(t *testing.T) {

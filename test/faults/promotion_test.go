@@ -1,0 +1,140 @@
+package faults
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdctest"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
+)
+
+// replication is a primary with a replica, and an address of the primary that can move.
+type replication struct {
+	primary, replica *testenv.MySQLServer
+	address          *testenv.ProxyServer
+}
+
+// replicated makes a database on a primary with a replica. The relay reaches it through the address.
+func replicated(t *testing.T, flavor string) (*cdctest.MySQL, *replication) {
+	t.Helper()
+	primary := testenv.MySQL(t, testenv.MySQLOptions{Flavor: flavor})
+	db, err := cdctest.NewMySQL(t.Context(), primary, databaseName(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &replication{primary, testenv.MySQLReplica(t, primary, testenv.MySQLOptions{}), testenv.Proxy(t, primary.Addr())}
+	db.Proxy = r.address
+	return db, r
+}
+
+// onReplications runs fn on a replication of MySQL and on one of MariaDB, at the same time.
+func onReplications(t *testing.T, fn func(t *testing.T, db *cdctest.MySQL, s *replication)) {
+	t.Helper()
+	for _, flavor := range binlogs() {
+		t.Run(flavor, func(t *testing.T) {
+			t.Parallel()
+			db, s := replicated(t, flavor)
+			fn(t, db, s)
+		})
+	}
+}
+
+// semiSync makes commits wait until the replica has received them. The replica asks the primary for it when it connects.
+func (s *replication) semiSync(t *testing.T, r *cdctest.Rig) {
+	t.Helper()
+	primary, replica := "INSTALL PLUGIN rpl_semi_sync_source SONAME 'semisync_source.so';"+
+		" SET GLOBAL rpl_semi_sync_source_enabled = ON, GLOBAL rpl_semi_sync_source_timeout = 600000",
+		"INSTALL PLUGIN rpl_semi_sync_replica SONAME 'semisync_replica.so'; SET GLOBAL rpl_semi_sync_replica_enabled = ON"
+	clients := "Rpl_semi_sync_source_clients"
+	if s.primary.Flavor == testenv.MariaDBFlavor {
+		primary = "SET GLOBAL rpl_semi_sync_master_enabled = ON, GLOBAL rpl_semi_sync_master_timeout = 600000," +
+			" GLOBAL rpl_semi_sync_master_wait_point = AFTER_SYNC"
+		replica, clients = "SET GLOBAL rpl_semi_sync_slave_enabled = ON", "Rpl_semi_sync_master_clients"
+	}
+	r.Must(s.primary.Exec(t.Context(), "", primary))
+	r.Must(s.replica.Exec(t.Context(), "", replica+"; STOP REPLICA IO_THREAD; START REPLICA IO_THREAD"))
+	r.Await("the replica to acknowledge", func(ctx context.Context) (bool, error) {
+		n, err := s.primary.Column(ctx, "SHOW GLOBAL STATUS LIKE '"+clients+"'", "Value")
+		return err == nil && len(n) == 1 && n[0] == "1", err
+	})
+}
+
+// promote makes the replica the primary, and the rig's database the replica's.
+func (s *replication) promote(r *cdctest.Rig, db *cdctest.MySQL) {
+	r.Must(s.replica.Exec(r.Within(time.Minute), "", "START REPLICA SQL_THREAD"))
+	r.Must(s.replica.Promote(r.Within(time.Minute)))
+	db.Server = s.replica
+}
+
+// The primary dies under load while the relay runs and the replica has received all and applied only a part. The relay
+// waits at the new address until the replica has applied what was published, and goes on there: nothing is lost, nothing
+// comes again. What the relay had not read yet is only in the replica's log.
+func TestFailover(t *testing.T) {
+	t.Parallel()
+	onReplications(t, func(t *testing.T, db *cdctest.MySQL, s *replication) {
+		t.Helper()
+		r := newRig(t, db, cdctest.InFile, nil)
+		s.semiSync(t, r)
+		r.Start()
+		load := r.Load(cdctest.Workload{})
+		r.AwaitProgress(300)
+		r.Must(s.replica.Exec(t.Context(), "", "STOP REPLICA SQL_THREAD"))
+		r.AwaitProgress(300)
+		s.address.Cut()        // The relay loses the primary first, so that
+		r.Append("unread", 10) // everything it has read is before this, and with this at the replica.
+		r.Must(s.primary.Stop(r.Within(time.Minute), testenv.MySQLCrash))
+		r.Must(load.Stop())
+		r.Must(s.address.Redirect(s.replica.Addr()))
+		r.Await("the relay to ask the replica", func(ctx context.Context) (bool, error) {
+			asking, err := s.replica.Value(ctx, "SELECT COUNT(*) FROM information_schema.processlist WHERE host LIKE '127.0.0.1:%'")
+			return asking != "0", err
+		})
+		s.promote(r, db)
+		r.Append("promoted", 10)
+		r.Load(cdctest.Workload{Prefix: "promoted-"})
+		r.AwaitProgress(500)
+		goesOnOnce(t, r)
+	})
+}
+
+// A replica that lacks what was published is promoted: the relay, which runs, waits for it and then refuses to go on.
+// It does so too at the next start, after the replica has taken more transactions of its own than were lost.
+func TestFailoverWithLoss(t *testing.T) {
+	t.Parallel()
+	onReplications(t, func(t *testing.T, db *cdctest.MySQL, s *replication) {
+		t.Helper()
+		r := newRig(t, db, cdctest.InFile, nil)
+		r.Start()
+		r.AwaitSaved(r.Append("before", 10))
+		gtids, err := s.primary.GTIDs(t.Context())
+		r.Must(err)
+		r.Must(s.replica.AwaitGTIDs(r.Within(time.Minute), gtids))
+		r.Must(s.replica.Exec(t.Context(), "", "STOP REPLICA IO_THREAD"))
+		r.AwaitSaved(r.Append("lost", 10))
+		r.Must(s.primary.Stop(r.Within(time.Minute), testenv.MySQLCrash))
+		s.promote(r, db)
+		r.Must(s.address.Redirect(s.replica.Addr()))
+		refused(t, r, "not executed")
+		for range 5 {
+			r.Append("diverged", 1)
+		}
+		r.Must(r.Relay.Start(t.Context()))
+		refused(t, r, map[string]string{
+			testenv.MySQLFlavor:   "not executed",
+			testenv.MariaDBFlavor: "another history", // its numbers are beyond ours: it says itself that it has not ours
+		}[db.Server.Flavor])
+		for _, record := range r.Reader.Records() {
+			if strings.HasPrefix(record.Key, "diverged") {
+				t.Fatalf("%s of another history was published", record.EventID)
+			}
+		}
+	})
+}
+
+// refused waits until the relay ends because of the server's history.
+func refused(t *testing.T, r *cdctest.Rig, why string) {
+	t.Helper()
+	says(t, r.AwaitExit(time.Minute, 5), why, "cdc-relay position set")
+}
