@@ -76,8 +76,12 @@ func (ss *session) untilTick() time.Duration {
 }
 
 // advance moves the position that the server may be told: durable downstream (Confirm), and received
-// before the last look that found the publication unchanged.
+// before the last look that found the publication unchanged. It stays where it is until the commit that must come again
+// has come (rule 5): the checkpoint may be of another history.
 func (ss *session) advance() {
+	if ss.plan.expect != 0 {
+		return
+	}
 	s := ss.src
 	if k, ok := s.marks.trim(min(s.durable.Load(), ss.look.good.Load())); ok && k.resume > s.acked() {
 		s.confirmed.Store(uint64(k.resume))

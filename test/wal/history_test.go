@@ -1,0 +1,47 @@
+package wal
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+// A checkpoint whose last commit does not come again is of another history: until that is known, and when it is, the
+// server has been told nothing of the checkpoint's position.
+func TestOtherHistoryConfirmsNothing(t *testing.T) {
+	d := newDatabase(t)
+	s, q := d.source(), newQueue(t)
+	id, from, err := s.Acquire(t.Context(), none)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Release(t.Context())
+	d.awaitFree()
+	d.insert(1, 1)
+	d.exec("CREATE TABLE more (x int)") // WAL behind the commit
+	var end string
+	if err := d.conn.QueryRow(t.Context(), "SELECT lpad(upper(to_hex((pg_current_wal_flush_lsn() - '0/0')::bigint)), 16, '0')").Scan(&end); err != nil {
+		t.Fatal(err)
+	}
+	c := cdc.Checkpoint{Source: id, Progress: cdc.Progress{Position: cdc.Position(end), Commit: cdc.Position(end), TxID: "7"}}
+	s = d.source()
+	if _, _, err := s.Acquire(t.Context(), func(context.Context) (cdc.Checkpoint, bool, error) { return c, true, nil }); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- s.Run(t.Context(), q) }()
+	var stop *cdc.StopError
+	if err := <-done; !errors.As(err, &stop) || stop.Reason != "other_history" {
+		t.Fatalf("the relay went on, until %v", err)
+	}
+	var confirmed string
+	if err := d.conn.QueryRow(t.Context(), `SELECT lpad(upper(to_hex((confirmed_flush_lsn - '0/0')::bigint)), 16, '0')
+		FROM pg_replication_slots WHERE slot_name = $1`, d.name).Scan(&confirmed); err != nil {
+		t.Fatal(err)
+	}
+	if confirmed != string(from) {
+		t.Errorf("the slot was moved from %s to %s", from, confirmed)
+	}
+}
