@@ -24,7 +24,7 @@ const (
 // for its log. When it returns without error the server has agreed to send it, nothing was handed on, and Run
 // may be called. It returns the source's identity and the position from which rows will be handed on.
 //
-// Errors: a [cdc.StopError] when only a person can mend it; anything else is retryable.
+// Errors: a [cdc.StopError] when only a person can fix it; anything else is retryable.
 func (s *Source) Acquire(ctx context.Context, load func(context.Context) (cdc.Checkpoint, bool, error)) (cdc.Source, cdc.Position, error) {
 	ctx, cancel := context.WithTimeout(ctx, acquireTimeout)
 	defer cancel()
@@ -54,7 +54,7 @@ func (s *Source) Acquire(ctx context.Context, load func(context.Context) (cdc.Ch
 	return id, cdc.Position(from.String()), nil
 }
 
-// plot checks, in the order in which a person would mend: settings, tables, positions.
+// plot checks, in the order in which a person would fix them: settings, tables, positions.
 func (s *Source) plot(ctx context.Context, db *sql.DB, cfg *mysql.Config, load func(context.Context) (cdc.Checkpoint, bool, error)) (cdc.Source, gtidSet, error) {
 	vars, err := readVariables(ctx, db)
 	if err != nil {

@@ -97,9 +97,9 @@ func (v variables) problem(o *Options) error {
 	}
 	switch {
 	case o.Flavor != "" && o.Flavor != f:
-		return config("flavor", "server is %s %s and source.mysql.flavor says %s: correct it, or remove it", f.Title(), v["version"], o.Flavor)
+		return config("flavor", "correct source.mysql.flavor, or remove it", "server is %s %s and source.mysql.flavor says %s", f.Title(), v["version"], o.Flavor)
 	case version(v["version"]) < version(oldest):
-		return config("version", "%s %s is too old: the relay needs %s or newer", f.Title(), v["version"], oldest)
+		return config("version", "upgrade the server to "+oldest+" or newer", "%s %s is too old: the relay needs %s or newer", f.Title(), v["version"], oldest)
 	}
 	if list := v.wrong(o); len(list) > 0 {
 		return list[0].problem(f) // the others may hang on it
@@ -115,7 +115,7 @@ func readServer(ctx context.Context, db *sql.DB, f Flavor) (executed, purged gti
 	var has, gone string
 	// Not SHOW VARIABLES, which cuts at 1,024 octets.
 	if err := db.QueryRowContext(ctx, `SELECT @@GLOBAL.gtid_executed, @@GLOBAL.gtid_purged`).Scan(&has, &gone); err != nil {
-		return nil, nil, fmt.Errorf("read where the log stands: %w", err)
+		return nil, nil, fmt.Errorf("read where the binlog stands: %w", err)
 	}
 	return parseBoth(f, has, gone)
 }
@@ -124,7 +124,7 @@ func readServer(ctx context.Context, db *sql.DB, f Flavor) (executed, purged gti
 func readMariaDB(ctx context.Context, db *sql.DB) (executed, purged gtidSet, err error) {
 	var has string
 	if err := db.QueryRowContext(ctx, `SELECT @@GLOBAL.gtid_binlog_pos`).Scan(&has); err != nil {
-		return nil, nil, fmt.Errorf("read where the log stands: %w", err)
+		return nil, nil, fmt.Errorf("read where the binlog stands: %w", err)
 	}
 	oldest, err := oldestLog(ctx, db)
 	if err != nil {
@@ -132,7 +132,7 @@ func readMariaDB(ctx context.Context, db *sql.DB) (executed, purged gtidSet, err
 	}
 	var gone sql.NullString
 	if err := db.QueryRowContext(ctx, `SELECT BINLOG_GTID_POS(?, 4)`, oldest).Scan(&gone); err != nil {
-		return nil, nil, fmt.Errorf("read where the log begins: %w", err)
+		return nil, nil, fmt.Errorf("read where the binlog begins: %w", err)
 	}
 	return parseBoth(MariaDB, has, gone.String)
 }
@@ -141,28 +141,28 @@ func oldestLog(ctx context.Context, db *sql.DB) (string, error) {
 	found, err := db.QueryContext(ctx, `SHOW BINARY LOGS`)
 	if err != nil {
 		if code, said := number(err); code == erSpecificAccess {
-			return "", config(noPrivilege, "user may not list the logs (%s): %s", said, grantLog(MariaDB, account(ctx, db)))
+			return "", config(noPrivilege, grantLog(MariaDB, account(ctx, db)), "user may not list the binlog files (%s)", said)
 		}
-		return "", fmt.Errorf("list the logs: %w", err)
+		return "", fmt.Errorf("list the binlog files: %w", err)
 	}
 	defer func() { _ = found.Close() }()
 	if !found.Next() {
-		return "", errors.Join(found.Err(), errors.New("list the logs: there is none"))
+		return "", errors.Join(found.Err(), errors.New("list the binlog files: there is none"))
 	}
 	var name string
 	var size uint64
 	if err := found.Scan(&name, &size); err != nil {
-		return "", fmt.Errorf("list the logs: %w", err)
+		return "", fmt.Errorf("list the binlog files: %w", err)
 	}
 	return name, nil
 }
 
 func parseBoth(f Flavor, has, gone string) (executed, purged gtidSet, err error) {
 	if executed, err = parseSet(f, has); err != nil {
-		return nil, nil, fmt.Errorf("read where the log stands: %w", err)
+		return nil, nil, fmt.Errorf("read where the binlog stands: %w", err)
 	}
 	if purged, err = parseSet(f, gone); err != nil {
-		return nil, nil, fmt.Errorf("read where the log begins: %w", err)
+		return nil, nil, fmt.Errorf("read where the binlog begins: %w", err)
 	}
 	return executed, purged, nil
 }

@@ -46,8 +46,8 @@ func Check(ctx context.Context, o Options, load cdc.Loader) ([]finding.Finding, 
 	return c.found, tables
 }
 
-func (c *checker) add(severity finding.Severity, subject, mend, format string, args ...any) {
-	c.found = append(c.found, finding.Finding{Severity: severity, Subject: subject, Text: fmt.Sprintf(format, args...), Fix: mend})
+func (c *checker) add(severity finding.Severity, subject, fix, format string, args ...any) {
+	c.found = append(c.found, finding.Finding{Severity: severity, Subject: subject, Text: fmt.Sprintf(format, args...), Fix: fix})
 }
 
 func (c *checker) ok(subject, format string, args ...any) {
@@ -61,12 +61,12 @@ func (c *checker) fail(subject string, err error) {
 func (c *checker) connection() {
 	s := c.db.Server
 	where := fmt.Sprintf("%s %s at %s answers: database %q, user %s", s.Flavor.Title(), s.Name, s.Address, s.Database, s.Role)
-	const mend = "set source.mysql.tls, with the server's authority in ca"
+	const fix = "set source.mysql.tls, with the server's authority in ca"
 	switch {
 	case s.TLS != "" && s.Verified:
 		c.ok("connection", "%s, %s", where, s.TLS)
 	case s.TLS != "":
-		c.add(finding.Info, "connection", mend, "%s, %s without a look at the server's certificate", where, s.TLS)
+		c.add(finding.Info, "connection", fix, "%s, %s without a look at the server's certificate", where, s.TLS)
 	default: // config.Warnings tells of other machines that are reached without
 		c.ok("connection", "%s, without TLS", where)
 	}

@@ -31,11 +31,11 @@ func (o *Options) endpoint() (*mysql.Config, error) {
 	}
 	cfg, err := mysql.ParseDSN(text)
 	if err != nil {
-		return nil, config("dsn", "source.mysql.dsn is not a connection string: write user@tcp(host:3306)/database")
+		return nil, config("dsn", "write user@tcp(host:3306)/database", "source.mysql.dsn is not a connection string")
 	}
 	if o.TLS != nil {
 		if cfg.TLS, err = o.TLS(); err != nil {
-			return nil, config("tls_config", "source.mysql.tls: %w", err)
+			return nil, config("tls_config", "", "source.mysql.tls: %w", err)
 		}
 	}
 	if cfg.TLS != nil && cfg.TLS.ServerName == "" && !cfg.TLS.InsecureSkipVerify {
@@ -68,7 +68,7 @@ func openSQL(ctx context.Context, cfg *mysql.Config) (*sql.DB, error) {
 	cfg.DBName = ""
 	connector, err := mysql.NewConnector(cfg)
 	if err != nil {
-		return nil, config("dsn", "source.mysql.dsn cannot be used: %w", err)
+		return nil, config("dsn", "write user@tcp(host:3306)/database", "source.mysql.dsn cannot be used: %w", err)
 	}
 	db := sql.OpenDB(connector)
 	db.SetMaxOpenConns(1)
@@ -136,40 +136,43 @@ func number(err error) (code uint16, said string) {
 }
 
 // connectError turns what a driver says into what a person must do. Everything is retryable except what only
-// a person can mend.
+// a person can fix.
 func connectError(err error, cfg *mysql.Config) error {
 	code, said := number(err)
 	var dns *net.DNSError
 	var certificate *tls.CertificateVerificationError
 	switch {
 	case code == erAccessDenied:
-		mend := "correct user and password in source.mysql.dsn, or the host in CREATE USER"
+		fix := "correct user and password in source.mysql.dsn, or the host in CREATE USER"
 		if cfg.TLS == nil { // what a user with REQUIRE SSL is told, and on MariaDB everybody where TLS is a must
-			mend += ", or set source.mysql.tls if the server asks for TLS"
+			fix += ", or set source.mysql.tls if the server asks for TLS"
 		}
-		return config("password", "MySQL refuses the user (%s): %s", said, mend)
+		return config("password", fix, "MySQL refuses the user (%s)", said)
 	case code == erDBAccessDenied:
-		return config("no_privilege", "MySQL refuses the database (%s): GRANT SELECT ON %s.* TO the relay's user", said, mysqlName(cfg.DBName))
+		return config("no_privilege", "GRANT SELECT ON "+mysqlName(cfg.DBName)+".* TO the relay's user", "MySQL refuses the database (%s)", said)
 	case code == erUnknownDatabase:
-		return config("database_missing", "%s: correct the database in source.mysql.dsn", said)
+		return config("database_missing", "correct the database in source.mysql.dsn", "%s", said)
 	case code == erHostNotPrivileged:
-		return config("password", "MySQL does not admit this relay (%s): CREATE USER for this host", said)
+		return config("password", "CREATE USER for this host", "MySQL does not admit this relay (%s)", said)
 	case code == erSecureTransport:
-		return config("tls_required", "MySQL asks for TLS (%s): set source.mysql.tls, or tls=true in source.mysql.dsn", said)
+		return config("tls_required", "set source.mysql.tls, or tls=true in source.mysql.dsn", "MySQL asks for TLS (%s)", said)
 	case code == erTooManyConns:
-		return fmt.Errorf("MySQL has no connection free (%s): raise max_connections", said)
+		return &cdc.FixableError{Cause: fmt.Errorf("MySQL has no connection free (%s)", said), Fix: "raise max_connections"}
 	case code != 0:
 		return fmt.Errorf("MySQL at %s: %s (%d)", cfg.Addr, said, code)
 	case errors.As(err, &dns):
 		return &cdc.FixableError{Cause: fmt.Errorf("host %q of source.mysql.dsn does not resolve", dns.Name), Fix: "correct its name or the DNS"}
 	case errors.As(err, &certificate), strings.Contains(err.Error(), "x509:"), strings.Contains(err.Error(), "tls:"):
-		return config("tls_certificate", "TLS to MySQL at %s failed (%s): give its CA with source.mysql.tls.ca, or correct source.mysql.tls", cfg.Addr, lastCause(err))
+		return config("tls_certificate", "give its CA with source.mysql.tls.ca, or correct source.mysql.tls", "TLS to MySQL at %s failed (%s)", cfg.Addr, lastCause(err))
 	case errors.Is(err, mysql.ErrNoTLS), strings.Contains(err.Error(), "does not support TLS"), strings.Contains(err.Error(), "does not support SSL"):
-		return config("tls_refused", "MySQL at %s does not offer TLS but the configuration asks for it: switch TLS on at the server, or remove source.mysql.tls", cfg.Addr)
+		return config("tls_refused", "switch TLS on at the server, or remove source.mysql.tls", "MySQL at %s does not offer TLS but the configuration asks for it", cfg.Addr)
 	case errors.Is(err, context.Canceled):
 		return err
 	}
-	return fmt.Errorf("MySQL at %s cannot be reached (%s): start it, or correct host and port in source.mysql.dsn", cfg.Addr, lastCause(err))
+	return &cdc.FixableError{
+		Cause: fmt.Errorf("MySQL at %s cannot be reached (%s)", cfg.Addr, lastCause(err)),
+		Fix:   "start it, or correct host and port in source.mysql.dsn",
+	}
 }
 
 // dumpError maps the server's refusal to send its log, or to go on with it.
@@ -177,18 +180,20 @@ func (s *Source) dumpError(code uint16, said string) error {
 	switch {
 	case strings.Contains(said, "same server_uuid") || strings.Contains(said, "same server_id"):
 		if s.opts.ServerID == 0 {
-			return fmt.Errorf("another replica reads the log under our server id, choosing another: %s (%d)", said, code)
+			return fmt.Errorf("another replica reads the binlog under our server id, choosing another: %s (%d)", said, code)
 		}
-		return cdc.Stop(cdc.ClassRuntime, "server_id_clash", fmt.Errorf("another replica reads the log under server id %d (%s): give each its own in source.mysql.server_id, or remove the setting to have a free one chosen", s.opts.ServerID, said))
+		return cdc.Stop(cdc.ClassRuntime, "server_id_clash", fmt.Errorf("another replica reads the binlog under server id %d (%s)", s.opts.ServerID, said),
+			"give each its own in source.mysql.server_id, or remove the setting to have a free one chosen")
 	case code == erGtidNotInBinlog, code == erMasterFatal && (strings.Contains(said, "GTID") || strings.Contains(said, "purged") || strings.Contains(said, "gtid")):
-		return positionError("binlog_gap", "server cannot send its log from the position on (%s, %d): it was purged, or the server has another history; publish from the outbox table what consumers miss, then move the position with `cdc-relay position set`, and keep binlogs for longer", said, code)
+		return positionError("binlog_gap", "publish from the outbox table what consumers miss, then move the position with `"+moveTo("")+"`, and keep binlogs for longer",
+			"server cannot send its binlog from the position on (%s, %d): it was purged, or the server has another history", said, code)
 	case code == erMasterFatal && !passing(said), code == eeFileNotFound:
 		return cdc.Stop(cdc.ClassRuntime, "log_unreadable", fmt.Errorf("server cannot send its binlog from the position on (%s, %d), and will not by itself", said, code),
 			"correct what it says; where the binlog is damaged, publish from the outbox table what consumers miss, then move the position past it with `"+moveTo("")+"`")
 	case code == erSpecificAccess, code == erAccessDenied:
-		return config("no_replication", "user may not read the log (%s): %s", said, grantLog(s.flavor, s.account))
+		return config("no_replication", grantLog(s.flavor, s.account), "user may not read the binlog (%s)", said)
 	}
-	return fmt.Errorf("read the log: %s (%d)", said, code)
+	return fmt.Errorf("read binlog: %s (%d)", said, code)
 }
 
 // passing reports whether a server that cannot send its log may be able to after a while.
@@ -197,12 +202,12 @@ func passing(said string) bool {
 	return strings.Contains(said, "memory allocation") || strings.Contains(said, "shutdown") || strings.Contains(said, "shutting down")
 }
 
-func config(reason, format string, args ...any) error {
-	return cdc.Stop(cdc.ClassConfig, reason, fmt.Errorf(format, args...))
+func config(reason, fix, format string, args ...any) error {
+	return cdc.Stop(cdc.ClassConfig, reason, fmt.Errorf(format, args...), fix)
 }
 
-func positionError(reason, format string, args ...any) error {
-	return cdc.Stop(cdc.ClassPosition, reason, fmt.Errorf(format, args...))
+func positionError(reason, fix, format string, args ...any) error {
+	return cdc.Stop(cdc.ClassPosition, reason, fmt.Errorf(format, args...), fix)
 }
 
 // lastCause returns the innermost message.

@@ -22,8 +22,8 @@ func requireDatabase(ctx context.Context, db *sql.DB, name, grant string) error 
 		return fmt.Errorf("look for database %s: %w", name, err)
 	}
 	if !found {
-		return config("database_missing",
-			"database %s does not exist, or the user may not see it: have an administrator run CREATE DATABASE %s, %s, or correct the database in source.mysql.dsn", name, mysqlName(name), grant)
+		return config("database_missing", "have an administrator run CREATE DATABASE "+mysqlName(name)+", "+grant+", or correct the database in source.mysql.dsn",
+			"database %s does not exist, or the user may not see it", name)
 	}
 	return nil
 }

@@ -47,7 +47,7 @@ func (s *Source) request(conn *client.Conn, cfg *mysql.Config, from gtidSet, ser
 			if code, said := number(err); code != 0 {
 				return s.dumpError(code, said)
 			}
-			return fmt.Errorf("prepare to read the log: %w", err)
+			return fmt.Errorf("prepare to read binlog: %w", err)
 		}
 	}
 	if err := conn.WritePacket(s.registration(conn, cfg, serverID)); err != nil {
@@ -61,7 +61,7 @@ func (s *Source) request(conn *client.Conn, cfg *mysql.Config, from gtidSet, ser
 	}
 	conn.ResetSequence()
 	if err := conn.WritePacket(dumpRequest(from, serverID)); err != nil {
-		return fmt.Errorf("ask for the log: %w", err)
+		return fmt.Errorf("ask for binlog: %w", err)
 	}
 	return nil
 }
@@ -127,7 +127,7 @@ func dumpRequest(from gtidSet, serverID uint32) []byte {
 func (ss *session) await(ctx context.Context) error {
 	deadline, _ := ctx.Deadline()
 	if err := ss.conn.SetReadDeadline(deadline); err != nil {
-		return fmt.Errorf("read the log: %w", err)
+		return fmt.Errorf("read binlog: %w", err)
 	}
 	packet, err := ss.packet()
 	for packet == nil && err == nil {
@@ -143,7 +143,7 @@ func (ss *session) await(ctx context.Context) error {
 		return err
 	}
 	if e.kind() != replication.ROTATE_EVENT { // the server names its file first
-		return fmt.Errorf("read the log: it begins with an event of kind %d", e.kind())
+		return fmt.Errorf("read binlog: it begins with an event of kind %d", e.kind())
 	}
 	return nil
 }

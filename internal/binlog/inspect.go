@@ -67,14 +67,14 @@ func (in *Inspection) Plan(to cdc.Position) (Move, error) {
 	f := in.server.flavor
 	target, err := parseSet(f, string(to))
 	if err != nil {
-		return Move{}, config("position", "%w: give what `cdc-relay position show` prints", err)
+		return Move{}, config("position", "give what `cdc-relay position show` prints", "%w", err)
 	}
 	switch {
 	case !target.covers(in.server.purged):
-		return Move{}, positionError("binlog_purged",
-			"%s lies before %s, where the server's log begins: no replication goes back there; publish what consumers miss from the outbox table", target, in.server.purged)
+		return Move{}, positionError("binlog_purged", "publish from the outbox table what consumers miss",
+			"%s lies before %s, where the server's binlog begins, and no replication goes back there", target, in.server.purged)
 	case !in.server.executed.covers(target):
-		return Move{}, config("beyond_log", "%s holds transactions that the server does not have, it stands at %s: give a position that has been", target, in.server.executed)
+		return Move{}, config("beyond_log", "give a position that has been", "%s holds transactions that the server does not have, it stands at %s", target, in.server.executed)
 	}
 	m := Move{To: cdc.Position(target.String())}
 	if !in.Found {
@@ -82,7 +82,7 @@ func (in *Inspection) Plan(to cdc.Position) (Move, error) {
 	}
 	now, err := parseSet(f, string(in.Checkpoint.Progress.Position))
 	if err != nil { // what is stored is of no use, so it says nothing about what would be skipped
-		return m, nil //nolint:nilerr // a position set by hand is the mend
+		return m, nil //nolint:nilerr // a position set by hand is the fix
 	}
 	m.Skips, m.Repeats = without(target, now), without(now, target)
 	return m, nil

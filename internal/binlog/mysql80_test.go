@@ -35,6 +35,7 @@ func statements80() map[string][][]any {
 		`^SELECT @@GLOBAL.server_id$`: {{"server_id"}, {"1"}},
 		`^SELECT @@GLOBAL.gtid_executed, @@GLOBAL.gtid_purged$`: {{"executed", "purged"}, {serverA + ":1-9", serverA + ":1-2"}},
 		`FROM information_schema.tables WHERE`:                  {{"name", "engine"}, {"shop.outbox", "InnoDB"}},
+		`FROM information_schema.partitions WHERE`:              {{"seconds"}, {"864000"}},
 		`FROM information_schema.collations WHERE`:              {{"id", "name"}, {"45", "utf8mb4"}},
 		`FROM information_schema.columns WHERE`:                 {{"a", "b", "c", "d", "e", "f"}, {"shop", "outbox", "event_id", "varbinary", "16", []byte{}}},
 		`^SET @(master|slave)_`:                                 nil,

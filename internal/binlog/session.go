@@ -138,7 +138,7 @@ func (ss *session) stream(ctx context.Context) error {
 			return errHungUp()
 		}
 		if err := ss.conn.SetReadDeadline(time.Now().Add(tickInterval)); err != nil {
-			return fmt.Errorf("read the log: %w", err)
+			return fmt.Errorf("read binlog: %w", err)
 		}
 		if err := ctx.Err(); err != nil { // the deadline above may have undone the interrupt
 			return err
@@ -147,7 +147,7 @@ func (ss *session) stream(ctx context.Context) error {
 			return err
 		}
 		if since := time.Since(ss.read); since > silence {
-			return fmt.Errorf("read the log: the server has sent nothing for %s, not even a heartbeat", since.Round(time.Second))
+			return fmt.Errorf("read binlog: the server has sent nothing for %s, not even a heartbeat", since.Round(time.Second))
 		}
 	}
 }
@@ -215,7 +215,7 @@ func (ss *session) event(packet []byte) (event, error) {
 		}
 		return event{}, ss.src.dumpError(binary.LittleEndian.Uint16(packet[1:]), string(packet[9:]))
 	case gomysql.EOF_HEADER:
-		return event{}, errors.New("read the log: the server ended it, it is shutting down")
+		return event{}, errors.New("read binlog: the server ended it, it is shutting down")
 	}
 	return event{}, ss.damaged(fmt.Errorf("read binlog: packet of unknown kind %d", packet[0]))
 }
@@ -257,7 +257,7 @@ func (ss *session) fill() error {
 		ss.read = time.Now()
 	}
 	if err != nil {
-		return fmt.Errorf("read the log: %w", err)
+		return fmt.Errorf("read binlog: %w", err)
 	}
 	return nil
 }

@@ -16,7 +16,7 @@ type Setting struct {
 }
 
 // wrong lists the settings with which no relay can work, or not safely, in the order in which a person would
-// mend them.
+// fix them.
 func (v variables) wrong(o *Options) []Setting {
 	var list []Setting
 	must := func(name, want, why string) {
@@ -84,9 +84,9 @@ func isReplica(ctx context.Context, db *sql.DB, f Flavor) bool {
 	return found.Next() && found.Err() == nil
 }
 
-// problem is the setting as an error with its mend.
+// problem is the setting as an error with its fix.
 func (s Setting) problem(f Flavor) error {
-	return config(s.Name, "%s is %s, not %s, %s: %s", s.Name, orUnset(s.Has), s.Want, s.why, s.mend(f))
+	return config(s.Name, s.fix(f), "%s is %s, not %s, %s", s.Name, orUnset(s.Has), s.Want, s.why)
 }
 
 func orUnset(s string) string {
@@ -96,8 +96,8 @@ func orUnset(s string) string {
 	return s
 }
 
-// mend is the statement that changes the setting for good.
-func (s Setting) mend(f Flavor) string {
+// fix is the statement that changes the setting for good.
+func (s Setting) fix(f Flavor) string {
 	switch s.Name {
 	case "log_bin":
 		return "set log_bin in the server's configuration and restart it (managed services: switch backups on)"

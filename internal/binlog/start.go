@@ -44,7 +44,8 @@ func resolve(sv server, sd saved, received gtidSet, startFrom StartFrom) (verdic
 	}
 	if !from.covers(sv.purged) {
 		return verdict{}, positionError("binlog_purged",
-			"server has purged its log past our position: it has nothing before %s any more, and we stand at %s; publish from the outbox table what consumers miss, move the position with `cdc-relay position set`, and keep binlogs for longer (binlog_expire_logs_seconds; on RDS `binlog retention hours`)", sv.purged, from)
+			"publish from the outbox table what consumers miss, move the position with `"+moveTo("")+"`, and keep binlogs for longer (binlog_expire_logs_seconds; on RDS `binlog retention hours`)",
+			"server has purged its binlog past our position: it has nothing before %s any more, and we stand at %s", sv.purged, from)
 	}
 	return verdict{from: from, behind: !sv.executed.covers(from)}, nil
 }
@@ -53,13 +54,13 @@ func beginning(sv server, sd saved, startFrom StartFrom) (gtidSet, error) {
 	if sd.found {
 		c := sd.checkpoint
 		if !c.Source.Same(sv.source) {
-			return nil, positionError("foreign_checkpoint",
-				"checkpoint belongs to another source (%s, database %s), this one is %s, database %s: give this relay a checkpoint of its own, or drop the old one with `cdc-relay position reset`",
+			return nil, positionError("foreign_checkpoint", "give this relay a checkpoint of its own, or drop the old one with `cdc-relay position reset`",
+				"checkpoint belongs to another source (%s, database %s), this one is %s, database %s",
 				c.Source.SystemID, c.Source.Database, sv.source.SystemID, sv.source.Database)
 		}
 		set, err := parseSet(sv.flavor, string(c.Progress.Position))
 		if err != nil {
-			return nil, positionError("bad_checkpoint", "checkpoint cannot be used (%s): drop it with `cdc-relay position reset`", err)
+			return nil, positionError("bad_checkpoint", "drop it with `cdc-relay position reset`", "checkpoint cannot be used (%s)", err)
 		}
 		return set, nil
 	}
@@ -70,10 +71,12 @@ func beginning(sv server, sd saved, startFrom StartFrom) (gtidSet, error) {
 		return sv.executed.clone(), nil
 	}
 	return nil, positionError("no_checkpoint",
-		"no checkpoint is stored, so where to begin is not known: for a first run store the position with `cdc-relay setup`; if one was stored and is lost, find out what consumers have, then begin with `cdc-relay position set`, or with `cdc-relay run --start-from earliest` (repeats what the log still holds) or current (skips what was committed before)")
+		"for a first run store the position with `cdc-relay setup`; if one was stored and is lost, find out what consumers have, then begin with `cdc-relay position set`, or with `cdc-relay run --start-from earliest` (repeats what the log still holds) or current (skips what was committed before)",
+		"no checkpoint is stored, so where to begin is not known")
 }
 
 func historyLost(sv server, from gtidSet) error {
 	return positionError("history_lost",
-		"server has not executed all that was published: it stands at %s, we at %s (it was restored from a backup, or a failover lost transactions): check what consumers have, then move the position to one that the server has with `cdc-relay position set`", sv.executed, from)
+		"check what consumers have, then move the position to one that the server has with `"+moveTo("")+"`",
+		"server has not executed all that was published: it stands at %s, we at %s (it was restored from a backup, or a failover lost transactions)", sv.executed, from)
 }

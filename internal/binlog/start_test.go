@@ -2,6 +2,7 @@ package binlog
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
@@ -61,6 +62,9 @@ func TestResolve(t *testing.T) {
 			if tt.reason != "" {
 				if !errors.As(err, &stop) || stop.Reason != tt.reason || stop.Class != cdc.ClassPosition {
 					t.Fatalf("%v, want %s", err, tt.reason)
+				}
+				if stop.Fix == "" || strings.Contains(stop.Error(), "cdc-relay") {
+					t.Errorf("cause %q, fix %q: what to do belongs to the fix", stop, stop.Fix)
 				}
 				return
 			}
