@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -32,7 +31,7 @@ func endpoint(c *config.Config, r *relay.Relay, src feed, reg prometheus.Gathere
 
 func live(r relay.Status, f feedState) error {
 	if r.State == relay.StateLeading && f.connected && !f.lastTick.IsZero() && time.Since(f.lastTick) > stuckAfter {
-		return fmt.Errorf("the replication connection was not served for %s: restart the relay and report this", time.Since(f.lastTick).Round(time.Second))
+		return fixable("restart the relay and report this", "the replication connection was not served for %s", time.Since(f.lastTick).Round(time.Second))
 	}
 	return nil
 }

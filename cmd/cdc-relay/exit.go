@@ -29,7 +29,12 @@ func (e *usageError) Error() string { return e.err.Error() }
 
 func (e *usageError) Unwrap() error { return e.err }
 
-func usage(format string, args ...any) error { return &usageError{fmt.Errorf(format, args...)} }
+// usage returns a mistake on the command line, with what to type instead; "" where an error among args has that.
+func usage(fix, format string, args ...any) error { return &usageError{fixable(fix, format, args...)} }
+
+func fixable(fix, format string, args ...any) error {
+	return &cdc.FixableError{Cause: fmt.Errorf(format, args...), Fix: fix}
+}
 
 func exitCode(err error) int {
 	var stop *cdc.StopError

@@ -66,7 +66,7 @@ func oneOf[T ~string](value *T, s string, known ...T) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("use %s", join(known, " or "))
+	return fixable("use "+join(known, " or "), "unknown value")
 }
 
 func join[T ~string](words []T, separator string) string {

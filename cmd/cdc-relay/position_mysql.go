@@ -122,7 +122,7 @@ func (p *mysqlPositions) lines(s *shownGTIDs, in *binlog.Inspection) [][2]string
 func (p *mysqlPositions) set(ctx context.Context, text string, yes bool) error {
 	to, err := binlog.ParsePosition(p.db.Server.Flavor, cdc.Position(text))
 	if err != nil {
-		return usage("%w", err)
+		return usage("", "%w", err)
 	}
 	in, err := p.db.Inspect(ctx, p.binlog, p.store.Load)
 	if err != nil {
@@ -139,7 +139,7 @@ func (p *mysqlPositions) set(ctx context.Context, text string, yes bool) error {
 		return err
 	}
 	if move.Skips > 0 && !yes {
-		return usage("%s skips %s, whose unpublished events would never be published: give --yes if that is meant", move.To, transactions(move.Skips))
+		return usage("give --yes if that is meant", "%s skips %s, whose unpublished events would never be published", move.To, transactions(move.Skips))
 	}
 	keepsCommit := move.Repeats == 0
 	if err := p.store.Save(ctx, moved(in.Checkpoint, in.Source, move.To, keepsCommit)); err != nil {

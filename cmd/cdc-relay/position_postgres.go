@@ -35,7 +35,7 @@ func (p *postgres) showPositions(ctx context.Context, at *positions, asJSON bool
 func (p *postgres) setPosition(ctx context.Context, at *positions, text string, yes bool) error {
 	to, err := wal.ParsePosition(cdc.Position(text))
 	if err != nil || to == "" {
-		return usage("%q is not an LSN: write it as PostgreSQL prints it (16/B374D848) or as 16 hex digits", text)
+		return usage("write it as PostgreSQL prints it (16/B374D848) or as 16 hex digits", "%q is not an LSN", text)
 	}
 	return p.at(ctx, at, func(p *postgresPositions) error { return p.set(ctx, to, yes) })
 }
@@ -192,7 +192,7 @@ func (p *postgresPositions) set(ctx context.Context, to cdc.Position, yes bool) 
 		return err
 	}
 	if move.Skips > 0 && !yes {
-		return usage("%s is a move forward over %s of WAL, whose unpublished events would never be published: give --yes if that is meant", display(to), byteSize(move.Skips))
+		return usage("give --yes if that is meant", "%s is a move forward over %s of WAL, whose unpublished events would never be published", display(to), byteSize(move.Skips))
 	}
 	if err := p.store.Save(ctx, moved(in.Checkpoint, in.Source, move.To, in.Checkpoint.Progress.Commit <= move.To)); err != nil {
 		return err
@@ -238,7 +238,7 @@ func (p *postgresPositions) reset(ctx context.Context, yes bool) error {
 		return nil
 	}
 	if stop = nil; errors.As(in.Refused, &stop) && stop.Reason == "slot_ahead" && !yes {
-		return usage("slot %q stands ahead of the checkpoint, so events between them may never have been published: give --yes if they were, or are not wanted", p.wal.Slot)
+		return usage("give --yes if they were, or are not wanted", "slot %q stands ahead of the checkpoint, so events between them may never have been published", p.wal.Slot)
 	}
 	if err := p.store.Reset(ctx); err != nil {
 		return err

@@ -53,7 +53,7 @@ Exit codes: 0 done, 1 runtime error, 2 usage or configuration, 3 check failed, 4
 		if !strings.HasPrefix(err.Error(), "unknown") {
 			return err
 		}
-		return fmt.Errorf("%w: `%s --help` lists the flags", err, cmd.CommandPath())
+		return fixable(fmt.Sprintf("run `%s --help` for the flags", cmd.CommandPath()), "%w", err)
 	})
 	path := defaultConfig
 	if named, ok := a.env(envConfig); ok && named != "" {
@@ -90,9 +90,9 @@ func group(use, short string, commands ...*cobra.Command) *cobra.Command {
 }
 
 func unknownCommand(cmd *cobra.Command, word string) error {
-	mend := fmt.Sprintf("`%s --help` lists the commands", cmd.CommandPath())
+	fix := fmt.Sprintf("run `%s --help` for the commands", cmd.CommandPath())
 	if near := cmd.SuggestionsFor(word); len(near) > 0 {
-		mend = fmt.Sprintf("did you mean %s?", near[0])
+		fix = fmt.Sprintf("did you mean %s?", near[0])
 	}
-	return fmt.Errorf("unknown command %q for %s: %s", word, cmd.CommandPath(), mend)
+	return fixable(fix, "unknown command %q for %s", word, cmd.CommandPath())
 }

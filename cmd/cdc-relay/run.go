@@ -37,7 +37,7 @@ On MySQL and MariaDB only the checkpoint holds the position. Without a checkpoin
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if dry && start != "" {
-				return usage("--dry-run and --start-from cannot be combined: leave one of them out")
+				return usage("leave one of them out", "--dry-run and --start-from cannot be combined")
 			}
 			c, err := a.load()
 			if err != nil {

@@ -180,7 +180,8 @@ func (s *mysqlSetup) asOwner(ctx context.Context, user string, dsn connString, b
 		if known.Tables[name] == nil {
 			if t.foreign() {
 				return cdc.Stop(cdc.ClassConfig, "table_missing", fmt.Errorf(
-					"table %s does not exist, or its owner may not see it, and setup makes no table that has a columns mapping: mend tables[].name, or have its software make it", name))
+					"table %s does not exist, or its owner may not see it, and setup makes no table that has a columns mapping", name),
+					"correct tables[].name, or have its software make it")
 			}
 			if err := makeTable(ctx, owner, s.flags.table(t.name)); err != nil {
 				return err
@@ -202,7 +203,7 @@ func grant(ctx context.Context, owner *binlog.Database, user string, table outbo
 	_ = owner.Exec(ctx, "grant SELECT on "+table.String(), texts(steps[len(steps)-1].Statements)...)
 }
 
-// ready refuses to store a position while the log cannot be read from there on, and prints what mends it.
+// ready refuses to store a position while the log cannot be read from there on, and prints what fixes it.
 func (s *mysqlSetup) ready(ctx context.Context, db *binlog.Database) error {
 	v := surveyed{flavor: db.Server.Flavor, settings: db.Settings(s.binlog), user: db.Server.Role}
 	after, err := db.Survey(ctx, s.binlog)
@@ -234,7 +235,8 @@ func (s *mysqlSetup) ready(ctx context.Context, db *binlog.Database) error {
 	}
 	s.app.printf("\n%s\n", steps)
 	return cdc.Stop(cdc.ClassConfig, "server_not_ready", fmt.Errorf(
-		"the server is not ready (%s), so no position was stored: have an administrator run the statements above, then run `cdc-relay setup` again", strings.Join(lacks, "; ")))
+		"the server is not ready (%s), so no position was stored", strings.Join(lacks, "; ")),
+		"have an administrator run the statements above, then run `cdc-relay setup` again")
 }
 
 // storePosition stores where the log ends now, unless a checkpoint is stored.

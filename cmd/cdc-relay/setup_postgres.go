@@ -152,12 +152,12 @@ func (s *postgresSetup) makeObjects(ctx context.Context, db *wal.Database, owner
 	return after.Problem
 }
 
-// feasible refuses what setup cannot mend.
+// feasible refuses what setup cannot fix.
 func (s *postgresSetup) feasible(before wal.Survey) error {
 	for _, t := range s.list {
 		if t.foreign() && before.Tables[t.name.String()] == nil {
 			return cdc.Stop(cdc.ClassConfig, "table_missing", fmt.Errorf(
-				"table %s does not exist, and setup makes no table that has a columns mapping: mend tables[].name, or have its software make it", t.name))
+				"table %s does not exist, and setup makes no table that has a columns mapping", t.name), "correct tables[].name, or have its software make it")
 		}
 	}
 	if before.Slot != nil && before.Slot.Problem != nil {
@@ -165,8 +165,8 @@ func (s *postgresSetup) feasible(before wal.Survey) error {
 	}
 	if before.Slot != nil && !before.Publication {
 		return cdc.Stop(cdc.ClassPosition, "slot_too_old", fmt.Errorf(
-			"slot %q exists and publication %q does not: a slot that is older than its publication cannot be read; "+
-				"publish from the outbox table what consumers miss, then run `cdc-relay teardown` and `cdc-relay setup`", s.wal.Slot, s.wal.Publication))
+			"slot %q exists and publication %q does not, and a slot that is older than its publication cannot be read", s.wal.Slot, s.wal.Publication),
+			"publish from the outbox table what consumers miss, then run `cdc-relay teardown` and `cdc-relay setup`")
 	}
 	return nil
 }

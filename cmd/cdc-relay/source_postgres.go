@@ -48,7 +48,7 @@ func (p *postgres) connString(given string) (connString, error) {
 		return p.wal.DSN, nil
 	}
 	if err := config.PostgresConnString(given); err != nil {
-		return nil, usage("the connection string of the owner (--owner-dsn or %s) %w", envOwner, err)
+		return nil, usage("", "the connection string of the owner (--owner-dsn or %s) %w", envOwner, err)
 	}
 	return func() (string, error) { return given, nil }, nil
 }
@@ -67,7 +67,7 @@ func (p *postgres) check(ctx context.Context, load cdc.Loader) ([]finding.Findin
 // feed reads from the slot, or for a dry run from a temporary one, which the server drops with the connection.
 func (p *postgres) feed(o feedOptions, log *slog.Logger, reg prometheus.Registerer) (feed, error) {
 	if o.startFrom != "" {
-		return nil, usage("--start-from is for MySQL and MariaDB: on PostgreSQL the replication slot knows where to begin, leave it out")
+		return nil, usage("leave it out: on PostgreSQL the replication slot holds the position", "--start-from is for MySQL and MariaDB")
 	}
 	options := p.wal
 	options.Verify, options.Temporary = o.verify, o.dry

@@ -64,7 +64,7 @@ func (a *app) relayAddress(url, ca string) (string, *tls.Config, error) {
 	if ca != "" {
 		var err error
 		if secure, err = (&config.TLS{CA: ca}).ClientConfig(); err != nil {
-			return "", nil, usage("--ca: %w", err)
+			return "", nil, usage("", "--ca: %w", err)
 		}
 	}
 	if url != "" {
@@ -75,7 +75,7 @@ func (a *app) relayAddress(url, ca string) (string, *tls.Config, error) {
 		return "", nil, err
 	}
 	if c.HTTP.Listen == "" {
-		return "", nil, usage("http.listen is empty, so the relay answers nowhere: set it, or give --url")
+		return "", nil, usage("set it, or give --url", "http.listen is empty, so the relay does not serve its status")
 	}
 	base, err := admin.URL(c.HTTP.Listen)
 	return base, secure, err

@@ -79,7 +79,7 @@ func (t *teardown) confirm(tables []outbox.Name) error {
 		typed, _ := in.ReadString('\n') // the end of the input is a no
 		if typed = strings.TrimSpace(typed); typed != name.String() && typed != name.Table {
 			_, _ = fmt.Fprintln(t.app.stderr)
-			return usage("the table's name was not typed: nothing was dropped; type %s, or give --yes", name)
+			return usage(fmt.Sprintf("type %s, or give --yes", name), "the table's name was not typed, and nothing was dropped")
 		}
 	}
 	return nil

@@ -61,7 +61,7 @@ func (t *postgresTeardown) idle(slot *wal.SlotInfo) error {
 		return nil
 	}
 	return cdc.Stop(cdc.ClassRuntime, "slot_active", fmt.Errorf(
-		"slot %q is being read (PID %d on the server): stop its relay first, then try again; nothing was dropped", t.wal.Slot, slot.ActivePID))
+		"slot %q is being read (PID %d on the server), and nothing was dropped", t.wal.Slot, slot.ActivePID), "stop its relay first, then try again")
 }
 
 func (t *postgresTeardown) saySlot(slot *wal.SlotInfo) {

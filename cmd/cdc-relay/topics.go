@@ -121,8 +121,8 @@ func (c *check) topicFindings(t *publisher.TopicInfo) []finding.Finding {
 		return []finding.Finding{{Severity: finding.Info, Subject: subject, Text: "does not exist and will be made (topics.create)"}}
 	}
 	var found []finding.Finding
-	warn := func(text, mend string) {
-		found = append(found, finding.Finding{Severity: finding.Warn, Subject: subject, Text: text, Fix: mend})
+	warn := func(text, fix string) {
+		found = append(found, finding.Finding{Severity: finding.Warn, Subject: subject, Text: text, Fix: fix})
 	}
 	if len(t.Leaderless) > 0 {
 		warn(fmt.Sprintf("partitions %v have no leader, so nothing can be written to them", t.Leaderless), "bring their brokers back")

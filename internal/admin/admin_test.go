@@ -238,11 +238,11 @@ func wantMistake(t *testing.T, what string, err error, want []string) {
 		return
 	}
 	for _, part := range want {
-		if !strings.Contains(err.Error(), part) {
+		if !strings.Contains(cdc.Explain(err), part) {
 			t.Errorf("%s: %q does not say %q", what, err, part)
 		}
 	}
-	if strings.Contains(err.Error(), "\n") {
+	if strings.Contains(cdc.Explain(err), "\n") {
 		t.Errorf("%s: %q is more than one line", what, err)
 	}
 }

@@ -12,13 +12,15 @@ import (
 	"net/url"
 	"strings"
 	"syscall"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
 // URL is where a relay on this machine that listens on listen is asked for its status, without TLS.
 func URL(listen string) (string, error) {
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil {
-		return "", fmt.Errorf("http.listen is %q: write it as host:port, or :port for all addresses", listen)
+		return "", fixable(hostPort, "http.listen is %q", listen)
 	}
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
 		host = "localhost"
@@ -50,7 +52,7 @@ func Fetch(ctx context.Context, base string, config *tls.Config) (Status, error)
 func statusURL(base string) (*url.URL, error) {
 	u, err := url.Parse(base)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, errors.New("the relay's address (--url) must look like http://host:9464")
+		return nil, fixable("write it as http://host:9464", "the relay's address (--url) is not a URL of http or https")
 	}
 	if u.Path == "" || u.Path == "/" {
 		u.Path = "/status"
@@ -67,20 +69,24 @@ func unanswered(target *url.URL, err error) error {
 	where := target.Redacted()
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return fmt.Errorf("no relay answers at %s (connection refused): start it with 'cdc-relay run', or give its address with --url", where)
+		return fixable("start it with `cdc-relay run`, or give its address with --url", "no relay answers at %s (connection refused)", where)
 	case errors.As(err, &dns):
-		return fmt.Errorf("host %s is not known: give the relay's address with --url", dns.Name)
+		return fixable("give the relay's address with --url", "host %s is not known", dns.Name)
 	case errors.As(err, &untrusted):
-		return fmt.Errorf("the certificate at %s does not hold (%w): use the name that stands in it, or trust its authority", where, untrusted.Err)
+		return fixable("use a name that the certificate is for, or trust its authority with --ca", "the certificate at %s cannot be verified (%w)", where, untrusted.Err)
 	case errors.Is(err, http.ErrSchemeMismatch):
-		return fmt.Errorf("the relay at %s speaks no TLS: use http:// instead of https://", where)
+		return fixable("use http:// instead of https://", "the relay at %s does not use TLS", where)
 	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("the relay at %s did not answer in time: see whether it is up and reachable", where)
+		return fixable("check that it is up and reachable", "the relay at %s did not answer in time", where)
 	case errors.As(err, &fetch):
 		return fmt.Errorf("ask %s: %w", where, fetch.Err)
 	default:
 		return fmt.Errorf("ask %s: %w", where, err)
 	}
+}
+
+func fixable(fix, format string, args ...any) error {
+	return &cdc.FixableError{Cause: fmt.Errorf(format, args...), Fix: fix}
 }
 
 // maxStatus bounds what is read of an answer.
@@ -94,15 +100,15 @@ func readStatus(target *url.URL, answer *http.Response) (Status, error) {
 	}
 	switch {
 	case answer.StatusCode == http.StatusUnauthorized:
-		return Status{}, fmt.Errorf("the relay at %s wants a user and a password: write them into the address, http://user:password@host:port", where)
+		return Status{}, fixable("write them into the address, http://user:password@host:port", "the relay at %s wants a user and a password", where)
 	case answer.StatusCode == http.StatusBadRequest && strings.Contains(string(body), "HTTPS server"):
-		return Status{}, fmt.Errorf("the relay at %s speaks TLS: use https:// and the name that stands in its certificate", where)
+		return Status{}, fixable("use https:// and a name that its certificate is for", "the relay at %s uses TLS", where)
 	case answer.StatusCode != http.StatusOK:
-		return Status{}, fmt.Errorf("%s answers %s: give the address of a cdc-relay with --url", where, answer.Status)
+		return Status{}, fixable("give the address of a cdc-relay with --url", "%s answers %s", where, answer.Status)
 	}
 	var st Status
 	if err := json.Unmarshal(body, &st); err != nil || st.State == "" {
-		return Status{}, fmt.Errorf("%s does not answer with a relay's status: give the address of a cdc-relay with --url", where)
+		return Status{}, fixable("give the address of a cdc-relay with --url", "%s does not answer with a relay's status", where)
 	}
 	return st, nil
 }

@@ -14,7 +14,10 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// listen binds addr. An error is one sentence with the mend.
+// hostPort is the fix for an address in a wrong form.
+const hostPort = "write it as host:port, or :port for all addresses"
+
+// listen binds addr.
 func listen(ctx context.Context, addr string) (net.Listener, error) {
 	var config net.ListenConfig
 	l, err := config.Listen(ctx, "tcp", addr)
@@ -32,15 +35,15 @@ func whyNotListening(addr string, err error) error {
 	_, port, _ := net.SplitHostPort(addr)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return fmt.Errorf("port %s is in use by another process: set http.listen (now %q) to a free one or stop the other process", port, addr)
+		return fixable("set http.listen to a free one, or stop the other process", "port %s of http.listen (%q) is in use by another process", port, addr)
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("port %s may not be opened by this user: set http.listen (now %q) to a port above 1023", port, addr)
+		return fixable("set http.listen to a port above 1023", "port %s of http.listen (%q) may not be opened by this user", port, addr)
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		return fmt.Errorf("http.listen is %q, which is not an address of this machine: use \":%s\" for all of them", addr, port)
+		return fixable(fmt.Sprintf("use \":%s\" for all of them", port), "http.listen is %q, which is not an address of this machine", addr)
 	case errors.As(err, &unknown):
-		return fmt.Errorf("http.listen is %q, whose host or port is not known (%w): write it as host:port, or :port for all addresses", addr, unknown)
+		return fixable(hostPort, "http.listen is %q, whose host or port is not known (%w)", addr, unknown)
 	case errors.As(err, &written):
-		return fmt.Errorf("http.listen is %q (%s): write it as host:port, or :port for all addresses", addr, written.Err)
+		return fixable(hostPort, "http.listen is %q (%s)", addr, written.Err)
 	default:
 		return fmt.Errorf("listen on http.listen %q: %w", addr, err)
 	}
@@ -57,5 +60,6 @@ func validateWebConfig(path string) error {
 	}
 	reason := strings.Join(strings.Fields(err.Error()), " ") // YAML errors have several lines
 	return cdc.Stop(cdc.ClassConfig, "http_web_config",
-		fmt.Errorf("http.web_config %s cannot be used (%s): write it as exporter-toolkit's web configuration describes", path, reason))
+		fmt.Errorf("http.web_config %s cannot be used (%s)", path, reason),
+		"write it as described in exporter-toolkit's web configuration")
 }

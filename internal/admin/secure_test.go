@@ -21,6 +21,7 @@ import (
 	"golang.org/x/crypto/bcrypt"
 
 	"github.com/cdc-relay/cdc-relay/internal/admin"
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
 // webConfig writes a certificate for localhost and a web config with it and a user, and returns the
@@ -84,7 +85,7 @@ func TestTLSAndBasicAuth(t *testing.T) {
 		{"no user", "https://localhost:" + port, trusted, []string{"wants a user and a password"}},
 		{"wrong password", "https://ops:hunter2@localhost:" + port, trusted, []string{"wants a user and a password"}},
 		{"unknown authority", "https://ops:secret@localhost:" + port, nil, []string{"certificate", "trust its authority"}},
-		{"no TLS", "http://ops:secret@localhost:" + port, nil, []string{"speaks TLS", "use https://"}},
+		{"no TLS", "http://ops:secret@localhost:" + port, nil, []string{"uses TLS", "use https://"}},
 	} {
 		_, err := admin.Fetch(t.Context(), c.url, c.config)
 		wantText(t, c.name, err, c.want)
@@ -109,7 +110,7 @@ func TestFetchErrors(t *testing.T) {
 		"not a URL":      {"localhost:9464", []string{"http://host:9464"}},
 		"another server": {other.URL, []string{"404", "give the address of a cdc-relay"}},
 		"other JSON":     {other.URL + "/json", []string{"give the address of a cdc-relay"}},
-		"TLS to plain":   {strings.Replace(other.URL, "http://", "https://ops:secret@", 1), []string{"speaks no TLS", "use http://"}},
+		"TLS to plain":   {strings.Replace(other.URL, "http://", "https://ops:secret@", 1), []string{"does not use TLS", "use http://"}},
 	} {
 		_, err := admin.Fetch(t.Context(), c.url, nil)
 		wantText(t, name, err, c.want)
@@ -123,11 +124,11 @@ func wantText(t *testing.T, what string, err error, want []string) {
 		return
 	}
 	for _, part := range want {
-		if !strings.Contains(err.Error(), part) {
+		if !strings.Contains(cdc.Explain(err), part) {
 			t.Errorf("%s: %q does not say %q", what, err, part)
 		}
 	}
-	if strings.Contains(err.Error(), "secret") || strings.Contains(err.Error(), "hunter2") {
+	if strings.Contains(cdc.Explain(err), "secret") || strings.Contains(cdc.Explain(err), "hunter2") {
 		t.Errorf("%s: %q shows the password", what, err)
 	}
 }

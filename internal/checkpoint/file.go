@@ -37,7 +37,7 @@ type File struct {
 func NewFile(path string) (*File, error) {
 	if path == "" {
 		return nil, cdc.Stop(cdc.ClassConfig, "checkpoint_config",
-			errors.New("checkpoint.file is empty: name a file in a directory that the relay may write"))
+			errors.New("checkpoint.file is empty"), "name a file in a directory that the relay may write")
 	}
 	return &File{
 		path:  path,

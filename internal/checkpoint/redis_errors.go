@@ -65,7 +65,7 @@ func (r *Redis) access(err error) diagnosis {
 	switch {
 	case errors.As(err, &setting):
 		return mistake(fmt.Sprintf("cannot be asked because a file cannot be read (%v)", setting.err),
-			"mend "+setting.setting)
+			"correct "+setting.setting)
 	case says(err, "WRONGPASS", "invalid password"):
 		return mistake("refused the username or the password",
 			"correct checkpoint.redis.username and checkpoint.redis.password")

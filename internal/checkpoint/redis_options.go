@@ -10,6 +10,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
 // Mode says what kind of Redis the addresses lead to.
@@ -73,7 +75,7 @@ func (o RedisOptions) client() (redis.UniversalClient, error) {
 		c.DisableRoutingPolicies = true // they ask COMMAND, a right that nobody grants for a checkpoint
 		return redis.NewClusterClient(c), nil
 	default:
-		return nil, fmt.Errorf("checkpoint.redis.mode is %q: set it to standalone, sentinel or cluster", o.Mode)
+		return nil, &cdc.FixableError{Cause: fmt.Errorf("checkpoint.redis.mode is %q", o.Mode), Fix: "set it to standalone, sentinel or cluster"}
 	}
 }
 

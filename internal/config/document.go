@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v4"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
 // document is one file on its way to a [Config]: where its values stand and what is wrong with them.
@@ -50,17 +52,24 @@ const maxCollected = 100
 func (d *document) full() bool { return len(d.problems) >= maxCollected }
 
 // report notes a problem with the value at path. What follows from one already noted there is left out.
-func (d *document) report(path, format string, args ...any) {
+func (d *document) report(path, fix, format string, args ...any) {
 	if d.bad(path) {
 		return
 	}
-	d.reportAt(d.place(path), path, format, args...)
+	d.reportAt(d.place(path), path, fix, format, args...)
 }
 
-func (d *document) reportAt(at place, path, format string, args ...any) {
+// fault notes an error whose text goes on from the path.
+func (d *document) fault(path string, err error) { d.report(path, cdc.Fix(err), "%v", err) }
+
+func (d *document) reportAt(at place, path, fix, format string, args ...any) {
 	d.problems = append(d.problems, Problem{
-		File: d.name, Line: at.line, Column: at.column, Path: path, Text: fmt.Sprintf(format, args...),
+		File: d.name, Line: at.line, Column: at.column, Path: path, Text: fmt.Sprintf(format, args...), Fix: fix,
 	})
+}
+
+func fixable(fix, format string, args ...any) error {
+	return &cdc.FixableError{Cause: fmt.Errorf(format, args...), Fix: fix}
 }
 
 // bad reports whether a problem is noted for the value, or for what it is part of.
@@ -122,23 +131,23 @@ func (d *document) decode(data []byte) *Config {
 func (d *document) syntax(err error) {
 	var fault *yaml.LoadError
 	if !errors.As(err, &fault) {
-		d.reportAt(place{}, "", "is not valid YAML")
+		d.reportAt(place{}, "", "", "is not valid YAML")
 		return
 	}
 	at := place{line: fault.Mark.Line, column: fault.Mark.Column}
 	switch {
 	case strings.Contains(fault.Message, "no documents"):
-		d.reportAt(at, "", "the file is empty: start from the annotated example, deploy/cdc-relay.yaml")
+		d.reportAt(at, "", "start from the annotated example, deploy/cdc-relay.yaml", "the file is empty")
 	case strings.Contains(fault.Message, "found multiple"):
-		d.reportAt(at, "", "holds more than one YAML document: remove the line --- and what follows it")
+		d.reportAt(at, "", "remove the line --- and what follows it", "holds more than one YAML document")
 	case strings.Contains(fault.Message, "anchor"):
-		d.reportAt(at, "", "is not valid YAML: a value that starts with * stands for another one here; put it in quotes")
+		d.reportAt(at, "", "put it in quotes", "is not valid YAML: a value that starts with * is an alias")
 	case strings.Contains(fault.Message, "cannot start any token"):
-		d.reportAt(at, "", "is not valid YAML: indent with spaces, not tabs, and put values that start with @, ` or %% in quotes")
+		d.reportAt(at, "", "indent with spaces, not tabs, and put values that start with @, ` or % in quotes", "is not valid YAML")
 	case strings.Contains(fault.Message, "mapping values are not allowed"):
-		d.reportAt(at, "", "is not valid YAML: check the indentation, and put values that hold a colon and a space in quotes")
+		d.reportAt(at, "", "check the indentation, and put values that hold a colon and a space in quotes", "is not valid YAML")
 	default:
-		d.reportAt(at, "", "is not valid YAML: %s", fault.Message)
+		d.reportAt(at, "", "", "is not valid YAML: %s", fault.Message)
 	}
 }
 
@@ -146,10 +155,10 @@ func (d *document) syntax(err error) {
 func (d *document) undecodable(err error) {
 	var faults *yaml.LoadErrors
 	if !errors.As(err, &faults) || len(faults.Errors) == 0 {
-		d.reportAt(place{}, "", "cannot be read")
+		d.reportAt(place{}, "", "", "cannot be read")
 		return
 	}
 	for _, fault := range faults.Errors {
-		d.reportAt(place{line: fault.Mark.Line, column: fault.Mark.Column}, "", "a value cannot be read")
+		d.reportAt(place{line: fault.Mark.Line, column: fault.Mark.Column}, "", "", "a value cannot be read")
 	}
 }

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"net/url"
@@ -54,11 +53,11 @@ func parseMySQL(dsn, password string) (*mysql.Config, error) {
 	_, isPostgres := urlRest(dsn)
 	switch {
 	case strings.HasPrefix(dsn, "jdbc:"):
-		return nil, errors.New("is a JDBC URL; remove jdbc: at its start")
+		return nil, fixable("remove jdbc: at its start", "is a JDBC URL")
 	case isPostgres:
-		return nil, errors.New("is a connection string for PostgreSQL; set source.postgres.dsn in place of it")
+		return nil, fixable("set source.postgres.dsn in place of it", "is a connection string for PostgreSQL")
 	case !isURL && anyURL.MatchString(dsn):
-		return nil, errors.New("does not start with mysql://; " + writeMySQL)
+		return nil, fixable(writeMySQL, "does not start with mysql://")
 	case isURL:
 		var err error
 		if dsn, err = fromURL(dsn, rest); err != nil {
@@ -67,18 +66,18 @@ func parseMySQL(dsn, password string) (*mysql.Config, error) {
 	}
 	parsed, err := mysql.ParseDSN(dsn)
 	if err != nil {
-		return nil, errors.New(mysqlFault(err.Error()))
+		return nil, mysqlFault(err.Error())
 	}
 	if password != "" {
 		parsed.Passwd = password
 	}
 	switch {
 	case parsed.Net != "tcp" && parsed.Net != "unix":
-		return nil, errors.New("has an address that is neither tcp(host:port) nor unix(/path/to/socket); " + writeMySQL)
+		return nil, fixable(writeMySQL, "has an address that is neither tcp(host:port) nor unix(/path/to/socket)")
 	case parsed.DBName == "":
-		return nil, errors.New("names no database; " + writeMySQL)
+		return nil, fixable(writeMySQL, "names no database")
 	case parsed.User == "":
-		return nil, errors.New("names no user; " + writeMySQL)
+		return nil, fixable(writeMySQL, "names no user")
 	}
 	return parsed, nil
 }
@@ -96,21 +95,21 @@ func mysqlURL(dsn string) (rest string, isURL bool) {
 // fromURL translates a URL into the driver's form. What follows the ? are the driver's own parameters.
 func fromURL(dsn, rest string) (string, error) {
 	if straySign(rest) {
-		return "", errors.New("has an @ out of place; write %40 for @, %2F for / and %25 for % inside the " +
-			"user name and password, or set source.mysql.password")
+		return "", fixable("write %40 for @, %2F for / and %25 for % inside the "+
+			"user name and password, or set source.mysql.password", "has an @ out of place")
 	}
 	u, err := url.Parse(dsn)
 	if err != nil {
-		return "", errors.New("is not a valid URL; write %XX for special characters in the user name and " +
-			"password, or set source.mysql.password")
+		return "", fixable("write %XX for special characters in the user name and "+
+			"password, or set source.mysql.password", "is not a valid URL")
 	}
 	options, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
-		return "", errors.New("has options behind the ? that are not name=value pairs; write %XX for special characters in them")
+		return "", fixable("write %XX for special characters in them", "has options behind the ? that are not name=value pairs")
 	}
 	for option := range options {
 		if slices.Contains([]string{"sslmode", "sslca", "sslcert", "sslkey", "usessl"}, fold(option)) {
-			return "", errors.New("asks for TLS in another driver's words; write ?tls=true instead, or set source.mysql.tls")
+			return "", fixable("write ?tls=true instead, or set source.mysql.tls", "asks for TLS in another driver's words")
 		}
 	}
 	c := mysql.NewConfig()
@@ -136,23 +135,23 @@ func orDefault(s, fallback string) string {
 	return s
 }
 
-func mysqlFault(message string) string {
-	for _, known := range []struct{ start, sentence string }{
-		{"invalid DSN: missing the slash", "names no database; " + writeMySQL},
-		{"invalid DSN: did you forget to escape", "has a / in an option behind the ?; write %2F for it"},
-		{"invalid DSN: network address", "has an address without its closing bracket; " + writeMySQL},
-		{"invalid DSN: interpolateParams", "has interpolateParams beside a collation that it is not safe with; remove it"},
-		{"default addr for network", "has an address that is neither tcp(host:port) nor unix(/path/to/socket); " + writeMySQL},
-		{"invalid value / unknown config name", "has a tls= that is not one of true, skip-verify, preferred, false; " +
+func mysqlFault(message string) error {
+	for _, known := range []struct{ start, cause, fix string }{
+		{"invalid DSN: missing the slash", "names no database", writeMySQL},
+		{"invalid DSN: did you forget to escape", "has a / in an option behind the ?", "write %2F for it"},
+		{"invalid DSN: network address", "has an address without its closing bracket", writeMySQL},
+		{"invalid DSN: interpolateParams", "has interpolateParams beside a collation that it is not safe with", "remove it"},
+		{"default addr for network", "has an address that is neither tcp(host:port) nor unix(/path/to/socket)", writeMySQL},
+		{"invalid value / unknown config name", "has a tls= that is not one of true, skip-verify, preferred, false",
 			"set source.mysql.tls for an authority or a certificate of your own"},
-		{"invalid value / unknown server pub key", "has a serverPubKey, which is not known here; remove it and set source.mysql.tls"},
-		{"invalid dbname", "has a % in the database's name that is no %XX; write %25 for it"},
+		{"invalid value / unknown server pub key", "has a serverPubKey, which is not known here", "remove it and set source.mysql.tls"},
+		{"invalid dbname", "has a % in the database's name that is no %XX", "write %25 for it"},
 	} {
 		if strings.HasPrefix(message, known.start) {
-			return known.sentence
+			return fixable(known.fix, "%s", known.cause)
 		}
 	}
-	return "has an option behind the ? whose value Go's MySQL driver does not take; correct it, or remove it"
+	return fixable("correct it, or remove it", "has an option behind the ? whose value Go's MySQL driver does not take")
 }
 
 // shownMySQL returns a connection string that may be shown: every option that is not a default, and no password.

@@ -56,24 +56,23 @@ func parseDSN(dsn string) (*pgconn.Config, error) {
 	_, isMySQL := mysqlURL(dsn)
 	switch {
 	case strings.HasPrefix(dsn, "jdbc:"):
-		return nil, errors.New("is a JDBC URL; remove jdbc: at its start")
+		return nil, fixable("remove jdbc: at its start", "is a JDBC URL")
 	case isMySQL:
-		return nil, errors.New("is a connection string for MySQL or MariaDB; set source.mysql.dsn in place of it")
+		return nil, fixable("set source.mysql.dsn in place of it", "is a connection string for MySQL or MariaDB")
 	case !isURL && anyURL.MatchString(dsn):
-		return nil, errors.New("does not start with postgres://; " + writePostgres)
+		return nil, fixable(writePostgres, "does not start with postgres://")
 	case isURL && straySign(rest):
-		return nil, errors.New("has an @ out of place; write %40 for @, %2F for / and %25 for % inside the " +
-			"user name and password, or set source.postgres.password")
+		return nil, fixable("write %40 for @, %2F for / and %25 for % inside the "+
+			"user name and password, or set source.postgres.password", "has an @ out of place")
 	}
 	parsed, err := pgconn.ParseConfig(dsn)
 	if err == nil {
 		return parsed, nil
 	}
 	if pathErr := (*fs.PathError)(nil); errors.As(err, &pathErr) {
-		return nil, fmt.Errorf("names a file in sslrootcert, sslcert, sslkey or servicefile that cannot be read (%w); "+
-			"correct the path", pathErr.Err)
+		return nil, fixable("correct the path", "names a file in sslrootcert, sslcert, sslkey or servicefile that cannot be read (%w)", pathErr.Err)
 	}
-	return nil, errors.New(dsnFault(err.Error()))
+	return nil, dsnFault(err.Error())
 }
 
 const writePostgres = "write postgres://user@host:5432/database"
@@ -94,26 +93,26 @@ func straySign(rest string) bool {
 	return signs > 1 || signs == 1 && rest[strings.IndexAny(rest, "@/")] != '@'
 }
 
-func dsnFault(message string) string {
+func dsnFault(message string) error {
 	_, message, _ = strings.Cut(message, "`: ")
-	for _, known := range []struct{ start, sentence string }{
-		{"failed to parse as URL", "is not a valid URL; write %XX for special characters in the user name and " +
+	for _, known := range []struct{ start, cause, fix string }{
+		{"failed to parse as URL", "is not a valid URL", "write %XX for special characters in the user name and " +
 			"password, or set source.postgres.password"},
-		{"failed to parse as keyword/value", "is not a connection string; write postgres://user@host:5432/database, " +
+		{"failed to parse as keyword/value", "is not a connection string", "write postgres://user@host:5432/database, " +
 			"or key=value pairs with values that hold spaces in single quotes"},
-		{"invalid port", "has a port that is not a number; a / in the password must be written as %2F"},
-		{"could not match", "has another number of ports than hosts; give one port, or one for each host"},
-		{"failed to configure TLS", "has TLS settings that do not work; look at sslmode, sslrootcert, sslcert and sslkey"},
-		{"failed to read service", "names a service that cannot be read; look at service and servicefile"},
-		{"invalid connect_timeout", "has a connect_timeout that is not a number of seconds"},
+		{"invalid port", "has a port that is not a number", "write a / in the password as %2F"},
+		{"could not match", "has another number of ports than hosts", "give one port, or one for each host"},
+		{"failed to configure TLS", "has TLS settings that do not work", "correct sslmode, sslrootcert, sslcert and sslkey"},
+		{"failed to read service", "names a service that cannot be read", "correct service or servicefile"},
+		{"invalid connect_timeout", "has a connect_timeout that is not a number of seconds", ""},
 		{"unknown target_session_attrs", "has a target_session_attrs that is not one of any, read-write, read-only, " +
-			"primary, standby, prefer-standby"},
+			"primary, standby, prefer-standby", ""},
 	} {
 		if strings.HasPrefix(message, known.start) {
-			return known.sentence
+			return fixable(known.fix, "%s", known.cause)
 		}
 	}
-	return "is not a valid connection string; " + writePostgres
+	return fixable(writePostgres, "is not a valid connection string")
 }
 
 // database returns the database that PostgreSQL takes: the user's name is the default.

@@ -71,7 +71,7 @@ func TestManyProblems(t *testing.T) {
 	if !errors.As(err, &problems) || len(problems) != 100 {
 		t.Fatalf("have %d", len(problems))
 	}
-	if lines := strings.Split(err.Error(), "\n"); len(lines) != 21 || lines[20] != "x.yaml: and more; mend these first" {
+	if lines := strings.Split(err.Error(), "\n"); len(lines) != 21 || lines[20] != "x.yaml: and more; fix these first" {
 		t.Errorf("have %d lines, the last %q", len(lines), lines[len(lines)-1])
 	}
 	if p := problems[0]; p.Line != 3 || p.Column != 1 || p.Path != "unknown0" {

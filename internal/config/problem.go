@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
 // Problem is one fault of a configuration file.
@@ -14,11 +16,13 @@ type Problem struct {
 	Line, Column int
 	// Path is the key, as in kafka.brokers[0]; "" where the whole file is meant.
 	Path string
-	// Text goes on from the path: the cause and the mend.
+	// Text is the cause. It goes on from the path.
 	Text string
+	// Fix is what to do about it; "" where Text says it.
+	Fix string
 }
 
-// Error returns "file:line:column: path text".
+// Error returns "file:line:column: path text. Fix: fix."
 func (p Problem) Error() string {
 	var b strings.Builder
 	b.WriteString(p.File)
@@ -30,7 +34,7 @@ func (p Problem) Error() string {
 		b.WriteString(p.Path + " ")
 	}
 	b.WriteString(p.Text)
-	return b.String()
+	return cdc.Sentence(b.String(), p.Fix)
 }
 
 // maxProblems is how many problems are told at once.
@@ -44,7 +48,7 @@ func (ps Problems) Error() string {
 	lines := make([]string, 0, min(len(ps), maxProblems)+1)
 	for i, p := range ps {
 		if i == maxProblems {
-			lines = append(lines, p.File+": and more; mend these first")
+			lines = append(lines, p.File+": and more; fix these first")
 			break
 		}
 		lines = append(lines, p.Error())

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/config"
 )
 
@@ -87,8 +88,8 @@ checkpoint: {file: position}
 
 func TestLoadOfMissingFile(t *testing.T) {
 	_, err := config.Load("testdata/none.yaml", os.LookupEnv)
-	const want = "configuration file testdata/none.yaml does not exist: name yours with --config or CDC_RELAY_CONFIG"
-	if err == nil || err.Error() != want {
+	const want = "configuration file testdata/none.yaml does not exist. Fix: name yours with --config or CDC_RELAY_CONFIG."
+	if err == nil || cdc.Explain(err) != want {
 		t.Errorf("have %v", err)
 	}
 	_, err = config.Load(".", os.LookupEnv)

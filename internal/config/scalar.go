@@ -13,25 +13,25 @@ import (
 // scalar checks a value that is not made of others.
 func (d *document) scalar(n *yaml.Node, s *shape, path string) (*yaml.Node, bool) {
 	if n.Kind != yaml.ScalarNode {
-		d.report(path, "must be %s; it is %s", s.noun(), kind(n))
+		d.report(path, "", "must be %s; it is %s", s.noun(), kind(n))
 		return nil, false
 	}
 	if n.Style&yaml.TaggedStyle != 0 && n.Tag != "!!str" {
-		d.report(path, "has a YAML tag; remove it, or put the value in quotes")
+		d.report(path, "remove it, or put the value in quotes", "has a YAML tag")
 		return nil, false
 	}
 	parts, found, err := d.refs.split(n.Value)
 	if err != nil {
-		d.report(path, "%v", err)
+		d.fault(path, err)
 		return nil, false
 	}
 	value, err := join(parts)
 	if err != nil {
-		d.report(path, "%v", err)
+		d.fault(path, err)
 		return nil, false
 	}
 	if value == "" && s.MinLength > 0 {
-		d.report(path, "is empty; set it%s", s.example())
+		d.report(path, "set it"+s.example(), "is empty")
 		return nil, false
 	}
 	if s.Format == formatSecret {
@@ -39,7 +39,7 @@ func (d *document) scalar(n *yaml.Node, s *shape, path string) (*yaml.Node, bool
 	}
 	quoted := n.Tag == "!!str" && !found
 	if fault := s.fault(value, quoted); fault != "" {
-		d.report(path, "%s; it is %s%s", fault, d.text(path), s.meant(n.Value))
+		d.report(path, s.meant(n.Value), "%s; it is %s", fault, d.text(path))
 		return nil, false
 	}
 	return d.typed(value, n, s), true
@@ -102,7 +102,7 @@ func (s *shape) integerFault(value string, quoted bool) string {
 // meant returns a hint at the enum value that a text was most likely meant to be, or "".
 func (s *shape) meant(value string) string {
 	if near := closest(value, s.Enum); near != "" {
-		return fmt.Sprintf("; did you mean %s?", near)
+		return fmt.Sprintf("did you mean %s?", near)
 	}
 	return ""
 }

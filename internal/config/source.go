@@ -84,14 +84,14 @@ func (s *Source) qualified(name string) string {
 func (d *document) source(s *Source) {
 	switch {
 	case s.Postgres != nil && s.MySQL != nil:
-		d.report("source.mysql", "is set beside source.postgres; keep one of them: a relay reads one database")
+		d.report("source.mysql", "keep one of them: a relay reads one database", "is set beside source.postgres")
 	case s.Postgres != nil:
 		d.postgres(s.Postgres)
 	case s.MySQL != nil:
 		d.mysql(s.MySQL)
 	case !d.badBelow("source"):
-		d.report("source", "names no database; set source.postgres.dsn, such as postgres://relay@db.example.com:5432/orders, "+
-			"or source.mysql.dsn, such as relay@tcp(db.example.com:3306)/orders")
+		d.report("source", "set source.postgres.dsn, such as postgres://relay@db.example.com:5432/orders, "+
+			"or source.mysql.dsn, such as relay@tcp(db.example.com:3306)/orders", "names no database")
 	}
 }
 

@@ -42,16 +42,16 @@ func (d *document) mysqlDSN(m *MySQL) {
 	}
 	dsn, password, err := m.secrets()
 	if err != nil {
-		d.report(path, "cannot be read: %v", err)
+		d.report(path, "", "cannot be read: %v", err)
 		return
 	}
 	parsed, err := parseMySQL(dsn, password)
 	if err != nil {
-		d.report(path, "%v", err)
+		d.fault(path, err)
 		return
 	}
 	if parsed.TLSConfig != "" && m.TLS != nil {
-		d.report(path, "has tls= in it beside source.mysql.tls; keep one of them")
+		d.report(path, "keep one of them", "has tls= in it beside source.mysql.tls")
 	}
 	m.DSN.shown = shownMySQL(parsed)
 	m.names = names{database: parsed.DBName, role: parsed.User, plain: plainMySQL(parsed)}

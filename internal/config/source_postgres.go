@@ -45,10 +45,10 @@ func (d *document) postgres(p *Postgres) {
 		p.Publication = slotName(name)
 	}
 	if p.Slot != "" && !regexp.MustCompile(`^[a-z0-9_]{1,63}$`).MatchString(p.Slot) {
-		d.report("source.postgres.slot", "must be 1 to 63 of a-z, 0-9 and _; it is %s", d.text("source.postgres.slot"))
+		d.report("source.postgres.slot", "", "must be 1 to 63 of a-z, 0-9 and _; it is %s", d.text("source.postgres.slot"))
 	}
 	if len(p.Publication) > maxName {
-		d.report("source.postgres.publication", "is longer than 63 bytes, which PostgreSQL cuts off; shorten it")
+		d.report("source.postgres.publication", "shorten it", "is longer than 63 bytes, which PostgreSQL cuts off")
 	}
 }
 
@@ -59,12 +59,12 @@ func (d *document) postgresDSN(p *Postgres) {
 	}
 	dsn, err := p.ConnString()
 	if err != nil {
-		d.report(path, "cannot be read: %v", err)
+		d.report(path, "", "cannot be read: %v", err)
 		return
 	}
 	parsed, err := parseDSN(dsn)
 	if err != nil {
-		d.report(path, "%v", err)
+		d.fault(path, err)
 		return
 	}
 	if p.TLS != nil {
@@ -77,13 +77,13 @@ func (d *document) postgresDSN(p *Postgres) {
 // postgresTLS refuses what contradicts a section for TLS.
 func (d *document) postgresTLS(parsed *pgconn.Config, dsn string) {
 	if isSocket(parsed.Host) {
-		d.report("source.postgres.tls", "is set, but dsn leads to a socket, which takes no TLS; remove it")
+		d.report("source.postgres.tls", "remove it", "is set, but dsn leads to a socket, which takes no TLS")
 		return
 	}
 	given := dsnOptions(dsn)
 	for _, name := range tlsOptions() {
 		if _, ok := given[name]; ok {
-			d.report("source.postgres.dsn", "has %s in it beside source.postgres.tls; keep one of them", name)
+			d.report("source.postgres.dsn", "keep one of them", "has %s in it beside source.postgres.tls", name)
 			return
 		}
 	}

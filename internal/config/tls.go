@@ -58,17 +58,17 @@ func (d *document) tls(t *TLS, path string) {
 	}
 	if t.CA != "" {
 		if _, err := readAuthorities(t.CA); err != nil {
-			d.report(path+".ca", "cannot be used (%v); name a PEM file of certificates", pathless(err))
+			d.report(path+".ca", "name a PEM file of certificates", "cannot be used (%v)", pathless(err))
 		}
 	}
 	switch {
 	case t.Cert != "" && t.Key == "":
-		d.report(path+".cert", "needs the private key too; set %s.key", path)
+		d.report(path+".cert", "set "+path+".key", "needs the private key too")
 	case t.Cert == "" && t.Key != "":
-		d.report(path+".key", "needs the certificate too; set %s.cert", path)
+		d.report(path+".key", "set "+path+".cert", "needs the certificate too")
 	case t.Cert != "":
 		if _, err := readCertificate(t.Cert, t.Key); err != nil {
-			d.report(path+".cert", "cannot be used (%v); name PEM files of a certificate and of its key", errors.Unwrap(err))
+			d.report(path+".cert", "name PEM files of a certificate and of its key", "cannot be used (%v)", errors.Unwrap(err))
 		}
 	}
 }

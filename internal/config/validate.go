@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"net"
 	"net/url"
 	"strconv"
@@ -23,14 +24,14 @@ func (d *document) validate(c *Config) {
 	d.position(c.Position, &c.Source)
 	d.events(c.Errors.Skip)
 	if c.Retry.Initial > c.Retry.Max {
-		d.report("retry.initial", "is longer than retry.max; make it shorter, or retry.max longer")
+		d.report("retry.initial", "make it shorter, or retry.max longer", "is longer than retry.max")
 	}
 	if c.HTTP.Listen != "" {
 		d.address(c.HTTP.Listen, "http.listen", true)
 	}
 	if c.HTTP.WebConfig != "" {
 		if _, err := readSecret(c.HTTP.WebConfig); err != nil {
-			d.report("http.web_config", "names a file that cannot be read (%v); correct the path", err)
+			d.report("http.web_config", "correct the path", "names a file that cannot be read (%v)", err)
 		}
 	}
 }
@@ -44,12 +45,12 @@ func (d *document) tables(tables []Table, source *Source) {
 		}
 		if !source.isTable(t.Name) {
 			quotes := map[string]string{`"`: "double quotes", "`": "backticks"}[source.quote()]
-			d.report(path, "is not a table's name; write schema.table, with %s around a part that holds a dot", quotes)
+			d.report(path, fmt.Sprintf("write schema.table, with %s around a part that holds a dot", quotes), "is not a table's name")
 			continue
 		}
 		full := source.qualified(t.Name)
 		if j, twice := first[full]; twice {
-			d.report(path, "is the same table as %s; keep one", item("tables", j))
+			d.report(path, "keep one", "is the same table as %s", item("tables", j))
 			continue
 		}
 		first[full] = i
@@ -59,14 +60,14 @@ func (d *document) tables(tables []Table, source *Source) {
 // record checks that the CloudEvents source is a URI reference.
 func (d *document) record(source string) {
 	if _, err := url.Parse(source); err != nil || strings.ContainsAny(source, " \t\r\n") {
-		d.report("record.source", "is not a URI reference such as /orders; it is %s", d.text("record.source"))
+		d.report("record.source", "", "is not a URI reference such as /orders; it is %s", d.text("record.source"))
 	}
 }
 
 func (d *document) events(ids []string) {
 	for i, id := range ids {
 		if strings.TrimSpace(id) == "" {
-			d.report(item("errors.skip", i), "is empty; give the event's id, or remove the line")
+			d.report(item("errors.skip", i), "give the event's id, or remove the line", "is empty")
 		}
 	}
 }
@@ -77,9 +78,9 @@ func (d *document) address(address, path string, listen bool) {
 	number, portErr := strconv.ParseUint(port, 10, 16)
 	switch {
 	case listen && (err != nil || portErr != nil):
-		d.report(path, "must be host:port or :port, such as :9464; it is %s", d.text(path))
+		d.report(path, "", "must be host:port or :port, such as :9464; it is %s", d.text(path))
 	case !listen && (err != nil || portErr != nil || host == "" || number == 0):
-		d.report(path, "must be host:port; it is %s", d.text(path))
+		d.report(path, "", "must be host:port; it is %s", d.text(path))
 	}
 }
 

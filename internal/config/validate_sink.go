@@ -18,14 +18,14 @@ func (d *document) routes(routes []Route) {
 		for _, column := range slices.Sorted(maps.Keys(r.Match)) {
 			at := dotted(path+".match", column)
 			if fault := regexpFault(r.Match[column]); fault != "" {
-				d.report(at, "is not a regular expression (%s); correct %s", fault, d.text(at))
+				d.report(at, "correct "+d.text(at), "is not a regular expression (%s)", fault)
 			}
 		}
 		if fault := templateFault(r.Topic); r.Topic != "" && fault != "" {
-			d.report(path+".topic", "%s; it is %s", fault, d.text(path+".topic"))
+			d.report(path+".topic", "", "%s; it is %s", fault, d.text(path+".topic"))
 		}
 		if len(r.Match) == 0 && i+1 < len(routes) && !d.bad(path+".match") && !d.bad(path) {
-			d.report(path, "matches every row, so that the routes behind it are never reached; put it last, or give it a match")
+			d.report(path, "put it last, or give it a match", "matches every row, so that the routes behind it are never reached")
 		}
 	}
 }
@@ -50,7 +50,7 @@ func templateFault(template string) string {
 	case strings.ContainsAny(fixed, "${}"):
 		return "has a $, { or } that is not part of a ${name}"
 	case !regexp.MustCompile(`^[a-zA-Z0-9._-]*$`).MatchString(fixed):
-		return "has a character that no topic may have; use letters, digits, dots, dashes and underscores"
+		return "has a character other than letters, digits, dots, dashes and underscores"
 	case len(fixed) > maxTopic:
 		return fmt.Sprintf("is longer than the %d characters that a topic may have", maxTopic)
 	case template == "." || template == "..":
@@ -69,23 +69,23 @@ func (d *document) topics(c *CreateTopics) {
 	switch {
 	case c == nil:
 	case c.Partitions == 0:
-		d.report("topics.create.partitions", "must be 1 or more, or -1 for the broker's default")
+		d.report("topics.create.partitions", "", "must be 1 or more, or -1 for the broker's default")
 	case c.ReplicationFactor == 0:
-		d.report("topics.create.replication_factor", "must be 1 or more, or -1 for the broker's default")
+		d.report("topics.create.replication_factor", "", "must be 1 or more, or -1 for the broker's default")
 	}
 }
 
 func (d *document) checkpoint(c *Checkpoint, s *Source) {
 	r := c.Redis
 	if s.MySQL != nil && s.Postgres == nil && r == nil && c.File == "" && !d.badBelow("checkpoint") {
-		d.report("checkpoint", "is missing; MySQL and MariaDB keep no position for a relay: set checkpoint.redis, or checkpoint.file")
+		d.report("checkpoint", "set checkpoint.redis, or checkpoint.file", "is missing, and MySQL and MariaDB keep no position for a relay")
 	}
 	if r == nil {
 		return
 	}
 	const path = "checkpoint.redis"
 	if c.File != "" {
-		d.report("checkpoint.file", "is set beside checkpoint.redis; keep one of them")
+		d.report("checkpoint.file", "keep one of them", "is set beside checkpoint.redis")
 	}
 	if database := s.names().database; r.Key == "" && database != "" {
 		r.Key = redisKey(database)
@@ -95,33 +95,33 @@ func (d *document) checkpoint(c *Checkpoint, s *Source) {
 	switch r.Mode {
 	case RedisStandalone:
 		if len(r.Addrs) > 1 {
-			d.report(path+".addrs", "has %d addresses, but mode standalone takes one; set %s.mode to sentinel or cluster", len(r.Addrs), path)
+			d.report(path+".addrs", fmt.Sprintf("set %s.mode to sentinel or cluster", path), "has %d addresses, but mode standalone takes one", len(r.Addrs))
 		}
 	case RedisSentinel:
 		if r.MasterName == "" {
-			d.report(path+".master_name", "is missing; mode sentinel needs the name that the sentinels know the master by")
+			d.report(path+".master_name", "set it to the name that the sentinels know the master by", "is missing, and mode sentinel needs it")
 		}
 	case RedisCluster:
 		d.cluster(r, path)
 	}
 	if r.Mode != RedisSentinel && (r.MasterName != "" || r.SentinelUsername != "" || !r.SentinelPassword.IsZero()) {
-		d.report(path, "has settings for sentinels, but its mode is %s; set %s.mode to sentinel, or remove them", r.Mode, path)
+		d.report(path, fmt.Sprintf("set %s.mode to sentinel, or remove them", path), "has settings for sentinels, but its mode is %s", r.Mode)
 	}
 }
 
 // position refuses what only a replication slot can mean.
 func (d *document) position(p Position, s *Source) {
 	if s.MySQL != nil && p.Conflict == cdc.ConflictSlot {
-		d.report("position.conflict", "is slot, but MySQL and MariaDB have no slot: remove it")
+		d.report("position.conflict", "remove it", "is slot, but MySQL and MariaDB have no slot")
 	}
 }
 
 func (d *document) cluster(r *Redis, path string) {
 	if r.DB != 0 {
-		d.report(path+".db", "must be 0: a cluster has no other database")
+		d.report(path+".db", "", "must be 0: a cluster has no other database")
 	}
 	if r.Key != "" && !regexp.MustCompile(`\{[^}]+\}`).MatchString(r.Key) {
-		d.report(path+".key", "needs a hash tag in a cluster; put part of it in braces, such as cdc-relay:{orders}")
+		d.report(path+".key", "put part of it in braces, such as cdc-relay:{orders}", "needs a hash tag in a cluster")
 	}
 }
 

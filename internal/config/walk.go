@@ -17,13 +17,13 @@ func (d *document) value(n *yaml.Node, s *shape, path string) (*yaml.Node, bool)
 	d.places[path] = place{line: n.Line, column: n.Column, text: n.Value, number: n.Tag == "!!int" || n.Tag == "!!float"}
 	switch {
 	case n.Kind == yaml.AliasNode:
-		d.report(path, "is an alias, and aliases are not read here; write the value out")
+		d.report(path, "write the value out", "is an alias, and aliases are not read here")
 		return nil, false
 	case n.Kind == yaml.ScalarNode && n.Tag == "!!null":
 		if path == "" {
-			d.report(path, "the file is empty: start from the annotated example, deploy/cdc-relay.yaml")
+			d.report(path, "start from the annotated example, deploy/cdc-relay.yaml", "the file is empty")
 		} else {
-			d.report(path, "has no value; give it one%s, or remove the key", s.example())
+			d.report(path, "give it one"+s.example()+", or remove the key", "has no value")
 		}
 		return nil, false
 	}
@@ -39,7 +39,7 @@ func (d *document) value(n *yaml.Node, s *shape, path string) (*yaml.Node, bool)
 
 func (d *document) mapping(n *yaml.Node, s *shape, path string) (*yaml.Node, bool) {
 	if n.Kind != yaml.MappingNode {
-		d.report(path, "must hold settings as key: value lines; it is %s", kind(n))
+		d.report(path, "", "must hold settings as key: value lines; it is %s", kind(n))
 		return nil, false
 	}
 	out := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: n.Line, Column: n.Column}
@@ -77,13 +77,13 @@ func (d *document) key(n *yaml.Node, child, s *shape, path string, seen *keys) b
 	at, full := place{line: n.Line, column: n.Column}, dotted(path, n.Value)
 	switch first, twice := seen.lines[n.Value]; {
 	case n.Kind != yaml.ScalarNode:
-		d.reportAt(at, path, "has a key that is not plain text; write key: value")
+		d.reportAt(at, path, "write key: value", "has a key that is not plain text")
 		return false
 	case twice:
-		d.reportAt(at, full, "is set twice, first on line %d; keep one", first)
+		d.reportAt(at, full, "keep one", "is set twice, first on line %d", first)
 		return false
 	case child == nil:
-		d.reportAt(at, full, "is not a setting; %s", d.unknown(n.Value, s, path, seen))
+		d.reportAt(at, full, d.unknown(n.Value, s, path, seen), "is not a setting")
 		return false
 	}
 	seen.lines[n.Value] = n.Line
@@ -102,7 +102,7 @@ func (d *document) unknown(key string, s *shape, path string, seen *keys) string
 	if path == "" {
 		path = "the file"
 	}
-	return fmt.Sprintf("%s takes %s", path, strings.Join(s.keys(), ", "))
+	return fmt.Sprintf("use what %s takes: %s", path, strings.Join(s.keys(), ", "))
 }
 
 // complete adds what a mapping lacks: sections, defaults, and a problem for what must be set.
@@ -124,7 +124,7 @@ func (d *document) complete(out *yaml.Node, s *shape, path string, seen *keys) {
 		case child.Default != nil:
 			value = encoded(child.Default)
 		case !set && !seen.meant[key] && s.requires(key):
-			d.report(full, "is missing; set it%s", child.example())
+			d.report(full, "set it"+child.example(), "is missing")
 		}
 		if value != nil {
 			out.Content = append(out.Content, text(key, out), value)
@@ -134,11 +134,11 @@ func (d *document) complete(out *yaml.Node, s *shape, path string, seen *keys) {
 
 func (d *document) list(n *yaml.Node, s *shape, path string) (*yaml.Node, bool) {
 	if n.Kind != yaml.SequenceNode {
-		d.report(path, "must be a list%s; it is %s", s.example(), kind(n))
+		d.report(path, "", "must be a list%s; it is %s", s.example(), kind(n))
 		return nil, false
 	}
 	if len(n.Content) < s.MinItems {
-		d.report(path, "is empty; give it at least %d entry%s", s.MinItems, s.example())
+		d.report(path, fmt.Sprintf("give it at least %d entry%s", s.MinItems, s.example()), "is empty")
 		return nil, false
 	}
 	out := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Line: n.Line, Column: n.Column}

@@ -19,7 +19,7 @@ const (
 type fault struct {
 	reason string
 	cause  string // goes on after "event ... of ...": "has no topic ..."
-	mend   string // "add a route"
+	fix    string // "add a route"
 }
 
 func noRoute() *fault {
@@ -44,12 +44,12 @@ func badTopic(whose string) *fault {
 }
 
 func badColumn(column, cause string) *fault {
-	return &fault{reasonBadRow, fmt.Sprintf("is malformed: column %s %s", column, cause), "mend what writes it"}
+	return &fault{reasonBadRow, fmt.Sprintf("is malformed: column %s %s", column, cause), "correct what writes it"}
 }
 
 // refuse does with the row what the policy says. id is nil where the row has none that can be read.
 func (e *encoder) refuse(id []byte, f *fault) error {
-	err := e.sentence(id, f)
+	err := e.explain(id, f)
 	if !e.r.drop {
 		return cdc.Stop(cdc.ClassRuntime, f.reason, err)
 	}
@@ -57,14 +57,18 @@ func (e *encoder) refuse(id []byte, f *fault) error {
 	return nil
 }
 
-// sentence names the event, the cause and the mend, and holds neither payload nor header values.
-func (e *encoder) sentence(id []byte, f *fault) error {
+// explain names the event, the cause and the fix, and holds neither payload nor header values.
+func (e *encoder) explain(id []byte, f *fault) error {
 	if id == nil {
-		return fmt.Errorf("row %d of the transaction committed at %s in %s %s: %s and set errors.unroutable: drop to go past it",
-			e.ordinal(), e.time, e.p.source, f.cause, f.mend)
+		return fixable(f.fix+" and set errors.unroutable: drop to go past it",
+			"row %d of the transaction committed at %s in %s %s", e.ordinal(), e.time, e.p.source, f.cause)
 	}
-	return fmt.Errorf("event %s of %s%s %s: %s, or go past it with errors.skip: [%q] or errors.unroutable: drop",
-		printable(id), e.p.source, e.aggregate(), f.cause, f.mend, id)
+	return fixable(fmt.Sprintf("%s, or go past it with errors.skip: [%q] or errors.unroutable: drop", f.fix, id),
+		"event %s of %s%s %s", printable(id), e.p.source, e.aggregate(), f.cause)
+}
+
+func fixable(fix, format string, args ...any) error {
+	return &cdc.FixableError{Cause: fmt.Errorf(format, args...), Fix: fix}
 }
 
 // aggregate names the row's aggregate in brackets as far as it can be read.

@@ -155,11 +155,11 @@ func stopped(tb testing.TB, err error, class cdc.Class, reason string, says ...s
 		tb.Errorf("class %d reason %q, want %d %q", stop.Class, stop.Reason, class, reason)
 	}
 	for _, s := range says {
-		if !strings.Contains(err.Error(), s) {
+		if !strings.Contains(cdc.Explain(err), s) {
 			tb.Errorf("%q does not say %q", err, s)
 		}
 	}
-	return err.Error()
+	return cdc.Explain(err)
 }
 
 // micros encodes Unix microseconds as PostgreSQL's binary timestamptz.

@@ -53,13 +53,13 @@ func DefaultSource(database, table string) string {
 func (o *Options) check() error {
 	switch {
 	case len(o.Tables) == 0:
-		return fmt.Errorf("tables: none: name the outbox table, for example [{name: public.outbox}]")
+		return fixable("name the outbox table, for example [{name: public.outbox}]", "tables: empty")
 	case o.Unroutable != "" && o.Unroutable != cdc.PolicyStop && o.Unroutable != cdc.PolicyDrop:
-		return fmt.Errorf("errors.unroutable: %q is unknown: use stop or drop", o.Unroutable)
+		return fixable("use stop or drop", "errors.unroutable: %q is unknown", o.Unroutable)
 	}
 	for i, id := range o.Skip {
 		if id == "" {
-			return fmt.Errorf("errors.skip[%d]: empty: give the id of an event, or remove the line", i)
+			return fixable("give the id of an event, or remove the line", "errors.skip[%d]: empty", i)
 		}
 	}
 	if o.Source != "" {
@@ -70,10 +70,10 @@ func (o *Options) check() error {
 
 func checkSource(place, source string) error {
 	if source == "" {
-		return fmt.Errorf("%s: empty: give a URI such as /orders", place)
+		return fixable("give a URI such as /orders", "%s: empty", place)
 	}
 	if _, err := url.Parse(source); err != nil || strings.ContainsAny(source, " \t\r\n") {
-		return fmt.Errorf("%s: %q is not a URI reference: give one such as /orders", place, source)
+		return fixable("give one such as /orders", "%s: %q is not a URI reference", place, source)
 	}
 	return nil
 }
@@ -106,7 +106,7 @@ func newTables(o Options) (map[string]*table, error) {
 			return nil, fmt.Errorf("%s.name: %w", place, err)
 		}
 		if tables[name.String()] != nil {
-			return nil, fmt.Errorf("%s.name: %s is listed twice: remove one", place, name)
+			return nil, fixable("remove one", "%s.name: %s is listed twice", place, name)
 		}
 		layout, err := outbox.Mapped(t.Columns)
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/router"
 )
 
@@ -25,10 +26,10 @@ func TestNewSaysWhatIsWrong(t *testing.T) {
 		change func(*router.Options)
 		says   string
 	}{
-		{tables(), "tables: none: name the outbox table"},
+		{tables(), "tables: empty. Fix: name the outbox table"},
 		{tables(router.Table{Name: "a.b.c", Source: "/"}), `tables[0].name: table name "a.b.c": has more than two parts: write schema.table`},
 		{tables(router.Table{Name: "a", Source: "/"}, router.Table{Name: "public.a", Source: "/"}), "tables[1].name: public.a is listed twice"},
-		{tables(router.Table{Name: "a"}), "tables[0].source: empty: give a URI"},
+		{tables(router.Table{Name: "a"}), "tables[0].source: empty. Fix: give a URI"},
 		{tables(router.Table{Name: "a", Source: "a b"}), `tables[0].source: "a b" is not a URI reference`},
 		{
 			tables(router.Table{Name: "a", Source: "/", Columns: map[string]string{"id": "id"}}),
@@ -38,26 +39,26 @@ func TestNewSaysWhatIsWrong(t *testing.T) {
 			tables(router.Table{Name: "a", Source: "/", Columns: map[string]string{"event_id": "id"}}),
 			"tables[0].columns.event_type: missing: name the column",
 		},
-		{func(o *router.Options) { o.Source = "%zz" }, `record.source: "%zz" is not a URI reference: give one such as /orders`},
-		{func(o *router.Options) { o.Unroutable = "ignore" }, `errors.unroutable: "ignore" is unknown: use stop or drop`},
-		{func(o *router.Options) { o.Skip = []string{"a", ""} }, "errors.skip[1]: empty: give the id of an event"},
+		{func(o *router.Options) { o.Source = "%zz" }, `record.source: "%zz" is not a URI reference. Fix: give one such as /orders`},
+		{func(o *router.Options) { o.Unroutable = "ignore" }, `errors.unroutable: "ignore" is unknown. Fix: use stop or drop`},
+		{func(o *router.Options) { o.Skip = []string{"a", ""} }, "errors.skip[1]: empty. Fix: give the id of an event"},
 		{route("t", "aggregate_type", "("), "routes[1].match.aggregate_type: bad regular expression: error parsing regexp: missing closing )"},
 		{route("t", "aggregate_type", "a)|(b"), "routes[1].match.aggregate_type: bad regular expression"},
-		{route("t", "", "x"), "routes[1].match: an empty name: give a column"},
-		{route("t", "topic", "(?<g>a)", "tenant_id", "(?<g>b)"), "routes[1].match: the group g stands in it twice: rename one"},
-		{route(""), "routes[1].topic: empty: name a topic"},
-		{route("a/b"), `routes[1].topic: "a/b" has "/" in it: a topic's name takes letters, digits`},
+		{route("t", "", "x"), "routes[1].match: an empty name. Fix: give a column"},
+		{route("t", "topic", "(?<g>a)", "tenant_id", "(?<g>b)"), "routes[1].match: the group g stands in it twice. Fix: rename one"},
+		{route(""), "routes[1].topic: empty. Fix: name a topic"},
+		{route("a/b"), `routes[1].topic: "a/b" has "/" in it, which a topic's name may not have. Fix: use letters, digits`},
 		{route("a.$b"), `routes[1].topic: "a.$b" has "$" in it`},
-		{route("${a"), `routes[1].topic: "${a" has a ${ without a name and a closing }: write ${column}`},
+		{route("${a"), `routes[1].topic: "${a" has a ${ without a name and a closing }. Fix: write ${column}`},
 		{route("a${}"), `routes[1].topic: "a${}" has a ${ without a name`},
-		{route(".."), `routes[1].topic: ".." is no topic's name: give 1 to 249 characters`},
-		{route(strings.Repeat("a", 250)), "is no topic's name: give 1 to 249"},
+		{route(".."), `routes[1].topic: ".." is no topic's name. Fix: give 1 to 249 characters`},
+		{route(strings.Repeat("a", 250)), "is no topic's name. Fix: give 1 to 249"},
 	}
 	for _, tt := range tests {
 		o := options()
 		tt.change(&o)
-		if _, err := router.New(o); err == nil || !strings.Contains(err.Error(), tt.says) {
-			t.Errorf("got  %v\nwant %s", err, tt.says)
+		if _, err := router.New(o); err == nil || !strings.Contains(cdc.Explain(err), tt.says) {
+			t.Errorf("got  %s\nwant %s", cdc.Explain(err), tt.says)
 		}
 	}
 }

@@ -76,7 +76,7 @@ func (r *Router) compile(t *cdc.Table) (*plan, error) {
 	conf := r.tables[t.String()]
 	if conf == nil {
 		return nil, cdc.Stop(cdc.ClassConfig, "unknown_table", fmt.Errorf(
-			"table %s sends rows but is not configured: add it under tables, or have the database send its rows no more", t))
+			"table %s sends rows but is not configured", t), "add it under tables, or have the database send its rows no more")
 	}
 	p := &plan{
 		source: t, table: conf, width: len(t.Columns), tombstones: conf.layout.Tombstones(),
@@ -110,7 +110,8 @@ func legible(t *cdc.Table, c column) error {
 		return nil
 	}
 	return cdc.Stop(cdc.ClassConfig, "charset", fmt.Errorf(
-		"column %s of %s is in a character set that the relay does not know: convert it to utf8mb4, ascii or latin1 (ALTER TABLE ... MODIFY ... CHARACTER SET utf8mb4), or name another column", c.name, t))
+		"column %s of %s is in a character set that the relay does not know", c.name, t),
+		"convert it to utf8mb4, ascii or latin1 (ALTER TABLE ... MODIFY ... CHARACTER SET utf8mb4), or name another column")
 }
 
 // column finds the column that plays a role.
@@ -121,8 +122,8 @@ func (conf *table) column(t *cdc.Table, role outbox.Role) (column, error) {
 		i = t.Index(name)
 	}
 	if i < 0 && conf.layout.MustExist(role) {
-		return column{}, fmt.Errorf("column %s of %s is missing: add it to the table, or name the column that holds the %s "+
-			"under %s.columns", name, t, role, conf.place)
+		return column{}, fixable(fmt.Sprintf("add it to the table, or name the column that holds the %s under %s.columns", role, conf.place),
+			"column %s of %s is missing", name, t)
 	}
 	if i < 0 {
 		return column{name: name}, nil
@@ -130,8 +131,7 @@ func (conf *table) column(t *cdc.Table, role outbox.Role) (column, error) {
 	c := newColumn(t, i)
 	c.notNull = conf.layout.NotNull(role)
 	if role == outbox.OccurredAt && !isTime(c.form) {
-		return column{}, fmt.Errorf("column %s of %s is not a time: name one that is under %s.columns.%s",
-			name, t, conf.place, role)
+		return column{}, fixable(fmt.Sprintf("name one that is under %s.columns.%s", conf.place, role), "column %s of %s is not a time", name, t)
 	}
 	return c, nil
 }
@@ -164,7 +164,7 @@ func (r *Router) findSlots(p *plan) error {
 			}
 		case len(r.tables) == 1:
 			return cdc.Stop(cdc.ClassConfig, "missing_column", fmt.Errorf(
-				"%s: %s has no column %s: add it to the table, or change the route", r.placeOf(slot), p.source, wanted))
+				"%s: %s has no column %s", r.placeOf(slot), p.source, wanted), "add it to the table, or change the route")
 		default:
 			p.slots[slot] = column{name: wanted}
 		}

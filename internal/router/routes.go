@@ -54,12 +54,12 @@ func (s *routeSet) compile(place string, r *Route) (route, error) {
 			return route{}, fmt.Errorf("%s.match.%s: bad regular expression: %w", place, name, err)
 		}
 		if name == "" {
-			return route{}, fmt.Errorf("%s.match: an empty name: give a column", place)
+			return route{}, fixable("give a column", "%s.match: an empty name", place)
 		}
 		c.match = append(c.match, matcher{s.slot(name), re})
 	}
 	if group := c.repeatedGroup(); group != "" {
-		return route{}, fmt.Errorf("%s.match: the group %s stands in it twice: rename one", place, group)
+		return route{}, fixable("rename one", "%s.match: the group %s stands in it twice", place, group)
 	}
 	var err error
 	if c.topic, err = s.template(&c, r.Topic); err != nil {
@@ -106,7 +106,7 @@ func (s *routeSet) template(c *route, text string) ([]part, error) {
 	for rest != "" {
 		literal, behind, found := strings.Cut(rest, "${")
 		if i := badTopicByte(literal); i >= 0 {
-			return nil, fmt.Errorf("%q has %q in it: a topic's name takes letters, digits, '.', '_' and '-', and ${column}", text, literal[i:i+1])
+			return nil, fixable("use letters, digits, '.', '_' and '-', and ${column}", "%q has %q in it, which a topic's name may not have", text, literal[i:i+1])
 		}
 		if literal != "" {
 			parts = append(parts, part{literal: literal})
@@ -116,7 +116,7 @@ func (s *routeSet) template(c *route, text string) ([]part, error) {
 		}
 		name, after, closed := strings.Cut(behind, "}")
 		if !closed || name == "" {
-			return nil, fmt.Errorf("%q has a ${ without a name and a closing }: write ${column}", text)
+			return nil, fixable("write ${column}", "%q has a ${ without a name and a closing }", text)
 		}
 		parts = append(parts, s.variable(c, name))
 		rest = after
@@ -126,10 +126,10 @@ func (s *routeSet) template(c *route, text string) ([]part, error) {
 
 func checkTemplate(text string, parts []part) error {
 	if len(parts) == 0 {
-		return fmt.Errorf("empty: name a topic")
+		return fixable("name a topic", "empty")
 	}
 	if len(parts) == 1 && parts[0].name == "" && !validTopic(text) {
-		return fmt.Errorf("%q is no topic's name: give 1 to %d characters, but not a dot or two alone", text, maxTopicName)
+		return fixable(fmt.Sprintf("give 1 to %d characters, but not a dot or two alone", maxTopicName), "%q is no topic's name", text)
 	}
 	return nil
 }

@@ -52,13 +52,13 @@ func TestTopic(t *testing.T) {
 		{"a group before a column", routed, []router.Route{{Match: match("aggregate_type", `(?<tenant_id>Or).*`), Topic: "${tenant_id}"}}, "Or"},
 		{"only letters that topics take", routed.with("tenant_id", "a_B-9.x"), []router.Route{{Topic: "${tenant_id}"}}, "a_B-9.x"},
 
-		{"no routes", routed, nil, "has no topic: no route matches it and it names none: add a route"},
+		{"no routes", routed, nil, "has no topic: no route matches it and it names none. Fix: add a route"},
 		{"no match", routed, []router.Route{{Match: match("aggregate_type", "x"), Topic: "a"}}, "has no topic: no route matches"},
 		{"NULL in a template", routed.without("tenant_id"), []router.Route{{Topic: "a"}, {Topic: "b"}}, "a"},
 		{
 			"NULL in the template", routed.without("tenant_id"),
 			[]router.Route{{Topic: "a.${tenant_id}"}, {Topic: "b"}},
-			"the topic of routes[0] takes ${tenant_id}, which is NULL or empty: add tenant_id: \".+\" to the match of that route",
+			"the topic of routes[0] takes ${tenant_id}, which is NULL or empty. Fix: add tenant_id: \".+\" to the match of that route",
 		},
 		{"empty in the template", routed.with("tenant_id", ""), []router.Route{{Topic: "a.${tenant_id}"}}, "${tenant_id}, which is NULL or empty"},
 		{

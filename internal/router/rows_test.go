@@ -10,7 +10,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// Each malformed row stops the relay with a sentence that names table, event, column and mend and holds
+// Each malformed row stops the relay with a sentence that names table, event, column and fix and holds
 // neither payload nor header values; with drop it is left out for the same reason, and its neighbours go.
 func TestMalformedRows(t *testing.T) {
 	tests := []struct {
@@ -68,7 +68,7 @@ func TestMalformedRows(t *testing.T) {
 			}
 			_, err := route(t, options(), batch(table, tt.row))
 			text := stopped(t, err, cdc.ClassRuntime, "bad_row", tt.says, "event "+eventID+" of public.outbox",
-				`errors.skip: ["`+eventID+`"]`, "errors.unroutable: drop", "mend what writes it")
+				`errors.skip: ["`+eventID+`"]`, "errors.unroutable: drop", "Fix: correct what writes it")
 			if strings.Contains(text, "secret") || strings.Contains(text, "\n") {
 				t.Errorf("it tells: %s", text)
 			}
@@ -79,7 +79,7 @@ func TestMalformedRows(t *testing.T) {
 			if err != nil || len(dst.Messages) != 2 || dst.Messages[1].Row != 2 || golden(&dst.Messages[0])[:20] != golden(&dst.Messages[1])[:20] {
 				t.Fatalf("neighbours: %+v, %v", dst.Messages, err)
 			}
-			if d := dst.Drops; len(d) != 1 || d[0].Row != 1 || d[0].EventID != eventID || d[0].Reason != "unroutable" || d[0].Err.Error() != text {
+			if d := dst.Drops; len(d) != 1 || d[0].Row != 1 || d[0].EventID != eventID || d[0].Reason != "unroutable" || cdc.Explain(d[0].Err) != text {
 				t.Errorf("dropped: %+v", d)
 			}
 		})

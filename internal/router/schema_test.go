@@ -13,7 +13,7 @@ import (
 func TestMissingColumns(t *testing.T) {
 	for column := range strings.FieldsSeq("event_id aggregate_type aggregate_id event_type topic partition_key payload occurred_at") {
 		table := without(native(), column)
-		says := "column " + column + " of public.outbox is missing: add it to the table, or name the column that holds the " +
+		says := "column " + column + " of public.outbox is missing. Fix: add it to the table, or name the column that holds the " +
 			column + " under tables[0].columns"
 		_, err := route(t, options(), batch(table, order()))
 		stopped(t, err, cdc.ClassConfig, "missing_column", says)
@@ -35,7 +35,7 @@ func TestUnknownTable(t *testing.T) {
 	table := native()
 	table.Name = "other"
 	_, err := route(t, options(), batch(table, order()))
-	stopped(t, err, cdc.ClassConfig, "unknown_table", "table public.other sends rows but is not configured: add it under tables")
+	stopped(t, err, cdc.ClassConfig, "unknown_table", "table public.other sends rows but is not configured. Fix: add it under tables")
 }
 
 // Columns that come, go and move between batches are found by their names.
@@ -109,7 +109,7 @@ func TestRouteOnAColumnThatIsNotThere(t *testing.T) {
 	o := options()
 	o.Routes = []router.Route{{Match: map[string]string{"region": ".*"}, Topic: "a"}, {Topic: "b.${shard}"}}
 	_, err := route(t, o, batch(native(), order().without("topic")))
-	stopped(t, err, cdc.ClassConfig, "missing_column", "routes[0].match.region: public.outbox has no column region: add it to the table, or change the route")
+	stopped(t, err, cdc.ClassConfig, "missing_column", "routes[0].match.region: public.outbox has no column region. Fix: add it to the table, or change the route")
 	o.Routes[0].Match = nil
 	o.Routes[0].Topic = "a.${region}"
 	_, err = route(t, o, batch(native(), order().without("topic")))

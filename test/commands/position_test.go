@@ -69,14 +69,14 @@ func TestPosition(t *testing.T) {
 	s.want(5, "cdc-relay: LSN lies before LSN, where the slot stands, and PostgreSQL has let go of the WAL before that: "+
 		"no replication goes back there; publish what consumers miss from the outbox table", "position", "set", "0/1")
 	s.want(2, "cdc-relay: LSN lies beyond LSN, the end of the server's WAL: give a position that has been", "position", "set", "FF/0")
-	s.want(2, `cdc-relay: "yesterday" is not an LSN: write it as PostgreSQL prints it (LSN) or as 16 hex digits`, "position", "set", "yesterday")
+	s.want(2, `cdc-relay: "yesterday" is not an LSN. Fix: write it as PostgreSQL prints it (LSN) or as 16 hex digits.`, "position", "set", "yesterday")
 	s.want(0, "position is LSN now, SIZE back: events committed behind it are published again", "position", "set", p.Slot.Hex)
 	if n := s.insert(3).publish(3); n != 3 {
 		t.Errorf("after going back %d were published, want all three", n)
 	}
 
 	end := s.insert(4).positions().WALEnd.LSN
-	s.want(2, "cdc-relay: LSN is a move forward over SIZE of WAL, whose unpublished events would never be published: give --yes if that is meant",
+	s.want(2, "cdc-relay: LSN is a move forward over SIZE of WAL, whose unpublished events would never be published. Fix: give --yes if that is meant.",
 		"position", "set", end)
 	s.want(0, "position is LSN now, SIZE further: what was not published before it never will be", "position", "set", "--yes", end)
 	if p := s.positions(); p.Slot.LSN != end || p.Checkpoint.LSN != end {
