@@ -8,13 +8,13 @@ import (
 	"path/filepath"
 )
 
-// EnvBinary names the relay's binary; without it Binary builds one.
-const EnvBinary = "CDC_RELAY_BIN"
+// envBinary names the relay's binary; without it Binary builds one.
+const envBinary = "CDC_RELAY_BIN"
 
-// Binary returns the path of the relay as it is shipped: what EnvBinary names, or what go build makes into
+// Binary returns the path of the relay as it is shipped: what envBinary names, or what go build makes into
 // dir, without the race detector.
 func Binary(ctx context.Context, dir string) (string, error) {
-	if path := os.Getenv(EnvBinary); path != "" {
+	if path := os.Getenv(envBinary); path != "" {
 		return path, nil
 	}
 	path := filepath.Join(dir, "cdc-relay")

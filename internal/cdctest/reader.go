@@ -175,7 +175,7 @@ func (r *Reader) AwaitAll(ctx context.Context, t *Truth, excluded map[uuid.UUID]
 			missing[id] = true
 		}
 	}
-	if err := r.AwaitIDs(ctx, missing); err != nil {
+	if err := r.awaitIDs(ctx, missing); err != nil {
 		return fmt.Errorf("of %d committed: %w", t.Len(), err)
 	}
 	return nil
@@ -255,8 +255,8 @@ func collectEnds(ends map[place]int64, response *kmsg.ListOffsetsResponse) error
 	return nil
 }
 
-// AwaitIDs waits until all of these events were seen. It keeps ids.
-func (r *Reader) AwaitIDs(ctx context.Context, ids map[uuid.UUID]bool) error {
+// awaitIDs waits until all of these events were seen. It keeps ids.
+func (r *Reader) awaitIDs(ctx context.Context, ids map[uuid.UUID]bool) error {
 	checked := 0
 	err := r.wait(ctx, func() bool {
 		for ; checked < len(r.records); checked++ {

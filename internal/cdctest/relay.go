@@ -148,8 +148,8 @@ func (r *Relay) Starts() int {
 	return r.starts
 }
 
-// Started is when the current or last process was started.
-func (r *Relay) Started() time.Time {
+// started is when the current or last process was started.
+func (r *Relay) started() time.Time {
 	if run := r.current(); run != nil {
 		return run.started
 	}

@@ -3,7 +3,6 @@ package cdctest
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 )
 
@@ -15,21 +14,18 @@ type Report struct {
 	// MostRepeats is the largest number of events that came again after one fault.
 	MostRepeats int
 
-	found []Violation
+	found []violation
 }
 
-// Violation is a promise that was not kept.
-type Violation struct {
+// violation is a promise that was not kept.
+type violation struct {
 	Kind Kind
 	Text string
 }
 
 func (r *Report) add(kind Kind, format string, args ...any) {
-	r.found = append(r.found, Violation{kind, fmt.Sprintf(format, args...)})
+	r.found = append(r.found, violation{kind, fmt.Sprintf(format, args...)})
 }
-
-// Violations are all that were found.
-func (r *Report) Violations() []Violation { return slices.Clone(r.found) }
 
 // Count returns how many violations of a kind there are.
 func (r *Report) Count(kind Kind) int {

@@ -264,7 +264,7 @@ func (r *Rig) AwaitEvents(events []*Event) {
 	for _, e := range events {
 		ids[e.ID] = true
 	}
-	err := r.Reader.AwaitIDs(r.Within(time.Minute), ids)
+	err := r.Reader.awaitIDs(r.Within(time.Minute), ids)
 	r.Must(err)
 }
 

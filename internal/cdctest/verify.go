@@ -20,7 +20,7 @@ const unconfirmed = 4 * time.Second
 func (r *Rig) Fault(name string) {
 	f := Fault{Name: name, At: time.Now(), Budget: r.Window}
 	if r.checkpoint == SlotOnly {
-		if f.At.Sub(r.Relay.Started()) > unconfirmed {
+		if f.At.Sub(r.Relay.started()) > unconfirmed {
 			r.confirmed = f.At.Add(-unconfirmed)
 		}
 		f.Since = f.At.Sub(r.confirmed)
@@ -46,8 +46,8 @@ func (r *Rig) Truth(ctx context.Context) (*Truth, error) {
 	return t, r.DB.Committed(ctx, t.Add)
 }
 
-// StopLoad lets all writers finish.
-func (r *Rig) StopLoad() {
+// stopLoad lets all writers finish.
+func (r *Rig) stopLoad() {
 	r.tb.Helper()
 	for _, l := range r.loads {
 		r.Must(l.Stop())
@@ -68,7 +68,7 @@ func (r *Rig) Verify() *Report {
 // VerifyWithin is Verify with another time limit.
 func (r *Rig) VerifyWithin(limit time.Duration) *Report {
 	r.tb.Helper()
-	r.StopLoad()
+	r.stopLoad()
 	ctx := r.Within(limit)
 	truth, err := r.Truth(ctx)
 	r.Must(err)

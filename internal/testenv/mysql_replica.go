@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// StartMySQLReplica starts a replica of a server of the same flavor, by GTID. It copies nothing: the primary
+// startMySQLReplica starts a replica of a server of the same flavor, by GTID. It copies nothing: the primary
 // must still have its whole binary log. It writes what it applies to a binary log of its own.
-func StartMySQLReplica(ctx context.Context, primary *MySQLServer, o MySQLOptions) (*MySQLServer, error) {
+func startMySQLReplica(ctx context.Context, primary *MySQLServer, o MySQLOptions) (*MySQLServer, error) {
 	o.Flavor = primary.Flavor
 	settings := map[string]string{"read_only": "ON"}
 	maps.Copy(settings, o.Settings)

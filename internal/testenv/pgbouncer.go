@@ -23,7 +23,7 @@ type PgBouncerServer struct {
 // PgBouncer starts a pooler before target for one test.
 func PgBouncer(tb testing.TB, target *PostgresServer, settings ...string) *PgBouncerServer {
 	tb.Helper()
-	p, err := StartPgBouncer(starting(tb), target, settings...)
+	p, err := startPgBouncer(starting(tb), target, settings...)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -31,9 +31,9 @@ func PgBouncer(tb testing.TB, target *PostgresServer, settings ...string) *PgBou
 	return p
 }
 
-// StartPgBouncer starts a pooler in transaction mode that lets everybody in and connects as the superuser.
+// startPgBouncer starts a pooler in transaction mode that lets everybody in and connects as the superuser.
 // settings are further lines of its [pgbouncer] section.
-func StartPgBouncer(ctx context.Context, target *PostgresServer, settings ...string) (*PgBouncerServer, error) {
+func startPgBouncer(ctx context.Context, target *PostgresServer, settings ...string) (*PgBouncerServer, error) {
 	store, err := newStore(io.Discard)
 	if err != nil {
 		return nil, err

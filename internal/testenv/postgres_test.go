@@ -19,7 +19,7 @@ func TestPostgresServesAndKeepsItsData(t *testing.T) {
 	must(t, p.CreateDatabase(ctx, "shop"))
 	must(t, p.Exec(ctx, "shop", "CREATE TABLE t (n int); INSERT INTO t VALUES (42)"))
 	addr := p.Addr()
-	for _, mode := range []testenv.PostgresStop{testenv.Fast, testenv.Immediate, testenv.Smart} {
+	for _, mode := range []testenv.PostgresStop{testenv.Fast, testenv.Immediate} {
 		must(t, p.Restart(ctx, mode))
 		if p.Addr() != addr {
 			t.Fatalf("address changed from %s to %s", addr, p.Addr())
@@ -65,9 +65,6 @@ func TestPostgresWithTLSAndPasswords(t *testing.T) {
 	}
 	refused(t, p.DSN("postgres", "relay", "password", "wrong"), "password authentication failed")
 	refused(t, p.DSN("postgres", "relay", "password", "it's", "sslmode", "disable"), "no pg_hba.conf entry")
-	must(t, p.SetHBA("host all all 127.0.0.1/32 trust"))
-	must(t, p.Reload(t.Context()))
-	queryText(t, p.DSN("postgres", "relay", "sslmode", "disable"), "SELECT 1")
 }
 
 func TestPausedPostgresAnswersAfterResume(t *testing.T) {

@@ -28,8 +28,8 @@ const (
 	Responses Direction = "downstream"
 )
 
-// StartProxy starts a proxy before the address target (host:port).
-func StartProxy(ctx context.Context, target string) (*ProxyServer, error) {
+// startProxy starts a proxy before the address target (host:port).
+func startProxy(ctx context.Context, target string) (*ProxyServer, error) {
 	reserved, err := reservePort(ctx)
 	if err != nil {
 		return nil, err

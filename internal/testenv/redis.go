@@ -29,7 +29,7 @@ type RedisServer struct {
 	options RedisOptions
 	inst    *instance
 	port    *port
-	certs   *Authority
+	certs   *authority
 	mode    []string // arguments after the configuration's
 	bus     int      // port of a cluster's own traffic
 }

@@ -18,8 +18,8 @@ type RedisCluster struct {
 	Nodes []*RedisServer
 }
 
-// StartRedisCluster starts three nodes and waits until each of them finds the cluster whole.
-func StartRedisCluster(ctx context.Context, o RedisOptions) (*RedisCluster, error) {
+// startRedisCluster starts three nodes and waits until each of them finds the cluster whole.
+func startRedisCluster(ctx context.Context, o RedisOptions) (*RedisCluster, error) {
 	store, err := newStore(io.Discard)
 	if err != nil {
 		return nil, err

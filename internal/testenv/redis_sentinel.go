@@ -7,7 +7,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"time"
 )
 
 // SentinelMaster is the name under which sentinels know the primary.
@@ -20,9 +19,9 @@ type RedisSentinel struct {
 	Sentinel *RedisServer
 }
 
-// StartRedisSentinel starts the three and waits until the replica is in sync and the sentinel sees both.
+// startRedisSentinel starts the three and waits until the replica is in sync and the sentinel sees both.
 // Password and AppendOnly apply to the nodes; TLS is not supported.
-func StartRedisSentinel(ctx context.Context, o RedisOptions) (*RedisSentinel, error) {
+func startRedisSentinel(ctx context.Context, o RedisOptions) (*RedisSentinel, error) {
 	store, err := newStore(io.Discard)
 	if err != nil {
 		return nil, err
@@ -99,39 +98,6 @@ func (s *RedisSentinel) settled(ctx context.Context) error {
 	}
 	if !strings.Contains(seen, "status=ok") || !strings.Contains(seen, "slaves=1") {
 		return errors.New("the sentinel does not see primary and replica")
-	}
-	return nil
-}
-
-// AwaitPrimary waits until the sentinel names node as the primary and node agrees.
-func (s *RedisSentinel) AwaitPrimary(ctx context.Context, node *RedisServer) error {
-	for {
-		err := s.primary(ctx, node)
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("wait for a new Redis primary: %w", errors.Join(err, ctx.Err()))
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
-}
-
-func (s *RedisSentinel) primary(ctx context.Context, node *RedisServer) error {
-	named, err := s.Sentinel.Do(ctx, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", SentinelMaster)
-	if err != nil {
-		return err
-	}
-	if !strings.Contains(named, fmt.Sprint(node.port.number)) {
-		return fmt.Errorf("the sentinel names %s", named)
-	}
-	role, err := node.Do(ctx, "ROLE")
-	if err != nil {
-		return err
-	}
-	if !strings.HasPrefix(role, "[master") {
-		return fmt.Errorf("the node says %s", role)
 	}
 	return nil
 }

@@ -35,7 +35,7 @@ func MySQL(tb testing.TB, o MySQLOptions) *MySQLServer {
 // MySQLReplica starts a replica of primary for one test.
 func MySQLReplica(tb testing.TB, primary *MySQLServer, o MySQLOptions) *MySQLServer {
 	tb.Helper()
-	m, err := StartMySQLReplica(starting(tb), primary, o)
+	m, err := startMySQLReplica(starting(tb), primary, o)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -75,7 +75,7 @@ func Kafka(tb testing.TB, o KafkaOptions) *KafkaCluster {
 // Proxy starts a proxy before target (host:port) for one test.
 func Proxy(tb testing.TB, target string) *ProxyServer {
 	tb.Helper()
-	p, err := StartProxy(tb.Context(), target)
+	p, err := startProxy(tb.Context(), target)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -101,7 +101,7 @@ func Redis(tb testing.TB, o RedisOptions) *RedisServer {
 // Sentinel starts a primary, a replica and a sentinel for one test.
 func Sentinel(tb testing.TB, o RedisOptions) *RedisSentinel {
 	tb.Helper()
-	s, err := StartRedisSentinel(starting(tb), o)
+	s, err := startRedisSentinel(starting(tb), o)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -112,7 +112,7 @@ func Sentinel(tb testing.TB, o RedisOptions) *RedisSentinel {
 // Cluster starts a Redis cluster of three for one test.
 func Cluster(tb testing.TB, o RedisOptions) *RedisCluster {
 	tb.Helper()
-	c, err := StartRedisCluster(starting(tb), o)
+	c, err := startRedisCluster(starting(tb), o)
 	if err != nil {
 		tb.Fatal(err)
 	}
