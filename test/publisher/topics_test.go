@@ -1,0 +1,257 @@
+package publisher
+
+import (
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/cdc-relay/cdc-relay/internal/publisher"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
+)
+
+const batchSize, keys = 10, 13
+
+// stream sends batches of numbered messages until stop is closed, and then says how many.
+func stream(t *testing.T, s *sink, topic string, stop <-chan struct{}) <-chan int {
+	t.Helper()
+	sent := make(chan int)
+	go func() {
+		n := 0
+		pace := time.NewTicker(2 * time.Millisecond)
+		defer pace.Stop()
+		for {
+			select {
+			case <-stop:
+				sent <- n
+				return
+			case <-pace.C:
+				s.send(t, numbered(topic, n*batchSize, batchSize, keys)...)
+				n++
+			}
+		}
+	}()
+	return sent
+}
+
+// progress waits for more answers.
+func progress(t *testing.T, s *sink, what string) {
+	t.Helper()
+	s.mu.Lock()
+	before := len(s.done)
+	s.mu.Unlock()
+	eventually(t, 40*time.Second, "answers "+what, func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return len(s.done) > before+50
+	})
+}
+
+// everything reads a topic until the last of n messages of each key is there.
+func everything(t *testing.T, k *testenv.KafkaCluster, topic string, n int) (records []*kgo.Record) {
+	t.Helper()
+	left := map[string]bool{}
+	for _, m := range numbered(topic, n-keys, keys, keys) {
+		left[string(m.Value)] = true
+	}
+	readAll(t, k.Bootstrap(), topic, func(r *kgo.Record) bool {
+		records = append(records, r)
+		delete(left, string(r.Value))
+		return len(left) == 0
+	})
+	return records
+}
+
+// inOrder checks each key's values of one partition: they count up without a gap from the first to where the key ends,
+// or moves on. It returns the first and last by key and partition.
+func inOrder(t *testing.T, records []*kgo.Record) map[string]map[int32][2]int {
+	t.Helper()
+	spans := map[string]map[int32][2]int{}
+	for _, r := range records {
+		v, err := strconv.Atoi(string(r.Value))
+		if err != nil {
+			t.Fatal(err)
+		}
+		key := string(r.Key)
+		if spans[key] == nil {
+			spans[key] = map[int32][2]int{}
+		}
+		span, found := spans[key][r.Partition]
+		switch {
+		case !found:
+			span[0] = v
+		case v > span[1] && v != span[1]+keys:
+			t.Errorf("key %s partition %d: %d follows %d", key, r.Partition, v, span[1])
+		}
+		span[1] = max(span[1], v)
+		spans[key][r.Partition] = span
+	}
+	return spans
+}
+
+// Partitions are added under load: each key moves once at most, and its messages in the new partition go on where those in
+// the old one end.
+func TestPartitionsAreAddedUnderLoad(t *testing.T) {
+	t.Parallel()
+	newTopic(t, kafka, "grows", 2, nil)
+	s := open(t, publisher.Options{Brokers: kafka.Bootstrap(), MetadataInterval: 100 * time.Millisecond})
+	stop := make(chan struct{})
+	sent := stream(t, s, "grows", stop)
+	progress(t, s, "before")
+	rt := kmsg.NewCreatePartitionsRequestTopic()
+	rt.Topic, rt.Count = "grows", 7
+	req := kmsg.NewPtrCreatePartitionsRequest()
+	req.Topics, req.TimeoutMillis = append(req.Topics, rt), 10_000
+	res, err := req.RequestWith(t.Context(), admin(t, kafka))
+	if err == nil {
+		err = kerr.ErrorForCode(res.Topics[0].ErrorCode)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	used := func() bool {
+		ends := kmsg.NewListOffsetsRequestTopicPartition()
+		ends.Partition, ends.Timestamp = 2, -1
+		at := kmsg.NewListOffsetsRequestTopic()
+		at.Topic, at.Partitions = "grows", append(at.Partitions, ends)
+		req := kmsg.NewPtrListOffsetsRequest()
+		req.ReplicaID, req.Topics = -1, append(req.Topics, at)
+		res, err := req.RequestWith(t.Context(), admin(t, kafka))
+		return err == nil && res.Topics[0].Partitions[0].Offset > 0
+	}
+	eventually(t, soon, "a record in a new partition", used)
+	progress(t, s, "after")
+	close(stop)
+	n := <-sent
+	durable(t, s, n)
+	moved := 0
+	for key, spans := range inOrder(t, everything(t, kafka, "grows", n*batchSize)) {
+		var all [][2]int
+		for _, span := range spans {
+			all = append(all, span)
+		}
+		slices.SortFunc(all, func(a, b [2]int) int { return a[0] - b[0] })
+		if len(all) > 2 || len(all) == 2 && all[0][1]+keys != all[1][0] {
+			t.Errorf("key %s is in %v", key, spans)
+		}
+		moved += len(all) - 1
+	}
+	if moved == 0 {
+		t.Error("no key moved")
+	}
+}
+
+// A topic is deleted and created again under load: publishing goes on into the new one, with no gap and in order.
+func TestTopicIsDeletedAndCreatedAgainUnderLoad(t *testing.T) {
+	t.Parallel()
+	newTopic(t, kafka, "again", 3, nil)
+	s := open(t, publisher.Options{Brokers: kafka.Bootstrap(), Patience: time.Minute})
+	stop := make(chan struct{})
+	sent := stream(t, s, "again", stop)
+	progress(t, s, "before")
+	rt := kmsg.NewDeleteTopicsRequestTopic()
+	rt.Topic = new("again")
+	req := kmsg.NewPtrDeleteTopicsRequest()
+	req.Topics, req.TopicNames, req.TimeoutMillis = append(req.Topics, rt), []string{"again"}, 10_000
+	if _, err := req.RequestWith(t.Context(), admin(t, kafka)); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, soon, "the topic to be made again", func() bool { return kafka.CreateTopic(t.Context(), "again", 3, nil) == nil })
+	progress(t, s, "after")
+	close(stop)
+	n := <-sent
+	durable(t, s, n)
+	inOrder(t, everything(t, kafka, "again", n*batchSize))
+}
+
+// Brokers forget what they knew of an idle producer: its sequence numbers, its transactional id, the records that held
+// both. Publishing goes on, also when the producer id is another one afterwards.
+func TestProducerStateIsForgotten(t *testing.T) {
+	t.Parallel()
+	k := testenv.Kafka(t, testenv.KafkaOptions{Settings: map[string]string{
+		"producer.id.expiration.ms": "1000", "producer.id.expiration.check.interval.ms": "100",
+		"transactional.id.expiration.ms": "2000", "transaction.remove.expired.transaction.cleanup.interval.ms": "200",
+	}})
+	newTopic(t, k, "forgotten", 1, nil)
+	s := open(t, publisher.Options{Brokers: k.Bootstrap(), RenewInterval: 10 * time.Second})
+	began := time.Now()
+	n := 0
+	next := func() {
+		t.Helper()
+		s.send(t, numbered("forgotten", n*batchSize, batchSize, keys)...)
+		n++
+		durable(t, s, n)
+	}
+	for range 3 {
+		next()
+	}
+	first := newest(t, k, "forgotten", n*batchSize-1).ProducerID
+	eventually(t, soon, "the sequence numbers to be forgotten", func() bool { return producers(t, k, "forgotten") == 0 })
+	next()
+	deleteRecords(t, k, "forgotten", int64(n*batchSize))
+	for range 3 {
+		next()
+	}
+	<-time.After(time.Until(began.Add(11 * time.Second))) // the fence is renewed, which the coordinator does not know any more
+	eventually(t, soon, "another producer id", func() bool {
+		next()
+		return newest(t, k, "forgotten", n*batchSize-1).ProducerID != first
+	})
+	o := newOrder()
+	readAll(t, k.Bootstrap(), "forgotten", func(r *kgo.Record) bool {
+		o.check(t, r)
+		return len(o.seen) == (n-4)*batchSize
+	})
+	if d := o.duplicates(); d > 0 {
+		t.Errorf("%d duplicates", d)
+	}
+}
+
+// producers returns how many producers the leader knows of in partition 0.
+func producers(t *testing.T, k *testenv.KafkaCluster, topic string) int {
+	t.Helper()
+	rt := kmsg.NewDescribeProducersRequestTopic()
+	rt.Topic, rt.Partitions = topic, []int32{0}
+	req := kmsg.NewPtrDescribeProducersRequest()
+	req.Topics = append(req.Topics, rt)
+	res, err := req.RequestWith(t.Context(), admin(t, k))
+	if err == nil {
+		err = kerr.ErrorForCode(res.Topics[0].Partitions[0].ErrorCode)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(res.Topics[0].Partitions[0].ActiveProducers)
+}
+
+func deleteRecords(t *testing.T, k *testenv.KafkaCluster, topic string, before int64) {
+	t.Helper()
+	p := kmsg.NewDeleteRecordsRequestTopicPartition()
+	p.Offset = before
+	rt := kmsg.NewDeleteRecordsRequestTopic()
+	rt.Topic, rt.Partitions = topic, append(rt.Partitions, p)
+	req := kmsg.NewPtrDeleteRecordsRequest()
+	req.Topics, req.TimeoutMillis = append(req.Topics, rt), 10_000
+	res, err := req.RequestWith(t.Context(), admin(t, k))
+	if err == nil {
+		err = kerr.ErrorForCode(res.Topics[0].Partitions[0].ErrorCode)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// admin returns a client that is closed with the test.
+func admin(t *testing.T, k *testenv.KafkaCluster) *kgo.Client {
+	t.Helper()
+	cl, err := kgo.NewClient(kgo.SeedBrokers(k.Bootstrap()...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cl.Close)
+	return cl
+}
