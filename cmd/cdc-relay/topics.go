@@ -102,6 +102,9 @@ func brokerFindings(d publisher.Description) []finding.Finding {
 	if len(found) == 0 {
 		found = []finding.Finding{{Severity: finding.OK, Subject: "kafka", Text: fmt.Sprintf("%s and a producer id is to be had", answer(len(d.Brokers)))}}
 	}
+	if d.Fence != nil {
+		found = append(found, finding.Finding{Severity: finding.Warn, Subject: "kafka", Text: d.Fence.Error(), Fix: cdc.Fix(d.Fence)})
+	}
 	return found
 }
 
@@ -137,7 +140,7 @@ func (c *check) topicFindings(t *publisher.TopicInfo) []finding.Finding {
 		warn(fmt.Sprintf("has min.insync.replicas 1: an event acknowledged by one of %d replicas alone is lost with it", t.Replicas), "set min.insync.replicas=2")
 	}
 	if t.Settings != nil {
-		found = append(found, finding.Finding{Severity: finding.Info, Subject: subject, Text: t.Settings.Error()})
+		found = append(found, finding.Finding{Severity: finding.Info, Subject: subject, Text: t.Settings.Error(), Fix: cdc.Fix(t.Settings)})
 	}
 	return append([]finding.Finding{{Severity: finding.OK, Subject: subject, Text: topicText(t)}}, found...)
 }

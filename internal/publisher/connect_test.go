@@ -71,9 +71,9 @@ func TestOpenExplains(t *testing.T) {
 		says   string
 		reason string // of a stop; "": worth another attempt
 	}{
-		{"refused", closed.Addr().String(), publisher.Options{}, "nothing listens there", ""},
+		{"refused", closed.Addr().String(), publisher.Options{}, "check host and port", ""},
 		{"no such host", "kafka.invalid:9092", publisher.Options{}, "check the name", ""},
-		{"no credentials", asking.ListenAddrs()[0], publisher.Options{}, "does the listener want", ""},
+		{"no credentials", asking.ListenAddrs()[0], publisher.Options{}, "whether the listener wants", ""},
 		{"TLS wanted", secure.ListenAddrs()[0], publisher.Options{}, "kafka.tls", ""},
 		{"TLS not wanted", plain.ListenAddrs()[0], publisher.Options{TLS: &tls.Config{RootCAs: trust}}, "plaintext", ""},
 		{"not trusted", secure.ListenAddrs()[0], publisher.Options{TLS: &tls.Config{}}, "the CA that signed", "kafka_tls"},
@@ -84,7 +84,7 @@ func TestOpenExplains(t *testing.T) {
 			if err == nil {
 				t.Fatal("it opened")
 			}
-			if !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), c.addr) || strings.Contains(err.Error(), "\n") {
+			if !strings.Contains(cdc.Explain(err), c.says) || !strings.Contains(cdc.Explain(err), c.addr) || strings.Contains(cdc.Explain(err), "\n") {
 				t.Errorf("the error does not say %q and where in one line: %v", c.says, err)
 			}
 			var stop *cdc.StopError
@@ -132,7 +132,7 @@ func TestOptionsAreChecked(t *testing.T) {
 	} {
 		_, err := publisher.New(c.opts, logger(t), prometheus.NewRegistry())
 		var stop *cdc.StopError
-		if !errors.As(err, &stop) || stop.Class != cdc.ClassConfig || !strings.Contains(err.Error(), c.says) {
+		if !errors.As(err, &stop) || stop.Class != cdc.ClassConfig || !strings.Contains(cdc.Explain(err), c.says) {
 			t.Errorf("options %+v: error %v, want one that says %q", c.opts, err, c.says)
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/IBM/sarama"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
 // CreateTopics makes those of the topics that do not exist, over a connection of its own, waits until
@@ -26,7 +28,10 @@ func (p *Publisher) CreateTopics(ctx context.Context, topics []string) (created 
 		err, missing := made[name]
 		switch {
 		case err != nil:
-			return created, fmt.Errorf("create topic %q: %w: grant the relay's principal CREATE, correct topics.create, or make the topic yourself", name, err)
+			return created, &cdc.FixableError{
+				Cause: fmt.Errorf("create topic %q: %w", name, err),
+				Fix:   "grant the relay's principal CREATE, correct topics.create, or create the topic yourself",
+			}
 		case missing && !slices.Contains(created, name):
 			created = append(created, name)
 		}
@@ -53,7 +58,10 @@ func (c *cluster) awaitLeaders(ctx context.Context, topics []string, patience ti
 		select {
 		case <-time.After(leaderPause):
 		case <-ctx.Done():
-			return fmt.Errorf("topic %q was created and has no leader after %s: see whether every broker is up", topics[0], patience)
+			return &cdc.FixableError{
+				Cause: fmt.Errorf("topic %q was created and has no leader after %s", topics[0], patience),
+				Fix:   "see whether every broker is up",
+			}
 		}
 	}
 	return nil

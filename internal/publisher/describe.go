@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/IBM/sarama"
@@ -19,13 +20,16 @@ type Description struct {
 	Topics  []TopicInfo
 	// ProducerID is why no producer id is to be had; nil: one is.
 	ProducerID error
+	// Fence is why a relay would not be fenced by its successor although it has a transactional ID; nil: it would be, as
+	// far as can be told.
+	Fence error
 }
 
 // BrokerInfo is a broker that the cluster announces.
 type BrokerInfo struct {
 	ID   int32
 	Addr string
-	// Err is why it cannot be reached from here, as a sentence with the mend; nil: it can.
+	// Err is why it cannot be reached from here; nil: it can.
 	Err error
 }
 
@@ -42,7 +46,7 @@ const (
 // TopicInfo is a topic that was asked for.
 type TopicInfo struct {
 	Name string
-	// Err is why nothing can be published to it, as a sentence with the mend; nil: nothing speaks against it.
+	// Err is why nothing can be published to it; nil: no reason was found.
 	Err error
 	// Missing: it does not exist. Err is nil then if the publisher may create it.
 	Missing    bool
@@ -60,7 +64,9 @@ type TopicInfo struct {
 	CleanupPolicy   string
 }
 
-var errSettings = errors.New("the topic's settings may not be read: grant DESCRIBE_CONFIGS on it to have its limits checked")
+var errSettings error = &cdc.FixableError{
+	Cause: errors.New("the topic's settings may not be read"), Fix: "grant DESCRIBE_CONFIGS on it to have its limits checked",
+}
 
 const (
 	minInsyncReplicas = "min.insync.replicas"
@@ -80,7 +86,11 @@ func (p *Publisher) Describe(ctx context.Context, topics []string) (Description,
 		md.Topics = nil // the question without a topic is the one for all
 	}
 	d := Description{Brokers: p.reach(ctx, md.Brokers)}
-	d.ProducerID = c.mayIdentify(ctx, p.opts.transactional(TransactionalPrefix+"check"))
+	transactional := p.opts.transactional(TransactionalPrefix + "check")
+	d.ProducerID = c.mayIdentify(ctx, transactional)
+	if transactional != "" && isRedpanda(md) {
+		d.Fence = errRedpanda
+	}
 	settings, err := c.configs(ctx, topics, minInsyncReplicas, maxMessageBytes, cleanupPolicy)
 	if err != nil {
 		settings = nil
@@ -89,6 +99,17 @@ func (p *Publisher) Describe(ctx context.Context, topics []string) (Description,
 		d.Topics = append(d.Topics, p.describe(tp, settings[tp.Name]))
 	}
 	return d, nil
+}
+
+var errRedpanda error = &cdc.FixableError{
+	Cause: errors.New("the brokers are Redpanda, which takes the requests for the fence and does not refuse a late batch of an earlier run"),
+	Fix:   "set kafka.transactional_id: none, or use Apache Kafka 2.5 or newer",
+}
+
+// isRedpanda goes by the cluster ID, whose prefix Redpanda sets so that clients can tell
+// (src/v/kafka/server/handlers/metadata.cc).
+func isRedpanda(md *sarama.MetadataResponse) bool {
+	return md.ClusterID != nil && strings.HasPrefix(*md.ClusterID, "redpanda.")
 }
 
 // reach connects to every broker: an address that only makes sense inside the cluster's network is the
@@ -101,7 +122,7 @@ func (p *Publisher) reach(ctx context.Context, brokers []*sarama.Broker) []Broke
 			infos[i] = BrokerInfo{ID: b.ID(), Addr: b.Addr()}
 			conn, err := p.dialer.open(ctx, b.Addr(), p.opts.askTimeout())
 			if err != nil {
-				infos[i].Err = fmt.Errorf("broker %d announces itself under an address that does not answer (advertised.listeners): %w", b.ID(), err)
+				infos[i].Err = fmt.Errorf("broker %d announces an address that does not answer (advertised.listeners): %w", b.ID(), err)
 				return
 			}
 			_ = conn.Close()
@@ -170,19 +191,19 @@ func mayWrite(tp *sarama.TopicMetadata) Grant {
 }
 
 func absentError(topic string, cause error) error {
-	return cdc.Stop(cdc.ClassConfig, "unknown_topic", fmt.Errorf("publish to topic %q: %w: "+
-		"create it, set topics.create, correct the route, or set errors.unknown_topic: drop", topic, cause))
+	return cdc.Stop(cdc.ClassConfig, "unknown_topic", fmt.Errorf("publish to topic %q: %w", topic, cause),
+		"create it, set topics.create, correct the route, or set errors.unknown_topic: drop")
 }
 
 func deniedError(topic string, cause error) error {
-	mend := "grant the relay's principal DESCRIBE and WRITE on it"
+	fix := "grant the relay's principal DESCRIBE and WRITE on it"
 	switch {
 	case errors.Is(cause, sarama.ErrUnsupportedCompressionType):
-		mend = "set kafka.compression to a codec that the brokers know"
+		fix = "set kafka.compression to a codec that the brokers know"
 	case errors.Is(cause, sarama.ErrUnsupportedForMessageFormat), errors.Is(cause, sarama.ErrUnsupportedVersion):
-		mend = "set the topic's message.format.version to 0.11 or newer: older formats have neither headers nor idempotence"
+		fix = "set the topic's message.format.version to 0.11 or newer: older formats have neither headers nor idempotence"
 	case errors.Is(cause, sarama.ErrClusterAuthorizationFailed):
-		mend = "grant the relay's principal IDEMPOTENT_WRITE on the cluster, as brokers before 2.8 want it"
+		fix = "grant the relay's principal IDEMPOTENT_WRITE on the cluster, as brokers before 2.8 want it"
 	}
-	return cdc.Stop(cdc.ClassConfig, "topic_denied", fmt.Errorf("publish to topic %q: %w: %s", topic, cause, mend))
+	return cdc.Stop(cdc.ClassConfig, "topic_denied", fmt.Errorf("publish to topic %q: %w", topic, cause), fix)
 }

@@ -23,11 +23,18 @@ type handshakeError struct{ err error }
 func (e *handshakeError) Error() string { return "TLS handshake: " + e.err.Error() }
 func (e *handshakeError) Unwrap() error { return e.err }
 
-// explain turns a failure to connect into one sentence with its mend. Wrong credentials are a
-// [cdc.StopError]; everything else may pass by itself.
+// explain says of a failure to connect what it was and how to fix it. Wrong credentials are a [cdc.StopError];
+// everything else may pass by itself.
 func (d *dialer) explain(addr string, err error) error {
-	say := func(mend string) error { return fmt.Errorf("connect to Kafka at %s: %w: %s", addr, err, mend) }
-	config := func(reason, mend string) error { return cdc.Stop(cdc.ClassConfig, reason, say(mend)) }
+	cause := fmt.Errorf("connect to Kafka at %s: %w", addr, err)
+	switch {
+	case hungUp(err):
+		cause = fmt.Errorf("%w: the broker hung up", cause)
+	case isRecordHeader(err):
+		cause = fmt.Errorf("%w: the listener seems to be a plaintext one", cause)
+	}
+	say := func(fix string) error { return &cdc.FixableError{Cause: cause, Fix: fix} }
+	config := func(reason, fix string) error { return cdc.Stop(cdc.ClassConfig, reason, cause, fix) }
 	var dns *net.DNSError
 	var handshake *handshakeError
 	var timeout net.Error
@@ -35,37 +42,37 @@ func (d *dialer) explain(addr string, err error) error {
 	case err == nil:
 		return fmt.Errorf("connect to Kafka at %s: %w", addr, sarama.ErrNotConnected)
 	case errors.Is(err, context.Canceled):
-		return fmt.Errorf("connect to Kafka at %s: %w", addr, err)
+		return cause
 	case errors.Is(err, sarama.ErrSASLAuthenticationFailed):
 		return config("kafka_auth", "check kafka.sasl.username, password and mechanism")
 	case errors.Is(err, sarama.ErrUnsupportedSASLMechanism):
 		return config("kafka_auth", "set kafka.sasl.mechanism to one that this listener offers (sasl.enabled.mechanisms)")
 	case errors.Is(err, sarama.ErrIllegalSASLState):
-		return config("kafka_auth", "the listener wants no credentials: remove kafka.sasl, or use the address of a SASL listener")
+		return config("kafka_auth", "remove kafka.sasl if the listener wants no credentials, or use the address of a SASL listener")
 	case errors.Is(err, errSpeaksTLS):
 		return config("kafka_tls", "set kafka.tls, or use the address of a plaintext listener")
 	case errors.As(err, &handshake) && isTLS(handshake.err):
-		return config("kafka_tls", tlsMend(handshake.err))
+		return config("kafka_tls", tlsFix(handshake.err))
 	case errors.As(err, &handshake):
-		return say(tlsMend(handshake.err))
+		return say(tlsFix(handshake.err))
 	case errors.As(err, &dns):
 		return say("check the name in kafka.brokers and, if it is one that a broker announces, advertised.listeners and DNS")
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return say("nothing listens there: check host and port and that the broker runs")
+		return say("check host and port and that the broker runs")
 	case errors.As(err, &timeout) && timeout.Timeout():
-		return say("no answer in time: check the address, the network and firewalls, and that the listener is a Kafka one")
+		return say("check the address, the network and firewalls, and that the listener is a Kafka one")
 	case d.opts.SASL != nil && hungUp(err):
-		return say("the broker hung up: is this a SASL listener, and does it want kafka.tls?")
+		return say("see whether the listener is a SASL one, and whether it wants kafka.tls")
 	case hungUp(err):
-		return say("the broker hung up: does the listener want kafka.tls or kafka.sasl?")
+		return say("see whether the listener wants kafka.tls or kafka.sasl")
 	default:
 		return say("check kafka.brokers")
 	}
 }
 
-func tlsMend(err error) string {
+func tlsFix(err error) string {
 	if hungUp(err) || isRecordHeader(err) || errors.Is(err, context.DeadlineExceeded) {
-		return "the listener seems to be a plaintext one: remove kafka.tls, or use the address of a TLS listener"
+		return "remove kafka.tls if the listener is a plaintext one, or use the address of a TLS listener"
 	}
 	return "check kafka.tls: the CA that signed the broker's certificate, the name in it, and whether a client certificate is wanted"
 }

@@ -102,8 +102,8 @@ func (c *cluster) takeOver(ctx context.Context, transactional string) (producer,
 		before = id
 	}
 	return nobody(), &cdc.FixableError{
-		Cause: fmt.Errorf("get a producer id: others take the transactional id %q over at the same time, or the brokers do not count its epochs", transactional),
-		Fix:   "run one relay for each WAL or binlog; if this Kafka has no transactions, set kafka.transactional_id: none",
+		Cause: fmt.Errorf("get a producer id: others take the transactional ID %q over at the same time, or the brokers do not count its epochs", transactional),
+		Fix:   "run one relay for each database; if this Kafka has no transactions, set kafka.transactional_id: none",
 	}
 }
 
@@ -187,24 +187,25 @@ func isFenced(code sarama.KError) bool {
 }
 
 func identityError(transactional string, code sarama.KError) error {
+	cause := fmt.Errorf("get a producer id: %w", code)
 	switch code {
 	case sarama.ErrProducerFenced, sarama.ErrInvalidProducerEpoch: // not wrapped: sarama has no words for the first
-		return cdc.Stop(cdc.ClassFenced, "fenced", fmt.Errorf("another relay has taken over the transactional id %q in Kafka: "+
-			"run one relay for each log, or give each log a kafka.transactional_id of its own", transactional))
+		return cdc.Stop(cdc.ClassFenced, "fenced", fmt.Errorf("another relay has taken over the transactional ID %q in Kafka", transactional),
+			"run one relay for each database, or give each a kafka.transactional_id of its own")
 	case sarama.ErrTransactionalIDAuthorizationFailed:
-		return cdc.Stop(cdc.ClassConfig, "kafka_denied", fmt.Errorf("get a producer id: %w: grant the relay's principal WRITE on the "+
-			"transactional id %q (or on the prefix %s), or set kafka.transactional_id: none to go without its fence", code, transactional, TransactionalPrefix))
+		return cdc.Stop(cdc.ClassConfig, "kafka_denied", cause, fmt.Sprintf("grant the relay's principal WRITE on the transactional ID %q "+
+			"(or on the prefix %s), or set kafka.transactional_id: none to go without its fence", transactional, TransactionalPrefix))
 	case sarama.ErrClusterAuthorizationFailed, sarama.ErrTopicAuthorizationFailed:
-		return cdc.Stop(cdc.ClassConfig, "kafka_denied", fmt.Errorf("get a producer id: %w: "+
-			"grant the relay's principal WRITE on its topics (before Kafka 2.8 also IDEMPOTENT_WRITE on the cluster)", code))
+		return cdc.Stop(cdc.ClassConfig, "kafka_denied", cause,
+			"grant the relay's principal WRITE on its topics (before Kafka 2.8 also IDEMPOTENT_WRITE on the cluster)")
 	case sarama.ErrConsumerCoordinatorNotAvailable:
-		return fmt.Errorf("get a producer id: %w: if that lasts, Kafka cannot make its topic __transaction_state: it needs as many brokers as "+
-			"transaction.state.log.replication.factor says; or set kafka.transactional_id: none to go without the fence", code)
+		return &cdc.FixableError{Cause: cause, Fix: "if that lasts, start as many brokers as transaction.state.log.replication.factor says, " +
+			"or Kafka cannot make its topic __transaction_state; or set kafka.transactional_id: none to go without the fence"}
 	default:
-		mend := "try again"
+		fix := ""
 		if transactional != "" {
-			mend = "if that lasts, and this Kafka has no transactions, set kafka.transactional_id: none"
+			fix = "if that lasts, and this Kafka has no transactions, set kafka.transactional_id: none"
 		}
-		return fmt.Errorf("get a producer id: %w: %s", code, mend)
+		return &cdc.FixableError{Cause: cause, Fix: fix}
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/publisher"
 )
 
-// What keeps a publisher from being opened under its name is said with the mend; the same goes for the check.
+// What keeps a publisher from being opened under its name is said with its fix; the same goes for the check.
 func TestNoIdentity(t *testing.T) {
 	coordinator, identity := []kmsg.Key{kmsg.FindCoordinator}, []kmsg.Key{kmsg.InitProducerID}
 	tests := map[string]struct {
@@ -24,7 +24,7 @@ func TestNoIdentity(t *testing.T) {
 		stops bool // else it is worth a retry
 		says  string
 	}{
-		"the coordinator may not be asked for": {coordinator, kerr.TransactionalIDAuthorizationFailed, true, `grant the relay's principal WRITE on the transactional id "cdc-relay.`},
+		"the coordinator may not be asked for": {coordinator, kerr.TransactionalIDAuthorizationFailed, true, `grant the relay's principal WRITE on the transactional ID "cdc-relay.`},
 		"the id may not be used":               {identity, kerr.TransactionalIDAuthorizationFailed, true, "kafka.transactional_id: none"},
 		"no right at all":                      {identity, kerr.ClusterAuthorizationFailed, true, "IDEMPOTENT_WRITE"},
 		"no coordinator":                       {coordinator, kerr.CoordinatorNotAvailable, false, "transaction.state.log.replication.factor"},
@@ -45,7 +45,7 @@ func TestNoIdentity(t *testing.T) {
 				if errors.As(err, &stop) != tt.stops || stop != nil && stop.Class != cdc.ClassConfig {
 					t.Errorf("%s: %v, want a stop: %t", how, err, tt.stops)
 				}
-				if err == nil || !strings.Contains(err.Error(), tt.says) {
+				if err == nil || !strings.Contains(cdc.Explain(err), tt.says) {
 					t.Errorf("%s: %v, want that it says %q", how, err, tt.says)
 				}
 			}

@@ -2,7 +2,6 @@ package publisher
 
 import (
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"net"
 	"time"
@@ -141,11 +140,11 @@ func setDefault[T comparable](v *T, def T) {
 
 func (o *Options) validate() error {
 	if len(o.Brokers) == 0 {
-		return errors.New("no Kafka brokers given: set kafka.brokers to at least one host:port")
+		return fixable("set kafka.brokers to at least one host:port", "no Kafka brokers given")
 	}
 	for _, addr := range o.Brokers {
 		if host, port, err := net.SplitHostPort(addr); err != nil || host == "" || port == "" {
-			return fmt.Errorf("kafka broker %q is not host:port: write it as for example broker-1:9092", addr)
+			return fixable("write it as for example broker-1:9092", "kafka broker %q is not host:port", addr)
 		}
 	}
 	if _, err := codec(o.Compression); err != nil {
@@ -153,11 +152,11 @@ func (o *Options) validate() error {
 	}
 	for _, p := range []cdc.Policy{o.UnknownTopic, o.TooLarge, o.Rejected} {
 		if p != cdc.PolicyStop && p != cdc.PolicyDrop {
-			return fmt.Errorf("policy %q is not known: use stop or drop", p)
+			return fixable("use stop or drop", "policy %q is not known", p)
 		}
 	}
 	if c := o.Create; c != nil && (c.Partitions == 0 || c.Partitions < -1 || c.ReplicationFactor == 0 || c.ReplicationFactor < -1) {
-		return errors.New("topics.create needs partitions and replication_factor of at least 1, or -1 for the brokers' defaults")
+		return fixable("set both to at least 1, or to -1 for the brokers' defaults", "topics.create lacks partitions or replication_factor")
 	}
 	for _, n := range []int{o.MaxBatchBytes, o.MaxRequestBytes, o.MaxBuffered, o.InFlight, o.MaxMessageBytes} {
 		if n < 0 {
@@ -172,19 +171,23 @@ func (s *SASL) validate() error {
 	case s == nil:
 		return nil
 	case s.Mechanism != Plain && s.Mechanism != ScramSHA256 && s.Mechanism != ScramSHA512:
-		return fmt.Errorf("SASL mechanism %q is not known: use PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512", s.Mechanism)
+		return fixable("use PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512", "SASL mechanism %q is not known", s.Mechanism)
 	case s.Username == "":
-		return errors.New("SASL without a username: set kafka.sasl.username")
+		return fixable("set kafka.sasl.username", "SASL has no username")
 	case s.Password == nil:
-		return errors.New("SASL without a password: set kafka.sasl.password")
+		return fixable("set kafka.sasl.password", "SASL has no password")
 	}
 	return nil
+}
+
+func fixable(fix, cause string, args ...any) error {
+	return &cdc.FixableError{Cause: fmt.Errorf(cause, args...), Fix: fix}
 }
 
 func codec(name string) (sarama.CompressionCodec, error) {
 	var c sarama.CompressionCodec
 	if err := c.UnmarshalText([]byte(name)); err != nil {
-		return 0, fmt.Errorf("compression %q is not known: use none, gzip, snappy, lz4 or zstd", name)
+		return 0, fixable("use none, gzip, snappy, lz4 or zstd", "compression %q is not known", name)
 	}
 	return c, nil
 }

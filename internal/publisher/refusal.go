@@ -79,12 +79,12 @@ func (l *loop) drop(tp *topic, e *entry, reason string, err error) {
 }
 
 func refusedError(p *partition, e *entry, why refusal) error {
-	mend := "mend the event or list it under errors.skip, or set errors.rejected: drop"
+	fix := "correct the event or list it under errors.skip, or set errors.rejected: drop"
 	if why.reason == "too_large" {
-		mend = "raise the topic's max.message.bytes, list the event under errors.skip, or set errors.too_large: drop"
+		fix = "raise the topic's max.message.bytes, list the event under errors.skip, or set errors.too_large: drop"
 	}
-	return cdc.Stop(cdc.ClassRuntime, why.reason, fmt.Errorf("publish event %q to topic %q partition %d: %w: %s",
-		e.m.EventID(), p.topic.name, p.id, why.err, mend))
+	return cdc.Stop(cdc.ClassRuntime, why.reason, fmt.Errorf("publish event %q to topic %q partition %d: %w",
+		e.m.EventID(), p.topic.name, p.id, why.err), fix)
 }
 
 const clockReason = "clock"
@@ -97,9 +97,8 @@ func clockError(topic string, sent time.Time, cause error) error {
 }
 
 func createError(topic string, cause error) error {
-	return cdc.Stop(cdc.ClassConfig, "topic_create", fmt.Errorf("create topic %q: %w: "+
-		"correct topics.create (replication_factor must not be over the number of brokers), grant CREATE, or create it yourself",
-		topic, cause))
+	return cdc.Stop(cdc.ClassConfig, "topic_create", fmt.Errorf("create topic %q: %w", topic, cause),
+		"correct topics.create (replication_factor must not be over the number of brokers), grant CREATE, or create it yourself")
 }
 
 // fail stops the run at the batch seq: of it and of what follows nothing more is sent, what came before

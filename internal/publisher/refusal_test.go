@@ -60,7 +60,7 @@ func TestRejectedRecordStops(t *testing.T) {
 				t.Errorf("error %v, want a stop with reason rejected", err)
 			}
 			for _, part := range []string{`"k/poison"`, `"t"`, "partition 0", "errors.skip"} {
-				if !strings.Contains(err.Error(), part) {
+				if !strings.Contains(cdc.Explain(err), part) {
 					t.Errorf("the error %q does not name %s", err, part)
 				}
 			}
@@ -135,7 +135,7 @@ func TestStopSettlesWhatWasBefore(t *testing.T) {
 		t.Error("the error is there before what was sent earlier is settled")
 	}
 	slow.Remove()
-	if err := s.failed(t); !strings.Contains(err.Error(), "k/poison") {
+	if err := s.failed(t); !strings.Contains(cdc.Explain(err), "k/poison") {
 		t.Error(err)
 	}
 	s.answered(t, 2)

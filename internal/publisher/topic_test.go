@@ -63,7 +63,7 @@ func TestUnknownTopicStops(t *testing.T) {
 	s.send(t, numbered(10, 10, 1)...)
 	err := s.failed(t)
 	var stop *cdc.StopError
-	if !errors.As(err, &stop) || stop.Reason != "unknown_topic" || !strings.Contains(err.Error(), `event "k/a": publish to topic "nowhere"`) {
+	if !errors.As(err, &stop) || stop.Reason != "unknown_topic" || !strings.Contains(cdc.Explain(err), `event "k/a": publish to topic "nowhere"`) {
 		t.Errorf("error %v, want a stop that names event and topic", err)
 	}
 	s.answered(t, 1)
@@ -139,7 +139,7 @@ func TestTopicCannotBeCreated(t *testing.T) {
 	opts.Create = &publisher.TopicSpec{Partitions: 4, ReplicationFactor: 3}
 	s := open(t, opts)
 	s.send(t, to("made", msg("k", "a"))...)
-	if err := s.failed(t); !strings.Contains(err.Error(), "replication_factor") {
+	if err := s.failed(t); !strings.Contains(cdc.Explain(err), "replication_factor") {
 		t.Errorf("the error %q does not say what to correct", err)
 	}
 }
@@ -258,7 +258,7 @@ func TestRecordTooLarge(t *testing.T) {
 				want = []string{"a"}
 				err := s.failed(t)
 				for _, part := range []string{"max.message.bytes", "2000", `"small"`, "errors.too_large"} {
-					if !strings.Contains(err.Error(), part) {
+					if !strings.Contains(cdc.Explain(err), part) {
 						t.Errorf("the error %.300q does not name %s", err, part)
 					}
 				}

@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/publisher"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
@@ -75,7 +76,7 @@ func TestBrokersKilledInTurn(t *testing.T) {
 	}
 }
 
-// The network swallows a broker's answers, then its requests, then hangs up: each is noticed and mended.
+// The network swallows a broker's answers, then its requests, then hangs up: each is noticed and recovered from.
 func TestNetworkFaults(t *testing.T) {
 	t.Parallel()
 	k := testenv.Kafka(t, testenv.KafkaOptions{Proxied: true})
@@ -144,7 +145,7 @@ func TestMissingRights(t *testing.T) {
 	if tp := d.Topics[0]; tp.Err == nil || d.ProducerID == nil {
 		t.Errorf("nothing speaks against topic %+v, producer id %v", tp, d.ProducerID)
 	}
-	if err := p.Open(t.Context(), "cdc-relay.test"); err == nil || !strings.Contains(err.Error(), `on the transactional id "cdc-relay.test"`) {
+	if err := p.Open(t.Context(), "cdc-relay.test"); err == nil || !strings.Contains(cdc.Explain(err), `on the transactional ID "cdc-relay.test"`) {
 		t.Errorf("without any right it opened with %v", err)
 	}
 	grant(t, k, kmsg.ACLResourceTypeTransactionalId, kmsg.ACLResourcePatternTypePrefixed, publisher.TransactionalPrefix)

@@ -127,7 +127,7 @@ func TestListeners(t *testing.T) {
 				return
 			}
 			err := unopened(t, opts).Open(t.Context(), "cdc-relay.test")
-			if err == nil || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "\n") {
+			if err == nil || !strings.Contains(cdc.Explain(err), c.says) || strings.Contains(cdc.Explain(err), "\n") {
 				t.Errorf("the error does not say %q in one line: %v", c.says, err)
 			}
 			var stop *cdc.StopError
@@ -156,7 +156,7 @@ func TestRejectedByCompactedTopic(t *testing.T) {
 				t.Fatal(err)
 			case policy == cdc.PolicyStop:
 				want = "0123"
-				if err == nil || !strings.Contains(err.Error(), "id-4") {
+				if err == nil || !strings.Contains(cdc.Explain(err), "id-4") {
 					t.Fatalf("the error does not name the event: %v", err)
 				}
 			}
@@ -187,7 +187,7 @@ func TestLargestRecord(t *testing.T) {
 		t.Fatalf("the largest record that fits: %v", err)
 	}
 	s.send(t, record(limit-overhead+1))
-	if err := s.await(t, soon, 2); err == nil || !strings.Contains(err.Error(), "takes 2001 bytes and the topic allows 2000") {
+	if err := s.await(t, soon, 2); err == nil || !strings.Contains(cdc.Explain(err), "takes 2001 bytes and the topic allows 2000") {
 		t.Errorf("one octet too many: %v", err)
 	}
 	s = open(t, publisher.Options{Brokers: kafka.Bootstrap(), Compression: "gzip", TooLarge: cdc.PolicyStop})
@@ -198,7 +198,7 @@ func TestLargestRecord(t *testing.T) {
 	noise := make([]byte, 2*limit)
 	_, _ = rand.NewChaCha8([32]byte{}).Read(noise)
 	s.send(t, cdc.Message{Topic: "limit", Key: []byte("k"), Value: noise, Headers: []cdc.Header{{Key: []byte("ce_id"), Value: []byte("noise")}}})
-	if err := s.await(t, soon, 2); err == nil || !strings.Contains(err.Error(), `"noise"`) || !strings.Contains(err.Error(), "max.message.bytes") {
+	if err := s.await(t, soon, 2); err == nil || !strings.Contains(cdc.Explain(err), `"noise"`) || !strings.Contains(cdc.Explain(err), "max.message.bytes") {
 		t.Errorf("a record that stays large when compressed: %v", err)
 	}
 }
@@ -223,7 +223,7 @@ func TestCreatesTopic(t *testing.T) {
 	}
 	s = open(t, publisher.Options{Brokers: kafka.Bootstrap(), Patience: time.Second, Create: &publisher.TopicSpec{Partitions: 3, ReplicationFactor: 3}})
 	s.send(t, numbered("too-many-replicas", 0, 30, 7)...)
-	if err := s.await(t, soon, 1); err == nil || !strings.Contains(err.Error(), "replication_factor") {
+	if err := s.await(t, soon, 1); err == nil || !strings.Contains(cdc.Explain(err), "replication_factor") {
 		t.Errorf("three replicas on one broker: %v", err)
 	}
 }
