@@ -1,8 +1,8 @@
 // Package writer appends events to a transactional outbox table inside the caller's own transaction.
 //
-// The events are committed with the business data or rolled back with it; cdc-relay reads the committed
-// ones from the database's log and publishes them, at least once and in commit order per key. Nothing here
-// talks to a broker, starts a goroutine or keeps state between calls.
+// Events are committed or rolled back together with the business data. cdc-relay reads committed events from the WAL
+// or binlog and publishes them, at least once and in commit order per key. This package does not connect to a broker,
+// starts no goroutines and keeps no state between calls.
 //
 //	w, err := writer.New(writer.Postgres)            // once, at start; or writer.MySQL, writer.MariaDB
 //	...
@@ -12,31 +12,29 @@
 //
 // # Drivers
 //
-// [Writer.Append] takes the transactions of database/sql, and is tested with pgx/v5/stdlib, lib/pq and
+// [Writer.Append] takes transactions of database/sql and is tested with pgx/v5/stdlib, lib/pq and
 // go-sql-driver/mysql. For pgx's own transactions there is the module writer/pgxwriter.
 //
-// With go-sql-driver/mysql neither parseTime nor loc nor the session's time zone matters: times are stored
-// in UTC. The connection's character set must be utf8mb4, which it is unless charset in the DSN says
-// otherwise: with another, as with utf8, the server refuses text or, without strict sql_mode, stores it
-// damaged. With interpolateParams=true an event costs one round trip, else three, because the driver
-// prepares each statement anew.
+// With go-sql-driver/mysql, parseTime, loc and the session's time zone have no effect: times are stored in UTC. The
+// connection's character set must be utf8mb4, the default. With another one, such as utf8, the server rejects some text
+// or, without strict sql_mode, stores it damaged. With interpolateParams=true an event costs one round trip, otherwise
+// three, because the driver prepares each statement again.
 //
 // # Ids, times and retries
 //
-// An event without an id gets a UUIDv7, greater than every one made before in this process, and one
-// without OccurredAt gets the current time. Both are stored in the caller's [Event], so that appending the
-// same Event in a retried transaction writes the same event, and consumers can drop repeats by its id. The
-// table's created_at follows the time inside a version 7 id; with any other id it is the database's now().
-// An event that the table holds already is [ErrDuplicate], unless [WithOnDuplicate] says to skip it.
+// An event without an ID gets a UUIDv7 that is greater than all IDs made before in this process; an event without
+// OccurredAt gets the current time. Both are stored in the caller's [Event], so appending the same Event in a retried
+// transaction writes the same event, and consumers can drop repeats by its ID. The column created_at is set from the
+// time inside a version 7 ID; for other IDs it is the database's now(). An event that is already in the table is
+// [ErrDuplicate], unless [WithOnDuplicate] says to skip it.
 //
 // # Ownership
 //
-// Append reads the events and fills in what the paragraph above says, nothing else, and keeps none of
-// them, nor their payloads and headers, once it has returned. An Event must not be in two calls at once.
-// A [Writer] is safe for concurrent use.
+// Append changes only the ID and OccurredAt of events, as described above, and does not keep events, payloads or headers
+// after it returns. Do not pass the same Event to two concurrent calls. A [Writer] is safe for concurrent use.
 //
 // # Order
 //
-// Events of one call are inserted in the order given, and the calls of a transaction in theirs: that is the
-// order in which the relay publishes what shares a key.
+// Events are inserted in the order of the arguments, and in the order of the calls within a transaction. The relay
+// publishes events with the same key in that order.
 package writer

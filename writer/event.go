@@ -11,34 +11,34 @@ import (
 // contentTypeJSON is what an event without a ContentType is taken to hold.
 const contentTypeJSON = "application/json"
 
-// Event is one row of the outbox and, once committed, one record.
+// Event is one row of the outbox table and, after the commit, one Kafka record.
 //
-// AggregateType, AggregateID and Type are required. Text must be valid UTF-8 without U+0000, which
-// PostgreSQL does not store; on MySQL and MariaDB, but for headers and payload, it may have 255 characters.
-// Optional text that is empty is stored as NULL.
+// AggregateType, AggregateID and Type are required. Text must be valid UTF-8 without U+0000, which PostgreSQL cannot
+// store. On MySQL and MariaDB text other than headers and payload is limited to 255 characters. Empty optional text is
+// stored as NULL.
 type Event struct {
-	// ID identifies the event for ever: consumers drop repeats by it. If it is zero, a UUIDv7 is made
-	// and filled in. Any other UUID is taken as it is, a ULID's 16 bytes too.
+	// ID identifies the event permanently; consumers drop repeats by it. If it is zero, Append sets it to a new UUIDv7.
+	// Any other UUID is used unchanged, including the 16 bytes of a ULID.
 	ID uuid.UUID
 
-	// AggregateType names the kind of thing the event is about, for example "Order"; the relay's default
-	// route makes the topic from it. See also [WithDefaultAggregateType].
+	// AggregateType is the type of the entity that the event is about, for example "Order"; routes can build the
+	// topic from it. See also [WithDefaultAggregateType].
 	AggregateType string
 
-	// AggregateID names the thing itself. It is the record's key unless PartitionKey is set, and order is
-	// kept per key, so it is required.
+	// AggregateID is the ID of the entity. It is the record key unless PartitionKey is set. Required, because order is
+	// kept per key.
 	AggregateID string
 
-	// Type says what happened, for example "OrderPlaced".
+	// Type is the type of the event, for example "OrderPlaced".
 	Type string
 
-	// TenantID is carried to the record, and routes can use it. Optional.
+	// TenantID becomes a record header, and routes can use it. Optional.
 	TenantID string
 
 	// Topic overrides the relay's routes. Optional.
 	Topic string
 
-	// PartitionKey is the record's key in place of AggregateID. Optional.
+	// PartitionKey replaces AggregateID as the record key. Optional.
 	PartitionKey string
 
 	// ContentType is the payload's media type; empty means application/json.
@@ -50,25 +50,24 @@ type Event struct {
 	// SchemaVersion is the version of that schema: 1 to 2147483647, or 0 for none.
 	SchemaVersion int
 
-	// OccurredAt is when it happened, kept to the microsecond, in the years 1 to 9999. If it is zero, the
-	// current time is filled in.
+	// OccurredAt is when the event happened, with microsecond precision, in the years 1 to 9999. If it is zero, Append
+	// sets it to the current time.
 	OccurredAt time.Time
 
-	// Headers become headers of the record as they are. Names that start with ce_ and the name
-	// content-type are the relay's own, in any case of letters.
+	// Headers become record headers unchanged. Names that start with ce_ and the name content-type are reserved for the
+	// relay, in upper and lower case.
 	Headers map[string]string
 
-	// Payload becomes the value of the record, byte for byte. Empty and nil differ: nil is an error
-	// unless Tombstone is set.
+	// Payload becomes the record value, byte for byte. It may be empty; nil is an error unless Tombstone is set.
 	Payload []byte
 
-	// Tombstone says that Payload is nil on purpose: the record has a null value, which deletes its key
-	// from a compacted topic.
+	// Tombstone marks an event without a payload: the record has a null value, which deletes its key from a compacted
+	// topic.
 	Tombstone bool
 }
 
-// JSON returns an event whose payload is v, encoded by encoding/json. The other fields are the caller's to
-// set. An error is [ErrInvalidEvent] and says what could not be encoded.
+// JSON returns an event with v as payload, encoded by encoding/json. Set the other fields on the result. The error is an
+// [ErrInvalidEvent] that says what could not be encoded.
 func JSON(aggregateType, aggregateID, typ string, v any) (*Event, error) {
 	payload, err := json.Marshal(v)
 	if err != nil {

@@ -27,29 +27,28 @@ type config struct {
 type PayloadColumn uint8
 
 const (
-	// PayloadBytea keeps the bytes, whatever they are. It is the default: bytea, LONGBLOB on MySQL and MariaDB.
+	// PayloadBytea stores any bytes. It is the default: bytea, LONGBLOB on MySQL and MariaDB.
 	PayloadBytea PayloadColumn = iota
-	// PayloadText takes UTF-8 text, on PostgreSQL without U+0000: text, LONGTEXT on MySQL and MariaDB.
+	// PayloadText stores UTF-8 text, on PostgreSQL without U+0000: text, LONGTEXT on MySQL and MariaDB.
 	PayloadText
-	// PayloadJSONB takes JSON, on PostgreSQL without U+0000: jsonb, JSON on MySQL and MariaDB. The database
-	// keeps what it says, not its bytes: spaces, the order of keys and repeated keys are lost (but on MariaDB).
+	// PayloadJSONB stores JSON, on PostgreSQL without U+0000: jsonb, JSON on MySQL and MariaDB. The database normalizes
+	// it: whitespace, the order of keys and duplicate keys are lost, except on MariaDB.
 	PayloadJSONB
 )
 
-// OnDuplicate is what becomes of an event that the table holds already.
+// OnDuplicate says what Append does with an event that is already in the table.
 type OnDuplicate uint8
 
 const (
-	// FailOnDuplicate answers [ErrDuplicate]. It is the default.
+	// FailOnDuplicate returns [ErrDuplicate]. It is the default.
 	FailOnDuplicate OnDuplicate = iota
-	// SkipDuplicate leaves the row that is there as it is and goes on, without a word.
+	// SkipDuplicate keeps the existing row and continues without an error.
 	SkipDuplicate
 )
 
-// WithTable names the outbox table; the default is "outbox". A name is "table", which the connection's
-// search_path resolves, or "schema.table"; on MySQL and MariaDB it is a table of the connection's database,
-// or "database.table". It is taken as the database stores it: letters keep their case, and a part that holds
-// a dot stands in double quotes, as in SQL, on MySQL and MariaDB in backticks.
+// WithTable sets the outbox table; the default is "outbox". The name is "table", resolved with the connection's
+// search_path, or "schema.table"; on MySQL and MariaDB "table" in the connection's database, or "database.table". The
+// case of letters matters. Put a part that contains a dot in double quotes, on MySQL and MariaDB in backticks.
 func WithTable(name string) Option {
 	return func(c *config) error {
 		c.table = name
@@ -57,8 +56,8 @@ func WithTable(name string) Option {
 	}
 }
 
-// WithMaxPayload sets how many bytes a payload may have: 1 to 134217728 (128 MiB), 1048576 (1 MiB) by
-// default. Keep it below the topic's max.message.bytes, or the relay cannot publish what was written.
+// WithMaxPayload sets the maximum payload size in bytes: 1 to 134217728 (128 MiB), by default 1048576 (1 MiB). Keep it
+// below the topic's max.message.bytes, or the relay cannot publish the event.
 func WithMaxPayload(bytes int) Option {
 	return func(c *config) error {
 		if bytes < 1 || bytes > maxMaxPayload {
@@ -69,8 +68,7 @@ func WithMaxPayload(bytes int) Option {
 	}
 }
 
-// WithDefaultAggregateType sets the aggregate type of events that have none of their own. The caller's
-// events are left as they are.
+// WithDefaultAggregateType sets the aggregate type for events without one. The caller's events are not changed.
 func WithDefaultAggregateType(name string) Option {
 	return func(c *config) error {
 		if reason := checkText(name); name == "" || reason != "" {
@@ -81,11 +79,11 @@ func WithDefaultAggregateType(name string) Option {
 	}
 }
 
-// WithOnDuplicate says what becomes of an event that the table holds already; the default is
-// [FailOnDuplicate]. An event is known by the table's key. That is its id and the time inside, so that events
-// whose ids are not UUIDv7 are known in a table without partitions only.
+// WithOnDuplicate says what Append does with an event that is already in the table; the default is [FailOnDuplicate].
+// Duplicates are found by the table's primary key, event_id and created_at. For IDs other than UUIDv7 they are found
+// only in a table without partitions.
 //
-// On MySQL and MariaDB [SkipDuplicate] needs the rights SELECT and UPDATE on the column event_id.
+// On MySQL and MariaDB [SkipDuplicate] needs the privileges SELECT and UPDATE on the column event_id.
 func WithOnDuplicate(d OnDuplicate) Option {
 	return func(c *config) error {
 		if d > SkipDuplicate {
@@ -96,8 +94,8 @@ func WithOnDuplicate(d OnDuplicate) Option {
 	}
 }
 
-// WithPayloadColumn says that the table's payload column is not bytea, but as 'cdc-relay schema print
-// --payload' makes it. Payloads that it does not take are refused.
+// WithPayloadColumn sets the type of the payload column, if 'cdc-relay schema print --payload' created it with another
+// type than bytea. Payloads that the type cannot hold are rejected.
 func WithPayloadColumn(p PayloadColumn) Option {
 	return func(c *config) error {
 		if p > PayloadJSONB {

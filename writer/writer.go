@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// Dialect is the SQL that a database speaks. The zero Dialect is none.
+// Dialect is the SQL dialect of a database. The zero value is invalid.
 type Dialect uint8
 
 const (
@@ -18,18 +18,17 @@ const (
 	MariaDB Dialect = 3
 )
 
-// Tx is an open transaction of database/sql: *sql.Tx, and what embeds it, as sqlx's does. *sql.DB and
-// *sql.Conn have no Commit, so that appending outside a transaction does not compile. Append calls
-// ExecContext only.
+// Tx is an open transaction of database/sql. Pass a *sql.Tx or a type that embeds one, such as sqlx's Tx; a *sql.DB or
+// a *sql.Conn does not compile, because it has no Commit. Append calls only ExecContext.
 //
-// bun's Tx formats queries itself and drops the arguments: pass its embedded *sql.Tx.
+// bun's Tx formats queries itself and drops the arguments: pass the *sql.Tx that it embeds.
 type Tx interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 	Commit() error
 	Rollback() error
 }
 
-// Writer appends events to one outbox table. It holds settings only and is safe for concurrent use.
+// Writer appends events to one outbox table. It holds only settings and is safe for concurrent use.
 type Writer struct {
 	dialect       Dialect
 	table         string // as SQL reads it
@@ -42,7 +41,7 @@ type Writer struct {
 	arrays        string // see InsertArrays
 }
 
-// New returns a writer of the dialect's SQL, with the options' settings. It does not touch the database.
+// New returns a writer for the dialect, with the given options. It does not connect to the database.
 func New(d Dialect, opts ...Option) (*Writer, error) {
 	if d < Postgres || d > MariaDB {
 		return nil, fmt.Errorf("make writer: dialect %d is unknown: use writer.Postgres, writer.MySQL or writer.MariaDB", d)
@@ -62,7 +61,7 @@ func New(d Dialect, opts ...Option) (*Writer, error) {
 	return w, nil
 }
 
-// speak makes the dialect's SQL for the table.
+// speak builds the dialect's SQL for the table.
 func (w *Writer) speak(table string) (err error) {
 	quote := "`"
 	if w.dialect == Postgres {
@@ -83,17 +82,17 @@ func (w *Writer) speak(table string) (err error) {
 	return nil
 }
 
-// Table returns the table's name as SQL reads it.
+// Table returns the table's name, quoted for SQL.
 func (w *Writer) Table() string { return w.table }
 
-// Append inserts the events in the transaction, in their order. It neither commits nor rolls back.
+// Append inserts events in the transaction, in order. It neither commits nor rolls back.
 //
-// All events are checked before the first goes to the database: on an [ErrInvalidEvent] nothing was sent.
-// After any other error the database has failed the transaction: roll it back. No events are no work.
+// All events are checked before the first statement is sent: after an [ErrInvalidEvent] the transaction is unchanged.
+// After any other error the transaction has failed: roll it back. Without events Append does nothing.
 //
-// One event is one plain INSERT. More are one INSERT of many rows; beyond 4096 rows or 4 MiB there are as
-// many as it takes. On PostgreSQL their texts are nine in all, so that drivers that cache prepared statements
-// find them again. Append blocks as long as the statements take and ends with ctx.
+// One event is one plain INSERT. Several events are one INSERT of many rows, or several if they exceed 4096 rows or
+// 4 MiB. On PostgreSQL Append uses at most nine different statements, so drivers can cache prepared statements. Append
+// blocks until the statements are done or ctx ends.
 func (w *Writer) Append(ctx context.Context, tx Tx, events ...*Event) error {
 	switch {
 	case len(events) == 0:

@@ -1,9 +1,9 @@
-// Command consumer handles each event of a topic once: what it has handled stands in a table, written in the
-// transaction that does the handling. docs/deduplication.md explains it.
+// Command consumer handles each event of a topic exactly once. It records the IDs of handled events in a table, in the
+// same transaction as the work. docs/deduplication.md explains it.
 //
 //	go run ./consumer -brokers localhost:9092 -topic orders -dsn "$DATABASE_URL"
 //
-// Its work is of the kind that must not be done twice: it adds up the totals of orders.
+// Its work must not be done twice: it adds up the totals of orders.
 package main
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// schema is the consumer's own; its database need not be the one of the outbox.
+// schema belongs to the consumer, whose database may differ from the outbox's.
 const schema = `
 CREATE TABLE IF NOT EXISTS processed_events (
   event_id uuid PRIMARY KEY,
@@ -60,7 +60,7 @@ func run(ctx context.Context, brokers []string, topic, instance, dsn string) err
 	client, err := kgo.NewClient(
 		kgo.SeedBrokers(brokers...), kgo.ConsumeTopics(topic), kgo.ConsumerGroup("revenue"), kgo.InstanceID(instance),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
-		kgo.DisableAutoCommit(), // offsets follow the work, never the other way round
+		kgo.DisableAutoCommit(), // offsets are committed after the work
 		kgo.BlockRebalanceOnPoll(),
 	)
 	if err != nil {
@@ -75,8 +75,8 @@ func run(ctx context.Context, brokers []string, topic, instance, dsn string) err
 	return nil
 }
 
-// consume handles what has arrived, and only then moves the offsets on. A crash in between means that the
-// same records come again.
+// consume handles the fetched records and then commits their offsets. After a crash in between, the same records are
+// fetched again.
 func consume(ctx context.Context, db *pgx.Conn, client *kgo.Client) error {
 	defer client.AllowRebalance()
 	fetches := client.PollFetches(ctx)
@@ -92,7 +92,7 @@ func consume(ctx context.Context, db *pgx.Conn, client *kgo.Client) error {
 	return client.CommitUncommittedOffsets(ctx)
 }
 
-// handle does an event's work once. The mark and the work are one transaction, so both or neither are there.
+// handle does an event's work once: the ID and the work are written in one transaction.
 func handle(ctx context.Context, db *pgx.Conn, r *kgo.Record) error {
 	id, err := uuid.Parse(header(r, "ce_id"))
 	if err != nil {
@@ -107,7 +107,7 @@ func handle(ctx context.Context, db *pgx.Conn, r *kgo.Record) error {
 	})
 }
 
-// work is the consumer's own business.
+// work is the consumer's business logic.
 func work(ctx context.Context, tx pgx.Tx, r *kgo.Record) error {
 	if header(r, "ce_type") != "OrderPlaced" {
 		return nil

@@ -16,31 +16,31 @@ type Config struct {
 	Source Source `yaml:"source" jsonschema:"required"`
 	// The outbox tables. On PostgreSQL all of them must be in the publication.
 	Tables []Table `yaml:"tables" jsonschema:"minItems=1" jsonschema_extras:"x-default=[{name: public.outbox}]; on MySQL [{name: <database>.outbox}]"`
-	// Where rows go that name no topic of their own. The first route that matches decides; a row that none matches is a matter of errors.unroutable.
+	// Topics for rows whose topic column is NULL. The first route that matches decides; errors.unroutable applies to a row without a match.
 	Routes []Route `yaml:"routes,omitempty"`
 	// How a row becomes a record.
 	Record Record `yaml:"record"`
 	// The Kafka cluster to publish to.
 	Kafka Kafka `yaml:"kafka" jsonschema:"required"`
-	// What happens to topics that do not exist.
+	// How missing topics are handled.
 	Topics Topics `yaml:"topics"`
-	// Where the position is kept. PostgreSQL's replication slot keeps it too, which is enough without this section; MySQL and MariaDB need it.
+	// Where the position is stored. PostgreSQL's replication slot stores it too, so this section is optional there; MySQL and MariaDB need it.
 	Checkpoint Checkpoint `yaml:"checkpoint"`
-	// What to do when positions contradict each other.
+	// What to do if stored positions contradict each other.
 	Position Position `yaml:"position"`
 	// What to do with an event that cannot be published.
 	Errors Errors `yaml:"errors"`
 	// The pause before a failed connection or request is tried again. It doubles each time, with jitter.
 	Retry Retry `yaml:"retry"`
-	// How much may be on its way between the database and Kafka's acknowledgement. After a crash at most this much, and the transaction that was open, is published twice.
+	// Limits of what is in flight between the database and Kafka's acknowledgement. After a crash at most this much, plus the transaction that was being read, is published twice.
 	Window Window `yaml:"window"`
-	// The HTTP endpoint with /metrics, /livez, /readyz and /status.
+	// The HTTP endpoint for /metrics, /livez, /readyz and /status.
 	HTTP HTTP `yaml:"http"`
 	// The log, on standard error.
 	Log Log `yaml:"log"`
 	// How long a start waits for a database, a Kafka or a checkpoint store that is away or not ready yet; 0s: for ever. Then the relay ends with exit code 1. What waiting does not fix (a wrong password, a missing object) ends it at once, with exit code 2.
 	StartupTimeout time.Duration `yaml:"startup_timeout" jsonschema:"default=2m" jsonschema_extras:"x-zero=true"`
-	// How long the first SIGTERM or SIGINT lets the relay drain what is on its way. A second signal stops it at once.
+	// How long the relay may drain records in flight after the first SIGTERM or SIGINT. A second signal stops it at once.
 	ShutdownTimeout time.Duration `yaml:"shutdown_timeout" jsonschema:"default=20s"`
 }
 

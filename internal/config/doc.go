@@ -2,7 +2,7 @@
 // [Parse] return one with every default filled in, or [Problems] that name each fault of the file with
 // its line and column.
 //
-// The struct fields, their tags and their comments are the one description of the settings. schema.json
+// The struct fields, their tags and their comments are the only description of the settings. schema.json
 // is generated from them, and so is docs/configuration.md; the file is checked against schema.json key
 // by key ([Parse] walks the YAML nodes beside the schema), and only what passed is decoded.
 //

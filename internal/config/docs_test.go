@@ -100,7 +100,7 @@ kafka:
   brokers: ["localhost:9092"]
 ` + "```" + `
 
-and for MySQL and MariaDB, which keep no position for a relay, this:
+and for MySQL and MariaDB, which store no position for a relay, this:
 
 ` + "```yaml" + `
 source:
@@ -112,37 +112,36 @@ kafka:
 ` + "```" + `
 
 [deploy/cdc-relay.yaml](../deploy/cdc-relay.yaml) is an annotated example, and
-[deploy/cdc-relay-mysql.yaml](../deploy/cdc-relay-mysql.yaml) has what is different on MySQL and MariaDB.
+[deploy/cdc-relay-mysql.yaml](../deploy/cdc-relay-mysql.yaml) has what differs on MySQL and MariaDB.
 
-- ` + "`cdc-relay config validate`" + ` tells every fault of the file at once, with line, column and mend, and exits with 2.
+- ` + "`cdc-relay config validate`" + ` reports all errors of the file at once, with line, column and fix, and exits with 2.
 - ` + "`cdc-relay config show`" + ` prints what is in effect: defaults filled in, secrets as ` + "`***`" + `.
 - ` + "`cdc-relay config schema`" + ` prints a JSON schema, for completion and checks in an editor.
 
-The file is read strictly: a key that is not listed here, a key that is set twice and a value of the wrong
-type are errors. So is a key without a value; leave a key out to have its default. YAML aliases, merge keys
-and tags are not read.
+The file is parsed strictly: unknown keys, duplicate keys and values of the wrong type are errors. So is a key without a
+value; omit a key to get its default. YAML aliases, merge keys and tags are not supported.
 
 ## Values from the environment and from files
 
-| written | stands for |
+| written | value |
 |---|---|
 | ` + "`${env:NAME}`" + ` | the environment variable; it must be set |
 | ` + "`${env:NAME:-default}`" + ` | the environment variable, or ` + "`default`" + ` where it is unset or empty |
 | ` + "`${file:PATH}`" + ` | the content of the file, without one newline at its end |
 | ` + "`$${env:`, `$${file:`" + ` | the text ` + "`${env:`, `${file:`" + ` itself |
 
-They may stand in any value, not in keys, alone or inside text: ` + "`\"${env:REGION}.example.com:9092\"`" + `. They are
-expanded after the YAML was parsed, so nothing they hold can change the file's structure, and what they
-hold is not expanded again. Nothing else that starts with a dollar sign is touched: ` + "`${tenant_id}`" + ` in a route
-is the route's own.
+They may be used in any value, but not in keys, alone or inside text: ` + "`\"${env:REGION}.example.com:9092\"`" + `. They are
+expanded after the YAML was parsed, so a value cannot change the structure of the file, and values are not expanded
+again. Other text that starts with a dollar sign is not changed: ` + "`${tenant_id}`" + ` in a route
+belongs to the route.
 
-Settings marked *secret* never appear in logs, in errors or in ` + "`config show`" + `. A ` + "`${file:}`" + ` in them is read
-again at every connect, so that a rotated secret is picked up without a restart.
+Settings of the type *secret* never appear in logs, in errors or in ` + "`config show`" + `. A ` + "`${file:}`" + ` in them is read
+again at every connect, so a rotated secret is used without a restart.
 
 ## Kinds of values
 
 - *duration*: a number with a unit, ` + "`200ms`, `3s`, `1m30s`" + `; never zero.
 - *size*: bytes, as a number or with a unit: ` + "`65536`, `64KiB`, `8MiB`, `1GiB`" + ` (` + "`KB`, `MB`, `GB`" + ` are powers of ten).
-- *file*: a path; a relative one starts at the directory of the configuration file.
-- *section*: settings below it; it does nothing until it is written, if only as ` + "`{}`" + `.
+- *file*: a path; a relative path starts at the directory of the configuration file.
+- *section*: a group of settings; it has no effect until it is present, even as ` + "`{}`" + `.
 `

@@ -16,7 +16,7 @@ type Problem struct {
 	Line, Column int
 	// Path is the key, as in kafka.brokers[0]; "" where the whole file is meant.
 	Path string
-	// Text is the cause. It goes on from the path.
+	// Text continues the path and says what is wrong.
 	Text string
 	// Fix is what to do about it; "" where Text says it.
 	Fix string

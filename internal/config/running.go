@@ -6,18 +6,17 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// Checkpoint says where the position is kept: in Redis or in a file; on PostgreSQL beside the slot, or in the
-// slot alone.
+// Checkpoint says where the position is stored: in Redis or in a file. On PostgreSQL the slot stores it too.
 type Checkpoint struct {
-	// Keep it in Redis (or Valkey). On PostgreSQL losing Redis costs duplicates at most, never an event. On MySQL and MariaDB it is the only place: let it persist (appendonly).
+	// Store it in Redis (or Valkey). On PostgreSQL the loss of Redis causes duplicates at most, never a lost event. On MySQL and MariaDB it is the only copy: turn persistence on (appendonly).
 	Redis *Redis `yaml:"redis,omitempty" jsonschema_extras:"x-optional=true"`
-	// Keep it in a file, replaced atomically at every save. Not together with redis.
+	// Store it in a file, which is replaced atomically at every save. Not together with redis.
 	File string `yaml:"file,omitempty" jsonschema:"format=path,example=/var/lib/cdc-relay/position"`
 }
 
 // Redis is a checkpoint store.
 type Redis struct {
-	// How the servers are organised: one server, one watched by sentinels, or a cluster.
+	// One server, a master watched by sentinels, or a cluster.
 	Mode RedisMode `yaml:"mode" jsonschema:"enum=standalone,enum=sentinel,enum=cluster,default=standalone"`
 	// Addresses, host:port: the server's, the sentinels', or some of the cluster's.
 	Addrs []string `yaml:"addrs" jsonschema:"required,minItems=1,example=redis.example.com:6379"`
@@ -27,15 +26,15 @@ type Redis struct {
 	Password Secret `yaml:"password,omitempty" jsonschema:"example=${file:/run/secrets/redis}"`
 	// Database number; a cluster has only 0.
 	DB int `yaml:"db" jsonschema:"minimum=0,maximum=65535,default=0"`
-	// The name that the sentinels know the master by. Mode sentinel needs it.
+	// The master's name in the sentinels' configuration. Mode sentinel needs it.
 	MasterName string `yaml:"master_name,omitempty" jsonschema:"example=mymaster"`
-	// ACL user of the sentinels themselves.
+	// ACL user for the sentinels.
 	SentinelUsername string `yaml:"sentinel_username,omitempty"`
-	// Password of the sentinels themselves.
+	// Password for the sentinels.
 	SentinelPassword Secret `yaml:"sentinel_password,omitempty"`
-	// The key that holds the position. The braces keep related keys in one slot of a cluster.
+	// The key of the position. The braces are a hash tag, which keeps related keys in one slot of a cluster.
 	Key string `yaml:"key" jsonschema_extras:"x-default=cdc-relay:{<database>}"`
-	// TLS to the servers. Absent: none. `tls: {}` verifies them against the system's authorities.
+	// TLS to the servers. Absent: none. `tls: {}` verifies the servers with the system's CAs.
 	TLS *TLS `yaml:"tls,omitempty" jsonschema_extras:"x-optional=true"`
 }
 
@@ -51,27 +50,27 @@ const (
 
 // Position says what to do when positions contradict each other.
 type Position struct {
-	// PostgreSQL only. When the slot stands ahead of the checkpoint, either Redis lost its last writes or somebody moved the slot: stop and let a person decide, or go on from the slot.
+	// PostgreSQL only. If the slot is ahead of the checkpoint, Redis lost its last writes or somebody moved the slot. stop: refuse to start until an administrator decides; slot: continue from the slot.
 	Conflict cdc.Conflict `yaml:"conflict" jsonschema:"enum=stop,enum=slot,default=stop"`
 }
 
 // Errors says what to do with an event that cannot be published.
 type Errors struct {
-	// A row that names no topic and that no route matches, or a malformed one. stop: the relay stops in front of it and names it; drop: it is counted, logged and not published.
+	// A row without a topic and without a matching route, or a malformed row. stop: the relay stops before it and names it; drop: the row is counted, logged and not published.
 	Unroutable cdc.Policy `yaml:"unroutable" jsonschema:"enum=stop,enum=drop,default=stop"`
 	// An event for a topic that does not exist.
 	UnknownTopic cdc.Policy `yaml:"unknown_topic" jsonschema:"enum=stop,enum=drop,default=stop"`
-	// An event larger than its topic takes.
+	// An event that is larger than its topic allows.
 	TooLarge cdc.Policy `yaml:"too_large" jsonschema:"enum=stop,enum=drop,default=stop"`
-	// An event that a broker refuses for another reason that no retry mends.
+	// An event that a broker rejects for another reason that retries cannot fix.
 	Rejected cdc.Policy `yaml:"rejected" jsonschema:"enum=stop,enum=drop,default=stop"`
-	// Ids of events not to publish: the way past a single bad one. Each is counted and logged.
+	// IDs of events that are not published, to get past a single bad event. Each is counted and logged.
 	Skip []string `yaml:"skip,omitempty" jsonschema:"example=018f4e3c-7a10-7cc0-8000-2c7d3b0f9a41"`
-	// What a stopped relay does: exit, or park: stay alive, not ready, and never retry by itself.
+	// What the relay does when it must stop. exit: end the process; park: keep it running, not ready, without retries.
 	OnStop OnStop `yaml:"on_stop" jsonschema:"enum=exit,enum=park,default=exit"`
 }
 
-// OnStop is what a relay does that needs a person.
+// OnStop is what a relay does when it must stop.
 type OnStop string
 
 // The choices.
@@ -89,11 +88,11 @@ type Retry struct {
 	Max time.Duration `yaml:"max" jsonschema:"default=10s"`
 }
 
-// Window bounds what is on its way.
+// Window limits what is in flight.
 type Window struct {
-	// The most events. A transaction larger than the window flows through it in parts.
+	// The maximum number of events. A transaction larger than the window passes through it in parts.
 	Events int `yaml:"events" jsonschema:"minimum=1,maximum=100000000,default=32768"`
-	// The most memory for them. Most of it is used only where events go to hundreds of partitions.
+	// The maximum memory for them. Most of it is used only where events go to hundreds of partitions.
 	Bytes Size `yaml:"bytes" jsonschema:"default=8MiB"`
 }
 
@@ -101,13 +100,13 @@ type Window struct {
 type HTTP struct {
 	// Address to listen on. Empty: no endpoint.
 	Listen string `yaml:"listen" jsonschema:"default=:9464"`
-	// File with TLS and basic authentication for the endpoint, in the format of Prometheus' exporter-toolkit.
+	// File that configures TLS and basic authentication of the endpoint, in the format of Prometheus' exporter-toolkit.
 	WebConfig string `yaml:"web_config,omitempty" jsonschema:"format=path,example=web.yaml"`
 }
 
 // Log is how the relay logs.
 type Log struct {
-	// The least severe lines to write.
+	// The minimum level of log lines.
 	Level LogLevel `yaml:"level" jsonschema:"enum=debug,enum=info,enum=warn,enum=error,default=info"`
 	// JSON for machines, text for people.
 	Format LogFormat `yaml:"format" jsonschema:"enum=json,enum=text,default=json"`

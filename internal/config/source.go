@@ -97,27 +97,27 @@ func (d *document) source(s *Source) {
 
 // Table is an outbox table.
 type Table struct {
-	// The table as the database spells it, schema.table; without a schema it is one of public, and on MySQL one of the dsn's database. A part with a dot in it stands in double quotes, on MySQL in backticks.
+	// The table as the database spells it, schema.table. The default schema is public, on MySQL the dsn's database. Put a part that contains a dot in double quotes, on MySQL in backticks.
 	Name string `yaml:"name" jsonschema:"required,minLength=1,example=public.outbox"`
-	// Which column holds which part of an event, for a table that was not made by this project. Parts that are not listed have no column. Absent: the columns of the native table.
+	// Maps the parts of an event to columns, for a table that was not created by cdc-relay. A part that is not listed has no column. Default: the columns of the native table.
 	Columns *Columns `yaml:"columns,omitempty" jsonschema_extras:"x-optional=true"`
 }
 
 // Columns names the column for each part of an event.
 type Columns struct {
-	// The event's identity, which consumers deduplicate on.
+	// The event's ID, by which consumers deduplicate.
 	EventID string `yaml:"event_id" jsonschema:"required,minLength=1,example=id"`
-	// The kind of thing the event is about.
+	// The type of the entity that the event is about.
 	AggregateType string `yaml:"aggregate_type,omitempty"`
-	// The thing the event is about, and the record key unless partition_key is set.
+	// The ID of that entity, and the record key unless partition_key is set.
 	AggregateID string `yaml:"aggregate_id,omitempty"`
-	// What happened.
+	// The type of the event.
 	EventType string `yaml:"event_type" jsonschema:"required,minLength=1,example=event_type"`
 	// The tenant that the event belongs to.
 	TenantID string `yaml:"tenant_id,omitempty"`
-	// The topic; routes decide where it is NULL.
+	// The topic; if it is NULL, routes decide.
 	Topic string `yaml:"topic,omitempty"`
-	// The record key; the aggregate id where it is NULL.
+	// The record key; if it is NULL, the aggregate ID.
 	PartitionKey string `yaml:"partition_key,omitempty"`
 	// The payload's media type.
 	ContentType string `yaml:"content_type,omitempty"`
@@ -125,11 +125,11 @@ type Columns struct {
 	SchemaID string `yaml:"schema_id,omitempty"`
 	// The version of that schema.
 	SchemaVersion string `yaml:"schema_version,omitempty"`
-	// A JSON object of further record headers.
+	// A JSON object with more record headers.
 	Headers string `yaml:"headers,omitempty"`
 	// The record's value.
 	Payload string `yaml:"payload" jsonschema:"required,minLength=1,example=payload"`
-	// When it happened, by the application's clock.
+	// When the event happened, by the application's clock.
 	OccurredAt string `yaml:"occurred_at,omitempty"`
 	// When the row was written.
 	CreatedAt string `yaml:"created_at,omitempty"`
@@ -156,9 +156,9 @@ func (c *Columns) Map() map[string]string {
 
 // Route sends rows to a topic.
 type Route struct {
-	// Parts of an event, or columns, and the regular expressions (RE2) that their whole text must match. All must match, and NULL matches nothing; without any, every row matches.
+	// Parts of an event or columns, each with a regular expression (RE2) that must match the whole value. All must match; NULL never matches. Without expressions every row matches.
 	Match map[string]string `yaml:"match,omitempty"`
-	// The topic. ${name} stands for a part of the event, for a column, or for a named group of the expressions.
+	// The topic. ${name} is replaced by a part of the event, a column, or a named group of the expressions.
 	Topic string `yaml:"topic" jsonschema:"required,minLength=1,example=orders.${tenant_id}"`
 }
 

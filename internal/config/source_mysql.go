@@ -2,19 +2,19 @@ package config
 
 // MySQL is a source of MySQL or MariaDB.
 type MySQL struct {
-	// Connection string of Go's MySQL driver, or a URL (mysql://relay@db.example.com:3306/orders, mariadb:// too). It names the database. Straight to the server: the relay reads its log as a replica does. Read again at every connect.
+	// Connection string of Go's MySQL driver, or a URL (mysql://relay@db.example.com:3306/orders, mariadb:// too). It must name the database and lead directly to the server, because the relay reads the binlog as a replica does. Read again at every connect.
 	DSN Secret `yaml:"dsn" jsonschema:"required,minLength=1,example=relay@tcp(db.example.com:3306)/orders"`
-	// Password of the connection; it replaces one in dsn. Unlike there, no character of it needs escaping. Read again at every connect.
+	// Password of the connection; it replaces the one in dsn and needs no escaping. Read again at every connect.
 	Password Secret `yaml:"password,omitempty" jsonschema:"example=${file:/run/secrets/mysql}"`
-	// What the server must be. auto: what it says it is.
+	// The expected server. auto: detect it.
 	Flavor Flavor `yaml:"flavor" jsonschema:"enum=auto,enum=mysql,enum=mariadb,default=auto"`
-	// The replica id that the relay reads the log under, which no other server or relay of the replication may have. 0: one that is free is chosen.
+	// The server ID that the relay uses as a replica. No other server or relay of the replication topology may have it. 0: choose a free one.
 	ServerID uint32 `yaml:"server_id" jsonschema:"minimum=0,maximum=4294967295,default=0"`
-	// Names this log in checkpoints, which are refused under another name. Servers of one replication share it; a failover does not change it.
+	// Identifies this binlog in checkpoints; a checkpoint with another id is refused. All servers of a replication topology share it, and a failover does not change it.
 	ID string `yaml:"id,omitempty" jsonschema_extras:"x-default=the flavor"`
-	// TLS to the server. Absent: what tls= in dsn says. `tls: {}` verifies it against the system's authorities.
+	// TLS to the server. Absent: what tls= in dsn says. `tls: {}` verifies the server with the system's CAs.
 	TLS *TLS `yaml:"tls,omitempty" jsonschema_extras:"x-optional=true"`
-	// Accept a server with sync_binlog or innodb_flush_log_at_trx_commit other than 1: when it crashes it can use a GTID twice, and the second transaction is never published. Each start warns.
+	// Accept a server with sync_binlog or innodb_flush_log_at_trx_commit other than 1: after a crash it can assign a GTID twice, and the second transaction is never published. The relay warns at every start.
 	UnsafeSyncBinlog bool `yaml:"unsafe_sync_binlog,omitempty" jsonschema:"default=false"`
 
 	names names

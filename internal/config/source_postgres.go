@@ -8,17 +8,17 @@ import (
 
 // Postgres is a PostgreSQL source.
 type Postgres struct {
-	// Connection string, as a URL or as key=value pairs, straight to the server: poolers refuse replication. Read again at every connect.
+	// Connection string, as a URL or as key=value pairs. It must lead directly to the server, because poolers refuse replication. Read again at every connect.
 	DSN Secret `yaml:"dsn" jsonschema:"required,minLength=1,example=postgres://relay@db.example.com:5432/orders"`
-	// Password of the connection; it replaces one in dsn. Unlike there, no character of it needs escaping. Read again at every connect.
+	// Password of the connection; it replaces the one in dsn and needs no escaping. Read again at every connect.
 	Password Secret `yaml:"password,omitempty" jsonschema:"example=${file:/run/secrets/postgres}"`
-	// TLS to the server, for replication too. Absent: what sslmode in dsn says, by default prefer, which goes on in plain text with a server without TLS. `tls: {}` verifies it against the system's authorities.
+	// TLS to the server, for replication too. Absent: what sslmode in dsn says, by default prefer, which falls back to plain text if the server has no TLS. `tls: {}` verifies the server with the system's CAs.
 	TLS *TLS `yaml:"tls,omitempty" jsonschema_extras:"x-optional=true"`
-	// Replication slot. Slots are per server, so the default carries the database's name.
+	// Replication slot. Slot names are unique per server, so the default contains the database's name.
 	Slot string `yaml:"slot" jsonschema_extras:"x-default=cdc_relay_<database>"`
 	// Publication that holds the tables.
 	Publication string `yaml:"publication" jsonschema_extras:"x-default=cdc_relay_<database>"`
-	// Whether `setup` makes the slot a failover slot (PostgreSQL 17 and newer), which survives the promotion of a standby. auto: where the server can.
+	// Whether `setup` creates the slot as a failover slot (PostgreSQL 17 and newer), which survives the promotion of a standby. auto: if the server supports it.
 	Failover Failover `yaml:"failover" jsonschema:"enum=auto,enum=on,enum=off,default=auto"`
 
 	names names

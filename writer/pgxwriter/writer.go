@@ -1,8 +1,8 @@
-// Package pgxwriter appends events to a transactional outbox table inside a transaction of pgx.
+// Package pgxwriter appends events to a transactional outbox table inside a pgx transaction.
 //
-// It does what package writer does, with pgx's own means, and in each of pgx's query exec modes: those that
-// a pooler in between asks for (exec, simple_protocol) too. What writer says about ids, times, ownership,
-// order and errors holds here.
+// It does the same as package writer, with pgx instead of database/sql, in every query exec mode of pgx, including those
+// that poolers need (exec, simple_protocol). The documentation of writer on IDs, times, ownership, order and errors also
+// applies here.
 package pgxwriter
 
 import (
@@ -27,12 +27,12 @@ const (
 
 var errNilTx = errors.New("the transaction is nil: pass the open transaction that writes the business data")
 
-// Writer appends events to one outbox table. It holds settings only and is safe for concurrent use.
+// Writer appends events to one outbox table. It holds only settings and is safe for concurrent use.
 type Writer struct {
 	rows *writer.Writer
 }
 
-// New returns a writer with the options' settings. It does not touch the database.
+// New returns a writer with the given options. It does not connect to the database.
 func New(opts ...writer.Option) (*Writer, error) {
 	rows, err := writer.New(writer.Postgres, opts...)
 	if err != nil {
@@ -41,14 +41,14 @@ func New(opts ...writer.Option) (*Writer, error) {
 	return &Writer{rows: rows}, nil
 }
 
-// Append inserts the events in the transaction, in their order. It neither commits nor rolls back.
+// Append inserts events in the transaction, in order. It neither commits nor rolls back.
 //
-// All events are checked before the first goes to the database: on a [writer.ErrInvalidEvent] nothing was
-// sent. After any other error the database has failed the transaction: roll it back. No events are no work.
+// All events are checked before the first statement is sent: after a [writer.ErrInvalidEvent] the transaction is
+// unchanged. After any other error the transaction has failed: roll it back. Without events Append does nothing.
 //
-// One event is one plain INSERT. More are one INSERT of many rows; beyond 4096 rows or 4 MiB there are as
-// many as it takes. Their texts are nine in all, so that prepared statements are found again. Append blocks
-// as long as the statements take and ends with ctx.
+// One event is one plain INSERT. Several events are one INSERT of many rows, or several if they exceed 4096 rows or
+// 4 MiB. Append uses at most nine different statements, so pgx can cache prepared statements. Append blocks until the
+// statements are done or ctx ends.
 func (w *Writer) Append(ctx context.Context, tx pgx.Tx, events ...*writer.Event) error {
 	switch {
 	case len(events) == 0:
