@@ -111,7 +111,7 @@ func TestListeners(t *testing.T) {
 		{"password not wanted", testenv.ListenerPlain, nil, login("PLAIN", right), "kafka.sasl", true},
 		{"tls wanted", testenv.ListenerTLS, nil, nil, "kafka.tls", false},
 		{"tls not wanted", testenv.ListenerPlain, trust(t, kafka), nil, "plaintext", false},
-		{"unknown authority", testenv.ListenerTLS, &tls.Config{MinVersion: tls.VersionTLS12}, nil, "the CA", false},
+		{"unknown authority", testenv.ListenerTLS, &tls.Config{MinVersion: tls.VersionTLS12}, nil, "the CA", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			opts := publisher.Options{
