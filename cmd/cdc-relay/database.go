@@ -29,7 +29,7 @@ type database interface {
 	tables() []outboxTable
 	// connString returns given, or the relay's own connection where given is "".
 	connString(given string) (connString, error)
-	// check proves what a run needs, and returns the tables that exist by name.
+	// check verifies what a run needs, and returns the tables that exist by name.
 	check(ctx context.Context, load cdc.Loader) ([]finding.Finding, map[string]*cdc.Table)
 }
 

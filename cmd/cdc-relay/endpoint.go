@@ -12,7 +12,7 @@ import (
 )
 
 // stuckAfter is how long the owner of the replication connection may not come round: it does so several
-// times a second, whatever the servers do, so more than this is a fault of ours that only a restart mends.
+// times a second, whatever the servers do, so more than this is a fault of ours that only a restart fixes.
 const stuckAfter = time.Minute
 
 func endpoint(c *config.Config, r *relay.Relay, src feed, reg prometheus.Gatherer, profile bool) admin.Options {

@@ -24,7 +24,7 @@ type Status struct {
 	Checkpoint Checkpoint `json:"checkpoint"`
 	// Slot is absent where the log has no slots, and until it was first looked at.
 	Slot *Slot `json:"slot,omitempty"`
-	// LastError is the last thing that went wrong, mended or not; absent when nothing has.
+	// LastError is the last thing that went wrong, fixed or not; absent when nothing has.
 	LastError *Error `json:"last_error,omitempty"`
 	// Counters are this process's, from its start: every counter of /metrics without "cdc_relay_" and
 	// "_total", summed over its labels. The server fills them in.

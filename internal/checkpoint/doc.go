@@ -35,13 +35,13 @@
 // disk. The caller tries again; until then the confirmed position stands still and publishing goes on.
 // A [cdc.StopError] needs a person: of [cdc.ClassConfig] for a password, a grant or an address that is
 // wrong, but only until the first save has succeeded (what worked once is expected to work again), and
-// of [cdc.ClassPosition] for content that cannot be used. Every text is one sentence with the place,
-// the cause and the mend, and never a secret.
+// of [cdc.ClassPosition] for content that cannot be used. Every error has the place,
+// the cause and the fix, and never a secret.
 //
 // # Stored form, version 1
 //
 // One JSON object in UTF-8, the value of a Redis string or the content of a file (there followed by
-// one newline, octet 0x0A):
+// one newline, byte 0x0A):
 //
 //	{
 //	  "version": 1,                        number; another number is refused, never guessed at

@@ -13,7 +13,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/finding"
 )
 
-// explain turns a system error into a sentence with the place, the cause and the mend.
+// explain turns a system error into one with the place, the cause and the fix.
 func (f *File) explain(verb string, err error) error {
 	d := f.diagnose(err)
 	if d == (diagnosis{}) {
@@ -48,7 +48,7 @@ func (f *File) diagnose(err error) diagnosis {
 	}
 }
 
-// Check proves that the file can be read and its directory written, and changes nothing.
+// Check verifies that the file can be read and its directory written, and changes nothing.
 func (f *File) Check(ctx context.Context) []finding.Finding {
 	c, found, err := f.Load(ctx)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 
 const formVersion = 1
 
-// form is a checkpoint as it is stored; the package comment describes it octet by octet.
+// form is a checkpoint as it is stored; the package comment describes it byte by byte.
 type form struct {
 	Version     int        `json:"version"`
 	Source      sourceForm `json:"source"`

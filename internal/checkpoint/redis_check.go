@@ -11,7 +11,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/finding"
 )
 
-// Check proves that the key can be read and written, changing nothing, and looks at the settings of the
+// Check verifies that the key can be read and written, changing nothing, and looks at the settings of the
 // server that can lose a checkpoint.
 func (r *Redis) Check(ctx context.Context) []finding.Finding {
 	ctx, cancel := context.WithTimeout(ctx, 2*callTimeout)

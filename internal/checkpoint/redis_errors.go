@@ -25,7 +25,7 @@ func mistake(what, fix string) diagnosis { return diagnosis{what, fix, true} }
 
 func passing(what, fix string) diagnosis { return diagnosis{what, fix, false} }
 
-// explain turns a client's error into a sentence with the place, the cause and the mend.
+// explain turns a client's error into one with the place, the cause and the fix.
 func (r *Redis) explain(verb string, err error) error {
 	if errors.Is(err, context.Canceled) {
 		return fmt.Errorf("%s: %w", verb, err)

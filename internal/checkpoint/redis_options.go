@@ -92,7 +92,7 @@ func (o RedisOptions) universal() (*redis.UniversalOptions, error) {
 		WriteTimeout:          ioTimeout,
 		ContextTimeoutEnabled: true,
 		// One more try covers a connection that the server closed meanwhile. It is safe because a save
-		// repeated octet for octet is accepted.
+		// repeated byte for byte is accepted.
 		MaxRetries:               1,
 		PoolSize:                 4,
 		PipelinePoolSize:         -1,

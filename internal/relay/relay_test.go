@@ -449,7 +449,7 @@ func TestFailedClaimReleases(t *testing.T) {
 	})
 }
 
-// Who was cut off and finds another relay in its place gives way.
+// A relay that was cut off and finds another in its place gives way.
 func TestSuperseded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakes{}

@@ -46,7 +46,7 @@ type Sink interface {
 	Send(ctx context.Context, r *cdc.Routed) error
 	// Durable answers for each Send once, in any order. The first error is final.
 	Durable() <-chan cdc.Durable
-	// Kill ends it: no octet leaves after it returns.
+	// Kill ends it: no byte leaves after it returns.
 	Kill()
 }
 

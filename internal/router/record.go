@@ -112,7 +112,7 @@ func isRFC3339(text []byte, f cdc.Form) bool {
 		text[4] == '-' && text[7] == '-' && text[10] == 'T'
 }
 
-// value returns the payload's octets; nil is a tombstone.
+// value returns the payload's bytes; nil is a tombstone.
 func (e *encoder) value() ([]byte, *fault) {
 	raw, ok := e.raw(&e.p.payload)
 	if !ok {
@@ -121,15 +121,15 @@ func (e *encoder) value() ([]byte, *fault) {
 		}
 		return nil, nil
 	}
-	octets, grown, err := e.p.payload.form.Bytes(e.dst.Scratch, raw)
+	value, grown, err := e.p.payload.form.Bytes(e.dst.Scratch, raw)
 	if err != nil {
 		return nil, badColumn(e.p.payload.name, "cannot be read: "+err.Error())
 	}
 	e.dst.Scratch = grown
-	if octets == nil {
-		octets = []byte{} // an empty payload is not a tombstone
+	if value == nil {
+		value = []byte{} // an empty payload is not a tombstone
 	}
-	return octets, nil
+	return value, nil
 }
 
 // transaction steps to the next transaction and renders what its records share.

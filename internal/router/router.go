@@ -23,7 +23,7 @@ type Router struct {
 	key   []byte // scratch: the route cache's key
 }
 
-// New returns a router, or the first mistake in the options with the setting's place and the mend.
+// New returns a router, or the first mistake in the options with the setting's place and the fix.
 func New(o Options) (*Router, error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -48,7 +48,7 @@ func New(o Options) (*Router, error) {
 // Route appends to dst, which was reset for b, one message for each row of b in row order, or a drop with
 // its reason: the rows listed under errors.skip, and with [Drop] those that cannot be routed. It never
 // blocks. The messages point into b's arena and into dst. An error is a [cdc.StopError] that names the
-// table, the event and the mend; dst is then of no use, and nothing of the batch may be published.
+// table, the event and the fix; dst is then of no use, and nothing of the batch may be published.
 func (r *Router) Route(b *cdc.Batch, dst *cdc.Routed) error {
 	rows := b.Rows()
 	if rows == 0 {
@@ -93,7 +93,7 @@ func (r *Router) plan(t *cdc.Table) (*plan, error) {
 	return p, nil
 }
 
-// headerKeys are the header names as octets, made once for all records.
+// headerKeys are the header names as bytes, made once for all records.
 type headerKeys struct {
 	id, specVersion, source, sequence, commitTime []byte
 	specVersionValue                              []byte
