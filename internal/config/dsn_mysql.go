@@ -142,8 +142,10 @@ func mysqlFault(message string) error {
 		{"invalid DSN: network address", "has an address without its closing bracket", writeMySQL},
 		{"invalid DSN: interpolateParams", "has interpolateParams beside a collation that it is not safe with", "remove it"},
 		{"default addr for network", "has an address that is neither tcp(host:port) nor unix(/path/to/socket)", writeMySQL},
-		{"invalid value / unknown config name", "has a tls= that is not one of true, skip-verify, preferred, false",
-			"set source.mysql.tls for an authority or a certificate of your own"},
+		{
+			"invalid value / unknown config name", "has a tls= that is not one of true, skip-verify, preferred, false",
+			"set source.mysql.tls for an authority or a certificate of your own",
+		},
 		{"invalid value / unknown server pub key", "has a serverPubKey, which is not known here", "remove it and set source.mysql.tls"},
 		{"invalid dbname", "has a % in the database's name that is no %XX", "write %25 for it"},
 	} {

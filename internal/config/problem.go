@@ -22,7 +22,7 @@ type Problem struct {
 	Fix string
 }
 
-// Error returns "file:line:column: path text. Fix: fix."
+// Error returns "file:line:column: path text. Fix: fix." on one line.
 func (p Problem) Error() string {
 	var b strings.Builder
 	b.WriteString(p.File)

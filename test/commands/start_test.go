@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -72,10 +73,10 @@ func TestStartWaitsForServers(t *testing.T) {
 			url := "http://" + relay.await(`msg="serving metrics.*address=(\S+)`)
 			eventually(t, func() error {
 				code, body, err := get(t, url+"/readyz")
-				if err != nil || code != http.StatusServiceUnavailable || !strings.Contains(body, "starting") || !strings.Contains(body, tt.says) {
-					return fmt.Errorf("readyz: %d %s %v", code, body, err)
+				if code != http.StatusServiceUnavailable || !strings.Contains(body, "starting") || !strings.Contains(body, tt.says) {
+					return errors.Join(err, fmt.Errorf("readyz: %d %s", code, body))
 				}
-				return nil
+				return err
 			})
 			if code, body, err := get(t, url+"/livez"); err != nil || code != http.StatusOK {
 				t.Errorf("livez: %d %s %v", code, body, err)
