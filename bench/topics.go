@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -85,7 +86,27 @@ func (s *stand) makeMany(ctx context.Context) ([]string, error) {
 	if err == nil {
 		err = made.Error()
 	}
-	return topics, err
+	if err != nil {
+		return nil, err
+	}
+	return topics, awaitLeaders(ctx, client, topics)
+}
+
+// awaitLeaders waits until every partition can be asked: leaders follow a little after the topics.
+func awaitLeaders(ctx context.Context, client *kgo.Client, topics []string) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		_, err := records(ctx, client, topics)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-time.After(pollInterval(len(topics))):
+		case <-ctx.Done():
+			return err
+		}
+	}
 }
 
 func fillMany(ctx context.Context, conn *pgx.Conn, rows, perTx int) error {
