@@ -65,7 +65,7 @@ func TestRecord(t *testing.T) {
 	})
 }
 
-// Without this the records are encoded twice as dearly: sarama has changed, look at batch.encode.
+// Without this the records are encoded at twice the cost (BenchmarkEncode): sarama has changed, look at batch.encode.
 // Records are put into a field that sarama does not export. That it writes them as they are, keeps no reference
 // to them after a request was written and does not change them was read in this version.
 func TestSaramaKeepsEncodedRecords(t *testing.T) {
