@@ -79,6 +79,9 @@ func schemaOf(t *replication.TableMapEvent, body []byte, charsets map[uint64]cha
 		return nil, content("row_metadata", setFull("binlog_row_metadata"),
 			"table map of %s.%s carries no column names: binlog_row_metadata was not FULL, and events written without it cannot be read", t.Schema, t.Table)
 	}
+	if len(names) == 0 { // rows without columns would have no end
+		return nil, fmt.Errorf("decode table map of %s.%s: it has no columns", t.Schema, t.Table)
+	}
 	countVectors(t.ColumnType)
 	unsigned, collations, listed := t.UnsignedMap(), t.CollationMap(), t.EnumSetCollationMap()
 	enums, sets := t.EnumStrValueMap(), t.SetStrValueMap()

@@ -68,7 +68,8 @@ func (ss *session) emit(ctx context.Context, e event) error {
 
 // learn takes a table map in. One that says the same as before keeps its Table, and with it all that was derived
 // from it.
-func (ss *session) learn(e event) error {
+func (ss *session) learn(e event) (err error) {
+	defer recovered(&err)
 	name, err := e.tableName()
 	if err != nil {
 		return err

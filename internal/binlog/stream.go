@@ -105,12 +105,13 @@ func (ss *session) format(e event) error {
 
 // parse has go-mysql parse an event. What it keeps, the description of the log file and table maps, points into the
 // octets that it is given, so these are its own.
-func (ss *session) parse(e event) (*replication.BinlogEvent, error) {
+func (ss *session) parse(e event) (parsed *replication.BinlogEvent, err error) {
+	defer recovered(&err)
 	raw := e.raw
 	if kind := e.kind(); kind == replication.FORMAT_DESCRIPTION_EVENT || kind == replication.TABLE_MAP_EVENT {
 		raw = bytes.Clone(raw)
 	}
-	parsed, err := ss.parser.Parse(raw)
+	parsed, err = ss.parser.Parse(raw)
 	if bad, ok := errors.AsType[*replication.EventError](err); ok {
 		// Not its own text: that quotes the whole event, and rows are nobody's business.
 		return nil, fmt.Errorf("read binlog: event of kind %d that ends at %d: %s", bad.Header.EventType, bad.Header.LogPos, bad.Err)
@@ -119,6 +120,13 @@ func (ss *session) parse(e event) (*replication.BinlogEvent, error) {
 		return nil, fmt.Errorf("read binlog: %w", err)
 	}
 	return parsed, nil
+}
+
+// recovered makes an error of a panic: go-mysql trusts lengths that it reads.
+func recovered(err *error) {
+	if r := recover(); r != nil {
+		*err = fmt.Errorf("read binlog: damaged event: %v", r)
+	}
 }
 
 // begin starts a transaction. The server sends whole ones, so an open one before it was DDL, which ends by itself.
