@@ -29,7 +29,7 @@ const minVersion = 140000
 // the source's identity and the position from which rows will be handed on.
 //
 // Errors: [cdc.ErrStandby] while another process holds the slot; a [cdc.StopError] when only a person
-// can mend it; anything else is retryable.
+// can fix it; anything else is retryable.
 func (s *Source) Acquire(ctx context.Context, load func(context.Context) (cdc.Checkpoint, bool, error)) (cdc.Source, cdc.Position, error) {
 	ctx, cancel := context.WithTimeout(ctx, acquireTimeout)
 	defer cancel()
@@ -69,7 +69,7 @@ func (s *Source) connect(ctx context.Context) (*session, error) {
 	return newSession(s, sql, repl), nil
 }
 
-// acquire checks, in the order in which a person would mend: version, WAL level, publication, slot; then
+// acquire checks, in the order in which a person would fix things: version, WAL level, publication, slot; then
 // it takes the slot and applies the start rules, and last looks at the tables.
 func (ss *session) acquire(ctx context.Context, load func(context.Context) (cdc.Checkpoint, bool, error)) (cdc.Source, error) {
 	if err := ss.checkVersion(ctx); err != nil {
@@ -130,13 +130,18 @@ func (ss *session) checkVersion(ctx context.Context) error {
 	return serverProblem(v, level)
 }
 
+const (
+	fixWALLevel   = "run ALTER SYSTEM SET wal_level = logical, then restart PostgreSQL (managed services have a parameter for it)"
+	fixCheckpoint = "drop it with `cdc-relay position reset`"
+)
+
 // serverProblem says why no relay can work on such a server.
 func serverProblem(version int, walLevel string) error {
 	if version < minVersion {
-		return config("version", "PostgreSQL %d is too old: the relay needs 14 or newer", version/10000)
+		return config("version", "upgrade it to 14 or newer", "PostgreSQL %d is too old for the relay", version/10000)
 	}
 	if walLevel != "logical" {
-		return config("wal_level", "wal_level is %s, not logical: ALTER SYSTEM SET wal_level = logical, then restart PostgreSQL (managed services have a parameter for it)", walLevel)
+		return config("wal_level", fixWALLevel, "wal_level is %s, not logical", walLevel)
 	}
 	return nil
 }
@@ -164,14 +169,14 @@ func (ss *session) checkPublication(ctx context.Context) error {
 func (ss *session) checkMeanwhile(c cdc.Checkpoint) error {
 	before, err := parseFingerprint(c.Source.Fingerprint)
 	if err != nil {
-		return positionError("bad_checkpoint", "checkpoint cannot be used (%s): drop it with `cdc-relay position reset`", err)
+		return positionError("bad_checkpoint", fixCheckpoint, "checkpoint cannot be used: %w", err)
 	}
 	if !before.changed(ss.src.baseline, ss.src.tracked) {
 		return nil
 	}
 	last, err := parsePosition(c.Progress.Position)
 	if err != nil {
-		return positionError("bad_checkpoint", "checkpoint cannot be used (%s): drop it with `cdc-relay position reset`", err)
+		return positionError("bad_checkpoint", fixCheckpoint, "checkpoint cannot be used: %w", err)
 	}
 	return alteredError(ss.src.opts.Publication, "since the relay last ran", last)
 }
@@ -201,7 +206,8 @@ func (s *Source) publicationChanged() error {
 
 func alteredError(publication, when string, last lsn) error {
 	return positionError("publication_changed",
-		"publication %q was altered %s (it, or one of its tables, was dropped, recreated, or taken out and put back): inserts after %s may be missing from the log; compare the outbox table with what consumers have since then, publish what is missing, accept the publication as it is now with `cdc-relay position reset`, and start the relay again", publication, when, last)
+		"compare the outbox table with what consumers have since then, publish what is missing, accept the publication as it is now with `cdc-relay position reset`, and start the relay again",
+		"publication %q was altered %s (it, or one of its tables, was dropped, recreated, or taken out and put back), so inserts after %s may be missing from the WAL", publication, when, last)
 }
 
 func (ss *session) identify(ctx context.Context) (server, error) {

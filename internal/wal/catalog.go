@@ -9,8 +9,6 @@ import (
 
 	"github.com/jackc/pglogrepl"
 	"github.com/jackc/pgx/v5"
-
-	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
 // SlotStatus is what the server says of the slot.
@@ -55,7 +53,8 @@ func readSlot(ctx context.Context, conn *pgx.Conn, name string) (slotRow, error)
 		FROM pg_replication_slots s WHERE s.slot_name = $1`, name).Scan(&doc, &row.Retained, &flushed)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return row, positionError(slotMissing,
-			"replication slot %q does not exist: if this is the first run, create it with `cdc-relay setup`; if it existed, events since then are not in the log any more for this relay: find out who dropped it and what consumers miss before you create it again", name)
+			"create it with `cdc-relay setup`; if it existed, find out first who dropped it and what consumers miss, because it cannot go back to the events since then",
+			"replication slot %q does not exist", name)
 	}
 	if err != nil {
 		return row, fmt.Errorf("read slot %s: %w", name, err)
@@ -70,22 +69,23 @@ func readSlot(ctx context.Context, conn *pgx.Conn, name string) (slotRow, error)
 	return row, nil
 }
 
+const fixOtherSlot = "set source.postgres.slot to another name and create that slot with `cdc-relay setup`"
+
 // usable refuses a slot that cannot deliver what was promised.
 func (r slotRow) usable(name, database string) error {
 	switch {
 	case r.SlotType != "logical" || r.Plugin != "pgoutput":
-		return cdc.Stop(cdc.ClassConfig, "wrong_slot", fmt.Errorf(
-			"replication slot %q is a %s slot with plugin %q, the relay needs a logical one with pgoutput: set source.postgres.slot to another name and create it with `cdc-relay setup`", name, r.SlotType, r.Plugin))
+		return config("wrong_slot", fixOtherSlot, "replication slot %q is a %s slot with plugin %q, not a logical one with pgoutput", name, r.SlotType, r.Plugin)
 	case r.Database != database:
-		return cdc.Stop(cdc.ClassConfig, "wrong_slot", fmt.Errorf(
-			"replication slot %q belongs to database %q, this relay reads %q; slots are per server: set source.postgres.slot to another name and create it with `cdc-relay setup`", name, r.Database, database))
+		return config("wrong_slot", fixOtherSlot, "replication slot %q belongs to database %q, and this relay reads %q (slot names are unique in a server)", name, r.Database, database)
 	case r.WALStatus == "lost" || r.InvalidationReason != "" || r.Conflicting:
 		why := r.InvalidationReason
 		if why == "" {
 			why = "wal_removed: it fell behind max_slot_wal_keep_size"
 		}
 		return positionError("slot_lost",
-			"replication slot %q is lost (%s), and with it WAL that was not relayed yet: publish what consumers miss from the outbox table, make the slot again with `cdc-relay teardown` and `cdc-relay setup`, and raise max_slot_wal_keep_size", name, why)
+			"publish what consumers miss from the outbox table, make the slot again with `cdc-relay teardown` and `cdc-relay setup`, and raise max_slot_wal_keep_size",
+			"replication slot %q is lost (%s), and with it WAL that was not relayed yet", name, why)
 	}
 	return nil
 }
@@ -197,17 +197,17 @@ func readPublication(ctx context.Context, conn *pgx.Conn, name string, tables []
 }
 
 func missingPublication(name string) error {
-	return cdc.Stop(cdc.ClassConfig, "publication_missing", fmt.Errorf(
-		"publication %q does not exist in this database: create it with `cdc-relay setup`; a slot that is older than its publication cannot be read and must be created again after it", name))
+	return config("publication_missing",
+		"create it with `cdc-relay setup`; a slot that is older than its publication cannot be read and must be created again after it",
+		"publication %q does not exist in this database", name)
 }
 
 // publicationProblem returns the first reason why some insert would not arrive; nil: none.
 func publicationProblem(name string, tables []string, found []publishedTable, insert, viaRoot bool) error {
-	bad := func(format string, args ...any) error {
-		return cdc.Stop(cdc.ClassConfig, "publication", fmt.Errorf(format, args...))
-	}
+	bad := func(fix, format string, args ...any) error { return config("publication", fix, format, args...) }
+	pub := pgx.Identifier{name}.Sanitize()
 	if !insert {
-		return bad("publication %q does not publish inserts: ALTER PUBLICATION %s SET (publish = 'insert')", name, pgx.Identifier{name}.Sanitize())
+		return bad("run ALTER PUBLICATION "+pub+" SET (publish = 'insert')", "publication %q does not publish inserts", name)
 	}
 	byName := map[string]publishedTable{}
 	for _, t := range found {
@@ -216,24 +216,22 @@ func publicationProblem(name string, tables []string, found []publishedTable, in
 	for _, table := range tables {
 		t, ok := byName[table]
 		quoted := pgx.Identifier(strings.SplitN(table, ".", 2)).Sanitize()
-		pub := pgx.Identifier{name}.Sanitize()
+		alter := "run ALTER PUBLICATION " + pub
 		switch {
 		case !ok:
-			return bad("table %s does not exist in this database: create it with `cdc-relay setup`, or correct tables[].name", table)
+			return bad("create it with `cdc-relay setup`, or correct tables[].name", "table %s does not exist in this database", table)
 		case t.As != "":
-			return cdc.Stop(cdc.ClassConfig, "publication", fmt.Errorf(
-				"publication %q publishes the rows of %s as rows of %s, of which it is a partition (publish_via_partition_root)", name, table, t.As),
-				fmt.Sprintf("set tables[].name to %s", t.As))
+			return bad("set tables[].name to "+t.As, "publication %q publishes the rows of %s as rows of %s, of which it is a partition (publish_via_partition_root)", name, table, t.As)
 		case !t.Published:
-			return bad("publication %q does not hold table %s: ALTER PUBLICATION %s ADD TABLE %s, or run `cdc-relay setup`", name, table, pub, quoted)
+			return bad(alter+" ADD TABLE "+quoted+", or `cdc-relay setup`", "publication %q does not hold table %s", name, table)
 		case t.Filter:
-			return bad("publication %q filters the rows of %s, so events would be lost: ALTER PUBLICATION %s DROP TABLE %s, then ADD TABLE without WHERE", name, table, pub, quoted)
+			return bad(alter+" DROP TABLE "+quoted+", then ADD TABLE without WHERE", "publication %q filters the rows of %s, so events would be lost", name, table)
 		case t.Columns:
-			return bad("publication %q leaves out columns of %s: ALTER PUBLICATION %s DROP TABLE %s, then ADD TABLE without a column list", name, table, pub, quoted)
+			return bad(alter+" DROP TABLE "+quoted+", then ADD TABLE without a column list", "publication %q leaves out columns of %s", name, table)
 		case t.Persistence != "p":
-			return bad("table %s is not logged, so its rows never reach the WAL: ALTER TABLE %s SET LOGGED", table, quoted)
+			return bad("run ALTER TABLE "+quoted+" SET LOGGED", "table %s is not logged, so its rows never reach the WAL", table)
 		case t.Kind == "p" && !viaRoot:
-			return bad("publication %q names partitions instead of %s: ALTER PUBLICATION %s SET (publish_via_partition_root = true)", name, table, pub)
+			return bad(alter+" SET (publish_via_partition_root = true)", "publication %q names partitions instead of %s", name, table)
 		}
 	}
 	return nil

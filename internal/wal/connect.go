@@ -98,7 +98,7 @@ func ConnectReplication(ctx context.Context, o Options) (*pgconn.PgConn, error) 
 }
 
 func errDSN() error {
-	return cdc.Stop(cdc.ClassConfig, "dsn", errors.New("source.postgres.dsn is not a PostgreSQL connection string or URL"))
+	return config("dsn", "write it like postgres://user@host:5432/database", "source.postgres.dsn is not a PostgreSQL connection string or URL")
 }
 
 // secure has every host reached with TLS as the configuration says, and none without.
@@ -127,26 +127,69 @@ func secure(cfg *pgconn.Config, section func() (*tls.Config, error)) error {
 }
 
 // connectError turns what a driver says into what a person must do. Everything is retryable except
-// what only a person can mend.
+// what only a person can fix.
 func connectError(err error, cfg *pgconn.Config, replication bool) error {
+	answers := answersOf(err)
+	if len(answers) < 2 {
+		return hostError(err, address(cfg), cfg, replication)
+	}
+	said, waits := make([]string, 0, len(answers)), false
+	for _, a := range answers {
+		said = append(said, a.host+": "+lastCause(a.err))
+		var stop *cdc.StopError
+		waits = waits || !errors.As(hostError(a.err, a.host, cfg, replication), &stop)
+	}
+	const fix = "start one of them, or correct the hosts and sslmode in source.postgres.dsn"
+	cause := fmt.Errorf("no host of source.postgres.dsn can be used (%s)", strings.Join(said, "; "))
+	if waits {
+		return &cdc.FixableError{Cause: cause, Fix: fix}
+	}
+	return cdc.Stop(cdc.ClassConfig, "hosts", cause, fix)
+}
+
+// answer is what came of the last attempt at a host.
+type answer struct {
+	host string
+	err  error
+}
+
+// answersOf takes apart what the driver says of several hosts, each of which it may have tried with TLS and without.
+func answersOf(err error) []answer {
+	var failed *pgconn.ConnectError
+	if !errors.As(err, &failed) {
+		return nil
+	}
+	many, ok := failed.Unwrap().(interface{ Unwrap() []error })
+	if !ok {
+		return nil
+	}
+	var answers []answer
+	for _, one := range many.Unwrap() {
+		host, _, _ := strings.Cut(one.Error(), " (") // "127.0.0.1:5432 (localhost): ..."
+		answers = slices.DeleteFunc(answers, func(a answer) bool { return a.host == host })
+		answers = append(answers, answer{host, one})
+	}
+	return answers
+}
+
+func hostError(err error, at string, cfg *pgconn.Config, replication bool) error {
 	var dns *net.DNSError
 	var pg *pgconn.PgError
-	at := address(cfg)
 	switch {
 	case errors.As(err, &pg) && pg.Code == stateInsufficientPrivilege && replication:
 		return mayNotReplicate(cfg.User, pg.Message)
 	case errors.As(err, &pg):
 		return serverError(pg, replication)
 	case errors.As(err, &dns):
-		return &cdc.FixableError{Cause: fmt.Errorf("host %q of source.postgres.dsn does not resolve", cfg.Host), Fix: "correct its name or the DNS"}
+		return fixable("correct its name or the DNS", "host %q of source.postgres.dsn does not resolve", dns.Name)
 	case strings.Contains(err.Error(), "server refused TLS connection"):
-		return config("tls_refused", "PostgreSQL at %s does not offer TLS but sslmode asks for it: switch TLS on at the server (ssl = on), or set sslmode=disable in source.postgres.dsn", at)
+		return config("tls_refused", "switch TLS on at the server (ssl = on), or set sslmode=disable in source.postgres.dsn", "PostgreSQL at %s does not offer TLS but sslmode asks for it", at)
 	case strings.Contains(err.Error(), "x509:") || strings.Contains(err.Error(), "tls:"):
-		return config("tls_certificate", "TLS to PostgreSQL at %s failed (%s): give its CA with source.postgres.tls.ca, or with sslrootcert in source.postgres.dsn", at, lastCause(err))
+		return config("tls_certificate", "give its CA with source.postgres.tls.ca, or with sslrootcert in source.postgres.dsn", "TLS to PostgreSQL at %s failed (%s)", at, lastCause(err))
 	case errors.Is(err, context.Canceled):
 		return err
 	}
-	return fmt.Errorf("PostgreSQL at %s cannot be reached (%s): start it, or correct host and port in source.postgres.dsn", at, lastCause(err))
+	return fixable("start it, or correct host and port in source.postgres.dsn", "PostgreSQL at %s cannot be reached (%s)", at, lastCause(err))
 }
 
 // address is host:port, or the directory of a socket.
@@ -159,30 +202,32 @@ func address(cfg *pgconn.Config) string {
 
 func mayNotReplicate(role, said string) error {
 	quoted := pgx.Identifier{role}.Sanitize()
-	return config("no_replication", "role %q may not replicate (%s): ALTER ROLE %s REPLICATION, or on a managed service grant its replication role (GRANT rds_replication TO %s)", role, said, quoted, quoted)
+	return config("no_replication",
+		fmt.Sprintf("run ALTER ROLE %s REPLICATION, or on a managed service grant its replication role (GRANT rds_replication TO %s)", quoted, quoted),
+		"role %q may not replicate (%s)", role, said)
 }
 
 // serverError maps what the server says at a connect or in answer to a query.
 func serverError(pg *pgconn.PgError, replication bool) error {
 	switch pg.Code {
 	case stateInvalidPassword:
-		return config("password", "PostgreSQL refuses the password (%s): correct user and password in source.postgres.dsn", pg.Message)
+		return config("password", "correct user and password in source.postgres.dsn", "PostgreSQL refuses the password (%s)", pg.Message)
 	case stateInvalidAuthorizationSpecification:
 		return authorizationError(pg, replication)
 	case stateInvalidCatalogName:
-		return config("database_missing", "%s: correct the database in source.postgres.dsn", pg.Message)
+		return config("database_missing", "correct the database in source.postgres.dsn", "%s", pg.Message)
 	case stateInsufficientPrivilege:
-		return config(noPrivilege, "the role of source.postgres.dsn lacks a right: %s", pg.Message)
+		return config(noPrivilege, "grant it, or name another user in source.postgres.dsn", "the role of source.postgres.dsn lacks a right (%s)", pg.Message)
 	case stateTooManyConnections:
 		if strings.Contains(pg.Message, "max_wal_senders") {
-			return config("no_walsender", "no walsender is free (%s): raise max_wal_senders and restart PostgreSQL, or stop a replica or relay that is not needed", pg.Message)
+			return config("no_walsender", "raise max_wal_senders and restart PostgreSQL, or stop a replica or relay that is not needed", "no walsender is free (%s)", pg.Message)
 		}
-		return fmt.Errorf("PostgreSQL has no connection free (%s): raise max_connections", pg.Message)
+		return fixable("raise max_connections", "PostgreSQL has no connection free (%s)", pg.Message)
 	case stateCannotConnectNow, stateAdminShutdown:
 		return fmt.Errorf("%w: %s", errServerStopping, pg.Message)
 	}
 	if isPoolerRefusal(pg) {
-		return config("pooler", "a pooler stands between relay and PostgreSQL and does not pass replication on (%s): point source.postgres.dsn at the database's direct endpoint", pg.Message)
+		return behindPooler(pg)
 	}
 	return fmt.Errorf("PostgreSQL: %w", pg)
 }
@@ -190,11 +235,11 @@ func serverError(pg *pgconn.PgError, replication bool) error {
 func authorizationError(pg *pgconn.PgError, replication bool) error {
 	switch {
 	case replication && strings.Contains(pg.Message, "pg_hba.conf"):
-		return config("pg_hba", "PostgreSQL does not admit this relay (%s): add a line for its database (and TLS or not) to pg_hba.conf; logical replication matches the database's name, not the word replication", pg.Message)
+		return config("pg_hba", "add a line for its database (and TLS or not) to pg_hba.conf; logical replication matches the database's name, not the word replication", "PostgreSQL does not admit this relay (%s)", pg.Message)
 	case strings.Contains(pg.Message, "pg_hba.conf"):
-		return config("pg_hba", "PostgreSQL does not admit this relay (%s): add a line for it to pg_hba.conf, with sslmode=require in source.postgres.dsn where the line says hostssl", pg.Message)
+		return config("pg_hba", "add a line for it to pg_hba.conf, with sslmode=require in source.postgres.dsn where the line says hostssl", "PostgreSQL does not admit this relay (%s)", pg.Message)
 	}
-	return config("role", "PostgreSQL refuses the role (%s): correct the user in source.postgres.dsn", pg.Message)
+	return config("role", "correct the user in source.postgres.dsn", "PostgreSQL refuses the role (%s)", pg.Message)
 }
 
 // isPoolerRefusal knows how PgBouncer (before 1.23) and the pools made like it answer the replication
@@ -209,7 +254,7 @@ func isPoolerRefusal(pg *pgconn.PgError) bool {
 func identifyError(err error) error {
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) && pg.Code == stateSyntaxError {
-		return config("pooler", "a pooler stands between relay and PostgreSQL and does not pass replication on (%s): point source.postgres.dsn at the database's direct endpoint", pg.Message)
+		return behindPooler(pg)
 	}
 	return fmt.Errorf("identify system: %w", err)
 }
@@ -224,23 +269,35 @@ func replicationError(err error, slot string) error {
 	case stateObjectInUse:
 		return fmt.Errorf("%w: %s", cdc.ErrStandby, pg.Message)
 	case stateConfigurationLimitExceeded:
-		return config("no_slot_free", "no replication slot is free (%s): raise max_replication_slots and restart PostgreSQL, or drop a slot nobody reads (SELECT * FROM pg_replication_slots)", pg.Message)
+		return config("no_slot_free", "raise max_replication_slots and restart PostgreSQL, or drop a slot nobody reads (SELECT * FROM pg_replication_slots)", "no replication slot is free (%s)", pg.Message)
 	case stateObjectNotInPrerequisiteState:
 		if strings.Contains(pg.Message, "wal_level") {
-			return config("wal_level", "wal_level is not logical: ALTER SYSTEM SET wal_level = logical, then restart PostgreSQL (managed services have a parameter for it)")
+			return config("wal_level", fixWALLevel, "wal_level is not logical")
 		}
-		return positionError("slot_lost", "replication slot %q cannot be read any more (%s): publish what consumers miss from the outbox table, then drop the slot and create it again with `cdc-relay teardown` and `cdc-relay setup`", slot, pg.Message)
+		return positionError("slot_lost", "publish what consumers miss from the outbox table, then drop the slot and create it again with `cdc-relay teardown` and `cdc-relay setup`",
+			"replication slot %q cannot be read any more (%s)", slot, pg.Message)
 	case stateUndefinedObject:
 		if strings.Contains(pg.Message, "publication") {
-			return positionError("slot_too_old", "slot %q cannot be read with its publication (%s in its view), which was dropped or made after it: publish what consumers miss from the outbox table, then make both again with `cdc-relay teardown` and `cdc-relay setup`", slot, pg.Message)
+			return positionError("slot_too_old", "publish what consumers miss from the outbox table, then make both again with `cdc-relay teardown` and `cdc-relay setup`",
+				"slot %q cannot be read with its publication (%s in its view), which was dropped or made after it", slot, pg.Message)
 		}
-		return positionError("slot_missing", "%s: create it with `cdc-relay setup`", pg.Message)
+		return positionError(slotMissing, "create it with `cdc-relay setup`", "%s", pg.Message)
 	}
 	return serverError(pg, true)
 }
 
-func config(reason, format string, args ...any) error {
-	return cdc.Stop(cdc.ClassConfig, reason, fmt.Errorf(format, args...))
+func behindPooler(pg *pgconn.PgError) error {
+	return config("pooler", "point source.postgres.dsn at the database's direct endpoint", "a pooler stands between relay and PostgreSQL and does not pass replication on (%s)", pg.Message)
+}
+
+// config is an error of the configuration; format and args make its cause.
+func config(reason, fix, format string, args ...any) error {
+	return cdc.Stop(cdc.ClassConfig, reason, fmt.Errorf(format, args...), fix)
+}
+
+// fixable is an error that may pass by itself.
+func fixable(fix, format string, args ...any) error {
+	return &cdc.FixableError{Cause: fmt.Errorf(format, args...), Fix: fix}
 }
 
 // lastCause returns the innermost message: drivers wrap it in the whole connection string.

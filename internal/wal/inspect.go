@@ -105,9 +105,10 @@ func (in *Inspection) Plan(to cdc.Position) (Move, error) {
 	switch {
 	case target < slot:
 		return Move{}, positionError("behind_slot",
-			"%s lies before %s, where the slot stands, and PostgreSQL has let go of the WAL before that: no replication goes back there; publish what consumers miss from the outbox table", target, slot)
+			"publish what consumers miss from the outbox table",
+			"%s lies before %s, where the slot stands, and PostgreSQL has removed the WAL before that", target, slot)
 	case target > end:
-		return Move{}, config("beyond_wal", "%s lies beyond %s, the end of the server's WAL: give a position that has been", target, end)
+		return Move{}, config("beyond_wal", "give a position that exists already", "%s lies beyond %s, the end of the server's WAL", target, end)
 	}
 	return Move{To: formatPosition(target), Skips: ahead(target, now), Repeats: ahead(now, target), Slot: target > slot}, nil
 }
@@ -116,10 +117,10 @@ func (in *Inspection) Plan(to cdc.Position) (Move, error) {
 func (in *Inspection) Idle() error {
 	switch {
 	case in.Slot == nil:
-		return positionError(slotMissing, "there is no replication slot %q: create it with `cdc-relay setup`", in.Source.Slot)
+		return positionError(slotMissing, "create it with `cdc-relay setup`", "there is no replication slot %q", in.Source.Slot)
 	case in.Slot.ActivePID != 0:
 		return cdc.Stop(cdc.ClassRuntime, "slot_active", fmt.Errorf(
-			"a relay runs (PID %d on the server reads slot %q): stop it first, then try again", in.Slot.ActivePID, in.Source.Slot))
+			"a relay runs (PID %d on the server reads slot %q)", in.Slot.ActivePID, in.Source.Slot), "stop it first, then try again")
 	}
 	return nil
 }

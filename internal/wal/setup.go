@@ -166,15 +166,15 @@ func (d *Database) execError(ctx context.Context, doing string, err error) error
 	}
 	switch pg.Code {
 	case stateInsufficientPrivilege:
-		return config(noPrivilege, "%s: role %q may not (%s): connect as one that may with --owner-dsn, or hand the SQL of --print to its owner", doing, d.Server.Role, pg.Message)
+		return config(noPrivilege, "connect as one that may with --owner-dsn, or hand the SQL of --print to its owner", "%s: role %q may not (%s)", doing, d.Server.Role, pg.Message)
 	case stateQueryCanceled:
-		return fmt.Errorf("%s: PostgreSQL was not done after %s%s: try again when it is less busy", doing, execTimeout, d.oldest(ctx))
+		return fixable("try again when it is less busy", "%s: PostgreSQL was not done after %s%s", doing, execTimeout, d.oldest(ctx))
 	case stateReadOnly:
-		return config("standby", "%s: %s is a standby, which takes no writes: connect to the primary", doing, d.Server.Address)
+		return config("standby", "connect to the primary", "%s: %s is a standby, which takes no writes", doing, d.Server.Address)
 	case stateConfigurationLimitExceeded, stateObjectNotInPrerequisiteState:
 		return replicationError(err, "")
 	case stateObjectInUse:
-		return cdc.Stop(cdc.ClassRuntime, "slot_active", fmt.Errorf("%s: %s: stop the relay that reads it, then try again", doing, pg.Message))
+		return cdc.Stop(cdc.ClassRuntime, "slot_active", fmt.Errorf("%s: %s", doing, pg.Message), "stop the relay that reads it, then try again")
 	}
 	return fmt.Errorf("%s: PostgreSQL: %w", doing, pg)
 }

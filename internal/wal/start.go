@@ -64,7 +64,8 @@ func resolve(sv server, sd saved, at place, confirmed lsn, conflict cdc.Conflict
 	}
 	if confirmed > 0 && sv.slot > confirmed && conflict != cdc.ConflictSlot {
 		return plan{}, positionError("slot_moved",
-			"slot stands at %s, but this relay confirmed only %s: somebody moved or recreated it: make sure that consumers have the events committed between them, then restart the relay with position.conflict: slot to go on from the slot", sv.slot, confirmed)
+			"make sure that consumers have the events committed between them, then restart the relay with position.conflict: slot to go on from the slot",
+			"slot stands at %s, but this relay confirmed only %s: somebody moved or recreated it", sv.slot, confirmed)
 	}
 	if at.end > p.from {
 		p.from = at.end
@@ -82,21 +83,22 @@ func readCheckpoint(sv server, sd saved) (mark, error) {
 	c := sd.checkpoint
 	if !c.Source.Same(sv.source) {
 		return mark{}, positionError("foreign_checkpoint",
-			"checkpoint belongs to another source (system %s, database %s, slot %s), this one is system %s, database %s, slot %s: give this relay a checkpoint key of its own, or drop the old one with `cdc-relay position reset`",
+			"give this relay a checkpoint key of its own, or drop the old one with `cdc-relay position reset`",
+			"checkpoint belongs to another source (system %s, database %s, slot %s), this one is system %s, database %s, slot %s",
 			c.Source.SystemID, c.Source.Database, c.Source.Slot, sv.source.SystemID, sv.source.Database, sv.source.Slot)
 	}
 	var k mark
 	var err error
 	if k.resume, err = parsePosition(c.Progress.Position); err != nil {
-		return k, positionError("bad_checkpoint", "checkpoint cannot be used (%s): drop it with `cdc-relay position reset`", err)
+		return k, positionError("bad_checkpoint", fixCheckpoint, "checkpoint cannot be used: %w", err)
 	}
 	if k.commit, err = parsePosition(c.Progress.Commit); err != nil {
-		return k, positionError("bad_checkpoint", "checkpoint cannot be used (%s): drop it with `cdc-relay position reset`", err)
+		return k, positionError("bad_checkpoint", fixCheckpoint, "checkpoint cannot be used: %w", err)
 	}
 	if c.Progress.TxID != "" {
 		xid, err := strconv.ParseUint(c.Progress.TxID, 10, 32)
 		if err != nil {
-			return k, positionError("bad_checkpoint", "checkpoint cannot be used (its xid %q is no number): drop it with `cdc-relay position reset`", c.Progress.TxID)
+			return k, positionError("bad_checkpoint", fixCheckpoint, "checkpoint cannot be used: its xid %q is no number", c.Progress.TxID)
 		}
 		k.xid = uint32(xid)
 	}
@@ -110,29 +112,33 @@ func fromCheckpoint(sv server, c mark, conflict cdc.Conflict) (plan, error) {
 		p.from = sv.slot
 	case sv.slot > c.resume:
 		return p, positionError("slot_ahead",
-			"slot stands at %s, ahead of the checkpoint at %s (the checkpoint store lost its last writes, or somebody moved or recreated the slot): make sure that consumers have the events committed between them, then go on from the slot with `cdc-relay position reset --yes` or position.conflict: slot", sv.slot, c.resume)
+			"make sure that consumers have the events committed between them, then go on from the slot with `cdc-relay position reset --yes` or position.conflict: slot",
+			"slot stands at %s, ahead of the checkpoint at %s (the checkpoint store lost its last writes, or somebody moved or recreated the slot)", sv.slot, c.resume)
 	case sv.slot < c.commit:
 		p.expect, p.expectXID = c.commit, c.xid
 	}
 	return p, nil
 }
 
+const fixHistory = "check what consumers have, then start from the slot with `cdc-relay position reset`"
+
 func checkHistory(sv server, from lsn) error {
 	if sv.flushed < from {
-		return positionError("history_lost",
-			"server's WAL ends at %s, before our position %s (it was restored from a backup, cloned, or failed over to a server that lost transactions): check what consumers have, then start from the slot with `cdc-relay position reset`", sv.flushed, from)
+		return positionError("history_lost", fixHistory,
+			"server's WAL ends at %s, before our position %s (it was restored from a backup, cloned, or failed over to a server that lost transactions)", sv.flushed, from)
 	}
 	if sv.before == 0 || sv.before == sv.timeline {
 		return nil
 	}
 	fork, known := sv.forks[sv.before]
 	if !known || fork < from {
-		return positionError("timeline_fork",
-			"server is on timeline %d, which left our timeline %d before our position %s, and lost transactions that were published: check what consumers have, then start from the slot with `cdc-relay position reset`", sv.timeline, sv.before, from)
+		return positionError("timeline_fork", fixHistory,
+			"server is on timeline %d, which left our timeline %d before our position %s, and lost transactions that were published", sv.timeline, sv.before, from)
 	}
 	return nil
 }
 
-func positionError(reason, format string, args ...any) error {
-	return cdc.Stop(cdc.ClassPosition, reason, fmt.Errorf(format, args...))
+// positionError is an error of a position; format and args make its cause.
+func positionError(reason, fix, format string, args ...any) error {
+	return cdc.Stop(cdc.ClassPosition, reason, fmt.Errorf(format, args...), fix)
 }

@@ -42,7 +42,7 @@ func (ss *session) decode(ctx context.Context) error {
 		head := ss.chunk.buf[ss.r : ss.r+frameHeader]
 		size := int(binary.BigEndian.Uint32(head[1:])) + 1
 		if size < frameHeader || size > 1<<30+frameHeader {
-			return fmt.Errorf("replication stream: frame of %d octets", size)
+			return fmt.Errorf("replication stream: frame of %d bytes", size)
 		}
 		if have < size {
 			need = size
@@ -161,8 +161,8 @@ func (ss *session) commit(ctx context.Context, m []byte) error {
 }
 
 func (ss *session) otherHistory(what string) error {
-	return positionError("other_history",
-		"the checkpoint's last outbox commit (end %s, xid %d) did not come again from the slot, %s: the checkpoint belongs to another history of this database (a backup was restored, or a clone is read); check what consumers have, then start from the slot with `cdc-relay position reset`", ss.plan.expect, ss.plan.expectXID, what)
+	return positionError("other_history", fixHistory,
+		"the checkpoint's last outbox commit (end %s, xid %d) did not come again from the slot, %s: the checkpoint belongs to another history of this database (a backup was restored, or a clone is read)", ss.plan.expect, ss.plan.expectXID, what)
 }
 
 func (ss *session) relation(m []byte) error {

@@ -1,0 +1,73 @@
+package wal
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+// answering returns the address of a server that answers the first 8 bytes of each connection with one byte.
+func answering(t *testing.T, with byte) string {
+	t.Helper()
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = io.ReadFull(conn, make([]byte, 8))
+			_, _ = conn.Write([]byte{with})
+			_ = conn.Close()
+		}
+	}()
+	return l.Addr().String()
+}
+
+func closedPort(t *testing.T) string {
+	t.Helper()
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// An error with several hosts says what each answered, and is final only where no host may come back.
+func TestEachHostsAnswer(t *testing.T) {
+	away, plain, plain2 := closedPort(t), answering(t, 'N'), answering(t, 'N')
+	for name, tt := range map[string]struct {
+		hosts string
+		says  []string
+		final bool
+	}{
+		"one away, one without TLS": {away + "," + plain, []string{away + ": connection refused", plain + ": server refused TLS"}, false},
+		"both without TLS":          {plain + "," + plain2, []string{plain + ": server refused TLS", plain2 + ": server refused TLS"}, true},
+		"one host":                  {plain, []string{plain + " does not offer TLS"}, true},
+		"one host that is away":     {away, []string{away + " cannot be reached"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dsn := fmt.Sprintf("postgres://u@%s/d?sslmode=require", tt.hosts)
+			_, err := ConnectReplication(t.Context(), Options{DSN: func() (string, error) { return dsn, nil }})
+			var stop *cdc.StopError
+			if errors.As(err, &stop) != tt.final || cdc.Fix(err) == "" {
+				t.Errorf("final: %v, want %v: %v", !tt.final, tt.final, cdc.Explain(err))
+			}
+			for _, says := range tt.says {
+				if err == nil || !strings.Contains(err.Error(), says) {
+					t.Errorf("it does not say %q: %v", says, err)
+				}
+			}
+		})
+	}
+}
