@@ -27,7 +27,7 @@ var server *testenv.PostgresServer
 
 func TestMain(m *testing.M) {
 	var err error
-	server, err = testenv.StartPostgres(context.Background(), testenv.PostgresOptions{})
+	server, err = testenv.StartPostgres(context.Background(), testenv.PostgresOptions{Settings: map[string]string{"max_prepared_transactions": "5"}})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -255,6 +255,30 @@ func TestCommittedRowsArriveInOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	equal(t, q.held(), numbers(1, 5000))
+}
+
+// A prepared transaction is published when it is committed, in the order of commit, and not at all when it is rolled back.
+func TestPreparedTransactions(t *testing.T) {
+	d := newDatabase(t)
+	prepare := func(name string, n int) {
+		d.exec("BEGIN")
+		d.insert(n, n)
+		d.exec("PREPARE TRANSACTION '" + name + "'")
+	}
+	q := newQueue(t)
+	stop := tailing(t, d.source(), q)
+	prepare("third", 3)
+	prepare("taken back", 100)
+	prepare("second", 2)
+	d.insert(1, 1)
+	q.waitCount(t, 1)
+	d.exec("COMMIT PREPARED 'second'")
+	d.exec("ROLLBACK PREPARED 'taken back'")
+	d.exec("COMMIT PREPARED 'third'")
+	d.insert(4, 4)
+	q.waitCount(t, 4)
+	_ = stop()
+	equal(t, q.held(), numbers(1, 4))
 }
 
 // A clean stop after everything was confirmed leaves nothing to repeat, with the slot alone.

@@ -1,0 +1,89 @@
+package faults
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdctest"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
+)
+
+// pair is a primary of PostgreSQL 17 or newer and its standby, behind one address.
+type pair struct {
+	primary, standby *testenv.PostgresServer
+	address          *testenv.ProxyServer
+}
+
+func newPair(t *testing.T, version int) *pair {
+	t.Helper()
+	primary := testenv.Postgres(t, testenv.PostgresOptions{Version: version})
+	standby := testenv.PostgresStandby(t, primary, testenv.PostgresOptions{})
+	return &pair{primary, standby, testenv.Proxy(t, primary.Addr())}
+}
+
+// rig is one whose slot the standby has too.
+func (p *pair) rig(t *testing.T, checkpoint cdctest.Checkpoint) (*cdctest.Rig, *cdctest.Postgres) {
+	t.Helper()
+	db, err := cdctest.NewPostgres(t.Context(), p.primary, databaseName(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	db.Proxy = p.address
+	r := newRig(t, db, checkpoint, nil)
+	r.Start()
+	onStandby := *db
+	onStandby.Server = p.standby
+	r.Await("the slot on the standby", func(ctx context.Context) (bool, error) {
+		var synced bool
+		if err := p.primary.Exec(ctx, "postgres", "SELECT pg_log_standby_snapshot()"); err != nil {
+			return false, err
+		}
+		err := onStandby.Query(ctx, []any{&synced}, "SELECT coalesce(bool_or(synced AND NOT temporary), false) FROM pg_replication_slots WHERE slot_name = $1", db.Name())
+		return synced && err == nil, nil
+	})
+	return r, db
+}
+
+// Row 29: the primary is killed under load and the standby promoted. The relay recognises the new timeline and goes on
+// where it was.
+func TestPostgresFailover(t *testing.T) {
+	for name, version := range map[string]int{"17": 17, "18": 18} {
+		t.Run(name, func(t *testing.T) {
+			p := newPair(t, version)
+			r, db := p.rig(t, cdctest.InFile)
+			r.Must(p.primary.Exec(t.Context(), "postgres", "ALTER SYSTEM SET synchronized_standby_slots = 'standby'"))
+			// The writers' answers too wait for the standby, so that what is committed is not lost.
+			r.Must(p.primary.Exec(t.Context(), "postgres", "ALTER SYSTEM SET synchronous_standby_names = '*'"))
+			r.Must(p.primary.Exec(t.Context(), "postgres", "SELECT pg_reload_conf()"))
+			load := r.Load(cdctest.Workload{})
+			r.AwaitProgress(1000)
+			r.Must(p.primary.Stop(r.Within(time.Minute), testenv.Immediate))
+			r.Must(load.Stop())
+			r.Must(p.standby.Promote(t.Context()))
+			r.Must(p.address.Redirect(p.standby.Addr()))
+			db.Server = p.standby
+			r.Load(cdctest.Workload{Prefix: "promoted-"})
+			r.AwaitProgress(1000)
+			goesOnOnce(t, r)
+		})
+	}
+}
+
+// A standby that lacks what was published is another history: the relay ends before it publishes anything of it.
+func TestPostgresFailoverWithLoss(t *testing.T) {
+	p := newPair(t, 17)
+	r, db := p.rig(t, cdctest.InFile)
+	r.AwaitSaved(r.Append("kept", 10))
+	r.Must(p.standby.Stop(r.Within(time.Minute), testenv.Fast))
+	r.AwaitSaved(r.Append("lost", 10))
+	r.Must(p.primary.Stop(r.Within(time.Minute), testenv.Immediate))
+	r.Must(p.standby.Start(r.Within(time.Minute)))
+	r.Must(p.standby.Promote(t.Context()))
+	db.Server = p.standby
+	for i := range 20 { // its WAL reaches beyond what was published
+		busy(t.Context(), r, db, 1+i%2)
+	}
+	r.Must(p.address.Redirect(p.standby.Addr()))
+	says(t, r.AwaitExit(time.Minute, 5), "timeline", "cdc-relay position reset")
+}
