@@ -62,7 +62,7 @@ func makeTable(ctx context.Context, owner *binlog.Database, o outbox.TableOption
 
 // surveyed is what setup must know of the server; flavor is a guess where it did not answer.
 type surveyed struct {
-	flavor   binlog.Flavor
+	flavor   cdc.Flavor
 	settings []binlog.Setting
 	user     string
 	answered bool
@@ -75,7 +75,7 @@ func (s *mysqlSetup) survey(ctx context.Context) surveyed {
 	if err != nil {
 		flavor := s.binlog.Flavor
 		if flavor == "" {
-			flavor = binlog.MySQL
+			flavor = cdc.MySQL
 		}
 		return surveyed{flavor: flavor, user: s.config.Role()}
 	}
@@ -85,7 +85,7 @@ func (s *mysqlSetup) survey(ctx context.Context) surveyed {
 
 // steps returns the SQL that is to be run by hand.
 func (s *mysqlSetup) steps(v surveyed, tables []outbox.TableOptions) (outbox.Steps, error) {
-	o := outbox.MySQLSetupOptions{Flavor: outbox.Flavor(v.flavor), User: v.user, Make: tables}
+	o := outbox.MySQLSetupOptions{Flavor: v.flavor, User: v.user, Make: tables}
 	for _, setting := range v.settings {
 		o.Settings = append(o.Settings, outbox.Setting{Name: setting.Name, Value: setting.Want})
 	}

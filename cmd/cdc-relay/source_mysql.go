@@ -36,7 +36,7 @@ func newMySQL(c *config.Config) (*mysql, error) {
 		UnsafeSync: s.UnsafeSyncBinlog,
 	}
 	if s.Flavor != config.FlavorAuto {
-		o.Flavor = binlog.Flavor(s.Flavor)
+		o.Flavor = s.Flavor
 	}
 	if s.TLS != nil {
 		o.TLS = s.TLS.ClientConfig

@@ -93,7 +93,7 @@ func (s *Source) plot(ctx context.Context, db *sql.DB, cfg *mysql.Config, load f
 }
 
 // source is the log's identity.
-func (o *Options) source(f Flavor, database string) cdc.Source {
+func (o *Options) source(f cdc.Flavor, database string) cdc.Source {
 	id := o.ID
 	if id == "" {
 		id = string(f)
@@ -144,9 +144,9 @@ func (s *Source) serverID(ctx context.Context, db *sql.DB) (uint32, error) {
 }
 
 // replicaIDs lists the ids of the server's replicas; none when it may not be asked, which is then left to chance.
-func replicaIDs(ctx context.Context, db *sql.DB, f Flavor) []uint32 {
+func replicaIDs(ctx context.Context, db *sql.DB, f cdc.Flavor) []uint32 {
 	query := `SHOW REPLICAS`
-	if f == MariaDB {
+	if f == cdc.MariaDB {
 		query = `SHOW SLAVE HOSTS`
 	}
 	found, err := db.QueryContext(ctx, query)

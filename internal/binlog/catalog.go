@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
 // The oldest servers that are accepted. MySQL has SHOW REPLICAS and SHOW REPLICA STATUS from 8.0.22 on; releases before
@@ -57,11 +59,11 @@ func readVariables(ctx context.Context, db *sql.DB) (variables, error) {
 	return vars, nil
 }
 
-func (v variables) flavor() Flavor {
+func (v variables) flavor() cdc.Flavor {
 	if strings.Contains(v["version"], "MariaDB") {
-		return MariaDB
+		return cdc.MariaDB
 	}
-	return MySQL
+	return cdc.MySQL
 }
 
 func (v variables) is(name, want string) bool { return strings.EqualFold(v[name], want) }
@@ -83,7 +85,7 @@ func version(text string) int {
 
 // untested says that no test runs on such a server; "" where tests run on it or on a neighbouring release.
 func (v variables) untested() string {
-	if v.flavor() == MariaDB || version(v["version"]) >= version(warnedMySQL) {
+	if v.flavor() == cdc.MariaDB || version(v["version"]) >= version(warnedMySQL) {
 		return ""
 	}
 	return fmt.Sprintf("MySQL %s has all that the relay needs, but the relay is not tested on releases before 8.4", v["version"])
@@ -92,7 +94,7 @@ func (v variables) untested() string {
 // problem says why no relay can work on such a server, or why it would not be safe.
 func (v variables) problem(o *Options) error {
 	f, oldest := v.flavor(), minMySQL
-	if f == MariaDB {
+	if f == cdc.MariaDB {
 		oldest = minMariaDB
 	}
 	switch {
@@ -108,8 +110,8 @@ func (v variables) problem(o *Options) error {
 }
 
 // readServer reads where the server's log stands.
-func readServer(ctx context.Context, db *sql.DB, f Flavor) (executed, purged gtidSet, err error) {
-	if f == MariaDB {
+func readServer(ctx context.Context, db *sql.DB, f cdc.Flavor) (executed, purged gtidSet, err error) {
+	if f == cdc.MariaDB {
 		return readMariaDB(ctx, db)
 	}
 	var has, gone string
@@ -134,14 +136,14 @@ func readMariaDB(ctx context.Context, db *sql.DB) (executed, purged gtidSet, err
 	if err := db.QueryRowContext(ctx, `SELECT BINLOG_GTID_POS(?, 4)`, oldest).Scan(&gone); err != nil {
 		return nil, nil, fmt.Errorf("read where the binlog begins: %w", err)
 	}
-	return parseBoth(MariaDB, has, gone.String)
+	return parseBoth(cdc.MariaDB, has, gone.String)
 }
 
 func oldestLog(ctx context.Context, db *sql.DB) (string, error) {
 	found, err := db.QueryContext(ctx, `SHOW BINARY LOGS`)
 	if err != nil {
 		if code, said := number(err); code == erSpecificAccess {
-			return "", config(noPrivilege, grantLog(MariaDB, account(ctx, db)), "user may not list the binlog files (%s)", said)
+			return "", config(noPrivilege, grantLog(cdc.MariaDB, account(ctx, db)), "user may not list the binlog files (%s)", said)
 		}
 		return "", fmt.Errorf("list the binlog files: %w", err)
 	}
@@ -157,7 +159,7 @@ func oldestLog(ctx context.Context, db *sql.DB) (string, error) {
 	return name, nil
 }
 
-func parseBoth(f Flavor, has, gone string) (executed, purged gtidSet, err error) {
+func parseBoth(f cdc.Flavor, has, gone string) (executed, purged gtidSet, err error) {
 	if executed, err = parseSet(f, has); err != nil {
 		return nil, nil, fmt.Errorf("read where the binlog stands: %w", err)
 	}

@@ -114,7 +114,7 @@ func (c *checker) server() bool {
 		c.add(finding.Warn, "server", change(s.Flavor, "binlog_row_value_options", "''"),
 			"binlog_row_value_options is %s: updates of JSON columns stand in the log in part; inserts, which the relay reads, are whole", options)
 	}
-	return c.db.vars.is("log_bin", "ON") && (s.Flavor == MariaDB || c.db.vars.is("gtid_mode", "ON"))
+	return c.db.vars.is("log_bin", "ON") && (s.Flavor == cdc.MariaDB || c.db.vars.is("gtid_mode", "ON"))
 }
 
 func (c *checker) tables(ctx context.Context) map[string]*cdc.Table {

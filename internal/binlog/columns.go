@@ -73,9 +73,9 @@ func formOf(kind string, length uint64) cdc.Form {
 }
 
 // readCharsets reads what each collation's character set means here.
-func readCharsets(ctx context.Context, db *sql.DB, f Flavor) (map[uint64]charset, error) {
+func readCharsets(ctx context.Context, db *sql.DB, f cdc.Flavor) (map[uint64]charset, error) {
 	from := "collations"
-	if f == MariaDB { // whose newer collations have an id for each character set
+	if f == cdc.MariaDB { // whose newer collations have an id for each character set
 		from = "collation_character_set_applicability"
 	}
 	found, err := db.QueryContext(ctx, `SELECT id, character_set_name FROM information_schema.`+from+` WHERE id IS NOT NULL AND character_set_name IS NOT NULL`)

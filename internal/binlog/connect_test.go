@@ -19,7 +19,7 @@ func TestDumpErrors(t *testing.T) {
 		"Server shutdown in progress":                                                                                   "",
 		"A replica with the same server_uuid/server_id as this replica has connected to the source; the first event ''": "",
 	} {
-		err := (&Source{flavor: MySQL}).dumpError(erMasterFatal, said)
+		err := (&Source{flavor: cdc.MySQL}).dumpError(erMasterFatal, said)
 		var stop *cdc.StopError
 		if errors.As(err, &stop) != (want != "") || want != "" && stop.Reason != want {
 			t.Errorf("%s: %v, want %q", said, err, want)

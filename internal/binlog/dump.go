@@ -12,6 +12,8 @@ import (
 	"github.com/go-mysql-org/go-mysql/replication"
 	"github.com/go-sql-driver/mysql"
 	"github.com/google/uuid"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
 const (
@@ -79,7 +81,7 @@ func (s *Source) introduction(serverID uint32, from gtidSet) []string {
 		fmt.Sprintf("SET @master_heartbeat_period = %d, @source_heartbeat_period = %[1]d", heartbeatPeriod.Nanoseconds()),
 		fmt.Sprintf("SET @slave_uuid = '%s', @replica_uuid = '%[1]s'", id),
 	}
-	if s.flavor == MariaDB {
+	if s.flavor == cdc.MariaDB {
 		// 4 is MARIA_SLAVE_CAPABILITY_GTID: we understand its GTID events.
 		sqls = append(sqls, "SET @mariadb_slave_capability = 4", "SET @slave_gtid_strict_mode = 1",
 			fmt.Sprintf("SET @slave_connect_state = '%s'", from))

@@ -35,11 +35,11 @@ type run struct {
 }
 
 // extend adds g where it follows.
-func (r *run) extend(f Flavor, g gtid) bool {
+func (r *run) extend(f cdc.Flavor, g gtid) bool {
 	switch {
-	case f == MariaDB && r.domain == g.domain:
+	case f == cdc.MariaDB && r.domain == g.domain:
 		r.gtid = g
-	case f == MySQL && r.number+1 == g.number && r.sid == g.sid && r.tag == g.tag:
+	case f == cdc.MySQL && r.number+1 == g.number && r.sid == g.sid && r.tag == g.tag:
 		r.number = g.number
 	default:
 		return false
@@ -48,7 +48,7 @@ func (r *run) extend(f Flavor, g gtid) bool {
 }
 
 // joined returns the runs with those that follow one another made one.
-func joined(f Flavor, runs []run) []run {
+func joined(f cdc.Flavor, runs []run) []run {
 	slices.SortStableFunc(runs, func(a, b run) int { // on MariaDB it keeps the order within a domain
 		return cmp.Or(cmp.Compare(a.domain, b.domain), bytes.Compare(a.sid[:], b.sid[:]), strings.Compare(a.tag.String(), b.tag.String()), firstOf(f, a, b))
 	})
@@ -56,7 +56,7 @@ func joined(f Flavor, runs []run) []run {
 	for _, r := range runs[1:] {
 		last := &runs[n]
 		next := r.gtid
-		if f == MySQL {
+		if f == cdc.MySQL {
 			next.number = r.first
 		}
 		if last.extend(f, next) {
@@ -69,8 +69,8 @@ func joined(f Flavor, runs []run) []run {
 	return runs[:n+1]
 }
 
-func firstOf(f Flavor, a, b run) int {
-	if f == MariaDB {
+func firstOf(f cdc.Flavor, a, b run) int {
+	if f == cdc.MariaDB {
 		return 0
 	}
 	return cmp.Compare(a.first, b.first)
@@ -150,11 +150,11 @@ func (s mariadbSet) String() string {
 func (g gtid) mariadb() string { return fmt.Sprintf("%d-%d-%d", g.domain, g.server, g.number) }
 
 // text is the transaction's name as its server prints it.
-func (g gtid) text(f Flavor) string {
+func (g gtid) text(f cdc.Flavor) string {
 	switch {
 	case g.number == 0:
 		return ""
-	case f == MariaDB:
+	case f == cdc.MariaDB:
 		return g.mariadb()
 	case g.tag != mysql.Tag{}:
 		return fmt.Sprintf("%s:%s:%d", g.sid, g.tag, g.number)
@@ -163,9 +163,9 @@ func (g gtid) text(f Flavor) string {
 }
 
 // parseSet reads a position; the empty text is the empty set, before the first transaction.
-func parseSet(f Flavor, text string) (gtidSet, error) {
+func parseSet(f cdc.Flavor, text string) (gtidSet, error) {
 	text = strings.NewReplacer("\n", "", "\r", "", " ", "").Replace(text)
-	if f == MariaDB {
+	if f == cdc.MariaDB {
 		return parseMariaDB(text)
 	}
 	if text == "" {
@@ -206,7 +206,7 @@ func notMariaDB(text string) error {
 }
 
 // ParsePosition checks a position that a person typed and returns it in its stored form.
-func ParsePosition(f Flavor, p cdc.Position) (cdc.Position, error) {
+func ParsePosition(f cdc.Flavor, p cdc.Position) (cdc.Position, error) {
 	set, err := parseSet(f, string(p))
 	if err != nil {
 		return "", err

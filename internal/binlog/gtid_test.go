@@ -5,6 +5,8 @@ import (
 
 	"github.com/google/uuid"
 	"pgregory.net/rapid"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
 const (
@@ -14,19 +16,19 @@ const (
 
 func TestParseSet(t *testing.T) {
 	for _, tt := range []struct {
-		flavor     Flavor
+		flavor     cdc.Flavor
 		text, want string // want "": refused
 	}{
-		{MySQL, "", ""},
-		{MySQL, serverA + ":1-5", serverA + ":1-5"},
-		{MySQL, serverB + ":1-3:7,\n" + serverA + ":2", serverA + ":2," + serverB + ":1-3:7"},
-		{MySQL, serverA + ":1-3:blue:4", serverA + ":1-3:blue:4"},
-		{MySQL, "0-1-42", "refused"},
-		{MariaDB, "", ""},
-		{MariaDB, "1-2-7,0-1-42", "0-1-42,1-2-7"},
-		{MariaDB, "0-1-42,0-2-50", "refused"},
-		{MariaDB, "0-1", "refused"},
-		{MariaDB, "0-1-x", "refused"},
+		{cdc.MySQL, "", ""},
+		{cdc.MySQL, serverA + ":1-5", serverA + ":1-5"},
+		{cdc.MySQL, serverB + ":1-3:7,\n" + serverA + ":2", serverA + ":2," + serverB + ":1-3:7"},
+		{cdc.MySQL, serverA + ":1-3:blue:4", serverA + ":1-3:blue:4"},
+		{cdc.MySQL, "0-1-42", "refused"},
+		{cdc.MariaDB, "", ""},
+		{cdc.MariaDB, "1-2-7,0-1-42", "0-1-42,1-2-7"},
+		{cdc.MariaDB, "0-1-42,0-2-50", "refused"},
+		{cdc.MariaDB, "0-1", "refused"},
+		{cdc.MariaDB, "0-1-x", "refused"},
 	} {
 		set, err := parseSet(tt.flavor, tt.text)
 		if tt.want == "refused" {
@@ -44,7 +46,7 @@ func TestParseSet(t *testing.T) {
 // A set that grew covers what it was before, not the other way round, and reads back from its text.
 func TestSetsGrow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		flavor := rapid.SampledFrom([]Flavor{MySQL, MariaDB}).Draw(t, "flavor")
+		flavor := rapid.SampledFrom([]cdc.Flavor{cdc.MySQL, cdc.MariaDB}).Draw(t, "flavor")
 		set, err := parseSet(flavor, "")
 		if err != nil {
 			t.Fatal(err)

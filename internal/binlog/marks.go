@@ -20,7 +20,7 @@ type mark struct {
 // and with the gaps between GTIDs, not with the transactions of other tables.
 // Safe for concurrent use: the owner adds, the relay reads.
 type marks struct {
-	flavor Flavor
+	flavor cdc.Flavor
 
 	mu    sync.Mutex
 	base  gtidSet // what was folded
@@ -32,7 +32,7 @@ type marks struct {
 }
 
 // start begins at a position. It is called before the first mark, and not again.
-func (m *marks) start(f Flavor, from gtidSet) {
+func (m *marks) start(f cdc.Flavor, from gtidSet) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.flavor, m.base, m.merge = f, from.clone(), leastMerge

@@ -16,12 +16,12 @@ import (
 
 // A position holds what was added before its batch was handed on, and nothing that came later.
 func TestMarks(t *testing.T) {
-	for _, f := range []Flavor{MySQL, MariaDB} {
+	for _, f := range []cdc.Flavor{cdc.MySQL, cdc.MariaDB} {
 		t.Run(string(f), func(t *testing.T) { rapid.Check(t, func(t *rapid.T) { checkMarks(t, f) }) })
 	}
 }
 
-func checkMarks(t *rapid.T, f Flavor) {
+func checkMarks(t *rapid.T, f cdc.Flavor) {
 	empty, err := parseSet(f, "")
 	if err != nil {
 		t.Fatal(err)
@@ -60,12 +60,12 @@ func checkMarks(t *rapid.T, f Flavor) {
 }
 
 // origins returns GTIDs of several servers in turn. MySQL's come out of order, as from a replica that applies in parallel.
-func origins(t *rapid.T, f Flavor) func() gtid {
+func origins(t *rapid.T, f cdc.Flavor) func() gtid {
 	next := map[int]uint64{}
 	late := map[int][]uint64{}
 	return func() gtid {
 		origin := rapid.IntRange(0, 9).Draw(t, "origin")
-		if f == MariaDB {
+		if f == cdc.MariaDB {
 			next[origin]++
 			return gtid{domain: uint32(origin), server: rapid.Uint32Range(1, 2).Draw(t, "server"), number: next[origin]}
 		}
@@ -101,15 +101,15 @@ func (q *endless) Space() <-chan struct{} { return nil }
 func TestMemoryIsFlatWhileABatchIsInFlight(t *testing.T) {
 	const million = 1_000_000
 	for name, tt := range map[string]struct {
-		flavor       Flavor
+		flavor       cdc.Flavor
 		transactions uint64
 		origin       func(n uint64) gtid
 	}{
-		"one server":      {MySQL, 10 * million, func(n uint64) gtid { return gtid{sid: uuid.UUID{1}, number: n + 1} }},
-		"servers in turn": {MySQL, million, func(n uint64) gtid { return gtid{sid: uuid.UUID{byte(n % 3)}, number: n/3 + 1} }},
-		"out of order":    {MySQL, million, func(n uint64) gtid { return gtid{sid: uuid.UUID{1}, number: n/64*64 + (n*37)%64 + 1} }},
-		"one domain":      {MariaDB, 10 * million, func(n uint64) gtid { return gtid{server: 1, number: n + 1} }},
-		"twenty in turn":  {MariaDB, million, func(n uint64) gtid { return gtid{domain: uint32(n % 20), server: 1, number: n + 1} }},
+		"one server":      {cdc.MySQL, 10 * million, func(n uint64) gtid { return gtid{sid: uuid.UUID{1}, number: n + 1} }},
+		"servers in turn": {cdc.MySQL, million, func(n uint64) gtid { return gtid{sid: uuid.UUID{byte(n % 3)}, number: n/3 + 1} }},
+		"out of order":    {cdc.MySQL, million, func(n uint64) gtid { return gtid{sid: uuid.UUID{1}, number: n/64*64 + (n*37)%64 + 1} }},
+		"one domain":      {cdc.MariaDB, 10 * million, func(n uint64) gtid { return gtid{server: 1, number: n + 1} }},
+		"twenty in turn":  {cdc.MariaDB, million, func(n uint64) gtid { return gtid{domain: uint32(n % 20), server: 1, number: n + 1} }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := New(Options{}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())

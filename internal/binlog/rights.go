@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"strings"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
 // account returns the account that the server took us for, as SQL reads it. A server that does not say is no reason
@@ -27,9 +29,9 @@ func accountOf(role string) string {
 
 // grantLog is the statement that gives an account all that it takes to read the log and to ask where it ends. The
 // server names one missing right at a time; to grant one twice does no harm.
-func grantLog(f Flavor, account string) string {
+func grantLog(f cdc.Flavor, account string) string {
 	rights := "REPLICATION SLAVE, REPLICATION CLIENT"
-	if f == MariaDB { // which split REPLICATION CLIENT in two with 10.5
+	if f == cdc.MariaDB { // which split REPLICATION CLIENT in two with 10.5
 		rights = "REPLICATION SLAVE, BINLOG MONITOR, SLAVE MONITOR"
 	}
 	return "GRANT " + rights + " ON *.* TO " + account

@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
 // Setting is a setting of the server that must be another.
@@ -25,7 +27,7 @@ func (v variables) wrong(o *Options) []Setting {
 		}
 	}
 	must("log_bin", "ON", "so there is no binary log to read")
-	if v.flavor() == MySQL {
+	if v.flavor() == cdc.MySQL {
 		must("gtid_mode", "ON", "and positions by file do not survive a failover")
 	}
 	const open = "and open sessions keep the old one until they connect anew"
@@ -71,9 +73,9 @@ func (v variables) replicaProblem(ctx context.Context, db *sql.DB) error {
 
 // isReplica asks whether the server replicates from another, or did before it was promoted. A user without the right to
 // ask gets no answer.
-func isReplica(ctx context.Context, db *sql.DB, f Flavor) bool {
+func isReplica(ctx context.Context, db *sql.DB, f cdc.Flavor) bool {
 	query := `SHOW REPLICA STATUS`
-	if f == MariaDB {
+	if f == cdc.MariaDB {
 		query = `SHOW ALL SLAVES STATUS`
 	}
 	found, err := db.QueryContext(ctx, query)
@@ -85,7 +87,7 @@ func isReplica(ctx context.Context, db *sql.DB, f Flavor) bool {
 }
 
 // problem is the setting as an error with its fix.
-func (s Setting) problem(f Flavor) error {
+func (s Setting) problem(f cdc.Flavor) error {
 	return config(s.Name, s.fix(f), "%s is %s, not %s, %s", s.Name, orUnset(s.Has), s.Want, s.why)
 }
 
@@ -97,7 +99,7 @@ func orUnset(s string) string {
 }
 
 // fix is the statement that changes the setting for good.
-func (s Setting) fix(f Flavor) string {
+func (s Setting) fix(f cdc.Flavor) string {
 	switch s.Name {
 	case "log_bin":
 		return "set log_bin in the server's configuration and restart it (managed services: switch backups on)"
@@ -115,8 +117,8 @@ func (s Setting) fix(f Flavor) string {
 }
 
 // change is a statement that changes a setting for good: SET PERSIST is MySQL's, MariaDB has nothing like it.
-func change(f Flavor, name, value string) string {
-	if f == MariaDB {
+func change(f cdc.Flavor, name, value string) string {
+	if f == cdc.MariaDB {
 		return fmt.Sprintf("SET GLOBAL %s = %s, and the same in the server's configuration", name, value)
 	}
 	return fmt.Sprintf("SET PERSIST %s = %s", name, value)

@@ -27,7 +27,7 @@ type Server struct {
 	// Version is the version as a number (101114 for 10.11.14), Name as people know it.
 	Version int
 	Name    string
-	Flavor  Flavor
+	Flavor  cdc.Flavor
 	// Address is host:port, or the path of a socket.
 	Address string
 	// Database is the DSN's, Role the account that the server took us for, user@host.
@@ -37,14 +37,6 @@ type Server struct {
 	// TLS is the protocol's name; "" without TLS. Verified is whether the certificate was checked.
 	TLS      string
 	Verified bool
-}
-
-// Title is the name of the server's kind for people.
-func (f Flavor) Title() string {
-	if f == MariaDB {
-		return "MariaDB"
-	}
-	return "MySQL"
 }
 
 // execTimeout is how long a statement of setup may take.

@@ -31,7 +31,7 @@ type Options struct {
 	// TLS returns how to secure the connection; nil: as the DSN says. It is called at every connect.
 	TLS func() (*tls.Config, error)
 	// Flavor is what the server must be; empty: whatever it says.
-	Flavor Flavor
+	Flavor cdc.Flavor
 	// ServerID is the id under which the relay reads the log, which no other replica may have; 0: one
 	// that is free is chosen.
 	ServerID uint32
@@ -63,7 +63,7 @@ type Source struct {
 
 	// Kept between attempts; owned by the caller of Acquire and Run.
 	session  *session
-	flavor   Flavor
+	flavor   cdc.Flavor
 	account  string  // the server's name for us
 	caseless bool    // the server does not tell Outbox from outbox
 	received gtidSet // every transaction handed on; nil: nothing yet

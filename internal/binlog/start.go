@@ -13,7 +13,7 @@ type saved struct {
 // server is what the start rules need to know of the database.
 type server struct {
 	source cdc.Source
-	flavor Flavor
+	flavor cdc.Flavor
 	// executed is every transaction that the server has (gtid_executed; MariaDB: gtid_binlog_pos).
 	executed gtidSet
 	// purged is what it has no log of any more (gtid_purged; MariaDB: before its oldest log).

@@ -46,7 +46,7 @@ func TestResolve(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			set := func(text string) gtidSet {
-				s, err := parseSet(MySQL, text)
+				s, err := parseSet(cdc.MySQL, text)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -56,7 +56,7 @@ func TestResolve(t *testing.T) {
 			if tt.received != "" {
 				received = set(tt.received)
 			}
-			sv := server{source: here(), flavor: MySQL, executed: set(tt.executed), purged: set(tt.purged)}
+			sv := server{source: here(), flavor: cdc.MySQL, executed: set(tt.executed), purged: set(tt.purged)}
 			v, err := resolve(sv, tt.saved, received, tt.startFrom)
 			var stop *cdc.StopError
 			if tt.reason != "" {

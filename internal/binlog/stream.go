@@ -190,7 +190,7 @@ func (ss *session) inserted(e event) error {
 		return nil
 	}
 	ss.tx.rows = true
-	if ss.src.flavor == MariaDB {
+	if ss.src.flavor == cdc.MariaDB {
 		// Its log has whole seconds, and of the commit other ones on a replica: an event must not change by a
 		// failover. Those of the rows stay.
 		ss.tx.micros = int64(e.seconds()) * 1e6

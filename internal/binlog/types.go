@@ -6,15 +6,6 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// Flavor is the kind of server.
-type Flavor string
-
-// The flavors. The empty one is what the server says it is.
-const (
-	MySQL   Flavor = "mysql"
-	MariaDB Flavor = "mariadb"
-)
-
 // kind says how a column's values stand in the log and what becomes of them.
 type kind uint8
 

@@ -26,13 +26,13 @@ func (q *rowCount) Space() <-chan struct{} { return nil }
 func sessionAt(t *testing.T, s *Source, q cdc.Queue) *session {
 	t.Helper()
 	if s.received == nil {
-		s.flavor = MariaDB
-		from, err := parseSet(MariaDB, "0-1-1")
+		s.flavor = cdc.MariaDB
+		from, err := parseSet(cdc.MariaDB, "0-1-1")
 		if err != nil {
 			t.Fatal(err)
 		}
 		s.received = from
-		s.marks.start(MariaDB, from)
+		s.marks.start(cdc.MariaDB, from)
 	}
 	ss := newSession(s, nil)
 	ss.out = q

@@ -34,3 +34,20 @@ const (
 	// ConflictSlot goes on from the slot.
 	ConflictSlot Conflict = "slot"
 )
+
+// Flavor is the kind of a server of the MySQL family.
+type Flavor string
+
+// The flavors.
+const (
+	MySQL   Flavor = "mysql"
+	MariaDB Flavor = "mariadb"
+)
+
+// Title is the product's name.
+func (f Flavor) Title() string {
+	if f == MariaDB {
+		return "MariaDB"
+	}
+	return "MySQL"
+}

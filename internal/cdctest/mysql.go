@@ -12,6 +12,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 	"github.com/google/uuid"
 
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
@@ -37,7 +38,7 @@ func NewMySQL(ctx context.Context, server *testenv.MySQLServer, name string) (*M
 	}
 	table := outbox.Name{Schema: name, Table: "outbox"}
 	steps, err := outbox.MySQLSetup(outbox.MySQLSetupOptions{
-		Flavor: outbox.Flavor(server.Flavor), Read: []outbox.Name{table},
+		Flavor: cdc.Flavor(server.Flavor), Read: []outbox.Name{table},
 		Make: []outbox.TableOptions{{Name: table, From: time.Now().Add(-24 * time.Hour), Ahead: 2}},
 	})
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 	"pgregory.net/rapid"
 
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/config"
 )
 
@@ -35,7 +36,7 @@ func TestMySQL(t *testing.T) {
 		t.Errorf("%s %s %s", c.Database(), c.Role(), c.Checkpoint.Redis.Key)
 	}
 	m = mustParse(t, strings.Replace(minimalMySQL, "mysql: {", "mysql: {flavor: mariadb, server_id: 4294967295, id: shop, ", 1), nil).Source.MySQL
-	if m.Flavor != config.FlavorMariaDB || m.ServerID != 1<<32-1 || m.ID != "shop" {
+	if m.Flavor != cdc.MariaDB || m.ServerID != 1<<32-1 || m.ID != "shop" {
 		t.Errorf("mysql %+v", m)
 	}
 }

@@ -1,5 +1,7 @@
 package config
 
+import "github.com/cdc-relay/cdc-relay/internal/cdc"
+
 // MySQL is a source of MySQL or MariaDB.
 type MySQL struct {
 	// Connection string of Go's MySQL driver, or a URL (mysql://relay@db.example.com:3306/orders, mariadb:// too). It must name the database and lead directly to the server, because the relay reads the binlog as a replica does. Read again at every connect.
@@ -7,7 +9,7 @@ type MySQL struct {
 	// Password of the connection; it replaces the one in dsn and needs no escaping. Read again at every connect.
 	Password Secret `yaml:"password,omitempty" jsonschema:"example=${file:/run/secrets/mysql}"`
 	// The expected server. auto: detect it.
-	Flavor Flavor `yaml:"flavor" jsonschema:"enum=auto,enum=mysql,enum=mariadb,default=auto"`
+	Flavor cdc.Flavor `yaml:"flavor" jsonschema:"enum=auto,enum=mysql,enum=mariadb,default=auto"`
 	// The server ID that the relay uses as a replica. No other server or relay of the replication topology may have it. 0: choose a free one.
 	ServerID uint32 `yaml:"server_id" jsonschema:"minimum=0,maximum=4294967295,default=0"`
 	// Identifies this binlog in checkpoints; a checkpoint with another id is refused. All servers of a replication topology share it, and a failover does not change it.
@@ -20,15 +22,8 @@ type MySQL struct {
 	names names
 }
 
-// Flavor is what a server of the MySQL family is.
-type Flavor string
-
-// The flavors.
-const (
-	FlavorAuto    Flavor = "auto"
-	FlavorMySQL   Flavor = "mysql"
-	FlavorMariaDB Flavor = "mariadb"
-)
+// FlavorAuto asks the server.
+const FlavorAuto cdc.Flavor = "auto"
 
 func (d *document) mysql(m *MySQL) {
 	d.tls(m.TLS, "source.mysql.tls")

@@ -4,15 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-)
 
-// Flavor tells MySQL from MariaDB.
-type Flavor string
-
-// The flavors.
-const (
-	FlavorMySQL   Flavor = "mysql"
-	FlavorMariaDB Flavor = "mariadb"
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
 // The runners on MySQL and MariaDB.
@@ -25,8 +18,8 @@ const (
 
 // MySQLSetupOptions say what the relay needs in a MySQL or MariaDB server.
 type MySQLSetupOptions struct {
-	// Flavor is which of the two it is; "" is FlavorMySQL.
-	Flavor Flavor
+	// Flavor is which of the two it is; "" is cdc.MySQL.
+	Flavor cdc.Flavor
 	// Make lists the tables to make; none where they exist already.
 	Make []TableOptions
 	// Read lists the tables that the relay reads, at least one.
@@ -74,9 +67,9 @@ func MySQLSetup(o MySQLSetupOptions) (Steps, error) {
 
 // mysqlReplicationGrant returns what lets the relay read the binlog and ask where it ends. MariaDB split
 // REPLICATION CLIENT in two with 10.5.
-func mysqlReplicationGrant(f Flavor, account string) Statement {
+func mysqlReplicationGrant(f cdc.Flavor, account string) Statement {
 	rights := "REPLICATION SLAVE, REPLICATION CLIENT"
-	if f == FlavorMariaDB {
+	if f == cdc.MariaDB {
 		rights = "REPLICATION SLAVE, BINLOG MONITOR, SLAVE MONITOR"
 	}
 	return Statement{
@@ -111,7 +104,7 @@ type Setting struct{ Name, Value string }
 
 // MySQLSettings returns the statements that change the settings, now and after a restart. What cannot be
 // changed in a running server has only a comment to it.
-func MySQLSettings(f Flavor, settings []Setting) []Statement {
+func MySQLSettings(f cdc.Flavor, settings []Setting) []Statement {
 	var statements []Statement
 	for _, s := range settings {
 		statements = append(statements, s.statements(f)...)
@@ -120,10 +113,10 @@ func MySQLSettings(f Flavor, settings []Setting) []Statement {
 }
 
 // statements changes one setting. SET PERSIST is MySQL's; MariaDB has nothing like it.
-func (s Setting) statements(f Flavor) []Statement {
+func (s Setting) statements(f cdc.Flavor) []Statement {
 	file := fmt.Sprintf("in my.cnf under [mysqld]: %s = %s", s.Name, s.Value)
 	set := "SET PERSIST "
-	if f == FlavorMariaDB {
+	if f == cdc.MariaDB {
 		set, file = "SET GLOBAL ", strings.Replace(file, "[mysqld]", "[mariadb]", 1)
 	}
 	switch s.Name {
@@ -133,7 +126,7 @@ func (s Setting) statements(f Flavor) []Statement {
 		return gtidMode(s.Value)
 	}
 	statement := Statement{SQL: set + s.Name + " = " + mysqlValue(s.Value)}
-	if f == FlavorMariaDB {
+	if f == cdc.MariaDB {
 		statement.Comment = "And for the next start, " + file
 	}
 	if perSession(s.Name) {

@@ -11,13 +11,14 @@ import (
 	_ "github.com/go-sql-driver/mysql" // the driver "mysql"
 	"pgregory.net/rapid"
 
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 // TestMySQL runs everything that the package prints for MySQL and MariaDB.
 func TestMySQL(t *testing.T) {
-	for _, flavor := range []outbox.Flavor{outbox.FlavorMySQL, outbox.FlavorMariaDB} {
+	for _, flavor := range []cdc.Flavor{cdc.MySQL, cdc.MariaDB} {
 		t.Run(string(flavor), func(t *testing.T) {
 			server := testenv.MySQL(t, testenv.MySQLOptions{Flavor: string(flavor)})
 			dsn := func(user string) string { return server.UserDSN(user, "", "", "") }
@@ -109,7 +110,7 @@ func insertMySQL(createdAt string) string {
 
 // testMySQLSetup runs each step as the account that it is for, twice; the relay's account then reads the
 // table and the binlog's position, and no more; the teardown leaves no table.
-func testMySQLSetup(t *testing.T, root *sql.Conn, flavor outbox.Flavor, dsn func(string) string) {
+func testMySQLSetup(t *testing.T, root *sql.Conn, flavor cdc.Flavor, dsn func(string) string) {
 	t.Helper()
 	execMySQL(t, root, "DROP USER IF EXISTS ``@localhost", "CREATE DATABASE shop", "CREATE USER owner@`%`", "GRANT ALL ON shop.* TO owner@`%`", "CREATE USER relay@`%`")
 	table := outbox.Name{Schema: "shop", Table: "outbox"}
@@ -125,7 +126,7 @@ func testMySQLSetup(t *testing.T, root *sql.Conn, flavor outbox.Flavor, dsn func
 	}
 	relay := openMySQL(t, dsn("relay"))
 	status := "SHOW BINARY LOG STATUS"
-	if flavor == outbox.FlavorMariaDB {
+	if flavor == cdc.MariaDB {
 		status = "SHOW MASTER STATUS"
 	}
 	execMySQL(t, relay, "SELECT * FROM shop.outbox", "SHOW BINARY LOGS", status, "SHOW REPLICA STATUS")
@@ -144,7 +145,7 @@ func testMySQLSetup(t *testing.T, root *sql.Conn, flavor outbox.Flavor, dsn func
 }
 
 // testMySQLOddNames runs everything with names that quoting must carry, whatever backslashes mean.
-func testMySQLOddNames(t *testing.T, root *sql.Conn, flavor outbox.Flavor) {
+func testMySQLOddNames(t *testing.T, root *sql.Conn, flavor cdc.Flavor) {
 	t.Helper()
 	schema, user := "My `own` 'x'", "Re`lay'@x"
 	execMySQL(t, root, "CREATE DATABASE "+outbox.QuoteMySQL(schema), "CREATE USER "+outbox.QuoteMySQL(user)+"@localhost")
@@ -170,7 +171,7 @@ func testMySQLOddNames(t *testing.T, root *sql.Conn, flavor outbox.Flavor) {
 }
 
 // testMySQLSettings sets what check asks for.
-func testMySQLSettings(t *testing.T, root *sql.Conn, flavor outbox.Flavor) {
+func testMySQLSettings(t *testing.T, root *sql.Conn, flavor cdc.Flavor) {
 	t.Helper()
 	settings := []outbox.Setting{
 		{"log_bin", "binlog"},
@@ -180,7 +181,7 @@ func testMySQLSettings(t *testing.T, root *sql.Conn, flavor outbox.Flavor) {
 		{"sync_binlog", "1"},
 		{"innodb_flush_log_at_trx_commit", "1"},
 	}
-	if flavor == outbox.FlavorMySQL {
+	if flavor == cdc.MySQL {
 		settings = append(settings, outbox.Setting{"binlog_row_value_options", ""})
 	}
 	execMySQL(t, root, "SET GLOBAL sync_binlog = 0", "SET GLOBAL binlog_row_metadata = MINIMAL")
@@ -188,7 +189,7 @@ func testMySQLSettings(t *testing.T, root *sql.Conn, flavor outbox.Flavor) {
 	if got := queryMySQL(t, root, "SELECT CONCAT(@@global.sync_binlog, @@global.binlog_row_metadata)"); got != "1FULL" {
 		t.Errorf("sync_binlog and binlog_row_metadata are %s", got)
 	}
-	if flavor != outbox.FlavorMySQL {
+	if flavor != cdc.MySQL {
 		return
 	}
 	execMySQL(t, root, "SET GLOBAL gtid_mode = ON_PERMISSIVE", "SET GLOBAL gtid_mode = OFF_PERMISSIVE", "SET GLOBAL gtid_mode = OFF")

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 )
 
@@ -74,9 +75,9 @@ func TestMySQLAsText(t *testing.T) {
 			golden(t, "mysql_"+string(f)+"_"+strings.TrimPrefix(file.Name, "20260102235900_"), file.Text)
 		}
 	}
-	for flavor, settings := range map[outbox.Flavor][]outbox.Setting{
-		outbox.FlavorMySQL:   {{"gtid_mode", "ON"}, {"binlog_format", "ROW"}, {"binlog_row_value_options", ""}, {"sync_binlog", "1"}},
-		outbox.FlavorMariaDB: {{"log_bin", "binlog"}, {"binlog_format", "ROW"}, {"binlog_row_metadata", "FULL"}},
+	for flavor, settings := range map[cdc.Flavor][]outbox.Setting{
+		cdc.MySQL:   {{"gtid_mode", "ON"}, {"binlog_format", "ROW"}, {"binlog_row_value_options", ""}, {"sync_binlog", "1"}},
+		cdc.MariaDB: {{"log_bin", "binlog"}, {"binlog_format", "ROW"}, {"binlog_row_metadata", "FULL"}},
 	} {
 		steps, err := outbox.MySQLSetup(outbox.MySQLSetupOptions{
 			Flavor: flavor, Make: []outbox.TableOptions{{Name: table, Partition: outbox.PartitionNone}},

@@ -86,7 +86,7 @@ func (r *running) position() cdc.Position { return r.source.Progress(r.queue.las
 // parsed is a position in its stored form.
 func (d *database) parsed(p cdc.Position) cdc.Position {
 	d.t.Helper()
-	stored, err := binlog.ParsePosition(binlog.Flavor(d.flavor), p)
+	stored, err := binlog.ParsePosition(cdc.Flavor(d.flavor), p)
 	if err != nil {
 		d.t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
@@ -42,7 +43,7 @@ func TestDatabaseSQL(t *testing.T) {
 	for flavor, page := range pages {
 		t.Run(flavor, func(t *testing.T) {
 			found := statements(t, page, "mysql")
-			for _, printed := range printedBySetup(t, outbox.Flavor(flavor)) {
+			for _, printed := range printedBySetup(t, cdc.Flavor(flavor)) {
 				if !slices.Contains(found, printed) {
 					t.Errorf("%s does not say %q, which setup prints", page, printed)
 				}
@@ -74,10 +75,10 @@ func nativeTable(t *testing.T) []string {
 func ordersOutbox() outbox.Name { return outbox.Name{Schema: "orders", Table: "outbox"} }
 
 // printedBySetup are the statements for a server with what its defaults lack, without the table's.
-func printedBySetup(t *testing.T, flavor outbox.Flavor) []string {
+func printedBySetup(t *testing.T, flavor cdc.Flavor) []string {
 	t.Helper()
 	settings := []outbox.Setting{{Name: "binlog_row_metadata", Value: "FULL"}}
-	if flavor == outbox.FlavorMariaDB {
+	if flavor == cdc.MariaDB {
 		settings = append(settings, outbox.Setting{Name: "binlog_format", Value: "ROW"}, outbox.Setting{Name: "sync_binlog", Value: "1"})
 	}
 	steps, err := outbox.MySQLSetup(outbox.MySQLSetupOptions{
