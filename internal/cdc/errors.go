@@ -88,7 +88,7 @@ func Fix(err error) string {
 
 // Explain renders err for people, one line for each joined error: "cause" or "cause. Fix: fix.".
 func Explain(err error) string {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok && strings.Contains(err.Error(), "\n") { //nolint:errorlint // only the outermost
+	if joined, ok := err.(interface{ Unwrap() []error }); ok && strings.Contains(err.Error(), "\n") {
 		var lines []string
 		for _, e := range joined.Unwrap() {
 			lines = append(lines, Explain(e))
