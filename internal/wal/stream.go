@@ -269,17 +269,24 @@ func (ss *session) keepalive(ctx context.Context, k keepalive) error {
 		return nil
 	}
 	if ss.plan.expect != 0 && k.walEnd >= ss.plan.expect {
-		return ss.otherHistory(fmt.Sprintf("the log goes on at %s", k.walEnd))
+		return ss.otherHistory(fmt.Sprintf("the WAL goes on at %s", k.walEnd))
 	}
-	if ss.plan.expect == 0 && k.walEnd > ss.next.resume && (k.reply || now.Sub(ss.said.heartbeat) >= tickInterval) {
-		if err := ss.flush(ctx); err != nil {
-			return err
-		}
-		ss.next.resume = k.walEnd
-		ss.said.heartbeat = now
-		return ss.heartbeat(ctx)
+	if ss.plan.expect != 0 || k.walEnd <= ss.next.resume || !k.reply && !ss.heartbeatDue(now) {
+		return nil
 	}
-	return nil
+	if err := ss.flush(ctx); err != nil {
+		return err
+	}
+	ss.next.resume = k.walEnd
+	ss.said.heartbeat = now
+	return ss.heartbeat(ctx)
+}
+
+// heartbeatDue limits how often a keepalive's position is handed on. While batches are in flight a heartbeat does not
+// advance the slot: one after the other they would fill the memory.
+func (ss *session) heartbeatDue(now time.Time) bool {
+	s := ss.src
+	return now.Sub(ss.said.heartbeat) >= tickInterval && s.durable.Load() >= s.handed.Load()
 }
 
 // heartbeat hands on a batch without rows that carries ss.next.

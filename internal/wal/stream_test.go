@@ -1,0 +1,38 @@
+package wal
+
+import (
+	"testing"
+	"time"
+)
+
+// While Kafka stalls in a busy database, keepalives must not fill the memory with heartbeats. When everything handed
+// on is durable, the next keepalive advances the slot.
+func TestNoHeartbeatWhileBatchesAreInFlight(t *testing.T) {
+	k := &keeper{most: 1 << 20, full: func() {}}
+	ss := fedSession(&feed{}, k)
+	walEnd := lsn(0)
+	keepalives := func(n int) {
+		for range n {
+			walEnd += 0x100
+			ss.said.heartbeat = time.Time{} // the interval is over
+			if err := ss.keepalive(t.Context(), keepalive{walEnd: walEnd}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	keepalives(10)
+	if len(k.batches) != 1 {
+		t.Fatalf("%d heartbeats in flight, want 1", len(k.batches))
+	}
+	ss.src.Confirm(1)
+	keepalives(10)
+	if len(k.batches) != 2 {
+		t.Errorf("%d heartbeats after the first was confirmed, want 2", len(k.batches))
+	}
+	if p := ss.src.Progress(2); p.Position != formatPosition(0xb00) {
+		t.Errorf("position %s, want that of the first keepalive after the confirmation", p.Position)
+	}
+	if err := ss.keepalive(t.Context(), keepalive{walEnd: walEnd + 1, reply: true}); err != nil || len(k.batches) != 3 {
+		t.Errorf("a keepalive that asks for a reply: %d heartbeats, error %v", len(k.batches), err)
+	}
+}
