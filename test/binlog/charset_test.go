@@ -10,7 +10,7 @@ import (
 
 // A column that nobody reads may be in any character set. One that is read is refused at the start, and stops the
 // relay where its rows are in the log already: these no ALTER TABLE mends.
-func TestForeignCharset(t *testing.T) {
+func TestStopAtUnsupportedCharset(t *testing.T) {
 	onEach(t, func(d *database) {
 		t := d.t
 		d.exec("CREATE TABLE outbox (n INT NOT NULL, note VARCHAR(20) CHARACTER SET latin2, kind ENUM('a', 'b') CHARACTER SET cp1251)")

@@ -28,7 +28,7 @@ func origins(flavor string) []string {
 // One log holds transactions of several origins: on MySQL of several servers, also out of order and with gaps, and
 // with tags; on MariaDB of several domains, and of several servers in one domain. Rows come in the order of the log, a
 // reconnect repeats none, and each position between two of them goes on exactly behind it.
-func TestSeveralOrigins(t *testing.T) {
+func TestGTIDsOfSeveralServers(t *testing.T) {
 	onEach(t, func(d *database) {
 		t := d.t
 		d.simple()

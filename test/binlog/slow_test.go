@@ -169,7 +169,7 @@ func (d *database) eventually(query string) {
 
 // A connection that is open and brings nothing, not even the heartbeats of an idle server, is given up; one that
 // brings heartbeats is not, though nothing is written.
-func TestSilence(t *testing.T) {
+func TestReconnectAfterSilence(t *testing.T) {
 	var silent, idle []*running
 	for kind, server := range servers {
 		d := newDatabase(t, kind)

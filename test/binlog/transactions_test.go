@@ -247,7 +247,7 @@ func (d *database) position() string {
 }
 
 // A full window holds the reader up, and nothing is lost or repeated by it.
-func TestBackPressure(t *testing.T) {
+func TestFullWindowPausesReading(t *testing.T) {
 	onEach(t, func(d *database) {
 		t := d.t
 		d.simple()
@@ -312,7 +312,7 @@ func TestLargeTransactions(t *testing.T) {
 
 // What is needed to read rows later must not stand in octets that are read over meanwhile: the description of the log
 // file, and the tables of a transaction that is read from its temporary file.
-func TestOctetsAreReused(t *testing.T) {
+func TestTableMapSurvivesBufferReuse(t *testing.T) {
 	onEach(t, func(d *database) {
 		t := d.t
 		d.exec("CREATE TABLE other (pad LONGBLOB); CREATE TABLE outbox (n INT NOT NULL, pad LONGBLOB, day DATE, kind ENUM('a', 'b'))")
@@ -344,7 +344,7 @@ func big(first, n int) string {
 }
 
 // What cannot be published as promised stops the source, with a sentence that says why.
-func TestStops(t *testing.T) {
+func TestStopAtUnpublishableRows(t *testing.T) {
 	for name, tt := range map[string]struct {
 		statements []string
 		reason     string

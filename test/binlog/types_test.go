@@ -141,7 +141,7 @@ func TestTypes(t *testing.T) {
 }
 
 // A column of a type that cannot be read ends the run, also where it is NULL: the columns behind it would be misread.
-func TestUnreadableType(t *testing.T) {
+func TestStopAtUnsupportedType(t *testing.T) {
 	d := newDatabase(t, "mariadb")
 	d.exec("CREATE TABLE outbox (id INT, packed VARCHAR(200) COMPRESSED, behind VARCHAR(300), price DECIMAL(10,2))")
 	r := start(t, d.source(binlog.Options{StartFrom: binlog.Current}), newQueue(), none)

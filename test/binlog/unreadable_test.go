@@ -11,7 +11,7 @@ import (
 )
 
 // A file of the log that the server has lost is nothing that waiting mends.
-func TestLostLogFile(t *testing.T) {
+func TestStopAtLostBinlogFile(t *testing.T) {
 	onEach(t, func(d *database) {
 		t := d.t
 		d.simple()

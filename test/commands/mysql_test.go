@@ -43,9 +43,9 @@ func normalMySQL(text string) string {
 	return text
 }
 
-// TestMySQL: what a user sees who sets the relay up on a server with a wrong setting, as a user without rights;
+// TestFirstStartOnMySQL: what a user sees who sets the relay up on a server with a wrong setting, as a user without rights;
 // with what setup prints for the administrator it goes on, and the position is stored once.
-func TestMySQL(t *testing.T) {
+func TestFirstStartOnMySQL(t *testing.T) {
 	for _, o := range []testenv.MySQLOptions{
 		{Flavor: testenv.MySQLFlavor}, {Flavor: testenv.MariaDBFlavor}, {Flavor: testenv.MariaDBFlavor, Release: testenv.MariaDB11},
 	} {

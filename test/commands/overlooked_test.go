@@ -19,9 +19,9 @@ func (s *site) checkpoint() *string {
 	return shown.Checkpoint
 }
 
-// TestRelayOverlooked: what moves or drops the position beside a relay that runs ends that relay, and it brings
+// TestPositionMovedBesideARelay: what moves or drops the position beside a relay that runs ends that relay, and it brings
 // nothing back: with the checkpoint in Redis nobody else notices it on MySQL and MariaDB.
-func TestRelayOverlooked(t *testing.T) {
+func TestPositionMovedBesideARelay(t *testing.T) {
 	t.Parallel()
 	onMySQL(t, func(s *site) {
 		t := s.t
@@ -61,8 +61,8 @@ func TestRelayOverlooked(t *testing.T) {
 	})
 }
 
-// TestRelayOverlookedWithFile: a checkpoint file in use is left alone, and the table too.
-func TestRelayOverlookedWithFile(t *testing.T) {
+// TestPositionMovedBesideARelayWithFile: a checkpoint file in use is left alone, and the table too.
+func TestPositionMovedBesideARelayWithFile(t *testing.T) {
 	t.Parallel()
 	onMySQL(t, func(s *site) {
 		t := s.t

@@ -47,9 +47,9 @@ func (s *site) want(code int, says string, args ...string) {
 	}
 }
 
-// TestPosition: back repeats, forward skips, and what cannot be is refused. The server is one of its own
+// TestPositionSet: back repeats, forward skips, and what cannot be is refused. The server is one of its own
 // because it crashes: that is what takes a slot behind its checkpoint.
-func TestPosition(t *testing.T) {
+func TestPositionSet(t *testing.T) {
 	t.Parallel()
 	s := newSiteOn(t, testenv.Postgres(t, testenv.PostgresOptions{Durable: true})).setup()
 	s.sql("CHECKPOINT").insert(1, 2)
@@ -87,8 +87,8 @@ func TestPosition(t *testing.T) {
 	}
 }
 
-// TestReset: a checkpoint that contradicts the slot stops the run, and reset is the way out.
-func TestReset(t *testing.T) {
+// TestPositionReset: a checkpoint that contradicts the slot stops the run, and reset is the way out.
+func TestPositionReset(t *testing.T) {
 	t.Parallel()
 	s := newSite(t).setup().insert(1)
 	s.want(0, "no checkpoint is stored in redis REDIS, key cdc-relay:{NAME}: the next run goes on from slot SLOT", "position", "reset")
@@ -105,8 +105,8 @@ func TestReset(t *testing.T) {
 	}
 }
 
-// TestForeignCheckpoint: a key that another relay uses is not taken over.
-func TestForeignCheckpoint(t *testing.T) {
+// TestCheckpointOfAnotherRelayIsRefused: a key that another relay uses is not taken over.
+func TestCheckpointOfAnotherRelayIsRefused(t *testing.T) {
 	t.Parallel()
 	s := newSite(t).setup().insert(1)
 	s.publish(1)

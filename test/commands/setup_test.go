@@ -24,8 +24,8 @@ func session(t *testing.T, s *site, name string, steps ...string) {
 	golden(t, name, text.String())
 }
 
-// TestSetup: each command says what it made and what it found.
-func TestSetup(t *testing.T) {
+// TestSetupAndTeardown: each command says what it made and what it found.
+func TestSetupAndTeardown(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	session(t, s, "setup.txt",
@@ -33,8 +33,8 @@ func TestSetup(t *testing.T) {
 		"teardown --table < no", "teardown --table < outbox", "teardown", "position reset", "config validate")
 }
 
-// TestPrint: nothing is run.
-func TestPrint(t *testing.T) {
+// TestSetupPrintRunsNothing: nothing is run.
+func TestSetupPrintRunsNothing(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	session(t, s, "print.txt", "setup --print", "teardown --print --table", "schema print --payload jsonb --partition none",
@@ -48,9 +48,9 @@ func TestPrint(t *testing.T) {
 	}
 }
 
-// TestPrintedSQL: what setup --print prints, run by the roles that it names and no others, makes a database
+// TestPrintedSQLPassesCheck: what setup --print prints, run by the roles that it names and no others, makes a database
 // that check passes.
-func TestPrintedSQL(t *testing.T) {
+func TestPrintedSQLPassesCheck(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.sql("CREATE ROLE printed_owner LOGIN", "CREATE ROLE printed_relay LOGIN",
@@ -88,9 +88,9 @@ func (s *site) as(user, sql string) {
 	}
 }
 
-// TestOwner: the relay's role makes the slot, the owner's everything else, and the relay's role may read
+// TestOwnerCreatesTheTable: the relay's role makes the slot, the owner's everything else, and the relay's role may read
 // the table.
-func TestOwner(t *testing.T) {
+func TestOwnerCreatesTheTable(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.sql("CREATE ROLE owning LOGIN", "CREATE ROLE owned_relay LOGIN REPLICATION",
@@ -112,8 +112,8 @@ func TestOwner(t *testing.T) {
 	}
 }
 
-// TestForeignTable: a table of other software's is published and never made or dropped.
-func TestForeignTable(t *testing.T) {
+// TestTableOfOtherSoftwareIsNeverDropped: a table of other software's is published and never made or dropped.
+func TestTableOfOtherSoftwareIsNeverDropped(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.config = "tables: [{name: shop.events, columns: {event_id: id, event_type: kind, payload: body}}]\n" + s.config
@@ -125,8 +125,8 @@ func TestForeignTable(t *testing.T) {
 	s.sql("SELECT FROM shop.events")
 }
 
-// TestNewerServer: PostgreSQL 18 has failover slots and drops idle ones.
-func TestNewerServer(t *testing.T) {
+// TestSlotOptionsOfPostgreSQL18: PostgreSQL 18 has failover slots and drops idle ones.
+func TestSlotOptionsOfPostgreSQL18(t *testing.T) {
 	t.Parallel()
 	pg := testenv.Postgres(t, testenv.PostgresOptions{Version: 18, Settings: map[string]string{
 		"idle_replication_slot_timeout": "1h", "max_slot_wal_keep_size": "1GB",
@@ -140,9 +140,9 @@ func TestNewerServer(t *testing.T) {
 	golden(t, "newer_server.txt", first.String()+"\n"+second.String())
 }
 
-// TestTLS: both connections, the ordinary one and the one for replication, are secured as the dsn or source.postgres.tls
+// TestTLSToPostgreSQL: both connections, the ordinary one and the one for replication, are secured as the dsn or source.postgres.tls
 // says, on a server that refuses plain text, and check says how.
-func TestTLS(t *testing.T) {
+func TestTLSToPostgreSQL(t *testing.T) {
 	t.Parallel()
 	pg := testenv.Postgres(t, testenv.PostgresOptions{TLS: true, HBA: []string{"hostssl all all 127.0.0.1/32 trust"}})
 	s := newSiteOn(t, pg).setup()
@@ -173,9 +173,9 @@ func TestTLS(t *testing.T) {
 	s.published(relay.leading(), 1)
 }
 
-// TestVersions: setup, check and teardown on every PostgreSQL that is supported, and what a role that may
+// TestEveryPostgreSQLVersion: setup, check and teardown on every PostgreSQL that is supported, and what a role that may
 // not replicate is told there.
-func TestVersions(t *testing.T) {
+func TestEveryPostgreSQLVersion(t *testing.T) {
 	for _, version := range []int{14, 16, 17} {
 		t.Run(strconv.Itoa(version), func(t *testing.T) {
 			t.Parallel()

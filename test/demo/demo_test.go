@@ -31,7 +31,7 @@ func brief(t *testing.T, kind string, out *bytes.Buffer) *demo {
 // eachKind lists the kinds of database.
 func eachKind() []string { return []string{kindPostgres, kindMySQL, kindMariaDB} }
 
-func TestDemoKeepsThePromises(t *testing.T) {
+func TestDemoPasses(t *testing.T) {
 	for _, kind := range eachKind() {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
@@ -196,7 +196,7 @@ func TestCommandLine(t *testing.T) {
 	}
 }
 
-func TestKindOfDatabase(t *testing.T) {
+func TestDatabaseVariable(t *testing.T) {
 	for _, tt := range []struct {
 		args      []string
 		env, kind string

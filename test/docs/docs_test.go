@@ -56,7 +56,7 @@ var (
 	span    = regexp.MustCompile("`([^`\n]+)`")
 )
 
-func TestLinks(t *testing.T) {
+func TestLinksResolve(t *testing.T) {
 	for name, text := range pages(t) {
 		for _, m := range link.FindAllStringSubmatch(text, -1) {
 			target, anchor := m[1], m[2]
@@ -126,7 +126,7 @@ func code(text string) []string {
 }
 
 // Every command that the pages name is one, and so are its flags.
-func TestCommands(t *testing.T) {
+func TestNamedCommandsExist(t *testing.T) {
 	binary := relay(t)
 	word, flag := regexp.MustCompile(`^[a-z]+$`), regexp.MustCompile(`^--[a-z-]+$`)
 	helps := map[string]string{}
@@ -192,7 +192,7 @@ type schema struct {
 }
 
 // Every setting that the pages name is one.
-func TestSettings(t *testing.T) {
+func TestNamedSettingsExist(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), relay(t), "config", "schema").Output()
 	if err != nil {
 		t.Fatal(err)
@@ -246,7 +246,7 @@ func (s *schema) has(path []string) bool {
 }
 
 // Every metric that a table of the pages names is there. A table of metrics is known by the head of its first column.
-func TestMetrics(t *testing.T) {
+func TestNamedMetricsExist(t *testing.T) {
 	code := sources(t, "internal", false) + sources(t, "cmd", false)
 	metric := regexp.MustCompile("`([a-z]+(?:_[a-z]+)*)(?:\\{[a-z,]+\\})?`")
 	for page, atLeast := range map[string]int{"README.md": 5, "docs/operations.md": 20} {
@@ -276,7 +276,7 @@ func wantMetric(t *testing.T, page, name, code string) {
 }
 
 // Every test and target of make that the pages name is there.
-func TestNames(t *testing.T) {
+func TestNamedTestsAndTargetsExist(t *testing.T) {
 	tests := sources(t, "test", true) + sources(t, "internal", true)
 	for _, m := range regexp.MustCompile("`(Test[A-Za-z]+)`").FindAllStringSubmatch(read(t, "docs/guarantees.md"), -1) {
 		if !strings.Contains(tests, "func "+m[1]+"(") {

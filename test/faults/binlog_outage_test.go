@@ -87,7 +87,7 @@ func TestRenamedColumnInBinlog(t *testing.T) {
 }
 
 // Row 26: Redis cannot be written. Publishing goes on, and after a kill exactly what was not saved comes again.
-func TestRedisAwayFromBinlog(t *testing.T) {
+func TestRedisUnavailableOnBinlog(t *testing.T) {
 	t.Parallel()
 	for name, away := range map[string]func(way *testenv.ProxyServer) error{
 		"unreachable": func(way *testenv.ProxyServer) error { way.Cut(); return nil },
@@ -181,7 +181,7 @@ func goesOnOnce(t *testing.T, r *cdctest.Rig) {
 
 // A relay that was frozen, as on a machine that hangs, until the server has given its connection up goes on where
 // it was.
-func TestFrozenAtBinlog(t *testing.T) {
+func TestResumeAfterFreezeOnBinlog(t *testing.T) {
 	t.Parallel()
 	onBinlogs(t, func(t *testing.T, db *cdctest.MySQL) {
 		t.Helper()

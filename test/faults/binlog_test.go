@@ -19,7 +19,7 @@ func binlogs() []string {
 
 // Row 18: connections break and the relay is killed in the middle of transactions of thousands of rows, compressed
 // and not. Each transaction comes whole.
-func TestCutMidTransaction(t *testing.T) {
+func TestConnectionCutMidTransaction(t *testing.T) {
 	for _, flavor := range binlogs() {
 		t.Run(flavor, func(t *testing.T) {
 			t.Parallel()
@@ -94,7 +94,7 @@ func TestRotationAndPurge(t *testing.T) {
 
 // Row 20: what stands in the log and cannot be published as promised stops the relay, at every start, until a
 // person has moved the position past it.
-func TestUnfitTransactions(t *testing.T) {
+func TestStopAtStatementsAndXA(t *testing.T) {
 	insert := "INSERT INTO outbox (event_id, aggregate_type, aggregate_id, event_type, occurred_at) VALUES (UNHEX(REPLACE(UUID(), '-', '')), 'a', 'k', 't', UTC_TIMESTAMP(6))"
 	for name, statements := range map[string]string{
 		"statement format": "SET SESSION binlog_format = STATEMENT; " + insert,

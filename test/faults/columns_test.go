@@ -64,7 +64,7 @@ func TestMissingColumn(t *testing.T) {
 
 // Row 15: the column goes while the relay is cut off, or down. What was committed before is still published;
 // the first row without the column stops the relay, now and at every start.
-func TestColumnGoneMeanwhile(t *testing.T) {
+func TestColumnDroppedWhileDisconnected(t *testing.T) {
 	for name, down := range map[string]bool{"cut off": false, "down": true} {
 		t.Run(name, func(t *testing.T) {
 			db := newPostgres(t)

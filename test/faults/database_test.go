@@ -92,7 +92,7 @@ func TestDatabaseShutdownWhileKafkaIsDown(t *testing.T) {
 }
 
 // Row 12: what the relay needs to go on is gone: it stops, and says what to do.
-func TestLostLog(t *testing.T) {
+func TestLostWALOrBinlog(t *testing.T) {
 	for name, source := range sources() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -52,7 +52,7 @@ func proxied(o *cdctest.RigOptions) {
 
 // Row 22: requests arrive and their responses do not. What is sent again is the same batch, so the broker
 // knows it: nothing comes twice.
-func TestResponsesSwallowed(t *testing.T) {
+func TestResponsesLost(t *testing.T) {
 	proxy := shared.kafka.Brokers()[0].Proxy()
 	t.Cleanup(func() { proxy.Heal(t.Context()) })
 	rigs := rigs(t, proxied)
@@ -73,7 +73,7 @@ func TestResponsesSwallowed(t *testing.T) {
 }
 
 // Row 22, with a kill while Kafka holds what it could not acknowledge: the window comes again, at most.
-func TestKillWhileResponsesAreSwallowed(t *testing.T) {
+func TestKillWhileResponsesAreLost(t *testing.T) {
 	for name, source := range sources() {
 		t.Run(name, func(t *testing.T) {
 			proxy := shared.kafka.Brokers()[0].Proxy()

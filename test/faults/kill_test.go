@@ -11,7 +11,7 @@ import (
 )
 
 // Row 1: SIGKILL at random moments under load, again and again.
-func TestKill(t *testing.T) {
+func TestKillUnderLoad(t *testing.T) {
 	t.Parallel()
 	for name, source := range sources() {
 		t.Run(name, func(t *testing.T) {
@@ -74,7 +74,7 @@ func TestKillBetweenAckAndCheckpoint(t *testing.T) {
 }
 
 // Row 2, the bound: while each save takes its time, no more than the window is published beyond it.
-func TestWindowBoundsWhatComesAgain(t *testing.T) {
+func TestWindowBoundsRepeats(t *testing.T) {
 	for name, source := range sources() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

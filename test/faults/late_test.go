@@ -10,7 +10,7 @@ import (
 
 // Row 1, where the network or a slow broker holds back what the killed relay had sent, until its successor has
 // published: it must not get into the log any more, or a repeat would not be contiguous.
-func TestLateRequests(t *testing.T) {
+func TestLateRequestsAreRejected(t *testing.T) {
 	for name, source := range sources() {
 		t.Run(name, func(t *testing.T) {
 			proxy := shared.kafka.Brokers()[0].Proxy()

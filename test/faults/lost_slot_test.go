@@ -9,7 +9,7 @@ import (
 )
 
 // Row 12: the slot is dropped, made anew or invalidated, while the relay runs or while it is down. Each time
-// the relay stops with exit code 5 and says what to do. TestLostLog has the case of a slot dropped meanwhile.
+// the relay stops with exit code 5 and says what to do. TestLostWALOrBinlog has the case of a slot dropped meanwhile.
 func TestLostSlot(t *testing.T) {
 	running := func(create bool) func(*testing.T, *cdctest.Rig, *cdctest.Postgres) {
 		return func(_ *testing.T, r *cdctest.Rig, db *cdctest.Postgres) {

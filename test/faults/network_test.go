@@ -33,7 +33,7 @@ func TestConnectionsCut(t *testing.T) {
 
 // A relay that was frozen for longer than the server waits for it, as on a machine that hangs, finds its
 // connection gone and goes on where it was.
-func TestFrozen(t *testing.T) {
+func TestResumeAfterFreeze(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, newPostgres(t), cdctest.SlotOnly, nil)
 	r.Start()

@@ -13,7 +13,7 @@ import (
 
 // Row 26: Redis loses the position while the relay runs. It is written again, although nothing is appended, and nothing
 // is published twice.
-func TestRedisForgets(t *testing.T) {
+func TestRedisLosesItsData(t *testing.T) {
 	for name, source := range sources() {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, source.open(t), cdctest.InRedis, nil)
@@ -47,7 +47,7 @@ func TestRedisForgets(t *testing.T) {
 
 // Row 26: Redis cannot be written. Publishing goes on, and the source is told nothing, so that a kill at
 // that time costs duplicates only.
-func TestRedisAway(t *testing.T) {
+func TestRedisUnavailable(t *testing.T) {
 	for name, tt := range map[string]struct {
 		away func(r *cdctest.Rig, way *testenv.ProxyServer, redis *testenv.RedisServer) error
 		back func(r *cdctest.Rig, way *testenv.ProxyServer, redis *testenv.RedisServer) error
@@ -157,7 +157,7 @@ func TestStartWithRolledBackRedis(t *testing.T) {
 }
 
 // Row 26 and row 5: a stop in order waits for Redis to come back, within its time, and saves.
-func TestTermWhileRedisIsAway(t *testing.T) {
+func TestSigtermWhileRedisIsUnavailable(t *testing.T) {
 	t.Parallel()
 	for name, source := range sources() {
 		t.Run(name, func(t *testing.T) {

@@ -116,7 +116,7 @@ func poisonsOf(source string) map[string]poison {
 
 // Row 24, stop: the relay stops in front of the event and names it; nothing later of its key is published.
 // With the event's id under errors.skip it goes on, without a gap.
-func TestStopAtPoison(t *testing.T) {
+func TestStopAtRejectedEvent(t *testing.T) {
 	for name, source := range sources() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -144,7 +144,7 @@ func TestStopAtPoison(t *testing.T) {
 }
 
 // Row 24, drop: the relay counts the event and goes on.
-func TestDropPoison(t *testing.T) {
+func TestDropRejectedEvents(t *testing.T) {
 	for name, source := range sources() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -165,7 +165,7 @@ func TestDropPoison(t *testing.T) {
 }
 
 // Row 24: events for a topic that is not there stop the relay; once it is made they arrive in their order.
-func TestMissingTopicIsMade(t *testing.T) {
+func TestMissingTopicIsCreated(t *testing.T) {
 	t.Parallel()
 	for name, source := range sources() {
 		t.Run(name, func(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 )
 
 // Row 5: SIGTERM under load drains, saves and confirms: nothing comes again at the next start.
-func TestTerm(t *testing.T) {
+func TestSigtermUnderLoad(t *testing.T) {
 	t.Parallel()
 	for name, source := range sources() {
 		t.Run(name, func(t *testing.T) {

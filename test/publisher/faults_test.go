@@ -184,7 +184,7 @@ func grant(t *testing.T, k *testenv.KafkaCluster, kind kmsg.ACLResourceType, pat
 }
 
 // A broker that lets sessions expire (KIP-368) wants credentials again on the open connection.
-func TestSessionsExpire(t *testing.T) {
+func TestSASLSessionsExpire(t *testing.T) {
 	t.Parallel()
 	k := testenv.Kafka(t, testenv.KafkaOptions{Secure: true, Settings: map[string]string{"connections.max.reauth.ms": "1500"}})
 	newTopic(t, k, "sessions", 4, nil)

@@ -17,7 +17,7 @@ import (
 
 // What a publisher has on its way when its successor has begun never gets into the log: it would stand behind
 // what came after it. Without the fence it does get there.
-func TestLateBatch(t *testing.T) {
+func TestLateBatchIsRejected(t *testing.T) {
 	k := testenv.Kafka(t, testenv.KafkaOptions{Proxied: true})
 	proxy := k.Brokers()[0].Proxy()
 	for id, want := range map[string][]int{
@@ -60,7 +60,7 @@ func TestLateBatch(t *testing.T) {
 }
 
 // Who opens fences those before, and nobody of another name; a description fences nobody.
-func TestFence(t *testing.T) {
+func TestSuccessorFencesPredecessor(t *testing.T) {
 	newTopic(t, kafka, "fence", 2, nil)
 	opts := publisher.Options{Brokers: kafka.Bootstrap(), TransactionalID: "fence"}
 	first := open(t, opts)
@@ -86,7 +86,7 @@ func TestFence(t *testing.T) {
 }
 
 // The fence is renewed under load: nothing is sent again for it, and it holds afterwards.
-func TestFenceIsRenewed(t *testing.T) {
+func TestFenceRenewalUnderLoad(t *testing.T) {
 	newTopic(t, kafka, "renewed", 4, nil)
 	opts := publisher.Options{Brokers: kafka.Bootstrap(), TransactionalID: "renewed", RenewInterval: 20 * time.Millisecond}
 	s := open(t, opts)

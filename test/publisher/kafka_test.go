@@ -56,7 +56,7 @@ func TestEveryCodec(t *testing.T) {
 }
 
 // Keys, values and headers arrive as they were: also those that are empty, absent, or large.
-func TestContent(t *testing.T) {
+func TestRecordContent(t *testing.T) {
 	newTopic(t, kafka, "content", 1, nil)
 	s := open(t, publisher.Options{Brokers: kafka.Bootstrap()})
 	msgs := []cdc.Message{
@@ -86,7 +86,7 @@ func TestContent(t *testing.T) {
 	})
 }
 
-func TestListeners(t *testing.T) {
+func TestEveryListener(t *testing.T) {
 	newTopic(t, kafka, "listeners", 2, nil)
 	login := func(mechanism, password string) *publisher.SASL {
 		return &publisher.SASL{Mechanism: mechanism, Username: testenv.KafkaUser, Password: func() (string, error) { return password, nil }}

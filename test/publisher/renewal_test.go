@@ -14,7 +14,7 @@ import (
 
 // A renewal that nobody heard of was granted by a coordinator that is gone: the next one is granted too, and a
 // publisher that has a successor is refused by the same coordinator.
-func TestRenewalAcrossCoordinators(t *testing.T) {
+func TestFenceRenewalAfterLostResponse(t *testing.T) {
 	t.Parallel()
 	k := testenv.Kafka(t, testenv.KafkaOptions{})
 	newTopic(t, k, "across", 1, nil)

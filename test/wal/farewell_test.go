@@ -5,7 +5,7 @@ import (
 )
 
 // However the stop meets the reader, the farewell is said: here it comes in the middle of a busy stream.
-func TestFarewellIsNeverLeftOut(t *testing.T) {
+func TestStopUnderLoadConfirmsEverything(t *testing.T) {
 	d := newDatabase(t)
 	missed := 0
 	for i := range 40 {

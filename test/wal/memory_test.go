@@ -39,7 +39,7 @@ func (h *hoard) charged() int {
 
 // Where the publication brings a thousand rows of another table for each event, and nothing is published, the
 // events hold the memory that they are charged for.
-func TestMemoryBesideABusyTable(t *testing.T) {
+func TestMemoryWithBusyOtherTable(t *testing.T) {
 	d := newDatabase(t)
 	d.exec("CREATE TABLE noise (x text)")
 	d.exec("ALTER PUBLICATION " + d.name + " ADD TABLE noise")

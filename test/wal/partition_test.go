@@ -12,7 +12,7 @@ import (
 
 // A table whose rows the publication brings under the name of another is refused by check and at the start: they would
 // be taken for rows of a table that is not configured.
-func TestPublishedAsRoot(t *testing.T) {
+func TestLeafPartitionIsRefused(t *testing.T) {
 	for name, tt := range map[string]struct {
 		publication string // what it holds and how
 		table       string // that is configured
@@ -69,7 +69,7 @@ func TestPublishedAsRoot(t *testing.T) {
 
 // A table that becomes a partition of a published one while the relay reads is published under that one's name from
 // then on.
-func TestTableAttachedToAPublishedOne(t *testing.T) {
+func TestAttachedPartitionIsDetected(t *testing.T) {
 	d := newDatabase(t)
 	d.exec("CREATE TABLE root (payload bytea) PARTITION BY LIST (payload)")
 	d.exec("CREATE TABLE part (payload bytea)")

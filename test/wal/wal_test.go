@@ -282,7 +282,7 @@ func TestPreparedTransactions(t *testing.T) {
 }
 
 // A clean stop after everything was confirmed leaves nothing to repeat, with the slot alone.
-func TestFarewellConfirms(t *testing.T) {
+func TestCleanStopConfirmsEverything(t *testing.T) {
 	d := newDatabase(t)
 	s, q := d.source(), newQueue(t)
 	q.confirm = s.Confirm
@@ -301,7 +301,7 @@ func TestFarewellConfirms(t *testing.T) {
 }
 
 // Without a Confirm nothing moves: the next process gets everything again.
-func TestUnconfirmedComesAgain(t *testing.T) {
+func TestUnconfirmedTransactionsAreSentAgain(t *testing.T) {
 	d := newDatabase(t)
 	q := newQueue(t)
 	stop := tailing(t, d.source(), q)

@@ -63,7 +63,7 @@ func awkwardEvents() []*writer.Event {
 	return []*writer.Event{full, text, words, empty, tombstone, random, ulid, first, last, epoch, future, large}
 }
 
-func TestEveryWayStoresWhatWasAppended(t *testing.T) {
+func TestEveryDriverStoresTheSameRows(t *testing.T) {
 	onEach(t, storesWhatWasAppended)
 	for _, version := range []int{14, 18} { // the oldest and the newest
 		t.Run(fmt.Sprintf("PostgreSQL %d", version), func(t *testing.T) {
@@ -142,7 +142,7 @@ func everyNumberOfEventsIsStoredInOrder(t *testing.T, e engine) {
 	}
 }
 
-func TestColumnsAreNullWhereNoneOrSomeRowsHaveThem(t *testing.T) {
+func TestMissingColumnsAreNull(t *testing.T) {
 	onEach(t, columnsAreNullWhereNoneOrSomeRowsHaveThem)
 }
 
@@ -181,7 +181,7 @@ func columnsAreNullWhereNoneOrSomeRowsHaveThem(t *testing.T, e engine) {
 	}
 }
 
-func TestEventsGoTheTransactionsWay(t *testing.T) { onEach(t, eventsGoTheTransactionsWay) }
+func TestEventsFollowTheTransaction(t *testing.T) { onEach(t, eventsGoTheTransactionsWay) }
 
 func eventsGoTheTransactionsWay(t *testing.T, e engine) {
 	t.Helper()

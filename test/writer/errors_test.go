@@ -18,7 +18,7 @@ import (
 // mistake is what provokes an answer of the server that has a mend.
 type mistake struct{ table, user, before, want string }
 
-func TestPostgresErrorsSayWhatToDo(t *testing.T) {
+func TestPostgresErrorsNameTheFix(t *testing.T) {
 	db := newDatabase(t, pg, plain("outbox"), plain("no_tenant"), plain("as_jsonb"))
 	db.exec(t, "ALTER TABLE no_tenant DROP COLUMN tenant_id")
 	db.exec(t, "ALTER TABLE as_jsonb ALTER COLUMN payload TYPE jsonb USING NULL")
@@ -37,7 +37,7 @@ func TestPostgresErrorsSayWhatToDo(t *testing.T) {
 	})
 }
 
-func TestMySQLErrorsSayWhatToDo(t *testing.T) {
+func TestMySQLErrorsNameTheFix(t *testing.T) {
 	onBoth(t, func(t *testing.T, m mysql) {
 		t.Helper()
 		day := plain("no_partition")
@@ -116,7 +116,7 @@ func duplicatesAreSkipped(t *testing.T, e engine) {
 	}
 }
 
-func TestAppendAfterTheEndSaysSo(t *testing.T) { onEach(t, appendAfterTheEndSaysSo) }
+func TestAppendAfterTheEndIsAnError(t *testing.T) { onEach(t, appendAfterTheEndSaysSo) }
 
 func appendAfterTheEndSaysSo(t *testing.T, e engine) {
 	t.Helper()

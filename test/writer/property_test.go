@@ -12,9 +12,9 @@ import (
 	"github.com/cdc-relay/cdc-relay/writer"
 )
 
-// TestAnyEventsAreStoredAsTheyAre appends random batches of random events in random ways and reads them
+// TestRandomEventsAreStoredUnchanged appends random batches of random events in random ways and reads them
 // back, in order.
-func TestAnyEventsAreStoredAsTheyAre(t *testing.T) { onEach(t, anyEventsAreStoredAsTheyAre) }
+func TestRandomEventsAreStoredUnchanged(t *testing.T) { onEach(t, anyEventsAreStoredAsTheyAre) }
 
 func anyEventsAreStoredAsTheyAre(t *testing.T, e engine) {
 	t.Helper()
@@ -76,8 +76,8 @@ func anEvent() *rapid.Generator[*writer.Event] {
 	})
 }
 
-// TestTheWriterRefusesWhatTheRelaySets holds the two sides to the same list of headers.
-func TestTheWriterRefusesWhatTheRelaySets(t *testing.T) {
+// TestReservedHeadersAreRefused holds the two sides to the same list of headers.
+func TestReservedHeadersAreRefused(t *testing.T) {
 	events, err := writer.New(writer.Postgres)
 	if err != nil {
 		t.Fatal(err)
