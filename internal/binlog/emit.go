@@ -15,6 +15,7 @@ import (
 // emitHeld hands on the rows of a transaction that has committed. If one cannot be decoded, those before it that still
 // wait in the batch are taken back.
 func (ss *session) emitHeld(ctx context.Context) error {
+	clear(ss.schemas) // each transaction has its own table maps
 	err := ss.src.held.each(func(raw []byte) error { return ss.emit(ctx, event{raw}) })
 	if err == nil || ctx.Err() != nil {
 		return err
@@ -99,7 +100,6 @@ func (ss *session) learn(e event) (err error) {
 		s = old // go-mysql wants to see the map again, its meaning is the same
 	}
 	ss.known[name] = s
-	clear(ss.schemas)
 	ss.schemas[e.tableID()] = s
 	return nil
 }
