@@ -1,39 +1,42 @@
 // Package relay is the pipeline: start reading here.
 //
 //	application transaction ── writer.Append ──► outbox table
-//	                                                 │ WAL
-//	                                              Source      tails, decodes, batches
+//	                                                 │ WAL or binlog
+//	                                              Source      streams, decodes, batches
 //	                                                 │ cdc.Batch
-//	                                              window      bounded by events and bytes
+//	                                              window      limited by events and bytes
 //	                                                 │
-//	                                              Router      row ► topic, key, headers, value (pure)
+//	                                              Router      row ► topic, key, headers, value
 //	                                                 │ cdc.Routed
 //	                                               Sink ──► Kafka
-//	                                                 │ Durable
+//	                                                 │ cdc.Durable
 //	                                              window      contiguous durable prefix
 //	                                                 │ position
 //	                                            Checkpointer, then Source.Confirm
 //
+// The files, in the order of this flow: stages.go has the interfaces, relay.go runs the pipeline, start.go becomes the
+// leader, tail.go reads the source into window.go, route.go passes batches through the router to the sink and takes the
+// sink's answers, save.go saves and confirms the position, drain.go ends the run.
+//
 // # Order of writes
 //
-// A batch is durable in the sink, then its position is saved, then the source is told. So the checkpoint
-// may be lost or rolled back and only duplicates follow, and for PostgreSQL the slot alone is enough.
+// Kafka acknowledges a batch, then its position is saved, then it is confirmed to the source. So a lost or outdated
+// checkpoint causes only duplicates, and on PostgreSQL the slot alone is enough.
 //
 // # Goroutines
 //
 // The caller of [Relay.Run] acquires the source and opens the sink, starts the goroutines below, waits for the end and
-// drains. A test compares the list with [Relay.Run].
+// drains. A test compares this list with the code.
 //
-//   - tail streams from the source into the window, one attempt after another, and acquires the source again
-//     between them. It pauses before each attempt; save, the start and the sink have retries of their own.
-//   - route takes batches from the window, in order, through the router into the sink.
-//   - settle takes the sink's answers and moves the durable prefix.
-//   - save stores the position and confirms it; a slow store coalesces its own saves.
-//   - watch reports a pipeline that holds batches and does not move.
+//   - tail streams from the source into the window. After an error it pauses, acquires the source again and goes on.
+//   - route passes batches from the window, in order, through the router to the sink.
+//   - acknowledge takes the sink's answers, which extend the durable prefix.
+//   - save saves the position of the durable prefix and confirms it. A slow store gets fewer, larger steps.
+//   - watch reports a pipeline that has batches in flight and makes no progress.
 //
 // # Stopping
 //
-// When the caller's context ends, the window admits nothing more; what is in flight is settled, saved and
-// confirmed, for as long as ShutdownTimeout allows. When a stage says stop ([cdc.StopError]), the same
-// happens to what was before it, and Run returns the error; nothing is skipped.
+// When the caller's context ends, the window refuses further batches. Those in flight are acknowledged, saved and
+// confirmed, for up to ShutdownTimeout. When a stage returns a [cdc.StopError], the same is done for the events before
+// the failed one, and Run returns the error; nothing is skipped.
 package relay

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The package comment lists the goroutines that run starts, and no others.
+// The package comment lists exactly the goroutines that Relay.run starts.
 func TestDocumentedGoroutines(t *testing.T) {
 	documented := names(t, "doc.go", `(?m)^//   - (\w+) `)
 	started := names(t, "relay.go", `(?:running|tailing)\.Go\(func\(\) \{ r\.(\w+)\(`)

@@ -14,11 +14,11 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// fakes are stages that write down what happens to them, in order.
+// fakes are stages that record the calls they get, in order.
 type fakes struct {
 	mu      sync.Mutex
 	events  []string
-	batches int // the source offers so many, then waits
+	batches int // how many the source offers before it waits
 	// acquire, run, open, route and save, if set, answer for the stage.
 	acquire func(attempt int) error
 	run     func(attempt int) error
@@ -176,7 +176,7 @@ func newRelay(f *fakes, o Options) *Relay {
 	return New(o, Stages{Source: f, Router: f, Sink: f, Checkpointer: f}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 }
 
-// drive runs the relay in a bubble until it is idle, stops it softly, and returns its error.
+// drive runs the relay in a synctest bubble until it is idle, stops it, and returns its error.
 func drive(t *testing.T, f *fakes, o Options) (*Relay, error) {
 	t.Helper()
 	r := newRelay(f, o)

@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"context"
 	"errors"
 	"sync"
 	"time"
@@ -21,23 +22,23 @@ const (
 	StateParked   State = "parked"
 )
 
-// Status is the relay's state for people.
+// Status is the relay's state, for display.
 type Status struct {
 	State     State
 	Since     time.Time
-	Connected bool // to the database's log
+	Connected bool // the WAL or binlog is being read
 	Stalled   bool
-	// Source is the log that is read, From where this run started.
+	// Source is the WAL or binlog that is read, From where this run started.
 	Source cdc.Source
 	From   cdc.Position
-	// Acked is the position up to which everything is durable downstream.
+	// Acked is the position up to which Kafka has acknowledged everything.
 	Acked cdc.Position
 	// Checkpoint is the last one saved.
 	Checkpoint     cdc.Checkpoint
 	InFlightEvents int
 	InFlightBytes  int
-	// Lag is the age of the oldest event that is not durable downstream, or, while the database is away,
-	// of the last contact with it, or how far behind a [Lagging] source reads; 0 when everything is published.
+	// Lag is the largest of: the age of the oldest event that Kafka has not acknowledged, the time since the database
+	// was lost, and how far behind a [Lagging] source reads. It is 0 when everything is published.
 	Lag       time.Duration
 	LastError error
 	LastErrAt time.Time
@@ -50,7 +51,7 @@ type health struct {
 	connKnown bool
 }
 
-// set changes the state and reports whether it was another before. A nil err keeps the last error.
+// set changes the state and reports whether it was a different one. A nil err keeps the last error.
 func (h *health) set(s State, err error) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -111,7 +112,7 @@ func (r *Relay) Status() Status {
 	return st
 }
 
-// Ready returns nil when the relay leads and moves, or stands by; otherwise the reason.
+// Ready returns nil if the relay stands by, or leads and makes progress; otherwise the reason.
 func (r *Relay) Ready() error {
 	st := r.Status()
 	switch {
@@ -120,9 +121,28 @@ func (r *Relay) Ready() error {
 	case st.State != StateLeading:
 		return errors.Join(errors.New("relay is "+string(st.State)), st.LastError)
 	case !st.Connected:
-		return errors.Join(errors.New("database's log is not being read"), st.LastError)
+		return errors.Join(errors.New("WAL or binlog is not being read"), st.LastError)
 	case st.Stalled:
-		return errors.Join(errors.New("nothing was acknowledged by Kafka for a while"), st.LastError)
+		return errors.Join(errors.New("events in flight are not acknowledged by Kafka"), st.LastError)
 	}
 	return nil
+}
+
+// stallAfter is how long a batch may stay in flight before the relay reports itself stalled.
+const stallAfter = time.Minute
+
+// watch reports a stalled pipeline: batches are in flight and the oldest is not acknowledged.
+func (r *Relay) watch(ctx context.Context) {
+	var warned time.Time
+	for sleep(ctx, time.Second) == nil {
+		st := r.window.state()
+		age := time.Since(st.oldestOffered)
+		stalled := !st.oldestOffered.IsZero() && age > stallAfter
+		r.health.stall(stalled)
+		if stalled && time.Since(warned) > time.Minute {
+			warned = time.Now()
+			r.log.Error("stalled: Kafka does not acknowledge; check that it is reachable and has enough in-sync replicas",
+				"oldest_in_flight", age.Round(time.Second).String(), "in_flight_events", st.events)
+		}
+	}
 }

@@ -22,21 +22,21 @@ func newMetrics(reg prometheus.Registerer, r *Relay) *metrics {
 	}
 	m := &metrics{
 		checkpointErrors: prometheus.NewCounter(prometheus.CounterOpts(name("checkpoint_errors_total", "Saves of the position that failed."))),
-		lastCheckpoint:   prometheus.NewGauge(prometheus.GaugeOpts(name("last_checkpoint_timestamp_seconds", "When the position was saved last, by the relay's clock; 0: not yet."))),
-		reconnects:       prometheus.NewCounterVec(prometheus.CounterOpts(name("reconnects_total", "Attempts that failed and were followed by another.")), []string{"component"}),
+		lastCheckpoint:   prometheus.NewGauge(prometheus.GaugeOpts(name("last_checkpoint_timestamp_seconds", "When the position was saved last, by the relay's clock; 0: never."))),
+		reconnects:       prometheus.NewCounterVec(prometheus.CounterOpts(name("reconnects_total", "Failed attempts that were retried.")), []string{"component"}),
 		dropped:          prometheus.NewCounterVec(prometheus.CounterOpts(name("events_dropped_total", "Events not published because the configuration says so (errors.*: drop, errors.skip).")), []string{"reason"}),
-		stopped:          prometheus.NewGaugeVec(prometheus.GaugeOpts(name("stopped", "1 when the relay stopped and needs a person, by reason.")), []string{"reason"}),
+		stopped:          prometheus.NewGaugeVec(prometheus.GaugeOpts(name("stopped", "1 when the relay has stopped because of an error, by reason.")), []string{"reason"}),
 	}
 	gauge := func(n, help string, f func(Status) float64) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts(name(n, help)), func() float64 { return f(r.Status()) })
 	}
 	reg.MustRegister(m.checkpointErrors, m.lastCheckpoint, m.reconnects, m.stopped,
-		gauge("inflight_events", "Events taken from the log whose position is not saved yet.", func(s Status) float64 { return float64(s.InFlightEvents) }),
-		gauge("inflight_bytes", "Octets of rows taken from the log and not acknowledged by Kafka yet.", func(s Status) float64 { return float64(s.InFlightBytes) }),
-		gauge("source_lag_seconds", "Age of the oldest event not acknowledged by Kafka, or of the last contact with the database while it is away; on MySQL and MariaDB at least how far behind the log is read; 0 when all is published.", func(s Status) float64 { return s.Lag.Seconds() }),
+		gauge("inflight_events", "Events read from the WAL or binlog whose position is not saved yet.", func(s Status) float64 { return float64(s.InFlightEvents) }),
+		gauge("inflight_bytes", "Bytes of rows read from the WAL or binlog and not acknowledged by Kafka yet.", func(s Status) float64 { return float64(s.InFlightBytes) }),
+		gauge("source_lag_seconds", "Age of the oldest event not acknowledged by Kafka, or of the last contact with the database while it is away; on MySQL and MariaDB at least how far behind the binlog is read; 0 when everything is published.", func(s Status) float64 { return s.Lag.Seconds() }),
 		gauge("leader", "1 while this relay leads.", func(s Status) float64 { return oneIf(s.State == StateLeading) }),
-		gauge("stalled", "1 while batches are in flight and none was acknowledged for a while.", func(s Status) float64 { return oneIf(s.Stalled) }),
-		gauge("connected", "1 while the database's log is being read.", func(s Status) float64 { return oneIf(s.Connected) }),
+		gauge("stalled", "1 while events are in flight and Kafka has not acknowledged any for a while.", func(s Status) float64 { return oneIf(s.Stalled) }),
+		gauge("connected", "1 while the WAL or binlog is being read.", func(s Status) float64 { return oneIf(s.Connected) }),
 	)
 	m.dropped = shared(reg, m.dropped)
 	return m

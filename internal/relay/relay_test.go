@@ -31,8 +31,8 @@ func TestEverythingIsSavedAndConfirmed(t *testing.T) {
 	})
 }
 
-// A source that reads behind is a lag, though nothing of ours is on its way.
-func TestSourceLags(t *testing.T) {
+// A source that reads behind counts as lag, although no event is in flight.
+func TestLagOfTheSource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, err := drive(t, &fakes{lag: time.Hour}, options())
 		if err != nil {
@@ -45,7 +45,7 @@ func TestSourceLags(t *testing.T) {
 }
 
 // The checkpoint is claimed with a newer generation before anything is published.
-func TestClaim(t *testing.T) {
+func TestClaimStartsANewGeneration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakes{stored: &cdc.Checkpoint{Generation: 7, Sequence: 9, Progress: cdc.Progress{Position: "x"}}}
 		var first cdc.Checkpoint
@@ -64,8 +64,8 @@ func TestClaim(t *testing.T) {
 	})
 }
 
-// The sink is opened under a name that only this log has, and again under the same one.
-func TestFenceName(t *testing.T) {
+// The sink's fence is unique to the WAL or binlog, and the same at the next start.
+func TestFenceIsUniqueAndKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		opened := func(f *fakes) string {
 			if _, err := drive(t, f, options()); err != nil {
@@ -86,7 +86,7 @@ func TestFenceName(t *testing.T) {
 			t.Errorf("without a slot: opened under %q, then under %q, stored %q", first, second, f.stored.Fence)
 		}
 		if other := opened(&fakes{id: f.id}); other == first || !strings.HasPrefix(other, "cdc-relay.mysql.d.") {
-			t.Errorf("two logs of one name: opened under %q and %q", first, other)
+			t.Errorf("two binlogs of the same name: opened under %q and %q", first, other)
 		}
 	})
 }
@@ -109,7 +109,7 @@ func TestStandbyTakesOver(t *testing.T) {
 	})
 }
 
-func TestSourceIsTriedAgain(t *testing.T) {
+func TestReconnect(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakes{batches: 3}
 		f.run = func(attempt int) error {
@@ -152,7 +152,8 @@ func (l *loads) Acquire(ctx context.Context, load func(context.Context) (cdc.Che
 	})
 }
 
-// A connection that is lost before the first save (while Kafka is being opened, say) goes on from the claimed checkpoint.
+// A connection that is lost before the first save, for example while Kafka is being opened, continues from the claimed
+// checkpoint.
 func TestReconnectBeforeTheFirstSave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakes{batches: 1, stored: &cdc.Checkpoint{Generation: 7, Sequence: 9, Progress: cdc.Progress{Position: "C"}}}
@@ -188,8 +189,8 @@ func TestPositionErrorStops(t *testing.T) {
 	})
 }
 
-// What stands before an event that stops the relay is published, saved and confirmed; nothing after.
-func TestRouteErrorStopsInFrontOfTheEvent(t *testing.T) {
+// Events before the one that stops the relay are published, saved and confirmed; none after it.
+func TestRouteErrorStopsBeforeTheEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakes{batches: 10}
 		f.route = func(seq uint64) error {
@@ -206,7 +207,7 @@ func TestRouteErrorStopsInFrontOfTheEvent(t *testing.T) {
 	})
 }
 
-func TestRefusedRecordStops(t *testing.T) {
+func TestRejectedRecordStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakes{batches: 10, refuse: 4}
 		r, err := drive(t, f, options())
@@ -220,7 +221,7 @@ func TestRefusedRecordStops(t *testing.T) {
 	})
 }
 
-func TestParkedRelayWaitsForAPerson(t *testing.T) {
+func TestParkedRelayKeepsRunning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakes{batches: 1, refuse: 1}
 		o := options()
@@ -240,8 +241,8 @@ func TestParkedRelayWaitsForAPerson(t *testing.T) {
 	})
 }
 
-// While the store is away publishing goes on, beyond the window's count, and nothing is confirmed.
-func TestStoreAway(t *testing.T) {
+// While the store is away, publishing continues, with more events than the window holds, and nothing is confirmed.
+func TestPublishingContinuesWithoutTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakes{batches: 100}
 		away := true
@@ -273,7 +274,7 @@ func TestStoreAway(t *testing.T) {
 	})
 }
 
-func TestFenced(t *testing.T) {
+func TestFencedRelayStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakes{batches: 2}
 		f.save = func(c cdc.Checkpoint) error {
@@ -294,7 +295,7 @@ func TestFenced(t *testing.T) {
 	})
 }
 
-// A checkpoint that refuses for good ends the run soon: waiting would only let the WAL or binlog pile up.
+// A checkpoint that refuses every save ends the run soon: waiting would only let the WAL or binlog grow.
 func TestRefusedCheckpointStops(t *testing.T) {
 	for _, refused := range []string{"foreign_checkpoint", "checkpoint_unusable"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -322,7 +323,7 @@ func TestRefusedCheckpointStops(t *testing.T) {
 	}
 }
 
-// A store that lost the checkpoint has it back although nothing moves, and again after a stop.
+// A checkpoint that the store lost is saved again although the position stands still, and again during a stop.
 func TestLostCheckpointIsSavedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakes{batches: 3}
@@ -355,7 +356,7 @@ func TestLostCheckpointIsSavedAgain(t *testing.T) {
 	})
 }
 
-// Nothing was published yet: what is saved again is the claimed position.
+// As long as nothing was published, the claimed position is saved again.
 func TestClaimIsSavedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakes{}
@@ -368,8 +369,8 @@ func TestClaimIsSavedAgain(t *testing.T) {
 	})
 }
 
-// An idle relay ends at once although the store is away: there is nothing to wait for.
-func TestIdleStopWithTheStoreAway(t *testing.T) {
+// An idle relay stops at once although the store is away: there is nothing to wait for.
+func TestIdleRelayStopsWithoutTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakes{}
 		f.save = func(c cdc.Checkpoint) error {
@@ -426,8 +427,8 @@ func TestStopWaitsForTheStore(t *testing.T) {
 	})
 }
 
-// A claim that fails gives the slot back before it is tried again: whoever keeps it from succeeding may
-// be waiting for that slot.
+// A claim that fails gives the slot back before it is retried: the relay that holds the checkpoint may be waiting for
+// the slot.
 func TestFailedClaimReleases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakes{batches: 1}
@@ -449,8 +450,8 @@ func TestFailedClaimReleases(t *testing.T) {
 	})
 }
 
-// A relay that was cut off and finds another in its place gives way.
-func TestSuperseded(t *testing.T) {
+// A relay that lost its connection stops if another relay has taken the lead.
+func TestSupersededRelayStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakes{}
 		f.run = func(int) error { return errors.New("connection lost") }
@@ -468,8 +469,8 @@ func TestSuperseded(t *testing.T) {
 	})
 }
 
-// A save that failed may have been stored, with its answer lost: the next one must come after it.
-func TestLostAnswerOfASave(t *testing.T) {
+// A failed save may have been stored, with its answer lost: the next save needs a higher sequence.
+func TestSaveAfterALostAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakes{batches: 3}
 		var kept cdc.Checkpoint

@@ -24,32 +24,32 @@ func (r *Relay) start(ctx context.Context) error {
 }
 
 const (
-	// standbyInterval is how often a standby asks for the lead: takeover takes no longer than this and
-	// what the database needs to notice that the leader is gone.
+	// standbyInterval is how often a standby tries to take the lead. A takeover takes this long, and what the database
+	// needs to notice that the leader is gone.
 	standbyInterval = time.Second
-	// startInterval is the longest pause between two attempts of a start: a server that comes up is noticed this soon.
+	// startInterval is the longest pause between two attempts of a start.
 	startInterval = 5 * time.Second
 )
 
-// await tries a step of the start again while a server is away, for up to StartupTimeout, and for as long as another
-// relay leads. What waiting cannot fix it returns at once.
+// await retries a step of the start: for up to StartupTimeout while a server is away, and without limit while another
+// relay leads. It returns at once on an error that waiting cannot fix.
 func (r *Relay) await(ctx context.Context, step func(context.Context) error) error {
-	w := r.newWait()
+	away := r.newOutage()
 	for {
 		err := step(ctx)
 		switch {
 		case err == nil:
 			return nil
 		case ctx.Err() != nil:
-			return ctx.Err() // whatever a step made of being interrupted
-		case final(err) != nil:
-			return final(err)
+			return ctx.Err() // err only says that the step was interrupted
+		case stopError(err) != nil:
+			return stopError(err)
 		}
 		pause := standbyInterval
 		if errors.Is(err, cdc.ErrStandby) {
 			r.standBy(err)
-			w = r.newWait()
-		} else if pause, err = w.next(err); err != nil {
+			away = r.newOutage()
+		} else if pause, err = away.next(err); err != nil {
 			return err
 		}
 		if err := sleep(ctx, pause); err != nil {
@@ -64,36 +64,35 @@ func (r *Relay) standBy(reason error) {
 	}
 }
 
-// wait is a time in which a server is away.
-type wait struct {
-	relay *Relay
-	retry *pauses
-	since time.Time
-	said  time.Duration // how long it had lasted when it was last logged
+// outage is a time in which a server is away.
+type outage struct {
+	relay  *Relay
+	retry  *pauses
+	since  time.Time
+	logged time.Duration // how long it had lasted when it was logged last
 }
 
-func (r *Relay) newWait() *wait {
-	w := &wait{relay: r, retry: r.pauses(), since: time.Now()}
-	w.retry.longest = min(w.retry.longest, startInterval)
-	return w
+func (r *Relay) newOutage() *outage {
+	o := &outage{relay: r, retry: r.pauses(), since: time.Now()}
+	o.retry.longest = min(o.retry.longest, startInterval)
+	return o
 }
 
-// next returns the pause before another attempt, or the error that ends the wait. It says what is awaited at growing
-// intervals.
-func (w *wait) next(err error) (time.Duration, error) {
-	pause, timeout, lasted := w.retry.next(), w.relay.opts.StartupTimeout, time.Since(w.since)
+// next returns the pause before the next attempt, or the error that ends the start. It logs err at growing intervals.
+func (o *outage) next(err error) (time.Duration, error) {
+	pause, timeout, lasted := o.retry.next(), o.relay.opts.StartupTimeout, time.Since(o.since)
 	if timeout > 0 && lasted+pause > timeout {
 		return 0, cdc.Stop(cdc.ClassRuntime, "startup_timeout", fmt.Errorf("gave up waiting after %s (startup_timeout): %w", timeout, err), "")
 	}
-	w.relay.health.set(StateStarting, err)
-	if w.said == 0 || lasted >= 2*w.said {
-		w.said = max(lasted, startInterval)
-		w.relay.log.Warn("waiting for a server", "error", err, "for", lasted.Round(time.Second).String(), "startup_timeout", timeout.String())
+	o.relay.health.set(StateStarting, err)
+	if o.logged == 0 || lasted >= 2*o.logged {
+		o.logged = max(lasted, startInterval)
+		o.relay.log.Warn("waiting for a server", "error", err, "for", lasted.Round(time.Second).String(), "startup_timeout", timeout.String())
 	}
 	return pause, nil
 }
 
-// lead makes this relay the leader and the checkpoint its own, if no other relay leads.
+// lead makes this relay the leader, if no other relay leads, and claims the checkpoint.
 func (r *Relay) lead(ctx context.Context) error {
 	id, from, err := r.Source.Acquire(ctx, r.Checkpointer.Load)
 	if err != nil {
@@ -105,7 +104,7 @@ func (r *Relay) lead(ctx context.Context) error {
 	return err
 }
 
-// claim starts a new generation of the checkpoint, so that whoever led before can save no more.
+// claim starts a new generation of the checkpoint. The store then rejects saves of an earlier leader.
 func (r *Relay) claim(ctx context.Context, id cdc.Source, from cdc.Position) error {
 	c, _, err := r.Checkpointer.Load(ctx)
 	if err != nil {
@@ -129,8 +128,8 @@ func (r *Relay) claim(ctx context.Context, id cdc.Source, from cdc.Position) err
 	return nil
 }
 
-// fence names a WAL or binlog for the sink. It must not be another one's: PostgreSQL's system identifier sees to that.
-// MySQL and MariaDB have no such thing, but there is a checkpoint to keep a random name in.
+// fence returns the sink's transactional ID for a WAL or binlog. It must be unique: on PostgreSQL the system identifier
+// makes it so, on MySQL and MariaDB a random part does, which is kept in the checkpoint.
 func fence(id cdc.Source) string {
 	own := id.Slot
 	if own == "" {
@@ -139,5 +138,5 @@ func fence(id cdc.Source) string {
 	return strings.Join([]string{"cdc-relay", id.SystemID, id.Database, own}, ".")
 }
 
-// open opens the sink for what this relay leads.
+// open opens the sink under the fence of the claimed checkpoint.
 func (r *Relay) open(ctx context.Context) error { return r.Sink.Open(ctx, r.checkpoint.Load().Fence) }

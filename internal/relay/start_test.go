@@ -22,7 +22,7 @@ func away(until time.Time) error {
 	return nil
 }
 
-// A start waits for the database and then for Kafka, each for up to StartupTimeout, and goes on when it is there.
+// A start waits for the database and then for Kafka, each for up to StartupTimeout.
 func TestStartWaits(t *testing.T) {
 	for _, tt := range []struct {
 		name            string
@@ -65,8 +65,8 @@ func TestStartWaits(t *testing.T) {
 	}
 }
 
-// While a start waits, the state says so, and the log says it now and then, not at each attempt.
-func TestStartSaysWhatItWaitsFor(t *testing.T) {
+// While a start waits, the status has the reason, and it is logged at growing intervals, not at each attempt.
+func TestStartReportsWhatItWaitsFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakes{}
 		f.acquire = func(int) error { return away(time.Now().Add(time.Second)) }
@@ -86,15 +86,15 @@ func TestStartSaysWhatItWaitsFor(t *testing.T) {
 		if err := <-done; err != nil {
 			t.Errorf("stopped while waiting: %v", err)
 		}
-		said := strings.Count(log.String(), `msg="waiting for a server" error="connection refused"`)
-		if said < 5 || said > 12 || f.attempts < 100*said/2 {
-			t.Errorf("said so %d times in an hour, %d attempts:\n%s", said, f.attempts, log.String())
+		logged := strings.Count(log.String(), `msg="waiting for a server" error="connection refused"`)
+		if logged < 5 || logged > 12 || f.attempts < 100*logged/2 {
+			t.Errorf("logged %d times in an hour, %d attempts:\n%s", logged, f.attempts, log.String())
 		}
 	})
 }
 
-// What waiting does not fix ends a start at the first attempt.
-func TestStartStops(t *testing.T) {
+// An error that waiting does not fix ends a start at the first attempt.
+func TestStartFailsAtOnce(t *testing.T) {
 	for _, class := range []cdc.Class{cdc.ClassConfig, cdc.ClassPosition, cdc.ClassFenced} {
 		synctest.Test(t, func(t *testing.T) {
 			f, began := &fakes{}, time.Now()
@@ -108,7 +108,7 @@ func TestStartStops(t *testing.T) {
 	}
 }
 
-// A standby that has waited for long waits as long as any start for a database that is away.
+// The time that a relay stood by does not count towards its wait for a database that goes away.
 func TestStandbyWaitsForTheDatabase(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, began := &fakes{batches: 1}, time.Now()

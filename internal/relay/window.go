@@ -7,13 +7,13 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// window holds the batches between the source and the saved position, in order of Seq. It is the only
-// queue in the relay, and bounded twice: bytes are given back when a batch is durable, events when its
-// position was saved (or could not be). So a crash repeats at most maxEvents events, and the relay's
-// memory is at most maxBytes and one batch.
+// window holds the batches between the source and the saved position, in order of Seq. It is the only queue in the
+// relay. A batch passes through Offer (the source), take and setRouted (the router), complete (the sink's answer) and
+// release (after the save).
 //
-// How much of maxBytes is used is the sink's decision: the source reads no further than maxAhead bytes ahead of what
-// the sink has taken.
+// It has two limits: bytes are given back when a batch is durable, events when its position was saved (or could not
+// be). So a crash repeats at most maxEvents events, and the relay's memory is at most maxBytes and one batch. The sink
+// decides how much of maxBytes is used: the source reads at most maxAhead bytes ahead of what the sink has taken.
 //
 // Safe for concurrent use.
 type window struct {
@@ -22,18 +22,18 @@ type window struct {
 	mu      sync.Mutex
 	entries []entry // entries[head:] in order of seq, without gaps
 	head    int
-	next    int    // index of the first entry that was not taken yet
+	next    int    // index of the first entry that take has not returned
 	acked   uint64 // every batch up to here is durable
 	sentSeq uint64 // the last batch given to the sink
 	events  int
 	bytes   int
-	ahead   int  // bytes that were not sent yet
-	refused bool // an offer was refused since the last signal
+	ahead   int  // bytes not yet given to the sink
+	refused bool // an offer was refused since space was signalled last
 	closed  bool
 
 	space chan struct{} // capacity 1
-	work  chan struct{} // capacity 1: an entry may be taken
-	moved chan struct{} // capacity 1: acked moved
+	work  chan struct{} // capacity 1: take may return a batch
+	moved chan struct{} // capacity 1: acked has grown
 }
 
 type entry struct {
@@ -44,11 +44,11 @@ type entry struct {
 	bytes   int
 	lastID  string
 	durable bool
-	taken   time.Time // when it was offered
-	commit  int64     // commit time of its first transaction, Unix microseconds; 0 for a heartbeat
+	offered time.Time
+	commit  int64 // commit time of its first transaction, Unix microseconds; 0 for a heartbeat
 }
 
-// readAhead keeps the router busy while the source reads on; more would only be memory.
+// readAhead keeps the router busy while the source reads; more would only cost memory.
 const readAhead = 1 << 20
 
 func newWindow(maxEvents, maxBytes int) *window {
@@ -65,8 +65,8 @@ func signal(c chan struct{}) {
 	}
 }
 
-// Offer takes b unless the window is full or closed. One batch is always taken when none is held, or a
-// batch larger than the bounds could never pass.
+// Offer adds b unless the window is full or closed. An empty window takes any batch, because one larger than the
+// limits could never pass otherwise.
 func (w *window) Offer(b *cdc.Batch) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -76,7 +76,7 @@ func (w *window) Offer(b *cdc.Batch) bool {
 		w.refused = true
 		return false
 	}
-	e := entry{batch: b, seq: b.Seq, events: events, bytes: b.Bytes, taken: time.Now()}
+	e := entry{batch: b, seq: b.Seq, events: events, bytes: b.Bytes, offered: time.Now()}
 	if events > 0 {
 		e.commit = b.Txs[0].Time
 	}
@@ -88,11 +88,11 @@ func (w *window) Offer(b *cdc.Batch) bool {
 	return true
 }
 
-// Space is signalled after room was made for a refused batch.
+// Space receives a signal when there is room again after a refused offer.
 func (w *window) Space() <-chan struct{} { return w.space }
 
-// take returns the next batch to route, in order, or nil when there is none now; work tells when to ask
-// again. The batch stays the window's.
+// take returns the next batch to route, in order, or nil when there is none; work signals when to call again. The
+// batch stays in the window.
 func (w *window) take() *cdc.Batch {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -104,8 +104,8 @@ func (w *window) take() *cdc.Batch {
 	return b
 }
 
-// sent notes what was made of the batch that take returned last.
-func (w *window) sent(r *cdc.Routed) {
+// setRouted stores what the router made of the batch that take returned last, which now goes to the sink.
+func (w *window) setRouted(r *cdc.Routed) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	e := w.entry(r.Batch.Seq)
@@ -120,9 +120,9 @@ func (w *window) entry(seq uint64) *entry {
 	return &w.entries[w.head+int(seq-w.entries[w.head].seq)]
 }
 
-// settle notes that the batches first to last are durable, and returns what was made of them, appended
-// to done, for the caller to release.
-func (w *window) settle(first, last uint64, done []*cdc.Routed) []*cdc.Routed {
+// complete marks the batches first to last as durable and gives back their bytes. It appends their Routeds to done,
+// for the caller to recycle.
+func (w *window) complete(first, last uint64, done []*cdc.Routed) []*cdc.Routed {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for seq := first; seq <= last; seq++ {
@@ -142,7 +142,7 @@ func (w *window) settle(first, last uint64, done []*cdc.Routed) []*cdc.Routed {
 	return done
 }
 
-// base is the seq before the first entry's.
+// base is the seq before that of the first entry.
 func (w *window) base() uint64 {
 	if w.head == len(w.entries) {
 		return w.acked
@@ -150,8 +150,8 @@ func (w *window) base() uint64 {
 	return w.entries[w.head].seq - 1
 }
 
-// durable returns the end of the contiguous durable prefix and the id of its last event ("" if the
-// prefix held none since the last save).
+// durable returns the end of the contiguous durable prefix and the ID of its last event, "" if no batch of it that
+// is still in the window has events.
 func (w *window) durable() (seq uint64, lastID string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -163,8 +163,8 @@ func (w *window) durable() (seq uint64, lastID string) {
 	return w.acked, lastID
 }
 
-// forget gives back the events of the batches up to seq: their position was saved, or could not be.
-func (w *window) forget(seq uint64) {
+// release gives back the events of the durable batches up to seq: their position was saved, or could not be.
+func (w *window) release(seq uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for w.head < w.next && w.entries[w.head].durable && w.entries[w.head].seq <= seq {
@@ -176,7 +176,7 @@ func (w *window) forget(seq uint64) {
 	w.wake()
 }
 
-// compact moves the entries to the front when half of the slice is spent.
+// compact moves the entries to the front when half of the slice is unused.
 func (w *window) compact() {
 	if w.head < 64 || w.head < len(w.entries)/2 {
 		return
@@ -186,6 +186,7 @@ func (w *window) compact() {
 	w.entries, w.next, w.head = w.entries[:n], w.next-w.head, 0
 }
 
+// wake signals space after a refused offer.
 func (w *window) wake() {
 	if w.refused && !w.closed {
 		w.refused = false
@@ -193,22 +194,22 @@ func (w *window) wake() {
 	}
 }
 
-// close admits nothing more.
+// close makes Offer refuse every batch from now on.
 func (w *window) close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.closed = true
 }
 
-// windowState is a snapshot for status, metrics and the watchdog.
+// windowState is a snapshot for status, metrics, watch and drain.
 type windowState struct {
 	events, bytes int
 	acked         uint64
 	// sent is the last batch given to the sink.
 	sent uint64
-	// oldest is the first batch that is not durable: when it was taken in, and its commit time (zero
-	// for a heartbeat). Both zero when everything is durable.
-	oldestTaken, oldestCommit time.Time
+	// The oldest batch that is not durable: when it was offered, and its commit time (zero for a heartbeat). Both
+	// are zero when everything is durable.
+	oldestOffered, oldestCommit time.Time
 }
 
 func (w *window) state() windowState {
@@ -216,7 +217,7 @@ func (w *window) state() windowState {
 	defer w.mu.Unlock()
 	st := windowState{events: w.events, bytes: w.bytes, acked: w.acked, sent: w.sentSeq}
 	if i := w.head + int(w.acked-w.base()); i < len(w.entries) {
-		st.oldestTaken = w.entries[i].taken
+		st.oldestOffered = w.entries[i].offered
 		if c := w.entries[i].commit; c != 0 {
 			st.oldestCommit = time.UnixMicro(c)
 		}

@@ -16,36 +16,36 @@ func batchOf(seq uint64, rows, bytes int) *cdc.Batch {
 	return b
 }
 
-// TestWindow drives a window with random steps and compares it with a plain list of what was offered.
-func TestWindow(t *testing.T) {
+// Random steps on a window have the same effect as on a plain list of the offered batches.
+func TestWindowAgainstAModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const maxEvents, maxBytes = 20, 100
 		w := newWindow(maxEvents, maxBytes)
 		var offered, taken uint64
 		durable := map[uint64]bool{}
 		rows, bytes := map[uint64]int{}, map[uint64]int{}
-		var acked, forgotten uint64
-		held := func() (events, octets int) {
-			for seq := forgotten + 1; seq <= offered; seq++ {
+		var acked, released uint64
+		held := func() (events, size int) {
+			for seq := released + 1; seq <= offered; seq++ {
 				events += rows[seq]
 				if !durable[seq] {
-					octets += bytes[seq]
+					size += bytes[seq]
 				}
 			}
-			for seq := uint64(1); seq <= forgotten; seq++ {
+			for seq := uint64(1); seq <= released; seq++ {
 				if !durable[seq] {
-					t.Fatalf("batch %d was forgotten before it was durable", seq)
+					t.Fatalf("batch %d was released before it was durable", seq)
 				}
 			}
-			return events, octets
+			return events, size
 		}
 		t.Repeat(map[string]func(*rapid.T){
 			"offer": func(t *rapid.T) {
 				seq, n, size := offered+1, rapid.IntRange(0, 30).Draw(t, "rows"), rapid.IntRange(0, 150).Draw(t, "bytes")
-				events, octets := held()
-				want := (events == 0 || events+n <= maxEvents) && (octets == 0 || octets+size <= maxBytes)
+				events, inUse := held()
+				want := (events == 0 || events+n <= maxEvents) && (inUse == 0 || inUse+size <= maxBytes)
 				if got := w.Offer(batchOf(seq, n, size)); got != want {
-					t.Fatalf("offer of %d rows, %d octets to %d events, %d octets: %v", n, size, events, octets, got)
+					t.Fatalf("offer of %d rows, %d bytes to %d events, %d bytes: %v", n, size, events, inUse, got)
 				}
 				if want {
 					offered, rows[seq], bytes[seq] = seq, n, size
@@ -62,73 +62,73 @@ func TestWindow(t *testing.T) {
 				if taken++; b.Seq != taken {
 					t.Fatalf("took batch %d, want %d", b.Seq, taken)
 				}
-				w.sent(&cdc.Routed{Batch: b})
+				w.setRouted(&cdc.Routed{Batch: b})
 			},
-			"settle": func(t *rapid.T) {
-				if taken == forgotten { // nothing is with the sink
+			"complete": func(t *rapid.T) {
+				if taken == released { // nothing is with the sink
 					return
 				}
-				first := rapid.Uint64Range(forgotten+1, taken).Draw(t, "first")
+				first := rapid.Uint64Range(released+1, taken).Draw(t, "first")
 				last := rapid.Uint64Range(first, taken).Draw(t, "last")
-				done := w.settle(first, last, nil)
+				done := w.complete(first, last, nil)
 				for _, r := range done {
 					if durable[r.Seq()] {
-						t.Fatalf("batch %d was released twice", r.Seq())
+						t.Fatalf("batch %d was returned twice", r.Seq())
 					}
 					durable[r.Seq()] = true
 				}
 				for seq := first; seq <= last; seq++ {
 					if !durable[seq] {
-						t.Fatalf("batch %d was settled and not released", seq)
+						t.Fatalf("batch %d was completed and its Routed not returned", seq)
 					}
 				}
 				for durable[acked+1] {
 					acked++
 				}
 			},
-			"forget": func(t *rapid.T) {
+			"release": func(t *rapid.T) {
 				seq := rapid.Uint64Range(0, acked).Draw(t, "seq")
-				w.forget(seq)
-				forgotten = max(forgotten, seq)
+				w.release(seq)
+				released = max(released, seq)
 			},
 			"": func(t *rapid.T) {
 				st := w.state()
-				if events, octets := held(); st.events != events || st.bytes != octets {
-					t.Fatalf("window holds %d events, %d octets, want %d, %d", st.events, st.bytes, events, octets)
+				if events, size := held(); st.events != events || st.bytes != size {
+					t.Fatalf("window holds %d events, %d bytes, want %d, %d", st.events, st.bytes, events, size)
 				}
 				if seq, _ := w.durable(); seq != acked || st.acked != acked {
 					t.Fatalf("durable prefix ends at %d, want %d", seq, acked)
 				}
-				if st.oldestTaken.IsZero() != (acked == offered) {
-					t.Fatalf("oldest batch in flight is %v with %d of %d durable", st.oldestTaken, acked, offered)
+				if st.oldestOffered.IsZero() != (acked == offered) {
+					t.Fatalf("oldest batch in flight is %v with %d of %d durable", st.oldestOffered, acked, offered)
 				}
 			},
 		})
 	})
 }
 
-// A refused offer is followed by a signal as soon as room is made, or a source would wait for ever.
+// A refused offer is followed by a signal as soon as there is room, or the source would wait for ever.
 func TestWindowSignalsSpace(t *testing.T) {
 	w := newWindow(1, 1)
 	w.Offer(batchOf(1, 1, 1))
 	if w.Offer(batchOf(2, 1, 1)) {
 		t.Fatal("a full window took a batch")
 	}
-	w.sent(&cdc.Routed{Batch: w.take()})
-	w.settle(1, 1, nil)
-	<-w.Space() // octets were given back; the events are not yet
+	w.setRouted(&cdc.Routed{Batch: w.take()})
+	w.complete(1, 1, nil)
+	<-w.Space() // bytes were given back; the events are not yet
 	if w.Offer(batchOf(2, 1, 1)) {
 		t.Fatal("a window took more events than it may before the position was saved")
 	}
-	w.forget(1)
+	w.release(1)
 	<-w.Space()
 	if !w.Offer(batchOf(2, 1, 1)) {
 		t.Fatal("an empty window refused a batch")
 	}
 }
 
-// However large the window, the source reads no further ahead of the sink than it takes to keep the router busy.
-func TestWindowReadsAheadOfTheSinkWithinABound(t *testing.T) {
+// However large the window, the source reads at most readAhead bytes ahead of the sink.
+func TestWindowLimitsReadAhead(t *testing.T) {
 	w := newWindow(1000, 64*readAhead)
 	offered := uint64(0)
 	offer := func() bool {
@@ -143,14 +143,14 @@ func TestWindowReadsAheadOfTheSinkWithinABound(t *testing.T) {
 	if offered != 4 {
 		t.Errorf("%d batches of a quarter were taken ahead of the sink, want 4", offered)
 	}
-	w.sent(&cdc.Routed{Batch: w.take()})
+	w.setRouted(&cdc.Routed{Batch: w.take()})
 	<-w.Space()
 	if !offer() || offer() {
 		t.Error("a batch that went to the sink makes room for one more")
 	}
 }
 
-func TestClosedWindowTakesNothing(t *testing.T) {
+func TestClosedWindowRefuses(t *testing.T) {
 	w := newWindow(10, 10)
 	w.close()
 	if w.Offer(batchOf(1, 1, 1)) {

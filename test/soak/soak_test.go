@@ -92,7 +92,7 @@ func (s *supervisor) revive(ctx context.Context) error {
 	if s.rig.Relay.Running() {
 		return nil
 	}
-	if log := s.rig.Relay.Log(); !strings.Contains(log, "not started yet, trying again") {
+	if log := s.rig.Relay.Log(); !strings.Contains(log, "waiting for a server") {
 		return fmt.Errorf("the relay ended by itself: %s", log)
 	}
 	return s.rig.Relay.Start(ctx)

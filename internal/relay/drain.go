@@ -1,0 +1,38 @@
+package relay
+
+import (
+	"context"
+	"time"
+)
+
+// drain closes the window and waits until the batches given to the sink are durable, saved and confirmed. After a
+// rejected record only the batches before it can be saved, and after a refused checkpoint none.
+func (r *Relay) drain(ctx context.Context, cause error) {
+	r.window.close()
+	close(r.flush)
+	timeout := r.opts.ShutdownTimeout
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
+	defer cancel()
+	for {
+		st := r.window.state()
+		until := st.sent
+		if r.sinkFailed.Load() {
+			until = st.acked
+		}
+		done := r.saved.Load() >= until && r.finalSaveTried.Load() && (cause != nil || st.oldestOffered.IsZero())
+		if done || r.saverDone.Load() {
+			return
+		}
+		select {
+		case err := <-r.fatal:
+			r.log.Error("drain ended by an error", "error", err)
+			return
+		case <-time.After(drainPoll):
+		case <-ctx.Done():
+			r.log.Warn("shutdown timeout: not everything in flight was acknowledged and saved; the next run publishes it again", "timeout", timeout.String(), "in_flight_events", st.events)
+			return
+		}
+	}
+}
+
+const drainPoll = 5 * time.Millisecond

@@ -1,0 +1,61 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+// stops ends the run if a retry cannot fix err. Errors of configuration are retried: what worked once in this run is
+// expected to work again, for example after a password was rotated or an object created again.
+func (r *Relay) stops(err error) bool {
+	stop, ok := errors.AsType[*cdc.StopError](err)
+	if ok && stop.Class == cdc.ClassConfig || stopError(err) == nil {
+		return false
+	}
+	r.fail(stopError(err))
+	return true
+}
+
+// stopError returns the error that ends the run, or nil if a retry may fix err.
+func stopError(err error) error {
+	if _, ok := errors.AsType[*cdc.StopError](err); ok {
+		return err
+	}
+	if errors.Is(err, cdc.ErrFenced) {
+		return cdc.Stop(cdc.ClassFenced, "fenced", err, "run only one relay with this checkpoint: stop one of them")
+	}
+	return nil
+}
+
+// pauses are the pauses between attempts. They double, from RetryInitial to RetryMax. Each is up to half shorter or
+// longer, so that relays that lost the same server do not all reconnect at once.
+type pauses struct {
+	backoff.ExponentialBackOff
+
+	longest time.Duration
+}
+
+func (r *Relay) pauses() *pauses {
+	p := &pauses{ExponentialBackOff: *backoff.NewExponentialBackOff(), longest: r.opts.RetryMax}
+	p.InitialInterval, p.MaxInterval, p.Multiplier = r.opts.RetryInitial, r.opts.RetryMax, 2
+	p.Reset()
+	return p
+}
+
+func (p *pauses) next() time.Duration { return min(p.NextBackOff(), p.longest) }
+
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,128 @@
+package relay
+
+import (
+	"cmp"
+	"context"
+	"time"
+)
+
+const (
+	// saveInterval is the least time between two saves: what becomes durable meanwhile goes into one.
+	saveInterval = 50 * time.Millisecond
+	// saveTimeout limits one save. While the store hangs, nothing is confirmed to the source.
+	saveTimeout = 5 * time.Second
+	// saveAgain is how often an unchanged position is saved again. It restores a checkpoint that the store has lost (a
+	// flush, a failover, a deleted file), and lets an idle relay notice that it was fenced.
+	saveAgain = 10 * time.Second
+)
+
+// save stores the position of the durable prefix, and then confirms it to the source: whenever the prefix has grown,
+// every saveAgain, and during the drain.
+func (r *Relay) save(ctx context.Context) {
+	defer r.saverDone.Store(true)
+	retry := r.pauses()
+	again := time.NewTicker(saveAgain)
+	defer again.Stop()
+	flush := r.flush
+	for {
+		select {
+		case <-r.window.moved:
+		case <-again.C:
+		case <-flush:
+		case <-ctx.Done():
+			return
+		}
+		if !r.saveWithRetry(ctx, retry) {
+			return
+		}
+		if r.finalSaveTried.Load() {
+			flush = nil
+		}
+		retry.Reset()
+		select { // what becomes durable meanwhile goes into one save
+		case <-time.After(saveInterval):
+		case <-r.flush:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// saveWithRetry saves until a save succeeds. It returns false if none can succeed any more.
+func (r *Relay) saveWithRetry(ctx context.Context, retry *pauses) bool {
+	for {
+		flushing := r.flushing()
+		err := r.saveOnce(ctx)
+		if flushing {
+			r.finalSaveTried.Store(true)
+		}
+		if err == nil || r.stops(err) {
+			return err == nil
+		}
+		r.log.Warn("position not saved, retrying", "error", err)
+		if r.waitToRetry(ctx, retry.next()) != nil {
+			return false
+		}
+	}
+}
+
+func (r *Relay) flushing() bool {
+	select {
+	case <-r.flush:
+		return true
+	default:
+		return false
+	}
+}
+
+// waitToRetry is the pause after a failed save. Publishing continues meanwhile: a crash now repeats more than the
+// window holds, and loses nothing, because nothing is confirmed to the source. A stop, which waits for the save,
+// shortens the pause.
+func (r *Relay) waitToRetry(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	for {
+		r.window.release(r.durable())
+		select {
+		case <-r.window.moved:
+		case <-timer.C:
+			return nil
+		case <-r.flush:
+			return sleep(ctx, min(d, r.opts.RetryInitial))
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// durable returns the end of the durable prefix. It keeps the prefix's last event ID, which window.release drops.
+func (r *Relay) durable() uint64 {
+	seq, lastID := r.window.durable()
+	r.lastID = cmp.Or(lastID, r.lastID)
+	return seq
+}
+
+func (r *Relay) saveOnce(ctx context.Context) error {
+	seq := r.durable()
+	c := *r.checkpoint.Load()
+	if seq > r.saved.Load() { // otherwise the same position is saved again
+		c.Progress = r.Source.Progress(seq)
+	}
+	r.sequence++ // also after a failed save: it may have been stored, with its answer lost
+	c.Sequence = r.sequence
+	c.SavedAt = time.Now()
+	c.LastEventID = cmp.Or(r.lastID, c.LastEventID)
+	ctx, cancel := context.WithTimeout(ctx, saveTimeout)
+	defer cancel()
+	if err := r.Checkpointer.Save(ctx, c); err != nil {
+		r.metrics.checkpointErrors.Inc()
+		r.health.failed(err)
+		return err
+	}
+	r.checkpoint.Store(&c)
+	r.metrics.lastCheckpoint.Set(float64(c.SavedAt.UnixMilli()) / 1e3)
+	r.Source.Confirm(seq)
+	r.saved.Store(seq)
+	r.window.release(seq)
+	return nil
+}

@@ -1,0 +1,70 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+// tail streams from the source into the window, and connects again after an error, until ctx ends.
+func (r *Relay) tail(ctx context.Context) {
+	retry := r.pauses()
+	for {
+		started := time.Now()
+		r.health.connected(true)
+		err := r.Source.Run(ctx, r.window)
+		r.health.connected(false)
+		if ctx.Err() != nil || r.stops(err) {
+			return
+		}
+		r.interrupted(err)
+		if time.Since(started) > r.opts.RetryMax {
+			retry.Reset()
+		}
+		if !r.reacquire(ctx, retry) {
+			return
+		}
+	}
+}
+
+func (r *Relay) interrupted(err error) {
+	r.metrics.reconnects.WithLabelValues("source").Inc()
+	r.health.failed(err)
+	r.log.Warn("source interrupted, retrying", "error", err)
+}
+
+// supersededAfter is how long the slot or lease may be held before this relay concludes that another one took over. A
+// connection of its own that was cut holds the slot until the server's wal_sender_timeout.
+const supersededAfter = 20 * time.Second
+
+// reacquire retries Acquire until this relay leads again. It returns false when the run ends first.
+func (r *Relay) reacquire(ctx context.Context, retry *pauses) bool {
+	for since := time.Now(); ; {
+		if sleep(ctx, retry.next()) != nil {
+			return false
+		}
+		_, _, err := r.Source.Acquire(ctx, r.lastCheckpoint)
+		if err == nil {
+			return ctx.Err() == nil
+		}
+		if ctx.Err() != nil || r.stops(err) {
+			return false
+		}
+		if !errors.Is(err, cdc.ErrStandby) {
+			since = time.Now()
+		} else if time.Since(since) > supersededAfter {
+			r.fail(cdc.Stop(cdc.ClassFenced, "superseded", fmt.Errorf("another relay took over while this one was disconnected: %w", err), "restart this one, to stand by"))
+			return false
+		}
+		r.interrupted(err)
+	}
+}
+
+// lastCheckpoint loads the checkpoint for a reconnect. This process claimed or saved it, so the store, which may be
+// away, is not asked.
+func (r *Relay) lastCheckpoint(context.Context) (cdc.Checkpoint, bool, error) {
+	return *r.checkpoint.Load(), true, nil
+}
