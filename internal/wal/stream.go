@@ -320,12 +320,21 @@ func (ss *session) flush(ctx context.Context) error {
 	// Only now: had the attempt failed before, the rows would have to come again.
 	ss.batch = nil
 	s.handed.Store(b.Seq)
-	s.place = place{end: ss.next.resume}
-	if ss.tx.open {
-		s.place.part, s.place.xid, s.place.rows = ss.tx.commit, ss.tx.xid, ss.tx.ordinal
-	}
+	s.place.reach(ss.next.resume, &ss.tx)
 	if rows > 0 {
 		ss.received.Add(float64(rows))
 	}
 	return nil
+}
+
+// reach notes that everything up to end was handed on, and of tx, if it is open, the rows so far.
+func (p *place) reach(end lsn, tx *transaction) {
+	switch {
+	case tx.open:
+		*p = place{end: end, part: tx.commit, xid: tx.xid, rows: tx.ordinal}
+	case end > p.part:
+		*p = place{end: end}
+	default: // a keepalive before what was handed on in part has come again
+		p.end = end
+	}
 }
