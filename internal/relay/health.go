@@ -71,10 +71,10 @@ func (h *health) failed(err error) {
 	h.status.LastError, h.status.LastErrAt = err, time.Now()
 }
 
-func (h *health) origin(id cdc.Source, from cdc.Position) {
+func (h *health) origin(from cdc.Position) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.status.Source, h.status.From = id, from
+	h.status.From = from
 }
 
 func (h *health) connected(on bool) {
@@ -95,6 +95,9 @@ func (r *Relay) Status() Status {
 	r.health.mu.Lock()
 	st, connAt, known := r.health.status, r.health.connAt, r.health.connKnown
 	r.health.mu.Unlock()
+	if id := r.source.Load(); id != nil {
+		st.Source = *id
+	}
 	if c := r.checkpoint.Load(); c != nil {
 		st.Checkpoint = *c
 	}

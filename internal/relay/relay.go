@@ -50,6 +50,8 @@ type Relay struct {
 	spare      chan *cdc.Routed
 	sinkFailed atomic.Bool // the sink returned its final error: nothing more becomes durable
 
+	// source is what the last Acquire returned: a promoted standby has another timeline.
+	source atomic.Pointer[cdc.Source]
 	// checkpoint is the last one claimed or saved. Only save writes it once the goroutines run; Acquire reads it on a
 	// reconnect.
 	checkpoint     atomic.Pointer[cdc.Checkpoint]

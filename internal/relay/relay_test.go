@@ -64,6 +64,28 @@ func TestClaimStartsANewGeneration(t *testing.T) {
 	})
 }
 
+// A standby that was promoted while the relay ran has another timeline, and positions behind the fork are only its own: a
+// checkpoint that named the old one would be refused at the next start.
+func TestReconnectedSourceIsSaved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakes{batches: 1, id: cdc.Source{SystemID: "74", Slot: "s", Timeline: 1}}
+		f.run = func(attempt int) error {
+			if attempt > 1 {
+				return nil
+			}
+			f.id.Timeline = 2
+			return errors.New("connection lost")
+		}
+		r, err := drive(t, f, options())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := f.stored.Source.Timeline; got != 2 || r.Status().Source.Timeline != 2 {
+			t.Errorf("timeline %d is stored, status says %d; want 2", got, r.Status().Source.Timeline)
+		}
+	})
+}
+
 // The sink's fence is unique to the WAL or binlog, and the same at the next start.
 func TestFenceIsUniqueAndKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -105,6 +105,7 @@ func (r *Relay) durable() uint64 {
 func (r *Relay) saveOnce(ctx context.Context) error {
 	seq := r.durable()
 	c := *r.checkpoint.Load()
+	c.Source = *r.source.Load()
 	if seq > r.saved.Load() { // otherwise the same position is saved again
 		c.Progress = r.Source.Progress(seq)
 	}

@@ -118,8 +118,9 @@ func (r *Relay) claim(ctx context.Context, id cdc.Source, from cdc.Position) err
 	if err := r.Checkpointer.Save(ctx, c); err != nil {
 		return fmt.Errorf("claim checkpoint: %w", err)
 	}
+	r.source.Store(&id)
 	r.checkpoint.Store(&c)
-	r.health.origin(id, from)
+	r.health.origin(from)
 	attrs := []any{"database", id.Database, "from", string(from), "generation", c.Generation}
 	if id.Slot != "" {
 		attrs = append(attrs, "slot", id.Slot)

@@ -46,8 +46,9 @@ func (r *Relay) reacquire(ctx context.Context, retry *pauses) bool {
 		if sleep(ctx, retry.next()) != nil {
 			return false
 		}
-		_, _, err := r.Source.Acquire(ctx, r.lastCheckpoint)
+		id, _, err := r.Source.Acquire(ctx, r.lastCheckpoint)
 		if err == nil {
+			r.source.Store(&id)
 			return ctx.Err() == nil
 		}
 		if ctx.Err() != nil || r.stops(err) {

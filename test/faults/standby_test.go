@@ -66,6 +66,8 @@ func TestPostgresFailover(t *testing.T) {
 			r.Load(cdctest.Workload{Prefix: "promoted-"})
 			r.AwaitProgress(1000)
 			goesOnOnce(t, r)
+			r.Must(r.TermRelay().Do(t.Context(), r.Random)) // the checkpoint is of the new timeline
+			r.AwaitSaved(r.Append("restarted", 10))
 		})
 	}
 }
