@@ -319,7 +319,7 @@ func (ss *session) hangUp() {
 
 func errHungUp() error {
 	return &cdc.FixableError{
-		Cause: fmt.Errorf("closed the connection to the server: the window was full for more than %s, and an unread connection delays the server's shutdown", patience),
+		Cause: fmt.Errorf("%w: the window was full for more than %s, and an unread connection delays the server's shutdown", cdc.ErrHungUp, patience),
 		Fix:   "find out why Kafka does not acknowledge, or raise the window",
 	}
 }

@@ -10,6 +10,9 @@ var (
 	ErrFenced = errors.New("fenced by a newer relay")
 	// ErrStandby says that another relay leads: this one waits for its turn. Retryable.
 	ErrStandby = errors.New("another relay leads")
+	// ErrHungUp says that the source gave its connection up because the queue was full, and that there is room again.
+	// Retryable at once.
+	ErrHungUp = errors.New("closed the connection to the server")
 )
 
 // Class sorts the errors that a retry cannot fix; commands turn it into an exit code.

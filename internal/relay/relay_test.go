@@ -413,6 +413,28 @@ func TestIdleRelayStopsWithoutTheStore(t *testing.T) {
 	})
 }
 
+// A source that hangs up again and again because Kafka is slow comes back soon each time.
+func TestHangingUpIsNoFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const times = 50
+		began, o := time.Now(), options()
+		f := &fakes{run: func(attempt int) error {
+			if attempt > times {
+				return nil
+			}
+			return fmt.Errorf("%w: full", cdc.ErrHungUp)
+		}}
+		var took time.Duration
+		f.acquire = func(int) error { took = time.Since(began); return nil }
+		if _, err := drive(t, f, o); err != nil {
+			t.Fatal(err)
+		}
+		if f.runs != times+1 || took > times*o.RetryInitial*3/2 {
+			t.Errorf("%d attempts in %s", f.runs, took)
+		}
+	})
+}
+
 // The pauses double, with jitter, and none is longer than RetryMax.
 func TestPausesDouble(t *testing.T) {
 	o := options()

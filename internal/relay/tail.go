@@ -21,7 +21,7 @@ func (r *Relay) tail(ctx context.Context) {
 			return
 		}
 		r.interrupted(err)
-		if time.Since(started) > r.opts.RetryMax {
+		if time.Since(started) > r.opts.RetryMax || errors.Is(err, cdc.ErrHungUp) {
 			retry.Reset()
 		}
 		if !r.reacquire(ctx, retry) {
