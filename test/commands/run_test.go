@@ -88,8 +88,8 @@ func TestStandby(t *testing.T) {
 	}
 	for command, says := range map[string]string{
 		"teardown":           `cdc-relay: slot "SLOT" is being read (PID 1 on the server), and nothing was dropped. Fix: stop its relay first, then try again.`,
-		"position set 0/1":   `cdc-relay: a relay runs (PID 1 on the server reads slot "SLOT"): stop it first, then try again`,
-		"position reset":     `cdc-relay: a relay runs (PID 1 on the server reads slot "SLOT"): stop it first, then try again`,
+		"position set 0/1":   `cdc-relay: a relay runs (PID 1 on the server reads slot "SLOT"). Fix: stop it first, then try again.`,
+		"position reset":     `cdc-relay: a relay runs (PID 1 on the server reads slot "SLOT"). Fix: stop it first, then try again.`,
 		"teardown --table":   `cdc-relay: slot "SLOT" is being read (PID 1 on the server), and nothing was dropped. Fix: stop its relay first, then try again.`,
 		"position set --yes": `cdc-relay: 0 arguments were given. Fix: give a position, such as LSN, or a GTID set.`,
 	} {
