@@ -21,7 +21,7 @@ record: {source: "${env:EMPTY:-/orders}"}
 kafka: {brokers: ["${env:BROKER}:9092", "k2:${env:PORT:-9093}"], client_id: "$${env:PREFIX}$$"}
 topics: {create: {partitions: "${env:COUNT}", config: {retention.ms: 1000, cleanup.policy: "${env:NESTED}"}}}
 checkpoint: {redis: {addrs: ["r:1"], tls: {insecure_skip_verify: "${env:YES}"}}}
-window: {bytes: "${env:COUNT}MiB", events: 5}
+window: {bytes: "${env:COUNT}MiB", events: 500}
 `, map[string]string{
 		"USER_NAME": "relay", "FAILOVER": "on", "EVERY": "5s", "TENANT": "eu", "PREFIX": "orders", "EMPTY": "",
 		"BROKER": "k1", "COUNT": "12", "NESTED": "${env:PREFIX} ${file:/none}", "YES": "true",

@@ -90,8 +90,8 @@ type Retry struct {
 
 // Window limits what is in flight.
 type Window struct {
-	// The maximum number of events. A transaction larger than the window passes through it in parts.
-	Events int `yaml:"events" jsonschema:"minimum=1,maximum=100000000,default=32768"`
+	// The maximum number of events. A transaction larger than the window passes through it in parts, of up to 256 events.
+	Events int `yaml:"events" jsonschema:"minimum=256,maximum=100000000,default=32768"`
 	// The maximum memory for them. Most of it is used only where events go to hundreds of partitions.
 	Bytes Size `yaml:"bytes" jsonschema:"default=8MiB"`
 }
