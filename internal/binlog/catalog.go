@@ -99,9 +99,9 @@ func (v variables) problem(o *Options) error {
 	}
 	switch {
 	case o.Flavor != "" && o.Flavor != f:
-		return config("flavor", "correct source.mysql.flavor, or remove it", "server is %s %s and source.mysql.flavor says %s", f.Title(), v["version"], o.Flavor)
+		return cdc.ConfigError("flavor", "correct source.mysql.flavor, or remove it", "server is %s %s and source.mysql.flavor says %s", f.Title(), v["version"], o.Flavor)
 	case version(v["version"]) < version(oldest):
-		return config("version", "upgrade the server to "+oldest+" or newer", "%s %s is too old: the relay needs %s or newer", f.Title(), v["version"], oldest)
+		return cdc.ConfigError("version", "upgrade the server to "+oldest+" or newer", "%s %s is too old: the relay needs %s or newer", f.Title(), v["version"], oldest)
 	}
 	if list := v.wrong(o); len(list) > 0 {
 		return list[0].problem(f) // the others may hang on it
@@ -143,7 +143,7 @@ func oldestLog(ctx context.Context, db *sql.DB) (string, error) {
 	found, err := db.QueryContext(ctx, `SHOW BINARY LOGS`)
 	if err != nil {
 		if code, said := number(err); code == erSpecificAccess {
-			return "", config(noPrivilege, grantLog(cdc.MariaDB, account(ctx, db)), "user may not list the binlog files (%s)", said)
+			return "", cdc.ConfigError(noPrivilege, grantLog(cdc.MariaDB, account(ctx, db)), "user may not list the binlog files (%s)", said)
 		}
 		return "", fmt.Errorf("list the binlog files: %w", err)
 	}

@@ -16,9 +16,9 @@ const checkTimeout = 30 * time.Second
 
 // checker gathers findings about one server.
 type checker struct {
-	db    *Database
-	opts  Options
-	found []finding.Finding
+	db     *Database
+	opts   Options
+	report finding.Report
 }
 
 // Check proves what a run needs from the server and changes nothing; load is asked for the checkpoint to compare
@@ -29,33 +29,21 @@ func Check(ctx context.Context, o Options, load cdc.Loader) ([]finding.Finding, 
 	c := &checker{opts: o}
 	db, err := OpenDatabase(ctx, o)
 	if err != nil {
-		c.fail("connection", err)
-		return c.found, nil
+		c.report.Fail("connection", err)
+		return c.report.Findings, nil
 	}
 	defer db.Close()
 	c.db = db
 	c.connection()
 	c.role(ctx)
 	if !c.server() {
-		return c.found, nil
+		return c.report.Findings, nil
 	}
 	tables := c.tables(ctx)
 	c.partitions(ctx)
 	c.limits(ctx)
 	c.replication(ctx, load)
-	return c.found, tables
-}
-
-func (c *checker) add(severity finding.Severity, subject, fix, format string, args ...any) {
-	c.found = append(c.found, finding.Finding{Severity: severity, Subject: subject, Text: fmt.Sprintf(format, args...), Fix: fix})
-}
-
-func (c *checker) ok(subject, format string, args ...any) {
-	c.add(finding.OK, subject, "", format, args...)
-}
-
-func (c *checker) fail(subject string, err error) {
-	c.found = append(c.found, finding.Failed(subject, err))
+	return c.report.Findings, tables
 }
 
 func (c *checker) connection() {
@@ -64,11 +52,11 @@ func (c *checker) connection() {
 	const fix = "set source.mysql.tls, with the server's authority in ca"
 	switch {
 	case s.TLS != "" && s.Verified:
-		c.ok("connection", "%s, %s", where, s.TLS)
+		c.report.OK("connection", "%s, %s", where, s.TLS)
 	case s.TLS != "":
-		c.add(finding.Info, "connection", fix, "%s, %s without a look at the server's certificate", where, s.TLS)
+		c.report.Info("connection", fix, "%s, %s without a look at the server's certificate", where, s.TLS)
 	default: // config.Warnings tells of other machines that are reached without
-		c.ok("connection", "%s, without TLS", where)
+		c.report.OK("connection", "%s, without TLS", where)
 	}
 }
 
@@ -76,12 +64,12 @@ func (c *checker) connection() {
 func (c *checker) role(ctx context.Context) {
 	grants, err := readGrants(ctx, c.db.db)
 	if err != nil {
-		c.add(finding.Info, "role", "", "the user's rights cannot be read (%v)", err)
+		c.report.Info("role", "", "the user's rights cannot be read (%v)", err)
 		return
 	}
 	for _, grant := range grants {
 		if strings.HasPrefix(grant, "GRANT ALL PRIVILEGES ON *.* ") || strings.Contains(grant, " SUPER,") {
-			c.add(finding.Warn, "role", "make a user of its own; `cdc-relay setup --print` prints what it must be granted",
+			c.report.Warn("role", "make a user of its own; `cdc-relay setup --print` prints what it must be granted",
 				"user %s may do everything: the relay needs to read the log and its tables only", c.db.Server.Role)
 			return
 		}
@@ -93,25 +81,25 @@ func (c *checker) server() bool {
 	s := &c.db.Server
 	wrong := c.db.Settings(c.opts)
 	for _, w := range wrong {
-		c.fail("server", w.problem(s.Flavor))
+		c.report.Fail("server", w.problem(s.Flavor))
 	}
 	if len(wrong) == 0 {
 		if err := c.db.Problem(c.opts); err != nil {
-			c.fail("server", err)
+			c.report.Fail("server", err)
 			return false
 		}
-		c.ok("server", "the binary log holds rows in full, with the names of their columns, and GTIDs")
+		c.report.OK("server", "the binary log holds rows in full, with the names of their columns, and GTIDs")
 	}
 	if text := c.db.vars.untested(); text != "" {
-		c.add(finding.Warn, "server", "upgrade to MySQL 8.4 or newer when you can", "%s", text)
+		c.report.Warn("server", "upgrade to MySQL 8.4 or newer when you can", "%s", text)
 	}
 	if c.opts.UnsafeSync && len(c.db.vars.wrong(&Options{})) > len(wrong) {
-		c.add(finding.Warn, "server", change(s.Flavor, "sync_binlog", "1")+" and innodb_flush_log_at_trx_commit too, and remove source.mysql.unsafe_sync_binlog",
+		c.report.Warn("server", change(s.Flavor, "sync_binlog", "1")+" and innodb_flush_log_at_trx_commit too, and remove source.mysql.unsafe_sync_binlog",
 			"sync_binlog is %s and innodb_flush_log_at_trx_commit %s: after a crash of the server an event may never be published",
 			c.db.vars["sync_binlog"], c.db.vars["innodb_flush_log_at_trx_commit"])
 	}
 	if options := c.db.vars["binlog_row_value_options"]; strings.Contains(options, "PARTIAL_JSON") {
-		c.add(finding.Warn, "server", change(s.Flavor, "binlog_row_value_options", "''"),
+		c.report.Warn("server", change(s.Flavor, "binlog_row_value_options", "''"),
 			"binlog_row_value_options is %s: updates of JSON columns stand in the log in part; inserts, which the relay reads, are whole", options)
 	}
 	return c.db.vars.is("log_bin", "ON") && (s.Flavor == cdc.MariaDB || c.db.vars.is("gtid_mode", "ON"))
@@ -121,11 +109,11 @@ func (c *checker) tables(ctx context.Context) map[string]*cdc.Table {
 	survey, err := c.db.Survey(ctx, c.opts)
 	switch {
 	case err != nil:
-		c.fail("tables", err)
+		c.report.Fail("tables", err)
 	case survey.Problem != nil:
-		c.fail("tables", survey.Problem)
+		c.report.Fail("tables", survey.Problem)
 	default:
-		c.ok("tables", "%s: there, and in InnoDB", strings.Join(c.opts.Tables, ", "))
+		c.report.OK("tables", "%s: there, and in InnoDB", strings.Join(c.opts.Tables, ", "))
 	}
 	return survey.Tables
 }
@@ -140,37 +128,37 @@ func (c *checker) limits(ctx context.Context) {
 		keeps := time.Duration(seconds) * time.Second
 		switch {
 		case seconds == 0:
-			c.add(finding.Info, "limits", "", "binlog_expire_logs_seconds is 0: the server keeps its logs until somebody purges them (RDS: by `binlog retention hours`)")
+			c.report.Info("limits", "", "binlog_expire_logs_seconds is 0: the server keeps its logs until somebody purges them (RDS: by `binlog retention hours`)")
 		case keeps < leastRetention:
-			c.add(finding.Warn, "limits", change(c.db.Server.Flavor, "binlog_expire_logs_seconds", "604800"),
+			c.report.Warn("limits", change(c.db.Server.Flavor, "binlog_expire_logs_seconds", "604800"),
 				"binlog_expire_logs_seconds is %d: a relay that is stopped for longer than %s loses its place", seconds, keeps)
 		default:
-			c.ok("limits", "the server keeps its logs for %.1f days: a relay may be stopped that long", keeps.Hours()/24)
+			c.report.OK("limits", "the server keeps its logs for %.1f days: a relay may be stopped that long", keeps.Hours()/24)
 		}
 	}
 	if !isReplica(ctx, c.db.db, c.db.Server.Flavor) {
 		return
 	}
 	for _, w := range v.wrongOnReplica() {
-		c.fail("replica", w.problem(c.db.Server.Flavor))
+		c.report.Fail("replica", w.problem(c.db.Server.Flavor))
 	}
 }
 
 // replication proves that this user may read the log from here.
 func (c *checker) replication(ctx context.Context, load cdc.Loader) {
 	if err := c.db.TryLog(ctx, c.opts); err != nil {
-		c.fail("replication", err)
+		c.report.Fail("replication", err)
 		return
 	}
-	c.ok("replication", "the server sends its log to this user")
+	c.report.OK("replication", "the server sends its log to this user")
 	in, err := c.db.Inspect(ctx, c.opts, load)
 	switch {
 	case err != nil:
-		c.fail("positions", err)
+		c.report.Fail("positions", err)
 	case in.LoadErr != nil: // the checkpoint's own finding
 	case in.Refused != nil:
-		c.fail("positions", in.Refused)
+		c.report.Fail("positions", in.Refused)
 	default:
-		c.ok("positions", "a run goes on at %s", in.From)
+		c.report.OK("positions", "a run goes on at %s", in.From)
 	}
 }

@@ -31,11 +31,11 @@ func (o *Options) endpoint() (*mysql.Config, error) {
 	}
 	cfg, err := mysql.ParseDSN(text)
 	if err != nil {
-		return nil, config("dsn", "write user@tcp(host:3306)/database", "source.mysql.dsn is not a connection string")
+		return nil, cdc.ConfigError("dsn", "write user@tcp(host:3306)/database", "source.mysql.dsn is not a connection string")
 	}
 	if o.TLS != nil {
 		if cfg.TLS, err = o.TLS(); err != nil {
-			return nil, config("tls_config", "", "source.mysql.tls: %w", err)
+			return nil, cdc.ConfigError("tls_config", "", "source.mysql.tls: %w", err)
 		}
 	}
 	if cfg.TLS != nil && cfg.TLS.ServerName == "" && !cfg.TLS.InsecureSkipVerify {
@@ -68,7 +68,7 @@ func openSQL(ctx context.Context, cfg *mysql.Config) (*sql.DB, error) {
 	cfg.DBName = ""
 	connector, err := mysql.NewConnector(cfg)
 	if err != nil {
-		return nil, config("dsn", "write user@tcp(host:3306)/database", "source.mysql.dsn cannot be used: %w", err)
+		return nil, cdc.ConfigError("dsn", "write user@tcp(host:3306)/database", "source.mysql.dsn cannot be used: %w", err)
 	}
 	db := sql.OpenDB(connector)
 	db.SetMaxOpenConns(1)
@@ -147,15 +147,15 @@ func connectError(err error, cfg *mysql.Config) error {
 		if cfg.TLS == nil { // what a user with REQUIRE SSL is told, and on MariaDB everybody where TLS is a must
 			fix += ", or set source.mysql.tls if the server asks for TLS"
 		}
-		return config("password", fix, "MySQL refuses the user (%s)", said)
+		return cdc.ConfigError("password", fix, "MySQL refuses the user (%s)", said)
 	case code == erDBAccessDenied:
-		return config("no_privilege", "GRANT SELECT ON "+mysqlName(cfg.DBName)+".* TO the relay's user", "MySQL refuses the database (%s)", said)
+		return cdc.ConfigError("no_privilege", "GRANT SELECT ON "+mysqlName(cfg.DBName)+".* TO the relay's user", "MySQL refuses the database (%s)", said)
 	case code == erUnknownDatabase:
-		return config("database_missing", "correct the database in source.mysql.dsn", "%s", said)
+		return cdc.ConfigError("database_missing", "correct the database in source.mysql.dsn", "%s", said)
 	case code == erHostNotPrivileged:
-		return config("password", "CREATE USER for this host", "MySQL does not admit this relay (%s)", said)
+		return cdc.ConfigError("password", "CREATE USER for this host", "MySQL does not admit this relay (%s)", said)
 	case code == erSecureTransport:
-		return config("tls_required", "set source.mysql.tls, or tls=true in source.mysql.dsn", "MySQL asks for TLS (%s)", said)
+		return cdc.ConfigError("tls_required", "set source.mysql.tls, or tls=true in source.mysql.dsn", "MySQL asks for TLS (%s)", said)
 	case code == erTooManyConns:
 		return &cdc.FixableError{Cause: fmt.Errorf("MySQL has no connection free (%s)", said), Fix: "raise max_connections"}
 	case code != 0:
@@ -163,14 +163,14 @@ func connectError(err error, cfg *mysql.Config) error {
 	case errors.As(err, &dns):
 		return &cdc.FixableError{Cause: fmt.Errorf("host %q of source.mysql.dsn does not resolve", dns.Name), Fix: "correct its name or the DNS"}
 	case errors.As(err, &certificate), strings.Contains(err.Error(), "x509:"), strings.Contains(err.Error(), "tls:"):
-		return config("tls_certificate", "give its CA with source.mysql.tls.ca, or correct source.mysql.tls", "TLS to MySQL at %s failed (%s)", cfg.Addr, lastCause(err))
+		return cdc.ConfigError("tls_certificate", "give its CA with source.mysql.tls.ca, or correct source.mysql.tls", "TLS to MySQL at %s failed (%s)", cfg.Addr, cdc.LastCause(err))
 	case errors.Is(err, mysql.ErrNoTLS), strings.Contains(err.Error(), "does not support TLS"), strings.Contains(err.Error(), "does not support SSL"):
-		return config("tls_refused", "switch TLS on at the server, or remove source.mysql.tls", "MySQL at %s does not offer TLS but the configuration asks for it", cfg.Addr)
+		return cdc.ConfigError("tls_refused", "switch TLS on at the server, or remove source.mysql.tls", "MySQL at %s does not offer TLS but the configuration asks for it", cfg.Addr)
 	case errors.Is(err, context.Canceled):
 		return err
 	}
 	return &cdc.FixableError{
-		Cause: fmt.Errorf("MySQL at %s cannot be reached (%s)", cfg.Addr, lastCause(err)),
+		Cause: fmt.Errorf("MySQL at %s cannot be reached (%s)", cfg.Addr, cdc.LastCause(err)),
 		Fix:   "start it, or correct host and port in source.mysql.dsn",
 	}
 }
@@ -185,13 +185,13 @@ func (s *Source) dumpError(code uint16, said string) error {
 		return cdc.Stop(cdc.ClassRuntime, "server_id_clash", fmt.Errorf("another replica reads the binlog under server id %d (%s)", s.opts.ServerID, said),
 			"give each its own in source.mysql.server_id, or remove the setting to have a free one chosen")
 	case code == erGtidNotInBinlog, code == erMasterFatal && (strings.Contains(said, "GTID") || strings.Contains(said, "purged") || strings.Contains(said, "gtid")):
-		return positionError("binlog_gap", "publish from the outbox table what consumers miss, then move the position with `"+moveTo("")+"`, and keep binlogs for longer",
+		return cdc.PositionError("binlog_gap", "publish from the outbox table what consumers miss, then move the position with `"+moveTo("")+"`, and keep binlogs for longer",
 			"server cannot send its binlog from the position on (%s, %d): it was purged, or the server has another history", said, code)
 	case code == erMasterFatal && !passing(said), code == eeFileNotFound:
 		return cdc.Stop(cdc.ClassRuntime, "log_unreadable", fmt.Errorf("server cannot send its binlog from the position on (%s, %d), and will not by itself", said, code),
 			"correct what it says; where the binlog is damaged, publish from the outbox table what consumers miss, then move the position past it with `"+moveTo("")+"`")
 	case code == erSpecificAccess, code == erAccessDenied:
-		return config("no_replication", grantLog(s.flavor, s.account), "user may not read the binlog (%s)", said)
+		return cdc.ConfigError("no_replication", grantLog(s.flavor, s.account), "user may not read the binlog (%s)", said)
 	}
 	return fmt.Errorf("read binlog: %s (%d)", said, code)
 }
@@ -200,23 +200,4 @@ func (s *Source) dumpError(code uint16, said string) error {
 func passing(said string) bool {
 	said = strings.ToLower(said)
 	return strings.Contains(said, "memory allocation") || strings.Contains(said, "shutdown") || strings.Contains(said, "shutting down")
-}
-
-func config(reason, fix, format string, args ...any) error {
-	return cdc.Stop(cdc.ClassConfig, reason, fmt.Errorf(format, args...), fix)
-}
-
-func positionError(reason, fix, format string, args ...any) error {
-	return cdc.Stop(cdc.ClassPosition, reason, fmt.Errorf(format, args...), fix)
-}
-
-// lastCause returns the innermost message.
-func lastCause(err error) string {
-	for {
-		next := errors.Unwrap(err)
-		if next == nil {
-			return err.Error()
-		}
-		err = next
-	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
 // RequireDatabase returns an error where there is no database of that name, or none that the user may see: no
@@ -22,7 +24,7 @@ func requireDatabase(ctx context.Context, db *sql.DB, name, grant string) error 
 		return fmt.Errorf("look for database %s: %w", name, err)
 	}
 	if !found {
-		return config("database_missing", "have an administrator run CREATE DATABASE "+mysqlName(name)+", "+grant+", or correct the database in source.mysql.dsn",
+		return cdc.ConfigError("database_missing", "have an administrator run CREATE DATABASE "+mysqlName(name)+", "+grant+", or correct the database in source.mysql.dsn",
 			"database %s does not exist, or the user may not see it", name)
 	}
 	return nil

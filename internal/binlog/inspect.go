@@ -67,14 +67,14 @@ func (in *Inspection) Plan(to cdc.Position) (Move, error) {
 	f := in.server.flavor
 	target, err := parseSet(f, string(to))
 	if err != nil {
-		return Move{}, config("position", "give what `cdc-relay position show` prints", "%w", err)
+		return Move{}, cdc.ConfigError("position", "give what `cdc-relay position show` prints", "%w", err)
 	}
 	switch {
 	case !target.covers(in.server.purged):
-		return Move{}, positionError("binlog_purged", "publish from the outbox table what consumers miss",
+		return Move{}, cdc.PositionError("binlog_purged", "publish from the outbox table what consumers miss",
 			"%s lies before %s, where the server's binlog begins, and no replication goes back there", target, in.server.purged)
 	case !in.server.executed.covers(target):
-		return Move{}, config("beyond_log", "give a position that has been", "%s holds transactions that the server does not have, it stands at %s", target, in.server.executed)
+		return Move{}, cdc.ConfigError("beyond_log", "give a position that has been", "%s holds transactions that the server does not have, it stands at %s", target, in.server.executed)
 	}
 	m := Move{To: cdc.Position(target.String())}
 	if !in.Found {

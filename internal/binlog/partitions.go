@@ -6,8 +6,6 @@ import (
 	"errors"
 	"strings"
 	"time"
-
-	"github.com/cdc-relay/cdc-relay/internal/finding"
 )
 
 // partitionsAhead asks how many seconds a table's partitions reach ahead, if they are the daily ones that setup makes.
@@ -25,11 +23,9 @@ func (c *checker) partitions(ctx context.Context) {
 		case errors.Is(err, sql.ErrNoRows): // not divided by day
 			continue
 		case err != nil:
-			c.add(finding.Info, "partitions", "", "the partitions of %s cannot be read (%v)", name, err)
+			c.report.Info("partitions", "", "the partitions of %s cannot be read (%v)", name, err)
 			continue
 		}
-		if few, found := finding.FewPartitions(name, time.Duration(seconds)*time.Second); found {
-			c.found = append(c.found, few)
-		}
+		c.report.Partitions(name, time.Duration(seconds)*time.Second)
 	}
 }

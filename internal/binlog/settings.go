@@ -88,7 +88,7 @@ func isReplica(ctx context.Context, db *sql.DB, f cdc.Flavor) bool {
 
 // problem is the setting as an error with its fix.
 func (s Setting) problem(f cdc.Flavor) error {
-	return config(s.Name, s.fix(f), "%s is %s, not %s, %s", s.Name, orUnset(s.Has), s.Want, s.why)
+	return cdc.ConfigError(s.Name, s.fix(f), "%s is %s, not %s, %s", s.Name, orUnset(s.Has), s.Want, s.why)
 }
 
 func orUnset(s string) string {

@@ -139,9 +139,9 @@ func (d *Database) execError(doing string, err error) error {
 	case 0:
 		return fmt.Errorf("%s: %w", doing, err)
 	case erAccessDenied, erDBAccessDenied, erTableAccess, erSpecificAccess, erCannotGrant:
-		return config(noPrivilege, "connect as one that may with --owner-dsn, or hand the SQL of --print to its owner", "%s: user %s may not (%s)", doing, d.Server.Role, said)
+		return cdc.ConfigError(noPrivilege, "connect as one that may with --owner-dsn, or hand the SQL of --print to its owner", "%s: user %s may not (%s)", doing, d.Server.Role, said)
 	case erOptionPrevents, erReadOnlyMode:
-		return config("read_only", "connect to the primary", "%s: %s takes no writes (%s)", doing, d.Server.Address, said)
+		return cdc.ConfigError("read_only", "connect to the primary", "%s: %s takes no writes (%s)", doing, d.Server.Address, said)
 	}
 	return fmt.Errorf("%s: %s: %s (%d)", doing, d.Server.Flavor.Title(), said, code)
 }

@@ -43,7 +43,7 @@ func resolve(sv server, sd saved, received gtidSet, startFrom StartFrom) (verdic
 		}
 	}
 	if !from.covers(sv.purged) {
-		return verdict{}, positionError("binlog_purged",
+		return verdict{}, cdc.PositionError("binlog_purged",
 			"publish from the outbox table what consumers miss, move the position with `"+moveTo("")+"`, and keep binlogs for longer (binlog_expire_logs_seconds; on RDS `binlog retention hours`)",
 			"server has purged its binlog past our position: it has nothing before %s any more, and we stand at %s", sv.purged, from)
 	}
@@ -54,13 +54,13 @@ func beginning(sv server, sd saved, startFrom StartFrom) (gtidSet, error) {
 	if sd.found {
 		c := sd.checkpoint
 		if !c.Source.Same(sv.source) {
-			return nil, positionError("foreign_checkpoint", "give this relay a checkpoint of its own, or drop the old one with `cdc-relay position reset`",
+			return nil, cdc.PositionError("foreign_checkpoint", "give this relay a checkpoint of its own, or drop the old one with `cdc-relay position reset`",
 				"checkpoint belongs to another source (%s, database %s), this one is %s, database %s",
 				c.Source.SystemID, c.Source.Database, sv.source.SystemID, sv.source.Database)
 		}
 		set, err := parseSet(sv.flavor, string(c.Progress.Position))
 		if err != nil {
-			return nil, positionError("bad_checkpoint", "drop it with `cdc-relay position reset`", "checkpoint cannot be used (%s)", err)
+			return nil, cdc.PositionError("bad_checkpoint", "drop it with `cdc-relay position reset`", "checkpoint cannot be used (%s)", err)
 		}
 		return set, nil
 	}
@@ -70,13 +70,13 @@ func beginning(sv server, sd saved, startFrom StartFrom) (gtidSet, error) {
 	case Current:
 		return sv.executed.clone(), nil
 	}
-	return nil, positionError("no_checkpoint",
+	return nil, cdc.PositionError("no_checkpoint",
 		"for a first run store the position with `cdc-relay setup`; if one was stored and is lost, find out what consumers have, then begin with `cdc-relay position set`, or with `cdc-relay run --start-from earliest` (repeats what the log still holds) or current (skips what was committed before)",
 		"no checkpoint is stored, so where to begin is not known")
 }
 
 func historyLost(sv server, from gtidSet) error {
-	return positionError("history_lost",
+	return cdc.PositionError("history_lost",
 		"check what consumers have, then move the position to one that the server has with `"+moveTo("")+"`",
 		"server has not executed all that was published: it stands at %s, we at %s (it was restored from a backup, or a failover lost transactions)", sv.executed, from)
 }

@@ -44,7 +44,7 @@ func checkTables(ctx context.Context, db *sql.DB, names []string, caseless bool)
 		case err != nil:
 			return fmt.Errorf("read table %s: %w", name, err)
 		case !strings.EqualFold(engine.String, "InnoDB"):
-			return config("engine", fmt.Sprintf("ALTER TABLE %s.%s ENGINE = InnoDB", mysqlName(schema), mysqlName(table)),
+			return cdc.ConfigError("engine", fmt.Sprintf("ALTER TABLE %s.%s ENGINE = InnoDB", mysqlName(schema), mysqlName(table)),
 				"table %s is in engine %s, which does not commit and roll back with the application's transaction", name, engine.String)
 		}
 	}
@@ -58,7 +58,7 @@ func tableMissing(ctx context.Context, db *sql.DB, name string) error {
 	if err := requireDatabase(ctx, db, schema, "make the table with `cdc-relay setup` and "+grant); err != nil {
 		return err
 	}
-	return config("table_missing", "create it with `cdc-relay setup`, "+grant+", or correct tables[].name", "table %s does not exist, or the relay's user may not see it", name)
+	return cdc.ConfigError("table_missing", "create it with `cdc-relay setup`, "+grant+", or correct tables[].name", "table %s does not exist, or the relay's user may not see it", name)
 }
 
 // readConfigured is [readTables] under the configured names, which are also those of the tables.

@@ -2,6 +2,7 @@ package cdc
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 )
 
@@ -63,6 +64,36 @@ type FixableError struct {
 func (e *FixableError) Error() string { return e.Cause.Error() }
 
 func (e *FixableError) Unwrap() error { return e.Cause }
+
+// ConfigError returns a [StopError] of [ClassConfig]; format and args make its cause.
+func ConfigError(reason, fix, format string, args ...any) error {
+	return Stop(ClassConfig, reason, fmt.Errorf(format, args...), fix)
+}
+
+// PositionError returns a [StopError] of [ClassPosition]; format and args make its cause.
+func PositionError(reason, fix, format string, args ...any) error {
+	return Stop(ClassPosition, reason, fmt.Errorf(format, args...), fix)
+}
+
+// Fixable returns a [FixableError]; format and args make its cause.
+func Fixable(fix, format string, args ...any) error {
+	return &FixableError{Cause: fmt.Errorf(format, args...), Fix: fix}
+}
+
+// LastCause returns the innermost message; of joined errors that of the first. Drivers wrap it in the whole connection
+// string.
+func LastCause(err error) string {
+	for {
+		next := errors.Unwrap(err)
+		if many, ok := err.(interface{ Unwrap() []error }); ok && len(many.Unwrap()) > 0 {
+			next = many.Unwrap()[0]
+		}
+		if next == nil {
+			return err.Error()
+		}
+		err = next
+	}
+}
 
 // Fix returns the fix of the outermost error in err's chain that has one; "" if none has.
 func Fix(err error) string {

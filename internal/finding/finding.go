@@ -34,51 +34,9 @@ type Finding struct {
 	Fix string `json:"fix,omitempty"`
 }
 
-// Failed turns an error into a finding. Joined errors become one line without a fix of its own.
+// Failed turns an error into a finding, with joined errors in one line.
 func Failed(subject string, err error) Finding {
-	f := Finding{Severity: Fail, Subject: subject, Text: strings.ReplaceAll(err.Error(), "\n", "; "), Fix: cdc.Fix(err)}
-	if f.Fix == "" && f.Text == err.Error() {
-		f.Text, f.Fix = cutMend(f.Text)
-	}
-	return f
-}
-
-// cutMend cuts a sentence at its last colon that stands outside of brackets and quotes and is not part of a
-// setting ("errors.too_large: drop").
-func cutMend(sentence string) (cause, mend string) {
-	cut, depth := -1, 0
-	var quote rune
-	for i, r := range sentence {
-		switch {
-		case quote != 0:
-			if r == quote {
-				quote = 0
-			}
-		case r == '"' || r == '`':
-			quote = r
-		case r == '(':
-			depth++
-		case r == ')':
-			depth--
-		case r == ':' && depth == 0 && strings.HasPrefix(sentence[i:], ": ") && !settingBefore(sentence[:i]):
-			cut = i
-		}
-	}
-	if cut < 0 {
-		return sentence, ""
-	}
-	return sentence[:cut], sentence[cut+2:]
-}
-
-// settingBefore reports whether text ends in the name of a setting, told by its section: public.outbox is none.
-func settingBefore(text string) bool {
-	section, name, _ := strings.Cut(text[strings.LastIndexByte(text, ' ')+1:], ".")
-	switch section {
-	case "source", "kafka", "topics", "checkpoint", "position", "errors":
-		return name != "" && strings.Trim(name, "abcdefghijklmnopqrstuvwxyz_.") == ""
-	default:
-		return false
-	}
+	return Finding{Severity: Fail, Subject: subject, Text: strings.ReplaceAll(err.Error(), "\n", "; "), Fix: cdc.Fix(err)}
 }
 
 // String renders the finding as a line for people, without its end.

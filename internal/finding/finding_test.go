@@ -9,33 +9,24 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/finding"
 )
 
-func TestFailed(t *testing.T) {
-	for sentence, want := range map[string][2]string{
-		"no colon": {"no colon", ""},
-		"ask Kafka: EOF: does it want kafka.tls?":                      {"ask Kafka: EOF", "does it want kafka.tls?"},
-		"no topic: create it, or set errors.unknown_topic: drop":       {"no topic", "create it, or set errors.unknown_topic: drop"},
-		"publication \"p\" lacks public.outbox: add it":                {"publication \"p\" lacks public.outbox", "add it"},
-		"lookup kafka.example.com: no such host: correct the name":     {"lookup kafka.example.com: no such host", "correct the name"},
-		`table "a: b" is missing (it says: no): make it`:               {`table "a: b" is missing (it says: no)`, "make it"},
-		"no position: run `cdc-relay position set GTID: x` and go on":  {"no position", "run `cdc-relay position set GTID: x` and go on"},
-		"one thing is wrong: mend it\nanother is wrong: mend that too": {"one thing is wrong: mend it; another is wrong: mend that too", ""},
+func TestFailedTakesTextAndFixFromTheError(t *testing.T) {
+	full := cdc.Stop(cdc.ClassRuntime, "full", errors.New("the file is full: 0 bytes left"), "free space: soon")
+	for name, tt := range map[string]struct {
+		err       error
+		text, fix string
+	}{
+		"an error without a fix": {errors.New("dial: no such host"), "dial: no such host", ""},
+		"a wrapped error":        {fmt.Errorf("save: %w", full), "save: the file is full: 0 bytes left", "free space: soon"},
+		"joined errors":          {errors.Join(errors.New("one"), full), "one; the file is full: 0 bytes left", "free space: soon"},
 	} {
-		f := finding.Failed("x", errors.New(sentence))
-		if f.Text != want[0] || f.Fix != want[1] || f.Severity != finding.Fail || f.Subject != "x" {
-			t.Errorf("%s: %+v", sentence, f)
+		want := finding.Finding{Severity: finding.Fail, Subject: "x", Text: tt.text, Fix: tt.fix}
+		if f := finding.Failed("x", tt.err); f != want {
+			t.Errorf("%s: %+v", name, f)
 		}
 	}
 }
 
-func TestFailedTakesTheFixField(t *testing.T) {
-	err := fmt.Errorf("save: %w", cdc.Stop(cdc.ClassRuntime, "full", errors.New("the file is full: 0 bytes left"), "free space: soon"))
-	f := finding.Failed("x", err)
-	if f.Text != "save: the file is full: 0 bytes left" || f.Fix != "free space: soon" {
-		t.Errorf("%+v", f)
-	}
-}
-
-func TestString(t *testing.T) {
+func TestStringEndsWithTheFix(t *testing.T) {
 	for want, f := range map[string]finding.Finding{
 		"ok    slot: stands.":                   {Severity: finding.OK, Subject: "slot", Text: "stands"},
 		"fail  slot: is gone. Fix: make it.":    {Severity: finding.Fail, Subject: "slot", Text: "is gone.", Fix: "make it"},

@@ -1,10 +1,11 @@
 package outbox
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
 // Layout says which column of a table plays which role. The zero Layout has no columns; [Native] and
@@ -32,17 +33,16 @@ func Mapped(columns map[string]string) (Layout, error) {
 	for _, name := range slices.Sorted(maps.Keys(columns)) {
 		role, ok := ParseRole(name)
 		if !ok {
-			return Layout{}, fmt.Errorf("%s: not a part of an event: the parts are %s",
-				name, strings.Join(strings.Fields(roleNames), ", "))
+			return Layout{}, cdc.Fixable("use one of "+strings.Join(strings.Fields(roleNames), ", "), "%s: not a part of an event", name)
 		}
 		if columns[name] == "" {
-			return Layout{}, fmt.Errorf("%s: the column's name is empty: name it, or leave the line out", name)
+			return Layout{}, cdc.Fixable("name the column, or remove the line", "%s: the column's name is empty", name)
 		}
 		l.columns[role] = columns[name]
 	}
 	for _, role := range []Role{EventID, EventType, Payload} {
 		if l.columns[role] == "" {
-			return Layout{}, fmt.Errorf("%s: missing: name the column that holds it", role)
+			return Layout{}, cdc.Fixable("name the column that holds it", "%s: missing", role)
 		}
 	}
 	return l, nil

@@ -1,7 +1,6 @@
 package outbox
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 
@@ -35,7 +34,7 @@ type MySQLSetupOptions struct {
 // The first position is not a matter of SQL: it is stored in the relay's checkpoint. It is safe to run again.
 func MySQLSetup(o MySQLSetupOptions) (Steps, error) {
 	if len(o.Read) == 0 {
-		return nil, errors.New("tables: none to read: name one under tables")
+		return nil, cdc.Fixable("name a table under tables", "no table is configured")
 	}
 	admin := Step{Runner: RunnerMySQLAdmin, Statements: MySQLSettings(o.Flavor, o.Settings)}
 	owner := Step{Runner: RunnerMySQLOwner}
@@ -94,7 +93,7 @@ func mysqlAccount(s string) (string, error) {
 		user, host = s[:i], s[i+1:]
 	}
 	if user == "" || host == "" || strings.ContainsRune(s, 0) {
-		return "", fmt.Errorf("account %q: write user or user@host", s)
+		return "", cdc.Fixable("write user or user@host", "account %q is not valid", s)
 	}
 	return QuoteMySQL(user) + "@" + QuoteMySQL(host), nil
 }

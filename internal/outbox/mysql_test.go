@@ -236,8 +236,8 @@ func queryMySQL(t *testing.T, conn *sql.Conn, query string) (value string) {
 func TestParseMySQLName(t *testing.T) {
 	for in, want := range map[string]string{
 		"shop.outbox": "`shop`.`outbox`", "outbox": "`app`.`outbox`", "`a.b`.`c``d`": "`a.b`.`c``d`", `"x"`: "`app`.`\"x\"`",
-		"a.b.c": "more than two parts", "": "empty part", "a.": "empty part", "`a": "closing quote", "`a`b": "goes on behind a closing quote",
-		strings.Repeat("ö", 65): "longer than 64 characters", "app.`a `": "ends a part with a space", "a\x00": "zero byte",
+		"a.b.c": "more than two parts", "": "empty part", "a.": "empty part", "`a": "closing quote", "`a`b": "goes on after a closing quote",
+		strings.Repeat("ö", 65): "more than 64 characters", "app.`a `": "a part that ends with a space", "a\x00": "zero byte",
 	} {
 		n, err := outbox.ParseMySQLName(in, "app")
 		switch {
@@ -260,10 +260,10 @@ func TestParseMySQLName(t *testing.T) {
 func TestBadMySQLOptions(t *testing.T) {
 	table := outbox.Name{Schema: "shop", Table: "outbox"}
 	for says, o := range map[string]outbox.MySQLSetupOptions{
-		"none to read":                          {User: "relay"},
-		`account "@%": write user or user@host`: {Read: []outbox.Name{table}, User: "@%"},
-		`account "relay@"`:                      {Read: []outbox.Name{table}, User: "relay@"},
-		"name is missing":                       {Read: []outbox.Name{table}, Make: make([]outbox.TableOptions, 1)},
+		"no table is configured":        {User: "relay"},
+		`account "@%" is not valid`:     {Read: []outbox.Name{table}, User: "@%"},
+		`account "relay@" is not valid`: {Read: []outbox.Name{table}, User: "relay@"},
+		"name is missing":               {Read: []outbox.Name{table}, Make: make([]outbox.TableOptions, 1)},
 	} {
 		if _, err := outbox.MySQLSetup(o); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%v, want %q", err, says)

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
 // maxIdentifier is how many bytes PostgreSQL keeps of a name (NAMEDATALEN-1 in
@@ -42,10 +44,10 @@ func parseName(s, schema string, quote byte, check func(string) error) (Name, er
 		err = check(second)
 	}
 	if err == nil && rest != "" {
-		err = errors.New("has more than two parts: write schema.table")
+		err = cdc.Fixable("write schema.table", "has more than two parts")
 	}
 	if err != nil {
-		return Name{}, fmt.Errorf("table name %q: %w", s, err)
+		return Name{}, fmt.Errorf("table name %q %w", s, err)
 	}
 	return Name{Schema: first, Table: second}, nil
 }
@@ -68,7 +70,7 @@ func cutIdentifier(s string, quote byte) (identifier, rest string, err error) {
 			b.WriteByte(quote)
 			i++
 		case i+1 < len(s) && s[i+1] != '.':
-			return "", "", errors.New("goes on behind a closing quote: put a dot there")
+			return "", "", cdc.Fixable("write a dot after the closing quote", "goes on after a closing quote")
 		default:
 			return b.String(), s[i+1:], nil
 		}
@@ -79,11 +81,11 @@ func cutIdentifier(s string, quote byte) (identifier, rest string, err error) {
 func checkIdentifier(s string) error {
 	switch {
 	case s == "":
-		return errors.New("has an empty part: write schema.table")
+		return cdc.Fixable("write schema.table", "has an empty part")
 	case len(s) > maxIdentifier:
-		return fmt.Errorf("is longer than %d bytes in a part: PostgreSQL has no such names", maxIdentifier)
+		return fmt.Errorf("has a part of more than %d bytes, which PostgreSQL does not accept", maxIdentifier)
 	case strings.ContainsRune(s, 0):
-		return errors.New("has a zero byte in it")
+		return errors.New("holds a zero byte")
 	default:
 		return nil
 	}
@@ -96,13 +98,13 @@ const maxMySQLIdentifier = 64
 func checkMySQLIdentifier(s string) error {
 	switch {
 	case s == "":
-		return errors.New("has an empty part: write database.table")
+		return cdc.Fixable("write database.table", "has an empty part")
 	case utf8.RuneCountInString(s) > maxMySQLIdentifier:
-		return fmt.Errorf("is longer than %d characters in a part: MySQL has no such names", maxMySQLIdentifier)
+		return fmt.Errorf("has a part of more than %d characters, which MySQL does not accept", maxMySQLIdentifier)
 	case strings.ContainsRune(s, 0):
-		return errors.New("has a zero byte in it")
+		return errors.New("holds a zero byte")
 	case strings.HasSuffix(s, " "):
-		return errors.New("ends a part with a space: MySQL has no such names")
+		return errors.New("has a part that ends with a space, which MySQL does not accept")
 	default:
 		return nil
 	}

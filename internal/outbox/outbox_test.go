@@ -74,7 +74,7 @@ func roles(is func(outbox.Role) bool) string {
 func TestMappedSaysWhatIsWrong(t *testing.T) {
 	least := map[string]string{"event_id": "id", "event_type": "type", "payload": "data"}
 	tests := []struct{ role, column, says string }{
-		{"id", "id", "id: not a part of an event: the parts are event_id, "},
+		{"id", "id", "id: not a part of an event"},
 		{"topic", "", "topic: the column's name is empty"},
 		{"payload", "-", "payload: missing"},
 		{"event_id", "-", "event_id: missing"},
@@ -124,8 +124,8 @@ func TestParseName(t *testing.T) {
 		{in: ".a", says: "empty part"},
 		{in: "a.b.c", says: "more than two parts"},
 		{in: `"a`, says: "closing quote"},
-		{in: `"a"b`, says: "goes on behind a closing quote"},
-		{in: strings.Repeat("x", 64), says: "longer than 63 bytes"},
+		{in: `"a"b`, says: "goes on after a closing quote"},
+		{in: strings.Repeat("x", 64), says: "more than 63 bytes"},
 		{in: "a\x00", says: "zero byte"},
 	}
 	for _, tt := range tests {

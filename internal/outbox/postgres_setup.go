@@ -1,9 +1,10 @@
 package outbox
 
 import (
-	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
 // Runner is who must run a step, for the rights that it takes.
@@ -56,14 +57,14 @@ type SetupOptions struct {
 
 func (o *SetupOptions) check() error {
 	if len(o.Publish) == 0 {
-		return errors.New("publication: no table to publish: name one under tables")
+		return cdc.Fixable("name a table under tables", "publication has no table to publish")
 	}
 	if err := checkIdentifier(o.Publication); err != nil {
-		return fmt.Errorf("publication %q: its name %w", o.Publication, err)
+		return fmt.Errorf("publication name %q %w", o.Publication, err)
 	}
 	if o.Role != "" {
 		if err := checkIdentifier(o.Role); err != nil {
-			return fmt.Errorf("role %q: its name %w", o.Role, err)
+			return fmt.Errorf("role name %q %w", o.Role, err)
 		}
 	}
 	return CheckSlot(o.Slot)
@@ -73,7 +74,7 @@ func (o *SetupOptions) check() error {
 // (ReplicationSlotValidateName in src/backend/replication/slot.c).
 func CheckSlot(name string) error {
 	if name == "" || len(name) > maxIdentifier || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789_") != "" {
-		return fmt.Errorf("slot %q: PostgreSQL takes 1 to %d lower-case letters, digits and underscores", name, maxIdentifier)
+		return cdc.Fixable(fmt.Sprintf("use 1 to %d lower-case letters, digits and underscores", maxIdentifier), "slot name %q is not valid", name)
 	}
 	return nil
 }

@@ -6,6 +6,8 @@ import (
 	"hash/fnv"
 	"strings"
 	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
 // PartitionSchema is the schema that holds the partitions, apart from the application's own tables,
@@ -62,15 +64,15 @@ func (o *TableOptions) complete() error {
 	}
 	switch {
 	case o.Name == Name{}:
-		return errors.New("table: name is missing: write schema.table")
+		return cdc.Fixable("write schema.table", "table name is missing")
 	case o.Payload != PayloadBytea && o.Payload != PayloadText && o.Payload != PayloadJSONB:
-		return fmt.Errorf("payload type %q is unknown: use bytea, text or jsonb", o.Payload)
+		return cdc.Fixable("use bytea, text or jsonb", "payload type %q is unknown", o.Payload)
 	case o.Partition != PartitionDaily && o.Partition != PartitionNone:
-		return fmt.Errorf("partition %q is unknown: use daily or none", o.Partition)
+		return cdc.Fixable("use daily or none", "partition %q is unknown", o.Partition)
 	case o.Partition == PartitionDaily && o.From.IsZero():
 		return errors.New("partitions: the first day is missing")
 	case o.Ahead < 0 || o.Ahead > maxAhead:
-		return fmt.Errorf("partitions: %d days ahead is out of range: use 0 to %d", o.Ahead, maxAhead)
+		return cdc.Fixable(fmt.Sprintf("use 0 to %d", maxAhead), "partitions: %d days ahead is out of range", o.Ahead)
 	default:
 		return nil
 	}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
 // Statement is one SQL statement.
@@ -52,7 +54,7 @@ func (s Script) Files(f Format, at time.Time) ([]File, error) {
 	case FormatGolangMigrate:
 		return []File{{base + ".up.sql", Text(s.Up)}, {base + ".down.sql", Text(s.Down)}}, nil
 	default:
-		return nil, fmt.Errorf("format %q is unknown: use %s, %s or %s", f, FormatPlain, FormatGoose, FormatGolangMigrate)
+		return nil, cdc.Fixable(fmt.Sprintf("use %s, %s or %s", FormatPlain, FormatGoose, FormatGolangMigrate), "format %q is unknown", f)
 	}
 }
 

@@ -27,17 +27,17 @@ func TestNewSaysWhatIsWrong(t *testing.T) {
 		says   string
 	}{
 		{tables(), "tables: empty. Fix: name the outbox table"},
-		{tables(router.Table{Name: "a.b.c", Source: "/"}), `tables[0].name: table name "a.b.c": has more than two parts: write schema.table`},
+		{tables(router.Table{Name: "a.b.c", Source: "/"}), `tables[0].name: table name "a.b.c" has more than two parts. Fix: write schema.table.`},
 		{tables(router.Table{Name: "a", Source: "/"}, router.Table{Name: "public.a", Source: "/"}), "tables[1].name: public.a is listed twice"},
 		{tables(router.Table{Name: "a"}), "tables[0].source: empty. Fix: give a URI"},
 		{tables(router.Table{Name: "a", Source: "a b"}), `tables[0].source: "a b" is not a URI reference`},
 		{
 			tables(router.Table{Name: "a", Source: "/", Columns: map[string]string{"id": "id"}}),
-			"tables[0].columns.id: not a part of an event: the parts are event_id,",
+			"tables[0].columns.id: not a part of an event. Fix: use one of event_id,",
 		},
 		{
 			tables(router.Table{Name: "a", Source: "/", Columns: map[string]string{"event_id": "id"}}),
-			"tables[0].columns.event_type: missing: name the column",
+			"tables[0].columns.event_type: missing. Fix: name the column",
 		},
 		{func(o *router.Options) { o.Source = "%zz" }, `record.source: "%zz" is not a URI reference. Fix: give one such as /orders`},
 		{func(o *router.Options) { o.Unroutable = "ignore" }, `errors.unroutable: "ignore" is unknown. Fix: use stop or drop`},

@@ -138,10 +138,10 @@ const (
 // serverProblem says why no relay can work on such a server.
 func serverProblem(version int, walLevel string) error {
 	if version < minVersion {
-		return config("version", "upgrade it to 14 or newer", "PostgreSQL %d is too old for the relay", version/10000)
+		return cdc.ConfigError("version", "upgrade it to 14 or newer", "PostgreSQL %d is too old for the relay", version/10000)
 	}
 	if walLevel != "logical" {
-		return config("wal_level", fixWALLevel, "wal_level is %s, not logical", walLevel)
+		return cdc.ConfigError("wal_level", fixWALLevel, "wal_level is %s, not logical", walLevel)
 	}
 	return nil
 }
@@ -169,14 +169,14 @@ func (ss *session) checkPublication(ctx context.Context) error {
 func (ss *session) checkMeanwhile(c cdc.Checkpoint) error {
 	before, err := parseFingerprint(c.Source.Fingerprint)
 	if err != nil {
-		return positionError("bad_checkpoint", fixCheckpoint, "checkpoint cannot be used: %w", err)
+		return cdc.PositionError("bad_checkpoint", fixCheckpoint, "checkpoint cannot be used: %w", err)
 	}
 	if !before.changed(ss.src.baseline, ss.src.tracked) {
 		return nil
 	}
 	last, err := parsePosition(c.Progress.Position)
 	if err != nil {
-		return positionError("bad_checkpoint", fixCheckpoint, "checkpoint cannot be used: %w", err)
+		return cdc.PositionError("bad_checkpoint", fixCheckpoint, "checkpoint cannot be used: %w", err)
 	}
 	return alteredError(ss.src.opts.Publication, "since the relay last ran", last)
 }
@@ -205,7 +205,7 @@ func (s *Source) publicationChanged() error {
 }
 
 func alteredError(publication, when string, last lsn) error {
-	return positionError("publication_changed",
+	return cdc.PositionError("publication_changed",
 		"compare the outbox table with what consumers have since then, publish what is missing, accept the publication as it is now with `cdc-relay position reset`, and start the relay again",
 		"publication %q was altered %s (it, or one of its tables, was dropped, recreated, or taken out and put back), so inserts after %s may be missing from the WAL", publication, when, last)
 }

@@ -9,6 +9,8 @@ import (
 
 	"github.com/jackc/pglogrepl"
 	"github.com/jackc/pgx/v5"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
 // SlotStatus is what the server says of the slot.
@@ -52,7 +54,7 @@ func readSlot(ctx context.Context, conn *pgx.Conn, name string) (slotRow, error)
 	err := conn.QueryRow(ctx, `SELECT to_jsonb(s), COALESCE(pg_wal_lsn_diff(`+walEnd+`, s.restart_lsn), 0)::bigint, (`+walEnd+`)::text
 		FROM pg_replication_slots s WHERE s.slot_name = $1`, name).Scan(&doc, &row.Retained, &flushed)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return row, positionError(slotMissing,
+		return row, cdc.PositionError(slotMissing,
 			"create it with `cdc-relay setup`; if it existed, find out first who dropped it and what consumers miss, because it cannot go back to the events since then",
 			"replication slot %q does not exist", name)
 	}
@@ -75,15 +77,15 @@ const fixOtherSlot = "set source.postgres.slot to another name and create that s
 func (r slotRow) usable(name, database string) error {
 	switch {
 	case r.SlotType != "logical" || r.Plugin != "pgoutput":
-		return config("wrong_slot", fixOtherSlot, "replication slot %q is a %s slot with plugin %q, not a logical one with pgoutput", name, r.SlotType, r.Plugin)
+		return cdc.ConfigError("wrong_slot", fixOtherSlot, "replication slot %q is a %s slot with plugin %q, not a logical one with pgoutput", name, r.SlotType, r.Plugin)
 	case r.Database != database:
-		return config("wrong_slot", fixOtherSlot, "replication slot %q belongs to database %q, and this relay reads %q (slot names are unique in a server)", name, r.Database, database)
+		return cdc.ConfigError("wrong_slot", fixOtherSlot, "replication slot %q belongs to database %q, and this relay reads %q (slot names are unique in a server)", name, r.Database, database)
 	case r.WALStatus == "lost" || r.InvalidationReason != "" || r.Conflicting:
 		why := r.InvalidationReason
 		if why == "" {
 			why = "wal_removed: it fell behind max_slot_wal_keep_size"
 		}
-		return positionError("slot_lost",
+		return cdc.PositionError("slot_lost",
 			"publish what consumers miss from the outbox table, make the slot again with `cdc-relay teardown` and `cdc-relay setup`, and raise max_slot_wal_keep_size",
 			"replication slot %q is lost (%s), and with it WAL that was not relayed yet", name, why)
 	}
@@ -197,14 +199,16 @@ func readPublication(ctx context.Context, conn *pgx.Conn, name string, tables []
 }
 
 func missingPublication(name string) error {
-	return config("publication_missing",
+	return cdc.ConfigError("publication_missing",
 		"create it with `cdc-relay setup`; a slot that is older than its publication cannot be read and must be created again after it",
 		"publication %q does not exist in this database", name)
 }
 
 // publicationProblem returns the first reason why some insert would not arrive; nil: none.
 func publicationProblem(name string, tables []string, found []publishedTable, insert, viaRoot bool) error {
-	bad := func(fix, format string, args ...any) error { return config("publication", fix, format, args...) }
+	bad := func(fix, format string, args ...any) error {
+		return cdc.ConfigError("publication", fix, format, args...)
+	}
 	pub := pgx.Identifier{name}.Sanitize()
 	if !insert {
 		return bad("run ALTER PUBLICATION "+pub+" SET (publish = 'insert')", "publication %q does not publish inserts", name)

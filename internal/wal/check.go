@@ -22,7 +22,7 @@ type checker struct {
 	db     *Database
 	opts   Options
 	survey Survey
-	found  []finding.Finding
+	report finding.Report
 }
 
 // Check proves what a run needs from the database and changes nothing; load is asked for the checkpoint
@@ -34,38 +34,26 @@ func Check(ctx context.Context, o Options, load cdc.Loader) ([]finding.Finding, 
 	c := &checker{opts: o}
 	db, err := OpenDatabase(ctx, o)
 	if err != nil {
-		c.fail("connection", err)
-		return c.found, nil
+		c.report.Fail("connection", err)
+		return c.report.Findings, nil
 	}
 	defer db.Close(ctx)
 	c.db = db
 	c.connection()
 	c.role()
 	if !c.server() {
-		return c.found, nil
+		return c.report.Findings, nil
 	}
 	if c.survey, err = db.Survey(ctx, o); err != nil {
-		c.fail("catalog", err)
-		return c.found, nil
+		c.report.Fail("catalog", err)
+		return c.report.Findings, nil
 	}
 	c.publication()
 	c.partitions(ctx)
 	c.slot(ctx)
 	c.limits(ctx)
 	c.replication(ctx, load)
-	return c.found, c.survey.Tables
-}
-
-func (c *checker) add(severity finding.Severity, subject, mend, format string, args ...any) {
-	c.found = append(c.found, finding.Finding{Severity: severity, Subject: subject, Text: fmt.Sprintf(format, args...), Fix: mend})
-}
-
-func (c *checker) ok(subject, format string, args ...any) {
-	c.add(finding.OK, subject, "", format, args...)
-}
-
-func (c *checker) fail(subject string, err error) {
-	c.found = append(c.found, finding.Failed(subject, err))
+	return c.report.Findings, c.survey.Tables
 }
 
 func (c *checker) connection() {
@@ -73,18 +61,18 @@ func (c *checker) connection() {
 	where := fmt.Sprintf("PostgreSQL %s at %s answers: database %q, role %q", s.Name, s.Address, s.Database, s.Role)
 	switch {
 	case s.TLS != "" && s.Verified:
-		c.ok("connection", "%s, %s", where, s.TLS)
+		c.report.OK("connection", "%s, %s", where, s.TLS)
 	case s.TLS != "":
-		c.add(finding.Info, "connection", "set source.postgres.tls, with the server's CA in ca",
+		c.report.Info("connection", "set source.postgres.tls, with the server's CA in ca",
 			"%s, %s without a look at the server's certificate", where, s.TLS)
 	default: // config.Warnings tells of other machines that are reached without
-		c.ok("connection", "%s, without TLS", where)
+		c.report.OK("connection", "%s, without TLS", where)
 	}
 }
 
 func (c *checker) role() {
 	if c.db.Server.Superuser {
-		c.add(finding.Warn, "role", "make a role of its own: CREATE ROLE cdc_relay LOGIN REPLICATION PASSWORD '...'",
+		c.report.Warn("role", "make a role of its own: CREATE ROLE cdc_relay LOGIN REPLICATION PASSWORD '...'",
 			"role %q is a superuser: the relay needs REPLICATION only", c.db.Server.Role)
 	}
 }
@@ -92,22 +80,22 @@ func (c *checker) role() {
 // server tells whether there is any use in going on.
 func (c *checker) server() bool {
 	if err := c.db.Server.Problem(); err != nil {
-		c.fail("server", err)
+		c.report.Fail("server", err)
 		return false
 	}
-	c.ok("server", "wal_level is logical")
+	c.report.OK("server", "wal_level is logical")
 	if c.db.Server.Standby {
-		c.add(finding.Warn, "server", "point source.postgres.dsn at the primary", "this server is a standby: it takes no publication, and a slot on it does not survive its promotion")
+		c.report.Warn("server", "point source.postgres.dsn at the primary", "this server is a standby: it takes no publication, and a slot on it does not survive its promotion")
 	}
 	return true
 }
 
 func (c *checker) publication() {
 	if err := c.survey.Problem; err != nil {
-		c.fail("publication", err)
+		c.report.Fail("publication", err)
 		return
 	}
-	c.ok("publication", "publication %q holds every insert of %s", c.opts.Publication, strings.Join(c.opts.Tables, ", "))
+	c.report.OK("publication", "publication %q holds every insert of %s", c.opts.Publication, strings.Join(c.opts.Tables, ", "))
 }
 
 // replication proves that this role may replicate from here: rights, pg_hba.conf, poolers and free slots
@@ -115,13 +103,13 @@ func (c *checker) publication() {
 func (c *checker) replication(ctx context.Context, load cdc.Loader) {
 	repl, err := ConnectReplication(ctx, c.opts)
 	if err != nil {
-		c.fail("replication", err)
+		c.report.Fail("replication", err)
 		return
 	}
 	defer closeConn(ctx, repl)
 	in, err := c.db.inspect(ctx, repl, c.opts, load)
 	if err != nil {
-		c.fail("replication", err)
+		c.report.Fail("replication", err)
 		return
 	}
 	proved := fmt.Sprintf("a replication connection works (system %s, timeline %d)", in.Source.SystemID, in.Source.Timeline)
@@ -129,13 +117,13 @@ func (c *checker) replication(ctx context.Context, load cdc.Loader) {
 		c.trySlot(ctx, repl, proved)
 		return
 	}
-	c.ok("replication", "%s", proved)
+	c.report.OK("replication", "%s", proved)
 	switch {
 	case c.survey.Slot.Problem != nil || in.LoadErr != nil: // findings of their own
 	case in.Refused != nil:
-		c.fail("positions", in.Refused)
+		c.report.Fail("positions", in.Refused)
 	default:
-		c.ok("positions", "a run goes on at %s", DisplayPosition(in.From))
+		c.report.OK("positions", "a run goes on at %s", DisplayPosition(in.From))
 	}
 }
 
@@ -148,11 +136,11 @@ func (c *checker) trySlot(ctx context.Context, repl *pgconn.PgConn, proved strin
 		pglogrepl.CreateReplicationSlotOptions{Temporary: true, SnapshotAction: "NOEXPORT_SNAPSHOT"})
 	switch {
 	case errors.Is(creating.Err(), context.DeadlineExceeded):
-		c.add(finding.Warn, "replication", "end that transaction, or wait for it", "%s, but a new slot was not ready after %s%s",
+		c.report.Warn("replication", "end that transaction, or wait for it", "%s, but a new slot was not ready after %s%s",
 			proved, checkTimeout/3, c.db.oldest(ctx))
 	case err != nil:
-		c.fail("replication", replicationError(err, slot))
+		c.report.Fail("replication", replicationError(err, slot))
 	default:
-		c.ok("replication", "%s and a slot can be made", proved)
+		c.report.OK("replication", "%s and a slot can be made", proved)
 	}
 }

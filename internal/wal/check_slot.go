@@ -9,29 +9,29 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/cdc-relay/cdc-relay/internal/finding"
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
 // slot looks at the slot and, while nobody reads it, reads from it without moving it.
 func (c *checker) slot(ctx context.Context) {
 	s := c.survey.Slot
 	if s == nil {
-		c.add(finding.Fail, "slot", "create it with `cdc-relay setup`; if it existed, find out first who dropped it and what consumers miss",
-			"replication slot %q does not exist", c.opts.Slot)
+		c.report.Fail("slot", cdc.Fixable("create it with `cdc-relay setup`; if it existed, find out first who dropped it and what consumers miss",
+			"replication slot %q does not exist", c.opts.Slot))
 		return
 	}
 	if s.Problem != nil {
-		c.fail("slot", s.Problem)
+		c.report.Fail("slot", s.Problem)
 		return
 	}
 	held := "nobody reads it now"
 	if s.ActivePID != 0 {
 		held = fmt.Sprintf("PID %d reads it", s.ActivePID)
 	} else if err := c.peek(ctx); err != nil {
-		c.fail("slot", err)
+		c.report.Fail("slot", err)
 		return
 	}
-	c.ok("slot", "slot %q stands at %s and keeps %s of WAL; %s", c.opts.Slot, s.Confirmed, size(s.RetainedBytes), held)
+	c.report.OK("slot", "slot %q stands at %s and keeps %s of WAL; %s", c.opts.Slot, s.Confirmed, size(s.RetainedBytes), held)
 	c.room(s)
 }
 
@@ -73,7 +73,7 @@ func (c *checker) room(s *SlotInfo) {
 	if s.SafeBytes < 0 || limit == 0 || s.SafeBytes > limit*3/10 {
 		return
 	}
-	c.add(finding.Warn, "slot", "start the relay, or raise max_slot_wal_keep_size",
+	c.report.Warn("slot", "start the relay, or raise max_slot_wal_keep_size",
 		"slot %q is lost after %s more of WAL (max_slot_wal_keep_size)", c.opts.Slot, size(s.SafeBytes))
 }
 
@@ -94,7 +94,7 @@ func size(n int64) string {
 func (c *checker) limits(ctx context.Context) {
 	l, err := c.readLimits(ctx)
 	if err != nil {
-		c.add(finding.Info, "limits", "", "the server's limits cannot be read (%v)", err)
+		c.report.Info("limits", "", "the server's limits cannot be read (%v)", err)
 		return
 	}
 	c.keep(l)
@@ -103,10 +103,10 @@ func (c *checker) limits(ctx context.Context) {
 		spare-- // the relay's own
 	}
 	if spare <= 0 {
-		c.add(finding.Warn, "limits", "raise max_wal_senders and restart PostgreSQL", "the relay takes the last of %d walsenders, so a standby relay or a new replica finds none free", l.MaxSenders)
+		c.report.Warn("limits", "raise max_wal_senders and restart PostgreSQL", "the relay takes the last of %d walsenders, so a standby relay or a new replica finds none free", l.MaxSenders)
 	}
 	if l.IdleTimeout != "" && l.IdleTimeout != "0" {
-		c.add(finding.Warn, "limits", "ALTER SYSTEM SET idle_replication_slot_timeout = 0, then SELECT pg_reload_conf()",
+		c.report.Warn("limits", "ALTER SYSTEM SET idle_replication_slot_timeout = 0, then SELECT pg_reload_conf()",
 			"idle_replication_slot_timeout is %s: a relay that is stopped for longer loses its slot", l.IdleTimeout)
 	}
 	c.failover(l)
@@ -145,7 +145,7 @@ const leastKeepGB = 10
 // keep: without a limit one stopped relay fills the disk, and PostgreSQL with it.
 func (c *checker) keep(l limits) {
 	if l.KeepMB >= 0 {
-		c.ok("limits", "max_slot_wal_keep_size is %s: a stopped relay cannot fill the disk, and loses its slot beyond that", size(l.KeepMB<<20))
+		c.report.OK("limits", "max_slot_wal_keep_size is %s: a stopped relay cannot fill the disk, and loses its slot beyond that", size(l.KeepMB<<20))
 		return
 	}
 	keep, why := int64(leastKeepGB), ""
@@ -153,7 +153,7 @@ func (c *checker) keep(l limits) {
 		keep = max(keep, 2*l.WALPerDay>>30)
 		why = fmt.Sprintf("; %s of WAL are written a day on average", size(l.WALPerDay))
 	}
-	c.add(finding.Warn, "limits", fmt.Sprintf("ALTER SYSTEM SET max_slot_wal_keep_size = '%dGB', or what the disk can spare, then SELECT pg_reload_conf()", keep),
+	c.report.Warn("limits", fmt.Sprintf("ALTER SYSTEM SET max_slot_wal_keep_size = '%dGB', or what the disk can spare, then SELECT pg_reload_conf()", keep),
 		"max_slot_wal_keep_size sets no limit, so a stopped relay makes PostgreSQL keep WAL until the disk is full%s", why)
 }
 
@@ -162,15 +162,15 @@ func (c *checker) failover(l limits) {
 	switch slot := c.survey.Slot; {
 	case l.Standbys == 0 || slot == nil || slot.Problem != nil:
 	case c.db.Server.Version < 170000:
-		c.add(finding.Info, "failover", "install pg_failover_slots, or upgrade to PostgreSQL 17",
+		c.report.Info("failover", "install pg_failover_slots, or upgrade to PostgreSQL 17",
 			"this server has standbys, and PostgreSQL %s does not keep slot %q when one is promoted", c.db.Server.Name, c.opts.Slot)
 	case !slot.Failover:
-		c.add(finding.Warn, "failover", fmt.Sprintf("stop the relay and run ALTER_REPLICATION_SLOT %s (FAILOVER) over a replication connection; set sync_replication_slots and hot_standby_feedback on the standby", pgx.Identifier{c.opts.Slot}.Sanitize()),
+		c.report.Warn("failover", fmt.Sprintf("stop the relay and run ALTER_REPLICATION_SLOT %s (FAILOVER) over a replication connection; set sync_replication_slots and hot_standby_feedback on the standby", pgx.Identifier{c.opts.Slot}.Sanitize()),
 			"this server has standbys, and slot %q is lost when one is promoted", c.opts.Slot)
 	case l.Synchronized == "":
-		c.add(finding.Warn, "failover", "set synchronized_standby_slots to the standby's slot",
+		c.report.Warn("failover", "set synchronized_standby_slots to the standby's slot",
 			"slot %q may run ahead of the standbys: after a promotion events would have been published that the database has lost", c.opts.Slot)
 	default:
-		c.ok("failover", "slot %q is kept on standbys (synchronized_standby_slots = %s)", c.opts.Slot, l.Synchronized)
+		c.report.OK("failover", "slot %q is kept on standbys (synchronized_standby_slots = %s)", c.opts.Slot, l.Synchronized)
 	}
 }

@@ -98,7 +98,7 @@ func ConnectReplication(ctx context.Context, o Options) (*pgconn.PgConn, error) 
 }
 
 func errDSN() error {
-	return config("dsn", "write it like postgres://user@host:5432/database", "source.postgres.dsn is not a PostgreSQL connection string or URL")
+	return cdc.ConfigError("dsn", "write it like postgres://user@host:5432/database", "source.postgres.dsn is not a PostgreSQL connection string or URL")
 }
 
 // secure has every host reached with TLS as the configuration says, and none without.
@@ -135,7 +135,7 @@ func connectError(err error, cfg *pgconn.Config, replication bool) error {
 	}
 	said, waits := make([]string, 0, len(answers)), false
 	for _, a := range answers {
-		said = append(said, a.host+": "+lastCause(a.err))
+		said = append(said, a.host+": "+cdc.LastCause(a.err))
 		var stop *cdc.StopError
 		waits = waits || !errors.As(hostError(a.err, a.host, cfg, replication), &stop)
 	}
@@ -181,15 +181,15 @@ func hostError(err error, at string, cfg *pgconn.Config, replication bool) error
 	case errors.As(err, &pg):
 		return serverError(pg, replication)
 	case errors.As(err, &dns):
-		return fixable("correct its name or the DNS", "host %q of source.postgres.dsn does not resolve", dns.Name)
+		return cdc.Fixable("correct its name or the DNS", "host %q of source.postgres.dsn does not resolve", dns.Name)
 	case strings.Contains(err.Error(), "server refused TLS connection"):
-		return config("tls_refused", "switch TLS on at the server (ssl = on), or set sslmode=disable in source.postgres.dsn", "PostgreSQL at %s does not offer TLS but sslmode asks for it", at)
+		return cdc.ConfigError("tls_refused", "switch TLS on at the server (ssl = on), or set sslmode=disable in source.postgres.dsn", "PostgreSQL at %s does not offer TLS but sslmode asks for it", at)
 	case strings.Contains(err.Error(), "x509:") || strings.Contains(err.Error(), "tls:"):
-		return config("tls_certificate", "give its CA with source.postgres.tls.ca, or with sslrootcert in source.postgres.dsn", "TLS to PostgreSQL at %s failed (%s)", at, lastCause(err))
+		return cdc.ConfigError("tls_certificate", "give its CA with source.postgres.tls.ca, or with sslrootcert in source.postgres.dsn", "TLS to PostgreSQL at %s failed (%s)", at, cdc.LastCause(err))
 	case errors.Is(err, context.Canceled):
 		return err
 	}
-	return fixable("start it, or correct host and port in source.postgres.dsn", "PostgreSQL at %s cannot be reached (%s)", at, lastCause(err))
+	return cdc.Fixable("start it, or correct host and port in source.postgres.dsn", "PostgreSQL at %s cannot be reached (%s)", at, cdc.LastCause(err))
 }
 
 // address is host:port, or the directory of a socket.
@@ -202,7 +202,7 @@ func address(cfg *pgconn.Config) string {
 
 func mayNotReplicate(role, said string) error {
 	quoted := pgx.Identifier{role}.Sanitize()
-	return config("no_replication",
+	return cdc.ConfigError("no_replication",
 		fmt.Sprintf("run ALTER ROLE %s REPLICATION, or on a managed service grant its replication role (GRANT rds_replication TO %s)", quoted, quoted),
 		"role %q may not replicate (%s)", role, said)
 }
@@ -211,18 +211,18 @@ func mayNotReplicate(role, said string) error {
 func serverError(pg *pgconn.PgError, replication bool) error {
 	switch pg.Code {
 	case stateInvalidPassword:
-		return config("password", "correct user and password in source.postgres.dsn", "PostgreSQL refuses the password (%s)", pg.Message)
+		return cdc.ConfigError("password", "correct user and password in source.postgres.dsn", "PostgreSQL refuses the password (%s)", pg.Message)
 	case stateInvalidAuthorizationSpecification:
 		return authorizationError(pg, replication)
 	case stateInvalidCatalogName:
-		return config("database_missing", "correct the database in source.postgres.dsn", "%s", pg.Message)
+		return cdc.ConfigError("database_missing", "correct the database in source.postgres.dsn", "%s", pg.Message)
 	case stateInsufficientPrivilege:
-		return config(noPrivilege, "grant it, or name another user in source.postgres.dsn", "the role of source.postgres.dsn lacks a right (%s)", pg.Message)
+		return cdc.ConfigError(noPrivilege, "grant it, or name another user in source.postgres.dsn", "the role of source.postgres.dsn lacks a right (%s)", pg.Message)
 	case stateTooManyConnections:
 		if strings.Contains(pg.Message, "max_wal_senders") {
-			return config("no_walsender", "raise max_wal_senders and restart PostgreSQL, or stop a replica or relay that is not needed", "no walsender is free (%s)", pg.Message)
+			return cdc.ConfigError("no_walsender", "raise max_wal_senders and restart PostgreSQL, or stop a replica or relay that is not needed", "no walsender is free (%s)", pg.Message)
 		}
-		return fixable("raise max_connections", "PostgreSQL has no connection free (%s)", pg.Message)
+		return cdc.Fixable("raise max_connections", "PostgreSQL has no connection free (%s)", pg.Message)
 	case stateCannotConnectNow, stateAdminShutdown:
 		return fmt.Errorf("%w: %s", errServerStopping, pg.Message)
 	}
@@ -235,11 +235,11 @@ func serverError(pg *pgconn.PgError, replication bool) error {
 func authorizationError(pg *pgconn.PgError, replication bool) error {
 	switch {
 	case replication && strings.Contains(pg.Message, "pg_hba.conf"):
-		return config("pg_hba", "add a line for its database (and TLS or not) to pg_hba.conf; logical replication matches the database's name, not the word replication", "PostgreSQL does not admit this relay (%s)", pg.Message)
+		return cdc.ConfigError("pg_hba", "add a line for its database (and TLS or not) to pg_hba.conf; logical replication matches the database's name, not the word replication", "PostgreSQL does not admit this relay (%s)", pg.Message)
 	case strings.Contains(pg.Message, "pg_hba.conf"):
-		return config("pg_hba", "add a line for it to pg_hba.conf, with sslmode=require in source.postgres.dsn where the line says hostssl", "PostgreSQL does not admit this relay (%s)", pg.Message)
+		return cdc.ConfigError("pg_hba", "add a line for it to pg_hba.conf, with sslmode=require in source.postgres.dsn where the line says hostssl", "PostgreSQL does not admit this relay (%s)", pg.Message)
 	}
-	return config("role", "correct the user in source.postgres.dsn", "PostgreSQL refuses the role (%s)", pg.Message)
+	return cdc.ConfigError("role", "correct the user in source.postgres.dsn", "PostgreSQL refuses the role (%s)", pg.Message)
 }
 
 // isPoolerRefusal knows how PgBouncer (before 1.23) and the pools made like it answer the replication
@@ -269,48 +269,23 @@ func replicationError(err error, slot string) error {
 	case stateObjectInUse:
 		return fmt.Errorf("%w: %s", cdc.ErrStandby, pg.Message)
 	case stateConfigurationLimitExceeded:
-		return config("no_slot_free", "raise max_replication_slots and restart PostgreSQL, or drop a slot nobody reads (SELECT * FROM pg_replication_slots)", "no replication slot is free (%s)", pg.Message)
+		return cdc.ConfigError("no_slot_free", "raise max_replication_slots and restart PostgreSQL, or drop a slot nobody reads (SELECT * FROM pg_replication_slots)", "no replication slot is free (%s)", pg.Message)
 	case stateObjectNotInPrerequisiteState:
 		if strings.Contains(pg.Message, "wal_level") {
-			return config("wal_level", fixWALLevel, "wal_level is not logical")
+			return cdc.ConfigError("wal_level", fixWALLevel, "wal_level is not logical")
 		}
-		return positionError("slot_lost", "publish what consumers miss from the outbox table, then drop the slot and create it again with `cdc-relay teardown` and `cdc-relay setup`",
+		return cdc.PositionError("slot_lost", "publish what consumers miss from the outbox table, then drop the slot and create it again with `cdc-relay teardown` and `cdc-relay setup`",
 			"replication slot %q cannot be read any more (%s)", slot, pg.Message)
 	case stateUndefinedObject:
 		if strings.Contains(pg.Message, "publication") {
-			return positionError("slot_too_old", "publish what consumers miss from the outbox table, then make both again with `cdc-relay teardown` and `cdc-relay setup`",
+			return cdc.PositionError("slot_too_old", "publish what consumers miss from the outbox table, then make both again with `cdc-relay teardown` and `cdc-relay setup`",
 				"slot %q cannot be read with its publication (%s in its view), which was dropped or made after it", slot, pg.Message)
 		}
-		return positionError(slotMissing, "create it with `cdc-relay setup`", "%s", pg.Message)
+		return cdc.PositionError(slotMissing, "create it with `cdc-relay setup`", "%s", pg.Message)
 	}
 	return serverError(pg, true)
 }
 
 func behindPooler(pg *pgconn.PgError) error {
-	return config("pooler", "point source.postgres.dsn at the database's direct endpoint", "a pooler stands between relay and PostgreSQL and does not pass replication on (%s)", pg.Message)
-}
-
-// config is an error of the configuration; format and args make its cause.
-func config(reason, fix, format string, args ...any) error {
-	return cdc.Stop(cdc.ClassConfig, reason, fmt.Errorf(format, args...), fix)
-}
-
-// fixable is an error that may pass by itself.
-func fixable(fix, format string, args ...any) error {
-	return &cdc.FixableError{Cause: fmt.Errorf(format, args...), Fix: fix}
-}
-
-// lastCause returns the innermost message: drivers wrap it in the whole connection string.
-func lastCause(err error) string {
-	for {
-		next := errors.Unwrap(err)
-		if next == nil {
-			if many, ok := err.(interface{ Unwrap() []error }); ok && len(many.Unwrap()) > 0 {
-				err = many.Unwrap()[0]
-				continue
-			}
-			return err.Error()
-		}
-		err = next
-	}
+	return cdc.ConfigError("pooler", "point source.postgres.dsn at the database's direct endpoint", "a pooler stands between relay and PostgreSQL and does not pass replication on (%s)", pg.Message)
 }

@@ -156,7 +156,7 @@ func decodeInsert(m []byte, base int, r *relation, spans []cdc.Span) ([]cdc.Span
 
 func valueKindError(kind byte, r *relation) error {
 	if kind == 'u' {
-		return fixable("report this to the server's vendor", "an INSERT into %s has an unchanged TOAST value, which only an UPDATE can have", r.table)
+		return cdc.Fixable("report this to the server's vendor", "an INSERT into %s has an unchanged TOAST value, which only an UPDATE can have", r.table)
 	}
 	if kind == 't' && r.kind == 'b' {
 		return errNeedText

@@ -104,11 +104,11 @@ func (in *Inspection) Plan(to cdc.Position) (Move, error) {
 	}
 	switch {
 	case target < slot:
-		return Move{}, positionError("behind_slot",
+		return Move{}, cdc.PositionError("behind_slot",
 			"publish what consumers miss from the outbox table",
 			"%s lies before %s, where the slot stands, and PostgreSQL has removed the WAL before that", target, slot)
 	case target > end:
-		return Move{}, config("beyond_wal", "give a position that exists already", "%s lies beyond %s, the end of the server's WAL", target, end)
+		return Move{}, cdc.ConfigError("beyond_wal", "give a position that exists already", "%s lies beyond %s, the end of the server's WAL", target, end)
 	}
 	return Move{To: formatPosition(target), Skips: ahead(target, now), Repeats: ahead(now, target), Slot: target > slot}, nil
 }
@@ -117,7 +117,7 @@ func (in *Inspection) Plan(to cdc.Position) (Move, error) {
 func (in *Inspection) Idle() error {
 	switch {
 	case in.Slot == nil:
-		return positionError(slotMissing, "create it with `cdc-relay setup`", "there is no replication slot %q", in.Source.Slot)
+		return cdc.PositionError(slotMissing, "create it with `cdc-relay setup`", "there is no replication slot %q", in.Source.Slot)
 	case in.Slot.ActivePID != 0:
 		return cdc.Stop(cdc.ClassRuntime, "slot_active", fmt.Errorf(
 			"a relay runs (PID %d on the server reads slot %q)", in.Slot.ActivePID, in.Source.Slot), "stop it first, then try again")

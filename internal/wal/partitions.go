@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-
-	"github.com/cdc-relay/cdc-relay/internal/finding"
 )
 
 // partitionsAhead asks how many seconds the daily partitions that setup made, in the schema cdc_relay, reach ahead.
@@ -23,12 +21,10 @@ const partitionsAhead = `SELECT pn.nspname || '.' || p.relname, coalesce(extract
 func (c *checker) partitions(ctx context.Context) {
 	tables, err := readPartitionsAhead(ctx, c.db.conn, c.opts.Tables)
 	if err != nil {
-		c.add(finding.Info, "partitions", "", "the table's partitions cannot be read (%v)", err)
+		c.report.Info("partitions", "", "the table's partitions cannot be read (%v)", err)
 	}
 	for _, t := range tables {
-		if few, found := finding.FewPartitions(t.name, time.Duration(t.seconds)*time.Second); found {
-			c.found = append(c.found, few)
-		}
+		c.report.Partitions(t.name, time.Duration(t.seconds)*time.Second)
 	}
 }
 

@@ -166,11 +166,11 @@ func (d *Database) execError(ctx context.Context, doing string, err error) error
 	}
 	switch pg.Code {
 	case stateInsufficientPrivilege:
-		return config(noPrivilege, "connect as one that may with --owner-dsn, or hand the SQL of --print to its owner", "%s: role %q may not (%s)", doing, d.Server.Role, pg.Message)
+		return cdc.ConfigError(noPrivilege, "connect as one that may with --owner-dsn, or hand the SQL of --print to its owner", "%s: role %q may not (%s)", doing, d.Server.Role, pg.Message)
 	case stateQueryCanceled:
-		return fixable("try again when it is less busy", "%s: PostgreSQL was not done after %s%s", doing, execTimeout, d.oldest(ctx))
+		return cdc.Fixable("try again when it is less busy", "%s: PostgreSQL was not done after %s%s", doing, execTimeout, d.oldest(ctx))
 	case stateReadOnly:
-		return config("standby", "connect to the primary", "%s: %s is a standby, which takes no writes", doing, d.Server.Address)
+		return cdc.ConfigError("standby", "connect to the primary", "%s: %s is a standby, which takes no writes", doing, d.Server.Address)
 	case stateConfigurationLimitExceeded, stateObjectNotInPrerequisiteState:
 		return replicationError(err, "")
 	case stateObjectInUse:

@@ -1,7 +1,6 @@
 package wal
 
 import (
-	"fmt"
 	"strconv"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
@@ -63,7 +62,7 @@ func resolve(sv server, sd saved, at place, confirmed lsn, conflict cdc.Conflict
 		}
 	}
 	if confirmed > 0 && sv.slot > confirmed && conflict != cdc.ConflictSlot {
-		return plan{}, positionError("slot_moved",
+		return plan{}, cdc.PositionError("slot_moved",
 			"make sure that consumers have the events committed between them, then restart the relay with position.conflict: slot to go on from the slot",
 			"slot stands at %s, but this relay confirmed only %s: somebody moved or recreated it", sv.slot, confirmed)
 	}
@@ -82,7 +81,7 @@ func readCheckpoint(sv server, sd saved) (mark, error) {
 	}
 	c := sd.checkpoint
 	if !c.Source.Same(sv.source) {
-		return mark{}, positionError("foreign_checkpoint",
+		return mark{}, cdc.PositionError("foreign_checkpoint",
 			"give this relay a checkpoint key of its own, or drop the old one with `cdc-relay position reset`",
 			"checkpoint belongs to another source (system %s, database %s, slot %s), this one is system %s, database %s, slot %s",
 			c.Source.SystemID, c.Source.Database, c.Source.Slot, sv.source.SystemID, sv.source.Database, sv.source.Slot)
@@ -90,15 +89,15 @@ func readCheckpoint(sv server, sd saved) (mark, error) {
 	var k mark
 	var err error
 	if k.resume, err = parsePosition(c.Progress.Position); err != nil {
-		return k, positionError("bad_checkpoint", fixCheckpoint, "checkpoint cannot be used: %w", err)
+		return k, cdc.PositionError("bad_checkpoint", fixCheckpoint, "checkpoint cannot be used: %w", err)
 	}
 	if k.commit, err = parsePosition(c.Progress.Commit); err != nil {
-		return k, positionError("bad_checkpoint", fixCheckpoint, "checkpoint cannot be used: %w", err)
+		return k, cdc.PositionError("bad_checkpoint", fixCheckpoint, "checkpoint cannot be used: %w", err)
 	}
 	if c.Progress.TxID != "" {
 		xid, err := strconv.ParseUint(c.Progress.TxID, 10, 32)
 		if err != nil {
-			return k, positionError("bad_checkpoint", fixCheckpoint, "checkpoint cannot be used: its xid %q is no number", c.Progress.TxID)
+			return k, cdc.PositionError("bad_checkpoint", fixCheckpoint, "checkpoint cannot be used: its xid %q is no number", c.Progress.TxID)
 		}
 		k.xid = uint32(xid)
 	}
@@ -111,7 +110,7 @@ func fromCheckpoint(sv server, c mark, conflict cdc.Conflict) (plan, error) {
 	case sv.slot > c.resume && conflict == cdc.ConflictSlot:
 		p.from = sv.slot
 	case sv.slot > c.resume:
-		return p, positionError("slot_ahead",
+		return p, cdc.PositionError("slot_ahead",
 			"make sure that consumers have the events committed between them, then go on from the slot with `cdc-relay position reset --yes` or position.conflict: slot",
 			"slot stands at %s, ahead of the checkpoint at %s (the checkpoint store lost its last writes, or somebody moved or recreated the slot)", sv.slot, c.resume)
 	case sv.slot < c.commit:
@@ -124,7 +123,7 @@ const fixHistory = "check what consumers have, then start from the slot with `cd
 
 func checkHistory(sv server, from lsn) error {
 	if sv.flushed < from {
-		return positionError("history_lost", fixHistory,
+		return cdc.PositionError("history_lost", fixHistory,
 			"server's WAL ends at %s, before our position %s (it was restored from a backup, cloned, or failed over to a server that lost transactions)", sv.flushed, from)
 	}
 	if sv.before == 0 || sv.before == sv.timeline {
@@ -132,13 +131,8 @@ func checkHistory(sv server, from lsn) error {
 	}
 	fork, known := sv.forks[sv.before]
 	if !known || fork < from {
-		return positionError("timeline_fork", fixHistory,
+		return cdc.PositionError("timeline_fork", fixHistory,
 			"server is on timeline %d, which left our timeline %d before our position %s, and lost transactions that were published", sv.timeline, sv.before, from)
 	}
 	return nil
-}
-
-// positionError is an error of a position; format and args make its cause.
-func positionError(reason, fix, format string, args ...any) error {
-	return cdc.Stop(cdc.ClassPosition, reason, fmt.Errorf(format, args...), fix)
 }

@@ -161,7 +161,7 @@ func (ss *session) commit(ctx context.Context, m []byte) error {
 }
 
 func (ss *session) otherHistory(what string) error {
-	return positionError("other_history", fixHistory,
+	return cdc.PositionError("other_history", fixHistory,
 		"the checkpoint's last outbox commit (end %s, xid %d) did not come again from the slot, %s: the checkpoint belongs to another history of this database (a backup was restored, or a clone is read)", ss.plan.expect, ss.plan.expectXID, what)
 }
 

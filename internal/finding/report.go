@@ -1,0 +1,32 @@
+package finding
+
+import "fmt"
+
+// Report gathers the findings of a check.
+type Report struct {
+	// Findings are in the order in which they were added.
+	Findings []Finding
+}
+
+// add adds a finding; format and args make its text.
+func (r *Report) add(severity Severity, subject, fix, format string, args ...any) {
+	r.Findings = append(r.Findings, Finding{Severity: severity, Subject: subject, Text: fmt.Sprintf(format, args...), Fix: fix})
+}
+
+// OK adds what was verified.
+func (r *Report) OK(subject, format string, args ...any) { r.add(OK, subject, "", format, args...) }
+
+// Info adds what is worth knowing.
+func (r *Report) Info(subject, fix, format string, args ...any) {
+	r.add(Info, subject, fix, format, args...)
+}
+
+// Warn adds what may cost something one day.
+func (r *Report) Warn(subject, fix, format string, args ...any) {
+	r.add(Warn, subject, fix, format, args...)
+}
+
+// Fail adds an error that keeps the relay from running.
+func (r *Report) Fail(subject string, err error) {
+	r.Findings = append(r.Findings, Failed(subject, err))
+}
