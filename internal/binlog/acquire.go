@@ -21,7 +21,7 @@ const (
 )
 
 // Acquire connects, asks load for the checkpoint and applies the start rules (see resolve), then asks the server
-// for its log. When it returns without error the server has agreed to send it, nothing was handed on, and Run
+// for its binlog. When it returns without error the server has agreed to send it, nothing was handed on, and Run
 // may be called. It returns the source's identity and the position from which rows will be handed on.
 //
 // Errors: a [cdc.StopError] when only a person can fix it; anything else is retryable.
@@ -33,7 +33,7 @@ func (s *Source) Acquire(ctx context.Context, load func(context.Context) (cdc.Ch
 		return cdc.Source{}, "", err
 	}
 	defer func() { _ = db.Close() }()
-	id, from, err := s.plot(ctx, db, cfg, load)
+	id, from, err := s.resolveStart(ctx, db, cfg, load)
 	if err != nil {
 		return cdc.Source{}, "", err
 	}
@@ -54,8 +54,8 @@ func (s *Source) Acquire(ctx context.Context, load func(context.Context) (cdc.Ch
 	return id, cdc.Position(from.String()), nil
 }
 
-// plot checks, in the order in which a person would fix them: settings, tables, positions.
-func (s *Source) plot(ctx context.Context, db *sql.DB, cfg *mysql.Config, load func(context.Context) (cdc.Checkpoint, bool, error)) (cdc.Source, gtidSet, error) {
+// resolveStart checks, in the order in which a person would fix them: settings, tables, positions.
+func (s *Source) resolveStart(ctx context.Context, db *sql.DB, cfg *mysql.Config, load func(context.Context) (cdc.Checkpoint, bool, error)) (cdc.Source, gtidSet, error) {
 	vars, err := readVariables(ctx, db)
 	if err != nil {
 		return cdc.Source{}, nil, err
@@ -75,7 +75,7 @@ func (s *Source) plot(ctx context.Context, db *sql.DB, cfg *mysql.Config, load f
 		return cdc.Source{}, nil, err
 	}
 	sv := server{source: s.opts.source(s.flavor, cfg.DBName), flavor: s.flavor}
-	from, err := s.agree(ctx, db, sv, saved{c, found})
+	from, err := s.agree(ctx, db, sv, storedCheckpoint{c, found})
 	if err != nil {
 		return cdc.Source{}, nil, err
 	}
@@ -84,7 +84,7 @@ func (s *Source) plot(ctx context.Context, db *sql.DB, cfg *mysql.Config, load f
 			s.log.Warn("source", "warning", text)
 		}
 		s.received = from.clone()
-		s.marks.start(s.flavor, from)
+		s.positions.start(s.flavor, from)
 		if c.Progress.TxID == "" { // nothing of ours was published yet: the stream would be too late a judge
 			err = s.verifyTables(ctx, db)
 		}
@@ -92,7 +92,7 @@ func (s *Source) plot(ctx context.Context, db *sql.DB, cfg *mysql.Config, load f
 	return sv.source, from, err
 }
 
-// source is the log's identity.
+// source is the binlog's identity.
 func (o *Options) source(f cdc.Flavor, database string) cdc.Source {
 	id := o.ID
 	if id == "" {
@@ -102,7 +102,7 @@ func (o *Options) source(f cdc.Flavor, database string) cdc.Source {
 }
 
 // agree applies the start rules, and waits a while for a server that is behind.
-func (s *Source) agree(ctx context.Context, db *sql.DB, sv server, sd saved) (gtidSet, error) {
+func (s *Source) agree(ctx context.Context, db *sql.DB, sv server, sd storedCheckpoint) (gtidSet, error) {
 	for since := time.Now(); ; {
 		var err error
 		if sv.executed, sv.purged, err = readServer(ctx, db, sv.flavor); err != nil {

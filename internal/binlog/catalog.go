@@ -115,14 +115,14 @@ func readServer(ctx context.Context, db *sql.DB, f cdc.Flavor) (executed, purged
 		return readMariaDB(ctx, db)
 	}
 	var has, gone string
-	// Not SHOW VARIABLES, which cuts at 1,024 octets.
+	// Not SHOW VARIABLES, which cuts at 1,024 bytes.
 	if err := db.QueryRowContext(ctx, `SELECT @@GLOBAL.gtid_executed, @@GLOBAL.gtid_purged`).Scan(&has, &gone); err != nil {
 		return nil, nil, fmt.Errorf("read where the binlog stands: %w", err)
 	}
 	return parseBoth(f, has, gone)
 }
 
-// readMariaDB asks for the last GTIDs of the log, and for those before its oldest file.
+// readMariaDB asks for the last GTIDs of the binlog, and for those before its oldest file.
 func readMariaDB(ctx context.Context, db *sql.DB) (executed, purged gtidSet, err error) {
 	var has string
 	if err := db.QueryRowContext(ctx, `SELECT @@GLOBAL.gtid_binlog_pos`).Scan(&has); err != nil {

@@ -21,8 +21,8 @@ type checker struct {
 	report finding.Report
 }
 
-// Check proves what a run needs from the server and changes nothing; load is asked for the checkpoint to compare
-// with the log. It also returns the configured tables that exist, for whoever checks their columns.
+// Check verifies what a run needs from the server and changes nothing; load is asked for the checkpoint to compare
+// with the binlog. It also returns the configured tables that exist, so that their columns can be checked.
 func Check(ctx context.Context, o Options, load cdc.Loader) ([]finding.Finding, map[string]*cdc.Table) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
@@ -121,7 +121,7 @@ func (c *checker) tables(ctx context.Context) map[string]*cdc.Table {
 // leastRetention is how long a relay should be able to be down without losing its place.
 const leastRetention = 24 * time.Hour
 
-// limits looks at settings that purge the log, end the relay's connection or reorder a replica.
+// limits looks at settings that purge the binlog, end the relay's connection or reorder a replica.
 func (c *checker) limits(ctx context.Context) {
 	v := c.db.vars
 	if seconds, err := strconv.ParseInt(v["binlog_expire_logs_seconds"], 10, 64); err == nil {
@@ -144,7 +144,7 @@ func (c *checker) limits(ctx context.Context) {
 	}
 }
 
-// replication proves that this user may read the log from here.
+// replication verifies that this user may read the binlog from here.
 func (c *checker) replication(ctx context.Context, load cdc.Loader) {
 	if err := c.db.TryLog(ctx, c.opts); err != nil {
 		c.report.Fail("replication", err)

@@ -9,7 +9,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// readTables reads the schemas of those tables that exist, in the forms in which the log would bring them.
+// readTables reads the schemas of those tables that exist, in the forms in which the binlog would bring them.
 func readTables(ctx context.Context, db *sql.DB, names []string) (map[string]*cdc.Table, error) {
 	tables := map[string]*cdc.Table{}
 	if len(names) == 0 {
@@ -61,7 +61,7 @@ func formOf(kind string, length uint64) cdc.Form {
 			return cdc.FormUUID
 		}
 		return cdc.FormBytes
-	case "uuid", "inet6": // of MariaDB; the log tells them from BINARY as little as inet4
+	case "uuid", "inet6": // of MariaDB; the binlog tells them from BINARY as little as inet4
 		return cdc.FormUUID
 	case "tinyblob", "blob", "mediumblob", "longblob", "vector", "inet4", "geometry", "point", "linestring", "polygon",
 		"multipoint", "multilinestring", "multipolygon", "geometrycollection", "geomcollection":

@@ -81,7 +81,7 @@ func openSQL(ctx context.Context, cfg *mysql.Config) (*sql.DB, error) {
 	return db, nil
 }
 
-// connectReplication opens a connection for reading the log. The caller closes it.
+// connectReplication opens a connection for reading the binlog. The caller closes it.
 func connectReplication(ctx context.Context, cfg *mysql.Config) (*client.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
@@ -118,10 +118,10 @@ const (
 	erTableAccess       = 1142
 	erHostNotPrivileged = 1130
 	erSecureTransport   = 3159
-	erMasterFatal       = 1236 // the log cannot be sent from here
+	erMasterFatal       = 1236 // the binlog cannot be sent from here
 	erGtidNotInBinlog   = 1955 // MariaDB
 	erShutdown          = 1053
-	eeFileNotFound      = 29 // MariaDB, of a file of its log
+	eeFileNotFound      = 29 // MariaDB, of a file of its binlog
 )
 
 // number is the server's error number, of either client; 0: it is not the server's word.
@@ -175,7 +175,7 @@ func connectError(err error, cfg *mysql.Config) error {
 	}
 }
 
-// dumpError maps the server's refusal to send its log, or to go on with it.
+// dumpError maps the server's refusal to send its binlog, or to go on with it.
 func (s *Source) dumpError(code uint16, said string) error {
 	switch {
 	case strings.Contains(said, "same server_uuid") || strings.Contains(said, "same server_id"):
@@ -187,7 +187,7 @@ func (s *Source) dumpError(code uint16, said string) error {
 	case code == erGtidNotInBinlog, code == erMasterFatal && (strings.Contains(said, "GTID") || strings.Contains(said, "purged") || strings.Contains(said, "gtid")):
 		return cdc.PositionError("binlog_gap", "publish from the outbox table what consumers miss, then move the position with `"+moveTo("")+"`, and keep binlogs for longer",
 			"server cannot send its binlog from the position on (%s, %d): it was purged, or the server has another history", said, code)
-	case code == erMasterFatal && !passing(said), code == eeFileNotFound:
+	case code == erMasterFatal && !isTransient(said), code == eeFileNotFound:
 		return cdc.Stop(cdc.ClassRuntime, "log_unreadable", fmt.Errorf("server cannot send its binlog from the position on (%s, %d), and will not by itself", said, code),
 			"correct what it says; where the binlog is damaged, publish from the outbox table what consumers miss, then move the position past it with `"+moveTo("")+"`")
 	case code == erSpecificAccess, code == erAccessDenied:
@@ -196,8 +196,8 @@ func (s *Source) dumpError(code uint16, said string) error {
 	return fmt.Errorf("read binlog: %s (%d)", said, code)
 }
 
-// passing reports whether a server that cannot send its log may be able to after a while.
-func passing(said string) bool {
+// isTransient reports whether a server that cannot send its binlog may be able to after a while.
+func isTransient(said string) bool {
 	said = strings.ToLower(said)
 	return strings.Contains(said, "memory allocation") || strings.Contains(said, "shutdown") || strings.Contains(said, "shutting down")
 }

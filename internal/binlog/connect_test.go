@@ -7,7 +7,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// What a server says when it cannot send its log: only what passes by itself is tried again.
+// What a server says when it cannot send its binlog: only what passes by itself is tried again.
 func TestDumpErrors(t *testing.T) {
 	for said, want := range map[string]string{
 		"log event entry exceeded max_allowed_packet; Increase max_allowed_packet on source":                            "log_unreadable",

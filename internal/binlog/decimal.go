@@ -1,7 +1,7 @@
 package binlog
 
-// A DECIMAL stands in groups of nine digits, four octets each, counted from the point. What is left at either end
-// takes as many octets as its digits need. The highest bit is set where the number is not negative, and all octets
+// A DECIMAL stands in groups of nine digits, four bytes each, counted from the point. What is left at either end
+// takes as many bytes as its digits need. The highest bit is set where the number is not negative, and all bytes
 // are inverted where it is (decimal2bin in strings/decimal.cc).
 const groupDigits, groupOctets = 9, 4
 
@@ -12,7 +12,7 @@ func appendDecimal(arena, data []byte) (text []byte, ok bool) {
 	}
 	whole, fraction := int(data[0]-data[1]), int(data[1])
 	data = data[2:]
-	if len(data) != decimalOctets(whole)+decimalOctets(fraction) {
+	if len(data) != decimalBytes(whole)+decimalBytes(fraction) {
 		return arena, false
 	}
 	mask := byte(0)
@@ -38,25 +38,25 @@ func appendDecimal(arena, data []byte) (text []byte, ok bool) {
 	return d.arena, true
 }
 
-func decimalOctets(digits int) int {
+func decimalBytes(digits int) int {
 	return digits/groupDigits*groupOctets + (digits%groupDigits+1)/2
 }
 
 type decimal struct {
 	arena, data []byte
 	mask        byte
-	sign        byte // still to be taken off the first octet
+	sign        byte // still to be taken off the first byte
 }
 
 // digits appends the next n digits.
 func (d *decimal) digits(n int) {
 	var v uint64
-	octets := decimalOctets(n)
-	for _, b := range d.data[:octets] {
+	bytes := decimalBytes(n)
+	for _, b := range d.data[:bytes] {
 		v = v<<8 | uint64(b^d.mask^d.sign)
 		d.sign = 0
 	}
-	d.data = d.data[octets:]
+	d.data = d.data[bytes:]
 	d.arena = appendDigits(d.arena, v, n)
 }
 

@@ -21,7 +21,7 @@ var (
 	errMalformed = errors.New("truncated or malformed value")
 )
 
-// event is one event of the log: a header of 19 octets and a body. Its octets belong to the reader.
+// event is one event of the binlog: a header of 19 bytes and a body. Its bytes belong to the reader.
 type event struct {
 	raw []byte
 }
@@ -44,7 +44,7 @@ func (e event) tableID() uint64 {
 	return uint64(binary.LittleEndian.Uint32(b)) | uint64(binary.LittleEndian.Uint16(b[4:]))<<32
 }
 
-// tableName reads schema and name of a table map: two octets of flags, then each name behind its length and
+// tableName reads schema and name of a table map: two bytes of flags, then each name behind its length and
 // followed by a zero.
 func (e event) tableName() (string, error) {
 	b := e.body()
@@ -101,7 +101,7 @@ func schemaOf(t *replication.TableMapEvent, body []byte, charsets map[uint64]cha
 				"column %s of %s has a type that cannot be read (%d)", name, s.table, c.real)
 		}
 		if c.kind == kindJSON {
-			t.ColumnType[i] = mysql.MYSQL_TYPE_BLOB // has go-mysql hand out the octets
+			t.ColumnType[i] = mysql.MYSQL_TYPE_BLOB // has go-mysql hand out the bytes
 		}
 		c.names = namesOf(append(enums[i], sets[i]...), cs)
 		_, length := realType(t.ColumnType[i], t.ColumnMeta[i])
@@ -134,7 +134,7 @@ func mysqlName(name string) string { return "`" + strings.ReplaceAll(name, "`", 
 // rows is the body of an event of inserted rows, cut open.
 type rows struct {
 	data  []byte // row images, one behind the other
-	nulls int    // octets of each image's bitmap of NULLs
+	nulls int    // bytes of each image's bitmap of NULLs
 }
 
 // openRows reads what precedes the images: table id (6), flags (2), in version 2 extra data behind its length
@@ -197,7 +197,7 @@ func (s *schema) next(r rows, arena []byte, spans []cdc.Span) (rows, []byte, []c
 	return r, arena, spans, nil
 }
 
-// value appends the value at the front of data and returns how many octets it took there, or -1 when
+// value appends the value at the front of data and returns how many bytes it took there, or -1 when
 // they are not all there or make no value.
 func (c *column) value(arena, data []byte) ([]byte, int) {
 	switch c.kind { //nolint:exhaustive // what is left begins with its length
@@ -218,15 +218,15 @@ func (c *column) value(arena, data []byte) ([]byte, int) {
 	if length > len(data)-c.size {
 		return arena, -1
 	}
-	octets := data[c.size : c.size+length]
+	bytes := data[c.size : c.size+length]
 	if c.kind == kindJSON {
-		arena, err := appendJSON(arena, octets)
+		arena, err := appendJSON(arena, bytes)
 		if err != nil {
 			return arena, -1
 		}
 		return arena, c.size + length
 	}
-	return c.text(arena, octets), c.size + length
+	return c.text(arena, bytes), c.size + length
 }
 
 func littleEndian(data []byte, size int) uint64 {
@@ -246,13 +246,13 @@ func (c *column) integer(arena, data []byte) []byte {
 	return strconv.AppendInt(arena, int64(v<<shift)>>shift, 10)
 }
 
-// text appends octets of a character or binary column.
-func (c *column) text(arena, octets []byte) []byte {
+// text appends bytes of a character or binary column.
+func (c *column) text(arena, bytes []byte) []byte {
 	if c.charset == charsetLatin1 {
-		return appendLatin1(arena, octets)
+		return appendLatin1(arena, bytes)
 	}
-	arena = append(arena, octets...)
-	for n := len(octets); n < c.pad; n++ {
+	arena = append(arena, bytes...)
+	for n := len(bytes); n < c.pad; n++ {
 		arena = append(arena, 0)
 	}
 	return arena
@@ -260,8 +260,8 @@ func (c *column) text(arena, octets []byte) []byte {
 
 // appendLatin1 turns MySQL's latin1, which is Windows-1252 with the five free places as control characters,
 // into UTF-8.
-func appendLatin1(arena, octets []byte) []byte {
-	for _, b := range octets {
+func appendLatin1(arena, bytes []byte) []byte {
+	for _, b := range bytes {
 		r := charmap.Windows1252.DecodeByte(b)
 		if r == '\uFFFD' {
 			r = rune(b)
@@ -316,7 +316,7 @@ func appendClock(arena []byte, hour, minute, second int) []byte {
 func digit(n int) byte { return byte('0' + n%10) }
 
 // appendFraction appends the fraction of a second without zeros at its end, as every other time here: it stands
-// as a big-endian number of as many pairs of digits as the octets are.
+// as a big-endian number of as many pairs of digits as the bytes are.
 func appendFraction(arena, data []byte, digits int) []byte {
 	if digits == 0 {
 		return arena

@@ -1,5 +1,5 @@
 // Package binlog is the MySQL and MariaDB source: it tails the binary log by GTID and hands on committed rows
-// in commit order. It is laid out like package wal, its twin. One [Source.Run] is one attempt; whoever calls it
+// in commit order. It is laid out like package wal, its twin. One [Source.Run] is one attempt; the caller
 // retries.
 //
 // # What comes over the wire
@@ -15,20 +15,20 @@
 // (binlog_row_metadata = FULL). Rows may be followed by ROLLBACK TO: they are held until their transaction ends,
 // in memory up to a bound and beyond it in a temporary file.
 //
-// # Who owns what
+// # Ownership
 //
 //	            ┌──────────────────── owner (Run) ───────────────────┐
 //	socket ───► │ read ─► cut events ─► hold ─► at commit decode ─► Offer│ ───► window
 //	            └─────────────────────────────────────────────────────┘
 //
-// Only the owner reads the connection; nothing is ever written to it after the request for the log, because the
+// Only the owner reads the connection; nothing is ever written to it after the request for the binlog, because the
 // server keeps no position for us. While the window is full the owner waits and reads nothing. After 2 s it hangs up,
-// because a server that shuts down waits for a dump thread whose connection nobody reads. The next attempt goes on behind
+// because a server that shuts down waits for a dump thread that is blocked in writing to us. The next attempt goes on behind
 // the last transaction handed on, once there is room.
 //
 // # Errors in the stream
 //
-// What stands in the log and cannot be published as promised (rows under XA, statements, incomplete rows, an
+// What stands in the binlog and cannot be published as promised (rows under XA, statements, incomplete rows, an
 // INCIDENT) is no matter of configuration any more: such a [cdc.StopError] is of [cdc.ClassRuntime] or
 // [cdc.ClassPosition], and ends the run, while errors of connecting may be of [cdc.ClassConfig], which a relay
 // that has run before tries again.
@@ -37,10 +37,10 @@
 //
 //  1. A position is a GTID set (MySQL) or the last GTID of each domain (MariaDB). Only whole transactions are in
 //     it: a transaction's GTID is added when its commit has been seen and its last row was put into a batch.
-//  2. It travels through the marks: what a batch makes safe is what was added before the batch was handed on, so
+//  2. It travels through the position index: what a batch makes safe is what was added before the batch was handed on, so
 //     the rows of a transaction that spans batches never carry its GTID but the last ones.
-//  3. The checkpoint is the only position there is. Without one a start is refused, unless a person says where
+//  3. The checkpoint is the only position there is. Without one a start is refused, unless --start-from says where
 //     to begin.
 //  4. The server must still have what comes after the position (gtid_purged), and must have all that is in it
-//     (gtid_executed): else the log has a gap, or belongs to another history.
+//     (gtid_executed): else the binlog has a gap, or belongs to another history.
 package binlog

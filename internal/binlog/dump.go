@@ -23,7 +23,7 @@ const (
 	silence = 3 * heartbeatPeriod
 )
 
-// open asks the server for its log behind from, and waits until it begins to send.
+// open asks the server for its binlog behind from, and waits until it begins to send.
 func (s *Source) open(ctx context.Context, cfg *mysql.Config, from gtidSet, serverID uint32) (*session, error) {
 	conn, err := connectReplication(ctx, cfg)
 	if err != nil {
@@ -42,7 +42,7 @@ func (s *Source) open(ctx context.Context, cfg *mysql.Config, from gtidSet, serv
 	return ss, nil
 }
 
-// request introduces us as a replica and asks for the log.
+// request introduces us as a replica and asks for the binlog.
 func (s *Source) request(conn *client.Conn, cfg *mysql.Config, from gtidSet, serverID uint32) error {
 	for _, sql := range s.introduction(serverID, from) {
 		if _, err := conn.Execute(sql); err != nil {

@@ -104,8 +104,8 @@ func (ss *session) learn(e event) (err error) {
 	return nil
 }
 
-// legible refuses rows with a column that somebody reads and whose character set is not known here. Whoever verifies
-// tables knows which are read, and finds other mistakes in the table by itself.
+// legible refuses rows if a column that is used has an unknown character set. Verify knows which columns are used and
+// reports other schema errors itself.
 func (ss *session) legible(s *schema) error {
 	if !s.foreign {
 		return nil

@@ -9,10 +9,10 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// Inspection is where the positions stand while nobody moves them.
+// Inspection holds the stored positions of a relay that does not run.
 type Inspection struct {
 	Source cdc.Source
-	// Executed is every transaction that the server has in its log or had, Purged those that it has no log
+	// Executed is every transaction that the server has in its binlog or had, Purged those that it has no log
 	// of any more. On MariaDB they are the last GTID of each domain.
 	Executed, Purged cdc.Position
 	// Checkpoint is what is stored, Found whether anything is, LoadErr why that is not known.
@@ -38,7 +38,7 @@ func (d *Database) Inspect(ctx context.Context, o Options, load cdc.Loader) (Ins
 		Source: sv.source, Executed: cdc.Position(sv.executed.String()), Purged: cdc.Position(sv.purged.String()), server: sv,
 	}
 	in.Checkpoint, in.Found, in.LoadErr = load(ctx)
-	v, refused := resolve(sv, saved{in.Checkpoint, in.Found}, nil, o.StartFrom)
+	v, refused := resolve(sv, storedCheckpoint{in.Checkpoint, in.Found}, nil, o.StartFrom)
 	switch {
 	case in.LoadErr != nil:
 		in.Refused = in.LoadErr

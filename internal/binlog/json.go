@@ -18,8 +18,8 @@ const maxJSONDepth = 100
 // fraction or an exponent, decimals with all their digits.
 type jsonText struct {
 	arena []byte
-	// left are the document's octets that nothing has been read from yet. The server lets no two values share
-	// octets; if they did, a small document could make a text without end.
+	// left are the document's bytes that nothing has been read from yet. The server lets no two values share
+	// bytes; if they did, a small document could make a text without end.
 	left int
 }
 
@@ -59,7 +59,7 @@ func (t *jsonText) value(tp byte, data []byte, depth int) error {
 	return errMalformed
 }
 
-// take counts octets as read. They are of data, which has to have them.
+// take counts bytes as read. They are of data, which has to have them.
 func (t *jsonText) take(data []byte, n uint64) bool {
 	if n > uint64(len(data)) || n > uint64(t.left) {
 		return false
@@ -70,7 +70,7 @@ func (t *jsonText) take(data []byte, n uint64) bool {
 
 // composite writes an object or an array: the number of members and the size of it all, an offset and a length for
 // each key, a type and an offset for each value, then the keys and the values. Offsets count from the start of data;
-// width is how many octets numbers, offsets and sizes have.
+// width is how many bytes numbers, offsets and sizes have.
 func (t *jsonText) composite(data []byte, width int, object bool, depth int) error {
 	if depth >= maxJSONDepth || len(data) < 2*width {
 		return errMalformed
@@ -175,7 +175,7 @@ func (t *jsonText) double(data []byte) error {
 	return nil
 }
 
-// counted cuts off octets behind their number, which has 7 bits in each of its octets, the lowest first.
+// counted cuts off bytes behind their number, which has 7 bits in each of its bytes, the lowest first.
 func (t *jsonText) counted(data []byte) ([]byte, error) {
 	length, n := binary.Uvarint(data[:min(len(data), 5)])
 	if n <= 0 || !t.take(data[n:], length) {
@@ -184,43 +184,43 @@ func (t *jsonText) counted(data []byte) ([]byte, error) {
 	return data[n : n+int(length)], nil
 }
 
-// opaque writes a value of a type that JSON does not have: the type, then a string of octets.
+// opaque writes a value of a type that JSON does not have: the type, then a string of bytes.
 func (t *jsonText) opaque(data []byte) error {
 	if len(data) == 0 {
 		return errMalformed
 	}
-	octets, err := t.counted(data[1:])
+	bytes, err := t.counted(data[1:])
 	if err != nil {
 		return err
 	}
 	switch tp := data[0]; tp {
 	case mysql.MYSQL_TYPE_NEWDECIMAL:
 		var ok bool
-		if t.arena, ok = appendDecimal(t.arena, octets); !ok {
+		if t.arena, ok = appendDecimal(t.arena, bytes); !ok {
 			return errMalformed
 		}
 	case mysql.MYSQL_TYPE_DATE, mysql.MYSQL_TYPE_TIME, mysql.MYSQL_TYPE_DATETIME, mysql.MYSQL_TYPE_TIMESTAMP:
-		if len(octets) != 8 {
+		if len(bytes) != 8 {
 			return errMalformed
 		}
 		t.arena = append(t.arena, '"')
-		t.arena = appendPacked(t.arena, tp, int64(binary.LittleEndian.Uint64(octets)))
+		t.arena = appendPacked(t.arena, tp, int64(binary.LittleEndian.Uint64(bytes)))
 		t.arena = append(t.arena, '"')
 	default:
 		t.arena = strconv.AppendUint(append(t.arena, `"base64:type`...), uint64(tp), 10)
-		t.arena = append(appendBase64(append(t.arena, ':'), octets), '"')
+		t.arena = append(appendBase64(append(t.arena, ':'), bytes), '"')
 	}
 	return nil
 }
 
 // appendBase64 breaks lines as the server does.
-func appendBase64(arena, octets []byte) []byte {
+func appendBase64(arena, bytes []byte) []byte {
 	const line = 76 / 4 * 3
-	for len(octets) > line {
-		arena = append(base64.StdEncoding.AppendEncode(arena, octets[:line]), `\n`...)
-		octets = octets[line:]
+	for len(bytes) > line {
+		arena = append(base64.StdEncoding.AppendEncode(arena, bytes[:line]), `\n`...)
+		bytes = bytes[line:]
 	}
-	return base64.StdEncoding.AppendEncode(arena, octets)
+	return base64.StdEncoding.AppendEncode(arena, bytes)
 }
 
 // appendPacked writes a date, a time or both: 24 bits of microseconds, and above them what DATETIME2 has too

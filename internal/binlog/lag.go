@@ -3,9 +3,9 @@ package binlog
 import "time"
 
 // Lag is how old the transaction that came last was when it came, whatever table it wrote to: so a relay that works
-// its way through the log of other tables is seen to be behind. It is 0 at the end of the log.
+// its way through the binlog of other tables is seen to be behind. It is 0 at the end of the binlog.
 //
-// Who reads at the end of the log gets each transaction as it is committed, so what is left of a small age is the
+// A reader at the end of the binlog gets each transaction as it is committed, so what is left of a small age is the
 // network, the clocks of two machines, and MariaDB's whole seconds. A large one does not outlast the transaction that
 // had it: the next one brings its own, and an idle server says by a heartbeat that there is no next one. While the
 // database is away it stays.

@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// A heartbeat says that the end of the log is reached, and a young transaction too.
+// A heartbeat says that the end of the binlog is reached, and a young transaction too.
 func TestLag(t *testing.T) {
 	s := New(Options{}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 	ss := newSession(s, nil)

@@ -56,7 +56,7 @@ func variables80() [][]any {
 	return rows
 }
 
-// server80 answers statements80, and no others, and sends its log.
+// server80 answers statements80, and no others, and sends its binlog.
 type server80 struct {
 	fake.EmptyReplicationHandler
 

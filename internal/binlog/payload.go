@@ -75,7 +75,7 @@ func (p *payload) next() (event, error) {
 	return event{raw}, nil
 }
 
-// openPayload reads the fields before the compressed octets: a kind, a length and a value each, all of them
+// openPayload reads the fields before the compressed bytes: a kind, a length and a value each, all of them
 // numbers, until the kind 0.
 func openPayload(body []byte) ([]byte, error) {
 	for off := 0; off < len(body); {
@@ -99,7 +99,7 @@ func openPayload(body []byte) ([]byte, error) {
 	return nil, fmt.Errorf("unpack a compressed transaction: %w", errTruncated)
 }
 
-// lengthEncoded reads one of the protocol's integers of 1, 3, 4 or 9 octets and returns how many they are; 0 where
+// lengthEncoded reads one of the protocol's integers of 1, 3, 4 or 9 bytes and returns how many they are; 0 where
 // there is none.
 func lengthEncoded(b []byte) (v uint64, n int) {
 	if len(b) == 0 {

@@ -24,7 +24,7 @@ const (
 	patience = 2 * time.Second
 	// chunkSize is how much one read may take from the socket.
 	chunkSize = 256 << 10
-	// packetHeader is a length of three octets and a sequence number.
+	// packetHeader is a length of three bytes and a sequence number.
 	packetHeader = 4
 )
 
@@ -88,24 +88,24 @@ func (s *Source) Run(ctx context.Context, out cdc.Queue) error {
 		ss.drop()
 		return nil
 	}
-	// The rows that wait are of whole transactions, which the next attempt will not ask for again.
+	// Flush pending rows: their transactions are complete and will not be re-read.
 	if ferr := ss.flush(ctx); ferr != nil {
 		ss.drop()
 		return nil // only the end of ctx keeps rows from being handed on
 	}
 	if _, final := errors.AsType[*cdc.StopError](err); final {
-		s.settled(ctx)
+		s.waitUntilSaved(ctx)
 	}
 	return err
 }
 
-// settleTimeout bounds the wait for what stands before a transaction that cannot be published.
-const settleTimeout = 15 * time.Second
+// savedTimeout bounds the wait for what stands before a transaction that cannot be published.
+const savedTimeout = 15 * time.Second
 
-// settled waits until all that was handed on is published and saved: a person who moves the position past what
+// waitUntilSaved waits until all that was handed on is published and saved: a person who moves the position past what
 // stopped the relay must not skip what came before it.
-func (s *Source) settled(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
+func (s *Source) waitUntilSaved(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, savedTimeout)
 	defer cancel()
 	ticker := time.NewTicker(10 * time.Millisecond)
 	defer ticker.Stop()
@@ -200,7 +200,7 @@ func (ss *session) packet() ([]byte, error) {
 	}
 }
 
-// event unwraps a packet: an octet 0 and the event, an error, or the end.
+// event unwraps a packet: a byte 0 and the event, an error, or the end.
 func (ss *session) event(packet []byte) (event, error) {
 	switch packet[0] {
 	case gomysql.OK_HEADER:
@@ -233,7 +233,7 @@ func (ss *session) checked(e event) (event, error) {
 	return event{e.raw[:n]}, nil
 }
 
-// fill reads what the socket has, at least one octet, or fails at the deadline.
+// fill reads what the socket has, at least one byte, or fails at the deadline.
 func (ss *session) fill() error {
 	if ss.r == ss.w {
 		ss.r, ss.w = 0, 0
@@ -268,7 +268,7 @@ func (ss *session) fill() error {
 func (ss *session) tick(ctx context.Context) error {
 	now, s := time.Now(), ss.src
 	s.lastTick.Store(now.UnixNano())
-	if now.Sub(ss.beat) < tickInterval || s.saved.Load() < s.handed.Load() || !s.marks.news() {
+	if now.Sub(ss.beat) < tickInterval || s.saved.Load() < s.handed.Load() || !s.positions.news() {
 		return nil
 	}
 	ss.beat = now
@@ -284,7 +284,7 @@ func (ss *session) flush(ctx context.Context) error {
 	}
 	s := ss.src
 	b.Seq = s.handed.Load() + 1
-	s.marks.set(b.Seq, s.commit) // before the offer: the batch may be durable before Offer returns
+	s.positions.set(b.Seq, s.commit) // before the offer: the batch may be durable before Offer returns
 	rows := b.Rows()
 	b.Bytes = cap(b.Arena) + len(b.Spans)*8
 	if rows > 0 {

@@ -162,12 +162,12 @@ func (d *Database) Position(ctx context.Context) (cdc.Position, error) {
 	return cdc.Position(executed.String()), nil
 }
 
-// Source is the log's identity, as checkpoints name it.
+// Source is the binlog's identity, as checkpoints name it.
 func (d *Database) Source(o Options) cdc.Source {
 	return o.source(d.Server.Flavor, d.Server.Database)
 }
 
-// TryLog proves that this user may read the log from here: it asks for what comes next and hangs up.
+// TryLog verifies that this user may read the binlog from here: it asks for what comes next and hangs up.
 func (d *Database) TryLog(ctx context.Context, o Options) error {
 	o.ServerID = 0 // under the configured one the server would end the relay that runs
 	s := &Source{opts: o, flavor: d.Server.Flavor, account: accountOf(d.Server.Role)}
@@ -189,7 +189,7 @@ func (d *Database) TryLog(ctx context.Context, o Options) error {
 	return nil
 }
 
-// MayNotRead reports whether err says that the user lacks the right to read the log.
+// MayNotRead reports whether err says that the user lacks the right to read the binlog.
 func MayNotRead(err error) bool {
 	reason := reasonOf(err)
 	return reason == "no_replication" || reason == noPrivilege

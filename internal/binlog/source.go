@@ -17,7 +17,7 @@ type StartFrom string
 
 // The places. The empty one refuses to begin.
 const (
-	// Earliest is the oldest transaction that the server still has in its log.
+	// Earliest is the oldest transaction that the server still has in its binlog.
 	Earliest StartFrom = "earliest"
 	// Current is now: what was committed before is not published.
 	Current StartFrom = "current"
@@ -32,10 +32,10 @@ type Options struct {
 	TLS func() (*tls.Config, error)
 	// Flavor is what the server must be; empty: whatever it says.
 	Flavor cdc.Flavor
-	// ServerID is the id under which the relay reads the log, which no other replica may have; 0: one
+	// ServerID is the id under which the relay reads the binlog, which no other replica may have; 0: one
 	// that is free is chosen.
 	ServerID uint32
-	// ID names the log in checkpoints: it outlives the failover to another server. Empty: the flavor.
+	// ID names the binlog in checkpoints: it outlives the failover to another server. Empty: the flavor.
 	ID string
 	// Tables are the outbox tables with their database ("orders.outbox"), unquoted. Rows of others are
 	// skipped before they are decoded.
@@ -44,19 +44,19 @@ type Options struct {
 	StartFrom StartFrom
 	// UnsafeSync accepts a server that may lose committed transactions in a crash (sync_binlog other than 1).
 	UnsafeSync bool
-	// Verify is asked about each table's schema before anything is read; nil: nobody is. An error ends
+	// Verify is asked about each table's schema before anything is read; nil: it is not called. An error ends
 	// Acquire.
 	Verify func(*cdc.Table) error
 }
 
 // Source tails one server's log. Its methods may be called from any goroutine, but Acquire and Run only one
-// at a time: what they keep between attempts belongs to whoever runs them.
+// at a time: what they keep between attempts belongs to their caller.
 type Source struct {
-	opts    Options
-	log     *slog.Logger
-	metrics *metrics
-	batches batches
-	marks   marks
+	opts      Options
+	log       *slog.Logger
+	metrics   *metrics
+	batches   batches
+	positions positionIndex
 
 	handed atomic.Uint64 // seq of the last batch handed on
 	saved  atomic.Uint64 // seq of the last one that was confirmed
@@ -68,7 +68,7 @@ type Source struct {
 	caseless bool    // the server does not tell Outbox from outbox
 	received gtidSet // every transaction handed on; nil: nothing yet
 	commit   gtid    // the last of them with rows of ours
-	held     held
+	held     txBuffer
 	// damagedAt is the place of the last event that could not be read; see damaged.
 	damagedAt string
 
@@ -83,15 +83,15 @@ type Source struct {
 
 // New returns a Source that has not connected yet.
 func New(opts Options, log *slog.Logger, reg prometheus.Registerer) *Source {
-	s := &Source{opts: opts, log: log, held: held{limit: heldBytes}}
+	s := &Source{opts: opts, log: log, held: txBuffer{limit: heldBytes}}
 	s.metrics = newMetrics(reg, s)
 	return s
 }
 
-// Progress says how far the log is safe now that the batch seq and all before it are durable: as far as that, or
+// Progress says how far the binlog is safe now that the batch seq and all before it are durable: as far as that, or
 // as a greater seq that it was called for before.
 func (s *Source) Progress(seq uint64) cdc.Progress {
-	p, ok := s.marks.progress(seq)
+	p, ok := s.positions.progress(seq)
 	if ok {
 		s.confirmed.Store(&p.Position)
 	}
@@ -99,7 +99,7 @@ func (s *Source) Progress(seq uint64) cdc.Progress {
 }
 
 // Confirm says that all batches up to seq are durable downstream and their position is saved. The server
-// keeps no position for us, so there is nobody to tell; see settled.
+// keeps no position for us, so nothing is sent; see waitUntilSaved.
 func (s *Source) Confirm(seq uint64) { s.saved.Store(seq) }
 
 // Status is the source's state for people.
@@ -120,7 +120,7 @@ func (s *Source) Status() Status {
 		st.Confirmed = string(*p)
 	}
 	if g := s.lastSeen.Load(); g != nil {
-		st.Received = s.marks.text(*g)
+		st.Received = s.positions.text(*g)
 	}
 	if t := s.lastCommit.Load(); t != 0 {
 		st.LastCommit = time.UnixMicro(t)

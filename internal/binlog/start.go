@@ -4,8 +4,8 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// saved is the checkpoint a run starts from.
-type saved struct {
+// storedCheckpoint is the checkpoint a run starts from.
+type storedCheckpoint struct {
 	checkpoint cdc.Checkpoint
 	found      bool
 }
@@ -20,8 +20,8 @@ type server struct {
 	purged gtidSet
 }
 
-// verdict of the start rules.
-type verdict struct {
+// startPoint is the result of the start rules.
+type startPoint struct {
 	from gtidSet
 	// behind: the server does not have all of from yet. A replica that was promoted, or is read, may catch up.
 	behind bool
@@ -32,25 +32,25 @@ type verdict struct {
 //
 //  1. A checkpoint of another source is refused. A server's UUID is no part of it: failover changes that.
 //  2. P is what was received, else the checkpoint, else where a person said to begin; never silently now.
-//  3. What the server purged must be in P: else events between the two are gone from the log.
+//  3. What the server purged must be in P: else events between the two are gone from the binlog.
 //  4. All of P must be on the server: else it has lost history, or is behind.
-func resolve(sv server, sd saved, received gtidSet, startFrom StartFrom) (verdict, error) {
+func resolve(sv server, sd storedCheckpoint, received gtidSet, startFrom StartFrom) (startPoint, error) {
 	from := received
 	if from == nil {
 		var err error
 		if from, err = beginning(sv, sd, startFrom); err != nil {
-			return verdict{}, err
+			return startPoint{}, err
 		}
 	}
 	if !from.covers(sv.purged) {
-		return verdict{}, cdc.PositionError("binlog_purged",
+		return startPoint{}, cdc.PositionError("binlog_purged",
 			"publish from the outbox table what consumers miss, move the position with `"+moveTo("")+"`, and keep binlogs for longer (binlog_expire_logs_seconds; on RDS `binlog retention hours`)",
 			"server has purged its binlog past our position: it has nothing before %s any more, and we stand at %s", sv.purged, from)
 	}
-	return verdict{from: from, behind: !sv.executed.covers(from)}, nil
+	return startPoint{from: from, behind: !sv.executed.covers(from)}, nil
 }
 
-func beginning(sv server, sd saved, startFrom StartFrom) (gtidSet, error) {
+func beginning(sv server, sd storedCheckpoint, startFrom StartFrom) (gtidSet, error) {
 	if sd.found {
 		c := sd.checkpoint
 		if !c.Source.Same(sv.source) {

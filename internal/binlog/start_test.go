@@ -10,8 +10,8 @@ import (
 
 func here() cdc.Source { return cdc.Source{SystemID: "mysql", Database: "d"} }
 
-func at(position string) saved {
-	return saved{checkpoint: cdc.Checkpoint{Source: here(), Progress: cdc.Progress{Position: cdc.Position(position)}}, found: true}
+func at(position string) storedCheckpoint {
+	return storedCheckpoint{checkpoint: cdc.Checkpoint{Source: here(), Progress: cdc.Progress{Position: cdc.Position(position)}}, found: true}
 }
 
 func TestResolve(t *testing.T) {
@@ -20,7 +20,7 @@ func TestResolve(t *testing.T) {
 	elsewhere.checkpoint.Source.Database = "other"
 	for name, tt := range map[string]struct {
 		executed, purged string
-		saved            saved
+		saved            storedCheckpoint
 		received         string // "": nothing yet
 		startFrom        StartFrom
 		from             string

@@ -29,9 +29,9 @@ func moveTo(position string) string {
 	return strings.TrimSuffix("cdc-relay position set "+position, " ")
 }
 
-// place names the transaction that is open, and the position behind it, which a person can set: what came before it has
+// location names the transaction that is open, and the position behind it, which a person can set: what came before it has
 // been handed on, so that position leaves out nothing else. Without an open transaction behind is "".
-func (ss *session) place() (where, behind string) {
+func (ss *session) location() (where, behind string) {
 	s := ss.src
 	if !ss.tx.open {
 		return "behind the position " + s.received.String(), ""
@@ -48,17 +48,17 @@ func (ss *session) located(ctx context.Context, err error) error {
 		return ss.stop(e)
 	}
 	if stop, ok := errors.AsType[*cdc.StopError](err); ok {
-		where, _ := ss.place()
+		where, _ := ss.location()
 		return cdc.Stop(stop.Class, stop.Reason, fmt.Errorf("%s: %w", where, stop.Cause), stop.Fix)
 	}
-	if _, passing := errors.AsType[*cdc.FixableError](err); passing || ctx.Err() != nil {
+	if _, fixable := errors.AsType[*cdc.FixableError](err); fixable || ctx.Err() != nil {
 		return err
 	}
 	return ss.damaged(err)
 }
 
 func (ss *session) stop(e *contentError) error {
-	where, behind := ss.place()
+	where, behind := ss.location()
 	return cdc.Stop(cdc.ClassRuntime, e.reason, fmt.Errorf("%s: %w", where, e.cause), e.fix+", then move the position past it with `"+moveTo(behind)+"`")
 }
 
@@ -68,7 +68,7 @@ func (ss *session) damaged(err error) error {
 	if ss.src.received == nil { // only the connection is tried
 		return err
 	}
-	where, _ := ss.place()
+	where, _ := ss.location()
 	if ss.src.damagedAt != where {
 		ss.src.damagedAt = where
 		return err

@@ -27,7 +27,7 @@ type transaction struct {
 	open, begun bool
 	micros      int64 // commit time, by the clock of the server where it was committed first
 	rows        bool  // of ours are held
-	unread      error // a statement may have written rows of ours that are not in the log
+	unread      error // a statement may have written rows of ours that are not in the binlog
 	// ours are the table ids of tracked tables in the current statement.
 	ours map[uint64]bool
 	// points are the sizes of held at the savepoints, by name.
@@ -103,8 +103,8 @@ func (ss *session) format(e event) error {
 	return nil
 }
 
-// parse has go-mysql parse an event. What it keeps, the description of the log file and table maps, points into the
-// octets that it is given, so these are its own.
+// parse has go-mysql parse an event. What it keeps, the description of the binlog file and table maps, points into the
+// bytes that it is given, so these are its own.
 func (ss *session) parse(e event) (parsed *replication.BinlogEvent, err error) {
 	defer recovered(&err)
 	raw := e.raw
@@ -113,7 +113,7 @@ func (ss *session) parse(e event) (parsed *replication.BinlogEvent, err error) {
 	}
 	parsed, err = ss.parser.Parse(raw)
 	if bad, ok := errors.AsType[*replication.EventError](err); ok {
-		// Not its own text: that quotes the whole event, and rows are nobody's business.
+		// Not its own text: that quotes the whole event, and rows must not be logged.
 		return nil, fmt.Errorf("read binlog: event of kind %d that ends at %d: %s", bad.Header.EventType, bad.Header.LogPos, bad.Err)
 	}
 	if err != nil {
@@ -229,7 +229,7 @@ func (ss *session) end() error {
 	ss.tx.open, ss.tx.begun = false, false
 	s.held.reset()
 	s.received.add(ss.tx.id)
-	s.marks.seen(ss.tx.id)
+	s.positions.seen(ss.tx.id)
 	id := ss.tx.id
 	s.lastSeen.Store(&id)
 	return nil

@@ -11,7 +11,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// caseless reports whether the server takes Outbox and outbox for one table. Then the log may spell a name in
+// caseless reports whether the server takes Outbox and outbox for one table. Then the binlog may spell a name in
 // another way than the configuration: with lower_case_table_names = 1 it is in lower case.
 func (v variables) caseless() bool {
 	return v["lower_case_table_names"] != "" && v["lower_case_table_names"] != "0"
@@ -30,7 +30,7 @@ func configured(names []string, caseless bool, table string) string {
 	return ""
 }
 
-// checkTables refuses tables that are not there, or not in an engine that commits with the log.
+// checkTables refuses tables that are not there, or not in an engine that commits with the binlog.
 func checkTables(ctx context.Context, db *sql.DB, names []string, caseless bool) error {
 	for _, name := range names {
 		schema, table, _ := strings.Cut(name, ".")

@@ -6,22 +6,22 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// kind says how a column's values stand in the log and what becomes of them.
+// kind says how a column's values stand in the binlog and what becomes of them.
 type kind uint8
 
 const (
 	// kindOther is decoded by go-mysql's general decoder, with the whole row.
 	kindOther kind = iota
-	kindInt        // little-endian integer of size octets
+	kindInt        // little-endian integer of size bytes
 	kindUint
-	kindString   // length of one or two octets, by size
-	kindBlob     // length of size octets
+	kindString   // length of one or two bytes, by size
+	kindBlob     // length of size bytes
 	kindDatetime // DATETIME2 with size digits of fraction
 	kindTimestamp
-	kindJSON // MySQL's binary form behind a length of size octets
+	kindJSON // MySQL's binary form behind a length of size bytes
 )
 
-// charset is what becomes of a text column's octets.
+// charset is what becomes of a text column's bytes.
 type charset uint8
 
 const (
@@ -34,18 +34,18 @@ const (
 // column is how to read one column.
 type column struct {
 	kind kind
-	// real is the type behind the log's MYSQL_TYPE_STRING, which also stands for ENUM and SET.
+	// real is the type behind the binlog's MYSQL_TYPE_STRING, which also stands for ENUM and SET.
 	real    byte
 	size    int
 	charset charset
-	// pad is the length of a BINARY column: the log leaves trailing zero octets out.
+	// pad is the length of a BINARY column: the binlog leaves trailing zero bytes out.
 	pad int
 	// names are an ENUM's or a SET's.
 	names []string
 }
 
 // realType undoes the packing of ENUM, SET and long CHAR columns into MYSQL_TYPE_STRING
-// (Field_string::do_save_field_metadata in sql/field.cc), and returns the type and the column's greatest length in octets.
+// (Field_string::do_save_field_metadata in sql/field.cc), and returns the type and the column's greatest length in bytes.
 func realType(tp byte, meta uint16) (behind byte, length int) {
 	if tp != mysql.MYSQL_TYPE_STRING || meta < 256 {
 		return tp, int(meta)
@@ -72,7 +72,7 @@ func readable(tp byte) bool {
 	return false
 }
 
-// countVectors makes BLOBs of a table map's VECTORs, which they are in the log: go-mysql does not count VECTOR among
+// countVectors makes BLOBs of a table map's VECTORs, which they are in the binlog: go-mysql does not count VECTOR among
 // the types with a character set, as the server does, and would give columns behind one the character set of another.
 func countVectors(types []byte) {
 	for i, tp := range types {

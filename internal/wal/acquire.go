@@ -23,8 +23,8 @@ const acquireTimeout = 30 * time.Second
 // minVersion is PostgreSQL 14, the first with binary mode.
 const minVersion = 140000
 
-// Acquire connects, takes the slot, and only then calls load for the checkpoint: whoever held the slot
-// before may have saved until the end. It applies the start rules (see resolve). When it returns without
+// Acquire connects, takes the slot, and only then calls load for the checkpoint: the previous owner
+// of the slot may have saved until the end. It applies the start rules (see resolve). When it returns without
 // error the slot is held and served, nothing was read, and Run may be called; Release must be when it is not. It returns
 // the source's identity and the position from which rows will be handed on.
 //
@@ -43,9 +43,9 @@ func (s *Source) Acquire(ctx context.Context, load func(context.Context) (cdc.Ch
 		return cdc.Source{}, "", err
 	}
 	s.session, s.timeline = ss, id.Timeline
-	s.confirmed.CompareAndSwap(0, uint64(ss.plan.slot))
+	s.confirmed.CompareAndSwap(0, uint64(ss.startAt.slot))
 	ss.hold(ctx)
-	return id, formatPosition(ss.plan.from), nil
+	return id, formatPosition(ss.startAt.from), nil
 }
 
 // Release gives up what Acquire took when Run does not follow it.
@@ -95,24 +95,24 @@ func (ss *session) acquire(ctx context.Context, load func(context.Context) (cdc.
 	if err := ss.readSlotInto(ctx, &sv); err != nil {
 		return cdc.Source{}, err
 	}
-	if ss.plan, err = ss.plot(ctx, sv, load); err != nil {
+	if ss.startAt, err = ss.resolveStart(ctx, sv, load); err != nil {
 		return cdc.Source{}, err
 	}
 	return sv.source, ss.checkTables(ctx)
 }
 
-// plot applies the start rules to what is stored.
-func (ss *session) plot(ctx context.Context, sv server, load func(context.Context) (cdc.Checkpoint, bool, error)) (plan, error) {
+// resolveStart applies the start rules to what is stored.
+func (ss *session) resolveStart(ctx context.Context, sv server, load func(context.Context) (cdc.Checkpoint, bool, error)) (startPoint, error) {
 	c, found, err := load(ctx)
 	if err != nil {
-		return plan{}, err
+		return startPoint{}, err
 	}
 	if sv.before = ss.src.timeline; sv.before == 0 && found {
 		sv.before = c.Source.Timeline
 	}
-	p, err := resolve(sv, saved{checkpoint: c, found: found}, ss.src.place, ss.src.acked(), ss.src.opts.Conflict)
+	p, err := resolve(sv, storedCheckpoint{checkpoint: c, found: found}, ss.src.handedOn, ss.src.acked(), ss.src.opts.Conflict)
 	if err != nil {
-		return plan{}, err
+		return startPoint{}, err
 	}
 	return p, ss.checkMeanwhile(c)
 }
@@ -165,7 +165,7 @@ func (ss *session) checkPublication(ctx context.Context) error {
 }
 
 // checkMeanwhile compares the publication with the one under which c was saved: what was altered while no
-// relay looked loses rows just as silently. Without a store (c is empty then) nobody can know.
+// relay looked loses rows just as silently. Without a store c is empty, and this is not known.
 func (ss *session) checkMeanwhile(c cdc.Checkpoint) error {
 	before, err := parseFingerprint(c.Source.Fingerprint)
 	if err != nil {
@@ -185,7 +185,7 @@ func (ss *session) checkMeanwhile(c cdc.Checkpoint) error {
 // process or one before it, the stream is the judge: rows from before an ALTER TABLE still have the column,
 // and the first without it stops the relay.
 func (ss *session) checkTables(ctx context.Context) error {
-	if ss.src.opts.Verify == nil || ss.plan.commit > 0 || ss.src.place.end > 0 {
+	if ss.src.opts.Verify == nil || ss.startAt.commit > 0 || ss.src.handedOn.end > 0 {
 		return nil
 	}
 	tables, err := readTables(ctx, ss.sql, ss.src.opts.Tables)

@@ -45,7 +45,7 @@ type arenas struct {
 	batches []*pooledBatch
 }
 
-// take returns a chunk of at least size octets with one reference.
+// take returns a chunk of at least size bytes with one reference.
 func (a *arenas) take(size int) *chunk {
 	if size > chunkSize { // a row larger than a chunk gets one of its own, which is not kept
 		c := &chunk{buf: make([]byte, size)}
@@ -83,8 +83,8 @@ type pooledBatch struct {
 	own   []byte // the arena of rows that were copied out of a chunk; kept for reuse
 }
 
-// settle decides where b's rows are kept, and charges b for that.
-func (a *arenas) settle(b *pooledBatch) {
+// store decides where b's rows are kept, and charges b for that.
+func (a *arenas) store(b *pooledBatch) {
 	if b.chunk == nil {
 		return // no rows
 	}

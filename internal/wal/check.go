@@ -25,9 +25,9 @@ type checker struct {
 	report finding.Report
 }
 
-// Check proves what a run needs from the database and changes nothing; load is asked for the checkpoint
-// to compare with the slot. It also returns the configured tables that exist, for whoever checks their
-// columns.
+// Check verifies what a run needs from the database and changes nothing; load is asked for the checkpoint
+// to compare with the slot. It also returns the configured tables that exist, so that their columns can be
+// checked.
 func Check(ctx context.Context, o Options, load cdc.Loader) ([]finding.Finding, map[string]*cdc.Table) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
@@ -98,7 +98,7 @@ func (c *checker) publication() {
 	c.report.OK("publication", "publication %q holds every insert of %s", c.opts.Publication, strings.Join(c.opts.Tables, ", "))
 }
 
-// replication proves that this role may replicate from here: rights, pg_hba.conf, poolers and free slots
+// replication verifies that this role may replicate from here: rights, pg_hba.conf, poolers and free slots
 // are all in it. One connection does for everything: there may be no room for two.
 func (c *checker) replication(ctx context.Context, load cdc.Loader) {
 	repl, err := ConnectReplication(ctx, c.opts)
@@ -112,12 +112,12 @@ func (c *checker) replication(ctx context.Context, load cdc.Loader) {
 		c.report.Fail("replication", err)
 		return
 	}
-	proved := fmt.Sprintf("a replication connection works (system %s, timeline %d)", in.Source.SystemID, in.Source.Timeline)
+	works := fmt.Sprintf("a replication connection works (system %s, timeline %d)", in.Source.SystemID, in.Source.Timeline)
 	if c.survey.Slot == nil {
-		c.trySlot(ctx, repl, proved)
+		c.trySlot(ctx, repl, works)
 		return
 	}
-	c.report.OK("replication", "%s", proved)
+	c.report.OK("replication", "%s", works)
 	switch {
 	case c.survey.Slot.Problem != nil || in.LoadErr != nil: // findings of their own
 	case in.Refused != nil:
@@ -128,7 +128,7 @@ func (c *checker) replication(ctx context.Context, load cdc.Loader) {
 }
 
 // trySlot makes a slot that ends with the connection.
-func (c *checker) trySlot(ctx context.Context, repl *pgconn.PgConn, proved string) {
+func (c *checker) trySlot(ctx context.Context, repl *pgconn.PgConn, works string) {
 	slot := fmt.Sprintf("cdc_relay_check_%d", repl.PID())
 	creating, cancel := context.WithTimeout(ctx, checkTimeout/3)
 	defer cancel()
@@ -137,10 +137,10 @@ func (c *checker) trySlot(ctx context.Context, repl *pgconn.PgConn, proved strin
 	switch {
 	case errors.Is(creating.Err(), context.DeadlineExceeded):
 		c.report.Warn("replication", "end that transaction, or wait for it", "%s, but a new slot was not ready after %s%s",
-			proved, checkTimeout/3, c.db.oldest(ctx))
+			works, checkTimeout/3, c.db.oldest(ctx))
 	case err != nil:
 		c.report.Fail("replication", replicationError(err, slot))
 	default:
-		c.report.OK("replication", "%s and a slot can be made", proved)
+		c.report.OK("replication", "%s and a slot can be made", works)
 	}
 }

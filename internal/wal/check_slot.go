@@ -12,7 +12,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// slot looks at the slot and, while nobody reads it, reads from it without moving it.
+// slot looks at the slot and, while no relay reads it, reads from it without moving it.
 func (c *checker) slot(ctx context.Context) {
 	s := c.survey.Slot
 	if s == nil {
@@ -41,7 +41,7 @@ const (
 	peekWAL  = 16 << 20
 )
 
-// peek decodes what comes next, which proves that the slot can be read with this publication: one that is
+// peek decodes what comes next, which verifies that the slot can be read with this publication: one that is
 // older than its publication cannot.
 func (c *checker) peek(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, peekTime)

@@ -127,7 +127,7 @@ func FuzzDecode(f *testing.F) {
 			spans, err := decodeInsert(m, 0, r, nil)
 			for _, s := range spans {
 				if s.Len >= 0 && int(s.Off+s.Len) > len(m) {
-					t.Errorf("span %+v of a message of %d octets", s, len(m))
+					t.Errorf("span %+v of a message of %d bytes", s, len(m))
 				}
 			}
 			if err == nil && len(spans) != columns {
@@ -139,7 +139,7 @@ func FuzzDecode(f *testing.F) {
 
 func TestMarks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var m marks
+		var m positionIndex
 		var model []mark
 		var seq, trimmed uint64
 		t.Repeat(map[string]func(*rapid.T){

@@ -1,5 +1,5 @@
 // Package wal is the PostgreSQL source: it tails a logical replication slot through pgoutput and hands
-// on committed rows in commit order. One [Source.Run] is one attempt; whoever calls it retries.
+// on committed rows in commit order. One [Source.Run] is one attempt; the caller retries.
 //
 // # What comes over the wire
 //
@@ -13,13 +13,13 @@
 // A Relation precedes the first row of its table on a connection, and again after every change of
 // schema. Keepalives come between transactions and also within a long one.
 //
-// # Who owns what
+// # Ownership
 //
 //	            ┌────────────── owner (Run) ──────────────┐
 //	socket ───► │ read chunk ─► decode ─► assemble ─► Offer│ ───► window
-//	       ◄─── │ status ◄─ min(durable, seen by a look)   │ ◄─── Confirm (an atomic)
+//	       ◄─── │ status ◄─ min(durable, seen by monitor)  │ ◄─── Confirm (an atomic)
 //	            └──────────────────────────────────────────┘
-//	            ┌── look, once a second, a connection of its own ──┐
+//	            ┌── monitor, every second, on its own connection ──┐
 //	            │ publication unchanged? slot's state? server up?  │
 //	            └──────────────────────────────────────────────────┘
 //

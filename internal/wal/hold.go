@@ -16,7 +16,7 @@ type holder struct {
 // hold gives the connection to a holder, and starts the looks.
 func (ss *session) hold(ctx context.Context) {
 	ctx = context.WithoutCancel(ctx)
-	ss.look = startLook(ctx, ss)
+	ss.monitor = startMonitor(ctx, ss)
 	ctx, cancel := context.WithCancel(ctx)
 	h := &holder{cancel: cancel, done: make(chan struct{})}
 	ss.holder = h
@@ -46,7 +46,7 @@ func (ss *session) serve(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case err := <-ss.look.verdict:
+		case err := <-ss.monitor.failed:
 			return err
 		case <-ticker.C:
 		}

@@ -9,7 +9,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// Inspection is where the positions stand while nobody moves them.
+// Inspection holds the stored positions of a relay that does not run.
 type Inspection struct {
 	Source cdc.Source
 	// Slot is nil when there is none.
@@ -54,16 +54,16 @@ func (d *Database) inspect(ctx context.Context, repl *pgconn.PgConn, o Options, 
 		return in, err
 	}
 	in.Checkpoint, in.Found, in.LoadErr = load(ctx)
-	in.From, in.Refused = ss.verdict(ctx, &sv, in)
+	in.From, in.Refused = ss.nextStart(ctx, &sv, in)
 	return in, nil
 }
 
-// verdict is what a start would say.
-func (ss *session) verdict(ctx context.Context, sv *server, in Inspection) (cdc.Position, error) {
+// nextStart is what a start would say.
+func (ss *session) nextStart(ctx context.Context, sv *server, in Inspection) (cdc.Position, error) {
 	if err := ss.readSlotInto(ctx, sv); err != nil {
 		return "", err
 	}
-	p, err := ss.plot(ctx, *sv, func(context.Context) (cdc.Checkpoint, bool, error) {
+	p, err := ss.resolveStart(ctx, *sv, func(context.Context) (cdc.Checkpoint, bool, error) {
 		return in.Checkpoint, in.Found, in.LoadErr
 	})
 	return formatPosition(p.from), err

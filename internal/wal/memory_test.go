@@ -69,7 +69,7 @@ func transactionOf(n, size int, tables ...uint32) []byte {
 func fedSession(f *feed, out cdc.Queue) *session {
 	s := New(Options{Tables: []string{"public.outbox"}}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 	ss := newSession(s, nil, nil)
-	ss.conn, ss.look = f, &look{ss: ss, verdict: make(chan error, 1)}
+	ss.conn, ss.monitor = f, &monitor{ss: ss, failed: make(chan error, 1)}
 	ss.prepare(out)
 	ss.said.at = time.Now().Add(time.Hour) // a feed takes no status updates
 	for id, name := range map[uint32]string{outboxID: "outbox", noiseID: "noise"} {

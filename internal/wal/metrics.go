@@ -41,7 +41,7 @@ func newMetrics(reg prometheus.Registerer, s *Source) *metrics {
 	return m
 }
 
-func (m *metrics) look(s SlotStatus) {
+func (m *metrics) observeSlot(s SlotStatus) {
 	m.lagBytes.Set(float64(s.LagBytes))
 	m.retained.Set(float64(s.RetainedBytes))
 	m.safe.Set(float64(s.SafeBytes))

@@ -9,7 +9,7 @@ import (
 
 // The walsender does one send for each row. A reader asleep in recv is woken by every one of them, and
 // what it hands on in small pieces leaves in small requests; a reader that lets the socket fill for a
-// moment gets the same octets in few large pieces, at twice the rate and a third of the CPU. So: read at
+// moment gets the same bytes in few large pieces, at twice the rate and a third of the CPU. So: read at
 // once while little flows, pause for a moment while more does, where the CPU that is saved is worth more to
 // the slowest events than the moment costs them, and for longer in a flood. What came last decides. (By the
 // size of a single read it cannot be decided: a machine that is short of CPU reads small pieces for ever,
@@ -42,7 +42,7 @@ type pacedConn struct {
 	emptied bool          // the last read took all that was there
 	last    time.Time     // when it did
 	span    time.Time     // when the current span began
-	flow    int           // octets since
+	flow    int           // bytes since
 }
 
 func (c *pacedConn) Read(p []byte) (int, error) {
@@ -79,7 +79,7 @@ func (c *pacedConn) read(p []byte) (int, error) {
 	return n, err
 }
 
-// pauseFor is the pause at a flow, in octets in each pacedSpan.
+// pauseFor is the pause at a flow, in bytes in each pacedSpan.
 func pauseFor(flow int64) time.Duration {
 	switch {
 	case flow >= pacedFlood:

@@ -27,11 +27,11 @@ type session struct {
 	version     int
 	versionText string
 	text        bool
-	plan        plan
+	startAt     startPoint
 	leftover    []byte
 
 	out       cdc.Queue
-	look      *look // from hold on
+	monitor   *monitor // from hold on
 	holder    *holder
 	chunk     *chunk
 	r, w      int // chunk.buf[r:w] is read and not yet decoded
@@ -52,8 +52,8 @@ func newSession(s *Source, sql *pgx.Conn, repl *pgconn.PgConn) *session {
 // close gives the connections up, and with them the slot.
 func (ss *session) close(ctx context.Context) {
 	_ = ss.takeBack()
-	if ss.look != nil {
-		ss.look.stop()
+	if ss.monitor != nil {
+		ss.monitor.stop()
 	}
 	if ss.conn != nil {
 		_ = ss.conn.Close()
@@ -93,15 +93,15 @@ func (s *Source) Run(ctx context.Context, out cdc.Queue) error {
 	if !disarmed { // or ctx ended just now, and the stream saw it first
 		<-interrupted
 	}
-	ss.look.stop()
+	ss.monitor.stop()
 	return ss.farewell(context.WithoutCancel(ctx))
 }
 
 func (ss *session) prepare(out cdc.Queue) {
 	s := ss.src
 	ss.out = out
-	ss.next = mark{seq: s.handed.Load(), resume: ss.plan.from, commit: ss.plan.commit, xid: ss.plan.commitXID}
-	s.marks.add(ss.next)
+	ss.next = mark{seq: s.handed.Load(), resume: ss.startAt.from, commit: ss.startAt.commit, xid: ss.startAt.commitXID}
+	s.positions.add(ss.next)
 	ss.chunk = s.arenas.take(max(chunkSize, len(ss.leftover)+minRead))
 	ss.w = copy(ss.chunk.buf, ss.leftover)
 	ss.leftover = nil
@@ -122,7 +122,7 @@ func (ss *session) stream(ctx context.Context) error {
 	}
 }
 
-// fill reads what the socket has, at least one octet, or returns after a tick.
+// fill reads what the socket has, at least one byte, or returns after a tick.
 func (ss *session) fill(ctx context.Context) error {
 	if err := ss.conn.SetReadDeadline(time.Now().Add(ss.untilTick())); err != nil {
 		return fmt.Errorf("read the replication stream: %w", err)
@@ -141,12 +141,12 @@ func (ss *session) fill(ctx context.Context) error {
 // minRead is the least room for a read to be worth a system call.
 const minRead = 4 << 10
 
-// makeRoom sees to it that the frame of need octets at r fits into the chunk, and that there is room to
+// makeRoom sees to it that the frame of need bytes at r fits into the chunk, and that there is room to
 // read into. Rows handed on stay in the old chunk; only an incomplete frame is moved.
 func (ss *session) makeRoom(ctx context.Context, need int) error {
 	tail := ss.chunk.buf[ss.r:ss.w]
 	if len(tail) == 0 && ss.batch == nil && ss.chunk.refs.Load() == 1 && len(ss.chunk.buf) == chunkSize {
-		ss.r, ss.w, ss.chunk.charged = 0, 0, 0 // nobody else looks at it: start over in place
+		ss.r, ss.w, ss.chunk.charged = 0, 0, 0 // no batch refers to it: reuse it
 		return nil
 	}
 	if ss.r+need <= len(ss.chunk.buf) && len(ss.chunk.buf)-ss.w >= minRead {

@@ -96,7 +96,7 @@ type Survey struct {
 type SlotInfo struct {
 	SlotStatus
 
-	// ActivePID is the server process that reads it; 0: nobody does.
+	// ActivePID is the server process that reads it; 0: none.
 	ActivePID int
 	Failover  bool
 	// Problem is why the relay cannot use it.
@@ -209,7 +209,7 @@ func (d *Database) CreateSlot(ctx context.Context, slot, statement string) error
 	return fmt.Errorf("create slot %q: %w", slot, mayNotReplicate(d.Server.Role, "it lacks REPLICATION"))
 }
 
-// AdvanceSlot moves a slot that nobody reads forward and returns where it stands then.
+// AdvanceSlot moves an inactive slot forward and returns where it stands then.
 func (d *Database) AdvanceSlot(ctx context.Context, slot string, to cdc.Position) (cdc.Position, error) {
 	target, err := parsePosition(to)
 	if err != nil {

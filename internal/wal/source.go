@@ -28,7 +28,7 @@ type Options struct {
 	Conflict cdc.Conflict
 	// LookInterval is how often the publication and the slot are looked at.
 	LookInterval time.Duration
-	// Verify is asked about each table's schema before anything is read; nil: nobody is. An error ends
+	// Verify is asked about each table's schema before anything is read; nil: it is not called. An error ends
 	// Acquire.
 	Verify func(*cdc.Table) error
 	// Temporary makes a slot of its own that ends with the connection, for a dry run.
@@ -38,13 +38,13 @@ type Options struct {
 }
 
 // Source tails one slot. Its methods may be called from any goroutine, but Acquire and Run only one
-// at a time: what they keep between attempts belongs to whoever runs them.
+// at a time: what they keep between attempts belongs to their caller.
 type Source struct {
-	opts    Options
-	log     *slog.Logger
-	metrics *metrics
-	arenas  arenas
-	marks   marks
+	opts      Options
+	log       *slog.Logger
+	metrics   *metrics
+	arenas    arenas
+	positions positionIndex
 
 	handed  atomic.Uint64 // seq of the last batch handed on
 	durable atomic.Uint64 // seq up to which Confirm was called
@@ -52,11 +52,11 @@ type Source struct {
 	// Kept between attempts; owned by the caller of Acquire and Run.
 	session  *session
 	text     bool
-	place    place
+	handedOn handedOn
 	baseline fingerprint // of the publication as first seen
 	timeline uint32
 
-	// Written by the owner and the look, read by anybody.
+	// Written by the owner and the monitor, read by any goroutine.
 	connected  atomic.Bool
 	confirmed  atomic.Uint64 // the last position confirmed to the server; 0: none. The owner's to write
 	lastCommit atomic.Int64  // Unix microseconds
@@ -64,8 +64,8 @@ type Source struct {
 	slot       atomic.Pointer[SlotStatus]
 }
 
-// place is how far this process has handed rows on, so that a reconnect hands on none twice.
-type place struct {
+// handedOn is how far this process has handed rows on, so that a reconnect hands on none twice.
+type handedOn struct {
 	end  lsn    // every transaction that ends here or before was handed on
 	part lsn    // commit LSN of a transaction handed on in part; 0: none
 	xid  uint32 // and its xid
@@ -79,10 +79,10 @@ func New(opts Options, log *slog.Logger, reg prometheus.Registerer) *Source {
 	return s
 }
 
-// Progress says how far the log is safe once the batch seq and all before it are durable. It may be
+// Progress says how far the WAL is safe once the batch seq and all before it are durable. It may be
 // called for any seq that is not below the last confirmed one.
 func (s *Source) Progress(seq uint64) cdc.Progress {
-	k, ok := s.marks.at(seq)
+	k, ok := s.positions.at(seq)
 	if !ok {
 		return cdc.Progress{}
 	}
@@ -117,7 +117,7 @@ type Status struct {
 // Status returns the state as of now.
 func (s *Source) Status() Status {
 	st := Status{Connected: s.connected.Load(), Confirmed: s.acked().String()}
-	if k, ok := s.marks.at(s.handed.Load()); ok {
+	if k, ok := s.positions.at(s.handed.Load()); ok {
 		st.Received = k.resume.String()
 	}
 	if t := s.lastCommit.Load(); t != 0 {

@@ -10,9 +10,9 @@ import (
 func TestChangedPublicationNamesTheConfirmedPosition(t *testing.T) {
 	ss := fedSession(&feed{}, &releaser{})
 	s := ss.src
-	s.marks.add(mark{seq: 1, resume: 0x100})
+	s.positions.add(mark{seq: 1, resume: 0x100})
 	s.Confirm(1)
-	ss.look.good.Store(1)
+	ss.monitor.good.Store(1)
 	looked := make(chan error)
 	go func() { looked <- s.publicationChanged() }()
 	ss.advance()

@@ -6,8 +6,8 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// saved is the checkpoint a run starts from.
-type saved struct {
+// storedCheckpoint is the checkpoint a run starts from.
+type storedCheckpoint struct {
 	checkpoint cdc.Checkpoint
 	found      bool
 }
@@ -25,8 +25,8 @@ type server struct {
 	forks map[uint32]lsn
 }
 
-// plan is what a run does with the stream.
-type plan struct {
+// startPoint is what a run does with the stream.
+type startPoint struct {
 	// slot is where the server starts from.
 	slot lsn
 	// from: transactions that end here or before are dropped.
@@ -41,7 +41,7 @@ type plan struct {
 }
 
 // resolve applies the start rules: where to go on, given the server, the checkpoint and what this
-// process itself handed on before (place; zero at the first attempt). confirmed is the last position
+// process itself handed on before (handedOn; zero at the first attempt). confirmed is the last position
 // this process told the server; 0: none.
 //
 //  1. A checkpoint of another source is refused.
@@ -50,19 +50,19 @@ type plan struct {
 //     lost its last writes and a slot that was moved look alike.
 //  4. A server whose WAL ends before P has lost history.
 //  5. When the slot stands before the last outbox commit, that commit must come again.
-func resolve(sv server, sd saved, at place, confirmed lsn, conflict cdc.Conflict) (plan, error) {
+func resolve(sv server, sd storedCheckpoint, at handedOn, confirmed lsn, conflict cdc.Conflict) (startPoint, error) {
 	c, err := readCheckpoint(sv, sd)
 	if err != nil {
-		return plan{}, err
+		return startPoint{}, err
 	}
-	p := plan{slot: sv.slot, from: sv.slot}
+	p := startPoint{slot: sv.slot, from: sv.slot}
 	if sd.found && c.resume > 0 {
 		if p, err = fromCheckpoint(sv, c, conflict); err != nil {
-			return plan{}, err
+			return startPoint{}, err
 		}
 	}
 	if confirmed > 0 && sv.slot > confirmed && conflict != cdc.ConflictSlot {
-		return plan{}, cdc.PositionError("slot_moved",
+		return startPoint{}, cdc.PositionError("slot_moved",
 			"make sure that consumers have the events committed between them, then restart the relay with position.conflict: slot to go on from the slot",
 			"slot stands at %s, but this relay confirmed only %s: somebody moved or recreated it", sv.slot, confirmed)
 	}
@@ -70,12 +70,12 @@ func resolve(sv server, sd saved, at place, confirmed lsn, conflict cdc.Conflict
 		p.from = at.end
 	}
 	if err := checkHistory(sv, max(p.from, at.part)); err != nil {
-		return plan{}, err
+		return startPoint{}, err
 	}
 	return p, nil
 }
 
-func readCheckpoint(sv server, sd saved) (mark, error) {
+func readCheckpoint(sv server, sd storedCheckpoint) (mark, error) {
 	if !sd.found {
 		return mark{}, nil
 	}
@@ -104,8 +104,8 @@ func readCheckpoint(sv server, sd saved) (mark, error) {
 	return k, nil
 }
 
-func fromCheckpoint(sv server, c mark, conflict cdc.Conflict) (plan, error) {
-	p := plan{slot: sv.slot, from: c.resume, commit: c.commit, commitXID: c.xid}
+func fromCheckpoint(sv server, c mark, conflict cdc.Conflict) (startPoint, error) {
+	p := startPoint{slot: sv.slot, from: c.resume, commit: c.commit, commitXID: c.xid}
 	switch {
 	case sv.slot > c.resume && conflict == cdc.ConflictSlot:
 		p.from = sv.slot

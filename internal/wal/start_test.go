@@ -10,8 +10,8 @@ import (
 
 func here() cdc.Source { return cdc.Source{SystemID: "1", Database: "d", Slot: "s", Timeline: 3} }
 
-func checkpointAt(resume, commit lsn, xid string) saved {
-	return saved{found: true, checkpoint: cdc.Checkpoint{
+func checkpointAt(resume, commit lsn, xid string) storedCheckpoint {
+	return storedCheckpoint{found: true, checkpoint: cdc.Checkpoint{
 		Source:   here(),
 		Progress: cdc.Progress{Position: formatPosition(resume), Commit: formatPosition(commit), TxID: xid},
 	}}
@@ -26,33 +26,33 @@ func TestResolve(t *testing.T) {
 
 	for name, tt := range map[string]struct {
 		slot, flushed lsn
-		saved         saved
-		place         place
+		saved         storedCheckpoint
+		handedOn      handedOn
 		confirmed     lsn
 		conflict      cdc.Conflict
 		before        uint32
 		forks         map[uint32]lsn
-		want          plan
+		want          startPoint
 		reason        string
 	}{
-		"slot alone":                        {slot: 100, want: plan{slot: 100, from: 100}},
-		"checkpoint ahead of slot":          {slot: 80, saved: checkpointAt(100, 90, "7"), want: plan{slot: 80, from: 100, expect: 90, expectXID: 7, commit: 90, commitXID: 7}},
-		"slot past the last commit":         {slot: 95, saved: checkpointAt(100, 90, "7"), want: plan{slot: 95, from: 100, commit: 90, commitXID: 7}},
-		"slot at the last commit's end":     {slot: 90, saved: checkpointAt(100, 90, "7"), want: plan{slot: 90, from: 100, commit: 90, commitXID: 7}},
-		"idle checkpoint without a commit":  {slot: 80, saved: checkpointAt(100, 0, ""), want: plan{slot: 80, from: 100}},
-		"checkpoint without a position":     {slot: 80, saved: checkpointAt(0, 0, ""), want: plan{slot: 80, from: 80}},
+		"slot alone":                        {slot: 100, want: startPoint{slot: 100, from: 100}},
+		"checkpoint ahead of slot":          {slot: 80, saved: checkpointAt(100, 90, "7"), want: startPoint{slot: 80, from: 100, expect: 90, expectXID: 7, commit: 90, commitXID: 7}},
+		"slot past the last commit":         {slot: 95, saved: checkpointAt(100, 90, "7"), want: startPoint{slot: 95, from: 100, commit: 90, commitXID: 7}},
+		"slot at the last commit's end":     {slot: 90, saved: checkpointAt(100, 90, "7"), want: startPoint{slot: 90, from: 100, commit: 90, commitXID: 7}},
+		"idle checkpoint without a commit":  {slot: 80, saved: checkpointAt(100, 0, ""), want: startPoint{slot: 80, from: 100}},
+		"checkpoint without a position":     {slot: 80, saved: checkpointAt(0, 0, ""), want: startPoint{slot: 80, from: 80}},
 		"slot ahead of checkpoint":          {slot: 120, saved: checkpointAt(100, 90, "7"), reason: "slot_ahead"},
-		"slot believed":                     {slot: 120, saved: checkpointAt(100, 90, "7"), conflict: cdc.ConflictSlot, want: plan{slot: 120, from: 120, commit: 90, commitXID: 7}},
+		"slot believed":                     {slot: 120, saved: checkpointAt(100, 90, "7"), conflict: cdc.ConflictSlot, want: startPoint{slot: 120, from: 120, commit: 90, commitXID: 7}},
 		"foreign checkpoint":                {slot: 80, saved: foreign, reason: "foreign_checkpoint"},
 		"unreadable checkpoint":             {slot: 80, saved: unreadable, reason: "bad_checkpoint"},
 		"unreadable xid":                    {slot: 80, saved: badXID, reason: "bad_checkpoint"},
-		"reconnect goes on where it was":    {slot: 80, place: place{end: 150}, confirmed: 80, want: plan{slot: 80, from: 150}},
-		"slot rewound by a crash":           {slot: 60, place: place{end: 150}, confirmed: 80, want: plan{slot: 60, from: 150}},
-		"slot moved while we ran":           {slot: 90, place: place{end: 150}, confirmed: 80, reason: "slot_moved"},
-		"slot moved and believed":           {slot: 90, place: place{end: 150}, confirmed: 80, conflict: cdc.ConflictSlot, want: plan{slot: 90, from: 150}},
+		"reconnect goes on where it was":    {slot: 80, handedOn: handedOn{end: 150}, confirmed: 80, want: startPoint{slot: 80, from: 150}},
+		"slot rewound by a crash":           {slot: 60, handedOn: handedOn{end: 150}, confirmed: 80, want: startPoint{slot: 60, from: 150}},
+		"slot moved while we ran":           {slot: 90, handedOn: handedOn{end: 150}, confirmed: 80, reason: "slot_moved"},
+		"slot moved and believed":           {slot: 90, handedOn: handedOn{end: 150}, confirmed: 80, conflict: cdc.ConflictSlot, want: startPoint{slot: 90, from: 150}},
 		"server behind the checkpoint":      {slot: 80, flushed: 99, saved: checkpointAt(100, 90, "7"), reason: "history_lost"},
-		"server behind a part handed on":    {slot: 80, flushed: 155, place: place{end: 150, part: 160}, confirmed: 80, reason: "history_lost"},
-		"promotion after our position":      {slot: 80, saved: checkpointAt(100, 0, ""), before: 2, forks: map[uint32]lsn{2: 100}, want: plan{slot: 80, from: 100}},
+		"server behind a part handed on":    {slot: 80, flushed: 155, handedOn: handedOn{end: 150, part: 160}, confirmed: 80, reason: "history_lost"},
+		"promotion after our position":      {slot: 80, saved: checkpointAt(100, 0, ""), before: 2, forks: map[uint32]lsn{2: 100}, want: startPoint{slot: 80, from: 100}},
 		"promotion before our position":     {slot: 80, saved: checkpointAt(100, 0, ""), before: 2, forks: map[uint32]lsn{2: 99}, reason: "timeline_fork"},
 		"promotion from an unknown history": {slot: 80, saved: checkpointAt(100, 0, ""), before: 2, forks: map[uint32]lsn{1: 200}, reason: "timeline_fork"},
 	} {
@@ -61,7 +61,7 @@ func TestResolve(t *testing.T) {
 			if sv.flushed == 0 {
 				sv.flushed = 1000
 			}
-			got, err := resolve(sv, tt.saved, tt.place, tt.confirmed, tt.conflict)
+			got, err := resolve(sv, tt.saved, tt.handedOn, tt.confirmed, tt.conflict)
 			var stop *cdc.StopError
 			switch {
 			case tt.reason == "" && (err != nil || got != tt.want):

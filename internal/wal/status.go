@@ -49,7 +49,7 @@ func (ss *session) tick(ctx context.Context, now time.Time) error {
 		return err
 	}
 	select {
-	case err := <-ss.look.verdict:
+	case err := <-ss.monitor.failed:
 		return err
 	default:
 	}
@@ -79,11 +79,11 @@ func (ss *session) untilTick() time.Duration {
 // before the last look that found the publication unchanged. It stays where it is until the commit that must come again
 // has come (rule 5): the checkpoint may be of another history.
 func (ss *session) advance() {
-	if ss.plan.expect != 0 {
+	if ss.startAt.expect != 0 {
 		return
 	}
 	s := ss.src
-	if k, ok := s.marks.trim(min(s.durable.Load(), ss.look.good.Load())); ok && k.resume > s.acked() {
+	if k, ok := s.positions.trim(min(s.durable.Load(), ss.monitor.good.Load())); ok && k.resume > s.acked() {
 		s.confirmed.Store(uint64(k.resume))
 	}
 }
@@ -126,7 +126,7 @@ func (ss *session) waitForSpace(ctx context.Context) error {
 	case <-timer.C:
 	case <-ctx.Done():
 		return ctx.Err()
-	case err := <-ss.look.verdict:
+	case err := <-ss.monitor.failed:
 		return err
 	}
 	return ss.tick(ctx, time.Now())
@@ -141,7 +141,7 @@ func (ss *session) farewell(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, farewellTimeout)
 	defer cancel()
 	seen := ss.src.handed.Load()
-	if err := ss.look.once(ctx, seen); err != nil {
+	if err := ss.monitor.once(ctx, seen); err != nil {
 		return nil
 	}
 	ss.advance()

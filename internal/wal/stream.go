@@ -25,7 +25,7 @@ const (
 type transaction struct {
 	begin
 	open    bool
-	drop    bool   // handed on before: see plan.from
+	drop    bool   // handed on before: see startPoint.from
 	ordinal uint32 // rows seen
 	skip    uint32 // of these, the first ones handed on before
 	rows    bool   // handed on at least one row, or will
@@ -118,13 +118,13 @@ func (ss *session) begin(m []byte) error {
 	if err != nil {
 		return err
 	}
-	ss.tx = transaction{begin: b, open: true, drop: b.commit < ss.plan.from}
-	at := ss.src.place
+	ss.tx = transaction{begin: b, open: true, drop: b.commit < ss.startAt.from}
+	at := ss.src.handedOn
 	if at.part == b.commit && at.xid == b.xid {
 		ss.tx.skip = at.rows
 	}
 	// Rule 5: nothing after the commit that must come again may come before it.
-	if ss.plan.expect != 0 && b.commit >= ss.plan.expect {
+	if ss.startAt.expect != 0 && b.commit >= ss.startAt.expect {
 		return ss.otherHistory(fmt.Sprintf("a transaction at %s came first", b.commit))
 	}
 	return nil
@@ -140,11 +140,11 @@ func (ss *session) commit(ctx context.Context, m []byte) error {
 		return errors.New("replication stream: Commit without Begin")
 	}
 	tx.open = false
-	if c.end == ss.plan.expect && ss.plan.expect != 0 {
-		if tx.xid != ss.plan.expectXID {
+	if c.end == ss.startAt.expect && ss.startAt.expect != 0 {
+		if tx.xid != ss.startAt.expectXID {
 			return ss.otherHistory(fmt.Sprintf("transaction %d ends there", tx.xid))
 		}
-		ss.plan.expect = 0
+		ss.startAt.expect = 0
 	}
 	if tx.drop {
 		return nil
@@ -162,7 +162,7 @@ func (ss *session) commit(ctx context.Context, m []byte) error {
 
 func (ss *session) otherHistory(what string) error {
 	return cdc.PositionError("other_history", fixHistory,
-		"the checkpoint's last outbox commit (end %s, xid %d) did not come again from the slot, %s: the checkpoint belongs to another history of this database (a backup was restored, or a clone is read)", ss.plan.expect, ss.plan.expectXID, what)
+		"the checkpoint's last outbox commit (end %s, xid %d) did not come again from the slot, %s: the checkpoint belongs to another history of this database (a backup was restored, or a clone is read)", ss.startAt.expect, ss.startAt.expectXID, what)
 }
 
 func (ss *session) relation(m []byte) error {
@@ -268,10 +268,10 @@ func (ss *session) keepalive(ctx context.Context, k keepalive) error {
 	if ss.tx.open {
 		return nil
 	}
-	if ss.plan.expect != 0 && k.walEnd >= ss.plan.expect {
+	if ss.startAt.expect != 0 && k.walEnd >= ss.startAt.expect {
 		return ss.otherHistory(fmt.Sprintf("the WAL goes on at %s", k.walEnd))
 	}
-	if ss.plan.expect != 0 || k.walEnd <= ss.next.resume || !k.reply && !ss.heartbeatDue(now) {
+	if ss.startAt.expect != 0 || k.walEnd <= ss.next.resume || !k.reply && !ss.heartbeatDue(now) {
 		return nil
 	}
 	if err := ss.flush(ctx); err != nil {
@@ -303,11 +303,11 @@ func (ss *session) flush(ctx context.Context) error {
 	}
 	s := ss.src
 	b.Seq = s.handed.Load() + 1
-	s.arenas.settle(b)
+	s.arenas.store(b)
 	b.Bytes += ss.debt
 	ss.debt = 0
 	ss.next.seq = b.Seq
-	s.marks.add(ss.next) // before the offer: the batch may be durable before Offer returns
+	s.positions.add(ss.next) // before the offer: the batch may be durable before Offer returns
 	rows := b.Rows()
 	if rows > 0 {
 		s.lastCommit.Store(b.Txs[len(b.Txs)-1].Time)
@@ -320,7 +320,7 @@ func (ss *session) flush(ctx context.Context) error {
 	// Only now: had the attempt failed before, the rows would have to come again.
 	ss.batch = nil
 	s.handed.Store(b.Seq)
-	s.place.reach(ss.next.resume, &ss.tx)
+	s.handedOn.reach(ss.next.resume, &ss.tx)
 	if rows > 0 {
 		ss.received.Add(float64(rows))
 	}
@@ -328,12 +328,12 @@ func (ss *session) flush(ctx context.Context) error {
 }
 
 // reach notes that everything up to end was handed on, and of tx, if it is open, the rows so far.
-func (p *place) reach(end lsn, tx *transaction) {
+func (p *handedOn) reach(end lsn, tx *transaction) {
 	switch {
 	case tx.open:
-		*p = place{end: end, part: tx.commit, xid: tx.xid, rows: tx.ordinal}
+		*p = handedOn{end: end, part: tx.commit, xid: tx.xid, rows: tx.ordinal}
 	case end > p.part:
-		*p = place{end: end}
+		*p = handedOn{end: end}
 	default: // a keepalive before what was handed on in part has come again
 		p.end = end
 	}

@@ -31,7 +31,7 @@ func TestKeepaliveBeforePartComesAgain(t *testing.T) {
 	}
 	feed.most = 4
 	second := newSession(first.src, nil, nil)
-	second.conn, second.look, second.relations, second.said.at = feed, first.look, first.relations, first.said.at
+	second.conn, second.monitor, second.relations, second.said.at = feed, first.monitor, first.relations, first.said.at
 	first.src.Confirm(first.src.handed.Load())
 	second.prepare(k)
 	if err := second.stream(t.Context()); !errors.Is(err, io.EOF) {

@@ -14,21 +14,21 @@ import (
 // heldBytes is how much of a transaction stays in memory; what is more goes into a temporary file.
 const heldBytes = 4 << 20
 
-// held keeps the events of one transaction until it commits: the log also carries rows that are rolled back
+// txBuffer keeps the events of one transaction until it commits: the binlog also carries rows that are rolled back
 // afterwards (MariaDB, and wherever another engine than InnoDB took part). Events are kept as they came, one
-// behind the other, each behind its length of four octets: first in the file, then in memory.
-type held struct {
+// behind the other, each behind its length of four bytes: first in the file, then in memory.
+type txBuffer struct {
 	buf   []byte
 	limit int // of buf; set by tests
 	file  *os.File
-	filed int64 // octets of file that count
+	filed int64 // bytes of file that count
 }
 
 // size is where the next event will stand; see rewind.
-func (h *held) size() int64 { return h.filed + int64(len(h.buf)) }
+func (h *txBuffer) size() int64 { return h.filed + int64(len(h.buf)) }
 
 // add copies an event.
-func (h *held) add(raw []byte) error {
+func (h *txBuffer) add(raw []byte) error {
 	h.buf = binary.LittleEndian.AppendUint32(h.buf, uint32(len(raw)))
 	h.buf = append(h.buf, raw...)
 	if len(h.buf) <= h.limit {
@@ -51,7 +51,7 @@ func (h *held) add(raw []byte) error {
 }
 
 // open makes a file without a name: it is gone with the process.
-func (h *held) open() error {
+func (h *txBuffer) open() error {
 	f, err := os.CreateTemp("", "cdc-relay-transaction-*")
 	if err == nil {
 		h.file = f
@@ -72,7 +72,7 @@ func spoolError(err error) error {
 }
 
 // rewind forgets what was added since size was to.
-func (h *held) rewind(to int64) {
+func (h *txBuffer) rewind(to int64) {
 	if to >= h.filed {
 		h.buf = h.buf[:to-h.filed]
 		return
@@ -81,7 +81,7 @@ func (h *held) rewind(to int64) {
 }
 
 // each calls f for every event, in order. The event is f's only during the call.
-func (h *held) each(f func(raw []byte) error) error {
+func (h *txBuffer) each(f func(raw []byte) error) error {
 	if h.filed > 0 {
 		if err := eachFiled(io.NewSectionReader(h.file, 0, h.filed), f); err != nil {
 			return err
@@ -124,7 +124,7 @@ func eachFiled(r io.Reader, f func(raw []byte) error) error {
 }
 
 // reset forgets everything, and gives the file back.
-func (h *held) reset() {
+func (h *txBuffer) reset() {
 	h.buf, h.filed = h.buf[:0], 0
 	if h.file != nil {
 		_ = h.file.Close()

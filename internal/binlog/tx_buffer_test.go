@@ -11,7 +11,7 @@ import (
 // Whatever goes into the file on the way, each gives back what was added and not taken back.
 func TestHeld(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		h := held{limit: rapid.IntRange(1, 200).Draw(t, "limit")}
+		h := txBuffer{limit: rapid.IntRange(1, 200).Draw(t, "limit")}
 		defer h.reset()
 		var want [][]byte
 		marks := []int64{0}

@@ -15,15 +15,15 @@ type mark struct {
 	xid    uint32
 }
 
-// marks keeps the positions of batches handed on and not confirmed yet, in order of seq.
+// positionIndex keeps the positions of batches handed on and not confirmed yet, in order of seq.
 // Safe for concurrent use: the owner adds, the relay reads.
-type marks struct {
+type positionIndex struct {
 	mu   sync.Mutex
 	list []mark
 	head int
 }
 
-func (m *marks) add(k mark) {
+func (m *positionIndex) add(k mark) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.head > 1024 && m.head > len(m.list)/2 {
@@ -34,14 +34,14 @@ func (m *marks) add(k mark) {
 }
 
 // at returns the last mark with a seq of at most seq.
-func (m *marks) at(seq uint64) (mark, bool) {
+func (m *positionIndex) at(seq uint64) (mark, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.find(seq)
 }
 
 // trim forgets what stands before the last mark with a seq of at most seq, and returns that mark.
-func (m *marks) trim(seq uint64) (mark, bool) {
+func (m *positionIndex) trim(seq uint64) (mark, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	k, ok := m.find(seq)
@@ -51,7 +51,7 @@ func (m *marks) trim(seq uint64) (mark, bool) {
 	return k, ok
 }
 
-func (m *marks) find(seq uint64) (mark, bool) {
+func (m *positionIndex) find(seq uint64) (mark, bool) {
 	lo, hi := m.head, len(m.list)
 	for lo < hi {
 		if mid := (lo + hi) / 2; m.list[mid].seq <= seq {

@@ -26,7 +26,7 @@ func checkMarks(t *rapid.T, f cdc.Flavor) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var m marks
+	var m positionIndex
 	m.start(f, empty)
 	m.merge = 3
 
@@ -119,9 +119,9 @@ func TestMemoryIsFlatWhileABatchIsInFlight(t *testing.T) {
 				t.Fatal(err)
 			}
 			s.received = from.clone()
-			s.marks.start(s.flavor, from)
+			s.positions.start(s.flavor, from)
 			s.handed.Store(1)
-			s.marks.set(1, gtid{})
+			s.positions.set(1, gtid{})
 			q := &endless{}
 			ss := newSession(s, nil)
 			ss.out = q

@@ -9,17 +9,17 @@ import (
 // mark says which transactions are safe once a batch is durable.
 type mark struct {
 	seq uint64
-	// upto counts the runs added before; see marks.added.
+	// upto counts the runs added before; see positionIndex.added.
 	upto uint64
 	// commit is the last of them with rows of ours.
 	commit gtid
 }
 
-// marks keeps the transactions that are not in a saved position yet, as runs of GTIDs. They are folded into a set when a
+// positionIndex keeps the transactions that are not in a saved position yet, as runs of GTIDs. They are folded into a set when a
 // position is asked for; for every commit that would cost too much. Its memory grows with the batches that are not saved
 // and with the gaps between GTIDs, not with the transactions of other tables.
 // Safe for concurrent use: the owner adds, the relay reads.
-type marks struct {
+type positionIndex struct {
 	flavor cdc.Flavor
 
 	mu    sync.Mutex
@@ -32,7 +32,7 @@ type marks struct {
 }
 
 // start begins at a position. It is called before the first mark, and not again.
-func (m *marks) start(f cdc.Flavor, from gtidSet) {
+func (m *positionIndex) start(f cdc.Flavor, from gtidSet) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.flavor, m.base, m.merge = f, from.clone(), leastMerge
@@ -40,14 +40,14 @@ func (m *marks) start(f cdc.Flavor, from gtidSet) {
 }
 
 // text names a transaction as its server prints it.
-func (m *marks) text(g gtid) string {
+func (m *positionIndex) text(g gtid) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return g.text(m.flavor)
 }
 
 // seen adds a transaction that was handed on whole.
-func (m *marks) seen(g gtid) {
+func (m *positionIndex) seen(g gtid) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	open := m.added[m.marked():]
@@ -70,24 +70,24 @@ const (
 )
 
 // mergeOpen joins runs that seen did not find, because their GTIDs came out of order.
-func (m *marks) mergeOpen() {
+func (m *positionIndex) mergeOpen() {
 	from := m.marked()
 	m.added = append(m.added[:from], joined(m.flavor, m.added[from:])...)
 	m.merge = max(leastMerge, 2*(len(m.added)-from))
 }
 
 // marked is how many of the runs in added are before the last mark.
-func (m *marks) marked() int { return int(m.list[len(m.list)-1].upto - m.done) }
+func (m *positionIndex) marked() int { return int(m.list[len(m.list)-1].upto - m.done) }
 
 // news says whether transactions were added since the last mark.
-func (m *marks) news() bool {
+func (m *positionIndex) news() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.marked() < len(m.added)
 }
 
 // set marks the batch seq: what was added so far is safe with it.
-func (m *marks) set(seq uint64, commit gtid) {
+func (m *positionIndex) set(seq uint64, commit gtid) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.head > 1024 && m.head > len(m.list)/2 {
@@ -98,7 +98,7 @@ func (m *marks) set(seq uint64, commit gtid) {
 }
 
 // progress folds what is safe now that seq is durable, and forgets it.
-func (m *marks) progress(seq uint64) (cdc.Progress, bool) {
+func (m *positionIndex) progress(seq uint64) (cdc.Progress, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.base == nil {
