@@ -73,11 +73,11 @@ func (a *app) printFindings(found []finding.Finding, failures int) {
 	for _, f := range found {
 		a.printf("%s\n", f)
 	}
-	verdict := "check passed"
+	result := "check passed"
 	if failures > 0 {
-		verdict = "check failed"
+		result = "check failed"
 	}
-	a.printf("\n%s: %s, %s\n", verdict, plural(failures, "failure"), plural(count(found, finding.Warn), "warning"))
+	a.printf("\n%s: %s, %s\n", result, plural(failures, "failure"), plural(count(found, finding.Warn), "warning"))
 }
 
 func count(found []finding.Finding, s finding.Severity) int {
@@ -90,7 +90,7 @@ func count(found []finding.Finding, s finding.Severity) int {
 	return n
 }
 
-// all asks database, Kafka and the checkpoint store at the same time, and lists them in that order.
+// all checks configuration, database, Kafka and checkpoint store concurrently, and lists the findings in that order.
 func (c *check) all(ctx context.Context) []finding.Finding {
 	store, err := newStore(c.config)
 	if err != nil {
@@ -120,7 +120,7 @@ func (c *check) checkDatabase(ctx context.Context) []finding.Finding {
 	return append(found, c.checkTables(tables)...)
 }
 
-// checkTables asks the router about the columns.
+// checkTables verifies that the tables have the columns that the router needs.
 func (c *check) checkTables(tables map[string]*cdc.Table) []finding.Finding {
 	router, err := newRouter(c.config, c.db.tables())
 	if err != nil {

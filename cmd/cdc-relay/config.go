@@ -39,7 +39,7 @@ error with its line and column. No server is contacted; cdc-relay check does tha
 	}
 }
 
-// validateStages finds what only the stages know of their options.
+// validateStages finds errors that only the stages' own validation finds.
 func validateStages(c *config.Config) error {
 	db, err := newDatabase(c)
 	if err != nil {

@@ -18,64 +18,59 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/relay"
 )
 
-// database is what the commands ask of the configured database, whatever its kind: each *_postgres.go has a
-// *_mysql.go beside it.
+// database is what the commands need of a database. Each *_postgres.go has a *_mysql.go beside it.
 type database interface {
-	feeder
-	maker
+	provisioner
 	navigator
 
-	// tables are the configured ones, in their order.
+	// newSource makes the source that run reads.
+	newSource(o sourceOptions, log *slog.Logger, reg prometheus.Registerer) (source, error)
+	// tables are the configured tables, in their order.
 	tables() []outboxTable
-	// connString returns given, or the relay's own connection where given is "".
+	// connString returns given, or the relay's own connection string if given is "".
 	connString(given string) (connString, error)
 	// check verifies what a run needs, and returns the tables that exist by name.
 	check(ctx context.Context, load cdc.Loader) ([]finding.Finding, map[string]*cdc.Table)
 }
 
-// connString returns a connection string with its password; it is called at every connect.
+// connString returns a connection string with its password. It is called at every connect.
 type connString = func() (string, error)
 
-// feeder makes what run reads from.
-type feeder interface {
-	feed(o feedOptions, log *slog.Logger, reg prometheus.Registerer) (feed, error)
-}
-
-// feedOptions are a run's own.
-type feedOptions struct {
-	// verify is asked about each table's schema.
+// sourceOptions are what a run adds to the configuration of its source.
+type sourceOptions struct {
+	// verify checks each table's schema.
 	verify func(*cdc.Table) error
-	// startFrom is where to begin without a checkpoint.
+	// startFrom is where to start without a checkpoint.
 	startFrom binlog.StartFrom
-	// dry reads what is committed from now on, and leaves nothing behind.
+	// dry reads what is committed from now on and leaves nothing in the database.
 	dry bool
 }
 
-// feed is a source of the relay, with what it says of itself.
-type feed interface {
+// source is a source of the relay that also reports its state.
+type source interface {
 	relay.Source
-	state() feedState
+	state() sourceState
 }
 
-// feedState is a feed as of now, for people.
-type feedState struct {
+// sourceState is the state of a source, for /status and /livez.
+type sourceState struct {
 	connected bool
-	// lastTick is when the owner of the connection last came round.
+	// lastTick is when the goroutine that owns the connection last served it.
 	lastTick time.Time
 	// received and confirmed are positions as the database prints them.
 	received, confirmed string
-	// slot and lagBytes are nil where the database has no such thing.
+	// slot and lagBytes are nil where the database has none.
 	slot     *admin.Slot
 	lagBytes *int64
 }
 
-// maker makes what the relay needs in the database, and takes it away.
-type maker interface {
+// provisioner creates what the relay needs in the database, and drops it.
+type provisioner interface {
 	setup(ctx context.Context, s *setup, owner connString) error
 	printSetup(ctx context.Context, s *setup) error
 	teardown(ctx context.Context, t *teardown, owner connString) error
 	printTeardown(t *teardown)
-	// apply makes the tables, or the partitions that they lack.
+	// apply creates the tables, or their missing partitions.
 	apply(ctx context.Context, a *app, flags *tableFlags, owner connString) error
 }
 
@@ -96,15 +91,15 @@ func newDatabase(c *config.Config) (database, error) {
 // outboxTable is a configured table.
 type outboxTable struct {
 	name outbox.Name
-	// uri is the ce_source of its records where record.source names none.
+	// uri is the ce_source of its records unless record.source is set.
 	uri string
-	// columns is the mapping of a table of other software's, which is never made or dropped; else nil.
+	// columns is the columns mapping of a table of other software, which is never created or dropped; otherwise nil.
 	columns map[string]string
 }
 
 func (t *outboxTable) foreign() bool { return t.columns != nil }
 
-// outboxTables reads the tables' names with the database's own rules.
+// outboxTables parses the tables' names by the rules of the database.
 func outboxTables(c *config.Config, parse func(string) (outbox.Name, error)) ([]outboxTable, error) {
 	tables := make([]outboxTable, len(c.Tables))
 	for i, name := range c.TableNames() {
@@ -125,7 +120,7 @@ func tableNames(tables []outboxTable) []string {
 	return names
 }
 
-// ownerFlag is --owner-dsn: making tables and publications takes other rights than replicating.
+// ownerFlag is --owner-dsn: creating tables and publications needs other rights than replication.
 type ownerFlag struct{ value string }
 
 const (
@@ -152,7 +147,7 @@ func (f *ownerFlag) given(a *app) string {
 	return value
 }
 
-// literalTopics are the topics that routes name outright, without repeats.
+// literalTopics returns the topics of the routes that are not templates, without repeats.
 func literalTopics(c *config.Config) []string {
 	var topics []string
 	seen := map[string]bool{}

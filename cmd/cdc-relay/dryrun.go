@@ -16,8 +16,8 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/relay"
 )
 
-// dryRun prints what run would publish from now on. It leaves nothing behind in the database, and neither the
-// relay's own slot nor its checkpoint is touched.
+// dryRun prints what run would publish from now on. It leaves nothing in the database and does not use the relay's
+// slot or checkpoint.
 func dryRun(ctx context.Context, c *config.Config, out io.Writer, log *slog.Logger) error {
 	reg := prometheus.NewRegistry()
 	db, err := newDatabase(c)
@@ -28,7 +28,7 @@ func dryRun(ctx context.Context, c *config.Config, out io.Writer, log *slog.Logg
 	if err != nil {
 		return err
 	}
-	src, err := db.feed(feedOptions{verify: router.Check, dry: true}, log, reg)
+	src, err := db.newSource(sourceOptions{verify: router.Check, dry: true}, log, reg)
 	if err != nil {
 		return err
 	}
@@ -36,7 +36,7 @@ func dryRun(ctx context.Context, c *config.Config, out io.Writer, log *slog.Logg
 		Source: src, Router: router, Checkpointer: checkpoint.None{},
 		Sink: &printer{out: json.NewEncoder(out), durable: make(chan cdc.Durable, 1)},
 	}
-	log.Info("dry run: printing what is committed from now on; nothing is published or moved")
+	log.Info("dry run: printing records of new commits, publishing nothing")
 	return relay.New(relayOptions(c), stages, log, reg).Run(ctx)
 }
 
@@ -50,7 +50,7 @@ type printedRecord struct {
 	Topic   string            `json:"topic"`
 	Key     *string           `json:"key"`
 	Headers map[string]string `json:"headers"`
-	// Value is the payload as text, or ValueBase64 where it is not UTF-8; both absent: a tombstone.
+	// Value is the payload as text; ValueBase64 is a payload that is not UTF-8. Both are absent for a tombstone.
 	Value       *string `json:"value,omitempty"`
 	ValueBase64 []byte  `json:"value_base64,omitempty"`
 }

@@ -11,11 +11,11 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/relay"
 )
 
-// stuckAfter is how long the owner of the replication connection may not come round: it does so several
-// times a second, whatever the servers do, so more than this is a fault of ours that only a restart fixes.
+// stuckAfter is how long the replication connection may go unserved. It is served several times a second, whatever
+// the servers do, so a longer time is a bug of the relay that only a restart fixes.
 const stuckAfter = time.Minute
 
-func endpoint(c *config.Config, r *relay.Relay, src feed, reg prometheus.Gatherer, profile bool) admin.Options {
+func endpoint(c *config.Config, r *relay.Relay, src source, reg prometheus.Gatherer, profile bool) admin.Options {
 	started, version := time.Now(), buildVersion()
 	return admin.Options{
 		Listen: c.HTTP.Listen, WebConfig: c.HTTP.WebConfig, Gatherer: reg, Profile: profile,
@@ -29,14 +29,14 @@ func endpoint(c *config.Config, r *relay.Relay, src feed, reg prometheus.Gathere
 	}
 }
 
-func live(r relay.Status, f feedState) error {
+func live(r relay.Status, f sourceState) error {
 	if r.State == relay.StateLeading && f.connected && !f.lastTick.IsZero() && time.Since(f.lastTick) > stuckAfter {
 		return fixable("restart the relay and report this", "the replication connection was not served for %s", time.Since(f.lastTick).Round(time.Second))
 	}
 	return nil
 }
 
-func statusOf(r relay.Status, f feedState) admin.Status {
+func statusOf(r relay.Status, f sourceState) admin.Status {
 	st := admin.Status{
 		State: string(r.State), Since: r.Since, Connected: r.Connected, Stalled: r.Stalled,
 		Source: admin.Source{SystemID: r.Source.SystemID, Database: r.Source.Database, Slot: r.Source.Slot, Timeline: r.Source.Timeline},

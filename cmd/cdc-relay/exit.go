@@ -10,7 +10,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// Exit codes. Those of a [cdc.StopError] are its class.
+// Exit codes. For a [cdc.StopError] it is the class.
 const (
 	exitDone        = 0
 	exitRuntime     = int(cdc.ClassRuntime)
@@ -19,17 +19,17 @@ const (
 	exitFenced      = int(cdc.ClassFenced)
 )
 
-// errCheckFailed says that the findings already printed hold a failure.
+// errCheckFailed means that the findings, which are already printed, have a failure.
 var errCheckFailed = errors.New("check failed")
 
-// usageError is a command line that cannot be understood.
+// usageError is an error on the command line.
 type usageError struct{ err error }
 
 func (e *usageError) Error() string { return e.err.Error() }
 
 func (e *usageError) Unwrap() error { return e.err }
 
-// usage returns a mistake on the command line, with what to type instead; "" where an error among args has that.
+// usage returns an error on the command line with its fix; "" if an error among args has the fix.
 func usage(fix, format string, args ...any) error { return &usageError{fixable(fix, format, args...)} }
 
 func fixable(fix, format string, args ...any) error {
@@ -55,8 +55,8 @@ func exitCode(err error) int {
 	}
 }
 
-// complain writes an error as one line, or the faults of a configuration file as one line each.
-func complain(w io.Writer, err error) {
+// printError prints an error on one line, or the problems of a configuration file on one line each.
+func printError(w io.Writer, err error) {
 	if err == nil || errors.Is(err, errCheckFailed) {
 		return
 	}

@@ -30,7 +30,7 @@ func TestExitCode(t *testing.T) {
 		{errors.Join(cdc.Stop(cdc.ClassPosition, "r", wrong), wrong), 5, "cdc-relay: wrong\ncdc-relay: wrong\n"},
 	} {
 		var said strings.Builder
-		complain(&said, tt.err)
+		printError(&said, tt.err)
 		if code := exitCode(tt.err); code != tt.code || said.String() != tt.says {
 			t.Errorf("%v: exit %d, %q", tt.err, code, said.String())
 		}

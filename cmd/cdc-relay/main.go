@@ -18,8 +18,7 @@ func main() {
 	os.Exit(code)
 }
 
-// interruptible returns a context that the first SIGINT or SIGTERM ends; the second one ends the process
-// at once.
+// interruptible returns a context that ends at the first SIGINT or SIGTERM. The second signal ends the process at once.
 func interruptible(parent context.Context, stderr io.Writer) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(parent)
 	signals := make(chan os.Signal, 2)
@@ -34,7 +33,7 @@ func interruptible(parent context.Context, stderr io.Writer) (context.Context, c
 	return ctx, cancel
 }
 
-// execute runs the command line, says on stderr what went wrong, and returns the exit code.
+// execute runs the command line, prints an error to stderr and returns the exit code.
 func execute(ctx context.Context, a *app, args []string) int {
 	root := newRootCommand(a)
 	root.SetArgs(args)
@@ -42,6 +41,6 @@ func execute(ctx context.Context, a *app, args []string) int {
 	if err != nil && !a.started {
 		err = &usageError{err}
 	}
-	complain(a.stderr, err)
+	printError(a.stderr, err)
 	return exitCode(err)
 }

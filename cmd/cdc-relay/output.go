@@ -24,7 +24,7 @@ func (f *outputFlag) add(cmd *cobra.Command) {
 
 func (f *outputFlag) json() bool { return f.value == outputJSON }
 
-// Set, String and Type make it a pflag.Value that refuses what it does not know.
+// Set makes the flag a pflag.Value that refuses unknown formats.
 func (f *outputFlag) Set(s string) error { return oneOf(&f.value, s, outputText, outputJSON) }
 
 // String returns the flag's value.

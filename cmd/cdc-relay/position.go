@@ -10,25 +10,26 @@ import (
 )
 
 func newPositionCommand(a *app) *cobra.Command {
-	cmd := group("position", "Show and move where the relay goes on",
+	cmd := group("position", "Show and change where the relay continues",
 		newPositionShowCommand(a), newPositionSetCommand(a), newPositionResetCommand(a))
-	cmd.Long = `Show and move where the relay goes on.
+	cmd.Long = `Show and change where the relay continues.
 
-Stop the relay before its position is moved. One that was overlooked is noticed where its slot is being read or its
-checkpoint file is locked: the command is refused. Else, with Redis, it can save no more and ends with exit code 4.
+Stop the relay before its position is changed. If a relay is still running and its slot is in use or its checkpoint
+file is locked, the command is refused. With a checkpoint in Redis, that relay can save no more and ends with exit
+code 4.
 
-On PostgreSQL two places hold the position: the slot's confirmed_flush_lsn (S), before which PostgreSQL has
-let go of its WAL, and, where one is configured, the checkpoint (C), which never trails S. A run goes on at
-C, or at S without one. On MySQL and MariaDB the checkpoint is the only place.`
+On PostgreSQL the position is stored twice: as the slot's confirmed_flush_lsn (S), before which PostgreSQL has removed
+its WAL, and, if one is configured, as the checkpoint (C), which is never behind S. A run continues from C, or from S
+without a checkpoint. On MySQL and MariaDB only the checkpoint stores the position.`
 	return cmd
 }
 
-// positions is what the position commands work on.
+// positions is what the position commands share.
 type positions struct {
 	app   *app
 	store store
-	// place names where the checkpoint is kept; "" where there is none.
-	place string
+	// location says where the checkpoint is stored; "" if none is configured.
+	location string
 }
 
 // with opens the store for fn and closes it afterwards.
@@ -45,7 +46,7 @@ func (p *positions) with(a *app, fn func(database) error) error {
 		return err
 	}
 	defer func() { _ = p.store.Close() }()
-	p.app, p.place = a, storePlace(c)
+	p.app, p.location = a, storeLocation(c)
 	return fn(db)
 }
 
@@ -95,7 +96,7 @@ needs --yes; on PostgreSQL it also moves the slot, which cannot be undone.`,
 			return p.with(a, func(db database) error { return db.setPosition(cmd.Context(), &p, args[0], yes) })
 		},
 	}
-	cmd.Flags().BoolVar(&yes, "yes", false, "go forward, over events that are then never published")
+	cmd.Flags().BoolVar(&yes, "yes", false, "move forward and skip events, which are then never published")
 	return cmd
 }
 
@@ -129,27 +130,27 @@ position. The deleted position is printed.`,
 			return p.with(a, func(db database) error { return db.resetPosition(cmd.Context(), &p, yes) })
 		},
 	}
-	cmd.Flags().BoolVar(&yes, "yes", false, "go on from a slot that stands ahead, over events that are then never published")
+	cmd.Flags().BoolVar(&yes, "yes", false, "continue from a slot that is ahead and skip events, which are then never published")
 	return cmd
 }
 
-// moved is the checkpoint of a position set by hand. Its generation is a new one, so that a relay that
-// was overlooked can save no more.
+// moved returns the checkpoint of a position set by hand. It has a new generation, so that the saves of a relay that is
+// still running are rejected.
 func moved(c cdc.Checkpoint, source cdc.Source, to cdc.Position, keepsCommit bool) cdc.Checkpoint {
 	c.Source = source
 	c.Progress.Position = to
-	if !keepsCommit { // a commit that comes again is not the last one
+	if !keepsCommit { // a commit that is repeated is not the last one
 		c.Progress.Commit, c.Progress.TxID, c.LastEventID = "", "", ""
 	}
 	c.SavedAt = time.Now()
-	if c.Generation == 0 { // nothing is stored that names one: the clock's milliseconds are more than any that was counted
+	if c.Generation == 0 { // nothing is stored: the clock's milliseconds are more than any counted generation
 		c.Generation = uint64(c.SavedAt.UnixMilli())
 	}
 	c.Generation, c.Sequence = c.Generation+1, 0
 	return c
 }
 
-// savedLines tell of a stored checkpoint what every database's has.
+// savedLines are the lines about a checkpoint that are the same for every database.
 func savedLines(commit string, c *cdc.Checkpoint) [][2]string {
 	return [][2]string{
 		{"last outbox commit", commit},

@@ -47,11 +47,11 @@ type shownGTIDs struct {
 	Flavor   string `json:"flavor"`
 	Version  string `json:"version"`
 	Address  string `json:"address"`
-	// Executed and Purged are the server's; Purged is what it has no log of any more.
+	// Executed and Purged are the server's GTID sets; the binlog no longer has the purged transactions.
 	Executed string `json:"executed"`
 	Purged   string `json:"purged"`
 	Place    string `json:"checkpoint_place"`
-	// Checkpoint is the stored position; nil: there is none.
+	// Checkpoint is the stored position, nil if there is none.
 	Checkpoint  *string    `json:"checkpoint"`
 	LoadError   string     `json:"checkpoint_error,omitempty"`
 	LastCommit  string     `json:"last_outbox_commit,omitempty"`
@@ -82,7 +82,7 @@ func (p *mysqlPositions) present(in *binlog.Inspection) shownGTIDs {
 	server := p.db.Server
 	s := shownGTIDs{
 		ID: in.Source.SystemID, Database: in.Source.Database, Flavor: string(server.Flavor), Version: server.Name, Address: server.Address,
-		Executed: string(in.Executed), Purged: string(in.Purged), Place: p.place,
+		Executed: string(in.Executed), Purged: string(in.Purged), Place: p.location,
 	}
 	if c := &in.Checkpoint; in.Found {
 		position := string(c.Progress.Position)
@@ -102,7 +102,7 @@ func (p *mysqlPositions) present(in *binlog.Inspection) shownGTIDs {
 }
 
 func (p *mysqlPositions) lines(s *shownGTIDs, in *binlog.Inspection) [][2]string {
-	lines := [][2]string{{"database", fmt.Sprintf("%s, log %s, %s %s at %s", s.Database, s.ID, p.db.Server.Flavor.Title(), s.Version, s.Address)}}
+	lines := [][2]string{{"database", fmt.Sprintf("%s, binlog %s, %s %s at %s", s.Database, s.ID, p.db.Server.Flavor.Title(), s.Version, s.Address)}}
 	switch {
 	case s.LoadError != "":
 		lines = append(lines, [2]string{"checkpoint (C)", "cannot be read: " + s.LoadError})
@@ -145,20 +145,20 @@ func (p *mysqlPositions) set(ctx context.Context, text string, yes bool) error {
 	if err := p.store.Save(ctx, moved(in.Checkpoint, in.Source, move.To, keepsCommit)); err != nil {
 		return err
 	}
-	p.sayMove(move, in.Found)
+	p.reportMove(move, in.Found)
 	return nil
 }
 
-func (p *mysqlPositions) sayMove(m binlog.Move, found bool) {
+func (p *mysqlPositions) reportMove(m binlog.Move, found bool) {
 	p.app.printf("position is %s now", orStart(m.To))
 	switch {
 	case !found:
-		p.app.printf(", the first that is stored")
+		p.app.printf(", the first one stored")
 	case m.Skips == 0 && m.Repeats == 0:
 		p.app.printf(", as it was")
 	}
 	if m.Skips > 0 {
-		p.app.printf("; %s skipped: what was not published of them never will be", transactions(m.Skips))
+		p.app.printf("; %s skipped, whose unpublished events will never be published", transactions(m.Skips))
 	}
 	if m.Repeats > 0 {
 		p.app.printf("; %s repeated: their events are published again", transactions(m.Repeats))
@@ -172,10 +172,10 @@ func (p *mysqlPositions) reset(ctx context.Context) error {
 	c, found, err := p.store.Load(ctx)
 	var stop *cdc.StopError
 	if err != nil && (!errors.As(err, &stop) || stop.Class != cdc.ClassPosition) {
-		return err // what is stored but of no use is what reset is for
+		return err // an unusable checkpoint is what reset is for
 	}
 	if err == nil && !found {
-		p.app.printf("no checkpoint is stored in %s\n", p.place)
+		p.app.printf("no checkpoint is stored in %s\n", p.location)
 		return nil
 	}
 	if err := p.store.Reset(ctx); err != nil {
@@ -183,8 +183,8 @@ func (p *mysqlPositions) reset(ctx context.Context) error {
 	}
 	stood := ""
 	if found {
-		stood = " (it stood at " + orStart(c.Progress.Position) + ")"
+		stood = " (its position was " + orStart(c.Progress.Position) + ")"
 	}
-	p.app.printf("checkpoint in %s: dropped%s; a run is refused until `cdc-relay position set`, `cdc-relay setup` or `cdc-relay run --start-from` says where to begin\n", p.place, stood)
+	p.app.printf("checkpoint in %s: dropped%s; run refuses to start until `cdc-relay position set`, `cdc-relay setup` or `cdc-relay run --start-from` gives a position\n", p.location, stood)
 	return nil
 }

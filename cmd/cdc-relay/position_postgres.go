@@ -75,14 +75,14 @@ type shownPositions struct {
 	Database string `json:"database"`
 	Timeline uint32 `json:"timeline"`
 	SlotName string `json:"slot_name"`
-	// Slot is S; nil: there is none.
+	// Slot is S, nil if there is none.
 	Slot          *shownPosition `json:"slot"`
 	SlotPID       int            `json:"slot_active_pid,omitempty"`
 	SlotStatus    string         `json:"slot_status,omitempty"`
 	RetainedBytes int64          `json:"slot_retained_bytes"`
 	WALEnd        *shownPosition `json:"wal_end"`
 	Place         string         `json:"checkpoint_place,omitempty"`
-	// Checkpoint is C; nil: there is none.
+	// Checkpoint is C, nil if there is none.
 	Checkpoint  *shownPosition `json:"checkpoint"`
 	LoadError   string         `json:"checkpoint_error,omitempty"`
 	LastCommit  *shownPosition `json:"last_outbox_commit"`
@@ -100,7 +100,7 @@ func (p *postgresPositions) show(ctx context.Context, asJSON bool) error {
 	if err != nil {
 		return err
 	}
-	s := present(in, p.place)
+	s := present(in, p.location)
 	if asJSON {
 		return printJSON(p.app.stdout, s)
 	}
@@ -110,10 +110,10 @@ func (p *postgresPositions) show(ctx context.Context, asJSON bool) error {
 	return nil
 }
 
-func present(in wal.Inspection, place string) shownPositions {
+func present(in wal.Inspection, location string) shownPositions {
 	s := shownPositions{
 		SystemID: in.Source.SystemID, Database: in.Source.Database, Timeline: in.Source.Timeline, SlotName: in.Source.Slot,
-		WALEnd: shown(in.WALEnd), Place: place, Next: shown(in.From),
+		WALEnd: shown(in.WALEnd), Place: location, Next: shown(in.From),
 	}
 	if in.Slot != nil {
 		s.Slot, s.SlotPID = shown(cdc.Position(in.Slot.Confirmed)), in.Slot.ActivePID
@@ -156,9 +156,9 @@ func (s *shownPositions) slotLine() string {
 	if s.Slot == nil {
 		return s.SlotName + " does not exist"
 	}
-	held := "read by nobody"
+	held := "not in use"
 	if s.SlotPID != 0 {
-		held = fmt.Sprintf("read by PID %d", s.SlotPID)
+		held = fmt.Sprintf("in use by PID %d", s.SlotPID)
 	}
 	return fmt.Sprintf("%s  %s, %s, keeps %s of WAL", s.Slot, s.SlotName, held, byteSize(s.RetainedBytes))
 }
@@ -202,16 +202,16 @@ func (p *postgresPositions) set(ctx context.Context, to cdc.Position, yes bool) 
 			return err
 		}
 	}
-	p.sayMove(move)
+	p.reportMove(move)
 	return nil
 }
 
-func (p *postgresPositions) sayMove(m wal.Move) {
+func (p *postgresPositions) reportMove(m wal.Move) {
 	switch {
 	case m.Skips > 0:
-		p.app.printf("position is %s now, %s further: what was not published before it never will be\n", display(m.To), byteSize(m.Skips))
+		p.app.printf("position is %s now, %s further: unpublished events before it will never be published\n", display(m.To), byteSize(m.Skips))
 	case m.Repeats > 0:
-		p.app.printf("position is %s now, %s back: events committed behind it are published again\n", display(m.To), byteSize(m.Repeats))
+		p.app.printf("position is %s now, %s back: events committed after it are published again\n", display(m.To), byteSize(m.Repeats))
 	default:
 		p.app.printf("position is %s already\n", display(m.To))
 	}
@@ -224,25 +224,25 @@ func (p *postgresPositions) reset(ctx context.Context, yes bool) error {
 	}
 	var stop *cdc.StopError
 	if in.LoadErr != nil && (!errors.As(in.LoadErr, &stop) || stop.Class != cdc.ClassPosition) {
-		return in.LoadErr // what is stored but of no use is what reset is for
+		return in.LoadErr // an unusable checkpoint is what reset is for
 	}
 	if err := in.Idle(); err != nil && in.Slot != nil {
 		return err
 	}
-	if p.place == "" {
+	if p.location == "" {
 		p.app.printf("no checkpoint is configured: the slot alone holds the position\n")
 		return nil
 	}
 	if !in.Found && in.LoadErr == nil {
-		p.app.printf("no checkpoint is stored in %s: the next run goes on from slot %s\n", p.place, p.wal.Slot)
+		p.app.printf("no checkpoint is stored in %s: the next run continues from slot %s\n", p.location, p.wal.Slot)
 		return nil
 	}
 	if stop = nil; errors.As(in.Refused, &stop) && stop.Reason == "slot_ahead" && !yes {
-		return usage("give --yes if they were, or are not wanted", "slot %q stands ahead of the checkpoint, so events between them may never have been published", p.wal.Slot)
+		return usage("give --yes if they were published or are not needed", "slot %q is ahead of the checkpoint, so events between them may never have been published", p.wal.Slot)
 	}
 	if err := p.store.Reset(ctx); err != nil {
 		return err
 	}
-	p.app.printf("checkpoint in %s: dropped; the next run goes on from slot %s\n", p.place, p.wal.Slot)
+	p.app.printf("checkpoint in %s: dropped; the next run continues from slot %s\n", p.location, p.wal.Slot)
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/config"
 )
 
-// app is what every command works with.
+// app is what all commands share.
 type app struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
@@ -20,7 +20,7 @@ type app struct {
 	env func(string) (string, bool)
 	// configPath is --config.
 	configPath string
-	// started is set once the command line was understood: what fails before is a usage error.
+	// started is set once the command line is parsed: an earlier error is a usage error.
 	started bool
 }
 
@@ -32,7 +32,7 @@ const (
 // load reads the configuration file that the command line names.
 func (a *app) load() (*config.Config, error) { return config.Load(a.configPath, a.env) }
 
-// printf writes a line of a command's answer. A reader that went away is no error of ours.
+// printf writes to standard output. It ignores errors: the reader may have closed the pipe.
 func (a *app) printf(format string, args ...any) { _, _ = fmt.Fprintf(a.stdout, format, args...) }
 
 func newRootCommand(a *app) *cobra.Command {
@@ -47,7 +47,7 @@ Exit codes: 0 done, 1 runtime error, 2 usage or configuration, 3 check failed, 4
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.PersistentPreRun = func(*cobra.Command, []string) {
 		a.started = true
-		checkpoint.LogTo(slog.New(slog.DiscardHandler)) // what matters of it is in our errors
+		checkpoint.LogTo(slog.New(slog.DiscardHandler)) // the relay's own errors say what matters
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		if !strings.HasPrefix(err.Error(), "unknown") {
@@ -70,8 +70,8 @@ Exit codes: 0 done, 1 runtime error, 2 usage or configuration, 3 check failed, 4
 	return root
 }
 
-// group is a command that only holds others: alone it prints its help, and a word that is none of them is
-// an error with the nearest one.
+// group is a command that only has subcommands. Without arguments it prints its help; an unknown subcommand is an error
+// that suggests the nearest one.
 func group(use, short string, commands ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   use,

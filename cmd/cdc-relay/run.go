@@ -51,28 +51,28 @@ On MySQL and MariaDB only the checkpoint holds the position. Without a checkpoin
 			if dry {
 				return dryRun(cmd.Context(), c, a.stdout, log)
 			}
-			frugal(a.env, int64(c.Window.Bytes))
+			tuneGC(a.env, int64(c.Window.Bytes))
 			return run(cmd.Context(), c, start, log, profile)
 		},
 	}
-	cmd.Flags().BoolVar(&dry, "dry-run", false, "print the records of what is committed from now on; publish and move nothing")
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "print the records of events committed from now on; publish nothing and save no position")
 	cmd.Flags().Var(&choice[binlog.StartFrom]{&start, []binlog.StartFrom{binlog.Earliest, binlog.Current}}, "start-from",
-		"MySQL and MariaDB: where to begin while no checkpoint is stored, at the oldest transaction in the log or now")
+		"MySQL and MariaDB: where to start if no checkpoint is stored, at the oldest transaction in the binlog or now")
 	cmd.Flags().BoolVar(&profile, "pprof", false, "serve Go's profiler under /debug/pprof on http.listen")
 	return cmd
 }
 
-// Most of what the relay allocates is short-lived buffers of requests. Collecting them at 1.5 instead of
-// 2 times the live heap costs little CPU, and the limit keeps a burst, or a machine short of CPU, from
-// piling them up. It grows with the window, which is most of what is live.
+// Most allocations are short-lived buffers of requests. Collecting them at 1.5 instead of 2 times the live heap costs
+// little CPU, and the memory limit keeps them from piling up in a burst or on a busy machine. The limit grows with the
+// window, which is most of the live heap.
 const (
 	gcPercent   = 50
 	memoryBase  = 32 << 20
 	memoryScale = 4
 )
 
-// frugal sets the garbage collector for the configured window, unless GOGC or GOMEMLIMIT say otherwise.
-func frugal(env func(string) (string, bool), window int64) {
+// tuneGC sets the garbage collector for the configured window, unless GOGC or GOMEMLIMIT is set.
+func tuneGC(env func(string) (string, bool), window int64) {
 	if _, set := env("GOGC"); !set {
 		debug.SetGCPercent(gcPercent)
 	}
@@ -81,8 +81,8 @@ func frugal(env func(string) (string, bool), window int64) {
 	}
 }
 
-// run wires the stages and runs the relay until ctx ends or a person is needed. The endpoint listens
-// first: a port that is taken is found before anything starts.
+// run connects the stages and runs the relay until ctx ends or an error stops it. The endpoint listens first, so that a
+// port in use is found before anything starts.
 func run(ctx context.Context, c *config.Config, start binlog.StartFrom, log *slog.Logger, profile bool) error {
 	reg := newRegistry()
 	stages, closeStore, err := wire(c, start, log, reg)
@@ -101,7 +101,7 @@ func run(ctx context.Context, c *config.Config, start binlog.StartFrom, log *slo
 	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
 	served := make(chan error, 1)
 	go func() { served <- server.Run(serving) }()
-	err = r.Run(ctx) // the endpoint outlives it: a parked relay still answers
+	err = r.Run(ctx) // the endpoint serves longer: a parked relay still answers
 	stopServing()
 	return errors.Join(err, <-served)
 }
@@ -118,11 +118,11 @@ func newRegistry() *prometheus.Registry {
 	return reg
 }
 
-// stages are the relay's, and the source with what it says of itself.
+// stages are the relay's stages; source is also the relay's Source.
 type stages struct {
 	relay.Stages
 
-	source feed
+	source source
 }
 
 func wire(c *config.Config, start binlog.StartFrom, log *slog.Logger, reg prometheus.Registerer) (stages, func(), error) {
@@ -134,7 +134,7 @@ func wire(c *config.Config, start binlog.StartFrom, log *slog.Logger, reg promet
 	if err != nil {
 		return stages{}, nil, err
 	}
-	src, err := db.feed(feedOptions{verify: router.Check, startFrom: start}, log, reg)
+	src, err := db.newSource(sourceOptions{verify: router.Check, startFrom: start}, log, reg)
 	if err != nil {
 		return stages{}, nil, err
 	}

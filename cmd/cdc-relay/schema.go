@@ -15,7 +15,7 @@ func newSchemaCommand(a *app) *cobra.Command {
 	return group("schema", "Print or create the outbox table", newSchemaPrintCommand(a), newSchemaApplyCommand(a))
 }
 
-// defaultAhead is how many days of partitions are made in advance.
+// defaultAhead is how many days of partitions are created in advance.
 const defaultAhead = 14
 
 // tableFlags are the flags that shape a table.
@@ -25,11 +25,11 @@ type tableFlags struct {
 
 func (f *tableFlags) add(cmd *cobra.Command) {
 	addChoice(cmd, &f.options.Payload, "payload", "type of the payload column (MySQL: LONGBLOB, LONGTEXT, JSON)", outbox.PayloadBytea, outbox.PayloadText, outbox.PayloadJSONB)
-	addChoice(cmd, &f.options.Partition, "partition", "how the table is divided; none makes event_id alone the key", outbox.PartitionDaily, outbox.PartitionNone)
-	cmd.Flags().IntVar(&f.options.Ahead, "ahead", defaultAhead, "`days` to make partitions for in advance")
+	addChoice(cmd, &f.options.Partition, "partition", "partitions of the table; with none, event_id alone is the key", outbox.PartitionDaily, outbox.PartitionNone)
+	cmd.Flags().IntVar(&f.options.Ahead, "ahead", defaultAhead, "create partitions for this many `days` in advance")
 }
 
-// table returns the options for one table, with partitions from today on.
+// table returns the options for one table, with partitions from today.
 func (f *tableFlags) table(name outbox.Name) outbox.TableOptions {
 	o := f.options
 	o.Name, o.From = name, time.Now()
@@ -43,7 +43,7 @@ const (
 	dialectMariaDB  = "mariadb"
 )
 
-// script returns what makes a table; name "" is the dialect's default.
+// script returns the script that creates a table; name "" is the dialect's default.
 func (f *tableFlags) script(dialect, name string) (outbox.Script, error) {
 	if dialect == dialectPostgres {
 		if name == "" {
@@ -58,7 +58,7 @@ func (f *tableFlags) script(dialect, name string) (outbox.Script, error) {
 	if name == "" {
 		name = "outbox"
 	}
-	table, err := outbox.ParseMySQLName(name, "") // a table of the database that the script is run in
+	table, err := outbox.ParseMySQLName(name, "") // a table of the current database
 	if err != nil {
 		return outbox.Script{}, fmt.Errorf("--table: %w", err)
 	}
@@ -95,9 +95,9 @@ no database are needed. The SQL may be run again: it creates what is missing.`,
 		},
 	}
 	flags.add(cmd)
-	addChoice(cmd, &dialect, "dialect", "the database", dialectPostgres, dialectMySQL, dialectMariaDB)
+	addChoice(cmd, &dialect, "dialect", "SQL dialect", dialectPostgres, dialectMySQL, dialectMariaDB)
 	cmd.Flags().StringVar(&name, "table", "", "the table's `name` (default public.outbox, on MySQL and MariaDB outbox)")
-	addChoice(cmd, &format, "format", "what reads it", outbox.FormatPlain, outbox.FormatGoose, outbox.FormatGolangMigrate)
+	addChoice(cmd, &format, "format", "format of the output", outbox.FormatPlain, outbox.FormatGoose, outbox.FormatGolangMigrate)
 	cmd.Flags().StringVar(&dir, "dir", "", "write files into this `directory` instead of printing")
 	return cmd
 }
@@ -122,9 +122,9 @@ func (a *app) writeFiles(files []outbox.File, dir string) error {
 }
 
 func writeNew(path, text string) error {
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644) //nolint:gosec // a migration is for everybody to read
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644) //nolint:gosec // a migration is world-readable
 	if err != nil {
-		return err // the caller says what for
+		return err // the caller adds the context
 	}
 	if _, err := file.WriteString(text); err != nil {
 		_ = file.Close()
@@ -169,8 +169,8 @@ creates publication, slot and topics.
 	return cmd
 }
 
-// sayTable tells what became of a table.
-func (a *app) sayTable(o *outbox.TableOptions, existed bool) {
+// reportTable prints what was done with a table.
+func (a *app) reportTable(o *outbox.TableOptions, existed bool) {
 	said := "created"
 	if existed {
 		said = "exists"
@@ -178,12 +178,12 @@ func (a *app) sayTable(o *outbox.TableOptions, existed bool) {
 	a.printf("table %s: %s%s\n", o.Name, said, partitionsUntil(o))
 }
 
-// leftAlone tells of a table that is never made.
-func (a *app) leftAlone(t outboxTable) {
-	a.printf("table %s: left alone, it has a columns mapping\n", t.name)
+// reportForeign prints that a table of other software is not changed.
+func (a *app) reportForeign(t outboxTable) {
+	a.printf("table %s: unchanged, it has a columns mapping\n", t.name)
 }
 
-// partitionsUntil says how far the partitions reach.
+// partitionsUntil says until when there are daily partitions.
 func partitionsUntil(o *outbox.TableOptions) string {
 	if o.Partition == outbox.PartitionNone {
 		return ""

@@ -65,8 +65,8 @@ type setup struct {
 	flags tableFlags
 }
 
-// done ends what every setup ends with.
-func (s *setup) done(ctx context.Context, c *config.Config) error {
+// finish makes the topics and says how to continue.
+func (s *setup) finish(ctx context.Context, c *config.Config) error {
 	if err := s.makeTopics(ctx, c); err != nil {
 		return err
 	}

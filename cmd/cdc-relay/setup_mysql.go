@@ -22,7 +22,7 @@ func (m *mysql) setup(ctx context.Context, s *setup, owner connString) error {
 }
 
 func (m *mysql) printSetup(ctx context.Context, s *setup) error {
-	return (&mysqlSetup{s, m}).say(ctx)
+	return (&mysqlSetup{s, m}).printSQL(ctx)
 }
 
 func (m *mysql) apply(ctx context.Context, a *app, flags *tableFlags, owner connString) error {
@@ -37,14 +37,14 @@ func (m *mysql) apply(ctx context.Context, a *app, flags *tableFlags, owner conn
 	}
 	for _, t := range m.list {
 		if t.foreign() {
-			a.leftAlone(t)
+			a.reportForeign(t)
 			continue
 		}
 		o := flags.table(t.name)
 		if err := makeTable(ctx, db, o); err != nil {
 			return err
 		}
-		a.sayTable(&o, before.Tables[o.Name.String()] != nil)
+		a.reportTable(&o, before.Tables[o.Name.String()] != nil)
 	}
 	return nil
 }
@@ -60,15 +60,15 @@ func makeTable(ctx context.Context, owner *binlog.Database, o outbox.TableOption
 	return owner.Exec(ctx, "create table "+o.Name.String(), texts(script.Up)...)
 }
 
-// surveyed is what setup must know of the server; flavor is a guess where it did not answer.
-type surveyed struct {
+// serverState is what setup must know of the server; flavor is a guess if the server did not answer.
+type serverState struct {
 	flavor   cdc.Flavor
 	settings []binlog.Setting
 	user     string
 	answered bool
 }
 
-func (s *mysqlSetup) survey(ctx context.Context) surveyed {
+func (s *mysqlSetup) survey(ctx context.Context) serverState {
 	asking, cancel := context.WithTimeout(ctx, surveyTimeout)
 	defer cancel()
 	db, err := binlog.OpenDatabase(asking, s.binlog)
@@ -77,14 +77,14 @@ func (s *mysqlSetup) survey(ctx context.Context) surveyed {
 		if flavor == "" {
 			flavor = cdc.MySQL
 		}
-		return surveyed{flavor: flavor, user: s.config.Role()}
+		return serverState{flavor: flavor, user: s.config.Role()}
 	}
 	defer db.Close()
-	return surveyed{flavor: db.Server.Flavor, settings: db.Settings(s.binlog), user: db.Server.Role, answered: true}
+	return serverState{flavor: db.Server.Flavor, settings: db.Settings(s.binlog), user: db.Server.Role, answered: true}
 }
 
-// steps returns the SQL that is to be run by hand.
-func (s *mysqlSetup) steps(v surveyed, tables []outbox.TableOptions) (outbox.Steps, error) {
+// steps returns the SQL for an administrator and the tables' owner.
+func (s *mysqlSetup) steps(v serverState, tables []outbox.TableOptions) (outbox.Steps, error) {
 	o := outbox.MySQLSetupOptions{Flavor: v.flavor, User: v.user, Make: tables}
 	for _, setting := range v.settings {
 		o.Settings = append(o.Settings, outbox.Setting{Name: setting.Name, Value: setting.Want})
@@ -99,7 +99,7 @@ func (s *mysqlSetup) steps(v surveyed, tables []outbox.TableOptions) (outbox.Ste
 	return steps, nil
 }
 
-func (s *mysqlSetup) say(ctx context.Context) error {
+func (s *mysqlSetup) printSQL(ctx context.Context) error {
 	var tables []outbox.TableOptions
 	for _, t := range s.list {
 		if !t.foreign() {
@@ -112,13 +112,13 @@ func (s *mysqlSetup) say(ctx context.Context) error {
 		return err
 	}
 	if !v.answered {
-		s.app.printf("-- The database did not answer, so its settings are not known: `cdc-relay check` tells which must change.\n\n")
+		s.app.printf("-- The database did not answer, so its settings are not known: `cdc-relay check` reports those that must change.\n\n")
 	}
 	s.app.printf("%s\n-- Then run `cdc-relay setup`: it stores the first position in the checkpoint.\n", steps)
 	return nil
 }
 
-// run makes what is missing, in the order in which one thing needs the other.
+// run creates what is missing, in the order of dependencies.
 func (s *mysqlSetup) run(ctx context.Context, owner connString) error {
 	db, err := binlog.OpenDatabase(ctx, s.binlog)
 	if err != nil {
@@ -126,7 +126,7 @@ func (s *mysqlSetup) run(ctx context.Context, owner connString) error {
 	}
 	defer db.Close()
 	if err := db.Problem(s.binlog); err != nil && len(db.Settings(s.binlog)) == 0 {
-		return err // another flavor, or too old
+		return err // another flavor or an unsupported version
 	}
 	if err := s.makeTables(ctx, db, owner); err != nil {
 		return err
@@ -137,10 +137,10 @@ func (s *mysqlSetup) run(ctx context.Context, owner connString) error {
 	if err := s.storePosition(ctx, db); err != nil {
 		return err
 	}
-	return s.done(ctx, s.config)
+	return s.finish(ctx, s.config)
 }
 
-// makeTables makes the tables as their owner, and lets the relay's user read them where the owner may.
+// makeTables creates the tables as their owner, and grants the relay's user SELECT if the owner may.
 func (s *mysqlSetup) makeTables(ctx context.Context, db *binlog.Database, owner connString) error {
 	before, err := db.Survey(ctx, s.binlog)
 	if err != nil {
@@ -180,8 +180,8 @@ func (s *mysqlSetup) asOwner(ctx context.Context, user string, dsn connString, b
 		if known.Tables[name] == nil {
 			if t.foreign() {
 				return cdc.Stop(cdc.ClassConfig, "table_missing", fmt.Errorf(
-					"table %s does not exist, or its owner may not see it, and setup makes no table that has a columns mapping", name),
-					"correct tables[].name, or have its software make it")
+					"table %s does not exist, or its owner may not see it, and setup creates no table that has a columns mapping", name),
+					"correct tables[].name, or have its software create it")
 			}
 			if err := makeTable(ctx, owner, s.flags.table(t.name)); err != nil {
 				return err
@@ -194,7 +194,8 @@ func (s *mysqlSetup) asOwner(ctx context.Context, user string, dsn connString, b
 	return nil
 }
 
-// grant lets the relay's user read a table. An owner that may not grant is no error yet: ready tells.
+// grant gives the relay's user SELECT on a table. It ignores an error: the owner may lack the right to grant, and ready
+// reports missing rights.
 func grant(ctx context.Context, owner *binlog.Database, user string, table outbox.Name) {
 	steps, err := outbox.MySQLSetup(outbox.MySQLSetupOptions{User: user, Read: []outbox.Name{table}})
 	if err != nil || len(steps) == 0 {
@@ -203,9 +204,10 @@ func grant(ctx context.Context, owner *binlog.Database, user string, table outbo
 	_ = owner.Exec(ctx, "grant SELECT on "+table.String(), texts(steps[len(steps)-1].Statements)...)
 }
 
-// ready refuses to store a position while the log cannot be read from there on, and prints what fixes it.
+// ready returns an error if the binlog cannot be read, because a position must not be stored then. It prints the
+// statements that fix it.
 func (s *mysqlSetup) ready(ctx context.Context, db *binlog.Database) error {
-	v := surveyed{flavor: db.Server.Flavor, settings: db.Settings(s.binlog), user: db.Server.Role}
+	v := serverState{flavor: db.Server.Flavor, settings: db.Settings(s.binlog), user: db.Server.Role}
 	after, err := db.Survey(ctx, s.binlog)
 	if err != nil {
 		return err
@@ -223,7 +225,7 @@ func (s *mysqlSetup) ready(ctx context.Context, db *binlog.Database) error {
 			return err
 		}
 		if err != nil {
-			lacks = append(lacks, v.user+" must be granted the right to read the log")
+			lacks = append(lacks, v.user+" must be granted the right to read the binlog")
 		}
 	}
 	if len(lacks) == 0 {
@@ -239,20 +241,20 @@ func (s *mysqlSetup) ready(ctx context.Context, db *binlog.Database) error {
 		"have an administrator run the statements above, then run `cdc-relay setup` again")
 }
 
-// storePosition stores where the log ends now, unless a checkpoint is stored.
+// storePosition stores the end of the binlog as the first position, unless a checkpoint is stored.
 func (s *mysqlSetup) storePosition(ctx context.Context, db *binlog.Database) error {
 	store, err := newStore(s.config)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = store.Close() }()
-	place := storePlace(s.config)
+	location := storeLocation(s.config)
 	stored, found, err := store.Load(ctx)
 	if err != nil {
 		return err
 	}
 	if found {
-		s.app.printf("checkpoint in %s: exists, stands at %s\n", place, orStart(stored.Progress.Position))
+		s.app.printf("checkpoint in %s: exists, position %s\n", location, orStart(stored.Progress.Position))
 		return nil
 	}
 	position, err := db.Position(ctx)
@@ -263,14 +265,14 @@ func (s *mysqlSetup) storePosition(ctx context.Context, db *binlog.Database) err
 	if err := store.Save(ctx, first); err != nil {
 		return err
 	}
-	s.app.printf("checkpoint in %s: stored %s; what is committed from here on is published\n", place, orStart(position))
+	s.app.printf("checkpoint in %s: stored %s; events committed from now on are published\n", location, orStart(position))
 	return nil
 }
 
-// orStart names the position before the first transaction, which is an empty set.
+// orStart names the position before the first transaction, which is an empty GTID set.
 func orStart(p cdc.Position) string {
 	if p == "" {
-		return "the start of the log"
+		return "the start of the binlog"
 	}
 	return string(p)
 }

@@ -22,7 +22,7 @@ func (p *postgres) setup(ctx context.Context, s *setup, owner connString) error 
 }
 
 func (p *postgres) printSetup(ctx context.Context, s *setup) error {
-	return (&postgresSetup{s, p}).say(ctx)
+	return (&postgresSetup{s, p}).printSQL(ctx)
 }
 
 func (p *postgres) apply(ctx context.Context, a *app, flags *tableFlags, owner connString) error {
@@ -33,7 +33,7 @@ func (p *postgres) apply(ctx context.Context, a *app, flags *tableFlags, owner c
 	defer db.Close(ctx)
 	for _, t := range p.list {
 		if t.foreign() {
-			a.leftAlone(t)
+			a.reportForeign(t)
 			continue
 		}
 		o := flags.table(t.name)
@@ -48,12 +48,12 @@ func (p *postgres) apply(ctx context.Context, a *app, flags *tableFlags, owner c
 		if err := db.Exec(ctx, "create table "+o.Name.String(), texts(script.Up)...); err != nil {
 			return err
 		}
-		a.sayTable(&o, before.Tables[o.Name.String()] != nil)
+		a.reportTable(&o, before.Tables[o.Name.String()] != nil)
 	}
 	return nil
 }
 
-// steps returns the SQL, with grants for role unless it is empty.
+// steps returns the SQL, with grants for role unless it is "".
 func (s *postgresSetup) steps(version int, role string, missing func(outboxTable) bool) (outbox.Steps, error) {
 	o := outbox.SetupOptions{Publication: s.wal.Publication, Slot: s.wal.Slot, Role: role, Failover: s.failover(version)}
 	for _, t := range s.list {
@@ -69,7 +69,7 @@ func (s *postgresSetup) steps(version int, role string, missing func(outboxTable
 	return steps, nil
 }
 
-// failoverVersion is the first PostgreSQL that keeps slots on standbys.
+// failoverVersion is the first PostgreSQL that synchronizes slots to standbys.
 const failoverVersion = 170000
 
 func (s *postgresSetup) failover(version int) bool {
@@ -83,10 +83,10 @@ func (s *postgresSetup) failover(version int) bool {
 	}
 }
 
-// surveyTimeout bounds the look at the server's version that --print takes.
+// surveyTimeout limits how long --print waits for the server.
 const surveyTimeout = 5 * time.Second
 
-func (s *postgresSetup) say(ctx context.Context) error {
+func (s *postgresSetup) printSQL(ctx context.Context) error {
 	version := 0
 	asking, cancel := context.WithTimeout(ctx, surveyTimeout)
 	defer cancel()
@@ -106,7 +106,7 @@ func (s *postgresSetup) say(ctx context.Context) error {
 	return nil
 }
 
-// run makes what is missing, in the order in which one thing needs the other.
+// run creates what is missing, in the order of dependencies.
 func (s *postgresSetup) run(ctx context.Context, ownerDSN connString) error {
 	db, err := wal.OpenDatabase(ctx, s.wal)
 	if err != nil {
@@ -126,10 +126,10 @@ func (s *postgresSetup) run(ctx context.Context, ownerDSN connString) error {
 	if err := s.makeSlot(ctx, db, before.Slot); err != nil {
 		return err
 	}
-	return s.done(ctx, s.config)
+	return s.finish(ctx, s.config)
 }
 
-// makeObjects makes tables and publication, as their owner and in one transaction.
+// makeObjects creates tables and publication, as their owner and in one transaction.
 func (s *postgresSetup) makeObjects(ctx context.Context, db *wal.Database, ownerDSN connString, before wal.Survey) error {
 	if err := s.feasible(before); err != nil {
 		return err
@@ -152,12 +152,12 @@ func (s *postgresSetup) makeObjects(ctx context.Context, db *wal.Database, owner
 	return after.Problem
 }
 
-// feasible refuses what setup cannot fix.
+// feasible returns an error for what setup cannot fix.
 func (s *postgresSetup) feasible(before wal.Survey) error {
 	for _, t := range s.list {
 		if t.foreign() && before.Tables[t.name.String()] == nil {
 			return cdc.Stop(cdc.ClassConfig, "table_missing", fmt.Errorf(
-				"table %s does not exist, and setup makes no table that has a columns mapping", t.name), "correct tables[].name, or have its software make it")
+				"table %s does not exist, and setup creates no table that has a columns mapping", t.name), "correct tables[].name, or have its software create it")
 		}
 	}
 	if before.Slot != nil && before.Slot.Problem != nil {
@@ -166,7 +166,7 @@ func (s *postgresSetup) feasible(before wal.Survey) error {
 	if before.Slot != nil && !before.Publication {
 		return cdc.Stop(cdc.ClassPosition, "slot_too_old", fmt.Errorf(
 			"slot %q exists and publication %q does not, and a slot that is older than its publication cannot be read", s.wal.Slot, s.wal.Publication),
-			"publish from the outbox table what consumers miss, then run `cdc-relay teardown` and `cdc-relay setup`")
+			"publish the events that consumers lack from the outbox table, then run `cdc-relay teardown` and `cdc-relay setup`")
 	}
 	return nil
 }
@@ -214,10 +214,10 @@ func (s *postgresSetup) report(before, after wal.Survey) {
 	}
 }
 
-// makeSlot makes the slot once the publication is committed.
+// makeSlot creates the slot, after the publication is committed.
 func (s *postgresSetup) makeSlot(ctx context.Context, db *wal.Database, slot *wal.SlotInfo) error {
 	if slot != nil {
-		s.app.printf("slot %s: exists, stands at %s\n", s.wal.Slot, slot.Confirmed)
+		s.app.printf("slot %s: exists, position %s\n", s.wal.Slot, slot.Confirmed)
 		return nil
 	}
 	if err := db.Patient(ctx); err != nil {
@@ -231,6 +231,6 @@ func (s *postgresSetup) makeSlot(ctx context.Context, db *wal.Database, slot *wa
 	if err != nil || slot == nil {
 		return err
 	}
-	s.app.printf("slot %s: created at %s; from here on PostgreSQL keeps WAL until the relay has read it\n", s.wal.Slot, slot.Confirmed)
+	s.app.printf("slot %s: created at %s; PostgreSQL keeps WAL from now on until the relay has read it\n", s.wal.Slot, slot.Confirmed)
 	return nil
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/router"
 )
 
-// mysql is a database of MySQL or MariaDB to the commands.
+// mysql is the database of MySQL and MariaDB.
 type mysql struct {
 	config *config.Config
 	binlog binlog.Options
@@ -57,7 +57,7 @@ func (m *mysql) connString(given string) (connString, error) {
 	return func() (string, error) { return dsn, nil }, nil
 }
 
-// open connects with another connection string than the relay's own.
+// open connects with another connection string than the relay's.
 func (m *mysql) open(ctx context.Context, dsn connString) (*binlog.Database, error) {
 	o := m.binlog
 	o.DSN = dsn
@@ -68,22 +68,23 @@ func (m *mysql) check(ctx context.Context, load cdc.Loader) ([]finding.Finding, 
 	return binlog.Check(ctx, m.binlog, load)
 }
 
-// feed reads the log, which leaves nothing behind in the server: a dry run only begins elsewhere.
-func (m *mysql) feed(o feedOptions, log *slog.Logger, reg prometheus.Registerer) (feed, error) {
+// newSource returns a reader of the binlog. Reading leaves nothing in the server, so a dry run differs only in where it
+// starts.
+func (m *mysql) newSource(o sourceOptions, log *slog.Logger, reg prometheus.Registerer) (source, error) {
 	options := m.binlog
 	options.Verify, options.StartFrom = o.verify, o.startFrom
 	if o.dry {
-		options.StartFrom, options.ServerID = binlog.Current, 0 // a relay that runs keeps its id
+		options.StartFrom, options.ServerID = binlog.Current, 0 // a running relay keeps its server ID
 	}
-	return binlogFeed{binlog.New(options, log, reg)}, nil
+	return binlogSource{binlog.New(options, log, reg)}, nil
 }
 
-// binlogFeed adds to binlog.Source what it says of itself.
-type binlogFeed struct{ *binlog.Source }
+// binlogSource adds the state to binlog.Source.
+type binlogSource struct{ *binlog.Source }
 
-var _ relay.Lagging = binlogFeed{}
+var _ relay.Lagging = binlogSource{}
 
-func (f binlogFeed) state() feedState {
-	b := f.Status()
-	return feedState{connected: b.Connected, lastTick: b.LastTick, received: b.Received, confirmed: b.Confirmed}
+func (s binlogSource) state() sourceState {
+	b := s.Status()
+	return sourceState{connected: b.Connected, lastTick: b.LastTick, received: b.Received, confirmed: b.Confirmed}
 }

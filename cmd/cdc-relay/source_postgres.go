@@ -15,7 +15,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/wal"
 )
 
-// postgres is a PostgreSQL database to the commands.
+// postgres is the database of PostgreSQL.
 type postgres struct {
 	config *config.Config
 	wal    wal.Options
@@ -53,7 +53,7 @@ func (p *postgres) connString(given string) (connString, error) {
 	return func() (string, error) { return given, nil }, nil
 }
 
-// open connects with another connection string than the relay's own.
+// open connects with another connection string than the relay's.
 func (p *postgres) open(ctx context.Context, dsn connString) (*wal.Database, error) {
 	o := p.wal
 	o.DSN = dsn
@@ -64,22 +64,22 @@ func (p *postgres) check(ctx context.Context, load cdc.Loader) ([]finding.Findin
 	return wal.Check(ctx, p.wal, load)
 }
 
-// feed reads from the slot, or for a dry run from a temporary one, which the server drops with the connection.
-func (p *postgres) feed(o feedOptions, log *slog.Logger, reg prometheus.Registerer) (feed, error) {
+// newSource returns a reader of the slot, for a dry run of a temporary one, which the server drops with the connection.
+func (p *postgres) newSource(o sourceOptions, log *slog.Logger, reg prometheus.Registerer) (source, error) {
 	if o.startFrom != "" {
 		return nil, usage("leave it out: on PostgreSQL the replication slot holds the position", "--start-from is for MySQL and MariaDB")
 	}
 	options := p.wal
 	options.Verify, options.Temporary = o.verify, o.dry
-	return walFeed{wal.New(options, log, reg)}, nil
+	return walSource{wal.New(options, log, reg)}, nil
 }
 
-// walFeed adds to wal.Source what it says of itself.
-type walFeed struct{ *wal.Source }
+// walSource adds the state to wal.Source.
+type walSource struct{ *wal.Source }
 
-func (f walFeed) state() feedState {
-	w := f.Status()
-	st := feedState{connected: w.Connected, lastTick: w.LastTick, received: w.Received, confirmed: w.Confirmed}
+func (s walSource) state() sourceState {
+	w := s.Status()
+	st := sourceState{connected: w.Connected, lastTick: w.LastTick, received: w.Received, confirmed: w.Confirmed}
 	if w.Slot.WALStatus != "" {
 		st.lagBytes = &w.Slot.LagBytes
 		st.slot = &admin.Slot{Status: w.Slot.WALStatus, RetainedBytes: w.Slot.RetainedBytes}

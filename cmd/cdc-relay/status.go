@@ -12,7 +12,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/config"
 )
 
-// statusTimeout bounds the question to a running relay.
+// statusTimeout limits the request to a running relay.
 const statusTimeout = 5 * time.Second
 
 func newStatusCommand(a *app) *cobra.Command {
@@ -53,12 +53,12 @@ this machine, or --url.`,
 		},
 	}
 	output.add(cmd)
-	cmd.Flags().StringVar(&url, "url", "", "`address` of the relay, with user:password@ where it wants them (default from http.listen)")
+	cmd.Flags().StringVar(&url, "url", "", "`address` of the relay, with user:password@ if it requires them (default from http.listen)")
 	cmd.Flags().StringVar(&ca, "ca", "", "PEM `file` of the authority to trust for https (default the system's)")
 	return cmd
 }
 
-// relayAddress returns where to ask and how to trust it.
+// relayAddress returns the relay's URL and the TLS settings for it.
 func (a *app) relayAddress(url, ca string) (string, *tls.Config, error) {
 	var secure *tls.Config
 	if ca != "" {
@@ -84,7 +84,7 @@ func (a *app) relayAddress(url, ca string) (string, *tls.Config, error) {
 func statusLines(st *admin.Status, now time.Time) [][2]string {
 	lines := [][2]string{
 		{"state", fmt.Sprintf("%s for %s%s", st.State, age(now, st.Since), readiness(st))},
-		{"database", logText(&st.Source) + connection(st)},
+		{"database", sourceText(&st.Source) + connection(st)},
 		{"lag", lagText(st)},
 		{"in flight", fmt.Sprintf("%d events, %s", st.InFlight.Events, byteSize(int64(st.InFlight.Bytes)))},
 		{"published", fmt.Sprintf("%.0f events in %s", st.Counters["events_published"], age(now, st.StartedAt))},
@@ -102,10 +102,10 @@ func statusLines(st *admin.Status, now time.Time) [][2]string {
 	return append(lines, [2]string{"version", st.Version + suffix(" ", st.Revision)})
 }
 
-// logText names the log: PostgreSQL's by slot and system, others by the id that checkpoints have.
-func logText(s *admin.Source) string {
+// sourceText identifies the WAL by slot and system, or the binlog by the ID that checkpoints have.
+func sourceText(s *admin.Source) string {
 	if s.Slot == "" {
-		return fmt.Sprintf("%s, log %s", s.Database, s.SystemID)
+		return fmt.Sprintf("%s, binlog %s", s.Database, s.SystemID)
 	}
 	return fmt.Sprintf("%s, slot %s, system %s, timeline %d", s.Database, s.Slot, s.SystemID, s.Timeline)
 }
@@ -123,7 +123,7 @@ func readiness(st *admin.Status) string {
 func connection(st *admin.Status) string {
 	switch {
 	case st.Stalled:
-		return ", stalled: nothing is acknowledged"
+		return ", stalled: Kafka does not acknowledge"
 	case !st.Connected:
 		return ", not connected"
 	default:

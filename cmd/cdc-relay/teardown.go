@@ -68,7 +68,7 @@ type teardown struct {
 	withTable, sure bool
 }
 
-// confirm has the names of the tables typed.
+// confirm asks the user to type the names of the tables.
 func (t *teardown) confirm(tables []outbox.Name) error {
 	if t.sure {
 		return nil
@@ -92,7 +92,7 @@ func droppedOrMissing(there bool) string {
 	return "does not exist"
 }
 
-// drop lists the tables to drop.
+// drop returns the tables to drop.
 func (t *teardown) drop(tables []outboxTable) []outbox.Name {
 	var drop []outbox.Name
 	for _, table := range tables {
@@ -103,8 +103,8 @@ func (t *teardown) drop(tables []outboxTable) []outbox.Name {
 	return drop
 }
 
-// sayTables tells what became of the tables.
-func (t *teardown) sayTables(tables []outboxTable, before map[string]*cdc.Table) {
+// reportTables prints what was done with the tables.
+func (t *teardown) reportTables(tables []outboxTable, before map[string]*cdc.Table) {
 	for _, table := range tables {
 		there := before[table.name.String()] != nil
 		said := droppedOrMissing(there)
@@ -118,8 +118,8 @@ func (t *teardown) sayTables(tables []outboxTable, before map[string]*cdc.Table)
 	}
 }
 
-// forget drops the checkpoint: to the next slot, or the next setup, it would be one of another history.
-func (t *teardown) forget(ctx context.Context, c *config.Config) error {
+// dropCheckpoint drops the checkpoint, which would not fit the next slot or setup.
+func (t *teardown) dropCheckpoint(ctx context.Context, c *config.Config) error {
 	store, err := newStore(c)
 	if err != nil {
 		return err
@@ -128,8 +128,8 @@ func (t *teardown) forget(ctx context.Context, c *config.Config) error {
 	if err := store.Reset(ctx); err != nil {
 		return err
 	}
-	if place := storePlace(c); place != "" {
-		t.app.printf("checkpoint in %s: dropped\n", place)
+	if location := storeLocation(c); location != "" {
+		t.app.printf("checkpoint in %s: dropped\n", location)
 	}
 	return nil
 }

@@ -7,8 +7,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 )
 
-// teardown forgets the checkpoint and, where that was asked for, drops the tables. The server itself holds
-// nothing else of the relay's.
+// teardown drops the checkpoint and, with --table, the tables. The relay has nothing else in the server.
 func (m *mysql) teardown(ctx context.Context, t *teardown, owner connString) error {
 	db, err := binlog.OpenDatabase(ctx, m.binlog)
 	if err != nil {
@@ -23,7 +22,7 @@ func (m *mysql) teardown(ctx context.Context, t *teardown, owner connString) err
 	if err := t.confirm(drop); err != nil {
 		return err
 	}
-	if err := t.forget(ctx, m.config); err != nil { // first: a checkpoint file in use is a relay that runs
+	if err := t.dropCheckpoint(ctx, m.config); err != nil { // first, because a checkpoint file in use means that a relay is running
 		return err
 	}
 	if len(drop) > 0 {
@@ -31,7 +30,7 @@ func (m *mysql) teardown(ctx context.Context, t *teardown, owner connString) err
 			return err
 		}
 	}
-	t.sayTables(m.list, before.Tables)
+	t.reportTables(m.list, before.Tables)
 	return nil
 }
 
@@ -52,7 +51,7 @@ func (m *mysql) drop(ctx context.Context, tables []outbox.Name, dsn connString) 
 func (m *mysql) printTeardown(t *teardown) {
 	steps := outbox.MySQLTeardown(t.drop(m.list))
 	if len(steps) == 0 {
-		t.app.printf("-- Nothing: the server holds only the table, which --table drops. The checkpoint is dropped by `cdc-relay teardown`.\n")
+		t.app.printf("-- Nothing to run: the server has only the table, which --table drops. `cdc-relay teardown` drops the checkpoint.\n")
 		return
 	}
 	t.app.printf("%s", steps)

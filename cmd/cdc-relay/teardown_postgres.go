@@ -48,14 +48,14 @@ func (t *postgresTeardown) run(ctx context.Context, ownerDSN connString) error {
 	if err := db.Exec(ctx, fmt.Sprintf("drop slot %q", t.wal.Slot), texts(statementsFor(steps, outbox.RunnerRelay))...); err != nil {
 		return err
 	}
-	t.saySlot(before.Slot)
+	t.reportSlot(before.Slot)
 	if err := t.dropObjects(ctx, ownerDSN, before, statementsFor(steps, outbox.RunnerOwner)); err != nil {
 		return err
 	}
-	return t.forget(ctx, t.config)
+	return t.dropCheckpoint(ctx, t.config)
 }
 
-// idle refuses to pull the slot from under a relay.
+// idle returns an error if a relay is using the slot.
 func (t *postgresTeardown) idle(slot *wal.SlotInfo) error {
 	if slot == nil || slot.ActivePID == 0 {
 		return nil
@@ -64,7 +64,7 @@ func (t *postgresTeardown) idle(slot *wal.SlotInfo) error {
 		"slot %q is being read (PID %d on the server), and nothing was dropped", t.wal.Slot, slot.ActivePID), "stop its relay first, then try again")
 }
 
-func (t *postgresTeardown) saySlot(slot *wal.SlotInfo) {
+func (t *postgresTeardown) reportSlot(slot *wal.SlotInfo) {
 	if slot == nil {
 		t.app.printf("slot %s: does not exist\n", t.wal.Slot)
 		return
@@ -84,6 +84,6 @@ func (t *postgresTeardown) dropObjects(ctx context.Context, ownerDSN connString,
 		}
 	}
 	t.app.printf("publication %s: %s\n", t.wal.Publication, droppedOrMissing(before.Publication))
-	t.sayTables(t.list, before.Tables)
+	t.reportTables(t.list, before.Tables)
 	return nil
 }

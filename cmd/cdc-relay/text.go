@@ -9,10 +9,10 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/wal"
 )
 
-// display renders a position as its database prints it: an LSN is stored in another form, a GTID set is not.
+// display returns a position as its database prints it. An LSN is stored in another form, a GTID set is not.
 func display(p cdc.Position) string { return wal.DisplayPosition(p) }
 
-// byteSize renders a number of bytes as PostgreSQL's pg_size_pretty does.
+// byteSize formats a number of bytes as pg_size_pretty does.
 func byteSize(n int64) string {
 	unit, value := "bytes", float64(n)
 	for _, next := range []string{"kB", "MB", "GB", "TB"} {
@@ -27,7 +27,7 @@ func byteSize(n int64) string {
 	return fmt.Sprintf("%.1f %s", value, unit)
 }
 
-// plural counts things.
+// plural returns a count with its noun.
 func plural(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing
@@ -35,8 +35,8 @@ func plural(n int, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
-// storePlace names where the checkpoint is kept; "" where there is none.
-func storePlace(c *config.Config) string {
+// storeLocation says where the checkpoint is stored; "" if none is configured.
+func storeLocation(c *config.Config) string {
 	switch {
 	case c.Checkpoint.Redis != nil:
 		return fmt.Sprintf("redis %s, key %s", strings.Join(c.Checkpoint.Redis.Addrs, ","), c.Checkpoint.Redis.Key)

@@ -11,7 +11,7 @@ import (
 // version is set by the linker (make build).
 var version string
 
-// build says what this binary was made from.
+// build identifies the binary.
 type build struct {
 	Version  string `json:"version"`
 	Revision string `json:"revision,omitempty"`
@@ -19,7 +19,7 @@ type build struct {
 	Platform string `json:"platform"`
 }
 
-// buildVersion takes the version from the linker, else from what `go install` recorded.
+// buildVersion returns the version set by the linker, or else the one that `go install` recorded.
 func buildVersion() build {
 	b := build{Version: version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()

@@ -18,7 +18,7 @@ func TestRetryReachesEveryStage(t *testing.T) {
 		"publisher": {Initial: p.RetryInitial, Max: p.RetryMax}, "relay": {Initial: r.RetryInitial, Max: r.RetryMax},
 	} {
 		if have != c.Retry {
-			t.Errorf("the %s pauses for %+v, want %+v", stage, have, c.Retry)
+			t.Errorf("the %s retries after %+v, want %+v", stage, have, c.Retry)
 		}
 	}
 }

@@ -2,14 +2,14 @@
 // ([File]), or not at all ([None], the slot alone). The three answer the same calls:
 //
 //	Load   the stored checkpoint, if there is one
-//	Save   the next checkpoint, if nobody newer has been here
-//	Reset  forget it (position reset, teardown), and fence a relay that was overlooked
+//	Save   store the next checkpoint, unless a newer run has stored one
+//	Reset  delete it (position reset, teardown), and fence a relay that is still running
 //	Check  findings for the check command
-//	Close  let go
+//	Close  close connections, release the lock
 //
 // # What Save accepts
 //
-// A save names the run that makes it (generation) and its place within that run (sequence). It is
+// A save has the number of its run (generation) and a number within that run (sequence). It is
 // accepted when
 //
 //   - nothing is stored: a first run, or a Redis that was flushed while we ran; or
@@ -17,7 +17,7 @@
 //   - the stored checkpoint is of the same source, and
 //     its generation is smaller, or
 //     its generation is equal and its sequence is smaller, or
-//     it is this very save, repeated because its answer was lost.
+//     it is the same save, repeated because its answer was lost.
 //
 // Otherwise it is refused and nothing changes: another source's checkpoint is never overwritten
 // (a [cdc.StopError] of [cdc.ClassPosition]), and an older run, or a late save of this run, never
@@ -31,12 +31,12 @@
 //
 // # Errors
 //
-// A plain error may pass by itself: Redis restarting, failing over, read-only or unreachable, a full
-// disk. The caller tries again; until then the confirmed position stands still and publishing goes on.
-// A [cdc.StopError] needs a person: of [cdc.ClassConfig] for a password, a grant or an address that is
-// wrong, but only until the first save has succeeded (what worked once is expected to work again), and
-// of [cdc.ClassPosition] for content that cannot be used. Every error has the place,
-// the cause and the fix, and never a secret.
+// A plain error may be temporary: Redis restarting, failing over, read-only or unreachable, a full
+// disk. The caller retries; until then the confirmed position does not move and publishing continues. A
+// [cdc.StopError] is not fixed by a retry: [cdc.ClassConfig] for a wrong password, grant or address, but
+// only until the first save has succeeded (what worked once is expected to work again), and
+// [cdc.ClassPosition] for content that cannot be used. Every error has the location, the cause and the
+// fix, and never a secret.
 //
 // # Stored form, version 1
 //
@@ -44,7 +44,7 @@
 // one newline, byte 0x0A):
 //
 //	{
-//	  "version": 1,                        number; another number is refused, never guessed at
+//	  "version": 1,                        number; any other number is refused
 //	  "source": {
 //	    "system_id": "7412345678901234567", string; PostgreSQL's system identifier
 //	    "database": "orders",              string
@@ -61,12 +61,12 @@
 //	  "generation": "3",                   string of decimal digits without leading zeros, 64 bits
 //	  "sequence": "1842",                  the same
 //	  "fence": "cdc-relay.7412345678901234567.orders.cdc_relay_orders",
-//	                                       string; the name by which Kafka fences earlier relays, kept
-//	                                       as it was first made; "" if none was yet
+//	                                       string; transactional ID, by which Kafka fences earlier
+//	                                       relays, kept from the first run; "" before it
 //	  "last_event_id": "0198...",          string, for people; "" if unknown
 //	  "saved_at": "2026-01-02T03:04:05.678901234Z", string, RFC 3339 in UTC, by the relay's clock
-//	  "reset": true                        only in what a reset leaves in Redis for a week: no checkpoint, but
-//	                                       a generation above the one that was forgotten
+//	  "reset": true                        only in the mark that a reset leaves in Redis for a week: no
+//	                                       checkpoint, but a generation above the deleted one
 //	}
 //
 // It is written without white space, in this order; readers rely on neither and ignore fields that

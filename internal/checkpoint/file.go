@@ -19,31 +19,31 @@ import (
 // first Save or Reset until Close, and PATH.tmp while a save is under way. It is safe for concurrent
 // use.
 //
-// Load needs no lock, since a rename is atomic: a person may look while a relay runs, and a standby is
-// not shut out before its turn.
+// Load needs no lock, since a rename is atomic: `position show` works while a relay runs, and a standby
+// can load before it leads.
 type File struct {
-	path  string
-	place place
+	path     string
+	location location
 	// open opens the temporary file; tests make it fail.
 	open func(name string, flag int, perm fs.FileMode) (*os.File, error)
 
 	mu   sync.Mutex
 	lock *flock.Flock
-	// proven is set by the first save that succeeded; see Redis.proven.
-	proven bool
+	// saved is set by the first successful save; see Redis.saved.
+	saved bool
 }
 
-// NewFile prepares a file; nothing is touched before the first call. The directory must exist.
+// NewFile returns a store for a file, which it does not open yet. The directory must exist.
 func NewFile(path string) (*File, error) {
 	if path == "" {
 		return nil, cdc.Stop(cdc.ClassConfig, "checkpoint_config",
 			errors.New("checkpoint.file is empty"), "name a file in a directory that the relay may write")
 	}
 	return &File{
-		path:  path,
-		place: place{name: "checkpoint file " + path, setting: "checkpoint.file"},
-		open:  os.OpenFile,
-		lock:  flock.New(path+".lock", flock.SetPermissions(0o600)),
+		path:     path,
+		location: location{name: "checkpoint file " + path, setting: "checkpoint.file"},
+		open:     os.OpenFile,
+		lock:     flock.New(path+".lock", flock.SetPermissions(0o600)),
 	}, nil
 }
 
@@ -73,7 +73,7 @@ func (f *File) read() (c content, found bool, err error) {
 	}
 	c, err = decode(value)
 	if err != nil {
-		return content{}, false, f.place.unusable(err)
+		return content{}, false, f.location.unusable(err)
 	}
 	return c, true, nil
 }
@@ -98,18 +98,18 @@ func (f *File) Save(ctx context.Context, c cdc.Checkpoint) error {
 		return err
 	}
 	if found && !repeated(value, stored) {
-		if err := f.place.refuse(c, stored); err != nil {
+		if err := f.location.refuse(c, stored); err != nil {
 			return err
 		}
 	}
 	if err := f.replace(append(value, '\n')); err != nil {
 		return f.explain("save checkpoint", err)
 	}
-	f.proven = true
+	f.saved = true
 	return nil
 }
 
-// repeated reports whether stored is the very checkpoint that value encodes.
+// repeated reports whether stored is the same checkpoint as the one that value encodes.
 func repeated(value []byte, stored content) bool {
 	same, err := encode(stored.Checkpoint)
 	return err == nil && !stored.reset && bytes.Equal(same, value)
@@ -123,16 +123,16 @@ func (f *File) hold() error {
 		return f.explain("lock checkpoint", err)
 	case !held:
 		return &cdc.FixableError{
-			Cause: fmt.Errorf("%s is in use by another process, which holds %s", f.place.name, f.lock.Path()),
-			Fix:   "stop the other relay, or give each relay a file of its own in checkpoint.file",
+			Cause: fmt.Errorf("%s is in use by another process, which holds %s", f.location.name, f.lock.Path()),
+			Fix:   "stop the other relay, or give each relay its own checkpoint.file",
 		}
 	default:
 		return nil
 	}
 }
 
-// replace puts value in the file's place: written and synced beside it, renamed over it, and the
-// directory synced so that the new name survives a crash.
+// replace writes and syncs a temporary file, renames it over the checkpoint, and syncs the directory so that the new
+// name survives a crash.
 func (f *File) replace(value []byte) error {
 	temp := f.path + ".tmp"
 	if err := os.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) { // a crash may have left one
@@ -143,7 +143,7 @@ func (f *File) replace(value []byte) error {
 		err = os.Rename(temp, f.path)
 	}
 	if err != nil {
-		_ = os.Remove(temp) // what went wrong first is what matters
+		_ = os.Remove(temp) // the first error is reported
 		return err
 	}
 	return f.syncDir()
@@ -169,7 +169,7 @@ func (f *File) syncDir() error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// Reset forgets the checkpoint, whoever wrote it; it fails while a relay holds the file.
+// Reset deletes the checkpoint of any source. It fails while a relay holds the lock.
 func (f *File) Reset(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("reset checkpoint: %w", err)
@@ -188,7 +188,7 @@ func (f *File) Reset(ctx context.Context) error {
 	return nil
 }
 
-// Close lets another process have the file.
+// Close releases the lock.
 func (f *File) Close() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

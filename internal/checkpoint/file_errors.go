@@ -13,14 +13,14 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/finding"
 )
 
-// explain turns a system error into one with the place, the cause and the fix.
+// explain turns a system error into one with the location, the cause and the fix.
 func (f *File) explain(verb string, err error) error {
 	d := f.diagnose(err)
 	if d == (diagnosis{}) {
-		return fmt.Errorf("%s in %s: %w", verb, f.place.name, err)
+		return fmt.Errorf("%s in %s: %w", verb, f.location.name, err)
 	}
-	cause := &failure{text: fmt.Sprintf("%s: %s %s", verb, f.place.name, d.what), err: err}
-	if d.mistake && !f.proven {
+	cause := &failure{text: fmt.Sprintf("%s: %s %s", verb, f.location.name, d.what), err: err}
+	if d.mistake && !f.saved {
 		return cdc.Stop(cdc.ClassConfig, "checkpoint_config", cause, d.fix)
 	}
 	return &cdc.FixableError{Cause: cause, Fix: d.fix}
@@ -30,9 +30,9 @@ func (f *File) diagnose(err error) diagnosis {
 	dir := filepath.Dir(f.path)
 	switch {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		return passing("finds the disk full", "free space under "+dir+"; publishing goes on meanwhile, and after a crash what was published since comes again")
+		return temporary("finds the disk full", "free space under "+dir+"; publishing continues, and after a crash the events published since are repeated")
 	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
-		return passing("cannot be opened because no file descriptor is free", "raise the limit (ulimit -n, LimitNOFILE=)")
+		return temporary("cannot be opened because no file descriptor is free", "raise the limit (ulimit -n, LimitNOFILE=)")
 	case errors.Is(err, syscall.EROFS):
 		return mistake("lies on a read-only file system", "name a file in a directory that the relay may write in checkpoint.file")
 	case errors.Is(err, fs.ErrPermission):
@@ -57,14 +57,14 @@ func (f *File) Check(ctx context.Context) []finding.Finding {
 	if err := f.tryWrite(); err != nil {
 		return []finding.Finding{failed(f.explain("write checkpoint", err))}
 	}
-	ok := finding.Finding{Severity: finding.OK, Subject: subject, Text: f.place.name + " can be read and written"}
+	ok := finding.Finding{Severity: finding.OK, Subject: subject, Text: f.location.name + " can be read and written"}
 	if found {
 		ok.Text += fmt.Sprintf(" (it holds a checkpoint of %s)", describe(c.Source))
 	}
 	return []finding.Finding{ok}
 }
 
-// tryWrite makes a file beside the checkpoint, under a name that a running relay does not use.
+// tryWrite creates a file beside the checkpoint, under a name that a running relay does not use.
 func (f *File) tryWrite() error {
 	file, err := os.CreateTemp(filepath.Dir(f.path), filepath.Base(f.path)+".check-*")
 	if err != nil {

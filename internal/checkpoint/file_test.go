@@ -107,8 +107,8 @@ func TestFileIsLocked(t *testing.T) {
 	wantPassing(t, first.Save(t.Context(), numbered(3, 1)), "in use by another process")
 }
 
-// TestFileLeftovers: what a crash left behind is in nobody's way, whatever it is.
-func TestFileLeftovers(t *testing.T) {
+// Files that a crash left behind do not prevent a save.
+func TestFileIgnoresWhatACrashLeft(t *testing.T) {
 	file, path := newFile(t)
 	elsewhere := filepath.Join(t.TempDir(), "elsewhere")
 	for _, leave := range []func() error{

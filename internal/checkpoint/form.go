@@ -69,15 +69,15 @@ func encode(c cdc.Checkpoint) ([]byte, error) {
 	return value, nil
 }
 
-// content is what a place holds.
+// content is a decoded stored value.
 type content struct {
 	cdc.Checkpoint
 
-	// reset: the checkpoint was forgotten; only Generation and Sequence count, see [Redis.Reset].
+	// reset means that the checkpoint was deleted; only Generation and Sequence count, see [Redis.Reset].
 	reset bool
 }
 
-// loaded is c as Load gives it to its caller. The generation outlives a reset: the next run takes a higher one.
+// loaded returns c as Load does. The generation survives a reset, because the next run needs a higher one.
 func (c content) loaded() (_ cdc.Checkpoint, found bool, err error) {
 	if c.reset {
 		return cdc.Checkpoint{Generation: c.Generation}, false, nil
@@ -85,9 +85,9 @@ func (c content) loaded() (_ cdc.Checkpoint, found bool, err error) {
 	return c.Checkpoint, true, nil
 }
 
-// encodeReset returns the content that fences whoever may still save over value: nothing of value's generation, or
-// of one that starts at this very moment, comes after it. What was no checkpoint names no generation: there the
-// clock's milliseconds are more than any that was counted, also from such a number on.
+// encodeReset returns the mark that replaces value and fences a relay that still runs: saves of value's generation, and
+// of a run that starts at this moment, are older than the mark. If value is not a checkpoint, the mark's generation is
+// the clock's milliseconds, which are more than any counted generation.
 func encodeReset(value []byte, now time.Time) ([]byte, error) {
 	generation := uint64(now.UnixMilli())
 	if old, err := decode(value); err == nil {

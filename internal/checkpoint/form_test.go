@@ -63,7 +63,7 @@ func TestDocumentedForm(t *testing.T) {
 	} {
 		_, after, found := strings.Cut(rest, `"`+field+`"`)
 		if !found {
-			t.Fatalf("%s is not described, or not in its place", field)
+			t.Fatalf("%s is not described, or not in order", field)
 		}
 		rest = after
 	}
@@ -149,7 +149,7 @@ func TestNone(t *testing.T) {
 	}
 }
 
-// TestLuaAgreesWithGo: random pairs get the same verdict from the script and from the rule in Go, which
+// TestLuaAgreesWithGo: random pairs get the same answer from the script and from the rule in Go, which
 // the file store uses.
 func TestLuaAgreesWithGo(t *testing.T) {
 	server := miniredis.RunT(t)

@@ -7,8 +7,8 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/finding"
 )
 
-// None keeps nothing: the source's own memory, PostgreSQL's slot, is the only position. It cannot tell
-// a slot that somebody moved or made anew; a stored checkpoint can.
+// None stores nothing: PostgreSQL's slot holds the only position. Without a checkpoint, a slot that was moved or
+// recreated is not detected.
 type None struct{}
 
 // Load finds nothing.
@@ -27,8 +27,8 @@ func (None) Check(context.Context) []finding.Finding {
 	return []finding.Finding{{
 		Severity: finding.Info,
 		Subject:  subject,
-		Text:     "no checkpoint is kept: the slot alone holds the position, and a slot that was moved or made anew cannot be told from ours",
-		Fix:      "set checkpoint.redis or checkpoint.file to have that checked at every start",
+		Text:     "no checkpoint is stored: the slot alone holds the position, and a slot that was moved or recreated is not detected",
+		Fix:      "set checkpoint.redis or checkpoint.file, so that every start verifies the slot",
 	}}
 }
 

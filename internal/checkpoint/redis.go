@@ -20,24 +20,24 @@ var saveScript string
 //go:embed probe.lua
 var probeScript string
 
-// callTimeout bounds one call, whatever it has to do: look for the master, connect, log in, ask. While
-// Redis is away the confirmed position stands still, so an answer is wanted soon, even a bad one.
+// callTimeout limits one call with all its steps: find the master, connect, log in, ask. A caller needs the result soon,
+// even an error: while Redis is away the confirmed position does not move.
 const callTimeout = 3 * time.Second
 
 // Redis keeps the checkpoint as the value of one key. It is safe for concurrent use.
 type Redis struct {
 	client      redis.UniversalClient
 	server      string // for errors: "redis 10.0.0.5:6379"
-	place       place
+	location    location
 	key         string
 	mode        Mode
 	save, probe *redis.Script
-	// proven is set by the first save that succeeded: what worked once is expected to work again, so
-	// from then on a wrong password is tried again instead of ending the run.
-	proven atomic.Bool
+	// saved is set by the first successful save. What worked once is expected to work again, so from then on a
+	// refused password is retried instead of ending the run.
+	saved atomic.Bool
 }
 
-// NewRedis prepares a client; nothing is connected before the first call. An error is a
+// NewRedis returns a store that connects at the first call. An error is a
 // [cdc.StopError] of [cdc.ClassConfig].
 func NewRedis(o RedisOptions) (*Redis, error) {
 	client, err := o.client()
@@ -45,13 +45,13 @@ func NewRedis(o RedisOptions) (*Redis, error) {
 		return nil, cdc.Stop(cdc.ClassConfig, "checkpoint_config", err)
 	}
 	return &Redis{
-		client: client,
-		server: o.describe(),
-		place:  place{name: fmt.Sprintf("redis key %s", o.Key), setting: "checkpoint.redis.key"},
-		key:    o.Key,
-		mode:   o.Mode,
-		save:   redis.NewScript(saveScript),
-		probe:  redis.NewScript(probeScript),
+		client:   client,
+		server:   o.describe(),
+		location: location{name: fmt.Sprintf("redis key %s", o.Key), setting: "checkpoint.redis.key"},
+		key:      o.Key,
+		mode:     o.Mode,
+		save:     redis.NewScript(saveScript),
+		probe:    redis.NewScript(probeScript),
 	}, nil
 }
 
@@ -61,23 +61,22 @@ func (r *Redis) Load(ctx context.Context) (c cdc.Checkpoint, found bool, err err
 	defer cancel()
 	value, err := r.client.Get(ctx, r.key).Bytes()
 	switch {
-	case err == redis.Nil: //nolint:errorlint // sentinels that know no such master wrap it, and that is no empty key
+	case err == redis.Nil: //nolint:errorlint // sentinels that do not know the master wrap it, and that does not mean an empty key
 		return cdc.Checkpoint{}, false, nil
 	case says(err, "WRONGTYPE"):
-		return cdc.Checkpoint{}, false, r.place.unusable(err)
+		return cdc.Checkpoint{}, false, r.location.unusable(err)
 	case err != nil:
 		return cdc.Checkpoint{}, false, r.explain("load checkpoint", err)
 	}
 	held, err := decode(value)
 	if err != nil {
-		return cdc.Checkpoint{}, false, r.place.unusable(err)
+		return cdc.Checkpoint{}, false, r.location.unusable(err)
 	}
 	return held.loaded()
 }
 
 // Save stores c unless it is refused (see the package comment). It blocks for at most three seconds.
-// After an error that is not a refusal c may have been stored all the same: save it again, or the next
-// one.
+// After an error that is not a refusal c may be stored nevertheless: save it again, or the next one.
 func (r *Redis) Save(ctx context.Context, c cdc.Checkpoint) error {
 	value, err := encode(c)
 	if err != nil {
@@ -88,40 +87,39 @@ func (r *Redis) Save(ctx context.Context, c cdc.Checkpoint) error {
 	answer, err := r.save.Run(ctx, r.client, []string{r.key}, value).Slice()
 	switch {
 	case says(err, "WRONGTYPE"):
-		return r.place.unusable(err)
+		return r.location.unusable(err)
 	case err != nil:
 		return r.explain("save checkpoint", err)
 	case len(answer) == 1:
-		r.proven.Store(true)
+		r.saved.Store(true)
 		return nil
 	default:
 		return r.refused(c, answer)
 	}
 }
 
-// refused turns the script's refusal into words.
+// refused turns the script's refusal into an error.
 func (r *Redis) refused(c cdc.Checkpoint, answer []any) error {
 	value, ok := answer[len(answer)-1].(string)
 	if !ok {
-		return fmt.Errorf("save checkpoint: %s gave an answer that its script does not give", r.server)
+		return fmt.Errorf("save checkpoint: unexpected answer of the script in %s", r.server)
 	}
 	stored, err := decode([]byte(value))
 	if err != nil {
-		return r.place.unusable(err)
+		return r.location.unusable(err)
 	}
-	if err := r.place.refuse(c, stored); err != nil {
+	if err := r.location.refuse(c, stored); err != nil {
 		return err
 	}
-	return r.place.unusable(errors.New("its numbers are not in their stored form"))
+	return r.location.unusable(errors.New("its numbers are not in their stored form"))
 }
 
-// resetLasts is how long a reset fences: longer than anybody overlooks a relay that cannot save.
+// resetLasts is how long a reset fences a relay that still runs. Such a relay fails and is noticed much sooner.
 const resetLasts = 7 * 24 * time.Hour
 
-// Reset forgets the checkpoint, whoever wrote it. A relay that still runs is fenced: in place of the checkpoint
-// stands a mark of a higher generation, so that its next save is refused with [cdc.ErrFenced], and no save of its
-// brings the position back that a person has dropped. Load finds nothing there. The next run's first save, or a
-// week, takes the mark away.
+// Reset deletes the checkpoint of any source and fences a relay that still runs: it stores a mark with a higher
+// generation, so that the relay's next save is refused with [cdc.ErrFenced] and does not bring the deleted position
+// back. Load returns no checkpoint then. The mark is replaced by the next run's first save, or expires after a week.
 func (r *Redis) Reset(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()

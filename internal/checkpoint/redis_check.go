@@ -11,8 +11,8 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/finding"
 )
 
-// Check verifies that the key can be read and written, changing nothing, and looks at the settings of the
-// server that can lose a checkpoint.
+// Check verifies that the key can be read and written, without changing it, and that the server's settings cannot lose
+// a checkpoint.
 func (r *Redis) Check(ctx context.Context) []finding.Finding {
 	ctx, cancel := context.WithTimeout(ctx, 2*callTimeout)
 	defer cancel()
@@ -34,8 +34,7 @@ func (r *Redis) holds(c cdc.Checkpoint, found bool) finding.Finding {
 	return f
 }
 
-// inspect reads the server's settings out of INFO, which needs no right to CONFIG: managed services
-// deny that.
+// inspect reads the server's settings from INFO, because managed services deny CONFIG.
 func (r *Redis) inspect(ctx context.Context) []finding.Finding {
 	node, err := r.node(ctx)
 	if err != nil {
@@ -51,8 +50,8 @@ func (r *Redis) inspect(ctx context.Context) []finding.Finding {
 	}
 	info := parseInfo(text)
 	var all []finding.Finding
-	for _, look := range []func(map[string]string) (finding.Finding, bool){r.kind, r.role, r.eviction, r.persistence} {
-		if f, worth := look(info); worth {
+	for _, rule := range []func(map[string]string) (finding.Finding, bool){r.kind, r.role, r.eviction, r.persistence} {
+		if f, found := rule(info); found {
 			all = append(all, f)
 		}
 	}
@@ -84,13 +83,13 @@ func (r *Redis) role(info map[string]string) (finding.Finding, bool) {
 	}
 	return finding.Finding{
 		Severity: finding.Fail, Subject: subject,
-		Text: fmt.Sprintf("%s is a replica of %s:%s and takes no writes that last", r.server, info["master_host"], info["master_port"]),
+		Text: fmt.Sprintf("%s is a replica of %s:%s and keeps no writes", r.server, info["master_host"], info["master_port"]),
 		Fix:  "give the master's address in checkpoint.redis.addrs, or set checkpoint.redis.mode to sentinel",
 	}, true
 }
 
-// eviction: a policy over all keys can drop the checkpoint, one over volatile keys cannot, since ours
-// never expires. Without a memory limit nothing is evicted yet.
+// eviction warns of a policy that can drop the checkpoint: those for all keys. Those for volatile keys cannot, because
+// the checkpoint does not expire. Without a memory limit nothing is evicted.
 func (r *Redis) eviction(info map[string]string) (finding.Finding, bool) {
 	policy := info["maxmemory_policy"]
 	if !strings.HasPrefix(policy, "allkeys-") {

@@ -14,18 +14,18 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// diagnosis says what is wrong with the server and what to do. The zero value is none.
+// diagnosis is what is wrong with the server, and the fix. The zero value means unknown.
 type diagnosis struct {
 	what, fix string
-	// mistake is wrong until a person fixes it; anything else may pass by itself.
+	// mistake: a retry does not fix it; anything else may be temporary.
 	mistake bool
 }
 
 func mistake(what, fix string) diagnosis { return diagnosis{what, fix, true} }
 
-func passing(what, fix string) diagnosis { return diagnosis{what, fix, false} }
+func temporary(what, fix string) diagnosis { return diagnosis{what, fix, false} }
 
-// explain turns a client's error into one with the place, the cause and the fix.
+// explain turns an error of the client into one with the location, the cause and the fix.
 func (r *Redis) explain(verb string, err error) error {
 	if errors.Is(err, context.Canceled) {
 		return fmt.Errorf("%s: %w", verb, err)
@@ -36,7 +36,7 @@ func (r *Redis) explain(verb string, err error) error {
 			continue
 		}
 		cause := &failure{text: fmt.Sprintf("%s: %s %s", verb, r.server, d.what), err: err}
-		if d.mistake && !r.proven.Load() {
+		if d.mistake && !r.saved.Load() {
 			return cdc.Stop(cdc.ClassConfig, "checkpoint_config", cause, d.fix)
 		}
 		return &cdc.FixableError{Cause: cause, Fix: d.fix}
@@ -59,7 +59,7 @@ func says(err error, parts ...string) bool {
 	return false
 }
 
-// access: who we are and what we may do.
+// access finds wrong credentials and missing rights.
 func (r *Redis) access(err error) diagnosis {
 	var setting *settingError
 	switch {
@@ -70,7 +70,7 @@ func (r *Redis) access(err error) diagnosis {
 		return mistake("refused the username or the password",
 			"correct checkpoint.redis.username and checkpoint.redis.password")
 	case says(err, "NOAUTH"):
-		return mistake("wants a password",
+		return mistake("requires a password",
 			"set checkpoint.redis.password, and checkpoint.redis.username for an ACL user")
 	case says(err, "without any password configured"):
 		return mistake("has no password and was given one", "remove checkpoint.redis.password")
@@ -91,7 +91,7 @@ func (r *Redis) rights() string {
 	return always
 }
 
-// topology: whether the mode fits the server.
+// topology finds a mode that does not fit the server.
 func (r *Redis) topology(err error) diagnosis {
 	switch {
 	case says(err, "MOVED "):
@@ -113,7 +113,7 @@ func (r *Redis) topology(err error) diagnosis {
 	}
 }
 
-// handshake: whether both sides agree about TLS.
+// handshake finds TLS settings that do not fit the server.
 func handshake(err error) diagnosis {
 	var (
 		plain   tls.RecordHeaderError
@@ -122,22 +122,22 @@ func handshake(err error) diagnosis {
 	)
 	switch {
 	case errors.As(err, &plain):
-		return mistake("does not speak TLS on this port", "remove checkpoint.redis.tls or give the TLS port")
+		return mistake("does not use TLS on this port", "remove checkpoint.redis.tls or give the TLS port")
 	case errors.As(err, &unknown):
 		return mistake("has a certificate of an unknown authority",
 			"set checkpoint.redis.tls.ca to that authority's certificate")
 	case errors.As(err, &invalid):
-		return mistake(fmt.Sprintf("has a certificate that does not hold (%v)", invalid.Err),
-			"set checkpoint.redis.tls.server_name to a name that stands in it, or renew it")
+		return mistake(fmt.Sprintf("has an invalid certificate (%v)", invalid.Err),
+			"set checkpoint.redis.tls.server_name to a name in it, or renew it")
 	case says(err, "remote error: tls"):
-		return mistake(fmt.Sprintf("refused our side of the TLS handshake (%v)", err),
-			"set checkpoint.redis.tls.cert and checkpoint.redis.tls.key if it wants a client certificate")
+		return mistake(fmt.Sprintf("refused the TLS handshake (%v)", err),
+			"set checkpoint.redis.tls.cert and checkpoint.redis.tls.key if it requires a client certificate")
 	default:
 		return diagnosis{}
 	}
 }
 
-// network: whether anybody answers.
+// network finds servers that do not answer.
 func (r *Redis) network(err error) diagnosis {
 	var (
 		host    *net.DNSError
@@ -148,25 +148,25 @@ func (r *Redis) network(err error) diagnosis {
 	late := errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout()
 	switch {
 	case errors.As(err, &host) && host.IsNotFound:
-		return passing(fmt.Sprintf("has a host name that does not resolve (%s)", host.Name), "correct checkpoint.redis.addrs or the DNS")
+		return temporary(fmt.Sprintf("has a host name that does not resolve (%s)", host.Name), "correct checkpoint.redis.addrs or the DNS")
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return passing(fmt.Sprintf("does not answer (%v)", err), r.start())
+		return temporary(fmt.Sprintf("does not answer (%v)", err), r.start())
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET):
-		return passing("closed the connection",
-			"look into the server's log, and set checkpoint.redis.tls if it wants TLS on this port")
+		return temporary("closed the connection",
+			"read the server's log, and set checkpoint.redis.tls if it uses TLS on this port")
 	case late && errors.As(err, &secure):
-		return passing("did not answer the TLS handshake in time",
-			"make sure that it is up and reachable, and remove checkpoint.redis.tls if it speaks no TLS on this port")
+		return temporary("did not answer the TLS handshake in time",
+			"make sure that it is up and reachable, and remove checkpoint.redis.tls if it does not use TLS on this port")
 	case late:
-		return passing("did not answer in time", "make sure that it is up, reachable and not held up by a slow command")
+		return temporary("did not answer in time", "make sure that it is up, reachable and not held up by a slow command")
 	case errors.As(err, &op):
-		return passing(fmt.Sprintf("cannot be reached (%v)", err), r.start())
+		return temporary(fmt.Sprintf("cannot be reached (%v)", err), r.start())
 	default:
 		return diagnosis{}
 	}
 }
 
-// start is what to do about a server that is not there.
+// start returns the fix for a server that does not answer.
 func (r *Redis) start() string {
 	if r.mode == Sentinel {
 		return "wait for the sentinels to promote a replica, start it, or correct checkpoint.redis.addrs"
@@ -174,26 +174,26 @@ func (r *Redis) start() string {
 	return "start it or correct checkpoint.redis.addrs"
 }
 
-// state: what passes, or what the server's operator sees to, while the relay goes on trying.
+// state finds conditions that end by themselves or that the server's operator ends, while the relay retries.
 func state(err error) diagnosis {
 	switch {
 	case says(err, "READONLY"):
-		return passing("is a read-only replica",
+		return temporary("is a read-only replica",
 			"wait for the failover to end, give the master's address, or set checkpoint.redis.mode to sentinel")
 	case says(err, "NOREPLICAS"):
-		return passing("has too few replicas to take writes", "bring its replicas back or lower min-replicas-to-write")
+		return temporary("has too few replicas to take writes", "bring its replicas back or lower min-replicas-to-write")
 	case says(err, "LOADING"):
-		return passing("is loading its data", "wait until it has")
+		return temporary("is loading its data", "wait until it has")
 	case says(err, "MASTERDOWN"):
-		return passing("is a replica without its master", "wait for the failover to end or start the master")
+		return temporary("is a replica without its master", "wait for the failover to end or start the master")
 	case says(err, "CLUSTERDOWN"):
-		return passing("has hash slots that no node serves", "bring the cluster's nodes back")
+		return temporary("has hash slots that no node serves", "bring the cluster's nodes back")
 	case says(err, "OOM "):
-		return passing("is out of memory", "raise maxmemory or remove other keys")
+		return temporary("is out of memory", "raise maxmemory or remove other keys")
 	case says(err, "MISCONF"):
-		return passing("takes no writes because it cannot save to its disk", "look into the server's log and free its disk")
+		return temporary("refuses writes because it cannot save to its disk", "read the server's log and free its disk")
 	case says(err, "max number of clients"):
-		return passing("has no free connection", "raise maxclients or close other clients")
+		return temporary("has no free connection", "raise maxclients or close other clients")
 	default:
 		return diagnosis{}
 	}

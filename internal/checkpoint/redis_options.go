@@ -53,13 +53,13 @@ type RedisOptions struct {
 	TLS func() (*tls.Config, error)
 }
 
-// Timeouts of one step of a call; callTimeout bounds the whole.
+// Timeouts of one step of a call; callTimeout limits the whole call.
 const (
 	dialTimeout = 2 * time.Second
 	ioTimeout   = time.Second
 )
 
-// client makes the client; it connects at the first call.
+// client returns the client, which connects at the first call.
 func (o RedisOptions) client() (redis.UniversalClient, error) {
 	u, err := o.universal()
 	if err != nil {
@@ -72,7 +72,7 @@ func (o RedisOptions) client() (redis.UniversalClient, error) {
 		return redis.NewFailoverClient(u.Failover()), nil
 	case Cluster:
 		c := u.Cluster()
-		c.DisableRoutingPolicies = true // they ask COMMAND, a right that nobody grants for a checkpoint
+		c.DisableRoutingPolicies = true // they need COMMAND, a right that the relay's user usually lacks
 		return redis.NewClusterClient(c), nil
 	default:
 		return nil, &cdc.FixableError{Cause: fmt.Errorf("checkpoint.redis.mode is %q", o.Mode), Fix: "set it to standalone, sentinel or cluster"}
@@ -145,7 +145,7 @@ func (o RedisOptions) dial(ctx context.Context, network, addr string) (net.Conn,
 	return conn, nil
 }
 
-// secureError is a connection with TLS that did not come about.
+// secureError is a failed connection with TLS.
 type secureError struct{ err error }
 
 func (e *secureError) Error() string { return e.err.Error() }
@@ -162,7 +162,7 @@ func (e *settingError) Error() string { return fmt.Sprintf("read %s: %v", e.sett
 
 func (e *settingError) Unwrap() error { return e.err }
 
-// describe names the server in errors.
+// describe returns the server's name for errors.
 func (o RedisOptions) describe() string {
 	addrs := strings.Join(o.Addrs, ",")
 	switch o.Mode {

@@ -78,7 +78,7 @@ func TestRedisWrongType(t *testing.T) {
 	must(t, s.Save(t.Context(), numbered(c.Generation+1, 0)))
 }
 
-// TestRedisReset: what fences an overlooked relay says so, and does not stay for ever.
+// TestRedisReset: the mark of a reset fences a relay that still runs, and expires.
 func TestRedisReset(t *testing.T) {
 	server, s := startRedis(t)
 	must(t, s.Save(t.Context(), numbered(7, 12)))
@@ -150,7 +150,7 @@ func TestRedisOptions(t *testing.T) {
 }
 
 // TestRedisLog: the client's own lines arrive in our log. It sets the client's one logger for the whole
-// process, so it is put back by nobody.
+// process, so the test does not restore it.
 func TestRedisLog(t *testing.T) {
 	var text bytes.Buffer
 	checkpoint.LogTo(slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{Level: slog.LevelDebug})))

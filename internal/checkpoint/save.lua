@@ -1,5 +1,5 @@
 -- Stores a checkpoint unless a newer one, or another source's, is there: the rule that the package
--- comment states and place.refuse states in Go.
+-- comment states and location.refuse states in Go.
 --
 -- KEYS[1] the key
 -- ARGV[1] the checkpoint in its stored form
@@ -15,7 +15,7 @@ local function greater(a, b)
   return a > b
 end
 
--- What a reset left is no source's: only its numbers count.
+-- The mark of a reset belongs to no source: only its numbers count.
 local function of_same_source(next, old)
   if old.reset == true then
     return true

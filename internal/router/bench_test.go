@@ -16,7 +16,7 @@ import (
 const rowsPerBatch = 1000
 
 // BenchmarkRoute measures an event of the native table, as a source hands it on under load: ten rows in a
-// transaction, eight aggregates' types, payloads of 200 octets. The time is for one event.
+// transaction, eight aggregates' types, payloads of 200 bytes. The time is for one event.
 func BenchmarkRoute(b *testing.B) {
 	routed := options()
 	routed.Routes = []router.Route{

@@ -1,9 +1,9 @@
 // Package router turns rows of outbox tables into records. It is pure: no context, no I/O, no logging and
-// no metrics; what goes wrong with a row is an error or a dropped row, by the configured policy.
+// no metrics. A row that cannot be routed is an error or is dropped, by the configured policy.
 //
-// A [Router] compiles each table's schema once (a schema change is a new [cdc.Table]) and then copies
-// nothing that it need not: topics are interned, constant headers are shared, text columns go out as they
-// stand in the batch's arena, and the rest is rendered into the [cdc.Routed]'s own memory. A record follows the
+// A [Router] compiles each table's schema once (a schema change is a new [cdc.Table]) and avoids copies:
+// topics are interned, constant headers are shared, text columns are sent from the batch's arena, and the
+// rest is rendered into the memory of the [cdc.Routed]. A record follows the
 // Kafka protocol binding of CloudEvents 1.0.2 in binary content mode.
 //
 // A row makes one record:
@@ -29,10 +29,9 @@
 //	ce_tenant              tenant_id
 //	ce_dataschema          schema_id
 //	ce_dataschemaversion   schema_version
-//	ce_sequence            16 hex digits, "-", 8 hex digits: the commit's place in the log and the row's
+//	ce_sequence            16 hex digits, "-", 8 hex digits: the LSN of the commit record and the row's
 //	                       ordinal in its transaction, from 0. Sorting these texts gives commit order
-//	                       within one database's history. Only where the log has such a number
-//	                       (PostgreSQL: the LSN of the commit record)
+//	                       within one database's history. PostgreSQL only
 //	ce_committime *        when the transaction committed, by the database's clock, written as ce_time
 //	...                    the members of headers, in the order that the database prints them
 //

@@ -19,7 +19,7 @@ type encoder struct {
 	tx    int        // its transaction; -1 before the first row
 	next  int        // the first row of the next transaction
 	time  []byte     // ce_committime
-	stamp []byte     // ce_sequence up to the ordinal; nil where the log has no such number
+	stamp []byte     // ce_sequence up to the ordinal; nil where the commit has no number
 }
 
 // row appends the row's message or drop.
@@ -50,19 +50,19 @@ func (e *encoder) row(at int) error {
 	return nil
 }
 
-// raw returns a value as it stands in the arena, and false for NULL or a column that is not there.
+// raw returns a value as it is in the arena, or false for NULL or an absent column.
 func (e *encoder) raw(c *column) ([]byte, bool) {
 	if !c.exists() {
 		return nil, false
 	}
-	s := e.spans[c.place-1]
+	s := e.spans[c.number-1]
 	if s.Len < 0 {
 		return nil, false
 	}
 	return e.b.Arena[s.Off : s.Off+s.Len : s.Off+s.Len], true
 }
 
-// text returns a value as valid UTF-8: nil only for NULL or a column that is not there.
+// text returns a value as valid UTF-8, nil only for NULL or an absent column.
 func (e *encoder) text(c *column) ([]byte, *fault) {
 	raw, ok := e.raw(c)
 	if !ok {
@@ -90,7 +90,7 @@ func (e *encoder) text(c *column) ([]byte, *fault) {
 	return text, nil
 }
 
-// validText is utf8.Valid, at a third of the cost for the short ASCII that nearly all columns hold.
+// validText is utf8.Valid, at a third of the cost for short ASCII, which nearly all columns have.
 func validText(text []byte) bool {
 	rest := text
 	for ; len(rest) >= 8; rest = rest[8:] {

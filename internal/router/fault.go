@@ -26,10 +26,10 @@ func noRoute() *fault {
 	return &fault{reasonUnroutable, "has no topic: no route matches it and it names none", "add a route"}
 }
 
-func emptyVariable(place, name string) *fault {
+func emptyVariable(setting, name string) *fault {
 	return &fault{
 		reasonUnroutable,
-		fmt.Sprintf("has no topic: the topic of %s takes ${%s}, which is NULL or empty", place, name),
+		fmt.Sprintf("has no topic: the topic of %s takes ${%s}, which is NULL or empty", setting, name),
 		fmt.Sprintf(`add %s: ".+" to the match of that route and another route after it`, name),
 	}
 }
@@ -47,7 +47,7 @@ func badColumn(column, cause string) *fault {
 	return &fault{reasonBadRow, fmt.Sprintf("is malformed: column %s %s", column, cause), "correct what writes it"}
 }
 
-// refuse does with the row what the policy says. id is nil where the row has none that can be read.
+// refuse drops the row or returns the error, as the policy says. id is nil if the row has no readable ID.
 func (e *encoder) refuse(id []byte, f *fault) error {
 	err := e.explain(id, f)
 	if !e.r.drop {
@@ -57,7 +57,7 @@ func (e *encoder) refuse(id []byte, f *fault) error {
 	return nil
 }
 
-// explain names the event, the cause and the fix, and holds neither payload nor header values.
+// explain returns the error with event, cause and fix. It contains neither payload nor header values.
 func (e *encoder) explain(id []byte, f *fault) error {
 	if id == nil {
 		return fixable(f.fix+" and set errors.unroutable: drop to go past it",
@@ -81,7 +81,7 @@ func (e *encoder) aggregate() string {
 	return fmt.Sprintf(" (aggregate %s %s)", printable(typ), printable(id))
 }
 
-// printable keeps a value of somebody else's on one line and to a length.
+// printable shortens a value of an event and keeps it on one line.
 func printable(text []byte) string {
 	s := fmt.Sprintf("%.100s", text)
 	if strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {

@@ -40,7 +40,7 @@ func (e *encoder) userHeaders() *fault {
 }
 
 // scanHeaders appends the members of a flat JSON object of plain strings, which nearly all are, without a
-// copy. It answers false for anything else, malformed or only rare, having appended part of it perhaps.
+// copy. It returns false for anything else, malformed or only rare, and may have appended part of it.
 func scanHeaders(dst []cdc.Header, raw []byte) ([]cdc.Header, bool) {
 	if bytes.IndexByte(raw, '\\') >= 0 || hasControl(raw) {
 		return dst, false

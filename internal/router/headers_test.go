@@ -27,7 +27,7 @@ func TestUserHeaders(t *testing.T) {
 		m := one(t, options(), native(), order().with("headers", in))
 		var got []string
 		for _, h := range m.Headers[13:] { // those of the relay come first
-			got = append(got, string(h.Key)+": "+octets(h.Value))
+			got = append(got, string(h.Key)+": "+quoted(h.Value))
 		}
 		if strings.Join(got, ", ") != want {
 			t.Errorf("%s: %s, want %s", in, got, want)
@@ -61,10 +61,10 @@ func FuzzHeaders(f *testing.F) {
 		}
 		got := map[string]string{}
 		for _, h := range dst.Messages[0].Headers[13:] {
-			got[string(h.Key)] = octets(h.Value)
+			got[string(h.Key)] = quoted(h.Value)
 		}
 		for name, value := range want {
-			if got[name] != octets(headerValue(t, value)) {
+			if got[name] != quoted(headerValue(t, value)) {
 				t.Fatalf("%q: %q is %s, want %q", raw, name, got[name], value)
 			}
 		}

@@ -130,14 +130,14 @@ func header(m *cdc.Message, name string) (string, bool) {
 // golden writes a message the way golden records stand in tests.
 func golden(m *cdc.Message) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "topic %s\nkey %s\nvalue %s\n", m.Topic, octets(m.Key), octets(m.Value))
+	fmt.Fprintf(&b, "topic %s\nkey %s\nvalue %s\n", m.Topic, quoted(m.Key), quoted(m.Value))
 	for _, h := range m.Headers {
-		fmt.Fprintf(&b, "%s: %s\n", h.Key, octets(h.Value))
+		fmt.Fprintf(&b, "%s: %s\n", h.Key, quoted(h.Value))
 	}
 	return b.String()
 }
 
-func octets(b []byte) string {
+func quoted(b []byte) string {
 	if b == nil {
 		return "null"
 	}

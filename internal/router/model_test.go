@@ -108,13 +108,13 @@ func drawHeaders(t *rapid.T) headerSet {
 func drawJSON(t *rapid.T) (value, want string) {
 	if rapid.Bool().Draw(t, "a string") {
 		s := rapid.OneOf(rapid.String(), rapid.StringMatching(`[a-z0-9-]*`)).Draw(t, "value")
-		return quoteJSON(t, s), octets([]byte(s))
+		return quoteJSON(t, s), quoted([]byte(s))
 	}
 	value = rapid.SampledFrom([]string{"null", "true", "-1.5e3", `{"a": [1, "}"]}`, "[]"}).Draw(t, "value")
 	if value == "null" {
 		return value, "null"
 	}
-	return value, octets([]byte(value))
+	return value, quoted([]byte(value))
 }
 
 // quoteJSON writes a string with as many escapes as there may be, or as few.
@@ -164,10 +164,10 @@ func (e *event) encode(table *cdc.Table) row {
 		}
 	}
 	if e.headers != nil {
-		r["headers"] = encodeOctets(form("headers"), e.headers.json)
+		r["headers"] = encodeBytes(form("headers"), e.headers.json)
 	}
 	if e.payload != nil {
-		r["payload"] = encodeOctets(form("payload"), *e.payload)
+		r["payload"] = encodeBytes(form("payload"), *e.payload)
 	}
 	if !e.hasNoAt {
 		r["occurred_at"] = e.encodeTime(form("occurred_at"))
@@ -175,7 +175,7 @@ func (e *event) encode(table *cdc.Table) row {
 	return r
 }
 
-func encodeOctets(f cdc.Form, s string) string {
+func encodeBytes(f cdc.Form, s string) string {
 	switch f {
 	case cdc.FormHex:
 		return `\x` + hex.EncodeToString([]byte(s))

@@ -9,7 +9,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 )
 
-// Options configure a router. Places in errors are those of the configuration file.
+// Options configure a router. Errors name the settings as the configuration file does.
 type Options struct {
 	// Tables are the outbox tables; at least one.
 	Tables []Table
@@ -20,7 +20,7 @@ type Options struct {
 	// Unroutable is errors.unroutable: for rows without a topic, with a bad topic name, or malformed.
 	// "" is Stop.
 	Unroutable cdc.Policy
-	// Skip is errors.skip: the ids of events to leave out, whatever is the matter with them.
+	// Skip is errors.skip: the IDs of events to leave out, valid or not.
 	Skip []string
 }
 
@@ -68,12 +68,12 @@ func (o *Options) check() error {
 	return nil
 }
 
-func checkSource(place, source string) error {
+func checkSource(setting, source string) error {
 	if source == "" {
-		return fixable("give a URI such as /orders", "%s: empty", place)
+		return fixable("give a URI such as /orders", "%s: empty", setting)
 	}
 	if _, err := url.Parse(source); err != nil || strings.ContainsAny(source, " \t\r\n") {
-		return fixable("give one such as /orders", "%s: %q is not a URI reference", place, source)
+		return fixable("give one such as /orders", "%s: %q is not a URI reference", setting, source)
 	}
 	return nil
 }
@@ -92,34 +92,34 @@ func skipSet(ids []string) map[string]struct{} {
 
 // table is a configured table.
 type table struct {
-	place  string // in the configuration: "tables[0]"
-	layout outbox.Layout
-	source []byte
+	setting string // "tables[0]"
+	layout  outbox.Layout
+	source  []byte
 }
 
 func newTables(o Options) (map[string]*table, error) {
 	tables := make(map[string]*table, len(o.Tables))
 	for i, t := range o.Tables {
-		place := fmt.Sprintf("tables[%d]", i)
+		setting := fmt.Sprintf("tables[%d]", i)
 		name, err := outbox.ParseName(t.Name)
 		if err != nil {
-			return nil, fmt.Errorf("%s.name: %w", place, err)
+			return nil, fmt.Errorf("%s.name: %w", setting, err)
 		}
 		if tables[name.String()] != nil {
-			return nil, fixable("remove one", "%s.name: %s is listed twice", place, name)
+			return nil, fixable("remove one", "%s.name: %s is listed twice", setting, name)
 		}
 		layout, err := outbox.Mapped(t.Columns)
 		if err != nil {
-			return nil, fmt.Errorf("%s.columns.%w", place, err)
+			return nil, fmt.Errorf("%s.columns.%w", setting, err)
 		}
 		source := o.Source
 		if source == "" {
 			source = t.Source
-			if err := checkSource(place+".source", source); err != nil {
+			if err := checkSource(setting+".source", source); err != nil {
 				return nil, err
 			}
 		}
-		tables[name.String()] = &table{place: place, layout: layout, source: []byte(source)}
+		tables[name.String()] = &table{setting: setting, layout: layout, source: []byte(source)}
 	}
 	return tables, nil
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/router"
 )
 
-// Each mistake is named by its place in the configuration, with what to do about it.
-func TestNewSaysWhatIsWrong(t *testing.T) {
+// Each error names the setting and the fix.
+func TestNewNamesTheWrongSetting(t *testing.T) {
 	route := func(topic string, match ...string) func(*router.Options) {
 		return func(o *router.Options) {
 			r := router.Route{Topic: topic, Match: map[string]string{}}

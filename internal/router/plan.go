@@ -8,7 +8,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 )
 
-// plan is what a router knows of a table's schema.
+// plan is the compiled schema of a table.
 type plan struct {
 	source *cdc.Table
 	table  *table
@@ -22,8 +22,8 @@ type plan struct {
 	slots  []column // what routes read
 	topics map[string]topic
 
-	// headersPerRow and scratchPerRow are what a row took in the last batch, so that the next one's memory is
-	// reserved at once: growing by appending takes up to twice what is needed, in every pooled Routed.
+	// headersPerRow and scratchPerRow are the averages of the last batch, to reserve memory for the next one at once.
+	// Growing by appending would take up to twice the memory in every pooled Routed.
 	headersPerRow, scratchPerRow int
 }
 
@@ -41,18 +41,18 @@ func (p *plan) learn(dst *cdc.Routed, rows int) {
 // maxScratchPerRow keeps one large rendered value from reserving as much for every row.
 const maxScratchPerRow = 512
 
-// column is a column's place in a row. The zero column is not there: its index is -1 in effect.
+// column is a column of the rows. The zero value means that the column is absent.
 type column struct {
-	place   int32 // index + 1
+	number  int32 // from 1; 0 means absent
 	form    cdc.Form
-	ascii   bool // rendered by us
+	ascii   bool // rendered by the relay
 	notNull bool
 	name    string
 }
 
-// newColumn finds the column at an index of t.
+// newColumn returns the column at index i of t.
 func newColumn(t *cdc.Table, i int) column {
-	c := column{place: int32(i + 1), form: t.Columns[i].Form, name: t.Columns[i].Name}
+	c := column{number: int32(i + 1), form: t.Columns[i].Form, name: t.Columns[i].Name}
 	switch c.form {
 	case cdc.FormUUID, cdc.FormMicros2000, cdc.FormLocalMicros2000, cdc.FormInt, cdc.FormBool:
 		c.ascii = true
@@ -61,7 +61,7 @@ func newColumn(t *cdc.Table, i int) column {
 	return c
 }
 
-func (c *column) exists() bool { return c.place > 0 }
+func (c *column) exists() bool { return c.number > 0 }
 
 // attribute is a column that becomes a header.
 type attribute struct {
@@ -71,12 +71,12 @@ type attribute struct {
 	role   outbox.Role
 }
 
-// compile finds the columns that a table's records are made of.
+// compile finds the columns of a table that records and routes need.
 func (r *Router) compile(t *cdc.Table) (*plan, error) {
 	conf := r.tables[t.String()]
 	if conf == nil {
 		return nil, cdc.Stop(cdc.ClassConfig, "unknown_table", fmt.Errorf(
-			"table %s sends rows but is not configured", t), "add it under tables, or have the database send its rows no more")
+			"table %s sends rows but is not configured", t), "add it under tables, or stop publishing its rows in the database")
 	}
 	p := &plan{
 		source: t, table: conf, width: len(t.Columns), tombstones: conf.layout.Tombstones(),
@@ -88,7 +88,7 @@ func (r *Router) compile(t *cdc.Table) (*plan, error) {
 		if err != nil {
 			return nil, cdc.Stop(cdc.ClassConfig, "missing_column", err)
 		}
-		if err := legible(t, c); err != nil {
+		if err := checkCharset(t, c); err != nil {
 			return nil, err
 		}
 		roles[role] = c
@@ -104,8 +104,8 @@ func (r *Router) compile(t *cdc.Table) (*plan, error) {
 	return p, r.findSlots(p)
 }
 
-// legible refuses a column in a character set that the source does not know. One that nobody reads may be in any.
-func legible(t *cdc.Table, c column) error {
+// checkCharset refuses a column in a character set that the source does not know. Unused columns are not checked.
+func checkCharset(t *cdc.Table, c column) error {
 	if c.form != cdc.FormForeign {
 		return nil
 	}
@@ -114,7 +114,7 @@ func legible(t *cdc.Table, c column) error {
 		"convert it to utf8mb4, ascii or latin1 (ALTER TABLE ... MODIFY ... CHARACTER SET utf8mb4), or name another column")
 }
 
-// column finds the column that plays a role.
+// column returns the column of a role.
 func (conf *table) column(t *cdc.Table, role outbox.Role) (column, error) {
 	name := conf.layout.Column(role)
 	i := -1
@@ -122,7 +122,7 @@ func (conf *table) column(t *cdc.Table, role outbox.Role) (column, error) {
 		i = t.Index(name)
 	}
 	if i < 0 && conf.layout.MustExist(role) {
-		return column{}, fixable(fmt.Sprintf("add it to the table, or name the column that holds the %s under %s.columns", role, conf.place),
+		return column{}, fixable(fmt.Sprintf("add it to the table, or name the column that holds the %s under %s.columns", role, conf.setting),
 			"column %s of %s is missing", name, t)
 	}
 	if i < 0 {
@@ -131,7 +131,7 @@ func (conf *table) column(t *cdc.Table, role outbox.Role) (column, error) {
 	c := newColumn(t, i)
 	c.notNull = conf.layout.NotNull(role)
 	if role == outbox.OccurredAt && !isTime(c.form) {
-		return column{}, fixable(fmt.Sprintf("name one that is under %s.columns.%s", conf.place, role), "column %s of %s is not a time", name, t)
+		return column{}, fixable(fmt.Sprintf("name a time column under %s.columns.%s", conf.setting, role), "column %s of %s is not a time", name, t)
 	}
 	return c, nil
 }
@@ -145,9 +145,9 @@ func isTime(f cdc.Form) bool {
 	}
 }
 
-// findSlots finds the columns that routes read: the one that plays the role, else the one of that name.
-// With several tables a route may be meant for another of them, so it does not match where its column is
-// not there; with one table that is a mistake.
+// findSlots finds the columns that routes read: the column of that role, or else of that name. With several tables a
+// route may be meant for another table, so a route whose column is missing does not match. With one table a missing
+// column is an error.
 func (r *Router) findSlots(p *plan) error {
 	p.slots = make([]column, len(r.names))
 	for slot, name := range r.names {
@@ -159,12 +159,12 @@ func (r *Router) findSlots(p *plan) error {
 		switch {
 		case i >= 0:
 			p.slots[slot] = newColumn(p.source, i)
-			if err := legible(p.source, p.slots[slot]); err != nil {
+			if err := checkCharset(p.source, p.slots[slot]); err != nil {
 				return err
 			}
 		case len(r.tables) == 1:
 			return cdc.Stop(cdc.ClassConfig, "missing_column", fmt.Errorf(
-				"%s: %s has no column %s", r.placeOf(slot), p.source, wanted), "add it to the table, or change the route")
+				"%s: %s has no column %s", r.settingOf(slot), p.source, wanted), "add it to the table, or change the route")
 		default:
 			p.slots[slot] = column{name: wanted}
 		}

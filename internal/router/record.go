@@ -45,7 +45,7 @@ func (e *encoder) message(id []byte) *fault {
 	if f != nil {
 		return f
 	}
-	e.place()
+	e.position()
 	if f := e.userHeaders(); f != nil {
 		return f
 	}
@@ -89,7 +89,7 @@ func (e *encoder) columns() ([]byte, *fault) {
 	return key, nil
 }
 
-// check finds texts that are no value of the attribute.
+// check returns a fault if text is not a valid value of the attribute.
 func (a *attribute) check(text []byte) *fault {
 	switch {
 	case a.role == outbox.EventType && len(text) == 0:
@@ -101,8 +101,8 @@ func (a *attribute) check(text []byte) *fault {
 	}
 }
 
-// isRFC3339 tells a time from infinity, years BC and years of five digits, which RFC 3339 cannot write. A
-// text column may hold anything; of a timestamp the shape is enough.
+// isRFC3339 is false for infinity, years BC and years of five digits, which RFC 3339 cannot express. A text column is
+// parsed, because it may have any text; for a timestamp the shape is enough.
 func isRFC3339(text []byte, f cdc.Form) bool {
 	if f == cdc.FormText {
 		_, err := time.Parse(time.RFC3339, string(text))
@@ -132,7 +132,7 @@ func (e *encoder) value() ([]byte, *fault) {
 	return value, nil
 }
 
-// transaction steps to the next transaction and renders what its records share.
+// transaction moves to the next transaction and renders the values that its records share.
 func (e *encoder) transaction() {
 	e.tx++
 	e.next = e.b.Rows()
@@ -154,8 +154,8 @@ func (e *encoder) transaction() {
 	e.dst.Scratch = s
 }
 
-// place appends the headers that say where the row stands in the log.
-func (e *encoder) place() {
+// position appends ce_sequence and ce_committime.
+func (e *encoder) position() {
 	if e.stamp != nil {
 		var ordinal [4]byte
 		binary.BigEndian.PutUint32(ordinal[:], e.ordinal())
@@ -167,7 +167,7 @@ func (e *encoder) place() {
 	e.dst.Headers = append(e.dst.Headers, cdc.Header{Key: e.r.keys.commitTime, Value: e.time})
 }
 
-// ordinal is the row's place in its whole transaction, from 0.
+// ordinal is the row's number in its transaction, from 0.
 func (e *encoder) ordinal() uint32 {
 	tx := &e.b.Txs[e.tx]
 	return tx.Ordinal + uint32(e.at-tx.Row)

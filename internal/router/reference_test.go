@@ -201,10 +201,10 @@ func (e *event) record(topic string, b *cdc.Batch, at int) string {
 	}
 	value := "null"
 	if e.payload != nil {
-		value = octets([]byte(*e.payload))
+		value = quoted([]byte(*e.payload))
 	}
 	var s strings.Builder
-	fmt.Fprintf(&s, "topic %s\nkey %s\nvalue %s\n", topic, strings.ReplaceAll(octets([]byte(key)), `""`, "null"), value)
+	fmt.Fprintf(&s, "topic %s\nkey %s\nvalue %s\n", topic, strings.ReplaceAll(quoted([]byte(key)), `""`, "null"), value)
 	header := func(name, text string) {
 		if text != "" {
 			fmt.Fprintf(&s, "%s: %q\n", name, text)

@@ -8,11 +8,11 @@ import (
 // maxPlans bounds the compiled schemas that are kept; a source makes a few in its life.
 const maxPlans = 64
 
-// Router makes records of rows. It is not safe for concurrent use.
+// Router turns rows into records. It is not safe for concurrent use.
 type Router struct {
 	tables map[string]*table
 	routes []route
-	names  []string // what routes read, roles or columns; their values' places are the slots
+	names  []string // roles and columns that routes read; a slot is an index into it
 	drop   bool
 	skip   map[string]struct{}
 	keys   headerKeys
@@ -23,7 +23,7 @@ type Router struct {
 	key   []byte // scratch: the route cache's key
 }
 
-// New returns a router, or the first mistake in the options with the setting's place and the fix.
+// New returns a router, or the first error in the options with the setting and the fix.
 func New(o Options) (*Router, error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -46,9 +46,9 @@ func New(o Options) (*Router, error) {
 }
 
 // Route appends to dst, which was reset for b, one message for each row of b in row order, or a drop with
-// its reason: the rows listed under errors.skip, and with [Drop] those that cannot be routed. It never
+// its reason: the rows listed under errors.skip, and with [cdc.PolicyDrop] those that cannot be routed. It never
 // blocks. The messages point into b's arena and into dst. An error is a [cdc.StopError] that names the
-// table, the event and the fix; dst is then of no use, and nothing of the batch may be published.
+// table, the event and the fix; dst must not be used then, and nothing of the batch may be published.
 func (r *Router) Route(b *cdc.Batch, dst *cdc.Routed) error {
 	rows := b.Rows()
 	if rows == 0 {

@@ -10,12 +10,12 @@ import (
 
 // route is a compiled route.
 type route struct {
-	place string // in the configuration: "routes[0]"
-	match []matcher
-	topic []part
+	setting string // "routes[0]"
+	match   []matcher
+	topic   []part
 }
 
-// matcher holds one column against its expression.
+// matcher compares one column with its expression.
 type matcher struct {
 	slot int
 	re   *regexp.Regexp
@@ -30,7 +30,7 @@ type part struct {
 	slot    int
 }
 
-// routeSet compiles routes and gathers the columns that they read.
+// routeSet compiles routes and collects the columns that they read.
 type routeSet struct{ names []string }
 
 func newRoutes(routes []Route) ([]route, []string, error) {
@@ -46,30 +46,30 @@ func newRoutes(routes []Route) ([]route, []string, error) {
 	return compiled, set.names, nil
 }
 
-func (s *routeSet) compile(place string, r *Route) (route, error) {
-	c := route{place: place}
+func (s *routeSet) compile(setting string, r *Route) (route, error) {
+	c := route{setting: setting}
 	for _, name := range slices.Sorted(maps.Keys(r.Match)) {
 		re, err := fullMatch(r.Match[name])
 		if err != nil {
-			return route{}, fmt.Errorf("%s.match.%s: bad regular expression: %w", place, name, err)
+			return route{}, fmt.Errorf("%s.match.%s: bad regular expression: %w", setting, name, err)
 		}
 		if name == "" {
-			return route{}, fixable("give a column", "%s.match: an empty name", place)
+			return route{}, fixable("give a column", "%s.match: an empty name", setting)
 		}
 		c.match = append(c.match, matcher{s.slot(name), re})
 	}
 	if group := c.repeatedGroup(); group != "" {
-		return route{}, fixable("rename one", "%s.match: the group %s stands in it twice", place, group)
+		return route{}, fixable("rename one", "%s.match: the group %s stands in it twice", setting, group)
 	}
 	var err error
 	if c.topic, err = s.template(&c, r.Topic); err != nil {
-		return route{}, fmt.Errorf("%s.topic: %w", place, err)
+		return route{}, fmt.Errorf("%s.topic: %w", setting, err)
 	}
 	return c, nil
 }
 
-// fullMatch compiles an expression that must match all of a value. The expression is compiled alone
-// first, so that its own mistakes are reported, and brackets that only pair up with ours are mistakes.
+// fullMatch compiles an expression that must match the whole value. The expression is compiled alone first, so that
+// unbalanced brackets are reported and do not pair up with the added ones.
 func fullMatch(expression string) (*regexp.Regexp, error) {
 	if _, err := regexp.Compile(expression); err != nil {
 		return nil, err
@@ -143,18 +143,18 @@ func (s *routeSet) variable(c *route, name string) part {
 	return part{name: name, matcher: -1, slot: s.slot(name)}
 }
 
-// placeOf names the first setting that reads a slot, for error messages.
-func (r *Router) placeOf(slot int) string {
+// settingOf names the first setting that reads a slot, for error messages.
+func (r *Router) settingOf(slot int) string {
 	for i := range r.routes {
 		c := &r.routes[i]
 		for _, m := range c.match {
 			if m.slot == slot {
-				return c.place + ".match." + r.names[slot]
+				return c.setting + ".match." + r.names[slot]
 			}
 		}
 		for _, p := range c.topic {
 			if p.name != "" && p.matcher < 0 && p.slot == slot {
-				return c.place + ".topic"
+				return c.setting + ".topic"
 			}
 		}
 	}

@@ -98,7 +98,7 @@ func TestTopic(t *testing.T) {
 }
 
 // More different values than the caches hold, long ones, and NULL beside empty: each gets its own topic.
-func TestRoutesAreRememberedRightly(t *testing.T) {
+func TestRouteCache(t *testing.T) {
 	o := options()
 	o.Routes = []router.Route{
 		{Match: map[string]string{"tenant_id": "", "schema_id": "x*"}, Topic: "empty.${partition_key}"},

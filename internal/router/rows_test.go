@@ -104,7 +104,7 @@ func neighbour(forms map[string]cdc.Form) row {
 	return good
 }
 
-// A row whose id cannot be read is named by its place instead.
+// A row whose ID cannot be read is identified by its transaction and ordinal.
 func TestRowWithoutID(t *testing.T) {
 	for says, bad := range map[string]row{
 		"column event_id is NULL":            order().without("event_id"),
@@ -152,13 +152,13 @@ func TestKey(t *testing.T) {
 		"empty partition key": {order().with("partition_key", ""), `"42"`},
 		"neither":             {order().with("partition_key", "").with("aggregate_id", ""), "null"},
 	} {
-		if got := octets(one(t, options(), native(), tt.row).Key); got != tt.want {
+		if got := quoted(one(t, options(), native(), tt.row).Key); got != tt.want {
 			t.Errorf("%s: %s, want %s", name, got, tt.want)
 		}
 	}
 }
 
-// The value is the payload's octets in every form; NULL and only NULL is a tombstone.
+// The value is the payload's bytes in every form; NULL and only NULL is a tombstone.
 func TestValue(t *testing.T) {
 	for _, tt := range []struct {
 		form      cdc.Form
@@ -175,10 +175,10 @@ func TestValue(t *testing.T) {
 	} {
 		table := native()
 		setForm(table, "payload", tt.form)
-		if got := octets(one(t, options(), table, order().with("payload", tt.raw)).Value); got != tt.want {
+		if got := quoted(one(t, options(), table, order().with("payload", tt.raw)).Value); got != tt.want {
 			t.Errorf("form %d of %q: %s, want %s", tt.form, tt.raw, got, tt.want)
 		}
-		if got := octets(one(t, options(), table, order().without("payload")).Value); got != "null" {
+		if got := quoted(one(t, options(), table, order().without("payload")).Value); got != "null" {
 			t.Errorf("form %d of NULL: %s", tt.form, got)
 		}
 	}
@@ -198,7 +198,7 @@ func TestLargePayload(t *testing.T) {
 	}
 }
 
-// Sequences sort as the log goes, and the ordinal counts on where an earlier batch left off.
+// Sequences sort in commit order, and the ordinal continues across batches of a transaction.
 func TestSequence(t *testing.T) {
 	b := batch(native(), order(), order(), order(), order())
 	b.Txs = []cdc.Tx{
@@ -236,7 +236,7 @@ func TestHeartbeatHasNoMessages(t *testing.T) {
 	}
 }
 
-// FuzzRow puts any octets, in any form, into any column: the row makes a record of valid UTF-8 with a good
+// FuzzRow puts any bytes, in any form, into any column: the row makes a record of valid UTF-8 with a good
 // topic, or stops with one line that holds neither payload nor header values.
 func FuzzRow(f *testing.F) {
 	for column := range 14 {

@@ -131,7 +131,7 @@ func TestRouteOnAColumnThatIsNotThere(t *testing.T) {
 	}
 }
 
-// A column that nobody reads may be in a character set that the source does not know; one that is read may not.
+// An unused column may have a character set that the source does not know; a used one may not.
 func TestForeignColumns(t *testing.T) {
 	foreign := func(column string) *cdc.Table {
 		table := native()

@@ -10,13 +10,13 @@ const (
 	// maxTopicName is the longest topic name that Kafka takes (MAX_NAME_LENGTH in
 	// org.apache.kafka.common.internals.Topic).
 	maxTopicName = 249
-	// maxTopics bounds the caches of topics; they start over when full.
+	// maxTopics limits the caches of topics; a full cache is cleared.
 	maxTopics = 4096
-	// maxRouteKey bounds what a row's routing may be remembered by, in bytes.
+	// maxRouteKey is the longest route key that is cached, in bytes.
 	maxRouteKey = 512
 )
 
-// topic is what routing makes of a row: a topic, or why there is none.
+// topic is the result of routing a row: a topic, or the fault.
 type topic struct {
 	name  string
 	fault *fault
@@ -43,7 +43,7 @@ func (e *encoder) topic() (string, *fault) {
 	return e.r.intern(e.p.topic.name, string(name))
 }
 
-// intern keeps one string of each topic's name, so that a record costs none.
+// intern keeps one string for each topic name, so that a record does not allocate one.
 func (r *Router) intern(column, name string) (string, *fault) {
 	if !validTopic(name) {
 		return "", badTopic("column " + column + " holds")
@@ -55,7 +55,7 @@ func (r *Router) intern(column, name string) (string, *fault) {
 	return name, nil
 }
 
-// routed runs the row's values through the routes, or remembers what came out for the same values.
+// routed returns the topic that the routes give the row. Results are cached by the values that routes read.
 func (e *encoder) routed() (string, *fault) {
 	key := e.routeKey()
 	if t, ok := e.p.topics[string(key)]; ok {
@@ -131,7 +131,7 @@ func (c *route) render(values []value, groups [][]string) (string, *fault) {
 				text = values[p.slot].text
 			}
 			if text == "" {
-				return "", emptyVariable(c.place, p.name)
+				return "", emptyVariable(c.setting, p.name)
 			}
 		}
 		b.WriteString(text)
@@ -139,7 +139,7 @@ func (c *route) render(values []value, groups [][]string) (string, *fault) {
 	if name := b.String(); validTopic(name) {
 		return name, nil
 	}
-	return "", badTopic(fmt.Sprintf("the template of %s makes", c.place))
+	return "", badTopic(fmt.Sprintf("the template of %s makes", c.setting))
 }
 
 // validTopic reports whether Kafka takes the name for a topic.

@@ -61,7 +61,7 @@ func TestPositionMovedBesideARelay(t *testing.T) {
 	})
 }
 
-// TestPositionMovedBesideARelayWithFile: a checkpoint file in use is left alone, and the table too.
+// TestPositionMovedBesideARelayWithFile: a checkpoint file in use is not changed, and neither is the table.
 func TestPositionMovedBesideARelayWithFile(t *testing.T) {
 	t.Parallel()
 	onMySQL(t, func(s *site) {

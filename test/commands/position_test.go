@@ -70,7 +70,7 @@ func TestPositionSet(t *testing.T) {
 		"Fix: publish what consumers miss from the outbox table.", "position", "set", "0/1")
 	s.want(2, "cdc-relay: LSN lies beyond LSN, the end of the server's WAL. Fix: give a position that exists already.", "position", "set", "FF/0")
 	s.want(2, `cdc-relay: "yesterday" is not an LSN. Fix: write it as PostgreSQL prints it (LSN) or as 16 hex digits.`, "position", "set", "yesterday")
-	s.want(0, "position is LSN now, SIZE back: events committed behind it are published again", "position", "set", p.Slot.Hex)
+	s.want(0, "position is LSN now, SIZE back: events committed after it are published again", "position", "set", p.Slot.Hex)
 	if n := s.insert(3).publish(3); n != 3 {
 		t.Errorf("after going back %d were published, want all three", n)
 	}
@@ -78,7 +78,7 @@ func TestPositionSet(t *testing.T) {
 	end := s.insert(4).positions().WALEnd.LSN
 	s.want(2, "cdc-relay: LSN is a move forward over SIZE of WAL, whose unpublished events would never be published. Fix: give --yes if that is meant.",
 		"position", "set", end)
-	s.want(0, "position is LSN now, SIZE further: what was not published before it never will be", "position", "set", "--yes", end)
+	s.want(0, "position is LSN now, SIZE further: unpublished events before it will never be published", "position", "set", "--yes", end)
 	if p := s.positions(); p.Slot.LSN != end || p.Checkpoint.LSN != end {
 		t.Errorf("forward to %s: %+v", end, p)
 	}
@@ -91,7 +91,7 @@ func TestPositionSet(t *testing.T) {
 func TestPositionReset(t *testing.T) {
 	t.Parallel()
 	s := newSite(t).setup().insert(1)
-	s.want(0, "no checkpoint is stored in redis REDIS, key cdc-relay:{NAME}: the next run goes on from slot SLOT", "position", "reset")
+	s.want(0, "no checkpoint is stored in redis REDIS, key cdc-relay:{NAME}: the next run continues from slot SLOT", "position", "reset")
 	s.publish(1)
 	s.insert(2).sql("SELECT pg_replication_slot_advance('" + s.slot() + "', pg_current_wal_lsn())")
 	var text strings.Builder
