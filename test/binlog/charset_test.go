@@ -8,8 +8,8 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// A column that nobody reads may be in any character set. One that is read is refused at the start, and stops the
-// relay where its rows are in the log already: these no ALTER TABLE mends.
+// A column that is not used may be in any character set. One that is read is refused at the start, and stops the
+// relay if its rows are in the binlog already: ALTER TABLE does not fix these.
 func TestStopAtUnsupportedCharset(t *testing.T) {
 	onEach(t, func(d *database) {
 		t := d.t

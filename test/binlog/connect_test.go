@@ -103,7 +103,7 @@ func TestServerID(t *testing.T) {
 	})
 }
 
-// Settings with which events could be lost or not be read are refused at the start, with the statement that mends
+// Settings with which events could be lost or not be read are refused at the start, with the statement that fixes
 // them.
 func TestSettings(t *testing.T) {
 	onEach(t, func(d *database) {
@@ -162,7 +162,7 @@ func TestRights(t *testing.T) {
 		defer d.exec("DROP USER `" + user + "`@`%`")
 		d.exec("GRANT USAGE ON *.* TO `" + user + "`@`%`")
 		d.dsn = d.server.UserDSN(user, "secret", d.name, "")
-		for range 2 { // on the table, and on the log
+		for range 2 { // on the table, and on the binlog
 			found, _ := binlog.Check(t.Context(), d.options(current()), none)
 			_, _, err := d.source(current()).Acquire(t.Context(), none)
 			if err == nil {

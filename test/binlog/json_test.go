@@ -79,7 +79,7 @@ func specialJSON() []string {
 		`true`, `null`, `7`, `"text"`, `1.0`, `{}`, `[]`, `{"replaced": "a longer text", "z": [1, {"y": "2"}], "removed": {"x": [1, 2, 3]}}`,
 		strings.Repeat("[", 100) + strings.Repeat("]", 100), strings.Repeat(`{"a":`, 99) + "1" + strings.Repeat("}", 99),
 	}
-	var large []string // with values of four octets within the entries
+	var large []string // with values of four bytes within the entries
 	for i := range 4000 {
 		large = append(large, fmt.Sprintf(`"k%d": [%d, %d, null, "%d"]`, i, i*1000, -i*100000, i))
 	}
@@ -148,11 +148,11 @@ func (g generator) scalar() string {
 		return fmt.Sprintf("CAST('%04d-%02d-%02d %02d:%02d:%02d.%06d' AS %s(6))",
 			g.IntN(9000)+1000, g.IntN(12)+1, g.IntN(28)+1, g.IntN(24), g.IntN(60), g.IntN(60), g.IntN(1e6), []string{"DATETIME", "TIME"}[g.IntN(2)])
 	case 7:
-		octets := make([]byte, g.IntN(200))
-		for i := range octets {
-			octets[i] = byte(g.Uint32())
+		data := make([]byte, g.IntN(200))
+		for i := range data {
+			data[i] = byte(g.Uint32())
 		}
-		return fmt.Sprintf("X'%x'", octets)
+		return fmt.Sprintf("X'%x'", data)
 	}
 	return g.text(200)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
-// A relay whose window is full closes its connection. Once there is room it goes on where it was.
+// A relay whose window is full closes its connection. Once there is room it continues from its position.
 func TestHangUpWhileTheWindowIsFull(t *testing.T) {
 	onEach(t, func(d *database) {
 		t := d.t

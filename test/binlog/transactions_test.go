@@ -311,7 +311,7 @@ func TestLargeTransactions(t *testing.T) {
 	})
 }
 
-// What is needed to read rows later must not stand in octets that are read over meanwhile: the description of the log
+// A table map must not refer to buffers that are reused before its rows are read: the description of the binlog
 // file, and the tables of a transaction that is read from its temporary file.
 func TestTableMapSurvivesBufferReuse(t *testing.T) {
 	onEach(t, func(d *database) {
@@ -339,12 +339,12 @@ func TestTableMapSurvivesBufferReuse(t *testing.T) {
 // deep lets big count far enough.
 var deep = map[string]string{"mysql": "SET SESSION cte_max_recursion_depth = 1000000", "mariadb": "SET SESSION max_recursive_iterations = 1000000"}
 
-// big inserts n rows of a thousand octets.
+// big inserts n rows of a thousand bytes.
 func big(first, n int) string {
 	return fmt.Sprintf("INSERT INTO outbox WITH RECURSIVE i AS (SELECT %d AS n UNION ALL SELECT n + 1 FROM i WHERE n + 1 < %d) SELECT n, REPEAT('x', 1000) FROM i", first, first+n)
 }
 
-// What cannot be published as promised stops the source, with a sentence that says why.
+// Rows that cannot be published as promised stop the source with an error.
 func TestStopAtUnpublishableRows(t *testing.T) {
 	for name, tt := range map[string]struct {
 		statements []string
@@ -362,7 +362,7 @@ func TestStopAtUnpublishableRows(t *testing.T) {
 				r := start(t, d.source(current()), newQueue(), none)
 				d.session(insert(1))
 				d.session(tt.statements...)
-				if d.flavor == "mariadb" && tt.reason == "row_image" { // which logs inserts whole all the same
+				if d.flavor == "mariadb" && tt.reason == "row_image" { // which logs all columns of an insert anyway
 					r.expect(1, 2)
 					return
 				}

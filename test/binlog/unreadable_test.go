@@ -10,7 +10,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// A file of the log that the server has lost is nothing that waiting mends.
+// A lost binlog file stops the source: waiting does not fix it.
 func TestStopAtLostBinlogFile(t *testing.T) {
 	onEach(t, func(d *database) {
 		t := d.t

@@ -10,7 +10,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
-// TestCheck: each setting that can lose a checkpoint is found, with its severity and its mend.
+// TestCheck: each setting that can lose a checkpoint is found, with its severity and its fix.
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	good := testenv.Redis(t, testenv.RedisOptions{AppendOnly: true})
@@ -49,7 +49,7 @@ func TestCheck(t *testing.T) {
 				got = append(got, string(f.Severity))
 				text.WriteString(f.Text + ": " + f.Fix + "; ")
 				if f.Severity != finding.OK && f.Fix == "" {
-					t.Errorf("%q has no mend", f.Text)
+					t.Errorf("%q has no fix", f.Text)
 				}
 			}
 			if !slices.Equal(got, c.want) {

@@ -14,7 +14,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
-// TestMistakes: what waiting does not mend ends the run with one sentence that says what to change.
+// TestMistakes: what waiting does not fix ends the run with one line that names the fix.
 func TestMistakes(t *testing.T) {
 	t.Parallel()
 	plain := testenv.Redis(t, testenv.RedisOptions{})
@@ -191,7 +191,7 @@ func TestPassingStates(t *testing.T) {
 	for _, c := range []struct {
 		name        string
 		ail         [][]any
-		mend        []any
+		fix         []any
 		want, wants string
 	}{
 		{
@@ -225,7 +225,7 @@ func TestPassingStates(t *testing.T) {
 				do(t, nodes, command...)
 			}
 			wantPassing(t, s.Save(t.Context(), at(1, sequence)), c.want, c.wants)
-			do(t, nodes, c.mend...)
+			do(t, nodes, c.fix...)
 			save(t, s, at(1, sequence))
 		})
 	}

@@ -21,7 +21,7 @@ type running struct {
 
 	mu    sync.Mutex
 	lines []string
-	more  chan struct{} // closed and made anew with every line
+	more  chan struct{} // closed and replaced with every line
 }
 
 // start starts `cdc-relay run`; it is killed with the test if it still runs.

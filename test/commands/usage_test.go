@@ -72,7 +72,7 @@ func TestCheckJSON(t *testing.T) {
 			t.Errorf("%q is not in the text:\n%s", line, text)
 		}
 		if f.Status == "fail" && f.Fix == "" {
-			t.Errorf("%s has no mend", f.Subject)
+			t.Errorf("%s has no fix", f.Subject)
 		}
 	}
 	if lines := strings.Count(text, "\n") - 2; lines != len(report.Findings) {

@@ -76,15 +76,15 @@ func (d *demo) start(ctx context.Context) (err error) {
 	return err
 }
 
-func place(addresses []string, fake bool, mend string) string {
+func place(addresses []string, fake bool, setting string) string {
 	text := strings.Join(addresses, ",")
 	if fake {
-		text += ", in process; " + mend + " takes a real one"
+		text += ", in process; " + setting + " uses a real one"
 	}
 	return text
 }
 
-// window is how many events may be on their way, and so come again after a kill.
+// window is how many events may be in flight, and so be repeated after a kill.
 const window = 4000
 
 // setup writes the relay's configuration and has the relay make what it needs.
@@ -106,10 +106,8 @@ func (d *demo) setup(ctx context.Context) (err error) {
 	if err := asYAML(d.configPath()); err != nil {
 		return err
 	}
-	owner := d.servers.backend.ownerDSN()
-	user, _, _ := strings.Cut(owner, "@")
-	d.screen.say("setup    $ cdc-relay setup --owner-dsn %s@…", user)
-	said, err := d.command(ctx, "setup", "--owner-dsn", owner)
+	d.screen.say("setup    $ cdc-relay setup # as CDC_RELAY_OWNER_DSN")
+	said, err := d.command(ctx, "setup")
 	for line := range strings.Lines(said) {
 		d.screen.say("         %s", strings.TrimSpace(line))
 	}
@@ -140,6 +138,7 @@ func asYAML(path string) error {
 // command runs one of the relay's commands and returns what it said.
 func (d *demo) command(ctx context.Context, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, d.binary, append(args, "--config", d.configPath())...)
+	cmd.Env = append(os.Environ(), "CDC_RELAY_OWNER_DSN="+d.servers.backend.ownerDSN())
 	var said, complaint bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &complaint
 	if err := cmd.Run(); err != nil {
@@ -266,7 +265,7 @@ func (d *demo) close(ctx context.Context) (err error) {
 		d.reader.Close()
 	}
 	if d.relay != nil && d.servers.lent() {
-		_, err = d.command(ctx, "teardown", "--owner-dsn", d.servers.backend.ownerDSN())
+		_, err = d.command(ctx, "teardown")
 		err = errors.Join(err, d.servers.deleteTopic(ctx, d.topic))
 	}
 	if d.shop != nil {

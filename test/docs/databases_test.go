@@ -96,7 +96,7 @@ func printedBySetup(t *testing.T, flavor cdc.Flavor) []string {
 	return printed
 }
 
-// isRight looks at the user that the page made.
+// isRight checks the user that the page creates.
 func isRight(t *testing.T, server *testenv.MySQLServer) {
 	t.Helper()
 	grants, err := server.Column(t.Context(), "SHOW GRANTS FOR cdc_relay", "Grants for cdc_relay@%")

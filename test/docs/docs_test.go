@@ -1,4 +1,4 @@
-// Package docs holds the documentation against what it speaks of.
+// Package docs verifies the documentation against the code, the servers and the binary.
 package docs
 
 import (
@@ -184,7 +184,7 @@ func relay(t *testing.T) string {
 	return binary
 }
 
-// schema is as much of a JSON schema as it takes to look a setting up.
+// schema is the part of a JSON schema that is needed to look a setting up.
 type schema struct {
 	Ref        string             `json:"$ref"`
 	Defs       map[string]*schema `json:"$defs"`

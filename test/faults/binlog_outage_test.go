@@ -81,12 +81,12 @@ func TestRenamedColumnInBinlog(t *testing.T) {
 		}}})
 		r.Start()
 		if report := r.Verify(); report.Duplicates != 0 {
-			t.Errorf("%d events came again", report.Duplicates)
+			t.Errorf("%d events were repeated", report.Duplicates)
 		}
 	})
 }
 
-// Row 26: Redis cannot be written. Publishing goes on, and after a kill exactly what was not saved comes again.
+// Row 26: Redis cannot be written. Publishing goes on, and after a kill exactly what was not saved is repeated.
 func TestRedisUnavailableOnBinlog(t *testing.T) {
 	t.Parallel()
 	for name, away := range map[string]func(way *testenv.ProxyServer) error{
@@ -115,15 +115,15 @@ func TestRedisUnavailableOnBinlog(t *testing.T) {
 				r.Start()
 				r.AwaitSaved(r.Append("after", 10))
 				if report := r.Verify(); report.Duplicates != 3*r.Window {
-					t.Errorf("%d events came again, want the %d that were not saved", report.Duplicates, 3*r.Window)
+					t.Errorf("%d events were repeated, want the %d that were not saved", report.Duplicates, 3*r.Window)
 				}
 			})
 		})
 	}
 }
 
-// Row 26: a relay starts with a Redis that was rolled back. Nobody else knows the position: what was published since
-// comes again, and nothing is lost.
+// Row 26: a relay starts with a Redis that was rolled back. The checkpoint is the only copy of the position: what was published since
+// is repeated, and nothing is lost.
 func TestBinlogWithRolledBackRedis(t *testing.T) {
 	t.Parallel()
 	onBinlogs(t, func(t *testing.T, db *cdctest.MySQL) {
@@ -143,12 +143,12 @@ func TestBinlogWithRolledBackRedis(t *testing.T) {
 		r.Start()
 		r.AwaitSaved(r.Append("k", 10))
 		if report := r.Verify(); report.Duplicates != 20 {
-			t.Errorf("%d events came again, want the 20 since", report.Duplicates)
+			t.Errorf("%d events were repeated, want the 20 since", report.Duplicates)
 		}
 	})
 }
 
-// Connections that break under load are made again, and this process hands on nothing twice.
+// Connections that break under load are opened again, and this process publishes nothing twice.
 func TestBinlogConnectionsCut(t *testing.T) {
 	t.Parallel()
 	onBinlogs(t, func(t *testing.T, db *cdctest.MySQL) {
@@ -172,15 +172,15 @@ func TestBinlogConnectionsCut(t *testing.T) {
 func goesOnOnce(t *testing.T, r *cdctest.Rig) {
 	t.Helper()
 	if report := r.Verify(); report.Duplicates != 0 {
-		t.Errorf("%d events came again", report.Duplicates)
+		t.Errorf("%d events were repeated", report.Duplicates)
 	}
 	if n := r.Relay.Starts(); n != 1 {
 		t.Errorf("the relay was started %d times", n)
 	}
 }
 
-// A relay that was frozen, as on a machine that hangs, until the server has given its connection up goes on where
-// it was.
+// A relay that was frozen, as on a machine that hangs, until the server has given its connection up continues from its
+// position.
 func TestResumeAfterFreezeOnBinlog(t *testing.T) {
 	t.Parallel()
 	onBinlogs(t, func(t *testing.T, db *cdctest.MySQL) {

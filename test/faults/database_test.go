@@ -9,7 +9,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 )
 
-// Row 10: the database crashes and comes back. The relay reconnects by itself, and what the rewound log
+// Row 10: the database crashes and comes back. The relay reconnects by itself, and what the rewound WAL or binlog
 // repeats is filtered.
 func TestDatabaseCrash(t *testing.T) {
 	for name, source := range sources() {
@@ -91,7 +91,7 @@ func TestDatabaseShutdownWhileKafkaIsDown(t *testing.T) {
 	}
 }
 
-// Row 12: what the relay needs to go on is gone: it stops, and says what to do.
+// Row 12: what the relay needs to go on is gone: it stops and names the fix.
 func TestLostWALOrBinlog(t *testing.T) {
 	for name, source := range sources() {
 		t.Run(name, func(t *testing.T) {
@@ -104,12 +104,12 @@ func TestLostWALOrBinlog(t *testing.T) {
 			r.Append("unread", 10)
 			r.Must(r.DB.LoseLog(t.Context()))
 			r.Must(r.Relay.Start(t.Context()))
-			says(t, r.AwaitExit(30*time.Second, 5), source.mend)
+			says(t, r.AwaitExit(30*time.Second, 5), source.fix)
 		})
 	}
 }
 
-// says holds a relay's last words against what a person needs.
+// says verifies that a relay's last line contains the words.
 func says(t *testing.T, exit cdctest.Exit, words ...string) {
 	t.Helper()
 	said := lastWords(exit.Log)

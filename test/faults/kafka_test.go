@@ -51,7 +51,7 @@ func proxied(o *cdctest.RigOptions) {
 }
 
 // Row 22: requests arrive and their responses do not. What is sent again is the same batch, so the broker
-// knows it: nothing comes twice.
+// recognises it: nothing is duplicated.
 func TestResponsesLost(t *testing.T) {
 	proxy := shared.kafka.Brokers()[0].Proxy()
 	t.Cleanup(func() { proxy.Heal(t.Context()) })
@@ -72,7 +72,7 @@ func TestResponsesLost(t *testing.T) {
 	}
 }
 
-// Row 22, with a kill while Kafka holds what it could not acknowledge: the window comes again, at most.
+// Row 22, with a kill while Kafka holds what it could not acknowledge: the window is repeated, at most.
 func TestKillWhileResponsesAreLost(t *testing.T) {
 	for name, source := range sources() {
 		t.Run(name, func(t *testing.T) {
@@ -91,7 +91,7 @@ func TestKillWhileResponsesAreLost(t *testing.T) {
 			proxy.Heal(t.Context())
 			r.Start()
 			if report := r.Verify(); report.Duplicates == 0 {
-				t.Error("nothing came again: the kill did not hit the gap")
+				t.Error("nothing was repeated: the kill did not hit the gap")
 			}
 		})
 	}

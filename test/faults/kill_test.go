@@ -49,7 +49,7 @@ func TestKillUnderLoad(t *testing.T) {
 	}
 }
 
-// Row 2: what Kafka acknowledged and no checkpoint covers comes again, and nothing else does.
+// Row 2: what Kafka acknowledged and no checkpoint covers is repeated, and nothing else does.
 func TestKillBetweenAckAndCheckpoint(t *testing.T) {
 	for name, source := range sources() {
 		t.Run(name, func(t *testing.T) {
@@ -67,7 +67,7 @@ func TestKillBetweenAckAndCheckpoint(t *testing.T) {
 			r.Append("after", 50)
 			r.Start()
 			if report := r.Verify(); report.Duplicates != len(gap) {
-				t.Errorf("%d events came again, want the %d that were not saved", report.Duplicates, len(gap))
+				t.Errorf("%d events were repeated, want the %d that were not saved", report.Duplicates, len(gap))
 			}
 		})
 	}
@@ -101,7 +101,7 @@ func TestWindowBoundsRepeats(t *testing.T) {
 			way.Heal(t.Context())
 			r.Start()
 			if report := r.Verify(); report.Duplicates == 0 {
-				t.Error("nothing came again: the kill did not hit the gap")
+				t.Error("nothing was repeated: the kill did not hit the gap")
 			}
 		})
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 // Row 1, where the network or a slow broker holds back what the killed relay had sent, until its successor has
-// published: it must not get into the log any more, or a repeat would not be contiguous.
+// published: it must be rejected, or a repeat would not be contiguous.
 func TestLateRequestsAreRejected(t *testing.T) {
 	for name, source := range sources() {
 		t.Run(name, func(t *testing.T) {

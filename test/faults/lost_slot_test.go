@@ -8,8 +8,8 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 )
 
-// Row 12: the slot is dropped, made anew or invalidated, while the relay runs or while it is down. Each time
-// the relay stops with exit code 5 and says what to do. TestLostWALOrBinlog has the case of a slot dropped meanwhile.
+// Row 12: the slot is dropped, recreated or invalidated, while the relay runs or while it is down. Each time
+// the relay stops with exit code 5 and names the fix. TestLostWALOrBinlog has the case of a slot dropped meanwhile.
 func TestLostSlot(t *testing.T) {
 	running := func(create bool) func(*testing.T, *cdctest.Rig, *cdctest.Postgres) {
 		return func(_ *testing.T, r *cdctest.Rig, db *cdctest.Postgres) {
@@ -129,7 +129,7 @@ func TestChangedPublication(t *testing.T) {
 }
 
 // Row 14, while no relay looks: the checkpoint remembers the publication, so the next start stops, and goes on
-// stopping until a person has accepted what is missing. A table that is only new is no change.
+// stopping until an administrator has accepted what is missing. A table that is only new is no change.
 func TestPublicationChangedWhileDown(t *testing.T) {
 	for _, checkpoint := range []cdctest.Checkpoint{cdctest.InRedis, cdctest.InFile} {
 		t.Run(string(checkpoint), func(t *testing.T) {

@@ -135,8 +135,8 @@ type source struct {
 	// keeps are the checkpoints that a relay of it can have, the least demanding one first. With SlotOnly
 	// among them the relay goes on though its checkpoint is lost.
 	keeps []cdctest.Checkpoint
-	// mend is the command that a relay names when its log is gone.
-	mend string
+	// fix is the command that a relay names when its WAL or binlog is gone.
+	fix string
 }
 
 func (s source) can(c cdctest.Checkpoint) bool { return slices.Contains(s.keeps, c) }
@@ -170,7 +170,7 @@ func mysqlSource(flavor string) source {
 	return source{
 		open:  func(tb testing.TB) cdctest.Database { tb.Helper(); return newMySQL(tb, flavor) },
 		keeps: (*cdctest.MySQL)(nil).Checkpoints(),
-		mend:  "cdc-relay position set",
+		fix:   "cdc-relay position set",
 	}
 }
 
@@ -246,7 +246,7 @@ func newRig(tb testing.TB, db cdctest.Database, checkpoint cdctest.Checkpoint, c
 	return cdctest.NewRig(tb, o)
 }
 
-// lastWords is what a process says when it gives up: the lines of its last error.
+// lastWords returns the lines of the process's last error.
 func lastWords(log string) string {
 	var words []string
 	for line := range strings.Lines(log) {

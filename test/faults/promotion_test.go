@@ -70,7 +70,7 @@ func (s *replication) promote(r *cdctest.Rig, db *cdctest.MySQL) {
 
 // The primary dies under load while the relay runs and the replica has received all and applied only a part. The relay
 // waits at the new address until the replica has applied what was published, and goes on there: nothing is lost, nothing
-// comes again. What the relay had not read yet is only in the replica's log.
+// is repeated. What the relay had not read yet is only in the replica's binlog.
 func TestFailover(t *testing.T) {
 	t.Parallel()
 	onReplications(t, func(t *testing.T, db *cdctest.MySQL, s *replication) {
@@ -123,7 +123,7 @@ func TestFailoverWithLoss(t *testing.T) {
 		r.Must(r.Relay.Start(t.Context()))
 		refused(t, r, map[string]string{
 			testenv.MySQLFlavor:   "not executed",
-			testenv.MariaDBFlavor: "another history", // its numbers are beyond ours: it says itself that it has not ours
+			testenv.MariaDBFlavor: "another history", // its numbers are higher: the server reports that it does not have ours
 		}[db.Server.Flavor])
 		for _, record := range r.Reader.Records() {
 			if strings.HasPrefix(record.Key, "diverged") {

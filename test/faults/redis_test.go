@@ -39,14 +39,14 @@ func TestRedisLosesItsData(t *testing.T) {
 			r.Start()
 			r.AwaitSaved(r.Append("k", 10))
 			if report := r.Verify(); report.Duplicates != 0 {
-				t.Errorf("%d events came again", report.Duplicates)
+				t.Errorf("%d events were repeated", report.Duplicates)
 			}
 		})
 	}
 }
 
-// Row 26: Redis cannot be written. Publishing goes on, and the source is told nothing, so that a kill at
-// that time costs duplicates only.
+// Row 26: Redis cannot be written. Publishing goes on, and nothing is confirmed to the source, so that a kill at
+// that time causes duplicates only.
 func TestRedisUnavailable(t *testing.T) {
 	for name, tt := range map[string]struct {
 		away func(r *cdctest.Rig, way *testenv.ProxyServer, redis *testenv.RedisServer) error
@@ -100,7 +100,7 @@ func TestRedisUnavailable(t *testing.T) {
 			r.Start()
 			r.AwaitSaved(r.Append("after", 10))
 			if report := r.Verify(); report.Duplicates != 3*r.Window {
-				t.Errorf("%d events came again, want the %d that were not saved", report.Duplicates, 3*r.Window)
+				t.Errorf("%d events were repeated, want the %d that were not saved", report.Duplicates, 3*r.Window)
 			}
 		})
 	}
@@ -131,7 +131,7 @@ func TestStartWithFlushedRedis(t *testing.T) {
 }
 
 // Row 26: a relay starts with a Redis that was rolled back behind the slot. That may as well be a slot that
-// somebody moved: it stops, and goes on when it is told that the slot is right.
+// somebody moved: it stops, and continues with position.conflict: slot.
 func TestStartWithRolledBackRedis(t *testing.T) {
 	db := newPostgres(t)
 	r := newRig(t, db, cdctest.InRedis, nil)
@@ -152,11 +152,11 @@ func TestStartWithRolledBackRedis(t *testing.T) {
 	r.Start()
 	r.AwaitSaved(r.Append("k", 10))
 	if report := r.Verify(); report.Duplicates != 0 {
-		t.Errorf("%d events came again", report.Duplicates)
+		t.Errorf("%d events were repeated", report.Duplicates)
 	}
 }
 
-// Row 26 and row 5: a stop in order waits for Redis to come back, within its time, and saves.
+// Row 26 and row 5: a clean stop waits for Redis to come back, within its time, and saves.
 func TestSigtermWhileRedisIsUnavailable(t *testing.T) {
 	t.Parallel()
 	for name, source := range sources() {
@@ -179,14 +179,14 @@ func TestSigtermWhileRedisIsUnavailable(t *testing.T) {
 			r.Start()
 			r.AwaitSaved(r.Append("after", 10))
 			if report := r.Verify(); report.Duplicates != 0 {
-				t.Errorf("%d events came again", report.Duplicates)
+				t.Errorf("%d events were repeated", report.Duplicates)
 			}
 		})
 	}
 }
 
-// A relay whose checkpoint refuses for good ends at once, also while nothing is appended: it has nothing left to say,
-// and waiting would only let the WAL or binlog pile up.
+// A relay whose checkpoint refuses for good ends at once, also while nothing is appended: waiting would only let WAL or
+// binlog pile up.
 func TestRefusedCheckpoint(t *testing.T) {
 	t.Parallel()
 	for fault, tt := range map[string]struct {
@@ -216,7 +216,7 @@ func TestRefusedCheckpoint(t *testing.T) {
 				r.Must(err)
 				says(t, r.AwaitExit(30*time.Second, tt.code), tt.says)
 				r.Fault(fault)
-				if tt.code == 5 { // for a person: here the old one is put back
+				if tt.code == 5 { // needs an administrator: here the old one is restored
 					_, err = shared.redis.Do(t.Context(), "SET", r.RedisKey(), stored)
 					r.Must(err)
 				}

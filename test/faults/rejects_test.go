@@ -13,7 +13,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 )
 
-// poison is an event that cannot be published, and what the relay is told to do with such.
+// poison is an event that cannot be published, and the policy for it.
 type poison struct {
 	policy string // setting under errors
 	exit   int
@@ -57,7 +57,7 @@ func poisons() map[string]poison {
 	}
 }
 
-// noise is what no codec makes smaller.
+// noise is text that no codec compresses well.
 func noise(n int) []byte {
 	random := rand.New(rand.NewPCG(1, 2))
 	var b bytes.Buffer
@@ -72,8 +72,8 @@ func onlyOrders(r *cdctest.Rig) []any {
 	return []any{map[string]any{"match": map[string]any{"aggregate_type": "Order"}, "topic": r.Topic}}
 }
 
-// spoiled starts a relay and commits events of two keys, one of them in the middle such that it cannot be
-// published; behind are those of its key that were committed after it.
+// spoiled starts a relay and commits events of two keys, one of which cannot be published; behind are the events of its key
+// that were committed after it.
 func spoiled(t *testing.T, db cdctest.Database, p poison, policy string) (r *cdctest.Rig, bad *cdctest.Event, behind []*cdctest.Event) {
 	t.Helper()
 	r = newRig(t, db, cdctest.InFile, func(o *cdctest.RigOptions) {
@@ -103,8 +103,8 @@ func spoiled(t *testing.T, db cdctest.Database, p poison, policy string) (r *cdc
 	return r, bad, behind
 }
 
-// poisonsOf are what to try on a source. All of them on PostgreSQL; what is refused, and how, is decided behind the
-// source, so of the others one that the router refuses and one that the broker does.
+// poisonsOf returns the cases for a source: all of them on PostgreSQL, and on the others one that the router refuses and one
+// that the broker rejects, because neither depends on the source.
 func poisonsOf(source string) map[string]poison {
 	all := poisons()
 	if source == "postgres" {
@@ -114,7 +114,7 @@ func poisonsOf(source string) map[string]poison {
 	return all
 }
 
-// Row 24, stop: the relay stops in front of the event and names it; nothing later of its key is published.
+// Row 24, stop: the relay stops before the event and names it; nothing later of its key is published.
 // With the event's id under errors.skip it goes on, without a gap.
 func TestStopAtRejectedEvent(t *testing.T) {
 	for name, source := range sources() {
@@ -164,7 +164,7 @@ func TestDropRejectedEvents(t *testing.T) {
 	}
 }
 
-// Row 24: events for a topic that is not there stop the relay; once it is made they arrive in their order.
+// Row 24: events for a missing topic stop the relay; once it exists they arrive in their order.
 func TestMissingTopicIsCreated(t *testing.T) {
 	t.Parallel()
 	for name, source := range sources() {

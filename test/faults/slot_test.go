@@ -10,9 +10,9 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
-// The rows that are about PostgreSQL's slot.
+// Tests of PostgreSQL's slot.
 
-// Row 4: what the checkpoint covers does not come again, though the slot was not told of it.
+// Row 4: what the checkpoint covers is not repeated, though the slot was not told of it.
 func TestKillBetweenCheckpointAndConfirm(t *testing.T) {
 	for _, checkpoint := range []cdctest.Checkpoint{cdctest.InRedis, cdctest.InFile} {
 		t.Run(string(checkpoint), func(t *testing.T) {
@@ -34,7 +34,7 @@ func TestKillBetweenCheckpointAndConfirm(t *testing.T) {
 			r.Append("after", 1) // as close behind the checkpoint as can be
 			r.Start()
 			if report := r.Verify(); report.Duplicates != 0 {
-				t.Errorf("%d events came again", report.Duplicates)
+				t.Errorf("%d events were repeated", report.Duplicates)
 			}
 		})
 	}
@@ -55,7 +55,7 @@ func current(r *cdctest.Rig, db *cdctest.Postgres) string {
 	return position
 }
 
-// Row 8: an idle outbox in a busy database lets the server forget its WAL.
+// Row 8: an idle outbox in a busy database lets the server remove WAL.
 func TestIdleOutboxInBusyDatabase(t *testing.T) {
 	for _, checkpoint := range []cdctest.Checkpoint{cdctest.SlotOnly, cdctest.InRedis} {
 		t.Run(string(checkpoint), func(t *testing.T) {
@@ -81,13 +81,13 @@ func TestIdleOutboxInBusyDatabase(t *testing.T) {
 	}
 }
 
-// busy makes the server write about so many MiB of WAL that the relay has no use for.
+// busy makes the server write about so many MiB of WAL without outbox rows.
 func busy(ctx context.Context, r *cdctest.Rig, db *cdctest.Postgres, mib int) {
 	r.Must(db.Exec(ctx, "CREATE TABLE IF NOT EXISTS busy (x text)"))
 	r.Must(db.Exec(ctx, "INSERT INTO busy SELECT repeat(md5(i::text), 32) FROM generate_series(1, $1) i", mib*1000))
 }
 
-// Row 9: keepalives do not carry the slot past a transaction that was received and is not acknowledged.
+// Row 9: keepalives do not move the slot past a transaction that was received and is not acknowledged.
 func TestKeepalivesWhileUnacknowledged(t *testing.T) {
 	for _, checkpoint := range []cdctest.Checkpoint{cdctest.SlotOnly, cdctest.InRedis} {
 		t.Run(string(checkpoint), func(t *testing.T) {
@@ -114,7 +114,7 @@ func TestKeepalivesWhileUnacknowledged(t *testing.T) {
 	}
 }
 
-// awaitReply waits until the server has sent its log up to position and had a reply after that.
+// awaitReply waits until the server has sent its WAL up to position and had a reply after that.
 func awaitReply(r *cdctest.Rig, db *cdctest.Postgres, position string, round int) {
 	sentBy := time.Time{}
 	r.Await(fmt.Sprintf("a reply to keepalive %d", round), func(ctx context.Context) (bool, error) {

@@ -10,7 +10,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 )
 
-// Row 5: SIGTERM under load drains, saves and confirms: nothing comes again at the next start.
+// Row 5: SIGTERM under load drains, saves and confirms: nothing is repeated at the next start.
 func TestSigtermUnderLoad(t *testing.T) {
 	t.Parallel()
 	for name, source := range sources() {

@@ -9,7 +9,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
-// Row 17: rows of COPY, which share their place in the log, with a kill in between.
+// Row 17: rows of COPY, which share their LSN, with a kill in between.
 func TestCopy(t *testing.T) {
 	t.Parallel()
 	db := newPostgres(t)
@@ -31,8 +31,8 @@ func TestCopy(t *testing.T) {
 	r.Verify()
 }
 
-// Row 17: a transaction of a million rows flows through in flat memory, and the events of others behind it. It is
-// no parallel test: every other relay of the server would have to read it too.
+// Row 17: a transaction of a million rows flows through with flat memory, as do the events behind it. It is
+// not parallel: every other relay of the server would have to read it too.
 func TestMillionRows(t *testing.T) {
 	const rows = 1_000_000
 	for name, most := range map[string]int{"postgres": 64, testenv.MySQLFlavor: 100, testenv.MariaDBFlavor: 100} { // MiB

@@ -15,8 +15,8 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
-// What a publisher has on its way when its successor has begun never gets into the log: it would stand behind
-// what came after it. Without the fence it does get there.
+// A batch that is in flight when the successor opens is rejected: it would land behind newer records. Without the fence
+// it does.
 func TestLateBatchIsRejected(t *testing.T) {
 	k := testenv.Kafka(t, testenv.KafkaOptions{Proxied: true})
 	proxy := k.Brokers()[0].Proxy()
@@ -59,7 +59,7 @@ func TestLateBatchIsRejected(t *testing.T) {
 	}
 }
 
-// Who opens fences those before, and nobody of another name; a description fences nobody.
+// Open fences earlier publishers with the same transactional ID and no others; Describe fences none.
 func TestSuccessorFencesPredecessor(t *testing.T) {
 	newTopic(t, kafka, "fence", 2, nil)
 	opts := publisher.Options{Brokers: kafka.Bootstrap(), TransactionalID: "fence"}

@@ -33,7 +33,7 @@ func TestEveryCodec(t *testing.T) {
 				t.Fatal(err)
 			}
 			began := time.Now().Add(-time.Minute)
-			java := kgo.StickyKeyPartitioner(nil).ForTopic(topic) // murmur2 as Java has it
+			java := kgo.StickyKeyPartitioner(nil).ForTopic(topic) // murmur2, as in Java
 			o := newOrder()
 			readAll(t, kafka.Bootstrap(), topic, func(r *kgo.Record) bool {
 				o.check(t, r)
@@ -172,7 +172,7 @@ func TestRejectedByCompactedTopic(t *testing.T) {
 	}
 }
 
-// The size that is checked before sending is exactly the broker's: the largest record passes, one octet
+// The size that is checked before sending is exactly the broker's: the largest record passes, one byte
 // more is found before it is sent, and with compression the broker's refusal is understood.
 func TestLargestRecord(t *testing.T) {
 	const limit = 2000
@@ -188,7 +188,7 @@ func TestLargestRecord(t *testing.T) {
 	}
 	s.send(t, record(limit-overhead+1))
 	if err := s.await(t, soon, 2); err == nil || !strings.Contains(cdc.Explain(err), "takes 2001 bytes and the topic allows 2000") {
-		t.Errorf("one octet too many: %v", err)
+		t.Errorf("one byte too many: %v", err)
 	}
 	s = open(t, publisher.Options{Brokers: kafka.Bootstrap(), Compression: "gzip", TooLarge: cdc.PolicyStop})
 	s.send(t, record(10*limit)) // compressed it is small

@@ -12,8 +12,8 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
-// A renewal that nobody heard of was granted by a coordinator that is gone: the next one is granted too, and a
-// publisher that has a successor is refused by the same coordinator.
+// The response to a renewal is lost and its coordinator fails: the next renewal succeeds too, and a publisher that has a
+// successor is fenced by the same coordinator.
 func TestFenceRenewalAfterLostResponse(t *testing.T) {
 	t.Parallel()
 	k := testenv.Kafka(t, testenv.KafkaOptions{})

@@ -4,7 +4,7 @@ import (
 	"testing"
 )
 
-// However the stop meets the reader, the farewell is said: here it comes in the middle of a busy stream.
+// A stop within a busy stream confirms everything that is durable.
 func TestStopUnderLoadConfirmsEverything(t *testing.T) {
 	d := newDatabase(t)
 	missed := 0

@@ -8,7 +8,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// A checkpoint whose last commit does not come again is of another history: until that is known, and when it is, the
+// A checkpoint whose last commit is not repeated is of another history: until that is known, and when it is, the
 // server has been told nothing of the checkpoint's position.
 func TestOtherHistoryConfirmsNothing(t *testing.T) {
 	d := newDatabase(t)

@@ -8,8 +8,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
-// From Acquire on the slot is held, however long it takes until Run is called, and however much the server has to send:
-// here for longer than the wal_sender_timeout of our connection.
+// The slot is held from Acquire on, for longer than wal_sender_timeout before Run is called, and with much to send.
 func TestSlotIsHeldUntilRun(t *testing.T) {
 	d := newDatabase(t)
 	s, q := d.source(), newQueue(t)
@@ -42,7 +41,7 @@ func TestSlotIsHeldUntilRun(t *testing.T) {
 	equal(t, q.held(), numbers(1, 30_000))
 }
 
-// A server that shuts down waits for its walsenders: it is let go before Run, too, and Run says so.
+// A server that shuts down waits for its walsenders: the connection is closed before Run too, and Run reports it.
 func TestShutdownBeforeRun(t *testing.T) {
 	shared := server
 	defer func() { server = shared }()
@@ -70,7 +69,7 @@ func TestShutdownBeforeRun(t *testing.T) {
 	equal(t, q.held(), numbers(1, 30_000))
 }
 
-// Release gives up a slot that nobody runs, and a second Release does no harm.
+// Release frees a slot without Run, and a second Release is harmless.
 func TestReleaseFreesTheSlot(t *testing.T) {
 	d := newDatabase(t)
 	s := d.source()

@@ -143,11 +143,11 @@ func (q *queue) Offer(b *cdc.Batch) bool {
 	for row := range b.Rows() {
 		col := b.Table.Index("payload")
 		raw, _ := b.Value(row, col)
-		octets, _, err := b.Table.Columns[col].Form.Bytes(nil, raw)
+		data, _, err := b.Table.Columns[col].Form.Bytes(nil, raw)
 		if err != nil {
 			q.tb.Errorf("payload of seq %d: %v", b.Seq, err)
 		}
-		q.payloads = append(q.payloads, string(octets))
+		q.payloads = append(q.payloads, string(data))
 	}
 	if q.confirm != nil {
 		q.confirm(b.Seq)
@@ -300,7 +300,7 @@ func TestCleanStopConfirmsEverything(t *testing.T) {
 	equal(t, again.held(), []string{"2001"})
 }
 
-// Without a Confirm nothing moves: the next process gets everything again.
+// Without Confirm the slot does not move: the next process receives everything again.
 func TestUnconfirmedTransactionsAreSentAgain(t *testing.T) {
 	d := newDatabase(t)
 	q := newQueue(t)
@@ -364,7 +364,7 @@ func TestLargeRows(t *testing.T) {
 	q.waitCount(t, 5)
 	for i, want := range []int{1, 100_000, 3_000_000, 524_288, 7} {
 		if got := len(q.held()[i]); got != want {
-			t.Errorf("payload %d has %d octets, want %d", i, got, want)
+			t.Errorf("payload %d has %d bytes, want %d", i, got, want)
 		}
 	}
 }
@@ -381,7 +381,7 @@ func TestIdleOutboxAdvances(t *testing.T) {
 	deadline := time.Now().Add(30 * time.Second)
 	for behind > 1<<20 {
 		if time.Now().After(deadline) {
-			t.Fatalf("slot still keeps %d octets", behind)
+			t.Fatalf("slot still keeps %d bytes", behind)
 		}
 		err := d.conn.QueryRow(t.Context(), `SELECT pg_wal_lsn_diff(pg_current_wal_flush_lsn(), confirmed_flush_lsn)::bigint, pg_sleep(0.05)
 			FROM pg_replication_slots WHERE slot_name = $1`, d.name).Scan(&behind, nil)

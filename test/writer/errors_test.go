@@ -15,7 +15,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/writer"
 )
 
-// mistake is what provokes an answer of the server that has a mend.
+// mistake provokes an error of the server that has a fix.
 type mistake struct{ table, user, before, want string }
 
 func TestPostgresErrorsNameTheFix(t *testing.T) {
