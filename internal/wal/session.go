@@ -155,7 +155,7 @@ func (ss *session) makeRoom(ctx context.Context, need int) error {
 	if err := ss.flush(ctx); err != nil { // a batch has one arena
 		return err
 	}
-	fresh := ss.src.arenas.take(max(need, chunkSize))
+	fresh := ss.src.arenas.take(max(need+minRead, chunkSize))
 	copy(fresh.buf, tail)
 	ss.debt += ss.chunk.uncharged()
 	ss.src.arenas.release(ss.chunk)
