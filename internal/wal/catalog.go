@@ -37,6 +37,8 @@ type slotRow struct {
 	InvalidationReason string `json:"invalidation_reason"`
 	Conflicting        bool   `json:"conflicting"`
 	Failover           bool   `json:"failover"`
+	Synced             bool   `json:"synced"` // with 17; still true once the standby was promoted
+	Recovery           bool   `json:"-"`
 	Retained           int64  `json:"-"`
 	flushed            lsn
 }
@@ -51,8 +53,8 @@ func readSlot(ctx context.Context, conn *pgx.Conn, name string) (slotRow, error)
 	var row slotRow
 	var doc []byte
 	var flushed string
-	err := conn.QueryRow(ctx, `SELECT to_jsonb(s), COALESCE(pg_wal_lsn_diff(`+walEnd+`, s.restart_lsn), 0)::bigint, (`+walEnd+`)::text
-		FROM pg_replication_slots s WHERE s.slot_name = $1`, name).Scan(&doc, &row.Retained, &flushed)
+	err := conn.QueryRow(ctx, `SELECT to_jsonb(s), COALESCE(pg_wal_lsn_diff(`+walEnd+`, s.restart_lsn), 0)::bigint, (`+walEnd+`)::text, pg_is_in_recovery()
+		FROM pg_replication_slots s WHERE s.slot_name = $1`, name).Scan(&doc, &row.Retained, &flushed, &row.Recovery)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return row, cdc.PositionError(slotMissing,
 			"create it with `cdc-relay setup`; if it existed, find out first who dropped it and what consumers miss, because it cannot go back to the events since then",
@@ -80,6 +82,8 @@ func (r slotRow) usable(name, database string) error {
 		return cdc.ConfigError("wrong_slot", fixOtherSlot, "replication slot %q is a %s slot with plugin %q, not a logical one with pgoutput", name, r.SlotType, r.Plugin)
 	case r.Database != database:
 		return cdc.ConfigError("wrong_slot", fixOtherSlot, "replication slot %q belongs to database %q, and this relay reads %q (slot names are unique in a server)", name, r.Database, database)
+	case r.Synced && r.Recovery: // waits for the promotion, or for the primary
+		return cdc.Fixable("promote it, or name the primary in source.postgres.dsn", "PostgreSQL is a standby that synchronizes slot %q from its primary", name)
 	case r.WALStatus == "lost" || r.InvalidationReason != "" || r.Conflicting:
 		why := r.InvalidationReason
 		if why == "" {

@@ -60,8 +60,9 @@ func TestPostgresFailover(t *testing.T) {
 			r.AwaitProgress(1000)
 			r.Must(p.primary.Stop(r.Within(time.Minute), testenv.Immediate))
 			r.Must(load.Stop())
-			r.Must(p.standby.Promote(t.Context()))
 			r.Must(p.address.Redirect(p.standby.Addr()))
+			r.Must(r.Relay.AwaitLog(r.Within(time.Minute), "is a standby that synchronizes"))
+			r.Must(p.standby.Promote(t.Context()))
 			db.Server = p.standby
 			r.Load(cdctest.Workload{Prefix: "promoted-"})
 			r.AwaitProgress(1000)
