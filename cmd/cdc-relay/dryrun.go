@@ -37,7 +37,7 @@ func dryRun(ctx context.Context, c *config.Config, out io.Writer, log *slog.Logg
 		Sink: &printer{out: json.NewEncoder(out), durable: make(chan cdc.Durable, 1)},
 	}
 	log.Info("dry run: printing records of new commits, publishing nothing")
-	return relay.New(relayOptions(c), stages, log, reg).Run(ctx)
+	return relay.New(relayOptions(c, newDropped(reg)), stages, log, reg).Run(ctx)
 }
 
 // printer is a sink that prints each record as a line of JSON.

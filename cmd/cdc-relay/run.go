@@ -85,12 +85,13 @@ func tuneGC(env func(string) (string, bool), window int64) {
 // port in use is found before anything starts.
 func run(ctx context.Context, c *config.Config, start binlog.StartFrom, log *slog.Logger, profile bool) error {
 	reg := newRegistry()
-	stages, closeStore, err := wire(c, start, log, reg)
+	dropped := newDropped(reg)
+	stages, closeStore, err := wire(c, start, dropped, log, reg)
 	if err != nil {
 		return err
 	}
 	defer closeStore()
-	r := relay.New(relayOptions(c), stages.Stages, log, reg)
+	r := relay.New(relayOptions(c, dropped), stages.Stages, log, reg)
 	if c.HTTP.Listen == "" {
 		return r.Run(ctx)
 	}
@@ -125,7 +126,7 @@ type stages struct {
 	source source
 }
 
-func wire(c *config.Config, start binlog.StartFrom, log *slog.Logger, reg prometheus.Registerer) (stages, func(), error) {
+func wire(c *config.Config, start binlog.StartFrom, dropped func(reason string), log *slog.Logger, reg prometheus.Registerer) (stages, func(), error) {
 	db, err := newDatabase(c)
 	if err != nil {
 		return stages{}, nil, err
@@ -138,7 +139,7 @@ func wire(c *config.Config, start binlog.StartFrom, log *slog.Logger, reg promet
 	if err != nil {
 		return stages{}, nil, err
 	}
-	sink, err := newPublisher(c, log, reg)
+	sink, err := newPublisher(c, dropped, log, reg)
 	if err != nil {
 		return stages{}, nil, err
 	}

@@ -4,15 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/finding"
-	"github.com/cdc-relay/cdc-relay/internal/publisher"
+	"github.com/cdc-relay/cdc-relay/internal/kafka"
 )
 
 // makeTopics makes the topics that routes name, where the configuration says how.
@@ -21,12 +18,11 @@ func (s *setup) makeTopics(ctx context.Context, c *config.Config) error {
 	if c.Topics.Create == nil || len(topics) == 0 {
 		return nil
 	}
-	p, err := newPublisher(c, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+	client, err := newKafkaClient(c)
 	if err != nil {
 		return err
 	}
-	defer p.Kill()
-	created, err := p.CreateTopics(ctx, topics)
+	created, err := client.EnsureTopics(ctx, topics, topicSpec(c))
 	made := map[string]bool{}
 	for _, name := range created {
 		made[name] = true
@@ -46,15 +42,14 @@ func existsOr(changed bool, how string) string {
 	return "exists"
 }
 
-// checkKafka looks at the cluster and at the topics that routes name, as the publisher would meet them.
+// checkKafka checks the cluster and the topics that routes name.
 func (c *check) checkKafka(ctx context.Context) []finding.Finding {
-	p, err := newPublisher(c.config, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+	client, err := newKafkaClient(c.config)
 	if err != nil {
 		return []finding.Finding{finding.Failed("kafka", err)}
 	}
-	defer p.Kill()
 	topics := literalTopics(c.config)
-	d, err := describe(ctx, p, topics)
+	d, err := describe(ctx, client, topics, kafka.TransactionalID(c.config.Kafka.TransactionalID, kafka.TransactionalPrefix+"check"))
 	if err != nil {
 		return []finding.Finding{finding.Failed("kafka", err)}
 	}
@@ -68,15 +63,15 @@ func (c *check) checkKafka(ctx context.Context) []finding.Finding {
 	return found
 }
 
-// settleTimeout is how long a cluster that was just started may take to hand out its first producer id.
-const settleTimeout = 10 * time.Second
+// startTimeout is how long a cluster that was just started may take to return its first producer ID.
+const startTimeout = 10 * time.Second
 
-// describe asks until the answer is not about to change: a coordinator that loads its state says so.
-func describe(ctx context.Context, p *publisher.Publisher, topics []string) (publisher.Description, error) {
-	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
+// describe repeats the request while the coordinator loads its state.
+func describe(ctx context.Context, client *kafka.Client, topics []string, transactionalID string) (kafka.Description, error) {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	for {
-		d, err := p.Describe(ctx, topics)
+		d, err := client.Describe(ctx, topics, transactionalID)
 		var stop *cdc.StopError
 		if err != nil || d.ProducerID == nil || errors.As(d.ProducerID, &stop) {
 			return d, err
@@ -84,12 +79,12 @@ func describe(ctx context.Context, p *publisher.Publisher, topics []string) (pub
 		select {
 		case <-ctx.Done():
 			return d, nil
-		case <-time.After(settleTimeout / 20):
+		case <-time.After(startTimeout / 20):
 		}
 	}
 }
 
-func brokerFindings(d publisher.Description) []finding.Finding {
+func brokerFindings(d kafka.Description) []finding.Finding {
 	var found []finding.Finding
 	for _, b := range d.Brokers {
 		if b.Err != nil {
@@ -115,13 +110,13 @@ func answer(brokers int) string {
 	return fmt.Sprintf("all %d brokers answer", brokers)
 }
 
-func (c *check) topicFindings(t *publisher.TopicInfo) []finding.Finding {
+func (c *check) topicFindings(t *kafka.TopicInfo) []finding.Finding {
 	subject := "topic " + t.Name
 	switch {
+	case t.Missing && c.config.Topics.Create != nil:
+		return []finding.Finding{{Severity: finding.Info, Subject: subject, Text: "does not exist and will be made (topics.create)"}}
 	case t.Err != nil:
 		return []finding.Finding{finding.Failed(subject, t.Err)}
-	case t.Missing:
-		return []finding.Finding{{Severity: finding.Info, Subject: subject, Text: "does not exist and will be made (topics.create)"}}
 	}
 	var found []finding.Finding
 	warn := func(text, fix string) {
@@ -145,12 +140,12 @@ func (c *check) topicFindings(t *publisher.TopicInfo) []finding.Finding {
 	return append([]finding.Finding{{Severity: finding.OK, Subject: subject, Text: topicText(t)}}, found...)
 }
 
-func topicText(t *publisher.TopicInfo) string {
+func topicText(t *kafka.TopicInfo) string {
 	text := plural(t.Partitions, "partition") + ", " + plural(t.Replicas, "replica")
 	if t.MaxMessageBytes > 0 {
 		text += fmt.Sprintf(", records up to %s", byteSize(int64(t.MaxMessageBytes)))
 	}
-	if t.Write == publisher.GrantUnknown {
+	if t.Write == kafka.GrantUnknown {
 		text += ", whether the relay may write is not told"
 	}
 	return text

@@ -9,13 +9,13 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/finding"
-	"github.com/cdc-relay/cdc-relay/internal/publisher"
+	"github.com/cdc-relay/cdc-relay/internal/kafka"
 )
 
 // The check warns of brokers that take the requests for the fence and do not fence, unless no fence is asked for.
 func TestCheckWarnsOfRedpanda(t *testing.T) {
 	for cluster, warned := range map[string]bool{"redpanda.7f0d5a0a-0000-4000-8000-000000000000": true, "redpandas-are-cute-22ch": false} {
-		for _, id := range []string{publisher.TransactionalAuto, "orders", publisher.TransactionalNone} {
+		for _, id := range []string{kafka.TransactionalAuto, "orders", kafka.TransactionalNone} {
 			c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.ClusterID(cluster))
 			if err != nil {
 				t.Fatal(err)
@@ -25,7 +25,7 @@ func TestCheckWarnsOfRedpanda(t *testing.T) {
 			has := slices.ContainsFunc(found, func(f finding.Finding) bool {
 				return f.Severity == finding.Warn && strings.Contains(f.Text, "Redpanda") && f.Fix != ""
 			})
-			if want := warned && id != publisher.TransactionalNone; has != want {
+			if want := warned && id != kafka.TransactionalNone; has != want {
 				t.Errorf("cluster %s, transactional ID %s: warned %t, want %t: %v", cluster, id, has, want, found)
 			}
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/finding"
+	"github.com/cdc-relay/cdc-relay/internal/kafka"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/publisher"
 	"github.com/cdc-relay/cdc-relay/internal/relay"
@@ -70,11 +71,22 @@ func inQuotes(n outbox.Name) string {
 	return quote(n.Schema) + "." + quote(n.Table)
 }
 
-func newPublisher(c *config.Config, log *slog.Logger, reg prometheus.Registerer) (*publisher.Publisher, error) {
+// newDropped registers the counter of events that the router or the publisher drops.
+func newDropped(reg prometheus.Registerer) func(reason string) {
+	counter := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "cdc_relay_events_dropped_total",
+		Help: "Events not published because the configuration says so (errors.*: drop, errors.skip).",
+	}, []string{"reason"})
+	reg.MustRegister(counter)
+	return func(reason string) { counter.WithLabelValues(reason).Inc() }
+}
+
+func newPublisher(c *config.Config, dropped func(reason string), log *slog.Logger, reg prometheus.Registerer) (*publisher.Publisher, error) {
 	o, err := publisherOptions(c)
 	if err != nil {
 		return nil, err
 	}
+	o.Dropped = dropped
 	p, err := publisher.New(o, log, reg)
 	if err != nil {
 		return nil, cdc.Stop(cdc.ClassConfig, "config", err)
@@ -83,17 +95,40 @@ func newPublisher(c *config.Config, log *slog.Logger, reg prometheus.Registerer)
 }
 
 func publisherOptions(c *config.Config) (publisher.Options, error) {
-	o := publisher.Options{
-		Brokers: c.Kafka.Brokers, ClientID: c.Kafka.ClientID, Compression: string(c.Kafka.Compression),
-		TransactionalID: c.Kafka.TransactionalID, RequestTimeout: c.Kafka.RequestTimeout, MaxMessageBytes: int(c.Kafka.MaxMessageBytes),
+	conn, err := kafkaOptions(c)
+	return publisher.Options{
+		Kafka: conn, Compression: string(c.Kafka.Compression), Create: topicSpec(c),
+		TransactionalID: c.Kafka.TransactionalID, MaxMessageBytes: int(c.Kafka.MaxMessageBytes),
 		RetryInitial: c.Retry.Initial, RetryMax: c.Retry.Max,
 		UnknownTopic: c.Errors.UnknownTopic, TooLarge: c.Errors.TooLarge, Rejected: c.Errors.Rejected,
+	}, err
+}
+
+// topicSpec is nil where the relay creates no topics.
+func topicSpec(c *config.Config) *kafka.TopicSpec {
+	t := c.Topics.Create
+	if t == nil {
+		return nil
 	}
-	if t := c.Topics.Create; t != nil {
-		o.Create = &publisher.TopicSpec{Partitions: int32(t.Partitions), ReplicationFactor: int16(t.ReplicationFactor), Configs: t.Config}
+	return &kafka.TopicSpec{Partitions: int32(t.Partitions), ReplicationFactor: int16(t.ReplicationFactor), Configs: t.Config}
+}
+
+func newKafkaClient(c *config.Config) (*kafka.Client, error) {
+	o, err := kafkaOptions(c)
+	if err != nil {
+		return nil, err
 	}
+	client, err := kafka.NewClient(o)
+	if err != nil {
+		return nil, cdc.Stop(cdc.ClassConfig, "config", err)
+	}
+	return client, nil
+}
+
+func kafkaOptions(c *config.Config) (kafka.Options, error) {
+	o := kafka.Options{Brokers: c.Kafka.Brokers, ClientID: c.Kafka.ClientID, RequestTimeout: c.Kafka.RequestTimeout}
 	if s := c.Kafka.SASL; s != nil {
-		o.SASL = &publisher.SASL{Mechanism: string(s.Mechanism), Username: s.Username, Password: s.Password.Reveal}
+		o.SASL = &kafka.SASL{Mechanism: string(s.Mechanism), Username: s.Username, Password: s.Password.Reveal}
 	}
 	if c.Kafka.TLS != nil {
 		conf, err := c.Kafka.TLS.ClientConfig()
@@ -136,9 +171,9 @@ func redisOptions(r *config.Redis) checkpoint.RedisOptions {
 	return o
 }
 
-func relayOptions(c *config.Config) relay.Options {
+func relayOptions(c *config.Config, dropped func(reason string)) relay.Options {
 	return relay.Options{
-		MaxEvents: c.Window.Events, MaxBytes: int(c.Window.Bytes),
+		MaxEvents: c.Window.Events, MaxBytes: int(c.Window.Bytes), Dropped: dropped,
 		RetryInitial: c.Retry.Initial, RetryMax: c.Retry.Max,
 		StartupTimeout: c.StartupTimeout, ShutdownTimeout: c.ShutdownTimeout, Park: c.Errors.OnStop == config.OnStopPark,
 	}

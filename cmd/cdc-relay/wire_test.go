@@ -13,7 +13,7 @@ func TestRetryReachesEveryStage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := relayOptions(c)
+	r := relayOptions(c, nil)
 	for stage, have := range map[string]config.Retry{
 		"publisher": {Initial: p.RetryInitial, Max: p.RetryMax}, "relay": {Initial: r.RetryInitial, Max: r.RetryMax},
 	} {

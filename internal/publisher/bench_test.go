@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/kafka"
 	"github.com/cdc-relay/cdc-relay/internal/publisher"
 )
 
@@ -28,7 +29,11 @@ func BenchmarkPublish(b *testing.B) {
 // BenchmarkInFlight compares bounds on the requests that a broker may have unanswered.
 func BenchmarkInFlight(b *testing.B) {
 	for _, n := range []int{1, 2, 5} {
-		b.Run(strconv.Itoa(n), func(b *testing.B) { benchmark(b, publisher.Options{InFlight: n}) })
+		b.Run(strconv.Itoa(n), func(b *testing.B) {
+			var opts publisher.Options
+			opts.SetInFlight(n)
+			benchmark(b, opts)
+		})
 	}
 }
 
@@ -130,10 +135,10 @@ func BenchmarkRoundTrip(b *testing.B) {
 // opened opens a publisher to the broker named by CDC_RELAY_BENCH_KAFKA, or to one in the same process.
 func opened(b *testing.B, opts publisher.Options) *publisher.Publisher {
 	b.Helper()
-	opts.Brokers = []string{os.Getenv("CDC_RELAY_BENCH_KAFKA")}
-	if opts.Brokers[0] == "" {
-		opts.Brokers[0], _ = startAcker(b, 8, 0)
-		opts.TransactionalID = publisher.TransactionalNone
+	opts.Kafka.Brokers = []string{os.Getenv("CDC_RELAY_BENCH_KAFKA")}
+	if opts.Kafka.Brokers[0] == "" {
+		opts.Kafka.Brokers[0], _ = startAcker(b, 8, 0)
+		opts.TransactionalID = kafka.TransactionalNone
 	}
 	p, err := publisher.New(opts, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 	if err != nil {

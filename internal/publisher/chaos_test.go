@@ -60,8 +60,9 @@ func trouble(t *testing.T, rng *rand.Rand) {
 		return nil, nil, false
 	})
 	opts := options(c)
-	opts.InFlight, opts.MaxBatchBytes = 1+rng.IntN(5), 200+rng.IntN(5000)
-	opts.Patience = time.Minute
+	opts.SetInFlight(1 + rng.IntN(5))
+	opts.SetMaxBatchBytes(200 + rng.IntN(5000))
+	opts.Timing.Patience = time.Minute
 	s := open(t, opts)
 	const rounds = 80
 	n, keys := 0, 1+rng.IntN(20)

@@ -7,7 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/kversion"
 
-	"github.com/cdc-relay/cdc-relay/internal/publisher"
+	"github.com/cdc-relay/cdc-relay/internal/kafka"
 )
 
 // Requests are brought down to what a broker announces.
@@ -25,7 +25,7 @@ func TestOldBrokers(t *testing.T) {
 				return nil, nil, false
 			})
 			opts := options(c)
-			opts.Create = &publisher.TopicSpec{Partitions: 2, ReplicationFactor: 1}
+			opts.Create = &kafka.TopicSpec{Partitions: 2, ReplicationFactor: 1}
 			s := open(t, opts)
 			s.send(t, numbered(0, 40, 9)...)
 			s.send(t, to("made", numbered(0, 40, 9)...)...)
@@ -34,7 +34,7 @@ func TestOldBrokers(t *testing.T) {
 			if version > most || version < 8 {
 				t.Errorf("produce version %d, the broker knows up to %d", version, most)
 			}
-			d, err := s.Describe(t.Context(), []string{"t", "made"})
+			d, err := newClient(t, opts.Kafka).Describe(t.Context(), []string{"t", "made"}, "")
 			if err != nil || len(d.Topics) != 2 || d.Topics[0].Err != nil || d.Topics[0].MaxMessageBytes == 0 {
 				t.Errorf("described as %+v, %v", d, err)
 			}

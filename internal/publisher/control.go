@@ -3,22 +3,23 @@ package publisher
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/IBM/sarama"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/kafka"
 )
 
-// job is a question to the cluster. One is asked at a time, beside the loop, which gets the answer as an
-// event.
+// job is a request to the cluster. One is out at a time, outside of the loop, which gets the result as an event.
 type job interface {
-	run(ctx context.Context, c *cluster) event
+	run(ctx context.Context, c *kafka.Client) event
 }
 
-// control asks what the loop wants to know.
-func control(ctx context.Context, c *cluster, jobs <-chan job, mail *mailbox) {
-	defer c.close()
+// runJobs runs the loop's jobs.
+func runJobs(ctx context.Context, c *kafka.Client, jobs <-chan job, mail *mailbox) {
+	defer c.Close()
 	for {
 		select {
 		case <-ctx.Done():
@@ -29,67 +30,56 @@ func control(ctx context.Context, c *cluster, jobs <-chan job, mail *mailbox) {
 	}
 }
 
-// learnJob asks for leaders and limits, and creates what is missing if it may.
-type learnJob struct {
+// metadataJob requests leaders and limits, and creates missing topics where configured.
+type metadataJob struct {
 	topics []string
-	limits []string // of these topics the limit is not known
-	create *TopicSpec
+	limits []string // topics whose limit is not known
+	create *kafka.TopicSpec
 }
 
-type learned struct {
-	job     learnJob
+type metadataResult struct {
+	job     metadataJob
 	md      *sarama.MetadataResponse
 	limits  map[string]int   // nil: not read
 	created map[string]error // the outcome for each topic that was missing
 	err     error
 }
 
-func (j learnJob) run(ctx context.Context, c *cluster) event {
-	a := learned{job: j}
-	if a.md, a.err = c.metadata(ctx, j.topics); a.err != nil {
-		return a
+func (j metadataJob) run(ctx context.Context, c *kafka.Client) event {
+	r := metadataResult{job: j}
+	if r.md, r.err = c.Metadata(ctx, j.topics); r.err != nil {
+		return r
 	}
 	if j.create != nil {
-		a.created = j.createMissing(ctx, c, a.md)
+		r.created = c.CreateMissing(ctx, r.md, j.create)
 	}
 	if len(j.limits) > 0 {
-		// Without it the configured limit stands, and it is asked for again with the next metadata.
-		a.limits, _ = c.limits(ctx, j.limits)
+		// After an error the configured limit stands, and the next metadata job reads it again.
+		r.limits, _ = c.MaxMessageBytes(ctx, j.limits)
 	}
-	return a
+	return r
 }
 
-// createMissing makes the missing topics. Their leaders are known a little later.
-func (j learnJob) createMissing(ctx context.Context, c *cluster, md *sarama.MetadataResponse) map[string]error {
-	var absent []string
-	for _, tp := range md.Topics {
-		if tp.Err == sarama.ErrUnknownTopicOrPartition {
-			absent = append(absent, tp.Name)
-		}
-	}
-	return c.create(ctx, absent, j.create)
+// producerJob requests a producer ID and epoch in place of the current ones.
+type producerJob struct {
+	transactionalID string
+	current         kafka.Producer
+	routine         bool // the current one is still valid
+	lost            bool // an earlier renewal may have succeeded
 }
 
-// identityJob asks for a producer id in place of the current one.
-type identityJob struct {
-	transactional string
-	current       producer
-	routine       bool // the current one still holds
-	unsure        bool // an earlier question may have been granted
+type producerResult struct {
+	job      producerJob
+	producer kafka.Producer
+	err      error
 }
 
-type identified struct {
-	job identityJob
-	id  producer
-	err error
+func (j producerJob) run(ctx context.Context, c *kafka.Client) event {
+	p, err := c.Renew(ctx, j.transactionalID, j.current, j.lost)
+	return producerResult{j, p, err}
 }
 
-func (j identityJob) run(ctx context.Context, c *cluster) event {
-	id, err := c.renew(ctx, j.transactional, j.current, j.unsure)
-	return identified{j, id, err}
-}
-
-// wantMetadata has a topic's metadata fetched with the next question.
+// wantMetadata requests a topic's metadata with the next job.
 func (l *loop) wantMetadata(tp *topic) {
 	if !tp.wanted && tp.err == nil {
 		tp.wanted = true
@@ -97,40 +87,40 @@ func (l *loop) wantMetadata(tp *topic) {
 	}
 }
 
-// ask puts the next question, if there is one and it is time.
-func (l *loop) ask() {
-	if l.asking {
+// submitDue submits the next job, if there is one and its time has come.
+func (l *loop) submitDue() {
+	if l.jobOut {
 		return
 	}
-	if l.now.Before(l.askAt) {
-		if l.renewing || len(l.wanted) > 0 {
-			l.wakeAt(l.askAt)
+	if l.now.Before(l.nextJobAt) {
+		if l.producerLost || len(l.wanted) > 0 {
+			l.wakeAt(l.nextJobAt)
 		}
 		return
 	}
 	switch {
-	case l.renewing && l.flights == 0 && !l.fenced:
-		l.submit(identityJob{l.transactional, l.producer, false, l.unsure})
+	case l.producerLost && l.openRequests == 0 && !l.fenced:
+		l.submit(producerJob{l.transactionalID, l.producer, false, l.renewalLost})
 	case len(l.wanted) > 0:
-		l.submit(l.learnJob())
-	case l.renewalDue() && !l.renewing:
-		l.submit(identityJob{l.transactional, l.producer, true, l.unsure})
-	case l.transactional != "" && !l.renewing: // while renewing it may be overdue, and the loop would spin
+		l.submit(l.metadataJob())
+	case l.renewalDue() && !l.producerLost:
+		l.submit(producerJob{l.transactionalID, l.producer, true, l.renewalLost})
+	case l.transactionalID != "" && !l.producerLost: // else it may be overdue, and the loop would spin
 		l.wakeAt(l.renewAt)
 	}
 }
 
 func (l *loop) submit(j job) {
-	l.asking = true
+	l.jobOut = true
 	l.jobs <- j // has room for the one that may be out
 }
 
-func (l *loop) learnJob() learnJob {
-	j := learnJob{create: l.opts.Create}
+func (l *loop) metadataJob() metadataJob {
+	j := metadataJob{create: l.opts.Create}
 	for _, tp := range l.wanted {
-		tp.wanted, tp.checked = false, l.now
+		tp.wanted, tp.askedAt = false, l.now
 		j.topics = append(j.topics, tp.name)
-		if tp.stale || len(tp.partitions) == 0 {
+		if tp.limitStale || len(tp.partitions) == 0 {
 			j.limits = append(j.limits, tp.name)
 		}
 	}
@@ -138,148 +128,150 @@ func (l *loop) learnJob() learnJob {
 	return j
 }
 
-// askInterval lets what is asked for at about the same time share a question.
-const askInterval = 50 * time.Millisecond
+// jobInterval lets topics that are wanted at about the same time share a request.
+const jobInterval = 50 * time.Millisecond
 
-// answered schedules the next question: soon, or after a pause that grows when nobody answers.
-func (l *loop) answered(err error) {
-	l.asking = false
+// jobDone schedules the next job: soon, or after a backoff when no broker responds.
+func (l *loop) jobDone(err error) {
+	l.jobOut = false
 	if err == nil {
-		l.askAt = l.now.Add(min(l.opts.RetryInitial, askInterval))
-		l.reachable()
+		l.nextJobAt = l.now.Add(min(l.opts.RetryInitial, jobInterval))
+		l.noteReachable()
 		return
 	}
-	l.askLater(l.opts.RetryMax)
-	l.trouble("", err)
+	l.delayJobs(l.opts.RetryMax)
+	l.noteUnreachable("", err)
 }
 
-// askLater lets a pause pass that grows up to limit.
-func (l *loop) askLater(limit time.Duration) {
-	if l.askBackoff == nil {
-		l.askBackoff = l.newBackoff()
+// delayJobs waits for a backoff of at most limit.
+func (l *loop) delayJobs(limit time.Duration) {
+	if l.jobBackoff == nil {
+		l.jobBackoff = l.newBackoff()
 	}
-	l.askBackoff.MaxInterval = limit
-	l.askAt = l.after(l.askBackoff)
+	l.jobBackoff.MaxInterval = limit
+	l.nextJobAt = l.after(l.jobBackoff)
 }
 
-func (a learned) apply(l *loop) {
-	l.answered(a.err)
-	if a.err != nil {
-		for _, name := range a.job.topics {
+func (r metadataResult) apply(l *loop) {
+	l.jobDone(r.err)
+	if r.err != nil {
+		for _, name := range r.job.topics {
 			if tp := l.topics[name]; tp != nil {
-				tp.trouble = trouble{}
+				tp.lastError = repeatedError{}
 				l.wantMetadata(tp)
 			}
 		}
 		return
 	}
-	l.learnBrokers(a.md)
-	for _, md := range a.md.Topics {
+	l.applyBrokers(r.md)
+	for _, md := range r.md.Topics {
 		tp := l.topics[md.Name]
 		if tp == nil {
 			continue
 		}
-		if err := a.created[md.Name]; err != nil {
-			l.uncreated(tp, err)
+		if err := r.created[md.Name]; err != nil {
+			l.createFailed(tp, err)
 			continue
 		}
-		if _, made := a.created[md.Name]; made {
+		if _, created := r.created[md.Name]; created {
 			l.log.Info("topic created", "topic", tp.name, "partitions", l.opts.Create.Partitions)
 			l.wantMetadata(tp)
 			continue
 		}
-		l.learn(tp, md, a.limits[md.Name])
+		l.applyMetadata(tp, md, r.limits[md.Name])
 	}
-	if len(l.wanted) > 0 { // a leader or a topic is missing: not for long, or for a while
-		l.askLater(min(l.opts.RetryMax, leaderPoll))
+	if len(l.wanted) > 0 { // a leader or a topic is missing: for a moment, or for longer
+		l.delayJobs(min(l.opts.RetryMax, leaderInterval))
 	} else {
-		l.askBackoff = nil
+		l.jobBackoff = nil
 	}
 }
 
-// uncreated tries again to make a topic, and for ever where no broker has refused to.
-func (l *loop) uncreated(tp *topic, err error) {
+// createFailed tries again to create a topic; for ever, unless a broker rejects it.
+func (l *loop) createFailed(tp *topic, err error) {
 	var code sarama.KError
-	answered := errors.As(err, &code)
-	if v := judge(code); !answered || v == again || v == moved {
-		tp.trouble = trouble{}
+	responded := errors.As(err, &code)
+	if o := classify(code); !responded || o == temporary || o == moved {
+		tp.lastError = repeatedError{}
 		l.wantMetadata(tp)
 		return
 	}
-	l.patiently(tp, code, func() { l.haltTopic(tp, createError(tp.name, err)) })
+	l.whenRepeated(tp, code, func() { l.haltTopic(tp, createError(tp.name, err)) })
 }
 
-func (l *loop) learnBrokers(md *sarama.MetadataResponse) {
-	for _, b := range md.Brokers {
-		k := l.link(b.ID())
-		if k == nil {
-			k = &link{id: b.ID(), addr: b.Addr()}
-			l.links = append(l.links, k)
+func createError(topic string, cause error) error {
+	return cdc.Stop(cdc.ClassConfig, "topic_create", fmt.Errorf("create topic %q: %w", topic, cause),
+		"correct topics.create (replication_factor must not be over the number of brokers), grant CREATE, or create it yourself")
+}
+
+func (l *loop) applyBrokers(md *sarama.MetadataResponse) {
+	for _, announced := range md.Brokers {
+		b := l.brokerByID(announced.ID())
+		if b == nil {
+			b = &brokerState{id: announced.ID(), addr: announced.Addr()}
+			l.brokers = append(l.brokers, b)
 		}
-		if k.addr != b.Addr() {
-			k.addr = b.Addr()
-			if k.s != nil {
-				l.lost(k.s, errMoved)
+		if b.addr != announced.Addr() {
+			b.addr = announced.Addr()
+			if b.conn != nil {
+				l.closeConn(b.conn, errMoved)
 			}
 		}
 	}
 }
 
-// renewInterval keeps the coordinator from forgetting the transactional id; see identity.go.
-const renewInterval = 24 * time.Hour
-
-// renewalDue reports whether the identity is to be renewed although nothing is wrong with it.
+// renewalDue reports whether the producer ID is to be renewed although it is valid.
 func (l *loop) renewalDue() bool {
-	return l.transactional != "" && !l.now.Before(l.renewAt)
+	return l.transactionalID != "" && !l.now.Before(l.renewAt)
 }
 
-// renew asks for a new identity, under which the sequence numbers begin at 0, once nothing is in flight. What
-// was in flight goes first again, so that the order holds; it may be in the log twice.
-func (l *loop) renew(cause error) {
-	if !l.renewing {
-		l.renewing = true
+// needProducer requests a new producer ID or epoch, whose sequence numbers begin at 0, once nothing is in flight. The
+// batches that were in flight are sent again first, so that the order holds; they may be published twice.
+func (l *loop) needProducer(cause error) {
+	if !l.producerLost {
+		l.producerLost = true
 		l.log.Warn("a new producer id is needed: events in flight may be published twice", "error", cause)
 	}
 }
 
-func (a identified) apply(l *loop) {
-	l.answered(a.err)
+func (r producerResult) apply(l *loop) {
+	l.jobDone(r.err)
 	var stop *cdc.StopError
-	fenced := errors.As(a.err, &stop) && stop.Class == cdc.ClassFenced
-	l.unsure = a.err != nil && (l.unsure || !fenced)
+	fenced := errors.As(r.err, &stop) && stop.Class == cdc.ClassFenced
+	l.renewalLost = r.err != nil && (l.renewalLost || !fenced)
 	switch {
-	case a.err != nil && a.job.routine: // the old one holds, unless brokers say otherwise
-		l.renewAt = l.now.Add(l.opts.RenewInterval / 24)
-		l.log.Warn("the fence in Kafka was not renewed, trying again later", "error", a.err)
+	case r.err != nil && r.job.routine: // the old one is valid, unless brokers reject a batch
+		l.renewAt = l.now.Add(l.opts.Timing.RenewInterval / 24)
+		l.log.Warn("the fence in Kafka was not renewed, trying again later", "error", r.err)
 	case fenced:
 		l.fenced = true
-		l.fail(0, a.err)
-	case a.err == nil:
-		l.adopt(a.id)
-		if !a.job.routine {
-			l.renewing = false
+		l.stopAt(0, r.err)
+	case r.err == nil:
+		l.adopt(r.producer)
+		if !r.job.routine {
+			l.producerLost = false
 			l.restamp()
 		}
 	}
 }
 
-// adopt cuts batches under a new identity from now on. What is under way keeps its own: a partition takes older
-// epochs until it has seen the new one.
-func (l *loop) adopt(id producer) {
-	if l.transactional != "" && id.id != l.producer.id {
+// adopt uses p for new batches. Batches in flight keep the old epoch, which a partition accepts until it sees the new
+// one.
+func (l *loop) adopt(p kafka.Producer) {
+	if l.transactionalID != "" && p.ID != l.producer.ID {
 		l.log.Warn("Kafka had forgotten the relay's transactional id, so this once it does not fence: " +
 			"set its transactional.id.expiration.ms to several days")
 	}
-	l.producer, l.renewAt = id, l.now.Add(l.opts.RenewInterval)
+	l.producer, l.renewAt = p, l.now.Add(l.opts.Timing.RenewInterval)
 }
 
-// restamp gives the new identity also to batches that were sent under an old one.
+// restamp also gives the new producer ID and epoch to batches that were sent with the old one.
 func (l *loop) restamp() {
 	for _, tp := range l.topics {
 		for _, p := range tp.partitions {
-			p.as, p.seq = l.producer, 0
+			p.producer, p.seq = l.producer, 0
 			if p.batch != nil {
-				p.batch.stamp(p.as, p.seq)
+				p.batch.stamp(p.producer, p.seq)
 			}
 		}
 	}

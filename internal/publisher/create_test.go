@@ -11,7 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
-	"github.com/cdc-relay/cdc-relay/internal/publisher"
+	"github.com/cdc-relay/cdc-relay/internal/kafka"
 )
 
 // toEach makes a message for each of n topics.
@@ -41,7 +41,7 @@ func TestTopicsAreCreatedTogether(t *testing.T) {
 				return nil, nil, false
 			})
 			opts := options(cluster)
-			opts.Create = &publisher.TopicSpec{Partitions: int32(c.partitions), ReplicationFactor: 1}
+			opts.Create = &kafka.TopicSpec{Partitions: int32(c.partitions), ReplicationFactor: 1}
 			s := open(t, opts)
 			s.send(t, toEach(c.topics)...)
 			s.answered(t, 1)
@@ -56,7 +56,7 @@ func TestOneTopicOfManyCannotBeCreated(t *testing.T) {
 	c := newCluster(t, 1, 1)
 	c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.CreateTopics}, Topic: "bad", Err: kerr.InvalidReplicationFactor, Count: -1})
 	opts := options(c)
-	opts.Create = &publisher.TopicSpec{Partitions: 1, ReplicationFactor: 1}
+	opts.Create = &kafka.TopicSpec{Partitions: 1, ReplicationFactor: 1}
 	s := open(t, opts)
 	s.send(t, toEach(20)...)
 	s.send(t, to("bad", msg("k", "a"))...)
@@ -71,8 +71,8 @@ func TestTopicIsCreatedWhenTheQuotaAllows(t *testing.T) {
 	c := newCluster(t, 1, 1)
 	c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.CreateTopics}, Topic: "made-1", Err: kerr.ThrottlingQuotaExceeded, Count: 3})
 	opts := options(c)
-	opts.Patience = 1 // over at once
-	opts.Create = &publisher.TopicSpec{Partitions: 1, ReplicationFactor: 1}
+	opts.Timing.Patience = 1 // over at once
+	opts.Create = &kafka.TopicSpec{Partitions: 1, ReplicationFactor: 1}
 	s := open(t, opts)
 	s.send(t, toEach(3)...)
 	s.answered(t, 1)

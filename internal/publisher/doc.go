@@ -1,63 +1,68 @@
-// Package publisher publishes messages to Kafka: in order for each key, idempotent, with acks=all, for as
-// long as it takes.
+// Package publisher publishes messages to Kafka: in order for each key, with an idempotent producer and acks=all, and
+// retries without a limit.
 //
 // # Goroutines
 //
-//	             Send ──► in ──┐                       ┌── requests ──► sender ── one per broker: dials,
-//	                           ▼                       │                  │       encodes, writes
+//	             Send ──► in ──┐                       ┌── requests ──► brokerConn ── one per broker: dials,
+//	                           ▼                       │                  │          encodes, writes
 //	relay ◄── Durable ◄── out ◄── loop ────────────────┤                  ▼
 //	                           ▲   owns all state,     │            sarama.Broker ── its goroutine reads
 //	                           │   no locks            │                  │          the responses
-//	                           │                       └── jobs ──► control ── one: metadata, limits,
-//	                           │                                      │        producer id, new topics
+//	                           │                       └── jobs ──► runJobs ── one: metadata, limits,
+//	                           │                                      │        producer ID, new topics
 //	                           └────────── mailbox ◄──────────────────┴──────────┘
 //
-// The loop takes a Routed at a time, not a message, so nothing is paid for a hop per event. Whatever blocks
-// is outside of it: a broker that does not read holds up its own sender and no other, and posting to the
-// mailbox never blocks sarama. Every request that a sender is given comes back once, answered or not.
-// [Publisher.Kill] ends a context that closes the sockets under all of them, and waits.
+// The loop receives a Routed at a time, not a message, so there is no channel operation for each event. Everything that
+// blocks is outside of it: a broker that does not read blocks its own brokerConn only, and posting to the mailbox never
+// blocks sarama. Every request that a brokerConn gets comes back once, with or without a response. [Publisher.Kill]
+// ends a context that closes all sockets, and waits.
 //
 // # A partition
 //
-// A key belongs to the partition that Java producers choose (murmur2). A partition has at most one batch in
-// flight, so nothing can overtake, and all that waits becomes its next batch: batches grow with the load and
-// are sent at once without it. A request combines all partitions of a broker that are ready.
+// A key belongs to the partition that Java producers choose (murmur2). A partition has at most one batch in flight, so
+// no batch can overtake another. All messages that wait become its next batch: batches grow with the load, and without
+// load they are sent at once. A request combines the ready partitions of a broker.
 //
 //	        messages                  request
-//	idle ───────────────► ready ─────────────────► flying
+//	idle ───────────────► ready ─────────────────► inFlight
 //	 ▲  ▲                   ▲                        │
-//	 │  └───────────────────┼───── accepted ─────────┤ (its sequence numbers are used up)
+//	 │  └───────────────────┼──── acknowledged ──────┤ (its sequence numbers are used)
 //	 │                      │                        │
-//	 │       pause over,    │   connection lost:     │
+//	 │       backoff over,  │   connection lost:     │
 //	 │       other leader   ├─── the same batch ─────┤
 //	 │                      │   as soon as there     │
 //	 └── waiting ◄──────────┼─── is another          │
 //	        ▲               │                        │
-//	        └───────────────┼─── may pass by itself ─┤ (the same batch again, after a pause that grows)
+//	        └───────────────┼─── temporary error ────┤ (the same batch again, after a backoff)
 //	                        │                        │
-//	                        └─── a record refused ───┤ (halves find it; then it is dropped, or ...)
+//	                        └─── record rejected ────┤ (found by halves, then dropped, or ...)
 //	                                                 ▼
-//	                                               halted: nothing of the partition leaves any more
+//	                                               halted: nothing more of the partition is sent
 //
-// A connection is lost when it fails, when a request has no answer in time, or when another broker leads a
-// partition whose request has had no answer for a second. A batch whose outcome is not known is sent again as it is, and the brokers recognise its sequence number.
-// A refused one was not appended, so its numbers go to smaller batches of the same records. Where neither is
-// sure (an earlier attempt had no answer, or the brokers have forgotten the numbers), everything in flight
-// is settled first, then there is a new producer id and the numbers begin at 0: records may be in the log
-// twice then, but none is lost and none is overtaken.
+// A connection is lost when it fails, when a request times out, or when another broker leads a partition whose request
+// has had no response for a second. A batch that may have been appended is sent again unchanged, and the brokers
+// recognize its sequence number. A rejected batch was not appended, so smaller batches of the same records use its
+// sequence numbers. Where neither is certain (an earlier attempt had no response, or the brokers have lost the sequence
+// numbers), all requests in flight end first. Then there is a new producer ID or epoch, and sequence numbers begin at 0:
+// records may be published twice then, but none is lost and none overtakes another.
+//
+// # A response
+//
+// A response goes from brokerConn (broker.go) through the mailbox to the loop (loop.go), which acts on its error code
+// (response.go). An acknowledged batch leaves its partition's queue (partition.go) and resolves its messages
+// (window.go); the answer leaves through the loop.
 //
 // # Stopping
 //
-// A message that must not be dropped and cannot be published stops the run at its Routed: of that and of
-// later ones nothing more is begun, earlier ones are still settled so that the next run begins as late as
-// possible, and then [Publisher.Durable] carries the error.
+// A message that cannot be published, and must not be dropped, stops the run at its Routed: nothing of it and of later
+// ones is sent any more. Earlier ones are still resolved, so that the next run starts as late as possible. Then
+// [Publisher.Durable] returns the error.
 //
 // # Why not sarama's AsyncProducer, or its Client
 //
-// With message 3 of 6 refused, the AsyncProducer has written 4 to 6 before its caller hears of it, and when
-// all brokers are away it gives up by the metadata's retry limit, however many retries it may make. It also
-// pays several channel hops for each message. sarama.Client sleeps between attempts where nothing can wake
-// it, shares one connection between metadata and produce requests (sarama locks a connection while a
-// question is out), and keeps one password for its lifetime. So this package uses the layer below: the
-// protocol, the handshakes and SASL are sarama's, in sarama.Broker.
+// If message 3 of 6 is rejected, the AsyncProducer has written 4 to 6 before its caller gets the error. When all brokers
+// are away it gives up after the metadata's retry limit, however many retries it has. It also needs several channel
+// operations for each message. sarama.Client sleeps between attempts and cannot be woken, shares one connection between
+// metadata and produce requests (sarama locks a connection until the metadata response), and keeps one password for its
+// lifetime. So this package uses the layer below: sarama.Broker has the protocol, the handshakes and SASL.
 package publisher

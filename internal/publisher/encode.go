@@ -2,6 +2,7 @@ package publisher
 
 import (
 	"encoding/binary"
+	"math/bits"
 	"reflect"
 	"slices"
 	"unsafe"
@@ -11,51 +12,50 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// slab is the memory that a batch's records are encoded in. It is kept from one use to the next.
-type slab struct {
-	octets  []byte
+// recordBuffer is the memory for a batch's encoded records. It is reused.
+type recordBuffer struct {
+	data    []byte
 	records []sarama.Record
 	refs    []*sarama.Record // refs[i] = &records[i]
 	headers []*sarama.RecordHeader
 }
 
-// encode makes the records ready to be sent, once.
+// encode encodes the records, once, before the first attempt.
 //
-// sarama encodes each record twice, to measure and to write, into memory of its own that is garbage
-// afterwards: more than half of what publishing costs. It keeps the encoded records for further attempts,
-// though, and takes them as they are if they are there. So without compression they are put there, for a
-// quarter of the cost. With compression, and should the field be gone, sarama gets its own records.
+// sarama encodes each record twice, to measure and to write, into memory of its own that is garbage afterwards: more
+// than half of the cost of publishing. But it keeps the encoded records for further attempts, and uses them if they are
+// there. So without compression they are written there, at a quarter of the cost. With compression, and if a later
+// sarama lacks the field, it encodes the records itself.
 func (b *batch) encode() {
-	// The time of this attempt: retention counts from it, and topics may refuse one that is too long ago
-	// (message.timestamp.before.max.ms). A batch that is repeated is still recognised: brokers compare sequence
-	// numbers alone.
-	b.rb.FirstTimestamp, b.rb.MaxTimestamp = b.req.at, b.req.at
-	if b.coded {
+	// The time of this attempt: retention counts from it, and topics may reject an old one
+	// (message.timestamp.before.max.ms). A repeated batch is still recognized: brokers compare sequence numbers only.
+	b.rb.FirstTimestamp, b.rb.MaxTimestamp = b.req.sentAt, b.req.sentAt
+	if b.encoded {
 		return
 	}
-	b.coded = true
-	if encoded := encodedRecords(&b.rb); encoded != nil && b.rb.Codec == sarama.CompressionNone {
-		b.encodeOurs(encoded)
+	b.encoded = true
+	if field := encodedRecords(&b.rb); field != nil && b.rb.Codec == sarama.CompressionNone {
+		b.encodeOurs(field)
 	} else {
 		b.encodeTheirs()
 	}
 }
 
-func (b *batch) encodeOurs(encoded *[]byte) {
-	s := &b.slab
-	s.octets = slices.Grow(s.octets[:0], b.bytes)
+func (b *batch) encodeOurs(field *[]byte) {
+	s := &b.buf
+	s.data = slices.Grow(s.data[:0], b.bytes)
 	for i, m := range b.msgs {
-		s.octets = appendRecord(s.octets, m, int(b.bodies[i]), i)
+		s.data = appendRecord(s.data, m, int(b.bodies[i]), i)
 	}
 	if len(s.refs) < b.n {
 		s.refs = make([]*sarama.Record, b.n) // only counted
 	}
 	b.rb.Records = s.refs[:b.n]
-	*encoded = s.octets
+	*field = s.data
 }
 
-// encodedRecords is the field of a sarama.RecordBatch that keeps encoded records; nil where there is none of that
-// name and type.
+// encodedRecords is the field of a sarama.RecordBatch for encoded records; nil if there is none with that name and
+// type.
 func encodedRecords(rb *sarama.RecordBatch) *[]byte {
 	f, found := reflect.TypeFor[sarama.RecordBatch]().FieldByName("compressedRecords")
 	if !found || f.Type != reflect.TypeFor[[]byte]() {
@@ -66,7 +66,7 @@ func encodedRecords(rb *sarama.RecordBatch) *[]byte {
 
 // encodeTheirs fills sarama's records. A cdc.Header has the layout of sarama's, so headers are not copied.
 func (b *batch) encodeTheirs() {
-	s := &b.slab
+	s := &b.buf
 	s.reserve(b.n)
 	s.headers = s.headers[:0]
 	for i, m := range b.msgs {
@@ -81,7 +81,7 @@ func (b *batch) encodeTheirs() {
 	b.rb.Records = s.refs[:b.n]
 }
 
-func (s *slab) reserve(n int) {
+func (s *recordBuffer) reserve(n int) {
 	if n <= len(s.records) {
 		return
 	}
@@ -92,7 +92,7 @@ func (s *slab) reserve(n int) {
 	}
 }
 
-func (s *slab) forget(n int) {
+func (s *recordBuffer) reset(n int) {
 	for i := range min(n, len(s.records)) {
 		r := &s.records[i]
 		r.Key, r.Value, r.Headers = nil, nil, nil
@@ -100,13 +100,12 @@ func (s *slab) forget(n int) {
 	clear(s.headers)
 }
 
-func (s *slab) size() int {
-	return cap(s.octets) + len(s.records)*int(unsafe.Sizeof(sarama.Record{})) + 8*(len(s.refs)+cap(s.headers))
+func (s *recordBuffer) size() int {
+	return cap(s.data) + len(s.records)*int(unsafe.Sizeof(sarama.Record{})) + 8*(len(s.refs)+cap(s.headers))
 }
 
-// appendRecord appends m as the record at place i of its batch, in the layout of
-// org.apache.kafka.common.record.DefaultRecord: without attributes, at the batch's own time. body is its
-// bodySize.
+// appendRecord appends m as record i of its batch, in the layout of org.apache.kafka.common.record.DefaultRecord,
+// without attributes and with the batch's timestamp. body is its bodySize.
 func appendRecord(dst []byte, m *cdc.Message, body, i int) []byte {
 	dst = binary.AppendVarint(dst, int64(body+varintSize(i)-1))
 	dst = append(dst, 0, 0)
@@ -122,10 +121,38 @@ func appendRecord(dst []byte, m *cdc.Message, body, i int) []byte {
 	return dst
 }
 
-// appendBytes appends the length as a varint, -1 for nil, and the octets.
+// appendBytes appends the length as a varint, -1 for nil, and the bytes.
 func appendBytes(dst, b []byte) []byte {
 	if b == nil {
 		return append(dst, 1)
 	}
 	return append(binary.AppendVarint(dst, int64(len(b))), b...)
 }
+
+const (
+	// batchOverhead is the size of a record batch without its records
+	// (org.apache.kafka.common.record.DefaultRecordBatch.RECORD_BATCH_OVERHEAD).
+	batchOverhead = 61
+	// maxBatchRecords keeps offset deltas within two bytes, see recordGrowth.
+	maxBatchRecords = 8192
+	// recordGrowth is how much larger a record can be when it is not the first of its batch: one more byte of offset
+	// delta, and one more byte of length.
+	recordGrowth = 2
+)
+
+// bodySize returns the size of a message as the first record of a batch, without its length field.
+func bodySize(m *cdc.Message) int {
+	const attributesAndDeltas = 3
+	n := attributesAndDeltas + bytesSize(m.Key) + bytesSize(m.Value) + varintSize(len(m.Headers))
+	for i := range m.Headers {
+		h := &m.Headers[i]
+		n += bytesSize(h.Key) + bytesSize(h.Value)
+	}
+	return n
+}
+
+// bytesSize is the size of a length as a varint, and of the bytes; the length of nil is -1, which takes one byte.
+func bytesSize(b []byte) int { return varintSize(len(b)) + len(b) }
+
+// varintSize is the size of n, which is not negative, in zigzag encoding.
+func varintSize(n int) int { return (bits.Len64(uint64(n)<<1|1) + 6) / 7 }

@@ -36,7 +36,7 @@ func addPartitions(t *testing.T, c *kfake.Cluster, count int32) {
 func TestLastMessageBeforeNewPartitionsIsDropped(t *testing.T) {
 	c := newCluster(t, 1, 1)
 	opts := options(c)
-	opts.MetadataInterval, opts.Rejected = 20*time.Millisecond, cdc.PolicyDrop
+	opts.Timing.MetadataInterval, opts.Rejected = 20*time.Millisecond, cdc.PolicyDrop
 	s := open(t, opts)
 	s.answered(t, s.send(t, msg("k", "0")))
 	waits := c.Fault(onProduce(kerr.NotEnoughReplicas, -1))
@@ -64,7 +64,7 @@ func TestLastMessageBeforeNewPartitionsIsDropped(t *testing.T) {
 func TestLateSuccessForMissingTopic(t *testing.T) {
 	c := newCluster(t, 1, 1)
 	opts := options(c)
-	opts.MetadataInterval, opts.Patience, opts.UnknownTopic = 20*time.Millisecond, 50*time.Millisecond, cdc.PolicyDrop
+	opts.Timing.MetadataInterval, opts.Timing.Patience, opts.UnknownTopic = 20*time.Millisecond, 50*time.Millisecond, cdc.PolicyDrop
 	s := open(t, opts)
 	s.answered(t, s.send(t, msg("k", "0")))
 	held, release := make(chan struct{}), make(chan struct{})
@@ -103,12 +103,12 @@ func TestLateSuccessForMissingTopic(t *testing.T) {
 func TestIdleTopicIsDeletedAndCreatedAgain(t *testing.T) {
 	c := newCluster(t, 1, 2)
 	opts := options(c)
-	opts.MetadataInterval, opts.Patience = 20*time.Millisecond, 50*time.Millisecond
+	opts.Timing.MetadataInterval, opts.Timing.Patience = 20*time.Millisecond, 50*time.Millisecond
 	s := open(t, opts)
 	s.answered(t, s.send(t, numbered(0, 10, 3)...))
 	absent := c.Fault(onMetadata(kerr.UnknownTopicOrPartition))
 	began := time.Now()
-	eventually(t, "the topic to be found missing", func() bool { return absent.Hits() > 2 && time.Since(began) > 3*opts.Patience })
+	eventually(t, "the topic to be found missing", func() bool { return absent.Hits() > 2 && time.Since(began) > 3*opts.Timing.Patience })
 	absent.Remove()
 	for i := range 3 {
 		s.answered(t, s.send(t, numbered(10+10*i, 10, 3)...))
@@ -120,7 +120,7 @@ func TestIdleTopicIsDeletedAndCreatedAgain(t *testing.T) {
 func TestPartitionCountOfALaggingBroker(t *testing.T) {
 	c := newCluster(t, 1, 2)
 	opts := options(c)
-	opts.MetadataInterval, opts.Patience = 20*time.Millisecond, time.Minute
+	opts.Timing.MetadataInterval, opts.Timing.Patience = 20*time.Millisecond, time.Minute
 	s := open(t, opts)
 	s.answered(t, s.send(t, numbered(0, 20, 9)...))
 	addPartitions(t, c, 4)

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/kafka"
 	"github.com/cdc-relay/cdc-relay/internal/publisher"
 )
 
@@ -37,7 +38,8 @@ func newCluster(t *testing.T, brokers, partitions int, more ...kfake.Opt) *kfake
 
 func options(c *kfake.Cluster) publisher.Options {
 	return publisher.Options{
-		Brokers: c.ListenAddrs(), RequestTimeout: 2 * time.Second, Patience: 300 * time.Millisecond,
+		Kafka:        kafka.Options{Brokers: c.ListenAddrs(), RequestTimeout: 2 * time.Second},
+		Timing:       publisher.Timing{Patience: 300 * time.Millisecond},
 		RetryInitial: 5 * time.Millisecond, RetryMax: 50 * time.Millisecond,
 	}
 }
@@ -56,6 +58,9 @@ type sink struct {
 func open(t *testing.T, opts publisher.Options) *sink {
 	t.Helper()
 	s := &sink{reg: prometheus.NewRegistry(), done: map[uint64]int{}, news: make(chan struct{}, 1), next: 1}
+	dropped := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "cdc_relay_events_dropped_total"}, []string{"reason"})
+	s.reg.MustRegister(dropped)
+	opts.Dropped = func(reason string) { dropped.WithLabelValues(reason).Inc() }
 	p, err := publisher.New(opts, logger(t), s.reg)
 	if err != nil {
 		t.Fatal(err)
@@ -67,6 +72,15 @@ func open(t *testing.T, opts publisher.Options) *sink {
 	}
 	go s.collect(t.Context())
 	return s
+}
+
+func newClient(t *testing.T, opts kafka.Options) *kafka.Client {
+	t.Helper()
+	c, err := kafka.NewClient(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
 }
 
 func logger(t *testing.T) *slog.Logger {

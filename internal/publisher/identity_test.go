@@ -1,8 +1,6 @@
 package publisher_test
 
 import (
-	"errors"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -11,56 +9,13 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/cdc-relay/cdc-relay/internal/cdc"
-	"github.com/cdc-relay/cdc-relay/internal/publisher"
+	"github.com/cdc-relay/cdc-relay/internal/kafka"
 )
-
-// What keeps a publisher from being opened under its name is said with its fix; the same goes for the check.
-func TestNoIdentity(t *testing.T) {
-	coordinator, identity := []kmsg.Key{kmsg.FindCoordinator}, []kmsg.Key{kmsg.InitProducerID}
-	tests := map[string]struct {
-		keys  []kmsg.Key
-		err   *kerr.Error
-		stops bool // else it is worth a retry
-		says  string
-	}{
-		"the coordinator may not be asked for": {coordinator, kerr.TransactionalIDAuthorizationFailed, true, `grant the relay's principal WRITE on the transactional ID "cdc-relay.`},
-		"the id may not be used":               {identity, kerr.TransactionalIDAuthorizationFailed, true, "kafka.transactional_id: none"},
-		"no right at all":                      {identity, kerr.ClusterAuthorizationFailed, true, "IDEMPOTENT_WRITE"},
-		"no coordinator":                       {coordinator, kerr.CoordinatorNotAvailable, false, "transaction.state.log.replication.factor"},
-		"the coordinator is loading":           {identity, kerr.CoordinatorLoadInProgress, false, "get a producer id"},
-		"another coordinator by now":           {identity, kerr.NotCoordinator, false, "get a producer id"},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			c := newCluster(t, 2, 1)
-			f := c.Fault(kfake.Fault{Keys: tt.keys, Err: tt.err, TopLevel: true, Count: -1})
-			p := unopened(t, options(c))
-			d, err := p.Describe(t.Context(), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for how, err := range map[string]error{"opened": p.Open(t.Context(), "cdc-relay.x"), "described": d.ProducerID} {
-				var stop *cdc.StopError
-				if errors.As(err, &stop) != tt.stops || stop != nil && stop.Class != cdc.ClassConfig {
-					t.Errorf("%s: %v, want a stop: %t", how, err, tt.stops)
-				}
-				if err == nil || !strings.Contains(cdc.Explain(err), tt.says) {
-					t.Errorf("%s: %v, want that it says %q", how, err, tt.says)
-				}
-			}
-			f.Remove()
-			if err := p.Open(t.Context(), "cdc-relay.x"); err != nil {
-				t.Errorf("opened again: %v", err)
-			}
-		})
-	}
-}
 
 // While a batch is in flight nobody asks for a new identity: what is behind it would go out under one in which
 // it is not known, and before it.
 func TestNewIdentityWaitsForWhatIsInFlight(t *testing.T) {
-	for _, id := range []string{publisher.TransactionalAuto, publisher.TransactionalNone} {
+	for _, id := range []string{kafka.TransactionalAuto, kafka.TransactionalNone} {
 		t.Run(id, func(t *testing.T) {
 			c := newCluster(t, 2, 2)
 			for broker := range int32(2) {
@@ -69,7 +24,7 @@ func TestNewIdentityWaitsForWhatIsInFlight(t *testing.T) {
 				}
 			}
 			opts := options(c)
-			opts.TransactionalID, opts.RequestTimeout = id, time.Minute
+			opts.TransactionalID, opts.Kafka.RequestTimeout = id, time.Minute
 			s := open(t, opts)
 			s.send(t, numbered(0, 40, 20)...) // both brokers have a connection
 			s.answered(t, 1)
@@ -116,7 +71,7 @@ func TestRoutineRenewalFails(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := newCluster(t, 2, 4)
 			opts := options(c)
-			opts.RenewInterval = 10 * time.Millisecond
+			opts.Timing.RenewInterval = 10 * time.Millisecond
 			s := open(t, opts)
 			w := watch(c)
 			fault.TopLevel, fault.Count = true, -1
@@ -145,7 +100,7 @@ func TestRoutineRenewalFails(t *testing.T) {
 func TestRoutineRenewalHangs(t *testing.T) {
 	c := newCluster(t, 1, 4)
 	opts := options(c)
-	opts.RenewInterval, opts.RequestTimeout = 50*time.Millisecond, time.Hour
+	opts.Timing.RenewInterval, opts.Kafka.RequestTimeout = 50*time.Millisecond, time.Hour
 	s := open(t, opts)
 	asked, release := make(chan struct{}), make(chan struct{})
 	defer close(release)

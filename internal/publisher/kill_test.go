@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/kafka"
 	"github.com/cdc-relay/cdc-relay/internal/publisher"
 )
 
@@ -81,7 +82,7 @@ func TestKillClosesEverything(t *testing.T) {
 
 func TestKillDoesNotWaitForBrokers(t *testing.T) {
 	addr, a := startAcker(t, 8, 1000)
-	s := open(t, publisher.Options{Brokers: []string{addr}, TransactionalID: publisher.TransactionalNone, RequestTimeout: time.Hour})
+	s := open(t, publisher.Options{Kafka: kafka.Options{Brokers: []string{addr}, RequestTimeout: time.Hour}, TransactionalID: kafka.TransactionalNone})
 	s.send(t, numbered(0, 100, 50)...)
 	<-a.swallowed
 	promptly(t, s.Kill)
@@ -93,7 +94,7 @@ func TestKillEndsOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	p := unopened(t, publisher.Options{Brokers: []string{l.Addr().String()}})
+	p := unopened(t, publisher.Options{Kafka: kafka.Options{Brokers: []string{l.Addr().String()}}})
 	opened := make(chan error, 1)
 	go func() { opened <- p.Open(t.Context(), "cdc-relay.test") }()
 	conn, err := l.Accept()
@@ -111,7 +112,7 @@ func TestKillEndsOpen(t *testing.T) {
 }
 
 func TestKillBeforeOpen(t *testing.T) {
-	p := unopened(t, publisher.Options{Brokers: []string{"127.0.0.1:1"}})
+	p := unopened(t, publisher.Options{Kafka: kafka.Options{Brokers: []string{"127.0.0.1:1"}}})
 	p.Kill()
 	p.Kill()
 	if err := p.Open(t.Context(), "cdc-relay.test"); !errors.Is(err, publisher.ErrKilled) {

@@ -2,20 +2,19 @@ package publisher
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"math"
+	"sync"
 	"time"
 
 	"github.com/IBM/sarama"
 	"github.com/cenkalti/backoff/v5"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/kafka"
 )
 
-var errMoved = errors.New("the broker has another address now")
-
-// loop owns everything that sending needs to know. Only its own goroutine touches it.
+// loop owns all state of topics, partitions and brokers. Only its own goroutine uses it.
 type loop struct {
 	opts    *Options
 	codec   sarama.CompressionCodec
@@ -25,38 +24,39 @@ type loop struct {
 	in      <-chan *cdc.Routed
 	out     chan<- cdc.Durable
 	jobs    chan<- job
-	spawn   func(s *sender)
+	// startConn runs a connection in a goroutine of its own.
+	startConn func(c *brokerConn)
 
 	now      time.Time // of this turn
 	timer    *time.Timer
-	wake     time.Time // when the next turn is due; zero: when something happens
+	wake     time.Time // when the next turn is due; zero: with the next event
 	armed    time.Time // what the timer is set to
 	spare    []event
 	window   window
-	slabs    slabs
+	pool     batchPool
 	buffered int // bytes of entries that are in no batch
 	topics   map[string]*topic
-	links    []*link
+	brokers  []*brokerState
 	waiting  []*partition
-	producer producer
-	// transactional is the id that fences; "" for none.
-	transactional string
+	producer kafka.Producer
+	// transactionalID is "" for none.
+	transactionalID string
 
-	// One question to the cluster is out at a time: a producer id, or the metadata of wanted topics.
-	asking     bool
-	askAt      time.Time
-	askBackoff *backoff.ExponentialBackOff
-	wanted     []*topic
-	renewing   bool // no batch leaves until there is a new producer id
-	fenced     bool // another publisher has taken over
-	unsure     bool // a question for a producer id may have been granted although its answer did not come
-	renewAt    time.Time
-	flights    int // requests that are with senders
-	flying     int // batches in them
-	refreshAt  time.Time
+	// One job is out at a time: for a producer ID, or for the metadata of wanted topics.
+	jobOut       bool
+	nextJobAt    time.Time
+	jobBackoff   *backoff.ExponentialBackOff
+	wanted       []*topic
+	producerLost bool // no batch is sent until there is a new producer ID
+	fenced       bool // another publisher has taken over
+	renewalLost  bool // a renewal may have succeeded although its response was lost
+	renewAt      time.Time
+	openRequests int // requests that are with connections
+	openBatches  int // batches in them
+	refreshAt    time.Time
 
 	failure *failure
-	horizon uint64 // batches from this one on are not sent
+	stopSeq uint64 // batches from this one on are not sent
 
 	outage outage
 }
@@ -64,8 +64,8 @@ type loop struct {
 func (l *loop) run(ctx context.Context) {
 	l.timer = time.NewTimer(time.Hour)
 	defer l.timer.Stop()
-	l.now = l.opts.Now()
-	l.refreshAt, l.renewAt = l.now.Add(l.opts.MetadataInterval), l.now.Add(l.opts.RenewInterval)
+	l.now = l.opts.Timing.Now()
+	l.refreshAt, l.renewAt = l.now.Add(l.opts.Timing.MetadataInterval), l.now.Add(l.opts.Timing.RenewInterval)
 	for l.wait(ctx) {
 		l.spare = l.mail.take(l.spare)
 		for _, e := range l.spare {
@@ -77,31 +77,31 @@ func (l *loop) run(ctx context.Context) {
 
 // wait returns when something has happened, and false when the publisher is killed.
 func (l *loop) wait(ctx context.Context) bool {
-	in, out, next := l.ports()
+	in, out, next := l.channels()
 	l.setTimer()
 	select {
 	case <-ctx.Done():
 		return false
 	case r := <-in:
-		l.now = l.opts.Now()
+		l.now = l.opts.Timing.Now()
 		l.accept(r)
 		l.acceptMore(in)
 	case out <- next:
 		l.window.answers.pop()
-		l.now = l.opts.Now()
+		l.now = l.opts.Timing.Now()
 	case <-l.mail.wake:
-		l.now = l.opts.Now()
+		l.now = l.opts.Timing.Now()
 	case <-l.timer.C:
 		l.armed = time.Time{}
-		l.now = l.opts.Now()
+		l.now = l.opts.Timing.Now()
 	}
 	return true
 }
 
-// ports are the channels that this turn may use: nothing is taken in while enough is buffered, or after a
-// failure, and nothing is handed out while there is nothing.
-func (l *loop) ports() (in <-chan *cdc.Routed, out chan<- cdc.Durable, next cdc.Durable) {
-	if l.roomy() {
+// channels returns those that this turn may use: nothing is received while enough is buffered, or after a failure, and
+// nothing is sent without an answer.
+func (l *loop) channels() (in <-chan *cdc.Routed, out chan<- cdc.Durable, next cdc.Durable) {
+	if l.hasRoom() {
 		in = l.in
 	}
 	if l.window.answers.len() > 0 {
@@ -110,24 +110,24 @@ func (l *loop) ports() (in <-chan *cdc.Routed, out chan<- cdc.Durable, next cdc.
 	return in, out, next
 }
 
-func (l *loop) roomy() bool { return l.buffered < l.room() && l.failure == nil }
+func (l *loop) hasRoom() bool { return l.buffered < l.maxBuffered() && l.failure == nil }
 
-// perPartition is what may wait for each partition that has messages. A batch costs a broker as much as some ten of its
-// records, so those of many partitions must not be cut from what would do for a few.
-const perPartition = 4 << 10
+// bufferPerPartition is what may be buffered for each partition with messages. A batch costs a broker as much as about
+// ten of its records, so many partitions need a larger buffer than few.
+const bufferPerPartition = 4 << 10
 
-// room is how many bytes of messages may wait. The relay's window bounds it too: nothing waits that is not in there.
-func (l *loop) room() int {
-	busy := l.flying
-	for _, k := range l.links {
-		busy += k.list.len()
+// maxBuffered is how many bytes of messages may be buffered. The relay's window is a bound too: it includes them.
+func (l *loop) maxBuffered() int {
+	busy := l.openBatches
+	for _, b := range l.brokers {
+		busy += b.ready.len()
 	}
-	return l.opts.MaxBuffered + busy*perPartition
+	return l.opts.maxBuffered + busy*bufferPerPartition
 }
 
-// acceptMore takes what is there already, so that it shares requests.
+// acceptMore receives what has been sent already, so that it shares requests.
 func (l *loop) acceptMore(in <-chan *cdc.Routed) {
-	for l.roomy() {
+	for l.hasRoom() {
 		select {
 		case r := <-in:
 			l.accept(r)
@@ -137,21 +137,21 @@ func (l *loop) acceptMore(in <-chan *cdc.Routed) {
 	}
 }
 
-// turn does what has become due and sends what has become possible.
+// turn does what is due and sends what is ready.
 func (l *loop) turn() {
 	l.wake = time.Time{}
 	l.retryDue()
 	l.refresh()
-	l.ask()
-	if !l.renewing {
-		for _, k := range l.links {
-			l.pump(k, l.now)
+	l.submitDue()
+	if !l.producerLost {
+		for _, b := range l.brokers {
+			l.sendReady(b)
 		}
 	}
-	l.confess()
+	l.reportFailure()
 }
 
-// retryDue moves partitions whose pause is over back to where they can be sent.
+// retryDue marks partitions as ready whose backoff is over.
 func (l *loop) retryDue() {
 	still := l.waiting[:0]
 	for _, p := range l.waiting {
@@ -162,27 +162,27 @@ func (l *loop) retryDue() {
 			still = append(still, p)
 		default:
 			p.state = idle
-			l.enlist(p)
+			l.markReady(p)
 		}
 	}
 	clear(l.waiting[len(still):])
 	l.waiting = still
 }
 
-// refresh reads partition counts and limits again from time to time.
+// refresh requests partition counts and limits again from time to time.
 func (l *loop) refresh() {
 	if l.now.Before(l.refreshAt) {
 		l.wakeAt(l.refreshAt)
 		return
 	}
-	l.refreshAt = l.now.Add(l.opts.MetadataInterval)
+	l.refreshAt = l.now.Add(l.opts.Timing.MetadataInterval)
 	for _, tp := range l.topics {
-		tp.stale = true
+		tp.limitStale = true
 		l.wantMetadata(tp)
 	}
 }
 
-// wakeAt makes the next turn happen at t at the latest.
+// wakeAt schedules the next turn at t at the latest.
 func (l *loop) wakeAt(t time.Time) {
 	if l.wake.IsZero() || t.Before(l.wake) {
 		l.wake = t
@@ -204,9 +204,44 @@ func (l *loop) newBackoff() *backoff.ExponentialBackOff {
 	}
 }
 
-// after is the end of b's next pause: its jitter makes none longer than the longest.
+// after is the end of b's next pause. The jitter does not exceed the longest pause.
 func (l *loop) after(b *backoff.ExponentialBackOff) time.Time {
 	return l.now.Add(min(b.NextBackOff(), b.MaxInterval))
 }
 
-const noHorizon = math.MaxUint64
+// noStop is a stopSeq beyond every batch.
+const noStop = math.MaxUint64
+
+// event is something that happened outside the loop.
+type event interface{ apply(l *loop) }
+
+// mailbox passes events to the loop. Posting never blocks: sarama's goroutines post, and must go on reading. The events
+// in it are bounded by the requests that are out.
+type mailbox struct {
+	wake chan struct{}
+
+	mu     sync.Mutex
+	events []event
+}
+
+func newMailbox() *mailbox { return &mailbox{wake: make(chan struct{}, 1)} }
+
+func (m *mailbox) post(e event) {
+	m.mu.Lock()
+	m.events = append(m.events, e)
+	m.mu.Unlock()
+	select {
+	case m.wake <- struct{}{}:
+	default:
+	}
+}
+
+// take returns the posted events, and keeps the memory of spare for later ones.
+func (m *mailbox) take(spare []event) []event {
+	clear(spare)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	events := m.events
+	m.events = spare[:0]
+	return events
+}

@@ -4,22 +4,19 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/IBM/sarama"
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// metrics are the publisher's; the children of a topic are resolved once, in newTopicMetrics.
+// metrics are the publisher's. Those of a topic are looked up once, in topic.
 type metrics struct {
 	published   *prometheus.CounterVec
 	bytes       *prometheus.CounterVec
 	errors      *prometheus.CounterVec
-	dropped     *prometheus.CounterVec
 	produce     *prometheus.HistogramVec
 	ack         *prometheus.HistogramVec
 	unavailable prometheus.Gauge
 }
-
-// droppedHelp is also the relay's, which counts in the same metric: a registry refuses two texts for one.
-const droppedHelp = "Events not published because the configuration says so (errors.*: drop, errors.skip)."
 
 // topicMetrics are one topic's.
 type topicMetrics struct {
@@ -32,7 +29,6 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		published: counter("events_published_total", "Events that Kafka acknowledged.", "topic"),
 		bytes:     counter("published_bytes_total", "Bytes of acknowledged events, before compression.", "topic"),
 		errors:    counter("publish_errors_total", "Refused or failed attempts to publish a batch.", "topic", "reason"),
-		dropped:   counter("events_dropped_total", droppedHelp, "reason"),
 		produce:   histogram("produce_seconds", "From sending a batch to its acknowledgement."),
 		ack:       histogram("commit_to_ack_seconds", "From the commit of a transaction to Kafka's acknowledgement."),
 		unavailable: prometheus.NewGauge(prometheus.GaugeOpts{
@@ -41,7 +37,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		}),
 	}
 	errs := []error{
-		register(reg, &m.published), register(reg, &m.bytes), register(reg, &m.errors), register(reg, &m.dropped),
+		register(reg, &m.published), register(reg, &m.bytes), register(reg, &m.errors),
 		register(reg, &m.produce), register(reg, &m.ack), register(reg, &m.unavailable),
 	}
 	return m, errors.Join(errs...)
@@ -60,7 +56,7 @@ func histogram(name, help string) *prometheus.HistogramVec {
 	}, []string{"topic"})
 }
 
-// register adds c to reg, or puts the one in its place that another publisher or stage has registered.
+// register adds c to reg, or replaces it by the one that an earlier publisher has registered.
 func register[C prometheus.Collector](reg prometheus.Registerer, c *C) error {
 	if reg == nil {
 		return nil
@@ -83,4 +79,33 @@ func (m *metrics) topic(name string) topicMetrics {
 		published: m.published.WithLabelValues(name), bytes: m.bytes.WithLabelValues(name),
 		produce: m.produce.WithLabelValues(name), ack: m.ack.WithLabelValues(name),
 	}
+}
+
+// reasonOf is the value of the label reason.
+func reasonOf(code sarama.KError) string {
+	names := map[sarama.KError]string{
+		sarama.ErrUnknownTopicOrPartition:      "unknown_topic_or_partition",
+		sarama.ErrLeaderNotAvailable:           "leader_not_available",
+		sarama.ErrNotLeaderForPartition:        "not_leader_or_follower",
+		sarama.ErrRequestTimedOut:              "request_timed_out",
+		sarama.ErrMessageSizeTooLarge:          "message_too_large",
+		sarama.ErrMessageSetSizeTooLarge:       "record_list_too_large",
+		sarama.ErrNotEnoughReplicas:            "not_enough_replicas",
+		sarama.ErrNotEnoughReplicasAfterAppend: "not_enough_replicas_after_append",
+		sarama.ErrTopicAuthorizationFailed:     "topic_authorization_failed",
+		sarama.ErrClusterAuthorizationFailed:   "cluster_authorization_failed",
+		sarama.ErrOutOfOrderSequenceNumber:     "out_of_order_sequence_number",
+		sarama.ErrUnknownProducerID:            "unknown_producer_id",
+		sarama.ErrInvalidProducerEpoch:         "invalid_producer_epoch",
+		sarama.ErrInvalidTimestamp:             "invalid_timestamp",
+		sarama.ErrInvalidRecord:                "invalid_record",
+		sarama.ErrInvalidMessage:               "corrupt_message",
+		sarama.ErrKafkaStorageError:            "kafka_storage_error",
+		sarama.ErrPolicyViolation:              "policy_violation",
+		sarama.ErrUnknown:                      "unknown_server_error",
+	}
+	if name, ok := names[code]; ok {
+		return name
+	}
+	return "other"
 }

@@ -1,73 +1,242 @@
 package publisher
 
 import (
+	"math"
 	"time"
 
+	"github.com/IBM/sarama"
 	"github.com/cenkalti/backoff/v5"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/kafka"
 )
 
 // state is a partition's; see the package documentation.
 type state uint8
 
 const (
-	idle    state = iota // nothing to send, or no leader known
-	ready                // in the list of its leader's link
-	flying               // its batch is with a sender
-	waiting              // its batch is sent again when retryAt has come
-	halted               // nothing leaves any more
+	idle     state = iota // nothing to send, or no leader known
+	ready                 // in the list of its leader
+	inFlight              // its batch is in a request
+	waiting               // its batch is sent again at retryAt
+	halted                // nothing is sent any more
 )
 
 // partition sends the messages of one partition in order: one batch at a time.
 type partition struct {
-	topic *topic
-	id    int32
-	link  *link // to the leader; nil: unknown
-	state state
-	gone  bool // its topic was found missing and is forgotten
-	// listed is the link whose list holds the partition while it is ready; entries of other lists are stale.
-	listed *link
+	topic  *topic
+	id     int32
+	leader *brokerState // nil: unknown
+	state  state
+	gone   bool // its topic was found missing and is removed
+	// readyAt is the broker whose list holds the partition while it is ready; entries in other lists are stale.
+	readyAt *brokerState
 
-	// queue holds what is not acknowledged; the batch covers its first entries.
+	// queue holds messages that are not acknowledged; the batch covers its first entries.
 	queue fifo[entry]
 	batch *batch
-	// as is the identity that sends, and seq the sequence number of the first entry under it: it moves when a
-	// batch is acknowledged.
-	as  producer
-	seq int32
+	// producer sends the next batch, and seq is the sequence number of the first entry: it moves when a batch is
+	// acknowledged.
+	producer kafka.Producer
+	seq      int32
 
-	// failing is when attempts began to fail, whatever the answers; zero: they do not.
-	failing time.Time
-	trouble trouble
-	backoff *backoff.ExponentialBackOff
-	retryAt time.Time
+	// failingSince is when attempts began to fail, whatever the error codes; zero: they do not.
+	failingSince time.Time
+	lastError    repeatedError
+	backoff      *backoff.ExponentialBackOff
+	retryAt      time.Time
 
-	// After a batch was refused as a whole, the next suspects records go out in batches of at most chunk.
-	suspects, chunk int
-	// blame is why the entry marked as poison was refused.
-	blame refusal
+	// After a batch was rejected as a whole, the next retryCount records are sent in batches of at most retrySize.
+	retryCount, retrySize int
+	// rejection is why the entry marked as rejected was rejected.
+	rejection rejection
 }
 
-// recovered forgets about past trouble.
-func (p *partition) recovered() {
-	p.failing, p.trouble, p.backoff = time.Time{}, trouble{}, nil
+// clearErrors forgets earlier errors.
+func (p *partition) clearErrors() {
+	p.failingSince, p.lastError, p.backoff = time.Time{}, repeatedError{}, nil
 }
 
-// suspect remembers that one of the first n entries makes brokers refuse the batch: halves of it find
-// out which one. Nothing was appended, so their sequence numbers are still free.
-func (p *partition) suspect(n int) {
-	p.suspects, p.chunk = max(p.suspects, n), (n+1)/2
+// bisect sends the first n entries again in halves, because a broker rejects one of them. Nothing was appended, so
+// their sequence numbers are still free.
+func (p *partition) bisect(n int) {
+	p.retryCount, p.retrySize = max(p.retryCount, n), (n+1)/2
 }
 
-// cleared says that the first n entries were none of those.
-func (p *partition) cleared(n int) {
-	p.suspects = max(0, p.suspects-n)
-	p.chunk *= 2
+// bisected notes that the first n entries were acknowledged.
+func (p *partition) bisected(n int) {
+	p.retryCount = max(0, p.retryCount-n)
+	p.retrySize *= 2
 }
 
-// limit is how many records the next batch may have.
-func (p *partition) limit() int {
-	if p.suspects > 0 {
-		return min(p.chunk, maxBatchRecords)
+// maxRecords bounds the records of the next batch.
+func (p *partition) maxRecords() int {
+	if p.retryCount > 0 {
+		return min(p.retrySize, maxBatchRecords)
 	}
 	return maxBatchRecords
+}
+
+// markReady lists p at its leader, if it has something to send and no batch in flight or waiting.
+func (l *loop) markReady(p *partition) {
+	if p.state != idle && p.state != ready || p.queue.len() == 0 || l.behindStop(p) {
+		return
+	}
+	if p.leader == nil {
+		p.state, p.readyAt = idle, nil
+		l.wantMetadata(p.topic)
+		return
+	}
+	if p.state == ready && p.readyAt == p.leader {
+		return
+	}
+	p.state, p.readyAt = ready, p.leader
+	p.leader.ready.push(p)
+}
+
+// behindStop reports whether all of p's messages come after the one that stops the run.
+func (l *loop) behindStop(p *partition) bool {
+	return p.batch == nil && p.queue.at(0).pending.seq >= l.stopSeq
+}
+
+// newBatch makes the next batch of p from the queue and reports whether there is one.
+func (l *loop) newBatch(p *partition) bool {
+	l.dropUnsendable(p)
+	n, size := 0, batchOverhead
+	limit := min(l.opts.maxBatchBytes, p.topic.limit)
+	for n < min(p.queue.len(), p.maxRecords()) {
+		e := p.queue.at(n)
+		if p.state == halted || e.pending.seq >= l.stopSeq || l.unsendable(p, e) {
+			break
+		}
+		if n > 0 && size+e.weight() > limit {
+			break
+		}
+		n, size = n+1, size+e.weight()
+	}
+	if n == 0 {
+		return false
+	}
+	b := l.pool.get()
+	b.fill(p, n, size-batchOverhead, l.codec)
+	if p.producer != l.producer { // renewed since: the batch before is acknowledged
+		p.producer, p.seq = l.producer, 0
+	}
+	b.stamp(p.producer, p.seq)
+	p.batch = b
+	l.buffered -= b.bytes
+	p.topic.rotate(p)
+	return true
+}
+
+// unbatch releases a batch whose records are known not to be appended. They stay in the queue.
+func (l *loop) unbatch(p *partition) {
+	l.buffered += p.batch.bytes
+	l.pool.put(p.batch)
+	p.batch = nil
+}
+
+// retryLater sends p's batch again after a backoff.
+func (l *loop) retryLater(p *partition, cause error) {
+	if p.state == halted {
+		return
+	}
+	if p.failingSince.IsZero() {
+		p.failingSince = l.now
+	}
+	if p.backoff == nil {
+		p.backoff = l.newBackoff()
+	}
+	p.state, p.retryAt = waiting, l.after(p.backoff)
+	l.waiting = append(l.waiting, p)
+	l.wakeAt(p.retryAt)
+	l.logDelayed(p, cause)
+}
+
+// batch is the one record batch of a partition that is in flight, or about to be sent again. While it is not known
+// whether it was appended it is sent again unchanged: the brokers recognize its sequence number.
+//
+// The loop fills it and its connection encodes it before the first attempt. In between it is handed over with its
+// request.
+type batch struct {
+	p             *partition
+	n             int      // the first n entries of p's queue
+	bytes         int      // their weight
+	req           *request // of the last attempt
+	maybeAppended bool     // an attempt had no response, or none that tells
+	encoded       bool
+	rb            sarama.RecordBatch
+
+	msgs   []*cdc.Message
+	bodies []int32 // sizes of their records' bodies
+	buf    recordBuffer
+}
+
+// fill makes the batch of the first n entries of p's queue.
+func (b *batch) fill(p *partition, n, bytes int, codec sarama.CompressionCodec) {
+	b.p, b.n, b.bytes = p, n, bytes
+	for i := range n {
+		e := p.queue.at(i)
+		b.msgs = append(b.msgs, e.m)
+		b.bodies = append(b.bodies, e.body)
+	}
+	b.rb = sarama.RecordBatch{
+		Version: 2, Codec: codec, CompressionLevel: sarama.CompressionLevelDefault,
+		PartitionLeaderEpoch: -1, LastOffsetDelta: int32(n) - 1,
+	}
+}
+
+// appended reports whether res acknowledges the batch.
+func (b *batch) appended(res *sarama.ProduceResponse) bool {
+	if res == nil {
+		return false
+	}
+	block := res.GetBlock(b.p.topic.name, b.p.id)
+	return block != nil && classify(block.Err) == accepted
+}
+
+// stamp sets the producer ID, its epoch and the sequence number; the encoded records stay as they are.
+func (b *batch) stamp(p kafka.Producer, seq int32) {
+	b.rb.ProducerID, b.rb.ProducerEpoch, b.rb.FirstSequence = p.ID, p.Epoch, seq
+}
+
+// reset drops the references to messages, so that an unused batch holds no arena.
+func (b *batch) reset() {
+	clear(b.msgs)
+	b.buf.reset(b.n)
+	*b = batch{msgs: b.msgs[:0], bodies: b.bodies[:0], buf: b.buf}
+}
+
+// batchPool keeps batches for reuse, by the loop alone.
+type batchPool struct {
+	unused []*batch
+	bytes  int
+}
+
+// maxPoolBytes bounds the memory of unused batches.
+const maxPoolBytes = 4 << 20
+
+func (s *batchPool) get() *batch {
+	n := len(s.unused)
+	if n == 0 {
+		return &batch{}
+	}
+	b := s.unused[n-1]
+	s.unused = s.unused[:n-1]
+	s.bytes -= b.buf.size()
+	return b
+}
+
+func (s *batchPool) put(b *batch) {
+	b.reset()
+	if size := b.buf.size(); s.bytes+size <= maxPoolBytes {
+		s.bytes += size
+		s.unused = append(s.unused, b)
+	}
+}
+
+// nextSequence returns the sequence number that follows n records from seq: after 2³¹−1 comes 0
+// (org.apache.kafka.common.record.DefaultRecordBatch.incrementSequence).
+func nextSequence(seq int32, n int) int32 {
+	return int32((int64(seq) + int64(n)) % (math.MaxInt32 + 1))
 }

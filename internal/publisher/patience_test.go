@@ -69,7 +69,7 @@ func TestOneAnswerAfterAnOutage(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/%s", answer.err.Message, policy), func(t *testing.T) {
 				c := newCluster(t, 1, 1)
 				opts, clock := options(c), settable{}
-				opts.Now, opts.Patience = clock.now, time.Hour
+				opts.Timing.Now, opts.Timing.Patience = clock.now, time.Hour
 				if policy == cdc.PolicyDrop {
 					dropEverything(&opts)
 				}
@@ -99,7 +99,7 @@ func TestRepeatedAnswer(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/%s", answer.err.Message, policy), func(t *testing.T) {
 				c := newCluster(t, 1, 1)
 				opts, clock := options(c), settable{}
-				opts.Now, opts.Patience = clock.now, time.Hour
+				opts.Timing.Now, opts.Timing.Patience = clock.now, time.Hour
 				if policy == cdc.PolicyDrop {
 					dropEverything(&opts)
 				}
@@ -145,7 +145,7 @@ func TestMetadataOfOneBroker(t *testing.T) {
 		t.Run(first.Message, func(t *testing.T) {
 			c := newCluster(t, 1, 1)
 			opts, clock := options(c), settable{}
-			opts.Now, opts.Patience = clock.now, time.Hour
+			opts.Timing.Now, opts.Timing.Patience = clock.now, time.Hour
 			dropEverything(&opts)
 			s := open(t, opts)
 			metadata := func(err *kerr.Error, n int) *kfake.FaultHandle {
@@ -173,12 +173,14 @@ func TestAttemptsCarryTheirOwnTime(t *testing.T) {
 		t.Run(compression, func(t *testing.T) {
 			c := newCluster(t, 1, 1)
 			opts, clock := options(c), settable{}
-			opts.Now, opts.Compression = clock.now, compression
+			opts.Timing.Now, opts.Compression = clock.now, compression
 			s := open(t, opts)
 			waits := c.Fault(onProduce(kerr.NotEnoughReplicas, -1))
 			s.send(t, numbered(0, 3, 1)...)
 			eventually(t, "an attempt", func() bool { return waits.Hits() > 0 })
 			clock.forward(48 * time.Hour)
+			before := waits.Hits()
+			eventually(t, "an attempt that began after that", func() bool { return waits.Hits() > before+1 })
 			waits.Remove()
 			s.answered(t, 1)
 			for _, r := range read(t, c.ListenAddrs(), "t", 3) {
@@ -195,7 +197,7 @@ func TestRefusedTimeNamesTheClock(t *testing.T) {
 	c := newCluster(t, 1, 1)
 	c.Fault(onProduce(kerr.InvalidTimestamp, -1))
 	opts := options(c)
-	opts.Rejected, opts.Patience = cdc.PolicyDrop, 20*time.Millisecond
+	opts.Rejected, opts.Timing.Patience = cdc.PolicyDrop, 20*time.Millisecond
 	s := open(t, opts)
 	s.send(t, msg("k", "0"))
 	err := s.failed(t)

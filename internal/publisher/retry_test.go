@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/kafka"
 	"github.com/cdc-relay/cdc-relay/internal/publisher"
 )
 
@@ -119,7 +120,7 @@ func TestLostResponseIsNotPublishedTwice(t *testing.T) {
 
 func TestSwallowedResponseIsNoticed(t *testing.T) {
 	addr, a := startAcker(t, 1, 1)
-	s := open(t, publisher.Options{Brokers: []string{addr}, TransactionalID: publisher.TransactionalNone, RequestTimeout: 300 * time.Millisecond})
+	s := open(t, publisher.Options{Kafka: kafka.Options{Brokers: []string{addr}, RequestTimeout: 300 * time.Millisecond}, TransactionalID: kafka.TransactionalNone})
 	s.send(t, msg("k", "a"))
 	<-a.swallowed
 	s.answered(t, 1)
@@ -173,7 +174,7 @@ func TestEveryBrokerAway(t *testing.T) {
 		return nil, nil, false
 	})
 	opts := options(c)
-	opts.DialTimeout = 200 * time.Millisecond
+	opts.Kafka.DialTimeout = 200 * time.Millisecond
 	s := open(t, opts)
 	s.send(t, numbered(0, 20, 5)...)
 	s.answered(t, 1)
@@ -262,7 +263,7 @@ func TestHungBrokerIsLeftForTheNewLeader(t *testing.T) {
 		return nil, nil, false
 	})
 	opts := options(c)
-	opts.RequestTimeout = time.Hour
+	opts.Kafka.RequestTimeout = time.Hour
 	s := open(t, opts)
 	s.answered(t, s.send(t, msg("k", "a")))
 	last := s.send(t, msg("k", "b"))

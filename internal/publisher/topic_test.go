@@ -15,7 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
-	"github.com/cdc-relay/cdc-relay/internal/publisher"
+	"github.com/cdc-relay/cdc-relay/internal/kafka"
 )
 
 // to sets the topic of messages.
@@ -78,7 +78,7 @@ func TestUnknownTopicMayAppearInTime(t *testing.T) {
 		return nil, nil, false
 	})
 	opts := options(c)
-	opts.Patience = patience
+	opts.Timing.Patience = patience
 	s := open(t, opts)
 	s.send(t, to("late", numbered(0, 5, 1)...)...)
 	for range 3 {
@@ -95,9 +95,9 @@ func TestUnknownTopicMayAppearInTime(t *testing.T) {
 func TestUnknownTopicDrops(t *testing.T) {
 	c := newCluster(t, 1, 1)
 	opts := options(c)
-	opts.UnknownTopic, opts.Patience = cdc.PolicyDrop, 50*time.Millisecond
+	opts.UnknownTopic, opts.Timing.Patience = cdc.PolicyDrop, 50*time.Millisecond
 	var later atomic.Int64
-	opts.Now = func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
+	opts.Timing.Now = func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
 	s := open(t, opts)
 	s.send(t, append(to("nowhere", msg("k", "a")), numbered(0, 10, 1)...)...)
 	s.send(t, to("bad name!", msg("k", "a"))...)
@@ -119,11 +119,11 @@ func TestUnknownTopicDrops(t *testing.T) {
 func TestTopicIsCreated(t *testing.T) {
 	c := newCluster(t, 3, 1)
 	opts := options(c)
-	opts.Create = &publisher.TopicSpec{Partitions: 4, ReplicationFactor: 3, Configs: map[string]string{"cleanup.policy": "compact"}}
+	opts.Create = &kafka.TopicSpec{Partitions: 4, ReplicationFactor: 3, Configs: map[string]string{"cleanup.policy": "compact"}}
 	s := open(t, opts)
 	s.send(t, to("made", numbered(0, 40, 9)...)...)
 	s.answered(t, 1)
-	d, err := s.Describe(t.Context(), []string{"made"})
+	d, err := newClient(t, opts.Kafka).Describe(t.Context(), []string{"made"}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +136,7 @@ func TestTopicCannotBeCreated(t *testing.T) {
 	c := newCluster(t, 1, 1)
 	c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.CreateTopics}, Err: kerr.InvalidReplicationFactor, Count: -1})
 	opts := options(c)
-	opts.Create = &publisher.TopicSpec{Partitions: 4, ReplicationFactor: 3}
+	opts.Create = &kafka.TopicSpec{Partitions: 4, ReplicationFactor: 3}
 	s := open(t, opts)
 	s.send(t, to("made", msg("k", "a"))...)
 	if err := s.failed(t); !strings.Contains(cdc.Explain(err), "replication_factor") {
@@ -164,7 +164,7 @@ func TestDeniedTopicStops(t *testing.T) {
 func TestTopicGoesAwayAndDrops(t *testing.T) {
 	c := newCluster(t, 1, 1)
 	opts := options(c)
-	opts.UnknownTopic, opts.Patience = cdc.PolicyDrop, 50*time.Millisecond
+	opts.UnknownTopic, opts.Timing.Patience = cdc.PolicyDrop, 50*time.Millisecond
 	s := open(t, opts)
 	s.send(t, numbered(0, 10, 3)...)
 	s.answered(t, 1)
@@ -187,9 +187,9 @@ func TestTopicGoesAwayAndDrops(t *testing.T) {
 func TestTopicSeemsGone(t *testing.T) {
 	c := newCluster(t, 1, 1)
 	opts := options(c)
-	opts.UnknownTopic, opts.Patience = cdc.PolicyDrop, 50*time.Millisecond
+	opts.UnknownTopic, opts.Timing.Patience = cdc.PolicyDrop, 50*time.Millisecond
 	var later atomic.Int64
-	opts.Now = func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
+	opts.Timing.Now = func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
 	s := open(t, opts)
 	for i := range 3 {
 		s.answered(t, s.send(t, numbered(i, 1, 1)...))
@@ -210,7 +210,7 @@ func TestPartitionsAreAdded(t *testing.T) {
 	c := newCluster(t, 1, 2)
 	w := watch(c)
 	opts := options(c)
-	opts.MetadataInterval = 20 * time.Millisecond
+	opts.Timing.MetadataInterval = 20 * time.Millisecond
 	s := open(t, opts)
 	s.answered(t, s.send(t, numbered(0, 50, 20)...))
 	trouble := c.Fault(onProduce(kerr.NotEnoughReplicas, -1))
@@ -326,7 +326,7 @@ func TestSendBlocksWithinItsBound(t *testing.T) {
 	c := newCluster(t, 1, 1)
 	c.Fault(onProduce(kerr.NotEnoughReplicas, -1))
 	opts := options(c)
-	opts.MaxBuffered = 10 << 10
+	opts.SetMaxBuffered(10 << 10)
 	s := open(t, opts)
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
@@ -357,7 +357,8 @@ func TestMoreMayWaitForMorePartitions(t *testing.T) {
 			return nil, nil, false
 		})
 		opts := options(c)
-		opts.MaxBuffered, opts.RequestTimeout = 10<<10, time.Hour
+		opts.SetMaxBuffered(10 << 10)
+		opts.Kafka.RequestTimeout = time.Hour
 		s := open(t, opts)
 		for sent := 0; ; sent++ {
 			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)

@@ -167,7 +167,7 @@ func (f *fakes) Save(_ context.Context, c cdc.Checkpoint) error {
 func options() Options {
 	return Options{
 		MaxEvents: 4, MaxBytes: 100, RetryInitial: 200 * time.Millisecond, RetryMax: time.Minute,
-		StartupTimeout: 2 * time.Minute, ShutdownTimeout: 20 * time.Second,
+		StartupTimeout: 2 * time.Minute, ShutdownTimeout: 20 * time.Second, Dropped: func(string) {},
 	}
 }
 

@@ -12,7 +12,6 @@ type metrics struct {
 	checkpointErrors prometheus.Counter
 	lastCheckpoint   prometheus.Gauge
 	reconnects       *prometheus.CounterVec
-	dropped          *prometheus.CounterVec
 	stopped          *prometheus.GaugeVec
 }
 
@@ -24,7 +23,6 @@ func newMetrics(reg prometheus.Registerer, r *Relay) *metrics {
 		checkpointErrors: prometheus.NewCounter(prometheus.CounterOpts(name("checkpoint_errors_total", "Saves of the position that failed."))),
 		lastCheckpoint:   prometheus.NewGauge(prometheus.GaugeOpts(name("last_checkpoint_timestamp_seconds", "When the position was saved last, by the relay's clock; 0: never."))),
 		reconnects:       prometheus.NewCounterVec(prometheus.CounterOpts(name("reconnects_total", "Failed attempts that were retried.")), []string{"component"}),
-		dropped:          prometheus.NewCounterVec(prometheus.CounterOpts(name("events_dropped_total", "Events not published because the configuration says so (errors.*: drop, errors.skip).")), []string{"reason"}),
 		stopped:          prometheus.NewGaugeVec(prometheus.GaugeOpts(name("stopped", "1 when the relay has stopped because of an error, by reason.")), []string{"reason"}),
 	}
 	gauge := func(n, help string, f func(Status) float64) prometheus.Collector {
@@ -38,19 +36,7 @@ func newMetrics(reg prometheus.Registerer, r *Relay) *metrics {
 		gauge("stalled", "1 while events are in flight and Kafka has not acknowledged any for a while.", func(s Status) float64 { return oneIf(s.Stalled) }),
 		gauge("connected", "1 while the WAL or binlog is being read.", func(s Status) float64 { return oneIf(s.Connected) }),
 	)
-	m.dropped = shared(reg, m.dropped)
 	return m
-}
-
-// shared registers c, or returns the collector that the sink registered under the same name.
-func shared(reg prometheus.Registerer, c *prometheus.CounterVec) *prometheus.CounterVec {
-	var there prometheus.AlreadyRegisteredError
-	if err := reg.Register(c); errors.As(err, &there) {
-		if old, ok := there.ExistingCollector.(*prometheus.CounterVec); ok {
-			return old
-		}
-	}
-	return c
 }
 
 func (m *metrics) stop(err error) {

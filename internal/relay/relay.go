@@ -23,6 +23,8 @@ type Options struct {
 	StartupTimeout time.Duration
 	// ShutdownTimeout limits the drain.
 	ShutdownTimeout time.Duration
+	// Dropped counts an event that is not published because the configuration says so.
+	Dropped func(reason string)
 	// Park keeps the process of a stopped relay running, not ready, because a crash loop would hide the reason.
 	Park bool
 }

@@ -34,7 +34,7 @@ func (r *Relay) publish(ctx context.Context, b *cdc.Batch) error {
 		return err
 	}
 	for _, d := range routed.Drops {
-		r.metrics.dropped.WithLabelValues(d.Reason).Inc()
+		r.opts.Dropped(d.Reason)
 		attrs := []any{"table", b.Table.String(), "event_id", d.EventID, "reason", d.Reason}
 		if d.Err != nil {
 			attrs = append(attrs, "error", d.Err)

@@ -10,29 +10,30 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/kafka"
 	"github.com/cdc-relay/cdc-relay/internal/publisher"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
-// A topic that refuses old records takes a batch that has waited for longer than it allows.
+// A topic that rejects old records accepts a batch that has waited for longer than it allows.
 func TestBatchWaitsLongerThanATopicAllows(t *testing.T) {
 	const allowed = 2 * time.Second
-	newTopic(t, kafka, "waits", 1, map[string]string{"message.timestamp.before.max.ms": "2000", "min.insync.replicas": "2"})
-	s := open(t, publisher.Options{Brokers: kafka.Bootstrap()})
+	newTopic(t, shared, "waits", 1, map[string]string{"message.timestamp.before.max.ms": "2000", "min.insync.replicas": "2"})
+	s := open(t, publisher.Options{Kafka: kafka.Options{Brokers: shared.Bootstrap()}})
 	s.send(t, numbered("waits", 0, 10, 3)...)
 	waited := time.After(2 * allowed)
 	<-waited
-	setTopic(t, kafka, "waits", "min.insync.replicas", "1")
+	setTopic(t, shared, "waits", "min.insync.replicas", "1")
 	durable(t, s, 1)
 }
 
-// A clock that is wrong is named, and no event is blamed or dropped for it.
+// The error of a wrong clock names the clock, and no event is dropped.
 func TestWrongClock(t *testing.T) {
-	newTopic(t, kafka, "clock", 1, map[string]string{"message.timestamp.before.max.ms": "3600000", "message.timestamp.after.max.ms": "3600000"})
+	newTopic(t, shared, "clock", 1, map[string]string{"message.timestamp.before.max.ms": "3600000", "message.timestamp.after.max.ms": "3600000"})
 	for _, wrong := range []time.Duration{-2 * time.Hour, 2 * time.Hour} {
 		s := open(t, publisher.Options{
-			Brokers: kafka.Bootstrap(), Rejected: cdc.PolicyDrop, Patience: 500 * time.Millisecond,
-			Now: func() time.Time { return time.Now().Add(wrong) },
+			Kafka: kafka.Options{Brokers: shared.Bootstrap()}, Rejected: cdc.PolicyDrop,
+			Timing: publisher.Timing{Patience: 500 * time.Millisecond, Now: func() time.Time { return time.Now().Add(wrong) }},
 		})
 		s.send(t, numbered("clock", 0, 10, 3)...)
 		err := s.await(t, soon, 1)

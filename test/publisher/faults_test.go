@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/kafka"
 	"github.com/cdc-relay/cdc-relay/internal/publisher"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
@@ -21,7 +22,7 @@ func TestBrokersKilledInTurn(t *testing.T) {
 	t.Parallel()
 	k := testenv.Kafka(t, testenv.KafkaOptions{Brokers: 3, Settings: map[string]string{"min.insync.replicas": "2"}})
 	newTopic(t, k, "turns", 6, nil)
-	s := open(t, publisher.Options{Brokers: k.Bootstrap(), RequestTimeout: 5 * time.Second})
+	s := open(t, publisher.Options{Kafka: kafka.Options{Brokers: k.Bootstrap(), RequestTimeout: 5 * time.Second}})
 	stop, sent := make(chan struct{}), make(chan int)
 	go func() {
 		n := 0
@@ -82,7 +83,7 @@ func TestNetworkFaults(t *testing.T) {
 	k := testenv.Kafka(t, testenv.KafkaOptions{Proxied: true})
 	newTopic(t, k, "network", 4, nil)
 	proxy := k.Brokers()[0].Proxy()
-	s := open(t, publisher.Options{Brokers: k.Addrs(testenv.ListenerProxied), RequestTimeout: 2 * time.Second})
+	s := open(t, publisher.Options{Kafka: kafka.Options{Brokers: k.Addrs(testenv.ListenerProxied), RequestTimeout: 2 * time.Second}})
 	rounds := 0
 	burst := func() {
 		for range 20 {
@@ -131,32 +132,30 @@ func TestMissingRights(t *testing.T) {
 		"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer", "super.users": "User:ANONYMOUS",
 	}})
 	newTopic(t, k, "closed", 1, nil)
-	s := open(t, publisher.Options{Brokers: k.Bootstrap()}) // ANONYMOUS may
+	s := open(t, publisher.Options{Kafka: kafka.Options{Brokers: k.Bootstrap()}}) // ANONYMOUS may
 	s.send(t, numbered("closed", 0, 1, 1)...)
 	if err := s.await(t, soon, 1); err != nil {
 		t.Fatal(err)
 	}
-	login := &publisher.SASL{Mechanism: "PLAIN", Username: testenv.KafkaUser, Password: func() (string, error) { return testenv.KafkaPassword, nil }}
-	p := unopened(t, publisher.Options{Brokers: k.Addrs(testenv.ListenerSASL), SASL: login})
-	d, err := p.Describe(t.Context(), []string{"closed"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	login := &kafka.SASL{Mechanism: "PLAIN", Username: testenv.KafkaUser, Password: func() (string, error) { return testenv.KafkaPassword, nil }}
+	conn := kafka.Options{Brokers: k.Addrs(testenv.ListenerSASL), SASL: login}
+	p := unopened(t, publisher.Options{Kafka: conn})
+	d := describe(t, conn, kafka.TransactionalPrefix+"check", "closed")
 	if tp := d.Topics[0]; tp.Err == nil || d.ProducerID == nil {
 		t.Errorf("nothing speaks against topic %+v, producer id %v", tp, d.ProducerID)
 	}
 	if err := p.Open(t.Context(), "cdc-relay.test"); err == nil || !strings.Contains(cdc.Explain(err), `on the transactional ID "cdc-relay.test"`) {
 		t.Errorf("without any right it opened with %v", err)
 	}
-	grant(t, k, kmsg.ACLResourceTypeTransactionalId, kmsg.ACLResourcePatternTypePrefixed, publisher.TransactionalPrefix)
+	grant(t, k, kmsg.ACLResourceTypeTransactionalId, kmsg.ACLResourcePatternTypePrefixed, kafka.TransactionalPrefix)
 	grant(t, k, kmsg.ACLResourceTypeTopic, kmsg.ACLResourcePatternTypeLiteral, "closed")
-	relay := open(t, publisher.Options{Brokers: k.Addrs(testenv.ListenerSASL), SASL: login})
+	relay := open(t, publisher.Options{Kafka: conn})
 	relay.send(t, numbered("closed", 1, 1, 1)...)
 	if err := relay.await(t, soon, 1); err != nil {
 		t.Errorf("with the rights that the errors name: %v", err)
 	}
-	if d, err := relay.Describe(t.Context(), []string{"closed"}); err != nil || d.ProducerID != nil || d.Topics[0].Err != nil {
-		t.Errorf("with the rights that the errors name, described as %+v, %v", d, err)
+	if d := describe(t, conn, kafka.TransactionalPrefix+"check", "closed"); d.ProducerID != nil || d.Topics[0].Err != nil {
+		t.Errorf("with the rights that the errors name, described as %+v", d)
 	}
 }
 
@@ -188,8 +187,8 @@ func TestSASLSessionsExpire(t *testing.T) {
 	t.Parallel()
 	k := testenv.Kafka(t, testenv.KafkaOptions{Secure: true, Settings: map[string]string{"connections.max.reauth.ms": "1500"}})
 	newTopic(t, k, "sessions", 4, nil)
-	login := &publisher.SASL{Mechanism: "SCRAM-SHA-256", Username: testenv.KafkaUser, Password: func() (string, error) { return testenv.KafkaPassword, nil }}
-	s := open(t, publisher.Options{Brokers: k.Addrs(testenv.ListenerSASL), SASL: login})
+	login := &kafka.SASL{Mechanism: "SCRAM-SHA-256", Username: testenv.KafkaUser, Password: func() (string, error) { return testenv.KafkaPassword, nil }}
+	s := open(t, publisher.Options{Kafka: kafka.Options{Brokers: k.Addrs(testenv.ListenerSASL), SASL: login}})
 	pace := time.NewTicker(10 * time.Millisecond)
 	defer pace.Stop()
 	rounds := 0

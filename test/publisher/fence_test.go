@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/kafka"
 	"github.com/cdc-relay/cdc-relay/internal/publisher"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
@@ -21,25 +22,25 @@ func TestLateBatchIsRejected(t *testing.T) {
 	k := testenv.Kafka(t, testenv.KafkaOptions{Proxied: true})
 	proxy := k.Brokers()[0].Proxy()
 	for id, want := range map[string][]int{
-		publisher.TransactionalAuto: {0, 2, 3},
-		"orders-relay":              {0, 2, 3},
-		publisher.TransactionalNone: {0, 2, 1, 3},
+		kafka.TransactionalAuto: {0, 2, 3},
+		"orders-relay":          {0, 2, 3},
+		kafka.TransactionalNone: {0, 2, 1, 3},
 	} {
 		t.Run(id, func(t *testing.T) {
 			topic := "late-" + strings.ReplaceAll(id, " ", "-")
 			newTopic(t, k, topic, 1, nil)
-			first := open(t, publisher.Options{Brokers: k.Addrs(testenv.ListenerProxied), TransactionalID: id, RequestTimeout: time.Hour})
+			first := open(t, publisher.Options{Kafka: kafka.Options{Brokers: k.Addrs(testenv.ListenerProxied), RequestTimeout: time.Hour}, TransactionalID: id})
 			first.send(t, numbered(topic, 0, 1, 1)...)
 			durable(t, first, 1)
 			if err := proxy.Delay(testenv.Requests, time.Hour); err != nil {
 				t.Fatal(err)
 			}
 			first.send(t, numbered(topic, 1, 1, 1)...)
-			second := open(t, publisher.Options{Brokers: k.Bootstrap(), TransactionalID: id})
+			second := open(t, publisher.Options{Kafka: kafka.Options{Brokers: k.Bootstrap()}, TransactionalID: id})
 			second.send(t, numbered(topic, 2, 1, 1)...)
 			durable(t, second, 1)
 			proxy.Heal(t.Context())
-			if err := first.await(t, soon, 2); (err == nil) == (id != publisher.TransactionalNone) {
+			if err := first.await(t, soon, 2); (err == nil) == (id != kafka.TransactionalNone) {
 				t.Errorf("the late batch's answer: %v", err)
 			} else if err != nil {
 				fenced(t, err)
@@ -61,15 +62,15 @@ func TestLateBatchIsRejected(t *testing.T) {
 
 // Open fences earlier publishers with the same transactional ID and no others; Describe fences none.
 func TestSuccessorFencesPredecessor(t *testing.T) {
-	newTopic(t, kafka, "fence", 2, nil)
-	opts := publisher.Options{Brokers: kafka.Bootstrap(), TransactionalID: "fence"}
+	newTopic(t, shared, "fence", 2, nil)
+	opts := publisher.Options{Kafka: kafka.Options{Brokers: shared.Bootstrap()}, TransactionalID: "fence"}
 	first := open(t, opts)
-	other := open(t, publisher.Options{Brokers: kafka.Bootstrap(), TransactionalID: "fence of another log"})
+	other := open(t, publisher.Options{Kafka: kafka.Options{Brokers: shared.Bootstrap()}, TransactionalID: "fence of another log"})
 	first.send(t, numbered("fence", 0, 10, 5)...)
 	durable(t, first, 1)
-	for _, o := range []publisher.Options{opts, {Brokers: kafka.Bootstrap(), TransactionalID: "nobody has had this one"}} {
-		if d, err := unopened(t, o).Describe(t.Context(), nil); err != nil || d.ProducerID != nil {
-			t.Errorf("described: %v, producer id: %v", err, d.ProducerID)
+	for _, id := range []string{opts.TransactionalID, "an unused ID"} {
+		if d := describe(t, opts.Kafka, id); d.ProducerID != nil {
+			t.Errorf("transactional ID %s: %v", id, d.ProducerID)
 		}
 	}
 	first.send(t, numbered("fence", 10, 10, 5)...)
@@ -87,8 +88,8 @@ func TestSuccessorFencesPredecessor(t *testing.T) {
 
 // The fence is renewed under load: nothing is sent again for it, and it holds afterwards.
 func TestFenceRenewalUnderLoad(t *testing.T) {
-	newTopic(t, kafka, "renewed", 4, nil)
-	opts := publisher.Options{Brokers: kafka.Bootstrap(), TransactionalID: "renewed", RenewInterval: 20 * time.Millisecond}
+	newTopic(t, shared, "renewed", 4, nil)
+	opts := publisher.Options{Kafka: kafka.Options{Brokers: shared.Bootstrap()}, TransactionalID: "renewed", Timing: publisher.Timing{RenewInterval: 20 * time.Millisecond}}
 	s := open(t, opts)
 	n := 0
 	epochs := map[int16]bool{}
@@ -100,7 +101,7 @@ func TestFenceRenewalUnderLoad(t *testing.T) {
 		}
 		durable(t, s, n)
 		o, epochs = newOrder(), map[int16]bool{}
-		readAll(t, kafka.Bootstrap(), "renewed", func(r *kgo.Record) bool {
+		readAll(t, shared.Bootstrap(), "renewed", func(r *kgo.Record) bool {
 			o.check(t, r)
 			epochs[r.ProducerEpoch] = true
 			return len(o.seen) == n*10

@@ -20,22 +20,23 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/kafka"
 	"github.com/cdc-relay/cdc-relay/internal/publisher"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
-// kafka is one broker for all tests that do not break it.
-var kafka *testenv.KafkaCluster
+// shared is one broker for all tests that do not break it.
+var shared *testenv.KafkaCluster
 
 func TestMain(m *testing.M) {
 	var err error
-	kafka, err = testenv.StartKafka(context.Background(), testenv.KafkaOptions{Secure: true})
+	shared, err = testenv.StartKafka(context.Background(), testenv.KafkaOptions{Secure: true})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 	code := m.Run()
-	if err := kafka.Close(); err != nil {
+	if err := shared.Close(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = 1
 	}
@@ -75,6 +76,20 @@ func unopened(t *testing.T, opts publisher.Options) *sink {
 	}
 	t.Cleanup(p.Kill)
 	return &sink{Publisher: p, next: 1, done: map[uint64]bool{}, news: make(chan struct{}, 1)}
+}
+
+// describe describes topics as `check` does.
+func describe(t *testing.T, opts kafka.Options, transactionalID string, topics ...string) kafka.Description {
+	t.Helper()
+	c, err := kafka.NewClient(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := c.Describe(t.Context(), topics, transactionalID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
 }
 
 // open opens a publisher; a broker that has just started may still be loading.

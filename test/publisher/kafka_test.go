@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/kafka"
 	"github.com/cdc-relay/cdc-relay/internal/publisher"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
@@ -23,8 +24,8 @@ func TestEveryCodec(t *testing.T) {
 	for _, codec := range []string{"none", "gzip", "snappy", "lz4", "zstd"} {
 		t.Run(codec, func(t *testing.T) {
 			topic := "codec-" + codec
-			newTopic(t, kafka, topic, 6, nil)
-			s := open(t, publisher.Options{Brokers: kafka.Bootstrap(), Compression: codec})
+			newTopic(t, shared, topic, 6, nil)
+			s := open(t, publisher.Options{Kafka: kafka.Options{Brokers: shared.Bootstrap()}, Compression: codec})
 			const rounds, size = 40, 100
 			for i := range rounds {
 				s.send(t, numbered(topic, i*size, size, 31)...)
@@ -35,7 +36,7 @@ func TestEveryCodec(t *testing.T) {
 			began := time.Now().Add(-time.Minute)
 			java := kgo.StickyKeyPartitioner(nil).ForTopic(topic) // murmur2, as in Java
 			o := newOrder()
-			readAll(t, kafka.Bootstrap(), topic, func(r *kgo.Record) bool {
+			readAll(t, shared.Bootstrap(), topic, func(r *kgo.Record) bool {
 				o.check(t, r)
 				if want := java.Partition(r, 6); int(r.Partition) != want {
 					t.Fatalf("key %s is in partition %d, Java producers choose %d", r.Key, r.Partition, want)
@@ -57,8 +58,8 @@ func TestEveryCodec(t *testing.T) {
 
 // Keys, values and headers arrive as they were: also those that are empty, absent, or large.
 func TestRecordContent(t *testing.T) {
-	newTopic(t, kafka, "content", 1, nil)
-	s := open(t, publisher.Options{Brokers: kafka.Bootstrap()})
+	newTopic(t, shared, "content", 1, nil)
+	s := open(t, publisher.Options{Kafka: kafka.Options{Brokers: shared.Bootstrap()}})
 	msgs := []cdc.Message{
 		{Topic: "content", Key: []byte("tombstone")},
 		{Topic: "content", Key: []byte{}, Value: []byte{}},
@@ -71,7 +72,7 @@ func TestRecordContent(t *testing.T) {
 		t.Fatal(err)
 	}
 	i := 0
-	readAll(t, kafka.Bootstrap(), "content", func(r *kgo.Record) bool {
+	readAll(t, shared.Bootstrap(), "content", func(r *kgo.Record) bool {
 		want := msgs[i]
 		if !bytes.Equal(r.Key, want.Key) || (r.Key == nil) != (want.Key == nil) || !bytes.Equal(r.Value, want.Value) || (r.Value == nil) != (want.Value == nil) {
 			t.Errorf("record %d: key %q value %.20q", i, r.Key, r.Value)
@@ -87,37 +88,36 @@ func TestRecordContent(t *testing.T) {
 }
 
 func TestEveryListener(t *testing.T) {
-	newTopic(t, kafka, "listeners", 2, nil)
-	login := func(mechanism, password string) *publisher.SASL {
-		return &publisher.SASL{Mechanism: mechanism, Username: testenv.KafkaUser, Password: func() (string, error) { return password, nil }}
+	newTopic(t, shared, "listeners", 2, nil)
+	login := func(mechanism, password string) *kafka.SASL {
+		return &kafka.SASL{Mechanism: mechanism, Username: testenv.KafkaUser, Password: func() (string, error) { return password, nil }}
 	}
 	right := testenv.KafkaPassword
 	for _, c := range []struct {
 		name     string
 		listener testenv.Listener
 		tls      *tls.Config
-		sasl     *publisher.SASL
+		sasl     *kafka.SASL
 		says     string // "": it works
 		stops    bool
 	}{
-		{"tls", testenv.ListenerTLS, trust(t, kafka), nil, "", false},
+		{"tls", testenv.ListenerTLS, trust(t, shared), nil, "", false},
 		{"plain", testenv.ListenerSASL, nil, login("PLAIN", right), "", false},
 		{"scram 256", testenv.ListenerSASL, nil, login("SCRAM-SHA-256", right), "", false},
 		{"scram 512", testenv.ListenerSASL, nil, login("SCRAM-SHA-512", right), "", false},
-		{"scram and tls", testenv.ListenerSASLTLS, trust(t, kafka), login("SCRAM-SHA-512", right), "", false},
+		{"scram and tls", testenv.ListenerSASLTLS, trust(t, shared), login("SCRAM-SHA-512", right), "", false},
 		{"wrong password, plain", testenv.ListenerSASL, nil, login("PLAIN", "guess"), "kafka.sasl.username", true},
 		{"wrong password, scram", testenv.ListenerSASL, nil, login("SCRAM-SHA-256", "guess"), "kafka.sasl.username", true},
 		{"no password", testenv.ListenerSASL, nil, nil, "kafka.sasl", false},
 		{"password not wanted", testenv.ListenerPlain, nil, login("PLAIN", right), "kafka.sasl", true},
 		{"tls wanted", testenv.ListenerTLS, nil, nil, "kafka.tls", false},
-		{"tls not wanted", testenv.ListenerPlain, trust(t, kafka), nil, "plaintext", false},
+		{"tls not wanted", testenv.ListenerPlain, trust(t, shared), nil, "plaintext", false},
 		{"unknown authority", testenv.ListenerTLS, &tls.Config{MinVersion: tls.VersionTLS12}, nil, "the CA", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			opts := publisher.Options{
-				Brokers: kafka.Addrs(c.listener), TLS: c.tls, SASL: c.sasl,
-				RequestTimeout: 5 * time.Second, DialTimeout: 5 * time.Second,
-			}
+			opts := publisher.Options{Kafka: kafka.Options{
+				Brokers: shared.Addrs(c.listener), TLS: c.tls, SASL: c.sasl, RequestTimeout: 5 * time.Second, DialTimeout: 5 * time.Second,
+			}}
 			if c.says == "" {
 				s := open(t, opts)
 				s.send(t, numbered("listeners", 0, 10, 3)...)
@@ -143,8 +143,8 @@ func TestRejectedByCompactedTopic(t *testing.T) {
 	for _, policy := range []cdc.Policy{cdc.PolicyStop, cdc.PolicyDrop} {
 		t.Run(string(policy), func(t *testing.T) {
 			topic := "compacted-" + string(policy)
-			newTopic(t, kafka, topic, 1, map[string]string{"cleanup.policy": "compact"})
-			s := open(t, publisher.Options{Brokers: kafka.Bootstrap(), Rejected: policy})
+			newTopic(t, shared, topic, 1, map[string]string{"cleanup.policy": "compact"})
+			s := open(t, publisher.Options{Kafka: kafka.Options{Brokers: shared.Bootstrap()}, Rejected: policy})
 			msgs := numbered(topic, 0, 9, 9)
 			msgs[4].Key = nil
 			s.send(t, msgs[:3]...)
@@ -161,7 +161,7 @@ func TestRejectedByCompactedTopic(t *testing.T) {
 				}
 			}
 			got := ""
-			readAll(t, kafka.Bootstrap(), topic, func(r *kgo.Record) bool {
+			readAll(t, shared.Bootstrap(), topic, func(r *kgo.Record) bool {
 				got += string(r.Value)
 				return len(got) == len(want)
 			})
@@ -176,12 +176,12 @@ func TestRejectedByCompactedTopic(t *testing.T) {
 // more is found before it is sent, and with compression the broker's refusal is understood.
 func TestLargestRecord(t *testing.T) {
 	const limit = 2000
-	newTopic(t, kafka, "limit", 1, map[string]string{"max.message.bytes": "2000"})
+	newTopic(t, shared, "limit", 1, map[string]string{"max.message.bytes": "2000"})
 	record := func(n int) cdc.Message {
 		return cdc.Message{Topic: "limit", Key: []byte("k"), Value: []byte(strings.Repeat("v", n)), Headers: []cdc.Header{{Key: []byte("ce_id"), Value: []byte("big")}}}
 	}
 	const overhead = 61 + 2 + 3 + 2 + 2 + 1 + 1 + 5 + 1 + 3 // batch, length, attributes and deltas, key, value's length, headers
-	s := open(t, publisher.Options{Brokers: kafka.Bootstrap(), TooLarge: cdc.PolicyStop})
+	s := open(t, publisher.Options{Kafka: kafka.Options{Brokers: shared.Bootstrap()}, TooLarge: cdc.PolicyStop})
 	s.send(t, record(limit-overhead))
 	if err := s.await(t, soon, 1); err != nil {
 		t.Fatalf("the largest record that fits: %v", err)
@@ -190,7 +190,7 @@ func TestLargestRecord(t *testing.T) {
 	if err := s.await(t, soon, 2); err == nil || !strings.Contains(cdc.Explain(err), "takes 2001 bytes and the topic allows 2000") {
 		t.Errorf("one byte too many: %v", err)
 	}
-	s = open(t, publisher.Options{Brokers: kafka.Bootstrap(), Compression: "gzip", TooLarge: cdc.PolicyStop})
+	s = open(t, publisher.Options{Kafka: kafka.Options{Brokers: shared.Bootstrap()}, Compression: "gzip", TooLarge: cdc.PolicyStop})
 	s.send(t, record(10*limit)) // compressed it is small
 	if err := s.await(t, soon, 1); err != nil {
 		t.Errorf("a record that is small when compressed: %v", err)
@@ -204,24 +204,21 @@ func TestLargestRecord(t *testing.T) {
 }
 
 func TestCreatesTopic(t *testing.T) {
-	s := open(t, publisher.Options{Brokers: kafka.Bootstrap(), Create: &publisher.TopicSpec{Partitions: 3, ReplicationFactor: -1}})
+	s := open(t, publisher.Options{Kafka: kafka.Options{Brokers: shared.Bootstrap()}, Create: &kafka.TopicSpec{Partitions: 3, ReplicationFactor: -1}})
 	s.send(t, numbered("created", 0, 30, 7)...)
 	if err := s.await(t, soon, 1); err != nil {
 		t.Fatal(err)
 	}
-	d, err := s.Describe(t.Context(), []string{"created", "nowhere"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := describe(t, kafka.Options{Brokers: shared.Bootstrap()}, "", "created", "nowhere")
 	for _, tp := range d.Topics {
-		if tp.Name == "created" && (tp.Err != nil || tp.Partitions != 3 || tp.MaxMessageBytes != 1048588 || tp.Write != publisher.Granted) {
+		if tp.Name == "created" && (tp.Err != nil || tp.Partitions != 3 || tp.MaxMessageBytes != 1048588 || tp.Write != kafka.Granted) {
 			t.Errorf("topic %+v", tp)
 		}
-		if tp.Name == "nowhere" && (!tp.Missing || tp.Err != nil) {
+		if tp.Name == "nowhere" && !tp.Missing {
 			t.Errorf("topic %+v", tp)
 		}
 	}
-	s = open(t, publisher.Options{Brokers: kafka.Bootstrap(), Patience: time.Second, Create: &publisher.TopicSpec{Partitions: 3, ReplicationFactor: 3}})
+	s = open(t, publisher.Options{Kafka: kafka.Options{Brokers: shared.Bootstrap()}, Create: &kafka.TopicSpec{Partitions: 3, ReplicationFactor: 3}, Timing: publisher.Timing{Patience: time.Second}})
 	s.send(t, numbered("too-many-replicas", 0, 30, 7)...)
 	if err := s.await(t, soon, 1); err == nil || !strings.Contains(cdc.Explain(err), "replication_factor") {
 		t.Errorf("three replicas on one broker: %v", err)
@@ -231,7 +228,7 @@ func TestCreatesTopic(t *testing.T) {
 // A first run into many topics waits for one or two requests, and not for one of each topic.
 func TestCreatesManyTopics(t *testing.T) {
 	const topics, partitions = 500, 4
-	s := open(t, publisher.Options{Brokers: kafka.Bootstrap(), Create: &publisher.TopicSpec{Partitions: partitions, ReplicationFactor: -1}})
+	s := open(t, publisher.Options{Kafka: kafka.Options{Brokers: shared.Bootstrap()}, Create: &kafka.TopicSpec{Partitions: partitions, ReplicationFactor: -1}})
 	var msgs []cdc.Message
 	var names []string
 	for i := range topics {
@@ -244,10 +241,7 @@ func TestCreatesManyTopics(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Logf("%d topics of %d partitions were there after %v", topics, partitions, time.Since(began))
-	d, err := s.Describe(t.Context(), names)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := describe(t, kafka.Options{Brokers: shared.Bootstrap()}, "", names...)
 	for _, tp := range d.Topics {
 		if tp.Err != nil || tp.Partitions != partitions {
 			t.Errorf("topic %+v", tp)

@@ -8,6 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/cdc-relay/cdc-relay/internal/kafka"
 	"github.com/cdc-relay/cdc-relay/internal/publisher"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
@@ -21,7 +22,7 @@ func TestFenceRenewalAfterLostResponse(t *testing.T) {
 	const interval = 12 * time.Second
 	began := time.Now()
 	opts := func(id string) publisher.Options {
-		return publisher.Options{Brokers: k.Bootstrap(), TransactionalID: id, RenewInterval: interval}
+		return publisher.Options{Kafka: kafka.Options{Brokers: k.Bootstrap()}, TransactionalID: id, Timing: publisher.Timing{RenewInterval: interval}}
 	}
 	alone, first := open(t, opts("alone")), open(t, opts("succeeded"))
 	alone.send(t, numbered("across", 0, 1, 1)...)

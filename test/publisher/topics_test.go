@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/cdc-relay/cdc-relay/internal/kafka"
 	"github.com/cdc-relay/cdc-relay/internal/publisher"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
@@ -97,8 +98,8 @@ func inOrder(t *testing.T, records []*kgo.Record) map[string]map[int32][2]int {
 // the old one end.
 func TestPartitionsAreAddedUnderLoad(t *testing.T) {
 	t.Parallel()
-	newTopic(t, kafka, "grows", 2, nil)
-	s := open(t, publisher.Options{Brokers: kafka.Bootstrap(), MetadataInterval: 100 * time.Millisecond})
+	newTopic(t, shared, "grows", 2, nil)
+	s := open(t, publisher.Options{Kafka: kafka.Options{Brokers: shared.Bootstrap()}, Timing: publisher.Timing{MetadataInterval: 100 * time.Millisecond}})
 	stop := make(chan struct{})
 	sent := stream(t, s, "grows", stop)
 	progress(t, s, "before")
@@ -106,7 +107,7 @@ func TestPartitionsAreAddedUnderLoad(t *testing.T) {
 	rt.Topic, rt.Count = "grows", 7
 	req := kmsg.NewPtrCreatePartitionsRequest()
 	req.Topics, req.TimeoutMillis = append(req.Topics, rt), 10_000
-	res, err := req.RequestWith(t.Context(), admin(t, kafka))
+	res, err := req.RequestWith(t.Context(), admin(t, shared))
 	if err == nil {
 		err = kerr.ErrorForCode(res.Topics[0].ErrorCode)
 	}
@@ -120,7 +121,7 @@ func TestPartitionsAreAddedUnderLoad(t *testing.T) {
 		at.Topic, at.Partitions = "grows", append(at.Partitions, ends)
 		req := kmsg.NewPtrListOffsetsRequest()
 		req.ReplicaID, req.Topics = -1, append(req.Topics, at)
-		res, err := req.RequestWith(t.Context(), admin(t, kafka))
+		res, err := req.RequestWith(t.Context(), admin(t, shared))
 		return err == nil && res.Topics[0].Partitions[0].Offset > 0
 	}
 	eventually(t, soon, "a record in a new partition", used)
@@ -129,7 +130,7 @@ func TestPartitionsAreAddedUnderLoad(t *testing.T) {
 	n := <-sent
 	durable(t, s, n)
 	moved := 0
-	for key, spans := range inOrder(t, everything(t, kafka, "grows", n*batchSize)) {
+	for key, spans := range inOrder(t, everything(t, shared, "grows", n*batchSize)) {
 		var all [][2]int
 		for _, span := range spans {
 			all = append(all, span)
@@ -148,8 +149,8 @@ func TestPartitionsAreAddedUnderLoad(t *testing.T) {
 // A topic is deleted and created again under load: publishing goes on into the new one, with no gap and in order.
 func TestTopicIsDeletedAndCreatedAgainUnderLoad(t *testing.T) {
 	t.Parallel()
-	newTopic(t, kafka, "again", 3, nil)
-	s := open(t, publisher.Options{Brokers: kafka.Bootstrap(), Patience: time.Minute})
+	newTopic(t, shared, "again", 3, nil)
+	s := open(t, publisher.Options{Kafka: kafka.Options{Brokers: shared.Bootstrap()}, Timing: publisher.Timing{Patience: time.Minute}})
 	stop := make(chan struct{})
 	sent := stream(t, s, "again", stop)
 	progress(t, s, "before")
@@ -157,15 +158,15 @@ func TestTopicIsDeletedAndCreatedAgainUnderLoad(t *testing.T) {
 	rt.Topic = new("again")
 	req := kmsg.NewPtrDeleteTopicsRequest()
 	req.Topics, req.TopicNames, req.TimeoutMillis = append(req.Topics, rt), []string{"again"}, 10_000
-	if _, err := req.RequestWith(t.Context(), admin(t, kafka)); err != nil {
+	if _, err := req.RequestWith(t.Context(), admin(t, shared)); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, soon, "the topic to be made again", func() bool { return kafka.CreateTopic(t.Context(), "again", 3, nil) == nil })
+	eventually(t, soon, "the topic to be made again", func() bool { return shared.CreateTopic(t.Context(), "again", 3, nil) == nil })
 	progress(t, s, "after")
 	close(stop)
 	n := <-sent
 	durable(t, s, n)
-	inOrder(t, everything(t, kafka, "again", n*batchSize))
+	inOrder(t, everything(t, shared, "again", n*batchSize))
 }
 
 // Brokers forget what they knew of an idle producer: its sequence numbers, its transactional id, the records that held
@@ -177,7 +178,7 @@ func TestProducerStateIsForgotten(t *testing.T) {
 		"transactional.id.expiration.ms": "2000", "transaction.remove.expired.transaction.cleanup.interval.ms": "200",
 	}})
 	newTopic(t, k, "forgotten", 1, nil)
-	s := open(t, publisher.Options{Brokers: k.Bootstrap(), RenewInterval: 10 * time.Second})
+	s := open(t, publisher.Options{Kafka: kafka.Options{Brokers: k.Bootstrap()}, Timing: publisher.Timing{RenewInterval: 10 * time.Second}})
 	began := time.Now()
 	n := 0
 	next := func() {

@@ -1,13 +1,12 @@
-package publisher
+package kafka
 
 import gometrics "github.com/rcrowley/go-metrics"
 
-// nilRegistry keeps sarama from measuring: its meters start a goroutine that is never stopped, and each
-// request updates two dozen of them. go-metrics' own switch for this is a global variable.
+// nilRegistry turns sarama's metrics off: its meters start a goroutine that is never stopped, and each request updates
+// two dozen of them. go-metrics' own switch for this is a global variable.
 type nilRegistry struct{}
 
-// GetOrRegister implements metrics.Registry with instruments that do nothing. sarama hands over the
-// constructor of the kind that it wants.
+// GetOrRegister returns an instrument that does nothing, of the kind that the constructor makes.
 func (nilRegistry) GetOrRegister(_ string, constructor any) any {
 	switch constructor.(type) {
 	case func() gometrics.Meter:
@@ -28,3 +27,6 @@ func (nilRegistry) Register(string, any) error        { return nil }
 func (nilRegistry) RunHealthchecks()                  {}
 func (nilRegistry) Unregister(string)                 {}
 func (nilRegistry) UnregisterAll()                    {}
+
+// NoMetrics is a registry for connections that are not made by a [Client].
+func NoMetrics() gometrics.Registry { return nilRegistry{} }

@@ -1,4 +1,4 @@
-package publisher
+package kafka
 
 import (
 	"context"
@@ -15,6 +15,29 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
+// ErrTopicMissing is the cause of [MissingTopicError] for a topic that the brokers do not know.
+var ErrTopicMissing = errors.New("the topic does not exist")
+
+// MissingTopicError stops a relay whose topic does not exist.
+func MissingTopicError(topic string, cause error) error {
+	return cdc.Stop(cdc.ClassConfig, "unknown_topic", fmt.Errorf("publish to topic %q: %w", topic, cause),
+		"create it, set topics.create, correct the route, or set errors.unknown_topic: drop")
+}
+
+// DeniedTopicError stops a relay that may not write to a topic, or whose topic does not support its settings.
+func DeniedTopicError(topic string, cause error) error {
+	fix := "grant the relay's principal DESCRIBE and WRITE on it"
+	switch {
+	case errors.Is(cause, sarama.ErrUnsupportedCompressionType):
+		fix = "set kafka.compression to a codec that the brokers know"
+	case errors.Is(cause, sarama.ErrUnsupportedForMessageFormat), errors.Is(cause, sarama.ErrUnsupportedVersion):
+		fix = "set the topic's message.format.version to 0.11 or newer: older formats have neither headers nor idempotence"
+	case errors.Is(cause, sarama.ErrClusterAuthorizationFailed):
+		fix = "grant the relay's principal IDEMPOTENT_WRITE on the cluster, as brokers before 2.8 want it"
+	}
+	return cdc.Stop(cdc.ClassConfig, "topic_denied", fmt.Errorf("publish to topic %q: %w", topic, cause), fix)
+}
+
 var errSpeaksTLS = errors.New("the listener speaks TLS")
 
 // handshakeError is a failed TLS handshake.
@@ -23,9 +46,9 @@ type handshakeError struct{ err error }
 func (e *handshakeError) Error() string { return "TLS handshake: " + e.err.Error() }
 func (e *handshakeError) Unwrap() error { return e.err }
 
-// explain says of a failure to connect what it was and how to fix it. Wrong credentials are a [cdc.StopError];
-// everything else may pass by itself.
-func (d *dialer) explain(addr string, err error) error {
+// explain adds the cause of a failed connection and its fix. Wrong credentials and TLS settings are a [cdc.StopError];
+// all other failures may be temporary.
+func (c *Client) explain(addr string, err error) error {
 	cause := fmt.Errorf("connect to Kafka at %s: %w", addr, err)
 	switch {
 	case hungUp(err):
@@ -61,7 +84,7 @@ func (d *dialer) explain(addr string, err error) error {
 		return say("check host and port and that the broker runs")
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return say("check the address, the network and firewalls, and that the listener is a Kafka one")
-	case d.opts.SASL != nil && hungUp(err):
+	case c.opts.SASL != nil && hungUp(err):
 		return say("see whether the listener is a SASL one, and whether it wants kafka.tls")
 	case hungUp(err):
 		return say("see whether the listener wants kafka.tls or kafka.sasl")
@@ -77,7 +100,7 @@ func tlsFix(err error) string {
 	return "check kafka.tls: the CA that signed the broker's certificate, the name in it, and whether a client certificate is wanted"
 }
 
-// isTLS reports whether the two sides disagree, and not that the connection broke.
+// isTLS reports whether the two sides disagree, as opposed to a broken connection.
 func isTLS(err error) bool {
 	return isRecordHeader(err) || strings.Contains(err.Error(), "x509: ") || strings.Contains(err.Error(), "tls: ")
 }

@@ -1,0 +1,133 @@
+package kafka_test
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"net"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+	"go.uber.org/goleak"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/kafka"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// newCluster starts a fake of some brokers with topic "t" of some partitions.
+func newCluster(t *testing.T, brokers, partitions int, more ...kfake.Opt) *kfake.Cluster {
+	t.Helper()
+	opts := append([]kfake.Opt{kfake.NumBrokers(brokers), kfake.SeedTopics(int32(partitions), "t")}, more...)
+	c, err := kfake.NewCluster(opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+func newClient(t *testing.T, opts kafka.Options) *kafka.Client {
+	t.Helper()
+	c, err := kafka.NewClient(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+// certificate returns a server's certificate for 127.0.0.1 and the pool that trusts it.
+func certificate(t *testing.T) (server *tls.Config, trust *x509.CertPool) {
+	t.Helper()
+	srv := httptest.NewTLSServer(nil)
+	t.Cleanup(srv.Close)
+	trust = x509.NewCertPool()
+	trust.AddCert(srv.Certificate())
+	return &tls.Config{Certificates: srv.TLS.Certificates}, trust
+}
+
+// The error of a failed connection says what to fix.
+func TestConnectErrors(t *testing.T) {
+	server, trust := certificate(t)
+	plain := newCluster(t, 1, 1)
+	secure := newCluster(t, 1, 1, kfake.TLS(server))
+	asking := newCluster(t, 1, 1, kfake.EnableSASL(), kfake.Superuser("PLAIN", "relay", "secret"))
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = closed.Close()
+	for _, c := range []struct {
+		name   string
+		addr   string
+		opts   kafka.Options
+		says   string
+		reason string // of a stop; "": worth another attempt
+	}{
+		{"refused", closed.Addr().String(), kafka.Options{}, "check host and port", ""},
+		{"no such host", "kafka.invalid:9092", kafka.Options{}, "check the name", ""},
+		{"no credentials", asking.ListenAddrs()[0], kafka.Options{}, "whether the listener wants", ""},
+		{"TLS wanted", secure.ListenAddrs()[0], kafka.Options{}, "kafka.tls", ""},
+		{"TLS not wanted", plain.ListenAddrs()[0], kafka.Options{TLS: &tls.Config{RootCAs: trust}}, "plaintext", ""},
+		{"not trusted", secure.ListenAddrs()[0], kafka.Options{TLS: &tls.Config{}}, "the CA that signed", "kafka_tls"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.opts.Brokers, c.opts.RequestTimeout, c.opts.DialTimeout = []string{c.addr}, time.Second, time.Second
+			_, err := newClient(t, c.opts).TakeOver(t.Context(), "cdc-relay.test")
+			if err == nil {
+				t.Fatal("it connected")
+			}
+			if !strings.Contains(cdc.Explain(err), c.says) || !strings.Contains(cdc.Explain(err), c.addr) || strings.Contains(cdc.Explain(err), "\n") {
+				t.Errorf("the error does not say %q and where in one line: %v", c.says, err)
+			}
+			var stop *cdc.StopError
+			if errors.As(err, &stop) != (c.reason != "") || stop != nil && (stop.Reason != c.reason || stop.Class != cdc.ClassConfig) {
+				t.Errorf("error %v, want a stop for reason %q", err, c.reason)
+			}
+		})
+	}
+}
+
+func TestPasswordIsReadAtEveryConnect(t *testing.T) {
+	c := newCluster(t, 1, 1, kfake.EnableSASL(), kfake.Superuser("PLAIN", "relay", "secret"))
+	reads := 0
+	opts := kafka.Options{Brokers: c.ListenAddrs()}
+	opts.SASL = &kafka.SASL{Mechanism: "PLAIN", Username: "relay", Password: func() (string, error) {
+		reads++
+		if reads == 1 {
+			return "old", nil
+		}
+		return "secret", nil
+	}}
+	client := newClient(t, opts)
+	if _, err := client.TakeOver(t.Context(), "cdc-relay.test"); err == nil {
+		t.Fatal("it connected with the old password")
+	}
+	if _, err := client.TakeOver(t.Context(), "cdc-relay.test"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestOptionsAreChecked(t *testing.T) {
+	for _, c := range []struct {
+		opts kafka.Options
+		says string
+	}{
+		{kafka.Options{}, "kafka.brokers"},
+		{kafka.Options{Brokers: []string{"kafka"}}, "host:port"},
+		{kafka.Options{Brokers: []string{"k:1"}, SASL: &kafka.SASL{Mechanism: "KERBEROS"}}, "SCRAM-SHA-512"},
+		{kafka.Options{Brokers: []string{"k:1"}, SASL: &kafka.SASL{Mechanism: "PLAIN"}}, "kafka.sasl.username"},
+		{kafka.Options{Brokers: []string{"k:1"}, SASL: &kafka.SASL{Mechanism: "PLAIN", Username: "u"}}, "kafka.sasl.password"},
+	} {
+		_, err := kafka.NewClient(c.opts)
+		var stop *cdc.StopError
+		if !errors.As(err, &stop) || stop.Class != cdc.ClassConfig || !strings.Contains(cdc.Explain(err), c.says) {
+			t.Errorf("options %+v: error %v, want one that says %q", c.opts, err, c.says)
+		}
+	}
+}

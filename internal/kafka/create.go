@@ -1,0 +1,184 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/IBM/sarama"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+// TopicSpec says how topics are created. -1 is the brokers' default.
+type TopicSpec struct {
+	Partitions        int32
+	ReplicationFactor int16
+	// Configs are topic settings: "cleanup.policy", "retention.ms".
+	Configs map[string]string
+}
+
+// Validate reports a count that is missing or below -1.
+func (s *TopicSpec) Validate() error {
+	if s.Partitions == 0 || s.Partitions < -1 || s.ReplicationFactor == 0 || s.ReplicationFactor < -1 {
+		return fixable("set both to at least 1, or to -1 for the brokers' defaults", "topics.create lacks partitions or replication_factor")
+	}
+	return nil
+}
+
+// EnsureTopics creates those of the topics that do not exist, waits until they have leaders, and returns their names.
+func (c *Client) EnsureTopics(ctx context.Context, topics []string, spec *TopicSpec) (created []string, err error) {
+	defer c.Close()
+	md, err := c.Metadata(ctx, topics)
+	if err != nil {
+		return nil, err
+	}
+	outcomes := c.CreateMissing(ctx, md, spec)
+	for _, name := range topics {
+		err, missing := outcomes[name]
+		switch {
+		case err != nil:
+			return created, &cdc.FixableError{
+				Cause: fmt.Errorf("create topic %q: %w", name, err),
+				Fix:   "grant the relay's principal CREATE, correct topics.create, or create the topic yourself",
+			}
+		case missing && !slices.Contains(created, name):
+			created = append(created, name)
+		}
+	}
+	return created, c.awaitLeaders(ctx, created)
+}
+
+// CreateMissing creates the topics that do not exist according to md, and returns the outcome for each of them. Their
+// leaders are known a little later.
+func (c *Client) CreateMissing(ctx context.Context, md *sarama.MetadataResponse, spec *TopicSpec) map[string]error {
+	var missing []string
+	for _, tp := range md.Topics {
+		if tp.Err == sarama.ErrUnknownTopicOrPartition {
+			missing = append(missing, tp.Name)
+		}
+	}
+	return c.createTopics(ctx, missing, spec)
+}
+
+// leaderPause is the pause between metadata requests for the leaders of new topics.
+const leaderPause = 50 * time.Millisecond
+
+// awaitLeaders waits until every partition of the topics has a leader.
+func (c *Client) awaitLeaders(ctx context.Context, topics []string) error {
+	ctx, cancel := context.WithTimeout(ctx, c.opts.RequestTimeout)
+	defer cancel()
+	for len(topics) > 0 {
+		md, err := c.Metadata(ctx, topics)
+		if err != nil {
+			return err
+		}
+		topics = slices.DeleteFunc(slices.Clone(topics), func(name string) bool { return hasLeaders(md, name) })
+		if len(topics) == 0 {
+			break
+		}
+		select {
+		case <-time.After(leaderPause):
+		case <-ctx.Done():
+			return &cdc.FixableError{
+				Cause: fmt.Errorf("topic %q was created and has no leader after %s", topics[0], c.opts.RequestTimeout),
+				Fix:   "see whether every broker is up",
+			}
+		}
+	}
+	return nil
+}
+
+func hasLeaders(md *sarama.MetadataResponse, topic string) bool {
+	for _, tp := range md.Topics {
+		if tp.Name != topic {
+			continue
+		}
+		leaderless := func(p *sarama.PartitionMetadata) bool { return p.Leader < 0 }
+		return tp.Err == sarama.ErrNoError && len(tp.Partitions) > 0 && !slices.ContainsFunc(tp.Partitions, leaderless)
+	}
+	return false
+}
+
+// maxCreated bounds the metadata records that one request creates: controllers reject requests that need more than
+// 10,000 (org.apache.kafka.controller.QuorumController.MAX_RECORDS_PER_USER_OP), and a request has to end in time.
+const maxCreated = 2000
+
+// createTopics creates topics, many in one request, and returns the outcome for each: nil also for one that exists.
+func (c *Client) createTopics(ctx context.Context, topics []string, spec *TopicSpec) map[string]error {
+	outcomes := make(map[string]error, len(topics))
+	for some := range slices.Chunk(topics, max(1, maxCreated/spec.records())) {
+		res, err := c.submitCreate(ctx, c.createRequest(some, spec))
+		for _, name := range some {
+			outcomes[name] = err
+			if err == nil {
+				outcomes[name] = creationError(res, name)
+			}
+		}
+	}
+	return outcomes
+}
+
+// records is how many metadata records a topic takes.
+func (s *TopicSpec) records() int {
+	const many = 50 // the brokers' own number of partitions is not known
+	partitions := int(s.Partitions)
+	if partitions < 0 {
+		partitions = many
+	}
+	return 1 + partitions + len(s.Configs)
+}
+
+func (c *Client) createRequest(topics []string, spec *TopicSpec) *sarama.CreateTopicsRequest {
+	details := make(map[string]*sarama.TopicDetail, len(topics))
+	for _, name := range topics {
+		detail := &sarama.TopicDetail{
+			NumPartitions: spec.Partitions, ReplicationFactor: spec.ReplicationFactor, ConfigEntries: map[string]*string{},
+		}
+		for setting, value := range spec.Configs {
+			detail.ConfigEntries[setting] = &value
+		}
+		details[name] = detail
+	}
+	return sarama.NewCreateTopicsRequest(sarama.MaxVersion, details, c.opts.metadataTimeout()*4/5, false)
+}
+
+// submitCreate sends req to any broker, and to the controller where only that one creates topics.
+func (c *Client) submitCreate(ctx context.Context, req *sarama.CreateTopicsRequest) (*sarama.CreateTopicsResponse, error) {
+	var res *sarama.CreateTopicsResponse
+	submit := func(b *sarama.Broker) error {
+		var err error
+		if res, err = b.CreateTopics(req); err != nil {
+			return err // request wraps it
+		}
+		for _, result := range res.TopicErrors {
+			if result.Err == sarama.ErrNotController {
+				return result
+			}
+		}
+		return nil
+	}
+	err := c.request(ctx, submit)
+	if !errors.Is(err, sarama.ErrNotController) || c.controller == "" {
+		return res, err
+	}
+	b, err := c.open(ctx, c.controller)
+	if err != nil {
+		return nil, err
+	}
+	c.Close()
+	c.conn = b
+	err = c.request(ctx, submit)
+	return res, err
+}
+
+// creationError is the outcome for one topic.
+func creationError(res *sarama.CreateTopicsResponse, topic string) error {
+	result := res.TopicErrors[topic]
+	if result == nil || result.Err == sarama.ErrNoError || result.Err == sarama.ErrTopicAlreadyExists {
+		return nil
+	}
+	return result
+}

@@ -1,0 +1,180 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/IBM/sarama"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+// Description is the state of a cluster and of topics.
+type Description struct {
+	Brokers []BrokerInfo
+	Topics  []TopicInfo
+	// ProducerID is why no producer ID can be had; nil: one can.
+	ProducerID error
+	// Fence is why a relay would not be fenced by its successor although it has a transactional ID; nil: no reason is
+	// known.
+	Fence error
+}
+
+// BrokerInfo is a broker that the cluster announces.
+type BrokerInfo struct {
+	ID   int32
+	Addr string
+	// Err is why this machine cannot connect to it; nil: it can.
+	Err error
+}
+
+// Grant says whether an operation is authorized.
+type Grant uint8
+
+// The values of a Grant.
+const (
+	GrantUnknown Grant = iota
+	Granted
+	Denied
+)
+
+// TopicInfo describes a topic.
+type TopicInfo struct {
+	Name string
+	// Err is why nothing can be published to it; nil: no reason was found.
+	Err error
+	// Missing: it does not exist, and can be created. Err is set too.
+	Missing    bool
+	Partitions int
+	// Leaderless and UnderMinISR list the partitions without a leader, and those with fewer in-sync replicas than
+	// min.insync.replicas.
+	Leaderless, UnderMinISR []int32
+	// Replicas is the smallest number of replicas that a partition has.
+	Replicas int
+	Write    Grant
+	// Settings is why MinISR, MaxMessageBytes and CleanupPolicy are not known; nil: they are.
+	Settings        error
+	MinISR          int
+	MaxMessageBytes int
+	CleanupPolicy   string
+}
+
+var errSettings error = &cdc.FixableError{
+	Cause: errors.New("the topic's settings may not be read"), Fix: "grant DESCRIBE_CONFIGS on it to have its limits checked",
+}
+
+// Describe returns the cluster and topics as a relay with the transactional ID would find them; "" is none. It fences no
+// other relay. The error says why no broker answered.
+func (c *Client) Describe(ctx context.Context, topics []string, transactionalID string) (Description, error) {
+	defer c.Close()
+	md, err := c.Metadata(ctx, topics)
+	if err != nil {
+		return Description{}, err
+	}
+	if len(topics) == 0 {
+		md.Topics = nil // a request without topics returns all of them
+	}
+	d := Description{Brokers: c.reach(ctx, md.Brokers)}
+	d.ProducerID = c.checkProducerID(ctx, transactionalID)
+	if transactionalID != "" && isRedpanda(md) {
+		d.Fence = errRedpanda
+	}
+	settings, err := c.describeConfigs(ctx, topics, minInsyncReplicas, maxMessageBytes, cleanupPolicy)
+	if err != nil {
+		settings = nil
+	}
+	for _, tp := range md.Topics {
+		d.Topics = append(d.Topics, describeTopic(tp, settings[tp.Name]))
+	}
+	return d, nil
+}
+
+var errRedpanda error = &cdc.FixableError{
+	Cause: errors.New("the brokers are Redpanda, which takes the requests for the fence and does not refuse a late batch of an earlier run"),
+	Fix:   "set kafka.transactional_id: none, or use Apache Kafka 2.5 or newer",
+}
+
+// isRedpanda looks at the cluster ID: Redpanda prefixes it so that clients can recognize it
+// (src/v/kafka/server/handlers/metadata.cc).
+func isRedpanda(md *sarama.MetadataResponse) bool {
+	return md.ClusterID != nil && strings.HasPrefix(*md.ClusterID, "redpanda.")
+}
+
+// reach connects to every broker: an address that is valid only inside the cluster's network is the usual mistake.
+func (c *Client) reach(ctx context.Context, brokers []*sarama.Broker) []BrokerInfo {
+	infos := make([]BrokerInfo, len(brokers))
+	var wg sync.WaitGroup
+	for i, b := range brokers {
+		wg.Go(func() {
+			infos[i] = BrokerInfo{ID: b.ID(), Addr: b.Addr()}
+			conn, err := c.open(ctx, b.Addr())
+			if err != nil {
+				infos[i].Err = fmt.Errorf("broker %d announces an address that does not answer (advertised.listeners): %w", b.ID(), err)
+				return
+			}
+			_ = conn.Close()
+		})
+	}
+	wg.Wait()
+	return infos
+}
+
+func describeTopic(tp *sarama.TopicMetadata, settings map[string]string) TopicInfo {
+	t := TopicInfo{Name: tp.Name, Partitions: len(tp.Partitions), Write: writeGrant(tp)}
+	switch tp.Err {
+	case sarama.ErrNoError, sarama.ErrLeaderNotAvailable:
+	case sarama.ErrUnknownTopicOrPartition:
+		t.Missing, t.Err = true, MissingTopicError(tp.Name, ErrTopicMissing)
+		return t
+	case sarama.ErrInvalidTopic:
+		t.Err = MissingTopicError(tp.Name, tp.Err)
+		return t
+	default:
+		t.Err = DeniedTopicError(tp.Name, tp.Err)
+		return t
+	}
+	if t.Write == Denied {
+		t.Err = DeniedTopicError(tp.Name, sarama.ErrTopicAuthorizationFailed)
+	}
+	if settings == nil {
+		t.Settings = errSettings
+	} else {
+		t.MinISR, _ = strconv.Atoi(settings[minInsyncReplicas])
+		t.MaxMessageBytes, _ = strconv.Atoi(settings[maxMessageBytes])
+		t.CleanupPolicy = settings[cleanupPolicy]
+	}
+	t.addPartitions(tp.Partitions)
+	return t
+}
+
+func (t *TopicInfo) addPartitions(parts []*sarama.PartitionMetadata) {
+	for _, part := range parts {
+		if part.Leader < 0 {
+			t.Leaderless = append(t.Leaderless, part.ID)
+		} else if len(part.Isr) < t.MinISR {
+			t.UnderMinISR = append(t.UnderMinISR, part.ID)
+		}
+		if t.Replicas == 0 || len(part.Replicas) < t.Replicas {
+			t.Replicas = len(part.Replicas)
+		}
+	}
+}
+
+// writeGrant reads the operations that a broker lists as authorized (KIP-430; the bits are the codes of
+// org.apache.kafka.common.acl.AclOperation).
+func writeGrant(tp *sarama.TopicMetadata) Grant {
+	const all, write = 2, 4
+	switch ops := tp.TopicAuthorizedOperations; {
+	case ops == math.MinInt32 || tp.Version < 8:
+		return GrantUnknown
+	case ops&(1<<write) != 0 || ops&(1<<all) != 0:
+		return Granted
+	default:
+		return Denied
+	}
+}

@@ -1,0 +1,95 @@
+package kafka_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/kafka"
+)
+
+func TestDescribe(t *testing.T) {
+	c := newCluster(t, 3, 4)
+	client := newClient(t, kafka.Options{Brokers: c.ListenAddrs()})
+	spec := &kafka.TopicSpec{Partitions: 2, ReplicationFactor: 1, Configs: map[string]string{"min.insync.replicas": "2", "max.message.bytes": "5000"}}
+	if created, err := client.EnsureTopics(t.Context(), []string{"t", "tight"}, spec); err != nil || !slices.Equal(created, []string{"tight"}) {
+		t.Fatalf("created %v, error %v", created, err)
+	}
+	d, err := client.Describe(t.Context(), []string{"t", "tight", "nowhere", "bad name!"}, "cdc-relay.test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(d.Brokers) != 3 || d.ProducerID != nil {
+		t.Errorf("%d brokers, producer id %v", len(d.Brokers), d.ProducerID)
+	}
+	for _, b := range d.Brokers {
+		if b.Err != nil {
+			t.Error(b.Err)
+		}
+	}
+	byName := map[string]kafka.TopicInfo{}
+	for _, tp := range d.Topics {
+		byName[tp.Name] = tp
+	}
+	if tp := byName["t"]; tp.Err != nil || tp.Partitions != 4 || tp.MaxMessageBytes != 1048588 || tp.CleanupPolicy != "delete" || tp.Write == kafka.Denied {
+		t.Errorf("topic t: %+v", tp)
+	}
+	if tp := byName["tight"]; tp.MinISR != 2 || len(tp.UnderMinISR) != 2 || tp.MaxMessageBytes != 5000 {
+		t.Errorf("topic tight: %+v", tp)
+	}
+	if tp := byName["nowhere"]; !tp.Missing || tp.Err == nil {
+		t.Errorf("topic nowhere: %+v", tp)
+	}
+	if tp := byName["bad name!"]; tp.Err == nil {
+		t.Errorf("topic with a bad name: %+v", tp)
+	}
+}
+
+// TakeOver and Describe return the same error, with its fix, when no producer ID can be had.
+func TestNoProducerID(t *testing.T) {
+	coordinator, init := []kmsg.Key{kmsg.FindCoordinator}, []kmsg.Key{kmsg.InitProducerID}
+	tests := map[string]struct {
+		keys  []kmsg.Key
+		err   *kerr.Error
+		stops bool // else it is worth a retry
+		says  string
+	}{
+		"FindCoordinator is denied":  {coordinator, kerr.TransactionalIDAuthorizationFailed, true, `grant the relay's principal WRITE on the transactional ID "cdc-relay.`},
+		"InitProducerId is denied":   {init, kerr.TransactionalIDAuthorizationFailed, true, "kafka.transactional_id: none"},
+		"no grant at all":            {init, kerr.ClusterAuthorizationFailed, true, "IDEMPOTENT_WRITE"},
+		"no coordinator":             {coordinator, kerr.CoordinatorNotAvailable, false, "transaction.state.log.replication.factor"},
+		"the coordinator is loading": {init, kerr.CoordinatorLoadInProgress, false, "get a producer id"},
+		"the coordinator has moved":  {init, kerr.NotCoordinator, false, "get a producer id"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t, 2, 1)
+			f := c.Fault(kfake.Fault{Keys: tt.keys, Err: tt.err, TopLevel: true, Count: -1})
+			client := newClient(t, kafka.Options{Brokers: c.ListenAddrs()})
+			d, err := client.Describe(t.Context(), nil, "cdc-relay.check")
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = client.TakeOver(t.Context(), "cdc-relay.x")
+			for how, err := range map[string]error{"taken over": err, "described": d.ProducerID} {
+				var stop *cdc.StopError
+				if errors.As(err, &stop) != tt.stops || stop != nil && stop.Class != cdc.ClassConfig {
+					t.Errorf("%s: %v, want a stop: %t", how, err, tt.stops)
+				}
+				if err == nil || !strings.Contains(cdc.Explain(err), tt.says) {
+					t.Errorf("%s: %v, want it to say %q", how, err, tt.says)
+				}
+			}
+			f.Remove()
+			if _, err := client.TakeOver(t.Context(), "cdc-relay.x"); err != nil {
+				t.Errorf("taken over again: %v", err)
+			}
+		})
+	}
+}

@@ -1,0 +1,88 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"strconv"
+
+	"github.com/IBM/sarama"
+)
+
+// Metadata returns the cluster's brokers and the metadata of topics; without topics, of all of them.
+func (c *Client) Metadata(ctx context.Context, topics []string) (*sarama.MetadataResponse, error) {
+	var res *sarama.MetadataResponse
+	err := c.request(ctx, func(b *sarama.Broker) error {
+		req := sarama.NewMetadataRequest(sarama.MaxVersion, topics)
+		req.AllowAutoTopicCreation = false
+		req.IncludeTopicAuthorizedOperations = true
+		r, err := b.GetMetadata(req)
+		if err == nil && len(r.Brokers) == 0 {
+			err = errStarting
+		}
+		res = r
+		return err // request wraps it
+	})
+	if err != nil {
+		return nil, err
+	}
+	c.known = c.known[:0]
+	for _, b := range res.Brokers {
+		c.known = append(c.known, b.Addr())
+		if b.ID() == res.ControllerID {
+			c.controller = b.Addr()
+		}
+	}
+	return res, nil
+}
+
+// errStarting: a broker that is starting announces no brokers (KAFKA-7924).
+var errStarting = errors.New("the broker knows of no broker yet")
+
+const (
+	maxMessageBytes   = "max.message.bytes"
+	minInsyncReplicas = "min.insync.replicas"
+	cleanupPolicy     = "cleanup.policy"
+)
+
+// MaxMessageBytes returns max.message.bytes of topics; a topic that may not be described is left out.
+func (c *Client) MaxMessageBytes(ctx context.Context, topics []string) (map[string]int, error) {
+	all, err := c.describeConfigs(ctx, topics, maxMessageBytes)
+	if err != nil {
+		return nil, err
+	}
+	limits := make(map[string]int, len(all))
+	for name, settings := range all {
+		if n, err := strconv.Atoi(settings[maxMessageBytes]); err == nil {
+			limits[name] = n
+		}
+	}
+	return limits, nil
+}
+
+// describeConfigs returns settings of topics; a topic that may not be described is left out.
+func (c *Client) describeConfigs(ctx context.Context, topics []string, names ...string) (map[string]map[string]string, error) {
+	req := &sarama.DescribeConfigsRequest{Version: 4}
+	for _, name := range topics {
+		req.Resources = append(req.Resources, &sarama.ConfigResource{Type: sarama.TopicResource, Name: name, ConfigNames: names})
+	}
+	var res *sarama.DescribeConfigsResponse
+	err := c.request(ctx, func(b *sarama.Broker) error {
+		var err error
+		res, err = b.DescribeConfigs(req)
+		return err // request wraps it
+	})
+	if err != nil {
+		return nil, err
+	}
+	all := make(map[string]map[string]string, len(res.Resources))
+	for _, r := range res.Resources {
+		if r.ErrorCode != 0 {
+			continue
+		}
+		all[r.Name] = make(map[string]string, len(r.Configs))
+		for _, entry := range r.Configs {
+			all[r.Name][entry.Name] = entry.Value
+		}
+	}
+	return all, nil
+}

@@ -1,0 +1,223 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/IBM/sarama"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+// Values of the setting kafka.transactional_id that are not IDs.
+const (
+	// TransactionalAuto stands for an ID that is derived from the database.
+	TransactionalAuto = "auto"
+	// TransactionalNone turns the fence off.
+	TransactionalNone = "none"
+)
+
+// TransactionalPrefix begins every derived transactional ID, so that one grant covers all relays.
+const TransactionalPrefix = "cdc-relay."
+
+// TransactionalID returns the ID that a setting stands for, "" for none. derived is the one for [TransactionalAuto],
+// which is the default.
+func TransactionalID(setting, derived string) string {
+	switch setting {
+	case TransactionalAuto, "":
+		return derived
+	case TransactionalNone:
+		return ""
+	default:
+		return setting
+	}
+}
+
+// # The fence
+//
+// A relay that is killed leaves requests in the buffers of its connections. A broker processes the requests of a
+// connection in order, each when the one before is on all in-sync replicas. With a slow follower that can be seconds
+// after the successor has started. A late batch of the predecessor then lands between or behind the batches that the
+// successor repeats: out of order, and permanently if no later event has the same key.
+//
+// So the successor takes over the predecessor's producer ID with the next epoch, which InitProducerId returns for a
+// transactional ID (KIP-98). A partition that has seen the new epoch rejects batches of an older one
+// (org.apache.kafka.storage.internals.log.ProducerAppendInfo.checkProducerEpoch), also outside of transactions; the
+// relay begins none. A late batch that arrives before the successor's first batch is still in order. There is a new
+// producer ID, and no fence for that one start, when the coordinator has used all epochs of an ID, once in 16,000
+// starts, or has forgotten the transactional ID (transactional.id.expiration.ms, 7 days, after the last request; the
+// publisher renews it daily).
+
+// # Its renewal
+//
+// A renewal asks for the epoch after the current one, e. If the response is lost, the coordinator may be at e+1. It
+// answers a repeated request with e+1 again, because it remembers e as the previous epoch. A coordinator that has taken
+// over since does not remember it: transaction records lack the previous epoch
+// (org.apache.kafka.coordinator.transaction.TransactionLog). It answers PRODUCER_FENCED, as it would after a successor
+// has started.
+//
+// The epoch e+1 tells the two cases apart: it is never the epoch of another open publisher, because TakeOver accepts an
+// epoch only if the one before was returned to itself, and e was returned to this publisher. So a publisher that lost a
+// response and then gets PRODUCER_FENCED asks once more, from e+1. Without a successor this succeeds; a successor is at
+// e+2 or later. A successor that is between its two requests sees that the second epoch does not follow the first, and
+// repeats until it gets two in a row: the successor wins.
+
+// Producer is a producer ID with its epoch. Brokers keep sequence numbers for each.
+type Producer struct {
+	ID    int64
+	Epoch int16
+}
+
+// next has the following epoch. A coordinator returns a new ID in place of the last epochs, so there always is one.
+func (p Producer) next() Producer { return Producer{p.ID, p.Epoch + 1} }
+
+// noProducer asks for a producer ID whatever the current one is.
+func noProducer() Producer { return Producer{-1, -1} }
+
+// probeProducer is an unused producer ID; it tests InitProducerId permission without fencing anyone.
+func probeProducer() Producer { return Producer{math.MaxInt64, 0} }
+
+// transactionTimeout is required, and must be below the brokers' transaction.max.timeout.ms. No transaction is begun.
+const transactionTimeout = 10 * time.Second
+
+// maxTakeOverRequests is far more than relays that start at the same moment can need.
+const maxTakeOverRequests = 20
+
+// TakeOver fences every publisher with the transactional ID and returns a producer ID and epoch that no other publisher
+// holds; see "Its renewal". Without a transactional ID it returns a new producer ID and fences nothing.
+func (c *Client) TakeOver(ctx context.Context, transactionalID string) (Producer, error) {
+	before, err := c.initProducerID(ctx, transactionalID, noProducer())
+	if transactionalID == "" || err != nil {
+		return before, err
+	}
+	for range maxTakeOverRequests {
+		p, err := c.initProducerID(ctx, transactionalID, noProducer())
+		if err != nil || p == before.next() {
+			return p, err
+		}
+		before = p
+	}
+	return noProducer(), &cdc.FixableError{
+		Cause: fmt.Errorf("get a producer id: others take the transactional ID %q over at the same time, or the brokers do not count its epochs", transactionalID),
+		Fix:   "run one relay for each database; if this Kafka has no transactions, set kafka.transactional_id: none",
+	}
+}
+
+// Renew returns the producer ID and epoch that follow current. The error is of class fenced if a successor has taken
+// over. lost: the response to an earlier Renew from current was lost.
+func (c *Client) Renew(ctx context.Context, transactionalID string, current Producer, lost bool) (Producer, error) {
+	p, err := c.initProducerID(ctx, transactionalID, current)
+	if stop, ok := errors.AsType[*cdc.StopError](err); ok && stop.Class == cdc.ClassFenced && lost {
+		return c.initProducerID(ctx, transactionalID, current.next())
+	}
+	return p, err
+}
+
+// checkProducerID returns the error that TakeOver would return, and fences no relay.
+func (c *Client) checkProducerID(ctx context.Context, transactionalID string) error {
+	// Brokers before Kafka 2.8 require IDEMPOTENT_WRITE for idempotent producers; this request verifies it.
+	if _, err := c.initProducerID(ctx, "", noProducer()); err != nil || transactionalID == "" {
+		return err
+	}
+	res, err := c.requestProducerID(ctx, transactionalID, probeProducer())
+	switch {
+	case err != nil:
+		return err
+	case res.Err == sarama.ErrNoError, res.Err == sarama.ErrInvalidProducerIDMapping, isFenced(res.Err):
+		return nil // the request was authorized, and the coordinator has looked the ID up
+	default:
+		return producerIDError(transactionalID, res.Err)
+	}
+}
+
+func (c *Client) initProducerID(ctx context.Context, transactionalID string, current Producer) (Producer, error) {
+	res, err := c.requestProducerID(ctx, transactionalID, current)
+	switch {
+	case err != nil:
+		return noProducer(), err
+	case res.Err != sarama.ErrNoError:
+		return noProducer(), producerIDError(transactionalID, res.Err)
+	default:
+		return Producer{res.ProducerID, res.ProducerEpoch}, nil
+	}
+}
+
+// requestProducerID asks the coordinator of the transactional ID, or any broker without one.
+func (c *Client) requestProducerID(ctx context.Context, transactionalID string, current Producer) (*sarama.InitProducerIDResponse, error) {
+	var res *sarama.InitProducerIDResponse
+	err := c.requestCoordinator(ctx, transactionalID, func(b *sarama.Broker) (err error) {
+		req := &sarama.InitProducerIDRequest{Version: 4, ProducerID: -1, ProducerEpoch: -1}
+		if transactionalID != "" {
+			req.TransactionalID, req.TransactionTimeout = &transactionalID, transactionTimeout
+			req.ProducerID, req.ProducerEpoch = current.ID, current.Epoch
+		}
+		res, err = b.InitProducerID(req)
+		return err // the caller wraps it
+	})
+	return res, err
+}
+
+// requestCoordinator is request with the coordinator of a transactional ID, or with any broker without one.
+func (c *Client) requestCoordinator(ctx context.Context, transactionalID string, fn func(*sarama.Broker) error) error {
+	if transactionalID == "" {
+		return c.request(ctx, fn)
+	}
+	var at *sarama.FindCoordinatorResponse
+	err := c.request(ctx, func(b *sarama.Broker) (err error) {
+		at, err = b.FindCoordinator(&sarama.FindCoordinatorRequest{
+			Version: 3, CoordinatorKey: transactionalID, CoordinatorType: sarama.CoordinatorTransaction,
+		})
+		return err // request wraps it
+	})
+	switch {
+	case errors.Is(err, sarama.ErrUnsupportedVersion):
+		return producerIDError(transactionalID, sarama.ErrUnsupportedVersion)
+	case err != nil:
+		return err
+	case at.Err != sarama.ErrNoError:
+		return producerIDError(transactionalID, at.Err)
+	case at.Coordinator == nil:
+		return producerIDError(transactionalID, sarama.ErrConsumerCoordinatorNotAvailable)
+	}
+	b, err := c.open(ctx, at.Coordinator.Addr())
+	if err == nil {
+		defer func() { _ = b.Close() }()
+		if err = fn(b); err == nil {
+			return nil
+		}
+		err = c.explain(b.Addr(), err)
+	}
+	return err // the coordinator may be down and not replaced yet
+}
+
+// isFenced: brokers before Kafka 2.7 use INVALID_PRODUCER_EPOCH for this and for errors of a batch.
+func isFenced(code sarama.KError) bool {
+	return code == sarama.ErrProducerFenced || code == sarama.ErrInvalidProducerEpoch
+}
+
+func producerIDError(transactionalID string, code sarama.KError) error {
+	cause := fmt.Errorf("get a producer id: %w", code)
+	switch code {
+	case sarama.ErrProducerFenced, sarama.ErrInvalidProducerEpoch: // not wrapped: sarama has no text for the first
+		return cdc.Stop(cdc.ClassFenced, "fenced", fmt.Errorf("another relay has taken over the transactional ID %q in Kafka", transactionalID),
+			"run one relay for each database, or give each a kafka.transactional_id of its own")
+	case sarama.ErrTransactionalIDAuthorizationFailed:
+		return cdc.Stop(cdc.ClassConfig, "kafka_denied", cause, fmt.Sprintf("grant the relay's principal WRITE on the transactional ID %q "+
+			"(or on the prefix %s), or set kafka.transactional_id: none to go without its fence", transactionalID, TransactionalPrefix))
+	case sarama.ErrClusterAuthorizationFailed, sarama.ErrTopicAuthorizationFailed:
+		return cdc.Stop(cdc.ClassConfig, "kafka_denied", cause,
+			"grant the relay's principal WRITE on its topics (before Kafka 2.8 also IDEMPOTENT_WRITE on the cluster)")
+	case sarama.ErrConsumerCoordinatorNotAvailable:
+		return &cdc.FixableError{Cause: cause, Fix: "if that lasts, start as many brokers as transaction.state.log.replication.factor says, " +
+			"or Kafka cannot make its topic __transaction_state; or set kafka.transactional_id: none to go without the fence"}
+	default:
+		fix := ""
+		if transactionalID != "" {
+			fix = "if that lasts, and this Kafka has no transactions, set kafka.transactional_id: none"
+		}
+		return &cdc.FixableError{Cause: cause, Fix: fix}
+	}
+}

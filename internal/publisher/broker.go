@@ -1,0 +1,294 @@
+package publisher
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/IBM/sarama"
+	"github.com/cenkalti/backoff/v5"
+
+	"github.com/cdc-relay/cdc-relay/internal/kafka"
+)
+
+// brokerState is the loop's state of a broker: the partitions that are ready to be sent to it, and the connection.
+type brokerState struct {
+	id   int32
+	addr string
+	conn *brokerConn // nil: not connected
+	// ready holds the partitions that are ready, in the order in which they became so; an entry whose partition has
+	// another readyAt is skipped.
+	ready fifo[*partition]
+	// pausedUntil is the end of a backoff or of a throttle time: nothing is sent before.
+	pausedUntil time.Time
+	backoff     *backoff.ExponentialBackOff
+	// leadersAskedAt is when metadata was last requested because the broker was away or slow.
+	leadersAskedAt time.Time
+}
+
+// brokerConn is one connection to a broker, from dialing to closing. Every request that it is given comes back to the
+// loop exactly once, as a requestDone event.
+type brokerConn struct {
+	addr     string
+	inFlight int
+	mail     *mailbox
+	// requests has room for all requests that may be in flight, so that the loop never blocks.
+	requests chan *request
+	// closeNow ends the connection at once, whatever it is doing.
+	closeNow context.CancelFunc
+
+	// The loop's part.
+	broker    *brokerState
+	connected bool
+	open      fifo[*request] // requests without a response
+	responded bool           // a response has arrived
+}
+
+// request is one produce request: a batch for each of some partitions of one broker.
+type request struct {
+	conn    *brokerConn
+	batches []*batch
+	bytes   int
+	sentAt  time.Time // when it was handed to the connection
+	produce sarama.ProduceRequest
+}
+
+// dialed is posted when a connection is open, or could not be opened.
+type dialed struct {
+	conn *brokerConn
+	err  error
+}
+
+// requestDone is posted for each request: with the broker's response, or with the reason why there is none.
+type requestDone struct {
+	req *request
+	res *sarama.ProduceResponse
+	err error
+}
+
+var (
+	errClosed   = errors.New("the connection was given up")
+	errMoved    = errors.New("the broker has another address now")
+	errReplaced = errors.New("the broker does not answer and another leads the partition")
+)
+
+// run ends when the loop closes the connection, and not before: a request may be on its way to it until then.
+func (c *brokerConn) run(ctx context.Context, client *kafka.Client) {
+	b, err := client.Connect(ctx, c.addr, c.inFlight)
+	c.mail.post(dialed{c, err})
+	if err == nil {
+		c.sendRequests(ctx, b)
+		// Close waits for the goroutine that reads responses. That goroutine calls back for what is in flight.
+		_ = b.Close()
+	}
+	c.returnRequests(ctx)
+}
+
+// sendRequests sends until the connection is closed or fails. AsyncProduce encodes and writes: it blocks as long as
+// the broker does not read.
+func (c *brokerConn) sendRequests(ctx context.Context, b *sarama.Broker) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case req := <-c.requests:
+			for _, batch := range req.batches {
+				batch.encode()
+			}
+			err := b.AsyncProduce(&req.produce, func(res *sarama.ProduceResponse, err error) {
+				c.mail.post(requestDone{req, res, err})
+			})
+			if err != nil {
+				c.mail.post(requestDone{req, nil, err})
+			}
+			if err != nil && !isEncodingError(err) {
+				return // a part of the request may have been written: nothing can follow it
+			}
+		}
+	}
+}
+
+// returnRequests returns requests that can no longer be sent.
+func (c *brokerConn) returnRequests(ctx context.Context) {
+	for {
+		select {
+		case req := <-c.requests:
+			c.mail.post(requestDone{req, nil, errClosed})
+		case <-ctx.Done():
+			if len(c.requests) == 0 {
+				return
+			}
+		}
+	}
+}
+
+// isEncodingError reports whether a request was not sent because sarama cannot encode it.
+func isEncodingError(err error) bool {
+	var encoding sarama.PacketEncodingError
+	return errors.As(err, &encoding)
+}
+
+const (
+	// leaderInterval is how often leaders are requested while a broker is away.
+	leaderInterval = 250 * time.Millisecond
+	// slowAfter is how long a request may be without a response before leaders are requested too: a broker that hangs
+	// or has lost power does not close connections, and others lead its partitions long before the request times out.
+	slowAfter = time.Second
+)
+
+// brokerByID returns nil for a broker that is not known, and for -1.
+func (l *loop) brokerByID(id int32) *brokerState {
+	for _, b := range l.brokers {
+		if b.id == id {
+			return b
+		}
+	}
+	return nil
+}
+
+// sendReady sends the partitions that are ready for a broker, as far as its connection allows.
+func (l *loop) sendReady(b *brokerState) {
+	l.checkSlow(b)
+	if b.ready.len() == 0 {
+		return
+	}
+	if b.conn == nil || !b.conn.connected {
+		l.refreshLeaders(b)
+	}
+	if l.now.Before(b.pausedUntil) {
+		l.wakeAt(b.pausedUntil)
+		return
+	}
+	if b.conn == nil {
+		l.connect(b)
+	}
+	for b.conn.connected && b.conn.open.len() < l.opts.inFlight {
+		req := l.assemble(b)
+		if req == nil {
+			return
+		}
+		b.conn.open.push(req)
+		l.openRequests++
+		l.openBatches += len(req.batches)
+		b.conn.requests <- req // has room: see brokerConn.requests
+	}
+}
+
+// checkSlow requests the leaders of partitions whose batches a broker has not answered for some time; see setLeader.
+func (l *loop) checkSlow(b *brokerState) {
+	if b.conn == nil || b.conn.open.len() == 0 {
+		return
+	}
+	oldest := *b.conn.open.at(0)
+	due := oldest.sentAt.Add(slowAfter)
+	if next := b.leadersAskedAt.Add(slowAfter); next.After(due) {
+		due = next
+	}
+	if l.now.Before(due) {
+		l.wakeAt(due)
+		return
+	}
+	b.leadersAskedAt = l.now
+	for _, batch := range oldest.batches {
+		l.wantMetadata(batch.p.topic)
+	}
+	l.wakeAt(l.now.Add(slowAfter))
+}
+
+// refreshLeaders requests, from time to time, the leaders of partitions whose broker is away.
+func (l *loop) refreshLeaders(b *brokerState) {
+	if b.leadersAskedAt.IsZero() {
+		b.leadersAskedAt = l.now // the first connect has just begun
+	}
+	if due := b.leadersAskedAt.Add(leaderInterval); l.now.Before(due) {
+		l.wakeAt(due)
+		return
+	}
+	b.leadersAskedAt = l.now
+	for i := range b.ready.len() {
+		if p := *b.ready.at(i); p.readyAt == b {
+			l.wantMetadata(p.topic)
+		}
+	}
+	l.wakeAt(l.now.Add(leaderInterval))
+}
+
+func (l *loop) connect(b *brokerState) {
+	b.conn = &brokerConn{
+		addr: b.addr, inFlight: l.opts.inFlight, broker: b, mail: l.mail, requests: make(chan *request, l.opts.inFlight),
+	}
+	l.startConn(b.conn)
+}
+
+// assemble combines the batches of ready partitions into one request; nil when there are none.
+func (l *loop) assemble(b *brokerState) *request {
+	var req *request
+	for b.ready.len() > 0 && (req == nil || req.bytes < maxRequestBytes) {
+		p := b.ready.pop()
+		if p.state != ready || p.readyAt != b {
+			continue
+		}
+		p.state, p.readyAt = idle, nil
+		if p.batch == nil && !l.newBatch(p) {
+			continue
+		}
+		if req == nil {
+			req = l.newRequest(b.conn)
+		}
+		p.state = inFlight
+		p.batch.req = req
+		req.batches = append(req.batches, p.batch)
+		req.bytes += p.batch.bytes
+		req.produce.AddBatch(p.topic.name, p.id, &p.batch.rb)
+	}
+	return req
+}
+
+const (
+	// maxRequestBytes bounds the batches that one request combines.
+	maxRequestBytes = 1 << 20
+	// produceVersion is lowered to what the broker supports. From version 8 on (Kafka 2.4) a rejection names the
+	// records. Newer versions add nothing that is used here, and sarama encodes each batch of theirs twice as often.
+	produceVersion = 8
+)
+
+func (l *loop) newRequest(c *brokerConn) *request {
+	return &request{conn: c, sentAt: l.now, produce: sarama.ProduceRequest{
+		Version: produceVersion, RequiredAcks: sarama.WaitForAll,
+		// Shorter than the timeout of the connection, so that a broker with slow replicas can still say so.
+		Timeout: int32((l.opts.Kafka.RequestTimeout * 4 / 5).Milliseconds()),
+	}}
+}
+
+func (e dialed) apply(l *loop) {
+	b := e.conn.broker
+	if b.conn != e.conn {
+		return
+	}
+	if e.err != nil {
+		l.closeConn(e.conn, e.err)
+		return
+	}
+	e.conn.connected, b.leadersAskedAt = true, time.Time{}
+}
+
+// closeConn gives up a connection. A connection that had worked is replaced at once, the first time: brokers close idle
+// ones. Otherwise there is a backoff.
+func (l *loop) closeConn(c *brokerConn, err error) {
+	c.closeNow()
+	b := c.broker
+	if b.conn != c {
+		return
+	}
+	b.conn = nil
+	if !c.responded || b.backoff != nil {
+		if b.backoff == nil {
+			b.backoff = l.newBackoff()
+		}
+		b.pausedUntil = l.after(b.backoff)
+	} else {
+		b.backoff = l.newBackoff()
+	}
+	b.leadersAskedAt = l.now.Add(-leaderInterval) // the leaders may have moved
+	l.noteUnreachable(b.addr, err)
+}

@@ -1,0 +1,7 @@
+package publisher
+
+// Bounds that only unit tests change.
+
+func (o *Options) SetInFlight(n int)      { o.inFlight = n }
+func (o *Options) SetMaxBatchBytes(n int) { o.maxBatchBytes = n }
+func (o *Options) SetMaxBuffered(n int)   { o.maxBuffered = n }

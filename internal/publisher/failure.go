@@ -1,0 +1,290 @@
+package publisher
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/IBM/sarama"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/kafka"
+)
+
+// rejection is why a record cannot be published.
+type rejection struct {
+	reason string // snake_case: too_large, rejected, ...
+	policy cdc.Policy
+	err    error
+}
+
+func (l *loop) topicDenied(b *batch, block *sarama.ProduceResponseBlock) {
+	tp := b.p.topic
+	l.haltTopic(tp, kafka.DeniedTopicError(tp.name, causeOf(block)))
+}
+
+func (l *loop) timestampRejected(b *batch, block *sarama.ProduceResponseBlock) {
+	tp := b.p.topic
+	l.haltTopic(tp, clockError(tp.name, b.rb.FirstTimestamp, causeOf(block)))
+}
+
+func (l *loop) batchTooLarge(b *batch, block *sarama.ProduceResponseBlock) {
+	b.p.topic.limitStale = true
+	l.rejectBatch(b, rejection{reason: "too_large", policy: l.opts.TooLarge, err: causeOf(block)}, nil)
+}
+
+func (l *loop) recordInvalid(b *batch, block *sarama.ProduceResponseBlock) {
+	l.rejectBatch(b, rejection{reason: "rejected", policy: l.opts.Rejected, err: causeOf(block)}, block.RecordErrors)
+}
+
+func (l *loop) unexpectedError(b *batch, block *sarama.ProduceResponseBlock) {
+	b.maybeAppended = true
+	l.recordInvalid(b, block)
+}
+
+// rejectBatch handles a batch that a broker rejects. Nothing of it was appended, so its sequence numbers are free,
+// unless an earlier attempt may have been appended: then other records with the same numbers could be taken for
+// duplicates, and a new producer ID is needed first. The records that the broker names, or the only record, are marked
+// as rejected. Without a name the records are sent again in smaller batches until the record is found.
+func (l *loop) rejectBatch(b *batch, why rejection, named []sarama.ProduceResponseRecordError) {
+	p, n := b.p, b.n
+	p.clearErrors()
+	if b.maybeAppended {
+		l.needProducer(why.err)
+	}
+	found := n == 1
+	if found {
+		p.queue.at(0).rejected = true
+	}
+	for _, r := range named {
+		if r.BatchIndex >= 0 && int(r.BatchIndex) < n {
+			p.queue.at(int(r.BatchIndex)).rejected, found = true, true
+		}
+	}
+	if found {
+		p.rejection = why
+	} else {
+		p.bisect(n)
+	}
+	l.unbatch(p)
+}
+
+// unsendable reports whether e was rejected, or would be.
+func (l *loop) unsendable(p *partition, e *entry) bool {
+	return e.rejected || l.tooLarge(p, e)
+}
+
+// tooLarge is known in advance only without compression.
+func (l *loop) tooLarge(p *partition, e *entry) bool {
+	return l.codec == 0 && e.size()+batchOverhead > p.topic.limit || e.size() > hardLimit
+}
+
+// hardLimit is below sarama.MaxRequestSize and the brokers' socket.request.max.bytes, which end the connection: no
+// limit of a topic can be above them.
+const hardLimit = 99 << 20
+
+// dropUnsendable applies the policy to unsendable messages at the front of p's queue.
+func (l *loop) dropUnsendable(p *partition) {
+	for p.queue.len() > 0 && p.state != halted {
+		e := p.queue.at(0)
+		if e.pending.seq >= l.stopSeq || !l.unsendable(p, e) {
+			return
+		}
+		why := p.rejection
+		if !e.rejected {
+			why = l.tooLargeRejection(p, e)
+		}
+		l.metrics.errors.WithLabelValues(p.topic.name, why.reason).Inc()
+		if why.policy == cdc.PolicyStop {
+			p.state = halted
+			l.stopAt(e.pending.seq, rejectedError(p, e, why))
+			return
+		}
+		l.dropMessage(p.topic, e, why.reason, why.err)
+		l.buffered -= e.weight()
+		p.queue.pop()
+		l.dequeued(p.topic, 1)
+	}
+}
+
+func (l *loop) tooLargeRejection(p *partition, e *entry) rejection {
+	return rejection{"too_large", l.opts.TooLarge, fmt.Errorf(
+		"the record takes %d bytes and the topic allows %d (max.message.bytes)", e.size()+batchOverhead, p.topic.limit)}
+}
+
+// dropMessage resolves a message without publishing it.
+func (l *loop) dropMessage(tp *topic, e *entry, reason string, err error) {
+	l.opts.Dropped(reason)
+	l.log.Warn("event dropped by policy", slog.String("topic", tp.name), slog.String("event_id", e.m.EventID()),
+		slog.String("reason", reason), slog.Any("error", err))
+	l.resolve(e.pending, 1)
+}
+
+func rejectedError(p *partition, e *entry, why rejection) error {
+	fix := "correct the event or list it under errors.skip, or set errors.rejected: drop"
+	if why.reason == "too_large" {
+		fix = "raise the topic's max.message.bytes, list the event under errors.skip, or set errors.too_large: drop"
+	}
+	return cdc.Stop(cdc.ClassRuntime, why.reason, fmt.Errorf("publish event %q to topic %q partition %d: %w",
+		e.m.EventID(), p.topic.name, p.id, why.err), fix)
+}
+
+const clockReason = "clock"
+
+// clockError names no event: every attempt has its own time, so no event can be the cause.
+func clockError(topic string, sent time.Time, cause error) error {
+	return cdc.Stop(cdc.ClassRuntime, clockReason, fmt.Errorf("publish to topic %q: the broker refuses %s, the time of this machine: %w",
+		topic, sent.UTC().Format(time.RFC3339), cause),
+		"set the clocks of this machine and of the brokers, or raise the topic's message.timestamp.before.max.ms and message.timestamp.after.max.ms")
+}
+
+// dropPartition drops p's queue, once its batch is no longer in flight.
+func (l *loop) dropPartition(p *partition, cause error) {
+	p.gone = true
+	if p.state == inFlight {
+		return
+	}
+	if p.batch != nil {
+		l.unbatch(p)
+	}
+	p.state = halted
+	for p.queue.len() > 0 {
+		e := p.queue.pop()
+		l.buffered -= e.weight()
+		l.dropMessage(p.topic, &e, "unknown_topic", cause)
+		l.dequeued(p.topic, 1)
+	}
+}
+
+func (l *loop) dropParked(tp *topic, cause error) {
+	for tp.parked.len() > 0 {
+		e := tp.parked.pop()
+		l.buffered -= e.weight()
+		l.metrics.errors.WithLabelValues(tp.name, "unknown_topic").Inc()
+		l.dropMessage(tp, &e, "unknown_topic", cause)
+	}
+}
+
+// haltTopic stops all partitions of a topic: nothing of it is sent any more.
+func (l *loop) haltTopic(tp *topic, err error) {
+	if tp.err != nil {
+		return
+	}
+	tp.err = err
+	var first *entry
+	compare := func(queue *fifo[entry]) {
+		if queue.len() > 0 && (first == nil || queue.at(0).pending.seq < first.pending.seq) {
+			first = queue.at(0)
+		}
+	}
+	compare(&tp.parked)
+	for _, p := range tp.partitions {
+		p.state = halted
+		compare(&p.queue)
+	}
+	if first != nil {
+		l.stopAt(first.pending.seq, withEvent(first, err))
+	}
+}
+
+// withEvent adds the first event that cannot be published, for errors.skip, unless every event has the same error.
+func withEvent(e *entry, err error) error {
+	if stop, ok := errors.AsType[*cdc.StopError](err); ok && stop.Reason == clockReason {
+		return err
+	}
+	return fmt.Errorf("event %q: %w", e.m.EventID(), err)
+}
+
+// failure is what stops the run.
+type failure struct {
+	seq      uint64
+	err      error
+	until    time.Time // when it is reported although earlier messages are not resolved
+	reported bool
+}
+
+// stopGrace is how long messages before the one that stops the run may still take: the next run starts at the first
+// message that is not resolved.
+const stopGrace = 5 * time.Second
+
+// stopAt stops the run at the batch seq: nothing of it and of later ones is sent any more, earlier ones are still
+// resolved, and then the relay gets the error.
+func (l *loop) stopAt(seq uint64, err error) {
+	if l.failure != nil && l.failure.seq <= seq {
+		return
+	}
+	until := l.now.Add(stopGrace)
+	if l.failure != nil {
+		until = l.failure.until
+	} else {
+		l.log.Error("publishing stops", slog.Any("error", err))
+	}
+	l.failure = &failure{seq: seq, err: err, until: until}
+	l.stopSeq = seq
+	l.wakeAt(until)
+}
+
+// reportFailure sends the error once all earlier messages are resolved, or their time is over.
+func (l *loop) reportFailure() {
+	f := l.failure
+	if f == nil || f.reported {
+		return
+	}
+	if oldest, found := l.window.oldest(); found && oldest < f.seq && l.now.Before(f.until) {
+		return
+	}
+	f.reported, l.stopSeq = true, 0
+	l.window.answers.push(cdc.Durable{First: f.seq, Last: f.seq, Err: f.err})
+}
+
+const (
+	// outageAfter is how long no broker may respond before it is called an outage.
+	outageAfter = time.Second
+	// logInterval limits log lines about errors that last.
+	logInterval = 10 * time.Second
+)
+
+// outage is a time in which no broker responds.
+type outage struct {
+	since  time.Time // of the first failure since the last response; zero: none
+	logged time.Time // when it was last logged; zero: not yet
+}
+
+// noteUnreachable notes that a broker could not be reached.
+func (l *loop) noteUnreachable(addr string, err error) {
+	o := &l.outage
+	if o.since.IsZero() {
+		o.since = l.now
+		l.log.Debug("kafka connection lost", slog.String("broker", addr), slog.Any("error", err))
+	}
+	if l.now.Sub(o.since) < outageAfter || l.now.Sub(o.logged) < logInterval {
+		return
+	}
+	o.logged = l.now
+	l.metrics.unavailable.Set(float64(o.since.UnixMilli()) / 1e3)
+	l.log.Warn("kafka does not answer, trying on", slog.Time("since", o.since), slog.Any("error", err))
+}
+
+// noteReachable notes that a broker has responded.
+func (l *loop) noteReachable() {
+	o := &l.outage
+	if o.since.IsZero() {
+		return
+	}
+	if !o.logged.IsZero() {
+		l.metrics.unavailable.Set(0)
+		l.log.Info("kafka answers again", slog.Duration("after", l.now.Sub(o.since)))
+	}
+	*o = outage{}
+}
+
+// logDelayed logs an error of a partition that is tried again.
+func (l *loop) logDelayed(p *partition, cause error) {
+	if l.now.Sub(p.topic.logged) < logInterval {
+		return
+	}
+	p.topic.logged = l.now
+	l.log.Warn("publishing is delayed, trying on", slog.String("topic", p.topic.name), slog.Int("partition", int(p.id)),
+		slog.Time("since", p.failingSince), slog.Any("error", cause))
+}

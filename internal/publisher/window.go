@@ -1,0 +1,105 @@
+package publisher
+
+import (
+	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+// pendingBatch follows one Routed from Send to its answer.
+type pendingBatch struct {
+	seq uint64
+	// open counts the messages that are not resolved, and one until all of them are queued.
+	open int
+	// committed is when its first transaction was committed, in Unix microseconds; 0: unknown.
+	committed int64
+	// topics lists the topics of its messages, each once as a rule.
+	topics []*topic
+}
+
+// entry is a message in a partition's queue.
+type entry struct {
+	m       *cdc.Message
+	pending *pendingBatch
+	body    int32 // bodySize
+	// rejected: a broker rejects this very record.
+	rejected bool
+}
+
+// window holds the batches without an answer, in the order of Send.
+type window struct {
+	open   fifo[*pendingBatch]
+	unused []*pendingBatch
+	// answers wait for the relay to receive them.
+	answers fifo[cdc.Durable]
+}
+
+func (w *window) add(r *cdc.Routed) *pendingBatch {
+	b := &pendingBatch{}
+	if n := len(w.unused); n > 0 {
+		b, w.unused = w.unused[n-1], w.unused[:n-1]
+	}
+	b.seq, b.open, b.committed, b.topics = r.Seq(), len(r.Messages)+1, 0, b.topics[:0]
+	if len(r.Batch.Txs) > 0 {
+		b.committed = r.Batch.Txs[0].Time
+	}
+	w.open.push(b)
+	return b
+}
+
+// resolve marks n messages of b as acknowledged or dropped, and answers b when none is left.
+func (w *window) resolve(b *pendingBatch, n int, now time.Time) {
+	b.open -= n
+	if b.open > 0 {
+		return
+	}
+	b.observe(now)
+	w.answer(b.seq)
+	for w.open.len() > 0 && (*w.open.at(0)).open == 0 {
+		w.unused = append(w.unused, w.open.pop())
+	}
+}
+
+// answer adds an answer, which neighbours share.
+func (w *window) answer(seq uint64) {
+	if n := w.answers.len(); n > 0 {
+		if last := w.answers.at(n - 1); last.Err == nil && last.Last+1 == seq {
+			last.Last = seq
+			return
+		}
+	}
+	w.answers.push(cdc.Durable{First: seq, Last: seq})
+}
+
+// oldest returns the sequence number of the first batch that is not resolved.
+func (w *window) oldest() (seq uint64, found bool) {
+	if w.open.len() == 0 {
+		return 0, false
+	}
+	return (*w.open.at(0)).seq, true
+}
+
+func (b *pendingBatch) observe(now time.Time) {
+	if b.committed == 0 {
+		return
+	}
+	took := max(0, now.Sub(time.UnixMicro(b.committed)).Seconds())
+	for _, tp := range b.topics {
+		if tp.metrics.ack != nil {
+			tp.metrics.ack.Observe(took)
+		}
+	}
+}
+
+func (b *pendingBatch) addTopic(tp *topic) {
+	if tp.lastBatch != b.seq {
+		tp.lastBatch = b.seq
+		b.topics = append(b.topics, tp)
+	}
+}
+
+// weight is the entry's size in batches and buffers.
+func (e *entry) weight() int { return e.size() + recordGrowth }
+
+// size is that of the record as the first of its batch.
+func (e *entry) size() int { return varintSize(int(e.body)) + int(e.body) }
