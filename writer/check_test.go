@@ -95,7 +95,7 @@ func requireEventError(t *testing.T, err error, index int, field, reason string)
 		t.Errorf("error %+v, want index %d, field %s, reason with %q", e, index, field, reason)
 	}
 	if !strings.Contains(e.Reason, ": ") {
-		t.Errorf("reason %q names no mend", e.Reason)
+		t.Errorf("reason %q names no fix", e.Reason)
 	}
 	if tooLarge := strings.Contains(reason, "the limit is"); errors.Is(err, writer.ErrPayloadTooLarge) != tooLarge {
 		t.Errorf("is ErrPayloadTooLarge: %v, want %v", !tooLarge, tooLarge)

@@ -30,13 +30,13 @@ type EventError struct {
 	// as such that is wrong.
 	Field string
 
-	// Reason is what is wrong and the mend.
+	// Reason is what is wrong and the fix.
 	Reason string
 
 	kind error
 }
 
-// Error returns the place, the cause and the mend in one sentence.
+// Error returns the place, the cause and the fix in one sentence.
 func (e *EventError) Error() string {
 	if e.Field == "" {
 		return "event " + strconv.Itoa(e.Index) + " " + e.Reason
@@ -50,12 +50,12 @@ func (e *EventError) Unwrap() error { return e.kind }
 // uniqueViolation is PostgreSQL's SQLSTATE for a row that is there already.
 const uniqueViolation = "23505"
 
-// mendPostgres says what to do about what PostgreSQL answers to an INSERT into the outbox, by SQLSTATE
+// fixPostgres says what to do about what PostgreSQL answers to an INSERT into the outbox, by SQLSTATE
 // (PostgreSQL documentation, appendix A).
-func mendPostgres(sqlState, table string) string {
+func fixPostgres(sqlState, table string) string {
 	switch sqlState {
 	case "42P01": // undefined_table
-		return "create it with 'cdc-relay schema apply', or name another with WithTable, or mend search_path"
+		return "create it with 'cdc-relay schema apply', or name another with WithTable, or correct search_path"
 	case "42703": // undefined_column
 		return "compare the table's columns with 'cdc-relay schema print'"
 	case "42804": // datatype_mismatch
@@ -74,13 +74,13 @@ func mendPostgres(sqlState, table string) string {
 }
 
 // InsertError wraps what the database answered to the INSERT of rows with what was tried and, where one is
-// known, the mend. It is for adapters; err must not be nil.
+// known, the fix. It is for adapters; err must not be nil.
 func (w *Writer) InsertError(rows int, err error) error {
 	what := strconv.Itoa(rows) + " events"
 	if rows == 1 {
 		what = "1 event"
 	}
-	hint, duplicate := w.mend(err)
+	hint, duplicate := w.fix(err)
 	switch {
 	case duplicate:
 		return fmt.Errorf("insert %s into %s: %w: %w: append each event once", what, w.table, err, ErrDuplicate)
@@ -91,18 +91,18 @@ func (w *Writer) InsertError(rows int, err error) error {
 	}
 }
 
-// mend says what to do about the error, "" where that is not known, and whether it is about an event that is
+// fix says what to do about the error, "" where that is not known, and whether it is about an event that is
 // there already.
-func (w *Writer) mend(err error) (hint string, duplicate bool) {
+func (w *Writer) fix(err error) (hint string, duplicate bool) {
 	var state interface{ SQLState() string } // *pgconn.PgError and *pq.Error have it
 	switch {
 	case errors.Is(err, sql.ErrTxDone):
 		return "append before the transaction is committed or rolled back, and before its context ends", false
 	case w.dialect != Postgres:
 		number := mysqlNumber(err)
-		return mendMySQL(number, w.table), number == mysqlDuplicate
+		return fixMySQL(number, w.table), number == mysqlDuplicate
 	case errors.As(err, &state):
-		return mendPostgres(state.SQLState(), w.table), state.SQLState() == uniqueViolation
+		return fixPostgres(state.SQLState(), w.table), state.SQLState() == uniqueViolation
 	default:
 		return "", false
 	}

@@ -68,7 +68,7 @@ func (w *Writer) speak(table string) (err error) {
 		quote = `"`
 	}
 	if w.table, err = quoteTable(table, quote); err != nil {
-		return fmt.Errorf("%w: mend WithTable", err)
+		return fmt.Errorf("%w: correct WithTable", err)
 	}
 	if w.dialect == Postgres {
 		p := newPostgres(w)

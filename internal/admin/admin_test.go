@@ -153,7 +153,7 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// TestStatusNames: the names are a promise to whoever reads them.
+// TestStatusNames: clients rely on the names.
 func TestStatusNames(t *testing.T) {
 	_, kind, body := get(t, "http://"+serve(t, newRelay().options())+"/status")
 	var fields map[string]any

@@ -94,5 +94,5 @@ func counters(g prometheus.Gatherer) map[string]float64 {
 
 func write(w http.ResponseWriter, contentType, body string) {
 	w.Header().Set("Content-Type", contentType)
-	_, _ = io.WriteString(w, body) // the reader has gone; nobody is left to tell
+	_, _ = io.WriteString(w, body) // the reader has gone
 }

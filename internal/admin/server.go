@@ -93,7 +93,7 @@ func (s *Server) Run(ctx context.Context) error {
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 	defer cancel()
 	if err := s.http.Shutdown(grace); err != nil {
-		_ = s.http.Close() // whoever still reads has had his time
+		_ = s.http.Close() // readers that are still connected had their time
 	}
 	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve http on %s: %w", s.Addr(), err)

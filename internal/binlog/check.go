@@ -128,7 +128,7 @@ func (c *checker) limits(ctx context.Context) {
 		keeps := time.Duration(seconds) * time.Second
 		switch {
 		case seconds == 0:
-			c.report.Info("limits", "", "binlog_expire_logs_seconds is 0: the server keeps its logs until somebody purges them (RDS: by `binlog retention hours`)")
+			c.report.Info("limits", "", "binlog_expire_logs_seconds is 0: the server keeps its binlogs until they are purged by hand (RDS: by `binlog retention hours`)")
 		case keeps < leastRetention:
 			c.report.Warn("limits", change(c.db.Server.Flavor, "binlog_expire_logs_seconds", "604800"),
 				"binlog_expire_logs_seconds is %d: a relay that is stopped for longer than %s loses its place", seconds, keeps)

@@ -35,7 +35,7 @@ const (
 	FormJSONB
 	// FormTimestampText is a timestamp as PostgreSQL prints it with DateStyle ISO and time zone UTC.
 	FormTimestampText
-	// FormForeign is text in a character set that the source does not know: bytes that nobody may take for text.
+	// FormForeign is text in a character set that the source does not know: bytes that must not be taken for text.
 	FormForeign
 )
 

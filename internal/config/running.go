@@ -50,7 +50,7 @@ const (
 
 // Position says what to do when positions contradict each other.
 type Position struct {
-	// PostgreSQL only. If the slot is ahead of the checkpoint, Redis lost its last writes or somebody moved the slot. stop: refuse to start until an administrator decides; slot: continue from the slot.
+	// PostgreSQL only. If the slot is ahead of the checkpoint, Redis lost its last writes or the slot was moved by hand. stop: refuse to start until an administrator decides; slot: continue from the slot.
 	Conflict cdc.Conflict `yaml:"conflict" jsonschema:"enum=stop,enum=slot,default=stop"`
 }
 

@@ -12,7 +12,7 @@ import (
 // hidden is what a secret looks like to everybody.
 const hidden = "***"
 
-// Secret is a value that nobody gets to see: whatever prints, logs or encodes it gets "***" (a
+// Secret is a value that is never shown: whatever prints, logs or encodes it gets "***" (a
 // connection string: itself without its password). The zero Secret is unset.
 type Secret struct {
 	// reveal is a function so that nothing that prints memory by reflection finds the value.

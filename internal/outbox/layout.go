@@ -22,7 +22,7 @@ func Native() Layout {
 	return l
 }
 
-// Mapped returns the layout of a table of somebody else's from role names and the columns that play
+// Mapped returns the layout of a table made by other software from role names and the columns that play
 // them. Roles that are not listed have no column, whatever the table's columns are called. The event id,
 // the event type and the payload must be listed. No entries at all: the native layout.
 func Mapped(columns map[string]string) (Layout, error) {

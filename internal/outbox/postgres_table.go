@@ -125,7 +125,7 @@ func createTable(o *TableOptions) Statement {
 	}
 }
 
-// createPartitions makes each partition beside the table, with a CHECK that proves its bounds, and then
+// createPartitions makes each partition beside the table, with a CHECK on its bounds, and then
 // attaches it: PARTITION OF would take ACCESS EXCLUSIVE on the table and hold up every writer. DEFAULT
 // comes last, so that attaching the others finds none to scan.
 func createPartitions(o *TableOptions) Statement {

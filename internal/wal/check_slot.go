@@ -24,7 +24,7 @@ func (c *checker) slot(ctx context.Context) {
 		c.report.Fail("slot", s.Problem)
 		return
 	}
-	held := "nobody reads it now"
+	held := "no process reads it now"
 	if s.ActivePID != 0 {
 		held = fmt.Sprintf("PID %d reads it", s.ActivePID)
 	} else if err := c.peek(ctx); err != nil {

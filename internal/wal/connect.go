@@ -269,7 +269,7 @@ func replicationError(err error, slot string) error {
 	case stateObjectInUse:
 		return fmt.Errorf("%w: %s", cdc.ErrStandby, pg.Message)
 	case stateConfigurationLimitExceeded:
-		return cdc.ConfigError("no_slot_free", "raise max_replication_slots and restart PostgreSQL, or drop a slot nobody reads (SELECT * FROM pg_replication_slots)", "no replication slot is free (%s)", pg.Message)
+		return cdc.ConfigError("no_slot_free", "raise max_replication_slots and restart PostgreSQL, or drop an unused slot (SELECT * FROM pg_replication_slots)", "no replication slot is free (%s)", pg.Message)
 	case stateObjectNotInPrerequisiteState:
 		if strings.Contains(pg.Message, "wal_level") {
 			return cdc.ConfigError("wal_level", fixWALLevel, "wal_level is not logical")

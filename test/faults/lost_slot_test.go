@@ -24,7 +24,7 @@ func TestLostSlot(t *testing.T) {
 		says       []string
 	}{
 		"dropped while it runs":            {cdctest.SlotOnly, running(false), []string{"does not exist", "cdc-relay setup"}},
-		"made anew while it runs":          {cdctest.SlotOnly, running(true), []string{"somebody moved or recreated the slot", "position.conflict"}},
+		"made anew while it runs":          {cdctest.SlotOnly, running(true), []string{"the slot was moved or recreated", "position.conflict"}},
 		"made anew while it was down":      {cdctest.InRedis, recreated, []string{"ahead of the checkpoint", "position.conflict", "cdc-relay position reset"}},
 		"invalidated while it was down":    {cdctest.InRedis, invalidatedDown, []string{"is lost", "outbox table", "cdc-relay setup", "max_slot_wal_keep_size"}},
 		"invalidated while Kafka was down": {cdctest.SlotOnly, invalidatedRunning, []string{"lost", "outbox table", "cdc-relay setup"}},
