@@ -13,9 +13,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// Whatever the brokers answer, short of refusing a record: each key's messages are first seen in order,
-// none is missing, and each batch is answered once.
-func TestRandomTrouble(t *testing.T) {
+// With random errors, except rejected records: each key's messages are first seen in order, none is missing, and each
+// batch is answered once.
+func TestRandomErrorsKeepOrder(t *testing.T) {
 	runs := 20
 	if testing.Short() {
 		runs = 3

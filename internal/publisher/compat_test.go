@@ -10,7 +10,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
 )
 
-// Requests are brought down to what a broker announces.
+// The version of a request is lowered to what the broker supports.
 func TestOldBrokers(t *testing.T) {
 	for name, v := range map[string]*kversion.Versions{
 		"2.4": kversion.V2_4_0(), "2.8": kversion.V2_8_0(), "3.9": kversion.V3_9_0(), "4.0": kversion.V4_0_0(),

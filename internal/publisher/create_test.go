@@ -66,7 +66,7 @@ func TestOneTopicOfManyCannotBeCreated(t *testing.T) {
 	s.answered(t, 1)
 }
 
-// A quota of the brokers' on new topics is none of the topic's faults, however long it takes.
+// A broker's quota for new topics delays a topic, and never counts as a failed topic.
 func TestTopicIsCreatedWhenTheQuotaAllows(t *testing.T) {
 	c := newCluster(t, 1, 1)
 	c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.CreateTopics}, Topic: "made-1", Err: kerr.ThrottlingQuotaExceeded, Count: 3})

@@ -17,12 +17,12 @@ import (
 // prepareIncrementProducerEpoch); kfake grants what Kafka refuses.
 type coordinator struct {
 	mu      sync.Mutex
-	current identity
+	current producerID
 	last    int16 // the epoch before current, where a renewal was granted: it may be asked again; -1: none
 	// lose has the next answer lost, and another coordinator take over, which does not know last.
 	lose bool
 	// lost is called with every renewal, which has no answer then; nil: it has.
-	lost func(asks identity)
+	lost func(asks producerID)
 	// between is called once, after a question of a publisher that opens.
 	between func()
 }
@@ -30,7 +30,7 @@ type coordinator struct {
 const coordinated = 1000
 
 func coordinate(c *kfake.Cluster) *coordinator {
-	k := &coordinator{current: identity{coordinated, -1}, last: -1}
+	k := &coordinator{current: producerID{coordinated, -1}, last: -1}
 	c.ControlKey(int16(kmsg.InitProducerID), func(req kmsg.Request) (kmsg.Response, error, bool) {
 		c.KeepControl()
 		r := req.(*kmsg.InitProducerIDRequest)
@@ -39,7 +39,7 @@ func coordinate(c *kfake.Cluster) *coordinator {
 		}
 		res := r.ResponseKind().(*kmsg.InitProducerIDResponse)
 		res.Version = r.Version
-		asks := identity{r.ProducerID, r.ProducerEpoch}
+		asks := producerID{r.ProducerID, r.ProducerEpoch}
 		if lost := k.losing(asks); lost != nil {
 			lost(asks)
 			return nil, net.ErrClosed, true
@@ -60,7 +60,7 @@ func coordinate(c *kfake.Cluster) *coordinator {
 	return k
 }
 
-func (k *coordinator) grant(asks identity) (identity, *kerr.Error) {
+func (k *coordinator) grant(asks producerID) (producerID, *kerr.Error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	switch {
@@ -69,7 +69,7 @@ func (k *coordinator) grant(asks identity) (identity, *kerr.Error) {
 	case asks == k.current:
 		k.current.epoch, k.last = k.current.epoch+1, k.current.epoch
 	case asks.id != k.current.id || k.last < 0 || asks.epoch != k.last:
-		return identity{-1, -1}, kerr.ProducerFenced
+		return producerID{-1, -1}, kerr.ProducerFenced
 	}
 	return k.current, nil
 }
@@ -84,7 +84,7 @@ func (k *coordinator) answerLost() bool {
 	return lost
 }
 
-func (k *coordinator) losing(asks identity) func(identity) {
+func (k *coordinator) losing(asks producerID) func(producerID) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if asks.id < 0 {
@@ -99,7 +99,7 @@ func (k *coordinator) loseRenewals(granted bool) <-chan struct{} {
 	var once sync.Once
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.lost = func(asks identity) {
+	k.lost = func(asks producerID) {
 		if granted {
 			_, _ = k.grant(asks)
 		}
@@ -128,7 +128,7 @@ func (k *coordinator) loseNext() {
 	k.lose = true
 }
 
-func (k *coordinator) at() identity {
+func (k *coordinator) at() producerID {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.current
@@ -146,7 +146,7 @@ func TestLostRenewalIsNotTakenForASuccessor(t *testing.T) {
 		before := k.at()
 		s.send(t, msg("k", "1"))
 		s.answered(t, uint64(i)+2)
-		if now := k.at(); now != (identity{before.id, before.epoch + 2}) {
+		if now := k.at(); now != (producerID{before.id, before.epoch + 2}) {
 			t.Errorf("from %v to %v, want the lost one and one more", before, now)
 		}
 	}
@@ -179,19 +179,19 @@ func TestSuccessorAfterLostRenewal(t *testing.T) {
 	}
 }
 
-// Whatever comes between the questions of a publisher that opens, nobody who asks from an epoch of before, or from the
-// one that follows it, is granted anything once it is open.
-func TestQuestionsBetweenThoseOfAPublisherThatOpens(t *testing.T) {
-	for name, asks := range map[string]func(before identity) identity{
-		"a renewal":                              func(before identity) identity { return before },
-		"a renewal of one whose answer was lost": func(before identity) identity { return identity{before.id, before.epoch + 1} },
-		"another that opens":                     func(identity) identity { return identity{-1, -1} },
+// Once a publisher is open, no renewal from an earlier epoch, or from the one after it, is granted, whatever request came
+// between its own two.
+func TestRequestBetweenTwoOfOpen(t *testing.T) {
+	for name, asks := range map[string]func(before producerID) producerID{
+		"a renewal":                              func(before producerID) producerID { return before },
+		"a renewal of one whose answer was lost": func(before producerID) producerID { return producerID{before.id, before.epoch + 1} },
+		"another that opens":                     func(producerID) producerID { return producerID{-1, -1} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCluster(t, 1, 1)
 			k := coordinate(c)
 			open(t, options(c))
-			held := []identity{k.at()}
+			held := []producerID{k.at()}
 			k.mu.Lock()
 			k.between = func() {
 				if id, err := k.grant(asks(held[0])); err == nil {
@@ -201,7 +201,7 @@ func TestQuestionsBetweenThoseOfAPublisherThatOpens(t *testing.T) {
 			k.mu.Unlock()
 			open(t, options(c))
 			for _, id := range held {
-				for _, from := range []identity{id, {id.id, id.epoch + 1}} {
+				for _, from := range []producerID{id, {id.id, id.epoch + 1}} {
 					if got, err := k.grant(from); err == nil {
 						t.Errorf("asked from %v: granted %v", from, got)
 					}

@@ -99,7 +99,7 @@ func TestLateSuccessForMissingTopic(t *testing.T) {
 	}
 }
 
-// A topic that is deleted while nothing is queued for it stops nothing: it may be there again when it is needed.
+// A topic that is deleted while nothing is queued for it does not stop the relay: it may exist again when it is needed.
 func TestIdleTopicIsDeletedAndCreatedAgain(t *testing.T) {
 	c := newCluster(t, 1, 2)
 	opts := options(c)
@@ -116,8 +116,8 @@ func TestIdleTopicIsDeletedAndCreatedAgain(t *testing.T) {
 	inOrder(t, c.ListenAddrs(), 40)
 }
 
-// A broker that lags behind tells the partition count of before an increase: that is no reason to stop.
-func TestPartitionCountOfALaggingBroker(t *testing.T) {
+// A broker with old metadata returns the partition count before an increase: the relay does not stop.
+func TestOldPartitionCountDoesNotStop(t *testing.T) {
 	c := newCluster(t, 1, 2)
 	opts := options(c)
 	opts.Timing.MetadataInterval, opts.Timing.Patience = 20*time.Millisecond, time.Minute

@@ -120,8 +120,8 @@ func TestKillBeforeOpen(t *testing.T) {
 	}
 }
 
-// A relay that has gone takes no answers: nothing waits for it.
-func TestNobodyTakesAnswers(t *testing.T) {
+// Kill does not wait for answers that no relay receives.
+func TestKillWithUnreadAnswers(t *testing.T) {
 	c := newCluster(t, 1, 8)
 	w := watch(c)
 	p := unopened(t, options(c))

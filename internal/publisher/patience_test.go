@@ -34,7 +34,7 @@ func (c *settable) forward(by time.Duration) {
 	c.ahead += by
 }
 
-// everyAnswer has what responseTo says of each kind of answer, seen from outside.
+// everyAnswer has what reactionTo does for each error code, as seen from outside.
 var everyAnswer = []struct {
 	err *kerr.Error
 	// once is what a single answer of the kind does, repeated what one does that is given for longer than the
@@ -57,12 +57,12 @@ var everyAnswer = []struct {
 	{kerr.OutOfOrderSequenceNumber, "", ""}, // a new producer id
 }
 
-// dropEverything sets the policies so that belief in an answer shows as a lost event.
+// dropEverything sets the policies so that an error code that is acted on shows as a dropped event.
 func dropEverything(o *publisher.Options) {
 	o.UnknownTopic, o.TooLarge, o.Rejected = cdc.PolicyDrop, cdc.PolicyDrop, cdc.PolicyDrop
 }
 
-// The patience is counted for one kind of answer, and not from the beginning of some other trouble.
+// The patience starts with the first response of an error code, and not with an earlier error.
 func TestOneAnswerAfterAnOutage(t *testing.T) {
 	for _, policy := range []cdc.Policy{cdc.PolicyStop, cdc.PolicyDrop} {
 		for _, answer := range everyAnswer {
@@ -92,7 +92,7 @@ func TestOneAnswerAfterAnOutage(t *testing.T) {
 	}
 }
 
-// The same answers given for longer than the patience are believed, each as the table says.
+// An error code that is repeated for longer than the patience is acted on.
 func TestRepeatedAnswer(t *testing.T) {
 	for _, policy := range []cdc.Policy{cdc.PolicyStop, cdc.PolicyDrop} {
 		for _, answer := range everyAnswer {
@@ -138,8 +138,8 @@ func expect(t *testing.T, s *sink, policy cdc.Policy, reason string) {
 	}
 }
 
-// A broker that lags behind says of a topic that it is absent or denied: that is not believed while another does not
-// agree, or while something is acknowledged.
+// A broker with old metadata returns that a topic is absent or denied: nothing is dropped while other responses
+// differ, or while batches are acknowledged.
 func TestMetadataOfOneBroker(t *testing.T) {
 	for _, first := range []*kerr.Error{kerr.TopicAuthorizationFailed, kerr.LeaderNotAvailable} {
 		t.Run(first.Message, func(t *testing.T) {
@@ -167,7 +167,7 @@ func TestMetadataOfOneBroker(t *testing.T) {
 	}
 }
 
-// Each attempt carries its own time: a topic may refuse records that are old, and a batch may have waited for hours.
+// Each attempt has its own timestamp: a topic may reject old records, and a batch may have waited for hours.
 func TestAttemptsCarryTheirOwnTime(t *testing.T) {
 	for _, compression := range []string{"none", "gzip"} {
 		t.Run(compression, func(t *testing.T) {
@@ -192,7 +192,7 @@ func TestAttemptsCarryTheirOwnTime(t *testing.T) {
 	}
 }
 
-// The error for a time that is refused again and again names the clock, and no event.
+// The error for a timestamp that is rejected again and again names the clock and no event.
 func TestRefusedTimeNamesTheClock(t *testing.T) {
 	c := newCluster(t, 1, 1)
 	c.Fault(onProduce(kerr.InvalidTimestamp, -1))

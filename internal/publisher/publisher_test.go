@@ -4,7 +4,7 @@ import (
 	"testing"
 )
 
-func TestPublishesAndAnswers(t *testing.T) {
+func TestEveryBatchIsAnsweredOnce(t *testing.T) {
 	c := newCluster(t, 3, 8)
 	s := open(t, options(c))
 	const batches, size = 50, 20

@@ -14,8 +14,8 @@ import (
 // produceKey is the API key of Produce.
 const produceKey = 0
 
-// identity is a producer's id and epoch.
-type identity struct {
+// producerID is a producer ID and its epoch.
+type producerID struct {
 	id    int64
 	epoch int16
 }
@@ -24,12 +24,12 @@ type identity struct {
 type sent struct {
 	topic     string
 	partition int32
-	pid       identity
+	pid       producerID
 	seq, n    int32
 	records   []byte
 }
 
-// watcher notes the batches that reach the brokers.
+// watcher records the batches that reach the brokers.
 type watcher struct {
 	mu  sync.Mutex
 	all []sent
@@ -58,12 +58,12 @@ func (w *watcher) list() []sent {
 	return append([]sent(nil), w.all...)
 }
 
-// sequences checks that each partition's sequence numbers begin at 0 under each identity and go on
-// without a gap, where an attempt may be repeated. It returns the identities in the order of use.
-func (w *watcher) sequences(t *testing.T) (pids []identity) {
+// sequences checks that each partition's sequence numbers begin at 0 for each producer ID and epoch and have no gap; an
+// attempt may be repeated. It returns the producer IDs in the order of use.
+func (w *watcher) sequences(t *testing.T) (pids []producerID) {
 	t.Helper()
 	type place struct {
-		pid       identity
+		pid       producerID
 		topic     string
 		partition int32
 	}
@@ -81,7 +81,7 @@ func (w *watcher) sequences(t *testing.T) (pids []identity) {
 	return pids
 }
 
-// batches takes a produce request apart.
+// batches returns the batches of a produce request.
 func batches(req kmsg.Request) []sent {
 	var all []sent
 	r, ok := req.(*kmsg.ProduceRequest)
@@ -93,7 +93,7 @@ func batches(req kmsg.Request) []sent {
 			b := p.Records
 			all = append(all, sent{
 				topic: tp.Topic, partition: p.Partition,
-				pid: identity{int64(binary.BigEndian.Uint64(b[43:])), int16(binary.BigEndian.Uint16(b[51:]))}, seq: int32(binary.BigEndian.Uint32(b[53:])),
+				pid: producerID{int64(binary.BigEndian.Uint64(b[43:])), int16(binary.BigEndian.Uint16(b[51:]))}, seq: int32(binary.BigEndian.Uint32(b[53:])),
 				n: int32(binary.BigEndian.Uint32(b[57:])), records: bytes.Clone(b[61:]),
 			})
 		}

@@ -12,9 +12,9 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
 )
 
-// While a batch is in flight nobody asks for a new identity: what is behind it would go out under one in which
-// it is not known, and before it.
-func TestNewIdentityWaitsForWhatIsInFlight(t *testing.T) {
+// A new producer ID is requested only when no batch is in flight: later batches would be sent with it and overtake that
+// batch.
+func TestNewProducerIDWaitsForBatchesInFlight(t *testing.T) {
 	for _, id := range []string{kafka.TransactionalAuto, kafka.TransactionalNone} {
 		t.Run(id, func(t *testing.T) {
 			c := newCluster(t, 2, 2)
@@ -55,14 +55,14 @@ func TestNewIdentityWaitsForWhatIsInFlight(t *testing.T) {
 			close(release)
 			s.answered(t, 2)
 			if early.Load() || asked.Load() != 1 {
-				t.Errorf("asked for a new identity %d times, while a batch was in flight: %t", asked.Load(), early.Load())
+				t.Errorf("requested a new producer ID %d times, while a batch was in flight: %t", asked.Load(), early.Load())
 			}
 			inOrder(t, c.ListenAddrs(), 80)
 		})
 	}
 }
 
-// A fence that cannot be renewed still holds: publishing goes on with it, and does not wait for an answer.
+// A fence that cannot be renewed is still valid: publishing continues with it and does not wait for a response.
 func TestRoutineRenewalFails(t *testing.T) {
 	for name, fault := range map[string]kfake.Fault{
 		"no coordinator":            {Keys: []kmsg.Key{kmsg.FindCoordinator}, Err: kerr.CoordinatorNotAvailable},
@@ -86,7 +86,7 @@ func TestRoutineRenewalFails(t *testing.T) {
 				round()
 			}
 			if ids := w.sequences(t); len(ids) > 2 { // one was handed out before the fault, perhaps
-				t.Errorf("identities %v while none was to be had", ids)
+				t.Errorf("producer IDs %v while none could be had", ids)
 			}
 			f.Remove()
 			for len(w.sequences(t)) < 4 {
@@ -116,7 +116,7 @@ func TestRoutineRenewalHangs(t *testing.T) {
 		s.send(t, numbered((i+1)*40, 40, 9)...)
 		s.answered(t, uint64(i+2))
 	}
-	if took := time.Since(began); took > 4*time.Second { // such a question is given up after 5 s
+	if took := time.Since(began); took > 4*time.Second { // such a request times out after 5 s
 		t.Errorf("20 rounds took %s while the coordinator did not answer", took)
 	}
 }

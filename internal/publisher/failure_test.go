@@ -113,9 +113,8 @@ func holdFirst(c *kfake.Cluster) {
 	c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "t", Err: kerr.NotEnoughReplicas, Count: 3})
 }
 
-// After a refusal that stops the run, what was sent before it is settled and nothing later is begun: in no
-// partition.
-func TestStopSettlesWhatWasBefore(t *testing.T) {
+// After a rejection that stops the run, earlier messages are resolved and no later ones are sent, in any partition.
+func TestStopResolvesEarlierMessages(t *testing.T) {
 	c := newCluster(t, 1, 1, kfake.SeedTopics(1, "u"))
 	w := watch(c)
 	slow := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "u", Err: kerr.NotEnoughReplicas, Count: -1})
@@ -132,7 +131,7 @@ func TestStopSettlesWhatWasBefore(t *testing.T) {
 	told := s.err
 	s.mu.Unlock()
 	if told != nil {
-		t.Error("the error is there before what was sent earlier is settled")
+		t.Error("the error is there before earlier messages are resolved")
 	}
 	slow.Remove()
 	if err := s.failed(t); !strings.Contains(cdc.Explain(err), "k/poison") {
