@@ -116,6 +116,7 @@ const (
 	erTooManyConns      = 1040
 	erSpecificAccess    = 1227
 	erTableAccess       = 1142
+	erNoSuchTable       = 1146
 	erHostNotPrivileged = 1130
 	erSecureTransport   = 3159
 	erMasterFatal       = 1236 // the binlog cannot be sent from here

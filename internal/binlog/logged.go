@@ -2,6 +2,7 @@ package binlog
 
 import (
 	"bytes"
+	"context"
 	"slices"
 	"strings"
 )
@@ -16,8 +17,9 @@ import (
 //     none of ours has written nothing to an outbox. MariaDB has no such list.
 //  3. Statements on the tables that Amazon RDS keeps for itself (mysql.rds_…) have no triggers: nobody may make one
 //     in the schema mysql.
-//  4. Any other one stops the relay when its transaction commits. To look triggers up would take rights that a relay
-//     should not have, and would tell of those that are there now.
+//  4. A statement that names all that it touches passes if the relay may look up that this holds no trigger and no view,
+//     and if the binlog shows that this was so when it ran; see harmless.
+//  5. Any other one stops the relay when its transaction commits.
 
 // changesData returns the first word of a statement that changes data; "" of DDL and of what changes nothing.
 // begun: it stands in a transaction behind BEGIN, where DDL is rare, and not by itself.
@@ -69,18 +71,29 @@ func createsFrom(words []string) bool {
 	return false
 }
 
-// statement notes one that changes data and may have written to an outbox table.
-func (ss *session) statement(variables []byte, words []string, kind string) error {
+// statement notes one that changes data and may have written to an outbox table. what is nil if it is known that nobody can
+// say which tables it touched.
+func (ss *session) statement(ctx context.Context, variables []byte, words []string, kind string, what *touched) error {
 	if databases, known := usedDatabases(variables); known && !ss.src.hasTableIn(databases) || servicesOwn(words) {
 		return nil
 	}
-	err := content("statement_format", "have the session's binlog_format changed (SET SESSION binlog_format = ROW, or connect anew), publish from the outbox table what the statement wrote",
+	var first string // what to try before the rest
+	if what != nil && ss.tx.unread == nil {
+		v, err := ss.harmless(ctx, *what)
+		if err != nil || v.harmless {
+			return err
+		}
+		first = v.first
+	}
+	err := content("statement_format", first+"have the session's binlog_format changed (SET SESSION binlog_format = ROW, or connect anew), publish from the outbox table what the statement wrote",
 		"a statement (%s) is in the binlog in place of rows, so what it, its triggers and functions have written to %s is not there: binlog_format of the session that ran it was not ROW",
 		strings.ToUpper(kind), strings.Join(ss.src.opts.Tables, ", "))
 	if !ss.tx.begun {
 		return err
 	}
-	ss.tx.unread = err
+	if ss.tx.unread == nil { // the first names the rights that lack
+		ss.tx.unread = err
+	}
 	return nil
 }
 
@@ -113,6 +126,8 @@ const (
 	statusCatalog     = 2   // a text and a zero
 	statusTimeZone    = 5   // a text
 	statusCatalogNZ   = 6   // a text
+	statusMode        = 1   // sql_mode
+	statusCharsets    = 4   // of the client, and more
 	statusUnknownSize = -1
 )
 
@@ -121,11 +136,11 @@ func statusSize(kind byte) int {
 	switch kind {
 	case 0, 10: // flags, the length on the first server
 		return 4
-	case 1, 9: // sql_mode, tables of an update
+	case statusMode, 9: // sql_mode, tables of an update
 		return 8
 	case 3: // auto_increment
 		return 4
-	case 4: // character sets
+	case statusCharsets:
 		return 6
 	case 7, 8: // the names of months, the database's collation
 		return 2
@@ -137,12 +152,23 @@ func statusSize(kind byte) int {
 
 // usedDatabases reads the databases that MySQL lists in a statement's status variables.
 func usedDatabases(vars []byte) (names []string, known bool) {
+	eachStatus(vars, func(kind byte, value []byte) {
+		if kind == statusDatabases {
+			names, known = databasesIn(value[0], value[1:])
+		}
+	})
+	return names, known
+}
+
+// eachStatus calls f for the variables up to the databases, which are last and come with all that follows, or up to one that is
+// not known.
+func eachStatus(vars []byte, f func(kind byte, value []byte)) {
 	for len(vars) > 1 {
 		kind := vars[0]
 		size := statusSize(kind)
 		switch kind {
 		case statusDatabases:
-			return databasesIn(vars[1], vars[2:])
+			size = len(vars) - 1
 		case statusCatalog:
 			size = int(vars[1]) + 2
 		case statusTimeZone, statusCatalogNZ:
@@ -154,11 +180,11 @@ func usedDatabases(vars []byte) (names []string, known bool) {
 			}
 		}
 		if size < 0 || 1+size > len(vars) {
-			return nil, false
+			return
 		}
+		f(kind, vars[1:1+size])
 		vars = vars[1+size:]
 	}
-	return nil, false
 }
 
 func databasesIn(count byte, list []byte) (names []string, known bool) {

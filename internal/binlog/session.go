@@ -51,12 +51,15 @@ type session struct {
 	batch   *cdc.Batch // rows not handed on yet, all of whole transactions; or nil
 	beat    time.Time  // when a heartbeat was last handed on
 	payload payload
+
+	shown map[touched]bool // statements on these tables write to no outbox; until the next DDL
+	ahead lookahead
 }
 
 func newSession(s *Source, conn net.Conn) *session {
 	ss := &session{
 		src: s, conn: conn, buf: make([]byte, chunkSize), read: time.Now(),
-		schemas: map[uint64]*schema{}, known: map[string]*schema{}, parser: replication.NewBinlogParser(),
+		schemas: map[uint64]*schema{}, known: map[string]*schema{}, shown: map[touched]bool{}, parser: replication.NewBinlogParser(),
 	}
 	ss.parser.SetFlavor(string(s.flavor))
 	ss.parser.SetTimestampStringLocation(time.UTC)

@@ -43,16 +43,18 @@ func (ss *session) query(ctx context.Context, e event) error {
 	case "RELEASE":
 		return nil
 	}
-	return ss.otherStatement(q)
+	return ss.otherStatement(ctx, q)
 }
 
 // otherStatement is none of a transaction's marks: DDL, or what changes data and should have been rows.
-func (ss *session) otherStatement(q *replication.QueryEvent) error {
+func (ss *session) otherStatement(ctx context.Context, q *replication.QueryEvent) error {
 	words := wordsOf(string(q.Query))
 	if kind := changesData(words, ss.tx.begun); kind != "" {
-		if err := ss.statement(q.StatusVars, words, kind); err != nil {
+		if err := ss.statement(ctx, q.StatusVars, words, kind, ss.touchedBy(q)); err != nil {
 			return err
 		}
+	} else {
+		clear(ss.shown) // triggers may be others now
 	}
 	if ss.tx.begun {
 		return nil
@@ -144,7 +146,7 @@ func (ss *session) prepared(ctx context.Context, e event) error {
 
 // load looks at a LOAD DATA that was logged as a statement: a header of 26 octets, with the length of the schema's
 // name in octet 8 and that of the status variables in 11, these variables, the name, a zero, the text.
-func (ss *session) load(e event) error {
+func (ss *session) load(ctx context.Context, e event) error {
 	b := e.body()
 	if len(b) < 26 {
 		return fmt.Errorf("decode LOAD DATA: %w", errTruncated)
@@ -154,5 +156,5 @@ func (ss *session) load(e event) error {
 	if text > len(b) {
 		return fmt.Errorf("decode LOAD DATA: %w", errTruncated)
 	}
-	return ss.statement(b[26:schema], wordsOf(string(b[text:])), "load")
+	return ss.statement(ctx, b[26:schema], wordsOf(string(b[text:])), "load", nil)
 }

@@ -61,7 +61,7 @@ func (ss *session) take(ctx context.Context, e event) error {
 	case replication.INCIDENT_EVENT:
 		return ss.incident(e)
 	case replication.EXECUTE_LOAD_QUERY_EVENT:
-		return ss.load(e)
+		return ss.load(ctx, e)
 	default:
 		return ss.other(e, kind)
 	}

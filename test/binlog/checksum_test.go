@@ -1,0 +1,198 @@
+package binlog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/cdc-relay/cdc-relay/internal/binlog"
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+// checksums is a database with the table of pt-table-checksum, whose database is beside d's. The statements have C. and CC for it,
+// D. for d's database and R@ for the relay's user.
+type checksums struct {
+	*database
+
+	relay string
+	names *strings.Replacer
+}
+
+func (d *database) checksums() *checksums {
+	d.t.Helper()
+	d.simple()
+	c := &checksums{database: d, relay: fmt.Sprintf("relay_%08x", hash(d.name))}
+	c.names = strings.NewReplacer("C.", "`"+d.name+"_c`.", "D.", "`"+d.name+"`.", "CC", "`"+d.name+"_c`", "R@", "`"+c.relay+"`@`%`")
+	if err := d.server.CreateDatabase(d.t.Context(), d.name+"_c"); err != nil {
+		d.t.Fatal(err)
+	}
+	rights := map[string]string{"mysql": "REPLICATION CLIENT", "mariadb": "BINLOG MONITOR, SLAVE MONITOR"}[d.flavor]
+	c.run("CREATE USER R@ IDENTIFIED BY 'secret'", "GRANT REPLICATION SLAVE, "+rights+" ON *.* TO R@", "GRANT SELECT ON D.outbox TO R@",
+		"CREATE TABLE D.orders (id INT PRIMARY KEY, name VARCHAR(20))", "INSERT INTO D.orders VALUES (1, 'x'), (2, 'ø')", "CREATE TABLE C.checksums ("+checksumColumns+")")
+	d.t.Cleanup(func() { _, _ = d.db.ExecContext(context.Background(), c.names.Replace("DROP USER R@")) })
+	return c
+}
+
+func hash(text string) (h uint32) {
+	for _, c := range []byte(text) {
+		h = 31*h + uint32(c)
+	}
+	return h
+}
+
+// checksumColumns and checksumRun are what pt-table-checksum makes and runs.
+const checksumColumns = `db CHAR(64) NOT NULL, tbl CHAR(64) NOT NULL, chunk INT NOT NULL, chunk_time FLOAT NULL, chunk_index VARCHAR(200) NULL,
+	lower_boundary TEXT NULL, upper_boundary TEXT NULL, this_crc CHAR(40) NOT NULL, this_cnt INT NOT NULL, master_crc CHAR(40) NULL, master_cnt INT NULL,
+	ts TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP, PRIMARY KEY (db, tbl, chunk), INDEX ts_db_tbl (ts, db, tbl)`
+
+const into = "REPLACE INTO C.`checksums` (db, tbl, chunk, chunk_index, lower_boundary, upper_boundary, this_cnt, this_crc) SELECT 'shop', 'orders', "
+
+func checksumRun() []string {
+	return []string{
+		"SET @@SQL_QUOTE_SHOW_CREATE = 1/*!40101, @@SQL_MODE='NO_AUTO_VALUE_ON_ZERO,STRICT_TRANS_TABLES'*/", "SET @@binlog_format = 'STATEMENT'",
+		"CREATE DATABASE IF NOT EXISTS CC /* pt-table-checksum */", "CREATE TABLE IF NOT EXISTS C.`checksums` (" + checksumColumns + ")",
+		"DELETE FROM C.`checksums` WHERE db = 'shop' AND tbl = 'orders'",
+		into + "'1', 'PRIMARY', '1', '2', COUNT(*) AS cnt, COALESCE(LOWER(CONV(BIT_XOR(CAST(CRC32(CONCAT_WS('#', `id`, convert(`name` using utf8mb4), CONCAT(ISNULL(`name`)))) AS UNSIGNED)), 10, 16)), 0) AS crc FROM D.`orders` FORCE INDEX(`PRIMARY`) WHERE ((`id` >= '1')) AND ((`id` <= '2')) /*checksum chunk*/",
+		"UPDATE C.`checksums` SET chunk_time = '0.092035', master_crc = '30058458', master_cnt = '2' WHERE db = 'shop' AND tbl = 'orders' AND chunk = '1'",
+		into + "'2', 'PRIMARY', NULL, '1', COUNT(*), '0' FROM D.`orders` FORCE INDEX(`PRIMARY`) WHERE ((`id` < '1')) ORDER BY `id` /*past lower chunk*/",
+		into + "'3', NULL, NULL, NULL, COUNT(*) AS cnt, COALESCE(LOWER(CONV(BIT_XOR(CAST(CRC32(CONCAT_WS('#', `n`)) AS UNSIGNED)), 10, 16)), 0) AS crc FROM D.`outbox` /*checksum table*/",
+	}
+}
+
+func (c *checksums) run(statements ...string) {
+	c.t.Helper()
+	var replaced []string
+	for _, s := range append(statements, "SET SESSION binlog_format = ROW, sql_mode = DEFAULT") { // for whoever gets the connection next
+		replaced = append(replaced, c.names.Replace(s))
+	}
+	c.session(replaced...)
+}
+
+// asRelay is a source under the relay's user.
+func (c *checksums) asRelay(o binlog.Options) *binlog.Source {
+	c.dsn = c.server.UserDSN(c.relay, "secret", c.name, "")
+	return c.source(o)
+}
+
+// lookUp are the rights that let the relay see what pt-table-checksum touches.
+func lookUp() []string {
+	return []string{"GRANT TRIGGER ON C.`checksums` TO R@", "GRANT SHOW VIEW ON D.`orders` TO R@"}
+}
+
+// pt-table-checksum writes statements. They pass where the relay may see that they reach no outbox, and what is committed
+// behind them is published.
+func TestChecksumsPass(t *testing.T) {
+	onEach(t, func(d *database) {
+		t, c := d.t, d.checksums()
+		c.run(lookUp()...)
+		r := start(t, c.asRelay(current()), newQueue(), none)
+		d.session(insert(1))
+		c.run(checksumRun()...)
+		d.session(insert(2))
+		c.run(checksumRun()...)
+		d.session("ALTER TABLE orders ADD COLUMN m INT", insert(3))
+		c.run(checksumRun()...)
+		d.session(insert(4))
+		r.expect(1, 2, 3, 4)
+		if err := r.stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Without the rights the relay stops and says which they are. With them it passes.
+func TestChecksumsStopWithoutRights(t *testing.T) {
+	onEach(t, func(d *database) {
+		t, c := d.t, d.checksums()
+		s := c.asRelay(current())
+		r := start(t, s, newQueue(), none)
+		d.session(insert(1))
+		c.run(checksumRun()...)
+		d.session(insert(2))
+		for _, right := range lookUp() {
+			if err := r.ended(); stopped(err) != "statement_format" || !strings.Contains(cdc.Fix(err), c.names.Replace(right)) {
+				t.Fatalf("%s, want %s", cdc.Explain(err), right)
+			}
+			c.run(right)
+			r = start(t, s, r.queue, none)
+		}
+		r.expect(1, 2)
+		if err := r.stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func stopped(err error) string {
+	if stop, ok := errors.AsType[*cdc.StopError](err); ok {
+		return stop.Reason
+	}
+	return fmt.Sprint(err)
+}
+
+// Whatever may reach an outbox stops the relay in front of it, with all the rights, and also if what led there is gone when
+// the relay comes to it.
+func TestChecksumsStop(t *testing.T) {
+	const statement, trigger = "SET SESSION binlog_format = STATEMENT", "CREATE TRIGGER C.fires AFTER INSERT ON C.checksums FOR EACH ROW INSERT INTO D.outbox (n) VALUES (NEW.chunk)"
+	const one = "INSERT INTO C.checksums (db, tbl, chunk, this_crc, this_cnt) VALUES ('x', 'x', 9, 'x', 9)"
+	function := "CREATE FUNCTION D.f() RETURNS INT DETERMINISTIC BEGIN INSERT INTO D.outbox (n) VALUES (9); RETURN 1; END"
+	for name, statements := range map[string][]string{
+		"the outbox":              {statement, "INSERT INTO D.outbox (n) VALUES (9)"},
+		"trigger":                 {trigger, statement, one},
+		"trigger dropped since":   {trigger, statement, one, "DROP TRIGGER C.fires"},
+		"trigger replaced":        {trigger, statement, one, "DROP TABLE C.checksums", "CREATE TABLE C.checksums (n INT)"},
+		"table renamed since":     {trigger, statement, one, "CREATE TABLE C.other (n INT)", "RENAME TABLE C.checksums TO C.old, C.other TO C.checksums"},
+		"view":                    {"DROP TABLE C.checksums", "CREATE VIEW C.checksums AS SELECT n FROM D.outbox", statement, "INSERT INTO C.checksums (n) VALUES (9)"},
+		"view dropped since":      {"DROP TABLE C.checksums", "CREATE VIEW C.checksums AS SELECT n FROM D.outbox", statement, "INSERT INTO C.checksums (n) VALUES (9)", "DROP VIEW C.checksums", "CREATE TABLE C.checksums (n INT)"},
+		"function":                {function, statement, "REPLACE INTO C.checksums (db, tbl, chunk, this_crc, this_cnt) SELECT 'x', 'x', 9, 'x', D.f() FROM D.orders LIMIT 1"},
+		"function in a view read": {function, "DROP TABLE D.orders", "CREATE VIEW D.orders AS SELECT D.f() AS n", statement, "REPLACE INTO C.checksums (db, tbl, chunk, this_crc, this_cnt) SELECT 'x', 'x', 9, 'x', n FROM D.orders"},
+		"database dropped since":  {trigger, statement, one, "DROP DATABASE CC", "CREATE DATABASE CC", "CREATE TABLE C.checksums (n INT)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onEach(t, func(d *database) {
+				t, c := d.t, d.checksums()
+				c.run(lookUp()...)
+				s := c.asRelay(current())
+				if _, _, err := s.Acquire(t.Context(), none); err != nil { // so its place is here
+					t.Fatal(err)
+				}
+				s.Release(t.Context())
+				d.session(insert(1))
+				before := d.position()
+				c.run(statements...)
+				d.session(insert(2))
+				r := start(t, s, newQueue(), none)
+				if err := r.ended(); stopped(err) != "statement_format" || before == d.position() {
+					t.Fatalf("%v, want statement_format", err)
+				}
+				r.expect(1)
+			})
+		})
+	}
+}
+
+// Functions that pass are the server's own: it warns of a stored function of the same name, which is not called by the
+// name alone.
+func TestBuiltInFunctions(t *testing.T) {
+	names := strings.Fields("bit_xor cast coalesce concat concat_ws conv convert count crc32 hex if ifnull isnull lcase left length lower " +
+		"lpad max min now nullif round substring sum trim ucase unix_timestamp upper")
+	onEach(t, func(d *database) {
+		conn, err := d.db.Conn(d.t.Context())
+		if err != nil {
+			d.t.Fatal(err)
+		}
+		defer conn.Close()
+		for _, name := range names {
+			if _, err := conn.ExecContext(d.t.Context(), "CREATE FUNCTION `"+name+"`() RETURNS INT DETERMINISTIC RETURN 1"); err != nil {
+				d.t.Fatal(err)
+			}
+			var level, text string
+			var code int
+			if err := conn.QueryRowContext(d.t.Context(), "SHOW WARNINGS").Scan(&level, &code, &text); err != nil || code != 1585 {
+				d.t.Errorf("%s: %d %s %v, want warning 1585", name, code, text, err)
+			}
+		}
+	})
+}
