@@ -62,7 +62,12 @@ func newDatabase(t *testing.T) *database {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = conn.Close(context.WithoutCancel(ctx)) })
+	t.Cleanup(func() {
+		ctx := context.WithoutCancel(ctx)
+		// The server has 20 slots. One that is still active is left.
+		_, _ = conn.Exec(ctx, "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = $1 AND NOT active", name)
+		_ = conn.Close(ctx)
+	})
 	d := &database{t: t, name: name, conn: conn}
 	table := outbox.Name{Schema: "public", Table: "outbox"}
 	steps, err := outbox.PostgresSetup(outbox.SetupOptions{
