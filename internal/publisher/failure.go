@@ -171,6 +171,11 @@ func (l *loop) haltTopic(tp *topic, err error) {
 	if tp.err != nil {
 		return
 	}
+	if tp.queued == 0 && tp.parked.len() == 0 { // nothing is lost yet: the next message requests metadata again
+		l.dropPartitions(tp, err)
+		delete(l.topics, tp.name)
+		return
+	}
 	tp.err = err
 	var first *entry
 	compare := func(queue *fifo[entry]) {

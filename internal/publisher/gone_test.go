@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -166,4 +167,36 @@ func port(addr string) int32 {
 	_, p, _ := net.SplitHostPort(addr)
 	n, _ := strconv.Atoi(p)
 	return int32(n)
+}
+
+// A right that was missing for a while, while no message waited for the topic, is nothing that stops the run afterwards.
+func TestRightMissingWhileIdle(t *testing.T) {
+	c := newCluster(t, 1, 1)
+	opts := options(c)
+	opts.Timing.MetadataInterval, opts.Timing.Patience = 20*time.Millisecond, 50*time.Millisecond
+	s := open(t, opts)
+	s.answered(t, s.send(t, msg("k", "0")))
+	denied := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Metadata}, Topic: "t", Err: kerr.TopicAuthorizationFailed, Count: -1})
+	began := time.Now()
+	eventually(t, "it to be believed", func() bool { return denied.Hits() > 3 && time.Since(began) > 300*time.Millisecond })
+	denied.Remove()
+	s.answered(t, s.send(t, msg("k", "1")))
+}
+
+// A topic that was deleted and created again with fewer partitions, while no message waited for it, is used as it is now.
+func TestIdleTopicIsCreatedAgainWithFewerPartitions(t *testing.T) {
+	c := newCluster(t, 1, 4)
+	opts := options(c)
+	opts.Timing.MetadataInterval, opts.Timing.Patience = 20*time.Millisecond, 50*time.Millisecond
+	s := open(t, opts)
+	s.answered(t, s.send(t, numbered(0, 20, 9)...))
+	var answers atomic.Int64
+	c.ControlKey(int16(kmsg.Metadata), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		answers.Add(1)
+		return twoPartitions(c, req.(*kmsg.MetadataRequest)), nil, true
+	})
+	began := time.Now()
+	eventually(t, "it to be believed", func() bool { return answers.Load() > 3 && time.Since(began) > 300*time.Millisecond })
+	s.answered(t, s.send(t, numbered(20, 20, 9)...))
 }

@@ -256,6 +256,16 @@ func (l *loop) topicMissing(tp *topic, cause error) {
 	if tp.lastError.since.IsZero() {
 		tp.lastError.since = l.now
 	}
+	l.dropPartitions(tp, cause)
+	if l.opts.UnknownTopic == cdc.PolicyStop {
+		delete(l.topics, tp.name) // nothing is lost yet: the next message requests metadata again
+		return
+	}
+	l.dropParked(tp, cause)
+}
+
+// dropPartitions forgets tp's partitions and drops what they have queued.
+func (l *loop) dropPartitions(tp *topic, cause error) {
 	parts := tp.partitions
 	tp.partitions, tp.sticky, tp.grown = nil, nil, nil
 	for _, p := range parts {
@@ -264,9 +274,4 @@ func (l *loop) topicMissing(tp *topic, cause error) {
 	if len(parts) > 0 {
 		l.needProducer(cause) // if the topic comes back, its sequence numbers begin at 0
 	}
-	if l.opts.UnknownTopic == cdc.PolicyStop {
-		delete(l.topics, tp.name) // nothing is lost yet: the next message requests metadata again
-		return
-	}
-	l.dropParked(tp, cause)
 }

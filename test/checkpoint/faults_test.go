@@ -33,7 +33,7 @@ func TestMistakes(t *testing.T) {
 		change func(*checkpoint.RedisOptions)
 		want   []string
 	}{
-		{"no password", standalone(locked), nil, []string{"wants a password", "set checkpoint.redis.password"}},
+		{"no password", standalone(locked), nil, []string{"requires a password", "set checkpoint.redis.password"}},
 		{"wrong password", standalone(locked), func(o *checkpoint.RedisOptions) { o.Password = password("x") }, []string{"refused the username or the password", "correct checkpoint.redis.username"}},
 		{"wrong user", standalone(locked), func(o *checkpoint.RedisOptions) { o.Username, o.Password = "nobody", password("x") }, []string{"refused the username or the password"}},
 		{"secret file missing", standalone(locked), func(o *checkpoint.RedisOptions) { o.Password = missing }, []string{"/nowhere", "correct checkpoint.redis.password"}},
@@ -41,7 +41,7 @@ func TestMistakes(t *testing.T) {
 		{"no right to write", withUser(standalone(locked)), func(o *checkpoint.RedisOptions) { o.Username = "reader" }, []string{"denies the user a right", "+set"}},
 		{"no right to run scripts", withUser(standalone(locked)), func(o *checkpoint.RedisOptions) { o.Username = "mute" }, []string{"denies the user a right", "+evalsha"}},
 		{"authority unknown", standalone(secure), func(o *checkpoint.RedisOptions) { o.TLS = anyTLS }, []string{"unknown authority", "set checkpoint.redis.tls.ca"}},
-		{"certificate for another name", withTLS(standalone(secure), secure), func(o *checkpoint.RedisOptions) { o.TLS = otherName(o.TLS) }, []string{"certificate that does not hold", "example.com"}},
+		{"certificate for another name", withTLS(standalone(secure), secure), func(o *checkpoint.RedisOptions) { o.TLS = otherName(o.TLS) }, []string{"invalid certificate", "example.com"}},
 		{"authority file missing", standalone(secure), func(o *checkpoint.RedisOptions) {
 			o.TLS = func() (*tls.Config, error) { return trust("/nowhere") }
 		}, []string{"/nowhere", "correct checkpoint.redis.tls"}},
