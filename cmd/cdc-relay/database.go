@@ -105,7 +105,7 @@ func outboxTables(c *config.Config, parse func(string) (outbox.Name, error)) ([]
 	for i, name := range c.TableNames() {
 		parsed, err := parse(name)
 		if err != nil {
-			return nil, cdc.Stop(cdc.ClassConfig, "config", fmt.Errorf("tables[%d].name: %w", i, err))
+			return nil, cdc.Stop(cdc.ClassConfig, "config", fmt.Errorf("tables[%d].name: %w", i, err), "")
 		}
 		tables[i] = outboxTable{name: parsed, columns: c.Tables[i].Columns.Map()}
 	}

@@ -24,10 +24,10 @@ func TestExitCode(t *testing.T) {
 		{usage("correct it", "%w", wrong), 2, "cdc-relay: wrong. Fix: correct it.\n"},
 		{errCheckFailed, 3, ""},
 		{fmt.Errorf("save: %w", cdc.ErrFenced), 4, "cdc-relay: save: fenced by a newer relay\n"},
-		{cdc.Stop(cdc.ClassRuntime, "r", wrong), 1, "cdc-relay: wrong\n"},
-		{cdc.Stop(cdc.ClassConfig, "r", wrong), 2, "cdc-relay: wrong\n"},
-		{cdc.Stop(cdc.ClassFenced, "r", wrong), 4, "cdc-relay: wrong\n"},
-		{errors.Join(cdc.Stop(cdc.ClassPosition, "r", wrong), wrong), 5, "cdc-relay: wrong\ncdc-relay: wrong\n"},
+		{cdc.Stop(cdc.ClassRuntime, "r", wrong, ""), 1, "cdc-relay: wrong\n"},
+		{cdc.Stop(cdc.ClassConfig, "r", wrong, ""), 2, "cdc-relay: wrong\n"},
+		{cdc.Stop(cdc.ClassFenced, "r", wrong, ""), 4, "cdc-relay: wrong\n"},
+		{errors.Join(cdc.Stop(cdc.ClassPosition, "r", wrong, ""), wrong), 5, "cdc-relay: wrong\ncdc-relay: wrong\n"},
 	} {
 		var said strings.Builder
 		printError(&said, tt.err)

@@ -60,7 +60,7 @@ func newRouter(c *config.Config, tables []outboxTable) (*router.Router, error) {
 	}
 	r, err := router.New(o)
 	if err != nil {
-		return nil, cdc.Stop(cdc.ClassConfig, "config", err)
+		return nil, cdc.Stop(cdc.ClassConfig, "config", err, "")
 	}
 	return r, nil
 }
@@ -89,7 +89,7 @@ func newPublisher(c *config.Config, dropped func(reason string), log *slog.Logge
 	o.Dropped = dropped
 	p, err := publisher.New(o, log, reg)
 	if err != nil {
-		return nil, cdc.Stop(cdc.ClassConfig, "config", err)
+		return nil, cdc.Stop(cdc.ClassConfig, "config", err, "")
 	}
 	return p, nil
 }
@@ -120,7 +120,7 @@ func newKafkaClient(c *config.Config) (*kafka.Client, error) {
 	}
 	client, err := kafka.NewClient(o)
 	if err != nil {
-		return nil, cdc.Stop(cdc.ClassConfig, "config", err)
+		return nil, cdc.Stop(cdc.ClassConfig, "config", err, "")
 	}
 	return client, nil
 }
@@ -133,7 +133,7 @@ func kafkaOptions(c *config.Config) (kafka.Options, error) {
 	if c.Kafka.TLS != nil {
 		conf, err := c.Kafka.TLS.ClientConfig()
 		if err != nil {
-			return o, cdc.Stop(cdc.ClassConfig, "config", fmt.Errorf("kafka.tls: %w", err))
+			return o, cdc.Stop(cdc.ClassConfig, "config", fmt.Errorf("kafka.tls: %w", err), "")
 		}
 		o.TLS = conf
 	}

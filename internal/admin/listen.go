@@ -22,7 +22,7 @@ func listen(ctx context.Context, addr string) (net.Listener, error) {
 	var config net.ListenConfig
 	l, err := config.Listen(ctx, "tcp", addr)
 	if err != nil {
-		return nil, cdc.Stop(cdc.ClassConfig, "http_listen", whyNotListening(addr, err))
+		return nil, cdc.Stop(cdc.ClassConfig, "http_listen", whyNotListening(addr, err), "")
 	}
 	return l, nil
 }

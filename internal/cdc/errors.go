@@ -48,9 +48,9 @@ func (e *StopError) Error() string { return e.Cause.Error() }
 
 func (e *StopError) Unwrap() error { return e.Cause }
 
-// Stop returns a [StopError].
-func Stop(class Class, reason string, cause error, fix ...string) error {
-	return &StopError{Class: class, Reason: reason, Cause: cause, Fix: strings.Join(fix, "")}
+// Stop returns a [StopError]; its fields say what the arguments are.
+func Stop(class Class, reason string, cause error, fix string) error {
+	return &StopError{Class: class, Reason: reason, Cause: cause, Fix: fix}
 }
 
 // FixableError is an error that may pass by itself, with what a person can do about it meanwhile. Its fields are those

@@ -15,7 +15,7 @@ func TestExplain(t *testing.T) {
 		"plain": errors.New("plain"),
 		"slot \"s\" is lost: wal_removed. Fix: run `cdc-relay setup`.":                         lost,
 		"start: slot \"s\" is lost: wal_removed. Fix: run `cdc-relay setup`.":                  fmt.Errorf("start: %w", lost),
-		"connection refused. Fix: is it listening?":                                            cdc.Stop(cdc.ClassConfig, "r", refused),
+		"connection refused. Fix: is it listening?":                                            cdc.Stop(cdc.ClassConfig, "r", refused, ""),
 		"connection refused. Fix: start it.":                                                   cdc.Stop(cdc.ClassConfig, "r", refused, "start it"),
 		"plain\nconnection refused. Fix: is it listening?":                                     errors.Join(errors.New("plain"), refused),
 		"slot \"s\" is lost: wal_removed, and connection refused. Fix: run `cdc-relay setup`.": fmt.Errorf("%w, and %w", lost, refused),

@@ -42,7 +42,7 @@ type Redis struct {
 func NewRedis(o RedisOptions) (*Redis, error) {
 	client, err := o.client()
 	if err != nil {
-		return nil, cdc.Stop(cdc.ClassConfig, "checkpoint_config", err)
+		return nil, cdc.Stop(cdc.ClassConfig, "checkpoint_config", err, "")
 	}
 	return &Redis{
 		client:   client,

@@ -69,7 +69,7 @@ func pathless(err error) error {
 	return err
 }
 
-func stop(err error) error { return cdc.Stop(cdc.ClassConfig, "config", err) }
+func stop(err error) error { return cdc.Stop(cdc.ClassConfig, "config", err, "") }
 
 // Parse reads a configuration from data. name is the file's name for error messages, and relative paths
 // in the file start at its directory. env looks a variable up, as [os.LookupEnv] does.

@@ -34,7 +34,7 @@ type Client struct {
 func NewClient(opts Options) (*Client, error) {
 	opts = opts.WithDefaults()
 	if err := opts.validate(); err != nil {
-		return nil, cdc.Stop(cdc.ClassConfig, "kafka_config", err)
+		return nil, cdc.Stop(cdc.ClassConfig, "kafka_config", err, "")
 	}
 	return &Client{opts: opts}, nil
 }

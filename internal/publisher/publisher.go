@@ -39,7 +39,7 @@ type Publisher struct {
 func New(opts Options, log *slog.Logger, reg prometheus.Registerer) (*Publisher, error) {
 	opts = withDefaults(opts)
 	if err := opts.validate(); err != nil {
-		return nil, cdc.Stop(cdc.ClassConfig, "kafka_config", err)
+		return nil, cdc.Stop(cdc.ClassConfig, "kafka_config", err, "")
 	}
 	client, err := kafka.NewClient(opts.Kafka)
 	if err != nil {

@@ -131,7 +131,7 @@ func (f *fakes) Open(_ context.Context, fence string) error {
 func (f *fakes) Send(ctx context.Context, r *cdc.Routed) error {
 	d := cdc.Durable{First: r.Seq(), Last: r.Seq()}
 	if r.Seq() == f.refuse {
-		d.Err = cdc.Stop(cdc.ClassRuntime, "rejected", errors.New("refused"))
+		d.Err = cdc.Stop(cdc.ClassRuntime, "rejected", errors.New("refused"), "")
 	}
 	select {
 	case f.durable <- d:

@@ -143,7 +143,7 @@ func TestReconnect(t *testing.T) {
 		// What worked once is expected to work again, also after an error that looks like configuration.
 		f.acquire = func(attempt int) error {
 			if attempt == 3 {
-				return cdc.Stop(cdc.ClassConfig, "password", errors.New("refused"))
+				return cdc.Stop(cdc.ClassConfig, "password", errors.New("refused"), "")
 			}
 			return nil
 		}
@@ -202,7 +202,7 @@ func TestReconnectBeforeTheFirstSave(t *testing.T) {
 func TestPositionErrorStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakes{}
-		f.run = func(int) error { return cdc.Stop(cdc.ClassPosition, "slot_lost", errors.New("lost")) }
+		f.run = func(int) error { return cdc.Stop(cdc.ClassPosition, "slot_lost", errors.New("lost"), "") }
 		_, err := drive(t, f, options())
 		var stop *cdc.StopError
 		if !errors.As(err, &stop) || stop.Reason != "slot_lost" || f.runs != 1 {
@@ -217,7 +217,7 @@ func TestRouteErrorStopsBeforeTheEvent(t *testing.T) {
 		f := &fakes{batches: 10}
 		f.route = func(seq uint64) error {
 			if seq == 6 {
-				return cdc.Stop(cdc.ClassRuntime, "unroutable", errors.New("no route"))
+				return cdc.Stop(cdc.ClassRuntime, "unroutable", errors.New("no route"), "")
 			}
 			return nil
 		}
@@ -328,7 +328,7 @@ func TestRefusedCheckpointStops(t *testing.T) {
 					return nil
 				}
 				saves++
-				return cdc.Stop(cdc.ClassPosition, refused, errors.New("holds something else"))
+				return cdc.Stop(cdc.ClassPosition, refused, errors.New("holds something else"), "")
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 			defer cancel()

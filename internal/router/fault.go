@@ -51,7 +51,7 @@ func badColumn(column, cause string) *fault {
 func (e *encoder) refuse(id []byte, f *fault) error {
 	err := e.explain(id, f)
 	if !e.r.drop {
-		return cdc.Stop(cdc.ClassRuntime, f.reason, err)
+		return cdc.Stop(cdc.ClassRuntime, f.reason, err, "")
 	}
 	e.dst.Drops = append(e.dst.Drops, cdc.Drop{Row: e.at, EventID: string(id), Reason: reasonUnroutable, Err: err})
 	return nil

@@ -86,7 +86,7 @@ func (r *Router) compile(t *cdc.Table) (*plan, error) {
 	for role := range outbox.Roles {
 		c, err := conf.column(t, role)
 		if err != nil {
-			return nil, cdc.Stop(cdc.ClassConfig, "missing_column", err)
+			return nil, cdc.Stop(cdc.ClassConfig, "missing_column", err, "")
 		}
 		if err := checkCharset(t, c); err != nil {
 			return nil, err

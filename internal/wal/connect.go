@@ -108,7 +108,7 @@ func secure(cfg *pgconn.Config, section func() (*tls.Config, error)) error {
 	}
 	base, err := section()
 	if err != nil {
-		return cdc.Stop(cdc.ClassConfig, "tls", fmt.Errorf("source.postgres.tls: %w", err))
+		return cdc.Stop(cdc.ClassConfig, "tls", fmt.Errorf("source.postgres.tls: %w", err), "")
 	}
 	all := append([]*pgconn.FallbackConfig{{Host: cfg.Host, Port: cfg.Port}}, cfg.Fallbacks...)
 	// sslmode=prefer, the default, lists each host twice: with TLS, and without.

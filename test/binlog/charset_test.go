@@ -20,7 +20,7 @@ func TestStopAtUnsupportedCharset(t *testing.T) {
 		o.Verify = func(table *cdc.Table) error {
 			for _, c := range table.Columns {
 				if reads[c.Name] && c.Form == cdc.FormForeign {
-					return cdc.Stop(cdc.ClassConfig, "charset", errors.New("column "+c.Name+": convert it"))
+					return cdc.Stop(cdc.ClassConfig, "charset", errors.New("column "+c.Name+": convert it"), "")
 				}
 			}
 			return nil

@@ -1,6 +1,7 @@
 package publisher
 
 import (
+	"bytes"
 	"testing"
 	"time"
 
@@ -63,7 +64,7 @@ func newest(t *testing.T, k *testenv.KafkaCluster, topic string, n int) *kgo.Rec
 	var found *kgo.Record
 	readAll(t, k.Bootstrap(), topic, func(r *kgo.Record) bool {
 		found = r
-		return string(r.Value) == string(numbered(topic, n, 1, 1)[0].Value)
+		return bytes.Equal(r.Value, numbered(topic, n, 1, 1)[0].Value)
 	})
 	return found
 }
