@@ -95,7 +95,7 @@ func brokerFindings(d kafka.Description) []finding.Finding {
 		found = append(found, finding.Failed("kafka", d.ProducerID))
 	}
 	if len(found) == 0 {
-		found = []finding.Finding{{Severity: finding.OK, Subject: "kafka", Text: fmt.Sprintf("%s and a producer id is to be had", answer(len(d.Brokers)))}}
+		found = []finding.Finding{{Severity: finding.OK, Subject: "kafka", Text: fmt.Sprintf("%s and grants a producer ID", answer(len(d.Brokers)))}}
 	}
 	if d.Fence != nil {
 		found = append(found, finding.Finding{Severity: finding.Warn, Subject: "kafka", Text: d.Fence.Error(), Fix: cdc.Fix(d.Fence)})

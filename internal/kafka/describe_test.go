@@ -64,8 +64,8 @@ func TestNoProducerID(t *testing.T) {
 		"InitProducerId is denied":   {init, kerr.TransactionalIDAuthorizationFailed, true, "kafka.transactional_id: none"},
 		"no grant at all":            {init, kerr.ClusterAuthorizationFailed, true, "IDEMPOTENT_WRITE"},
 		"no coordinator":             {coordinator, kerr.CoordinatorNotAvailable, false, "transaction.state.log.replication.factor"},
-		"the coordinator is loading": {init, kerr.CoordinatorLoadInProgress, false, "get a producer id"},
-		"the coordinator has moved":  {init, kerr.NotCoordinator, false, "get a producer id"},
+		"the coordinator is loading": {init, kerr.CoordinatorLoadInProgress, false, "get a producer ID"},
+		"the coordinator has moved":  {init, kerr.NotCoordinator, false, "get a producer ID"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -101,7 +101,7 @@ func (c *Client) TakeOver(ctx context.Context, transactionalID string) (Producer
 		before = p
 	}
 	return noProducer(), &cdc.FixableError{
-		Cause: fmt.Errorf("get a producer id: others take the transactional ID %q over at the same time, or the brokers do not count its epochs", transactionalID),
+		Cause: fmt.Errorf("get a producer ID: others take over the transactional ID %q at the same time, or the brokers do not count its epochs", transactionalID),
 		Fix:   "run one relay for each database; if this Kafka has no transactions, set kafka.transactional_id: none",
 	}
 }
@@ -199,7 +199,7 @@ func isFenced(code sarama.KError) bool {
 }
 
 func producerIDError(transactionalID string, code sarama.KError) error {
-	cause := fmt.Errorf("get a producer id: %w", code)
+	cause := fmt.Errorf("get a producer ID: %w", code)
 	switch code {
 	case sarama.ErrProducerFenced, sarama.ErrInvalidProducerEpoch: // not wrapped: sarama has no text for the first
 		return cdc.Stop(cdc.ClassFenced, "fenced", fmt.Errorf("another relay has taken over the transactional ID %q in Kafka", transactionalID),

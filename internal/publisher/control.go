@@ -230,7 +230,7 @@ func (l *loop) renewalDue() bool {
 func (l *loop) needProducer(cause error) {
 	if !l.producerLost {
 		l.producerLost = true
-		l.log.Warn("a new producer id is needed: events in flight may be published twice", "error", cause)
+		l.log.Warn("a new producer ID is needed: events in flight may be published twice", "error", cause)
 	}
 }
 
@@ -242,7 +242,7 @@ func (r producerResult) apply(l *loop) {
 	switch {
 	case r.err != nil && r.job.routine: // the old one is valid, unless brokers reject a batch
 		l.renewAt = l.now.Add(l.opts.Timing.RenewInterval / 24)
-		l.log.Warn("the fence in Kafka was not renewed, trying again later", "error", r.err)
+		l.log.Warn("fence in Kafka not renewed, retrying later", "error", r.err)
 	case fenced:
 		l.fenced = true
 		l.stopAt(0, r.err)
@@ -259,7 +259,7 @@ func (r producerResult) apply(l *loop) {
 // one.
 func (l *loop) adopt(p kafka.Producer) {
 	if l.transactionalID != "" && p.ID != l.producer.ID {
-		l.log.Warn("Kafka had forgotten the relay's transactional id, so this once it does not fence: " +
+		l.log.Warn("Kafka had forgotten the relay's transactional ID, so this start is not fenced: " +
 			"set its transactional.id.expiration.ms to several days")
 	}
 	l.producer, l.renewAt = p, l.now.Add(l.opts.Timing.RenewInterval)

@@ -268,7 +268,7 @@ func (l *loop) noteUnreachable(addr string, err error) {
 	}
 	o.logged = l.now
 	l.metrics.unavailable.Set(float64(o.since.UnixMilli()) / 1e3)
-	l.log.Warn("kafka does not answer, trying on", slog.Time("since", o.since), slog.Any("error", err))
+	l.log.Warn("kafka does not answer, retrying", slog.Time("since", o.since), slog.Any("error", err))
 }
 
 // noteReachable notes that a broker has responded.
@@ -290,6 +290,6 @@ func (l *loop) logDelayed(p *partition, cause error) {
 		return
 	}
 	p.topic.logged = l.now
-	l.log.Warn("publishing is delayed, trying on", slog.String("topic", p.topic.name), slog.Int("partition", int(p.id)),
+	l.log.Warn("publishing is delayed, retrying", slog.String("topic", p.topic.name), slog.Int("partition", int(p.id)),
 		slog.Time("since", p.failingSince), slog.Any("error", cause))
 }

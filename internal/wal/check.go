@@ -123,7 +123,7 @@ func (c *checker) replication(ctx context.Context, load cdc.Loader) {
 	case in.Refused != nil:
 		c.report.Fail("positions", in.Refused)
 	default:
-		c.report.OK("positions", "a run goes on at %s", DisplayPosition(in.From))
+		c.report.OK("positions", "a run resumes at %s", DisplayPosition(in.From))
 	}
 }
 
