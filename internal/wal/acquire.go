@@ -66,7 +66,12 @@ func (s *Source) connect(ctx context.Context) (*session, error) {
 		_ = sql.Close(ctx)
 		return nil, err
 	}
-	return newSession(s, sql, repl), nil
+	ss := newSession(s, sql, repl)
+	if ss.serverStarted, err = sameServer(ctx, sql, repl); err != nil {
+		ss.close(ctx)
+		return nil, err
+	}
+	return ss, nil
 }
 
 // acquire checks, in the order in which a person would fix things: version, WAL level, publication, slot; then

@@ -33,6 +33,9 @@ func (d *Database) Inspect(ctx context.Context, o Options, load cdc.Loader) (Ins
 		return Inspection{}, err
 	}
 	defer closeConn(ctx, repl)
+	if _, err := sameServer(ctx, d.conn, repl); err != nil {
+		return Inspection{}, err
+	}
 	return d.inspect(ctx, repl, o, load)
 }
 

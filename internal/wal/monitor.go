@@ -116,6 +116,14 @@ func (m *monitor) connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	started, err := startOf(ctx, conn)
+	if err == nil && started != m.ss.serverStarted {
+		err = errTwoServers()
+	}
+	if err != nil {
+		_ = conn.Close(ctx)
+		return err
+	}
 	m.conn, m.ss.sql = conn, conn
 	return nil
 }

@@ -26,9 +26,11 @@ type session struct {
 	conn        net.Conn       // from takeOver on
 	version     int
 	versionText string
-	text        bool
-	startAt     startPoint
-	leftover    []byte
+	// serverStarted identifies the server of both connections; see sameServer.
+	serverStarted string
+	text          bool
+	startAt       startPoint
+	leftover      []byte
 
 	out       cdc.Queue
 	monitor   *monitor // from hold on

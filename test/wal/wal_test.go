@@ -104,7 +104,9 @@ func (d *database) insert(from, to int) {
 func (d *database) source() *wal.Source { return d.sourceWith(wal.Options{}) }
 
 func (d *database) sourceWith(o wal.Options) *wal.Source {
-	o.DSN = func() (string, error) { return server.DSN(d.name, ""), nil }
+	if o.DSN == nil {
+		o.DSN = func() (string, error) { return server.DSN(d.name, ""), nil }
+	}
 	if o.Slot == "" {
 		o.Slot = d.name
 	}
