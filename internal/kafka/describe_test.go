@@ -93,3 +93,22 @@ func TestNoProducerID(t *testing.T) {
 		})
 	}
 }
+
+// A coordinator that is busy with the same transactional ID has authorized the request.
+func TestDescribeBesideAnotherRequest(t *testing.T) {
+	c := newCluster(t, 1, 1)
+	c.ControlKey(int16(kmsg.InitProducerID), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		r := req.(*kmsg.InitProducerIDRequest)
+		if r.TransactionalID == nil {
+			return nil, nil, false
+		}
+		res := r.ResponseKind().(*kmsg.InitProducerIDResponse)
+		res.Version, res.ErrorCode = r.Version, kerr.ConcurrentTransactions.Code
+		return res, nil, true
+	})
+	d, err := newClient(t, kafka.Options{Brokers: c.ListenAddrs()}).Describe(t.Context(), nil, "cdc-relay.check")
+	if err != nil || d.ProducerID != nil {
+		t.Errorf("%v, producer ID: %v", err, d.ProducerID)
+	}
+}

@@ -126,7 +126,7 @@ func (c *Client) checkProducerID(ctx context.Context, transactionalID string) er
 	switch {
 	case err != nil:
 		return err
-	case res.Err == sarama.ErrNoError, res.Err == sarama.ErrInvalidProducerIDMapping, isFenced(res.Err):
+	case res.Err == sarama.ErrNoError, res.Err == sarama.ErrInvalidProducerIDMapping, res.Err == sarama.ErrConcurrentTransactions, isFenced(res.Err):
 		return nil // the request was authorized, and the coordinator has looked the ID up
 	default:
 		return producerIDError(transactionalID, res.Err)
