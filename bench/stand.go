@@ -113,7 +113,7 @@ log: {level: info, format: text}
 }
 
 // fill writes n events in transactions of size rows. The columns are those of docs/performance.md: with
-// them pgoutput's Insert message is 385 octets in binary mode.
+// them pgoutput's Insert message is 385 bytes in binary mode.
 func fill(ctx context.Context, conn *pgx.Conn, n, size int) error {
 	// Nobody waits for a backlog. (Steady loads must not do this: the walsender reads what is flushed, and
 	// without a waiting commit that is up to 200 ms later.)

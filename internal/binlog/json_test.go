@@ -24,14 +24,14 @@ func documents() map[string]string {
 
 func TestAppendJSON(t *testing.T) {
 	for digits, want := range documents() {
-		document := octets(t, digits)
+		document := decodeHex(t, digits)
 		text, err := appendJSON([]byte("kept"), document)
 		if err != nil || string(text) != "kept"+want {
 			t.Errorf("%s: %s, %v, want %s", digits, text, err, want)
 		}
 		for n := 1; n < len(document); n++ {
 			if text, err := appendJSON(nil, document[:n]); err == nil {
-				t.Errorf("%d octets of %s: %s", n, digits, text)
+				t.Errorf("%d bytes of %s: %s", n, digits, text)
 			}
 		}
 	}
@@ -45,15 +45,15 @@ func TestMalformedJSON(t *testing.T) {
 		"not a number":         "0b000000000000f87f",
 		"infinite":             "0b000000000000f0ff",
 		"within itself":        array("01000700" + "020000"),
-		"members share octets": array("02000f00" + "0c0a00" + "0c0a00" + "0461626364"),
+		"members share bytes":  array("02000f00" + "0c0a00" + "0c0a00" + "0461626364"),
 		"member outside":       array("01000900" + "0c0900" + "0161"),
 		"key outside":          "0001000b00" + "0b000100" + "050100",
 		"too many members":     array("ffff0a00" + "050100" + "050100"),
 		"length without end":   "0cffffffffffff00",
 		"decimal of no digits": "0ff6020000", "scale over precision": "0ff603010280", "decimal too long": "0ff6050302813200",
-		"date of 4 octets": "0f0a0400000000", "opaque without a type": "0f",
+		"date of 4 bytes": "0f0a0400000000", "opaque without a type": "0f",
 	} {
-		if text, err := appendJSON(nil, octets(t, digits)); err == nil {
+		if text, err := appendJSON(nil, decodeHex(t, digits)); err == nil {
 			t.Errorf("%s: %s", name, text)
 		}
 	}
@@ -66,12 +66,12 @@ func TestJSONDepth(t *testing.T) {
 		if (err == nil) != (depth <= 100) {
 			t.Errorf("depth %d: %s, %v", depth, text, err)
 		}
-		size := len(document) + 7 // one member, of type 2, behind the 7 octets that say so
+		size := len(document) + 7 // one member, of type 2, behind the 7 bytes that say so
 		document = append([]byte{1, 0, byte(size), byte(size >> 8), 2, 7, 0}, document...)
 	}
 }
 
-func octets(tb testing.TB, digits string) []byte {
+func decodeHex(tb testing.TB, digits string) []byte {
 	tb.Helper()
 	b, err := hex.DecodeString(digits)
 	if err != nil {
@@ -83,7 +83,7 @@ func octets(tb testing.TB, digits string) []byte {
 // FuzzJSON holds malformed documents to an error. What comes of the others is JSON, and not much larger than they.
 func FuzzJSON(f *testing.F) {
 	for digits := range documents() {
-		f.Add(octets(f, digits))
+		f.Add(decodeHex(f, digits))
 	}
 	f.Fuzz(func(t *testing.T, document []byte) {
 		text, err := appendJSON([]byte("kept"), document)
@@ -91,7 +91,7 @@ func FuzzJSON(f *testing.F) {
 			t.Fatalf("%q", text)
 		}
 		if len(text) > 16*len(document)+16 {
-			t.Errorf("%d octets of %d", len(text), len(document))
+			t.Errorf("%d bytes of %d", len(text), len(document))
 		}
 		if err == nil && !json.Valid(text[4:]) {
 			t.Errorf("%q is no JSON", text[4:])

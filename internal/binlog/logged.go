@@ -117,7 +117,7 @@ func (s *Source) hasTableIn(databases []string) bool {
 	})
 }
 
-// The kinds of status variables that may stand before the databases, by what follows the octet of the kind; source:
+// The kinds of status variables that may stand before the databases, by what follows the byte of the kind; source:
 // libs/mysql/binlog/event/statement_events.h.
 const (
 	statusDatabases   = 12  // their number, and each with a zero behind it
@@ -131,7 +131,7 @@ const (
 	statusUnknownSize = -1
 )
 
-// statusSize is how many octets of a fixed number follow.
+// statusSize is how many bytes of a fixed number follow.
 func statusSize(kind byte) int {
 	switch kind {
 	case 0, 10: // flags, the length on the first server

@@ -129,7 +129,7 @@ func (ss *session) xa(rest string) error {
 	return nil
 }
 
-// prepared ends a transaction by XA PREPARE; an octet 1 says that it was committed in one phase.
+// prepared ends a transaction by XA PREPARE; an byte 1 says that it was committed in one phase.
 func (ss *session) prepared(ctx context.Context, e event) error {
 	if body := e.body(); len(body) > 0 && body[0] == 1 {
 		return ss.commit(ctx)
@@ -144,8 +144,8 @@ func (ss *session) prepared(ctx context.Context, e event) error {
 	return ss.end()
 }
 
-// load looks at a LOAD DATA that was logged as a statement: a header of 26 octets, with the length of the schema's
-// name in octet 8 and that of the status variables in 11, these variables, the name, a zero, the text.
+// load looks at a LOAD DATA that was logged as a statement: a header of 26 bytes, with the length of the schema's
+// name in byte 8 and that of the status variables in 11, these variables, the name, a zero, the text.
 func (ss *session) load(ctx context.Context, e event) error {
 	b := e.body()
 	if len(b) < 26 {

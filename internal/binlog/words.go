@@ -28,7 +28,7 @@ func wordsOf(text string) []string {
 	return list
 }
 
-// isWord: octets from 0x80 on are letters of some alphabet.
+// isWord: bytes from 0x80 on are letters of some alphabet.
 func isWord(c byte) bool {
 	return c == '_' || c == '$' || c == '@' || c >= 0x80 || '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'z'
 }
@@ -46,7 +46,7 @@ func quoted(text string) int {
 	return len(text)
 }
 
-// skipped is the length of the comment, or of the beginning of the executable one, or of the one octet, at the front
+// skipped is the length of the comment, or of the beginning of the executable one, or of the one byte, at the front
 // of text.
 func skipped(text string) int {
 	var end string

@@ -73,7 +73,7 @@ func TestUsedDatabases(t *testing.T) {
 	}
 	for i := range len(full) - len("shop\x00x\x00\x0d...") + 7 {
 		if names, known := usedDatabases([]byte(full[:i])); known {
-			t.Errorf("%d octets: %v", i, names)
+			t.Errorf("%d bytes: %v", i, names)
 		}
 	}
 	for _, vars := range []string{"\x0c\xfe", "\x0c\x00", "\x0c\x01\x00", "\x63.", ""} {
