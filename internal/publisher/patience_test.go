@@ -62,8 +62,20 @@ func dropEverything(o *publisher.Options) {
 	o.UnknownTopic, o.TooLarge, o.Rejected = cdc.PolicyDrop, cdc.PolicyDrop, cdc.PolicyDrop
 }
 
-// The patience starts with the first response of an error code, and not with an earlier error.
-func TestOneAnswerAfterAnOutage(t *testing.T) {
+// trial is one answer under one policy, on a publisher that has published one event.
+type trial struct {
+	*testing.T
+
+	cluster        *kfake.Cluster
+	sink           *sink
+	clock          *settable
+	policy         cdc.Policy
+	err            *kerr.Error
+	once, repeated string
+}
+
+func onEveryAnswer(t *testing.T, test func(tr *trial)) {
+	t.Helper()
 	for _, policy := range []cdc.Policy{cdc.PolicyStop, cdc.PolicyDrop} {
 		for _, answer := range everyAnswer {
 			t.Run(fmt.Sprintf("%s/%s", answer.err.Message, policy), func(t *testing.T) {
@@ -75,49 +87,44 @@ func TestOneAnswerAfterAnOutage(t *testing.T) {
 				}
 				s := open(t, opts)
 				s.answered(t, s.send(t, msg("k", "0")))
-				outage := c.Fault(onProduce(kerr.ReplicaNotAvailable, -1))
-				s.send(t, msg("k", "1"))
-				eventually(t, "the outage", func() bool { return outage.Hits() > 1 })
-				clock.forward(2 * time.Hour)
-				more := outage.Hits()
-				eventually(t, "more of the outage", func() bool { return outage.Hits() > more+1 })
-				one := c.Fault(onProduce(answer.err, 1))
-				outage.Remove()
-				expect(t, s, policy, answer.once)
-				if one.Hits() != 1 {
-					t.Errorf("%d answers of the other kind", one.Hits())
-				}
+				test(&trial{t, c, s, &clock, policy, answer.err, answer.once, answer.repeated})
 			})
 		}
 	}
 }
 
+// The patience starts with the first response of an error code, and not with an earlier error.
+func TestOneAnswerAfterAnOutage(t *testing.T) {
+	onEveryAnswer(t, func(tr *trial) {
+		outage := tr.cluster.Fault(onProduce(kerr.ReplicaNotAvailable, -1))
+		tr.sink.send(tr.T, msg("k", "1"))
+		eventually(tr.T, "the outage", func() bool { return outage.Hits() > 1 })
+		tr.clock.forward(2 * time.Hour)
+		more := outage.Hits()
+		eventually(tr.T, "more of the outage", func() bool { return outage.Hits() > more+1 })
+		one := tr.cluster.Fault(onProduce(tr.err, 1))
+		outage.Remove()
+		expect(tr.T, tr.sink, tr.policy, tr.once)
+		if one.Hits() != 1 {
+			tr.Errorf("%d answers of the other kind", one.Hits())
+		}
+	})
+}
+
 // An error code that is repeated for longer than the patience is acted on.
 func TestRepeatedAnswer(t *testing.T) {
-	for _, policy := range []cdc.Policy{cdc.PolicyStop, cdc.PolicyDrop} {
-		for _, answer := range everyAnswer {
-			t.Run(fmt.Sprintf("%s/%s", answer.err.Message, policy), func(t *testing.T) {
-				c := newCluster(t, 1, 1)
-				opts, clock := options(c), settable{}
-				opts.Timing.Now, opts.Timing.Patience = clock.now, time.Hour
-				if policy == cdc.PolicyDrop {
-					dropEverything(&opts)
-				}
-				s := open(t, opts)
-				s.answered(t, s.send(t, msg("k", "0")))
-				lasting := c.Fault(onProduce(answer.err, -1))
-				s.send(t, msg("k", "1"))
-				eventually(t, "the answer", func() bool { return lasting.Hits() > 0 })
-				clock.forward(2 * time.Hour)
-				if answer.repeated == "" {
-					more := lasting.Hits()
-					eventually(t, "more attempts", func() bool { return lasting.Hits() > more+3 })
-					lasting.Remove()
-				}
-				expect(t, s, policy, answer.repeated)
-			})
+	onEveryAnswer(t, func(tr *trial) {
+		lasting := tr.cluster.Fault(onProduce(tr.err, -1))
+		tr.sink.send(tr.T, msg("k", "1"))
+		eventually(tr.T, "the answer", func() bool { return lasting.Hits() > 0 })
+		tr.clock.forward(2 * time.Hour)
+		if tr.repeated == "" {
+			more := lasting.Hits()
+			eventually(tr.T, "more attempts", func() bool { return lasting.Hits() > more+3 })
+			lasting.Remove()
 		}
-	}
+		expect(tr.T, tr.sink, tr.policy, tr.repeated)
+	})
 }
 
 // expect waits for what becomes of the second event: published where reason is "", else stopped or dropped.
