@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// account is the user that servers run as. PostgreSQL refuses root, so root runs them as postgres, or as
-// nobody where there is no such user. A nil account is ourselves.
+// account is the user that servers run as. PostgreSQL refuses to run as root, so root starts them as postgres, or as
+// nobody if there is no user postgres. A nil account is the current user.
 type account struct{ uid, gid int }
 
 func serverAccount() (*account, error) {

@@ -14,9 +14,8 @@ import (
 	"time"
 )
 
-// unpackDebian puts Debian packages, with the libraries that this machine lacks, into dir. Nothing is
-// installed: lists and archives stay apart from the system's, so it works for root and for a plain user
-// alike and leaves no server running.
+// unpackDebian unpacks Debian packages and the libraries that this machine lacks into dir. It installs nothing, so it
+// works without root and starts no server.
 func (s *store) unpackDebian(ctx context.Context, dir string, packages ...string) error {
 	apt, err := s.apt()
 	if err != nil {
@@ -42,7 +41,7 @@ func (s *store) unpackFrom(ctx context.Context, apt *aptClient, dir string, pack
 	return unpackAll(ctx, apt, dir, debianClosure(plan, packages))
 }
 
-// debianClosure picks from a simulated install what a server binary loads when it runs.
+// debianClosure returns the packages of a simulated install that a server needs at run time.
 func debianClosure(plan string, packages []string) []string {
 	wanted := slices.Clone(packages)
 	for line := range strings.Lines(plan) {
@@ -54,8 +53,8 @@ func debianClosure(plan string, packages []string) []string {
 	return wanted
 }
 
-// loadable tells shared libraries from scripts, and leaves out the compiler behind PostgreSQL's JIT (it is
-// turned off in tests and larger than everything else together).
+// loadable reports whether a package holds shared libraries. It excludes LLVM for PostgreSQL's JIT, which tests turn
+// off and which is larger than everything else together.
 func loadable(name string) bool {
 	return strings.HasPrefix(name, "lib") &&
 		!strings.HasPrefix(name, "libllvm") && !strings.HasPrefix(name, "libz3") &&
@@ -80,16 +79,16 @@ func unpackAll(ctx context.Context, apt *aptClient, dir string, packages []strin
 			return err
 		}
 	}
-	return os.Chmod(dir, 0o755) // The packages' own root folder has set it.
+	return os.Chmod(dir, 0o755) // unpacking set it to the packages' mode
 }
 
-// aptClient is apt-get with its lists and archives in our cache.
+// aptClient runs apt-get with its lists and archives in the cache.
 type aptClient struct {
 	dir     string
 	options []string
 }
 
-// update fetches the package lists unless they are fresh: an old list names files that are gone.
+// update fetches the package lists if they are old: old lists name files that no longer exist.
 func (a *aptClient) update(ctx context.Context) error {
 	stamp := filepath.Join(a.dir, "updated")
 	if info, err := os.Stat(stamp); err == nil && time.Since(info.ModTime()) < time.Hour {
@@ -107,7 +106,7 @@ func (a *aptClient) command(args ...string) []string {
 
 func (s *store) apt() (*aptClient, error) { return s.aptIn("apt") }
 
-// aptIn is apt-get with its state in a folder of the store.
+// aptIn returns apt-get with its state in a directory of the cache.
 func (s *store) aptIn(folder string) (*aptClient, error) {
 	if runtime.GOOS != "linux" {
 		return nil, errNoApt
@@ -133,7 +132,7 @@ func (s *store) aptIn(folder string) (*aptClient, error) {
 	}}, nil
 }
 
-// installDebian installs packages on the system where we may: as root on Debian and its kin.
+// installDebian installs packages on the system, if this process is root on Debian or a derivative.
 func installDebian(ctx context.Context, packages ...string) error {
 	if os.Getuid() != 0 {
 		return errPlainUser
@@ -149,7 +148,7 @@ func installDebian(ctx context.Context, packages ...string) error {
 	return err
 }
 
-// run runs a program to its end and returns what it printed; a failure carries the end of that.
+// run runs a program to completion and returns its output. An error contains the last lines of the output.
 func run(ctx context.Context, dir string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Dir = dir

@@ -11,8 +11,7 @@ import (
 	"time"
 )
 
-// store is the folder that keeps what was fetched between runs. Each entry is a folder of its own that
-// appears by one rename, so an entry that is there is whole.
+// store is the cache directory. Each entry is a directory that is renamed into place once it is complete.
 type store struct {
 	dir string
 	out io.Writer // one line for each fetch; never nil
@@ -29,8 +28,8 @@ func newStore(out io.Writer) (*store, error) {
 	return &store{dir: dir, out: out}, nil
 }
 
-// cacheDir is CDC_RELAY_CACHE, else .cache in the checkout, else the user's cache folder. The servers run
-// as another user when we are root, so a checkout that only root can enter is passed over.
+// cacheDir returns CDC_RELAY_CACHE, else .cache in the checkout, else the user's cache directory. If the current user is
+// root, servers run as another user, so a checkout that only root can enter is not used.
 func cacheDir() (string, error) {
 	if dir := os.Getenv("CDC_RELAY_CACHE"); dir != "" {
 		return filepath.Abs(dir)
@@ -48,7 +47,7 @@ func cacheDir() (string, error) {
 	return filepath.Join(dir, "cdc-relay"), nil
 }
 
-// checkout is the nearest folder above the working directory that holds go.work.
+// checkout returns the nearest directory above the working directory that has a go.work.
 func checkout() (string, bool) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -66,7 +65,7 @@ func checkout() (string, bool) {
 	}
 }
 
-// traversable says whether every user may enter dir.
+// traversable reports whether every user may enter dir.
 func traversable(dir string) bool {
 	for ; ; dir = filepath.Dir(dir) {
 		info, err := os.Stat(dir)
@@ -79,8 +78,8 @@ func traversable(dir string) bool {
 	}
 }
 
-// entry returns the folder name of the store and fills it first if it is not there. Two processes that ask
-// at once fill it once.
+// entry returns the directory of an entry and fills it first if it does not exist. Of several concurrent processes only
+// one fills it.
 func (s *store) entry(ctx context.Context, name string, fill func(dir string) error) (string, error) {
 	final := filepath.Join(s.dir, name)
 	if s.has(name) {
@@ -105,11 +104,11 @@ func (s *store) has(name string) bool {
 	return err == nil
 }
 
-// say tells the user what takes time.
+// say prints a progress line.
 func (s *store) say(format string, args ...any) { _, _ = fmt.Fprintf(s.out, format+"\n", args...) }
 
 func (s *store) fill(final, name string, fill func(dir string) error) error {
-	old, err := filepath.Glob(filepath.Join(s.dir, "tmp-"+name+"-*")) // left by a killed process; we hold the lock
+	old, err := filepath.Glob(filepath.Join(s.dir, "tmp-"+name+"-*")) // left by a killed process: this one holds the lock
 	if err != nil {
 		return err
 	}
@@ -132,7 +131,7 @@ func (s *store) fill(final, name string, fill func(dir string) error) error {
 	return os.Rename(tmp, final)
 }
 
-// lockFile waits for the exclusive lock on path. The kernel drops the lock when its holder dies.
+// lockFile waits for an exclusive lock on path. The kernel releases it when its holder ends.
 func lockFile(ctx context.Context, path string) (unlock func(), err error) {
 	for {
 		file, err := tryLock(path)
@@ -162,7 +161,7 @@ func tryLock(path string) (*os.File, error) {
 	}
 	_ = file.Close()
 	if errors.Is(err, syscall.EWOULDBLOCK) {
-		return nil, nil //nolint:nilnil // Held by another is an answer, not an error.
+		return nil, nil //nolint:nilnil // another process holds the lock: not an error
 	}
 	return nil, fmt.Errorf("lock %s: %w", path, err)
 }

@@ -15,10 +15,9 @@ import (
 	"time"
 )
 
-// authority is a certificate authority of one server: it signs the server's certificate and those of
-// clients that tests need.
+// authority is one server's certificate authority. It signs the server's certificate and client certificates.
 type authority struct {
-	CAFile string // PEM, readable by everybody.
+	CAFile string // PEM, world-readable
 
 	inst *instance
 	cert *x509.Certificate
@@ -49,8 +48,7 @@ func newAuthority(inst *instance) (*authority, error) {
 	return &authority{CAFile: file, inst: inst, cert: cert, key: key}, os.Chmod(file, 0o644)
 }
 
-// issue makes a certificate for a common name, valid for 127.0.0.1 and localhost, as PEM files in the
-// instance's folder.
+// issue writes a certificate for a common name, valid for 127.0.0.1 and localhost, and its key as PEM files.
 func (a *authority) issue(inst *instance, name string) (certFile, keyFile string, err error) {
 	cert, key, err := a.sign(name)
 	if err != nil {
@@ -97,7 +95,7 @@ func encodePEM(kind string, der []byte) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
 }
 
-// ClientConfig is a TLS configuration that trusts the authority.
+// ClientConfig returns a TLS configuration that trusts the authority.
 func (a *authority) ClientConfig() *tls.Config {
 	pool := x509.NewCertPool()
 	pool.AddCert(a.cert)

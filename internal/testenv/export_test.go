@@ -1,4 +1,4 @@
 package testenv
 
-// Children is for the tests of what outlives a process.
+// Children exports childrenOf for tests.
 var Children = childrenOf

@@ -8,8 +8,9 @@ import (
 	"strings"
 )
 
-// Fetch gets a server without starting it and says where it is: "postgres" (any version, the cheapest to
-// get), "postgres-17" and the like, "mysql", "mariadb", "mariadb-11.4", "kafka", "redis" or "pgbouncer". Lines about downloads go to progress.
+// Fetch gets a server without starting it and returns its directory: "postgres" (any version, preferably an installed
+// one), "postgres-14" to "postgres-18", "mysql", "mariadb", "mariadb-11.4", "kafka", "redis" or "pgbouncer". Downloads
+// are reported to progress.
 func Fetch(ctx context.Context, what string, progress io.Writer) (string, error) {
 	store, err := newStore(progress)
 	if err != nil {

@@ -10,20 +10,19 @@ import (
 	"syscall"
 )
 
-// guard is a small shell beside each server that outlives us: it reads a pipe whose write end only this
-// process holds, so the pipe ends when this process ends, however that happens. Then the shell stops the
-// server and removes its folder.
+// guard is a shell process that outlives this one. It reads a pipe whose write end only this process holds, so the pipe
+// is closed however this process ends. The shell then stops the server and removes its directory.
 //
-//	run PID   a server is about to start in the process group PID
-//	ended     it is gone and was waited for
-//	done      nothing is left to look after
+//	run PID   a server is about to start in process group PID
+//	ended     the server has ended and was waited for
+//	done      end without doing anything
 type guard struct {
 	pipe io.WriteCloser
 	cmd  *exec.Cmd
 }
 
-// guardScript gets the signal that makes the server stop at once, and the folder. A server that cannot
-// answer the signal (it may be paused) is killed after ten seconds.
+// guardScript takes the signal that stops the server at once, and the directory. A server that does not react (it may be
+// paused) is killed after ten seconds.
 const guardScript = `
 pid=
 while read -r verb arg; do
@@ -55,7 +54,7 @@ func newGuard(ctx context.Context, dir, signal string) (*guard, error) {
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), "/bin/sh", "-c", guardScript, "cdc-relay-testenv", signal, dir)
 	cmd.Stdin = read
 	cmd.Dir = "/"
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // A signal to our group or terminal must not reach it.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // signals to this process group or terminal must not reach it
 	if err := cmd.Start(); err != nil {
 		_ = write.Close()
 		return nil, fmt.Errorf("start guard: %w", err)
@@ -70,7 +69,7 @@ func (g *guard) say(format string, args ...any) error {
 	return nil
 }
 
-// release ends the guard without touching anything.
+// release ends the guard and leaves server and directory alone.
 func (g *guard) release() error {
 	return errors.Join(g.say("done"), g.pipe.Close(), g.cmd.Wait())
 }

@@ -11,10 +11,10 @@ import (
 	"syscall"
 )
 
-// instance is one server: its folder, its ports, its guard and, while it runs, its process.
+// instance is one server: its directory, ports, guard and, while it runs, process.
 type instance struct {
 	name  string
-	dir   string // removed at close, by the guard if need be
+	dir   string // removed by close, or by the guard
 	owner *account
 	guard *guard
 
@@ -24,21 +24,21 @@ type instance struct {
 	closed bool
 }
 
-// process is one life of a server. It is the leader of a process group of its own.
+// process is a running server, the leader of its own process group.
 type process struct {
 	pid  int
-	done chan struct{} // closed when it was waited for
+	done chan struct{} // closed after it was waited for
 	err  error         // how it ended; read after done
 }
 
-// command is what an instance runs, as the owner of its folder.
+// command is what an instance runs, as the owner of its directory.
 type command struct {
 	path string
 	args []string
 	env  []string
 }
 
-// newInstance makes the folder. signal is what stops the server at once ("QUIT", "KILL").
+// newInstance creates the directory. signal stops the server at once ("QUIT", "KILL").
 func newInstance(ctx context.Context, name, signal string) (*instance, error) {
 	owner, err := serverAccount()
 	if err != nil {
@@ -59,7 +59,7 @@ func newInstance(ctx context.Context, name, signal string) (*instance, error) {
 	return i, nil
 }
 
-// tempDir is where server folders go: TMPDIR unless the servers' own user could not enter it.
+// tempDir returns the parent of server directories: TMPDIR, unless the servers' user cannot enter it.
 func tempDir() string {
 	dir := os.TempDir()
 	if os.Getuid() == 0 && !traversable(dir) {
@@ -72,7 +72,7 @@ func (i *instance) path(elem ...string) string {
 	return filepath.Join(append([]string{i.dir}, elem...)...)
 }
 
-// write puts a file that only the server may read into the instance's folder.
+// write writes a file that only the server may read into the instance's directory.
 func (i *instance) write(name, content string) (string, error) {
 	path := i.path(name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -84,8 +84,8 @@ func (i *instance) write(name, content string) (string, error) {
 	return path, i.owner.own(path)
 }
 
-// start starts the server. The program waits behind a gate until the guard knows its process id, so there
-// is no moment in which our death would leave it behind.
+// start starts the server. The new process waits until the guard knows its process ID, so that it is never left behind
+// if this process ends.
 func (i *instance) start(ctx context.Context, c command) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -136,7 +136,7 @@ func (i *instance) spawn(ctx context.Context, c command, gate *os.File) (*exec.C
 
 func (p *process) wait(cmd *exec.Cmd, guard *guard) {
 	p.err = cmd.Wait()
-	_ = guard.say("ended") // A closed pipe means the guard was released: nothing to tell.
+	_ = guard.say("ended") // fails only if the guard was released
 	close(p.done)
 }
 
@@ -149,7 +149,7 @@ func (p *process) ended() bool {
 	}
 }
 
-// run runs a program to its end under the same guard.
+// run runs a program to completion under the same guard.
 func (i *instance) run(ctx context.Context, c command) error {
 	if err := i.start(ctx, c); err != nil {
 		return err
@@ -168,7 +168,7 @@ func (i *instance) run(ctx context.Context, c command) error {
 	return nil
 }
 
-// stop sends a signal to the server and waits for its end; when ctx ends first, it is killed.
+// stop signals the server and waits for it to end. If ctx ends first, it kills the server.
 func (i *instance) stop(ctx context.Context, signal syscall.Signal) error {
 	return i.stopUntil(ctx.Done(), signal)
 }
@@ -192,7 +192,7 @@ func (i *instance) stopUntil(deadline <-chan struct{}, signal syscall.Signal) er
 	}
 }
 
-// kill ends the server as a power cut would, and waits until it is gone.
+// kill sends SIGKILL and waits for the server to end.
 func (i *instance) kill() {
 	if proc := i.current(); proc != nil {
 		i.signalGroup(syscall.SIGKILL)
@@ -200,10 +200,10 @@ func (i *instance) kill() {
 	}
 }
 
-// signalGroup signals the server and its children that stayed in its process group.
+// signalGroup signals the server's process group.
 func (i *instance) signalGroup(signal syscall.Signal) {
 	if proc := i.current(); proc != nil && !proc.ended() {
-		_ = syscall.Kill(-proc.pid, signal) // Already gone is as good.
+		_ = syscall.Kill(-proc.pid, signal) // it may have ended
 	}
 }
 
@@ -213,7 +213,7 @@ func (i *instance) current() *process {
 	return i.proc
 }
 
-// pid is the server's process id, 0 while it is down.
+// pid returns the server's process ID, 0 while it is down.
 func (i *instance) pid() int {
 	if proc := i.current(); proc != nil && !proc.ended() {
 		return proc.pid
@@ -233,7 +233,7 @@ func (i *instance) reserve(ctx context.Context) (*port, error) {
 	return reserved, nil
 }
 
-// close kills what still runs, ends the guard and removes the folder. Once is enough, twice does no harm.
+// close kills the server, ends the guard and removes the directory. It may be called twice.
 func (i *instance) close() error {
 	i.kill()
 	i.mu.Lock()
@@ -251,7 +251,7 @@ func (i *instance) close() error {
 
 func (i *instance) logPath() string { return i.path("server.log") }
 
-// logTail returns the last lines the server wrote.
+// logTail returns the server's last log lines.
 func (i *instance) logTail(lines int) string {
 	text, err := os.ReadFile(i.logPath())
 	if err != nil {

@@ -14,17 +14,17 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// KafkaOptions says what cluster to start. The zero value is one broker with a plaintext listener that
-// creates no topics by itself.
+// KafkaOptions are the options of a cluster. The zero value is one broker with a plaintext listener and without
+// automatic creation of topics.
 type KafkaOptions struct {
 	Brokers  int               // 0 is 1.
-	Settings map[string]string // Lines of server.properties of every broker, over the defaults.
-	JVM      []string          // Options of each JVM; nil is made for a quick start, not for throughput.
+	Settings map[string]string // Lines of every broker's server.properties; they replace defaults.
+	JVM      []string          // Options of each JVM; nil favours a quick start over throughput.
 	Secure   bool              // Adds the listeners ListenerTLS, ListenerSASL and ListenerSASLTLS.
 	Proxied  bool              // Adds ListenerProxied, whose connections pass through Proxy(broker).
 }
 
-// Listener is a way into a broker.
+// Listener is the name of a broker's listener.
 type Listener string
 
 // The listeners of a broker.
@@ -38,13 +38,13 @@ const (
 	listenerController Listener = "CONTROLLER"
 )
 
-// The account that SASL listeners know.
+// The account of the SASL listeners.
 const (
 	KafkaUser     = "relay"
 	KafkaPassword = "relay-secret"
 )
 
-// KafkaCluster is a cluster of brokers on 127.0.0.1 that are controllers too.
+// KafkaCluster is a cluster on 127.0.0.1 whose brokers are controllers too.
 type KafkaCluster struct {
 	prog    *kafkaProgram
 	options KafkaOptions
@@ -55,7 +55,7 @@ type KafkaCluster struct {
 
 // Broker is one server of a cluster.
 type Broker struct {
-	ID int // From 1.
+	ID int // from 1
 
 	cluster *KafkaCluster
 	inst    *instance
@@ -63,8 +63,7 @@ type Broker struct {
 	proxy   *ProxyServer
 }
 
-// StartKafka starts a cluster and waits until every broker serves. Close ends it; so does the end of this
-// process.
+// StartKafka starts a cluster and waits until every broker is ready. It ends with Close or with this process.
 func StartKafka(ctx context.Context, o KafkaOptions) (*KafkaCluster, error) {
 	return startKafka(ctx, o, io.Discard)
 }
@@ -92,7 +91,7 @@ func newCluster(prog *kafkaProgram, o KafkaOptions) *KafkaCluster {
 	return &KafkaCluster{prog: prog, options: o, id: clusterID(uuid.New())}
 }
 
-// defaultJVM leaves out the compiler for long runs: it costs more than it gives in a broker's short life.
+// defaultJVM turns off the optimizing compiler, which costs more than it saves in a broker's short life.
 func defaultJVM() []string {
 	return []string{"-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"}
 }
@@ -113,7 +112,7 @@ func (k *KafkaCluster) launch(ctx context.Context) error {
 	return k.Start(ctx)
 }
 
-// add makes a broker's folder and reserves its ports.
+// add creates a broker's directory and reserves its ports.
 func (k *KafkaCluster) add(ctx context.Context, id int) error {
 	inst, err := newInstance(ctx, "kafka", "KILL")
 	if err != nil {
@@ -148,7 +147,7 @@ func (k *KafkaCluster) listeners() []Listener {
 	return list
 }
 
-// format writes server.properties and makes the log folder of a new broker.
+// format writes server.properties and formats the log directory of a new broker.
 func (b *Broker) format(ctx context.Context) error {
 	settings, err := b.settings()
 	if err != nil {
@@ -169,7 +168,7 @@ func (b *Broker) format(ctx context.Context) error {
 
 func (b *Broker) properties() string { return b.inst.path("server.properties") }
 
-// Start starts the brokers that are down and waits until every one serves and every replica is in sync.
+// Start starts the brokers that are down and waits until all are ready and every replica is in sync.
 func (k *KafkaCluster) Start(ctx context.Context) error {
 	for _, b := range k.brokers {
 		if b.PID() != 0 {
@@ -182,12 +181,12 @@ func (k *KafkaCluster) Start(ctx context.Context) error {
 	return k.AwaitHealthy(ctx)
 }
 
-// Launch starts a broker and does not wait for it: a cluster without a majority does not answer.
+// Launch starts a broker without waiting until it is ready, which needs a majority of the cluster.
 func (b *Broker) Launch(ctx context.Context) error {
 	return b.inst.start(ctx, b.cluster.prog.command(b.cluster.options.JVM, "kafka.Kafka", b.properties()))
 }
 
-// Start starts the broker on its data and ports and waits until it serves.
+// Start starts the broker on its data and ports and waits until it is ready.
 func (b *Broker) Start(ctx context.Context) error {
 	if err := b.Launch(ctx); err != nil {
 		return err
@@ -202,20 +201,20 @@ func (b *Broker) await(ctx context.Context) error {
 	return nil
 }
 
-// Stop shuts the broker down in order (leaders move first), killing it if ctx ends before.
+// Stop shuts the broker down cleanly (leaders move first). If ctx ends first, it kills the broker.
 func (b *Broker) Stop(ctx context.Context) error { return b.inst.stop(ctx, syscall.SIGTERM) }
 
-// Kill ends the broker as a power cut would.
+// Kill kills the broker (SIGKILL).
 func (b *Broker) Kill() { b.inst.kill() }
 
 // Pause freezes the broker (SIGSTOP).
 func (b *Broker) Pause() error { return b.inst.signalTree(syscall.SIGSTOP) }
 
-// Resume lets a paused broker go on.
+// Resume resumes a paused broker.
 func (b *Broker) Resume() error { return b.inst.signalTree(syscall.SIGCONT) }
 
-// Addr is host:port of a listener as clients know it: the proxy's for ListenerProxied. It is empty if the
-// cluster was started without that listener.
+// Addr returns the advertised host:port of a listener, which for ListenerProxied is the proxy's; "" if the cluster has no
+// such listener.
 func (b *Broker) Addr(l Listener) string {
 	if l == ListenerProxied && b.proxy != nil {
 		return b.proxy.Addr()
@@ -226,22 +225,22 @@ func (b *Broker) Addr(l Listener) string {
 	return ""
 }
 
-// Proxy is what stands before ListenerProxied.
+// Proxy returns the proxy of ListenerProxied.
 func (b *Broker) Proxy() *ProxyServer { return b.proxy }
 
-// PID is the broker's process id, 0 while it is down.
+// PID returns the broker's process ID, 0 while it is down.
 func (b *Broker) PID() int { return b.inst.pid() }
 
-// LogPath is the file that the server logs to.
+// LogPath returns the path of the broker's log.
 func (b *Broker) LogPath() string { return b.inst.logPath() }
 
 // LogTail returns the last lines of the broker's log.
 func (b *Broker) LogTail(lines int) string { return b.inst.logTail(lines) }
 
-// Brokers are the servers of the cluster; the first has id 1.
+// Brokers returns the brokers; the first has ID 1.
 func (k *KafkaCluster) Brokers() []*Broker { return k.brokers }
 
-// Addrs are the bootstrap addresses of a listener.
+// Addrs returns the bootstrap addresses of a listener.
 func (k *KafkaCluster) Addrs(l Listener) []string {
 	addrs := make([]string, 0, len(k.brokers))
 	for _, b := range k.brokers {
@@ -250,10 +249,10 @@ func (k *KafkaCluster) Addrs(l Listener) []string {
 	return addrs
 }
 
-// Bootstrap are the addresses of the plaintext listeners.
+// Bootstrap returns the addresses of the plaintext listeners.
 func (k *KafkaCluster) Bootstrap() []string { return k.Addrs(ListenerPlain) }
 
-// CAFile is the certificate authority of the TLS listeners; empty without Secure.
+// CAFile returns the file of the certificate authority of the TLS listeners, "" without Secure.
 func (k *KafkaCluster) CAFile() string {
 	if k.certs == nil {
 		return ""

@@ -16,7 +16,7 @@ func client(addrs ...string) (*kgo.Client, error) {
 	return kgo.NewClient(kgo.SeedBrokers(addrs...), kgo.RequestRetries(0), kgo.DialTimeout(2*time.Second))
 }
 
-// ping succeeds when the broker answers and counts itself among the cluster's brokers.
+// ping succeeds once the broker answers and its metadata lists it.
 func (b *Broker) ping(ctx context.Context) error {
 	cl, err := client(b.Addr(ListenerPlain))
 	if err != nil {
@@ -55,7 +55,7 @@ func (k *KafkaCluster) AwaitHealthy(ctx context.Context) error {
 	}
 }
 
-// healthy asks each broker, because each learns of changes in its own time.
+// healthy asks each broker, because metadata reaches them at different times.
 func (k *KafkaCluster) healthy(ctx context.Context) error {
 	for _, b := range k.brokers {
 		if err := b.healthy(ctx, len(k.brokers)); err != nil {
@@ -72,7 +72,7 @@ func (b *Broker) healthy(ctx context.Context, brokers int) error {
 	}
 	defer cl.Close()
 	request := kmsg.NewPtrMetadataRequest()
-	request.Topics = nil // All of them.
+	request.Topics = nil // all
 	response, err := request.RequestWith(ctx, cl)
 	if err != nil {
 		return err
@@ -91,8 +91,8 @@ func (b *Broker) healthy(ctx context.Context, brokers int) error {
 	return nil
 }
 
-// CreateTopic makes a topic replicated to every broker, three at most, and waits until each partition has
-// its leader. Settings are topic configurations such as cleanup.policy.
+// CreateTopic creates a topic, replicated to at most three brokers, and waits until each partition has a leader.
+// settings are topic configurations such as cleanup.policy.
 func (k *KafkaCluster) CreateTopic(ctx context.Context, name string, partitions int, settings map[string]string) error {
 	cl, err := client(k.Bootstrap()...)
 	if err != nil {
@@ -119,7 +119,7 @@ func (k *KafkaCluster) CreateTopic(ctx context.Context, name string, partitions 
 	return k.awaitTopic(ctx, name)
 }
 
-// awaitTopic waits until every broker that is up knows the topic with all its leaders.
+// awaitTopic waits until every broker that is up knows the topic and all its leaders.
 func (k *KafkaCluster) awaitTopic(ctx context.Context, name string) error {
 	for _, b := range k.brokers {
 		if b.PID() == 0 {

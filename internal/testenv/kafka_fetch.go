@@ -18,7 +18,7 @@ const (
 		"`sudo apt-get install default-jre-headless maven`, on macOS `brew install openjdk maven`)"
 )
 
-// kafkaPOM asks Maven for the broker, its storage tool and a logger to standard error.
+// kafkaPOM names the broker, its storage tool and a logger to standard error.
 const kafkaPOM = `<project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
   <groupId>cdc-relay</groupId><artifactId>kafka</artifactId><version>1</version>
@@ -64,7 +64,7 @@ func fetchKafka(ctx context.Context, dir string) error {
 	return maven(ctx, dir, "-f", pom, "dependency:copy-dependencies", "-DincludeScope=runtime", "-DoutputDirectory="+filepath.Join(dir, "libs"))
 }
 
-// findJava looks at JAVA_HOME, then PATH, and installs a runtime where it may.
+// findJava looks at JAVA_HOME, then PATH, and installs a runtime if it may.
 func findJava(ctx context.Context) (string, error) {
 	candidates := []string{"java", "/opt/homebrew/opt/openjdk/bin/java", "/usr/local/opt/openjdk/bin/java"}
 	if home := os.Getenv("JAVA_HOME"); home != "" {
@@ -107,7 +107,7 @@ func (k *kafkaProgram) command(jvm []string, args ...string) command {
 		options = append(options, "-XX:SharedArchiveFile="+k.archive)
 	}
 	options = append(options,
-		"-XX:-UsePerfData", // It would leave a file of each JVM in /tmp.
+		"-XX:-UsePerfData", // otherwise each JVM leaves a file in /tmp
 		"-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-Dorg.slf4j.simpleLogger.showDateTime=true",
 		"-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
 		"-cp", filepath.Join(k.libs, "*"))

@@ -11,7 +11,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// clusterID is a UUID in Kafka's own notation. One that starts with a dash would read as an option.
+// clusterID is a UUID in Kafka's notation. It must not start with a dash, which would make it an option.
 func clusterID(id uuid.UUID) string {
 	id[0] &= 0x7f
 	return base64.RawURLEncoding.EncodeToString(id[:])
@@ -42,7 +42,7 @@ func (b *Broker) settings() (map[string]string, error) {
 		"num.network.threads":                              "2",
 		"num.io.threads":                                   "4",
 		"log.cleaner.dedupe.buffer.size":                   "16777216",
-		// A killed broker is missed after these, so tests of a lost leader need not wait for the defaults.
+		// Short, so that the controller soon notices a killed broker.
 		"broker.session.timeout.ms":                 "3000",
 		"broker.heartbeat.interval.ms":              "500",
 		"controller.quorum.election.timeout.ms":     "500",
@@ -83,7 +83,7 @@ func (b *Broker) listen(settings map[string]string) {
 	settings["listener.security.protocol.map"] = strings.Join(security, ",")
 }
 
-// secure sets up the TLS and SASL listeners.
+// secure configures the TLS and SASL listeners.
 func (b *Broker) secure(settings map[string]string) error {
 	cert, key, err := b.cluster.certs.sign("broker")
 	if err != nil {

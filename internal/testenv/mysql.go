@@ -14,31 +14,31 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// MySQLOptions says what server to start. The zero value is MySQL 9 with all the settings that the relay asks
-// for; root needs no password from 127.0.0.1.
+// MySQLOptions are the options of a server. The zero value is MySQL 9 with all settings that the relay requires and a root
+// without password.
 type MySQLOptions struct {
-	Flavor   string            // MySQLFlavor, which is the default, or MariaDBFlavor.
-	Release  string            // MariaDB11, or "" for the flavor's usual one.
-	Settings map[string]string // Lines of my.cnf over the defaults.
-	TLS      bool              // A certificate for 127.0.0.1 and localhost; see CAFile. Without it no TLS at all.
-	Durable  bool              // Leave InnoDB's fsync on. The binary log's is always: the relay asks for it.
-	ServerID uint32            // 0: one that no other server of this machine has.
+	Flavor   string            // MySQLFlavor (default) or MariaDBFlavor.
+	Release  string            // MariaDB11, or "" for the flavor's default.
+	Settings map[string]string // Lines of my.cnf; they replace defaults.
+	TLS      bool              // Adds a certificate for 127.0.0.1 and localhost; see CAFile. Otherwise there is no TLS.
+	Durable  bool              // Leaves InnoDB's fsync on. The binlog's is always on, as the relay requires.
+	ServerID uint32            // 0: one that no other server on this machine has.
 }
 
-// MySQLStop is how a server is told to stop.
+// MySQLStop is a way to stop a server.
 type MySQLStop syscall.Signal
 
 // The ways to stop MySQL.
 const (
-	MySQLShutdown = MySQLStop(syscall.SIGTERM) // Sends clients away, writes everything.
-	MySQLCrash    = MySQLStop(syscall.SIGKILL) // Recovery at the next start.
+	MySQLShutdown = MySQLStop(syscall.SIGTERM) // disconnects clients and flushes
+	MySQLCrash    = MySQLStop(syscall.SIGKILL) // recovers at the next start
 )
 
 // MySQLServer is a MySQL or MariaDB server on 127.0.0.1. Its methods are safe for use from several goroutines,
 // except that starts and stops must not overlap.
 type MySQLServer struct {
 	Flavor  string
-	Version string // As "9.7.4".
+	Version string // such as "9.7.4"
 
 	inst  *instance
 	port  *port
@@ -46,7 +46,7 @@ type MySQLServer struct {
 	certs *authority
 }
 
-// StartMySQL starts a server and waits until it answers. Close ends it; so does the end of this process.
+// StartMySQL starts a server and waits until it is ready. It ends with Close or with this process.
 func StartMySQL(ctx context.Context, o MySQLOptions) (_ *MySQLServer, err error) {
 	store, err := newStore(io.Discard)
 	if err != nil {
@@ -78,7 +78,7 @@ func StartMySQL(ctx context.Context, o MySQLOptions) (_ *MySQLServer, err error)
 	return m, nil
 }
 
-// Start starts the server on the same data and port and waits until it answers.
+// Start starts the server on the same data and port and waits until it is ready.
 func (m *MySQLServer) Start(ctx context.Context) error {
 	if err := m.inst.start(ctx, m.prog.command(m.prog.daemon(), "--defaults-file="+m.inst.path("my.cnf"))); err != nil {
 		return err
@@ -91,7 +91,7 @@ func (m *MySQLServer) Start(ctx context.Context) error {
 
 func (m *MySQLServer) ping(ctx context.Context) error { return m.Exec(ctx, "", "DO 1") }
 
-// Stop stops the server, killing it if ctx ends first.
+// Stop stops the server. If ctx ends first, it kills the server.
 func (m *MySQLServer) Stop(ctx context.Context, how MySQLStop) error {
 	return m.inst.stop(ctx, syscall.Signal(how))
 }
@@ -104,19 +104,19 @@ func (m *MySQLServer) Restart(ctx context.Context, how MySQLStop) error {
 	return m.Start(ctx)
 }
 
-// Pause freezes the server (SIGSTOP), as a machine that hangs; Resume thaws it.
+// Pause freezes the server (SIGSTOP).
 func (m *MySQLServer) Pause() error { return m.inst.signalTree(syscall.SIGSTOP) }
 
-// Resume lets a paused server go on.
+// Resume resumes a paused server.
 func (m *MySQLServer) Resume() error { return m.inst.signalTree(syscall.SIGCONT) }
 
 // Close kills the server and removes its data.
 func (m *MySQLServer) Close() error { return m.inst.close() }
 
-// Addr is host:port.
+// Addr returns host:port.
 func (m *MySQLServer) Addr() string { return m.port.addr() }
 
-// CAFile is the certificate authority that signed the server's certificate; empty without TLS.
+// CAFile returns the file of the certificate authority, "" without TLS.
 func (m *MySQLServer) CAFile() string {
 	if m.certs == nil {
 		return ""
@@ -124,7 +124,7 @@ func (m *MySQLServer) CAFile() string {
 	return m.certs.CAFile
 }
 
-// ClientTLS is a configuration that trusts the server's certificate; nil without TLS.
+// ClientTLS returns a configuration that trusts the server's certificate, nil without TLS.
 func (m *MySQLServer) ClientTLS() *tls.Config {
 	if m.certs == nil {
 		return nil
@@ -134,21 +134,21 @@ func (m *MySQLServer) ClientTLS() *tls.Config {
 	return config
 }
 
-// PID is the server's process id, 0 while it is down.
+// PID returns the server's process ID, 0 while it is down.
 func (m *MySQLServer) PID() int { return m.inst.pid() }
 
-// LogPath is the server's log, LogTail its last lines.
+// LogPath returns the path of the server's log.
 func (m *MySQLServer) LogPath() string { return m.inst.logPath() }
 
 // LogTail returns the last lines of the server's log.
 func (m *MySQLServer) LogTail(lines int) string { return m.inst.logTail(lines) }
 
-// DSN is root's, over TCP and without TLS, in the form of go-sql-driver; params as "parseTime=true&loc=UTC".
+// DSN returns root's go-sql-driver DSN over TCP without TLS. params are such as "parseTime=true&loc=UTC".
 func (m *MySQLServer) DSN(database, params string) string {
 	return m.UserDSN("root", "", database, params)
 }
 
-// UserDSN is DSN for another user.
+// UserDSN returns the DSN of another user.
 func (m *MySQLServer) UserDSN(user, password, database, params string) string {
 	dsn := m.config(user, password, database).FormatDSN()
 	if params == "" {
@@ -164,8 +164,8 @@ func (m *MySQLServer) config(user, password, database string) *mysql.Config {
 	return config
 }
 
-// Open returns a pool of root's connections over TCP, with TLS if the server has it, that is silent about lost
-// ones. change, if not nil, alters its configuration.
+// Open returns a pool of root's connections over TCP, with TLS if the server has it, that does not log lost connections.
+// change, if not nil, changes its configuration.
 func (m *MySQLServer) Open(database string, change func(*mysql.Config)) (*sql.DB, error) {
 	config := m.config("root", "", database)
 	config.Logger, config.ParseTime = &mysql.NopLogger{}, true
@@ -188,7 +188,7 @@ func (m *MySQLServer) Exec(ctx context.Context, database, statements string) err
 	})
 }
 
-// Value runs a query as root over the Unix socket and returns its first column as text, NULL as "".
+// Value runs a query as root over the Unix socket and returns the first column as text; "" for NULL.
 func (m *MySQLServer) Value(ctx context.Context, query string, args ...any) (string, error) {
 	var value sql.NullString
 	err := m.local("", func(db *sql.DB) error { return db.QueryRowContext(ctx, query, args...).Scan(&value) })
@@ -237,13 +237,13 @@ func (m *MySQLServer) local(database string, use func(*sql.DB) error) error {
 	return errors.Join(use(db), db.Close())
 }
 
-// CreateDatabase makes a database.
+// CreateDatabase creates a database.
 func (m *MySQLServer) CreateDatabase(ctx context.Context, name string) error {
 	return m.Exec(ctx, "", "CREATE DATABASE "+quoteMySQL(name))
 }
 
-// CreateUser makes a user that may connect from 127.0.0.1 only. plugin is how it proves itself, as
-// "caching_sha2_password"; empty leaves it to the server. Grants are as "SELECT ON shop.outbox".
+// CreateUser creates a user that may connect from 127.0.0.1 only. plugin is the authentication plugin, such as
+// "caching_sha2_password"; "" is the server's default. grants are such as "SELECT ON shop.outbox".
 func (m *MySQLServer) CreateUser(ctx context.Context, name, password, plugin string, grants ...string) error {
 	secret := "'" + strings.NewReplacer(`\`, `\\`, `'`, `''`).Replace(password) + "'"
 	identified := "BY " + secret

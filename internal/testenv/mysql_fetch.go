@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// The servers that speak MySQL's protocol, as the relay names them.
+// The flavors of MySQL, by the names that the relay uses.
 const (
 	MySQLFlavor   = "mysql"
 	MariaDBFlavor = "mariadb"
@@ -27,10 +27,10 @@ func flavorName(flavor string) string {
 type mysqlProgram struct {
 	*program
 	flavor  string
-	release string // as "9.7.4"
+	release string // such as "9.7.4"
 }
 
-// daemon is the server's binary.
+// daemon returns the name of the server's binary.
 func (p *mysqlProgram) daemon() string {
 	if p.flavor == MariaDBFlavor {
 		return "mariadbd"
@@ -38,7 +38,7 @@ func (p *mysqlProgram) daemon() string {
 	return "mysqld"
 }
 
-// base is the folder above its binaries; share holds messages and scripts, empty if it is not below base.
+// base returns the directory above the binaries; share the directory of messages and scripts, "" if not below base.
 func (p *mysqlProgram) base() string { return filepath.Dir(p.bin) }
 
 func (p *mysqlProgram) share() string {
@@ -51,7 +51,7 @@ func (p *mysqlProgram) share() string {
 	return ""
 }
 
-// mysqlProgram finds a server: on the machine, else in Debian's packages or on Maven Central.
+// mysqlProgram gets a server from this machine, from Debian's packages or from Maven Central.
 func (s *store) mysqlProgram(ctx context.Context, flavor, release string) (*mysqlProgram, error) {
 	find := s.mysql
 	switch {
@@ -72,7 +72,7 @@ func (s *store) mysqlProgram(ctx context.Context, flavor, release string) (*mysq
 	return prog, nil
 }
 
-// mysql wants version 9, or 8 where it is installed.
+// mysql gets version 9, or an installed version 8.
 func (s *store) mysql(ctx context.Context) (*program, error) {
 	if !ignoreInstalled() {
 		for _, major := range []int{9, 8} {
@@ -109,8 +109,8 @@ func (s *store) mariadb(ctx context.Context) (*program, error) {
 	return found, nil
 }
 
-// unstableProgram fetches a server from Debian's unstable suite with every library down to the C library,
-// and starts it through the loader that came with them: nothing of this system's is mixed in.
+// unstableProgram fetches a server from Debian unstable with all its libraries, the C library included, and starts it
+// through their loader, so that no library of this system is used.
 func (s *store) unstableProgram(ctx context.Context, pkg, name string) (*program, error) {
 	dir, err := s.entry(ctx, pkg+"-unstable", func(dir string) error {
 		apt, err := s.aptUnstable(ctx)
@@ -136,8 +136,8 @@ func (s *store) unstableProgram(ctx context.Context, pkg, name string) (*program
 	return prog, nil
 }
 
-// aptUnstable is apt-get on the unstable suite of the mirror that this machine uses. It knows of no installed
-// package, so that it names all that a server needs.
+// aptUnstable runs apt-get on the unstable suite of this machine's mirror. It ignores installed packages, so that it lists
+// everything that a server needs.
 func (s *store) aptUnstable(ctx context.Context) (*aptClient, error) {
 	mirror, err := s.debianMirror(ctx)
 	if err != nil {
@@ -161,7 +161,7 @@ func (s *store) aptUnstable(ctx context.Context) (*aptClient, error) {
 	return apt, nil
 }
 
-// debianMirror is where this machine gets Debian from.
+// debianMirror returns this machine's Debian mirror.
 func (s *store) debianMirror(ctx context.Context) (string, error) {
 	apt, err := s.apt()
 	if err != nil {

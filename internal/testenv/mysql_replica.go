@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// startMySQLReplica starts a replica of a server of the same flavor, by GTID. It copies nothing: the primary
-// must still have its whole binary log. It writes what it applies to a binary log of its own.
+// startMySQLReplica starts a GTID replica of a server of the same flavor. It copies no data, so the primary must still have
+// its whole binlog. The replica logs what it applies to its own binlog.
 func startMySQLReplica(ctx context.Context, primary *MySQLServer, o MySQLOptions) (*MySQLServer, error) {
 	o.Flavor = primary.Flavor
 	settings := map[string]string{"read_only": "ON"}
@@ -25,8 +25,7 @@ func startMySQLReplica(ctx context.Context, primary *MySQLServer, o MySQLOptions
 	return m, nil
 }
 
-// Follow makes the server a replica of primary from where it stands by its GTIDs, and waits until it has what
-// the primary has now.
+// Follow makes the server a replica of primary from its own GTIDs, and waits until it has what primary has now.
 func (m *MySQLServer) Follow(ctx context.Context, primary *MySQLServer) error {
 	statements := "CHANGE REPLICATION SOURCE TO SOURCE_HOST='127.0.0.1', SOURCE_PORT=%d, SOURCE_USER='root'," +
 		" SOURCE_AUTO_POSITION=1, GET_SOURCE_PUBLIC_KEY=1, SOURCE_SSL=0, SOURCE_CONNECT_RETRY=1, SOURCE_RETRY_COUNT=86400; START REPLICA"
@@ -44,7 +43,7 @@ func (m *MySQLServer) Follow(ctx context.Context, primary *MySQLServer) error {
 	return m.AwaitGTIDs(ctx, gtids)
 }
 
-// GTIDs are those of the transactions in the server's binary log, ever.
+// GTIDs returns all GTIDs that the server has ever logged.
 func (m *MySQLServer) GTIDs(ctx context.Context) (string, error) {
 	if m.Flavor == MariaDBFlavor {
 		return m.Value(ctx, "SELECT @@global.gtid_binlog_pos")
@@ -52,14 +51,14 @@ func (m *MySQLServer) GTIDs(ctx context.Context) (string, error) {
 	return m.Value(ctx, "SELECT REPLACE(@@global.gtid_executed, '\\n', '')")
 }
 
-// AwaitGTIDs waits until a replica has applied them.
+// AwaitGTIDs waits until a replica has applied gtids.
 func (m *MySQLServer) AwaitGTIDs(ctx context.Context, gtids string) error {
 	wait := "SELECT WAIT_FOR_EXECUTED_GTID_SET(?, 1)"
 	if m.Flavor == MariaDBFlavor {
 		wait = "SELECT MASTER_GTID_WAIT(?, 1)"
 	}
 	for {
-		behind, err := m.Value(ctx, wait, gtids) // Returns after a second if they are not there yet.
+		behind, err := m.Value(ctx, wait, gtids) // returns after a second at the latest
 		if err == nil && behind == "0" {
 			return nil
 		}
@@ -71,7 +70,7 @@ func (m *MySQLServer) AwaitGTIDs(ctx context.Context, gtids string) error {
 	}
 }
 
-// Promote makes a replica a primary of its own, with all that it has received.
+// Promote applies everything that a replica has received and makes it a primary.
 func (m *MySQLServer) Promote(ctx context.Context) error {
 	status, received, reset := "SHOW REPLICA STATUS", "Retrieved_Gtid_Set", "STOP REPLICA; RESET REPLICA ALL"
 	stop := "STOP REPLICA IO_THREAD"

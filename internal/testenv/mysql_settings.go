@@ -32,17 +32,17 @@ func (m *MySQLServer) configure(o MySQLOptions) error {
 	return err
 }
 
-// defaults are what the relay asks for, in a small server.
+// defaults returns the settings that the relay requires, for a small server.
 func (m *MySQLServer) defaults(o MySQLOptions) map[string]string {
 	settings := map[string]string{
 		"basedir":                        m.prog.base(),
 		"datadir":                        m.data(),
 		"socket":                         m.inst.path("server.sock"),
 		"pid_file":                       m.inst.path("server.pid"),
-		"tmpdir":                         m.inst.path(), // a server that starts deletes what others have in a shared one
+		"tmpdir":                         m.inst.path(), // a starting server deletes other servers' files in a shared one
 		"bind_address":                   "127.0.0.1",
 		"port":                           strconv.Itoa(m.port.number),
-		"server_id":                      strconv.Itoa(m.port.number), // the port is ours alone
+		"server_id":                      strconv.Itoa(m.port.number), // no other server on this machine has it
 		"skip_name_resolve":              "ON",
 		"character_set_server":           "utf8mb4",
 		"max_connections":                "200",
@@ -59,7 +59,7 @@ func (m *MySQLServer) defaults(o MySQLOptions) map[string]string {
 		settings["server_id"] = strconv.FormatUint(uint64(o.ServerID), 10)
 	}
 	if !o.Durable {
-		settings["innodb_flush_method"] = "nosync" // A page that a crash may tear is still written twice.
+		settings["innodb_flush_method"] = "nosync" // the doublewrite buffer still protects against torn pages
 	}
 	if share := m.prog.share(); share != "" {
 		settings["lc_messages_dir"] = share
@@ -68,7 +68,7 @@ func (m *MySQLServer) defaults(o MySQLOptions) map[string]string {
 		settings["log_slave_updates"] = "ON"
 		settings["innodb_log_file_size"] = "48M"
 		if !o.TLS {
-			settings["ssl"] = "OFF" // MariaDB 11.4 would make a certificate of its own, for seconds.
+			settings["ssl"] = "OFF" // MariaDB 11.4 would spend seconds on a self-signed certificate
 		}
 		return settings
 	}
@@ -79,7 +79,7 @@ func (m *MySQLServer) defaults(o MySQLOptions) map[string]string {
 	return settings
 }
 
-// encrypt makes the server's certificate.
+// encrypt creates the server's certificate.
 func (m *MySQLServer) encrypt(settings map[string]string) (err error) {
 	if m.certs, err = newAuthority(m.inst); err != nil {
 		return err
@@ -94,8 +94,8 @@ func (m *MySQLServer) encrypt(settings map[string]string) (err error) {
 
 func (m *MySQLServer) data() string { return m.inst.path("data") }
 
-// initialise makes the data folder. Making it anew takes MySQL two seconds, so the cache keeps one of each
-// version without anything in it; the server's identity is made at the first start.
+// initialise creates the data directory. That takes MySQL two seconds, so the cache keeps an empty one of each version.
+// The server's UUID is created at the first start.
 func (m *MySQLServer) initialise(ctx context.Context, store *store) error {
 	c, err := m.prog.initialisation(m.inst)
 	if err != nil {
@@ -115,7 +115,7 @@ func (m *MySQLServer) initialise(ctx context.Context, store *store) error {
 		return err
 	}
 	if _, err := os.Stat(m.data()); err == nil {
-		return nil // Just made.
+		return nil // just created
 	}
 	if err := os.CopyFS(m.data(), os.DirFS(template)); err != nil {
 		return err
@@ -123,14 +123,14 @@ func (m *MySQLServer) initialise(ctx context.Context, store *store) error {
 	return m.inst.ownTree(m.data())
 }
 
-// mysqlRoot lets root in over TCP: with skip_name_resolve nobody comes from localhost.
+// mysqlRoot lets root connect over TCP: with skip_name_resolve no connection comes from localhost.
 const mysqlRoot = "CREATE USER root@'127.0.0.1' IDENTIFIED BY '';\nGRANT ALL ON *.* TO root@'127.0.0.1' WITH GRANT OPTION;\n"
 
 func mysqlInitialise() []string {
 	return []string{"--initialize-insecure", "--skip-log-bin", "--performance-schema=OFF", "--innodb-flush-method=nosync", "--innodb-redo-log-capacity=48M"}
 }
 
-// initialisation is the command that fills an instance's data folder.
+// initialisation returns the command that fills an instance's data directory.
 func (p *mysqlProgram) initialisation(i *instance) (command, error) {
 	args := []string{"--no-defaults", "--basedir=" + p.base(), "--datadir=" + i.path("data")}
 	if share := p.share(); share != "" {
@@ -150,14 +150,14 @@ func (p *mysqlProgram) initialisation(i *instance) (command, error) {
 	return command{path: "/bin/sh", args: append([]string{"-c", `exec "$@" <"$0"`, file, c.path}, c.args...), env: c.env}, err
 }
 
-// bootstrapScript is what mariadb-install-db feeds to the server, without help texts, anonymous users and the
-// database test. Its own script needs programs of other packages.
+// bootstrapScript returns what mariadb-install-db sends to the server, without help texts, anonymous users and the test
+// database. mariadb-install-db itself needs programs of other packages.
 func (p *mysqlProgram) bootstrapScript() (string, error) {
 	var script strings.Builder
 	script.WriteString("CREATE DATABASE mysql;\nUSE mysql;\nSET @auth_root_socket=NULL;\n")
 	for _, name := range []string{"mysql_system_tables.sql", "mysql_performance_tables.sql", "mysql_system_tables_data.sql"} {
 		part := filepath.Join(p.share(), name)
-		for _, newer := range []string{part, filepath.Join(p.share(), "mariadb"+strings.TrimPrefix(name, "mysql"))} { // Since 11.
+		for _, newer := range []string{part, filepath.Join(p.share(), "mariadb"+strings.TrimPrefix(name, "mysql"))} { // since MariaDB 11
 			if _, err := os.Stat(newer); err == nil {
 				part = newer
 			}
@@ -186,7 +186,7 @@ func leaveOut(dir string, patterns ...string) error {
 	return nil
 }
 
-// ownTree gives a folder and all in it to the server, and to nobody else.
+// ownTree makes the server's user the owner of a directory tree that no other user can read.
 func (i *instance) ownTree(dir string) error {
 	return filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {

@@ -10,7 +10,6 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
-// flavors are what each test runs on.
 func flavors() []string { return []string{testenv.MySQLFlavor, testenv.MariaDBFlavor} }
 
 func TestMySQLServesAndKeepsItsData(t *testing.T) {
@@ -37,7 +36,7 @@ func TestMySQLServesAndKeepsItsData(t *testing.T) {
 }
 
 // The relay refuses a server with other settings.
-func TestMySQLIsSetAsTheRelayAsks(t *testing.T) {
+func TestMySQLHasTheSettingsThatTheRelayRequires(t *testing.T) {
 	t.Parallel()
 	for _, o := range []testenv.MySQLOptions{
 		{Flavor: testenv.MySQLFlavor}, {Flavor: testenv.MariaDBFlavor}, {Flavor: testenv.MariaDBFlavor, Release: testenv.MariaDB11},
@@ -146,7 +145,7 @@ func TestMySQLThroughAProxyAndPaused(t *testing.T) {
 			refusedMySQL(t, through, "refused")
 			must(t, proxy.Restore())
 			must(t, m.Pause())
-			refusedMySQL(t, through+"?readTimeout=300ms", "invalid connection") // it is accepted and nobody answers
+			refusedMySQL(t, through+"?readTimeout=300ms", "invalid connection") // it is accepted and gets no answer
 			must(t, m.Resume())
 			mysqlText(t, through, "SELECT 1")
 		})

@@ -31,7 +31,7 @@ func unpackNPM(ctx context.Context, dir, pkg string) error {
 	return errors.Join(openUp(dir), relink(filepath.Join(dir, "package")))
 }
 
-// needNPM installs npm if it is missing and we may.
+// needNPM installs npm if it is missing, where it may.
 func needNPM(ctx context.Context) error {
 	if _, err := exec.LookPath("npm"); err == nil {
 		return nil
@@ -42,7 +42,7 @@ func needNPM(ctx context.Context) error {
 	return nil
 }
 
-// openUp lets every user read what was unpacked: servers run as another one.
+// openUp makes a directory tree world-readable, because servers may run as another user.
 func openUp(dir string) error {
 	return filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.Type()&fs.ModeSymlink != 0 {
@@ -56,7 +56,7 @@ func openUp(dir string) error {
 	})
 }
 
-// relink makes the symbolic links that an npm package cannot carry; the package lists them.
+// relink creates the symbolic links that the package lists, because npm packages cannot contain any.
 func relink(dir string) error {
 	text, err := os.ReadFile(filepath.Join(dir, "native", "pg-symlinks.json"))
 	if err != nil {

@@ -31,13 +31,13 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// running is what the child tells about its servers.
+// running is what the child reports about its servers.
 type running struct {
 	PIDs []int
 	Dirs []string
 }
 
-// startAndWait starts one server of each kind, a paused one and a stopped one among them.
+// startAndWait starts one server of each kind; it pauses one and stops another.
 func startAndWait(ctx context.Context) error {
 	pg, err := testenv.StartPostgres(ctx, testenv.PostgresOptions{})
 	if err != nil {
@@ -74,11 +74,11 @@ func startAndWait(ctx context.Context) error {
 	if err := json.NewEncoder(os.Stdout).Encode(told); err != nil {
 		return err
 	}
-	_, err = io.Copy(io.Discard, os.Stdin) // Ends with our parent, if nobody kills us.
+	_, err = io.Copy(io.Discard, os.Stdin) // until the parent ends, or kills this process
 	return err
 }
 
-func TestServersAreGoneAfterTheirParentWasKilled(t *testing.T) {
+func TestServersEndWhenTheirParentIsKilled(t *testing.T) {
 	t.Parallel()
 	child := exec.CommandContext(t.Context(), os.Args[0])
 	child.Env = append(os.Environ(), childMode+"=1")
@@ -94,11 +94,11 @@ func TestServersAreGoneAfterTheirParentWasKilled(t *testing.T) {
 	var told running
 	must(t, json.Unmarshal(line, &told))
 	if len(told.PIDs) < 7 || len(told.Dirs) != 5 {
-		t.Fatalf("the child told too little: %s", line)
+		t.Fatalf("incomplete report of the child: %s", line)
 	}
 	must(t, child.Process.Kill())
 	_ = child.Wait()
-	await(t, "every server to be gone", func() bool {
+	await(t, "every server to end", func() bool {
 		return !slices.ContainsFunc(told.PIDs, alive)
 	})
 	await(t, "every folder to be removed", func() bool {
@@ -109,7 +109,7 @@ func TestServersAreGoneAfterTheirParentWasKilled(t *testing.T) {
 	})
 }
 
-// alive is false for a zombie too: in a container nobody may collect it.
+// alive is false for a zombie too: a container may have no init process that reaps it.
 func alive(pid int) bool {
 	if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
 		return false
@@ -124,7 +124,7 @@ func await(t *testing.T, what string, condition func() bool) {
 	deadline := time.Now().Add(30 * time.Second)
 	for !condition() {
 		if time.Now().After(deadline) {
-			t.Fatalf("waited in vain for %s", what)
+			t.Fatalf("timeout waiting for %s", what)
 		}
 		<-time.After(20 * time.Millisecond)
 	}

@@ -14,13 +14,13 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// PgBouncerServer is a connection pooler before a PostgreSQL server.
+// PgBouncerServer is a connection pooler in front of a PostgreSQL server.
 type PgBouncerServer struct {
 	inst *instance
 	port *port
 }
 
-// PgBouncer starts a pooler before target for one test.
+// PgBouncer starts a pooler in front of target for one test.
 func PgBouncer(tb testing.TB, target *PostgresServer, settings ...string) *PgBouncerServer {
 	tb.Helper()
 	p, err := startPgBouncer(starting(tb), target, settings...)
@@ -31,8 +31,8 @@ func PgBouncer(tb testing.TB, target *PostgresServer, settings ...string) *PgBou
 	return p
 }
 
-// startPgBouncer starts a pooler in transaction mode that lets everybody in and connects as the superuser.
-// settings are further lines of its [pgbouncer] section.
+// startPgBouncer starts a pooler in transaction mode that accepts every client and connects as the superuser.
+// settings are more lines of its [pgbouncer] section.
 func startPgBouncer(ctx context.Context, target *PostgresServer, settings ...string) (*PgBouncerServer, error) {
 	store, err := newStore(io.Discard)
 	if err != nil {
@@ -75,7 +75,7 @@ func (p *PgBouncerServer) ping(ctx context.Context) error {
 	return conn.Close(ctx)
 }
 
-// Addr is host:port.
+// Addr returns host:port.
 func (p *PgBouncerServer) Addr() string {
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(p.port.number))
 }
@@ -86,7 +86,7 @@ func (p *PgBouncerServer) Close() error {
 	return p.inst.close()
 }
 
-// pgbouncerProgram finds PgBouncer on the machine, else in Debian's packages.
+// pgbouncerProgram gets PgBouncer from this machine or from Debian's packages.
 func (s *store) pgbouncerProgram(ctx context.Context) (*program, error) {
 	if found := beside(ctx, "pgbouncer", 1, "/opt/homebrew/bin", "/usr/local/bin", "/usr/sbin"); found != nil && !ignoreInstalled() {
 		return found, nil

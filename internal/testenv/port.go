@@ -11,22 +11,20 @@ import (
 	"strconv"
 )
 
-// Ports come from below the ephemeral range, so that no outgoing connection takes the port of a server
-// while it is down between stop and start.
+// Ports are below the ephemeral range, so that no outgoing connection takes the port of a stopped server.
 const (
 	firstPort = 20000
 	lastPort  = 32000
 )
 
-// port is a TCP port of 127.0.0.1 that other processes using this package leave alone until it is
-// released or we die.
+// port is a TCP port of 127.0.0.1 that other users of this package do not take until it is released or this process ends.
 type port struct {
 	number int
 	lock   *os.File
 }
 
-// ReservePort finds a port, as host:port, for a program that the caller starts himself, if need be again and
-// again: other users of this package leave it alone until release is called or this process ends.
+// ReservePort returns a free address (host:port) for a program that the caller starts. Other users of this package do not
+// take it until release is called or this process ends.
 func ReservePort(ctx context.Context) (addr string, release func() error, err error) {
 	p, err := reservePort(ctx)
 	if err != nil {
@@ -66,7 +64,7 @@ func free(ctx context.Context, number int) bool {
 	return listener.Close() == nil
 }
 
-// dial says whether somebody accepts connections.
+// dial reports whether a server accepts connections.
 func dial(ctx context.Context, addr string) error {
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "tcp", addr)

@@ -17,32 +17,32 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// PostgresOptions says what server to start. The zero value is PostgreSQL 15 with wal_level=logical,
-// trusting everybody on 127.0.0.1, without fsync.
+// PostgresOptions are the options of a server. The zero value is PostgreSQL 15 with wal_level=logical, trust
+// authentication on 127.0.0.1 and no fsync.
 type PostgresOptions struct {
-	Version  int               // Major version, 14 to 18; 0 is defaultPostgres, AnyPostgres whatever is at hand.
-	Settings map[string]string // Lines of postgresql.conf over the defaults.
-	HBA      []string          // pg_hba.conf for TCP; nil trusts 127.0.0.1. The superuser's socket is always open.
+	Version  int               // Major version, 14 to 18; 0 is defaultPostgres; see AnyPostgres.
+	Settings map[string]string // Lines of postgresql.conf; they replace defaults.
+	HBA      []string          // pg_hba.conf for TCP; nil trusts 127.0.0.1. The superuser can always use the socket.
 	TLS      bool              // ssl=on with a certificate for 127.0.0.1 and localhost; see CAFile.
-	Durable  bool              // Leave fsync and full_page_writes on: for tests that stop the server the hard way.
+	Durable  bool              // Leaves fsync and full_page_writes on, for tests that crash the server.
 }
 
-// AnyPostgres as a version takes the PostgreSQL that costs least to get, from 14 on.
+// AnyPostgres as a version is an installed or cached PostgreSQL from 14 on, else defaultPostgres.
 const AnyPostgres = -1
 
-// PostgresStop is how a server is told to stop.
+// PostgresStop is a way to stop a server.
 type PostgresStop syscall.Signal
 
 // The shutdown modes of PostgreSQL.
 const (
-	Fast      = PostgresStop(syscall.SIGINT)  // Sends clients away; waits for walsenders to deliver.
-	Immediate = PostgresStop(syscall.SIGQUIT) // A crash: recovery at the next start.
+	Fast      = PostgresStop(syscall.SIGINT)  // disconnects clients; waits for walsenders to deliver
+	Immediate = PostgresStop(syscall.SIGQUIT) // a crash: recovers at the next start
 )
 
 // PostgresServer is a PostgreSQL server on 127.0.0.1. Its methods are safe for use from several goroutines,
 // except that starts and stops must not overlap.
 type PostgresServer struct {
-	Version int // Major.
+	Version int // major
 
 	inst  *instance
 	port  *port
@@ -50,7 +50,7 @@ type PostgresServer struct {
 	certs *authority
 }
 
-// StartPostgres starts a server and waits until it answers. Close ends it; so does the end of this process.
+// StartPostgres starts a server and waits until it is ready. It ends with Close or with this process.
 func StartPostgres(ctx context.Context, o PostgresOptions) (*PostgresServer, error) {
 	return startPostgres(ctx, o, io.Discard)
 }
@@ -134,7 +134,7 @@ func postgresDefaults(port int, socketDir string, durable bool) map[string]strin
 	return settings
 }
 
-// encrypt makes the server's certificate.
+// encrypt creates the server's certificate.
 func (p *PostgresServer) encrypt(settings map[string]string) (err error) {
 	if p.certs, err = newAuthority(p.inst); err != nil {
 		return err
@@ -155,14 +155,14 @@ func renderSettings(settings map[string]string) string {
 	return text.String()
 }
 
-// setHBA writes what pg_hba.conf says about TCP.
+// setHBA writes pg_hba.conf with lines for TCP.
 func (p *PostgresServer) setHBA(lines ...string) error {
 	text := "local all postgres trust\nlocal replication postgres trust\n" + strings.Join(lines, "\n") + "\n"
 	_, err := p.inst.write("data/pg_hba.conf", text)
 	return err
 }
 
-// Start starts the server on the same data and port and waits until it answers.
+// Start starts the server on the same data and port and waits until it is ready.
 func (p *PostgresServer) Start(ctx context.Context) error {
 	if err := p.inst.start(ctx, p.prog.command("postgres", "-D", p.data())); err != nil {
 		return err
@@ -177,7 +177,7 @@ func (p *PostgresServer) ping(ctx context.Context) error {
 	return p.Exec(ctx, "postgres", "SELECT 1")
 }
 
-// Stop stops the server, killing it if ctx ends first.
+// Stop stops the server. If ctx ends first, it kills the server.
 func (p *PostgresServer) Stop(ctx context.Context, mode PostgresStop) error {
 	return p.inst.stop(ctx, syscall.Signal(mode))
 }
@@ -190,16 +190,16 @@ func (p *PostgresServer) Restart(ctx context.Context, mode PostgresStop) error {
 	return p.Start(ctx)
 }
 
-// Pause freezes the server and all its backends (SIGSTOP), as a machine that hangs; Resume thaws them.
+// Pause freezes the server and all its backends (SIGSTOP).
 func (p *PostgresServer) Pause() error { return p.inst.signalTree(syscall.SIGSTOP) }
 
-// Resume lets a paused server go on.
+// Resume resumes a paused server.
 func (p *PostgresServer) Resume() error { return p.inst.signalTree(syscall.SIGCONT) }
 
 // Close ends the server and removes its data.
 func (p *PostgresServer) Close() error {
 	if p.PID() != 0 {
-		_ = p.Resume() // A paused server could not answer.
+		_ = p.Resume() // a paused server does not react to signals
 	}
 	deadline := make(chan struct{})
 	timer := time.AfterFunc(10*time.Second, func() { close(deadline) })
@@ -207,9 +207,8 @@ func (p *PostgresServer) Close() error {
 	return errors.Join(p.inst.stopUntil(deadline, syscall.Signal(Immediate)), p.inst.close())
 }
 
-// DSN is a connection URL for a database and user over TCP, without TLS unless the server has it, in which
-// case the certificate is verified. An empty user is the superuser postgres. Parameters are pairs of key
-// and value; the key password sets the password.
+// DSN returns a connection URL over TCP. If the server has TLS, the URL uses it and verifies the certificate. user "" is
+// the superuser postgres. params are pairs of key and value; the key password sets the password.
 func (p *PostgresServer) DSN(database, user string, params ...string) string {
 	if user == "" {
 		user = "postgres"
@@ -230,10 +229,10 @@ func (p *PostgresServer) DSN(database, user string, params ...string) string {
 	return u.String()
 }
 
-// Addr is host:port.
+// Addr returns host:port.
 func (p *PostgresServer) Addr() string { return p.port.addr() }
 
-// CAFile is the certificate authority that signed the server's certificate; empty without TLS.
+// CAFile returns the file of the certificate authority, "" without TLS.
 func (p *PostgresServer) CAFile() string {
 	if p.certs == nil {
 		return ""
@@ -241,21 +240,21 @@ func (p *PostgresServer) CAFile() string {
 	return p.certs.CAFile
 }
 
-// PID is the postmaster's process id, 0 while the server is down.
+// PID returns the postmaster's process ID, 0 while the server is down.
 func (p *PostgresServer) PID() int { return p.inst.pid() }
 
-// LogPath is the server's log, LogTail its last lines.
+// LogPath returns the path of the server's log.
 func (p *PostgresServer) LogPath() string { return p.inst.logPath() }
 
 // LogTail returns the last lines of the server's log.
 func (p *PostgresServer) LogTail(lines int) string { return p.inst.logTail(lines) }
 
-// CreateDatabase makes a database.
+// CreateDatabase creates a database.
 func (p *PostgresServer) CreateDatabase(ctx context.Context, name string) error {
 	return p.Exec(ctx, "postgres", "CREATE DATABASE "+pgx.Identifier{name}.Sanitize())
 }
 
-// Exec runs statements as the superuser over the Unix socket, whatever pg_hba.conf says about TCP.
+// Exec runs statements as the superuser over the Unix socket.
 func (p *PostgresServer) Exec(ctx context.Context, database, sql string) error {
 	dsn := fmt.Sprintf("host=%s port=%d user=postgres dbname=%s sslmode=disable", p.inst.dir, p.port.number, database)
 	conn, err := pgconn.Connect(ctx, dsn)

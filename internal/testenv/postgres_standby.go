@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// standbySlot is the physical slot through which a standby reads.
+// standbySlot is a standby's physical slot on the primary.
 const standbySlot = "standby"
 
 // PostgresStandby starts a standby of primary for one test; see [StartPostgresStandby].
@@ -22,8 +22,8 @@ func PostgresStandby(tb testing.TB, primary *PostgresServer, o PostgresOptions) 
 	return p
 }
 
-// StartPostgresStandby starts the standby of a primary of version 17 or newer, with the primary's failover slots. The
-// primary is restarted: its files are copied meanwhile. A primary has one such standby at most.
+// StartPostgresStandby starts a standby that synchronizes the primary's failover slots (PostgreSQL 17 or newer). It stops
+// the primary to copy its files, and starts it again. A primary can have one such standby.
 func StartPostgresStandby(ctx context.Context, primary *PostgresServer, o PostgresOptions) (_ *PostgresServer, err error) {
 	if err := primary.Exec(ctx, "postgres", "SELECT pg_create_physical_replication_slot('"+standbySlot+"')"); err != nil {
 		return nil, err

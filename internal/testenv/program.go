@@ -14,12 +14,12 @@ import (
 )
 
 var (
-	errNoApt     = errors.New("this is not Debian or a relative of it")
+	errNoApt     = errors.New("this system has no apt-get")
 	errNoNPM     = errors.New("install npm, with which it is fetched (on Debian `sudo apt-get install npm`)")
-	errPlainUser = errors.New("only root may install it by itself")
+	errPlainUser = errors.New("only root may install it")
 )
 
-// missing is the sentence that says what to install, with the reason why it was not done if there is one.
+// missing returns an error that says what to install, and why it was not installed if that is worth knowing.
 func missing(sentence string, err error) error {
 	if errors.Is(err, errPlainUser) || errors.Is(err, errNoApt) {
 		return errors.New(sentence)
@@ -27,11 +27,11 @@ func missing(sentence string, err error) error {
 	return fmt.Errorf("%s: %w", sentence, err)
 }
 
-// program is a folder of binaries and where their shared libraries are.
+// program is a directory of binaries and how to run them.
 type program struct {
 	bin    string
 	env    []string
-	loader []string // what its binaries are started through, with its arguments; usually nothing
+	loader []string // the dynamic loader and its arguments, if the binaries need another than the system's
 }
 
 func (p *program) command(name string, args ...string) command {
@@ -42,7 +42,7 @@ func (p *program) command(name string, args ...string) command {
 	return command{path: p.loader[0], args: slices.Concat(p.loader[1:], []string{binary}, args), env: p.env}
 }
 
-// unpacked is a program in a tree of unpacked Debian packages.
+// unpacked returns a program in a tree of unpacked Debian packages.
 func unpacked(root, bin string) (*program, error) {
 	var libs []string
 	for _, pattern := range []string{"usr/lib/*-linux-gnu*", "lib/*-linux-gnu*", "usr/lib/*-linux-gnu*/*"} {
@@ -66,8 +66,8 @@ func joinList(dirs []string) string {
 	return list
 }
 
-// major runs a binary with --version and returns the first number it prints, 0 if it does not run: that is
-// how a cache made on another system shows.
+// major runs a binary with --version and returns the first number that it prints; 0 if it does not run, for example if the
+// cache was filled on another system.
 func (p *program) major(ctx context.Context, name string) int {
 	number, err := strconv.Atoi(regexp.MustCompile(`\d+`).FindString(p.version(ctx, name)))
 	if err != nil {
@@ -76,7 +76,7 @@ func (p *program) major(ctx context.Context, name string) int {
 	return number
 }
 
-// version is what a binary prints with --version, without its own path; empty if it does not run.
+// version returns what a binary prints with --version, without its own path; "" if it does not run.
 func (p *program) version(ctx context.Context, name string) string {
 	c := p.command(name, "--version")
 	cmd := exec.CommandContext(ctx, c.path, c.args...)
@@ -88,8 +88,8 @@ func (p *program) version(ctx context.Context, name string) string {
 	return strings.ReplaceAll(string(out), filepath.Join(p.bin, name), "")
 }
 
-// beside returns the program whose binary name is found on PATH or in one of the folders (patterns), in
-// the wanted major version; nil if there is none.
+// beside returns an installed program of the major version: on PATH, or in a directory that matches a pattern. It returns
+// nil if there is none.
 func beside(ctx context.Context, name string, major int, patterns ...string) *program {
 	var dirs []string
 	if path, err := exec.LookPath(name); err == nil {
@@ -109,5 +109,5 @@ func beside(ctx context.Context, name string, major int, patterns ...string) *pr
 	return nil
 }
 
-// onMac says how to get something on macOS, where nothing is fetched.
+// onMac reports whether this is macOS, where nothing is fetched.
 func onMac() bool { return runtime.GOOS == "darwin" }

@@ -19,7 +19,7 @@ type ProxyServer struct {
 	close func() error
 }
 
-// Direction of the bytes that pass a proxy.
+// Direction is the direction of data through a proxy.
 type Direction string
 
 // Requests flow upstream, responses downstream.
@@ -28,7 +28,7 @@ const (
 	Responses Direction = "downstream"
 )
 
-// startProxy starts a proxy before the address target (host:port).
+// startProxy starts a proxy to target (host:port).
 func startProxy(ctx context.Context, target string) (*ProxyServer, error) {
 	reserved, err := reservePort(ctx)
 	if err != nil {
@@ -42,7 +42,7 @@ func startProxy(ctx context.Context, target string) (*ProxyServer, error) {
 	return &ProxyServer{proxy: proxy, port: reserved, close: sync.OnceValue(reserved.release)}, nil
 }
 
-// Addr is where clients connect, host:port.
+// Addr returns the host:port to connect to.
 func (p *ProxyServer) Addr() string { return p.port.addr() }
 
 // Cut closes every connection and refuses new ones until Restore.
@@ -56,7 +56,7 @@ func (p *ProxyServer) Restore() error {
 	return nil
 }
 
-// Redirect closes every connection and leads new ones to another target, as an address that moves with the primary.
+// Redirect closes every connection and directs new ones to another target, like an address that follows the primary.
 func (p *ProxyServer) Redirect(target string) error {
 	p.Cut()
 	if err := p.proxy.Update(&toxiproxy.Proxy{Listen: p.Addr(), Upstream: target, Enabled: true}); err != nil {
@@ -65,12 +65,12 @@ func (p *ProxyServer) Redirect(target string) error {
 	return nil
 }
 
-// Swallow drops every byte of one direction, while the connections stay open, until Heal.
+// Swallow drops all data of one direction until Heal; connections stay open.
 func (p *ProxyServer) Swallow(d Direction) error {
 	return p.add(fmt.Sprintf(`{"name":"swallow-%s","type":"timeout","stream":%q,"attributes":{"timeout":0}}`, d, d))
 }
 
-// Delay holds the bytes of one direction back until Heal.
+// Delay delays the data of one direction until Heal.
 func (p *ProxyServer) Delay(d Direction, by time.Duration) error {
 	return p.add(fmt.Sprintf(`{"name":"delay-%s","type":"latency","stream":%q,"attributes":{"latency":%d}}`, d, d, by.Milliseconds()))
 }
@@ -82,7 +82,7 @@ func (p *ProxyServer) add(toxic string) error {
 	return nil
 }
 
-// Heal ends Swallow and Delay. Connections that lost bytes to Swallow are closed, as their stream is torn.
+// Heal ends Swallow and Delay. It closes connections from which Swallow has dropped data.
 func (p *ProxyServer) Heal(ctx context.Context) { p.proxy.Toxics.ResetToxics(ctx) }
 
 // Close ends the proxy.

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// awaitReady calls probe until it succeeds, the server ends or ctx does.
+// awaitReady calls probe until it succeeds, the server ends or ctx ends.
 func (i *instance) awaitReady(ctx context.Context, probe func(context.Context) error) error {
 	proc := i.current()
 	for {
@@ -24,7 +24,7 @@ func (i *instance) awaitReady(ctx context.Context, probe func(context.Context) e
 		}
 		select {
 		case <-proc.done:
-			return fmt.Errorf("it ended before it was ready: %w\n%s", proc.err, i.logTail(20))
+			return fmt.Errorf("ended before it was ready: %w\n%s", proc.err, i.logTail(20))
 		case <-ctx.Done():
 			return fmt.Errorf("not ready in time: %w\n%s", errors.Join(ctx.Err(), err), i.logTail(20))
 		case <-time.After(20 * time.Millisecond):
@@ -32,8 +32,7 @@ func (i *instance) awaitReady(ctx context.Context, probe func(context.Context) e
 	}
 }
 
-// signalTree signals the server and its children, also those that left its process group as PostgreSQL's
-// backends do. The server goes first, so that it starts no more of them.
+// signalTree signals the server, then its children, also those outside its process group such as PostgreSQL's backends.
 func (i *instance) signalTree(signal syscall.Signal) error {
 	pid := i.pid()
 	if pid == 0 {
@@ -72,7 +71,7 @@ func childrenOf(parent int) ([]int, error) {
 	return children, nil
 }
 
-// parentOf reads the fourth field of /proc/PID/stat; the second may hold spaces and ends with the last ")".
+// parentOf reads the fourth field of /proc/PID/stat. The second field may contain spaces and ends with the last ")".
 func parentOf(pid int) int {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -90,9 +89,9 @@ func parentOf(pid int) int {
 	return parent
 }
 
-// childrenByPS is for systems without /proc.
+// childrenByPS finds children on systems without /proc.
 func childrenByPS(parent int) ([]int, error) {
-	out, err := exec.Command("ps", "-A", "-o", "pid=,ppid=").Output() //nolint:noctx // It ends by itself.
+	out, err := exec.Command("ps", "-A", "-o", "pid=,ppid=").Output() //nolint:noctx // it takes no time
 	if err != nil {
 		return nil, fmt.Errorf("list processes: %w", err)
 	}

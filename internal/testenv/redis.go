@@ -14,13 +14,13 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// RedisOptions says what server to start. The zero value is a server without password, TLS or persistence.
+// RedisOptions are the options of a server. The zero value is a server without password, TLS or persistence.
 type RedisOptions struct {
 	Password   string            // The default user's.
-	Users      []string          // ACL users as redis.conf has them: "relay on >secret ~cdc-relay:* +@all".
-	TLS        bool              // Only TLS connections, with a certificate for 127.0.0.1 and localhost; see CAFile.
-	AppendOnly bool              // Keep data across Kill, written through at each command.
-	Settings   map[string]string // Lines of redis.conf over the defaults.
+	Users      []string          // ACL users in the form of redis.conf: "relay on >secret ~cdc-relay:* +@all".
+	TLS        bool              // Accepts TLS connections only, with a certificate for 127.0.0.1 and localhost; see CAFile.
+	AppendOnly bool              // Keeps data across Kill (appendfsync always).
+	Settings   map[string]string // Lines of redis.conf; they replace defaults.
 }
 
 // RedisServer is a Redis server on 127.0.0.1.
@@ -30,11 +30,11 @@ type RedisServer struct {
 	inst    *instance
 	port    *port
 	certs   *authority
-	mode    []string // arguments after the configuration's
-	bus     int      // port of a cluster's own traffic
+	mode    []string // more arguments
+	bus     int      // port of the cluster bus
 }
 
-// StartRedis starts a server and waits until it answers. Close ends it; so does the end of this process.
+// StartRedis starts a server and waits until it is ready. It ends with Close or with this process.
 func StartRedis(ctx context.Context, o RedisOptions) (*RedisServer, error) {
 	store, err := newStore(io.Discard)
 	if err != nil {
@@ -54,7 +54,7 @@ func StartRedis(ctx context.Context, o RedisOptions) (*RedisServer, error) {
 	return r, nil
 }
 
-// newRedis makes a server that is not started yet.
+// newRedis returns a server that is not started yet.
 func newRedis(ctx context.Context, prog *program, o RedisOptions) (*RedisServer, error) {
 	inst, err := newInstance(ctx, "redis", "KILL")
 	if err != nil {
@@ -121,7 +121,7 @@ func renderRedis(settings map[string]string, users []string) string {
 	return text.String()
 }
 
-// Start starts the server on the same port and waits until it answers.
+// Start starts the server on the same port and waits until it is ready.
 func (r *RedisServer) Start(ctx context.Context) error {
 	if err := r.inst.start(ctx, r.prog.command("redis-server", append([]string{r.inst.path("redis.conf")}, r.mode...)...)); err != nil {
 		return err
@@ -136,12 +136,12 @@ func (r *RedisServer) ping(ctx context.Context) error {
 	client := r.admin()
 	defer func() { _ = client.Close() }()
 	if err := dial(ctx, r.Addr()); err != nil {
-		return err // Before go-redis meets it: that logs each refusal.
+		return err // before go-redis, which logs each failed attempt
 	}
 	return client.Ping(ctx).Err()
 }
 
-// admin is a client with all rights.
+// admin returns a client with all rights.
 func (r *RedisServer) admin() *redis.Client {
 	options := &redis.Options{Addr: r.Addr(), Password: r.options.Password, MaxRetries: -1, DialerRetries: 1}
 	if r.certs != nil {
@@ -161,22 +161,22 @@ func (r *RedisServer) Do(ctx context.Context, args ...any) (string, error) {
 	return fmt.Sprint(answer), nil
 }
 
-// Stop shuts the server down in order, killing it if ctx ends first.
+// Stop shuts the server down cleanly. If ctx ends first, it kills the server.
 func (r *RedisServer) Stop(ctx context.Context) error { return r.inst.stop(ctx, syscall.SIGTERM) }
 
-// Kill ends the server as a power cut would.
+// Kill kills the server (SIGKILL).
 func (r *RedisServer) Kill() { r.inst.kill() }
 
 // Pause freezes the server (SIGSTOP).
 func (r *RedisServer) Pause() error { return r.inst.signalTree(syscall.SIGSTOP) }
 
-// Resume lets a paused server go on.
+// Resume resumes a paused server.
 func (r *RedisServer) Resume() error { return r.inst.signalTree(syscall.SIGCONT) }
 
-// Addr is host:port.
+// Addr returns host:port.
 func (r *RedisServer) Addr() string { return r.port.addr() }
 
-// CAFile is the certificate authority that signed the server's certificate; empty without TLS.
+// CAFile returns the file of the certificate authority, "" without TLS.
 func (r *RedisServer) CAFile() string {
 	if r.certs == nil {
 		return ""
@@ -184,10 +184,10 @@ func (r *RedisServer) CAFile() string {
 	return r.certs.CAFile
 }
 
-// PID is the server's process id, 0 while it is down.
+// PID returns the server's process ID, 0 while it is down.
 func (r *RedisServer) PID() int { return r.inst.pid() }
 
-// LogPath is the file that the server logs to.
+// LogPath returns the path of the server's log.
 func (r *RedisServer) LogPath() string { return r.inst.logPath() }
 
 // LogTail returns the last lines of the server's log.

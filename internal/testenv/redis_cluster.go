@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// hashSlots is how many slots a Redis cluster shares out.
+// hashSlots is the number of hash slots of a Redis cluster.
 const hashSlots = 16384
 
 // RedisCluster is three primaries that share the hash slots.
@@ -18,7 +18,7 @@ type RedisCluster struct {
 	Nodes []*RedisServer
 }
 
-// startRedisCluster starts three nodes and waits until each of them finds the cluster whole.
+// startRedisCluster starts three nodes and waits until each reports cluster_state:ok.
 func startRedisCluster(ctx context.Context, o RedisOptions) (*RedisCluster, error) {
 	store, err := newStore(io.Discard)
 	if err != nil {
@@ -62,8 +62,7 @@ func (c *RedisCluster) launch(ctx context.Context, prog *program, o RedisOptions
 	return c.await(ctx)
 }
 
-// newClusterNode makes a node whose bus port is one of ours: the default, ten thousand above the port, may
-// be taken.
+// newClusterNode returns a node with a reserved bus port: the default, the port plus 10,000, may be taken.
 func newClusterNode(ctx context.Context, prog *program, o RedisOptions) (*RedisServer, error) {
 	node, err := newRedis(ctx, prog, o)
 	if err != nil {
@@ -96,7 +95,7 @@ func (c *RedisCluster) await(ctx context.Context) error {
 				return err
 			}
 			if !strings.Contains(info, "cluster_state:ok") || !strings.Contains(info, "cluster_known_nodes:3") {
-				return fmt.Errorf("the cluster is not whole: %s", info)
+				return fmt.Errorf("the cluster is not ready: %s", info)
 			}
 			return nil
 		})
@@ -107,7 +106,7 @@ func (c *RedisCluster) await(ctx context.Context) error {
 	return nil
 }
 
-// Addrs are the nodes' addresses.
+// Addrs returns the nodes' addresses.
 func (c *RedisCluster) Addrs() []string {
 	addrs := make([]string, 0, len(c.Nodes))
 	for _, node := range c.Nodes {

@@ -6,10 +6,10 @@ import (
 	"fmt"
 )
 
-// redisMajor is the oldest version that tests run on.
+// redisMajor is the oldest supported version.
 const redisMajor = 7
 
-// redisProgram finds Redis 7 or newer: on the machine, else in Debian's packages.
+// redisProgram gets Redis 7 or newer from this machine or from Debian's packages.
 func (s *store) redisProgram(ctx context.Context) (*program, error) {
 	if !ignoreInstalled() {
 		for _, major := range []int{redisMajor, redisMajor + 1} {

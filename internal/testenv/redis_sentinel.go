@@ -9,18 +9,17 @@ import (
 	"strings"
 )
 
-// SentinelMaster is the name under which sentinels know the primary.
+// SentinelMaster is the sentinels' name of the primary.
 const SentinelMaster = "relay"
 
-// RedisSentinel is a primary, a replica and a sentinel that promotes the replica when the primary is gone
-// for a second.
+// RedisSentinel is a primary, a replica and a sentinel that promotes the replica after the primary was down for a second.
 type RedisSentinel struct {
 	Nodes    []*RedisServer // The first starts as the primary.
 	Sentinel *RedisServer
 }
 
-// startRedisSentinel starts the three and waits until the replica is in sync and the sentinel sees both.
-// Password and AppendOnly apply to the nodes; TLS is not supported.
+// startRedisSentinel starts the three and waits until the replica is in sync and the sentinel sees both. TLS is not
+// supported.
 func startRedisSentinel(ctx context.Context, o RedisOptions) (*RedisSentinel, error) {
 	store, err := newStore(io.Discard)
 	if err != nil {
@@ -60,7 +59,7 @@ func (s *RedisSentinel) launch(ctx context.Context, prog *program, o RedisOption
 	return s.Sentinel.inst.awaitReady(ctx, s.settled)
 }
 
-// newSentinel makes a sentinel: the same binary in another mode, with a configuration that it rewrites.
+// newSentinel returns a sentinel: the same binary in another mode, which rewrites its configuration file.
 func newSentinel(ctx context.Context, prog *program, primary *RedisServer) (*RedisServer, error) {
 	s, err := newRedis(ctx, prog, RedisOptions{})
 	if err != nil {

@@ -6,11 +6,10 @@ import (
 	"time"
 )
 
-// startTimeout bounds a start, with the fetch of a server that is not cached yet.
+// startTimeout limits a start, including the download of a server that is not cached yet.
 const startTimeout = 5 * time.Minute
 
-// Postgres starts a server for one test. The test fails if it cannot be had; a failed test shows the
-// server's last log lines.
+// Postgres starts a server for one test. A failed test logs the server's last log lines.
 func Postgres(tb testing.TB, o PostgresOptions) *PostgresServer {
 	tb.Helper()
 	p, err := StartPostgres(starting(tb), o)
@@ -43,7 +42,7 @@ func MySQLReplica(tb testing.TB, primary *MySQLServer, o MySQLOptions) *MySQLSer
 	return m
 }
 
-// starting is a context for getting and starting a server.
+// starting returns a context for getting and starting a server.
 func starting(tb testing.TB) context.Context {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(tb.Context(), startTimeout)
@@ -72,7 +71,7 @@ func Kafka(tb testing.TB, o KafkaOptions) *KafkaCluster {
 	return k
 }
 
-// Proxy starts a proxy before target (host:port) for one test.
+// Proxy starts a proxy to target (host:port) for one test.
 func Proxy(tb testing.TB, target string) *ProxyServer {
 	tb.Helper()
 	p, err := startProxy(tb.Context(), target)
@@ -109,7 +108,7 @@ func Sentinel(tb testing.TB, o RedisOptions) *RedisSentinel {
 	return s
 }
 
-// Cluster starts a Redis cluster of three for one test.
+// Cluster starts a Redis cluster of three nodes for one test.
 func Cluster(tb testing.TB, o RedisOptions) *RedisCluster {
 	tb.Helper()
 	c, err := startRedisCluster(starting(tb), o)

@@ -28,7 +28,7 @@ func fetch(ctx context.Context, wanted []string) error {
 	if len(wanted) == 0 || wanted[0] == "all" {
 		wanted = []string{"postgres-15", "postgres-14", "postgres-16", "postgres-17", "postgres-18", "mysql", "mariadb", "mariadb-11.4", "kafka", "redis", "pgbouncer"}
 	}
-	var errs []error // All that is missing at once: a person installs it in one go.
+	var errs []error // all of them, so that everything missing can be installed at once
 	for _, what := range wanted {
 		line, err := testenv.Fetch(ctx, what, os.Stdout)
 		if err != nil {
