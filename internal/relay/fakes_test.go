@@ -26,6 +26,7 @@ type fakes struct {
 	route   func(seq uint64) error
 	refuse  uint64 // the sink answers this batch with an error
 	save    func(c cdc.Checkpoint) error
+	hang    time.Duration // of each save after the claim
 
 	attempts, runs int
 	stored         *cdc.Checkpoint
@@ -152,6 +153,9 @@ func (f *fakes) Load(context.Context) (cdc.Checkpoint, bool, error) {
 }
 
 func (f *fakes) Save(_ context.Context, c cdc.Checkpoint) error {
+	if c.Sequence > 0 {
+		<-time.After(f.hang)
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.save != nil {

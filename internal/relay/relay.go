@@ -58,7 +58,6 @@ type Relay struct {
 	// reconnect.
 	checkpoint     atomic.Pointer[cdc.Checkpoint]
 	saved          atomic.Uint64 // every batch up to here is durable, its position saved and confirmed
-	lastID         string        // of the last durable event; only save uses it
 	sequence       uint64        // of the last save that was tried in this generation; only save uses it
 	flush          chan struct{} // closed by drain: save now
 	finalSaveTried atomic.Bool   // a save was tried after flush was closed

@@ -296,6 +296,32 @@ func TestPublishingContinuesWithoutTheStore(t *testing.T) {
 	})
 }
 
+// A store that hangs delays publishing once, until the first save has failed, and not at every further attempt.
+func TestHangingStoreDelaysPublishingOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakes{batches: 1000, hang: saveTimeout}
+		f.save = func(c cdc.Checkpoint) error {
+			if c.Sequence > 0 {
+				return context.DeadlineExceeded
+			}
+			return nil
+		}
+		f.route = func(uint64) error { <-time.After(100 * time.Millisecond); return nil }
+		r := newRelay(f, options())
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- r.Run(ctx) }()
+		<-time.After(time.Minute)
+		if handed, _ := f.progress(); handed < 540 {
+			t.Errorf("%d events in a minute, want 10 in each second but for the first %s", handed, saveTimeout)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestFencedRelayStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakes{batches: 2}

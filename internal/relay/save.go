@@ -59,6 +59,9 @@ func (r *Relay) saveWithRetry(ctx context.Context, retry *pauses) bool {
 		if err == nil || r.stops(err) {
 			return err == nil
 		}
+		// Publishing continues meanwhile: a crash now repeats more than the window holds, and loses nothing, because
+		// nothing is confirmed to the source.
+		r.window.notSaved()
 		r.log.Warn("position not saved, retrying", "error", err)
 		if r.waitToRetry(ctx, retry.next()) != nil {
 			return false
@@ -75,35 +78,22 @@ func (r *Relay) flushing() bool {
 	}
 }
 
-// waitToRetry is the pause after a failed save. Publishing continues meanwhile: a crash now repeats more than the
-// window holds, and loses nothing, because nothing is confirmed to the source. A stop, which waits for the save,
-// shortens the pause.
+// waitToRetry is the pause after a failed save. A stop, which waits for the save, shortens it.
 func (r *Relay) waitToRetry(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
-	for {
-		r.window.release(r.durable())
-		select {
-		case <-r.window.moved:
-		case <-timer.C:
-			return nil
-		case <-r.flush:
-			return sleep(ctx, min(d, r.opts.RetryInitial))
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+	select {
+	case <-timer.C:
+		return nil
+	case <-r.flush:
+		return sleep(ctx, min(d, r.opts.RetryInitial))
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 
-// durable returns the end of the durable prefix. It keeps the prefix's last event ID, which window.release drops.
-func (r *Relay) durable() uint64 {
-	seq, lastID := r.window.durable()
-	r.lastID = cmp.Or(lastID, r.lastID)
-	return seq
-}
-
 func (r *Relay) saveOnce(ctx context.Context) error {
-	seq := r.durable()
+	seq, lastID := r.window.durable()
 	c := *r.checkpoint.Load()
 	c.Source = *r.source.Load()
 	if seq > r.saved.Load() { // otherwise the same position is saved again
@@ -112,7 +102,7 @@ func (r *Relay) saveOnce(ctx context.Context) error {
 	r.sequence++ // also after a failed save: it may have been stored, with its answer lost
 	c.Sequence = r.sequence
 	c.SavedAt = time.Now()
-	c.LastEventID = cmp.Or(r.lastID, c.LastEventID)
+	c.LastEventID = cmp.Or(lastID, c.LastEventID)
 	ctx, cancel := context.WithTimeout(ctx, saveTimeout)
 	defer cancel()
 	if err := r.Checkpointer.Save(ctx, c); err != nil {
@@ -124,6 +114,6 @@ func (r *Relay) saveOnce(ctx context.Context) error {
 	r.metrics.lastCheckpoint.Set(float64(c.SavedAt.UnixMilli()) / 1e3)
 	r.Source.Confirm(seq)
 	r.saved.Store(seq)
-	r.window.release(seq)
+	r.window.saved(seq)
 	return nil
 }

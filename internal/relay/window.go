@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"cmp"
 	"sync"
 	"time"
 
@@ -9,11 +10,12 @@ import (
 
 // window holds the batches between the source and the saved position, in order of Seq. It is the only queue in the
 // relay. A batch passes through Offer (the source), take and setRouted (the router), complete (the sink's answer) and
-// release (after the save).
+// saved.
 //
-// It has two limits: bytes are given back when a batch is durable, events when its position was saved (or could not
-// be). So a crash repeats at most maxEvents events, and the relay's memory is at most maxBytes and one batch. The sink
-// decides how much of maxBytes is used: the source reads at most maxAhead bytes ahead of what the sink has taken.
+// It has two limits: bytes are given back when a batch is durable, events when its position was saved, or at once while
+// none can be (notSaved). So a crash repeats at most maxEvents events, and the relay's memory is at most maxBytes and
+// one batch. The sink decides how much of maxBytes is used: the source reads at most maxAhead bytes ahead of what the
+// sink has taken.
 //
 // Safe for concurrent use.
 type window struct {
@@ -27,8 +29,10 @@ type window struct {
 	sentSeq uint64 // the last batch given to the sink
 	events  int
 	bytes   int
-	ahead   int  // bytes not yet given to the sink
-	refused bool // an offer was refused since space was signalled last
+	ahead   int    // bytes not yet given to the sink
+	lastID  string // of the last event of the durable prefix
+	unsaved bool   // positions cannot be saved now: what is durable leaves the window
+	refused bool   // an offer was refused since space was signalled last
 	closed  bool
 
 	space chan struct{} // capacity 1
@@ -135,8 +139,11 @@ func (w *window) complete(first, last uint64, done []*cdc.Routed) []*cdc.Routed 
 		e.batch, e.routed, e.durable = nil, nil, true
 	}
 	for i := w.head + int(w.acked-w.base()); i < w.next && w.entries[i].durable; i++ {
-		w.acked = w.entries[i].seq
+		w.acked, w.lastID = w.entries[i].seq, cmp.Or(w.entries[i].lastID, w.lastID)
 		signal(w.moved)
+	}
+	if w.unsaved {
+		w.drop(w.acked)
 	}
 	w.wake()
 	return done
@@ -150,30 +157,40 @@ func (w *window) base() uint64 {
 	return w.entries[w.head].seq - 1
 }
 
-// durable returns the end of the contiguous durable prefix and the ID of its last event, "" if no batch of it that
-// is still in the window has events.
+// durable returns the end of the contiguous durable prefix and the ID of its last event.
 func (w *window) durable() (seq uint64, lastID string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for i := w.head; i < len(w.entries) && w.entries[i].seq <= w.acked; i++ {
-		if id := w.entries[i].lastID; id != "" {
-			lastID = id
-		}
-	}
-	return w.acked, lastID
+	return w.acked, w.lastID
 }
 
-// release gives back the events of the durable batches up to seq: their position was saved, or could not be.
-func (w *window) release(seq uint64) {
+// saved gives back the events of the durable batches up to seq: their position was saved.
+func (w *window) saved(seq uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.unsaved = false
+	w.drop(seq)
+	w.wake()
+}
+
+// notSaved gives back the events of all durable batches until a position is saved again, because publishing must not
+// wait for the store.
+func (w *window) notSaved() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.unsaved = true
+	w.drop(w.acked)
+	w.wake()
+}
+
+// drop removes the durable batches up to seq.
+func (w *window) drop(seq uint64) {
 	for w.head < w.next && w.entries[w.head].durable && w.entries[w.head].seq <= seq {
 		w.events -= w.entries[w.head].events
 		w.entries[w.head] = entry{}
 		w.head++
 	}
 	w.compact()
-	w.wake()
 }
 
 // compact moves the entries to the front when half of the slice is unused.

@@ -25,6 +25,7 @@ func TestWindowAgainstAModel(t *testing.T) {
 		durable := map[uint64]bool{}
 		rows, bytes := map[uint64]int{}, map[uint64]int{}
 		var acked, released uint64
+		var storeAway bool
 		held := func() (events, size int) {
 			for seq := released + 1; seq <= offered; seq++ {
 				events += rows[seq]
@@ -85,11 +86,18 @@ func TestWindowAgainstAModel(t *testing.T) {
 				for durable[acked+1] {
 					acked++
 				}
+				if storeAway {
+					released = acked
+				}
 			},
-			"release": func(t *rapid.T) {
+			"saved": func(t *rapid.T) {
 				seq := rapid.Uint64Range(0, acked).Draw(t, "seq")
-				w.release(seq)
-				released = max(released, seq)
+				w.saved(seq)
+				released, storeAway = max(released, seq), false
+			},
+			"notSaved": func(*rapid.T) {
+				w.notSaved()
+				released, storeAway = acked, true
 			},
 			"": func(t *rapid.T) {
 				st := w.state()
@@ -120,7 +128,7 @@ func TestWindowSignalsSpace(t *testing.T) {
 	if w.Offer(batchOf(2, 1, 1)) {
 		t.Fatal("a window took more events than it may before the position was saved")
 	}
-	w.release(1)
+	w.saved(1)
 	<-w.Space()
 	if !w.Offer(batchOf(2, 1, 1)) {
 		t.Fatal("an empty window refused a batch")
