@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// The rig's faults. Those that hold something down take a mean time and draw up to twice as much. While
-// servers are away positions may not be saved, so a kill that follows may repeat any number of events.
+// The rig's faults. Those that last take a mean duration and draw up to twice as much. While servers are away, positions
+// may not be saved, so a kill that follows may repeat any number of events.
 
 // KillRelay kills the relay with SIGKILL and starts it again.
 func (r *Rig) KillRelay() Action {
@@ -21,14 +21,14 @@ func (r *Rig) KillRelay() Action {
 
 func (r *Rig) kill(ctx context.Context) error {
 	if !r.Relay.Running() {
-		return fmt.Errorf("the relay had ended by itself: %s", r.Relay.LogTail(5))
+		return fmt.Errorf("the relay had already ended: %s", r.Relay.LogTail(5))
 	}
 	r.Relay.Kill()
 	r.fault("SIGKILL")
 	return r.Relay.Start(ctx)
 }
 
-// fault is Fault, without a bound when a server was away since the last one.
+// fault is Fault, or FaultUnbounded if a server was away since the last fault.
 func (r *Rig) fault(name string) {
 	if r.disturbed.Swap(false) {
 		r.FaultUnbounded(name)
@@ -53,13 +53,13 @@ func (r *Rig) disturbing(a Action) Action {
 func (r *Rig) Kill() {
 	r.tb.Helper()
 	if !r.Relay.Running() {
-		r.tb.Fatalf("the relay had ended by itself: %s", r.Relay.LogTail(5))
+		r.tb.Fatalf("the relay had already ended: %s", r.Relay.LogTail(5))
 	}
 	r.Relay.Kill()
 	r.Fault("SIGKILL")
 }
 
-// TermRelay stops the relay in order and starts it again.
+// TermRelay stops the relay with SIGTERM and starts it again.
 func (r *Rig) TermRelay() Action {
 	return Action{Name: "stop the relay with SIGTERM", Do: func(ctx context.Context, _ *rand.Rand) error {
 		if err := r.Relay.Signal(syscall.SIGTERM); err != nil {
@@ -79,7 +79,7 @@ func (r *Rig) TermRelay() Action {
 	}}
 }
 
-// FreezeRelay holds the relay with SIGSTOP.
+// FreezeRelay freezes the relay (SIGSTOP).
 func (r *Rig) FreezeRelay(mean time.Duration) Action {
 	return Action{Name: "freeze the relay", Do: func(ctx context.Context, random *rand.Rand) error {
 		if err := r.Relay.Signal(syscall.SIGSTOP); err != nil {
@@ -107,7 +107,7 @@ func (r *Rig) RestartDatabase(how Stop, mean time.Duration) Action {
 	}})
 }
 
-// KillBroker kills one of the brokers and starts it again.
+// KillBroker kills a broker and starts it again.
 func (r *Rig) KillBroker(mean time.Duration) Action {
 	return r.disturbing(Action{Name: "kill a broker", Do: func(ctx context.Context, random *rand.Rand) error {
 		brokers := r.Kafka.Brokers()
@@ -121,7 +121,7 @@ func (r *Rig) KillBroker(mean time.Duration) Action {
 	}})
 }
 
-// FreezeBroker holds one of the brokers with SIGSTOP.
+// FreezeBroker freezes a broker (SIGSTOP).
 func (r *Rig) FreezeBroker(mean time.Duration) Action {
 	return r.disturbing(Action{Name: "freeze a broker", Do: func(ctx context.Context, random *rand.Rand) error {
 		brokers := r.Kafka.Brokers()
@@ -134,8 +134,7 @@ func (r *Rig) FreezeBroker(mean time.Duration) Action {
 	}})
 }
 
-// FreezeRedis holds Redis with SIGSTOP. Positions that cannot be saved lift the bound on duplicates of what
-// follows, until one is saved again.
+// FreezeRedis freezes Redis (SIGSTOP). Until a position is saved again, the number of repeats is not bounded.
 func (r *Rig) FreezeRedis(mean time.Duration) Action {
 	return r.disturbing(Action{Name: "freeze Redis", Do: func(ctx context.Context, random *rand.Rand) error {
 		if err := r.Redis.Pause(); err != nil {
@@ -146,7 +145,7 @@ func (r *Rig) FreezeRedis(mean time.Duration) Action {
 	}})
 }
 
-// FlushRedis takes everything out of Redis.
+// FlushRedis deletes everything in Redis.
 func (r *Rig) FlushRedis() Action {
 	return r.disturbing(Action{Name: "flush Redis", Do: func(ctx context.Context, _ *rand.Rand) error {
 		_, err := r.Redis.Do(ctx, "FLUSHALL")

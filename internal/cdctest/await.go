@@ -7,11 +7,10 @@ import (
 	"time"
 )
 
-// pollInterval is how often a condition is asked for.
+// pollInterval is how often a condition is checked.
 const pollInterval = 20 * time.Millisecond
 
-// Await asks ok again and again until it answers yes, fails, or ctx ends. what says in an error what was
-// waited for.
+// Await polls ok until it returns true, fails, or ctx ends. what names the condition in errors.
 func Await(ctx context.Context, what string, ok func(ctx context.Context) (bool, error)) error {
 	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()

@@ -8,11 +8,11 @@ import (
 	"path/filepath"
 )
 
-// envBinary names the relay's binary; without it Binary builds one.
+// envBinary is the path of the relay's binary; if it is not set, Binary builds one.
 const envBinary = "CDC_RELAY_BIN"
 
-// Binary returns the path of the relay as it is shipped: what envBinary names, or what go build makes into
-// dir, without the race detector.
+// Binary returns the path of the relay's binary: the one that envBinary names, or one that it builds in dir without the
+// race detector.
 func Binary(ctx context.Context, dir string) (string, error) {
 	if path := os.Getenv(envBinary); path != "" {
 		return path, nil

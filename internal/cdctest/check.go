@@ -8,50 +8,50 @@ import (
 	"github.com/google/uuid"
 )
 
-// Kind is what a violation is of.
+// Kind is a kind of violation.
 type Kind string
 
-// The checkers; letters as in the fault matrix.
+// The kinds of violations.
 const (
-	Lost       Kind = "lost"       // L: committed and never published.
-	Order      Kind = "order"      // O: see Check.
-	Duplicates Kind = "duplicates" // D: more repeats than the fault before them explains.
-	Phantom    Kind = "phantom"    // P: published and not in the database, or published although it must not be.
-	Content    Kind = "content"    // F: value or headers are not the row's.
+	Lost       Kind = "lost"       // committed and never published
+	Order      Kind = "order"      // see Check
+	Duplicates Kind = "duplicates" // more repeats than the fault before them allows
+	Phantom    Kind = "phantom"    // published and not in the database, or excluded
+	Content    Kind = "content"    // value or headers differ from the row's
 )
 
 // CheckOptions say what is allowed.
 type CheckOptions struct {
-	// Excluded are events that the configuration says not to publish.
+	// Excluded are events that must not be published.
 	Excluded map[uuid.UUID]bool
-	// Faults are the moments after which repeats are allowed, in order of time. Without any, none is.
+	// Faults are the faults after which repeats are allowed, in order of time.
 	Faults []Fault
 }
 
-// Fault is a moment after which events may come again.
+// Fault is a fault after which events may be repeated.
 type Fault struct {
 	Name string
 	At   time.Time
-	// Budget is how many events may come again: the window and the largest transaction. Unbounded lifts it.
+	// Budget is how many events may be repeated: the window and the largest transaction. See Unbounded.
 	Budget int
-	// Since adds the events that were published first in so much time before the fault: with the slot
-	// alone, what was not confirmed yet.
+	// Since adds to Budget the events first published within this time before the fault: with the slot alone, these may
+	// not have been confirmed.
 	Since time.Duration
 }
 
 // Unbounded as a budget allows any number of repeats.
 const Unbounded = -1
 
-// Check holds the records against what was committed. records of one partition stand in the order of their
-// offsets. The promises:
+// Check compares records with the committed events. The records of a partition must be in offset order. It checks these
+// promises:
 //
 //   - Lost: every committed event that is not excluded was published.
-//   - Order: for each key, first publications follow the order of commit; a replay is contiguous, that is
-//     each record is followed by the next event of its key or, where a replay begins, by an earlier one;
-//     and a key stays in one partition.
-//   - Duplicates: each repeat follows a fault, and no fault is followed by more than it explains.
-//   - Phantom: every record is of a committed event.
-//   - Content: value and headers are the row's, and a repeat is equal to the byte.
+//   - Order: for each key, first publications follow commit order; a replay is contiguous, that is, each record is
+//     followed by the next event of its key or, where a replay begins, by an earlier one; and a key stays in one
+//     partition.
+//   - Duplicates: each repeat follows a fault, and no fault is followed by more repeats than it allows.
+//   - Phantom: every record is of a committed event that is not excluded.
+//   - Content: value and headers are the row's, and a repeat is byte for byte the same.
 func Check(t *Truth, records []Record, o CheckOptions) *Report {
 	c := &checker{
 		truth: t, opts: o, report: &Report{Committed: t.Len() - len(o.Excluded), Records: len(records)},
@@ -76,17 +76,17 @@ type checker struct {
 	report  *Report
 	seen    map[uuid.UUID]*Record // first publications
 	streams map[stream]*progress
-	// For each fault: repeats after it, and first publications within Since before it.
+	// For each fault: the number of repeats after it, and of first publications within Since before it.
 	repeats, firsts []int
 }
 
-// progress is how far a stream has come.
+// progress is the state of a stream.
 type progress struct {
 	partition int32
 	last      *fact   // of the last record
-	lastAt    *Record // and where
-	front     *fact   // furthest first publication
-	place     string  // and its ce_sequence
+	lastAt    *Record // the last record
+	front     *fact   // the furthest first publication
+	place     string  // its ce_sequence
 }
 
 func (c *checker) record(r *Record) {
@@ -115,7 +115,7 @@ func (c *checker) content(r *Record, f *fact) {
 	case r.Topic != f.stream.topic:
 		c.report.add(Content, "%s belongs to topic %s", describe(r, f), f.stream.topic)
 	case r.Key != f.stream.key:
-		c.report.add(Content, "%s carries the key %q", describe(r, f), r.Key)
+		c.report.add(Content, "%s has the key %q", describe(r, f), r.Key)
 	case r.Content != f.content:
 		c.report.add(Content, "%s: value or headers are not the row's", describe(r, f))
 	}
@@ -130,7 +130,7 @@ func (c *checker) repeat(r *Record, f *fact, first *Record) {
 		c.repeats[i]++
 		return
 	}
-	c.report.add(Duplicates, "%s came again, first at offset %d, without a fault before it", describe(r, f), first.Offset)
+	c.report.add(Duplicates, "%s repeats offset %d without a fault before it", describe(r, f), first.Offset)
 }
 
 // faultBefore returns the last fault at or before at, or -1.
@@ -167,13 +167,13 @@ func (c *checker) order(r *Record, f *fact, first bool) {
 		next = p.last.rank + 1
 	}
 	if f.rank > next {
-		c.report.add(Order, "%s leaves out what stands between it and %s", describe(r, f), p.where())
+		c.report.add(Order, "%s skips events after %s", describe(r, f), p.where())
 	}
 	if first && p.front != nil {
 		if f.rank < p.front.rank {
 			c.report.add(Order, "%s was first published after seq %d (%s)", describe(r, f), p.front.seq, p.where())
 		} else if r.Place != "" && r.Place <= p.place {
-			c.report.add(Order, "%s has the place %s in the log, not behind %s of seq %d", describe(r, f), r.Place, p.place, p.front.seq)
+			c.report.add(Order, "%s has ce_sequence %s, not above %s of seq %d", describe(r, f), r.Place, p.place, p.front.seq)
 		}
 	}
 	if first && (p.front == nil || f.rank > p.front.rank) {
@@ -203,7 +203,7 @@ func (c *checker) budgets() {
 		allowed := f.Budget + c.firsts[i]
 		c.report.MostRepeats = max(c.report.MostRepeats, c.repeats[i])
 		if f.Budget != Unbounded && c.repeats[i] > allowed {
-			c.report.add(Duplicates, "%d events came again after %s at %s, at most %d may",
+			c.report.add(Duplicates, "%d repeats after %s at %s, at most %d are allowed",
 				c.repeats[i], f.Name, f.At.Format(clock), allowed)
 		}
 	}

@@ -20,10 +20,10 @@ const (
 	source = "/shop/public.outbox"
 )
 
-// start is when made-up histories begin; each record is published a second after the one before.
+// start is when generated histories begin. Each record is published a second after the one before.
 var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// event is the event that "a3" names: the third of key a.
+// event returns the event with a name such as "a3", the third of key a.
 func event(t cdctest.Fataler, name string) *cdctest.Event {
 	t.Helper()
 	seq, err := strconv.Atoi(name[1:])
@@ -38,7 +38,7 @@ func event(t cdctest.Fataler, name string) *cdctest.Event {
 	}
 }
 
-// history is what an independent reader saw, and what was committed.
+// history is what was committed and what the reader saw.
 type history struct {
 	committed []string
 	records   []cdctest.Record
@@ -47,9 +47,8 @@ type history struct {
 	offsets   map[int32]int64
 }
 
-// read makes a history of words: "a1" is a record of that event in partition 0, "a1@3" one in partition 3,
-// "a1~" one with another value, "a1^" one with another place in the log, and "!2" a fault with a budget
-// of two.
+// read parses a history: "a1" is a record of that event in partition 0, "a1@3" one in partition 3, "a1~" one with
+// another value, "a1^" one with another ce_sequence, and "!2" a fault with a budget of two.
 func read(t cdctest.Fataler, committed, published string) *history {
 	t.Helper()
 	h := &history{committed: strings.Fields(committed), offsets: map[int32]int64{}, excluded: map[uuid.UUID]bool{}}
@@ -91,7 +90,7 @@ func (h *history) record(t cdctest.Fataler, word string, at time.Time) cdctest.R
 	return cdctest.RecordOf(t, r)
 }
 
-// kafkaRecord is the record of an event, written down once more: neither the relay nor the checkers help.
+// kafkaRecord returns the record of an event, built without code of the relay or the checkers.
 func kafkaRecord(e *cdctest.Event, name string, at time.Time, partition int32, offset int64) *kgo.Record {
 	seq, _ := strconv.Atoi(name[1:])
 	headers := []kgo.RecordHeader{
@@ -124,7 +123,7 @@ func (h *history) check(t cdctest.Fataler) *cdctest.Report {
 	return cdctest.Check(truth, h.records, cdctest.CheckOptions{Faults: h.faults, Excluded: h.excluded})
 }
 
-// kinds lists what was found, each kind once.
+// kinds lists the kinds of violations found.
 func kinds(r *cdctest.Report) string {
 	var list []string
 	for _, kind := range []cdctest.Kind{cdctest.Content, cdctest.Duplicates, cdctest.Lost, cdctest.Order, cdctest.Phantom} {
@@ -135,8 +134,7 @@ func kinds(r *cdctest.Report) string {
 	return strings.Join(list, " ")
 }
 
-// Each checker is shown histories that keep its promise, and ones that break it.
-func TestCheck(t *testing.T) {
+func TestCheckFindsEachKindOfViolation(t *testing.T) {
 	tests := []struct {
 		name, committed, published, found string
 	}{
@@ -148,7 +146,7 @@ func TestCheck(t *testing.T) {
 		{"the last is lost", "a1 a2", "a1", "lost"},
 		{"all of a key is lost", "a1 b1", "a1", "lost"},
 		{"one in the middle is lost", "a1 a2 a3", "a1 a3", "lost order"},
-		{"lost in spite of a fault", "a1 a2", "a1 !5", "lost"},
+		{"lost despite a fault", "a1 a2", "a1 !5", "lost"},
 
 		{"swapped", "a1 a2 a3", "a1 a3 a2", "order"},
 		{"the first comes last", "a1 a2 a3", "a2 a3 a1", "order"},
@@ -157,7 +155,7 @@ func TestCheck(t *testing.T) {
 		{"a replay that jumps to the front", "a1 a2 a3 a4", "a1 a2 a3 !5 a1 a4", "order"},
 		{"a key in two partitions", "a1 a2", "a1@0 a2@1", "order"},
 		{"a repeat in another partition", "a1 a2", "a1@0 a2@0 !5 a2@1", "order"},
-		{"a place in the log that goes back", "a1 a2", "a1 a2^", "order"},
+		{"a ce_sequence that goes back", "a1 a2", "a1 a2^", "order"},
 
 		{"a replay", "a1 a2 a3 a4", "a1 a2 a3 !2 a2 a3 a4", ""},
 		{"a replay of the last", "a1 a2", "a1 !1 a1 a2", ""},
@@ -189,8 +187,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// A header that the row does not have, or lacks, is wrong content.
-func TestCheckHeaders(t *testing.T) {
+func TestMissingOrAddedHeaderIsWrongContent(t *testing.T) {
 	truth := cdctest.NewTruth(topic, source)
 	if err := truth.Add(event(t, "a1")); err != nil {
 		t.Fatal(err)
@@ -210,7 +207,7 @@ func TestCheckHeaders(t *testing.T) {
 	r := kafkaRecord(event(t, "a1"), "a1", start, 0, 0)
 	r.Headers = append(r.Headers, kgo.RecordHeader{Key: "more"})
 	if report := cdctest.Check(truth, []cdctest.Record{cdctest.RecordOf(t, r)}, cdctest.CheckOptions{}); kinds(report) != "content" {
-		t.Errorf("with one more: found %q", kinds(report))
+		t.Errorf("with another header: found %q", kinds(report))
 	}
 	r = kafkaRecord(event(t, "a1"), "a1", start, 0, 0)
 	r.Key = []byte("b")
@@ -219,8 +216,7 @@ func TestCheckHeaders(t *testing.T) {
 	}
 }
 
-// An excluded event may not come, and nobody waits for it.
-func TestCheckExcluded(t *testing.T) {
+func TestExcludedEventMustNotBePublished(t *testing.T) {
 	h := read(t, "a1 a2 a3", "a1 a3")
 	h.excluded[event(t, "a2").ID] = true
 	if err := h.check(t).Err(); err != nil {
@@ -233,8 +229,8 @@ func TestCheckExcluded(t *testing.T) {
 	}
 }
 
-// What was published shortly before a fault may come again beside the budget, what was longer ago may not.
-func TestCheckSince(t *testing.T) {
+// Fault.Since adds the events published shortly before the fault to its budget.
+func TestSinceAddsToTheBudget(t *testing.T) {
 	h := read(t, "a1 a2 a3 a4", "a1 a2 a3 a4 !0 a3 a4")
 	h.faults[0].Since = 2 * time.Second
 	if got := kinds(h.check(t)); got != "duplicates" {
@@ -246,8 +242,8 @@ func TestCheckSince(t *testing.T) {
 	}
 }
 
-// Any run of a right relay, killed at any place, passes; and any such history with one record taken out,
-// swapped or altered does not.
+// Every history of a correct relay that is killed at random points passes. With one record removed, swapped or changed,
+// it fails.
 func TestCheckAnyHistory(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		committed := drawCommitted(t)
@@ -267,7 +263,7 @@ func TestCheckAnyHistory(t *testing.T) {
 	})
 }
 
-// drawCommitted draws a log: the events of three keys, mixed.
+// drawCommitted draws the committed events of three keys, in commit order.
 func drawCommitted(t *rapid.T) []string {
 	next := map[string]int{}
 	keys := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "c"}), 1, 30).Draw(t, "keys")
@@ -279,7 +275,7 @@ func drawCommitted(t *rapid.T) []string {
 	return log
 }
 
-// drawRun draws what a relay publishes that is killed again and again and starts at most three before.
+// drawRun draws what a relay publishes that is killed repeatedly and repeats at most three events each time.
 func drawRun(t *rapid.T, log []string) []string {
 	const window = 3
 	var out []string
@@ -292,7 +288,7 @@ func drawRun(t *rapid.T, log []string) []string {
 	return append(out, log[at:]...)
 }
 
-// drawBreak spoils a history and says what must be found.
+// drawBreak breaks a history and returns the kind of violation that must be found.
 func drawBreak(t *rapid.T, published []string) (broken []string, want string) {
 	var firsts []int
 	seen := map[string]int{}

@@ -1,7 +1,6 @@
-// Package cdctest holds what verifies a relay: writers whose order of commit is known, an independent
-// reader, checkers that hold what was published against what was committed, control over the relay's process,
-// and a nemesis that breaks everything in between. It knows the relay as its users do: the shipped binary, its
-// configuration file, its log, its exit code and its metrics.
+// Package cdctest verifies a relay. It has writers whose commit order is known, an independent reader, checkers that
+// compare what was published with what was committed, control of the relay's process, and a nemesis that injects faults.
+// It uses the relay as users do: the shipped binary, its configuration file, log, exit code and metrics.
 //
 //	Workload ──► Database ──► cdc-relay ──► Kafka ──► Reader
 //	   │             │            ▲                     │
@@ -9,7 +8,7 @@
 //	   └──────┬──────┘                                  │
 //	     Ledger.Check       Check(Truth, Records) ◄─────┘
 //
-// A [Rig] is one such line, for one test:
+// A [Rig] connects these for one test:
 //
 //	r := cdctest.NewRig(t, cdctest.RigOptions{Binary: path, DB: db, Kafka: kafka, Checkpoint: cdctest.InFile})
 //	r.Start()
@@ -18,16 +17,16 @@
 //		r.Delay(time.Second)
 //		r.Must(r.KillRelay().Do(t.Context(), r.Random))
 //	}
-//	r.Verify() // nothing lost, out of order, made up or altered, and no more repeats than the kills explain
+//	r.Verify() // no event lost, out of order, uncommitted or changed, and no more repeats than the kills explain
 //
-// # Another source, another mode
+// # Other sources and modes
 //
-// A source implements [Database] and [Session]; nothing else here knows one. The relay's modes are settings
-// (RigOptions.Settings), what a consumer of transactions sees is RigOptions.Committed, and a mode that allows
-// no repeats is one whose faults are not announced with [Rig.Fault].
+// A source implements [Database] and [Session]; the rest is the same for all sources. RigOptions.Settings selects the
+// relay's mode, and RigOptions.Committed makes the reader read_committed. In a mode without repeats, do not announce
+// faults with [Rig.Fault].
 //
-// # Chance
+// # Randomness
 //
-// Everything drawn at random comes from one seed, which every test logs and [EnvSeed] sets. It decides what is
-// done and in which order; when it happens depends on the machine too.
+// All random choices come from one seed, which every test logs and [EnvSeed] sets. The seed decides what is done and in
+// which order; the timing depends on the machine too.
 package cdctest

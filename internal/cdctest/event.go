@@ -13,14 +13,14 @@ import (
 	"github.com/google/uuid"
 )
 
-// Event is a row of the outbox as the application meant it.
+// Event is a row of the outbox as the application wrote it.
 type Event struct {
 	ID uuid.UUID
-	// Topic is the topic column; "" is NULL: the configuration decides.
+	// Topic is the topic column; "" is NULL.
 	Topic string
-	// Key is the aggregate id, and so the record's key.
+	// Key is the aggregate ID, which is the record's key.
 	Key string
-	// Seq is the event's place among the committed events of its key, from 1: their commit order.
+	// Seq numbers the committed events of a key in commit order, from 1.
 	Seq           int
 	AggregateType string
 	Type          string
@@ -31,7 +31,7 @@ type Event struct {
 	Payload []byte
 }
 
-// Payload renders what an event carries: its key, its seq, and padding up to size bytes.
+// Payload returns an event's payload: its key, its seq, and padding up to size bytes.
 func Payload(key string, seq, size int) []byte {
 	b := fmt.Appendf(make([]byte, 0, size), "%s:%d:", key, seq)
 	for len(b) < size {
@@ -40,7 +40,7 @@ func Payload(key string, seq, size int) []byte {
 	return b
 }
 
-// seqOf reads the seq back from a payload.
+// seqOf parses the seq in a payload.
 func seqOf(payload []byte) (int, error) {
 	parts := bytes.SplitN(payload, []byte(":"), 3)
 	if len(parts) != 3 {
@@ -49,7 +49,7 @@ func seqOf(payload []byte) (int, error) {
 	return strconv.Atoi(string(parts[1]))
 }
 
-// Digest stands for a value and headers.
+// Digest is a hash of a value and headers.
 type Digest [16]byte
 
 type header struct {
@@ -57,7 +57,7 @@ type header struct {
 	value []byte
 }
 
-// digest does not depend on the order of the headers, nor on how two of them are cut.
+// digest does not depend on the order of the headers. It includes lengths, so that different fields never hash alike.
 func digest(value []byte, headers []header) Digest {
 	slices.SortFunc(headers, func(a, b header) int {
 		return cmp.Or(cmp.Compare(a.key, b.key), bytes.Compare(a.value, b.value))
@@ -79,9 +79,8 @@ func digest(value []byte, headers []header) Digest {
 	return Digest(sum[:16])
 }
 
-// content is the digest of what a record of e must carry, apart from the headers that say where the row
-// stands in the log: value and headers as package router documents them, written down once more here so
-// that the relay is not checked by itself. source is ce_source.
+// content returns the digest of e's record, without the headers that depend on the position in the WAL or binlog. It
+// follows the documentation of package router and shares no code with it. source is ce_source.
 func (e *Event) content(source string) Digest {
 	headers := []header{
 		{"ce_id", []byte(e.ID.String())},

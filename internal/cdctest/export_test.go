@@ -10,7 +10,7 @@ type Fataler interface {
 	Fatal(args ...any)
 }
 
-// RecordOf is recordOf for a record that is well-formed.
+// RecordOf is recordOf for a well-formed record.
 func RecordOf(t Fataler, r *kgo.Record) Record {
 	t.Helper()
 	rec, err := recordOf(r)
@@ -20,5 +20,5 @@ func RecordOf(t Fataler, r *kgo.Record) Record {
 	return rec
 }
 
-// Ranked fails where two events of a key have the same place.
+// Ranked fails if two events of a key have the same seq.
 func (t *Truth) Ranked() error { return t.ranked(nil) }

@@ -8,13 +8,13 @@ import (
 	"github.com/google/uuid"
 )
 
-// Ledger is what the writers know of their transactions. Safe for concurrent use.
+// Ledger records the outcome of the writers' transactions. Safe for concurrent use.
 type Ledger struct {
 	mu                    sync.Mutex
 	committed, rolledBack []uuid.UUID
-	// doubtful are events whose COMMIT had no answer: the table tells.
+	// doubtful are events whose COMMIT had no answer: only the table shows whether they were committed.
 	doubtful []uuid.UUID
-	// transactions counts the committed ones, largest is the most events of one.
+	// transactions is how many were committed, largest the most events of one.
 	transactions, largest int
 }
 
@@ -39,35 +39,35 @@ func (l *Ledger) undo(ids []uuid.UUID) {
 	l.rolledBack = append(l.rolledBack, ids...)
 }
 
-// Committed is how many events were committed for certain.
+// Committed returns how many events were certainly committed.
 func (l *Ledger) Committed() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.committed)
 }
 
-// RolledBack is how many events were taken back, with their transaction or to a savepoint.
+// RolledBack returns how many events were rolled back, with their transaction or to a savepoint.
 func (l *Ledger) RolledBack() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.rolledBack)
 }
 
-// Transactions is how many transactions were committed for certain.
+// Transactions returns how many transactions were certainly committed.
 func (l *Ledger) Transactions() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.transactions
 }
 
-// Largest is the most events of one transaction.
+// Largest returns the most events of one transaction.
 func (l *Ledger) Largest() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.largest
 }
 
-// String sums it up.
+// String returns a summary.
 func (l *Ledger) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -75,8 +75,8 @@ func (l *Ledger) String() string {
 		len(l.committed), l.transactions, len(l.rolledBack), len(l.doubtful))
 }
 
-// Check holds the table against what the writers were told: a table that lost a committed row, or kept one
-// that was rolled back, makes every other verdict void.
+// Check compares the table with the outcomes that the server reported. A table that lost a committed row, or kept one that
+// was rolled back, would make every other check meaningless.
 func (l *Ledger) Check(t *Truth) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -17,12 +17,12 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
-// MySQL is a database of a MySQL or MariaDB server with the table outbox.
+// MySQL is a MySQL or MariaDB database with the table outbox.
 type MySQL struct {
 	Server *testenv.MySQLServer
-	// Proxy, if not nil, stands between the relay and the server; writers and checkers go past it.
+	// Proxy, if not nil, is between the relay and the server; writers and checkers do not use it.
 	Proxy *testenv.ProxyServer
-	// PayloadColumn is the payload's column, for tests that rename it.
+	// PayloadColumn is the payload column, for tests that rename it.
 	PayloadColumn string
 
 	name string
@@ -30,7 +30,7 @@ type MySQL struct {
 
 var _ Database = (*MySQL)(nil)
 
-// NewMySQL makes the database.
+// NewMySQL creates the database.
 func NewMySQL(ctx context.Context, server *testenv.MySQLServer, name string) (*MySQL, error) {
 	m := &MySQL{Server: server, name: name, PayloadColumn: "payload"}
 	if err := server.CreateDatabase(ctx, name); err != nil {
@@ -61,16 +61,16 @@ func NewMySQL(ctx context.Context, server *testenv.MySQLServer, name string) (*M
 	return m, err
 }
 
-// Name is the database's.
+// Name returns the database's name.
 func (m *MySQL) Name() string { return m.name }
 
-// RecordSource is the default one.
+// RecordSource returns the default ce_source.
 func (m *MySQL) RecordSource() string { return "/" + m.name + "/outbox" }
 
-// Checkpoints are those outside of the server: it keeps none for the relay.
+// Checkpoints returns the places outside of the server, which stores no position for the relay.
 func (m *MySQL) Checkpoints() []Checkpoint { return []Checkpoint{InFile, InRedis} }
 
-// Config is source.mysql.
+// Config returns the setting source.
 func (m *MySQL) Config() map[string]any {
 	dsn := m.Server.DSN(m.name, "")
 	if m.Proxy != nil {
@@ -89,7 +89,7 @@ func (m *MySQL) Exec(ctx context.Context, query string, args ...any) error {
 	})
 }
 
-// Query runs a query that answers with one row, into dest.
+// Query runs a query that returns one row and scans it into dest.
 func (m *MySQL) Query(ctx context.Context, dest []any, query string, args ...any) error {
 	return m.with(ctx, func(conn *sql.Conn) error {
 		if err := conn.QueryRowContext(ctx, query, args...).Scan(dest...); err != nil {
@@ -121,7 +121,7 @@ func (m *MySQL) with(ctx context.Context, use func(*sql.Conn) error) error {
 	return use(conn)
 }
 
-// Away knows lost connections and the servers' own words for a shutdown.
+// Away implements [Database].
 func (m *MySQL) Away(err error) bool {
 	said, ok := errors.AsType[*mysql.MySQLError](err)
 	if !ok {
@@ -193,8 +193,8 @@ func (m *MySQL) Stop(ctx context.Context, how Stop) error {
 // Start starts the server.
 func (m *MySQL) Start(ctx context.Context) error { return m.Server.Start(ctx) }
 
-// LoseLog purges all binary logs but a new, empty one. The server keeps what somebody still reads, so every
-// reader is sent away; those that live connect again.
+// LoseLog purges all binlogs but a new, empty one. The server does not purge what a replica still reads, so it kills their
+// connections; replicas that still run connect again.
 func (m *MySQL) LoseLog(ctx context.Context) error {
 	if err := m.Server.Exec(ctx, "", "FLUSH BINARY LOGS"); err != nil {
 		return err
@@ -206,7 +206,7 @@ func (m *MySQL) LoseLog(ctx context.Context) error {
 		}
 		for _, reader := range readers {
 			err := m.Server.Exec(ctx, "", "KILL "+reader)
-			if said, ok := errors.AsType[*mysql.MySQLError](err); ok && said.Number == 1094 { // ER_NO_SUCH_THREAD: it went by itself
+			if said, ok := errors.AsType[*mysql.MySQLError](err); ok && said.Number == 1094 { // ER_NO_SUCH_THREAD: it has ended already
 				continue
 			}
 			if err != nil {
@@ -221,7 +221,7 @@ func (m *MySQL) LoseLog(ctx context.Context) error {
 	})
 }
 
-// InsertMany writes n events of a hundred keys in one statement; their payloads have about size bytes.
+// InsertMany implements [Database].
 func (m *MySQL) InsertMany(ctx context.Context, prefix string, n, size int) error {
 	return m.Exec(ctx, `INSERT INTO outbox (event_id, aggregate_id, aggregate_type, event_type, content_type, occurred_at, `+outbox.QuoteMySQL(m.PayloadColumn)+`)
 		WITH RECURSIVE digits AS (SELECT 0 AS d UNION ALL SELECT d + 1 FROM digits WHERE d < 999)

@@ -2,7 +2,7 @@ package cdctest
 
 import "github.com/cdc-relay/cdc-relay/internal/testenv"
 
-// OpenMySQL is a database that others have made and set up, with the table outbox.
+// OpenMySQL returns an existing database with the table outbox.
 func OpenMySQL(server *testenv.MySQLServer, name string) *MySQL {
 	return &MySQL{Server: server, name: name, PayloadColumn: "payload"}
 }

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Connect opens a session. It sees what others commit meanwhile and locks no gaps between rows, so that
-// transactions that take their keys in order never wait for each other in a circle.
+// Connect opens a session at READ COMMITTED: it takes no gap locks, so that transactions that lock their keys in order
+// never deadlock.
 func (m *MySQL) Connect(ctx context.Context) (Session, error) {
 	db, err := m.open()
 	if err != nil {
@@ -29,7 +29,7 @@ func (m *MySQL) Connect(ctx context.Context) (Session, error) {
 }
 
 type mysqlSession struct {
-	db   *sql.DB // for what is committed at once, beside the transaction
+	db   *sql.DB // for statements outside of the transaction
 	conn *sql.Conn
 }
 
@@ -49,8 +49,8 @@ func (s *mysqlSession) RollbackToSavepoint(ctx context.Context) error {
 	return s.exec(ctx, "ROLLBACK TO detour")
 }
 
-// Reserve makes a key that is not there yet outside the transaction: two that insert the same key deadlock
-// when a third one rolls it back.
+// Reserve inserts a new key outside of the transaction: two transactions that insert the same key deadlock when a third
+// one rolls it back.
 func (s *mysqlSession) Reserve(ctx context.Context, key string, n int) (first int, err error) {
 	first, found, err := s.reserve(ctx, key, n)
 	if err == nil && !found {
@@ -59,7 +59,7 @@ func (s *mysqlSession) Reserve(ctx context.Context, key string, n int) (first in
 		}
 	}
 	if err == nil && !found {
-		err = errors.New("it is not in the table")
+		err = errors.New("the key is not in the table")
 	}
 	if err != nil {
 		return 0, fmt.Errorf("reserve %d seqs of key %s: %w", n, key, err)
@@ -99,7 +99,7 @@ func (s *mysqlSession) Insert(ctx context.Context, events []*Event) error {
 		VALUES `+strings.Repeat(row, len(events))[len(", "):], args...)
 }
 
-// Close does not wait for the server.
+// Close closes the connection without waiting for the server.
 func (s *mysqlSession) Close() {
 	_ = s.conn.Close()
 	_ = s.db.Close()

@@ -9,7 +9,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
-// The writers and the table agree across a crash and a shutdown, on the real servers.
+// The ledger and the table agree across a crash and a shutdown.
 func TestMySQLWorkload(t *testing.T) {
 	t.Parallel()
 	for _, flavor := range []string{testenv.MySQLFlavor, testenv.MariaDBFlavor} {
@@ -42,7 +42,7 @@ func TestMySQLWorkload(t *testing.T) {
 			must(t, db.Committed(ctx, truth.Add))
 			must(t, truth.Ranked())
 			if truth.Len() != before+2500 {
-				t.Errorf("%d events, want %d and 2500 more", truth.Len(), before)
+				t.Errorf("%d events, want %d", truth.Len(), before+2500)
 			}
 		})
 	}
@@ -58,8 +58,8 @@ func awaitTransactions(t *testing.T, load *cdctest.Load, n int) {
 	}))
 }
 
-// What was in the log is gone, though somebody was reading it.
-func TestMySQLLosesItsLog(t *testing.T) {
+// Binlogs are purged although a replica was reading them.
+func TestMySQLLosesItsBinlogs(t *testing.T) {
 	t.Parallel()
 	for _, flavor := range []string{testenv.MySQLFlavor, testenv.MariaDBFlavor} {
 		t.Run(flavor, func(t *testing.T) {
@@ -75,7 +75,7 @@ func TestMySQLLosesItsLog(t *testing.T) {
 			logs, err := server.Column(ctx, "SHOW BINARY LOGS", "Log_name")
 			must(t, err)
 			if len(logs) != 1 {
-				t.Errorf("logs %v are left, want one", logs)
+				t.Errorf("binlogs %v are left, want one", logs)
 			}
 		})
 	}

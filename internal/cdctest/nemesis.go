@@ -9,16 +9,15 @@ import (
 	"time"
 )
 
-// Action is a fault with its end: when Do returns, what it broke is whole again, though the relay may not
-// have recovered yet.
+// Action is a fault and its repair: when Do returns, the fault is over, although the relay may not have recovered yet.
 type Action struct {
 	Name string
-	// Weight is how often it is drawn in comparison to others; 0 is 1.
+	// Weight is the relative frequency; 0 is 1.
 	Weight int
 	Do     func(ctx context.Context, random *rand.Rand) error
 }
 
-// Nemesis breaks things at random: the same seed breaks the same things in the same order.
+// Nemesis takes random actions. The same seed takes the same actions in the same order.
 type Nemesis struct {
 	random  *rand.Rand
 	actions []Action
@@ -60,7 +59,7 @@ func (n *Nemesis) draw() Action {
 // Run takes actions with pauses of up to twice mean in between, until ctx ends.
 func (n *Nemesis) Run(ctx context.Context, mean time.Duration) error {
 	for pause(ctx, time.Duration(n.random.Int64N(int64(2*mean)))) {
-		// An action that has begun repairs what it broke.
+		// Actions are not interrupted, so that each repairs what it broke.
 		if err := n.Step(context.WithoutCancel(ctx)); err != nil {
 			return err
 		}
@@ -68,7 +67,7 @@ func (n *Nemesis) Run(ctx context.Context, mean time.Duration) error {
 	return nil
 }
 
-// String lists what was done.
+// String lists the actions taken.
 func (n *Nemesis) String() string {
 	n.mu.Lock()
 	defer n.mu.Unlock()

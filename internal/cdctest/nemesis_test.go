@@ -12,8 +12,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 )
 
-// The same seed breaks the same things in the same order.
-func TestNemesisIsSeeded(t *testing.T) {
+func TestSameSeedTakesTheSameActions(t *testing.T) {
 	run := func(seed uint64) (done []string) {
 		act := func(name string, weight int) cdctest.Action {
 			return cdctest.Action{Name: name, Weight: weight, Do: func(_ context.Context, random *rand.Rand) error {
@@ -33,7 +32,7 @@ func TestNemesisIsSeeded(t *testing.T) {
 		return done
 	}
 	if !slices.Equal(run(1), run(1)) || slices.Equal(run(1), run(2)) {
-		t.Error("the seed does not decide")
+		t.Error("two seeds took the same actions")
 	}
 	count := 0
 	for _, name := range run(1) {
@@ -55,7 +54,7 @@ func TestNemesisEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	stop := cdctest.Action{Name: "stop", Do: func(ctx context.Context, _ *rand.Rand) error {
 		cancel()
-		return ctx.Err() // an action that has begun is not cut short
+		return ctx.Err() // an action is not interrupted
 	}}
 	if err := cdctest.NewNemesis(1, stop).Run(ctx, time.Millisecond); err != nil {
 		t.Error(err)

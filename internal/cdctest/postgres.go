@@ -17,13 +17,12 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
-// Postgres is a database of a PostgreSQL server with public.outbox, a publication and a slot, both called
-// as the database.
+// Postgres is a PostgreSQL database with public.outbox, a publication and a slot, both named like the database.
 type Postgres struct {
 	Server *testenv.PostgresServer
-	// Proxy, if not nil, stands between the relay and the server; writers and checkers go past it.
+	// Proxy, if not nil, is between the relay and the server; writers and checkers do not use it.
 	Proxy *testenv.ProxyServer
-	// PayloadColumn is the payload's column, for tests that rename it.
+	// PayloadColumn is the payload column, for tests that rename it.
 	PayloadColumn string
 
 	name string
@@ -31,7 +30,7 @@ type Postgres struct {
 
 var _ Database = (*Postgres)(nil)
 
-// NewPostgres makes the database. Its name must be one for a slot too: lower-case letters, digits, underscores.
+// NewPostgres creates the database. The name must also be valid for a slot: lower-case letters, digits, underscores.
 func NewPostgres(ctx context.Context, server *testenv.PostgresServer, name string) (*Postgres, error) {
 	p := &Postgres{Server: server, name: name, PayloadColumn: "payload"}
 	if err := server.CreateDatabase(ctx, name); err != nil {
@@ -58,13 +57,13 @@ func NewPostgres(ctx context.Context, server *testenv.PostgresServer, name strin
 	return p, nil
 }
 
-// Name is the database's, the publication's and the slot's.
+// Name returns the name of database, publication and slot.
 func (p *Postgres) Name() string { return p.name }
 
-// RecordSource is the default one.
+// RecordSource returns the default ce_source.
 func (p *Postgres) RecordSource() string { return "/" + p.name + "/public.outbox" }
 
-// Config is source.postgres.
+// Config returns the setting source.
 func (p *Postgres) Config() map[string]any {
 	dsn := p.Server.DSN(p.name, "")
 	if p.Proxy != nil {
@@ -76,7 +75,7 @@ func (p *Postgres) Config() map[string]any {
 	return map[string]any{"postgres": map[string]any{"dsn": dsn, "slot": p.name, "publication": p.name}}
 }
 
-// Checkpoints are all: the slot is one already.
+// Checkpoints returns all places; the slot alone is enough.
 func (p *Postgres) Checkpoints() []Checkpoint { return []Checkpoint{SlotOnly, InFile, InRedis} }
 
 // Exec runs statements as the superuser.
@@ -89,7 +88,7 @@ func (p *Postgres) Exec(ctx context.Context, sql string, args ...any) error {
 	})
 }
 
-// Query runs a query that answers with one row, into dest.
+// Query runs a query that returns one row and scans it into dest.
 func (p *Postgres) Query(ctx context.Context, dest []any, sql string, args ...any) error {
 	return p.with(ctx, func(conn *pgx.Conn) error {
 		if err := conn.QueryRow(ctx, sql, args...).Scan(dest...); err != nil {
@@ -108,7 +107,7 @@ func (p *Postgres) with(ctx context.Context, use func(*pgx.Conn) error) error {
 	return use(conn)
 }
 
-// Away knows lost connections and the server's own words for a shutdown.
+// Away implements [Database].
 func (p *Postgres) Away(err error) bool {
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return strings.HasPrefix(pg.Code, "57P") || strings.HasPrefix(pg.Code, "08")
@@ -174,21 +173,21 @@ func (p *Postgres) LoseLog(ctx context.Context) error {
 	return p.Exec(ctx, "SELECT pg_drop_replication_slot($1)", p.name)
 }
 
-// DropActiveSlot takes the slot from the relay that reads it and drops it, before the relay is back; with
-// create it is made anew at the end of the log.
+// DropActiveSlot drops the slot while a relay uses it, before the relay can reconnect. With create it recreates the slot
+// at the end of the WAL.
 func (p *Postgres) DropActiveSlot(ctx context.Context, create bool) error {
 	again := ""
 	if create {
 		again = "PERFORM pg_create_logical_replication_slot('" + p.name + "', 'pgoutput');"
 	}
 	return Await(ctx, "the slot to be dropped", func(ctx context.Context) (bool, error) {
-		// In one round trip: the walsender ends, and nobody else gets in between.
+		// In one round trip, so that the relay cannot acquire the slot in between.
 		err := p.Exec(ctx, `DO $$ BEGIN
 			PERFORM pg_terminate_backend(active_pid, 5000) FROM pg_replication_slots WHERE slot_name = '`+p.name+`';
 			PERFORM pg_drop_replication_slot('`+p.name+`');
 			`+again+`
 		END $$`)
-		if pg, ok := errors.AsType[*pgconn.PgError](err); ok && pg.Code == "55006" { // object_in_use: the relay was quicker
+		if pg, ok := errors.AsType[*pgconn.PgError](err); ok && pg.Code == "55006" { // object_in_use: the relay acquired it again
 			return false, nil
 		}
 		return err == nil, err
@@ -207,7 +206,7 @@ func (p *Postgres) Copy(ctx context.Context, events []*Event) error {
 	})
 }
 
-// InsertMany writes n events of a hundred keys in one statement; their payloads have about size bytes.
+// InsertMany implements [Database].
 func (p *Postgres) InsertMany(ctx context.Context, prefix string, n, size int) error {
 	return p.Exec(ctx, `INSERT INTO public.outbox (event_id, aggregate_id, aggregate_type, event_type, content_type, occurred_at, `+pgx.Identifier{p.PayloadColumn}.Sanitize()+`)
 		SELECT (md5($1)::uuid::text::varchar(24) || lpad(to_hex(i), 12, '0'))::uuid, $1::text || i % 100, 'Order', 'OrderPlaced', 'text/plain', '2026-01-02 03:04:05.5+00',

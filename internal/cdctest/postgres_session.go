@@ -80,7 +80,7 @@ func (s *postgresSession) Insert(ctx context.Context, events []*Event) error {
 	return s.exec(ctx, insertEvents, ids, topics, keys, kinds, types, media, times, headers, payloads)
 }
 
-// Close takes no longer than a lost server allows.
+// Close closes the connection, within a time limit if the server is gone.
 func (s *postgresSession) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()

@@ -14,8 +14,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// Reader reads topics from their beginning, in every partition, with a client that shares no code with the
-// relay's, and keeps what it saw. Safe for concurrent use.
+// Reader reads all partitions of topics from their start, with another client library than the relay's, and keeps the
+// records. Safe for concurrent use.
 type Reader struct {
 	client *kgo.Client
 	topics []string
@@ -38,11 +38,11 @@ type place struct {
 // ReaderOptions say what to read.
 type ReaderOptions struct {
 	Brokers, Topics []string
-	// Committed leaves out records of transactions that are open or were aborted.
+	// Committed sets the isolation level read_committed.
 	Committed bool
 }
 
-// NewReader starts to read; Close ends it.
+// NewReader starts reading; call Close.
 func NewReader(o ReaderOptions) (*Reader, error) {
 	isolation := kgo.ReadUncommitted()
 	if o.Committed {
@@ -52,7 +52,7 @@ func NewReader(o ReaderOptions) (*Reader, error) {
 		kgo.SeedBrokers(o.Brokers...), kgo.ConsumeTopics(o.Topics...), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.FetchIsolationLevel(isolation), kgo.FetchMaxWait(100*time.Millisecond),
 		kgo.MetadataMinAge(100*time.Millisecond), kgo.RetryBackoffFn(func(int) time.Duration { return 100 * time.Millisecond }),
-		kgo.KeepControlRecords(), // so that offsets are seen without holes
+		kgo.KeepControlRecords(), // so that offsets have no gaps
 	)
 	if err != nil {
 		return nil, fmt.Errorf("read Kafka: %w", err)
@@ -66,14 +66,14 @@ func NewReader(o ReaderOptions) (*Reader, error) {
 	return r, nil
 }
 
-// Close ends the reading.
+// Close stops reading.
 func (r *Reader) Close() {
 	r.cancel()
 	r.done.Wait()
 	r.client.Close()
 }
 
-// Also reads another topic, from its beginning.
+// Also reads another topic from its start.
 func (r *Reader) Also(topic string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -87,8 +87,7 @@ func (r *Reader) read(ctx context.Context) {
 		if fetches.IsClientClosed() || ctx.Err() != nil {
 			return
 		}
-		// Brokers that are away are tried again by the client; what it tells of is passing, or the next
-		// wait runs into its time limit and says so.
+		// The client retries by itself. If an error does not pass, the next wait reaches its time limit and reports it.
 		r.take(fetches)
 	}
 }
@@ -120,28 +119,28 @@ func (r *Reader) take(fetches kgo.Fetches) {
 	r.changed = make(chan struct{})
 }
 
-// Records returns everything seen so far, those of one partition in the order of their offsets.
+// Records returns the records read so far; those of one partition are in offset order.
 func (r *Reader) Records() []Record {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clip(r.records)
 }
 
-// Count returns how many records were seen, and how many events.
+// Count returns how many records and how many different events were read.
 func (r *Reader) Count() (records, events int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.records), len(r.distinct)
 }
 
-// Has says whether the event was seen.
+// Has reports whether the event was read.
 func (r *Reader) Has(id uuid.UUID) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.distinct[id]
 }
 
-// wait waits until ok holds, which is called whenever something was read, with r locked.
+// wait waits until ok returns true. It calls ok whenever something was read, with r locked.
 func (r *Reader) wait(ctx context.Context, ok func() bool) error {
 	for {
 		r.mu.Lock()
@@ -158,16 +157,16 @@ func (r *Reader) wait(ctx context.Context, ok func() bool) error {
 	}
 }
 
-// AwaitEvents waits until at least n different events were seen.
+// AwaitEvents waits until at least n different events were read.
 func (r *Reader) AwaitEvents(ctx context.Context, n int) error {
 	if err := r.wait(ctx, func() bool { return len(r.distinct) >= n }); err != nil {
 		_, have := r.Count()
-		return fmt.Errorf("wait for %d events, saw %d: %w", n, have, err)
+		return fmt.Errorf("wait for %d events, read %d: %w", n, have, err)
 	}
 	return nil
 }
 
-// AwaitAll waits until every event of the truth was seen, but for those excluded.
+// AwaitAll waits until every event of t that is not excluded was read.
 func (r *Reader) AwaitAll(ctx context.Context, t *Truth, excluded map[uuid.UUID]bool) error {
 	missing := make(map[uuid.UUID]bool, t.Len())
 	for id := range t.events {
@@ -181,7 +180,7 @@ func (r *Reader) AwaitAll(ctx context.Context, t *Truth, excluded map[uuid.UUID]
 	return nil
 }
 
-// CatchUp waits until everything that the topics hold now was seen. Kafka must be up.
+// CatchUp waits until everything that the topics contain now was read. Kafka must be up.
 func (r *Reader) CatchUp(ctx context.Context) error {
 	ends, err := r.ends(ctx)
 	if err != nil {
@@ -201,7 +200,7 @@ func (r *Reader) CatchUp(ctx context.Context) error {
 	return nil
 }
 
-// ends asks for the offset behind the last record of each partition.
+// ends returns the end offset of each partition.
 func (r *Reader) ends(ctx context.Context) (map[place]int64, error) {
 	r.mu.Lock()
 	topics := slices.Clone(r.topics)
@@ -255,7 +254,7 @@ func collectEnds(ends map[place]int64, response *kmsg.ListOffsetsResponse) error
 	return nil
 }
 
-// awaitIDs waits until all of these events were seen. It keeps ids.
+// awaitIDs waits until all of these events were read. It modifies ids.
 func (r *Reader) awaitIDs(ctx context.Context, ids map[uuid.UUID]bool) error {
 	checked := 0
 	err := r.wait(ctx, func() bool {

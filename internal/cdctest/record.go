@@ -13,22 +13,23 @@ type Record struct {
 	Topic     string
 	Partition int32
 	Offset    int64
-	// Published is the record's time, to the millisecond: when the relay sent it first.
+	// Published is the record's timestamp, in milliseconds: when the relay first sent it.
 	Published time.Time
-	// Seen is when the reader had it.
+	// Seen is when the reader read it.
 	Seen    time.Time
 	Key     string
 	EventID uuid.UUID
-	// Producer and Epoch are those of its batch: of which run of the relay it is.
+	// Producer and Epoch are the batch's producer ID and epoch, which identify a run of the relay.
 	Producer int64
 	Epoch    int16
-	// Place is ce_sequence, which sorts in commit order; "" where the source has no such number.
+	// Place is ce_sequence, which sorts in commit order; "" if the source has none.
 	Place string
-	// Content is of the value and the headers that the row alone decides, Whole of all of it.
+	// Content is the digest of the value and of the headers that depend on the row alone, Whole that of value and all
+	// headers.
 	Content, Whole Digest
 }
 
-// recordOf reads a record of the default layout.
+// recordOf parses a record of the default layout.
 func recordOf(r *kgo.Record) (Record, error) {
 	rec := Record{
 		Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Published: r.Timestamp, Key: string(r.Key),

@@ -20,8 +20,8 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
-// Relay runs the shipped binary, one process after another, on one configuration file. What all of them say
-// goes into one log. Its methods are for one goroutine at a time, but for those that only read.
+// Relay runs the shipped binary, one process after another, with one configuration file and one log. Methods that change
+// something must not be called concurrently.
 type Relay struct {
 	bin, dir, listen string
 	release          func() error // of the port
@@ -35,7 +35,7 @@ type Relay struct {
 type relayRun struct {
 	cmd     *exec.Cmd
 	started time.Time
-	logFrom int64 // where its part of the log begins
+	logFrom int64 // offset of its part of the log
 	done    chan struct{}
 	err     error // what Wait returned; read after done
 }
@@ -44,11 +44,11 @@ type relayRun struct {
 type Exit struct {
 	// Code is the exit code, -1 after a signal.
 	Code int
-	// Log is what the process said.
+	// Log is what the process logged.
 	Log string
 }
 
-// NewRelay writes the configuration into dir, which keeps the log too. http.listen is chosen here.
+// NewRelay writes the configuration file into dir, where the log is too. It sets http.listen.
 func NewRelay(bin, dir string, c Config) (*Relay, error) {
 	listen, release, err := testenv.ReservePort(context.Background())
 	if err != nil {
@@ -61,7 +61,7 @@ func NewRelay(bin, dir string, c Config) (*Relay, error) {
 	return r, nil
 }
 
-// Configure replaces the configuration; the next Start takes it.
+// Configure replaces the configuration file, which the next Start reads.
 func (r *Relay) Configure(c Config) error {
 	c = c.clone()
 	c.Set("http.listen", r.listen)
@@ -74,10 +74,10 @@ func (r *Relay) Configure(c Config) error {
 
 func (r *Relay) configPath() string { return filepath.Join(r.dir, "cdc-relay.yaml") }
 
-// LogPath is the log of all runs.
+// LogPath returns the path of the log.
 func (r *Relay) LogPath() string { return filepath.Join(r.dir, "relay.log") }
 
-// Start starts a process and does not wait for it to be ready. It outlives ctx and dies with this process.
+// Start starts a process without waiting until it is ready. The process outlives ctx and dies with this process.
 func (r *Relay) Start(ctx context.Context) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -109,7 +109,7 @@ func (r *Relay) Start(ctx context.Context) error {
 	return nil
 }
 
-// Command runs another of the relay's commands on the configuration to its end and returns what it printed.
+// Command runs another command of the relay to completion and returns its output.
 func (r *Relay) Command(ctx context.Context, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, r.bin, append(args, "--config", r.configPath())...)
 	cmd.Dir = r.dir
@@ -135,20 +135,20 @@ func (r *Relay) current() *relayRun {
 	return r.run
 }
 
-// Running says whether a process runs.
+// Running reports whether a process is running.
 func (r *Relay) Running() bool {
 	run := r.current()
 	return run != nil && !run.ended()
 }
 
-// Starts is how many processes were started.
+// Starts returns how many processes were started.
 func (r *Relay) Starts() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.starts
 }
 
-// started is when the current or last process was started.
+// started returns when the current or last process was started.
 func (r *Relay) started() time.Time {
 	if run := r.current(); run != nil {
 		return run.started
@@ -156,7 +156,7 @@ func (r *Relay) started() time.Time {
 	return time.Time{}
 }
 
-// PID is the process's, 0 when none runs.
+// PID returns the process ID, 0 if no process is running.
 func (r *Relay) PID() int {
 	if run := r.current(); run != nil && !run.ended() {
 		return run.cmd.Process.Pid
@@ -173,15 +173,15 @@ func (r *Relay) Signal(signal syscall.Signal) error {
 	return run.cmd.Process.Signal(signal)
 }
 
-// Kill ends the process with SIGKILL, if it runs, and waits until it is gone.
+// Kill kills the process (SIGKILL), if it is running, and waits until it has ended.
 func (r *Relay) Kill() {
 	if run := r.current(); run != nil {
-		_ = run.cmd.Process.Kill() // already gone is as good
+		_ = run.cmd.Process.Kill() // it may have ended
 		<-run.done
 	}
 }
 
-// Close kills the process and gives the port back.
+// Close kills the process and releases the port.
 func (r *Relay) Close() error {
 	r.Kill()
 	return r.release()
@@ -211,7 +211,7 @@ func (r *Relay) Done() <-chan struct{} {
 	return done
 }
 
-// Log is what the current or last process said.
+// Log returns what the current or last process logged.
 func (r *Relay) Log() string {
 	text, err := os.ReadFile(r.LogPath())
 	run := r.current()
@@ -221,7 +221,7 @@ func (r *Relay) Log() string {
 	return string(text[min(run.logFrom, int64(len(text))):])
 }
 
-// LogTail is the end of what all processes said.
+// LogTail returns the last lines of the log.
 func (r *Relay) LogTail(lines int) string {
 	text, err := os.ReadFile(r.LogPath())
 	if err != nil {
@@ -231,21 +231,21 @@ func (r *Relay) LogTail(lines int) string {
 	return string(bytes.Join(all[max(0, len(all)-lines-1):], nil))
 }
 
-// AwaitLog waits until the current process has said text, and fails if it ends without.
+// AwaitLog waits until the current process has logged text, and fails if the process ends first.
 func (r *Relay) AwaitLog(ctx context.Context, text string) error {
-	return Await(ctx, fmt.Sprintf("the relay to say %q", text), func(context.Context) (bool, error) {
+	return Await(ctx, fmt.Sprintf("the relay to log %q", text), func(context.Context) (bool, error) {
 		ended := !r.Running()
 		if strings.Contains(r.Log(), text) {
 			return true, nil
 		}
 		if ended {
-			return false, fmt.Errorf("it ended without: %s", r.LogTail(5))
+			return false, fmt.Errorf("it ended without logging it: %s", r.LogTail(5))
 		}
 		return false, nil
 	})
 }
 
-// AwaitReady waits until the relay says that it is ready.
+// AwaitReady waits until /readyz succeeds.
 func (r *Relay) AwaitReady(ctx context.Context) error {
 	return Await(ctx, "the relay to be ready", func(ctx context.Context) (bool, error) {
 		if !r.Running() {
@@ -256,7 +256,7 @@ func (r *Relay) AwaitReady(ctx context.Context) error {
 	})
 }
 
-// get asks the relay over HTTP; another status than 200 is an error.
+// get sends a request to the relay's endpoint. A status other than 200 is an error.
 func (r *Relay) get(ctx context.Context, path string) (string, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+r.listen+path, http.NoBody)
 	if err != nil {
@@ -279,7 +279,7 @@ func (r *Relay) get(ctx context.Context, path string) (string, error) {
 }
 
 // Metric returns the sum of a metric's samples whose name and labels start with prefix, as
-// `cdc_relay_events_dropped_total{reason="too_large"`; 0 when there is none.
+// `cdc_relay_events_dropped_total{reason="too_large"`; 0 if there is none.
 func (r *Relay) Metric(ctx context.Context, prefix string) (float64, error) {
 	text, err := r.get(ctx, "/metrics")
 	if err != nil {

@@ -8,18 +8,18 @@ import (
 	"syscall"
 )
 
-// dieWithParent has the kernel kill the relay when this process ends, however that happens.
+// dieWithParent makes the kernel kill the relay when this process ends.
 func dieWithParent() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 }
 
-// PeakMemory is the most memory the process had, in bytes (VmHWM of /proc/PID/status).
+// PeakMemory returns the process's peak resident memory in bytes (VmHWM of /proc/PID/status).
 func (r *Relay) PeakMemory() (int, error) {
 	kib, err := procField(fmt.Sprintf("/proc/%d/status", r.PID()), "VmHWM:")
 	return kib << 10, err
 }
 
-// Writes is how often the process has asked the kernel to write (syscw of /proc/PID/io).
+// Writes returns the number of the process's write system calls (syscw of /proc/PID/io).
 func (r *Relay) Writes() (int, error) {
 	return procField(fmt.Sprintf("/proc/%d/io", r.PID()), "syscw:")
 }

@@ -9,10 +9,10 @@ import (
 
 func dieWithParent() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
-var errOnlyLinux = errors.New("only Linux tells") //nolint:gochecknoglobals // a sentinel
+var errOnlyLinux = errors.New("available on Linux only") //nolint:gochecknoglobals // a sentinel
 
-// PeakMemory is known on Linux only.
+// PeakMemory is available on Linux only.
 func (r *Relay) PeakMemory() (int, error) { return 0, errOnlyLinux }
 
-// Writes is known on Linux only.
+// Writes is available on Linux only.
 func (r *Relay) Writes() (int, error) { return 0, errOnlyLinux }

@@ -8,16 +8,16 @@ import (
 
 // Report is what Check found.
 type Report struct {
-	// Committed are the events that were to be published, Delivered those that were, Records all records.
+	// Committed is how many events must be published, Delivered how many were, Records the number of records.
 	Committed, Delivered, Records int
 	Duplicates                    int
-	// MostRepeats is the largest number of events that came again after one fault.
+	// MostRepeats is the largest number of repeats after one fault.
 	MostRepeats int
 
 	found []violation
 }
 
-// violation is a promise that was not kept.
+// violation is a broken promise.
 type violation struct {
 	Kind Kind
 	Text string
@@ -27,7 +27,7 @@ func (r *Report) add(kind Kind, format string, args ...any) {
 	r.found = append(r.found, violation{kind, fmt.Sprintf(format, args...)})
 }
 
-// Count returns how many violations of a kind there are.
+// Count returns the number of violations of a kind.
 func (r *Report) Count(kind Kind) int {
 	n := 0
 	for _, v := range r.found {
@@ -38,16 +38,16 @@ func (r *Report) Count(kind Kind) int {
 	return n
 }
 
-// String is the summary in one line.
+// String returns a summary in one line.
 func (r *Report) String() string {
 	return fmt.Sprintf("%d committed, %d delivered, %d lost, %d duplicates (at most %d after one fault), %d order violations, %d phantoms, %d with wrong content",
 		r.Committed, r.Delivered, r.Count(Lost), r.Duplicates, r.MostRepeats, r.Count(Order), r.Count(Phantom), r.Count(Content))
 }
 
-// mostShown bounds how many violations of one kind an error shows.
+// mostShown is how many violations of each kind an error lists.
 const mostShown = 10
 
-// Err is nil when every promise was kept, or the summary and the first violations of each kind.
+// Err returns nil if there are no violations, otherwise the summary and the first violations of each kind.
 func (r *Report) Err() error {
 	if len(r.found) == 0 {
 		return nil

@@ -16,7 +16,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
-// Checkpoint is where the relay keeps its position beside the source.
+// Checkpoint is where the relay stores its position.
 type Checkpoint string
 
 // The places.
@@ -26,8 +26,8 @@ const (
 	SlotOnly Checkpoint = "slot"
 )
 
-// Rig is one relay between a database and Kafka, with writers on one side and an independent reader on the
-// other. A test that fails shows the seed, the relay's last words and what was violated.
+// Rig is a relay between a database and Kafka, with writers and an independent reader. A failed test logs the seed, the
+// relay's last log lines and the violations.
 type Rig struct {
 	DB     Database
 	Kafka  *testenv.KafkaCluster
@@ -46,35 +46,35 @@ type Rig struct {
 	loads      []*Load
 	excluded   map[uuid.UUID]bool
 	largest    int
-	// confirmed is until when everything published is confirmed for certain; see Fault.
+	// confirmed is the time up to which everything published is certainly confirmed; see Fault.
 	confirmed time.Time
-	// disturbed is set when a server was away since the last fault of the relay.
+	// disturbed is set if a server was away since the last fault of the relay.
 	disturbed atomic.Bool
 }
 
-// RigOptions say what to connect. Binary, DB and Kafka must be given.
+// RigOptions are the options of a Rig. Binary, DB and Kafka must be set.
 type RigOptions struct {
 	Binary     string
 	DB         Database
 	Kafka      *testenv.KafkaCluster
 	Redis      *testenv.RedisServer
-	Checkpoint Checkpoint // "" is the database's least demanding one
-	// Listener is the way into Kafka for the relay; "" is the plain one.
+	Checkpoint Checkpoint // "" is the first of DB.Checkpoints
+	// Listener is the relay's Kafka listener; "" is the plaintext one.
 	Listener testenv.Listener
-	// Topics are further topics to make and to read.
+	// Topics are more topics to create and read.
 	Topics []string
-	// Partitions of each topic; 0 is 4. TopicSettings are settings of each.
+	// Partitions and TopicSettings apply to each topic; 0 partitions is 4.
 	Partitions    int
 	TopicSettings map[string]string
 	// Window is window.events; 0 is 2000.
 	Window int
-	// Committed reads only what Kafka transactions have committed.
+	// Committed sets the reader's isolation level to read_committed.
 	Committed bool
-	// Settings are set over the rig's own, by path.
+	// Settings replace settings of the rig, by path.
 	Settings map[string]any
 }
 
-// NewRig makes the topics and the configuration and starts the reader; the relay is not started.
+// NewRig creates the topics and the configuration and starts the reader, but not the relay.
 func NewRig(tb testing.TB, o RigOptions) *Rig {
 	tb.Helper()
 	r := &Rig{
@@ -122,12 +122,12 @@ func (r *Rig) configure(o RigOptions) {
 	}
 }
 
-// RedisKey is where the position is.
+// RedisKey returns the key of the position.
 func (r *Rig) RedisKey() string { return "cdc-relay:{" + r.DB.Name() + "}" }
 
 func (r *Rig) close() {
 	for _, l := range r.loads {
-		_ = l.Stop() // Verify has told of its errors
+		_ = l.Stop() // Verify has reported its errors
 	}
 	if err := r.Relay.Close(); err != nil {
 		r.tb.Error(err)
@@ -138,7 +138,7 @@ func (r *Rig) close() {
 	}
 }
 
-// EnvSeed sets the seed of everything that is drawn at random.
+// EnvSeed sets the seed of all random choices.
 const EnvSeed = "CDC_RELAY_SEED"
 
 // Seed returns the seed that EnvSeed gives, or draws one, and logs it.
@@ -155,14 +155,14 @@ func Seed(tb testing.TB) uint64 {
 	return seed
 }
 
-// Within is a context that ends after d, or with the test.
+// Within returns a context that ends after d or with the test.
 func (r *Rig) Within(d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(r.tb.Context(), d)
 	r.tb.Cleanup(cancel)
 	return ctx
 }
 
-// Must ends the test on an error.
+// Must fails the test if err is not nil.
 func (r *Rig) Must(err error) {
 	r.tb.Helper()
 	if err != nil {
@@ -190,7 +190,7 @@ func (r *Rig) Reconfigure(path string, value any) {
 	r.Must(r.Relay.Configure(r.Config))
 }
 
-// AwaitExit waits until the relay ends by itself and holds its exit code against code.
+// AwaitExit waits until the relay ends and checks its exit code.
 func (r *Rig) AwaitExit(within time.Duration, code int) Exit {
 	r.tb.Helper()
 	exit, err := r.Relay.Wait(r.Within(within))
@@ -201,7 +201,7 @@ func (r *Rig) AwaitExit(within time.Duration, code int) Exit {
 	return exit
 }
 
-// Load starts writers; they stop with Verify at the latest.
+// Load starts writers, which Verify stops.
 func (r *Rig) Load(w Workload) *Load {
 	w.DB, w.Seed = r.DB, r.Seed+uint64(len(r.loads))
 	if w.Prefix == "" {
@@ -221,7 +221,7 @@ func (r *Rig) Append(key string, n int) []*Event {
 	return events
 }
 
-// AppendAs is Append with a change to each event before it is written.
+// AppendAs is Append with a change to each event.
 func (r *Rig) AppendAs(key string, n int, change func(*Event)) []*Event {
 	r.tb.Helper()
 	events, err := Append(r.Within(time.Minute), r.DB, key, n, change)
@@ -230,7 +230,7 @@ func (r *Rig) AppendAs(key string, n int, change func(*Event)) []*Event {
 	return events
 }
 
-// Append commits n events of one key in one transaction; change, if not nil, alters each before.
+// Append commits n events of one key in one transaction. change, if not nil, changes each event before.
 func Append(ctx context.Context, db Database, key string, n int, change func(*Event)) ([]*Event, error) {
 	session, err := db.Connect(ctx)
 	if err != nil {
@@ -257,7 +257,7 @@ func Append(ctx context.Context, db Database, key string, n int, change func(*Ev
 	return events, session.Commit(ctx)
 }
 
-// AwaitEvents waits until the reader saw all of them.
+// AwaitEvents waits until all of events were read.
 func (r *Rig) AwaitEvents(events []*Event) {
 	r.tb.Helper()
 	ids := make(map[uuid.UUID]bool, len(events))
@@ -268,17 +268,17 @@ func (r *Rig) AwaitEvents(events []*Event) {
 	r.Must(err)
 }
 
-// AwaitProgress waits until the reader saw n events more than now.
+// AwaitProgress waits until n more events were read.
 func (r *Rig) AwaitProgress(n int) {
 	r.tb.Helper()
 	_, have := r.Reader.Count()
 	r.Must(r.Reader.AwaitEvents(r.Within(time.Minute), have+n))
 }
 
-// Delay lets a random time pass, up to most: it decides when the next fault comes, and nothing waits for it.
+// Delay sleeps for a random time up to most, to vary when the next fault happens. No condition depends on it.
 func (r *Rig) Delay(most time.Duration) {
 	pause(r.tb.Context(), time.Duration(r.Random.Int64N(int64(most))))
 }
 
-// Hold lets a fault last for d.
+// Hold sleeps for d, the duration of a fault.
 func (r *Rig) Hold(d time.Duration) { pause(r.tb.Context(), d) }

@@ -14,7 +14,7 @@ type Truth struct {
 	streams       map[stream][]*fact
 }
 
-// stream is what order is promised for: the events of one key in one topic.
+// stream is the events of one key in one topic, for which order is promised.
 type stream struct{ topic, key string }
 
 // fact is a committed event.
@@ -23,20 +23,19 @@ type fact struct {
 	stream  stream
 	seq     int
 	content Digest
-	// rank is the place among the events of the stream that are to be published, from 0; see ranked.
+	// rank is the index among the stream's events that must be published; -1 if excluded. See ranked.
 	rank int
 }
 
-// NewTruth returns a truth without events. topic is where events without a topic of their own go, source
-// the records' ce_source.
+// NewTruth returns a Truth without events. topic is the default topic, source the records' ce_source.
 func NewTruth(topic, source string) *Truth {
 	return &Truth{topic: topic, source: source, events: map[uuid.UUID]*fact{}, streams: map[stream][]*fact{}}
 }
 
-// Add takes a committed event in. It keeps no part of it.
+// Add adds a committed event and does not retain e.
 func (t *Truth) Add(e *Event) error {
 	if t.events[e.ID] != nil {
-		return fmt.Errorf("event %s stands in the table twice", e.ID)
+		return fmt.Errorf("event %s is in the table twice", e.ID)
 	}
 	topic := e.Topic
 	if topic == "" {
@@ -48,13 +47,13 @@ func (t *Truth) Add(e *Event) error {
 	return nil
 }
 
-// Len is the number of committed events.
+// Len returns the number of committed events.
 func (t *Truth) Len() int { return len(t.events) }
 
-// Has says whether the event was committed.
+// Has reports whether the event was committed.
 func (t *Truth) Has(id uuid.UUID) bool { return t.events[id] != nil }
 
-// ranked numbers the events of each stream in commit order, leaving out those that must not be published.
+// ranked numbers the events of each stream in commit order, without the excluded ones.
 func (t *Truth) ranked(excluded map[uuid.UUID]bool) error {
 	for s, facts := range t.streams {
 		slices.SortFunc(facts, func(a, b *fact) int { return a.seq - b.seq })

@@ -11,12 +11,13 @@ import (
 	"time"
 )
 
-// unconfirmed bounds how long something acknowledged may stay unconfirmed to a slot while the relay runs: a
-// look at the publication each second, and a status after it, with time to spare on a busy machine.
+// unconfirmed is the longest time between the acknowledgement of an event and its confirmation to the slot: the relay
+// checks the publication each second and then sends a status update. It has a margin for a busy machine.
 const unconfirmed = 4 * time.Second
 
-// Fault notes that from now on events may come again: as many as the window holds, with the slot alone also
-// what was published and not confirmed yet. A run that was too short for that leaves it to the ones before.
+// Fault records a fault after which events may be repeated: as many as the window holds, and with the slot alone also
+// those that were published and not confirmed yet. A run that was too short to confirm anything leaves the confirmed
+// position of the runs before.
 func (r *Rig) Fault(name string) {
 	f := Fault{Name: name, At: time.Now(), Budget: r.Window}
 	if r.checkpoint == SlotOnly {
@@ -28,25 +29,25 @@ func (r *Rig) Fault(name string) {
 	r.faults = append(r.faults, f)
 }
 
-// FaultUnbounded notes that from now on any number of events may come again.
+// FaultUnbounded records a fault after which any number of events may be repeated.
 func (r *Rig) FaultUnbounded(name string) {
 	r.faults = append(r.faults, Fault{Name: name, At: time.Now(), Budget: Unbounded})
 }
 
-// Exclude says that the configuration keeps these events from being published.
+// Exclude marks events that must not be published, because the configuration drops them.
 func (r *Rig) Exclude(events ...*Event) {
 	for _, e := range events {
 		r.excluded[e.ID] = true
 	}
 }
 
-// Truth reads what was committed.
+// Truth reads the committed events.
 func (r *Rig) Truth(ctx context.Context) (*Truth, error) {
 	t := NewTruth(r.Topic, r.DB.RecordSource())
 	return t, r.DB.Committed(ctx, t.Add)
 }
 
-// stopLoad lets all writers finish.
+// stopLoad stops all writers.
 func (r *Rig) stopLoad() {
 	r.tb.Helper()
 	for _, l := range r.loads {
@@ -55,11 +56,11 @@ func (r *Rig) stopLoad() {
 	}
 }
 
-// verifyTimeout is how long everything committed may take to arrive once the writers have stopped.
+// verifyTimeout is how long committed events may take to arrive after the writers have stopped.
 const verifyTimeout = 2 * time.Minute
 
-// Verify stops the writers, waits until everything committed has arrived, reads the topics to their ends
-// and holds all of it against the promises.
+// Verify stops the writers, waits until every committed event has arrived, reads the topics to their ends and checks the
+// promises.
 func (r *Rig) Verify() *Report {
 	r.tb.Helper()
 	return r.VerifyWithin(verifyTimeout)
@@ -88,7 +89,7 @@ func (r *Rig) VerifyWithin(limit time.Duration) *Report {
 	return report
 }
 
-// check allows each fault, beside the window, the transaction that was open.
+// check adds the largest transaction to the budget of each fault: it may have been open.
 func (r *Rig) check(truth *Truth) *Report {
 	faults := slices.Clone(r.faults)
 	for i := range faults {
@@ -99,13 +100,13 @@ func (r *Rig) check(truth *Truth) *Report {
 	return Check(truth, r.Reader.Records(), CheckOptions{Excluded: r.excluded, Faults: faults})
 }
 
-// saved is what the suite needs of a stored checkpoint; package checkpoint documents its form.
+// saved is the part of a stored checkpoint that tests need; package checkpoint documents its form.
 type saved struct {
 	Position    string `json:"position"`
 	LastEventID string `json:"last_event_id"`
 }
 
-// Saved reads the position that the relay has saved, as the store holds it, and the last event before it.
+// Saved returns the stored position and the ID of the last event before it.
 func (r *Rig) Saved(ctx context.Context) (position, lastEventID string, err error) {
 	var text string
 	switch r.checkpoint {
@@ -116,7 +117,7 @@ func (r *Rig) Saved(ctx context.Context) (position, lastEventID string, err erro
 		raw, err = os.ReadFile(filepath.Join(r.Relay.dir, "position"))
 		text = string(raw)
 	case SlotOnly:
-		err = errors.New("with the slot alone nothing is saved")
+		err = errors.New("no checkpoint is configured")
 	}
 	if err != nil {
 		return "", "", err
@@ -128,7 +129,7 @@ func (r *Rig) Saved(ctx context.Context) (position, lastEventID string, err erro
 	return s.Position, s.LastEventID, nil
 }
 
-// AwaitSaved waits until everything up to these events was saved.
+// AwaitSaved waits until the position behind these events was saved.
 func (r *Rig) AwaitSaved(events []*Event) {
 	r.tb.Helper()
 	last := events[len(events)-1].ID.String()
@@ -138,5 +139,5 @@ func (r *Rig) AwaitSaved(events []*Event) {
 	})
 }
 
-// Largest tells of a transaction of n rows that the rig did not write itself.
+// Largest reports a transaction of n rows that a test wrote without the rig.
 func (r *Rig) Largest(n int) { r.largest = max(r.largest, n) }

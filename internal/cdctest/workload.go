@@ -12,26 +12,25 @@ import (
 	"github.com/google/uuid"
 )
 
-// Workload is what applications do to the outbox: several writers at once, many keys, transactions of one
-// and of many rows, held open while others commit, rolled back, and with savepoints. Each event's seq
-// follows the order in which its key's transactions commit, because a transaction holds its keys until it
-// ends.
+// Workload writes to the outbox as applications do: several writers, many keys, transactions of one and of many rows, some
+// of them long, rolled back or with savepoints. The seqs of a key follow commit order, because a transaction locks its
+// keys until it ends.
 type Workload struct {
 	DB Database
-	// Prefix starts the names of the keys.
+	// Prefix is the prefix of the keys.
 	Prefix string
-	// Writers and Keys are how many; 0 is 4 and 64.
+	// Writers and Keys are the numbers of writers and keys; 0 is 4 and 64.
 	Writers, Keys int
 	// Pause is the mean time between two transactions of a writer; 0 is 5 ms.
 	Pause time.Duration
-	// Rows is the most rows of one key in a transaction; 0 is 8. Now and then there are ten times as many.
+	// Rows is the most rows of a key in most transactions; 0 is 8. Some have up to ten times as many.
 	Rows int
-	// Size is about how many bytes a payload has; 0 is 200.
+	// Size is the approximate size of a payload in bytes; 0 is 200.
 	Size int
 	Seed uint64
 }
 
-// Load is a workload under way.
+// Load is a running workload.
 type Load struct {
 	Workload
 	Ledger *Ledger
@@ -42,7 +41,7 @@ type Load struct {
 	errs   []error
 }
 
-// Start starts the writers. They go on until Stop or until ctx ends, also while the database is away.
+// Start starts the writers. They run until Stop or until ctx ends, and retry while the database is away.
 func (w Workload) Start(ctx context.Context) *Load {
 	w.Writers, w.Keys, w.Rows, w.Size = orElse(w.Writers, 4), orElse(w.Keys, 64), orElse(w.Rows, 8), orElse(w.Size, 200)
 	w.Pause, w.Prefix = orElse(w.Pause, 5*time.Millisecond), orElse(w.Prefix, "k")
@@ -68,7 +67,7 @@ func orElse[T comparable](v, def T) T {
 	return v
 }
 
-// Stop lets the writers finish their transactions and returns the first thing that went wrong.
+// Stop lets the writers finish their transactions and returns the first error.
 func (l *Load) Stop() error {
 	l.cancel()
 	l.done.Wait()
@@ -77,7 +76,7 @@ func (l *Load) Stop() error {
 	return errors.Join(l.errs...)
 }
 
-// write runs transactions, on a new session whenever the last was lost.
+// write runs transactions, with a new session whenever one was lost.
 func (l *Load) write(ctx context.Context, random *rand.Rand) error {
 	for ctx.Err() == nil {
 		session, err := l.DB.Connect(ctx)
@@ -93,7 +92,7 @@ func (l *Load) write(ctx context.Context, random *rand.Rand) error {
 	return nil
 }
 
-// pause waits for d and says whether ctx lasted as long.
+// pause waits for d. It returns false if ctx ended first.
 func pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -107,7 +106,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 
 func (l *Load) transactions(ctx context.Context, session Session, random *rand.Rand) error {
 	for ctx.Err() == nil {
-		// A transaction that has begun ends in peace, so that Stop leaves no doubt behind.
+		// Stop does not interrupt a transaction, so that its outcome is known.
 		if err := l.transaction(context.WithoutCancel(ctx), session, random); err != nil {
 			return err
 		}
@@ -116,11 +115,11 @@ func (l *Load) transactions(ctx context.Context, session Session, random *rand.R
 	return nil
 }
 
-// draft is a transaction in the making.
+// draft is an open transaction.
 type draft struct {
 	session Session
 	random  *rand.Rand
-	// kept are the events that a commit commits, undone those that a savepoint took back.
+	// kept are the events that will be committed, undone those that were rolled back to a savepoint.
 	kept, undone []uuid.UUID
 }
 
@@ -170,7 +169,7 @@ func (l *Load) compose(ctx context.Context, d *draft) error {
 	return nil
 }
 
-// detour appends behind a savepoint, takes that back, and perhaps appends again.
+// detour sets a savepoint, appends, rolls back to it, and sometimes appends again.
 func (l *Load) detour(ctx context.Context, d *draft, key string) error {
 	if err := d.session.Savepoint(ctx); err != nil {
 		return err
@@ -190,7 +189,7 @@ func (l *Load) detour(ctx context.Context, d *draft, key string) error {
 	return err
 }
 
-// pick returns one to three keys in ascending order, so that no two transactions wait for each other.
+// pick returns one to three keys in ascending order, so that transactions do not deadlock.
 func (l *Load) pick(random *rand.Rand) []string {
 	keys := make([]string, 1+random.IntN(3))
 	for i := range keys {

@@ -13,8 +13,8 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 )
 
-// The writers' seqs follow the order of commit, whatever they do at once, and their ledger knows what was
-// committed, also where a COMMIT has no answer.
+// Seqs follow commit order, and the ledger has the outcome of every transaction, including those whose COMMIT had no
+// answer.
 func TestWorkload(t *testing.T) {
 	db := newMemory()
 	load := cdctest.Workload{DB: db, Writers: 8, Keys: 5, Pause: time.Millisecond, Seed: 7}.Start(t.Context())
@@ -40,16 +40,15 @@ func TestWorkload(t *testing.T) {
 		t.Error(err)
 	}
 	if sure := load.Ledger.Committed(); sure > len(db.log) || sure < len(db.log)/2 {
-		t.Errorf("%d events are known as committed, the log has %d", sure, len(db.log))
+		t.Errorf("the ledger has %d committed events, the log has %d", sure, len(db.log))
 	}
 	if db.rollbacks == 0 || db.detours == 0 || db.cuts == 0 || load.Ledger.Largest() < 20 {
-		t.Errorf("%d rollbacks, %d savepoints, %d lost connections, largest transaction %d: the workload lacks something",
+		t.Errorf("%d rollbacks, %d savepoints, %d lost connections, largest transaction %d: want more of each",
 			db.rollbacks, db.detours, db.cuts, load.Ledger.Largest())
 	}
 }
 
-// A table that lost a committed row, or kept one that was rolled back, is told.
-func TestLedger(t *testing.T) {
+func TestLedgerFindsLostAndRolledBackRows(t *testing.T) {
 	db := newMemory()
 	load := cdctest.Workload{DB: db, Writers: 1, Pause: time.Millisecond}.Start(t.Context())
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -72,22 +71,22 @@ func TestLedger(t *testing.T) {
 		return tr
 	}
 	if err := load.Ledger.Check(truth(db.log...)); err != nil {
-		t.Errorf("the right table: %v", err)
+		t.Errorf("the correct table: %v", err)
 	}
 	if load.Ledger.Check(truth(db.log[1:]...)) == nil {
-		t.Error("a lost row is not told")
+		t.Error("a lost row is not reported")
 	}
 	if load.Ledger.Check(truth(append(db.log, db.undone)...)) == nil {
-		t.Error("a row that was rolled back is not told")
+		t.Error("a row that was rolled back is not reported")
 	}
 }
 
 var errAway = errors.New("connection lost")
 
-// memory is a database in memory: rows are locked by key, and a commit appends to the log. Every now and then
-// a connection is lost, before the commit or after it.
+// memory is a database in memory: rows are locked by key, and a commit appends to the log. Some connections are lost,
+// before or after the commit.
 type memory struct {
-	cdctest.Database // nothing else is called
+	cdctest.Database // other methods are not called
 
 	mu                       sync.Mutex
 	unlocked                 *sync.Cond

@@ -8,13 +8,13 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// newer is the rule once more, written apart from the stores' own.
+// newer is the stores' rule, implemented independently.
 func newer(a, b cdc.Checkpoint) bool {
 	return a.Generation > b.Generation || a.Generation == b.Generation && a.Sequence > b.Sequence
 }
 
-// anyInterleaving lets two runs save in any order, with saves that arrive late, twice or after the
-// other run's, and compares the outcome of each with a model.
+// anyInterleaving lets two runs save in any order, with saves that arrive late or twice, and compares the outcome of each
+// with a model.
 func (r rules) anyInterleaving() {
 	t := r.t
 	pair := r.pair()
@@ -40,7 +40,7 @@ func (r rules) anyInterleaving() {
 	})
 }
 
-// concurrent lets two runs save at once while a reader watches that what is stored never goes back.
+// concurrent lets two runs save concurrently while a reader verifies that the stored checkpoint never goes back.
 func (r rules) concurrent() {
 	t := r.t
 	const saves = 200

@@ -12,7 +12,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// at makes a checkpoint of the suite's source whose content follows from its numbers.
+// at returns a checkpoint of the suite's source whose content depends only on its numbers.
 func at(generation, sequence uint64) cdc.Checkpoint {
 	return cdc.Checkpoint{
 		Source: cdc.Source{SystemID: "7412345678901234567", Database: "orders", Slot: "cdc_relay_orders", Timeline: 1},
@@ -126,7 +126,7 @@ func check(t *testing.T, s Store, stored, next cdc.Checkpoint, accepted bool) {
 	}
 }
 
-// fenced reports whether err says so in both ways that callers ask for.
+// fenced reports whether err is both ErrFenced and a StopError of ClassFenced.
 func fenced(err error) bool {
 	var stop *cdc.StopError
 	return errors.Is(err, cdc.ErrFenced) && errors.As(err, &stop) && stop.Class == cdc.ClassFenced
@@ -210,7 +210,7 @@ func (r rules) refusesUnusable() {
 		r.Put(t, value)
 		_, found, err := s.Load(t.Context())
 		if found {
-			t.Errorf("%s: was taken for a checkpoint", name)
+			t.Errorf("%s: was accepted as a checkpoint", name)
 		}
 		wantStop(t, name+": load", err, cdc.ClassPosition)
 		wantStop(t, name+": save", s.Save(t.Context(), at(2, 1)), cdc.ClassPosition)
@@ -246,8 +246,8 @@ func (r rules) acceptsAfterRollback() {
 	check(t, s, at(3, 7), at(4, 3), true)
 }
 
-// resets: after a reset nothing is found, and a run from before it brings nothing back. An exclusive store has
-// refused the reset while such a run lasts.
+// resets: after a reset nothing is found, and a run that started before it cannot save. An exclusive store refuses a reset
+// while such a run lasts.
 func (r rules) resets() {
 	t := r.t
 	pair := r.pair()

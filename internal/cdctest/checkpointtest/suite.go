@@ -1,5 +1,5 @@
-// Package checkpointtest holds the rules that every checkpoint store obeys, whatever it keeps its
-// checkpoint in: Run them against each store, on fakes and on the real servers.
+// Package checkpointtest is the conformance suite of checkpoint stores. Run it against each store, with fakes and with
+// real servers.
 package checkpointtest
 
 import (
@@ -9,7 +9,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// Store is what the suite needs of a checkpoint store.
+// Store is a checkpoint store.
 type Store interface {
 	Load(ctx context.Context) (c cdc.Checkpoint, found bool, err error)
 	Save(ctx context.Context, c cdc.Checkpoint) error
@@ -17,18 +17,18 @@ type Store interface {
 	Close() error
 }
 
-// Harness is a place for one checkpoint, empty at first, seen from the store and from behind its back.
+// Harness is an empty place for one checkpoint, with direct access to it.
 type Harness struct {
 	// Open returns another store on the same place.
 	Open func(tb testing.TB) Store
-	// Exclusive says that a second store is refused while another has saved and is open.
+	// Exclusive reports whether a second store is refused while another one has saved and is open.
 	Exclusive bool
-	// Put and Get handle the stored bytes; nil is nothing stored.
+	// Put and Get access the stored bytes; nil means that nothing is stored.
 	Put func(tb testing.TB, value []byte)
 	Get func(tb testing.TB) []byte
 }
 
-// Run holds a store to the rules. It calls fresh for each of them.
+// Run tests a store. It calls fresh for each rule.
 func Run(t *testing.T, fresh func(tb testing.TB) Harness) {
 	t.Helper()
 	for _, rule := range []struct {
@@ -36,19 +36,19 @@ func Run(t *testing.T, fresh func(tb testing.TB) Harness) {
 		hold func(rules)
 	}{
 		{"finds nothing at first", rules.findsNothing},
-		{"gives back what was saved", rules.givesBack},
+		{"loads what was saved", rules.givesBack},
 		{"outlives the store", rules.outlives},
 		{"accepts newer and refuses older", rules.comparesNumbers},
 		{"compares all 64 bits", rules.comparesLargeNumbers},
 		{"accepts a repeated save", rules.acceptsRepeat},
 		{"refuses the same numbers with other content", rules.refusesSameNumbers},
 		{"never overwrites another source", rules.refusesForeign},
-		{"takes a promotion for the same source", rules.acceptsTimeline},
-		{"refuses content that it does not know", rules.refusesUnusable},
-		{"is written again after a flush", rules.acceptsAfterFlush},
-		{"is written again after a rollback", rules.acceptsAfterRollback},
-		{"forgets on reset", rules.resets},
-		{"fences on reset what it does not know", rules.resetsNothing},
+		{"accepts another timeline of the same source", rules.acceptsTimeline},
+		{"refuses unusable content", rules.refusesUnusable},
+		{"saves again after a flush", rules.acceptsAfterFlush},
+		{"saves again after a rollback", rules.acceptsAfterRollback},
+		{"deletes on reset", rules.resets},
+		{"fences on reset when nothing is stored", rules.resetsNothing},
 		{"does nothing under a cancelled context", rules.obeysContext},
 		{"keeps the order under any interleaving", rules.anyInterleaving},
 		{"keeps the order among concurrent savers", rules.concurrent},
@@ -57,13 +57,13 @@ func Run(t *testing.T, fresh func(tb testing.TB) Harness) {
 	}
 }
 
-// rules are the rules, each on a fresh place.
+// rules are the rules for one harness.
 type rules struct {
 	t *testing.T
 	Harness
 }
 
-// open opens a store for the rule's time.
+// open opens a store for the duration of the rule.
 func (r rules) open() Store {
 	s := r.Open(r.t)
 	r.t.Cleanup(func() {
@@ -74,7 +74,7 @@ func (r rules) open() Store {
 	return s
 }
 
-// pair opens two stores on the place, or one twice where two cannot be.
+// pair opens two stores on the same place; an exclusive store is returned twice.
 func (r rules) pair() [2]Store {
 	first := r.open()
 	if r.Exclusive {
@@ -99,7 +99,7 @@ func mustLoad(tb testing.TB, s Store) cdc.Checkpoint {
 	return c
 }
 
-// equal compares checkpoints; times by their instant.
+// equal compares checkpoints, and times by their instant.
 func equal(a, b cdc.Checkpoint) bool {
 	if !a.SavedAt.Equal(b.SavedAt) {
 		return false
