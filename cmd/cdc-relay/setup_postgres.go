@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -160,13 +161,16 @@ func (s *postgresSetup) feasible(before wal.Survey) error {
 				"table %s does not exist, and setup creates no table that has a columns mapping", t.name), "correct tables[].name, or have its software create it")
 		}
 	}
+	if stop, ok := errors.AsType[*cdc.StopError](before.Problem); ok && stop.Reason == wal.UnfitTable {
+		return before.Problem
+	}
 	if before.Slot != nil && before.Slot.Problem != nil {
 		return before.Slot.Problem
 	}
 	if before.Slot != nil && !before.Publication {
 		return cdc.Stop(cdc.ClassPosition, "slot_too_old", fmt.Errorf(
 			"slot %q exists and publication %q does not, and a slot that is older than its publication cannot be read", s.wal.Slot, s.wal.Publication),
-			"publish the events that consumers lack from the outbox table, then run `cdc-relay teardown` and `cdc-relay setup`")
+			"correct source.postgres.publication; if it was dropped, publish the events that consumers lack from the outbox table, then run `cdc-relay teardown` and `cdc-relay setup`")
 	}
 	return nil
 }

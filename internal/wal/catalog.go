@@ -204,9 +204,12 @@ func readPublication(ctx context.Context, conn *pgx.Conn, name string, tables []
 
 func missingPublication(name string) error {
 	return cdc.ConfigError("publication_missing",
-		"create it with `cdc-relay setup`; a slot that is older than its publication cannot be read and must be created again after it",
+		"correct source.postgres.publication, or create it with `cdc-relay setup`; a slot that is older than its publication cannot be read and must be created again after it",
 		"publication %q does not exist in this database", name)
 }
+
+// UnfitTable is the reason when no publication can hold a configured table.
+const UnfitTable = "unfit_table"
 
 // publicationProblem returns the first reason why some insert would not arrive; nil: none.
 func publicationProblem(name string, tables []string, found []publishedTable, insert, viaRoot bool) error {
@@ -227,7 +230,11 @@ func publicationProblem(name string, tables []string, found []publishedTable, in
 		alter := "run ALTER PUBLICATION " + pub
 		switch {
 		case !ok:
-			return bad("create it with `cdc-relay setup`, or correct tables[].name", "table %s does not exist in this database", table)
+			return bad("correct tables[].name, or create it with `cdc-relay setup`", "table %s does not exist in this database", table)
+		case t.Kind != "r" && t.Kind != "p":
+			return cdc.ConfigError(UnfitTable, "name the table that is inserted into in tables[].name", "%s is not a table but a view or the like, so inserts into it are not in the WAL", table)
+		case t.Persistence != "p":
+			return cdc.ConfigError(UnfitTable, "run ALTER TABLE "+quoted+" SET LOGGED", "table %s is not logged, so its rows never reach the WAL", table)
 		case t.As != "":
 			return bad("set tables[].name to "+t.As, "publication %q publishes the rows of %s as rows of %s, of which it is a partition (publish_via_partition_root)", name, table, t.As)
 		case !t.Published:
@@ -236,8 +243,6 @@ func publicationProblem(name string, tables []string, found []publishedTable, in
 			return bad(alter+" DROP TABLE "+quoted+", then ADD TABLE without WHERE", "publication %q filters the rows of %s, so events would be lost", name, table)
 		case t.Columns:
 			return bad(alter+" DROP TABLE "+quoted+", then ADD TABLE without a column list", "publication %q leaves out columns of %s", name, table)
-		case t.Persistence != "p":
-			return bad("run ALTER TABLE "+quoted+" SET LOGGED", "table %s is not logged, so its rows never reach the WAL", table)
 		case t.Kind == "p" && !viaRoot:
 			return bad(alter+" SET (publish_via_partition_root = true)", "publication %q names partitions instead of %s", name, table)
 		}

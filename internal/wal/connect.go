@@ -33,6 +33,7 @@ const (
 	stateInvalidAuthorizationSpecification = "28000"
 	stateInvalidCatalogName                = "3D000"
 	stateInsufficientPrivilege             = "42501"
+	stateInvalidSchemaName                 = "3F000"
 	stateTooManyConnections                = "53300"
 	stateCannotConnectNow                  = "57P03"
 	stateAdminShutdown                     = "57P01"

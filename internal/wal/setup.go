@@ -167,6 +167,8 @@ func (d *Database) execError(ctx context.Context, doing string, err error) error
 	switch pg.Code {
 	case stateInsufficientPrivilege:
 		return cdc.ConfigError(noPrivilege, "connect as one that may with --owner-dsn, or hand the SQL of --print to its owner", "%s: role %q may not (%s)", doing, d.Server.Role, pg.Message)
+	case stateInvalidSchemaName:
+		return cdc.ConfigError("schema_missing", "correct tables[].name, or create the schema", "%s: %s", doing, pg.Message)
 	case stateQueryCanceled:
 		return cdc.Fixable("try again when it is less busy", "%s: PostgreSQL was not done after %s%s", doing, execTimeout, d.oldest(ctx))
 	case stateReadOnly:

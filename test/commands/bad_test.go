@@ -65,6 +65,7 @@ func badDatabase(strict, replica *testenv.PostgresServer, pooler, lenient *teste
 			s.replace("postgres: {", "postgres: {slot: "+s.slot()+", ")
 		}, []string{"run", "check", "setup"}},
 		{"publication missing", func(s *site) { s.setup().sql("DROP PUBLICATION " + s.slot()) }, []string{"run", "check", "setup"}},
+		{"publication misspelt", func(s *site) { s.setup().replace("postgres: {", "postgres: {publication: other, ") }, []string{"run", "setup"}},
 		{"publication without the table", func(s *site) { s.setup().sql("ALTER PUBLICATION " + s.slot() + " DROP TABLE outbox") }, nil},
 		{"publication filters rows", func(s *site) {
 			s.setup().sql("ALTER PUBLICATION " + s.slot() + " SET TABLE outbox WHERE (event_type = 'a')")
@@ -81,6 +82,13 @@ func badDatabase(strict, replica *testenv.PostgresServer, pooler, lenient *teste
 			s.sql("CREATE PUBLICATION " + s.slot() + " FOR TABLE outbox WITH (publish = 'insert', publish_via_partition_root = true)")
 		}, nil},
 		{"table missing", func(s *site) { s.setup().sql("DROP TABLE outbox") }, nil},
+		{"schema missing", func(s *site) { s.config += "tables: [{name: events.outbox}]\n" }, []string{"setup"}},
+		{"view instead of a table", func(s *site) {
+			s.setup().sql("CREATE VIEW shown AS SELECT * FROM outbox").config += "tables: [{name: public.shown}]\n"
+		}, []string{"run", "check", "setup"}},
+		{"table that is not logged", func(s *site) {
+			s.setup().sql("CREATE UNLOGGED TABLE fast (LIKE outbox)").config += "tables: [{name: public.fast}]\n"
+		}, []string{"run", "check", "setup"}},
 		{"column missing", func(s *site) { s.setup().sql("ALTER TABLE outbox DROP COLUMN payload") }, nil},
 		{"column of a route missing", func(s *site) {
 			s.setup().replace("{topic: "+s.name+"}", `{match: {region: "eu"}, topic: `+s.name+"}")
