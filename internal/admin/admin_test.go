@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// example has a value in every field, so that a field without one shows.
+// example has a value in every field, so that a field that is not served is noticed.
 func example() admin.Status {
 	lag, safe := int64(4096), int64(1<<30)
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -82,7 +82,7 @@ func serve(t *testing.T, o admin.Options) string {
 	return s.Addr().String()
 }
 
-// get asks without keeping the connection.
+// get sends a request on its own connection.
 func get(t *testing.T, url string, header ...string) (status int, contentType, body string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
@@ -153,8 +153,8 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// TestStatusNames: clients rely on the names.
-func TestStatusNames(t *testing.T) {
+// Clients depend on the names.
+func TestStatusFieldNames(t *testing.T) {
 	_, kind, body := get(t, "http://"+serve(t, newRelay().options())+"/status")
 	var fields map[string]any
 	if err := json.Unmarshal([]byte(body), &fields); err != nil || kind != "application/json" {
@@ -247,8 +247,7 @@ func wantMistake(t *testing.T, what string, err error, want []string) {
 	}
 }
 
-// TestPortIsFreeAgain: after Close and after Run the port can be taken again.
-func TestPortIsFreeAgain(t *testing.T) {
+func TestPortIsFreeAfterCloseAndRun(t *testing.T) {
 	o := newRelay().options()
 	log := slog.New(slog.DiscardHandler)
 	first, err := admin.New(t.Context(), o, log)
@@ -272,7 +271,6 @@ func TestPortIsFreeAgain(t *testing.T) {
 	}
 }
 
-// TestShutdownLetsRequestsFinish: an answer that is under way when the end comes is given.
 func TestShutdownLetsRequestsFinish(t *testing.T) {
 	asked, answer := make(chan struct{}), make(chan struct{})
 	o := newRelay().options()

@@ -16,7 +16,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// URL is where a relay on this machine that listens on listen is asked for its status, without TLS.
+// URL returns the URL, without TLS, of a relay on this machine that listens on listen.
 func URL(listen string) (string, error) {
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil {
@@ -28,8 +28,8 @@ func URL(listen string) (string, error) {
 	return "http://" + net.JoinHostPort(host, port), nil
 }
 
-// Fetch asks the relay at base ("http://host:9464", with user:password@ where it wants them) for its
-// status. A nil config trusts the system's authorities. It blocks until ctx ends at most.
+// Fetch returns the status of the relay at base ("http://host:9464", with user:password@ if it requires them). A nil
+// config trusts the system's authorities.
 func Fetch(ctx context.Context, base string, config *tls.Config) (Status, error) {
 	target, err := statusURL(base)
 	if err != nil {
@@ -48,7 +48,7 @@ func Fetch(ctx context.Context, base string, config *tls.Config) (Status, error)
 	return readStatus(target, answer)
 }
 
-// statusURL adds the path where the user has left it out.
+// statusURL adds the path if it is missing.
 func statusURL(base string) (*url.URL, error) {
 	u, err := url.Parse(base)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
@@ -89,7 +89,7 @@ func fixable(fix, format string, args ...any) error {
 	return &cdc.FixableError{Cause: fmt.Errorf(format, args...), Fix: fix}
 }
 
-// maxStatus bounds what is read of an answer.
+// maxStatus limits the size of a response.
 const maxStatus = 1 << 20
 
 func readStatus(target *url.URL, answer *http.Response) (Status, error) {

@@ -1,15 +1,14 @@
-// Package admin serves the relay's metrics, health and status over HTTP, and reads the status of a
-// relay that runs.
+// Package admin serves the relay's metrics, health and status over HTTP, and fetches the status of a running relay.
 //
-//	GET /metrics   Prometheus or OpenMetrics text, as the scraper asks
-//	GET /livez     200 "ok"; 503 and the reason when the pipeline is stuck: restart the process
-//	GET /readyz    200 "ok" while leading or standing by; 503 and the reason otherwise
+//	GET /metrics   Prometheus or OpenMetrics text, as requested
+//	GET /livez     200 "ok"; 503 and the reason if the pipeline is stuck: restart the process
+//	GET /readyz    200 "ok" while the relay leads or stands by; 503 and the reason otherwise
 //	GET /status    a [Status] in JSON
 //	GET /          the list of these
 //
 // With [Options.Profile] also net/http/pprof under /debug/pprof/.
 //
-// A web config file in the form of Prometheus' exporter-toolkit turns on TLS and basic authentication,
-// for every path: probes need the header too. The file is read again for each connection, so renewed
-// certificates and changed users need no restart.
+// A web config file in the format of Prometheus' exporter-toolkit turns on TLS and basic authentication for every path,
+// so probes need the header too. It is read again for each connection, so renewed certificates and changed users need no
+// restart.
 package admin

@@ -74,7 +74,7 @@ func (o Options) status(w http.ResponseWriter, _ *http.Request) {
 	write(w, "application/json", string(body)+"\n")
 }
 
-// counters sums each of our counters over its labels. What a broken collector leaves out is missing.
+// counters sums each of the relay's counters over its labels. Metrics of a failing collector are missing.
 func counters(g prometheus.Gatherer) map[string]float64 {
 	sums := make(map[string]float64)
 	families, _ := g.Gather()
@@ -94,5 +94,5 @@ func counters(g prometheus.Gatherer) map[string]float64 {
 
 func write(w http.ResponseWriter, contentType, body string) {
 	w.Header().Set("Content-Type", contentType)
-	_, _ = io.WriteString(w, body) // the reader has gone
+	_, _ = io.WriteString(w, body) // fails if the client is gone
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// hostPort is the fix for an address in a wrong form.
+// hostPort is the fix for a malformed address.
 const hostPort = "write it as host:port, or :port for all addresses"
 
 // listen binds addr.
@@ -49,7 +49,7 @@ func whyNotListening(addr string, err error) error {
 	}
 }
 
-// validateWebConfig reads the web config file as the server will.
+// validateWebConfig reads the web config file as the server does.
 func validateWebConfig(path string) error {
 	if path == "" {
 		return nil

@@ -24,8 +24,8 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// webConfig writes a certificate for localhost and a web config with it and a user, and returns the
-// config's path and what trusts the certificate.
+// webConfig writes a certificate for localhost and a web config with it and a user. It returns the config's path and a TLS
+// configuration that trusts the certificate.
 func webConfig(t *testing.T) (string, *tls.Config) {
 	t.Helper()
 	dir := t.TempDir()
@@ -169,6 +169,6 @@ func TestURL(t *testing.T) {
 		}
 	}
 	if _, err := admin.URL("9464"); err == nil {
-		t.Error("9464 was taken for an address")
+		t.Error("9464 was accepted as an address")
 	}
 }

@@ -13,25 +13,25 @@ import (
 	"github.com/prometheus/exporter-toolkit/web"
 )
 
-// Options say where to listen and whom to ask. The functions are called from several goroutines.
+// Options are the server's options. The functions are called from several goroutines.
 type Options struct {
-	// Listen is host:port; an empty host is every address, port 0 a free port.
+	// Listen is host:port. An empty host means all addresses, port 0 a free port.
 	Listen string
-	// WebConfig names a file with TLS and basic authentication; "" is neither.
+	// WebConfig is the path of a file with TLS and basic authentication, or "".
 	WebConfig string
-	// Gatherer is what /metrics shows.
+	// Gatherer has the metrics of /metrics.
 	Gatherer prometheus.Gatherer
-	// Status is asked at each /status. Ready, NotReady and Counters are filled in by the server.
+	// Status is called for each /status. The server fills in Ready, NotReady and Counters.
 	Status func() Status
-	// Ready returns nil when the relay leads and moves or stands by, else the reason.
+	// Ready returns nil if the relay leads and makes progress, or stands by; otherwise the reason.
 	Ready func() error
-	// Live returns nil unless the pipeline is stuck.
+	// Live returns an error if the pipeline is stuck.
 	Live func() error
 	// Profile serves net/http/pprof.
 	Profile bool
 }
 
-// Timeouts of one request, and of the end.
+// Timeouts of one request and of the shutdown.
 const (
 	headerTimeout   = 5 * time.Second
 	readTimeout     = 10 * time.Second
@@ -48,8 +48,8 @@ type Server struct {
 	log       *slog.Logger
 }
 
-// New listens, so that a port that is taken is found before anything starts, and answers nothing before
-// Run. Call Run or Close. An error is a [cdc.StopError] of class ClassConfig.
+// New listens, so that a port in use is noticed before anything starts; Run serves. Call Run or Close. Errors are
+// [cdc.StopError] of ClassConfig.
 func New(ctx context.Context, o Options, log *slog.Logger) (*Server, error) {
 	if err := validateWebConfig(o.WebConfig); err != nil {
 		return nil, err
@@ -74,11 +74,10 @@ func New(ctx context.Context, o Options, log *slog.Logger) (*Server, error) {
 	}, nil
 }
 
-// Addr is where the server listens, with the port that was chosen.
+// Addr returns the address of the listener.
 func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 
-// Run serves until ctx ends, lets requests under way finish for a few seconds and returns nil; or
-// returns what ended it before.
+// Run serves until ctx ends, then waits a few seconds for open requests and returns nil. It returns earlier on an error.
 func (s *Server) Run(ctx context.Context) error {
 	s.log.InfoContext(ctx, "serving metrics, health and status", "address", s.Addr().String())
 	served := make(chan error, 1)
@@ -93,7 +92,7 @@ func (s *Server) Run(ctx context.Context) error {
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 	defer cancel()
 	if err := s.http.Shutdown(grace); err != nil {
-		_ = s.http.Close() // readers that are still connected had their time
+		_ = s.http.Close() // the time limit has passed
 	}
 	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve http on %s: %w", s.Addr(), err)
@@ -101,7 +100,7 @@ func (s *Server) Run(ctx context.Context) error {
 	return nil
 }
 
-// Close gives the port back when Run was not called.
+// Close closes the listener if Run was not called.
 func (s *Server) Close() error {
 	if err := s.listener.Close(); err != nil {
 		return fmt.Errorf("close http listener: %w", err)
@@ -109,7 +108,7 @@ func (s *Server) Close() error {
 	return nil
 }
 
-// quiet passes on warnings and errors only: the web toolkit tells in three lines what Run says in one.
+// quiet passes on warnings and errors only: the web toolkit logs three lines for what Run logs in one.
 type quiet struct{ slog.Handler }
 
 // Enabled reports whether a record of that level is handled.

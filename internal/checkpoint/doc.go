@@ -12,7 +12,7 @@
 // A save has the number of its run (generation) and a number within that run (sequence). It is
 // accepted when
 //
-//   - nothing is stored: a first run, or a Redis that was flushed while we ran; or
+//   - nothing is stored: a first run, or a Redis that was flushed during the run; or
 //   - the checkpoint was reset, and its generation was smaller; or
 //   - the stored checkpoint is of the same source, and
 //     its generation is smaller, or

@@ -7,16 +7,16 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// What the tests see of the package beyond its public face.
+// Encode exports encode for tests.
 var Encode = encode
 
-// SetOpen replaces what opens the temporary file.
-// Decode returns what Load makes of it where it is no reset.
+// Decode returns the checkpoint in a stored value.
 func Decode(value []byte) (cdc.Checkpoint, error) {
 	c, err := decode(value)
 	return c.Checkpoint, err
 }
 
+// SetOpen replaces the function that opens the temporary file.
 func (f *File) SetOpen(open func(name string, flag int, perm fs.FileMode) (*os.File, error)) {
 	f.open = open
 }

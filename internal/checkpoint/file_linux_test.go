@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestFileDiskFull is row 30 of the fault matrix for the checkpoint: a clear error, nothing lost, and on
-// it goes once there is space. /dev/full, the disk that is always full, is Linux's.
+// A save to a full disk fails with a clear error, and a later save succeeds once there is space. /dev/full exists on Linux
+// only.
 func TestFileDiskFull(t *testing.T) {
 	file, path := newFile(t)
 	full := func(string, int, fs.FileMode) (*os.File, error) { return os.OpenFile("/dev/full", os.O_WRONLY, 0) }

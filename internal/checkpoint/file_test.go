@@ -54,7 +54,7 @@ func wantPassing(t *testing.T, err error, parts ...string) {
 	t.Helper()
 	var stop *cdc.StopError
 	if err == nil || errors.As(err, &stop) {
-		t.Fatalf("want an error that passes, got %v", err)
+		t.Fatalf("want an error that may pass, got %v", err)
 	}
 	wantSentence(t, err, parts)
 }
@@ -88,7 +88,7 @@ func TestFileForm(t *testing.T) {
 	}
 }
 
-// TestFileIsShared: one process at a time writes; anybody may read.
+// One process at a time may write; all may read.
 func TestFileIsLocked(t *testing.T) {
 	first, path := newFile(t)
 	second := openFile(t, path)
@@ -131,7 +131,7 @@ func TestFileIgnoresWhatACrashLeft(t *testing.T) {
 	}
 }
 
-// TestFileErrors: a mistake ends a run that never saved; in one that has, it may pass.
+// An error of configuration ends a run that has never saved. In a run that has, it may pass.
 func TestFileErrors(t *testing.T) {
 	for _, c := range []struct {
 		errno   syscall.Errno
@@ -182,7 +182,7 @@ func TestFilePlaces(t *testing.T) {
 		must(t, file.Close())
 	}
 	if _, err := checkpoint.NewFile(""); err == nil {
-		t.Error("an empty path was taken")
+		t.Error("an empty path was accepted")
 	}
 }
 
@@ -219,7 +219,7 @@ func TestFileCheck(t *testing.T) {
 // saverPath turns this test program into a saver; see TestMain.
 const saverPath = "CHECKPOINT_TEST_SAVER_PATH"
 
-// saver saves until it is killed and says what it saved.
+// saver saves until it is killed and prints each save.
 func saver(path string) error {
 	file, err := checkpoint.NewFile(path)
 	if err != nil {
@@ -239,8 +239,7 @@ func saver(path string) error {
 	}
 }
 
-// TestFileSurvivesKills: a saver is killed again and again; what it reported as saved is there, whole,
-// and the lock is free.
+// After each of many kills the last reported save is stored completely, and the lock is free.
 func TestFileSurvivesKills(t *testing.T) {
 	file, path := newFile(t)
 	for kill := range 10 {
@@ -257,7 +256,7 @@ func TestFileSurvivesKills(t *testing.T) {
 	must(t, file.Save(t.Context(), numbered(100, 1)))
 }
 
-// saveUntilKilled runs a saver, kills it after so many saves and returns the last that it reported.
+// saveUntilKilled runs a saver, kills it after a number of saves and returns the last one that it reported.
 func saveUntilKilled(t *testing.T, path string, saves int) (generation, sequence uint64) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)

@@ -34,7 +34,7 @@ func example() cdc.Checkpoint {
 	}
 }
 
-// TestForm: the stored form is a promise to the next version.
+// Later versions must read the stored form.
 func TestForm(t *testing.T) {
 	value, err := checkpoint.Encode(example())
 	if err != nil || string(value) != stored {
@@ -50,7 +50,7 @@ func TestForm(t *testing.T) {
 	}
 }
 
-// TestDocumentedForm: the package comment shows each field, in order.
+// The package comment lists each field, in order.
 func TestDocumentedForm(t *testing.T) {
 	doc, err := os.ReadFile("doc.go")
 	if err != nil {
@@ -96,9 +96,8 @@ func TestFormRoundTrip(t *testing.T) {
 	})
 }
 
-// TestEncodeRefuses: text that JSON would change must not be stored, or the next start takes our own
-// checkpoint for another source's.
-func TestEncodeRefuses(t *testing.T) {
+// Text that JSON would change must not be stored: the next start would take the checkpoint for another source's.
+func TestEncodeRefusesWhatJSONChanges(t *testing.T) {
 	for name, change := range map[string]func(*cdc.Checkpoint){
 		"database": func(c *cdc.Checkpoint) { c.Source.Database = "caf\xe9" },
 		"position": func(c *cdc.Checkpoint) { c.Progress.Position = "\xff" },
@@ -112,15 +111,14 @@ func TestEncodeRefuses(t *testing.T) {
 	}
 }
 
-// FuzzDecode: whatever is stored, decoding ends with an error or with a checkpoint that survives being
-// stored again.
+// Decoding any value returns an error or a checkpoint that can be stored again unchanged.
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte(stored))
 	f.Fuzz(func(t *testing.T, value []byte) {
 		c, err := checkpoint.Decode(value)
 		if err != nil {
 			if c != (cdc.Checkpoint{}) {
-				t.Errorf("an error came with %+v", c)
+				t.Errorf("an error was returned with %+v", c)
 			}
 			return
 		}
@@ -149,8 +147,7 @@ func TestNone(t *testing.T) {
 	}
 }
 
-// TestLuaAgreesWithGo: random pairs get the same answer from the script and from the rule in Go, which
-// the file store uses.
+// The Lua script and the rule in Go, which the file store uses, agree on random pairs.
 func TestLuaAgreesWithGo(t *testing.T) {
 	server := miniredis.RunT(t)
 	redis := openRedis(t, options(server.Addr()))

@@ -22,7 +22,7 @@ func (None) Save(context.Context, cdc.Checkpoint) error { return nil }
 // Reset succeeds and does nothing.
 func (None) Reset(context.Context) error { return nil }
 
-// Check says that there is nothing to check.
+// Check reports that no checkpoint is stored.
 func (None) Check(context.Context) []finding.Finding {
 	return []finding.Finding{{
 		Severity: finding.Info,

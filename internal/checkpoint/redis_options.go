@@ -14,42 +14,41 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// Mode says what kind of Redis the addresses lead to.
+// Mode is the kind of Redis deployment.
 type Mode string
 
 // The modes.
 const (
 	// Standalone is one server, or one address that always leads to the master.
 	Standalone Mode = "standalone"
-	// Sentinel is a master that sentinels know; the addresses are theirs.
+	// Sentinel is a master behind sentinels; the addresses are the sentinels'.
 	Sentinel Mode = "sentinel"
 	// Cluster is a Redis cluster; the addresses are some of its nodes, or its configuration endpoint.
 	Cluster Mode = "cluster"
 )
 
-// RedisOptions says where the checkpoint is kept. Package config has validated it.
+// RedisOptions are validated by package config.
 type RedisOptions struct {
-	// Mode must fit the server; it is not guessed.
+	// Mode must fit the server; it is not detected.
 	Mode Mode
 	// Addrs are host:port: one for Standalone, one or more for the others.
 	Addrs []string
-	// MasterName is the name that the sentinels know the master by; Sentinel only.
+	// MasterName is the sentinels' name of the master; Sentinel only.
 	MasterName string
-	// Key is the checkpoint's key, used as it is.
+	// Key is the checkpoint's key.
 	Key string
-	// DB is the database's number; 0 on a cluster.
+	// DB is the database number; 0 on a cluster.
 	DB int
 	// Username is an ACL user; "" is the default user.
 	Username string
-	// Password is asked at every connect, so that a rotated secret is picked up; nil or an empty answer
-	// is none. It must not block for long.
+	// Password is called at every connect, so that a rotated secret is used. nil or "" means no password. It must not
+	// block for long.
 	Password func() (string, error)
-	// SentinelUsername and SentinelPassword log in to the sentinels themselves. The client takes this
-	// password once, when it is made.
+	// SentinelUsername and SentinelPassword are for the sentinels. The client reads this password only once.
 	SentinelUsername string
 	SentinelPassword func() (string, error)
-	// TLS is asked at every connect, so that renewed certificates are picked up; nil or a nil answer is
-	// no TLS. An empty server name is filled in from the address.
+	// TLS is called at every connect, so that renewed certificates are used. nil or a nil result means no TLS. The default
+	// server name is the address.
 	TLS func() (*tls.Config, error)
 }
 

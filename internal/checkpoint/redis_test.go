@@ -36,8 +36,7 @@ func TestRedisForm(t *testing.T) {
 	}
 }
 
-// TestRedisStates: answers that a server gives in states into which tests cannot bring a real one; the
-// others are in test/checkpoint.
+// Errors of states into which a test cannot bring a real server. The others are in test/checkpoint.
 func TestRedisStates(t *testing.T) {
 	server, s := startRedis(t)
 	for answer, parts := range map[string][]string{
@@ -62,7 +61,7 @@ func TestRedisStates(t *testing.T) {
 	must(t, s.Save(t.Context(), example()))
 }
 
-// TestRedisWrongType: a key that holds something else is not touched.
+// A key with other content is not overwritten.
 func TestRedisWrongType(t *testing.T) {
 	server, s := startRedis(t)
 	server.HSet(key, "field", "value")
@@ -78,7 +77,7 @@ func TestRedisWrongType(t *testing.T) {
 	must(t, s.Save(t.Context(), numbered(c.Generation+1, 0)))
 }
 
-// TestRedisReset: the mark of a reset fences a relay that still runs, and expires.
+// The mark of a reset fences a running relay, and expires.
 func TestRedisReset(t *testing.T) {
 	server, s := startRedis(t)
 	must(t, s.Save(t.Context(), numbered(7, 12)))
@@ -89,15 +88,15 @@ func TestRedisReset(t *testing.T) {
 		t.Errorf("%v is not ErrFenced", err)
 	}
 	if ttl := server.TTL(key); ttl != 7*24*time.Hour {
-		t.Errorf("the mark stays for %s", ttl)
+		t.Errorf("the mark expires after %s", ttl)
 	}
 	must(t, s.Save(t.Context(), numbered(9, 0)))
 	if ttl := server.TTL(key); ttl != 0 {
-		t.Errorf("a checkpoint goes after %s", ttl)
+		t.Errorf("a checkpoint expires after %s", ttl)
 	}
 }
 
-func TestRedisSentences(t *testing.T) {
+func TestRedisRefusals(t *testing.T) {
 	_, s := startRedis(t)
 	must(t, s.Save(t.Context(), numbered(7, 12)))
 	foreign := numbered(8, 1)
@@ -118,13 +117,13 @@ func TestRedisSecrets(t *testing.T) {
 	must(t, s.Save(t.Context(), numbered(1, 1)))
 	must(t, s.Save(t.Context(), numbered(1, 2)))
 	if asked != 1 {
-		t.Errorf("the password was asked %d times for one connection", asked)
+		t.Errorf("the password was read %d times for one connection", asked)
 	}
 	server.Close()
 	must(t, server.Restart())
 	must(t, s.Save(t.Context(), numbered(1, 3)))
 	if asked != 2 {
-		t.Errorf("the password was asked %d times for two connections", asked)
+		t.Errorf("the password was read %d times for two connections", asked)
 	}
 	must(t, s.Close())
 }
@@ -149,8 +148,8 @@ func TestRedisOptions(t *testing.T) {
 	must(t, s.Save(t.Context(), example()))
 }
 
-// TestRedisLog: the client's own lines arrive in our log. It sets the client's one logger for the whole
-// process, so the test does not restore it.
+// The client's log lines go to the relay's log. The client's logger is a package variable that cannot be read, so the
+// test does not restore it.
 func TestRedisLog(t *testing.T) {
 	var text bytes.Buffer
 	checkpoint.LogTo(slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{Level: slog.LevelDebug})))

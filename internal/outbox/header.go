@@ -9,8 +9,8 @@ const HeaderPrefix = "ce_"
 // HeaderContentType is the header that carries the payload's media type.
 const HeaderContentType = "content-type"
 
-// ReservedHeader reports whether events must not set a header of that name because the relay sets it:
-// every name that starts with ce_, and content-type, in any case.
+// ReservedHeader reports whether the relay reserves a header name: every name that starts with ce_, and content-type, in
+// any case.
 func ReservedHeader[S string | []byte](name S) bool {
 	if len(name) == 0 || name[0]|0x20 != 'c' { // both start with it
 		return false

@@ -8,23 +8,22 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// Layout says which column of a table plays which role. The zero Layout has no columns; [Native] and
-// [Mapped] make useful ones.
+// Layout maps roles to the columns of a table. The zero Layout has no columns; use [Native] or [Mapped].
 type Layout struct {
 	columns [Roles]string
 	mapped  bool
 }
 
-// Native returns the layout of the table that [PostgresTable] and [MySQLTable] make: every role, under its own name.
+// Native returns the layout of the table that [PostgresTable] and [MySQLTable] create: every role has a column of its name.
 func Native() Layout {
 	var l Layout
 	copy(l.columns[:], strings.Fields(roleNames))
 	return l
 }
 
-// Mapped returns the layout of a table made by other software from role names and the columns that play
-// them. Roles that are not listed have no column, whatever the table's columns are called. The event id,
-// the event type and the payload must be listed. No entries at all: the native layout.
+// Mapped returns the layout of another software's table from role names and their columns. A role that is not listed has
+// no column, even if the table has a column of that name. event_id, event_type and payload must be listed. An empty map is
+// the native layout.
 func Mapped(columns map[string]string) (Layout, error) {
 	if len(columns) == 0 {
 		return Native(), nil
@@ -48,12 +47,11 @@ func Mapped(columns map[string]string) (Layout, error) {
 	return l, nil
 }
 
-// Column returns the column that plays the role; "" when none does.
+// Column returns the role's column, "" if it has none.
 func (l Layout) Column(r Role) string { return l.columns[r] }
 
-// MustExist reports whether a table without the role's column cannot be relayed. For a mapped table
-// that is every column listed. For the native table it is what makes a record, and what decides its
-// topic and partition; a column that only adds a header may be absent.
+// MustExist reports whether the table must have the role's column. A mapped table must have every column listed. The
+// native table must have what a record, its topic and its partition need; columns that only add a header may be absent.
 func (l Layout) MustExist(r Role) bool {
 	if l.mapped {
 		return l.columns[r] != ""
@@ -80,6 +78,6 @@ func (l Layout) NotNull(r Role) bool {
 	}
 }
 
-// Tombstones reports whether NULL in the payload column means a record with a null value. Only the
-// native table says so; elsewhere NULL is a malformed row.
+// Tombstones reports whether NULL in the payload column means a record with a null value. That is so in the native table;
+// in a mapped table NULL is malformed.
 func (l Layout) Tombstones() bool { return !l.mapped }

@@ -9,29 +9,28 @@ import (
 
 // The runners on MySQL and MariaDB.
 const (
-	// RunnerMySQLAdmin grants rights and changes settings: root, or what a managed service has in its place.
+	// RunnerMySQLAdmin grants rights and changes settings: root, or the administrator of a managed service.
 	RunnerMySQLAdmin Runner = "an administrator, who grants rights and changes settings"
-	// RunnerMySQLOwner makes tables.
+	// RunnerMySQLOwner creates tables.
 	RunnerMySQLOwner Runner = "the owner of the table, with CREATE and ALTER on the database"
 )
 
-// MySQLSetupOptions say what the relay needs in a MySQL or MariaDB server.
+// MySQLSetupOptions are what the relay needs in a MySQL or MariaDB server.
 type MySQLSetupOptions struct {
-	// Flavor is which of the two it is; "" is cdc.MySQL.
+	// Flavor is the kind of server; "" is cdc.MySQL.
 	Flavor cdc.Flavor
-	// Make lists the tables to make; none where they exist already.
+	// Make lists the tables to create.
 	Make []TableOptions
 	// Read lists the tables that the relay reads, at least one.
 	Read []Name
-	// User is the account that the relay connects as, "relay" (from anywhere) or "relay@10.0.%"; "" leaves
-	// its grants out.
+	// User is the relay's user, "relay" (from any host) or "relay@10.0.%". Without it no rights are granted.
 	User string
-	// Settings are what the server's must be changed to, see [MySQLSettings]; none where they are right.
+	// Settings are the settings to change, see [MySQLSettings].
 	Settings []Setting
 }
 
-// MySQLSetup returns what makes a MySQL or MariaDB server ready for the relay: settings, rights and tables.
-// The first position is not a matter of SQL: it is stored in the relay's checkpoint. It is safe to run again.
+// MySQLSetup returns the steps that prepare a MySQL or MariaDB server for the relay: settings, rights and tables. They can
+// be repeated. The first position is stored in the relay's checkpoint, not by SQL.
 func MySQLSetup(o MySQLSetupOptions) (Steps, error) {
 	if len(o.Read) == 0 {
 		return nil, cdc.Fixable("name a table under tables", "no table is configured")
@@ -54,7 +53,7 @@ func MySQLSetup(o MySQLSetupOptions) (Steps, error) {
 		admin.Statements = append(admin.Statements, mysqlReplicationGrant(o.Flavor, account))
 		grants = mysqlTableGrants(o.Read, account)
 	}
-	// A right on a table can only be granted once there is one, and the owner may not be allowed to.
+	// Rights on a table can only be granted once it exists, and its owner may not be allowed to grant them.
 	var steps Steps
 	for _, step := range []Step{admin, owner, {RunnerMySQLAdmin, grants}} {
 		if len(step.Statements) > 0 {
@@ -64,20 +63,20 @@ func MySQLSetup(o MySQLSetupOptions) (Steps, error) {
 	return steps, nil
 }
 
-// mysqlReplicationGrant returns what lets the relay read the binlog and ask where it ends. MariaDB split
-// REPLICATION CLIENT in two with 10.5.
+// mysqlReplicationGrant returns the rights to read the binlog and its current position. MariaDB 10.5 split REPLICATION
+// CLIENT in two.
 func mysqlReplicationGrant(f cdc.Flavor, account string) Statement {
 	rights := "REPLICATION SLAVE, REPLICATION CLIENT"
 	if f == cdc.MariaDB {
 		rights = "REPLICATION SLAVE, BINLOG MONITOR, SLAVE MONITOR"
 	}
 	return Statement{
-		Comment: "Where the account is missing: CREATE USER " + account + " IDENTIFIED BY '...'.",
+		Comment: "If the user does not exist: CREATE USER " + account + " IDENTIFIED BY '...'.",
 		SQL:     "GRANT " + rights + " ON *.* TO " + account,
 	}
 }
 
-// mysqlTableGrants let the relay see the tables' definitions, and read them to fill a gap.
+// mysqlTableGrants let the relay see the tables' definitions, and read rows to fill a gap.
 func mysqlTableGrants(tables []Name, account string) []Statement {
 	statements := make([]Statement, len(tables))
 	for i, t := range tables {
@@ -86,7 +85,7 @@ func mysqlTableGrants(tables []Name, account string) []Statement {
 	return statements
 }
 
-// mysqlAccount returns "user" or "user@host" as SQL reads it. A user may hold an @, a host not.
+// mysqlAccount returns "user" or "user@host" quoted for SQL. A user name may contain an @, a host may not.
 func mysqlAccount(s string) (string, error) {
 	user, host := s, "%"
 	if i := strings.LastIndexByte(s, '@'); i >= 0 {
@@ -98,11 +97,11 @@ func mysqlAccount(s string) (string, error) {
 	return QuoteMySQL(user) + "@" + QuoteMySQL(host), nil
 }
 
-// Setting is one of the server's settings.
+// Setting is a setting of the server.
 type Setting struct{ Name, Value string }
 
-// MySQLSettings returns the statements that change the settings, now and after a restart. What cannot be
-// changed in a running server has only a comment to it.
+// MySQLSettings returns the statements that change settings, for now and after a restart. For a setting that a running
+// server cannot change, the statement only shows the value, and its comment has the line for my.cnf.
 func MySQLSettings(f cdc.Flavor, settings []Setting) []Statement {
 	var statements []Statement
 	for _, s := range settings {
@@ -111,7 +110,7 @@ func MySQLSettings(f cdc.Flavor, settings []Setting) []Statement {
 	return statements
 }
 
-// statements changes one setting. SET PERSIST is MySQL's; MariaDB has nothing like it.
+// statements changes one setting. MariaDB has no SET PERSIST.
 func (s Setting) statements(f cdc.Flavor) []Statement {
 	file := fmt.Sprintf("in my.cnf under [mysqld]: %s = %s", s.Name, s.Value)
 	set := "SET PERSIST "
@@ -129,12 +128,12 @@ func (s Setting) statements(f cdc.Flavor) []Statement {
 		statement.Comment = "And for the next start, " + file
 	}
 	if perSession(s.Name) {
-		statement.Comment = strings.TrimPrefix(statement.Comment+"\nOpen connections keep the old value: have the applications connect anew.", "\n")
+		statement.Comment = strings.TrimPrefix(statement.Comment+"\nOpen connections keep the old value until they reconnect.", "\n")
 	}
 	return []Statement{statement}
 }
 
-// perSession reports whether connections have a value of their own, taken when they were opened.
+// perSession reports whether the setting also has a session value, which connections copy when they are opened.
 func perSession(name string) bool {
 	switch name {
 	case "binlog_format", "binlog_row_image", "binlog_row_value_options":
@@ -144,14 +143,14 @@ func perSession(name string) bool {
 	}
 }
 
-// gtidMode goes to ON the only way that a running server takes, a step at a time (MySQL manual, "Changing
-// GTID Mode on Online Servers"). A step that is behind already is refused: leave it out.
+// gtidMode sets gtid_mode to ON in the only way that a running server allows, one step at a time (MySQL manual, "Changing
+// GTID Mode on Online Servers"). Servers refuse a completed step.
 func gtidMode(value string) []Statement {
 	if value != "ON" {
 		return []Statement{{SQL: "SET PERSIST gtid_mode = " + mysqlValue(value)}}
 	}
 	statements := []Statement{{
-		Comment: "One step at a time; leave out the steps that are behind already (SELECT @@global.gtid_mode).\n" +
+		Comment: "One step at a time; leave out completed steps (SELECT @@global.gtid_mode).\n" +
 			"On a server with replicas each step must be taken on all of them before the next.",
 		SQL: "SET PERSIST enforce_gtid_consistency = ON",
 	}}
@@ -164,7 +163,7 @@ func gtidMode(value string) []Statement {
 	})
 }
 
-// mysqlValue leaves words and numbers as they are.
+// mysqlValue quotes a value unless it is a word or a number.
 func mysqlValue(s string) string {
 	if s == "" || strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789") != "" {
 		return mysqlLiteral(s)
@@ -172,8 +171,8 @@ func mysqlValue(s string) string {
 	return s
 }
 
-// MySQLTeardown returns what takes tables away with all their events. There is nothing else of the relay's
-// in the server: where it reads stands in its checkpoint. It is safe to run again.
+// MySQLTeardown returns the steps that drop tables with all their events. They can be repeated. The relay has no other
+// objects in the server.
 func MySQLTeardown(drop []Name) Steps {
 	if len(drop) == 0 {
 		return nil

@@ -6,19 +6,16 @@ import (
 	"time"
 )
 
-// MySQLMaxPartition is the partition for rows after the last day's, so that a missing day never fails the
-// application's transaction.
+// MySQLMaxPartition is the partition for rows after the last day, so that a missing partition never fails an insert.
 const MySQLMaxPartition = "pmax"
 
-// MySQLTextLength is how many characters the text columns of the native table hold on MySQL and MariaDB.
-// Longer ones could not be indexed in pairs (InnoDB takes 3072 bytes for a key, utf8mb4 up to 4 for a
-// character).
+// MySQLTextLength is the length in characters of the native table's text columns on MySQL and MariaDB. It allows an index
+// on two of them: a key of InnoDB has up to 3072 bytes, a character of utf8mb4 up to 4.
 const MySQLTextLength = 255
 
-// MySQLTable returns the script that makes the native table on MySQL 8.4 and 9 and on MariaDB 10.11 and 11,
-// with its partitions: From's day, which takes all before it too, Ahead more, and a last one for what comes
-// later. The owner of the table runs it, all of it on one connection. Where the table is there already, the
-// days that its last partition still holds get theirs.
+// MySQLTable returns the script that creates the native table on MySQL 8.4 and 9 and on MariaDB 10.11 and 11, with
+// partitions for From's day, which also takes earlier rows, for Ahead more days, and for later rows. The owner of the
+// table runs it, on one connection. If the table exists, missing days are split from its last partition.
 func MySQLTable(o TableOptions) (Script, error) {
 	if err := o.complete(); err != nil {
 		return Script{}, err
@@ -34,10 +31,10 @@ func MySQLTable(o TableOptions) (Script, error) {
 	return s, nil
 }
 
-// createMySQLTable says of each column what MySQL would otherwise take from settings of the database.
+// createMySQLTable leaves nothing to the database's defaults.
 //
-// The id is VARBINARY because the binlog strips the trailing zero bytes of BINARY. Headers are text because
-// a column of type JSON is stored in a form of its own and comes back rendered anew.
+// event_id is VARBINARY because the binlog strips trailing zero bytes of BINARY. headers is text because MySQL does not
+// keep the formatting of JSON columns.
 func createMySQLTable(o *TableOptions) Statement {
 	key, partitions := "event_id", ""
 	if o.Partition == PartitionDaily {
@@ -81,8 +78,8 @@ func mysqlPartitions(o *TableOptions) string {
 	return b.String()
 }
 
-// addMySQLPartitions divides the last partition of a table that was there already. MySQL has no statement
-// that does so only where it must, so the statement is made and then executed.
+// addMySQLPartitions splits the last partition of a table that existed. MySQL has no statement that does so only if
+// necessary, so the statement is generated and then executed.
 func addMySQLPartitions(o *TableOptions) []Statement {
 	first := o.From.UTC().Truncate(24 * time.Hour)
 	schema := "DATABASE()"
@@ -92,8 +89,8 @@ func addMySQLPartitions(o *TableOptions) []Statement {
 	alter := mysqlLiteral("ALTER TABLE " + o.Name.MySQL() + " REORGANIZE PARTITION " + MySQLMaxPartition + " INTO (")
 	return []Statement{
 		{
-			Comment: fmt.Sprintf("Where the table was there already: daily partitions (UTC) to %s out of the last one.\n"+
-				"Writers wait while it runs, which is short as long as the last one is empty.",
+			Comment: fmt.Sprintf("If the table existed: daily partitions (UTC) to %s, split from the last partition.\n"+
+				"Writers wait for it, briefly if the last partition is empty.",
 				first.AddDate(0, 0, o.Ahead).Format(time.DateOnly)),
 			SQL: "SET SESSION group_concat_max_len = 1000000",
 		},
@@ -115,5 +112,5 @@ func addMySQLPartitions(o *TableOptions) []Statement {
 	}
 }
 
-// MySQLPartition returns the name of the partition that holds the day of at, in UTC.
+// MySQLPartition returns the name of the partition for the day (UTC) of at.
 func MySQLPartition(at time.Time) string { return "p" + at.UTC().Format("20060102") }

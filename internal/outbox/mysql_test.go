@@ -16,7 +16,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
-// TestMySQL runs everything that the package prints for MySQL and MariaDB.
+// TestMySQL runs all generated SQL for MySQL and MariaDB.
 func TestMySQL(t *testing.T) {
 	for _, flavor := range []cdc.Flavor{cdc.MySQL, cdc.MariaDB} {
 		t.Run(string(flavor), func(t *testing.T) {
@@ -32,7 +32,7 @@ func TestMySQL(t *testing.T) {
 	}
 }
 
-// testMySQLTable applies every kind of table twice and takes it away again.
+// testMySQLTable creates every kind of table twice and drops it.
 func testMySQLTable(t *testing.T, root *sql.Conn) {
 	t.Helper()
 	execMySQL(t, root, "CREATE DATABASE kinds CHARACTER SET latin1", "USE kinds")
@@ -63,7 +63,7 @@ func testMySQLTable(t *testing.T, root *sql.Conn) {
 	}
 }
 
-// testMySQLPartitions sees where rows land, and that a later run completes what is there.
+// testMySQLPartitions checks which partition rows are in, and that a later run adds missing partitions.
 func testMySQLPartitions(t *testing.T, root *sql.Conn) {
 	t.Helper()
 	execMySQL(t, root, "CREATE DATABASE parts", "USE parts", "SET time_zone = '-08:00'")
@@ -108,8 +108,8 @@ func insertMySQL(createdAt string) string {
 		"VALUES (UNHEX(LEFT(SHA2('%[1]s', 256), 32)), 'Order', '1', 'placed', UTC_TIMESTAMP(6), '%[1]s')", createdAt)
 }
 
-// testMySQLSetup runs each step as the account that it is for, twice; the relay's account then reads the
-// table and the binlog's position, and no more; the teardown leaves no table.
+// testMySQLSetup runs each step twice, as the user that must run it. The relay's user can then read the table and the
+// binlog's position, and no more. The teardown leaves no table.
 func testMySQLSetup(t *testing.T, root *sql.Conn, flavor cdc.Flavor, dsn func(string) string) {
 	t.Helper()
 	execMySQL(t, root, "DROP USER IF EXISTS ``@localhost", "CREATE DATABASE shop", "CREATE USER owner@`%`", "GRANT ALL ON shop.* TO owner@`%`", "CREATE USER relay@`%`")
@@ -131,7 +131,7 @@ func testMySQLSetup(t *testing.T, root *sql.Conn, flavor cdc.Flavor, dsn func(st
 	}
 	execMySQL(t, relay, "SELECT * FROM shop.outbox", "SHOW BINARY LOGS", status, "SHOW REPLICA STATUS")
 	if _, err := relay.ExecContext(t.Context(), "DELETE FROM shop.outbox"); err == nil {
-		t.Error("the relay's account deletes")
+		t.Error("the relay's user may delete")
 	}
 	for _, step := range append(outbox.MySQLTeardown([]outbox.Name{table}), outbox.MySQLTeardown([]outbox.Name{table})...) {
 		applyMySQL(t, runners[step.Runner], step.Statements)
@@ -144,7 +144,7 @@ func testMySQLSetup(t *testing.T, root *sql.Conn, flavor cdc.Flavor, dsn func(st
 	}
 }
 
-// testMySQLOddNames runs everything with names that quoting must carry, whatever backslashes mean.
+// testMySQLOddNames runs all generated SQL with names that must be quoted, with and without NO_BACKSLASH_ESCAPES.
 func testMySQLOddNames(t *testing.T, root *sql.Conn, flavor cdc.Flavor) {
 	t.Helper()
 	schema, user := "My `own` 'x'", "Re`lay'@x"
@@ -170,7 +170,7 @@ func testMySQLOddNames(t *testing.T, root *sql.Conn, flavor cdc.Flavor) {
 	}
 }
 
-// testMySQLSettings sets what check asks for.
+// testMySQLSettings sets what check requires.
 func testMySQLSettings(t *testing.T, root *sql.Conn, flavor cdc.Flavor) {
 	t.Helper()
 	settings := []outbox.Setting{

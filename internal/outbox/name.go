@@ -9,25 +9,24 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// maxIdentifier is how many bytes PostgreSQL keeps of a name (NAMEDATALEN-1 in
-// src/include/pg_config_manual.h); it cuts longer ones off with a notice only.
+// maxIdentifier is the maximum length of a name in bytes (NAMEDATALEN-1 in src/include/pg_config_manual.h). PostgreSQL
+// truncates longer names with a notice.
 const maxIdentifier = 63
 
-// Name is the name of a table as the database spells it, without quotes. What MySQL and MariaDB call a
-// database is the schema.
+// Name is the name of a table as the database spells it, without quotes. On MySQL and MariaDB, Schema is the database.
 type Name struct{ Schema, Table string }
 
-// ParseName reads "schema.table" or "table", which is one of schema public. Either part may stand in
-// double quotes, as in SQL, where it holds a dot. Letters keep their case: the name is the database's.
+// ParseName parses "schema.table", or "table" in schema public. A part that contains a dot must be in double quotes, as in
+// SQL. Case is kept.
 func ParseName(s string) (Name, error) { return parseName(s, "public", '"', checkIdentifier) }
 
-// ParseMySQLName reads "database.table" or "table", which is one of the given database. Either part may
-// stand in backticks, as in SQL, where it holds a dot. Letters keep their case: the name is the server's.
+// ParseMySQLName parses "database.table", or "table" in the given database. A part that contains a dot must be in
+// backticks, as in SQL. Case is kept.
 func ParseMySQLName(s, database string) (Name, error) {
 	return parseName(s, database, '`', checkMySQLIdentifier)
 }
 
-// parseName reads one or two identifiers that may stand in quotes.
+// parseName parses one or two identifiers that may be quoted.
 func parseName(s, schema string, quote byte, check func(string) error) (Name, error) {
 	first, rest, err := cutIdentifier(s, quote)
 	if err == nil {
@@ -52,7 +51,7 @@ func parseName(s, schema string, quote byte, check func(string) error) (Name, er
 	return Name{Schema: first, Table: second}, nil
 }
 
-// cutIdentifier takes an identifier off the front of s; what is left is empty or starts with a dot.
+// cutIdentifier cuts an identifier from the front of s. The rest is empty or starts with a dot.
 func cutIdentifier(s string, quote byte) (identifier, rest string, err error) {
 	if s == "" || s[0] != quote {
 		i := strings.IndexByte(s, '.')
@@ -91,8 +90,7 @@ func checkIdentifier(s string) error {
 	}
 }
 
-// maxMySQLIdentifier is how many characters MySQL and MariaDB take in a name (MySQL manual, "Identifier
-// Length Limits").
+// maxMySQLIdentifier is the maximum length of a name in characters (MySQL manual, "Identifier Length Limits").
 const maxMySQLIdentifier = 64
 
 func checkMySQLIdentifier(s string) error {
@@ -110,7 +108,7 @@ func checkMySQLIdentifier(s string) error {
 	}
 }
 
-// String returns "schema.table" as people and logs read it, without quotes.
+// String returns "schema.table" without quotes, for people and logs.
 func (n Name) String() string {
 	if n.Schema == "" {
 		return n.Table
@@ -118,11 +116,10 @@ func (n Name) String() string {
 	return n.Schema + "." + n.Table
 }
 
-// SQL returns the name as PostgreSQL reads it, quoted where it must be.
+// SQL returns the name for PostgreSQL, quoted if necessary.
 func (n Name) SQL() string { return Quote(n.Schema) + "." + Quote(n.Table) }
 
-// MySQL returns the name as MySQL and MariaDB read it, in backticks. Without a schema it is a table of the
-// connection's database.
+// MySQL returns the name for MySQL and MariaDB, in backticks. Without a schema it is a table of the connection's database.
 func (n Name) MySQL() string {
 	if n.Schema == "" {
 		return QuoteMySQL(n.Table)

@@ -9,7 +9,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 )
 
-func TestRolesHaveTheirColumnsNames(t *testing.T) {
+func TestRolesAreNamedLikeTheirColumns(t *testing.T) {
 	for role := range outbox.Roles {
 		if got, ok := outbox.ParseRole(role.String()); !ok || got != role {
 			t.Errorf("%s reads back as %v, %v", role, got, ok)
@@ -19,15 +19,14 @@ func TestRolesHaveTheirColumnsNames(t *testing.T) {
 		}
 	}
 	if outbox.AggregateID.String() != "aggregate_id" || outbox.CreatedAt.String() != "created_at" {
-		t.Error("the names are out of step with the roles")
+		t.Error("the names do not match the roles")
 	}
 	if _, ok := outbox.ParseRole("id"); ok || outbox.Roles.String() != "role(14)" {
-		t.Error("there are roles beyond the last")
+		t.Error("there are more roles than Roles")
 	}
 }
 
-// What must exist, what must not be NULL: the native table and a mapped one.
-func TestLayoutRules(t *testing.T) {
+func TestRequiredColumns(t *testing.T) {
 	mapped, err := outbox.Mapped(map[string]string{"event_id": "id", "event_type": "kind", "payload": "body", "tenant_id": "tenant"})
 	if err != nil {
 		t.Fatal(err)
@@ -71,7 +70,7 @@ func roles(is func(outbox.Role) bool) string {
 	return strings.Join(names, " ")
 }
 
-func TestMappedSaysWhatIsWrong(t *testing.T) {
+func TestMappedErrors(t *testing.T) {
 	least := map[string]string{"event_id": "id", "event_type": "type", "payload": "data"}
 	tests := []struct{ role, column, says string }{
 		{"id", "id", "id: not a part of an event"},
@@ -95,7 +94,7 @@ func TestMappedSaysWhatIsWrong(t *testing.T) {
 		}
 	}
 	if l, err := outbox.Mapped(nil); err != nil || l != outbox.Native() {
-		t.Errorf("no map is not the native layout: %v", err)
+		t.Errorf("an empty map is not the native layout: %v", err)
 	}
 }
 
@@ -139,7 +138,6 @@ func TestParseName(t *testing.T) {
 	}
 }
 
-// A name in SQL reads back as the same name.
 func TestNameRoundTrip(t *testing.T) {
 	part := rapid.StringMatching(`[a-z_"$. A-Z0-9äß]{1,20}`)
 	rapid.Check(t, func(t *rapid.T) {
@@ -150,7 +148,7 @@ func TestNameRoundTrip(t *testing.T) {
 	})
 }
 
-func TestQuoteOnlyWhatNeedsIt(t *testing.T) {
+func TestQuoteOnlyIfNecessary(t *testing.T) {
 	for in, want := range map[string]string{
 		"outbox": "outbox", "_x1": "_x1", "order": `"order"`, "Order": `"Order"`, "1x": `"1x"`, "a-b": `"a-b"`, `a"b`: `"a""b"`,
 	} {

@@ -7,12 +7,12 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// Runner is who must run a step, for the rights that it takes.
+// Runner is the role that has the rights to run a step.
 type Runner string
 
 // The runners.
 const (
-	// RunnerAdmin is a superuser, or what a managed service has in its place.
+	// RunnerAdmin is a superuser, or the administrator of a managed service.
 	RunnerAdmin Runner = "an administrator"
 	// RunnerOwner owns the table and has CREATE on the database.
 	RunnerOwner Runner = "the owner of the table, with CREATE on the database"
@@ -20,13 +20,13 @@ const (
 	RunnerRelay Runner = "the relay's role, with REPLICATION"
 )
 
-// Step is a run of statements for one runner, in a transaction of its own.
+// Step is a list of statements that one runner runs in one transaction.
 type Step struct {
 	Runner     Runner
 	Statements []Statement
 }
 
-// Steps are run in their order.
+// Steps are run in order.
 type Steps []Step
 
 // String renders the steps for people, each under the role that must run it.
@@ -41,17 +41,17 @@ func (s Steps) String() string {
 	return b.String()
 }
 
-// SetupOptions say what the relay needs in a database.
+// SetupOptions are what the relay needs in a database.
 type SetupOptions struct {
-	// Make lists the tables to make; none where they exist already.
+	// Make lists the tables to create.
 	Make []TableOptions
 	// Publish lists the publication's tables, at least one.
 	Publish []Name
 	// Publication and Slot are their names.
 	Publication, Slot string
-	// Failover makes a slot that is kept on standbys: PostgreSQL 17 and newer only.
+	// Failover creates a failover slot, which standbys synchronize. PostgreSQL 17 and newer only.
 	Failover bool
-	// Role is the role that the relay connects as; "" leaves its grants out.
+	// Role is the relay's role. Without it no rights are granted.
 	Role string
 }
 
@@ -70,8 +70,7 @@ func (o *SetupOptions) check() error {
 	return CheckSlot(o.Slot)
 }
 
-// CheckSlot reports what is wrong with the name of a replication slot
-// (ReplicationSlotValidateName in src/backend/replication/slot.c).
+// CheckSlot validates the name of a replication slot (ReplicationSlotValidateName in src/backend/replication/slot.c).
 func CheckSlot(name string) error {
 	if name == "" || len(name) > maxIdentifier || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789_") != "" {
 		return cdc.Fixable(fmt.Sprintf("use 1 to %d lower-case letters, digits and underscores", maxIdentifier), "slot name %q is not valid", name)
@@ -79,8 +78,8 @@ func CheckSlot(name string) error {
 	return nil
 }
 
-// PostgresSetup returns what makes a PostgreSQL database ready for the relay: rights, tables, publication
-// and then slot, which must see the publication. It is safe to run again.
+// PostgresSetup returns the steps that prepare a PostgreSQL database for the relay: rights, tables, publication, and then
+// the slot, which must be created after the publication. They can be repeated.
 func PostgresSetup(o SetupOptions) (Steps, error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -99,7 +98,7 @@ func PostgresSetup(o SetupOptions) (Steps, error) {
 		return Steps{owner, relay}, nil
 	}
 	admin := Step{RunnerAdmin, []Statement{{
-		Comment: "Where the role is missing: CREATE ROLE " + Quote(o.Role) + " LOGIN PASSWORD '...'.\n" +
+		Comment: "If the role does not exist: CREATE ROLE " + Quote(o.Role) + " LOGIN PASSWORD '...'.\n" +
 			"Managed services have a role to grant instead: GRANT rds_replication TO ... on Amazon RDS.",
 		SQL: "ALTER ROLE " + Quote(o.Role) + " WITH REPLICATION",
 	}}}
@@ -107,8 +106,7 @@ func PostgresSetup(o SetupOptions) (Steps, error) {
 	return Steps{admin, owner, relay}, nil
 }
 
-// grants let the relay's role read the tables. Tailing the log takes no right on them; reading them to
-// fill a gap does.
+// grants let the relay's role read the tables, to fill a gap. Reading the WAL needs no rights on them.
 func grants(o *SetupOptions) []Statement {
 	var statements []Statement
 	granted := make(map[string]bool)
@@ -122,8 +120,8 @@ func grants(o *SetupOptions) []Statement {
 	return statements
 }
 
-// PostgresPublication returns the statement that makes the publication, or adds to it the tables that it
-// lacks. It publishes inserts only, and partitions under the name of their table.
+// PostgresPublication returns the statement that creates the publication, or adds missing tables to it. It publishes
+// inserts only, and those into partitions under the name of the partitioned table.
 func PostgresPublication(name string, tables []Name) Statement {
 	list := make([]string, len(tables))
 	var b strings.Builder
@@ -143,8 +141,8 @@ func PostgresPublication(name string, tables []Name) Statement {
 %sEND`, literal(name), Quote(name), strings.Join(list, ", "), b.String()))}
 }
 
-// PostgresSlot returns the statement that makes the replication slot unless it is there. It must not run
-// in a transaction that has written anything.
+// PostgresSlot returns the statement that creates the replication slot if it does not exist. It must not run in a
+// transaction that has written.
 func PostgresSlot(name string, failover bool) Statement {
 	more := ""
 	if failover {
@@ -158,15 +156,15 @@ func PostgresSlot(name string, failover bool) Statement {
 	}
 }
 
-// TeardownOptions say what to take away.
+// TeardownOptions are what to drop.
 type TeardownOptions struct {
 	Publication, Slot string
-	// Drop lists tables to drop with all their events; none keeps them.
+	// Drop lists tables to drop with all their events.
 	Drop []Name
 }
 
-// PostgresTeardown returns what takes the relay's objects away again: first the slot, because a forgotten
-// one fills the disk. It is safe to run again.
+// PostgresTeardown returns the steps that drop the relay's objects, first the slot, because an unused slot fills the
+// disk. They can be repeated.
 func PostgresTeardown(o TeardownOptions) Steps {
 	relay := Step{RunnerRelay, []Statement{{SQL: "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots\n" +
 		"WHERE slot_name = " + literal(o.Slot)}}}

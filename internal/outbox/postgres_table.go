@@ -10,8 +10,8 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// PartitionSchema is the schema that holds the partitions, apart from the application's own tables,
-// because tools that compare schemas drop tables that they do not know.
+// PartitionSchema is the schema of the partitions. It is not the application's, because tools that compare schemas drop
+// unknown tables.
 const PartitionSchema = "cdc_relay"
 
 // PayloadType is the type of the payload column.
@@ -19,42 +19,42 @@ type PayloadType string
 
 // The payload types.
 const (
-	// PayloadBytea keeps the bytes, whatever they are. It is the default. On MySQL and MariaDB it is LONGBLOB.
+	// PayloadBytea takes any bytes. It is the default. On MySQL and MariaDB it is LONGBLOB.
 	PayloadBytea PayloadType = "bytea"
-	// PayloadText is for payloads that people want to read in psql. On MySQL and MariaDB it is LONGTEXT.
+	// PayloadText is readable in psql. On MySQL and MariaDB it is LONGTEXT.
 	PayloadText PayloadType = "text"
-	// PayloadJSONB is for JSON that people query; the database prints it its own way. On MySQL and MariaDB it
-	// is JSON, which MariaDB keeps as the text that it is.
+	// PayloadJSONB can be queried; the database does not keep its formatting. On MySQL and MariaDB it is JSON, which
+	// MariaDB stores as text, unchanged.
 	PayloadJSONB PayloadType = "jsonb"
 )
 
-// Partition says how the table is divided.
+// Partition is how the table is partitioned.
 type Partition string
 
-// The ways to divide.
+// The kinds of partitioning.
 const (
-	// PartitionDaily makes one partition for each day (UTC) of created_at, so that old events go by
-	// dropping a table. It is the default.
+	// PartitionDaily has one partition for each day (UTC) of created_at, so that old events are removed by dropping a
+	// partition. It is the default.
 	PartitionDaily Partition = "daily"
-	// PartitionNone makes a plain table with event_id as its key.
+	// PartitionNone is a plain table with event_id as its primary key.
 	PartitionNone Partition = "none"
 )
 
-// maxAhead bounds the daily partitions: planning slows down with thousands of them.
+// maxAhead limits the daily partitions: planning is slow with thousands of them.
 const maxAhead = 366
 
-// TableOptions say what table to make.
+// TableOptions describe a table to create.
 type TableOptions struct {
 	Name      Name
 	Payload   PayloadType // "" is PayloadBytea
 	Partition Partition   // "" is PartitionDaily
-	// From is in the day (UTC) of the first partition: today by the caller's clock.
+	// From is a time on the day (UTC) of the first partition, usually now.
 	From time.Time
-	// Ahead is how many days after From have a partition too.
+	// Ahead is how many days after From get a partition too.
 	Ahead int
 }
 
-// complete fills in the defaults and reports what is wrong.
+// complete fills in the defaults and returns the first error.
 func (o *TableOptions) complete() error {
 	if o.Payload == "" {
 		o.Payload = PayloadBytea
@@ -78,10 +78,9 @@ func (o *TableOptions) complete() error {
 	}
 }
 
-// PostgresTable returns the script that makes the native table on PostgreSQL 14 to 18, with its
-// partitions: From's day, Ahead more, and a DEFAULT partition, so that a missing one never fails the
-// application's transaction. The owner of the table runs it; it needs CREATE on the database for
-// PartitionSchema.
+// PostgresTable returns the script that creates the native table on PostgreSQL 14 to 18, with partitions for From's day
+// and Ahead more days, and a DEFAULT partition, so that a missing partition never fails an insert. The owner of the table
+// runs it, and needs CREATE on the database for PartitionSchema.
 func PostgresTable(o TableOptions) (Script, error) {
 	if err := o.complete(); err != nil {
 		return Script{}, err
@@ -125,15 +124,15 @@ func createTable(o *TableOptions) Statement {
 	}
 }
 
-// createPartitions makes each partition beside the table, with a CHECK on its bounds, and then
-// attaches it: PARTITION OF would take ACCESS EXCLUSIVE on the table and hold up every writer. DEFAULT
-// comes last, so that attaching the others finds none to scan.
+// createPartitions creates each partition as a separate table, with a CHECK on its bounds, and then attaches it:
+// PARTITION OF would take an ACCESS EXCLUSIVE lock on the table, which blocks writers. DEFAULT comes last, so that
+// attaching the others does not scan it.
 func createPartitions(o *TableOptions) Statement {
 	midnight := o.From.UTC().Truncate(24 * time.Hour)
 	prefix := partitionPrefix(o.Name)
 	return Statement{
 		Comment: fmt.Sprintf("Daily partitions (UTC) from %s, %d days ahead, and one for what falls outside.\n"+
-			"Made beside the table and then attached, which does not hold up writers.",
+			"Created separately and then attached, which does not block writers.",
 			midnight.Format(time.DateOnly), o.Ahead),
 		SQL: block(fmt.Sprintf(`DECLARE
   outbox text := %s;
@@ -162,7 +161,7 @@ END`,
 	}
 }
 
-// dropPartitionSchema leaves the schema to other outbox tables that use it.
+// dropPartitionSchema drops the schema unless another outbox table uses it.
 func dropPartitionSchema() Statement {
 	return Statement{SQL: block(`BEGIN
   DROP SCHEMA IF EXISTS ` + PartitionSchema + `;
@@ -171,18 +170,18 @@ EXCEPTION WHEN dependent_objects_still_exist THEN
 END`)}
 }
 
-// PostgresPartition returns the name of the partition that holds the day of at, in UTC.
+// PostgresPartition returns the name of the partition for the day (UTC) of at.
 func PostgresPartition(table Name, at time.Time) Name {
 	return Name{Schema: PartitionSchema, Table: partitionPrefix(table) + at.UTC().Format("20060102")}
 }
 
-// PostgresDefaultPartition returns the name of the partition for rows outside of every day's.
+// PostgresDefaultPartition returns the name of the DEFAULT partition.
 func PostgresDefaultPartition(table Name) Name {
 	return Name{Schema: PartitionSchema, Table: partitionPrefix(table) + "default"}
 }
 
-// partitionPrefix starts the names of a table's partitions: schema_table_, cut and told apart by a
-// checksum where a name would be too long.
+// partitionPrefix returns the prefix of a table's partitions: schema_table_, shortened and with a checksum if a name would
+// be too long.
 func partitionPrefix(n Name) string {
 	prefix := n.Schema + "_" + n.Table + "_"
 	const room = maxIdentifier - len("20060102")
@@ -195,7 +194,7 @@ func partitionPrefix(n Name) string {
 	return strings.ToValidUTF8(prefix[:room-checksum-1], "") + fmt.Sprintf("_%08x_", sum.Sum32())
 }
 
-// fileName keeps what is safe in the name of a file.
+// fileName replaces characters that are not safe in a file name.
 func fileName(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-' {

@@ -14,7 +14,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
-// TestPostgres runs everything that the package prints on every supported version.
+// TestPostgres runs all generated SQL on every supported version.
 func TestPostgres(t *testing.T) {
 	for version := 14; version <= 18; version++ {
 		t.Run(fmt.Sprint(version), func(t *testing.T) {
@@ -28,7 +28,7 @@ func TestPostgres(t *testing.T) {
 	}
 }
 
-// testKeywords makes a table whose columns are called as every word that PostgreSQL knows.
+// testKeywords creates a table with a column for every keyword of PostgreSQL.
 func testKeywords(t *testing.T, pg *testenv.PostgresServer) {
 	t.Helper()
 	conn := database(t, pg, "keywords", "postgres")
@@ -42,7 +42,7 @@ func testKeywords(t *testing.T, pg *testenv.PostgresServer) {
 	exec(t, conn, "CREATE TABLE words ("+strings.Join(words, ", ")+")")
 }
 
-// testTable applies every kind of table twice and takes it away again.
+// testTable creates every kind of table twice and drops it.
 func testTable(t *testing.T, pg *testenv.PostgresServer) {
 	t.Helper()
 	conn := database(t, pg, "kinds", "postgres")
@@ -70,7 +70,7 @@ func testTable(t *testing.T, pg *testenv.PostgresServer) {
 	}
 }
 
-// testPartitions sees where rows land, and that a second run completes what is there.
+// testPartitions checks which partition rows are in, and that a second run adds missing partitions.
 func testPartitions(t *testing.T, pg *testenv.PostgresServer) {
 	t.Helper()
 	conn := database(t, pg, "partitions", "postgres")
@@ -83,7 +83,7 @@ func testPartitions(t *testing.T, pg *testenv.PostgresServer) {
 		return s
 	}
 	apply(t, conn, script(1).Up)
-	exec(t, conn, "CREATE TABLE cdc_relay.public_outbox_20260309 (LIKE public.outbox INCLUDING ALL)") // made, not attached
+	exec(t, conn, "CREATE TABLE cdc_relay.public_outbox_20260309 (LIKE public.outbox INCLUDING ALL)") // created, not attached
 	apply(t, conn, script(3).Up)
 	testWritersGoOn(t, conn, connect(t, pg, "partitions", "postgres"), script(4).Up)
 	apply(t, conn, script(4).Up)
@@ -106,15 +106,15 @@ func testPartitions(t *testing.T, pg *testenv.PostgresServer) {
 		}
 	}
 	if got := query(t, conn, "SELECT count(*) FROM pg_constraint WHERE conname = 'bound'"); got != "0" {
-		t.Errorf("%s checks are left behind", got)
+		t.Errorf("%s checks are left", got)
 	}
 	if got := query(t, conn, "SELECT count(*) FROM pg_inherits WHERE inhparent = 'public.outbox'::regclass"); got != "6" {
 		t.Errorf("%s partitions", got)
 	}
 }
 
-// testWritersGoOn makes partitions while one writer's transaction is open, and lets another in before they
-// are committed.
+// testWritersGoOn creates partitions while one writer's transaction is open, and lets another writer insert before they are
+// committed.
 func testWritersGoOn(t *testing.T, conn, writer *pgx.Conn, statements []outbox.Statement) {
 	t.Helper()
 	exec(t, writer, "SET lock_timeout = '5s'; BEGIN; "+insert("2026-03-07 01:00+00"))
@@ -124,14 +124,14 @@ func testWritersGoOn(t *testing.T, conn, writer *pgx.Conn, statements []outbox.S
 	exec(t, conn, "COMMIT")
 }
 
-// insert makes a row whose id follows from its time.
+// insert returns an INSERT of a row whose ID depends only on its time.
 func insert(createdAt string) string {
 	return fmt.Sprintf("INSERT INTO public.outbox (event_id, aggregate_type, aggregate_id, event_type, occurred_at, created_at) "+
 		"VALUES (md5('%[1]s')::uuid, 'Order', '1', 'placed', now(), '%[1]s')", createdAt)
 }
 
-// testSetup runs each step as the role that it is for, twice; the publication then shows inserts only,
-// under the table's own name; the teardown leaves nothing.
+// testSetup runs each step twice, as the role that must run it. The publication then publishes inserts only, under the
+// table's name, and the teardown leaves nothing.
 func testSetup(t *testing.T, pg *testenv.PostgresServer) {
 	t.Helper()
 	admin := database(t, pg, "shop", "postgres")
@@ -171,14 +171,14 @@ func testSetup(t *testing.T, pg *testenv.PostgresServer) {
 	}
 }
 
-// kinds returns the kinds of the messages that wait in the slot (Logical Replication Message Formats).
+// kinds returns the types of the messages in the slot (PostgreSQL manual, "Logical Replication Message Formats").
 func kinds(t *testing.T, conn *pgx.Conn) string {
 	t.Helper()
 	return query(t, conn, "SELECT string_agg(chr(get_byte(data, 0)), '') FROM pg_logical_slot_peek_binary_changes("+
 		"'cdc_relay_shop', NULL, NULL, 'proto_version', '1', 'publication_names', 'cdc_relay_shop')")
 }
 
-// testOddNames runs everything with names that quoting must carry.
+// testOddNames runs all generated SQL with names that must be quoted.
 func testOddNames(t *testing.T, pg *testenv.PostgresServer) {
 	t.Helper()
 	conn := database(t, pg, "odd", "postgres")
@@ -197,7 +197,7 @@ func testOddNames(t *testing.T, pg *testenv.PostgresServer) {
 	runSteps(t, runners, setup(t, options))
 	if got := query(t, conn, "SELECT count(*) FROM pg_tables WHERE schemaname = 'cdc_relay' AND tablename = '"+
 		outbox.PostgresPartition(long, day()).Table+"'"); got != "1" {
-		t.Errorf("the partition of a long name is called otherwise")
+		t.Errorf("the partition of a long name has another name")
 	}
 	runSteps(t, runners, outbox.PostgresTeardown(outbox.TeardownOptions{Publication: options.Publication, Slot: "odd_slot", Drop: tables[:1]}))
 	if got := query(t, conn, "SELECT count(*) FROM pg_inherits JOIN pg_class ON oid = inhrelid WHERE relkind = 'r'"); got != "6" {
@@ -226,7 +226,7 @@ func apply(t *testing.T, conn *pgx.Conn, statements []outbox.Statement) {
 	}
 }
 
-// database makes a database and connects to it.
+// database creates a database and connects to it.
 func database(t *testing.T, pg *testenv.PostgresServer, name, user string) *pgx.Conn {
 	t.Helper()
 	must(t, pg.CreateDatabase(t.Context(), name))
@@ -244,7 +244,7 @@ func connect(t *testing.T, pg *testenv.PostgresServer, name, user string) *pgx.C
 	return conn
 }
 
-// exec runs SQL by the simple protocol, which takes several statements.
+// exec runs SQL with the simple protocol, which allows several statements.
 func exec(t *testing.T, conn *pgx.Conn, sql string) {
 	t.Helper()
 	if _, err := conn.PgConn().Exec(t.Context(), sql).ReadAll(); err != nil {
@@ -252,7 +252,7 @@ func exec(t *testing.T, conn *pgx.Conn, sql string) {
 	}
 }
 
-// query returns the text of the one value that a query or a RETURNING yields.
+// query returns the single value of a query as text.
 func query(t *testing.T, conn *pgx.Conn, sql string) string {
 	t.Helper()
 	results, err := conn.PgConn().Exec(t.Context(), sql).ReadAll()

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// keywords are the words that PostgreSQL 14 to 18 do not take unquoted as the name of a table or column:
-// those of pg_get_keywords() with catcode R or T. Quoting one too many is harmless.
+// keywords are the words that PostgreSQL 14 to 18 do not accept unquoted as the name of a table or column: those of
+// pg_get_keywords() with catcode R or T. An unnecessary quote is harmless.
 const keywords = " all analyse analyze and any array as asc asymmetric authorization binary both case cast " +
 	"check collate collation column concurrently constraint create cross current_catalog current_date " +
 	"current_role current_schema current_time current_timestamp current_user default deferrable desc " +
@@ -34,16 +34,16 @@ func plain(s string) bool {
 	return s != ""
 }
 
-// literal returns a string constant as SQL reads it (standard_conforming_strings is on since 9.1).
+// literal returns a string constant for PostgreSQL (standard_conforming_strings is on since 9.1).
 func literal(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
 
-// QuoteMySQL returns an identifier as MySQL and MariaDB read it, always in backticks, as they print it.
+// QuoteMySQL returns an identifier in backticks, for MySQL and MariaDB.
 func QuoteMySQL(identifier string) string {
 	return "`" + strings.ReplaceAll(identifier, "`", "``") + "`"
 }
 
-// mysqlLiteral returns a string constant as MySQL and MariaDB read it. What a backslash means depends on
-// sql_mode (NO_BACKSLASH_ESCAPES): with one it is written in hex.
+// mysqlLiteral returns a string constant for MySQL and MariaDB. A string with a backslash, whose meaning depends on
+// sql_mode (NO_BACKSLASH_ESCAPES), is written in hex.
 func mysqlLiteral(s string) string {
 	if strings.Contains(s, `\`) {
 		return "_utf8mb4 X'" + hex.EncodeToString([]byte(s)) + "'"
@@ -51,7 +51,7 @@ func mysqlLiteral(s string) string {
 	return literal(s)
 }
 
-// block returns a body of PL/pgSQL as an anonymous block, with a dollar quote that the body does not hold.
+// block returns PL/pgSQL as a DO block, with a dollar quote that the body does not contain.
 func block(body string) string {
 	tag := "$$"
 	for strings.Contains(body, tag) {

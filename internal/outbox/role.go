@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Role is what a column of an outbox table means.
+// Role is the meaning of a column of an outbox table.
 type Role uint8
 
 // The roles. Each is named as the native table's column is.
@@ -20,9 +20,9 @@ const (
 	EventType
 	// TenantID is the tenant that the event belongs to.
 	TenantID
-	// Topic names the topic outright; routes decide where it is NULL.
+	// Topic is the topic; if it is NULL, routes decide.
 	Topic
-	// PartitionKey is the record key where it is not the aggregate id.
+	// PartitionKey is the record key; if it is NULL, the aggregate ID is.
 	PartitionKey
 	// ContentType is the payload's media type.
 	ContentType
@@ -30,23 +30,23 @@ const (
 	SchemaID
 	// SchemaVersion is the version of that schema.
 	SchemaVersion
-	// Headers is a JSON object of further record headers.
+	// Headers is a JSON object of more record headers.
 	Headers
 	// Payload is the record's value.
 	Payload
-	// OccurredAt is when it happened, by the application's clock.
+	// OccurredAt is when the event happened, by the application's clock.
 	OccurredAt
-	// CreatedAt is the time that partitions the table.
+	// CreatedAt is the partition key.
 	CreatedAt
 	// Roles is the number of roles.
 	Roles
 )
 
-// roleNames are the roles' names in their order.
+// roleNames are the roles' names in order.
 const roleNames = "event_id aggregate_type aggregate_id event_type tenant_id topic partition_key " +
 	"content_type schema_id schema_version headers payload occurred_at created_at"
 
-// String returns the role's name: that of the native table's column.
+// String returns the role's name, which is the native table's column.
 func (r Role) String() string {
 	if r >= Roles {
 		return fmt.Sprintf("role(%d)", uint8(r))
@@ -54,7 +54,7 @@ func (r Role) String() string {
 	return strings.Fields(roleNames)[r]
 }
 
-// ParseRole returns the role of that name.
+// ParseRole returns the role with that name.
 func ParseRole(name string) (Role, bool) {
 	for r, n := range strings.Fields(roleNames) {
 		if n == name {

@@ -10,28 +10,28 @@ import (
 
 // Statement is one SQL statement.
 type Statement struct {
-	// Comment says what it is for, in lines without comment marks; "" when the SQL says it.
+	// Comment explains the statement, without comment marks; may be "".
 	Comment string
 	// SQL without the closing semicolon.
 	SQL string
 }
 
-// Script makes something in a database, and unmakes it.
+// Script creates something in a database, and drops it.
 type Script struct {
-	// Name names files: "create_outbox".
+	// Name is part of file names: "create_outbox".
 	Name string
-	// Up is safe to run again where all of it or a part is there already.
+	// Up can be repeated, also after a part of it failed.
 	Up []Statement
 	// Down undoes Up.
 	Down []Statement
 }
 
-// Format is how a script is written down.
+// Format is the file format of a script.
 type Format string
 
 // The formats.
 const (
-	// FormatPlain is what psql reads.
+	// FormatPlain is for psql.
 	FormatPlain Format = "plain"
 	// FormatGoose is a migration for pressly/goose.
 	FormatGoose Format = "goose"
@@ -39,11 +39,11 @@ const (
 	FormatGolangMigrate Format = "golang-migrate"
 )
 
-// File is a script, or a half of one, as a file.
+// File is a script or one half of it.
 type File struct{ Name, Text string }
 
-// Files renders the script: one file, or for golang-migrate the up and the down file. at is the version
-// that migration tools order their files by.
+// Files renders the script as one file, for golang-migrate as an up and a down file. at is the version by which migration
+// tools order files.
 func (s Script) Files(f Format, at time.Time) ([]File, error) {
 	base := at.UTC().Format("20060102150405") + "_" + s.Name
 	switch f {
@@ -58,7 +58,7 @@ func (s Script) Files(f Format, at time.Time) ([]File, error) {
 	}
 }
 
-// Text renders statements as psql reads them, with a blank line between them.
+// Text renders statements for psql, separated by blank lines.
 func Text(statements []Statement) string {
 	texts := make([]string, len(statements))
 	for i, s := range statements {
@@ -67,7 +67,7 @@ func Text(statements []Statement) string {
 	return strings.Join(texts, "\n")
 }
 
-// String renders the statement with its comment and semicolon.
+// String returns the statement with its comment and a semicolon.
 func (s Statement) String() string {
 	var b strings.Builder
 	if s.Comment != "" {
@@ -80,7 +80,7 @@ func (s Statement) String() string {
 	return b.String()
 }
 
-// gooseText marks the statements that hold semicolons, because goose splits a file at them.
+// gooseText marks the statements that contain semicolons, because goose splits files at them.
 func gooseText(statements []Statement) string {
 	texts := make([]string, len(statements))
 	for i, s := range statements {

@@ -91,7 +91,7 @@ func TestMySQLAsText(t *testing.T) {
 	golden(t, "mysql_teardown.sql", outbox.MySQLTeardown([]outbox.Name{table}).String())
 }
 
-// golden compares text with a file under testdata; -update writes it.
+// golden compares text with a file in testdata, which -update writes.
 func golden(t *testing.T, name, text string) {
 	t.Helper()
 	path := filepath.Join("testdata", name)

@@ -4,13 +4,13 @@
 SELECT @@global.log_bin;
 
 -- And for the next start, in my.cnf under [mariadb]: binlog_format = ROW
--- Open connections keep the old value: have the applications connect anew.
+-- Open connections keep the old value until they reconnect.
 SET GLOBAL binlog_format = ROW;
 
 -- And for the next start, in my.cnf under [mariadb]: binlog_row_metadata = FULL
 SET GLOBAL binlog_row_metadata = FULL;
 
--- Where the account is missing: CREATE USER `relay`@`10.0.%` IDENTIFIED BY '...'.
+-- If the user does not exist: CREATE USER `relay`@`10.0.%` IDENTIFIED BY '...'.
 GRANT REPLICATION SLAVE, BINLOG MONITOR, SLAVE MONITOR ON *.* TO `relay`@`10.0.%`;
 
 -- To be run by the owner of the table, with CREATE and ALTER on the database.

@@ -24,8 +24,8 @@ PARTITION BY RANGE COLUMNS (created_at) (
   PARTITION pmax VALUES LESS THAN (MAXVALUE)
 );
 
--- Where the table was there already: daily partitions (UTC) to 2026-01-04 out of the last one.
--- Writers wait while it runs, which is short as long as the last one is empty.
+-- If the table existed: daily partitions (UTC) to 2026-01-04, split from the last partition.
+-- Writers wait for it, briefly if the last partition is empty.
 SET SESSION group_concat_max_len = 1000000;
 
 SET @cdc_relay_ddl = (

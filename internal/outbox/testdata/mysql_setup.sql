@@ -1,6 +1,6 @@
 -- To be run by an administrator, who grants rights and changes settings.
 
--- One step at a time; leave out the steps that are behind already (SELECT @@global.gtid_mode).
+-- One step at a time; leave out completed steps (SELECT @@global.gtid_mode).
 -- On a server with replicas each step must be taken on all of them before the next.
 SET PERSIST enforce_gtid_consistency = ON;
 
@@ -11,15 +11,15 @@ SET PERSIST gtid_mode = ON_PERMISSIVE;
 -- Once SHOW STATUS LIKE 'ONGOING_ANONYMOUS_TRANSACTION_COUNT' says 0.
 SET PERSIST gtid_mode = ON;
 
--- Open connections keep the old value: have the applications connect anew.
+-- Open connections keep the old value until they reconnect.
 SET PERSIST binlog_format = ROW;
 
--- Open connections keep the old value: have the applications connect anew.
+-- Open connections keep the old value until they reconnect.
 SET PERSIST binlog_row_value_options = '';
 
 SET PERSIST sync_binlog = 1;
 
--- Where the account is missing: CREATE USER `relay`@`10.0.%` IDENTIFIED BY '...'.
+-- If the user does not exist: CREATE USER `relay`@`10.0.%` IDENTIFIED BY '...'.
 GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO `relay`@`10.0.%`;
 
 -- To be run by the owner of the table, with CREATE and ALTER on the database.

@@ -20,7 +20,7 @@ CREATE TABLE IF NOT EXISTS public.outbox (
 CREATE SCHEMA IF NOT EXISTS cdc_relay;
 
 -- Daily partitions (UTC) from 2026-01-02, 14 days ahead, and one for what falls outside.
--- Made beside the table and then attached, which does not hold up writers.
+-- Created separately and then attached, which does not block writers.
 DO $$
 DECLARE
   outbox text := 'public.outbox';

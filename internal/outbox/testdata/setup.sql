@@ -1,6 +1,6 @@
 -- To be run by an administrator.
 
--- Where the role is missing: CREATE ROLE relay LOGIN PASSWORD '...'.
+-- If the role does not exist: CREATE ROLE relay LOGIN PASSWORD '...'.
 -- Managed services have a role to grant instead: GRANT rds_replication TO ... on Amazon RDS.
 ALTER ROLE relay WITH REPLICATION;
 
