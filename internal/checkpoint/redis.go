@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -90,20 +91,28 @@ func (r *Redis) Save(ctx context.Context, c cdc.Checkpoint) error {
 		return r.location.unusable(err)
 	case err != nil:
 		return r.explain("save checkpoint", err)
-	case len(answer) == 1:
-		r.saved.Store(true)
-		return nil
 	default:
-		return r.refused(c, answer)
+		return r.answered(c, answer)
 	}
 }
 
-// refused turns the script's refusal into an error.
-func (r *Redis) refused(c cdc.Checkpoint, answer []any) error {
-	value, ok := answer[len(answer)-1].(string)
-	if !ok {
-		return fmt.Errorf("save checkpoint: unexpected answer of the script in %s", r.server)
+// answered reads the script's answer. Anything else than what the script says, as a proxy may make of it, stored
+// nothing for certain.
+func (r *Redis) answered(c cdc.Checkpoint, answer []any) error {
+	if slices.Equal(answer, []any{int64(1)}) {
+		r.saved.Store(true)
+		return nil
 	}
+	if len(answer) == 2 && answer[0] == int64(0) {
+		if value, ok := answer[1].(string); ok {
+			return r.refused(c, value)
+		}
+	}
+	return fmt.Errorf("save checkpoint: unexpected answer of the script in %s", r.server)
+}
+
+// refused turns the script's refusal into an error.
+func (r *Redis) refused(c cdc.Checkpoint, value string) error {
 	stored, err := decode([]byte(value))
 	if err != nil {
 		return r.location.unusable(err)
