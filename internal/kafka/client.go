@@ -105,7 +105,11 @@ func (c *Client) candidates() []string {
 
 // open connects for requests that brokers answer from memory: a broker that hangs is noticed sooner.
 func (c *Client) open(ctx context.Context, addr string) (*sarama.Broker, error) {
-	return c.connect(ctx, addr, c.opts.metadataTimeout(), 1)
+	conn, err := c.connect(ctx, addr, c.opts.metadataTimeout(), 1)
+	if err != nil {
+		return nil, err
+	}
+	return conn.Broker, nil
 }
 
 func (o *Options) metadataTimeout() time.Duration { return min(o.RequestTimeout, 5*time.Second) }

@@ -14,13 +14,13 @@ import (
 // Connect opens a connection to addr, which may have up to inFlight requests without a response, and authenticates.
 // The connection is closed when ctx ends, also during a blocked call, which sarama's own Close would wait for. A
 // request fails that has no response within [Options.RequestTimeout].
-func (c *Client) Connect(ctx context.Context, addr string, inFlight int) (*sarama.Broker, error) {
+func (c *Client) Connect(ctx context.Context, addr string, inFlight int) (*Conn, error) {
 	return c.connect(ctx, addr, c.opts.RequestTimeout, inFlight)
 }
 
 // connect leaves ApiVersions and SASL to sarama. The socket and the TLS handshake are done here, so that a context can
 // end them at any time and their errors are told apart.
-func (c *Client) connect(ctx context.Context, addr string, timeout time.Duration, inFlight int) (*sarama.Broker, error) {
+func (c *Client) connect(ctx context.Context, addr string, timeout time.Duration, inFlight int) (*Conn, error) {
 	conf, err := c.config(timeout, inFlight)
 	if err != nil {
 		return nil, err
@@ -40,7 +40,7 @@ func (c *Client) connect(ctx context.Context, addr string, timeout time.Duration
 	}
 	ok, err := b.Connected()
 	if ok && conn.keep() {
-		return b, nil
+		return &Conn{b, conn}, nil
 	}
 	_ = b.Close()
 	if opening.Err() != nil && (err == nil || errors.Is(err, net.ErrClosed)) {
@@ -86,6 +86,7 @@ type ctxConn struct {
 	net.Conn
 	keep, stop func() bool
 	checked    bool
+	topics     []byte // of the produce request that is being sent; see Conn.Produce
 }
 
 func (c *ctxConn) Close() error {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"os"
 	"strconv"
 	"syscall"
@@ -22,7 +23,7 @@ import (
 // CDC_RELAY_BENCH_KAFKA names others.
 func BenchmarkPublish(b *testing.B) {
 	for _, compression := range []string{"none", "lz4", "zstd", "snappy", "gzip"} {
-		b.Run(compression, func(b *testing.B) { benchmark(b, publisher.Options{Compression: compression}) })
+		b.Run(compression, func(b *testing.B) { benchmark(b, publisher.Options{Compression: compression}, 1, 8) })
 	}
 }
 
@@ -32,19 +33,22 @@ func BenchmarkInFlight(b *testing.B) {
 		b.Run(strconv.Itoa(n), func(b *testing.B) {
 			var opts publisher.Options
 			opts.SetInFlight(n)
-			benchmark(b, opts)
+			benchmark(b, opts, 1, 8)
 		})
 	}
 }
 
-func benchmark(b *testing.B, opts publisher.Options) {
+// BenchmarkManyTopics is BenchmarkPublish with 500 topics of 4 partitions, in no order: each batch holds few records.
+func BenchmarkManyTopics(b *testing.B) { benchmark(b, publisher.Options{}, 500, 4) }
+
+func benchmark(b *testing.B, opts publisher.Options, topics, partitions int) {
 	b.Helper()
-	p := opened(b, opts)
+	p := opened(b, opts, partitions)
 	const size, open = 250, 64
 	idle := make(chan *cdc.Routed, open)
 	out := make([]*cdc.Routed, 0, 1<<16)
 	for range open {
-		idle <- routed(size)
+		idle <- routed(size, topics)
 	}
 	run := func(from, to int) {
 		answered := from
@@ -88,11 +92,11 @@ func benchmark(b *testing.B, opts publisher.Options) {
 
 // routed is like what the router makes of a row of 385 bytes: a payload, a key and the headers of a
 // CloudEvent.
-func routed(n int) *cdc.Routed {
+func routed(n, topics int) *cdc.Routed {
 	r := &cdc.Routed{Batch: &cdc.Batch{Txs: make([]cdc.Tx, 1)}}
 	payload := bytes.Repeat([]byte("x"), 250)
-	for i := range n {
-		m := cdc.Message{Topic: "bench", Key: fmt.Appendf(nil, "order-%08d", i*7919%5000), Value: payload}
+	for range n {
+		m := cdc.Message{Topic: "bench-" + strconv.Itoa(rand.IntN(topics)), Key: fmt.Appendf(nil, "order-%08d", rand.IntN(5000)), Value: payload}
 		for _, h := range [][2]string{
 			{"ce_specversion", "1.0"},
 			{"ce_id", "0192a1b2-c3d4-7e5f-8a9b-0c1d2e3f4a5b"},
@@ -119,8 +123,8 @@ func usage() syscall.Rusage {
 
 // BenchmarkRoundTrip is the way of one event when nothing else is going on: from Send to its answer.
 func BenchmarkRoundTrip(b *testing.B) {
-	p := opened(b, publisher.Options{})
-	r := routed(1)
+	p := opened(b, publisher.Options{}, 8)
+	r := routed(1, 1)
 	for b.Loop() {
 		r.Batch.Seq++
 		if err := p.Send(b.Context(), r); err != nil {
@@ -133,13 +137,13 @@ func BenchmarkRoundTrip(b *testing.B) {
 }
 
 // opened opens a publisher to the broker named by CDC_RELAY_BENCH_KAFKA, or to one in the same process.
-func opened(b *testing.B, opts publisher.Options) *publisher.Publisher {
+func opened(b *testing.B, opts publisher.Options, partitions int) *publisher.Publisher {
 	b.Helper()
 	opts.Kafka.Brokers = []string{os.Getenv("CDC_RELAY_BENCH_KAFKA")}
 	if opts.Kafka.Brokers[0] == "" {
-		opts.Kafka.Brokers[0], _ = startAcker(b, 8, 0)
-		opts.TransactionalID = kafka.TransactionalNone
+		opts.Kafka.Brokers[0], _ = startAcker(b, partitions, 0)
 	}
+	opts.TransactionalID = kafka.TransactionalNone
 	p, err := publisher.New(opts, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 	if err != nil {
 		b.Fatal(err)

@@ -3,6 +3,8 @@ package publisher
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/IBM/sarama"
@@ -37,6 +39,8 @@ type brokerConn struct {
 	// closeNow ends the connection at once, whatever it is doing.
 	closeNow context.CancelFunc
 
+	buf []byte // the request that is being sent
+
 	// The loop's part.
 	broker    *brokerState
 	connected bool
@@ -47,7 +51,7 @@ type brokerConn struct {
 // request is one produce request: a batch for each of some partitions of one broker.
 type request struct {
 	conn    *brokerConn
-	batches []*batch
+	batches []*batch // by topic
 	bytes   int
 	sentAt  time.Time // when it was handed to the connection
 	produce sarama.ProduceRequest
@@ -84,20 +88,14 @@ func (c *brokerConn) run(ctx context.Context, client *kafka.Client) {
 	c.returnRequests(ctx)
 }
 
-// sendRequests sends until the connection is closed or fails. AsyncProduce encodes and writes: it blocks as long as
-// the broker does not read.
-func (c *brokerConn) sendRequests(ctx context.Context, b *sarama.Broker) {
+// sendRequests sends until the connection is closed or fails. It blocks as long as the broker does not read.
+func (c *brokerConn) sendRequests(ctx context.Context, b *kafka.Conn) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case req := <-c.requests:
-			for _, batch := range req.batches {
-				batch.encode()
-			}
-			err := b.AsyncProduce(&req.produce, func(res *sarama.ProduceResponse, err error) {
-				c.mail.post(requestDone{req, res, err})
-			})
+			err := c.send(b, req)
 			if err != nil {
 				c.mail.post(requestDone{req, nil, err})
 			}
@@ -106,6 +104,20 @@ func (c *brokerConn) sendRequests(ctx context.Context, b *sarama.Broker) {
 			}
 		}
 	}
+}
+
+// send encodes and writes a request.
+func (c *brokerConn) send(b *kafka.Conn, req *request) error {
+	done := func(res *sarama.ProduceResponse, err error) { c.mail.post(requestDone{req, res, err}) }
+	if req.compressed() {
+		req.addBatches()
+		return b.AsyncProduce(&req.produce, done)
+	}
+	if cap(c.buf) > 2*maxRequestBytes { // after a very large record
+		c.buf = nil
+	}
+	c.buf = req.appendTopics(c.buf[:0])
+	return b.Produce(&req.produce, c.buf, done)
 }
 
 // returnRequests returns requests that can no longer be sent.
@@ -239,7 +251,9 @@ func (l *loop) assemble(b *brokerState) *request {
 		p.batch.req = req
 		req.batches = append(req.batches, p.batch)
 		req.bytes += p.batch.bytes
-		req.produce.AddBatch(p.topic.name, p.id, &p.batch.rb)
+	}
+	if req != nil {
+		slices.SortFunc(req.batches, func(a, b *batch) int { return strings.Compare(a.p.topic.name, b.p.topic.name) })
 	}
 	return req
 }
@@ -248,7 +262,7 @@ const (
 	// maxRequestBytes bounds the batches that one request combines.
 	maxRequestBytes = 1 << 20
 	// produceVersion is lowered to what the broker supports. From version 8 on (Kafka 2.4) a rejection names the
-	// records. Newer versions add nothing that is used here, and sarama encodes each batch of theirs twice as often.
+	// records. Newer versions add nothing that is used here, and encode topics in another way.
 	produceVersion = 8
 )
 

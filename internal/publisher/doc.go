@@ -64,5 +64,6 @@
 // are away it gives up after the metadata's retry limit, however many retries it has. It also needs several channel
 // operations for each message. sarama.Client sleeps between attempts and cannot be woken, shares one connection between
 // metadata and produce requests (sarama locks a connection until the metadata response), and keeps one password for its
-// lifetime. So this package uses the layer below: sarama.Broker has the protocol, the handshakes and SASL.
+// lifetime. So this package uses the layer below: sarama.Broker has the protocol, the handshakes and SASL. Produce
+// requests without compression are encoded here (encode.go).
 package publisher

@@ -2,8 +2,8 @@ package publisher
 
 import (
 	"encoding/binary"
+	"hash/crc32"
 	"math/bits"
-	"reflect"
 	"slices"
 	"unsafe"
 
@@ -12,60 +12,88 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// recordBuffer is the memory for a batch's encoded records. It is reused.
+// Without compression a request is encoded here, straight from the messages into memory that its connection uses again.
+// sarama encodes each record twice, to measure and to write, into memory that is garbage afterwards: more than half of
+// the cost of publishing. With compression it encodes all of it, because its compressors cannot be used alone.
+
+func (r *request) compressed() bool { return r.batches[0].rb.Codec != sarama.CompressionNone }
+
+// appendTopics appends the array of topics as versions 3 to 8 of a produce request have it.
+func (r *request) appendTopics(dst []byte) []byte {
+	dst = slices.Grow(dst, r.bytes+len(r.batches)*2*batchOverhead) // about
+	start, topics, partitions := len(dst), uint32(0), uint32(0)
+	dst = append(dst, 0, 0, 0, 0)
+	var name string
+	var count int // where the number of the topic's partitions is
+	for _, b := range r.batches {
+		if b.p.topic.name != name {
+			name = b.p.topic.name
+			topics, partitions = topics+1, 0
+			dst = append(binary.BigEndian.AppendUint16(dst, uint16(len(name))), name...)
+			count = len(dst)
+			dst = append(dst, 0, 0, 0, 0)
+		}
+		partitions++
+		binary.BigEndian.PutUint32(dst[count:], partitions)
+		dst = b.appendTo(dst)
+	}
+	binary.BigEndian.PutUint32(dst[start:], topics)
+	return dst
+}
+
+// appendTo appends the partition, the size of the batch, and the batch in the layout of
+// org.apache.kafka.common.record.DefaultRecordBatch.
+func (b *batch) appendTo(dst []byte) []byte {
+	rb := &b.rb
+	b.stampTime()
+	be := binary.BigEndian
+	dst = be.AppendUint32(dst, uint32(b.p.id))
+	size := len(dst)
+	dst = append(dst, make([]byte, 4+8+4)...) // the size, the base offset, the length
+	dst = be.AppendUint32(dst, uint32(rb.PartitionLeaderEpoch))
+	dst = append(dst, byte(rb.Version), 0, 0, 0, 0)
+	checked := len(dst)
+	dst = be.AppendUint16(dst, 0) // attributes
+	dst = be.AppendUint32(dst, uint32(rb.LastOffsetDelta))
+	dst = be.AppendUint64(dst, uint64(rb.FirstTimestamp.UnixMilli()))
+	dst = be.AppendUint64(dst, uint64(rb.MaxTimestamp.UnixMilli()))
+	dst = be.AppendUint64(dst, uint64(rb.ProducerID))
+	dst = be.AppendUint16(dst, uint16(rb.ProducerEpoch))
+	dst = be.AppendUint32(dst, uint32(rb.FirstSequence))
+	dst = be.AppendUint32(dst, uint32(b.n))
+	for i, m := range b.msgs {
+		dst = appendRecord(dst, m, int(b.bodies[i]), i)
+	}
+	be.PutUint32(dst[size:], uint32(len(dst)-size-4))
+	be.PutUint32(dst[size+12:], uint32(len(dst)-size-16))
+	be.PutUint32(dst[checked-4:], crc32.Checksum(dst[checked:], crc32.MakeTable(crc32.Castagnoli)))
+	return dst
+}
+
+// addBatches adds the batches for sarama, which keeps what it has encoded for further attempts.
+func (r *request) addBatches() {
+	for _, b := range r.batches {
+		b.stampTime()
+		if b.rb.Records == nil {
+			b.addRecords()
+		}
+		r.produce.AddBatch(b.p.topic.name, b.p.id, &b.rb)
+	}
+}
+
+// stampTime sets the time of this attempt: retention counts from it, and topics may reject an old one
+// (message.timestamp.before.max.ms). A repeated batch is still recognized: brokers compare sequence numbers only.
+func (b *batch) stampTime() { b.rb.FirstTimestamp, b.rb.MaxTimestamp = b.req.sentAt, b.req.sentAt }
+
+// recordBuffer is the memory for sarama's records. It is reused.
 type recordBuffer struct {
-	data    []byte
 	records []sarama.Record
 	refs    []*sarama.Record // refs[i] = &records[i]
 	headers []*sarama.RecordHeader
 }
 
-// encode encodes the records, once, before the first attempt.
-//
-// sarama encodes each record twice, to measure and to write, into memory of its own that is garbage afterwards: more
-// than half of the cost of publishing. But it keeps the encoded records for further attempts, and uses them if they are
-// there. So without compression they are written there, at a quarter of the cost. With compression, and if a later
-// sarama lacks the field, it encodes the records itself.
-func (b *batch) encode() {
-	// The time of this attempt: retention counts from it, and topics may reject an old one
-	// (message.timestamp.before.max.ms). A repeated batch is still recognized: brokers compare sequence numbers only.
-	b.rb.FirstTimestamp, b.rb.MaxTimestamp = b.req.sentAt, b.req.sentAt
-	if b.encoded {
-		return
-	}
-	b.encoded = true
-	if field := encodedRecords(&b.rb); field != nil && b.rb.Codec == sarama.CompressionNone {
-		b.encodeOurs(field)
-	} else {
-		b.encodeTheirs()
-	}
-}
-
-func (b *batch) encodeOurs(field *[]byte) {
-	s := &b.buf
-	s.data = slices.Grow(s.data[:0], b.bytes)
-	for i, m := range b.msgs {
-		s.data = appendRecord(s.data, m, int(b.bodies[i]), i)
-	}
-	if len(s.refs) < b.n {
-		s.refs = make([]*sarama.Record, b.n) // only counted
-	}
-	b.rb.Records = s.refs[:b.n]
-	*field = s.data
-}
-
-// encodedRecords is the field of a sarama.RecordBatch for encoded records; nil if there is none with that name and
-// type.
-func encodedRecords(rb *sarama.RecordBatch) *[]byte {
-	f, found := reflect.TypeFor[sarama.RecordBatch]().FieldByName("compressedRecords")
-	if !found || f.Type != reflect.TypeFor[[]byte]() {
-		return nil
-	}
-	return (*[]byte)(unsafe.Add(unsafe.Pointer(rb), f.Offset)) //nolint:gosec // within rb, and of the field's type
-}
-
-// encodeTheirs fills sarama's records. A cdc.Header has the layout of sarama's, so headers are not copied.
-func (b *batch) encodeTheirs() {
+// addRecords makes sarama's records. A cdc.Header has the layout of sarama's, so headers are not copied.
+func (b *batch) addRecords() {
 	s := &b.buf
 	s.reserve(b.n)
 	s.headers = s.headers[:0]
@@ -101,7 +129,7 @@ func (s *recordBuffer) reset(n int) {
 }
 
 func (s *recordBuffer) size() int {
-	return cap(s.data) + len(s.records)*int(unsafe.Sizeof(sarama.Record{})) + 8*(len(s.refs)+cap(s.headers))
+	return len(s.records)*int(unsafe.Sizeof(sarama.Record{})) + 8*(len(s.refs)+cap(s.headers))
 }
 
 // appendRecord appends m as record i of its batch, in the layout of org.apache.kafka.common.record.DefaultRecord,

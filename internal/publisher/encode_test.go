@@ -5,68 +5,166 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
-	"strings"
+	"reflect"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/IBM/sarama"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
 )
 
-// Encoded records are written into a field that sarama does not export; without it encoding costs twice as much
-// (BenchmarkEncode). That sarama sends them unchanged, does not modify them and keeps no reference to them after a
-// request is written was verified by reading this version.
-func TestSaramaKeepsEncodedRecords(t *testing.T) {
-	if encodedRecords(&sarama.RecordBatch{}) == nil {
-		t.Error("sarama.RecordBatch has no field compressedRecords any more")
+// testRequest has a batch of n messages for each of two partitions of some topics.
+func testRequest(topics, n int) *request {
+	r := &request{sentAt: time.UnixMilli(1_700_000_000_123), produce: sarama.ProduceRequest{
+		Version: produceVersion, RequiredAcks: sarama.NoResponse, Timeout: 1000,
+	}}
+	for i := range topics * 2 {
+		p := &partition{topic: &topic{name: fmt.Sprintf("topic-%d", i/2)}, id: int32(i % 2)}
+		b := &batch{req: r}
+		for j := range n {
+			m := testMessage(i + j)
+			p.queue.push(entry{m: m, body: int32(bodySize(m))})
+			b.bytes += bodySize(m) + 4
+		}
+		b.fill(p, n, b.bytes, sarama.CompressionNone)
+		b.stamp(kafka.Producer{ID: 4711, Epoch: 3}, int32(1000*i))
+		r.batches = append(r.batches, b)
+		r.bytes += b.bytes
 	}
-	mod, err := os.ReadFile("../../go.mod")
+	return r
+}
+
+// testMessage is like what the router makes of a row of 385 bytes.
+func testMessage(i int) *cdc.Message {
+	m := &cdc.Message{Topic: "bench", Key: fmt.Appendf(nil, "order-%08d", i), Value: bytes.Repeat([]byte("x"), 250)}
+	for _, name := range []string{"ce_id", "ce_type", "ce_source", "ce_subject"} {
+		m.Headers = append(m.Headers, cdc.Header{Key: []byte(name), Value: []byte("0192a1b2-c3d4-7e5f-8a9b-0c1d2e3f4a5b")})
+	}
+	return m
+}
+
+// sink accepts a connection, gives it to serve and returns the address.
+func sink(tb testing.TB, serve func(net.Conn)) string {
+	tb.Helper()
+	var lc net.ListenConfig
+	l, err := lc.Listen(tb.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = l.Close() })
+	go func() {
+		if conn, err := l.Accept(); err == nil {
+			serve(conn)
+			_ = conn.Close()
+		}
+	}()
+	return l.Addr().String()
+}
+
+// saramas is a connection of sarama alone, to somebody who never answers.
+func saramas(tb testing.TB, addr string) *sarama.Broker {
+	tb.Helper()
+	conf := sarama.NewConfig()
+	conf.Version, conf.ApiVersionsRequest, conf.MetricRegistry = sarama.MaxVersion, false, kafka.NoMetrics()
+	broker := sarama.NewBroker(addr)
+	if err := broker.Open(conf); err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = broker.Close() })
+	return broker
+}
+
+// A request means the same as the one that sarama makes of the same batches.
+func TestRequestMeansSaramas(t *testing.T) {
+	r := testRequest(3, 5)
+	frames := make(chan []byte, 1)
+	broker := saramas(t, sink(t, func(conn net.Conn) {
+		frame, _ := io.ReadAll(conn)
+		frames <- frame
+	}))
+	ours := r.appendTopics(nil)
+	r.addBatches()
+	if err := broker.AsyncProduce(&r.produce, nil); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(string(mod), "github.com/IBM/sarama v1.61.1\n") {
-		t.Error("another version of sarama: read record_batch.go and Broker.sendInternal again, then name it here")
+	if err := broker.Close(); err != nil {
+		t.Fatal(err)
+	}
+	frame := <-frames
+	const fixed, clientID = 4 + 2 + 2 + 4 + 2, len("sarama")
+	want := parsed(t, frame[fixed+clientID:])
+	prefix := frame[fixed+clientID:][:2+2+4] // the transactional ID, acks, the timeout
+	got := parsed(t, append(bytes.Clone(prefix), ours...))
+	if len(want) != 6 || !reflect.DeepEqual(got, want) {
+		t.Errorf("encoded %x\nsarama encodes %x", got, want)
 	}
 }
 
-// BenchmarkEncode says what the write into sarama's private field saves, from messages to bytes on a connection: our
-// encoding beside sarama's. It is the reason for encodedRecords.
+// parsed returns the batches of a produce request by topic and partition.
+func parsed(t *testing.T, body []byte) map[string][]byte {
+	t.Helper()
+	var req kmsg.ProduceRequest
+	req.SetVersion(produceVersion)
+	if err := req.ReadFrom(body); err != nil {
+		t.Fatal(err)
+	}
+	batches := map[string][]byte{}
+	for _, topic := range req.Topics {
+		for _, p := range topic.Partitions {
+			batches[fmt.Sprintf("%s/%d", topic.Topic, p.Partition)] = p.Records
+		}
+	}
+	return batches
+}
+
+// BenchmarkEncode says what encoding a request ourselves saves, from messages to bytes on a connection.
 func BenchmarkEncode(b *testing.B) {
 	const size = 250
-	broker := sinkBroker(b)
-	p := &partition{topic: &topic{name: "bench"}}
-	for i := range size {
-		m := benchMessage(i)
-		p.queue.push(entry{m: m, body: int32(bodySize(m))})
-	}
-	for _, c := range []struct {
-		name   string
-		encode func(*batch)
-	}{
-		{"ours", func(b *batch) { b.encodeOurs(encodedRecords(&b.rb)) }},
-		{"saramas", (*batch).encodeTheirs},
-	} {
-		b.Run(c.name, func(b *testing.B) {
-			b.ReportAllocs()
-			var pool batchPool
-			before := processorTime(b)
-			for b.Loop() {
-				batch := pool.get()
-				batch.fill(p, size, size*400, sarama.CompressionNone)
-				c.encode(batch)
-				req := &sarama.ProduceRequest{Version: produceVersion, RequiredAcks: sarama.NoResponse}
-				req.AddBatch("bench", 0, &batch.rb)
-				if err := broker.AsyncProduce(req, nil); err != nil {
-					b.Fatal(err)
-				}
-				pool.put(batch)
-			}
-			b.ReportMetric(float64(processorTime(b)-before)/float64(b.N*size), "cpu-ns/event")
+	discard := func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) }
+	b.Run("ours", func(b *testing.B) {
+		conn, err := net.Dial("tcp", sink(b, discard))
+		if err != nil {
+			b.Fatal(err)
+		}
+		defer conn.Close()
+		r := testRequest(1, size)
+		var buf []byte
+		measure(b, 2*size, func() error {
+			buf = r.appendTopics(buf[:0])
+			_, err := conn.Write(buf)
+			return err
 		})
+	})
+	b.Run("saramas", func(b *testing.B) {
+		broker := saramas(b, sink(b, discard))
+		r := testRequest(1, size)
+		measure(b, 2*size, func() error {
+			for _, batch := range r.batches { // forget what sarama has encoded
+				p, n, bytes := batch.p, batch.n, batch.bytes
+				batch.reset()
+				batch.fill(p, n, bytes, sarama.CompressionNone)
+				batch.req = r
+			}
+			r.addBatches()
+			return broker.AsyncProduce(&r.produce, nil)
+		})
+	})
+}
+
+func measure(b *testing.B, events int, f func() error) {
+	b.Helper()
+	b.ReportAllocs()
+	before := processorTime(b)
+	for b.Loop() {
+		if err := f(); err != nil {
+			b.Fatal(err)
+		}
 	}
+	b.ReportMetric(float64(processorTime(b)-before)/float64(b.N*events), "cpu-ns/event")
 }
 
 // processorTime is what this process has used, in nanoseconds: unlike the time it does not depend on other processes.
@@ -77,37 +175,4 @@ func processorTime(b *testing.B) int64 {
 		b.Fatal(err)
 	}
 	return u.Utime.Nano() + u.Stime.Nano()
-}
-
-// benchMessage is like what the router makes of a row of 385 bytes.
-func benchMessage(i int) *cdc.Message {
-	m := &cdc.Message{Topic: "bench", Key: fmt.Appendf(nil, "order-%08d", i), Value: bytes.Repeat([]byte("x"), 250)}
-	for _, name := range []string{"ce_id", "ce_type", "ce_source", "ce_subject"} {
-		m.Headers = append(m.Headers, cdc.Header{Key: []byte(name), Value: []byte("0192a1b2-c3d4-7e5f-8a9b-0c1d2e3f4a5b")})
-	}
-	return m
-}
-
-// sinkBroker is a connection to somebody who reads and never answers.
-func sinkBroker(b *testing.B) *sarama.Broker {
-	b.Helper()
-	var lc net.ListenConfig
-	l, err := lc.Listen(b.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		b.Fatal(err)
-	}
-	go func() {
-		if conn, err := l.Accept(); err == nil {
-			_, _ = io.Copy(io.Discard, conn)
-			_ = conn.Close()
-		}
-	}()
-	conf := sarama.NewConfig()
-	conf.Version, conf.ApiVersionsRequest, conf.MetricRegistry = sarama.MaxVersion, false, kafka.NoMetrics()
-	broker := sarama.NewBroker(l.Addr().String())
-	if err := broker.Open(conf); err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() { _, _ = broker.Close(), l.Close() })
-	return broker
 }

@@ -156,20 +156,18 @@ func (l *loop) retryLater(p *partition, cause error) {
 // batch is the one record batch of a partition that is in flight, or about to be sent again. While it is not known
 // whether it was appended it is sent again unchanged: the brokers recognize its sequence number.
 //
-// The loop fills it and its connection encodes it before the first attempt. In between it is handed over with its
-// request.
+// The loop fills it and its connection encodes it for each attempt. In between it is handed over with its request.
 type batch struct {
 	p             *partition
 	n             int      // the first n entries of p's queue
 	bytes         int      // their weight
 	req           *request // of the last attempt
 	maybeAppended bool     // an attempt had no response, or none that tells
-	encoded       bool
 	rb            sarama.RecordBatch
 
 	msgs   []*cdc.Message
-	bodies []int32 // sizes of their records' bodies
-	buf    recordBuffer
+	bodies []int32      // sizes of their records' bodies
+	buf    recordBuffer // for compression
 }
 
 // fill makes the batch of the first n entries of p's queue.
@@ -195,7 +193,7 @@ func (b *batch) appended(res *sarama.ProduceResponse) bool {
 	return block != nil && classify(block.Err) == accepted
 }
 
-// stamp sets the producer ID, its epoch and the sequence number; the encoded records stay as they are.
+// stamp sets the producer ID, its epoch and the sequence number; the records stay as they are.
 func (b *batch) stamp(p kafka.Producer, seq int32) {
 	b.rb.ProducerID, b.rb.ProducerEpoch, b.rb.FirstSequence = p.ID, p.Epoch, seq
 }
