@@ -30,7 +30,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		bytes:     counter("published_bytes_total", "Bytes of acknowledged events, before compression.", "topic"),
 		errors:    counter("publish_errors_total", "Refused or failed attempts to publish a batch.", "topic", "reason"),
 		produce:   histogram("produce_seconds", "From sending a batch to its acknowledgement."),
-		ack:       histogram("commit_to_ack_seconds", "From the commit of a transaction to Kafka's acknowledgement."),
+		ack:       histogram("commit_to_ack_seconds", "From the commit of a batch's oldest event to Kafka's acknowledgement."),
 		unavailable: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "cdc_relay_kafka_unavailable_since_timestamp_seconds",
 			Help: "Since when no Kafka broker has answered; 0 while one does.",

@@ -97,6 +97,9 @@ func (l *loop) applyBlock(b *batch, block *sarama.ProduceResponseBlock) {
 // acknowledged removes a batch from the queue and resolves its messages.
 func (l *loop) acknowledged(b *batch) {
 	p, m := b.p, &b.p.topic.metrics
+	if committed := p.queue.at(0).pending.committed; committed != 0 {
+		m.ack.Observe(max(0, l.now.Sub(time.UnixMicro(committed)).Seconds()))
+	}
 	var pending *pendingBatch
 	var run int
 	for range b.n {
@@ -126,7 +129,7 @@ func (l *loop) acknowledged(b *batch) {
 // resolve marks n messages of a pendingBatch, which may be nil, as acknowledged or dropped.
 func (l *loop) resolve(pending *pendingBatch, n int) {
 	if pending != nil {
-		l.window.resolve(pending, n, l.now)
+		l.window.resolve(pending, n)
 	}
 }
 

@@ -33,7 +33,6 @@ type topic struct {
 	askedAt    time.Time     // when metadata was last requested
 	err        error         // why all of it is halted; nil: it is not
 	logged     time.Time     // when an error of it was last logged
-	lastBatch  uint64        // the last pendingBatch that lists it
 }
 
 func (l *loop) topic(name string) *topic {
@@ -54,7 +53,6 @@ func (l *loop) accept(r *cdc.Routed) {
 		m := &r.Messages[i]
 		if tp == nil || tp.name != m.Topic {
 			tp = l.topic(m.Topic)
-			pending.addTopic(tp)
 		}
 		e := entry{m: m, pending: pending, body: int32(min(bodySize(m), 1<<30))}
 		l.buffered += e.weight()

@@ -1,10 +1,6 @@
 package publisher
 
-import (
-	"time"
-
-	"github.com/cdc-relay/cdc-relay/internal/cdc"
-)
+import "github.com/cdc-relay/cdc-relay/internal/cdc"
 
 // pendingBatch follows one Routed from Send to its answer.
 type pendingBatch struct {
@@ -13,8 +9,6 @@ type pendingBatch struct {
 	open int
 	// committed is when its first transaction was committed, in Unix microseconds; 0: unknown.
 	committed int64
-	// topics lists the topics of its messages, each once as a rule.
-	topics []*topic
 }
 
 // entry is a message in a partition's queue.
@@ -39,7 +33,7 @@ func (w *window) add(r *cdc.Routed) *pendingBatch {
 	if n := len(w.unused); n > 0 {
 		b, w.unused = w.unused[n-1], w.unused[:n-1]
 	}
-	b.seq, b.open, b.committed, b.topics = r.Seq(), len(r.Messages)+1, 0, b.topics[:0]
+	b.seq, b.open, b.committed = r.Seq(), len(r.Messages)+1, 0
 	if len(r.Batch.Txs) > 0 {
 		b.committed = r.Batch.Txs[0].Time
 	}
@@ -48,12 +42,11 @@ func (w *window) add(r *cdc.Routed) *pendingBatch {
 }
 
 // resolve marks n messages of b as acknowledged or dropped, and answers b when none is left.
-func (w *window) resolve(b *pendingBatch, n int, now time.Time) {
+func (w *window) resolve(b *pendingBatch, n int) {
 	b.open -= n
 	if b.open > 0 {
 		return
 	}
-	b.observe(now)
 	w.answer(b.seq)
 	for w.open.len() > 0 && (*w.open.at(0)).open == 0 {
 		w.unused = append(w.unused, w.open.pop())
@@ -77,25 +70,6 @@ func (w *window) oldest() (seq uint64, found bool) {
 		return 0, false
 	}
 	return (*w.open.at(0)).seq, true
-}
-
-func (b *pendingBatch) observe(now time.Time) {
-	if b.committed == 0 {
-		return
-	}
-	took := max(0, now.Sub(time.UnixMicro(b.committed)).Seconds())
-	for _, tp := range b.topics {
-		if tp.metrics.ack != nil {
-			tp.metrics.ack.Observe(took)
-		}
-	}
-}
-
-func (b *pendingBatch) addTopic(tp *topic) {
-	if tp.lastBatch != b.seq {
-		tp.lastBatch = b.seq
-		b.topics = append(b.topics, tp)
-	}
 }
 
 // weight is the entry's size in batches and buffers.
