@@ -1,3 +1,2 @@
-// Package test holds the end-to-end tests: the writer and the built relay, seen from outside, against
-// real servers.
+// Package test holds end-to-end tests of the writer and the built relay against real servers.
 package test

@@ -10,7 +10,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
-// TestCheck: each setting that can lose a checkpoint is found, with its severity and its fix.
+// check reports each setting that can lose a checkpoint, with its severity and fix.
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	good := testenv.Redis(t, testenv.RedisOptions{AppendOnly: true})
@@ -64,7 +64,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestCheckChangesNothing: a checkpoint that is there stays what it was, expiry included.
+// check does not change a stored checkpoint or its expiry.
 func TestCheckChangesNothing(t *testing.T) {
 	server := testenv.Redis(t, testenv.RedisOptions{AppendOnly: true})
 	nodes := []*testenv.RedisServer{server}
@@ -80,7 +80,7 @@ func TestCheckChangesNothing(t *testing.T) {
 		t.Errorf("was %q, is %q", before, after)
 	}
 	if ttl := do(t, nodes, "TTL", key); ttl == "-1" {
-		t.Error("the check took the expiry away")
+		t.Error("the check removed the expiry")
 	}
 }
 

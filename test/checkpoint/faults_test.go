@@ -14,7 +14,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
-// TestMistakes: what waiting does not fix ends the run with one line that names the fix.
+// An error that waiting does not fix ends the run with one line that names the fix.
 func TestMistakes(t *testing.T) {
 	t.Parallel()
 	plain := testenv.Redis(t, testenv.RedisOptions{})
@@ -58,7 +58,7 @@ func TestMistakes(t *testing.T) {
 			}
 			s := opened(t, c.o)
 			_, _, err := s.Load(t.Context())
-			if err == nil { // Loading needs fewer rights than saving.
+			if err == nil { // loading needs fewer rights than saving
 				err = s.Save(t.Context(), at(1, 1))
 			}
 			t.Log(err)
@@ -105,12 +105,12 @@ func wantText(t *testing.T, text string, want []string) {
 	}
 }
 
-// wantPassing checks an error that the relay tries again after.
+// wantPassing checks an error that the relay retries.
 func wantPassing(t *testing.T, err error, want ...string) {
 	t.Helper()
 	var stop *cdc.StopError
 	if err == nil || errors.As(err, &stop) || errors.Is(err, cdc.ErrFenced) {
-		t.Fatalf("want an error that passes, got %v", err)
+		t.Fatalf("want an error that may pass, got %v", err)
 	}
 	t.Log(err)
 	wantText(t, cdc.Explain(err), want)
@@ -123,8 +123,7 @@ func TestUnknownHostPasses(t *testing.T) {
 	wantPassing(t, err, "redis.invalid", "does not resolve", "correct checkpoint.redis.addrs")
 }
 
-// TestRunningSurvivesMistakes: what worked once is expected to work again, so a password that is wrong
-// for a while does not end the run, and a rotated one is picked up.
+// After a successful save, a password that is wrong for a while does not end the run, and a rotated password is used.
 func TestRunningSurvivesMistakes(t *testing.T) {
 	server := testenv.Redis(t, testenv.RedisOptions{Password: "root", Users: []string{user}})
 	now := "secret"
@@ -140,15 +139,14 @@ func TestRunningSurvivesMistakes(t *testing.T) {
 	save(t, s, at(1, 3))
 }
 
-// TestRestart is row 26 of the fault matrix: a Redis that is away, comes back empty or with older data is
-// simply written again, and while it is away the answer comes soon.
+// Saves fail fast while Redis is down, and succeed once it is back, empty or with older data.
 func TestRestart(t *testing.T) {
 	server := testenv.Redis(t, testenv.RedisOptions{AppendOnly: true})
 	s := opened(t, standalone(server))
 	save(t, s, at(3, 1))
 
 	server.Kill()
-	for n := uint64(2); n < 12; n++ { // More often than the pool has connections.
+	for n := uint64(2); n < 12; n++ { // more often than the pool has connections
 		start := time.Now()
 		wantPassing(t, s.Save(t.Context(), at(3, n)), "start it or correct checkpoint.redis.addrs")
 		if took := time.Since(start); took > time.Second {
@@ -165,7 +163,7 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// TestFrozen: a server that takes connections and never answers holds a save up for three seconds.
+// A server that accepts connections and never answers delays a save by at most three seconds.
 func TestFrozen(t *testing.T) {
 	server := testenv.Redis(t, testenv.RedisOptions{})
 	s := opened(t, standalone(server))
@@ -179,11 +177,11 @@ func TestFrozen(t *testing.T) {
 	if took > 4*time.Second {
 		t.Errorf("took %s", took)
 	}
-	// The unanswered save was carried out in the meantime: it can be repeated.
+	// The unanswered save was executed later: it can be repeated.
 	eventually(t, 5*time.Second, "repeated save", func(ctx context.Context) error { return s.Save(ctx, at(1, 2)) })
 }
 
-// TestPassingStates: a server that refuses writes for a while is tried again.
+// A save to a server that refuses writes for a while is retried.
 func TestPassingStates(t *testing.T) {
 	nodes := []*testenv.RedisServer{testenv.Redis(t, testenv.RedisOptions{})}
 	s := opened(t, standalone(nodes[0]))
@@ -231,7 +229,7 @@ func TestPassingStates(t *testing.T) {
 	}
 }
 
-// TestTLSOnAPlainPort: Redis does not answer a TLS greeting at all, so what is wrong can only be guessed.
+// Redis does not answer a TLS handshake on a plain port, so the error can only guess the cause.
 func TestTLSOnAPlainPort(t *testing.T) {
 	t.Parallel()
 	o := standalone(testenv.Redis(t, testenv.RedisOptions{}))
@@ -240,14 +238,14 @@ func TestTLSOnAPlainPort(t *testing.T) {
 	wantPassing(t, err, "TLS handshake", "remove checkpoint.redis.tls")
 }
 
-// TestPlainTextOnATLSPort: Redis closes the connection without a word.
+// Redis closes a plaintext connection to a TLS port without an answer.
 func TestPlainTextOnATLSPort(t *testing.T) {
 	_, _, err := opened(t, standalone(testenv.Redis(t, testenv.RedisOptions{TLS: true}))).Load(t.Context())
 	wantPassing(t, err, "closed the connection", "set checkpoint.redis.tls")
 }
 
-// TestFailover: sentinels promote the replica; until then saves fail soon, afterwards they go on, and a
-// run that lost its place stays fenced on the new master.
+// Saves fail fast until the sentinels have promoted the replica, and then succeed; an older run stays fenced on the new
+// master.
 func TestFailover(t *testing.T) {
 	s := testenv.Sentinel(t, testenv.RedisOptions{Password: "secret", AppendOnly: true})
 	store := opened(t, sentinel(s))
@@ -274,7 +272,7 @@ func TestFailover(t *testing.T) {
 	}
 }
 
-// TestClusterNodeLost: while the key's node is away saves fail soon; when it is back they go on.
+// Saves fail fast while the key's node is down, and succeed once it is back.
 func TestClusterNodeLost(t *testing.T) {
 	c := testenv.Cluster(t, testenv.RedisOptions{AppendOnly: true})
 	store := opened(t, checkpoint.RedisOptions{Mode: checkpoint.Cluster, Addrs: c.Addrs(), Key: key})
@@ -290,7 +288,7 @@ func TestClusterNodeLost(t *testing.T) {
 	eventually(t, 20*time.Second, "save after the node is back", func(ctx context.Context) error { return store.Save(ctx, at(1, 3)) })
 }
 
-// owner is the node that holds the key.
+// owner returns the node that holds the key.
 func owner(t *testing.T, c *testenv.RedisCluster) *testenv.RedisServer {
 	t.Helper()
 	for _, node := range c.Nodes {
@@ -302,7 +300,7 @@ func owner(t *testing.T, c *testenv.RedisCluster) *testenv.RedisServer {
 	return nil
 }
 
-// notOwner is a node that does not.
+// notOwner returns a node that does not hold the key.
 func notOwner(t *testing.T, c *testenv.RedisCluster) *testenv.RedisServer {
 	t.Helper()
 	has := owner(t, c)

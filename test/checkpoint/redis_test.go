@@ -1,5 +1,4 @@
-// Package checkpoint_test holds the checkpoint stores to their rules on real Redis servers: alone, with a
-// sentinel, as a cluster.
+// Package checkpoint_test tests the checkpoint store on real Redis servers: standalone, with a sentinel, as a cluster.
 package checkpoint_test
 
 import (
@@ -19,7 +18,7 @@ import (
 
 const key = "cdc-relay:{orders}"
 
-// user has the rights that the error for a missing one asks for, and no more.
+// user has exactly the rights that the error for a missing right names.
 const user = "relay on >secret resetchannels ~cdc-relay:* -@all +get +set +eval +evalsha +info"
 
 func TestStandalone(t *testing.T) {
@@ -104,7 +103,7 @@ func open(tb testing.TB, o checkpoint.RedisOptions) *checkpoint.Redis {
 	return s
 }
 
-// opened is open with its end.
+// opened is open with a cleanup.
 func opened(tb testing.TB, o checkpoint.RedisOptions) *checkpoint.Redis {
 	tb.Helper()
 	s := open(tb, o)
@@ -140,7 +139,7 @@ func at(generation, sequence uint64) cdc.Checkpoint {
 	}
 }
 
-// eventually asks until it is answered yes.
+// eventually retries until there is no error.
 func eventually(t *testing.T, within time.Duration, what string, ask func(context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), within)

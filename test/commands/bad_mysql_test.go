@@ -6,8 +6,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
-// badMySQL is what can be wrong with the way to MySQL or MariaDB, or with what setup makes there. strict takes TLS
-// only.
+// badMySQL are errors of the connection to MySQL or MariaDB, or of what setup creates there. strict accepts TLS only.
 func badMySQL(strict *testenv.MySQLServer) []badInput {
 	url := func(s *site, server *testenv.MySQLServer) *site { return s.replace(s.addr(), server.Addr()) }
 	return []badInput{
@@ -28,7 +27,7 @@ func badMySQL(strict *testenv.MySQLServer) []badInput {
 	}
 }
 
-// TestBadInputOnMySQL is TestBadInput on MySQL and MariaDB, for what is not the same everywhere.
+// TestBadInputOnMySQL is TestBadInput for errors that are specific to MySQL and MariaDB.
 func TestBadInputOnMySQL(t *testing.T) {
 	t.Parallel()
 	for flavor := range mysqls {

@@ -16,16 +16,16 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
-// badInput is something wrong around the relay. What the commands say of it stands in
-// testdata/bad_input.txt; a new user must know from each line what to type next.
+// badInput is an error in the relay's environment. testdata/bad_input.txt has the commands' output, which must tell a new
+// user what to type next.
 type badInput struct {
 	name    string
 	prepare func(s *site)
-	// commands are run and check unless given.
+	// commands defaults to run and check.
 	commands []string
 }
 
-// badConfig is wrong before anything is connected to.
+// badConfig are errors that need no connection.
 func badConfig() []badInput {
 	run := []string{"run"}
 	return []badInput{
@@ -38,7 +38,7 @@ func badConfig() []badInput {
 	}
 }
 
-// badDatabase is wrong with the way to the database, or with what setup makes there.
+// badDatabase are errors of the connection to PostgreSQL, or of what setup creates there.
 func badDatabase(strict, replica *testenv.PostgresServer, pooler, lenient *testenv.PgBouncerServer) []badInput {
 	return []badInput{
 		{"host does not resolve", func(s *site) { s.impatient().replace(s.pg.Addr(), "db.invalid:5432") }, nil},
@@ -96,7 +96,7 @@ func badDatabase(strict, replica *testenv.PostgresServer, pooler, lenient *teste
 	}
 }
 
-// badRest is wrong with Kafka, with the checkpoint store, or on the relay's own machine.
+// badRest are errors of Kafka, of the checkpoint store, or on the relay's machine.
 func badRest(taken net.Addr) []badInput {
 	run := []string{"run"}
 	return []badInput{
@@ -121,7 +121,7 @@ func badRest(taken net.Addr) []badInput {
 	}
 }
 
-// badLimits are on a server with room for one slot and two walsenders. They come one after the other.
+// badLimits run one after the other on a server with max_replication_slots = 1 and max_wal_senders = 2.
 func badLimits() []badInput {
 	return []badInput{
 		{"no free slot", func(s *site) { s.sql("SELECT pg_create_physical_replication_slot('other')") }, []string{"setup", "check"}},
@@ -165,7 +165,7 @@ func TestBadInput(t *testing.T) {
 	golden(t, "bad_input.txt", b.text())
 }
 
-// badServers are servers that are bad in themselves.
+// badServers are servers with unsuitable settings.
 type badServers struct {
 	strict, replica, narrow *testenv.PostgresServer
 	pooler, lenient         *testenv.PgBouncerServer
@@ -184,7 +184,7 @@ func startBadServers(t *testing.T) *badServers {
 	}
 }
 
-// book is the golden file in the making. Tests run at the same time and write in their own places.
+// book is the content of the golden file. Parallel tests write their own sections.
 type book struct {
 	mu    sync.Mutex
 	order []string
@@ -200,8 +200,8 @@ func (b *book) chapter(inputs []badInput) []badInput {
 	return inputs
 }
 
-// write runs the commands and writes down what a user looks at: what run and setup say last, and what
-// fails in check.
+// write runs the commands and records what a user would look at: the last line of run and setup, and the failures of
+// check.
 func (b *book) write(in badInput, s *site) {
 	s.t.Helper()
 	in.prepare(s)
@@ -233,7 +233,7 @@ func (b *book) text() string {
 	return text.String()
 }
 
-// point is what matters of an answer: check's failures, else the last line on stderr, else all.
+// point returns the relevant part of an output: check's failures, else the last line on stderr, else everything.
 func (r result) point() []string {
 	var lines []string
 	for line := range strings.Lines(r.stdout) {
@@ -256,7 +256,7 @@ func (s *site) to(pg *testenv.PostgresServer, ssl string) *site {
 	return s.replace(s.pg.Addr(), pg.Addr()).replace("sslmode=disable", ssl)
 }
 
-// impatient lets run wait for servers that are away only for a moment.
+// impatient sets a short startup_timeout.
 func (s *site) impatient() *site {
 	s.config += "startup_timeout: 1s\n"
 	return s
@@ -267,8 +267,7 @@ func (s *site) fileCheckpoint(path string) *site {
 	return s.replace(fmt.Sprintf("redis: {addrs: [%q]}", redis.Addr()), "file: "+path)
 }
 
-// otherUsersFile leaves a checkpoint file behind that the relay's user may not read: what happens when
-// the relay was run as root once.
+// otherUsersFile creates a checkpoint file that the relay's user may not read, as after a run as root.
 func (s *site) otherUsersFile() {
 	s.t.Helper()
 	s.fileCheckpoint("state/position")
@@ -299,7 +298,7 @@ func (s *site) asNobody() {
 	}
 }
 
-// occupyWalsenders holds two replication connections until the test ends.
+// occupyWalsenders opens two replication connections until the test ends.
 func (s *site) occupyWalsenders() {
 	s.t.Helper()
 	for range 2 {

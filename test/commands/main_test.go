@@ -18,8 +18,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
-// What the tests share: the binary and one server of each kind. Each test makes a database, topics and
-// keys of its own.
+// The tests share the binary and one server of each kind. Each test creates its own database, topics and keys.
 var (
 	binary   string
 	postgres *testenv.PostgresServer
@@ -43,7 +42,7 @@ func prepareAndRun(m *testing.M) (code int, err error) {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, stopServers(), os.RemoveAll(dir)) }()
-	// The commands wait more than they work, and one test runs them as another user.
+	// The commands mostly wait, and one test runs them as another user.
 	if err := errors.Join(flag.Set("test.parallel", "8"), os.Chmod(dir, 0o755)); err != nil {
 		return 0, err
 	}
@@ -79,7 +78,7 @@ func prepareAndRun(m *testing.M) (code int, err error) {
 	return m.Run(), nil
 }
 
-// build takes the binary that make has built, or builds one. It lies where every user can run it.
+// build copies the binary that CDC_RELAY_BIN names, or builds one, to a place where every user can run it.
 func build(ctx context.Context, dir string) error {
 	binary = filepath.Join(dir, "cdc-relay")
 	if built := os.Getenv("CDC_RELAY_BIN"); built != "" {

@@ -9,8 +9,8 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
-// newSiteOnMySQL makes a database, a user who may do nothing yet, and a configuration that works. The password
-// is checked by the server's own default: caching_sha2_password on MySQL.
+// newSiteOnMySQL creates a database, a user without rights, and a valid configuration. Authentication is the server's
+// default: caching_sha2_password on MySQL.
 func newSiteOnMySQL(t *testing.T, server *testenv.MySQLServer) *site {
 	t.Helper()
 	s := &site{t: t, dir: t.TempDir(), name: "cmd_" + server.Flavor + strings.ReplaceAll(server.Version, ".", "_"), mysql: server}
@@ -27,7 +27,7 @@ func mysqlExec(t *testing.T, server *testenv.MySQLServer, database string, state
 	}
 }
 
-// normalMySQL takes out what differs between runs on MySQL and MariaDB.
+// normalMySQL replaces what differs between runs on MySQL and MariaDB.
 func normalMySQL(text string) string {
 	for _, r := range []struct{ pattern, with string }{
 		{`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}:[0-9][0-9:,-]*`, "GTID"},
@@ -43,8 +43,8 @@ func normalMySQL(text string) string {
 	return text
 }
 
-// TestFirstStartOnMySQL: what a user sees who sets the relay up on a server with a wrong setting, as a user without rights;
-// with what setup prints for the administrator it goes on, and the position is stored once.
+// The first setup, on a server with a wrong setting and as a user without rights, prints what an administrator must run.
+// After that it succeeds and stores the position once.
 func TestFirstStartOnMySQL(t *testing.T) {
 	for _, o := range []testenv.MySQLOptions{
 		{Flavor: testenv.MySQLFlavor}, {Flavor: testenv.MariaDBFlavor}, {Flavor: testenv.MariaDBFlavor, Release: testenv.MariaDB11},
@@ -94,7 +94,7 @@ func TestFirstStartOnMySQL(t *testing.T) {
 	}
 }
 
-// gtids returns where the server's log ends.
+// gtids returns the GTIDs at the end of the binlog.
 func gtids(t *testing.T, server *testenv.MySQLServer) string {
 	t.Helper()
 	query := map[string]string{testenv.MySQLFlavor: "SELECT @@gtid_executed", testenv.MariaDBFlavor: "SELECT @@gtid_binlog_pos"}[server.Flavor]
@@ -105,7 +105,7 @@ func gtids(t *testing.T, server *testenv.MySQLServer) string {
 	return strings.ReplaceAll(set, "\n", "")
 }
 
-// ownerFor returns the flag with the owner's connection for commands that take it.
+// ownerFor returns --owner-dsn for commands that have it.
 func ownerFor(command, dsn string) []string {
 	for _, takes := range []string{"setup", "schema apply", "teardown"} {
 		if strings.HasPrefix(command, takes) {
@@ -115,7 +115,7 @@ func ownerFor(command, dsn string) []string {
 	return nil
 }
 
-// statements cuts what setup prints into statements.
+// statements splits the output of setup into statements.
 func statements(text string) []string {
 	var list []string
 	for line := range strings.Lines(text) {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// checkpoint returns the stored position as position show prints it; nil: there is none.
+// checkpoint returns the stored position as position show prints it, or nil.
 func (s *site) checkpoint() *string {
 	s.t.Helper()
 	r := s.raw("", "position", "show", "-o", "json")
@@ -19,8 +19,8 @@ func (s *site) checkpoint() *string {
 	return shown.Checkpoint
 }
 
-// TestPositionMovedBesideARelay: what moves or drops the position beside a relay that runs ends that relay, and it brings
-// nothing back: with the checkpoint in Redis nobody else notices it on MySQL and MariaDB.
+// On MySQL and MariaDB with a checkpoint in Redis, commands that move or drop the position cannot see a running relay.
+// They end it instead, and it does not restore the old position.
 func TestPositionMovedBesideARelay(t *testing.T) {
 	t.Parallel()
 	onMySQL(t, func(s *site) {
@@ -30,7 +30,7 @@ func TestPositionMovedBesideARelay(t *testing.T) {
 		for i, c := range []struct {
 			command, says string
 			leaves        *string
-			lost          bool // Redis has lost the checkpoint before
+			lost          bool // Redis lost the checkpoint before
 		}{
 			{"position reset", "was reset at", nil, false},
 			{"position set " + first, "another relay", &first, false},
@@ -51,17 +51,17 @@ func TestPositionMovedBesideARelay(t *testing.T) {
 			}
 			s.insert(2*i + 2) // something to save
 			if code := relay.wait(); code != 4 {
-				t.Errorf("beside %s (%d) the relay ended with %d", c.command, i, code)
+				t.Errorf("after %s (%d) the relay exited with %d", c.command, i, code)
 			}
 			relay.await("cdc-relay: .*" + c.says)
 			if left := s.checkpoint(); fmt.Sprint(left == nil) != fmt.Sprint(c.leaves == nil) || left != nil && *left != *c.leaves {
-				t.Errorf("%s: the relay brought back %v", c.command, left)
+				t.Errorf("%s: the relay restored %v", c.command, left)
 			}
 		}
 	})
 }
 
-// TestPositionMovedBesideARelayWithFile: a checkpoint file in use is not changed, and neither is the table.
+// A checkpoint file in use is not changed, and the table is not dropped.
 func TestPositionMovedBesideARelayWithFile(t *testing.T) {
 	t.Parallel()
 	onMySQL(t, func(s *site) {

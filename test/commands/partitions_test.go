@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// TestCheckWarnsOfFewPartitions: check warns while the daily partitions reach less than 7 days ahead, and schema apply
-// fixes it.
+// check warns if the daily partitions reach less than 7 days ahead, and schema apply fixes it.
 func TestCheckWarnsOfFewPartitions(t *testing.T) {
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()

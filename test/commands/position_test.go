@@ -9,7 +9,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
-// positions is what position show -o json says.
+// positions is the output of position show -o json.
 type positions struct {
 	Slot, Checkpoint struct{ LSN, Hex string }
 	WALEnd           struct{ LSN, Hex string } `json:"wal_end"`
@@ -27,7 +27,7 @@ func (s *site) positions() positions {
 	return p
 }
 
-// publish runs a relay until the event is out, and returns how many this run published.
+// publish runs a relay until the event is published, and returns how many events this run published.
 func (s *site) publish(id int) int {
 	s.t.Helper()
 	relay := s.start()
@@ -47,8 +47,8 @@ func (s *site) want(code int, says string, args ...string) {
 	}
 }
 
-// TestPositionSet: back repeats, forward skips, and what cannot be is refused. The server is one of its own
-// because it crashes: that is what takes a slot behind its checkpoint.
+// A move back repeats, a move forward skips, and an impossible position is refused. The test has its own server, which it
+// crashes to move the slot behind the checkpoint.
 func TestPositionSet(t *testing.T) {
 	t.Parallel()
 	s := newSiteOn(t, testenv.Postgres(t, testenv.PostgresOptions{Durable: true})).setup()
@@ -72,7 +72,7 @@ func TestPositionSet(t *testing.T) {
 	s.want(2, `cdc-relay: "yesterday" is not an LSN. Fix: write it as PostgreSQL prints it (LSN) or as 16 hex digits.`, "position", "set", "yesterday")
 	s.want(0, "position is LSN now, SIZE back: events committed after it are published again", "position", "set", p.Slot.Hex)
 	if n := s.insert(3).publish(3); n != 3 {
-		t.Errorf("after going back %d were published, want all three", n)
+		t.Errorf("after the move back %d events were published, want three", n)
 	}
 
 	end := s.insert(4).positions().WALEnd.LSN
@@ -83,11 +83,11 @@ func TestPositionSet(t *testing.T) {
 		t.Errorf("forward to %s: %+v", end, p)
 	}
 	if n := s.insert(5).publish(5); n != 1 {
-		t.Errorf("after going forward %d were published, want one", n)
+		t.Errorf("after the move forward %d events were published, want one", n)
 	}
 }
 
-// TestPositionReset: a checkpoint that contradicts the slot stops the run, and reset is the way out.
+// A checkpoint that contradicts the slot stops the run, and position reset resolves it.
 func TestPositionReset(t *testing.T) {
 	t.Parallel()
 	s := newSite(t).setup().insert(1)
@@ -101,11 +101,10 @@ func TestPositionReset(t *testing.T) {
 	}
 	golden(t, "reset.txt", text.String())
 	if n := s.insert(3).publish(3); n != 1 {
-		t.Errorf("published %d, want what came after the slot", n)
+		t.Errorf("%d events were published, want those after the slot", n)
 	}
 }
 
-// TestCheckpointOfAnotherRelayIsRefused: a key that another relay uses is not taken over.
 func TestCheckpointOfAnotherRelayIsRefused(t *testing.T) {
 	t.Parallel()
 	s := newSite(t).setup().insert(1)

@@ -20,14 +20,13 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// site is a directory of a user's with a configuration, and a database of its own.
+// site is a user's directory with a configuration, and a database.
 type site struct {
 	t   *testing.T
 	dir string
-	// name is the database's, and what slot, publication, topic and Redis key are made of.
+	// name is the name of the database and part of the names of slot, publication, topic and Redis key.
 	name string
-	// Either pg or mysql is the server.
-	pg    *testenv.PostgresServer
+	// Either pg or mysql is set.pg    *testenv.PostgresServer
 	mysql *testenv.MySQLServer
 	// config is the text of cdc-relay.yaml.
 	config     string
@@ -35,7 +34,7 @@ type site struct {
 	credential *syscall.Credential
 }
 
-// newSite makes the database and a configuration that works.
+// newSite creates a database and a valid configuration.
 func newSite(t *testing.T) *site {
 	t.Helper()
 	return newSiteOn(t, postgres)
@@ -79,7 +78,7 @@ func databaseName(t *testing.T) string {
 	return "cmd_" + name[:min(len(name), 45)]
 }
 
-// configure writes a configuration that works around the source's section.
+// configure writes a valid configuration with the given source.
 func (s *site) configure(source string) *site {
 	s.config = fmt.Sprintf(`source:
   %s
@@ -94,7 +93,7 @@ log: {format: text}
 	return s
 }
 
-// addr is the database server's.
+// addr returns the address of the database server.
 func (s *site) addr() string {
 	if s.mysql != nil {
 		return s.mysql.Addr()
@@ -104,12 +103,12 @@ func (s *site) addr() string {
 
 func (s *site) slot() string { return "cdc_relay_" + s.name }
 
-// dropSlot makes room for the other tests: a server has only so many.
+// dropSlot frees the slot for other tests: a server has a limited number.
 func (s *site) dropSlot() {
 	_ = s.pg.Exec(context.Background(), "postgres", "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE NOT active AND database = '"+s.name+"'")
 }
 
-// replace changes the configuration; old must stand in it.
+// replace changes the configuration, which must contain old.
 func (s *site) replace(old, with string) *site {
 	s.t.Helper()
 	if !strings.Contains(s.config, old) {
@@ -134,7 +133,7 @@ func (s *site) sql(statements ...string) *site {
 	return s
 }
 
-// insert commits events with the ids 00000000-0000-7000-8000-00000000000N.
+// insert commits events with the IDs 00000000-0000-7000-8000-00000000000N.
 func (s *site) insert(ids ...int) *site {
 	s.t.Helper()
 	value, now := "'%s'", "now()"
@@ -159,7 +158,7 @@ func (s *site) setup() *site {
 	return s
 }
 
-// result is what a command did.
+// result is the outcome of a command.
 type result struct {
 	code           int
 	stdout, stderr string
@@ -169,24 +168,23 @@ func (r result) String() string {
 	return fmt.Sprintf("exit %d\n%s%s", r.code, r.stdout, r.stderr)
 }
 
-// commandTimeout is far beyond what a command may take; it only ends a test that hangs.
+// commandTimeout only ends a test that hangs.
 const commandTimeout = 60 * time.Second
 
-// run runs cdc-relay with the site's configuration to its end. What differs between runs is taken out of
-// its answer.
+// run runs cdc-relay with the site's configuration to completion. In the output, what differs between runs is replaced.
 func (s *site) run(args ...string) result {
 	s.t.Helper()
 	return s.answer("", args...)
 }
 
-// answer is run with something typed.
+// answer is run with input.
 func (s *site) answer(typed string, args ...string) result {
 	s.t.Helper()
 	r := s.raw(typed, args...)
 	return result{r.code, s.normal(r.stdout), s.normal(r.stderr)}
 }
 
-// raw is answer with the answer as it is.
+// raw is answer with unchanged output.
 func (s *site) raw(typed string, args ...string) result {
 	s.t.Helper()
 	cmd := s.command(args...)
@@ -215,7 +213,7 @@ func (s *site) command(args ...string) *exec.Cmd {
 	return cmd
 }
 
-// normal takes out what differs between runs.
+// normal replaces what differs between runs.
 func (s *site) normal(text string) string {
 	for _, r := range []struct{ pattern, with string }{
 		{regexp.QuoteMeta(s.addr()), "PGHOST"},
@@ -247,7 +245,7 @@ func (s *site) normal(text string) string {
 	return text
 }
 
-// golden compares text with a file under testdata, or writes it there with -update.
+// golden compares text with a file in testdata, which -update writes.
 func golden(t *testing.T, name, text string) {
 	t.Helper()
 	path := filepath.Join("testdata", name)
@@ -266,7 +264,7 @@ func golden(t *testing.T, name, text string) {
 	}
 }
 
-// difference lists the lines that are in one text only.
+// difference lists the lines that are in only one of the texts.
 func difference(want, got string) string {
 	var out strings.Builder
 	list := func(mark, of, other string) {

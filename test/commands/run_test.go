@@ -14,7 +14,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
-// status asks a running relay with `cdc-relay status`.
+// status returns the output of `cdc-relay status`.
 func (s *site) status(url string) admin.Status {
 	s.t.Helper()
 	r := s.raw("", "status", "--url", url, "-o", "json")
@@ -25,7 +25,7 @@ func (s *site) status(url string) admin.Status {
 	return st
 }
 
-// published waits until the relay has saved the event's id.
+// published waits until the relay has saved the event's ID.
 func (s *site) published(url string, id int) {
 	s.t.Helper()
 	eventually(s.t, func() error {
@@ -36,14 +36,14 @@ func (s *site) published(url string, id int) {
 	})
 }
 
-// TestRunWarnsOfPlaintext: a connection to another machine that does not require TLS is logged once, at the start.
+// A connection to another machine that does not require TLS is logged once, at the start.
 func TestRunWarnsOfPlaintext(t *testing.T) {
 	t.Parallel()
 	relay := newSite(t).setup().replace(redis.Addr(), "redis.invalid:6379").start()
 	relay.await(`level=WARN msg="unsafe configuration" warning="the connection to Redis at redis.invalid:6379 does not require TLS.*fix="set checkpoint.redis.tls"`)
 }
 
-// TestRun: setup, run as a role that may only replicate, an event goes through, and SIGTERM is a clean end.
+// After setup, a relay whose role may only replicate publishes an event and exits with 0 after SIGTERM.
 func TestRun(t *testing.T) {
 	t.Parallel()
 	s := newSite(t).sql("CREATE ROLE run_relay LOGIN REPLICATION").setup()
@@ -57,7 +57,7 @@ func TestRun(t *testing.T) {
 	s.published(url, 2)
 	eventually(t, func() error {
 		if s.status(url).Slot == nil {
-			return errors.New("the slot was not looked at yet")
+			return errors.New("the slot has not been read yet")
 		}
 		return nil
 	})
@@ -72,7 +72,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestStandby: a slot that another relay holds is no reason to exit; its end is the turn of the next.
+// A second relay on a slot in use stands by, and takes over when the first one ends.
 func TestStandby(t *testing.T) {
 	t.Parallel()
 	s := newSite(t).setup()
@@ -106,7 +106,7 @@ func TestStandby(t *testing.T) {
 	}
 }
 
-// TestSecondSignal: the first waits for what is in flight, the second does not.
+// The first signal waits for events in flight, the second does not.
 func TestSecondSignal(t *testing.T) {
 	t.Parallel()
 	s := newSite(t).setup()
@@ -158,7 +158,7 @@ func TestRunOnMySQL(t *testing.T) {
 	})
 }
 
-// TestDryRun prints what is committed and moves nothing.
+// A dry run prints records and moves nothing.
 func TestDryRun(t *testing.T) {
 	t.Parallel()
 	onMySQL(t, func(s *site) { s.dryRun() })
@@ -207,10 +207,10 @@ func (s *site) dryRun() {
 	}
 }
 
-// ages takes out what passes with time.
+// ages replaces what changes with time.
 func ages(text string) string {
 	for _, r := range []struct{ pattern, with string }{
-		{`(?m)^last error .*coordinat.*\n`, ""}, // the first to come finds Kafka's transactions not ready yet
+		{`(?m)^last error .*coordinat.*\n`, ""}, // Kafka's transaction coordinator may not be ready for the first relay
 		{`[0-9hms.]+ ago`, "AGE ago"},
 		{`(leading for|events in) [0-9hms.]+`, "$1 AGE"},
 		{`lag( +).*`, "lag${1}LAG"},

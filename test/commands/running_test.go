@@ -17,7 +17,7 @@ type running struct {
 	t    *testing.T
 	site *site
 	cmd  *exec.Cmd
-	done chan struct{} // closed when it was waited for
+	done chan struct{} // closed after it was waited for
 
 	mu    sync.Mutex
 	lines []string
@@ -56,10 +56,10 @@ func (r *running) read(stderr io.Reader) {
 		r.more = make(chan struct{})
 		r.mu.Unlock()
 	}
-	_ = r.cmd.Wait() // the exit code says it
+	_ = r.cmd.Wait() // the tests check the exit code
 }
 
-// patience is how long anything may take on a loaded machine.
+// patience is the time limit of each wait, long enough for a busy machine.
 const patience = 30 * time.Second
 
 // await waits for a line that matches and returns its first group, or the match.
@@ -93,14 +93,14 @@ func (r *running) find(want *regexp.Regexp) (found []string, more chan struct{})
 	return nil, r.more
 }
 
-// leading waits until it leads and returns its HTTP address.
+// leading waits until the relay leads and returns its HTTP address.
 func (r *running) leading() string {
 	r.t.Helper()
 	r.await("msg=leading")
 	return "http://" + r.await(`msg="serving metrics.*address=(\S+)`)
 }
 
-// signal sends a signal and waits for the end.
+// signal sends a signal and waits until the relay ends.
 func (r *running) signal(sig syscall.Signal) int {
 	r.t.Helper()
 	if err := r.cmd.Process.Signal(sig); err != nil {
@@ -120,7 +120,7 @@ func (r *running) wait() int {
 	}
 }
 
-// eventually tries until there is no error.
+// eventually retries until there is no error.
 func eventually(t *testing.T, try func() error) {
 	t.Helper()
 	deadline := time.After(patience)

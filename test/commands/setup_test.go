@@ -12,7 +12,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
-// session runs commands, with what is typed behind a <, and holds them and their answers to a golden file.
+// session runs commands, with input after a <, and compares commands and output with a golden file.
 func session(t *testing.T, s *site, name string, steps ...string) {
 	t.Helper()
 	var text strings.Builder
@@ -24,7 +24,7 @@ func session(t *testing.T, s *site, name string, steps ...string) {
 	golden(t, name, text.String())
 }
 
-// TestSetupAndTeardown: each command says what it made and what it found.
+// Each command prints what it created and what existed.
 func TestSetupAndTeardown(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -33,14 +33,13 @@ func TestSetupAndTeardown(t *testing.T) {
 		"teardown --table < no", "teardown --table < outbox", "teardown", "position reset", "config validate")
 }
 
-// TestSetupPrintRunsNothing: nothing is run.
 func TestSetupPrintRunsNothing(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	session(t, s, "print.txt", "setup --print", "teardown --print --table", "schema print --payload jsonb --partition none",
 		"schema print --partition none --format golang-migrate --dir "+s.dir, "schema print --format xml", "schema print --ahead 4000")
 	if r := s.run("check"); r.code != 3 {
-		t.Errorf("something was made: %s", r)
+		t.Errorf("something was created: %s", r)
 	}
 	files, err := os.ReadDir(s.dir)
 	if err != nil || len(files) != 3 {
@@ -48,8 +47,7 @@ func TestSetupPrintRunsNothing(t *testing.T) {
 	}
 }
 
-// TestPrintedSQLPassesCheck: what setup --print prints, run by the roles that it names and no others, makes a database
-// that check passes.
+// check passes after the output of setup --print was run by exactly the roles that it names.
 func TestPrintedSQLPassesCheck(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -88,8 +86,7 @@ func (s *site) as(user, sql string) {
 	}
 }
 
-// TestOwnerCreatesTheTable: the relay's role makes the slot, the owner's everything else, and the relay's role may read
-// the table.
+// The relay's role creates the slot, the owner everything else, and the relay's role may read the table.
 func TestOwnerCreatesTheTable(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -112,7 +109,7 @@ func TestOwnerCreatesTheTable(t *testing.T) {
 	}
 }
 
-// TestTableOfOtherSoftwareIsNeverDropped: a table of other software's is published and never made or dropped.
+// A table of other software is published, and never created or dropped.
 func TestTableOfOtherSoftwareIsNeverDropped(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -125,7 +122,7 @@ func TestTableOfOtherSoftwareIsNeverDropped(t *testing.T) {
 	s.sql("SELECT FROM shop.events")
 }
 
-// TestSlotOptionsOfPostgreSQL18: PostgreSQL 18 has failover slots and drops idle ones.
+// PostgreSQL 18 has failover slots, and can invalidate idle slots.
 func TestSlotOptionsOfPostgreSQL18(t *testing.T) {
 	t.Parallel()
 	pg := testenv.Postgres(t, testenv.PostgresOptions{Version: 18, Settings: map[string]string{
@@ -140,8 +137,8 @@ func TestSlotOptionsOfPostgreSQL18(t *testing.T) {
 	golden(t, "newer_server.txt", first.String()+"\n"+second.String())
 }
 
-// TestTLSToPostgreSQL: both connections, the ordinary one and the one for replication, are secured as the dsn or source.postgres.tls
-// says, on a server that refuses plain text, and check says how.
+// On a server that requires TLS, both connections, for queries and for replication, use TLS as configured by the dsn or by
+// source.postgres.tls, and check reports it.
 func TestTLSToPostgreSQL(t *testing.T) {
 	t.Parallel()
 	pg := testenv.Postgres(t, testenv.PostgresOptions{TLS: true, HBA: []string{"hostssl all all 127.0.0.1/32 trust"}})
@@ -173,8 +170,7 @@ func TestTLSToPostgreSQL(t *testing.T) {
 	s.published(relay.leading(), 1)
 }
 
-// TestEveryPostgreSQLVersion: setup, check and teardown on every PostgreSQL that is supported, and what a role that may
-// not replicate is told there.
+// setup, check and teardown on every supported version of PostgreSQL, and the error for a role without REPLICATION.
 func TestEveryPostgreSQLVersion(t *testing.T) {
 	for _, version := range []int{14, 16, 17} {
 		t.Run(strconv.Itoa(version), func(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
-// get asks a running relay's endpoint.
+// get sends a request to a running relay.
 func get(t *testing.T, url string) (code int, body string, err error) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
@@ -28,7 +28,7 @@ func get(t *testing.T, url string) (code int, body string, err error) {
 	return resp.StatusCode, string(text), err
 }
 
-// startsLate lists servers that a relay may find away or silent at its start, with what it says of them then.
+// startsLate lists servers that may be unavailable or silent at the start, with the relay's message.
 func startsLate() []struct {
 	name, says string
 	addr       func(s *site) string
@@ -52,8 +52,8 @@ func startsLate() []struct {
 	}
 }
 
-// TestStartWaitsForServers: a server that is away at the start is waited for. Meanwhile the relay is alive, not ready,
-// and says what it waits for, and SIGTERM is a clean end.
+// A start waits for a server that is unavailable. Meanwhile the relay is alive and not ready, logs what it waits for, and
+// exits with 0 after SIGTERM.
 func TestStartWaitsForServers(t *testing.T) {
 	t.Parallel()
 	for _, tt := range startsLate() {

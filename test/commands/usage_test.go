@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestUsage: a slip of the hand is one line and exit code 2.
+// An error on the command line is one line and exit code 2.
 func TestUsage(t *testing.T) {
 	t.Parallel()
 	session(t, newSite(t), "usage.txt",
@@ -16,7 +16,7 @@ func TestUsage(t *testing.T) {
 		"schema print --dialect oracle", "schema print --payload blob", "schema print --table a.b.c", "status --url relay-1:9464", "run --dry-run --start-from earliest", "status --ca nowhere.pem")
 }
 
-// TestHelp: every command explains itself with an example, and none of them needs a configuration for it.
+// Every command's help has an example and needs no configuration.
 func TestHelp(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -51,7 +51,7 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// TestCheckJSON: the same findings as in text.
+// check -o json has the same findings as the text.
 func TestCheckJSON(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -80,7 +80,7 @@ func TestCheckJSON(t *testing.T) {
 	}
 }
 
-// TestSecrets: no command shows one.
+// No command prints a secret.
 func TestSecrets(t *testing.T) {
 	t.Parallel()
 	const secret = "geheim-4711"

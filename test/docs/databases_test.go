@@ -12,7 +12,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
-// The pages on setting a database up have the same headings, in the same order.
+// The pages of the databases have the same headings, in the same order.
 func TestDatabasePages(t *testing.T) {
 	want := headings(t, "docs/postgresql.md")
 	if len(want) < 9 {
@@ -36,8 +36,7 @@ func headings(t *testing.T, page string) []string {
 	return found
 }
 
-// The statements of the pages of MySQL and MariaDB run there, and those for the user are the ones that
-// setup prints.
+// The statements on the pages of MySQL and MariaDB run without errors, and those for the user are what setup prints.
 func TestDatabaseSQL(t *testing.T) {
 	pages := map[string]string{testenv.MySQLFlavor: "docs/mysql.md", testenv.MariaDBFlavor: "docs/mariadb.md"}
 	for flavor, page := range pages {
@@ -74,7 +73,7 @@ func nativeTable(t *testing.T) []string {
 
 func ordersOutbox() outbox.Name { return outbox.Name{Schema: "orders", Table: "outbox"} }
 
-// printedBySetup are the statements for a server with what its defaults lack, without the table's.
+// printedBySetup returns the statements for a server with default settings, without those for the table.
 func printedBySetup(t *testing.T, flavor cdc.Flavor) []string {
 	t.Helper()
 	settings := []outbox.Setting{{Name: "binlog_row_metadata", Value: "FULL"}}

@@ -17,7 +17,7 @@ import (
 
 const root = "../.."
 
-// pages are all Markdown files, by path from the root.
+// pages returns all Markdown files by their path.
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	texts := map[string]string{}
@@ -78,7 +78,7 @@ func TestLinksResolve(t *testing.T) {
 	}
 }
 
-// anchors are those that GitHub makes of headings.
+// anchors returns the anchors that GitHub generates for headings.
 func anchors(text string) []string {
 	var all []string
 	for _, m := range heading.FindAllStringSubmatch(text, -1) {
@@ -88,7 +88,7 @@ func anchors(text string) []string {
 	return all
 }
 
-// The writer's example in the README is the one that compiles.
+// The writer's example in the README is the one in writer/example_test.go, which compiles.
 func TestReadmeExample(t *testing.T) {
 	blocks := blocks(read(t, "README.md"), "go")
 	if len(blocks) != 1 {
@@ -100,7 +100,7 @@ func TestReadmeExample(t *testing.T) {
 	}
 }
 
-// blocks are the fenced blocks of a language, without their indent.
+// blocks returns the fenced blocks of a language without their indentation.
 func blocks(text, language string) []string {
 	var found []string
 	for _, m := range fence.FindAllStringSubmatch(text, -1) {
@@ -111,7 +111,7 @@ func blocks(text, language string) []string {
 	return found
 }
 
-// code is everything that stands in backquotes, and the lines of fenced blocks.
+// code returns everything in backquotes, and the lines of fenced blocks.
 func code(text string) []string {
 	var found []string
 	for _, m := range fence.FindAllStringSubmatch(text, -1) {
@@ -125,7 +125,7 @@ func code(text string) []string {
 	return found
 }
 
-// Every command that the pages name is one, and so are its flags.
+// Every command that the pages name exists and has the flags that they give.
 func TestNamedCommandsExist(t *testing.T) {
 	binary := relay(t)
 	word, flag := regexp.MustCompile(`^[a-z]+$`), regexp.MustCompile(`^--[a-z-]+$`)
@@ -148,7 +148,7 @@ func TestNamedCommandsExist(t *testing.T) {
 				helps[command] = help(t, binary, path)
 			}
 			if helps[command] == "" {
-				t.Errorf("%s names `cdc-relay %s`, which is no command", name, command)
+				t.Errorf("%s names `cdc-relay %s`, which does not exist", name, command)
 				continue
 			}
 			for _, w := range words[1:] {
@@ -163,7 +163,7 @@ func TestNamedCommandsExist(t *testing.T) {
 	}
 }
 
-// help is what the command says of itself, or "" when there is no such command.
+// help returns the command's help, or "" if there is no such command.
 func help(t *testing.T, binary string, path []string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), binary, append(path, "--help")...)
@@ -184,14 +184,14 @@ func relay(t *testing.T) string {
 	return binary
 }
 
-// schema is the part of a JSON schema that is needed to look a setting up.
+// schema is the part of a JSON schema that is needed to look up a setting.
 type schema struct {
 	Ref        string             `json:"$ref"`
 	Defs       map[string]*schema `json:"$defs"`
 	Properties map[string]*schema `json:"properties"`
 }
 
-// Every setting that the pages name is one.
+// Every setting that the pages name exists.
 func TestNamedSettingsExist(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), relay(t), "config", "schema").Output()
 	if err != nil {
@@ -218,7 +218,7 @@ func TestNamedSettingsExist(t *testing.T) {
 			named++
 			path, _, _ := strings.Cut(m[1], ":")
 			if !all.has(strings.Split(path, ".")) {
-				t.Errorf("%s names the setting %s, which there is not", name, path)
+				t.Errorf("%s names the setting %s, which does not exist", name, path)
 			}
 		}
 	}
@@ -245,7 +245,7 @@ func (s *schema) has(path []string) bool {
 	return node != nil
 }
 
-// Every metric that a table of the pages names is there. A table of metrics is known by the head of its first column.
+// Every metric in a table of metrics exists. Such a table is recognised by the heading of its first column.
 func TestNamedMetricsExist(t *testing.T) {
 	code := sources(t, "internal", false) + sources(t, "cmd", false)
 	metric := regexp.MustCompile("`([a-z]+(?:_[a-z]+)*)(?:\\{[a-z,]+\\})?`")
@@ -263,7 +263,7 @@ func TestNamedMetricsExist(t *testing.T) {
 			}
 		}
 		if named < atLeast {
-			t.Errorf("%s: %d metrics were found: the table is not read as it is written", page, named)
+			t.Errorf("%s: only %d metrics were found: the table was not recognised", page, named)
 		}
 	}
 }
@@ -271,29 +271,29 @@ func TestNamedMetricsExist(t *testing.T) {
 func wantMetric(t *testing.T, page, name, code string) {
 	t.Helper()
 	if !strings.Contains(code, `"`+name+`"`) && !strings.Contains(code, `"cdc_relay_`+name+`"`) {
-		t.Errorf("%s names the metric %s, which there is not", page, name)
+		t.Errorf("%s names the metric %s, which does not exist", page, name)
 	}
 }
 
-// Every test and target of make that the pages name is there.
+// Every test and make target that the pages name exists.
 func TestNamedTestsAndTargetsExist(t *testing.T) {
 	tests := sources(t, "test", true) + sources(t, "internal", true)
 	for _, m := range regexp.MustCompile("`(Test[A-Za-z]+)`").FindAllStringSubmatch(read(t, "docs/guarantees.md"), -1) {
 		if !strings.Contains(tests, "func "+m[1]+"(") {
-			t.Errorf("docs/guarantees.md names the test %s, which there is not", m[1])
+			t.Errorf("docs/guarantees.md names the test %s, which does not exist", m[1])
 		}
 	}
 	targets := read(t, "Makefile")
 	for name, text := range pages(t) {
 		for _, m := range regexp.MustCompile("(?m)(?:`|^)make ([a-z-]+)").FindAllStringSubmatch(text, -1) {
 			if !strings.Contains(targets, "\n"+m[1]+":") {
-				t.Errorf("%s names `make %s`, which there is not", name, m[1])
+				t.Errorf("%s names `make %s`, which does not exist", name, m[1])
 			}
 		}
 	}
 }
 
-// sources is the text of all Go files below a folder: the tests, or all others.
+// sources returns the text of all Go files in a directory: the tests, or all others.
 func sources(t *testing.T, folder string, tests bool) string {
 	t.Helper()
 	var all strings.Builder

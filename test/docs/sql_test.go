@@ -15,7 +15,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
-// The SQL of the pages runs on a real database, and what it inserts into the outbox is published.
+// The SQL on the pages runs on a real database, and the events that it inserts are published.
 func TestSQL(t *testing.T) {
 	server := testenv.Postgres(t, testenv.PostgresOptions{})
 	kafka, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "events", "orders", "orders-state"))
@@ -26,7 +26,7 @@ func TestSQL(t *testing.T) {
 	binary := relay(t)
 	for i, page := range []string{"README.md", "docs/other-languages.md", "docs/deduplication.md", "docs/operations.md", "docs/postgresql.md"} {
 		t.Run(page, func(t *testing.T) {
-			if err := server.Exec(t.Context(), "postgres", "DROP ROLE IF EXISTS cdc_relay"); err != nil { // two pages make it
+			if err := server.Exec(t.Context(), "postgres", "DROP ROLE IF EXISTS cdc_relay"); err != nil { // two pages create it
 				t.Fatal(err)
 			}
 			db, err := cdctest.NewPostgres(t.Context(), server, fmt.Sprintf("page%d", i))
@@ -50,8 +50,8 @@ func TestSQL(t *testing.T) {
 	}
 }
 
-// The same for MySQL and MariaDB, whose blocks are marked as mysql. The last one
-// runs twice: what the page says of repeats must hold.
+// The same for MySQL and MariaDB, whose blocks are marked mysql. The last one runs twice, because the page says that it may
+// be repeated.
 func TestMySQLSQL(t *testing.T) {
 	kafka, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "events", "orders", "orders-state"))
 	if err != nil {
@@ -84,8 +84,8 @@ func TestMySQLSQL(t *testing.T) {
 	}
 }
 
-// statements are those of the page's blocks; BEGIN and COMMIT are left out, because each runs on a
-// connection of its own. A partition of the past becomes yesterday's, which is empty.
+// statements returns the statements of a page's blocks, without BEGIN and COMMIT, because each runs on its own connection.
+// A partition of the past becomes yesterday's, which is empty.
 func statements(t *testing.T, page, language string) []string {
 	t.Helper()
 	var found []string
@@ -102,14 +102,14 @@ func statements(t *testing.T, page, language string) []string {
 	return found
 }
 
-// database is what published needs of one.
+// database is a database for published.
 type database interface {
 	cdctest.Database
 	Query(ctx context.Context, dest []any, query string, args ...any) error
 }
 
-// published has the relay publish what the table holds. insert, if not nil, fills it once setup has stored
-// the position before.
+// published runs a relay and verifies that it publishes the rows of the table. insert, if not nil, inserts them after setup
+// has stored the first position.
 func published(t *testing.T, binary string, db database, insert func() error, brokers []string) {
 	t.Helper()
 	dir := t.TempDir()

@@ -1,4 +1,4 @@
-// Package examples runs the examples as their readers would.
+// Package examples runs the examples as users would.
 package examples
 
 import (
@@ -18,8 +18,8 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
-// The consumer that docs/deduplication.md shows does each event's work once: events come again, and it is
-// killed and started again on the way.
+// The consumer of docs/deduplication.md processes each event once, although events are repeated and it is killed and
+// restarted.
 func TestConsumer(t *testing.T) {
 	const orders = 300
 	db := testenv.Postgres(t, testenv.PostgresOptions{})
@@ -36,12 +36,12 @@ func TestConsumer(t *testing.T) {
 	c.start(t)
 	produce(t, kafka.Bootstrap(), records[:200])
 	c.await(t, 50, 200)
-	c.kill() // in the middle of its work, before it moved its offsets on
+	c.kill() // before it has committed its offsets
 	produce(t, kafka.Bootstrap(), records[100:])
 	c.start(t)
 	c.await(t, orders, orders)
 	produce(t, kafka.Bootstrap(), records)
-	produce(t, kafka.Bootstrap(), orderRecords(1)) // behind the repeats of its partition there is one more
+	produce(t, kafka.Bootstrap(), orderRecords(1)) // one more event, after the repeats
 	c.await(t, orders+1, orders+1)
 	c.kill()
 
@@ -52,7 +52,7 @@ func TestConsumer(t *testing.T) {
 	}
 }
 
-// orderRecords are events as the relay publishes them, with totals of 1, 2, 3 ..., all of one key.
+// orderRecords returns records of one key as the relay publishes them, with totals of 1, 2, 3, ...
 func orderRecords(n int) []*kgo.Record {
 	records := make([]*kgo.Record, n)
 	for i := range records {
@@ -64,7 +64,7 @@ func orderRecords(n int) []*kgo.Record {
 	return records
 }
 
-// produce publishes copies, because a client writes into what it is given.
+// produce publishes copies, because the client modifies records.
 func produce(t *testing.T, brokers []string, records []*kgo.Record) {
 	t.Helper()
 	client, err := kgo.NewClient(kgo.SeedBrokers(brokers...))
@@ -91,7 +91,7 @@ func build(t *testing.T) string {
 	return path
 }
 
-// consumer is the example, one process after another.
+// consumer runs the example, one process after another.
 type consumer struct {
 	binary, brokers, dsn string
 	cmd                  *exec.Cmd
@@ -114,7 +114,7 @@ func (c *consumer) kill() {
 	}
 }
 
-// await waits until at least n orders are counted; there must never be more than most.
+// await waits until at least n orders are counted, and fails if there are more than most.
 func (c *consumer) await(t *testing.T, n, most int64) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -140,7 +140,7 @@ func (c *consumer) revenue(ctx context.Context, t *testing.T) (orders, total int
 	defer func() { _ = db.Close(ctx) }()
 	err = db.QueryRow(ctx, `SELECT coalesce(sum(orders), 0), coalesce(sum(total), 0)::bigint FROM revenue`).Scan(&orders, &total)
 	if err != nil {
-		return 0, 0 // the example makes its tables when it starts
+		return 0, 0 // the example creates its tables when it starts
 	}
 	return orders, total
 }

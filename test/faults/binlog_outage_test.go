@@ -24,7 +24,7 @@ func onBinlogs(t *testing.T, fn func(t *testing.T, db *cdctest.MySQL)) {
 	}
 }
 
-// Row 15: columns come and go while rows flow: they are mapped by name.
+// Columns added, dropped or renamed under load are mapped by name.
 func TestAlteredTableInBinlog(t *testing.T) {
 	t.Parallel()
 	onBinlogs(t, func(t *testing.T, db *cdctest.MySQL) {
@@ -48,8 +48,8 @@ func TestAlteredTableInBinlog(t *testing.T) {
 	})
 }
 
-// alter tries again soon where it finds no moment between transactions: it waits for those that have written to the
-// table, new ones wait for it, and one of the first may wait for a row that one of the second holds.
+// alter retries after a short lock timeout. ALTER waits for transactions that have written to the table, and new ones wait
+// for ALTER; if one of the former waits for a row that one of the latter has locked, none can proceed.
 func alter(r *cdctest.Rig, db *cdctest.MySQL, sql string) {
 	r.Await(sql, func(ctx context.Context) (bool, error) {
 		err := db.Server.Exec(ctx, db.Name(), "SET SESSION lock_wait_timeout = 1; "+sql)
@@ -63,7 +63,7 @@ func alter(r *cdctest.Rig, db *cdctest.MySQL, sql string) {
 // erLockWaitTimeout is ER_LOCK_WAIT_TIMEOUT of both servers.
 const erLockWaitTimeout = 1205
 
-// Row 15: a column that is needed is renamed: with the new name in the configuration the relay goes on without a gap.
+// A required column is renamed: the relay stops, and continues without a gap once the configuration has the new name.
 func TestRenamedColumnInBinlog(t *testing.T) {
 	t.Parallel()
 	onBinlogs(t, func(t *testing.T, db *cdctest.MySQL) {
@@ -86,7 +86,7 @@ func TestRenamedColumnInBinlog(t *testing.T) {
 	})
 }
 
-// Row 26: Redis cannot be written. Publishing goes on, and after a kill exactly what was not saved is repeated.
+// Redis is unreachable or silent: publishing continues, and a kill repeats exactly what was not saved.
 func TestRedisUnavailableOnBinlog(t *testing.T) {
 	t.Parallel()
 	for name, away := range map[string]func(way *testenv.ProxyServer) error{
@@ -104,7 +104,7 @@ func TestRedisUnavailableOnBinlog(t *testing.T) {
 				r.Start()
 				r.AwaitSaved(r.Append("before", 10))
 				r.Must(away(way))
-				// More than the window: it must not wait for saves that fail.
+				// More than the window: publishing must not wait for failing saves.
 				for range 3 {
 					r.AwaitEvents(r.Append("meanwhile", r.Window))
 				}
@@ -122,8 +122,8 @@ func TestRedisUnavailableOnBinlog(t *testing.T) {
 	}
 }
 
-// Row 26: a relay starts with a Redis that was rolled back. The checkpoint is the only copy of the position: what was published since
-// is repeated, and nothing is lost.
+// Start with a Redis that was rolled back: the checkpoint is the only copy of the position, so events published since are
+// repeated; none is lost.
 func TestBinlogWithRolledBackRedis(t *testing.T) {
 	t.Parallel()
 	onBinlogs(t, func(t *testing.T, db *cdctest.MySQL) {
@@ -143,12 +143,12 @@ func TestBinlogWithRolledBackRedis(t *testing.T) {
 		r.Start()
 		r.AwaitSaved(r.Append("k", 10))
 		if report := r.Verify(); report.Duplicates != 20 {
-			t.Errorf("%d events were repeated, want the 20 since", report.Duplicates)
+			t.Errorf("%d events were repeated, want 20", report.Duplicates)
 		}
 	})
 }
 
-// Connections that break under load are opened again, and this process publishes nothing twice.
+// The relay reconnects after its connections are cut under load, and one process publishes nothing twice.
 func TestBinlogConnectionsCut(t *testing.T) {
 	t.Parallel()
 	onBinlogs(t, func(t *testing.T, db *cdctest.MySQL) {
@@ -168,7 +168,7 @@ func TestBinlogConnectionsCut(t *testing.T) {
 	})
 }
 
-// goesOnOnce verifies what one process has published.
+// goesOnOnce verifies that a single process has published everything exactly once.
 func goesOnOnce(t *testing.T, r *cdctest.Rig) {
 	t.Helper()
 	if report := r.Verify(); report.Duplicates != 0 {
@@ -179,8 +179,7 @@ func goesOnOnce(t *testing.T, r *cdctest.Rig) {
 	}
 }
 
-// A relay that was frozen, as on a machine that hangs, until the server has given its connection up continues from its
-// position.
+// The relay is frozen until the server closes its connection; then it continues from its position.
 func TestResumeAfterFreezeOnBinlog(t *testing.T) {
 	t.Parallel()
 	onBinlogs(t, func(t *testing.T, db *cdctest.MySQL) {

@@ -12,13 +12,13 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
-// binlogs are the sources with a binlog.
+// binlogs returns the sources with a binlog.
 func binlogs() []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(sources())), func(name string) bool { return name == "postgres" })
 }
 
-// Row 18: connections break and the relay is killed in the middle of transactions of thousands of rows, compressed
-// and not. Each transaction comes whole.
+// Connections are cut and the relay is killed within transactions of thousands of rows, compressed or not. Each transaction
+// is published whole.
 func TestConnectionCutMidTransaction(t *testing.T) {
 	for _, flavor := range binlogs() {
 		t.Run(flavor, func(t *testing.T) {
@@ -49,7 +49,7 @@ func TestConnectionCutMidTransaction(t *testing.T) {
 	}
 }
 
-// compress switches the server's compression of its binlog on or off for the test.
+// compress turns the server's binlog compression on or off for the test.
 func compress(t *testing.T, db *cdctest.MySQL, on bool) {
 	t.Helper()
 	variable := "binlog_transaction_compression"
@@ -67,7 +67,7 @@ func compress(t *testing.T, db *cdctest.MySQL, on bool) {
 	}
 }
 
-// The binlog is rotated and purged up to its last file, again and again, while the relay reads it.
+// The binlog is repeatedly rotated and purged up to its last file while the relay reads it.
 func TestRotationAndPurge(t *testing.T) {
 	for _, flavor := range binlogs() {
 		t.Run(flavor, func(t *testing.T) {
@@ -92,8 +92,7 @@ func TestRotationAndPurge(t *testing.T) {
 	}
 }
 
-// Row 20: a transaction that cannot be published as promised stops the relay, at every start, until an
-// administrator has moved the position past it.
+// A transaction that cannot be published stops the relay at every start, until an administrator moves the position past it.
 func TestStopAtStatementsAndXA(t *testing.T) {
 	insert := "INSERT INTO outbox (event_id, aggregate_type, aggregate_id, event_type, occurred_at) VALUES (UNHEX(REPLACE(UUID(), '-', '')), 'a', 'k', 't', UTC_TIMESTAMP(6))"
 	for name, statements := range map[string]string{
@@ -116,7 +115,7 @@ func TestStopAtStatementsAndXA(t *testing.T) {
 	}
 }
 
-// Row 15: a column that is needed is renamed: the relay stops before the first row without it.
+// A required column is renamed: the relay stops before the first row without it.
 func TestMissingColumnInBinlog(t *testing.T) {
 	for _, flavor := range binlogs() {
 		t.Run(flavor, func(t *testing.T) {

@@ -9,12 +9,12 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
-// statements splits SQL and puts a name in the place of each %.
+// statements splits SQL and replaces each % by a name.
 func statements(sql, name string) []string {
 	return strings.Split(strings.ReplaceAll(sql, "%", name), "; ")
 }
 
-// Row 15: columns come and go while rows flow: they are mapped by name.
+// Columns added, dropped or renamed under load are mapped by name.
 func TestAlteredTable(t *testing.T) {
 	t.Parallel()
 	db := newPostgres(t)
@@ -36,8 +36,8 @@ func TestAlteredTable(t *testing.T) {
 	r.Verify()
 }
 
-// Row 15: a column that is needed is gone: the relay stops at the first row without it and names the column.
-// What was before it is published; with the new name in the configuration it goes on without a gap.
+// A required column is renamed: the relay publishes the events before, stops before the first row without the column and
+// names it. Once the configuration has the new name, it continues without a gap.
 func TestMissingColumn(t *testing.T) {
 	t.Parallel()
 	db := newPostgres(t)
@@ -62,8 +62,8 @@ func TestMissingColumn(t *testing.T) {
 	r.Verify()
 }
 
-// Row 15: the column goes while the relay is cut off, or down. What was committed before is still published;
-// the first row without the column stops the relay, now and at every start.
+// A required column is dropped while the relay is disconnected or stopped. Events committed before are published; the first
+// row without the column stops the relay at every start.
 func TestColumnDroppedWhileDisconnected(t *testing.T) {
 	for name, down := range map[string]bool{"cut off": false, "down": true} {
 		t.Run(name, func(t *testing.T) {

@@ -9,8 +9,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 )
 
-// Row 10: the database crashes and comes back. The relay reconnects by itself, and what the rewound WAL or binlog
-// repeats is filtered.
+// The database crashes and recovers. The relay reconnects and filters what the server sends again.
 func TestDatabaseCrash(t *testing.T) {
 	for name, source := range sources() {
 		t.Run(name, func(t *testing.T) {
@@ -35,7 +34,7 @@ func TestDatabaseCrash(t *testing.T) {
 	}
 }
 
-// Row 10, the harder case: relay and database are gone at once.
+// The database and the relay crash together.
 func TestDatabaseAndRelayCrash(t *testing.T) {
 	for name, source := range sources() {
 		t.Run(name, func(t *testing.T) {
@@ -48,7 +47,7 @@ func TestDatabaseAndRelayCrash(t *testing.T) {
 					r.AwaitProgress(2000)
 					r.Must(r.DB.Stop(r.Within(time.Minute), cdctest.Crash))
 					r.Kill()
-					if checkpoint == cdctest.SlotOnly { // the slot's position is on disk as of the last checkpoint only
+					if checkpoint == cdctest.SlotOnly { // the slot's position on disk is that of the server's last checkpoint
 						r.FaultUnbounded("database crash")
 					}
 					r.Must(r.DB.Start(r.Within(time.Minute)))
@@ -61,8 +60,8 @@ func TestDatabaseAndRelayCrash(t *testing.T) {
 	}
 }
 
-// Row 11: a shutdown of the database is not held up by a relay that cannot publish, is not flooded with
-// replies, and the relay goes on afterwards.
+// The database shuts down while Kafka is down: the relay neither delays the shutdown nor floods the server with replies,
+// and continues afterwards.
 func TestDatabaseShutdownWhileKafkaIsDown(t *testing.T) {
 	for name, source := range sources() {
 		t.Run(name, func(t *testing.T) {
@@ -91,7 +90,7 @@ func TestDatabaseShutdownWhileKafkaIsDown(t *testing.T) {
 	}
 }
 
-// Row 12: what the relay needs to go on is gone: it stops and names the fix.
+// The slot was dropped or the binlog purged while no relay ran: the relay exits with code 5 and names the fix.
 func TestLostWALOrBinlog(t *testing.T) {
 	for name, source := range sources() {
 		t.Run(name, func(t *testing.T) {
@@ -109,7 +108,7 @@ func TestLostWALOrBinlog(t *testing.T) {
 	}
 }
 
-// says verifies that a relay's last line contains the words.
+// says verifies that the relay's last error contains the words.
 func says(t *testing.T, exit cdctest.Exit, words ...string) {
 	t.Helper()
 	said := lastWords(exit.Log)
@@ -121,8 +120,8 @@ func says(t *testing.T, exit cdctest.Exit, words ...string) {
 	}
 }
 
-// Row 17: interleaved, rolled-back and multi-row transactions, savepoints; see cdctest.Workload. More writers
-// and fewer keys than elsewhere, so that they wait for each other.
+// Interleaved, rolled-back and multi-row transactions, and savepoints (see cdctest.Workload), with more writers and fewer
+// keys than in other tests, so that writers wait for each other.
 func TestInterleavedTransactions(t *testing.T) {
 	t.Parallel()
 	for name, source := range sources() {

@@ -12,8 +12,8 @@ import (
 // outage is how long all brokers are away.
 const outage = 30 * time.Second
 
-// Row 21: each of three brokers is killed in turn, then all of them at once. The relay waits and goes on;
-// nothing is lost, out of order or, as its producer is idempotent, repeated.
+// Each of three brokers is killed in turn, then all at once. The relay waits and continues; nothing is lost or out of order
+// and, because the producer is idempotent, nothing is repeated.
 func TestBrokersKilled(t *testing.T) {
 	t.Parallel()
 	kafka := testenv.Kafka(t, testenv.KafkaOptions{Brokers: 3})
@@ -44,14 +44,13 @@ func TestBrokersKilled(t *testing.T) {
 	}
 }
 
-// proxied has the relay reach Kafka through the broker's proxy, with little patience.
+// proxied lets the relay connect to Kafka through the broker's proxy, with a short request timeout.
 func proxied(o *cdctest.RigOptions) {
 	o.Listener = testenv.ListenerProxied
 	o.Settings = map[string]any{"kafka.request_timeout": "1s"}
 }
 
-// Row 22: requests arrive and their responses do not. What is sent again is the same batch, so the broker
-// recognises it: nothing is duplicated.
+// Kafka's responses are lost. The relay sends the same batch again, which the broker recognises: no duplicates.
 func TestResponsesLost(t *testing.T) {
 	proxy := shared.kafka.Brokers()[0].Proxy()
 	t.Cleanup(func() { proxy.Heal(t.Context()) })
@@ -63,7 +62,7 @@ func TestResponsesLost(t *testing.T) {
 	for range 3 {
 		awaitProgress(rigs, 500)
 		rigs[0].Must(proxy.Swallow(testenv.Responses))
-		rigs[0].Hold(1500 * time.Millisecond) // longer than a request's patience
+		rigs[0].Hold(1500 * time.Millisecond) // longer than the request timeout
 		proxy.Heal(t.Context())
 	}
 	awaitProgress(rigs, 500)
@@ -72,7 +71,7 @@ func TestResponsesLost(t *testing.T) {
 	}
 }
 
-// Row 22, with a kill while Kafka holds what it could not acknowledge: the window is repeated, at most.
+// Kafka's responses are lost, then the relay is killed: at most the window is repeated.
 func TestKillWhileResponsesAreLost(t *testing.T) {
 	for name, source := range sources() {
 		t.Run(name, func(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
-// Row 1: SIGKILL at random moments under load, again and again.
+// SIGKILL at random moments under load, repeatedly.
 func TestKillUnderLoad(t *testing.T) {
 	t.Parallel()
 	for name, source := range sources() {
@@ -49,7 +49,7 @@ func TestKillUnderLoad(t *testing.T) {
 	}
 }
 
-// Row 2: what Kafka acknowledged and no checkpoint covers is repeated, and nothing else does.
+// SIGKILL after Kafka's acknowledgement and before the save: exactly the unsaved events are repeated.
 func TestKillBetweenAckAndCheckpoint(t *testing.T) {
 	for name, source := range sources() {
 		t.Run(name, func(t *testing.T) {
@@ -73,7 +73,7 @@ func TestKillBetweenAckAndCheckpoint(t *testing.T) {
 	}
 }
 
-// Row 2, the bound: while each save takes its time, no more than the window is published beyond it.
+// SIGKILL while saves are slow: at most the window is repeated.
 func TestWindowBoundsRepeats(t *testing.T) {
 	for name, source := range sources() {
 		t.Run(name, func(t *testing.T) {
@@ -88,8 +88,8 @@ func TestWindowBoundsRepeats(t *testing.T) {
 			}
 			r.Must(way.Delay(testenv.Responses, 500*time.Millisecond))
 			r.Start()
-			r.Must(r.Reader.AwaitEvents(r.Within(time.Minute), r.Window+1)) // a save came back
-			r.Must(way.Swallow(testenv.Requests))                           // the last one was made
+			r.Must(r.Reader.AwaitEvents(r.Within(time.Minute), r.Window+1)) // a save has succeeded
+			r.Must(way.Swallow(testenv.Requests))                           // no later save reaches Redis
 			_, last, err := r.Saved(t.Context())
 			r.Must(err)
 			saved := slices.IndexFunc(backlog, func(e *cdctest.Event) bool { return e.ID.String() == last })

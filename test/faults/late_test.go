@@ -8,8 +8,8 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
-// Row 1, where the network or a slow broker holds back what the killed relay had sent, until its successor has
-// published: it must be rejected, or a repeat would not be contiguous.
+// SIGKILL while the network or a slow broker delays requests until the next relay has published: the late requests must be
+// rejected, otherwise repeats would not be contiguous.
 func TestLateRequestsAreRejected(t *testing.T) {
 	for name, source := range sources() {
 		t.Run(name, func(t *testing.T) {

@@ -8,8 +8,8 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 )
 
-// Row 12: the slot is dropped, recreated or invalidated, while the relay runs or while it is down. Each time
-// the relay stops with exit code 5 and names the fix. TestLostWALOrBinlog has the case of a slot dropped meanwhile.
+// The slot is dropped, recreated or invalidated, while the relay runs or is stopped. The relay exits with code 5 and names
+// the fix. TestLostWALOrBinlog has the case of a slot that is dropped while the relay is stopped.
 func TestLostSlot(t *testing.T) {
 	running := func(create bool) func(*testing.T, *cdctest.Rig, *cdctest.Postgres) {
 		return func(_ *testing.T, r *cdctest.Rig, db *cdctest.Postgres) {
@@ -24,15 +24,15 @@ func TestLostSlot(t *testing.T) {
 		says       []string
 	}{
 		"dropped while it runs":            {cdctest.SlotOnly, running(false), []string{"does not exist", "cdc-relay setup"}},
-		"made anew while it runs":          {cdctest.SlotOnly, running(true), []string{"the slot was moved or recreated", "position.conflict"}},
-		"made anew while it was down":      {cdctest.InRedis, recreated, []string{"ahead of the checkpoint", "position.conflict", "cdc-relay position reset"}},
+		"recreated while it runs":          {cdctest.SlotOnly, running(true), []string{"the slot was moved or recreated", "position.conflict"}},
+		"recreated while it was down":      {cdctest.InRedis, recreated, []string{"ahead of the checkpoint", "position.conflict", "cdc-relay position reset"}},
 		"invalidated while it was down":    {cdctest.InRedis, invalidatedDown, []string{"is lost", "outbox table", "cdc-relay setup", "max_slot_wal_keep_size"}},
 		"invalidated while Kafka was down": {cdctest.SlotOnly, invalidatedRunning, []string{"lost", "outbox table", "cdc-relay setup"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			db := newPostgres(t)
 			r := newRig(t, db, tt.checkpoint, func(o *cdctest.RigOptions) {
-				// Kafka is away in one of them, and in another the relay must not be back too soon.
+				// In one case Kafka is away; in another the relay must not reconnect too soon.
 				o.Settings = map[string]any{"shutdown_timeout": "1s", "retry.initial": "2s", "retry.max": "2s"}
 			})
 			tt.lose(t, r, db)
@@ -71,7 +71,7 @@ func invalidatedRunning(t *testing.T, r *cdctest.Rig, db *cdctest.Postgres) {
 	invalidate(t, r, db)
 }
 
-// invalidate has the server remove WAL that the slot needs.
+// invalidate makes the server remove WAL that the slot needs.
 func invalidate(t *testing.T, r *cdctest.Rig, db *cdctest.Postgres) {
 	t.Helper()
 	keep := func(ctx context.Context, setting string) error {
@@ -96,15 +96,15 @@ func invalidate(t *testing.T, r *cdctest.Rig, db *cdctest.Postgres) {
 	})
 }
 
-// Row 14: a publication that was away for a moment loses rows without an error anywhere. The relay sees it at
-// its next look, stops, and has confirmed nothing that it received after the last good one.
+// A publication that is changed for a moment loses rows without an error. The relay notices it at its next check, stops, and
+// has confirmed nothing received since the check before.
 func TestChangedPublication(t *testing.T) {
 	for name, change := range map[string]string{
-		"dropped":                      "DROP PUBLICATION %",
-		"made anew":                    "DROP PUBLICATION %; CREATE PUBLICATION % FOR TABLE outbox WITH (publish = 'insert', publish_via_partition_root = true)",
-		"table taken out":              "ALTER PUBLICATION % DROP TABLE outbox",
-		"table taken out and put back": "ALTER PUBLICATION % DROP TABLE outbox; ALTER PUBLICATION % ADD TABLE outbox",
-		"inserts not published":        "ALTER PUBLICATION % SET (publish = 'update')",
+		"dropped":                       "DROP PUBLICATION %",
+		"recreated":                     "DROP PUBLICATION %; CREATE PUBLICATION % FOR TABLE outbox WITH (publish = 'insert', publish_via_partition_root = true)",
+		"table removed":                 "ALTER PUBLICATION % DROP TABLE outbox",
+		"table removed and added again": "ALTER PUBLICATION % DROP TABLE outbox; ALTER PUBLICATION % ADD TABLE outbox",
+		"inserts not published":         "ALTER PUBLICATION % SET (publish = 'update')",
 	} {
 		t.Run(name, func(t *testing.T) {
 			db := newPostgres(t)
@@ -128,8 +128,8 @@ func TestChangedPublication(t *testing.T) {
 	}
 }
 
-// Row 14, while no relay looks: the checkpoint remembers the publication, so the next start stops, and goes on
-// stopping until an administrator has accepted what is missing. A table that is only new is no change.
+// The publication is changed while no relay runs. The checkpoint records its state, so every start stops until an
+// administrator accepts the change. Adding a table is not such a change.
 func TestPublicationChangedWhileDown(t *testing.T) {
 	for _, checkpoint := range []cdctest.Checkpoint{cdctest.InRedis, cdctest.InFile} {
 		t.Run(string(checkpoint), func(t *testing.T) {

@@ -1,5 +1,5 @@
-// Package faults runs the shipped binary against real servers and breaks them: rows of the fault matrix.
-// Every test ends with the checkers of package cdctest over what an independent reader saw.
+// Package faults runs the shipped binary against real servers and injects the faults listed in docs/guarantees.md. Every
+// test ends with the checkers of package cdctest.
 package faults
 
 import (
@@ -45,7 +45,7 @@ func run(m *testing.M) int {
 	if err := stop(); err != nil {
 		return failed(err)
 	}
-	// The proxy's own: connections that are cut while data flows leave the goroutines of a pipe behind.
+	// The proxy leaks the goroutines of a pipe if a connection is cut while it transfers data.
 	pipes := goleak.IgnoreAnyFunction("github.com/Shopify/toxiproxy/v2/toxics.(*NoopToxic).Pipe")
 	reads := goleak.IgnoreAnyFunction("github.com/Shopify/toxiproxy/v2.(*ToxicLink).read")
 	if err := goleak.Find(pipes, reads); code == 0 && err != nil {
@@ -128,20 +128,20 @@ func startServers(dir string) (stop func() error, err error) {
 	}, err
 }
 
-// source is what the relay can read from.
+// source is a kind of database that the relay can read.
 type source struct {
-	// open makes a fresh database for a test.
+	// open creates a database for a test.
 	open func(tb testing.TB) cdctest.Database
-	// keeps are the checkpoints that a relay of it can have, the least demanding one first. With SlotOnly
-	// among them the relay goes on though its checkpoint is lost.
+	// keeps are the possible checkpoints, the simplest one first. If SlotOnly is among them, the relay continues after its
+	// checkpoint was lost.
 	keeps []cdctest.Checkpoint
-	// fix is the command that a relay names when its WAL or binlog is gone.
+	// fix is the command that the relay's error names if WAL or binlog is gone.
 	fix string
 }
 
 func (s source) can(c cdctest.Checkpoint) bool { return slices.Contains(s.keeps, c) }
 
-// checkpoints are those of wanted that the source can have.
+// checkpoints returns those of wanted that are possible for the source.
 func (s source) checkpoints(wanted ...cdctest.Checkpoint) []cdctest.Checkpoint {
 	return slices.DeleteFunc(wanted, func(c cdctest.Checkpoint) bool { return !s.can(c) })
 }
@@ -151,7 +151,7 @@ func (s source) least() cdctest.Checkpoint { return s.keeps[0] }
 // EnvSources names the sources to test, "postgres,mysql,mariadb".
 const EnvSources = "CDC_RELAY_SOURCES"
 
-// sources are what to test: tests that are not about one run on each.
+// sources returns the sources to test. A test that is not about one source runs on all.
 func sources() map[string]source {
 	all := map[string]source{
 		"postgres":            {openPostgres, (*cdctest.Postgres)(nil).Checkpoints(), "cdc-relay setup"},
@@ -203,7 +203,7 @@ func newPostgres(tb testing.TB) *cdctest.Postgres {
 	return p
 }
 
-// dropPostgres drops the slot with the database: a forgotten one keeps the server's WAL.
+// dropPostgres drops the slot too, because an unused slot retains WAL.
 func dropPostgres(tb testing.TB, p *cdctest.Postgres) {
 	tb.Helper()
 	if tb.Failed() {
@@ -221,7 +221,7 @@ func dropPostgres(tb testing.TB, p *cdctest.Postgres) {
 	}
 }
 
-// databaseName makes a name of the test's: unique, and fit for slots and topics.
+// databaseName returns a unique name for the test that is valid for slots and topics.
 func databaseName(tb testing.TB) string {
 	tb.Helper()
 	name := strings.TrimPrefix(strings.ToLower(tb.Name()), "test")
@@ -234,7 +234,7 @@ func databaseName(tb testing.TB) string {
 	return name[:min(len(name), 55)]
 }
 
-// newRig connects a database with the shared servers.
+// newRig returns a rig on the shared servers.
 func newRig(tb testing.TB, db cdctest.Database, checkpoint cdctest.Checkpoint, change func(*cdctest.RigOptions)) *cdctest.Rig {
 	tb.Helper()
 	o := cdctest.RigOptions{

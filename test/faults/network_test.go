@@ -9,7 +9,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
-// Connections that break under load are opened again, and this process publishes nothing twice.
+// The relay reconnects after its connections are cut under load, and one process publishes nothing twice.
 func TestConnectionsCut(t *testing.T) {
 	db := newPostgres(t)
 	db.Proxy = testenv.Proxy(t, shared.postgres.Addr())
@@ -31,8 +31,8 @@ func TestConnectionsCut(t *testing.T) {
 	}
 }
 
-// A relay that was frozen for longer than the server waits for it, as on a machine that hangs, finds its
-// connection gone and continues from its position.
+// The relay is frozen for longer than wal_sender_timeout, so that the server closes its connection; then it continues from
+// its position.
 func TestResumeAfterFreeze(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, newPostgres(t), cdctest.SlotOnly, nil)

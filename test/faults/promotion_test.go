@@ -10,13 +10,13 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
-// replication is a primary with a replica, and an address of the primary that can move.
+// replication is a primary with a replica, and an address that can be moved from one to the other.
 type replication struct {
 	primary, replica *testenv.MySQLServer
 	address          *testenv.ProxyServer
 }
 
-// replicated makes a database on a primary with a replica. The relay reaches it through the address.
+// replicated creates a database on a primary with a replica. The relay connects to the address.
 func replicated(t *testing.T, flavor string) (*cdctest.MySQL, *replication) {
 	t.Helper()
 	primary := testenv.MySQL(t, testenv.MySQLOptions{Flavor: flavor})
@@ -41,7 +41,7 @@ func onReplications(t *testing.T, fn func(t *testing.T, db *cdctest.MySQL, s *re
 	}
 }
 
-// semiSync makes commits wait until the replica has received them. The replica asks the primary for it when it connects.
+// semiSync makes commits wait until the replica has received them. The replica must reconnect for it.
 func (s *replication) semiSync(t *testing.T, r *cdctest.Rig) {
 	t.Helper()
 	primary, replica := "INSTALL PLUGIN rpl_semi_sync_source SONAME 'semisync_source.so';"+
@@ -61,16 +61,16 @@ func (s *replication) semiSync(t *testing.T, r *cdctest.Rig) {
 	})
 }
 
-// promote makes the replica the primary, and the rig's database the replica's.
+// promote makes the replica the primary and the rig's database.
 func (s *replication) promote(r *cdctest.Rig, db *cdctest.MySQL) {
 	r.Must(s.replica.Exec(r.Within(time.Minute), "", "START REPLICA SQL_THREAD"))
 	r.Must(s.replica.Promote(r.Within(time.Minute)))
 	db.Server = s.replica
 }
 
-// The primary dies under load while the relay runs and the replica has received all and applied only a part. The relay
-// waits at the new address until the replica has applied what was published, and goes on there: nothing is lost, nothing
-// is repeated. What the relay had not read yet is only in the replica's binlog.
+// The primary dies under load. The replica has received everything and applied a part of it. The relay connects to the
+// replica, waits until it has applied what was published, and continues: nothing is lost or repeated. Events that the
+// relay had not read are only in the replica's binlog.
 func TestFailover(t *testing.T) {
 	t.Parallel()
 	onReplications(t, func(t *testing.T, db *cdctest.MySQL, s *replication) {
@@ -82,8 +82,8 @@ func TestFailover(t *testing.T) {
 		r.AwaitProgress(300)
 		r.Must(s.replica.Exec(t.Context(), "", "STOP REPLICA SQL_THREAD"))
 		r.AwaitProgress(300)
-		s.address.Cut()        // The relay loses the primary first, so that
-		r.Append("unread", 10) // everything it has read is before this, and with this at the replica.
+		s.address.Cut()        // so that the relay cannot read
+		r.Append("unread", 10) // these events, which the replica receives
 		r.Must(s.primary.Stop(r.Within(time.Minute), testenv.MySQLCrash))
 		r.Must(load.Stop())
 		r.Must(s.address.Redirect(s.replica.Addr()))
@@ -99,8 +99,8 @@ func TestFailover(t *testing.T) {
 	})
 }
 
-// A replica that lacks what was published is promoted: the relay, which runs, waits for it and then refuses to go on.
-// It does so too at the next start, after the replica has taken more transactions of its own than were lost.
+// A replica that lacks what was published is promoted: the running relay waits for it and then exits with code 5. So does
+// the next start, after the replica has committed more transactions than were lost.
 func TestFailoverWithLoss(t *testing.T) {
 	t.Parallel()
 	onReplications(t, func(t *testing.T, db *cdctest.MySQL, s *replication) {
@@ -123,7 +123,7 @@ func TestFailoverWithLoss(t *testing.T) {
 		r.Must(r.Relay.Start(t.Context()))
 		refused(t, r, map[string]string{
 			testenv.MySQLFlavor:   "not executed",
-			testenv.MariaDBFlavor: "another history", // its numbers are higher: the server reports that it does not have ours
+			testenv.MariaDBFlavor: "another history", // its numbers are higher, and the server reports that it does not have the relay's
 		}[db.Server.Flavor])
 		for _, record := range r.Reader.Records() {
 			if strings.HasPrefix(record.Key, "diverged") {
@@ -133,7 +133,7 @@ func TestFailoverWithLoss(t *testing.T) {
 	})
 }
 
-// refused waits until the relay ends because of the server's history.
+// refused waits until the relay exits because of the server's history.
 func refused(t *testing.T, r *cdctest.Rig, why string) {
 	t.Helper()
 	says(t, r.AwaitExit(time.Minute, 5), why, "cdc-relay position set")

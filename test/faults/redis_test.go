@@ -11,8 +11,8 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
-// Row 26: Redis loses the position while the relay runs. It is written again, although nothing is appended, and nothing
-// is published twice.
+// Redis is flushed or rolled back while the relay runs: the position is saved again, also while the relay is idle, and
+// nothing is repeated.
 func TestRedisLosesItsData(t *testing.T) {
 	for name, source := range sources() {
 		t.Run(name, func(t *testing.T) {
@@ -24,14 +24,14 @@ func TestRedisLosesItsData(t *testing.T) {
 			r.AwaitSaved(r.Append("k", 10))
 
 			writtenAgain := func(ctx context.Context) (bool, error) {
-				now, err := shared.redis.Do(ctx, "GETRANGE", r.RedisKey(), "0", "-1") // "" where there is none
+				now, err := shared.redis.Do(ctx, "GETRANGE", r.RedisKey(), "0", "-1") // "" if there is none
 				return now != "" && now != old, err
 			}
 			r.Must(r.FlushRedis().Do(t.Context(), r.Random))
-			r.Await("the position to be written again after a flush", writtenAgain)
-			_, err = shared.redis.Do(t.Context(), "SET", r.RedisKey(), old) // as a failover to a replica that lagged
+			r.Await("the position to be saved again after a flush", writtenAgain)
+			_, err = shared.redis.Do(t.Context(), "SET", r.RedisKey(), old) // as after a failover to a replica that lags
 			r.Must(err)
-			r.Await("the position to be written again after a rollback", writtenAgain)
+			r.Await("the position to be saved again after a rollback", writtenAgain)
 
 			r.Must(r.FlushRedis().Do(t.Context(), r.Random))
 			r.Must(r.Relay.Signal(syscall.SIGTERM)) // a stop saves once more
@@ -45,8 +45,8 @@ func TestRedisLosesItsData(t *testing.T) {
 	}
 }
 
-// Row 26: Redis cannot be written. Publishing goes on, and nothing is confirmed to the source, so that a kill at
-// that time causes duplicates only.
+// Redis is unreachable, silent or read-only: publishing continues, nothing is confirmed to PostgreSQL, and a kill repeats
+// exactly what was not saved.
 func TestRedisUnavailable(t *testing.T) {
 	for name, tt := range map[string]struct {
 		away func(r *cdctest.Rig, way *testenv.ProxyServer, redis *testenv.RedisServer) error
@@ -87,12 +87,12 @@ func TestRedisUnavailable(t *testing.T) {
 			r.Must(tt.away(r, way, shared.redis))
 			t.Cleanup(func() { _ = tt.back(r, way, shared.redis) })
 			stands := current(r, db)
-			// More than the window: it must not wait for saves that fail.
+			// More than the window: publishing must not wait for failing saves.
 			for range 3 {
 				r.AwaitEvents(r.Append("meanwhile", r.Window))
 			}
 			if moved := confirmed(t.Context(), r, db); moved > stands {
-				t.Errorf("the slot was confirmed up to %s, what was published behind %s is not saved", moved, stands)
+				t.Errorf("the slot was confirmed up to %s, only %s is saved", moved, stands)
 			}
 			r.Relay.Kill()
 			r.FaultUnbounded("SIGKILL while Redis was away")
@@ -106,8 +106,7 @@ func TestRedisUnavailable(t *testing.T) {
 	}
 }
 
-// Row 26: a relay starts with a Redis that lost the position: it goes on from the slot, or
-// stops where the source keeps no position.
+// Start with a flushed Redis: the relay continues from the slot, or exits with code 5 if the source stores no position.
 func TestStartWithFlushedRedis(t *testing.T) {
 	for name, source := range sources() {
 		t.Run(name, func(t *testing.T) {
@@ -130,8 +129,8 @@ func TestStartWithFlushedRedis(t *testing.T) {
 	}
 }
 
-// Row 26: a relay starts with a Redis that was rolled back behind the slot. That may as well be a slot that
-// somebody moved: it stops, and continues with position.conflict: slot.
+// Start with a Redis that was rolled back behind the slot. The slot may also have been moved by hand, so the relay exits
+// with code 5; it continues with position.conflict: slot.
 func TestStartWithRolledBackRedis(t *testing.T) {
 	db := newPostgres(t)
 	r := newRig(t, db, cdctest.InRedis, nil)
@@ -156,7 +155,7 @@ func TestStartWithRolledBackRedis(t *testing.T) {
 	}
 }
 
-// Row 26 and row 5: a clean stop waits for Redis to come back, within its time, and saves.
+// SIGTERM while Redis is unavailable: the relay waits for Redis, within shutdown_timeout, and saves.
 func TestSigtermWhileRedisIsUnavailable(t *testing.T) {
 	t.Parallel()
 	for name, source := range sources() {
@@ -185,8 +184,7 @@ func TestSigtermWhileRedisIsUnavailable(t *testing.T) {
 	}
 }
 
-// A relay whose checkpoint refuses for good ends at once, also while nothing is appended: waiting would only let WAL or
-// binlog pile up.
+// A relay whose checkpoint refuses saves permanently exits, also while it is idle.
 func TestRefusedCheckpoint(t *testing.T) {
 	t.Parallel()
 	for fault, tt := range map[string]struct {
@@ -196,7 +194,7 @@ func TestRefusedCheckpoint(t *testing.T) {
 	}{
 		"newer":    {`"generation":"\d+"`, `"generation":"1000"`, 4, "another relay"},
 		"foreign":  {`"database":"[^"]+"`, `"database":"other"`, 5, "another source"},
-		"unusable": {`^.*$`, "spoilt", 5, "position reset"},
+		"unusable": {`^.*$`, "garbage", 5, "position reset"},
 	} {
 		for name, source := range sources() {
 			t.Run(fault+"/"+name, func(t *testing.T) {
@@ -216,7 +214,7 @@ func TestRefusedCheckpoint(t *testing.T) {
 				r.Must(err)
 				says(t, r.AwaitExit(30*time.Second, tt.code), tt.says)
 				r.Fault(fault)
-				if tt.code == 5 { // needs an administrator: here the old one is restored
+				if tt.code == 5 { // an administrator restores the old one
 					_, err = shared.redis.Do(t.Context(), "SET", r.RedisKey(), stored)
 					r.Must(err)
 				}

@@ -20,7 +20,7 @@ type poison struct {
 	reason string // of cdc_relay_events_dropped_total
 	spoil  func(*cdctest.Event)
 	topic  map[string]string // settings of the topics
-	more   map[string]any    // further configuration
+	more   map[string]any    // more settings
 	says   []string
 }
 
@@ -31,8 +31,8 @@ func poisons() map[string]poison {
 			policy: "too_large", reason: "too_large", exit: 1, spoil: large, topic: map[string]string{"max.message.bytes": "5000"},
 			says: []string{"max.message.bytes", "errors.skip"},
 		},
-		// With compression only the broker can tell, in the middle of a batch.
-		"larger, the broker says so": {
+		// With compression only the broker notices it, in the middle of a batch.
+		"larger than the broker allows": {
 			policy: "too_large", reason: "too_large", exit: 1, topic: map[string]string{"max.message.bytes": "5000"},
 			spoil: func(e *cdctest.Event) { e.Payload = append(cdctest.Payload(e.Key, e.Seq, 20), noise(20_000)...) },
 			more:  map[string]any{"kafka.compression": "zstd"}, says: []string{"max.message.bytes", "errors.skip"},
@@ -49,7 +49,7 @@ func poisons() map[string]poison {
 			policy: "unroutable", reason: "unroutable", exit: 1, spoil: func(e *cdctest.Event) { e.AggregateType = "Stray" },
 			says: []string{"route"},
 		},
-		// A compacted topic takes no record without a key; the broker says which one of the batch.
+		// A compacted topic accepts no record without a key; the response names the record in the batch.
 		"rejected by the broker": {
 			policy: "rejected", reason: "rejected", exit: 1, topic: map[string]string{"cleanup.policy": "compact,delete"},
 			spoil: func(e *cdctest.Event) { e.Key = "" }, says: []string{"errors.skip"},
@@ -57,23 +57,23 @@ func poisons() map[string]poison {
 	}
 }
 
-// noise is text that no codec compresses well.
+// noise returns text that does not compress well.
 func noise(n int) []byte {
 	random := rand.New(rand.NewPCG(1, 2))
 	var b bytes.Buffer
 	for b.Len() < n {
-		fmt.Fprintf(&b, "%x", random.Uint64()) // as text, so that it is legible; half of it cannot be squeezed out
+		fmt.Fprintf(&b, "%x", random.Uint64()) // hex compresses to half its size at best
 	}
 	return b.Bytes()[:n]
 }
 
-// onlyOrders routes events of the aggregate type Order, and no others.
+// onlyOrders routes only events of the aggregate type Order.
 func onlyOrders(r *cdctest.Rig) []any {
 	return []any{map[string]any{"match": map[string]any{"aggregate_type": "Order"}, "topic": r.Topic}}
 }
 
-// spoiled starts a relay and commits events of two keys, one of which cannot be published; behind are the events of its key
-// that were committed after it.
+// spoiled starts a relay and commits events of two keys. One event cannot be published; behind are the later events of its
+// key.
 func spoiled(t *testing.T, db cdctest.Database, p poison, policy string) (r *cdctest.Rig, bad *cdctest.Event, behind []*cdctest.Event) {
 	t.Helper()
 	r = newRig(t, db, cdctest.InFile, func(o *cdctest.RigOptions) {
@@ -83,7 +83,7 @@ func spoiled(t *testing.T, db cdctest.Database, p poison, policy string) (r *cdc
 	})
 	r.Reconfigure("routes", onlyOrders(r))
 	r.Start()
-	resume := pauseKafka(t) // so that the bad event meets its neighbours in a batch
+	resume := pauseKafka(t) // so that the bad event shares a batch with others
 	r.Append("k", 50)
 	r.Append("other", 50)
 	awaitInFlight(r, 100)
@@ -95,7 +95,7 @@ func spoiled(t *testing.T, db cdctest.Database, p poison, policy string) (r *cdc
 	})
 	r.Append("other", 50)
 	behind = slices.Concat(middle[25:], r.Append("k", 50))
-	if p.policy != "unroutable" || policy != "stop" { // then the router lets nothing more in
+	if p.policy != "unroutable" || policy != "stop" { // otherwise the router stops before it
 		awaitInFlight(r, 250)
 	}
 	r.Exclude(bad)
@@ -103,8 +103,8 @@ func spoiled(t *testing.T, db cdctest.Database, p poison, policy string) (r *cdc
 	return r, bad, behind
 }
 
-// poisonsOf returns the cases for a source: all of them on PostgreSQL, and on the others one that the router refuses and one
-// that the broker rejects, because neither depends on the source.
+// poisonsOf returns the cases for a source: all on PostgreSQL, and on the others one that the router refuses and one that
+// the broker rejects, because neither depends on the source.
 func poisonsOf(source string) map[string]poison {
 	all := poisons()
 	if source == "postgres" {
@@ -114,8 +114,8 @@ func poisonsOf(source string) map[string]poison {
 	return all
 }
 
-// Row 24, stop: the relay stops before the event and names it; nothing later of its key is published.
-// With the event's id under errors.skip it goes on, without a gap.
+// The relay stops before an event that is rejected and names it; no later event of its key is published. With the event's
+// ID in errors.skip it continues without a gap.
 func TestStopAtRejectedEvent(t *testing.T) {
 	for name, source := range sources() {
 		t.Run(name, func(t *testing.T) {
@@ -127,9 +127,9 @@ func TestStopAtRejectedEvent(t *testing.T) {
 					exit := r.AwaitExit(time.Minute, p.exit)
 					says(t, exit, append(p.says, bad.ID.String())...)
 					r.Must(r.Reader.CatchUp(r.Within(time.Minute)))
-					for _, e := range behind { // order is promised within a topic
+					for _, e := range behind { // order is per topic
 						if bad.Topic == "" && r.Reader.Has(e.ID) {
-							t.Errorf("event %d of key k was published, behind the one that stopped the relay", e.Seq)
+							t.Errorf("event %d of key k was published, after the one that stopped the relay", e.Seq)
 						}
 					}
 					r.Fault("stop")
@@ -143,7 +143,7 @@ func TestStopAtRejectedEvent(t *testing.T) {
 	}
 }
 
-// Row 24, drop: the relay counts the event and goes on.
+// With the policy drop, the rejected event is counted and logged, and everything else is published in order.
 func TestDropRejectedEvents(t *testing.T) {
 	for name, source := range sources() {
 		t.Run(name, func(t *testing.T) {
@@ -164,7 +164,7 @@ func TestDropRejectedEvents(t *testing.T) {
 	}
 }
 
-// Row 24: events for a missing topic stop the relay; once it exists they arrive in their order.
+// Events for a missing topic stop the relay; once the topic exists they are published in order.
 func TestMissingTopicIsCreated(t *testing.T) {
 	t.Parallel()
 	for name, source := range sources() {

@@ -7,7 +7,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 )
 
-// rigs are one for each source, with the position in a file, all of which meet the same fault at once.
+// rigs are one rig for each source, with the position in a file. All get the same fault at the same time.
 func rigs(t *testing.T, change func(*cdctest.RigOptions)) []*cdctest.Rig {
 	t.Helper()
 	all := make([]*cdctest.Rig, 0, 3)
@@ -16,19 +16,19 @@ func rigs(t *testing.T, change func(*cdctest.RigOptions)) []*cdctest.Rig {
 		all = append(all, newRig(tb, source.open(tb), cdctest.InFile, change))
 	}
 	if len(all) == 0 {
-		t.Fatalf("%s names none of the sources: write postgres, mysql or mariadb", EnvSources)
+		t.Fatalf("%s selects no source: use postgres, mysql or mariadb", EnvSources)
 	}
 	return all
 }
 
-// awaitProgress waits until each of them has seen n events more than now.
+// awaitProgress waits until each rig has read n more events.
 func awaitProgress(rigs []*cdctest.Rig, n int) {
 	for _, r := range rigs {
 		r.AwaitProgress(n)
 	}
 }
 
-// ofSource is a test as the rig of one source sees it: what is said and named there tells the source.
+// ofSource is a test with the name of a source in its name and messages.
 type ofSource struct {
 	testing.TB
 

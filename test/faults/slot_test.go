@@ -12,7 +12,7 @@ import (
 
 // Tests of PostgreSQL's slot.
 
-// Row 4: what the checkpoint covers is not repeated, though the slot was not told of it.
+// SIGKILL after the save and before the status update to PostgreSQL: nothing is repeated.
 func TestKillBetweenCheckpointAndConfirm(t *testing.T) {
 	for _, checkpoint := range []cdctest.Checkpoint{cdctest.InRedis, cdctest.InFile} {
 		t.Run(string(checkpoint), func(t *testing.T) {
@@ -21,17 +21,17 @@ func TestKillBetweenCheckpointAndConfirm(t *testing.T) {
 			r := newRig(t, db, checkpoint, nil)
 			r.Start()
 			r.AwaitSaved(r.Append("before", 10))
-			r.Must(db.Proxy.Swallow(testenv.Requests)) // the stream flows, no status arrives
+			r.Must(db.Proxy.Swallow(testenv.Requests)) // events arrive, status updates do not
 			gap := r.Append("gap", 200)
 			r.AwaitSaved(gap)
 			position, _, err := r.Saved(t.Context())
 			r.Must(err)
 			if confirmed := confirmed(t.Context(), r, db); confirmed >= position {
-				t.Fatalf("the slot stands at %s, not before the checkpoint at %s: the kill would miss the gap", confirmed, position)
+				t.Fatalf("the slot is at %s, not before the checkpoint at %s: there is no gap to test", confirmed, position)
 			}
 			r.Kill()
 			db.Proxy.Heal(t.Context())
-			r.Append("after", 1) // as close behind the checkpoint as can be
+			r.Append("after", 1) // directly after the checkpoint's position
 			r.Start()
 			if report := r.Verify(); report.Duplicates != 0 {
 				t.Errorf("%d events were repeated", report.Duplicates)
@@ -40,7 +40,7 @@ func TestKillBetweenCheckpointAndConfirm(t *testing.T) {
 	}
 }
 
-// confirmed is the slot's confirmed position in the form of a checkpoint's.
+// confirmed returns the slot's confirmed position in the checkpoint's form.
 func confirmed(ctx context.Context, r *cdctest.Rig, db *cdctest.Postgres) string {
 	var position string
 	r.Must(db.Query(ctx, []any{&position}, `SELECT lpad(upper(to_hex((confirmed_flush_lsn - '0/0')::bigint)), 16, '0')
@@ -48,14 +48,14 @@ func confirmed(ctx context.Context, r *cdctest.Rig, db *cdctest.Postgres) string
 	return position
 }
 
-// current is the end of the server's WAL in that form.
+// current returns the end of the server's WAL in the checkpoint's form.
 func current(r *cdctest.Rig, db *cdctest.Postgres) string {
 	var position string
 	r.Must(db.Query(r.Within(time.Minute), []any{&position}, `SELECT lpad(upper(to_hex((pg_current_wal_insert_lsn() - '0/0')::bigint)), 16, '0')`))
 	return position
 }
 
-// Row 8: an idle outbox in a busy database lets the server remove WAL.
+// The slot of an idle outbox in a busy database advances, so that the server can remove WAL.
 func TestIdleOutboxInBusyDatabase(t *testing.T) {
 	for _, checkpoint := range []cdctest.Checkpoint{cdctest.SlotOnly, cdctest.InRedis} {
 		t.Run(string(checkpoint), func(t *testing.T) {
@@ -67,7 +67,7 @@ func TestIdleOutboxInBusyDatabase(t *testing.T) {
 			const most = 16 << 20
 			r.Await("the server to keep less WAL", func(ctx context.Context) (bool, error) {
 				var kept int64
-				// A checkpoint logs the running transactions, behind which a slot can start over.
+				// A checkpoint logs the running transactions, which lets restart_lsn advance.
 				err := db.Exec(ctx, "CHECKPOINT")
 				if err == nil {
 					err = db.Query(ctx, []any{&kept}, `SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), restart_lsn)::bigint
@@ -81,13 +81,13 @@ func TestIdleOutboxInBusyDatabase(t *testing.T) {
 	}
 }
 
-// busy makes the server write about so many MiB of WAL without outbox rows.
+// busy makes the server write about that many MiB of WAL without outbox rows.
 func busy(ctx context.Context, r *cdctest.Rig, db *cdctest.Postgres, mib int) {
 	r.Must(db.Exec(ctx, "CREATE TABLE IF NOT EXISTS busy (x text)"))
 	r.Must(db.Exec(ctx, "INSERT INTO busy SELECT repeat(md5(i::text), 32) FROM generate_series(1, $1) i", mib*1000))
 }
 
-// Row 9: keepalives do not move the slot past a transaction that was received and is not acknowledged.
+// Keepalives do not move the slot past a transaction that Kafka has not acknowledged.
 func TestKeepalivesWhileUnacknowledged(t *testing.T) {
 	for _, checkpoint := range []cdctest.Checkpoint{cdctest.SlotOnly, cdctest.InRedis} {
 		t.Run(string(checkpoint), func(t *testing.T) {
@@ -104,7 +104,7 @@ func TestKeepalivesWhileUnacknowledged(t *testing.T) {
 				awaitReply(r, db, current(r, db), i)
 			}
 			if confirmed := confirmed(t.Context(), r, db); confirmed >= stuck {
-				t.Errorf("the slot was confirmed up to %s, behind the events before %s that Kafka does not have", confirmed, stuck)
+				t.Errorf("the slot was confirmed up to %s, past unacknowledged events at %s", confirmed, stuck)
 			}
 			r.Kill()
 			resume()
@@ -114,7 +114,7 @@ func TestKeepalivesWhileUnacknowledged(t *testing.T) {
 	}
 }
 
-// awaitReply waits until the server has sent its WAL up to position and had a reply after that.
+// awaitReply waits until the server has sent its WAL up to position and received a reply after that.
 func awaitReply(r *cdctest.Rig, db *cdctest.Postgres, position string, round int) {
 	sentBy := time.Time{}
 	r.Await(fmt.Sprintf("a reply to keepalive %d", round), func(ctx context.Context) (bool, error) {

@@ -9,7 +9,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
-// pair is a primary of PostgreSQL 17 or newer and its standby, behind one address.
+// pair is a primary of PostgreSQL 17 or newer and its standby behind one address.
 type pair struct {
 	primary, standby *testenv.PostgresServer
 	address          *testenv.ProxyServer
@@ -22,7 +22,7 @@ func newPair(t *testing.T, version int) *pair {
 	return &pair{primary, standby, testenv.Proxy(t, primary.Addr())}
 }
 
-// rig is one whose slot the standby has too.
+// rig returns a rig whose slot is synchronized to the standby.
 func (p *pair) rig(t *testing.T, checkpoint cdctest.Checkpoint) (*cdctest.Rig, *cdctest.Postgres) {
 	t.Helper()
 	db, err := cdctest.NewPostgres(t.Context(), p.primary, databaseName(t))
@@ -45,15 +45,15 @@ func (p *pair) rig(t *testing.T, checkpoint cdctest.Checkpoint) (*cdctest.Rig, *
 	return r, db
 }
 
-// Row 29: the primary is killed under load and the standby promoted. The relay recognises the new timeline and goes on
-// where it was.
+// The primary is killed under load and the standby promoted: the relay recognises the new timeline and continues; nothing
+// is repeated.
 func TestPostgresFailover(t *testing.T) {
 	for name, version := range map[string]int{"17": 17, "18": 18} {
 		t.Run(name, func(t *testing.T) {
 			p := newPair(t, version)
 			r, db := p.rig(t, cdctest.InFile)
 			r.Must(p.primary.Exec(t.Context(), "postgres", "ALTER SYSTEM SET synchronized_standby_slots = 'standby'"))
-			// The writers' answers too wait for the standby, so that what is committed is not lost.
+			// Commits wait for the standby, so that the promotion loses none.
 			r.Must(p.primary.Exec(t.Context(), "postgres", "ALTER SYSTEM SET synchronous_standby_names = '*'"))
 			r.Must(p.primary.Exec(t.Context(), "postgres", "SELECT pg_reload_conf()"))
 			load := r.Load(cdctest.Workload{})
@@ -67,13 +67,13 @@ func TestPostgresFailover(t *testing.T) {
 			r.Load(cdctest.Workload{Prefix: "promoted-"})
 			r.AwaitProgress(1000)
 			goesOnOnce(t, r)
-			r.Must(r.TermRelay().Do(t.Context(), r.Random)) // the checkpoint is of the new timeline
+			r.Must(r.TermRelay().Do(t.Context(), r.Random)) // the checkpoint has the new timeline
 			r.AwaitSaved(r.Append("restarted", 10))
 		})
 	}
 }
 
-// A standby that lacks what was published is another history: the relay ends before it publishes anything of it.
+// The promoted standby lacks what was published: the relay exits with code 5 before it publishes anything.
 func TestPostgresFailoverWithLoss(t *testing.T) {
 	p := newPair(t, 17)
 	r, db := p.rig(t, cdctest.InFile)

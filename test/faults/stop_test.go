@@ -10,7 +10,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 )
 
-// Row 5: SIGTERM under load drains, saves and confirms: nothing is repeated at the next start.
+// SIGTERM under load drains, saves and confirms: nothing is repeated at the next start.
 func TestSigtermUnderLoad(t *testing.T) {
 	t.Parallel()
 	for name, source := range sources() {
@@ -33,7 +33,7 @@ func TestSigtermUnderLoad(t *testing.T) {
 	}
 }
 
-// Row 5: a second signal does not wait for a drain that cannot end.
+// A second signal ends a drain that cannot finish at once; nothing is lost.
 func TestSecondSignalStopsAtOnce(t *testing.T) {
 	for name, source := range sources() {
 		t.Run(name, func(t *testing.T) {
@@ -58,7 +58,7 @@ func TestSecondSignalStopsAtOnce(t *testing.T) {
 	}
 }
 
-// Row 5: a drain that cannot end in time gives up, and nothing is lost.
+// A drain that cannot finish ends after shutdown_timeout; nothing is lost.
 func TestShutdownTimeout(t *testing.T) {
 	for name, source := range sources() {
 		t.Run(name, func(t *testing.T) {
@@ -81,8 +81,8 @@ func TestShutdownTimeout(t *testing.T) {
 	}
 }
 
-// pauseKafka holds the shared broker until resume is called, by the test's end at the latest. One test at a time
-// does so; the others find Kafka slow meanwhile.
+// pauseKafka pauses the shared broker until resume is called or the test ends. Only one test at a time can do so; for the
+// others Kafka is slow meanwhile.
 func pauseKafka(t *testing.T) (resume func()) {
 	t.Helper()
 	broker := shared.kafka.Brokers()[0]
@@ -100,7 +100,7 @@ func pauseKafka(t *testing.T) (resume func()) {
 	return resume
 }
 
-// awaitInFlight waits until the relay holds at least n events.
+// awaitInFlight waits until the relay has at least n events in flight.
 func awaitInFlight(r *cdctest.Rig, n float64) {
 	r.Await("events in flight", func(ctx context.Context) (bool, error) {
 		held, err := r.Relay.Metric(ctx, "cdc_relay_inflight_events ")

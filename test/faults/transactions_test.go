@@ -9,7 +9,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
-// Row 17: rows of COPY, which share their LSN, with a kill in between.
+// COPY, whose rows share an LSN, with a SIGKILL in between.
 func TestCopy(t *testing.T) {
 	t.Parallel()
 	db := newPostgres(t)
@@ -31,8 +31,8 @@ func TestCopy(t *testing.T) {
 	r.Verify()
 }
 
-// Row 17: a transaction of a million rows flows through with flat memory, as do the events behind it. It is
-// not parallel: every other relay of the server would have to read it too.
+// Memory stays flat during one transaction of a million rows. The test is not parallel, because every other relay on the
+// server would have to read the transaction too.
 func TestMillionRows(t *testing.T) {
 	const rows = 1_000_000
 	for name, most := range map[string]int{"postgres": 64, testenv.MySQLFlavor: 100, testenv.MariaDBFlavor: 100} { // MiB
@@ -56,7 +56,7 @@ func TestMillionRows(t *testing.T) {
 			t.Logf("published after %s", time.Since(began))
 			t.Logf("the relay's peak memory is %d MiB", peak>>20)
 			if peak > most<<20 {
-				t.Errorf("the relay's peak memory is %d MiB, more than %d", peak>>20, most)
+				t.Errorf("the relay's peak memory is %d MiB, want at most %d", peak>>20, most)
 			}
 			r.Verify()
 		})

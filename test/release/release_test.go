@@ -18,8 +18,8 @@ const (
 	modulePath = "github.com/cdc-relay/cdc-relay"
 )
 
-// user is somebody outside of this repository: an empty module, a module cache of their own, and a proxy that has
-// our modules. The other modules come from the module cache of this machine first.
+// user is a user outside of this repository: an empty module, a module cache, and a proxy with this repository's modules.
+// Other modules come from this machine's module cache first.
 type user struct {
 	dir, bin string
 	env      []string
@@ -67,7 +67,7 @@ func goEnv(t *testing.T, name string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// publish puts the module at root+dir into the directory of a proxy, in the layout of the GOPROXY protocol.
+// publish writes the module at root+dir into a proxy directory, in the layout of the GOPROXY protocol.
 func publish(t *testing.T, proxy, dir, version string) {
 	t.Helper()
 	versions := filepath.Join(proxy, filepath.FromSlash(modulePath+dir), "@v")
@@ -91,7 +91,7 @@ func publish(t *testing.T, proxy, dir, version string) {
 	}
 }
 
-// pack makes a module's zip out of the working tree.
+// pack returns the module's zip, made from the working tree.
 func pack(path, prefix string, source fs.FS) error {
 	file, err := os.Create(path)
 	if err != nil {
@@ -116,7 +116,7 @@ func pack(path, prefix string, source fs.FS) error {
 	return archive.Close()
 }
 
-// leftOut reports whether a directory is no part of the module: another module, or not in the repository.
+// leftOut reports whether a directory is not part of the module: another module, or not in the repository.
 func leftOut(source fs.FS, dir string) bool {
 	if dir == "." {
 		return false

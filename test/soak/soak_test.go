@@ -1,5 +1,5 @@
-// Package soak breaks everything at random for as long as it is told to, under load, and then holds all that
-// was published against all that was committed.
+// Package soak injects random faults under load for a given time, and then compares what was published with what was
+// committed.
 package soak
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
-// envTime says how long, as "1h"; without it a few seconds show that the soak itself works.
+// envTime is the duration, such as "1h"; the default of a few seconds only tests the soak itself.
 const envTime = "CDC_RELAY_SOAK"
 
 func TestSoak(t *testing.T) {
@@ -51,7 +51,7 @@ func TestSoak(t *testing.T) {
 	running.Wait()
 	r.Must(s.revive(t.Context()))
 	r.VerifyWithin(10 * time.Minute)
-	t.Logf("what was done to the relay:\n%s\nand to the servers:\n%s", relays, servers)
+	t.Logf("faults of the relay:\n%s\nand of the servers:\n%s", relays, servers)
 }
 
 func newRig(t *testing.T) *cdctest.Rig {
@@ -71,11 +71,11 @@ func newRig(t *testing.T) *cdctest.Rig {
 	})
 }
 
-// supervisor starts a relay again that gave up because a server was away for too long at its start, as
-// systemd or Kubernetes would. Nothing else may end a relay.
+// supervisor restarts a relay that exited because a server was unavailable for too long at its start, as systemd or
+// Kubernetes would. A relay may not end for another reason.
 type supervisor struct{ rig *cdctest.Rig }
 
-// guarded is an action on a relay that runs.
+// guarded is an action on a running relay.
 func (s *supervisor) guarded(a cdctest.Action, weight int) cdctest.Action {
 	do := a.Do
 	a.Weight = weight
@@ -93,7 +93,7 @@ func (s *supervisor) revive(ctx context.Context) error {
 		return nil
 	}
 	if log := s.rig.Relay.Log(); !strings.Contains(log, "waiting for a server") {
-		return fmt.Errorf("the relay ended by itself: %s", log)
+		return fmt.Errorf("the relay has ended: %s", log)
 	}
 	return s.rig.Relay.Start(ctx)
 }
