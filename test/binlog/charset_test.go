@@ -8,8 +8,8 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// A column that is not used may be in any character set. One that is read is refused at the start, and stops the
-// relay if its rows are in the binlog already: ALTER TABLE does not fix these.
+// An unused column may have any character set. A used column with an unsupported one is refused at the start, and stops the
+// relay if rows are in the binlog already, which ALTER TABLE does not change.
 func TestStopAtUnsupportedCharset(t *testing.T) {
 	onEach(t, func(d *database) {
 		t := d.t
@@ -28,7 +28,7 @@ func TestStopAtUnsupportedCharset(t *testing.T) {
 		r := start(t, d.source(o), newQueue(), none)
 		d.session(row + "(1, 'ő', 'a')")
 		r.expect(1)
-		reads["note"] = true // as if before the start, which is refused once the table is looked at
+		reads["note"] = true // from now on check and start refuse the column
 		stops(t, d.source(o), "charset", "column note")
 		if err := r.stop(); err != nil {
 			t.Fatal(err)

@@ -11,8 +11,8 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// checksums is a database with the table of pt-table-checksum, whose database is beside d's. The statements have C. and CC for it,
-// D. for d's database and R@ for the relay's user.
+// checksums adds a second database with the table of pt-table-checksum. In statements, C. and CC stand for it, D. for d's
+// database and R@ for the relay's user.
 type checksums struct {
 	*database
 
@@ -42,7 +42,7 @@ func hash(text string) (h uint32) {
 	return h
 }
 
-// checksumColumns and checksumRun are what pt-table-checksum makes and runs.
+// checksumColumns and checksumRun are the table and the statements of pt-table-checksum.
 const checksumColumns = `db CHAR(64) NOT NULL, tbl CHAR(64) NOT NULL, chunk INT NOT NULL, chunk_time FLOAT NULL, chunk_index VARCHAR(200) NULL,
 	lower_boundary TEXT NULL, upper_boundary TEXT NULL, this_crc CHAR(40) NOT NULL, this_cnt INT NOT NULL, master_crc CHAR(40) NULL, master_cnt INT NULL,
 	ts TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP, PRIMARY KEY (db, tbl, chunk), INDEX ts_db_tbl (ts, db, tbl)`
@@ -64,25 +64,25 @@ func checksumRun() []string {
 func (c *checksums) run(statements ...string) {
 	c.t.Helper()
 	var replaced []string
-	for _, s := range append(statements, "SET SESSION binlog_format = ROW, sql_mode = DEFAULT") { // for whoever gets the connection next
+	for _, s := range append(statements, "SET SESSION binlog_format = ROW, sql_mode = DEFAULT") { // for the connection's next user
 		replaced = append(replaced, c.names.Replace(s))
 	}
 	c.session(replaced...)
 }
 
-// asRelay is a source under the relay's user.
+// asRelay returns a source that connects as the relay's user.
 func (c *checksums) asRelay(o binlog.Options) *binlog.Source {
 	c.dsn = c.server.UserDSN(c.relay, "secret", c.name, "")
 	return c.source(o)
 }
 
-// lookUp are the rights that let the relay see what pt-table-checksum touches.
+// lookUp returns the grants that let the relay see what pt-table-checksum uses.
 func lookUp() []string {
 	return []string{"GRANT TRIGGER ON C.`checksums` TO R@", "GRANT SHOW VIEW ON D.`orders` TO R@"}
 }
 
-// pt-table-checksum writes statements. They pass where the relay may see that they reach no outbox, and what is committed
-// behind them is published.
+// The statements of pt-table-checksum pass if the relay has the rights to see that they reach no outbox, and later events
+// are published.
 func TestChecksumsPass(t *testing.T) {
 	onEach(t, func(d *database) {
 		t, c := d.t, d.checksums()
@@ -102,7 +102,7 @@ func TestChecksumsPass(t *testing.T) {
 	})
 }
 
-// Without the rights the relay stops and says which they are. With them it passes.
+// Without the rights the relay stops and names them. With them it continues.
 func TestChecksumsStopWithoutRights(t *testing.T) {
 	onEach(t, func(d *database) {
 		t, c := d.t, d.checksums()
@@ -132,8 +132,8 @@ func stopped(err error) string {
 	return fmt.Sprint(err)
 }
 
-// Whatever may reach an outbox stops the relay in front of it, with all the rights, and also if what led there is gone when
-// the relay comes to it.
+// A statement that may reach an outbox stops the relay before it, even with all rights, and even if the trigger, view or
+// function that leads to the outbox was dropped before the relay read the statement.
 func TestChecksumsStop(t *testing.T) {
 	const statement, trigger = "SET SESSION binlog_format = STATEMENT", "CREATE TRIGGER C.fires AFTER INSERT ON C.checksums FOR EACH ROW INSERT INTO D.outbox (n) VALUES (NEW.chunk)"
 	const one = "INSERT INTO C.checksums (db, tbl, chunk, this_crc, this_cnt) VALUES ('x', 'x', 9, 'x', 9)"
@@ -155,7 +155,7 @@ func TestChecksumsStop(t *testing.T) {
 				t, c := d.t, d.checksums()
 				c.run(lookUp()...)
 				s := c.asRelay(current())
-				if _, _, err := s.Acquire(t.Context(), none); err != nil { // so its place is here
+				if _, _, err := s.Acquire(t.Context(), none); err != nil { // so that it starts here
 					t.Fatal(err)
 				}
 				s.Release(t.Context())
@@ -173,8 +173,8 @@ func TestChecksumsStop(t *testing.T) {
 	}
 }
 
-// Functions that pass are the server's own: it warns of a stored function of the same name, which is not called by the
-// name alone.
+// The functions that pass are built in: the server warns when a stored function is created with the same name, because a
+// call without a schema does not reach it.
 func TestBuiltInFunctions(t *testing.T) {
 	names := strings.Fields("bit_xor cast coalesce concat concat_ws conv convert count crc32 hex if ifnull isnull lcase left length lower " +
 		"lpad max min now nullif round substring sum trim ucase unix_timestamp upper")

@@ -14,8 +14,8 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
-// A user with a password and nothing but the rights that are asked for, over TLS with the server's certificate
-// verified, and on MySQL with caching_sha2_password, also without TLS.
+// A user with a password and only the required rights connects over TLS with verification of the certificate, and on
+// MySQL, with caching_sha2_password, also without TLS.
 func TestTLS(t *testing.T) {
 	for _, flavor := range []string{testenv.MySQLFlavor, testenv.MariaDBFlavor} {
 		t.Run(flavor, func(t *testing.T) {
@@ -37,7 +37,7 @@ func TestTLS(t *testing.T) {
 			defer d.db.Close()
 			verified := func() (*tls.Config, error) { return server.ClientTLS(), nil }
 			for name, secure := range map[string]func() (*tls.Config, error){"verified": verified, "plain": nil} {
-				if err := server.Exec(t.Context(), "", "FLUSH PRIVILEGES"); err != nil { // and with them what caching_sha2_password remembers
+				if err := server.Exec(t.Context(), "", "FLUSH PRIVILEGES"); err != nil { // also clears the cache of caching_sha2_password
 					t.Fatal(err)
 				}
 				o := current()
@@ -58,7 +58,7 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// stops expects that a start is refused.
+// stops verifies that a start is refused.
 func stops(t *testing.T, s *binlog.Source, reason string, says ...string) {
 	t.Helper()
 	_, _, err := s.Acquire(t.Context(), none)
@@ -75,8 +75,8 @@ func stops(t *testing.T, s *binlog.Source, reason string, says ...string) {
 	}
 }
 
-// Two that read under one server id: the server sends the first away, which then says so. Ids that are chosen do not
-// clash.
+// If two relays use the same server ID, the server disconnects the first one, which reports it. IDs that relays choose do
+// not clash.
 func TestServerID(t *testing.T) {
 	onEach(t, func(d *database) {
 		t := d.t
@@ -85,7 +85,7 @@ func TestServerID(t *testing.T) {
 		o.ServerID = 77
 		first := start(t, d.source(o), newQueue(), none)
 		second := start(t, d.source(o), newQueue(), none)
-		d.session(insert(1)) // the server looks when it has something to send
+		d.session(insert(1)) // the server notices when it has something to send
 		var stop *cdc.StopError
 		if err := first.ended(); !errors.As(err, &stop) || stop.Reason != "server_id_clash" {
 			t.Errorf("%v, want server_id_clash", err)
@@ -103,8 +103,7 @@ func TestServerID(t *testing.T) {
 	})
 }
 
-// Settings with which events could be lost or not be read are refused at the start, with the statement that fixes
-// them.
+// Settings with which events could be lost or unreadable are refused at the start, with the statement that fixes them.
 func TestSettings(t *testing.T) {
 	onEach(t, func(d *database) {
 		t := d.t
@@ -127,14 +126,14 @@ func TestSettings(t *testing.T) {
 	})
 }
 
-// A replica that commits in another order than its primary, or does not log what it replicates, is refused at the start
-// and at every reconnect, which may lead to another server.
+// A replica that commits in another order than its primary, or does not log what it replicates, is refused at the start and
+// at every reconnect, because a reconnect may lead to another server.
 func TestReplicaWithoutCommitOrder(t *testing.T) {
 	d := newDatabase(t, testenv.MySQLFlavor)
 	d.simple()
 	d.exec("SET GLOBAL replica_preserve_commit_order = OFF")
 	defer d.exec("SET GLOBAL replica_preserve_commit_order = ON")
-	r := start(t, d.source(current()), newQueue(), none) // of a server that is no replica
+	r := start(t, d.source(current()), newQueue(), none) // the server is not a replica
 	d.exec("CHANGE REPLICATION SOURCE TO SOURCE_HOST = '127.0.0.1', SOURCE_PORT = 1, SOURCE_USER = 'nobody'")
 	defer d.exec("RESET REPLICA ALL")
 	d.cut()
@@ -152,7 +151,7 @@ func TestReplicaWithoutCommitOrder(t *testing.T) {
 	}
 }
 
-// A user that lacks rights is told all of them, in a statement that can be typed; once it was, the start goes through.
+// For a user without rights the error has a GRANT statement with all of them. After that statement the start succeeds.
 func TestRights(t *testing.T) {
 	onEach(t, func(d *database) {
 		t := d.t
@@ -166,7 +165,7 @@ func TestRights(t *testing.T) {
 			found, _ := binlog.Check(t.Context(), d.options(current()), none)
 			_, _, err := d.source(current()).Acquire(t.Context(), none)
 			if err == nil {
-				t.Fatal("a user without rights may read the log")
+				t.Fatal("a user without rights may read the binlog")
 			}
 			_, grant, _ := strings.Cut(cdc.Explain(err), "GRANT ")
 			grant, _, _ = strings.Cut(grant, "`@`%`")

@@ -9,8 +9,8 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// A server that could not log what it did writes an INCIDENT, which MariaDB gives no GTID: there the way past it is
-// another log file.
+// A server that could not log a change writes an INCIDENT. On MariaDB it has no GTID, and the fix is to continue in the next
+// binlog file.
 func TestIncident(t *testing.T) {
 	onEach(t, func(d *database) {
 		t := d.t
@@ -22,7 +22,7 @@ func TestIncident(t *testing.T) {
 		r := start(t, d.source(current()), newQueue(), none)
 		d.session(insert(1))
 		if _, err := fresh.ExecContext(t.Context(), "INSERT INTO plain VALUES (1, REPEAT('x', 10000)), (1, REPEAT('x', 10000))"); err == nil {
-			t.Fatal("the server has logged more than it has room for")
+			t.Fatal("the server could log a transaction larger than its limit")
 		}
 		var stop *cdc.StopError
 		err := r.ended()

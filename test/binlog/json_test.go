@@ -12,9 +12,8 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/binlog"
 )
 
-// TestJSON holds what comes of documents to what SELECT shows of them: MySQL has them in a binary form. outbox is a
-// table that is decoded here, general one whose rows go through go-mysql; its documents have been updated in place,
-// so there are holes in them.
+// Decoded JSON documents equal what SELECT prints. MySQL stores them in a binary form. The rows of table outbox are decoded
+// by this package, those of table general by go-mysql; some documents have gaps because they were updated in place.
 func TestJSON(t *testing.T) {
 	d := newDatabase(t, "mysql")
 	d.exec(`CREATE TABLE outbox (id INT PRIMARY KEY, doc JSON); CREATE TABLE general (id INT PRIMARY KEY, d DOUBLE, doc JSON);
@@ -46,7 +45,7 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// documents are what SELECT shows of them, by id.
+// documents returns the documents as SELECT prints them, by ID.
 func (d *database) documents(table string) []string {
 	d.t.Helper()
 	rows, err := d.db.QueryContext(context.WithoutCancel(d.t.Context()), "SELECT CAST(doc AS CHAR) FROM "+table+" ORDER BY id")
@@ -68,7 +67,7 @@ func (d *database) documents(table string) []string {
 	return printed
 }
 
-// specialJSON are SQL expressions with what a document can have.
+// specialJSON returns SQL expressions of documents with every kind of value.
 func specialJSON() []string {
 	texts := []string{
 		`1234567890123456789.5`, `{"b": [1, 2.5, 1.0, true, false, null], "a": {"n": -1e+30}, "": {}, "bb": [], "ab": ""}`,
@@ -79,7 +78,7 @@ func specialJSON() []string {
 		`true`, `null`, `7`, `"text"`, `1.0`, `{}`, `[]`, `{"replaced": "a longer text", "z": [1, {"y": "2"}], "removed": {"x": [1, 2, 3]}}`,
 		strings.Repeat("[", 100) + strings.Repeat("]", 100), strings.Repeat(`{"a":`, 99) + "1" + strings.Repeat("}", 99),
 	}
-	var large []string // with values of four bytes within the entries
+	var large []string // with four-byte values inside the entries
 	for i := range 4000 {
 		large = append(large, fmt.Sprintf(`"k%d": [%d, %d, null, "%d"]`, i, i*1000, -i*100000, i))
 	}
@@ -110,7 +109,7 @@ func randomJSON(n int) []string {
 	return expressions
 }
 
-// generator makes SQL expressions of documents.
+// generator generates SQL expressions of documents.
 type generator struct{ *rand.Rand }
 
 func (g generator) document(depth int) string {
@@ -168,7 +167,7 @@ func (g generator) decimal() string {
 	return fmt.Sprintf("CAST('%s%s.%s' AS DECIMAL(%d,%d))", []string{"", "-"}[g.IntN(2)], digits[:cut], digits[cut:], len(digits), min(scale, len(digits)))
 }
 
-// text is a string of characters of all kinds, those that are escaped above all.
+// text returns a random string, mostly of characters that must be escaped.
 func (g generator) text(limit int) string {
 	runes := make([]rune, g.IntN(limit))
 	for i := range runes {

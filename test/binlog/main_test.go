@@ -1,4 +1,4 @@
-// Package binlog tests the MySQL and MariaDB source against real servers, with a queue of the test's own.
+// Package binlog tests the MySQL and MariaDB source against real servers, with a fake queue.
 package binlog
 
 import (
@@ -24,7 +24,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
-// kinds are the servers that each test runs on, by the name of its subtest.
+// kinds are the servers that each test runs on, by the name of the subtest.
 func kinds() map[string]testenv.MySQLOptions {
 	return map[string]testenv.MySQLOptions{
 		"mysql":     {Flavor: testenv.MySQLFlavor},
@@ -80,7 +80,7 @@ func onEach(t *testing.T, test func(d *database)) {
 	}
 }
 
-// database is a database of its own.
+// database is a database for one test.
 type database struct {
 	t      *testing.T
 	server *testenv.MySQLServer
@@ -124,7 +124,7 @@ func (d *database) exec(query string, args ...any) {
 	}
 }
 
-// session is one connection, for statements that belong together.
+// session runs statements on one connection.
 func (d *database) session(statements ...string) {
 	d.t.Helper()
 	conn, err := d.db.Conn(d.t.Context())
@@ -139,7 +139,7 @@ func (d *database) session(statements ...string) {
 	}
 }
 
-// options are o for this database, and for its outbox unless o has tables.
+// options returns o for this database, by default with its table outbox.
 func (d *database) options(o binlog.Options) binlog.Options {
 	o.DSN = func() (string, error) { return d.dsn, nil }
 	if o.Tables == nil {
@@ -152,15 +152,15 @@ func (d *database) source(o binlog.Options) *binlog.Source {
 	return binlog.New(d.options(o), slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 }
 
-// queue keeps the rows of everything it was offered, as text.
+// queue keeps the rows of all batches as text.
 type queue struct {
 	mu      sync.Mutex
 	rows    []map[string]string // by column; NULL is missing
 	seqs    []uint64
-	columns []cdc.Column // of the table whose rows came last
+	columns []cdc.Column // of the last row's table
 	tb      testing.TB   // set by start, like confirm
 	confirm func(seq uint64)
-	limit   int // refuses batches once it holds so many rows; 0: never
+	limit   int // refuses batches once it holds this many rows; 0: no limit
 	space   chan struct{}
 	changed chan struct{}
 }
@@ -235,7 +235,7 @@ func (q *queue) last() uint64 {
 	return q.seqs[len(q.seqs)-1]
 }
 
-// running is a source that runs until the test ends, or stop.
+// running is a source that runs until stop or the end of the test.
 type running struct {
 	t      *testing.T
 	source *binlog.Source
@@ -264,14 +264,14 @@ func (r *running) stop() error {
 	return <-r.done
 }
 
-// ended returns how Run ended by itself.
+// ended waits until Run returns and returns its error.
 func (r *running) ended() error {
 	r.t.Helper()
 	select {
 	case err := <-r.done:
 		return err
 	case <-time.After(30 * time.Second):
-		r.t.Fatal("the source goes on")
+		r.t.Fatal("the source is still running")
 		return nil
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
-// A server with lower_case_table_names = 1 takes Outbox for outbox, and writes the latter into its log: the rows come
-// all the same, under the configured name. MySQL takes the setting only when it is initialised.
+// A server with lower_case_table_names = 1 logs table Outbox as outbox. The relay still finds its rows, and gives them the
+// configured name. MySQL accepts the setting only when its data directory is initialised.
 func TestLowerCaseTableNames(t *testing.T) {
 	server := testenv.MySQL(t, testenv.MySQLOptions{Flavor: testenv.MariaDBFlavor, Settings: map[string]string{"lower_case_table_names": "1"}})
 	d := &database{t: t, flavor: testenv.MariaDBFlavor, name: "Shop", dsn: server.DSN("", "")}
@@ -48,7 +48,7 @@ func TestLowerCaseTableNames(t *testing.T) {
 	}
 }
 
-// Elsewhere a name is one only in its own spelling.
+// On other servers table names are case-sensitive.
 func TestTableNames(t *testing.T) {
 	onEach(t, func(d *database) {
 		d.simple()
@@ -70,7 +70,7 @@ func TestTableNames(t *testing.T) {
 	})
 }
 
-// labels are the label values of a metric's series.
+// labels returns the label values of a metric's series.
 func labels(t *testing.T, reg *prometheus.Registry, name string) string {
 	t.Helper()
 	families, err := reg.Gather()

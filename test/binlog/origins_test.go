@@ -25,9 +25,9 @@ func origins(flavor string) []string {
 	}
 }
 
-// One log holds transactions of several origins: on MySQL of several servers, also out of order and with gaps, and
-// with tags; on MariaDB of several domains, and of several servers in one domain. Rows come in the order of the log, a
-// reconnect repeats none, and each position between two of them goes on exactly behind it.
+// A binlog has transactions of several origins: on MySQL of several servers, out of order, with gaps and with tags; on
+// MariaDB of several domains, and of several servers in a domain. Rows arrive in binlog order, a reconnect repeats none,
+// and each position continues exactly behind it.
 func TestGTIDsOfSeveralServers(t *testing.T) {
 	onEach(t, func(d *database) {
 		t := d.t
@@ -41,7 +41,7 @@ func TestGTIDsOfSeveralServers(t *testing.T) {
 			r.expect(rows...)
 			positions = append(positions, r.position())
 			if want := d.parsed(cdc.Position(d.position())); positions[n] != want {
-				t.Fatalf("behind %q the position is %s, want %s", origin, positions[n], want)
+				t.Fatalf("after %q the position is %s, want %s", origin, positions[n], want)
 			}
 		}
 		d.cut()
@@ -62,13 +62,13 @@ func TestGTIDsOfSeveralServers(t *testing.T) {
 				t.Error(err)
 			}
 			if got := numbers(again.queue.rows); !slices.Equal(got, rows[n+1:]) {
-				t.Errorf("behind %s come the rows %v, want %v", position, got, rows[n+1:])
+				t.Errorf("after %s the rows are %v, want %v", position, got, rows[n+1:])
 			}
 		}
 	})
 }
 
-// fresh runs statements on a connection that nobody uses afterwards.
+// fresh runs statements on a new connection and closes it.
 func (d *database) fresh(statements ...string) {
 	d.t.Helper()
 	db := d.db
@@ -80,10 +80,10 @@ func (d *database) fresh(statements ...string) {
 	d.db = db
 }
 
-// position is what a checkpoint would hold now.
+// position returns the current position.
 func (r *running) position() cdc.Position { return r.source.Progress(r.queue.last()).Position }
 
-// parsed is a position in its stored form.
+// parsed returns a position in its stored form.
 func (d *database) parsed(p cdc.Position) cdc.Position {
 	d.t.Helper()
 	stored, err := binlog.ParsePosition(cdc.Flavor(d.flavor), p)
@@ -93,7 +93,7 @@ func (d *database) parsed(p cdc.Position) cdc.Position {
 	return stored
 }
 
-// stored loads a checkpoint of this database at a position.
+// stored returns a function that loads a checkpoint of this database at a position.
 func (d *database) stored(p cdc.Position) func(context.Context) (cdc.Checkpoint, bool, error) {
 	return func(context.Context) (cdc.Checkpoint, bool, error) {
 		return cdc.Checkpoint{Source: cdc.Source{SystemID: d.flavor, Database: d.name}, Progress: cdc.Progress{Position: p}}, true, nil

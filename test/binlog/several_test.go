@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A statement writes to several outbox tables, as where a trigger on one of them copies rows into another. Its table maps
-// stand in the binlog before all of its rows. The types of b and y are decoded in another way than those of the rest.
+// A statement writes to several outbox tables, for example because a trigger on one copies rows into another. Its table maps
+// precede all of its rows in the binlog. Columns b and y are decoded by go-mysql.
 func TestStatementOnSeveralTables(t *testing.T) {
 	onEach(t, func(d *database) {
 		t := d.t

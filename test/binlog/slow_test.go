@@ -16,17 +16,17 @@ func TestHangUpWhileTheWindowIsFull(t *testing.T) {
 		d.simple()
 		d.exec("CREATE TABLE other (pad LONGBLOB)")
 		r := d.full()
-		d.eventually(noDump) // before net_write_timeout, 60 s
+		d.eventually(noDump) // before net_write_timeout, which is 60 s
 		select {
 		case err := <-r.done:
-			t.Fatalf("the source wants to connect again while there is no room: %v", err)
+			t.Fatalf("the source ended while there is no room: %v", err)
 		default:
 		}
 		d.drained(r)
 	})
 }
 
-// noDump says whether nobody reads the binlog.
+// noDump is a query for whether there is no dump thread.
 const noDump = "SELECT COUNT(*) = 0 FROM information_schema.processlist WHERE command LIKE 'Binlog Dump%'"
 
 // full starts a source and writes until its window is full.
@@ -43,7 +43,7 @@ func (d *database) full() *running {
 	return r
 }
 
-// drained makes room and expects what full wrote, once and in order.
+// drained makes room and verifies that the rows that full wrote arrive once and in order.
 func (d *database) drained(r *running) {
 	d.t.Helper()
 	r.queue.mu.Lock()
@@ -51,7 +51,7 @@ func (d *database) drained(r *running) {
 	r.queue.mu.Unlock()
 	r.queue.space <- struct{}{}
 	if err := r.ended(); err == nil {
-		d.t.Fatal("a connection that has ended is no error")
+		d.t.Fatal("Run returned no error although the connection ended")
 	}
 	again := start(d.t, r.source, r.queue, none)
 	for i, n := range numbers(again.await(121)) {
@@ -64,8 +64,8 @@ func (d *database) drained(r *running) {
 	}
 }
 
-// A relay with a full window does not hold up a server that shuts down. MySQL waits 8 s for every connection that reads
-// its binlog, also for one that takes all it gets, so there the relay has hung up before.
+// A relay with a full window does not delay a shutdown of the server. MySQL waits 8 s for every dump thread, also for one
+// whose client keeps up, so the relay must have hung up before.
 func TestServerShutdownWhileTheWindowIsFull(t *testing.T) {
 	for _, flavor := range []string{testenv.MySQLFlavor, testenv.MariaDBFlavor} {
 		t.Run(flavor, func(t *testing.T) {
@@ -84,9 +84,9 @@ func TestServerShutdownWhileTheWindowIsFull(t *testing.T) {
 				d.eventually(noDump)
 			}
 			beside := d.shutdown()
-			t.Logf("shut down in %s, beside a full window in %s", alone, beside)
+			t.Logf("shut down in %s, with a full window in %s", alone, beside)
 			if beside > alone+6*time.Second { // MySQL 8 s and MariaDB 15 s more without hanging up
-				t.Errorf("the server took %s to shut down beside a full window, %s alone", beside, alone)
+				t.Errorf("the server took %s to shut down with a full window, %s without a relay", beside, alone)
 			}
 			d.drained(r)
 		})
@@ -107,7 +107,7 @@ func (d *database) shutdown() time.Duration {
 	return took
 }
 
-// A server drops a connection that takes nothing for net_write_timeout. The next attempt goes on where this one was.
+// A server closes a connection whose client reads nothing for net_write_timeout. The next attempt continues from there.
 func TestReconnectAfterNetWriteTimeout(t *testing.T) {
 	onEach(t, func(d *database) {
 		t := d.t
@@ -120,7 +120,7 @@ func TestReconnectAfterNetWriteTimeout(t *testing.T) {
 		r := start(t, d.source(current()), q, none)
 		d.session(insert(1))
 		r.expect(1)
-		d.session(insert(2)) // for which there is no room
+		d.session(insert(2)) // there is no room for them
 		for n := range 40 {
 			d.session("INSERT INTO other VALUES (REPEAT('x', 1000000))", insert(3+n))
 		}
@@ -130,7 +130,7 @@ func TestReconnectAfterNetWriteTimeout(t *testing.T) {
 		q.mu.Unlock()
 		q.space <- struct{}{}
 		if err := r.ended(); err == nil {
-			t.Fatal("a connection that the server has ended is no error")
+			t.Fatal("Run returned no error although the server closed the connection")
 		}
 		again := start(t, r.source, q, none)
 		for i, n := range numbers(again.await(42)) {
@@ -144,7 +144,7 @@ func TestReconnectAfterNetWriteTimeout(t *testing.T) {
 	})
 }
 
-// eventually waits until a query says 1.
+// eventually waits until a query returns 1.
 func (d *database) eventually(query string) {
 	d.t.Helper()
 	ticker := time.NewTicker(50 * time.Millisecond)
@@ -162,13 +162,13 @@ func (d *database) eventually(query string) {
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
-			d.t.Fatalf("%s is not so after 30 s", query)
+			d.t.Fatalf("%s does not return 1 after 30 s", query)
 		}
 	}
 }
 
-// A connection that is open and brings nothing, not even the heartbeats of an idle server, is given up; one that
-// brings heartbeats is not, though nothing is written.
+// A connection that delivers nothing, not even heartbeats, is closed. A connection of an idle server, which delivers
+// heartbeats, is not.
 func TestReconnectAfterSilence(t *testing.T) {
 	var silent, idle []*running
 	for kind, server := range servers {
@@ -186,7 +186,7 @@ func TestReconnectAfterSilence(t *testing.T) {
 	}
 	for i, r := range silent {
 		if err := r.ended(); err == nil || !strings.Contains(err.Error(), "not even a heartbeat") {
-			t.Errorf("%v, want that the server is silent", err)
+			t.Errorf("%v, want an error about missing heartbeats", err)
 		}
 		if err := idle[i].stop(); err != nil {
 			t.Errorf("an idle server: %v", err)

@@ -11,7 +11,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// beside makes a second database, whose triggers and functions write to the outbox of the first.
+// beside creates a second database whose triggers and functions write to the outbox of the first.
 func (d *database) beside() string {
 	d.t.Helper()
 	x := d.name + "_x"
@@ -39,8 +39,8 @@ func (d *database) loadable() {
 	mysql.RegisterReaderHandler("rows", func() io.Reader { return strings.NewReader("2\n") })
 }
 
-// A session whose binlog_format is not ROW writes statements into the log, and triggers and functions write behind
-// them: the relay passes none over that may have written to the outbox, however it is written.
+// Sessions with another binlog_format than ROW log statements, whose triggers and functions may write to the outbox. The
+// relay stops before each statement that may have done so.
 func TestStatementsStop(t *testing.T) {
 	for name, tt := range map[string]struct {
 		statements []string
@@ -89,8 +89,8 @@ func TestStatementsStop(t *testing.T) {
 	}
 }
 
-// What the servers write into the log as statements, though binlog_format is ROW, stops nobody, nor do statements
-// that were rolled back, or that MySQL says to have used other databases only.
+// Statements that servers log despite binlog_format = ROW do not stop the relay, nor do statements that were rolled back, or
+// that according to MySQL used other databases only.
 func TestStatementsPass(t *testing.T) {
 	onEach(t, func(d *database) {
 		t := d.t

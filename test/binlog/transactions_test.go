@@ -13,7 +13,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// simple makes a table with a number in each row.
+// simple creates a table with a number in each row.
 func (d *database) simple() {
 	d.t.Helper()
 	d.exec("CREATE TABLE outbox (n INT NOT NULL, pad LONGBLOB)")
@@ -27,7 +27,7 @@ func insert(numbers ...int) string {
 	return "INSERT INTO outbox VALUES " + strings.Join(values, ", ")
 }
 
-// numbers are the rows' numbers, in order.
+// numbers returns the numbers of rows, in order.
 func numbers(rows []map[string]string) []int {
 	got := make([]int, len(rows))
 	for i, row := range rows {
@@ -45,8 +45,8 @@ func (r *running) expect(want ...int) {
 
 func current() binlog.Options { return binlog.Options{StartFrom: binlog.Current} }
 
-// What was committed comes, in the order of commit; what was rolled back does not, also when it is in the log
-// because another engine took part, and also behind a savepoint.
+// Committed rows arrive in commit order. Rolled-back rows do not, even if they are in the binlog because the transaction
+// also changed a non-transactional table, or because of a savepoint.
 func TestTransactions(t *testing.T) {
 	onEach(t, func(d *database) {
 		t := d.t
@@ -78,7 +78,7 @@ func TestTransactions(t *testing.T) {
 	})
 }
 
-// A position goes on exactly behind what it covers, in this process and in the next.
+// A source continues exactly behind its position, in the same process and in the next.
 func TestResume(t *testing.T) {
 	onEach(t, func(d *database) {
 		t := d.t
@@ -96,7 +96,7 @@ func TestResume(t *testing.T) {
 		stored := d.stored(half.Position)
 		again := start(t, d.source(binlog.Options{}), newQueue(), stored)
 		again.expect(10, 11)
-		// The connection breaks: the same process asks for what it has not handed on.
+		// The connection is lost: the same process continues behind what it has passed on.
 		d.cut()
 		if err := again.ended(); err == nil {
 			t.Fatal("a lost connection is no error")
@@ -110,19 +110,19 @@ func TestResume(t *testing.T) {
 	})
 }
 
-// cut ends the connections that read the log.
+// cut kills the dump threads.
 func (d *database) cut() {
 	d.t.Helper()
 	ids, err := d.server.Column(d.t.Context(), "SELECT id AS reader FROM information_schema.processlist WHERE command LIKE 'Binlog Dump%'", "reader")
 	if err != nil || len(ids) == 0 {
-		d.t.Fatalf("nobody reads the log: %v", err)
+		d.t.Fatalf("there is no dump thread: %v", err)
 	}
 	for _, id := range ids {
 		d.exec("KILL " + id)
 	}
 }
 
-// Transactions of other tables move the position on, though nothing of ours comes.
+// Transactions of other tables advance the position.
 func TestIdleOutbox(t *testing.T) {
 	onEach(t, func(d *database) {
 		t := d.t
@@ -146,7 +146,8 @@ func TestIdleOutbox(t *testing.T) {
 	})
 }
 
-// While a batch is in flight a heartbeat moves nothing, so none is sent: they would fill the memory while Kafka is away.
+// While a batch is in flight, a heartbeat cannot advance the position. None is passed on, because they would accumulate in
+// memory while Kafka is unavailable.
 func TestNoHeartbeatWhileABatchIsInFlight(t *testing.T) {
 	onEach(t, func(d *database) {
 		t := d.t
@@ -164,7 +165,7 @@ func TestNoHeartbeatWhileABatchIsInFlight(t *testing.T) {
 		}
 		written := time.Now()
 		d.wait("two ticks", func() bool { return r.source.Status().LastTick.Sub(written) > 2*time.Second })
-		d.session(insert(2)) // it is read behind the transactions of the other table
+		d.session(insert(2)) // read after the transactions of the other table
 		r.expect(1, 2)
 		if seq := q.last(); seq != 2 {
 			t.Errorf("%d batches, want the two with rows", seq)
@@ -191,12 +192,12 @@ func (d *database) wait(what string, done func() bool) {
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
-			d.t.Fatalf("%s did not come in 30 s", what)
+			d.t.Fatalf("%s did not happen within 30 s", what)
 		}
 	}
 }
 
-// A relay that works through the log of other tables says how far behind it is.
+// A relay that reads transactions of other tables reports its lag.
 func TestLag(t *testing.T) {
 	onEach(t, func(d *database) {
 		t := d.t
@@ -208,7 +209,7 @@ func TestLag(t *testing.T) {
 			"mariadb": "SET SESSION timestamp = UNIX_TIMESTAMP() - 3600",
 		}[d.flavor]
 		now := map[string]string{
-			"mysql":   "SET SESSION original_commit_timestamp = 36028797018963968", // what stands for no time
+			"mysql":   "SET SESSION original_commit_timestamp = 36028797018963968", // means unknown
 			"mariadb": "SET SESSION timestamp = DEFAULT",
 		}[d.flavor]
 		d.session(past, "INSERT INTO other VALUES (1)", now)
@@ -221,7 +222,7 @@ func TestLag(t *testing.T) {
 	})
 }
 
-// until waits for what comes with a batch, of rows or of none.
+// until waits for a condition, which it checks with every batch or heartbeat.
 func (r *running) until(done func() bool) {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(r.t.Context(), 20*time.Second)
@@ -232,7 +233,7 @@ func (r *running) until(done func() bool) {
 		case err := <-r.done:
 			r.t.Fatalf("the source ended: %v", err)
 		case <-ctx.Done():
-			r.t.Fatal("it has not come in 20 s")
+			r.t.Fatal("timeout after 20 s")
 		}
 	}
 }
@@ -247,7 +248,7 @@ func (d *database) position() string {
 	return strings.ReplaceAll(text, "\n", "")
 }
 
-// A full window holds the reader up, and nothing is lost or repeated by it.
+// A full window pauses reading; nothing is lost or repeated.
 func TestFullWindowPausesReading(t *testing.T) {
 	onEach(t, func(d *database) {
 		t := d.t
@@ -280,8 +281,8 @@ func TestFullWindowPausesReading(t *testing.T) {
 	})
 }
 
-// A transaction larger than what is held in memory goes through a file, and also what was taken back in it is gone.
-// Compressed or not, it is the same.
+// A transaction larger than the memory limit is buffered in a file, without the parts that were rolled back, compressed or
+// not.
 func TestLargeTransactions(t *testing.T) {
 	onEach(t, func(d *database) {
 		t := d.t
@@ -311,8 +312,8 @@ func TestLargeTransactions(t *testing.T) {
 	})
 }
 
-// A table map must not refer to buffers that are reused before its rows are read: the description of the binlog
-// file, and the tables of a transaction that is read from its temporary file.
+// A table map must not refer to buffers that are reused before its rows are read: those of the format description event, and
+// of a transaction in a temporary file.
 func TestTableMapSurvivesBufferReuse(t *testing.T) {
 	onEach(t, func(d *database) {
 		t := d.t
@@ -336,7 +337,7 @@ func TestTableMapSurvivesBufferReuse(t *testing.T) {
 	})
 }
 
-// deep lets big count far enough.
+// deep raises the recursion limit for big.
 var deep = map[string]string{"mysql": "SET SESSION cte_max_recursion_depth = 1000000", "mariadb": "SET SESSION max_recursive_iterations = 1000000"}
 
 // big inserts n rows of a thousand bytes.
@@ -344,7 +345,7 @@ func big(first, n int) string {
 	return fmt.Sprintf("INSERT INTO outbox WITH RECURSIVE i AS (SELECT %d AS n UNION ALL SELECT n + 1 FROM i WHERE n + 1 < %d) SELECT n, REPEAT('x', 1000) FROM i", first, first+n)
 }
 
-// Rows that cannot be published as promised stop the source with an error.
+// Rows that cannot be published stop the source with an error.
 func TestStopAtUnpublishableRows(t *testing.T) {
 	for name, tt := range map[string]struct {
 		statements []string
@@ -362,7 +363,7 @@ func TestStopAtUnpublishableRows(t *testing.T) {
 				r := start(t, d.source(current()), newQueue(), none)
 				d.session(insert(1))
 				d.session(tt.statements...)
-				if d.flavor == "mariadb" && tt.reason == "row_image" { // which logs all columns of an insert anyway
+				if d.flavor == "mariadb" && tt.reason == "row_image" { // MariaDB logs all columns of an insert anyway
 					r.expect(1, 2)
 					return
 				}
@@ -378,7 +379,7 @@ func TestStopAtUnpublishableRows(t *testing.T) {
 	}
 }
 
-// past does what a stop says, sets the position that it names, and expects what comes behind it.
+// past applies the fix of a stop: it sets the position that the fix names and verifies the rows behind it.
 func (d *database) past(stop error, o binlog.Options, next string) {
 	d.t.Helper()
 	_, rest, _ := strings.Cut(cdc.Fix(stop), "`cdc-relay position set ")

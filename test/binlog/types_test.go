@@ -11,8 +11,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// golden are the columns of a table with every type, two values for each, and what comes of them where that is not
-// what SELECT CAST(... AS CHAR) prints.
+// golden are columns of every type, each with two values, and the expected text if it differs from SELECT CAST(... AS CHAR).
 type golden struct {
 	name, ddl string
 	values    []string // SQL
@@ -61,8 +60,8 @@ func goldens() []golden {
 	}
 }
 
-// goldensOf are the types that only one kind of server has. Behind a VECTOR stands a text of another character set
-// than those around it.
+// goldensOf returns the types of one kind of server. The text column after VECTOR has another character set than its
+// neighbours.
 func goldensOf(flavor string) []golden {
 	if flavor == "mysql" {
 		return []golden{
@@ -80,7 +79,7 @@ func goldensOf(flavor string) []golden {
 	}
 }
 
-// general are the types that take go-mysql's own decoder.
+// general are the types that go-mysql decodes.
 func general() []golden {
 	return append(goldens(), []golden{
 		{"d", "DECIMAL(20,5)", []string{"-123456789012345.67890", "0"}, nil},
@@ -133,14 +132,14 @@ func TestTypes(t *testing.T) {
 					t.Error(err)
 				}
 				if _, checked := binlog.Check(t.Context(), binlog.Options{DSN: func() (string, error) { return d.dsn, nil }, Tables: []string{d.name + ".outbox"}}, none); fmt.Sprint(checked[d.name+".outbox"].Columns) != fmt.Sprint(r.queue.columns) {
-					t.Errorf("check sees\n%v, the log has\n%v", checked[d.name+".outbox"].Columns, r.queue.columns)
+					t.Errorf("check finds\n%v, the binlog has\n%v", checked[d.name+".outbox"].Columns, r.queue.columns)
 				}
 			})
 		})
 	}
 }
 
-// A column of a type that cannot be read ends the run, also where it is NULL: the columns behind it would be misread.
+// A column of an unsupported type stops the relay, also if it is NULL, because the columns behind it would be misread.
 func TestStopAtUnsupportedType(t *testing.T) {
 	d := newDatabase(t, "mariadb")
 	d.exec("CREATE TABLE outbox (id INT, packed VARCHAR(200) COMPRESSED, behind VARCHAR(300), price DECIMAL(10,2))")
@@ -152,7 +151,7 @@ func TestStopAtUnsupportedType(t *testing.T) {
 	}
 }
 
-// printed is what SELECT shows of the i-th row.
+// printed returns the i-th row as SELECT prints it.
 func (d *database) printed(g golden, i int) (text string, null bool) {
 	d.t.Helper()
 	if g.want != nil {

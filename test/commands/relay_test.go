@@ -26,7 +26,8 @@ type site struct {
 	dir string
 	// name is the name of the database and part of the names of slot, publication, topic and Redis key.
 	name string
-	// Either pg or mysql is set.pg    *testenv.PostgresServer
+	// Either pg or mysql is set.
+	pg    *testenv.PostgresServer
 	mysql *testenv.MySQLServer
 	// config is the text of cdc-relay.yaml.
 	config     string

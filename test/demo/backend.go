@@ -10,32 +10,32 @@ import (
 	"github.com/cdc-relay/cdc-relay/writer"
 )
 
-// backend is a server of one kind of database, a real one and our own, and all that differs between the kinds.
+// backend is a database server that the demo has started, and what depends on its kind.
 type backend interface {
 	Addr() string
 	PID() int
 	LogPath() string
 	Close() error
 
-	// title is the product and its version, unsafe what it leaves out to be fast.
+	// title is the product and its version, unsafe the settings that make it fast and unsafe.
 	title() string
 	unsafe() string
-	// prepare makes the database and both roles.
+	// prepare creates the database and both roles.
 	prepare(ctx context.Context) error
 	// source is the relay's setting source, with its role.
 	source() map[string]any
-	// driver, ownerDSN and dialect are how the shop connects and how its writer speaks.
+	// driver, ownerDSN and dialect are for the shop's connections and its writer.
 	driver() string
 	ownerDSN() string
 	dialect() writer.Dialect
-	// open is the prepared database to the checkers.
+	// open returns the prepared database for the checkers.
 	open() cdctest.Database
-	// changeOrder adds n to the changes of an order, which may be new, and returns them. db is for what
-	// is committed at once, beside the transaction.
+	// changeOrder adds n to the changes of an order, which may be new, and returns the sum. db is for statements outside of
+	// the transaction.
 	changeOrder(ctx context.Context, db *sql.DB, tx *sql.Tx, id string, n int) (changes int, err error)
 }
 
-// Kinds of database, by the names that package testenv fetches them by.
+// Kinds of database, by their names in package testenv.
 const (
 	kindPostgres = "postgres"
 	kindMySQL    = testenv.MySQLFlavor
@@ -44,7 +44,7 @@ const (
 	kinds = kindPostgres + ", " + kindMySQL + " and " + kindMariaDB
 )
 
-// startBackend starts a server that was fetched before.
+// startBackend starts a server.
 func startBackend(ctx context.Context, kind string) (backend, error) {
 	if kind == kindPostgres {
 		server, err := testenv.StartPostgres(ctx, testenv.PostgresOptions{Version: testenv.AnyPostgres})

@@ -13,7 +13,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/writer"
 )
 
-// mysql is the backend MySQL or MariaDB.
+// mysql is a MySQL or MariaDB backend.
 type mysql struct{ *testenv.MySQLServer }
 
 func product(flavor string) string {
@@ -24,7 +24,7 @@ func product(flavor string) string {
 }
 
 func (m mysql) title() string          { return product(m.Flavor) + " " + m.Version }
-func (m mysql) unsafe() string         { return product(m.Flavor) + " with fsync of its binlog alone" }
+func (m mysql) unsafe() string         { return product(m.Flavor) + " with fsync of its binlog only" }
 func (m mysql) driver() string         { return "mysql" }
 func (m mysql) ownerDSN() string       { return m.UserDSN(roleShop, "", database, "") }
 func (m mysql) open() cdctest.Database { return cdctest.OpenMySQL(m.MySQLServer, database) }
@@ -40,8 +40,8 @@ func (m mysql) source() map[string]any {
 	return map[string]any{"mysql": map[string]any{"dsn": m.UserDSN(roleRelay, "", database, "")}}
 }
 
-// prepare grants the relay what `cdc-relay setup --print` asks an administrator for, and the sight of the
-// database: there is no table yet that it could be allowed to see.
+// prepare grants the relay's user what `cdc-relay setup --print` prints for an administrator, and the right to see the
+// database, because rights on a table can only be granted once it exists.
 func (m mysql) prepare(ctx context.Context) error {
 	if err := m.CreateDatabase(ctx, database); err != nil {
 		return fmt.Errorf("create database %s: %w", database, err)
@@ -59,8 +59,8 @@ func (m mysql) prepare(ctx context.Context) error {
 	return nil
 }
 
-// changeOrder makes an order that is not there yet outside the transaction: two that insert the same one
-// deadlock when a third rolls it back.
+// changeOrder inserts a new order outside of the transaction: two transactions that insert the same order deadlock when a
+// third one rolls it back.
 func (m mysql) changeOrder(ctx context.Context, db *sql.DB, tx *sql.Tx, id string, n int) (changes int, err error) {
 	changes, found, err := m.updateOrder(ctx, tx, id, n)
 	if err != nil || found {
@@ -70,7 +70,7 @@ func (m mysql) changeOrder(ctx context.Context, db *sql.DB, tx *sql.Tx, id strin
 		return 0, err
 	}
 	if changes, found, err = m.updateOrder(ctx, tx, id, n); err == nil && !found {
-		err = errors.New("it is gone")
+		err = errors.New("the order does not exist")
 	}
 	return changes, err
 }

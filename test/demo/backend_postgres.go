@@ -12,7 +12,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/writer"
 )
 
-// postgres is the backend PostgreSQL.
+// postgres is a PostgreSQL backend.
 type postgres struct{ *testenv.PostgresServer }
 
 func (p postgres) title() string           { return fmt.Sprintf("PostgreSQL %d", p.Version) }

@@ -19,7 +19,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 )
 
-// demo is one performance, in the order of its methods.
+// demo is one run, in the order of its methods.
 type demo struct {
 	options
 
@@ -32,16 +32,16 @@ type demo struct {
 	reader  *cdctest.Reader
 	load    *cdctest.Load
 	faults  []cdctest.Fault
-	// truth is what was committed.
+	// truth is the committed events.
 	truth *cdctest.Truth
-	// began is when the writers started, ended when everything had arrived.
+	// began is when the writers started, ended when all events had arrived.
 	began, ended time.Time
 
-	// tamper changes what the reader has read, so that a test sees the demo fail.
+	// tamper changes the records, so that a test can make the demo fail.
 	tamper func([]cdctest.Record) []cdctest.Record
 }
 
-// run returns an error unless everything went well and every promise was kept. close must follow.
+// run returns an error if anything failed or a promise was broken. Call close afterwards.
 func (d *demo) run(ctx context.Context) (err error) {
 	for _, act := range []func(context.Context) error{d.makeDir, d.start, d.setup, d.startRelay, d.write, d.drain} {
 		if err := act(ctx); err != nil {
@@ -84,12 +84,12 @@ func place(addresses []string, fake bool, setting string) string {
 	return text
 }
 
-// window is how many events may be in flight, and so be repeated after a kill.
+// window is how many events may be in flight, and thus be repeated after a kill.
 const window = 4000
 
-// setup writes the relay's configuration and has the relay make what it needs.
+// setup writes the relay's configuration and runs cdc-relay setup.
 func (d *demo) setup(ctx context.Context) (err error) {
-	run := fmt.Sprintf("%06x", rand.Uint32N(1<<24)) // others' servers may hold what another run left
+	run := fmt.Sprintf("%06x", rand.Uint32N(1<<24)) // a server that the demo did not start may have objects of another run
 	d.topic = "cdc-relay-demo-" + run
 	d.relay, err = cdctest.NewRelay(d.binary, d.dir, cdctest.Config{
 		"source":     d.servers.backend.source(),
@@ -116,10 +116,10 @@ func (d *demo) setup(ctx context.Context) (err error) {
 
 func (d *demo) configPath() string { return filepath.Join(d.dir, "cdc-relay.yaml") }
 
-// logPath is where the database's log ends up.
+// logPath is where the database's log is copied to.
 func (d *demo) logPath() string { return filepath.Join(d.dir, d.kind+".log") }
 
-// asYAML writes a JSON file as people would.
+// asYAML rewrites a JSON file as block-style YAML.
 func asYAML(path string) error {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -135,7 +135,7 @@ func asYAML(path string) error {
 	return os.WriteFile(path, text, 0o600)
 }
 
-// command runs one of the relay's commands and returns what it said.
+// command runs a command of the relay and returns its output.
 func (d *demo) command(ctx context.Context, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, d.binary, append(args, "--config", d.configPath())...)
 	cmd.Env = append(os.Environ(), "CDC_RELAY_OWNER_DSN="+d.servers.backend.ownerDSN())
@@ -147,7 +147,7 @@ func (d *demo) command(ctx context.Context, args ...string) (string, error) {
 	return said.String(), nil
 }
 
-// patience is how long the relay may take to start, and what was written to arrive.
+// patience is the time limit for the start of the relay and for the arrival of all events.
 const patience = 30 * time.Second
 
 func (d *demo) startRelay(ctx context.Context) (err error) {
@@ -164,7 +164,7 @@ func (d *demo) startRelay(ctx context.Context) (err error) {
 	return err
 }
 
-// write lets the writers work and kills the relay twice meanwhile.
+// write runs the writers and kills the relay twice meanwhile.
 func (d *demo) write(ctx context.Context) error {
 	d.screen.say("writing  %s of transactions through package writer, a tenth of them rolled back", d.duration)
 	d.began = time.Now()
@@ -183,7 +183,7 @@ func (d *demo) write(ctx context.Context) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-d.relay.Done():
-			return fmt.Errorf("the relay ended by itself: %s", d.relay.LogTail(3))
+			return fmt.Errorf("the relay has ended: %s", d.relay.LogTail(3))
 		case <-first.C:
 			err = d.kill(ctx)
 		case <-second.C:
@@ -199,7 +199,7 @@ func (d *demo) write(ctx context.Context) error {
 	}
 }
 
-// moment is a part of the whole, and a little more: nobody knows what the relay is doing just then.
+// moment returns a fraction of the duration plus a random bit, so that the kill hits the relay at a random point.
 func moment(whole time.Duration, part float64) time.Duration {
 	return time.Duration(float64(whole) * (part + rand.Float64()/20))
 }
@@ -222,8 +222,8 @@ func (d *demo) showProgress() {
 		number(d.load.Ledger.Committed()), number(events), number(records-events))
 }
 
-// drain waits until everything committed was read, or for as long as that may take; the verdict on what is
-// missing is not here. Then the relay stops in order.
+// drain waits until all committed events were read or the time limit is reached (judge reports what is missing), and stops
+// the relay with SIGTERM.
 func (d *demo) drain(ctx context.Context) error {
 	waiting, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -251,12 +251,12 @@ func (d *demo) drain(ctx context.Context) error {
 	return d.reader.CatchUp(stopping)
 }
 
-// close stops everything that was started and takes what it left on others' servers away.
+// close stops everything that was started and removes what the demo created on other servers.
 func (d *demo) close(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
 	if d.load != nil {
-		_ = d.load.Stop() // told of before, or not of interest any more
+		_ = d.load.Stop() // reported before, or no longer of interest
 	}
 	if d.relay != nil {
 		d.relay.Kill()
@@ -277,7 +277,7 @@ func (d *demo) close(ctx context.Context) (err error) {
 	return err
 }
 
-// sayWhere tells where to look.
+// sayWhere prints where to look.
 func (d *demo) sayWhere(w io.Writer) {
 	_, _ = fmt.Fprintf(w, `
 config and logs  %s: cdc-relay.yaml, relay.log, %s

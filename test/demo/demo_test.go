@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// brief is a demo that takes as little time as possible.
+// brief returns a demo that is as short as possible.
 func brief(t *testing.T, kind string, out *bytes.Buffer) *demo {
 	t.Helper()
 	return &demo{options: options{kind: kind, duration: shortest, dir: t.TempDir()}, screen: newScreen(out)}
@@ -59,7 +59,7 @@ func TestDemoPasses(t *testing.T) {
 				t.Errorf("it does not begin with %s", title)
 			}
 			if log, err := os.Stat(filepath.Join(d.dir, kind+".log")); err != nil || log.Size() == 0 {
-				t.Errorf("the database's log is not there: %v", err)
+				t.Errorf("the database's log is missing: %v", err)
 			}
 		})
 	}
@@ -79,7 +79,7 @@ func count(t *testing.T, out *bytes.Buffer, row string) int {
 	return n
 }
 
-// Whatever promise is broken, the demo says so and fails.
+// The demo fails if any promise is broken.
 func TestDemoFails(t *testing.T) {
 	for name, tt := range map[string]struct {
 		tamper func([]cdctest.Record) []cdctest.Record
@@ -110,7 +110,7 @@ func TestDemoFails(t *testing.T) {
 	}
 }
 
-// loseOne takes all records of one event out.
+// loseOne removes all records of one event.
 func loseOne(records []cdctest.Record) []cdctest.Record {
 	id := records[len(records)/2].EventID
 	return slices.DeleteFunc(records, func(r cdctest.Record) bool { return r.EventID == id })
@@ -129,7 +129,7 @@ func swapTwo(records []cdctest.Record) []cdctest.Record {
 	return nil
 }
 
-// A signal ends the demo and everything that it has started.
+// A signal ends the demo and everything that it started.
 func TestDemoIsInterrupted(t *testing.T) {
 	for _, kind := range eachKind() {
 		t.Run(kind, func(t *testing.T) {
@@ -153,7 +153,7 @@ func TestDemoIsInterrupted(t *testing.T) {
 	}
 }
 
-// trigger calls do once a text is written.
+// trigger calls do when a text is written.
 type trigger struct {
 	text string
 	do   func()
@@ -173,8 +173,8 @@ func TestCommandLine(t *testing.T) {
 		code int
 		says string
 	}{
-		{nil, map[string]string{"DB": "oracle"}, exitUsage, `there is no demo of the database "oracle": there is one of postgres, mysql and mariadb`},
-		{[]string{"-db", "redis"}, map[string]string{"DB": "mysql"}, exitUsage, `there is no demo of the database "redis"`},
+		{nil, map[string]string{"DB": "oracle"}, exitUsage, `unknown database "oracle": use postgres, mysql`},
+		{[]string{"-db", "redis"}, map[string]string{"DB": "mysql"}, exitUsage, `unknown database "redis"`},
 		{[]string{"-duration", "1s"}, nil, exitUsage, "too short for two kills"},
 		{[]string{"postgres"}, nil, exitUsage, `unexpected argument "postgres"`},
 		{[]string{"-nothing"}, nil, exitUsage, "-nothing"},
@@ -214,7 +214,7 @@ func TestDatabaseVariable(t *testing.T) {
 	}
 }
 
-// On a terminal progress stays on one line; what stays is not mixed with it.
+// On a terminal, progress overwrites one line and does not mix with other lines.
 func TestScreen(t *testing.T) {
 	var out bytes.Buffer
 	s := &screen{w: &out, live: true}

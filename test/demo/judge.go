@@ -12,7 +12,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 )
 
-// judge holds what was read against what the database holds, and prints the table.
+// judge compares the records with the database and prints the table.
 func (d *demo) judge() error {
 	if err := d.load.Ledger.Check(d.truth); err != nil {
 		return err
@@ -29,7 +29,7 @@ func (d *demo) judge() error {
 	return nil
 }
 
-// allowed are the kills, each with the duplicates it may cause: the window and the transaction that was open.
+// allowed returns the kills, each with the number of repeats that it may cause: the window and the largest transaction.
 func (d *demo) allowed() []cdctest.Fault {
 	faults := slices.Clone(d.faults)
 	for i := range faults {
@@ -40,20 +40,20 @@ func (d *demo) allowed() []cdctest.Fault {
 
 // latencies are the times from COMMIT to consumer.
 type latencies struct {
-	// steady are in order, of what was committed a good while before the first kill.
+	// steady are those of events committed well before the first kill, sorted.
 	steady []time.Duration
-	// longest is of everything.
+	// longest is the longest of all events.
 	longest time.Duration
 }
 
-// disturbed is how long before a kill an event may be committed and still feel it.
+// disturbed is how long before a kill an event must be committed to be unaffected by it.
 const disturbed = time.Second
 
 func (d *demo) latencies(records []cdctest.Record) latencies {
 	var l latencies
 	calm := d.faults[0].At.Add(-min(disturbed, d.duration/10))
 	seen := make(map[uuid.UUID]bool, len(records))
-	for i := range records { // a repeat stands behind its first publication
+	for i := range records { // a repeat comes after its first publication
 		r := &records[i]
 		sent := d.shop.sentAt(r.EventID)
 		if seen[r.EventID] || sent.IsZero() {
@@ -70,7 +70,7 @@ func (d *demo) latencies(records []cdctest.Record) latencies {
 	return l
 }
 
-// quantile of latencies in order; 0 of none.
+// quantile returns a quantile of sorted latencies, 0 if there are none.
 func quantile(sorted []time.Duration, q float64) time.Duration {
 	if len(sorted) == 0 {
 		return 0
@@ -81,28 +81,28 @@ func quantile(sorted []time.Duration, q float64) time.Duration {
 func (d *demo) show(r *cdctest.Report, l latencies) {
 	elapsed := d.ended.Sub(d.began)
 	rows := [][3]string{
-		{"committed", number(r.Committed), fmt.Sprintf("in %s transactions; %s events more were rolled back",
+		{"committed", number(r.Committed), fmt.Sprintf("in %s transactions; %s more events were rolled back",
 			number(d.load.Ledger.Transactions()), number(d.load.Ledger.RolledBack()))},
 		{"delivered", number(r.Delivered), "each at least once"},
 		{"lost", number(r.Count(cdctest.Lost)), ""},
 		{"duplicates", number(r.Duplicates), fmt.Sprintf("a killed relay repeats what it had not saved, here at most %s: drop repeats by ce_id", number(window))},
 		{"order violations", number(r.Count(cdctest.Order)), "of one key"},
-		{"wrong", number(r.Count(cdctest.Phantom) + r.Count(cdctest.Content)), "rolled back and yet published, or not the row's content"},
+		{"wrong", number(r.Count(cdctest.Phantom) + r.Count(cdctest.Content)), "published although rolled back, or content differs from the row"},
 		{"p50", millis(quantile(l.steady, 0.5)), "from COMMIT to the consumer, before the first kill"},
 		{"p99", millis(quantile(l.steady, 0.99)), ""},
-		{"longest", millis(l.longest), "through the kills"},
-		{"events per second", number(int(float64(r.Delivered) / elapsed.Seconds())), "as many as the writers wrote"},
+		{"longest", millis(l.longest), "across the kills"},
+		{"events per second", number(int(float64(r.Delivered) / elapsed.Seconds())), "limited by the writers"},
 	}
 	d.screen.say("")
 	for _, row := range rows {
 		d.screen.say("%s", strings.TrimRight(fmt.Sprintf("%-17s  %10s  %s", row[0], row[1], row[2]), " "))
 	}
-	d.screen.say("\nThese figures are the demo's: %s.", d.setting())
-	d.screen.say("What the relay does on real servers is in docs/performance.md.")
+	d.screen.say("\nThese are figures of the demo: %s.", d.setting())
+	d.screen.say("docs/performance.md has figures from real servers.")
 	d.sayWhere(d.screen.w)
 }
 
-// setting is what the figures depend on.
+// setting describes what the figures depend on.
 func (d *demo) setting() string {
 	setting := d.servers.backend.unsafe()
 	if d.servers.fakes.kafka != nil {
@@ -111,7 +111,7 @@ func (d *demo) setting() string {
 	return setting + ", writers and reader on one machine"
 }
 
-// number writes a count in groups of three.
+// number formats a count in groups of three digits.
 func number(n int) string {
 	text := strconv.Itoa(n)
 	for i := len(text) - 3; i > 0; i -= 3 {

@@ -1,6 +1,6 @@
-// Command demo shows the whole path on one machine: it starts servers, sets a database up with cdc-relay
-// setup, writes events through package writer, runs the built cdc-relay and kills it with SIGKILL twice,
-// reads everything back with a client that shares no code with it, and counts.
+// Command demo shows the whole path on one machine. It starts servers, prepares a database with cdc-relay setup, writes
+// events with package writer, runs the built cdc-relay, kills it twice with SIGKILL, reads all records with another client
+// library, and counts.
 //
 //	make demo
 //	make demo DB=mysql
@@ -32,17 +32,17 @@ const (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	context.AfterFunc(ctx, stop) // a second signal ends the process; the servers end with it
+	context.AfterFunc(ctx, stop) // a second signal ends the process and its servers
 	code := execute(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
 }
 
-// options are what the command line and the environment say.
+// options are the flags and environment variables.
 type options struct {
 	// kind is the kind of database.
 	kind string
-	// kafka and redis are addresses of real servers; none: in process.
+	// kafka and redis are addresses of real servers; "": in process.
 	kafka, redis []string
 	duration     time.Duration
 	dir          string
@@ -60,13 +60,13 @@ func execute(ctx context.Context, args []string, env func(string) string, stdout
 	return perform(ctx, &demo{options: o, screen: newScreen(stdout)}, stderr)
 }
 
-// perform runs the demo and says how it ended.
+// perform runs the demo and returns its exit code.
 func perform(ctx context.Context, d *demo, stderr io.Writer) int {
 	err := d.run(ctx)
 	d.screen.end()
 	interrupted := ctx.Err() != nil
 	if interrupted {
-		err = nil // whatever it was, it was that
+		err = nil // caused by the signal
 		_, _ = fmt.Fprintln(stderr, "demo: interrupted: stopping what was started")
 	}
 	if err = errors.Join(err, d.close(ctx)); err != nil {
@@ -101,9 +101,9 @@ func parse(args []string, env func(string) string, stderr io.Writer) (o options,
 	}
 	switch {
 	case flags.NArg() > 0:
-		return o, fmt.Errorf("unexpected argument %q: there are only flags, -help lists them", flags.Arg(0))
+		return o, fmt.Errorf("unexpected argument %q: -help lists the flags", flags.Arg(0))
 	case o.kind != kindPostgres && o.kind != kindMySQL && o.kind != kindMariaDB:
-		return o, fmt.Errorf("there is no demo of the database %q: there is one of %s", o.kind, kinds)
+		return o, fmt.Errorf("unknown database %q: use %s", o.kind, kinds)
 	case o.duration < shortest:
 		return o, fmt.Errorf("-duration %s is too short for two kills: give at least %s", o.duration, shortest)
 	}

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// screen writes lines that stay and, on a terminal, a last line that is written over.
+// screen writes lines and, on a terminal, a last line that the next one overwrites.
 type screen struct {
 	w    io.Writer
 	live bool
-	open bool // the last line is one to be written over
+	open bool // the last line is to be overwritten
 }
 
 func newScreen(w io.Writer) *screen {
@@ -34,13 +34,13 @@ func (s *screen) interval() time.Duration {
 
 const eraseLine = "\r\x1b[K"
 
-// say writes a line that stays.
+// say writes a line.
 func (s *screen) say(format string, args ...any) {
 	s.erase()
 	_, _ = fmt.Fprintf(s.w, format+"\n", args...)
 }
 
-// progress writes a line that the next one replaces, where there is a terminal.
+// progress writes a line that on a terminal the next one overwrites.
 func (s *screen) progress(format string, args ...any) {
 	if !s.live {
 		s.say(format, args...)
@@ -57,7 +57,7 @@ func (s *screen) erase() {
 	}
 }
 
-// end leaves the last line where it is.
+// end keeps the last line.
 func (s *screen) end() {
 	if s.open {
 		_, _ = io.WriteString(s.w, "\n")

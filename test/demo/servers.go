@@ -17,8 +17,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
-// servers are the database, always a real one and our own, and Kafka and Redis, in process unless addresses
-// were given.
+// servers are a real database that the demo has started, and Kafka and Redis, in process unless addresses were given.
 type servers struct {
 	backend backend // nil until it runs
 	fakes   struct {
@@ -28,7 +27,7 @@ type servers struct {
 	brokers, redis []string
 }
 
-// startServers starts what is not given. The servers are to be closed even after an error.
+// startServers starts the servers that are not given. Call close even after an error.
 func startServers(ctx context.Context, o options, progress io.Writer) (*servers, error) {
 	s := &servers{brokers: o.kafka, redis: o.redis}
 	if _, err := testenv.Fetch(ctx, o.kind, progress); err != nil {
@@ -53,7 +52,7 @@ func startServers(ctx context.Context, o options, progress io.Writer) (*servers,
 	return s, nil
 }
 
-// close stops what was started. The database's log stays.
+// close stops the servers that were started. The database's log is kept.
 func (s *servers) close(logPath string) error {
 	if s.fakes.kafka != nil {
 		s.fakes.kafka.Close()
@@ -71,7 +70,7 @@ func (s *servers) close(logPath string) error {
 	return errors.Join(err, s.backend.Close())
 }
 
-// lent says whether others' servers are in use, where we must leave nothing behind.
+// lent reports whether the demo uses servers that it did not start, where it must leave nothing behind.
 func (s *servers) lent() bool { return s.fakes.kafka == nil || s.fakes.redis == nil }
 
 // deleteTopic deletes the demo's topic from a real Kafka.

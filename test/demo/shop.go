@@ -15,9 +15,9 @@ import (
 
 const database = "shop"
 
-// shop is an application: each of its transactions changes orders and appends the events that tell of it.
+// shop is an application: its transactions change orders and append the events about them.
 type shop struct {
-	cdctest.Database // what the checkers read
+	cdctest.Database // for the checkers
 
 	backend backend
 	db      *sql.DB
@@ -28,13 +28,13 @@ type shop struct {
 	sent map[uuid.UUID]time.Time
 }
 
-// Roles: the application owns its tables, the relay may replicate and no more.
+// Roles: the application owns its tables, the relay may only replicate.
 const (
 	roleShop  = "shop"
 	roleRelay = "cdc_relay"
 )
 
-// openShop makes the database and its roles, but nothing that cdc-relay setup makes.
+// openShop creates the database and its roles, but nothing that cdc-relay setup creates.
 func openShop(ctx context.Context, b backend) (*shop, error) {
 	if err := b.prepare(ctx); err != nil {
 		return nil, err
@@ -64,7 +64,7 @@ func (s *shop) Connect(ctx context.Context) (cdctest.Session, error) {
 	return &session{shop: s, conn: conn}, nil
 }
 
-// sentAt returns when the event's COMMIT was sent; the zero time if that is not known.
+// sentAt returns when the event's COMMIT was sent, or the zero time if it is unknown.
 func (s *shop) sentAt(id uuid.UUID) time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -79,15 +79,15 @@ type session struct {
 	ids  []uuid.UUID // appended in the open transaction
 }
 
-// Begin asks for what is PostgreSQL's default. MySQL's would lock the gap where a new order belongs.
+// Begin uses READ COMMITTED, PostgreSQL's default. MySQL's default takes gap locks when a new order is inserted.
 func (s *session) Begin(ctx context.Context) (err error) {
 	s.ids = s.ids[:0]
 	s.tx, err = s.conn.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 	return err
 }
 
-// Reserve is the business's own write: n changes of an order. Whoever changes an order holds its row until
-// the transaction ends, so the numbers follow the order of commit.
+// Reserve is the business transaction: n changes of an order. They lock its row until the transaction ends, so the numbers
+// follow commit order.
 func (s *session) Reserve(ctx context.Context, key string, n int) (first int, err error) {
 	last, err := s.shop.backend.changeOrder(ctx, s.shop.db, s.tx, key, n)
 	if err != nil {
@@ -96,7 +96,7 @@ func (s *session) Reserve(ctx context.Context, key string, n int) (first int, er
 	return last - n + 1, nil
 }
 
-// Insert appends the events that tell of the changes, in the same transaction.
+// Insert appends the events about the changes in the same transaction.
 func (s *session) Insert(ctx context.Context, events []*cdctest.Event) error {
 	batch := make([]*writer.Event, len(events))
 	for i, e := range events {

@@ -16,8 +16,8 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
-// Each broker of three is killed and started again under load: nothing is lost, the order holds, and
-// nothing is there twice, because batches are sent again under their sequence numbers.
+// Each of three brokers is killed and started again under load: nothing is lost, reordered or duplicated, because batches
+// are sent again with the same sequence numbers.
 func TestBrokersKilledInTurn(t *testing.T) {
 	t.Parallel()
 	k := testenv.Kafka(t, testenv.KafkaOptions{Brokers: 3, Settings: map[string]string{"min.insync.replicas": "2"}})
@@ -77,7 +77,7 @@ func TestBrokersKilledInTurn(t *testing.T) {
 	}
 }
 
-// The network swallows a broker's answers, then its requests, then hangs up: each is noticed and recovered from.
+// The network drops a broker's responses, then its requests, then its connections: the publisher recovers from each.
 func TestNetworkFaults(t *testing.T) {
 	t.Parallel()
 	k := testenv.Kafka(t, testenv.KafkaOptions{Proxied: true})
@@ -104,7 +104,7 @@ func TestNetworkFaults(t *testing.T) {
 			t.Fatal(err)
 		}
 		burst()
-		pause := time.After(3 * time.Second) // longer than the request timeout: the loss is noticed while it lasts
+		pause := time.After(3 * time.Second) // longer than the request timeout
 		<-pause
 		proxy.Heal(t.Context())
 		settled()
@@ -125,14 +125,14 @@ func TestNetworkFaults(t *testing.T) {
 	}
 }
 
-// With rights missing, nothing is published and the error says which.
+// Without a right nothing is published, and the error names the right.
 func TestMissingRights(t *testing.T) {
 	t.Parallel()
 	k := testenv.Kafka(t, testenv.KafkaOptions{Secure: true, Settings: map[string]string{
 		"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer", "super.users": "User:ANONYMOUS",
 	}})
 	newTopic(t, k, "closed", 1, nil)
-	s := open(t, publisher.Options{Kafka: kafka.Options{Brokers: k.Bootstrap()}}) // ANONYMOUS may
+	s := open(t, publisher.Options{Kafka: kafka.Options{Brokers: k.Bootstrap()}}) // ANONYMOUS has all rights
 	s.send(t, numbered("closed", 0, 1, 1)...)
 	if err := s.await(t, soon, 1); err != nil {
 		t.Fatal(err)
@@ -142,7 +142,7 @@ func TestMissingRights(t *testing.T) {
 	p := unopened(t, publisher.Options{Kafka: conn})
 	d := describe(t, conn, kafka.TransactionalPrefix+"check", "closed")
 	if tp := d.Topics[0]; tp.Err == nil || d.ProducerID == nil {
-		t.Errorf("nothing speaks against topic %+v, producer id %v", tp, d.ProducerID)
+		t.Errorf("no error for topic %+v, producer ID %v", tp, d.ProducerID)
 	}
 	if err := p.Open(t.Context(), "cdc-relay.test"); err == nil || !strings.Contains(cdc.Explain(err), `on the transactional ID "cdc-relay.test"`) {
 		t.Errorf("without any right it opened with %v", err)
@@ -159,7 +159,7 @@ func TestMissingRights(t *testing.T) {
 	}
 }
 
-// grant lets the test's user write.
+// grant gives the test's user the right to write.
 func grant(t *testing.T, k *testenv.KafkaCluster, kind kmsg.ACLResourceType, pattern kmsg.ACLResourcePatternType, name string) {
 	t.Helper()
 	cl, err := kgo.NewClient(kgo.SeedBrokers(k.Bootstrap()...))
@@ -182,7 +182,7 @@ func grant(t *testing.T, k *testenv.KafkaCluster, kind kmsg.ACLResourceType, pat
 	}
 }
 
-// A broker that lets sessions expire (KIP-368) wants credentials again on the open connection.
+// A broker with SASL reauthentication (KIP-368) requires credentials again on open connections.
 func TestSASLSessionsExpire(t *testing.T) {
 	t.Parallel()
 	k := testenv.Kafka(t, testenv.KafkaOptions{Secure: true, Settings: map[string]string{"connections.max.reauth.ms": "1500"}})

@@ -16,8 +16,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
-// A batch that is in flight when the successor opens is rejected: it would land behind newer records. Without the fence
-// it does.
+// A batch that is in flight when the successor opens is rejected. Without the fence it is appended behind newer records.
 func TestLateBatchIsRejected(t *testing.T) {
 	k := testenv.Kafka(t, testenv.KafkaOptions{Proxied: true})
 	proxy := k.Brokers()[0].Proxy()
@@ -41,7 +40,7 @@ func TestLateBatchIsRejected(t *testing.T) {
 			durable(t, second, 1)
 			proxy.Heal(t.Context())
 			if err := first.await(t, soon, 2); (err == nil) == (id != kafka.TransactionalNone) {
-				t.Errorf("the late batch's answer: %v", err)
+				t.Errorf("the result of the late batch: %v", err)
 			} else if err != nil {
 				fenced(t, err)
 			}
@@ -54,7 +53,7 @@ func TestLateBatchIsRejected(t *testing.T) {
 				return v == 3
 			})
 			if !slices.Equal(got, want) {
-				t.Errorf("the topic holds %v, want %v", got, want)
+				t.Errorf("the topic has %v, want %v", got, want)
 			}
 		})
 	}
@@ -65,7 +64,7 @@ func TestSuccessorFencesPredecessor(t *testing.T) {
 	newTopic(t, shared, "fence", 2, nil)
 	opts := publisher.Options{Kafka: kafka.Options{Brokers: shared.Bootstrap()}, TransactionalID: "fence"}
 	first := open(t, opts)
-	other := open(t, publisher.Options{Kafka: kafka.Options{Brokers: shared.Bootstrap()}, TransactionalID: "fence of another log"})
+	other := open(t, publisher.Options{Kafka: kafka.Options{Brokers: shared.Bootstrap()}, TransactionalID: "another fence"})
 	first.send(t, numbered("fence", 0, 10, 5)...)
 	durable(t, first, 1)
 	for _, id := range []string{opts.TransactionalID, "an unused ID"} {
@@ -86,7 +85,7 @@ func TestSuccessorFencesPredecessor(t *testing.T) {
 	}
 }
 
-// The fence is renewed under load: nothing is sent again for it, and it holds afterwards.
+// A renewal of the fence under load causes no duplicates, and the new fence works.
 func TestFenceRenewalUnderLoad(t *testing.T) {
 	newTopic(t, shared, "renewed", 4, nil)
 	opts := publisher.Options{Kafka: kafka.Options{Brokers: shared.Bootstrap()}, TransactionalID: "renewed", Timing: publisher.Timing{RenewInterval: 20 * time.Millisecond}}
@@ -128,7 +127,7 @@ func fenced(t *testing.T, err error) {
 	t.Helper()
 	var stop *cdc.StopError
 	if !errors.As(err, &stop) || stop.Class != cdc.ClassFenced {
-		t.Errorf("%v, want that it was fenced", err)
+		t.Errorf("%v, want an error of a fenced publisher", err)
 	} else {
 		t.Log(err)
 	}

@@ -25,7 +25,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
-// shared is one broker for all tests that do not break it.
+// shared is a broker for all tests that do not disturb it.
 var shared *testenv.KafkaCluster
 
 func TestMain(m *testing.M) {
@@ -54,7 +54,7 @@ func newTopic(t *testing.T, k *testenv.KafkaCluster, name string, partitions int
 	}
 }
 
-// sink is a publisher and its answers.
+// sink is a publisher and its results.
 type sink struct {
 	*publisher.Publisher
 	next uint64
@@ -130,7 +130,7 @@ func (s *sink) collect(ctx context.Context) {
 	}
 }
 
-// await waits until so many batches are answered, or any failed.
+// await waits until n batches are done or one has failed.
 func (s *sink) await(t *testing.T, within time.Duration, n int) error {
 	t.Helper()
 	timeout := time.After(within)
@@ -158,7 +158,7 @@ func (s *sink) send(t *testing.T, msgs ...cdc.Message) {
 	}
 }
 
-// numbered makes n messages of some keys in turn whose values count up from first.
+// numbered returns n messages of some keys in turn, whose values count up from first.
 func numbered(topic string, first, n, keys int) []cdc.Message {
 	msgs := make([]cdc.Message, n)
 	for i := range msgs {
@@ -171,7 +171,7 @@ func numbered(topic string, first, n, keys int) []cdc.Message {
 	return msgs
 }
 
-// readAll reads a topic from the beginning until done says so.
+// readAll reads a topic from the start until done returns true.
 func readAll(t *testing.T, addrs []string, topic string, done func(*kgo.Record) bool) {
 	t.Helper()
 	cl, err := kgo.NewClient(kgo.SeedBrokers(addrs...), kgo.ConsumeTopics(topic), kgo.FetchMaxWait(100*time.Millisecond))
@@ -192,7 +192,7 @@ func readAll(t *testing.T, addrs []string, topic string, done func(*kgo.Record) 
 	}
 }
 
-// order checks numbered messages as they are read back.
+// order checks the order of numbered messages.
 type order struct {
 	last map[string]int
 	home map[string]int32
@@ -212,13 +212,13 @@ func (o *order) check(t *testing.T, r *kgo.Record) {
 		t.Fatalf("key %s is in partitions %d and %d", key, p, r.Partition)
 	}
 	if top, ok := o.last[key]; ok && v < top && o.seen[v] == 0 {
-		t.Fatalf("key %s: %d is first seen after %d", key, v, top)
+		t.Fatalf("key %s: %d first appears after %d", key, v, top)
 	}
 	o.home[key], o.last[key] = r.Partition, max(v, o.last[key])
 	o.seen[v]++
 }
 
-// duplicates is how many records were there before.
+// duplicates returns the number of repeated records.
 func (o *order) duplicates() int {
 	n := 0
 	for _, times := range o.seen {
@@ -236,7 +236,7 @@ func eventually(t *testing.T, within time.Duration, what string, cond func() boo
 		select {
 		case <-tick.C:
 		case <-timeout:
-			t.Fatalf("waited for %s in vain", what)
+			t.Fatalf("timeout waiting for %s", what)
 		}
 	}
 }

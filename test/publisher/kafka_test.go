@@ -56,7 +56,7 @@ func TestEveryCodec(t *testing.T) {
 	}
 }
 
-// Keys, values and headers arrive as they were: also those that are empty, absent, or large.
+// Keys, values and headers arrive unchanged, also empty, absent and large ones.
 func TestRecordContent(t *testing.T) {
 	newTopic(t, shared, "content", 1, nil)
 	s := open(t, publisher.Options{Kafka: kafka.Options{Brokers: shared.Bootstrap()}})
@@ -138,7 +138,7 @@ func TestEveryListener(t *testing.T) {
 	}
 }
 
-// A compacted topic takes no record without a key: the broker names it, and order stays.
+// A compacted topic rejects a record without a key. The error names the event, and order is kept.
 func TestRejectedByCompactedTopic(t *testing.T) {
 	for _, policy := range []cdc.Policy{cdc.PolicyStop, cdc.PolicyDrop} {
 		t.Run(string(policy), func(t *testing.T) {
@@ -172,8 +172,8 @@ func TestRejectedByCompactedTopic(t *testing.T) {
 	}
 }
 
-// The size that is checked before sending is exactly the broker's: the largest record passes, one byte
-// more is found before it is sent, and with compression the broker's refusal is understood.
+// The size check before sending equals the broker's: the largest record passes, and one byte more is rejected before it is
+// sent. With compression, where only the broker can check, its rejection is reported.
 func TestLargestRecord(t *testing.T) {
 	const limit = 2000
 	newTopic(t, shared, "limit", 1, map[string]string{"max.message.bytes": "2000"})
@@ -225,7 +225,7 @@ func TestCreatesTopic(t *testing.T) {
 	}
 }
 
-// A first run into many topics waits for one or two requests, and not for one of each topic.
+// A first run with many topics creates them in one or two requests, not in one for each topic.
 func TestCreatesManyTopics(t *testing.T) {
 	const topics, partitions = 500, 4
 	s := open(t, publisher.Options{Kafka: kafka.Options{Brokers: shared.Bootstrap()}, Create: &kafka.TopicSpec{Partitions: partitions, ReplicationFactor: -1}})
@@ -240,7 +240,7 @@ func TestCreatesManyTopics(t *testing.T) {
 	if err := s.await(t, 3*soon, 1); err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%d topics of %d partitions were there after %v", topics, partitions, time.Since(began))
+	t.Logf("%d topics of %d partitions were created after %v", topics, partitions, time.Since(began))
 	d := describe(t, kafka.Options{Brokers: shared.Bootstrap()}, "", names...)
 	for _, tp := range d.Topics {
 		if tp.Err != nil || tp.Partitions != partitions {

@@ -69,7 +69,7 @@ func newest(t *testing.T, k *testenv.KafkaCluster, topic string, n int) *kgo.Rec
 	return found
 }
 
-// renewBeside asks as the publisher that wrote r would, and keeps the answer from it.
+// renewBeside renews the fence as the publisher that wrote r would, whose response is then lost.
 func renewBeside(t *testing.T, k *testenv.KafkaCluster, transactional string, r *kgo.Record) (id int64, epoch int16) {
 	t.Helper()
 	cl, err := kgo.NewClient(kgo.SeedBrokers(k.Bootstrap()...))

@@ -17,7 +17,7 @@ import (
 
 const batchSize, keys = 10, 13
 
-// stream sends batches of numbered messages until stop is closed, and then says how many.
+// stream sends batches of numbered messages until stop is closed, and then returns how many.
 func stream(t *testing.T, s *sink, topic string, stop <-chan struct{}) <-chan int {
 	t.Helper()
 	sent := make(chan int)
@@ -39,7 +39,7 @@ func stream(t *testing.T, s *sink, topic string, stop <-chan struct{}) <-chan in
 	return sent
 }
 
-// progress waits for more answers.
+// progress waits until more batches are acknowledged.
 func progress(t *testing.T, s *sink, what string) {
 	t.Helper()
 	s.mu.Lock()
@@ -52,7 +52,7 @@ func progress(t *testing.T, s *sink, what string) {
 	})
 }
 
-// everything reads a topic until the last of n messages of each key is there.
+// everything reads a topic until it has the last of n messages of each key.
 func everything(t *testing.T, k *testenv.KafkaCluster, topic string, n int) (records []*kgo.Record) {
 	t.Helper()
 	left := map[string]bool{}
@@ -67,8 +67,8 @@ func everything(t *testing.T, k *testenv.KafkaCluster, topic string, n int) (rec
 	return records
 }
 
-// inOrder checks each key's values of one partition: they count up without a gap from the first to where the key ends,
-// or moves on. It returns the first and last by key and partition.
+// inOrder checks that the values of each key in a partition count up without a gap. It returns the first and the last value
+// by key and partition.
 func inOrder(t *testing.T, records []*kgo.Record) map[string]map[int32][2]int {
 	t.Helper()
 	spans := map[string]map[int32][2]int{}
@@ -94,8 +94,8 @@ func inOrder(t *testing.T, records []*kgo.Record) map[string]map[int32][2]int {
 	return spans
 }
 
-// Partitions are added under load: each key moves once at most, and its messages in the new partition go on where those in
-// the old one end.
+// Partitions are added under load: each key moves at most once, and its messages continue in the new partition where those
+// in the old one end.
 func TestPartitionsAreAddedUnderLoad(t *testing.T) {
 	t.Parallel()
 	newTopic(t, shared, "grows", 2, nil)
@@ -146,7 +146,7 @@ func TestPartitionsAreAddedUnderLoad(t *testing.T) {
 	}
 }
 
-// A topic is deleted and created again under load: publishing goes on into the new one, with no gap and in order.
+// A topic is deleted and created again under load: publishing continues into the new one, without a gap and in order.
 func TestTopicIsDeletedAndCreatedAgainUnderLoad(t *testing.T) {
 	t.Parallel()
 	newTopic(t, shared, "again", 3, nil)
@@ -161,7 +161,7 @@ func TestTopicIsDeletedAndCreatedAgainUnderLoad(t *testing.T) {
 	if _, err := req.RequestWith(t.Context(), admin(t, shared)); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, soon, "the topic to be made again", func() bool { return shared.CreateTopic(t.Context(), "again", 3, nil) == nil })
+	eventually(t, soon, "the topic to be created again", func() bool { return shared.CreateTopic(t.Context(), "again", 3, nil) == nil })
 	progress(t, s, "after")
 	close(stop)
 	n := <-sent
@@ -169,8 +169,8 @@ func TestTopicIsDeletedAndCreatedAgainUnderLoad(t *testing.T) {
 	inOrder(t, everything(t, shared, "again", n*batchSize))
 }
 
-// Brokers forget what they knew of an idle producer: its sequence numbers, its transactional id, the records that held
-// both. Publishing goes on, also when the producer id is another one afterwards.
+// Brokers lose the state of an idle producer: its sequence numbers, its transactional ID, and the records with both.
+// Publishing continues, even with another producer ID.
 func TestProducerStateIsForgotten(t *testing.T) {
 	t.Parallel()
 	k := testenv.Kafka(t, testenv.KafkaOptions{Settings: map[string]string{
@@ -197,8 +197,8 @@ func TestProducerStateIsForgotten(t *testing.T) {
 	for range 3 {
 		next()
 	}
-	<-time.After(time.Until(began.Add(11 * time.Second))) // the fence is renewed, which the coordinator does not know any more
-	eventually(t, soon, "another producer id", func() bool {
+	<-time.After(time.Until(began.Add(11 * time.Second))) // the coordinator no longer knows the transactional ID when it is renewed
+	eventually(t, soon, "another producer ID", func() bool {
 		next()
 		return newest(t, k, "forgotten", n*batchSize-1).ProducerID != first
 	})
@@ -212,7 +212,7 @@ func TestProducerStateIsForgotten(t *testing.T) {
 	}
 }
 
-// producers returns how many producers the leader knows of in partition 0.
+// producers returns the number of producers with state on the leader of partition 0.
 func producers(t *testing.T, k *testenv.KafkaCluster, topic string) int {
 	t.Helper()
 	rt := kmsg.NewDescribeProducersRequestTopic()

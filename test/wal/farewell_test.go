@@ -4,7 +4,7 @@ import (
 	"testing"
 )
 
-// A stop within a busy stream confirms everything that is durable.
+// A stop under load confirms everything that is durable.
 func TestStopUnderLoadConfirmsEverything(t *testing.T) {
 	d := newDatabase(t)
 	missed := 0

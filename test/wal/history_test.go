@@ -8,8 +8,8 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// A checkpoint whose last commit is not repeated is of another history: until that is known, and when it is, the
-// server has been told nothing of the checkpoint's position.
+// If the server does not send the checkpoint's last commit again, the checkpoint is of another history. The relay must not
+// confirm its position, neither before nor after it notices.
 func TestOtherHistoryConfirmsNothing(t *testing.T) {
 	d := newDatabase(t)
 	s, q := d.source(), newQueue(t)
@@ -20,7 +20,7 @@ func TestOtherHistoryConfirmsNothing(t *testing.T) {
 	s.Release(t.Context())
 	d.awaitFree()
 	d.insert(1, 1)
-	d.exec("CREATE TABLE more (x int)") // WAL behind the commit
+	d.exec("CREATE TABLE more (x int)") // WAL after the commit
 	var end string
 	if err := d.conn.QueryRow(t.Context(), "SELECT lpad(upper(to_hex((pg_current_wal_flush_lsn() - '0/0')::bigint)), 16, '0')").Scan(&end); err != nil {
 		t.Fatal(err)
@@ -34,7 +34,7 @@ func TestOtherHistoryConfirmsNothing(t *testing.T) {
 	go func() { done <- s.Run(t.Context(), q) }()
 	var stop *cdc.StopError
 	if err := <-done; !errors.As(err, &stop) || stop.Reason != "other_history" {
-		t.Fatalf("the relay went on, until %v", err)
+		t.Fatalf("the relay continued, and ended with %v", err)
 	}
 	var confirmed string
 	if err := d.conn.QueryRow(t.Context(), `SELECT lpad(upper(to_hex((confirmed_flush_lsn - '0/0')::bigint)), 16, '0')

@@ -8,7 +8,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
-// The slot is held from Acquire on, for longer than wal_sender_timeout before Run is called, and with much to send.
+// Between Acquire and Run the slot stays active, for longer than wal_sender_timeout and with much data to send.
 func TestSlotIsHeldUntilRun(t *testing.T) {
 	d := newDatabase(t)
 	s, q := d.source(), newQueue(t)
@@ -41,7 +41,7 @@ func TestSlotIsHeldUntilRun(t *testing.T) {
 	equal(t, q.held(), numbers(1, 30_000))
 }
 
-// A server that shuts down waits for its walsenders: the connection is closed before Run too, and Run reports it.
+// A shutdown of the server waits for its walsenders. The connection is closed even before Run, and Run reports it.
 func TestShutdownBeforeRun(t *testing.T) {
 	shared := server
 	defer func() { server = shared }()
@@ -59,7 +59,7 @@ func TestShutdownBeforeRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := s.Run(t.Context(), q); err == nil {
-		t.Error("Run went on with a connection that is gone")
+		t.Error("Run continued with a closed connection")
 	}
 	if err := server.Start(t.Context()); err != nil {
 		t.Fatal(err)
@@ -88,7 +88,7 @@ func (d *database) awaitFree() {
 	deadline := time.Now().Add(30 * time.Second)
 	for active := true; active; {
 		if time.Now().After(deadline) {
-			d.t.Fatal("the slot is still held")
+			d.t.Fatal("the slot is still active")
 		}
 		if err := d.conn.QueryRow(d.t.Context(), "SELECT active, pg_sleep(0.01) FROM pg_replication_slots WHERE slot_name = $1", d.name).Scan(&active, nil); err != nil {
 			d.t.Fatal(err)

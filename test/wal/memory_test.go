@@ -8,7 +8,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// hoard keeps every batch it is offered, as the relay's window does while Kafka is away.
+// hoard keeps every batch, as the relay's window does while Kafka is away.
 type hoard struct {
 	cdc.Queue
 
@@ -37,8 +37,8 @@ func (h *hoard) charged() int {
 	return h.bytes
 }
 
-// Where the publication brings a thousand rows of another table for each event, and nothing is published, the
-// events hold the memory that they are charged for.
+// If the publication has a thousand rows of another table for each event and Kafka is away, the events hold no more memory
+// than they are charged for.
 func TestMemoryWithBusyOtherTable(t *testing.T) {
 	d := newDatabase(t)
 	d.exec("CREATE TABLE noise (x text)")

@@ -10,13 +10,13 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/wal"
 )
 
-// A table whose rows the publication brings under the name of another is refused by check and at the start: they would
-// be taken for rows of a table that is not configured.
+// A table whose rows are published under another table's name is refused by check and at the start, because its rows would
+// be ignored as those of a table that is not configured.
 func TestLeafPartitionIsRefused(t *testing.T) {
 	for name, tt := range map[string]struct {
-		publication string // what it holds and how
-		table       string // that is configured
-		fix         string // "" where the rows arrive
+		publication string // its tables and options
+		table       string // the configured table
+		fix         string // "" if the rows arrive
 	}{
 		"partition and root":       {"TABLE part, root WITH (publish_via_partition_root)", "public.part", "set tables[].name to public.root"},
 		"only the root":            {"TABLE root WITH (publish_via_partition_root)", "public.part", "set tables[].name to public.root"},
@@ -67,8 +67,7 @@ func TestLeafPartitionIsRefused(t *testing.T) {
 	}
 }
 
-// A table that becomes a partition of a published one while the relay reads is published under that one's name from
-// then on.
+// A table that is attached to a published table while the relay runs is published under that table's name from then on.
 func TestAttachedPartitionIsDetected(t *testing.T) {
 	d := newDatabase(t)
 	d.exec("CREATE TABLE root (payload bytea) PARTITION BY LIST (payload)")
@@ -86,6 +85,6 @@ func TestAttachedPartitionIsDetected(t *testing.T) {
 	d.exec("ALTER TABLE root ATTACH PARTITION part FOR VALUES IN ('1')")
 	var stop *cdc.StopError
 	if err := <-done; !errors.As(err, &stop) || stop.Reason != "publication_changed" {
-		t.Errorf("the relay went on, until %v", err)
+		t.Errorf("the relay continued, and ended with %v", err)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/wal"
 )
 
-// An address that leads to one server and then to another is not used: the slot of one says nothing about the other.
+// An address that leads to different servers is refused, because the slot of one says nothing about the other.
 func TestConnectionsToTwoServersAreRefused(t *testing.T) {
 	d := newDatabase(t)
 	other := testenv.Postgres(t, testenv.PostgresOptions{})
@@ -44,7 +44,7 @@ func TestConnectionsToTwoServersAreRefused(t *testing.T) {
 	s.Release(t.Context())
 }
 
-// forward accepts connections and passes each on to the address that to returns.
+// forward accepts connections and forwards each to the address that to returns.
 func forward(t *testing.T, to func() string) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -1,4 +1,4 @@
-// Package wal tests the PostgreSQL source against a real server, with a queue of the test's own.
+// Package wal tests the PostgreSQL source against a real server, with a fake queue.
 package wal
 
 import (
@@ -44,7 +44,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// database is a database of its own with an outbox table, publication and slot.
+// database is a database for one test, with an outbox table, publication and slot.
 type database struct {
 	t    *testing.T
 	name string
@@ -64,7 +64,7 @@ func newDatabase(t *testing.T) *database {
 	}
 	t.Cleanup(func() {
 		ctx := context.WithoutCancel(ctx)
-		// The server has 20 slots. One that is still active is left.
+		// The server has 20 slots. A slot that is still active is not dropped.
 		_, _ = conn.Exec(ctx, "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = $1 AND NOT active", name)
 		_ = conn.Close(ctx)
 	})
@@ -95,7 +95,7 @@ func (d *database) exec(sql string, args ...any) {
 const insertRows = `INSERT INTO outbox (event_id, aggregate_type, aggregate_id, event_type, payload, occurred_at)
 	SELECT gen_random_uuid(), 'Order', (i % 100)::text, 'OrderPlaced', convert_to(i::text, 'UTF8'), now() FROM generate_series($1::int, $2::int) i`
 
-// insert writes the events from..to in one transaction; their payload is their number.
+// insert inserts the events from..to in one transaction; their payload is their number.
 func (d *database) insert(from, to int) {
 	d.t.Helper()
 	d.exec(insertRows, from, to)
@@ -118,14 +118,14 @@ func (d *database) sourceWith(o wal.Options) *wal.Source {
 	return wal.New(o, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 }
 
-// queue keeps the payloads of everything it was offered, and confirms at once when asked to.
+// queue keeps the payloads of all batches, and can confirm them at once.
 type queue struct {
 	tb       testing.TB
 	mu       sync.Mutex
 	payloads []string
 	batches  int
 	seqs     []uint64
-	limit    int // refuses batches once it holds so many payloads; 0: never
+	limit    int // refuses batches once it holds this many payloads; 0: no limit
 	space    chan struct{}
 	confirm  func(seq uint64)
 	changed  chan struct{}
@@ -184,7 +184,7 @@ func (q *queue) last() uint64 {
 	return q.seqs[len(q.seqs)-1]
 }
 
-// waitFor waits until ok holds of what the queue has.
+// waitFor waits until ok returns true for the payloads.
 func (q *queue) waitFor(t *testing.T, what string, ok func(payloads []string) bool) {
 	t.Helper()
 	deadline := time.After(30 * time.Second)
@@ -207,7 +207,7 @@ func (q *queue) waitCount(t *testing.T, n int) {
 
 func none(context.Context) (cdc.Checkpoint, bool, error) { return cdc.Checkpoint{}, false, nil }
 
-// tailing runs one attempt until stop is called, which returns Run's error.
+// tailing runs a source until stop is called, which returns Run's error.
 func tailing(t *testing.T, s *wal.Source, q cdc.Queue) (stop func() error) {
 	t.Helper()
 	if _, _, err := s.Acquire(t.Context(), none); err != nil {
@@ -264,7 +264,7 @@ func TestCommittedRowsArriveInOrder(t *testing.T) {
 	equal(t, q.held(), numbers(1, 5000))
 }
 
-// A prepared transaction is published when it is committed, in the order of commit, and not at all when it is rolled back.
+// A prepared transaction is published when it is committed, in commit order, and not published if it is rolled back.
 func TestPreparedTransactions(t *testing.T) {
 	d := newDatabase(t)
 	prepare := func(name string, n int) {
@@ -307,7 +307,7 @@ func TestCleanStopConfirmsEverything(t *testing.T) {
 	equal(t, again.held(), []string{"2001"})
 }
 
-// Without Confirm the slot does not move: the next process receives everything again.
+// Without Confirm the slot does not move, so the next process receives everything again.
 func TestUnconfirmedTransactionsAreSentAgain(t *testing.T) {
 	d := newDatabase(t)
 	q := newQueue(t)
@@ -321,8 +321,8 @@ func TestUnconfirmedTransactionsAreSentAgain(t *testing.T) {
 	equal(t, again.held(), numbers(1, 100))
 }
 
-// A reconnect of the same process repeats nothing, not even the part of a transaction that was handed
-// on before the connection broke.
+// A reconnect in the same process repeats nothing, not even the part of a transaction that was passed on before the
+// connection was lost.
 func TestReconnectRepeatsNothing(t *testing.T) {
 	d := newDatabase(t)
 	s, q := d.source(), newQueue(t)
@@ -341,7 +341,7 @@ func TestReconnectRepeatsNothing(t *testing.T) {
 	equal(t, q.held(), numbers(1, 10000))
 }
 
-// A column whose type has no binary form that is known switches the stream to text, also in the middle.
+// A column of a type whose binary form is unknown switches the stream to text, also while it runs.
 func TestTextMode(t *testing.T) {
 	d := newDatabase(t)
 	s, q := d.source(), newQueue(t)
@@ -376,7 +376,7 @@ func TestLargeRows(t *testing.T) {
 	}
 }
 
-// An idle outbox in a busy database must not keep the server's WAL.
+// The slot of an idle outbox in a busy database advances.
 func TestIdleOutboxAdvances(t *testing.T) {
 	d := newDatabase(t)
 	s, q := d.source(), newQueue(t)
