@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -14,76 +13,64 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// lookahead is what the binlog holds behind our position: the catalog tells of now, and who judges a statement of the
-// past by it must know what was dropped or renamed in between. It is read on a connection of its own before anything
-// behind the statement is handed on.
+// lookahead is the DDL that the binlog holds behind our position: the catalog tells of now, so a statement of the past can be
+// judged by it only if nothing was dropped or renamed in between. It is read on a connection of its own before
+// anything behind the statement is handed on.
 type lookahead struct {
-	from, upto gtidSet // nil: nothing was read
-	ddl        []ddl
+	upto gtidSet // nil: nothing was read
+	// ddl are the statements that may have taken a trigger, a view or a table away, each behind its default database, in
+	// lower case.
+	ddl map[string]bool
 }
 
-// ddl are the words of a statement that may have taken a trigger, a view or a table away, and its default database; all in
-// lower case. nil: it may have been about anything.
-type ddl map[string]bool
-
-// ddlOf returns nil and false for a statement that takes nothing away. What only creates does not: the catalog has it.
-func ddlOf(text, database string) (d ddl, found bool) {
-	words := wordsOf(text)
-	certain := !strings.Contains(text, "/*!") && !strings.Contains(text, "/*M!") // what they hold is not executed everywhere
-	kind := changesData(words, false)
-	if len(words) == 0 || certain && (kind != "" && kind != "create" || len(words) > 1 && words[1] == "temporary") {
-		return nil, false
+// takesAway reports whether a statement may have taken a trigger, a view or a table away. What only creates does
+// not: the catalog has it.
+func takesAway(text string) bool {
+	if tokens, plain := tokensOf(text, false); plain && len(tokens) > 0 && slices.Contains([]string{"insert", "replace", "update", "delete"}, strings.ToLower(tokens[0])) {
+		return false
 	}
-	takes := func(w string) bool { return w == "drop" || w == "rename" || w == "replace" }
-	if strings.ContainsFunc(text, func(c rune) bool { return c > '~' || c == '"' || c == '\\' }) || strings.Contains(text, "``") {
-		// Where its strings and names end depends on settings.
-		return nil, slices.ContainsFunc(strings.FieldsFunc(strings.ToLower(text), func(c rune) bool { return c < 'a' || c > 'z' }), takes)
-	}
-	if !slices.ContainsFunc(words, takes) {
-		return nil, false
-	}
-	d = ddl{strings.ToLower(database): true}
-	for _, word := range words {
-		d[strings.ToLower(strings.TrimPrefix(word, "`"))] = true
-	}
-	return d, true
+	text = strings.ToLower(text)
+	return slices.ContainsFunc([]string{"drop", "rename", "replace", "convert"}, func(word string) bool { return strings.Contains(text, word) })
 }
 
-// on reports whether it may have been about the table: triggers are dropped without their table's name.
-func (d ddl) on(n tableName) bool {
-	table, database := strings.ToLower(n.table), strings.ToLower(n.database)
-	return d == nil || d[database] && (d[table] || d["trigger"] || d["database"] || d["schema"])
+// on reports whether DDL may have been on the table: triggers are dropped without their table's name. In plain names,
+// which alone get here, there is nothing to escape, so they stand in the text as they are.
+func on(ddl string, n tableName) bool {
+	has := func(part string) bool { return strings.Contains(ddl, strings.ToLower(part)) }
+	return strings.ContainsFunc(ddl, func(c rune) bool { return c >= 0x80 }) ||
+		has(n.database) && (has(n.table) || has("trigger") || has("database") || has("schema"))
 }
 
 // untouched reports whether the tables are what they were at our position, given that executed was read after the
 // catalog.
 func (ss *session) untouched(ctx context.Context, db *sql.DB, cfg *mysql.Config, t touched, executed gtidSet) (bool, error) {
 	a, s := &ss.ahead, ss.src
-	for {
-		fresh := a.upto == nil || !a.upto.covers(s.received)
-		if fresh {
-			*a = lookahead{from: s.received.clone(), upto: s.received.clone()}
+	for _, again := range []bool{false, true} { // what was found may stand before our position now
+		if again || a.upto == nil || !a.upto.covers(s.received) {
+			*a = lookahead{upto: s.received.clone(), ddl: map[string]bool{}}
 		}
 		if err := a.extend(ctx, s, db, cfg, executed); err != nil {
-			return false, err
+			*a = lookahead{}
+			return false, fmt.Errorf("read binlog ahead: %w", err)
 		}
-		if !slices.ContainsFunc(a.ddl, func(d ddl) bool { return d.on(t.changed) || d.on(t.read) }) {
+		found := false
+		for ddl := range a.ddl {
+			found = found || on(ddl, t.changed) || on(ddl, t.read)
+		}
+		if !found {
 			return true, nil
 		}
-		if a.from.covers(s.received) {
-			return false, nil
-		}
-		a.upto = nil // what was found may stand before our position now
 	}
+	return false, nil
 }
 
-// extend reads on up to a position. The session that does so belongs to a source of its own, so that nothing of what
-// it reads gets into ours.
-func (a *lookahead) extend(ctx context.Context, s *Source, db *sql.DB, cfg *mysql.Config, upto gtidSet) error {
-	if a.upto.covers(upto) {
+// extend reads on to the end of the binlog, where executed must be covered. The session that does so belongs to a source of
+// its own, so that nothing of what it reads gets into ours.
+func (a *lookahead) extend(ctx context.Context, s *Source, db *sql.DB, cfg *mysql.Config, executed gtidSet) error {
+	if a.upto.covers(executed) {
 		return nil
 	}
-	other := &Source{opts: s.opts, log: s.log, flavor: s.flavor, account: s.account, received: a.upto}
+	other := &Source{opts: s.opts, log: s.log, flavor: s.flavor, account: s.account, toEnd: true}
 	other.opts.ServerID = 0 // the server ends one of two readers with the same
 	id, err := other.serverID(ctx, db)
 	if err != nil {
@@ -94,89 +81,57 @@ func (a *lookahead) extend(ctx context.Context, s *Source, db *sql.DB, cfg *mysq
 		return err
 	}
 	defer ss.close()
-	for last := time.Now(); !other.received.covers(upto); {
+	for {
+		e, err := ss.nextEvent(ctx)
 		s.lastTick.Store(time.Now().UnixNano())
-		d, err := ss.look(ctx, &last)
-		if err != nil {
+		switch {
+		case errors.Is(err, errEnded) && a.upto.covers(executed):
+			return nil
+		case err != nil:
 			return err
 		}
-		a.ddl = append(a.ddl, d...)
+		if err := a.take(ss, e); err != nil {
+			return err
+		}
 	}
-	return nil
 }
 
-// look takes in what was read, or reads more. last is when a transaction came.
-func (ss *session) look(ctx context.Context, last *time.Time) (found []ddl, err error) {
+// nextEvent waits for the next event.
+func (ss *session) nextEvent(ctx context.Context) (event, error) {
 	for {
 		packet, err := ss.packet()
 		if err != nil {
-			return nil, err
+			return event{}, err
 		}
-		if packet == nil {
-			break
+		if packet != nil {
+			return ss.event(packet)
 		}
-		e, err := ss.event(packet)
-		if err != nil {
-			return nil, err
+		if err := ss.conn.SetReadDeadline(time.Now().Add(silence)); err != nil {
+			return event{}, err
 		}
-		if e.kind() != replication.HEARTBEAT_EVENT && e.kind() != replication.HEARTBEAT_LOG_EVENT_V2 {
-			*last = time.Now()
-		}
-		if found, err = ss.pass(e, found); err != nil {
-			return nil, err
+		if err := errors.Join(ctx.Err(), ss.fill()); err != nil {
+			return event{}, err
 		}
 	}
-	if time.Since(*last) > silence {
-		return nil, errors.New("read binlog ahead: the server sends nothing more, and has not sent all that it has executed")
-	}
-	if err := ss.conn.SetReadDeadline(time.Now().Add(tickInterval)); err != nil {
-		return nil, fmt.Errorf("read binlog ahead: %w", err)
-	}
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	if err := ss.fill(); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
-		return nil, err
-	}
-	return found, nil
 }
 
-// pass goes past an event, and collects DDL. Where a transaction ends it is added to the position.
-func (ss *session) pass(e event, found []ddl) ([]ddl, error) {
-	switch e.kind() { //nolint:exhaustive // the rest is of no interest
+// take notes a transaction when it begins: the server sends whole ones, and what was read is forgotten if it ends early.
+func (a *lookahead) take(ss *session, e event) error {
+	switch e.kind() { //nolint:exhaustive // the rest is of no interest; a compressed transaction holds no DDL
 	case replication.FORMAT_DESCRIPTION_EVENT:
-		return found, ss.format(e)
+		return ss.format(e)
 	case replication.GTID_EVENT, replication.GTID_TAGGED_LOG_EVENT, replication.MARIADB_GTID_EVENT:
-		return found, ss.begin(e)
-	case replication.XID_EVENT, replication.XA_PREPARE_LOG_EVENT, replication.TRANSACTION_PAYLOAD_EVENT:
-		ss.src.received.add(ss.tx.id)
+		err := ss.begin(e)
+		a.upto.add(ss.tx.id)
+		return err
 	case replication.QUERY_EVENT, replication.MARIADB_QUERY_COMPRESSED_EVENT:
-		return ss.passQuery(e, found)
-	}
-	return found, nil
-}
-
-func (ss *session) passQuery(e event, found []ddl) ([]ddl, error) {
-	parsed, err := ss.parse(e)
-	if err != nil {
-		return nil, err
-	}
-	q, ok := parsed.Event.(*replication.QueryEvent)
-	if !ok {
-		return found, nil
-	}
-	if d, takes := ddlOf(string(q.Query), string(q.Schema)); takes {
-		found = append(found, d)
-	}
-	switch word, _, _ := strings.Cut(strings.ToUpper(uncommented(string(q.Query))), " "); word {
-	case "BEGIN":
-		ss.tx.begun = true
-	case "COMMIT", "ROLLBACK":
-		ss.src.received.add(ss.tx.id)
-	default:
-		if !ss.tx.begun {
-			ss.src.received.add(ss.tx.id)
+		parsed, err := ss.parse(e)
+		if err != nil {
+			return err
+		}
+		if q, ok := parsed.Event.(*replication.QueryEvent); ok && takesAway(string(q.Query)) {
+			a.ddl[strings.ToLower(string(q.Schema)+" "+string(q.Query))] = true
 		}
 	}
-	return found, nil
+	return nil
 }

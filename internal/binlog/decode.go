@@ -18,6 +18,7 @@ import (
 
 var (
 	errTruncated = errors.New("truncated event")
+	errEnded     = errors.New("read binlog: the server ended it, it is shutting down")
 	errMalformed = errors.New("truncated or malformed value")
 )
 

@@ -62,7 +62,7 @@ func (s *Source) request(conn *client.Conn, cfg *mysql.Config, from gtidSet, ser
 		return fmt.Errorf("register as a replica: %w", err)
 	}
 	conn.ResetSequence()
-	if err := conn.WritePacket(dumpRequest(from, serverID)); err != nil {
+	if err := conn.WritePacket(dumpRequest(from, serverID, s.toEnd)); err != nil {
 		return fmt.Errorf("ask for binlog: %w", err)
 	}
 	return nil
@@ -105,18 +105,22 @@ func (s *Source) registration(conn *client.Conn, cfg *mysql.Config, serverID uin
 }
 
 // dumpRequest is COM_BINLOG_DUMP_GTID with the set, or MariaDB's COM_BINLOG_DUMP, whose position is in
-// @slave_connect_state. Both without BINLOG_DUMP_NON_BLOCK.
-func dumpRequest(from gtidSet, serverID uint32) []byte {
+// @slave_connect_state. With toEnd, which is BINLOG_DUMP_NON_BLOCK, the server ends the stream where it would wait for more.
+func dumpRequest(from gtidSet, serverID uint32, toEnd bool) []byte {
+	var flags uint16
+	if toEnd {
+		flags = 1
+	}
 	p := make([]byte, 4, 64)
 	set, ok := from.(mysqlSet)
 	if !ok {
 		p = append(p, gomysql.COM_BINLOG_DUMP)
 		p = binary.LittleEndian.AppendUint32(p, 4)
-		p = binary.LittleEndian.AppendUint16(p, 0)
+		p = binary.LittleEndian.AppendUint16(p, flags)
 		return binary.LittleEndian.AppendUint32(p, serverID)
 	}
 	p = append(p, gomysql.COM_BINLOG_DUMP_GTID)
-	p = binary.LittleEndian.AppendUint16(p, 0)
+	p = binary.LittleEndian.AppendUint16(p, flags)
 	p = binary.LittleEndian.AppendUint32(p, serverID)
 	p = binary.LittleEndian.AppendUint32(p, 0) // no file name
 	p = binary.LittleEndian.AppendUint64(p, 4)

@@ -218,7 +218,7 @@ func (ss *session) event(packet []byte) (event, error) {
 		}
 		return event{}, ss.src.dumpError(binary.LittleEndian.Uint16(packet[1:]), string(packet[9:]))
 	case gomysql.EOF_HEADER:
-		return event{}, errors.New("read binlog: the server ended it, it is shutting down")
+		return event{}, errEnded
 	}
 	return event{}, ss.damaged(fmt.Errorf("read binlog: packet of unknown kind %d", packet[0]))
 }

@@ -66,6 +66,7 @@ type Source struct {
 	flavor   cdc.Flavor
 	account  string  // the server's name for us
 	caseless bool    // the server does not tell Outbox from outbox
+	toEnd    bool    // read the binlog to its end and not further; see lookahead
 	received gtidSet // every transaction handed on; nil: nothing yet
 	commit   gtid    // the last of them with rows of ours
 	held     txBuffer

@@ -48,13 +48,14 @@ func (ss *session) query(ctx context.Context, e event) error {
 
 // otherStatement is none of a transaction's marks: DDL, or what changes data and should have been rows.
 func (ss *session) otherStatement(ctx context.Context, q *replication.QueryEvent) error {
-	words := wordsOf(string(q.Query))
-	if kind := changesData(words, ss.tx.begun); kind != "" {
-		if err := ss.statement(ctx, q.StatusVars, words, kind, ss.touchedBy(q)); err != nil {
+	what := ss.touchedBy(q)
+	if what == nil {
+		clear(ss.shown) // it may have made a trigger or a view
+	}
+	if kind := ss.changes(q); kind != "" {
+		if err := ss.statement(ctx, q.StatusVars, kind, what); err != nil {
 			return err
 		}
-	} else {
-		clear(ss.shown) // triggers may be others now
 	}
 	if ss.tx.begun {
 		return nil
@@ -66,20 +67,14 @@ func (ss *session) otherStatement(ctx context.Context, q *replication.QueryEvent
 func uncommented(text string) string {
 	for {
 		text = strings.TrimLeft(text, " \t\r\n(")
-		var end string
-		switch {
-		case strings.HasPrefix(text, "/*") && !strings.HasPrefix(text, "/*!"):
-			end = "*/"
-		case strings.HasPrefix(text, "-- "), strings.HasPrefix(text, "#"):
-			end = "\n"
-		default:
+		n := 0
+		if text != "" && !strings.HasPrefix(text, "/*!") && !strings.HasPrefix(text, "/*M!") {
+			n, _ = commentSize(text, false)
+		}
+		if n == 0 {
 			return text
 		}
-		_, rest, found := strings.Cut(text, end)
-		if !found {
-			return ""
-		}
-		text = rest
+		text = text[n:]
 	}
 }
 
@@ -156,5 +151,5 @@ func (ss *session) load(ctx context.Context, e event) error {
 	if text > len(b) {
 		return fmt.Errorf("decode LOAD DATA: %w", errTruncated)
 	}
-	return ss.statement(ctx, b[26:schema], wordsOf(string(b[text:])), "load", nil)
+	return ss.statement(ctx, b[26:schema], "load", nil)
 }

@@ -1,105 +1,97 @@
 package binlog
 
-import (
-	"strings"
-)
+import "strings"
 
-// token is a piece of a statement. kind is one of the constants below, or the punctuation mark itself.
-type token struct {
-	kind byte
-	// text is a word as it stands, or a name without its backquotes.
-	text string
-	// glued: nothing stands between it and the token before it.
-	glued bool
-}
-
-const (
-	wordToken   byte = 'w' // a keyword, a name, a number
-	nameToken   byte = 'n' // a name in backquotes
-	stringToken byte = 's'
-)
-
-func (t token) is(words ...string) bool {
-	if t.kind != wordToken {
-		return false
-	}
-	for _, word := range words {
-		if strings.EqualFold(t.text, word) {
-			return true
-		}
-	}
-	return false
-}
-
-// tokensOf cuts a statement into tokens, for whoever must be sure to read it as the server does: ok is false of whatever
-// servers, their versions or their settings read in different ways, such as executable comments. It expects that strings may
-// be in double quotes and that backslashes escape; see plainMode.
-func tokensOf(text string) (list []token, ok bool) {
-	for i, glued := 0, true; i < len(text); {
-		rest := text[i:]
-		n := 1
-		switch c := rest[0]; {
-		case c == ' ', '\t' <= c && c <= '\r':
-			i, glued = i+1, false
-			continue
-		case strings.HasPrefix(rest, "/*"):
-			if n = commentSize(rest); n == 0 {
-				return nil, false
-			}
-			i, glued = i+n, false
-			continue
-		case isPlain(c):
-			for n < len(rest) && isPlain(rest[n]) {
+// tokensOf cuts a statement into tokens: words and numbers as they stand, a parenthesis glued to the word before it, such
+// as "count(", names in their backquotes, "”" for each string, and punctuation marks. Comments are left out; executed says
+// whether executable ones, /*! */ and MariaDB's /*M! */, are part of the statement. plain is false of a text that
+// servers, their versions or their settings read in different ways; see plainMode for the settings that it relies on.
+func tokensOf(text string, executed bool) (tokens []string, plain bool) {
+	plain = true
+	for word := false; text != ""; {
+		c, n, ok := text[0], 1, true
+		wordBefore := word
+		word = isWord(c)
+		switch size, harmless := commentSize(text, executed); {
+		case size > 0:
+			n, ok = size, harmless
+		case word:
+			for n < len(text) && isWord(text[n]) {
 				n++
 			}
-			list = append(list, token{wordToken, rest[:n], glued})
-		case c == '`', c == '\'', c == '"':
-			t, size := quotedToken(rest)
-			if n = size; n == 0 {
-				return nil, false
-			}
-			t.glued = glued
-			list = append(list, t)
-		case strings.IndexByte("(),.=<>!+-*/%&|^~", c) < 0, strings.HasPrefix(rest, "--"):
-			return nil, false
-		default:
-			list = append(list, token{c, "", glued})
+			tokens, ok = append(tokens, text[:n]), !strings.ContainsFunc(text[:n], isOdd)
+		case c == '`':
+			n, ok = quotedSize(text)
+			tokens = append(tokens, text[:n])
+		case c == '\'', c == '"':
+			n, ok = quotedSize(text)
+			tokens = append(tokens, "''")
+		case c == '(' && wordBefore:
+			tokens[len(tokens)-1] += "("
+		case c != ' ' && (c < '\t' || c > '\r'):
+			tokens = append(tokens, text[:1])
+			ok = strings.IndexByte("(),.=<>!+-*/%&|^~", c) >= 0 && !strings.HasPrefix(text, "--")
 		}
-		i, glued = i+n, true
+		text, plain = text[n:], plain && ok
 	}
-	return list, true
+	return tokens, plain
 }
 
-// isPlain: a dollar may begin a string of MySQL 9, and letters beyond ASCII depend on the character set.
-func isPlain(c byte) bool {
-	return c == '_' || '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'z'
-}
-
-// commentSize is the size of the comment at the front of text; 0: it says something to the server, or does not end
-// where it seems to.
-func commentSize(text string) int {
-	inside, _, found := strings.Cut(text[2:], "*/")
-	if !found || strings.Contains(inside, "/*") || strings.HasPrefix(inside, "!") || strings.HasPrefix(inside, "M!") || strings.HasPrefix(inside, "+") {
-		return 0
+// wordsOf are the words and names of a statement, in lower case.
+func wordsOf(text string, executed bool) (words []string) {
+	tokens, _ := tokensOf(text, executed)
+	for _, t := range tokens {
+		if isWord(t[0]) || t[0] == '`' {
+			words = append(words, strings.ToLower(strings.TrimSuffix(t, "(")))
+		}
 	}
-	return len(inside) + 4
+	return words
 }
 
-// quotedToken is the name or string at the front of text, and its size; 0: it does not end.
-func quotedToken(text string) (t token, size int) {
-	quote := text[0]
+// isWord: bytes from 0x80 on are letters of some alphabet.
+func isWord(c byte) bool {
+	return c == '_' || c == '$' || c == '@' || c >= 0x80 || '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'z'
+}
+
+// isOdd: a dollar may begin a string of MySQL 9, and letters beyond ASCII depend on the character set.
+func isOdd(c rune) bool { return c == '$' || c == '@' || c >= 0x80 }
+
+// quotedSize is the length of what stands in quotes at the front of text; ended is false if they are not closed. A
+// doubled quote ends it and begins the next.
+func quotedSize(text string) (n int, ended bool) {
 	for i := 1; i < len(text); i++ {
 		switch {
-		case text[i] == '\\' && quote != '`':
+		case text[i] == '\\' && text[0] != '`':
 			i++
-		case text[i] != quote:
-		case i+1 < len(text) && text[i+1] == quote:
-			i++
-		case quote == '`':
-			return token{kind: nameToken, text: strings.ReplaceAll(text[1:i], "``", "`")}, i + 1
-		default:
-			return token{kind: stringToken}, i + 1
+		case text[i] == text[0]:
+			return i + 1, true
 		}
 	}
-	return token{}, 0
+	return len(text), false
+}
+
+// commentSize is the length of the comment at the front of text, or of the beginning of an executable one if that is
+// executed; 0: there is none. harmless is false if servers may execute it, or may not agree where it ends.
+func commentSize(text string, executed bool) (n int, harmless bool) {
+	end := "\n"
+	switch {
+	case strings.HasPrefix(text, "/*"):
+		if executable := strings.HasPrefix(text, "/*!") || strings.HasPrefix(text, "/*M!"); executable && executed {
+			n = strings.IndexByte(text, '!') + 1
+			for n < len(text) && '0' <= text[n] && text[n] <= '9' { // the version that executes it
+				n++
+			}
+			return n, false
+		}
+		end, n = "*/", 2
+	case text[0] == '#', strings.HasPrefix(text, "--") && (len(text) == 2 || text[2] <= ' ' || text[2] == 0x7f):
+	default:
+		return 0, true
+	}
+	inside, _, found := strings.Cut(text[n:], end)
+	if !found {
+		return len(text), false
+	}
+	harmless = n > 0 && !strings.Contains(inside, "/*") && (inside == "" || !strings.ContainsRune("!M+", rune(inside[0])))
+	return n + len(inside) + len(end), harmless
 }

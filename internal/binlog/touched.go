@@ -2,6 +2,7 @@ package binlog
 
 import (
 	"encoding/binary"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -19,161 +20,86 @@ func (n tableName) quoted() string { return mysqlName(n.database) + "." + mysqlN
 // columns call no stored functions.)
 type touched struct{ changed, read tableName }
 
+// ofRDS reports a statement on a table that Amazon RDS keeps for itself and logs so.
+func (t touched) ofRDS() bool {
+	return t.changed.database == "mysql" && strings.HasPrefix(t.changed.table, "rds_") && t.read == tableName{}
+}
+
+// forms are the statements whose tables are known, by those of their words that can bring a table in; see tableWords.
+// The groups are the database and the name of the table that is changed, expressions, and the same of the table that is read.
+func forms() map[string]string {
+	const (
+		insert = "(?:insert|replace)(?: ignore)? into NAME(?:LIST)? "
+		where  = "(?: (?:where|order|limit)\\b(.*))?"
+	)
+	return map[string]string{
+		"":                 "update NAME set (.*)",
+		"from":             "delete from NAME" + where,
+		"into":             insert + "(?:set|values)\\b(.*)",
+		"into select":      insert + "select\\b(.*)",
+		"into select from": insert + "select\\b(.*) from NAME(?: (?:force|use|ignore) (?:index|key)LIST)?" + where,
+	}
+}
+
+// tableWords are the words without which no table can be named. They are reserved on every server.
+func tableWords() []string {
+	return []string{"select", "from", "into", "table", "join", "straight_join"}
+}
+
 // touchedBy reads an INSERT, REPLACE, UPDATE or DELETE of one table, with at most one SELECT from one table. It knows a
 // small part of the language on purpose: known is false of all else.
 func touchedBy(text, database string) (t touched, known bool) {
-	tokens, ok := tokensOf(text)
-	if !ok {
+	tokens, plain := tokensOf(text, false)
+	var words []string
+	for i, token := range tokens {
+		if word := strings.ToLower(strings.TrimSuffix(token, "(")); slices.Contains(tableWords(), word) {
+			words = append(words, word)
+		}
+		if token[0] == '`' { // a space ends a token from here on, and no table has a question mark
+			tokens[i] = strings.ReplaceAll(token, " ", "?")
+		}
+	}
+	form, known := forms()[strings.Join(words, " ")]
+	if !known || !plain {
 		return touched{}, false
 	}
-	r := &statementReader{tokens: tokens, database: database}
-	if !r.head() || !r.body() || r.changed == (tableName{}) {
+	form = strings.NewReplacer("NAME", "(?:(ID) \\. )?(ID)", "LIST", " ?\\( ANY(?: , ANY)* \\)").Replace(form)
+	form = strings.NewReplacer("ID", "(?-i:\\w+|`[\\w$.-]+`)", "ANY", "(?:\\w+|`[^`]+`)").Replace(form)
+	m := regexp.MustCompile("^(?i:" + form + ")$").FindStringSubmatch(strings.Join(tokens, " "))
+	if len(m) < 4 || !callsBuiltIn(m[3]) {
 		return touched{}, false
 	}
-	return r.touched, true
-}
-
-type statementReader struct {
-	touched
-
-	tokens    []token
-	last      token // the one before tokens
-	database  string
-	selecting bool // a SELECT has begun, its FROM has not come
-}
-
-func (r *statementReader) peek() token {
-	if len(r.tokens) == 0 {
-		return token{}
+	if t.changed = nameOf(m[1], m[2], database); len(m) == 7 {
+		t.read, known = nameOf(m[4], m[5], database), callsBuiltIn(m[6])
 	}
-	return r.tokens[0]
+	return t, known && t.changed.database != ""
 }
 
-func (r *statementReader) next() token {
-	t := r.peek()
-	if len(r.tokens) > 0 {
-		r.tokens = r.tokens[1:]
+func nameOf(database, table, current string) tableName {
+	if database == "" {
+		database = current
 	}
-	r.last = t
-	return t
+	return tableName{strings.Trim(database, "`"), strings.Trim(table, "`")}
 }
 
-// skip goes past one of the words.
-func (r *statementReader) skip(words ...string) bool {
-	if !r.peek().is(words...) {
-		return false
-	}
-	r.next()
-	return true
-}
-
-// head goes up to where expressions begin.
-func (r *statementReader) head() bool {
-	switch {
-	case r.skip("replace", "insert"):
-		r.skip("ignore")
-		if !r.skip("into") || !r.name(&r.changed) || r.peek().kind == '(' && !r.list() {
+// callsBuiltIn reports whether expressions call the server's own functions only. With a space before the parenthesis
+// some of their names are those of stored functions.
+func callsBuiltIn(expressions string) bool {
+	tokens := strings.Fields(expressions)
+	for i, token := range tokens {
+		word, opens := strings.CutSuffix(strings.ToLower(token), "(")
+		spaced := word == ""
+		if spaced && i > 0 {
+			i--
+			word = strings.ToLower(tokens[i])
+		}
+		if !opens || word == "" || strings.ContainsAny(word[len(word)-1:], "(),=<>!+-*/%&|^~") {
+			continue
+		}
+		keyword := slices.Contains([]string{"and", "or", "not", "in", "where", "by", "values"}, word)
+		if i > 0 && tokens[i-1] == "." || !keyword && (spaced || !slices.Contains(builtIn(), word)) {
 			return false
 		}
-		r.selecting = r.peek().is("select")
-		return r.skip("select", "set", "values")
-	case r.skip("update"):
-		return r.name(&r.changed) && r.skip("set")
-	case r.skip("delete"):
-		return r.skip("from") && r.name(&r.changed) && r.ends()
-	}
-	return false
-}
-
-// ends: no other table, alias or partition follows a table.
-func (r *statementReader) ends() bool {
-	return len(r.tokens) == 0 || r.peek().is("where", "order", "limit")
-}
-
-// name reads a table's name. One with a backquote in it is not known: see ddl.
-func (r *statementReader) name(into *tableName) bool {
-	part := func() string {
-		if t := r.next(); t.kind == nameToken && !strings.Contains(t.text, "`") || t.kind == wordToken {
-			return t.text
-		}
-		return ""
-	}
-	*into = tableName{r.database, part()}
-	if r.peek().kind == '.' {
-		r.next()
-		*into = tableName{into.table, part()}
-	}
-	return into.database != "" && into.table != "" && r.peek().kind != '.'
-}
-
-// list reads names in parentheses.
-func (r *statementReader) list() bool {
-	if r.next().kind != '(' {
-		return false
-	}
-	for {
-		if t := r.next(); t.kind != nameToken && t.kind != wordToken {
-			return false
-		}
-		if t := r.next(); t.kind != ',' {
-			return t.kind == ')'
-		}
-	}
-}
-
-// queries are the words without which no table can be named in an expression, and some that ask for more than is
-// known here. All are reserved on every server, or end the statement for another reason.
-func queries() []string {
-	return []string{
-		"select", "from", "into", "table", "with", "values", "union", "except", "intersect", "minus", "join", "straight_join", "lateral",
-		"procedure", "call", "next", "previous", "over", "window", "for", "lock", "returning", "member",
-	}
-}
-
-// body goes through expressions to the end.
-func (r *statementReader) body() bool {
-	for len(r.tokens) > 0 {
-		before := r.last
-		t := r.next()
-		switch {
-		case t.kind == '(':
-			if !mayOpen(before, t) {
-				return false
-			}
-		case r.selecting && t.is("from"):
-			if r.selecting = false; !r.source() {
-				return false
-			}
-		case t.is(queries()...):
-			return false
-		}
-		if before.kind == '.' && t.kind == wordToken && r.peek().kind == '(' { // a function of a database
-			return false
-		}
-	}
-	return true
-}
-
-// source is what stands behind FROM.
-func (r *statementReader) source() bool {
-	if !r.name(&r.read) {
-		return false
-	}
-	if r.skip("force", "use", "ignore") && (!r.skip("index", "key") || !r.list()) {
-		return false
-	}
-	return r.ends()
-}
-
-// mayOpen reports whether a parenthesis behind the token calls no function, or one of the server's own. With a space
-// before the parenthesis some names are those of stored functions.
-func mayOpen(before, parenthesis token) bool {
-	switch before.kind {
-	case wordToken:
-		return before.is("and", "or", "not", "in", "where", "by", "values", "select") ||
-			parenthesis.glued && slices.Contains(builtIn(), strings.ToLower(before.text))
-	case nameToken, stringToken, '.':
-		return false
 	}
 	return true
 }
@@ -195,9 +121,9 @@ const oddModes = 1<<2 | // ANSI_QUOTES
 	0x1f<<8 | // of other products, ORACLE among them
 	1<<20 // NO_BACKSLASH_ESCAPES
 
-// plainly reports whether a statement was read with the usual sql_mode, in a character set without letters that hold
+// plainMode reports whether a statement was read with the usual sql_mode, in a character set none of whose letters holds
 // a quote or a backslash.
-func (ss *session) plainly(variables []byte, text string) bool {
+func (ss *session) plainMode(variables []byte) bool {
 	mode, client := uint64(oddModes), uint64(0)
 	eachStatus(variables, func(kind byte, value []byte) {
 		switch kind {
@@ -207,6 +133,5 @@ func (ss *session) plainly(variables []byte, text string) bool {
 			client = uint64(binary.LittleEndian.Uint16(value))
 		}
 	})
-	beyond := strings.IndexFunc(text, func(c rune) bool { return c > '~' }) >= 0
-	return mode&oddModes == 0 && (!beyond || ss.charsets[client] != charsetUnknown)
+	return mode&oddModes == 0 && ss.charsets[client] != charsetUnknown
 }

@@ -22,8 +22,15 @@ func TestTouchedBy(t *testing.T) {
 		"DELETE FROM `percona`.`checksums` WHERE db = 'shop' AND tbl = 'orders'":                                                                             "percona.checksums .",
 		"INSERT IGNORE INTO `a.b`.t VALUES (1, -2.5e3, 'x'), (now(), x'00', DEFAULT)":                                                                        "a.b.t .",
 		"insert into percona . checksums set a = 1":                                                                                                          "percona.checksums .",
-		"INSERT INTO t SELECT 1 FROM v": "here.t here.v",
-		"DELETE FROM t":                 "here.t .",
+		"INSERT INTO t SELECT 1 FROM v":          "here.t here.v",
+		"DELETE FROM t":                          "here.t .",
+		"INSERT INTO t SELECT `x from y` FROM v": "here.t here.v",
+		// Of pt-heartbeat, pt-archiver and gh-ost.
+		"REPLACE INTO `percona`.`heartbeat` (ts, server_id, file, relay_master_log_file) VALUES ('2026-01-01T00:00:00.001', '1', 'binlog.000001', NULL)":                     "percona.heartbeat .",
+		"UPDATE `percona`.`heartbeat` SET ts='2026-01-01', position='4' WHERE server_id='1'":                                                                                 "percona.heartbeat .",
+		"DELETE FROM `shop`.`orders` WHERE (((`id` >= '1'))) AND (((`id` <= '9'))) AND (n < 5) LIMIT 100":                                                                    "shop.orders .",
+		"INSERT INTO `shop`.`old`(`id`,`n`) VALUES ('1',NULL)":                                                                                                               "shop.old .",
+		"insert /* gh-ost */ into `shop`.`_orders_ghc` (id, hint, value) values (NULLIF(1, 0), 'state', 'x') on duplicate key update last_update=NOW(), value=VALUES(value)": "shop._orders_ghc .",
 		// What calls something, or may.
 		"INSERT INTO t SELECT f() FROM v":                    "",
 		"INSERT INTO t SELECT x.count(1) FROM v":             "",
@@ -50,28 +57,55 @@ func TestTouchedBy(t *testing.T) {
 		"INSERT INTO t VALUES (1) /* /* */":                  "",
 		"INSERT INTO t VALUES (\x001)":                       "",
 		"INSERT INTO t VALUES (ø(1))":                        "",
+		"INSERT INTO t VALUES (x.in (1))":                    "",
+		"INSERT INTO t VALUES ('x'(1))":                      "",
+		"INSERT INTO t VALUES (`x y`(1))":                    "",
+		"INSERT INTO t SELECT 1 FROM v WHERE f()":            "",
+		"INSERT INTO t SELECT 1 FROM v ORDER BY f()":         "",
+		"INSERT INTO t SET n = f()":                          "",
+		"UPDATE t SET n = f()":                               "",
+		"DELETE FROM t WHERE f()":                            "",
+		"DELETE FROM t ORDER BY f() LIMIT 1":                 "",
+		"/*/ DELETE FROM t */ UPDATE t SET n = f()":          "",
+		"EXPLAIN DELETE FROM t":                              "",
+		// Tables that may go by another name.
+		"INSERT INTO `my t` VALUES (1)":            "",
+		"INSERT INTO ``.t VALUES (1)":              "",
+		"INSERT INTO `ø` VALUES (1)":               "",
+		"INSERT INTO `o\u212A` VALUES (1)":         "",
+		"INSERT INTO `#mysql50#outbox` VALUES (1)": "",
+		"INSERT INTO t SELECT 1 FROM `v?`":         "",
 		// More tables than two.
-		"INSERT INTO t SELECT 1 FROM v, w":                         "",
-		"INSERT INTO t SELECT 1 FROM v x":                          "",
-		"INSERT INTO t SELECT 1 FROM v JOIN w":                     "",
-		"INSERT INTO t SELECT 1 FROM (SELECT 1) x":                 "",
-		"INSERT INTO t SELECT 1 FROM v WHERE n IN (SELECT 1)":      "",
-		"INSERT INTO t SELECT 1 FROM v WHERE n IN (TABLE w)":       "",
-		"INSERT INTO t SELECT 1 FROM v UNION SELECT 1 FROM w":      "",
-		"INSERT INTO t SELECT (SELECT n FROM w) FROM v":            "",
-		"INSERT INTO t WITH x AS (SELECT 1) SELECT n FROM x":       "",
-		"INSERT INTO t TABLE v":                                    "",
-		"INSERT INTO t VALUES (1) ON DUPLICATE KEY UPDATE n = f()": "",
-		"INSERT INTO t PARTITION (p) VALUES (1)":                   "",
-		"WITH x AS (SELECT 1) UPDATE t SET n = 1":                  "",
-		"UPDATE t, v SET n = 1":                                    "",
-		"UPDATE t x SET n = 1":                                     "",
-		"UPDATE t SET n = (SELECT 1)":                              "",
-		"DELETE t FROM t, v":                                       "",
-		"DELETE FROM t, v USING t":                                 "",
-		"DELETE FROM t USING t JOIN v":                             "",
-		"DELETE FROM t RETURNING f()":                              "",
-		"INSERT INTO a.b.c VALUES (1)":                             "",
+		"INSERT INTO t SELECT `a from b where` FROM v, w":              "",
+		"INSERT INTO t SELECT `a from b where`, x.from FROM w":         "",
+		"INSERT INTO t (SELECT 1 FROM v)":                              "",
+		"INSERT INTO t SELECT 1 FROM v FORCE INDEX (i), w":             "",
+		"INSERT INTO t SELECT 1 FROM v WHERE EXISTS (SELECT 1 FROM w)": "",
+		"INSERT INTO t SELECT trim('x' FROM n) FROM v":                 "",
+		"INSERT INTO t SELECT trim('x' FROM n)":                        "",
+		"INSERT INTO t SELECT 1 INTO @x FROM v":                        "",
+		"UPDATE t JOIN v SET n = 1":                                    "",
+		"INSERT INTO t SELECT 1 FROM v, w":                             "",
+		"INSERT INTO t SELECT 1 FROM v x":                              "",
+		"INSERT INTO t SELECT 1 FROM v JOIN w":                         "",
+		"INSERT INTO t SELECT 1 FROM (SELECT 1) x":                     "",
+		"INSERT INTO t SELECT 1 FROM v WHERE n IN (SELECT 1)":          "",
+		"INSERT INTO t SELECT 1 FROM v WHERE n IN (TABLE w)":           "",
+		"INSERT INTO t SELECT 1 FROM v UNION SELECT 1 FROM w":          "",
+		"INSERT INTO t SELECT (SELECT n FROM w) FROM v":                "",
+		"INSERT INTO t WITH x AS (SELECT 1) SELECT n FROM x":           "",
+		"INSERT INTO t TABLE v":                                        "",
+		"INSERT INTO t VALUES (1) ON DUPLICATE KEY UPDATE n = f()":     "",
+		"INSERT INTO t PARTITION (p) VALUES (1)":                       "",
+		"WITH x AS (SELECT 1) UPDATE t SET n = 1":                      "",
+		"UPDATE t, v SET n = 1":                                        "",
+		"UPDATE t x SET n = 1":                                         "",
+		"UPDATE t SET n = (SELECT 1)":                                  "",
+		"DELETE t FROM t, v":                                           "",
+		"DELETE FROM t, v USING t":                                     "",
+		"DELETE FROM t USING t JOIN v":                                 "",
+		"DELETE FROM t RETURNING f()":                                  "",
+		"INSERT INTO a.b.c VALUES (1)":                                 "",
 		// Other statements.
 		"LOAD DATA INFILE 'x' INTO TABLE t": "",
 		"SELECT f()":                        "",
@@ -86,7 +120,22 @@ func TestTouchedBy(t *testing.T) {
 	}
 }
 
-func TestPlainly(t *testing.T) {
+func TestOfRDS(t *testing.T) {
+	for text, want := range map[string]bool{
+		"INSERT INTO mysql.rds_heartbeat2(id, value) values (1,2) ON DUPLICATE KEY UPDATE value = 2": true,
+		"DELETE FROM mysql.rds_sysinfo where name = 'innodb_txn_key'":                                true,
+		"INSERT INTO mysql.rds_sysinfo SELECT f()":                                                   false,
+		"INSERT INTO mysql.rds_sysinfo SELECT n FROM v":                                              false,
+		"INSERT INTO shop.outbox SELECT * FROM mysql.rds_sysinfo":                                    false,
+		"UPDATE t SET n = 1": false,
+	} {
+		if got, known := touchedBy(text, "here"); got.ofRDS() && known != want {
+			t.Errorf("%s: want %v", text, want)
+		}
+	}
+}
+
+func TestPlainMode(t *testing.T) {
 	ss := &session{charsets: map[uint64]charset{45: charsetUTF8}}
 	variables := func(mode uint64, client uint16) []byte {
 		b := append([]byte{0, 0, 0, 0, 0, statusMode}, binary.LittleEndian.AppendUint64(nil, mode)...)
@@ -94,33 +143,31 @@ func TestPlainly(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		variables []byte
-		text      string
 		want      bool
 	}{
-		{variables(1<<19|1<<21, 45), "ø", true},
-		{variables(1<<19|1<<21, 28), "o", true},
-		{variables(0, 28), "ø", false}, // gbk
-		{variables(0, 28), "\xff", false},
-		{variables(1<<2, 45), "o", false},  // ANSI_QUOTES
-		{variables(1<<9, 45), "o", false},  // ORACLE
-		{variables(1<<20, 45), "o", false}, // NO_BACKSLASH_ESCAPES
-		{nil, "o", false},
+		{variables(1<<19|1<<21, 45), true},
+		{append([]byte{statusCollations, 1, 45, 0, 0, 9}, variables(0, 45)...), true},
+		{variables(0, 28), false},     // gbk
+		{variables(1<<2, 45), false},  // ANSI_QUOTES
+		{variables(1<<9, 45), false},  // ORACLE
+		{variables(1<<20, 45), false}, // NO_BACKSLASH_ESCAPES
+		{nil, false},
 	} {
-		if got := ss.plainly(tt.variables, tt.text); got != tt.want {
-			t.Errorf("%x %s: %v", tt.variables, tt.text, got)
+		if got := ss.plainMode(tt.variables); got != tt.want {
+			t.Errorf("%x: %v", tt.variables, got)
 		}
 	}
 }
 
 func TestDDLAhead(t *testing.T) {
 	for text, want := range map[string]bool{
-		"DROP TRIGGER fires": true, "DROP DATABASE X": true, "RENAME TABLE a TO `b`, T TO c": true, "ALTER TABLE x.t RENAME y": true,
-		"CREATE OR REPLACE TABLE t SELECT 1": true, "/*!50003 DROP TRIGGER */ x.fires": true, "SET STATEMENT n = 1 FOR DROP TABLE t": true,
-		"DROP TABLE \"x\".y": true, "ALTER TABLE y COMMENT 'a\\', RENAME TO z": true, "DROP TABLE ø": true,
-		"DROP TABLE y": false, "CREATE TABLE IF NOT EXISTS x.t (n INT)": false, "DROP TEMPORARY TABLE t": false, "REPLACE INTO t VALUES ('ø')": false, "": false,
+		"DROP TRIGGER fires": true, "DROP DATABASE X": true, "RENAME TABLE a TO `b`, T TO c": true, "ALTER TABLE x.T RENAME y": true,
+		"CREATE OR REPLACE TABLE T SELECT 1": true, "/*!50003 DROP TRIGGER */ x.fires": true, "SET STATEMENT n = 1 FOR DROP TABLE T": true,
+		"DROP TABLE \"x\".y": true, "ALTER TABLE y COMMENT 'a\\', RENAME TO T": true, "DROP TABLE ø": true, "ALTER TABLE y CONVERT TABLE T TO PARTITION p": true,
+		"/*!99999 REPLACE */ DROP TABLE t": true,
+		"DROP VIEW y":                      false, "CREATE TABLE IF NOT EXISTS x.t (n INT)": false, "REPLACE INTO t VALUES ('drop')": false, "": false,
 	} {
-		d, found := ddlOf(text, "X")
-		if got := found && d.on(tableName{"x", "t"}); got != want {
+		if got := takesAway(text) && on(strings.ToLower("X "+text), tableName{"x", "T"}); got != want {
 			t.Errorf("%s: %v", text, got)
 		}
 	}
@@ -149,14 +196,14 @@ func FuzzTouchedBy(f *testing.F) {
 			if i < 0 {
 				break
 			}
-			name := strings.ToLower(rest[strings.LastIndexFunc(rest[:i], func(c rune) bool { return c > '~' || !isPlain(byte(c)) })+1 : i])
+			name := strings.ToLower(rest[strings.LastIndexFunc(rest[:i], func(c rune) bool { return c > '~' || !isWord(byte(c)) })+1 : i])
 			if strings.Contains(name, "evil") || name == "f" {
 				t.Errorf("%q calls %s", text, name)
 			}
 			rest = rest[i+1:]
 		}
 		named := strings.ToLower(got.changed.String() + " " + got.read.String())
-		words := wordsOf(text)
+		words := wordsOf(text, true)
 		for i, word := range words[:len(words)-1] {
 			if slices.Contains([]string{"from", "into", "update", "join"}, word) && !strings.Contains(named, strings.ToLower(strings.Trim(words[i+1], "`"))) {
 				t.Errorf("%q is said to touch %s", text, named)
@@ -171,10 +218,10 @@ func bareText(text string) string {
 		n := 1
 		switch text[0] {
 		case '\'', '"', '`':
-			n = quoted(text)
+			n, _ = quotedSize(text)
 		case '/':
-			n = skipped(text)
-			if n == 1 {
+			if n, _ = commentSize(text, false); n == 0 {
+				n = 1
 				b.WriteByte('/')
 			}
 		default:

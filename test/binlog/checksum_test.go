@@ -64,7 +64,7 @@ func checksumRun() []string {
 func (c *checksums) run(statements ...string) {
 	c.t.Helper()
 	var replaced []string
-	for _, s := range append(statements, "SET SESSION binlog_format = ROW, sql_mode = DEFAULT") { // for the connection's next user
+	for _, s := range append(statements, "SET SESSION binlog_format = ROW, sql_mode = DEFAULT", "SET NAMES utf8mb4") { // for the connection's next user
 		replaced = append(replaced, c.names.Replace(s))
 	}
 	c.session(replaced...)
@@ -93,7 +93,7 @@ func TestChecksumsPass(t *testing.T) {
 		d.session(insert(2))
 		c.run(checksumRun()...)
 		d.session("ALTER TABLE orders ADD COLUMN m INT", insert(3))
-		c.run(checksumRun()...)
+		c.run(append([]string{"SET /*M!110200 character_set_collations = 'utf8mb4=utf8mb4_uca1400_ai_ci,latin1=latin1_bin', */ @n = 1"}, checksumRun()...)...)
 		d.session(insert(4))
 		r.expect(1, 2, 3, 4)
 		if err := r.stop(); err != nil {
@@ -137,18 +137,26 @@ func stopped(err error) string {
 func TestChecksumsStop(t *testing.T) {
 	const statement, trigger = "SET SESSION binlog_format = STATEMENT", "CREATE TRIGGER C.fires AFTER INSERT ON C.checksums FOR EACH ROW INSERT INTO D.outbox (n) VALUES (NEW.chunk)"
 	const one = "INSERT INTO C.checksums (db, tbl, chunk, this_crc, this_cnt) VALUES ('x', 'x', 9, 'x', 9)"
+	const replace = "REPLACE INTO C.checksums (db, tbl, chunk, this_crc, this_cnt) SELECT 'x', 'x', 9, 'x', "
 	function := "CREATE FUNCTION D.f() RETURNS INT DETERMINISTIC BEGIN INSERT INTO D.outbox (n) VALUES (9); RETURN 1; END"
 	for name, statements := range map[string][]string{
-		"the outbox":              {statement, "INSERT INTO D.outbox (n) VALUES (9)"},
-		"trigger":                 {trigger, statement, one},
-		"trigger dropped since":   {trigger, statement, one, "DROP TRIGGER C.fires"},
-		"trigger replaced":        {trigger, statement, one, "DROP TABLE C.checksums", "CREATE TABLE C.checksums (n INT)"},
-		"table renamed since":     {trigger, statement, one, "CREATE TABLE C.other (n INT)", "RENAME TABLE C.checksums TO C.old, C.other TO C.checksums"},
-		"view":                    {"DROP TABLE C.checksums", "CREATE VIEW C.checksums AS SELECT n FROM D.outbox", statement, "INSERT INTO C.checksums (n) VALUES (9)"},
-		"view dropped since":      {"DROP TABLE C.checksums", "CREATE VIEW C.checksums AS SELECT n FROM D.outbox", statement, "INSERT INTO C.checksums (n) VALUES (9)", "DROP VIEW C.checksums", "CREATE TABLE C.checksums (n INT)"},
-		"function":                {function, statement, "REPLACE INTO C.checksums (db, tbl, chunk, this_crc, this_cnt) SELECT 'x', 'x', 9, 'x', D.f() FROM D.orders LIMIT 1"},
-		"function in a view read": {function, "DROP TABLE D.orders", "CREATE VIEW D.orders AS SELECT D.f() AS n", statement, "REPLACE INTO C.checksums (db, tbl, chunk, this_crc, this_cnt) SELECT 'x', 'x', 9, 'x', n FROM D.orders"},
-		"database dropped since":  {trigger, statement, one, "DROP DATABASE CC", "CREATE DATABASE CC", "CREATE TABLE C.checksums (n INT)"},
+		"the outbox":                     {statement, "INSERT INTO D.outbox (n) VALUES (9)"},
+		"trigger":                        {trigger, statement, one},
+		"trigger dropped since":          {trigger, statement, one, "DROP TRIGGER C.fires"},
+		"trigger replaced":               {trigger, statement, one, "DROP TABLE C.checksums", "CREATE TABLE C.checksums (n INT)"},
+		"table renamed since":            {trigger, statement, one, "CREATE TABLE C.other (n INT)", "RENAME TABLE C.checksums TO C.old, C.other TO C.checksums"},
+		"view":                           {"DROP TABLE C.checksums", "CREATE VIEW C.checksums AS SELECT n FROM D.outbox", statement, "INSERT INTO C.checksums (n) VALUES (9)"},
+		"view dropped since":             {"DROP TABLE C.checksums", "CREATE VIEW C.checksums AS SELECT n FROM D.outbox", statement, "INSERT INTO C.checksums (n) VALUES (9)", "DROP VIEW C.checksums", "CREATE TABLE C.checksums (n INT)"},
+		"function":                       {function, statement, replace + "D.f() FROM D.orders LIMIT 1"},
+		"function in a comment":          {function, statement, replace + "1 /*! + D.f() */ FROM D.orders LIMIT 1"},
+		"function like a keyword":        {strings.Replace(function, "f()", "`in`()", 1), statement, replace + "D.in () FROM D.orders LIMIT 1"},
+		"function with a space":          {strings.Replace(function, "f()", "`count`()", 1), statement, replace + "count () FROM D.orders LIMIT 1"},
+		"strings end elsewhere":          {function, statement, "SET SESSION sql_mode = 'NO_BACKSLASH_ESCAPES'", replace + "1 FROM D.orders WHERE name <> '\\' AND D.f() = 1 /* ' */ LIMIT 1"},
+		"letters of two bytes":           {function, statement, "SET NAMES gbk", replace + "1 FROM D.orders WHERE name <> '\xbf\\' AND D.f() = 1 /* ' */ LIMIT 1"},
+		"trigger dropped by a procedure": {trigger, "CREATE PROCEDURE D.p() DROP TRIGGER C.fires", statement, one, "CALL D.p()"},
+		"function in a view read":        {function, "DROP TABLE D.orders", "CREATE VIEW D.orders AS SELECT D.f() AS n", statement, replace + "n FROM D.orders"},
+		"view read, renamed since":       {function, "DROP TABLE D.orders", "CREATE VIEW D.orders AS SELECT D.f() AS n", statement, replace + "n FROM D.orders", "RENAME TABLE D.orders TO D.w", "CREATE TABLE D.orders (n INT)"},
+		"database dropped since":         {trigger, statement, one, "DROP DATABASE CC", "CREATE DATABASE CC", "CREATE TABLE C.checksums (n INT)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(d *database) {
@@ -171,6 +179,31 @@ func TestChecksumsStop(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What lets statements pass although other tables refer to theirs.
+func TestCascadesFireNoTriggers(t *testing.T) {
+	onEach(t, func(d *database) {
+		d.simple()
+		for _, s := range []string{
+			"CREATE TABLE parent (id INT PRIMARY KEY)", "INSERT INTO parent VALUES (1), (2), (3)",
+			"CREATE TABLE child (p INT, q INT, FOREIGN KEY (p) REFERENCES parent (id) ON DELETE CASCADE ON UPDATE CASCADE, FOREIGN KEY (q) REFERENCES parent (id) ON DELETE SET NULL)",
+			"INSERT INTO child VALUES (1, NULL), (2, NULL), (NULL, 3)",
+		} {
+			d.exec(s)
+		}
+		for _, event := range []string{"BEFORE UPDATE", "AFTER UPDATE", "BEFORE DELETE", "AFTER DELETE"} {
+			d.exec("CREATE TRIGGER `" + event + "` " + event + " ON child FOR EACH ROW INSERT INTO outbox (n) VALUES (9)")
+		}
+		d.session("SET SESSION binlog_format = STATEMENT", "UPDATE parent SET id = 11 WHERE id = 1", "DELETE FROM parent WHERE id = 2", "DELETE FROM parent WHERE id = 3")
+		var rows, moved, kept, events int
+		if err := d.db.QueryRowContext(d.t.Context(), "SELECT COUNT(*), SUM(p <=> 11), SUM(q IS NOT NULL), (SELECT COUNT(*) FROM outbox) FROM child").Scan(&rows, &moved, &kept, &events); err != nil {
+			d.t.Fatal(err)
+		}
+		if rows != 2 || moved != 1 || kept != 0 || events != 0 {
+			d.t.Errorf("%d children, %d moved, %d not set to NULL, %d events", rows, moved, kept, events)
+		}
+	})
 }
 
 // The functions that pass are built in: the server warns when a stored function is created with the same name, because a

@@ -48,6 +48,9 @@ func TestStatementsStop(t *testing.T) {
 	}{
 		"insert":             {statements: []string{"INSERT INTO D.outbox (n) VALUES (2)"}},
 		"executable comment": {statements: []string{"/*! INSERT */ INTO D.outbox (n) VALUES (2)"}},
+		"comment of MariaDB": {statements: []string{"/*M! CREATE */ INSERT INTO D.outbox (n) VALUES (2)"}, only: "mysql"},
+		"comment with stars": {statements: []string{"/*/ CREATE */ INSERT INTO D.outbox (n) VALUES (2)"}},
+		"comment of dashes":  {statements: []string{"--\x01 CREATE\nINSERT INTO D.outbox (n) VALUES (2)"}},
 		"trigger":            {statements: []string{"INSERT INTO t VALUES (2)"}},
 		"trigger on update":  {statements: []string{"BEGIN", "UPDATE t SET n = 2", "COMMIT"}},
 		"trigger on delete":  {statements: []string{"DELETE FROM t"}},
@@ -57,6 +60,8 @@ func TestStatementsStop(t *testing.T) {
 		"function in insert": {statements: []string{"INSERT INTO quiet SELECT f()"}},
 		"procedure":          {statements: []string{"CALL p()"}},
 		"CREATE TABLE":       {statements: []string{"CREATE TABLE filled SELECT f() AS n"}, only: "mariadb"}, // MySQL refuses it
+		"VALUES":             {statements: []string{"CREATE TABLE filled VALUES (f())"}, only: "mariadb"},
+		"backslash":          {statements: []string{"SET sql_mode = 'NO_BACKSLASH_ESCAPES'", `CREATE TABLE filled (s VARCHAR(9) DEFAULT '\') SELECT f() AS n`}, only: "mariadb"},
 		"SET STATEMENT":      {statements: []string{"SET STATEMENT max_statement_time = 9 FOR INSERT INTO t VALUES (2)"}, only: "mariadb"},
 		"LOAD DATA":          {statements: []string{load + "t"}},
 		"MIXED":              {statements: []string{"SET SESSION binlog_format = MIXED", "INSERT INTO t VALUES (2)"}},

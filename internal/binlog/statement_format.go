@@ -5,21 +5,42 @@ import (
 	"context"
 	"slices"
 	"strings"
+
+	"github.com/go-mysql-org/go-mysql/replication"
 )
 
-// A statement that changes data and stands in the log in place of rows comes from a session whose binlog_format is
-// not ROW. What it wrote nobody can read from it: its triggers, its views and the functions that it calls may write
-// to any table. So the rule is about the server's word and not about the statement's text:
+// A statement that changes data and is logged in place of rows comes from a session whose binlog_format is not ROW. The
+// event does not tell which rows it changed: its triggers, its views and the functions that it calls may write to any
+// table. The rules:
 //
-//  1. With binlog_format = ROW nothing but DDL and the marks of a transaction stands in the log as a statement.
-//     Whatever else stands there changes data, whatever its first word is; see changesData.
-//  2. MySQL lists the databases of all tables that a statement used, also by triggers and functions. One that used
-//     none of ours has written nothing to an outbox. MariaDB has no such list.
-//  3. Statements on the tables that Amazon RDS keeps for itself (mysql.rds_…) have no triggers: nobody may make one
-//     in the schema mysql.
-//  4. A statement that names all that it touches passes if the relay may look up that this holds no trigger and no view,
-//     and if the binlog shows that this was so when it ran; see harmless.
-//  5. Any other one stops the relay when its transaction commits.
+//  1. With binlog_format = ROW only DDL and the marks of a transaction are logged as statements. Any other statement
+//     changes data, whatever its first word is; see changesData.
+//  2. MySQL lists the databases of all tables that a statement used, also by triggers and functions. If none of ours is
+//     listed, it has written nothing to an outbox. MariaDB has no such list.
+//  3. A statement that names all tables that it touches passes if the relay may look up that they hold no trigger and no
+//     view, and if the binlog shows that this was so when the statement ran; see harmless.
+//  4. A statement on a table that Amazon RDS keeps for itself (mysql.rds_…) passes without that: triggers in the schema
+//     mysql are not allowed.
+//  5. Any other statement stops the relay when its transaction commits.
+
+// changes returns the first word of a statement that changes data, "" of any other. Whether executable comments were
+// executed is not known everywhere, so both readings count. Where strings may end elsewhere, any word may be part of
+// a query.
+func (ss *session) changes(q *replication.QueryEvent) string {
+	text := string(q.Query)
+	oddStrings := strings.ContainsFunc(text, func(c rune) bool { return c == '\\' || c >= 0x80 }) && !ss.plainMode(q.StatusVars)
+	for _, executed := range []bool{true, false} {
+		words := wordsOf(text, executed)
+		if kind := changesData(words, ss.tx.begun); kind != "" {
+			return kind
+		}
+		if oddStrings && len(words) > 0 && words[0] == "create" &&
+			holdsQuery(strings.FieldsFunc(strings.ToLower(text), func(c rune) bool { return c < 'a' || c > 'z' })) {
+			return words[0]
+		}
+	}
+	return ""
+}
 
 // changesData returns the first word of a statement that changes data; "" of DDL and of what changes nothing.
 // begun: it stands in a transaction behind BEGIN, where DDL is rare, and not by itself.
@@ -62,9 +83,13 @@ func createsFrom(words []string) bool {
 	if i < 0 || i > 4 || slices.ContainsFunc(words[1:i], func(w string) bool { return w != "or" && w != "replace" && w != "temporary" }) {
 		return false
 	}
-	rest := words[i+1:]
-	for i, word := range rest {
-		if word == "select" || word == "table" || word == "row" && i > 0 && rest[i-1] == "values" {
+	return slices.Contains(words[i+1:], "table") || holdsQuery(words[i+1:])
+}
+
+// holdsQuery: VALUES is also part of a partition's definition.
+func holdsQuery(words []string) bool {
+	for i, word := range words {
+		if word == "select" || word == "values" && (i+1 == len(words) || words[i+1] != "less" && words[i+1] != "in") {
 			return true
 		}
 	}
@@ -73,17 +98,19 @@ func createsFrom(words []string) bool {
 
 // statement notes one that changes data and may have written to an outbox table. what is nil if it is known that nobody can
 // say which tables it touched.
-func (ss *session) statement(ctx context.Context, variables []byte, words []string, kind string, what *touched) error {
-	if databases, known := usedDatabases(variables); known && !ss.src.hasTableIn(databases) || servicesOwn(words) {
+func (ss *session) statement(ctx context.Context, variables []byte, kind string, what *touched) error {
+	if databases, known := usedDatabases(variables); known && !ss.src.hasTableIn(databases) {
 		return nil
 	}
 	var first string // what to try before the rest
 	if what != nil && ss.tx.unread == nil {
-		v, err := ss.harmless(ctx, *what)
-		if err != nil || v.harmless {
+		harmless, rights, err := ss.harmless(ctx, *what)
+		if err != nil || harmless {
 			return err
 		}
-		first = v.first
+		if rights != "" {
+			first = rights + ", so that the relay can look up whether the statement may have written to an outbox, and start it again; if it still stops here, "
+		}
 	}
 	err := content("statement_format", first+"have the session's binlog_format changed (SET SESSION binlog_format = ROW, or connect anew), publish from the outbox table what the statement wrote",
 		"a statement (%s) is in the binlog in place of rows, so what it, its triggers and functions have written to %s is not there: binlog_format of the session that ran it was not ROW",
@@ -97,16 +124,12 @@ func (ss *session) statement(ctx context.Context, variables []byte, words []stri
 	return nil
 }
 
-// servicesOwn reports a statement on a table that Amazon RDS keeps for itself and logs so.
-func servicesOwn(words []string) bool {
-	if len(words) < 4 || !slices.Contains([]string{"insert", "replace", "update", "delete"}, words[0]) {
-		return false
+// touchedBy returns nil if it is not known what the statement touches.
+func (ss *session) touchedBy(q *replication.QueryEvent) *touched {
+	if t, known := touchedBy(string(q.Query), string(q.Schema)); known && ss.plainMode(q.StatusVars) {
+		return &t
 	}
-	i := 1
-	if words[i] == "into" || words[i] == "from" {
-		i++
-	}
-	return strings.Trim(words[i], "`") == "mysql" && strings.HasPrefix(strings.Trim(words[i+1], "`"), "rds_")
+	return nil
 }
 
 // hasTableIn reports whether a configured table is in one of the databases.
@@ -126,6 +149,7 @@ const (
 	statusCatalog     = 2   // a text and a zero
 	statusTimeZone    = 5   // a text
 	statusCatalogNZ   = 6   // a text
+	statusCollations  = 131 // of MariaDB 11.2 and newer: their number, and each in four bytes
 	statusMode        = 1   // sql_mode
 	statusCharsets    = 4   // of the client, and more
 	statusUnknownSize = -1
@@ -173,6 +197,8 @@ func eachStatus(vars []byte, f func(kind byte, value []byte)) {
 			size = int(vars[1]) + 2
 		case statusTimeZone, statusCatalogNZ:
 			size = int(vars[1]) + 1
+		case statusCollations:
+			size = 4*int(vars[1]) + 1
 		case statusInvoker:
 			size = int(vars[1]) + 1
 			if size+1 < len(vars) {
