@@ -1,5 +1,5 @@
-// Command bench measures the relay against bare readers, on one machine and in one run, with real
-// PostgreSQL and Kafka: only the ratios are worth comparing. It prints a table and writes JSON.
+// Command bench measures the relay against bare readers, in the same run on the same machine, with real databases and
+// Kafka. Only the ratios are comparable. It prints a table and writes JSON.
 //
 //	go run ./bench                       everything (about ten minutes)
 //	go run ./bench -only drain,latency   some of it

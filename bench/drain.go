@@ -13,10 +13,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// bareDrain reads n rows from a slot as everybody does, with pglogrepl, reading at once and doing nothing
-// with them, and returns the rate in rows per second.
-//
-// It asks for pgoutput's default text form, as tools do that compare themselves with it, or for binary.
+// bareDrain reads n rows from a slot with pglogrepl, discards them, and returns the rate in rows per second. It requests
+// pgoutput's text format, the default, or binary.
 func bareDrain(ctx context.Context, dsn, slot, publication string, n int, binary bool) (float64, error) {
 	conn, err := pgconn.Connect(ctx, dsn+"&replication=database")
 	if err != nil {
@@ -63,8 +61,8 @@ type drained struct {
 	Ready       float64 `json:"start_to_first_record_ms"`
 }
 
-// relayDrain starts the relay and waits until the topic holds n records more. The time runs from the
-// first record to the last; the CPU is that of the whole process.
+// relayDrain starts the relay and waits until the topic has n more records. The rate is measured from the first record to
+// the last, CPU over the whole process.
 func (s *stand) relayDrain(ctx context.Context, database, slot string, n int) (drained, error) {
 	var d drained
 	topic, err := s.topic(ctx)
@@ -79,7 +77,7 @@ func (s *stand) relayDrain(ctx context.Context, database, slot string, n int) (d
 	return s.timeDrain(ctx, path, addr, slot, n, []string{topic})
 }
 
-// timeDrain runs the relay until the topics hold n records more.
+// timeDrain runs the relay until the topics have n more records.
 func (s *stand) timeDrain(ctx context.Context, path, addr, name string, n int, topics []string, more ...string) (drained, error) {
 	var d drained
 	admin, err := kgo.NewClient(kgo.SeedBrokers(s.kafka.Bootstrap()...))
@@ -122,7 +120,7 @@ func (s *stand) timeDrain(ctx context.Context, path, addr, name string, n int, t
 	return d, p.stop()
 }
 
-// pollInterval keeps Kafka from spending its time on the question how far it is.
+// pollInterval is long enough that polling does not load Kafka.
 func pollInterval(topics int) time.Duration {
 	return 10*time.Millisecond + time.Duration(topics)*time.Millisecond/4
 }
@@ -137,7 +135,7 @@ func records(ctx context.Context, client *kgo.Client, topics []string) (int64, e
 	return sum, ends.Error()
 }
 
-// drainResult is the drain scenario: bare and relay in turn, medians of the rounds.
+// drainResult is the result of the drain scenario, with bare reader and relay in turn.
 type drainResult struct {
 	Rows       int       `json:"rows"`
 	PerTx      int       `json:"rows_per_transaction"`
@@ -145,16 +143,16 @@ type drainResult struct {
 	BareBinary []float64 `json:"bare_binary_rows_per_second"`
 	Relay      []drained `json:"relay"`
 
-	Ratio       float64 `json:"ratio"`        // of the relay to the bare reader: median of the rounds
-	RatioBinary float64 `json:"ratio_binary"` // the same to the one that reads binary
+	Ratio       float64 `json:"ratio"`        // relay to bare reader: median of the rounds
+	RatioBinary float64 `json:"ratio_binary"` // relay to bare reader in binary format
 	BareRate    float64 `json:"bare_rate"`    // medians
 	RelayRate   float64 `json:"relay_rate"`
 	CPU         float64 `json:"cpu_us_per_event"`
 	RSS         float64 `json:"peak_rss_mb"` // the highest
 }
 
-// drain fills a backlog and drains it, once to warm Kafka and the page cache up if bare is set, then in
-// each round by the bare readers (if bare is set) and by the relay.
+// drain creates a backlog and drains it in each round, with the bare readers (if bare is set) and with the relay. If bare
+// is set, a first drain warms up Kafka and the page cache.
 func (s *stand) drain(ctx context.Context, name string, rows, perTx, rounds int, bare bool) (drainResult, error) {
 	res := drainResult{Rows: rows, PerTx: perTx}
 	slots := []string{name + "_warm"}

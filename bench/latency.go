@@ -13,9 +13,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// latencyRes is one steady load, the medians of its rounds. Times are in milliseconds, from before the
-// INSERT is sent (it commits by itself) until a consumer has the record; for Kafka alone from Produce until
-// then; for the INSERT alone until PostgreSQL has answered it.
+// latencyRes is the result of a steady load, medians of the rounds. Times are in milliseconds, from before the INSERT is
+// sent (in autocommit mode) until a consumer has the record; for Kafka alone from Produce; for the INSERT alone until
+// PostgreSQL's response.
 type latencyRes struct {
 	Rate   int            `json:"events_per_second"`
 	PerTx  int            `json:"rows_per_transaction"`
@@ -27,7 +27,7 @@ type latencyRes struct {
 	Rounds []latencyRound `json:"rounds"`
 }
 
-// latencyRound is one run of the load through the relay, and one straight to Kafka.
+// latencyRound is one run of the load through the relay and one directly to Kafka.
 type latencyRound struct {
 	Relay     spread  `json:"relay"`
 	Insert    spread  `json:"insert_alone"`
@@ -38,7 +38,7 @@ type latencyRound struct {
 	Steal     float64 `json:"steal_percent"` // while the relay ran
 }
 
-// spread is how times are spread, in milliseconds.
+// spread is the distribution of times in milliseconds.
 type spread struct {
 	P50 float64 `json:"p50_ms"`
 	P99 float64 `json:"p99_ms"`
@@ -48,13 +48,12 @@ type spread struct {
 const (
 	latencyWarmUp = 3 * time.Second
 	latencySpan   = 20 * time.Second
-	// metadataMinAge lets a client find the leaders of a fresh topic within the warm-up: by default it asks
-	// again after five seconds.
+	// metadataMinAge lets a client find the leaders of a new topic during the warm-up. The default is five seconds.
 	metadataMinAge = 100 * time.Millisecond
 )
 
-// latencies runs each load in rounds, relay and Kafka alone in turn. Unless another scenario has warmed
-// Kafka up, a load that is not counted does.
+// latencies runs each load in rounds, with the relay and with Kafka alone in turn. If no other scenario has warmed up
+// Kafka, a load that is not counted does.
 func (s *stand) latencies(ctx context.Context, rounds int, warm bool) (map[string]*latencyRes, error) {
 	if !warm {
 		if _, err := s.kafkaAlone(ctx, 10_000); err != nil {
@@ -125,14 +124,14 @@ func (s *stand) latency(ctx context.Context, database string, rate, perTx int) (
 	})
 }
 
-// steadyLoad is a load and where its records arrive.
+// steadyLoad is a load and the topic of its records.
 type steadyLoad struct {
 	topic, addr, name string
 	rate, perTx       int
 	insert            func(clock *stopwatch, i int) error // the i-th transaction
 }
 
-// steady runs the load through p, ends p, and then runs it straight to Kafka.
+// steady runs the load through p, stops p, and then runs it directly to Kafka.
 func (s *stand) steady(ctx context.Context, p *process, l steadyLoad) (latencyRound, error) {
 	var res latencyRound
 	profiled := s.takeProfiles(ctx, l.addr, l.name)
@@ -174,7 +173,7 @@ func (s *stand) steady(ctx context.Context, p *process, l steadyLoad) (latencyRo
 	return res, err
 }
 
-// insert writes size events in one transaction: one statement that commits by itself.
+// insert inserts size events with one statement in autocommit mode.
 func insert(ctx context.Context, conn *pgx.Conn, clock *stopwatch, first, size int) error {
 	clock.start(first, size)
 	_, err := conn.Exec(ctx, `INSERT INTO outbox (event_id, aggregate_type, aggregate_id, event_type, tenant_id, payload, occurred_at)
@@ -207,7 +206,7 @@ func (s *stand) kafkaAlone(ctx context.Context, rate int) (spread, error) {
 	return clock.spread(), err
 }
 
-// paced calls f for 0..n-1 at a steady rate per second; a call that comes late does not delay the rest.
+// paced calls f for 0..n-1 at a steady rate per second. A late call does not delay later ones.
 func paced(ctx context.Context, n, rate int, f func(i int) error) error {
 	began := time.Now()
 	for i := range n {
@@ -224,7 +223,7 @@ func paced(ctx context.Context, n, rate int, f func(i int) error) error {
 	return nil
 }
 
-// consume reads the topic while load runs, until every event has come.
+// consume reads the topic while load runs, until every event has arrived.
 func (s *stand) consume(ctx context.Context, topic string, clock *stopwatch, load func() error) error {
 	client, err := kgo.NewClient(kgo.SeedBrokers(s.kafka.Bootstrap()...), kgo.ConsumeTopics(topic),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.MetadataMinAge(metadataMinAge))
@@ -254,8 +253,7 @@ func (s *stand) consume(ctx context.Context, topic string, clock *stopwatch, loa
 	return nil
 }
 
-// stopwatch times events by their number. Starting and stopping an event happen one after the other, so
-// the atomics only order them.
+// stopwatch times events by their number. An event is stopped after it was started, so the atomics only order memory.
 type stopwatch struct {
 	sent    []atomic.Int64 // Unix nanoseconds
 	took    []time.Duration
@@ -298,7 +296,7 @@ func (w *stopwatch) spread() spread {
 	return spread{P50: at(0.5), P99: at(0.99), Max: at(1)}
 }
 
-// startResult is how long a start takes with all servers up, in milliseconds, from exec to /readyz.
+// startResult is the time of a start with all servers up, in milliseconds, from exec until /readyz succeeds.
 type startResult struct {
 	Median float64   `json:"median_ms"`
 	Each   []float64 `json:"each_ms"`

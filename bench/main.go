@@ -22,7 +22,7 @@ type options struct {
 	profile      string
 }
 
-// report is what is written as JSON.
+// report is written as JSON.
 type report struct {
 	At      time.Time              `json:"at"`
 	Machine string                 `json:"machine"`
@@ -32,11 +32,11 @@ type report struct {
 	Topics  *topicsResult          `json:"many_topics,omitempty"`
 	Latency map[string]*latencyRes `json:"latency,omitempty"`
 	Start   *startResult           `json:"start,omitempty"`
-	// Binlogs are by flavor.
+	// Binlogs has the results by flavor.
 	Binlogs map[string]*binlogResult `json:"binlogs,omitempty"`
 }
 
-// binlogResult is what is measured of MySQL and of MariaDB.
+// binlogResult is the result for MySQL or MariaDB.
 type binlogResult struct {
 	Drain   *drainResult `json:"drain"`
 	Large   *drainResult `json:"one_transaction"`
@@ -45,12 +45,12 @@ type binlogResult struct {
 
 func main() {
 	var o options
-	flag.IntVar(&o.rows, "rows", 600_000, "waiting rows to drain")
+	flag.IntVar(&o.rows, "rows", 600_000, "rows of the backlog")
 	flag.IntVar(&o.rounds, "rounds", 3, "rounds of each comparison")
 	flag.StringVar(&o.only, "only", "drain,large,topics,latency,start,tenfold,mysql,mariadb", "scenarios, comma-separated")
 	flag.StringVar(&o.bin, "bin", "bin/cdc-relay", "the relay to measure")
-	flag.StringVar(&o.out, "out", "bench/out", "folder for results, logs and configurations")
-	flag.StringVar(&o.profile, "profile", "", "folder for CPU and heap profiles of the relay while it drains")
+	flag.StringVar(&o.out, "out", "bench/out", "directory for results, logs and configurations")
+	flag.StringVar(&o.profile, "profile", "", "directory for CPU and heap profiles of the relay while it drains")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, o)
@@ -132,8 +132,8 @@ func (s *stand) scenarios(ctx context.Context, o options, r *report) error {
 			r.Tenfold = &res
 			return err
 		}),
-		step("mysql", "the binary log of MySQL", func() error { return s.binlog(ctx, o, r, "mysql") }),
-		step("mariadb", "the binary log of MariaDB", func() error { return s.binlog(ctx, o, r, "mariadb") }),
+		step("mysql", "the binlog of MySQL", func() error { return s.binlog(ctx, o, r, "mysql") }),
+		step("mariadb", "the binlog of MariaDB", func() error { return s.binlog(ctx, o, r, "mariadb") }),
 	} {
 		if err != nil {
 			return err

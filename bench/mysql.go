@@ -20,7 +20,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
-// mysqlStand is a server of MySQL or MariaDB with a log of its own.
+// mysqlStand is a MySQL or MariaDB server.
 type mysqlStand struct {
 	*stand
 	*testenv.MySQLServer
@@ -30,7 +30,7 @@ type mysqlStand struct {
 
 const mysqlDatabase = "bench"
 
-// mysql starts the flavor's server, once, with an empty outbox.
+// mysql starts the flavor's server once, with an empty outbox.
 func (s *stand) mysql(ctx context.Context, flavor string) (*mysqlStand, error) {
 	server := s.my[flavor]
 	if server == nil {
@@ -62,13 +62,13 @@ func (m *mysqlStand) exec(ctx context.Context, statements ...string) error {
 	return nil
 }
 
-// fresh makes an empty table and begins the log anew.
+// fresh creates an empty table and resets the binlog.
 func (m *mysqlStand) fresh(ctx context.Context) error {
 	script, err := outbox.MySQLTable(outbox.TableOptions{Name: outbox.Name{Schema: mysqlDatabase, Table: "outbox"}, From: time.Now(), Ahead: 1})
 	if err != nil {
 		return err
 	}
-	// Nothing waits for the disk, as PostgreSQL does not in this benchmark.
+	// No commit waits for the disk, as with PostgreSQL in this benchmark.
 	statements := []string{"SET GLOBAL sync_binlog = 0", "SET GLOBAL innodb_flush_log_at_trx_commit = 0", "DROP TABLE IF EXISTS outbox"}
 	for _, st := range script.Up {
 		statements = append(statements, st.SQL)
@@ -80,7 +80,7 @@ func (m *mysqlStand) fresh(ctx context.Context) error {
 	return m.exec(ctx, append(statements, reset)...)
 }
 
-// fill writes n events in transactions of size rows.
+// fill inserts n events in transactions of size rows.
 func (m *mysqlStand) fill(ctx context.Context, n, size int) error {
 	const columns = "(event_id, aggregate_type, aggregate_id, event_type, tenant_id, payload, occurred_at)"
 	row := fmt.Sprintf(`UNHEX(REPLACE(UUID(), '-', '')), 'Order', CONCAT('order-', LPAD(((t * %d + i) * 7919) %% 100000, 6, '0')), 'OrderPlaced', 'tenant-1',
@@ -101,8 +101,8 @@ func values(from, to int) string {
 	return b.String()
 }
 
-// bareDrain reads n rows of the log as everybody does, with go-mysql, decoding them and doing nothing with
-// them, and returns the rate in rows per second.
+// bareDrain reads n rows of the binlog with go-mysql, which decodes them, discards them, and returns the rate in rows per
+// second.
 func (m *mysqlStand) bareDrain(ctx context.Context, n int) (float64, error) {
 	counter := &rowCounter{want: n, done: make(chan struct{})}
 	cfg, err := mysql.ParseDSN(m.DSN(mysqlDatabase, ""))
@@ -160,7 +160,7 @@ func (c *rowCounter) HandleEvent(e *replication.BinlogEvent) error {
 	return nil
 }
 
-// configure writes the configuration of a relay with a checkpoint of its own and returns its path.
+// configure writes the configuration of a relay with its own checkpoint and returns its path.
 func (m *mysqlStand) configure(name, topic, listen string) (path string, err error) {
 	checkpoint, err := filepath.Abs(filepath.Join(m.dir, name+".checkpoint"))
 	if err != nil {
@@ -189,7 +189,7 @@ func (m *mysqlStand) relayDrain(ctx context.Context, name string, n int) (draine
 	return m.timeDrain(ctx, path, addr, name, n, []string{topic}, "--start-from", "earliest")
 }
 
-// mysqlDrain is the drain scenario on a binary log: bare and relay in turn, medians of the rounds.
+// mysqlDrain is the drain scenario on a binlog, with bare reader and relay in turn.
 func (s *stand) mysqlDrain(ctx context.Context, flavor, name string, rows, perTx, rounds int, bare bool) (drainResult, error) {
 	res := drainResult{Rows: rows, PerTx: perTx}
 	m, err := s.mysql(ctx, flavor)

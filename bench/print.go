@@ -8,7 +8,7 @@ import (
 	"text/tabwriter"
 )
 
-// print writes the table of docs/maintainers/performance-history.md: what was measured, what was found, what is to be reached.
+// print prints the rows of docs/maintainers/performance-history.md: what was measured, the result, and the target.
 func (r *report) print(w io.Writer) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	defer t.Flush()
@@ -21,8 +21,8 @@ func (r *report) print(w io.Writer) {
 	}
 	fmt.Fprintf(t, "what (%s)\tfound\treach\treached\n", r.Machine)
 	if d := r.Drain; d != nil {
-		row(fmt.Sprintf("drain of %d rows, against a bare eager reader", d.Rows), fmt.Sprintf("%.2f (%.0f/s to %.0f/s)", d.Ratio, d.RelayRate, d.BareRate), "1.6", d.Ratio >= 1.6)
-		row("the same against one that asks for binary", fmt.Sprintf("%.2f (%.0f/s)", d.RatioBinary, median(d.BareBinary)), "", true)
+		row(fmt.Sprintf("drain of %d rows, against a bare reader", d.Rows), fmt.Sprintf("%.2f (%.0f/s to %.0f/s)", d.Ratio, d.RelayRate, d.BareRate), "1.6", d.Ratio >= 1.6)
+		row("the same against one in binary format", fmt.Sprintf("%.2f (%.0f/s)", d.RatioBinary, median(d.BareBinary)), "", true)
 		row("CPU per event while draining", fmt.Sprintf("%.2f us", d.CPU), "3.5 us", d.CPU <= 3.5)
 		row("peak RSS while draining", fmt.Sprintf("%.0f MB", d.RSS), "64 MB", d.RSS <= 64)
 	}

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// process is a relay that runs as users run it.
+// process is a running relay.
 type process struct {
 	cmd     *exec.Cmd
 	started time.Time
@@ -43,7 +43,7 @@ func (s *stand) start(config string, more ...string) (*process, error) {
 	return p, nil
 }
 
-// kill ends the relay at once, if it still runs.
+// kill kills the relay if it is still running.
 func (p *process) kill() {
 	select {
 	case <-p.done:
@@ -53,7 +53,7 @@ func (p *process) kill() {
 	}
 }
 
-// stop ends the relay as an orchestrator does.
+// stop stops the relay with SIGTERM.
 func (p *process) stop() error {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
 	select {
@@ -66,7 +66,7 @@ func (p *process) stop() error {
 	}
 }
 
-// failed reports a relay that ended by itself.
+// failed returns the error of a relay that ended unexpectedly.
 func (p *process) failed() error {
 	select {
 	case <-p.done:
@@ -77,7 +77,7 @@ func (p *process) failed() error {
 	}
 }
 
-// usage is what the process has used so far: CPU (user + system) and the peak of its resident memory.
+// usage returns the process's CPU time (user and system) and peak resident memory.
 func (p *process) usage() (cpu time.Duration, peak int64, err error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
 	if err != nil {
@@ -109,10 +109,10 @@ func (p *process) usage() (cpu time.Duration, peak int64, err error) {
 	return time.Duration(ticks) * time.Second / userHz, peak, nil
 }
 
-// patience is more than any scenario takes on a slow machine.
+// patience is longer than any scenario takes on a slow machine.
 const patience = 10 * time.Minute
 
-// until polls a condition; it fails when the relay ends or ctx does.
+// until polls a condition. It fails if the relay or ctx ends.
 func (p *process) until(ctx context.Context, every time.Duration, ok func() (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// takeProfiles takes two seconds of CPU profile of a draining relay, then its heap. The channel gives the
-// outcome once.
+// takeProfiles takes a CPU profile of two seconds of a draining relay, and then heap profiles. The channel returns the
+// result once.
 func (s *stand) takeProfiles(ctx context.Context, addr, name string) <-chan error {
 	done := make(chan error, 1)
 	if s.profile == "" {

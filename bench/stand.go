@@ -17,15 +17,15 @@ import (
 
 const partitions = 8
 
-// stand is the servers that every scenario shares.
+// stand has the servers, which all scenarios share.
 type stand struct {
-	bin, dir string // the shipped binary; a folder for configurations, logs and profiles
+	bin, dir string // the relay's binary; the directory for configurations, logs and profiles
 	pg       *testenv.PostgresServer
 	my       map[string]*testenv.MySQLServer // by flavor; started when first needed
 	kafka    *testenv.KafkaCluster
 	topics   int
-	relays   []*process // that were started; those of a scenario that failed are ended by close
-	profile  string     // folder for profiles; "": none are taken
+	relays   []*process // all started ones; close kills those of a failed scenario
+	profile  string     // directory for profiles; "" for no profiles
 }
 
 func newStand(ctx context.Context, bin, dir string) (*stand, error) {
@@ -56,7 +56,7 @@ func (s *stand) close() error {
 	return errors.Join(errs...)
 }
 
-// database makes a database with an empty outbox and the named slots.
+// database creates a database with an empty outbox and the named slots.
 func (s *stand) database(ctx context.Context, name string, slots ...string) (*pgx.Conn, error) {
 	if err := s.pg.CreateDatabase(ctx, name); err != nil {
 		return nil, err
@@ -86,7 +86,7 @@ func (s *stand) database(ctx context.Context, name string, slots ...string) (*pg
 	return conn, nil
 }
 
-// topic makes a fresh topic.
+// topic creates a topic.
 func (s *stand) topic(ctx context.Context) (string, error) {
 	s.topics++
 	name := fmt.Sprintf("bench-%d", s.topics)
@@ -101,7 +101,7 @@ tables: [{name: public.outbox}]
 `, s.pg.DSN(database, ""), slot, database))
 }
 
-// write writes a configuration; source is what the kinds of database differ in.
+// write writes a configuration with the given source section and returns its path.
 func (s *stand) write(name, topic, listen, source string) (path string, err error) {
 	text := fmt.Sprintf(`%sroutes: [{topic: %s}]
 kafka: {brokers: [%s]}
@@ -112,11 +112,11 @@ log: {level: info, format: text}
 	return path, os.WriteFile(path, []byte(text), 0o600)
 }
 
-// fill writes n events in transactions of size rows. The columns are those of docs/performance.md: with
-// them pgoutput's Insert message is 385 bytes in binary mode.
+// fill inserts n events in transactions of size rows. With the columns of docs/performance.md pgoutput's Insert message has
+// 385 bytes in binary format.
 func fill(ctx context.Context, conn *pgx.Conn, n, size int) error {
-	// Nobody waits for a backlog. (Steady loads must not do this: the walsender reads what is flushed, and
-	// without a waiting commit that is up to 200 ms later.)
+	// A backlog needs no synchronous commits. A steady load does: the walsender sends only what is flushed, which without
+	// them is up to 200 ms later.
 	if _, err := conn.Exec(ctx, "SET synchronous_commit = off"); err != nil {
 		return err
 	}
@@ -124,8 +124,8 @@ func fill(ctx context.Context, conn *pgx.Conn, n, size int) error {
 	return err
 }
 
-// backlog is a statement that writes n events in transactions of size rows; kind is the aggregate type, in SQL,
-// of the i-th row of the t-th transaction.
+// backlog returns a statement that inserts n events in transactions of size rows. kind is an SQL expression for the
+// aggregate type of row i of transaction t.
 func backlog(kind string, n, size, payload int) string {
 	return fmt.Sprintf(`DO $do$ BEGIN FOR t IN 1..%d LOOP
 		INSERT INTO outbox (event_id, aggregate_type, aggregate_id, event_type, tenant_id, payload, occurred_at)

@@ -6,10 +6,10 @@ import (
 	"strconv"
 )
 
-// cpuTimes is what all CPUs of this machine have done so far, in ticks: proc(5), /proc/stat.
+// cpuTimes are the CPU times of this machine in ticks: proc(5), /proc/stat.
 type cpuTimes struct{ stolen, all float64 }
 
-// readCPU is zero where there is no such file.
+// readCPU returns zero on systems without that file.
 func readCPU() cpuTimes {
 	var t cpuTimes
 	stat, err := os.ReadFile("/proc/stat")
@@ -30,8 +30,8 @@ func readCPU() cpuTimes {
 	return t
 }
 
-// stolenSince is the share of CPU time since then that the hypervisor gave to others, in percent. It falls on
-// whoever wants to run, so tails of latency say nothing where it is high.
+// stolenSince returns the share of CPU time, in percent, that the hypervisor gave to other machines. If it is high, latency
+// tails are meaningless.
 func (t cpuTimes) stolenSince(then cpuTimes) float64 {
 	if t.all == then.all {
 		return 0

@@ -14,23 +14,21 @@ import (
 type topicsResult struct {
 	Few   drainResult `json:"one_topic"`
 	Many  drainResult `json:"many_topics"`
-	Ratio float64     `json:"ratio"` // of the many to the one: median of the rounds
+	Ratio float64     `json:"ratio"` // many topics to one: median of the rounds
 }
 
 const (
 	manyTopics     = 500
 	manyPartitions = 4
 	manyPayload    = 300
-	// manyRoute names a topic by the aggregate type, which manyKind sets.
+	// manyRoute derives the topic from the aggregate type, which manyKind sets.
 	manyRoute = "bench-many-${aggregate_type}"
 )
 
-// manyKind is the aggregate type of row i of transaction t, in SQL: every topic has as much as any other, in
-// no order.
+// manyKind is an SQL expression for the aggregate type of row i of transaction t: topics are equally frequent and mixed.
 const manyKind = "(((t::bigint * 10 + i) * 104729) % 500)::text"
 
-// manyTopics drains rows to one topic and to many, with the default settings. The first drain of each is not
-// counted.
+// manyTopics drains the same rows to one topic and to many, with default settings. The first drain of each is not counted.
 func (s *stand) manyTopics(ctx context.Context, rows, rounds int) (*topicsResult, error) {
 	const perTx = 10
 	res := &topicsResult{Few: drainResult{Rows: rows, PerTx: perTx}, Many: drainResult{Rows: rows, PerTx: perTx}}
@@ -71,7 +69,7 @@ func (s *stand) manyTopics(ctx context.Context, rows, rounds int) (*topicsResult
 	return res, dropSlots(ctx, conn, slots)
 }
 
-// makeMany makes the topics and returns their names.
+// makeMany creates the topics and returns their names.
 func (s *stand) makeMany(ctx context.Context) ([]string, error) {
 	client, err := kgo.NewClient(kgo.SeedBrokers(s.kafka.Bootstrap()...))
 	if err != nil {
@@ -92,7 +90,7 @@ func (s *stand) makeMany(ctx context.Context) ([]string, error) {
 	return topics, awaitLeaders(ctx, client, topics)
 }
 
-// awaitLeaders waits until every partition can be asked: leaders follow a little after the topics.
+// awaitLeaders waits until every partition has a leader, which takes a little longer than the creation of the topics.
 func awaitLeaders(ctx context.Context, client *kgo.Client, topics []string) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

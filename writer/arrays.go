@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// arraysSelect returns the SELECT that turns an array for each column into rows. Payload is the expression
-// for what the payload column holds, of a bytea.
+// arraysSelect returns the SELECT that turns an array for each column into rows. payload returns the expression for the
+// payload column's value from a bytea.
 //
-// Set-returning functions in a select list run side by side, and the shorter ones are filled up with NULL
-// (PostgreSQL documentation, "SQL Functions Returning Sets"): a column that no row uses is a NULL array.
-// They stream, where FROM unnest(a, b, ...) stores the elements of each array first. Ids and headers are
-// arrays of text with a cast, because drivers that do not ask the server for the types know no others. The
-// payloads are one bytea, because reading an array's text goes over each byte of it several times.
+// Set-returning functions in a select list run in lockstep, and shorter ones are padded with NULL (PostgreSQL
+// documentation, "SQL Functions Returning Sets"), so a column that no row uses is a NULL array. They stream, while FROM
+// unnest(a, b, ...) stores the elements of each array first. IDs and headers are arrays of text with a cast, because some
+// drivers do not ask the server for parameter types. The payloads are one bytea, because parsing an array's text reads each
+// byte several times.
 func arraysSelect(payload func(bytea string) string) string {
 	return `
 SELECT event_id::uuid, aggregate_type, aggregate_id, event_type, NULLIF(tenant_id, ''), NULLIF(topic, ''), ` +
@@ -27,15 +27,14 @@ FROM (SELECT unnest($1::text[]) AS event_id, unnest($2::text[]) AS aggregate_typ
 		`unnest($14::timestamptz[]) AS created_at, unnest($15::int[]) AS payload_at, unnest($16::int[]) AS payload_size) AS e`
 }
 
-// InsertArrays returns the INSERT of any number of rows, always the same text, for adapters. Its arguments
-// are, in the order of Row's fields, an array for each column, of text (event_id and headers too), int and
-// timestamptz; then what [JoinPayloads] returns, the payloads in the place of theirs ($12) and the two others
-// at the end. "" and 0 stand for NULL, and so does a NULL array for all of them. It is [Postgres] only; other
-// dialects have none.
+// InsertArrays returns the INSERT of any number of rows, always the same text. It is for adapters and [Postgres] only. Its
+// arguments are an array for each column, in the order of Row's fields, of text (also event_id and headers), int and
+// timestamptz; instead of payloads the first result of [JoinPayloads] ($12), and the two others at the end. "", 0 and a
+// NULL array mean NULL.
 func (w *Writer) InsertArrays() string { return w.arrays }
 
-// JoinPayloads returns the payloads of all rows as one, and for each row at which byte its own starts, from
-// 1, and how many bytes it has, -1 for NULL. It is for adapters.
+// JoinPayloads returns the concatenated payloads of rows, and for each row the first byte of its payload, from 1, and its
+// length, -1 for NULL. It is for adapters.
 func JoinPayloads(rows []Row) (joined []byte, at, size []int32) {
 	total := 0
 	for i := range rows {
@@ -52,8 +51,8 @@ func JoinPayloads(rows []Row) (joined []byte, at, size []int32) {
 	return joined, at, size
 }
 
-// arrays returns the arguments of InsertArrays as text (PostgreSQL documentation, "Array Input and Output
-// Syntax"), which every driver sends as it is.
+// arrays returns the arguments of InsertArrays as text (PostgreSQL documentation, "Array Input and Output Syntax"), which
+// every driver sends unchanged.
 func arrays(rows []Row) []any {
 	payloads, at, size := JoinPayloads(rows)
 	return []any{
@@ -77,8 +76,8 @@ func arrays(rows []Row) []any {
 	}
 }
 
-// array returns an array of what write adds for each row, or nil if no row has a value. Size is about the
-// length of an element.
+// array returns an array of what write adds for each row, or nil if no row has a value. size is the approximate length of
+// an element.
 func array[T any](rows []T, size int, has func(*T) bool, write func(*strings.Builder, *T)) any {
 	first := 0
 	for first < len(rows) && !has(&rows[first]) {
@@ -123,7 +122,7 @@ func writeQuoted(b *strings.Builder, s string) {
 	b.WriteByte('"')
 }
 
-// writeID leaves the hyphens out, which uuid does not need.
+// writeID writes a UUID without hyphens.
 func writeID(b *strings.Builder, r *Row) {
 	var space [2 * len(r.EventID)]byte
 	hex.Encode(space[:], r.EventID[:])

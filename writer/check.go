@@ -13,8 +13,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// Names of headers that the relay sets itself: the attributes of CloudEvents (Kafka protocol binding for
-// CloudEvents 1.0.2, section 3.2.3) and the payload's media type.
+// Header names that the relay reserves: the attributes of CloudEvents (Kafka protocol binding for CloudEvents 1.0.2,
+// section 3.2.3) and the payload's media type.
 const (
 	reservedPrefix = "ce_"
 	reservedName   = "content-type"
@@ -23,11 +23,11 @@ const (
 const (
 	reasonMissing  = "is empty: "
 	reasonUTF8     = "is not valid UTF-8 (byte %d): encode it as UTF-8"
-	reasonNUL      = "holds U+0000 (byte %d), which not every database stores in text: remove it"
-	reasonReserved = "is a name the relay sets itself: choose one that neither starts with ce_ nor is content-type"
+	reasonNUL      = "contains U+0000 (byte %d), which not every database stores in text: remove it"
+	reasonReserved = "is a name that the relay reserves: choose one that neither starts with ce_ nor is content-type"
 )
 
-// check returns the first thing that is wrong with the event, as *EventError.
+// check returns the event's first error, an *EventError.
 func (w *Writer) check(index int, e *Event) error {
 	if e == nil {
 		return invalid(index, "", "is nil: pass a pointer to an Event")
@@ -52,11 +52,11 @@ func (w *Writer) check(index int, e *Event) error {
 func (w *Writer) checkRequired(index int, e *Event) error {
 	switch {
 	case e.AggregateType == "" && w.aggregateType == "":
-		return invalid(index, "AggregateType", reasonMissing+`name the kind of thing, for example "Order", or use WithDefaultAggregateType`)
+		return invalid(index, "AggregateType", reasonMissing+`set the type of the entity, for example "Order", or use WithDefaultAggregateType`)
 	case e.AggregateID == "":
-		return invalid(index, "AggregateID", reasonMissing+"name the thing; it is the record's key unless PartitionKey is set")
+		return invalid(index, "AggregateID", reasonMissing+"set the ID of the entity; it is the record's key unless PartitionKey is set")
 	case e.Type == "":
-		return invalid(index, "Type", reasonMissing+`say what happened, for example "OrderPlaced"`)
+		return invalid(index, "Type", reasonMissing+`set the type of the event, for example "OrderPlaced"`)
 	default:
 		return nil
 	}
@@ -84,18 +84,18 @@ func (w *Writer) checkTexts(index int, e *Event) error {
 	return nil
 }
 
-// tooLong returns why the text is longer than a column, or nothing.
+// tooLong returns a reason if the text is longer than a column, else "".
 func (w *Writer) tooLong(s string) string {
 	if w.maxText == 0 || len(s) <= w.maxText {
 		return ""
 	}
 	if n := utf8.RuneCountInString(s); n > w.maxText {
-		return fmt.Sprintf("has %d characters, and its column holds %d: shorten it", n, w.maxText)
+		return fmt.Sprintf("has %d characters, and its column takes %d: shorten it", n, w.maxText)
 	}
 	return ""
 }
 
-// checkText returns why a database would refuse the text, or nothing.
+// checkText returns why a database would refuse the text, or "".
 func checkText(s string) string {
 	if i := strings.IndexByte(s, 0); i >= 0 {
 		return fmt.Sprintf(reasonNUL, i)
@@ -120,19 +120,19 @@ func checkNumbers(index int, e *Event) error {
 		return invalid(index, "OccurredAt",
 			fmt.Sprintf("is in the year %d: give a time in the years 1 to 9999", e.OccurredAt.UTC().Year()))
 	case !storable(createdAt(e.ID)):
-		return invalid(index, "ID", "is a UUIDv7 of a time after the year 9999: leave it zero to have one made")
+		return invalid(index, "ID", "is a UUIDv7 of a time after the year 9999: leave it zero to get a new one")
 	default:
 		return nil
 	}
 }
 
-// storable reports whether every database and RFC 3339, which records carry times in, hold the time.
+// storable reports whether every database, and RFC 3339, the format in records, can represent the time.
 func storable(t time.Time) bool {
 	year := t.UTC().Year()
 	return year >= 1 && year <= 9999
 }
 
-// checkHeaders reports the bad header that sorts first, so that the same event gives the same error.
+// checkHeaders reports the bad header that sorts first, so that the error is always the same.
 func checkHeaders(index int, headers map[string]string) error {
 	worst, reason := "", ""
 	for name, value := range headers {
@@ -148,7 +148,7 @@ func checkHeaders(index int, headers map[string]string) error {
 
 func checkHeader(name, value string) string {
 	if name == "" {
-		return "has an empty name: name it or leave it out"
+		return "has an empty name: set a name or remove the header"
 	}
 	if isReserved(name) {
 		return reasonReserved
@@ -169,11 +169,11 @@ func (w *Writer) checkPayload(index int, e *Event) error {
 	case e.Payload == nil && !e.Tombstone:
 		return invalid(index, "Payload", "is nil: set it, or set Tombstone for a record with a null value")
 	case e.Payload != nil && e.Tombstone:
-		return invalid(index, "Payload", "is set beside Tombstone, which means a null value: drop one of the two")
+		return invalid(index, "Payload", "is set together with Tombstone, which means a null value: remove one of them")
 	case len(e.Payload) > w.maxPayload:
 		return &EventError{
 			Index: index, Field: "Payload", kind: ErrPayloadTooLarge,
-			Reason: fmt.Sprintf("has %d bytes, and the limit is %d: put the bulk elsewhere and send a reference, "+
+			Reason: fmt.Sprintf("has %d bytes, and the limit is %d: store the data elsewhere and send a reference, "+
 				"or raise WithMaxPayload and the topic's max.message.bytes", len(e.Payload), w.maxPayload),
 		}
 	case e.Payload == nil || w.payload == PayloadBytea:
@@ -185,15 +185,15 @@ func (w *Writer) checkPayload(index int, e *Event) error {
 	return nil
 }
 
-// refuses returns why the column of text or JSON would not take the payload, or nothing. What it does not look
-// for, limits of numbers and of depth and lone surrogates, the database refuses.
+// refuses returns why a column of text or JSON would refuse the payload, or "". It leaves limits of numbers and depth, and
+// lone surrogates, to the database.
 func (w *Writer) refuses(payload []byte) string {
 	isJSON := w.payload == PayloadJSONB
 	switch {
 	case !utf8.Valid(payload):
-		return "is not valid UTF-8, and the payload column holds text: encode it as UTF-8, or use a table with " + w.bytes()
+		return "is not valid UTF-8, and the payload column is text: encode it as UTF-8, or use a table with " + w.bytes()
 	case w.dialect == Postgres && (bytes.IndexByte(payload, 0) >= 0 || isJSON && escapesNUL(payload)):
-		return "holds U+0000, which PostgreSQL does not store in text and jsonb: remove it, or use a table with bytea"
+		return "contains U+0000, which PostgreSQL does not store in text and jsonb: remove it, or use a table with bytea"
 	case isJSON && !json.Valid(payload):
 		return "is not JSON, and the payload column is: encode it as JSON, or use a table with " + w.bytes()
 	default:
@@ -201,7 +201,7 @@ func (w *Writer) refuses(payload []byte) string {
 	}
 }
 
-// bytes returns the type of a payload column that takes all.
+// bytes returns the type of a payload column that takes any bytes.
 func (w *Writer) bytes() string {
 	if w.dialect == Postgres {
 		return "bytea"
@@ -209,7 +209,7 @@ func (w *Writer) bytes() string {
 	return "LONGBLOB"
 }
 
-// escapesNUL reports whether JSON text holds \u0000, and not behind another backslash.
+// escapesNUL reports whether JSON text contains \u0000 that is not preceded by another backslash.
 func escapesNUL(json []byte) bool {
 	for escape := false; len(json) > 0; json = json[1:] {
 		if escape && bytes.HasPrefix(json, []byte("u0000")) {
@@ -220,7 +220,7 @@ func escapesNUL(json []byte) bool {
 	return false
 }
 
-// checkDistinct refuses an id that stands there twice: the table's key would fail the transaction.
+// checkDistinct refuses a repeated ID, because the table's key would fail the transaction.
 func checkDistinct(events []*Event) error {
 	seen := make(map[uuid.UUID]int, len(events))
 	for i, e := range events {
@@ -228,7 +228,7 @@ func checkDistinct(events []*Event) error {
 			if e == events[first] {
 				return invalid(i, "", fmt.Sprintf("is the same Event as event %d: pass each once", first))
 			}
-			return invalid(i, "ID", fmt.Sprintf("is that of event %d too: give each its own, or leave it zero", first))
+			return invalid(i, "ID", fmt.Sprintf("is also the ID of event %d: give each its own, or leave it zero", first))
 		}
 		seen[e.ID] = i
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/writer"
 )
 
-// badEvents spoil a good event; field and reason are what the error must name.
+// badEvents make a good event bad; the error must have field and reason.
 var badEvents = map[string]struct {
 	spoil         func(*writer.Event)
 	field, reason string
@@ -30,8 +30,8 @@ var badEvents = map[string]struct {
 	"partition key not UTF-8":  {func(e *writer.Event) { e.PartitionKey = "\xff" }, "PartitionKey", "UTF-8"},
 	"content type not UTF-8":   {func(e *writer.Event) { e.ContentType = "\xff" }, "ContentType", "UTF-8"},
 	"schema id not UTF-8":      {func(e *writer.Event) { e.SchemaID = "\xff" }, "SchemaID", "UTF-8"},
-	"aggregate id with NUL":    {func(e *writer.Event) { e.AggregateID = "a\x00" }, "AggregateID", "holds U+0000 (byte 1)"},
-	"partition key with NUL":   {func(e *writer.Event) { e.PartitionKey = "\x00" }, "PartitionKey", "holds U+0000"},
+	"aggregate id with NUL":    {func(e *writer.Event) { e.AggregateID = "a\x00" }, "AggregateID", "contains U+0000 (byte 1)"},
+	"partition key with NUL":   {func(e *writer.Event) { e.PartitionKey = "\x00" }, "PartitionKey", "contains U+0000"},
 
 	"negative schema version":     {func(e *writer.Event) { e.SchemaVersion = -1 }, "SchemaVersion", "is -1"},
 	"schema version over 32 bits": {func(e *writer.Event) { e.SchemaVersion = math.MaxInt32 + 1 }, "SchemaVersion", "is 2147483648"},
@@ -45,19 +45,19 @@ var badEvents = map[string]struct {
 	"id of a far future": {func(e *writer.Event) { e.ID = uuid.MustParse("ffffffff-ffff-7fff-bfff-ffffffffffff") }, "ID", "after the year 9999"},
 
 	"header without a name":    {header("", "x"), `Headers[""]`, "empty name"},
-	"header ce_id":             {header("ce_id", "x"), `Headers["ce_id"]`, "relay sets itself"},
-	"header CE_anything":       {header("CE_anything", "x"), `Headers["CE_anything"]`, "relay sets itself"},
-	"header ce_":               {header("ce_", "x"), `Headers["ce_"]`, "relay sets itself"},
-	"header Content-Type":      {header("Content-Type", "x"), `Headers["Content-Type"]`, "relay sets itself"},
+	"header ce_id":             {header("ce_id", "x"), `Headers["ce_id"]`, "relay reserves"},
+	"header CE_anything":       {header("CE_anything", "x"), `Headers["CE_anything"]`, "relay reserves"},
+	"header ce_":               {header("ce_", "x"), `Headers["ce_"]`, "relay reserves"},
+	"header Content-Type":      {header("Content-Type", "x"), `Headers["Content-Type"]`, "relay reserves"},
 	"header name not UTF-8":    {header("a\xff", "x"), `Headers["a\xff"]`, "has a name that is not valid UTF-8 (byte 1)"},
-	"header name with NUL":     {header("a\x00", "x"), `Headers["a\x00"]`, "has a name that holds U+0000"},
+	"header name with NUL":     {header("a\x00", "x"), `Headers["a\x00"]`, "has a name that contains U+0000"},
 	"header value not UTF-8":   {header("a", "\xff"), `Headers["a"]`, "is not valid UTF-8"},
-	"header value with NUL":    {header("a", "\x00"), `Headers["a"]`, "holds U+0000"},
+	"header value with NUL":    {header("a", "\x00"), `Headers["a"]`, "contains U+0000"},
 	"several, the first named": {func(e *writer.Event) { e.Headers = map[string]string{"c": "\x00", "b": "\x00", "ok": ""} }, `Headers["b"]`, "U+0000"},
 
 	"no payload":                {func(e *writer.Event) { e.Payload = nil }, "Payload", "set Tombstone"},
-	"tombstone with a payload":  {func(e *writer.Event) { e.Tombstone = true }, "Payload", "drop one of the two"},
-	"tombstone, payload empty":  {func(e *writer.Event) { e.Tombstone, e.Payload = true, []byte{} }, "Payload", "drop one of the two"},
+	"tombstone with a payload":  {func(e *writer.Event) { e.Tombstone = true }, "Payload", "remove one of them"},
+	"tombstone, payload empty":  {func(e *writer.Event) { e.Tombstone, e.Payload = true, []byte{} }, "Payload", "remove one of them"},
 	"payload a byte over 1 MiB": {func(e *writer.Event) { e.Payload = make([]byte, 1<<20+1) }, "Payload", "has 1048577 bytes, and the limit is 1048576"},
 }
 
@@ -106,7 +106,7 @@ func TestEventErrorIsOneSentence(t *testing.T) {
 	events := newEvents(3)
 	events[2].Headers = map[string]string{"ce_time": "now"}
 	err := newWriter(t).Append(t.Context(), &recorder{}, events...)
-	const want = `event 2: Headers["ce_time"] is a name the relay sets itself: ` +
+	const want = `event 2: Headers["ce_time"] is a name that the relay reserves: ` +
 		`choose one that neither starts with ce_ nor is content-type`
 	if err == nil || err.Error() != want {
 		t.Errorf("error %q, want %q", err, want)
@@ -141,16 +141,16 @@ func TestAppendRefusesTheSameIDTwice(t *testing.T) {
 	events[4].ID = uuid.New()
 	events[299].ID = events[4].ID
 	tx := &recorder{}
-	requireEventError(t, newWriter(t).Append(t.Context(), tx, events...), 299, "ID", "is that of event 4 too")
+	requireEventError(t, newWriter(t).Append(t.Context(), tx, events...), 299, "ID", "is also the ID of event 4")
 	if len(tx.statements) != 0 {
 		t.Error("it reached the database")
 	}
 }
 
-// goodEvents are unusual and allowed.
+// goodEvents are unusual but valid.
 var goodEvents = map[string]func(*writer.Event){
 	"traceparent header":      header("traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"),
-	"header like ours":        header("ce-id", ""),
+	"header like reserved":    header("ce-id", ""),
 	"header ce":               header("ce", "x"),
 	"header id":               header("id", "x"),
 	"replacement character":   func(e *writer.Event) { e.AggregateID = "\uFFFD" },

@@ -7,36 +7,35 @@ import (
 	"strconv"
 )
 
-// ErrInvalidEvent is behind every error about an event that cannot be written. Nothing was sent to the
-// database, and the transaction can go on. Use [errors.As] with *[EventError] for the event and the field.
+// ErrInvalidEvent is wrapped by every error about an event that cannot be written. Nothing was sent to the database, and
+// the transaction can continue. Use [errors.As] with *[EventError] for the event and the field.
 var ErrInvalidEvent = errors.New("invalid event")
 
-// ErrPayloadTooLarge is the [ErrInvalidEvent] of a payload over the limit, see [WithMaxPayload].
+// ErrPayloadTooLarge is an [ErrInvalidEvent] for a payload over the limit, see [WithMaxPayload].
 var ErrPayloadTooLarge = fmt.Errorf("%w: payload too large", ErrInvalidEvent)
 
-// ErrDuplicate is behind the error about events of which at least one is in the table already. None of the
-// call's last INSERT was written. See [WithOnDuplicate].
-var ErrDuplicate = errors.New("an event with this id is there already")
+// ErrDuplicate means that at least one of the events is already in the table. The call's last INSERT wrote nothing. See
+// [WithOnDuplicate].
+var ErrDuplicate = errors.New("an event with this ID already exists")
 
 var errNilTx = errors.New("the transaction is nil: pass the open transaction that writes the business data")
 
-// EventError says which event of a call is wrong, where, why, and what to do. It is [ErrInvalidEvent], and
-// for a payload over the limit [ErrPayloadTooLarge] too.
+// EventError says which event and field of a call is wrong, why, and the fix. It wraps [ErrInvalidEvent], and
+// [ErrPayloadTooLarge] for a payload over the limit.
 type EventError struct {
-	// Index is the event's place among the arguments of the call, from 0.
+	// Index is the event's index in the arguments.
 	Index int
 
-	// Field is the Go field, for example `AggregateID` or `Headers["trace"]`; empty where it is the event
-	// as such that is wrong.
+	// Field is the Go field, for example `AggregateID` or `Headers["trace"]`; "" if the event itself is wrong.
 	Field string
 
-	// Reason is what is wrong and the fix.
+	// Reason is the cause and the fix.
 	Reason string
 
 	kind error
 }
 
-// Error returns the place, the cause and the fix in one sentence.
+// Error returns event, field, cause and fix in one line.
 func (e *EventError) Error() string {
 	if e.Field == "" {
 		return "event " + strconv.Itoa(e.Index) + " " + e.Reason
@@ -47,11 +46,10 @@ func (e *EventError) Error() string {
 // Unwrap returns [ErrInvalidEvent] or [ErrPayloadTooLarge].
 func (e *EventError) Unwrap() error { return e.kind }
 
-// uniqueViolation is PostgreSQL's SQLSTATE for a row that is there already.
+// uniqueViolation is PostgreSQL's SQLSTATE for a row that exists.
 const uniqueViolation = "23505"
 
-// fixPostgres says what to do about what PostgreSQL answers to an INSERT into the outbox, by SQLSTATE
-// (PostgreSQL documentation, appendix A).
+// fixPostgres returns the fix for an error of PostgreSQL by its SQLSTATE (PostgreSQL documentation, appendix A).
 func fixPostgres(sqlState, table string) string {
 	switch sqlState {
 	case "42P01": // undefined_table
@@ -62,19 +60,19 @@ func fixPostgres(sqlState, table string) string {
 		return "compare the table's columns with 'cdc-relay schema print'; for a payload of text or jsonb use WithPayloadColumn"
 	case "42501": // insufficient_privilege
 		return "GRANT INSERT ON " + table + " to the role of this connection"
-	case "23514": // check_violation, which a partitioned table without a fitting partition raises too
+	case "23514": // check_violation, also if a partitioned table has no partition for the row
 		return "if no partition takes the row, add a DEFAULT partition as 'cdc-relay schema print' shows"
 	case "25006": // read_only_sql_transaction
 		return "open a read-write transaction on the primary"
 	case "25P02": // in_failed_sql_transaction
-		return "an earlier statement of this transaction failed: roll back and look there"
+		return "an earlier statement of this transaction failed: roll back and fix that statement"
 	default:
 		return ""
 	}
 }
 
-// InsertError wraps what the database answered to the INSERT of rows with what was tried and, where one is
-// known, the fix. It is for adapters; err must not be nil.
+// InsertError wraps the database's error for an INSERT of rows with a description and, if known, the fix. It is for
+// adapters; err must not be nil.
 func (w *Writer) InsertError(rows int, err error) error {
 	what := strconv.Itoa(rows) + " events"
 	if rows == 1 {
@@ -91,8 +89,7 @@ func (w *Writer) InsertError(rows int, err error) error {
 	}
 }
 
-// fix says what to do about the error, "" where that is not known, and whether it is about an event that is
-// there already.
+// fix returns the fix, "" if unknown, and whether the error means a duplicate.
 func (w *Writer) fix(err error) (hint string, duplicate bool) {
 	var state interface{ SQLState() string } // *pgconn.PgError and *pq.Error have it
 	switch {

@@ -8,7 +8,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// contentTypeJSON is what an event without a ContentType is taken to hold.
+// contentTypeJSON is the default ContentType.
 const contentTypeJSON = "application/json"
 
 // Event is one row of the outbox table and, after the commit, one Kafka record.

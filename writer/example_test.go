@@ -17,7 +17,7 @@ type Order struct {
 	Total int    `json:"total"`
 }
 
-// placeOrder stores an order and the event that tells of it, both or neither.
+// placeOrder stores an order and the event about it, both or neither.
 func placeOrder(ctx context.Context, db *sql.DB, events *writer.Writer, o Order) error {
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
@@ -56,14 +56,14 @@ func Example() {
 	// COMMIT
 }
 
-// On MySQL and MariaDB all is the same but for the dialect.
+// On MySQL and MariaDB only the dialect differs.
 func ExampleNew_mySQL() {
 	events, err := writer.New(writer.MySQL, writer.WithTable("shop.outbox"), writer.WithOnDuplicate(writer.SkipDuplicate))
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	db := openShop() // where applications open the driver "mysql"
+	db := openShop() // applications call sql.Open with the driver "mysql"
 	defer db.Close()
 
 	tx, err := db.BeginTx(context.Background(), nil)
@@ -82,14 +82,14 @@ func ExampleNew_mySQL() {
 	// ROLLBACK
 }
 
-// A retried transaction writes the same event, so that consumers can tell a repeat by its id.
+// A retried transaction writes the same event, so that consumers recognise a repeat by its ID.
 func ExampleWriter_Append_retry() {
 	events, _ := writer.New(writer.Postgres)
 	event, _ := writer.JSON("Order", "o-1", "OrderPlaced", Order{ID: "o-1", Total: 1999})
 
 	var ids []uuid.UUID
 	for range 2 {
-		tx := &recorder{} // each attempt has a transaction of its own
+		tx := &recorder{} // each attempt has its own transaction
 		if err := events.Append(context.Background(), tx, event); err != nil {
 			fmt.Println(err)
 		}
@@ -99,7 +99,7 @@ func ExampleWriter_Append_retry() {
 	// Output: VERSION_7 and the same in both attempts: true
 }
 
-// What is wrong with an event is said before anything is sent: the transaction can go on.
+// An invalid event is reported before anything is sent, so the transaction can continue.
 func ExampleEventError() {
 	events, _ := writer.New(writer.Postgres)
 	good := &writer.Event{AggregateType: "Order", AggregateID: "o-1", Type: "OrderPaid", Payload: []byte(`{}`)}
@@ -116,14 +116,14 @@ func ExampleEventError() {
 	// event 1: Payload is nil: set it, or set Tombstone for a record with a null value
 }
 
-// Bytes of any kind, and everything else an event can carry.
+// An event with binary payload and all optional fields.
 func ExampleEvent() {
 	events, _ := writer.New(writer.Postgres, writer.WithTable("billing.outbox"), writer.WithDefaultAggregateType("Invoice"))
 	err := events.Append(context.Background(), &recorder{}, &writer.Event{
 		AggregateID:   "i-7",
 		Type:          "InvoicePaid",
 		TenantID:      "acme",
-		PartitionKey:  "customer-3", // in place of AggregateID
+		PartitionKey:  "customer-3", // instead of AggregateID
 		ContentType:   "application/protobuf",
 		SchemaID:      "billing.InvoicePaid",
 		SchemaVersion: 2,

@@ -15,8 +15,8 @@ import (
 	"github.com/cdc-relay/cdc-relay/writer"
 )
 
-// FuzzPrepare: an event is refused as ErrInvalidEvent, or its row holds only what the database stores, and
-// all of what the event said. Seeds are in testdata/fuzz/FuzzPrepare.
+// An event is refused as ErrInvalidEvent, or its row has exactly the event's values and can be stored. Seeds are in
+// testdata/fuzz/FuzzPrepare.
 func FuzzPrepare(f *testing.F) {
 	f.Add([]byte{}, "Order", "o-1", "OrderPlaced", "acme", "traceparent", "00-1", []byte(`{}`), false, 0, int64(0))
 	f.Add([]byte{}, "", "", "", "", "", "", []byte(nil), true, -1, int64(math.MaxInt64))
@@ -89,7 +89,7 @@ func requireSame(t *testing.T, r writer.Row, e *writer.Event) {
 	}
 }
 
-// FuzzWithTable: a name is refused, or quoted so that it reads back as itself.
+// A table name is refused, or quoted so that it parses as the same name.
 func FuzzWithTable(f *testing.F) {
 	for _, name := range []string{"outbox", "app.outbox", `"a.b"."c""d"`, `"`, `a"b`, "a.b.c", "", "`a.b`.`c``d`", "a`b"} {
 		f.Add(name)

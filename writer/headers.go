@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// headersJSON returns checked headers, at least one, as a JSON object with sorted names. It stands in for
-// encoding/json, which takes a microsecond and many allocations for a traceparent.
+// headersJSON returns checked headers, at least one, as a JSON object with sorted names. encoding/json takes a microsecond
+// and many allocations for a traceparent.
 func headersJSON(headers map[string]string) string {
 	var space [8]string
 	names, size := space[:0], len("{}")
@@ -16,7 +16,7 @@ func headersJSON(headers map[string]string) string {
 	}
 	slices.Sort(names)
 	var b strings.Builder
-	b.Grow(size + size/8) // with some room for escapes
+	b.Grow(size + size/8) // room for some escapes
 	separator := byte('{')
 	for _, name := range names {
 		b.WriteByte(separator)

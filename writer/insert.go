@@ -1,14 +1,14 @@
 package writer
 
-// maxRows is how many rows one INSERT holds at most. As VALUES they take 57344 parameters, of the 65535 that
-// MySQL and MariaDB take in a prepared statement.
+// maxRows is the maximum number of rows in an INSERT. As VALUES they have 57344 parameters; MySQL and MariaDB allow 65535
+// in a prepared statement.
 const maxRows = 4096
 
-// columnCount is how many parameters a row of VALUES takes.
+// columnCount is the number of parameters of a row of VALUES.
 const columnCount = 14
 
-// inserts makes the INSERTs of a dialect, of text and arguments that every driver of database/sql takes. It
-// keeps neither rows nor arguments.
+// inserts builds the INSERTs of a dialect, with arguments that every driver of database/sql accepts. It retains neither
+// rows nor arguments.
 type inserts interface {
 	// one inserts one row; its text is always the same.
 	one(row Row) (query string, args []any)
@@ -16,21 +16,21 @@ type inserts interface {
 	many(rows []Row) (query string, args []any)
 }
 
-// insertInto returns the begin of every INSERT. The columns are in the order of Row's fields.
+// insertInto returns the start of every INSERT. The columns are in the order of Row's fields.
 func insertInto(table string) string {
 	return "INSERT INTO " + table + " (event_id, aggregate_type, aggregate_id, event_type, tenant_id, topic, " +
 		"partition_key, content_type, schema_id, schema_version, headers, payload, occurred_at, created_at)"
 }
 
-// InsertOne returns the INSERT of one row, always the same text, and its arguments, of types that every
-// driver of database/sql takes. It is for adapters.
+// InsertOne returns the INSERT of one row, always the same text, and its arguments, of types that every driver of
+// database/sql accepts. It is for adapters.
 func (w *Writer) InsertOne(row Row) (query string, args []any) { return w.sql.one(row) }
 
-// InsertMany returns the INSERT of a chunk of rows and its arguments, of types that every driver of
-// database/sql takes. On PostgreSQL it is one of nine texts. It is for adapters.
+// InsertMany returns the INSERT of a chunk of rows and its arguments, of types that every driver of database/sql accepts.
+// On PostgreSQL it is one of nine texts. It is for adapters.
 func (w *Writer) InsertMany(rows []Row) (query string, args []any) { return w.sql.many(rows) }
 
-// appendTexts appends the arguments between event_id and payload, which no dialect takes in a way of its own.
+// appendTexts appends the arguments between event_id and payload, which are the same in all dialects.
 func appendTexts(args []any, r *Row) []any {
 	var contentType, version any = contentTypeJSON, nil
 	if r.ContentType != contentTypeJSON { // the constant costs no allocation

@@ -5,30 +5,30 @@ import (
 	"strings"
 )
 
-// maxMySQLText is how many characters the text columns hold, as 'cdc-relay schema print' makes them. Without
-// strict sql_mode the server would cut what is longer, with a warning that no driver shows.
+// maxMySQLText is the length in characters of the text columns that 'cdc-relay schema print' creates. Without strict
+// sql_mode the server would truncate longer text, with a warning that no driver reports.
 const maxMySQLText = 255
 
-// mysqlRow is a row of VALUES. The id goes as hex, because statements that run are shown as text: MySQL's
-// information_schema.processlist fails for everybody while one holds bytes that are none.
+// mysqlRow is a row of VALUES. The ID is sent as hex, because MySQL's information_schema.processlist fails while a running
+// statement contains bytes that are not text.
 const mysqlRow = "(UNHEX(?), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, COALESCE(?, UTC_TIMESTAMP(6)))"
 
-// mysql makes the statements of [MySQL] and [MariaDB].
+// mysql builds the statements of [MySQL] and [MariaDB].
 //
-// They are plain VALUES. The size of a statement is bounded by the server's max_allowed_packet, of 16 MiB by
-// default on MariaDB and 64 MiB on MySQL and in the driver: the 4 MiB of maxChunkBytes are 8 at worst where
-// the driver writes arguments into the text (interpolateParams), because each byte may need a backslash.
+// They are plain VALUES. The server's max_allowed_packet limits the size of a statement, by default to 16 MiB on MariaDB
+// and 64 MiB on MySQL and in the driver. If the driver interpolates arguments (interpolateParams), the 4 MiB of
+// maxChunkBytes become at most 8, because each byte may need a backslash.
 type mysql struct {
-	begin string // up to and with the first row
-	end   string // behind the last row
-	alone string // of one row
-	text  bool   // the payload column holds text
+	begin string // up to and including the first row
+	end   string // after the last row
+	alone string // the INSERT of one row
+	text  bool   // the payload column is text
 }
 
 func newMySQL(w *Writer) *mysql {
 	m := &mysql{begin: insertInto(w.table) + " VALUES " + mysqlRow, text: w.payload != PayloadBytea}
 	if w.onDuplicate == SkipDuplicate {
-		// INSERT IGNORE would ignore other errors too. A row set to what it is does not reach the binlog.
+		// INSERT IGNORE would ignore other errors too. An update that changes nothing is not logged.
 		m.end = " ON DUPLICATE KEY UPDATE event_id = event_id"
 	}
 	m.alone = m.begin + m.end
@@ -47,13 +47,13 @@ func (m *mysql) many(rows []Row) (query string, args []any) {
 	return m.begin + strings.Repeat(", "+mysqlRow, len(rows)-1) + m.end, args
 }
 
-// appendArgs appends the arguments of a row of VALUES. Times go as text in UTC: what the driver makes of a
-// time.Time depends on loc in its DSN, and DATETIME has no time zone.
+// appendArgs appends the arguments of a row of VALUES. Times are sent as text in UTC, because the driver converts a
+// time.Time according to loc in its DSN, and DATETIME has no time zone.
 func (m *mysql) appendArgs(args []any, r *Row) []any {
 	var payload, created any
 	switch {
 	case r.Payload == nil:
-	case m.text: // bytes would be a binary string, which a JSON column does not take
+	case m.text: // bytes would be a binary string, which a JSON column refuses
 		payload = string(r.Payload)
 	default:
 		payload = r.Payload

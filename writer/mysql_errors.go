@@ -5,11 +5,11 @@ import (
 	"reflect"
 )
 
-// mysqlDuplicate is ER_DUP_ENTRY, the error of a row that is there already.
+// mysqlDuplicate is ER_DUP_ENTRY, the error for a row that exists.
 const mysqlDuplicate = 1062
 
-// fixMySQL says what to do about what MySQL or MariaDB answers to an INSERT into the outbox, by its number
-// (MySQL manual, "Server Error Message Reference"; MariaDB documentation, "MariaDB Error Codes").
+// fixMySQL returns the fix for an error of MySQL or MariaDB by its number (MySQL manual, "Server Error Message Reference";
+// MariaDB documentation, "MariaDB Error Codes").
 func fixMySQL(number uint64, table string) string {
 	switch number {
 	case 1046, 1146: // ER_NO_DB_ERROR, ER_NO_SUCH_TABLE
@@ -17,7 +17,7 @@ func fixMySQL(number uint64, table string) string {
 	case 1054: // ER_BAD_FIELD_ERROR
 		return "compare the table's columns with 'cdc-relay schema print'"
 	case 1142, 1143: // ER_TABLEACCESS_DENIED_ERROR, ER_COLUMNACCESS_DENIED_ERROR
-		return "GRANT INSERT ON " + table + " to the account of this connection, with SkipDuplicate also SELECT (event_id), UPDATE (event_id)"
+		return "GRANT INSERT ON " + table + " to the user of this connection, with SkipDuplicate also SELECT (event_id), UPDATE (event_id)"
 	case 1526: // ER_NO_PARTITION_FOR_GIVEN_VALUE
 		return "add a partition for MAXVALUE as 'cdc-relay schema print' shows"
 	case 1290, 1792, 1836: // ER_OPTION_PREVENTS_STATEMENT, ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION, ER_READ_ONLY_MODE
@@ -37,9 +37,8 @@ func fixMySQL(number uint64, table string) string {
 	}
 }
 
-// mysqlNumber returns the number of the server's error in err's chain, or 0. The field that holds it is
-// looked up by its name: go-sql-driver's *MySQLError has no method for it, and the writer does not import
-// drivers.
+// mysqlNumber returns the number of the server's error in err's chain, or 0. It finds the field by name, because
+// go-sql-driver's *MySQLError has no method for it and the writer does not import drivers.
 func mysqlNumber(err error) uint64 {
 	for ; err != nil; err = errors.Unwrap(err) {
 		v := reflect.Indirect(reflect.ValueOf(err))

@@ -76,7 +76,7 @@ func TestMySQLPassesEveryColumn(t *testing.T) {
 	})
 }
 
-// A column of text or JSON is not given bytes, which the driver would mark as a binary string.
+// A payload for a column of text or JSON is sent as a string, because the driver marks bytes as a binary string.
 func TestMySQLPayloadColumns(t *testing.T) {
 	for column, payload := range map[writer.PayloadColumn]any{
 		writer.PayloadBytea: []byte(`{"a":"\u0000"}`), writer.PayloadText: `{"a":"\u0000"}`, writer.PayloadJSONB: `{"a":"\u0000"}`,
@@ -95,8 +95,8 @@ func TestMySQLPayloadColumns(t *testing.T) {
 	}
 }
 
-// TestMySQLRefusesWhatTheServerMightCut counts characters, not bytes.
-func TestMySQLRefusesWhatTheServerMightCut(t *testing.T) {
+// The limit is in characters, not bytes.
+func TestMySQLRefusesTooLongText(t *testing.T) {
 	for field, set := range map[string]func(*writer.Event, string){
 		"AggregateType": func(e *writer.Event, s string) { e.AggregateType = s },
 		"AggregateID":   func(e *writer.Event, s string) { e.AggregateID = s },
@@ -110,7 +110,7 @@ func TestMySQLRefusesWhatTheServerMightCut(t *testing.T) {
 		for _, letter := range []string{"x", "ü", "\U0001F600"} {
 			tx, events := &recorder{}, newEvents(2)
 			set(events[1], strings.Repeat(letter, 256))
-			requireEventError(t, newMySQL(t).Append(t.Context(), tx, events...), 1, field, "has 256 characters, and its column holds 255: ")
+			requireEventError(t, newMySQL(t).Append(t.Context(), tx, events...), 1, field, "has 256 characters, and its column takes 255: ")
 			set(events[1], strings.Repeat(letter, 255))
 			if err := newMySQL(t).Append(t.Context(), tx, events...); err != nil || len(tx.statements) != 1 {
 				t.Errorf("%s of 255 %s: %v", field, letter, err)
@@ -123,8 +123,8 @@ func TestMySQLRefusesWhatTheServerMightCut(t *testing.T) {
 	}
 }
 
-// TestMySQLCutsStatements by rows, so that they stay below the server's 65535 parameters, and by bytes.
-func TestMySQLCutsStatements(t *testing.T) {
+// Statements are limited in rows, to stay below the server's 65535 parameters, and in bytes.
+func TestMySQLLimitsStatements(t *testing.T) {
 	many, large := newEvents(10_000), newEvents(20)
 	for _, e := range large {
 		e.Payload = make([]byte, 1<<20)
@@ -161,17 +161,17 @@ func TestMySQLTableNames(t *testing.T) {
 	}
 }
 
-// numberError is as go-sql-driver's *MySQLError.
+// numberError is like go-sql-driver's *MySQLError.
 type numberError struct{ Number uint16 }
 
 func (e *numberError) Error() string { return fmt.Sprintf("Error %d", e.Number) }
 
-func TestMySQLErrorsSayWhatToDo(t *testing.T) {
+func TestMySQLErrorsNameTheFix(t *testing.T) {
 	for number, want := range map[uint16]string{
-		1046: "database in the DSN", 1146: "cdc-relay schema apply", 1054: "cdc-relay schema print", 1142: "GRANT INSERT ON `app`.`outbox` to the account",
+		1046: "database in the DSN", 1146: "cdc-relay schema apply", 1054: "cdc-relay schema print", 1142: "GRANT INSERT ON `app`.`outbox` to the user",
 		1143: "GRANT INSERT", 1526: "MAXVALUE", 1290: "read-write transaction on the primary", 1792: "read-write", 1836: "read-write",
 		1153: "max_allowed_packet", 1406: "columns' lengths", 1366: "charset=utf8mb4", 3988: "charset=utf8mb4", 3140: "WithPayloadColumn", 4025: "WithPayloadColumn",
-		1213: "try the transaction again", 1205: "try the transaction again", 1062: "Error 1062: an event with this id is there already: append each event once",
+		1213: "try the transaction again", 1205: "try the transaction again", 1062: "Error 1062: an event with this ID already exists: append each event once",
 		9999: "insert 1 event into `app`.`outbox`: driver: Error 9999",
 	} {
 		cause := &numberError{number}
@@ -180,7 +180,7 @@ func TestMySQLErrorsSayWhatToDo(t *testing.T) {
 			t.Errorf("%d: %v, want %q", number, err, want)
 		}
 		if errors.Is(err, writer.ErrDuplicate) != (number == 1062) {
-			t.Errorf("%v passes for ErrDuplicate, or does not", err)
+			t.Errorf("%v: wrong result of errors.Is(err, ErrDuplicate)", err)
 		}
 	}
 	for _, cause := range []error{errors.New("odd"), context.Canceled} {
@@ -208,9 +208,9 @@ func TestPostgresDuplicates(t *testing.T) {
 	}
 }
 
-func TestMySQLAllocatesOnlyWhatAHandWrittenInsertDoes(t *testing.T) {
+func TestMySQLAllocatesLikeAHandWrittenInsert(t *testing.T) {
 	w, e, ctx := newMySQL(t), newEvent(), t.Context()
-	tx := map[string]writer.Tx{"": &discard{}}[""] // where the compiler does not see what it is
+	tx := map[string]writer.Tx{"": &discard{}}[""] // hides the type from the compiler
 	ours := testing.AllocsPerRun(200, func() {
 		e.ID, e.OccurredAt = uuid.Nil, time.Time{}
 		if err := w.Append(ctx, tx, e); err != nil {

@@ -6,13 +6,12 @@ const (
 	defaultTable      = "outbox"
 	defaultMaxPayload = 1 << 20
 
-	// maxMaxPayload is what goes through every driver. Through the simple protocol a payload is part of the
-	// statement as hex, which the server holds twice in a buffer of less than 1 GB (MaxAllocSize in
-	// src/include/utils/memutils.h).
+	// maxMaxPayload works with every driver. With the simple protocol a payload is part of the statement as hex, which the
+	// server keeps twice in a buffer of less than 1 GB (MaxAllocSize in src/include/utils/memutils.h).
 	maxMaxPayload = 128 << 20
 )
 
-// Option changes what [New] makes.
+// Option is an option of [New].
 type Option func(*config) error
 
 type config struct {
@@ -36,7 +35,7 @@ const (
 	PayloadJSONB
 )
 
-// OnDuplicate says what Append does with an event that is already in the table.
+// OnDuplicate is what Append does with an event that is already in the table.
 type OnDuplicate uint8
 
 const (
@@ -79,7 +78,7 @@ func WithDefaultAggregateType(name string) Option {
 	}
 }
 
-// WithOnDuplicate says what Append does with an event that is already in the table; the default is [FailOnDuplicate].
+// WithOnDuplicate sets what Append does with an event that is already in the table; the default is [FailOnDuplicate].
 // Duplicates are found by the table's primary key, event_id and created_at. For IDs other than UUIDv7 they are found
 // only in a table without partitions.
 //

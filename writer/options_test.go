@@ -23,7 +23,7 @@ func TestNewRefusesBadSettings(t *testing.T) {
 		"no table in schema":   {1, writer.WithTable("app."), "has an empty part"},
 		"three parts":          {1, writer.WithTable("a.b.c"), "more than two parts"},
 		"quote left open":      {1, writer.WithTable(`app."outbox`), "lacks a closing quote"},
-		"text behind a quote":  {1, writer.WithTable(`"app"outbox`), "goes on behind a closing quote"},
+		"text behind a quote":  {1, writer.WithTable(`"app"outbox`), "continues after a closing quote"},
 		"empty quotes":         {1, writer.WithTable(`""`), "has an empty part"},
 		"NUL in the table":     {1, writer.WithTable("out\x00box"), "U+0000"},
 		"table not UTF-8":      {1, writer.WithTable("out\xffbox"), "UTF-8"},
@@ -32,7 +32,7 @@ func TestNewRefusesBadSettings(t *testing.T) {
 		"no aggregate type":    {1, writer.WithDefaultAggregateType(""), "give WithDefaultAggregateType a name"},
 		"aggregate type bytes": {1, writer.WithDefaultAggregateType("\xff"), "give WithDefaultAggregateType a name"},
 		"duplicates":           {1, writer.WithOnDuplicate(9), "give WithOnDuplicate FailOnDuplicate or SkipDuplicate"},
-		"long aggregate type":  {2, writer.WithDefaultAggregateType(strings.Repeat("x", 256)), "has 256 characters, and its column holds 255"},
+		"long aggregate type":  {2, writer.WithDefaultAggregateType(strings.Repeat("x", 256)), "has 256 characters, and its column takes 255"},
 		"backtick left open":   {3, writer.WithTable("app.`outbox"), "lacks a closing quote"},
 		"payload column":       {1, writer.WithPayloadColumn(9), "give WithPayloadColumn PayloadBytea"},
 	} {
@@ -116,13 +116,13 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// stateError answers as pgx's and lib/pq's errors do.
+// stateError is an error with SQLState, like those of pgx and lib/pq.
 type stateError string
 
 func (e stateError) Error() string    { return "SQLSTATE " + string(e) }
 func (e stateError) SQLState() string { return string(e) }
 
-func TestInsertErrorsSayWhatToDo(t *testing.T) {
+func TestInsertErrorsNameTheFix(t *testing.T) {
 	for err, want := range map[error]string{
 		stateError("42P01"):      "cdc-relay schema apply",
 		stateError("42703"):      "cdc-relay schema print",
@@ -165,11 +165,11 @@ func TestWithPayloadColumnRefusesWhatTheColumnWould(t *testing.T) {
 		"text":                        {text, "no JSON, \\u0000 é", ""},
 		"no text":                     {text, "", ""},
 		"text that is not UTF-8":      {text, "a\xff", "is not valid UTF-8"},
-		"text with NUL":               {text, "a\x00", "holds U+0000"},
+		"text with NUL":               {text, "a\x00", "contains U+0000"},
 		"JSON":                        {jsonb, `{"a":"\\u0000 \u00e9"}`, ""},
 		"JSON null":                   {jsonb, `null`, ""},
-		"JSON with an escaped NUL":    {jsonb, `{"a":"x\u0000"}`, "holds U+0000"},
-		"JSON with a slash and a NUL": {jsonb, `{"a":"x\\\u0000"}`, "holds U+0000"},
+		"JSON with an escaped NUL":    {jsonb, `{"a":"x\u0000"}`, "contains U+0000"},
+		"JSON with a slash and a NUL": {jsonb, `{"a":"x\\\u0000"}`, "contains U+0000"},
 		"JSON that is not UTF-8":      {jsonb, "\"\xff\"", "is not valid UTF-8"},
 		"no JSON":                     {jsonb, `{"a"`, "is not JSON"},
 		"nothing as JSON":             {jsonb, ``, "is not JSON"},

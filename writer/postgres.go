@@ -11,16 +11,16 @@ import (
 // one for each text and some kilobytes for each row of VALUES.
 const maxValues = 8
 
-// postgres makes the statements of [Postgres].
+// postgres builds the statements of [Postgres].
 type postgres struct {
-	values [maxValues + 1]string // the INSERT of as many rows, from 1, as VALUES
+	values [maxValues + 1]string // the INSERT of that many rows as VALUES
 	arrays string                // the INSERT of any number of rows, see InsertArrays
 }
 
 func newPostgres(w *Writer) *postgres {
 	insert, conflict := insertInto(w.table), ""
 	if w.onDuplicate == SkipDuplicate {
-		conflict = " ON CONFLICT DO NOTHING" // without its target, which takes the right to SELECT
+		conflict = " ON CONFLICT DO NOTHING" // a conflict target would need the right to SELECT
 	}
 	p := &postgres{arrays: insert + arraysSelect(w.payloadSQL) + conflict}
 	separator := " VALUES "
@@ -35,7 +35,7 @@ func newPostgres(w *Writer) *postgres {
 	return p
 }
 
-// rowValues returns a row of VALUES whose first parameter is the one after the given.
+// rowValues returns a row of VALUES whose first parameter is the one after the given number.
 func rowValues(parameter int, payload func(bytea string) string) string {
 	var values [columnCount]string
 	for i := range values {
@@ -51,7 +51,7 @@ func (p *postgres) one(row Row) (query string, args []any) {
 	return p.values[1], appendArgs(make([]any, 0, columnCount), &row)
 }
 
-// many has one of nine texts.
+// many returns one of nine texts.
 func (p *postgres) many(rows []Row) (query string, args []any) {
 	if len(rows) > maxValues {
 		return p.arrays, arrays(rows)
@@ -63,7 +63,7 @@ func (p *postgres) many(rows []Row) (query string, args []any) {
 	return p.values[len(rows)], args
 }
 
-// payloadSQL returns the expression that turns a bytea into what the payload column holds.
+// payloadSQL returns the expression that converts a bytea to the payload column's type.
 func (w *Writer) payloadSQL(bytea string) string {
 	switch w.payload {
 	case PayloadText:

@@ -11,16 +11,15 @@ import (
 )
 
 const (
-	// maxChunkBytes bounds what a statement of many rows holds, in the client and in the server. At this
-	// size the round trip no longer matters.
+	// maxChunkBytes limits the memory of a statement in client and server. At this size the round trip no longer matters.
 	maxChunkBytes = 4 << 20
 
-	// rowOverhead is about what a row costs beside its text, headers and payload.
+	// rowOverhead is the approximate size of a row without its text, headers and payload.
 	rowOverhead = 128
 )
 
-// Row holds the columns of one checked event, for adapters: each field is a column of the table. Text and
-// numbers that are zero are stored as NULL, except those of the columns that are never empty.
+// Row has the columns of one checked event, for adapters. Each field is a column of the table. Empty text and zero numbers
+// are stored as NULL.
 type Row struct {
 	EventID       uuid.UUID // never zero
 	AggregateType string    // never empty
@@ -32,15 +31,15 @@ type Row struct {
 	ContentType   string // never empty
 	SchemaID      string
 	SchemaVersion int32
-	Headers       string    // a JSON object of text values; empty is NULL
+	Headers       string    // a JSON object of text values; "" is NULL
 	Payload       []byte    // the event's own bytes; nil is NULL
 	OccurredAt    time.Time // UTC, in whole microseconds
 	CreatedAt     time.Time // UTC, in whole milliseconds; zero is the database's now()
 }
 
-// Prepare is the part of an append that needs no database, for adapters: it checks the events, fills in
-// their ids and times, and returns dst with their rows appended, in order. The rows share the events'
-// payloads. An error is [ErrInvalidEvent], or ctx's where that has ended.
+// Prepare is the part of an append that needs no database, for adapters. It checks the events, sets their IDs and times,
+// and returns dst with their rows appended, in order. The rows share the events' payloads. An error is [ErrInvalidEvent],
+// or ctx's error if ctx has ended.
 func (w *Writer) Prepare(ctx context.Context, dst []Row, events ...*Event) ([]Row, error) {
 	if err := ctx.Err(); err != nil {
 		return dst, fmt.Errorf("append events: %w", err)
@@ -59,7 +58,7 @@ func (w *Writer) Prepare(ctx context.Context, dst []Row, events ...*Event) ([]Ro
 			return dst, err
 		}
 	}
-	if given > 0 { // ids made just now differ; an event that stands there twice counts as given
+	if given > 0 { // new IDs differ; an event that is passed twice counts as given
 		if err := checkDistinct(events); err != nil {
 			return dst, err
 		}
@@ -71,7 +70,7 @@ func (w *Writer) Prepare(ctx context.Context, dst []Row, events ...*Event) ([]Ro
 	return dst, nil
 }
 
-// fill gives the event what a retry must find again.
+// fill sets what a retry must use again.
 func fill(e *Event) error {
 	if e.ID == uuid.Nil {
 		id, err := uuid.NewV7()
@@ -92,7 +91,7 @@ func (w *Writer) row(e *Event) Row {
 		TenantID: e.TenantID, Topic: e.Topic, PartitionKey: e.PartitionKey,
 		ContentType: e.ContentType, SchemaID: e.SchemaID, SchemaVersion: int32(e.SchemaVersion),
 		Payload:    e.Payload,
-		OccurredAt: e.OccurredAt.UTC().Truncate(time.Microsecond), // drivers cut or round: leave them nothing to do
+		OccurredAt: e.OccurredAt.UTC().Truncate(time.Microsecond), // some drivers truncate and some round
 		CreatedAt:  createdAt(e.ID),
 	}
 	if row.AggregateType == "" {
@@ -107,8 +106,7 @@ func (w *Writer) row(e *Event) Row {
 	return row
 }
 
-// createdAt returns the time inside a version 7 id (RFC 9562, section 5.7: milliseconds since 1970 in the
-// first 48 bits), or zero.
+// createdAt returns the time in a UUIDv7 (RFC 9562, section 5.7: milliseconds since 1970 in the first 48 bits), or zero.
 func createdAt(id uuid.UUID) time.Time {
 	if id.Version() != 7 || id.Variant() != uuid.RFC4122 {
 		return time.Time{}
@@ -120,8 +118,8 @@ func createdAt(id uuid.UUID) time.Time {
 	return time.UnixMilli(ms).UTC()
 }
 
-// Chunks cuts rows, in their order, into pieces that one statement may insert: at most maxRows rows and
-// about 4 MiB each, and at least one row. It is for adapters.
+// Chunks splits rows, in order, into chunks for one statement each: at most maxRows rows and about 4 MiB, and at least one
+// row. It is for adapters.
 func Chunks(rows []Row, maxRows int) iter.Seq[[]Row] {
 	return func(yield func([]Row) bool) {
 		for len(rows) > 0 {

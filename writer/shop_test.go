@@ -10,8 +10,7 @@ import (
 	"strings"
 )
 
-// openShop opens a database that prints what it is asked to do and forgets it, so that examples run
-// without a server.
+// openShop opens a fake database that prints statements, so that examples run without a server.
 func openShop() *sql.DB { return sql.OpenDB(shop{}) }
 
 type shop struct{}
@@ -42,7 +41,7 @@ func (s shop) ExecContext(_ context.Context, query string, args []driver.NamedVa
 	for i, a := range args {
 		switch v := a.Value.(type) {
 		case string:
-			if len(args) != columns || i > 0 && v != "application/json" { // ids differ from run to run
+			if len(args) != columns || i > 0 && v != "application/json" { // IDs differ from run to run
 				shown = append(shown, v)
 			}
 		case []byte:

@@ -33,7 +33,7 @@ func TestAppendManyEventsIsOneStatement(t *testing.T) {
 	}
 }
 
-func TestAppendCutsByRows(t *testing.T) {
+func TestAppendSplitsByRows(t *testing.T) {
 	w := newWriter(t)
 	for _, n := range []int{4096, 4097, 10_000} {
 		tx, events := &recorder{}, newEvents(n)
@@ -87,7 +87,7 @@ func TestAppendWritesArraysAsText(t *testing.T) {
 	}
 }
 
-func TestAppendCutsByBytes(t *testing.T) {
+func TestAppendSplitsByBytes(t *testing.T) {
 	events := newEvents(20)
 	for _, e := range events {
 		e.Payload = make([]byte, 1<<20)
@@ -106,7 +106,7 @@ func TestAppendCutsByBytes(t *testing.T) {
 	requireOrder(t, ids, events)
 }
 
-func TestAppendPutsARowOverTheBoundAlone(t *testing.T) {
+func TestAppendSendsALargeRowAlone(t *testing.T) {
 	events := newEvents(3)
 	events[1].Payload = make([]byte, 10<<20)
 	tx := &recorder{}

@@ -7,8 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// quoteTable returns the table's name as SQL reads it, each part in quotes: double quotes, and backticks on
-// MySQL.
+// quoteTable returns the table's name with each part in quotes: double quotes, or backticks on MySQL.
 func quoteTable(name, quote string) (string, error) {
 	first, rest, err := cutIdentifier(name, quote)
 	if err == nil && rest == "" {
@@ -27,8 +26,7 @@ func quoteTable(name, quote string) (string, error) {
 	return quoteIdentifier(first, quote) + "." + quoteIdentifier(second, quote), nil
 }
 
-// cutIdentifier takes a plain or quoted identifier off the front of s; what is left is empty or starts with
-// a dot.
+// cutIdentifier cuts a plain or quoted identifier from the front of s. The rest is empty or starts with a dot.
 func cutIdentifier(s, quote string) (identifier, rest string, err error) {
 	if !strings.HasPrefix(s, quote) {
 		i := strings.IndexByte(s, '.')
@@ -46,7 +44,7 @@ func cutIdentifier(s, quote string) (identifier, rest string, err error) {
 			continue
 		}
 		if rest = s[i+1:]; rest != "" && rest[0] != '.' {
-			return "", "", errors.New("goes on behind a closing quote: put a dot there")
+			return "", "", errors.New("continues after a closing quote: put a dot there")
 		}
 		identifier = strings.ReplaceAll(s[1:i], quote+quote, quote)
 		return identifier, rest, checkIdentifier(identifier)
@@ -59,7 +57,7 @@ func checkIdentifier(s string) error {
 	case s == "":
 		return errors.New("has an empty part: write table or schema.table")
 	case strings.IndexByte(s, 0) >= 0 || !utf8.ValidString(s):
-		return errors.New("is not UTF-8 text without U+0000: write it as the database does")
+		return errors.New("is not UTF-8 or contains U+0000: write it as the database does")
 	default:
 		return nil
 	}

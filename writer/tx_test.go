@@ -19,7 +19,7 @@ import (
 
 var _ writer.Tx = (*sql.Tx)(nil)
 
-// appending is a caller's file; what it appends to is its only variable.
+// appending is a caller's source file; the argument of Append is the variable part.
 const appending = `package p
 
 import (
@@ -34,8 +34,8 @@ type wrapped struct{ *sql.Tx } // as sqlx and bun do
 func f(ctx context.Context, w *writer.Writer, to %s) error { return w.Append(ctx, to) }
 `
 
-// TestOnlyTransactionsCompile holds the promise that an event cannot be appended outside a transaction by
-// mistake: the type checker that the compiler shares refuses a pool and a bare connection.
+// The type checker refuses a connection pool and a bare connection, so an event cannot be appended outside a transaction by
+// mistake.
 func TestOnlyTransactionsCompile(t *testing.T) {
 	fset := token.NewFileSet()
 	compiled := compiledImporter(t, fset)
@@ -61,7 +61,7 @@ func TestOnlyTransactionsCompile(t *testing.T) {
 	}
 }
 
-// compiledImporter reads what the go command compiled of the packages that appending imports.
+// compiledImporter reads the export data of the packages that appending imports.
 func compiledImporter(t *testing.T, fset *token.FileSet) types.Importer {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}",

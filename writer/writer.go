@@ -31,7 +31,7 @@ type Tx interface {
 // Writer appends events to one outbox table. It holds only settings and is safe for concurrent use.
 type Writer struct {
 	dialect       Dialect
-	table         string // as SQL reads it
+	table         string // quoted for SQL
 	maxPayload    int
 	aggregateType string
 	payload       PayloadColumn
@@ -106,7 +106,7 @@ func (w *Writer) Append(ctx context.Context, tx Tx, events ...*Event) error {
 	}
 }
 
-// appendOne keeps its row on the stack.
+// appendOne keeps the row on the stack.
 func (w *Writer) appendOne(ctx context.Context, tx Tx, e *Event) error {
 	var space [1]Row
 	rows, err := w.Prepare(ctx, space[:0], e)

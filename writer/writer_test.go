@@ -18,13 +18,13 @@ import (
 	"github.com/cdc-relay/cdc-relay/writer"
 )
 
-// statement is what a recorder was asked to execute.
+// statement is a statement that a recorder received.
 type statement struct {
 	query string
 	args  []any
 }
 
-// recorder is a Tx without a database: what reaches it would have been sent.
+// recorder is a Tx without a database that records statements.
 type recorder struct {
 	statements []statement
 	err        error
@@ -38,10 +38,10 @@ func (r *recorder) ExecContext(_ context.Context, query string, args ...any) (sq
 func (r *recorder) Commit() error   { return nil }
 func (r *recorder) Rollback() error { return nil }
 
-// columns is how many arguments a row takes.
+// columns is the number of arguments of a row.
 const columns = 14
 
-// ids returns the event ids of the statement's rows, in order.
+// ids returns the event IDs of the statement's rows, in order.
 func (s statement) ids(t *testing.T) (ids []string) {
 	t.Helper()
 	if array, ok := s.args[0].(string); ok && strings.HasPrefix(array, "{") {
@@ -114,7 +114,7 @@ func TestAppendPassesEveryColumn(t *testing.T) {
 	}
 }
 
-func TestAppendLeavesWhatIsEmptyToTheDatabase(t *testing.T) {
+func TestAppendSendsEmptyValuesAsNull(t *testing.T) {
 	e := newEvent()
 	e.ID = uuid.MustParse("5f9c3f1e-1111-4222-8333-444455556666") // version 4: created_at is now()
 	e.OccurredAt = time.Unix(1, 0)
@@ -152,7 +152,7 @@ func requireArgs(t *testing.T, got, want []any) {
 	}
 }
 
-func TestAppendFillsInWhatARetryNeeds(t *testing.T) {
+func TestAppendSetsIDAndTimeForRetries(t *testing.T) {
 	w, e := newWriter(t), newEvent()
 	first, second := &recorder{}, &recorder{}
 	before := time.Now().Truncate(time.Microsecond)
@@ -171,7 +171,7 @@ func TestAppendFillsInWhatARetryNeeds(t *testing.T) {
 	requireArgs(t, second.statements[0].args, first.statements[0].args)
 }
 
-func TestAppendMakesIdsThatGrow(t *testing.T) {
+func TestNewIDsAreAscending(t *testing.T) {
 	tx := &recorder{}
 	if err := newWriter(t).Append(t.Context(), tx, newEvents(10_000)...); err != nil {
 		t.Fatal(err)
@@ -205,7 +205,7 @@ func TestAppendRefusesANilTransaction(t *testing.T) {
 	}
 }
 
-func TestAppendEndsWithItsContext(t *testing.T) {
+func TestAppendReturnsTheContextsError(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	tx, e := &recorder{}, newEvent()
@@ -215,7 +215,7 @@ func TestAppendEndsWithItsContext(t *testing.T) {
 	}
 }
 
-func TestOneWriterServesManyGoroutines(t *testing.T) {
+func TestWriterIsSafeForConcurrentUse(t *testing.T) {
 	w := newWriter(t)
 	var wg sync.WaitGroup
 	for i := range 8 {
@@ -231,9 +231,9 @@ func TestOneWriterServesManyGoroutines(t *testing.T) {
 	wg.Wait()
 }
 
-func TestAppendAllocatesOnlyWhatAHandWrittenInsertDoes(t *testing.T) {
+func TestAppendAllocatesLikeAHandWrittenInsert(t *testing.T) {
 	w, e, ctx := newWriter(t), newEvent(), t.Context()
-	tx := map[string]writer.Tx{"": &discard{}}[""] // where the compiler does not see what it is
+	tx := map[string]writer.Tx{"": &discard{}}[""] // hides the type from the compiler
 	query := oneRowQuery(t)
 	ours := testing.AllocsPerRun(200, func() {
 		e.ID, e.OccurredAt = uuid.Nil, time.Time{}

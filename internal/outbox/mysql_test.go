@@ -236,7 +236,7 @@ func queryMySQL(t *testing.T, conn *sql.Conn, query string) (value string) {
 func TestParseMySQLName(t *testing.T) {
 	for in, want := range map[string]string{
 		"shop.outbox": "`shop`.`outbox`", "outbox": "`app`.`outbox`", "`a.b`.`c``d`": "`a.b`.`c``d`", `"x"`: "`app`.`\"x\"`",
-		"a.b.c": "more than two parts", "": "empty part", "a.": "empty part", "`a": "closing quote", "`a`b": "goes on after a closing quote",
+		"a.b.c": "more than two parts", "": "empty part", "a.": "empty part", "`a": "closing quote", "`a`b": "continues after a closing quote",
 		strings.Repeat("ö", 65): "more than 64 characters", "app.`a `": "a part that ends with a space", "a\x00": "zero byte",
 	} {
 		n, err := outbox.ParseMySQLName(in, "app")

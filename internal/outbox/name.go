@@ -69,7 +69,7 @@ func cutIdentifier(s string, quote byte) (identifier, rest string, err error) {
 			b.WriteByte(quote)
 			i++
 		case i+1 < len(s) && s[i+1] != '.':
-			return "", "", cdc.Fixable("write a dot after the closing quote", "goes on after a closing quote")
+			return "", "", cdc.Fixable("write a dot after the closing quote", "continues after a closing quote")
 		default:
 			return b.String(), s[i+1:], nil
 		}

@@ -123,7 +123,7 @@ func TestParseName(t *testing.T) {
 		{in: ".a", says: "empty part"},
 		{in: "a.b.c", says: "more than two parts"},
 		{in: `"a`, says: "closing quote"},
-		{in: `"a"b`, says: "goes on after a closing quote"},
+		{in: `"a"b`, says: "continues after a closing quote"},
 		{in: strings.Repeat("x", 64), says: "more than 63 bytes"},
 		{in: "a\x00", says: "zero byte"},
 	}

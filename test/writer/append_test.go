@@ -29,10 +29,10 @@ func newEvents(n int) []*writer.Event {
 	return events
 }
 
-// awkwardText is what drivers that write values into SQL or arrays must quote.
+// awkwardText contains everything that drivers must quote in SQL or arrays.
 const awkwardText = "'\"\\ {},NULL\t\r\n\x01\x7f ünï$1 \U0001F600 \\x41 \\u0000 --;"
 
-// awkwardEvents are allowed and easily stored wrong.
+// awkwardEvents are valid and easily stored incorrectly.
 func awkwardEvents() []*writer.Event {
 	full := &writer.Event{
 		ID: uuid.MustParse("01961b2c-5d6e-7f00-8000-000000000001"), AggregateType: "Order", AggregateID: "o-1", Type: "OrderPlaced",
@@ -57,7 +57,7 @@ func awkwardEvents() []*writer.Event {
 	last.OccurredAt = time.Date(9999, 12, 31, 23, 59, 59, 999999999, time.UTC)
 	epoch.OccurredAt = time.Unix(0, -1000)
 	future := newEvent(10)
-	future.ID = uuid.MustParse("e677d21f-dbff-7fff-bfff-ffffffffffff") // its time is the last millisecond of 9999
+	future.ID = uuid.MustParse("e677d21f-dbff-7fff-bfff-ffffffffffff") // the last millisecond of the year 9999
 	large := newEvent(11)
 	large.Payload = bytes.Repeat([]byte("\\\x00\xff'\""), 1<<20/5)
 	return []*writer.Event{full, text, words, empty, tombstone, random, ulid, first, last, epoch, future, large}
@@ -241,7 +241,7 @@ func aBadEventLeavesTheTransactionUsable(t *testing.T, e engine) {
 			tx, events := w.open(t, db.name, "").begin(t), newEvents(3)
 			events[2].AggregateID = "\x00"
 			if err := tx.Append(t.Context(), events...); err == nil {
-				t.Fatal("a bad event was taken")
+				t.Fatal("a bad event was accepted")
 			}
 			events[2].AggregateID = "o-2"
 			if err := tx.Append(t.Context(), events...); err != nil {
@@ -275,7 +275,7 @@ func createdAtChoosesThePartition(t *testing.T, e engine) {
 	}
 }
 
-// idOf returns a version 7 id of that time.
+// idOf returns a UUIDv7 with the given time.
 func idOf(at time.Time) uuid.UUID {
 	id := uuid.Must(uuid.NewV7())
 	for i, ms := 5, at.UnixMilli(); i >= 0; i, ms = i-1, ms>>8 {
@@ -284,7 +284,7 @@ func idOf(at time.Time) uuid.UUID {
 	return id
 }
 
-// storesInTables appends by names as WithTable takes them, and looks into the tables under their names in SQL.
+// storesInTables appends to tables by their names for WithTable, and reads them by their names in SQL.
 func storesInTables(t *testing.T, db *database, tables map[string]string) {
 	t.Helper()
 	for name, want := range tables {

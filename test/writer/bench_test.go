@@ -7,13 +7,13 @@ import (
 	"github.com/cdc-relay/cdc-relay/test/writerbench"
 )
 
-// ratioRounds are enough for a median on a machine that others use too.
+// ratioRounds is enough for a median on a shared machine.
 const ratioRounds = 20
 
-// BenchmarkRatios is what one event costs beside an INSERT by hand, and what many in one call save, held against
-// what is to be reached. make bench-writer runs it, alone: beside other tests the figures would tell of those.
+// BenchmarkRatios compares the cost of one event with a hand-written INSERT, and of many events in one call with one event
+// each, and checks the limits. make bench-writer runs it alone, because other tests would disturb it.
 func BenchmarkRatios(b *testing.B) {
-	for _, e := range engines { // one after the other: they would disturb each other
+	for _, e := range engines { // not in parallel, which would disturb the figures
 		b.Run(e.String(), func(b *testing.B) {
 			drivers := e.drivers(newDatabase(b, e, daily("outbox")).name)
 			for b.Loop() {
@@ -37,7 +37,7 @@ func holdRatios(b *testing.B, drivers []writerbench.Driver) {
 	}
 }
 
-// TestMeasure runs the benchmark's own code, a round of it.
+// TestMeasure runs one round of the benchmark's code.
 func TestMeasure(t *testing.T) {
 	onEach(t, func(t *testing.T, e engine) {
 		t.Helper()

@@ -15,7 +15,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/writer"
 )
 
-// mistake provokes an error of the server that has a fix.
+// mistake causes a server error for which the writer knows a fix.
 type mistake struct{ table, user, before, want string }
 
 func TestPostgresErrorsNameTheFix(t *testing.T) {
@@ -49,7 +49,7 @@ func TestMySQLErrorsNameTheFix(t *testing.T) {
 			"no table":        {"missing", "", "", "cdc-relay schema apply"},
 			"no column":       {"no_tenant", "", "", "compare the table's columns with 'cdc-relay schema print'"},
 			"too short":       {"short", "", "", "compare the columns' lengths with 'cdc-relay schema print'"},
-			"no right":        {"outbox", "no_rights", "", "GRANT INSERT ON `outbox` to the account"},
+			"no right":        {"outbox", "no_rights", "", "GRANT INSERT ON `outbox` to the user"},
 			"no partition":    {"no_partition", "", "", "add a partition for MAXVALUE"},
 			"read-only":       {"outbox", "", "START TRANSACTION READ ONLY", "open a read-write transaction"},
 			"appended before": {"outbox", "", "append", "append each event once"},
@@ -79,7 +79,7 @@ func errorsSayWhatToDo(t *testing.T, db *database, mistakes map[string]mistake) 
 						t.Errorf("error %v, want %q and %q", err, what, c.want)
 					}
 					if errors.Is(err, writer.ErrInvalidEvent) || errors.Is(err, writer.ErrDuplicate) != (c.before == "append") {
-						t.Errorf("%v passes for another kind of error", err)
+						t.Errorf("%v is of the wrong kind", err)
 					}
 					_ = tx.Rollback(ctx)
 				}
@@ -88,7 +88,7 @@ func errorsSayWhatToDo(t *testing.T, db *database, mistakes map[string]mistake) 
 	}
 }
 
-// TestDuplicatesAreSkipped where that is asked for: those of the same transaction and of an earlier one.
+// With SkipDuplicate, events that were appended in this or an earlier transaction are skipped.
 func TestDuplicatesAreSkipped(t *testing.T) { onEach(t, duplicatesAreSkipped) }
 
 func duplicatesAreSkipped(t *testing.T, e engine) {
@@ -138,7 +138,7 @@ func appendEndsWithItsContext(t *testing.T, e engine) {
 	t.Helper()
 	db := newDatabase(t, e, daily("outbox"))
 	db.exec(t, db.speech().hang...)
-	var hung int // the newest connection that hung; MySQL lets statements of lost connections sleep on
+	var hung int // the newest connection that hung; MySQL continues statements of lost connections
 	hangs := func() bool {
 		var newest sql.NullInt64
 		if err := db.conn.QueryRowContext(t.Context(), db.speech().hanging, hung).Scan(&newest); err != nil {

@@ -1,4 +1,4 @@
-// Package writer_test holds the writer to the table on real servers, through every driver it is made for.
+// Package writer_test tests the writer on real servers with every supported driver.
 package writer_test
 
 import (
@@ -61,36 +61,35 @@ func run(m *testing.M) (code int, err error) {
 	return m.Run(), nil
 }
 
-// engine is a server of one of the databases, as the suite sees it.
+// engine is a kind of database server.
 type engine interface {
 	fmt.Stringer
 
 	CreateDatabase(ctx context.Context, name string) error
-	// look opens the test's own connections to a database.
+	// look opens the test's connections to a database.
 	look(database string) (*sql.DB, error)
-	// script makes a table, so that the order of insertion shows in it.
+	// script returns the script for a table that keeps the order of insertion.
 	script(o outbox.TableOptions) ([]outbox.Statement, error)
-	// speech is the SQL of the tests.
+	// speech has the tests' SQL.
 	speech() speech
 	ways() []way
 	// drivers are those whose cost is measured.
 	drivers(database string) []writerbench.Driver
-	// partition is what counts as a table in SQL: the partition of outbox for a day, or for the zero Time the
-	// one for days that have none.
+	// partition returns, as an SQL table, the partition of outbox for a day, or for the zero Time the one for other days.
 	partition(at time.Time) string
 }
 
-// speech is what the suite says in a database's own words.
+// speech is SQL in a database's dialect.
 type speech struct {
 	clear       string // empties the table whose name follows
 	rows        string // reads the columns of stored, in the order of insertion; payload and table are filled in
 	payload     string // the payload as hex, for rows
 	textPayload string // the payload as text, for rows
 	hang        []string
-	hanging     string // the newest connection that hangs in the trigger, other than the one given; NULL for none
+	hanging     string // the newest connection after the given one that hangs in the trigger; NULL if there is none
 }
 
-// onEach runs a test on each database, on all of them at once.
+// onEach runs a test on all databases in parallel.
 func onEach(t *testing.T, test func(t *testing.T, e engine)) {
 	t.Helper()
 	for _, e := range engines {
@@ -108,10 +107,10 @@ type database struct {
 	engine
 
 	name string
-	conn *sql.DB // the test's own look at it
+	conn *sql.DB // the test's connections
 }
 
-// newDatabase makes a database with the tables that the relay's own scripts make.
+// newDatabase creates a database with tables from the relay's scripts.
 func newDatabase(tb testing.TB, e engine, tables ...outbox.TableOptions) *database {
 	tb.Helper()
 	name := fmt.Sprintf("writer%d", databases.Add(1))

@@ -36,7 +36,7 @@ func (m mysql) dialect() writer.Dialect {
 
 func (m mysql) look(database string) (*sql.DB, error) { return sql.Open("mysql", m.DSN(database, "")) }
 
-// script adds a column that counts, because InnoDB keeps rows in the order of their key.
+// script adds an auto-increment column, because InnoDB stores rows in key order.
 func (m mysql) script(o outbox.TableOptions) ([]outbox.Statement, error) {
 	s, err := outbox.MySQLTable(o)
 	statements := s.Up
@@ -71,7 +71,7 @@ func (m mysql) partition(at time.Time) string {
 	return "outbox PARTITION (" + outbox.MySQLPartition(at) + ")"
 }
 
-// ways are the driver's settings that change how arguments go to the server and what it says of rows.
+// ways are the driver settings that change how arguments are sent and how affected rows are counted.
 func (m mysql) ways() []way {
 	var all []way
 	for _, params := range []string{
@@ -105,8 +105,7 @@ func onBoth(t *testing.T, test func(t *testing.T, m mysql)) {
 	}
 }
 
-// TestMySQLSessionSettingsDoNotMatter: times, bytes and quotes are sent so that no setting of the session
-// reads them another way.
+// Times, bytes and quotes are sent in a form that does not depend on session settings.
 func TestMySQLSessionSettingsDoNotMatter(t *testing.T) {
 	onBoth(t, func(t *testing.T, m mysql) {
 		t.Helper()
@@ -123,8 +122,8 @@ func TestMySQLSessionSettingsDoNotMatter(t *testing.T) {
 	})
 }
 
-// TestMySQLStoresLongTexts of 255 characters of four bytes each, and refuses a character more where the
-// server would cut it without an error.
+// Texts of 255 four-byte characters are stored, and longer ones refused, because the server may truncate them without an
+// error.
 func TestMySQLStoresLongTexts(t *testing.T) {
 	onBoth(t, func(t *testing.T, m mysql) {
 		t.Helper()
@@ -160,7 +159,7 @@ func TestMySQLTableNames(t *testing.T) {
 	})
 }
 
-// TestMySQLSkippedDuplicatesStayOutOfTheBinlog: the relay would take a second row event for a second event.
+// A skipped duplicate must not be logged, because the relay would publish it again.
 func TestMySQLSkippedDuplicatesStayOutOfTheBinlog(t *testing.T) {
 	onBoth(t, func(t *testing.T, m mysql) {
 		t.Helper()
@@ -173,13 +172,13 @@ func TestMySQLSkippedDuplicatesStayOutOfTheBinlog(t *testing.T) {
 			appendAll(t, session, events...)
 			appendAll(t, session, events[0])
 			if after := position(t, db); after != before {
-				t.Errorf("%s: the binlog went on from %s to %s", w.name, before, after)
+				t.Errorf("%s: the binlog advanced from %s to %s", w.name, before, after)
 			}
 		}
 	})
 }
 
-// position is the set of all transactions in the binlog.
+// position returns the GTID set of the binlog.
 func position(t *testing.T, db *database) (set string) {
 	t.Helper()
 	query := "SELECT @@global.gtid_executed"

@@ -138,8 +138,7 @@ func (t pgxTx) Exec(ctx context.Context, query string) error {
 	return err
 }
 
-// TestPostgresSessionSettingsDoNotMatter: times and bytes are sent so that no setting of the session reads
-// them another way.
+// Times and bytes are sent in a form that does not depend on session settings.
 func TestPostgresSessionSettingsDoNotMatter(t *testing.T) {
 	db := newDatabase(t, pg, plain("outbox"))
 	for _, setting := range []string{"DateStyle = 'German, DMY'", "TimeZone = 'Asia/Kolkata'", "bytea_output = 'escape'", "IntervalStyle = 'sql_standard'"} {
@@ -159,8 +158,7 @@ func TestPostgresTableNames(t *testing.T) {
 	})
 }
 
-// TestPreparedStatementsAreFew: drivers that cache prepared statements keep one for each text, on each
-// connection, and so does the server.
+// Drivers and the server cache a prepared statement for each statement text and connection, so there must be few texts.
 func TestPreparedStatementsAreFew(t *testing.T) {
 	db := newDatabase(t, pg, plain("outbox"))
 	for _, w := range pg.ways() {

@@ -12,8 +12,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/writer"
 )
 
-// TestRandomEventsAreStoredUnchanged appends random batches of random events in random ways and reads them
-// back, in order.
+// Random batches of random events, appended in random ways, are stored unchanged and in order.
 func TestRandomEventsAreStoredUnchanged(t *testing.T) { onEach(t, anyEventsAreStoredAsTheyAre) }
 
 func anyEventsAreStoredAsTheyAre(t *testing.T, e engine) {
@@ -41,7 +40,7 @@ func anyEventsAreStoredAsTheyAre(t *testing.T, e engine) {
 	})
 }
 
-// idOrNew keeps events with drawn ids apart; those without get ids of their own at append.
+// idOrNew makes drawn IDs distinct; events without an ID get one from Append.
 func idOrNew(e *writer.Event) uuid.UUID {
 	if e.ID == uuid.Nil {
 		return uuid.New()
@@ -76,7 +75,7 @@ func anEvent() *rapid.Generator[*writer.Event] {
 	})
 }
 
-// TestReservedHeadersAreRefused holds the two sides to the same list of headers.
+// Writer and relay refuse the same header names.
 func TestReservedHeadersAreRefused(t *testing.T) {
 	events, err := writer.New(writer.Postgres)
 	if err != nil {

@@ -14,8 +14,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/writer"
 )
 
-// stored is a row as the database tells it, every value as text, so that no driver's idea of a type is in
-// between.
+// stored is a row with every value as the database's text, so that the driver converts nothing.
 type stored struct {
 	ID, AggregateType, AggregateID, Type      string
 	Tenant, Topic, Key                        *string
@@ -26,7 +25,7 @@ type stored struct {
 	CreatedIsNow                              bool
 }
 
-// rows reads the table in the order of insertion, where it is one without partitions.
+// rows reads a table without partitions in the order of insertion.
 func (db *database) rows(tb testing.TB, table string) []stored {
 	tb.Helper()
 	return db.rowsAs(tb, table, db.speech().payload)
@@ -55,7 +54,7 @@ func (db *database) rowsAs(tb testing.TB, table, payload string) []stored {
 	return all
 }
 
-// expected is the row that the event must have become.
+// expected returns the row of an event.
 func expected(e *writer.Event) stored {
 	s := stored{
 		ID: hex.EncodeToString(e.ID[:]), AggregateType: e.AggregateType, AggregateID: e.AggregateID, Type: e.Type,

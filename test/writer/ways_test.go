@@ -8,14 +8,14 @@ import (
 	"github.com/cdc-relay/cdc-relay/writer"
 )
 
-// way is one of the ways into the table: a driver in one of its modes.
+// way is a driver in one of its modes.
 type way struct {
 	name string
-	// open connects to a database as user ("" is the superuser) with a writer of these options.
+	// open connects to a database as user ("" is the superuser) and creates a writer with options.
 	open func(tb testing.TB, database, user string, opts ...writer.Option) session
 }
 
-// session is a connection that appends, in one transaction after the other.
+// session is a connection with one transaction at a time.
 type session interface {
 	begin(tb testing.TB) transaction
 }
@@ -74,7 +74,7 @@ func (t sqlTx) Exec(ctx context.Context, query string) error {
 func (t sqlTx) Commit(context.Context) error   { return t.tx.Commit() }
 func (t sqlTx) Rollback(context.Context) error { return t.tx.Rollback() }
 
-// appendAll appends the events in a transaction of their own.
+// appendAll appends events in one transaction.
 func appendAll(tb testing.TB, s session, events ...*writer.Event) {
 	tb.Helper()
 	tx := s.begin(tb)

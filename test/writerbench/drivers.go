@@ -16,15 +16,15 @@ import (
 	"github.com/cdc-relay/cdc-relay/writer/pgxwriter"
 )
 
-// Driver is one of the drivers that applications use.
+// Driver is a database driver.
 type Driver struct {
 	Name string
 	Open func(ctx context.Context) (Session, error)
-	// Batching is how many times cheaper an event must be, 100 in one call over 100 calls.
+	// Batching is the minimum ratio of the cost of 100 calls with one event to one call with 100.
 	Batching float64
 }
 
-// Session is a connection with at most one transaction open.
+// Session is a connection with at most one open transaction.
 type Session interface {
 	Begin(ctx context.Context) error
 	Rollback(ctx context.Context) error
@@ -33,7 +33,7 @@ type Session interface {
 	Close()
 }
 
-// Postgres returns those of PostgreSQL.
+// Postgres returns the drivers for PostgreSQL.
 func Postgres(dsn string) []Driver {
 	open := func(driver string) func(context.Context) (Session, error) {
 		return func(ctx context.Context) (Session, error) {
@@ -47,8 +47,8 @@ func Postgres(dsn string) []Driver {
 	}
 }
 
-// MySQL returns those of MySQL or MariaDB: go-sql-driver, with arguments in the text of statements and with
-// statements that are prepared each time. dsn returns the DSN with these parameters.
+// MySQL returns the drivers for MySQL or MariaDB: go-sql-driver with interpolated arguments and with prepared statements.
+// dsn returns the DSN with the given parameters.
 func MySQL(name string, d writer.Dialect, dsn func(params string) string) []Driver {
 	open := func(params string) func(context.Context) (Session, error) {
 		return func(ctx context.Context) (Session, error) {
@@ -75,7 +75,7 @@ func mysqlRow(e *writer.Event) ([]any, error) {
 	return values(id[:], e)
 }
 
-// insert is what somebody writes who needs no library.
+// insert is a hand-written INSERT.
 const insert = `INSERT INTO outbox (event_id, aggregate_type, aggregate_id, event_type, tenant_id, topic, partition_key,
 	content_type, schema_id, schema_version, headers, payload, occurred_at, created_at)
 	VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)`
@@ -101,7 +101,7 @@ func values(id any, e *writer.Event) ([]any, error) {
 	}, nil
 }
 
-// event returns a small order, with the header that tracing adds.
+// event returns a small order with a tracing header.
 func event() *writer.Event {
 	return &writer.Event{
 		AggregateType: "Order", AggregateID: "o-123456", Type: "OrderPlaced", TenantID: "acme",

@@ -1,4 +1,4 @@
-// Package writerbench measures what the writer costs beside INSERTs written by hand.
+// Package writerbench compares the writer with hand-written INSERTs.
 package writerbench
 
 import (
@@ -10,19 +10,19 @@ import (
 	"time"
 )
 
-// Limits that hold on any machine, because both sides of each ratio are measured in the same run.
+// The limits apply to any machine, because both sides of each ratio are measured in the same run.
 const (
-	MaxOverhead = 1.10 // of one event over the same INSERT by hand
-	MinBatching = 8.0  // times cheaper an event, 100 in one call over 100 calls, on PostgreSQL
+	MaxOverhead = 1.10 // one event to a hand-written INSERT
+	MinBatching = 8.0  // 100 calls with one event to one call with 100, on PostgreSQL
 
-	// MinMySQLBatching is lower: an INSERT of one row is cheap there, and a row of many costs what it does.
+	// MinMySQLBatching is lower, because an INSERT of one row is cheap there.
 	MinMySQLBatching = 3.0
 )
 
-// batch is how many events the batching ratio is measured with.
+// batch is the number of events for the batching ratio.
 const batch = 100
 
-// Ratio is what one driver showed. All are medians over the rounds; times in microseconds an event.
+// Ratio is the result of a driver: medians of the rounds, times in microseconds for each event.
 type Ratio struct {
 	Driver   string  `json:"driver"`
 	ByHand   float64 `json:"by_hand_us"`    // an INSERT by hand
@@ -33,7 +33,7 @@ type Ratio struct {
 	Reach    float64 `json:"reach"`         // what Batching must be at least
 }
 
-// Check returns what falls short of the limits.
+// Check returns an error for each limit that is not met.
 func (r *Ratio) Check() error {
 	var short []error
 	if r.Overhead > MaxOverhead {
@@ -56,8 +56,7 @@ func Table(ratios []Ratio) string {
 	return b.String()
 }
 
-// Measure appends in transactions that it rolls back, to the table "outbox" of the drivers' database, which
-// must be there.
+// Measure appends to the table outbox, which must exist, in transactions that it rolls back.
 func Measure(ctx context.Context, drivers []Driver, rounds int) ([]Ratio, error) {
 	var ratios []Ratio
 	for _, d := range drivers {
@@ -76,7 +75,7 @@ func measure(ctx context.Context, d Driver, rounds int) (Ratio, error) {
 		return Ratio{}, err
 	}
 	defer s.Close()
-	const warmUp = 3 // statements prepared, caches filled, plans settled
+	const warmUp = 3 // to prepare statements, fill caches and settle plans
 	var byHand, one, many, overhead, batching []float64
 	for n := range warmUp + rounds {
 		r, err := oneRound(ctx, s)
@@ -98,10 +97,10 @@ func measure(ctx context.Context, d Driver, rounds int) (Ratio, error) {
 	}, nil
 }
 
-// round is what 100 events took, each of the three ways.
+// round is the time of 100 events in each of the three ways.
 type round struct{ byHand, one, many time.Duration }
 
-// oneRound takes turns event by event, so that a disturbance hits all alike.
+// oneRound alternates between the ways with each event, so that a disturbance affects all of them.
 func oneRound(ctx context.Context, s Session) (r round, err error) {
 	if err := s.Begin(ctx); err != nil {
 		return r, err
@@ -120,7 +119,7 @@ func oneRound(ctx context.Context, s Session) (r round, err error) {
 	return r, timed(&r.many, func() error { return s.Append(ctx, all...) })
 }
 
-// timed adds to sum what f took.
+// timed adds the duration of f to sum.
 func timed(sum *time.Duration, f func() error) error {
 	start := time.Now()
 	err := f()

@@ -6,7 +6,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/writer"
 )
 
-// arrays returns the arguments of writer.Writer's InsertArrays as pgx's own types.
+// arrays returns the arguments of writer.Writer's InsertArrays as types of pgx.
 func arrays(rows []writer.Row) []any {
 	payloads, at, size := writer.JoinPayloads(rows)
 	return []any{
@@ -28,8 +28,8 @@ func arrays(rows []writer.Row) []any {
 	}
 }
 
-// column returns the values of one column, zero where get says that the row has none, or an untyped nil,
-// which is a NULL array, where no row has one.
+// column returns the values of one column, zero for rows without a value. If no row has a value it returns an untyped nil,
+// which is a NULL array.
 func column[T any](rows []writer.Row, get func(*writer.Row) (T, bool)) any {
 	var values []T
 	for i := range rows {

@@ -17,11 +17,11 @@ import (
 )
 
 const (
-	// maxRows bounds the arrays of a statement; writer.Chunks bounds their bytes.
+	// maxRows limits the arrays of a statement; writer.Chunks limits their bytes.
 	maxRows = 4096
 
-	// fewRows are cheaper with a parameter for each value. More are cheaper as arrays, by a sixth as arrays
-	// of pgx's own.
+	// Up to fewRows rows are cheaper with a parameter for each value, more as arrays. pgx's array types are cheaper than
+	// text by a sixth.
 	fewRows = 8
 )
 
@@ -62,7 +62,7 @@ func (w *Writer) Append(ctx context.Context, tx pgx.Tx, events ...*writer.Event)
 	}
 }
 
-// appendOne keeps its row on the stack.
+// appendOne keeps the row on the stack.
 func (w *Writer) appendOne(ctx context.Context, tx pgx.Tx, e *writer.Event) error {
 	var space [1]writer.Row
 	rows, err := w.rows.Prepare(ctx, space[:0], e)
@@ -99,7 +99,7 @@ func (w *Writer) statement(rows []writer.Row) (query string, args []any) {
 
 func (w *Writer) insertError(rows int, err error) error {
 	if errors.Is(err, pgx.ErrTxClosed) {
-		err = fmt.Errorf("%w: %w", err, sql.ErrTxDone) // which InsertError knows
+		err = fmt.Errorf("%w: %w", err, sql.ErrTxDone) // for which InsertError has a fix
 	}
 	return w.rows.InsertError(rows, err)
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/writer/pgxwriter"
 )
 
-// recorder is a transaction without a database: what reaches it would have been sent.
+// recorder is a transaction without a database that records statements.
 type recorder struct {
 	pgx.Tx
 
@@ -50,20 +50,20 @@ func newEvents(n int) []*writer.Event {
 	return events
 }
 
-// TestOnlyTransactionsFit: what does not implement pgx.Tx does not compile as an argument of Append.
-func TestOnlyTransactionsFit(t *testing.T) {
+// A type that does not implement pgx.Tx does not compile as an argument of Append.
+func TestOnlyTransactionsImplementTx(t *testing.T) {
 	tx := reflect.TypeFor[pgx.Tx]()
 	if !reflect.TypeFor[*pgxpool.Tx]().Implements(tx) {
-		t.Error("a transaction of a pool does not fit")
+		t.Error("a transaction of a pool does not implement pgx.Tx")
 	}
 	for _, outside := range []reflect.Type{reflect.TypeFor[*pgx.Conn](), reflect.TypeFor[*pgxpool.Pool](), reflect.TypeFor[*pgxpool.Conn]()} {
 		if outside.Implements(tx) {
-			t.Errorf("%v fits, which is no transaction", outside)
+			t.Errorf("%v implements pgx.Tx but is not a transaction", outside)
 		}
 	}
 }
 
-func TestAppendUsesNineTexts(t *testing.T) {
+func TestAppendUsesNineStatements(t *testing.T) {
 	w, texts := newWriter(t), map[string]bool{}
 	for n := 1; n <= 200; n++ {
 		tx := &recorder{}
@@ -139,7 +139,7 @@ func TestAppendOfNothingDoesNothing(t *testing.T) {
 	}
 }
 
-func TestAppendErrorsSayWhatToDo(t *testing.T) {
+func TestAppendErrorsNameTheFix(t *testing.T) {
 	refused := &pgconn.PgError{Code: "42P01", Message: `relation "outbox" does not exist`}
 	for n, what := range map[int]string{1: "insert 1 event into", 2: "insert 2 events into"} {
 		tx := &recorder{err: refused}
@@ -161,7 +161,7 @@ func TestNewTakesTheWritersOptions(t *testing.T) {
 	}
 }
 
-// placeOrder stores an order and the event that tells of it, both or neither.
+// placeOrder stores an order and the event about it, both or neither.
 func placeOrder(ctx context.Context, pool *pgxpool.Pool, events *pgxwriter.Writer, id string, total int) error {
 	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `INSERT INTO orders (id, total) VALUES ($1, $2)`, id, total); err != nil {
