@@ -22,7 +22,7 @@ type batches struct {
 // take returns an empty batch.
 func (p *batches) take(t *cdc.Table) *cdc.Batch {
 	b := p.blank()
-	b.Table, b.Arena, b.Spans, b.Txs, b.Bytes = t, b.Arena[:0], b.Spans[:0], b.Txs[:0], 0
+	b.Table, b.Arena, b.Spans, b.Txs, b.Bytes, b.Open = t, b.Arena[:0], b.Spans[:0], b.Txs[:0], 0, false
 	return b
 }
 

@@ -24,6 +24,19 @@ func (ss *session) emitHeld(ctx context.Context) error {
 	return undecodable(err)
 }
 
+// flushFull hands the batch on if a transaction like the last one would not fit. A batch should end with a transaction,
+// because a stop waits for that.
+func (ss *session) flushFull(ctx context.Context) error {
+	b, rows := ss.batch, int(ss.tx.ordinal)
+	if b == nil || b.Rows() == 0 {
+		return nil
+	}
+	if have := b.Rows(); have+rows <= batchRows && len(b.Arena)*(have+rows) <= batchBytes*have {
+		return nil
+	}
+	return ss.flush(ctx)
+}
+
 // takeBack takes the rows of the open transaction out of the batch.
 func (ss *session) takeBack() {
 	b := ss.batch
@@ -150,6 +163,7 @@ func (ss *session) emitGeneral(ctx context.Context, e event, s *schema) error {
 // batchFor returns the batch that takes the next row of t.
 func (ss *session) batchFor(ctx context.Context, t *cdc.Table) (*cdc.Batch, error) {
 	if b := ss.batch; b != nil && (b.Table != t || b.Rows() >= batchRows || len(b.Arena) >= batchBytes) {
+		b.Open = ss.tx.ordinal > 0
 		if err := ss.flush(ctx); err != nil {
 			return nil, err
 		}

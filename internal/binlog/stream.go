@@ -217,7 +217,10 @@ func (ss *session) commit(ctx context.Context) error {
 			ss.src.commit = ss.tx.id
 		}
 	}
-	return ss.end()
+	if err := ss.end(); err != nil {
+		return err
+	}
+	return ss.flushFull(ctx)
 }
 
 // end adds the transaction to the position: nothing of it is left to hand on.

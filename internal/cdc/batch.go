@@ -31,6 +31,8 @@ type Batch struct {
 	Spans []Span
 	// Txs lists the transactions that have rows here, in commit order.
 	Txs []Tx
+	// Open is whether the next batch has more rows of the last transaction.
+	Open bool
 	// Bytes is what the batch holds in memory, for budgets.
 	Bytes int
 	// Free gives the arena back; called once, by Release. May be nil.

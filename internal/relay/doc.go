@@ -36,7 +36,7 @@
 //
 // # Stopping
 //
-// When the caller's context ends, the window refuses further batches. Those in flight are acknowledged, saved and
-// confirmed, for up to ShutdownTimeout. When a stage returns a [cdc.StopError], the same is done for the events before
-// the failed one, and Run returns the error; nothing is skipped.
+// When the caller's context ends, the window takes the rest of an open transaction and then refuses further batches.
+// Those in flight are acknowledged, saved and confirmed, for up to ShutdownTimeout. When a stage returns a
+// [cdc.StopError], the same is done for the events before the failed one, and Run returns the error; nothing is skipped.
 package relay

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// drain closes the window and waits until the batches given to the sink are durable, saved and confirmed. After a
-// rejected record only the batches before it can be saved, and after a refused checkpoint none.
+// drain closes the window, at the end of a transaction, and waits until the batches given to the sink are durable, saved
+// and confirmed. After a rejected record only the batches before it can be saved, and after a refused checkpoint none.
 func (r *Relay) drain(ctx context.Context, cause error) {
-	r.window.close()
+	r.window.close(cause == nil)
 	close(r.flush)
 	timeout := r.opts.ShutdownTimeout
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
@@ -19,7 +19,7 @@ func (r *Relay) drain(ctx context.Context, cause error) {
 		if r.sinkFailed.Load() {
 			until = st.acked
 		}
-		done := r.saved.Load() >= until && r.finalSaveTried.Load() && (cause != nil || st.oldestOffered.IsZero())
+		done := r.saved.Load() >= until && r.finalSaveTried.Load() && (cause != nil || st.oldestOffered.IsZero() && !st.open)
 		if done || r.saverDone.Load() {
 			return
 		}

@@ -32,8 +32,9 @@ type window struct {
 	ahead   int    // bytes not yet given to the sink
 	lastID  string // of the last event of the durable prefix
 	unsaved bool   // positions cannot be saved now: what is durable leaves the window
+	open    bool   // the last batch ends within a transaction
 	refused bool   // an offer was refused since space was signalled last
-	closed  bool
+	closed  bool   // only the rest of an open transaction is taken
 
 	space chan struct{} // capacity 1
 	work  chan struct{} // capacity 1: take may return a batch
@@ -76,7 +77,7 @@ func (w *window) Offer(b *cdc.Batch) bool {
 	defer w.mu.Unlock()
 	events := b.Rows()
 	full := w.events > 0 && w.events+events > w.maxEvents || w.bytes > 0 && w.bytes+b.Bytes > w.maxBytes
-	if w.closed || full || w.ahead > 0 && w.ahead+b.Bytes > w.maxAhead {
+	if w.closed && !w.open || full || w.ahead > 0 && w.ahead+b.Bytes > w.maxAhead {
 		w.refused = true
 		return false
 	}
@@ -88,6 +89,7 @@ func (w *window) Offer(b *cdc.Batch) bool {
 	w.events += events
 	w.bytes += b.Bytes
 	w.ahead += b.Bytes
+	w.open = b.Open
 	signal(w.work)
 	return true
 }
@@ -205,17 +207,18 @@ func (w *window) compact() {
 
 // wake signals space after a refused offer.
 func (w *window) wake() {
-	if w.refused && !w.closed {
+	if w.refused && (!w.closed || w.open) {
 		w.refused = false
 		signal(w.space)
 	}
 }
 
-// close makes Offer refuse every batch from now on.
-func (w *window) close() {
+// close makes Offer refuse every batch from now on. With finish it takes the rest of an open transaction first: a
+// position is the end of a transaction, so the part that was published would be repeated.
+func (w *window) close(finish bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.closed = true
+	w.closed, w.open = true, w.open && finish
 }
 
 // windowState is a snapshot for status, metrics, watch and drain.
@@ -224,6 +227,8 @@ type windowState struct {
 	acked         uint64
 	// sent is the last batch given to the sink.
 	sent uint64
+	// open is whether the last batch ends within a transaction.
+	open bool
 	// The oldest batch that is not durable: when it was offered, and its commit time (zero for a heartbeat). Both
 	// are zero when everything is durable.
 	oldestOffered, oldestCommit time.Time
@@ -232,7 +237,7 @@ type windowState struct {
 func (w *window) state() windowState {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	st := windowState{events: w.events, bytes: w.bytes, acked: w.acked, sent: w.sentSeq}
+	st := windowState{events: w.events, bytes: w.bytes, acked: w.acked, sent: w.sentSeq, open: w.open}
 	if i := w.head + int(w.acked-w.base()); i < len(w.entries) {
 		st.oldestOffered = w.entries[i].offered
 		if c := w.entries[i].commit; c != 0 {

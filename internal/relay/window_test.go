@@ -160,8 +160,28 @@ func TestWindowLimitsReadAhead(t *testing.T) {
 
 func TestClosedWindowRefuses(t *testing.T) {
 	w := newWindow(10, 10)
-	w.close()
+	w.close(true)
 	if w.Offer(batchOf(1, 1, 1)) {
 		t.Fatal("a closed window took a batch")
+	}
+}
+
+// A window that is closed within a transaction takes the rest of it, unless the run has failed.
+func TestClosedWindowTakesTheRestOfATransaction(t *testing.T) {
+	for _, finish := range []bool{true, false} {
+		w := newWindow(10, 10)
+		offer := func(seq uint64, open bool) bool {
+			b := batchOf(seq, 1, 1)
+			b.Open = open
+			return w.Offer(b)
+		}
+		offer(1, true)
+		w.close(finish)
+		if offer(2, true) != finish || finish && !offer(3, false) {
+			t.Errorf("finish %v: the rest was taken: %v", finish, !finish)
+		}
+		if st := w.state(); st.open || offer(4, true) {
+			t.Errorf("finish %v: a batch behind the transaction was taken", finish)
+		}
 	}
 }

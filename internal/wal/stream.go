@@ -157,7 +157,17 @@ func (ss *session) commit(ctx context.Context, m []byte) error {
 	if ss.batch == nil { // the rows went out before: the position follows in a batch of its own
 		return ss.heartbeat(ctx)
 	}
+	if !ss.batch.fits(int(tx.ordinal)) {
+		return ss.flush(ctx)
+	}
 	return nil
+}
+
+// fits says whether a transaction of so many rows like those of b would fit too. A batch should end with a transaction,
+// because a stop waits for that.
+func (b *pooledBatch) fits(rows int) bool {
+	have := b.Rows()
+	return have+rows <= batchRows && b.Bytes*(have+rows) <= batchBytes*have
 }
 
 func (ss *session) otherHistory(what string) error {
@@ -303,6 +313,7 @@ func (ss *session) flush(ctx context.Context) error {
 	}
 	s := ss.src
 	b.Seq = s.handed.Load() + 1
+	b.Open = ss.tx.open && !ss.tx.drop && ss.tx.ordinal > 0
 	s.arenas.store(b)
 	b.Bytes += ss.debt
 	ss.debt = 0

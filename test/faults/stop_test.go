@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 // SIGTERM under load drains, saves and confirms: nothing is repeated at the next start.
@@ -30,6 +31,25 @@ func TestSigtermUnderLoad(t *testing.T) {
 				})
 			}
 		})
+	}
+}
+
+// SIGTERM within a transaction: the position cannot be saved before its end, so it is published to its end.
+func TestSigtermWithinATransaction(t *testing.T) {
+	const rows = 20_000
+	proxy := shared.kafka.Brokers()[0].Proxy()
+	t.Cleanup(func() { proxy.Heal(t.Context()) })
+	rigs := rigs(t, proxied)
+	rigs[0].Must(proxy.Delay(testenv.Responses, 100*time.Millisecond))
+	for _, r := range rigs {
+		r.Start()
+		r.Largest(rows)
+		r.Must(r.DB.InsertMany(r.Within(time.Minute), "large", rows, 100))
+		r.AwaitProgress(r.Window)
+		r.Must(r.TermRelay().Do(r.Within(time.Minute), r.Random))
+		if report := r.Verify(); report.Duplicates != 0 {
+			t.Errorf("%s: %d events were repeated", r.Topic, report.Duplicates)
+		}
 	}
 }
 
