@@ -134,7 +134,7 @@ func (p *mysqlPositions) set(ctx context.Context, text string, yes bool) error {
 	if in.Found && !in.Checkpoint.Source.Same(in.Source) {
 		return in.Refused
 	}
-	move, err := in.Plan(to)
+	move, err := in.Preview(to)
 	if err != nil {
 		return err
 	}

@@ -187,7 +187,7 @@ func (p *postgresPositions) set(ctx context.Context, to cdc.Position, yes bool) 
 	if in.Found && !in.Checkpoint.Source.Same(in.Source) {
 		return in.Refused
 	}
-	move, err := in.Plan(to)
+	move, err := in.Preview(to)
 	if err != nil {
 		return err
 	}

@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"strings"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -23,9 +22,6 @@ import (
 )
 
 // This file turns the configuration into each stage's options, and nothing else.
-
-// lookInterval is how often the publication and the slot are looked at.
-const lookInterval = time.Second
 
 func newLogger(w io.Writer, c config.Log) *slog.Logger {
 	level := map[config.LogLevel]slog.Level{

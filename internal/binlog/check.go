@@ -70,7 +70,7 @@ func (c *checker) role(ctx context.Context) {
 	for _, grant := range grants {
 		if strings.HasPrefix(grant, "GRANT ALL PRIVILEGES ON *.* ") || strings.Contains(grant, " SUPER,") {
 			c.report.Warn("role", "make a user of its own; `cdc-relay setup --print` prints what it must be granted",
-				"user %s may do everything: the relay needs to read the log and its tables only", c.db.Server.Role)
+				"user %s may do everything: the relay needs to read only the binlog and its tables", c.db.Server.Role)
 			return
 		}
 	}
@@ -100,7 +100,7 @@ func (c *checker) server() bool {
 	}
 	if options := c.db.vars["binlog_row_value_options"]; strings.Contains(options, "PARTIAL_JSON") {
 		c.report.Warn("server", change(s.Flavor, "binlog_row_value_options", "''"),
-			"binlog_row_value_options is %s: updates of JSON columns stand in the log in part; inserts, which the relay reads, are whole", options)
+			"binlog_row_value_options is %s: updates of JSON columns are logged in part; inserts, which the relay reads, are whole", options)
 	}
 	return c.db.vars.is("log_bin", "ON") && (s.Flavor == cdc.MariaDB || c.db.vars.is("gtid_mode", "ON"))
 }
@@ -113,7 +113,7 @@ func (c *checker) tables(ctx context.Context) map[string]*cdc.Table {
 	case survey.Problem != nil:
 		c.report.Fail("tables", survey.Problem)
 	default:
-		c.report.OK("tables", "%s: there, and in InnoDB", strings.Join(c.opts.Tables, ", "))
+		c.report.OK("tables", "%s: found, engine InnoDB", strings.Join(c.opts.Tables, ", "))
 	}
 	return survey.Tables
 }
@@ -150,7 +150,7 @@ func (c *checker) replication(ctx context.Context, load cdc.Loader) {
 		c.report.Fail("replication", err)
 		return
 	}
-	c.report.OK("replication", "the server sends its log to this user")
+	c.report.OK("replication", "the server sends its binlog to this user")
 	in, err := c.db.Inspect(ctx, c.opts, load)
 	switch {
 	case err != nil:

@@ -61,9 +61,9 @@ type Move struct {
 	Skips, Repeats uint64
 }
 
-// Plan says what a move to the position means, or why it cannot be made. Where no checkpoint is stored
+// Preview returns what a move to the position means, or why it cannot be made. Where no checkpoint is stored
 // nothing is known to be skipped.
-func (in *Inspection) Plan(to cdc.Position) (Move, error) {
+func (in *Inspection) Preview(to cdc.Position) (Move, error) {
 	f := in.server.flavor
 	target, err := parseSet(f, string(to))
 	if err != nil {
@@ -74,7 +74,7 @@ func (in *Inspection) Plan(to cdc.Position) (Move, error) {
 		return Move{}, cdc.PositionError("binlog_purged", "publish from the outbox table what consumers miss",
 			"%s lies before %s, where the server's binlog begins, and no replication goes back there", target, in.server.purged)
 	case !in.server.executed.covers(target):
-		return Move{}, cdc.ConfigError("beyond_log", "give a position that has been", "%s holds transactions that the server does not have, it stands at %s", target, in.server.executed)
+		return Move{}, cdc.ConfigError("beyond_log", "give a position that has been", "%s holds transactions that the server does not have, which has reached %s", target, in.server.executed)
 	}
 	m := Move{To: cdc.Position(target.String())}
 	if !in.Found {

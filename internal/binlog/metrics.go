@@ -11,7 +11,7 @@ func newMetrics(reg prometheus.Registerer, s *Source) *metrics {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "cdc_relay", Name: name, Help: help}, []string{"table"})
 	}
 	m := &metrics{
-		received: counter("events_received_total", "Rows of outbox tables received from the log and handed on."),
+		received: counter("events_received_total", "Rows of outbox tables received from the WAL or binlog and handed on."),
 		filtered: counter("events_filtered_total", "Row events received and not handed on: of tables that are not configured."),
 	}
 	lastEvent := prometheus.NewGaugeFunc(prometheus.GaugeOpts{

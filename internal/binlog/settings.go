@@ -32,10 +32,10 @@ func (v variables) wrong(o *Options) []Setting {
 	}
 	const open = "and open sessions keep the old one until they connect anew"
 	if v["binlog_format"] != "" {
-		must("binlog_format", "ROW", "so the log holds statements instead of rows, "+open)
+		must("binlog_format", "ROW", "so the binlog holds statements instead of rows, "+open)
 	}
-	must("binlog_row_image", "FULL", "so the log leaves columns out, "+open)
-	must("binlog_row_metadata", "FULL", "so the log does not name columns")
+	must("binlog_row_image", "FULL", "so the binlog leaves columns out, "+open)
+	must("binlog_row_metadata", "FULL", "so the binlog does not name columns")
 	if !o.UnsafeSync {
 		must("sync_binlog", "1", "so after a crash a GTID can be used twice, and the second transaction would be skipped")
 		must("innodb_flush_log_at_trx_commit", "1", "so a crash can lose transactions that were published")

@@ -45,7 +45,7 @@ func resolve(sv server, sd storedCheckpoint, received gtidSet, startFrom StartFr
 	if !from.covers(sv.purged) {
 		return startPoint{}, cdc.PositionError("binlog_purged",
 			"publish from the outbox table what consumers miss, move the position with `"+moveTo("")+"`, and keep binlogs for longer (binlog_expire_logs_seconds; on RDS `binlog retention hours`)",
-			"server has purged its binlog past our position: it has nothing before %s any more, and we stand at %s", sv.purged, from)
+			"server has purged its binlog past our position: it has nothing before %s any more, and our position is %s", sv.purged, from)
 	}
 	return startPoint{from: from, behind: !sv.executed.covers(from)}, nil
 }
@@ -71,12 +71,12 @@ func beginning(sv server, sd storedCheckpoint, startFrom StartFrom) (gtidSet, er
 		return sv.executed.clone(), nil
 	}
 	return nil, cdc.PositionError("no_checkpoint",
-		"for a first run store the position with `cdc-relay setup`; if one was stored and is lost, find out what consumers have, then begin with `cdc-relay position set`, or with `cdc-relay run --start-from earliest` (repeats what the log still holds) or current (skips what was committed before)",
+		"for a first run store the position with `cdc-relay setup`; if one was stored and is lost, find out what consumers have, then begin with `cdc-relay position set`, or with `cdc-relay run --start-from earliest` (repeats what the binlog still holds) or current (skips what was committed before)",
 		"no checkpoint is stored, so where to begin is not known")
 }
 
 func historyLost(sv server, from gtidSet) error {
 	return cdc.PositionError("history_lost",
 		"check what consumers have, then move the position to one that the server has with `"+moveTo("")+"`",
-		"server has not executed all that was published: it stands at %s, we at %s (it was restored from a backup, or a failover lost transactions)", sv.executed, from)
+		"server has not executed all that was published: it has reached %s, our position is %s (it was restored from a backup, or a failover lost transactions)", sv.executed, from)
 }

@@ -31,7 +31,7 @@ func (c *checker) slot(ctx context.Context) {
 		c.report.Fail("slot", err)
 		return
 	}
-	c.report.OK("slot", "slot %q stands at %s and keeps %s of WAL; %s", c.opts.Slot, s.Confirmed, size(s.RetainedBytes), held)
+	c.report.OK("slot", "slot %q is at %s and keeps %s of WAL; %s", c.opts.Slot, s.Confirmed, size(s.RetainedBytes), held)
 	c.room(s)
 }
 

@@ -288,5 +288,5 @@ func replicationError(err error, slot string) error {
 }
 
 func behindPooler(pg *pgconn.PgError) error {
-	return cdc.ConfigError("pooler", "point source.postgres.dsn at the database's direct endpoint", "a pooler stands between relay and PostgreSQL and does not pass replication on (%s)", pg.Message)
+	return cdc.ConfigError("pooler", "point source.postgres.dsn at the database's direct endpoint", "a pooler is between relay and PostgreSQL and does not pass replication on (%s)", pg.Message)
 }

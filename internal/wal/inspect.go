@@ -82,8 +82,8 @@ type Move struct {
 	Slot bool
 }
 
-// Plan says what a move to the position means, or why it cannot be made.
-func (in *Inspection) Plan(to cdc.Position) (Move, error) {
+// Preview returns what a move to the position means, or why it cannot be made.
+func (in *Inspection) Preview(to cdc.Position) (Move, error) {
 	target, err := parsePosition(to)
 	if err != nil {
 		return Move{}, err

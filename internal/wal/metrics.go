@@ -22,7 +22,7 @@ func newMetrics(reg prometheus.Registerer, s *Source) *metrics {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "cdc_relay", Name: name, Help: help}, []string{"table"})
 	}
 	m := &metrics{
-		received: counter("events_received_total", "Rows of outbox tables received from the log and handed on."),
+		received: counter("events_received_total", "Rows of outbox tables received from the WAL or binlog and handed on."),
 		filtered: counter("events_filtered_total", "Rows received and not handed on: replayed after a restart, or of a table that is not configured."),
 		lagBytes: gauge("source_lag_bytes", "WAL written by the server and not received yet, at the last look."),
 		retained: gauge("slot_retained_bytes", "WAL that the server keeps for the slot."),

@@ -13,8 +13,12 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// monitorTimeout bounds one query of the monitor.
-const monitorTimeout = 5 * time.Second
+const (
+	// lookInterval is how often the publication and the slot are looked at.
+	lookInterval = time.Second
+	// monitorTimeout bounds one query of the monitor.
+	monitorTimeout = 5 * time.Second
+)
 
 // monitor watches the publication and the slot from an ordinary connection, once in a while. Nothing is
 // confirmed past what was received before the last good look. Its connection also hears of a shutdown
@@ -45,7 +49,7 @@ func (m *monitor) stop() {
 
 func (m *monitor) run(ctx context.Context) {
 	defer close(m.done)
-	ticker := time.NewTicker(m.ss.src.opts.LookInterval)
+	ticker := time.NewTicker(lookInterval)
 	defer ticker.Stop()
 	for {
 		select {

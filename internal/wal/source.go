@@ -12,7 +12,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// Options configure a Source. All durations are positive; see config for their defaults.
+// Options configure a Source; see config for their defaults.
 type Options struct {
 	// DSN returns the connection string or URL. It is called at every connect, so that a rotated
 	// password is picked up.
@@ -26,8 +26,6 @@ type Options struct {
 	Tables []string
 	// Conflict decides when the slot stands ahead of the checkpoint.
 	Conflict cdc.Conflict
-	// LookInterval is how often the publication and the slot are looked at.
-	LookInterval time.Duration
 	// Verify is asked about each table's schema before anything is read; nil: it is not called. An error ends
 	// Acquire.
 	Verify func(*cdc.Table) error

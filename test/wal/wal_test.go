@@ -114,7 +114,6 @@ func (d *database) sourceWith(o wal.Options) *wal.Source {
 		o.Tables = []string{"public.outbox"}
 	}
 	o.Publication, o.Conflict = d.name, cdc.ConflictStop
-	o.LookInterval = 50 * time.Millisecond
 	return wal.New(o, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 }
 
