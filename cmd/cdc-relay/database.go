@@ -88,6 +88,15 @@ func newDatabase(c *config.Config) (database, error) {
 	return newPostgres(c)
 }
 
+// database loads the configuration and returns its database.
+func (a *app) database() (database, error) {
+	c, err := a.load()
+	if err != nil {
+		return nil, err
+	}
+	return newDatabase(c)
+}
+
 // outboxTable is a configured table.
 type outboxTable struct {
 	name outbox.Name

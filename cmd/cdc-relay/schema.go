@@ -149,11 +149,7 @@ creates publication, slot and topics.
 		Example: "  cdc-relay schema apply\n  cdc-relay schema apply --ahead 60",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.load()
-			if err != nil {
-				return err
-			}
-			db, err := newDatabase(c)
+			db, err := a.database()
 			if err != nil {
 				return err
 			}

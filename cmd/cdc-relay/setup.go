@@ -35,11 +35,7 @@ With --print the SQL is printed, grouped by the role that must run it, and nothi
   cdc-relay setup --print`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.load()
-			if err != nil {
-				return err
-			}
-			db, err := newDatabase(c)
+			db, err := a.database()
 			if err != nil {
 				return err
 			}

@@ -36,11 +36,7 @@ still runs can no longer save and ends with exit code 4.
 		Example: "  cdc-relay teardown\n  cdc-relay teardown --table\n  cdc-relay teardown --print",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.load()
-			if err != nil {
-				return err
-			}
-			db, err := newDatabase(c)
+			db, err := a.database()
 			if err != nil {
 				return err
 			}

@@ -36,7 +36,7 @@ func (s Steps) String() string {
 		if i > 0 {
 			b.WriteString("\n")
 		}
-		fmt.Fprintf(&b, "-- To be run by %s.\n\n%s", step.Runner, Text(step.Statements))
+		fmt.Fprintf(&b, "-- To be run by %s.\n\n%s", step.Runner, render(step.Statements))
 	}
 	return b.String()
 }
@@ -92,7 +92,7 @@ func PostgresSetup(o SetupOptions) (Steps, error) {
 		}
 		owner.Statements = append(owner.Statements, script.Up...)
 	}
-	owner.Statements = append(owner.Statements, PostgresPublication(o.Publication, o.Publish))
+	owner.Statements = append(owner.Statements, postgresPublication(o.Publication, o.Publish))
 	relay := Step{RunnerRelay, []Statement{PostgresSlot(o.Slot, o.Failover)}}
 	if o.Role == "" {
 		return Steps{owner, relay}, nil
@@ -120,9 +120,9 @@ func grants(o *SetupOptions) []Statement {
 	return statements
 }
 
-// PostgresPublication returns the statement that creates the publication, or adds missing tables to it. It publishes
+// postgresPublication returns the statement that creates the publication, or adds missing tables to it. It publishes
 // inserts only, and those into partitions under the name of the partitioned table.
-func PostgresPublication(name string, tables []Name) Statement {
+func postgresPublication(name string, tables []Name) Statement {
 	list := make([]string, len(tables))
 	var b strings.Builder
 	for i, t := range tables {

@@ -10,9 +10,9 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// PartitionSchema is the schema of the partitions. It is not the application's, because tools that compare schemas drop
+// partitionSchema is the schema of the partitions. It is not the application's, because tools that compare schemas drop
 // unknown tables.
-const PartitionSchema = "cdc_relay"
+const partitionSchema = "cdc_relay"
 
 // PayloadType is the type of the payload column.
 type PayloadType string
@@ -80,7 +80,7 @@ func (o *TableOptions) complete() error {
 
 // PostgresTable returns the script that creates the native table on PostgreSQL 14 to 18, with partitions for From's day
 // and Ahead more days, and a DEFAULT partition, so that a missing partition never fails an insert. The owner of the table
-// runs it, and needs CREATE on the database for PartitionSchema.
+// runs it, and needs CREATE on the database for partitionSchema.
 func PostgresTable(o TableOptions) (Script, error) {
 	if err := o.complete(); err != nil {
 		return Script{}, err
@@ -91,7 +91,7 @@ func PostgresTable(o TableOptions) (Script, error) {
 		Down: []Statement{{Comment: "This loses the events that are not published yet.", SQL: "DROP TABLE IF EXISTS " + o.Name.SQL()}},
 	}
 	if o.Partition == PartitionDaily {
-		s.Up = append(s.Up, Statement{SQL: "CREATE SCHEMA IF NOT EXISTS " + PartitionSchema}, createPartitions(&o))
+		s.Up = append(s.Up, Statement{SQL: "CREATE SCHEMA IF NOT EXISTS " + partitionSchema}, createPartitions(&o))
 		s.Down = append(s.Down, dropPartitionSchema())
 	}
 	return s, nil
@@ -157,14 +157,14 @@ BEGIN
   END IF;
 END`,
 			literal(o.Name.SQL()), o.Ahead, midnight.Format(time.DateOnly),
-			literal(PartitionSchema+"."), literal(prefix), literal(PartitionSchema+"."), literal(prefix+"default"))),
+			literal(partitionSchema+"."), literal(prefix), literal(partitionSchema+"."), literal(prefix+"default"))),
 	}
 }
 
 // dropPartitionSchema drops the schema unless another outbox table uses it.
 func dropPartitionSchema() Statement {
 	return Statement{SQL: block(`BEGIN
-  DROP SCHEMA IF EXISTS ` + PartitionSchema + `;
+  DROP SCHEMA IF EXISTS ` + partitionSchema + `;
 EXCEPTION WHEN dependent_objects_still_exist THEN
   NULL; -- another outbox table has its partitions there
 END`)}
@@ -172,12 +172,12 @@ END`)}
 
 // PostgresPartition returns the name of the partition for the day (UTC) of at.
 func PostgresPartition(table Name, at time.Time) Name {
-	return Name{Schema: PartitionSchema, Table: partitionPrefix(table) + at.UTC().Format("20060102")}
+	return Name{Schema: partitionSchema, Table: partitionPrefix(table) + at.UTC().Format("20060102")}
 }
 
 // PostgresDefaultPartition returns the name of the DEFAULT partition.
 func PostgresDefaultPartition(table Name) Name {
-	return Name{Schema: PartitionSchema, Table: partitionPrefix(table) + "default"}
+	return Name{Schema: partitionSchema, Table: partitionPrefix(table) + "default"}
 }
 
 // partitionPrefix returns the prefix of a table's partitions: schema_table_, shortened and with a checksum if a name would

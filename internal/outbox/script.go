@@ -48,18 +48,18 @@ func (s Script) Files(f Format, at time.Time) ([]File, error) {
 	base := at.UTC().Format("20060102150405") + "_" + s.Name
 	switch f {
 	case FormatPlain:
-		return []File{{s.Name + ".sql", Text(s.Up)}}, nil
+		return []File{{s.Name + ".sql", render(s.Up)}}, nil
 	case FormatGoose:
 		return []File{{base + ".sql", "-- +goose Up\n" + gooseText(s.Up) + "\n-- +goose Down\n" + gooseText(s.Down)}}, nil
 	case FormatGolangMigrate:
-		return []File{{base + ".up.sql", Text(s.Up)}, {base + ".down.sql", Text(s.Down)}}, nil
+		return []File{{base + ".up.sql", render(s.Up)}, {base + ".down.sql", render(s.Down)}}, nil
 	default:
 		return nil, cdc.Fixable(fmt.Sprintf("use %s, %s or %s", FormatPlain, FormatGoose, FormatGolangMigrate), "format %q is unknown", f)
 	}
 }
 
-// Text renders statements for psql, separated by blank lines.
-func Text(statements []Statement) string {
+// render returns statements for psql, separated by blank lines.
+func render(statements []Statement) string {
 	texts := make([]string, len(statements))
 	for i, s := range statements {
 		texts[i] = s.String()
