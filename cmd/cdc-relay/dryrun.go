@@ -55,7 +55,7 @@ type printedRecord struct {
 	ValueBase64 []byte  `json:"value_base64,omitempty"`
 }
 
-func (p *printer) Open(context.Context, string) error { return nil }
+func (p *printer) Open(context.Context, string, ...string) error { return nil }
 
 func (p *printer) Send(ctx context.Context, r *cdc.Routed) error {
 	for i := range r.Messages {

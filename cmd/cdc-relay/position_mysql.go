@@ -124,6 +124,9 @@ func (p *mysqlPositions) set(ctx context.Context, text string, yes bool) error {
 	if err != nil {
 		return usage("", "%w", err)
 	}
+	if err := p.db.Idle(ctx, p.binlog); err != nil {
+		return err
+	}
 	in, err := p.db.Inspect(ctx, p.binlog, p.store.Load)
 	if err != nil {
 		return err
@@ -169,6 +172,9 @@ func (p *mysqlPositions) reportMove(m binlog.Move, found bool) {
 func transactions(n uint64) string { return plural(int(n), "transaction") }
 
 func (p *mysqlPositions) reset(ctx context.Context) error {
+	if err := p.db.Idle(ctx, p.binlog); err != nil {
+		return err
+	}
 	c, found, err := p.store.Load(ctx)
 	var stop *cdc.StopError
 	if err != nil && (!errors.As(err, &stop) || stop.Class != cdc.ClassPosition) {

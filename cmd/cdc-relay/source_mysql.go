@@ -74,7 +74,7 @@ func (m *mysql) newSource(o sourceOptions, log *slog.Logger, reg prometheus.Regi
 	options := m.binlog
 	options.Verify, options.StartFrom = o.verify, o.startFrom
 	if o.dry {
-		options.StartFrom, options.ServerID = binlog.Current, 0 // a running relay keeps its server ID
+		options.StartFrom, options.ServerID, options.NoLock = binlog.Current, 0, true // a running relay keeps both
 	}
 	return binlogSource{binlog.New(options, log, reg)}, nil
 }

@@ -18,11 +18,14 @@ func (m *mysql) teardown(ctx context.Context, t *teardown, owner connString) err
 	if err != nil {
 		return err
 	}
+	if err := db.Idle(ctx, m.binlog); err != nil {
+		return err
+	}
 	drop := t.drop(m.list)
 	if err := t.confirm(drop); err != nil {
 		return err
 	}
-	if err := t.dropCheckpoint(ctx, m.config); err != nil { // first, because a checkpoint file in use means that a relay is running
+	if err := t.dropCheckpoint(ctx, m.config); err != nil {
 		return err
 	}
 	if len(drop) > 0 {

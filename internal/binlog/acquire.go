@@ -20,14 +20,20 @@ const (
 	catchUp = 20 * time.Second
 )
 
-// Acquire connects, asks load for the checkpoint and applies the start rules (see resolve), then asks the server
+// Acquire connects, takes the lock of the leader, then asks load for the checkpoint and applies the start rules (see resolve), then asks the server
 // for its binlog. When it returns without error the server has agreed to send it, nothing was handed on, and Run
 // may be called. It returns the source's identity and the position from which rows will be handed on.
 //
-// Errors: a [cdc.StopError] when only a person can fix it; anything else is retryable.
-func (s *Source) Acquire(ctx context.Context, load func(context.Context) (cdc.Checkpoint, bool, error)) (cdc.Source, cdc.Position, error) {
+// Errors: [cdc.ErrStandby] while another relay holds the lock; a [cdc.StopError] when only a person can fix it; anything
+// else is retryable.
+func (s *Source) Acquire(ctx context.Context, load func(context.Context) (cdc.Checkpoint, bool, error)) (_ cdc.Source, _ cdc.Position, err error) {
 	ctx, cancel := context.WithTimeout(ctx, acquireTimeout)
 	defer cancel()
+	defer func() {
+		if err != nil {
+			s.unlock() // another relay may have what this one lacks
+		}
+	}()
 	db, cfg, err := connectSQL(ctx, &s.opts)
 	if err != nil {
 		return cdc.Source{}, "", err
@@ -70,11 +76,14 @@ func (s *Source) resolveStart(ctx context.Context, db *sql.DB, cfg *mysql.Config
 	if err := checkTables(ctx, db, s.opts.Tables, s.caseless); err != nil {
 		return cdc.Source{}, nil, err
 	}
+	sv := server{source: s.opts.source(s.flavor, cfg.DBName), flavor: s.flavor}
+	if err := s.lead(ctx, db, cfg, sv.source); err != nil {
+		return cdc.Source{}, nil, err
+	}
 	c, found, err := load(ctx)
 	if err != nil {
 		return cdc.Source{}, nil, err
 	}
-	sv := server{source: s.opts.source(s.flavor, cfg.DBName), flavor: s.flavor}
 	from, err := s.agree(ctx, db, sv, storedCheckpoint{c, found})
 	if err != nil {
 		return cdc.Source{}, nil, err

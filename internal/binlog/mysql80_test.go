@@ -33,13 +33,15 @@ func statements80() map[string][][]any {
 		`^SHOW REPLICAS$`:             {{"Server_id", "Host", "Port", "Source_id", "Replica_UUID"}},
 		`^SELECT CURRENT_USER\(\)$`:   {{"CURRENT_USER()"}, {"relay@%"}},
 		`^SELECT @@GLOBAL.server_id$`: {{"server_id"}, {"1"}},
-		`^SELECT @@GLOBAL.gtid_executed, @@GLOBAL.gtid_purged$`: {{"executed", "purged"}, {serverA + ":1-9", serverA + ":1-2"}},
-		`FROM information_schema.tables WHERE`:                  {{"name", "engine"}, {"shop.outbox", "InnoDB"}},
-		`FROM information_schema.partitions WHERE`:              {{"seconds"}, {"864000"}},
-		`FROM information_schema.collations WHERE`:              {{"id", "name"}, {"45", "utf8mb4"}},
-		`FROM information_schema.columns WHERE`:                 {{"a", "b", "c", "d", "e", "f"}, {"shop", "outbox", "event_id", "varbinary", "16", []byte{}}},
-		`^SET @(master|slave)_`:                                 nil,
-		`^SET (NAMES|autocommit)`:                               nil,
+		`^SELECT @@GLOBAL.gtid_executed, @@GLOBAL.gtid_purged$`:             {{"executed", "purged"}, {serverA + ":1-9", serverA + ":1-2"}},
+		`FROM information_schema.tables WHERE`:                              {{"name", "engine"}, {"shop.outbox", "InnoDB"}},
+		`FROM information_schema.partitions WHERE`:                          {{"seconds"}, {"864000"}},
+		`FROM information_schema.collations WHERE`:                          {{"id", "name"}, {"45", "utf8mb4"}},
+		`FROM information_schema.columns WHERE`:                             {{"a", "b", "c", "d", "e", "f"}, {"shop", "outbox", "event_id", "varbinary", "16", []byte{}}},
+		`^SET @(master|slave)_`:                                             nil,
+		`^SET (NAMES|autocommit)`:                                           nil,
+		`^SET SESSION wait_timeout = 10$`:                                   nil,
+		`^SELECT GET_LOCK\('cdc-relay.mysql.shop', 1\), CONNECTION_ID\(\)$`: {{"locked", "id"}, {"1", "5"}},
 	}
 }
 

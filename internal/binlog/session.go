@@ -271,6 +271,9 @@ func (ss *session) fill() error {
 func (ss *session) tick(ctx context.Context) error {
 	now, s := time.Now(), ss.src
 	s.lastTick.Store(now.UnixNano())
+	if s.lock != nil && !s.lock.held() {
+		return errors.New("read binlog: the connection that holds the lock of the leader has ended")
+	}
 	if now.Sub(ss.beat) < tickInterval || s.saved.Load() < s.handed.Load() || !s.positions.news() {
 		return nil
 	}

@@ -44,6 +44,8 @@ type Options struct {
 	StartFrom StartFrom
 	// UnsafeSync accepts a server that may lose committed transactions in a crash (sync_binlog other than 1).
 	UnsafeSync bool
+	// NoLock reads beside the relay that leads.
+	NoLock bool
 	// Verify is asked about each table's schema before anything is read; nil: it is not called. An error ends
 	// Acquire.
 	Verify func(*cdc.Table) error
@@ -62,6 +64,7 @@ type Source struct {
 	saved  atomic.Uint64 // seq of the last one that was confirmed
 
 	// Kept between attempts; owned by the caller of Acquire and Run.
+	lock     *lock // nil: not taken
 	session  *session
 	flavor   cdc.Flavor
 	account  string  // the server's name for us
@@ -136,10 +139,11 @@ func (s *Source) tracked(table string) bool {
 	return configured(s.opts.Tables, s.caseless, table) != ""
 }
 
-// Release gives up what Acquire took when Run does not follow it.
+// Release gives up what Acquire took. Run must have ended.
 func (s *Source) Release(context.Context) {
 	if s.session != nil {
 		s.session.close()
 		s.session = nil
 	}
+	s.unlock()
 }

@@ -181,10 +181,12 @@ func (r *Relay) Kill() {
 	}
 }
 
-// Close kills the process and releases the port.
+// Close kills the process and releases the port. Further calls do nothing.
 func (r *Relay) Close() error {
 	r.Kill()
-	return r.release()
+	release := r.release
+	r.release = func() error { return nil }
+	return release()
 }
 
 // Wait waits until the process ends.

@@ -183,6 +183,23 @@ func (r *Rig) Start() {
 	r.Must(r.Relay.AwaitReady(r.Within(time.Minute)))
 }
 
+// Second is another relay on the same configuration, which is not started.
+func (r *Rig) Second() *Relay {
+	r.tb.Helper()
+	first := r.Relay
+	second, err := NewRelay(first.bin, r.tb.TempDir(), r.Config)
+	r.Must(err)
+	r.tb.Cleanup(func() { // by now they may have changed places
+		for _, relay := range []*Relay{first, second} {
+			r.Must(relay.Close())
+			if relay != r.Relay && r.tb.Failed() {
+				r.tb.Logf("the other relay's log ends with:\n%s", relay.LogTail(60))
+			}
+		}
+	})
+	return second
+}
+
 // Reconfigure sets one setting for the next start.
 func (r *Rig) Reconfigure(path string, value any) {
 	r.tb.Helper()

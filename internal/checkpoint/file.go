@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"github.com/gofrs/flock"
 
@@ -16,7 +17,7 @@ import (
 )
 
 // File keeps the checkpoint in a file, with two more beside it: PATH.lock, whose lock is held from the
-// first Save or Reset until Close, and PATH.tmp while a save is under way. It is safe for concurrent
+// first Claim, Save or Reset until Close, and PATH.tmp while a save is under way. It is safe for concurrent
 // use.
 //
 // Load needs no lock, since a rename is atomic: `position show` works while a relay runs, and a standby
@@ -78,9 +79,28 @@ func (f *File) read() (c content, found bool, err error) {
 	return c, true, nil
 }
 
+// lockWait is how long a claim waits for another process to end that holds the lock.
+const lockWait = time.Second
+
+// Claim is Save if loaded is still stored, or nothing is. While another process holds the lock its error wraps
+// [cdc.ErrStandby].
+func (f *File) Claim(ctx context.Context, next, loaded cdc.Checkpoint) error {
+	waiting, cancel := context.WithTimeout(ctx, lockWait)
+	defer cancel()
+	if held, err := f.lock.TryLockContext(waiting, lockWait/10); !held && waiting.Err() != nil && ctx.Err() == nil {
+		return fmt.Errorf("%w: %s is in use by another process, which holds %s", cdc.ErrStandby, f.location.name, f.lock.Path())
+	} else if err != nil {
+		return f.explain("lock checkpoint", err)
+	}
+	return f.store(ctx, next, &loaded)
+}
+
 // Save stores c unless it is refused (see the package comment): when it returns nil, c survives a crash
 // of the machine.
-func (f *File) Save(ctx context.Context, c cdc.Checkpoint) error {
+func (f *File) Save(ctx context.Context, c cdc.Checkpoint) error { return f.store(ctx, c, nil) }
+
+// store is Save, or a claim that replaces a checkpoint.
+func (f *File) store(ctx context.Context, c cdc.Checkpoint, replaces *cdc.Checkpoint) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("save checkpoint: %w", err)
 	}
@@ -100,6 +120,9 @@ func (f *File) Save(ctx context.Context, c cdc.Checkpoint) error {
 	if found && !repeated(value, stored) {
 		if err := f.location.refuse(c, stored); err != nil {
 			return err
+		}
+		if replaces != nil && (stored.Generation != replaces.Generation || stored.Sequence != replaces.Sequence) {
+			return f.location.changed()
 		}
 	}
 	if err := f.replace(append(value, '\n')); err != nil {

@@ -80,7 +80,7 @@ type content struct {
 // loaded returns c as Load does. The generation survives a reset, because the next run needs a higher one.
 func (c content) loaded() (_ cdc.Checkpoint, found bool, err error) {
 	if c.reset {
-		return cdc.Checkpoint{Generation: c.Generation}, false, nil
+		return cdc.Checkpoint{Generation: c.Generation, Sequence: c.Sequence}, false, nil
 	}
 	return c.Checkpoint, true, nil
 }

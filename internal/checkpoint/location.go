@@ -54,6 +54,11 @@ func (l location) refuse(next cdc.Checkpoint, stored content) error {
 	}
 }
 
+// changed returns the error for a claim that came too late. It is retryable.
+func (l location) changed() error {
+	return fmt.Errorf("%s was saved by another relay while this one was taking over", l.name)
+}
+
 // unusable returns the error for stored content that is not a usable checkpoint.
 func (l location) unusable(err error) error {
 	fix := fmt.Sprintf("restore a good copy, set %s to another location, or run 'cdc-relay position reset' to continue from the slot, or on MySQL and MariaDB to choose a new start", l.setting)

@@ -16,6 +16,9 @@ func (None) Load(context.Context) (c cdc.Checkpoint, found bool, err error) {
 	return cdc.Checkpoint{}, false, nil
 }
 
+// Claim succeeds and does nothing.
+func (None) Claim(_ context.Context, next, loaded cdc.Checkpoint) error { return nil }
+
 // Save succeeds and does nothing.
 func (None) Save(context.Context, cdc.Checkpoint) error { return nil }
 

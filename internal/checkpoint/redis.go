@@ -78,47 +78,57 @@ func (r *Redis) Load(ctx context.Context) (c cdc.Checkpoint, found bool, err err
 
 // Save stores c unless it is refused (see the package comment). It blocks for at most three seconds.
 // After an error that is not a refusal c may be stored nevertheless: save it again, or the next one.
-func (r *Redis) Save(ctx context.Context, c cdc.Checkpoint) error {
+func (r *Redis) Save(ctx context.Context, c cdc.Checkpoint) error { return r.store(ctx, c) }
+
+// Claim is Save if loaded is still stored, or nothing is.
+func (r *Redis) Claim(ctx context.Context, next, loaded cdc.Checkpoint) error {
+	return r.store(ctx, next, fmt.Sprintf("%d %d", loaded.Generation, loaded.Sequence))
+}
+
+func (r *Redis) store(ctx context.Context, c cdc.Checkpoint, replaces ...any) error {
 	value, err := encode(c)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	answer, err := r.save.Run(ctx, r.client, []string{r.key}, value).Slice()
+	answer, err := r.save.Run(ctx, r.client, []string{r.key}, append([]any{value}, replaces...)...).Slice()
 	switch {
 	case says(err, "WRONGTYPE"):
 		return r.location.unusable(err)
 	case err != nil:
 		return r.explain("save checkpoint", err)
 	default:
-		return r.answered(c, answer)
+		return r.answered(c, answer, len(replaces) > 0)
 	}
 }
 
 // answered reads the script's answer. Anything else than what the script says, as a proxy may make of it, stored
 // nothing for certain.
-func (r *Redis) answered(c cdc.Checkpoint, answer []any) error {
+func (r *Redis) answered(c cdc.Checkpoint, answer []any, claim bool) error {
 	if slices.Equal(answer, []any{int64(1)}) {
 		r.saved.Store(true)
 		return nil
 	}
 	if len(answer) == 2 && answer[0] == int64(0) {
 		if value, ok := answer[1].(string); ok {
-			return r.refused(c, value)
+			return r.refused(c, value, claim)
 		}
 	}
 	return fmt.Errorf("save checkpoint: unexpected answer of the script in %s", r.server)
 }
 
 // refused turns the script's refusal into an error.
-func (r *Redis) refused(c cdc.Checkpoint, value string) error {
+func (r *Redis) refused(c cdc.Checkpoint, value string, claim bool) error {
 	stored, err := decode([]byte(value))
 	if err != nil {
 		return r.location.unusable(err)
 	}
 	if err := r.location.refuse(c, stored); err != nil {
 		return err
+	}
+	if claim {
+		return r.location.changed()
 	}
 	return r.location.unusable(errors.New("its numbers are not in their stored form"))
 }

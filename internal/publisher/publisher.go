@@ -60,9 +60,10 @@ func New(opts Options, log *slog.Logger, reg prometheus.Registerer) (*Publisher,
 }
 
 // Open connects to a broker and gets a producer ID and epoch, which fences every publisher that was opened before with
-// the same transactional ID (see [Options.TransactionalID]). So only a leader may call it. It tries each broker once;
-// its errors may be temporary unless they are a [cdc.StopError]. After a success further calls do nothing.
-func (p *Publisher) Open(ctx context.Context, transactionalID string) error {
+// the same transactional ID (see [Options.TransactionalID]) or with one that it replaces. So only a leader may call it.
+// It tries each broker once; its errors may be temporary unless they are a [cdc.StopError]. After a success further
+// calls do nothing.
+func (p *Publisher) Open(ctx context.Context, transactionalID string, replaced ...string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	life := p.life()
@@ -76,7 +77,7 @@ func (p *Publisher) Open(ctx context.Context, transactionalID string) error {
 	defer cancel()
 	defer context.AfterFunc(life, cancel)() //nolint:contextcheck // the publisher outlives Open
 	transactionalID = kafka.TransactionalID(p.opts.TransactionalID, transactionalID)
-	producer, err := p.client.TakeOver(ctx, transactionalID)
+	producer, err := p.takeOver(ctx, transactionalID, replaced)
 	p.client.Close() // its connection ends with ctx; jobs open another one
 	if life.Err() != nil {
 		return ErrKilled
@@ -87,6 +88,19 @@ func (p *Publisher) Open(ctx context.Context, transactionalID string) error {
 	p.start(life, transactionalID, producer) //nolint:contextcheck // the publisher outlives Open
 	p.open = true
 	return nil
+}
+
+// takeOver fences, and returns the producer ID and epoch to publish with. Where no fence is wanted nothing is fenced.
+func (p *Publisher) takeOver(ctx context.Context, transactionalID string, replaced []string) (kafka.Producer, error) {
+	if transactionalID == "" {
+		replaced = nil
+	}
+	for _, id := range replaced {
+		if _, err := p.client.TakeOver(ctx, id); err != nil {
+			return kafka.Producer{}, err
+		}
+	}
+	return p.client.TakeOver(ctx, transactionalID)
 }
 
 func (p *Publisher) start(life context.Context, transactionalID string, producer kafka.Producer) {

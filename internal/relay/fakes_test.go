@@ -33,7 +33,8 @@ type fakes struct {
 	durable        chan cdc.Durable
 	handed         uint64
 	confirmed      uint64
-	fence          string     // the sink was opened with it
+	fence          string // the sink was opened with it
+	replaced       []string
 	id             cdc.Source // what Acquire says it leads, its database aside
 	held           bool       // by Acquire, until Release or the end of Run
 	lag            time.Duration
@@ -121,8 +122,8 @@ func (f *fakes) Route(b *cdc.Batch, dst *cdc.Routed) error {
 	return nil
 }
 
-func (f *fakes) Open(_ context.Context, fence string) error {
-	f.fence = fence
+func (f *fakes) Open(_ context.Context, fence string, replaced ...string) error {
+	f.fence, f.replaced = fence, replaced
 	if f.open != nil {
 		return f.open()
 	}
@@ -151,6 +152,8 @@ func (f *fakes) Load(context.Context) (cdc.Checkpoint, bool, error) {
 	}
 	return *f.stored, true, nil
 }
+
+func (f *fakes) Claim(ctx context.Context, next, _ cdc.Checkpoint) error { return f.Save(ctx, next) }
 
 func (f *fakes) Save(_ context.Context, c cdc.Checkpoint) error {
 	if c.Sequence > 0 {

@@ -23,6 +23,8 @@ type Options struct {
 	StartupTimeout time.Duration
 	// ShutdownTimeout limits the drain.
 	ShutdownTimeout time.Duration
+	// UniqueSource says that no other binlog has the source's system ID, because it was configured.
+	UniqueSource bool
 	// Dropped counts an event that is not published because the configuration says so.
 	Dropped func(reason string)
 	// Park keeps the process of a stopped relay running, not ready, because a crash loop would hide the reason.
@@ -99,8 +101,8 @@ func (r *Relay) Run(ctx context.Context) error {
 
 // run starts the goroutines that doc.go lists, waits for the end and drains.
 func (r *Relay) run(ctx context.Context) error {
+	defer r.Source.Release(ctx) // last, and also when the start failed: a parked relay must not hold the slot
 	defer r.Sink.Kill()
-	defer r.Source.Release(ctx) // a relay whose start failed must not hold the slot, least of all while it is parked
 	if err := r.start(ctx); err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -89,8 +90,9 @@ func TestReconnectedSourceIsSaved(t *testing.T) {
 // The sink's fence is unique to the WAL or binlog, and the same at the next start.
 func TestFenceIsUniqueAndKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		o := options()
 		opened := func(f *fakes) string {
-			if _, err := drive(t, f, options()); err != nil {
+			if _, err := drive(t, f, o); err != nil {
 				t.Fatal(err)
 			}
 			return f.fence
@@ -99,9 +101,6 @@ func TestFenceIsUniqueAndKept(t *testing.T) {
 		if got := opened(&fakes{id: slot}); got != "cdc-relay.74.d.s" {
 			t.Errorf("with a slot: opened under %q", got)
 		}
-		if got := opened(&fakes{id: slot, stored: &cdc.Checkpoint{Fence: "kept"}}); got != "kept" {
-			t.Errorf("with a name in the checkpoint: opened under %q", got)
-		}
 		f := &fakes{id: cdc.Source{SystemID: "mysql"}}
 		first := opened(f)
 		if second := opened(f); second != first || f.stored.Fence != first {
@@ -109,6 +108,13 @@ func TestFenceIsUniqueAndKept(t *testing.T) {
 		}
 		if other := opened(&fakes{id: f.id}); other == first || !strings.HasPrefix(other, "cdc-relay.mysql.d.") {
 			t.Errorf("two binlogs of the same name: opened under %q and %q", first, other)
+		}
+		o.UniqueSource = true
+		if got := opened(f); got != "cdc-relay.mysql.d" || !slices.Equal(f.replaced, []string{first}) || f.stored.Fence != got {
+			t.Errorf("a random one of earlier: opened under %q in place of %q, stored %q", got, f.replaced, f.stored.Fence)
+		}
+		if got := opened(f); got != "cdc-relay.mysql.d" || f.replaced != nil {
+			t.Errorf("later: opened under %q in place of %q", got, f.replaced)
 		}
 	})
 }

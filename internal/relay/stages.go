@@ -9,11 +9,11 @@ import (
 
 // Source reads a database's WAL or binlog.
 type Source interface {
-	// Acquire takes the slot or lease that makes this relay the leader, then loads the checkpoint (false: there is
+	// Acquire takes the slot or lock that makes this relay the leader, then loads the checkpoint (false: there is
 	// none) and decides where to continue. It reads nothing yet. An error that wraps cdc.ErrStandby means that another
-	// relay leads.
+	// relay leads; Acquire has waited for its end for a while.
 	Acquire(ctx context.Context, load cdc.Loader) (cdc.Source, cdc.Position, error)
-	// Release gives back what Acquire took if Run was not called after it; otherwise it does nothing.
+	// Release gives back what Acquire took, so that another relay can lead. Run must have ended.
 	Release(ctx context.Context)
 	// Run streams into q after a successful Acquire. It blocks until ctx ends or the connection fails. When ctx ends it
 	// reports the last confirmed position to the database and returns nil.
@@ -40,8 +40,8 @@ type Router interface {
 // Sink publishes messages in order.
 type Sink interface {
 	// Open connects. It is called by a leader, before Send, and again after an error. fence is the transactional ID:
-	// late writes of a sink that was opened with the same one earlier must be rejected.
-	Open(ctx context.Context, fence string) error
+	// late writes of a sink that was opened earlier with the same one, or with one that it replaces, must be rejected.
+	Open(ctx context.Context, fence string, replaced ...string) error
 	// Send publishes r, which must not change until its Durable arrived. It may block for back-pressure.
 	Send(ctx context.Context, r *cdc.Routed) error
 	// Durable receives one answer for each Send, in any order. The first error is final.
@@ -52,9 +52,12 @@ type Sink interface {
 
 // Checkpointer keeps the position.
 type Checkpointer interface {
-	// Load returns the last checkpoint, or false if there is none. In that case only Generation may be set, after a
-	// reset.
+	// Load returns the last checkpoint, or false if there is none. In that case only Generation and Sequence may be
+	// set, after a reset.
 	Load(ctx context.Context) (cdc.Checkpoint, bool, error)
+	// Claim stores next, the first checkpoint of a run, in place of loaded. It fails if another one is stored by now; the
+	// error wraps cdc.ErrStandby if another relay uses the store, for whose end Claim has waited for a while.
+	Claim(ctx context.Context, next, loaded cdc.Checkpoint) error
 	// Save stores c unless a newer generation is stored: then the error wraps cdc.ErrFenced.
 	Save(ctx context.Context, c cdc.Checkpoint) error
 }

@@ -24,9 +24,8 @@ func (r *Relay) start(ctx context.Context) error {
 }
 
 const (
-	// standbyInterval is how often a standby tries to take the lead. A takeover takes this long, and what the database
-	// needs to notice that the leader is gone.
-	standbyInterval = time.Second
+	// standbyPause is between two attempts of a standby, in each of which it waits for its turn.
+	standbyPause = 100 * time.Millisecond
 	// startInterval is the longest pause between two attempts of a start.
 	startInterval = 5 * time.Second
 )
@@ -45,7 +44,7 @@ func (r *Relay) await(ctx context.Context, step func(context.Context) error) err
 		case stopError(err) != nil:
 			return stopError(err)
 		}
-		pause := standbyInterval
+		pause := standbyPause
 		if errors.Is(err, cdc.ErrStandby) {
 			r.standBy(err)
 			away = r.newOutage()
@@ -94,28 +93,30 @@ func (o *outage) next(err error) (time.Duration, error) {
 
 // lead makes this relay the leader, if no other relay leads, and claims the checkpoint.
 func (r *Relay) lead(ctx context.Context) error {
-	id, from, err := r.Source.Acquire(ctx, r.Checkpointer.Load)
+	var loaded cdc.Checkpoint
+	id, from, err := r.Source.Acquire(ctx, func(ctx context.Context) (_ cdc.Checkpoint, found bool, err error) {
+		loaded, found, err = r.Checkpointer.Load(ctx)
+		return loaded, found, err
+	})
 	if err != nil {
 		return err
 	}
-	if err = r.claim(ctx, id, from); err != nil {
+	if err = r.claim(ctx, id, from, loaded); err != nil {
 		r.Source.Release(ctx)
 	}
 	return err
 }
 
-// claim starts a new generation of the checkpoint. The store then rejects saves of an earlier leader.
-func (r *Relay) claim(ctx context.Context, id cdc.Source, from cdc.Position) error {
-	c, _, err := r.Checkpointer.Load(ctx)
-	if err != nil {
-		return err
-	}
+// claim starts a new generation of the checkpoint. The store then rejects saves of an earlier leader, and rejects the
+// claim if an earlier leader has saved after the load: otherwise the position would move back.
+func (r *Relay) claim(ctx context.Context, id cdc.Source, from cdc.Position, loaded cdc.Checkpoint) error {
+	c := loaded
 	c.Source, c.Progress.Position = id, from
-	c.Generation, c.Sequence, c.SavedAt = c.Generation+1, 0, time.Now()
+	c.Generation, c.Sequence, c.SavedAt = loaded.Generation+1, 0, time.Now()
 	if c.Fence == "" {
-		c.Fence = fence(id)
+		c.Fence = r.fence(id, "")
 	}
-	if err := r.Checkpointer.Save(ctx, c); err != nil {
+	if err := r.Checkpointer.Claim(ctx, c, loaded); err != nil {
 		return fmt.Errorf("claim checkpoint: %w", err)
 	}
 	r.source.Store(&id)
@@ -130,14 +131,34 @@ func (r *Relay) claim(ctx context.Context, id cdc.Source, from cdc.Position) err
 }
 
 // fence returns the sink's transactional ID for a WAL or binlog. It must be unique: on PostgreSQL the system identifier
-// makes it so, on MySQL and MariaDB a random part does, which is kept in the checkpoint.
-func fence(id cdc.Source) string {
-	own := id.Slot
-	if own == "" {
-		own = strings.ToLower(rand.Text())
+// makes it so, on MySQL and MariaDB the configured ID. Where none is configured a random part does, which is stored
+// with the checkpoint, and lost with it.
+func (r *Relay) fence(id cdc.Source, stored string) string {
+	parts := []string{"cdc-relay", id.SystemID, id.Database}
+	switch {
+	case id.Slot != "":
+		parts = append(parts, id.Slot)
+	case r.opts.UniqueSource:
+	case stored != "":
+		return stored
+	default:
+		parts = append(parts, strings.ToLower(rand.Text()))
 	}
-	return strings.Join([]string{"cdc-relay", id.SystemID, id.Database, own}, ".")
+	return strings.Join(parts, ".")
 }
 
-// open opens the sink under the fence of the claimed checkpoint.
-func (r *Relay) open(ctx context.Context) error { return r.Sink.Open(ctx, r.checkpoint.Load().Fence) }
+// open opens the sink under its fence. A stored one that is random although the source is unique by now is replaced,
+// once its last holder is fenced too.
+func (r *Relay) open(ctx context.Context) error {
+	c := *r.checkpoint.Load()
+	current := r.fence(c.Source, c.Fence)
+	if c.Fence == current {
+		return r.Sink.Open(ctx, current)
+	}
+	if err := r.Sink.Open(ctx, current, c.Fence); err != nil {
+		return err
+	}
+	c.Fence = current
+	r.checkpoint.Store(&c)
+	return nil
+}

@@ -83,6 +83,9 @@ func (ss *session) acquire(ctx context.Context, load func(context.Context) (cdc.
 	if err := ss.checkPublication(ctx); err != nil {
 		return cdc.Source{}, err
 	}
+	if err := ss.awaitTurn(ctx); err != nil {
+		return cdc.Source{}, err
+	}
 	sv, err := ss.identify(ctx)
 	if err != nil {
 		return cdc.Source{}, err
@@ -96,7 +99,8 @@ func (ss *session) acquire(ctx context.Context, load func(context.Context) (cdc.
 	if err := ss.start(ctx); err != nil {
 		return cdc.Source{}, err
 	}
-	// Again: until the slot was ours, its last owner may have moved it.
+	// Again: until the slot was ours, its last owner may have moved it, and saved a position behind what was then the
+	// end of the WAL.
 	if err := ss.readSlotInto(ctx, &sv); err != nil {
 		return cdc.Source{}, err
 	}
@@ -237,6 +241,7 @@ func (ss *session) readSlotInto(ctx context.Context, sv *server) error {
 	if err := row.usable(ss.src.opts.Slot, sv.source.Database); err != nil {
 		return err
 	}
+	sv.flushed = row.flushed
 	sv.slot, err = pglogrepl.ParseLSN(row.ConfirmedFlushLSN)
 	if err != nil {
 		return fmt.Errorf("read the position of slot %s: %w", ss.src.opts.Slot, err)
@@ -269,6 +274,37 @@ func (ss *session) readForks(ctx context.Context, sv *server) error {
 		}
 	}
 	return nil
+}
+
+const (
+	// turnWait is how long Acquire waits for a slot that another process reads, and turnInterval how often it looks.
+	turnWait     = time.Second
+	turnInterval = 50 * time.Millisecond
+)
+
+// awaitTurn waits until nobody reads the slot. A standby asks here and not with START_REPLICATION, whose refusals the
+// server logs as errors.
+func (ss *session) awaitTurn(ctx context.Context) error {
+	if ss.src.opts.Temporary {
+		return nil
+	}
+	for since := time.Now(); ; {
+		var pid *int
+		err := ss.sql.QueryRow(ctx, `SELECT active_pid FROM pg_replication_slots WHERE slot_name = $1`, ss.src.opts.Slot).Scan(&pid)
+		switch {
+		case errors.Is(err, pgx.ErrNoRows), err == nil && pid == nil:
+			return nil
+		case err != nil:
+			return fmt.Errorf("read slot %s: %w", ss.src.opts.Slot, err)
+		case time.Since(since) > turnWait:
+			return fmt.Errorf("%w: replication slot %q is active for PID %d", cdc.ErrStandby, ss.src.opts.Slot, *pid)
+		}
+		select {
+		case <-time.After(turnInterval):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 // start asks for the stream. Success means the slot is ours.

@@ -288,10 +288,54 @@ func (r rules) resetsNothing() {
 func afterReset(t *testing.T, s Store) uint64 {
 	t.Helper()
 	c, found, err := s.Load(t.Context())
-	if found || err != nil || c != (cdc.Checkpoint{Generation: c.Generation}) {
+	if found || err != nil || c != (cdc.Checkpoint{Generation: c.Generation, Sequence: c.Sequence}) {
 		t.Fatalf("load after a reset: %+v, found %t, error %v", c, found, err)
 	}
 	return c.Generation + 1
+}
+
+// claims: a claim replaces what was loaded, and nothing else.
+func (r rules) claims() {
+	t := r.t
+	pair := r.pair()
+	if err := pair[0].Claim(t.Context(), at(1, 0), cdc.Checkpoint{}); err != nil {
+		t.Fatalf("claim of nothing: %v", err)
+	}
+	loaded := mustLoad(t, pair[1])
+	mustSave(t, pair[0], at(1, 1)) // the earlier leader still lives
+	err := pair[1].Claim(t.Context(), at(2, 0), loaded)
+	if stop, ok := errors.AsType[*cdc.StopError](err); err == nil || ok || fenced(err) {
+		t.Errorf("claim after a save: %v %v", err, stop)
+	}
+	if got := mustLoad(t, pair[1]); !equal(got, at(1, 1)) {
+		t.Errorf("the refused claim left %+v", got)
+	}
+	if err := pair[1].Claim(t.Context(), at(2, 0), at(1, 1)); err != nil {
+		t.Fatalf("claim: %v", err)
+	}
+	if err := pair[0].Save(t.Context(), at(1, 2)); !fenced(err) {
+		t.Errorf("save after a claim: want fenced, got %v", err)
+	}
+	r.Put(t, nil)
+	if err := pair[1].Claim(t.Context(), at(3, 0), at(2, 0)); err != nil {
+		t.Errorf("claim after a flush: %v", err)
+	}
+	if r.Exclusive {
+		if err := r.open().Claim(t.Context(), at(4, 0), at(3, 0)); !errors.Is(err, cdc.ErrStandby) {
+			t.Errorf("claim beside another store: %v", err)
+		}
+		return
+	}
+	if err := pair[0].Reset(t.Context()); err != nil {
+		t.Fatalf("reset: %v", err)
+	}
+	mark, _, err := pair[0].Load(t.Context())
+	if err != nil {
+		t.Fatalf("load: %v", err)
+	}
+	if err := pair[0].Claim(t.Context(), at(mark.Generation+1, 0), mark); err != nil {
+		t.Errorf("claim after a reset: %v", err)
+	}
 }
 
 func (r rules) obeysContext() {

@@ -12,6 +12,7 @@ import (
 // Store is a checkpoint store.
 type Store interface {
 	Load(ctx context.Context) (c cdc.Checkpoint, found bool, err error)
+	Claim(ctx context.Context, next, loaded cdc.Checkpoint) error
 	Save(ctx context.Context, c cdc.Checkpoint) error
 	Reset(ctx context.Context) error
 	Close() error
@@ -47,6 +48,7 @@ func Run(t *testing.T, fresh func(tb testing.TB) Harness) {
 		{"refuses unusable content", rules.refusesUnusable},
 		{"saves again after a flush", rules.acceptsAfterFlush},
 		{"saves again after a rollback", rules.acceptsAfterRollback},
+		{"accepts a claim only if nothing was saved since the load", rules.claims},
 		{"deletes on reset", rules.resets},
 		{"fences on reset when nothing is stored", rules.resetsNothing},
 		{"does nothing under a cancelled context", rules.obeysContext},

@@ -1,0 +1,179 @@
+package binlog
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+// # The lock
+//
+// A named lock on the server (GET_LOCK) does for a binlog what the slot does on PostgreSQL: of several relays the one
+// that holds it leads. It needs no privilege, and it ends with the session that took it. It is there for liveness only:
+// a relay may lose it without noticing, or hold it on a server that is no longer the primary. Its successor's fence in
+// Kafka, and the generation of the checkpoint, reject what such a relay still writes.
+
+const (
+	// lockWait is how long Acquire waits for the lock. It gets it the moment it is free.
+	lockWait = time.Second
+	// lockTimeout is how long the server waits for a sign of life before it ends the session: so long a relay leads
+	// that is frozen, or whose machine is gone.
+	lockTimeout = 10 * time.Second
+	// lockPing is how often the session gives a sign of life.
+	lockPing = 3 * time.Second
+	// lockName is how long a name may be; MariaDB allows more.
+	lockName = 64
+)
+
+// lock is the session that holds the lock.
+type lock struct {
+	db   *sql.DB
+	conn *sql.Conn
+	id   int64 // the session's, on the server
+	stop context.CancelFunc
+	done chan struct{} // closed when the session has ended
+}
+
+// nameOfLock returns the name of the lock on a source: of the configured ID, as on PostgreSQL of the slot.
+func nameOfLock(id cdc.Source) string {
+	name := "cdc-relay." + id.SystemID + "." + id.Database
+	if len(name) > lockName {
+		name = fmt.Sprintf("cdc-relay.%x", sha256.Sum256([]byte(name)))[:lockName]
+	}
+	return name
+}
+
+// lead takes the lock, unless it was taken before the reconnect and db leads to the server that has it.
+func (s *Source) lead(ctx context.Context, db *sql.DB, cfg *mysql.Config, id cdc.Source) error {
+	if s.opts.NoLock {
+		return nil
+	}
+	name := nameOfLock(id)
+	if s.lock != nil {
+		holder, err := lockHolder(ctx, db, name)
+		if err != nil || s.lock.held() && s.lock.id == holder {
+			return err
+		}
+		s.unlock()
+	}
+	l, err := takeLock(ctx, cfg, name)
+	s.lock = l
+	return err
+}
+
+// takeLock connects and takes the lock, waiting for up to lockWait. The error wraps [cdc.ErrStandby] if another
+// session keeps it.
+func takeLock(ctx context.Context, cfg *mysql.Config, name string) (*lock, error) {
+	db, err := openSQL(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	l := &lock{db: db, done: make(chan struct{})}
+	if l.conn, err = db.Conn(ctx); err == nil { // a session that breaks is not replaced
+		err = l.take(ctx, name)
+	}
+	if err != nil {
+		_ = db.Close()
+		return nil, err
+	}
+	alive, stop := context.WithCancel(context.WithoutCancel(ctx))
+	l.stop = stop
+	go l.keep(alive)
+	return l, nil
+}
+
+func (l *lock) take(ctx context.Context, name string) error {
+	if _, err := l.conn.ExecContext(ctx, "SET SESSION wait_timeout = ?", int(lockTimeout.Seconds())); err != nil {
+		return fmt.Errorf("take the lock of the leader: %w", err)
+	}
+	var got sql.NullBool
+	if err := l.conn.QueryRowContext(ctx, "SELECT GET_LOCK(?, ?), CONNECTION_ID()", name, int(lockWait.Seconds())).Scan(&got, &l.id); err != nil {
+		return fmt.Errorf("take the lock of the leader: %w", err)
+	}
+	switch {
+	case !got.Valid:
+		return errors.New("take the lock of the leader: the server ended the wait")
+	case got.Bool:
+		return nil
+	}
+	holder, err := lockHolder(ctx, l.conn, name)
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("%w: connection %d of the server holds the lock %q", cdc.ErrStandby, holder, name)
+}
+
+type queryer interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+// lockHolder returns the server's ID of the connection that holds the lock, or 0.
+func lockHolder(ctx context.Context, db queryer, name string) (int64, error) {
+	var id sql.NullInt64
+	if err := db.QueryRowContext(ctx, "SELECT IS_USED_LOCK(?)", name).Scan(&id); err != nil {
+		return 0, fmt.Errorf("look for the lock of the leader: %w", err)
+	}
+	return id.Int64, nil
+}
+
+// Idle returns an error while a relay leads, which would save its own position over one that was set by hand.
+func (d *Database) Idle(ctx context.Context, o Options) error {
+	name := nameOfLock(d.Source(o))
+	holder, err := lockHolder(ctx, d.db, name)
+	if err == nil && holder != 0 {
+		err = cdc.Stop(cdc.ClassRuntime, "lock_held", fmt.Errorf(
+			"a relay runs (connection %d of the server holds the lock %q)", holder, name), "stop it first, then try again")
+	}
+	return err
+}
+
+// keep gives signs of life until the session ends or is ended.
+func (l *lock) keep(ctx context.Context) {
+	defer close(l.done)
+	defer func() { _ = l.db.Close() }()
+	defer func() { _ = l.conn.Close() }()
+	ticker := time.NewTicker(lockPing)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		if !l.ping(ctx) {
+			return
+		}
+	}
+}
+
+func (l *lock) ping(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, lockPing)
+	defer cancel()
+	return l.conn.PingContext(ctx) == nil
+}
+
+// held reports whether the session still lives, as far as is known.
+func (l *lock) held() bool {
+	select {
+	case <-l.done:
+		return false
+	default:
+		return true
+	}
+}
+
+// unlock ends the session, and with it the lock.
+func (s *Source) unlock() {
+	if s.lock != nil {
+		s.lock.stop()
+		<-s.lock.done
+		s.lock = nil
+	}
+}

@@ -1,0 +1,86 @@
+package faults
+
+import (
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdctest"
+)
+
+// pairOf starts a leader and a standby.
+func pairOf(t *testing.T, db cdctest.Database) (*cdctest.Rig, *cdctest.Relay) {
+	t.Helper()
+	r := newRig(t, db, cdctest.InRedis, nil)
+	r.Start()
+	standby := r.Second()
+	startStandby(t, r, standby)
+	return r, standby
+}
+
+func startStandby(t *testing.T, r *cdctest.Rig, standby *cdctest.Relay) {
+	t.Helper()
+	r.Must(standby.Start(t.Context()))
+	r.Must(standby.AwaitLog(r.Within(time.Minute), `msg="standing by"`))
+}
+
+// Two relays are killed and stopped in turn under load, and each comes back as the standby: it never takes the lead from
+// a leader that lives.
+func TestTakeover(t *testing.T) {
+	t.Parallel()
+	for name, source := range sources() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r, standby := pairOf(t, source.open(t))
+			r.Load(cdctest.Workload{})
+			took := map[string][]time.Duration{}
+			for i := range 20 {
+				r.AwaitProgress(100)
+				how, ended := "SIGKILL", time.Now()
+				if i%4 == 3 {
+					how = "SIGTERM"
+					r.Must(r.Relay.Signal(syscall.SIGTERM))
+				} else {
+					r.Kill()
+				}
+				r.Must(standby.AwaitLog(r.Within(time.Minute), "msg=leading"))
+				took[how] = append(took[how], time.Since(ended))
+				if how == "SIGTERM" {
+					r.AwaitExit(time.Minute, 0)
+				}
+				startStandby(t, r, r.Relay)
+				r.Relay, standby = standby, r.Relay
+			}
+			for how, times := range took {
+				slices.Sort(times)
+				t.Logf("leading after %s: median %s, longest %s", how, times[len(times)/2], times[len(times)-1])
+			}
+			r.Verify()
+		})
+	}
+}
+
+// A leader is frozen until the standby leads. Once it goes on, nothing of it arrives in Kafka or in the checkpoint.
+func TestFrozenLeaderIsReplaced(t *testing.T) {
+	t.Parallel()
+	for name, source := range sources() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r, standby := pairOf(t, source.open(t))
+			r.Load(cdctest.Workload{})
+			r.AwaitProgress(500)
+			r.Must(r.Relay.Signal(syscall.SIGSTOP))
+			r.Fault("SIGSTOP")
+			r.Must(standby.AwaitLog(r.Within(time.Minute), "msg=leading"))
+			r.AwaitProgress(500)
+			r.Must(r.Relay.Signal(syscall.SIGCONT))
+			says(t, r.AwaitExit(time.Minute, 4), "another relay")
+			r.AwaitProgress(500)
+			r.Relay, standby = standby, r.Relay
+			r.Must(r.TermRelay().Do(t.Context(), r.Random)) // repeats nothing: the position did not move back
+			r.AwaitProgress(500)
+			r.Verify()
+		})
+	}
+}
