@@ -54,6 +54,13 @@ func (c *check) checkKafka(ctx context.Context) []finding.Finding {
 		return []finding.Finding{finding.Failed("kafka", err)}
 	}
 	found := brokerFindings(d)
+	if c.config.Kafka.TransactionalID == kafka.TransactionalNone {
+		found = append(found, finding.Finding{
+			Severity: finding.Info, Subject: "kafka",
+			Text: "kafka.transactional_id is none: Kafka does not reject what an earlier relay still sends, so the order after a crash or a takeover is not guaranteed",
+			Fix:  "leave the setting out, unless this Kafka has no transactions",
+		})
+	}
 	for i := range d.Topics {
 		found = append(found, c.topicFindings(&d.Topics[i])...)
 	}

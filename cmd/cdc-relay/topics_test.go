@@ -12,8 +12,9 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
 )
 
-// The check warns of brokers that take the requests for the fence and do not fence, unless no fence is asked for.
-func TestCheckWarnsOfRedpanda(t *testing.T) {
+// The check warns of brokers that take the requests for the fence and do not fence, unless no fence is asked for, and says
+// what is at risk then.
+func TestCheckWarnsWithoutFence(t *testing.T) {
 	for cluster, warned := range map[string]bool{"redpanda.7f0d5a0a-0000-4000-8000-000000000000": true, "redpandas-are-cute-22ch": false} {
 		for _, id := range []string{kafka.TransactionalAuto, "orders", kafka.TransactionalNone} {
 			c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.ClusterID(cluster))
@@ -25,6 +26,10 @@ func TestCheckWarnsOfRedpanda(t *testing.T) {
 			has := slices.ContainsFunc(found, func(f finding.Finding) bool {
 				return f.Severity == finding.Warn && strings.Contains(f.Text, "Redpanda") && f.Fix != ""
 			})
+			says := slices.ContainsFunc(found, func(f finding.Finding) bool { return strings.Contains(f.Text, "transactional_id is none") })
+			if says != (id == kafka.TransactionalNone) {
+				t.Errorf("transactional ID %s: %v", id, found)
+			}
 			if want := warned && id != kafka.TransactionalNone; has != want {
 				t.Errorf("cluster %s, transactional ID %s: warned %t, want %t: %v", cluster, id, has, want, found)
 			}

@@ -17,7 +17,7 @@ func (None) Load(context.Context) (c cdc.Checkpoint, found bool, err error) {
 }
 
 // Claim succeeds and does nothing.
-func (None) Claim(_ context.Context, next, loaded cdc.Checkpoint) error { return nil }
+func (None) Claim(context.Context, cdc.Checkpoint, cdc.Checkpoint) error { return nil }
 
 // Save succeeds and does nothing.
 func (None) Save(context.Context, cdc.Checkpoint) error { return nil }

@@ -42,7 +42,7 @@ func TestStandbyOnMySQL(t *testing.T) {
 			t.Errorf("SIGTERM: exit %d", code)
 		}
 		url = second.leading()
-		s.insert(2).published(url, 1)
+		s.insert(2).published(url, 2)
 		if code := second.signal(syscall.SIGTERM); code != 0 {
 			t.Errorf("SIGTERM: exit %d", code)
 		}

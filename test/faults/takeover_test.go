@@ -77,7 +77,7 @@ func TestFrozenLeaderIsReplaced(t *testing.T) {
 			r.Must(r.Relay.Signal(syscall.SIGCONT))
 			says(t, r.AwaitExit(time.Minute, 4), "another relay")
 			r.AwaitProgress(500)
-			r.Relay, standby = standby, r.Relay
+			r.Relay = standby
 			r.Must(r.TermRelay().Do(t.Context(), r.Random)) // repeats nothing: the position did not move back
 			r.AwaitProgress(500)
 			r.Verify()
