@@ -31,7 +31,7 @@ func endpoint(c *config.Config, r *relay.Relay, src source, reg prometheus.Gathe
 
 func live(r relay.Status, f sourceState) error {
 	if r.State == relay.StateLeading && f.connected && !f.lastTick.IsZero() && time.Since(f.lastTick) > stuckAfter {
-		return fixable("restart the relay and report this", "the replication connection was not served for %s", time.Since(f.lastTick).Round(time.Second))
+		return cdc.Fixable("restart the relay and report this", "the replication connection was not served for %s", time.Since(f.lastTick).Round(time.Second))
 	}
 	return nil
 }

@@ -30,10 +30,8 @@ func (e *usageError) Error() string { return e.err.Error() }
 func (e *usageError) Unwrap() error { return e.err }
 
 // usage returns an error on the command line with its fix; "" if an error among args has the fix.
-func usage(fix, format string, args ...any) error { return &usageError{fixable(fix, format, args...)} }
-
-func fixable(fix, format string, args ...any) error {
-	return &cdc.FixableError{Cause: fmt.Errorf(format, args...), Fix: fix}
+func usage(fix, format string, args ...any) error {
+	return &usageError{cdc.Fixable(fix, format, args...)}
 }
 
 func exitCode(err error) int {

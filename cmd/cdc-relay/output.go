@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
 // outputFlag is the flag -o, --output: text for people or json for programs.
@@ -66,7 +68,7 @@ func oneOf[T ~string](value *T, s string, known ...T) error {
 			return nil
 		}
 	}
-	return fixable("use "+join(known, " or "), "unknown value")
+	return cdc.Fixable("use "+join(known, " or "), "unknown value")
 }
 
 func join[T ~string](words []T, separator string) string {

@@ -103,7 +103,7 @@ needs --yes; on PostgreSQL it also moves the slot, which cannot be undone.`,
 func exactlyOne(what string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) != 1 {
-			return fixable("give "+what, "%d arguments were given", len(args))
+			return cdc.Fixable("give "+what, "%d arguments were given", len(args))
 		}
 		return nil
 	}

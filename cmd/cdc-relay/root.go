@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
 	"github.com/cdc-relay/cdc-relay/internal/config"
 )
@@ -53,7 +54,7 @@ Exit codes: 0 done, 1 runtime error, 2 usage or configuration, 3 check failed, 4
 		if !strings.HasPrefix(err.Error(), "unknown") {
 			return err
 		}
-		return fixable(fmt.Sprintf("run `%s --help` for the flags", cmd.CommandPath()), "%w", err)
+		return cdc.Fixable(fmt.Sprintf("run `%s --help` for the flags", cmd.CommandPath()), "%w", err)
 	})
 	path := defaultConfig
 	if named, ok := a.env(envConfig); ok && named != "" {
@@ -94,5 +95,5 @@ func unknownCommand(cmd *cobra.Command, word string) error {
 	if near := cmd.SuggestionsFor(word); len(near) > 0 {
 		fix = fmt.Sprintf("did you mean %s?", near[0])
 	}
-	return fixable(fix, "unknown command %q for %s", word, cmd.CommandPath())
+	return cdc.Fixable(fix, "unknown command %q for %s", word, cmd.CommandPath())
 }

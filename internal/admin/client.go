@@ -20,7 +20,7 @@ import (
 func URL(listen string) (string, error) {
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil {
-		return "", fixable(hostPort, "http.listen is %q", listen)
+		return "", cdc.Fixable(hostPort, "http.listen is %q", listen)
 	}
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
 		host = "localhost"
@@ -52,7 +52,7 @@ func Fetch(ctx context.Context, base string, config *tls.Config) (Status, error)
 func statusURL(base string) (*url.URL, error) {
 	u, err := url.Parse(base)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, fixable("write it as http://host:9464", "the relay's address (--url) is not a URL of http or https")
+		return nil, cdc.Fixable("write it as http://host:9464", "the relay's address (--url) is not a URL of http or https")
 	}
 	if u.Path == "" || u.Path == "/" {
 		u.Path = "/status"
@@ -69,24 +69,20 @@ func unanswered(target *url.URL, err error) error {
 	where := target.Redacted()
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return fixable("start it with `cdc-relay run`, or give its address with --url", "no relay answers at %s (connection refused)", where)
+		return cdc.Fixable("start it with `cdc-relay run`, or give its address with --url", "no relay answers at %s (connection refused)", where)
 	case errors.As(err, &dns):
-		return fixable("give the relay's address with --url", "host %s is not known", dns.Name)
+		return cdc.Fixable("give the relay's address with --url", "host %s is not known", dns.Name)
 	case errors.As(err, &untrusted):
-		return fixable("use a name that the certificate is for, or trust its authority with --ca", "the certificate at %s cannot be verified (%w)", where, untrusted.Err)
+		return cdc.Fixable("use a name that the certificate is for, or trust its authority with --ca", "the certificate at %s cannot be verified (%w)", where, untrusted.Err)
 	case errors.Is(err, http.ErrSchemeMismatch):
-		return fixable("use http:// instead of https://", "the relay at %s does not use TLS", where)
+		return cdc.Fixable("use http:// instead of https://", "the relay at %s does not use TLS", where)
 	case errors.Is(err, context.DeadlineExceeded):
-		return fixable("check that it is up and reachable", "the relay at %s did not answer in time", where)
+		return cdc.Fixable("check that it is up and reachable", "the relay at %s did not answer in time", where)
 	case errors.As(err, &fetch):
 		return fmt.Errorf("ask %s: %w", where, fetch.Err)
 	default:
 		return fmt.Errorf("ask %s: %w", where, err)
 	}
-}
-
-func fixable(fix, format string, args ...any) error {
-	return &cdc.FixableError{Cause: fmt.Errorf(format, args...), Fix: fix}
 }
 
 // maxStatus limits the size of a response.
@@ -100,15 +96,15 @@ func readStatus(target *url.URL, answer *http.Response) (Status, error) {
 	}
 	switch {
 	case answer.StatusCode == http.StatusUnauthorized:
-		return Status{}, fixable("write them into the address, http://user:password@host:port", "the relay at %s wants a user and a password", where)
+		return Status{}, cdc.Fixable("write them into the address, http://user:password@host:port", "the relay at %s wants a user and a password", where)
 	case answer.StatusCode == http.StatusBadRequest && strings.Contains(string(body), "HTTPS server"):
-		return Status{}, fixable("use https:// and a name that its certificate is for", "the relay at %s uses TLS", where)
+		return Status{}, cdc.Fixable("use https:// and a name that its certificate is for", "the relay at %s uses TLS", where)
 	case answer.StatusCode != http.StatusOK:
-		return Status{}, fixable("give the address of a cdc-relay with --url", "%s answers %s", where, answer.Status)
+		return Status{}, cdc.Fixable("give the address of a cdc-relay with --url", "%s answers %s", where, answer.Status)
 	}
 	var st Status
 	if err := json.Unmarshal(body, &st); err != nil || st.State == "" {
-		return Status{}, fixable("give the address of a cdc-relay with --url", "%s does not answer with a relay's status", where)
+		return Status{}, cdc.Fixable("give the address of a cdc-relay with --url", "%s does not answer with a relay's status", where)
 	}
 	return st, nil
 }

@@ -35,15 +35,15 @@ func whyNotListening(addr string, err error) error {
 	_, port, _ := net.SplitHostPort(addr)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return fixable("set http.listen to a free one, or stop the other process", "port %s of http.listen (%q) is in use by another process", port, addr)
+		return cdc.Fixable("set http.listen to a free one, or stop the other process", "port %s of http.listen (%q) is in use by another process", port, addr)
 	case errors.Is(err, fs.ErrPermission):
-		return fixable("set http.listen to a port above 1023", "port %s of http.listen (%q) may not be opened by this user", port, addr)
+		return cdc.Fixable("set http.listen to a port above 1023", "port %s of http.listen (%q) may not be opened by this user", port, addr)
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		return fixable(fmt.Sprintf("use \":%s\" for all of them", port), "http.listen is %q, which is not an address of this machine", addr)
+		return cdc.Fixable(fmt.Sprintf("use \":%s\" for all of them", port), "http.listen is %q, which is not an address of this machine", addr)
 	case errors.As(err, &unknown):
-		return fixable(hostPort, "http.listen is %q, whose host or port is not known (%w)", addr, unknown)
+		return cdc.Fixable(hostPort, "http.listen is %q, whose host or port is not known (%w)", addr, unknown)
 	case errors.As(err, &written):
-		return fixable(hostPort, "http.listen is %q (%s)", addr, written.Err)
+		return cdc.Fixable(hostPort, "http.listen is %q (%s)", addr, written.Err)
 	default:
 		return fmt.Errorf("listen on http.listen %q: %w", addr, err)
 	}

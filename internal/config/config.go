@@ -56,7 +56,7 @@ func Load(path string, env func(string) (string, bool)) (*Config, error) {
 
 func unreadable(path string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
-		return fixable("name yours with --config or CDC_RELAY_CONFIG", "configuration file %s does not exist", path)
+		return cdc.Fixable("name yours with --config or CDC_RELAY_CONFIG", "configuration file %s does not exist", path)
 	}
 	return fmt.Errorf("configuration file %s cannot be read: %w", path, pathless(err))
 }

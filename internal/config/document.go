@@ -68,10 +68,6 @@ func (d *document) reportAt(at place, path, fix, format string, args ...any) {
 	})
 }
 
-func fixable(fix, format string, args ...any) error {
-	return &cdc.FixableError{Cause: fmt.Errorf(format, args...), Fix: fix}
-}
-
 // bad reports whether a problem is noted for the value, or for what it is part of.
 func (d *document) bad(path string) bool {
 	for _, p := range d.problems {

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/go-sql-driver/mysql"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
 // ConnString returns the connection string as github.com/go-sql-driver/mysql reads it, with the password in
@@ -53,11 +55,11 @@ func parseMySQL(dsn, password string) (*mysql.Config, error) {
 	_, isPostgres := urlRest(dsn)
 	switch {
 	case strings.HasPrefix(dsn, "jdbc:"):
-		return nil, fixable("remove jdbc: at its start", "is a JDBC URL")
+		return nil, cdc.Fixable("remove jdbc: at its start", "is a JDBC URL")
 	case isPostgres:
-		return nil, fixable("set source.postgres.dsn in place of it", "is a connection string for PostgreSQL")
+		return nil, cdc.Fixable("set source.postgres.dsn in place of it", "is a connection string for PostgreSQL")
 	case !isURL && anyURL.MatchString(dsn):
-		return nil, fixable(writeMySQL, "does not start with mysql://")
+		return nil, cdc.Fixable(writeMySQL, "does not start with mysql://")
 	case isURL:
 		var err error
 		if dsn, err = fromURL(dsn, rest); err != nil {
@@ -73,11 +75,11 @@ func parseMySQL(dsn, password string) (*mysql.Config, error) {
 	}
 	switch {
 	case parsed.Net != "tcp" && parsed.Net != "unix":
-		return nil, fixable(writeMySQL, "has an address that is neither tcp(host:port) nor unix(/path/to/socket)")
+		return nil, cdc.Fixable(writeMySQL, "has an address that is neither tcp(host:port) nor unix(/path/to/socket)")
 	case parsed.DBName == "":
-		return nil, fixable(writeMySQL, "names no database")
+		return nil, cdc.Fixable(writeMySQL, "names no database")
 	case parsed.User == "":
-		return nil, fixable(writeMySQL, "names no user")
+		return nil, cdc.Fixable(writeMySQL, "names no user")
 	}
 	return parsed, nil
 }
@@ -95,21 +97,21 @@ func mysqlURL(dsn string) (rest string, isURL bool) {
 // fromURL translates a URL into the driver's form. What follows the ? are the driver's own parameters.
 func fromURL(dsn, rest string) (string, error) {
 	if straySign(rest) {
-		return "", fixable("write %40 for @, %2F for / and %25 for % inside the "+
+		return "", cdc.Fixable("write %40 for @, %2F for / and %25 for % inside the "+
 			"user name and password, or set source.mysql.password", "has an @ out of place")
 	}
 	u, err := url.Parse(dsn)
 	if err != nil {
-		return "", fixable("write %XX for special characters in the user name and "+
+		return "", cdc.Fixable("write %XX for special characters in the user name and "+
 			"password, or set source.mysql.password", "is not a valid URL")
 	}
 	options, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
-		return "", fixable("write %XX for special characters in them", "has options behind the ? that are not name=value pairs")
+		return "", cdc.Fixable("write %XX for special characters in them", "has options behind the ? that are not name=value pairs")
 	}
 	for option := range options {
 		if slices.Contains([]string{"sslmode", "sslca", "sslcert", "sslkey", "usessl"}, fold(option)) {
-			return "", fixable("write ?tls=true instead, or set source.mysql.tls", "asks for TLS in another driver's words")
+			return "", cdc.Fixable("write ?tls=true instead, or set source.mysql.tls", "asks for TLS in another driver's words")
 		}
 	}
 	c := mysql.NewConfig()
@@ -150,10 +152,10 @@ func mysqlFault(message string) error {
 		{"invalid dbname", "has a % in the database's name that is no %XX", "write %25 for it"},
 	} {
 		if strings.HasPrefix(message, known.start) {
-			return fixable(known.fix, "%s", known.cause)
+			return cdc.Fixable(known.fix, "%s", known.cause)
 		}
 	}
-	return fixable("correct it, or remove it", "has an option behind the ? whose value Go's MySQL driver does not take")
+	return cdc.Fixable("correct it, or remove it", "has an option behind the ? whose value Go's MySQL driver does not take")
 }
 
 // shownMySQL returns a connection string that may be shown: every option that is not a default, and no password.

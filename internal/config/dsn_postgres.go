@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
 // ConnString returns the connection string with the password in it, from the secrets as they are now.
@@ -56,13 +58,13 @@ func parseDSN(dsn string) (*pgconn.Config, error) {
 	_, isMySQL := mysqlURL(dsn)
 	switch {
 	case strings.HasPrefix(dsn, "jdbc:"):
-		return nil, fixable("remove jdbc: at its start", "is a JDBC URL")
+		return nil, cdc.Fixable("remove jdbc: at its start", "is a JDBC URL")
 	case isMySQL:
-		return nil, fixable("set source.mysql.dsn in place of it", "is a connection string for MySQL or MariaDB")
+		return nil, cdc.Fixable("set source.mysql.dsn in place of it", "is a connection string for MySQL or MariaDB")
 	case !isURL && anyURL.MatchString(dsn):
-		return nil, fixable(writePostgres, "does not start with postgres://")
+		return nil, cdc.Fixable(writePostgres, "does not start with postgres://")
 	case isURL && straySign(rest):
-		return nil, fixable("write %40 for @, %2F for / and %25 for % inside the "+
+		return nil, cdc.Fixable("write %40 for @, %2F for / and %25 for % inside the "+
 			"user name and password, or set source.postgres.password", "has an @ out of place")
 	}
 	parsed, err := pgconn.ParseConfig(dsn)
@@ -70,7 +72,7 @@ func parseDSN(dsn string) (*pgconn.Config, error) {
 		return parsed, nil
 	}
 	if pathErr := (*fs.PathError)(nil); errors.As(err, &pathErr) {
-		return nil, fixable("correct the path", "names a file in sslrootcert, sslcert, sslkey or servicefile that cannot be read (%w)", pathErr.Err)
+		return nil, cdc.Fixable("correct the path", "names a file in sslrootcert, sslcert, sslkey or servicefile that cannot be read (%w)", pathErr.Err)
 	}
 	return nil, dsnFault(err.Error())
 }
@@ -109,10 +111,10 @@ func dsnFault(message string) error {
 			"primary, standby, prefer-standby", ""},
 	} {
 		if strings.HasPrefix(message, known.start) {
-			return fixable(known.fix, "%s", known.cause)
+			return cdc.Fixable(known.fix, "%s", known.cause)
 		}
 	}
-	return fixable(writePostgres, "is not a valid connection string")
+	return cdc.Fixable(writePostgres, "is not a valid connection string")
 }
 
 // database returns the database that PostgreSQL takes: the user's name is the default.

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
 // part is a piece of a value: text, or a file whose content stands there.
@@ -38,7 +40,7 @@ func (r references) split(value string) (parts []part, found bool, err error) {
 		text.WriteString(value[:at])
 		body, rest, ok := strings.Cut(value[at+2:], "}")
 		if !ok {
-			return nil, true, fixable("close it with }", "has a ${ without its }")
+			return nil, true, cdc.Fixable("close it with }", "has a ${ without its }")
 		}
 		p, err := r.expand(body)
 		if err != nil {
@@ -69,24 +71,24 @@ func nextReference(s string) int {
 // expand reads the body of a reference, "env:NAME:-default" or "file:PATH".
 func (r references) expand(body string) (part, error) {
 	if strings.Contains(body, "${") {
-		return part{}, fixable("write one reference", "has a reference inside another")
+		return part{}, cdc.Fixable("write one reference", "has a reference inside another")
 	}
 	if path, ok := strings.CutPrefix(body, "file:"); ok {
 		if path == "" {
-			return part{}, fixable("write ${file:/path/to/file}", "has ${file:} without a path")
+			return part{}, cdc.Fixable("write ${file:/path/to/file}", "has ${file:} without a path")
 		}
 		return part{file: resolve(r.dir, path)}, nil
 	}
 	name, fallback, hasFallback := strings.Cut(strings.TrimPrefix(body, "env:"), ":-")
 	if !regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`).MatchString(name) {
-		return part{}, fixable("write ${env:NAME} or ${env:NAME:-default}", "has ${env:} with a name that no environment variable has")
+		return part{}, cdc.Fixable("write ${env:NAME} or ${env:NAME:-default}", "has ${env:} with a name that no environment variable has")
 	}
 	value, set := r.env(name)
 	switch {
 	case hasFallback && value == "":
 		return part{text: fallback}, nil
 	case !set:
-		return part{}, fixable("set it, or give a default with ${env:"+name+":-default}",
+		return part{}, cdc.Fixable("set it, or give a default with ${env:"+name+":-default}",
 			"uses ${env:%[1]s}, but the environment variable %[1]s is not set", name)
 	default:
 		return part{text: value}, nil
@@ -119,7 +121,7 @@ func join(parts []part) (string, error) {
 		if p.file != "" {
 			var err error
 			if text, err = readSecret(p.file); err != nil {
-				return "", fixable("create it, or correct the path", "uses the file %s, but it cannot be read (%w)", p.file, err)
+				return "", cdc.Fixable("create it, or correct the path", "uses the file %s, but it cannot be read (%w)", p.file, err)
 			}
 		}
 		b.WriteString(text)

@@ -23,7 +23,7 @@ type TopicSpec struct {
 // Validate reports a count that is missing or below -1.
 func (s *TopicSpec) Validate() error {
 	if s.Partitions == 0 || s.Partitions < -1 || s.ReplicationFactor == 0 || s.ReplicationFactor < -1 {
-		return fixable("set both to at least 1, or to -1 for the brokers' defaults", "topics.create lacks partitions or replication_factor")
+		return cdc.Fixable("set both to at least 1, or to -1 for the brokers' defaults", "topics.create lacks partitions or replication_factor")
 	}
 	return nil
 }

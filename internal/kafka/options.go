@@ -2,7 +2,6 @@ package kafka
 
 import (
 	"crypto/tls"
-	"fmt"
 	"net"
 	"time"
 
@@ -59,11 +58,11 @@ func (o Options) WithDefaults() Options {
 
 func (o *Options) validate() error {
 	if len(o.Brokers) == 0 {
-		return fixable("set kafka.brokers to at least one host:port", "no Kafka brokers given")
+		return cdc.Fixable("set kafka.brokers to at least one host:port", "no Kafka brokers given")
 	}
 	for _, addr := range o.Brokers {
 		if host, port, err := net.SplitHostPort(addr); err != nil || host == "" || port == "" {
-			return fixable("write it as for example broker-1:9092", "kafka broker %q is not host:port", addr)
+			return cdc.Fixable("write it as for example broker-1:9092", "kafka broker %q is not host:port", addr)
 		}
 	}
 	return o.SASL.validate()
@@ -74,15 +73,11 @@ func (s *SASL) validate() error {
 	case s == nil:
 		return nil
 	case s.Mechanism != Plain && s.Mechanism != ScramSHA256 && s.Mechanism != ScramSHA512:
-		return fixable("use PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512", "SASL mechanism %q is not known", s.Mechanism)
+		return cdc.Fixable("use PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512", "SASL mechanism %q is not known", s.Mechanism)
 	case s.Username == "":
-		return fixable("set kafka.sasl.username", "SASL has no username")
+		return cdc.Fixable("set kafka.sasl.username", "SASL has no username")
 	case s.Password == nil:
-		return fixable("set kafka.sasl.password", "SASL has no password")
+		return cdc.Fixable("set kafka.sasl.password", "SASL has no password")
 	}
 	return nil
-}
-
-func fixable(fix, cause string, args ...any) error {
-	return &cdc.FixableError{Cause: fmt.Errorf(cause, args...), Fix: fix}
 }

@@ -60,15 +60,11 @@ func (e *encoder) refuse(id []byte, f *fault) error {
 // explain returns the error with event, cause and fix. It contains neither payload nor header values.
 func (e *encoder) explain(id []byte, f *fault) error {
 	if id == nil {
-		return fixable(f.fix+" and set errors.unroutable: drop to go past it",
+		return cdc.Fixable(f.fix+" and set errors.unroutable: drop to go past it",
 			"row %d of the transaction committed at %s in %s %s", e.ordinal(), e.time, e.p.source, f.cause)
 	}
-	return fixable(fmt.Sprintf("%s, or go past it with errors.skip: [%q] or errors.unroutable: drop", f.fix, id),
+	return cdc.Fixable(fmt.Sprintf("%s, or go past it with errors.skip: [%q] or errors.unroutable: drop", f.fix, id),
 		"event %s of %s%s %s", printable(id), e.p.source, e.aggregate(), f.cause)
-}
-
-func fixable(fix, format string, args ...any) error {
-	return &cdc.FixableError{Cause: fmt.Errorf(format, args...), Fix: fix}
 }
 
 // aggregate names the row's aggregate in brackets as far as it can be read.

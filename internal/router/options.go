@@ -53,13 +53,13 @@ func DefaultSource(database, table string) string {
 func (o *Options) check() error {
 	switch {
 	case len(o.Tables) == 0:
-		return fixable("name the outbox table, for example [{name: public.outbox}]", "tables: empty")
+		return cdc.Fixable("name the outbox table, for example [{name: public.outbox}]", "tables: empty")
 	case o.Unroutable != "" && o.Unroutable != cdc.PolicyStop && o.Unroutable != cdc.PolicyDrop:
-		return fixable("use stop or drop", "errors.unroutable: %q is unknown", o.Unroutable)
+		return cdc.Fixable("use stop or drop", "errors.unroutable: %q is unknown", o.Unroutable)
 	}
 	for i, id := range o.Skip {
 		if id == "" {
-			return fixable("give the id of an event, or remove the line", "errors.skip[%d]: empty", i)
+			return cdc.Fixable("give the id of an event, or remove the line", "errors.skip[%d]: empty", i)
 		}
 	}
 	if o.Source != "" {
@@ -70,10 +70,10 @@ func (o *Options) check() error {
 
 func checkSource(setting, source string) error {
 	if source == "" {
-		return fixable("give a URI such as /orders", "%s: empty", setting)
+		return cdc.Fixable("give a URI such as /orders", "%s: empty", setting)
 	}
 	if _, err := url.Parse(source); err != nil || strings.ContainsAny(source, " \t\r\n") {
-		return fixable("give one such as /orders", "%s: %q is not a URI reference", setting, source)
+		return cdc.Fixable("give one such as /orders", "%s: %q is not a URI reference", setting, source)
 	}
 	return nil
 }
@@ -106,7 +106,7 @@ func newTables(o Options) (map[string]*table, error) {
 			return nil, fmt.Errorf("%s.name: %w", setting, err)
 		}
 		if tables[name.String()] != nil {
-			return nil, fixable("remove one", "%s.name: %s is listed twice", setting, name)
+			return nil, cdc.Fixable("remove one", "%s.name: %s is listed twice", setting, name)
 		}
 		layout, err := outbox.Mapped(t.Columns)
 		if err != nil {

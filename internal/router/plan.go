@@ -122,7 +122,7 @@ func (conf *table) column(t *cdc.Table, role outbox.Role) (column, error) {
 		i = t.Index(name)
 	}
 	if i < 0 && conf.layout.MustExist(role) {
-		return column{}, fixable(fmt.Sprintf("add it to the table, or name the column that holds the %s under %s.columns", role, conf.setting),
+		return column{}, cdc.Fixable(fmt.Sprintf("add it to the table, or name the column that holds the %s under %s.columns", role, conf.setting),
 			"column %s of %s is missing", name, t)
 	}
 	if i < 0 {
@@ -131,7 +131,7 @@ func (conf *table) column(t *cdc.Table, role outbox.Role) (column, error) {
 	c := newColumn(t, i)
 	c.notNull = conf.layout.NotNull(role)
 	if role == outbox.OccurredAt && !isTime(c.form) {
-		return column{}, fixable(fmt.Sprintf("name a time column under %s.columns.%s", conf.setting, role), "column %s of %s is not a time", name, t)
+		return column{}, cdc.Fixable(fmt.Sprintf("name a time column under %s.columns.%s", conf.setting, role), "column %s of %s is not a time", name, t)
 	}
 	return c, nil
 }

@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
 // route is a compiled route.
@@ -54,12 +56,12 @@ func (s *routeSet) compile(setting string, r *Route) (route, error) {
 			return route{}, fmt.Errorf("%s.match.%s: bad regular expression: %w", setting, name, err)
 		}
 		if name == "" {
-			return route{}, fixable("give a column", "%s.match: an empty name", setting)
+			return route{}, cdc.Fixable("give a column", "%s.match: an empty name", setting)
 		}
 		c.match = append(c.match, matcher{s.slot(name), re})
 	}
 	if group := c.repeatedGroup(); group != "" {
-		return route{}, fixable("rename one", "%s.match: the group %s stands in it twice", setting, group)
+		return route{}, cdc.Fixable("rename one", "%s.match: the group %s stands in it twice", setting, group)
 	}
 	var err error
 	if c.topic, err = s.template(&c, r.Topic); err != nil {
@@ -106,7 +108,7 @@ func (s *routeSet) template(c *route, text string) ([]part, error) {
 	for rest != "" {
 		literal, behind, found := strings.Cut(rest, "${")
 		if i := badTopicByte(literal); i >= 0 {
-			return nil, fixable("use letters, digits, '.', '_' and '-', and ${column}", "%q has %q in it, which a topic's name may not have", text, literal[i:i+1])
+			return nil, cdc.Fixable("use letters, digits, '.', '_' and '-', and ${column}", "%q has %q in it, which a topic's name may not have", text, literal[i:i+1])
 		}
 		if literal != "" {
 			parts = append(parts, part{literal: literal})
@@ -116,7 +118,7 @@ func (s *routeSet) template(c *route, text string) ([]part, error) {
 		}
 		name, after, closed := strings.Cut(behind, "}")
 		if !closed || name == "" {
-			return nil, fixable("write ${column}", "%q has a ${ without a name and a closing }", text)
+			return nil, cdc.Fixable("write ${column}", "%q has a ${ without a name and a closing }", text)
 		}
 		parts = append(parts, s.variable(c, name))
 		rest = after
@@ -126,10 +128,10 @@ func (s *routeSet) template(c *route, text string) ([]part, error) {
 
 func checkTemplate(text string, parts []part) error {
 	if len(parts) == 0 {
-		return fixable("name a topic", "empty")
+		return cdc.Fixable("name a topic", "empty")
 	}
 	if len(parts) == 1 && parts[0].name == "" && !validTopic(text) {
-		return fixable(fmt.Sprintf("give 1 to %d characters, but not a dot or two alone", maxTopicName), "%q is no topic's name", text)
+		return cdc.Fixable(fmt.Sprintf("give 1 to %d characters, but not a dot or two alone", maxTopicName), "%q is no topic's name", text)
 	}
 	return nil
 }
