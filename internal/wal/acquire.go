@@ -235,6 +235,9 @@ func (ss *session) readSlotInto(ctx context.Context, sv *server) error {
 		return nil
 	}
 	row, err := readSlot(ctx, ss.sql, ss.src.opts.Slot)
+	if reasonOf(err) == slotMissing && row.Recovery { // the slot may not be synchronized yet
+		return cdc.Fixable("promote it, or name the primary in source.postgres.dsn", "PostgreSQL is a standby and has no replication slot %q", ss.src.opts.Slot)
+	}
 	if err != nil {
 		return err
 	}

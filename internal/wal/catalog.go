@@ -54,8 +54,8 @@ func readSlot(ctx context.Context, conn *pgx.Conn, name string) (slotRow, error)
 	var doc []byte
 	var flushed string
 	err := conn.QueryRow(ctx, `SELECT to_jsonb(s), COALESCE(pg_wal_lsn_diff(`+walEnd+`, s.restart_lsn), 0)::bigint, (`+walEnd+`)::text, pg_is_in_recovery()
-		FROM pg_replication_slots s WHERE s.slot_name = $1`, name).Scan(&doc, &row.Retained, &flushed, &row.Recovery)
-	if errors.Is(err, pgx.ErrNoRows) {
+		FROM (SELECT) AS one LEFT JOIN pg_replication_slots s ON s.slot_name = $1`, name).Scan(&doc, &row.Retained, &flushed, &row.Recovery)
+	if err == nil && doc == nil {
 		return row, cdc.PositionError(slotMissing,
 			"create it with `cdc-relay setup`; if it existed, find out first who dropped it and what consumers miss, because it cannot go back to the events since then",
 			"replication slot %q does not exist", name)
