@@ -30,7 +30,7 @@ func (f *File) diagnose(err error) diagnosis {
 	dir := filepath.Dir(f.path)
 	switch {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		return temporary("finds the disk full", "free space under "+dir+"; publishing continues, and after a crash the events published since are repeated")
+		return temporary("finds the disk full", "free space under "+dir)
 	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
 		return temporary("cannot be opened because no file descriptor is free", "raise the limit (ulimit -n, LimitNOFILE=)")
 	case errors.Is(err, syscall.EROFS):

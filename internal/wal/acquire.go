@@ -163,7 +163,7 @@ func (ss *session) checkPublication(ctx context.Context) error {
 		return err
 	}
 	if ss.src.baseline.changed(st.fingerprint, ss.src.tracked) {
-		return ss.src.publicationChanged() // also when it is gone: a reconnect may see that before a look does
+		return ss.publicationChanged(ctx) // also when it is gone: a reconnect may see that before a look does
 	}
 	if st.problem != nil {
 		return st.problem
@@ -207,6 +207,23 @@ func (ss *session) checkTables(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// publicationChanged is for a change between two acquires. A standby has confirmed nothing itself: its leader's position
+// is the slot's.
+func (ss *session) publicationChanged(ctx context.Context) error {
+	if ss.src.acked() > 0 {
+		return ss.src.publicationChanged()
+	}
+	row, err := readSlot(ctx, ss.sql, ss.src.opts.Slot)
+	if err != nil {
+		return err
+	}
+	last, err := pglogrepl.ParseLSN(row.ConfirmedFlushLSN)
+	if err != nil {
+		return fmt.Errorf("read the position of slot %s: %w", ss.src.opts.Slot, err)
+	}
+	return alteredError(ss.src.opts.Publication, "while the relay was starting or standing by", last)
 }
 
 func (s *Source) publicationChanged() error {
