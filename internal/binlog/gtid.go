@@ -99,7 +99,18 @@ func (s mysqlSet) addRun(r run) {
 		tags = map[mysql.Tag]mysql.IntervalSlice{}
 		s.MysqlGTIDSet[r.sid] = tags
 	}
-	tags[r.tag] = append(tags[r.tag], mysql.Interval{Start: int64(r.first), Stop: int64(r.number) + 1}).Normalize()
+	tags[r.tag] = inserted(tags[r.tag], mysql.Interval{Start: int64(r.first), Stop: int64(r.number) + 1})
+}
+
+// inserted puts x into intervals that are in order and apart, and joins it with those that it touches: every transaction does so,
+// and sorting the whole set each time (Normalize) would take too long in a set with many gaps.
+func inserted(set mysql.IntervalSlice, x mysql.Interval) mysql.IntervalSlice {
+	from, _ := slices.BinarySearchFunc(set, x.Start, func(i mysql.Interval, start int64) int { return cmp.Compare(i.Stop, start) })
+	to := from
+	for ; to < len(set) && set[to].Start <= x.Stop; to++ {
+		x.Start, x.Stop = min(x.Start, set[to].Start), max(x.Stop, set[to].Stop)
+	}
+	return slices.Replace(set, from, to, x)
 }
 
 func (s mysqlSet) clone() gtidSet {

@@ -1,8 +1,10 @@
 package binlog
 
 import (
+	"slices"
 	"testing"
 
+	"github.com/go-mysql-org/go-mysql/mysql"
 	"github.com/google/uuid"
 	"pgregory.net/rapid"
 
@@ -66,4 +68,37 @@ func TestSetsGrow(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Intervals that are put in one by one, in any order, are what sorting all of them gives.
+func TestInsertedIntervals(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var set, all mysql.IntervalSlice
+		for range rapid.IntRange(1, 30).Draw(t, "intervals") {
+			start := rapid.Int64Range(1, 40).Draw(t, "start")
+			x := mysql.Interval{Start: start, Stop: start + rapid.Int64Range(1, 5).Draw(t, "size")}
+			all = append(all, x)
+			set = inserted(set, x)
+			if want := slices.Clone(all).Normalize(); !slices.Equal(set, want) {
+				t.Fatalf("%v with %v is %v, want %v", all, x, set, want)
+			}
+		}
+	})
+}
+
+// One more transaction costs the same in a set with many gaps.
+func TestGrowingWithManyGaps(t *testing.T) {
+	sid := uuid.MustParse(serverA)
+	gaps := make(mysql.IntervalSlice, 100_000)
+	for i := range gaps {
+		gaps[i] = mysql.Interval{Start: int64(2*i + 1), Stop: int64(2*i + 2)}
+	}
+	set := mysqlSet{mysql.MysqlGTIDSet{sid: {mysql.Tag{}: gaps}}}
+	number := uint64(gaps[len(gaps)-1].Stop)
+	if n := testing.AllocsPerRun(100, func() {
+		set.add(gtid{sid: sid, number: number})
+		number++
+	}); n > 0 || len(set.MysqlGTIDSet[sid][mysql.Tag{}]) != len(gaps) {
+		t.Errorf("%v allocations a transaction, %d intervals", n, len(set.MysqlGTIDSet[sid][mysql.Tag{}]))
+	}
 }
