@@ -53,13 +53,15 @@ func exitCode(err error) int {
 	}
 }
 
-// printError prints an error on one line, or the problems of a configuration file on one line each.
-func printError(w io.Writer, err error) {
+// printError prints an error on one line, or the problems of a configuration file on one line each. Of an error that only says
+// that ctx has ended it prints no details.
+func printError(ctx context.Context, w io.Writer, err error) {
 	if err == nil || errors.Is(err, errCheckFailed) {
 		return
 	}
 	text := cdc.Explain(err)
-	if errors.Is(err, context.Canceled) {
+	var stop *cdc.StopError
+	if errors.Is(err, context.Canceled) && !errors.As(err, &stop) && ctx.Err() != nil {
 		text = "interrupted"
 	}
 	for line := range strings.Lines(text) {

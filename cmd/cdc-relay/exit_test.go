@@ -12,6 +12,8 @@ import (
 
 func TestExitCode(t *testing.T) {
 	wrong := errors.New("wrong")
+	interrupted, interrupt := context.WithCancel(t.Context())
+	interrupt()
 	for _, tt := range []struct {
 		err  error
 		code int
@@ -28,12 +30,22 @@ func TestExitCode(t *testing.T) {
 		{cdc.Stop(cdc.ClassConfig, "r", wrong, ""), 2, "cdc-relay: wrong\n"},
 		{cdc.Stop(cdc.ClassFenced, "r", wrong, ""), 4, "cdc-relay: wrong\n"},
 		{errors.Join(cdc.Stop(cdc.ClassPosition, "r", wrong, ""), wrong), 5, "cdc-relay: wrong\ncdc-relay: wrong\n"},
+		{errors.Join(cdc.Stop(cdc.ClassPosition, "r", wrong, ""), context.Canceled), 5, "cdc-relay: wrong\ncdc-relay: context canceled\n"},
 	} {
 		var said strings.Builder
-		printError(&said, tt.err)
+		printError(interrupted, &said, tt.err)
 		if code := exitCode(tt.err); code != tt.code || said.String() != tt.says {
 			t.Errorf("%v: exit %d, %q", tt.err, code, said.String())
 		}
+	}
+}
+
+// An operation that was canceled without a signal is not an interruption.
+func TestCanceledWithoutASignal(t *testing.T) {
+	var said strings.Builder
+	printError(t.Context(), &said, fmt.Errorf("read the table: %w", context.Canceled))
+	if said.String() != "cdc-relay: read the table: context canceled\n" {
+		t.Errorf("%q", said.String())
 	}
 }
 

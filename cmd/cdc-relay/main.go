@@ -41,6 +41,6 @@ func execute(ctx context.Context, a *app, args []string) int {
 	if err != nil && !a.started {
 		err = &usageError{err}
 	}
-	printError(a.stderr, err)
+	printError(ctx, a.stderr, err)
 	return exitCode(err)
 }
