@@ -73,16 +73,16 @@ bench: build ## Measure against bare readers on this machine; prints a table and
 	@go run ./bench $(ARGS)
 
 .PHONY: bench-writer
-bench-writer: setup ## What the writer costs beside INSERTs by hand, on every database.
+bench-writer: setup ## Compare the writer with hand-written INSERTs, on every database.
 	@go test -count=1 -run '^$$' -bench '^BenchmarkRatios$$' -benchtime 1x ./test/writer
 
 .PHONY: profile
-profile: build ## The drain benchmark with CPU and heap profiles of the relay in bench/out.
+profile: build ## Run the drain benchmark and write CPU and heap profiles of the relay to bench/out.
 	@go run ./internal/testenv/fetch postgres-15 kafka mysql mariadb
 	@go run ./bench -profile bench/out $(ARGS)
 
 .PHONY: soak
-soak: setup build ## Load and faults for SOAKTIME (1h).
+soak: setup build ## Run load and faults for SOAKTIME (1h).
 	CDC_RELAY_BIN=$(ROOT)/bin/cdc-relay CDC_RELAY_SOAK=$(SOAKTIME) \
 		go test -count=1 -timeout 0 -v ./test/soak
 
@@ -95,5 +95,5 @@ tidy-check: ## Fail if a go.mod or go.sum is not tidy.
 		(cd $$m && GOWORK=off go mod tidy -diff -modfile="$$tmp/go.mod") || exit 1; done
 
 .PHONY: vuln
-vuln: ## Look for known vulnerabilities in what is linked.
+vuln: ## Check what is linked for known vulnerabilities.
 	@for m in $(MODULES); do (cd $$m && go run $(GOVULNCHECK) ./...) || exit 1; done

@@ -38,14 +38,14 @@ type Config struct {
 	HTTP HTTP `yaml:"http"`
 	// The log, on standard error.
 	Log Log `yaml:"log"`
-	// How long a start waits for a database, a Kafka or a checkpoint store that is away or not ready yet; 0s: for ever. Then the relay ends with exit code 1. What waiting does not fix (a wrong password, a missing object) ends it at once, with exit code 2.
+	// How long a start waits for a database, Kafka or checkpoint store that is unavailable or not ready; 0s: without limit. Then the relay ends with exit code 1. What waiting does not fix (a wrong password, a missing object) ends it at once, with exit code 2.
 	StartupTimeout time.Duration `yaml:"startup_timeout" jsonschema:"default=2m" jsonschema_extras:"x-zero=true"`
 	// How long the relay may drain records in flight after the first SIGTERM or SIGINT. A second signal stops it at once.
 	ShutdownTimeout time.Duration `yaml:"shutdown_timeout" jsonschema:"default=20s"`
 }
 
-// Load reads the file at path and parses it as [Parse] does. env looks a variable up, as [os.LookupEnv]
-// does. Errors are of class [cdc.ClassConfig].
+// Load reads and parses the file at path, see [Parse]. env looks up a variable, like [os.LookupEnv]. Errors are of class
+// [cdc.ClassConfig].
 func Load(path string, env func(string) (string, bool)) (*Config, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -61,7 +61,7 @@ func unreadable(path string, err error) error {
 	return fmt.Errorf("configuration file %s cannot be read: %w", path, pathless(err))
 }
 
-// pathless takes the operation and the path off an error of package os.
+// pathless returns an error of package os without the operation and the path.
 func pathless(err error) error {
 	if pathErr := (*fs.PathError)(nil); errors.As(err, &pathErr) {
 		return pathErr.Err
@@ -71,11 +71,11 @@ func pathless(err error) error {
 
 func stop(err error) error { return cdc.Stop(cdc.ClassConfig, "config", err, "") }
 
-// Parse reads a configuration from data. name is the file's name for error messages, and relative paths
-// in the file start at its directory. env looks a variable up, as [os.LookupEnv] does.
+// Parse parses a configuration. name is the file's name in error messages; relative paths in the file start at its
+// directory. env looks up a variable, like [os.LookupEnv].
 //
-// Errors are of class [cdc.ClassConfig] and, but for a file that is not YAML, hold [Problems]: all
-// faults at once. No error holds the value of a secret or what a reference expands to.
+// Errors are of class [cdc.ClassConfig] and, unless the file is not YAML, contain [Problems], all of them at once. No error
+// contains a secret or the value of a reference.
 func Parse(name string, data []byte, env func(string) (string, bool)) (*Config, error) {
 	doc := newDocument(name, env)
 	c := doc.decode(data)

@@ -12,7 +12,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// document is one file on its way to a [Config]: where its values stand and what is wrong with them.
+// document is a file that is being parsed to a [Config], with the places and problems of its values.
 type document struct {
 	name     string
 	refs     references
@@ -21,7 +21,7 @@ type document struct {
 	problems Problems
 }
 
-// place is where a value stands, and as what: the text is the file's, references unexpanded.
+// place is the position of a value in the file and its text, with references unexpanded.
 type place struct {
 	line, column int
 	text         string
@@ -46,12 +46,12 @@ func (d *document) err() error {
 	return d.problems
 }
 
-// maxCollected is where the walk ends: such a file is not a configuration.
+// maxCollected ends the walk: a file with more problems is not a configuration.
 const maxCollected = 100
 
 func (d *document) full() bool { return len(d.problems) >= maxCollected }
 
-// report notes a problem with the value at path. What follows from one already noted there is left out.
+// report adds a problem with the value at path, unless the value already has one.
 func (d *document) report(path, fix, format string, args ...any) {
 	if d.bad(path) {
 		return
@@ -59,7 +59,7 @@ func (d *document) report(path, fix, format string, args ...any) {
 	d.reportAt(d.place(path), path, fix, format, args...)
 }
 
-// fault notes an error whose text goes on from the path.
+// fault adds an error whose text continues the path.
 func (d *document) fault(path string, err error) { d.report(path, cdc.Fix(err), "%v", err) }
 
 func (d *document) reportAt(at place, path, fix, format string, args ...any) {
@@ -68,7 +68,7 @@ func (d *document) reportAt(at place, path, fix, format string, args ...any) {
 	})
 }
 
-// bad reports whether a problem is noted for the value, or for what it is part of.
+// bad reports whether the value, or what it is part of, has a problem.
 func (d *document) bad(path string) bool {
 	for _, p := range d.problems {
 		if p.Path == path || path != p.Path && strings.HasPrefix(path, p.Path) && strings.ContainsRune(".[", rune(path[len(p.Path)])) {
@@ -78,12 +78,12 @@ func (d *document) bad(path string) bool {
 	return false
 }
 
-// badBelow reports whether a problem is noted for the section or for a part of it.
+// badBelow reports whether the section or a part of it has a problem.
 func (d *document) badBelow(path string) bool {
 	return d.bad(path) || slices.ContainsFunc(d.problems, func(p Problem) bool { return strings.HasPrefix(p.Path, path+".") })
 }
 
-// place returns where the value stands, or else what it would be part of.
+// place returns the place of the value, or of what it would be part of.
 func (d *document) place(path string) place {
 	for {
 		if at, ok := d.places[path]; ok || path == "" {
@@ -93,7 +93,7 @@ func (d *document) place(path string) place {
 	}
 }
 
-// text returns the value as the file has it, in quotes unless it is a number there.
+// text returns the value as written in the file, quoted unless it is a number.
 func (d *document) text(path string) string {
 	at := d.places[path]
 	if at.number {
@@ -102,8 +102,7 @@ func (d *document) text(path string) string {
 	return fmt.Sprintf("%q", at.text)
 }
 
-// decode parses and checks the file, and fills in what the schema knows as default. It returns nil when
-// nothing could be made of it.
+// decode parses and checks the file, and fills in the schema's defaults. It returns nil if the file cannot be decoded.
 func (d *document) decode(data []byte) *Config {
 	var file yaml.Node
 	if err := yaml.Load(data, &file); err != nil {
@@ -122,8 +121,8 @@ func (d *document) decode(data []byte) *Config {
 	return &c
 }
 
-// syntax turns an error of the YAML parser into a problem. The parser's sentences are fixed, except for
-// the one on anchors, which quotes what may be an unquoted password.
+// syntax turns an error of the YAML parser into a problem. The parser's messages are constant, except for the one about
+// anchors, which quotes what may be a password.
 func (d *document) syntax(err error) {
 	var fault *yaml.LoadError
 	if !errors.As(err, &fault) {
@@ -147,7 +146,7 @@ func (d *document) syntax(err error) {
 	}
 }
 
-// undecodable is for what the walk should have found; it names the line and shows no value.
+// undecodable reports a decoding error that the walk should have found, by its line and without the value.
 func (d *document) undecodable(err error) {
 	var faults *yaml.LoadErrors
 	if !errors.As(err, &faults) || len(faults.Errors) == 0 {

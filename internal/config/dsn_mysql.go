@@ -12,9 +12,8 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// ConnString returns the connection string as github.com/go-sql-driver/mysql reads it, with the password in
-// it, from the secrets as they are now. Call it at every connect, and keep it out of logs and errors; the
-// DSN itself prints without password.
+// ConnString returns the connection string for github.com/go-sql-driver/mysql with the current password. Call it at every
+// connect, and keep it out of logs and errors; DSN prints without the password.
 func (m *MySQL) ConnString() (string, error) {
 	dsn, password, err := m.secrets()
 	if err != nil {
@@ -37,8 +36,8 @@ func (m *MySQL) secrets() (dsn, password string, err error) {
 	return dsn, password, nil
 }
 
-// MySQLConnString reads a connection string in either form, as source.mysql.dsn takes it, and returns it as
-// github.com/go-sql-driver/mysql reads it. Its errors go on from the string's name and never show it.
+// MySQLConnString converts a connection string in any form that source.mysql.dsn accepts to the form of
+// github.com/go-sql-driver/mysql. Its errors continue the string's name and never contain the string.
 func MySQLConnString(dsn string) (string, error) {
 	parsed, err := parseMySQL(dsn, "")
 	if err != nil {
@@ -47,9 +46,8 @@ func MySQLConnString(dsn string) (string, error) {
 	return parsed.FormatDSN(), nil
 }
 
-// parseMySQL parses a connection string; password, unless it is "", replaces the one in it. Its errors are
-// fixed sentences: a password with an unescaped character in it can end up in any part of what the parser
-// complains about.
+// parseMySQL parses a connection string; password, unless it is "", replaces the one in it. Its errors have constant texts,
+// because a password with an unescaped character can be in any part that the parser quotes.
 func parseMySQL(dsn, password string) (*mysql.Config, error) {
 	rest, isURL := mysqlURL(dsn)
 	_, isPostgres := urlRest(dsn)
@@ -94,7 +92,7 @@ func mysqlURL(dsn string) (rest string, isURL bool) {
 	return strings.CutPrefix(dsn, "mariadb://")
 }
 
-// fromURL translates a URL into the driver's form. What follows the ? are the driver's own parameters.
+// fromURL converts a URL to the driver's form. The parameters after the ? are the driver's.
 func fromURL(dsn, rest string) (string, error) {
 	if straySign(rest) {
 		return "", cdc.Fixable("write %40 for @, %2F for / and %25 for % inside the "+

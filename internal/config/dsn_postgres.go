@@ -13,8 +13,8 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// ConnString returns the connection string with the password in it, from the secrets as they are now.
-// Call it at every connect, and keep it out of logs and errors; the DSN itself prints without password.
+// ConnString returns the connection string with the current password. Call it at every connect, and keep it out of logs and
+// errors; DSN prints without the password.
 func (p *Postgres) ConnString() (string, error) {
 	dsn, err := p.DSN.Reveal()
 	if err != nil {
@@ -51,8 +51,8 @@ func urlRest(dsn string) (rest string, isURL bool) {
 	return strings.CutPrefix(dsn, "postgresql://")
 }
 
-// parseDSN parses a connection string. Its errors are fixed sentences: a password with an unescaped
-// character in it can end up in any part of what the parser complains about.
+// parseDSN parses a connection string. Its errors have constant texts, because a password with an unescaped character can be
+// in any part that the parser quotes.
 func parseDSN(dsn string) (*pgconn.Config, error) {
 	rest, isURL := urlRest(dsn)
 	_, isMySQL := mysqlURL(dsn)

@@ -15,7 +15,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/config"
 )
 
-var update = flag.Bool("update", false, "write the generated files and the golden files anew")
+var update = flag.Bool("update", false, "write the generated files and the golden files")
 
 // TestGenerated holds the generated files to the structs: go generate writes them.
 func TestGenerated(t *testing.T) {

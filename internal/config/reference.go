@@ -9,7 +9,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// part is a piece of a value: text, or a file whose content stands there.
+// part is a part of a value: text, or a file that is replaced by its content.
 type part struct {
 	text string
 	file string
@@ -22,8 +22,8 @@ type references struct {
 	env func(string) (string, bool)
 }
 
-// split returns the parts of a value; found is false when it holds no reference. What a variable holds
-// is text and not looked at again.
+// split returns the parts of a value; found is false if it contains no reference. The value of a variable is not expanded
+// again.
 func (r references) split(value string) (parts []part, found bool, err error) {
 	var text strings.Builder
 	for value != "" {
@@ -95,7 +95,7 @@ func (r references) expand(body string) (part, error) {
 	}
 }
 
-// resolve makes a relative path one from the configuration file's directory.
+// resolve resolves a relative path from the configuration file's directory.
 func resolve(dir, path string) string {
 	if path == "" || filepath.IsAbs(path) {
 		return path
@@ -113,7 +113,7 @@ func readSecret(path string) (string, error) {
 	return strings.TrimSuffix(text, "\r"), nil
 }
 
-// join reads the files and puts the parts together.
+// join reads the files and joins the parts.
 func join(parts []part) (string, error) {
 	var b strings.Builder
 	for _, p := range parts {

@@ -10,7 +10,7 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// scalar checks a value that is not made of others.
+// scalar checks a scalar value.
 func (d *document) scalar(n *yaml.Node, s *shape, path string) (*yaml.Node, bool) {
 	if n.Kind != yaml.ScalarNode {
 		d.report(path, "", "must be %s; it is %s", s.noun(), kind(n))
@@ -99,7 +99,7 @@ func (s *shape) integerFault(value string, quoted bool) string {
 	return ""
 }
 
-// meant returns a hint at the enum value that a text was most likely meant to be, or "".
+// meant returns a hint with the enum value that a text is most similar to, or "".
 func (s *shape) meant(value string) string {
 	if near := closest(value, s.Enum); near != "" {
 		return fmt.Sprintf("did you mean %s?", near)
@@ -121,7 +121,7 @@ func (d *document) typed(value string, n *yaml.Node, s *shape) *yaml.Node {
 	return out
 }
 
-// secretNode returns what [Secret.UnmarshalYAML] takes.
+// secretNode returns the node that [Secret.UnmarshalYAML] decodes.
 func secretNode(parts []part, n *yaml.Node) *yaml.Node {
 	out := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Line: n.Line, Column: n.Column}
 	for _, p := range parts {

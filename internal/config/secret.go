@@ -9,18 +9,18 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// hidden is what a secret looks like to everybody.
+// hidden is printed instead of a secret.
 const hidden = "***"
 
-// Secret is a value that is never shown: whatever prints, logs or encodes it gets "***" (a
-// connection string: itself without its password). The zero Secret is unset.
+// Secret is a value that is never shown: printing, logging or encoding it yields "***", or for a connection string the
+// string without its password. The zero Secret is unset.
 type Secret struct {
 	// reveal is a function so that nothing that prints memory by reflection finds the value.
 	reveal func() (string, error)
 	shown  string
 }
 
-// Literal returns a secret of that value.
+// Literal returns a secret with the given value.
 func Literal(value string) Secret {
 	if value == "" {
 		return Secret{}
@@ -28,8 +28,8 @@ func Literal(value string) Secret {
 	return Secret{reveal: func() (string, error) { return value, nil }, shown: hidden}
 }
 
-// Reveal returns the value; "" when it is unset. It reads the files behind it again, and fails when one
-// of them cannot be read. Call it at every connect, and keep what it returns out of logs and errors.
+// Reveal returns the value, "" if unset. It reads the secret's files again, and fails if one cannot be read. Call it at
+// every connect, and keep the result out of logs and errors.
 func (s Secret) Reveal() (string, error) {
 	if s.reveal == nil {
 		return "", nil
@@ -61,7 +61,7 @@ func (s Secret) LogValue() slog.Value { return slog.StringValue(s.shown) }
 // tagFile marks the parts of a secret that are read from a file.
 const tagFile = "!file"
 
-// UnmarshalYAML takes what [document.secret] made of a value: a sequence of text and of files.
+// UnmarshalYAML decodes the result of [document.secret]: a sequence of texts and files.
 func (s *Secret) UnmarshalYAML(n *yaml.Node) error {
 	parts := n.Content
 	*s = Secret{shown: hidden, reveal: func() (string, error) {

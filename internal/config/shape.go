@@ -23,7 +23,7 @@ const (
 	formatPath     = "path"
 )
 
-// shape is what the schema says about one value.
+// shape is the schema of one value.
 type shape struct {
 	Type       string            `json:"type"`
 	Properties map[string]*shape `json:"properties"`
@@ -31,7 +31,7 @@ type shape struct {
 	Items      *shape            `json:"items"`
 	// Additional is false for a struct, and the shape of the values for a map.
 	Additional json.RawMessage `json:"additionalProperties"`
-	// AnyOf lists the ways to write the value; the first one decides.
+	// AnyOf lists the forms of the value; the first one is used.
 	AnyOf     []*shape `json:"anyOf"`
 	Enum      []string `json:"enum"`
 	Format    string   `json:"format"`
@@ -68,7 +68,7 @@ func (s *shape) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// isMap reports whether the object's keys are free.
+// isMap reports whether the object may have any keys.
 func (s *shape) isMap() bool { return s.Type == "object" && s.Properties == nil }
 
 func (s *shape) keys() []string { return slices.Sorted(maps.Keys(s.Properties)) }
@@ -89,7 +89,7 @@ func (s *shape) example() string {
 	return fmt.Sprintf(", such as %v", s.Examples[0])
 }
 
-// elsewhere returns the path of the only setting in the tree that is called key, or "".
+// elsewhere returns the path of the only setting in the tree named key, or "".
 func (s *shape) elsewhere(key string) string {
 	var found []string
 	s.visit("", func(path, name string) {

@@ -19,10 +19,10 @@ func (c *Config) Database() string { return c.Source.names().database }
 // Role returns the name of the user that the relay connects as.
 func (c *Config) Role() string { return c.Source.names().role }
 
-// names are what a connection string says of itself.
+// names are parts of a connection string.
 type names struct {
 	database, role string
-	// plain is the first other machine that may be reached in plain text; "" where there is none.
+	// plain is the first other machine to which the connection may be in plain text, or "".
 	plain string
 }
 
@@ -47,7 +47,7 @@ func (c *Config) TableNames() []string {
 	return list
 }
 
-// quote is what stands around a part of a name.
+// quote returns the quotation mark of names.
 func (s *Source) quote() string {
 	if s.MySQL != nil {
 		return "`"
@@ -55,10 +55,10 @@ func (s *Source) quote() string {
 	return `"`
 }
 
-// part matches a part of a table's name that stands in quotes.
+// part returns an expression for a quoted part of a table's name.
 func (s *Source) part() string { return strings.ReplaceAll(`"([^"]|"")+"`, `"`, s.quote()) }
 
-// isTable reports whether a name can be one of a table.
+// isTable reports whether a name is a valid table name.
 func (s *Source) isTable(name string) bool {
 	one := `(` + s.part() + `|[^.]+)`
 	return regexp.MustCompile(`^` + one + `(\.` + one + `)?$`).MatchString(name)

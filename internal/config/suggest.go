@@ -2,8 +2,7 @@ package config
 
 import "strings"
 
-// closest returns the candidate that word was most likely meant to be, or "". Case, dashes and
-// underscores do not count.
+// closest returns the candidate that is most similar to word, or "". It ignores case, dashes and underscores.
 func closest(word string, candidates []string) string {
 	best, bestDistance := "", 3
 	for _, c := range candidates {

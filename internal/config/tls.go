@@ -8,8 +8,8 @@ import (
 	"os"
 )
 
-// ClientConfig returns the settings for a client; nil for a nil receiver. The authorities are read now,
-// the client's certificate at every handshake, so that a renewed one is picked up.
+// ClientConfig returns a client's TLS configuration; nil for a nil receiver. It reads the CAs now, and the client's
+// certificate at every handshake, so that a renewed one is used.
 func (t *TLS) ClientConfig() (*tls.Config, error) {
 	if t == nil {
 		return nil, nil //nolint:nilnil // crypto/tls's own word for no TLS

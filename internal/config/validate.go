@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// validate checks what the schema cannot say, and fills in the defaults that depend on other settings.
-// A value that was already found wrong is zero here; document.report keeps quiet about it.
+// validate checks what the schema cannot, and fills in the defaults that depend on other settings. An invalid value is zero
+// here, and document.report ignores further problems with it.
 func (d *document) validate(c *Config) {
 	d.source(&c.Source)
 	if len(c.Tables) == 0 {
@@ -72,7 +72,7 @@ func (d *document) events(ids []string) {
 	}
 }
 
-// address checks host:port; without a host it is one to listen on.
+// address checks host:port. An address to listen on may have no host.
 func (d *document) address(address, path string, listen bool) {
 	host, port, err := net.SplitHostPort(address)
 	number, portErr := strconv.ParseUint(port, 10, 16)

@@ -7,10 +7,9 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// The walk goes over the file beside its schema, notes every problem, and returns the file as the
-// decoder shall see it: references expanded, scalars tagged with the type they must have, defaults in
-// place. Values with a problem are left out, so false goes up only when nothing can be done without
-// the value.
+// The walk compares the file with the schema, reports every problem, and returns the nodes for the decoder: references
+// expanded, scalars tagged with their required type, defaults filled in. Values with a problem are left out. A function
+// returns false only if nothing can be decoded without the value.
 
 // value checks one value.
 func (d *document) value(n *yaml.Node, s *shape, path string) (*yaml.Node, bool) {
@@ -58,13 +57,13 @@ func (d *document) mapping(n *yaml.Node, s *shape, path string) (*yaml.Node, boo
 	return out, true
 }
 
-// keys are those a mapping has: their lines, and the known keys that unknown ones were meant to be.
+// keys are a mapping's keys: their lines, and the known keys that unknown ones are similar to.
 type keys struct {
 	lines map[string]int
 	meant map[string]bool
 }
 
-// child returns the shape of the value behind a key, or nil.
+// child returns the shape of a key's value, or nil.
 func (s *shape) child(key string) *shape {
 	if s.isMap() {
 		return &shape{Type: "string"}
@@ -105,7 +104,7 @@ func (d *document) unknown(key string, s *shape, path string, seen *keys) string
 	return fmt.Sprintf("use what %s takes: %s", path, strings.Join(s.keys(), ", "))
 }
 
-// complete adds what a mapping lacks: sections, defaults, and a problem for what must be set.
+// complete adds missing sections and defaults to a mapping, and reports missing required settings.
 func (d *document) complete(out *yaml.Node, s *shape, path string, seen *keys) {
 	have := map[string]bool{}
 	for i := 0; i < len(out.Content); i += 2 {
@@ -155,7 +154,7 @@ func (d *document) list(n *yaml.Node, s *shape, path string) (*yaml.Node, bool) 
 	return out, true
 }
 
-// kind says what a value is, for error messages.
+// kind names the kind of a value in error messages.
 func kind(n *yaml.Node) string {
 	switch {
 	case n.Kind == yaml.MappingNode:

@@ -11,7 +11,7 @@ import (
 
 // Warning is a setting that is valid but dangerous.
 type Warning struct {
-	// Text is what the danger is, without a full stop; Fix starts with a verb.
+	// Text is the danger, without a full stop; Fix starts with a verb.
 	Text, Fix string
 }
 
