@@ -109,6 +109,10 @@ func (l *loop) dropUnsendable(p *partition) {
 }
 
 func (l *loop) tooLargeRejection(p *partition, e *entry) rejection {
+	if e.size() > hardLimit {
+		return rejection{"too_large", l.opts.TooLarge, fmt.Errorf(
+			"the record takes %d bytes and a request to Kafka holds %d at most", e.size(), hardLimit)}
+	}
 	return rejection{"too_large", l.opts.TooLarge, fmt.Errorf(
 		"the record takes %d bytes and the topic allows %d (max.message.bytes)", e.size()+batchOverhead, p.topic.limit)}
 }
@@ -124,7 +128,10 @@ func (l *loop) dropMessage(tp *topic, e *entry, reason string, err error) {
 func rejectedError(p *partition, e *entry, why rejection) error {
 	fix := "correct the event or list it under errors.skip, or set errors.rejected: drop"
 	if why.reason == "too_large" {
-		fix = "raise the topic's max.message.bytes, list the event under errors.skip, or set errors.too_large: drop"
+		fix = "list the event under errors.skip, or set errors.too_large: drop"
+	}
+	if why.reason == "too_large" && e.size() <= hardLimit {
+		fix = "raise the topic's max.message.bytes, " + fix
 	}
 	return cdc.Stop(cdc.ClassRuntime, why.reason, fmt.Errorf("publish event %q to topic %q partition %d: %w",
 		e.m.EventID(), p.topic.name, p.id, why.err), fix)

@@ -277,6 +277,18 @@ func TestRecordTooLarge(t *testing.T) {
 	}
 }
 
+// No limit of a topic helps a record that no request can hold.
+func TestRecordLargerThanARequest(t *testing.T) {
+	c := newCluster(t, 1, 1)
+	createTopic(t, c.ListenAddrs(), "large", 1, map[string]string{"max.message.bytes": "300000000"})
+	s := open(t, options(c))
+	s.send(t, to("large", msg("k", strings.Repeat("x", 100<<20)))...)
+	said := cdc.Explain(s.failed(t))
+	if strings.Contains(said, "max.message.bytes") || !strings.Contains(said, "a request to Kafka holds") || !strings.Contains(said, "errors.skip") {
+		t.Errorf("it says %.400q", said)
+	}
+}
+
 // With compression only the broker can tell, and a limit may be lowered while the relay runs.
 func TestBrokerFindsBatchTooLarge(t *testing.T) {
 	for _, compression := range []string{"none", "zstd"} {
