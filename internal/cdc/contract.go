@@ -2,40 +2,40 @@ package cdc
 
 import "context"
 
-// Queue is where a source puts its batches, bounded by events and by bytes.
+// Queue takes a source's batches. It is limited in events and bytes.
 type Queue interface {
-	// Offer takes b, or returns false at once when there is no room.
+	// Offer adds b, or returns false at once if there is no room.
 	Offer(b *Batch) bool
-	// Space is signalled after room was made for a refused batch.
+	// Space receives a signal once there is room for a refused batch.
 	Space() <-chan struct{}
 }
 
-// Loader returns the stored checkpoint, and false where there is none.
+// Loader returns the stored checkpoint, and false if there is none.
 type Loader = func(context.Context) (Checkpoint, bool, error)
 
-// Policy says what becomes of an event that cannot be published.
+// Policy is what to do with an event that cannot be published.
 type Policy string
 
 // The policies.
 const (
-	// PolicyStop ends the run in front of the event and names it.
+	// PolicyStop ends the run before the event and names it.
 	PolicyStop Policy = "stop"
-	// PolicyDrop counts the event, logs it without its payload and goes on.
+	// PolicyDrop counts the event, logs it without its payload and continues.
 	PolicyDrop Policy = "drop"
 )
 
-// Conflict says what to do when the slot is ahead of the checkpoint.
+// Conflict is what to do if the slot is ahead of the checkpoint.
 type Conflict string
 
 // The choices.
 const (
-	// ConflictStop ends the run: a person must say which of the two is right.
+	// ConflictStop ends the run: an administrator must decide which of the two is right.
 	ConflictStop Conflict = "stop"
-	// ConflictSlot goes on from the slot.
+	// ConflictSlot continues from the slot.
 	ConflictSlot Conflict = "slot"
 )
 
-// Flavor is the kind of a server of the MySQL family.
+// Flavor is MySQL or MariaDB.
 type Flavor string
 
 // The flavors.
@@ -44,7 +44,7 @@ const (
 	MariaDB Flavor = "mariadb"
 )
 
-// Title is the product's name.
+// Title returns the product's name.
 func (f Flavor) Title() string {
 	if f == MariaDB {
 		return "MariaDB"

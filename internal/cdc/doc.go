@@ -1,9 +1,8 @@
-// Package cdc is the vocabulary that every stage of the relay speaks: positions, batches of rows as
-// a source hands them on, and messages as a sink takes them. It is a leaf: it imports nothing of ours,
-// and knows no database and no broker.
+// Package cdc has the types that the relay's stages share: positions, batches of rows, messages and errors. It imports no
+// other package of the project.
 //
-// Ownership runs one way. A source fills a [Batch] and gives it away; the router reads it and fills a
-// [Routed], whose messages point into the batch's arena; the sink holds the Routed until every message
-// is durable; the relay then calls [Routed.Release], which gives the arena back to the source. No stage
-// writes to an arena after the batch was handed on.
+// Ownership passes from stage to stage. A source fills a [Batch] and passes it on; the router reads it and fills a [Routed],
+// whose messages point into the batch's arena; the sink holds the Routed until every message is durable; the relay then
+// calls [Batch.Release], which returns the arena to the source. No stage writes to an arena after the source has passed the
+// batch on.
 package cdc

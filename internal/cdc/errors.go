@@ -7,39 +7,39 @@ import (
 )
 
 var (
-	// ErrFenced says that another relay with a newer generation owns the checkpoint.
+	// ErrFenced means that another relay with a newer generation owns the checkpoint.
 	ErrFenced = errors.New("fenced by a newer relay")
-	// ErrStandby says that another relay leads: this one waits for its turn. Retryable.
+	// ErrStandby means that another relay leads and this one is a standby. Retryable.
 	ErrStandby = errors.New("another relay leads")
 	// ErrHungUp says that the source gave its connection up because the queue was full, and that there is room again.
 	// Retryable at once.
 	ErrHungUp = errors.New("closed the connection to the server")
 )
 
-// Class sorts the errors that a retry cannot fix; commands turn it into an exit code.
+// Class is the class of an error that a retry cannot fix. It is the exit code of commands.
 type Class uint8
 
 // The classes.
 const (
-	// ClassRuntime is everything that is not one of the others (exit code 1).
+	// ClassRuntime is any other error (exit code 1).
 	ClassRuntime Class = 1
-	// ClassConfig is a setting, a grant or an object that a person must correct (exit code 2).
+	// ClassConfig is a setting, a grant or an object that must be corrected (exit code 2).
 	ClassConfig Class = 2
-	// ClassFenced is another relay in charge (exit code 4).
+	// ClassFenced means that another relay has taken over (exit code 4).
 	ClassFenced Class = 4
-	// ClassPosition is a position that is lost or contradicts the WAL or binlog (exit code 5).
+	// ClassPosition means that the position is lost or contradicts the WAL or binlog (exit code 5).
 	ClassPosition Class = 5
 )
 
-// StopError ends a run: retrying cannot help, a person must act. Neither field holds a payload or a secret.
+// StopError ends a run, because a retry cannot fix it. No field contains a payload or a secret.
 type StopError struct {
 	Class Class
 	// Reason is a short snake_case word for metrics and status: "unroutable", "slot_lost".
 	Reason string
 	// Cause is what happened and where, one line without a full stop.
 	Cause error
-	// Fix is what to do about it. It starts with a verb and does not repeat Cause; "" where there is nothing to do,
-	// or where an error that Cause wraps has the fix.
+	// Fix is what to do about it. It starts with a verb and does not repeat Cause; "" if there is nothing to do, or if an
+	// error that Cause wraps has the fix.
 	Fix string
 }
 
@@ -48,13 +48,12 @@ func (e *StopError) Error() string { return e.Cause.Error() }
 
 func (e *StopError) Unwrap() error { return e.Cause }
 
-// Stop returns a [StopError]; its fields say what the arguments are.
+// Stop returns a [StopError] with the given fields.
 func Stop(class Class, reason string, cause error, fix string) error {
 	return &StopError{Class: class, Reason: reason, Cause: cause, Fix: fix}
 }
 
-// FixableError is an error that may pass by itself, with what a person can do about it meanwhile. Its fields are those
-// of [StopError].
+// FixableError is an error that may pass by itself, with a fix. The fields are like those of [StopError].
 type FixableError struct {
 	Cause error
 	Fix   string

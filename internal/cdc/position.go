@@ -2,45 +2,42 @@ package cdc
 
 import "time"
 
-// Position is a place in a database's log to resume from: the end of a transaction, or an idle
-// heartbeat, never a place inside a transaction. It is opaque: only the source that issued it parses
-// it (an LSN in fixed-width hex, a GTID set). The empty Position means none.
+// Position is a place in the WAL or binlog to resume from: the end of a transaction or of an idle part, never inside a
+// transaction. Only the source that issued it parses it (an LSN in fixed-width hex, a GTID set). "" means none.
 type Position string
 
-// Progress says how far a source has come, as a checkpoint stores it.
+// Progress is a source's progress, as stored in a checkpoint.
 type Progress struct {
-	// Position is where a new run may resume: everything before it is durable downstream.
+	// Position is where a new run resumes: everything before it is durable.
 	Position Position
-	// Commit is the end of the last transaction that held rows of an outbox table and is durable
-	// downstream; "" while there was none. It trails Position when the outbox is idle. A log in which
-	// this transaction cannot be seen again belongs to another history.
+	// Commit is the end of the last durable transaction with outbox rows, "" if there was none. It is behind Position while
+	// the outbox is idle. A WAL or binlog that does not have this transaction is of another history.
 	Commit Position
-	// TxID names that transaction in the database's own terms (xid, GTID).
+	// TxID is that transaction's ID (xid or GTID).
 	TxID string
 }
 
-// Source identifies the log that a position belongs to. A checkpoint of another source is refused.
+// Source identifies the WAL or binlog that a position belongs to. A checkpoint of another source is refused.
 type Source struct {
-	// SystemID is PostgreSQL's system identifier, or the configured id of a MySQL source.
+	// SystemID is PostgreSQL's system identifier, or the configured ID of a MySQL source.
 	SystemID string
 	// Database is the database's name.
 	Database string
-	// Slot is the replication slot's name; "" where the log has no slots.
+	// Slot is the replication slot's name; "" on MySQL and MariaDB.
 	Slot string
-	// Timeline is PostgreSQL's timeline; 0 elsewhere. A change of it alone is a promotion, not
-	// another source.
+	// Timeline is PostgreSQL's timeline; 0 on MySQL and MariaDB. If only it changes, a standby was promoted.
 	Timeline uint32
-	// Fingerprint is what a source wants to know again of the objects that decide which rows reach its
-	// log (PostgreSQL's publication). Opaque; "" where there are none.
+	// Fingerprint identifies the state of PostgreSQL's publication, which decides which rows are sent. Opaque; "" on MySQL
+	// and MariaDB.
 	Fingerprint string
 }
 
-// Same reports whether both name the same log. Timelines and fingerprints are not compared.
+// Same reports whether both identify the same WAL or binlog. It does not compare timelines and fingerprints.
 func (s Source) Same(o Source) bool {
 	return s.SystemID == o.SystemID && s.Database == o.Database && s.Slot == o.Slot
 }
 
-// Checkpoint is what a checkpoint store keeps.
+// Checkpoint is what a checkpoint store stores.
 type Checkpoint struct {
 	Source   Source
 	Progress Progress
@@ -48,9 +45,9 @@ type Checkpoint struct {
 	Generation uint64
 	// Sequence counts the saves within a generation, so that a late save never undoes a newer one.
 	Sequence uint64
-	// Fence names the log for sinks that fence an earlier relay of it; made once and then kept.
+	// Fence is the transactional ID, by which the sink fences earlier relays. It is chosen once and then kept.
 	Fence string
-	// LastEventID is the id of the last event published before Position, for people; "" if unknown.
+	// LastEventID is the ID of the last event published before Position, for people; "" if unknown.
 	LastEventID string
 	// SavedAt is when the relay saved it, by the relay's clock.
 	SavedAt time.Time

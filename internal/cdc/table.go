@@ -5,7 +5,7 @@ package cdc
 type Table struct {
 	// Schema and Name as the database spells them, unquoted; the partition root, never a partition.
 	Schema, Name string
-	// Columns in the order of the log.
+	// Columns in the order of the WAL or binlog.
 	Columns []Column
 }
 

@@ -73,6 +73,13 @@ func (r *Router) Route(b *cdc.Batch, dst *cdc.Routed) error {
 	return nil
 }
 
+// Check reports whether rows of a table with that schema can be routed: whether it is configured and has
+// the columns that records and routes need. The error is the one that Route would return.
+func (r *Router) Check(t *cdc.Table) error {
+	_, err := r.compile(t)
+	return err
+}
+
 // plan returns the compiled schema of t.
 func (r *Router) plan(t *cdc.Table) (*plan, error) {
 	if r.last != nil && r.last.source == t {
