@@ -60,8 +60,12 @@ func (e event) tableName() (string, error) {
 	if len(b) < 11+schema+name {
 		return "", fmt.Errorf("decode table map: %w", errTruncated)
 	}
-	return string(b[9:9+schema]) + "." + string(b[11+schema:11+schema+name]), nil
+	return string(b[9:9+schema]) + "." + strings.TrimPrefix(string(b[11+schema:11+schema+name]), oldName), nil
 }
+
+// oldName is before a name that a statement gave as servers before 5.1 encoded it; MariaDB 11.4.5 still knows every table by that
+// name too, and logs it.
+const oldName = "#mysql50#"
 
 // schema is a tracked table as its table map describes it.
 type schema struct {

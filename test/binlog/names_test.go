@@ -36,6 +36,7 @@ func TestLowerCaseTableNames(t *testing.T) {
 	if err := r.stop(); err != nil {
 		t.Error(err)
 	}
+	r.source.Release(context.WithoutCancel(t.Context()))
 	if got := strings.Join(verified, " "); got != "Shop.Outbox" {
 		t.Errorf("verified %q", got)
 	}
@@ -86,4 +87,21 @@ func labels(t *testing.T, reg *prometheus.Registry, name string) string {
 		}
 	}
 	return strings.Join(values, " ")
+}
+
+// Where the server knows a table by its name of MySQL 5.0 too, rows that were written so are published.
+func TestTableByItsOldName(t *testing.T) {
+	onEach(t, func(d *database) {
+		d.simple()
+		r := start(d.t, d.source(current()), newQueue(), none)
+		want := []int{2}
+		if _, err := d.db.ExecContext(d.t.Context(), "INSERT INTO `#mysql50#outbox` (n) VALUES (1)"); err == nil {
+			want = []int{1, 2}
+		}
+		d.session(insert(2))
+		r.expect(want...)
+		if err := r.stop(); err != nil {
+			d.t.Error(err)
+		}
+	})
 }
