@@ -282,7 +282,9 @@ func TestRecordLargerThanARequest(t *testing.T) {
 	c := newCluster(t, 1, 1)
 	createTopic(t, c.ListenAddrs(), "large", 1, map[string]string{"max.message.bytes": "300000000"})
 	s := open(t, options(c))
-	s.send(t, to("large", msg("k", strings.Repeat("x", 100<<20)))...)
+	large := msg("k", "large")
+	large.Value = make([]byte, 100<<20)
+	s.send(t, to("large", large)...)
 	said := cdc.Explain(s.failed(t))
 	if strings.Contains(said, "max.message.bytes") || !strings.Contains(said, "a request to Kafka holds") || !strings.Contains(said, "errors.skip") {
 		t.Errorf("it says %.400q", said)
