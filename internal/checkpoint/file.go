@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -63,6 +64,9 @@ func (f *File) Load(ctx context.Context) (c cdc.Checkpoint, found bool, err erro
 }
 
 func (f *File) read() (c content, found bool, err error) {
+	if info, err := os.Stat(f.path); err == nil && !info.Mode().IsRegular() { // a device may never end
+		return content{}, false, f.explain("load checkpoint", syscall.EISDIR)
+	}
 	value, err := os.ReadFile(f.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, err = os.Stat(filepath.Dir(f.path)); err == nil {

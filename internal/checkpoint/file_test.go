@@ -171,6 +171,7 @@ func TestFilePlaces(t *testing.T) {
 	for path, parts := range map[string][]string{
 		filepath.Join(dir, "missing", "checkpoint"): {"has no directory", "create " + filepath.Join(dir, "missing")},
 		dir:                                {"is not a file"},
+		"/dev/zero":                        {"is not a file"},
 		filepath.Join(plain, "checkpoint"): {"is not a file in a directory"},
 	} {
 		file := openFile(t, path)
