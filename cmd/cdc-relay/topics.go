@@ -61,8 +61,9 @@ func (c *check) checkKafka(ctx context.Context) []finding.Finding {
 			Fix:  "leave the setting out, unless this Kafka has no transactions",
 		})
 	}
+	refused := c.validateMissing(ctx, client, d.Topics)
 	for i := range d.Topics {
-		found = append(found, c.topicFindings(&d.Topics[i])...)
+		found = append(found, c.topicFindings(&d.Topics[i], refused[d.Topics[i].Name])...)
 	}
 	if len(topics) < len(c.config.Routes) || len(topics) == 0 {
 		found = append(found, finding.Finding{Severity: finding.Info, Subject: "topics", Text: "topics that rows name, or that templates make, are known only once an event comes"})
@@ -117,9 +118,26 @@ func answer(brokers int) string {
 	return fmt.Sprintf("all %d brokers answer", brokers)
 }
 
-func (c *check) topicFindings(t *kafka.TopicInfo) []finding.Finding {
+// validateMissing asks the brokers whether they would create what is missing.
+func (c *check) validateMissing(ctx context.Context, client *kafka.Client, topics []kafka.TopicInfo) map[string]error {
+	if c.config.Topics.Create == nil {
+		return nil
+	}
+	var missing []string
+	for i := range topics {
+		if topics[i].Missing {
+			missing = append(missing, topics[i].Name)
+		}
+	}
+	return client.ValidateTopics(ctx, missing, topicSpec(c.config))
+}
+
+// topicFindings are about one topic. refused is why it cannot be created, if it is missing.
+func (c *check) topicFindings(t *kafka.TopicInfo, refused error) []finding.Finding {
 	subject := "topic " + t.Name
 	switch {
+	case t.Missing && refused != nil:
+		return []finding.Finding{finding.Failed(subject, kafka.CreateError(t.Name, refused))}
 	case t.Missing && c.config.Topics.Create != nil:
 		return []finding.Finding{{Severity: finding.Info, Subject: subject, Text: "does not exist and will be made (topics.create)"}}
 	case t.Err != nil:

@@ -12,6 +12,26 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
 )
 
+// The check fails where the brokers would not create a topic, and creates none.
+func TestCheckValidatesNewTopics(t *testing.T) {
+	c, err := kfake.NewCluster(kfake.NumBrokers(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	check := &check{config: &config.Config{
+		Kafka:  config.Kafka{Brokers: c.ListenAddrs()},
+		Routes: []config.Route{{Topic: "orders"}},
+	}}
+	for replicas, severity := range map[int]finding.Severity{1: finding.Info, 3: finding.Fail, -1: finding.Info} {
+		check.config.Topics.Create = &config.CreateTopics{Partitions: 4, ReplicationFactor: replicas}
+		found := check.checkKafka(t.Context())
+		if i := slices.IndexFunc(found, func(f finding.Finding) bool { return f.Subject == "topic orders" }); i < 0 || found[i].Severity != severity {
+			t.Errorf("%d replicas on one broker: %v", replicas, found)
+		}
+	}
+}
+
 // The check warns of brokers that take the requests for the fence and do not fence, unless no fence is asked for, and says
 // what is at risk then.
 func TestCheckWarnsWithoutFence(t *testing.T) {

@@ -40,15 +40,27 @@ func (c *Client) EnsureTopics(ctx context.Context, topics []string, spec *TopicS
 		err, missing := outcomes[name]
 		switch {
 		case err != nil:
-			return created, &cdc.FixableError{
-				Cause: fmt.Errorf("create topic %q: %w", name, err),
-				Fix:   "grant the relay's principal CREATE, correct topics.create, or create the topic yourself",
-			}
+			return created, CreateError(name, err)
 		case missing && !slices.Contains(created, name):
 			created = append(created, name)
 		}
 	}
 	return created, c.awaitLeaders(ctx, created)
+}
+
+// CreateError is the error for a topic that cannot be created.
+func CreateError(topic string, err error) error {
+	return &cdc.FixableError{
+		Cause: fmt.Errorf("create topic %q: %w", topic, err),
+		Fix: "correct topics.create (replication_factor must not be over the number of brokers), grant the relay's principal CREATE, " +
+			"or create the topic yourself",
+	}
+}
+
+// ValidateTopics returns for each topic why it cannot be created, or nil. It creates none.
+func (c *Client) ValidateTopics(ctx context.Context, topics []string, spec *TopicSpec) map[string]error {
+	defer c.Close()
+	return c.createTopics(ctx, topics, spec, true)
 }
 
 // CreateMissing creates the topics that do not exist according to md, and returns the outcome for each of them. Their
@@ -60,7 +72,7 @@ func (c *Client) CreateMissing(ctx context.Context, md *sarama.MetadataResponse,
 			missing = append(missing, tp.Name)
 		}
 	}
-	return c.createTopics(ctx, missing, spec)
+	return c.createTopics(ctx, missing, spec, false)
 }
 
 // leaderPause is the pause between metadata requests for the leaders of new topics.
@@ -107,10 +119,10 @@ func hasLeaders(md *sarama.MetadataResponse, topic string) bool {
 const maxCreated = 2000
 
 // createTopics creates topics, many in one request, and returns the outcome for each: nil also for one that exists.
-func (c *Client) createTopics(ctx context.Context, topics []string, spec *TopicSpec) map[string]error {
+func (c *Client) createTopics(ctx context.Context, topics []string, spec *TopicSpec, validateOnly bool) map[string]error {
 	outcomes := make(map[string]error, len(topics))
 	for some := range slices.Chunk(topics, max(1, maxCreated/spec.records())) {
-		res, err := c.submitCreate(ctx, c.createRequest(some, spec))
+		res, err := c.submitCreate(ctx, c.createRequest(some, spec, validateOnly))
 		for _, name := range some {
 			outcomes[name] = err
 			if err == nil {
@@ -131,7 +143,7 @@ func (s *TopicSpec) records() int {
 	return 1 + partitions + len(s.Configs)
 }
 
-func (c *Client) createRequest(topics []string, spec *TopicSpec) *sarama.CreateTopicsRequest {
+func (c *Client) createRequest(topics []string, spec *TopicSpec, validateOnly bool) *sarama.CreateTopicsRequest {
 	details := make(map[string]*sarama.TopicDetail, len(topics))
 	for _, name := range topics {
 		detail := &sarama.TopicDetail{
@@ -142,7 +154,7 @@ func (c *Client) createRequest(topics []string, spec *TopicSpec) *sarama.CreateT
 		}
 		details[name] = detail
 	}
-	return sarama.NewCreateTopicsRequest(sarama.MaxVersion, details, c.opts.metadataTimeout()*4/5, false)
+	return sarama.NewCreateTopicsRequest(sarama.MaxVersion, details, c.opts.metadataTimeout()*4/5, validateOnly)
 }
 
 // submitCreate sends req to any broker, and to the controller where only that one creates topics.

@@ -3,7 +3,6 @@ package publisher
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/IBM/sarama"
@@ -200,8 +199,7 @@ func (l *loop) createFailed(tp *topic, err error) {
 }
 
 func createError(topic string, cause error) error {
-	return cdc.Stop(cdc.ClassConfig, "topic_create", fmt.Errorf("create topic %q: %w", topic, cause),
-		"correct topics.create (replication_factor must not be over the number of brokers), grant CREATE, or create it yourself")
+	return cdc.Stop(cdc.ClassConfig, "topic_create", kafka.CreateError(topic, cause), "")
 }
 
 func (l *loop) applyBrokers(md *sarama.MetadataResponse) {

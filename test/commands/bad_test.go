@@ -103,6 +103,9 @@ func badRest(taken net.Addr) []badInput {
 		{"topic missing", func(s *site) {
 			s.setup().replace("topics: {create: {partitions: 3, replication_factor: 1}}\n", "").replace("topic: "+s.name, "topic: nowhere").insert(1)
 		}, nil},
+		{"more replicas than brokers", func(s *site) {
+			s.setup().replace("replication_factor: 1", "replication_factor: 3").replace("topic: "+s.name, "topic: new-"+s.name).insert(1)
+		}, nil},
 		{"Kafka unreachable", func(s *site) { s.impatient().setup().replace(kafka.Bootstrap()[0], "127.0.0.1:1") }, nil},
 		{"Kafka host does not resolve", func(s *site) { s.impatient().setup().replace(kafka.Bootstrap()[0], "kafka.invalid:9092") }, nil},
 		{"Kafka wants TLS", func(s *site) {
