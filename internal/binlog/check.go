@@ -88,7 +88,7 @@ func (c *checker) server() bool {
 			c.report.Fail("server", err)
 			return false
 		}
-		c.report.OK("server", "the binary log holds rows in full, with the names of their columns, and GTIDs")
+		c.report.OK("server", "the binlog holds rows in full, with the names of their columns, and GTIDs")
 	}
 	if text := c.db.vars.untested(); text != "" {
 		c.report.Warn("server", "upgrade to MySQL 8.4 or newer when you can", "%s", text)
@@ -133,7 +133,7 @@ func (c *checker) limits(ctx context.Context) {
 			c.report.Warn("limits", change(c.db.Server.Flavor, "binlog_expire_logs_seconds", "604800"),
 				"binlog_expire_logs_seconds is %d: a relay that is stopped for longer than %s loses its place", seconds, keeps)
 		default:
-			c.report.OK("limits", "the server keeps its logs for %.1f days: a relay may be stopped that long", keeps.Hours()/24)
+			c.report.OK("limits", "the server keeps binlogs for %.1f days: a relay may be stopped that long", keeps.Hours()/24)
 		}
 	}
 	if !isReplica(ctx, c.db.db, c.db.Server.Flavor) {

@@ -26,11 +26,11 @@ func (v variables) wrong(o *Options) []Setting {
 			list = append(list, Setting{name, v[name], want, why})
 		}
 	}
-	must("log_bin", "ON", "so there is no binary log to read")
+	must("log_bin", "ON", "so there is no binlog to read")
 	if v.flavor() == cdc.MySQL {
 		must("gtid_mode", "ON", "and positions by file do not survive a failover")
 	}
-	const open = "and open sessions keep the old one until they connect anew"
+	const open = "and open sessions keep the old one until they reconnect"
 	if v["binlog_format"] != "" {
 		must("binlog_format", "ROW", "so the binlog holds statements instead of rows, "+open)
 	}

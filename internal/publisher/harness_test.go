@@ -128,7 +128,7 @@ func (s *sink) await(t *testing.T, what string, cond func() bool) {
 		select {
 		case <-s.news:
 		case <-timeout:
-			t.Fatalf("waited for %s in vain: %d answered, error %v", what, len(s.done), s.err)
+			t.Fatalf("waited for %s without success: %d answered, error %v", what, len(s.done), s.err)
 		}
 	}
 }
@@ -239,7 +239,7 @@ func eventually(t *testing.T, what string, cond func() bool) {
 		select {
 		case <-tick.C:
 		case <-timeout:
-			t.Fatalf("waited for %s in vain", what)
+			t.Fatalf("waited for %s without success", what)
 		}
 	}
 }

@@ -57,11 +57,11 @@ func (s *Source) Release(ctx context.Context) {
 }
 
 func (s *Source) connect(ctx context.Context) (*session, error) {
-	sql, err := ConnectSQL(ctx, s.opts)
+	sql, err := connectSQL(ctx, s.opts)
 	if err != nil {
 		return nil, err
 	}
-	repl, err := ConnectReplication(ctx, s.opts)
+	repl, err := connectReplication(ctx, s.opts)
 	if err != nil {
 		_ = sql.Close(ctx)
 		return nil, err

@@ -101,7 +101,7 @@ func (c *checker) publication() {
 // replication verifies that this role may replicate from here: rights, pg_hba.conf, poolers and free slots
 // are all in it. One connection does for everything: there may be no room for two.
 func (c *checker) replication(ctx context.Context, load cdc.Loader) {
-	repl, err := ConnectReplication(ctx, c.opts)
+	repl, err := connectReplication(ctx, c.opts)
 	if err != nil {
 		c.report.Fail("replication", err)
 		return

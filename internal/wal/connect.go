@@ -47,8 +47,8 @@ const (
 	stateReadOnly                          = "25006"
 )
 
-// ConnectSQL opens an ordinary connection. The caller closes it.
-func ConnectSQL(ctx context.Context, o Options) (*pgx.Conn, error) {
+// connectSQL opens an ordinary connection. The caller closes it.
+func connectSQL(ctx context.Context, o Options) (*pgx.Conn, error) {
 	text, err := o.DSN()
 	if err != nil {
 		return nil, fmt.Errorf("source.postgres.dsn: %w", err)
@@ -72,8 +72,8 @@ func ConnectSQL(ctx context.Context, o Options) (*pgx.Conn, error) {
 	return conn, nil
 }
 
-// ConnectReplication opens a logical replication connection whose reads are paced. The caller closes it.
-func ConnectReplication(ctx context.Context, o Options) (*pgconn.PgConn, error) {
+// connectReplication opens a logical replication connection whose reads are paced. The caller closes it.
+func connectReplication(ctx context.Context, o Options) (*pgconn.PgConn, error) {
 	text, err := o.DSN()
 	if err != nil {
 		return nil, fmt.Errorf("source.postgres.dsn: %w", err)

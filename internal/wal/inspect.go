@@ -28,7 +28,7 @@ type Inspection struct {
 // Inspect reads the slot and the checkpoint and applies the start rules as [Source.Acquire] does, without
 // taking the slot. The error is for a database that cannot be asked.
 func (d *Database) Inspect(ctx context.Context, o Options, load cdc.Loader) (Inspection, error) {
-	repl, err := ConnectReplication(ctx, o)
+	repl, err := connectReplication(ctx, o)
 	if err != nil {
 		return Inspection{}, err
 	}

@@ -116,7 +116,7 @@ func (m *monitor) connect(ctx context.Context) error {
 	if m.conn != nil && !m.conn.IsClosed() {
 		return nil
 	}
-	conn, err := ConnectSQL(ctx, m.ss.src.opts)
+	conn, err := connectSQL(ctx, m.ss.src.opts)
 	if err != nil {
 		return err
 	}

@@ -44,7 +44,7 @@ func (s *Server) Problem() error { return serverProblem(s.Version, s.WALLevel) }
 
 // OpenDatabase connects. The caller closes it.
 func OpenDatabase(ctx context.Context, o Options) (*Database, error) {
-	conn, err := ConnectSQL(ctx, o)
+	conn, err := connectSQL(ctx, o)
 	if err != nil {
 		return nil, err
 	}
