@@ -55,7 +55,7 @@ func (s *Source) Acquire(ctx context.Context, load func(context.Context) (cdc.Ch
 	if err != nil {
 		return cdc.Source{}, "", err
 	}
-	ss.charsets = charsets
+	ss.charsets, ss.from = charsets, from
 	s.session = ss
 	return id, cdc.Position(from.String()), nil
 }
@@ -92,8 +92,6 @@ func (s *Source) resolveStart(ctx context.Context, db *sql.DB, cfg *mysql.Config
 		if text := vars.untested(); text != "" {
 			s.log.Warn("source", "warning", text)
 		}
-		s.received = from.clone()
-		s.positions.start(s.flavor, from)
 		if c.Progress.TxID == "" { // nothing of ours was published yet: the stream would be too late a judge
 			err = s.verifyTables(ctx, db)
 		}

@@ -33,6 +33,7 @@ type session struct {
 	src      *Source
 	conn     net.Conn
 	charsets map[uint64]charset
+	from     gtidSet // where the server begins
 	out      cdc.Queue
 
 	buf  []byte // buf[r:w] is read and not cut yet
@@ -82,6 +83,10 @@ func (s *Source) Run(ctx context.Context, out cdc.Queue) error {
 	s.session = nil
 	ss.out = out
 	defer ss.close()
+	if s.received == nil { // not in Acquire: after a Release another relay may lead, and move the checkpoint
+		s.received = ss.from.clone()
+		s.positions.start(s.flavor, ss.from)
+	}
 	s.connected.Store(true)
 	defer s.connected.Store(false)
 	stop := context.AfterFunc(ctx, func() { _ = ss.conn.SetReadDeadline(time.Unix(1, 0)) })

@@ -48,11 +48,12 @@ func (s *Source) Acquire(ctx context.Context, load func(context.Context) (cdc.Ch
 	return id, formatPosition(ss.startAt.from), nil
 }
 
-// Release gives up what Acquire took when Run does not follow it.
+// Release gives up what Acquire took when Run does not follow it. Another relay may then lead, and move the slot.
 func (s *Source) Release(ctx context.Context) {
 	if s.session != nil {
 		s.session.close(ctx)
-		s.session = nil
+		s.session, s.timeline = nil, 0
+		s.confirmed.Store(0)
 	}
 }
 

@@ -110,6 +110,32 @@ func TestResume(t *testing.T) {
 	})
 }
 
+// A relay that gave up the lead before it read anything continues from the checkpoint that another one saved meanwhile.
+func TestReleasedBeforeReading(t *testing.T) {
+	onEach(t, func(d *database) {
+		t := d.t
+		d.simple()
+		released := d.source(current())
+		if _, _, err := released.Acquire(t.Context(), none); err != nil {
+			t.Fatal(err)
+		}
+		released.Release(t.Context())
+		other := start(t, d.source(current()), newQueue(), none)
+		d.session(insert(1))
+		other.expect(1)
+		saved := other.source.Progress(other.queue.last())
+		if err := other.stop(); err != nil {
+			t.Fatal(err)
+		}
+		d.session(insert(2))
+		again := start(t, released, newQueue(), d.stored(saved.Position))
+		again.expect(2)
+		if err := again.stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // cut kills the dump threads.
 func (d *database) cut() {
 	d.t.Helper()
