@@ -149,13 +149,23 @@ func (r *Relay) fence(id cdc.Source, stored string) string {
 
 // open opens the sink under its fence. A stored one that is random although the source is unique by now is replaced,
 // once its last holder is fenced too.
+//
+// The claim is saved again before and after: a relay that was superseded while it waited must not fence its successor,
+// and must not publish under a fence that is newer than its successor's.
 func (r *Relay) open(ctx context.Context) error {
 	c := *r.checkpoint.Load()
-	current := r.fence(c.Source, c.Fence)
-	if c.Fence == current {
-		return r.Sink.Open(ctx, current)
+	if err := r.Checkpointer.Save(ctx, c); err != nil {
+		return err
 	}
-	if err := r.Sink.Open(ctx, current, c.Fence); err != nil {
+	var replaced []string
+	current := r.fence(c.Source, c.Fence)
+	if c.Fence != current {
+		replaced = []string{c.Fence}
+	}
+	if err := r.Sink.Open(ctx, current, replaced...); err != nil {
+		return err
+	}
+	if err := r.Checkpointer.Save(ctx, c); err != nil {
 		return err
 	}
 	c.Fence = current

@@ -123,3 +123,40 @@ func TestStandbyWaitsForTheDatabase(t *testing.T) {
 		}
 	})
 }
+
+// A relay that is superseded before its sink is open publishes nothing. If it notices in time, it does not fence its
+// successor either.
+func TestSupersededWhileTheSinkOpens(t *testing.T) {
+	for name, tt := range map[string]struct{ claimed, opens int }{
+		"while Kafka is away": {1, 1},
+		"while Kafka answers": {3, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f, opens := &fakes{batches: 1}, 0
+				f.open = func() error {
+					if opens++; opens == tt.claimed {
+						f.stored = &cdc.Checkpoint{Generation: f.stored.Generation + 1}
+					}
+					if opens < 3 {
+						return errors.New("away")
+					}
+					return nil
+				}
+				f.save = func(c cdc.Checkpoint) error {
+					if f.stored != nil && c.Generation < f.stored.Generation {
+						return cdc.ErrFenced
+					}
+					return nil
+				}
+				_, err := drive(t, f, options())
+				if stop, ok := errors.AsType[*cdc.StopError](err); !ok || stop.Class != cdc.ClassFenced {
+					t.Errorf("ended with %v", err)
+				}
+				if opens != tt.opens || f.runs != 0 {
+					t.Errorf("opened %d times, read %d times", opens, f.runs)
+				}
+			})
+		})
+	}
+}
