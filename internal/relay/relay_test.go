@@ -545,6 +545,34 @@ func TestSupersededRelayStops(t *testing.T) {
 	})
 }
 
+// A relay whose successor moved the position and ended was superseded. Without a successor somebody else moved it.
+func TestPositionMovedWhileDisconnected(t *testing.T) {
+	for name, tt := range map[string]struct {
+		successors uint64
+		class      cdc.Class
+	}{
+		"by a successor": {1, cdc.ClassFenced},
+		"by hand":        {0, cdc.ClassPosition},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := &fakes{run: func(int) error { return errors.New("cut") }}
+				f.acquire = func(attempt int) error {
+					if attempt == 1 {
+						return nil
+					}
+					f.stored = &cdc.Checkpoint{Generation: f.stored.Generation + tt.successors}
+					return cdc.PositionError("slot_moved", "", "slot is elsewhere")
+				}
+				_, err := drive(t, f, options())
+				if stop, ok := errors.AsType[*cdc.StopError](err); !ok || stop.Class != tt.class {
+					t.Errorf("ended with %v", err)
+				}
+			})
+		})
+	}
+}
+
 // A failed save may have been stored, with its answer lost: the next save needs a higher sequence.
 func TestSaveAfterALostAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -51,17 +51,27 @@ func (r *Relay) reacquire(ctx context.Context, retry *pauses) bool {
 			r.source.Store(&id)
 			return ctx.Err() == nil
 		}
-		if ctx.Err() != nil || r.stops(err) {
-			return false
-		}
 		if !errors.Is(err, cdc.ErrStandby) {
 			since = time.Now()
-		} else if time.Since(since) > supersededAfter {
-			r.fail(cdc.Stop(cdc.ClassFenced, "superseded", fmt.Errorf("another relay took over while this one was disconnected: %w", err), "restart this one, to stand by"))
+		}
+		if time.Since(since) > supersededAfter || r.replaced(ctx, err) {
+			err = cdc.Stop(cdc.ClassFenced, "superseded", fmt.Errorf("another relay took over while this one was disconnected: %w", err), "restart this one, to stand by")
+		}
+		if ctx.Err() != nil || r.stops(err) {
 			return false
 		}
 		r.interrupted(err)
 	}
+}
+
+// replaced reports whether err is about a position that another relay moved, which led for a while.
+func (r *Relay) replaced(ctx context.Context, err error) bool {
+	stop, ok := errors.AsType[*cdc.StopError](err)
+	if !ok || stop.Class != cdc.ClassPosition {
+		return false
+	}
+	c, _, failed := r.Checkpointer.Load(ctx)
+	return failed == nil && c.Generation > r.checkpoint.Load().Generation
 }
 
 // lastCheckpoint loads the checkpoint for a reconnect. This process claimed or saved it, so the store, which may be
