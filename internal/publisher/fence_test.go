@@ -3,6 +3,7 @@ package publisher_test
 import (
 	"errors"
 	"net"
+	"slices"
 	"sync"
 	"testing"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/publisher"
 )
 
 // coordinator hands out producer epochs as Kafka does (org.apache.kafka.coordinator.transaction.TransactionMetadata,
@@ -132,6 +134,45 @@ func (k *coordinator) at() producerID {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.current
+}
+
+// A replaced transactional ID is fenced if it was in use: not where the configuration gave another or none.
+func TestReplacedTransactionalIDIsFenced(t *testing.T) {
+	for setting, want := range map[string][]string{
+		"auto": {"old", "old", "derived", "derived"}, "own": {"own", "own"}, "none": {""},
+	} {
+		t.Run(setting, func(t *testing.T) {
+			c, k := newCluster(t, 1, 1), &coordinator{current: producerID{coordinated, -1}, last: -1}
+			var asked []string
+			c.ControlKey(int16(kmsg.InitProducerID), func(req kmsg.Request) (kmsg.Response, error, bool) {
+				c.KeepControl()
+				r := req.(*kmsg.InitProducerIDRequest)
+				res := r.ResponseKind().(*kmsg.InitProducerIDResponse)
+				res.Version = r.Version
+				id, _ := k.grant(producerID{r.ProducerID, r.ProducerEpoch})
+				res.ProducerID, res.ProducerEpoch = id.id, id.epoch
+				name := ""
+				if r.TransactionalID != nil {
+					name = *r.TransactionalID
+				}
+				asked = append(asked, name)
+				return res, nil, true
+			})
+			o := options(c)
+			o.TransactionalID = setting
+			p, err := publisher.New(o, logger(t), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer p.Kill()
+			if err := p.Open(t.Context(), "derived", "old"); err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(asked, want) {
+				t.Errorf("asked for %q, want %q", asked, want)
+			}
+		})
+	}
 }
 
 // A renewal is granted, its answer is lost, and the next coordinator does not know that it was: the publisher goes on.

@@ -76,7 +76,10 @@ func (p *Publisher) Open(ctx context.Context, transactionalID string, replaced .
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(life, cancel)() //nolint:contextcheck // the publisher outlives Open
-	transactionalID = kafka.TransactionalID(p.opts.TransactionalID, transactionalID)
+	derived := transactionalID
+	if transactionalID = kafka.TransactionalID(p.opts.TransactionalID, derived); transactionalID != derived {
+		replaced = nil // nobody published under them, and this relay may lack the right to
+	}
 	producer, err := p.takeOver(ctx, transactionalID, replaced)
 	p.client.Close() // its connection ends with ctx; jobs open another one
 	if life.Err() != nil {
@@ -90,11 +93,8 @@ func (p *Publisher) Open(ctx context.Context, transactionalID string, replaced .
 	return nil
 }
 
-// takeOver fences, and returns the producer ID and epoch to publish with. Where no fence is wanted nothing is fenced.
+// takeOver fences, and returns the producer ID and epoch to publish with.
 func (p *Publisher) takeOver(ctx context.Context, transactionalID string, replaced []string) (kafka.Producer, error) {
-	if transactionalID == "" {
-		replaced = nil
-	}
 	for _, id := range replaced {
 		if _, err := p.client.TakeOver(ctx, id); err != nil {
 			return kafka.Producer{}, err
