@@ -23,8 +23,8 @@ func (r *Rig) kill(ctx context.Context) error {
 	if !r.Relay.Running() {
 		return fmt.Errorf("the relay had already ended: %s", r.Relay.LogTail(5))
 	}
+	r.fault("SIGKILL") // before: a standby may have repeated events by the time the kill is known to have succeeded
 	r.Relay.Kill()
-	r.fault("SIGKILL")
 	return r.Relay.Start(ctx)
 }
 
@@ -55,8 +55,8 @@ func (r *Rig) Kill() {
 	if !r.Relay.Running() {
 		r.tb.Fatalf("the relay had already ended: %s", r.Relay.LogTail(5))
 	}
+	r.Fault("SIGKILL") // before, as in kill
 	r.Relay.Kill()
-	r.Fault("SIGKILL")
 }
 
 // TermRelay stops the relay with SIGTERM and starts it again.
