@@ -1,6 +1,9 @@
 package faults
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"syscall"
 	"testing"
@@ -83,4 +86,54 @@ func TestFrozenLeaderIsReplaced(t *testing.T) {
 			r.Verify()
 		})
 	}
+}
+
+// Only the connection that makes a relay the leader is cut, again and again. Whoever leads then continues from the checkpoint,
+// and a relay that was superseded says so.
+func TestLeadIsCut(t *testing.T) {
+	t.Parallel()
+	for name, source := range sources() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r, standby := pairOf(t, source.open(t))
+			r.Load(cdctest.Workload{})
+			for range 8 {
+				_, have := r.Reader.Count()
+				r.Await("more events", func(ctx context.Context) (bool, error) {
+					_, now := r.Reader.Count()
+					return now >= have+500, errors.Join(revive(ctx, r.Relay), revive(ctx, standby))
+				})
+				r.Fault("cut")
+				r.Must(cutLead(r.Within(time.Minute), r.DB))
+			}
+			r.AwaitProgress(500)
+			r.Verify()
+		})
+	}
+}
+
+// revive starts a relay that ended because it was superseded.
+func revive(ctx context.Context, relay *cdctest.Relay) error {
+	if relay.Running() {
+		return nil
+	}
+	exit, err := relay.Wait(ctx)
+	if err != nil || exit.Code != 4 {
+		return fmt.Errorf("exit code %d: %s: %w", exit.Code, lastWords(exit.Log), err)
+	}
+	return relay.Start(ctx)
+}
+
+// cutLead ends the server's session that holds the slot or the lock, if there is one.
+func cutLead(ctx context.Context, db cdctest.Database) error {
+	my, ok := db.(*cdctest.MySQL)
+	if !ok {
+		return db.(*cdctest.Postgres).Exec(ctx, "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = $1", db.Name())
+	}
+	var holder *int64
+	err := my.Query(ctx, []any{&holder}, "SELECT IS_USED_LOCK(?)", "cdc-relay."+my.Server.Flavor+"."+my.Name())
+	if err != nil || holder == nil {
+		return err
+	}
+	return my.Exec(ctx, "KILL ?", *holder)
 }
