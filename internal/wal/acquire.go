@@ -262,7 +262,7 @@ func (ss *session) readSlotInto(ctx context.Context, sv *server) error {
 	if err := row.usable(ss.src.opts.Slot, sv.source.Database); err != nil {
 		return err
 	}
-	sv.flushed = row.flushed
+	sv.flushed, ss.walsender = row.flushed, row.ActivePID
 	sv.slot, err = pglogrepl.ParseLSN(row.ConfirmedFlushLSN)
 	if err != nil {
 		return fmt.Errorf("read the position of slot %s: %w", ss.src.opts.Slot, err)

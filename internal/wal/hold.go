@@ -2,6 +2,7 @@ package wal
 
 import (
 	"context"
+	"fmt"
 	"time"
 )
 
@@ -36,6 +37,24 @@ func (ss *session) takeBack() error {
 	ss.holder.cancel()
 	<-ss.holder.done
 	return ss.holder.err
+}
+
+// verifyHeld returns an error if the slot is not ours any more. Since Acquire the sink was opened, so a successor that takes
+// the slot from here on fences us; but one that took it before was fenced by us, and what the server had sent us until then is
+// old.
+func (ss *session) verifyHeld(ctx context.Context) error {
+	if ss.walsender == 0 {
+		return nil
+	}
+	ss.monitor.stop() // its connection is ours now
+	looking, cancel := context.WithTimeout(ctx, monitorTimeout)
+	defer cancel()
+	row, err := readSlot(looking, ss.sql, ss.src.opts.Slot)
+	ss.monitor = startMonitor(context.WithoutCancel(ctx), ss)
+	if err == nil && row.ActivePID != ss.walsender {
+		err = fmt.Errorf("replication slot %q was lost before it was read", ss.src.opts.Slot)
+	}
+	return err
 }
 
 // serve comes round until ctx ends or an attempt would have failed.

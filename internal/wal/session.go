@@ -30,6 +30,7 @@ type session struct {
 	serverStarted string
 	text          bool
 	startAt       startPoint
+	walsender     int // its process ID; 0: not known
 	leftover      []byte
 
 	out       cdc.Queue
@@ -75,6 +76,9 @@ func (s *Source) Run(ctx context.Context, out cdc.Queue) error {
 	s.session = nil
 	defer ss.close(ctx)
 	if err := ss.takeBack(); err != nil {
+		return err
+	}
+	if err := ss.verifyHeld(ctx); err != nil {
 		return err
 	}
 	ss.prepare(out)

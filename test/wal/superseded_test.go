@@ -1,0 +1,47 @@
+package wal
+
+import (
+	"context"
+	"testing"
+	"time"
+)
+
+// A relay that lost the slot before it reads hands on nothing of what the server had sent: another relay has published that
+// and more.
+func TestSlotLostBeforeReading(t *testing.T) {
+	d := newDatabase(t)
+	superseded, q := d.source(), newQueue(t)
+	d.insert(1, 20000)
+	if _, _, err := superseded.Acquire(t.Context(), none); err != nil {
+		t.Fatal(err)
+	}
+	defer superseded.Release(t.Context())
+	d.awaitSent()
+	d.exec("SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = '" + d.name + "'")
+	d.awaitFree()
+	other := newQueue(t)
+	tailing(t, d.source(), other)
+	other.waitCount(t, 20000)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if err := superseded.Run(ctx, q); err == nil {
+		t.Error("a lost slot is no error")
+	}
+	if n := len(q.held()); n > 0 {
+		t.Errorf("handed on %d rows", n)
+	}
+}
+
+// awaitSent waits until the walsender has sent what was committed.
+func (d *database) awaitSent() {
+	d.t.Helper()
+	for sent, deadline := false, time.Now().Add(30*time.Second); !sent; {
+		if time.Now().After(deadline) {
+			d.t.Fatal("the walsender sends nothing")
+		}
+		if err := d.conn.QueryRow(d.t.Context(), `SELECT COALESCE(bool_or(r.sent_lsn >= pg_current_wal_flush_lsn()), false), pg_sleep(0.01)
+			FROM pg_stat_replication r JOIN pg_replication_slots s ON s.active_pid = r.pid WHERE s.slot_name = $1`, d.name).Scan(&sent, nil); err != nil {
+			d.t.Fatal(err)
+		}
+	}
+}
