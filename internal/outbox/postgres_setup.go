@@ -2,6 +2,7 @@ package outbox
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
@@ -53,6 +54,8 @@ type SetupOptions struct {
 	Failover bool
 	// Role is the relay's role. Without it no rights are granted.
 	Role string
+	// Maintain lists the tables whose partitions the relay maintains. They are made, or exist.
+	Maintain []Name
 }
 
 func (o *SetupOptions) check() error {
@@ -92,6 +95,11 @@ func PostgresSetup(o SetupOptions) (Steps, error) {
 		}
 		owner.Statements = append(owner.Statements, script.Up...)
 	}
+	for _, t := range o.Maintain {
+		if !slices.ContainsFunc(o.Make, func(m TableOptions) bool { return m.Name == t }) {
+			owner.Statements = append(owner.Statements, postgresMaintenance(t)...)
+		}
+	}
 	owner.Statements = append(owner.Statements, postgresPublication(o.Publication, o.Publish))
 	relay := Step{RunnerRelay, []Statement{PostgresSlot(o.Slot, o.Failover)}}
 	if o.Role == "" {
@@ -116,6 +124,9 @@ func grants(o *SetupOptions) []Statement {
 			statements = append(statements, Statement{SQL: "GRANT USAGE ON SCHEMA " + Quote(t.Schema) + " TO " + Quote(o.Role)})
 		}
 		statements = append(statements, Statement{SQL: "GRANT SELECT ON TABLE " + t.SQL() + " TO " + Quote(o.Role)})
+	}
+	for _, t := range o.Maintain {
+		statements = append(statements, grantMaintenance(t, o.Role)...)
 	}
 	return statements
 }
@@ -170,7 +181,7 @@ func PostgresTeardown(o TeardownOptions) Steps {
 		"WHERE slot_name = " + literal(o.Slot)}}}
 	owner := Step{RunnerOwner, []Statement{{SQL: "DROP PUBLICATION IF EXISTS " + Quote(o.Publication)}}}
 	for _, t := range o.Drop {
-		owner.Statements = append(owner.Statements, Statement{SQL: "DROP TABLE IF EXISTS " + t.SQL()})
+		owner.Statements = append(owner.Statements, Statement{SQL: "DROP TABLE IF EXISTS " + t.SQL()}, dropMaintenance(t))
 	}
 	if len(o.Drop) > 0 {
 		owner.Statements = append(owner.Statements, dropPartitionSchema())

@@ -92,7 +92,8 @@ func PostgresTable(o TableOptions) (Script, error) {
 	}
 	if o.Partition == PartitionDaily {
 		s.Up = append(s.Up, Statement{SQL: "CREATE SCHEMA IF NOT EXISTS " + partitionSchema}, createPartitions(&o))
-		s.Down = append(s.Down, dropPartitionSchema())
+		s.Up = append(s.Up, postgresMaintenance(o.Name)...)
+		s.Down = append(s.Down, dropMaintenance(o.Name), dropPartitionSchema())
 	}
 	return s, nil
 }
@@ -129,7 +130,7 @@ func createTable(o *TableOptions) Statement {
 // attaching the others does not scan it.
 func createPartitions(o *TableOptions) Statement {
 	midnight := o.From.UTC().Truncate(24 * time.Hour)
-	prefix := partitionPrefix(o.Name)
+	prefix := partitionPrefix(o.Name, len("20060102"))
 	return Statement{
 		Comment: fmt.Sprintf("Daily partitions (UTC) from %s, %d days ahead, and one for what falls outside.\n"+
 			"Created separately and then attached, which does not block writers.",
@@ -161,6 +162,11 @@ END`,
 	}
 }
 
+// dropMaintenance drops the function that maintains the partitions. IF EXISTS covers a schema that does not exist.
+func dropMaintenance(table Name) Statement {
+	return Statement{SQL: "DROP FUNCTION IF EXISTS " + PostgresRoutine(table).SQL() + "(text, timestamp)"}
+}
+
 // dropPartitionSchema drops the schema unless another outbox table uses it.
 func dropPartitionSchema() Statement {
 	return Statement{SQL: block(`BEGIN
@@ -172,19 +178,19 @@ END`)}
 
 // PostgresPartition returns the name of the partition for the day (UTC) of at.
 func PostgresPartition(table Name, at time.Time) Name {
-	return Name{Schema: partitionSchema, Table: partitionPrefix(table) + at.UTC().Format("20060102")}
+	return Name{Schema: partitionSchema, Table: partitionPrefix(table, len("20060102")) + at.UTC().Format("20060102")}
 }
 
 // PostgresDefaultPartition returns the name of the DEFAULT partition.
 func PostgresDefaultPartition(table Name) Name {
-	return Name{Schema: partitionSchema, Table: partitionPrefix(table) + "default"}
+	return Name{Schema: partitionSchema, Table: partitionPrefix(table, len("20060102")) + "default"}
 }
 
-// partitionPrefix returns the prefix of a table's partitions: schema_table_, shortened and with a checksum if a name would
-// be too long.
-func partitionPrefix(n Name) string {
+// partitionPrefix returns the prefix of a table's partitions: schema_table_, shortened and with a checksum if a name with
+// a rest of that length would be too long.
+func partitionPrefix(n Name, rest int) string {
 	prefix := n.Schema + "_" + n.Table + "_"
-	const room = maxIdentifier - len("20060102")
+	room := maxIdentifier - rest
 	if len(prefix) <= room {
 		return prefix
 	}

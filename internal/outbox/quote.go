@@ -51,11 +51,14 @@ func mysqlLiteral(s string) string {
 	return literal(s)
 }
 
-// block returns PL/pgSQL as a DO block, with a dollar quote that the body does not contain.
-func block(body string) string {
+// block returns PL/pgSQL as a DO block.
+func block(body string) string { return dollar(body, "DO ") }
+
+// dollar returns a body behind its head, in a dollar quote that the body does not contain.
+func dollar(body, head string) string {
 	tag := "$$"
 	for strings.Contains(body, tag) {
 		tag = "$_" + tag[1:]
 	}
-	return "DO " + tag + "\n" + body + "\n" + tag
+	return head + tag + "\n" + body + "\n" + tag
 }

@@ -45,6 +45,10 @@ const (
 	stateSyntaxError                       = "42601"
 	stateQueryCanceled                     = "57014"
 	stateReadOnly                          = "25006"
+	stateLockNotAvailable                  = "55P03"
+	stateDeadlockDetected                  = "40P01"
+	stateCheckViolation                    = "23514"
+	stateUndefinedFunction                 = "42883"
 )
 
 // connectSQL opens an ordinary connection. The caller closes it.

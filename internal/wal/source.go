@@ -24,6 +24,8 @@ type Options struct {
 	// Tables are the outbox tables, schema-qualified and unquoted ("public.outbox"). Rows of other
 	// tables in the publication are skipped before they are decoded.
 	Tables []string
+	// Routines are the routines that maintain the tables' partitions, by table; none: they are not maintained.
+	Routines map[string]string
 	// Conflict decides when the slot stands ahead of the checkpoint.
 	Conflict cdc.Conflict
 	// Verify is asked about each table's schema before anything is read; nil: it is not called. An error ends

@@ -1,6 +1,8 @@
 -- This loses the events that are not published yet.
 DROP TABLE IF EXISTS public.outbox;
 
+DROP FUNCTION IF EXISTS cdc_relay.public_outbox_maintain(text, timestamp);
+
 DO $$
 BEGIN
   DROP SCHEMA IF EXISTS cdc_relay;

@@ -49,9 +49,86 @@ END
 $$;
 -- +goose StatementEnd
 
+-- +goose StatementBegin
+-- Maintains the partitions of public.outbox for a role that has no rights on it. Nobody but the owner may
+-- call it until it is granted.
+CREATE OR REPLACE FUNCTION cdc_relay.public_outbox_maintain(action text, at timestamp) RETURNS bigint
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp SET timezone = 'UTC' SET datestyle = 'ISO' SET lock_timeout = '20ms' AS $$
+DECLARE
+  outbox CONSTANT text := 'public.outbox';
+  taken CONSTANT text := 'cdc-relay: taken out of ' || 'public.outbox';
+  since CONSTANT timestamptz := date_trunc('day', at);
+  until CONSTANT timestamptz := since + interval '24 hours';
+  day CONSTANT text := 'cdc_relay.' || quote_ident('public_outbox_' || to_char(at, 'YYYYMMDD'));
+  rest CONSTANT text := 'cdc_relay.' || quote_ident('public_outbox_' || 'default');
+  fresh CONSTANT text := 'cdc_relay.' || quote_ident('public_outbox_' || 'new');
+  old CONSTANT text := 'public_outbox_' || 'default_' || to_char(at, 'YYYYMMDDHH24MISS');
+  moment CONSTANT timestamptz := date_trunc('second', clock_timestamp());
+  part text := day;
+  n bigint := 0;
+BEGIN
+  IF action IN ('make', 'swap') THEN
+    EXECUTE format('CREATE TABLE %s (LIKE %s INCLUDING ALL)', day, outbox);
+    EXECUTE format('ALTER TABLE %s ADD CONSTRAINT bound CHECK (created_at >= %L AND created_at < %L)', day, since, until);
+    IF action = 'swap' THEN
+      EXECUTE format('CREATE TABLE %s (LIKE %s INCLUDING ALL)', fresh, outbox);
+      EXECUTE format('LOCK TABLE ONLY %s IN ACCESS EXCLUSIVE MODE', outbox); -- before the partition, as writers do
+      EXECUTE format('ALTER TABLE %s DETACH PARTITION %s', outbox, rest);
+      EXECUTE format('COMMENT ON TABLE %s IS %L', rest, format('%s, until %s, WAL %s', taken, moment, pg_current_wal_insert_lsn()));
+      EXECUTE format('ALTER TABLE %s RENAME TO %I', rest, 'public_outbox_' || 'default_' || to_char(moment, 'YYYYMMDDHH24MISS'));
+      EXECUTE format('ALTER TABLE %s RENAME TO %I', fresh, 'public_outbox_' || 'default');
+    END IF;
+    EXECUTE format('ALTER TABLE %s ATTACH PARTITION %s FOR VALUES FROM (%L) TO (%L)', outbox, day, since, until);
+    EXECUTE format('ALTER TABLE %s DROP CONSTRAINT bound', day);
+    IF action = 'swap' THEN
+      EXECUTE format('ALTER TABLE %s ATTACH PARTITION %s DEFAULT', outbox, rest);
+    END IF;
+  ELSIF action = 'take_out' THEN
+    IF until > now() OR NOT EXISTS (SELECT FROM pg_inherits WHERE inhparent = outbox::regclass AND inhrelid = to_regclass(day)) THEN
+      RAISE EXCEPTION '% is no partition of % for a day that has ended', day, outbox;
+    END IF;
+    EXECUTE format('ALTER TABLE %s DETACH PARTITION %s', outbox, day);
+    EXECUTE format('COMMENT ON TABLE %s IS %L', day, format('%s, until %s, WAL %s', taken, until, pg_current_wal_insert_lsn()));
+  ELSIF action IN ('drop', 'drop_default') THEN
+    IF action = 'drop_default' THEN
+      part := 'cdc_relay.' || quote_ident(old);
+    END IF;
+    IF NOT coalesce(starts_with(obj_description(to_regclass(part), 'pg_class'), taken || ', until '), false)
+        OR EXISTS (SELECT FROM pg_inherits WHERE inhrelid = to_regclass(part)) THEN
+      RAISE EXCEPTION '% was not taken out of %', part, outbox;
+    END IF;
+    EXECUTE format('DROP TABLE %s', part);
+  ELSIF action = 'default_rows' THEN
+    EXECUTE format('SELECT count(*) FROM (SELECT FROM %s LIMIT 100000) AS counted', rest) INTO n;
+  ELSE
+    RAISE EXCEPTION 'unknown action %', action;
+  END IF;
+  RETURN n;
+END
+$$;
+-- +goose StatementEnd
+
+REVOKE ALL ON FUNCTION cdc_relay.public_outbox_maintain(text, timestamp) FROM PUBLIC;
+
+-- +goose StatementBegin
+DO $$
+DECLARE
+  owner text := (SELECT quote_ident(pg_get_userbyid(relowner)) FROM pg_class WHERE oid = 'public.outbox'::regclass);
+BEGIN
+  IF owner <> quote_ident(current_user) THEN
+    EXECUTE 'GRANT USAGE, CREATE ON SCHEMA cdc_relay TO ' || owner;
+    EXECUTE 'ALTER FUNCTION cdc_relay.public_outbox_maintain(text, timestamp) OWNER TO ' || owner;
+  END IF;
+END
+$$;
+-- +goose StatementEnd
+
 -- +goose Down
 -- This loses the events that are not published yet.
 DROP TABLE IF EXISTS public.outbox;
+
+DROP FUNCTION IF EXISTS cdc_relay.public_outbox_maintain(text, timestamp);
 
 -- +goose StatementBegin
 DO $$

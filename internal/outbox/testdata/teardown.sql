@@ -9,6 +9,8 @@ DROP PUBLICATION IF EXISTS cdc_relay_shop;
 
 DROP TABLE IF EXISTS public.outbox;
 
+DROP FUNCTION IF EXISTS cdc_relay.public_outbox_maintain(text, timestamp);
+
 DO $$
 BEGIN
   DROP SCHEMA IF EXISTS cdc_relay;

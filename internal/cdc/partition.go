@@ -1,0 +1,22 @@
+package cdc
+
+import (
+	"errors"
+	"time"
+)
+
+// Partition is a partition of an outbox table, or a table that was one.
+type Partition struct {
+	Name string
+	// Since and Until are the bounds of created_at. A default partition has none; Until is when it was taken out.
+	Since, Until time.Time
+	// Default is whether it holds what no other partition takes.
+	Default bool
+	// Out is whether it was taken out: nothing is inserted any more.
+	Out bool
+	// Relayed is whether everything in a partition that was taken out is published and its position saved.
+	Relayed bool
+}
+
+// ErrBusy says that a table's lock was not free within the short time for which a writer may wait behind us.
+var ErrBusy = errors.New("a transaction holds the table")

@@ -1,0 +1,111 @@
+package outbox
+
+import "fmt"
+
+// PostgresRoutine returns the name of the function that maintains a table's daily partitions.
+func PostgresRoutine(table Name) Name {
+	return Name{Schema: partitionSchema, Table: partitionPrefix(table, len("maintain")) + "maintain"}
+}
+
+// TemporaryRoutine is the name of a function that ends with its session, for an owner who wants none in the database.
+func TemporaryRoutine(table Name) Name {
+	return Name{Schema: "pg_temp", Table: PostgresRoutine(table).Table}
+}
+
+// PostgresMaintenance returns the statement that creates the function that maintains a table's daily partitions. It runs
+// with the rights of the table's owner, so that the relay's role needs none: it takes an action and a time, computes every
+// name itself, and touches only partitions of this table and what it took out of it. Each call is one transaction, and
+// waits for no lock longer than 20 ms.
+func PostgresMaintenance(table, routine Name) Statement {
+	return Statement{
+		Comment: "Maintains the partitions of " + table.String() + " for a role that has no rights on it. Nobody but the owner may\n" +
+			"call it until it is granted.",
+		SQL: "CREATE OR REPLACE FUNCTION " + routine.SQL() + dollar(fmt.Sprintf(routineBody,
+			literal(table.SQL()), literal(partitionSchema+"."), literal(partitionPrefix(table, len("20060102"))),
+			literal(partitionPrefix(table, len("default_20060102030405"))), literal(table.String())),
+			"(action text, at timestamp) RETURNS bigint\nLANGUAGE plpgsql SECURITY DEFINER\n"+
+				"SET search_path = pg_catalog, pg_temp SET timezone = 'UTC' SET datestyle = 'ISO' SET lock_timeout = '20ms' AS "),
+	}
+}
+
+// routineBody is PL/pgSQL. A partition that is taken out gets a comment with the end of its rows and a WAL position behind
+// all of them: the lock on the partition is held by then, so that every transaction that wrote to it has ended. To swap is
+// to make a day although the default partition has rows, which are taken out with it.
+const routineBody = `DECLARE
+  outbox CONSTANT text := %s;
+  taken CONSTANT text := 'cdc-relay: taken out of ' || %[5]s;
+  since CONSTANT timestamptz := date_trunc('day', at);
+  until CONSTANT timestamptz := since + interval '24 hours';
+  day CONSTANT text := %[2]s || quote_ident(%[3]s || to_char(at, 'YYYYMMDD'));
+  rest CONSTANT text := %[2]s || quote_ident(%[3]s || 'default');
+  fresh CONSTANT text := %[2]s || quote_ident(%[3]s || 'new');
+  old CONSTANT text := %[4]s || 'default_' || to_char(at, 'YYYYMMDDHH24MISS');
+  moment CONSTANT timestamptz := date_trunc('second', clock_timestamp());
+  part text := day;
+  n bigint := 0;
+BEGIN
+  IF action IN ('make', 'swap') THEN
+    EXECUTE format('CREATE TABLE %%s (LIKE %%s INCLUDING ALL)', day, outbox);
+    EXECUTE format('ALTER TABLE %%s ADD CONSTRAINT bound CHECK (created_at >= %%L AND created_at < %%L)', day, since, until);
+    IF action = 'swap' THEN
+      EXECUTE format('CREATE TABLE %%s (LIKE %%s INCLUDING ALL)', fresh, outbox);
+      EXECUTE format('LOCK TABLE ONLY %%s IN ACCESS EXCLUSIVE MODE', outbox); -- before the partition, as writers do
+      EXECUTE format('ALTER TABLE %%s DETACH PARTITION %%s', outbox, rest);
+      EXECUTE format('COMMENT ON TABLE %%s IS %%L', rest, format('%%s, until %%s, WAL %%s', taken, moment, pg_current_wal_insert_lsn()));
+      EXECUTE format('ALTER TABLE %%s RENAME TO %%I', rest, %[4]s || 'default_' || to_char(moment, 'YYYYMMDDHH24MISS'));
+      EXECUTE format('ALTER TABLE %%s RENAME TO %%I', fresh, %[3]s || 'default');
+    END IF;
+    EXECUTE format('ALTER TABLE %%s ATTACH PARTITION %%s FOR VALUES FROM (%%L) TO (%%L)', outbox, day, since, until);
+    EXECUTE format('ALTER TABLE %%s DROP CONSTRAINT bound', day);
+    IF action = 'swap' THEN
+      EXECUTE format('ALTER TABLE %%s ATTACH PARTITION %%s DEFAULT', outbox, rest);
+    END IF;
+  ELSIF action = 'take_out' THEN
+    IF until > now() OR NOT EXISTS (SELECT FROM pg_inherits WHERE inhparent = outbox::regclass AND inhrelid = to_regclass(day)) THEN
+      RAISE EXCEPTION '%% is no partition of %% for a day that has ended', day, outbox;
+    END IF;
+    EXECUTE format('ALTER TABLE %%s DETACH PARTITION %%s', outbox, day);
+    EXECUTE format('COMMENT ON TABLE %%s IS %%L', day, format('%%s, until %%s, WAL %%s', taken, until, pg_current_wal_insert_lsn()));
+  ELSIF action IN ('drop', 'drop_default') THEN
+    IF action = 'drop_default' THEN
+      part := %[2]s || quote_ident(old);
+    END IF;
+    IF NOT coalesce(starts_with(obj_description(to_regclass(part), 'pg_class'), taken || ', until '), false)
+        OR EXISTS (SELECT FROM pg_inherits WHERE inhrelid = to_regclass(part)) THEN
+      RAISE EXCEPTION '%% was not taken out of %%', part, outbox;
+    END IF;
+    EXECUTE format('DROP TABLE %%s', part);
+  ELSIF action = 'default_rows' THEN
+    EXECUTE format('SELECT count(*) FROM (SELECT FROM %%s LIMIT 100000) AS counted', rest) INTO n;
+  ELSE
+    RAISE EXCEPTION 'unknown action %%', action;
+  END IF;
+  RETURN n;
+END`
+
+// postgresMaintenance returns the statements that create the function with the rights of the table's owner only, also where
+// an administrator runs them.
+func postgresMaintenance(table Name) []Statement {
+	routine := PostgresRoutine(table)
+	signature := routine.SQL() + "(text, timestamp)"
+	return []Statement{
+		PostgresMaintenance(table, routine),
+		{SQL: "REVOKE ALL ON FUNCTION " + signature + " FROM PUBLIC"},
+		{SQL: block(fmt.Sprintf(`DECLARE
+  owner text := (SELECT quote_ident(pg_get_userbyid(relowner)) FROM pg_class WHERE oid = %s::regclass);
+BEGIN
+  IF owner <> quote_ident(current_user) THEN
+    EXECUTE 'GRANT USAGE, CREATE ON SCHEMA %s TO ' || owner;
+    EXECUTE %s || owner;
+  END IF;
+END`, literal(table.SQL()), partitionSchema, literal("ALTER FUNCTION "+signature+" OWNER TO ")))},
+	}
+}
+
+// grantMaintenance lets a role maintain a table's partitions, through the function only.
+func grantMaintenance(table Name, role string) []Statement {
+	return []Statement{
+		{SQL: "GRANT USAGE ON SCHEMA " + partitionSchema + " TO " + Quote(role)},
+		{SQL: "GRANT EXECUTE ON FUNCTION " + PostgresRoutine(table).SQL() + "(text, timestamp) TO " + Quote(role)},
+	}
+}

@@ -1,0 +1,58 @@
+package retention
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+// Metrics are what the last pass saw, by table. The leader sets them.
+type Metrics struct {
+	ahead, age, rows, waiting *prometheus.GaugeVec
+	errors                    prometheus.Counter
+}
+
+// NewMetrics registers the metrics.
+func NewMetrics(reg prometheus.Registerer) *Metrics {
+	gauge := func(name, help string) *prometheus.GaugeVec {
+		v := prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "cdc_relay", Name: name, Help: help}, []string{"table"})
+		reg.MustRegister(v)
+		return v
+	}
+	m := &Metrics{
+		ahead:   gauge("partitions_ahead_days", "Days after today that have a partition, without a gap."),
+		age:     gauge("oldest_partition_age_seconds", "Age of the oldest day that is stored, at the last pass."),
+		rows:    gauge("default_partition_rows", "Rows in the default partition, counted up to 100,000."),
+		waiting: gauge("partitions_unrelayed", "Partitions past the TTL that are kept because they hold events whose position is not saved."),
+		errors: prometheus.NewCounter(prometheus.CounterOpts{
+			Namespace: "cdc_relay", Name: "partition_errors_total", Help: "Passes over the partitions that left something undone.",
+		}),
+	}
+	reg.MustRegister(m.errors)
+	return m
+}
+
+func (m *Metrics) set(table string, parts []cdc.Partition, rows int64, now time.Time) {
+	if m == nil {
+		return
+	}
+	m.ahead.WithLabelValues(table).Set(float64(Ahead(parts, now)))
+	m.rows.WithLabelValues(table).Set(float64(rows))
+	if since := oldest(parts); !since.IsZero() {
+		m.age.WithLabelValues(table).Set(now.Sub(since).Seconds())
+	}
+}
+
+func (m *Metrics) unrelayed(table string, n int) {
+	if m != nil {
+		m.waiting.WithLabelValues(table).Set(float64(n))
+	}
+}
+
+func (m *Metrics) failed() {
+	if m != nil {
+		m.errors.Inc()
+	}
+}

@@ -1,0 +1,154 @@
+package retention
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+// Table is an outbox table with its partitions. Each change is one transaction, and an error that wraps [cdc.ErrBusy] says
+// that it gave up so as not to hold writers up.
+type Table interface {
+	Name() string
+	List(ctx context.Context) ([]cdc.Partition, error)
+	// DefaultRows counts the rows of the default partition, up to a limit.
+	DefaultRows(ctx context.Context) (int64, error)
+	// Make makes a day's partition. With swap the default partition has rows: it is taken out, and replaced by an empty one.
+	Make(ctx context.Context, day time.Time, swap bool) error
+	TakeOut(ctx context.Context, p cdc.Partition) error
+	Drop(ctx context.Context, p cdc.Partition) error
+}
+
+// Tables connects to the database and returns its tables. The caller closes the connection.
+type Tables func(ctx context.Context) (tables []Table, closeAll func(), err error)
+
+// Maintainer keeps the partitions of the tables as the options say.
+type Maintainer struct {
+	opts    Options
+	open    Tables
+	log     *slog.Logger
+	metrics *Metrics
+}
+
+// New returns a Maintainer. metrics may be nil.
+func New(opts Options, open Tables, log *slog.Logger, metrics *Metrics) *Maintainer {
+	return &Maintainer{opts, open, log, metrics}
+}
+
+const (
+	// attempts is how often a pass is tried while something is left: a lock is not free, or what was taken out is not
+	// relayed yet. The pauses double.
+	attempts   = 5
+	firstPause = time.Second
+	// step is the pause between two changes, in which writers that waited go on.
+	step = 100 * time.Millisecond
+)
+
+// Maintain makes passes until nothing is left to do, a few times at most. It returns what is left as an error.
+func (m *Maintainer) Maintain(ctx context.Context) error {
+	for i := 0; ; i++ {
+		err := m.pass(ctx)
+		if err == nil || i+1 == attempts || !later(err) {
+			return err
+		}
+		if sleep(ctx, firstPause<<i) != nil {
+			return err
+		}
+	}
+}
+
+// errUnrelayed says that what was taken out holds events that the relay has not published, or not saved.
+var errUnrelayed = errors.New("not dropped")
+
+func later(err error) bool { return errors.Is(err, cdc.ErrBusy) || errors.Is(err, errUnrelayed) }
+
+func (m *Maintainer) pass(ctx context.Context) error {
+	tables, closeAll, err := m.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer closeAll()
+	var errs []error
+	for _, t := range tables {
+		errs = append(errs, m.table(ctx, t))
+	}
+	return errors.Join(errs...)
+}
+
+// table does what is due for one table. It ends at the first lock that is not free: a writer waits for us once.
+func (m *Maintainer) table(ctx context.Context, t Table) error {
+	parts, err := t.List(ctx)
+	if err != nil {
+		return err
+	}
+	rows, err := t.DefaultRows(ctx)
+	if err != nil {
+		return err
+	}
+	plan := m.opts.Plan(parts, time.Now())
+	if err := m.apply(ctx, t, plan, rows > 0); err != nil {
+		return err
+	}
+	if parts, err = t.List(ctx); err != nil {
+		return err
+	}
+	m.metrics.set(t.Name(), parts, rows, time.Now())
+	after := m.opts.Plan(parts, time.Now())
+	m.metrics.unrelayed(t.Name(), len(after.Unrelayed))
+	return keptError(append(after.Unrelayed, after.Drop...))
+}
+
+// keptError says that partitions past the TTL are kept until the next pass.
+func keptError(parts []cdc.Partition) error {
+	if len(parts) == 0 {
+		return nil
+	}
+	return &cdc.FixableError{
+		Cause: fmt.Errorf("%w: %s, and %d more, hold events whose position is not saved yet", errUnrelayed, parts[0].Name, len(parts)-1),
+		Fix:   "start the relay, or find out why it lags; if it always lags that much, make partitions.ttl longer",
+	}
+}
+
+// apply changes the table. Dropping comes first, because it takes no lock on the table.
+func (m *Maintainer) apply(ctx context.Context, t Table, plan Plan, swap bool) error {
+	for _, p := range plan.Drop {
+		if err := m.do(ctx, "partition dropped", p.Name, t.Drop(ctx, p)); err != nil {
+			return err
+		}
+	}
+	for _, since := range plan.Make {
+		if err := m.do(ctx, "partition made", t.Name()+" "+since.Format(time.DateOnly), t.Make(ctx, since, swap)); err != nil {
+			return err
+		}
+		swap = false
+	}
+	for _, p := range plan.TakeOut {
+		if err := m.do(ctx, "partition taken out", p.Name, t.TakeOut(ctx, p)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *Maintainer) do(ctx context.Context, what, name string, err error) error {
+	if err != nil {
+		return err
+	}
+	m.log.Info(what, "partition", name)
+	return sleep(ctx, step)
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

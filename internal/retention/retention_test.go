@@ -1,0 +1,172 @@
+package retention
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+// fake is a table whose changes are logged. A name in busy is refused once.
+type fake struct {
+	parts   []cdc.Partition
+	rows    int64
+	relayed bool
+	busy    map[string]int
+	log     []string
+}
+
+func (f *fake) Name() string { return "public.outbox" }
+
+func (f *fake) List(context.Context) ([]cdc.Partition, error) {
+	list := slices.Clone(f.parts)
+	for i := range list {
+		list[i].Relayed = list[i].Out && f.relayed
+	}
+	return list, nil
+}
+
+func (f *fake) DefaultRows(context.Context) (int64, error) { return f.rows, nil }
+
+func (f *fake) did(what string) error {
+	if f.busy[what] > 0 {
+		f.busy[what]--
+		return fmt.Errorf("%s: %w", what, cdc.ErrBusy)
+	}
+	f.log = append(f.log, what)
+	return nil
+}
+
+func (f *fake) Make(_ context.Context, at time.Time, swap bool) error {
+	what := map[bool]string{true: "swap ", false: "make "}[swap] + name(at)
+	if err := f.did(what); err != nil {
+		return err
+	}
+	f.parts = append(f.parts, partition(at))
+	return nil
+}
+
+func (f *fake) TakeOut(_ context.Context, p cdc.Partition) error {
+	for i := range f.parts {
+		if f.parts[i].Name == p.Name {
+			f.parts[i].Out = true
+		}
+	}
+	return f.did("out " + p.Name)
+}
+
+func (f *fake) Drop(_ context.Context, p cdc.Partition) error {
+	f.parts = slices.DeleteFunc(f.parts, func(q cdc.Partition) bool { return q.Name == p.Name })
+	return f.did("drop " + p.Name)
+}
+
+func name(at time.Time) string { return at.Format("0102") }
+
+func partition(at time.Time) cdc.Partition {
+	return cdc.Partition{Name: name(at), Since: at, Until: at.Add(day)}
+}
+
+// days returns partitions for the days from..to after today.
+func days(from, to int) (parts []cdc.Partition) {
+	for i := from; i <= to; i++ {
+		parts = append(parts, partition(time.Now().UTC().Truncate(day).AddDate(0, 0, i)))
+	}
+	return parts
+}
+
+func (f *fake) maintainer(o Options, m *Metrics) *Maintainer {
+	open := func(context.Context) ([]Table, func(), error) { return []Table{f}, func() {}, nil }
+	return New(o, open, slog.New(slog.DiscardHandler), m)
+}
+
+// Time in a synctest bubble starts at 2000-01-01, midnight UTC.
+func TestPass(t *testing.T) {
+	for title, tt := range map[string]struct {
+		from, to int // days that have a partition
+		options  Options
+		rows     int64
+		late     bool // nothing is relayed
+		busy     map[string]int
+		want     string
+		left     error
+	}{
+		"days ahead":              {0, 1, Options{Ahead: 3}, 0, false, nil, "make 0103, make 0104", nil},
+		"no days":                 {-3, -1, Options{Ahead: 1}, 0, false, nil, "make 0101, make 0102", nil},
+		"a gap":                   {1, 1, Options{Ahead: 2}, 0, false, nil, "make 0101, make 0103", nil},
+		"rows in the default":     {0, 1, Options{Ahead: 3}, 1, false, nil, "swap 0103, make 0104", nil},
+		"rows, nothing to make":   {0, 1, Options{Ahead: 1}, 1, false, nil, "", nil},
+		"no ttl":                  {-9, 0, Options{Drop: true}, 0, false, nil, "", nil},
+		"past the ttl":            {-4, 0, Options{TTL: 2 * day, Drop: true}, 0, false, nil, "out 1228, out 1229, drop 1228, drop 1229", nil},
+		"kept for an archive":     {-3, 0, Options{TTL: 2 * day}, 0, false, nil, "out 1229", nil},
+		"lags more than the ttl":  {-4, 0, Options{TTL: 2 * day, Drop: true}, 0, true, nil, "out 1228, out 1229", errUnrelayed},
+		"a lock is not free once": {0, 0, Options{Ahead: 2}, 0, false, map[string]int{"make 0102": 1}, "make 0102, make 0103", nil},
+		"a lock is never free":    {0, 0, Options{Ahead: 2}, 0, false, map[string]int{"make 0102": attempts}, "", cdc.ErrBusy},
+	} {
+		t.Run(title, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := &fake{parts: days(tt.from, tt.to), rows: tt.rows, relayed: !tt.late, busy: tt.busy}
+				time.Sleep(time.Millisecond)
+				err := f.maintainer(tt.options, nil).Maintain(t.Context())
+				if !errors.Is(err, tt.left) {
+					t.Errorf("left: %v", err)
+				}
+				if got := strings.Join(f.log, ", "); got != tt.want {
+					t.Errorf("did %s\nwant %s", got, tt.want)
+				}
+			})
+		})
+	}
+}
+
+// The loop makes a pass at every interval, sets the metrics, and drops what was late once it is relayed.
+func TestLoop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{parts: days(-3, 0), rows: 7}
+		reg := prometheus.NewRegistry()
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			f.maintainer(Options{Ahead: 1, TTL: 2 * day, Drop: true, Every: time.Hour}, NewMetrics(reg)).Run(ctx)
+		}()
+		time.Sleep(time.Minute)
+		want := func(values string) {
+			t.Helper()
+			names := []string{"cdc_relay_partitions_ahead_days", "cdc_relay_default_partition_rows", "cdc_relay_partitions_unrelayed", "cdc_relay_partition_errors_total"}
+			var got []string
+			families, err := reg.Gather()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, name := range names {
+				for _, family := range families {
+					if family.GetName() == name {
+						metric := family.GetMetric()[0]
+						got = append(got, fmt.Sprint(metric.GetGauge().GetValue()+metric.GetCounter().GetValue()))
+					}
+				}
+			}
+			if strings.Join(got, " ") != values {
+				t.Errorf("%s are %s, want %s", names, got, values)
+			}
+		}
+		want("1 7 1 1")
+		f.relayed = true
+		time.Sleep(time.Hour)
+		want("1 7 0 1")
+		if got := strings.Join(f.log, ", "); got != "swap 0102, out 1229, drop 1229" {
+			t.Errorf("did %s", got)
+		}
+		cancel()
+		<-done
+	})
+}

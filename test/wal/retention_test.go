@@ -1,0 +1,269 @@
+package wal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/outbox"
+	"github.com/cdc-relay/cdc-relay/internal/retention"
+	"github.com/cdc-relay/cdc-relay/internal/wal"
+)
+
+func outboxName() outbox.Name { return outbox.Name{Schema: "public", Table: "outbox"} }
+
+// keeping returns a database whose table has partitions for the last days too, and a role that may maintain them.
+func keeping(t *testing.T, days int) (d *database, role string) {
+	t.Helper()
+	d = newDatabase(t)
+	script, err := outbox.PostgresTable(outbox.TableOptions{Name: outboxName(), From: time.Now().AddDate(0, 0, -days), Ahead: days})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, st := range script.Up {
+		d.exec(st.SQL)
+	}
+	role = d.name[:min(len(d.name), 50)] + "_role"
+	d.exec("CREATE ROLE " + role + " LOGIN REPLICATION")
+	steps, err := outbox.PostgresSetup(outbox.SetupOptions{
+		Publish: []outbox.Name{outboxName()}, Publication: d.name, Slot: d.name, Role: role, Maintain: []outbox.Name{outboxName()},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range steps {
+		for _, st := range step.Statements {
+			d.exec(st.SQL)
+		}
+	}
+	t.Cleanup(func() {
+		_, _ = d.conn.Exec(context.WithoutCancel(t.Context()), "DROP OWNED BY "+role+"; DROP ROLE "+role)
+	})
+	return d, role
+}
+
+// parts connects as a role to the table's partitions.
+func (d *database) parts(role string) *wal.Partitions {
+	d.t.Helper()
+	o := wal.Options{DSN: func() (string, error) { return server.DSN(d.name, role), nil }}
+	db, err := wal.OpenDatabase(d.t.Context(), o)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	d.t.Cleanup(func() { db.Close(context.WithoutCancel(d.t.Context())) })
+	p := db.Partitions("public.outbox", outbox.PostgresRoutine(outboxName()).SQL(), d.name)
+	if err := p.Maintainable(d.t.Context()); err != nil {
+		d.t.Fatal(err)
+	}
+	return p
+}
+
+func (d *database) list(p *wal.Partitions) []cdc.Partition {
+	d.t.Helper()
+	list, err := p.List(d.t.Context())
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return list
+}
+
+// maintain returns what a Maintainer leaves undone.
+func (d *database) maintain(p *wal.Partitions, o retention.Options) error {
+	d.t.Helper()
+	open := func(context.Context) ([]retention.Table, func(), error) { return []retention.Table{p}, func() {}, nil }
+	return retention.New(o, open, slog.New(slog.DiscardHandler), nil).Maintain(d.t.Context())
+}
+
+// insertAt inserts the events from..to with a created_at some days ago.
+func (d *database) insertAt(days, from, to int) {
+	d.t.Helper()
+	d.exec(strings.NewReplacer("occurred_at)", "occurred_at, created_at)", "now() FROM", "now(), now() - $3::int * interval '1 day' FROM").Replace(insertRows), from, to, days)
+}
+
+func (d *database) text(sql string, args ...any) string {
+	d.t.Helper()
+	var text string
+	if err := d.conn.QueryRow(d.t.Context(), sql, args...).Scan(&text); err != nil {
+		d.t.Fatalf("%s: %v", sql, err)
+	}
+	return text
+}
+
+func count(parts []cdc.Partition, is func(cdc.Partition) bool) (n int) {
+	for _, p := range parts {
+		if is(p) {
+			n++
+		}
+	}
+	return n
+}
+
+func out(p cdc.Partition) bool { return p.Out }
+
+// The relay's role makes days ahead and takes out those past the TTL. They are dropped only once the position has passed
+// every event in them. The relay publishes the events of partitions that were taken out before it read them, and goes on.
+func TestPartitionIsDroppedOnceRelayed(t *testing.T) {
+	d, role := keeping(t, 3)
+	d.insertAt(3, 1, 5)
+	p := d.parts(role)
+	o := retention.Options{Ahead: 5, TTL: 36 * time.Hour, Drop: true}
+	if err := d.maintain(p, o); err == nil || !strings.Contains(cdc.Explain(err), "start the relay") {
+		t.Fatalf("while nothing is relayed: %v", err)
+	}
+	parts := d.list(p)
+	if n := count(parts, out); n < 1 || retention.Ahead(parts, time.Now()) != 5 {
+		t.Fatalf("%d taken out, %d days ahead: %v", n, retention.Ahead(parts, time.Now()), parts)
+	}
+	s, q := d.source(), newQueue(t)
+	q.confirm = s.Confirm
+	tailing(t, s, q)
+	q.waitCount(t, 5)
+	equal(t, q.held(), numbers(1, 5))
+	d.insert(6, 6)
+	if err := d.maintain(p, o); err != nil {
+		t.Fatal(err)
+	}
+	if parts := d.list(p); count(parts, out) != 0 {
+		t.Errorf("still there: %v", parts)
+	}
+	d.insert(7, 8)
+	q.waitCount(t, 8)
+	equal(t, q.held(), numbers(1, 8))
+}
+
+// The relay publishes the events of partitions that were detached and dropped by hand while it was stopped, from the WAL.
+func TestEventsOfADroppedPartitionArePublished(t *testing.T) {
+	d, _ := keeping(t, 2)
+	d.insertAt(2, 1, 5)
+	day := outbox.PostgresPartition(outboxName(), time.Now().AddDate(0, 0, -2)).SQL()
+	d.exec("ALTER TABLE outbox DETACH PARTITION " + day)
+	d.exec("DROP TABLE " + day)
+	d.insert(6, 7)
+	q := newQueue(t)
+	tailing(t, d.source(), q)
+	q.waitCount(t, 7)
+	equal(t, q.held(), numbers(1, 7))
+}
+
+// A day that cannot be made because the default partition has its rows is made all the same: the default partition is taken
+// out as it is, and replaced by an empty one.
+func TestRowsInTheDefaultPartitionAreNotMoved(t *testing.T) {
+	d, role := keeping(t, 1)
+	p := d.parts(role)
+	d.insertAt(-4, 1, 3)
+	file := d.text("SELECT pg_relation_filepath('cdc_relay.public_outbox_default')")
+	if err := d.maintain(p, retention.Options{Ahead: 6, TTL: 240 * time.Hour, Drop: true}); err != nil {
+		t.Fatal(err)
+	}
+	parts := d.list(p)
+	if retention.Ahead(parts, time.Now()) != 6 || count(parts, func(p cdc.Partition) bool { return p.Out && p.Default }) != 1 {
+		t.Fatalf("partitions: %v", parts)
+	}
+	for _, part := range parts {
+		if part.Out && (d.text("SELECT pg_relation_filepath($1)", part.Name) != file || d.text("SELECT count(*)::text FROM "+part.Name) != "3") {
+			t.Errorf("%v was copied", part)
+		}
+	}
+	d.insertAt(-4, 4, 4)
+	d.insertAt(-9, 5, 5)
+	if rows, err := p.DefaultRows(t.Context()); err != nil || rows != 1 {
+		t.Errorf("default partition: %d rows, %v", rows, err)
+	}
+	s, q := d.source(), newQueue(t)
+	q.confirm = s.Confirm
+	tailing(t, s, q)
+	q.waitCount(t, 5)
+	if err := d.maintain(p, retention.Options{Ahead: 6, TTL: time.Nanosecond, Drop: true}); err != nil {
+		t.Fatal(err)
+	}
+	if parts := d.list(p); count(parts, out) != 0 {
+		t.Errorf("still there: %v", parts)
+	}
+}
+
+// A pass does not wait behind a transaction that writes, so that no other writer waits behind the pass.
+func TestPassGivesUpBehindAWriter(t *testing.T) {
+	d, role := keeping(t, 3)
+	p := d.parts(role)
+	writer, err := pgx.Connect(t.Context(), server.DSN(d.name, ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = writer.Close(context.WithoutCancel(t.Context())) }()
+	tx, err := writer.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), insertRows, 1, 1); err != nil {
+		t.Fatal(err)
+	}
+	var oldest cdc.Partition
+	for _, part := range d.list(p) {
+		if !part.Default && (oldest.Name == "" || part.Since.Before(oldest.Since)) {
+			oldest = part
+		}
+	}
+	err = p.TakeOut(t.Context(), oldest)
+	if !errors.Is(err, cdc.ErrBusy) || cdc.Fix(err) == "" {
+		t.Fatalf("behind a writer: %v", err)
+	}
+	d.insert(2, 2) // nobody waits any more
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.TakeOut(t.Context(), oldest); err != nil {
+		t.Error(err)
+	}
+}
+
+// The routine touches partitions of its table and what it took out of it, and nothing else, whatever the relay's role asks.
+func TestRoutineTouchesItsTableOnly(t *testing.T) {
+	d, role := keeping(t, 3)
+	other := time.Now().AddDate(0, 0, -30).UTC()
+	victim := outbox.PostgresPartition(outboxName(), other)
+	d.exec("CREATE TABLE " + victim.SQL() + " (LIKE outbox INCLUDING ALL)") // not ours, in spite of its name
+	d.exec("CREATE TABLE precious ()")
+	conn, err := pgx.Connect(t.Context(), server.DSN(d.name, role))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(t.Context())) }()
+	for _, sql := range []string{
+		call("drop", other.Format(time.DateOnly)),
+		call("take_out", other.Format(time.DateOnly)),
+		call("take_out", time.Now().UTC().Format(time.DateOnly)),                      // today
+		call("drop", time.Now().AddDate(0, 0, -3).UTC().Format(time.DateOnly)),        // attached
+		call("drop_default", time.Now().UTC().Format(time.DateTime)),                  //
+		call("drop; DROP TABLE precious", "2026-01-02"),                               //
+		call("drop", "2026-01-02'; DROP TABLE precious; --"),                          //
+		call("make", "infinity"),                                                      //
+		call("make", time.Now().UTC().Format(time.DateOnly)),                          // exists
+		"SELECT count(*) FROM " + outbox.PostgresDefaultPartition(outboxName()).SQL(), // no right of its own
+		"CREATE TABLE cdc_relay.mine ()",
+		"DROP TABLE precious",
+		"ALTER TABLE outbox DETACH PARTITION " + outbox.PostgresPartition(outboxName(), time.Now()).SQL(),
+		"CREATE OR REPLACE FUNCTION " + outbox.PostgresRoutine(outboxName()).SQL() + "(action text, at timestamp) RETURNS bigint LANGUAGE sql AS 'SELECT 1::bigint'",
+	} {
+		if _, err := conn.Exec(t.Context(), sql, pgx.QueryExecModeSimpleProtocol); err == nil {
+			t.Errorf("%s: no error", sql)
+		}
+	}
+	// A table of the caller's in pg_temp is not mistaken for a catalog.
+	if _, err := conn.Exec(t.Context(), "CREATE TEMP TABLE pg_inherits (inhparent oid, inhrelid oid); INSERT INTO pg_inherits SELECT 'outbox'::regclass, $$"+victim.SQL()+"$$::regclass; "+call("take_out", other.Format(time.DateOnly)), pgx.QueryExecModeSimpleProtocol); err == nil {
+		t.Error("a temporary table replaced a catalog")
+	}
+	if got := d.text("SELECT (to_regclass($1) IS NOT NULL AND to_regclass('precious') IS NOT NULL)::text", victim.SQL()); got != "true" {
+		t.Error("a table is gone")
+	}
+}
+
+func call(action, at string) string {
+	return fmt.Sprintf("SELECT %s($q$%s$q$, $q$%s$q$)", outbox.PostgresRoutine(outboxName()).SQL(), action, at)
+}
