@@ -16,6 +16,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/finding"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/relay"
+	"github.com/cdc-relay/cdc-relay/internal/retention"
 )
 
 // database is what the commands need of a database. Each *_postgres.go has a *_mysql.go beside it.
@@ -31,6 +32,8 @@ type database interface {
 	connString(given string) (connString, error)
 	// check verifies what a run needs, and returns the tables that exist by name.
 	check(ctx context.Context, load cdc.Loader) ([]finding.Finding, map[string]*cdc.Table)
+	// partitions returns the tables that have daily partitions. With owner the routine of setup is not needed.
+	partitions(dsn connString, owner bool) (retention.Tables, error)
 }
 
 // connString returns a connection string with its password. It is called at every connect.

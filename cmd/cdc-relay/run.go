@@ -147,5 +147,9 @@ func wire(c *config.Config, start binlog.StartFrom, dropped func(reason string),
 	if err != nil {
 		return stages{}, nil, err
 	}
-	return stages{relay.Stages{Source: src, Router: router, Sink: sink, Checkpointer: store}, src}, func() { _ = store.Close() }, nil
+	keeper, err := newMaintainer(c, db, log, reg)
+	if err != nil {
+		return stages{}, nil, err
+	}
+	return stages{relay.Stages{Source: src, Router: router, Sink: sink, Checkpointer: store, Maintainer: keeper}, src}, func() { _ = store.Close() }, nil
 }

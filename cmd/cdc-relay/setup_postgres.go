@@ -62,6 +62,9 @@ func (s *postgresSetup) steps(version int, role string, missing func(outboxTable
 		if !t.foreign() && missing(t) {
 			o.Make = append(o.Make, s.flags.table(t.name))
 		}
+		if s.wal.Routines[t.name.String()] != "" {
+			o.Maintain = append(o.Maintain, t.name)
+		}
 	}
 	steps, err := outbox.PostgresSetup(o)
 	if err != nil {
@@ -135,7 +138,11 @@ func (s *postgresSetup) makeObjects(ctx context.Context, db *wal.Database, owner
 	if err := s.feasible(before); err != nil {
 		return err
 	}
-	if before.Problem != nil {
+	may, err := s.mayMaintain(ctx, db)
+	if err != nil {
+		return err
+	}
+	if before.Problem != nil || !may {
 		owner, err := s.open(ctx, ownerDSN)
 		if err != nil {
 			return err
@@ -151,6 +158,16 @@ func (s *postgresSetup) makeObjects(ctx context.Context, db *wal.Database, owner
 	}
 	s.report(before, after)
 	return after.Problem
+}
+
+// mayMaintain reports whether the relay's role may maintain the partitions, if it is to.
+func (s *postgresSetup) mayMaintain(ctx context.Context, db *wal.Database) (bool, error) {
+	for _, routine := range s.wal.Routines {
+		if may, err := db.MayMaintain(ctx, routine); err != nil || !may {
+			return false, err
+		}
+	}
+	return true, nil
 }
 
 // feasible returns an error for what setup cannot fix.

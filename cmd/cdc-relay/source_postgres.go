@@ -38,6 +38,9 @@ func newPostgres(c *config.Config) (*postgres, error) {
 	if s.TLS != nil {
 		o.TLS = s.TLS.ClientConfig
 	}
+	if c.Partitions != nil {
+		o.Routines = routines(tables)
+	}
 	return &postgres{c, o, tables}, nil
 }
 

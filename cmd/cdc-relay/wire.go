@@ -18,6 +18,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/publisher"
 	"github.com/cdc-relay/cdc-relay/internal/relay"
+	"github.com/cdc-relay/cdc-relay/internal/retention"
 	"github.com/cdc-relay/cdc-relay/internal/router"
 )
 
@@ -165,6 +166,26 @@ func redisOptions(r *config.Redis) checkpoint.RedisOptions {
 		o.TLS = func() (*tls.Config, error) { return r.TLS.ClientConfig() }
 	}
 	return o
+}
+
+// newMaintainer returns nil where partitions are left alone.
+func newMaintainer(c *config.Config, db database, log *slog.Logger, reg prometheus.Registerer) (relay.Maintainer, error) {
+	if c.Partitions == nil {
+		return nil, nil //nolint:nilnil // no maintainer is an answer
+	}
+	dsn, err := db.connString("")
+	if err != nil {
+		return nil, err
+	}
+	tables, err := db.partitions(dsn, false)
+	if err != nil {
+		return nil, err
+	}
+	return retention.New(retentionOptions(c.Partitions), tables, log, retention.NewMetrics(reg)), nil
+}
+
+func retentionOptions(p *config.Partitions) retention.Options {
+	return retention.Options{Ahead: p.Ahead, TTL: p.Age(), Every: p.Every, Drop: p.Drop}
 }
 
 func relayOptions(c *config.Config, dropped func(reason string)) relay.Options {

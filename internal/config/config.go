@@ -26,6 +26,8 @@ type Config struct {
 	Topics Topics `yaml:"topics"`
 	// Where the position is stored. PostgreSQL's replication slot stores it too, so this section is optional there; MySQL and MariaDB need it.
 	Checkpoint Checkpoint `yaml:"checkpoint"`
+	// Days ahead and the age at which a day is removed, for tables that setup created with daily partitions. Absent: the relay leaves the partitions alone. PostgreSQL only.
+	Partitions *Partitions `yaml:"partitions,omitempty" jsonschema_extras:"x-optional=true"`
 	// What to do if stored positions contradict each other.
 	Position Position `yaml:"position"`
 	// What to do with an event that cannot be published.

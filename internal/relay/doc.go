@@ -33,6 +33,7 @@
 //   - acknowledge takes the sink's answers, which extend the durable prefix.
 //   - save saves the position of the durable prefix and confirms it. A slow store gets fewer, larger steps.
 //   - watch reports a pipeline that has batches in flight and makes no progress.
+//   - maintain keeps the partitions of the outbox tables, if the configuration says so.
 //
 // # Stopping
 //

@@ -37,6 +37,8 @@ type Stages struct {
 	Router       Router
 	Sink         Sink
 	Checkpointer Checkpointer
+	// Maintainer may be nil.
+	Maintainer Maintainer
 }
 
 // Relay is one run of the pipeline. Use a new one for each run.
@@ -115,6 +117,7 @@ func (r *Relay) run(ctx context.Context) error {
 	running.Go(func() { r.acknowledge(stages) })
 	running.Go(func() { r.save(stages) })
 	running.Go(func() { r.watch(stages) })
+	running.Go(func() { r.maintain(reading) })
 
 	err := r.waitForEnd(ctx)
 	r.health.set(StateStopping, err)
@@ -124,6 +127,13 @@ func (r *Relay) run(ctx context.Context) error {
 	stopStages()
 	running.Wait()
 	return err
+}
+
+// maintain looks after the tables of the source.
+func (r *Relay) maintain(ctx context.Context) {
+	if r.Maintainer != nil {
+		r.Maintainer.Run(ctx)
+	}
 }
 
 // waitForEnd returns nil when ctx ends, or the error that ends the run.

@@ -61,3 +61,9 @@ type Checkpointer interface {
 	// Save stores c unless a newer generation is stored: then the error wraps cdc.ErrFenced.
 	Save(ctx context.Context, c cdc.Checkpoint) error
 }
+
+// Maintainer looks after the outbox tables while the relay leads.
+type Maintainer interface {
+	// Run ends when ctx does. What it cannot do it logs: it never ends the relay.
+	Run(ctx context.Context)
+}

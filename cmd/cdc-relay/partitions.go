@@ -1,0 +1,188 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/config"
+	"github.com/cdc-relay/cdc-relay/internal/retention"
+)
+
+func newPartitionsCommand(a *app) *cobra.Command {
+	cmd := group("partitions", "List the daily partitions, make those ahead, remove old ones",
+		newPartitionsListCommand(a), newPartitionsRunCommand(a))
+	cmd.Long = cmd.Short + `.
+
+With a section partitions in the configuration the leading relay does what cdc-relay partitions run does. A day that is past
+the TTL is taken out of the table, and dropped once the relay has published every event in it and saved its position.
+PostgreSQL only.`
+	return cmd
+}
+
+func newPartitionsListCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:     "list",
+		Short:   "List the partitions, and what was taken out",
+		Example: "  cdc-relay partitions list",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			db, err := a.database()
+			if err != nil {
+				return err
+			}
+			dsn, err := db.connString("")
+			if err != nil {
+				return err
+			}
+			return eachTable(cmd.Context(), db, dsn, false, func(t retention.Table, parts []cdc.Partition) {
+				a.printf("table %s: partitions for %d days ahead\n", t.Name(), retention.Ahead(parts, time.Now()))
+				for _, p := range parts {
+					a.printf("  %s  %s\n", p.Name, describePartition(p))
+				}
+			})
+		},
+	}
+}
+
+func describePartition(p cdc.Partition) string {
+	switch {
+	case p.Out && p.Relayed:
+		return "taken out, relayed"
+	case p.Out:
+		return "taken out, not relayed yet"
+	case p.Default:
+		return "default"
+	default:
+		return "until " + p.Until.UTC().Format(time.DateTime)
+	}
+}
+
+// eachTable connects and lists the partitions of each table.
+func eachTable(ctx context.Context, db database, dsn connString, owner bool, see func(retention.Table, []cdc.Partition)) error {
+	open, err := db.partitions(dsn, owner)
+	if err != nil {
+		return err
+	}
+	tables, closeAll, err := open(ctx)
+	if err != nil {
+		return err
+	}
+	defer closeAll()
+	for _, t := range tables {
+		parts, err := t.List(ctx)
+		if err != nil {
+			return err
+		}
+		see(t, parts)
+	}
+	return nil
+}
+
+func newPartitionsRunCommand(a *app) *cobra.Command {
+	var (
+		r     partitionsRun
+		owner ownerFlag
+	)
+	cmd := &cobra.Command{
+		Use:   "run",
+		Short: "Make the partitions ahead, and remove those past the TTL, once",
+		Long: `Do once what the leading relay does at intervals: make the partitions ahead, take out those past the TTL, and drop what was
+taken out and is relayed. A lock that is not free within 20 ms is tried again a few times.
+
+The relay's role calls the routine that cdc-relay setup makes. With --owner-dsn (also ` + envOwner + `) no routine is needed.`,
+		Example: "  cdc-relay partitions run --dry-run\n  cdc-relay partitions run --ttl 90d",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := a.load()
+			if err != nil {
+				return err
+			}
+			return r.run(cmd.Context(), a, c, owner.given(a))
+		},
+	}
+	owner.add(cmd)
+	cmd.Flags().BoolVar(&r.dry, "dry-run", false, "print what would be done; change nothing")
+	cmd.Flags().BoolVar(&r.yes, "yes", false, "accept a --ttl below a day")
+	cmd.Flags().StringVar(&r.ttl, "ttl", "", "`age` to use in place of partitions.ttl")
+	return cmd
+}
+
+// partitionsRun is one run of the command.
+type partitionsRun struct {
+	dry, yes bool
+	ttl      string
+}
+
+func (r *partitionsRun) run(ctx context.Context, a *app, c *config.Config, owner string) error {
+	db, err := newDatabase(c)
+	if err != nil {
+		return err
+	}
+	dsn, err := db.connString(owner)
+	if err != nil {
+		return err
+	}
+	open, err := db.partitions(dsn, owner != "" && !r.dry)
+	if err != nil {
+		return err
+	}
+	o, err := r.options(c)
+	if err != nil {
+		return err
+	}
+	if r.dry {
+		return eachTable(ctx, db, dsn, false, func(t retention.Table, parts []cdc.Partition) { a.printPlan(t, o.Plan(parts, time.Now())) })
+	}
+	log := slog.New(slog.NewTextHandler(a.stdout, &slog.HandlerOptions{ReplaceAttr: withoutTime}))
+	if err := retention.New(o, open, log, nil).Maintain(ctx); err != nil {
+		return err
+	}
+	a.printf("done: nothing is left to do\n")
+	return nil
+}
+
+func (r *partitionsRun) options(c *config.Config) (retention.Options, error) {
+	if c.Partitions == nil {
+		return retention.Options{}, usage("add it, with ahead and ttl", "the configuration has no section partitions")
+	}
+	o := retentionOptions(c.Partitions)
+	if r.ttl == "" {
+		return o, nil
+	}
+	age, err := config.ParseAge(r.ttl)
+	if err != nil {
+		return o, usage("write it like 30d or 36h", "--ttl: %w", err)
+	}
+	if age < 24*time.Hour && !r.yes {
+		return o, usage("give --yes if that is meant", "--ttl %s is shorter than a day", r.ttl)
+	}
+	o.TTL = age
+	return o, nil
+}
+
+func (a *app) printPlan(t retention.Table, p retention.Plan) {
+	for _, day := range p.Make {
+		a.printf("table %s: would make %s\n", t.Name(), day.Format(time.DateOnly))
+	}
+	for _, part := range p.TakeOut {
+		a.printf("table %s: would take out %s\n", t.Name(), part.Name)
+	}
+	for _, part := range p.Drop {
+		a.printf("table %s: would drop %s\n", t.Name(), part.Name)
+	}
+	for _, part := range p.Unrelayed {
+		a.printf("table %s: keeps %s until its events are published and their position is saved\n", t.Name(), part.Name)
+	}
+}
+
+// withoutTime leaves the message and what it is about.
+func withoutTime(_ []string, a slog.Attr) slog.Attr {
+	if a.Key == slog.TimeKey || a.Key == slog.LevelKey {
+		return slog.Attr{}
+	}
+	return a
+}

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"context"
+
+	"github.com/cdc-relay/cdc-relay/internal/outbox"
+	"github.com/cdc-relay/cdc-relay/internal/retention"
+	"github.com/cdc-relay/cdc-relay/internal/wal"
+)
+
+// routines returns the routine of each table that is ours.
+func routines(tables []outboxTable) map[string]string {
+	names := map[string]string{}
+	for _, t := range tables {
+		if !t.foreign() {
+			names[t.name.String()] = outbox.PostgresRoutine(t.name).SQL()
+		}
+	}
+	return names
+}
+
+func (p *postgres) partitions(dsn connString, owner bool) (retention.Tables, error) {
+	return func(ctx context.Context) ([]retention.Table, func(), error) {
+		db, err := p.open(ctx, dsn)
+		if err != nil {
+			return nil, nil, err
+		}
+		tables, err := p.maintainable(ctx, db, owner)
+		if err != nil {
+			db.Close(context.WithoutCancel(ctx))
+			return nil, nil, err
+		}
+		return tables, func() { db.Close(context.WithoutCancel(ctx)) }, nil
+	}, nil
+}
+
+// maintainable returns the tables that are ours. An owner gets a routine that ends with the session.
+func (p *postgres) maintainable(ctx context.Context, db *wal.Database, owner bool) ([]retention.Table, error) {
+	var tables []retention.Table
+	for _, t := range p.list {
+		if t.foreign() {
+			continue
+		}
+		routine := outbox.PostgresRoutine(t.name)
+		if owner {
+			routine = outbox.TemporaryRoutine(t.name)
+			if err := db.Exec(ctx, "create a temporary routine", outbox.PostgresMaintenance(t.name, routine).SQL); err != nil {
+				return nil, err
+			}
+		}
+		parts := db.Partitions(t.name.String(), routine.SQL(), p.wal.Slot)
+		if err := parts.Maintainable(ctx); err != nil {
+			return nil, err
+		}
+		tables = append(tables, parts)
+	}
+	return tables, nil
+}

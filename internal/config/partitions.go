@@ -1,0 +1,64 @@
+package config
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Partitions says how the daily partitions of the outbox tables are kept.
+type Partitions struct {
+	// How many days after today have a partition.
+	Ahead int `yaml:"ahead" jsonschema:"minimum=1,maximum=366,default=14"`
+	// The age at which a day is removed, such as 30d or 36h, at least one day. Empty: nothing is removed, ever. A day is dropped only when every event in it is published and its position saved.
+	TTL string `yaml:"ttl" jsonschema:"example=30d"`
+	// How often the leader looks after the partitions.
+	Every time.Duration `yaml:"every" jsonschema:"default=1h"`
+	// Whether a day that is past ttl is dropped. false: it is taken out of the table and kept, for an archive.
+	Drop bool `yaml:"drop" jsonschema:"default=true"`
+}
+
+// minTTL keeps a slip of the pen from removing today's events.
+const minTTL = 24 * time.Hour
+
+// Age returns TTL as a duration; 0 if nothing is removed.
+func (p *Partitions) Age() time.Duration {
+	d, _ := ParseAge(p.TTL) // valid by now
+	return d
+}
+
+// ParseAge parses a TTL: days ("30d"), or a duration as Go writes it. "" is 0.
+func ParseAge(s string) (time.Duration, error) {
+	if s == "" {
+		return 0, nil
+	}
+	if days, ok := strings.CutSuffix(s, "d"); ok {
+		n, err := strconv.ParseUint(days, 10, 16)
+		if err != nil || n == 0 {
+			return 0, fmt.Errorf("%q is not a number of days", s)
+		}
+		return time.Duration(n) * 24 * time.Hour, nil
+	}
+	d, err := time.ParseDuration(s)
+	if err != nil || d <= 0 {
+		return 0, fmt.Errorf("%q is not an age such as 30d or 36h", s)
+	}
+	return d, nil
+}
+
+func (d *document) partitions(p *Partitions, source *Source) {
+	if p == nil {
+		return
+	}
+	if source.MySQL != nil {
+		d.report("partitions", "remove it, and run `cdc-relay schema apply` from a timer", "is not supported on MySQL and MariaDB yet")
+		return
+	}
+	switch age, err := ParseAge(p.TTL); {
+	case err != nil:
+		d.report("partitions.ttl", "", "must be an age such as 30d or 36h, or empty; it is %s", d.text("partitions.ttl"))
+	case age > 0 && age < minTTL:
+		d.report("partitions.ttl", "make it 1d or longer, or remove days once with `cdc-relay partitions run --ttl ... --yes`", "is shorter than a day; it is %s", d.text("partitions.ttl"))
+	}
+}
