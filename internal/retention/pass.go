@@ -116,29 +116,29 @@ func keptError(parts []cdc.Partition) error {
 // apply changes the table. Dropping comes first, because it takes no lock on the table.
 func (m *Maintainer) apply(ctx context.Context, t Table, plan Plan, swap bool) error {
 	for _, p := range plan.Drop {
-		if err := m.do(ctx, "partition dropped", p.Name, t.Drop(ctx, p)); err != nil {
+		if err := m.do(ctx, "dropped", p.Name, t.Drop(ctx, p)); err != nil {
 			return err
 		}
 	}
 	for _, since := range plan.Make {
-		if err := m.do(ctx, "partition made", t.Name()+" "+since.Format(time.DateOnly), t.Make(ctx, since, swap)); err != nil {
+		if err := m.do(ctx, "made", t.Name()+" "+since.Format(time.DateOnly), t.Make(ctx, since, swap)); err != nil {
 			return err
 		}
 		swap = false
 	}
 	for _, p := range plan.TakeOut {
-		if err := m.do(ctx, "partition taken out", p.Name, t.TakeOut(ctx, p)); err != nil {
+		if err := m.do(ctx, "taken out", p.Name, t.TakeOut(ctx, p)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (m *Maintainer) do(ctx context.Context, what, name string, err error) error {
+func (m *Maintainer) do(ctx context.Context, change, name string, err error) error {
 	if err != nil {
 		return err
 	}
-	m.log.Info(what, "partition", name)
+	m.log.Info("partitions", "change", change, "partition", name)
 	return sleep(ctx, step)
 }
 

@@ -114,7 +114,7 @@ func TestPass(t *testing.T) {
 		t.Run(title, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := &fake{parts: days(tt.from, tt.to), rows: tt.rows, relayed: !tt.late, busy: tt.busy}
-				time.Sleep(time.Millisecond)
+				<-time.After(time.Millisecond)
 				err := f.maintainer(tt.options, nil).Maintain(t.Context())
 				if !errors.Is(err, tt.left) {
 					t.Errorf("left: %v", err)
@@ -138,7 +138,7 @@ func TestLoop(t *testing.T) {
 			defer close(done)
 			f.maintainer(Options{Ahead: 1, TTL: 2 * day, Drop: true, Every: time.Hour}, NewMetrics(reg)).Run(ctx)
 		}()
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		want := func(values string) {
 			t.Helper()
 			names := []string{"cdc_relay_partitions_ahead_days", "cdc_relay_default_partition_rows", "cdc_relay_partitions_unrelayed", "cdc_relay_partition_errors_total"}
@@ -161,7 +161,7 @@ func TestLoop(t *testing.T) {
 		}
 		want("1 7 1 1")
 		f.relayed = true
-		time.Sleep(time.Hour)
+		<-time.After(time.Hour)
 		want("1 7 0 1")
 		if got := strings.Join(f.log, ", "); got != "swap 0102, out 1229, drop 1229" {
 			t.Errorf("did %s", got)

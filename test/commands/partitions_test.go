@@ -3,6 +3,9 @@ package commands
 import (
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/outbox"
 )
 
 // check warns if the daily partitions reach less than 7 days ahead, and schema apply fixes it.
@@ -33,4 +36,57 @@ func fewPartitions(s *site, table string) {
 			s.t.Errorf("after %s: %s", step.command, r)
 		}
 	}
+}
+
+// says runs a command and checks its exit code and a part of its output.
+func (s *site) says(code int, part string, args ...string) {
+	s.t.Helper()
+	if r := s.run(args...); r.code != code || !strings.Contains(r.stdout+r.stderr, part) {
+		s.t.Errorf("%s: want exit %d and %q; %s", args, code, part, r)
+	}
+}
+
+// partitions run makes days and removes old ones once the slot has passed them: through the function that setup makes, or
+// without it as the table's owner.
+func TestPartitionsRun(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.config += "partitions: {ahead: 8, ttl: 2d}\n"
+	s.sql("CREATE ROLE keeping LOGIN REPLICATION", "CREATE ROLE owning_parts LOGIN",
+		"GRANT CREATE ON DATABASE "+s.name+" TO owning_parts", "GRANT CREATE ON SCHEMA public TO owning_parts")
+	s.replace("postgres@", "keeping@")
+	s.env = []string{"CDC_RELAY_OWNER_DSN=" + s.pg.DSN(s.name, "owning_parts")}
+	s.setup().says(0, "until", "partitions", "list")
+	old, err := outbox.PostgresTable(outbox.TableOptions{Name: outbox.Name{Schema: "public", Table: "outbox"}, From: time.Now().AddDate(0, 0, -4), Ahead: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, st := range old.Up {
+		s.as("owning_parts", st.SQL)
+	}
+	s.says(0, `role "keeping" may maintain the partitions of public.outbox`, "check")
+	s.says(0, "would take out cdc_relay.public_outbox_", "partitions", "run", "--dry-run")
+	s.says(2, "--yes", "partitions", "run", "--ttl", "1h")
+	s.replace("ttl: 2d", "ttl: 2d, drop: false").says(0, `change="taken out"`, "partitions", "run")
+	s.says(0, "taken out, not relayed yet", "partitions", "list")
+	s.as("owning_parts", "DROP FUNCTION cdc_relay.public_outbox_maintain")
+	s.sql("SELECT pg_replication_slot_advance('" + s.slot() + "', pg_current_wal_lsn())")
+	s.replace(", drop: false", "")
+	s.env = nil
+	s.says(1, "run `cdc-relay setup`", "partitions", "run")
+	s.says(0, "may not call", "check")
+	s.says(0, "change=dropped", "partitions", "run", "--owner-dsn", s.pg.DSN(s.name, "owning_parts"))
+	s.says(2, "--owner-dsn", "setup")
+	s.env = []string{"CDC_RELAY_OWNER_DSN=" + s.pg.DSN(s.name, "owning_parts")}
+	s.setup().says(0, "nothing is left to do", "partitions", "run")
+}
+
+// On MySQL and MariaDB the commands say that there is nothing of the kind yet.
+func TestPartitionsOnMySQL(t *testing.T) {
+	onMySQL(t, func(s *site) {
+		s.says(2, "not maintained yet", "partitions", "list")
+		s.says(2, "not maintained yet", "partitions", "run")
+		s.config += "partitions: {ttl: 30d}\n"
+		s.says(2, "is not supported on MySQL and MariaDB yet", "config", "validate")
+	})
 }
