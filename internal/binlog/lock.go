@@ -1,6 +1,7 @@
 package binlog
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"database/sql"
@@ -80,7 +81,7 @@ func takeLock(ctx context.Context, cfg *mysql.Config, name string) (*lock, error
 		err = l.take(ctx, name)
 	}
 	if err != nil {
-		_ = db.Close()
+		l.close()
 		return nil, err
 	}
 	alive, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -94,20 +95,19 @@ func (l *lock) take(ctx context.Context, name string) error {
 		return fmt.Errorf("take the lock of the leader: %w", err)
 	}
 	var got sql.NullBool
-	if err := l.conn.QueryRowContext(ctx, "SELECT GET_LOCK(?, ?), CONNECTION_ID()", name, int(lockWait.Seconds())).Scan(&got, &l.id); err != nil {
-		return fmt.Errorf("take the lock of the leader: %w", err)
-	}
-	switch {
-	case !got.Valid:
-		return errors.New("take the lock of the leader: the server ended the wait")
-	case got.Bool:
+	err := l.conn.QueryRowContext(ctx, "SELECT GET_LOCK(?, ?), CONNECTION_ID()", name, int(lockWait.Seconds())).Scan(&got, &l.id)
+	if err == nil && got.Bool {
 		return nil
 	}
-	holder, err := lockHolder(ctx, l.conn, name)
-	if err != nil {
-		return err
+	holder, unknown := lockHolder(ctx, l.conn, name) // also if a limit on the time of statements ended the wait
+	switch {
+	case holder != 0, err == nil && unknown == nil && got.Valid:
+		return fmt.Errorf("%w: connection %d of the server holds the lock %q", cdc.ErrStandby, holder, name)
+	case err == nil && unknown == nil:
+		return errors.New("take the lock of the leader: the server ended the wait")
+	default:
+		return fmt.Errorf("take the lock of the leader: %w", cmp.Or(err, unknown))
 	}
-	return fmt.Errorf("%w: connection %d of the server holds the lock %q", cdc.ErrStandby, holder, name)
 }
 
 type queryer interface {
@@ -137,8 +137,7 @@ func (d *Database) Idle(ctx context.Context, o Options) error {
 // keep gives signs of life until the session ends or is ended.
 func (l *lock) keep(ctx context.Context) {
 	defer close(l.done)
-	defer func() { _ = l.db.Close() }()
-	defer func() { _ = l.conn.Close() }()
+	defer l.close()
 	ticker := time.NewTicker(lockPing)
 	defer ticker.Stop()
 	for {
@@ -151,6 +150,14 @@ func (l *lock) keep(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// close ends the session: closing db alone leaves a connection open that is in use.
+func (l *lock) close() {
+	if l.conn != nil {
+		_ = l.conn.Close()
+	}
+	_ = l.db.Close()
 }
 
 func (l *lock) ping(ctx context.Context) bool {
