@@ -114,6 +114,8 @@ const (
 	erDBAccessDenied    = 1044
 	erUnknownDatabase   = 1049
 	erTooManyConns      = 1040
+	erTooManyOfUser     = 1203 // by max_user_connections
+	erUserLimit         = 1226 // by a limit of the user's own
 	erSpecificAccess    = 1227
 	erTableAccess       = 1142
 	erNoSuchTable       = 1146
@@ -159,6 +161,8 @@ func connectError(err error, cfg *mysql.Config) error {
 		return cdc.ConfigError("tls_required", "set source.mysql.tls, or tls=true in source.mysql.dsn", "MySQL asks for TLS (%s)", said)
 	case code == erTooManyConns:
 		return &cdc.FixableError{Cause: fmt.Errorf("MySQL has no connection free (%s)", said), Fix: "raise max_connections"}
+	case code == erTooManyOfUser, code == erUserLimit:
+		return &cdc.FixableError{Cause: fmt.Errorf("MySQL refuses the user another connection (%s)", said), Fix: "raise its limit: a relay needs 3 connections while it starts, and a standby 2 more"}
 	case code != 0:
 		return fmt.Errorf("MySQL at %s: %s (%d)", cfg.Addr, said, code)
 	case errors.As(err, &dns):

@@ -2,7 +2,9 @@ package binlog
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -58,4 +60,31 @@ func (d *database) sessions() (n int) {
 		d.t.Fatal(err)
 	}
 	return n
+}
+
+// A user that may not open the three connections of a start is told so.
+func TestTooFewConnectionsOfTheUser(t *testing.T) {
+	onEach(t, func(d *database) {
+		t := d.t
+		d.simple()
+		rights := "REPLICATION SLAVE, REPLICATION CLIENT ON *.*"
+		if d.flavor == testenv.MariaDBFlavor {
+			rights = "REPLICATION SLAVE, BINLOG MONITOR, SLAVE MONITOR ON *.*"
+		}
+		if err := d.server.CreateUser(t.Context(), "few", "secret", "", rights, "SELECT ON "+d.name+".outbox"); err != nil {
+			t.Fatal(err)
+		}
+		d.dsn = d.server.UserDSN("few", "secret", d.name, "")
+		o := d.options(current())
+		o.NoLock = false
+		for limit := 1; limit <= 3; limit++ {
+			d.exec(fmt.Sprintf("ALTER USER few@'127.0.0.1' WITH MAX_USER_CONNECTIONS %d", limit))
+			s := locking(o)
+			_, _, err := s.Acquire(t.Context(), none)
+			s.Release(t.Context())
+			if refused := err != nil && strings.Contains(cdc.Explain(err), "a relay needs 3 connections"); refused != (limit < 3) {
+				t.Errorf("%d: %v", limit, err)
+			}
+		}
+	})
 }
