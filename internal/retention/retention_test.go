@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,7 +21,7 @@ import (
 type fake struct {
 	parts   []cdc.Partition
 	rows    int64
-	relayed bool
+	relayed atomic.Bool
 	busy    map[string]int
 	log     []string
 }
@@ -30,7 +31,7 @@ func (f *fake) Name() string { return "public.outbox" }
 func (f *fake) List(context.Context) ([]cdc.Partition, error) {
 	list := slices.Clone(f.parts)
 	for i := range list {
-		list[i].Relayed = list[i].Out && f.relayed
+		list[i].Relayed = list[i].Out && f.relayed.Load()
 	}
 	return list, nil
 }
@@ -113,7 +114,8 @@ func TestPass(t *testing.T) {
 	} {
 		t.Run(title, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				f := &fake{parts: days(tt.from, tt.to), rows: tt.rows, relayed: !tt.late, busy: tt.busy}
+				f := &fake{parts: days(tt.from, tt.to), rows: tt.rows, busy: tt.busy}
+				f.relayed.Store(!tt.late)
 				<-time.After(time.Millisecond)
 				err := f.maintainer(tt.options, nil).Maintain(t.Context())
 				if !errors.Is(err, tt.left) {
@@ -160,13 +162,13 @@ func TestLoop(t *testing.T) {
 			}
 		}
 		want("1 7 1 1")
-		f.relayed = true
+		f.relayed.Store(true)
 		<-time.After(time.Hour)
 		want("1 7 0 1")
+		cancel()
+		<-done
 		if got := strings.Join(f.log, ", "); got != "swap 0102, out 1229, drop 1229" {
 			t.Errorf("did %s", got)
 		}
-		cancel()
-		<-done
 	})
 }
