@@ -2,6 +2,7 @@
 // ([File]), or not at all ([None], the slot alone). The three answer the same calls:
 //
 //	Load   the stored checkpoint, if there is one
+//	Claim  store the first checkpoint of a run, unless another one was stored since the load
 //	Save   store the next checkpoint, unless a newer run has stored one
 //	Reset  delete it (position reset, teardown), and fence a relay that is still running
 //	Check  findings for the check command
@@ -9,8 +10,9 @@
 //
 // # What Save accepts
 //
-// A save has the number of its run (generation) and a number within that run (sequence). It is
-// accepted when
+// A save has the number of its run (generation) and a number within that run (sequence). A later run
+// has a higher generation: it is above the stored one and, as there may be none, not below the clock's
+// milliseconds. A save is accepted when
 //
 //   - nothing is stored: a first run, or a Redis that was flushed during the run; or
 //   - the checkpoint was reset, and its generation was smaller; or

@@ -45,10 +45,23 @@ func TestLagOfTheSource(t *testing.T) {
 	})
 }
 
-// The checkpoint is claimed with a newer generation before anything is published.
+// The checkpoint is claimed with a newer generation before anything is published. It is newer also than that of a leader
+// that is frozen and unknown, because the store has lost its checkpoint.
 func TestClaimStartsANewGeneration(t *testing.T) {
+	future := uint64(time.Now().AddDate(100, 0, 0).UnixMilli())
+	for stored, want := range map[uint64]func(began uint64) uint64{
+		7:      func(began uint64) uint64 { return began },
+		future: func(uint64) uint64 { return future + 1 },
+	} {
+		claimsGeneration(t, stored, want)
+	}
+}
+
+func claimsGeneration(t *testing.T, stored uint64, want func(began uint64) uint64) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		f := &fakes{stored: &cdc.Checkpoint{Generation: 7, Sequence: 9, Progress: cdc.Progress{Position: "x"}}}
+		began := uint64(time.Now().UnixMilli())
+		f := &fakes{stored: &cdc.Checkpoint{Generation: stored, Sequence: 9, Progress: cdc.Progress{Position: "x"}}}
 		var first cdc.Checkpoint
 		f.save = func(c cdc.Checkpoint) error {
 			if first.Generation == 0 {
@@ -59,7 +72,7 @@ func TestClaimStartsANewGeneration(t *testing.T) {
 		if _, err := drive(t, f, options()); err != nil {
 			t.Fatal(err)
 		}
-		if first.Generation != 8 || first.Sequence != 0 || first.Progress.Position != "start" {
+		if first.Generation != want(began) || first.Sequence != 0 || first.Progress.Position != "start" {
 			t.Errorf("claimed with %+v", first)
 		}
 	})

@@ -108,11 +108,13 @@ func (r *Relay) lead(ctx context.Context) error {
 }
 
 // claim starts a new generation of the checkpoint. The store then rejects saves of an earlier leader, and rejects the
-// claim if an earlier leader has saved after the load: otherwise the position would move back.
+// claim if an earlier leader has saved after the load: otherwise the position would move back. The clock makes the
+// generation higher than that of a frozen leader also where the store has lost the checkpoint, or holds an older one.
 func (r *Relay) claim(ctx context.Context, id cdc.Source, from cdc.Position, loaded cdc.Checkpoint) error {
 	c := loaded
 	c.Source, c.Progress.Position = id, from
-	c.Generation, c.Sequence, c.SavedAt = loaded.Generation+1, 0, time.Now()
+	c.SavedAt = time.Now()
+	c.Generation, c.Sequence = max(loaded.Generation+1, uint64(c.SavedAt.UnixMilli())), 0
 	if c.Fence == "" {
 		c.Fence = r.fence(id, "")
 	}

@@ -192,7 +192,7 @@ func TestRefusedCheckpoint(t *testing.T) {
 		code          int
 		says          string
 	}{
-		"newer":    {`"generation":"\d+"`, `"generation":"1000"`, 4, "another relay"},
+		"newer":    {`"generation":"\d+"`, `"generation":"9000000000000000000"`, 4, "another relay"},
 		"foreign":  {`"database":"[^"]+"`, `"database":"other"`, 5, "another source"},
 		"unusable": {`^.*$`, "garbage", 5, "position reset"},
 	} {
