@@ -94,7 +94,8 @@ func (f *fakes) Run(ctx context.Context, q cdc.Queue) error {
 		f.mu.Unlock()
 	}
 	<-ctx.Done()
-	f.note("farewell %d", f.confirmed)
+	_, confirmed := f.progress()
+	f.note("farewell %d", confirmed)
 	return nil
 }
 
