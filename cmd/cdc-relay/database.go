@@ -32,8 +32,9 @@ type database interface {
 	connString(given string) (connString, error)
 	// check verifies what a run needs, and returns the tables that exist by name.
 	check(ctx context.Context, load cdc.Loader) ([]finding.Finding, map[string]*cdc.Table)
-	// partitions returns the tables that have daily partitions. With owner the routine of setup is not needed.
-	partitions(dsn connString, owner bool) (retention.Tables, error)
+	// partitions returns the tables that have daily partitions. With owner the routine of setup is not needed. load finds the
+	// position that decides what is relayed.
+	partitions(dsn connString, owner bool, load cdc.Loader) (retention.Tables, error)
 }
 
 // connString returns a connection string with its password. It is called at every connect.

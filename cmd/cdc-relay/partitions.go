@@ -30,19 +30,17 @@ func newPartitionsListCommand(a *app) *cobra.Command {
 		Example: "  cdc-relay partitions list",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			db, err := a.database()
+			c, err := a.load()
 			if err != nil {
 				return err
 			}
-			dsn, err := db.connString("")
-			if err != nil {
-				return err
-			}
-			return eachTable(cmd.Context(), db, dsn, false, func(t retention.Table, parts []cdc.Partition) {
-				a.printf("table %s: partitions for %d days ahead\n", t.Name(), retention.Ahead(parts, time.Now()))
-				for _, p := range parts {
-					a.printf("  %s  %s\n", p.Name, describePartition(p))
-				}
+			return withPartitions(c, "", false, func(open retention.Tables) error {
+				return eachTable(cmd.Context(), open, func(t retention.Table, parts []cdc.Partition, now time.Time) {
+					a.printf("table %s: partitions for %d days ahead\n", t.Name(), retention.Ahead(parts, now))
+					for _, p := range parts {
+						a.printf("  %s  %s\n", p.Name, describePartition(p))
+					}
+				})
 			})
 		},
 	}
@@ -52,32 +50,54 @@ func describePartition(p cdc.Partition) string {
 	switch {
 	case p.Out && p.Relayed:
 		return "taken out, relayed"
+	case p.Kept != nil:
+		return "taken out, kept: " + cdc.Explain(p.Kept)
 	case p.Out:
 		return "taken out, not relayed yet"
 	case p.Default:
 		return "default"
+	case p.Foreign:
+		return "left alone: cdc-relay did not make it"
 	default:
 		return "until " + p.Until.UTC().Format(time.DateTime)
 	}
 }
 
-// eachTable connects and lists the partitions of each table.
-func eachTable(ctx context.Context, db database, dsn connString, owner bool, see func(retention.Table, []cdc.Partition)) error {
-	open, err := db.partitions(dsn, owner)
+// withPartitions calls fn with the tables that have partitions; what is stored as the checkpoint decides what is relayed.
+func withPartitions(c *config.Config, given string, owner bool, fn func(retention.Tables) error) error {
+	db, err := newDatabase(c)
 	if err != nil {
 		return err
 	}
+	dsn, err := db.connString(given)
+	if err != nil {
+		return err
+	}
+	store, err := newStore(c)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = store.Close() }()
+	open, err := db.partitions(dsn, owner, store.Load)
+	if err != nil {
+		return err
+	}
+	return fn(open)
+}
+
+// eachTable connects and lists the partitions of each table.
+func eachTable(ctx context.Context, open retention.Tables, see func(retention.Table, []cdc.Partition, time.Time)) error {
 	tables, closeAll, err := open(ctx)
 	if err != nil {
 		return err
 	}
 	defer closeAll()
 	for _, t := range tables {
-		parts, err := t.List(ctx)
+		parts, now, err := t.List(ctx)
 		if err != nil {
 			return err
 		}
-		see(t, parts)
+		see(t, parts, now)
 	}
 	return nil
 }
@@ -118,31 +138,21 @@ type partitionsRun struct {
 }
 
 func (r *partitionsRun) run(ctx context.Context, a *app, c *config.Config, owner string) error {
-	db, err := newDatabase(c)
-	if err != nil {
-		return err
-	}
-	dsn, err := db.connString(owner)
-	if err != nil {
-		return err
-	}
-	open, err := db.partitions(dsn, owner != "" && !r.dry)
-	if err != nil {
-		return err
-	}
 	o, err := r.options(c)
 	if err != nil {
 		return err
 	}
-	if r.dry {
-		return eachTable(ctx, db, dsn, false, func(t retention.Table, parts []cdc.Partition) { a.printPlan(t, o.Plan(parts, time.Now())) })
-	}
-	log := slog.New(slog.NewTextHandler(a.stdout, &slog.HandlerOptions{ReplaceAttr: withoutTime}))
-	if err := retention.New(o, open, log, nil).Maintain(ctx); err != nil {
-		return err
-	}
-	a.printf("done: nothing is left to do\n")
-	return nil
+	return withPartitions(c, owner, owner != "" && !r.dry, func(open retention.Tables) error {
+		if r.dry {
+			return eachTable(ctx, open, func(t retention.Table, parts []cdc.Partition, now time.Time) { a.printPlan(t, o.Plan(parts, now)) })
+		}
+		log := slog.New(slog.NewTextHandler(a.stdout, &slog.HandlerOptions{ReplaceAttr: withoutTime}))
+		if err := retention.New(o, open, log, nil).Maintain(ctx); err != nil {
+			return err
+		}
+		a.printf("done: nothing is left to do\n")
+		return nil
+	})
 }
 
 func (r *partitionsRun) options(c *config.Config) (retention.Options, error) {

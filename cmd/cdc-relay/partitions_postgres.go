@@ -3,29 +3,30 @@ package main
 import (
 	"context"
 
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/retention"
 	"github.com/cdc-relay/cdc-relay/internal/wal"
 )
 
 // routines returns the routine of each table that is ours.
-func routines(tables []outboxTable) map[string]string {
-	names := map[string]string{}
+func routines(tables []outboxTable) map[string]wal.Routine {
+	names := map[string]wal.Routine{}
 	for _, t := range tables {
 		if !t.foreign() {
-			names[t.name.String()] = outbox.PostgresRoutine(t.name).SQL()
+			names[t.name.String()] = wal.Routine{Name: outbox.PostgresRoutine(t.name).SQL(), Body: outbox.PostgresRoutineBody(t.name)}
 		}
 	}
 	return names
 }
 
-func (p *postgres) partitions(dsn connString, owner bool) (retention.Tables, error) {
+func (p *postgres) partitions(dsn connString, owner bool, load cdc.Loader) (retention.Tables, error) {
 	return func(ctx context.Context) ([]retention.Table, func(), error) {
 		db, err := p.open(ctx, dsn)
 		if err != nil {
 			return nil, nil, err
 		}
-		tables, err := p.maintainable(ctx, db, owner)
+		tables, err := p.maintainable(ctx, db, owner, load)
 		if err != nil {
 			db.Close(context.WithoutCancel(ctx))
 			return nil, nil, err
@@ -35,7 +36,7 @@ func (p *postgres) partitions(dsn connString, owner bool) (retention.Tables, err
 }
 
 // maintainable returns the tables that are ours. An owner gets a routine that ends with the session.
-func (p *postgres) maintainable(ctx context.Context, db *wal.Database, owner bool) ([]retention.Table, error) {
+func (p *postgres) maintainable(ctx context.Context, db *wal.Database, owner bool, load cdc.Loader) ([]retention.Table, error) {
 	var tables []retention.Table
 	for _, t := range p.list {
 		if t.foreign() {
@@ -44,11 +45,14 @@ func (p *postgres) maintainable(ctx context.Context, db *wal.Database, owner boo
 		routine := outbox.PostgresRoutine(t.name)
 		if owner {
 			routine = outbox.TemporaryRoutine(t.name)
+			if err := db.Become(ctx, t.name.String()); err != nil {
+				return nil, err
+			}
 			if err := db.Exec(ctx, "create a temporary routine", outbox.PostgresMaintenance(t.name, routine).SQL); err != nil {
 				return nil, err
 			}
 		}
-		parts := db.Partitions(t.name.String(), routine.SQL(), p.wal.Slot)
+		parts := db.Partitions(t.name.String(), routine.SQL(), p.wal.Slot, load)
 		if err := parts.Maintainable(ctx); err != nil {
 			return nil, err
 		}

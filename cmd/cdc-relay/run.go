@@ -147,7 +147,7 @@ func wire(c *config.Config, start binlog.StartFrom, dropped func(reason string),
 	if err != nil {
 		return stages{}, nil, err
 	}
-	keeper, err := newMaintainer(c, db, log, reg)
+	keeper, err := newMaintainer(c, db, store.Load, log, reg)
 	if err != nil {
 		return stages{}, nil, err
 	}

@@ -62,7 +62,7 @@ func (s *postgresSetup) steps(version int, role string, missing func(outboxTable
 		if !t.foreign() && missing(t) {
 			o.Make = append(o.Make, s.flags.table(t.name))
 		}
-		if s.wal.Routines[t.name.String()] != "" {
+		if _, maintained := s.wal.Routines[t.name.String()]; maintained {
 			o.Maintain = append(o.Maintain, t.name)
 		}
 	}
@@ -162,8 +162,8 @@ func (s *postgresSetup) makeObjects(ctx context.Context, db *wal.Database, owner
 
 // mayMaintain reports whether the relay's role may maintain the partitions, if it is to.
 func (s *postgresSetup) mayMaintain(ctx context.Context, db *wal.Database) (bool, error) {
-	for _, routine := range s.wal.Routines {
-		if may, err := db.MayMaintain(ctx, routine); err != nil || !may {
+	for table, routine := range s.wal.Routines {
+		if may, err := db.MayMaintain(ctx, table, routine); err != nil || !may {
 			return false, err
 		}
 	}

@@ -169,7 +169,7 @@ func redisOptions(r *config.Redis) checkpoint.RedisOptions {
 }
 
 // newMaintainer returns nil where partitions are left alone.
-func newMaintainer(c *config.Config, db database, log *slog.Logger, reg prometheus.Registerer) (relay.Maintainer, error) {
+func newMaintainer(c *config.Config, db database, load cdc.Loader, log *slog.Logger, reg prometheus.Registerer) (relay.Maintainer, error) {
 	if c.Partitions == nil {
 		return nil, nil //nolint:nilnil // no maintainer is an answer
 	}
@@ -177,7 +177,7 @@ func newMaintainer(c *config.Config, db database, log *slog.Logger, reg promethe
 	if err != nil {
 		return nil, err
 	}
-	tables, err := db.partitions(dsn, false)
+	tables, err := db.partitions(dsn, false, load)
 	if err != nil {
 		return nil, err
 	}

@@ -14,8 +14,12 @@ type Partition struct {
 	Default bool
 	// Out is whether it was taken out: nothing is inserted any more.
 	Out bool
+	// Foreign is whether it is a partition that neither setup nor the relay made: it is left alone.
+	Foreign bool
 	// Relayed is whether everything in a partition that was taken out is published and its position saved.
 	Relayed bool
+	// Kept is why it cannot be known whether it is relayed; nil if it can.
+	Kept error
 }
 
 // ErrBusy says that a table's lock was not free within the short time for which a writer may wait behind us.

@@ -12,6 +12,17 @@ func TemporaryRoutine(table Name) Name {
 	return Name{Schema: "pg_temp", Table: PostgresRoutine(table).Table}
 }
 
+// PostgresRoutineBody returns the function's text as PostgreSQL stores it.
+func PostgresRoutineBody(table Name) string {
+	return "\n" + routineText(table) + "\n"
+}
+
+func routineText(table Name) string {
+	return fmt.Sprintf(routineBody,
+		literal(table.SQL()), literal(partitionSchema+"."), literal(partitionPrefix(table, len("20060102"))),
+		literal(partitionPrefix(table, len("default_20060102030405"))), literal(table.String()))
+}
+
 // PostgresMaintenance returns the statement that creates the function that maintains a table's daily partitions. It runs
 // with the rights of the table's owner, so that the relay's role needs none: it takes an action and a time, computes every
 // name itself, and touches only partitions of this table and what it took out of it. Each call is one transaction, and
@@ -20,20 +31,18 @@ func PostgresMaintenance(table, routine Name) Statement {
 	return Statement{
 		Comment: "Maintains the partitions of " + table.String() + " for a role that has no rights on it. Nobody but the owner may\n" +
 			"call it until it is granted.",
-		SQL: "CREATE OR REPLACE FUNCTION " + routine.SQL() + dollar(fmt.Sprintf(routineBody,
-			literal(table.SQL()), literal(partitionSchema+"."), literal(partitionPrefix(table, len("20060102"))),
-			literal(partitionPrefix(table, len("default_20060102030405"))), literal(table.String())),
-			"(action text, at timestamp) RETURNS bigint\nLANGUAGE plpgsql SECURITY DEFINER\n"+
-				"SET search_path = pg_catalog, pg_temp SET timezone = 'UTC' SET datestyle = 'ISO' SET lock_timeout = '20ms' AS "),
+		SQL: "CREATE OR REPLACE FUNCTION " + routine.SQL() + dollar(routineText(table), "(action text, at timestamp) RETURNS bigint\nLANGUAGE plpgsql SECURITY DEFINER\n"+
+			"SET search_path = pg_catalog, pg_temp SET timezone = 'UTC' SET datestyle = 'ISO' SET lock_timeout = '20ms' AS "),
 	}
 }
 
-// routineBody is PL/pgSQL. A partition that is taken out gets a comment with the end of its rows and a WAL position behind
-// all of them: the lock on the partition is held by then, so that every transaction that wrote to it has ended. To swap is
-// to make a day although the default partition has rows, which are taken out with it.
+// routineBody is PL/pgSQL. A partition that is taken out gets a comment with the end of its rows, a WAL position behind all of
+// them, and the transaction that wrote the comment, which a dump does not restore. The lock on the partition is held by then, so
+// that every transaction that wrote to it has ended. Behind the table's lock, for which writers wait, nothing is waited for
+// (NOWAIT). To swap is to make a day although the default partition has rows, which are taken out with it.
 const routineBody = `DECLARE
   outbox CONSTANT text := %s;
-  taken CONSTANT text := 'cdc-relay: taken out of ' || %[5]s;
+  taken CONSTANT text := 'cdc-relay: taken out of ' || %[5]s || ', until ';
   since CONSTANT timestamptz := date_trunc('day', at);
   until CONSTANT timestamptz := since + interval '24 hours';
   day CONSTANT text := %[2]s || quote_ident(%[3]s || to_char(at, 'YYYYMMDD'));
@@ -45,13 +54,14 @@ const routineBody = `DECLARE
   n bigint := 0;
 BEGIN
   IF action IN ('make', 'swap') THEN
-    EXECUTE format('CREATE TABLE %%s (LIKE %%s INCLUDING ALL)', day, outbox);
+    EXECUTE format('CREATE TABLE %%s (LIKE %%s INCLUDING ALL EXCLUDING IDENTITY)', day, outbox);
     EXECUTE format('ALTER TABLE %%s ADD CONSTRAINT bound CHECK (created_at >= %%L AND created_at < %%L)', day, since, until);
     IF action = 'swap' THEN
-      EXECUTE format('CREATE TABLE %%s (LIKE %%s INCLUDING ALL)', fresh, outbox);
-      EXECUTE format('LOCK TABLE ONLY %%s IN ACCESS EXCLUSIVE MODE', outbox); -- before the partition, as writers do
+      EXECUTE format('CREATE TABLE %%s (LIKE %%s INCLUDING ALL EXCLUDING IDENTITY)', fresh, outbox);
+      EXECUTE format('LOCK TABLE ONLY %%s IN ACCESS EXCLUSIVE MODE', outbox);
+      EXECUTE format('LOCK TABLE %%s IN ACCESS EXCLUSIVE MODE NOWAIT', rest);
       EXECUTE format('ALTER TABLE %%s DETACH PARTITION %%s', outbox, rest);
-      EXECUTE format('COMMENT ON TABLE %%s IS %%L', rest, format('%%s, until %%s, WAL %%s', taken, moment, pg_current_wal_insert_lsn()));
+      EXECUTE format('COMMENT ON TABLE %%s IS %%L', rest, format('%%s%%s, WAL %%s, transaction %%s', taken, moment, pg_current_wal_insert_lsn(), pg_current_xact_id()::xid));
       EXECUTE format('ALTER TABLE %%s RENAME TO %%I', rest, %[4]s || 'default_' || to_char(moment, 'YYYYMMDDHH24MISS'));
       EXECUTE format('ALTER TABLE %%s RENAME TO %%I', fresh, %[3]s || 'default');
     END IF;
@@ -64,19 +74,23 @@ BEGIN
     IF until > now() OR NOT EXISTS (SELECT FROM pg_inherits WHERE inhparent = outbox::regclass AND inhrelid = to_regclass(day)) THEN
       RAISE EXCEPTION '%% is no partition of %% for a day that has ended', day, outbox;
     END IF;
+    EXECUTE format('LOCK TABLE ONLY %%s IN ACCESS EXCLUSIVE MODE', outbox);
+    EXECUTE format('LOCK TABLE %%s IN ACCESS EXCLUSIVE MODE NOWAIT', concat_ws(', ', day, CASE WHEN to_regclass(rest) IS NOT NULL THEN rest END));
     EXECUTE format('ALTER TABLE %%s DETACH PARTITION %%s', outbox, day);
-    EXECUTE format('COMMENT ON TABLE %%s IS %%L', day, format('%%s, until %%s, WAL %%s', taken, until, pg_current_wal_insert_lsn()));
+    EXECUTE format('COMMENT ON TABLE %%s IS %%L', day, format('%%s%%s, WAL %%s, transaction %%s', taken, until, pg_current_wal_insert_lsn(), pg_current_xact_id()::xid));
   ELSIF action IN ('drop', 'drop_default') THEN
     IF action = 'drop_default' THEN
       part := %[2]s || quote_ident(old);
     END IF;
-    IF NOT coalesce(starts_with(obj_description(to_regclass(part), 'pg_class'), taken || ', until '), false)
+    IF NOT coalesce(starts_with(obj_description(to_regclass(part), 'pg_class'), taken), false)
         OR EXISTS (SELECT FROM pg_inherits WHERE inhrelid = to_regclass(part)) THEN
       RAISE EXCEPTION '%% was not taken out of %%', part, outbox;
     END IF;
     EXECUTE format('DROP TABLE %%s', part);
   ELSIF action = 'default_rows' THEN
-    EXECUTE format('SELECT count(*) FROM (SELECT FROM %%s LIMIT 100000) AS counted', rest) INTO n;
+    IF to_regclass(rest) IS NOT NULL THEN
+      EXECUTE format('SELECT count(*) FROM (SELECT FROM %%s LIMIT 100000) AS counted', rest) INTO n;
+    END IF;
   ELSE
     RAISE EXCEPTION 'unknown action %%', action;
   END IF;

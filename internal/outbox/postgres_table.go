@@ -144,7 +144,7 @@ BEGIN
     since := timestamptz '%s 00:00+00' + day * interval '24 hours';
     part := %s || quote_ident(%s || to_char(since AT TIME ZONE 'UTC', 'YYYYMMDD'));
     CONTINUE WHEN EXISTS (SELECT FROM pg_inherits WHERE inhrelid = to_regclass(part));
-    EXECUTE format('CREATE TABLE IF NOT EXISTS %%s (LIKE %%s INCLUDING ALL)', part, outbox);
+    EXECUTE format('CREATE TABLE IF NOT EXISTS %%s (LIKE %%s INCLUDING ALL EXCLUDING IDENTITY)', part, outbox);
     EXECUTE format('ALTER TABLE %%s ADD CONSTRAINT bound CHECK (created_at >= %%L AND created_at < %%L)',
       part, since, since + interval '24 hours');
     EXECUTE format('ALTER TABLE %%s ATTACH PARTITION %%s FOR VALUES FROM (%%L) TO (%%L)',
@@ -153,7 +153,7 @@ BEGIN
   END LOOP;
   part := %s || quote_ident(%s);
   IF NOT EXISTS (SELECT FROM pg_inherits WHERE inhrelid = to_regclass(part)) THEN
-    EXECUTE format('CREATE TABLE IF NOT EXISTS %%s (LIKE %%s INCLUDING ALL)', part, outbox);
+    EXECUTE format('CREATE TABLE IF NOT EXISTS %%s (LIKE %%s INCLUDING ALL EXCLUDING IDENTITY)', part, outbox);
     EXECUTE format('ALTER TABLE %%s ATTACH PARTITION %%s DEFAULT', outbox, part);
   END IF;
 END`,

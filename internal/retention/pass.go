@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
@@ -14,7 +15,8 @@ import (
 // that it gave up so as not to hold writers up.
 type Table interface {
 	Name() string
-	List(ctx context.Context) ([]cdc.Partition, error)
+	// List also returns the time by the database's clock, by which created_at is set.
+	List(ctx context.Context) (parts []cdc.Partition, now time.Time, err error)
 	// DefaultRows counts the rows of the default partition, up to a limit.
 	DefaultRows(ctx context.Context) (int64, error)
 	// Make makes a day's partition. With swap the default partition has rows: it is taken out, and replaced by an empty one.
@@ -79,9 +81,9 @@ func (m *Maintainer) pass(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// table does what is due for one table. It ends at the first lock that is not free: a writer waits for us once.
+// table does what is due for one table, and sets its metrics also if a change fails.
 func (m *Maintainer) table(ctx context.Context, t Table) error {
-	parts, err := t.List(ctx)
+	parts, now, err := t.List(ctx)
 	if err != nil {
 		return err
 	}
@@ -89,17 +91,17 @@ func (m *Maintainer) table(ctx context.Context, t Table) error {
 	if err != nil {
 		return err
 	}
-	plan := m.opts.Plan(parts, time.Now())
-	if err := m.apply(ctx, t, plan, rows > 0); err != nil {
-		return err
+	failed := m.apply(ctx, t, m.opts.Plan(parts, now), rows > 0)
+	if parts, now, err = t.List(ctx); err != nil {
+		return errors.Join(failed, err)
 	}
-	if parts, err = t.List(ctx); err != nil {
-		return err
-	}
-	m.metrics.set(t.Name(), parts, rows, time.Now())
-	after := m.opts.Plan(parts, time.Now())
+	m.metrics.set(t.Name(), parts, rows, now)
+	after := m.opts.Plan(parts, now)
 	m.metrics.unrelayed(t.Name(), len(after.Unrelayed))
-	return keptError(append(after.Unrelayed, after.Drop...))
+	if failed == nil && len(after.Drop) > 0 {
+		return fmt.Errorf("%w: %s was taken out just now", errUnrelayed, after.Drop[0].Name)
+	}
+	return errors.Join(failed, keptError(after.Unrelayed))
 }
 
 // keptError says that partitions past the TTL are kept until the next pass.
@@ -107,26 +109,37 @@ func keptError(parts []cdc.Partition) error {
 	if len(parts) == 0 {
 		return nil
 	}
+	if i := slices.IndexFunc(parts, func(p cdc.Partition) bool { return p.Kept != nil }); i >= 0 {
+		return fmt.Errorf("%w: %s: %w", errUnrelayed, parts[i].Name, parts[i].Kept)
+	}
 	return &cdc.FixableError{
 		Cause: fmt.Errorf("%w: %s, and %d more, hold events whose position is not saved yet", errUnrelayed, parts[0].Name, len(parts)-1),
 		Fix:   "start the relay, or find out why it lags; if it always lags that much, make partitions.ttl longer",
 	}
 }
 
-// apply changes the table. Dropping comes first, because it takes no lock on the table.
+// apply changes the table. To drop takes no lock on the table, so one failure does not stop the others: a reader may hold what
+// was taken out. Making and taking out end at the first failure: a writer waits for us once.
 func (m *Maintainer) apply(ctx context.Context, t Table, plan Plan, swap bool) error {
+	var errs []error
 	for _, p := range plan.Drop {
-		if err := m.do(ctx, "dropped", p.Name, t.Drop(ctx, p)); err != nil {
-			return err
-		}
+		errs = append(errs, m.do(ctx, "dropped", p.Name, t.Drop(ctx, p)))
 	}
-	for _, since := range plan.Make {
+	return errors.Join(append(errs, m.makeDays(ctx, t, plan.Make, swap), m.takeOut(ctx, t, plan.TakeOut))...)
+}
+
+func (m *Maintainer) makeDays(ctx context.Context, t Table, days []time.Time, swap bool) error {
+	for _, since := range days {
 		if err := m.do(ctx, "made", t.Name()+" "+since.Format(time.DateOnly), t.Make(ctx, since, swap)); err != nil {
 			return err
 		}
 		swap = false
 	}
-	for _, p := range plan.TakeOut {
+	return nil
+}
+
+func (m *Maintainer) takeOut(ctx context.Context, t Table, parts []cdc.Partition) error {
+	for _, p := range parts {
 		if err := m.do(ctx, "taken out", p.Name, t.TakeOut(ctx, p)); err != nil {
 			return err
 		}

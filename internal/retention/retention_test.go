@@ -28,12 +28,12 @@ type fake struct {
 
 func (f *fake) Name() string { return "public.outbox" }
 
-func (f *fake) List(context.Context) ([]cdc.Partition, error) {
+func (f *fake) List(context.Context) ([]cdc.Partition, time.Time, error) {
 	list := slices.Clone(f.parts)
 	for i := range list {
 		list[i].Relayed = list[i].Out && f.relayed.Load()
 	}
-	return list, nil
+	return list, time.Now(), nil
 }
 
 func (f *fake) DefaultRows(context.Context) (int64, error) { return f.rows, nil }

@@ -49,6 +49,8 @@ const (
 	stateDeadlockDetected                  = "40P01"
 	stateCheckViolation                    = "23514"
 	stateUndefinedFunction                 = "42883"
+	stateDuplicateTable                    = "42P07"
+	stateDependentObjects                  = "2BP01"
 )
 
 // connectSQL opens an ordinary connection. The caller closes it.
@@ -65,7 +67,10 @@ func connectSQL(ctx context.Context, o Options) (*pgx.Conn, error) {
 		return nil, err
 	}
 	cfg.ConnectTimeout = cmp.Or(cfg.ConnectTimeout, connectTimeout)
-	maps.Copy(cfg.RuntimeParams, map[string]string{"application_name": "cdc-relay", "statement_timeout": "10s"})
+	maps.Copy(cfg.RuntimeParams, map[string]string{
+		"application_name": "cdc-relay", "statement_timeout": "10s",
+		"TimeZone": "UTC", "DateStyle": "ISO", // bounds of partitions are read as text
+	})
 	// No prepared statements: this connection asks the same few questions, and a pooler in between
 	// must be told apart by its own words, not by a lost statement.
 	cfg.DefaultQueryExecMode = pgx.QueryExecModeExec

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -16,11 +17,13 @@ import (
 type Partitions struct {
 	db                   *Database
 	table, routine, slot string
+	load                 cdc.Loader
 }
 
-// Partitions returns the partitions of a table ("public.outbox"). routine is the name of the routine in SQL.
-func (d *Database) Partitions(table, routine, slot string) *Partitions {
-	return &Partitions{d, table, routine, slot}
+// Partitions returns the partitions of a table ("public.outbox"). routine is the name of the routine in SQL. What was taken out
+// counts as relayed once the slot, and the checkpoint that load finds, have passed it.
+func (d *Database) Partitions(table, routine, slot string, load cdc.Loader) *Partitions {
+	return &Partitions{d, table, routine, slot, load}
 }
 
 // Name returns the table's name.
@@ -46,44 +49,57 @@ func (p *Partitions) Maintainable(ctx context.Context) error {
 	return p.db.Exec(ctx, "prepare the connection", releaseEarly)
 }
 
-// listPartitions reads the bounds of the partitions in the schema cdc_relay, and the comments of what the routine took
-// out. The slot is behind the checkpoint or equal to it, so what it has passed is published and saved.
+// listPartitions reads the bounds of the partitions, and the comments of what the routine took out. The last but one column tells by
+// the name what neither setup nor the routine made, the last whether the comment is as the routine wrote it: that of a restored
+// dump is not.
 const listPartitions = `WITH outbox AS (
 	SELECT c.oid FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE nspname || '.' || relname = $1
 ), part AS (
-	SELECT c.oid, n.nspname || '.' || c.relname AS name, pg_get_expr(c.relpartbound, c.oid) AS bound,
-		EXISTS (SELECT FROM pg_inherits i, outbox o WHERE i.inhrelid = c.oid AND i.inhparent = o.oid) AS attached,
-		regexp_match(substr(obj_description(c.oid, 'pg_class'), length('cdc-relay: taken out of ' || $1) + 1), '^, until (\S+ \S+), WAL ([0-9A-F]+/[0-9A-F]+)$') AS taken,
-		obj_description(c.oid, 'pg_class') LIKE 'cdc-relay: taken out of %' AND starts_with(obj_description(c.oid, 'pg_class'), 'cdc-relay: taken out of ' || $1 || ', until ') AS ours
-	FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace AND n.nspname = 'cdc_relay' WHERE c.relkind = 'r'
-) SELECT name, bound IS NOT DISTINCT FROM 'DEFAULT' OR NOT attached AND name ~ '_default_[0-9]{14}$', NOT attached,
-	(regexp_match(bound, 'FROM \(''([^'']+)''\)'))[1]::timestamptz,
-	CASE WHEN attached THEN (regexp_match(bound, ' TO \(''([^'']+)''\)'))[1] ELSE taken[1] END::timestamptz,
-	coalesce(NOT attached AND (SELECT confirmed_flush_lsn FROM pg_replication_slots WHERE slot_name = $2) >= taken[2]::pg_lsn, false)
-FROM part WHERE attached OR ours AND taken IS NOT NULL ORDER BY name`
+	SELECT nspname || '.' || relname AS name, nspname = 'cdc_relay' AS here, inhrelid IS NOT NULL AS attached,
+		regexp_replace(pg_get_expr(relpartbound, c.oid), '\(MAXVALUE\)$', '(''9999-01-01 00:00:00+00'')') AS bound, d.xmin::text AS writer,
+		regexp_match(substr(description, length('cdc-relay: taken out of ' || $1) + 1), '^, until (\S+ \S+), WAL ([0-9A-F]+/[0-9A-F]+), transaction ([0-9]+)$') AS taken
+	FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace LEFT JOIN pg_inherits ON inhrelid = c.oid AND inhparent = (SELECT oid FROM outbox)
+	LEFT JOIN pg_description d ON objoid = c.oid AND classoid = 'pg_class'::regclass AND objsubid = 0 AND starts_with(description, 'cdc-relay: taken out of ' || $1 || ', until ')
+	WHERE inhrelid IS NOT NULL OR nspname = 'cdc_relay' AND relkind = 'r' AND description IS NOT NULL
+), dated AS (
+	SELECT *, coalesce((regexp_match(bound, 'FROM \(''([^'']+)''\)'))[1], '') AS since, coalesce((regexp_match(bound, ' TO \(''([^'']+)''\)$'))[1], '') AS until FROM part
+) SELECT name, bound IS NOT DISTINCT FROM 'DEFAULT' OR NOT attached AND name ~ '_default_[0-9]{14}$', NOT attached, since, CASE WHEN attached THEN until ELSE taken[1] END,
+	coalesce(taken[2], ''), attached AND NOT (here AND name ~ ('_(default|' || replace(left(since, 10), '-', '') || ')$')), coalesce(writer = taken[3], false)
+FROM dated WHERE attached OR taken IS NOT NULL ORDER BY name`
 
-// List returns the table's partitions and what the routine took out of it.
-func (p *Partitions) List(ctx context.Context) ([]cdc.Partition, error) {
-	rows, err := p.db.conn.Query(ctx, listPartitions, p.table, p.slot)
+// List returns the table's partitions and what the routine took out of it, and the server's time.
+func (p *Partitions) List(ctx context.Context) ([]cdc.Partition, time.Time, error) {
+	done, err := p.db.relayed(ctx, p.slot, p.load)
 	if err != nil {
-		return nil, fmt.Errorf("read partitions of %s: %w", p.table, err)
+		return nil, done.now, fmt.Errorf("read partitions of %s: %w", p.table, err)
 	}
-	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (cdc.Partition, error) {
-		var part cdc.Partition
-		var since, until *time.Time
-		err := row.Scan(&part.Name, &part.Default, &part.Out, &since, &until, &part.Relayed)
-		if until != nil {
-			part.Until, part.Since = *until, until.Add(-24*time.Hour)
+	rows, err := p.db.conn.Query(ctx, listPartitions, p.table)
+	if err != nil {
+		return nil, done.now, fmt.Errorf("read partitions of %s: %w", p.table, err)
+	}
+	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (part cdc.Partition, err error) {
+		var since, until, note string
+		var untouched bool
+		if err := row.Scan(&part.Name, &part.Default, &part.Out, &since, &until, &note, &part.Foreign, &untouched); err != nil {
+			return part, err
 		}
-		if since != nil {
-			part.Since = *since
+		part.Since, part.Until = bound(since), bound(until)
+		if part.Out {
+			part.Since = part.Until.Add(-24 * time.Hour)
+			part.Relayed, part.Kept = done.verdict(part.Name, note, untouched)
 		}
-		return part, err
+		return part, nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("read partitions of %s: %w", p.table, err)
+		return nil, done.now, fmt.Errorf("read partitions of %s: %w", p.table, err)
 	}
-	return list, nil
+	return list, done.now, nil
+}
+
+// bound parses a bound of a partition. The zero time stands for no bound, and for one that is no time.
+func bound(text string) time.Time {
+	t, _ := time.Parse("2006-01-02 15:04:05-07", text)
+	return t
 }
 
 // DefaultRows counts the rows of the default partition, up to 100,000.
@@ -140,22 +156,36 @@ func (p *Partitions) callError(doing string, err error) error {
 		return fmt.Errorf("%s: %w: rows of that day have just been written to the default partition", doing, cdc.ErrBusy)
 	case stateUndefinedFunction, stateInvalidSchemaName, stateInsufficientPrivilege:
 		return cdc.Fixable("run `cdc-relay setup` with the owner's connection string, or use `cdc-relay partitions run --owner-dsn` from a timer",
-			"%s: role %q may not call the routine that maintains the partitions (%s)", doing, p.db.Server.Role, pg.Message)
+			"%s: role %q may not maintain the partitions (%s)", doing, p.db.Server.Role, pg.Message)
+	case stateDuplicateTable:
+		return cdc.Fixable("rename or drop it", "%s: a table of that name is in the way (%s)", doing, pg.Message)
+	case stateDependentObjects:
+		return cdc.Fixable("drop what depends on it", "%s: %s (%s)", doing, pg.Message, strings.ReplaceAll(pg.Detail, "\n", "; "))
 	}
 	return fmt.Errorf("%s: PostgreSQL: %w", doing, pg)
 }
 
-// MayMaintain reports whether the role of the connection may call a table's routine.
-func (d *Database) MayMaintain(ctx context.Context, routine string) (bool, error) {
+// Routine is the function that maintains the partitions of a table.
+type Routine struct {
+	// Name is its name in SQL, Body its text as PostgreSQL stores it.
+	Name, Body string
+}
+
+// MayMaintain reports whether the role of the connection may call a table's routine, and that is this version's and has the
+// rights of the table's owner.
+func (d *Database) MayMaintain(ctx context.Context, table string, r Routine) (bool, error) {
 	var may bool
-	err := d.conn.QueryRow(ctx, `SELECT coalesce(has_schema_privilege('cdc_relay', 'USAGE') AND has_function_privilege(f, 'EXECUTE'), false)
-		FROM (SELECT to_regprocedure($1) AS f) AS one`, routine+"(text, timestamp)").Scan(&may)
+	err := d.conn.QueryRow(ctx, `SELECT coalesce(has_schema_privilege('cdc_relay', 'USAGE') AND has_function_privilege(p.oid, 'EXECUTE')
+			AND prosecdef AND prosrc = $2 AND proowner = relowner, false)
+		FROM (SELECT to_regprocedure($1) AS f) AS one LEFT JOIN pg_proc p ON p.oid = f
+		LEFT JOIN (pg_class c JOIN pg_namespace n ON n.oid = relnamespace) ON nspname || '.' || relname = $3`,
+		r.Name+"(text, timestamp)", r.Body, table).Scan(&may)
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) && pg.Code == stateInvalidSchemaName {
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("read the rights on %s: %w", routine, err)
+		return false, fmt.Errorf("read the rights on %s: %w", r.Name, err)
 	}
 	return may, nil
 }

@@ -34,13 +34,14 @@ func (c *checker) partitions(ctx context.Context) {
 // routines verifies that the role may maintain the partitions.
 func (c *checker) routines(ctx context.Context) {
 	for _, table := range slices.Sorted(maps.Keys(c.opts.Routines)) {
-		may, err := c.db.MayMaintain(ctx, c.opts.Routines[table])
+		may, err := c.db.MayMaintain(ctx, table, c.opts.Routines[table])
 		switch {
 		case err != nil:
 			c.report.Fail("partitions", err)
 		case !may:
 			c.report.Warn("partitions", "run `cdc-relay setup` with the owner's connection string, or `cdc-relay partitions run --owner-dsn` from a timer",
-				"role %q may not call %s, so the relay cannot maintain the partitions of %s", c.db.Server.Role, c.opts.Routines[table], table)
+				"role %q may not call %s, or that is of another version or owner than the table's: the relay cannot maintain the partitions of %s",
+				c.db.Server.Role, c.opts.Routines[table].Name, table)
 		default:
 			c.report.OK("partitions", "role %q may maintain the partitions of %s", c.db.Server.Role, table)
 		}

@@ -156,6 +156,16 @@ func (d *Database) Exec(ctx context.Context, doing string, statements ...string)
 	return nil
 }
 
+// Become takes the role of a table's owner: what is made from now on belongs to that. A superuser may, and a member of the role.
+func (d *Database) Become(ctx context.Context, table string) error {
+	_, err := d.conn.Exec(ctx, `SELECT set_config('role', pg_get_userbyid(relowner), false)
+		FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace WHERE nspname || '.' || relname = $1`, table)
+	if err != nil {
+		return d.execError(ctx, "become the owner of "+table, err)
+	}
+	return nil
+}
+
 // noPrivilege is the reason when the role lacks a right.
 const noPrivilege = "no_privilege"
 

@@ -25,7 +25,7 @@ type Options struct {
 	// tables in the publication are skipped before they are decoded.
 	Tables []string
 	// Routines are the routines that maintain the tables' partitions, by table; none: they are not maintained.
-	Routines map[string]string
+	Routines map[string]Routine
 	// Conflict decides when the slot stands ahead of the checkpoint.
 	Conflict cdc.Conflict
 	// Verify is asked about each table's schema before anything is read; nil: it is not called. An error ends

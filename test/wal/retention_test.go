@@ -12,12 +12,17 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/retention"
 	"github.com/cdc-relay/cdc-relay/internal/wal"
 )
 
 func outboxName() outbox.Name { return outbox.Name{Schema: "public", Table: "outbox"} }
+
+func routine() wal.Routine {
+	return wal.Routine{Name: outbox.PostgresRoutine(outboxName()).SQL(), Body: outbox.PostgresRoutineBody(outboxName())}
+}
 
 // keeping returns a database whose table has partitions for the last days too, and a role that may maintain them.
 func keeping(t *testing.T, days int) (d *database, role string) {
@@ -58,7 +63,11 @@ func (d *database) parts(role string) *wal.Partitions {
 		d.t.Fatal(err)
 	}
 	d.t.Cleanup(func() { db.Close(context.WithoutCancel(d.t.Context())) })
-	p := db.Partitions("public.outbox", outbox.PostgresRoutine(outboxName()).SQL(), d.name)
+	load := d.load
+	if load == nil {
+		load = checkpoint.None{}.Load
+	}
+	p := db.Partitions("public.outbox", routine().Name, d.name, load)
 	if err := p.Maintainable(d.t.Context()); err != nil {
 		d.t.Fatal(err)
 	}
@@ -67,7 +76,7 @@ func (d *database) parts(role string) *wal.Partitions {
 
 func (d *database) list(p *wal.Partitions) []cdc.Partition {
 	d.t.Helper()
-	list, err := p.List(d.t.Context())
+	list, _, err := p.List(d.t.Context())
 	if err != nil {
 		d.t.Fatal(err)
 	}

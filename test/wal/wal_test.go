@@ -49,6 +49,7 @@ type database struct {
 	t    *testing.T
 	name string
 	conn *pgx.Conn
+	load cdc.Loader // nil: there is no checkpoint
 }
 
 func newDatabase(t *testing.T) *database {

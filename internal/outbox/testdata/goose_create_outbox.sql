@@ -33,7 +33,7 @@ BEGIN
     since := timestamptz '2026-01-02 00:00+00' + day * interval '24 hours';
     part := 'cdc_relay.' || quote_ident('public_outbox_' || to_char(since AT TIME ZONE 'UTC', 'YYYYMMDD'));
     CONTINUE WHEN EXISTS (SELECT FROM pg_inherits WHERE inhrelid = to_regclass(part));
-    EXECUTE format('CREATE TABLE IF NOT EXISTS %s (LIKE %s INCLUDING ALL)', part, outbox);
+    EXECUTE format('CREATE TABLE IF NOT EXISTS %s (LIKE %s INCLUDING ALL EXCLUDING IDENTITY)', part, outbox);
     EXECUTE format('ALTER TABLE %s ADD CONSTRAINT bound CHECK (created_at >= %L AND created_at < %L)',
       part, since, since + interval '24 hours');
     EXECUTE format('ALTER TABLE %s ATTACH PARTITION %s FOR VALUES FROM (%L) TO (%L)',
@@ -42,7 +42,7 @@ BEGIN
   END LOOP;
   part := 'cdc_relay.' || quote_ident('public_outbox_default');
   IF NOT EXISTS (SELECT FROM pg_inherits WHERE inhrelid = to_regclass(part)) THEN
-    EXECUTE format('CREATE TABLE IF NOT EXISTS %s (LIKE %s INCLUDING ALL)', part, outbox);
+    EXECUTE format('CREATE TABLE IF NOT EXISTS %s (LIKE %s INCLUDING ALL EXCLUDING IDENTITY)', part, outbox);
     EXECUTE format('ALTER TABLE %s ATTACH PARTITION %s DEFAULT', outbox, part);
   END IF;
 END
@@ -57,7 +57,7 @@ LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET timezone = 'UTC' SET datestyle = 'ISO' SET lock_timeout = '20ms' AS $$
 DECLARE
   outbox CONSTANT text := 'public.outbox';
-  taken CONSTANT text := 'cdc-relay: taken out of ' || 'public.outbox';
+  taken CONSTANT text := 'cdc-relay: taken out of ' || 'public.outbox' || ', until ';
   since CONSTANT timestamptz := date_trunc('day', at);
   until CONSTANT timestamptz := since + interval '24 hours';
   day CONSTANT text := 'cdc_relay.' || quote_ident('public_outbox_' || to_char(at, 'YYYYMMDD'));
@@ -69,13 +69,14 @@ DECLARE
   n bigint := 0;
 BEGIN
   IF action IN ('make', 'swap') THEN
-    EXECUTE format('CREATE TABLE %s (LIKE %s INCLUDING ALL)', day, outbox);
+    EXECUTE format('CREATE TABLE %s (LIKE %s INCLUDING ALL EXCLUDING IDENTITY)', day, outbox);
     EXECUTE format('ALTER TABLE %s ADD CONSTRAINT bound CHECK (created_at >= %L AND created_at < %L)', day, since, until);
     IF action = 'swap' THEN
-      EXECUTE format('CREATE TABLE %s (LIKE %s INCLUDING ALL)', fresh, outbox);
-      EXECUTE format('LOCK TABLE ONLY %s IN ACCESS EXCLUSIVE MODE', outbox); -- before the partition, as writers do
+      EXECUTE format('CREATE TABLE %s (LIKE %s INCLUDING ALL EXCLUDING IDENTITY)', fresh, outbox);
+      EXECUTE format('LOCK TABLE ONLY %s IN ACCESS EXCLUSIVE MODE', outbox);
+      EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE NOWAIT', rest);
       EXECUTE format('ALTER TABLE %s DETACH PARTITION %s', outbox, rest);
-      EXECUTE format('COMMENT ON TABLE %s IS %L', rest, format('%s, until %s, WAL %s', taken, moment, pg_current_wal_insert_lsn()));
+      EXECUTE format('COMMENT ON TABLE %s IS %L', rest, format('%s%s, WAL %s, transaction %s', taken, moment, pg_current_wal_insert_lsn(), pg_current_xact_id()::xid));
       EXECUTE format('ALTER TABLE %s RENAME TO %I', rest, 'public_outbox_' || 'default_' || to_char(moment, 'YYYYMMDDHH24MISS'));
       EXECUTE format('ALTER TABLE %s RENAME TO %I', fresh, 'public_outbox_' || 'default');
     END IF;
@@ -88,19 +89,23 @@ BEGIN
     IF until > now() OR NOT EXISTS (SELECT FROM pg_inherits WHERE inhparent = outbox::regclass AND inhrelid = to_regclass(day)) THEN
       RAISE EXCEPTION '% is no partition of % for a day that has ended', day, outbox;
     END IF;
+    EXECUTE format('LOCK TABLE ONLY %s IN ACCESS EXCLUSIVE MODE', outbox);
+    EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE NOWAIT', concat_ws(', ', day, CASE WHEN to_regclass(rest) IS NOT NULL THEN rest END));
     EXECUTE format('ALTER TABLE %s DETACH PARTITION %s', outbox, day);
-    EXECUTE format('COMMENT ON TABLE %s IS %L', day, format('%s, until %s, WAL %s', taken, until, pg_current_wal_insert_lsn()));
+    EXECUTE format('COMMENT ON TABLE %s IS %L', day, format('%s%s, WAL %s, transaction %s', taken, until, pg_current_wal_insert_lsn(), pg_current_xact_id()::xid));
   ELSIF action IN ('drop', 'drop_default') THEN
     IF action = 'drop_default' THEN
       part := 'cdc_relay.' || quote_ident(old);
     END IF;
-    IF NOT coalesce(starts_with(obj_description(to_regclass(part), 'pg_class'), taken || ', until '), false)
+    IF NOT coalesce(starts_with(obj_description(to_regclass(part), 'pg_class'), taken), false)
         OR EXISTS (SELECT FROM pg_inherits WHERE inhrelid = to_regclass(part)) THEN
       RAISE EXCEPTION '% was not taken out of %', part, outbox;
     END IF;
     EXECUTE format('DROP TABLE %s', part);
   ELSIF action = 'default_rows' THEN
-    EXECUTE format('SELECT count(*) FROM (SELECT FROM %s LIMIT 100000) AS counted', rest) INTO n;
+    IF to_regclass(rest) IS NOT NULL THEN
+      EXECUTE format('SELECT count(*) FROM (SELECT FROM %s LIMIT 100000) AS counted', rest) INTO n;
+    END IF;
   ELSE
     RAISE EXCEPTION 'unknown action %', action;
   END IF;

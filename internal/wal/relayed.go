@@ -1,0 +1,69 @@
+package wal
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+// relayed is how far the relay has published and saved.
+type relayed struct {
+	// now is the server's time.
+	now time.Time
+	// upto is the slot's position, or the checkpoint's if that is behind: a slot that was recreated or advanced by hand is ahead
+	// of the checkpoint. 0: there is no slot.
+	upto lsn
+	// unknown is why the checkpoint does not tell.
+	unknown error
+}
+
+// relayed asks for the positions of the slot and of the checkpoint.
+func (d *Database) relayed(ctx context.Context, slot string, load cdc.Loader) (r relayed, err error) {
+	var system, file, confirmed string
+	err = d.conn.QueryRow(ctx, `SELECT now(), system_identifier::text, pg_walfile_name(pg_current_wal_lsn()),
+		coalesce((SELECT confirmed_flush_lsn FROM pg_replication_slots WHERE slot_name = $1 AND database = current_database()), '0/0')::text
+		FROM pg_control_system()`, slot).Scan(&r.now, &system, &file, &confirmed)
+	if err != nil {
+		return r, fmt.Errorf("read the slot's position: %w", err)
+	}
+	if r.upto, err = parsePosition(cdc.Position(confirmed)); err != nil {
+		return r, err
+	}
+	timeline, err := strconv.ParseUint(file[:8], 16, 32)
+	if err != nil {
+		return r, fmt.Errorf("read the timeline: %w", err)
+	}
+	here := cdc.Source{SystemID: system, Database: d.Server.Database, Slot: slot, Timeline: uint32(timeline)}
+	c, found, err := load(ctx)
+	switch {
+	case err != nil:
+		r.unknown = err
+	case found && (!c.Source.Same(here) || c.Source.Timeline != here.Timeline):
+		r.unknown = cdc.Fixable("start the relay, which compares it with the slot", "the checkpoint is of another database or timeline")
+	case found:
+		var saved lsn
+		saved, r.unknown = parsePosition(c.Progress.Position)
+		r.upto = min(r.upto, saved)
+	}
+	return r, nil
+}
+
+// verdict reports whether everything before a position that was noted is relayed, or why that cannot be known: a comment that
+// the routine did not write, as after a restore, may hold a position of another server.
+func (r *relayed) verdict(table, note string, untouched bool) (bool, error) {
+	noted, err := parsePosition(cdc.Position(note))
+	switch {
+	case err != nil:
+		return false, err
+	case !untouched:
+		return false, cdc.Fixable("publish what consumers miss of it, and drop it", "%s was taken out in a database that was dumped and restored since, or its comment was edited", table)
+	case r.unknown != nil:
+		return false, r.unknown
+	}
+	return r.passed(noted), nil
+}
+
+func (r *relayed) passed(noted lsn) bool { return r.upto > 0 && r.upto >= noted }

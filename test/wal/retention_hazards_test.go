@@ -1,0 +1,280 @@
+package wal
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/outbox"
+	"github.com/cdc-relay/cdc-relay/internal/retention"
+	"github.com/cdc-relay/cdc-relay/internal/wal"
+)
+
+// oldest returns the oldest daily partition of the routine's.
+func oldest(parts []cdc.Partition) (first cdc.Partition) {
+	for _, p := range parts {
+		if !p.Default && !p.Foreign && !p.Out && (first.Name == "" || p.Since.Before(first.Since)) {
+			first = p
+		}
+	}
+	return first
+}
+
+// takeOutOldest takes the oldest partition out and returns it as it is listed then.
+func (d *database) takeOutOldest(role string) cdc.Partition {
+	d.t.Helper()
+	p := d.parts(role)
+	part := oldest(d.list(p))
+	if err := p.TakeOut(d.t.Context(), part); err != nil {
+		d.t.Fatal(err)
+	}
+	return d.listed(role, part.Name)
+}
+
+func (d *database) listed(role, name string) cdc.Partition {
+	d.t.Helper()
+	for _, p := range d.list(d.parts(role)) {
+		if p.Name == name {
+			return p
+		}
+	}
+	d.t.Fatalf("%s is not listed", name)
+	return cdc.Partition{}
+}
+
+// A partition is relayed once the slot has passed it. A slot that was advanced or made again does not count where the checkpoint is
+// behind, of another history, or cannot be read.
+func TestSlotAheadOfCheckpointDropsNothing(t *testing.T) {
+	d, role := keeping(t, 3)
+	var stored cdc.Checkpoint
+	var failed error
+	d.load = func(context.Context) (cdc.Checkpoint, bool, error) { return stored, true, failed }
+	_ = d.takeOutOldest(role)
+	d.exec("SELECT pg_drop_replication_slot($1)", d.name)
+	d.exec("SELECT pg_create_logical_replication_slot($1, 'pgoutput')", d.name)
+	here := cdc.Source{SystemID: d.text("SELECT system_identifier::text FROM pg_control_system()"), Database: d.name, Slot: d.name, Timeline: 1}
+	other, promoted := here, here
+	other.SystemID, promoted.Timeline = "1", 2
+	end := cdc.Position(d.text("SELECT pg_current_wal_lsn()::text"))
+	for _, tt := range []struct {
+		title   string
+		source  cdc.Source
+		at      cdc.Position
+		err     error
+		relayed bool
+	}{
+		{"behind", here, "0/10", nil, false},
+		{"of another server", other, end, nil, false},
+		{"of another timeline", promoted, end, nil, false},
+		{"unreadable", here, end, errors.New("no answer"), false},
+		{"passed", here, end, nil, true},
+	} {
+		stored, failed = cdc.Checkpoint{Source: tt.source, Progress: cdc.Progress{Position: tt.at}}, tt.err
+		parts := d.list(d.parts(role))
+		if n := count(parts, func(p cdc.Partition) bool { return p.Relayed }); (n == 1) != tt.relayed {
+			t.Errorf("checkpoint %s: %v", tt.title, parts)
+		}
+		o := retention.Options{Ahead: 20, TTL: 24 * time.Hour}
+		if tt.err != nil {
+			if err := d.maintain(d.parts(role), o); err != nil || retention.Ahead(d.list(d.parts(role)), time.Now()) != 20 {
+				t.Errorf("checkpoint %s: no days were made: %v", tt.title, err)
+			}
+		}
+	}
+}
+
+// A dump restores a partition that was taken out with its comment, in another transaction. Its position is of another server.
+func TestRestoredPartitionIsKept(t *testing.T) {
+	d, role := keeping(t, 3)
+	part := d.takeOutOldest(role)
+	d.insert(1, 1) // the change before is written by now
+	d.exec("SELECT pg_replication_slot_advance($1, pg_current_wal_lsn())", d.name)
+	if part = d.listed(role, part.Name); !part.Relayed {
+		t.Fatalf("not relayed: %v", part)
+	}
+	d.exec("COMMENT ON TABLE " + part.Name + " IS '" + d.text("SELECT obj_description($1::regclass)", part.Name) + "'")
+	part = d.listed(role, part.Name)
+	if part.Relayed || part.Kept == nil || !strings.Contains(cdc.Explain(part.Kept), "drop it") {
+		t.Errorf("restored: %+v", part)
+	}
+	err := d.maintain(d.parts(role), retention.Options{TTL: time.Hour, Drop: true})
+	if err == nil || !strings.Contains(cdc.Explain(err), "restored") {
+		t.Errorf("a pass says %v", err)
+	}
+}
+
+// Bounds are read in UTC whatever the role's settings are. IST is read as Israel's.
+func TestBoundsUnderOtherDateSettings(t *testing.T) {
+	d, role := keeping(t, 3)
+	want := d.list(d.parts(role))
+	d.exec("ALTER ROLE " + role + " SET timezone = 'Asia/Kolkata'")
+	d.exec("ALTER ROLE " + role + " SET datestyle = 'SQL, DMY'")
+	for i, p := range d.list(d.parts(role)) {
+		if !p.Since.Equal(want[i].Since) || !p.Until.Equal(want[i].Until) || p.Foreign {
+			t.Errorf("%v, want %v", p, want[i])
+		}
+	}
+}
+
+// Where another transaction holds only the partition, the table is not locked any longer: writers do not wait for what it waits for.
+func TestTakeOutWaitsForNothingBehindTheTablesLock(t *testing.T) {
+	d, role := keeping(t, 3)
+	p := d.parts(role)
+	part := oldest(d.list(p))
+	for _, held := range []string{part.Name, "cdc_relay.public_outbox_default"} {
+		tx := d.holding("LOCK TABLE " + held + " IN ACCESS SHARE MODE")
+		for deadline := time.Now().Add(time.Minute); ; {
+			since := time.Now()
+			err := p.TakeOut(t.Context(), part)
+			if !errors.Is(err, cdc.ErrBusy) {
+				t.Fatalf("while %s is held: %v", held, err)
+			}
+			if time.Since(since) < 20*time.Millisecond {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("it waited for %s with the table locked", held)
+			}
+		}
+		if err := tx.Rollback(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// holding runs a statement in a transaction of another session, which stays open.
+func (d *database) holding(sql string) pgx.Tx {
+	d.t.Helper()
+	conn, err := pgx.Connect(d.t.Context(), server.DSN(d.name, ""))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	d.t.Cleanup(func() { _ = conn.Close(context.WithoutCancel(d.t.Context())) })
+	tx, err := conn.Begin(d.t.Context())
+	if err == nil {
+		_, err = tx.Exec(d.t.Context(), sql)
+	}
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return tx
+}
+
+// Partitions that neither setup nor the routine made are left alone, and no day is made that they cover.
+func TestOthersPartitionsAreLeftAlone(t *testing.T) {
+	d, role := keeping(t, 1)
+	day := func(n int) string { return time.Now().UTC().AddDate(0, 0, n).Format(time.DateOnly) }
+	d.exec("CREATE TABLE public.outbox_week PARTITION OF outbox FOR VALUES FROM ('" + day(2) + "') TO ('" + day(5) + "')")
+	d.exec("CREATE TABLE public.outbox_old PARTITION OF outbox FOR VALUES FROM ('" + day(-9) + "') TO ('" + day(-8) + "')")
+	d.exec("CREATE TABLE cdc_relay.public_outbox_first PARTITION OF outbox FOR VALUES FROM (MINVALUE) TO ('" + day(-20) + "')")
+	d.exec("CREATE TABLE cdc_relay.public_outbox_last PARTITION OF outbox FOR VALUES FROM ('" + day(9) + "') TO (MAXVALUE)")
+	p := d.parts(role)
+	if err := d.maintain(p, retention.Options{Ahead: 12, TTL: 48 * time.Hour}); err != nil {
+		t.Fatal(err)
+	}
+	parts := d.list(p)
+	if n := count(parts, func(p cdc.Partition) bool { return p.Foreign && !p.Out }); n != 4 || retention.Ahead(parts, time.Now()) < 12 {
+		t.Errorf("%d are left alone: %v", n, parts)
+	}
+}
+
+// A table of the name of a day stops neither the taking out of days nor says nothing.
+func TestNameInTheWay(t *testing.T) {
+	d, role := keeping(t, 3)
+	d.exec("CREATE TABLE " + outbox.PostgresPartition(outboxName(), time.Now().AddDate(0, 0, 4)).SQL() + " ()")
+	p := d.parts(role)
+	err := d.maintain(p, retention.Options{Ahead: 5, TTL: 36 * time.Hour})
+	if err == nil || !strings.Contains(cdc.Explain(err), "rename or drop it") {
+		t.Errorf("it says %v", err)
+	}
+	if count(d.list(p), out) == 0 {
+		t.Error("nothing was taken out")
+	}
+}
+
+// The routine copes with what a table may have besides its columns.
+func TestPartitionsOfAnExoticTable(t *testing.T) {
+	d, role := keeping(t, 3)
+	for _, sql := range []string{
+		"ALTER TABLE outbox ADD gone int",
+		"ALTER TABLE outbox DROP gone",
+		"ALTER TABLE outbox ADD topics text GENERATED ALWAYS AS (topic || topic) STORED",
+		"CREATE INDEX ON outbox (aggregate_id) WHERE topic IS NOT NULL",
+		"CREATE UNIQUE INDEX ON outbox (lower(event_type), created_at, event_id)",
+		"CREATE STATISTICS both_types ON aggregate_type, event_type FROM outbox",
+		"CREATE TABLE kinds (kind text PRIMARY KEY)",
+		"INSERT INTO kinds VALUES ('Order')",
+		"ALTER TABLE outbox ADD FOREIGN KEY (aggregate_type) REFERENCES kinds",
+		"CREATE TABLE receipts (id uuid, at timestamptz, FOREIGN KEY (id, at) REFERENCES outbox)",
+		"CREATE FUNCTION noted() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN new; END'",
+		"CREATE TRIGGER noting BEFORE INSERT ON outbox FOR EACH ROW EXECUTE FUNCTION noted()",
+		"ALTER TABLE outbox ENABLE ROW LEVEL SECURITY",
+		"ALTER TABLE outbox FORCE ROW LEVEL SECURITY",
+		"CREATE POLICY none ON outbox FOR SELECT USING (false)",
+		"CREATE RULE also AS ON INSERT TO outbox WHERE new.topic = 'never' DO ALSO NOTHING",
+		"CREATE PUBLICATION " + d.name + "_leaves FOR TABLE outbox",
+	} {
+		d.exec(sql)
+	}
+	if d.text("SELECT current_setting('server_version_num')") >= "170000" {
+		d.exec("ALTER TABLE outbox ADD seq bigint GENERATED ALWAYS AS IDENTITY")
+	}
+	d.insertAt(3, 1, 3)
+	d.insertAt(-6, 4, 6)
+	s, q := d.source(), newQueue(t)
+	q.confirm = s.Confirm
+	tailing(t, s, q)
+	q.waitCount(t, 6)
+	p := d.parts(role)
+	if err := d.maintain(p, retention.Options{Ahead: 7, TTL: 36 * time.Hour, Drop: true}); err != nil {
+		t.Fatal(err)
+	}
+	d.insertAt(-7, 7, 9)
+	q.waitCount(t, 9)
+	equal(t, q.held(), numbers(1, 9))
+	if err := d.maintain(p, retention.Options{Ahead: 7, TTL: time.Nanosecond, Drop: true}); err != nil {
+		t.Fatal(err)
+	}
+	if parts := d.list(p); count(parts, out) != 0 {
+		t.Errorf("still there: %v", parts)
+	}
+}
+
+// The routine of another version, or of an owner that the table no longer has, does not do.
+func TestRoutineIsTheTablesAndThisVersions(t *testing.T) {
+	d, role := keeping(t, 1)
+	may := func() bool {
+		t.Helper()
+		db, err := wal.OpenDatabase(t.Context(), wal.Options{DSN: func() (string, error) { return server.DSN(d.name, role), nil }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close(t.Context())
+		ok, err := db.MayMaintain(t.Context(), "public.outbox", routine())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ok
+	}
+	if !may() {
+		t.Fatal("it may not")
+	}
+	d.exec("CREATE ROLE " + role + "_new")
+	t.Cleanup(func() {
+		_, _ = d.conn.Exec(context.WithoutCancel(t.Context()), "DROP OWNED BY "+role+"_new; DROP ROLE "+role+"_new")
+	})
+	d.exec("ALTER TABLE outbox OWNER TO " + role + "_new")
+	if may() {
+		t.Error("a former owner's does")
+	}
+	d.exec("ALTER TABLE outbox OWNER TO CURRENT_USER")
+	d.exec("CREATE OR REPLACE FUNCTION " + routine().Name + "(action text, at timestamp) RETURNS bigint LANGUAGE sql SECURITY DEFINER AS 'SELECT 1::bigint'")
+	if may() {
+		t.Error("another version's does")
+	}
+}
