@@ -138,11 +138,11 @@ type partitionsRun struct {
 }
 
 func (r *partitionsRun) run(ctx context.Context, a *app, c *config.Config, owner string) error {
-	o, err := r.options(c)
-	if err != nil {
-		return err
-	}
 	return withPartitions(c, owner, owner != "" && !r.dry, func(open retention.Tables) error {
+		o, err := r.options(c)
+		if err != nil {
+			return err
+		}
 		if r.dry {
 			return eachTable(ctx, open, func(t retention.Table, parts []cdc.Partition, now time.Time) { a.printPlan(t, o.Plan(parts, now)) })
 		}

@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -28,8 +30,8 @@ checkpoint. Events that are not published yet stay in the table and are not publ
 Run it whenever a relay is retired: for a slot without a reader PostgreSQL keeps all WAL, until the disk is full and
 the database stops.
 
-The table is kept unless --table is given; then it is dropped with all its events after you type its name. Stop the
-relay first: a slot or a checkpoint file that is in use is not removed. If the checkpoint is in Redis, a relay that
+The table is kept unless --table is given; then it is dropped with all its events, and what was taken out of it for its
+age, after you type its name. Stop the relay first: a slot or a checkpoint file that is in use is not removed. If the checkpoint is in Redis, a relay that
 still runs can no longer save and ends with exit code 4.
 
 ` + ownerHelp,
@@ -64,14 +66,14 @@ type teardown struct {
 	withTable, sure bool
 }
 
-// confirm asks the user to type the names of the tables.
-func (t *teardown) confirm(tables []outbox.Name) error {
+// confirm asks the user to type the names of the tables. taken lists what was taken out of each.
+func (t *teardown) confirm(tables []outbox.Name, taken map[string][]string) error {
 	if t.sure {
 		return nil
 	}
 	in := bufio.NewReader(t.app.stdin)
 	for _, name := range tables {
-		_, _ = fmt.Fprintf(t.app.stderr, "This drops %s with all its events. Type the table's name to go on: ", name)
+		_, _ = fmt.Fprintf(t.app.stderr, "This drops %s with all its events%s. Type the table's name to go on: ", name, takenOut(taken[name.String()]))
 		typed, _ := in.ReadString('\n') // the end of the input is a no
 		if typed = strings.TrimSpace(typed); typed != name.String() && typed != name.Table {
 			_, _ = fmt.Fprintln(t.app.stderr)
@@ -79,6 +81,27 @@ func (t *teardown) confirm(tables []outbox.Name) error {
 		}
 	}
 	return nil
+}
+
+// takenOut says which tables go with a table.
+func takenOut(parts []string) string {
+	if len(parts) == 0 {
+		return ""
+	}
+	return ", also those of days that were taken out of it (" + strings.Join(parts, ", ") + ")"
+}
+
+// reportTakenOut prints what was done with what was taken out.
+func (t *teardown) reportTakenOut(taken map[string][]string) {
+	said := "kept; --table drops it with all its events"
+	if t.withTable {
+		said = "dropped"
+	}
+	for _, table := range slices.Sorted(maps.Keys(taken)) {
+		for _, part := range taken[table] {
+			t.app.printf("table %s, taken out of %s: %s\n", part, table, said)
+		}
+	}
 }
 
 func droppedOrMissing(there bool) string {

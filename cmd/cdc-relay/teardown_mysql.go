@@ -22,7 +22,7 @@ func (m *mysql) teardown(ctx context.Context, t *teardown, owner connString) err
 		return err
 	}
 	drop := t.drop(m.list)
-	if err := t.confirm(drop); err != nil {
+	if err := t.confirm(drop, nil); err != nil {
 		return err
 	}
 	if err := t.dropCheckpoint(ctx, m.config); err != nil {

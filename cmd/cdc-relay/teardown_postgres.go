@@ -40,8 +40,12 @@ func (t *postgresTeardown) run(ctx context.Context, ownerDSN connString) error {
 	if err := t.idle(before.Slot); err != nil {
 		return err
 	}
+	taken, err := t.takenOut(ctx, db)
+	if err != nil {
+		return err
+	}
 	o := t.options()
-	if err := t.confirm(o.Drop); err != nil {
+	if err := t.confirm(o.Drop, taken); err != nil {
 		return err
 	}
 	steps := outbox.PostgresTeardown(o)
@@ -52,7 +56,24 @@ func (t *postgresTeardown) run(ctx context.Context, ownerDSN connString) error {
 	if err := t.dropObjects(ctx, ownerDSN, before, statementsFor(steps, outbox.RunnerOwner)); err != nil {
 		return err
 	}
+	t.reportTakenOut(taken)
 	return t.dropCheckpoint(ctx, t.config)
+}
+
+// takenOut returns what was taken out of each table.
+func (t *postgresTeardown) takenOut(ctx context.Context, db *wal.Database) (map[string][]string, error) {
+	taken := map[string][]string{}
+	for _, table := range t.list {
+		if table.foreign() {
+			continue
+		}
+		names, err := db.Names(ctx, "read what was taken out of "+table.name.String(), outbox.PostgresTakenOut(table.name))
+		if err != nil {
+			return nil, err
+		}
+		taken[table.name.String()] = names
+	}
+	return taken, nil
 }
 
 // idle returns an error if a relay is using the slot.

@@ -26,6 +26,6 @@ func (c *checker) partitions(ctx context.Context) {
 			c.report.Info("partitions", "", "the partitions of %s cannot be read (%v)", name, err)
 			continue
 		}
-		c.report.Partitions(name, time.Duration(seconds)*time.Second)
+		c.report.Partitions(name, time.Duration(seconds)*time.Second, false)
 	}
 }

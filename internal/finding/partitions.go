@@ -8,8 +8,9 @@ import (
 // leastAhead is how far daily partitions should reach ahead.
 const leastAhead = 7 * 24 * time.Hour
 
-// Partitions warns of a table whose daily partitions end soon: rows after the last one cannot be dropped by day.
-func (r *Report) Partitions(table string, ahead time.Duration) {
+// Partitions warns of a table whose daily partitions end soon: rows after the last one cannot be dropped by day. maintained is
+// whether the relay is to make them.
+func (r *Report) Partitions(table string, ahead time.Duration, maintained bool) {
 	if ahead >= leastAhead {
 		return
 	}
@@ -17,6 +18,10 @@ func (r *Report) Partitions(table string, ahead time.Duration) {
 	if ahead <= 0 {
 		text = fmt.Sprintf("table %s has no daily partition for the rows of today", table)
 	}
-	r.Warn("partitions", "run `cdc-relay schema apply` as the table's owner, before the partitions run out",
+	fix := "run `cdc-relay schema apply` as the table's owner, before the partitions run out"
+	if maintained {
+		fix = "start the relay, or find out from its log why it makes none; `cdc-relay partitions run` makes them once"
+	}
+	r.Warn("partitions", fix,
 		"%s; rows behind the last day are stored in the catch-all partition, and cannot be dropped with their day", text)
 }

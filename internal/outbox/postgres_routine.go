@@ -20,7 +20,7 @@ func PostgresRoutineBody(table Name) string {
 func routineText(table Name) string {
 	return fmt.Sprintf(routineBody,
 		literal(table.SQL()), literal(partitionSchema+"."), literal(partitionPrefix(table, len("20060102"))),
-		literal(partitionPrefix(table, len("default_20060102030405"))), literal(table.String()))
+		literal(partitionPrefix(table, len("default_20060102030405"))), literal(takenOutOf(table)))
 }
 
 // PostgresMaintenance returns the statement that creates the function that maintains a table's daily partitions. It runs
@@ -36,13 +36,25 @@ func PostgresMaintenance(table, routine Name) Statement {
 	}
 }
 
+// takenOutOf is how the comment of a table begins that was a partition.
+func takenOutOf(table Name) string { return "cdc-relay: taken out of " + table.String() + ", until " }
+
+// takenOut is a query for the tables whose comment begins so.
+const takenOut = `    SELECT c.oid::regclass FROM pg_class c JOIN pg_description ON objoid = c.oid AND classoid = 'pg_class'::regclass AND objsubid = 0
+    WHERE relnamespace = to_regnamespace('` + partitionSchema + `') AND relkind = 'r' AND NOT relispartition AND starts_with(description, %s) ORDER BY 1`
+
+// PostgresTakenOut returns a query for the names of the tables that were partitions of a table and were taken out.
+func PostgresTakenOut(table Name) string {
+	return "SELECT c.oid::text FROM (" + fmt.Sprintf(takenOut, literal(takenOutOf(table))) + ") AS c (oid)"
+}
+
 // routineBody is PL/pgSQL. A partition that is taken out gets a comment with the end of its rows, a WAL position behind all of
 // them, and the transaction that wrote the comment, which a dump does not restore. The lock on the partition is held by then, so
 // that every transaction that wrote to it has ended. Behind the table's lock, for which writers wait, nothing is waited for
 // (NOWAIT). To swap is to make a day although the default partition has rows, which are taken out with it.
 const routineBody = `DECLARE
   outbox CONSTANT text := %s;
-  taken CONSTANT text := 'cdc-relay: taken out of ' || %[5]s || ', until ';
+  taken CONSTANT text := %[5]s;
   since CONSTANT timestamptz := date_trunc('day', at);
   until CONSTANT timestamptz := since + interval '24 hours';
   day CONSTANT text := %[2]s || quote_ident(%[3]s || to_char(at, 'YYYYMMDD'));

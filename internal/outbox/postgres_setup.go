@@ -182,10 +182,23 @@ func PostgresTeardown(o TeardownOptions) Steps {
 		"WHERE slot_name = " + literal(o.Slot)}}}
 	owner := Step{RunnerOwner, []Statement{{SQL: "DROP PUBLICATION IF EXISTS " + Quote(o.Publication)}}}
 	for _, t := range o.Drop {
-		owner.Statements = append(owner.Statements, Statement{SQL: "DROP TABLE IF EXISTS " + t.SQL()}, dropMaintenance(t))
+		owner.Statements = append(owner.Statements, Statement{SQL: "DROP TABLE IF EXISTS " + t.SQL()}, dropTakenOut(t), dropMaintenance(t))
 	}
 	if len(o.Drop) > 0 {
 		owner.Statements = append(owner.Statements, dropPartitionSchema())
 	}
 	return Steps{relay, owner}
+}
+
+// dropTakenOut drops what was taken out of a table.
+func dropTakenOut(table Name) Statement {
+	return Statement{SQL: block(fmt.Sprintf(`DECLARE
+  part regclass;
+BEGIN
+  FOR part IN
+%s
+  LOOP
+    EXECUTE format('DROP TABLE %%s', part);
+  END LOOP;
+END`, fmt.Sprintf(takenOut, literal(takenOutOf(table)))))}
 }

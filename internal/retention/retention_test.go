@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
@@ -23,6 +24,7 @@ type fake struct {
 	rows    int64
 	relayed atomic.Bool
 	busy    map[string]int
+	behind  time.Duration // of the database's clock
 	log     []string
 }
 
@@ -33,7 +35,7 @@ func (f *fake) List(context.Context) ([]cdc.Partition, time.Time, error) {
 	for i := range list {
 		list[i].Relayed = list[i].Out && f.relayed.Load()
 	}
-	return list, time.Now(), nil
+	return list, time.Now().Add(-f.behind), nil
 }
 
 func (f *fake) DefaultRows(context.Context) (int64, error) { return f.rows, nil }
@@ -66,8 +68,11 @@ func (f *fake) TakeOut(_ context.Context, p cdc.Partition) error {
 }
 
 func (f *fake) Drop(_ context.Context, p cdc.Partition) error {
+	if err := f.did("drop " + p.Name); err != nil {
+		return err
+	}
 	f.parts = slices.DeleteFunc(f.parts, func(q cdc.Partition) bool { return q.Name == p.Name })
-	return f.did("drop " + p.Name)
+	return nil
 }
 
 func name(at time.Time) string { return at.Format("0102") }
@@ -111,6 +116,7 @@ func TestPass(t *testing.T) {
 		"lags more than the ttl":  {-4, 0, Options{TTL: 2 * day, Drop: true}, 0, true, nil, "out 1228, out 1229", errUnrelayed},
 		"a lock is not free once": {0, 0, Options{Ahead: 2}, 0, false, map[string]int{"make 0102": 1}, "make 0102, make 0103", nil},
 		"a lock is never free":    {0, 0, Options{Ahead: 2}, 0, false, map[string]int{"make 0102": attempts}, "", cdc.ErrBusy},
+		"a reader of one day":     {-4, 0, Options{Ahead: 1, TTL: 2 * day, Drop: true}, 0, false, map[string]int{"drop 1228": attempts}, "make 0102, out 1228, out 1229, drop 1229", cdc.ErrBusy},
 	} {
 		t.Run(title, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -127,6 +133,23 @@ func TestPass(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The database's clock tells which days are past the TTL, not the relay's. The metrics are set although a change fails.
+func TestPassByTheDatabasesClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{parts: days(-3, 0), behind: 40 * day, busy: map[string]int{"make 1122": attempts}}
+		reg := prometheus.NewRegistry()
+		if err := f.maintainer(Options{TTL: 2 * day, Drop: true}, NewMetrics(reg)).Maintain(t.Context()); !errors.Is(err, cdc.ErrBusy) {
+			t.Errorf("left: %v", err)
+		}
+		if len(f.log) > 0 {
+			t.Errorf("did %s", f.log)
+		}
+		if n, err := testutil.GatherAndCount(reg, "cdc_relay_partitions_ahead_days"); n != 1 || err != nil {
+			t.Errorf("%d metrics, %v", n, err)
+		}
+	})
 }
 
 // The loop makes a pass at every interval, sets the metrics, and drops what was late once it is relayed.

@@ -26,7 +26,8 @@ func (c *checker) partitions(ctx context.Context) {
 		c.report.Info("partitions", "", "the table's partitions cannot be read (%v)", err)
 	}
 	for _, t := range tables {
-		c.report.Partitions(t.name, time.Duration(t.seconds)*time.Second)
+		_, maintained := c.opts.Routines[t.name]
+		c.report.Partitions(t.name, time.Duration(t.seconds)*time.Second, maintained)
 	}
 	c.routines(ctx)
 }

@@ -156,6 +156,19 @@ func (d *Database) Exec(ctx context.Context, doing string, statements ...string)
 	return nil
 }
 
+// Names returns the first column of a query.
+func (d *Database) Names(ctx context.Context, doing, query string) ([]string, error) {
+	rows, err := d.conn.Query(ctx, query)
+	if err == nil {
+		var names []string
+		names, err = pgx.CollectRows(rows, pgx.RowTo[string])
+		if err == nil {
+			return names, nil
+		}
+	}
+	return nil, fmt.Errorf("%s: %w", doing, err)
+}
+
 // Become takes the role of a table's owner: what is made from now on belongs to that. A superuser may, and a member of the role.
 func (d *Database) Become(ctx context.Context, table string) error {
 	_, err := d.conn.Exec(ctx, `SELECT set_config('role', pg_get_userbyid(relowner), false)

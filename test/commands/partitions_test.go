@@ -57,13 +57,7 @@ func TestPartitionsRun(t *testing.T) {
 	s.replace("postgres@", "keeping@")
 	s.env = []string{"CDC_RELAY_OWNER_DSN=" + s.pg.DSN(s.name, "owning_parts")}
 	s.setup().says(0, "until", "partitions", "list")
-	old, err := outbox.PostgresTable(outbox.TableOptions{Name: outbox.Name{Schema: "public", Table: "outbox"}, From: time.Now().AddDate(0, 0, -4), Ahead: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, st := range old.Up {
-		s.as("owning_parts", st.SQL)
-	}
+	s.oldDays("owning_parts", 4)
 	s.says(0, `role "keeping" may maintain the partitions of public.outbox`, "check")
 	s.says(0, "would take out cdc_relay.public_outbox_", "partitions", "run", "--dry-run")
 	s.says(2, "--yes", "partitions", "run", "--ttl", "1h")
@@ -79,6 +73,42 @@ func TestPartitionsRun(t *testing.T) {
 	s.says(2, "--owner-dsn", "setup")
 	s.env = []string{"CDC_RELAY_OWNER_DSN=" + s.pg.DSN(s.name, "owning_parts")}
 	s.setup().says(0, "nothing is left to do", "partitions", "run")
+}
+
+// oldDays makes a table with partitions for the last days, by its owner.
+func (s *site) oldDays(owner string, days int) {
+	s.t.Helper()
+	old, err := outbox.PostgresTable(outbox.TableOptions{Name: outbox.Name{Schema: "public", Table: "outbox"}, From: time.Now().AddDate(0, 0, -days), Ahead: 1})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, st := range old.Up {
+		s.as(owner, st.SQL)
+	}
+}
+
+// What a superuser's partitions run makes belongs to the table's owner. teardown --table drops what was taken out, too.
+func TestPartitionsOfTheTablesOwner(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.config += "partitions: {ahead: 3, ttl: 1d, drop: false}\n"
+	s.sql("CREATE ROLE parts_owner LOGIN", "GRANT CREATE ON DATABASE "+s.name+" TO parts_owner", "GRANT CREATE ON SCHEMA public TO parts_owner")
+	s.oldDays("parts_owner", 4)
+	s.setup()
+	s.says(0, "find out from its log", "check")
+	s.says(0, `change="taken out"`, "partitions", "run", "--owner-dsn", s.pg.DSN(s.name, ""))
+	s.sql(`DO $$ BEGIN
+		IF EXISTS (SELECT FROM pg_class WHERE relnamespace = 'cdc_relay'::regnamespace AND relkind = 'r' AND relowner <> 'parts_owner'::regrole) THEN
+			RAISE 'a partition is not the table owner''s';
+		END IF;
+	END $$`)
+	s.says(0, "taken out of public.outbox: kept", "teardown")
+	s.setup().says(0, "taken out of public.outbox: dropped", "teardown", "--table", "--yes")
+	s.sql(`DO $$ BEGIN
+		IF EXISTS (SELECT FROM pg_namespace WHERE nspname = 'cdc_relay') THEN
+			RAISE 'something is left';
+		END IF;
+	END $$`)
 }
 
 // On MySQL and MariaDB the commands say that there is nothing of the kind yet.

@@ -53,7 +53,7 @@ LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET timezone = 'UTC' SET datestyle = 'ISO' SET lock_timeout = '20ms' AS $$
 DECLARE
   outbox CONSTANT text := 'public.outbox';
-  taken CONSTANT text := 'cdc-relay: taken out of ' || 'public.outbox' || ', until ';
+  taken CONSTANT text := 'cdc-relay: taken out of public.outbox, until ';
   since CONSTANT timestamptz := date_trunc('day', at);
   until CONSTANT timestamptz := since + interval '24 hours';
   day CONSTANT text := 'cdc_relay.' || quote_ident('public_outbox_' || to_char(at, 'YYYYMMDD'));

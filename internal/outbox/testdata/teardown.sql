@@ -9,6 +9,19 @@ DROP PUBLICATION IF EXISTS cdc_relay_shop;
 
 DROP TABLE IF EXISTS public.outbox;
 
+DO $$
+DECLARE
+  part regclass;
+BEGIN
+  FOR part IN
+    SELECT c.oid::regclass FROM pg_class c JOIN pg_description ON objoid = c.oid AND classoid = 'pg_class'::regclass AND objsubid = 0
+    WHERE relnamespace = to_regnamespace('cdc_relay') AND relkind = 'r' AND NOT relispartition AND starts_with(description, 'cdc-relay: taken out of public.outbox, until ') ORDER BY 1
+  LOOP
+    EXECUTE format('DROP TABLE %s', part);
+  END LOOP;
+END
+$$;
+
 DROP FUNCTION IF EXISTS cdc_relay.public_outbox_maintain(text, timestamp);
 
 DO $$
