@@ -82,8 +82,8 @@ profile: build ## Run the drain benchmark and write CPU and heap profiles of the
 	@go run ./bench -profile bench/out $(ARGS)
 
 .PHONY: soak
-soak: setup build ## Run load and faults for SOAKTIME (1h).
-	CDC_RELAY_BIN=$(ROOT)/bin/cdc-relay CDC_RELAY_SOAK=$(SOAKTIME) \
+soak: setup build ## Run load and faults for SOAKTIME (1h) on each database, or on DB=mysql, with DELIVERY=at-least-once.
+	CDC_RELAY_BIN=$(ROOT)/bin/cdc-relay CDC_RELAY_SOAK=$(SOAKTIME) CDC_RELAY_SOURCES=$(DB) CDC_RELAY_DELIVERY=$(DELIVERY) \
 		go test -count=1 -timeout 0 -v ./test/soak
 
 # The version of writer that pgxwriter requires may not be published yet: the working tree stands in for it.

@@ -23,13 +23,13 @@ func (r *Rig) kill(ctx context.Context) error {
 	if !r.Relay.Running() {
 		return fmt.Errorf("the relay had already ended: %s", r.Relay.LogTail(5))
 	}
-	r.fault("SIGKILL") // before: a standby may have repeated events by the time the kill is known to have succeeded
+	r.AnyFault("SIGKILL") // before: a standby may have repeated events by the time the kill is known to have succeeded
 	r.Relay.Kill()
 	return r.Relay.Start(ctx)
 }
 
-// fault is Fault, or FaultUnbounded if a server was away since the last fault.
-func (r *Rig) fault(name string) {
+// AnyFault is Fault, or FaultUnbounded if a server was away since the last fault.
+func (r *Rig) AnyFault(name string) {
 	if r.disturbed.Swap(false) {
 		r.FaultUnbounded(name)
 		return
@@ -37,8 +37,8 @@ func (r *Rig) fault(name string) {
 	r.Fault(name)
 }
 
-// disturbing wraps a fault of a server.
-func (r *Rig) disturbing(a Action) Action {
+// Disturbing wraps a fault of a server.
+func (r *Rig) Disturbing(a Action) Action {
 	do := a.Do
 	a.Do = func(ctx context.Context, random *rand.Rand) error {
 		r.disturbed.Store(true)
@@ -73,7 +73,7 @@ func (r *Rig) TermRelay() Action {
 			return fmt.Errorf("exit code %d after SIGTERM", exit.Code)
 		}
 		if r.disturbed.Load() || strings.Contains(exit.Log, "not everything in flight") {
-			r.fault("SIGTERM")
+			r.AnyFault("SIGTERM")
 		}
 		return r.Relay.Start(ctx)
 	}}
@@ -96,7 +96,7 @@ func drawTime(random *rand.Rand, mean time.Duration) time.Duration {
 
 // RestartDatabase stops the database and starts it again.
 func (r *Rig) RestartDatabase(how Stop, mean time.Duration) Action {
-	return r.disturbing(Action{Name: "restart the database: " + string(how), Do: func(ctx context.Context, random *rand.Rand) error {
+	return r.Disturbing(Action{Name: "restart the database: " + string(how), Do: func(ctx context.Context, random *rand.Rand) error {
 		stopping, cancel := context.WithTimeout(ctx, time.Minute)
 		defer cancel()
 		if err := r.DB.Stop(stopping, how); err != nil {
@@ -109,7 +109,7 @@ func (r *Rig) RestartDatabase(how Stop, mean time.Duration) Action {
 
 // KillBroker kills a broker and starts it again.
 func (r *Rig) KillBroker(mean time.Duration) Action {
-	return r.disturbing(Action{Name: "kill a broker", Do: func(ctx context.Context, random *rand.Rand) error {
+	return r.Disturbing(Action{Name: "kill a broker", Do: func(ctx context.Context, random *rand.Rand) error {
 		brokers := r.Kafka.Brokers()
 		b := brokers[random.IntN(len(brokers))]
 		b.Kill()
@@ -123,7 +123,7 @@ func (r *Rig) KillBroker(mean time.Duration) Action {
 
 // FreezeBroker freezes a broker (SIGSTOP).
 func (r *Rig) FreezeBroker(mean time.Duration) Action {
-	return r.disturbing(Action{Name: "freeze a broker", Do: func(ctx context.Context, random *rand.Rand) error {
+	return r.Disturbing(Action{Name: "freeze a broker", Do: func(ctx context.Context, random *rand.Rand) error {
 		brokers := r.Kafka.Brokers()
 		b := brokers[random.IntN(len(brokers))]
 		if err := b.Pause(); err != nil {
@@ -136,7 +136,7 @@ func (r *Rig) FreezeBroker(mean time.Duration) Action {
 
 // FreezeRedis freezes Redis (SIGSTOP). Until a position is saved again, the number of repeats is not bounded.
 func (r *Rig) FreezeRedis(mean time.Duration) Action {
-	return r.disturbing(Action{Name: "freeze Redis", Do: func(ctx context.Context, random *rand.Rand) error {
+	return r.Disturbing(Action{Name: "freeze Redis", Do: func(ctx context.Context, random *rand.Rand) error {
 		if err := r.Redis.Pause(); err != nil {
 			return err
 		}
@@ -147,7 +147,7 @@ func (r *Rig) FreezeRedis(mean time.Duration) Action {
 
 // FlushRedis deletes everything in Redis.
 func (r *Rig) FlushRedis() Action {
-	return r.disturbing(Action{Name: "flush Redis", Do: func(ctx context.Context, _ *rand.Rand) error {
+	return r.Disturbing(Action{Name: "flush Redis", Do: func(ctx context.Context, _ *rand.Rand) error {
 		_, err := r.Redis.Do(ctx, "FLUSHALL")
 		return err
 	}})

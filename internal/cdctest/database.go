@@ -28,6 +28,8 @@ type Database interface {
 	Start(ctx context.Context) error
 	// InsertMany inserts n events of a hundred keys, with payloads of about size bytes, in one statement.
 	InsertMany(ctx context.Context, prefix string, n, size int) error
+	// CutLeader ends the server's session that holds the slot or the lock, if there is one.
+	CutLeader(ctx context.Context) error
 	// LoseLog drops the slot, or purges binlogs that the relay has not read. The relay must be stopped.
 	LoseLog(ctx context.Context) error
 }

@@ -22,8 +22,7 @@
 // # Other sources and modes
 //
 // A source implements [Database] and [Session]; the rest is the same for all sources. RigOptions.Settings selects the
-// relay's mode, and RigOptions.Committed makes the reader read_committed. In a mode without repeats, do not announce
-// faults with [Rig.Fault].
+// relay's settings, and RigOptions.Delivery its mode: with [ExactlyOnce] no fault explains a repeat.
 //
 // # Randomness
 //

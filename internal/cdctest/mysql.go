@@ -193,6 +193,23 @@ func (m *MySQL) Stop(ctx context.Context, how Stop) error {
 // Start starts the server.
 func (m *MySQL) Start(ctx context.Context) error { return m.Server.Start(ctx) }
 
+// CutLeader implements [Database].
+func (m *MySQL) CutLeader(ctx context.Context) error {
+	var holder *int64
+	err := m.Query(ctx, []any{&holder}, "SELECT IS_USED_LOCK(?)", "cdc-relay."+m.Server.Flavor+"."+m.name)
+	if err != nil || holder == nil {
+		return err
+	}
+	err = m.Exec(ctx, "KILL ?", *holder)
+	if said, ok := errors.AsType[*mysql.MySQLError](err); ok && said.Number == erNoSuchThread {
+		return nil
+	}
+	return err
+}
+
+// erNoSuchThread is ER_NO_SUCH_THREAD: the session has ended already.
+const erNoSuchThread = 1094
+
 // LoseLog purges all binlogs but a new, empty one. The server does not purge what a replica still reads, so it kills their
 // connections; replicas that still run connect again.
 func (m *MySQL) LoseLog(ctx context.Context) error {
@@ -206,7 +223,7 @@ func (m *MySQL) LoseLog(ctx context.Context) error {
 		}
 		for _, reader := range readers {
 			err := m.Server.Exec(ctx, "", "KILL "+reader)
-			if said, ok := errors.AsType[*mysql.MySQLError](err); ok && said.Number == 1094 { // ER_NO_SUCH_THREAD: it has ended already
+			if said, ok := errors.AsType[*mysql.MySQLError](err); ok && said.Number == erNoSuchThread {
 				continue
 			}
 			if err != nil {

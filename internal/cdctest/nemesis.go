@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"strings"
+	"slices"
 	"sync"
 	"time"
 )
@@ -23,8 +23,17 @@ type Nemesis struct {
 	actions []Action
 
 	mu    sync.Mutex
-	steps []string
+	steps []Step
 }
+
+// Step is an action that was taken.
+type Step struct {
+	At   time.Time
+	Name string
+}
+
+// String returns a line of a timeline.
+func (s Step) String() string { return s.At.Format(clock) + " " + s.Name }
 
 // NewNemesis returns a nemesis that draws from actions.
 func NewNemesis(seed uint64, actions ...Action) *Nemesis {
@@ -35,7 +44,7 @@ func NewNemesis(seed uint64, actions ...Action) *Nemesis {
 func (n *Nemesis) Step(ctx context.Context) error {
 	action := n.draw()
 	n.mu.Lock()
-	n.steps = append(n.steps, time.Now().Format(clock)+" "+action.Name)
+	n.steps = append(n.steps, Step{time.Now(), action.Name})
 	n.mu.Unlock()
 	if err := action.Do(ctx, n.random); err != nil {
 		return fmt.Errorf("nemesis: %s: %w", action.Name, err)
@@ -67,9 +76,9 @@ func (n *Nemesis) Run(ctx context.Context, mean time.Duration) error {
 	return nil
 }
 
-// String lists the actions taken.
-func (n *Nemesis) String() string {
+// Steps returns the actions taken.
+func (n *Nemesis) Steps() []Step {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return strings.Join(n.steps, "\n")
+	return slices.Clone(n.steps)
 }

@@ -26,7 +26,7 @@ func TestSameSeedTakesTheSameActions(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if steps := strings.Count(n.String(), "\n") + 1; steps != 100 {
+		if steps := len(n.Steps()); steps != 100 {
 			t.Errorf("%d steps are listed", steps)
 		}
 		return done

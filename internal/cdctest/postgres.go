@@ -168,6 +168,11 @@ func (p *Postgres) Stop(ctx context.Context, how Stop) error {
 // Start starts the server.
 func (p *Postgres) Start(ctx context.Context) error { return p.Server.Start(ctx) }
 
+// CutLeader implements [Database].
+func (p *Postgres) CutLeader(ctx context.Context) error {
+	return p.Exec(ctx, "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = $1", p.name)
+}
+
 // LoseLog drops the slot.
 func (p *Postgres) LoseLog(ctx context.Context) error {
 	return p.Exec(ctx, "SELECT pg_drop_replication_slot($1)", p.name)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -26,6 +27,15 @@ const (
 	SlotOnly Checkpoint = "slot"
 )
 
+// Delivery is the relay's mode of delivery.
+type Delivery string
+
+// The modes. With ExactlyOnce the reader is read_committed and no fault explains a repeat.
+const (
+	AtLeastOnce Delivery = "at-least-once"
+	ExactlyOnce Delivery = "exactly-once"
+)
+
 // Rig is a relay between a database and Kafka, with writers and an independent reader. A failed test logs the seed, the
 // relay's last log lines and the violations.
 type Rig struct {
@@ -38,10 +48,13 @@ type Rig struct {
 	Topic  string
 	Window int
 	Seed   uint64
-	Random *rand.Rand
+	// Delivery is the relay's mode.
+	Delivery Delivery
+	Random   *rand.Rand
 
 	tb         testing.TB
 	checkpoint Checkpoint
+	announcing sync.Mutex // guards faults: two nemeses may inject faults at the same time
 	faults     []Fault
 	loads      []*Load
 	excluded   map[uuid.UUID]bool
@@ -68,7 +81,9 @@ type RigOptions struct {
 	TopicSettings map[string]string
 	// Window is window.events; 0 is 2000.
 	Window int
-	// Committed sets the reader's isolation level to read_committed.
+	// Delivery is the relay's mode; "" is AtLeastOnce.
+	Delivery Delivery
+	// Committed sets the reader's isolation level to read_committed, as ExactlyOnce does.
 	Committed bool
 	// Settings replace settings of the rig, by path.
 	Settings map[string]any
@@ -79,7 +94,7 @@ func NewRig(tb testing.TB, o RigOptions) *Rig {
 	tb.Helper()
 	r := &Rig{
 		DB: o.DB, Kafka: o.Kafka, Redis: o.Redis, Topic: o.DB.Name(), Window: orElse(o.Window, 2000), Seed: Seed(tb),
-		tb: tb, checkpoint: orElse(o.Checkpoint, o.DB.Checkpoints()[0]), excluded: map[uuid.UUID]bool{},
+		Delivery: orElse(o.Delivery, AtLeastOnce), tb: tb, checkpoint: orElse(o.Checkpoint, o.DB.Checkpoints()[0]), excluded: map[uuid.UUID]bool{},
 	}
 	r.Random = rand.New(rand.NewPCG(r.Seed, 0))
 	topics := append([]string{r.Topic}, o.Topics...)
@@ -95,7 +110,7 @@ func NewRig(tb testing.TB, o RigOptions) *Rig {
 		_, err := r.Relay.Command(ctx, "setup") // stores the first position
 		r.Must(err)
 	}
-	r.Reader, err = NewReader(ReaderOptions{Brokers: o.Kafka.Bootstrap(), Topics: topics, Committed: o.Committed})
+	r.Reader, err = NewReader(ReaderOptions{Brokers: o.Kafka.Bootstrap(), Topics: topics, Committed: o.Committed || r.Delivery == ExactlyOnce})
 	r.Must(err)
 	tb.Cleanup(r.close)
 	return r
@@ -109,6 +124,9 @@ func (r *Rig) configure(o RigOptions) {
 		"window": map[string]any{"events": r.Window},
 		"retry":  map[string]any{"initial": "50ms", "max": "500ms"},
 		"log":    map[string]any{"format": "text"},
+	}
+	if r.Delivery != AtLeastOnce {
+		r.Config.Set("delivery", string(r.Delivery))
 	}
 	switch r.checkpoint {
 	case InRedis:

@@ -26,12 +26,23 @@ func (r *Rig) Fault(name string) {
 		}
 		f.Since = f.At.Sub(r.confirmed)
 	}
+	r.announce(f)
+}
+
+// announce adds a fault. In exactly-once mode no fault explains a repeat.
+func (r *Rig) announce(f Fault) {
+	r.announcing.Lock()
+	defer r.announcing.Unlock()
+	if r.Delivery == ExactlyOnce {
+		f.Budget, f.Since = 0, 0
+	}
+	f.At = time.Now() // in order
 	r.faults = append(r.faults, f)
 }
 
 // FaultUnbounded records a fault after which any number of events may be repeated.
 func (r *Rig) FaultUnbounded(name string) {
-	r.faults = append(r.faults, Fault{Name: name, At: time.Now(), Budget: Unbounded})
+	r.announce(Fault{Name: name, Budget: Unbounded})
 }
 
 // Exclude marks events that must not be published, because the configuration drops them.
@@ -93,7 +104,7 @@ func (r *Rig) VerifyWithin(limit time.Duration) *Report {
 func (r *Rig) check(truth *Truth) *Report {
 	faults := slices.Clone(r.faults)
 	for i := range faults {
-		if faults[i].Budget != Unbounded {
+		if faults[i].Budget != Unbounded && r.Delivery == AtLeastOnce {
 			faults[i].Budget += r.largest
 		}
 	}

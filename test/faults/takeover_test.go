@@ -104,7 +104,7 @@ func TestLeadIsCut(t *testing.T) {
 					return now >= have+500, errors.Join(revive(ctx, r.Relay), revive(ctx, standby))
 				})
 				r.Fault("cut")
-				r.Must(cutLead(r.Within(time.Minute), r.DB))
+				r.Must(r.DB.CutLeader(r.Within(time.Minute)))
 			}
 			r.AwaitProgress(500)
 			r.Verify()
@@ -122,18 +122,4 @@ func revive(ctx context.Context, relay *cdctest.Relay) error {
 		return fmt.Errorf("exit code %d: %s: %w", exit.Code, lastWords(exit.Log), err)
 	}
 	return relay.Start(ctx)
-}
-
-// cutLead ends the server's session that holds the slot or the lock, if there is one.
-func cutLead(ctx context.Context, db cdctest.Database) error {
-	my, ok := db.(*cdctest.MySQL)
-	if !ok {
-		return db.(*cdctest.Postgres).Exec(ctx, "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = $1", db.Name())
-	}
-	var holder *int64
-	err := my.Query(ctx, []any{&holder}, "SELECT IS_USED_LOCK(?)", "cdc-relay."+my.Server.Flavor+"."+my.Name())
-	if err != nil || holder == nil {
-		return err
-	}
-	return my.Exec(ctx, "KILL ?", *holder)
 }

@@ -1,12 +1,12 @@
-// Package soak injects random faults under load for a given time, and then compares what was published with what was
-// committed.
+// Package soak injects random faults under load into a leader and a standby for a given time, and then compares what was
+// published with what was committed.
 package soak
 
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -16,27 +16,46 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
-// envTime is the duration, such as "1h"; the default of a few seconds only tests the soak itself.
-const envTime = "CDC_RELAY_SOAK"
+const (
+	// envTime is the duration for each database, such as "1h"; the default of a few seconds only tests the soak itself.
+	envTime = "CDC_RELAY_SOAK"
+	// envDatabases names the databases, "postgres,mysql,mariadb"; the default is all with envTime, else PostgreSQL.
+	envDatabases = "CDC_RELAY_SOURCES"
+	// envDelivery is the relay's mode.
+	envDelivery = "CDC_RELAY_DELIVERY"
+)
 
 func TestSoak(t *testing.T) {
-	lasts := 20 * time.Second
+	lasts, databases := 20*time.Second, "postgres"
 	if text := os.Getenv(envTime); text != "" {
 		var err error
 		if lasts, err = time.ParseDuration(text); err != nil {
 			t.Fatalf("%s: %v", envTime, err)
 		}
+		databases = "postgres,mysql,mariadb"
 	}
-	r := newRig(t)
-	r.Start()
-	r.Load(cdctest.Workload{Writers: 3, Pause: 20 * time.Millisecond})
-	s := &supervisor{rig: r}
-	relays := cdctest.NewNemesis(r.Seed, s.guarded(r.KillRelay(), 4), s.guarded(r.TermRelay(), 2), s.guarded(r.FreezeRelay(3*time.Second), 1))
-	servers := cdctest.NewNemesis(r.Seed+1,
-		r.KillBroker(5*time.Second), r.FreezeBroker(2*time.Second),
-		r.RestartDatabase(cdctest.Crash, time.Second), r.RestartDatabase(cdctest.Shutdown, time.Second),
-		r.FreezeRedis(2*time.Second), r.FlushRedis(),
-	)
+	if text := os.Getenv(envDatabases); text != "" {
+		databases = text
+	}
+	for name := range strings.SplitSeq(databases, ",") {
+		t.Run(name, func(t *testing.T) { soak(t, name, lasts) })
+	}
+}
+
+func soak(t *testing.T, database string, lasts time.Duration) {
+	t.Helper()
+	p := newPair(t, database)
+	t.Logf("repeat with: make soak SOAKTIME=%s DB=%s DELIVERY=%s %s=%d", lasts, database, p.rig.Delivery, cdctest.EnvSeed, p.rig.Seed)
+	relays := cdctest.NewNemesis(p.rig.Seed, p.relayFaults()...)
+	servers := cdctest.NewNemesis(p.rig.Seed+1, p.serverFaults()...)
+	defer func() {
+		t.Log(summary(relays, servers, p.leads()))
+		if t.Failed() {
+			t.Logf("timeline:\n%s", timeline(relays.Steps(), servers.Steps(), p.events()))
+		}
+	}()
+	p.start(t.Context())
+	p.rig.Load(cdctest.Workload{Writers: 3, Pause: 20 * time.Millisecond})
 	ctx, cancel := context.WithTimeout(t.Context(), lasts)
 	defer cancel()
 	var running sync.WaitGroup
@@ -49,51 +68,69 @@ func TestSoak(t *testing.T) {
 		})
 	}
 	running.Wait()
-	r.Must(s.revive(t.Context()))
-	r.VerifyWithin(10 * time.Minute)
-	t.Logf("faults of the relay:\n%s\nand of the servers:\n%s", relays, servers)
+	p.rig.Must(p.revive(t.Context()))
+	p.rig.VerifyWithin(10 * time.Minute)
 }
 
-func newRig(t *testing.T) *cdctest.Rig {
+// summary counts the faults by kind.
+func summary(relays, servers *cdctest.Nemesis, leads int) string {
+	count := map[string]int{}
+	var names []string
+	for _, s := range slices.Concat(relays.Steps(), servers.Steps()) {
+		if count[s.Name]++; count[s.Name] == 1 {
+			names = append(names, s.Name)
+		}
+	}
+	slices.Sort(names)
+	text := fmt.Sprintf("a relay took the lead %d times", leads)
+	for _, name := range names {
+		text += fmt.Sprintf("; %d × %s", count[name], name)
+	}
+	return text
+}
+
+// timeline lists what happened in order of time.
+func timeline(all ...[]cdctest.Step) string {
+	steps := slices.Concat(all...)
+	slices.SortStableFunc(steps, func(a, b cdctest.Step) int { return a.At.Compare(b.At) })
+	var text strings.Builder
+	for _, s := range steps {
+		fmt.Fprintln(&text, s)
+	}
+	return text.String()
+}
+
+func newRig(t *testing.T, database string, redis *failoverRedis) *cdctest.Rig {
 	t.Helper()
 	binary, err := cdctest.Binary(t.Context(), t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	db, err := cdctest.NewPostgres(t.Context(), testenv.Postgres(t, testenv.PostgresOptions{}), "soak")
-	if err != nil {
-		t.Fatal(err)
+	settings := map[string]any{"checkpoint.redis.addrs": []string{redis.address.Addr()}}
+	if database == "postgres" { // a Redis that forgot and a slot that was moved look alike
+		settings["position.conflict"] = "slot"
 	}
 	return cdctest.NewRig(t, cdctest.RigOptions{
-		Binary: binary, DB: db, Checkpoint: cdctest.InRedis,
-		Kafka: testenv.Kafka(t, testenv.KafkaOptions{Brokers: 3}),
-		Redis: testenv.Redis(t, testenv.RedisOptions{}),
+		Binary: binary, DB: newDatabase(t, database), Checkpoint: cdctest.InRedis, Redis: redis.nodes[0],
+		Kafka:    testenv.Kafka(t, testenv.KafkaOptions{Brokers: 3}),
+		Delivery: cdctest.Delivery(os.Getenv(envDelivery)), Settings: settings,
 	})
 }
 
-// supervisor restarts a relay that exited because a server was unavailable for too long at its start, as systemd or
-// Kubernetes would. A relay may not end for another reason.
-type supervisor struct{ rig *cdctest.Rig }
-
-// guarded is an action on a running relay.
-func (s *supervisor) guarded(a cdctest.Action, weight int) cdctest.Action {
-	do := a.Do
-	a.Weight = weight
-	a.Do = func(ctx context.Context, random *rand.Rand) error {
-		if err := s.revive(ctx); err != nil {
-			return err
-		}
-		return do(ctx, random)
+func newDatabase(t *testing.T, name string) cdctest.Database {
+	t.Helper()
+	var db cdctest.Database
+	var err error
+	switch name {
+	case "postgres":
+		db, err = cdctest.NewPostgres(t.Context(), testenv.Postgres(t, testenv.PostgresOptions{}), "soak")
+	case testenv.MySQLFlavor, testenv.MariaDBFlavor:
+		db, err = cdctest.NewMySQL(t.Context(), testenv.MySQL(t, testenv.MySQLOptions{Flavor: name}), "soak")
+	default:
+		t.Fatalf("%s: there is no database %q: use postgres, mysql or mariadb", envDatabases, name)
 	}
-	return a
-}
-
-func (s *supervisor) revive(ctx context.Context) error {
-	if s.rig.Relay.Running() {
-		return nil
+	if err != nil {
+		t.Fatal(err)
 	}
-	if log := s.rig.Relay.Log(); !strings.Contains(log, "waiting for a server") {
-		return fmt.Errorf("the relay has ended: %s", log)
-	}
-	return s.rig.Relay.Start(ctx)
+	return db
 }
