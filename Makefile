@@ -81,6 +81,10 @@ profile: build ## Run the drain benchmark and write CPU and heap profiles of the
 	@go run ./internal/testenv/fetch postgres-15 kafka mysql mariadb
 	@go run ./bench -profile bench/out $(ARGS)
 
+.PHONY: mutants
+mutants: setup ## Break the relay on purpose, in each way of test/mutants, and fail if the tests do not notice.
+	@go run ./test/mutants $(ARGS)
+
 .PHONY: soak
 soak: setup build ## Run load and faults for SOAKTIME (1h) on each database, or on DB=mysql, with DELIVERY=at-least-once.
 	CDC_RELAY_BIN=$(ROOT)/bin/cdc-relay CDC_RELAY_SOAK=$(SOAKTIME) CDC_RELAY_SOURCES=$(DB) CDC_RELAY_DELIVERY=$(DELIVERY) \

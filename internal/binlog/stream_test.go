@@ -23,6 +23,8 @@ func eventOf(kind replication.EventType, flags uint16, body string) event {
 }
 
 // Events that a test server cannot be made to write.
+//
+//covers:binlogs 20 messages
 func TestRareEvents(t *testing.T) {
 	for name, tt := range map[string]struct {
 		event  event

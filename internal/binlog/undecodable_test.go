@@ -71,6 +71,7 @@ func (ss *session) takeAll(t *testing.T, events ...event) error {
 	return ss.flush(t.Context())
 }
 
+//covers:binlogs 27 messages
 func TestRowThatCannotBeDecodedStops(t *testing.T) {
 	s := New(Options{Tables: []string{"d.outbox"}}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 	q := &rowCount{}

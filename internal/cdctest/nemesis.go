@@ -40,12 +40,17 @@ func NewNemesis(seed uint64, actions ...Action) *Nemesis {
 	return &Nemesis{random: rand.New(rand.NewPCG(seed, 1)), actions: actions}
 }
 
+// actionTimeout is longer than any action takes.
+const actionTimeout = 3 * time.Minute
+
 // Step takes one action.
 func (n *Nemesis) Step(ctx context.Context) error {
 	action := n.draw()
 	n.mu.Lock()
 	n.steps = append(n.steps, Step{time.Now(), action.Name})
 	n.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, actionTimeout)
+	defer cancel()
 	if err := action.Do(ctx, n.random); err != nil {
 		return fmt.Errorf("nemesis: %s: %w", action.Name, err)
 	}

@@ -233,6 +233,7 @@ func (r *Rig) AwaitExit(within time.Duration, code int) Exit {
 	if exit.Code != code {
 		r.tb.Fatalf("exit code %d, want %d", exit.Code, code)
 	}
+	r.counted("exit", strconv.Itoa(code))
 	return exit
 }
 
@@ -299,8 +300,8 @@ func (r *Rig) AwaitEvents(events []*Event) {
 	for _, e := range events {
 		ids[e.ID] = true
 	}
-	err := r.Reader.awaitIDs(r.Within(time.Minute), ids)
-	r.Must(err)
+	r.Must(r.Reader.awaitIDs(r.Within(time.Minute), ids))
+	r.counted("arrivals", fmt.Sprintf("%d events", len(ids)))
 }
 
 // AwaitProgress waits until n more events were read.

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdctest/coverage"
 )
 
 // unconfirmed is the longest time between the acknowledgement of an event and its confirmation to the slot: the relay
@@ -96,8 +98,20 @@ func (r *Rig) VerifyWithin(limit time.Duration) *Report {
 	r.tb.Logf("%s; %d faults, %d starts of the relay", report, len(r.faults), r.Relay.Starts())
 	if err := report.Err(); err != nil {
 		r.tb.Error(err)
+	} else {
+		r.counted("events", report.String())
 	}
 	return report
+}
+
+// counted notes for the table of the faults what was checked.
+func (r *Rig) counted(kind, text string) {
+	r.tb.Helper()
+	c := coverage.Counted{Test: r.tb.Name(), Database: coverage.Postgres, Delivery: string(r.Delivery), Kind: kind, Text: text}
+	if my, ok := r.DB.(*MySQL); ok {
+		c.Database = my.Server.Flavor
+	}
+	r.Must(c.Append())
 }
 
 // check adds the largest transaction to the budget of each fault: it may have been open.

@@ -9,6 +9,8 @@ import (
 
 // A save to a full disk fails with a clear error, and a later save succeeds once there is space. /dev/full exists on Linux
 // only.
+//
+//covers:all 30 messages
 func TestFileDiskFull(t *testing.T) {
 	file, path := newFile(t)
 	full := func(string, int, fs.FileMode) (*os.File, error) { return os.OpenFile("/dev/full", os.O_WRONLY, 0) }

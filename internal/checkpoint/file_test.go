@@ -132,6 +132,8 @@ func TestFileIgnoresWhatACrashLeft(t *testing.T) {
 }
 
 // An error of configuration ends a run that has never saved. In a run that has, it may pass.
+//
+//covers:all 30 messages
 func TestFileErrors(t *testing.T) {
 	for _, c := range []struct {
 		errno   syscall.Errno

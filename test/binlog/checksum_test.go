@@ -83,6 +83,8 @@ func lookUp() []string {
 
 // The statements of pt-table-checksum pass if the relay has the rights to see that they reach no outbox, and later events
 // are published.
+//
+//covers:binlogs 20 rows
 func TestChecksumsPass(t *testing.T) {
 	onEach(t, func(d *database) {
 		t, c := d.t, d.checksums()
@@ -103,6 +105,8 @@ func TestChecksumsPass(t *testing.T) {
 }
 
 // Without the rights the relay stops and names them. With them it continues.
+//
+//covers:binlogs 20 rows
 func TestChecksumsStopWithoutRights(t *testing.T) {
 	onEach(t, func(d *database) {
 		t, c := d.t, d.checksums()
@@ -134,6 +138,8 @@ func stopped(err error) string {
 
 // A statement that may reach an outbox stops the relay before it, even with all rights, and even if the trigger, view or
 // function that leads to the outbox was dropped before the relay read the statement.
+//
+//covers:binlogs 20 rows
 func TestChecksumsStop(t *testing.T) {
 	const statement, trigger = "SET SESSION binlog_format = STATEMENT", "CREATE TRIGGER C.fires AFTER INSERT ON C.checksums FOR EACH ROW INSERT INTO D.outbox (n) VALUES (NEW.chunk)"
 	const one = "INSERT INTO C.checksums (db, tbl, chunk, this_crc, this_cnt) VALUES ('x', 'x', 9, 'x', 9)"
@@ -178,6 +184,8 @@ func TestChecksumsStop(t *testing.T) {
 }
 
 // What lets statements pass although other tables refer to theirs.
+//
+//covers:binlogs 20 state
 func TestCascadesFireNoTriggers(t *testing.T) {
 	onEach(t, func(d *database) {
 		d.simple()
@@ -204,6 +212,8 @@ func TestCascadesFireNoTriggers(t *testing.T) {
 
 // The functions that pass are built in: the server warns when a stored function is created with the same name, because a
 // call without a schema does not reach it.
+//
+//covers:binlogs 20 messages
 func TestBuiltInFunctions(t *testing.T) {
 	names := strings.Fields("bit_xor cast coalesce concat concat_ws conv convert count crc32 hex if ifnull isnull lcase left length lower " +
 		"lpad max min now nullif round substring sum trim ucase unix_timestamp upper")

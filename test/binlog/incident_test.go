@@ -11,6 +11,8 @@ import (
 
 // A server that could not log a change writes an INCIDENT. On MariaDB it has no GTID, and the fix is to continue in the next
 // binlog file.
+//
+//covers:binlogs 20 rows
 func TestIncident(t *testing.T) {
 	onEach(t, func(d *database) {
 		t := d.t

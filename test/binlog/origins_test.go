@@ -28,6 +28,8 @@ func origins(flavor string) []string {
 // A binlog has transactions of several origins: on MySQL of several servers, out of order, with gaps and with tags; on
 // MariaDB of several domains, and of several servers in a domain. Rows arrive in binlog order, a reconnect repeats none,
 // and each position continues exactly behind it.
+//
+//covers:binlogs 29 rows
 func TestGTIDsOfSeveralServers(t *testing.T) {
 	onEach(t, func(d *database) {
 		t := d.t

@@ -47,6 +47,8 @@ func current() binlog.Options { return binlog.Options{StartFrom: binlog.Current}
 
 // Committed rows arrive in commit order. Rolled-back rows do not, even if they are in the binlog because the transaction
 // also changed a non-transactional table, or because of a savepoint.
+//
+//covers:binlogs 17 rows
 func TestTransactions(t *testing.T) {
 	onEach(t, func(d *database) {
 		t := d.t
@@ -79,6 +81,8 @@ func TestTransactions(t *testing.T) {
 }
 
 // A source continues exactly behind its position, in the same process and in the next.
+//
+//covers:binlogs 18 rows
 func TestResume(t *testing.T) {
 	onEach(t, func(d *database) {
 		t := d.t
@@ -149,6 +153,8 @@ func (d *database) cut() {
 }
 
 // Transactions of other tables advance the position.
+//
+//covers:binlogs 8 state
 func TestIdleOutbox(t *testing.T) {
 	onEach(t, func(d *database) {
 		t := d.t
@@ -174,6 +180,8 @@ func TestIdleOutbox(t *testing.T) {
 
 // While a batch is in flight, a heartbeat cannot advance the position. None is passed on, because they would accumulate in
 // memory while Kafka is unavailable.
+//
+//covers:binlogs 9 rows
 func TestNoHeartbeatWhileABatchIsInFlight(t *testing.T) {
 	onEach(t, func(d *database) {
 		t := d.t
@@ -275,6 +283,8 @@ func (d *database) position() string {
 }
 
 // A full window pauses reading; nothing is lost or repeated.
+//
+//covers:binlogs 32 rows
 func TestFullWindowPausesReading(t *testing.T) {
 	onEach(t, func(d *database) {
 		t := d.t
@@ -309,6 +319,8 @@ func TestFullWindowPausesReading(t *testing.T) {
 
 // A transaction larger than the memory limit is buffered in a file, without the parts that were rolled back, compressed or
 // not.
+//
+//covers:binlogs 17 rows
 func TestLargeTransactions(t *testing.T) {
 	onEach(t, func(d *database) {
 		t := d.t
@@ -372,6 +384,8 @@ func big(first, n int) string {
 }
 
 // Rows that cannot be published stop the source with an error.
+//
+//covers:binlogs 20 messages
 func TestStopAtUnpublishableRows(t *testing.T) {
 	for name, tt := range map[string]struct {
 		statements []string

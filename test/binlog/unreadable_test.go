@@ -11,6 +11,8 @@ import (
 )
 
 // A lost binlog file stops the source: waiting does not fix it.
+//
+//covers:binlogs 19 messages
 func TestStopAtLostBinlogFile(t *testing.T) {
 	onEach(t, func(d *database) {
 		t := d.t

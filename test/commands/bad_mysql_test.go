@@ -28,6 +28,8 @@ func badMySQL(strict *testenv.MySQLServer) []badInput {
 }
 
 // TestBadInputOnMySQL is TestBadInput for errors that are specific to MySQL and MariaDB.
+//
+//covers:binlogs 28 messages
 func TestBadInputOnMySQL(t *testing.T) {
 	t.Parallel()
 	for flavor := range mysqls {

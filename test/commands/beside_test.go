@@ -19,6 +19,8 @@ func (s *site) checkpoint() *string {
 }
 
 // TestStandbyOnMySQL: a relay whose lock another one holds stands by, and no command moves the position beside the leader.
+//
+//covers:binlogs 7 13 state
 func TestStandbyOnMySQL(t *testing.T) {
 	t.Parallel()
 	onMySQL(t, func(s *site) {

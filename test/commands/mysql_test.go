@@ -45,6 +45,8 @@ func normalMySQL(text string) string {
 
 // The first setup, on a server with a wrong setting and as a user without rights, prints what an administrator must run.
 // After that it succeeds and stores the position once.
+//
+//covers:binlogs 28 messages
 func TestFirstStartOnMySQL(t *testing.T) {
 	for _, o := range []testenv.MySQLOptions{
 		{Flavor: testenv.MySQLFlavor}, {Flavor: testenv.MariaDBFlavor}, {Flavor: testenv.MariaDBFlavor, Release: testenv.MariaDB11},

@@ -49,6 +49,8 @@ func (s *site) want(code int, says string, args ...string) {
 
 // A move back repeats, a move forward skips, and an impossible position is refused. The test has its own server, which it
 // crashes to move the slot behind the checkpoint.
+//
+//covers:postgres 13 state
 func TestPositionSet(t *testing.T) {
 	t.Parallel()
 	s := newSiteOn(t, testenv.Postgres(t, testenv.PostgresOptions{Durable: true})).setup()

@@ -73,6 +73,8 @@ func TestRun(t *testing.T) {
 }
 
 // A second relay on a slot in use stands by, and takes over when the first one ends.
+//
+//covers:postgres 7 state
 func TestStandby(t *testing.T) {
 	t.Parallel()
 	s := newSite(t).setup()

@@ -54,6 +54,8 @@ func startsLate() []struct {
 
 // A start waits for a server that is unavailable. Meanwhile the relay is alive and not ready, logs what it waits for, and
 // exits with 0 after SIGTERM.
+//
+//covers:postgres 33 messages
 func TestStartWaitsForServers(t *testing.T) {
 	t.Parallel()
 	for _, tt := range startsLate() {

@@ -25,6 +25,8 @@ func onBinlogs(t *testing.T, fn func(t *testing.T, db *cdctest.MySQL)) {
 }
 
 // Columns added, dropped or renamed under load are mapped by name.
+//
+//covers:binlogs 15 events
 func TestAlteredTableInBinlog(t *testing.T) {
 	t.Parallel()
 	onBinlogs(t, func(t *testing.T, db *cdctest.MySQL) {
@@ -64,6 +66,8 @@ func alter(r *cdctest.Rig, db *cdctest.MySQL, sql string) {
 const erLockWaitTimeout = 1205
 
 // A required column is renamed: the relay stops, and continues without a gap once the configuration has the new name.
+//
+//covers:binlogs 15 exit events
 func TestRenamedColumnInBinlog(t *testing.T) {
 	t.Parallel()
 	onBinlogs(t, func(t *testing.T, db *cdctest.MySQL) {
@@ -87,6 +91,8 @@ func TestRenamedColumnInBinlog(t *testing.T) {
 }
 
 // Redis is unreachable or silent: publishing continues, and a kill repeats exactly what was not saved.
+//
+//covers:binlogs 26 events
 func TestRedisUnavailableOnBinlog(t *testing.T) {
 	t.Parallel()
 	for name, away := range map[string]func(way *testenv.ProxyServer) error{
@@ -124,6 +130,8 @@ func TestRedisUnavailableOnBinlog(t *testing.T) {
 
 // Start with a Redis that was rolled back: the checkpoint is the only copy of the position, so events published since are
 // repeated; none is lost.
+//
+//covers:binlogs 26 events
 func TestBinlogWithRolledBackRedis(t *testing.T) {
 	t.Parallel()
 	onBinlogs(t, func(t *testing.T, db *cdctest.MySQL) {
@@ -149,6 +157,8 @@ func TestBinlogWithRolledBackRedis(t *testing.T) {
 }
 
 // The relay reconnects after its connections are cut under load, and one process publishes nothing twice.
+//
+//covers:binlogs 31 events
 func TestBinlogConnectionsCut(t *testing.T) {
 	t.Parallel()
 	onBinlogs(t, func(t *testing.T, db *cdctest.MySQL) {
@@ -180,6 +190,8 @@ func goesOnOnce(t *testing.T, r *cdctest.Rig) {
 }
 
 // The relay is frozen until the server closes its connection; then it continues from its position.
+//
+//covers:binlogs 6 events
 func TestResumeAfterFreezeOnBinlog(t *testing.T) {
 	t.Parallel()
 	onBinlogs(t, func(t *testing.T, db *cdctest.MySQL) {

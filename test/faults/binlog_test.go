@@ -19,6 +19,8 @@ func binlogs() []string {
 
 // Connections are cut and the relay is killed within transactions of thousands of rows, compressed or not. Each transaction
 // is published whole.
+//
+//covers:binlogs 18 events
 func TestConnectionCutMidTransaction(t *testing.T) {
 	for _, flavor := range binlogs() {
 		t.Run(flavor, func(t *testing.T) {
@@ -68,6 +70,8 @@ func compress(t *testing.T, db *cdctest.MySQL, on bool) {
 }
 
 // The binlog is repeatedly rotated and purged up to its last file while the relay reads it.
+//
+//covers:binlogs 19 events
 func TestRotationAndPurge(t *testing.T) {
 	for _, flavor := range binlogs() {
 		t.Run(flavor, func(t *testing.T) {
@@ -93,6 +97,8 @@ func TestRotationAndPurge(t *testing.T) {
 }
 
 // A transaction that cannot be published stops the relay at every start, until an administrator moves the position past it.
+//
+//covers:binlogs 20 exit arrivals
 func TestStopAtStatementsAndXA(t *testing.T) {
 	insert := "INSERT INTO outbox (event_id, aggregate_type, aggregate_id, event_type, occurred_at) VALUES (UNHEX(REPLACE(UUID(), '-', '')), 'a', 'k', 't', UTC_TIMESTAMP(6))"
 	for name, statements := range map[string]string{
@@ -116,6 +122,8 @@ func TestStopAtStatementsAndXA(t *testing.T) {
 }
 
 // A required column is renamed: the relay stops before the first row without it.
+//
+//covers:binlogs 15 exit arrivals
 func TestMissingColumnInBinlog(t *testing.T) {
 	for _, flavor := range binlogs() {
 		t.Run(flavor, func(t *testing.T) {

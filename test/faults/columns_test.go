@@ -15,6 +15,8 @@ func statements(sql, name string) []string {
 }
 
 // Columns added, dropped or renamed under load are mapped by name.
+//
+//covers:postgres 15 events
 func TestAlteredTable(t *testing.T) {
 	t.Parallel()
 	db := newPostgres(t)
@@ -38,6 +40,8 @@ func TestAlteredTable(t *testing.T) {
 
 // A required column is renamed: the relay publishes the events before, stops before the first row without the column and
 // names it. Once the configuration has the new name, it continues without a gap.
+//
+//covers:postgres 15 exit events
 func TestMissingColumn(t *testing.T) {
 	t.Parallel()
 	db := newPostgres(t)
@@ -64,6 +68,8 @@ func TestMissingColumn(t *testing.T) {
 
 // A required column is dropped while the relay is disconnected or stopped. Events committed before are published; the first
 // row without the column stops the relay at every start.
+//
+//covers:postgres 15 exit arrivals
 func TestColumnDroppedWhileDisconnected(t *testing.T) {
 	for name, down := range map[string]bool{"cut off": false, "down": true} {
 		t.Run(name, func(t *testing.T) {

@@ -10,6 +10,8 @@ import (
 )
 
 // The database crashes and recovers. The relay reconnects and filters what the server sends again.
+//
+//covers:all 10 events
 func TestDatabaseCrash(t *testing.T) {
 	for name, source := range sources() {
 		t.Run(name, func(t *testing.T) {
@@ -35,6 +37,8 @@ func TestDatabaseCrash(t *testing.T) {
 }
 
 // The database and the relay crash together.
+//
+//covers:all 10 events
 func TestDatabaseAndRelayCrash(t *testing.T) {
 	for name, source := range sources() {
 		t.Run(name, func(t *testing.T) {
@@ -62,6 +66,8 @@ func TestDatabaseAndRelayCrash(t *testing.T) {
 
 // The database shuts down while Kafka is down: the relay neither delays the shutdown nor floods the server with replies,
 // and continues afterwards.
+//
+//covers:all 11 events
 func TestDatabaseShutdownWhileKafkaIsDown(t *testing.T) {
 	for name, source := range sources() {
 		t.Run(name, func(t *testing.T) {
@@ -91,6 +97,8 @@ func TestDatabaseShutdownWhileKafkaIsDown(t *testing.T) {
 }
 
 // The slot was dropped or the binlog purged while no relay ran: the relay exits with code 5 and names the fix.
+//
+//covers:all 12 19 exit
 func TestLostWALOrBinlog(t *testing.T) {
 	for name, source := range sources() {
 		t.Run(name, func(t *testing.T) {
@@ -122,6 +130,8 @@ func says(t *testing.T, exit cdctest.Exit, words ...string) {
 
 // Interleaved, rolled-back and multi-row transactions, and savepoints (see cdctest.Workload), with more writers and fewer
 // keys than in other tests, so that writers wait for each other.
+//
+//covers:all 17 events
 func TestInterleavedTransactions(t *testing.T) {
 	t.Parallel()
 	for name, source := range sources() {

@@ -14,6 +14,8 @@ const outage = 30 * time.Second
 
 // Each of three brokers is killed in turn, then all at once. The relay waits and continues; nothing is lost or out of order
 // and, because the producer is idempotent, nothing is repeated.
+//
+//covers:all 21 events
 func TestBrokersKilled(t *testing.T) {
 	t.Parallel()
 	kafka := testenv.Kafka(t, testenv.KafkaOptions{Brokers: 3})
@@ -51,6 +53,8 @@ func proxied(o *cdctest.RigOptions) {
 }
 
 // Kafka's responses are lost. The relay sends the same batch again, which the broker recognises: no duplicates.
+//
+//covers:all 22 events
 func TestResponsesLost(t *testing.T) {
 	proxy := shared.kafka.Brokers()[0].Proxy()
 	t.Cleanup(func() { proxy.Heal(t.Context()) })
@@ -72,6 +76,8 @@ func TestResponsesLost(t *testing.T) {
 }
 
 // Kafka's responses are lost, then the relay is killed: at most the window is repeated.
+//
+//covers:all 22 events
 func TestKillWhileResponsesAreLost(t *testing.T) {
 	for name, source := range sources() {
 		t.Run(name, func(t *testing.T) {

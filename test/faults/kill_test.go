@@ -11,6 +11,8 @@ import (
 )
 
 // SIGKILL at random moments under load, repeatedly.
+//
+//covers:all 1 events
 func TestKillUnderLoad(t *testing.T) {
 	t.Parallel()
 	for name, source := range sources() {
@@ -50,6 +52,8 @@ func TestKillUnderLoad(t *testing.T) {
 }
 
 // SIGKILL after Kafka's acknowledgement and before the save: exactly the unsaved events are repeated.
+//
+//covers:all 2 events
 func TestKillBetweenAckAndCheckpoint(t *testing.T) {
 	for name, source := range sources() {
 		t.Run(name, func(t *testing.T) {
@@ -74,6 +78,8 @@ func TestKillBetweenAckAndCheckpoint(t *testing.T) {
 }
 
 // SIGKILL while saves are slow: at most the window is repeated.
+//
+//covers:all 2 events
 func TestWindowBoundsRepeats(t *testing.T) {
 	for name, source := range sources() {
 		t.Run(name, func(t *testing.T) {
@@ -96,7 +102,8 @@ func TestWindowBoundsRepeats(t *testing.T) {
 			if saved+1 == len(backlog) {
 				t.Fatal("everything was saved before the kill")
 			}
-			r.AwaitEvents(backlog[saved+1 : min(saved+1+r.Window/2, len(backlog))])
+			r.AwaitEvents(backlog[saved+1 : min(saved+1+r.Window-400, len(backlog))]) // less than two batches are left
+			r.Hold(300 * time.Millisecond)                                            // in which a window without a bound publishes the rest
 			r.Kill()
 			way.Heal(t.Context())
 			r.Start()

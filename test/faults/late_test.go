@@ -10,6 +10,8 @@ import (
 
 // SIGKILL while the network or a slow broker delays requests until the next relay has published: the late requests must be
 // rejected, otherwise repeats would not be contiguous.
+//
+//covers:all 22 1 events
 func TestLateRequestsAreRejected(t *testing.T) {
 	for name, source := range sources() {
 		t.Run(name, func(t *testing.T) {

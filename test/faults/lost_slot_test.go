@@ -10,6 +10,8 @@ import (
 
 // The slot is dropped, recreated or invalidated, while the relay runs or is stopped. The relay exits with code 5 and names
 // the fix. TestLostWALOrBinlog has the case of a slot that is dropped while the relay is stopped.
+//
+//covers:postgres 12 13 exit
 func TestLostSlot(t *testing.T) {
 	running := func(create bool) func(*testing.T, *cdctest.Rig, *cdctest.Postgres) {
 		return func(_ *testing.T, r *cdctest.Rig, db *cdctest.Postgres) {
@@ -98,6 +100,8 @@ func invalidate(t *testing.T, r *cdctest.Rig, db *cdctest.Postgres) {
 
 // A publication that is changed for a moment loses rows without an error. The relay notices it at its next check, stops, and
 // has confirmed nothing received since the check before.
+//
+//covers:postgres 14 exit
 func TestChangedPublication(t *testing.T) {
 	for name, change := range map[string]string{
 		"dropped":                       "DROP PUBLICATION %",
@@ -130,6 +134,8 @@ func TestChangedPublication(t *testing.T) {
 
 // The publication is changed while no relay runs. The checkpoint records its state, so every start stops until an
 // administrator accepts the change. Adding a table is not such a change.
+//
+//covers:postgres 14 exit
 func TestPublicationChangedWhileDown(t *testing.T) {
 	for _, checkpoint := range []cdctest.Checkpoint{cdctest.InRedis, cdctest.InFile} {
 		t.Run(string(checkpoint), func(t *testing.T) {

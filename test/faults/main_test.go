@@ -4,9 +4,12 @@ package faults
 
 import (
 	"context"
+	"errors"
+	"flag"
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -16,6 +19,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
+	"github.com/cdc-relay/cdc-relay/internal/cdctest/coverage"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
@@ -37,12 +41,19 @@ func run(m *testing.M) int {
 		return failed(err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
+	counts, err := countingIn(dir)
+	if err != nil {
+		return failed(err)
+	}
 	stop, err := startServers(dir)
 	if err != nil {
 		return failed(err, stop())
 	}
 	code := m.Run()
 	if err := stop(); err != nil {
+		return failed(err)
+	}
+	if err := everythingCounted(counts); code == 0 && err != nil {
 		return failed(err)
 	}
 	// The proxy leaks the goroutines of a pipe if a connection is cut while it transfers data.
@@ -52,6 +63,34 @@ func run(m *testing.M) int {
 		return failed(err)
 	}
 	return code
+}
+
+// countingIn returns the file to which rigs append what they count.
+func countingIn(dir string) (string, error) {
+	if path := os.Getenv(coverage.EnvFile); path != "" {
+		return path, nil
+	}
+	path := filepath.Join(dir, "counted.jsonl")
+	return path, os.Setenv(coverage.EnvFile, path)
+}
+
+// everythingCounted returns an error if a run of all tests on all sources did not count what the tests declare.
+func everythingCounted(path string) error {
+	if flag.Lookup("test.run").Value.String() != "" || os.Getenv(EnvSources) != "" {
+		return nil
+	}
+	declared, err := coverage.Declared(".", ".")
+	if err != nil {
+		return err
+	}
+	counted, err := coverage.Read(path)
+	if err != nil {
+		return err
+	}
+	if missing := coverage.Unproven(declared, counted); len(missing) > 0 {
+		return errors.New(strings.Join(missing, "\n"))
+	}
+	return nil
 }
 
 func failed(errs ...error) int {

@@ -10,6 +10,8 @@ import (
 )
 
 // The relay reconnects after its connections are cut under load, and one process publishes nothing twice.
+//
+//covers:postgres 31 events
 func TestConnectionsCut(t *testing.T) {
 	db := newPostgres(t)
 	db.Proxy = testenv.Proxy(t, shared.postgres.Addr())
@@ -33,6 +35,8 @@ func TestConnectionsCut(t *testing.T) {
 
 // The relay is frozen for longer than wal_sender_timeout, so that the server closes its connection; then it continues from
 // its position.
+//
+//covers:postgres 6 events
 func TestResumeAfterFreeze(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, newPostgres(t), cdctest.SlotOnly, nil)

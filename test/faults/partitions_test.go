@@ -49,6 +49,8 @@ func awaitRows(r *cdctest.Rig, db *cdctest.Postgres, day time.Time, n int) {
 
 // A day past its TTL is taken out and kept while Kafka is away, and the relay is killed then. The next one drops it once the
 // position has passed its events.
+//
+//covers:postgres 16 arrivals
 func TestPartitionIsKeptWhileTheRelayLags(t *testing.T) {
 	t.Parallel()
 	db := maintained(t)
@@ -94,6 +96,8 @@ func keptBusy(t *testing.T, r *cdctest.Rig, db *cdctest.Postgres, fn func() []*c
 }
 
 // The relay goes on publishing while it makes, takes out and drops partitions under load, and is killed meanwhile.
+//
+//covers:postgres 16 events
 func TestPartitionsAreMaintainedUnderLoad(t *testing.T) {
 	t.Parallel()
 	db := maintained(t)

@@ -71,6 +71,8 @@ func (s *replication) promote(r *cdctest.Rig, db *cdctest.MySQL) {
 // The primary dies under load. The replica has received everything and applied a part of it. The relay connects to the
 // replica, waits until it has applied what was published, and continues: nothing is lost or repeated. Events that the
 // relay had not read are only in the replica's binlog.
+//
+//covers:binlogs 29 events
 func TestFailover(t *testing.T) {
 	t.Parallel()
 	onReplications(t, func(t *testing.T, db *cdctest.MySQL, s *replication) {
@@ -101,6 +103,8 @@ func TestFailover(t *testing.T) {
 
 // A replica that lacks what was published is promoted: the running relay waits for it and then exits with code 5. So does
 // the next start, after the replica has committed more transactions than were lost.
+//
+//covers:binlogs 13 29 exit
 func TestFailoverWithLoss(t *testing.T) {
 	t.Parallel()
 	onReplications(t, func(t *testing.T, db *cdctest.MySQL, s *replication) {

@@ -13,6 +13,8 @@ import (
 
 // Redis is flushed or rolled back while the relay runs: the position is saved again, also while the relay is idle, and
 // nothing is repeated.
+//
+//covers:all 26 events
 func TestRedisLosesItsData(t *testing.T) {
 	for name, source := range sources() {
 		t.Run(name, func(t *testing.T) {
@@ -47,6 +49,8 @@ func TestRedisLosesItsData(t *testing.T) {
 
 // Redis is unreachable, silent or read-only: publishing continues, nothing is confirmed to PostgreSQL, and a kill repeats
 // exactly what was not saved.
+//
+//covers:postgres 26 events
 func TestRedisUnavailable(t *testing.T) {
 	for name, tt := range map[string]struct {
 		away func(r *cdctest.Rig, way *testenv.ProxyServer, redis *testenv.RedisServer) error
@@ -107,6 +111,9 @@ func TestRedisUnavailable(t *testing.T) {
 }
 
 // Start with a flushed Redis: the relay continues from the slot, or exits with code 5 if the source stores no position.
+//
+//covers:postgres 26 events
+//covers:binlogs 26 exit
 func TestStartWithFlushedRedis(t *testing.T) {
 	for name, source := range sources() {
 		t.Run(name, func(t *testing.T) {
@@ -131,6 +138,8 @@ func TestStartWithFlushedRedis(t *testing.T) {
 
 // Start with a Redis that was rolled back behind the slot. The slot may also have been moved by hand, so the relay exits
 // with code 5; it continues with position.conflict: slot.
+//
+//covers:postgres 26 13 exit events
 func TestStartWithRolledBackRedis(t *testing.T) {
 	db := newPostgres(t)
 	r := newRig(t, db, cdctest.InRedis, nil)
@@ -156,6 +165,8 @@ func TestStartWithRolledBackRedis(t *testing.T) {
 }
 
 // SIGTERM while Redis is unavailable: the relay waits for Redis, within shutdown_timeout, and saves.
+//
+//covers:all 26 5 events
 func TestSigtermWhileRedisIsUnavailable(t *testing.T) {
 	t.Parallel()
 	for name, source := range sources() {
@@ -185,6 +196,8 @@ func TestSigtermWhileRedisIsUnavailable(t *testing.T) {
 }
 
 // A relay whose checkpoint refuses saves permanently exits, also while it is idle.
+//
+//covers:all 26 13 exit events
 func TestRefusedCheckpoint(t *testing.T) {
 	t.Parallel()
 	for fault, tt := range map[string]struct {

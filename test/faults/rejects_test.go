@@ -116,6 +116,8 @@ func poisonsOf(source string) map[string]poison {
 
 // The relay stops before an event that is rejected and names it; no later event of its key is published. With the event's
 // ID in errors.skip it continues without a gap.
+//
+//covers:all 24 exit events
 func TestStopAtRejectedEvent(t *testing.T) {
 	for name, source := range sources() {
 		t.Run(name, func(t *testing.T) {
@@ -144,6 +146,8 @@ func TestStopAtRejectedEvent(t *testing.T) {
 }
 
 // With the policy drop, the rejected event is counted and logged, and everything else is published in order.
+//
+//covers:all 24 events
 func TestDropRejectedEvents(t *testing.T) {
 	for name, source := range sources() {
 		t.Run(name, func(t *testing.T) {
@@ -165,6 +169,8 @@ func TestDropRejectedEvents(t *testing.T) {
 }
 
 // Events for a missing topic stop the relay; once the topic exists they are published in order.
+//
+//covers:all 25 exit events
 func TestMissingTopicIsCreated(t *testing.T) {
 	t.Parallel()
 	for name, source := range sources() {

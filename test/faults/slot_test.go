@@ -13,6 +13,8 @@ import (
 // Tests of PostgreSQL's slot.
 
 // SIGKILL after the save and before the status update to PostgreSQL: nothing is repeated.
+//
+//covers:postgres 4 events
 func TestKillBetweenCheckpointAndConfirm(t *testing.T) {
 	for _, checkpoint := range []cdctest.Checkpoint{cdctest.InRedis, cdctest.InFile} {
 		t.Run(string(checkpoint), func(t *testing.T) {
@@ -56,6 +58,8 @@ func current(r *cdctest.Rig, db *cdctest.Postgres) string {
 }
 
 // The slot of an idle outbox in a busy database advances, so that the server can remove WAL.
+//
+//covers:postgres 8 events
 func TestIdleOutboxInBusyDatabase(t *testing.T) {
 	for _, checkpoint := range []cdctest.Checkpoint{cdctest.SlotOnly, cdctest.InRedis} {
 		t.Run(string(checkpoint), func(t *testing.T) {
@@ -88,6 +92,8 @@ func busy(ctx context.Context, r *cdctest.Rig, db *cdctest.Postgres, mib int) {
 }
 
 // Keepalives do not move the slot past a transaction that Kafka has not acknowledged.
+//
+//covers:postgres 9 events
 func TestKeepalivesWhileUnacknowledged(t *testing.T) {
 	for _, checkpoint := range []cdctest.Checkpoint{cdctest.SlotOnly, cdctest.InRedis} {
 		t.Run(string(checkpoint), func(t *testing.T) {

@@ -47,6 +47,8 @@ func (p *pair) rig(t *testing.T, checkpoint cdctest.Checkpoint) (*cdctest.Rig, *
 
 // The primary is killed under load and the standby promoted: the relay recognises the new timeline and continues; nothing
 // is repeated.
+//
+//covers:postgres 29 events
 func TestPostgresFailover(t *testing.T) {
 	for name, version := range map[string]int{"17": 17, "18": 18} {
 		t.Run(name, func(t *testing.T) {
@@ -74,6 +76,8 @@ func TestPostgresFailover(t *testing.T) {
 }
 
 // The promoted standby lacks what was published: the relay exits with code 5 before it publishes anything.
+//
+//covers:postgres 13 29 exit
 func TestPostgresFailoverWithLoss(t *testing.T) {
 	p := newPair(t, 17)
 	r, db := p.rig(t, cdctest.InFile)

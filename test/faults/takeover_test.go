@@ -30,6 +30,8 @@ func startStandby(t *testing.T, r *cdctest.Rig, standby *cdctest.Relay) {
 
 // Two relays are killed and stopped in turn under load, and each comes back as the standby: it never takes the lead from
 // a leader that lives.
+//
+//covers:all 7 1 events
 func TestTakeover(t *testing.T) {
 	t.Parallel()
 	for name, source := range sources() {
@@ -65,6 +67,8 @@ func TestTakeover(t *testing.T) {
 }
 
 // A leader is frozen until the standby leads. Once it goes on, nothing of it arrives in Kafka or in the checkpoint.
+//
+//covers:all 6 exit events
 func TestFrozenLeaderIsReplaced(t *testing.T) {
 	t.Parallel()
 	for name, source := range sources() {
@@ -88,8 +92,10 @@ func TestFrozenLeaderIsReplaced(t *testing.T) {
 	}
 }
 
-// Only the connection that makes a relay the leader is cut, again and again. Whoever leads then continues from the checkpoint,
+// Only the connection that makes a relay the leader is cut, again and again. One of the two leads on from the checkpoint,
 // and a relay that was superseded says so.
+//
+//covers:all 7 31 events
 func TestLeadIsCut(t *testing.T) {
 	t.Parallel()
 	for name, source := range sources() {

@@ -10,6 +10,8 @@ import (
 )
 
 // COPY, whose rows share an LSN, with a SIGKILL in between.
+//
+//covers:postgres 17 events
 func TestCopy(t *testing.T) {
 	t.Parallel()
 	db := newPostgres(t)
@@ -33,6 +35,8 @@ func TestCopy(t *testing.T) {
 
 // Memory stays flat during one transaction of a million rows. The test is not parallel, because every other relay on the
 // server would have to read the transaction too.
+//
+//covers:all 17 events
 func TestMillionRows(t *testing.T) {
 	const rows = 1_000_000
 	for name, most := range map[string]int{"postgres": 64, testenv.MySQLFlavor: 100, testenv.MariaDBFlavor: 100} { // MiB

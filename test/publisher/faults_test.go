@@ -126,6 +126,8 @@ func TestNetworkFaults(t *testing.T) {
 }
 
 // Without a right nothing is published, and the error names the right.
+//
+//covers:all 25 messages
 func TestMissingRights(t *testing.T) {
 	t.Parallel()
 	k := testenv.Kafka(t, testenv.KafkaOptions{Secure: true, Settings: map[string]string{

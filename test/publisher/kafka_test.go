@@ -139,6 +139,8 @@ func TestEveryListener(t *testing.T) {
 }
 
 // A compacted topic rejects a record without a key. The error names the event, and order is kept.
+//
+//covers:all 25 messages
 func TestRejectedByCompactedTopic(t *testing.T) {
 	for _, policy := range []cdc.Policy{cdc.PolicyStop, cdc.PolicyDrop} {
 		t.Run(string(policy), func(t *testing.T) {

@@ -56,8 +56,8 @@ func (p *pair) onRelay(a cdctest.Action, weight int) cdctest.Action {
 			return err
 		}
 		p.rig.Relay = p.relays[chosen]
-		if !p.rig.Relay.Running() { // it ended just now
-			return nil
+		if err := up(ctx, p.rig.Relay); err != nil || !p.rig.Relay.Running() {
+			return err
 		}
 		return do(ctx, random)
 	}
@@ -111,6 +111,13 @@ func (p *pair) revive(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// up waits until a relay logs: before that a signal may end it as any process.
+func up(ctx context.Context, relay *cdctest.Relay) error {
+	return cdctest.Await(ctx, "a relay to be up", func(context.Context) (bool, error) {
+		return relay.Log() != "" || !relay.Running(), nil
+	})
 }
 
 // explained returns an error unless a fault explains the exit: the relay was superseded, a server was away for too long at

@@ -10,6 +10,8 @@ import (
 
 // If the server does not send the checkpoint's last commit again, the checkpoint is of another history. The relay must not
 // confirm its position, neither before nor after it notices.
+//
+//covers:postgres 13 state
 func TestOtherHistoryConfirmsNothing(t *testing.T) {
 	d := newDatabase(t)
 	s, q := d.source(), newQueue(t)
@@ -44,4 +46,51 @@ func TestOtherHistoryConfirmsNothing(t *testing.T) {
 	if confirmed != string(from) {
 		t.Errorf("the slot was moved from %s to %s", from, confirmed)
 	}
+}
+
+// The checkpoint's last commit comes again at its position, but it is another transaction: a restored backup and a clone
+// have one there too.
+//
+//covers:postgres 13 rows
+func TestOtherTransactionAtTheSamePosition(t *testing.T) {
+	d := newDatabase(t)
+	s, q := d.source(), newQueue(t)
+	id, _, err := s.Acquire(t.Context(), none)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Release(t.Context())
+	d.awaitFree()
+	stop := tailing(t, s, q)
+	d.insert(1, 1)
+	q.waitCount(t, 1)
+	c := cdc.Checkpoint{Source: id, Progress: s.Progress(q.last())}
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	d.awaitFree()
+	d.insert(2, 2)
+	for xid, want := range map[string]string{c.Progress.TxID: "", "7": "other_history"} {
+		c.Progress.TxID = xid
+		s, q := d.source(), newQueue(t)
+		if _, _, err := s.Acquire(t.Context(), func(context.Context) (cdc.Checkpoint, bool, error) { return c, true, nil }); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- s.Run(ctx, q) }()
+		if want == "" {
+			q.waitCount(t, 1)
+		} else if err := <-done; !hasReason(err, want) || len(q.held()) > 0 {
+			t.Errorf("xid %s: %d events were published, then %v", xid, len(q.held()), err)
+		}
+		cancel()
+		s.Release(t.Context())
+		d.awaitFree()
+	}
+}
+
+func hasReason(err error, reason string) bool {
+	var stop *cdc.StopError
+	return errors.As(err, &stop) && stop.Reason == reason
 }

@@ -118,6 +118,8 @@ func out(p cdc.Partition) bool { return p.Out }
 
 // The relay's role makes days ahead and takes out those past the TTL. They are dropped only once the position has passed
 // every event in them. The relay publishes the events of partitions that were taken out before it read them, and goes on.
+//
+//covers:postgres 16 rows
 func TestPartitionIsDroppedOnceRelayed(t *testing.T) {
 	d, role := keeping(t, 3)
 	d.insertAt(3, 1, 5)
@@ -148,6 +150,8 @@ func TestPartitionIsDroppedOnceRelayed(t *testing.T) {
 }
 
 // The relay publishes the events of partitions that were detached and dropped by hand while it was stopped, from the WAL.
+//
+//covers:postgres 16 rows
 func TestEventsOfADroppedPartitionArePublished(t *testing.T) {
 	d, _ := keeping(t, 2)
 	d.insertAt(2, 1, 5)
@@ -163,6 +167,8 @@ func TestEventsOfADroppedPartitionArePublished(t *testing.T) {
 
 // A day that cannot be made because the default partition has its rows is made all the same: the default partition is taken
 // out as it is, and replaced by an empty one.
+//
+//covers:postgres 16 state
 func TestRowsInTheDefaultPartitionAreNotMoved(t *testing.T) {
 	d, role := keeping(t, 1)
 	p := d.parts(role)
@@ -198,6 +204,8 @@ func TestRowsInTheDefaultPartitionAreNotMoved(t *testing.T) {
 }
 
 // A pass does not wait behind a transaction that writes, so that no other writer waits behind the pass.
+//
+//covers:postgres 16 state
 func TestPassGivesUpBehindAWriter(t *testing.T) {
 	d, role := keeping(t, 3)
 	p := d.parts(role)
@@ -233,6 +241,8 @@ func TestPassGivesUpBehindAWriter(t *testing.T) {
 }
 
 // The routine touches partitions of its table and what it took out of it, and nothing else, whatever the relay's role asks.
+//
+//covers:postgres 16 state
 func TestRoutineTouchesItsTableOnly(t *testing.T) {
 	d, role := keeping(t, 3)
 	other := time.Now().AddDate(0, 0, -30).UTC()

@@ -1,0 +1,14 @@
+// Package coverage says which faults the tests cover. A test declares the rows of the fault matrix in its comment:
+//
+//	// SIGKILL at random moments under load, repeatedly.
+//	//
+//	//covers:all 1 events
+//	func TestKillUnderLoad(t *testing.T) {
+//
+// "all", "postgres", "binlogs" (MySQL and MariaDB), "mysql" or "mariadb" are the databases on which it runs. Then come the
+// numbers of rows and what the test counts; see kinds. A test that also runs in exactly-once mode adds "exactly-once".
+//
+// [Declared] reads these comments, [Missing] lists rows without a test, and [Table] is the table in docs/guarantees.md. What
+// the tests of the built binary declare is compared with what they did: a rig appends a line to the file that [EnvFile]
+// names for everything it checks, and [Unproven] finds declarations without one.
+package coverage

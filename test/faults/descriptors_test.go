@@ -1,0 +1,61 @@
+package faults
+
+import (
+	"os/exec"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdctest"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
+)
+
+// The relay runs out of file descriptors while it reconnects. It names the cause and waits; once the limit is raised, it
+// continues, and nothing is repeated.
+//
+//covers:all 30 events
+func TestOutOfFileDescriptors(t *testing.T) {
+	t.Parallel()
+	for name, source := range sources() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			db := source.open(t)
+			way := testenv.Proxy(t, address(db))
+			setProxy(db, way)
+			r := newRig(t, db, cdctest.InFile, nil)
+			r.Start()
+			r.Load(cdctest.Workload{Pause: 20 * time.Millisecond})
+			r.AwaitProgress(300)
+			limit(t, r.Relay, "3:")
+			way.Cut()
+			r.Must(way.Restore())
+			r.Must(r.Relay.AwaitLog(r.Within(time.Minute), "too many open files"))
+			limit(t, r.Relay, "1000:")
+			r.AwaitProgress(300)
+			goesOnOnce(t, r)
+		})
+	}
+}
+
+func address(db cdctest.Database) string {
+	if my, ok := db.(*cdctest.MySQL); ok {
+		return my.Server.Addr()
+	}
+	return shared.postgres.Addr()
+}
+
+func setProxy(db cdctest.Database, way *testenv.ProxyServer) {
+	if my, ok := db.(*cdctest.MySQL); ok {
+		my.Proxy = way
+		return
+	}
+	db.(*cdctest.Postgres).Proxy = way
+}
+
+// limit sets the soft limit on file descriptors; those in use stay open.
+func limit(t *testing.T, relay *cdctest.Relay, descriptors string) {
+	t.Helper()
+	if out, err := exec.CommandContext(t.Context(), "prlimit", "--pid", strconv.Itoa(relay.PID()), "--nofile="+descriptors).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+}

@@ -1,0 +1,222 @@
+package main
+
+import (
+	"slices"
+
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
+)
+
+// Packages of tests.
+const (
+	faults     = "./test/faults"
+	wal        = "./test/wal"
+	binlog     = "./test/binlog"
+	checkpoint = "./internal/checkpoint"
+	publisher  = "./internal/publisher"
+	relay      = "./internal/relay"
+)
+
+const postgres = "postgres"
+
+func mutants() []mutant {
+	return slices.Concat(positionMutants(), leaderMutants(), readerMutants(), publisherMutants())
+}
+
+// positionMutants break the order of acknowledgement, save and confirmation.
+func positionMutants() []mutant {
+	return []mutant{
+		{
+			"confirm before the acknowledgement", "internal/relay/save.go",
+			[]edit{{"seq, lastID := r.window.durable()", "_, lastID := r.window.durable()\n\tseq := r.window.state().sent"}},
+			caughtBy{faults, "^TestKeepalivesWhileUnacknowledged$", postgres},
+		},
+		{
+			"confirm before the acknowledgement, binlog", "internal/relay/save.go",
+			[]edit{{"seq, lastID := r.window.durable()", "_, lastID := r.window.durable()\n\tseq := r.window.state().sent"}},
+			caughtBy{faults, "^TestLateRequestsAreRejected$", testenv.MySQLFlavor},
+		},
+		{
+			"confirm before the save", "internal/relay/save.go",
+			[]edit{{"	if err := r.Checkpointer.Save(ctx, c); err != nil {", "	r.Source.Confirm(seq)\n	if err := r.Checkpointer.Save(ctx, c); err != nil {"}},
+			caughtBy{faults, "^TestRedisUnavailable$", postgres},
+		},
+		{
+			"save what was sent when stopped", "internal/relay/save.go",
+			[]edit{{"	c := *r.checkpoint.Load()\n	c.Source = *r.source.Load()", "	if r.flushing() {\n		seq = r.window.state().sent\n	}\n	c := *r.checkpoint.Load()\n	c.Source = *r.source.Load()"}},
+			caughtBy{faults, "^TestShutdownTimeout$", postgres},
+		},
+		{
+			"do not wait for acknowledgements when stopped", "internal/relay/drain.go",
+			[]edit{{"if done || r.saverDone.Load() {", "if done = true; done {"}},
+			caughtBy{faults, "^TestSigtermWithinATransaction$", ""},
+		},
+		{
+			"save past a gap", "internal/relay/window.go",
+			[]edit{{"i < w.next && w.entries[i].durable; i++ {", "i < w.next && w.entries[i].seq <= last; i++ {"}},
+			caughtBy{relay, "^TestWindow", ""},
+		},
+		{
+			"give events back before the save", "internal/relay/window.go",
+			[]edit{{"	if w.unsaved {\n		w.drop(w.acked)\n	}\n	w.wake()\n	return done", "	w.drop(w.acked)\n	w.wake()\n	return done"}},
+			caughtBy{faults, "^TestWindowBoundsRepeats$", postgres},
+		},
+		{
+			"close the window too late", "internal/relay/window.go",
+			[]edit{{"w.events+events > w.maxEvents ||", "w.events > 4*w.maxEvents ||"}},
+			caughtBy{faults, "^TestWindowBoundsRepeats$", testenv.MySQLFlavor},
+		},
+		{
+			"close the window within a transaction", "internal/relay/window.go",
+			[]edit{{"w.closed, w.open = true, w.open && finish", "w.closed, w.open = true, false"}},
+			caughtBy{faults, "^TestSigtermWithinATransaction$", ""},
+		},
+		{
+			"drop a partition before the position has passed it", "internal/retention/plan.go",
+			[]edit{{"case part.Relayed:", "case part.Relayed || part.Out:"}},
+			caughtBy{faults, "^TestPartitionIsKeptWhileTheRelayLags$", postgres},
+		},
+	}
+}
+
+// leaderMutants break what keeps a second relay away.
+func leaderMutants() []mutant {
+	return []mutant{
+		{
+			"skip the fence", "internal/relay/start.go",
+			[]edit{{"r.Sink.Open(ctx, current, replaced...)", `r.Sink.Open(ctx, "", replaced...)`}},
+			caughtBy{faults, "^TestLateRequestsAreRejected$", postgres},
+		},
+		{
+			"publish before the lock is held", "internal/binlog/acquire.go",
+			[]edit{{"	if err := s.lead(ctx, db, cfg, sv.source); err != nil {", "	if err := s.lead(ctx, db, cfg, sv.source); err != nil && !errors.Is(err, cdc.ErrStandby) {"}, {"	\"database/sql\"\n", "	\"database/sql\"\n	\"errors\"\n"}},
+			caughtBy{faults, "^TestFrozenLeaderIsReplaced$", testenv.MariaDBFlavor},
+		},
+		{
+			"read on after the lock was lost", "internal/binlog/session.go",
+			[]edit{{"if s.lock != nil && !s.lock.held() {", "if s.lock == nil && s.toEnd {"}},
+			caughtBy{faults, "^TestLeadIsCut$", testenv.MySQLFlavor},
+		},
+		{
+			"read a slot that was lost before", "internal/wal/hold.go",
+			[]edit{{"if err == nil && row.ActivePID != ss.walsender {", "if err == nil && row.ActivePID != ss.walsender && row.ActivePID == 1 {"}},
+			caughtBy{wal, "^TestSlotLostBeforeReading$", ""},
+		},
+		{
+			"save a lower generation over a higher one", "internal/checkpoint/save.lua",
+			[]edit{{"if not readable or not may_replace(cjson.decode(ARGV[1]), old) then", "if not readable or not of_same_source(cjson.decode(ARGV[1]), old) then"}},
+			caughtBy{faults, "^TestRefusedCheckpoint$/^newer$", ""},
+		},
+		{
+			"save a lower generation over a higher one, file", "internal/checkpoint/form.go",
+			[]edit{{"return next.Generation > stored.Generation", "return true"}},
+			caughtBy{checkpoint, "^TestFileConformance$", ""},
+		},
+		{
+			"claim over a checkpoint that moved on", "internal/checkpoint/save.lua",
+			[]edit{{"if ARGV[2] and ARGV[2] ~= old.generation .. ' ' .. old.sequence then", "if false then"}},
+			caughtBy{checkpoint, "^TestRedisConformance$", ""},
+		},
+		{
+			"start a generation below that of a frozen leader", "internal/relay/start.go",
+			[]edit{{"max(loaded.Generation+1, uint64(c.SavedAt.UnixMilli()))", "loaded.Generation+1"}},
+			caughtBy{faults, "^TestFrozenLeaderAndForgetfulRedis$", ""},
+		},
+	}
+}
+
+// readerMutants break what is read again and what is left out.
+func readerMutants() []mutant {
+	return []mutant{
+		{
+			"save the start of a commit in place of its end", "internal/wal/stream.go",
+			[]edit{{"ss.next.resume = c.end", "ss.next.resume = c.at"}},
+			caughtBy{faults, "^TestKillBetweenCheckpointAndConfirm$", postgres},
+		},
+		{
+			"do not filter what was published", "internal/wal/stream.go",
+			[]edit{{"drop: b.commit < ss.startAt.from}", "drop: b.commit < ss.startAt.slot}"}},
+			caughtBy{faults, "^TestKillBetweenCheckpointAndConfirm$", postgres},
+		},
+		{
+			"repeat the part of a transaction that was handed on", "internal/wal/stream.go",
+			[]edit{{"ss.tx.skip = at.rows", "ss.tx.skip = 0"}},
+			caughtBy{wal, "^TestReconnectRepeatsNothing$", ""},
+		},
+		{
+			"compare no xid", "internal/wal/stream.go",
+			[]edit{{"if tx.xid != ss.startAt.expectXID {", "if tx.xid == 0 {"}},
+			caughtBy{wal, "^TestOtherTransactionAtTheSamePosition$", ""},
+		},
+		{
+			"confirm past the last look at the publication", "internal/wal/status.go",
+			[]edit{{"s.positions.trim(min(s.durable.Load(), ss.monitor.good.Load()))", "s.positions.trim(s.durable.Load())"}},
+			caughtBy{faults, "^TestChangedPublication$", postgres},
+		},
+		{
+			"confirm a keepalive at once", "internal/wal/stream.go",
+			[]edit{{"	if k.reply {\n		ss.pings.add", "	ss.src.confirmed.Store(max(ss.src.confirmed.Load(), uint64(k.walEnd)))\n	if k.reply {\n		ss.pings.add"}},
+			caughtBy{faults, "^TestKeepalivesWhileUnacknowledged$", postgres},
+		},
+		{
+			"save a transaction that is not handed on whole", "internal/binlog/stream.go",
+			[]edit{{"	ss.aged(tx.micros)\n", "	ss.aged(tx.micros)\n	ss.src.positions.seen(tx.id)\n"}},
+			caughtBy{faults, "^TestConnectionCutMidTransaction$", testenv.MySQLFlavor},
+		},
+		{
+			"repeat what was read before a reconnect", "internal/binlog/stream.go",
+			[]edit{{"	s.received.add(ss.tx.id)\n", ""}},
+			caughtBy{faults, "^TestBinlogConnectionsCut$", testenv.MariaDBFlavor},
+		},
+		{
+			"publish a rolled-back transaction", "internal/binlog/statements.go",
+			[]edit{{"return ss.rollback()", "return ss.commit(ctx)"}, {"func (ss *session) rollback() error {", "func (ss *session) _() error {"}},
+			caughtBy{binlog, "^TestTransactions$", ""},
+		},
+		{
+			"publish what was rolled back to a savepoint", "internal/binlog/statements.go",
+			[]edit{{"	ss.src.held.rewind(ss.tx.points[to])\n", "	_ = to\n"}},
+			caughtBy{binlog, "^TestTransactions$", ""},
+		},
+	}
+}
+
+// publisherMutants break the order of a key, and the account of what Kafka has acknowledged.
+func publisherMutants() []mutant {
+	return []mutant{
+		{
+			"send a failed batch behind later ones", "internal/publisher/response.go",
+			[]edit{{"	default:\n		b.maybeAppended, p.lastError = true, repeatedError{}", "	default:\n		for range b.n {\n			p.queue.push(p.queue.pop())\n		}\n		l.unbatch(p)\n		p.lastError = repeatedError{}"}},
+			caughtBy{faults, "^TestConnectionsCut$", postgres},
+		},
+		{
+			"send a batch whose response was lost under new sequence numbers", "internal/publisher/response.go",
+			[]edit{{"	default:\n		b.maybeAppended, p.lastError = true, repeatedError{}", "	default:\n		p.seq = nextSequence(p.seq, b.n)\n		l.unbatch(p)\n		p.lastError = repeatedError{}"}},
+			caughtBy{faults, "^TestResponsesLost$", postgres},
+		},
+		{
+			"take an error of one partition for success", "internal/publisher/response.go",
+			[]edit{{"	case moved, absent: // only metadata tells that a topic is missing: it comes from other brokers too\n		return reaction{when: never, refreshMetadata: true}", "	case moved, absent:\n		return reaction{when: atOnce, refreshMetadata: true, do: func(l *loop, b *batch, _ *sarama.ProduceResponseBlock) { l.acknowledged(b) }}"}},
+			caughtBy{faults, "^TestBrokersKilled$", postgres},
+		},
+		{
+			"drop an event that stops the relay", "internal/publisher/failure.go",
+			[]edit{{"if why.policy == cdc.PolicyStop {", `if why.policy == "none" {`}},
+			caughtBy{faults, "^TestStopAtRejectedEvent$", testenv.MySQLFlavor},
+		},
+		{
+			"publish events behind the one that stops the relay", "internal/publisher/failure.go",
+			[]edit{{"			p.state = halted\n			l.stopAt(", "			p.queue.pop()\n			l.stopAt("}, {"	l.stopSeq = seq\n", "	l.stopSeq = seq + 2\n"}},
+			caughtBy{faults, "^TestStopAtRejectedEvent$", postgres},
+		},
+		{
+			"choose other partitions after a restart", "internal/publisher/partitioner.go",
+			[]edit{{`import "encoding/binary"`, "import (\n	\"encoding/binary\"\n	\"os\"\n)"}, {"int(murmur2(key)&0x7fffffff)", "int((murmur2(key)^uint32(os.Getpid()))&0x7fffffff)"}},
+			caughtBy{faults, "^TestSigtermUnderLoad$", postgres},
+		},
+		{
+			"keep a producer ID whose sequence numbers are lost", "internal/publisher/partition.go",
+			[]edit{{"p.producer, p.seq = l.producer, 0", "p.producer = l.producer"}},
+			caughtBy{publisher, "Sequence|Producer|Renewal", ""},
+		},
+	}
+}
