@@ -182,7 +182,13 @@ func (r *Reader) AwaitAll(ctx context.Context, t *Truth, excluded map[uuid.UUID]
 
 // CatchUp waits until everything that the topics contain now was read. Kafka must be up.
 func (r *Reader) CatchUp(ctx context.Context) error {
-	ends, err := r.ends(ctx)
+	var ends map[place]int64
+	err := Await(ctx, "the topics' ends", func(ctx context.Context) (_ bool, err error) {
+		if ends, err = r.ends(ctx); kerr.IsRetriable(err) { // a leader is being elected
+			return false, nil
+		}
+		return err == nil, err
+	})
 	if err != nil {
 		return err
 	}

@@ -116,16 +116,16 @@ func TestChangedPublication(t *testing.T) {
 			r.Start()
 			load := r.Load(cdctest.Workload{Writers: 2})
 			r.AwaitProgress(500)
-			before := current(r, db)
 			changed := time.Now()
 			for _, sql := range statements(change, db.Name()) {
 				r.Must(db.Exec(t.Context(), sql))
 			}
+			behind := current(r, db)
 			exit := r.AwaitExit(30*time.Second, 5)
 			t.Logf("stopped %s after the change", time.Since(changed))
 			says(t, exit, "publication", db.Name())
-			if confirmed := confirmed(t.Context(), r, db); confirmed > before {
-				t.Errorf("the slot was confirmed up to %s, the publication was changed behind %s", confirmed, before)
+			if confirmed := confirmed(t.Context(), r, db); confirmed > behind {
+				t.Errorf("the slot was confirmed up to %s, the publication was changed before %s", confirmed, behind)
 			}
 			r.Must(load.Stop())
 		})

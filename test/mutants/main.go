@@ -18,16 +18,16 @@ func main() {
 	pattern := flag.String("run", "", "run only mutants whose names match this regular expression")
 	verbose := flag.Bool("v", false, "print what the tests print")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := runAll(ctx, *pattern, *verbose); err != nil {
+	if err := runAll(*pattern, *verbose); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
 // runAll prints a line for each mutant, and fails if one survives.
-func runAll(ctx context.Context, pattern string, verbose bool) error {
+func runAll(pattern string, verbose bool) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
 	matches, err := regexp.Compile(pattern)
 	if err != nil {
 		return err

@@ -29,9 +29,9 @@ func newPair(t *testing.T, database string) *pair {
 	return &pair{rig: r, relays: [2]*cdctest.Relay{r.Relay, r.Second()}, redis: redis}
 }
 
-func (p *pair) start(ctx context.Context) {
+func (p *pair) start() {
 	p.rig.Start()
-	p.rig.Must(p.relays[1].Start(ctx))
+	p.rig.Must(p.relays[1].Start(p.rig.Within(time.Minute)))
 }
 
 // relayFaults are the faults of a relay, which may lead or stand by. A standby may take over in each of them.

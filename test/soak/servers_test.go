@@ -86,8 +86,10 @@ func (f *failoverRedis) restore(ctx context.Context, key string) error {
 	f.mu.Lock()
 	value := f.copy
 	f.mu.Unlock()
-	_, err := f.current().Do(ctx, "SETNX", key, value)
-	return err
+	return cdctest.Await(ctx, "Redis to take the checkpoint back", func(ctx context.Context) (bool, error) {
+		_, err := f.current().Do(ctx, "SETNX", key, value)
+		return err == nil, nil //nolint:nilerr // Redis may be down
+	})
 }
 
 // killed kills Redis, which persists nothing.

@@ -54,7 +54,7 @@ func soak(t *testing.T, database string, lasts time.Duration) {
 			t.Logf("timeline:\n%s", timeline(relays.Steps(), servers.Steps(), p.events()))
 		}
 	}()
-	p.start(t.Context())
+	p.start()
 	p.rig.Load(cdctest.Workload{Writers: 3, Pause: 20 * time.Millisecond})
 	ctx, cancel := context.WithTimeout(t.Context(), lasts)
 	defer cancel()

@@ -66,7 +66,8 @@ func Read(path string) ([]Counted, error) {
 // Unproven lists what tests declare and did not count.
 func Unproven(declared []Declaration, counted []Counted) []string {
 	var missing []string
-	for _, d := range declared {
+	for i := range declared {
+		d := &declared[i]
 		for _, database := range d.Databases {
 			for _, mode := range d.Modes {
 				for _, kind := range d.Counts {

@@ -38,10 +38,10 @@ func Declared(root string, dirs ...string) ([]Declaration, error) {
 			if err != nil {
 				return nil, err
 			}
-			for _, d := range found {
-				d.Dir = dir
-				all = append(all, d)
+			for i := range found {
+				found[i].Dir = dir
 			}
+			all = append(all, found...)
 		}
 	}
 	return all, nil
@@ -111,8 +111,8 @@ func (d *Declaration) parse(text string) error {
 func Missing(all []Declaration) []string {
 	var missing []string
 	for _, r := range matrix() {
-		for _, database := range databases {
-			for _, mode := range modes {
+		for _, database := range databases() {
+			for _, mode := range modes() {
 				covered := slices.ContainsFunc(all, func(d Declaration) bool {
 					return slices.Contains(d.Rows, r.number) && slices.Contains(d.Databases, database) && slices.Contains(d.Modes, mode)
 				})

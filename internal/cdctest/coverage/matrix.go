@@ -1,6 +1,6 @@
 package coverage
 
-import "maps"
+import "slices"
 
 // The databases.
 const (
@@ -9,8 +9,8 @@ const (
 	MariaDB  = "mariadb"
 )
 
-// Databases are all databases, in the order of the table.
-var databases = []string{Postgres, MySQL, MariaDB}
+// databases returns all databases, in the order of the table.
+func databases() []string { return []string{Postgres, MySQL, MariaDB} }
 
 // The modes of delivery.
 const (
@@ -18,8 +18,8 @@ const (
 	ExactlyOnce = "exactly-once"
 )
 
-// modes are those in which every row must have a test. A relay with exactly-once adds its mode here.
-var modes = []string{AtLeastOnce}
+// modes returns those in which every row must have a test. A relay with exactly-once adds its mode here.
+func modes() []string { return []string{AtLeastOnce} }
 
 // row is a kind of fault and what the relay does.
 type row struct {
@@ -32,20 +32,13 @@ type row struct {
 }
 
 func (r *row) applies(database, mode string) bool {
-	for _, m := range r.modes {
-		if m == mode {
-			return r.except[database] == ""
-		}
-	}
-	return r.modes == nil && r.except[database] == ""
+	return (r.modes == nil || slices.Contains(r.modes, mode)) && r.except[database] == ""
 }
 
 // binlogs gives MySQL and MariaDB the same reason.
 func binlogs(reason string) map[string]string {
 	return map[string]string{MySQL: reason, MariaDB: reason}
 }
-
-func onlyBinlogs(reason string) map[string]string { return map[string]string{Postgres: reason} }
 
 // matrix returns the rows. A number is never used for another fault.
 func matrix() []row {
@@ -102,18 +95,18 @@ func matrix() []row {
 // on returns the databases of a declaration.
 func on(word string) []string {
 	return map[string][]string{
-		"all": databases, "binlogs": {MySQL, MariaDB}, Postgres: {Postgres}, MySQL: {MySQL}, MariaDB: {MariaDB},
+		"all": databases(), "binlogs": {MySQL, MariaDB}, Postgres: {Postgres}, MySQL: {MySQL}, MariaDB: {MariaDB},
 	}[word]
 }
 
 // kinds are what a test may count.
 func kinds() map[string]string {
-	return maps.Clone(map[string]string{
+	return map[string]string{
 		"events":   "lost, out of order, repeated, uncommitted and changed events",
 		"arrivals": "which events arrive",
 		"exit":     "exit code and message",
 		"rows":     "rows that the source hands on",
 		"state":    "position, metrics or tables",
-		"messages": "messages",
-	})
+		"messages": "what the error says",
+	}
 }

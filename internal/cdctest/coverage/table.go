@@ -14,7 +14,8 @@ func Table(all []Declaration) string {
 	shown := map[string]bool{}
 	for _, r := range matrix() {
 		fmt.Fprintf(&b, "| **%d. %s**: %s | %s | | |\n", r.number, capital(r.fault), r.result, r.exceptions())
-		for _, d := range all {
+		for i := range all {
+			d := &all[i]
 			if !slices.Contains(d.Rows, r.number) {
 				continue
 			}
@@ -48,7 +49,7 @@ func (r *row) exceptions() string {
 		return "in " + strings.Join(r.modes, ", ") + " mode only"
 	}
 	reasons := map[string][]string{}
-	for _, database := range databases {
+	for _, database := range databases() {
 		if reason := r.except[database]; reason != "" {
 			reasons[reason] = append(reasons[reason], database)
 		}
@@ -62,7 +63,7 @@ func (r *row) exceptions() string {
 
 // named names databases as people do.
 func named(list []string) string {
-	if len(list) == len(databases) {
+	if len(list) == len(databases()) {
 		return "all"
 	}
 	names := make([]string, len(list))
