@@ -92,11 +92,6 @@ func leaderMutants() []mutant {
 			caughtBy{faults, "^TestFrozenLeaderIsReplaced$", testenv.MariaDBFlavor},
 		},
 		{
-			"read on after the lock was lost", "internal/binlog/session.go",
-			[]edit{{"if s.lock != nil && !s.lock.held() {", "if s.lock == nil && s.toEnd {"}},
-			caughtBy{faults, "^TestLeadIsCut$", testenv.MySQLFlavor},
-		},
-		{
 			"read a slot that was lost before", "internal/wal/hold.go",
 			[]edit{{"if err == nil && row.ActivePID != ss.walsender {", "if err == nil && row.ActivePID != ss.walsender && row.ActivePID == 1 {"}},
 			caughtBy{wal, "^TestSlotLostBeforeReading$", ""},
