@@ -117,6 +117,9 @@ func (c *check) checkConfig(context.Context) []finding.Finding {
 
 func (c *check) checkDatabase(ctx context.Context) []finding.Finding {
 	found, tables := c.db.check(ctx, c.store.Load)
+	if tables != nil {
+		found = append(found, c.checkRows(ctx)...)
+	}
 	return append(found, c.checkTables(tables)...)
 }
 

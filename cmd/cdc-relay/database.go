@@ -35,6 +35,8 @@ type database interface {
 	// partitions returns the tables that have daily partitions. With owner the routine of setup is not needed. load finds the
 	// position that decides what is relayed.
 	partitions(dsn connString, owner bool, load cdc.Loader) (retention.Tables, error)
+	// rows returns the tables whose old rows retention.delete removes.
+	rows(dsn connString, load cdc.Loader) retention.RowTables
 }
 
 // connString returns a connection string with its password. It is called at every connect.

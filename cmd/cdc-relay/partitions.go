@@ -65,6 +65,17 @@ func describePartition(p cdc.Partition) string {
 
 // withPartitions calls fn with the tables that have partitions; what is stored as the checkpoint decides what is relayed.
 func withPartitions(c *config.Config, given string, owner bool, fn func(retention.Tables) error) error {
+	return withStore(c, given, func(db database, dsn connString, load cdc.Loader) error {
+		open, err := db.partitions(dsn, owner, load)
+		if err != nil {
+			return err
+		}
+		return fn(open)
+	})
+}
+
+// withStore calls fn with the database, the connection string that was given or the relay's, and the checkpoint's loader.
+func withStore(c *config.Config, given string, fn func(database, connString, cdc.Loader) error) error {
 	db, err := newDatabase(c)
 	if err != nil {
 		return err
@@ -78,11 +89,7 @@ func withPartitions(c *config.Config, given string, owner bool, fn func(retentio
 		return err
 	}
 	defer func() { _ = store.Close() }()
-	open, err := db.partitions(dsn, owner, store.Load)
-	if err != nil {
-		return err
-	}
-	return fn(open)
+	return fn(db, dsn, store.Load)
 }
 
 // eachTable connects and lists the partitions of each table.
@@ -111,7 +118,8 @@ func newPartitionsRunCommand(a *app) *cobra.Command {
 		Use:   "run",
 		Short: "Make the partitions ahead, and remove those past the TTL, once",
 		Long: `Do once what the leading relay does at intervals: make the partitions ahead, take out those past the TTL, and drop what was
-taken out and is relayed. A lock that is not free within 20 ms is tried again a few times.
+taken out and is relayed. A lock that is not free within 20 ms is tried again a few times. With a section retention old rows of
+tables without partitions are deleted, once they are relayed.
 
 The relay's role calls the routine that cdc-relay setup makes. With --owner-dsn (also ` + envOwner + `) no routine is needed.`,
 		Example: "  cdc-relay partitions run --dry-run\n  cdc-relay partitions run --ttl 90d",
@@ -126,18 +134,37 @@ The relay's role calls the routine that cdc-relay setup makes. With --owner-dsn 
 	}
 	owner.add(cmd)
 	cmd.Flags().BoolVar(&r.dry, "dry-run", false, "print what would be done; change nothing")
-	cmd.Flags().BoolVar(&r.yes, "yes", false, "accept a --ttl below a day")
+	cmd.Flags().BoolVar(&r.yes, "yes", false, "accept a --ttl or --older-than below a day")
 	cmd.Flags().StringVar(&r.ttl, "ttl", "", "`age` to use in place of partitions.ttl")
+	cmd.Flags().StringVar(&r.olderThan, "older-than", "", "`age` to use in place of retention.delete.older_than")
 	return cmd
 }
 
 // partitionsRun is one run of the command.
 type partitionsRun struct {
-	dry, yes bool
-	ttl      string
+	dry, yes       bool
+	ttl, olderThan string
 }
 
 func (r *partitionsRun) run(ctx context.Context, a *app, c *config.Config, owner string) error {
+	if c.Partitions != nil || c.Retention == nil {
+		if err := r.maintain(ctx, a, c, owner); err != nil {
+			return err
+		}
+	}
+	if c.Retention != nil {
+		if err := r.purge(ctx, a, c, owner); err != nil {
+			return err
+		}
+	}
+	if !r.dry {
+		a.printf("done: nothing is left to do\n")
+	}
+	return nil
+}
+
+// maintain makes the partitions ahead and removes those past the TTL.
+func (r *partitionsRun) maintain(ctx context.Context, a *app, c *config.Config, owner string) error {
 	return withPartitions(c, owner, owner != "" && !r.dry, func(open retention.Tables) error {
 		o, err := r.options(c)
 		if err != nil {
@@ -147,31 +174,33 @@ func (r *partitionsRun) run(ctx context.Context, a *app, c *config.Config, owner
 			return eachTable(ctx, open, func(t retention.Table, parts []cdc.Partition, now time.Time) { a.printPlan(t, o.Plan(parts, now)) })
 		}
 		log := slog.New(slog.NewTextHandler(a.stdout, &slog.HandlerOptions{ReplaceAttr: withoutTime}))
-		if err := retention.New(o, open, log, nil).Maintain(ctx); err != nil {
-			return err
-		}
-		a.printf("done: nothing is left to do\n")
-		return nil
+		return retention.New(o, open, log, nil).Maintain(ctx)
 	})
 }
 
 func (r *partitionsRun) options(c *config.Config) (retention.Options, error) {
 	if c.Partitions == nil {
-		return retention.Options{}, usage("add it, with ahead and ttl", "the configuration has no section partitions")
+		return retention.Options{}, usage("add one", "the configuration has neither a section partitions nor a section retention")
 	}
 	o := retentionOptions(c.Partitions)
-	if r.ttl == "" {
-		return o, nil
+	age, err := r.age("ttl", r.ttl, o.TTL)
+	o.TTL = age
+	return o, err
+}
+
+// age returns the age that a flag gives, or that of the configuration.
+func (r *partitionsRun) age(flag, given string, configured time.Duration) (time.Duration, error) {
+	if given == "" {
+		return configured, nil
 	}
-	age, err := config.ParseAge(r.ttl)
+	age, err := config.ParseAge(given)
 	if err != nil {
-		return o, usage("write it like 30d or 36h", "--ttl: %w", err)
+		return 0, usage("write it like 30d or 36h", "--%s: %w", flag, err)
 	}
 	if age < 24*time.Hour && !r.yes {
-		return o, usage("give --yes if that is meant", "--ttl %s is shorter than a day", r.ttl)
+		return 0, usage("give --yes if that is meant", "--%s %s is shorter than a day", flag, given)
 	}
-	o.TTL = age
-	return o, nil
+	return age, nil
 }
 
 func (a *app) printPlan(t retention.Table, p retention.Plan) {

@@ -66,6 +66,9 @@ func (s *postgresSetup) steps(version int, role string, missing func(outboxTable
 			o.Maintain = append(o.Maintain, t.name)
 		}
 	}
+	for _, t := range purgedTables(s.postgres.config, s.list) {
+		o.Delete = append(o.Delete, t.name)
+	}
 	steps, err := outbox.PostgresSetup(o)
 	if err != nil {
 		return nil, &usageError{err}
@@ -160,10 +163,15 @@ func (s *postgresSetup) makeObjects(ctx context.Context, db *wal.Database, owner
 	return after.Problem
 }
 
-// mayMaintain reports whether the relay's role may maintain the partitions, if it is to.
+// mayMaintain reports whether the relay's role may maintain the partitions and delete old rows, if it is to.
 func (s *postgresSetup) mayMaintain(ctx context.Context, db *wal.Database) (bool, error) {
 	for table, routine := range s.wal.Routines {
 		if may, err := db.MayMaintain(ctx, table, routine); err != nil || !may {
+			return false, err
+		}
+	}
+	for _, t := range purgedTables(s.postgres.config, s.list) {
+		if may, err := db.MayDelete(ctx, t.name.String()); err != nil || !may {
 			return false, err
 		}
 	}

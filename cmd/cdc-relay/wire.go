@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"strings"
+	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -168,20 +169,35 @@ func redisOptions(r *config.Redis) checkpoint.RedisOptions {
 	return o
 }
 
-// newMaintainer returns nil where partitions are left alone.
-func newMaintainer(c *config.Config, db database, load cdc.Loader, log *slog.Logger, reg prometheus.Registerer) (relay.Maintainer, error) {
-	if c.Partitions == nil {
-		return nil, nil //nolint:nilnil // no maintainer is an answer
+// maintainers run side by side.
+type maintainers []relay.Maintainer
+
+// Run ends when all have ended.
+func (m maintainers) Run(ctx context.Context) {
+	var running sync.WaitGroup
+	for _, each := range m {
+		running.Go(func() { each.Run(ctx) })
 	}
+	running.Wait()
+}
+
+// newMaintainer returns what looks after the tables; nothing where the configuration leaves them alone.
+func newMaintainer(c *config.Config, db database, load cdc.Loader, log *slog.Logger, reg prometheus.Registerer) (all maintainers, err error) {
 	dsn, err := db.connString("")
 	if err != nil {
 		return nil, err
 	}
-	tables, err := db.partitions(dsn, false, load)
-	if err != nil {
-		return nil, err
+	if c.Partitions != nil {
+		tables, err := db.partitions(dsn, false, load)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, retention.New(retentionOptions(c.Partitions), tables, log, retention.NewMetrics(reg)))
 	}
-	return retention.New(retentionOptions(c.Partitions), tables, log, retention.NewMetrics(reg)), nil
+	if c.Retention != nil {
+		all = append(all, retention.NewPurger(purgeOptions(c.Retention.Delete), db.rows(dsn, load), log, reg))
+	}
+	return all, nil
 }
 
 func retentionOptions(p *config.Partitions) retention.Options {

@@ -16,6 +16,7 @@ import (
 // It is not safe for concurrent use.
 type Database struct {
 	db   *sql.DB
+	rows *sql.Conn // of the first Rows.Verify
 	cfg  *mysql.Config
 	vars variables
 	// Server is what the connection leads to.
@@ -62,7 +63,12 @@ func OpenDatabase(ctx context.Context, o Options) (*Database, error) {
 }
 
 // Close ends the connection.
-func (d *Database) Close() { _ = d.db.Close() }
+func (d *Database) Close() {
+	if d.rows != nil {
+		_ = d.rows.Close()
+	}
+	_ = d.db.Close()
+}
 
 func (d *Database) identify(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)

@@ -28,6 +28,8 @@ type Config struct {
 	Checkpoint Checkpoint `yaml:"checkpoint"`
 	// Days ahead and the age at which a day is removed, for tables that setup created with daily partitions. Absent: the relay leaves the partitions alone. PostgreSQL only.
 	Partitions *Partitions `yaml:"partitions,omitempty" jsonschema_extras:"x-optional=true"`
+	// How old events are removed from tables without partitions. With a section partitions it applies to tables with a columns mapping. Absent: no row is deleted.
+	Retention *Retention `yaml:"retention,omitempty" jsonschema_extras:"x-optional=true"`
 	// What to do if stored positions contradict each other.
 	Position Position `yaml:"position"`
 	// What to do with an event that cannot be published.

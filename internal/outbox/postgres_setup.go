@@ -56,6 +56,8 @@ type SetupOptions struct {
 	Role string
 	// Maintain lists the tables whose partitions the relay maintains. They are made, or exist.
 	Maintain []Name
+	// Delete lists the tables whose old rows the relay deletes.
+	Delete []Name
 }
 
 func (o *SetupOptions) check() error {
@@ -125,6 +127,9 @@ func grants(o *SetupOptions) []Statement {
 			statements = append(statements, Statement{SQL: "GRANT USAGE ON SCHEMA " + Quote(t.Schema) + " TO " + Quote(o.Role)})
 		}
 		statements = append(statements, Statement{SQL: "GRANT SELECT ON TABLE " + t.SQL() + " TO " + Quote(o.Role)})
+	}
+	for _, t := range o.Delete {
+		statements = append(statements, Statement{SQL: "GRANT DELETE ON TABLE " + t.SQL() + " TO " + Quote(o.Role)})
 	}
 	for _, t := range o.Maintain {
 		statements = append(statements, grantMaintenance(t, o.Role)...)

@@ -111,6 +111,35 @@ func TestPartitionsOfTheTablesOwner(t *testing.T) {
 	END $$`)
 }
 
+// Old rows of a table without partitions are deleted by a role that setup grants it, once the slot has passed them. A partitioned
+// table is refused.
+func TestOldRowsAreDeletedByACommand(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.sql("CREATE ROLE purging LOGIN REPLICATION", "CREATE ROLE owning_rows LOGIN",
+		"GRANT CREATE ON DATABASE "+s.name+" TO owning_rows", "GRANT CREATE ON SCHEMA public TO owning_rows")
+	s.replace("postgres@", "purging@")
+	s.env = []string{"CDC_RELAY_OWNER_DSN=" + s.pg.DSN(s.name, "owning_rows")}
+	s.says(0, "created", "setup", "--partition", "none")
+	s.says(2, "neither a section partitions nor", "partitions", "run")
+	s.config += "retention: {delete: {older_than: 30d}}\n"
+	s.says(0, "warn  retention: role \"purging\" may not delete rows of public.outbox", "check")
+	s.says(0, "GRANT DELETE ON TABLE public.outbox TO purging", "setup", "--print")
+	s.setup().says(0, "old rows of public.outbox can be deleted", "check")
+	s.sql(`INSERT INTO outbox (event_id, aggregate_type, aggregate_id, event_type, payload, occurred_at, created_at)
+		SELECT gen_random_uuid(), 'Order', i::text, 'OrderPlaced', '', now(), now() - i * interval '1 day' FROM generate_series(25, 34) i`)
+	s.env = nil
+	s.says(0, "would delete 5 rows older than", "partitions", "run", "--dry-run")
+	s.says(0, "would delete 6 rows older than", "partitions", "run", "--dry-run", "--older-than", "29d")
+	s.says(2, "--yes", "partitions", "run", "--older-than", "1h")
+	s.says(1, "position is not saved yet", "partitions", "run")
+	s.sql("SELECT pg_replication_slot_advance('" + s.slot() + "', pg_current_wal_lsn())")
+	s.says(0, `msg="old rows deleted" table=public.outbox rows=5`, "partitions", "run")
+	s.sql("DO $$ BEGIN IF (SELECT count(*) FROM outbox) <> 5 THEN RAISE 'others were deleted'; END IF; END $$",
+		"ALTER TABLE outbox RENAME TO rows", "CREATE TABLE outbox (LIKE rows INCLUDING ALL) PARTITION BY RANGE (event_id)")
+	s.says(1, "set partitions in place of retention.delete", "partitions", "run")
+}
+
 // On MySQL and MariaDB the commands say that there is nothing of the kind yet.
 func TestPartitionsOnMySQL(t *testing.T) {
 	onMySQL(t, func(s *site) {

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/config"
+	"github.com/cdc-relay/cdc-relay/internal/finding"
+	"github.com/cdc-relay/cdc-relay/internal/outbox"
+	"github.com/cdc-relay/cdc-relay/internal/retention"
+)
+
+// purgedTables returns the tables whose old rows retention.delete removes.
+func purgedTables(c *config.Config, tables []outboxTable) []outboxTable {
+	var list []outboxTable
+	for i, t := range tables {
+		if c.Purged(&c.Tables[i]) {
+			list = append(list, t)
+		}
+	}
+	return list
+}
+
+// keyAndTime returns the columns with the event's ID and with its time.
+func (t *outboxTable) keyAndTime() (key, at string) {
+	if !t.foreign() {
+		return outbox.EventID.String(), outbox.CreatedAt.String()
+	}
+	return t.columns[outbox.EventID.String()], cmp.Or(t.columns[outbox.CreatedAt.String()], t.columns[outbox.OccurredAt.String()])
+}
+
+func purgeOptions(d config.Delete) retention.PurgeOptions {
+	return retention.PurgeOptions{OlderThan: d.Age(), Batch: d.Batch, Pause: d.Pause, Every: d.Every}
+}
+
+// purgePatience is how long a command waits for the relay to have published and saved what is to be deleted.
+const purgePatience = 15 * time.Second
+
+// purge deletes old rows once, or prints how many there are.
+func (r *partitionsRun) purge(ctx context.Context, a *app, c *config.Config, owner string) error {
+	o, err := r.purgeOptions(c)
+	if err != nil {
+		return err
+	}
+	return withRows(c, owner, func(open retention.RowTables) error {
+		if r.dry {
+			return countRows(ctx, a, open, o.OlderThan)
+		}
+		log := slog.New(slog.NewTextHandler(a.stdout, &slog.HandlerOptions{ReplaceAttr: withoutTime}))
+		return retention.NewPurger(o, open, log, prometheus.NewRegistry()).Purge(ctx)
+	})
+}
+
+func (r *partitionsRun) purgeOptions(c *config.Config) (retention.PurgeOptions, error) {
+	o := purgeOptions(c.Retention.Delete)
+	o.Patience = purgePatience
+	age, err := r.age("older-than", r.olderThan, o.OlderThan)
+	o.OlderThan = age
+	return o, err
+}
+
+// withRows calls fn with the tables whose old rows are deleted.
+func withRows(c *config.Config, given string, fn func(retention.RowTables) error) error {
+	return withStore(c, given, func(db database, dsn connString, load cdc.Loader) error { return fn(db.rows(dsn, load)) })
+}
+
+// maxCounted limits the counting of a dry run.
+const maxCounted = 1_000_000
+
+func countRows(ctx context.Context, a *app, open retention.RowTables, age time.Duration) error {
+	return eachRows(ctx, open, func(t retention.Rows) error {
+		if err := t.Verify(ctx); err != nil {
+			return err
+		}
+		n, err := t.Count(ctx, age, maxCounted)
+		if err != nil {
+			return err
+		}
+		more := ""
+		if n == maxCounted {
+			more = " or more"
+		}
+		a.printf("table %s: would delete %s%s older than %s\n", t.Name(), plural(n, "row"), more, age)
+		return nil
+	})
+}
+
+// eachRows connects and calls fn with each table.
+func eachRows(ctx context.Context, open retention.RowTables, fn func(retention.Rows) error) error {
+	tables, closeAll, err := open(ctx)
+	if err != nil {
+		return err
+	}
+	defer closeAll()
+	for _, t := range tables {
+		if err := fn(t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkRows verifies that old rows can be deleted.
+func (c *check) checkRows(ctx context.Context) []finding.Finding {
+	if c.config.Retention == nil {
+		return nil
+	}
+	dsn, err := c.db.connString("")
+	if err != nil {
+		return nil // reported
+	}
+	var report finding.Report
+	err = eachRows(ctx, c.db.rows(dsn, c.store.Load), func(t retention.Rows) error {
+		if err := t.Verify(ctx); err != nil {
+			report.Warn("retention", cdc.Fix(err), "%v", err)
+		} else {
+			report.OK("retention", "old rows of %s can be deleted", t.Name())
+		}
+		return nil
+	})
+	if err != nil {
+		report.Warn("retention", cdc.Fix(err), "%v", err)
+	}
+	return report.Findings
+}

@@ -1,0 +1,218 @@
+package binlog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+// RowOptions name a table whose old rows are deleted.
+type RowOptions struct {
+	// Table is its name ("orders.outbox").
+	Table string
+	// Key is the column with the event's ID, At the one with the time.
+	Key, At string
+	// Source is the binlog's identity; the checkpoint that Load finds tells what is relayed.
+	Source cdc.Source
+	Load   cdc.Loader
+}
+
+// Rows are the rows of a table without partitions.
+type Rows struct {
+	db *Database
+	o  RowOptions
+	// sql, key and at are quoted; text is whether the key is of characters.
+	sql, key, at string
+	text         bool
+}
+
+// Rows returns the rows of a table. Verify comes first.
+func (d *Database) Rows(o RowOptions) *Rows {
+	schema, table, _ := strings.Cut(o.Table, ".")
+	return &Rows{db: d, o: o, sql: mysqlName(schema) + "." + mysqlName(table), key: mysqlName(o.Key), at: mysqlName(o.At)}
+}
+
+// Name returns the table's name.
+func (r *Rows) Name() string { return r.o.Table }
+
+const describeRows = `SELECT
+	(SELECT COUNT(*) FROM information_schema.partitions WHERE table_schema = ? AND table_name = ? AND partition_name IS NOT NULL),
+	(SELECT COUNT(*) FROM information_schema.columns WHERE table_schema = ? AND table_name = ? AND column_name = ? AND data_type IN ('datetime', 'timestamp', 'date')),
+	(SELECT COUNT(*) FROM information_schema.columns WHERE table_schema = ? AND table_name = ? AND column_name = ? AND character_set_name IS NOT NULL),
+	(SELECT COUNT(*) FROM (SELECT index_name FROM information_schema.statistics WHERE table_schema = ? AND table_name = ? AND non_unique = 0
+		GROUP BY index_name HAVING COUNT(*) = 1 AND SUM(column_name = ? AND sub_part IS NULL) = 1) AS own)`
+
+// Verify returns an error if old rows cannot be deleted, and takes a connection.
+func (r *Rows) Verify(ctx context.Context) error {
+	if r.db.Server.ReadOnly {
+		return cdc.Fixable("point source.mysql.dsn at the primary", "old rows of %s: %s is read only", r.o.Table, r.db.Server.Address)
+	}
+	if err := r.connect(ctx); err != nil {
+		return err
+	}
+	schema, table, _ := strings.Cut(r.o.Table, ".")
+	var partitioned, timed, text, unique int
+	err := r.db.rows.QueryRowContext(ctx, describeRows, schema, table, schema, table, r.o.At, schema, table, r.o.Key, schema, table, r.o.Key).
+		Scan(&partitioned, &timed, &text, &unique)
+	r.text = text > 0
+	switch {
+	case err != nil:
+		return fmt.Errorf("read table %s: %w", r.o.Table, err)
+	case partitioned > 0:
+		return cdc.Fixable("set partitions in place of retention.delete; drop the partitions of other software with its own means",
+			"table %s has partitions, which are dropped as a whole: its rows are not deleted", r.o.Table)
+	case timed == 0:
+		return cdc.Fixable("map created_at to a column with the time of the INSERT", "column %s of table %s is no DATETIME, TIMESTAMP or DATE, or is not visible, so it does not tell which rows are old", r.o.At, r.o.Table)
+	case unique == 0:
+		return cdc.Fixable("create a unique index on it", "column %s of table %s has no unique index of its own, by which old rows could be deleted", r.o.Key, r.o.Table)
+	}
+	return r.mayDelete(ctx)
+}
+
+// mayDelete asks for the plan of a DELETE, which takes the rights that the DELETE does.
+func (r *Rows) mayDelete(ctx context.Context) error {
+	plan, err := r.db.rows.QueryContext(ctx, "EXPLAIN DELETE FROM "+r.sql+" WHERE "+r.key+" IS NULL")
+	if err == nil {
+		return errors.Join(plan.Err(), plan.Close())
+	}
+	return r.failed("delete old rows", err)
+}
+
+// connect takes a connection, the same for all tables, whose DELETEs lock the rows that they delete and no gaps, and wait for no lock for long.
+func (r *Rows) connect(ctx context.Context) (err error) {
+	if r.db.rows != nil {
+		return nil
+	}
+	if r.db.rows, err = r.db.db.Conn(ctx); err != nil {
+		return connectError(err, r.db.cfg)
+	}
+	for _, setting := range []string{
+		"SET SESSION time_zone = '+00:00'", "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", "SET SESSION innodb_lock_wait_timeout = 1",
+		"SET SESSION lock_wait_timeout = 1",
+	} {
+		if _, err := r.db.rows.ExecContext(ctx, setting); err != nil {
+			return r.failed("prepare the connection", err)
+		}
+	}
+	return nil
+}
+
+// old is the condition for rows older than age.
+func (r *Rows) old(age time.Duration) string {
+	return fmt.Sprintf("%s < UTC_TIMESTAMP(6) - INTERVAL %d SECOND", r.at, int64(age.Seconds()))
+}
+
+// Count counts the rows older than age, up to a limit.
+func (r *Rows) Count(ctx context.Context, age time.Duration, limit int) (n int, err error) {
+	err = r.db.rows.QueryRowContext(ctx, fmt.Sprintf("SELECT COUNT(*) FROM (SELECT 1 FROM %s WHERE %s LIMIT %d) AS counted", r.sql, r.old(age), limit)).Scan(&n)
+	return n, r.failed("count old rows", err)
+}
+
+// Old returns the keys of rows older than age.
+func (r *Rows) Old(ctx context.Context, age time.Duration, limit int) ([]any, cdc.Position, error) {
+	keys, err := r.keys(ctx, fmt.Sprintf("SELECT %s FROM %s WHERE %s LIMIT %d", r.key, r.sql, r.old(age), limit))
+	if err != nil {
+		return nil, "", r.failed("read old rows", err)
+	}
+	behind, err := r.end(ctx)
+	if err != nil {
+		return nil, "", r.failed("read the binlog's end", err)
+	}
+	return keys, behind, nil
+}
+
+// keys reads the first column. A number stays one: compared as text it would be rounded.
+func (r *Rows) keys(ctx context.Context, query string) ([]any, error) {
+	rows, err := r.db.rows.QueryContext(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }()
+	var keys []any
+	for rows.Next() {
+		var key any
+		if err := rows.Scan(&key); err != nil {
+			return nil, err
+		}
+		if b, ok := key.([]byte); ok && r.text {
+			key = string(b) // in the collation of the column, so that its index is used
+		}
+		keys = append(keys, key)
+	}
+	return keys, rows.Err()
+}
+
+// owners are the threads in gtid_owned: "3e11fa47-...:5#17".
+var owners = regexp.MustCompile(`#[0-9]+`)
+
+// end returns a position behind every transaction whose rows can be seen. MySQL shows a transaction's rows before its GTID is in
+// gtid_executed; until then it is in gtid_owned, which is read first. MariaDB sets gtid_binlog_pos before.
+func (r *Rows) end(ctx context.Context) (cdc.Position, error) {
+	if r.db.Server.Flavor == cdc.MariaDB {
+		var end string
+		err := r.db.rows.QueryRowContext(ctx, "SELECT @@GLOBAL.gtid_binlog_pos").Scan(&end)
+		return cdc.Position(end), err
+	}
+	var owned, executed string
+	if err := r.db.rows.QueryRowContext(ctx, "SELECT @@GLOBAL.gtid_owned").Scan(&owned); err != nil {
+		return "", err
+	}
+	if err := r.db.rows.QueryRowContext(ctx, "SELECT @@GLOBAL.gtid_executed").Scan(&executed); err != nil {
+		return "", err
+	}
+	return cdc.Position(strings.Trim(executed+","+owners.ReplaceAllString(owned, ""), ",")), nil
+}
+
+// Passed reports whether the checkpoint has passed a position.
+func (r *Rows) Passed(ctx context.Context, behind cdc.Position) (bool, error) {
+	f := r.db.Server.Flavor
+	noted, err := parseSet(f, string(behind))
+	if err != nil {
+		return false, err
+	}
+	c, found, err := r.o.Load(ctx)
+	if err != nil || !found {
+		return false, err
+	}
+	if !c.Source.Same(r.o.Source) {
+		return false, cdc.Fixable("start the relay, which compares it with the server", "the checkpoint is of another database")
+	}
+	saved, err := parseSet(f, string(c.Progress.Position))
+	return err == nil && saved.covers(noted), err
+}
+
+// Delete deletes the rows of these keys that are older than age.
+func (r *Rows) Delete(ctx context.Context, keys []any, age time.Duration) (int64, error) {
+	list := strings.TrimSuffix(strings.Repeat("?,", len(keys)), ",")
+	done, err := r.db.rows.ExecContext(ctx, fmt.Sprintf("DELETE FROM %s WHERE %s IN (%s) AND %s", r.sql, r.key, list, r.old(age)), keys...)
+	if err != nil {
+		return 0, r.failed("delete old rows", err)
+	}
+	n, err := done.RowsAffected()
+	return n, r.failed("delete old rows", err)
+}
+
+const (
+	erLockWaitTimeout = 1205
+	erLockDeadlock    = 1213
+)
+
+func (r *Rows) failed(doing string, err error) error {
+	code, said := number(err)
+	switch {
+	case err == nil:
+		return nil
+	case code == 0:
+		return fmt.Errorf("table %s: %s: %w", r.o.Table, doing, err)
+	case code == erTableAccess:
+		return cdc.Fixable(fmt.Sprintf("run GRANT SELECT, DELETE ON %s TO %s", r.sql, accountOf(r.db.Server.Role)), "user %s may not delete rows of %s", r.db.Server.Role, r.o.Table)
+	case code == erLockWaitTimeout, code == erLockDeadlock:
+		return cdc.Fixable("end long transactions on the table, if this is said again and again", "table %s: %s: a transaction holds one of them", r.o.Table, doing)
+	}
+	return fmt.Errorf("table %s: %s: %s: %s (%d)", r.o.Table, doing, r.db.Server.Flavor.Title(), said, code)
+}

@@ -1,0 +1,175 @@
+package retention
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+// Rows are the rows of a table without partitions.
+type Rows interface {
+	Name() string
+	// Verify returns an error if old rows cannot be deleted safely and by their key, or by this role.
+	Verify(ctx context.Context) error
+	// Count counts the rows older than age, up to a limit.
+	Count(ctx context.Context, age time.Duration, limit int) (int, error)
+	// Old returns the keys of committed rows older than age, at most limit, and a position of the WAL or binlog behind the
+	// transactions that wrote them: it is read after the rows.
+	Old(ctx context.Context, age time.Duration, limit int) (keys []any, behind cdc.Position, err error)
+	// Passed reports whether the relay has saved a position that is behind a position or equal to it.
+	Passed(ctx context.Context, behind cdc.Position) (bool, error)
+	// Delete deletes the rows of these keys that are older than age, in one transaction.
+	Delete(ctx context.Context, keys []any, age time.Duration) (int64, error)
+}
+
+// RowTables connects to the database and returns its tables. The caller closes the connection.
+type RowTables func(ctx context.Context) (tables []Rows, closeAll func(), err error)
+
+// PurgeOptions are how old rows are deleted.
+type PurgeOptions struct {
+	// OlderThan is the age by the table's time column.
+	OlderThan time.Duration
+	// Batch is how many rows are deleted in one transaction, Pause the time between two.
+	Batch int
+	Pause time.Duration
+	// Every is the time between two passes.
+	Every time.Duration
+	// Patience is how long a pass waits for the relay to have published and saved what it found; 0: as long as it takes.
+	Patience time.Duration
+}
+
+// Purger deletes old rows once they are published and saved. It stores nothing: a crash between two steps needs no repair.
+type Purger struct {
+	opts    PurgeOptions
+	open    RowTables
+	log     *slog.Logger
+	deleted *prometheus.CounterVec
+	errors  prometheus.Counter
+}
+
+// NewPurger returns a Purger and registers its metrics.
+func NewPurger(opts PurgeOptions, open RowTables, log *slog.Logger, reg prometheus.Registerer) *Purger {
+	p := &Purger{
+		opts: opts, open: open, log: log,
+		deleted: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Namespace: "cdc_relay", Name: "rows_deleted_total", Help: "Rows deleted from outbox tables because of retention.delete.",
+		}, []string{"table"}),
+		errors: prometheus.NewCounter(prometheus.CounterOpts{
+			Namespace: "cdc_relay", Name: "row_deletion_errors_total", Help: "Passes over old rows that left something undone.",
+		}),
+	}
+	reg.MustRegister(p.deleted, p.errors)
+	return p
+}
+
+// Run deletes old rows at once and then at every interval, until ctx ends. What cannot be done is logged, and done later: it
+// never ends the relay.
+func (p *Purger) Run(ctx context.Context) {
+	for {
+		if err := p.Purge(ctx); err != nil && ctx.Err() == nil {
+			p.log.Warn("old rows not deleted, trying again later", "error", err, "pause", p.opts.Every.String())
+			p.errors.Inc()
+		}
+		if sleep(ctx, p.opts.Every) != nil {
+			return
+		}
+	}
+}
+
+// Purge deletes until no row is old.
+func (p *Purger) Purge(ctx context.Context) error {
+	tables, closeAll, err := p.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer closeAll()
+	var errs []error
+	for _, t := range tables {
+		n, err := p.table(ctx, t)
+		if n > 0 {
+			p.log.Info("old rows deleted", "table", t.Name(), "rows", n)
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// rounds is how many batches are read at once, so that the relay's position is waited for less often.
+const rounds = 50
+
+func (p *Purger) table(ctx context.Context, t Rows) (total int64, err error) {
+	if err := t.Verify(ctx); err != nil {
+		return 0, err
+	}
+	for limit := rounds * p.opts.Batch; ; {
+		keys, behind, err := t.Old(ctx, p.opts.OlderThan, limit)
+		if err != nil || len(keys) == 0 {
+			return total, err
+		}
+		if err := p.await(ctx, t, behind); err != nil {
+			return total, err
+		}
+		n, err := p.delete(ctx, t, keys)
+		total += n
+		if err != nil || n == 0 || len(keys) < limit {
+			return total, err
+		}
+	}
+}
+
+func (p *Purger) delete(ctx context.Context, t Rows, keys []any) (total int64, err error) {
+	for batch := range slices.Chunk(keys, p.opts.Batch) {
+		n, err := t.Delete(ctx, batch, p.opts.OlderThan)
+		if err != nil {
+			return total, err
+		}
+		total += n
+		p.deleted.WithLabelValues(t.Name()).Add(float64(n))
+		if err := sleep(ctx, p.opts.Pause); err != nil {
+			return total, err
+		}
+	}
+	return total, nil
+}
+
+const (
+	// pollPassed is how often the saved position is read.
+	pollPassed = 500 * time.Millisecond
+	// patience is how long a pass waits for the position until it says so.
+	patience = time.Minute
+)
+
+// await waits until the relay has saved a position behind the rows that were found.
+func (p *Purger) await(ctx context.Context, t Rows, behind cdc.Position) error {
+	warned := false
+	for since := time.Now(); ; {
+		passed, err := t.Passed(ctx, behind)
+		waited := time.Since(since)
+		switch {
+		case err != nil || passed:
+			return err
+		case p.opts.Patience > 0 && waited >= p.opts.Patience:
+			return errBehind(t)
+		case waited >= patience && !warned:
+			p.log.Warn("old rows not deleted yet", "error", errBehind(t))
+			warned = true
+		}
+		if err := sleep(ctx, pollPassed); err != nil {
+			return err
+		}
+	}
+}
+
+func errBehind(t Rows) error {
+	return &cdc.FixableError{
+		Cause: fmt.Errorf("old rows of %s may hold events whose position is not saved yet", t.Name()),
+		Fix:   "start the relay, or find out why it lags; if it always lags that much, make retention.delete.older_than longer",
+	}
+}

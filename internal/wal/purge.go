@@ -1,0 +1,157 @@
+package wal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+// RowOptions name a table whose old rows are deleted.
+type RowOptions struct {
+	// Table is its name ("public.outbox"), SQL the name in SQL.
+	Table, SQL string
+	// Key is the column with the event's ID, At the one with the time.
+	Key, At string
+	// Slot and Load tell what is relayed; see Partitions.
+	Slot string
+	Load cdc.Loader
+}
+
+// Rows are the rows of a table without partitions.
+type Rows struct {
+	db *Database
+	o  RowOptions
+	// key and at are quoted; keyType is the key's type.
+	key, at, keyType string
+}
+
+// Rows returns the rows of a table. Verify comes first.
+func (d *Database) Rows(o RowOptions) *Rows {
+	return &Rows{db: d, o: o, key: pgx.Identifier{o.Key}.Sanitize(), at: pgx.Identifier{o.At}.Sanitize()}
+}
+
+// Name returns the table's name.
+func (r *Rows) Name() string { return r.o.Table }
+
+const describeRows = `SELECT relkind = 'p', coalesce(has_table_privilege(c.oid, 'DELETE') AND has_table_privilege(c.oid, 'SELECT'), false),
+	coalesce(format_type(k.atttypid, k.atttypmod), ''), coalesce(t.typname IN ('timestamptz', 'timestamp', 'date'), false),
+	EXISTS (SELECT FROM pg_index WHERE indrelid = c.oid AND indisunique AND indisvalid AND indpred IS NULL AND indnkeyatts = 1 AND indkey[0] = k.attnum)
+	FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace
+	LEFT JOIN pg_attribute k ON k.attrelid = c.oid AND k.attname = $2 AND NOT k.attisdropped
+	LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = $3 AND NOT a.attisdropped LEFT JOIN pg_type t ON t.oid = a.atttypid
+	WHERE nspname || '.' || relname = $1`
+
+// Verify returns an error if old rows cannot be deleted, and prepares the connection.
+func (r *Rows) Verify(ctx context.Context) error {
+	if r.db.Server.Standby {
+		return cdc.Fixable("point source.postgres.dsn at the primary", "old rows of %s: %s is a standby, which takes no writes", r.o.Table, r.db.Server.Address)
+	}
+	var partitioned, may, timed, unique bool
+	err := r.db.conn.QueryRow(ctx, describeRows, r.o.Table, r.o.Key, r.o.At).Scan(&partitioned, &may, &r.keyType, &timed, &unique)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return cdc.Fixable("correct tables[].name, or create the table", "table %s does not exist", r.o.Table)
+	case err != nil:
+		return fmt.Errorf("read table %s: %w", r.o.Table, err)
+	case partitioned:
+		return cdc.Fixable("set partitions in place of retention.delete; drop the partitions of other software with its own means",
+			"table %s has partitions, which are dropped as a whole: its rows are not deleted", r.o.Table)
+	case !timed:
+		return cdc.Fixable("map created_at to a column with the time of the INSERT", "column %s of table %s is no date and no timestamp, so it does not tell which rows are old", r.o.At, r.o.Table)
+	case !unique:
+		return cdc.Fixable("create a unique index on it", "column %s of table %s has no unique index of its own, by which old rows could be deleted", r.o.Key, r.o.Table)
+	case !may:
+		return cdc.Fixable(fmt.Sprintf("run `cdc-relay setup` with the owner's connection string, or GRANT SELECT, DELETE ON %s TO %s", r.o.SQL, pgx.Identifier{r.db.Server.Role}.Sanitize()),
+			"role %q may not delete rows of %s", r.db.Server.Role, r.o.Table)
+	}
+	// A policy would hide rows; a row that a transaction has locked waits for the next pass.
+	for _, setting := range []string{releaseEarly, "SET row_security = off", "SET lock_timeout = '1s'"} {
+		if err := r.db.Exec(ctx, "prepare the connection", setting); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// MayDelete reports whether the role of the connection may delete rows of a table.
+func (d *Database) MayDelete(ctx context.Context, table string) (may bool, err error) {
+	err = d.conn.QueryRow(ctx, `SELECT count(*) > 0 FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace
+		WHERE nspname || '.' || relname = $1 AND has_table_privilege(c.oid, 'DELETE')`, table).Scan(&may)
+	if err != nil {
+		return false, fmt.Errorf("read the rights on %s: %w", table, err)
+	}
+	return may, nil
+}
+
+// Count counts the rows older than age, up to a limit.
+func (r *Rows) Count(ctx context.Context, age time.Duration, limit int) (n int, err error) {
+	err = r.db.conn.QueryRow(ctx, fmt.Sprintf(`SELECT count(*) FROM (SELECT FROM %s WHERE %s < now() - make_interval(secs => $1) LIMIT $2) AS counted`, r.o.SQL, r.at), age.Seconds(), limit).Scan(&n)
+	return n, r.failed("count old rows", err)
+}
+
+// Old returns the keys of rows older than age, as text. A row is visible only after its commit is in the WAL, so the WAL's end
+// that is read afterwards is behind it.
+func (r *Rows) Old(ctx context.Context, age time.Duration, limit int) ([]any, cdc.Position, error) {
+	rows, err := r.db.conn.Query(ctx, fmt.Sprintf(`SELECT %s::text FROM %s WHERE %s < now() - make_interval(secs => $1) LIMIT $2`, r.key, r.o.SQL, r.at), age.Seconds(), limit)
+	if err != nil {
+		return nil, "", r.failed("read old rows", err)
+	}
+	keys, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (key any, err error) {
+		var text string
+		err = row.Scan(&text)
+		return text, err
+	})
+	if err != nil {
+		return nil, "", r.failed("read old rows", err)
+	}
+	var behind string
+	if err := r.db.conn.QueryRow(ctx, `SELECT pg_current_wal_insert_lsn()::text`).Scan(&behind); err != nil {
+		return nil, "", r.failed("read the WAL's end", err)
+	}
+	return keys, cdc.Position(behind), nil
+}
+
+// Passed reports whether the slot and the checkpoint have passed a position.
+func (r *Rows) Passed(ctx context.Context, behind cdc.Position) (bool, error) {
+	done, err := r.db.relayed(ctx, r.o.Slot, r.o.Load)
+	if err != nil {
+		return false, err
+	}
+	noted, err := parsePosition(behind)
+	if err == nil {
+		err = done.unknown
+	}
+	return err == nil && done.passed(noted), err
+}
+
+// Delete deletes the rows of these keys that are older than age.
+func (r *Rows) Delete(ctx context.Context, keys []any, age time.Duration) (int64, error) {
+	texts := make([]string, len(keys))
+	for i, key := range keys {
+		texts[i], _ = key.(string)
+	}
+	done, err := r.db.conn.Exec(ctx, fmt.Sprintf(`DELETE FROM %s WHERE %s = ANY($1::text[]::%s[]) AND %s < now() - make_interval(secs => $2)`,
+		r.o.SQL, r.key, r.keyType, r.at), texts, age.Seconds())
+	return done.RowsAffected(), r.failed("delete old rows", err)
+}
+
+func (r *Rows) failed(doing string, err error) error {
+	var pg *pgconn.PgError
+	switch {
+	case err == nil:
+		return nil
+	case !errors.As(err, &pg):
+		return fmt.Errorf("table %s: %s: %w", r.o.Table, doing, err)
+	case pg.Code == stateLockNotAvailable:
+		return cdc.Fixable("end long transactions on the table, if this is said again and again", "table %s: %s: a transaction holds one of them", r.o.Table, doing)
+	case pg.Code == stateQueryCanceled:
+		return cdc.Fixable(fmt.Sprintf("create an index on %s", r.at), "table %s: %s: PostgreSQL was not done in time", r.o.Table, doing)
+	}
+	return fmt.Errorf("table %s: %s: PostgreSQL: %w", r.o.Table, doing, pg)
+}

@@ -1,0 +1,162 @@
+package faults
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdctest"
+	"github.com/cdc-relay/cdc-relay/internal/outbox"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
+)
+
+// queried is a database that runs statements.
+type queried interface {
+	cdctest.Database
+	Exec(ctx context.Context, sql string, args ...any) error
+	Query(ctx context.Context, dest []any, sql string, args ...any) error
+}
+
+// plain returns a database whose table has no partitions, and whose rows count as 40 days old. A trigger keeps the number of the
+// committed rows.
+func plain(tb testing.TB, s source) queried {
+	tb.Helper()
+	db, _ := s.open(tb).(queried)
+	statements := []string{"DROP TABLE outbox"}
+	o := outbox.TableOptions{Name: outbox.Name{Schema: "public", Table: "outbox"}, Partition: outbox.PartitionNone}
+	var script outbox.Script
+	var err error
+	old := "now() - interval '40 days'"
+	if _, ok := db.(*cdctest.MySQL); ok {
+		o.Name.Schema = db.Name()
+		script, err = outbox.MySQLTable(o)
+		old = "(UTC_TIMESTAMP(6) - INTERVAL 40 DAY)"
+	} else {
+		script, err = outbox.PostgresTable(o)
+	}
+	if err != nil {
+		tb.Fatal(err)
+	}
+	for _, st := range script.Up {
+		statements = append(statements, st.SQL)
+	}
+	if _, ok := db.(*cdctest.Postgres); ok {
+		statements = append(statements, "ALTER PUBLICATION "+db.Name()+" ADD TABLE outbox")
+	}
+	statements = append(statements, "ALTER TABLE outbox ALTER COLUMN created_at SET DEFAULT "+old)
+	for _, sql := range statements {
+		if err := db.Exec(tb.Context(), sql); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	return db
+}
+
+func deleting(o *cdctest.RigOptions) {
+	o.Settings = map[string]any{"retention": map[string]any{"delete": map[string]any{"older_than": "30d", "batch": 50, "pause": "1ms", "every": "500ms"}}}
+}
+
+func awaitCount(r *cdctest.Rig, db queried, want int) {
+	r.Await(fmt.Sprintf("%d rows", want), func(ctx context.Context) (bool, error) {
+		var n int
+		err := db.Query(ctx, []any{&n}, "SELECT count(*) FROM outbox")
+		return n == want, err
+	})
+}
+
+// Old rows are kept while Kafka takes no events, also by a command, and the relay is killed then. They are deleted once the next
+// one has saved their position. No record comes of that, and rows that are not old stay.
+func TestOldRowsAreDeletedOnceRelayed(t *testing.T) {
+	t.Parallel()
+	for name, s := range sources() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			db := plain(t, s)
+			kafka := testenv.Kafka(t, testenv.KafkaOptions{})
+			r := newRig(t, db, cdctest.InFile, func(o *cdctest.RigOptions) {
+				deleting(o)
+				o.Kafka = kafka
+			})
+			r.Start()
+			first := r.Append("k", 1)
+			r.AwaitEvents(first)
+			awaitCount(r, db, 0)
+			r.Must(kafka.Brokers()[0].Pause())
+			events := append(first, r.Append("k", 20)...)
+			out, err := r.Relay.Command(r.Within(time.Minute), "partitions", "run")
+			if err == nil || !strings.Contains(out+err.Error(), "position is not saved yet") {
+				t.Errorf("partitions run: %s, %v", out, err)
+			}
+			awaitCount(r, db, 20)
+			r.Kill()
+			r.Must(kafka.Brokers()[0].Resume())
+			r.Start()
+			r.AwaitEvents(events)
+			awaitCount(r, db, 0)
+			before, _ := r.Reader.Count()
+			r.Await("the metric", func(ctx context.Context) (bool, error) {
+				n, err := r.Relay.Metric(ctx, fmt.Sprintf("cdc_relay_rows_deleted_total{table=%q}", tableOf(db)))
+				return n == 20, err
+			})
+			r.Must(db.Exec(t.Context(), "ALTER TABLE outbox ALTER COLUMN created_at SET DEFAULT "+map[bool]string{true: "now()", false: "(UTC_TIMESTAMP(6))"}[name == "postgres"]))
+			young := r.Append("k", 5)
+			r.AwaitEvents(young)
+			out, err = r.Relay.Command(r.Within(time.Minute), "partitions", "run")
+			r.Must(err)
+			awaitCount(r, db, len(young))
+			if after, n := r.Reader.Count(); n != len(events)+len(young) || after != before+len(young) {
+				t.Errorf("%d records of %d events, %d before the last %d; %s", after, n, before, len(young), out)
+			}
+		})
+	}
+}
+
+// tableOf is the name of the outbox table as the relay reports it.
+func tableOf(db cdctest.Database) string {
+	if _, ok := db.(*cdctest.MySQL); ok {
+		return db.Name() + ".outbox"
+	}
+	return "public.outbox"
+}
+
+// Rows are deleted as soon as they are relayed, under load, and the relay is killed meanwhile. Every committed event is published.
+func TestOldRowsAreDeletedUnderLoad(t *testing.T) {
+	t.Parallel()
+	for name, s := range sources() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			db := plain(t, s)
+			r := newRig(t, db, cdctest.InFile, deleting)
+			// An archive of the committed rows, for what is deleted.
+			copied := []string{
+				"CREATE TABLE archive (event_id varchar(64) PRIMARY KEY)",
+				"CREATE TRIGGER archived AFTER INSERT ON outbox FOR EACH ROW INSERT INTO archive VALUES (HEX(new.event_id))",
+			}
+			if name == "postgres" {
+				copied = []string{
+					copied[0], "CREATE FUNCTION copied() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN INSERT INTO archive VALUES (new.event_id); RETURN new; END'",
+					"CREATE TRIGGER archived AFTER INSERT ON outbox FOR EACH ROW EXECUTE FUNCTION copied()",
+				}
+			}
+			for _, sql := range copied {
+				r.Must(db.Exec(t.Context(), sql))
+			}
+			load := r.Load(cdctest.Workload{})
+			r.Start()
+			r.AwaitProgress(500)
+			r.Kill()
+			r.Start()
+			r.AwaitProgress(500)
+			r.Must(load.Stop())
+			var committed int
+			r.Must(db.Query(t.Context(), []any{&committed}, "SELECT count(*) FROM archive"))
+			r.Await("every event", func(context.Context) (bool, error) {
+				_, events := r.Reader.Count()
+				return events == committed, nil
+			})
+			awaitCount(r, db, 0)
+		})
+	}
+}
