@@ -49,6 +49,9 @@ func (ss *session) verifyHeld(ctx context.Context) error {
 	ss.monitor.stop() // its connection is ours now
 	looking, cancel := context.WithTimeout(ctx, monitorTimeout)
 	defer cancel()
+	if err := ss.monitor.connect(looking); err != nil { // a look that was cut short has closed the connection
+		return err
+	}
 	row, err := readSlot(looking, ss.sql, ss.src.opts.Slot)
 	ss.monitor = startMonitor(context.WithoutCancel(ctx), ss)
 	if err == nil && row.ActivePID != ss.walsender {

@@ -144,7 +144,7 @@ func badLimits() []badInput {
 
 // Each mistake ends in one line that names the place and the fix.
 //
-//covers:all 28 messages
+//covers:postgres 28 messages
 func TestBadInput(t *testing.T) {
 	b := &book{}
 	t.Run("group", func(t *testing.T) { // holds the parallel tests together

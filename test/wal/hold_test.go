@@ -2,10 +2,13 @@ package wal
 
 import (
 	"context"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
+	"github.com/cdc-relay/cdc-relay/internal/wal"
 )
 
 // Between Acquire and Run the slot stays active, for longer than wal_sender_timeout and with much data to send.
@@ -39,6 +42,57 @@ func TestSlotIsHeldUntilRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	equal(t, q.held(), numbers(1, 30_000))
+}
+
+// A look at the publication that is under way when Run is called is cut short, which closes its connection. That is no reason
+// to give the slot up.
+//
+//covers:postgres 7 rows
+func TestReadingBeginsDuringALook(t *testing.T) {
+	d := newDatabase(t)
+	way := testenv.Proxy(t, server.Addr())
+	var around atomic.Bool
+	s, q := d.sourceWith(wal.Options{DSN: func() (string, error) {
+		if around.Load() {
+			return server.DSN(d.name, ""), nil
+		}
+		return strings.Replace(server.DSN(d.name, ""), server.Addr(), way.Addr(), 1), nil
+	}}), newQueue(t)
+	if _, _, err := s.Acquire(t.Context(), none); err != nil {
+		t.Fatal(err)
+	}
+	defer s.Release(t.Context())
+	around.Store(true)
+	if err := way.Delay(testenv.Responses, 5*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	var since time.Time
+	if err := d.conn.QueryRow(t.Context(), "SELECT clock_timestamp()").Scan(&since); err != nil {
+		t.Fatal(err)
+	}
+	for looking, deadline := false, time.Now().Add(30*time.Second); !looking; {
+		if time.Now().After(deadline) {
+			t.Fatal("nobody looks at the publication")
+		}
+		err := d.conn.QueryRow(t.Context(), `SELECT count(*) > 0, pg_sleep(0.01) FROM pg_stat_activity
+			WHERE datname = $1 AND backend_type = 'client backend' AND pid <> pg_backend_pid() AND query_start > $2`, d.name, since).Scan(&looking, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx, q) }()
+	d.insert(1, 10)
+	select {
+	case err := <-done:
+		t.Fatalf("the slot was given up: %v", err)
+	case <-q.changed:
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
 }
 
 // A shutdown of the server waits for its walsenders. The connection is closed even before Run, and Run reports it.
