@@ -68,6 +68,8 @@ func awaitCount(r *cdctest.Rig, db queried, want int) {
 
 // Old rows are kept while Kafka takes no events, also by a command, and the relay is killed then. They are deleted once the next
 // one has saved their position. No record comes of that, and rows that are not old stay.
+//
+//covers:all 16 arrivals
 func TestOldRowsAreDeletedOnceRelayed(t *testing.T) {
 	t.Parallel()
 	for name, s := range sources() {
@@ -95,6 +97,7 @@ func TestOldRowsAreDeletedOnceRelayed(t *testing.T) {
 			r.Start()
 			r.AwaitEvents(events)
 			awaitCount(r, db, 0)
+			r.Must(r.Reader.CatchUp(r.Within(time.Minute)))
 			before, _ := r.Reader.Count()
 			r.Await("the metric", func(ctx context.Context) (bool, error) {
 				n, err := r.Relay.Metric(ctx, fmt.Sprintf("cdc_relay_rows_deleted_total{table=%q}", tableOf(db)))
@@ -106,6 +109,7 @@ func TestOldRowsAreDeletedOnceRelayed(t *testing.T) {
 			out, err = r.Relay.Command(r.Within(time.Minute), "partitions", "run")
 			r.Must(err)
 			awaitCount(r, db, len(young))
+			r.Must(r.Reader.CatchUp(r.Within(time.Minute)))
 			if after, n := r.Reader.Count(); n != len(events)+len(young) || after != before+len(young) {
 				t.Errorf("%d records of %d events, %d before the last %d; %s", after, n, before, len(young), out)
 			}
@@ -122,6 +126,8 @@ func tableOf(db cdctest.Database) string {
 }
 
 // Rows are deleted as soon as they are relayed, under load, and the relay is killed meanwhile. Every committed event is published.
+//
+//covers:all 1 16 arrivals
 func TestOldRowsAreDeletedUnderLoad(t *testing.T) {
 	t.Parallel()
 	for name, s := range sources() {
