@@ -28,13 +28,21 @@ func (r *Rig) kill(ctx context.Context) error {
 	return r.Relay.Start(ctx)
 }
 
-// AnyFault is Fault, or FaultUnbounded if a server was away since the last fault.
+// AnyFault is Fault, or FaultUnbounded if a server was away since the last fault or shortly before.
 func (r *Rig) AnyFault(name string) {
-	if r.disturbed.Swap(false) {
+	if r.unsettled() {
+		r.disturbed.Store(false)
 		r.FaultUnbounded(name)
 		return
 	}
 	r.Fault(name)
+}
+
+// settling is the longest time after which a relay has saved again, or has been replaced, once all servers are back.
+const settling = 30 * time.Second
+
+func (r *Rig) unsettled() bool {
+	return r.disturbed.Load() || time.Since(time.Unix(0, r.back.Load())) < settling
 }
 
 // Disturbing wraps a fault of a server.
@@ -44,6 +52,7 @@ func (r *Rig) Disturbing(a Action) Action {
 		r.disturbed.Store(true)
 		err := do(ctx, random)
 		r.disturbed.Store(true) // a kill during the fault does not end it
+		r.back.Store(time.Now().UnixNano())
 		return err
 	}
 	return a
@@ -72,7 +81,7 @@ func (r *Rig) TermRelay() Action {
 		if exit.Code != 0 {
 			return fmt.Errorf("exit code %d after SIGTERM", exit.Code)
 		}
-		if r.disturbed.Load() || strings.Contains(exit.Log, "not everything in flight") {
+		if r.unsettled() || strings.Contains(exit.Log, "not everything in flight") {
 			r.AnyFault("SIGTERM")
 		}
 		return r.Relay.Start(ctx)

@@ -63,6 +63,7 @@ type Rig struct {
 	confirmed time.Time
 	// disturbed is set if a server was away since the last fault of the relay.
 	disturbed atomic.Bool
+	back      atomic.Int64 // when a server was last back, Unix nanoseconds
 }
 
 // RigOptions are the options of a Rig. Binary, DB and Kafka must be set.
