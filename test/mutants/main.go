@@ -18,21 +18,38 @@ func main() {
 	pattern := flag.String("run", "", "run only mutants whose names match this regular expression")
 	verbose := flag.Bool("v", false, "print what the tests print")
 	flag.Parse()
-	if err := runAll(*pattern, *verbose); err != nil {
+	if err := run(*pattern, *verbose); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-// runAll prints a line for each mutant, and fails if one survives.
-func runAll(pattern string, verbose bool) error {
+func run(pattern string, verbose bool) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	matches, err := regexp.Compile(pattern)
+	root, err := filepath.Abs(".")
 	if err != nil {
 		return err
 	}
-	root, err := filepath.Abs(".")
+	dir, err := os.MkdirTemp("", "cdc-relay-mutants-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	return (&laboratory{ctx: ctx, root: root, dir: dir, verbose: verbose}).all(pattern)
+}
+
+// laboratory builds and tests mutants.
+type laboratory struct {
+	ctx       context.Context //nolint:containedctx // of the whole run
+	root, dir string
+	verbose   bool
+	suite     string // the tests of the built binary, compiled once
+}
+
+// all prints a line for each mutant, and fails if one survives.
+func (l *laboratory) all(pattern string) error {
+	matches, err := regexp.Compile(pattern)
 	if err != nil {
 		return err
 	}
@@ -43,7 +60,7 @@ func runAll(pattern string, verbose bool) error {
 			continue
 		}
 		began := time.Now()
-		test, err := m.try(ctx, root, verbose)
+		test, err := l.try(&m)
 		if errors.Is(err, errSurvived) {
 			test = "**nothing**"
 			survivors = append(survivors, fmt.Errorf("%w: %s", err, m.name))
@@ -60,52 +77,59 @@ var errSurvived = errors.New("no test caught the mutant")
 var failedTest = regexp.MustCompile(`(?m)^ *--- FAIL: (\S+)`)
 
 // try builds the mutant, runs its tests and returns the first one that failed.
-func (m *mutant) try(ctx context.Context, root string, verbose bool) (string, error) {
-	dir, err := os.MkdirTemp("", "cdc-relay-mutant-")
+func (l *laboratory) try(m *mutant) (string, error) {
+	overlay, err := m.overlay(l.root, l.dir)
 	if err != nil {
 		return "", err
 	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	overlay, err := m.overlay(root, dir)
-	if err != nil {
-		return "", err
-	}
-	binary := filepath.Join(dir, "cdc-relay")
+	run := l.linked
 	if m.binary() {
-		build := exec.CommandContext(ctx, "go", "build", "-overlay", overlay, "-o", binary, "./cmd/cdc-relay")
-		build.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := build.CombinedOutput(); err != nil {
-			return "", fmt.Errorf("build: %w\n%s", err, out)
-		}
+		run = l.shipped
 	}
-	out, err := m.test(ctx, overlay, binary)
-	if verbose {
+	out, err := run(m, overlay)
+	if l.verbose {
 		fmt.Println(string(out))
 	}
-	if err == nil {
-		return "", errSurvived
-	}
-	if ctx.Err() != nil {
-		return "", ctx.Err()
-	}
 	failed := failedTest.FindSubmatch(out)
-	if failed == nil {
+	switch {
+	case l.ctx.Err() != nil:
+		return "", l.ctx.Err()
+	case err == nil:
+		return "", errSurvived
+	case failed == nil:
 		return "", fmt.Errorf("the tests did not run: %w\n%s", err, out)
 	}
 	return string(failed[1]), nil
 }
 
-// test runs the tests against the binary, or with the mutant linked into them.
-func (m *mutant) test(ctx context.Context, overlay, binary string) ([]byte, error) {
-	args := []string{"test", "-count=1", "-failfast", "-timeout", "5m", "-run", m.run}
-	if !m.binary() {
-		args = append(args, "-overlay", overlay)
+// linked runs tests with the mutant linked into them.
+func (l *laboratory) linked(m *mutant, overlay string) ([]byte, error) {
+	return l.command(l.root, nil, "go", "test", "-overlay", overlay, "-count=1", "-failfast", "-timeout", "5m", "-run", m.run, m.pkg)
+}
+
+// shipped runs tests of the built binary against the mutant.
+func (l *laboratory) shipped(m *mutant, overlay string) ([]byte, error) {
+	if l.suite == "" {
+		suite := filepath.Join(l.dir, "suite.test")
+		if out, err := l.command(l.root, nil, "go", "test", "-c", "-o", suite, m.pkg); err != nil {
+			return out, err
+		}
+		l.suite = suite
 	}
-	cmd := exec.CommandContext(ctx, "go", append(args, m.pkg)...)
-	cmd.Env = append(os.Environ(), "CDC_RELAY_BIN="+binary)
+	binary := filepath.Join(l.dir, "cdc-relay")
+	if out, err := l.command(l.root, []string{"CGO_ENABLED=0"}, "go", "build", "-overlay", overlay, "-o", binary, "./cmd/cdc-relay"); err != nil {
+		return out, err
+	}
+	env := []string{"CDC_RELAY_BIN=" + binary}
 	if m.database != "" {
-		cmd.Env = append(cmd.Env, "CDC_RELAY_SOURCES="+m.database)
+		env = append(env, "CDC_RELAY_SOURCES="+m.database)
 	}
+	return l.command(filepath.Join(l.root, m.pkg), env, l.suite, "-test.failfast", "-test.timeout", "5m", "-test.run", m.run)
+}
+
+func (l *laboratory) command(dir string, env []string, name string, args ...string) ([]byte, error) {
+	cmd := exec.CommandContext(l.ctx, name, args...)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), env...)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	err := cmd.Run()
