@@ -4,6 +4,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -57,5 +58,18 @@ func between(t *testing.T, text, name, by string) string {
 func TestEveryFaultHasATest(t *testing.T) {
 	for _, missing := range coverage.Missing(declared(t)) {
 		t.Error(missing)
+	}
+}
+
+// Every test of the fault suite declares what it covers.
+func TestEveryTestOfTheSuiteDeclares(t *testing.T) {
+	names := map[string]bool{"TestMain": true}
+	for _, d := range declared(t) {
+		names[d.Test] = true
+	}
+	for _, m := range regexp.MustCompile(`(?m)^func (Test\w+)\(`).FindAllStringSubmatch(sources(t, "test/faults", true), -1) {
+		if !names[m[1]] {
+			t.Errorf("%s of test/faults does not declare what it covers: add //covers:all 1 events, or what fits, to its comment", m[1])
+		}
 	}
 }

@@ -19,7 +19,7 @@ func declaredAs(t *testing.T, comment string) ([]Declaration, error) {
 }
 
 func TestDeclarations(t *testing.T) {
-	found, err := declaredAs(t, "//covers:binlogs 1 7 events exit exactly-once\n//covers:postgres 1 rows")
+	found, err := declaredAs(t, "//covers:binlogs 1 7 events exit both\n//covers:postgres 1 rows")
 	if err != nil || len(found) != 2 {
 		t.Fatalf("%v, %v", found, err)
 	}
@@ -27,6 +27,9 @@ func TestDeclarations(t *testing.T) {
 	if d.Test != "TestX" || d.Shows != "Kills the relay again." || !slices.Equal(d.Rows, []int{1, 7}) || !slices.Equal(d.Databases, []string{MySQL, MariaDB}) ||
 		!slices.Equal(d.Counts, []string{"events", "exit"}) || !slices.Equal(d.Modes, []string{AtLeastOnce, ExactlyOnce}) {
 		t.Errorf("%+v", d)
+	}
+	if found, err := declaredAs(t, "//covers:all 3 events exactly-once"); err != nil || !slices.Equal(found[0].Modes, []string{ExactlyOnce}) {
+		t.Errorf("%+v, %v", found, err)
 	}
 	for comment, want := range map[string]string{
 		"//covers:oracle 1 events": "names no databases", "//covers:all events": "lacks rows", "//covers:all 1": "lacks rows",

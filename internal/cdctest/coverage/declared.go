@@ -55,14 +55,10 @@ func declaredIn(file string) ([]Declaration, error) {
 	var found []Declaration
 	for _, decl := range parsed.Decls {
 		fn, ok := decl.(*ast.FuncDecl)
-		if !ok || fn.Doc == nil {
+		if !ok {
 			continue
 		}
-		for _, line := range fn.Doc.List {
-			text, declares := strings.CutPrefix(line.Text, directive)
-			if !declares {
-				continue
-			}
+		for _, text := range directives(fn) {
 			d := Declaration{Test: fn.Name.Name, Shows: shows(fn)}
 			if err := d.parse(text); err != nil {
 				return nil, fmt.Errorf("%s: %s: %w", file, d.Test, err)
@@ -71,6 +67,19 @@ func declaredIn(file string) ([]Declaration, error) {
 		}
 	}
 	return found, nil
+}
+
+func directives(fn *ast.FuncDecl) []string {
+	var found []string
+	if fn.Doc == nil {
+		return nil
+	}
+	for _, line := range fn.Doc.List {
+		if text, declares := strings.CutPrefix(line.Text, directive); declares {
+			found = append(found, text)
+		}
+	}
+	return found
 }
 
 // shows is the test's comment in one line, without its name.
@@ -96,7 +105,9 @@ func (d *Declaration) parse(text string) error {
 		case kinds()[word] != "":
 			d.Counts = append(d.Counts, word)
 		case word == ExactlyOnce:
-			d.Modes = append(d.Modes, ExactlyOnce)
+			d.Modes = []string{ExactlyOnce}
+		case word == "both":
+			d.Modes = []string{AtLeastOnce, ExactlyOnce}
 		default:
 			return fmt.Errorf("%q is neither a row nor what a test counts", word)
 		}

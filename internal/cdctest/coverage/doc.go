@@ -6,7 +6,8 @@
 //	func TestKillUnderLoad(t *testing.T) {
 //
 // "all", "postgres", "binlogs" (MySQL and MariaDB), "mysql" or "mariadb" are the databases on which it runs. Then come the
-// numbers of rows and what the test counts; see kinds. A test that also runs in exactly-once mode adds "exactly-once".
+// numbers of rows and what the test counts; see kinds. A test in exactly-once mode adds "exactly-once", one in both modes
+// "both".
 //
 // [Declared] reads these comments, [Missing] lists rows without a test, and [Table] is the table in docs/guarantees.md. What
 // the tests of the built binary declare is compared with what they did: a rig appends a line to the file that [EnvFile]
