@@ -1,0 +1,115 @@
+package wal
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
+	"github.com/cdc-relay/cdc-relay/internal/wal"
+)
+
+const month = 30 * 24 * time.Hour
+
+// rows returns the rows of table events and whether a role can delete them.
+func (d *database) rows(role string) (*wal.Rows, error) {
+	d.t.Helper()
+	db, err := wal.OpenDatabase(d.t.Context(), wal.Options{DSN: func() (string, error) { return server.DSN(d.name, role), nil }})
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	d.t.Cleanup(func() { db.Close(context.WithoutCancel(d.t.Context())) })
+	r := db.Rows(wal.RowOptions{Table: "public.events", SQL: "public.events", Key: "id", At: "at", Slot: d.name, Load: checkpoint.None{}.Load})
+	return r, r.Verify(d.t.Context())
+}
+
+// Rows are deleted by keys of every kind, and no others. A row of a transaction that commits after the rows were read stays,
+// however old it is.
+func TestOldRowsAreDeletedByTheirKey(t *testing.T) {
+	d := newDatabase(t)
+	d.exec(`CREATE TYPE kind AS ENUM ('a', 'A', 'b', 'c', 'd'); CREATE DOMAIN "Odd id" AS numeric`)
+	for kind, ids := range map[string][5]string{
+		"bigint":      {"9223372036854775803", "9223372036854775804", "9223372036854775805", "9223372036854775806", "9223372036854775807"},
+		"uuid":        {"'0190c9a2-0000-7000-8000-000000000001'", "'0190c9a2-0000-7000-8000-000000000002'", "'0190c9a2-0000-7000-8000-000000000003'", "'0190c9a2-0000-7000-8000-000000000004'", "'0190c9a2-0000-7000-8000-000000000005'"},
+		"varchar(20)": {`'a'`, `'A'`, `'{"\,}'`, `'NULL'`, `''`},
+		"bytea":       {`'\x00'`, `'\x01'`, `'\xff'`, `'\xfe'`, `''`},
+		"kind":        {`'a'`, `'A'`, `'b'`, `'c'`, `'d'`},
+		`"Odd id"`:    {"0.1", "0.10001", "12345678901234567890123", "12345678901234567890124", "7"},
+		"timestamptz": {"'2026-01-02 03:04:05.000001+05:30'", "'2026-01-02 03:04:05.000002+05:30'", "'2025-01-02'", "'2024-01-02'", "'2023-01-01'"},
+	} {
+		d.exec("DROP TABLE IF EXISTS events; CREATE TABLE events (id " + kind + " PRIMARY KEY, at timestamptz)")
+		for i, id := range ids[:4] {
+			d.exec(fmt.Sprintf("INSERT INTO events VALUES (%s, now() - interval '%d days')", id, []int{40, 20, 40, 20}[i]))
+		}
+		late := d.holding("INSERT INTO events VALUES (" + ids[4] + ", now() - interval '50 days')")
+		r, err := d.rows("")
+		if err != nil {
+			t.Fatalf("%s: %v", kind, err)
+		}
+		keys, behind, err := r.Old(t.Context(), month, 10)
+		if err != nil || len(keys) != 2 {
+			t.Fatalf("%s: %v, %v", kind, keys, err)
+		}
+		if err := late.Commit(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if passed, err := r.Passed(t.Context(), behind); passed || err != nil {
+			t.Errorf("%s: relayed: %v", kind, err)
+		}
+		d.exec("SELECT pg_replication_slot_advance($1, pg_current_wal_lsn())", d.name)
+		if passed, err := r.Passed(t.Context(), behind); !passed || err != nil {
+			t.Errorf("%s: not relayed: %v", kind, err)
+		}
+		n, err := r.Delete(t.Context(), keys, month)
+		left := d.text("SELECT string_agg(quote_literal(id::text), ' ' ORDER BY at) FROM events WHERE id IN (" + ids[4] + ", " + ids[1] + ", " + ids[3] + ")")
+		if err != nil || n != 2 || d.text("SELECT count(*)::text FROM events") != "3" {
+			t.Errorf("%s: %d deleted, %s are left: %v", kind, n, left, err)
+		}
+	}
+}
+
+// What cannot be deleted safely, or not by this role, is refused with the fix. A row that a transaction has locked waits.
+func TestOldRowsThatCannotBeDeleted(t *testing.T) {
+	d := newDatabase(t)
+	role := d.name[:min(len(d.name), 50)] + "_role"
+	d.exec("CREATE ROLE " + role + " LOGIN")
+	t.Cleanup(func() {
+		_, _ = d.conn.Exec(context.WithoutCancel(t.Context()), "DROP OWNED BY "+role+"; DROP ROLE "+role)
+	})
+	for _, tt := range []struct{ sql, role, want string }{
+		{"CREATE TABLE others ()", "", "correct tables[].name"},
+		{"CREATE TABLE events (id int, at timestamptz); CREATE INDEX ON events (id)", "", "create a unique index"},
+		{"CREATE TABLE events (id int, at timestamptz, UNIQUE (id, at))", "", "create a unique index"},
+		{"CREATE TABLE events (id int, at timestamptz); CREATE UNIQUE INDEX ON events (id) WHERE id > 5", "", "create a unique index"},
+		{"CREATE TABLE events (id int, at timestamptz); CREATE UNIQUE INDEX ON events (abs(id))", "", "create a unique index"},
+		{"CREATE TABLE events (id int PRIMARY KEY, at bigint)", "", "map created_at"},
+		{"CREATE TABLE events (id int PRIMARY KEY, at date) PARTITION BY RANGE (id)", "", "set partitions in place"},
+		{"CREATE TABLE events (id int PRIMARY KEY, at date); GRANT SELECT ON events TO " + role, role, "GRANT SELECT, DELETE ON public.events TO"},
+		{"CREATE TABLE events (id int PRIMARY KEY, at date); GRANT SELECT, DELETE ON events TO " + role, role, ""},
+	} {
+		d.exec("DROP TABLE IF EXISTS events; DROP TABLE IF EXISTS others; " + tt.sql)
+		_, err := d.rows(tt.role)
+		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(cdc.Explain(err), tt.want) {
+			t.Errorf("%s: %v; want %q", tt.sql, err, tt.want)
+		}
+	}
+	d.exec("INSERT INTO events VALUES (1, '2020-01-01')")
+	r, err := d.rows(role)
+	if err != nil {
+		t.Fatal(err)
+	}
+	held := d.holding("SELECT FROM events FOR UPDATE")
+	if _, err := r.Delete(t.Context(), []any{"1"}, month); err == nil || !strings.Contains(cdc.Explain(err), "end long transactions") {
+		t.Errorf("a locked row: %v", err)
+	}
+	if err := held.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	d.exec("ALTER TABLE events ENABLE ROW LEVEL SECURITY")
+	if keys, _, err := r.Old(t.Context(), month, 9); err == nil {
+		t.Errorf("a policy hides rows: %v", keys)
+	}
+}
