@@ -92,6 +92,9 @@ func (s *mysqlSetup) steps(v serverState, tables []outbox.TableOptions) (outbox.
 	for _, t := range s.list {
 		o.Read = append(o.Read, t.name)
 	}
+	for _, t := range purgedTables(s.mysql.config, s.list) {
+		o.Delete = append(o.Delete, t.name)
+	}
 	steps, err := outbox.MySQLSetup(o)
 	if err != nil {
 		return nil, &usageError{err}
@@ -129,6 +132,9 @@ func (s *mysqlSetup) run(ctx context.Context, owner connString) error {
 		return err // another flavor or an unsupported version
 	}
 	if err := s.makeTables(ctx, db, owner); err != nil {
+		return err
+	}
+	if err := s.grantDelete(ctx, db, owner); err != nil {
 		return err
 	}
 	if err := s.ready(ctx, db); err != nil {

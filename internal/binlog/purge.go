@@ -2,6 +2,7 @@ package binlog
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"regexp"
@@ -71,16 +72,30 @@ func (r *Rows) Verify(ctx context.Context) error {
 	case unique == 0:
 		return cdc.Fixable("create a unique index on it", "column %s of table %s has no unique index of its own, by which old rows could be deleted", r.o.Key, r.o.Table)
 	}
-	return r.mayDelete(ctx)
+	return r.failed("delete old rows", explainDelete(ctx, r.db.rows, r.sql))
 }
 
-// mayDelete asks for the plan of a DELETE, which takes the rights that the DELETE does.
-func (r *Rows) mayDelete(ctx context.Context) error {
-	plan, err := r.db.rows.QueryContext(ctx, "EXPLAIN DELETE FROM "+r.sql+" WHERE "+r.key+" IS NULL")
-	if err == nil {
-		return errors.Join(plan.Err(), plan.Close())
+// explainDelete asks for the plan of a DELETE, which takes the rights that the DELETE does. table is in SQL.
+func explainDelete(ctx context.Context, db interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}, table string) error {
+	plan, err := db.QueryContext(ctx, "EXPLAIN DELETE FROM "+table+" WHERE FALSE")
+	if err != nil {
+		return err
 	}
-	return r.failed("delete old rows", err)
+	return errors.Join(plan.Err(), plan.Close())
+}
+
+// MayDelete reports whether the user may delete rows of a table, whose name is in SQL.
+func (d *Database) MayDelete(ctx context.Context, table string) (bool, error) {
+	err := explainDelete(ctx, d.db, table)
+	if code, _ := number(err); code == erTableAccess {
+		return false, nil
+	}
+	if err != nil {
+		return false, d.execError("read the rights on "+table, err)
+	}
+	return true, nil
 }
 
 // connect takes a connection, the same for all tables, whose DELETEs lock the rows that they delete and no gaps, and wait for no lock for long.

@@ -27,6 +27,8 @@ type MySQLSetupOptions struct {
 	User string
 	// Settings are the settings to change, see [MySQLSettings].
 	Settings []Setting
+	// Delete lists the tables whose old rows the relay deletes.
+	Delete []Name
 }
 
 // MySQLSetup returns the steps that prepare a MySQL or MariaDB server for the relay: settings, rights and tables. They can
@@ -52,6 +54,11 @@ func MySQLSetup(o MySQLSetupOptions) (Steps, error) {
 		}
 		admin.Statements = append(admin.Statements, mysqlReplicationGrant(o.Flavor, account))
 		grants = mysqlTableGrants(o.Read, account)
+	}
+	for _, t := range o.Delete {
+		if o.User != "" {
+			grants = append(grants, MySQLDeleteGrant(t, o.User))
+		}
 	}
 	// Rights on a table can only be granted once it exists, and its owner may not be allowed to grant them.
 	var steps Steps
@@ -83,6 +90,12 @@ func mysqlTableGrants(tables []Name, account string) []Statement {
 		statements[i].SQL = "GRANT SELECT ON " + t.MySQL() + " TO " + account
 	}
 	return statements
+}
+
+// MySQLDeleteGrant lets a valid user delete old rows.
+func MySQLDeleteGrant(table Name, user string) Statement {
+	account, _ := mysqlAccount(user)
+	return Statement{SQL: "GRANT DELETE ON " + table.MySQL() + " TO " + account}
 }
 
 // mysqlAccount returns "user" or "user@host" quoted for SQL. A user name may contain an @, a host may not.
