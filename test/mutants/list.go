@@ -37,12 +37,12 @@ func positionMutants() []mutant {
 		},
 		{
 			"confirm before the save", "internal/relay/save.go",
-			[]edit{{"	if err := r.Checkpointer.Save(ctx, c); err != nil {", "	r.Source.Confirm(seq)\n	if err := r.Checkpointer.Save(ctx, c); err != nil {"}},
+			[]edit{{"	c.LastEventID = cmp.Or(lastID, c.LastEventID)\n", "	c.LastEventID = cmp.Or(lastID, c.LastEventID)\n	r.Source.Confirm(seq)\n"}},
 			caughtBy{faults, "^TestRedisUnavailable$", postgres},
 		},
 		{
 			"save what was sent when stopped", "internal/relay/save.go",
-			[]edit{{"	c := *r.checkpoint.Load()\n	c.Source = *r.source.Load()", "	if r.flushing() {\n		seq = r.window.state().sent\n	}\n	c := *r.checkpoint.Load()\n	c.Source = *r.source.Load()"}},
+			[]edit{{"	c.Source = *r.source.Load()\n", "	if r.flushing() {\n		seq = r.window.state().sent\n	}\n	c.Source = *r.source.Load()\n"}},
 			caughtBy{faults, "^TestShutdownTimeout$", postgres},
 		},
 		{
@@ -113,7 +113,7 @@ func leaderMutants() []mutant {
 		},
 		{
 			"start a generation below that of a frozen leader", "internal/relay/start.go",
-			[]edit{{"max(loaded.Generation+1, uint64(c.SavedAt.UnixMilli()))", "loaded.Generation+1"}},
+			[]edit{{", uint64(c.SavedAt.UnixMilli()))", ")"}},
 			caughtBy{faults, "^TestFrozenLeaderAndForgetfulRedis$", ""},
 		},
 	}
@@ -134,7 +134,7 @@ func readerMutants() []mutant {
 		},
 		{
 			"repeat the part of a transaction that was handed on", "internal/wal/stream.go",
-			[]edit{{"ss.tx.skip = at.rows", "ss.tx.skip = 0"}},
+			[]edit{{"if tx.drop || tx.ordinal < tx.skip {", "if tx.drop {"}},
 			caughtBy{wal, "^TestReconnectRepeatsNothing$", ""},
 		},
 		{
@@ -195,7 +195,7 @@ func publisherMutants() []mutant {
 		},
 		{
 			"drop an event that stops the relay", "internal/publisher/failure.go",
-			[]edit{{"if why.policy == cdc.PolicyStop {", `if why.policy == "none" {`}},
+			[]edit{{"if why.policy == cdc.PolicyStop", `if why.policy == "none"`}},
 			caughtBy{faults, "^TestStopAtRejectedEvent$", testenv.MySQLFlavor},
 		},
 		{
