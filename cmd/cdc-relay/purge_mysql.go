@@ -30,7 +30,7 @@ func (m *mysql) rows(dsn connString, load cdc.Loader) retention.RowTables {
 // lack the right, and check reports the missing one.
 func (s *mysqlSetup) grantDelete(ctx context.Context, db *binlog.Database, dsn connString) error {
 	var lacks []outboxTable
-	for _, t := range purgedTables(s.mysql.config, s.list) {
+	for _, t := range purgedTables(s.config, s.list) {
 		may, err := db.MayDelete(ctx, t.name.MySQL())
 		if err != nil {
 			return err

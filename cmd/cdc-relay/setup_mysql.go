@@ -92,7 +92,7 @@ func (s *mysqlSetup) steps(v serverState, tables []outbox.TableOptions) (outbox.
 	for _, t := range s.list {
 		o.Read = append(o.Read, t.name)
 	}
-	for _, t := range purgedTables(s.mysql.config, s.list) {
+	for _, t := range purgedTables(s.config, s.list) {
 		o.Delete = append(o.Delete, t.name)
 	}
 	steps, err := outbox.MySQLSetup(o)

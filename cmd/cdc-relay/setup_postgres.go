@@ -66,7 +66,7 @@ func (s *postgresSetup) steps(version int, role string, missing func(outboxTable
 			o.Maintain = append(o.Maintain, t.name)
 		}
 	}
-	for _, t := range purgedTables(s.postgres.config, s.list) {
+	for _, t := range purgedTables(s.config, s.list) {
 		o.Delete = append(o.Delete, t.name)
 	}
 	steps, err := outbox.PostgresSetup(o)
@@ -170,7 +170,7 @@ func (s *postgresSetup) mayMaintain(ctx context.Context, db *wal.Database) (bool
 			return false, err
 		}
 	}
-	for _, t := range purgedTables(s.postgres.config, s.list) {
+	for _, t := range purgedTables(s.config, s.list) {
 		if may, err := db.MayDelete(ctx, t.name.String()); err != nil || !may {
 			return false, err
 		}

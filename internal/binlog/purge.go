@@ -3,7 +3,6 @@ package binlog
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -75,15 +74,19 @@ func (r *Rows) Verify(ctx context.Context) error {
 	return r.failed("delete old rows", explainDelete(ctx, r.db.rows, r.sql))
 }
 
-// explainDelete asks for the plan of a DELETE, which takes the rights that the DELETE does. table is in SQL.
-func explainDelete(ctx context.Context, db interface {
+// querier is a connection, or a pool of them.
+type querier interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
-}, table string) error {
+}
+
+// explainDelete asks for the plan of a DELETE, which takes the rights that the DELETE does. table is in SQL.
+func explainDelete(ctx context.Context, db querier, table string) error {
 	plan, err := db.QueryContext(ctx, "EXPLAIN DELETE FROM "+table+" WHERE FALSE")
 	if err != nil {
 		return err
 	}
-	return errors.Join(plan.Err(), plan.Close())
+	defer func() { _ = plan.Close() }()
+	return plan.Err()
 }
 
 // MayDelete reports whether the user may delete rows of a table, whose name is in SQL.

@@ -21,7 +21,8 @@ func (d *database) rows(user string, load cdc.Loader) (*binlog.Rows, error) {
 	}
 	d.t.Cleanup(db.Close)
 	r := db.Rows(binlog.RowOptions{Table: d.name + ".events", Key: "id", At: "at", Source: cdc.Source{Database: d.name}, Load: load})
-	return r, r.Verify(d.t.Context())
+	err = r.Verify(d.t.Context())
+	return r, err
 }
 
 // Rows are deleted by keys of every kind, to the last digit, and no others: numbers that differ in their last digit, texts that

@@ -3,6 +3,7 @@ package faults
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -86,7 +87,7 @@ func TestOldRowsAreDeletedOnceRelayed(t *testing.T) {
 			r.AwaitEvents(first)
 			awaitCount(r, db, 0)
 			r.Must(kafka.Brokers()[0].Pause())
-			events := append(first, r.Append("k", 20)...)
+			events := slices.Concat(first, r.Append("k", 20))
 			out, err := r.Relay.Command(r.Within(time.Minute), "partitions", "run")
 			if err == nil || !strings.Contains(out+err.Error(), "position is not saved yet") {
 				t.Errorf("partitions run: %s, %v", out, err)

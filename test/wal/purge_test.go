@@ -23,7 +23,8 @@ func (d *database) rows(role string) (*wal.Rows, error) {
 	}
 	d.t.Cleanup(func() { db.Close(context.WithoutCancel(d.t.Context())) })
 	r := db.Rows(wal.RowOptions{Table: "public.events", SQL: "public.events", Key: "id", At: "at", Slot: d.name, Load: checkpoint.None{}.Load})
-	return r, r.Verify(d.t.Context())
+	err = r.Verify(d.t.Context())
+	return r, err
 }
 
 // Rows are deleted by keys of every kind, and no others. A row of a transaction that commits after the rows were read stays,
