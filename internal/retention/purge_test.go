@@ -21,11 +21,18 @@ type rows struct {
 	n       int
 	passed  func() bool
 	deletes []int // the sizes of the batches
-	refused error
+	refuses func() bool
 }
 
-func (r *rows) Name() string                 { return "public.events" }
-func (r *rows) Verify(context.Context) error { return r.refused }
+func (r *rows) Name() string { return "public.events" }
+
+func (r *rows) Verify(context.Context) error {
+	if r.refuses != nil && r.refuses() {
+		return errors.New("no right")
+	}
+	return nil
+}
+
 func (r *rows) Count(context.Context, time.Duration, int) (int, error) {
 	return r.n, nil
 }
@@ -88,14 +95,13 @@ func TestPurgeWaitsForThePosition(t *testing.T) {
 // The loop goes on after an error, counts it, and ends with its context also while it waits.
 func TestPurgeLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := &rows{n: 3, passed: func() bool { return false }, refused: errors.New("no right")}
+		until := time.Now().Add(90 * time.Minute)
+		r := &rows{n: 3, passed: func() bool { return false }, refuses: func() bool { return time.Now().Before(until) }}
 		p := r.purger(PurgeOptions{Batch: 10, Every: time.Hour}, slog.New(slog.DiscardHandler))
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() { defer close(done); p.Run(ctx) }()
-		<-time.After(90 * time.Minute)
-		r.refused = nil
-		<-time.After(time.Hour)
+		<-time.After(3 * time.Hour)
 		cancel()
 		<-done
 		if n := testutil.ToFloat64(p.errors); n != 2 || r.n != 3 {
