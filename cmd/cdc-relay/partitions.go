@@ -18,8 +18,7 @@ func newPartitionsCommand(a *app) *cobra.Command {
 	cmd.Long = cmd.Short + `.
 
 With a section partitions in the configuration the leading relay does what cdc-relay partitions run does. A day that is past
-the TTL is taken out of the table, and dropped once the relay has published every event in it and saved its position.
-PostgreSQL only.`
+the TTL is taken out of the table, and dropped once the relay has published every event in it and saved its position.`
 	return cmd
 }
 

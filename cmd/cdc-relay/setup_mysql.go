@@ -83,14 +83,17 @@ func (s *mysqlSetup) survey(ctx context.Context) serverState {
 	return serverState{flavor: db.Server.Flavor, settings: db.Settings(s.binlog), user: db.Server.Role, answered: true}
 }
 
-// steps returns the SQL for an administrator and the tables' owner.
-func (s *mysqlSetup) steps(v serverState, tables []outbox.TableOptions) (outbox.Steps, error) {
+// steps returns the SQL for an administrator and the tables' owner. maintain is whether the procedures are lacking.
+func (s *mysqlSetup) steps(v serverState, tables []outbox.TableOptions, maintain bool) (outbox.Steps, error) {
 	o := outbox.MySQLSetupOptions{Flavor: v.flavor, User: v.user, Make: tables}
 	for _, setting := range v.settings {
 		o.Settings = append(o.Settings, outbox.Setting{Name: setting.Name, Value: setting.Want})
 	}
 	for _, t := range s.list {
 		o.Read = append(o.Read, t.name)
+		if maintain && s.binlog.Routines[t.name.String()] != "" {
+			o.Maintain = append(o.Maintain, t.name)
+		}
 	}
 	for _, t := range purgedTables(s.config, s.list) {
 		o.Delete = append(o.Delete, t.name)
@@ -110,7 +113,7 @@ func (s *mysqlSetup) printSQL(ctx context.Context) error {
 		}
 	}
 	v := s.survey(ctx)
-	steps, err := s.steps(v, tables)
+	steps, err := s.steps(v, tables, true)
 	if err != nil {
 		return err
 	}
@@ -146,13 +149,27 @@ func (s *mysqlSetup) run(ctx context.Context, owner connString) error {
 	return s.finish(ctx, s.config)
 }
 
-// makeTables creates the tables as their owner, and grants the relay's user SELECT if the owner may.
+// mayMaintain reports whether the relay's user may maintain the partitions, if it is to.
+func (s *mysqlSetup) mayMaintain(ctx context.Context, db *binlog.Database) (bool, error) {
+	for _, routine := range s.binlog.Routines {
+		if may, err := db.MayMaintain(ctx, routine); err != nil || !may {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// makeTables creates the tables and procedures as their owner, and grants the relay's user its rights if the owner may.
 func (s *mysqlSetup) makeTables(ctx context.Context, db *binlog.Database, owner connString) error {
 	before, err := db.Survey(ctx, s.binlog)
 	if err != nil {
 		return err
 	}
-	if before.Problem != nil {
+	may, err := s.mayMaintain(ctx, db)
+	if err != nil {
+		return err
+	}
+	if before.Problem != nil || !may {
 		if err := s.asOwner(ctx, db.Server.Role, owner, before); err != nil {
 			return err
 		}
@@ -180,10 +197,7 @@ func (s *mysqlSetup) asOwner(ctx context.Context, user string, dsn connString, b
 	}
 	for _, t := range s.list {
 		name := t.name.String()
-		if before.Tables[name] != nil {
-			continue
-		}
-		if known.Tables[name] == nil {
+		if before.Tables[name] == nil && known.Tables[name] == nil {
 			if t.foreign() {
 				return cdc.Stop(cdc.ClassConfig, "table_missing", fmt.Errorf(
 					"table %s does not exist, or its owner may not see it, and setup creates no table that has a columns mapping", name),
@@ -193,21 +207,34 @@ func (s *mysqlSetup) asOwner(ctx context.Context, user string, dsn connString, b
 				return err
 			}
 		}
-		if user != owner.Server.Role {
-			grant(ctx, owner, user, t.name)
+		maintain := s.binlog.Routines[name] != ""
+		if maintain {
+			statements := outbox.MySQLMaintenance(owner.Server.Flavor, t.name, outbox.MySQLRoutine(t.name))
+			if err := owner.Exec(ctx, "create the procedure that maintains the partitions of "+name, texts(statements)...); err != nil {
+				return err
+			}
+		}
+		if user != owner.Server.Role && (maintain || before.Tables[name] == nil) {
+			grant(ctx, owner, user, t.name, maintain)
 		}
 	}
 	return nil
 }
 
-// grant gives the relay's user SELECT on a table. It ignores an error: the owner may lack the right to grant, and ready
-// reports missing rights.
-func grant(ctx context.Context, owner *binlog.Database, user string, table outbox.Name) {
-	steps, err := outbox.MySQLSetup(outbox.MySQLSetupOptions{User: user, Read: []outbox.Name{table}})
+// grant gives the relay's user its rights on a table and its procedure. It ignores errors: the owner may lack the right to
+// grant, and ready reports missing rights.
+func grant(ctx context.Context, owner *binlog.Database, user string, table outbox.Name, maintain bool) {
+	o := outbox.MySQLSetupOptions{User: user, Read: []outbox.Name{table}}
+	if maintain {
+		o.Maintain = o.Read
+	}
+	steps, err := outbox.MySQLSetup(o)
 	if err != nil || len(steps) == 0 {
 		return
 	}
-	_ = owner.Exec(ctx, "grant SELECT on "+table.String(), texts(steps[len(steps)-1].Statements)...)
+	for _, statement := range steps[len(steps)-1].Statements {
+		_ = owner.Exec(ctx, "grant rights on "+table.String(), statement.SQL)
+	}
 }
 
 // ready returns an error if the binlog cannot be read, because a position must not be stored then. It prints the
@@ -234,10 +261,17 @@ func (s *mysqlSetup) ready(ctx context.Context, db *binlog.Database) error {
 			lacks = append(lacks, v.user+" must be granted the right to read the binlog")
 		}
 	}
+	may, err := s.mayMaintain(ctx, db)
+	if err != nil {
+		return err
+	}
+	if !may {
+		lacks = append(lacks, v.user+" must be granted the right to maintain the partitions")
+	}
 	if len(lacks) == 0 {
 		return nil
 	}
-	steps, err := s.steps(v, nil)
+	steps, err := s.steps(v, nil, !may)
 	if err != nil {
 		return err
 	}

@@ -41,6 +41,14 @@ func newMySQL(c *config.Config) (*mysql, error) {
 	if s.TLS != nil {
 		o.TLS = s.TLS.ClientConfig
 	}
+	if c.Partitions != nil {
+		o.Routines = map[string]string{}
+		for _, t := range tables {
+			if !t.foreign() {
+				o.Routines[t.name.String()] = outbox.MySQLRoutine(t.name).MySQL()
+			}
+		}
+	}
 	return &mysql{c, o, tables}, nil
 }
 

@@ -22,28 +22,58 @@ func (m *mysql) teardown(ctx context.Context, t *teardown, owner connString) err
 		return err
 	}
 	drop := t.drop(m.list)
-	if err := t.confirm(drop, nil); err != nil {
+	maker, err := m.open(ctx, owner)
+	if err != nil {
+		return err
+	}
+	defer maker.Close()
+	taken, err := m.takenOut(ctx, maker)
+	if err != nil {
+		return err
+	}
+	if err := t.confirm(drop, taken); err != nil {
 		return err
 	}
 	if err := t.dropCheckpoint(ctx, m.config); err != nil {
 		return err
 	}
-	if len(drop) > 0 {
-		if err := m.drop(ctx, drop, owner); err != nil {
-			return err
-		}
+	if err := m.drop(ctx, drop, maker); err != nil {
+		return err
 	}
 	t.reportTables(m.list, before.Tables)
+	t.reportTakenOut(taken)
 	return nil
 }
 
-func (m *mysql) drop(ctx context.Context, tables []outbox.Name, dsn connString) error {
-	owner, err := m.open(ctx, dsn)
-	if err != nil {
-		return err
+// takenOut returns what was taken out of each table, as far as the user may see it.
+func (m *mysql) takenOut(ctx context.Context, owner *binlog.Database) (map[string][]string, error) {
+	taken := map[string][]string{}
+	for _, t := range m.list {
+		if t.foreign() {
+			continue
+		}
+		names, err := owner.Names(ctx, "read what was taken out of "+t.name.String(), outbox.MySQLTakenOut(t.name))
+		if err != nil {
+			return nil, err
+		}
+		taken[t.name.String()] = names
 	}
-	defer owner.Close()
-	for _, step := range outbox.MySQLTeardown(tables) {
+	return taken, nil
+}
+
+// drop drops tables, and the procedures that are there: to drop one that is not takes a right too.
+func (m *mysql) drop(ctx context.Context, tables []outbox.Name, owner *binlog.Database) error {
+	var maintained []outbox.Name
+	for _, t := range tables {
+		names, err := owner.Names(ctx, "look for the procedure of "+t.String(), outbox.MySQLRoutineThere(t))
+		if err != nil {
+			return err
+		}
+		if len(names) > 0 {
+			maintained = append(maintained, t)
+		}
+	}
+	for _, step := range outbox.MySQLTeardown(tables, maintained) {
 		if err := owner.Exec(ctx, "drop table", texts(step.Statements)...); err != nil {
 			return err
 		}
@@ -52,7 +82,7 @@ func (m *mysql) drop(ctx context.Context, tables []outbox.Name, dsn connString) 
 }
 
 func (m *mysql) printTeardown(t *teardown) {
-	steps := outbox.MySQLTeardown(t.drop(m.list))
+	steps := outbox.MySQLTeardown(t.drop(m.list), t.drop(m.list))
 	if len(steps) == 0 {
 		t.app.printf("-- Nothing to run: the server has only the table, which --table drops. `cdc-relay teardown` drops the checkpoint.\n")
 		return

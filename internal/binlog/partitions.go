@@ -1,11 +1,17 @@
 package binlog
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
 // partitionsAhead asks how many seconds a table's partitions reach ahead, if they are the daily ones that setup makes.
@@ -26,6 +32,138 @@ func (c *checker) partitions(ctx context.Context) {
 			c.report.Info("partitions", "", "the partitions of %s cannot be read (%v)", name, err)
 			continue
 		}
-		c.report.Partitions(name, time.Duration(seconds)*time.Second, false)
+		c.report.Partitions(name, time.Duration(seconds)*time.Second, c.opts.Routines[name] != "")
 	}
+	c.routines(ctx)
+}
+
+// routines verifies that the user may maintain the partitions.
+func (c *checker) routines(ctx context.Context) {
+	for _, table := range slices.Sorted(maps.Keys(c.opts.Routines)) {
+		may, err := c.db.MayMaintain(ctx, c.opts.Routines[table])
+		switch {
+		case err != nil:
+			c.report.Fail("partitions", err)
+		case !may:
+			c.report.Warn("partitions", "run `cdc-relay setup` with the owner's connection string, or `cdc-relay partitions run --owner-dsn` from a timer",
+				"user %s may not call %s, so the relay cannot maintain the partitions of %s", c.db.Server.Role, c.opts.Routines[table], table)
+		default:
+			c.report.OK("partitions", "user %s may maintain the partitions of %s", c.db.Server.Role, table)
+		}
+	}
+}
+
+// partition is a row of List's query: a partition with its number and bound, or what was taken out, with the rest of its
+// comment.
+type partition struct {
+	name         string
+	n            sql.NullInt64
+	bound, taken sql.NullString
+}
+
+// List returns the table's partitions and what was taken out of it, which only the routine shows to the relay's user. It also
+// returns the time by the server's clock, by which created_at is set.
+func (p *Partitions) List(ctx context.Context) (parts []cdc.Partition, now time.Time, err error) {
+	if now, err = p.db.now(ctx); err != nil {
+		return nil, now, err
+	}
+	found, err := p.read(ctx, "CALL "+p.Routine+"('list', '')")
+	if err != nil {
+		return nil, now, p.changeError("list the partitions", err)
+	}
+	slices.SortFunc(found, func(a, b partition) int {
+		return cmp.Or(cmp.Compare(a.n.Int64, b.n.Int64), strings.Compare(a.name, b.name))
+	})
+	var out []takenOut
+	for _, f := range found {
+		if f.taken.Valid {
+			out = append(out, p.takenOut(f))
+		} else if parts, err = p.attached(parts, f, now); err != nil {
+			return nil, now, err
+		}
+	}
+	if err := p.hideFirst(ctx, parts, now); err != nil {
+		return nil, now, err
+	}
+	relayed, err := p.relayed(ctx, out)
+	return append(parts, relayed...), now, err
+}
+
+func (d *Database) now(ctx context.Context) (now time.Time, err error) {
+	var text string
+	if err = d.db.QueryRowContext(ctx, "SELECT DATE_FORMAT(UTC_TIMESTAMP(), '%Y-%m-%d %H:%i:%s')").Scan(&text); err == nil {
+		now, err = time.Parse(time.DateTime, text)
+	}
+	if err != nil {
+		err = fmt.Errorf("read the server's clock: %w", err)
+	}
+	return now, err
+}
+
+func (p *Partitions) read(ctx context.Context, query string) (list []partition, err error) {
+	found, err := p.db.db.QueryContext(ctx, query)
+	if err != nil {
+		return nil, err // the caller adds the context
+	}
+	defer func() { _ = found.Close() }()
+	for found.Next() {
+		var part partition
+		if err := found.Scan(&part.name, &part.n, &part.bound, &part.taken); err != nil {
+			return nil, err // as above
+		}
+		list = append(list, part)
+	}
+	return list, found.Err() // as above
+}
+
+// attached adds a partition behind those before it, from whose bound on it has rows. One of the past counts as the day of its
+// name, although the first also has all earlier rows, and one that was made late those of the days before.
+func (p *Partitions) attached(before []cdc.Partition, f partition, now time.Time) ([]cdc.Partition, error) {
+	part := cdc.Partition{Name: f.name}
+	if f.bound.String == "MAXVALUE" {
+		part.Default = true
+		return append(before, part), nil
+	}
+	var err error
+	if part.Until, err = time.Parse(time.DateOnly, strings.Trim(f.bound.String, "'")); err != nil {
+		return nil, fmt.Errorf("read partitions of %s: bound of %s: %w", p.Table, f.name, err)
+	}
+	part.Since = part.Until.Add(-24 * time.Hour)
+	if n := len(before); n > 0 && part.Until.After(now) {
+		part.Since = before[n-1].Until
+	}
+	return append(before, part), nil
+}
+
+// hideFirst makes an empty partition of days that have ended one without bounds: its rows were taken out, and it stays to
+// take rows that come late.
+func (p *Partitions) hideFirst(ctx context.Context, attached []cdc.Partition, now time.Time) error {
+	if len(attached) == 0 {
+		return nil
+	}
+	first := &attached[0]
+	p.first = first.Name
+	if first.Default || first.Until.After(now) {
+		return nil
+	}
+	rows, err := p.count(ctx, first.Name, 1)
+	if err == nil && rows == 0 {
+		first.Since, first.Until, first.Default = time.Time{}, time.Time{}, true
+	}
+	return err
+}
+
+// DefaultRows counts the rows of the last partition, up to 100,000.
+func (p *Partitions) DefaultRows(ctx context.Context) (int64, error) {
+	return p.count(ctx, "pmax", 100_000)
+}
+
+func (p *Partitions) count(ctx context.Context, part string, limit int) (n int64, err error) {
+	schema, table, _ := strings.Cut(p.Table, ".")
+	err = p.db.db.QueryRowContext(ctx, fmt.Sprintf("SELECT COUNT(*) FROM (SELECT 1 FROM %s.%s PARTITION (%s) LIMIT %d) AS counted",
+		mysqlName(schema), mysqlName(table), mysqlName(part), limit)).Scan(&n)
+	if err != nil {
+		return 0, fmt.Errorf("count the rows of %s in partition %s: %w", p.Table, part, err)
+	}
+	return n, nil
 }

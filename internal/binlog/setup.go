@@ -19,6 +19,8 @@ type Database struct {
 	rows *sql.Conn // of the first Rows.Verify
 	cfg  *mysql.Config
 	vars variables
+	// canceller ends statements of db that wait; nil: not needed so far.
+	canceller *sql.DB
 	// Server is what the connection leads to.
 	Server Server
 }
@@ -68,6 +70,9 @@ func (d *Database) Close() {
 		_ = d.rows.Close()
 	}
 	_ = d.db.Close()
+	if d.canceller != nil {
+		_ = d.canceller.Close()
+	}
 }
 
 func (d *Database) identify(ctx context.Context) error {
@@ -136,6 +141,11 @@ func (d *Database) Exec(ctx context.Context, doing string, statements ...string)
 	return nil
 }
 
+// Names returns the first column of a query. doing is what it does, for errors.
+func (d *Database) Names(ctx context.Context, doing, query string) ([]string, error) {
+	return firstColumn(ctx, d.db, doing, query)
+}
+
 // noPrivilege is the reason when the user lacks a right.
 const noPrivilege = "no_privilege"
 
@@ -144,7 +154,7 @@ func (d *Database) execError(doing string, err error) error {
 	switch code {
 	case 0:
 		return fmt.Errorf("%s: %w", doing, err)
-	case erAccessDenied, erDBAccessDenied, erTableAccess, erSpecificAccess, erCannotGrant:
+	case erAccessDenied, erDBAccessDenied, erTableAccess, erSpecificAccess, erCannotGrant, erRoutineAccess:
 		return cdc.ConfigError(noPrivilege, "connect as one that may with --owner-dsn, or hand the SQL of --print to its owner", "%s: user %s may not (%s)", doing, d.Server.Role, said)
 	case erOptionPrevents, erReadOnlyMode:
 		return cdc.ConfigError("read_only", "connect to the primary", "%s: %s takes no writes (%s)", doing, d.Server.Address, said)
@@ -202,21 +212,26 @@ func MayNotRead(err error) bool {
 }
 
 func readGrants(ctx context.Context, db *sql.DB) ([]string, error) {
-	found, err := db.QueryContext(ctx, `SHOW GRANTS`)
+	return firstColumn(ctx, db, "read the user's rights", `SHOW GRANTS`)
+}
+
+// firstColumn returns the first column of a query.
+func firstColumn(ctx context.Context, db *sql.DB, doing, query string) ([]string, error) {
+	found, err := db.QueryContext(ctx, query)
 	if err != nil {
-		return nil, fmt.Errorf("read the user's rights: %w", err)
+		return nil, fmt.Errorf("%s: %w", doing, err)
 	}
 	defer func() { _ = found.Close() }()
-	var grants []string
+	var list []string
 	for found.Next() {
-		var grant string
-		if err := found.Scan(&grant); err != nil {
-			return nil, fmt.Errorf("read the user's rights: %w", err)
+		var text string
+		if err := found.Scan(&text); err != nil {
+			return nil, fmt.Errorf("%s: %w", doing, err)
 		}
-		grants = append(grants, grant)
+		list = append(list, text)
 	}
 	if err := found.Err(); err != nil {
-		return nil, fmt.Errorf("read the user's rights: %w", err)
+		return nil, fmt.Errorf("%s: %w", doing, err)
 	}
-	return grants, nil
+	return list, nil
 }

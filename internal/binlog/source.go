@@ -40,6 +40,8 @@ type Options struct {
 	// Tables are the outbox tables with their database ("orders.outbox"), unquoted. Rows of others are
 	// skipped before they are decoded.
 	Tables []string
+	// Routines are the procedures that maintain the partitions, in SQL, by table; for Check.
+	Routines map[string]string
 	// StartFrom is where to begin without a checkpoint.
 	StartFrom StartFrom
 	// UnsafeSync accepts a server that may lose committed transactions in a crash (sync_binlog other than 1).

@@ -26,7 +26,7 @@ type Config struct {
 	Topics Topics `yaml:"topics"`
 	// Where the position is stored. PostgreSQL's replication slot stores it too, so this section is optional there; MySQL and MariaDB need it.
 	Checkpoint Checkpoint `yaml:"checkpoint"`
-	// Days ahead and the age at which a day is removed, for tables that setup created with daily partitions. Absent: the relay leaves the partitions alone. PostgreSQL only.
+	// Days ahead and the age at which a day is removed, for tables that setup created with daily partitions. Absent: the relay leaves the partitions alone.
 	Partitions *Partitions `yaml:"partitions,omitempty" jsonschema_extras:"x-optional=true"`
 	// How old events are removed from tables without partitions. With a section partitions it applies to tables with a columns mapping. Absent: no row is deleted.
 	Retention *Retention `yaml:"retention,omitempty" jsonschema_extras:"x-optional=true"`

@@ -47,12 +47,8 @@ func ParseAge(s string) (time.Duration, error) {
 	return d, nil
 }
 
-func (d *document) partitions(p *Partitions, source *Source) {
+func (d *document) partitions(p *Partitions) {
 	if p == nil {
-		return
-	}
-	if source.MySQL != nil {
-		d.report("partitions", "remove it, and run `cdc-relay schema apply` from a timer", "is not supported on MySQL and MariaDB yet")
 		return
 	}
 	switch age, err := ParseAge(p.TTL); {

@@ -23,7 +23,7 @@ func (d *document) validate(c *Config) {
 	d.checkpoint(&c.Checkpoint, &c.Source)
 	d.position(c.Position, &c.Source)
 	d.events(c.Errors.Skip)
-	d.partitions(c.Partitions, &c.Source)
+	d.partitions(c.Partitions)
 	d.retention(c)
 	if c.Retry.Initial > c.Retry.Max {
 		d.report("retry.initial", "make it shorter, or retry.max longer", "is longer than retry.max")

@@ -23,6 +23,8 @@ type MySQLSetupOptions struct {
 	Make []TableOptions
 	// Read lists the tables that the relay reads, at least one.
 	Read []Name
+	// Maintain lists the tables whose partitions the relay maintains.
+	Maintain []Name
 	// User is the relay's user, "relay" (from any host) or "relay@10.0.%". Without it no rights are granted.
 	User string
 	// Settings are the settings to change, see [MySQLSettings].
@@ -46,6 +48,9 @@ func MySQLSetup(o MySQLSetupOptions) (Steps, error) {
 		}
 		owner.Statements = append(owner.Statements, script.Up...)
 	}
+	for _, t := range o.Maintain {
+		owner.Statements = append(owner.Statements, MySQLMaintenance(o.Flavor, t, MySQLRoutine(t))...)
+	}
 	var grants []Statement
 	if o.User != "" {
 		account, err := mysqlAccount(o.User)
@@ -54,6 +59,9 @@ func MySQLSetup(o MySQLSetupOptions) (Steps, error) {
 		}
 		admin.Statements = append(admin.Statements, mysqlReplicationGrant(o.Flavor, account))
 		grants = mysqlTableGrants(o.Read, account)
+		for _, t := range o.Maintain {
+			grants = append(grants, Statement{SQL: "GRANT EXECUTE ON PROCEDURE " + MySQLRoutine(t).MySQL() + " TO " + account})
+		}
 	}
 	for _, t := range o.Delete {
 		if o.User != "" {
@@ -184,15 +192,19 @@ func mysqlValue(s string) string {
 	return s
 }
 
-// MySQLTeardown returns the steps that drop tables with all their events. They can be repeated. The relay has no other
-// objects in the server.
-func MySQLTeardown(drop []Name) Steps {
+// MySQLTeardown returns the steps that drop tables with all their events, what was taken out of them, and the procedures
+// that maintain them. They can be repeated. The relay has no other objects in the server.
+func MySQLTeardown(drop, maintained []Name) Steps {
 	if len(drop) == 0 {
 		return nil
 	}
 	owner := Step{Runner: RunnerMySQLOwner}
 	for _, t := range drop {
 		owner.Statements = append(owner.Statements, Statement{SQL: "DROP TABLE IF EXISTS " + t.MySQL()})
+		owner.Statements = append(owner.Statements, dropMySQLTakenOut(t)...)
+	}
+	for _, t := range maintained {
+		owner.Statements = append(owner.Statements, Statement{SQL: "DROP PROCEDURE IF EXISTS " + MySQLRoutine(t).MySQL()})
 	}
 	return Steps{owner}
 }

@@ -112,10 +112,11 @@ func insertMySQL(createdAt string) string {
 // binlog's position, and no more. The teardown leaves no table.
 func testMySQLSetup(t *testing.T, root *sql.Conn, flavor cdc.Flavor, dsn func(string) string) {
 	t.Helper()
-	execMySQL(t, root, "DROP USER IF EXISTS ``@localhost", "CREATE DATABASE shop", "CREATE USER owner@`%`", "GRANT ALL ON shop.* TO owner@`%`", "CREATE USER relay@`%`")
+	execMySQL(t, root, "DROP USER IF EXISTS ``@localhost", "CREATE DATABASE shop", "CREATE USER owner@`%`", "GRANT SELECT, INSERT, CREATE, ALTER, DROP, CREATE ROUTINE, ALTER ROUTINE ON shop.* TO owner@`%`", "CREATE USER relay@`%`")
 	table := outbox.Name{Schema: "shop", Table: "outbox"}
 	steps, err := outbox.MySQLSetup(outbox.MySQLSetupOptions{
 		Flavor: flavor, Make: []outbox.TableOptions{{Name: table, From: day(), Ahead: 1}}, Read: []outbox.Name{table}, User: "relay",
+		Maintain: []outbox.Name{table},
 	})
 	must(t, err)
 	runners := map[outbox.Runner]*sql.Conn{outbox.RunnerMySQLAdmin: root, outbox.RunnerMySQLOwner: openMySQL(t, dsn("owner"))}
@@ -133,14 +134,45 @@ func testMySQLSetup(t *testing.T, root *sql.Conn, flavor cdc.Flavor, dsn func(st
 	if _, err := relay.ExecContext(t.Context(), "DELETE FROM shop.outbox"); err == nil {
 		t.Error("the relay's user may delete")
 	}
-	for _, step := range append(outbox.MySQLTeardown([]outbox.Name{table}), outbox.MySQLTeardown([]outbox.Name{table})...) {
+	maintainMySQL(t, root, relay, table)
+	teardown := outbox.MySQLTeardown([]outbox.Name{table}, []outbox.Name{table})
+	for _, step := range append(teardown, teardown...) {
 		applyMySQL(t, runners[step.Runner], step.Statements)
 	}
 	if got := queryMySQL(t, root, "SELECT count(*) FROM information_schema.tables WHERE table_schema = 'shop'"); got != "0" {
 		t.Errorf("%s tables are left", got)
 	}
-	if outbox.MySQLTeardown(nil) != nil {
+	if got := queryMySQL(t, root, "SELECT count(*) FROM information_schema.routines WHERE routine_schema = 'shop'"); got != "0" {
+		t.Errorf("%s procedures are left", got)
+	}
+	if outbox.MySQLTeardown(nil, nil) != nil {
 		t.Error("a teardown of nothing has steps")
+	}
+}
+
+// maintainMySQL takes the first day out, as the relay's user, and leaves it there.
+func maintainMySQL(t *testing.T, root, relay *sql.Conn, table outbox.Name) {
+	t.Helper()
+	execMySQL(t, root, "INSERT INTO "+table.MySQL()+" (event_id, aggregate_type, aggregate_id, event_type, occurred_at, created_at) "+
+		"VALUES (X'01', 'Order', '1', 'placed', UTC_TIMESTAMP(6), '2026-01-02 10:00')")
+	_, err := relay.ExecContext(t.Context(), "DO GET_LOCK(?, 0)", outbox.MySQLPartitionLock(table))
+	must(t, err)
+	for _, step := range []string{"finish", "spare", "flat", "exchange", "finish", "make"} {
+		part := outbox.MySQLPartition(day())
+		if step == "make" {
+			part = "p20260401"
+		}
+		if _, err := relay.ExecContext(t.Context(), "CALL "+outbox.MySQLRoutine(table).MySQL()+"(?, ?)", step, part); err != nil {
+			t.Fatalf("%s: %s: %v", table, step, err)
+		}
+	}
+	name := queryMySQL(t, root, outbox.MySQLTakenOut(table))
+	taken := outbox.Name{Schema: table.Schema, Table: strings.TrimPrefix(name, table.Schema+".")}
+	if got := queryMySQL(t, root, "SELECT HEX(event_id) FROM "+taken.MySQL()); got != "01" {
+		t.Errorf("%s holds %s", name, got)
+	}
+	if got := queryMySQL(t, root, "SELECT count(*) FROM "+table.MySQL()); got != "0" {
+		t.Errorf("%s still holds %s rows", table, got)
 	}
 }
 
@@ -150,7 +182,7 @@ func testMySQLOddNames(t *testing.T, root *sql.Conn, flavor cdc.Flavor) {
 	schema, user := "My `own` 'x'", "Re`lay'@x"
 	execMySQL(t, root, "CREATE DATABASE "+outbox.QuoteMySQL(schema), "CREATE USER "+outbox.QuoteMySQL(user)+"@localhost")
 	tables := []outbox.Name{{schema, "order"}, {schema, `100% it's\`}, {schema, strings.Repeat("ö", 64)}}
-	options := outbox.MySQLSetupOptions{Flavor: flavor, Read: tables, User: user + "@localhost"}
+	options := outbox.MySQLSetupOptions{Flavor: flavor, Read: tables, Maintain: tables, User: user + "@localhost"}
 	for _, name := range tables {
 		options.Make = append(options.Make, outbox.TableOptions{Name: name, From: day(), Ahead: 1})
 	}
@@ -167,6 +199,15 @@ func testMySQLOddNames(t *testing.T, root *sql.Conn, flavor cdc.Flavor) {
 	}
 	if got := queryMySQL(t, root, "SELECT count(*) FROM information_schema.partitions WHERE partition_name = 'p20260106'"); got != "3" {
 		t.Errorf("%s tables have the third run's partition", got)
+	}
+	for _, table := range tables {
+		maintainMySQL(t, root, root, table)
+		for _, step := range outbox.MySQLTeardown([]outbox.Name{table}, []outbox.Name{table}) {
+			applyMySQL(t, root, step.Statements)
+		}
+	}
+	if got := queryMySQL(t, root, "SELECT count(*) FROM information_schema.tables WHERE table_schema LIKE 'My%own%'"); got != "0" {
+		t.Errorf("%s tables are left", got)
 	}
 }
 

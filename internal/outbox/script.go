@@ -76,6 +76,9 @@ func (s Statement) String() string {
 		}
 		b.WriteString("\n")
 	}
+	if strings.HasPrefix(s.SQL, "CREATE PROCEDURE ") { // the client mysql splits statements at semicolons
+		return b.String() + "DELIMITER //\n" + s.SQL + "//\nDELIMITER ;\n"
+	}
 	b.WriteString(s.SQL + ";\n")
 	return b.String()
 }

@@ -81,14 +81,14 @@ func TestMySQLAsText(t *testing.T) {
 	} {
 		steps, err := outbox.MySQLSetup(outbox.MySQLSetupOptions{
 			Flavor: flavor, Make: []outbox.TableOptions{{Name: table, Partition: outbox.PartitionNone}},
-			Read: []outbox.Name{table}, User: "relay@10.0.%", Settings: settings,
+			Read: []outbox.Name{table}, Maintain: []outbox.Name{table}, User: "relay@10.0.%", Settings: settings,
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		golden(t, string(flavor)+"_setup.sql", steps.String())
 	}
-	golden(t, "mysql_teardown.sql", outbox.MySQLTeardown([]outbox.Name{table}).String())
+	golden(t, "mysql_teardown.sql", outbox.MySQLTeardown([]outbox.Name{table}, []outbox.Name{table}).String())
 }
 
 // golden compares text with a file in testdata, which -update writes.

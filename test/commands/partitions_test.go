@@ -168,12 +168,63 @@ func TestOldRowsAreDeletedByACommandOnMySQL(t *testing.T) {
 	})
 }
 
-// On MySQL and MariaDB the commands say that there is nothing of the kind yet.
-func TestPartitionsOnMySQL(t *testing.T) {
+// On MySQL and MariaDB, too, partitions run goes through the procedure that setup makes, or without it as the table's owner.
+func TestPartitionsRunOnMySQL(t *testing.T) {
 	onMySQL(t, func(s *site) {
-		s.says(2, "not maintained yet", "partitions", "list")
-		s.says(2, "not maintained yet", "partitions", "run")
-		s.config += "partitions: {ttl: 30d}\n"
-		s.says(2, "is not supported on MySQL and MariaDB yet", "config", "validate")
+		s.config += "partitions: {ahead: 8, ttl: 2d}\n"
+		rights := "REPLICATION SLAVE, REPLICATION CLIENT"
+		if s.mysql.Flavor == testenv.MariaDBFlavor {
+			rights = "REPLICATION SLAVE, BINLOG MONITOR, SLAVE MONITOR"
+		}
+		s.sql("CREATE USER keeping", "GRANT "+rights+" ON *.* TO keeping", "CREATE USER owning", "GRANT ALL ON "+s.name+".* TO owning WITH GRANT OPTION")
+		s.replace("root@", "keeping@")
+		owner := s.mysql.UserDSN("owning", "", s.name, "")
+		s.env = []string{"CDC_RELAY_OWNER_DSN=" + owner}
+		s.setup().says(0, "until", "partitions", "list")
+		s.oldMySQLDay()
+		s.says(0, "may maintain the partitions of", "check")
+		s.says(0, "would take out p", "partitions", "run", "--dry-run")
+		s.says(2, "--yes", "partitions", "run", "--ttl", "1h")
+		s.replace("ttl: 2d", "ttl: 2d, drop: false").says(0, `change="taken out"`, "partitions", "run")
+		s.says(0, "taken out, not relayed yet", "partitions", "list")
+		s.sql("DROP PROCEDURE outbox_maintain")
+		gtids, err := s.mysql.GTIDs(s.t.Context())
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		s.says(0, "", "position", "set", gtids, "--yes")
+		s.replace(", drop: false", "")
+		s.env = nil
+		s.says(1, "run `cdc-relay setup`", "partitions", "run")
+		s.says(0, "may not call", "check")
+		s.says(0, "change=dropped", "partitions", "run", "--owner-dsn", owner)
+		s.says(2, "--owner-dsn", "setup")
+		s.env = []string{"CDC_RELAY_OWNER_DSN=" + owner}
+		s.setup().says(0, "nothing is left to do", "partitions", "run")
+		s.oldMySQLDay()
+		s.replace("ttl: 2d", "ttl: 2d, drop: false").says(0, `change="taken out"`, "partitions", "run")
+		s.says(0, "outbox: kept", "teardown")
+		s.setup().says(0, "outbox: dropped", "teardown", "--table", "--yes")
+		left, err := s.mysql.Value(s.t.Context(), "SELECT (SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = ?) + "+
+			"(SELECT COUNT(*) FROM information_schema.routines WHERE routine_schema = ?)", s.name, s.name)
+		if err != nil || left != "0" {
+			s.t.Errorf("%s tables and procedures are left: %v", left, err)
+		}
 	})
+}
+
+// oldMySQLDay makes the table anew, with partitions for the last days and an old event.
+func (s *site) oldMySQLDay() {
+	s.t.Helper()
+	old, err := outbox.MySQLTable(outbox.TableOptions{Name: outbox.Name{Schema: s.name, Table: "outbox"}, From: time.Now().AddDate(0, 0, -5), Ahead: 6})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	statements := []string{"DROP TABLE outbox"}
+	for _, st := range old.Up {
+		statements = append(statements, st.SQL)
+	}
+	statements = append(statements, "INSERT INTO outbox (event_id, aggregate_type, aggregate_id, event_type, occurred_at, created_at) "+
+		"VALUES (X'01', 'Order', '1', 'placed', UTC_TIMESTAMP(6), UTC_TIMESTAMP(6) - INTERVAL 4 DAY)")
+	s.sql(strings.Join(statements, "; ")) // on one connection
 }

@@ -8,22 +8,44 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
+// partitioned is a database whose partitions are maintained.
+type partitioned interface {
+	cdctest.Database
+	Exec(ctx context.Context, statement string, args ...any) error
+}
+
+func postgresTable() outbox.Name { return outbox.Name{Schema: "public", Table: "outbox"} }
+
+func mysqlTable(db cdctest.Database) outbox.Name {
+	return outbox.Name{Schema: db.Name(), Table: "outbox"}
+}
+
 // maintained returns a database whose table also has partitions for the last four days.
-func maintained(t *testing.T) *cdctest.Postgres {
+func maintained(t *testing.T, source source) partitioned {
 	t.Helper()
-	db := newPostgres(t)
-	script, err := outbox.PostgresTable(outbox.TableOptions{
-		Name: outbox.Name{Schema: "public", Table: "outbox"}, From: time.Now().AddDate(0, 0, -4), Ahead: 4,
-	})
+	db, ok := source.open(t).(partitioned)
+	if !ok {
+		t.Fatal("the database executes no statements")
+	}
+	o := outbox.TableOptions{Name: postgresTable(), From: time.Now().AddDate(0, 0, -4), Ahead: 4}
+	script, err := outbox.PostgresTable(o)
+	statements := script.Up
+	if m, ok := db.(*cdctest.MySQL); ok {
+		o.Name = mysqlTable(db)
+		script, err = outbox.MySQLTable(o)
+		statements = append([]outbox.Statement{{SQL: "DROP TABLE outbox"}, script.Up[0]},
+			outbox.MySQLMaintenance(cdc.Flavor(m.Server.Flavor), o.Name, outbox.MySQLRoutine(o.Name))...)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, st := range script.Up {
+	for _, st := range statements {
 		if err := db.Exec(t.Context(), st.SQL); err != nil {
 			t.Fatal(err)
 		}
@@ -37,8 +59,12 @@ func maintaining(o *cdctest.RigOptions) {
 }
 
 // awaitRows waits until the table of a day has n rows; -1: it does not exist.
-func awaitRows(r *cdctest.Rig, db *cdctest.Postgres, day time.Time, n int) {
-	name := outbox.PostgresPartition(outbox.Name{Schema: "public", Table: "outbox"}, day).SQL()
+func awaitRows(r *cdctest.Rig, db partitioned, day time.Time, n int) {
+	if m, ok := db.(*cdctest.MySQL); ok {
+		awaitMySQLRows(r, m, day, n)
+		return
+	}
+	name := outbox.PostgresPartition(postgresTable(), day).SQL()
 	r.Await(fmt.Sprintf("%d rows in %s", n, name), func(ctx context.Context) (bool, error) {
 		return db.Exec(ctx, fmt.Sprintf(`DO $$ DECLARE n int := -1; BEGIN
 			IF to_regclass('%[1]s') IS NOT NULL THEN EXECUTE 'SELECT count(*) FROM %[1]s' INTO n; END IF;
@@ -47,27 +73,69 @@ func awaitRows(r *cdctest.Rig, db *cdctest.Postgres, day time.Time, n int) {
 	})
 }
 
+// awaitMySQLRows waits for the rows of a day that was taken out, or is to come. -1: it was taken out and dropped.
+func awaitMySQLRows(r *cdctest.Rig, db *cdctest.MySQL, day time.Time, n int) {
+	table, part := "outbox_"+day.UTC().Format("20060102"), outbox.MySQLPartition(day)
+	r.Await(fmt.Sprintf("%d rows of %s", n, part), func(ctx context.Context) (bool, error) {
+		from := table
+		if day.After(time.Now()) {
+			from = "outbox PARTITION (" + part + ")"
+		}
+		rows := -1
+		if err := db.Query(ctx, []any{&rows}, "SELECT COUNT(*) FROM "+from); err != nil && n >= 0 {
+			return false, nil // it is not there yet
+		}
+		left := 0
+		if n < 0 {
+			if err := db.Query(ctx, []any{&left}, "SELECT COUNT(*) FROM outbox WHERE created_at < ?", day.UTC().Truncate(24*time.Hour).AddDate(0, 0, 1)); err != nil {
+				return false, err
+			}
+		}
+		return rows == n && left == 0, nil
+	})
+}
+
+// createdAgo lets rows be created some days ago by default.
+func createdAgo(r *cdctest.Rig, db partitioned, days int) {
+	statement := "ALTER TABLE outbox ALTER created_at SET DEFAULT now() - interval '%d days'"
+	if _, ok := db.(*cdctest.MySQL); ok {
+		statement = "ALTER TABLE outbox ALTER created_at SET DEFAULT (UTC_TIMESTAMP(6) - INTERVAL %d DAY)"
+	}
+	r.Await("the table's lock", func(ctx context.Context) (bool, error) { return db.Exec(ctx, fmt.Sprintf(statement, days)) == nil, nil })
+}
+
 // A day past its TTL is taken out and kept while Kafka is away, and the relay is killed then. The next one drops it once the
 // position has passed its events.
 //
-//covers:postgres 16 arrivals
+//covers:all 16 arrivals
 func TestPartitionIsKeptWhileTheRelayLags(t *testing.T) {
-	t.Parallel()
-	db := maintained(t)
+	for name, source := range sources() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			keptWhileTheRelayLags(t, maintained(t, source))
+		})
+	}
+}
+
+func keptWhileTheRelayLags(t *testing.T, db partitioned) {
+	t.Helper()
 	kafka := testenv.Kafka(t, testenv.KafkaOptions{})
 	r := newRig(t, db, cdctest.InFile, func(o *cdctest.RigOptions) {
 		maintaining(o)
 		o.Kafka = kafka
 	})
-	old := time.Now().AddDate(0, 0, -3)
-	r.Must(db.Exec(t.Context(), "ALTER TABLE outbox ALTER created_at SET DEFAULT now() - interval '3 days'"))
+	old, table := time.Now().AddDate(0, 0, -3), "public.outbox"
+	if _, ok := db.(*cdctest.MySQL); ok {
+		table = mysqlTable(db).String()
+	}
+	createdAgo(r, db, 3)
 	events := keptBusy(t, r, db, func() []*cdctest.Event {
 		r.Start()
 		r.Must(kafka.Brokers()[0].Pause())
 		return r.Append("k", 20)
 	})
 	r.Await("a partition that is kept", func(ctx context.Context) (bool, error) {
-		n, err := r.Relay.Metric(ctx, `cdc_relay_partitions_unrelayed{table="public.outbox"}`)
+		n, err := r.Relay.Metric(ctx, `cdc_relay_partitions_unrelayed{table="`+table+`"}`)
 		return n >= 1, err
 	})
 	awaitRows(r, db, old, len(events))
@@ -76,7 +144,7 @@ func TestPartitionIsKeptWhileTheRelayLags(t *testing.T) {
 	r.Start()
 	r.AwaitEvents(events)
 	awaitRows(r, db, old, -1)
-	r.Must(db.Exec(t.Context(), "ALTER TABLE outbox ALTER created_at SET DEFAULT now()"))
+	createdAgo(r, db, 0)
 	after := r.Append("k", 20)
 	r.AwaitEvents(after)
 	if _, n := r.Reader.Count(); n != len(events)+len(after) {
@@ -85,9 +153,13 @@ func TestPartitionIsKeptWhileTheRelayLags(t *testing.T) {
 }
 
 // keptBusy calls fn while the table is locked against changes of its partitions, and not against writers.
-func keptBusy(t *testing.T, r *cdctest.Rig, db *cdctest.Postgres, fn func() []*cdctest.Event) []*cdctest.Event {
+func keptBusy(t *testing.T, r *cdctest.Rig, db partitioned, fn func() []*cdctest.Event) []*cdctest.Event {
 	t.Helper()
-	conn, err := pgx.Connect(t.Context(), db.Server.DSN(db.Name(), ""))
+	if m, ok := db.(*cdctest.MySQL); ok {
+		return keptRead(t, r, m, fn)
+	}
+	p, _ := db.(*cdctest.Postgres)
+	conn, err := pgx.Connect(t.Context(), p.Server.DSN(db.Name(), ""))
 	r.Must(err)
 	defer func() { _ = conn.Close(context.WithoutCancel(t.Context())) }()
 	_, err = conn.Exec(t.Context(), "BEGIN; LOCK TABLE ONLY outbox IN SHARE UPDATE EXCLUSIVE MODE", pgx.QueryExecModeSimpleProtocol)
@@ -95,22 +167,40 @@ func keptBusy(t *testing.T, r *cdctest.Rig, db *cdctest.Postgres, fn func() []*c
 	return fn()
 }
 
+// keptRead calls fn while a transaction that has read the table is open.
+func keptRead(t *testing.T, r *cdctest.Rig, db *cdctest.MySQL, fn func() []*cdctest.Event) []*cdctest.Event {
+	t.Helper()
+	pool, err := db.Server.Open(db.Name(), nil)
+	r.Must(err)
+	defer func() { _ = pool.Close() }()
+	tx, err := pool.BeginTx(t.Context(), nil)
+	r.Must(err)
+	defer func() { _ = tx.Rollback() }()
+	_, err = tx.ExecContext(t.Context(), "SELECT 1 FROM outbox")
+	r.Must(err)
+	return fn()
+}
+
 // The relay goes on publishing while it makes, takes out and drops partitions under load, and is killed meanwhile.
 //
-//covers:postgres 16 events
+//covers:all 16 events
 func TestPartitionsAreMaintainedUnderLoad(t *testing.T) {
-	t.Parallel()
-	db := maintained(t)
-	r := newRig(t, db, cdctest.InFile, maintaining)
-	r.Load(cdctest.Workload{})
-	r.Start()
-	r.Must(r.Relay.AwaitLog(r.Within(time.Minute), `change="taken out"`))
-	r.Kill()
-	r.Start()
-	for _, days := range []int{-4, -3} {
-		awaitRows(r, db, time.Now().AddDate(0, 0, days), -1)
+	for name, source := range sources() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			db := maintained(t, source)
+			r := newRig(t, db, cdctest.InFile, maintaining)
+			r.Load(cdctest.Workload{})
+			r.Start()
+			r.Must(r.Relay.AwaitLog(r.Within(time.Minute), `change="taken out"`))
+			r.Kill()
+			r.Start()
+			for _, days := range []int{-4, -3} {
+				awaitRows(r, db, time.Now().AddDate(0, 0, days), -1)
+			}
+			awaitRows(r, db, time.Now().AddDate(0, 0, 6), 0)
+			r.AwaitProgress(500)
+			r.Verify()
+		})
 	}
-	awaitRows(r, db, time.Now().AddDate(0, 0, 6), 0)
-	r.AwaitProgress(500)
-	r.Verify()
 }

@@ -44,6 +44,95 @@ CREATE TABLE IF NOT EXISTS `shop`.`outbox` (
   PRIMARY KEY (event_id)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
+-- Maintains the partitions of shop.outbox for a user that has no rights on it. Its creator needs
+-- CREATE ROUTINE, SELECT, INSERT, CREATE, ALTER and DROP on the database.
+SET SESSION sql_mode = 'STRICT_ALL_TABLES';
+
+DROP PROCEDURE IF EXISTS `shop`.`outbox_maintain`;
+
+DELIMITER //
+CREATE PROCEDURE `shop`.`outbox_maintain`(
+  IN action VARCHAR(16) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, IN part VARCHAR(64) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
+SQL SECURITY DEFINER
+BEGIN
+  DECLARE ddl, name, base, said TEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+  DECLARE until DATETIME;
+  DECLARE n INT DEFAULT 1;
+  IF action = 'cancel' THEN
+    IF EXISTS (SELECT 1 FROM information_schema.processlist WHERE id = IS_USED_LOCK('cdc-relay partitions shop.outbox') AND state LIKE 'Waiting for table metadata lock%') THEN
+      KILL QUERY IS_USED_LOCK('cdc-relay partitions shop.outbox');
+    END IF;
+  ELSEIF action = 'list' THEN
+    SELECT partition_name AS name, partition_ordinal_position AS n, partition_description AS bound, NULL AS taken
+      FROM information_schema.partitions WHERE table_schema = 'shop' AND table_name = 'outbox' AND partition_name IS NOT NULL
+    UNION ALL SELECT table_name, NULL, NULL, SUBSTR(table_comment, CHAR_LENGTH('cdc-relay: taken out of shop.outbox, until ') + 1)
+      FROM information_schema.tables WHERE table_schema = 'shop' AND CAST(LEFT(table_comment, CHAR_LENGTH('cdc-relay: taken out of shop.outbox, until ')) AS BINARY) = CAST('cdc-relay: taken out of shop.outbox, until ' AS BINARY);
+  ELSEIF COALESCE(IS_USED_LOCK('cdc-relay partitions shop.outbox'), 0) <> CONNECTION_ID() THEN
+    SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'another connection maintains the partitions';
+  ELSE
+    SELECT IF(partition_description = 'MAXVALUE', UTC_TIMESTAMP(), CAST(TRIM(BOTH '''' FROM partition_description) AS DATETIME)) INTO until
+      FROM information_schema.partitions WHERE table_schema = 'shop' AND table_name = 'outbox' AND CAST(partition_name AS BINARY) = CAST(part AS BINARY);
+    IF action IN ('flat', 'exchange', 'merge') AND COALESCE(until > UTC_TIMESTAMP(), TRUE) THEN
+      SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'not a partition of a day that has ended';
+    ELSEIF action = 'make' THEN
+      SET until = CAST(SUBSTR(part, 2) AS DATETIME);
+      SET ddl = CONCAT('ALTER TABLE `shop`.`outbox` ', 'REORGANIZE PARTITION pmax INTO (PARTITION p', DATE_FORMAT(until, '%Y%m%d'),
+        ' VALUES LESS THAN (''', DATE(until) + INTERVAL 1 DAY, '''), PARTITION pmax VALUES LESS THAN (MAXVALUE))');
+    ELSEIF action = 'spare' THEN
+      SET ddl = 'CREATE TABLE `shop`.`outbox_spare` LIKE `shop`.`outbox`';
+    ELSEIF action = 'flat' THEN
+      SET ddl = CONCAT('ALTER TABLE `shop`.`outbox_spare` ', 'COMMENT = ', QUOTE(CONCAT('cdc-relay: taken out of shop.outbox, until ', until)), ' REMOVE PARTITIONING');
+    ELSEIF action = 'exchange' THEN
+      IF EXISTS (SELECT 1 FROM `shop`.`outbox_spare`) THEN
+        SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'the spare table is not empty';
+      END IF;
+      SET ddl = CONCAT('ALTER TABLE `shop`.`outbox` ', 'EXCHANGE PARTITION `', REPLACE(part, '`', '``'), '` WITH TABLE `shop`.`outbox_spare`');
+    ELSEIF action = 'finish' THEN
+      SELECT table_comment INTO said FROM information_schema.tables WHERE table_schema = 'shop' AND table_name = 'outbox_spare';
+      IF said IS NULL THEN
+        SET ddl = NULL;
+      ELSEIF NOT EXISTS (SELECT 1 FROM `shop`.`outbox_spare`) THEN
+        SET ddl = 'DROP TABLE `shop`.`outbox_spare`';
+      ELSE
+        SET until = CAST(SUBSTR(said, CHAR_LENGTH('cdc-relay: taken out of shop.outbox, until ') + 1, 19) AS DATETIME);
+        SET base = CONCAT('outbox_', IF(TIME(until) = 0, DATE_FORMAT(until - INTERVAL 1 DAY, '%Y%m%d'), DATE_FORMAT(until, 'max_%Y%m%d%H%i%s')));
+        SET name = base;
+        WHILE EXISTS (SELECT 1 FROM information_schema.tables WHERE table_schema = 'shop' AND LOWER(table_name) = LOWER(name)) DO
+          SET n = n + 1, name = CONCAT(base, '_', n);
+        END WHILE;
+        SET said = CONCAT('cdc-relay: taken out of shop.outbox, until ', until, ', GTID ', REPLACE(@@GLOBAL.gtid_executed, CHAR(10), ''));
+        SET ddl = CONCAT('ALTER TABLE `shop`.`outbox_spare` ', 'RENAME TO ', '`shop`.', '`', REPLACE(name, '`', '``'), '`', IF(CHAR_LENGTH(said) > 2048, '', CONCAT(', COMMENT = ', QUOTE(said))));
+      END IF;
+    ELSEIF action = 'merge' THEN
+      SELECT partition_name INTO base FROM information_schema.partitions
+        WHERE table_schema = 'shop' AND table_name = 'outbox' AND partition_ordinal_position = 1;
+      SELECT partition_name INTO name FROM information_schema.partitions
+        WHERE table_schema = 'shop' AND table_name = 'outbox' AND partition_ordinal_position = 2;
+      IF name <> part THEN
+        SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'not the second partition';
+      END IF;
+      SET ddl = CONCAT('ALTER TABLE `shop`.`outbox` ', 'REORGANIZE PARTITION `', REPLACE(base, '`', '``'), '`, `', REPLACE(name, '`', '``'), '` INTO (PARTITION `', REPLACE(name, '`', '``'), '` VALUES LESS THAN (''', DATE(until), '''))');
+    ELSEIF action = 'drop' THEN
+      SELECT table_name INTO name FROM information_schema.tables WHERE table_schema = 'shop' AND CAST(table_name AS BINARY) = CAST(part AS BINARY) AND CAST(LEFT(table_comment, CHAR_LENGTH('cdc-relay: taken out of shop.outbox, until ')) AS BINARY) = CAST('cdc-relay: taken out of shop.outbox, until ' AS BINARY);
+      IF name IS NULL THEN
+        SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'no table that was taken out';
+      END IF;
+      SET ddl = CONCAT('DROP TABLE ', '`shop`.', '`', REPLACE(name, '`', '``'), '`');
+    ELSE
+      SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'unknown action';
+    END IF;
+    IF ddl IS NOT NULL THEN
+      SET @cdc_relay_ddl = ddl;
+      PREPARE cdc_relay_ddl FROM @cdc_relay_ddl;
+      EXECUTE cdc_relay_ddl;
+      DEALLOCATE PREPARE cdc_relay_ddl;
+    END IF;
+  END IF;
+END//
+DELIMITER ;
+
 -- To be run by an administrator, who grants rights and changes settings.
 
 GRANT SELECT ON `shop`.`outbox` TO `relay`@`10.0.%`;
+
+GRANT EXECUTE ON PROCEDURE `shop`.`outbox_maintain` TO `relay`@`10.0.%`;

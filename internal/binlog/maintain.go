@@ -1,0 +1,296 @@
+package binlog
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+// PartitionOptions name a table whose daily partitions the routine that setup makes maintains.
+type PartitionOptions struct {
+	// Table is the table's name ("orders.outbox"), Routine the name of the procedure in SQL.
+	Table, Routine string
+	// Lock is the name of the lock that the procedure asks for.
+	Lock string
+	// Source is whose checkpoint Load loads.
+	Source cdc.Source
+	Load   cdc.Loader
+}
+
+// Partitions are the daily partitions of one table. What it changes, it changes while it holds the lock, which ends with the
+// connection.
+type Partitions struct {
+	PartitionOptions
+
+	db     *Database
+	locked bool
+	first  string // the partition of the oldest rows, at the last List
+}
+
+// Partitions returns the partitions of a table.
+func (d *Database) Partitions(o PartitionOptions) *Partitions {
+	return &Partitions{PartitionOptions: o, db: d}
+}
+
+// Name returns the table's name.
+func (p *Partitions) Name() string { return p.Table }
+
+// Maintainable returns an error on a replica, and for a table that is not partitioned as setup does it.
+func (p *Partitions) Maintainable(ctx context.Context) error {
+	if p.db.Server.ReadOnly || replicates(ctx, p.db.db, p.db.Server.Flavor) {
+		return cdc.Fixable("point source.mysql.dsn at the primary, or run `cdc-relay partitions run --owner-dsn` there from a timer",
+			"partitions of %s: %s is a replica or takes no writes", p.Table, p.db.Server.Address)
+	}
+	var ahead int64
+	schema, table, _ := strings.Cut(p.Table, ".")
+	err := p.db.db.QueryRowContext(ctx, partitionsAhead, schema, table).Scan(&ahead)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return cdc.Fixable("remove partitions from the configuration, or create the table with `cdc-relay setup`",
+			"table %s does not exist or has no daily partitions", p.Table)
+	case err != nil:
+		return fmt.Errorf("read partitions of %s: %w", p.Table, err)
+	}
+	return nil
+}
+
+// replicates reports whether a replication channel runs. A user without the right to ask gets no answer.
+func replicates(ctx context.Context, db *sql.DB, f cdc.Flavor) bool {
+	query := `SHOW REPLICA STATUS`
+	if f == cdc.MariaDB {
+		query = `SHOW ALL SLAVES STATUS`
+	}
+	found, err := db.QueryContext(ctx, query)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = found.Close() }()
+	columns, err := found.Columns()
+	if err != nil {
+		return false
+	}
+	for found.Next() {
+		values, row := make([]sql.NullString, len(columns)), make([]any, len(columns))
+		for i := range values {
+			row[i] = &values[i]
+		}
+		if found.Scan(row...) != nil {
+			return false
+		}
+		for i, name := range columns {
+			if strings.HasSuffix(name, "_Running") && values[i].String != "No" && values[i].String != "" {
+				return true
+			}
+		}
+	}
+	return found.Err() != nil
+}
+
+// Make makes a day's partition, and all days since the last one are in it. With swap pmax is replaced by an empty table
+// before: a split copies the rows that it finds.
+func (p *Partitions) Make(ctx context.Context, day time.Time, swap bool) error {
+	doing := "make the partition of " + day.Format(time.DateOnly)
+	if swap {
+		if err := p.exchange(ctx, doing, "pmax"); err != nil {
+			return err
+		}
+	}
+	name := "p" + day.Format("20060102")
+	if err := p.change(ctx, doing, "make", name); err != nil || !swap {
+		return err
+	}
+	return p.change(ctx, doing, "finish", "")
+}
+
+// TakeOut exchanges a day's partition with an empty table, which waits for the transactions that wrote to it, and merges the
+// empty partition of the days before into it.
+func (p *Partitions) TakeOut(ctx context.Context, part cdc.Partition) error {
+	doing := "take out " + part.Name
+	rows, err := p.count(ctx, part.Name, 1)
+	if err != nil {
+		return err
+	}
+	if rows > 0 {
+		if err := p.exchange(ctx, doing, part.Name); err != nil {
+			return err
+		}
+		if err := p.change(ctx, doing, "finish", ""); err != nil {
+			return err
+		}
+	}
+	if part.Name == p.first {
+		return nil
+	}
+	if err := p.change(ctx, doing, "merge", part.Name); err != nil {
+		return err
+	}
+	p.first = part.Name
+	return nil
+}
+
+// exchange ends what an interrupted pass began, and exchanges a partition with an empty table.
+func (p *Partitions) exchange(ctx context.Context, doing, part string) error {
+	for _, action := range []string{"finish", "spare", "flat"} {
+		if err := p.change(ctx, doing, action, part); err != nil {
+			return err
+		}
+	}
+	err := p.change(ctx, doing, "exchange", part)
+	if err != nil {
+		_ = p.change(ctx, doing, "finish", "") // drops the empty table, or the next pass does
+	}
+	return err
+}
+
+// Drop drops what was taken out. It looks again while it holds the lock: the list may be of before.
+func (p *Partitions) Drop(ctx context.Context, part cdc.Partition) error {
+	doing := "drop " + part.Name
+	if err := p.lock(ctx); err != nil {
+		return err
+	}
+	parts, _, err := p.List(ctx)
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(parts, func(q cdc.Partition) bool { return q.Name == part.Name && q.Relayed }) {
+		return p.busy(doing)
+	}
+	schema, _, _ := strings.Cut(p.Table, ".")
+	return p.change(ctx, doing, "drop", strings.TrimPrefix(part.Name, schema+"."))
+}
+
+// lock takes the lock of the table's partitions, or fails if another process has it.
+func (p *Partitions) lock(ctx context.Context) error {
+	if p.locked {
+		return nil
+	}
+	if err := p.db.openCanceller(ctx); err != nil {
+		return err
+	}
+	err := p.db.db.QueryRowContext(ctx, "SELECT COALESCE(GET_LOCK(?, 0), 0)", p.Lock).Scan(&p.locked)
+	if err != nil {
+		return fmt.Errorf("table %s: lock its partitions: %w", p.Table, err)
+	}
+	if !p.locked {
+		return &heldError{p.Table}
+	}
+	if _, err := p.db.db.ExecContext(ctx, "SET SESSION lock_wait_timeout = 1"); err != nil {
+		return fmt.Errorf("table %s: prepare the connection: %w", p.Table, err)
+	}
+	return nil
+}
+
+const (
+	// lockPatience is how long a statement may wait for a lock, and writers behind it. The servers' own bound is a second.
+	lockPatience = 20 * time.Millisecond
+	// lockLook is the time between two looks at a statement that has not ended by then.
+	lockLook = 5 * time.Millisecond
+)
+
+// change calls the routine, and ends the call if it waits for a lock. A call that works is never ended.
+func (p *Partitions) change(ctx context.Context, doing, action, part string) error {
+	if err := p.lock(ctx); err != nil {
+		return err
+	}
+	running, ended := context.WithCancel(ctx)
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		p.cancelWaits(running)
+	}()
+	_, err := p.db.db.ExecContext(ctx, "CALL "+p.Routine+"(?, ?)", action, part)
+	ended()
+	<-watched // or it would end the next call
+	return p.changeError(doing, err)
+}
+
+func (p *Partitions) cancelWaits(running context.Context) {
+	timer := time.NewTimer(lockPatience)
+	defer timer.Stop()
+	for {
+		select {
+		case <-running.Done():
+			return
+		case <-timer.C:
+		}
+		// Without the context: a call that is given up on may still reach the server.
+		if _, err := p.db.canceller.ExecContext(context.WithoutCancel(running), "CALL "+p.Routine+"('cancel', '')"); err != nil {
+			return // the servers' own bound remains
+		}
+		timer.Reset(lockLook)
+	}
+}
+
+// openCanceller opens the connection that ends waits.
+func (d *Database) openCanceller(ctx context.Context) (err error) {
+	if d.canceller == nil {
+		d.canceller, err = openSQL(ctx, d.cfg)
+	}
+	return err
+}
+
+// heldError says that another process maintains the partitions.
+type heldError struct{ table string }
+
+func (e *heldError) Error() string {
+	return "table " + e.table + ": another process maintains its partitions"
+}
+
+func (e *heldError) Is(target error) bool { return target == cdc.ErrBusy }
+
+func (p *Partitions) busy(doing string) error {
+	return &cdc.FixableError{
+		Cause: fmt.Errorf("table %s: %s: %w, and application and relay do not wait for each other", p.Table, doing, cdc.ErrBusy),
+		Fix:   "end long transactions on the table, if this is said again and again",
+	}
+}
+
+// Error numbers of the routine.
+const (
+	erInterrupted      = 1317
+	erNoSuchRoutine    = 1305
+	erRoutineAccess    = 1370
+	erExchangeMismatch = 1731
+)
+
+// missing reports whether err says that the user may not call the routine.
+func missing(err error) bool {
+	code, _ := number(err)
+	return code == erNoSuchRoutine || code == erRoutineAccess
+}
+
+func (p *Partitions) changeError(doing string, err error) error {
+	code, said := number(err)
+	switch {
+	case err == nil:
+		return nil
+	case code == erLockWaitTimeout, code == erLockDeadlock, code == erInterrupted:
+		return p.busy(doing)
+	case missing(err):
+		return cdc.Fixable("run `cdc-relay setup` with the owner's connection string, or use `cdc-relay partitions run --owner-dsn` from a timer",
+			"table %s: %s: user %s may not call the routine that maintains the partitions (%s)", p.Table, doing, p.db.Server.Role, said)
+	case code == erExchangeMismatch:
+		schema, table, _ := strings.Cut(p.Table, ".")
+		return cdc.Fixable("run ALTER TABLE "+mysqlName(schema)+"."+mysqlName(table)+" FORCE, ALGORITHM = INPLACE, LOCK = NONE, which copies the table while writers go on; in future add columns with ALGORITHM = INPLACE",
+			"table %s: %s: a column was added with ALGORITHM = INSTANT, so partitions cannot be exchanged (%s)", p.Table, doing, said)
+	}
+	return p.db.execError("table "+p.Table+": "+doing, err)
+}
+
+// MayMaintain reports whether the user of the connection may call a table's routine.
+func (d *Database) MayMaintain(ctx context.Context, routine string) (bool, error) {
+	_, err := d.db.ExecContext(ctx, "CALL "+routine+"('list', '')")
+	if missing(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("call %s: %w", routine, err)
+	}
+	return true, nil
+}

@@ -1,0 +1,513 @@
+package binlog
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/binlog"
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/outbox"
+	"github.com/cdc-relay/cdc-relay/internal/retention"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
+)
+
+func (d *database) outbox() outbox.Name { return outbox.Name{Schema: d.name, Table: "outbox"} }
+
+// keeper is a database whose table has partitions for the last days too, and a user that may maintain them.
+type keeper struct {
+	*database
+
+	user   string
+	saved  cdc.Checkpoint
+	source cdc.Source
+}
+
+func keeping(d *database, days int) *keeper {
+	d.t.Helper()
+	k := &keeper{database: d, user: fmt.Sprintf("keep_%x", time.Now().UnixNano()), source: cdc.Source{SystemID: d.flavor, Database: d.name}}
+	o := outbox.TableOptions{Name: d.outbox(), From: time.Now().AddDate(0, 0, -days), Ahead: days}
+	steps, err := outbox.MySQLSetup(outbox.MySQLSetupOptions{
+		Flavor: cdc.Flavor(d.flavor), Make: []outbox.TableOptions{o}, Read: []outbox.Name{d.outbox()}, User: k.user, Maintain: []outbox.Name{d.outbox()},
+	})
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	d.exec("CREATE USER " + k.user)
+	d.t.Cleanup(func() { _ = d.server.Exec(context.WithoutCancel(d.t.Context()), "", "DROP USER "+k.user) })
+	for _, step := range steps {
+		var statements []string
+		for _, st := range step.Statements {
+			statements = append(statements, st.SQL)
+		}
+		d.session(statements...)
+	}
+	return k
+}
+
+// parts connects as the user to the table's partitions.
+func (k *keeper) parts() *binlog.Partitions {
+	k.t.Helper()
+	p, done := k.connect(k.server)
+	k.t.Cleanup(done)
+	return p
+}
+
+func (k *keeper) connect(server *testenv.MySQLServer) (p *binlog.Partitions, done func()) {
+	k.t.Helper()
+	dsn := server.UserDSN(k.user, "", k.name, "")
+	db, err := binlog.OpenDatabase(k.t.Context(), binlog.Options{DSN: func() (string, error) { return dsn, nil }})
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	return db.Partitions(binlog.PartitionOptions{
+		Table: k.name + ".outbox", Routine: outbox.MySQLRoutine(k.outbox()).MySQL(), Lock: outbox.MySQLPartitionLock(k.outbox()),
+		Source: k.source,
+		Load: func(context.Context) (cdc.Checkpoint, bool, error) {
+			return k.saved, k.saved.Source != cdc.Source{}, nil
+		},
+	}), db.Close
+}
+
+// relayed saves the end of the binlog as the checkpoint.
+func (k *keeper) relayed() {
+	k.t.Helper()
+	k.saved = cdc.Checkpoint{Source: k.source, Progress: cdc.Progress{Position: cdc.Position(k.position())}}
+}
+
+// maintain returns what a Maintainer leaves undone in one pass as the user.
+func (k *keeper) maintain(o retention.Options) error {
+	k.t.Helper()
+	p, done := k.connect(k.server)
+	defer done()
+	if err := p.Maintainable(k.t.Context()); err != nil {
+		k.t.Fatal(err)
+	}
+	open := func(context.Context) ([]retention.Table, func(), error) { return []retention.Table{p}, func() {}, nil }
+	return retention.New(o, open, slog.New(slog.DiscardHandler), nil).Maintain(k.t.Context())
+}
+
+func (k *keeper) list() []cdc.Partition {
+	k.t.Helper()
+	p, done := k.connect(k.server)
+	defer done()
+	list, _, err := p.List(k.t.Context())
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	return list
+}
+
+// insertAt inserts the events from..to with a created_at some days ago.
+func (d *database) insertAt(days, from, to int) {
+	d.t.Helper()
+	for n := from; n <= to; n++ {
+		d.exec(fmt.Sprintf("INSERT INTO %s (event_id, aggregate_type, aggregate_id, event_type, occurred_at, created_at) VALUES "+
+			"(X'%032x', 'Order', '%d', 'placed', UTC_TIMESTAMP(6), UTC_TIMESTAMP(6) - INTERVAL %d DAY)", d.outbox().MySQL(), n, n, days))
+	}
+}
+
+// held returns the numbers of the rows of a table, in order.
+func (d *database) held(table string) string {
+	d.t.Helper()
+	var text sql.NullString
+	if err := d.db.QueryRowContext(d.t.Context(), "SELECT GROUP_CONCAT(aggregate_id ORDER BY CAST(aggregate_id AS UNSIGNED)) FROM "+table).Scan(&text); err != nil {
+		d.t.Fatalf("%s: %v", table, err)
+	}
+	return text.String
+}
+
+func daysAgo(n int) string { return time.Now().UTC().AddDate(0, 0, -n).Format("20060102") }
+
+func takenOut(parts []cdc.Partition) (names []string) {
+	for _, p := range parts {
+		if p.Out {
+			names = append(names, p.Name[strings.LastIndex(p.Name, ".")+1:])
+		}
+	}
+	return names
+}
+
+func wantOut(t *testing.T, parts []cdc.Partition, want ...string) {
+	t.Helper()
+	if got := takenOut(parts); !slices.Equal(got, want) {
+		t.Errorf("taken out: %v, want %v", got, want)
+	}
+}
+
+func twoDays() retention.Options { return retention.Options{Ahead: 5, TTL: 36 * time.Hour, Drop: true} }
+
+// The relay's user makes days ahead and takes out those past the TTL. They are dropped only once the position has passed
+// every event in them. The relay publishes the events of what was taken out before it read them, and goes on.
+//
+//covers:binlogs 16 rows
+func TestPartitionIsDroppedOnceRelayed(t *testing.T) {
+	onEach(t, func(d *database) {
+		t := d.t
+		t.Parallel() // a pass waits for the relay
+		k := keeping(d, 4)
+		before := cdc.Position(d.position())
+		d.insertAt(3, 1, 5)
+		if err := k.maintain(twoDays()); err == nil || !strings.Contains(cdc.Explain(err), "start the relay") {
+			t.Fatalf("while nothing is relayed: %v", err)
+		}
+		k.saved = cdc.Checkpoint{Source: k.source, Progress: cdc.Progress{Position: before}}
+		parts := k.list()
+		wantOut(t, parts, "outbox_"+daysAgo(3))
+		if n := retention.Ahead(parts, time.Now()); n != 5 {
+			t.Errorf("%d days ahead: %v", n, parts)
+		}
+		o := d.options(binlog.Options{ID: k.source.SystemID})
+		r := start(t, d.source(o), newQueue(), d.stored(before))
+		r.await(5)
+		d.insertAt(0, 6, 6)
+		r.await(6)
+		k.relayed()
+		if err := k.maintain(twoDays()); err != nil {
+			t.Fatal(err)
+		}
+		wantOut(t, k.list())
+		d.insertAt(0, 7, 8)
+		for i, row := range r.await(8) {
+			if row["aggregate_id"] != fmt.Sprint(i+1) {
+				t.Errorf("event %d is %s", i+1, row["aggregate_id"])
+			}
+		}
+		if err := r.stop(); err != nil {
+			t.Error(err)
+		}
+		if got := d.held("outbox"); got != "6,7,8" {
+			t.Errorf("the table holds %s", got)
+		}
+	})
+}
+
+// Days that lack a partition although pmax has their rows are made all the same: the rows are taken out where they are.
+//
+//covers:binlogs 16 state
+func TestRowsInPmaxAreNotMoved(t *testing.T) {
+	onEach(t, func(d *database) {
+		t := d.t
+		k := keeping(d, 1)
+		d.insertAt(-4, 1, 3)
+		if err := k.maintain(retention.Options{Ahead: 6, TTL: 240 * time.Hour, Drop: true}); err != nil {
+			t.Fatal(err)
+		}
+		parts := k.list()
+		names := takenOut(parts)
+		if retention.Ahead(parts, time.Now()) != 6 || len(names) != 1 || !strings.HasPrefix(names[0], "outbox_max_") {
+			t.Fatalf("partitions: %v", parts)
+		}
+		if got := d.held(names[0]); got != "1,2,3" {
+			t.Errorf("%s holds %s", names[0], got)
+		}
+		d.insertAt(-4, 4, 4)
+		d.insertAt(-9, 5, 5)
+		if got := d.held("outbox PARTITION (pmax)"); got != "5" || d.held("outbox") != "4,5" {
+			t.Errorf("pmax holds %s, the table %s", got, d.held("outbox"))
+		}
+		k.relayed()
+		if err := k.maintain(retention.Options{Ahead: 6, TTL: time.Nanosecond, Drop: true}); err != nil {
+			t.Fatal(err)
+		}
+		wantOut(t, k.list())
+	})
+}
+
+// A transaction that wrote to a day keeps it from being taken out until it ends, and what it wrote is taken out with the
+// day. The pass gives up before a second is over, so that other writers go on.
+//
+//covers:binlogs 16 state
+func TestPassGivesUpBehindAWriter(t *testing.T) {
+	onEach(t, func(d *database) {
+		t := d.t
+		k := keeping(d, 4)
+		d.insertAt(3, 1, 1)
+		tx, err := d.db.BeginTx(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		insert := "INSERT INTO " + d.outbox().MySQL() + " (event_id, aggregate_type, aggregate_id, event_type, occurred_at, created_at) " +
+			"VALUES (X'02', 'Order', '2', 'placed', UTC_TIMESTAMP(6), UTC_TIMESTAMP(6) - INTERVAL 3 DAY)"
+		if _, err := tx.ExecContext(t.Context(), insert); err != nil {
+			t.Fatal(err)
+		}
+		p := k.parts()
+		day := dayOf(t, p, 3)
+		for range 3 {
+			err = p.TakeOut(t.Context(), day)
+			if !errors.Is(err, cdc.ErrBusy) || cdc.Fix(err) == "" {
+				t.Fatalf("behind a writer: %v", err)
+			}
+			if err = p.Make(t.Context(), time.Now().AddDate(0, 0, 1), false); !errors.Is(err, cdc.ErrBusy) {
+				t.Fatalf("behind a writer: %v", err)
+			}
+		}
+		wantOut(t, k.list())
+		if err := tx.Commit(); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.TakeOut(t.Context(), day); err != nil {
+			t.Fatal(err)
+		}
+		if got := d.held("outbox_" + daysAgo(3)); got != "1,2" {
+			t.Errorf("taken out: %s", got)
+		}
+	})
+}
+
+func dayOf(t *testing.T, p *binlog.Partitions, ago int) cdc.Partition {
+	t.Helper()
+	parts, _, err := p.List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(parts, func(q cdc.Partition) bool { return q.Name == "p"+daysAgo(ago) })
+	if i < 0 {
+		t.Fatalf("no partition of %d days ago in %v", ago, parts)
+	}
+	return parts[i]
+}
+
+// A pass that ends between any two steps is finished by the next one: every row is in the table or in what was taken out,
+// once, and it is dropped only when it was relayed.
+//
+//covers:binlogs 16 state
+func TestInterruptedPass(t *testing.T) {
+	onEach(t, func(d *database) {
+		t := d.t
+		t.Parallel()
+		steps := []string{"finish", "spare", "flat", "exchange", "finish", "merge"}
+		k := keeping(d, 5)
+		for done := range len(steps) + 1 {
+			d.exec("DELETE FROM outbox")
+			d.insertAt(4, 1, 1)
+			d.insertAt(3, 2, 2)
+			d.insertAt(0, 9, 9)
+			k.call(steps[:done], "p"+daysAgo(4))
+			o := twoDays()
+			o.Ahead, o.Drop = 0, false
+			if err := k.maintain(o); err != nil {
+				t.Fatalf("after %d steps: %v", done, err)
+			}
+			var all []string
+			for _, name := range takenOut(k.list()) {
+				all = append(all, d.held(name))
+			}
+			if got := strings.Join(append(all, d.held("outbox")), " "); got != "1 2 9" {
+				t.Errorf("after %d steps: %s", done, got)
+			}
+			k.relayed()
+			o.Drop = true
+			if err := k.maintain(o); err != nil {
+				t.Fatalf("after %d steps: %v", done, err)
+			}
+			wantOut(t, k.list())
+			if got := d.held("outbox"); got != "9" {
+				t.Errorf("after %d steps the table holds %s", done, got)
+			}
+			k.remake(5)
+		}
+	})
+}
+
+// remake makes the table anew.
+func (k *keeper) remake(days int) {
+	k.t.Helper()
+	script, err := outbox.MySQLTable(outbox.TableOptions{Name: k.outbox(), From: time.Now().AddDate(0, 0, -days), Ahead: days})
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	k.exec("DROP TABLE outbox")
+	for _, st := range script.Up {
+		k.exec(st.SQL)
+	}
+}
+
+// call makes steps of a pass on a connection of its own.
+func (k *keeper) call(steps []string, part string) {
+	k.t.Helper()
+	db := k.open(k.server.UserDSN(k.user, "", "", ""))
+	defer func() { _ = db.Close() }()
+	conn, err := db.Conn(k.t.Context())
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	if _, err := conn.ExecContext(k.t.Context(), "DO GET_LOCK('"+outbox.MySQLPartitionLock(k.outbox())+"', 0)"); err != nil {
+		k.t.Fatal(err)
+	}
+	for _, step := range steps {
+		if _, err := conn.ExecContext(k.t.Context(), call(k.outbox(), step, part)); err != nil {
+			k.t.Fatalf("%s: %v", step, err)
+		}
+	}
+}
+
+func call(table outbox.Name, action, part string) string {
+	return fmt.Sprintf("CALL %s('%s', '%s')", outbox.MySQLRoutine(table).MySQL(), action, strings.ReplaceAll(part, "'", "''"))
+}
+
+// A row that is inserted into a day after that was taken out stays in the table until the next pass, which takes it out too.
+//
+//covers:binlogs 16 state
+func TestLateRowIsKept(t *testing.T) {
+	onEach(t, func(d *database) {
+		t := d.t
+		t.Parallel()
+		k := keeping(d, 5)
+		d.insertAt(4, 1, 1)
+		d.insertAt(3, 2, 2)
+		k.call([]string{"finish", "spare", "flat", "exchange"}, "p"+daysAgo(4))
+		d.insertAt(4, 3, 3) // late, and before the day is merged into the next one
+		o := twoDays()
+		o.Ahead, o.Drop = 0, false
+		for _, want := range []string{"1 2 3", "1 2 3 4"} {
+			if err := k.maintain(o); err != nil {
+				t.Fatal(err)
+			}
+			var all []string
+			for _, name := range takenOut(k.list()) {
+				all = append(all, strings.Split(d.held(name), ",")...)
+			}
+			slices.Sort(all)
+			if got := strings.Join(all, " "); got != want || d.held("outbox") != "" {
+				t.Errorf("taken out: %s, want %s; in the table: %s", got, want, d.held("outbox"))
+			}
+			d.insertAt(4, 4, 4)
+		}
+	})
+}
+
+// The routine touches its table and what it took out of it, and nothing else, whatever the relay's user asks.
+//
+//covers:binlogs 16 state
+func TestRoutineTouchesItsTableOnly(t *testing.T) {
+	onEach(t, func(d *database) {
+		t := d.t
+		k := keeping(d, 3)
+		d.insertAt(0, 1, 1)
+		d.exec("CREATE TABLE outbox_20200101 LIKE outbox; CREATE TABLE precious (n INT) COMMENT 'cdc-relay: taken out of " + d.name + ".other, until 2026-01-02 00:00:00'")
+		db := k.open(k.server.UserDSN(k.user, "", "", ""))
+		defer func() { _ = db.Close() }()
+		conn, err := db.Conn(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = conn.Close() }()
+		if _, err := conn.ExecContext(t.Context(), call(d.outbox(), "spare", "")); err == nil || !strings.Contains(err.Error(), "another connection") {
+			t.Errorf("without the lock: %v", err)
+		}
+		if _, err := conn.ExecContext(t.Context(), "DO GET_LOCK('"+outbox.MySQLPartitionLock(d.outbox())+"', 0)"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := conn.ExecContext(t.Context(), call(d.outbox(), "spare", "")); err != nil {
+			t.Fatal(err)
+		}
+		for _, sql := range []string{
+			call(d.outbox(), "drop", "outbox_20200101"),
+			call(d.outbox(), "drop", "precious"),
+			call(d.outbox(), "drop", "outbox"),
+			call(d.outbox(), "drop", "precious; DROP TABLE precious"),
+			call(d.outbox(), "flat", "p"+daysAgo(0)),                         // today
+			call(d.outbox(), "exchange", "p"+daysAgo(0)),                     //
+			call(d.outbox(), "exchange", "p20200101"),                        // not there
+			call(d.outbox(), "merge", "p"+daysAgo(1)),                        // not the second
+			call(d.outbox(), "make", daysAgo(0)),                             // exists
+			call(d.outbox(), "make", "p2026-01-02')); DROP TABLE precious;"), //
+			call(d.outbox(), "destroy", ""),                                  //
+			"SELECT * FROM " + d.name + ".precious",                          // no right of its own
+			"DROP TABLE " + d.name + ".outbox_spare",                         //
+			"ALTER TABLE " + d.name + ".outbox DROP PARTITION p" + daysAgo(3),
+			"DROP PROCEDURE " + outbox.MySQLRoutine(d.outbox()).MySQL(),
+		} {
+			if _, err := conn.ExecContext(t.Context(), sql); err == nil {
+				t.Errorf("%s: no error", sql)
+			}
+		}
+		if got := d.held("outbox"); got != "1" {
+			t.Errorf("the table holds %s", got)
+		}
+		d.exec("SELECT 1 FROM precious")
+	})
+}
+
+// A replica is left alone, and a server that takes no writes.
+func TestPartitionsOfAReplicaAreLeftAlone(t *testing.T) {
+	for _, kind := range []string{testenv.MySQLFlavor, testenv.MariaDBFlavor} {
+		t.Run(kind, func(t *testing.T) {
+			d := newDatabase(t, kind)
+			k := keeping(d, 3)
+			d.exec("GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO " + k.user)
+			if kind == testenv.MariaDBFlavor {
+				d.exec("GRANT REPLICA MONITOR ON *.* TO " + k.user)
+			}
+			replica := testenv.MySQLReplica(t, d.server, testenv.MySQLOptions{})
+			p, done := k.connect(replica)
+			defer done()
+			err := p.Maintainable(t.Context())
+			if err == nil || !strings.Contains(cdc.Explain(err), "primary") {
+				t.Errorf("read-only replica: %v", err)
+			}
+			if err := replica.Exec(t.Context(), "", "SET GLOBAL read_only = OFF"); err != nil {
+				t.Fatal(err)
+			}
+			p, done = k.connect(replica)
+			defer done()
+			if err := p.Maintainable(t.Context()); err == nil {
+				t.Error("a replica that takes writes is maintained")
+			}
+		})
+	}
+}
+
+// Where the end of what was taken out is not noted, it is dropped once the relay is at the end of the binlog.
+//
+//covers:binlogs 16 state
+func TestPositionIsNotNoted(t *testing.T) {
+	onEach(t, func(d *database) {
+		t := d.t
+		k := keeping(d, 4)
+		d.insertAt(3, 1, 1)
+		o := twoDays()
+		o.Drop = false
+		if err := k.maintain(o); err != nil {
+			t.Fatal(err)
+		}
+		name := "outbox_" + daysAgo(3)
+		k.relayed()
+		d.exec("ALTER TABLE " + name + " COMMENT = 'cdc-relay: taken out of " + d.name + ".outbox, until " + time.Now().UTC().AddDate(0, 0, -2).Format(time.DateOnly) + " 00:00:00'")
+		for _, relayed := range []bool{false, true} {
+			parts := k.list()
+			if i := slices.IndexFunc(parts, func(p cdc.Partition) bool { return p.Out }); i < 0 || parts[i].Relayed != relayed {
+				t.Errorf("want relayed %t: %v", relayed, parts)
+			}
+			k.relayed()
+		}
+	})
+}
+
+// A column that was added with ALGORITHM = INSTANT keeps MySQL from exchanging partitions; the error says how to go on.
+func TestInstantColumn(t *testing.T) {
+	d := newDatabase(t, testenv.MySQLFlavor)
+	k := keeping(d, 4)
+	d.insertAt(3, 1, 1)
+	d.exec("ALTER TABLE outbox ADD COLUMN note TEXT, ALGORITHM = INSTANT")
+	p := k.parts()
+	err := p.TakeOut(t.Context(), dayOf(t, p, 3))
+	fix, _, _ := strings.Cut(cdc.Fix(err), ", which")
+	if fix = strings.TrimPrefix(fix, "run "); !strings.HasPrefix(fix, "ALTER TABLE") {
+		t.Fatalf("%v", err)
+	}
+	d.exec(fix)
+	if err := p.TakeOut(t.Context(), dayOf(t, p, 3)); err != nil {
+		t.Fatal(err)
+	}
+	wantOut(t, k.list(), "outbox_"+daysAgo(3))
+}
