@@ -92,3 +92,5 @@ func printed(m *cdc.Message) printedRecord {
 func (p *printer) Durable() <-chan cdc.Durable { return p.durable }
 
 func (p *printer) Kill() {}
+
+func (p *printer) Reset() {}

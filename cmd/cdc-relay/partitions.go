@@ -83,7 +83,7 @@ func withStore(c *config.Config, given string, fn func(database, connString, cdc
 	if err != nil {
 		return err
 	}
-	store, err := newStore(c)
+	store, err := newPositions(c)
 	if err != nil {
 		return err
 	}

@@ -42,7 +42,7 @@ func (p *positions) with(a *app, fn func(database) error) error {
 	if err != nil {
 		return err
 	}
-	if p.store, err = newStore(c); err != nil {
+	if p.store, err = newPositions(c); err != nil {
 		return err
 	}
 	defer func() { _ = p.store.Close() }()

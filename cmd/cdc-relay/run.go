@@ -14,6 +14,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/binlog"
 	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
 	"github.com/cdc-relay/cdc-relay/internal/config"
+	"github.com/cdc-relay/cdc-relay/internal/kafka"
 	"github.com/cdc-relay/cdc-relay/internal/relay"
 )
 
@@ -147,9 +148,16 @@ func wire(c *config.Config, start binlog.StartFrom, dropped func(reason string),
 	if err != nil {
 		return stages{}, nil, err
 	}
-	keeper, err := newMaintainer(c, db, store.Load, log, reg)
+	keeper, err := newMaintainer(c, db, positionsIn(c, store).Load, log, reg)
 	if err != nil {
 		return stages{}, nil, err
 	}
-	return stages{relay.Stages{Source: src, Router: router, Sink: sink, Checkpointer: store, Maintainer: keeper}, src}, func() { _ = store.Close() }, nil
+	s := relay.Stages{Source: src, Router: router, Sink: sink, Checkpointer: store, Maintainer: keeper}
+	switch {
+	case c.Delivery == config.ExactlyOnce:
+		s.Committer = checkpoint.NewTopic(sink)
+	case c.Kafka.PositionTopic != "" && c.Kafka.TransactionalID != kafka.TransactionalNone:
+		s.Checkpointer = &handover{store: store, config: c}
+	}
+	return stages{s, src}, func() { _ = store.Close() }, nil
 }

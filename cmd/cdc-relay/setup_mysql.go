@@ -283,7 +283,10 @@ func (s *mysqlSetup) ready(ctx context.Context, db *binlog.Database) error {
 
 // storePosition stores the end of the binlog as the first position, unless a checkpoint is stored.
 func (s *mysqlSetup) storePosition(ctx context.Context, db *binlog.Database) error {
-	store, err := newStore(s.config)
+	if err := s.makePositionTopic(ctx, s.config); err != nil {
+		return err
+	}
+	store, err := newPositions(s.config)
 	if err != nil {
 		return err
 	}

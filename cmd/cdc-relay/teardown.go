@@ -139,7 +139,7 @@ func (t *teardown) reportTables(tables []outboxTable, before map[string]*cdc.Tab
 
 // dropCheckpoint drops the checkpoint, which would not fit the next slot or setup.
 func (t *teardown) dropCheckpoint(ctx context.Context, c *config.Config) error {
-	store, err := newStore(c)
+	store, err := newPositions(c)
 	if err != nil {
 		return err
 	}

@@ -12,17 +12,29 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
 )
 
+// makePositionTopic makes the topic of positions for exactly-once delivery.
+func (s *setup) makePositionTopic(ctx context.Context, c *config.Config) error {
+	if c.Delivery != config.ExactlyOnce {
+		return nil
+	}
+	return s.makeTopicsAs(ctx, c, []string{c.Kafka.PositionTopic}, kafka.PositionTopic(topicSpec(c)))
+}
+
 // makeTopics makes the topics that routes name, where the configuration says how.
 func (s *setup) makeTopics(ctx context.Context, c *config.Config) error {
 	topics := literalTopics(c)
 	if c.Topics.Create == nil || len(topics) == 0 {
 		return nil
 	}
+	return s.makeTopicsAs(ctx, c, topics, topicSpec(c))
+}
+
+func (s *setup) makeTopicsAs(ctx context.Context, c *config.Config, topics []string, spec *kafka.TopicSpec) error {
 	client, err := newKafkaClient(c)
 	if err != nil {
 		return err
 	}
-	created, err := client.EnsureTopics(ctx, topics, topicSpec(c))
+	created, err := client.EnsureTopics(ctx, topics, spec)
 	made := map[string]bool{}
 	for _, name := range created {
 		made[name] = true

@@ -97,9 +97,17 @@ func publisherOptions(c *config.Config) (publisher.Options, error) {
 	return publisher.Options{
 		Kafka: conn, Compression: string(c.Kafka.Compression), Create: topicSpec(c),
 		TransactionalID: c.Kafka.TransactionalID, MaxMessageBytes: int(c.Kafka.MaxMessageBytes),
-		RetryInitial: c.Retry.Initial, RetryMax: c.Retry.Max,
+		PositionTopic: positionTopic(c), RetryInitial: c.Retry.Initial, RetryMax: c.Retry.Max,
 		UnknownTopic: c.Errors.UnknownTopic, TooLarge: c.Errors.TooLarge, Rejected: c.Errors.Rejected,
 	}, err
+}
+
+// positionTopic is "" for at-least-once delivery.
+func positionTopic(c *config.Config) string {
+	if c.Delivery == config.ExactlyOnce {
+		return c.Kafka.PositionTopic
+	}
+	return ""
 }
 
 // topicSpec is nil where the relay creates no topics.

@@ -26,7 +26,7 @@ const (
 //
 // Errors: [cdc.ErrStandby] while another relay holds the lock; a [cdc.StopError] when only a person can fix it; anything
 // else is retryable.
-func (s *Source) Acquire(ctx context.Context, load func(context.Context) (cdc.Checkpoint, bool, error)) (_ cdc.Source, _ cdc.Position, err error) {
+func (s *Source) Acquire(ctx context.Context, load cdc.Resumer) (_ cdc.Source, _ cdc.Position, err error) {
 	ctx, cancel := context.WithTimeout(ctx, acquireTimeout)
 	defer cancel()
 	defer func() {
@@ -61,7 +61,7 @@ func (s *Source) Acquire(ctx context.Context, load func(context.Context) (cdc.Ch
 }
 
 // resolveStart checks, in the order in which a person would fix them: settings, tables, positions.
-func (s *Source) resolveStart(ctx context.Context, db *sql.DB, cfg *mysql.Config, load func(context.Context) (cdc.Checkpoint, bool, error)) (cdc.Source, gtidSet, error) {
+func (s *Source) resolveStart(ctx context.Context, db *sql.DB, cfg *mysql.Config, load cdc.Resumer) (cdc.Source, gtidSet, error) {
 	vars, err := readVariables(ctx, db)
 	if err != nil {
 		return cdc.Source{}, nil, err
@@ -80,9 +80,14 @@ func (s *Source) resolveStart(ctx context.Context, db *sql.DB, cfg *mysql.Config
 	if err := s.lead(ctx, db, cfg, sv.source); err != nil {
 		return cdc.Source{}, nil, err
 	}
-	c, found, err := load(ctx)
+	c, found, err := load(ctx, sv.source)
 	if err != nil {
 		return cdc.Source{}, nil, err
+	}
+	if s.received == nil {
+		if s.part, err = s.partBefore(c); err != nil {
+			return cdc.Source{}, nil, err
+		}
 	}
 	from, err := s.agree(ctx, db, sv, storedCheckpoint{c, found})
 	if err != nil {
@@ -97,6 +102,22 @@ func (s *Source) resolveStart(ctx context.Context, db *sql.DB, cfg *mysql.Config
 		}
 	}
 	return sv.source, from, err
+}
+
+// partBefore is what the checkpoint of an earlier run says about the rows of a transaction at its position.
+func (s *Source) partBefore(c cdc.Checkpoint) (part, error) {
+	stored := c.Progress.Part
+	if tables := s.tables(); stored.Rows > 0 && stored.Tables != tables {
+		return part{}, cdc.PositionError("tables_changed", "start the relay with the tables as they were, and change them once it has published the transaction",
+			"checkpoint is within transaction %s, of whose rows of tables %s %d were published, and the tables are %s now", stored.TxID, stored.Tables, stored.Rows, tables)
+	}
+	return part{stored.TxID, stored.Rows}, nil
+}
+
+// has reports whether the server has executed the transaction.
+func (sv *server) has(p part) bool {
+	set, err := parseSet(sv.flavor, p.tx)
+	return err == nil && sv.executed.covers(set)
 }
 
 // source is the binlog's identity.
@@ -116,6 +137,9 @@ func (s *Source) agree(ctx context.Context, db *sql.DB, sv server, sd storedChec
 			return nil, err
 		}
 		v, err := resolve(sv, sd, s.received, s.opts.StartFrom)
+		if err == nil && s.part.rows > 0 {
+			v.behind = v.behind || !sv.has(s.part)
+		}
 		if err != nil || !v.behind {
 			return v.from, err
 		}

@@ -24,6 +24,25 @@ func (ss *session) emitHeld(ctx context.Context) error {
 	return undecodable(err)
 }
 
+// allSkipped returns an error if the transaction has fewer rows than were handed on before.
+func (ss *session) allSkipped() error {
+	if ss.tx.ordinal >= ss.tx.skip {
+		return nil
+	}
+	return cdc.PositionError("other_history", "check what consumers have, then move the position behind the transaction with `"+moveTo("")+"`",
+		"transaction %s has %d rows, of which %d were published: the position belongs to another history of this server", ss.src.part.tx, ss.tx.ordinal, ss.src.part.rows)
+}
+
+// onePart refuses a second transaction of which only some rows are handed on, while another one has yet to come again:
+// another server may have them in another order, and a position holds one.
+func (ss *session) onePart(open bool) error {
+	if due := ss.src.part; open && ss.tx.skip == 0 && due.rows > 0 {
+		return cdc.PositionError("other_order", "read the server on which the relay was stopped, until it has published transaction "+due.tx,
+			"server sends transaction %s before transaction %s, of which %d rows were published: it has them in another order", ss.src.positions.text(ss.tx.id), due.tx, due.rows)
+	}
+	return nil
+}
+
 // flushFull hands the batch on if a transaction like the last one would not fit. A batch should end with a transaction,
 // because a stop waits for that.
 func (ss *session) flushFull(ctx context.Context) error {
@@ -44,6 +63,7 @@ func (ss *session) takeBack() {
 		return
 	}
 	last := len(b.Txs) - 1
+	ss.tx.ordinal = b.Txs[last].Ordinal
 	b.Spans = b.Spans[:b.Txs[last].Row*len(b.Table.Columns)]
 	b.Txs = b.Txs[:last]
 	if last == 0 {
@@ -68,6 +88,13 @@ func (ss *session) emit(ctx context.Context, e event) error {
 		return ss.emitGeneral(ctx, e, s)
 	}
 	for len(r.data) > 0 {
+		if ss.tx.ordinal < ss.tx.skip {
+			if r, _, _, err = s.next(r, nil, nil); err != nil {
+				return err
+			}
+			ss.tx.ordinal++
+			continue
+		}
 		b, err := ss.batchFor(ctx, s.table)
 		if err != nil {
 			return err
@@ -148,6 +175,10 @@ func (ss *session) emitGeneral(ctx context.Context, e event, s *schema) error {
 		return fmt.Errorf("read binlog: expected a rows event, got %T", parsed.Event)
 	}
 	for _, values := range decoded.Rows {
+		if ss.tx.ordinal < ss.tx.skip {
+			ss.tx.ordinal++
+			continue
+		}
 		b, err := ss.batchFor(ctx, s.table)
 		if err != nil {
 			return err
@@ -163,7 +194,10 @@ func (ss *session) emitGeneral(ctx context.Context, e event, s *schema) error {
 // batchFor returns the batch that takes the next row of t.
 func (ss *session) batchFor(ctx context.Context, t *cdc.Table) (*cdc.Batch, error) {
 	if b := ss.batch; b != nil && (b.Table != t || b.Rows() >= batchRows || len(b.Arena) >= batchBytes) {
-		b.Open = ss.tx.ordinal > 0
+		b.Open = ss.tx.ordinal > ss.tx.skip
+		if err := ss.onePart(b.Open); err != nil {
+			return nil, err
+		}
 		if err := ss.flush(ctx); err != nil {
 			return nil, err
 		}

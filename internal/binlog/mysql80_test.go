@@ -129,7 +129,7 @@ func serve80(t *testing.T) (*server80, string) {
 func TestMySQL80(t *testing.T) {
 	handler, address := serve80(t)
 	o := Options{DSN: func() (string, error) { return "relay@tcp(" + address + ")/shop", nil }, Tables: []string{"shop.outbox"}, StartFrom: Current}
-	none := func(context.Context) (cdc.Checkpoint, bool, error) { return cdc.Checkpoint{}, false, nil }
+	none := func(context.Context, cdc.Source) (cdc.Checkpoint, bool, error) { return cdc.Checkpoint{}, false, nil }
 	var log bytes.Buffer
 	s := New(o, slog.New(slog.NewTextHandler(&log, nil)), prometheus.NewRegistry())
 	if _, from, err := s.Acquire(t.Context(), none); err != nil || string(from) != serverA+":1-9" {
@@ -139,7 +139,7 @@ func TestMySQL80(t *testing.T) {
 	if n := strings.Count(log.String(), "MySQL 8.0.22 has all that the relay needs"); n != 1 {
 		t.Errorf("%d warnings:\n%s", n, &log)
 	}
-	found, tables := Check(t.Context(), o, none)
+	found, tables := Check(t.Context(), o, func(ctx context.Context) (cdc.Checkpoint, bool, error) { return none(ctx, cdc.Source{}) })
 	severities := map[string]finding.Severity{}
 	for _, f := range found {
 		if f.Severity == finding.Warn || f.Severity == finding.Fail {

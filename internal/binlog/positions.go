@@ -13,6 +13,14 @@ type mark struct {
 	upto uint64
 	// commit is the last of them with rows of ours.
 	commit gtid
+	// part is the transaction that is open at the end of the batch.
+	part part
+}
+
+// part is a transaction of which only the first rows were handed on. The zero value is none.
+type part struct {
+	tx   string // its GTID
+	rows uint32
 }
 
 // positionIndex keeps the transactions that are not in a saved position yet, as runs of GTIDs. They are folded into a set when a
@@ -31,12 +39,19 @@ type positionIndex struct {
 	head  int
 }
 
-// start begins at a position. It is called before the first mark, and not again.
-func (m *positionIndex) start(f cdc.Flavor, from gtidSet) {
+// start begins at a position, which is safe with the batch seq. It is called before the first mark, and again only after
+// a reset.
+func (m *positionIndex) start(f cdc.Flavor, from gtidSet, seq uint64, p part) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.flavor, m.base, m.merge = f, from.clone(), leastMerge
-	m.list = append(m.list, mark{})
+	m.list = append(m.list, mark{seq: seq, part: p})
+}
+
+func (m *positionIndex) reset() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.base, m.done, m.added, m.list, m.head = nil, 0, nil, nil, 0
 }
 
 // text names a transaction as its server prints it.
@@ -87,14 +102,14 @@ func (m *positionIndex) news() bool {
 }
 
 // set marks the batch seq: what was added so far is safe with it.
-func (m *positionIndex) set(seq uint64, commit gtid) {
+func (m *positionIndex) set(seq uint64, commit gtid, p part) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.head > 1024 && m.head > len(m.list)/2 {
 		m.list = append(m.list[:0], m.list[m.head:]...)
 		m.head = 0
 	}
-	m.list = append(m.list, mark{seq: seq, upto: m.done + uint64(len(m.added)), commit: commit})
+	m.list = append(m.list, mark{seq: seq, upto: m.done + uint64(len(m.added)), commit: commit, part: p})
 }
 
 // progress folds what is safe now that seq is durable, and forgets it.
@@ -114,5 +129,7 @@ func (m *positionIndex) progress(seq uint64) (cdc.Progress, bool) {
 	}
 	m.done = k.upto
 	m.added = append(m.added[:0], m.added[n:]...)
-	return cdc.Progress{Position: cdc.Position(m.base.String()), TxID: k.commit.text(m.flavor)}, true
+	return cdc.Progress{
+		Position: cdc.Position(m.base.String()), TxID: k.commit.text(m.flavor), Part: cdc.Part{TxID: k.part.tx, Rows: k.part.rows},
+	}, true
 }

@@ -85,7 +85,7 @@ func (s *Source) Run(ctx context.Context, out cdc.Queue) error {
 	defer ss.close()
 	if s.received == nil { // not in Acquire: after a Release another relay may lead, and move the checkpoint
 		s.received = ss.from.clone()
-		s.positions.start(s.flavor, ss.from)
+		s.positions.start(s.flavor, ss.from, s.handed.Load(), s.part)
 	}
 	s.connected.Store(true)
 	defer s.connected.Store(false)
@@ -295,7 +295,7 @@ func (ss *session) flush(ctx context.Context) error {
 	}
 	s := ss.src
 	b.Seq = s.handed.Load() + 1
-	s.positions.set(b.Seq, s.commit) // before the offer: the batch may be durable before Offer returns
+	s.positions.set(b.Seq, s.commit, ss.partial()) // before the offer: the batch may be durable before Offer returns
 	rows := b.Rows()
 	b.Bytes = cap(b.Arena) + len(b.Spans)*8
 	if rows > 0 {
@@ -315,6 +315,14 @@ func (ss *session) flush(ctx context.Context) error {
 	ss.batch = nil
 	s.handed.Store(b.Seq)
 	return nil
+}
+
+// partial is the transaction of which only some rows have been handed on once the pending batch is.
+func (ss *session) partial() part {
+	if ss.tx.open && ss.tx.ordinal > ss.tx.skip {
+		return part{ss.src.positions.text(ss.tx.id), ss.tx.ordinal}
+	}
+	return ss.src.part
 }
 
 // hangUp closes the connection and keeps what was read of it: a transaction that is being handed on is handed on to its end.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/tls"
 	"log/slog"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -72,6 +74,7 @@ type Source struct {
 	account  string  // the server's name for us
 	caseless bool    // the server does not tell Outbox from outbox
 	toEnd    bool    // read the binlog to its end and not further; see lookahead
+	part     part    // a transaction that comes again although some of its rows were handed on; zero: none
 	received gtidSet // every transaction handed on; nil: nothing yet
 	commit   gtid    // the last of them with rows of ours
 	held     txBuffer
@@ -101,12 +104,20 @@ func (s *Source) Progress(seq uint64) cdc.Progress {
 	if ok {
 		s.confirmed.Store(&p.Position)
 	}
+	if p.Part.Rows > 0 {
+		p.Part.Tables = s.tables()
+	}
 	return p
 }
 
 // Confirm says that all batches up to seq are durable downstream and their position is saved. The server
 // keeps no position for us, so nothing is sent; see waitUntilSaved.
 func (s *Source) Confirm(seq uint64) { s.saved.Store(seq) }
+
+// tables are the tables whose rows are counted, as cdc.Part names them.
+func (s *Source) tables() string {
+	return strings.Join(slices.Sorted(slices.Values(s.opts.Tables)), ",")
+}
 
 // Status is the source's state for people.
 type Status struct {
@@ -141,11 +152,15 @@ func (s *Source) tracked(table string) bool {
 	return configured(s.opts.Tables, s.caseless, table) != ""
 }
 
-// Release gives up what Acquire took. Run must have ended.
+// Release gives up what Acquire took, and forgets what was handed on: the next Acquire starts from what its load returns.
+// Run must have ended.
 func (s *Source) Release(context.Context) {
 	if s.session != nil {
 		s.session.close()
 		s.session = nil
 	}
+	s.part, s.received, s.commit, s.damagedAt = part{}, nil, gtid{}, ""
+	s.positions.reset()
+	s.saved.Store(s.handed.Load())
 	s.unlock()
 }

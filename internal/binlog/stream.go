@@ -33,6 +33,7 @@ type transaction struct {
 	// points are the sizes of held at the savepoints, by name.
 	points  map[string]int64
 	ordinal uint32 // rows handed on
+	skip    uint32 // of these, the first ones that were handed on before
 	placed  bool   // the batch knows it
 }
 
@@ -148,6 +149,9 @@ func (ss *session) begin(e event) error {
 	if err != nil {
 		return fmt.Errorf("read binlog: %w", err)
 	}
+	if p := ss.src.part; p.rows > 0 && p.tx == tx.id.text(ss.src.flavor) {
+		tx.skip = p.rows
+	}
 	tx.ours, tx.points = ss.tx.ours, ss.tx.points
 	clear(tx.ours)
 	clear(tx.points)
@@ -213,6 +217,9 @@ func (ss *session) commit(ctx context.Context) error {
 		if err := ss.emitHeld(ctx); err != nil {
 			return err
 		}
+		if err := ss.allSkipped(); err != nil {
+			return err
+		}
 		if ss.tx.ordinal > 0 { // not all taken back to a savepoint
 			ss.src.commit = ss.tx.id
 		}
@@ -230,6 +237,9 @@ func (ss *session) end() error {
 	}
 	s := ss.src
 	ss.tx.open, ss.tx.begun = false, false
+	if ss.tx.skip > 0 {
+		s.part = part{}
+	}
 	s.held.reset()
 	s.received.add(ss.tx.id)
 	s.positions.seen(ss.tx.id)

@@ -13,6 +13,9 @@ type Queue interface {
 // Loader returns the stored checkpoint, and false if there is none.
 type Loader = func(context.Context) (Checkpoint, bool, error)
 
+// Resumer returns the checkpoint to continue from, like a Loader, for a source whose slot or lock this relay has taken.
+type Resumer = func(context.Context, Source) (Checkpoint, bool, error)
+
 // Policy is what to do with an event that cannot be published.
 type Policy string
 

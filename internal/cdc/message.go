@@ -70,4 +70,7 @@ type Durable struct {
 	// Err is final: no message behind the rejected one in its partition was or will be sent. nil means that every message of
 	// these batches is durable, or was dropped by the configured policy and counted.
 	Err error
+	// Cut says that everything sent so far is acknowledged, and that nothing more is sent before it is committed with its
+	// position. The answer has no batch: First is behind Last.
+	Cut bool
 }

@@ -15,6 +15,19 @@ type Progress struct {
 	Commit Position
 	// TxID is that transaction's ID (xid or GTID).
 	TxID string
+	// Part is the transaction behind Position of which some rows are durable. It is used where data and position are
+	// published in one transaction of Kafka, which may be smaller than the database's.
+	Part Part
+}
+
+// Part is a transaction of which only the first rows are durable. The zero value is none.
+type Part struct {
+	// TxID identifies the transaction. Only the source that issued it parses it.
+	TxID string
+	// Rows is how many rows of the outbox tables are durable, in the order of the WAL or binlog.
+	Rows uint32
+	// Tables are the outbox tables whose rows were counted, by name, in order, with commas.
+	Tables string
 }
 
 // Source identifies the WAL or binlog that a position belongs to. A checkpoint of another source is refused.
@@ -47,6 +60,8 @@ type Checkpoint struct {
 	Sequence uint64
 	// Fence is the transactional ID, by which the sink fences earlier relays. It is chosen once and then kept.
 	Fence string
+	// ExactlyOnce says that it is a copy of the position in Kafka, which is the one that counts.
+	ExactlyOnce bool
 	// LastEventID is the ID of the last event published before Position, for people; "" if unknown.
 	LastEventID string
 	// SavedAt is when the relay saved it, by the relay's clock.

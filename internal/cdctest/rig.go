@@ -103,6 +103,9 @@ func NewRig(tb testing.TB, o RigOptions) *Rig {
 	for _, topic := range topics {
 		r.Must(o.Kafka.CreateTopic(ctx, topic, orElse(o.Partitions, 4), o.TopicSettings))
 	}
+	if r.Delivery == ExactlyOnce {
+		r.Must(o.Kafka.CreateTopic(ctx, r.positions(), 1, map[string]string{"cleanup.policy": "compact"}))
+	}
 	r.configure(o)
 	var err error
 	r.Relay, err = NewRelay(o.Binary, tb.TempDir(), r.Config)
@@ -128,6 +131,10 @@ func (r *Rig) configure(o RigOptions) {
 	}
 	if r.Delivery != AtLeastOnce {
 		r.Config.Set("delivery", string(r.Delivery))
+		r.Config.Set("kafka.position_topic", r.positions())
+		if !slices.Contains(r.DB.Checkpoints(), SlotOnly) {
+			r.Config.Set("source.mysql.id", r.DB.Name())
+		}
 	}
 	switch r.checkpoint {
 	case InRedis:
@@ -140,6 +147,9 @@ func (r *Rig) configure(o RigOptions) {
 		r.Config.Set(path, value)
 	}
 }
+
+// positions returns the topic of positions.
+func (r *Rig) positions() string { return r.Topic + "-positions" }
 
 // RedisKey returns the key of the position.
 func (r *Rig) RedisKey() string { return "cdc-relay:{" + r.DB.Name() + "}" }

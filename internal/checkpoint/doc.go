@@ -69,6 +69,12 @@
 //	  "saved_at": "2026-01-02T03:04:05.678901234Z", string, RFC 3339 in UTC, by the relay's clock
 //	  "reset": true                        only in the mark that a reset leaves in Redis for a week: no
 //	                                       checkpoint, but a generation above the deleted one
+//	  "part": {                            only within a transaction (exactly-once delivery)
+//	    "txid": "0000000001A2B3C8/742",    string; the transaction behind position, in the source's own form
+//	    "rows": 12000,                     number, 32 bits; how many of its rows are published
+//	    "tables": "public.outbox"          string; of these tables
+//	  },
+//	  "exactly_once": true                 only in the position in Kafka and its copies
 //	}
 //
 // It is written without white space, in this order; readers rely on neither and ignore fields that

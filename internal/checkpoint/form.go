@@ -26,6 +26,14 @@ type form struct {
 	LastEventID string     `json:"last_event_id"`
 	SavedAt     time.Time  `json:"saved_at"`
 	Reset       bool       `json:"reset,omitempty"`
+	Part        *partForm  `json:"part,omitempty"`
+	ExactlyOnce bool       `json:"exactly_once,omitempty"`
+}
+
+type partForm struct {
+	TxID   string `json:"txid"`
+	Rows   uint32 `json:"rows"`
+	Tables string `json:"tables"`
 }
 
 type sourceForm struct {
@@ -46,13 +54,20 @@ func encode(c cdc.Checkpoint) ([]byte, error) {
 	for _, s := range [...]string{
 		c.Source.SystemID, c.Source.Database, c.Source.Slot,
 		c.Source.Fingerprint, c.Fence, string(c.Progress.Position), string(c.Progress.Commit), c.Progress.TxID,
+		c.Progress.Part.TxID, c.Progress.Part.Tables,
 	} {
 		if !utf8.ValidString(s) { // JSON would store another text, and the source would look foreign
 			return nil, errNotUTF8
 		}
 	}
+	var part *partForm
+	if p := partForm(c.Progress.Part); p.Rows > 0 {
+		part = &p
+	}
 	value, err := json.Marshal(form{
 		Version:     formVersion,
+		Part:        part,
+		ExactlyOnce: c.ExactlyOnce,
 		Source:      sourceForm(c.Source),
 		Position:    string(c.Progress.Position),
 		Commit:      string(c.Progress.Commit),
@@ -111,9 +126,14 @@ func decode(value []byte) (content, error) {
 	case f.Version != formVersion:
 		return content{}, fmt.Errorf("decode checkpoint: there is no form %d", f.Version)
 	}
+	var part cdc.Part
+	if f.Part != nil {
+		part = cdc.Part(*f.Part)
+	}
 	return content{reset: f.Reset, Checkpoint: cdc.Checkpoint{
 		Source:      cdc.Source(f.Source),
-		Progress:    cdc.Progress{Position: cdc.Position(f.Position), Commit: cdc.Position(f.Commit), TxID: f.TxID},
+		Progress:    cdc.Progress{Position: cdc.Position(f.Position), Commit: cdc.Position(f.Commit), TxID: f.TxID, Part: part},
+		ExactlyOnce: f.ExactlyOnce,
 		Generation:  f.Generation,
 		Sequence:    f.Sequence,
 		Fence:       f.Fence,

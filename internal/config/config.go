@@ -22,9 +22,11 @@ type Config struct {
 	Record Record `yaml:"record"`
 	// The Kafka cluster to publish to.
 	Kafka Kafka `yaml:"kafka" jsonschema:"required"`
+	// What consumers get after a fault. `at-least-once`: events again, at most those of the window and the open transaction. `exactly-once`: each event once, if they read with isolation.level=read_committed; the position is stored in Kafka, in the transaction of the events.
+	Delivery Delivery `yaml:"delivery" jsonschema:"enum=at-least-once,enum=exactly-once,default=at-least-once"`
 	// How missing topics are handled.
 	Topics Topics `yaml:"topics"`
-	// Where the position is stored. PostgreSQL's replication slot stores it too, so this section is optional there; MySQL and MariaDB need it.
+	// Where the position is stored. PostgreSQL's replication slot stores it too, so this section is optional there; MySQL and MariaDB need it, unless delivery is exactly-once.
 	Checkpoint Checkpoint `yaml:"checkpoint"`
 	// Days ahead and the age at which a day is removed, for tables that setup created with daily partitions. Absent: the relay leaves the partitions alone.
 	Partitions *Partitions `yaml:"partitions,omitempty" jsonschema_extras:"x-optional=true"`
@@ -47,6 +49,15 @@ type Config struct {
 	// How long the relay may drain records in flight after the first SIGTERM or SIGINT. A second signal stops it at once.
 	ShutdownTimeout time.Duration `yaml:"shutdown_timeout" jsonschema:"default=20s"`
 }
+
+// Delivery is what consumers get after a fault.
+type Delivery string
+
+// The kinds of delivery.
+const (
+	AtLeastOnce Delivery = "at-least-once"
+	ExactlyOnce Delivery = "exactly-once"
+)
 
 // Load reads and parses the file at path, see [Parse]. env looks up a variable, like [os.LookupEnv]. Errors are of class
 // [cdc.ClassConfig].

@@ -12,4 +12,4 @@
 // its files again each time it is revealed.
 package config
 
-//go:generate go test -run ^TestGenerated$ -update .
+//go:generate go test -run "^(TestGenerated|TestShow)$" -update .

@@ -14,8 +14,10 @@ type Kafka struct {
 	TLS *TLS `yaml:"tls,omitempty" jsonschema_extras:"x-optional=true"`
 	// SASL authentication. Absent: none, or the client certificate of tls.
 	SASL *SASL `yaml:"sasl,omitempty" jsonschema_extras:"x-optional=true"`
-	// Transactional ID. Kafka rejects late writes of a previous run with the same ID; no transaction is started. `auto`: `cdc-relay.` and a name derived from the WAL or binlog; with ACLs, grant WRITE on transactional IDs with the prefix `cdc-relay.`. `none`: no fence.
+	// Transactional ID. Kafka rejects late writes of a previous run with the same ID; a transaction is started only for exactly-once delivery. `auto`: `cdc-relay.` and a name derived from the WAL or binlog; with ACLs, grant WRITE on transactional IDs with the prefix `cdc-relay.`. `none`: no fence.
 	TransactionalID string `yaml:"transactional_id" jsonschema:"minLength=1,default=auto"`
+	// The topic that stores the position for exactly-once delivery: one partition, cleanup.policy=compact, of this relay alone. `setup` creates it. Default: cdc-relay.positions., the database and the slot; on MySQL and MariaDB cdc-relay.positions., source.mysql.id and the database.
+	PositionTopic string `yaml:"position_topic,omitempty" jsonschema:"pattern=^[a-zA-Z0-9._-]+$,maxLength=249"`
 	// How long to wait for the response of a broker before the connection is closed and the request is sent again.
 	RequestTimeout time.Duration `yaml:"request_timeout" jsonschema:"default=15s"`
 	// The largest record batch for a topic whose limit (max.message.bytes) cannot be read.

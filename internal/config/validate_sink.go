@@ -8,6 +8,7 @@ import (
 	"regexp/syntax"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
@@ -75,9 +76,48 @@ func (d *document) topics(c *CreateTopics) {
 	}
 }
 
-func (d *document) checkpoint(c *Checkpoint, s *Source) {
+// transactionTimeout is that of package kafka.
+const transactionTimeout = 60 * time.Second
+
+// delivery checks what exactly-once delivery needs, and fills in the topic of positions.
+func (d *document) delivery(c *Config) {
+	if c.Kafka.PositionTopic == "" {
+		c.Kafka.PositionTopic = c.Source.positionTopic()
+	}
+	if c.Delivery != ExactlyOnce {
+		return
+	}
+	switch {
+	case c.Kafka.TransactionalID == "none":
+		d.report("kafka.transactional_id", "leave it out", "is none, and exactly-once delivery needs transactions")
+	case c.Source.MySQL != nil && c.Source.MySQL.ID == "":
+		d.report("source.mysql.id", "set it to a name that no other relay on this Kafka has", "is missing, and exactly-once delivery needs it: transactions are those of this source")
+	case templateFault(c.Kafka.PositionTopic) != "":
+		d.report("kafka.position_topic", "set it", "would be %q, which %s", c.Kafka.PositionTopic, templateFault(c.Kafka.PositionTopic))
+	case c.Kafka.RequestTimeout >= transactionTimeout:
+		d.report("kafka.request_timeout", "make it shorter", "must be less than %s, after which Kafka aborts a transaction", transactionTimeout)
+	}
+}
+
+// positionTopic is the default of kafka.position_topic; "" if the source is not valid.
+func (s *Source) positionTopic() string {
+	parts := []string{"cdc-relay.positions"}
+	switch {
+	case s.MySQL != nil:
+		parts = append(parts, s.MySQL.ID, s.MySQL.names.database)
+	case s.Postgres != nil:
+		parts = append(parts, s.Postgres.names.database, s.Postgres.Slot)
+	}
+	if slices.Contains(parts, "") {
+		return ""
+	}
+	return strings.Join(parts, ".")
+}
+
+func (d *document) checkpoint(whole *Config) {
+	c, s := &whole.Checkpoint, &whole.Source
 	r := c.Redis
-	if s.MySQL != nil && s.Postgres == nil && r == nil && c.File == "" && !d.badBelow("checkpoint") {
+	if s.MySQL != nil && s.Postgres == nil && r == nil && c.File == "" && whole.Delivery != ExactlyOnce && !d.badBelow("checkpoint") {
 		d.report("checkpoint", "set checkpoint.redis, or checkpoint.file", "is missing, and MySQL and MariaDB keep no position for a relay")
 	}
 	if r == nil {

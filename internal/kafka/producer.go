@@ -80,8 +80,10 @@ func noProducer() Producer { return Producer{-1, -1} }
 // probeProducer is an unused producer ID; it tests InitProducerId permission without fencing anyone.
 func probeProducer() Producer { return Producer{math.MaxInt64, 0} }
 
-// transactionTimeout is required, and must be below the brokers' transaction.max.timeout.ms. No transaction is begun.
-const transactionTimeout = 10 * time.Second
+// TransactionTimeout is how long a transaction may be open before the coordinator aborts it. It must be below the brokers'
+// transaction.max.timeout.ms, which is 15 minutes by default. A relay that is killed and has no successor holds
+// read_committed consumers for that long.
+const TransactionTimeout = 60 * time.Second
 
 // maxTakeOverRequests is far more than relays that start at the same moment can need.
 const maxTakeOverRequests = 20
@@ -134,15 +136,19 @@ func (c *Client) checkProducerID(ctx context.Context, transactionalID string) er
 }
 
 func (c *Client) initProducerID(ctx context.Context, transactionalID string, current Producer) (Producer, error) {
-	res, err := c.requestProducerID(ctx, transactionalID, current)
-	switch {
-	case err != nil:
-		return noProducer(), err
-	case res.Err != sarama.ErrNoError:
-		return noProducer(), producerIDError(transactionalID, res.Err)
-	default:
-		return Producer{res.ProducerID, res.ProducerEpoch}, nil
-	}
+	p := noProducer()
+	err := whileConcurrent(ctx, func() (sarama.KError, error) { // while a predecessor's transaction is aborted
+		res, err := c.requestProducerID(ctx, transactionalID, current)
+		switch {
+		case err != nil:
+			return 0, err
+		case res.Err != sarama.ErrNoError:
+			return res.Err, producerIDError(transactionalID, res.Err)
+		}
+		p = Producer{res.ProducerID, res.ProducerEpoch}
+		return 0, nil
+	})
+	return p, err
 }
 
 // requestProducerID asks the coordinator of the transactional ID, or any broker without one.
@@ -151,7 +157,7 @@ func (c *Client) requestProducerID(ctx context.Context, transactionalID string, 
 	err := c.requestCoordinator(ctx, transactionalID, func(b *sarama.Broker) (err error) {
 		req := &sarama.InitProducerIDRequest{Version: 4, ProducerID: -1, ProducerEpoch: -1}
 		if transactionalID != "" {
-			req.TransactionalID, req.TransactionTimeout = &transactionalID, transactionTimeout
+			req.TransactionalID, req.TransactionTimeout = &transactionalID, TransactionTimeout
 			req.ProducerID, req.ProducerEpoch = current.ID, current.Epoch
 		}
 		res, err = b.InitProducerID(req)
@@ -165,24 +171,11 @@ func (c *Client) requestCoordinator(ctx context.Context, transactionalID string,
 	if transactionalID == "" {
 		return c.request(ctx, fn)
 	}
-	var at *sarama.FindCoordinatorResponse
-	err := c.request(ctx, func(b *sarama.Broker) (err error) {
-		at, err = b.FindCoordinator(&sarama.FindCoordinatorRequest{
-			Version: 3, CoordinatorKey: transactionalID, CoordinatorType: sarama.CoordinatorTransaction,
-		})
-		return err // request wraps it
-	})
-	switch {
-	case errors.Is(err, sarama.ErrUnsupportedVersion):
-		return producerIDError(transactionalID, sarama.ErrUnsupportedVersion)
-	case err != nil:
+	addr, err := c.findCoordinator(ctx, transactionalID)
+	if err != nil {
 		return err
-	case at.Err != sarama.ErrNoError:
-		return producerIDError(transactionalID, at.Err)
-	case at.Coordinator == nil:
-		return producerIDError(transactionalID, sarama.ErrConsumerCoordinatorNotAvailable)
 	}
-	b, err := c.open(ctx, at.Coordinator.Addr())
+	b, err := c.open(ctx, addr)
 	if err == nil {
 		defer func() { _ = b.Close() }()
 		if err = fn(b); err == nil {
@@ -193,9 +186,37 @@ func (c *Client) requestCoordinator(ctx context.Context, transactionalID string,
 	return err // the coordinator may be down and not replaced yet
 }
 
+// findCoordinator returns the address of the broker that keeps the transactional ID.
+func (c *Client) findCoordinator(ctx context.Context, transactionalID string) (string, error) {
+	var at *sarama.FindCoordinatorResponse
+	err := c.request(ctx, func(b *sarama.Broker) (err error) {
+		at, err = b.FindCoordinator(&sarama.FindCoordinatorRequest{
+			Version: 3, CoordinatorKey: transactionalID, CoordinatorType: sarama.CoordinatorTransaction,
+		})
+		return err // request wraps it
+	})
+	switch {
+	case errors.Is(err, sarama.ErrUnsupportedVersion):
+		return "", producerIDError(transactionalID, sarama.ErrUnsupportedVersion)
+	case err != nil:
+		return "", err
+	case at.Err != sarama.ErrNoError:
+		return "", producerIDError(transactionalID, at.Err)
+	case at.Coordinator == nil:
+		return "", producerIDError(transactionalID, sarama.ErrConsumerCoordinatorNotAvailable)
+	}
+	return at.Coordinator.Addr(), nil
+}
+
 // isFenced: brokers before Kafka 2.7 use INVALID_PRODUCER_EPOCH for this and for errors of a batch.
 func isFenced(code sarama.KError) bool {
 	return code == sarama.ErrProducerFenced || code == sarama.ErrInvalidProducerEpoch
+}
+
+// Fenced reports whether err says that the producer has a successor, or that its transaction was aborted.
+func Fenced(err error) bool {
+	code, ok := errors.AsType[sarama.KError](err)
+	return ok && isFenced(code)
 }
 
 func producerIDError(transactionalID string, code sarama.KError) error {

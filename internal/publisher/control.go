@@ -3,6 +3,7 @@ package publisher
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/IBM/sarama"
@@ -104,7 +105,7 @@ func (l *loop) submitDue() {
 		l.submit(l.metadataJob())
 	case l.renewalDue() && !l.producerLost:
 		l.submit(producerJob{l.transactionalID, l.producer, true, l.renewalLost})
-	case l.transactionalID != "" && !l.producerLost: // else it may be overdue, and the loop would spin
+	case l.renews() && !l.producerLost: // else it may be overdue, and the loop would spin
 		l.wakeAt(l.renewAt)
 	}
 }
@@ -218,15 +219,25 @@ func (l *loop) applyBrokers(md *sarama.MetadataResponse) {
 	}
 }
 
+// renews reports whether there is anything to renew. A group's commit keeps the transactional ID alive.
+func (l *loop) renews() bool { return l.transactionalID != "" && l.group == nil }
+
 // renewalDue reports whether the producer ID is to be renewed although it is valid.
 func (l *loop) renewalDue() bool {
-	return l.transactionalID != "" && !l.now.Before(l.renewAt)
+	return l.renews() && !l.now.Before(l.renewAt)
 }
 
 // needProducer requests a new producer ID or epoch, whose sequence numbers begin at 0, once nothing is in flight. The
 // batches that were in flight are sent again first, so that the order holds; they may be published twice.
+//
+// A group ends with its producer: what it has sent is aborted.
 func (l *loop) needProducer(cause error) {
-	if !l.producerLost {
+	switch {
+	case l.group != nil && kafka.Fenced(cause) && l.now.Sub(l.group.began) < kafka.TransactionTimeout*4/5: // or it was aborted
+		l.rewind(fmt.Errorf("%w: %w", cdc.ErrFenced, cause))
+	case l.group != nil:
+		l.rewind(cause)
+	case !l.producerLost:
 		l.producerLost = true
 		l.log.Warn("a new producer ID is needed: events in flight may be published twice", "error", cause)
 	}

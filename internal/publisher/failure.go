@@ -39,6 +39,11 @@ func (l *loop) recordInvalid(b *batch, block *sarama.ProduceResponseBlock) {
 }
 
 func (l *loop) unexpectedError(b *batch, block *sarama.ProduceResponseBlock) {
+	if l.group != nil { // a new producer would get the same answer, for ever
+		e := b.p.queue.at(0)
+		l.stopAt(e.pending.seq, rejectedError(b.p, e, rejection{reason: "rejected", err: causeOf(block)}))
+		return
+	}
 	b.maybeAppended = true
 	l.recordInvalid(b, block)
 }
@@ -96,7 +101,7 @@ func (l *loop) dropUnsendable(p *partition) {
 			why = l.tooLargeRejection(p, e)
 		}
 		l.metrics.errors.WithLabelValues(p.topic.name, why.reason).Inc()
-		if why.policy == cdc.PolicyStop {
+		if why.policy == cdc.PolicyStop || l.isPosition(e) {
 			p.state = halted
 			l.stopAt(e.pending.seq, rejectedError(p, e, why))
 			return
@@ -223,6 +228,7 @@ const stopGrace = 5 * time.Second
 // stopAt stops the run at the batch seq: nothing of it and of later ones is sent any more, earlier ones are still
 // resolved, and then the relay gets the error.
 func (l *loop) stopAt(seq uint64, err error) {
+	seq, err = l.stopInGroup(seq, err)
 	if l.failure != nil && l.failure.seq <= seq {
 		return
 	}
@@ -247,6 +253,9 @@ func (l *loop) reportFailure() {
 		return
 	}
 	f.reported, l.stopSeq = true, 0
+	if l.group != nil && l.group.request != nil {
+		l.group.request.done <- commitResult{0, f.err}
+	}
 	l.window.answers.push(cdc.Durable{First: f.seq, Last: f.seq, Err: f.err})
 }
 

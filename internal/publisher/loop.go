@@ -55,6 +55,8 @@ type loop struct {
 	openBatches  int // batches in them
 	refreshAt    time.Time
 
+	group *group // nil: at-least-once
+
 	failure *failure
 	stopSeq uint64 // batches from this one on are not sent
 
@@ -110,7 +112,9 @@ func (l *loop) channels() (in <-chan *cdc.Routed, out chan<- cdc.Durable, next c
 	return in, out, next
 }
 
-func (l *loop) hasRoom() bool { return l.buffered < l.maxBuffered() && l.failure == nil }
+func (l *loop) hasRoom() bool {
+	return l.buffered < l.maxBuffered() && l.failure == nil && (l.group == nil || l.group.hasRoom())
+}
 
 // bufferPerPartition is what may be buffered for each partition with messages. A batch costs a broker as much as about
 // ten of its records, so many partitions need a larger buffer than few.
@@ -148,6 +152,7 @@ func (l *loop) turn() {
 			l.sendReady(b)
 		}
 	}
+	l.stepGroup()
 	l.reportFailure()
 }
 

@@ -22,6 +22,9 @@ type Options struct {
 	// that none of their late batches are appended between its own. [kafka.TransactionalAuto]: the ID given to Open;
 	// [kafka.TransactionalNone]: no fence. No transaction is begun. kafka.TransactionalAuto.
 	TransactionalID string
+	// PositionTopic makes every batch part of a transaction that also has a record with the position, in this topic; see
+	// [Publisher.Commit]. "": no transactions.
+	PositionTopic string
 
 	// UnknownTopic, TooLarge and Rejected are the policies for a topic that does not exist, a record over the topic's
 	// limit, and a record that a broker rejects; Stop.

@@ -31,6 +31,8 @@ type partition struct {
 	gone   bool // its topic was found missing and is removed
 	// readyAt is the broker whose list holds the partition while it is ready; entries in other lists are stale.
 	readyAt *brokerState
+	// group is the number of the last group that included the partition, adding of the last that is to include it.
+	group, adding uint64
 
 	// queue holds messages that are not acknowledged; the batch covers its first entries.
 	queue fifo[entry]
@@ -87,6 +89,9 @@ func (l *loop) markReady(p *partition) {
 		l.wantMetadata(p.topic)
 		return
 	}
+	if !l.includes(p) {
+		return
+	}
 	if p.state == ready && p.readyAt == p.leader {
 		return
 	}
@@ -119,6 +124,7 @@ func (l *loop) newBatch(p *partition) bool {
 	}
 	b := l.pool.get()
 	b.fill(p, n, size-batchOverhead, l.codec)
+	b.rb.IsTransactional = l.group != nil
 	if p.producer != l.producer { // renewed since: the batch before is acknowledged
 		p.producer, p.seq = l.producer, 0
 	}
@@ -162,6 +168,7 @@ type batch struct {
 	n             int      // the first n entries of p's queue
 	bytes         int      // their weight
 	req           *request // of the last attempt
+	offset        int64    // of its first record, once it is acknowledged
 	maybeAppended bool     // an attempt had no response, or none that tells
 	rb            sarama.RecordBatch
 

@@ -16,14 +16,17 @@ import (
 // ErrKilled is what Open and Send return after Kill.
 var ErrKilled = errors.New("the publisher was killed")
 
-// Publisher publishes messages to Kafka: Open, Send, …, Kill. It cannot be opened again after Kill.
+// Publisher publishes messages to Kafka: Open, Send, …, Kill. After Kill it can be opened again only after Reset.
 type Publisher struct {
 	opts    Options
 	log     *slog.Logger
 	metrics *metrics
 	client  *kafka.Client
-	in      chan *cdc.Routed
-	out     chan cdc.Durable
+	// coordinator makes the requests of transactions, which must not wait for those of client.
+	coordinator *kafka.Client
+	in          chan *cdc.Routed
+	out         chan cdc.Durable
+	mail        *mailbox
 
 	// life ends with Kill, which waits for the goroutines that were started under it.
 	life func() context.Context
@@ -32,6 +35,8 @@ type Publisher struct {
 
 	mu   sync.Mutex // guards what follows, and Open against Kill
 	open bool
+
+	careful int // see group.careful; the loop's while it runs
 }
 
 // New checks the options and registers the metrics; it connects to nothing. A nil reg registers none.
@@ -45,18 +50,28 @@ func New(opts Options, log *slog.Logger, reg prometheus.Registerer) (*Publisher,
 	if err != nil {
 		return nil, err // has its own words
 	}
+	coordinator, err := kafka.NewClient(opts.Kafka)
+	if err != nil {
+		return nil, err // has its own words
+	}
 	m, err := newMetrics(reg)
 	if err != nil {
 		return nil, err
 	}
-	p := &Publisher{
-		opts: opts, log: log, metrics: m, client: client,
-		// Room for a few batches, so that the router and the loop do not wait for each other.
-		in: make(chan *cdc.Routed, 8), out: make(chan cdc.Durable, 64),
-	}
+	p := &Publisher{opts: opts, log: log, metrics: m, client: client, coordinator: coordinator}
+	p.Reset()
+	return p, nil
+}
+
+// Reset makes it possible to open the publisher again after Kill. Answers that were not received are gone.
+func (p *Publisher) Reset() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	// Room for a few batches, so that the router and the loop do not wait for each other.
+	p.in, p.out = make(chan *cdc.Routed, 8), make(chan cdc.Durable, 64)
+	p.mail, p.open = newMailbox(), false
 	life, kill := context.WithCancel(context.Background())
 	p.life, p.kill = func() context.Context { return life }, kill
-	return p, nil
 }
 
 // Open connects to a broker and gets a producer ID and epoch, which fences every publisher that was opened before with
@@ -95,6 +110,11 @@ func (p *Publisher) Open(ctx context.Context, transactionalID string, replaced .
 
 // takeOver fences, and returns the producer ID and epoch to publish with.
 func (p *Publisher) takeOver(ctx context.Context, transactionalID string, replaced []string) (kafka.Producer, error) {
+	if p.opts.PositionTopic != "" {
+		if err := p.client.VerifyPositionTopic(ctx, p.opts.PositionTopic); err != nil {
+			return kafka.Producer{}, err
+		}
+	}
 	for _, id := range replaced {
 		if _, err := p.client.TakeOver(ctx, id); err != nil {
 			return kafka.Producer{}, err
@@ -106,7 +126,7 @@ func (p *Publisher) takeOver(ctx context.Context, transactionalID string, replac
 func (p *Publisher) start(life context.Context, transactionalID string, producer kafka.Producer) {
 	jobs := make(chan job, 1)
 	l := &loop{
-		opts: &p.opts, log: p.log, metrics: p.metrics, mail: newMailbox(),
+		opts: &p.opts, log: p.log, metrics: p.metrics, mail: p.mail,
 		in: p.in, out: p.out, jobs: jobs,
 		topics: map[string]*topic{}, transactionalID: transactionalID, producer: producer, stopSeq: noStop,
 	}
@@ -117,7 +137,21 @@ func (p *Publisher) start(life context.Context, transactionalID string, producer
 		p.wg.Go(func() { c.run(ctx, p.client) })
 	}
 	p.wg.Go(func() { runJobs(life, p.client, jobs, l.mail) })
+	if p.opts.PositionTopic != "" {
+		p.startGroups(life, l)
+	}
 	p.wg.Go(func() { l.run(life) })
+}
+
+// startGroups makes l publish in transactions. The first Commit has no batches.
+func (p *Publisher) startGroups(life context.Context, l *loop) {
+	jobs := make(chan job, 1)
+	txns := p.coordinator.Transactions(l.transactionalID)
+	l.group = &group{topic: p.opts.PositionTopic, txns: txns, jobs: jobs, phase: reported, number: 1, careful: &p.careful}
+	p.wg.Go(func() {
+		runJobs(life, p.coordinator, jobs, l.mail)
+		txns.Close()
+	})
 }
 
 // Send publishes r, which must not be changed until its answer comes from [Publisher.Durable]. Messages of one partition

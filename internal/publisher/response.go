@@ -111,6 +111,7 @@ func (l *loop) acknowledged(b *batch) {
 		}
 	}
 	l.resolve(pending, run)
+	l.recorded(b)
 	m.published.Add(float64(b.n))
 	m.bytes.Add(float64(b.bytes))
 	m.produce.Observe(l.now.Sub(b.req.sentAt).Seconds())
@@ -128,7 +129,7 @@ func (l *loop) acknowledged(b *batch) {
 
 // resolve marks n messages of a pendingBatch, which may be nil, as acknowledged or dropped.
 func (l *loop) resolve(pending *pendingBatch, n int) {
-	if pending != nil {
+	if pending != nil && (l.group == nil || pending != l.group.record) {
 		l.window.resolve(pending, n)
 	}
 }
@@ -155,7 +156,7 @@ const (
 	invalid
 	// unexpected: an error code that no producer should get.
 	unexpected
-	// outOfSequence: the brokers have lost the producer's sequence numbers, or its epoch.
+	// outOfSequence: the brokers have lost the producer's sequence numbers, its epoch, or its transaction.
 	outOfSequence
 )
 
@@ -182,7 +183,10 @@ type reaction struct {
 func reactionTo(o outcome) reaction {
 	switch o {
 	case accepted:
-		return reaction{when: atOnce, do: func(l *loop, b *batch, _ *sarama.ProduceResponseBlock) { l.acknowledged(b) }}
+		return reaction{when: atOnce, do: func(l *loop, b *batch, block *sarama.ProduceResponseBlock) {
+			b.offset = block.Offset
+			l.acknowledged(b)
+		}}
 	case temporary:
 		return reaction{when: never}
 	case moved, absent: // only metadata tells that a topic is missing: it comes from other brokers too
@@ -244,7 +248,8 @@ func classify(code sarama.KError) outcome {
 	case sarama.ErrInvalidRecord, sarama.ErrPolicyViolation, sarama.ErrInvalidTopic:
 		return invalid
 	case sarama.ErrOutOfOrderSequenceNumber, sarama.ErrUnknownProducerID, sarama.ErrInvalidProducerEpoch,
-		sarama.ErrProducerFenced, sarama.ErrInvalidProducerIDMapping:
+		sarama.ErrProducerFenced, sarama.ErrInvalidProducerIDMapping,
+		sarama.ErrInvalidTxnState:
 		return outOfSequence
 	default:
 		return unexpected

@@ -48,6 +48,9 @@ func (l *loop) topic(name string) *topic {
 // accept queues the messages of a Routed.
 func (l *loop) accept(r *cdc.Routed) {
 	pending := l.window.add(r)
+	if l.group != nil {
+		l.group.accepted(r, l.now)
+	}
 	var tp *topic
 	for i := range r.Messages {
 		m := &r.Messages[i]
@@ -246,7 +249,11 @@ func (l *loop) setLeader(p *partition, md *sarama.PartitionMetadata) {
 
 // topicMissing applies the policy to a topic that does not exist.
 func (l *loop) topicMissing(tp *topic, cause error) {
-	if l.opts.UnknownTopic == cdc.PolicyStop && (tp.queued > 0 || tp.parked.len() > 0) {
+	policy := l.opts.UnknownTopic
+	if l.group != nil && tp.name == l.group.topic {
+		policy = cdc.PolicyStop
+	}
+	if policy == cdc.PolicyStop && (tp.queued > 0 || tp.parked.len() > 0) {
 		l.metrics.errors.WithLabelValues(tp.name, "unknown_topic").Inc()
 		l.haltTopic(tp, kafka.MissingTopicError(tp.name, cause))
 		return
@@ -255,7 +262,7 @@ func (l *loop) topicMissing(tp *topic, cause error) {
 		tp.lastError.since = l.now
 	}
 	l.dropPartitions(tp, cause)
-	if l.opts.UnknownTopic == cdc.PolicyStop {
+	if policy == cdc.PolicyStop {
 		delete(l.topics, tp.name) // nothing is lost yet: the next message requests metadata again
 		return
 	}

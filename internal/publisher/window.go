@@ -56,7 +56,7 @@ func (w *window) resolve(b *pendingBatch, n int) {
 // answer adds an answer, which neighbours share.
 func (w *window) answer(seq uint64) {
 	if n := w.answers.len(); n > 0 {
-		if last := w.answers.at(n - 1); last.Err == nil && last.Last+1 == seq {
+		if last := w.answers.at(n - 1); last.Err == nil && !last.Cut && last.Last+1 == seq {
 			last.Last = seq
 			return
 		}

@@ -16,7 +16,8 @@
 //
 // The files, in the order of this flow: stages.go has the interfaces, relay.go runs the pipeline, start.go becomes the
 // leader, tail.go reads the source into window.go, route.go passes batches through the router to the sink and takes the
-// sink's answers, save.go saves and confirms the position, drain.go ends the run.
+// sink's answers, save.go saves and confirms the position, commit.go does so in Kafka for exactly-once delivery, drain.go
+// ends the run.
 //
 // # Order of writes
 //
@@ -32,6 +33,7 @@
 //   - route passes batches from the window, in order, through the router to the sink.
 //   - acknowledge takes the sink's answers, which extend the durable prefix.
 //   - save saves the position of the durable prefix and confirms it. A slow store gets fewer, larger steps.
+//   - commit commits the position in Kafka for exactly-once delivery; save copies it then.
 //   - watch reports a pipeline that has batches in flight and makes no progress.
 //   - maintain keeps the partitions of the outbox tables, if the configuration says so.
 //

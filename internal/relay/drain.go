@@ -2,14 +2,23 @@ package relay
 
 import (
 	"context"
+	"errors"
 	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
 // drain closes the window, at the end of a transaction, and waits until the batches given to the sink are durable, saved
 // and confirmed. After a rejected record only the batches before it can be saved, and after a refused checkpoint none.
+//
+// Exactly-once delivery does not finish a transaction of the database, because its position can be within one. Nothing is
+// drained that can only be aborted.
 func (r *Relay) drain(ctx context.Context, cause error) {
-	r.window.close(cause == nil)
+	r.window.close(cause == nil && !r.exactlyOnce())
 	close(r.flush)
+	if r.exactlyOnce() && (errors.Is(cause, cdc.ErrRewind) || r.sinkFailed.Load()) {
+		return
+	}
 	timeout := r.opts.ShutdownTimeout
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 	defer cancel()
@@ -20,6 +29,9 @@ func (r *Relay) drain(ctx context.Context, cause error) {
 			until = st.acked
 		}
 		done := r.saved.Load() >= until && r.finalSaveTried.Load() && (cause != nil || st.oldestOffered.IsZero() && !st.open)
+		if r.exactlyOnce() {
+			done = r.saved.Load() >= st.sentEvents
+		}
 		if done || r.saverDone.Load() {
 			return
 		}

@@ -54,7 +54,7 @@ func (f *fakes) progress() (handed, confirmed uint64) {
 	return f.handed, f.confirmed
 }
 
-func (f *fakes) Acquire(ctx context.Context, load func(context.Context) (cdc.Checkpoint, bool, error)) (cdc.Source, cdc.Position, error) {
+func (f *fakes) Acquire(ctx context.Context, load cdc.Resumer) (cdc.Source, cdc.Position, error) {
 	f.attempts++
 	if f.acquire != nil {
 		if err := f.acquire(f.attempts); err != nil {
@@ -65,7 +65,7 @@ func (f *fakes) Acquire(ctx context.Context, load func(context.Context) (cdc.Che
 		f.note("acquired twice")
 	}
 	f.held = true
-	_, _, err := load(ctx)
+	_, _, err := load(ctx, f.id)
 	f.id.Database = "d"
 	return f.id, "start", err
 }
@@ -146,6 +146,7 @@ func (f *fakes) Send(ctx context.Context, r *cdc.Routed) error {
 
 func (f *fakes) Durable() <-chan cdc.Durable { return f.durable }
 func (f *fakes) Kill()                       { f.note("kill") }
+func (f *fakes) Reset()                      {}
 
 func (f *fakes) Load(context.Context) (cdc.Checkpoint, bool, error) {
 	if f.stored == nil {

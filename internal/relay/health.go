@@ -101,7 +101,9 @@ func (r *Relay) Status() Status {
 	if c := r.checkpoint.Load(); c != nil {
 		st.Checkpoint = *c
 	}
-	st.Acked = r.Source.Progress(w.acked).Position
+	if st.Acked = st.Checkpoint.Progress.Position; !r.exactlyOnce() { // for which nothing else may ask for progress
+		st.Acked = r.Source.Progress(w.acked).Position
+	}
 	st.InFlightEvents, st.InFlightBytes = w.events, w.bytes
 	if !w.oldestCommit.IsZero() {
 		st.Lag = time.Since(w.oldestCommit)

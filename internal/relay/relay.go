@@ -37,6 +37,8 @@ type Stages struct {
 	Router       Router
 	Sink         Sink
 	Checkpointer Checkpointer
+	// Committer is nil for at-least-once delivery.
+	Committer Committer
 	// Maintainer may be nil.
 	Maintainer Maintainer
 }
@@ -67,7 +69,12 @@ type Relay struct {
 	finalSaveTried atomic.Bool   // a save was tried after flush was closed
 	saverDone      atomic.Bool   // save has ended: nothing more is saved
 
-	fatal chan error // capacity 1: the first error that ends the run
+	fatal chan error // capacity 1: the first error that ends the attempt
+
+	// Of exactly-once delivery; see commit.go.
+	cut       chan struct{} // capacity 1: everything sent is acknowledged
+	committed chan struct{} // capacity 1: checkpoint has changed
+	rewound   bool          // this is not the first attempt
 }
 
 // New returns a Relay that has not started.
@@ -76,6 +83,10 @@ func New(opts Options, stages Stages, log *slog.Logger, reg prometheus.Registere
 		Stages: stages, opts: opts, log: log,
 		window: newWindow(opts.MaxEvents, opts.MaxBytes),
 		spare:  make(chan *cdc.Routed, maxSpare), flush: make(chan struct{}), fatal: make(chan error, 1),
+		cut: make(chan struct{}, 1), committed: make(chan struct{}, 1),
+	}
+	if r.exactlyOnce() {
+		r.window.releaseAtAck()
 	}
 	r.health.set(StateStarting, nil)
 	r.metrics = newMetrics(reg, r)
@@ -101,8 +112,36 @@ func (r *Relay) Run(ctx context.Context) error {
 	return err
 }
 
-// run starts the goroutines that doc.go lists, waits for the end and drains.
+// run makes one attempt, and further ones where exactly-once delivery has to start again from the position in Kafka.
 func (r *Relay) run(ctx context.Context) error {
+	var again rewinds
+	for retry := r.pauses(); ; {
+		started := *r.checkpointOrNone()
+		err := r.attempt(ctx)
+		if !errors.Is(err, cdc.ErrRewind) {
+			return err
+		}
+		if ctx.Err() != nil {
+			return context.Canceled // the next run starts from there
+		}
+		if err := again.check(err); err != nil {
+			return err
+		}
+		r.metrics.reconnects.WithLabelValues("kafka").Inc()
+		r.health.set(StateStarting, err)
+		r.log.Warn("starting again from the position in Kafka", "error", err)
+		if r.checkpointOrNone().Progress != started.Progress {
+			retry.Reset()
+		}
+		if err := sleep(ctx, retry.next()); err != nil {
+			return err
+		}
+		r.rewind()
+	}
+}
+
+// attempt starts the goroutines that doc.go lists, waits for the end and drains.
+func (r *Relay) attempt(ctx context.Context) error {
 	defer r.Source.Release(ctx) // last, and also when the start failed: a parked relay must not hold the slot
 	defer r.Sink.Kill()
 	if err := r.start(ctx); err != nil {
@@ -116,6 +155,7 @@ func (r *Relay) run(ctx context.Context) error {
 	running.Go(func() { r.route(stages) })
 	running.Go(func() { r.acknowledge(stages) })
 	running.Go(func() { r.save(stages) })
+	running.Go(func() { r.commit(stages) })
 	running.Go(func() { r.watch(stages) })
 	running.Go(func() { r.maintain(reading) })
 
@@ -126,6 +166,7 @@ func (r *Relay) run(ctx context.Context) error {
 	tailing.Wait()
 	stopStages()
 	running.Wait()
+	r.saveLast(ctx, err)
 	return err
 }
 
@@ -147,7 +188,15 @@ func (r *Relay) waitForEnd(ctx context.Context) error {
 	}
 }
 
-// fail ends the run with err, unless another error was first.
+// checkpointOrNone is the last checkpoint claimed, saved or committed.
+func (r *Relay) checkpointOrNone() *cdc.Checkpoint {
+	if c := r.checkpoint.Load(); c != nil {
+		return c
+	}
+	return new(cdc.Checkpoint)
+}
+
+// fail ends the attempt with err, unless another error was first.
 func (r *Relay) fail(err error) {
 	select {
 	case r.fatal <- err:

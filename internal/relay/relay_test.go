@@ -182,9 +182,9 @@ type loads struct {
 	found []cdc.Position
 }
 
-func (l *loads) Acquire(ctx context.Context, load func(context.Context) (cdc.Checkpoint, bool, error)) (cdc.Source, cdc.Position, error) {
-	return l.fakes.Acquire(ctx, func(ctx context.Context) (cdc.Checkpoint, bool, error) {
-		c, found, err := load(ctx)
+func (l *loads) Acquire(ctx context.Context, load cdc.Resumer) (cdc.Source, cdc.Position, error) {
+	return l.fakes.Acquire(ctx, func(ctx context.Context, _ cdc.Source) (cdc.Checkpoint, bool, error) {
+		c, found, err := load(ctx, cdc.Source{})
 		if !found {
 			c = cdc.Checkpoint{}
 		}

@@ -23,6 +23,9 @@ func (r *Relay) stops(err error) bool {
 
 // stopError returns the error that ends the run, or nil if a retry may fix err.
 func stopError(err error) error {
+	if errors.Is(err, cdc.ErrRewind) { // whatever it wraps
+		return nil
+	}
 	if _, ok := errors.AsType[*cdc.StopError](err); ok {
 		return err
 	}

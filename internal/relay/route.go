@@ -61,6 +61,9 @@ func (r *Relay) acknowledge(ctx context.Context) {
 				r.recycle(routed)
 			}
 			clear(done)
+			if d.Cut {
+				signal(r.cut)
+			}
 		case <-ctx.Done():
 			return
 		}

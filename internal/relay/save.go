@@ -3,7 +3,10 @@ package relay
 import (
 	"cmp"
 	"context"
+	"errors"
 	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
 const (
@@ -23,10 +26,13 @@ func (r *Relay) save(ctx context.Context) {
 	retry := r.pauses()
 	again := time.NewTicker(saveAgain)
 	defer again.Stop()
-	flush := r.flush
+	flush, moved := r.flush, r.window.moved
+	if r.exactlyOnce() {
+		moved = r.committed
+	}
 	for {
 		select {
-		case <-r.window.moved:
+		case <-moved:
 		case <-again.C:
 		case <-flush:
 		case <-ctx.Done():
@@ -95,19 +101,19 @@ func (r *Relay) waitToRetry(ctx context.Context, d time.Duration) error {
 func (r *Relay) saveOnce(ctx context.Context) error {
 	seq, lastID := r.window.durable()
 	c := *r.checkpoint.Load()
+	if r.exactlyOnce() { // a copy of what was committed
+		_, err := r.store(ctx, c)
+		return err
+	}
 	c.Source = *r.source.Load()
 	if seq > r.saved.Load() { // otherwise the same position is saved again
 		c.Progress = r.Source.Progress(seq)
+		c.Progress.Part = cdc.Part{} // what is open is repeated
 	}
-	r.sequence++ // also after a failed save: it may have been stored, with its answer lost
-	c.Sequence = r.sequence
 	c.SavedAt = time.Now()
 	c.LastEventID = cmp.Or(lastID, c.LastEventID)
-	ctx, cancel := context.WithTimeout(ctx, saveTimeout)
-	defer cancel()
-	if err := r.Checkpointer.Save(ctx, c); err != nil {
-		r.metrics.checkpointErrors.Inc()
-		r.health.failed(err)
+	c, err := r.store(ctx, c)
+	if err != nil {
 		return err
 	}
 	r.checkpoint.Store(&c)
@@ -116,4 +122,28 @@ func (r *Relay) saveOnce(ctx context.Context) error {
 	r.saved.Store(seq)
 	r.window.saved(seq)
 	return nil
+}
+
+// store saves c with the next sequence number.
+func (r *Relay) store(ctx context.Context, c cdc.Checkpoint) (cdc.Checkpoint, error) {
+	r.sequence++ // also after a failed save: it may have been stored, with its answer lost
+	c.Sequence = r.sequence
+	ctx, cancel := context.WithTimeout(ctx, saveTimeout)
+	defer cancel()
+	if err := r.Checkpointer.Save(ctx, c); err != nil {
+		r.metrics.checkpointErrors.Inc()
+		r.health.failed(err)
+		return c, err
+	}
+	return c, nil
+}
+
+// saveLast copies the last commit to the store: a stop leaves both alike.
+func (r *Relay) saveLast(ctx context.Context, cause error) {
+	if !r.exactlyOnce() || errors.Is(cause, cdc.ErrRewind) {
+		return
+	}
+	if err := r.saveOnce(context.WithoutCancel(ctx)); err != nil {
+		r.log.Warn("checkpoint not saved; the position in Kafka is", "error", err)
+	}
 }

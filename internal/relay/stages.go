@@ -12,8 +12,9 @@ type Source interface {
 	// Acquire takes the slot or lock that makes this relay the leader, then loads the checkpoint (false: there is
 	// none) and decides where to continue. It reads nothing yet. An error that wraps cdc.ErrStandby means that another
 	// relay leads; Acquire has waited for its end for a while.
-	Acquire(ctx context.Context, load cdc.Loader) (cdc.Source, cdc.Position, error)
-	// Release gives back what Acquire took, so that another relay can lead. Run must have ended.
+	Acquire(ctx context.Context, load cdc.Resumer) (cdc.Source, cdc.Position, error)
+	// Release gives back what Acquire took, so that another relay can lead, and forgets what was streamed: after the next
+	// Acquire, Run streams from the position that this returned. Run must have ended.
 	Release(ctx context.Context)
 	// Run streams into q after a successful Acquire. It blocks until ctx ends or the connection fails. When ctx ends it
 	// reports the last confirmed position to the database and returns nil.
@@ -48,6 +49,18 @@ type Sink interface {
 	Durable() <-chan cdc.Durable
 	// Kill closes every connection: nothing is sent after it returns.
 	Kill()
+	// Reset makes it possible to open the sink again after Kill.
+	Reset()
+}
+
+// Committer makes what the Sink publishes visible together with its position: exactly once. Positions are the sink's
+// then, and the Checkpointer keeps a copy.
+type Committer interface {
+	// Last returns the last committed checkpoint, or false if there is none. The sink must have been opened just before.
+	Last(ctx context.Context) (cdc.Checkpoint, bool, error)
+	// Commit commits all that was sent up to the last [cdc.Durable] that says Cut, with c. An error that wraps
+	// cdc.ErrRewind leaves open whether it did.
+	Commit(ctx context.Context, c cdc.Checkpoint) error
 }
 
 // Checkpointer keeps the position.

@@ -16,8 +16,10 @@ func (r *Relay) start(ctx context.Context) error {
 	if err := r.await(ctx, r.lead); err != nil {
 		return err
 	}
-	if err := r.await(ctx, r.open); err != nil {
-		return err
+	if !r.exactlyOnce() { // otherwise lead has opened it
+		if err := r.await(ctx, r.open); err != nil {
+			return err
+		}
 	}
 	r.health.set(StateLeading, nil)
 	return nil
@@ -80,6 +82,9 @@ func (r *Relay) newOutage() *outage {
 // next returns the pause before the next attempt, or the error that ends the start. It logs err at growing intervals.
 func (o *outage) next(err error) (time.Duration, error) {
 	pause, timeout, lasted := o.retry.next(), o.relay.opts.StartupTimeout, time.Since(o.since)
+	if o.relay.rewound {
+		timeout = 0
+	}
 	if timeout > 0 && lasted+pause > timeout {
 		return 0, cdc.Stop(cdc.ClassRuntime, "startup_timeout", fmt.Errorf("gave up waiting after %s (startup_timeout): %w", timeout, err), "")
 	}
@@ -93,15 +98,19 @@ func (o *outage) next(err error) (time.Duration, error) {
 
 // lead makes this relay the leader, if no other relay leads, and claims the checkpoint.
 func (r *Relay) lead(ctx context.Context) error {
-	var loaded cdc.Checkpoint
-	id, from, err := r.Source.Acquire(ctx, func(ctx context.Context) (_ cdc.Checkpoint, found bool, err error) {
+	var loaded, resumed cdc.Checkpoint
+	id, from, err := r.Source.Acquire(ctx, func(ctx context.Context, id cdc.Source) (_ cdc.Checkpoint, found bool, err error) {
 		loaded, found, err = r.Checkpointer.Load(ctx)
-		return loaded, found, err
+		resumed = loaded
+		if err == nil && r.exactlyOnce() {
+			resumed, found, err = r.settle(ctx, id, loaded, found)
+		}
+		return resumed, found, err
 	})
 	if err != nil {
 		return err
 	}
-	if err = r.claim(ctx, id, from, loaded); err != nil {
+	if err = r.claim(ctx, id, from, resumed, loaded); err != nil {
 		r.Source.Release(ctx)
 	}
 	return err
@@ -110,13 +119,22 @@ func (r *Relay) lead(ctx context.Context) error {
 // claim starts a new generation of the checkpoint. The store then rejects saves of an earlier leader, and rejects the
 // claim if an earlier leader has saved after the load: otherwise the position would move back. The clock makes the
 // generation higher than that of a frozen leader also where the store has lost the checkpoint, or holds an older one.
-func (r *Relay) claim(ctx context.Context, id cdc.Source, from cdc.Position, loaded cdc.Checkpoint) error {
-	c := loaded
-	c.Source, c.Progress.Position = id, from
-	c.SavedAt = time.Now()
-	c.Generation, c.Sequence = max(loaded.Generation+1, uint64(c.SavedAt.UnixMilli())), 0
-	if c.Fence == "" {
+//
+// Exactly-once delivery commits the claim first, so that the checkpoint's generation is never above that in Kafka.
+func (r *Relay) claim(ctx context.Context, id cdc.Source, from cdc.Position, resumed, loaded cdc.Checkpoint) error {
+	c := resumed
+	if from != c.Progress.Position {
+		c.Progress.Position, c.Progress.Part = from, cdc.Part{}
+	}
+	c.Source, c.SavedAt, c.ExactlyOnce = id, time.Now(), r.exactlyOnce()
+	c.Generation, c.Sequence = max(loaded.Generation+1, resumed.Generation+1, uint64(c.SavedAt.UnixMilli())), 0
+	if c.Fence == "" || r.exactlyOnce() {
 		c.Fence = r.fence(id, "")
+	}
+	if r.exactlyOnce() {
+		if err := r.Committer.Commit(ctx, c); err != nil {
+			return fmt.Errorf("commit the position: %w", err)
+		}
 	}
 	if err := r.Checkpointer.Claim(ctx, c, loaded); err != nil {
 		return fmt.Errorf("claim checkpoint: %w", err)
@@ -132,19 +150,25 @@ func (r *Relay) claim(ctx context.Context, id cdc.Source, from cdc.Position, loa
 	return nil
 }
 
-// fence returns the sink's transactional ID for a WAL or binlog. It must be unique: on PostgreSQL the system identifier
-// makes it so, on MySQL and MariaDB the configured ID. Where none is configured a random part does, which is stored
-// with the checkpoint, and lost with it.
+// fence returns the sink's transactional ID for a WAL or binlog. It must be unique. Where the source is not, a random part
+// makes it so, which is stored with the checkpoint, and lost with it.
 func (r *Relay) fence(id cdc.Source, stored string) string {
-	parts := []string{"cdc-relay", id.SystemID, id.Database}
 	switch {
-	case id.Slot != "":
-		parts = append(parts, id.Slot)
-	case r.opts.UniqueSource:
+	case id.Slot != "", r.opts.UniqueSource:
+		return Fence(id)
 	case stored != "":
 		return stored
 	default:
-		parts = append(parts, strings.ToLower(rand.Text()))
+		return Fence(id) + "." + strings.ToLower(rand.Text())
+	}
+}
+
+// Fence is the transactional ID of a source that no other database has: on PostgreSQL the system identifier makes it
+// so, on MySQL and MariaDB the configured ID.
+func Fence(id cdc.Source) string {
+	parts := []string{"cdc-relay", id.SystemID, id.Database}
+	if id.Slot != "" {
+		parts = append(parts, id.Slot)
 	}
 	return strings.Join(parts, ".")
 }

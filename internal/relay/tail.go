@@ -56,6 +56,10 @@ func (r *Relay) reacquire(ctx context.Context, retry *pauses) bool {
 		}
 		if time.Since(since) > supersededAfter || r.replaced(ctx, err) {
 			err = cdc.Stop(cdc.ClassFenced, "superseded", fmt.Errorf("another relay took over while this one was disconnected: %w", err), "restart this one, to stand by")
+			if r.exactlyOnce() { // it stands by
+				r.fail(fmt.Errorf("%w: %w", cdc.ErrRewind, err))
+				return false
+			}
 		}
 		if ctx.Err() != nil || r.stops(err) {
 			return false
@@ -76,6 +80,6 @@ func (r *Relay) replaced(ctx context.Context, err error) bool {
 
 // lastCheckpoint loads the checkpoint for a reconnect. This process claimed or saved it, so the store, which may be
 // away, is not asked.
-func (r *Relay) lastCheckpoint(context.Context) (cdc.Checkpoint, bool, error) {
+func (r *Relay) lastCheckpoint(context.Context, cdc.Source) (cdc.Checkpoint, bool, error) {
 	return *r.checkpoint.Load(), true, nil
 }

@@ -21,20 +21,22 @@ import (
 type window struct {
 	maxEvents, maxBytes, maxAhead int
 
-	mu      sync.Mutex
-	entries []entry // entries[head:] in order of seq, without gaps
-	head    int
-	next    int    // index of the first entry that take has not returned
-	acked   uint64 // every batch up to here is durable
-	sentSeq uint64 // the last batch given to the sink
-	events  int
-	bytes   int
-	ahead   int    // bytes not yet given to the sink
-	lastID  string // of the last event of the durable prefix
-	unsaved bool   // positions cannot be saved now: what is durable leaves the window
-	open    bool   // the last batch ends within a transaction
-	refused bool   // an offer was refused since space was signalled last
-	closed  bool   // only the rest of an open transaction is taken
+	mu       sync.Mutex
+	entries  []entry // entries[head:] in order of seq, without gaps
+	head     int
+	next     int    // index of the first entry that take has not returned
+	acked    uint64 // every batch up to here is durable
+	sentSeq  uint64 // the last batch given to the sink
+	events   int
+	bytes    int
+	ahead    int    // bytes not yet given to the sink
+	lastID   string // of the last event of the durable prefix
+	unsaved  bool   // positions cannot be saved now: what is durable leaves the window
+	open     bool   // the last batch ends within a transaction
+	refused  bool   // an offer was refused since space was signalled last
+	closed   bool   // only the rest of an open transaction is taken
+	atAck    bool   // see releaseAtAck
+	eventSeq uint64 // the last batch with events that was given to the sink
 
 	space chan struct{} // capacity 1
 	work  chan struct{} // capacity 1: take may return a batch
@@ -61,6 +63,25 @@ func newWindow(maxEvents, maxBytes int) *window {
 		maxEvents: maxEvents, maxBytes: maxBytes, maxAhead: min(maxBytes, readAhead),
 		space: make(chan struct{}, 1), work: make(chan struct{}, 1), moved: make(chan struct{}, 1),
 	}
+}
+
+// releaseAtAck gives events back when they are durable, and lets the source read ahead as far as the window allows: a
+// transaction in Kafka may be larger than the window, and the next one collects in it while one is committed.
+func (w *window) releaseAtAck() { w.atAck, w.maxAhead = true, w.maxBytes }
+
+// reset forgets all batches, which will be read again, and returns the last seq. The next one follows it.
+func (w *window) reset() uint64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	last := w.acked
+	if n := len(w.entries); n > w.head {
+		last = w.entries[n-1].seq
+	}
+	w.entries, w.head, w.next = nil, 0, 0
+	w.acked, w.sentSeq, w.eventSeq = last, last, last
+	w.events, w.bytes, w.ahead = 0, 0, 0
+	w.open, w.refused, w.closed = false, false, false
+	return last
 }
 
 func signal(c chan struct{}) {
@@ -117,6 +138,9 @@ func (w *window) setRouted(r *cdc.Routed) {
 	e := w.entry(r.Batch.Seq)
 	e.routed, e.lastID = r, r.LastEventID
 	w.sentSeq = e.seq
+	if e.events > 0 {
+		w.eventSeq = e.seq
+	}
 	w.ahead -= e.bytes
 	w.wake()
 }
@@ -138,6 +162,10 @@ func (w *window) complete(first, last uint64, done []*cdc.Routed) []*cdc.Routed 
 		}
 		done = append(done, e.routed)
 		w.bytes -= e.bytes
+		if w.atAck {
+			w.events -= e.events
+			e.events = 0
+		}
 		e.batch, e.routed, e.durable = nil, nil, true
 	}
 	for i := w.head + int(w.acked-w.base()); i < w.next && w.entries[i].durable; i++ {
@@ -227,6 +255,8 @@ type windowState struct {
 	acked         uint64
 	// sent is the last batch given to the sink.
 	sent uint64
+	// sentEvents is the last batch with events that was given to the sink.
+	sentEvents uint64
 	// open is whether the last batch ends within a transaction.
 	open bool
 	// The oldest batch that is not durable: when it was offered, and its commit time (zero for a heartbeat). Both
@@ -237,8 +267,12 @@ type windowState struct {
 func (w *window) state() windowState {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	st := windowState{events: w.events, bytes: w.bytes, acked: w.acked, sent: w.sentSeq, open: w.open}
-	if i := w.head + int(w.acked-w.base()); i < len(w.entries) {
+	st := windowState{events: w.events, bytes: w.bytes, acked: w.acked, sent: w.sentSeq, sentEvents: w.eventSeq, open: w.open}
+	i := w.head + int(w.acked-w.base())
+	if w.atAck { // what is not committed counts as in flight
+		i = w.head
+	}
+	if i < len(w.entries) {
 		st.oldestOffered = w.entries[i].offered
 		if c := w.entries[i].commit; c != 0 {
 			st.oldestCommit = time.UnixMicro(c)

@@ -30,7 +30,7 @@ const minVersion = 140000
 //
 // Errors: [cdc.ErrStandby] while another process holds the slot; a [cdc.StopError] when only a person
 // can fix it; anything else is retryable.
-func (s *Source) Acquire(ctx context.Context, load func(context.Context) (cdc.Checkpoint, bool, error)) (cdc.Source, cdc.Position, error) {
+func (s *Source) Acquire(ctx context.Context, load cdc.Resumer) (cdc.Source, cdc.Position, error) {
 	ctx, cancel := context.WithTimeout(ctx, acquireTimeout)
 	defer cancel()
 	ss, err := s.connect(ctx)
@@ -48,13 +48,16 @@ func (s *Source) Acquire(ctx context.Context, load func(context.Context) (cdc.Ch
 	return id, formatPosition(ss.startAt.from), nil
 }
 
-// Release gives up what Acquire took when Run does not follow it. Another relay may then lead, and move the slot.
+// Release gives up what Acquire took, and forgets what was handed on: the next Acquire starts from what its load returns.
+// Run must have ended. Another relay may lead from now on, and move the slot.
 func (s *Source) Release(ctx context.Context) {
 	if s.session != nil {
 		s.session.close(ctx)
-		s.session, s.timeline = nil, 0
-		s.confirmed.Store(0)
 	}
+	s.session, s.timeline, s.handedOn = nil, 0, handedOn{}
+	s.positions.reset()
+	s.confirmed.Store(0)
+	s.durable.Store(s.handed.Load())
 }
 
 func (s *Source) connect(ctx context.Context) (*session, error) {
@@ -77,7 +80,7 @@ func (s *Source) connect(ctx context.Context) (*session, error) {
 
 // acquire checks, in the order in which a person would fix things: version, WAL level, publication, slot; then
 // it takes the slot and applies the start rules, and last looks at the tables.
-func (ss *session) acquire(ctx context.Context, load func(context.Context) (cdc.Checkpoint, bool, error)) (cdc.Source, error) {
+func (ss *session) acquire(ctx context.Context, load cdc.Resumer) (cdc.Source, error) {
 	if err := ss.checkVersion(ctx); err != nil {
 		return cdc.Source{}, err
 	}
@@ -105,24 +108,33 @@ func (ss *session) acquire(ctx context.Context, load func(context.Context) (cdc.
 	if err := ss.readSlotInto(ctx, &sv); err != nil {
 		return cdc.Source{}, err
 	}
-	if ss.startAt, err = ss.resolveStart(ctx, sv, load); err != nil {
+	if ss.startAt, err = ss.resolveStart(ctx, sv, ss.whileHeld(load)); err != nil {
 		return cdc.Source{}, err
 	}
 	return sv.source, ss.checkTables(ctx)
 }
 
 // resolveStart applies the start rules to what is stored.
-func (ss *session) resolveStart(ctx context.Context, sv server, load func(context.Context) (cdc.Checkpoint, bool, error)) (startPoint, error) {
-	c, found, err := load(ctx)
+func (ss *session) resolveStart(ctx context.Context, sv server, load cdc.Resumer) (startPoint, error) {
+	c, found, err := load(ctx, sv.source)
 	if err != nil {
 		return startPoint{}, err
 	}
 	if sv.before = ss.src.timeline; sv.before == 0 && found {
 		sv.before = c.Source.Timeline
 	}
-	p, err := resolve(sv, storedCheckpoint{checkpoint: c, found: found}, ss.src.handedOn, ss.src.acked(), ss.src.opts.Conflict)
+	at := ss.src.handedOn
+	if at == (handedOn{}) {
+		if at, err = ss.src.handedOnBefore(c); err != nil {
+			return startPoint{}, err
+		}
+	}
+	p, err := resolve(sv, storedCheckpoint{checkpoint: c, found: found}, at, ss.src.acked(), ss.src.opts.Conflict)
 	if err != nil {
 		return startPoint{}, err
+	}
+	if p.from == at.end {
+		ss.src.handedOn = at
 	}
 	return p, ss.checkMeanwhile(c)
 }

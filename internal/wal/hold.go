@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
 // holder serves an acquired connection until Run takes over: opening Kafka may take longer than wal_sender_timeout, and a
@@ -27,6 +29,21 @@ func (ss *session) hold(ctx context.Context) {
 			_ = ss.conn.Close() // now: the server may be waiting for that
 		}
 	}()
+}
+
+// whileHeld serves the connection during load, which may have to wait for Kafka.
+func (ss *session) whileHeld(load cdc.Resumer) cdc.Resumer {
+	return func(ctx context.Context, id cdc.Source) (cdc.Checkpoint, bool, error) {
+		ss.hold(ctx)
+		c, found, err := load(ctx, id)
+		held := ss.takeBack()
+		ss.monitor.stop() // its connection is ours again
+		ss.holder = nil
+		if err == nil {
+			err = held
+		}
+		return c, found, err
+	}
 }
 
 // takeBack makes the caller the owner of the connection, or returns why it is of no use.

@@ -66,7 +66,7 @@ func (ss *session) nextStart(ctx context.Context, sv *server, in Inspection) (cd
 	if err := ss.readSlotInto(ctx, sv); err != nil {
 		return "", err
 	}
-	p, err := ss.resolveStart(ctx, *sv, func(context.Context) (cdc.Checkpoint, bool, error) {
+	p, err := ss.resolveStart(ctx, *sv, func(context.Context, cdc.Source) (cdc.Checkpoint, bool, error) {
 		return in.Checkpoint, in.Found, in.LoadErr
 	})
 	return formatPosition(p.from), err

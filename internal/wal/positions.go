@@ -1,7 +1,10 @@
 package wal
 
 import (
+	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
@@ -13,6 +16,7 @@ type mark struct {
 	resume lsn
 	commit lsn // end of the last transaction with rows of ours
 	xid    uint32
+	part   part // the transaction that is open at the end of the batch
 }
 
 // positionIndex keeps the positions of batches handed on and not confirmed yet, in order of seq.
@@ -31,6 +35,12 @@ func (m *positionIndex) add(k mark) {
 		m.head = 0
 	}
 	m.list = append(m.list, k)
+}
+
+func (m *positionIndex) reset() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.list, m.head = nil, 0
 }
 
 // at returns the last mark with a seq of at most seq.
@@ -71,5 +81,41 @@ func (k mark) progress() cdc.Progress {
 	if k.xid != 0 {
 		p.TxID = strconv.FormatUint(uint64(k.xid), 10)
 	}
+	if k.part.rows > 0 {
+		p.Part = cdc.Part{TxID: k.part.String(), Rows: k.part.rows}
+	}
 	return p
+}
+
+// String is "LSN/xid".
+func (p part) String() string { return fmt.Sprintf("%s/%d", formatPosition(p.commit), p.xid) }
+
+// handedOnBefore is what the checkpoint of an earlier run says about the rows of a transaction at its position.
+func (s *Source) handedOnBefore(c cdc.Checkpoint) (handedOn, error) {
+	stored := c.Progress.Part
+	if stored.Rows == 0 {
+		return handedOn{}, nil
+	}
+	if tables := s.tables(); stored.Tables != tables {
+		return handedOn{}, cdc.PositionError("tables_changed", "start the relay with the tables as they were, and change them once it has published the transaction",
+			"checkpoint is within transaction %s, of whose rows of tables %s %d were published, and the tables are %s now", stored.TxID, stored.Tables, stored.Rows, tables)
+	}
+	at := handedOn{part: part{rows: stored.Rows}}
+	commit, xid, _ := strings.Cut(stored.TxID, "/")
+	var err error
+	if at.end, err = parsePosition(c.Progress.Position); err == nil {
+		at.commit, err = parsePosition(cdc.Position(commit))
+	}
+	if err == nil {
+		_, err = fmt.Sscan(xid, &at.xid)
+	}
+	if err != nil {
+		return handedOn{}, cdc.PositionError("bad_checkpoint", fixCheckpoint, "checkpoint cannot be used: %w", err)
+	}
+	return at, nil
+}
+
+// tables are the tables whose rows are counted, as cdc.Part names them.
+func (s *Source) tables() string {
+	return strings.Join(slices.Sorted(slices.Values(s.opts.Tables)), ",")
 }

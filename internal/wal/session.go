@@ -30,7 +30,8 @@ type session struct {
 	serverStarted string
 	text          bool
 	startAt       startPoint
-	walsender     int // its process ID; 0: not known
+	due           part // a transaction that must come, because some of its rows were handed on before
+	walsender     int  // its process ID; 0: not known
 	leftover      []byte
 
 	out       cdc.Queue
@@ -106,7 +107,8 @@ func (s *Source) Run(ctx context.Context, out cdc.Queue) error {
 func (ss *session) prepare(out cdc.Queue) {
 	s := ss.src
 	ss.out = out
-	ss.next = mark{seq: s.handed.Load(), resume: ss.startAt.from, commit: ss.startAt.commit, xid: ss.startAt.commitXID}
+	ss.due = s.handedOn.part
+	ss.next = mark{seq: s.handed.Load(), resume: ss.startAt.from, commit: ss.startAt.commit, xid: ss.startAt.commitXID, part: ss.due}
 	s.positions.add(ss.next)
 	ss.chunk = s.arenas.take(max(chunkSize, len(ss.leftover)+minRead))
 	ss.w = copy(ss.chunk.buf, ss.leftover)

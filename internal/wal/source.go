@@ -64,12 +64,18 @@ type Source struct {
 	slot       atomic.Pointer[SlotStatus]
 }
 
-// handedOn is how far this process has handed rows on, so that a reconnect hands on none twice.
+// handedOn is how far rows were handed on, by this process or according to the checkpoint, so that none is handed on
+// twice.
 type handedOn struct {
-	end  lsn    // every transaction that ends here or before was handed on
-	part lsn    // commit LSN of a transaction handed on in part; 0: none
-	xid  uint32 // and its xid
-	rows uint32 // how many of its rows were
+	end lsn // every transaction that ends here or before was handed on
+	part
+}
+
+// part is a transaction of which only the first rows were handed on. The zero value is none.
+type part struct {
+	commit lsn // LSN of its commit record
+	xid    uint32
+	rows   uint32
 }
 
 // New returns a Source that has not connected yet.
@@ -86,7 +92,11 @@ func (s *Source) Progress(seq uint64) cdc.Progress {
 	if !ok {
 		return cdc.Progress{}
 	}
-	return k.progress()
+	p := k.progress()
+	if p.Part.Rows > 0 {
+		p.Part.Tables = s.tables()
+	}
+	return p
 }
 
 // Confirm says that all batches up to seq are durable downstream and their position is saved. It never

@@ -69,7 +69,7 @@ func resolve(sv server, sd storedCheckpoint, at handedOn, confirmed lsn, conflic
 	if at.end > p.from {
 		p.from = at.end
 	}
-	if err := checkHistory(sv, max(p.from, at.part)); err != nil {
+	if err := checkHistory(sv, max(p.from, at.commit)); err != nil {
 		return startPoint{}, err
 	}
 	return p, nil

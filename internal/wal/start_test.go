@@ -51,7 +51,7 @@ func TestResolve(t *testing.T) {
 		"slot moved while we ran":           {slot: 90, handedOn: handedOn{end: 150}, confirmed: 80, reason: "slot_moved"},
 		"slot moved and believed":           {slot: 90, handedOn: handedOn{end: 150}, confirmed: 80, conflict: cdc.ConflictSlot, want: startPoint{slot: 90, from: 150}},
 		"server behind the checkpoint":      {slot: 80, flushed: 99, saved: checkpointAt(100, 90, "7"), reason: "history_lost"},
-		"server behind a part handed on":    {slot: 80, flushed: 155, handedOn: handedOn{end: 150, part: 160}, confirmed: 80, reason: "history_lost"},
+		"server behind a part handed on":    {slot: 80, flushed: 155, handedOn: handedOn{end: 150, part: part{commit: 160}}, confirmed: 80, reason: "history_lost"},
 		"promotion after our position":      {slot: 80, saved: checkpointAt(100, 0, ""), before: 2, forks: map[uint32]lsn{2: 100}, want: startPoint{slot: 80, from: 100}},
 		"promotion before our position":     {slot: 80, saved: checkpointAt(100, 0, ""), before: 2, forks: map[uint32]lsn{2: 99}, reason: "timeline_fork"},
 		"promotion from an unknown history": {slot: 80, saved: checkpointAt(100, 0, ""), before: 2, forks: map[uint32]lsn{1: 200}, reason: "timeline_fork"},

@@ -119,9 +119,12 @@ func (ss *session) begin(m []byte) error {
 		return err
 	}
 	ss.tx = transaction{begin: b, open: true, drop: b.commit < ss.startAt.from}
-	at := ss.src.handedOn
-	if at.part == b.commit && at.xid == b.xid {
-		ss.tx.skip = at.rows
+	switch due := ss.due; {
+	case due.rows == 0 || b.commit < due.commit:
+	case b.commit == due.commit && b.xid == due.xid:
+		ss.tx.skip, ss.due = due.rows, part{}
+	default:
+		return ss.otherHistoryPart(fmt.Sprintf("transaction %d at %s came first", b.xid, b.commit))
 	}
 	// Rule 5: nothing after the commit that must come again may come before it.
 	if ss.startAt.expect != 0 && b.commit >= ss.startAt.expect {
@@ -173,6 +176,11 @@ func (b *pooledBatch) fits(rows int) bool {
 func (ss *session) otherHistory(what string) error {
 	return cdc.PositionError("other_history", fixHistory,
 		"the checkpoint's last outbox commit (end %s, xid %d) did not come again from the slot, %s: the checkpoint belongs to another history of this database (a backup was restored, or a clone is read)", ss.startAt.expect, ss.startAt.expectXID, what)
+}
+
+func (ss *session) otherHistoryPart(what string) error {
+	return cdc.PositionError("other_history", fixHistory,
+		"transaction %d at %s, of which %d rows were published, did not come again from the slot, %s: the position belongs to another history of this database (a backup was restored, or a clone is read)", ss.due.xid, ss.due.commit, ss.due.rows, what)
 }
 
 func (ss *session) relation(m []byte) error {
@@ -278,6 +286,9 @@ func (ss *session) keepalive(ctx context.Context, k keepalive) error {
 	if ss.tx.open {
 		return nil
 	}
+	if ss.due.rows > 0 && k.walEnd > ss.due.commit {
+		return ss.otherHistoryPart(fmt.Sprintf("the WAL goes on at %s", k.walEnd))
+	}
 	if ss.startAt.expect != 0 && k.walEnd >= ss.startAt.expect {
 		return ss.otherHistory(fmt.Sprintf("the WAL goes on at %s", k.walEnd))
 	}
@@ -317,7 +328,9 @@ func (ss *session) flush(ctx context.Context) error {
 	s.arenas.store(b)
 	b.Bytes += ss.debt
 	ss.debt = 0
-	ss.next.seq = b.Seq
+	reached := s.handedOn
+	reached.reach(ss.next.resume, &ss.tx)
+	ss.next.seq, ss.next.part = b.Seq, reached.part
 	s.positions.add(ss.next) // before the offer: the batch may be durable before Offer returns
 	rows := b.Rows()
 	if rows > 0 {
@@ -331,7 +344,7 @@ func (ss *session) flush(ctx context.Context) error {
 	// Only now: had the attempt failed before, the rows would have to come again.
 	ss.batch = nil
 	s.handed.Store(b.Seq)
-	s.handedOn.reach(ss.next.resume, &ss.tx)
+	s.handedOn = reached
 	if rows > 0 {
 		ss.received.Add(float64(rows))
 	}
@@ -342,8 +355,8 @@ func (ss *session) flush(ctx context.Context) error {
 func (p *handedOn) reach(end lsn, tx *transaction) {
 	switch {
 	case tx.open:
-		*p = handedOn{end: end, part: tx.commit, xid: tx.xid, rows: tx.ordinal}
-	case end > p.part:
+		*p = handedOn{end, part{commit: tx.commit, xid: tx.xid, rows: tx.ordinal}}
+	case end > p.commit:
 		*p = handedOn{end: end}
 	default: // a keepalive before what was handed on in part has come again
 		p.end = end

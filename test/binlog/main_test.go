@@ -245,9 +245,11 @@ type running struct {
 	done   chan error
 }
 
-func none(context.Context) (cdc.Checkpoint, bool, error) { return cdc.Checkpoint{}, false, nil }
+func none(context.Context, cdc.Source) (cdc.Checkpoint, bool, error) { return cdc.Checkpoint{}, false, nil }
 
-func start(t *testing.T, s *binlog.Source, q *queue, load func(context.Context) (cdc.Checkpoint, bool, error)) *running {
+func nothing(context.Context) (cdc.Checkpoint, bool, error) { return cdc.Checkpoint{}, false, nil }
+
+func start(t *testing.T, s *binlog.Source, q *queue, load cdc.Resumer) *running {
 	t.Helper()
 	if _, _, err := s.Acquire(t.Context(), load); err != nil {
 		t.Fatal(err)

@@ -96,8 +96,8 @@ func (d *database) parsed(p cdc.Position) cdc.Position {
 }
 
 // stored returns a function that loads a checkpoint of this database at a position.
-func (d *database) stored(p cdc.Position) func(context.Context) (cdc.Checkpoint, bool, error) {
-	return func(context.Context) (cdc.Checkpoint, bool, error) {
+func (d *database) stored(p cdc.Position) func(context.Context, cdc.Source) (cdc.Checkpoint, bool, error) {
+	return func(context.Context, cdc.Source) (cdc.Checkpoint, bool, error) {
 		return cdc.Checkpoint{Source: cdc.Source{SystemID: d.flavor, Database: d.name}, Progress: cdc.Progress{Position: p}}, true, nil
 	}
 }

@@ -29,7 +29,7 @@ func TestOtherHistoryConfirmsNothing(t *testing.T) {
 	}
 	c := cdc.Checkpoint{Source: id, Progress: cdc.Progress{Position: cdc.Position(end), Commit: cdc.Position(end), TxID: "7"}}
 	s = d.source()
-	if _, _, err := s.Acquire(t.Context(), func(context.Context) (cdc.Checkpoint, bool, error) { return c, true, nil }); err != nil {
+	if _, _, err := s.Acquire(t.Context(), func(context.Context, cdc.Source) (cdc.Checkpoint, bool, error) { return c, true, nil }); err != nil {
 		t.Fatal(err)
 	}
 	done := make(chan error, 1)
@@ -73,7 +73,7 @@ func TestOtherTransactionAtTheSamePosition(t *testing.T) {
 	for xid, want := range map[string]string{c.Progress.TxID: "", "7": "other_history"} {
 		c.Progress.TxID = xid
 		s, q := d.source(), newQueue(t)
-		if _, _, err := s.Acquire(t.Context(), func(context.Context) (cdc.Checkpoint, bool, error) { return c, true, nil }); err != nil {
+		if _, _, err := s.Acquire(t.Context(), func(context.Context, cdc.Source) (cdc.Checkpoint, bool, error) { return c, true, nil }); err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())

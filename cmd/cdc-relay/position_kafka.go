@@ -1,0 +1,198 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
+	"github.com/cdc-relay/cdc-relay/internal/config"
+	"github.com/cdc-relay/cdc-relay/internal/finding"
+	"github.com/cdc-relay/cdc-relay/internal/kafka"
+	"github.com/cdc-relay/cdc-relay/internal/publisher"
+	"github.com/cdc-relay/cdc-relay/internal/relay"
+)
+
+// committed is the position of exactly-once delivery for commands: that in Kafka, and its copy in the store. A relay uses
+// the two apart.
+type committed struct {
+	store
+
+	config *config.Config
+}
+
+// newPositions returns the store of positions for commands.
+func newPositions(c *config.Config) (store, error) {
+	s, err := newStore(c)
+	if err != nil {
+		return nil, err
+	}
+	return positionsIn(c, s), nil
+}
+
+func positionsIn(c *config.Config, s store) store {
+	if c.Delivery == config.ExactlyOnce {
+		return &committed{s, c}
+	}
+	return s
+}
+
+func (s *committed) publisher() (*publisher.Publisher, error) {
+	c := *s.config
+	c.Delivery = config.ExactlyOnce
+	return newPublisher(&c, func(string) {}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+}
+
+// Load returns the position in Kafka, or the copy if that is newer.
+func (s *committed) Load(ctx context.Context) (cdc.Checkpoint, bool, error) {
+	last, committed, err := s.inKafka(ctx)
+	if err != nil {
+		return last, false, err
+	}
+	stored, found, err := s.store.Load(ctx)
+	if err != nil || !committed || found && stored.Generation > last.Generation {
+		stored.Generation = max(stored.Generation, last.Generation)
+		return stored, found, err
+	}
+	return last, true, nil
+}
+
+// inKafka returns the position in Kafka, if there is one.
+func (s *committed) inKafka(ctx context.Context) (cdc.Checkpoint, bool, error) {
+	p, err := s.publisher()
+	if err != nil {
+		return cdc.Checkpoint{}, false, err
+	}
+	last, found, err := checkpoint.NewTopic(p).Newest(ctx)
+	if errors.Is(err, kafka.ErrTopicMissing) { // setup has yet to create it
+		err = nil
+	}
+	return last, found, err
+}
+
+// Save fences a relay that still runs, and stores c in both places.
+func (s *committed) Save(ctx context.Context, c cdc.Checkpoint) error {
+	c.ExactlyOnce, c.Fence, c.Progress.Part = true, relay.Fence(c.Source), cdc.Part{}
+	if err := s.commit(ctx, c.Fence, func(t *checkpoint.Topic) error { return t.Commit(ctx, c) }); err != nil {
+		return err
+	}
+	return s.store.Save(ctx, c)
+}
+
+// Reset drops the position in both places.
+func (s *committed) Reset(ctx context.Context) error {
+	c, found, err := s.Load(ctx)
+	if err != nil {
+		return err
+	}
+	if found {
+		err = s.commit(ctx, relay.Fence(c.Source), func(t *checkpoint.Topic) error { return t.Reset(ctx, c) })
+	}
+	if err != nil {
+		return err
+	}
+	return s.store.Reset(ctx)
+}
+
+func (s *committed) commit(ctx context.Context, fence string, fn func(*checkpoint.Topic) error) error {
+	p, err := s.publisher()
+	if err != nil {
+		return err
+	}
+	defer p.Kill()
+	if err := p.Open(ctx, fence); err != nil {
+		return err
+	}
+	return fn(checkpoint.NewTopic(p))
+}
+
+// handover is the store of at-least-once delivery where exactly-once delivery may have been before: its last position
+// counts, and is superseded in Kafka before anything is published.
+type handover struct {
+	store
+
+	config *config.Config
+	stored cdc.Checkpoint
+	last   *cdc.Checkpoint // nil: there is none, or it is superseded
+}
+
+// Load returns the position in Kafka if it is newer than what is stored.
+func (h *handover) Load(ctx context.Context) (cdc.Checkpoint, bool, error) {
+	var found bool
+	var err error
+	h.last = nil
+	if h.stored, found, err = h.store.Load(ctx); err != nil || found && !h.stored.ExactlyOnce {
+		return h.stored, found, err
+	}
+	kafkas := committed{h.store, h.config}
+	last, ok, err := kafkas.inKafka(ctx)
+	var stop *cdc.StopError
+	switch {
+	case errors.As(err, &stop) && stop.Class == cdc.ClassConfig && !h.stored.ExactlyOnce: // not ours to read
+		return h.stored, found, nil
+	case err != nil:
+		return h.stored, false, err
+	case !ok, !last.ExactlyOnce, found && h.stored.Generation > last.Generation:
+		return h.stored, found, nil
+	}
+	h.last = &last
+	return last, true, nil
+}
+
+// Claim supersedes the position in Kafka first: exactly-once delivery would start from it again.
+func (h *handover) Claim(ctx context.Context, next, _ cdc.Checkpoint) error {
+	if h.last != nil {
+		superseded := next
+		superseded.ExactlyOnce, superseded.Fence = false, relay.Fence(next.Source)
+		kafkas := committed{h.store, h.config}
+		if err := kafkas.commit(ctx, superseded.Fence, func(t *checkpoint.Topic) error { return t.Commit(ctx, superseded) }); err != nil {
+			return fmt.Errorf("supersede the position in Kafka: %w", err)
+		}
+	}
+	return h.store.Claim(ctx, next, h.stored)
+}
+
+// Check adds what is at risk with the position in Kafka.
+func (s *committed) Check(ctx context.Context) []finding.Finding {
+	found := s.store.Check(ctx)
+	client, err := newKafkaClient(s.config)
+	if err != nil {
+		return append(found, finding.Failed("position topic", err))
+	}
+	topics := []string{s.config.Kafka.PositionTopic, transactionState}
+	d, err := client.Describe(ctx, topics, "")
+	if err != nil {
+		return found // the check of Kafka says so
+	}
+	for i := range d.Topics {
+		found = append(found, positionFindings(&d.Topics[i])...)
+	}
+	return found
+}
+
+// transactionState is Kafka's topic of transactions.
+const transactionState = "__transaction_state"
+
+// positionFindings are about the topic of positions, or about Kafka's own topic of transactions.
+func positionFindings(t *kafka.TopicInfo) []finding.Finding {
+	subject := "topic " + t.Name
+	var found []finding.Finding
+	if t.Name != transactionState {
+		if err := t.PositionProblem(); err != nil {
+			return []finding.Finding{finding.Failed(subject, err)}
+		}
+		found = append(found, finding.Finding{Severity: finding.OK, Subject: subject, Text: "can hold the position"})
+	}
+	if t.Err == nil && t.Settings == nil && (t.Replicas < 2 || t.MinISR < 2) {
+		found = append(found, finding.Finding{
+			Severity: finding.Warn, Subject: subject,
+			Text: "the loss of one broker can lose what it holds, and events would be published twice: it has " + plural(t.Replicas, "replica") + fmt.Sprintf(" and min.insync.replicas is %d", t.MinISR),
+			Fix:  "give it 3 replicas and min.insync.replicas=2",
+		})
+	}
+	return found
+}

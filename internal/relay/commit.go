@@ -1,0 +1,160 @@
+package relay
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+// # Exactly-once delivery
+//
+// The sink collects batches in a transaction until it answers Cut: everything that it has accepted is acknowledged.
+// commit then commits it with the position, which is in Kafka from then on (K). The checkpoint (C) is a copy of K, for a
+// change to at-least-once delivery, and the slot (S) is told after K. So S and C are never ahead of K.
+//
+// A start takes the slot or lock, fences earlier relays, reads K, and streams from there: whatever was published behind K
+// was aborted by the fence. K may be within a transaction of the database, which cdc.Part describes.
+//
+// Whatever makes it uncertain whether a transaction was committed ends the attempt with cdc.ErrRewind. The next attempt
+// starts in the same way as another process would.
+
+func (r *Relay) exactlyOnce() bool { return r.Committer != nil }
+
+// commit commits the position when the sink asks for it.
+func (r *Relay) commit(ctx context.Context) {
+	if !r.exactlyOnce() {
+		return
+	}
+	for {
+		select {
+		case <-r.cut:
+		case <-ctx.Done():
+			return
+		}
+		if err := r.commitOnce(ctx); err != nil {
+			if ctx.Err() == nil {
+				r.fail(err)
+			}
+			return
+		}
+	}
+}
+
+// commitOnce commits all batches that were acknowledged; nothing else was sent.
+func (r *Relay) commitOnce(ctx context.Context) error {
+	seq, lastID := r.window.durable()
+	c := *r.checkpoint.Load()
+	c.Source = *r.source.Load()
+	if seq > r.saved.Load() {
+		c.Progress = r.Source.Progress(seq)
+	}
+	c.SavedAt = time.Now()
+	c.LastEventID = cmp.Or(lastID, c.LastEventID)
+	if err := r.Committer.Commit(ctx, c); err != nil {
+		r.metrics.checkpointErrors.Inc()
+		return err
+	}
+	r.checkpoint.Store(&c) // before Confirm: a reconnect compares it with the slot
+	r.metrics.lastCheckpoint.Set(float64(c.SavedAt.UnixMilli()) / 1e3)
+	r.Source.Confirm(seq)
+	r.saved.Store(seq)
+	r.window.saved(seq)
+	signal(r.committed)
+	return nil
+}
+
+// settle fences earlier relays, and returns the newest position: that in Kafka, or the checkpoint where at-least-once
+// delivery or a person has moved it on since.
+func (r *Relay) settle(ctx context.Context, id cdc.Source, stored cdc.Checkpoint, found bool) (cdc.Checkpoint, bool, error) {
+	fence := r.fence(id, "")
+	earlier := stored.Fence
+	for {
+		r.Sink.Kill()
+		r.Sink.Reset()
+		var replaced []string
+		if earlier != "" && earlier != fence {
+			replaced = []string{earlier}
+		}
+		if err := r.Sink.Open(ctx, fence, replaced...); err != nil {
+			return cdc.Checkpoint{}, false, err
+		}
+		last, committed, err := r.Committer.Last(ctx)
+		if err != nil {
+			return cdc.Checkpoint{}, false, fmt.Errorf("read the position in Kafka: %w", err)
+		}
+		if committed && last.Fence != fence && last.Fence != earlier { // its relay may still be there
+			earlier = last.Fence
+			continue
+		}
+		return newest(id, last, committed, stored, found)
+	}
+}
+
+// newest chooses between the position in Kafka and the checkpoint, by their generations: a run of either kind has a
+// higher one than those before it, and writes Kafka's first.
+func newest(id cdc.Source, last cdc.Checkpoint, committed bool, stored cdc.Checkpoint, found bool) (cdc.Checkpoint, bool, error) {
+	switch {
+	case committed && !last.Source.Same(id):
+		return last, false, cdc.PositionError("foreign_position", "give each relay a kafka.position_topic and a source of its own",
+			"position topic has the position of another source (system %s, database %s, slot %s), this one is system %s, database %s, slot %s",
+			last.Source.SystemID, last.Source.Database, last.Source.Slot, id.SystemID, id.Database, id.Slot)
+	case found && stored.ExactlyOnce && (!committed || stored.Generation > last.Generation):
+		return stored, false, cdc.PositionError("position_topic_lost",
+			"find out what consumers have, then accept the checkpoint, or another position, with `cdc-relay position set`",
+			"position topic does not have the position that the checkpoint is a copy of (%s): it was lost or replaced, and what was published behind the copy would be repeated", stored.Progress.Position)
+	case !committed, found && stored.Generation > last.Generation:
+		return stored, found, nil
+	case !last.ExactlyOnce && found && stored.Generation == last.Generation:
+		return stored, true, nil
+	case !last.ExactlyOnce && !found && id.Slot != "": // the slot has moved on since
+		return cdc.Checkpoint{Generation: last.Generation}, false, nil
+	}
+	return last, true, nil
+}
+
+// rewind prepares the next attempt: what was read and is not committed is read again.
+func (r *Relay) rewind() {
+	r.saved.Store(r.window.reset())
+	r.flush = make(chan struct{})
+	r.finalSaveTried.Store(false)
+	r.saverDone.Store(false)
+	r.sinkFailed.Store(false)
+	for _, c := range []chan struct{}{r.cut, r.committed, r.window.work, r.window.space, r.window.moved} {
+		select {
+		case <-c:
+		default:
+		}
+	}
+	r.fatal = make(chan error, 1)
+	r.rewound = true
+}
+
+// rewinds counts those that a relay on another database could be the reason of.
+type rewinds struct{ fenced []time.Time }
+
+const (
+	// fencedLimit rewinds within fencedInterval, while this relay had the slot or lock each time, are not a takeover.
+	fencedLimit    = 3
+	fencedInterval = time.Minute
+)
+
+// check returns the error that ends the run if the relay is fenced again and again although it leads.
+func (r *rewinds) check(err error) error {
+	if !errors.Is(err, cdc.ErrFenced) {
+		return nil
+	}
+	now := time.Now()
+	r.fenced = append(r.fenced, now)
+	if n := len(r.fenced); n > fencedLimit {
+		r.fenced = r.fenced[n-fencedLimit:]
+	}
+	if len(r.fenced) < fencedLimit || now.Sub(r.fenced[0]) > fencedInterval {
+		return nil
+	}
+	return cdc.Stop(cdc.ClassFenced, "fenced", fmt.Errorf("fenced %d times within a minute while this relay led: another one uses its transactional ID for another database", fencedLimit),
+		"give each relay a kafka.transactional_id of its own, or leave it out")
+}

@@ -1,0 +1,199 @@
+package faults
+
+import (
+	"context"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdctest"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
+)
+
+func exactlyOnce(o *cdctest.RigOptions) { o.Delivery = cdctest.ExactlyOnce }
+
+// once verifies that consumers of committed records got each event once.
+func once(t *testing.T, r *cdctest.Rig) {
+	t.Helper()
+	if report := r.Verify(); report.Duplicates > 0 {
+		t.Errorf("%s: %d events were repeated", r.Topic, report.Duplicates)
+	}
+}
+
+// SIGKILL at random moments under load.
+//
+//covers:all 1 2 3 4 events exactly-once
+func TestExactlyOnceUnderKills(t *testing.T) {
+	t.Parallel()
+	for name, source := range sources() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, source.open(t), cdctest.InFile, exactlyOnce)
+			r.Start()
+			r.Load(cdctest.Workload{})
+			nemesis := cdctest.NewNemesis(r.Seed, r.KillRelay())
+			for range 10 {
+				r.Delay(1500 * time.Millisecond)
+				r.Must(nemesis.Step(t.Context()))
+			}
+			once(t, r)
+		})
+	}
+}
+
+// SIGKILL within a transaction of the database that takes several transactions of Kafka: the next run continues within it.
+//
+//covers:all 1 17 events exactly-once
+func TestExactlyOnceWithinATransaction(t *testing.T) {
+	const rows = 100_000
+	proxy := shared.kafka.Brokers()[0].Proxy()
+	t.Cleanup(func() { proxy.Heal(t.Context()) })
+	rigs := rigs(t, func(o *cdctest.RigOptions) { exactlyOnce(o); proxied(o) })
+	for _, r := range rigs {
+		r.Must(proxy.Delay(testenv.Responses, 20*time.Millisecond)) // so that a group ends by its time
+		r.Start()
+		r.Largest(rows)
+		r.Must(r.DB.InsertMany(r.Within(time.Minute), "large", rows, 100))
+		for range 3 {
+			r.AwaitProgress(1)
+			r.Kill()
+			r.Start()
+		}
+		proxy.Heal(t.Context())
+		once(t, r)
+	}
+}
+
+// Responses of Kafka are lost, so that it is not known whether a transaction was committed. The same process continues.
+//
+//covers:all 22 23 events exactly-once
+func TestExactlyOnceWithLostResponses(t *testing.T) {
+	proxy := shared.kafka.Brokers()[0].Proxy()
+	t.Cleanup(func() { proxy.Heal(t.Context()) })
+	rigs := rigs(t, func(o *cdctest.RigOptions) {
+		exactlyOnce(o)
+		proxied(o)
+		o.Settings = map[string]any{"kafka.request_timeout": "2s"}
+	})
+	for _, r := range rigs {
+		r.Start()
+		r.Load(cdctest.Workload{})
+	}
+	for range 4 {
+		awaitProgress(rigs, 300)
+		rigs[0].Must(proxy.Swallow(testenv.Responses))
+		for _, r := range rigs {
+			r.Fault("responses lost")
+		}
+		rigs[0].Hold(500 * time.Millisecond)
+		proxy.Cut() // a connection whose responses were swallowed cannot be used again
+		proxy.Heal(t.Context())
+		rigs[0].Must(proxy.Restore())
+	}
+	awaitProgress(rigs, 300)
+	for _, r := range rigs {
+		once(t, r)
+		if n := r.Relay.Starts(); n != 1 {
+			t.Errorf("%s: the relay was started %d times", r.Topic, n)
+		}
+	}
+}
+
+// Two relays are killed, stopped and frozen in turn; a leader that was frozen stands by.
+//
+//covers:all 1 6 7 events exactly-once
+func TestExactlyOnceTakeover(t *testing.T) {
+	t.Parallel()
+	for name, source := range sources() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, source.open(t), cdctest.InRedis, exactlyOnce)
+			r.Start()
+			standby := r.Second()
+			startStandby(t, r, standby)
+			r.Load(cdctest.Workload{})
+			for i := range 6 {
+				r.AwaitProgress(100)
+				frozen := i%3 == 2
+				switch {
+				case frozen:
+					r.Must(r.Relay.Signal(syscall.SIGSTOP))
+				case i%3 == 1:
+					r.Must(r.Relay.Signal(syscall.SIGTERM))
+				default:
+					r.Kill()
+				}
+				r.Fault("takeover")
+				from := len(standby.Log())
+				r.Await("the standby to lead", func(context.Context) (bool, error) { return strings.Contains(standby.Log()[from:], "msg=leading"), nil })
+				r.AwaitProgress(100)
+				if frozen {
+					r.Must(r.Relay.Signal(syscall.SIGCONT))
+					old, behind := r.Relay, len(r.Relay.Log())
+					r.Await("the frozen leader to stand by", func(context.Context) (bool, error) {
+						return strings.Contains(old.Log()[behind:], `msg="standing by"`), nil
+					})
+				} else {
+					_, err := r.Relay.Wait(r.Within(time.Minute))
+					r.Must(err)
+					startStandby(t, r, r.Relay)
+				}
+				r.Relay, standby = standby, r.Relay
+			}
+			once(t, r)
+		})
+	}
+}
+
+// Delivery changes from one kind to the other and back, at clean stops. Nothing is lost, and nothing is repeated.
+//
+//covers:all 5 events exactly-once
+func TestDeliveryChanges(t *testing.T) {
+	t.Parallel()
+	for name, source := range sources() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, source.open(t), cdctest.InFile, exactlyOnce)
+			r.Start()
+			r.Load(cdctest.Workload{})
+			for _, to := range []string{"at-least-once", "exactly-once", "at-least-once", "at-least-once", "exactly-once"} {
+				r.AwaitProgress(300)
+				r.Must(r.Relay.Signal(syscall.SIGTERM))
+				r.AwaitExit(time.Minute, 0)
+				r.Reconfigure("delivery", to)
+				r.Start()
+			}
+			r.AwaitProgress(300)
+			once(t, r)
+		})
+	}
+}
+
+// An event that Kafka refuses stops the relay: what was committed before it is published, once; so is the rest, after it
+// was skipped.
+//
+//covers:all 24 exit events exactly-once
+func TestExactlyOnceStopsAtPoison(t *testing.T) {
+	t.Parallel()
+	for name, source := range sources() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, source.open(t), cdctest.InFile, func(o *cdctest.RigOptions) {
+				exactlyOnce(o)
+				o.TopicSettings = map[string]string{"max.message.bytes": "5000"}
+			})
+			before := r.Append("before", 2000)
+			bad := r.AppendAs("bad", 1, func(e *cdctest.Event) { e.Payload = cdctest.Payload(e.Key, e.Seq, 20_000) })
+			after := r.Append("after", 2000)
+			r.Must(r.Relay.Start(t.Context()))
+			says(t, r.AwaitExit(time.Minute, 1), "max.message.bytes")
+			r.AwaitEvents(before[:1500])
+			r.Exclude(bad...)
+			r.Reconfigure("errors.skip", []string{bad[0].ID.String()})
+			r.Start()
+			r.AwaitEvents(after)
+			once(t, r)
+		})
+	}
+}
