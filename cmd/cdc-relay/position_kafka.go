@@ -69,7 +69,10 @@ func (s *committed) inKafka(ctx context.Context) (cdc.Checkpoint, bool, error) {
 	}
 	last, found, err := checkpoint.NewTopic(p).Newest(ctx)
 	if errors.Is(err, kafka.ErrTopicMissing) { // setup has yet to create it
-		err = nil
+		return last, false, nil
+	}
+	if err != nil {
+		err = fmt.Errorf("read the position in Kafka: %w", err)
 	}
 	return last, found, err
 }

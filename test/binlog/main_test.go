@@ -245,7 +245,9 @@ type running struct {
 	done   chan error
 }
 
-func none(context.Context, cdc.Source) (cdc.Checkpoint, bool, error) { return cdc.Checkpoint{}, false, nil }
+func none(context.Context, cdc.Source) (cdc.Checkpoint, bool, error) {
+	return cdc.Checkpoint{}, false, nil
+}
 
 func nothing(context.Context) (cdc.Checkpoint, bool, error) { return cdc.Checkpoint{}, false, nil }
 

@@ -44,7 +44,7 @@ func TestOldRowsAreDeletedByTheirKey(t *testing.T) {
 			for i, id := range ids {
 				d.exec(fmt.Sprintf("INSERT INTO events VALUES (%s, UTC_TIMESTAMP(6) - INTERVAL %d DAY)", id, []int{40, 20, 40, 20}[i]))
 			}
-			r, err := d.rows("root", none)
+			r, err := d.rows("root", nothing)
 			if err != nil {
 				t.Fatalf("%s: %v", kind, err)
 			}
@@ -127,7 +127,7 @@ func TestOldRowsThatCannotBeDeleted(t *testing.T) {
 				d.exec("GRANT " + tt.grant + " ON events TO " + user)
 				as = user
 			}
-			_, err := d.rows(as, none)
+			_, err := d.rows(as, nothing)
 			if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(cdc.Explain(err), tt.want) {
 				d.t.Errorf("%s: %v; want %q", tt.table, cdc.Explain(err), tt.want)
 			}

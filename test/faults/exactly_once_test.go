@@ -23,7 +23,7 @@ func once(t *testing.T, r *cdctest.Rig) {
 
 // SIGKILL at random moments under load.
 //
-//covers:all 1 2 3 4 events exactly-once
+//covers:all 1 2 3 events exactly-once
 func TestExactlyOnceUnderKills(t *testing.T) {
 	t.Parallel()
 	for name, source := range sources() {

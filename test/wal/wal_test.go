@@ -205,7 +205,9 @@ func (q *queue) waitCount(t *testing.T, n int) {
 	q.waitFor(t, fmt.Sprintf("%d events", n), func(p []string) bool { return len(p) >= n })
 }
 
-func none(context.Context, cdc.Source) (cdc.Checkpoint, bool, error) { return cdc.Checkpoint{}, false, nil }
+func none(context.Context, cdc.Source) (cdc.Checkpoint, bool, error) {
+	return cdc.Checkpoint{}, false, nil
+}
 
 func nothing(context.Context) (cdc.Checkpoint, bool, error) { return cdc.Checkpoint{}, false, nil }
 
