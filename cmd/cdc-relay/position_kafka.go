@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -107,10 +108,26 @@ func (s *committed) commit(ctx context.Context, fence string, fn func(*checkpoin
 		return err
 	}
 	defer p.Kill()
-	if err := p.Open(ctx, fence); err != nil {
+	if err := openPatiently(ctx, p, fence); err != nil {
 		return err
 	}
 	return fn(checkpoint.NewTopic(p))
+}
+
+// openPatiently repeats Open while the coordinator loads its state, or Kafka creates its topic of transactions.
+func openPatiently(ctx context.Context, p *publisher.Publisher, fence string) error {
+	for since := time.Now(); ; {
+		err := p.Open(ctx, fence)
+		var stop *cdc.StopError
+		if err == nil || errors.As(err, &stop) || time.Since(since) > startTimeout {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(startTimeout / 20):
+		}
+	}
 }
 
 // handover is the store of at-least-once delivery where exactly-once delivery may have been before: its last position
