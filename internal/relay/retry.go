@@ -3,6 +3,7 @@ package relay
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -12,7 +13,13 @@ import (
 
 // stops ends the run if a retry cannot fix err. Errors of configuration are retried: what worked once in this run is
 // expected to work again, for example after a password was rotated or an object created again.
+//
+// With exactly-once delivery a relay that was superseded starts again, and stands by.
 func (r *Relay) stops(err error) bool {
+	if r.exactlyOnce() && errors.Is(err, cdc.ErrFenced) {
+		r.fail(fmt.Errorf("%w: %w", cdc.ErrRewind, err))
+		return true
+	}
 	stop, ok := errors.AsType[*cdc.StopError](err)
 	if ok && stop.Class == cdc.ClassConfig || stopError(err) == nil {
 		return false
