@@ -226,7 +226,7 @@ func paced(ctx context.Context, n, rate int, f func(i int) error) error {
 // consume reads the topic while load runs, until every event has arrived.
 func (s *stand) consume(ctx context.Context, topic string, clock *stopwatch, load func() error) error {
 	client, err := kgo.NewClient(kgo.SeedBrokers(s.kafka.Bootstrap()...), kgo.ConsumeTopics(topic),
-		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.MetadataMinAge(metadataMinAge))
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.MetadataMinAge(metadataMinAge))
 	if err != nil {
 		return err
 	}

@@ -30,6 +30,7 @@ type report struct {
 	Tenfold *drainResult           `json:"drain_tenfold,omitempty"`
 	Large   *drainResult           `json:"one_transaction,omitempty"`
 	Topics  *topicsResult          `json:"many_topics,omitempty"`
+	Once    *onceResult            `json:"exactly_once,omitempty"`
 	Latency map[string]*latencyRes `json:"latency,omitempty"`
 	Start   *startResult           `json:"start,omitempty"`
 	// Binlogs has the results by flavor.
@@ -47,7 +48,7 @@ func main() {
 	var o options
 	flag.IntVar(&o.rows, "rows", 600_000, "rows of the backlog")
 	flag.IntVar(&o.rounds, "rounds", 3, "rounds of each comparison")
-	flag.StringVar(&o.only, "only", "drain,large,topics,latency,start,tenfold,mysql,mariadb", "scenarios, comma-separated")
+	flag.StringVar(&o.only, "only", "drain,large,topics,once,latency,start,tenfold,mysql,mariadb", "scenarios, comma-separated")
 	flag.StringVar(&o.bin, "bin", "bin/cdc-relay", "the relay to measure")
 	flag.StringVar(&o.out, "out", "bench/out", "directory for results, logs and configurations")
 	flag.StringVar(&o.profile, "profile", "", "directory for CPU and heap profiles of the relay while it drains")
@@ -115,6 +116,11 @@ func (s *stand) scenarios(ctx context.Context, o options, r *report) error {
 		step("topics", "many topics against one", func() error {
 			var err error
 			r.Topics, err = s.manyTopics(ctx, o.rows, o.rounds)
+			return err
+		}),
+		step("once", "exactly-once delivery against at-least-once", func() error {
+			var err error
+			r.Once, err = s.exactlyOnce(ctx, o.rows, o.rounds)
 			return err
 		}),
 		step("latency", "insert to consumer at steady rates", func() error {

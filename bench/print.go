@@ -36,6 +36,14 @@ func (r *report) print(w io.Writer) {
 		row("the same: CPU per event", fmt.Sprintf("%.2f us (%.2f us)", many.CPU, few.CPU), "5 us", many.CPU <= 5)
 		row("the same: peak RSS", fmt.Sprintf("%.0f MB (%.0f MB)", many.RSS, few.RSS), "96 MB", many.RSS <= 96)
 	}
+	if o := r.Once; o != nil {
+		l, memory := o.Latency, o.Once.RSS/o.Least.RSS
+		row("exactly-once: drain against at-least-once", fmt.Sprintf("%.2f (%.0f/s to %.0f/s)", o.Ratio, o.Once.RelayRate, o.Least.RelayRate), "0.8", o.Ratio >= 0.8)
+		row("the same: CPU per event", fmt.Sprintf("%.2f us (%.2f us)", o.Once.CPU, o.Least.CPU), "", true)
+		row("the same: peak RSS", fmt.Sprintf("%.2f (%.0f MB to %.0f MB)", memory, o.Once.RSS, o.Least.RSS), "1.3", memory <= 1.3)
+		row("exactly-once: insert to read_committed consumer at 1000/s, p50", fmt.Sprintf("%.2f ms (Kafka alone %.2f)", l.P50, l.Kafka.P50), "8 ms", l.P50 <= 8)
+		row("the same, p99", fmt.Sprintf("%.2f ms (Kafka alone %.2f; steal %.0f %%)", l.P99, l.Kafka.P99, l.Steal), "25 ms", l.P99 <= 25)
+	}
 	for _, name := range slices.Sorted(maps.Keys(r.Latency)) {
 		l := r.Latency[name]
 		p50, p99 := 2.5, 8.0

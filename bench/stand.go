@@ -26,6 +26,8 @@ type stand struct {
 	topics   int
 	relays   []*process // all started ones; close kills those of a failed scenario
 	profile  string     // directory for profiles; "" for no profiles
+	// once starts relays with exactly-once delivery.
+	once bool
 }
 
 func newStand(ctx context.Context, bin, dir string) (*stand, error) {
@@ -108,6 +110,9 @@ kafka: {brokers: [%s]}
 http: {listen: %q}
 log: {level: info, format: text}
 `, source, topic, strings.Join(s.kafka.Bootstrap(), ", "), listen)
+	if s.once {
+		text += "delivery: exactly-once\n"
+	}
 	path = filepath.Join(s.dir, name+".yaml")
 	return path, os.WriteFile(path, []byte(text), 0o600)
 }

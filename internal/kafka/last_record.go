@@ -55,8 +55,11 @@ func (c *Client) leader(ctx context.Context, topic string) (*Conn, error) {
 		return nil, err
 	}
 	for _, tp := range md.Topics {
-		if tp.Err == sarama.ErrUnknownTopicOrPartition {
+		switch tp.Err {
+		case sarama.ErrUnknownTopicOrPartition:
 			return nil, MissingTopicError(topic, ErrTopicMissing)
+		case sarama.ErrTopicAuthorizationFailed: // or missing, which brokers do not tell then
+			return nil, readError(topic, tp.Err)
 		}
 		for _, p := range tp.Partitions {
 			for _, b := range md.Brokers {

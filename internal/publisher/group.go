@@ -319,11 +319,13 @@ func (l *loop) groupDenied(err error) {
 	}
 }
 
-// recorded goes on once the position's record is acknowledged.
-func (l *loop) recorded(b *batch) {
-	if l.group != nil && b.p.topic.name == l.group.topic {
-		l.group.offset, l.group.phase = b.offset, ending
+// recorded goes on if the batch has the position's record, which is acknowledged now.
+func (l *loop) recorded(b *batch) bool {
+	if l.group == nil || b.p.topic.name != l.group.topic {
+		return false
 	}
+	l.group.offset, l.group.phase = b.offset, ending
+	return true
 }
 
 // rewind ends the publisher: the group cannot be committed, or whether it was is not known.

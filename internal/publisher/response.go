@@ -111,9 +111,10 @@ func (l *loop) acknowledged(b *batch) {
 		}
 	}
 	l.resolve(pending, run)
-	l.recorded(b)
-	m.published.Add(float64(b.n))
-	m.bytes.Add(float64(b.bytes))
+	if !l.recorded(b) {
+		m.published.Add(float64(b.n))
+		m.bytes.Add(float64(b.bytes))
+	}
 	m.produce.Observe(l.now.Sub(b.req.sentAt).Seconds())
 	p.seq = nextSequence(p.seq, b.n)
 	p.bisected(b.n)
