@@ -1,0 +1,267 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+// broker is a log of events, a sink with transactions, and the positions in it. Its faults are drawn at random.
+type broker struct {
+	fakes
+
+	random *rand.Rand
+	total  int // events in the source's log
+
+	lock      sync.Mutex
+	from      int            // events before the one that the next batch has
+	indexes   map[uint64]int // of the event of each batch
+	seq       uint64         // of the last batch
+	open      []int          // events of the transaction that is open
+	committed []int
+	last      *cdc.Checkpoint
+	answers   chan cdc.Durable
+	failed    bool
+	accepts   chan struct{} // closed while the transaction accepts batches
+	rewinds   int
+}
+
+func (b *broker) Acquire(ctx context.Context, load cdc.Resumer) (cdc.Source, cdc.Position, error) {
+	id := cdc.Source{SystemID: "s", Database: "d", Slot: "x"}
+	c, found, err := load(ctx, id)
+	if err != nil {
+		return id, "", err
+	}
+	b.lock.Lock()
+	defer b.lock.Unlock()
+	b.from = 0
+	if found {
+		b.from = index(c.Progress.Position)
+	}
+	return id, cdc.Position(strconv.Itoa(b.from)), nil
+}
+
+func index(p cdc.Position) int {
+	n, err := strconv.Atoi(string(p))
+	if err != nil {
+		panic(err)
+	}
+	return n
+}
+
+func (b *broker) Run(ctx context.Context, q cdc.Queue) error {
+	for {
+		b.lock.Lock()
+		done := b.from == b.total
+		b.indexes[b.seq+1] = b.from + 1
+		batch := batchOf(b.seq+1, 1, 1)
+		b.lock.Unlock()
+		if done {
+			<-ctx.Done()
+			return nil
+		}
+		for !q.Offer(batch) {
+			select {
+			case <-q.Space():
+			case <-ctx.Done():
+				return nil
+			}
+		}
+		b.lock.Lock()
+		b.seq, b.from = b.seq+1, b.from+1
+		b.lock.Unlock()
+	}
+}
+
+func (b *broker) Release(context.Context) {}
+
+func (b *broker) Confirm(seq uint64) {
+	b.lock.Lock()
+	defer b.lock.Unlock()
+	if at := b.indexes[seq]; at > index(b.last.Progress.Position) {
+		b.note("confirmed event %d before it was committed", at)
+	}
+}
+
+func (b *broker) Progress(seq uint64) cdc.Progress {
+	b.lock.Lock()
+	defer b.lock.Unlock()
+	return cdc.Progress{Position: cdc.Position(strconv.Itoa(b.indexes[seq]))}
+}
+
+func (b *broker) Open(context.Context, string, ...string) error {
+	b.lock.Lock()
+	defer b.lock.Unlock()
+	b.open, b.failed, b.answers, b.accepts = nil, false, make(chan cdc.Durable, b.total+2), make(chan struct{})
+	close(b.accepts)
+	return nil
+}
+
+// Send ends the transaction, or fails, at random.
+func (b *broker) Send(ctx context.Context, r *cdc.Routed) error {
+	seq := r.Seq() // before the answer, after which r is used again
+	b.lock.Lock()
+	accepts := b.accepts
+	b.lock.Unlock()
+	select {
+	case <-accepts:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	b.lock.Lock()
+	defer b.lock.Unlock()
+	if b.failed {
+		return nil
+	}
+	if b.random.IntN(10) == 0 {
+		b.rewinds++
+		b.failed = true
+		b.answers <- cdc.Durable{First: seq, Last: seq, Err: fmt.Errorf("%w: out of sequence", cdc.ErrRewind)}
+		return nil
+	}
+	b.open = append(b.open, b.indexes[seq])
+	b.answers <- cdc.Durable{First: seq, Last: seq}
+	if b.random.IntN(3) == 0 || b.indexes[seq] == b.total {
+		b.accepts = make(chan struct{})
+		b.answers <- cdc.Durable{First: seq + 1, Last: seq, Cut: true}
+	}
+	return nil
+}
+
+func (b *broker) Durable() <-chan cdc.Durable {
+	b.lock.Lock()
+	defer b.lock.Unlock()
+	return b.answers
+}
+
+func (b *broker) Last(context.Context) (cdc.Checkpoint, bool, error) {
+	b.lock.Lock()
+	defer b.lock.Unlock()
+	if b.random.IntN(10) == 0 {
+		return cdc.Checkpoint{}, false, fmt.Errorf("%w: no answer to the barrier", cdc.ErrRewind)
+	}
+	if b.last == nil {
+		return cdc.Checkpoint{}, false, nil
+	}
+	return *b.last, true, nil
+}
+
+// Commit commits, or does not; and the relay is told, or is not.
+func (b *broker) Commit(_ context.Context, c cdc.Checkpoint) error {
+	b.lock.Lock()
+	defer b.lock.Unlock()
+	if b.random.IntN(4) > 0 {
+		b.committed, b.last = append(b.committed, b.open...), &c
+	}
+	committed := b.last != nil && *b.last == c
+	b.open = nil
+	if !committed || b.random.IntN(4) == 0 {
+		b.rewinds++
+		return fmt.Errorf("%w: no answer", cdc.ErrRewind)
+	}
+	select {
+	case <-b.accepts: // the claim has no batches
+	default:
+		close(b.accepts)
+	}
+	return nil
+}
+
+// The relay is told of a commit that it was done, not done, or nothing; and it is started again at any point. Each event is
+// committed once, in order, and nothing is confirmed before.
+func TestExactlyOnce(t *testing.T) {
+	for seed := range uint64(200) {
+		synctest.Test(t, func(t *testing.T) {
+			b := &broker{random: rand.New(rand.NewPCG(seed, 0)), total: 40, indexes: map[uint64]int{}}
+			r := New(options(), Stages{Source: b, Router: b, Sink: b, Checkpointer: b, Committer: b}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+			ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
+			defer cancel()
+			if err := r.Run(ctx); err != nil {
+				t.Fatalf("seed %d: %v", seed, err)
+			}
+			want := make([]int, b.total)
+			for i := range want {
+				want[i] = i + 1
+			}
+			b.events = slices.DeleteFunc(b.events, func(e string) bool { return e == "kill" })
+			if !slices.Equal(b.committed, want) || len(b.events) > 0 {
+				t.Errorf("seed %d, %d rewinds: committed %v; %v", seed, b.rewinds, b.committed, b.events)
+			}
+		})
+	}
+}
+
+func TestNewestPosition(t *testing.T) {
+	slot := cdc.Source{SystemID: "s", Database: "d", Slot: "x"}
+	binlog := cdc.Source{SystemID: "s", Database: "d"}
+	at := func(id cdc.Source, generation uint64, once bool, p cdc.Position) *cdc.Checkpoint {
+		return &cdc.Checkpoint{Source: id, Generation: generation, ExactlyOnce: once, Progress: cdc.Progress{Position: p}}
+	}
+	for name, tt := range map[string]struct {
+		kafka, stored *cdc.Checkpoint
+		want          cdc.Position // "" for none
+		reason        string
+	}{
+		"first start":                              {nil, nil, "", ""},
+		"first with exactly-once":                  {nil, at(slot, 3, false, "c"), "c", ""},
+		"no store":                                 {at(slot, 3, true, "k"), nil, "k", ""},
+		"copy behind":                              {at(slot, 3, true, "k"), at(slot, 3, true, "c"), "k", ""},
+		"claimed in Kafka only":                    {at(slot, 4, true, "k"), at(slot, 3, true, "c"), "k", ""},
+		"at-least-once since":                      {at(slot, 3, false, "k"), at(slot, 3, false, "c"), "c", ""},
+		"at-least-once since, without a mark":      {at(slot, 3, true, "k"), at(slot, 4, false, "c"), "c", ""},
+		"superseded and not claimed":               {at(slot, 4, false, "k"), at(slot, 3, true, "c"), "k", ""},
+		"at-least-once since, with the slot alone": {at(slot, 4, false, "k"), nil, "", ""},
+		"at-least-once since, checkpoint lost":     {at(binlog, 4, false, "k"), nil, "k", ""},
+		"topic lost":                               {nil, at(slot, 3, true, "c"), "", "position_topic_lost"},
+		"topic rolled back":                        {at(slot, 2, true, "k"), at(slot, 3, true, "c"), "", "position_topic_lost"},
+		"topic of another relay":                   {at(cdc.Source{SystemID: "t", Database: "d", Slot: "x"}, 3, true, "k"), nil, "", "foreign_position"},
+	} {
+		orNone := func(c *cdc.Checkpoint) cdc.Checkpoint {
+			if c == nil {
+				return cdc.Checkpoint{}
+			}
+			return *c
+		}
+		id := slot
+		if tt.kafka != nil && tt.kafka.Source == binlog {
+			id = binlog
+		}
+		got, found, err := newest(id, orNone(tt.kafka), tt.kafka != nil, orNone(tt.stored), tt.stored != nil)
+		var stop *cdc.StopError
+		reason := ""
+		if errors.As(err, &stop) {
+			reason = stop.Reason
+		}
+		if reason != tt.reason || found != (tt.want != "") || found && got.Progress.Position != tt.want {
+			t.Errorf("%s: %q, %v, %v", name, got.Progress.Position, found, err)
+		}
+	}
+}
+
+// A relay that is fenced again and again while it leads says so, and ends.
+func TestFencedForEver(t *testing.T) {
+	var r rewinds
+	fenced := fmt.Errorf("%w: %w", cdc.ErrRewind, cdc.ErrFenced)
+	for i := range fencedLimit {
+		var stop *cdc.StopError
+		err := r.check(fenced)
+		if last := i == fencedLimit-1; errors.As(err, &stop) != last || last && stop.Class != cdc.ClassFenced {
+			t.Errorf("after %d: %v", i+1, err)
+		}
+		if err := r.check(cdc.ErrRewind); err != nil {
+			t.Error(err)
+		}
+	}
+}
