@@ -185,8 +185,10 @@ func TestExactlyOnce(t *testing.T) {
 	for seed := range uint64(200) {
 		synctest.Test(t, func(t *testing.T) {
 			b := &broker{random: rand.New(rand.NewPCG(seed, 0)), total: 40, indexes: map[uint64]int{}}
-			r := New(options(), Stages{Source: b, Router: b, Sink: b, Checkpointer: b, Committer: b}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
-			ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
+			o := options()
+			o.RetryMax = time.Second
+			r := New(o, Stages{Source: b, Router: b, Sink: b, Checkpointer: b, Committer: b}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 			defer cancel()
 			if err := r.Run(ctx); err != nil {
 				t.Fatalf("seed %d: %v", seed, err)
