@@ -178,7 +178,10 @@ func (h *handover) Claim(ctx context.Context, next, _ cdc.Checkpoint) error {
 
 // Check adds what is at risk with the position in Kafka.
 func (s *committed) Check(ctx context.Context) []finding.Finding {
-	found := s.store.Check(ctx)
+	var found []finding.Finding
+	if _, none := s.store.(checkpoint.None); !none {
+		found = s.store.Check(ctx)
+	}
 	client, err := newKafkaClient(s.config)
 	if err != nil {
 		return append(found, finding.Failed("position topic", err))
