@@ -92,8 +92,13 @@ type database struct {
 
 func newDatabase(t *testing.T, kind string) *database {
 	t.Helper()
+	return newDatabaseOn(t, servers[kind])
+}
+
+func newDatabaseOn(t *testing.T, server *testenv.MySQLServer) *database {
+	t.Helper()
 	name := strings.ToLower(strings.NewReplacer("/", "_", " ", "_").Replace(t.Name()))
-	d := &database{t: t, server: servers[kind], flavor: servers[kind].Flavor, name: name}
+	d := &database{t: t, server: server, flavor: server.Flavor, name: name}
 	if err := d.server.CreateDatabase(t.Context(), name); err != nil {
 		t.Fatal(err)
 	}
