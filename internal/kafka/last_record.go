@@ -55,10 +55,10 @@ func (c *Client) leader(ctx context.Context, topic string) (*Conn, error) {
 		return nil, err
 	}
 	for _, tp := range md.Topics {
-		switch tp.Err {
-		case sarama.ErrUnknownTopicOrPartition:
+		if tp.Err == sarama.ErrUnknownTopicOrPartition {
 			return nil, MissingTopicError(topic, ErrTopicMissing)
-		case sarama.ErrTopicAuthorizationFailed: // or missing, which brokers do not tell then
+		}
+		if tp.Err == sarama.ErrTopicAuthorizationFailed { // or missing, which brokers do not tell then
 			return nil, readError(topic, tp.Err)
 		}
 		for _, p := range tp.Partitions {

@@ -241,9 +241,8 @@ func TestNewestPosition(t *testing.T) {
 			id = binlog
 		}
 		got, found, err := newest(id, orNone(tt.kafka), tt.kafka != nil, orNone(tt.stored), tt.stored != nil)
-		var stop *cdc.StopError
 		reason := ""
-		if errors.As(err, &stop) {
+		if stop, ok := errors.AsType[*cdc.StopError](err); ok {
 			reason = stop.Reason
 		}
 		if reason != tt.reason || found != (tt.want != "") || found && got.Progress.Position != tt.want {
