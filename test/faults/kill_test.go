@@ -67,11 +67,14 @@ func TestKillBetweenAckAndCheckpoint(t *testing.T) {
 			gap := append(r.Append("gap1", 100), r.Append("gap2", 100)...)
 			r.AwaitEvents(gap)
 			r.Kill()
+			_, last, err := r.Saved(t.Context())
+			r.Must(err)
+			saved := slices.IndexFunc(gap, func(e *cdctest.Event) bool { return e.ID.String() == last }) // the proxy may let one pass
 			way.Heal(t.Context())
 			r.Append("after", 50)
 			r.Start()
-			if report := r.Verify(); report.Duplicates != len(gap) {
-				t.Errorf("%d events were repeated, want the %d that were not saved", report.Duplicates, len(gap))
+			if report, want := r.Verify(), len(gap)-1-saved; report.Duplicates != want || want == 0 {
+				t.Errorf("%d events were repeated, want the %d that were not saved", report.Duplicates, want)
 			}
 		})
 	}
