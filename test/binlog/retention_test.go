@@ -213,6 +213,8 @@ func TestRowsInPmaxAreNotMoved(t *testing.T) {
 			t.Errorf("pmax holds %s, the table %s", got, d.held("outbox"))
 		}
 		k.relayed()
+		// Its name and its age are in whole seconds.
+		d.eventually("SELECT UTC_TIMESTAMP() - INTERVAL 1 SECOND > STR_TO_DATE('" + strings.TrimPrefix(names[0], "outbox_max_") + "', '%Y%m%d%H%i%s')")
 		if err := k.maintain(retention.Options{Ahead: 6, TTL: time.Nanosecond, Drop: true}); err != nil {
 			t.Fatal(err)
 		}
