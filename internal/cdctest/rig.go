@@ -315,6 +315,16 @@ func (r *Rig) AwaitEvents(events []*Event) {
 	r.counted("arrivals", fmt.Sprintf("%d events", len(ids)))
 }
 
+// AwaitCount waits until n different events were read, and no other.
+func (r *Rig) AwaitCount(n int) {
+	r.tb.Helper()
+	r.Await(fmt.Sprintf("%d events", n), func(context.Context) (bool, error) {
+		_, events := r.Reader.Count()
+		return events == n, nil
+	})
+	r.counted("arrivals", fmt.Sprintf("%d events", n))
+}
+
 // AwaitProgress waits until n more events were read.
 func (r *Rig) AwaitProgress(n int) {
 	r.tb.Helper()

@@ -159,10 +159,7 @@ func TestOldRowsAreDeletedUnderLoad(t *testing.T) {
 			r.Must(load.Stop())
 			var committed int
 			r.Must(db.Query(t.Context(), []any{&committed}, "SELECT count(*) FROM archive"))
-			r.Await("every event", func(context.Context) (bool, error) {
-				_, events := r.Reader.Count()
-				return events == committed, nil
-			})
+			r.AwaitCount(committed)
 			awaitCount(r, db, 0)
 		})
 	}
