@@ -14,8 +14,8 @@ var (
 	// ErrHungUp says that the source gave its connection up because the queue was full, and that there is room again.
 	// Retryable at once.
 	ErrHungUp = errors.New("closed the connection to the server")
-	// ErrRewind ends an attempt to publish exactly once: whether its last transaction in Kafka was committed is not known,
-	// or it cannot be any more. The next attempt starts from the position that Kafka holds.
+	// ErrRewind ends an attempt to publish exactly once: its last transaction in Kafka cannot be committed any more, or
+	// whether it was is not known. The next attempt starts from the position that Kafka holds.
 	ErrRewind = errors.New("start again from the position in Kafka")
 )
 

@@ -57,7 +57,7 @@ type group struct {
 	request   *commitRequest
 	record    *pendingBatch
 	offset    int64 // of the record
-	// careful is how many more events are published in groups of one batch; see stopAtInGroup.
+	// careful is how many more events are published in groups of one batch; see stopInGroup.
 	careful *int
 }
 
@@ -100,8 +100,8 @@ func (p *Publisher) Commit(ctx context.Context, key string, value []byte) (offse
 	}
 }
 
-// LastPosition returns the value of the last committed record with key in the topic of positions, before the offset end, or before
-// kafka.Committed.
+// LastPosition returns the value of the last committed record with key in the topic of positions, before the offset end
+// or [kafka.Committed].
 func (p *Publisher) LastPosition(ctx context.Context, key string, end int64) (value []byte, found bool, err error) {
 	client, err := kafka.NewClient(p.opts.Kafka)
 	if err != nil {

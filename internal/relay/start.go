@@ -120,7 +120,7 @@ func (r *Relay) lead(ctx context.Context) error {
 // claim if an earlier leader has saved after the load: otherwise the position would move back. The clock makes the
 // generation higher than that of a frozen leader also where the store has lost the checkpoint, or holds an older one.
 //
-// Exactly-once delivery commits the claim first, so that the checkpoint's generation is never above that in Kafka.
+// Exactly-once delivery commits the claim to Kafka first, so that the checkpoint's generation is never above that in Kafka.
 func (r *Relay) claim(ctx context.Context, id cdc.Source, from cdc.Position, resumed, loaded cdc.Checkpoint) error {
 	c := resumed
 	if from != c.Progress.Position {
