@@ -266,3 +266,76 @@ func TestFencedForEver(t *testing.T) {
 		}
 	}
 }
+
+// Relays that are frozen and thawed in turn fence each other. Each stands by in between, and neither ends.
+func TestFencedByTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		f := &fakes{durable: make(chan cdc.Durable), id: cdc.Source{Slot: "x"}}
+		f.run = func(attempt int) error {
+			if attempt > fencedLimit {
+				cancel()
+				return nil
+			}
+			f.durable <- cdc.Durable{Err: fmt.Errorf("%w: %w", cdc.ErrRewind, cdc.ErrFenced)}
+			return nil
+		}
+		f.acquire = func(attempt int) error {
+			if attempt%2 == 0 {
+				return cdc.ErrStandby
+			}
+			return nil
+		}
+		o := options()
+		o.RetryMax = o.RetryInitial
+		r := New(o, Stages{Source: f, Router: f, Sink: f, Checkpointer: f, Committer: &committer{}}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+		if err := r.Run(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// committer keeps the last position, as Kafka does.
+type committer struct{ last *cdc.Checkpoint }
+
+func (c *committer) Last(context.Context) (cdc.Checkpoint, bool, error) {
+	if c.last == nil {
+		return cdc.Checkpoint{}, false, nil
+	}
+	return *c.last, true, nil
+}
+
+func (c *committer) Commit(_ context.Context, next cdc.Checkpoint) error {
+	c.last = &next
+	return nil
+}
+
+// A relay whose successor moved the slot and ended leads again, from the position in Kafka, also without a checkpoint store.
+// If the position there is behind the slot, the start says so.
+func TestExactlyOnceAfterASuccessor(t *testing.T) {
+	for name, byHand := range map[string]bool{"by a successor": false, "by hand": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := &fakes{durable: make(chan cdc.Durable), id: cdc.Source{Slot: "x"}}
+				f.run = func(attempt int) error {
+					if attempt == 1 {
+						return errors.New("cut")
+					}
+					return nil
+				}
+				f.acquire = func(attempt int) error {
+					if attempt == 2 || attempt > 2 && byHand {
+						return cdc.PositionError("slot_moved", "", "slot is elsewhere")
+					}
+					return nil
+				}
+				r := New(options(), Stages{Source: f, Router: f, Sink: f, Checkpointer: f, Committer: &committer{}}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+				defer cancel()
+				if err := r.Run(ctx); (err != nil) != byHand || f.attempts != 3 {
+					t.Errorf("%d attempts, ended with %v", f.attempts, err)
+				}
+			})
+		})
+	}
+}

@@ -75,6 +75,7 @@ type Relay struct {
 	cut       chan struct{} // capacity 1: everything sent is acknowledged
 	committed chan struct{} // capacity 1: checkpoint has changed
 	rewound   bool          // this is not the first attempt
+	rewinds   rewinds
 }
 
 // New returns a Relay that has not started.
@@ -114,7 +115,6 @@ func (r *Relay) Run(ctx context.Context) error {
 
 // run makes one attempt, and further ones where exactly-once delivery has to start again from the position in Kafka.
 func (r *Relay) run(ctx context.Context) error {
-	var again rewinds
 	for retry := r.pauses(); ; {
 		started := *r.checkpointOrNone()
 		err := r.attempt(ctx)
@@ -124,7 +124,7 @@ func (r *Relay) run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return context.Canceled // the next run starts from there
 		}
-		if err := again.check(err); err != nil {
+		if err := r.rewinds.check(err); err != nil {
 			return err
 		}
 		r.metrics.reconnects.WithLabelValues("kafka").Inc()

@@ -60,6 +60,7 @@ func (r *Relay) await(ctx context.Context, step func(context.Context) error) err
 }
 
 func (r *Relay) standBy(reason error) {
+	r.rewinds = rewinds{} // a takeover, by a relay on the same database
 	if r.health.set(StateStandby, nil) {
 		r.log.Info("standing by", "reason", reason.Error())
 	}

@@ -68,11 +68,15 @@ func (r *Relay) reacquire(ctx context.Context, retry *pauses) bool {
 	}
 }
 
-// replaced reports whether err is about a position that another relay moved, which led for a while.
+// replaced reports whether err is about a position that another relay moved, which led for a while. With exactly-once
+// delivery the next attempt finds out, from the position in Kafka.
 func (r *Relay) replaced(ctx context.Context, err error) bool {
 	stop, ok := errors.AsType[*cdc.StopError](err)
 	if !ok || stop.Class != cdc.ClassPosition {
 		return false
+	}
+	if r.exactlyOnce() {
+		return true
 	}
 	c, _, failed := r.Checkpointer.Load(ctx)
 	return failed == nil && c.Generation > r.checkpoint.Load().Generation
