@@ -274,6 +274,9 @@ func (e ended) apply(l *loop) {
 	if !l.groupJobDone(e.err) {
 		return
 	}
+	if g.first != 0 {
+		l.metrics.transaction.WithLabelValues().Observe(l.now.Sub(g.began).Seconds())
+	}
 	g.request.done <- commitResult{offset: g.offset}
 	*g.careful = max(0, *g.careful-max(1, g.events))
 	g.phase, g.number, g.request, g.record, g.committedAt = collecting, g.number+1, nil, nil, l.now

@@ -15,6 +15,7 @@ type metrics struct {
 	errors      *prometheus.CounterVec
 	produce     *prometheus.HistogramVec
 	ack         *prometheus.HistogramVec
+	transaction *prometheus.HistogramVec // without labels
 	unavailable prometheus.Gauge
 }
 
@@ -26,11 +27,12 @@ type topicMetrics struct {
 
 func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
-		published: counter("events_published_total", "Events that Kafka acknowledged.", "topic"),
-		bytes:     counter("published_bytes_total", "Bytes of acknowledged events, before compression.", "topic"),
-		errors:    counter("publish_errors_total", "Refused or failed attempts to publish a batch.", "topic", "reason"),
-		produce:   histogram("produce_seconds", "From sending a batch to its acknowledgement."),
-		ack:       histogram("commit_to_ack_seconds", "From the commit of a batch's oldest event to Kafka's acknowledgement."),
+		published:   counter("events_published_total", "Events that Kafka acknowledged.", "topic"),
+		bytes:       counter("published_bytes_total", "Bytes of acknowledged events, before compression.", "topic"),
+		errors:      counter("publish_errors_total", "Refused or failed attempts to publish a batch.", "topic", "reason"),
+		produce:     histogram("produce_seconds", "From sending a batch to its acknowledgement.", "topic"),
+		ack:         histogram("commit_to_ack_seconds", "From the commit of a batch's oldest event to Kafka's acknowledgement.", "topic"),
+		transaction: histogram("transaction_seconds", "From a Kafka transaction's first batch to its commit."),
 		unavailable: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "cdc_relay_kafka_unavailable_since_timestamp_seconds",
 			Help: "Since when no Kafka broker has answered; 0 while one does.",
@@ -38,7 +40,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	}
 	errs := []error{
 		register(reg, &m.published), register(reg, &m.bytes), register(reg, &m.errors),
-		register(reg, &m.produce), register(reg, &m.ack), register(reg, &m.unavailable),
+		register(reg, &m.produce), register(reg, &m.ack), register(reg, &m.transaction), register(reg, &m.unavailable),
 	}
 	return m, errors.Join(errs...)
 }
@@ -47,13 +49,13 @@ func counter(name, help string, labels ...string) *prometheus.CounterVec {
 	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "cdc_relay_" + name, Help: help}, labels)
 }
 
-func histogram(name, help string) *prometheus.HistogramVec {
+func histogram(name, help string, labels ...string) *prometheus.HistogramVec {
 	return prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "cdc_relay_" + name, Help: help,
 		Buckets:                        []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60},
 		NativeHistogramBucketFactor:    1.1,
 		NativeHistogramMaxBucketNumber: 160,
-	}, []string{"topic"})
+	}, labels)
 }
 
 // register adds c to reg, or replaces it by the one that an earlier publisher has registered.

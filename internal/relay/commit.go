@@ -116,6 +116,24 @@ func newest(id cdc.Source, last cdc.Checkpoint, committed bool, stored cdc.Check
 	return last, true, nil
 }
 
+// abortTimeout limits an abort at the end of a run.
+const abortTimeout = 5 * time.Second
+
+// abort ends the transaction that a run which could not drain leaves open, because consumers of committed records wait at
+// it until Kafka's timeout. The slot or lock is still held, so that no successor is fenced. A rewind has the same effect.
+func (r *Relay) abort(ctx context.Context, cause error) {
+	if !r.exactlyOnce() || errors.Is(cause, cdc.ErrRewind) || !r.Status().Connected || r.saved.Load() >= r.window.state().sentEvents {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abortTimeout)
+	defer cancel()
+	r.Sink.Kill()
+	r.Sink.Reset()
+	if err := r.Sink.Open(ctx, r.fence(*r.source.Load(), "")); err != nil {
+		r.log.Warn("transaction not aborted: consumers of committed records wait until Kafka aborts it", "error", err)
+	}
+}
+
 // rewind prepares the next attempt: what was read and is not committed is read again.
 func (r *Relay) rewind() {
 	r.saved.Store(r.window.reset())

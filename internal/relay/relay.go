@@ -152,21 +152,22 @@ func (r *Relay) attempt(ctx context.Context) error {
 	reading, stopReading := context.WithCancel(context.WithoutCancel(ctx))
 	var running, tailing sync.WaitGroup
 	tailing.Go(func() { r.tail(reading) })
+	tailing.Go(func() { r.maintain(reading) })
 	running.Go(func() { r.route(stages) })
 	running.Go(func() { r.acknowledge(stages) })
 	running.Go(func() { r.save(stages) })
 	running.Go(func() { r.commit(stages) })
 	running.Go(func() { r.watch(stages) })
-	running.Go(func() { r.maintain(reading) })
 
 	err := r.waitForEnd(ctx)
 	r.health.set(StateStopping, err)
 	r.drain(ctx, err)
-	stopReading() // before the source disconnects, it reports the last confirmed position
-	tailing.Wait()
 	stopStages()
 	running.Wait()
 	r.saveLast(ctx, err)
+	r.abort(ctx, err)
+	stopReading() // before the source disconnects, it reports the last confirmed position
+	tailing.Wait()
 	return err
 }
 

@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
@@ -170,8 +173,8 @@ func TestDeliveryChanges(t *testing.T) {
 	}
 }
 
-// An event that Kafka refuses stops the relay: what was committed before it is published, once; so is the rest, after it
-// was skipped.
+// An event that Kafka refuses stops the relay, and the transaction that it began is aborted. What was committed before it
+// is published, once; so is the rest, after it was skipped.
 //
 //covers:all 24 exit events exactly-once
 func TestExactlyOnceStopsAtPoison(t *testing.T) {
@@ -181,19 +184,46 @@ func TestExactlyOnceStopsAtPoison(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, source.open(t), cdctest.InFile, func(o *cdctest.RigOptions) {
 				exactlyOnce(o)
-				o.TopicSettings = map[string]string{"max.message.bytes": "5000"}
+				o.TopicSettings = map[string]string{"cleanup.policy": "compact,delete"} // no record without a key
 			})
+			poison := func() *cdctest.Event {
+				return r.AppendAs("bad", 1, func(e *cdctest.Event) { e.Key = "" })[0]
+			}
+			first := poison() // of its group
 			before := r.Append("before", 2000)
-			bad := r.AppendAs("bad", 1, func(e *cdctest.Event) { e.Payload = cdctest.Payload(e.Key, e.Seq, 20_000) })
+			within := poison()
 			after := r.Append("after", 2000)
 			r.Must(r.Relay.Start(t.Context()))
-			says(t, r.AwaitExit(time.Minute, 1), "max.message.bytes")
+			says(t, r.AwaitExit(time.Minute, 1), "errors.skip")
+			nothingOpen(t, r)
+			r.Exclude(first, within)
+			r.Reconfigure("errors.skip", []string{first.ID.String()})
+			r.Must(r.Relay.Start(t.Context()))
+			says(t, r.AwaitExit(time.Minute, 1), "errors.skip")
+			nothingOpen(t, r)
 			r.AwaitEvents(before[:1500])
-			r.Exclude(bad...)
-			r.Reconfigure("errors.skip", []string{bad[0].ID.String()})
+			r.Reconfigure("errors.skip", []string{first.ID.String(), within.ID.String()})
 			r.Start()
 			r.AwaitEvents(after)
 			once(t, r)
 		})
 	}
+}
+
+// nothingOpen verifies that no transaction holds back consumers of committed records.
+func nothingOpen(t *testing.T, r *cdctest.Rig) {
+	t.Helper()
+	client, err := kgo.NewClient(kgo.SeedBrokers(shared.kafka.Bootstrap()...))
+	r.Must(err)
+	defer client.Close()
+	admin := kadm.NewClient(client)
+	ends, err := admin.ListEndOffsets(t.Context(), r.Topic)
+	r.Must(err)
+	stable, err := admin.ListCommittedOffsets(t.Context(), r.Topic)
+	r.Must(err)
+	ends.Each(func(end kadm.ListedOffset) {
+		if o, _ := stable.Lookup(end.Topic, end.Partition); o.Offset != end.Offset {
+			t.Errorf("partition %d: a transaction is open from offset %d to %d", end.Partition, o.Offset, end.Offset)
+		}
+	})
 }
