@@ -15,6 +15,7 @@ GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.1.4
 RACE := $(if $(shell command -v "$$(go env CC)" 2>/dev/null),-race,)
 FUZZTIME ?= 30s
 SOAKTIME ?= 1h
+KILLS ?= 200
 ARGS ?=
 
 .DEFAULT_GOAL := help
@@ -88,6 +89,11 @@ mutants: setup ## Break the relay on purpose, in each way of test/mutants, and f
 .PHONY: soak
 soak: setup build ## Run load and faults for SOAKTIME (1h) on each database, or on DB=mysql, with DELIVERY=at-least-once.
 	CDC_RELAY_BIN=$(ROOT)/bin/cdc-relay CDC_RELAY_SOAK=$(SOAKTIME) CDC_RELAY_SOURCES=$(DB) CDC_RELAY_DELIVERY=$(DELIVERY) \
+		go test -count=1 -timeout 0 -v ./test/soak
+
+.PHONY: kills
+kills: setup build ## Kill the leader KILLS (200) times, with servers killed meanwhile and exactly-once delivery, on each database or on DB=mysql.
+	CDC_RELAY_BIN=$(ROOT)/bin/cdc-relay CDC_RELAY_KILLS=$(KILLS) CDC_RELAY_SOURCES=$(DB) CDC_RELAY_DELIVERY=$(or $(DELIVERY),exactly-once) \
 		go test -count=1 -timeout 0 -v ./test/soak
 
 # The version of writer that pgxwriter requires may not be published yet: the working tree stands in for it.

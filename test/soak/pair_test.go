@@ -64,6 +64,29 @@ func (p *pair) onRelay(a cdctest.Action, weight int) cdctest.Action {
 	return a
 }
 
+// killLeader kills the relay that leads, or one that starts if no relay leads, and calls end after the last kill.
+func (p *pair) killLeader(kills int, end func()) cdctest.Action {
+	kill := p.rig.KillRelay()
+	return cdctest.Action{Name: "kill the leader", Do: func(ctx context.Context, random *rand.Rand) error {
+		if err := p.revive(ctx); err != nil {
+			return err
+		}
+		p.rig.Relay = p.relays[random.IntN(len(p.relays))]
+		for _, relay := range p.relays {
+			if leads, err := relay.Metric(ctx, "cdc_relay_leader"); err == nil && leads == 1 {
+				p.rig.Relay = relay
+			}
+		}
+		if !p.rig.Relay.Running() {
+			return nil
+		}
+		if kills--; kills == 0 {
+			end()
+		}
+		return kill.Do(ctx, random)
+	}}
+}
+
 func (p *pair) freeze(name string, lasts time.Duration) cdctest.Action {
 	return cdctest.Action{Name: name, Do: func(ctx context.Context, random *rand.Rand) error {
 		p.rig.AnyFault(name)

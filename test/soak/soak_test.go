@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -19,11 +20,16 @@ import (
 const (
 	// envTime is the duration for each database, such as "1h"; the default of a few seconds only tests the soak itself.
 	envTime = "CDC_RELAY_SOAK"
-	// envDatabases names the databases, "postgres,mysql,mariadb"; the default is all with envTime, else PostgreSQL.
+	// envKills is a number of SIGKILLs of the leader, after which the run ends. Relays have no other faults then.
+	envKills = "CDC_RELAY_KILLS"
+	// envDatabases names the databases, "postgres,mysql,mariadb"; the default is all with envTime or envKills, else PostgreSQL.
 	envDatabases = "CDC_RELAY_SOURCES"
 	// envDelivery is the relay's mode.
 	envDelivery = "CDC_RELAY_DELIVERY"
 )
+
+// longest is longer than any number of kills takes.
+const longest = 24 * time.Hour
 
 func TestSoak(t *testing.T) {
 	lasts, databases := 20*time.Second, "postgres"
@@ -34,19 +40,36 @@ func TestSoak(t *testing.T) {
 		}
 		databases = "postgres,mysql,mariadb"
 	}
+	kills := 0
+	if text := os.Getenv(envKills); text != "" {
+		var err error
+		if kills, err = strconv.Atoi(text); err != nil {
+			t.Fatalf("%s: %v", envKills, err)
+		}
+		lasts, databases = longest, "postgres,mysql,mariadb"
+	}
 	if text := os.Getenv(envDatabases); text != "" {
 		databases = text
 	}
 	for name := range strings.SplitSeq(databases, ",") {
-		t.Run(name, func(t *testing.T) { soak(t, name, lasts) })
+		t.Run(name, func(t *testing.T) { soak(t, name, lasts, kills) })
 	}
 }
 
-func soak(t *testing.T, database string, lasts time.Duration) {
+// soak ends after a time or, unless kills is 0, after that number of them.
+func soak(t *testing.T, database string, lasts time.Duration, kills int) {
 	t.Helper()
 	p := newPair(t, database)
-	t.Logf("repeat with: make soak SOAKTIME=%s DB=%s DELIVERY=%s %s=%d", lasts, database, p.rig.Delivery, cdctest.EnvSeed, p.rig.Seed)
-	relays := cdctest.NewNemesis(p.rig.Seed, p.relayFaults()...)
+	what := fmt.Sprintf("soak SOAKTIME=%s", lasts)
+	ctx, cancel := context.WithTimeout(t.Context(), lasts)
+	defer cancel()
+	mean, faults := 4*time.Second, p.relayFaults()
+	if kills > 0 {
+		what = fmt.Sprintf("kills KILLS=%d", kills)
+		mean, faults = 2*time.Second, []cdctest.Action{p.killLeader(kills, cancel)}
+	}
+	t.Logf("repeat with: make %s DB=%s DELIVERY=%s %s=%d", what, database, p.rig.Delivery, cdctest.EnvSeed, p.rig.Seed)
+	relays := cdctest.NewNemesis(p.rig.Seed, faults...)
 	servers := cdctest.NewNemesis(p.rig.Seed+1, p.serverFaults()...)
 	defer func() {
 		t.Log(summary(relays, servers, p.leads()))
@@ -56,17 +79,15 @@ func soak(t *testing.T, database string, lasts time.Duration) {
 	}()
 	p.start()
 	p.rig.Load(cdctest.Workload{Writers: 3, Pause: 20 * time.Millisecond})
-	ctx, cancel := context.WithTimeout(t.Context(), lasts)
-	defer cancel()
 	var running sync.WaitGroup
-	for _, n := range []*cdctest.Nemesis{relays, servers} {
-		running.Go(func() {
-			if err := n.Run(ctx, 4*time.Second); err != nil {
-				t.Error(err)
-				cancel()
-			}
-		})
+	run := func(n *cdctest.Nemesis, mean time.Duration) {
+		if err := n.Run(ctx, mean); err != nil {
+			t.Error(err)
+			cancel()
+		}
 	}
+	running.Go(func() { run(relays, mean) })
+	running.Go(func() { run(servers, 4*time.Second) })
 	running.Wait()
 	p.rig.Must(p.revive(t.Context()))
 	p.rig.VerifyWithin(10 * time.Minute)
