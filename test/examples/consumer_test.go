@@ -30,7 +30,7 @@ func TestConsumer(t *testing.T) {
 	if err := kafka.CreateTopic(t.Context(), "orders", 4, nil); err != nil {
 		t.Fatal(err)
 	}
-	c := &consumer{binary: build(t), brokers: kafka.Bootstrap()[0], dsn: db.DSN("shop", "")}
+	c := &consumer{binary: build(t, "consumer"), brokers: kafka.Bootstrap()[0], dsn: db.DSN("shop", "")}
 	records := orderRecords(orders)
 
 	c.start(t)
@@ -81,10 +81,10 @@ func produce(t *testing.T, brokers []string, records []*kgo.Record) {
 	}
 }
 
-func build(t *testing.T) string {
+func build(t *testing.T, name string) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "consumer")
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", path, "github.com/cdc-relay/cdc-relay/examples/consumer").CombinedOutput()
+	path := filepath.Join(t.TempDir(), name)
+	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", path, "github.com/cdc-relay/cdc-relay/examples/"+name).CombinedOutput()
 	if err != nil {
 		t.Fatalf("build: %v\n%s", err, out)
 	}
