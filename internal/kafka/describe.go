@@ -55,8 +55,8 @@ type TopicInfo struct {
 	// min.insync.replicas.
 	Leaderless, UnderMinISR []int32
 	// Replicas is the smallest number of replicas that a partition has.
-	Replicas int
-	Write    Grant
+	Replicas    int
+	Write, Read Grant
 	// Settings is why MinISR, MaxMessageBytes and CleanupPolicy are not known; nil: they are.
 	Settings        error
 	MinISR          int
@@ -125,7 +125,7 @@ func (c *Client) reach(ctx context.Context, brokers []*sarama.Broker) []BrokerIn
 }
 
 func describeTopic(tp *sarama.TopicMetadata, settings map[string]string) TopicInfo {
-	t := TopicInfo{Name: tp.Name, Partitions: len(tp.Partitions), Write: writeGrant(tp)}
+	t := TopicInfo{Name: tp.Name, Partitions: len(tp.Partitions), Write: grant(tp, opWrite), Read: grant(tp, opRead)}
 	switch tp.Err {
 	case sarama.ErrNoError, sarama.ErrLeaderNotAvailable:
 	case sarama.ErrUnknownTopicOrPartition:
@@ -165,14 +165,15 @@ func (t *TopicInfo) addPartitions(parts []*sarama.PartitionMetadata) {
 	}
 }
 
-// writeGrant reads the operations that a broker lists as authorized (KIP-430; the bits are the codes of
-// org.apache.kafka.common.acl.AclOperation).
-func writeGrant(tp *sarama.TopicMetadata) Grant {
-	const all, write = 2, 4
+// Codes of org.apache.kafka.common.acl.AclOperation.
+const opAll, opRead, opWrite = 2, 3, 4
+
+// grant looks for op in the operations that a broker lists as authorized, in bits (KIP-430).
+func grant(tp *sarama.TopicMetadata, op int) Grant {
 	switch ops := tp.TopicAuthorizedOperations; {
 	case ops == math.MinInt32 || tp.Version < 8:
 		return GrantUnknown
-	case ops&(1<<write) != 0 || ops&(1<<all) != 0:
+	case ops&(1<<op) != 0 || ops&(1<<opAll) != 0:
 		return Granted
 	default:
 		return Denied

@@ -58,6 +58,8 @@ func (t *TopicInfo) PositionProblem() error {
 		return stop("create it with `cdc-relay setup`", "does not exist")
 	case t.Err != nil:
 		return stop("grant the relay's principal DESCRIBE, DESCRIBE_CONFIGS, READ and WRITE on it", "cannot be used: %w", t.Err)
+	case t.Read == Denied:
+		return stop("grant the relay's principal READ on it", "may not be read, so the position would not be found")
 	case t.Partitions != 1:
 		return stop("set kafka.position_topic to another topic and create it with `cdc-relay setup`", "has %d partitions, not one", t.Partitions)
 	case t.Settings != nil:

@@ -149,8 +149,8 @@ func TestMissingRights(t *testing.T) {
 	if err := p.Open(t.Context(), "cdc-relay.test"); err == nil || !strings.Contains(cdc.Explain(err), `on the transactional ID "cdc-relay.test"`) {
 		t.Errorf("without any right it opened with %v", err)
 	}
-	grant(t, k, kmsg.ACLResourceTypeTransactionalId, kmsg.ACLResourcePatternTypePrefixed, kafka.TransactionalPrefix)
-	grant(t, k, kmsg.ACLResourceTypeTopic, kmsg.ACLResourcePatternTypeLiteral, "closed")
+	grant(t, k, kmsg.ACLOperationWrite, kmsg.ACLResourceTypeTransactionalId, kmsg.ACLResourcePatternTypePrefixed, kafka.TransactionalPrefix)
+	grant(t, k, kmsg.ACLOperationWrite, kmsg.ACLResourceTypeTopic, kmsg.ACLResourcePatternTypeLiteral, "closed")
 	relay := open(t, publisher.Options{Kafka: conn})
 	relay.send(t, numbered("closed", 1, 1, 1)...)
 	if err := relay.await(t, soon, 1); err != nil {
@@ -159,10 +159,38 @@ func TestMissingRights(t *testing.T) {
 	if d := describe(t, conn, kafka.TransactionalPrefix+"check", "closed"); d.ProducerID != nil || d.Topics[0].Err != nil {
 		t.Errorf("with the rights that the errors name, described as %+v", d)
 	}
+	newTopic(t, k, "positions", 1, map[string]string{"cleanup.policy": "compact"})
+	exactlyOnce := unopened(t, publisher.Options{Kafka: conn, PositionTopic: "positions"})
+	opens := func(problem string) { // "": without one; as soon as the brokers know the grant before
+		t.Helper()
+		var got string
+		for began := time.Now(); time.Since(began) < soon; {
+			err := exactlyOnce.Open(t.Context(), "cdc-relay.test")
+			if err != nil {
+				got = err.Error()
+			}
+			if (err == nil) == (problem == "") && strings.Contains(got, problem) {
+				return
+			}
+		}
+		t.Errorf("opened with %q, want %q", got, problem)
+	}
+	for _, right := range []struct {
+		problem   string
+		operation kmsg.ACLOperation
+	}{
+		{"cannot be used", kmsg.ACLOperationWrite},
+		{"may not be read", kmsg.ACLOperationRead},
+		{"may not be described", kmsg.ACLOperationDescribeConfigs},
+	} {
+		opens(right.problem)
+		grant(t, k, right.operation, kmsg.ACLResourceTypeTopic, kmsg.ACLResourcePatternTypeLiteral, "positions")
+	}
+	opens("")
 }
 
-// grant gives the test's user the right to write.
-func grant(t *testing.T, k *testenv.KafkaCluster, kind kmsg.ACLResourceType, pattern kmsg.ACLResourcePatternType, name string) {
+// grant gives the test's user a right.
+func grant(t *testing.T, k *testenv.KafkaCluster, operation kmsg.ACLOperation, kind kmsg.ACLResourceType, pattern kmsg.ACLResourcePatternType, name string) {
 	t.Helper()
 	cl, err := kgo.NewClient(kgo.SeedBrokers(k.Bootstrap()...))
 	if err != nil {
@@ -172,7 +200,7 @@ func grant(t *testing.T, k *testenv.KafkaCluster, kind kmsg.ACLResourceType, pat
 	rule := kmsg.NewCreateACLsRequestCreation()
 	rule.ResourceType, rule.ResourcePatternType, rule.ResourceName = kind, pattern, name
 	rule.Principal, rule.Host = "User:"+testenv.KafkaUser, "*"
-	rule.Operation, rule.PermissionType = kmsg.ACLOperationWrite, kmsg.ACLPermissionTypeAllow
+	rule.Operation, rule.PermissionType = operation, kmsg.ACLPermissionTypeAllow
 	req := kmsg.NewPtrCreateACLsRequest()
 	req.Creations = append(req.Creations, rule)
 	res, err := req.RequestWith(t.Context(), cl)
