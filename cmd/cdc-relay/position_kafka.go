@@ -80,7 +80,7 @@ func (s *committed) inKafka(ctx context.Context) (cdc.Checkpoint, bool, error) {
 
 // Save fences a relay that still runs, and stores c in both places.
 func (s *committed) Save(ctx context.Context, c cdc.Checkpoint) error {
-	c.ExactlyOnce, c.Fence, c.Progress.Part = true, relay.Fence(c.Source), cdc.Part{}
+	c.ExactlyOnce, c.Fence, c.Progress.Part = true, s.fence(c.Source), cdc.Part{}
 	if err := s.commit(ctx, c.Fence, func(t *checkpoint.Topic) error { return t.Commit(ctx, c) }); err != nil {
 		return err
 	}
@@ -94,12 +94,16 @@ func (s *committed) Reset(ctx context.Context) error {
 		return err
 	}
 	if found {
-		err = s.commit(ctx, relay.Fence(c.Source), func(t *checkpoint.Topic) error { return t.Reset(ctx, c) })
+		err = s.commit(ctx, s.fence(c.Source), func(t *checkpoint.Topic) error { return t.Reset(ctx, c) })
 	}
 	if err != nil {
 		return err
 	}
 	return s.store.Reset(ctx)
+}
+
+func (s *committed) fence(id cdc.Source) string {
+	return kafka.TransactionalID(s.config.Kafka.TransactionalID, relay.Fence(id))
 }
 
 func (s *committed) commit(ctx context.Context, fence string, fn func(*checkpoint.Topic) error) error {
@@ -166,9 +170,9 @@ func (h *handover) Load(ctx context.Context) (cdc.Checkpoint, bool, error) {
 // Claim supersedes the position in Kafka first: exactly-once delivery would start from it again.
 func (h *handover) Claim(ctx context.Context, next, _ cdc.Checkpoint) error {
 	if h.last != nil {
-		superseded := next
-		superseded.ExactlyOnce, superseded.Fence = false, relay.Fence(next.Source)
 		kafkas := committed{h.store, h.config}
+		superseded := next
+		superseded.ExactlyOnce, superseded.Fence = false, kafkas.fence(next.Source)
 		if err := kafkas.commit(ctx, superseded.Fence, func(t *checkpoint.Topic) error { return t.Commit(ctx, superseded) }); err != nil {
 			return fmt.Errorf("supersede the position in Kafka: %w", err)
 		}

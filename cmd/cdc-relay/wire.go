@@ -217,6 +217,7 @@ func relayOptions(c *config.Config, dropped func(reason string)) relay.Options {
 		MaxEvents: c.Window.Events, MaxBytes: int(c.Window.Bytes), Dropped: dropped,
 		RetryInitial: c.Retry.Initial, RetryMax: c.Retry.Max,
 		StartupTimeout: c.StartupTimeout, ShutdownTimeout: c.ShutdownTimeout, Park: c.Errors.OnStop == config.OnStopPark,
-		UniqueSource: c.Source.MySQL != nil && c.Source.MySQL.ID != "",
+		TransactionalID: kafka.TransactionalID(c.Kafka.TransactionalID, ""),
+		UniqueSource:    c.Source.MySQL != nil && c.Source.MySQL.ID != "",
 	}
 }

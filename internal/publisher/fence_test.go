@@ -139,7 +139,7 @@ func (k *coordinator) at() producerID {
 // A replaced transactional ID is fenced if it was in use: not where the configuration gave another or none.
 func TestReplacedTransactionalIDIsFenced(t *testing.T) {
 	for setting, want := range map[string][]string{
-		"auto": {"old", "old", "derived", "derived"}, "own": {"own", "own"}, "none": {""},
+		"auto": {"old", "old", "derived", "derived"}, "own": {"old", "old", "own", "own"}, "none": {""},
 	} {
 		t.Run(setting, func(t *testing.T) {
 			c, k := newCluster(t, 1, 1), &coordinator{current: producerID{coordinated, -1}, last: -1}

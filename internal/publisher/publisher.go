@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"sync"
 
+	"github.com/IBM/sarama"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
@@ -91,9 +92,8 @@ func (p *Publisher) Open(ctx context.Context, transactionalID string, replaced .
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(life, cancel)() //nolint:contextcheck // the publisher outlives Open
-	derived := transactionalID
-	if transactionalID = kafka.TransactionalID(p.opts.TransactionalID, derived); transactionalID != derived {
-		replaced = nil // nobody published under them, and this relay may lack the right to
+	if transactionalID = kafka.TransactionalID(p.opts.TransactionalID, transactionalID); transactionalID == "" {
+		replaced = nil
 	}
 	producer, err := p.takeOver(ctx, transactionalID, replaced)
 	p.client.Close() // its connection ends with ctx; jobs open another one
@@ -116,7 +116,12 @@ func (p *Publisher) takeOver(ctx context.Context, transactionalID string, replac
 		}
 	}
 	for _, id := range replaced {
-		if _, err := p.client.TakeOver(ctx, id); err != nil {
+		_, err := p.client.TakeOver(ctx, id)
+		if errors.Is(err, sarama.ErrTransactionalIDAuthorizationFailed) {
+			p.log.Warn("an earlier relay is not fenced: this one may not use its transactional ID", "transactional_id", id)
+			continue
+		}
+		if err != nil {
 			return kafka.Producer{}, err
 		}
 	}

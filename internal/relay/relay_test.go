@@ -129,6 +129,10 @@ func TestFenceIsUniqueAndKept(t *testing.T) {
 		if got := opened(f); got != "cdc-relay.mysql.d" || f.replaced != nil {
 			t.Errorf("later: opened under %q in place of %q", got, f.replaced)
 		}
+		o.TransactionalID = "orders"
+		if got := opened(f); got != "orders" || !slices.Equal(f.replaced, []string{"cdc-relay.mysql.d"}) || f.stored.Fence != got {
+			t.Errorf("configured: opened under %q in place of %q, stored %q", got, f.replaced, f.stored.Fence)
+		}
 	})
 }
 

@@ -155,6 +155,8 @@ func (r *Relay) claim(ctx context.Context, id cdc.Source, from cdc.Position, res
 // makes it so, which is stored with the checkpoint, and lost with it.
 func (r *Relay) fence(id cdc.Source, stored string) string {
 	switch {
+	case r.opts.TransactionalID != "":
+		return r.opts.TransactionalID
 	case id.Slot != "", r.opts.UniqueSource:
 		return Fence(id)
 	case stored != "":
@@ -174,7 +176,7 @@ func Fence(id cdc.Source) string {
 	return strings.Join(parts, ".")
 }
 
-// open opens the sink under its fence. A stored one that is random although the source is unique by now is replaced,
+// open opens the sink under its fence. A stored one that is another, because of a change of the configuration, is replaced,
 // once its last holder is fenced too.
 //
 // The claim is saved again before and after: a relay that was superseded while it waited must not fence its successor,

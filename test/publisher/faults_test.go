@@ -165,7 +165,7 @@ func TestMissingRights(t *testing.T) {
 		t.Helper()
 		var got string
 		for began := time.Now(); time.Since(began) < soon; {
-			err := exactlyOnce.Open(t.Context(), "cdc-relay.test")
+			err := exactlyOnce.Open(t.Context(), "cdc-relay.test", "not-granted")
 			if err != nil {
 				got = err.Error()
 			}
