@@ -86,7 +86,7 @@ func (r *Relay) settle(ctx context.Context, id cdc.Source, stored cdc.Checkpoint
 		if err != nil {
 			return cdc.Checkpoint{}, false, fmt.Errorf("read the position in Kafka: %w", err)
 		}
-		if committed && last.Fence != fence && last.Fence != earlier { // its relay may still be there
+		if committed && last.Source.Same(id) && last.Fence != fence && last.Fence != earlier { // its relay may still be there
 			earlier = last.Fence
 			continue
 		}
