@@ -14,12 +14,13 @@ const (
 	checkpoint = "./internal/checkpoint"
 	publisher  = "./internal/publisher"
 	relay      = "./internal/relay"
+	kafka      = "./internal/kafka"
 )
 
 const postgres = "postgres"
 
 func mutants() []mutant {
-	return slices.Concat(positionMutants(), leaderMutants(), readerMutants(), publisherMutants())
+	return slices.Concat(positionMutants(), leaderMutants(), readerMutants(), publisherMutants(), onceMutants())
 }
 
 // positionMutants break the order of acknowledgement, save and confirmation.
@@ -212,6 +213,77 @@ func publisherMutants() []mutant {
 			"keep a producer ID whose sequence numbers are lost", "internal/publisher/partition.go",
 			[]edit{{"p.producer, p.seq = l.producer, 0", "p.producer = l.producer"}},
 			caughtBy{publisher, "Sequence|Producer|Renewal", ""},
+		},
+	}
+}
+
+// onceMutants break exactly-once delivery.
+func onceMutants() []mutant {
+	return []mutant{
+		{
+			"forget the rows of the position", "internal/wal/positions.go",
+			[]edit{{"if k.part.rows > 0 {", "if k.part.rows == 1 {"}},
+			caughtBy{faults, "^TestExactlyOnceWithinATransaction$", postgres},
+		},
+		{
+			"forget the rows of the position, binlog", "internal/binlog/positions.go",
+			[]edit{{"Part: cdc.Part{TxID: k.part.tx, Rows: k.part.rows}", "Part: cdc.Part{TxID: k.part.tx}"}},
+			caughtBy{faults, "^TestExactlyOnceWithinATransaction$", testenv.MySQLFlavor},
+		},
+		{
+			"skip one row too few", "internal/wal/stream.go",
+			[]edit{{"ss.tx.skip, ss.due = due.rows, part{}", "ss.tx.skip, ss.due = due.rows-1, part{}"}},
+			caughtBy{faults, "^TestExactlyOnceWithinATransaction$", postgres},
+		},
+		{
+			"send the position before its events are acknowledged", "internal/publisher/group.go",
+			[]edit{{"if g.phase == full && l.window.open.len() == 0 {", "if g.phase == full {"}},
+			caughtBy{faults, "^TestExactlyOnceWithinATransaction$", postgres},
+		},
+		{
+			"confirm before the commit", "internal/relay/commit.go",
+			[]edit{{"	if err := r.Committer.Commit(ctx, c); err != nil {\n		r.metrics", "	r.Source.Confirm(seq)\n	if err := r.Committer.Commit(ctx, c); err != nil {\n		r.metrics"}},
+			caughtBy{relay, "^TestExactlyOnce$", ""},
+		},
+		{
+			"confirm past the commit", "internal/relay/commit.go",
+			[]edit{{"	r.Source.Confirm(seq)\n", "	r.Source.Confirm(r.window.state().sent)\n"}},
+			caughtBy{relay, "^TestExactlyOnce$", ""},
+		},
+		{
+			"save before the commit", "internal/relay/commit.go",
+			[]edit{{"	if err := r.Committer.Commit(ctx, c); err != nil {\n		r.metrics", "	r.checkpoint.Store(&c)\n	if err := r.Committer.Commit(ctx, c); err != nil {\n		r.metrics"}},
+			caughtBy{relay, "^TestExactlyOnce$", ""},
+		},
+		{
+			"start under a transactional ID that fences nobody", "internal/relay/commit.go",
+			[]edit{{"	fence := r.fence(id, \"\")\n	earlier", "	fence := r.fence(id, \"\") + strconv.FormatInt(time.Now().UnixNano(), 10)\n	earlier"}, {"	\"fmt\"\n", "	\"fmt\"\n	\"strconv\"\n"}},
+			caughtBy{faults, "^TestExactlyOnceTakeover$", postgres},
+		},
+		{
+			"search for the position without a barrier", "internal/checkpoint/topic.go",
+			[]edit{{"end, err := t.log.Commit(ctx, barrierKey, nil)", "end, err := int64(committed), error(nil)"}},
+			caughtBy{checkpoint, "^TestLastPositionBeforeABarrier$", ""},
+		},
+		{
+			"take a commit without an answer for done", "internal/kafka/transaction.go",
+			[]edit{{"return 0, fmt.Errorf(\"%w: commit the transaction: %w\", cdc.ErrRewind, err)", "return 0, nil"}},
+			caughtBy{kafka, "^TestCommit$", ""},
+		},
+		{
+			"repeat a commit without an answer", "internal/kafka/transaction.go",
+			[]edit{{"return 0, fmt.Errorf(\"%w: commit the transaction: %w\", cdc.ErrRewind, err)", "return 0, err"}},
+			caughtBy{kafka, "^TestCommit$", ""},
+		},
+		{
+			"take the position in Kafka whatever its generation", "internal/relay/commit.go",
+			[]edit{{"case !committed, found && stored.Generation > last.Generation:", "case !committed:"}},
+			caughtBy{relay, "^TestNewestPosition$", ""},
+		},
+		{
+			"go on behind a group that was aborted", "internal/relay/commit.go",
+			[]edit{{"r.saved.Store(r.window.reset())", "r.saved.Store(r.window.state().acked)"}},
+			caughtBy{relay, "^TestExactlyOnce$", ""},
 		},
 	}
 }
