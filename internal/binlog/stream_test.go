@@ -24,7 +24,7 @@ func eventOf(kind replication.EventType, flags uint16, body string) event {
 
 // Events that a test server cannot be made to write.
 //
-//covers:binlogs 20 messages
+//covers:binlogs 20 messages both
 func TestRareEvents(t *testing.T) {
 	for name, tt := range map[string]struct {
 		event  event

@@ -71,7 +71,7 @@ func (ss *session) takeAll(t *testing.T, events ...event) error {
 	return ss.flush(t.Context())
 }
 
-//covers:binlogs 27 messages
+//covers:binlogs 27 messages both
 func TestRowThatCannotBeDecodedStops(t *testing.T) {
 	s := New(Options{Tables: []string{"d.outbox"}}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 	q := &rowCount{}

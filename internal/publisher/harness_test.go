@@ -20,10 +20,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/publisher"
 )
 
-func TestMain(m *testing.M) {
-	// sarama registers one meter for each topic that is read, in go-metrics' global registry.
-	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("github.com/rcrowley/go-metrics.(*meterArbiter).tick"))
-}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const patience = 10 * time.Second
 

@@ -13,7 +13,7 @@ import (
 // Each malformed row stops the relay with a sentence that names table, event, column and fix and holds
 // neither payload nor header values; with drop it is left out for the same reason, and its neighbours go.
 //
-//covers:all 27 messages
+//covers:all 27 messages both
 func TestMalformedRows(t *testing.T) {
 	tests := []struct {
 		name string

@@ -11,7 +11,7 @@ import (
 // An unused column may have any character set. A used column with an unsupported one is refused at the start, and stops the
 // relay if rows are in the binlog already, which ALTER TABLE does not change.
 //
-//covers:binlogs 27 messages
+//covers:binlogs 27 messages both
 func TestStopAtUnsupportedCharset(t *testing.T) {
 	onEach(t, func(d *database) {
 		t := d.t

@@ -84,7 +84,7 @@ func lookUp() []string {
 // The statements of pt-table-checksum pass if the relay has the rights to see that they reach no outbox, and later events
 // are published.
 //
-//covers:binlogs 20 rows
+//covers:binlogs 20 rows both
 func TestChecksumsPass(t *testing.T) {
 	onEach(t, func(d *database) {
 		t, c := d.t, d.checksums()
@@ -106,7 +106,7 @@ func TestChecksumsPass(t *testing.T) {
 
 // Without the rights the relay stops and names them. With them it continues.
 //
-//covers:binlogs 20 rows
+//covers:binlogs 20 rows both
 func TestChecksumsStopWithoutRights(t *testing.T) {
 	onEach(t, func(d *database) {
 		t, c := d.t, d.checksums()
@@ -139,7 +139,7 @@ func stopped(err error) string {
 // A statement that may reach an outbox stops the relay before it, even with all rights, and even if the trigger, view or
 // function that leads to the outbox was dropped before the relay read the statement.
 //
-//covers:binlogs 20 rows
+//covers:binlogs 20 rows both
 func TestChecksumsStop(t *testing.T) {
 	const statement, trigger = "SET SESSION binlog_format = STATEMENT", "CREATE TRIGGER C.fires AFTER INSERT ON C.checksums FOR EACH ROW INSERT INTO D.outbox (n) VALUES (NEW.chunk)"
 	const one = "INSERT INTO C.checksums (db, tbl, chunk, this_crc, this_cnt) VALUES ('x', 'x', 9, 'x', 9)"
@@ -185,7 +185,7 @@ func TestChecksumsStop(t *testing.T) {
 
 // What lets statements pass although other tables refer to theirs.
 //
-//covers:binlogs 20 state
+//covers:binlogs 20 state both
 func TestCascadesFireNoTriggers(t *testing.T) {
 	onEach(t, func(d *database) {
 		d.simple()
@@ -213,7 +213,7 @@ func TestCascadesFireNoTriggers(t *testing.T) {
 // The functions that pass are built in: the server warns when a stored function is created with the same name, because a
 // call without a schema does not reach it.
 //
-//covers:binlogs 20 messages
+//covers:binlogs 20 messages both
 func TestBuiltInFunctions(t *testing.T) {
 	names := strings.Fields("bit_xor cast coalesce concat concat_ws conv convert count crc32 hex if ifnull isnull lcase left length lower " +
 		"lpad max min now nullif round substring sum trim ucase unix_timestamp upper")

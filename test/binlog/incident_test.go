@@ -12,7 +12,7 @@ import (
 // A server that could not log a change writes an INCIDENT. On MariaDB it has no GTID, and the fix is to continue in the next
 // binlog file.
 //
-//covers:binlogs 20 rows
+//covers:binlogs 20 rows both
 func TestIncident(t *testing.T) {
 	onEach(t, func(d *database) {
 		t := d.t

@@ -29,7 +29,7 @@ func origins(flavor string) []string {
 // MariaDB of several domains, and of several servers in a domain. Rows arrive in binlog order, a reconnect repeats none,
 // and each position continues exactly behind it.
 //
-//covers:binlogs 29 rows
+//covers:binlogs 29 rows both
 func TestGTIDsOfSeveralServers(t *testing.T) {
 	onEach(t, func(d *database) {
 		t := d.t

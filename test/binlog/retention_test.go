@@ -146,7 +146,7 @@ func twoDays() retention.Options { return retention.Options{Ahead: 5, TTL: 36 * 
 // The relay's user makes days ahead and takes out those past the TTL. They are dropped only once the position has passed
 // every event in them. The relay publishes the events of what was taken out before it read them, and goes on.
 //
-//covers:binlogs 16 rows
+//covers:binlogs 16 rows both
 func TestPartitionIsDroppedOnceRelayed(t *testing.T) {
 	onEach(t, func(d *database) {
 		t := d.t
@@ -190,7 +190,7 @@ func TestPartitionIsDroppedOnceRelayed(t *testing.T) {
 
 // Days that lack a partition although pmax has their rows are made all the same: the rows are taken out where they are.
 //
-//covers:binlogs 16 state
+//covers:binlogs 16 state both
 func TestRowsInPmaxAreNotMoved(t *testing.T) {
 	onEach(t, func(d *database) {
 		t := d.t
@@ -225,7 +225,7 @@ func TestRowsInPmaxAreNotMoved(t *testing.T) {
 // A transaction that wrote to a day keeps it from being taken out until it ends, and what it wrote is taken out with the
 // day. The pass gives up before a second is over, so that other writers go on.
 //
-//covers:binlogs 16 state
+//covers:binlogs 16 state both
 func TestPassGivesUpBehindAWriter(t *testing.T) {
 	onEach(t, func(d *database) {
 		t := d.t
@@ -280,7 +280,7 @@ func dayOf(t *testing.T, p *binlog.Partitions, ago int) cdc.Partition {
 // A pass that ends between any two steps is finished by the next one: every row is in the table or in what was taken out,
 // once, and it is dropped only when it was relayed.
 //
-//covers:binlogs 16 state
+//covers:binlogs 16 state both
 func TestInterruptedPass(t *testing.T) {
 	onEach(t, func(d *database) {
 		t := d.t
@@ -358,7 +358,7 @@ func call(table outbox.Name, action, part string) string {
 
 // A row that is inserted into a day after that was taken out stays in the table until the next pass, which takes it out too.
 //
-//covers:binlogs 16 state
+//covers:binlogs 16 state both
 func TestLateRowIsKept(t *testing.T) {
 	onEach(t, func(d *database) {
 		t := d.t
@@ -389,7 +389,7 @@ func TestLateRowIsKept(t *testing.T) {
 
 // The routine touches its table and what it took out of it, and nothing else, whatever the relay's user asks.
 //
-//covers:binlogs 16 state
+//covers:binlogs 16 state both
 func TestRoutineTouchesItsTableOnly(t *testing.T) {
 	onEach(t, func(d *database) {
 		t := d.t
@@ -472,7 +472,7 @@ func TestPartitionsOfAReplicaAreLeftAlone(t *testing.T) {
 
 // Where the end of what was taken out is not noted, it is dropped once the relay is at the end of the binlog.
 //
-//covers:binlogs 16 state
+//covers:binlogs 16 state both
 func TestPositionIsNotNoted(t *testing.T) {
 	onEach(t, func(d *database) {
 		t := d.t

@@ -11,7 +11,7 @@ import (
 
 // A relay whose window is full closes its connection. Once there is room it continues from its position.
 //
-//covers:binlogs 32 rows
+//covers:binlogs 32 rows both
 func TestHangUpWhileTheWindowIsFull(t *testing.T) {
 	onEach(t, func(d *database) {
 		t := d.t
@@ -69,7 +69,7 @@ func (d *database) drained(r *running) {
 // A relay with a full window does not delay a shutdown of the server. MySQL waits 8 s for every dump thread, also for one
 // whose client keeps up, so the relay must have hung up before.
 //
-//covers:binlogs 11 32 rows
+//covers:binlogs 11 32 rows both
 func TestServerShutdownWhileTheWindowIsFull(t *testing.T) {
 	for _, flavor := range []string{testenv.MySQLFlavor, testenv.MariaDBFlavor} {
 		t.Run(flavor, func(t *testing.T) {
@@ -113,7 +113,7 @@ func (d *database) shutdown() time.Duration {
 
 // A server closes a connection whose client reads nothing for net_write_timeout. The next attempt continues from there.
 //
-//covers:binlogs 32 rows
+//covers:binlogs 32 rows both
 func TestReconnectAfterNetWriteTimeout(t *testing.T) {
 	onEach(t, func(d *database) {
 		t := d.t
@@ -176,7 +176,7 @@ func (d *database) eventually(query string) {
 // A connection that delivers nothing, not even heartbeats, is closed. A connection of an idle server, which delivers
 // heartbeats, is not.
 //
-//covers:binlogs 31 rows
+//covers:binlogs 31 rows both
 func TestReconnectAfterSilence(t *testing.T) {
 	var silent, idle []*running
 	for kind, server := range servers {

@@ -42,7 +42,7 @@ func (d *database) loadable() {
 // Sessions with another binlog_format than ROW log statements, whose triggers and functions may write to the outbox. The
 // relay stops before each statement that may have done so.
 //
-//covers:binlogs 20 rows
+//covers:binlogs 20 rows both
 func TestStatementsStop(t *testing.T) {
 	for name, tt := range map[string]struct {
 		statements []string
@@ -99,7 +99,7 @@ func TestStatementsStop(t *testing.T) {
 // Statements that servers log despite binlog_format = ROW do not stop the relay, nor do statements that were rolled back, or
 // that according to MySQL used other databases only.
 //
-//covers:binlogs 20 rows
+//covers:binlogs 20 rows both
 func TestStatementsPass(t *testing.T) {
 	onEach(t, func(d *database) {
 		t := d.t

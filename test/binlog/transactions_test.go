@@ -48,7 +48,7 @@ func current() binlog.Options { return binlog.Options{StartFrom: binlog.Current}
 // Committed rows arrive in commit order. Rolled-back rows do not, even if they are in the binlog because the transaction
 // also changed a non-transactional table, or because of a savepoint.
 //
-//covers:binlogs 17 rows
+//covers:binlogs 17 rows both
 func TestTransactions(t *testing.T) {
 	onEach(t, func(d *database) {
 		t := d.t
@@ -82,7 +82,7 @@ func TestTransactions(t *testing.T) {
 
 // A source continues exactly behind its position, in the same process and in the next.
 //
-//covers:binlogs 18 rows
+//covers:binlogs 18 rows both
 func TestResume(t *testing.T) {
 	onEach(t, func(d *database) {
 		t := d.t
@@ -154,7 +154,7 @@ func (d *database) cut() {
 
 // Transactions of other tables advance the position.
 //
-//covers:binlogs 8 state
+//covers:binlogs 8 state both
 func TestIdleOutbox(t *testing.T) {
 	onEach(t, func(d *database) {
 		t := d.t
@@ -181,7 +181,7 @@ func TestIdleOutbox(t *testing.T) {
 // While a batch is in flight, a heartbeat cannot advance the position. None is passed on, because they would accumulate in
 // memory while Kafka is unavailable.
 //
-//covers:binlogs 9 rows
+//covers:binlogs 9 rows both
 func TestNoHeartbeatWhileABatchIsInFlight(t *testing.T) {
 	onEach(t, func(d *database) {
 		t := d.t
@@ -284,7 +284,7 @@ func (d *database) position() string {
 
 // A full window pauses reading; nothing is lost or repeated.
 //
-//covers:binlogs 32 rows
+//covers:binlogs 32 rows both
 func TestFullWindowPausesReading(t *testing.T) {
 	onEach(t, func(d *database) {
 		t := d.t
@@ -320,7 +320,7 @@ func TestFullWindowPausesReading(t *testing.T) {
 // A transaction larger than the memory limit is buffered in a file, without the parts that were rolled back, compressed or
 // not.
 //
-//covers:binlogs 17 rows
+//covers:binlogs 17 rows both
 func TestLargeTransactions(t *testing.T) {
 	onEach(t, func(d *database) {
 		t := d.t
@@ -385,7 +385,7 @@ func big(first, n int) string {
 
 // Rows that cannot be published stop the source with an error.
 //
-//covers:binlogs 20 messages
+//covers:binlogs 20 messages both
 func TestStopAtUnpublishableRows(t *testing.T) {
 	for name, tt := range map[string]struct {
 		statements []string

@@ -102,7 +102,7 @@ func general() []golden {
 
 // Each value of a column arrives as SELECT prints it, or as the database's page says.
 //
-//covers:binlogs 27 rows
+//covers:binlogs 27 rows both
 func TestTypes(t *testing.T) {
 	for name, columns := range map[string][]golden{"native": goldens(), "general": general()} {
 		t.Run(name, func(t *testing.T) {
@@ -144,7 +144,7 @@ func TestTypes(t *testing.T) {
 
 // A column of an unsupported type stops the relay, also if it is NULL, because the columns behind it would be misread.
 //
-//covers:binlogs 27 messages
+//covers:binlogs 27 messages both
 func TestStopAtUnsupportedType(t *testing.T) {
 	d := newDatabase(t, "mariadb")
 	d.exec("CREATE TABLE outbox (id INT, packed VARCHAR(200) COMPRESSED, behind VARCHAR(300), price DECIMAL(10,2))")

@@ -12,7 +12,7 @@ import (
 
 // A lost binlog file stops the source: waiting does not fix it.
 //
-//covers:binlogs 19 messages
+//covers:binlogs 19 messages both
 func TestStopAtLostBinlogFile(t *testing.T) {
 	onEach(t, func(d *database) {
 		t := d.t

@@ -28,6 +28,9 @@ func get(t *testing.T, url string) (code int, body string, err error) {
 	return resp.StatusCode, string(text), err
 }
 
+// exactlyOnce is in the name of a start with exactly-once delivery, which connects to Kafka before it loads the position.
+const exactlyOnce = ", exactly-once"
+
 // startsLate lists servers that may be unavailable or silent at the start, with the relay's message.
 func startsLate() []struct {
 	name, says string
@@ -49,19 +52,25 @@ func startsLate() []struct {
 		{"silent Kafka", "Kafka", broker, true},
 		{"Redis", "redis", store, false},
 		{"silent Redis", "redis", store, true},
+		{"silent Kafka" + exactlyOnce, "Kafka", broker, true},
+		{"silent Redis" + exactlyOnce, "redis", store, true},
 	}
 }
 
 // A start waits for a server that is unavailable. Meanwhile the relay is alive and not ready, logs what it waits for, and
 // exits with 0 after SIGTERM.
 //
-//covers:postgres 33 messages
+//covers:postgres 33 messages both
 func TestStartWaitsForServers(t *testing.T) {
 	t.Parallel()
 	for _, tt := range startsLate() {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			s := newSite(t).setup()
+			s := newSite(t)
+			if strings.HasSuffix(tt.name, exactlyOnce) {
+				s.config += "delivery: exactly-once\n"
+			}
+			s.setup()
 			way := testenv.Proxy(t, tt.addr(s))
 			s.replace(tt.addr(s), way.Addr())
 			if tt.silent {

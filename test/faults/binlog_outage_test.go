@@ -24,6 +24,20 @@ func onBinlogs(t *testing.T, fn func(t *testing.T, db *cdctest.MySQL)) {
 	}
 }
 
+// onBinlogsInBothModes is onBinlogs with each kind of delivery.
+func onBinlogsInBothModes(t *testing.T, fn func(t *testing.T, db *cdctest.MySQL, delivery func(*cdctest.RigOptions))) {
+	t.Helper()
+	for _, d := range deliveries() {
+		t.Run(string(d), func(t *testing.T) {
+			t.Parallel()
+			onBinlogs(t, func(t *testing.T, db *cdctest.MySQL) {
+				t.Helper()
+				fn(t, db, func(o *cdctest.RigOptions) { o.Delivery = d })
+			})
+		})
+	}
+}
+
 // Columns added, dropped or renamed under load are mapped by name.
 //
 //covers:binlogs 15 events
@@ -67,12 +81,12 @@ const erLockWaitTimeout = 1205
 
 // A required column is renamed: the relay stops, and continues without a gap once the configuration has the new name.
 //
-//covers:binlogs 15 exit events
+//covers:binlogs 15 exit events both
 func TestRenamedColumnInBinlog(t *testing.T) {
 	t.Parallel()
-	onBinlogs(t, func(t *testing.T, db *cdctest.MySQL) {
+	onBinlogsInBothModes(t, func(t *testing.T, db *cdctest.MySQL, delivery func(*cdctest.RigOptions)) {
 		t.Helper()
-		r := newRig(t, db, cdctest.InFile, nil)
+		r := newRig(t, db, cdctest.InFile, delivery)
 		r.Start()
 		r.AwaitSaved(r.Append("k", 10))
 		db.PayloadColumn = "body"
@@ -158,13 +172,13 @@ func TestBinlogWithRolledBackRedis(t *testing.T) {
 
 // The relay reconnects after its connections are cut under load, and one process publishes nothing twice.
 //
-//covers:binlogs 31 events
+//covers:binlogs 31 events both
 func TestBinlogConnectionsCut(t *testing.T) {
 	t.Parallel()
-	onBinlogs(t, func(t *testing.T, db *cdctest.MySQL) {
+	onBinlogsInBothModes(t, func(t *testing.T, db *cdctest.MySQL, delivery func(*cdctest.RigOptions)) {
 		t.Helper()
 		db.Proxy = testenv.Proxy(t, db.Server.Addr())
-		r := newRig(t, db, cdctest.InFile, nil)
+		r := newRig(t, db, cdctest.InFile, delivery)
 		r.Start()
 		r.Load(cdctest.Workload{})
 		for range 3 {

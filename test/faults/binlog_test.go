@@ -20,17 +20,17 @@ func binlogs() []string {
 // Connections are cut and the relay is killed within transactions of thousands of rows, compressed or not. Each transaction
 // is published whole.
 //
-//covers:binlogs 18 events
+//covers:binlogs 18 events both
 func TestConnectionCutMidTransaction(t *testing.T) {
 	for _, flavor := range binlogs() {
 		t.Run(flavor, func(t *testing.T) {
 			t.Parallel()
-			for _, compressed := range []bool{false, true} {
+			for delivery, compressed := range map[cdctest.Delivery]bool{cdctest.AtLeastOnce: true, cdctest.ExactlyOnce: false} {
 				t.Run(map[bool]string{false: "plain", true: "compressed"}[compressed], func(t *testing.T) {
 					db := newMySQL(t, flavor)
 					compress(t, db, compressed)
 					db.Proxy = testenv.Proxy(t, db.Server.Addr())
-					r := newRig(t, db, cdctest.InFile, nil)
+					r := newRig(t, db, cdctest.InFile, func(o *cdctest.RigOptions) { o.Delivery = delivery })
 					r.Start()
 					for i := range 6 {
 						r.Must(db.InsertMany(r.Within(time.Minute), fmt.Sprintf("big%d-", i), 3000, 500))

@@ -41,11 +41,21 @@ func TestAlteredTable(t *testing.T) {
 // A required column is renamed: the relay publishes the events before, stops before the first row without the column and
 // names it. Once the configuration has the new name, it continues without a gap.
 //
-//covers:postgres 15 exit events
+//covers:postgres 15 exit events both
 func TestMissingColumn(t *testing.T) {
 	t.Parallel()
+	for _, d := range deliveries() {
+		t.Run(string(d), func(t *testing.T) {
+			t.Parallel()
+			missingColumn(t, d)
+		})
+	}
+}
+
+func missingColumn(t *testing.T, delivery cdctest.Delivery) {
+	t.Helper()
 	db := newPostgres(t)
-	r := newRig(t, db, cdctest.InFile, nil)
+	r := newRig(t, db, cdctest.InFile, func(o *cdctest.RigOptions) { o.Delivery = delivery })
 	r.Start()
 	before := r.Append("k", 10)
 	r.AwaitSaved(before)

@@ -38,26 +38,30 @@ func TestDatabaseCrash(t *testing.T) {
 
 // The database and the relay crash together.
 //
-//covers:all 10 events
+//covers:all 10 events both
 func TestDatabaseAndRelayCrash(t *testing.T) {
 	for name, source := range sources() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for _, checkpoint := range source.checkpoints(cdctest.InFile, cdctest.SlotOnly) {
 				t.Run(string(checkpoint), func(t *testing.T) {
-					r := newRig(t, source.open(t), checkpoint, nil)
-					r.Start()
-					r.Load(cdctest.Workload{})
-					r.AwaitProgress(2000)
-					r.Must(r.DB.Stop(r.Within(time.Minute), cdctest.Crash))
-					r.Kill()
-					if checkpoint == cdctest.SlotOnly { // the slot's position on disk is that of the server's last checkpoint
-						r.FaultUnbounded("database crash")
+					rigs := besides(t, source.open, checkpoint, nil)
+					loaded(rigs)
+					awaitProgress(rigs, 2000)
+					db := rigs[0].DB
+					rigs[0].Must(db.Stop(rigs[0].Within(time.Minute), cdctest.Crash))
+					for _, r := range rigs {
+						r.Kill()
+						if checkpoint == cdctest.SlotOnly { // the slot's position on disk is that of the server's last checkpoint
+							r.FaultUnbounded("database crash")
+						}
 					}
-					r.Must(r.DB.Start(r.Within(time.Minute)))
-					r.Start()
-					r.AwaitProgress(1000)
-					r.Verify()
+					rigs[0].Must(db.Start(rigs[0].Within(time.Minute)))
+					for _, r := range rigs {
+						r.Start()
+					}
+					awaitProgress(rigs, 1000)
+					verify(rigs)
 				})
 			}
 		})
@@ -67,51 +71,67 @@ func TestDatabaseAndRelayCrash(t *testing.T) {
 // The database shuts down while Kafka is down: the relay neither delays the shutdown nor floods the server with replies,
 // and continues afterwards.
 //
-//covers:all 11 events
+//covers:all 11 events both
 func TestDatabaseShutdownWhileKafkaIsDown(t *testing.T) {
 	for name, source := range sources() {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t, source.open(t), source.least(), nil)
-			r.Start()
-			r.Load(cdctest.Workload{})
-			r.AwaitProgress(1000)
+			rigs := besides(t, source.open, source.least(), nil)
+			loaded(rigs)
+			awaitProgress(rigs, 1000)
 			resume := pauseKafka(t)
-			awaitInFlight(r, float64(r.Window)*3/4)
-			before, err := r.Relay.Writes()
-			r.Must(err)
-			began := time.Now()
-			r.Must(r.DB.Stop(r.Within(15*time.Second), cdctest.Shutdown)) // fails if it had to be killed
-			took := time.Since(began)
-			after, err := r.Relay.Writes()
-			r.Must(err)
-			t.Logf("shut down in %s, the relay wrote %d times", took, after-before)
-			if most := 1000 + int(took/time.Millisecond); after-before > most {
-				t.Errorf("the relay wrote %d times meanwhile, want at most %d", after-before, most)
+			for _, r := range rigs {
+				awaitInFlight(r, float64(r.Window)*3/4)
 			}
-			r.Must(r.DB.Start(r.Within(time.Minute)))
+			shutDownUnflooded(t, rigs)
+			rigs[0].Must(rigs[0].DB.Start(rigs[0].Within(time.Minute)))
 			resume()
-			r.AwaitProgress(1000)
-			r.Verify()
+			awaitProgress(rigs, 1000)
+			verify(rigs)
 		})
+	}
+}
+
+// shutDownUnflooded shuts the rigs' server down, which must not have to be killed, and counts the writes of the relays.
+func shutDownUnflooded(t *testing.T, rigs []*cdctest.Rig) {
+	t.Helper()
+	writes := func() (n []int) {
+		for _, r := range rigs {
+			w, err := r.Relay.Writes()
+			r.Must(err)
+			n = append(n, w)
+		}
+		return n
+	}
+	before, began := writes(), time.Now()
+	rigs[0].Must(rigs[0].DB.Stop(rigs[0].Within(15*time.Second), cdctest.Shutdown))
+	took := time.Since(began)
+	for i, after := range writes() {
+		if n, most := after-before[i], 1000+int(took/time.Millisecond); n > most {
+			t.Errorf("the relay with %s wrote %d times within %s, want at most %d", rigs[i].Delivery, n, took, most)
+		}
 	}
 }
 
 // The slot was dropped or the binlog purged while no relay ran: the relay exits with code 5 and names the fix.
 //
-//covers:all 12 19 exit
+//covers:all 12 19 exit both
 func TestLostWALOrBinlog(t *testing.T) {
 	for name, source := range sources() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, source.open(t), cdctest.InRedis, nil)
-			r.Start()
-			r.AwaitSaved(r.Append("before", 10))
-			r.Must(r.TermRelay().Do(r.Within(time.Minute), r.Random))
-			r.Relay.Kill()
-			r.Append("unread", 10)
-			r.Must(r.DB.LoseLog(t.Context()))
-			r.Must(r.Relay.Start(t.Context()))
-			says(t, r.AwaitExit(30*time.Second, 5), source.fix)
+			rigs := besides(t, source.open, cdctest.InRedis, nil)
+			for _, r := range rigs {
+				r.Start()
+				r.AwaitSaved(r.Append("before", 10))
+				r.Must(r.TermRelay().Do(r.Within(time.Minute), r.Random))
+				r.Relay.Kill()
+				r.Append("unread", 10)
+			}
+			for _, r := range rigs {
+				r.Must(r.DB.LoseLog(t.Context()))
+				r.Must(r.Relay.Start(t.Context()))
+				says(t, r.AwaitExit(30*time.Second, 5), source.fix)
+			}
 		})
 	}
 }

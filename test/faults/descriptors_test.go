@@ -13,28 +13,26 @@ import (
 // The relay runs out of file descriptors while it reconnects. It names the cause and waits; once the limit is raised, it
 // continues, and nothing is repeated.
 //
-//covers:all 30 events
+//covers:all 30 events both
 func TestOutOfFileDescriptors(t *testing.T) {
 	t.Parallel()
-	for name, source := range sources() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			db := source.open(t)
-			way := testenv.Proxy(t, address(db))
-			setProxy(db, way)
-			r := newRig(t, db, cdctest.InFile, nil)
-			r.Start()
-			r.Load(cdctest.Workload{Pause: 20 * time.Millisecond})
-			r.AwaitProgress(300)
-			limit(t, r.Relay, "3:")
-			way.Cut()
-			r.Must(way.Restore())
-			r.Must(r.Relay.AwaitLog(r.Within(time.Minute), "too many open files"))
-			limit(t, r.Relay, "1000:")
-			r.AwaitProgress(300)
-			goesOnOnce(t, r)
-		})
-	}
+	inBothModes(t, func(t *testing.T, s source, delivery func(*cdctest.RigOptions)) {
+		t.Helper()
+		db := s.open(t)
+		way := testenv.Proxy(t, address(db))
+		setProxy(db, way)
+		r := newRig(t, db, cdctest.InFile, delivery)
+		r.Start()
+		r.Load(cdctest.Workload{Pause: 20 * time.Millisecond})
+		r.AwaitProgress(300)
+		limit(t, r.Relay, "3:")
+		way.Cut()
+		r.Must(way.Restore())
+		r.Must(r.Relay.AwaitLog(r.Within(time.Minute), "too many open files"))
+		limit(t, r.Relay, "1000:")
+		r.AwaitProgress(300)
+		goesOnOnce(t, r)
+	})
 }
 
 func address(db cdctest.Database) string {

@@ -228,69 +228,51 @@ func nothingOpen(t *testing.T, r *cdctest.Rig) {
 	})
 }
 
-// The topic of positions is deleted, or somebody else has written to it. The relay stops and names the commands with which
-// it continues where it was.
+// A topic that cannot keep the position, or has that of another database, is refused before anything is published. The relay
+// of the other database is not disturbed.
 //
-//covers:all 25 events exactly-once
-func TestPositionTopicIsLost(t *testing.T) {
+//covers:all 13 25 28 exit exactly-once
+//covers:all 28 events exactly-once
+func TestUnsuitablePositionTopic(t *testing.T) {
 	t.Parallel()
 	for name, source := range sources() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, source.open(t), cdctest.InFile, exactlyOnce)
-			r.Start()
-			command := func(args ...string) {
-				r.Await("a command to be done", func(ctx context.Context) (bool, error) { // the lock may be held for a moment
-					_, err := r.Relay.Command(ctx, args...)
-					return err == nil, nil
-				})
-			}
-			setBack := func(code int, steps ...string) {
-				position, _, err := r.Saved(t.Context())
-				r.Must(err)
-				r.Append("while it is lost", 10)
-				if !r.Relay.Running() {
-					r.Must(r.Relay.Start(t.Context()))
+			own, label := r.Topic+"-positions", ofSource{t, "other"}
+			other := newRig(label, source.open(label), cdctest.InFile, exactlyOnce)
+			other.Start()
+			waiting := r.Append("k", 10)
+			for _, tt := range []struct {
+				topic      string
+				partitions int // 0: none is made
+				policy     string
+				code       int
+				says       string
+			}{
+				{own + "-missing", 0, "", 2, "does not exist"},
+				{own + "-wide", 2, "compact", 2, "has 2 partitions"},
+				{own + "-deleted", 1, "delete", 2, "cleanup.policy"},
+				{other.Topic + "-positions", 0, "", 5, "position of another source"},
+			} {
+				if tt.partitions > 0 {
+					r.Must(shared.kafka.CreateTopic(r.Within(time.Minute), tt.topic, tt.partitions, map[string]string{"cleanup.policy": tt.policy}))
 				}
-				says(t, r.AwaitExit(time.Minute, code), append(steps, "position set")...)
-				command(steps...)
-				command("position", "set", position, "--yes") // forward from the slot
-				r.Start()
-				r.AwaitSaved(r.Append("afterwards", 10))
+				r.Reconfigure("kafka.position_topic", tt.topic)
+				r.Must(r.Relay.Start(t.Context()))
+				says(t, r.AwaitExit(time.Minute, tt.code), tt.says)
 			}
-			r.AwaitSaved(r.Append("before", 10))
-			deleteTopic(t, r.Topic+"-positions")
-			setBack(2, "setup")
-			r.Kill()
-			overwrite(t, r.Topic+"-positions")
-			setBack(5, "position", "reset")
+			if records, _ := r.Reader.Count(); records > 0 {
+				t.Errorf("%d records were published", records)
+			}
+			r.Reconfigure("kafka.position_topic", own)
+			r.Start()
+			r.AwaitEvents(waiting)
 			once(t, r)
+			other.AwaitEvents(other.Append("k", 10))
+			if strings.Contains(other.Relay.Log(), "starting again") {
+				t.Error("the relay whose topic it is was fenced")
+			}
 		})
 	}
-}
-
-func deleteTopic(t *testing.T, topic string) {
-	t.Helper()
-	if _, err := kadm.NewClient(kafkaClient(t)).DeleteTopic(t.Context(), topic); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// overwrite writes a record that is not a position.
-func overwrite(t *testing.T, topic string) {
-	t.Helper()
-	record := &kgo.Record{Topic: topic, Key: []byte("position"), Value: []byte("none")}
-	if err := kafkaClient(t).ProduceSync(t.Context(), record).FirstErr(); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func kafkaClient(t *testing.T) *kgo.Client {
-	t.Helper()
-	c, err := kgo.NewClient(kgo.SeedBrokers(shared.kafka.Bootstrap()...))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Close)
-	return c
 }

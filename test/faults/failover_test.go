@@ -16,7 +16,7 @@ import (
 func TestPostgresFailoverBesideAStandby(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, 17)
-	r, db := p.rig(t, cdctest.InRedis)
+	r, db := p.rig(t, cdctest.InRedis, cdctest.AtLeastOnce)
 	standby := r.Second()
 	startStandby(t, r, standby)
 	r.Must(p.primary.Exec(t.Context(), "postgres", "ALTER SYSTEM SET synchronized_standby_slots = 'standby'"))
@@ -41,9 +41,9 @@ func TestPostgresFailoverBesideAStandby(t *testing.T) {
 //covers:binlogs 29 7 events
 func TestFailoverBesideAStandby(t *testing.T) {
 	t.Parallel()
-	onReplications(t, func(t *testing.T, db *cdctest.MySQL, s *replication) {
+	onReplications(t, func(t *testing.T, s *replication) {
 		t.Helper()
-		r := newRig(t, db, cdctest.InRedis, nil)
+		r := newRig(t, s.database(t), cdctest.InRedis, nil)
 		s.semiSync(t, r)
 		r.Start()
 		standby := r.Second()
@@ -53,7 +53,7 @@ func TestFailoverBesideAStandby(t *testing.T) {
 		r.Must(s.primary.Stop(r.Within(time.Minute), testenv.MySQLCrash))
 		r.Must(load.Stop())
 		r.Fault("failover")
-		s.promote(r, db)
+		s.promote(r)
 		r.Must(s.address.Redirect(s.replica.Addr()))
 		r.Load(cdctest.Workload{Prefix: "promoted-", Pause: 20 * time.Millisecond})
 		r.AwaitProgress(300)

@@ -15,11 +15,15 @@ const outage = 30 * time.Second
 // Each of three brokers is killed in turn, then all at once. The relay waits and continues; nothing is lost or out of order
 // and, because the producer is idempotent, nothing is repeated.
 //
-//covers:all 21 events
+//covers:all 21 events both
 func TestBrokersKilled(t *testing.T) {
 	t.Parallel()
 	kafka := testenv.Kafka(t, testenv.KafkaOptions{Brokers: 3})
-	rigs := rigs(t, func(o *cdctest.RigOptions) { o.Kafka = kafka })
+	var rigs []*cdctest.Rig
+	for name, source := range sources() {
+		open := func(tb testing.TB) cdctest.Database { tb.Helper(); return source.open(ofSource{tb, name}) }
+		rigs = append(rigs, besides(t, open, cdctest.InFile, func(o *cdctest.RigOptions) { o.Kafka = kafka })...)
+	}
 	for _, r := range rigs {
 		r.Start()
 		r.Load(cdctest.Workload{Writers: 2, Pause: 20 * time.Millisecond})

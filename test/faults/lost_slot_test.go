@@ -101,23 +101,28 @@ func invalidate(t *testing.T, r *cdctest.Rig, db *cdctest.Postgres) {
 // A publication that is changed for a moment loses rows without an error. The relay notices it at its next check, stops, and
 // has confirmed nothing received since the check before.
 //
-//covers:postgres 14 exit
+//covers:postgres 14 exit both
 func TestChangedPublication(t *testing.T) {
-	for name, change := range map[string]string{
-		"dropped":                       "DROP PUBLICATION %",
-		"recreated":                     "DROP PUBLICATION %; CREATE PUBLICATION % FOR TABLE outbox WITH (publish = 'insert', publish_via_partition_root = true)",
-		"table removed":                 "ALTER PUBLICATION % DROP TABLE outbox",
-		"table removed and added again": "ALTER PUBLICATION % DROP TABLE outbox; ALTER PUBLICATION % ADD TABLE outbox",
-		"inserts not published":         "ALTER PUBLICATION % SET (publish = 'update')",
+	const again = "ALTER PUBLICATION % DROP TABLE outbox; ALTER PUBLICATION % ADD TABLE outbox"
+	for name, tt := range map[string]struct {
+		change   string
+		delivery cdctest.Delivery
+	}{
+		"dropped":                       {"DROP PUBLICATION %", cdctest.AtLeastOnce},
+		"recreated":                     {"DROP PUBLICATION %; CREATE PUBLICATION % FOR TABLE outbox WITH (publish = 'insert', publish_via_partition_root = true)", cdctest.ExactlyOnce},
+		"table removed":                 {"ALTER PUBLICATION % DROP TABLE outbox", cdctest.AtLeastOnce},
+		"table removed and added again": {again, cdctest.AtLeastOnce},
+		"the same, exactly-once":        {again, cdctest.ExactlyOnce},
+		"inserts not published":         {"ALTER PUBLICATION % SET (publish = 'update')", cdctest.AtLeastOnce},
 	} {
 		t.Run(name, func(t *testing.T) {
 			db := newPostgres(t)
-			r := newRig(t, db, cdctest.SlotOnly, nil)
+			r := newRig(t, db, cdctest.SlotOnly, func(o *cdctest.RigOptions) { o.Delivery = tt.delivery })
 			r.Start()
 			load := r.Load(cdctest.Workload{Writers: 2})
 			r.AwaitProgress(500)
 			changed := time.Now()
-			for _, sql := range statements(change, db.Name()) {
+			for _, sql := range statements(tt.change, db.Name()) {
 				r.Must(db.Exec(t.Context(), sql))
 			}
 			behind := current(r, db)
@@ -135,12 +140,12 @@ func TestChangedPublication(t *testing.T) {
 // The publication is changed while no relay runs. The checkpoint records its state, so every start stops until an
 // administrator accepts the change. Adding a table is not such a change.
 //
-//covers:postgres 14 exit
+//covers:postgres 14 exit both
 func TestPublicationChangedWhileDown(t *testing.T) {
-	for _, checkpoint := range []cdctest.Checkpoint{cdctest.InRedis, cdctest.InFile} {
+	for checkpoint, delivery := range map[cdctest.Checkpoint]cdctest.Delivery{cdctest.InRedis: cdctest.AtLeastOnce, cdctest.InFile: cdctest.ExactlyOnce} {
 		t.Run(string(checkpoint), func(t *testing.T) {
 			db := newPostgres(t)
-			r := newRig(t, db, checkpoint, nil)
+			r := newRig(t, db, checkpoint, func(o *cdctest.RigOptions) { o.Delivery = delivery })
 			r.Start()
 			r.AwaitSaved(r.Append("before", 10))
 			r.Kill()

@@ -11,25 +11,27 @@ import (
 
 // The relay reconnects after its connections are cut under load, and one process publishes nothing twice.
 //
-//covers:postgres 31 events
+//covers:postgres 31 events both
 func TestConnectionsCut(t *testing.T) {
-	db := newPostgres(t)
-	db.Proxy = testenv.Proxy(t, shared.postgres.Addr())
-	kafka := shared.kafka.Brokers()[0].Proxy()
-	r := newRig(t, db, cdctest.SlotOnly, func(o *cdctest.RigOptions) { o.Listener = testenv.ListenerProxied })
-	r.Start()
-	r.Load(cdctest.Workload{})
-	for _, way := range []*testenv.ProxyServer{db.Proxy, kafka, db.Proxy, kafka, db.Proxy} {
-		t.Cleanup(func() { _ = way.Restore() })
-		r.AwaitProgress(500)
-		way.Cut()
-		r.Delay(200 * time.Millisecond)
-		r.Must(way.Restore())
+	database, kafka := testenv.Proxy(t, shared.postgres.Addr()), shared.kafka.Brokers()[0].Proxy()
+	open := func(tb testing.TB) cdctest.Database {
+		tb.Helper()
+		db := newPostgres(tb)
+		db.Proxy = database
+		return db
 	}
-	r.AwaitProgress(500)
-	r.Verify()
-	if n := r.Relay.Starts(); n != 1 {
-		t.Errorf("the relay was started %d times", n)
+	rigs := besides(t, open, cdctest.SlotOnly, func(o *cdctest.RigOptions) { o.Listener = testenv.ListenerProxied })
+	loaded(rigs)
+	for _, way := range []*testenv.ProxyServer{database, kafka, database, kafka, database} {
+		t.Cleanup(func() { _ = way.Restore() })
+		awaitProgress(rigs, 500)
+		way.Cut()
+		rigs[0].Delay(200 * time.Millisecond)
+		rigs[0].Must(way.Restore())
+	}
+	awaitProgress(rigs, 500)
+	for _, r := range rigs {
+		goesOnOnce(t, r)
 	}
 }
 

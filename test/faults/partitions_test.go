@@ -2,6 +2,7 @@ package faults
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -27,11 +28,11 @@ func mysqlTable(db cdctest.Database) outbox.Name {
 }
 
 // maintained returns a database whose table also has partitions for the last four days.
-func maintained(t *testing.T, source source) partitioned {
-	t.Helper()
-	db, ok := source.open(t).(partitioned)
+func maintained(tb testing.TB, source source) partitioned {
+	tb.Helper()
+	db, ok := source.open(tb).(partitioned)
 	if !ok {
-		t.Fatal("the database executes no statements")
+		tb.Fatal("the database executes no statements")
 	}
 	o := outbox.TableOptions{Name: postgresTable(), From: time.Now().AddDate(0, 0, -4), Ahead: 4}
 	script, err := outbox.PostgresTable(o)
@@ -43,11 +44,11 @@ func maintained(t *testing.T, source source) partitioned {
 			outbox.MySQLMaintenance(cdc.Flavor(m.Server.Flavor), o.Name, outbox.MySQLRoutine(o.Name))...)
 	}
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	for _, st := range statements {
-		if err := db.Exec(t.Context(), st.SQL); err != nil {
-			t.Fatal(err)
+		if err := db.Exec(tb.Context(), st.SQL); err != nil {
+			tb.Fatal(err)
 		}
 	}
 	return db
@@ -107,78 +108,80 @@ func createdAgo(r *cdctest.Rig, db partitioned, days int) {
 // A day past its TTL is taken out and kept while Kafka is away, and the relay is killed then. The next one drops it once the
 // position has passed its events.
 //
-//covers:all 16 arrivals
+//covers:all 16 arrivals both
 func TestPartitionIsKeptWhileTheRelayLags(t *testing.T) {
 	for name, source := range sources() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			keptWhileTheRelayLags(t, maintained(t, source))
+			kafka := testenv.Kafka(t, testenv.KafkaOptions{})
+			open := func(tb testing.TB) cdctest.Database { tb.Helper(); return maintained(tb, source) }
+			keptWhileTheRelayLags(kafka.Brokers()[0], besides(t, open, cdctest.InFile, func(o *cdctest.RigOptions) {
+				maintaining(o)
+				o.Kafka = kafka
+			}))
 		})
 	}
 }
 
-func keptWhileTheRelayLags(t *testing.T, db partitioned) {
-	t.Helper()
-	kafka := testenv.Kafka(t, testenv.KafkaOptions{})
-	r := newRig(t, db, cdctest.InFile, func(o *cdctest.RigOptions) {
-		maintaining(o)
-		o.Kafka = kafka
-	})
-	old, table := time.Now().AddDate(0, 0, -3), "public.outbox"
-	if _, ok := db.(*cdctest.MySQL); ok {
-		table = mysqlTable(db).String()
-	}
-	createdAgo(r, db, 3)
-	events := keptBusy(t, r, db, func() []*cdctest.Event {
+func keptWhileTheRelayLags(broker *testenv.Broker, rigs []*cdctest.Rig) {
+	old, release := time.Now().AddDate(0, 0, -3), make([]func(), len(rigs))
+	for i, r := range rigs {
+		createdAgo(r, maintainedBy(r), 3)
+		release[i] = keepBusy(r)
 		r.Start()
-		r.Must(kafka.Brokers()[0].Pause())
-		return r.Append("k", 20)
-	})
-	r.Await("a partition that is kept", func(ctx context.Context) (bool, error) {
-		n, err := r.Relay.Metric(ctx, `cdc_relay_partitions_unrelayed{table="`+table+`"}`)
-		return n >= 1, err
-	})
-	awaitRows(r, db, old, len(events))
-	r.Kill()
-	r.Must(kafka.Brokers()[0].Resume())
-	r.Start()
-	r.AwaitEvents(events)
-	awaitRows(r, db, old, -1)
-	createdAgo(r, db, 0)
-	after := r.Append("k", 20)
-	r.AwaitEvents(after)
-	if _, n := r.Reader.Count(); n != len(events)+len(after) {
-		t.Errorf("%d events were published, of %d", n, len(events)+len(after))
+	}
+	rigs[0].Must(broker.Pause())
+	events := make([][]*cdctest.Event, len(rigs))
+	for i, r := range rigs {
+		events[i] = r.Append("k", 20)
+		release[i]()
+	}
+	for i, r := range rigs {
+		r.Await("a partition that is kept", func(ctx context.Context) (bool, error) {
+			n, err := r.Relay.Metric(ctx, "cdc_relay_partitions_unrelayed{")
+			return n >= 1, err
+		})
+		awaitRows(r, maintainedBy(r), old, len(events[i]))
+		r.Kill()
+	}
+	rigs[0].Must(broker.Resume())
+	for i, r := range rigs {
+		r.Start()
+		r.AwaitEvents(events[i])
+		awaitRows(r, maintainedBy(r), old, -1)
+		createdAgo(r, maintainedBy(r), 0)
+		r.AwaitEvents(r.Append("k", 20))
+		r.AwaitCount(len(events[i]) + 20)
 	}
 }
 
-// keptBusy calls fn while the table is locked against changes of its partitions, and not against writers.
-func keptBusy(t *testing.T, r *cdctest.Rig, db partitioned, fn func() []*cdctest.Event) []*cdctest.Event {
-	t.Helper()
-	if m, ok := db.(*cdctest.MySQL); ok {
-		return keptRead(t, r, m, fn)
-	}
-	p, _ := db.(*cdctest.Postgres)
-	conn, err := pgx.Connect(t.Context(), p.Server.DSN(db.Name(), ""))
-	r.Must(err)
-	defer func() { _ = conn.Close(context.WithoutCancel(t.Context())) }()
-	_, err = conn.Exec(t.Context(), "BEGIN; LOCK TABLE ONLY outbox IN SHARE UPDATE EXCLUSIVE MODE", pgx.QueryExecModeSimpleProtocol)
-	r.Must(err)
-	return fn()
+func maintainedBy(r *cdctest.Rig) partitioned {
+	db, _ := r.DB.(partitioned)
+	return db
 }
 
-// keptRead calls fn while a transaction that has read the table is open.
-func keptRead(t *testing.T, r *cdctest.Rig, db *cdctest.MySQL, fn func() []*cdctest.Event) []*cdctest.Event {
-	t.Helper()
+// keepBusy locks the table against changes of its partitions, and not against writers, until release is called.
+func keepBusy(r *cdctest.Rig) (release func()) {
+	if m, ok := r.DB.(*cdctest.MySQL); ok {
+		return keepRead(r, m)
+	}
+	p, _ := r.DB.(*cdctest.Postgres)
+	conn, err := pgx.Connect(r.Within(time.Minute), p.Server.DSN(p.Name(), ""))
+	r.Must(err)
+	_, err = conn.Exec(r.Within(time.Minute), "BEGIN; LOCK TABLE ONLY outbox IN SHARE UPDATE EXCLUSIVE MODE", pgx.QueryExecModeSimpleProtocol)
+	r.Must(err)
+	return func() { r.Must(conn.Close(r.Within(time.Minute))) }
+}
+
+// keepRead opens a transaction that has read the table.
+func keepRead(r *cdctest.Rig, db *cdctest.MySQL) (release func()) {
 	pool, err := db.Server.Open(db.Name(), nil)
 	r.Must(err)
-	defer func() { _ = pool.Close() }()
-	tx, err := pool.BeginTx(t.Context(), nil)
+	tx, err := pool.BeginTx(r.Within(time.Minute), nil)
 	r.Must(err)
-	defer func() { _ = tx.Rollback() }()
-	_, err = tx.ExecContext(t.Context(), "SELECT 1 FROM outbox")
+	_, err = tx.ExecContext(r.Within(time.Minute), "SELECT 1 FROM outbox")
 	r.Must(err)
-	return fn()
+	return func() { r.Must(errors.Join(tx.Rollback(), pool.Close())) }
 }
 
 // The relay goes on publishing while it makes, takes out and drops partitions under load, and is killed meanwhile.

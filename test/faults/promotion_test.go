@@ -2,6 +2,7 @@ package faults
 
 import (
 	"context"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -16,27 +17,25 @@ type replication struct {
 	address          *testenv.ProxyServer
 }
 
-// replicated creates a database on a primary with a replica. The relay connects to the address.
-func replicated(t *testing.T, flavor string) (*cdctest.MySQL, *replication) {
-	t.Helper()
-	primary := testenv.MySQL(t, testenv.MySQLOptions{Flavor: flavor})
-	db, err := cdctest.NewMySQL(t.Context(), primary, databaseName(t))
+// database creates a database on the primary. The relay connects to the address.
+func (s *replication) database(tb testing.TB) cdctest.Database {
+	tb.Helper()
+	db, err := cdctest.NewMySQL(tb.Context(), s.primary, databaseName(tb))
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	r := &replication{primary, testenv.MySQLReplica(t, primary, testenv.MySQLOptions{}), testenv.Proxy(t, primary.Addr())}
-	db.Proxy = r.address
-	return db, r
+	db.Proxy = s.address
+	return db
 }
 
 // onReplications runs fn on a replication of MySQL and on one of MariaDB, at the same time.
-func onReplications(t *testing.T, fn func(t *testing.T, db *cdctest.MySQL, s *replication)) {
+func onReplications(t *testing.T, fn func(t *testing.T, s *replication)) {
 	t.Helper()
 	for _, flavor := range binlogs() {
 		t.Run(flavor, func(t *testing.T) {
 			t.Parallel()
-			db, s := replicated(t, flavor)
-			fn(t, db, s)
+			primary := testenv.MySQL(t, testenv.MySQLOptions{Flavor: flavor})
+			fn(t, &replication{primary, testenv.MySQLReplica(t, primary, testenv.MySQLOptions{}), testenv.Proxy(t, primary.Addr())})
 		})
 	}
 }
@@ -61,43 +60,55 @@ func (s *replication) semiSync(t *testing.T, r *cdctest.Rig) {
 	})
 }
 
-// promote makes the replica the primary and the rig's database.
-func (s *replication) promote(r *cdctest.Rig, db *cdctest.MySQL) {
+// promote makes the replica the primary and the rigs' server.
+func (s *replication) promote(rigs ...*cdctest.Rig) {
+	r := rigs[0]
 	r.Must(s.replica.Exec(r.Within(time.Minute), "", "START REPLICA SQL_THREAD"))
 	r.Must(s.replica.Promote(r.Within(time.Minute)))
-	db.Server = s.replica
+	for _, r := range rigs {
+		db, _ := r.DB.(*cdctest.MySQL)
+		db.Server = s.replica
+	}
 }
 
 // The primary dies under load. The replica has received everything and applied a part of it. The relay connects to the
 // replica, waits until it has applied what was published, and continues: nothing is lost or repeated. Events that the
 // relay had not read are only in the replica's binlog.
 //
-//covers:binlogs 29 events
+//covers:binlogs 29 events both
 func TestFailover(t *testing.T) {
 	t.Parallel()
-	onReplications(t, func(t *testing.T, db *cdctest.MySQL, s *replication) {
+	onReplications(t, func(t *testing.T, s *replication) {
 		t.Helper()
-		r := newRig(t, db, cdctest.InFile, nil)
-		s.semiSync(t, r)
-		r.Start()
-		load := r.Load(cdctest.Workload{})
-		r.AwaitProgress(300)
-		r.Must(s.replica.Exec(t.Context(), "", "STOP REPLICA SQL_THREAD"))
-		r.AwaitProgress(300)
-		s.address.Cut()        // so that the relay cannot read
-		r.Append("unread", 10) // these events, which the replica receives
-		r.Must(s.primary.Stop(r.Within(time.Minute), testenv.MySQLCrash))
-		r.Must(load.Stop())
-		r.Must(s.address.Redirect(s.replica.Addr()))
-		r.Await("the relay to ask the replica", func(ctx context.Context) (bool, error) {
+		rigs := besides(t, s.database, cdctest.InFile, nil)
+		s.semiSync(t, rigs[0])
+		loads := loaded(rigs)
+		awaitProgress(rigs, 300)
+		rigs[0].Must(s.replica.Exec(t.Context(), "", "STOP REPLICA SQL_THREAD"))
+		awaitProgress(rigs, 300)
+		s.address.Cut() // so that the relays cannot read
+		for _, r := range rigs {
+			r.Append("unread", 10) // these events, which the replica receives
+		}
+		rigs[0].Must(s.primary.Stop(rigs[0].Within(time.Minute), testenv.MySQLCrash))
+		for i, r := range rigs {
+			r.Must(loads[i].Stop())
+		}
+		rigs[0].Must(s.address.Redirect(s.replica.Addr()))
+		rigs[0].Await("the relays to ask the replica", func(ctx context.Context) (bool, error) {
 			asking, err := s.replica.Value(ctx, "SELECT COUNT(*) FROM information_schema.processlist WHERE host LIKE '127.0.0.1:%'")
-			return asking != "0", err
+			n, _ := strconv.Atoi(asking)
+			return n >= len(rigs), err
 		})
-		s.promote(r, db)
-		r.Append("promoted", 10)
-		r.Load(cdctest.Workload{Prefix: "promoted-"})
-		r.AwaitProgress(500)
-		goesOnOnce(t, r)
+		s.promote(rigs...)
+		for _, r := range rigs {
+			r.Append("promoted", 10)
+			r.Load(cdctest.Workload{Prefix: "promoted-"})
+		}
+		awaitProgress(rigs, 500)
+		for _, r := range rigs {
+			goesOnOnce(t, r)
+		}
 	})
 }
 
@@ -107,9 +118,9 @@ func TestFailover(t *testing.T) {
 //covers:binlogs 13 29 exit
 func TestFailoverWithLoss(t *testing.T) {
 	t.Parallel()
-	onReplications(t, func(t *testing.T, db *cdctest.MySQL, s *replication) {
+	onReplications(t, func(t *testing.T, s *replication) {
 		t.Helper()
-		r := newRig(t, db, cdctest.InFile, nil)
+		r := newRig(t, s.database(t), cdctest.InFile, nil)
 		r.Start()
 		r.AwaitSaved(r.Append("before", 10))
 		gtids, err := s.primary.GTIDs(t.Context())
@@ -118,7 +129,7 @@ func TestFailoverWithLoss(t *testing.T) {
 		r.Must(s.replica.Exec(t.Context(), "", "STOP REPLICA IO_THREAD"))
 		r.AwaitSaved(r.Append("lost", 10))
 		r.Must(s.primary.Stop(r.Within(time.Minute), testenv.MySQLCrash))
-		s.promote(r, db)
+		s.promote(r)
 		r.Must(s.address.Redirect(s.replica.Addr()))
 		refused(t, r, "not executed")
 		for range 5 {
@@ -128,7 +139,7 @@ func TestFailoverWithLoss(t *testing.T) {
 		refused(t, r, map[string]string{
 			testenv.MySQLFlavor:   "not executed",
 			testenv.MariaDBFlavor: "another history", // its numbers are higher, and the server reports that it does not have the relay's
-		}[db.Server.Flavor])
+		}[s.primary.Flavor])
 		for _, record := range r.Reader.Records() {
 			if strings.HasPrefix(record.Key, "diverged") {
 				t.Fatalf("%s of another history was published", record.EventID)

@@ -111,27 +111,32 @@ func TestRedisUnavailable(t *testing.T) {
 }
 
 // Start with a flushed Redis: the relay continues from the slot, or exits with code 5 if the source stores no position.
+// With exactly-once delivery it continues from the position in Kafka.
 //
-//covers:postgres 26 events
+//covers:postgres 26 events both
 //covers:binlogs 26 exit
+//covers:binlogs 26 events exactly-once
 func TestStartWithFlushedRedis(t *testing.T) {
 	for name, source := range sources() {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t, source.open(t), cdctest.InRedis, nil)
-			r.Start()
-			r.Load(cdctest.Workload{})
-			r.AwaitProgress(1000)
-			r.Kill()
-			r.FaultUnbounded("SIGKILL and flush")
-			r.Must(r.FlushRedis().Do(t.Context(), r.Random))
-			if !source.can(cdctest.SlotOnly) {
-				r.Must(r.Relay.Start(t.Context()))
-				says(t, r.AwaitExit(30*time.Second, 5), "cdc-relay setup", "--start-from")
-				return
+			rigs := besides(t, source.open, cdctest.InRedis, nil)
+			loaded(rigs)
+			awaitProgress(rigs, 1000)
+			for _, r := range rigs {
+				r.Kill()
+				r.FaultUnbounded("SIGKILL and flush")
 			}
-			r.Start()
-			r.AwaitProgress(500)
-			r.Verify()
+			rigs[0].Must(rigs[0].FlushRedis().Do(t.Context(), rigs[0].Random))
+			for _, r := range rigs {
+				if r.Delivery == cdctest.AtLeastOnce && !source.can(cdctest.SlotOnly) {
+					r.Must(r.Relay.Start(t.Context()))
+					says(t, r.AwaitExit(30*time.Second, 5), "cdc-relay setup", "--start-from")
+					continue
+				}
+				r.Start()
+				r.AwaitProgress(500)
+				r.Verify()
+			}
 		})
 	}
 }
@@ -166,54 +171,56 @@ func TestStartWithRolledBackRedis(t *testing.T) {
 
 // SIGTERM while Redis is unavailable: the relay waits for Redis, within shutdown_timeout, and saves.
 //
-//covers:all 26 5 events
+//covers:all 26 5 events both
 func TestSigtermWhileRedisIsUnavailable(t *testing.T) {
 	t.Parallel()
-	for name, source := range sources() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			way := testenv.Proxy(t, shared.redis.Addr())
-			r := newRig(t, source.open(t), cdctest.InRedis, func(o *cdctest.RigOptions) {
-				o.Settings = map[string]any{"checkpoint.redis.addrs": []string{way.Addr()}}
-			})
-			r.Start()
-			r.AwaitSaved(r.Append("before", 10))
-			way.Cut()
-			r.AwaitEvents(r.Append("meanwhile", 100))
-			r.Must(r.Relay.AwaitLog(r.Within(time.Minute), "position not saved"))
-			r.Must(r.Relay.Signal(syscall.SIGTERM))
-			r.Must(r.Relay.AwaitLog(r.Within(time.Minute), "stopping"))
-			r.Hold(500 * time.Millisecond)
-			r.Must(way.Restore())
-			r.AwaitExit(time.Minute, 0)
-			r.Start()
-			r.AwaitSaved(r.Append("after", 10))
-			if report := r.Verify(); report.Duplicates != 0 {
-				t.Errorf("%d events were repeated", report.Duplicates)
-			}
+	inBothModes(t, func(t *testing.T, s source, delivery func(*cdctest.RigOptions)) {
+		t.Helper()
+		way := testenv.Proxy(t, shared.redis.Addr())
+		r := newRig(t, s.open(t), cdctest.InRedis, func(o *cdctest.RigOptions) {
+			delivery(o)
+			o.Settings = map[string]any{"checkpoint.redis.addrs": []string{way.Addr()}}
 		})
-	}
+		r.Start()
+		r.AwaitSaved(r.Append("before", 10))
+		way.Cut()
+		r.AwaitEvents(r.Append("meanwhile", 100))
+		r.Must(r.Relay.AwaitLog(r.Within(time.Minute), "position not saved"))
+		r.Must(r.Relay.Signal(syscall.SIGTERM))
+		r.Must(r.Relay.AwaitLog(r.Within(time.Minute), "stopping"))
+		r.Hold(500 * time.Millisecond)
+		r.Must(way.Restore())
+		r.AwaitExit(time.Minute, 0)
+		r.Start()
+		r.AwaitSaved(r.Append("after", 10))
+		if report := r.Verify(); report.Duplicates != 0 {
+			t.Errorf("%d events were repeated", report.Duplicates)
+		}
+	})
 }
 
 // A relay whose checkpoint refuses saves permanently exits, also while it is idle.
 //
-//covers:all 26 13 exit events
+//covers:all 26 13 exit events both
 func TestRefusedCheckpoint(t *testing.T) {
 	t.Parallel()
+	const database, other = `"database":"[^"]+"`, `"database":"other"`
 	for fault, tt := range map[string]struct {
 		pattern, with string
 		code          int
 		says          string
+		delivery      cdctest.Delivery
 	}{
-		"newer":    {`"generation":"\d+"`, `"generation":"9000000000000000000"`, 4, "another relay"},
-		"foreign":  {`"database":"[^"]+"`, `"database":"other"`, 5, "another source"},
-		"unusable": {`^.*$`, "garbage", 5, "position reset"},
+		"newer":        {`"generation":"\d+"`, `"generation":"9000000000000000000"`, 4, "another relay", cdctest.AtLeastOnce},
+		"foreign":      {database, other, 5, "another source", cdctest.AtLeastOnce},
+		"foreign copy": {database, other, 5, "another source", cdctest.ExactlyOnce},
+		"unusable":     {`^.*$`, "garbage", 5, "position reset", cdctest.AtLeastOnce},
 	} {
 		for name, source := range sources() {
 			t.Run(fault+"/"+name, func(t *testing.T) {
 				t.Parallel()
 				r := newRig(t, source.open(t), cdctest.InRedis, func(o *cdctest.RigOptions) {
-					o.Settings = map[string]any{"shutdown_timeout": "10m"}
+					o.Settings, o.Delivery = map[string]any{"shutdown_timeout": "10m"}, tt.delivery
 				})
 				r.Start()
 				r.AwaitSaved(r.Append("before", 10))

@@ -170,26 +170,24 @@ func TestDropRejectedEvents(t *testing.T) {
 
 // Events for a missing topic stop the relay; once the topic exists they are published in order.
 //
-//covers:all 25 exit events
+//covers:all 25 exit events both
 func TestMissingTopicIsCreated(t *testing.T) {
 	t.Parallel()
-	for name, source := range sources() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			db := source.open(t)
-			missing := db.Name() + "-late"
-			r := newRig(t, db, cdctest.InFile, nil)
-			r.Start()
-			for range 3 {
-				r.Append("k", 10)
-				r.AppendAs("k-late", 10, func(e *cdctest.Event) { e.Topic = missing })
-			}
-			says(t, r.AwaitExit(time.Minute, 2), missing, "topics.create", "errors.unknown_topic")
-			r.FaultUnbounded("stop")
-			r.Must(shared.kafka.CreateTopic(r.Within(time.Minute), missing, 2, nil))
-			r.Reader.Also(missing)
-			r.Start()
-			r.Verify()
-		})
-	}
+	inBothModes(t, func(t *testing.T, s source, delivery func(*cdctest.RigOptions)) {
+		t.Helper()
+		db := s.open(t)
+		missing := db.Name() + "-late"
+		r := newRig(t, db, cdctest.InFile, delivery)
+		r.Start()
+		for range 3 {
+			r.Append("k", 10)
+			r.AppendAs("k-late", 10, func(e *cdctest.Event) { e.Topic = missing })
+		}
+		says(t, r.AwaitExit(time.Minute, 2), missing, "topics.create", "errors.unknown_topic")
+		r.FaultUnbounded("stop")
+		r.Must(shared.kafka.CreateTopic(r.Within(time.Minute), missing, 2, nil))
+		r.Reader.Also(missing)
+		r.Start()
+		r.Verify()
+	})
 }

@@ -7,6 +7,40 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 )
 
+// deliveries are the modes of delivery.
+func deliveries() []cdctest.Delivery {
+	return []cdctest.Delivery{cdctest.AtLeastOnce, cdctest.ExactlyOnce}
+}
+
+// inBothModes runs a test on each source with each kind of delivery, all at the same time.
+func inBothModes(t *testing.T, test func(t *testing.T, s source, delivery func(*cdctest.RigOptions))) {
+	t.Helper()
+	for name, source := range sources() {
+		for _, d := range deliveries() {
+			t.Run(name+"/"+string(d), func(t *testing.T) {
+				t.Parallel()
+				test(t, source, func(o *cdctest.RigOptions) { o.Delivery = d })
+			})
+		}
+	}
+}
+
+// besides are rigs on one server, one for each kind of delivery. All get the same fault at the same time.
+func besides(t *testing.T, open func(testing.TB) cdctest.Database, checkpoint cdctest.Checkpoint, change func(*cdctest.RigOptions)) []*cdctest.Rig {
+	t.Helper()
+	all := make([]*cdctest.Rig, 0, 2)
+	for _, d := range deliveries() {
+		tb := ofSource{t, string(d)}
+		all = append(all, newRig(tb, open(tb), checkpoint, func(o *cdctest.RigOptions) {
+			o.Delivery = d
+			if change != nil {
+				change(o)
+			}
+		}))
+	}
+	return all
+}
+
 // rigs are one rig for each source, with the position in a file. All get the same fault at the same time.
 func rigs(t *testing.T, change func(*cdctest.RigOptions)) []*cdctest.Rig {
 	t.Helper()
@@ -19,6 +53,22 @@ func rigs(t *testing.T, change func(*cdctest.RigOptions)) []*cdctest.Rig {
 		t.Fatalf("%s selects no source: use postgres, mysql or mariadb", EnvSources)
 	}
 	return all
+}
+
+// loaded starts each rig's relay and writers.
+func loaded(rigs []*cdctest.Rig) []*cdctest.Load {
+	loads := make([]*cdctest.Load, len(rigs))
+	for i, r := range rigs {
+		r.Start()
+		loads[i] = r.Load(cdctest.Workload{})
+	}
+	return loads
+}
+
+func verify(rigs []*cdctest.Rig) {
+	for _, r := range rigs {
+		r.Verify()
+	}
 }
 
 // awaitProgress waits until each rig has read n more events.

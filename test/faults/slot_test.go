@@ -14,13 +14,13 @@ import (
 
 // SIGKILL after the save and before the status update to PostgreSQL: nothing is repeated.
 //
-//covers:postgres 4 events
+//covers:postgres 4 events both
 func TestKillBetweenCheckpointAndConfirm(t *testing.T) {
-	for _, checkpoint := range []cdctest.Checkpoint{cdctest.InRedis, cdctest.InFile} {
+	for checkpoint, delivery := range map[cdctest.Checkpoint]cdctest.Delivery{cdctest.InRedis: cdctest.AtLeastOnce, cdctest.InFile: cdctest.ExactlyOnce} {
 		t.Run(string(checkpoint), func(t *testing.T) {
 			db := newPostgres(t)
 			db.Proxy = testenv.Proxy(t, shared.postgres.Addr())
-			r := newRig(t, db, checkpoint, nil)
+			r := newRig(t, db, checkpoint, func(o *cdctest.RigOptions) { o.Delivery = delivery })
 			r.Start()
 			r.AwaitSaved(r.Append("before", 10))
 			r.Must(db.Proxy.Swallow(testenv.Requests)) // events arrive, status updates do not
@@ -59,12 +59,12 @@ func current(r *cdctest.Rig, db *cdctest.Postgres) string {
 
 // The slot of an idle outbox in a busy database advances, so that the server can remove WAL.
 //
-//covers:postgres 8 events
+//covers:postgres 8 events both
 func TestIdleOutboxInBusyDatabase(t *testing.T) {
-	for _, checkpoint := range []cdctest.Checkpoint{cdctest.SlotOnly, cdctest.InRedis} {
+	for checkpoint, delivery := range map[cdctest.Checkpoint]cdctest.Delivery{cdctest.InRedis: cdctest.AtLeastOnce, cdctest.SlotOnly: cdctest.ExactlyOnce} {
 		t.Run(string(checkpoint), func(t *testing.T) {
 			db := newPostgres(t)
-			r := newRig(t, db, checkpoint, nil)
+			r := newRig(t, db, checkpoint, func(o *cdctest.RigOptions) { o.Delivery = delivery })
 			r.Start()
 			r.AwaitEvents(r.Append("before", 1))
 			busy(t.Context(), r, db, 64)
@@ -93,12 +93,12 @@ func busy(ctx context.Context, r *cdctest.Rig, db *cdctest.Postgres, mib int) {
 
 // Keepalives do not move the slot past a transaction that Kafka has not acknowledged.
 //
-//covers:postgres 9 events
+//covers:postgres 9 events both
 func TestKeepalivesWhileUnacknowledged(t *testing.T) {
-	for _, checkpoint := range []cdctest.Checkpoint{cdctest.SlotOnly, cdctest.InRedis} {
+	for checkpoint, delivery := range map[cdctest.Checkpoint]cdctest.Delivery{cdctest.InRedis: cdctest.AtLeastOnce, cdctest.SlotOnly: cdctest.ExactlyOnce} {
 		t.Run(string(checkpoint), func(t *testing.T) {
 			db := newPostgres(t)
-			r := newRig(t, db, checkpoint, nil)
+			r := newRig(t, db, checkpoint, func(o *cdctest.RigOptions) { o.Delivery = delivery })
 			r.Start()
 			r.AwaitEvents(r.Append("before", 10))
 			resume := pauseKafka(t)

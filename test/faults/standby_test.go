@@ -2,6 +2,7 @@ package faults
 
 import (
 	"context"
+	"strconv"
 	"testing"
 	"time"
 
@@ -23,14 +24,14 @@ func newPair(t *testing.T, version int) *pair {
 }
 
 // rig returns a rig whose slot is synchronized to the standby.
-func (p *pair) rig(t *testing.T, checkpoint cdctest.Checkpoint) (*cdctest.Rig, *cdctest.Postgres) {
+func (p *pair) rig(t *testing.T, checkpoint cdctest.Checkpoint, delivery cdctest.Delivery) (*cdctest.Rig, *cdctest.Postgres) {
 	t.Helper()
 	db, err := cdctest.NewPostgres(t.Context(), p.primary, databaseName(t))
 	if err != nil {
 		t.Fatal(err)
 	}
 	db.Proxy = p.address
-	r := newRig(t, db, checkpoint, nil)
+	r := newRig(t, db, checkpoint, func(o *cdctest.RigOptions) { o.Delivery = delivery })
 	r.Start()
 	onStandby := *db
 	onStandby.Server = p.standby
@@ -48,12 +49,12 @@ func (p *pair) rig(t *testing.T, checkpoint cdctest.Checkpoint) (*cdctest.Rig, *
 // The primary is killed under load and the standby promoted: the relay recognises the new timeline and continues; nothing
 // is repeated.
 //
-//covers:postgres 29 events
+//covers:postgres 29 events both
 func TestPostgresFailover(t *testing.T) {
-	for name, version := range map[string]int{"17": 17, "18": 18} {
-		t.Run(name, func(t *testing.T) {
+	for version, delivery := range map[int]cdctest.Delivery{17: cdctest.AtLeastOnce, 18: cdctest.ExactlyOnce} {
+		t.Run(strconv.Itoa(version), func(t *testing.T) {
 			p := newPair(t, version)
-			r, db := p.rig(t, cdctest.InFile)
+			r, db := p.rig(t, cdctest.InFile, delivery)
 			r.Must(p.primary.Exec(t.Context(), "postgres", "ALTER SYSTEM SET synchronized_standby_slots = 'standby'"))
 			// Commits wait for the standby, so that the promotion loses none.
 			r.Must(p.primary.Exec(t.Context(), "postgres", "ALTER SYSTEM SET synchronous_standby_names = '*'"))
@@ -80,7 +81,7 @@ func TestPostgresFailover(t *testing.T) {
 //covers:postgres 13 29 exit
 func TestPostgresFailoverWithLoss(t *testing.T) {
 	p := newPair(t, 17)
-	r, db := p.rig(t, cdctest.InFile)
+	r, db := p.rig(t, cdctest.InFile, cdctest.AtLeastOnce)
 	r.AwaitSaved(r.Append("kept", 10))
 	r.Must(p.standby.Stop(r.Within(time.Minute), testenv.Fast))
 	r.AwaitSaved(r.Append("lost", 10))

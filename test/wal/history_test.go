@@ -11,7 +11,7 @@ import (
 // If the server does not send the checkpoint's last commit again, the checkpoint is of another history. The relay must not
 // confirm its position, neither before nor after it notices.
 //
-//covers:postgres 13 state
+//covers:postgres 13 state both
 func TestOtherHistoryConfirmsNothing(t *testing.T) {
 	d := newDatabase(t)
 	s, q := d.source(), newQueue(t)
@@ -51,7 +51,7 @@ func TestOtherHistoryConfirmsNothing(t *testing.T) {
 // The checkpoint's last commit comes again at its position, but it is another transaction: a restored backup and a clone
 // have one there too.
 //
-//covers:postgres 13 rows
+//covers:postgres 13 rows both
 func TestOtherTransactionAtTheSamePosition(t *testing.T) {
 	d := newDatabase(t)
 	s, q := d.source(), newQueue(t)

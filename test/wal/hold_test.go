@@ -47,7 +47,7 @@ func TestSlotIsHeldUntilRun(t *testing.T) {
 // A look at the publication that is under way when Run is called is cut short, which closes its connection. That is no reason
 // to give the slot up.
 //
-//covers:postgres 7 rows
+//covers:postgres 7 rows both
 func TestReadingBeginsDuringALook(t *testing.T) {
 	d := newDatabase(t)
 	way := testenv.Proxy(t, server.Addr())

@@ -50,7 +50,7 @@ func (d *database) listed(role, name string) cdc.Partition {
 // A partition is relayed once the slot has passed it. A slot that was advanced or made again does not count where the checkpoint is
 // behind, of another history, or cannot be read.
 //
-//covers:postgres 16 state
+//covers:postgres 16 state both
 func TestSlotAheadOfCheckpointDropsNothing(t *testing.T) {
 	d, role := keeping(t, 3)
 	var stored cdc.Checkpoint
@@ -92,7 +92,7 @@ func TestSlotAheadOfCheckpointDropsNothing(t *testing.T) {
 
 // A dump restores a partition that was taken out with its comment, in another transaction. Its position is of another server.
 //
-//covers:postgres 16 state
+//covers:postgres 16 state both
 func TestRestoredPartitionIsKept(t *testing.T) {
 	d, role := keeping(t, 3)
 	part := d.takeOutOldest(role)
@@ -114,7 +114,7 @@ func TestRestoredPartitionIsKept(t *testing.T) {
 
 // Bounds are read in UTC whatever the role's settings are. IST is read as Israel's.
 //
-//covers:postgres 16 state
+//covers:postgres 16 state both
 func TestBoundsUnderOtherDateSettings(t *testing.T) {
 	d, role := keeping(t, 3)
 	want := d.list(d.parts(role))
@@ -129,7 +129,7 @@ func TestBoundsUnderOtherDateSettings(t *testing.T) {
 
 // Where another transaction holds only the partition, the table is not locked any longer: writers do not wait for what it waits for.
 //
-//covers:postgres 16 state
+//covers:postgres 16 state both
 func TestTakeOutWaitsForNothingBehindTheTablesLock(t *testing.T) {
 	d, role := keeping(t, 3)
 	p := d.parts(role)
@@ -175,7 +175,7 @@ func (d *database) holding(sql string) pgx.Tx {
 
 // Partitions that neither setup nor the routine made are left alone, and no day is made that they cover.
 //
-//covers:postgres 16 state
+//covers:postgres 16 state both
 func TestOthersPartitionsAreLeftAlone(t *testing.T) {
 	d, role := keeping(t, 1)
 	day := func(n int) string { return time.Now().UTC().AddDate(0, 0, n).Format(time.DateOnly) }
@@ -195,7 +195,7 @@ func TestOthersPartitionsAreLeftAlone(t *testing.T) {
 
 // A table of the name of a day stops neither the taking out of days nor says nothing.
 //
-//covers:postgres 16 state
+//covers:postgres 16 state both
 func TestNameInTheWay(t *testing.T) {
 	d, role := keeping(t, 3)
 	d.exec("CREATE TABLE " + outbox.PostgresPartition(outboxName(), time.Now().AddDate(0, 0, 4)).SQL() + " ()")
@@ -211,7 +211,7 @@ func TestNameInTheWay(t *testing.T) {
 
 // The routine copes with what a table may have besides its columns.
 //
-//covers:postgres 16 state
+//covers:postgres 16 state both
 func TestPartitionsOfAnExoticTable(t *testing.T) {
 	d, role := keeping(t, 3)
 	for _, sql := range []string{
@@ -261,7 +261,7 @@ func TestPartitionsOfAnExoticTable(t *testing.T) {
 
 // The routine of another version, or of an owner that the table no longer has, does not do.
 //
-//covers:postgres 16 state
+//covers:postgres 16 state both
 func TestRoutineIsTheTablesAndThisVersions(t *testing.T) {
 	d, role := keeping(t, 1)
 	may := func() bool {

@@ -119,7 +119,7 @@ func out(p cdc.Partition) bool { return p.Out }
 // The relay's role makes days ahead and takes out those past the TTL. They are dropped only once the position has passed
 // every event in them. The relay publishes the events of partitions that were taken out before it read them, and goes on.
 //
-//covers:postgres 16 rows
+//covers:postgres 16 rows both
 func TestPartitionIsDroppedOnceRelayed(t *testing.T) {
 	d, role := keeping(t, 3)
 	d.insertAt(3, 1, 5)
@@ -151,7 +151,7 @@ func TestPartitionIsDroppedOnceRelayed(t *testing.T) {
 
 // The relay publishes the events of partitions that were detached and dropped by hand while it was stopped, from the WAL.
 //
-//covers:postgres 16 rows
+//covers:postgres 16 rows both
 func TestEventsOfADroppedPartitionArePublished(t *testing.T) {
 	d, _ := keeping(t, 2)
 	d.insertAt(2, 1, 5)
@@ -168,7 +168,7 @@ func TestEventsOfADroppedPartitionArePublished(t *testing.T) {
 // A day that cannot be made because the default partition has its rows is made all the same: the default partition is taken
 // out as it is, and replaced by an empty one.
 //
-//covers:postgres 16 state
+//covers:postgres 16 state both
 func TestRowsInTheDefaultPartitionAreNotMoved(t *testing.T) {
 	d, role := keeping(t, 1)
 	p := d.parts(role)
@@ -205,7 +205,7 @@ func TestRowsInTheDefaultPartitionAreNotMoved(t *testing.T) {
 
 // A pass does not wait behind a transaction that writes, so that no other writer waits behind the pass.
 //
-//covers:postgres 16 state
+//covers:postgres 16 state both
 func TestPassGivesUpBehindAWriter(t *testing.T) {
 	d, role := keeping(t, 3)
 	p := d.parts(role)
@@ -242,7 +242,7 @@ func TestPassGivesUpBehindAWriter(t *testing.T) {
 
 // The routine touches partitions of its table and what it took out of it, and nothing else, whatever the relay's role asks.
 //
-//covers:postgres 16 state
+//covers:postgres 16 state both
 func TestRoutineTouchesItsTableOnly(t *testing.T) {
 	d, role := keeping(t, 3)
 	other := time.Now().AddDate(0, 0, -30).UTC()

@@ -270,7 +270,7 @@ func TestCommittedRowsArriveInOrder(t *testing.T) {
 
 // A prepared transaction is published when it is committed, in commit order, and not published if it is rolled back.
 //
-//covers:postgres 20 rows
+//covers:postgres 20 rows both
 func TestPreparedTransactions(t *testing.T) {
 	d := newDatabase(t)
 	prepare := func(name string, n int) {
@@ -330,7 +330,7 @@ func TestUnconfirmedTransactionsAreSentAgain(t *testing.T) {
 // A reconnect in the same process repeats nothing, not even the part of a transaction that was passed on before the
 // connection was lost.
 //
-//covers:postgres 18 rows
+//covers:postgres 18 rows both
 func TestReconnectRepeatsNothing(t *testing.T) {
 	d := newDatabase(t)
 	s, q := d.source(), newQueue(t)

@@ -45,8 +45,8 @@ func capital(text string) string {
 
 // exceptions says where the row does not apply.
 func (r *row) exceptions() string {
-	if r.modes != nil {
-		return "in " + strings.Join(r.modes, ", ") + " mode only"
+	if r.noCommit != "" {
+		return "not at-least-once: " + r.noCommit
 	}
 	reasons := map[string][]string{}
 	for _, database := range databases() {
