@@ -124,7 +124,7 @@ func (ss *session) begin(m []byte) error {
 	case b.commit == due.commit && b.xid == due.xid:
 		ss.tx.skip, ss.due = due.rows, part{}
 	default:
-		return ss.otherHistoryPart(fmt.Sprintf("transaction %d at %s came first", b.xid, b.commit))
+		return otherHistoryPart(due, fmt.Sprintf("transaction %d at %s came first", b.xid, b.commit))
 	}
 	// Rule 5: nothing after the commit that must come again may come before it.
 	if ss.startAt.expect != 0 && b.commit >= ss.startAt.expect {
@@ -143,6 +143,9 @@ func (ss *session) commit(ctx context.Context, m []byte) error {
 		return errors.New("replication stream: Commit without Begin")
 	}
 	tx.open = false
+	if tx.ordinal < tx.skip {
+		return otherHistoryPart(part{tx.commit, tx.xid, tx.skip}, fmt.Sprintf("it has %d rows now", tx.ordinal))
+	}
 	if c.end == ss.startAt.expect && ss.startAt.expect != 0 {
 		if tx.xid != ss.startAt.expectXID {
 			return ss.otherHistory(fmt.Sprintf("transaction %d ends there", tx.xid))
@@ -178,9 +181,9 @@ func (ss *session) otherHistory(what string) error {
 		"the checkpoint's last outbox commit (end %s, xid %d) did not come again from the slot, %s: the checkpoint belongs to another history of this database (a backup was restored, or a clone is read)", ss.startAt.expect, ss.startAt.expectXID, what)
 }
 
-func (ss *session) otherHistoryPart(what string) error {
+func otherHistoryPart(due part, what string) error {
 	return cdc.PositionError("other_history", fixHistory,
-		"transaction %d at %s, of which %d rows were published, did not come again from the slot, %s: the position belongs to another history of this database (a backup was restored, or a clone is read)", ss.due.xid, ss.due.commit, ss.due.rows, what)
+		"transaction %d at %s, of which %d rows were published, did not come again from the slot, %s: the position belongs to another history of this database (a backup was restored, or a clone is read)", due.xid, due.commit, due.rows, what)
 }
 
 func (ss *session) relation(m []byte) error {
@@ -287,7 +290,7 @@ func (ss *session) keepalive(ctx context.Context, k keepalive) error {
 		return nil
 	}
 	if ss.due.rows > 0 && k.walEnd > ss.due.commit {
-		return ss.otherHistoryPart(fmt.Sprintf("the WAL goes on at %s", k.walEnd))
+		return otherHistoryPart(ss.due, fmt.Sprintf("the WAL goes on at %s", k.walEnd))
 	}
 	if ss.startAt.expect != 0 && k.walEnd >= ss.startAt.expect {
 		return ss.otherHistory(fmt.Sprintf("the WAL goes on at %s", k.walEnd))
