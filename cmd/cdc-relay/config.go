@@ -27,11 +27,15 @@ error with its line and column. No server is contacted; cdc-relay check does tha
 			if err != nil {
 				return err
 			}
-			if err := validateStages(c); err != nil {
+			mistakes, err := validateStages(c)
+			if err != nil {
 				return err
 			}
 			for _, w := range c.Warnings() {
 				a.printf("warn  %s\n", cdc.Sentence(w.Text, w.Fix))
+			}
+			for _, m := range mistakes {
+				a.printf("warn  %s\n", cdc.Explain(m))
 			}
 			a.printf("ok  %s\n", a.configPath)
 			return nil
@@ -39,14 +43,17 @@ error with its line and column. No server is contacted; cdc-relay check does tha
 	}
 }
 
-// validateStages finds errors that only the stages' own validation finds.
-func validateStages(c *config.Config) error {
+// validateStages finds errors that only the stages' own validation finds, and probable mistakes.
+func validateStages(c *config.Config) ([]error, error) {
 	db, err := newDatabase(c)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	_, err = newRouter(c, db.tables())
-	return err
+	r, err := newRouter(c, db.tables())
+	if err != nil {
+		return nil, err
+	}
+	return r.Warnings(), nil
 }
 
 func newConfigShowCommand(a *app) *cobra.Command {

@@ -114,7 +114,9 @@ kafka:
 [deploy/cdc-relay.yaml](../deploy/cdc-relay.yaml) is an annotated example, and
 [deploy/cdc-relay-mysql.yaml](../deploy/cdc-relay-mysql.yaml) has what differs on MySQL and MariaDB.
 
-- ` + "`cdc-relay config validate`" + ` reports all errors of the file at once, with line, column and fix, and exits with 2.
+- ` + "`cdc-relay config validate`" + ` reports all errors of the file at once, with line, column and fix, and exits with 2. It warns of
+  routes that can never match and of columns that the outbox table does not have.
+- ` + "`cdc-relay route --row '{\"aggregate_type\": \"Order\", …}'`" + ` shows which route a row takes and the record that it becomes.
 - ` + "`cdc-relay config show`" + ` prints what is in effect: defaults filled in, secrets as ` + "`***`" + `.
 - ` + "`cdc-relay config schema`" + ` prints a JSON schema, for completion and checks in an editor.
 

@@ -80,6 +80,26 @@ func (r *Router) Check(t *cdc.Table) error {
 	return err
 }
 
+// Matched names what decides the topic of b's first row: "column topic", "routes[0]", or "" for nothing. It is for display.
+func (r *Router) Matched(b *cdc.Batch) string {
+	p, err := r.plan(b.Table)
+	if err != nil {
+		return ""
+	}
+	e := encoder{r: r, p: p, b: b, dst: new(cdc.Routed), spans: b.Spans[:p.width]}
+	if name, f := e.text(&p.topic); f != nil || len(name) > 0 {
+		return "column " + p.topic.name
+	}
+	values, f := e.values()
+	if f != nil {
+		return ""
+	}
+	if c, _ := r.match(values); c != nil {
+		return c.setting
+	}
+	return ""
+}
+
 // plan returns the compiled schema of t.
 func (r *Router) plan(t *cdc.Table) (*plan, error) {
 	if r.last != nil && r.last.source == t {

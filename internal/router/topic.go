@@ -61,13 +61,9 @@ func (e *encoder) routed() (string, *fault) {
 	if t, ok := e.p.topics[string(key)]; ok {
 		return t.name, t.fault
 	}
-	values := make([]value, len(e.p.slots))
-	for i := range e.p.slots {
-		text, f := e.text(&e.p.slots[i])
-		if f != nil {
-			return "", f
-		}
-		values[i] = value{string(text), text != nil}
+	values, f := e.values()
+	if f != nil {
+		return "", f
 	}
 	name, f := e.r.resolve(values)
 	if len(key) <= maxRouteKey {
@@ -77,6 +73,19 @@ func (e *encoder) routed() (string, *fault) {
 		e.p.topics[string(key)] = topic{name, f}
 	}
 	return name, f
+}
+
+// values returns what routes read of the row.
+func (e *encoder) values() ([]value, *fault) {
+	values := make([]value, len(e.p.slots))
+	for i := range e.p.slots {
+		text, f := e.text(&e.p.slots[i])
+		if f != nil {
+			return nil, f
+		}
+		values[i] = value{string(text), text != nil}
+	}
+	return values, nil
 }
 
 // routeKey is what the row's route depends on: each value with its length before it, so that no two rows
@@ -98,12 +107,20 @@ func (e *encoder) routeKey() []byte {
 
 // resolve returns the topic of the first route that matches.
 func (r *Router) resolve(values []value) (string, *fault) {
-	for i := range r.routes {
-		if groups, ok := r.routes[i].matches(values); ok {
-			return r.routes[i].render(values, groups)
-		}
+	if c, groups := r.match(values); c != nil {
+		return c.render(values, groups)
 	}
 	return "", noRoute()
+}
+
+// match returns the first route that matches, and what its groups hold; nil if none does.
+func (r *Router) match(values []value) (*route, [][]string) {
+	for i := range r.routes {
+		if groups, ok := r.routes[i].matches(values); ok {
+			return &r.routes[i], groups
+		}
+	}
+	return nil, nil
 }
 
 // matches returns what the groups of each matcher hold.

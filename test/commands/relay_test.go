@@ -228,7 +228,7 @@ func (s *site) normal(text string) string {
 		{`\b[0-9]{19}\b`, "SYSTEM"},
 		{`PID [0-9]+`, "PID 1"},
 		{`\b[0-9]+(\.[0-9]+)? (bytes|kB|MB|GB)\b`, "SIZE"},
-		{`20[0-9]{2}-[0-9]{2}-[0-9]{2}(T[0-9:]+Z)?`, "DATE"},
+		{`20[0-9]{2}-[0-9]{2}-[0-9]{2}(T[0-9:.]+Z)?`, "DATE"},
 		{`PostgreSQL [0-9.]+`, "PostgreSQL N"},
 		{` on [0-9.]+:53`, ""},
 		{`\b[0-9]{14}_`, "VERSION_"},

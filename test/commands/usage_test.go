@@ -51,6 +51,29 @@ func TestHelp(t *testing.T) {
 	}
 }
 
+// route shows the record of a row without any server.
+func TestRoute(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.config = `source: {postgres: {dsn: "postgres://u@localhost/shop"}}
+tables: [{name: public.outbox}, {name: app.events, columns: {event_id: id, event_type: kind, payload: body}}]
+routes:
+- {match: {aggregate_type: "Ord.*"}, topic: "orders.${tenant_id}"}
+- {match: {aggregate_type: "Ord.*", tenant_id: "t-1"}, topic: never}
+- {match: {event_type: "Paid"}, topic: paid}
+kafka: {brokers: ["localhost:9092"]}
+`
+	session(t, s, "route.txt",
+		"config validate",
+		`route --row {"aggregate_type":"Order","aggregate_id":"o-1","event_type":"OrderPlaced","tenant_id":"t-1","occurred_at":"2026-11-22T10:00:00Z","payload":{"total":12}}`,
+		`route --row {"topic":"audit","aggregate_type":"Order","aggregate_id":"o-1","event_type":"OrderPlaced"} -o json`,
+		`route --table app.events --row {"id":7,"kind":"Paid","body":"text"}`,
+		`route --row {"aggregate_type":"Order","aggregate_id":"o-1","event_type":"OrderPlaced"}`,
+		`route --row {"aggregate_type":"Invoice","aggregate_id":"i-1","event_type":"Sent"}`,
+		`route --row {"aggregate_type":"Order","event_type":"OrderPlaced"}`,
+		`route --row [1]`, `route`, `route --table orders --row {}`)
+}
+
 // check -o json has the same findings as the text.
 func TestCheckJSON(t *testing.T) {
 	t.Parallel()

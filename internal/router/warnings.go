@@ -1,0 +1,55 @@
+package router
+
+import (
+	"fmt"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/outbox"
+)
+
+// Warnings names what is valid in the routes and probably a mistake: a route that can never match, and a column that the
+// tables of setup do not have.
+func (r *Router) Warnings() []error {
+	var all []error
+	for i := range r.routes {
+		for j := range i {
+			if r.routes[j].covers(&r.routes[i]) {
+				all = append(all, cdc.Fixable("move it before that one, or remove it",
+					"%s can never match: %s takes every row that it would", r.routes[i].setting, r.routes[j].setting))
+				break
+			}
+		}
+	}
+	for slot, name := range r.names {
+		if _, known := outbox.ParseRole(name); !known && r.allNative() {
+			all = append(all, cdc.Fixable("correct the name, or add the column to the table",
+				"%s reads the column %s, which the table that setup creates does not have", r.settingOf(slot), name))
+		}
+	}
+	return all
+}
+
+// covers reports whether every row that matches other matches c, because c has no matcher of its own.
+func (c *route) covers(other *route) bool {
+	in := make(map[string]bool, len(other.match))
+	for _, m := range other.match {
+		in[m.key()] = true
+	}
+	for _, m := range c.match {
+		if !in[m.key()] {
+			return false
+		}
+	}
+	return true
+}
+
+func (m *matcher) key() string { return fmt.Sprintf("%d %s", m.slot, m.re) }
+
+func (r *Router) allNative() bool {
+	for _, t := range r.tables {
+		if t.layout != outbox.Native() {
+			return false
+		}
+	}
+	return true
+}
