@@ -89,7 +89,10 @@ func (s *committed) Save(ctx context.Context, c cdc.Checkpoint) error {
 
 // Reset drops the position in both places.
 func (s *committed) Reset(ctx context.Context) error {
-	c, found, err := s.Load(ctx)
+	c, found, err := s.inKafka(ctx)
+	if stop, ok := errors.AsType[*cdc.StopError](err); ok && stop.Class == cdc.ClassPosition { // not a position
+		c, found, err = cdc.Checkpoint{Generation: uint64(time.Now().UnixMilli())}, true, nil
+	}
 	if err != nil {
 		return err
 	}
@@ -197,6 +200,9 @@ func (s *committed) Check(ctx context.Context) []finding.Finding {
 	}
 	for i := range d.Topics {
 		found = append(found, positionFindings(&d.Topics[i])...)
+	}
+	if _, _, err := s.inKafka(ctx); err != nil {
+		found = append(found, finding.Failed("position", err))
 	}
 	return found
 }

@@ -2,6 +2,7 @@ package checkpoint
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -54,8 +55,11 @@ func (t *Topic) before(ctx context.Context, end int64) (_ cdc.Checkpoint, found 
 	}
 	c, err := decode(value)
 	if err != nil {
-		return cdc.Checkpoint{}, false, cdc.PositionError("bad_position", "find out what consumers have, then set the position with `cdc-relay position set`",
-			"position in Kafka cannot be used: %w", err)
+		fix := "drop it with `cdc-relay position reset`, find out what consumers have, and set the position with `cdc-relay position set`"
+		if errors.Is(err, errNewer) {
+			fix = "run the cdc-relay that wrote it, or a newer one"
+		}
+		return cdc.Checkpoint{}, false, cdc.PositionError("bad_position", fix, "last record of the position topic cannot be used: %w", err)
 	}
 	return c.loaded()
 }

@@ -148,7 +148,8 @@ func fetch(b *Conn, topic string, offset, end int64) (*sarama.FetchResponseBlock
 	case block.Err != sarama.ErrNoError:
 		return nil, readError(topic, block.Err)
 	case block.LastStableOffset < end: // a new leader has yet to hear from its followers
-		return nil, fmt.Errorf("read topic %q: it is readable to offset %d, not to %d yet", topic, block.LastStableOffset, end)
+		return nil, cdc.Fixable("if that lasts, end the transaction that another producer has open in the topic: nobody else may write to it",
+			"read topic %q: it is readable to offset %d, not to %d yet", topic, block.LastStableOffset, end)
 	}
 	return block, nil
 }

@@ -23,9 +23,14 @@ func onMetadata(err *kerr.Error) kfake.Fault {
 
 func addPartitions(t *testing.T, c *kfake.Cluster, count int32) {
 	t.Helper()
+	growTopic(t, c, "t", count)
+}
+
+func growTopic(t *testing.T, c *kfake.Cluster, topic string, count int32) {
+	t.Helper()
 	req := kmsg.NewPtrCreatePartitionsRequest()
 	rt := kmsg.NewCreatePartitionsRequestTopic()
-	rt.Topic, rt.Count = "t", count
+	rt.Topic, rt.Count = topic, count
 	req.Topics, req.TimeoutMillis = append(req.Topics, rt), 1000
 	if _, err := req.RequestWith(t.Context(), client(t, c.ListenAddrs())); err != nil {
 		t.Fatal(err)

@@ -20,7 +20,10 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/publisher"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	// sarama registers one meter for each topic that is read, in go-metrics' global registry.
+	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("github.com/rcrowley/go-metrics.(*meterArbiter).tick"))
+}
 
 const patience = 10 * time.Second
 

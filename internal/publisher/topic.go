@@ -71,7 +71,9 @@ func (l *loop) accept(r *cdc.Routed) {
 // enqueue adds a message to the queue of its partition.
 func (l *loop) enqueue(tp *topic, e entry) {
 	var p *partition
-	if e.m.Key != nil {
+	if l.isPosition(&e) { // others may have added partitions, which nobody reads
+		p = tp.partitions[0]
+	} else if e.m.Key != nil {
 		p = tp.partitions[partitionOf(e.m.Key, len(tp.partitions))]
 	} else {
 		p = tp.keyless()
@@ -249,10 +251,11 @@ func (l *loop) setLeader(p *partition, md *sarama.PartitionMetadata) {
 
 // topicMissing applies the policy to a topic that does not exist.
 func (l *loop) topicMissing(tp *topic, cause error) {
-	policy := l.opts.UnknownTopic
-	if l.group != nil && tp.name == l.group.topic {
-		policy = cdc.PolicyStop
+	if l.group != nil && tp.name == l.group.topic { // no event is the reason; the next Open says what is
+		l.rewind(fmt.Errorf("publish to topic %q: %w", tp.name, cause))
+		return
 	}
+	policy := l.opts.UnknownTopic
 	if policy == cdc.PolicyStop && (tp.queued > 0 || tp.parked.len() > 0) {
 		l.metrics.errors.WithLabelValues(tp.name, "unknown_topic").Inc()
 		l.haltTopic(tp, kafka.MissingTopicError(tp.name, cause))

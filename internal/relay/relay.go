@@ -131,7 +131,7 @@ func (r *Relay) run(ctx context.Context) error {
 		}
 		r.metrics.reconnects.WithLabelValues("kafka").Inc()
 		r.health.set(StateStarting, err)
-		r.log.Warn("starting again from the position in Kafka", "error", err)
+		r.log.Warn("starting again from the position in Kafka", "error", err, "committed", string(r.checkpointOrNone().Progress.Position))
 		if r.checkpointOrNone().Progress != started.Progress {
 			retry.Reset()
 		}

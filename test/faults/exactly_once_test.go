@@ -276,3 +276,70 @@ func TestUnsuitablePositionTopic(t *testing.T) {
 		})
 	}
 }
+
+// The topic of positions is deleted, or somebody else has written to it. The relay stops and names the commands with which
+// it continues where it was.
+//
+//covers:all 25 events exactly-once
+func TestPositionTopicIsLost(t *testing.T) {
+	t.Parallel()
+	for name, source := range sources() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, source.open(t), cdctest.InFile, exactlyOnce)
+			r.Start()
+			command := func(args ...string) {
+				r.Await("a command to be done", func(ctx context.Context) (bool, error) { // the lock may be held for a moment
+					_, err := r.Relay.Command(ctx, args...)
+					return err == nil, nil
+				})
+			}
+			setBack := func(code int, steps ...string) {
+				position, _, err := r.Saved(t.Context())
+				r.Must(err)
+				r.Append("while it is lost", 10)
+				if !r.Relay.Running() {
+					r.Must(r.Relay.Start(t.Context()))
+				}
+				says(t, r.AwaitExit(time.Minute, code), append(steps, "position set")...)
+				command(steps...)
+				command("position", "set", position, "--yes") // forward from the slot
+				r.Start()
+				r.AwaitSaved(r.Append("afterwards", 10))
+			}
+			r.AwaitSaved(r.Append("before", 10))
+			deleteTopic(t, r.Topic+"-positions")
+			setBack(2, "setup")
+			r.Kill()
+			overwrite(t, r.Topic+"-positions")
+			setBack(5, "position", "reset")
+			once(t, r)
+		})
+	}
+}
+
+func deleteTopic(t *testing.T, topic string) {
+	t.Helper()
+	if _, err := kadm.NewClient(kafkaClient(t)).DeleteTopic(t.Context(), topic); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// overwrite writes a record that is not a position.
+func overwrite(t *testing.T, topic string) {
+	t.Helper()
+	record := &kgo.Record{Topic: topic, Key: []byte("position"), Value: []byte("none")}
+	if err := kafkaClient(t).ProduceSync(t.Context(), record).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func kafkaClient(t *testing.T) *kgo.Client {
+	t.Helper()
+	c, err := kgo.NewClient(kgo.SeedBrokers(shared.kafka.Bootstrap()...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
