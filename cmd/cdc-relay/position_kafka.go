@@ -163,11 +163,20 @@ func (h *handover) Load(ctx context.Context) (cdc.Checkpoint, bool, error) {
 		return h.stored, found, nil
 	case err != nil:
 		return h.stored, false, err
-	case !ok, !last.ExactlyOnce, found && h.stored.Generation > last.Generation:
+	case !ok, !counts(last, h.stored, found):
 		return h.stored, found, nil
 	}
 	h.last = &last
 	return last, true, nil
+}
+
+// counts reports whether the position in Kafka counts, and not the copy of one that is stored: unless it was superseded, and
+// also then if the start that did it ended before it could store its own.
+func counts(last, stored cdc.Checkpoint, found bool) bool {
+	if found && stored.Generation != last.Generation {
+		return last.Generation > stored.Generation
+	}
+	return last.ExactlyOnce
 }
 
 // Claim supersedes the position in Kafka first: exactly-once delivery would start from it again.

@@ -71,11 +71,12 @@ func (l *loop) accept(r *cdc.Routed) {
 // enqueue adds a message to the queue of its partition.
 func (l *loop) enqueue(tp *topic, e entry) {
 	var p *partition
-	if l.isPosition(&e) { // others may have added partitions, which nobody reads
+	switch {
+	case l.isPosition(&e): // others may have added partitions, which nobody reads
 		p = tp.partitions[0]
-	} else if e.m.Key != nil {
+	case e.m.Key != nil:
 		p = tp.partitions[partitionOf(e.m.Key, len(tp.partitions))]
-	} else {
+	default:
 		p = tp.keyless()
 	}
 	p.queue.push(e)

@@ -67,6 +67,24 @@ func (r *Relay) commitOnce(ctx context.Context) error {
 	return nil
 }
 
+// copyAway reports whether err only says that the store is away, which has no more than a copy of the position.
+func (r *Relay) copyAway(err error) bool {
+	return r.exactlyOnce() && !errors.Is(err, cdc.ErrStandby) && stopError(err) == nil
+}
+
+// resume returns the position that counts. If the checkpoint could not be loaded, that is only the one in Kafka, unless
+// at-least-once delivery has superseded it.
+func (r *Relay) resume(ctx context.Context, id cdc.Source, stored cdc.Checkpoint, found bool, away error) (cdc.Checkpoint, bool, error) {
+	if !r.exactlyOnce() {
+		return stored, found, nil
+	}
+	c, found, err := r.settle(ctx, id, stored, found)
+	if err == nil && away != nil && (!found || !c.ExactlyOnce) {
+		err = away
+	}
+	return c, found, err
+}
+
 // settle fences earlier relays, and returns the newest position: that in Kafka, or the checkpoint where at-least-once
 // delivery or a person has moved it on since.
 func (r *Relay) settle(ctx context.Context, id cdc.Source, stored cdc.Checkpoint, found bool) (cdc.Checkpoint, bool, error) {

@@ -307,6 +307,36 @@ func TestFencedByTurns(t *testing.T) {
 	})
 }
 
+// The store, which has a copy of the position, is away when the relay has to start again. Publishing continues, unless the
+// position in Kafka is that of an earlier time.
+func TestRewindWithoutTheStore(t *testing.T) {
+	away := errors.New("redis: connection refused")
+	for name, superseded := range map[string]bool{"": false, "after at-least-once delivery": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+				defer cancel()
+				kafka := &committer{}
+				f := &fakes{durable: make(chan cdc.Durable), id: cdc.Source{Slot: "x"}}
+				f.run = func(attempt int) error {
+					if attempt == 1 {
+						f.load = func() error { return away }
+						f.save = func(cdc.Checkpoint) error { return away }
+						kafka.last.ExactlyOnce = !superseded
+						f.durable <- cdc.Durable{Err: cdc.ErrRewind}
+					}
+					return nil
+				}
+				r := New(options(), Stages{Source: f, Router: f, Sink: f, Checkpointer: f, Committer: kafka}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+				_ = r.Run(ctx)
+				if led := f.runs > 1; led == superseded {
+					t.Errorf("led again: %v", led)
+				}
+			})
+		})
+	}
+}
+
 // committer keeps the last position, as Kafka does.
 type committer struct{ last *cdc.Checkpoint }
 

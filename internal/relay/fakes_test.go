@@ -19,13 +19,14 @@ type fakes struct {
 	mu      sync.Mutex
 	events  []string
 	batches int // how many the source offers before it waits
-	// acquire, run, open, route and save, if set, answer for the stage.
+	// acquire, run, open, route, save and load, if set, answer for the stage.
 	acquire func(attempt int) error
 	run     func(attempt int) error
 	open    func() error
 	route   func(seq uint64) error
 	refuse  uint64 // the sink answers this batch with an error
 	save    func(c cdc.Checkpoint) error
+	load    func() error
 	hang    time.Duration // of each save after the claim
 
 	attempts, runs int
@@ -149,6 +150,11 @@ func (f *fakes) Kill()                       { f.note("kill") }
 func (f *fakes) Reset()                      {}
 
 func (f *fakes) Load(context.Context) (cdc.Checkpoint, bool, error) {
+	if f.load != nil {
+		if err := f.load(); err != nil {
+			return cdc.Checkpoint{}, false, err
+		}
+	}
 	if f.stored == nil {
 		return cdc.Checkpoint{}, false, nil
 	}

@@ -103,8 +103,8 @@ func (r *Relay) lead(ctx context.Context) error {
 	id, from, err := r.Source.Acquire(ctx, func(ctx context.Context, id cdc.Source) (_ cdc.Checkpoint, found bool, err error) {
 		loaded, found, err = r.Checkpointer.Load(ctx)
 		resumed = loaded
-		if err == nil && r.exactlyOnce() {
-			resumed, found, err = r.settle(ctx, id, loaded, found)
+		if err == nil || r.copyAway(err) {
+			resumed, found, err = r.resume(ctx, id, loaded, found, err)
 		}
 		return resumed, found, err
 	})
@@ -137,7 +137,11 @@ func (r *Relay) claim(ctx context.Context, id cdc.Source, from cdc.Position, res
 			return fmt.Errorf("commit the position: %w", err)
 		}
 	}
-	if err := r.Checkpointer.Claim(ctx, c, loaded); err != nil {
+	switch err := r.Checkpointer.Claim(ctx, c, loaded); {
+	case err == nil:
+	case r.copyAway(err):
+		r.log.Warn("checkpoint not claimed; the position in Kafka is", "error", err)
+	default:
 		return fmt.Errorf("claim checkpoint: %w", err)
 	}
 	r.source.Store(&id)
