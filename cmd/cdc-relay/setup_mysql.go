@@ -91,7 +91,7 @@ func (s *mysqlSetup) steps(v serverState, tables []outbox.TableOptions, maintain
 	}
 	for _, t := range s.list {
 		o.Read = append(o.Read, t.name)
-		if maintain && s.binlog.Routines[t.name.String()] != "" {
+		if _, maintained := s.binlog.Routines[t.name.String()]; maintain && maintained {
 			o.Maintain = append(o.Maintain, t.name)
 		}
 	}
@@ -207,7 +207,7 @@ func (s *mysqlSetup) asOwner(ctx context.Context, user string, dsn connString, b
 				return err
 			}
 		}
-		maintain := s.binlog.Routines[name] != ""
+		_, maintain := s.binlog.Routines[name]
 		if maintain {
 			statements := outbox.MySQLMaintenance(owner.Server.Flavor, t.name, outbox.MySQLRoutine(t.name))
 			if err := owner.Exec(ctx, "create the procedure that maintains the partitions of "+name, texts(statements)...); err != nil {

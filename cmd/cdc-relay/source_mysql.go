@@ -42,10 +42,11 @@ func newMySQL(c *config.Config) (*mysql, error) {
 		o.TLS = s.TLS.ClientConfig
 	}
 	if c.Partitions != nil {
-		o.Routines = map[string]string{}
+		o.Routines = map[string]binlog.Routine{}
 		for _, t := range tables {
 			if !t.foreign() {
-				o.Routines[t.name.String()] = outbox.MySQLRoutine(t.name).MySQL()
+				sum := func(f cdc.Flavor) string { return outbox.MySQLRoutineSum(f, t.name) }
+				o.Routines[t.name.String()] = binlog.Routine{Name: outbox.MySQLRoutine(t.name).MySQL(), Sum: sum}
 			}
 		}
 	}

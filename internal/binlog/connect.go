@@ -66,6 +66,10 @@ func openSQL(ctx context.Context, cfg *mysql.Config) (*sql.DB, error) {
 	// `cdc-relay setup` has made the table.
 	cfg = cfg.Clone()
 	cfg.DBName = ""
+	if cfg.Params == nil {
+		cfg.Params = map[string]string{}
+	}
+	cfg.Params["autocommit"], cfg.Params["time_zone"] = "1", "'+00:00'" // whatever the server's defaults are
 	connector, err := mysql.NewConnector(cfg)
 	if err != nil {
 		return nil, cdc.ConfigError("dsn", "write user@tcp(host:3306)/database", "source.mysql.dsn cannot be used: %w", err)

@@ -1,6 +1,7 @@
 package binlog
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -46,6 +47,9 @@ func (p *Partitions) Maintainable(ctx context.Context) error {
 	if p.db.Server.ReadOnly || replicates(ctx, p.db.db, p.db.Server.Flavor) {
 		return cdc.Fixable("point source.mysql.dsn at the primary, or run `cdc-relay partitions run --owner-dsn` there from a timer",
 			"partitions of %s: %s is a replica or takes no writes", p.Table, p.db.Server.Address)
+	}
+	if err := p.db.publishes(); err != nil {
+		return err
 	}
 	var ahead int64
 	schema, table, _ := strings.Cut(p.Table, ".")
@@ -180,7 +184,7 @@ func (p *Partitions) lock(ctx context.Context) error {
 	if !p.locked {
 		return &heldError{p.Table}
 	}
-	if _, err := p.db.db.ExecContext(ctx, "SET SESSION lock_wait_timeout = 1"); err != nil {
+	if _, err := p.db.db.ExecContext(ctx, "SET SESSION lock_wait_timeout = 1, innodb_lock_wait_timeout = 1"); err != nil {
 		return fmt.Errorf("table %s: prepare the connection: %w", p.Table, err)
 	}
 	return nil
@@ -253,6 +257,7 @@ func (p *Partitions) busy(doing string) error {
 
 // Error numbers of the routine.
 const (
+	erTableExists      = 1050
 	erInterrupted      = 1317
 	erNoSuchRoutine    = 1305
 	erRoutineAccess    = 1370
@@ -272,25 +277,39 @@ func (p *Partitions) changeError(doing string, err error) error {
 		return nil
 	case code == erLockWaitTimeout, code == erLockDeadlock, code == erInterrupted:
 		return p.busy(doing)
-	case missing(err):
+	case missing(err), errors.Is(err, errStale):
 		return cdc.Fixable("run `cdc-relay setup` with the owner's connection string, or use `cdc-relay partitions run --owner-dsn` from a timer",
-			"table %s: %s: user %s may not call the routine that maintains the partitions (%s)", p.Table, doing, p.db.Server.Role, said)
+			"table %s: %s: user %s may not call the routine that maintains the partitions, or that is not this version's (%s)", p.Table, doing, p.db.Server.Role, cmp.Or(said, err.Error()))
+	case code == erTableExists:
+		return cdc.Fixable("rename or drop it", "table %s: %s: a table of that name is in the way (%s)", p.Table, doing, said)
 	case code == erExchangeMismatch:
 		schema, table, _ := strings.Cut(p.Table, ".")
 		return cdc.Fixable("run ALTER TABLE "+mysqlName(schema)+"."+mysqlName(table)+" FORCE, ALGORITHM = INPLACE, LOCK = NONE, which copies the table while writers go on; in future add columns with ALGORITHM = INPLACE",
-			"table %s: %s: a column was added with ALGORITHM = INSTANT, so partitions cannot be exchanged (%s)", p.Table, doing, said)
+			"table %s: %s: partitions cannot be exchanged with a table that is made now, as after adding a column with ALGORITHM = INSTANT, or a change of innodb_default_row_format (%s)", p.Table, doing, said)
 	}
 	return p.db.execError("table "+p.Table+": "+doing, err)
 }
 
-// MayMaintain reports whether the user of the connection may call a table's routine.
-func (d *Database) MayMaintain(ctx context.Context, routine string) (bool, error) {
-	_, err := d.db.ExecContext(ctx, "CALL "+routine+"('list', '')")
-	if missing(err) {
-		return false, nil
+// errStale says that the routine is another version's.
+var errStale = errors.New("it returns other columns")
+
+// Routine is the procedure that maintains the partitions of a table.
+type Routine struct {
+	// Name is its name in SQL.
+	Name string
+	// Sum returns the checksum of its text on a kind of server.
+	Sum func(cdc.Flavor) string
+}
+
+// MayMaintain reports whether the user of the connection may call a table's routine, and that is this version's.
+func (d *Database) MayMaintain(ctx context.Context, r Routine) (bool, error) {
+	var sum sql.NullString
+	err := d.db.QueryRowContext(ctx, "CALL "+r.Name+"('body', '')").Scan(&sum)
+	if code, _ := number(err); code != 0 || errors.Is(err, sql.ErrNoRows) {
+		return false, nil // another version fails in its own way
 	}
 	if err != nil {
-		return false, fmt.Errorf("call %s: %w", routine, err)
+		return false, fmt.Errorf("call %s: %w", r.Name, err)
 	}
-	return true, nil
+	return sum.String == r.Sum(d.Server.Flavor), nil
 }

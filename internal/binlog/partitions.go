@@ -32,7 +32,8 @@ func (c *checker) partitions(ctx context.Context) {
 			c.report.Info("partitions", "", "the partitions of %s cannot be read (%v)", name, err)
 			continue
 		}
-		c.report.Partitions(name, time.Duration(seconds)*time.Second, c.opts.Routines[name] != "")
+		_, maintained := c.opts.Routines[name]
+		c.report.Partitions(name, time.Duration(seconds)*time.Second, maintained)
 	}
 	c.routines(ctx)
 }
@@ -46,7 +47,8 @@ func (c *checker) routines(ctx context.Context) {
 			c.report.Fail("partitions", err)
 		case !may:
 			c.report.Warn("partitions", "run `cdc-relay setup` with the owner's connection string, or `cdc-relay partitions run --owner-dsn` from a timer",
-				"user %s may not call %s, so the relay cannot maintain the partitions of %s", c.db.Server.Role, c.opts.Routines[table], table)
+				"user %s may not call %s, or that is not this version's: the relay cannot maintain the partitions of %s",
+				c.db.Server.Role, c.opts.Routines[table].Name, table)
 		default:
 			c.report.OK("partitions", "user %s may maintain the partitions of %s", c.db.Server.Role, table)
 		}
@@ -54,11 +56,12 @@ func (c *checker) routines(ctx context.Context) {
 }
 
 // partition is a row of List's query: a partition with its number and bound, or what was taken out, with the rest of its
-// comment.
+// comment, and whether that is as old as the table.
 type partition struct {
 	name         string
 	n            sql.NullInt64
 	bound, taken sql.NullString
+	untouched    bool
 }
 
 // List returns the table's partitions and what was taken out of it, which only the routine shows to the relay's user. It also
@@ -106,9 +109,12 @@ func (p *Partitions) read(ctx context.Context, query string) (list []partition, 
 		return nil, err // the caller adds the context
 	}
 	defer func() { _ = found.Close() }()
+	if columns, err := found.Columns(); err != nil || len(columns) != 5 {
+		return nil, cmp.Or(err, errStale)
+	}
 	for found.Next() {
 		var part partition
-		if err := found.Scan(&part.name, &part.n, &part.bound, &part.taken); err != nil {
+		if err := found.Scan(&part.name, &part.n, &part.bound, &part.taken, &part.untouched); err != nil {
 			return nil, err // as above
 		}
 		list = append(list, part)

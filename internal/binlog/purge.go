@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"regexp"
 	"strings"
 	"time"
 
@@ -51,6 +50,9 @@ const describeRows = `SELECT
 func (r *Rows) Verify(ctx context.Context) error {
 	if r.db.Server.ReadOnly {
 		return cdc.Fixable("point source.mysql.dsn at the primary", "old rows of %s: %s is read only", r.o.Table, r.db.Server.Address)
+	}
+	if err := r.db.publishes(); err != nil {
+		return err
 	}
 	if err := r.connect(ctx); err != nil {
 		return err
@@ -110,7 +112,7 @@ func (r *Rows) connect(ctx context.Context) (err error) {
 		return connectError(err, r.db.cfg)
 	}
 	for _, setting := range []string{
-		"SET SESSION time_zone = '+00:00'", "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", "SET SESSION innodb_lock_wait_timeout = 1",
+		"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", "SET SESSION innodb_lock_wait_timeout = 1",
 		"SET SESSION lock_wait_timeout = 1",
 	} {
 		if _, err := r.db.rows.ExecContext(ctx, setting); err != nil {
@@ -137,11 +139,11 @@ func (r *Rows) Old(ctx context.Context, age time.Duration, limit int) ([]any, cd
 	if err != nil {
 		return nil, "", r.failed("read old rows", err)
 	}
-	behind, err := r.end(ctx)
+	behind, err := r.db.end(ctx, r.db.rows)
 	if err != nil {
 		return nil, "", r.failed("read the binlog's end", err)
 	}
-	return keys, behind, nil
+	return keys, cdc.Position(behind.String()), nil
 }
 
 // keys reads the first column. A number stays one: compared as text it would be rounded.
@@ -165,43 +167,14 @@ func (r *Rows) keys(ctx context.Context, query string) ([]any, error) {
 	return keys, rows.Err()
 }
 
-// owners are the threads in gtid_owned: "3e11fa47-...:5#17".
-var owners = regexp.MustCompile(`#[0-9]+`)
-
-// end returns a position behind every transaction whose rows can be seen. MySQL shows a transaction's rows before its GTID is in
-// gtid_executed; until then it is in gtid_owned, which is read first. MariaDB sets gtid_binlog_pos before.
-func (r *Rows) end(ctx context.Context) (cdc.Position, error) {
-	if r.db.Server.Flavor == cdc.MariaDB {
-		var end string
-		err := r.db.rows.QueryRowContext(ctx, "SELECT @@GLOBAL.gtid_binlog_pos").Scan(&end)
-		return cdc.Position(end), err
-	}
-	var owned, executed string
-	if err := r.db.rows.QueryRowContext(ctx, "SELECT @@GLOBAL.gtid_owned").Scan(&owned); err != nil {
-		return "", err
-	}
-	if err := r.db.rows.QueryRowContext(ctx, "SELECT @@GLOBAL.gtid_executed").Scan(&executed); err != nil {
-		return "", err
-	}
-	return cdc.Position(strings.Trim(executed+","+owners.ReplaceAllString(owned, ""), ",")), nil
-}
-
 // Passed reports whether the checkpoint has passed a position.
 func (r *Rows) Passed(ctx context.Context, behind cdc.Position) (bool, error) {
-	f := r.db.Server.Flavor
-	noted, err := parseSet(f, string(behind))
+	noted, err := parseSet(r.db.Server.Flavor, string(behind))
 	if err != nil {
 		return false, err
 	}
-	c, found, err := r.o.Load(ctx)
-	if err != nil || !found {
-		return false, err
-	}
-	if !c.Source.Same(r.o.Source) {
-		return false, cdc.Fixable("start the relay, which compares it with the server", "the checkpoint is of another database")
-	}
-	saved, err := parseSet(f, string(c.Progress.Position))
-	return err == nil && saved.covers(noted), err
+	done := r.db.relayed(ctx, r.db.rows, r.o.Source, r.o.Load)
+	return done.passed(noted), done.unknown
 }
 
 // Delete deletes the rows of these keys that are older than age.

@@ -216,7 +216,7 @@ func readGrants(ctx context.Context, db *sql.DB) ([]string, error) {
 }
 
 // firstColumn returns the first column of a query.
-func firstColumn(ctx context.Context, db *sql.DB, doing, query string) ([]string, error) {
+func firstColumn(ctx context.Context, db querier, doing, query string) ([]string, error) {
 	found, err := db.QueryContext(ctx, query)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", doing, err)

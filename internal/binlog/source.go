@@ -42,8 +42,8 @@ type Options struct {
 	// Tables are the outbox tables with their database ("orders.outbox"), unquoted. Rows of others are
 	// skipped before they are decoded.
 	Tables []string
-	// Routines are the procedures that maintain the partitions, in SQL, by table; for Check.
-	Routines map[string]string
+	// Routines are the procedures that maintain the partitions, by table; for Check.
+	Routines map[string]Routine
 	// StartFrom is where to begin without a checkpoint.
 	StartFrom StartFrom
 	// UnsafeSync accepts a server that may lose committed transactions in a crash (sync_binlog other than 1).

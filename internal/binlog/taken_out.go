@@ -18,14 +18,14 @@ type takenOut struct {
 	end string
 }
 
-var takenComment = regexp.MustCompile(`^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)(?:, GTID (.*))?$`)
+var takenComment = regexp.MustCompile(`^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d), noted \d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:, GTID (.*))?$`)
 
 func (p *Partitions) takenOut(f partition) takenOut {
 	schema, _, _ := strings.Cut(p.Table, ".")
 	t := takenOut{Partition: cdc.Partition{Name: schema + "." + f.name, Out: true}}
 	m := takenComment.FindStringSubmatch(f.taken.String)
-	if m == nil {
-		t.Kept = cdc.Fixable("drop the table once its events are published", "the comment of table %s was edited", t.Name)
+	if m == nil || !f.untouched {
+		t.Kept = cdc.Fixable("publish what consumers miss of it, and drop it", "%s was taken out in a database that was dumped and restored since, or its comment was edited", t.Name)
 		return t
 	}
 	t.Until, _ = time.Parse(time.DateTime, m[1])
@@ -39,37 +39,25 @@ func (p *Partitions) relayed(ctx context.Context, out []takenOut) ([]cdc.Partiti
 	if len(out) == 0 {
 		return nil, nil
 	}
-	now, err := p.logged(ctx)
+	now, err := p.db.end(ctx, p.db.db)
 	if err != nil {
 		return nil, err
 	}
-	saved, unknown := p.saved(ctx)
+	saved := func() relayed { return p.db.relayed(ctx, p.db.db, p.Source, p.Load) }
+	done := saved()
 	if slices.ContainsFunc(out, func(t takenOut) bool { return t.end == "" }) {
-		for since := time.Now(); unknown == nil && !saved.covers(now) && time.Since(since) < relayWait && pause(ctx) == nil; {
-			saved, unknown = p.saved(ctx)
+		for since := time.Now(); done.unknown == nil && !done.passed(now) && time.Since(since) < relayWait && pause(ctx) == nil; {
+			done = saved()
 		}
 	}
 	parts := make([]cdc.Partition, len(out))
 	for i, t := range out {
 		parts[i] = t.Partition
 		if parts[i].Kept == nil {
-			parts[i].Relayed, parts[i].Kept = t.before(p.db.Server.Flavor, now, saved, unknown)
+			parts[i].Relayed, parts[i].Kept = t.before(p.db.Server.Flavor, now, done)
 		}
 	}
 	return parts, nil
-}
-
-// logged returns the end of the binlog. Unlike [readServer] it needs no right, which an owner may lack.
-func (p *Partitions) logged(ctx context.Context) (gtidSet, error) {
-	query := "SELECT @@GLOBAL.gtid_executed"
-	if p.db.Server.Flavor == cdc.MariaDB {
-		query = "SELECT @@GLOBAL.gtid_binlog_pos"
-	}
-	sets, err := firstColumn(ctx, p.db.db, "read where the binlog ends", query)
-	if err != nil {
-		return nil, err
-	}
-	return parseSet(p.db.Server.Flavor, sets[0])
 }
 
 // relayWait is how long the relay may take to save the position of what was committed a moment ago.
@@ -86,11 +74,8 @@ func pause(ctx context.Context) error {
 	}
 }
 
-// before reports whether everything in it is before the saved position, or why that is not known.
-func (t *takenOut) before(f cdc.Flavor, now, saved gtidSet, unknown error) (bool, error) {
-	if unknown != nil {
-		return false, unknown
-	}
+// before reports whether everything in it is relayed, or why that is not known.
+func (t *takenOut) before(f cdc.Flavor, now gtidSet, done relayed) (bool, error) {
 	end := now
 	if t.end != "" {
 		var err error
@@ -98,19 +83,5 @@ func (t *takenOut) before(f cdc.Flavor, now, saved gtidSet, unknown error) (bool
 			return false, err
 		}
 	}
-	return saved.covers(end), nil
-}
-
-// saved returns the position of the checkpoint.
-func (p *Partitions) saved(ctx context.Context) (gtidSet, error) {
-	c, found, err := p.Load(ctx)
-	switch {
-	case err != nil:
-		return nil, err
-	case !found:
-		return parseSet(p.db.Server.Flavor, "")
-	case !c.Source.Same(p.Source):
-		return nil, cdc.Fixable("start the relay, which compares it with the server", "the checkpoint is of another source (%s, database %s)", c.Source.SystemID, c.Source.Database)
-	}
-	return parseSet(p.db.Server.Flavor, string(c.Progress.Position))
+	return done.passed(end), done.unknown
 }

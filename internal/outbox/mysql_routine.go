@@ -40,20 +40,22 @@ func MySQLPartitionLock(table Name) string {
 	return name
 }
 
-// mysqlTaken begins the comment of a table that was a partition. Then come the end of its rows and a GTID set.
+// mysqlTaken begins the comment of a table that was a partition. Then come the end of its rows, when this was noted, and a GTID set.
 func mysqlTaken(table Name) string { return "cdc-relay: taken out of " + table.String() + ", until " }
 
-func mysqlRoutineText(table Name, f cdc.Flavor) *strings.Replacer {
+func mysqlRoutineText(table, routine Name, f cdc.Flavor) *strings.Replacer {
 	executed := "@@GLOBAL.gtid_executed"
 	if f == cdc.MariaDB {
 		executed = "@@GLOBAL.gtid_binlog_pos"
 	}
 	taken := mysqlLiteral(mysqlTaken(table))
+	noted := fmt.Sprintf("SUBSTR(table_comment, CHAR_LENGTH(%s) + %d, %d)", taken, len("2006-01-02 15:04:05, noted ")+1, len("2006-01-02 15:04:05"))
 	outbox, spare := table.MySQL(), mysqlPart(table, "spare")
 	return strings.NewReplacer(
-		"{schema}", mysqlLiteral(table.Schema), "{table}", mysqlLiteral(table.Table), "{lock}", mysqlLiteral(MySQLPartitionLock(table)),
+		"{routine}", mysqlLiteral(routine.Table), "{schema}", mysqlLiteral(table.Schema), "{table}", mysqlLiteral(table.Table), "{lock}", mysqlLiteral(MySQLPartitionLock(table)),
 		"{taken}", taken, "{ours}", "CAST(LEFT(table_comment, CHAR_LENGTH("+taken+")) AS BINARY) = CAST("+taken+" AS BINARY)",
-		"{spare}", spare.MySQL(), "{spare_name}", mysqlLiteral(spare.Table), "{executed}", executed,
+		"{untouched}", "COALESCE(ABS(UNIX_TIMESTAMP(create_time) - TIMESTAMPDIFF(SECOND, '1970-01-01', "+noted+")) <= 60, FALSE)",
+		"{spare}", spare.MySQL(), "{spare_name}", mysqlLiteral(spare.Table), "{in_the_way}", mysqlLiteral("table "+spare.Table+" is in the way"), "{executed}", executed,
 		"{alter}", mysqlLiteral("ALTER TABLE "+outbox+" "), "{alter_spare}", mysqlLiteral("ALTER TABLE "+spare.MySQL()+" "),
 		"{like}", mysqlLiteral("CREATE TABLE "+spare.MySQL()+" LIKE "+outbox), "{drop_spare}", mysqlLiteral("DROP TABLE "+spare.MySQL()),
 		"{with_spare}", mysqlLiteral("` WITH TABLE "+spare.MySQL()), "{database}", mysqlLiteral(QuoteMySQL(table.Schema)+"."),
@@ -69,7 +71,7 @@ func mysqlRoutineText(table Name, f cdc.Flavor) *strings.Replacer {
 // partition is never dropped, since a row may be inserted between a look and the drop: its rows are exchanged with an empty
 // table, and the empty partition is merged into the next one, which keeps a row that came late.
 func MySQLMaintenance(f cdc.Flavor, table, routine Name) []Statement {
-	text := mysqlRoutineText(table, f)
+	text := mysqlRoutineText(table, routine, f)
 	return []Statement{
 		{
 			Comment: "Maintains the partitions of " + table.String() + " for a user that has no rights on it. Its creator needs\n" +
@@ -81,8 +83,8 @@ func MySQLMaintenance(f cdc.Flavor, table, routine Name) []Statement {
 	}
 }
 
-// The actions: list returns the partitions, with their bounds, and what was taken out, with the rest of the comment. cancel
-// ends the wait of the connection that holds the lock: its statement runs with the rights of another user than the caller's.
+// The actions: body returns a checksum of the procedure's text. list returns the partitions, with their bounds, and what was
+// taken out, with the rest of the comment, and whether that is as old as the table: that of a restored dump is older. cancel ends the wait of the connection that holds the lock: its statement runs with the rights of another user than the caller's.
 //
 // The others need the lock. make splits the day off pmax. spare, flat and exchange swap a partition for an empty table, and
 // finish gives that table its name, with a GTID set behind all its rows: the exchange waited for the transactions that wrote
@@ -94,14 +96,18 @@ BEGIN
   DECLARE ddl, name, base, said TEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
   DECLARE until DATETIME;
   DECLARE n INT DEFAULT 1;
+  DECLARE known BOOLEAN;
   IF action = 'cancel' THEN
     IF EXISTS (SELECT 1 FROM information_schema.processlist WHERE id = IS_USED_LOCK({lock}) AND state LIKE 'Waiting for table metadata lock%') THEN
       KILL QUERY IS_USED_LOCK({lock});
     END IF;
+  ELSEIF action = 'body' THEN
+    SELECT SHA2(REPLACE(REPLACE(routine_definition, '''', ''), '_utf8mb4', ''), 256) FROM information_schema.routines
+      WHERE routine_schema = {schema} AND routine_name = {routine} AND security_type = 'DEFINER' AND sql_mode = 'STRICT_ALL_TABLES';
   ELSEIF action = 'list' THEN
-    SELECT partition_name AS name, partition_ordinal_position AS n, partition_description AS bound, NULL AS taken
+    SELECT partition_name AS name, partition_ordinal_position AS n, partition_description AS bound, NULL AS taken, TRUE AS untouched
       FROM information_schema.partitions WHERE table_schema = {schema} AND table_name = {table} AND partition_name IS NOT NULL
-    UNION ALL SELECT table_name, NULL, NULL, SUBSTR(table_comment, CHAR_LENGTH({taken}) + 1)
+    UNION ALL SELECT table_name, NULL, NULL, SUBSTR(table_comment, CHAR_LENGTH({taken}) + 1), {untouched}
       FROM information_schema.tables WHERE table_schema = {schema} AND {ours};
   ELSEIF COALESCE(IS_USED_LOCK({lock}), 0) <> CONNECTION_ID() THEN
     SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'another connection maintains the partitions';
@@ -117,16 +123,19 @@ BEGIN
     ELSEIF action = 'spare' THEN
       SET ddl = {like};
     ELSEIF action = 'flat' THEN
-      SET ddl = CONCAT({alter_spare}, 'COMMENT = ', QUOTE(CONCAT({taken}, until)), ' REMOVE PARTITIONING');
+      SET ddl = CONCAT({alter_spare}, 'COMMENT = ', QUOTE(CONCAT({taken}, until, ', noted ', UTC_TIMESTAMP())), ' REMOVE PARTITIONING');
     ELSEIF action = 'exchange' THEN
       IF EXISTS (SELECT 1 FROM {spare}) THEN
         SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'the spare table is not empty';
       END IF;
       SET ddl = CONCAT({alter}, 'EXCHANGE PARTITION ` + "`', REPLACE(part, '`', '``')" + `, {with_spare});
     ELSEIF action = 'finish' THEN
-      SELECT table_comment INTO said FROM information_schema.tables WHERE table_schema = {schema} AND table_name = {spare_name};
+      SELECT table_comment, {ours} AND {untouched} OR COALESCE(create_options, '') LIKE '%partitioned%' INTO said, known
+        FROM information_schema.tables WHERE table_schema = {schema} AND table_name = {spare_name};
       IF said IS NULL THEN
         SET ddl = NULL;
+      ELSEIF NOT known THEN
+        SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = 1050, MESSAGE_TEXT = {in_the_way};
       ELSEIF NOT EXISTS (SELECT 1 FROM {spare}) THEN
         SET ddl = {drop_spare};
       ELSE
@@ -136,8 +145,11 @@ BEGIN
         WHILE EXISTS (SELECT 1 FROM information_schema.tables WHERE table_schema = {schema} AND LOWER(table_name) = LOWER(name)) DO
           SET n = n + 1, name = CONCAT(base, '_', n);
         END WHILE;
-        SET said = CONCAT({taken}, until, ', GTID ', REPLACE({executed}, CHAR(10), ''));
-        SET ddl = CONCAT({alter_spare}, 'RENAME TO ', {database}, ` + "'`', REPLACE(name, '`', '``'), '`'" + `, IF(CHAR_LENGTH(said) > 2048, '', CONCAT(', COMMENT = ', QUOTE(said))));
+        SET said = CONCAT({taken}, until, ', noted ', UTC_TIMESTAMP());
+        IF CHAR_LENGTH({executed}) < 1900 - CHAR_LENGTH(said) THEN
+          SET said = CONCAT(said, ', GTID ', REPLACE({executed}, CHAR(10), ''));
+        END IF;
+        SET ddl = CONCAT({alter_spare}, 'RENAME TO ', {database}, ` + "'`', REPLACE(name, '`', '``'), '`'" + `, ', COMMENT = ', QUOTE(said));
       END IF;
     ELSEIF action = 'merge' THEN
       SELECT partition_name INTO base FROM information_schema.partitions
@@ -166,9 +178,17 @@ BEGIN
   END IF;
 END`
 
+// MySQLRoutineSum returns what the procedure of a table answers when it is asked for its body. The servers show its text with
+// fewer quotes, and without the character sets of literals.
+func MySQLRoutineSum(f cdc.Flavor, table Name) string {
+	text := mysqlRoutineText(table, MySQLRoutine(table), f).Replace(mysqlRoutineBody)
+	body := text[strings.Index(text, "\nBEGIN")+1:]
+	return fmt.Sprintf("%x", sha256.Sum256([]byte(strings.NewReplacer("'", "", "_utf8mb4", "").Replace(body))))
+}
+
 // MySQLTakenOut returns a query for the names of the tables that were partitions of a table and were taken out.
 func MySQLTakenOut(table Name) string {
-	return mysqlRoutineText(table, cdc.MySQL).Replace("SELECT CONCAT(table_schema, '.', table_name) FROM information_schema.tables WHERE table_schema = {schema} AND {ours} ORDER BY 1")
+	return mysqlRoutineText(table, Name{}, cdc.MySQL).Replace("SELECT CONCAT(table_schema, '.', table_name) FROM information_schema.tables WHERE table_schema = {schema} AND {ours} ORDER BY 1")
 }
 
 // MySQLRoutineThere returns a query for the name of a table's procedure, without a row if it does not exist.
@@ -179,7 +199,7 @@ func MySQLRoutineThere(table Name) string {
 
 // dropMySQLTakenOut drops what was taken out of a table. The statement is generated, because the names are not known.
 func dropMySQLTakenOut(table Name) []Statement {
-	text := mysqlRoutineText(table, cdc.MySQL)
+	text := mysqlRoutineText(table, Name{}, cdc.MySQL)
 	return []Statement{
 		{Comment: "What was taken out of " + table.String() + ".", SQL: "SET SESSION group_concat_max_len = 1000000"},
 		{SQL: text.Replace("SET @cdc_relay_ddl = (\n  SELECT COALESCE(CONCAT('DROP TABLE ', GROUP_CONCAT({database}, '`', REPLACE(table_name, '`', '``'), '`' SEPARATOR ', ')), 'DO 0')\n" +

@@ -21,7 +21,7 @@ const (
 const postgres = "postgres"
 
 func mutants() []mutant {
-	return slices.Concat(positionMutants(), leaderMutants(), readerMutants(), publisherMutants(), onceMutants())
+	return slices.Concat(positionMutants(), leaderMutants(), readerMutants(), publisherMutants(), onceMutants(), retentionMutants())
 }
 
 // positionMutants break the order of acknowledgement, save and confirmation.
@@ -71,11 +71,6 @@ func positionMutants() []mutant {
 			"close the window within a transaction", "internal/relay/window.go",
 			[]edit{{"w.closed, w.open = true, w.open && finish", "w.closed, w.open = true, false"}},
 			caughtBy{faults, "^TestSigtermWithinATransaction$", ""},
-		},
-		{
-			"drop a partition before the position has passed it", "internal/retention/plan.go",
-			[]edit{{"case part.Relayed:", "case part.Relayed || part.Out:"}},
-			caughtBy{faults, "^TestPartitionIsKeptWhileTheRelayLags$", postgres},
 		},
 	}
 }

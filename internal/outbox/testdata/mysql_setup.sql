@@ -58,14 +58,18 @@ BEGIN
   DECLARE ddl, name, base, said TEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
   DECLARE until DATETIME;
   DECLARE n INT DEFAULT 1;
+  DECLARE known BOOLEAN;
   IF action = 'cancel' THEN
     IF EXISTS (SELECT 1 FROM information_schema.processlist WHERE id = IS_USED_LOCK('cdc-relay partitions shop.outbox') AND state LIKE 'Waiting for table metadata lock%') THEN
       KILL QUERY IS_USED_LOCK('cdc-relay partitions shop.outbox');
     END IF;
+  ELSEIF action = 'body' THEN
+    SELECT SHA2(REPLACE(REPLACE(routine_definition, '''', ''), '_utf8mb4', ''), 256) FROM information_schema.routines
+      WHERE routine_schema = 'shop' AND routine_name = 'outbox_maintain' AND security_type = 'DEFINER' AND sql_mode = 'STRICT_ALL_TABLES';
   ELSEIF action = 'list' THEN
-    SELECT partition_name AS name, partition_ordinal_position AS n, partition_description AS bound, NULL AS taken
+    SELECT partition_name AS name, partition_ordinal_position AS n, partition_description AS bound, NULL AS taken, TRUE AS untouched
       FROM information_schema.partitions WHERE table_schema = 'shop' AND table_name = 'outbox' AND partition_name IS NOT NULL
-    UNION ALL SELECT table_name, NULL, NULL, SUBSTR(table_comment, CHAR_LENGTH('cdc-relay: taken out of shop.outbox, until ') + 1)
+    UNION ALL SELECT table_name, NULL, NULL, SUBSTR(table_comment, CHAR_LENGTH('cdc-relay: taken out of shop.outbox, until ') + 1), COALESCE(ABS(UNIX_TIMESTAMP(create_time) - TIMESTAMPDIFF(SECOND, '1970-01-01', SUBSTR(table_comment, CHAR_LENGTH('cdc-relay: taken out of shop.outbox, until ') + 28, 19))) <= 60, FALSE)
       FROM information_schema.tables WHERE table_schema = 'shop' AND CAST(LEFT(table_comment, CHAR_LENGTH('cdc-relay: taken out of shop.outbox, until ')) AS BINARY) = CAST('cdc-relay: taken out of shop.outbox, until ' AS BINARY);
   ELSEIF COALESCE(IS_USED_LOCK('cdc-relay partitions shop.outbox'), 0) <> CONNECTION_ID() THEN
     SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'another connection maintains the partitions';
@@ -81,16 +85,19 @@ BEGIN
     ELSEIF action = 'spare' THEN
       SET ddl = 'CREATE TABLE `shop`.`outbox_spare` LIKE `shop`.`outbox`';
     ELSEIF action = 'flat' THEN
-      SET ddl = CONCAT('ALTER TABLE `shop`.`outbox_spare` ', 'COMMENT = ', QUOTE(CONCAT('cdc-relay: taken out of shop.outbox, until ', until)), ' REMOVE PARTITIONING');
+      SET ddl = CONCAT('ALTER TABLE `shop`.`outbox_spare` ', 'COMMENT = ', QUOTE(CONCAT('cdc-relay: taken out of shop.outbox, until ', until, ', noted ', UTC_TIMESTAMP())), ' REMOVE PARTITIONING');
     ELSEIF action = 'exchange' THEN
       IF EXISTS (SELECT 1 FROM `shop`.`outbox_spare`) THEN
         SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'the spare table is not empty';
       END IF;
       SET ddl = CONCAT('ALTER TABLE `shop`.`outbox` ', 'EXCHANGE PARTITION `', REPLACE(part, '`', '``'), '` WITH TABLE `shop`.`outbox_spare`');
     ELSEIF action = 'finish' THEN
-      SELECT table_comment INTO said FROM information_schema.tables WHERE table_schema = 'shop' AND table_name = 'outbox_spare';
+      SELECT table_comment, CAST(LEFT(table_comment, CHAR_LENGTH('cdc-relay: taken out of shop.outbox, until ')) AS BINARY) = CAST('cdc-relay: taken out of shop.outbox, until ' AS BINARY) AND COALESCE(ABS(UNIX_TIMESTAMP(create_time) - TIMESTAMPDIFF(SECOND, '1970-01-01', SUBSTR(table_comment, CHAR_LENGTH('cdc-relay: taken out of shop.outbox, until ') + 28, 19))) <= 60, FALSE) OR COALESCE(create_options, '') LIKE '%partitioned%' INTO said, known
+        FROM information_schema.tables WHERE table_schema = 'shop' AND table_name = 'outbox_spare';
       IF said IS NULL THEN
         SET ddl = NULL;
+      ELSEIF NOT known THEN
+        SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = 1050, MESSAGE_TEXT = 'table outbox_spare is in the way';
       ELSEIF NOT EXISTS (SELECT 1 FROM `shop`.`outbox_spare`) THEN
         SET ddl = 'DROP TABLE `shop`.`outbox_spare`';
       ELSE
@@ -100,8 +107,11 @@ BEGIN
         WHILE EXISTS (SELECT 1 FROM information_schema.tables WHERE table_schema = 'shop' AND LOWER(table_name) = LOWER(name)) DO
           SET n = n + 1, name = CONCAT(base, '_', n);
         END WHILE;
-        SET said = CONCAT('cdc-relay: taken out of shop.outbox, until ', until, ', GTID ', REPLACE(@@GLOBAL.gtid_executed, CHAR(10), ''));
-        SET ddl = CONCAT('ALTER TABLE `shop`.`outbox_spare` ', 'RENAME TO ', '`shop`.', '`', REPLACE(name, '`', '``'), '`', IF(CHAR_LENGTH(said) > 2048, '', CONCAT(', COMMENT = ', QUOTE(said))));
+        SET said = CONCAT('cdc-relay: taken out of shop.outbox, until ', until, ', noted ', UTC_TIMESTAMP());
+        IF CHAR_LENGTH(@@GLOBAL.gtid_executed) < 1900 - CHAR_LENGTH(said) THEN
+          SET said = CONCAT(said, ', GTID ', REPLACE(@@GLOBAL.gtid_executed, CHAR(10), ''));
+        END IF;
+        SET ddl = CONCAT('ALTER TABLE `shop`.`outbox_spare` ', 'RENAME TO ', '`shop`.', '`', REPLACE(name, '`', '``'), '`', ', COMMENT = ', QUOTE(said));
       END IF;
     ELSEIF action = 'merge' THEN
       SELECT partition_name INTO base FROM information_schema.partitions

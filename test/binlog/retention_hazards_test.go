@@ -1,0 +1,232 @@
+package binlog
+
+import (
+	"context"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/binlog"
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/outbox"
+	"github.com/cdc-relay/cdc-relay/internal/retention"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
+)
+
+func (d *database) comment(table string) (text string) {
+	d.t.Helper()
+	d.scan("SELECT table_comment FROM information_schema.tables WHERE table_schema = '"+d.name+"' AND table_name = '"+table+"'", &text)
+	return text
+}
+
+// restored gives a table the comment that it would have if it were restored from a dump of an hour ago.
+func (d *database) restored(table string) {
+	d.t.Helper()
+	noted := regexp.MustCompile(`noted [0-9 :-]+`)
+	d.exec("ALTER TABLE " + table + " COMMENT = '" + noted.ReplaceAllString(d.comment(table), "noted "+time.Now().UTC().Add(-time.Hour).Format(time.DateTime)) + "'")
+}
+
+func (k *keeper) takenOut(name string) cdc.Partition {
+	k.t.Helper()
+	parts := k.list()
+	i := slices.IndexFunc(parts, func(p cdc.Partition) bool { return p.Out && strings.HasSuffix(p.Name, "."+name) })
+	if i < 0 {
+		k.t.Fatalf("%s is not listed: %v", name, parts)
+	}
+	return parts[i]
+}
+
+// A dump restores a table that was taken out with its comment. Its GTIDs are of another server.
+//
+//covers:binlogs 16 state
+func TestRestoredPartitionIsKept(t *testing.T) {
+	onEach(t, func(d *database) {
+		t := d.t
+		k := keeping(d, 4)
+		d.insertAt(3, 1, 1)
+		p, name := k.parts(), "outbox_"+daysAgo(3)
+		if err := p.TakeOut(t.Context(), dayOf(t, p, 3)); err != nil {
+			t.Fatal(err)
+		}
+		k.relayed()
+		if part := k.takenOut(name); !part.Relayed {
+			t.Fatalf("not relayed: %+v", part)
+		}
+		d.restored(name)
+		k.relayed()
+		if part := k.takenOut(name); part.Relayed || part.Kept == nil || !strings.Contains(cdc.Explain(part.Kept), "drop it") {
+			t.Errorf("restored: %+v", part)
+		}
+		if err := p.Drop(t.Context(), k.takenOut(name)); err == nil {
+			t.Error("it was dropped")
+		}
+	})
+}
+
+// A table of the name that is used between two steps is not touched: one of somebody else, or of a dump that was made then.
+//
+//covers:binlogs 16 state
+func TestNameInTheWay(t *testing.T) {
+	onEach(t, func(d *database) {
+		t := d.t
+		k := keeping(d, 4)
+		d.insertAt(3, 1, 1)
+		day := dayOf(t, k.parts(), 3)
+		takeOut := func() error {
+			p, done := k.connect(k.server) // which ends the lock
+			defer done()
+			return p.TakeOut(t.Context(), day)
+		}
+		for _, way := range []string{"somebody's", "somebody's, with rows", "of a dump"} {
+			switch way {
+			case "of a dump":
+				k.call([]string{"spare", "flat"}, day.Name)
+				d.restored("outbox_spare")
+			default:
+				d.exec("CREATE TABLE outbox_spare LIKE outbox; ALTER TABLE outbox_spare REMOVE PARTITIONING")
+			}
+			if way != "somebody's" {
+				d.exec("INSERT INTO outbox_spare SELECT * FROM outbox")
+			}
+			if err := takeOut(); err == nil || !strings.Contains(cdc.Explain(err), "outbox_spare") || !strings.Contains(cdc.Explain(err), "rename or drop it") {
+				t.Errorf("%s: it says %v", way, err)
+			}
+			if got, want := d.held("outbox_spare"), map[bool]string{true: "", false: "1"}[way == "somebody's"]; got != want {
+				t.Errorf("%s: the table holds %q", way, got)
+			}
+			d.exec("DROP TABLE outbox_spare")
+		}
+		if err := takeOut(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A checkpoint with transactions that the server does not have tells nothing: those that are still to come would count as relayed.
+//
+//covers:binlogs 16 state
+func TestServerThatLostItsHistoryDropsNothing(t *testing.T) {
+	onEach(t, func(d *database) {
+		t := d.t
+		k := keeping(d, 4)
+		d.insertAt(3, 1, 1)
+		p := k.parts()
+		if err := p.TakeOut(t.Context(), dayOf(t, p, 3)); err != nil {
+			t.Fatal(err)
+		}
+		k.relayed()
+		if d.flavor == testenv.MariaDBFlavor {
+			k.saved.Progress.Position += ",7-1-1"
+		} else {
+			k.saved.Progress.Position += ",aaaaaaaa-0000-4000-8000-000000000009:1"
+		}
+		if part := k.takenOut("outbox_" + daysAgo(3)); part.Relayed || !strings.Contains(cdc.Explain(part.Kept), "ahead of the server") {
+			t.Errorf("relayed: %+v", part)
+		}
+		d.exec("CREATE TABLE events (id BIGINT PRIMARY KEY, at DATETIME(6)); INSERT INTO events VALUES (1, UTC_TIMESTAMP() - INTERVAL 1 DAY)")
+		k.saved.Source = cdc.Source{Database: d.name}
+		r, err := d.rows("root", func(context.Context) (cdc.Checkpoint, bool, error) { return k.saved, true, nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if passed, err := r.Passed(t.Context(), cdc.Position(d.position())); passed || err == nil {
+			t.Errorf("rows are relayed: %v", err)
+		}
+	})
+}
+
+// While the server gives transactions no GTIDs no position tells what is published.
+//
+//covers:binlogs 16 state
+func TestNothingIsDroppedWithoutGTIDs(t *testing.T) {
+	d := newDatabaseOn(t, testenv.MySQL(t, testenv.MySQLOptions{}))
+	k := keeping(d, 3)
+	d.exec("SET GLOBAL gtid_mode = ON_PERMISSIVE")
+	if err := k.parts().Maintainable(t.Context()); err == nil || !strings.Contains(err.Error(), "gtid_mode") {
+		t.Errorf("partitions: %v", err)
+	}
+	d.exec("CREATE TABLE events (id BIGINT PRIMARY KEY, at DATETIME(6))")
+	if _, err := d.rows("root", nothing); err == nil || !strings.Contains(err.Error(), "gtid_mode") {
+		t.Errorf("rows: %v", err)
+	}
+}
+
+// A connection that does not commit by itself would wait for its own lock, and take back what it deleted.
+func TestMaintenanceWithoutAutocommit(t *testing.T) {
+	onEach(t, func(d *database) {
+		t := d.t
+		k := keeping(d, 4)
+		k.params = "autocommit=0&time_zone=%27%2B05%3A30%27"
+		d.insertAt(3, 1, 1)
+		p, name := k.parts(), "outbox_"+daysAgo(3)
+		if err := p.TakeOut(t.Context(), dayOf(t, p, 3)); err != nil {
+			t.Fatal(err)
+		}
+		k.relayed()
+		if part := k.takenOut(name); !part.Relayed {
+			t.Fatalf("%+v", part)
+		}
+		if err := p.Drop(t.Context(), k.takenOut(name)); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A procedure of another version, or that was changed, does not do.
+//
+//covers:binlogs 16 state
+func TestRoutineIsThisVersions(t *testing.T) {
+	onEach(t, func(d *database) {
+		t := d.t
+		db, err := binlog.OpenDatabase(t.Context(), d.options(binlog.Options{}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		for _, table := range []string{"outbox", `b\s's`, "Größe"} {
+			name := outbox.Name{Schema: d.name, Table: table}
+			routine := outbox.MySQLRoutine(name)
+			may := func() bool {
+				t.Helper()
+				ok, err := db.MayMaintain(t.Context(), binlog.Routine{Name: routine.MySQL(), Sum: func(f cdc.Flavor) string { return outbox.MySQLRoutineSum(f, name) }})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return ok
+			}
+			make := outbox.MySQLMaintenance(cdc.Flavor(d.flavor), name, routine)
+			text := make[2].SQL
+			for _, tt := range []struct {
+				what, mode, sql string
+				may             bool
+			}{
+				{"this", make[0].SQL, text, true},
+				{"changed", make[0].SQL, strings.Replace(text, "DECLARE n INT", "DECLARE n BIGINT", 1), false},
+				{"other rights", make[0].SQL, strings.Replace(text, "SECURITY DEFINER", "SECURITY INVOKER", 1), false},
+				{"other mode", "SET SESSION sql_mode = 'ANSI'", text, false},
+				{"older", make[0].SQL, strings.Replace(text, "action = 'body'", "action = 'boy'", 1), false},
+				{"none", make[0].SQL, "DO 0", false},
+			} {
+				d.session(tt.mode, make[1].SQL, tt.sql)
+				if got := may(); got != tt.may {
+					t.Errorf("%s: %s: %t", table, tt.what, got)
+				}
+			}
+		}
+	})
+}
+
+// A procedure of another version is not called on: the error says to run setup.
+func TestRoutineOfAnotherVersion(t *testing.T) {
+	onEach(t, func(d *database) {
+		k := keeping(d, 3)
+		text := outbox.MySQLMaintenance(cdc.Flavor(d.flavor), d.outbox(), outbox.MySQLRoutine(d.outbox()))
+		d.session(text[0].SQL, text[1].SQL, "CREATE PROCEDURE "+outbox.MySQLRoutine(d.outbox()).MySQL()+"(a TEXT, b TEXT) SELECT 1, 2, 3, 4")
+		d.exec("GRANT EXECUTE ON PROCEDURE " + outbox.MySQLRoutine(d.outbox()).MySQL() + " TO " + k.user)
+		if err := k.maintain(retention.Options{}); err == nil || !strings.Contains(cdc.Explain(err), "setup") {
+			d.t.Errorf("%v", cdc.Explain(err))
+		}
+	})
+}

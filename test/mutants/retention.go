@@ -1,0 +1,24 @@
+package main
+
+import "github.com/cdc-relay/cdc-relay/internal/testenv"
+
+// retentionMutants drop or delete what is not published.
+func retentionMutants() []mutant {
+	return []mutant{
+		{
+			"drop a partition before the position has passed it", "internal/retention/plan.go",
+			[]edit{{"case part.Relayed:", "case part.Relayed || part.Out:"}},
+			caughtBy{faults, "^TestPartitionIsKeptWhileTheRelayLags$", postgres},
+		},
+		{
+			"delete rows before the saved position has passed them", "internal/retention/purge.go",
+			[]edit{{"case err != nil || passed:", "case err != nil || passed || waited >= 0:"}},
+			caughtBy{faults, "^TestOldRowsAreDeletedOnceRelayed$", testenv.MySQLFlavor},
+		},
+		{
+			"drop or delete before the saved position has passed, binlog", "internal/binlog/relayed.go",
+			[]edit{{"return r.upto != nil && r.upto.covers(noted)", "return r.upto != nil"}},
+			caughtBy{faults, "^(TestOldRowsAreDeletedOnceRelayed|TestPartitionIsKeptWhileTheRelayLags)$", testenv.MariaDBFlavor},
+		},
+	}
+}
