@@ -41,6 +41,16 @@ func (t *Transactions) Add(ctx context.Context, p Producer, partitions map[strin
 	})
 }
 
+// TopicDenied is the error of an Add without the right to write to a topic.
+type TopicDenied struct {
+	Topic string
+	err   error
+}
+
+func (e *TopicDenied) Error() string { return e.err.Error() }
+
+func (e *TopicDenied) Unwrap() error { return e.err }
+
 // firstError returns the error of an Add, which is that of one of its partitions: none of the others was added then.
 func firstError(res *sarama.AddPartitionsToTxnResponse) (sarama.KError, error) {
 	code := sarama.ErrNoError
@@ -50,7 +60,7 @@ func firstError(res *sarama.AddPartitionsToTxnResponse) (sarama.KError, error) {
 			case sarama.ErrNoError, sarama.ErrOperationNotAttempted:
 				continue
 			case sarama.ErrTopicAuthorizationFailed:
-				return p.Err, DeniedTopicError(topic, p.Err)
+				return p.Err, &TopicDenied{topic, DeniedTopicError(topic, p.Err)}
 			default:
 				code = p.Err
 			}

@@ -271,7 +271,7 @@ func (j endJob) run(ctx context.Context, _ *kafka.Client) event {
 
 func (e ended) apply(l *loop) {
 	g := l.group
-	if !l.groupJobDone(e.err) {
+	if !l.groupJobDone(e.err) || l.failure != nil { // Commit gets the failure
 		return
 	}
 	if g.first != 0 {
@@ -309,17 +309,24 @@ func (l *loop) groupJobDone(err error) bool {
 	return false
 }
 
-// groupDenied stops before the oldest batch of the group if the error lasts: a new grant does not reach every broker at
-// once.
+// groupDenied stops before the first event of a topic that may not be written, or before the oldest batch of the group, if
+// the error lasts: a new grant does not reach every broker at once.
 func (l *loop) groupDenied(err error) {
 	g := l.group
 	if g.deniedAt.IsZero() {
 		g.deniedAt = l.now
 	}
-	if l.now.Sub(g.deniedAt) >= l.opts.Timing.Patience {
-		oldest, _ := l.window.oldest()
-		l.stopAt(oldest, err)
+	if l.now.Sub(g.deniedAt) < l.opts.Timing.Patience {
+		return
 	}
+	if denied, ok := errors.AsType[*kafka.TopicDenied](err); ok && denied.Topic != g.topic {
+		if tp := l.topics[denied.Topic]; tp != nil { // it may have been found missing meanwhile
+			l.haltTopic(tp, denied)
+			return
+		}
+	}
+	oldest, _ := l.window.oldest()
+	l.stopAt(oldest, err)
 }
 
 // recorded goes on if the batch has the position's record, which is acknowledged now.

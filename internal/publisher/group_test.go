@@ -1,12 +1,17 @@
 package publisher_test
 
 import (
+	"errors"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
 	"github.com/cdc-relay/cdc-relay/internal/publisher"
 )
@@ -24,6 +29,12 @@ func openGroups(t *testing.T, c *kfake.Cluster) *publisher.Publisher {
 		t.Fatal(err)
 	}
 	t.Cleanup(p.Kill)
+	reopen(t, p)
+	return p
+}
+
+func reopen(t *testing.T, p *publisher.Publisher) {
+	t.Helper()
 	if err := p.Open(t.Context(), "cdc-relay.test"); err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +43,67 @@ func openGroups(t *testing.T, c *kfake.Cluster) *publisher.Publisher {
 			t.Fatal(err)
 		}
 	}
-	return p
+}
+
+// A topic may not be written any more. The event that is for it is named, and the events before it, which are for other
+// topics, are committed first.
+func TestDeniedTopicInAGroup(t *testing.T) {
+	c := newCluster(t, 1, 1)
+	createTopic(t, c.ListenAddrs(), "denied", 1, nil)
+	c.ControlKey(int16(kmsg.AddPartitionsToTxn), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		r := req.(*kmsg.AddPartitionsToTxnRequest)
+		if !slices.ContainsFunc(r.Topics, func(t kmsg.AddPartitionsToTxnRequestTopic) bool { return t.Topic == "denied" }) {
+			return nil, nil, false
+		}
+		return deny(r), nil, true
+	})
+	p := openGroups(t, c)
+	for _, first := range []bool{true, false} {
+		if !first {
+			p.Kill()
+			p.Reset()
+			reopen(t, p)
+		}
+		ok := &cdc.Routed{Batch: &cdc.Batch{Seq: 1}, Messages: []cdc.Message{msg("k", "0")}}
+		bad := &cdc.Routed{Batch: &cdc.Batch{Seq: 2}, Messages: to("denied", msg("k", "1"))}
+		go func() { _, _ = p.Send(t.Context(), ok), p.Send(t.Context(), bad) }()
+		var err error
+		for err == nil {
+			d := <-p.Durable()
+			if err = d.Err; d.Cut {
+				if _, err := p.Commit(t.Context(), "position", []byte("1")); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if errors.Is(err, cdc.ErrRewind) != first || !strings.Contains(err.Error(), `"k/1"`) {
+			t.Errorf("first attempt %v: %v", first, err)
+		}
+	}
+	if value, _, err := p.LastPosition(t.Context(), "position", kafka.Committed); err != nil || string(value) != "1" {
+		t.Errorf("committed %q, %v", value, err)
+	}
+}
+
+// deny answers as Kafka does if one topic is denied.
+func deny(r *kmsg.AddPartitionsToTxnRequest) kmsg.Response {
+	res := r.ResponseKind().(*kmsg.AddPartitionsToTxnResponse)
+	res.Version = r.Version
+	for _, asked := range r.Topics {
+		topic := kmsg.NewAddPartitionsToTxnResponseTopic()
+		topic.Topic = asked.Topic
+		for _, id := range asked.Partitions {
+			part := kmsg.NewAddPartitionsToTxnResponseTopicPartition()
+			part.Partition, part.ErrorCode = id, kerr.OperationNotAttempted.Code
+			if asked.Topic == "denied" {
+				part.ErrorCode = kerr.TopicAuthorizationFailed.Code
+			}
+			topic.Partitions = append(topic.Partitions, part)
+		}
+		res.Topics = append(res.Topics, topic)
+	}
+	return res
 }
 
 // Positions are found although somebody has added partitions to their topic while the relay runs.
