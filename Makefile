@@ -92,7 +92,7 @@ soak: setup build ## Run load and faults for SOAKTIME (1h) on each database, or 
 		go test -count=1 -timeout 0 -v ./test/soak
 
 .PHONY: kills
-kills: setup build ## Kill the leader KILLS (200) times, with servers killed meanwhile and exactly-once delivery, on each database or on DB=mysql.
+kills: setup build ## Kill relays KILLS (200) times, and servers meanwhile, with exactly-once delivery, on each database or on DB=mysql.
 	CDC_RELAY_BIN=$(ROOT)/bin/cdc-relay CDC_RELAY_KILLS=$(KILLS) CDC_RELAY_SOURCES=$(DB) CDC_RELAY_DELIVERY=$(or $(DELIVERY),exactly-once) \
 		go test -count=1 -timeout 0 -v ./test/soak
 

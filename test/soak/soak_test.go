@@ -20,7 +20,7 @@ import (
 const (
 	// envTime is the duration for each database, such as "1h"; the default of a few seconds only tests the soak itself.
 	envTime = "CDC_RELAY_SOAK"
-	// envKills is a number of SIGKILLs of the leader, after which the run ends. Relays have no other faults then.
+	// envKills is a number of SIGKILLs, after which the run ends. Relays have no other faults then.
 	envKills = "CDC_RELAY_KILLS"
 	// envDatabases names the databases, "postgres,mysql,mariadb"; the default is all with envTime or envKills, else PostgreSQL.
 	envDatabases = "CDC_RELAY_SOURCES"
