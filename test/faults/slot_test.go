@@ -91,7 +91,8 @@ func busy(ctx context.Context, r *cdctest.Rig, db *cdctest.Postgres, mib int) {
 	r.Must(db.Exec(ctx, "INSERT INTO busy SELECT repeat(md5(i::text), 32) FROM generate_series(1, $1) i", mib*1000))
 }
 
-// Keepalives do not move the slot past a transaction that Kafka has not acknowledged.
+// Keepalives do not move the slot past a transaction that Kafka has not acknowledged, and neither does the position that is
+// saved again meanwhile.
 //
 //covers:postgres 9 events both
 func TestKeepalivesWhileUnacknowledged(t *testing.T) {
@@ -105,6 +106,9 @@ func TestKeepalivesWhileUnacknowledged(t *testing.T) {
 			r.Append("stuck", 100)
 			stuck := current(r, db)
 			awaitInFlight(r, 100)
+			if checkpoint == cdctest.InRedis {
+				awaitSavedAgain(r)
+			}
 			for i := range 3 { // the server sends a keepalive for what it skips, and the relay answers
 				busy(t.Context(), r, db, 1)
 				awaitReply(r, db, current(r, db), i)
@@ -118,6 +122,16 @@ func TestKeepalivesWhileUnacknowledged(t *testing.T) {
 			r.Verify()
 		})
 	}
+}
+
+// awaitSavedAgain waits until the position is saved although nothing has become durable, which happens every ten seconds.
+func awaitSavedAgain(r *cdctest.Rig) {
+	before, err := shared.redis.Do(r.Within(time.Minute), "GET", r.RedisKey())
+	r.Must(err)
+	r.Await("the position to be saved again", func(ctx context.Context) (bool, error) {
+		now, err := shared.redis.Do(ctx, "GET", r.RedisKey())
+		return now != before, err
+	})
 }
 
 // awaitReply waits until the server has sent its WAL up to position and received a reply after that.
