@@ -48,7 +48,7 @@ func withFix(_ []string, a slog.Attr) slog.Attr {
 func newRouter(c *config.Config, tables []outboxTable) (*router.Router, error) {
 	o := router.Options{
 		Source:     c.Record.Source,
-		Unroutable: c.Errors.Unroutable, Skip: c.Errors.Skip,
+		Unroutable: c.Errors.Unroutable, Skip: c.Errors.Skip, Reserved: c.Kafka.PositionTopic,
 	}
 	for _, t := range tables {
 		o.Tables = append(o.Tables, router.Table{Name: inQuotes(t.name), Columns: t.columns, Source: t.uri})

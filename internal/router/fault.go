@@ -43,6 +43,10 @@ func badTopic(whose string) *fault {
 	}
 }
 
+func reservedTopic(whose string) *fault {
+	return &fault{reasonUnroutable, "has a bad topic: " + whose + " the relay's own topic of positions", "change the route or what is written"}
+}
+
 func badColumn(column, cause string) *fault {
 	return &fault{reasonBadRow, fmt.Sprintf("is malformed: column %s %s", column, cause), "correct what writes it"}
 }

@@ -20,6 +20,8 @@ type Options struct {
 	// Unroutable is errors.unroutable: for rows without a topic, with a bad topic name, or malformed.
 	// "" is Stop.
 	Unroutable cdc.Policy
+	// Reserved is the relay's own topic, which holds no events; "" for none.
+	Reserved string
 	// Skip is errors.skip: the IDs of events to leave out, valid or not.
 	Skip []string
 }

@@ -12,10 +12,12 @@ const maxPlans = 64
 type Router struct {
 	tables map[string]*table
 	routes []route
-	names  []string // roles and columns that routes read; a slot is an index into it
-	drop   bool
-	skip   map[string]struct{}
-	keys   headerKeys
+	// reserved is the relay's own topic.
+	reserved string
+	names    []string // roles and columns that routes read; a slot is an index into it
+	drop     bool
+	skip     map[string]struct{}
+	keys     headerKeys
 
 	plans map[*cdc.Table]*plan
 	last  *plan // of the last batch
@@ -29,7 +31,7 @@ func New(o Options) (*Router, error) {
 		return nil, err
 	}
 	r := &Router{
-		drop:  o.Unroutable == cdc.PolicyDrop,
+		drop: o.Unroutable == cdc.PolicyDrop, reserved: o.Reserved,
 		skip:  skipSet(o.Skip),
 		keys:  newHeaderKeys(),
 		plans: make(map[*cdc.Table]*plan),

@@ -45,8 +45,8 @@ func (e *encoder) topic() (string, *fault) {
 
 // intern keeps one string for each topic name, so that a record does not allocate one.
 func (r *Router) intern(column, name string) (string, *fault) {
-	if !validTopic(name) {
-		return "", badTopic("column " + column + " holds")
+	if f := r.badName(name, "column "+column+" holds"); f != nil {
+		return "", f
 	}
 	if len(r.known) >= maxTopics {
 		clear(r.known)
@@ -108,9 +108,28 @@ func (e *encoder) routeKey() []byte {
 // resolve returns the topic of the first route that matches.
 func (r *Router) resolve(values []value) (string, *fault) {
 	if c, groups := r.match(values); c != nil {
-		return c.render(values, groups)
+		name, f := c.render(values, groups)
+		if f == nil {
+			f = r.badName(name, fmt.Sprintf("the template of %s makes", c.setting))
+		}
+		if f != nil {
+			name = ""
+		}
+		return name, f
 	}
 	return "", noRoute()
+}
+
+// badName returns the fault of a name that is no topic for events; whose begins the sentence.
+func (r *Router) badName(name, whose string) *fault {
+	switch {
+	case !validTopic(name):
+		return badTopic(whose)
+	case name == r.reserved:
+		return reservedTopic(whose)
+	default:
+		return nil
+	}
 }
 
 // match returns the first route that matches, and what its groups hold; nil if none does.
@@ -153,10 +172,7 @@ func (c *route) render(values []value, groups [][]string) (string, *fault) {
 		}
 		b.WriteString(text)
 	}
-	if name := b.String(); validTopic(name) {
-		return name, nil
-	}
-	return "", badTopic(fmt.Sprintf("the template of %s makes", c.setting))
+	return b.String(), nil
 }
 
 // validTopic reports whether Kafka takes the name for a topic.
