@@ -70,6 +70,8 @@ const (
 	// idleInterval is how often the position is committed again while nothing happens, so that the coordinator does not
 	// forget the transactional ID, and a relay that was superseded notices it.
 	idleInterval = 10 * time.Second
+	// startCommits are the commits of a start: the barrier and, maybe much later, the claim. The relay asks for them.
+	startCommits = 2
 )
 
 // commitRequest is a call of Commit.
@@ -193,6 +195,8 @@ func (l *loop) groupEnds() bool {
 	g := l.group
 	due := g.began.Add(groupTime)
 	switch {
+	case g.first == 0 && g.number <= startCommits:
+		return false
 	case g.first == 0:
 		due = g.committedAt.Add(idleInterval)
 	case !g.hasRoom(), g.events > 0 && len(g.toAdd) == 0 && !g.jobOut && len(l.in) == 0:

@@ -2,6 +2,7 @@ package publisher
 
 import (
 	"testing"
+	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
@@ -14,5 +15,17 @@ func TestCommitIsAnsweredOnce(t *testing.T) {
 	ended{}.apply(l) // must not block
 	if res := <-request.done; res.err == nil {
 		t.Error("the failure was lost")
+	}
+}
+
+// A start that takes long is not asked for a position before it has claimed one: the next batches could be in the group by the
+// time the relay gets to it.
+func TestNothingIsAskedForBeforeTheClaim(t *testing.T) {
+	for number, want := range map[uint64]bool{1: false, 2: false, 3: true} {
+		now := time.Now()
+		l := &loop{now: now, group: &group{number: number, careful: new(int), committedAt: now.Add(-2 * idleInterval)}}
+		if got := l.groupEnds(); got != want {
+			t.Errorf("commit %d: %v", number, got)
+		}
 	}
 }
