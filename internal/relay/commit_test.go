@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -113,9 +114,13 @@ func (b *broker) Progress(seq uint64) cdc.Progress {
 	return cdc.Progress{Position: cdc.Position(strconv.Itoa(b.indexes[seq]))}
 }
 
-func (b *broker) Open(context.Context, string, ...string) error {
+// Open is called with the same transactional ID at every start, or it fences nobody.
+func (b *broker) Open(_ context.Context, fence string, _ ...string) error {
 	b.lock.Lock()
 	defer b.lock.Unlock()
+	if b.fence = cmp.Or(b.fence, fence); b.fence != fence {
+		b.note("opened as %s, not as %s", fence, b.fence)
+	}
 	b.open, b.failed, b.answers, b.accepts = nil, false, make(chan cdc.Durable, b.total+2), make(chan struct{})
 	close(b.accepts)
 	return nil

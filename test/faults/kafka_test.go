@@ -33,7 +33,7 @@ func TestBrokersKilled(t *testing.T) {
 		broker.Kill()
 		awaitProgress(rigs, 1000)
 		rigs[0].Must(broker.Launch(t.Context()))
-		rigs[0].Must(kafka.AwaitHealthy(rigs[0].Within(time.Minute)))
+		rigs[0].Must(kafka.AwaitHealthy(rigs[0].Within(2 * time.Minute)))
 	}
 	awaitProgress(rigs, 500)
 	for _, broker := range kafka.Brokers() {

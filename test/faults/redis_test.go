@@ -230,7 +230,7 @@ func TestRefusedCheckpoint(t *testing.T) {
 				if other == stored {
 					t.Fatalf("nothing to change in %s", stored)
 				}
-				_, err = shared.redis.Do(t.Context(), "SET", r.RedisKey(), other)
+				stored, err = shared.redis.Do(t.Context(), "GETSET", r.RedisKey(), other) // it may have been saved again
 				r.Must(err)
 				says(t, r.AwaitExit(30*time.Second, tt.code), tt.says)
 				r.Fault(fault)

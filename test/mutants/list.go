@@ -254,7 +254,7 @@ func onceMutants() []mutant {
 		{
 			"start under a transactional ID that fences nobody", "internal/relay/commit.go",
 			[]edit{{"	fence := r.fence(id, \"\")\n	earlier", "	fence := r.fence(id, \"\") + strconv.FormatInt(time.Now().UnixNano(), 10)\n	earlier"}, {"	\"fmt\"\n", "	\"fmt\"\n	\"strconv\"\n"}},
-			caughtBy{faults, "^TestExactlyOnceTakeover$", postgres},
+			caughtBy{relay, "^TestExactlyOnce$", ""},
 		},
 		{
 			"search for the position without a barrier", "internal/checkpoint/topic.go",
