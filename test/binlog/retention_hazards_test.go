@@ -40,7 +40,7 @@ func (k *keeper) takenOut(name string) cdc.Partition {
 
 // A dump restores a table that was taken out with its comment. Its GTIDs are of another server.
 //
-//covers:binlogs 16 state
+//covers:binlogs 16 state both
 func TestRestoredPartitionIsKept(t *testing.T) {
 	onEach(t, func(d *database) {
 		t := d.t
@@ -67,7 +67,7 @@ func TestRestoredPartitionIsKept(t *testing.T) {
 
 // A table of the name that is used between two steps is not touched: one of somebody else, or of a dump that was made then.
 //
-//covers:binlogs 16 state
+//covers:binlogs 16 state both
 func TestNameInTheWay(t *testing.T) {
 	onEach(t, func(d *database) {
 		t := d.t
@@ -106,7 +106,7 @@ func TestNameInTheWay(t *testing.T) {
 
 // A checkpoint with transactions that the server does not have tells nothing: those that are still to come would count as relayed.
 //
-//covers:binlogs 16 state
+//covers:binlogs 16 state both
 func TestServerThatLostItsHistoryDropsNothing(t *testing.T) {
 	onEach(t, func(d *database) {
 		t := d.t
@@ -139,7 +139,7 @@ func TestServerThatLostItsHistoryDropsNothing(t *testing.T) {
 
 // While the server gives transactions no GTIDs no position tells what is published.
 //
-//covers:binlogs 16 state
+//covers:binlogs 16 state both
 func TestNothingIsDroppedWithoutGTIDs(t *testing.T) {
 	d := newDatabaseOn(t, testenv.MySQL(t, testenv.MySQLOptions{}))
 	k := keeping(d, 3)
@@ -176,7 +176,7 @@ func TestMaintenanceWithoutAutocommit(t *testing.T) {
 
 // A procedure of another version, or that was changed, does not do.
 //
-//covers:binlogs 16 state
+//covers:binlogs 16 state both
 func TestRoutineIsThisVersions(t *testing.T) {
 	onEach(t, func(d *database) {
 		t := d.t
