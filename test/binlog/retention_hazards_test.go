@@ -196,20 +196,20 @@ func TestRoutineIsThisVersions(t *testing.T) {
 				}
 				return ok
 			}
-			make := outbox.MySQLMaintenance(cdc.Flavor(d.flavor), name, routine)
-			text := make[2].SQL
+			statements := outbox.MySQLMaintenance(cdc.Flavor(d.flavor), name, routine)
+			text := statements[2].SQL
 			for _, tt := range []struct {
 				what, mode, sql string
 				may             bool
 			}{
-				{"this", make[0].SQL, text, true},
-				{"changed", make[0].SQL, strings.Replace(text, "DECLARE n INT", "DECLARE n BIGINT", 1), false},
-				{"other rights", make[0].SQL, strings.Replace(text, "SECURITY DEFINER", "SECURITY INVOKER", 1), false},
+				{"this", statements[0].SQL, text, true},
+				{"changed", statements[0].SQL, strings.Replace(text, "DECLARE n INT", "DECLARE n BIGINT", 1), false},
+				{"other rights", statements[0].SQL, strings.Replace(text, "SECURITY DEFINER", "SECURITY INVOKER", 1), false},
 				{"other mode", "SET SESSION sql_mode = 'ANSI'", text, false},
-				{"older", make[0].SQL, strings.Replace(text, "action = 'body'", "action = 'boy'", 1), false},
-				{"none", make[0].SQL, "DO 0", false},
+				{"older", statements[0].SQL, strings.Replace(text, "action = 'body'", "action = 'boy'", 1), false},
+				{"none", statements[0].SQL, "DO 0", false},
 			} {
-				d.session(tt.mode, make[1].SQL, tt.sql)
+				d.session(tt.mode, statements[1].SQL, tt.sql)
 				if got := may(); got != tt.may {
 					t.Errorf("%s: %s: %t", table, tt.what, got)
 				}
