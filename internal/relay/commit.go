@@ -130,6 +130,9 @@ func newest(id cdc.Source, last cdc.Checkpoint, committed bool, stored cdc.Check
 		return stored, true, nil
 	case !last.ExactlyOnce && !found && id.Slot != "": // the slot has moved on since
 		return cdc.Checkpoint{Generation: last.Generation}, false, nil
+	case !last.ExactlyOnce && !found:
+		return last, false, cdc.PositionError("checkpoint_lost", "find out what consumers have, then set the position with `cdc-relay position set`",
+			"checkpoint of at-least-once delivery is lost, and what it published since the position in Kafka (%s) would be repeated", last.Progress.Position)
 	}
 	return last, true, nil
 }

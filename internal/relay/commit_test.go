@@ -242,7 +242,7 @@ func TestNewestPosition(t *testing.T) {
 		"at-least-once since, without a mark":      {at(slot, 3, true, "k"), at(slot, 4, false, "c"), "c", ""},
 		"superseded and not claimed":               {at(slot, 4, false, "k"), at(slot, 3, true, "c"), "k", ""},
 		"at-least-once since, with the slot alone": {at(slot, 4, false, "k"), nil, "", ""},
-		"at-least-once since, checkpoint lost":     {at(binlog, 4, false, "k"), nil, "k", ""},
+		"at-least-once since, checkpoint lost":     {at(binlog, 4, false, "k"), nil, "", "checkpoint_lost"},
 		"topic lost":                               {nil, at(slot, 3, true, "c"), "", "position_topic_lost"},
 		"topic rolled back":                        {at(slot, 2, true, "k"), at(slot, 3, true, "c"), "", "position_topic_lost"},
 		"topic of another relay":                   {at(cdc.Source{SystemID: "t", Database: "d", Slot: "x"}, 3, true, "k"), nil, "", "foreign_position"},
