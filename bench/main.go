@@ -24,15 +24,17 @@ type options struct {
 
 // report is written as JSON.
 type report struct {
-	At      time.Time              `json:"at"`
-	Machine string                 `json:"machine"`
-	Drain   *drainResult           `json:"drain,omitempty"`
-	Tenfold *drainResult           `json:"drain_tenfold,omitempty"`
-	Large   *drainResult           `json:"one_transaction,omitempty"`
-	Topics  *topicsResult          `json:"many_topics,omitempty"`
-	Once    *onceResult            `json:"exactly_once,omitempty"`
-	Latency map[string]*latencyRes `json:"latency,omitempty"`
-	Start   *startResult           `json:"start,omitempty"`
+	At      time.Time     `json:"at"`
+	Machine string        `json:"machine"`
+	Drain   *drainResult  `json:"drain,omitempty"`
+	Tenfold *drainResult  `json:"drain_tenfold,omitempty"`
+	Large   *drainResult  `json:"one_transaction,omitempty"`
+	Topics  *topicsResult `json:"many_topics,omitempty"`
+	Once    *onceResult   `json:"exactly_once,omitempty"`
+	// Retention has the results by database.
+	Retention map[string]*retentionResult `json:"retention,omitempty"`
+	Latency   map[string]*latencyRes      `json:"latency,omitempty"`
+	Start     *startResult                `json:"start,omitempty"`
 	// Binlogs has the results by flavor.
 	Binlogs map[string]*binlogResult `json:"binlogs,omitempty"`
 }
@@ -48,7 +50,7 @@ func main() {
 	var o options
 	flag.IntVar(&o.rows, "rows", 600_000, "rows of the backlog")
 	flag.IntVar(&o.rounds, "rounds", 3, "rounds of each comparison")
-	flag.StringVar(&o.only, "only", "drain,large,topics,once,latency,start,tenfold,mysql,mariadb", "scenarios, comma-separated")
+	flag.StringVar(&o.only, "only", "drain,large,topics,once,retention,latency,start,tenfold,mysql,mariadb", "scenarios, comma-separated")
 	flag.StringVar(&o.bin, "bin", "bin/cdc-relay", "the relay to measure")
 	flag.StringVar(&o.out, "out", "bench/out", "directory for results, logs and configurations")
 	flag.StringVar(&o.profile, "profile", "", "directory for CPU and heap profiles of the relay while it drains")
@@ -121,6 +123,11 @@ func (s *stand) scenarios(ctx context.Context, o options, r *report) error {
 		step("once", "exactly-once delivery against at-least-once", func() error {
 			var err error
 			r.Once, err = s.exactlyOnce(ctx, o.rows, o.rounds)
+			return err
+		}),
+		step("retention", "INSERTs while partitions are maintained", func() error {
+			var err error
+			r.Retention, err = s.retentions(ctx)
 			return err
 		}),
 		step("latency", "insert to consumer at steady rates", func() error {

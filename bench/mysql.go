@@ -63,8 +63,11 @@ func (m *mysqlStand) exec(ctx context.Context, statements ...string) error {
 }
 
 // fresh creates an empty table and resets the binlog.
-func (m *mysqlStand) fresh(ctx context.Context) error {
-	script, err := outbox.MySQLTable(outbox.TableOptions{Name: outbox.Name{Schema: mysqlDatabase, Table: "outbox"}, From: time.Now(), Ahead: 1})
+func (m *mysqlStand) fresh(ctx context.Context) error { return m.freshSince(ctx, 0) }
+
+// freshSince creates a table with partitions for so many past days.
+func (m *mysqlStand) freshSince(ctx context.Context, days int) error {
+	script, err := outbox.MySQLTable(outbox.TableOptions{Name: outbox.Name{Schema: mysqlDatabase, Table: "outbox"}, From: time.Now().AddDate(0, 0, -days), Ahead: days + 1})
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 	"text/tabwriter"
 )
 
@@ -43,6 +44,14 @@ func (r *report) print(w io.Writer) {
 		row("the same: peak RSS", fmt.Sprintf("%.2f (%.0f MB to %.0f MB)", memory, o.Once.RSS, o.Least.RSS), "1.3", memory <= 1.3)
 		row("exactly-once: insert to read_committed consumer at 1000/s, p50", fmt.Sprintf("%.2f ms (Kafka alone %.2f)", l.P50, l.Kafka.P50), "8 ms", l.P50 <= 8)
 		row("the same, p99", fmt.Sprintf("%.2f ms (Kafka alone %.2f; steal %.0f %%)", l.P99, l.Kafka.P99, l.Steal), "25 ms", l.P99 <= 25)
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Retention)) {
+		ret := r.Retention[name]
+		var rounds []string
+		for _, one := range ret.Rounds {
+			rounds = append(rounds, fmt.Sprintf("%.0f to %.0f", one.With.Max, one.Without.Max))
+		}
+		row(name+": slowest INSERT at 2000/s while partitions are maintained, beyond one without", fmt.Sprintf("%.1f ms (%s)", ret.Extra, strings.Join(rounds, ", ")), "50 ms", ret.Extra <= 50)
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Latency)) {
 		l := r.Latency[name]

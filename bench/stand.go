@@ -60,6 +60,11 @@ func (s *stand) close() error {
 
 // database creates a database with an empty outbox and the named slots.
 func (s *stand) database(ctx context.Context, name string, slots ...string) (*pgx.Conn, error) {
+	return s.databaseSince(ctx, name, 0, slots...)
+}
+
+// databaseSince creates a database whose outbox has partitions for so many past days.
+func (s *stand) databaseSince(ctx context.Context, name string, days int, slots ...string) (*pgx.Conn, error) {
 	if err := s.pg.CreateDatabase(ctx, name); err != nil {
 		return nil, err
 	}
@@ -71,7 +76,7 @@ func (s *stand) database(ctx context.Context, name string, slots ...string) (*pg
 	for i, slot := range slots {
 		o := outbox.SetupOptions{Publish: []outbox.Name{table}, Publication: name, Slot: slot}
 		if i == 0 {
-			o.Make = []outbox.TableOptions{{Name: table, Payload: outbox.PayloadBytea, Partition: outbox.PartitionDaily, From: time.Now(), Ahead: 1}}
+			o.Make = []outbox.TableOptions{{Name: table, Payload: outbox.PayloadBytea, Partition: outbox.PartitionDaily, From: time.Now().AddDate(0, 0, -days), Ahead: days + 1}}
 		}
 		steps, err := outbox.PostgresSetup(o)
 		if err != nil {
