@@ -112,9 +112,6 @@ func (r *Router) resolve(values []value) (string, *fault) {
 		if f == nil {
 			f = r.badName(name, fmt.Sprintf("the template of %s makes", c.setting))
 		}
-		if f != nil {
-			name = ""
-		}
 		return name, f
 	}
 	return "", noRoute()
