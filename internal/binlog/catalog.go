@@ -33,13 +33,12 @@ func variableNames() []string {
 	}
 }
 
-func readVariables(ctx context.Context, db *sql.DB) (variables, error) {
+func readVariables(ctx context.Context, db querier) (variables, error) {
 	names := variableNames()
 	args := make([]any, len(names))
 	for i, name := range names {
 		args[i] = name
 	}
-	//nolint:gosec // only placeholders are put in
 	found, err := db.QueryContext(ctx, `SHOW GLOBAL VARIABLES WHERE Variable_name IN (?`+strings.Repeat(", ?", len(args)-1)+`)`, args...)
 	if err != nil {
 		return nil, fmt.Errorf("read the server's settings: %w", err)

@@ -10,7 +10,7 @@ import (
 )
 
 // readTables reads the schemas of those tables that exist, in the forms in which the binlog would bring them.
-func readTables(ctx context.Context, db *sql.DB, names []string) (map[string]*cdc.Table, error) {
+func readTables(ctx context.Context, db querier, names []string) (map[string]*cdc.Table, error) {
 	tables := map[string]*cdc.Table{}
 	if len(names) == 0 {
 		return tables, nil
@@ -19,7 +19,6 @@ func readTables(ctx context.Context, db *sql.DB, names []string) (map[string]*cd
 	for i, name := range names {
 		args[i] = name
 	}
-	//nolint:gosec // only placeholders are put in
 	found, err := db.QueryContext(ctx, `SELECT table_schema, table_name, column_name, data_type, COALESCE(character_octet_length, 0), COALESCE(character_set_name, '')
 		FROM information_schema.columns WHERE CONCAT(table_schema, '.', table_name) IN (?`+strings.Repeat(", ?", len(args)-1)+`)
 		ORDER BY table_schema, table_name, ordinal_position`, args...)

@@ -62,7 +62,7 @@ func tableMissing(ctx context.Context, db *sql.DB, name string) error {
 }
 
 // readConfigured is [readTables] under the configured names, which are also those of the tables.
-func readConfigured(ctx context.Context, db *sql.DB, names []string, caseless bool) (map[string]*cdc.Table, error) {
+func readConfigured(ctx context.Context, db querier, names []string, caseless bool) (map[string]*cdc.Table, error) {
 	tables, err := readTables(ctx, db, names)
 	if err != nil {
 		return nil, err

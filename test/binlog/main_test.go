@@ -163,8 +163,9 @@ type queue struct {
 	mu      sync.Mutex
 	rows    []map[string]string // by column; NULL is missing
 	seqs    []uint64
-	columns []cdc.Column // of the last row's table
-	tb      testing.TB   // set by start, like confirm
+	columns []cdc.Column     // of the last row's table
+	each    func(*cdc.Batch) // nil: not called
+	tb      testing.TB       // set by start, like confirm
 	confirm func(seq uint64)
 	limit   int // refuses batches once it holds this many rows; 0: no limit
 	space   chan struct{}
@@ -198,6 +199,9 @@ func (q *queue) Offer(b *cdc.Batch) bool {
 			}
 		}
 		q.rows = append(q.rows, values)
+	}
+	if q.each != nil {
+		q.each(b)
 	}
 	q.confirm(b.Seq)
 	b.Release()

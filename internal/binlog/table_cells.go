@@ -1,0 +1,136 @@
+package binlog
+
+import (
+	"encoding/hex"
+	"errors"
+	"strconv"
+	"strings"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+// cell says how a column is selected, so that it arrives in the form of the binlog.
+type cell struct {
+	sql  string
+	kind cellKind
+	// hex is whether the value is binary, so that as text it is in hex digits.
+	hex bool
+	// whole is whether it is an integer.
+	whole bool
+	form  cdc.Form
+}
+
+type cellKind uint8
+
+const (
+	cellAsIs cellKind = iota
+	cellNumber
+	cellFloat
+	cellDouble
+	cellTime
+)
+
+// cellOf returns how to select a column of a type. BIT has no text, a FLOAT only six digits of it.
+func cellOf(kind string, c cdc.Column) cell {
+	name := mysqlName(c.Name)
+	s := cell{sql: name, form: c.Form}
+	switch kind {
+	case "tinyint", "smallint", "mediumint", "int", "bigint":
+		s.kind, s.whole = cellNumber, true
+	case "decimal":
+		s.kind = cellNumber
+	case "bit":
+		s.sql, s.whole = "CAST("+name+" AS UNSIGNED)", true
+	case "float":
+		s.sql, s.kind = name+" + 0e0", cellFloat
+	case "double":
+		s.kind = cellDouble
+	case "datetime", "timestamp":
+		s.kind = cellTime
+	case "uuid", "inet6":
+		s.sql = "CAST(" + name + " AS BINARY(16))"
+	case "inet4":
+		s.sql = "CAST(" + name + " AS BINARY(4))"
+	case "binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob":
+		s.hex = true
+	}
+	if c.Form == cdc.FormForeign {
+		s.sql = "CAST(" + name + " AS BINARY)"
+	}
+	return s
+}
+
+// append appends a value as the binlog has it.
+func (c *cell) append(arena, value []byte) ([]byte, error) {
+	switch c.kind {
+	case cellNumber:
+		return append(arena, withoutZeros(value)...), nil
+	case cellFloat, cellDouble:
+		bits := 64
+		if c.kind == cellFloat {
+			bits = 32
+		}
+		v, err := strconv.ParseFloat(string(value), bits)
+		if err != nil {
+			return arena, err
+		}
+		return appendFloat(arena, v, bits), nil
+	case cellTime:
+		return appendTrimmed(arena, string(value)), nil
+	case cellAsIs:
+	}
+	return append(arena, value...), nil
+}
+
+// withoutZeros leaves out what ZEROFILL adds.
+func withoutZeros(value []byte) []byte {
+	for len(value) > 1 && value[0] == '0' && value[1] >= '0' && value[1] <= '9' {
+		value = value[1:]
+	}
+	return value
+}
+
+// text returns the SQL for the text that a record has, as bytes, because collations take different texts for one.
+func (c *cell) text() string {
+	switch {
+	case c.hex && c.form == cdc.FormUUID:
+		return "LOWER(INSERT(INSERT(INSERT(INSERT(HEX(" + c.sql + "), 9, 0, '-'), 14, 0, '-'), 19, 0, '-'), 24, 0, '-'))"
+	case c.hex:
+		return "CAST(" + c.sql + " AS BINARY)"
+	}
+	return "CAST(CAST(" + c.sql + " AS CHAR CHARACTER SET utf8mb4) AS BINARY)"
+}
+
+// keyText returns the SQL for the text of a key.
+func (c *cell) keyText(name string) string {
+	if c.hex {
+		return "HEX(" + name + ")"
+	}
+	return "CAST(" + name + " AS CHAR)"
+}
+
+// keyArg returns the parameter for a key's text.
+func (c *cell) keyArg(text string) (any, error) {
+	if c.hex {
+		return hex.DecodeString(text)
+	}
+	return text, nil
+}
+
+// idArg returns the parameter for an ID as records have it.
+func (c *cell) idArg(id string) (any, error) {
+	switch {
+	case c.hex && c.form == cdc.FormUUID:
+		raw, err := hex.DecodeString(strings.ReplaceAll(id, "-", ""))
+		if err == nil && len(raw) != uuidSize {
+			err = errors.New("not a UUID")
+		}
+		return raw, err
+	case c.hex:
+		return []byte(id), nil
+	case c.whole:
+		_, err := strconv.ParseUint(strings.TrimPrefix(id, "-"), 10, 64)
+		return id, err
+	}
+	return id, nil
+}

@@ -1,0 +1,291 @@
+package binlog
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/scan"
+)
+
+// ReadOptions name a table that is read by SQL.
+type ReadOptions struct {
+	// Table is its name ("orders.outbox").
+	Table string
+	// Key is the column with the event's ID, At the one with the time.
+	Key, At string
+	// TakenOut is a query for the names of the tables that were taken out of it and that the user may see, Routine the procedure that
+	// knows all of them; "": there are none.
+	TakenOut, Routine string
+	// Snapshot reads everything in one consistent snapshot; otherwise each statement reads what is committed by then.
+	Snapshot bool
+}
+
+// TableReader reads a table and what was taken out of it. It is a [scan.Table].
+type TableReader struct {
+	db    *sql.DB
+	conn  *sql.Conn
+	cfg   *mysql.Config
+	o     ReadOptions
+	sql   string
+	table *cdc.Table
+	// key and at are quoted.
+	key, at string
+	cells   []cell
+	out     []tableOut
+}
+
+// tableOut is a table that was taken out.
+type tableOut struct {
+	name, sql    string
+	columns      []string
+	since, until time.Time // of its rows, inclusively
+}
+
+// readerSettings make a connection that writes nothing and that may stop in the middle of a result while Kafka is away. CHAR columns are
+// not to be padded.
+func readerSettings() []string {
+	return []string{
+		"SET SESSION TRANSACTION READ ONLY", "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ", "SET SESSION sql_mode = ''",
+		"SET NAMES utf8mb4", "SET SESSION net_write_timeout = 86400", "SET SESSION wait_timeout = 86400",
+	}
+}
+
+// OpenTable connects to read a table. The caller closes it.
+func OpenTable(ctx context.Context, o Options, r ReadOptions) (*TableReader, error) {
+	cfg, err := o.endpoint()
+	if err != nil {
+		return nil, err
+	}
+	cfg.ReadTimeout = 0 // a filter without an index takes its time
+	db, err := openSQL(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	schema, table, _ := strings.Cut(r.Table, ".")
+	t := &TableReader{db: db, cfg: cfg, o: r, sql: mysqlName(schema) + "." + mysqlName(table), key: mysqlName(r.Key), at: mysqlName(r.At)}
+	if err := t.prepare(ctx); err != nil {
+		t.Close(ctx)
+		return nil, err
+	}
+	return t, nil
+}
+
+// Close ends the connection.
+func (t *TableReader) Close(context.Context) {
+	if t.conn != nil {
+		_ = t.conn.Close()
+	}
+	_ = t.db.Close()
+}
+
+// Name returns the table's name.
+func (t *TableReader) Name() string { return t.o.Table }
+
+func (t *TableReader) prepare(ctx context.Context) (err error) {
+	if t.conn, err = t.db.Conn(ctx); err != nil {
+		return connectError(err, t.cfg)
+	}
+	vars, err := readVariables(ctx, t.conn)
+	if err != nil {
+		return err
+	}
+	settings := readerSettings()
+	if t.o.Snapshot {
+		settings = append(settings, "START TRANSACTION WITH CONSISTENT SNAPSHOT")
+	}
+	for _, setting := range settings {
+		if _, err := t.conn.ExecContext(ctx, setting); err != nil {
+			return t.failed(err)
+		}
+	}
+	tables, err := readConfigured(ctx, t.conn, []string{t.o.Table}, vars.caseless())
+	if err != nil {
+		return err
+	}
+	if t.table = tables[t.o.Table]; t.table == nil {
+		return scan.MayNotRead(t.o.Table, "it does not exist, or the user may not see it")
+	}
+	return t.describe(ctx)
+}
+
+// describe reads how the columns are to be selected, and returns an error if they give no order.
+func (t *TableReader) describe(ctx context.Context) error {
+	schema, table, _ := strings.Cut(t.o.Table, ".")
+	kinds := map[string]string{}
+	var nullable bool
+	err := t.query(ctx, `SELECT column_name, data_type, is_nullable FROM information_schema.columns WHERE table_schema = ? AND table_name = ?`,
+		[]any{schema, table}, func(values []sql.RawBytes) error {
+			kinds[string(values[0])] = strings.ToLower(string(values[1]))
+			nullable = nullable || string(values[0]) == t.o.At && string(values[2]) == "YES"
+			return nil
+		})
+	if err != nil {
+		return err
+	}
+	for _, c := range t.table.Columns {
+		t.cells = append(t.cells, cellOf(kinds[c.Name], c))
+	}
+	if t.o.Key == "" || t.table.Index(t.o.Key) < 0 {
+		return scan.NoID(t.o.Table, t.o.Key)
+	}
+	if !slices.Contains([]string{"datetime", "timestamp", "date"}, kinds[t.o.At]) {
+		return scan.NoTime(t.o.Table, t.o.At)
+	}
+	if !nullable {
+		return nil
+	}
+	return t.query(ctx, "SELECT 1 FROM "+t.sql+" WHERE "+t.at+" IS NULL LIMIT 1", nil, func([]sql.RawBytes) error {
+		return scan.NullTime(t.o.Table, t.o.At)
+	})
+}
+
+// Bounds returns the bounds of the partitions, if they are times.
+func (t *TableReader) Bounds(ctx context.Context) (bounds []time.Time, err error) {
+	schema, table, _ := strings.Cut(t.o.Table, ".")
+	err = t.query(ctx, `SELECT partition_description FROM information_schema.partitions WHERE table_schema = ? AND table_name = ?
+		AND partition_description IS NOT NULL ORDER BY partition_ordinal_position`, []any{schema, table}, func(values []sql.RawBytes) error {
+		if at, err := parseTime(strings.Trim(string(values[0]), "'")); err == nil {
+			bounds = append(bounds, at)
+		}
+		return nil
+	})
+	return bounds, err
+}
+
+// parseTime parses a DATE or DATETIME.
+func parseTime(text string) (time.Time, error) {
+	if len(text) == len(time.DateOnly) {
+		return time.Parse(time.DateOnly, text)
+	}
+	return time.Parse("2006-01-02 15:04:05.999999", text)
+}
+
+// refresh reads which tables were taken out, and reports whether another one was.
+func (t *TableReader) refresh(ctx context.Context) (changed bool, err error) {
+	if t.o.TakenOut == "" {
+		return false, nil
+	}
+	names, err := t.takenOut(ctx)
+	if err != nil {
+		return false, err
+	}
+	found := make([]tableOut, 0, len(names))
+	for _, name := range names {
+		if i := slices.IndexFunc(t.out, func(o tableOut) bool { return o.name == name }); i >= 0 {
+			found = append(found, t.out[i])
+			continue
+		}
+		changed = true
+		out, err := t.span(ctx, name)
+		if err != nil {
+			return false, err
+		}
+		found = append(found, out)
+	}
+	t.out = found
+	return changed, nil
+}
+
+// takenOut returns the names of what was taken out. The catalog shows only what the user has rights on, which the procedure does not
+// ask for.
+func (t *TableReader) takenOut(ctx context.Context) (names []string, err error) {
+	err = t.query(ctx, t.o.TakenOut, nil, func(values []sql.RawBytes) error {
+		names = append(names, string(values[0]))
+		return nil
+	})
+	if err != nil || t.o.Routine == "" {
+		return names, err
+	}
+	schema, _, _ := strings.Cut(t.o.Table, ".")
+	err = t.query(ctx, "CALL "+t.o.Routine+"('list', '')", nil, func(values []sql.RawBytes) error {
+		if name := schema + "." + string(values[0]); len(values) > 3 && values[3] != nil && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+		return nil
+	})
+	if missing(err) {
+		err = nil // not maintained by the relay, or read as the owner
+	}
+	return names, err
+}
+
+// span reads the columns of what was taken out, and from when to when its rows are.
+func (t *TableReader) span(ctx context.Context, name string) (tableOut, error) {
+	schema, table, _ := strings.Cut(name, ".")
+	out := tableOut{name: name, sql: mysqlName(schema) + "." + mysqlName(table)}
+	err := t.query(ctx, "SELECT column_name FROM information_schema.columns WHERE table_schema = ? AND table_name = ?", []any{schema, table}, func(values []sql.RawBytes) error {
+		out.columns = append(out.columns, string(values[0]))
+		return nil
+	})
+	if err != nil {
+		return out, err
+	}
+	return out, t.query(ctx, "SELECT MIN("+t.at+"), MAX("+t.at+") FROM "+out.sql, nil, func(values []sql.RawBytes) (err error) {
+		if values[0] == nil {
+			return nil
+		}
+		if out.since, err = parseTime(string(values[0])); err == nil {
+			out.until, err = parseTime(string(values[1]))
+		}
+		return err
+	})
+}
+
+// within reports whether it has rows of a window.
+func (o *tableOut) within(w scan.Window) bool {
+	return !o.until.IsZero() && !o.until.Before(w.Since) && (w.Until.IsZero() || o.since.Before(w.Until))
+}
+
+// query runs a query and calls row for each row, whose values are valid until it returns.
+func (t *TableReader) query(ctx context.Context, query string, args []any, row func([]sql.RawBytes) error) error {
+	found, err := t.conn.QueryContext(ctx, query, args...)
+	if err != nil {
+		return t.failed(err)
+	}
+	defer func() { _ = found.Close() }()
+	columns, err := found.Columns()
+	if err != nil {
+		return t.failed(err)
+	}
+	values, places := make([]sql.RawBytes, len(columns)), make([]any, len(columns))
+	for i := range values {
+		places[i] = &values[i]
+	}
+	for found.Next() {
+		if err := found.Scan(places...); err != nil {
+			return t.failed(err)
+		}
+		if err := row(values); err != nil {
+			return err
+		}
+	}
+	return t.failed(found.Err())
+}
+
+func (t *TableReader) failed(err error) error {
+	if err == nil {
+		return nil
+	}
+	code, said := number(err)
+	switch code {
+	case 0:
+		return fmt.Errorf("read table %s: %w", t.o.Table, err)
+	case erTableAccess, erDBAccessDenied, erColumnAccess:
+		return scan.MayNotRead(t.o.Table, said)
+	case erNoSuchTable:
+		return scan.Gone(t.o.Table, said)
+	case erNoSuchRoutine, erRoutineAccess:
+		return err // the caller knows them
+	}
+	return fmt.Errorf("read table %s: %s (%d)", t.o.Table, said, code)
+}
+
+// erColumnAccess says that a column may not be read.
+const erColumnAccess = 1143

@@ -1,0 +1,247 @@
+package binlog
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/scan"
+)
+
+// readBytes is the size at which a batch of rows that are read by SQL ends.
+const readBytes = 256 << 10
+
+// conditions are the conditions of a query with their parameters.
+type conditions struct {
+	texts []string
+	args  []any
+}
+
+func (c *conditions) add(text string, args ...any) {
+	c.texts, c.args = append(c.texts, text), append(c.args, args...)
+}
+
+func placeholders(n int) string { return "(?" + strings.Repeat(", ?", n-1) + ")" }
+
+// where adds the conditions of a filter and of a window on a table that has these columns, or all if it is nil.
+func (t *TableReader) where(c *conditions, f scan.Filter, w scan.Window, has []string) (err error) {
+	for _, since := range []time.Time{f.From, w.Since} {
+		if !since.IsZero() {
+			c.add(t.at+" >= ?", timeText(since))
+		}
+	}
+	for _, until := range []time.Time{f.To, w.Until} {
+		if !until.IsZero() {
+			c.add(t.at+" < ?", timeText(until))
+		}
+	}
+	if len(f.IDs) > 0 {
+		ids := make([]any, len(f.IDs))
+		for i, id := range f.IDs {
+			if ids[i], err = t.keyCell().idArg(id); err != nil {
+				return scan.NotAnID(t.o.Table, t.o.Key, "another kind", strconv.Quote(id)+": "+err.Error())
+			}
+		}
+		c.add(t.key+" IN "+placeholders(len(ids)), ids...)
+	}
+	for _, m := range f.Matches {
+		columns, values := make([]string, len(m.Columns)), make([]any, len(m.Values))
+		for i, name := range m.Columns {
+			columns[i] = "NULL"
+			if has == nil || slices.Contains(has, name) {
+				columns[i] = "NULLIF(" + t.cells[t.table.Index(name)].text() + ", '')"
+			}
+		}
+		for i, value := range m.Values {
+			values[i] = []byte(value)
+		}
+		c.add("COALESCE("+strings.Join(columns, ", ")+") IN "+placeholders(len(values)), values...)
+	}
+	if f.Where != "" {
+		c.add("(" + f.Where + ")")
+	}
+	return nil
+}
+
+func (t *TableReader) keyCell() *cell { return &t.cells[t.table.Index(t.o.Key)] }
+
+func timeText(at time.Time) string { return at.UTC().Format("2006-01-02 15:04:05.999999") }
+
+// selection is what is read of a table, given the columns that it has, or nil for all: conditions, and the selected columns.
+type selection struct {
+	where   func(c *conditions, has []string) error
+	columns func(has []string) string
+}
+
+// from returns the rows of the table, and of what was taken out and has rows of the window, as a table expression with its parameters.
+func (t *TableReader) from(w scan.Window, s selection) (expression string, args []any, err error) {
+	var c conditions
+	var parts []string
+	add := func(sql string, has []string) error {
+		c.texts = nil
+		if err := s.where(&c, has); err != nil {
+			return err
+		}
+		parts = append(parts, "SELECT "+s.columns(has)+" FROM "+sql+c.clause())
+		return nil
+	}
+	err = add(t.sql, nil)
+	for i := range t.out {
+		if err == nil && t.out[i].within(w) {
+			err = add(t.out[i].sql, t.out[i].columns)
+		}
+	}
+	return "(" + strings.Join(parts, " UNION ALL ") + ") AS found", c.args, err
+}
+
+func (c *conditions) clause() string {
+	if len(c.texts) == 0 {
+		return ""
+	}
+	return " WHERE " + strings.Join(c.texts, " AND ")
+}
+
+// columns lists the table's columns, and those that give the order; NULL for those that has lacks, unless it is nil.
+func (t *TableReader) columns(has []string) string {
+	list := make([]string, len(t.table.Columns), len(t.table.Columns)+2)
+	for i, c := range t.table.Columns {
+		list[i] = t.cells[i].sql + " AS " + mysqlName("c"+strconv.Itoa(i))
+		if has != nil && !slices.Contains(has, c.Name) { // added after the table was taken out
+			list[i] = "NULL AS " + mysqlName("c"+strconv.Itoa(i))
+		}
+	}
+	return strings.Join(append(list, t.at+" AS row_at", t.key+" AS row_id"), ", ")
+}
+
+// Count counts rows.
+func (t *TableReader) Count(ctx context.Context, f scan.Filter) (n int64, err error) {
+	if _, err := t.refresh(ctx); err != nil {
+		return 0, err
+	}
+	w := scan.Window{Since: f.From, Until: f.To}
+	from, args, err := t.from(w, selection{
+		func(c *conditions, has []string) error { return t.where(c, f, w, has) },
+		func([]string) string { return "1" },
+	})
+	if err != nil {
+		return 0, err
+	}
+	err = t.query(ctx, "SELECT COUNT(*) FROM "+from, args, func(values []sql.RawBytes) (err error) {
+		n, err = strconv.ParseInt(string(values[0]), 10, 64)
+		return err
+	})
+	return n, err
+}
+
+// Keys returns the keys of rows behind a key, in order.
+func (t *TableReader) Keys(ctx context.Context, f scan.Filter, w scan.Window, after scan.Key, limit int) (keys []scan.Key, err error) {
+	if _, err := t.refresh(ctx); err != nil {
+		return nil, err
+	}
+	from, args, err := t.from(w, selection{func(c *conditions, has []string) error {
+		if err := t.where(c, f, w, has); err != nil {
+			return err
+		}
+		return t.behind(c, after)
+	}, func([]string) string { return t.at + " AS row_at, " + t.key + " AS row_id" }})
+	if err != nil {
+		return nil, err
+	}
+	query := fmt.Sprintf("SELECT CAST(row_at AS CHAR), %s FROM %s ORDER BY row_at, row_id LIMIT %d", t.keyCell().keyText("row_id"), from, limit)
+	err = t.query(ctx, query, args, func(values []sql.RawBytes) error {
+		key := scan.Key{At: string(values[0]), ID: string(values[1])}
+		if n := len(keys); n == 0 || keys[n-1] != key {
+			keys = append(keys, key)
+		}
+		return nil
+	})
+	return keys, err
+}
+
+// behind adds the condition for rows behind a key. The first one is compared with the bounds of partitions.
+func (t *TableReader) behind(c *conditions, after scan.Key) error {
+	if after == (scan.Key{}) {
+		return nil
+	}
+	id, err := t.keyCell().keyArg(after.ID)
+	if err != nil {
+		return fmt.Errorf("read table %s: key %q: %w", t.o.Table, after.ID, err)
+	}
+	c.add(t.at+" >= ?", after.At)
+	c.add("("+t.at+" > ? OR "+t.key+" > ?)", after.At, id)
+	return nil
+}
+
+// Rows reads the rows of these keys. If a table was taken out since the keys were read, it reads them again.
+func (t *TableReader) Rows(ctx context.Context, f scan.Filter, keys []scan.Key, yield func(*cdc.Batch) error) error {
+	for {
+		rows, err := t.page(ctx, f, keys, yield)
+		if err != nil || rows >= len(keys) {
+			return err
+		}
+		if changed, err := t.refresh(ctx); err != nil || !changed {
+			return err
+		}
+	}
+}
+
+func (t *TableReader) page(ctx context.Context, f scan.Filter, keys []scan.Key, yield func(*cdc.Batch) error) (rows int, err error) {
+	ids := make([]any, len(keys))
+	for i, key := range keys {
+		if ids[i], err = t.keyCell().keyArg(key.ID); err != nil {
+			return 0, fmt.Errorf("read table %s: key %q: %w", t.o.Table, key.ID, err)
+		}
+	}
+	from, args, err := t.from(scan.Window{}, selection{func(c *conditions, has []string) error {
+		c.add(t.key+" IN "+placeholders(len(ids)), ids...)
+		c.add(t.at+" BETWEEN ? AND ?", keys[0].At, keys[len(keys)-1].At)
+		return t.where(c, scan.Filter{Matches: f.Matches, Where: f.Where}, scan.Window{}, has)
+	}, t.columns})
+	if err != nil {
+		return 0, err
+	}
+	b := &cdc.Batch{Table: t.table}
+	send := func() error {
+		full := b
+		b = &cdc.Batch{Table: t.table}
+		full.Bytes = cap(full.Arena)
+		if err := scan.Stamp(full, t.table.Index(t.o.At)); err != nil {
+			return err
+		}
+		return yield(full)
+	}
+	err = t.query(ctx, "SELECT * FROM "+from+" ORDER BY row_at, row_id", args, func(values []sql.RawBytes) error {
+		rows++
+		if err := t.appendRow(b, values); err != nil {
+			return err
+		}
+		if len(b.Arena) < readBytes {
+			return nil
+		}
+		return send()
+	})
+	if err == nil && b.Rows() > 0 {
+		err = send()
+	}
+	return rows, err
+}
+
+func (t *TableReader) appendRow(b *cdc.Batch, values []sql.RawBytes) (err error) {
+	for i := range t.cells {
+		if values[i] == nil {
+			b.Spans = append(b.Spans, cdc.Span{Len: -1})
+			continue
+		}
+		start := len(b.Arena)
+		if b.Arena, err = t.cells[i].append(b.Arena, values[i]); err != nil {
+			return fmt.Errorf("read column %s of %s: %w", t.table.Columns[i].Name, t.table, err)
+		}
+		b.Spans = append(b.Spans, cdc.Span{Off: int32(start), Len: int32(len(b.Arena) - start)})
+	}
+	return nil
+}

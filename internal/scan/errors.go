@@ -1,0 +1,37 @@
+package scan
+
+import "github.com/cdc-relay/cdc-relay/internal/cdc"
+
+// NoID says that a table has no column with the event's ID.
+func NoID(table, column string) error {
+	return cdc.ConfigError("no_id", "map event_id to a column of the table in tables[].columns", "table %s has no column %q with the event's ID, so its rows cannot be read again", table, column)
+}
+
+// NoTime says that a table has no column with the time of its rows.
+func NoTime(table, column string) error {
+	if column == "" {
+		return cdc.ConfigError("no_time", "map created_at to a column with the time of the INSERT in tables[].columns", "table %s has no column with the time of the INSERT, so its rows have no order", table)
+	}
+	return cdc.ConfigError("no_time", "map created_at to a column with the time of the INSERT in tables[].columns", "column %s of table %s does not exist or is no date and no timestamp, so its rows have no order", column, table)
+}
+
+// NullTime says that a row has no time.
+func NullTime(table, column string) error {
+	return cdc.ConfigError("no_time", "fill it in (UPDATE), and make it NOT NULL", "column %s of table %s is NULL in a row, which has no place in the order", column, table)
+}
+
+// NotAnID says that the database refused an ID.
+func NotAnID(table, column, kind, said string) error {
+	return cdc.ConfigError("bad_id", "give the ID as the header ce_id has it", "not an event ID: column %s of table %s is of type %s (%s)", column, table, kind, said)
+}
+
+// MayNotRead says that the user lacks SELECT.
+func MayNotRead(table, said string) error {
+	return cdc.ConfigError("no_privilege", "set CDC_RELAY_OWNER_DSN to the connection string of the table's owner, or GRANT SELECT on it",
+		"the rows of table %s may not be read (%s)", table, said)
+}
+
+// Gone says that a table was dropped while it was read.
+func Gone(table, said string) error {
+	return cdc.Fixable("run the command again", "a table that retention has taken out of %s was dropped while it was read (%s)", table, said)
+}

@@ -1,0 +1,124 @@
+package scan
+
+import (
+	"context"
+	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+const (
+	// keysAtOnce are read by one statement, which may read a whole window: it is the price of an order without an index.
+	keysAtOnce = 100_000
+	// pageRows is how many rows a statement reads, and what is repeated after an interruption. A page's batches are limited in
+	// bytes, so the memory is too.
+	pageRows = 500
+)
+
+// Key is a row's place in the order. Only the table that returned it parses its texts. The zero value is before all rows.
+type Key struct {
+	At string `json:"created_at"`
+	ID string `json:"event_id"`
+}
+
+// Match selects rows by a text: the first of the columns that is neither NULL nor empty must have one of the values.
+type Match struct {
+	Columns []string
+	Values  []string
+}
+
+// Filter selects rows. Its conditions are combined; the zero value selects every row.
+type Filter struct {
+	// From and To limit created_at, To exclusively; zero: no limit.
+	From, To time.Time
+	// IDs are event IDs as records have them.
+	IDs []string
+	// Matches are conditions on texts.
+	Matches []Match
+	// Where is a condition in the database's SQL, on the row's columns; "" for none.
+	Where string
+}
+
+// Window is a part of the time in which the keys are looked for, Until exclusively; zero: no limit.
+type Window struct{ Since, Until time.Time }
+
+// Table is a table in a database, with the tables that retention has taken out of it. Only one goroutine may use it.
+type Table interface {
+	// Name returns the table's name.
+	Name() string
+	// Bounds returns the bounds of its partitions, in order; none if it has none.
+	Bounds(ctx context.Context) ([]time.Time, error)
+	// Count counts rows.
+	Count(ctx context.Context, f Filter) (int64, error)
+	// Keys returns the keys of rows behind a key, in order, at most limit.
+	Keys(ctx context.Context, f Filter, w Window, after Key, limit int) ([]Key, error)
+	// Rows reads the rows of these keys, in order, in batches of limited size. The batches have Table, Arena and Spans; one
+	// belongs to yield.
+	Rows(ctx context.Context, f Filter, keys []Key, yield func(*cdc.Batch) error) error
+}
+
+// Each reads the rows behind a key and yields batches with rows. done is the last key of which all rows have been yielded before.
+// yield is called without a batch once at the end.
+func Each(ctx context.Context, t Table, f Filter, after Key, yield func(b *cdc.Batch, done Key) error) error {
+	bounds, err := t.Bounds(ctx)
+	if err != nil {
+		return err
+	}
+	done := after
+	for _, w := range windows(bounds, f) {
+		for more := true; more; {
+			keys, err := t.Keys(ctx, f, w, done, keysAtOnce)
+			if err != nil {
+				return err
+			}
+			more = len(keys) == keysAtOnce
+			if done, err = pages(ctx, t, f, keys, done, yield); err != nil {
+				return err
+			}
+		}
+	}
+	return yield(nil, done)
+}
+
+// pages reads the rows of keys, and returns the last key.
+func pages(ctx context.Context, t Table, f Filter, keys []Key, done Key, yield func(*cdc.Batch, Key) error) (Key, error) {
+	for len(keys) > 0 {
+		page := keys[:min(pageRows, len(keys))]
+		keys = keys[len(page):]
+		if err := t.Rows(ctx, f, page, func(b *cdc.Batch) error { return yield(b, done) }); err != nil {
+			return done, err
+		}
+		done = page[len(page)-1]
+	}
+	return done, nil
+}
+
+// windows cuts the time that f selects at the bounds.
+func windows(bounds []time.Time, f Filter) []Window {
+	list := []Window{{f.From, f.To}}
+	if len(f.IDs) > 0 { // found through the index
+		return list
+	}
+	for _, at := range bounds {
+		last := &list[len(list)-1]
+		if !at.After(last.Since) || !f.To.IsZero() && !at.Before(f.To) {
+			continue
+		}
+		last.Until = at
+		list = append(list, Window{at, f.To})
+	}
+	return list
+}
+
+// Fetch yields the rows with an event ID, and, unless at is zero, with that created_at.
+func Fetch(ctx context.Context, t Table, id string, at time.Time, yield func(*cdc.Batch) error) error {
+	f := Filter{IDs: []string{id}}
+	if !at.IsZero() {
+		f.From, f.To = at, at.Add(time.Microsecond)
+	}
+	keys, err := t.Keys(ctx, f, Window{f.From, f.To}, Key{}, pageRows)
+	if err != nil || len(keys) == 0 {
+		return err
+	}
+	return t.Rows(ctx, f, keys, yield)
+}

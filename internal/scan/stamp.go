@@ -1,0 +1,36 @@
+package scan
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+// Stamp makes each row of b a transaction, with the time of the column at.
+func Stamp(b *cdc.Batch, at int) error {
+	form := b.Table.Columns[at].Form
+	var text []byte
+	for row := range b.Rows() {
+		raw, ok := b.Value(row, at)
+		if !ok {
+			return fmt.Errorf("read %s: column %s is NULL", b.Table, b.Table.Columns[at].Name)
+		}
+		var err error
+		if text, err = form.AppendText(text[:0], raw); err != nil {
+			return fmt.Errorf("read column %s of %s: %w", b.Table.Columns[at].Name, b.Table, err)
+		}
+		b.Txs = append(b.Txs, cdc.Tx{Time: micros(string(text)), Row: row})
+	}
+	return nil
+}
+
+// micros is 0 for what is no time of years with four digits.
+func micros(text string) int64 {
+	for _, layout := range []string{time.RFC3339Nano, time.DateOnly} {
+		if t, err := time.Parse(layout, text); err == nil {
+			return t.UnixMicro()
+		}
+	}
+	return 0
+}

@@ -1,0 +1,244 @@
+package wal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/scan"
+)
+
+// ReadOptions name a table that is read by SQL.
+type ReadOptions struct {
+	// Table is its name ("public.outbox"), SQL the name in SQL.
+	Table, SQL string
+	// Key is the column with the event's ID, At the one with the time.
+	Key, At string
+	// TakenOut is a query for the names in SQL of the tables that were taken out of it; "": there are none.
+	TakenOut string
+	// Snapshot is an exported snapshot to read in; "": each statement reads what is committed by then.
+	Snapshot string
+}
+
+// TableReader reads a table and what was taken out of it. It is a [scan.Table].
+type TableReader struct {
+	conn  *pgx.Conn
+	o     ReadOptions
+	table *cdc.Table
+	role  string
+	// key and at are quoted, keyType and atType their types.
+	key, at, keyType, atType string
+	// types are the columns' types, by column, in SQL; text is whether one has no binary form.
+	types []string
+	text  bool
+	out   []relationOut
+}
+
+// relationOut is a table that was taken out.
+type relationOut struct {
+	oid, sql     string
+	columns      []string
+	since, until time.Time // of its rows, inclusively
+}
+
+// readerSettings make a connection that writes nothing, and that prints values as the connection for replication does. A policy would
+// hide rows.
+const readerSettings = `SET default_transaction_read_only = on; SET statement_timeout = 0; SET row_security = off;
+	SET bytea_output = hex; SET client_encoding = 'UTF8'; SET application_name = 'cdc-relay reader'`
+
+// OpenTable connects to read a table. The caller closes it.
+func OpenTable(ctx context.Context, o Options, r ReadOptions) (*TableReader, error) {
+	conn, err := connectSQL(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	t := &TableReader{conn: conn, o: r, key: pgx.Identifier{r.Key}.Sanitize(), at: pgx.Identifier{r.At}.Sanitize()}
+	if err := t.prepare(ctx); err != nil {
+		t.Close(ctx)
+		return nil, err
+	}
+	return t, nil
+}
+
+// Close ends the connection.
+func (t *TableReader) Close(ctx context.Context) { closeConn(ctx, t.conn.PgConn()) }
+
+// Name returns the table's name.
+func (t *TableReader) Name() string { return t.o.Table }
+
+func (t *TableReader) prepare(ctx context.Context) error {
+	if err := t.exec(ctx, readerSettings); err != nil {
+		return t.failed(err)
+	}
+	if t.o.Snapshot != "" {
+		literal := "'" + strings.ReplaceAll(t.o.Snapshot, "'", "''") + "'"
+		if err := t.exec(ctx, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET TRANSACTION SNAPSHOT "+literal); err != nil {
+			return fmt.Errorf("read table %s: use the snapshot: %w", t.o.Table, err)
+		}
+	}
+	tables, err := readTables(ctx, t.conn, []string{t.o.Table})
+	if err != nil {
+		return err
+	}
+	if t.table = tables[t.o.Table]; t.table == nil {
+		return cdc.ConfigError("table_missing", "create it with `cdc-relay setup`, or correct tables[].name", "table %s does not exist", t.o.Table)
+	}
+	return t.describe(ctx)
+}
+
+func (t *TableReader) exec(ctx context.Context, sql string) error {
+	_, err := t.conn.PgConn().Exec(ctx, sql).ReadAll()
+	return err
+}
+
+// describe reads the types of the columns, and returns an error if they give no order.
+func (t *TableReader) describe(ctx context.Context) error {
+	rows, err := t.conn.Query(ctx, `SELECT current_user, attname, format_type(atttypid, atttypmod), typname IN ('timestamptz', 'timestamp', 'date'), attnotnull, atttypid
+		FROM pg_attribute a JOIN pg_type t ON t.oid = atttypid WHERE attrelid = $1::text::regclass AND attnum > 0 AND NOT attisdropped`, t.o.SQL)
+	if err != nil {
+		return t.failed(err)
+	}
+	types := map[string]string{}
+	var name, kind string
+	var timed, notNull, nullable bool
+	var oid uint32
+	_, err = pgx.ForEachRow(rows, []any{&t.role, &name, &kind, &timed, &notNull, &oid}, func() error {
+		types[name] = kind
+		t.text = t.text || t.table.Index(name) >= 0 && !hasBinaryForm(oid)
+		if name == t.o.At && timed {
+			t.atType, nullable = kind, !notNull
+		}
+		return nil
+	})
+	if err != nil {
+		return t.failed(err)
+	}
+	t.keyType = types[t.o.Key]
+	for _, c := range t.table.Columns {
+		t.types = append(t.types, types[c.Name])
+	}
+	switch {
+	case t.keyType == "" || t.table.Index(t.o.Key) < 0:
+		return scan.NoID(t.o.Table, t.o.Key)
+	case t.atType == "" || t.table.Index(t.o.At) < 0:
+		return scan.NoTime(t.o.Table, t.o.At)
+	case nullable:
+		return t.requireTimes(ctx)
+	}
+	return nil
+}
+
+// requireTimes returns an error if a row has no time: no order has it.
+func (t *TableReader) requireTimes(ctx context.Context) error {
+	var found bool
+	err := t.conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM "+t.o.SQL+" WHERE "+t.at+" IS NULL)").Scan(&found)
+	if err != nil {
+		return t.failed(err)
+	}
+	if found {
+		return scan.NullTime(t.o.Table, t.o.At)
+	}
+	return nil
+}
+
+// Bounds returns the bounds of the partitions, if they are times.
+func (t *TableReader) Bounds(ctx context.Context) ([]time.Time, error) {
+	rows, err := t.conn.Query(ctx, `SELECT unnest(regexp_match(pg_get_expr(c.relpartbound, c.oid), '^FOR VALUES FROM \(''([^'']+)''\) TO \(''([^'']+)''\)$'))
+		FROM pg_inherits JOIN pg_class c ON c.oid = inhrelid WHERE inhparent = $1::text::regclass`, t.o.SQL)
+	if err != nil {
+		return nil, t.failed(err)
+	}
+	texts, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return nil, t.failed(err)
+	}
+	var bounds []time.Time
+	for _, text := range texts {
+		if at := bound(text); !at.IsZero() {
+			bounds = append(bounds, at)
+		}
+	}
+	slices.SortFunc(bounds, time.Time.Compare)
+	return slices.CompactFunc(bounds, time.Time.Equal), nil
+}
+
+// refresh reads which tables were taken out, and reports whether another one was.
+func (t *TableReader) refresh(ctx context.Context) (changed bool, err error) {
+	if t.o.TakenOut == "" {
+		return false, nil
+	}
+	rows, err := t.conn.Query(ctx, `SELECT oid::text, oid::regclass::text, (SELECT array_agg(attname::text) FROM pg_attribute WHERE attrelid = c.oid AND attnum > 0 AND NOT attisdropped)
+		FROM pg_class c WHERE c.oid IN (SELECT name::regclass FROM (`+t.o.TakenOut+`) AS taken (name)) ORDER BY c.oid`)
+	if err != nil {
+		return false, t.failed(err)
+	}
+	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (r relationOut, err error) {
+		err = row.Scan(&r.oid, &r.sql, &r.columns)
+		return r, err
+	})
+	if err != nil {
+		return false, t.failed(err)
+	}
+	for i := range found {
+		old := slices.IndexFunc(t.out, func(r relationOut) bool { return r.oid == found[i].oid })
+		if old >= 0 {
+			found[i].since, found[i].until = t.out[old].since, t.out[old].until
+			continue
+		}
+		changed = true
+		if err := t.span(ctx, &found[i]); err != nil {
+			return false, err
+		}
+	}
+	t.out = found
+	return changed, nil
+}
+
+// span reads from when to when the rows of r are.
+func (t *TableReader) span(ctx context.Context, r *relationOut) error {
+	var since, until *int64
+	micros := "(extract(epoch FROM %s(" + t.at + ")) * 1000000)::bigint"
+	query := fmt.Sprintf("SELECT "+micros+", "+micros+" FROM %s", "min", "max", r.sql)
+	if err := t.conn.QueryRow(ctx, query).Scan(&since, &until); err != nil {
+		return t.failed(err)
+	}
+	if since != nil && until != nil {
+		r.since, r.until = time.UnixMicro(*since), time.UnixMicro(*until)
+	}
+	return nil
+}
+
+// within reports whether it has rows of a window.
+func (r *relationOut) within(w scan.Window) bool {
+	return !r.until.IsZero() && !r.until.Before(w.Since) && (w.Until.IsZero() || r.since.Before(w.Until))
+}
+
+func (t *TableReader) failed(err error) error {
+	var pg *pgconn.PgError
+	if !errors.As(err, &pg) {
+		return fmt.Errorf("read table %s: %w", t.o.Table, err)
+	}
+	switch pg.Code {
+	case stateInsufficientPrivilege, stateInvalidSchemaName:
+		return scan.MayNotRead(t.o.Table, pg.Message)
+	case stateInvalidText, stateInvalidDatetime:
+		return scan.NotAnID(t.o.Table, t.o.Key, t.keyType, pg.Message)
+	case stateUndefinedTable:
+		return scan.Gone(t.o.Table, pg.Message)
+	}
+	return fmt.Errorf("read table %s: PostgreSQL: %w", t.o.Table, pg)
+}
+
+// SQLSTATEs of what reading a table meets.
+const (
+	stateInvalidText     = "22P02"
+	stateInvalidDatetime = "22007"
+	stateUndefinedTable  = "42P01"
+)

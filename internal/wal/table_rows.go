@@ -1,0 +1,259 @@
+package wal
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/scan"
+)
+
+// readBytes is the size at which a batch of rows that are read by SQL ends.
+const readBytes = 256 << 10
+
+// conditions are the conditions of a query with their parameters, all as text.
+type conditions struct {
+	texts []string
+	args  [][]byte
+}
+
+func (c *conditions) arg(value string) string {
+	c.args = append(c.args, []byte(value))
+	return "$" + strconv.Itoa(len(c.args))
+}
+
+func (c *conditions) add(format string, args ...any) {
+	c.texts = append(c.texts, fmt.Sprintf(format, args...))
+}
+
+// where adds the conditions of a filter and of a window on a table that has these columns, or all if it is nil.
+func (t *TableReader) where(c *conditions, f scan.Filter, w scan.Window, has []string) {
+	for _, since := range []time.Time{f.From, w.Since} {
+		if !since.IsZero() {
+			c.add("%s >= %s::%s", t.at, c.arg(timeText(since)), t.atType)
+		}
+	}
+	for _, until := range []time.Time{f.To, w.Until} {
+		if !until.IsZero() {
+			c.add("%s < %s::%s", t.at, c.arg(timeText(until)), t.atType)
+		}
+	}
+	if len(f.IDs) > 0 {
+		c.add("%s = ANY(%s::text[]::%s[])", t.key, c.arg(arrayText(f.IDs)), t.keyType)
+	}
+	for _, m := range f.Matches {
+		var columns []string
+		for _, name := range m.Columns {
+			if has != nil && !slices.Contains(has, name) {
+				columns = append(columns, "NULL")
+				continue
+			}
+			columns = append(columns, "NULLIF("+pgx.Identifier{name}.Sanitize()+"::text, '')")
+		}
+		c.add("COALESCE(%s) = ANY(%s::text[])", strings.Join(columns, ", "), c.arg(arrayText(m.Values)))
+	}
+	if f.Where != "" {
+		c.add("(%s)", f.Where)
+	}
+}
+
+func timeText(at time.Time) string { return at.UTC().Format("2006-01-02 15:04:05.999999-07") }
+
+// arrayText writes an array as PostgreSQL reads it.
+func arrayText(values []string) string {
+	quote := strings.NewReplacer(`\`, `\\`, `"`, `\"`)
+	var b strings.Builder
+	b.WriteByte('{')
+	for i, value := range values {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteByte('"')
+		_, _ = quote.WriteString(&b, value) // a Builder takes everything
+		b.WriteByte('"')
+	}
+	b.WriteByte('}')
+	return b.String()
+}
+
+// selection is what is read of a table, given the columns that it has, or nil for all: conditions, and the selected columns.
+type selection struct {
+	where   func(c *conditions, has []string)
+	columns func(has []string) string
+}
+
+// from returns the rows of the table, and of what was taken out and has rows of the window, as a table expression with its parameters.
+func (t *TableReader) from(w scan.Window, p selection) (expression string, args [][]byte) {
+	var c conditions
+	var parts []string
+	add := func(sql string, has []string) {
+		c.texts = nil
+		p.where(&c, has)
+		parts = append(parts, "SELECT "+p.columns(has)+" FROM "+sql+c.clause())
+	}
+	add(t.o.SQL, nil)
+	for i := range t.out {
+		if t.out[i].within(w) {
+			add(t.out[i].sql, t.out[i].columns)
+		}
+	}
+	return "(" + strings.Join(parts, " UNION ALL ") + ") AS found", c.args
+}
+
+func (c *conditions) clause() string {
+	if len(c.texts) == 0 {
+		return ""
+	}
+	return " WHERE " + strings.Join(c.texts, " AND ")
+}
+
+// columns lists the table's columns; NULL for those that has lacks, unless it is nil.
+func (t *TableReader) columns(has []string) string {
+	list := make([]string, len(t.table.Columns))
+	for i, c := range t.table.Columns {
+		list[i] = pgx.Identifier{c.Name}.Sanitize()
+		if has != nil && !slices.Contains(has, c.Name) { // added after the table was taken out
+			list[i] = "NULL::" + t.types[i] + " AS " + list[i]
+		}
+	}
+	return strings.Join(list, ", ")
+}
+
+// Count counts rows.
+func (t *TableReader) Count(ctx context.Context, f scan.Filter) (n int64, err error) {
+	if _, err := t.refresh(ctx); err != nil {
+		return 0, err
+	}
+	w := scan.Window{Since: f.From, Until: f.To}
+	from, args := t.from(w, selection{
+		func(c *conditions, has []string) { t.where(c, f, w, has) },
+		func([]string) string { return "1" },
+	})
+	err = t.query(ctx, "SELECT count(*) FROM "+from, args, nil, func(values [][]byte) (err error) {
+		n, err = strconv.ParseInt(string(values[0]), 10, 64)
+		return err
+	})
+	return n, err
+}
+
+// Keys returns the keys of rows behind a key, in order.
+func (t *TableReader) Keys(ctx context.Context, f scan.Filter, w scan.Window, after scan.Key, limit int) (keys []scan.Key, err error) {
+	if _, err := t.refresh(ctx); err != nil {
+		return nil, err
+	}
+	from, args := t.from(w, selection{func(c *conditions, has []string) {
+		t.where(c, f, w, has)
+		t.behind(c, after)
+	}, func([]string) string { return t.at + " AS row_at, " + t.key + " AS row_id" }})
+	query := fmt.Sprintf("SELECT row_at::text, row_id::text FROM %s ORDER BY row_at, row_id LIMIT %d", from, limit)
+	err = t.query(ctx, query, args, nil, func(values [][]byte) error {
+		key := scan.Key{At: string(values[0]), ID: string(values[1])}
+		if n := len(keys); n == 0 || keys[n-1] != key {
+			keys = append(keys, key)
+		}
+		return nil
+	})
+	return keys, err
+}
+
+// behind adds the condition for rows behind a key. The first one is compared with the bounds of partitions.
+func (t *TableReader) behind(c *conditions, after scan.Key) {
+	if after == (scan.Key{}) {
+		return
+	}
+	at, id := c.arg(after.At)+"::"+t.atType, c.arg(after.ID)+"::"+t.keyType
+	c.add("%s >= %s", t.at, at)
+	c.add("(%s, %s) > (%s, %s)", t.at, t.key, at, id)
+}
+
+// Rows reads the rows of these keys. If a table was taken out since the keys were read, it reads them again.
+func (t *TableReader) Rows(ctx context.Context, f scan.Filter, keys []scan.Key, yield func(*cdc.Batch) error) error {
+	for {
+		rows, err := t.page(ctx, f, keys, yield)
+		if err != nil || rows >= len(keys) {
+			return err
+		}
+		if changed, err := t.refresh(ctx); err != nil || !changed {
+			return err
+		}
+	}
+}
+
+func (t *TableReader) page(ctx context.Context, f scan.Filter, keys []scan.Key, yield func(*cdc.Batch) error) (rows int, err error) {
+	ids := make([]string, len(keys))
+	for i, key := range keys {
+		ids[i] = key.ID
+	}
+	from, args := t.from(scan.Window{}, selection{func(c *conditions, has []string) {
+		t.where(c, scan.Filter{Matches: f.Matches, Where: f.Where}, scan.Window{}, has)
+		c.add("%s = ANY(%s::text[]::%s[])", t.key, c.arg(arrayText(ids)), t.keyType)
+		c.add("%s BETWEEN %s::%s AND %s::%s", t.at, c.arg(keys[0].At), t.atType, c.arg(keys[len(keys)-1].At), t.atType)
+	}, t.columns})
+	query := "SELECT * FROM " + from + " ORDER BY " + t.at + ", " + t.key
+	b := &cdc.Batch{Table: t.table}
+	send := func() error {
+		full := b
+		b = &cdc.Batch{Table: t.table}
+		full.Bytes = cap(full.Arena) + smallBatchCost
+		if err := scan.Stamp(full, t.table.Index(t.o.At)); err != nil {
+			return err
+		}
+		return yield(full)
+	}
+	err = t.query(ctx, query, args, t.formats(), func(values [][]byte) error {
+		rows++
+		appendRow(b, values)
+		if len(b.Arena) < readBytes {
+			return nil
+		}
+		return send()
+	})
+	if err == nil && b.Rows() > 0 {
+		err = send()
+	}
+	return rows, err
+}
+
+func appendRow(b *cdc.Batch, values [][]byte) {
+	for _, value := range values {
+		if value == nil {
+			b.Spans = append(b.Spans, cdc.Span{Len: -1})
+			continue
+		}
+		b.Spans = append(b.Spans, cdc.Span{Off: int32(len(b.Arena)), Len: int32(len(value))})
+		b.Arena = append(b.Arena, value...)
+	}
+}
+
+// formats asks for every value as the stream would send it: binary if every column has a binary form, otherwise as text.
+func (t *TableReader) formats() []int16 {
+	if t.text {
+		return nil
+	}
+	return []int16{pgx.BinaryFormatCode}
+}
+
+// query runs a query and calls row for each row, whose values are valid until it returns.
+func (t *TableReader) query(ctx context.Context, sql string, args [][]byte, formats []int16, row func([][]byte) error) error {
+	result := t.conn.PgConn().ExecParams(ctx, sql, args, nil, nil, formats)
+	for result.NextRow() {
+		if err := row(result.Values()); err != nil {
+			closeResult(result)
+			return err
+		}
+	}
+	if _, err := result.Close(); err != nil {
+		return t.failed(err)
+	}
+	return nil
+}
+
+// closeResult reads the rest, which is at most a page.
+func closeResult(result *pgconn.ResultReader) { _, _ = result.Close() }

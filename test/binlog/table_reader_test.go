@@ -1,0 +1,156 @@
+package binlog
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/binlog"
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/scan"
+)
+
+// cells lists the values of b's rows as they are, with their forms.
+func cells(b *cdc.Batch) (rows []string) {
+	for row := range b.Rows() {
+		var text strings.Builder
+		for i, c := range b.Table.Columns {
+			raw, ok := b.Value(row, i)
+			fmt.Fprintf(&text, "%s %d %t %q\n", c.Name, c.Form, ok, raw)
+		}
+		rows = append(rows, text.String())
+	}
+	return rows
+}
+
+// reader opens the table outbox to read it by SQL.
+func (d *database) reader(o binlog.ReadOptions) *binlog.TableReader {
+	d.t.Helper()
+	o.Table = d.name + ".outbox"
+	r, err := binlog.OpenTable(d.t.Context(), d.options(binlog.Options{}), o)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	d.t.Cleanup(func() { r.Close(context.WithoutCancel(d.t.Context())) })
+	return r
+}
+
+// read returns the cells of all rows that the filter selects, in order.
+func (d *database) read(r scan.Table, f scan.Filter, after scan.Key) (rows []string) {
+	d.t.Helper()
+	err := scan.Each(d.t.Context(), r, f, after, func(b *cdc.Batch, _ scan.Key) error {
+		if b != nil {
+			rows = append(rows, cells(b)...)
+		}
+		return nil
+	})
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return rows
+}
+
+// A row that is read by SQL has the same cells, in the same forms, as the same row from the binlog.
+func TestRowsReadBySQLAreThoseOfTheBinlog(t *testing.T) {
+	for name, columns := range map[string][]golden{"native": goldens(), "general": general()} {
+		t.Run(name, func(t *testing.T) {
+			onEach(t, func(d *database) {
+				columns := slices.Concat(columns, goldensOf(d.flavor), []golden{
+					{"zf", "INT(8) UNSIGNED ZEROFILL", []string{"42", "0"}, nil},
+					{"greek", "VARCHAR(20) CHARACTER SET greek", []string{"'αβγ'", "NULL"}, nil},
+				})
+				ddl, names := []string{"row_id BIGINT PRIMARY KEY", "created_at DATETIME(6) NOT NULL"}, []string{"row_id", "created_at"}
+				values := [2][]string{{"2", "'2026-01-02 03:04:05.000001'"}, {"1", "'2026-01-02 03:04:05.000001'"}}
+				for _, g := range columns {
+					ddl, names = append(ddl, "`"+g.name+"` "+g.ddl), append(names, "`"+g.name+"`")
+					values[0], values[1] = append(values[0], g.values[0]), append(values[1], g.values[1])
+				}
+				d.exec("CREATE TABLE outbox (" + strings.Join(ddl, ", ") + ") CHARACTER SET utf8mb4")
+				q := newQueue()
+				var logged []string
+				q.each = func(b *cdc.Batch) { logged = append(logged, cells(b)...) }
+				running := start(d.t, d.source(binlog.Options{StartFrom: binlog.Current, Verify: func(*cdc.Table) error { return nil }}), q, none)
+				into := "INSERT INTO outbox (" + strings.Join(names, ", ") + ") VALUES ("
+				d.session("SET time_zone = '+00:00'", into+strings.Join(values[1], ", ")+")", into+strings.Join(values[0], ", ")+")",
+					"INSERT INTO outbox (row_id, created_at) VALUES (3, '2026-01-02 03:04:05.5')")
+				running.await(3)
+				if err := running.stop(); err != nil {
+					d.t.Fatal(err)
+				}
+				got := d.read(d.reader(binlog.ReadOptions{Key: "row_id", At: "created_at"}), scan.Filter{}, scan.Key{})
+				if len(got) != len(logged) {
+					d.t.Fatalf("%d rows, want %d", len(got), len(logged))
+				}
+				for i := range logged {
+					want, lines := strings.Split(logged[i], "\n"), strings.Split(got[i], "\n")
+					for n := range want {
+						if lines[n] != want[n] {
+							d.t.Errorf("row %d by SQL:\n%.300s\nin the binlog:\n%.300s", i+1, lines[n], want[n])
+						}
+					}
+				}
+			})
+		})
+	}
+}
+
+const dayOutbox = `CREATE TABLE outbox (event_id VARBINARY(16) NOT NULL, aggregate_id VARCHAR(20), topic VARCHAR(20), created_at DATETIME(6) NOT NULL, PRIMARY KEY (event_id, created_at))
+	PARTITION BY RANGE COLUMNS (created_at) (PARTITION p1 VALUES LESS THAN ('2026-01-02'), PARTITION p2 VALUES LESS THAN ('2026-01-03'), PARTITION pmax VALUES LESS THAN (MAXVALUE))`
+
+// Rows are read in order of creation, across partitions and what was taken out, from a key on, and as a filter says.
+func TestReadInOrderOfCreation(t *testing.T) {
+	onEach(t, func(d *database) {
+		d.exec(dayOutbox)
+		d.exec("CREATE TABLE outbox_20260101 (created_at DATETIME(6) NOT NULL, event_id VARBINARY(16) NOT NULL, aggregate_id VARCHAR(20))") // without topic, in another order
+		for i, at := range []string{"2026-01-02 00:00:00", "2026-01-01 23:59:59.999999", "2026-01-05", "2026-01-02", "2026-01-04"} {
+			d.exec("INSERT INTO outbox (event_id, aggregate_id, created_at) VALUES (UNHEX(LPAD(?, 32, '0')), ?, ?)", 10-i, fmt.Sprint("k", i%2), at)
+		}
+		d.exec("INSERT INTO outbox_20260101 VALUES ('2026-01-01 12:00:00', UNHEX(LPAD('77', 32, '0')), 'K1'), ('2026-01-03 12:00:00', UNHEX(LPAD('78', 32, '0')), 'k1')")
+		r := d.reader(binlog.ReadOptions{Key: "event_id", At: "created_at", TakenOut: "SELECT '" + d.name + ".outbox_20260101'"})
+		all := scan.Filter{}
+		day := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
+		keys, err := r.Keys(t.Context(), all, scan.Window{}, scan.Key{}, 3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, c := range map[string]struct {
+			filter scan.Filter
+			after  scan.Key
+			want   string
+		}{
+			"all":      {all, scan.Key{}, "77 09 07 10 78 06 08"},
+			"resumed":  {all, keys[2], "10 78 06 08"},
+			"from, to": {scan.Filter{From: day, To: day.AddDate(0, 0, 2)}, scan.Key{}, "07 10 78"},
+			"an id":    {scan.Filter{IDs: []string{"00000000-0000-0000-0000-000000000078", "00000000-0000-0000-0000-000000000006"}}, scan.Key{}, "78 06"},
+			"a key":    {scan.Filter{Matches: []scan.Match{{Columns: []string{"topic", "aggregate_id"}, Values: []string{"k1"}}}}, scan.Key{}, "09 07 78"},
+			"SQL":      {scan.Filter{Where: "aggregate_id = 'k0' OR aggregate_id IS NULL", From: day}, scan.Key{}, "10 06 08"},
+			"nothing":  {scan.Filter{From: day, To: day}, scan.Key{}, ""},
+		} {
+			var got []string
+			err := scan.Each(t.Context(), r, c.filter, c.after, func(b *cdc.Batch, _ scan.Key) error {
+				for row := range max(0, rowsOf(b)) {
+					raw, _ := b.Value(row, 0)
+					got = append(got, fmt.Sprintf("%02x", raw[15]))
+				}
+				return nil
+			})
+			if err != nil || strings.Join(got, " ") != c.want {
+				t.Errorf("%s: %v, %v; want %s", name, got, err, c.want)
+			}
+			n, err := r.Count(t.Context(), c.filter)
+			if err != nil || c.after == (scan.Key{}) && int(n) != len(got) {
+				t.Errorf("%s: counted %d, %v; want %d", name, n, err, len(got))
+			}
+		}
+	})
+}
+
+func rowsOf(b *cdc.Batch) int {
+	if b == nil {
+		return 0
+	}
+	return b.Rows()
+}

@@ -1,0 +1,233 @@
+package wal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/outbox"
+	"github.com/cdc-relay/cdc-relay/internal/scan"
+	"github.com/cdc-relay/cdc-relay/internal/wal"
+)
+
+// cells lists the values of b's rows as they are, with their forms.
+func cells(b *cdc.Batch) (rows []string) {
+	if b == nil {
+		return nil
+	}
+	for row := range b.Rows() {
+		var text strings.Builder
+		for i, c := range b.Table.Columns {
+			raw, ok := b.Value(row, i)
+			fmt.Fprintf(&text, "%s %d %t %q\n", c.Name, c.Form, ok, raw)
+		}
+		rows = append(rows, text.String())
+	}
+	return rows
+}
+
+// reader opens the table outbox to read it by SQL.
+func (d *database) reader(o wal.ReadOptions) *wal.TableReader {
+	d.t.Helper()
+	if o.Table == "" {
+		o.Table, o.SQL, o.Key, o.At = "public.outbox", "public.outbox", "event_id", "created_at"
+	}
+	r, err := wal.OpenTable(d.t.Context(), wal.Options{DSN: func() (string, error) { return server.DSN(d.name, ""), nil }}, o)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	d.t.Cleanup(func() { r.Close(context.WithoutCancel(d.t.Context())) })
+	return r
+}
+
+// cellQueue keeps the cells of all batches.
+type cellQueue struct {
+	*queue
+	rows []string
+}
+
+func (q *cellQueue) Offer(b *cdc.Batch) bool {
+	q.rows = append(q.rows, cells(b)...)
+	return q.queue.Offer(b)
+}
+
+// walTypes are columns with two values each, of types with a binary form and of others.
+func walTypes() map[string][][3]string {
+	binary := [][3]string{
+		{"b", "boolean", "true|false"}, {"raw", "bytea", `'\x00ff41'|''`}, {"n", "name", "'name'|'größe'"},
+		{"i2", "int2", "-7|32767"}, {"i4", "int4", "2147483647|-1"}, {"i8", "int8", "-9223372036854775808|0"},
+		{"t", "text", "'grüße 🚀'|''"}, {"v", "varchar(9)", "'v'|NULL"}, {"c", "char(5)", "'ab'|'abcde'"},
+		{"j", "json", `'{"b":1,  "a":2}'|'null'`}, {"jb", "jsonb", `'{"b":1,"a":"\u00e4"}'|'[1.50]'`},
+		{"ts", "timestamp", "'2026-01-02 03:04:05.123456'|'infinity'"}, {"tz", "timestamptz", "'2026-01-02 05:04:05.060+02'|'0001-01-01 00:00:00+00 BC'"},
+		{"u", "uuid", "'0198c0de-0000-7000-8000-00000000002a'|'00000000-0000-0000-0000-000000000000'"},
+		{"gone", "int", "1|2"}, {"added", "text DEFAULT 'x'", "DEFAULT|NULL"},
+	}
+	return map[string][][3]string{"binary": binary, "text": append(binary, [][3]string{
+		{"num", "numeric(20,5)", "-123.45|'NaN'"}, {"f4", "float4", "0.1|1e20"}, {"f8", "float8", "3.141592653589793|'-infinity'"},
+		{"d", "date", "'2026-01-02'|'infinity'"}, {"ti", "time", "'03:04:05.5'|'24:00'"}, {"tt", "timetz", "'03:04:05+02'|'03:04:05-08'"}, {"iv", "interval", "'1 mon -2 days 03:04:05'|'-1 year'"},
+		{"arr", "int[]", "'{1,NULL,3}'|'{}'"}, {"e", "mood", "'happy'|'sad'"}, {"bits", "bit(3)", "B'101'|B'000'"}, {"vb", "varbit", "B'1'|B''"},
+		{"ip", "inet", "'192.0.2.1/24'|'::1'"}, {"x", "xml", "'<a>ü</a>'|NULL"}, {"m", "money", "'12.50'|'-1'"}, {"pt", "point", "'(1,2.5)'|NULL"},
+		{"r", "int4range", "'[1,5)'|'empty'"}, {"dom", "price", "1.50|2"}, {"comp", "pair", "'(1,x)'|NULL"},
+	}...)}
+}
+
+// A row that is read by SQL has the same cells, in the same forms, as the same row from the WAL.
+func TestRowsReadBySQLAreThoseOfTheWAL(t *testing.T) {
+	for name, columns := range walTypes() {
+		t.Run(name, func(t *testing.T) {
+			d := newDatabase(t)
+			d.exec(`DROP TABLE outbox CASCADE`)
+			d.exec(`CREATE TYPE mood AS ENUM ('sad', 'happy')`)
+			d.exec(`CREATE DOMAIN price AS numeric(9,2)`)
+			d.exec(`CREATE TYPE pair AS (a int, b text)`)
+			ddl, names, values := []string{"row_id bigint PRIMARY KEY", "at timestamp NOT NULL", "payload bytea DEFAULT ''", "doubled bigint GENERATED ALWAYS AS (row_id * 2) STORED"}, []string{"row_id", "at"}, [2][]string{{"1", "'2026-01-02'"}, {"2", "'2026-01-02'"}}
+			for _, c := range columns {
+				first, second, _ := strings.Cut(c[2], "|")
+				ddl, names = append(ddl, c[0]+" "+c[1]), append(names, c[0])
+				values[0], values[1] = append(values[0], first), append(values[1], second)
+			}
+			d.exec("CREATE TABLE outbox (" + strings.Join(ddl, ", ") + ")")
+			d.exec("ALTER TABLE outbox DROP COLUMN gone")
+			d.exec(fmt.Sprintf("ALTER PUBLICATION %s ADD TABLE outbox", d.name))
+			names, values[0], values[1] = without(names, "gone", names), without(values[0], "gone", names), without(values[1], "gone", names)
+			q := &cellQueue{queue: newQueue(t)}
+			stop := tailing(t, d.source(), q)
+			for _, v := range values {
+				d.exec("INSERT INTO outbox (" + strings.Join(names, ", ") + ") VALUES (" + strings.Join(v, ", ") + ")")
+			}
+			d.exec("INSERT INTO outbox (row_id, at) VALUES (3, '2026-01-02')")
+			q.waitCount(t, 3)
+			if err := stop(); err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			r := d.reader(wal.ReadOptions{Table: "public.outbox", SQL: "public.outbox", Key: "row_id", At: "at"})
+			if err := scan.Each(t.Context(), r, scan.Filter{}, scan.Key{}, func(b *cdc.Batch, _ scan.Key) error {
+				got = append(got, cells(b)...)
+				return nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+			if len(got) != 3 || len(q.rows) != 3 {
+				t.Fatalf("%d rows by SQL, %d in the WAL", len(got), len(q.rows))
+			}
+			for i := range got {
+				equal(t, strings.Split(got[i], "\n"), strings.Split(q.rows[i], "\n"))
+			}
+		})
+	}
+}
+
+// without returns list without the one at the place of name in names.
+func without(list []string, name string, names []string) (kept []string) {
+	for i := range list {
+		if names[i] != name {
+			kept = append(kept, list[i])
+		}
+	}
+	return kept
+}
+
+// Rows are read in order of creation, across partitions and what was taken out, from a key on, and as a filter says.
+func TestReadInOrderOfCreation(t *testing.T) {
+	d, role := keeping(t, 3)
+	today := time.Now().UTC().Truncate(24 * time.Hour)
+	insert := func(n, key string, at time.Time) {
+		d.exec(`INSERT INTO outbox (event_id, aggregate_type, aggregate_id, event_type, occurred_at, created_at)
+			VALUES ($1::text::uuid, 'a', $2, 'e', now(), $3)`, "00000000-0000-0000-0000-0000000000"+n, key, at)
+	}
+	first := today.AddDate(0, 0, -3)
+	insert("08", "k0", today)
+	insert("77", "k1", first.Add(time.Hour))
+	insert("07", "k1", today)
+	insert("09", "K1", today.Add(-time.Microsecond))
+	insert("78", "k1", today.AddDate(0, 0, -10)) // in the default partition
+	insert("06", "", today.AddDate(0, 0, 5))
+	if part := d.takeOutOldest(role); !strings.HasSuffix(part.Name, first.Format("20060102")) {
+		t.Fatalf("%s was taken out", part.Name)
+	}
+	d.exec(`ALTER TABLE outbox DROP COLUMN topic`)
+	d.exec(`ALTER TABLE outbox ADD COLUMN topic text`) // in another place than in what was taken out
+	d.exec(`ALTER TABLE outbox ADD COLUMN shard int`)
+	r := d.reader(wal.ReadOptions{Table: "public.outbox", SQL: "public.outbox", Key: "event_id", At: "created_at", TakenOut: outbox.PostgresTakenOut(outboxName())})
+	keys, err := r.Keys(t.Context(), scan.Filter{}, scan.Window{}, scan.Key{}, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		filter scan.Filter
+		after  scan.Key
+		want   string
+	}{
+		"all":      {scan.Filter{}, scan.Key{}, "78 77 09 07 08 06"},
+		"resumed":  {scan.Filter{}, keys[2], "07 08 06"},
+		"from, to": {scan.Filter{From: first, To: today.Add(time.Microsecond)}, scan.Key{}, "77 09 07 08"},
+		"an id":    {scan.Filter{IDs: []string{"00000000-0000-0000-0000-000000000078", "00000000-0000-0000-0000-000000000006"}}, scan.Key{}, "78 06"},
+		"a key":    {scan.Filter{Matches: []scan.Match{{Columns: []string{"partition_key", "aggregate_id"}, Values: []string{"k1", `"}`}}}}, scan.Key{}, "78 77 07"},
+		"added":    {scan.Filter{Matches: []scan.Match{{Columns: []string{"shard"}, Values: []string{"1"}}}}, scan.Key{}, ""},
+		"SQL":      {scan.Filter{Where: "xmin::text::bigint > 0 AND aggregate_id = 'k1'", From: first}, scan.Key{}, "77 07"},
+		"nothing":  {scan.Filter{From: today, To: today}, scan.Key{}, ""},
+	} {
+		var got []string
+		err := scan.Each(t.Context(), r, c.filter, c.after, func(b *cdc.Batch, _ scan.Key) error {
+			got = append(got, ids(b)...)
+			return nil
+		})
+		if err != nil || strings.Join(got, " ") != c.want {
+			t.Errorf("%s: %q, %v; want %s", name, got, err, c.want)
+		}
+		n, err := r.Count(t.Context(), c.filter)
+		if err != nil || c.after == (scan.Key{}) && int(n) != len(got) {
+			t.Errorf("%s: counted %d, %v; want %d", name, n, err, len(got))
+		}
+	}
+}
+
+// ids returns the last two digits of the event IDs.
+func ids(b *cdc.Batch) (list []string) {
+	if b == nil {
+		return nil
+	}
+	for row := range b.Rows() {
+		raw, _ := b.Value(row, b.Table.Index("event_id"))
+		list = append(list, fmt.Sprintf("%02x", raw[15]))
+	}
+	return list
+}
+
+// A table without an ID or a time, and rows that may not be read, are refused with the fix.
+func TestTableThatCannotBeReadBySQL(t *testing.T) {
+	d := newDatabase(t)
+	d.exec("CREATE TABLE jobs (id int PRIMARY KEY, at timestamptz, body text)")
+	d.exec("INSERT INTO jobs VALUES (1, NULL, '')")
+	d.exec("CREATE ROLE reads_nothing LOGIN")
+	for name, c := range map[string]struct {
+		o            wal.ReadOptions
+		role, reason string
+	}{
+		"no table":  {wal.ReadOptions{Table: "public.none", SQL: "public.none", Key: "id", At: "at"}, "", "table_missing"},
+		"no ID":     {wal.ReadOptions{Table: "public.jobs", SQL: "public.jobs", Key: "event_id", At: "at"}, "", "no_id"},
+		"no time":   {wal.ReadOptions{Table: "public.jobs", SQL: "public.jobs", Key: "id"}, "", "no_time"},
+		"text":      {wal.ReadOptions{Table: "public.jobs", SQL: "public.jobs", Key: "id", At: "body"}, "", "no_time"},
+		"NULL":      {wal.ReadOptions{Table: "public.jobs", SQL: "public.jobs", Key: "id", At: "at"}, "", "no_time"},
+		"no rights": {wal.ReadOptions{Table: "public.jobs", SQL: "public.jobs", Key: "id", At: "at"}, "reads_nothing", "no_privilege"},
+	} {
+		r, err := wal.OpenTable(t.Context(), wal.Options{DSN: func() (string, error) { return server.DSN(d.name, c.role), nil }}, c.o)
+		var stop *cdc.StopError
+		if !errors.As(err, &stop) || stop.Reason != c.reason || cdc.Fix(err) == "" {
+			t.Errorf("%s: %v", name, err)
+		}
+		if r != nil {
+			r.Close(t.Context())
+		}
+	}
+	d.insert(1, 1)
+	_, err := d.reader(wal.ReadOptions{}).Count(t.Context(), scan.Filter{IDs: []string{"4711"}})
+	if !hasReason(err, "bad_id") {
+		t.Errorf("an ID that is none: %v", err)
+	}
+}
