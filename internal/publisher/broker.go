@@ -308,5 +308,5 @@ func (l *loop) closeConn(c *brokerConn, err error) {
 		b.backoff = l.newBackoff()
 	}
 	b.leadersAskedAt = l.now.Add(-leaderInterval) // the leaders may have moved
-	l.noteUnreachable(b.addr, err)
+	l.noteFailure(b.addr, err)
 }

@@ -136,11 +136,11 @@ func (l *loop) jobDone(err error) {
 	l.jobOut = false
 	if err == nil {
 		l.nextJobAt = l.now.Add(min(l.opts.RetryInitial, jobInterval))
-		l.noteReachable()
+		l.noteSuccess()
 		return
 	}
 	l.delayJobs(l.opts.RetryMax)
-	l.noteUnreachable("", err)
+	l.noteFailure("", err)
 }
 
 // delayJobs waits for a backoff of at most limit.

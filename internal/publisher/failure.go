@@ -260,42 +260,60 @@ func (l *loop) reportFailure() {
 }
 
 const (
-	// outageAfter is how long no broker may respond before it is called an outage.
+	// outageAfter is how long no request may succeed before that is logged.
 	outageAfter = time.Second
 	// logInterval limits log lines about errors that last.
 	logInterval = 10 * time.Second
 )
 
-// outage is a time in which no broker responds.
+// outage is a time in which no request to the cluster succeeds.
 type outage struct {
-	since  time.Time // of the first failure since the last response; zero: none
+	since  time.Time // of the first failure since the last success; zero: none
+	silent time.Time // of the first failure without an answer since the last answer; zero: the last one was an answer
 	logged time.Time // when it was last logged; zero: not yet
 }
 
-// noteUnreachable notes that a broker could not be reached.
-func (l *loop) noteUnreachable(addr string, err error) {
+// noteFailure notes that a broker could not be reached, or answered with an error.
+func (l *loop) noteFailure(addr string, err error) {
 	o := &l.outage
 	if o.since.IsZero() {
 		o.since = l.now
-		l.log.Debug("kafka connection lost", slog.String("broker", addr), slog.Any("error", err))
+		l.log.Debug("kafka request failed", slog.String("broker", addr), slog.Any("error", err))
 	}
+	_, answered := errors.AsType[sarama.KError](err)
+	o.noteSilence(l, answered)
 	if l.now.Sub(o.since) < outageAfter || l.now.Sub(o.logged) < logInterval {
 		return
 	}
 	o.logged = l.now
-	l.metrics.unavailable.Set(float64(o.since.UnixMilli()) / 1e3)
-	l.log.Warn("kafka does not answer, retrying", slog.Time("since", o.since), slog.Any("error", err))
+	message := "kafka does not answer, retrying"
+	if answered {
+		message = "kafka answers with an error, retrying"
+	}
+	l.log.Warn(message, slog.Time("since", o.since), slog.Any("error", err))
 }
 
-// noteReachable notes that a broker has responded.
-func (l *loop) noteReachable() {
+func (o *outage) noteSilence(l *loop, answered bool) {
+	switch {
+	case answered:
+		o.silent = time.Time{}
+		l.metrics.unavailable.Set(0)
+	case o.silent.IsZero():
+		o.silent = l.now
+	case l.now.Sub(o.silent) >= outageAfter:
+		l.metrics.unavailable.Set(float64(o.silent.UnixMilli()) / 1e3)
+	}
+}
+
+// noteSuccess notes that a broker has answered, and not with an error of the whole request.
+func (l *loop) noteSuccess() {
 	o := &l.outage
 	if o.since.IsZero() {
 		return
 	}
+	l.metrics.unavailable.Set(0)
 	if !o.logged.IsZero() {
-		l.metrics.unavailable.Set(0)
-		l.log.Info("kafka answers again", slog.Duration("after", l.now.Sub(o.since)))
+		l.log.Info("kafka works again", slog.Duration("after", l.now.Sub(o.since)))
 	}
 	*o = outage{}
 }

@@ -292,7 +292,7 @@ func (l *loop) groupJobDone(err error) bool {
 	g := l.group
 	g.jobOut = false
 	if err == nil {
-		l.noteReachable()
+		l.noteSuccess()
 		g.retry, g.deniedAt = nil, time.Time{}
 		return true
 	}
@@ -304,7 +304,7 @@ func (l *loop) groupJobDone(err error) bool {
 		l.groupDenied(err)
 	default:
 		g.deniedAt = time.Time{}
-		l.noteUnreachable("", err)
+		l.noteFailure("", err)
 	}
 	if g.retry == nil {
 		g.retry = l.newBackoff()

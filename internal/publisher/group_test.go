@@ -1,12 +1,17 @@
 package publisher_test
 
 import (
+	"bytes"
 	"errors"
+	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/IBM/sarama"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -119,4 +124,47 @@ func TestPositionStaysInItsPartition(t *testing.T) {
 	if value, _, err := p.LastPosition(t.Context(), "position", kafka.Committed); err != nil || string(value) != "here" {
 		t.Errorf("found %q, %v", value, err)
 	}
+}
+
+// The coordinator answers with an error for longer than a moment: Kafka is not said to be silent.
+func TestAnsweredErrorIsNoOutage(t *testing.T) {
+	c := newCluster(t, 1, 1)
+	createTopic(t, c.ListenAddrs(), positions, 1, map[string]string{"cleanup.policy": "compact"})
+	opts, reg, log := options(c), prometheus.NewRegistry(), &lines{}
+	opts.PositionTopic, opts.Dropped = positions, func(string) {}
+	p, err := publisher.New(opts, slog.New(slog.NewTextHandler(log, nil)), reg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Kill)
+	reopen(t, p)
+	c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.AddPartitionsToTxn}, Err: kerr.CoordinatorLoadInProgress, Count: -1})
+	go func() {
+		_ = p.Send(t.Context(), &cdc.Routed{Batch: &cdc.Batch{Seq: 1}, Messages: []cdc.Message{msg("k", "0")}})
+	}()
+	eventually(t, "a line about it", func() bool { return strings.Contains(log.String(), "level=WARN") })
+	if !strings.Contains(log.String(), "kafka answers with an error") || !strings.Contains(log.String(), sarama.ErrOffsetsLoadInProgress.Error()) {
+		t.Error(log.String())
+	}
+	if since := metric(t, reg, "cdc_relay_kafka_unavailable_since_timestamp_seconds"); since != 0 {
+		t.Errorf("unavailable since %v", since)
+	}
+}
+
+// lines is what was logged.
+type lines struct {
+	mu sync.Mutex
+	bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.Buffer.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.Buffer.String()
 }

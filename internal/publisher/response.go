@@ -20,7 +20,7 @@ func (e requestDone) apply(l *loop) {
 	switch {
 	case e.err == nil:
 		c.responded, c.broker.backoff = true, nil
-		l.noteReachable()
+		l.noteSuccess()
 		l.throttle(c.broker, e.res)
 	case !isEncodingError(e.err):
 		l.closeConn(c, e.err)
