@@ -96,7 +96,7 @@ func (c *Client) Describe(ctx context.Context, topics []string, transactionalID 
 
 var errRedpanda error = &cdc.FixableError{
 	Cause: errors.New("the brokers are Redpanda, which takes the requests for the fence and does not refuse a late batch of an earlier run"),
-	Fix:   "set kafka.transactional_id: none, or use Apache Kafka 2.5 or newer",
+	Fix:   "use Apache Kafka 2.5 or newer, or " + withoutFence,
 }
 
 // isRedpanda looks at the cluster ID: Redpanda prefixes it so that clients can recognize it

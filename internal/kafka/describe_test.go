@@ -61,7 +61,8 @@ func TestNoProducerID(t *testing.T) {
 		says  string
 	}{
 		"FindCoordinator is denied":  {coordinator, kerr.TransactionalIDAuthorizationFailed, true, `grant the relay's principal WRITE on the transactional ID "cdc-relay.`},
-		"InitProducerId is denied":   {init, kerr.TransactionalIDAuthorizationFailed, true, "kafka.transactional_id: none"},
+		"InitProducerId is denied":   {init, kerr.TransactionalIDAuthorizationFailed, true, "with at-least-once delivery set kafka.transactional_id: none"},
+		"transactions are too short": {init, kerr.InvalidTransactionTimeout, true, "transaction.max.timeout.ms to 60000"},
 		"no grant at all":            {init, kerr.ClusterAuthorizationFailed, true, "IDEMPOTENT_WRITE"},
 		"no coordinator":             {coordinator, kerr.CoordinatorNotAvailable, false, "transaction.state.log.replication.factor"},
 		"the coordinator is loading": {init, kerr.CoordinatorLoadInProgress, false, "get a producer ID"},

@@ -77,6 +77,9 @@ func (p Producer) next() Producer { return Producer{p.ID, p.Epoch + 1} }
 // noProducer asks for a producer ID whatever the current one is.
 func noProducer() Producer { return Producer{-1, -1} }
 
+// withoutFence is no fix for exactly-once delivery, which needs the ID.
+const withoutFence = "with at-least-once delivery set kafka.transactional_id: none to go without the fence"
+
 // probeProducer is an unused producer ID; it tests InitProducerId permission without fencing anyone.
 func probeProducer() Producer { return Producer{math.MaxInt64, 0} }
 
@@ -104,7 +107,7 @@ func (c *Client) TakeOver(ctx context.Context, transactionalID string) (Producer
 	}
 	return noProducer(), &cdc.FixableError{
 		Cause: fmt.Errorf("get a producer ID: others take over the transactional ID %q at the same time, or the brokers do not count its epochs", transactionalID),
-		Fix:   "run one relay for each database; if this Kafka has no transactions, set kafka.transactional_id: none",
+		Fix:   "run one relay for each database; if this Kafka has no transactions, " + withoutFence,
 	}
 }
 
@@ -227,17 +230,20 @@ func producerIDError(transactionalID string, code sarama.KError) error {
 			"run one relay for each database, or give each a kafka.transactional_id of its own")
 	case sarama.ErrTransactionalIDAuthorizationFailed:
 		return cdc.Stop(cdc.ClassConfig, "kafka_denied", cause, fmt.Sprintf("grant the relay's principal WRITE on the transactional ID %q "+
-			"(or on the prefix %s), or set kafka.transactional_id: none to go without its fence", transactionalID, TransactionalPrefix))
+			"(or on the prefix %s), or %s", transactionalID, TransactionalPrefix, withoutFence))
 	case sarama.ErrClusterAuthorizationFailed, sarama.ErrTopicAuthorizationFailed:
 		return cdc.Stop(cdc.ClassConfig, "kafka_denied", cause,
 			"grant the relay's principal WRITE on its topics (before Kafka 2.8 also IDEMPOTENT_WRITE on the cluster)")
 	case sarama.ErrConsumerCoordinatorNotAvailable:
 		return &cdc.FixableError{Cause: cause, Fix: "if that lasts, start as many brokers as transaction.state.log.replication.factor says, " +
-			"or Kafka cannot make its topic __transaction_state; or set kafka.transactional_id: none to go without the fence"}
+			"or Kafka cannot make its topic __transaction_state; or " + withoutFence}
+	case sarama.ErrInvalidTransactionTimeout:
+		return cdc.Stop(cdc.ClassConfig, "kafka_config", cause,
+			fmt.Sprintf("set the brokers' transaction.max.timeout.ms to %d or more", TransactionTimeout.Milliseconds()))
 	default:
 		fix := ""
 		if transactionalID != "" {
-			fix = "if that lasts, and this Kafka has no transactions, set kafka.transactional_id: none"
+			fix = "if that lasts, and this Kafka has no transactions, " + withoutFence
 		}
 		return &cdc.FixableError{Cause: cause, Fix: fix}
 	}
