@@ -69,7 +69,8 @@ func openSQL(ctx context.Context, cfg *mysql.Config) (*sql.DB, error) {
 	if cfg.Params == nil {
 		cfg.Params = map[string]string{}
 	}
-	cfg.Params["autocommit"], cfg.Params["time_zone"] = "1", "'+00:00'" // whatever the server's defaults are
+	// Whatever the server's defaults are.
+	cfg.Params["autocommit"], cfg.Params["time_zone"], cfg.Params["sql_select_limit"] = "1", "'+00:00'", "18446744073709551615"
 	connector, err := mysql.NewConnector(cfg)
 	if err != nil {
 		return nil, cdc.ConfigError("dsn", "write user@tcp(host:3306)/database", "source.mysql.dsn cannot be used: %w", err)

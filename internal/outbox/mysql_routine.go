@@ -110,7 +110,7 @@ BEGIN
     UNION ALL SELECT table_name, NULL, NULL, SUBSTR(table_comment, CHAR_LENGTH({taken}) + 1), {untouched}
       FROM information_schema.tables WHERE table_schema = {schema} AND {ours};
   ELSEIF COALESCE(IS_USED_LOCK({lock}), 0) <> CONNECTION_ID() THEN
-    SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'another connection maintains the partitions';
+    SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'this connection does not hold the lock of the partitions';
   ELSE
     SELECT IF(partition_description = 'MAXVALUE', UTC_TIMESTAMP(), CAST(TRIM(BOTH '''' FROM partition_description) AS DATETIME)) INTO until
       FROM information_schema.partitions WHERE table_schema = {schema} AND table_name = {table} AND CAST(partition_name AS BINARY) = CAST(part AS BINARY);

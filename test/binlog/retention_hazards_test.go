@@ -2,6 +2,8 @@ package binlog
 
 import (
 	"context"
+	"database/sql"
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -153,12 +155,13 @@ func TestNothingIsDroppedWithoutGTIDs(t *testing.T) {
 	}
 }
 
-// A connection that does not commit by itself would wait for its own lock, and take back what it deleted.
-func TestMaintenanceWithoutAutocommit(t *testing.T) {
+// A connection that does not commit by itself would wait for its own lock, and take back what it deleted. With a limit it would see
+// one setting of the server, and one partition.
+func TestMaintenanceWithOtherDefaults(t *testing.T) {
 	onEach(t, func(d *database) {
 		t := d.t
 		k := keeping(d, 4)
-		k.params = "autocommit=0&time_zone=%27%2B05%3A30%27"
+		k.params = "autocommit=0&time_zone=%27%2B05%3A30%27&sql_select_limit=1"
 		d.insertAt(3, 1, 1)
 		p, name := k.parts(), "outbox_"+daysAgo(3)
 		if err := p.TakeOut(t.Context(), dayOf(t, p, 3)); err != nil {
@@ -169,6 +172,29 @@ func TestMaintenanceWithoutAutocommit(t *testing.T) {
 			t.Fatalf("%+v", part)
 		}
 		if err := p.Drop(t.Context(), k.takenOut(name)); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// The connection is lost, and the lock with it: no other one is said to hold it.
+func TestLostLockOfThePartitions(t *testing.T) {
+	onEach(t, func(d *database) {
+		t := d.t
+		k := keeping(d, 4)
+		p := k.parts()
+		day := time.Now().AddDate(0, 0, 20)
+		if err := p.Make(t.Context(), day, false); err != nil {
+			t.Fatal(err)
+		}
+		var holder sql.NullInt64
+		look := func() { d.scan("SELECT IS_USED_LOCK('"+outbox.MySQLPartitionLock(k.outbox())+"')", &holder) }
+		look()
+		d.exec(fmt.Sprintf("KILL %d", holder.Int64))
+		for holder.Valid {
+			look()
+		}
+		if err := p.Make(t.Context(), day.AddDate(0, 0, 1), false); err == nil || !strings.Contains(err.Error(), "does not hold the lock") {
 			t.Error(err)
 		}
 	})

@@ -72,7 +72,7 @@ BEGIN
     UNION ALL SELECT table_name, NULL, NULL, SUBSTR(table_comment, CHAR_LENGTH('cdc-relay: taken out of shop.outbox, until ') + 1), COALESCE(ABS(UNIX_TIMESTAMP(create_time) - TIMESTAMPDIFF(SECOND, '1970-01-01', SUBSTR(table_comment, CHAR_LENGTH('cdc-relay: taken out of shop.outbox, until ') + 28, 19))) <= 60, FALSE)
       FROM information_schema.tables WHERE table_schema = 'shop' AND CAST(LEFT(table_comment, CHAR_LENGTH('cdc-relay: taken out of shop.outbox, until ')) AS BINARY) = CAST('cdc-relay: taken out of shop.outbox, until ' AS BINARY);
   ELSEIF COALESCE(IS_USED_LOCK('cdc-relay partitions shop.outbox'), 0) <> CONNECTION_ID() THEN
-    SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'another connection maintains the partitions';
+    SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'this connection does not hold the lock of the partitions';
   ELSE
     SELECT IF(partition_description = 'MAXVALUE', UTC_TIMESTAMP(), CAST(TRIM(BOTH '''' FROM partition_description) AS DATETIME)) INTO until
       FROM information_schema.partitions WHERE table_schema = 'shop' AND table_name = 'outbox' AND CAST(partition_name AS BINARY) = CAST(part AS BINARY);
