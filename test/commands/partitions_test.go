@@ -2,6 +2,7 @@ package commands
 
 import (
 	"context"
+	"os/exec"
 	"strings"
 	"sync"
 	"testing"
@@ -136,19 +137,29 @@ func TestOldRowsAreDeletedByACommand(t *testing.T) {
 	s.says(0, "would delete 6 rows older than", "partitions", "run", "--dry-run", "--older-than", "29d")
 	s.says(2, "--yes", "partitions", "run", "--older-than", "1h")
 	s.says(1, "position is not saved yet", "partitions", "run")
-	advancing, stop := context.WithCancel(t.Context())
-	var advanced sync.WaitGroup
-	advanced.Go(func() { // again and again, as other tests write to the WAL meanwhile
-		for advancing.Err() == nil {
-			_ = s.pg.Exec(advancing, s.name, "SELECT pg_replication_slot_advance('"+s.slot()+"', pg_current_wal_lsn()), pg_sleep(0.1)")
-		}
+	stop := s.advancing(func(ctx context.Context) {
+		_ = s.pg.Exec(ctx, s.name, "SELECT pg_replication_slot_advance('"+s.slot()+"', pg_current_wal_lsn()), pg_sleep(0.1)")
 	})
 	s.says(0, `msg="old rows deleted" table=public.outbox rows=5`, "partitions", "run")
 	stop()
-	advanced.Wait()
 	s.sql("DO $$ BEGIN IF (SELECT count(*) FROM outbox) <> 5 THEN RAISE 'others were deleted'; END IF; END $$",
 		"ALTER TABLE outbox RENAME TO rows", "CREATE TABLE outbox (LIKE rows INCLUDING ALL) PARTITION BY RANGE (event_id)")
 	s.says(1, "set partitions in place of retention.delete", "partitions", "run")
+}
+
+// advancing moves the position again and again, as other tests write to the same WAL or binlog meanwhile.
+func (s *site) advancing(advance func(ctx context.Context)) (stop func()) {
+	ctx, cancel := context.WithCancel(s.t.Context())
+	var advanced sync.WaitGroup
+	advanced.Go(func() {
+		for ctx.Err() == nil {
+			advance(ctx)
+		}
+	})
+	return func() {
+		cancel()
+		advanced.Wait()
+	}
 }
 
 // On MySQL and MariaDB too, a role that may not delete is granted it by setup. The checkpoint decides what is relayed.
@@ -171,8 +182,14 @@ func TestOldRowsAreDeletedByACommandOnMySQL(t *testing.T) {
 		s.env = nil
 		s.says(0, "would delete 1 row older than", "partitions", "run", "--dry-run")
 		s.says(1, "position is not saved yet", "partitions", "run")
-		s.says(0, "", "position", "set", gtids(s.t, s.mysql), "--yes")
+		stop := s.advancing(func(ctx context.Context) {
+			set, _ := s.mysql.GTIDs(ctx)
+			cmd := exec.CommandContext(ctx, binary, "position", "set", set, "--yes")
+			cmd.Dir = s.dir
+			_ = cmd.Run()
+		})
 		s.says(0, `msg="old rows deleted" table=NAME.outbox rows=1`, "partitions", "run")
+		stop()
 		mysqlExec(s.t, s.mysql, s.name, "ALTER TABLE outbox DROP PRIMARY KEY", "ALTER TABLE outbox PARTITION BY KEY (created_at) PARTITIONS 2")
 		s.says(1, "set partitions in place of retention.delete", "partitions", "run")
 	})
