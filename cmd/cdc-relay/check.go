@@ -116,7 +116,7 @@ func (c *check) checkConfig(context.Context) []finding.Finding {
 }
 
 func (c *check) checkDatabase(ctx context.Context) []finding.Finding {
-	found, tables := c.db.check(ctx, c.store.Load)
+	found, tables := c.db.check(ctx, resumer(c.config, c.store))
 	if tables != nil {
 		found = append(found, c.checkRows(ctx)...)
 	}

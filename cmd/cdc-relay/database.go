@@ -31,7 +31,7 @@ type database interface {
 	// connString returns given, or the relay's own connection string if given is "".
 	connString(given string) (connString, error)
 	// check verifies what a run needs, and returns the tables that exist by name.
-	check(ctx context.Context, load cdc.Loader) ([]finding.Finding, map[string]*cdc.Table)
+	check(ctx context.Context, load cdc.Resumer) ([]finding.Finding, map[string]*cdc.Table)
 	// partitions returns the tables that have daily partitions. With owner the routine of setup is not needed. load finds the
 	// position that decides what is relayed.
 	partitions(dsn connString, owner bool, load cdc.Loader) (retention.Tables, error)

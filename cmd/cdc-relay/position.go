@@ -28,6 +28,8 @@ without a checkpoint. On MySQL and MariaDB only the checkpoint stores the positi
 type positions struct {
 	app   *app
 	store store
+	// resume returns what a run would load.
+	resume cdc.Resumer
 	// location says where the checkpoint is stored; "" if none is configured.
 	location string
 }
@@ -46,7 +48,7 @@ func (p *positions) with(a *app, fn func(database) error) error {
 		return err
 	}
 	defer func() { _ = p.store.Close() }()
-	p.app, p.location = a, storeLocation(c)
+	p.app, p.location, p.resume = a, storeLocation(c), resumer(c, p.store)
 	return fn(db)
 }
 
@@ -138,7 +140,7 @@ position. The deleted position is printed.`,
 // still running are rejected.
 func moved(c cdc.Checkpoint, source cdc.Source, to cdc.Position, keepsCommit bool) cdc.Checkpoint {
 	c.Source = source
-	c.Progress.Position = to
+	c.Progress.Position, c.Progress.Part = to, cdc.Part{}
 	if !keepsCommit { // a commit that is repeated is not the last one
 		c.Progress.Commit, c.Progress.TxID, c.LastEventID = "", "", ""
 	}
@@ -148,6 +150,14 @@ func moved(c cdc.Checkpoint, source cdc.Source, to cdc.Position, keepsCommit boo
 	}
 	c.Generation, c.Sequence = c.Generation+1, 0
 	return c
+}
+
+// repeatedPart says what a move to the position that is stored changes, which may be within a transaction.
+func repeatedPart(p cdc.Part) string {
+	if p.TxID == "" {
+		return ""
+	}
+	return fmt.Sprintf(", before transaction %s; its first %s, published already, will be published again", p.TxID, plural(int(p.Rows), "row"))
 }
 
 // savedLines are the lines about a checkpoint that are the same for every database.

@@ -48,18 +48,70 @@ func (s *committed) publisher() (*publisher.Publisher, error) {
 	return newPublisher(&c, func(string) {}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 }
 
-// Load returns the position in Kafka, or the copy if that is newer.
-func (s *committed) Load(ctx context.Context) (cdc.Checkpoint, bool, error) {
-	last, committed, err := s.inKafka(ctx)
+// resumer returns what a run would load, or why it would refuse to start.
+func resumer(c *config.Config, s store) cdc.Resumer {
+	if k, ok := s.(*committed); ok {
+		return k.resume
+	}
+	load := checkpointer(c, s).Load
+	return func(ctx context.Context, _ cdc.Source) (cdc.Checkpoint, bool, error) { return load(ctx) }
+}
+
+// checkpointer returns the store that a relay uses.
+func checkpointer(c *config.Config, s store) relay.Checkpointer {
+	if c.Delivery == config.AtLeastOnce && c.Kafka.PositionTopic != "" && c.Kafka.TransactionalID != kafka.TransactionalNone {
+		return &handover{store: s, config: c}
+	}
+	return s
+}
+
+func (s *committed) resume(ctx context.Context, id cdc.Source) (cdc.Checkpoint, bool, error) {
+	client, err := newKafkaClient(s.config)
 	if err != nil {
-		return last, false, err
+		return cdc.Checkpoint{}, false, err
 	}
-	stored, found, err := s.store.Load(ctx)
-	if err != nil || !committed || found && stored.Generation > last.Generation {
-		stored.Generation = max(stored.Generation, last.Generation)
-		return stored, found, err
+	defer client.Close()
+	if err := client.VerifyPositionTopic(ctx, s.config.Kafka.PositionTopic); err != nil {
+		return cdc.Checkpoint{}, false, err
 	}
-	return last, true, nil
+	p, err := s.positions(ctx)
+	if err != nil {
+		return cdc.Checkpoint{}, false, err
+	}
+	return p.Newest(id)
+}
+
+// Load returns the newest position, whatever its source, and also if a run would refuse it.
+func (s *committed) Load(ctx context.Context) (cdc.Checkpoint, bool, error) {
+	p, err := s.positions(ctx)
+	if err == nil {
+		err = p.Away
+	}
+	if err != nil {
+		return cdc.Checkpoint{}, false, err
+	}
+	id := p.Stored.Source
+	if p.Committed {
+		id = p.Last.Source
+	}
+	c, found, _ := p.Newest(id) //nolint:errcheck // see above
+	return c, found, nil
+}
+
+// positions loads those in Kafka and in the store.
+func (s *committed) positions(ctx context.Context) (p relay.Positions, err error) {
+	p.Topic = s.config.Kafka.PositionTopic
+	if p.Last, p.Committed, err = s.inKafka(ctx); err != nil {
+		return p, err
+	}
+	p.Stored, p.Found, p.Away = s.store.Load(ctx)
+	if _, ok := errors.AsType[*cdc.StopError](p.Away); ok {
+		return p, p.Away
+	}
+	if !p.Committed { // the next one must be above that of a reset
+		p.Stored.Generation = max(p.Stored.Generation, p.Last.Generation)
+	}
+	return p, nil
 }
 
 // inKafka returns the position in Kafka, if there is one.

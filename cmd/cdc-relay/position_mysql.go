@@ -64,7 +64,7 @@ type shownGTIDs struct {
 }
 
 func (p *mysqlPositions) show(ctx context.Context, asJSON bool) error {
-	in, err := p.db.Inspect(ctx, p.binlog, p.store.Load)
+	in, err := p.db.Inspect(ctx, p.binlog, p.resume)
 	if err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func (p *mysqlPositions) present(in *binlog.Inspection) shownGTIDs {
 		s.Checkpoint, s.LastCommit, s.LastEventID = &position, c.Progress.TxID, c.LastEventID
 		s.Generation, s.Sequence, s.SavedAt = c.Generation, c.Sequence, &c.SavedAt
 	}
-	if in.LoadErr != nil {
+	if in.LoadErr != nil && !in.Found {
 		s.LoadError = cdc.Explain(in.LoadErr)
 	}
 	if in.Refused != nil {
@@ -127,11 +127,11 @@ func (p *mysqlPositions) set(ctx context.Context, text string, yes bool) error {
 	if err := p.db.Idle(ctx, p.binlog); err != nil {
 		return err
 	}
-	in, err := p.db.Inspect(ctx, p.binlog, p.store.Load)
+	in, err := p.db.Inspect(ctx, p.binlog, p.resume)
 	if err != nil {
 		return err
 	}
-	if in.LoadErr != nil {
+	if in.LoadErr != nil && !in.Found {
 		return in.LoadErr
 	}
 	if in.Found && !in.Checkpoint.Source.Same(in.Source) {
@@ -148,17 +148,17 @@ func (p *mysqlPositions) set(ctx context.Context, text string, yes bool) error {
 	if err := p.store.Save(ctx, moved(in.Checkpoint, in.Source, move.To, keepsCommit)); err != nil {
 		return err
 	}
-	p.reportMove(move, in.Found)
+	p.reportMove(move, in.Found, in.Checkpoint.Progress.Part)
 	return nil
 }
 
-func (p *mysqlPositions) reportMove(m binlog.Move, found bool) {
+func (p *mysqlPositions) reportMove(m binlog.Move, found bool, part cdc.Part) {
 	p.app.printf("position is %s now", orStart(m.To))
 	switch {
 	case !found:
 		p.app.printf(", the first one stored")
 	case m.Skips == 0 && m.Repeats == 0:
-		p.app.printf(", as it was")
+		p.app.printf(", as it was%s", repeatedPart(part))
 	}
 	if m.Skips > 0 {
 		p.app.printf("; %s skipped, whose unpublished events will never be published", transactions(m.Skips))

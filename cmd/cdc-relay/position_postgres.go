@@ -45,7 +45,7 @@ func (p *postgres) resetPosition(ctx context.Context, at *positions, yes bool) e
 }
 
 func (p *postgresPositions) inspect(ctx context.Context) (wal.Inspection, error) {
-	return p.db.Inspect(ctx, p.wal, p.store.Load)
+	return p.db.Inspect(ctx, p.wal, p.resume)
 }
 
 // shownPosition is a position in both forms.
@@ -124,7 +124,7 @@ func present(in wal.Inspection, location string) shownPositions {
 		s.TxID, s.LastEventID, s.Generation, s.Sequence = c.Progress.TxID, c.LastEventID, c.Generation, c.Sequence
 		s.SavedAt = &c.SavedAt
 	}
-	if in.LoadErr != nil {
+	if in.LoadErr != nil && !in.Found {
 		s.LoadError = cdc.Explain(in.LoadErr)
 	}
 	if in.Refused != nil {
@@ -181,7 +181,7 @@ func (p *postgresPositions) set(ctx context.Context, to cdc.Position, yes bool) 
 	if err != nil {
 		return err
 	}
-	if in.LoadErr != nil {
+	if in.LoadErr != nil && !in.Found {
 		return in.LoadErr
 	}
 	if in.Found && !in.Checkpoint.Source.Same(in.Source) {
@@ -202,18 +202,18 @@ func (p *postgresPositions) set(ctx context.Context, to cdc.Position, yes bool) 
 			return err
 		}
 	}
-	p.reportMove(move)
+	p.reportMove(move, in.Checkpoint.Progress.Part)
 	return nil
 }
 
-func (p *postgresPositions) reportMove(m wal.Move) {
+func (p *postgresPositions) reportMove(m wal.Move, part cdc.Part) {
 	switch {
 	case m.Skips > 0:
 		p.app.printf("position is %s now, %s further: unpublished events before it will never be published\n", display(m.To), byteSize(m.Skips))
 	case m.Repeats > 0:
 		p.app.printf("position is %s now, %s back: events committed after it are published again\n", display(m.To), byteSize(m.Repeats))
 	default:
-		p.app.printf("position is %s already\n", display(m.To))
+		p.app.printf("position is %s already%s\n", display(m.To), repeatedPart(part))
 	}
 }
 
@@ -223,7 +223,7 @@ func (p *postgresPositions) reset(ctx context.Context, yes bool) error {
 		return err
 	}
 	var stop *cdc.StopError
-	if in.LoadErr != nil && (!errors.As(in.LoadErr, &stop) || stop.Class != cdc.ClassPosition) {
+	if in.LoadErr != nil && !in.Found && (!errors.As(in.LoadErr, &stop) || stop.Class != cdc.ClassPosition) {
 		return in.LoadErr // an unusable checkpoint is what reset is for
 	}
 	if err := in.Idle(); err != nil && in.Slot != nil {

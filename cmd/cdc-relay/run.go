@@ -14,7 +14,6 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/binlog"
 	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
 	"github.com/cdc-relay/cdc-relay/internal/config"
-	"github.com/cdc-relay/cdc-relay/internal/kafka"
 	"github.com/cdc-relay/cdc-relay/internal/relay"
 )
 
@@ -152,12 +151,9 @@ func wire(c *config.Config, start binlog.StartFrom, dropped func(reason string),
 	if err != nil {
 		return stages{}, nil, err
 	}
-	s := relay.Stages{Source: src, Router: router, Sink: sink, Checkpointer: store, Maintainer: keeper}
-	switch {
-	case c.Delivery == config.ExactlyOnce:
+	s := relay.Stages{Source: src, Router: router, Sink: sink, Checkpointer: checkpointer(c, store), Maintainer: keeper}
+	if c.Delivery == config.ExactlyOnce {
 		s.Committer = checkpoint.NewTopic(sink)
-	case c.Kafka.PositionTopic != "" && c.Kafka.TransactionalID != kafka.TransactionalNone:
-		s.Checkpointer = &handover{store: store, config: c}
 	}
 	return stages{s, src}, func() { _ = store.Close() }, nil
 }

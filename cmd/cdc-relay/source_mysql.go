@@ -73,7 +73,7 @@ func (m *mysql) open(ctx context.Context, dsn connString) (*binlog.Database, err
 	return binlog.OpenDatabase(ctx, o)
 }
 
-func (m *mysql) check(ctx context.Context, load cdc.Loader) ([]finding.Finding, map[string]*cdc.Table) {
+func (m *mysql) check(ctx context.Context, load cdc.Resumer) ([]finding.Finding, map[string]*cdc.Table) {
 	return binlog.Check(ctx, m.binlog, load)
 }
 

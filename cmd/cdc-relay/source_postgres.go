@@ -63,7 +63,7 @@ func (p *postgres) open(ctx context.Context, dsn connString) (*wal.Database, err
 	return wal.OpenDatabase(ctx, o)
 }
 
-func (p *postgres) check(ctx context.Context, load cdc.Loader) ([]finding.Finding, map[string]*cdc.Table) {
+func (p *postgres) check(ctx context.Context, load cdc.Resumer) ([]finding.Finding, map[string]*cdc.Table) {
 	return wal.Check(ctx, p.wal, load)
 }
 

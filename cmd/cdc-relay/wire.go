@@ -217,7 +217,7 @@ func relayOptions(c *config.Config, dropped func(reason string)) relay.Options {
 		MaxEvents: c.Window.Events, MaxBytes: int(c.Window.Bytes), Dropped: dropped,
 		RetryInitial: c.Retry.Initial, RetryMax: c.Retry.Max,
 		StartupTimeout: c.StartupTimeout, ShutdownTimeout: c.ShutdownTimeout, Park: c.Errors.OnStop == config.OnStopPark,
-		TransactionalID: kafka.TransactionalID(c.Kafka.TransactionalID, ""),
-		UniqueSource:    c.Source.MySQL != nil && c.Source.MySQL.ID != "",
+		TransactionalID: kafka.TransactionalID(c.Kafka.TransactionalID, ""), PositionTopic: positionTopic(c),
+		UniqueSource: c.Source.MySQL != nil && c.Source.MySQL.ID != "",
 	}
 }

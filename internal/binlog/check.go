@@ -23,7 +23,7 @@ type checker struct {
 
 // Check verifies what a run needs from the server and changes nothing; load is asked for the checkpoint to compare
 // with the binlog. It also returns the configured tables that exist, so that their columns can be checked.
-func Check(ctx context.Context, o Options, load cdc.Loader) ([]finding.Finding, map[string]*cdc.Table) {
+func Check(ctx context.Context, o Options, load cdc.Resumer) ([]finding.Finding, map[string]*cdc.Table) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	c := &checker{opts: o}
@@ -145,7 +145,7 @@ func (c *checker) limits(ctx context.Context) {
 }
 
 // replication verifies that this user may read the binlog from here.
-func (c *checker) replication(ctx context.Context, load cdc.Loader) {
+func (c *checker) replication(ctx context.Context, load cdc.Resumer) {
 	if err := c.db.TryLog(ctx, c.opts); err != nil {
 		c.report.Fail("replication", err)
 		return
@@ -155,7 +155,7 @@ func (c *checker) replication(ctx context.Context, load cdc.Loader) {
 	switch {
 	case err != nil:
 		c.report.Fail("positions", err)
-	case in.LoadErr != nil: // the checkpoint's own finding
+	case in.LoadErr != nil && !in.Found: // the checkpoint's own finding
 	case in.Refused != nil:
 		c.report.Fail("positions", in.Refused)
 	default:

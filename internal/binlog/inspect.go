@@ -15,7 +15,7 @@ type Inspection struct {
 	// Executed is every transaction that the server has in its binlog or had, Purged those that it has no log
 	// of any more. On MariaDB they are the last GTID of each domain.
 	Executed, Purged cdc.Position
-	// Checkpoint is what is stored, Found whether anything is, LoadErr why that is not known.
+	// Checkpoint is what is stored, Found whether anything is, LoadErr why that is not known or not continued from.
 	Checkpoint cdc.Checkpoint
 	Found      bool
 	LoadErr    error
@@ -28,7 +28,7 @@ type Inspection struct {
 
 // Inspect reads where the server's log stands and the checkpoint, and applies the start rules as
 // [Source.Acquire] does. The error is for a server that cannot be asked.
-func (d *Database) Inspect(ctx context.Context, o Options, load cdc.Loader) (Inspection, error) {
+func (d *Database) Inspect(ctx context.Context, o Options, load cdc.Resumer) (Inspection, error) {
 	sv := server{source: d.Source(o), flavor: d.Server.Flavor}
 	var err error
 	if sv.executed, sv.purged, err = readServer(ctx, d.db, sv.flavor); err != nil {
@@ -37,7 +37,7 @@ func (d *Database) Inspect(ctx context.Context, o Options, load cdc.Loader) (Ins
 	in := Inspection{
 		Source: sv.source, Executed: cdc.Position(sv.executed.String()), Purged: cdc.Position(sv.purged.String()), server: sv,
 	}
-	in.Checkpoint, in.Found, in.LoadErr = load(ctx)
+	in.Checkpoint, in.Found, in.LoadErr = load(ctx, sv.source)
 	v, refused := resolve(sv, storedCheckpoint{in.Checkpoint, in.Found}, nil, o.StartFrom)
 	switch {
 	case in.LoadErr != nil:

@@ -139,7 +139,7 @@ func TestMySQL80(t *testing.T) {
 	if n := strings.Count(log.String(), "MySQL 8.0.22 has all that the relay needs"); n != 1 {
 		t.Errorf("%d warnings:\n%s", n, &log)
 	}
-	found, tables := Check(t.Context(), o, func(ctx context.Context) (cdc.Checkpoint, bool, error) { return none(ctx, cdc.Source{}) })
+	found, tables := Check(t.Context(), o, none)
 	severities := map[string]finding.Severity{}
 	for _, f := range found {
 		if f.Severity == finding.Warn || f.Severity == finding.Fail {

@@ -78,18 +78,14 @@ func (r *Relay) resume(ctx context.Context, id cdc.Source, stored cdc.Checkpoint
 	if !r.exactlyOnce() {
 		return stored, found, nil
 	}
-	c, found, err := r.settle(ctx, id, stored, found)
-	if err == nil && away != nil && (!found || !c.ExactlyOnce) {
-		err = away
-	}
-	return c, found, err
+	return r.settle(ctx, id, Positions{Topic: r.opts.PositionTopic, Stored: stored, Found: found, Away: away})
 }
 
 // settle fences earlier relays, and returns the newest position: that in Kafka, or the checkpoint where at-least-once
 // delivery or a person has moved it on since.
-func (r *Relay) settle(ctx context.Context, id cdc.Source, stored cdc.Checkpoint, found bool) (cdc.Checkpoint, bool, error) {
+func (r *Relay) settle(ctx context.Context, id cdc.Source, p Positions) (cdc.Checkpoint, bool, error) {
 	fence := r.fence(id, "")
-	earlier := stored.Fence
+	earlier := p.Stored.Fence
 	for {
 		r.Sink.Kill()
 		r.Sink.Reset()
@@ -100,30 +96,50 @@ func (r *Relay) settle(ctx context.Context, id cdc.Source, stored cdc.Checkpoint
 		if err := r.Sink.Open(ctx, fence, replaced...); err != nil {
 			return cdc.Checkpoint{}, false, err
 		}
-		last, committed, err := r.Committer.Last(ctx)
-		if err != nil {
+		var err error
+		if p.Last, p.Committed, err = r.Committer.Last(ctx); err != nil {
 			return cdc.Checkpoint{}, false, fmt.Errorf("read the position in Kafka: %w", err)
 		}
-		if committed && last.Source.Same(id) && last.Fence != fence && last.Fence != earlier { // its relay may still be there
+		if last := p.Last; p.Committed && last.Source.Same(id) && last.Fence != fence && last.Fence != earlier { // its relay may still be there
 			earlier = last.Fence
 			continue
 		}
-		return newest(id, last, committed, stored, found)
+		return p.Newest(id)
 	}
 }
 
-// newest chooses between the position in Kafka and the checkpoint, by their generations: a run of either kind has a
-// higher one than those before it, and writes Kafka's first.
-func newest(id cdc.Source, last cdc.Checkpoint, committed bool, stored cdc.Checkpoint, found bool) (cdc.Checkpoint, bool, error) {
+// Positions are those between which a start of exactly-once delivery chooses.
+type Positions struct {
+	Topic string
+	// Last is the last one in the topic, Committed whether there is one.
+	Last      cdc.Checkpoint
+	Committed bool
+	// Stored is the checkpoint, Found whether there is one, Away why that is not known.
+	Stored cdc.Checkpoint
+	Found  bool
+	Away   error
+}
+
+// Newest chooses by the generations: a run of either kind has a higher one than those before it, and writes Kafka's first. With
+// a [cdc.StopError] it returns the position that a person would continue from.
+func (p *Positions) Newest(id cdc.Source) (cdc.Checkpoint, bool, error) {
+	c, found, err := newest(p.Topic, id, p.Last, p.Committed, p.Stored, p.Found)
+	if err == nil && p.Away != nil && (!found || !c.ExactlyOnce) {
+		err = p.Away
+	}
+	return c, found, err
+}
+
+func newest(topic string, id cdc.Source, last cdc.Checkpoint, committed bool, stored cdc.Checkpoint, found bool) (cdc.Checkpoint, bool, error) {
 	switch {
 	case committed && !last.Source.Same(id):
-		return last, false, cdc.PositionError("foreign_position", "give each relay a kafka.position_topic and a source of its own",
-			"position topic has the position of another source (system %s, database %s, slot %s), this one is system %s, database %s, slot %s",
-			last.Source.SystemID, last.Source.Database, last.Source.Slot, id.SystemID, id.Database, id.Slot)
+		return last, true, cdc.PositionError("foreign_position", "give each relay a kafka.position_topic and a source of its own",
+			"topic of positions %q has the position of another source (system %s, database %s, slot %s), this one is system %s, database %s, slot %s",
+			topic, last.Source.SystemID, last.Source.Database, last.Source.Slot, id.SystemID, id.Database, id.Slot)
 	case found && stored.ExactlyOnce && (!committed || stored.Generation > last.Generation):
-		return stored, false, cdc.PositionError("position_topic_lost",
+		return stored, true, cdc.PositionError("position_topic_lost",
 			"find out what consumers have, then accept the checkpoint, or another position, with `cdc-relay position set`",
-			"position topic does not have the position that the checkpoint is a copy of (%s): it was lost or replaced, and what was published behind the copy would be repeated", stored.Progress.Position)
+			"topic of positions %q does not have the position that the checkpoint is a copy of (%s): it was lost or replaced, and what was published behind the copy would be repeated", topic, stored.Progress.Position)
 	case !committed, found && stored.Generation > last.Generation:
 		return stored, found, nil
 	case !last.ExactlyOnce && found && stored.Generation == last.Generation:
@@ -131,7 +147,7 @@ func newest(id cdc.Source, last cdc.Checkpoint, committed bool, stored cdc.Check
 	case !last.ExactlyOnce && !found && id.Slot != "": // the slot has moved on since
 		return cdc.Checkpoint{Generation: last.Generation}, false, nil
 	case !last.ExactlyOnce && !found:
-		return last, false, cdc.PositionError("checkpoint_lost", "find out what consumers have, then set the position with `cdc-relay position set`",
+		return last, true, cdc.PositionError("checkpoint_lost", "find out what consumers have, then set the position with `cdc-relay position set`",
 			"checkpoint of at-least-once delivery is lost, and what it published since the position in Kafka (%s) would be repeated", last.Progress.Position)
 	}
 	return last, true, nil

@@ -25,6 +25,8 @@ type Options struct {
 	ShutdownTimeout time.Duration
 	// TransactionalID is the sink's; "": one derived from the source.
 	TransactionalID string
+	// PositionTopic is where the Committer commits positions.
+	PositionTopic string
 	// UniqueSource says that no other binlog has the source's system ID, because it was configured.
 	UniqueSource bool
 	// Dropped counts an event that is not published because the configuration says so.

@@ -28,7 +28,7 @@ type checker struct {
 // Check verifies what a run needs from the database and changes nothing; load is asked for the checkpoint
 // to compare with the slot. It also returns the configured tables that exist, so that their columns can be
 // checked.
-func Check(ctx context.Context, o Options, load cdc.Loader) ([]finding.Finding, map[string]*cdc.Table) {
+func Check(ctx context.Context, o Options, load cdc.Resumer) ([]finding.Finding, map[string]*cdc.Table) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	c := &checker{opts: o}
@@ -100,7 +100,7 @@ func (c *checker) publication() {
 
 // replication verifies that this role may replicate from here: rights, pg_hba.conf, poolers and free slots
 // are all in it. One connection does for everything: there may be no room for two.
-func (c *checker) replication(ctx context.Context, load cdc.Loader) {
+func (c *checker) replication(ctx context.Context, load cdc.Resumer) {
 	repl, err := connectReplication(ctx, c.opts)
 	if err != nil {
 		c.report.Fail("replication", err)
@@ -119,7 +119,7 @@ func (c *checker) replication(ctx context.Context, load cdc.Loader) {
 	}
 	c.report.OK("replication", "%s", works)
 	switch {
-	case c.survey.Slot.Problem != nil || in.LoadErr != nil: // findings of their own
+	case c.survey.Slot.Problem != nil || in.LoadErr != nil && !in.Found: // findings of their own
 	case in.Refused != nil:
 		c.report.Fail("positions", in.Refused)
 	default:

@@ -16,7 +16,7 @@ type Inspection struct {
 	Slot *SlotInfo
 	// WALEnd is the end of the server's WAL.
 	WALEnd cdc.Position
-	// Checkpoint is what is stored, Found whether anything is, LoadErr why that is not known.
+	// Checkpoint is what is stored, Found whether anything is, LoadErr why that is not known or not continued from.
 	Checkpoint cdc.Checkpoint
 	Found      bool
 	LoadErr    error
@@ -27,7 +27,7 @@ type Inspection struct {
 
 // Inspect reads the slot and the checkpoint and applies the start rules as [Source.Acquire] does, without
 // taking the slot. The error is for a database that cannot be asked.
-func (d *Database) Inspect(ctx context.Context, o Options, load cdc.Loader) (Inspection, error) {
+func (d *Database) Inspect(ctx context.Context, o Options, load cdc.Resumer) (Inspection, error) {
 	repl, err := connectReplication(ctx, o)
 	if err != nil {
 		return Inspection{}, err
@@ -39,7 +39,7 @@ func (d *Database) Inspect(ctx context.Context, o Options, load cdc.Loader) (Ins
 	return d.inspect(ctx, repl, o, load)
 }
 
-func (d *Database) inspect(ctx context.Context, repl *pgconn.PgConn, o Options, load cdc.Loader) (Inspection, error) {
+func (d *Database) inspect(ctx context.Context, repl *pgconn.PgConn, o Options, load cdc.Resumer) (Inspection, error) {
 	pub, err := readPublication(ctx, d.conn, o.Publication, o.Tables, d.Server.Version)
 	if err != nil {
 		return Inspection{}, err
@@ -56,7 +56,7 @@ func (d *Database) inspect(ctx context.Context, repl *pgconn.PgConn, o Options, 
 	if in.Slot, err = d.Slot(ctx, o.Slot); err != nil {
 		return in, err
 	}
-	in.Checkpoint, in.Found, in.LoadErr = load(ctx)
+	in.Checkpoint, in.Found, in.LoadErr = load(ctx, sv.source)
 	in.From, in.Refused = ss.nextStart(ctx, &sv, in)
 	return in, nil
 }

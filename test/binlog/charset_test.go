@@ -46,7 +46,7 @@ func TestStopAtUnsupportedCharset(t *testing.T) {
 		}
 		reads["note"] = false
 		d.past(err, o, row+"(3, 'ő', 'b')")
-		found, tables := binlog.Check(t.Context(), d.options(o), nothing)
+		found, tables := binlog.Check(t.Context(), d.options(o), none)
 		if tables[d.name+".outbox"] == nil || tables[d.name+".outbox"].Columns[2].Form != cdc.FormForeign {
 			t.Errorf("check finds %v", found)
 		}

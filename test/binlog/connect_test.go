@@ -162,7 +162,7 @@ func TestRights(t *testing.T) {
 		d.exec("GRANT USAGE ON *.* TO `" + user + "`@`%`")
 		d.dsn = d.server.UserDSN(user, "secret", d.name, "")
 		for range 2 { // on the table, and on the binlog
-			found, _ := binlog.Check(t.Context(), d.options(current()), nothing)
+			found, _ := binlog.Check(t.Context(), d.options(current()), none)
 			_, _, err := d.source(current()).Acquire(t.Context(), none)
 			if err == nil {
 				t.Fatal("a user without rights may read the binlog")

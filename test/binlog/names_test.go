@@ -43,7 +43,7 @@ func TestLowerCaseTableNames(t *testing.T) {
 	if got := labels(t, reg, "cdc_relay_events_received_total"); got != "Shop.Outbox" {
 		t.Errorf("rows of %q", got)
 	}
-	findings, tables := binlog.Check(t.Context(), o, nothing)
+	findings, tables := binlog.Check(t.Context(), o, none)
 	if tables["Shop.Outbox"] == nil {
 		t.Errorf("check finds %v: %v", tables, findings)
 	}

@@ -294,6 +294,12 @@ func TestPositionTopicIsLost(t *testing.T) {
 					return err == nil, nil
 				})
 			}
+			refused := func(why string) {
+				t.Helper()
+				if shown, err := r.Relay.Command(t.Context(), "position", "show"); err != nil || !strings.Contains(shown, "refused: ") || !strings.Contains(shown, why) {
+					t.Errorf("position show does not say that run refuses: %v: %s", err, shown)
+				}
+			}
 			setBack := func(code int, steps ...string) {
 				position, _, err := r.Saved(t.Context())
 				r.Must(err)
@@ -302,7 +308,14 @@ func TestPositionTopicIsLost(t *testing.T) {
 					r.Must(r.Relay.Start(t.Context()))
 				}
 				says(t, r.AwaitExit(time.Minute, code), append(steps, "position set")...)
+				refused("position")
 				command(steps...)
+				if code == 2 { // with an empty topic
+					refused("`cdc-relay position set`")
+					if found, err := r.Relay.Command(t.Context(), "check"); err == nil {
+						t.Errorf("check passes: %s", found)
+					}
+				}
 				command("position", "set", position, "--yes") // forward from the slot
 				r.Start()
 				r.AwaitSaved(r.Append("afterwards", 10))

@@ -40,7 +40,7 @@ func TestLeafPartitionIsRefused(t *testing.T) {
 			d.exec("CREATE TABLE leaf PARTITION OF mid FOR VALUES IN ('2')")
 			d.exec("CREATE PUBLICATION " + d.name + " FOR " + tt.publication)
 			o := wal.Options{Slot: d.name, Tables: []string{tt.table}, DSN: func() (string, error) { return server.DSN(d.name, ""), nil }, Publication: d.name}
-			found, _ := wal.Check(t.Context(), o, nothing)
+			found, _ := wal.Check(t.Context(), o, none)
 			var checked string
 			for _, f := range found {
 				if f.Subject == "publication" && f.Severity == finding.Fail {

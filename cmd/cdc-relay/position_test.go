@@ -1,0 +1,28 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/cdc-relay/cdc-relay/internal/binlog"
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/wal"
+)
+
+// The position that is set is the stored one, within a transaction of which some rows are published: they are published again.
+func TestSetPositionWithinATransaction(t *testing.T) {
+	part := cdc.Part{TxID: "0-1-7", Rows: 3}
+	if c := moved(cdc.Checkpoint{Progress: cdc.Progress{Part: part}}, cdc.Source{}, "p", true); c.Progress.Part != (cdc.Part{}) {
+		t.Errorf("the rows are skipped: %+v", c.Progress)
+	}
+	var out bytes.Buffer
+	shared := &positions{app: &app{stdout: &out}}
+	(&postgresPositions{positions: shared}).reportMove(wal.Move{To: "0000000000000001"}, part)
+	(&mysqlPositions{positions: shared}).reportMove(binlog.Move{To: "0-1-6"}, true, part)
+	for line := range strings.Lines(out.String()) {
+		if !strings.Contains(line, "before transaction 0-1-7; its first 3 rows, published already, will be published again") {
+			t.Error(line)
+		}
+	}
+}
