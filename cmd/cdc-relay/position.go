@@ -140,7 +140,7 @@ position. The deleted position is printed.`,
 // still running are rejected.
 func moved(c cdc.Checkpoint, source cdc.Source, to cdc.Position, keepsCommit bool) cdc.Checkpoint {
 	c.Source = source
-	c.Progress.Position, c.Progress.Part = to, cdc.Part{}
+	c.Progress.Position, c.Progress.Part, c.Progress.XMin = to, cdc.Part{}, "" // it may be of a position that is further
 	if !keepsCommit { // a commit that is repeated is not the last one
 		c.Progress.Commit, c.Progress.TxID, c.LastEventID = "", "", ""
 	}

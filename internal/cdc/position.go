@@ -15,6 +15,9 @@ type Progress struct {
 	Commit Position
 	// TxID is that transaction's ID (xid or GTID).
 	TxID string
+	// XMin is PostgreSQL's: each transaction with a lower ID (64 bits, in decimal) has ended before Position. "" if it is not
+	// known.
+	XMin string
 	// Part is the transaction behind Position of which some rows are durable. It is used where data and position are
 	// published in one transaction of Kafka, which may be smaller than the database's.
 	Part Part

@@ -74,7 +74,9 @@
 //	    "rows": 12000,                     number, 32 bits; how many of its rows are published
 //	    "tables": "public.outbox"          string; of these tables
 //	  },
-//	  "exactly_once": true                 only in the position in Kafka and its copies
+//	  "exactly_once": true,                only in the position in Kafka and its copies
+//	  "xmin": "4294968038"                 only of PostgreSQL, string of decimal digits, 64 bits; each transaction
+//	                                       with a lower ID has ended before position (for repair)
 //	}
 //
 // It is written without white space, in this order; readers rely on neither and ignore fields that

@@ -28,6 +28,7 @@ type form struct {
 	Reset       bool       `json:"reset,omitempty"`
 	Part        *partForm  `json:"part,omitempty"`
 	ExactlyOnce bool       `json:"exactly_once,omitempty"`
+	XMin        string     `json:"xmin,omitempty"`
 }
 
 type partForm struct {
@@ -54,7 +55,7 @@ func encode(c cdc.Checkpoint) ([]byte, error) {
 	for _, s := range [...]string{
 		c.Source.SystemID, c.Source.Database, c.Source.Slot,
 		c.Source.Fingerprint, c.Fence, string(c.Progress.Position), string(c.Progress.Commit), c.Progress.TxID,
-		c.Progress.Part.TxID, c.Progress.Part.Tables,
+		c.Progress.Part.TxID, c.Progress.Part.Tables, c.Progress.XMin,
 	} {
 		if !utf8.ValidString(s) { // JSON would store another text, and the source would look foreign
 			return nil, errNotUTF8
@@ -72,6 +73,7 @@ func encode(c cdc.Checkpoint) ([]byte, error) {
 		Position:    string(c.Progress.Position),
 		Commit:      string(c.Progress.Commit),
 		TxID:        c.Progress.TxID,
+		XMin:        c.Progress.XMin,
 		Generation:  c.Generation,
 		Sequence:    c.Sequence,
 		Fence:       c.Fence,
@@ -132,7 +134,7 @@ func decode(value []byte) (content, error) {
 	}
 	return content{reset: f.Reset, Checkpoint: cdc.Checkpoint{
 		Source:      cdc.Source(f.Source),
-		Progress:    cdc.Progress{Position: cdc.Position(f.Position), Commit: cdc.Position(f.Commit), TxID: f.TxID, Part: part},
+		Progress:    cdc.Progress{Position: cdc.Position(f.Position), Commit: cdc.Position(f.Commit), TxID: f.TxID, XMin: f.XMin, Part: part},
 		ExactlyOnce: f.ExactlyOnce,
 		Generation:  f.Generation,
 		Sequence:    f.Sequence,

@@ -41,6 +41,7 @@ type slotRow struct {
 	Recovery           bool   `json:"-"`
 	Retained           int64  `json:"-"`
 	flushed            lsn
+	ended              horizon
 }
 
 // walEnd reads the end of the WAL also on a standby, from which 16 and later can decode.
@@ -52,9 +53,9 @@ const slotMissing = "slot_missing"
 func readSlot(ctx context.Context, conn *pgx.Conn, name string) (slotRow, error) {
 	var row slotRow
 	var doc []byte
-	var flushed string
-	err := conn.QueryRow(ctx, `SELECT to_jsonb(s), COALESCE(pg_wal_lsn_diff(`+walEnd+`, s.restart_lsn), 0)::bigint, (`+walEnd+`)::text, pg_is_in_recovery()
-		FROM (SELECT) AS one LEFT JOIN pg_replication_slots s ON s.slot_name = $1`, name).Scan(&doc, &row.Retained, &flushed, &row.Recovery)
+	var flushed, xmin, inserted string
+	err := conn.QueryRow(ctx, `SELECT to_jsonb(s), COALESCE(pg_wal_lsn_diff(`+walEnd+`, s.restart_lsn), 0)::bigint, (`+walEnd+`)::text, pg_is_in_recovery(), `+endedNow+`
+		FROM (SELECT) AS one LEFT JOIN pg_replication_slots s ON s.slot_name = $1`, name).Scan(&doc, &row.Retained, &flushed, &row.Recovery, &xmin, &inserted)
 	if err == nil && doc == nil {
 		return row, cdc.PositionError(slotMissing,
 			"create it with `cdc-relay setup`; if it existed, find out first who dropped it and what consumers miss, because it cannot go back to the events since then",
@@ -66,7 +67,9 @@ func readSlot(ctx context.Context, conn *pgx.Conn, name string) (slotRow, error)
 	if err := json.Unmarshal(doc, &row); err != nil {
 		return row, fmt.Errorf("read slot %s: %w", name, err)
 	}
-	row.flushed, err = pglogrepl.ParseLSN(flushed)
+	if row.flushed, err = pglogrepl.ParseLSN(flushed); err == nil {
+		row.ended, err = parseHorizon(xmin, inserted)
+	}
 	if err != nil {
 		return row, fmt.Errorf("read the server's WAL end: %w", err)
 	}

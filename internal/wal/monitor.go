@@ -95,6 +95,7 @@ func (m *monitor) once(ctx context.Context, seen uint64) error {
 		return s.publicationChanged()
 	}
 	m.good.Store(seen)
+	s.horizons.accept()
 	if s.opts.Temporary {
 		return nil
 	}
@@ -102,6 +103,7 @@ func (m *monitor) once(ctx context.Context, seen uint64) error {
 	if err != nil {
 		return m.lost(err)
 	}
+	s.horizons.propose(slot.ended)
 	var received lsn
 	if k, ok := s.positions.at(seen); ok {
 		received = k.resume

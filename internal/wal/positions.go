@@ -16,7 +16,8 @@ type mark struct {
 	resume lsn
 	commit lsn // end of the last transaction with rows of ours
 	xid    uint32
-	part   part // the transaction that is open at the end of the batch
+	part   part   // the transaction that is open at the end of the batch
+	xmin   uint64 // only in what a checkpoint says; see horizons
 }
 
 // positionIndex keeps the positions of batches handed on and not confirmed yet, in order of seq.

@@ -45,6 +45,7 @@ type Source struct {
 	metrics   *metrics
 	arenas    arenas
 	positions positionIndex
+	horizons  horizons
 
 	handed  atomic.Uint64 // seq of the last batch handed on
 	durable atomic.Uint64 // seq up to which Confirm was called
@@ -93,6 +94,7 @@ func (s *Source) Progress(seq uint64) cdc.Progress {
 		return cdc.Progress{}
 	}
 	p := k.progress()
+	p.XMin = s.horizons.before(k.resume)
 	if p.Part.Rows > 0 {
 		p.Part.Tables = s.tables()
 	}

@@ -38,6 +38,8 @@ type startPoint struct {
 	// commit and commitXID are the last outbox commit known, carried on into new checkpoints.
 	commit    lsn
 	commitXID uint32
+	// xmin is the checkpoint's horizon; 0: not known.
+	xmin uint64
 }
 
 // resolve applies the start rules: where to go on, given the server, the checkpoint and what this
@@ -60,6 +62,7 @@ func resolve(sv server, sd storedCheckpoint, at handedOn, confirmed lsn, conflic
 		if p, err = fromCheckpoint(sv, c, conflict); err != nil {
 			return startPoint{}, err
 		}
+		p.xmin = c.xmin
 	}
 	if confirmed > 0 && sv.slot > confirmed && conflict != cdc.ConflictSlot {
 		return startPoint{}, cdc.PositionError("slot_moved",
@@ -100,6 +103,9 @@ func readCheckpoint(sv server, sd storedCheckpoint) (mark, error) {
 			return k, cdc.PositionError("bad_checkpoint", fixCheckpoint, "checkpoint cannot be used: its xid %q is no number", c.Progress.TxID)
 		}
 		k.xid = uint32(xid)
+	}
+	if k.xmin, err = parseXMin(c.Progress.XMin); err != nil {
+		return k, cdc.PositionError("bad_checkpoint", fixCheckpoint, "checkpoint cannot be used: %w", err)
 	}
 	return k, nil
 }
