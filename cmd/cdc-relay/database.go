@@ -16,6 +16,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/finding"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/relay"
+	"github.com/cdc-relay/cdc-relay/internal/repair"
 	"github.com/cdc-relay/cdc-relay/internal/retention"
 )
 
@@ -26,6 +27,8 @@ type database interface {
 
 	// newSource makes the source that run reads.
 	newSource(o sourceOptions, log *slog.Logger, reg prometheus.Registerer) (source, error)
+	// newRepair takes the relay's place. verify checks each table's schema.
+	newRepair(verify func(*cdc.Table) error, log *slog.Logger) repair.Database
 	// tables are the configured tables, in their order.
 	tables() []outboxTable
 	// connString returns given, or the relay's own connection string if given is "".

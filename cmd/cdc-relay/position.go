@@ -141,7 +141,7 @@ position. The deleted position is printed.`,
 func moved(c cdc.Checkpoint, source cdc.Source, to cdc.Position, keepsCommit bool) cdc.Checkpoint {
 	c.Source = source
 	c.Progress.Position, c.Progress.Part, c.Progress.XMin = to, cdc.Part{}, "" // it may be of a position that is further
-	if !keepsCommit { // a commit that is repeated is not the last one
+	if !keepsCommit {                                                          // a commit that is repeated is not the last one
 		c.Progress.Commit, c.Progress.TxID, c.LastEventID = "", "", ""
 	}
 	c.SavedAt = time.Now()

@@ -139,21 +139,30 @@ func wire(c *config.Config, start binlog.StartFrom, dropped func(reason string),
 	if err != nil {
 		return stages{}, nil, err
 	}
-	sink, err := newPublisher(c, dropped, log, reg)
+	s, store, err := wireSink(c, dropped, log, reg)
 	if err != nil {
 		return stages{}, nil, err
+	}
+	if s.Maintainer, err = newMaintainer(c, db, positionsIn(c, store).Load, log, reg); err != nil {
+		return stages{}, nil, err
+	}
+	s.Source, s.Router = src, router
+	return stages{s, src}, func() { _ = store.Close() }, nil
+}
+
+// wireSink returns the stages behind the router, and the store, which the caller closes.
+func wireSink(c *config.Config, dropped func(reason string), log *slog.Logger, reg prometheus.Registerer) (relay.Stages, store, error) {
+	sink, err := newPublisher(c, dropped, log, reg)
+	if err != nil {
+		return relay.Stages{}, nil, err
 	}
 	store, err := newStore(c)
 	if err != nil {
-		return stages{}, nil, err
+		return relay.Stages{}, nil, err
 	}
-	keeper, err := newMaintainer(c, db, positionsIn(c, store).Load, log, reg)
-	if err != nil {
-		return stages{}, nil, err
-	}
-	s := relay.Stages{Source: src, Router: router, Sink: sink, Checkpointer: checkpointer(c, store), Maintainer: keeper}
+	s := relay.Stages{Sink: sink, Checkpointer: checkpointer(c, store)}
 	if c.Delivery == config.ExactlyOnce {
 		s.Committer = checkpoint.NewTopic(sink)
 	}
-	return stages{s, src}, func() { _ = store.Close() }, nil
+	return s, store, nil
 }

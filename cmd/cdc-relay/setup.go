@@ -6,13 +6,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cdc-relay/cdc-relay/internal/config"
+	"github.com/cdc-relay/cdc-relay/internal/repair"
 )
 
 func newSetupCommand(a *app) *cobra.Command {
 	var (
-		owner  ownerFlag
-		sql    bool
-		action = setup{app: a}
+		owner         ownerFlag
+		sql, backfill bool
+		action        = setup{app: a}
 	)
 	cmd := &cobra.Command{
 		Use:   "setup",
@@ -28,6 +29,9 @@ On MySQL and MariaDB it stores the server's current GTID position in the checkpo
 events committed from then on are published. Server settings and grants are not changed: missing settings and
 grants are printed for an administrator.
 
+With --backfill it then publishes every row of the tables, also those that were there before, as cdc-relay repair --all does.
+Interrupted, it can be run again.
+
 ` + ownerHelp + `
 With --print the SQL is printed, grouped by the role that must run it, and nothing is changed.`,
 		Example: `  cdc-relay setup
@@ -39,6 +43,9 @@ With --print the SQL is printed, grouped by the role that must run it, and nothi
 			if err != nil {
 				return err
 			}
+			if sql && backfill {
+				return usage("leave one of them out", "--print and --backfill cannot be combined")
+			}
 			if sql {
 				return db.printSetup(cmd.Context(), &action)
 			}
@@ -46,12 +53,16 @@ With --print the SQL is printed, grouped by the role that must run it, and nothi
 			if err != nil {
 				return err
 			}
-			return db.setup(cmd.Context(), &action, dsn)
+			if err := db.setup(cmd.Context(), &action, dsn); err != nil || !backfill {
+				return err
+			}
+			return a.repair(cmd.Context(), repair.Options{All: true})
 		},
 	}
 	action.flags.add(cmd)
 	owner.add(cmd)
 	cmd.Flags().BoolVar(&sql, "print", false, "print the SQL instead of running it")
+	cmd.Flags().BoolVar(&backfill, "backfill", false, "then publish every row of the tables, also those from before the slot or the first position")
 	return cmd
 }
 

@@ -198,7 +198,7 @@ func (s *postgresSetup) feasible(before wal.Survey) error {
 	if before.Slot != nil && !before.Publication {
 		return cdc.Stop(cdc.ClassPosition, "slot_too_old", fmt.Errorf(
 			"slot %q exists and publication %q does not, and a slot that is older than its publication cannot be read", s.wal.Slot, s.wal.Publication),
-			"correct source.postgres.publication; if it was dropped, publish the events that consumers lack from the outbox table, then run `cdc-relay teardown` and `cdc-relay setup`")
+			"correct source.postgres.publication; if it was dropped, drop the slot too (SELECT pg_drop_replication_slot), run `cdc-relay setup`, and publish the events that consumers lack with `cdc-relay repair`")
 	}
 	return nil
 }

@@ -60,23 +60,31 @@ func (s *Source) Acquire(ctx context.Context, load cdc.Resumer) (_ cdc.Source, _
 	return id, cdc.Position(from.String()), nil
 }
 
-// resolveStart checks, in the order in which a person would fix them: settings, tables, positions.
-func (s *Source) resolveStart(ctx context.Context, db *sql.DB, cfg *mysql.Config, load cdc.Resumer) (cdc.Source, gtidSet, error) {
+// checkServer checks settings and tables, in the order in which a person would fix them.
+func (s *Source) checkServer(ctx context.Context, db *sql.DB, cfg *mysql.Config) (server, variables, error) {
 	vars, err := readVariables(ctx, db)
 	if err != nil {
-		return cdc.Source{}, nil, err
+		return server{}, nil, err
 	}
 	if err := vars.problem(&s.opts); err != nil {
-		return cdc.Source{}, nil, err
+		return server{}, nil, err
 	}
 	if err := vars.replicaProblem(ctx, db); err != nil {
-		return cdc.Source{}, nil, err
+		return server{}, nil, err
 	}
 	s.flavor, s.caseless, s.account = vars.flavor(), vars.caseless(), account(ctx, db)
 	if err := checkTables(ctx, db, s.opts.Tables, s.caseless); err != nil {
+		return server{}, nil, err
+	}
+	return server{source: s.opts.source(s.flavor, cfg.DBName), flavor: s.flavor}, vars, nil
+}
+
+// resolveStart checks the server, takes the lock, and applies the start rules.
+func (s *Source) resolveStart(ctx context.Context, db *sql.DB, cfg *mysql.Config, load cdc.Resumer) (cdc.Source, gtidSet, error) {
+	sv, vars, err := s.checkServer(ctx, db, cfg)
+	if err != nil {
 		return cdc.Source{}, nil, err
 	}
-	sv := server{source: s.opts.source(s.flavor, cfg.DBName), flavor: s.flavor}
 	if err := s.lead(ctx, db, cfg, sv.source); err != nil {
 		return cdc.Source{}, nil, err
 	}

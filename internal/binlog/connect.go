@@ -195,7 +195,7 @@ func (s *Source) dumpError(code uint16, said string) error {
 		return cdc.Stop(cdc.ClassRuntime, "server_id_clash", fmt.Errorf("another replica reads the binlog under server id %d (%s)", s.opts.ServerID, said),
 			"give each its own in source.mysql.server_id, or remove the setting to have a free one chosen")
 	case code == erGtidNotInBinlog, code == erMasterFatal && (strings.Contains(said, "GTID") || strings.Contains(said, "purged") || strings.Contains(said, "gtid")):
-		return cdc.PositionError("binlog_gap", "publish from the outbox table what consumers miss, then move the position with `"+moveTo("")+"`, and keep binlogs for longer",
+		return cdc.PositionError("binlog_gap", "publish what it held from the outbox table, and move the position, with `cdc-relay repair`; then keep binlogs for longer",
 			"server cannot send its binlog from the position on (%s, %d): it was purged, or the server has another history", said, code)
 	case code == erMasterFatal && !isTransient(said), code == eeFileNotFound:
 		return cdc.Stop(cdc.ClassRuntime, "log_unreadable", fmt.Errorf("server cannot send its binlog from the position on (%s, %d), and will not by itself", said, code),

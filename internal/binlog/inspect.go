@@ -71,7 +71,7 @@ func (in *Inspection) Preview(to cdc.Position) (Move, error) {
 	}
 	switch {
 	case !target.covers(in.server.purged):
-		return Move{}, cdc.PositionError("binlog_purged", "publish from the outbox table what consumers miss",
+		return Move{}, cdc.PositionError("binlog_purged", "publish what consumers miss with `cdc-relay repair --since TIME`",
 			"%s lies before %s, where the server's binlog begins, and no replication goes back there", target, in.server.purged)
 	case !in.server.executed.covers(target):
 		return Move{}, cdc.ConfigError("beyond_log", "give a position that has been", "%s holds transactions that the server does not have, which has reached %s", target, in.server.executed)

@@ -44,7 +44,7 @@ func resolve(sv server, sd storedCheckpoint, received gtidSet, startFrom StartFr
 	}
 	if !from.covers(sv.purged) {
 		return startPoint{}, cdc.PositionError("binlog_purged",
-			"publish from the outbox table what consumers miss, move the position with `"+moveTo("")+"`, and keep binlogs for longer (binlog_expire_logs_seconds; on RDS `binlog retention hours`)",
+			"publish what it held from the outbox table, and move the position, with `cdc-relay repair`; then keep binlogs for longer (binlog_expire_logs_seconds; on RDS `binlog retention hours`)",
 			"server has purged its binlog past our position: it has nothing before %s any more, and our position is %s", sv.purged, from)
 	}
 	return startPoint{from: from, behind: !sv.executed.covers(from)}, nil
@@ -71,7 +71,7 @@ func beginning(sv server, sd storedCheckpoint, startFrom StartFrom) (gtidSet, er
 		return sv.executed.clone(), nil
 	}
 	return nil, cdc.PositionError("no_checkpoint",
-		"for a first run store the position with `cdc-relay setup`; if one was stored and is lost, find out what consumers have, then begin with `cdc-relay position set`, or with `cdc-relay run --start-from earliest` (repeats what the binlog still holds) or current (skips what was committed before)",
+		"for a first run store the position with `cdc-relay setup`; if one was stored and is lost, publish what consumers may lack, and store the position, with `cdc-relay repair --since TIME`, or begin with `cdc-relay position set`, or with `cdc-relay run --start-from earliest` (repeats what the binlog still holds) or current (skips what was committed before)",
 		"no checkpoint is stored, so where to begin is not known")
 }
 

@@ -216,8 +216,12 @@ func (m *MySQL) LoseLog(ctx context.Context) error {
 	if err := m.Server.Exec(ctx, "", "FLUSH BINARY LOGS"); err != nil {
 		return err
 	}
+	dumps := "SELECT processlist_id AS reader FROM performance_schema.threads WHERE processlist_command LIKE 'Binlog Dump%'"
+	if m.Server.Flavor == testenv.MariaDBFlavor {
+		dumps = "SELECT id AS reader FROM information_schema.processlist WHERE command LIKE 'Binlog Dump%'" // MySQL's fails while writers insert bytes
+	}
 	return Await(ctx, "the binary logs to be purged", func(ctx context.Context) (bool, error) {
-		readers, err := m.Server.Column(ctx, "SELECT id AS reader FROM information_schema.processlist WHERE command LIKE 'Binlog Dump%'", "reader")
+		readers, err := m.Server.Column(ctx, dumps, "reader")
 		if err != nil {
 			return false, err
 		}

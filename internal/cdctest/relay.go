@@ -78,7 +78,10 @@ func (r *Relay) configPath() string { return filepath.Join(r.dir, "cdc-relay.yam
 func (r *Relay) LogPath() string { return filepath.Join(r.dir, "relay.log") }
 
 // Start starts a process without waiting until it is ready. The process outlives ctx and dies with this process.
-func (r *Relay) Start(ctx context.Context) error {
+func (r *Relay) Start(ctx context.Context) error { return r.StartCommand(ctx, "run") }
+
+// StartCommand starts another command in the place of run.
+func (r *Relay) StartCommand(ctx context.Context, args ...string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.run != nil && !r.run.ended() {
@@ -93,7 +96,7 @@ func (r *Relay) Start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("start relay: %w", err)
 	}
-	cmd := exec.CommandContext(context.WithoutCancel(ctx), r.bin, "run", "--config", r.configPath())
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), r.bin, append(args, "--config", r.configPath())...)
 	cmd.Stdout, cmd.Stderr, cmd.Dir = log, log, r.dir
 	cmd.SysProcAttr = dieWithParent()
 	if err := cmd.Start(); err != nil {

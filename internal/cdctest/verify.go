@@ -47,6 +47,13 @@ func (r *Rig) FaultUnbounded(name string) {
 	r.announce(Fault{Name: name, Budget: Unbounded})
 }
 
+// Repeated records that events are published again from the table, in each mode of delivery.
+func (r *Rig) Repeated(name string) {
+	r.announcing.Lock()
+	defer r.announcing.Unlock()
+	r.faults = append(r.faults, Fault{Name: name, At: time.Now(), Budget: Unbounded, FromTable: true})
+}
+
 // Exclude marks events that must not be published, because the configuration drops them.
 func (r *Rig) Exclude(events ...*Event) {
 	for _, e := range events {

@@ -111,6 +111,7 @@ func (ss *session) acquire(ctx context.Context, load cdc.Resumer) (cdc.Source, e
 	if ss.startAt, err = ss.resolveStart(ctx, sv, ss.whileHeld(load)); err != nil {
 		return cdc.Source{}, err
 	}
+	ss.warnOfLeftSlot(ctx)
 	return sv.source, ss.checkTables(ctx)
 }
 
@@ -245,7 +246,7 @@ func (s *Source) publicationChanged() error {
 
 func alteredError(publication, when string, last lsn) error {
 	return cdc.PositionError("publication_changed",
-		"compare the outbox table with what consumers have since then, publish what is missing, accept the publication as it is now with `cdc-relay position reset`, and start the relay again",
+		"publish what may be missing, and accept the publication as it is now, with `cdc-relay repair`; without a checkpoint with `cdc-relay repair --since TIME`, a time before that",
 		"publication %q was altered %s (it, or one of its tables, was dropped, recreated, or taken out and put back), so inserts after %s may be missing from the WAL", publication, when, last)
 }
 

@@ -47,8 +47,11 @@ type slotRow struct {
 // walEnd reads the end of the WAL also on a standby, from which 16 and later can decode.
 const walEnd = `CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_flush_lsn() END`
 
-// slotMissing is the reason when there is no slot.
-const slotMissing = "slot_missing"
+// Reasons for which repair makes another slot: there is none, and it cannot be read.
+const (
+	slotMissing = "slot_missing"
+	slotLost    = "slot_lost"
+)
 
 func readSlot(ctx context.Context, conn *pgx.Conn, name string) (slotRow, error) {
 	var row slotRow
@@ -58,7 +61,7 @@ func readSlot(ctx context.Context, conn *pgx.Conn, name string) (slotRow, error)
 		FROM (SELECT) AS one LEFT JOIN pg_replication_slots s ON s.slot_name = $1`, name).Scan(&doc, &row.Retained, &flushed, &row.Recovery, &xmin, &inserted)
 	if err == nil && doc == nil {
 		return row, cdc.PositionError(slotMissing,
-			"create it with `cdc-relay setup`; if it existed, find out first who dropped it and what consumers miss, because it cannot go back to the events since then",
+			"create it with `cdc-relay setup`; if it existed, publish what it did not send from the outbox table, and make it again, with `cdc-relay repair`",
 			"replication slot %q does not exist", name)
 	}
 	if err != nil {
@@ -92,8 +95,8 @@ func (r slotRow) usable(name, database string) error {
 		if why == "" {
 			why = "wal_removed: it fell behind max_slot_wal_keep_size"
 		}
-		return cdc.PositionError("slot_lost",
-			"publish what consumers miss from the outbox table, make the slot again with `cdc-relay teardown` and `cdc-relay setup`, and raise max_slot_wal_keep_size",
+		return cdc.PositionError(slotLost,
+			"publish what it did not send from the outbox table, and make it again, with `cdc-relay repair`; then raise max_slot_wal_keep_size",
 			"replication slot %q is lost (%s), and with it WAL that was not relayed yet", name, why)
 	}
 	return nil

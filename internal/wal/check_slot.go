@@ -16,7 +16,7 @@ import (
 func (c *checker) slot(ctx context.Context) {
 	s := c.survey.Slot
 	if s == nil {
-		c.report.Fail("slot", cdc.Fixable("create it with `cdc-relay setup`; if it existed, find out first who dropped it and what consumers miss",
+		c.report.Fail("slot", cdc.Fixable("create it with `cdc-relay setup`; if it existed, publish what it did not send from the outbox table, and make it again, with `cdc-relay repair`",
 			"replication slot %q does not exist", c.opts.Slot))
 		return
 	}
@@ -33,6 +33,9 @@ func (c *checker) slot(ctx context.Context) {
 	}
 	c.report.OK("slot", "slot %q is at %s and keeps %s of WAL; %s", c.opts.Slot, s.Confirmed, size(s.RetainedBytes), held)
 	c.room(s)
+	if left, err := c.db.Slot(ctx, repairSlot(c.opts.Slot)); err == nil && left != nil && left.ActivePID == 0 {
+		c.report.Warn("slot", fixLeftSlot(c.opts.Slot), "slot %q is left from a repair that was interrupted, and keeps %s of WAL", repairSlot(c.opts.Slot), size(left.RetainedBytes))
+	}
 }
 
 const (

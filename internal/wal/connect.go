@@ -284,16 +284,20 @@ func replicationError(err error, slot string) error {
 		if strings.Contains(pg.Message, "wal_level") {
 			return cdc.ConfigError("wal_level", fixWALLevel, "wal_level is not logical")
 		}
-		return cdc.PositionError("slot_lost", "publish what consumers miss from the outbox table, then drop the slot and create it again with `cdc-relay teardown` and `cdc-relay setup`",
+		return cdc.PositionError(slotLost, "publish what it did not send from the outbox table, and make it again, with `cdc-relay repair`",
 			"replication slot %q cannot be read any more (%s)", slot, pg.Message)
 	case stateUndefinedObject:
 		if strings.Contains(pg.Message, "publication") {
-			return cdc.PositionError("slot_too_old", "publish what consumers miss from the outbox table, then make both again with `cdc-relay teardown` and `cdc-relay setup`",
+			return cdc.PositionError("slot_too_old", "drop it with "+dropSlotSQL(slot)+", then publish what it did not send, and make it again, with `cdc-relay repair`",
 				"slot %q cannot be read with its publication (%s in its view), which was dropped or made after it", slot, pg.Message)
 		}
 		return cdc.PositionError(slotMissing, "create it with `cdc-relay setup`", "%s", pg.Message)
 	}
 	return serverError(pg, true)
+}
+
+func dropSlotSQL(slot string) string {
+	return "SELECT pg_drop_replication_slot(" + quoteLiteral(slot) + ")"
 }
 
 func behindPooler(pg *pgconn.PgError) error {

@@ -108,7 +108,7 @@ func (in *Inspection) Preview(to cdc.Position) (Move, error) {
 	switch {
 	case target < slot:
 		return Move{}, cdc.PositionError("behind_slot",
-			"publish what consumers miss from the outbox table",
+			"publish what consumers miss with `cdc-relay repair --since TIME`",
 			"%s lies before %s, where the slot stands, and PostgreSQL has removed the WAL before that", target, slot)
 	case target > end:
 		return Move{}, cdc.ConfigError("beyond_wal", "give a position that exists already", "%s lies beyond %s, the end of the server's WAL", target, end)

@@ -66,7 +66,7 @@ func resolve(sv server, sd storedCheckpoint, at handedOn, confirmed lsn, conflic
 	}
 	if confirmed > 0 && sv.slot > confirmed && conflict != cdc.ConflictSlot {
 		return startPoint{}, cdc.PositionError("slot_moved",
-			"make sure that consumers have the events committed between them, then restart the relay with position.conflict: slot to go on from the slot",
+			"publish the events committed between them with `cdc-relay repair`, without a checkpoint `cdc-relay repair --since TIME`; or, if consumers have them, restart the relay with position.conflict: slot to go on from the slot",
 			"slot is at %s, but this relay confirmed only %s: it was moved or recreated", sv.slot, confirmed)
 	}
 	if at.end > p.from {
@@ -117,7 +117,7 @@ func fromCheckpoint(sv server, c mark, conflict cdc.Conflict) (startPoint, error
 		p.from = sv.slot
 	case sv.slot > c.resume:
 		return p, cdc.PositionError("slot_ahead",
-			"make sure that consumers have the events committed between them, then go on from the slot with `cdc-relay position reset --yes` or position.conflict: slot",
+			"publish the events committed between them with `cdc-relay repair`; or, if consumers have them, go on from the slot with `cdc-relay position reset --yes` or position.conflict: slot",
 			"slot is at %s, ahead of the checkpoint at %s (the checkpoint store lost its last writes, or the slot was moved or recreated)", sv.slot, c.resume)
 	case sv.slot < c.commit:
 		p.expect, p.expectXID = c.commit, c.xid

@@ -69,7 +69,7 @@ func TestPositionSet(t *testing.T) {
 
 	s.want(0, "position is LSN already", "position", "set", p.Checkpoint.LSN)
 	s.want(5, "cdc-relay: LSN lies before LSN, where the slot stands, and PostgreSQL has removed the WAL before that. "+
-		"Fix: publish what consumers miss from the outbox table.", "position", "set", "0/1")
+		"Fix: publish what consumers miss with `cdc-relay repair --since TIME`.", "position", "set", "0/1")
 	s.want(2, "cdc-relay: LSN lies beyond LSN, the end of the server's WAL. Fix: give a position that exists already.", "position", "set", "FF/0")
 	s.want(2, `cdc-relay: "yesterday" is not an LSN. Fix: write it as PostgreSQL prints it (LSN) or as 16 hex digits.`, "position", "set", "yesterday")
 	s.want(0, "position is LSN now, SIZE back: events committed after it are published again", "position", "set", p.Slot.Hex)

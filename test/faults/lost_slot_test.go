@@ -25,11 +25,11 @@ func TestLostSlot(t *testing.T) {
 		lose       func(*testing.T, *cdctest.Rig, *cdctest.Postgres)
 		says       []string
 	}{
-		"dropped while it runs":            {cdctest.SlotOnly, running(false), []string{"does not exist", "cdc-relay setup"}},
+		"dropped while it runs":            {cdctest.SlotOnly, running(false), []string{"does not exist", "`cdc-relay setup`", "`cdc-relay repair`"}},
 		"recreated while it runs":          {cdctest.SlotOnly, running(true), []string{"the slot was moved or recreated", "position.conflict"}},
-		"recreated while it was down":      {cdctest.InRedis, recreated, []string{"ahead of the checkpoint", "position.conflict", "cdc-relay position reset"}},
-		"invalidated while it was down":    {cdctest.InRedis, invalidatedDown, []string{"is lost", "outbox table", "cdc-relay setup", "max_slot_wal_keep_size"}},
-		"invalidated while Kafka was down": {cdctest.SlotOnly, invalidatedRunning, []string{"lost", "outbox table", "cdc-relay setup"}},
+		"recreated while it was down":      {cdctest.InRedis, recreated, []string{"ahead of the checkpoint", "position.conflict", "`cdc-relay repair`"}},
+		"invalidated while it was down":    {cdctest.InRedis, invalidatedDown, []string{"is lost", "outbox table", "`cdc-relay repair`", "max_slot_wal_keep_size"}},
+		"invalidated while Kafka was down": {cdctest.SlotOnly, invalidatedRunning, []string{"lost", "outbox table", "`cdc-relay repair`"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			db := newPostgres(t)
@@ -161,7 +161,7 @@ func TestPublicationChangedWhileDown(t *testing.T) {
 			r.Append("after", 10)
 			for range 2 {
 				r.Must(r.Relay.Start(t.Context()))
-				says(t, r.AwaitExit(30*time.Second, 5), "publication", db.Name(), "since the relay last ran", "cdc-relay position reset")
+				says(t, r.AwaitExit(30*time.Second, 5), "publication", db.Name(), "since the relay last ran", "`cdc-relay repair`")
 			}
 		})
 	}

@@ -193,7 +193,7 @@ const EnvSources = "CDC_RELAY_SOURCES"
 // sources returns the sources to test. A test that is not about one source runs on all.
 func sources() map[string]source {
 	all := map[string]source{
-		"postgres":            {openPostgres, (*cdctest.Postgres)(nil).Checkpoints(), "cdc-relay setup"},
+		"postgres":            {openPostgres, (*cdctest.Postgres)(nil).Checkpoints(), "cdc-relay repair"},
 		testenv.MySQLFlavor:   mysqlSource(testenv.MySQLFlavor),
 		testenv.MariaDBFlavor: mysqlSource(testenv.MariaDBFlavor),
 	}
@@ -209,7 +209,7 @@ func mysqlSource(flavor string) source {
 	return source{
 		open:  func(tb testing.TB) cdctest.Database { tb.Helper(); return newMySQL(tb, flavor) },
 		keeps: (*cdctest.MySQL)(nil).Checkpoints(),
-		fix:   "cdc-relay position set",
+		fix:   "cdc-relay repair",
 	}
 }
 

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
+	"github.com/cdc-relay/cdc-relay/internal/config"
+	"github.com/cdc-relay/cdc-relay/internal/relay"
+	"github.com/cdc-relay/cdc-relay/internal/repair"
+)
+
+// defaultOverlap is longer than the transactions of an application, and clocks differ by less.
+const defaultOverlap = 10 * time.Minute
+
+func newRepairCommand(a *app) *cobra.Command {
+	var (
+		o     repair.Options
+		since string
+	)
+	cmd := &cobra.Command{
+		Use:   "repair",
+		Short: "Publish from the table what a lost slot or purged binlog left out, and continue behind it",
+		Long: `Publish the events that the WAL or binlog does not have any more, from the outbox table and from what retention
+has taken out of it, and store the position from which run continues. Use it when run has ended with exit code 5: the
+replication slot was lost or recreated, the binlog was purged, the database was restored, or the checkpoint is lost.
+
+Every event of the gap is published once or more. Those that consumers may have already are counted. Events are read in
+order of creation, because the table does not know the order of commits. Rows that were deleted cannot be published.
+
+On PostgreSQL the checkpoint says in which transaction the gap begins. Without that, and on MySQL and MariaDB, it begins
+at the last published event, less --overlap, or at --since, less --overlap. It is complete then if no transaction was
+open for longer than --overlap; the command says so.
+
+Stop the relay first: repair takes its place, and keeps relays from starting on this source. Interrupted, at any moment,
+it can be run again. Nothing is moved before everything is published.`,
+		Example: `  cdc-relay repair
+  cdc-relay repair --since 2026-01-02T15:04:05Z --overlap 1h
+  cdc-relay repair --all`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := repairOptions(&o, since); err != nil {
+				return err
+			}
+			return a.repair(cmd.Context(), o)
+		},
+	}
+	cmd.Flags().BoolVar(&o.All, "all", false, "publish every row, also those that were there before the slot or the first position")
+	cmd.Flags().StringVar(&since, "since", "", "publish the rows that were created since this `time` (RFC 3339), less --overlap")
+	cmd.Flags().DurationVar(&o.Overlap, "overlap", defaultOverlap, "how long transactions may have been open, and how far clocks may differ")
+	return cmd
+}
+
+func repairOptions(o *repair.Options, since string) error {
+	switch {
+	case o.All && since != "":
+		return usage("leave one of them out", "--all and --since cannot be combined")
+	case o.Overlap < 0:
+		return usage("give a duration such as 10m", "--overlap is negative")
+	case since == "":
+		return nil
+	}
+	at, err := time.Parse(time.RFC3339, since)
+	if err != nil {
+		return usage("write it with date, time and zone, such as 2026-01-02T15:04:05Z", "--since %q is no time", since)
+	}
+	if at.After(time.Now()) {
+		return usage("give a time in the past", "--since %s is in the future", since)
+	}
+	o.Since = at
+	return nil
+}
+
+// repair runs a relay whose source is the table.
+func (a *app) repair(ctx context.Context, o repair.Options) error {
+	c, err := a.load()
+	if err != nil {
+		return err
+	}
+	log := slog.New(slog.NewTextHandler(a.stdout, &slog.HandlerOptions{ReplaceAttr: withoutTime}))
+	checkpoint.LogTo(log)
+	tuneGC(a.env, int64(c.Window.Bytes))
+	source, r, closeStore, err := newRepair(c, o, log)
+	if err != nil {
+		return err
+	}
+	defer closeStore()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() {
+		<-source.Done()
+		stop()
+	}()
+	err = r.Run(ctx)
+	if end, ok := errors.AsType[*cdc.StopError](err); ok && end.Reason == repair.Intact {
+		a.printf("%s\n", cdc.Explain(err))
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return a.reportRepair(source)
+}
+
+func (a *app) reportRepair(source *repair.Source) error {
+	done := source.Result()
+	select {
+	case <-source.Done():
+	default:
+		return cdc.Fixable("run the same `cdc-relay repair` again: it begins again, and repeats what was published",
+			"interrupted after %s; the position was not moved", plural(int(done.Rows), "row"))
+	}
+	a.printf("published %s, of which consumers may have %d already\n", plural(int(done.Rows), "row"), done.Repeats)
+	a.printf("done: position is %s; start `cdc-relay run`\n", orStart(cdc.Position(display(done.Position))))
+	return nil
+}
+
+func newRepair(c *config.Config, o repair.Options, log *slog.Logger) (*repair.Source, *relay.Relay, func(), error) {
+	reg := newRegistry()
+	dropped := newDropped(reg)
+	db, err := newDatabase(c)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	router, err := newRouter(c, db.tables())
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	source := repair.New(db.newRepair(router.Check, log), o, log)
+	stages, store, err := wireSink(c, dropped, log, reg)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	stages.Source, stages.Router = source, router
+	options := relayOptions(c, dropped)
+	options.Park = false
+	return source, relay.New(options, stages, log, reg), func() { _ = store.Close() }, nil
+}

@@ -1,0 +1,121 @@
+package repair
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/scan"
+)
+
+// Options say what to read.
+type Options struct {
+	// All reads every row.
+	All bool
+	// Since is when the gap begins; zero: where the checkpoint says.
+	Since time.Time
+	// Overlap is how long before that an event may have been created that was committed after it.
+	Overlap time.Duration
+}
+
+// Database takes the relay's place in a database.
+type Database interface {
+	// Lead keeps relays from leading, and finds out where to go on behind what it lets the tables show. It calls load once nobody else
+	// can move the position. Its errors are those of a source's Acquire.
+	Lead(ctx context.Context, load cdc.Resumer) (Ground, error)
+	// Finish is called once the new position is saved.
+	Finish(ctx context.Context) error
+	// Close gives back what Lead took. It may be called again.
+	Close(ctx context.Context)
+}
+
+// Ground is what Lead found.
+type Ground struct {
+	Source cdc.Source
+	// Stored is the checkpoint, if Found. Lost is why no run can go on from it; nil: one can.
+	Stored cdc.Checkpoint
+	Found  bool
+	Lost   error
+	// Next is where the WAL or binlog goes on.
+	Next cdc.Progress
+	// Tables are the outbox tables. They belong to the Database.
+	Tables []scan.Table
+	// Where is a condition that each row of the gap meets; "": none is known. Exact tells people what it says.
+	Where, Exact string
+}
+
+// gap is what is read.
+type gap struct {
+	filter scan.Filter
+	text   string
+	// behind is when the last published event was created; zero: not known. A row that is no newer may be a repeat.
+	behind time.Time
+}
+
+// Intact is the reason when there is nothing to repair.
+const Intact = "position_intact"
+
+// plan decides what to read.
+func (o *Options) plan(ctx context.Context, g *Ground) (gap, error) {
+	behind, err := lastPublished(ctx, g)
+	if err != nil {
+		return gap{}, err
+	}
+	rests := fmt.Sprintf("; it is complete if none of their transactions was open for longer than %s (--overlap)", o.Overlap)
+	switch {
+	case o.All:
+		return gap{text: "all rows", behind: behind}, nil
+	case !o.Since.IsZero():
+		from := o.Since.Add(-o.Overlap)
+		return gap{scan.Filter{From: from}, "rows created since " + clock(from) + rests, behind}, nil
+	case g.Lost == nil:
+		return gap{}, cdc.Stop(cdc.ClassRuntime, Intact, fmt.Errorf("nothing is lost: a run can go on from %s", g.Stored.Progress.Position),
+			"start `cdc-relay run`, or publish older rows with --since TIME or --all")
+	case g.Where != "":
+		return gap{scan.Filter{Where: g.Where}, g.Exact, behind}, nil
+	case g.Exact != "":
+		return gap{text: g.Exact, behind: behind}, nil
+	case !behind.IsZero():
+		from := behind.Add(-o.Overlap)
+		return gap{scan.Filter{From: from}, "rows created since " + clock(from) + ", which is " + o.Overlap.String() + " before the last published event" + rests, behind}, nil
+	}
+	return gap{}, cdc.PositionError("gap_unknown", "give a time before the first event that consumers miss with `cdc-relay repair --since TIME`, or publish every row with `cdc-relay repair --all`",
+		"no checkpoint tells where the gap begins%s", savedAt(g))
+}
+
+// Foreign returns the error for a checkpoint of another source, which tells nothing about this one.
+func Foreign(stop *cdc.StopError, savedAt time.Time) error {
+	return cdc.Stop(stop.Class, stop.Reason, stop.Cause, fmt.Sprintf(
+		"if this database has replaced the other one, drop the checkpoint with `cdc-relay position reset`, and run `cdc-relay repair --since TIME`; the checkpoint was saved at %s", clock(savedAt)))
+}
+
+func savedAt(g *Ground) string {
+	if !g.Found || g.Stored.SavedAt.IsZero() {
+		return ""
+	}
+	return fmt.Sprintf(" (the last one was saved at %s, and its last event is not in the table)", clock(g.Stored.SavedAt))
+}
+
+func clock(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+// lastPublished returns when the checkpoint's last event was created, if its row is still there.
+func lastPublished(ctx context.Context, g *Ground) (at time.Time, err error) {
+	if !g.Found || g.Stored.LastEventID == "" {
+		return time.Time{}, nil
+	}
+	for _, t := range g.Tables {
+		err := scan.Fetch(ctx, t, g.Stored.LastEventID, time.Time{}, func(b *cdc.Batch) error {
+			for _, tx := range b.Txs {
+				if created := time.UnixMicro(tx.Time); tx.Time != 0 && (at.IsZero() || created.Before(at)) {
+					at = created
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return time.Time{}, err
+		}
+	}
+	return at, nil
+}

@@ -1,0 +1,201 @@
+package repair
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/scan"
+)
+
+// Source is a source of the relay. It implements relay.Source.
+type Source struct {
+	db     Database
+	opts   Options
+	log    *slog.Logger
+	ground Ground
+	gap    gap
+
+	handed atomic.Uint64 // seq of the last batch handed on
+	end    atomic.Uint64 // seq of the batch with the new position; 0: not yet
+	saved  chan struct{} // capacity 1: its position is saved
+	done   chan struct{} // closed when everything is done
+	rows   atomic.Int64
+	// repeats is how many of the rows are no newer than the last event that was published before.
+	repeats atomic.Int64
+}
+
+// New returns a Source that has not connected yet.
+func New(db Database, o Options, log *slog.Logger) *Source {
+	return &Source{db: db, opts: o, log: log, saved: make(chan struct{}, 1), done: make(chan struct{})}
+}
+
+// Done is closed when every row is published, the new position is saved, and a run can go on from it.
+func (s *Source) Done() <-chan struct{} { return s.done }
+
+// Result is what was published.
+type Result struct {
+	Rows, Repeats int64
+	Position      cdc.Position
+}
+
+// Result returns what was published so far.
+func (s *Source) Result() Result {
+	return Result{s.rows.Load(), s.repeats.Load(), s.ground.Next.Position}
+}
+
+// Acquire implements relay.Source. The relay claims the position that was stored before.
+func (s *Source) Acquire(ctx context.Context, load cdc.Resumer) (cdc.Source, cdc.Position, error) {
+	g, err := s.db.Lead(ctx, load)
+	if errors.Is(err, cdc.ErrStandby) {
+		err = cdc.Stop(cdc.ClassRuntime, "relay_runs", fmt.Errorf("a relay, or another repair, runs (%w)", err), "stop it first, then try again")
+	}
+	if err != nil {
+		s.db.Close(ctx)
+		return cdc.Source{}, "", err
+	}
+	s.ground = g
+	s.rows.Store(0)
+	s.repeats.Store(0)
+	if s.gap, err = s.opts.plan(ctx, &s.ground); err != nil {
+		s.db.Close(ctx)
+		return cdc.Source{}, "", err
+	}
+	return g.Source, g.Stored.Progress.Position, nil
+}
+
+// Release implements relay.Source.
+func (s *Source) Release(ctx context.Context) {
+	s.db.Close(ctx)
+	s.end.Store(0)
+	select {
+	case <-s.saved:
+	default:
+	}
+}
+
+// Progress implements relay.Source.
+func (s *Source) Progress(seq uint64) cdc.Progress {
+	if end := s.end.Load(); end > 0 && seq >= end {
+		return s.ground.Next
+	}
+	return s.ground.Stored.Progress
+}
+
+// Confirm implements relay.Source.
+func (s *Source) Confirm(seq uint64) {
+	if end := s.end.Load(); end > 0 && seq >= end {
+		select {
+		case s.saved <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// Run implements relay.Source. An error ends the repair, because the snapshot is lost with the connection.
+func (s *Source) Run(ctx context.Context, q cdc.Queue) error {
+	err := s.publish(ctx, q)
+	if err == nil {
+		close(s.done)
+		<-ctx.Done()
+	}
+	if ctx.Err() != nil {
+		return nil //nolint:nilerr // err says no more
+	}
+	if stop, ok := errors.AsType[*cdc.StopError](err); ok && stop.Class != cdc.ClassConfig {
+		return err
+	}
+	return cdc.Stop(cdc.ClassRuntime, "repair_interrupted", fmt.Errorf("repair ended early: %w", err), again(err))
+}
+
+// again says how to go on, behind what an error says itself.
+func again(err error) string {
+	const fix = "run the same `cdc-relay repair` again: it begins again, and repeats what was published"
+	if own := cdc.Fix(err); own != "" {
+		return own + "; then " + fix
+	}
+	return fix
+}
+
+func (s *Source) publish(ctx context.Context, q cdc.Queue) error {
+	s.log.Info("reading", "what", s.gap.text)
+	began := time.Now()
+	progress := time.NewTicker(progressEvery)
+	defer progress.Stop()
+	for _, t := range s.ground.Tables {
+		err := scan.Each(ctx, t, s.gap.filter, scan.Key{}, func(b *cdc.Batch, _ scan.Key) error {
+			select {
+			case <-progress.C:
+				s.log.Info("publishing", s.progress(began)...)
+			default:
+			}
+			if b == nil {
+				return nil
+			}
+			return s.hand(ctx, q, b)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if err := s.finish(ctx, q); err != nil {
+		return err
+	}
+	s.log.Info("published", s.progress(began)...)
+	return nil
+}
+
+// progressEvery is how often a line tells how far it is.
+const progressEvery = 5 * time.Second
+
+func (s *Source) progress(began time.Time) []any {
+	rows := s.rows.Load()
+	return []any{"rows", rows, "possible_repeats", s.repeats.Load(), "rows_per_second", int64(float64(rows) / max(time.Since(began).Seconds(), 1e-3))}
+}
+
+// finish hands on the new position, waits until it is saved, and makes it possible to go on from it.
+func (s *Source) finish(ctx context.Context, q cdc.Queue) error {
+	s.end.Store(s.handed.Load() + 1) // before the offer: the batch may be durable before Offer returns
+	if err := s.hand(ctx, q, new(cdc.Batch)); err != nil {
+		return err
+	}
+	select {
+	case <-s.saved:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return s.db.Finish(ctx)
+}
+
+// hand passes a batch on, waiting for room.
+func (s *Source) hand(ctx context.Context, q cdc.Queue, b *cdc.Batch) error {
+	b.Seq = s.handed.Load() + 1
+	rows := int64(b.Rows())
+	s.count(b)
+	for !q.Offer(b) {
+		select {
+		case <-q.Space():
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	s.handed.Store(b.Seq)
+	s.rows.Add(rows)
+	return nil
+}
+
+// count counts possible repeats. After the offer b belongs to the relay.
+func (s *Source) count(b *cdc.Batch) {
+	if s.gap.behind.IsZero() {
+		return
+	}
+	for _, tx := range b.Txs {
+		if tx.Time <= s.gap.behind.UnixMicro() {
+			s.repeats.Add(1)
+		}
+	}
+}

@@ -1,0 +1,330 @@
+package wal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+
+	"github.com/jackc/pglogrepl"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/repair"
+	"github.com/cdc-relay/cdc-relay/internal/scan"
+)
+
+// RepairOptions configure a Repair.
+type RepairOptions struct {
+	Options
+
+	// Read are the tables.
+	Read []ReadOptions
+	// Failover is whether standbys synchronize the slot.
+	Failover bool
+}
+
+// Repair takes the relay's place in a PostgreSQL database. It is a [repair.Database].
+//
+// A slot that can be read is held, as by a relay; what a snapshot that is taken afterwards does not show is behind it. Where the
+// slot is gone, no relay can lead: a slot of another name, which no standby looks for, keeps the WAL behind a snapshot, and gets
+// the slot's name in the end.
+type Repair struct {
+	opts RepairOptions
+	log  *slog.Logger
+
+	src     *Source
+	ss      *session
+	lock    *pgx.Conn // holds the locks
+	readers []*TableReader
+	fresh   bool // the slot is to be made
+}
+
+// NewRepair returns a Repair that has not connected yet.
+func NewRepair(o RepairOptions, log *slog.Logger) *Repair {
+	o.Conflict = cdc.ConflictStop // what is between checkpoint and slot is a gap
+	return &Repair{opts: o, log: log}
+}
+
+const repairSuffix = "_repair"
+
+// maxSlotName is the longest name of a slot.
+const maxSlotName = 63
+
+// repairSlot is the name of the slot that a repair makes.
+func repairSlot(slot string) string {
+	return slot[:min(len(slot), maxSlotName-len(repairSuffix))] + repairSuffix
+}
+
+// Lead implements [repair.Database].
+func (r *Repair) Lead(ctx context.Context, load cdc.Resumer) (g repair.Ground, err error) {
+	r.src = New(r.opts.Options, r.log, prometheus.NewRegistry())
+	if r.ss, err = r.src.connect(ctx); err != nil {
+		return g, err
+	}
+	if err := r.ss.checkVersion(ctx); err != nil {
+		return g, err
+	}
+	if err := r.ss.checkPublication(ctx); err != nil {
+		return g, err
+	}
+	sv, err := r.ss.identify(ctx)
+	if err != nil {
+		return g, err
+	}
+	if err := r.ss.readForks(ctx, &sv); err != nil {
+		return g, err
+	}
+	if err := r.lockTables(ctx); err != nil {
+		return g, err
+	}
+	snapshot, lost, err := r.takeSlot(ctx, &sv)
+	if err != nil {
+		return g, err
+	}
+	if !r.fresh {
+		load = r.ss.whileHeld(load)
+	}
+	if g.Stored, g.Found, err = load(ctx, sv.source); err != nil {
+		return g, err
+	}
+	if !r.fresh {
+		r.ss.hold(ctx)
+	}
+	if err := r.openTables(ctx, snapshot, &g); err != nil {
+		return g, err
+	}
+	err = r.judge(ctx, &sv, lost, &g)
+	return g, err
+}
+
+// takeSlot holds the slot, or makes another one where it is gone, and returns the name of a snapshot and why the slot is gone. What
+// the snapshot does not show is behind sv.slot.
+func (r *Repair) takeSlot(ctx context.Context, sv *server) (snapshot string, lost, err error) {
+	lost = r.ss.readSlotInto(ctx, sv)
+	switch reasonOf(lost) {
+	case slotMissing, slotLost:
+		r.fresh = true
+		snapshot, err = r.makeSlot(ctx, sv)
+		return snapshot, lost, err
+	case "":
+		if lost != nil {
+			return "", nil, lost
+		}
+	default:
+		return "", nil, lost
+	}
+	if err := r.ss.awaitTurn(ctx); err != nil {
+		return "", nil, err
+	}
+	if err := r.ss.start(ctx); err != nil {
+		return "", nil, err
+	}
+	if err := r.ss.readSlotInto(ctx, sv); err != nil { // its last owner may have moved it
+		return "", nil, err
+	}
+	err = r.lock.QueryRow(ctx, "SELECT pg_export_snapshot()").Scan(&snapshot)
+	if err != nil {
+		err = fmt.Errorf("take a snapshot: %w", err)
+	}
+	return snapshot, nil, err
+}
+
+// makeSlot makes the slot of repair, in place of one that an earlier repair left.
+func (r *Repair) makeSlot(ctx context.Context, sv *server) (snapshot string, err error) {
+	slot := repairSlot(r.opts.Slot)
+	if err := r.dropSlot(ctx, slot); err != nil {
+		return "", err
+	}
+	r.log.Info("making a slot, which waits for the transactions that are open now", "slot", slot)
+	waiting, cancel := context.WithTimeout(ctx, execTimeout)
+	defer cancel()
+	made, err := pglogrepl.CreateReplicationSlot(waiting, r.ss.repl, slot, "pgoutput", pglogrepl.CreateReplicationSlotOptions{SnapshotAction: "EXPORT_SNAPSHOT"})
+	switch {
+	case err == nil:
+		sv.slot, err = pglogrepl.ParseLSN(made.ConsistentPoint)
+		return made.SnapshotName, err
+	case waiting.Err() != nil && ctx.Err() == nil:
+		d := &Database{conn: r.ss.sql}
+		return "", cdc.Stop(cdc.ClassRuntime, "slot_waits", fmt.Errorf("create slot %q: PostgreSQL was not done after %s%s", slot, execTimeout, d.oldest(ctx)),
+			"end that transaction, or wait for its end, and run the same `cdc-relay repair` again")
+	}
+	return "", replicationError(err, slot)
+}
+
+// fixLeftSlot is what to do with the slot that an interrupted repair left behind one that can be read. No relay drops it by itself: it
+// might be another one's.
+func fixLeftSlot(slot string) string {
+	return "unless a repair runs now, drop it with " + dropSlotSQL(repairSlot(slot))
+}
+
+// warnOfLeftSlot names a slot that would fill the disk.
+func (ss *session) warnOfLeftSlot(ctx context.Context) {
+	slot := ss.src.opts.Slot
+	var left bool
+	err := ss.sql.QueryRow(ctx, "SELECT count(*) > 0 FROM pg_replication_slots WHERE slot_name = $1 AND NOT active", repairSlot(slot)).Scan(&left)
+	if err == nil && left && !ss.src.opts.Temporary {
+		ss.src.log.Warn("a slot is left from a repair that was interrupted, and keeps WAL", "slot", repairSlot(slot), "fix", fixLeftSlot(slot))
+	}
+}
+
+func (r *Repair) dropSlot(ctx context.Context, slot string) error {
+	_, err := r.ss.sql.Exec(ctx, "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = $1", slot)
+	if err != nil {
+		return (&Database{conn: r.ss.sql}).execError(ctx, "drop slot "+slot, err)
+	}
+	return nil
+}
+
+// lockTables keeps other repairs out, and retention from taking a partition out: a partition that is detached between the snapshot
+// and the reading would be found neither in the table nor beside it. Writers do not wait for it. The lock is older than the snapshot.
+func (r *Repair) lockTables(ctx context.Context) (err error) {
+	if r.lock, err = connectSQL(ctx, r.opts.Options); err != nil {
+		return err
+	}
+	var alone bool
+	if err := r.lock.QueryRow(ctx, "SELECT pg_try_advisory_lock(hashtextextended($1, 0))", "cdc-relay repair "+r.opts.Slot).Scan(&alone); err != nil {
+		return fmt.Errorf("take the lock of repair: %w", err)
+	}
+	if !alone {
+		return fmt.Errorf("%w: it holds the advisory lock of slot %q", cdc.ErrStandby, r.opts.Slot)
+	}
+	var names []string
+	for _, t := range r.opts.Read {
+		names = append(names, t.SQL)
+	}
+	_, err = r.lock.PgConn().Exec(ctx, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; LOCK TABLE "+strings.Join(names, ", ")+" IN ACCESS SHARE MODE").ReadAll()
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) && pg.Code == stateInsufficientPrivilege {
+		return scan.MayNotRead(strings.Join(r.opts.Tables, ", "), pg.Message)
+	}
+	if err != nil {
+		return fmt.Errorf("lock the tables: %w", err)
+	}
+	return nil
+}
+
+func (r *Repair) openTables(ctx context.Context, snapshot string, g *repair.Ground) error {
+	for _, o := range r.opts.Read {
+		o.Snapshot = snapshot
+		t, err := OpenTable(ctx, r.opts.Options, o)
+		if err != nil {
+			return err
+		}
+		r.readers = append(r.readers, t)
+		g.Tables = append(g.Tables, t)
+	}
+	return nil
+}
+
+// judge says what the checkpoint is worth, and where the WAL goes on.
+func (r *Repair) judge(ctx context.Context, sv *server, lost error, g *repair.Ground) error {
+	g.Source, g.Lost = sv.source, lost
+	if g.Found && !g.Stored.Source.Same(sv.source) {
+		_, err := readCheckpoint(*sv, storedCheckpoint{g.Stored, true})
+		stop, _ := errors.AsType[*cdc.StopError](err)
+		return repair.Foreign(stop, g.Stored.SavedAt)
+	}
+	saved, err := readCheckpoint(*sv, storedCheckpoint{g.Stored, g.Found})
+	if err != nil {
+		return err
+	}
+	if sv.before = g.Stored.Source.Timeline; !g.Found {
+		sv.before = 0
+	}
+	history := checkHistory(*sv, saved.resume)
+	if g.Lost == nil {
+		_, g.Lost = r.ss.resolveStart(ctx, *sv, func(context.Context, cdc.Source) (cdc.Checkpoint, bool, error) { return g.Stored, g.Found, nil })
+	}
+	xmin, next, err := r.readers[0].horizon(ctx)
+	if err != nil {
+		return err
+	}
+	if history == nil && saved.xmin > 0 && saved.xmin <= next {
+		g.Where, g.Exact = since(saved.xmin, next)
+	}
+	g.Next = cdc.Progress{Position: formatPosition(sv.slot)}
+	switch {
+	case r.fresh:
+		g.Next.XMin = strconv.FormatUint(xmin, 10)
+	case history == nil && g.Found && saved.resume >= sv.slot:
+		g.Next = g.Stored.Progress
+	case history == nil:
+		g.Next.XMin = g.Stored.Progress.XMin
+	}
+	return nil
+}
+
+// horizon returns the snapshot's xmin and the ID of the next transaction, with their epochs.
+func (t *TableReader) horizon(ctx context.Context) (xmin, next uint64, err error) {
+	var low, high string
+	err = t.conn.QueryRow(ctx, "SELECT pg_snapshot_xmin(s)::text, pg_snapshot_xmax(s)::text FROM pg_current_snapshot() s").Scan(&low, &high)
+	if err != nil {
+		return 0, 0, t.failed(err)
+	}
+	if xmin, err = parseXMin(low); err == nil {
+		next, err = parseXMin(high)
+	}
+	return xmin, next, err
+}
+
+// since returns the condition for rows whose transaction is not below xmin; next is not yet given away. A row has the lower 32 bits
+// only. They tell the transactions from xmin to next from all others, unless these are 2^32 or more; of older ones, which are
+// frozen, some may look like them, and are repeated.
+func since(xmin, next uint64) (where, text string) {
+	if next-xmin >= 1<<32 {
+		return "", "all rows: more than 2^32 transactions began since the last saved position"
+	}
+	return fmt.Sprintf("((xmin::text::bigint - %d) & 4294967295) < %d", uint32(xmin), next-xmin),
+		fmt.Sprintf("rows of transaction %d and later ones: all earlier ones had ended before the last saved position", xmin)
+}
+
+// Finish implements [repair.Database]. The slot of repair is copied: a slot cannot be renamed.
+func (r *Repair) Finish(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), execTimeout)
+	defer cancel()
+	if !r.fresh {
+		return r.dropSlot(ctx, repairSlot(r.opts.Slot))
+	}
+	if err := r.dropSlot(ctx, r.opts.Slot); err != nil {
+		return err
+	}
+	if _, err := r.ss.sql.Exec(ctx, "SELECT pg_copy_logical_replication_slot($1, $2)", repairSlot(r.opts.Slot), r.opts.Slot); err != nil {
+		return (&Database{conn: r.ss.sql}).execError(ctx, "copy slot "+repairSlot(r.opts.Slot), err)
+	}
+	if err := r.setFailover(ctx); err != nil {
+		r.log.Warn("slot is not synchronized to standbys", "slot", r.opts.Slot, "error", err,
+			"fix", "stop the relay, and send ALTER_REPLICATION_SLOT "+pgx.Identifier{r.opts.Slot}.Sanitize()+" (FAILOVER true) on a replication connection")
+	}
+	return r.dropSlot(ctx, repairSlot(r.opts.Slot))
+}
+
+// failoverSince is the first version whose slots standbys can synchronize.
+const failoverSince = 170000
+
+// setFailover does what copying a slot does not.
+func (r *Repair) setFailover(ctx context.Context) error {
+	if !r.opts.Failover || r.ss.version < failoverSince {
+		return nil
+	}
+	_, err := r.ss.repl.Exec(ctx, "ALTER_REPLICATION_SLOT "+pgx.Identifier{r.opts.Slot}.Sanitize()+" (FAILOVER true)").ReadAll()
+	return err
+}
+
+// Close implements [repair.Database].
+func (r *Repair) Close(ctx context.Context) {
+	for _, t := range r.readers {
+		t.Close(ctx)
+	}
+	if r.lock != nil {
+		closeConn(ctx, r.lock.PgConn())
+	}
+	if r.ss != nil {
+		r.ss.close(ctx)
+	}
+	r.readers, r.lock, r.ss, r.fresh = nil, nil, nil, false
+}
