@@ -231,17 +231,29 @@ func counts(last, stored cdc.Checkpoint, found bool) bool {
 	return last.ExactlyOnce
 }
 
-// Claim supersedes the position in Kafka first: exactly-once delivery would start from it again.
+// Claim supersedes the position in Kafka first: exactly-once delivery would start from it again. Afterwards it notes there that
+// the store has the claim, so that a store that is rolled back behind it is noticed.
 func (h *handover) Claim(ctx context.Context, next, _ cdc.Checkpoint) error {
-	if h.last != nil {
-		kafkas := committed{h.store, h.config}
-		superseded := next
-		superseded.ExactlyOnce, superseded.Fence = false, kafkas.fence(next.Source)
-		if err := kafkas.commit(ctx, superseded.Fence, func(t *checkpoint.Topic) error { return t.Commit(ctx, superseded) }); err != nil {
-			return fmt.Errorf("supersede the position in Kafka: %w", err)
-		}
+	if h.last == nil {
+		return h.store.Claim(ctx, next, h.stored)
 	}
-	return h.store.Claim(ctx, next, h.stored)
+	kafkas := committed{h.store, h.config}
+	superseded := next
+	superseded.ExactlyOnce, superseded.Fence = false, kafkas.fence(next.Source)
+	err := kafkas.commit(ctx, superseded.Fence, func(t *checkpoint.Topic) error {
+		if err := t.Commit(ctx, superseded); err != nil {
+			return err
+		}
+		if err := h.store.Claim(ctx, next, h.stored); err != nil {
+			return err
+		}
+		superseded.Sequence = relay.Claimed
+		return t.Commit(ctx, superseded)
+	})
+	if err != nil {
+		return fmt.Errorf("supersede the position in Kafka: %w", err)
+	}
+	return nil
 }
 
 // Check adds what is at risk with the position in Kafka.

@@ -120,6 +120,9 @@ type Positions struct {
 	Away   error
 }
 
+// Claimed is the sequence of a superseded position after at-least-once delivery has stored its first checkpoint.
+const Claimed = 1
+
 // Newest chooses by the generations: a run of either kind has a higher one than those before it, and writes Kafka's first. With
 // a [cdc.StopError] it returns the position that a person would continue from.
 func (p *Positions) Newest(id cdc.Source) (cdc.Checkpoint, bool, error) {
@@ -146,7 +149,7 @@ func newest(topic string, id cdc.Source, last cdc.Checkpoint, committed bool, st
 		return stored, true, nil
 	case !last.ExactlyOnce && !found && id.Slot != "": // the slot has moved on since
 		return cdc.Checkpoint{Generation: last.Generation}, false, nil
-	case !last.ExactlyOnce && !found:
+	case !last.ExactlyOnce && (!found || last.Sequence == Claimed && id.Slot == ""): // the slot would be ahead of the checkpoint
 		return last, true, cdc.PositionError("checkpoint_lost", "find out what consumers have, then set the position with `cdc-relay position set`",
 			"checkpoint of at-least-once delivery is lost, and what it published since the position in Kafka (%s) would be repeated", last.Progress.Position)
 	}

@@ -229,24 +229,27 @@ func TestNewestPosition(t *testing.T) {
 	at := func(id cdc.Source, generation uint64, once bool, p cdc.Position) *cdc.Checkpoint {
 		return &cdc.Checkpoint{Source: id, Generation: generation, ExactlyOnce: once, Progress: cdc.Progress{Position: p}}
 	}
+	claimed := at(binlog, 4, false, "k")
+	claimed.Sequence = Claimed
 	for name, tt := range map[string]struct {
 		kafka, stored *cdc.Checkpoint
 		want          cdc.Position // "" for none
 		reason        string
 	}{
-		"first start":                              {nil, nil, "", ""},
-		"first with exactly-once":                  {nil, at(slot, 3, false, "c"), "c", ""},
-		"no store":                                 {at(slot, 3, true, "k"), nil, "k", ""},
-		"copy behind":                              {at(slot, 3, true, "k"), at(slot, 3, true, "c"), "k", ""},
-		"claimed in Kafka only":                    {at(slot, 4, true, "k"), at(slot, 3, true, "c"), "k", ""},
-		"at-least-once since":                      {at(slot, 3, false, "k"), at(slot, 3, false, "c"), "c", ""},
-		"at-least-once since, without a mark":      {at(slot, 3, true, "k"), at(slot, 4, false, "c"), "c", ""},
-		"superseded and not claimed":               {at(slot, 4, false, "k"), at(slot, 3, true, "c"), "k", ""},
-		"at-least-once since, with the slot alone": {at(slot, 4, false, "k"), nil, "", ""},
-		"at-least-once since, checkpoint lost":     {at(binlog, 4, false, "k"), nil, "k", "checkpoint_lost"},
-		"topic lost":                               {nil, at(slot, 3, true, "c"), "c", "position_topic_lost"},
-		"topic rolled back":                        {at(slot, 2, true, "k"), at(slot, 3, true, "c"), "c", "position_topic_lost"},
-		"topic of another relay":                   {at(cdc.Source{SystemID: "t", Database: "d", Slot: "x"}, 3, true, "k"), nil, "k", "foreign_position"},
+		"first start":                                 {nil, nil, "", ""},
+		"first with exactly-once":                     {nil, at(slot, 3, false, "c"), "c", ""},
+		"no store":                                    {at(slot, 3, true, "k"), nil, "k", ""},
+		"copy behind":                                 {at(slot, 3, true, "k"), at(slot, 3, true, "c"), "k", ""},
+		"claimed in Kafka only":                       {at(slot, 4, true, "k"), at(slot, 3, true, "c"), "k", ""},
+		"at-least-once since":                         {at(slot, 3, false, "k"), at(slot, 3, false, "c"), "c", ""},
+		"at-least-once since, without a mark":         {at(slot, 3, true, "k"), at(slot, 4, false, "c"), "c", ""},
+		"superseded and not claimed":                  {at(slot, 4, false, "k"), at(slot, 3, true, "c"), "k", ""},
+		"at-least-once since, with the slot alone":    {at(slot, 4, false, "k"), nil, "", ""},
+		"at-least-once since, checkpoint lost":        {at(binlog, 4, false, "k"), nil, "k", "checkpoint_lost"},
+		"at-least-once since, checkpoint rolled back": {claimed, at(binlog, 3, true, "c"), "k", "checkpoint_lost"},
+		"topic lost":                                  {nil, at(slot, 3, true, "c"), "c", "position_topic_lost"},
+		"topic rolled back":                           {at(slot, 2, true, "k"), at(slot, 3, true, "c"), "c", "position_topic_lost"},
+		"topic of another relay":                      {at(cdc.Source{SystemID: "t", Database: "d", Slot: "x"}, 3, true, "k"), nil, "k", "foreign_position"},
 	} {
 		orNone := func(c *cdc.Checkpoint) cdc.Checkpoint {
 			if c == nil {

@@ -173,6 +173,43 @@ func TestDeliveryChanges(t *testing.T) {
 	}
 }
 
+// Redis is rolled back to a copy of exactly-once delivery, although at-least-once delivery has published since: the relay stops,
+// and continues from the position that a person sets.
+//
+//covers:binlogs 26 exit exactly-once
+//covers:binlogs 26 events exactly-once
+func TestRolledBackRedisBehindAChangeOfDelivery(t *testing.T) {
+	t.Parallel()
+	onBinlogs(t, func(t *testing.T, db *cdctest.MySQL) {
+		t.Helper()
+		r := newRig(t, db, cdctest.InRedis, exactlyOnce)
+		change := func(to string) {
+			r.Must(r.Relay.Signal(syscall.SIGTERM))
+			r.AwaitExit(time.Minute, 0)
+			r.Reconfigure("delivery", to)
+		}
+		r.Start()
+		r.AwaitSaved(r.Append("k", 10))
+		old, err := shared.redis.Do(t.Context(), "GET", r.RedisKey())
+		r.Must(err)
+		change("at-least-once")
+		r.Start()
+		r.AwaitSaved(r.Append("k", 10))
+		change("exactly-once")
+		position, _, err := r.Saved(t.Context())
+		r.Must(err)
+		_, err = shared.redis.Do(t.Context(), "SET", r.RedisKey(), old)
+		r.Must(err)
+		r.Must(r.Relay.Start(t.Context()))
+		says(t, r.AwaitExit(time.Minute, 5), "at-least-once delivery is lost", "cdc-relay position set")
+		_, err = r.Relay.Command(t.Context(), "position", "set", position, "--yes")
+		r.Must(err)
+		r.Start()
+		r.AwaitSaved(r.Append("k", 10))
+		once(t, r)
+	})
+}
+
 // An event that Kafka refuses stops the relay, and the transaction that it began is aborted. What was committed before it
 // is published, once; so is the rest, after it was skipped.
 //
