@@ -3,6 +3,7 @@ package kafka_test
 import (
 	"errors"
 	"net/netip"
+	"strings"
 	"testing"
 
 	"github.com/IBM/sarama"
@@ -48,6 +49,7 @@ func TestCommit(t *testing.T) {
 		"busy with the transaction before":    {[]int16{kerr.ConcurrentTransactions.Code, kerr.ConcurrentTransactions.Code}, false, nil},
 		"no answer":                           {[]int16{-1}, true, nil},
 		"fenced":                              {[]int16{kerr.ProducerFenced.Code}, true, cdc.ErrFenced},
+		"denied":                              {[]int16{kerr.TransactionalIDAuthorizationFailed.Code}, false, sarama.ErrTransactionalIDAuthorizationFailed},
 		"timed out":                           {[]int16{kerr.InvalidTxnState.Code}, true, nil},
 		"the coordinator has moved, not done": {[]int16{kerr.NotCoordinator.Code}, false, sarama.ErrNotCoordinatorForConsumer},
 	} {
@@ -57,6 +59,9 @@ func TestCommit(t *testing.T) {
 			txns := newClient(t, kafka.Options{Brokers: cluster.ListenAddrs()}).Transactions("x")
 			defer txns.Close()
 			err := txns.Commit(t.Context(), kafka.Producer{ID: 1})
+			if err != nil && strings.Contains(err.Error(), "producer ID") {
+				t.Errorf("none was asked for: %v", err)
+			}
 			if errors.Is(err, cdc.ErrRewind) != tt.rewind || !tt.rewind && !errors.Is(err, tt.want) || tt.want != nil && !errors.Is(err, tt.want) {
 				t.Errorf("%v", err)
 			}
