@@ -16,6 +16,7 @@ RACE := $(if $(shell command -v "$$(go env CC)" 2>/dev/null),-race,)
 FUZZTIME ?= 30s
 SOAKTIME ?= 1h
 KILLS ?= 200
+REPAIRS ?= 20
 ARGS ?=
 
 .DEFAULT_GOAL := help
@@ -95,6 +96,11 @@ soak: setup build ## Run load and faults for SOAKTIME (1h) on each database, or 
 kills: setup build ## Kill relays KILLS (200) times, and servers meanwhile, with exactly-once delivery, on each database or on DB=mysql.
 	CDC_RELAY_BIN=$(ROOT)/bin/cdc-relay CDC_RELAY_KILLS=$(KILLS) CDC_RELAY_SOURCES=$(DB) CDC_RELAY_DELIVERY=$(or $(DELIVERY),exactly-once) \
 		go test -count=1 -timeout 0 -v ./test/soak
+
+.PHONY: repairs
+repairs: setup build ## Lose the slot or purge the binlog REPAIRS (20) times on each database, or on DB=mysql, and repair.
+	CDC_RELAY_BIN=$(ROOT)/bin/cdc-relay CDC_RELAY_REPAIRS=$(REPAIRS) CDC_RELAY_SOURCES=$(DB) \
+		go test -count=1 -timeout 0 -run '^TestRepair$$' -v ./test/faults
 
 # The version of writer that pgxwriter requires may not be published yet: the working tree stands in for it.
 .PHONY: tidy-check

@@ -63,7 +63,7 @@ func (r *Repair) Lead(ctx context.Context, load cdc.Resumer) (g repair.Ground, e
 			return g, err
 		}
 		r.readers = append(r.readers, t)
-		g.Tables = append(g.Tables, t)
+		g.Tables, g.Probes = append(g.Tables, t), append(g.Probes, t)
 	}
 	return g, nil
 }

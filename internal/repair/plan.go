@@ -2,6 +2,7 @@ package repair
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -41,6 +42,8 @@ type Ground struct {
 	Next cdc.Progress
 	// Tables are the outbox tables. They belong to the Database.
 	Tables []scan.Table
+	// Probes are the same tables. An error of one leaves Tables as they are.
+	Probes []scan.Table
 	// Where is a condition that each row of the gap meets; "": none is known. Exact tells people what it says.
 	Where, Exact string
 }
@@ -104,7 +107,7 @@ func lastPublished(ctx context.Context, g *Ground) (at time.Time, err error) {
 	if !g.Found || g.Stored.LastEventID == "" {
 		return time.Time{}, nil
 	}
-	for _, t := range g.Tables {
+	for _, t := range g.Probes {
 		err := scan.Fetch(ctx, t, g.Stored.LastEventID, time.Time{}, func(b *cdc.Batch) error {
 			for _, tx := range b.Txs {
 				if created := time.UnixMicro(tx.Time); tx.Time != 0 && (at.IsZero() || created.Before(at)) {
@@ -113,6 +116,9 @@ func lastPublished(ctx context.Context, g *Ground) (at time.Time, err error) {
 			}
 			return nil
 		})
+		if stop, ok := errors.AsType[*cdc.StopError](err); ok && stop.Reason == scan.ReasonNotAnID {
+			continue // it is of another table
+		}
 		if err != nil {
 			return time.Time{}, err
 		}

@@ -62,6 +62,9 @@ func (s *Source) Acquire(ctx context.Context, load cdc.Resumer) (cdc.Source, cdc
 	s.rows.Store(0)
 	s.repeats.Store(0)
 	if s.gap, err = s.opts.plan(ctx, &s.ground); err != nil {
+		if stop, ok := errors.AsType[*cdc.StopError](err); ok && stop.Reason == Intact {
+			err = errors.Join(s.db.Finish(ctx), err) // an earlier repair may have ended before it was done with that
+		}
 		s.db.Close(ctx)
 		return cdc.Source{}, "", err
 	}

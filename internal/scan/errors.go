@@ -20,9 +20,12 @@ func NullTime(table, column string) error {
 	return cdc.ConfigError("no_time", "fill it in (UPDATE), and make it NOT NULL", "column %s of table %s is NULL in a row, which has no place in the order", column, table)
 }
 
+// ReasonNotAnID is the reason of NotAnID.
+const ReasonNotAnID = "bad_id"
+
 // NotAnID says that the database refused an ID.
 func NotAnID(table, column, kind, said string) error {
-	return cdc.ConfigError("bad_id", "give the ID as the header ce_id has it", "not an event ID: column %s of table %s is of type %s (%s)", column, table, kind, said)
+	return cdc.ConfigError(ReasonNotAnID, "give the ID as the header ce_id has it", "not an event ID: column %s of table %s is of type %s (%s)", column, table, kind, said)
 }
 
 // MayNotRead says that the user lacks SELECT.

@@ -39,7 +39,7 @@ type Repair struct {
 
 	src     *Source
 	ss      *session
-	lock    *pgx.Conn // holds the locks
+	lock    *pgx.Conn // holds the locks; the session's own belongs to its monitor
 	readers []*TableReader
 	fresh   bool // the slot is to be made
 }
@@ -107,8 +107,11 @@ func (r *Repair) Lead(ctx context.Context, load cdc.Resumer) (g repair.Ground, e
 func (r *Repair) takeSlot(ctx context.Context, sv *server) (snapshot string, lost, err error) {
 	lost = r.ss.readSlotInto(ctx, sv)
 	switch reasonOf(lost) {
-	case slotMissing, slotLost:
+	case slotMissing, slotLost: // which is the same to a run
 		r.fresh = true
+		if err := r.dropSlot(ctx, r.opts.Slot); err != nil {
+			return "", nil, err
+		}
 		snapshot, err = r.makeSlot(ctx, sv)
 		return snapshot, lost, err
 	case "":
@@ -173,9 +176,9 @@ func (ss *session) warnOfLeftSlot(ctx context.Context) {
 }
 
 func (r *Repair) dropSlot(ctx context.Context, slot string) error {
-	_, err := r.ss.sql.Exec(ctx, "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = $1", slot)
+	_, err := r.lock.Exec(ctx, "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = $1", slot)
 	if err != nil {
-		return (&Database{conn: r.ss.sql}).execError(ctx, "drop slot "+slot, err)
+		return (&Database{conn: r.lock}).execError(ctx, "drop slot "+slot, err)
 	}
 	return nil
 }
@@ -192,6 +195,9 @@ func (r *Repair) lockTables(ctx context.Context) (err error) {
 	}
 	if !alone {
 		return fmt.Errorf("%w: it holds the advisory lock of slot %q", cdc.ErrStandby, r.opts.Slot)
+	}
+	if _, err := r.lock.Exec(ctx, "SELECT set_config(name, '0', false) FROM unnest(ARRAY['statement_timeout', 'idle_in_transaction_session_timeout']) AS name"); err != nil {
+		return fmt.Errorf("prepare the connection: %w", err)
 	}
 	var names []string
 	for _, t := range r.opts.Read {
@@ -217,6 +223,12 @@ func (r *Repair) openTables(ctx context.Context, snapshot string, g *repair.Grou
 		}
 		r.readers = append(r.readers, t)
 		g.Tables = append(g.Tables, t)
+		o.Snapshot = ""
+		if t, err = OpenTable(ctx, r.opts.Options, o); err != nil {
+			return err
+		}
+		r.readers = append(r.readers, t)
+		g.Probes = append(g.Probes, t)
 	}
 	return nil
 }
@@ -290,11 +302,8 @@ func (r *Repair) Finish(ctx context.Context) error {
 	if !r.fresh {
 		return r.dropSlot(ctx, repairSlot(r.opts.Slot))
 	}
-	if err := r.dropSlot(ctx, r.opts.Slot); err != nil {
-		return err
-	}
-	if _, err := r.ss.sql.Exec(ctx, "SELECT pg_copy_logical_replication_slot($1, $2)", repairSlot(r.opts.Slot), r.opts.Slot); err != nil {
-		return (&Database{conn: r.ss.sql}).execError(ctx, "copy slot "+repairSlot(r.opts.Slot), err)
+	if _, err := r.lock.Exec(ctx, "SELECT pg_copy_logical_replication_slot($1, $2)", repairSlot(r.opts.Slot), r.opts.Slot); err != nil {
+		return (&Database{conn: r.lock}).execError(ctx, "copy slot "+repairSlot(r.opts.Slot), err)
 	}
 	if err := r.setFailover(ctx); err != nil {
 		r.log.Warn("slot is not synchronized to standbys", "slot", r.opts.Slot, "error", err,

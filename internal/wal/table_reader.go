@@ -50,7 +50,7 @@ type relationOut struct {
 
 // readerSettings make a connection that writes nothing, and that prints values as the connection for replication does. A policy would
 // hide rows.
-const readerSettings = `SET default_transaction_read_only = on; SET statement_timeout = 0; SET row_security = off;
+const readerSettings = `SET default_transaction_read_only = on; SET statement_timeout = 0; SET idle_in_transaction_session_timeout = 0; SET row_security = off;
 	SET bytea_output = hex; SET client_encoding = 'UTF8'; SET application_name = 'cdc-relay reader'`
 
 // OpenTable connects to read a table. The caller closes it.

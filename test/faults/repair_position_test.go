@@ -1,0 +1,99 @@
+package faults
+
+import (
+	"testing"
+	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdctest"
+)
+
+// Whatever is wrong with the position on PostgreSQL: the command that the relay's last line names publishes what is missing, and
+// the relay goes on.
+//
+//covers:postgres 12 13 14 events both
+func TestRepairOfPosition(t *testing.T) {
+	for name, lose := range map[string]func(*testing.T, *cdctest.Rig, *cdctest.Postgres){
+		"slot recreated":   recreated,
+		"slot invalidated": invalidatedDown,
+		"altered while down": func(t *testing.T, r *cdctest.Rig, db *cdctest.Postgres) {
+			t.Helper()
+			r.Start()
+			r.AwaitSaved(r.Append("before", 10))
+			r.Kill()
+			r.Must(db.Exec(t.Context(), "ALTER PUBLICATION "+db.Name()+" DROP TABLE outbox"))
+			r.Append("unsent", 10)
+			r.Must(db.Exec(t.Context(), "ALTER PUBLICATION "+db.Name()+" ADD TABLE outbox"))
+			r.Append("after", 10)
+			r.Must(r.Relay.Start(t.Context()))
+		},
+		"altered while it runs": func(t *testing.T, r *cdctest.Rig, db *cdctest.Postgres) {
+			t.Helper()
+			r.Start()
+			r.AwaitSaved(r.Append("before", 10))
+			for _, sql := range statements("ALTER PUBLICATION % DROP TABLE outbox", db.Name()) {
+				r.Must(db.Exec(t.Context(), sql))
+			}
+			r.Append("unsent", 10)
+			r.Must(db.Exec(t.Context(), "ALTER PUBLICATION "+db.Name()+" ADD TABLE outbox"))
+		},
+		"publication recreated": func(t *testing.T, r *cdctest.Rig, db *cdctest.Postgres) {
+			t.Helper()
+			r.Start()
+			r.AwaitSaved(r.Append("before", 10))
+			r.Kill()
+			for _, sql := range statements("DROP PUBLICATION %; CREATE PUBLICATION % FOR TABLE outbox WITH (publish = 'insert', publish_via_partition_root = true)", db.Name()) {
+				r.Must(db.Exec(t.Context(), sql))
+			}
+			r.Append("unsent", 10)
+			r.Must(r.DB.LoseLog(t.Context())) // as the fix says
+			r.Must(r.Relay.Start(t.Context()))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, d := range deliveries() {
+				t.Run(string(d), func(t *testing.T) {
+					db := newPostgres(t)
+					r := newRig(t, db, cdctest.InRedis, func(o *cdctest.RigOptions) {
+						o.Delivery = d
+						o.Settings = map[string]any{"shutdown_timeout": "1s"}
+					})
+					lose(t, r, db)
+					fixed(t, r, r.AwaitExit(30*time.Second, 5))
+					r.Start()
+					r.AwaitEvents(r.Append("later", 10))
+					r.Verify()
+				})
+			}
+		})
+	}
+}
+
+// The checkpoint is lost on MySQL and MariaDB: repair from a time on publishes what was committed since, and stores a position.
+//
+//covers:binlogs 26 events both
+func TestRepairOfLostCheckpoint(t *testing.T) {
+	for _, flavor := range binlogs() {
+		t.Run(flavor, func(t *testing.T) {
+			for _, d := range deliveries() {
+				t.Run(string(d), func(t *testing.T) {
+					r := newRig(t, newMySQL(t, flavor), cdctest.InRedis, func(o *cdctest.RigOptions) { o.Delivery = d })
+					began := time.Now().Add(-time.Second)
+					r.Start()
+					r.AwaitSaved(r.Append("before", 10))
+					r.Kill()
+					r.Append("unread", 10)
+					_, err := r.Relay.Command(r.Within(time.Minute), "position", "reset")
+					r.Must(err)
+					r.Must(r.Relay.Start(t.Context()))
+					says(t, r.AwaitExit(30*time.Second, 5), "no checkpoint", "`cdc-relay repair --since TIME`")
+					r.Repeated("repair")
+					_, err = r.Relay.Command(r.Within(time.Minute), "repair", "--since", began.UTC().Format(time.RFC3339))
+					r.Must(err)
+					r.Start()
+					r.AwaitEvents(r.Append("later", 10))
+					r.Verify()
+				})
+			}
+		})
+	}
+}
