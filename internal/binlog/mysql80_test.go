@@ -39,7 +39,7 @@ func statements80() map[string][][]any {
 		`FROM information_schema.collations WHERE`:                          {{"id", "name"}, {"45", "utf8mb4"}},
 		`FROM information_schema.columns WHERE`:                             {{"a", "b", "c", "d", "e", "f"}, {"shop", "outbox", "event_id", "varbinary", "16", []byte{}}},
 		`^SET @(master|slave)_`:                                             nil,
-		`^SET (NAMES|autocommit|time_zone)`:                                 nil,
+		`^SET (NAMES|autocommit|time_zone|sql_select_limit)`:                nil,
 		`^SET SESSION wait_timeout = 10$`:                                   nil,
 		`^SELECT GET_LOCK\('cdc-relay.mysql.shop', 1\), CONNECTION_ID\(\)$`: {{"locked", "id"}, {"1", "5"}},
 	}
