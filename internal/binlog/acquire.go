@@ -115,9 +115,8 @@ func (s *Source) resolveStart(ctx context.Context, db *sql.DB, cfg *mysql.Config
 // partBefore is what the checkpoint of an earlier run says about the rows of a transaction at its position.
 func (s *Source) partBefore(c cdc.Checkpoint) (part, error) {
 	stored := c.Progress.Part
-	if tables := s.tables(); stored.Rows > 0 && stored.Tables != tables {
-		return part{}, cdc.PositionError("tables_changed", "start the relay with the tables as they were, and change them once it has published the transaction",
-			"checkpoint is within transaction %s, of whose rows of tables %s %d were published, and the tables are %s now", stored.TxID, stored.Tables, stored.Rows, tables)
+	if err := stored.SameTables(cdc.CountedTables(s.opts.Tables)); err != nil {
+		return part{}, err
 	}
 	return part{stored.TxID, stored.Rows}, nil
 }

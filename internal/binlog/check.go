@@ -136,7 +136,7 @@ func (c *checker) limits(ctx context.Context) {
 			c.report.OK("limits", "the server keeps binlogs for %.1f days: a relay may be stopped that long", keeps.Hours()/24)
 		}
 	}
-	if !isReplica(ctx, c.db.db, c.db.Server.Flavor) {
+	if !readReplica(ctx, c.db.db, c.db.Server.Flavor).configured {
 		return
 	}
 	for _, w := range v.wrongOnReplica() {

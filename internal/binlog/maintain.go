@@ -44,7 +44,7 @@ func (p *Partitions) Name() string { return p.Table }
 
 // Maintainable returns an error on a replica, and for a table that is not partitioned as setup does it.
 func (p *Partitions) Maintainable(ctx context.Context) error {
-	if p.db.Server.ReadOnly || replicates(ctx, p.db.db, p.db.Server.Flavor) {
+	if p.db.Server.ReadOnly || readReplica(ctx, p.db.db, p.db.Server.Flavor).runs {
 		return cdc.Fixable("point source.mysql.dsn at the primary, or run `cdc-relay partitions run --owner-dsn` there from a timer",
 			"partitions of %s: %s is a replica or takes no writes", p.Table, p.db.Server.Address)
 	}
@@ -62,38 +62,6 @@ func (p *Partitions) Maintainable(ctx context.Context) error {
 		return fmt.Errorf("read partitions of %s: %w", p.Table, err)
 	}
 	return nil
-}
-
-// replicates reports whether a replication channel runs. A user without the right to ask gets no answer.
-func replicates(ctx context.Context, db *sql.DB, f cdc.Flavor) bool {
-	query := `SHOW REPLICA STATUS`
-	if f == cdc.MariaDB {
-		query = `SHOW ALL SLAVES STATUS`
-	}
-	found, err := db.QueryContext(ctx, query)
-	if err != nil {
-		return false
-	}
-	defer func() { _ = found.Close() }()
-	columns, err := found.Columns()
-	if err != nil {
-		return false
-	}
-	for found.Next() {
-		values, row := make([]sql.NullString, len(columns)), make([]any, len(columns))
-		for i := range values {
-			row[i] = &values[i]
-		}
-		if found.Scan(row...) != nil {
-			return false
-		}
-		for i, name := range columns {
-			if strings.HasSuffix(name, "_Running") && values[i].String != "No" && values[i].String != "" {
-				return true
-			}
-		}
-	}
-	return found.Err() != nil
 }
 
 // Make makes a day's partition, and all days since the last one are in it. With swap pmax is replaced by an empty table

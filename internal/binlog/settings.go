@@ -65,25 +65,10 @@ func (v variables) wrongOnReplica() []Setting {
 
 // replicaProblem is asked at every connect, because that may lead to another server.
 func (v variables) replicaProblem(ctx context.Context, db *sql.DB) error {
-	if list := v.wrongOnReplica(); len(list) > 0 && isReplica(ctx, db, v.flavor()) {
+	if list := v.wrongOnReplica(); len(list) > 0 && readReplica(ctx, db, v.flavor()).configured {
 		return list[0].problem(v.flavor())
 	}
 	return nil
-}
-
-// isReplica asks whether the server replicates from another, or did before it was promoted. A user without the right to
-// ask gets no answer.
-func isReplica(ctx context.Context, db *sql.DB, f cdc.Flavor) bool {
-	query := `SHOW REPLICA STATUS`
-	if f == cdc.MariaDB {
-		query = `SHOW ALL SLAVES STATUS`
-	}
-	found, err := db.QueryContext(ctx, query)
-	if err != nil {
-		return false
-	}
-	defer func() { _ = found.Close() }()
-	return found.Next() && found.Err() == nil
 }
 
 // problem is the setting as an error with its fix.

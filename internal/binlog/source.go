@@ -4,8 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"log/slog"
-	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -105,7 +103,7 @@ func (s *Source) Progress(seq uint64) cdc.Progress {
 		s.confirmed.Store(&p.Position)
 	}
 	if p.Part.Rows > 0 {
-		p.Part.Tables = s.tables()
+		p.Part.Tables = cdc.CountedTables(s.opts.Tables)
 	}
 	return p
 }
@@ -113,11 +111,6 @@ func (s *Source) Progress(seq uint64) cdc.Progress {
 // Confirm says that all batches up to seq are durable downstream and their position is saved. The server
 // keeps no position for us, so nothing is sent; see waitUntilSaved.
 func (s *Source) Confirm(seq uint64) { s.saved.Store(seq) }
-
-// tables are the tables whose rows are counted, as cdc.Part names them.
-func (s *Source) tables() string {
-	return strings.Join(slices.Sorted(slices.Values(s.opts.Tables)), ",")
-}
 
 // Status is the source's state for people.
 type Status struct {

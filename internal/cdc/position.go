@@ -1,6 +1,10 @@
 package cdc
 
-import "time"
+import (
+	"slices"
+	"strings"
+	"time"
+)
 
 // Position is a place in the WAL or binlog to resume from: the end of a transaction or of an idle part, never inside a
 // transaction. Only the source that issued it parses it (an LSN in fixed-width hex, a GTID set). "" means none.
@@ -31,6 +35,20 @@ type Part struct {
 	Rows uint32
 	// Tables are the outbox tables whose rows were counted, by name, in order, with commas.
 	Tables string
+}
+
+// CountedTables returns Part.Tables for these tables.
+func CountedTables(tables []string) string {
+	return strings.Join(slices.Sorted(slices.Values(tables)), ",")
+}
+
+// SameTables returns an error if the rows would be counted in other tables now.
+func (p Part) SameTables(tables string) error {
+	if p.Rows == 0 || p.Tables == tables {
+		return nil
+	}
+	return PositionError("tables_changed", "start the relay with the tables as they were, and change them once it has published the transaction",
+		"checkpoint is within transaction %s, of whose rows of tables %s %d were published, and the tables are %s now", p.TxID, p.Tables, p.Rows, tables)
 }
 
 // Source identifies the WAL or binlog that a position belongs to. A checkpoint of another source is refused.

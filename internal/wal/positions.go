@@ -2,7 +2,6 @@ package wal
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -97,9 +96,8 @@ func (s *Source) handedOnBefore(c cdc.Checkpoint) (handedOn, error) {
 	if stored.Rows == 0 {
 		return handedOn{}, nil
 	}
-	if tables := s.tables(); stored.Tables != tables {
-		return handedOn{}, cdc.PositionError("tables_changed", "start the relay with the tables as they were, and change them once it has published the transaction",
-			"checkpoint is within transaction %s, of whose rows of tables %s %d were published, and the tables are %s now", stored.TxID, stored.Tables, stored.Rows, tables)
+	if err := stored.SameTables(cdc.CountedTables(s.opts.Tables)); err != nil {
+		return handedOn{}, err
 	}
 	at := handedOn{part: part{rows: stored.Rows}}
 	commit, xid, _ := strings.Cut(stored.TxID, "/")
@@ -114,9 +112,4 @@ func (s *Source) handedOnBefore(c cdc.Checkpoint) (handedOn, error) {
 		return handedOn{}, cdc.PositionError("bad_checkpoint", fixCheckpoint, "checkpoint cannot be used: %w", err)
 	}
 	return at, nil
-}
-
-// tables are the tables whose rows are counted, as cdc.Part names them.
-func (s *Source) tables() string {
-	return strings.Join(slices.Sorted(slices.Values(s.opts.Tables)), ",")
 }

@@ -96,7 +96,7 @@ func (s *Source) Progress(seq uint64) cdc.Progress {
 	p := k.progress()
 	p.XMin = s.horizons.before(k.resume)
 	if p.Part.Rows > 0 {
-		p.Part.Tables = s.tables()
+		p.Part.Tables = cdc.CountedTables(s.opts.Tables)
 	}
 	return p
 }
