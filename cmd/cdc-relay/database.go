@@ -27,8 +27,8 @@ type database interface {
 
 	// newSource makes the source that run reads.
 	newSource(o sourceOptions, log *slog.Logger, reg prometheus.Registerer) (source, error)
-	// newRepair takes the relay's place. verify checks each table's schema.
-	newRepair(verify func(*cdc.Table) error, log *slog.Logger) repair.Database
+	// newRepair takes the relay's place. verify checks each table's schema, read is the connection that reads it.
+	newRepair(verify func(*cdc.Table) error, read connString, log *slog.Logger) repair.Database
 	// tables are the configured tables, in their order.
 	tables() []outboxTable
 	// connString returns given, or the relay's own connection string if given is "".

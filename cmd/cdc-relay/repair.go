@@ -22,6 +22,7 @@ func newRepairCommand(a *app) *cobra.Command {
 	var (
 		o     repair.Options
 		since string
+		owner ownerFlag
 	)
 	cmd := &cobra.Command{
 		Use:   "repair",
@@ -37,6 +38,8 @@ On PostgreSQL the checkpoint says in which transaction the gap begins. Without t
 at the last published event, less --overlap, or at --since, less --overlap. It is complete then if no transaction was
 open for longer than --overlap; the command says so.
 
+What retention has taken out belongs to the table's owner: set CDC_RELAY_OWNER_DSN to the owner's connection string.
+
 Stop the relay first: repair takes its place, and keeps relays from starting on this source. Interrupted, at any moment,
 it can be run again. Nothing is moved before everything is published.`,
 		Example: `  cdc-relay repair
@@ -47,9 +50,10 @@ it can be run again. Nothing is moved before everything is published.`,
 			if err := repairOptions(&o, since); err != nil {
 				return err
 			}
-			return a.repair(cmd.Context(), o)
+			return a.repair(cmd.Context(), o, owner)
 		},
 	}
+	owner.add(cmd)
 	cmd.Flags().BoolVar(&o.All, "all", false, "publish every row, also those that were there before the slot or the first position")
 	cmd.Flags().StringVar(&since, "since", "", "publish the rows that were created since this `time` (RFC 3339), less --overlap")
 	cmd.Flags().DurationVar(&o.Overlap, "overlap", defaultOverlap, "how long transactions may have been open, and how far clocks may differ")
@@ -77,7 +81,7 @@ func repairOptions(o *repair.Options, since string) error {
 }
 
 // repair runs a relay whose source is the table.
-func (a *app) repair(ctx context.Context, o repair.Options) error {
+func (a *app) repair(ctx context.Context, o repair.Options, owner ownerFlag) error {
 	c, err := a.load()
 	if err != nil {
 		return err
@@ -85,7 +89,7 @@ func (a *app) repair(ctx context.Context, o repair.Options) error {
 	log := slog.New(slog.NewTextHandler(a.stdout, &slog.HandlerOptions{ReplaceAttr: withoutTime}))
 	checkpoint.LogTo(log)
 	tuneGC(a.env, int64(c.Window.Bytes))
-	source, r, closeStore, err := newRepair(c, o, log)
+	source, r, closeStore, err := a.newRepair(c, o, owner, log)
 	if err != nil {
 		return err
 	}
@@ -120,7 +124,7 @@ func (a *app) reportRepair(source *repair.Source) error {
 	return nil
 }
 
-func newRepair(c *config.Config, o repair.Options, log *slog.Logger) (*repair.Source, *relay.Relay, func(), error) {
+func (a *app) newRepair(c *config.Config, o repair.Options, owner ownerFlag, log *slog.Logger) (*repair.Source, *relay.Relay, func(), error) {
 	reg := newRegistry()
 	dropped := newDropped(reg)
 	db, err := newDatabase(c)
@@ -131,7 +135,11 @@ func newRepair(c *config.Config, o repair.Options, log *slog.Logger) (*repair.So
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	source := repair.New(db.newRepair(router.Check, log), o, log)
+	read, err := owner.dsn(a, db)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	source := repair.New(db.newRepair(router.Check, read, log), o, log)
 	stages, store, err := wireSink(c, dropped, log, reg)
 	if err != nil {
 		return nil, nil, nil, err

@@ -9,9 +9,9 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/repair"
 )
 
-func (m *mysql) newRepair(verify func(*cdc.Table) error, log *slog.Logger) repair.Database {
+func (m *mysql) newRepair(verify func(*cdc.Table) error, read connString, log *slog.Logger) repair.Database {
 	o := binlog.RepairOptions{Options: m.binlog}
-	o.Verify = verify
+	o.Verify, o.ReadDSN = verify, read
 	for _, t := range m.list {
 		key, at := t.keyAndTime()
 		read := binlog.ReadOptions{Table: t.name.String(), Key: key, At: at}

@@ -10,9 +10,9 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/wal"
 )
 
-func (p *postgres) newRepair(verify func(*cdc.Table) error, log *slog.Logger) repair.Database {
+func (p *postgres) newRepair(verify func(*cdc.Table) error, read connString, log *slog.Logger) repair.Database {
 	o := wal.RepairOptions{Options: p.wal, Failover: p.config.Source.Postgres.Failover != config.FailoverOff}
-	o.Verify = verify
+	o.Verify, o.ReadDSN = verify, read
 	for _, t := range p.list {
 		key, at := t.keyAndTime()
 		read := wal.ReadOptions{Table: t.name.String(), SQL: t.name.SQL(), Key: key, At: at}

@@ -56,7 +56,7 @@ With --print the SQL is printed, grouped by the role that must run it, and nothi
 			if err := db.setup(cmd.Context(), &action, dsn); err != nil || !backfill {
 				return err
 			}
-			return a.repair(cmd.Context(), repair.Options{All: true})
+			return a.repair(cmd.Context(), repair.Options{All: true}, owner)
 		},
 	}
 	action.flags.add(cmd)

@@ -18,8 +18,10 @@ import (
 type RepairOptions struct {
 	Options
 
-	// Read are the tables.
-	Read []ReadOptions
+	// Read are the tables, ReadDSN the connection string that reads them: that of their owner may also read what retention has taken
+	// out.
+	Read    []ReadOptions
+	ReadDSN func() (string, error)
 }
 
 // Repair takes the relay's place in a MySQL or MariaDB database. It is a [repair.Database].
@@ -56,9 +58,11 @@ func (r *Repair) Lead(ctx context.Context, load cdc.Resumer) (g repair.Ground, e
 	if err := r.judge(ctx, db, cfg, &sv, &g); err != nil {
 		return g, err
 	}
+	reading := r.opts.Options
+	reading.DSN = r.opts.ReadDSN
 	for _, o := range r.opts.Read {
 		o.Snapshot = true
-		t, err := OpenTable(ctx, r.opts.Options, o)
+		t, err := OpenTable(ctx, reading, o)
 		if err != nil {
 			return g, err
 		}

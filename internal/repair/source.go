@@ -19,6 +19,7 @@ type Source struct {
 	log    *slog.Logger
 	ground Ground
 	gap    gap
+	since  time.Time // the first Acquire
 
 	handed atomic.Uint64 // seq of the last batch handed on
 	end    atomic.Uint64 // seq of the batch with the new position; 0: not yet
@@ -48,10 +49,16 @@ func (s *Source) Result() Result {
 	return Result{s.rows.Load(), s.repeats.Load(), s.ground.Next.Position}
 }
 
+// leaderWait is longer than a server takes to notice that the machine of a relay is gone: 10 seconds.
+const leaderWait = 15 * time.Second
+
 // Acquire implements relay.Source. The relay claims the position that was stored before.
 func (s *Source) Acquire(ctx context.Context, load cdc.Resumer) (cdc.Source, cdc.Position, error) {
 	g, err := s.db.Lead(ctx, load)
-	if errors.Is(err, cdc.ErrStandby) {
+	if s.since.IsZero() {
+		s.since = time.Now()
+	}
+	if errors.Is(err, cdc.ErrStandby) && time.Since(s.since) > leaderWait {
 		err = cdc.Stop(cdc.ClassRuntime, "relay_runs", fmt.Errorf("a relay, or another repair, runs (%w)", err), "stop it first, then try again")
 	}
 	if err != nil {

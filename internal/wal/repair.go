@@ -22,8 +22,10 @@ import (
 type RepairOptions struct {
 	Options
 
-	// Read are the tables.
-	Read []ReadOptions
+	// Read are the tables, ReadDSN the connection string that reads them: that of their owner may also read what retention has taken
+	// out.
+	Read    []ReadOptions
+	ReadDSN func() (string, error)
 	// Failover is whether standbys synchronize the slot.
 	Failover bool
 }
@@ -215,16 +217,18 @@ func (r *Repair) lockTables(ctx context.Context) (err error) {
 }
 
 func (r *Repair) openTables(ctx context.Context, snapshot string, g *repair.Ground) error {
+	reading := r.opts.Options
+	reading.DSN = r.opts.ReadDSN
 	for _, o := range r.opts.Read {
 		o.Snapshot = snapshot
-		t, err := OpenTable(ctx, r.opts.Options, o)
+		t, err := OpenTable(ctx, reading, o)
 		if err != nil {
 			return err
 		}
 		r.readers = append(r.readers, t)
 		g.Tables = append(g.Tables, t)
 		o.Snapshot = ""
-		if t, err = OpenTable(ctx, r.opts.Options, o); err != nil {
+		if t, err = OpenTable(ctx, reading, o); err != nil {
 			return err
 		}
 		r.readers = append(r.readers, t)
