@@ -18,6 +18,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/relay"
 	"github.com/cdc-relay/cdc-relay/internal/repair"
 	"github.com/cdc-relay/cdc-relay/internal/retention"
+	"github.com/cdc-relay/cdc-relay/internal/scan"
 )
 
 // database is what the commands need of a database. Each *_postgres.go has a *_mysql.go beside it.
@@ -38,8 +39,16 @@ type database interface {
 	// partitions returns the tables that have daily partitions. With owner the routine of setup is not needed. load finds the
 	// position that decides what is relayed.
 	partitions(dsn connString, owner bool, load cdc.Loader) (retention.Tables, error)
+	// reader opens a table to read its rows by SQL. The caller closes it.
+	reader(ctx context.Context, dsn connString, t *outboxTable) (tableReader, error)
 	// rows returns the tables whose old rows retention.delete removes.
 	rows(dsn connString, load cdc.Loader) retention.RowTables
+}
+
+// tableReader reads the rows of a table and of what retention has taken out of it.
+type tableReader interface {
+	scan.Table
+	Close(ctx context.Context)
 }
 
 // connString returns a connection string with its password. It is called at every connect.

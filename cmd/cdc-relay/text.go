@@ -2,7 +2,9 @@ package main
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/config"
@@ -51,3 +53,11 @@ func storeLocation(c *config.Config) string {
 
 // templated reports whether a route's topic depends on the row.
 func templated(topic string) bool { return strings.Contains(topic, "${") }
+
+// oneLine returns text as it is if it is printable and not empty, otherwise in quotes.
+func oneLine(text string) string {
+	if text == "" || strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) || r == ' ' }) {
+		return strconv.Quote(text)
+	}
+	return text
+}

@@ -46,7 +46,13 @@ func withFix(_ []string, a slog.Attr) slog.Attr {
 }
 
 func newRouter(c *config.Config, tables []outboxTable) (*router.Router, error) {
+	return newRouterWith(c, tables, nil)
+}
+
+// newRouterWith returns a router that adds headers to every record.
+func newRouterWith(c *config.Config, tables []outboxTable, headers []cdc.Header) (*router.Router, error) {
 	o := router.Options{
+		Headers:    headers,
 		Source:     c.Record.Source,
 		Unroutable: c.Errors.Unroutable, Skip: c.Errors.Skip, Reserved: c.Kafka.PositionTopic,
 	}

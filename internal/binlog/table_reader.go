@@ -88,6 +88,9 @@ func (t *TableReader) Close(context.Context) {
 // Name returns the table's name.
 func (t *TableReader) Name() string { return t.o.Table }
 
+// Has reports whether the table has a column.
+func (t *TableReader) Has(column string) bool { return t.table.Index(column) >= 0 }
+
 func (t *TableReader) prepare(ctx context.Context) (err error) {
 	if t.conn, err = t.db.Conn(ctx); err != nil {
 		return connectError(err, t.cfg)

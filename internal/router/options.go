@@ -22,6 +22,8 @@ type Options struct {
 	Unroutable cdc.Policy
 	// Reserved is the relay's own topic, which holds no events; "" for none.
 	Reserved string
+	// Headers are added at the end of every record.
+	Headers []cdc.Header
 	// Skip is errors.skip: the IDs of events to leave out, valid or not.
 	Skip []string
 }

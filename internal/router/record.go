@@ -53,6 +53,7 @@ func (e *encoder) message(id []byte) *fault {
 	if f != nil {
 		return f
 	}
+	e.dst.Headers = append(e.dst.Headers, e.r.added...)
 	headers := e.dst.Headers[first:len(e.dst.Headers):len(e.dst.Headers)]
 	e.dst.Messages = append(e.dst.Messages,
 		cdc.Message{Topic: name, Key: key, Value: value, Headers: headers, Row: int32(e.at)})

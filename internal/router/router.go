@@ -18,6 +18,7 @@ type Router struct {
 	drop     bool
 	skip     map[string]struct{}
 	keys     headerKeys
+	added    []cdc.Header // at the end of every record
 
 	plans map[*cdc.Table]*plan
 	last  *plan // of the last batch
@@ -33,6 +34,7 @@ func New(o Options) (*Router, error) {
 	r := &Router{
 		drop: o.Unroutable == cdc.PolicyDrop, reserved: o.Reserved,
 		skip:  skipSet(o.Skip),
+		added: o.Headers,
 		keys:  newHeaderKeys(),
 		plans: make(map[*cdc.Table]*plan),
 		known: make(map[string]string),

@@ -46,6 +46,8 @@ type Window struct{ Since, Until time.Time }
 type Table interface {
 	// Name returns the table's name.
 	Name() string
+	// Has reports whether it has a column.
+	Has(column string) bool
 	// Bounds returns the bounds of its partitions, in order; none if it has none.
 	Bounds(ctx context.Context) ([]time.Time, error)
 	// Count counts rows.

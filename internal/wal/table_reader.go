@@ -73,6 +73,9 @@ func (t *TableReader) Close(ctx context.Context) { closeConn(ctx, t.conn.PgConn(
 // Name returns the table's name.
 func (t *TableReader) Name() string { return t.o.Table }
 
+// Has reports whether the table has a column.
+func (t *TableReader) Has(column string) bool { return t.table.Index(column) >= 0 }
+
 func (t *TableReader) prepare(ctx context.Context) error {
 	if err := t.exec(ctx, readerSettings); err != nil {
 		return t.failed(err)

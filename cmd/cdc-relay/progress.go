@@ -1,0 +1,72 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+)
+
+// isTerminal reports whether a person reads or types there.
+func isTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+// linesEvery is how often progress is a line where there is no terminal.
+const linesEvery = 10 * time.Second
+
+// progress shows how far a command is: a bar on a terminal, otherwise a line now and then.
+type progress struct {
+	out          io.Writer
+	bar          bool
+	began, lined time.Time
+	from, total  int64
+}
+
+func newProgress(out io.Writer, done, total int64) *progress {
+	now := time.Now()
+	return &progress{out: out, bar: isTerminal(out), began: now, lined: now, from: done, total: total}
+}
+
+func (p *progress) update(done int64) {
+	now := time.Now()
+	if !p.bar && now.Sub(p.lined) < linesEvery {
+		return
+	}
+	p.lined = now
+	text := p.text(done, now)
+	if p.bar {
+		const width = 30
+		full := int(width * p.share(done))
+		text = "\r[" + strings.Repeat("=", full) + strings.Repeat(" ", width-full) + "] " + text + "\x1b[K"
+	} else {
+		text += "\n"
+	}
+	_, _ = io.WriteString(p.out, text) // the reader may have gone
+}
+
+// share may be reached before the end: events may have been added since they were counted.
+func (p *progress) share(done int64) float64 { return min(1, float64(done)/float64(max(1, p.total))) }
+
+func (p *progress) text(done int64, now time.Time) string {
+	text := fmt.Sprintf("%d of %d events (%.0f %%)", done, p.total, 100*p.share(done))
+	rate := float64(done-p.from) / max(now.Sub(p.began).Seconds(), 0.001)
+	if rate >= 1 {
+		left := time.Duration(float64(max(0, p.total-done)) / rate * float64(time.Second))
+		text += fmt.Sprintf(", %.0f/s, %s left", rate, left.Round(time.Second))
+	}
+	return text
+}
+
+// end leaves the bar's line.
+func (p *progress) end() {
+	if p.bar {
+		_, _ = io.WriteString(p.out, "\n") // as above
+	}
+}

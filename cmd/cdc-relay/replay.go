@@ -1,0 +1,338 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/IBM/sarama"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/cobra"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/config"
+	"github.com/cdc-relay/cdc-relay/internal/kafka"
+	"github.com/cdc-relay/cdc-relay/internal/publisher"
+	"github.com/cdc-relay/cdc-relay/internal/replay"
+)
+
+// headerReplayed marks a record that replay has published. Its value is when the replay began.
+const headerReplayed = "replayed_at"
+
+// handful is how many events are replayed unasked although nothing narrows them down.
+const handful = 10
+
+// replayRun is one run of the command replay.
+type replayRun struct {
+	app   *app
+	owner ownerFlag
+	state replayState
+	file  string
+	// resume goes on with the state in the file.
+	resume, dryRun, withHeaders, yes bool
+
+	config     *config.Config
+	db         database
+	selections []replay.Selection
+	total      int64
+}
+
+func newReplayCommand(a *app) *cobra.Command {
+	r := replayRun{app: a}
+	cmd := &cobra.Command{
+		Use:   "replay",
+		Short: "Publish events from the outbox table once more",
+		Long: `Publish events that are still in the outbox table once more, also those in partitions that retention has taken out.
+
+Filters are combined; a filter that is repeated selects any of its values. Events are published in order of creation
+(created_at, then event ID), one table after the other. The order of commits is not in the table: where transactions
+overlapped, the two differ. Records are routed by the present configuration and are like those of the relay, but for
+the header ` + headerReplayed + ` with the time of the replay, ce_committime, which is created_at, and ce_sequence, which is
+absent. The relay may run meanwhile: its position and its fence are not touched.
+
+It takes SELECT on the table, which the relay's role may lack: set ` + envOwner + ` to the connection string of the
+table's owner. Rows are looked up by event ID and created_at; without an index on created_at each 100,000 events
+read the index of a partition once.
+
+An interrupted replay leaves its state in a file; --resume goes on from there and repeats at most the events that were
+not acknowledged and the rest of a page of 500.`,
+		Example: `  cdc-relay replay --id 0198c0de-0000-7000-8000-000000000001
+  cdc-relay replay --key order-42 --topic orders.repair
+  cdc-relay replay --type OrderPlaced --from 2026-01-02T00:00:00Z --to 2026-01-03T00:00:00Z --dry-run
+  cdc-relay replay --from 2026-01-02T00:00:00+01:00 --rate 1000
+  cdc-relay replay --resume`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return r.run(cmd) },
+	}
+	r.state.Filter.add(cmd)
+	r.state.Filter.addTimes(cmd)
+	r.owner.add(cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&r.state.Table, "table", "", "events of this `table` only")
+	flags.StringVar(&r.state.Topic, "topic", "", "publish to this `topic`, which must exist, and not where routes say")
+	flags.IntVar(&r.state.Rate, "rate", 0, "`events` per second (default no limit)")
+	flags.BoolVar(&r.dryRun, "dry-run", false, "route the events, count them and show the first ten; publish nothing")
+	flags.BoolVar(&r.withHeaders, "with-headers", false, "with --dry-run, also show the headers of the first ten")
+	flags.BoolVar(&r.resume, "resume", false, "go on with an interrupted replay")
+	flags.StringVar(&r.file, "state", "cdc-relay-replay.json", "`file` with the state of a replay that runs or was interrupted")
+	flags.BoolVar(&r.yes, "yes", false, "replay all events without asking")
+	return cmd
+}
+
+func (r *replayRun) run(cmd *cobra.Command) (err error) {
+	ctx := cmd.Context()
+	if err := r.prepare(cmd); err != nil {
+		return err
+	}
+	readers, err := r.open(ctx)
+	defer func() {
+		for _, reader := range readers {
+			reader.Close(context.WithoutCancel(ctx))
+		}
+	}()
+	if err != nil {
+		return err
+	}
+	if r.dryRun {
+		return r.show(ctx)
+	}
+	if err := r.count(ctx); err != nil {
+		return err
+	}
+	if err := r.requireTopic(ctx); err != nil {
+		return err
+	}
+	if err := r.confirm(); err != nil {
+		return err
+	}
+	return r.publish(ctx)
+}
+
+// prepare checks the command line, and reads the state to go on with.
+func (r *replayRun) prepare(cmd *cobra.Command) (err error) {
+	if err := r.state.Filter.check(); err != nil {
+		return err
+	}
+	switch {
+	case r.state.Rate < 0 || cmd.Flags().Changed("rate") && r.state.Rate == 0:
+		return usage("give the events per second, or leave it out", "--rate %d is not more than 0", r.state.Rate)
+	case r.withHeaders && !r.dryRun:
+		return usage("add --dry-run", "--with-headers shows the headers of a dry run")
+	case r.resume && r.dryRun:
+		return usage("leave one out", "--resume publishes, --dry-run does not")
+	}
+	if r.config, err = r.app.load(); err != nil {
+		return err
+	}
+	if r.db, err = newDatabase(r.config); err != nil {
+		return err
+	}
+	r.state.Source = r.config.Database()
+	if r.resume {
+		return r.continueFrom(cmd)
+	}
+	if !r.dryRun {
+		return r.refuseOther()
+	}
+	return nil
+}
+
+// open opens the tables that the filter selects from. It returns them also with an error.
+func (r *replayRun) open(ctx context.Context) (readers []tableReader, err error) {
+	dsn, err := r.owner.dsn(r.app, r.db)
+	if err != nil {
+		return nil, err
+	}
+	named := false
+	tables := r.db.tables()
+	for i := range tables {
+		t := &tables[i]
+		if r.state.Table != "" && r.state.Table != t.name.String() && r.state.Table != t.name.Table {
+			continue
+		}
+		named = true
+		reader, err := r.db.reader(ctx, dsn, t)
+		if err != nil {
+			return readers, err
+		}
+		readers = append(readers, reader)
+		f, selects, err := r.state.Filter.forTable(t, reader)
+		if err != nil {
+			return readers, err
+		}
+		if selects {
+			r.selections = append(r.selections, replay.Selection{Table: reader, Filter: f})
+		}
+	}
+	if !named {
+		return readers, usage("name a table of the configuration", "--table: %s is not configured", r.state.Table)
+	}
+	if len(r.selections) == 0 {
+		return readers, usage("use another filter, or map the column in tables[].columns", "no table has the column that %s needs", r.state.Filter.flags())
+	}
+	return readers, nil
+}
+
+// count counts the events, and returns an error if there are none.
+func (r *replayRun) count(ctx context.Context) error {
+	if r.resume {
+		r.total = r.state.Total
+		return nil
+	}
+	for i := range r.selections {
+		s := &r.selections[i]
+		n, err := s.Table.Count(ctx, s.Filter)
+		if err != nil {
+			return err
+		}
+		r.total += n
+	}
+	r.state.Total = r.total
+	if r.total == 0 {
+		return r.nothing()
+	}
+	return nil
+}
+
+func (r *replayRun) nothing() error {
+	if r.state.Filter.empty() {
+		return cdc.Fixable("check tables[].name, and for how long events are kept (partitions.ttl)", "the outbox is empty: there is nothing to replay")
+	}
+	return cdc.Fixable("widen the filter, or check for how long events are kept (partitions.ttl)", "no event in the outbox matches %s, and nothing was published", r.state.Filter.flags())
+}
+
+// requireTopic returns an error if --topic does not exist: a misspelled one is not to be created.
+func (r *replayRun) requireTopic(ctx context.Context) error {
+	name := r.state.Topic
+	if name == "" {
+		return nil
+	}
+	if name == r.config.Kafka.PositionTopic {
+		return usage("name another topic", "--topic: %s is the relay's own topic of positions", name)
+	}
+	client, err := newKafkaClient(r.config)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	md, err := client.Metadata(ctx, []string{name})
+	if err != nil {
+		return err
+	}
+	for _, topic := range md.Topics {
+		switch topic.Err { //nolint:exhaustive // the publisher knows the others
+		case sarama.ErrUnknownTopicOrPartition:
+			return usage("create it, or correct --topic", "--topic: topic %q does not exist", name)
+		case sarama.ErrInvalidTopic:
+			return usage("correct --topic", "--topic: Kafka refuses the name %q", name)
+		}
+	}
+	return nil
+}
+
+// confirm asks before everything is replayed.
+func (r *replayRun) confirm() error {
+	if r.resume || r.yes || !r.state.Filter.empty() || r.total <= handful {
+		return nil
+	}
+	question := fmt.Sprintf("No filter is given: all %s of the outbox would be published once more", plural(int(r.total), "event"))
+	if !isTerminal(r.app.stdin) {
+		return usage("narrow them down, for example with --from and --to, or add --yes", "no filter is given, and all %s of the outbox would be published once more", plural(int(r.total), "event"))
+	}
+	r.app.printf("%s. Go on? [y/N] ", question)
+	var answer string
+	if _, err := fmt.Fscanln(r.app.stdin, &answer); err != nil || answer != "y" && answer != "yes" {
+		return errors.New("nothing was published")
+	}
+	return nil
+}
+
+// publish replays with a producer of its own, which fences nobody.
+func (r *replayRun) publish(ctx context.Context) error {
+	router, err := r.router()
+	if err != nil {
+		return err
+	}
+	sink, err := newReplaySink(r.config)
+	if err != nil {
+		return err
+	}
+	defer sink.Kill()
+	if err := r.connect(ctx, sink); err != nil {
+		return err
+	}
+	if err := r.state.save(r.file); err != nil {
+		return err
+	}
+	r.app.printf("publishing %s in order of creation, which is not that of commits where transactions overlapped\n", plural(int(r.total-r.state.Published), "event"))
+	show := newProgress(r.app.stderr, r.state.Published, r.total)
+	err = replay.Run(ctx, replay.Options{
+		Selections: r.selections, Router: router, Sink: sink, From: r.state.Place, Topic: r.state.Topic, Rate: r.state.Rate,
+		Every: time.Second, Report: r.reporter(show),
+	})
+	show.end()
+	if err != nil {
+		r.app.printf("%s published; go on with `cdc-relay replay --resume`\n", plural(int(r.state.Published), "event"))
+		return err
+	}
+	r.app.printf("%s published%s\n", plural(int(r.state.Published), "event"), droppedToo(r.state.Dropped))
+	return r.state.remove(r.file)
+}
+
+// connect waits for Kafka as a relay does at its start: a cluster that has just started has no producer IDs yet.
+func (r *replayRun) connect(ctx context.Context, sink *publisher.Publisher) error {
+	deadline := time.Now().Add(r.config.StartupTimeout)
+	for {
+		err := sink.Open(ctx, "")
+		var stop *cdc.StopError
+		if err == nil || errors.As(err, &stop) || time.Now().After(deadline) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(r.config.Retry.Initial):
+		}
+	}
+}
+
+func droppedToo(n int64) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", %s not, because of errors.* in the configuration", plural(int(n), "event"))
+}
+
+// reporter returns what saves and shows the progress.
+func (r *replayRun) reporter(show *progress) func(replay.Progress) error {
+	published, dropped := r.state.Published, r.state.Dropped
+	return func(p replay.Progress) error {
+		r.state.Place, r.state.Published, r.state.Dropped = p.Place, published+p.Published, dropped+p.Dropped
+		show.update(r.state.Published + r.state.Dropped)
+		return r.state.save(r.file)
+	}
+}
+
+// router returns the router of the present configuration. With --topic a row needs no route.
+func (r *replayRun) router() (replay.Router, error) {
+	c := *r.config
+	if r.state.Topic != "" {
+		c.Routes = []config.Route{{Topic: r.state.Topic}}
+	}
+	return newRouterWith(&c, r.db.tables(), []cdc.Header{{Key: []byte(headerReplayed), Value: []byte(rfc3339(r.state.Began))}})
+}
+
+func newReplaySink(c *config.Config) (*publisher.Publisher, error) {
+	o, err := publisherOptions(c)
+	if err != nil {
+		return nil, err
+	}
+	o.TransactionalID, o.PositionTopic = kafka.TransactionalNone, ""
+	p, err := publisher.New(o, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+	if err != nil {
+		return nil, cdc.Stop(cdc.ClassConfig, "config", err, "")
+	}
+	return p, nil
+}

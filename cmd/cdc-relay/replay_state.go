@@ -1,0 +1,105 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/replay"
+)
+
+// replayState is what a replay needs to go on.
+type replayState struct {
+	Source string       `json:"database"`
+	Table  string       `json:"table,omitempty"`
+	Filter filter       `json:"filter"`
+	Topic  string       `json:"topic,omitempty"`
+	Rate   int          `json:"rate,omitempty"`
+	Began  time.Time    `json:"began"`
+	Total  int64        `json:"total"`
+	Place  replay.Place `json:"place"`
+	// Published and Dropped count the events before Place, and those behind it that were acknowledged.
+	Published int64 `json:"published"`
+	Dropped   int64 `json:"dropped"`
+}
+
+// save replaces the file, so that a crash leaves the old or the new one.
+func (s *replayState) save(file string) error {
+	doc, err := json.MarshalIndent(s, "", "  ")
+	if err != nil {
+		return fmt.Errorf("save the state of the replay: %w", err)
+	}
+	temporary := file + ".new"
+	if err := os.WriteFile(temporary, append(doc, '\n'), 0o600); err != nil {
+		return stateError(err)
+	}
+	if err := os.Rename(temporary, file); err != nil {
+		return stateError(err)
+	}
+	return nil
+}
+
+func (s *replayState) remove(file string) error {
+	if err := os.Remove(file); err != nil {
+		return stateError(err)
+	}
+	return nil
+}
+
+func stateError(err error) error {
+	return cdc.ConfigError("replay_state", "name a file in a directory that may be written with --state", "the state of the replay cannot be saved (%w)", err)
+}
+
+// refuseOther returns an error if a replay was interrupted.
+func (r *replayRun) refuseOther() error {
+	r.state.Began = time.Now()
+	_, err := os.Stat(r.file)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return stateError(err)
+	}
+	return usage("go on with --resume, remove the file, or name another one with --state", "%s has the state of a replay that runs or was interrupted", filepath.Clean(r.file))
+}
+
+// continueFrom reads the state. Only the rate may be another one.
+func (r *replayRun) continueFrom(cmd *cobra.Command) error {
+	var given string
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		switch f.Name {
+		case "resume", "state", "rate", "yes", "owner-dsn", "config":
+		default:
+			given = f.Name
+		}
+	})
+	if given != "" {
+		return usage("leave it out, or remove the state and start anew", "--%s cannot be changed for a replay that goes on", given)
+	}
+	doc, err := os.ReadFile(r.file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return usage("start a replay without --resume, or name its file with --state", "no replay was interrupted: %s does not exist", filepath.Clean(r.file))
+	}
+	rate, source := r.state.Rate, r.state.Source
+	if err == nil {
+		err = json.Unmarshal(doc, &r.state)
+	}
+	if err != nil {
+		return usage("remove it, and start the replay anew", "the state in %s cannot be read (%w)", filepath.Clean(r.file), err)
+	}
+	if r.state.Source != source {
+		return usage("use the configuration of that replay, or name its file with --state", "%s is of a replay of database %s, not %s", filepath.Clean(r.file), r.state.Source, source)
+	}
+	if rate > 0 {
+		r.state.Rate = rate
+	}
+	return nil
+}

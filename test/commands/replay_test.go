@@ -1,0 +1,313 @@
+package commands
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// onAll runs fn on PostgreSQL, MySQL and MariaDB at the same time.
+func onAll(t *testing.T, fn func(s *site)) {
+	t.Helper()
+	onMySQL(t, fn)
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		fn(newSite(t))
+	})
+}
+
+// consume returns the first n records of a topic, by partition in order.
+func (s *site) consume(topic string, n int) (records []*kgo.Record) {
+	s.t.Helper()
+	client, err := kgo.NewClient(kgo.SeedBrokers(kafka.Bootstrap()...), kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
+	defer cancel()
+	for len(records) < n {
+		fetches := client.PollFetches(ctx)
+		if ctx.Err() != nil {
+			s.t.Fatalf("%d records in topic %s, want %d", len(records), topic, n)
+		}
+		fetches.EachRecord(func(r *kgo.Record) { records = append(records, r) })
+	}
+	return records
+}
+
+// text is a record without the headers that say when it was committed or replayed.
+func text(r *kgo.Record) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s/%d key %q value %q (null: %t)\n", r.Topic, r.Partition, r.Key, r.Value, r.Value == nil)
+	for _, h := range r.Headers {
+		if h.Key != "ce_committime" && h.Key != "ce_sequence" && h.Key != "replayed_at" {
+			fmt.Fprintf(&b, "%s: %q (null: %t)\n", h.Key, h.Value, h.Value == nil)
+		}
+	}
+	return b.String()
+}
+
+func header(r *kgo.Record, name string) string {
+	for _, h := range r.Headers {
+		if h.Key == name {
+			return string(h.Value)
+		}
+	}
+	return ""
+}
+
+// variety inserts four events that use every column.
+func (s *site) variety() {
+	s.t.Helper()
+	id, payload := "'%s'", `'\x00ff'`
+	if s.mysql != nil {
+		id, payload = "UNHEX(REPLACE('%s', '-', ''))", "X'00ff'"
+	}
+	for i, rest := range []string{
+		`'Order', 'ö-1', 'OrderPlaced', 'acme', NULL, 'k1', 'application/json', 'urn:x', 3, '{"traceparent": "00-1", "n": 1.50, "none": null}', ` + payload + `, '2026-01-02 03:04:05.678'`,
+		`'Order', '2', 'OrderPlaced', NULL, NULL, NULL, 'text/plain', NULL, NULL, NULL, NULL, '2026-01-02 03:04:05'`,
+		`'Invoice', '3', 'Paid', 'umbrella', NULL, '', 'text/plain', NULL, NULL, '{}', '', '1999-12-31 23:59:59.999999'`,
+		`'Invoice', '3', 'Sent', 'acme', '` + s.name + `', '', 'text/plain', NULL, NULL, NULL, 'Grüße', '2026-01-02'`,
+	} {
+		s.sql("INSERT INTO outbox (event_id, aggregate_type, aggregate_id, event_type, tenant_id, topic, partition_key, content_type, schema_id, schema_version, headers, payload, occurred_at) VALUES (" +
+			fmt.Sprintf(id, eventID(i+1)) + ", " + rest + ")")
+	}
+}
+
+// A replay publishes the same records as the relay, which runs on, and keeps its position and its fence.
+func TestReplay(t *testing.T) {
+	t.Parallel()
+	onAll(t, func(s *site) {
+		t := s.t
+		s.setup()
+		relay := s.start()
+		url := relay.leading()
+		s.variety()
+		s.published(url, 4)
+		before := s.status(url).Checkpoint.Generation
+		if r := s.run("replay"); r.code != 0 || !strings.Contains(r.stdout, "publishing 4 events in order of creation") || !strings.Contains(r.stdout, "\n4 events published\n") {
+			t.Fatalf("replay: %s", r)
+		}
+		if r := s.run("replay", "--id", eventID(2)); r.code != 0 {
+			t.Fatalf("replay: %s", r)
+		}
+		first, again := map[string]string{}, map[string]int{}
+		for _, r := range s.consume(s.name, 9) {
+			id := header(r, "ce_id")
+			if header(r, "replayed_at") == "" {
+				first[id] = text(r)
+				continue
+			}
+			again[id]++
+			if got := text(r); got != first[id] {
+				t.Errorf("replayed:\n%s\npublished:\n%s", got, first[id])
+			}
+			if at, err := time.Parse(time.RFC3339Nano, header(r, "ce_committime")); err != nil || time.Since(at) > time.Hour {
+				t.Errorf("ce_committime %s, %v", at, err)
+			}
+		}
+		if want := map[string]int{eventID(1): 1, eventID(2): 2, eventID(3): 1, eventID(4): 1}; !maps.Equal(again, want) {
+			t.Errorf("replayed %v, want %v", again, want)
+		}
+		s.insert(5).published(url, 5)
+		if after := s.status(url); after.State != "leading" || after.Checkpoint.Generation != before {
+			t.Errorf("the relay: %+v", after)
+		}
+		if _, err := os.Stat(filepath.Join(s.dir, "cdc-relay-replay.json")); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("the state is there after the end: %v", err)
+		}
+	})
+}
+
+// Filters are combined, and a dry run counts and shows what they select.
+func TestReplayFilters(t *testing.T) {
+	t.Parallel()
+	onAll(t, func(s *site) {
+		s.setup().variety()
+		for args, want := range map[string]string{
+			"--yes":                                  "1 2 3 4",
+			"--key k1":                               "1",
+			"--key 2 --key 3":                        "2 3 4",
+			"--key ö-1 --id 1":                       "",
+			"--id 1 --id 3":                          "1 3",
+			"--type OrderPlaced":                     "1 2",
+			"--type orderplaced":                     "",
+			"--aggregate-type Invoice":               "3 4",
+			"--aggregate-type Invoice --tenant acme": "4",
+			"--from 2020-01-01T00:00:00Z --to 2020-01-02T00:00:00+02:00":             "",
+			"--from 2020-01-01T00:00:00+01:00 --type Paid --to 2100-01-01T00:00:00Z": "3",
+			"--table outbox --type Sent":                                             "4",
+		} {
+			var flags []string
+			for i, arg := range strings.Fields(args) {
+				if i > 0 && flags[i-1] == "--id" {
+					arg = eventID(int(arg[0] - '0'))
+				}
+				flags = append(flags, arg)
+			}
+			r := s.raw("", append([]string{"replay", "--dry-run"}, flags...)...)
+			var got []string
+			for line := range strings.Lines(r.stdout) {
+				if fields := strings.Fields(line); strings.HasPrefix(fields[len(fields)-1], "00000000-") {
+					got = append(got, strings.TrimLeft(fields[len(fields)-1][24:], "0"))
+				}
+			}
+			if strings.Join(got, " ") != want || (r.code == 0) != (want != "") {
+				s.t.Errorf("%s: %v, want %s: %s", args, got, want, r)
+			}
+		}
+		r := s.raw("", "replay", "--dry-run", "--id", eventID(1), "--with-headers")
+		if !strings.Contains(r.stdout, "topic    "+s.name+": 1\n") || !strings.Contains(r.stdout, "    traceparent: 00-1\n") {
+			s.t.Errorf("dry run with headers: %s", r)
+		}
+	})
+}
+
+// Whatever cannot be replayed is said in one sentence with the fix, and nothing is published.
+func TestReplayRefusals(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.setup()
+	for i := range 12 {
+		s.insert(i + 1)
+	}
+	s.sql("CREATE ROLE replay_relay LOGIN REPLICATION", "CREATE TABLE jobs (event_id uuid, kind text, body text, at timestamptz NOT NULL)")
+	asked := s.config
+	for _, c := range []struct {
+		args, says string
+		code       int
+		replace    [2]string
+	}{
+		{"", "no filter is given, and all 12 events of the outbox would be published once more. Fix: narrow them down", 2, [2]string{}},
+		{"--id ''", "--id is empty. Fix: ", 2, [2]string{}},
+		{"--id 4711", `not an event ID: column event_id of table public.outbox is of type uuid (invalid input syntax for type uuid: "4711"). Fix: give the ID as the header ce_id has it.`, 2, [2]string{}},
+		{"--id " + eventID(99), "no event in the outbox matches --id " + eventID(99) + ", and nothing was published. Fix: ", 1, [2]string{}},
+		{"--from 2026-01-02", "the time has no zone. Fix: write 2026-01-02T00:00:00Z for UTC, or with an offset such as +02:00.", 2, [2]string{}},
+		{"--from noon", "not a time. Fix: write it like 2026-01-02T15:04:05Z.", 2, [2]string{}},
+		{"--from 2026-01-03T00:00:00Z --to 2026-01-02T00:00:00Z", "is not before --to", 2, [2]string{}},
+		{"--key 42 --topic nowhere", `--topic: topic "nowhere" does not exist. Fix: create it, or correct --topic.`, 2, [2]string{}},
+		{"--key 42 --topic a/b", `--topic: Kafka refuses the name "a/b". Fix: `, 2, [2]string{}},
+		{"--key 42 --rate 0", "--rate 0 is not more than 0. Fix: ", 2, [2]string{}},
+		{"--key 42 --with-headers", "Fix: add --dry-run.", 2, [2]string{}},
+		{"--table nothing", "--table: nothing is not configured. Fix: ", 2, [2]string{}},
+		{"--resume", "no replay was interrupted: cdc-relay-replay.json does not exist. Fix: ", 2, [2]string{}},
+		{"--key 42 --state no/where.json", "the state of the replay cannot be saved", 2, [2]string{}},
+		{"--key 42", "the rows of table public.outbox may not be read (permission denied for table outbox). Fix: set CDC_RELAY_OWNER_DSN", 2, [2]string{"postgres@", "replay_relay@"}},
+		{"--tenant acme", "no table has the column that --tenant acme needs. Fix: ", 2, [2]string{"routes:", "tables: [{name: jobs, columns: {event_id: event_id, event_type: kind, payload: body, created_at: at}}]\nroutes:"}},
+	} {
+		s.config = asked
+		if c.replace[0] != "" {
+			s.replace(c.replace[0], c.replace[1])
+		}
+		args := append([]string{"replay"}, strings.Fields(c.args)...)
+		for i := range args {
+			args[i] = strings.Trim(args[i], "'")
+		}
+		r := s.raw("", args...)
+		if r.code != c.code || !strings.Contains(r.stderr, c.says) || strings.Count(r.stderr, "\n") != 1 {
+			t.Errorf("%s: %s\nwant exit %d, %s", c.args, r, c.code, c.says)
+		}
+	}
+}
+
+// A replay that is killed goes on with --resume: every event is published at least once, and each key's in order.
+func TestReplayIsKilledAndResumed(t *testing.T) {
+	t.Parallel()
+	onAll(t, func(s *site) {
+		t := s.t
+		const events, keys = 4000, 7
+		s.setup().many(events, keys)
+		cmd := s.command("replay", "--yes", "--rate", "1500")
+		var said bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &said, &said
+		defer func() {
+			if t.Failed() {
+				t.Logf("the first replay said: %s", &said)
+			}
+		}()
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		state := filepath.Join(s.dir, "cdc-relay-replay.json")
+		eventually(t, func() error {
+			var progress struct{ Published int }
+			doc, err := os.ReadFile(state)
+			if err == nil {
+				err = json.Unmarshal(doc, &progress)
+			}
+			if err == nil && progress.Published < events/8 {
+				err = fmt.Errorf("%d are published", progress.Published)
+			}
+			return err
+		})
+		if err := cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		_ = cmd.Wait()
+		stateBefore, _ := os.ReadFile(state)
+		if r := s.run("replay", "--key", "1"); r.code != 2 || !strings.Contains(r.stderr, "Fix: go on with --resume") {
+			t.Errorf("another one: %s", r)
+		}
+		if r := s.run("replay", "--resume", "--key", "1"); r.code != 2 || !strings.Contains(r.stderr, "--key cannot be changed") {
+			t.Errorf("another filter: %s", r)
+		}
+		if r := s.run("replay", "--resume", "--rate", "100000"); r.code != 0 {
+			t.Fatalf("resumed: %s", r)
+		}
+		seen, highest := map[string]bool{}, map[string]int{}
+		records := s.consume(s.name, events)
+		for more := true; more; {
+			for _, r := range records {
+				id := header(r, "ce_id")
+				var n int
+				_, _ = fmt.Sscanf(id[len(id)-12:], "%d", &n)
+				if key := string(r.Key); !seen[id] && n < highest[key] {
+					t.Fatalf("key %s: event %d is first seen after %d", key, n, highest[key])
+				} else if !seen[id] {
+					highest[key] = n
+				}
+				seen[id] = true
+			}
+			if more = len(seen) < events && len(records) < 2*events; more {
+				records = s.consume(s.name, len(records)+1)
+				clear(seen)
+				clear(highest)
+			}
+		}
+		if len(seen) != events {
+			t.Errorf("%d of %d events", len(seen), events)
+		}
+		if repeated := len(records) - events; repeated > events/2 {
+			t.Errorf("%d were repeated: %s", repeated, stateBefore)
+		}
+	})
+}
+
+// many inserts events of several keys, in order of their numbers.
+func (s *site) many(n, keys int) {
+	s.t.Helper()
+	if s.mysql == nil {
+		s.sql(fmt.Sprintf(`INSERT INTO outbox (event_id, aggregate_type, aggregate_id, event_type, payload, occurred_at, created_at)
+			SELECT ('00000000-0000-7000-8000-' || lpad(i::text, 12, '0'))::uuid, 'Order', i %% %d, 'OrderPlaced', '{}', now(), now() - interval '1 hour' + i * interval '1 ms' FROM generate_series(1, %d) i`, keys, n))
+		return
+	}
+	var rows []string
+	for i := range n {
+		rows = append(rows, fmt.Sprintf("(UNHEX(REPLACE('%s', '-', '')), 'Order', '%d', 'OrderPlaced', '{}', UTC_TIMESTAMP(6), UTC_TIMESTAMP(6) - INTERVAL 1 HOUR + INTERVAL %d MICROSECOND)", eventID(i+1), (i+1)%keys, 1000*i))
+	}
+	for chunk := range slices.Chunk(rows, 1000) {
+		s.sql("INSERT INTO outbox (event_id, aggregate_type, aggregate_id, event_type, payload, occurred_at, created_at) VALUES " + strings.Join(chunk, ", "))
+	}
+}
