@@ -80,8 +80,8 @@ type tailed struct {
 	printedRecord
 }
 
-// print writes an event that the filter selects.
-func (t *tailRun) print(rec *tailed) error {
+// show writes an event that the filter selects.
+func (t *tailRun) show(rec *tailed) error {
 	if !t.filter.selects(&rec.printedRecord) {
 		return nil
 	}
@@ -157,7 +157,7 @@ func (s *tailSink) Send(ctx context.Context, r *cdc.Routed) error {
 		if s.tail.topics != nil && !slices.Contains(s.tail.topics, rec.Topic) {
 			continue
 		}
-		if err := s.tail.print(&rec); err != nil {
+		if err := s.tail.show(&rec); err != nil {
 			return fmt.Errorf("print event: %w", err)
 		}
 	}
@@ -213,7 +213,7 @@ func (t *tailRun) follow(ctx context.Context, c *config.Config, topic string, pa
 	}
 	err = client.Follow(ctx, topic, partition, from, func(r *kafka.Record) error {
 		rec := tailed{Time: r.Time, Partition: &r.Partition, Offset: &r.Offset, printedRecord: printedKafka(topic, r)}
-		return t.print(&rec)
+		return t.show(&rec)
 	})
 	if ctx.Err() != nil {
 		return nil
