@@ -54,7 +54,7 @@ func newRouterWith(c *config.Config, tables []outboxTable, headers []cdc.Header)
 	o := router.Options{
 		Headers:    headers,
 		Source:     c.Record.Source,
-		Unroutable: c.Errors.Unroutable, Skip: c.Errors.Skip, Reserved: c.Kafka.PositionTopic,
+		Unroutable: c.Errors.Unroutable, Skip: c.Errors.Skip, Reserved: []string{c.Kafka.PositionTopic},
 	}
 	for _, t := range tables {
 		o.Tables = append(o.Tables, router.Table{Name: inQuotes(t.name), Columns: t.columns, Source: t.uri})

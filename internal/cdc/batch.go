@@ -1,5 +1,12 @@
 package cdc
 
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+)
+
 // Span is a column value's place in a batch's arena. A negative Len is NULL.
 type Span struct{ Off, Len int32 }
 
@@ -29,6 +36,8 @@ type Batch struct {
 	Spans []Span
 	// Txs lists the transactions that have rows here, in commit order.
 	Txs []Tx
+	// TxName returns the GTID of the transaction at an index of Txs; nil on PostgreSQL, where Commit names it.
+	TxName func(i int) string
 	// Open is whether the next batch has more rows of the last transaction.
 	Open bool
 	// Bytes is the memory that the batch holds.
@@ -53,6 +62,40 @@ func (b *Batch) Value(row, col int) ([]byte, bool) {
 		return nil, false
 	}
 	return b.Arena[s.Off : s.Off+s.Len : s.Off+s.Len], true
+}
+
+// Tx returns the transaction of a row, and the row's number in it, from 0.
+func (b *Batch) Tx(row int) (tx *Tx, ordinal uint32) {
+	i := b.txOf(row)
+	tx = &b.Txs[i]
+	return tx, tx.Ordinal + uint32(row-tx.Row)
+}
+
+// Place names where a row is in the WAL or binlog: transaction and number, "0000000001A2B3C8/0". It is the same when the row is
+// read again, after a restart too.
+func (b *Batch) Place(row int) string {
+	tx, ordinal := b.Tx(row)
+	name := b.NameOf(row)
+	if name == "" {
+		name = fmt.Sprintf("%016X", tx.Commit)
+	}
+	return name + "/" + strconv.FormatUint(uint64(ordinal), 10)
+}
+
+// NameOf is the GTID of a row's transaction; "" on PostgreSQL.
+func (b *Batch) NameOf(row int) string {
+	if b.TxName == nil {
+		return ""
+	}
+	return b.TxName(b.txOf(row))
+}
+
+func (b *Batch) txOf(row int) int {
+	i, found := slices.BinarySearchFunc(b.Txs, row, func(tx Tx, row int) int { return cmp.Compare(tx.Row, row) })
+	if found {
+		return i
+	}
+	return i - 1
 }
 
 // Release returns the arena to the source. The batch must not be used afterwards.

@@ -25,6 +25,8 @@ const (
 	PolicyStop Policy = "stop"
 	// PolicyDrop counts the event, logs it without its payload and continues.
 	PolicyDrop Policy = "drop"
+	// PolicyDeadLetter puts the event into the topic of dead letters and continues with other keys.
+	PolicyDeadLetter Policy = "dead_letter"
 )
 
 // Conflict is what to do if the slot is ahead of the checkpoint.

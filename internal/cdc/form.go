@@ -13,7 +13,7 @@ import (
 // readers ask for text or bytes with [Form.AppendText] and [Form.Bytes].
 type Form uint8
 
-// The forms.
+// The forms. Dead letters hold their numbers: new ones come last.
 const (
 	// FormText is UTF-8 text as the database prints it.
 	FormText Form = iota

@@ -28,6 +28,17 @@ type Drop struct {
 	Err error
 }
 
+// Refused is a row that makes no record, for the dead letters. Its slices are read-only and valid until the batch is released.
+type Refused struct {
+	Row int32
+	// Reason is the policy's name: "unroutable" or "malformed".
+	Reason string
+	// Err is the cause. It contains no payload.
+	Err error
+	// What could be read of the row: nil for NULL, an absent column, or a value that cannot be read.
+	EventID, Key, Type, AggregateType, Tenant []byte
+}
+
 // Routed is a batch with its messages, at most one for each row, in row order. A Routed without messages becomes durable
 // too, and advances the position.
 type Routed struct {
@@ -35,6 +46,10 @@ type Routed struct {
 	Messages []Message
 	// Drops lists the rows without a message, with the reason.
 	Drops []Drop
+	// Refused lists the rows that go to the dead letters, in row order.
+	Refused []Refused
+	// Payload is the index of the payload's column, or -1.
+	Payload int
 	// LastEventID is the event ID of the last message; "" if there are none.
 	LastEventID string
 	// Headers and Scratch are the memory of the messages' headers and rendered values, for the router. They are here so
@@ -52,6 +67,7 @@ func (r *Routed) Reset(b *Batch) {
 	clear(r.Headers)
 	r.Batch, r.LastEventID = b, ""
 	r.Messages, r.Drops, r.Headers, r.Scratch = r.Messages[:0], r.Drops[:0], r.Headers[:0], r.Scratch[:0]
+	r.Refused, r.Payload = nil, -1 // rare
 }
 
 // EventID returns the event ID in the header "ce_id" or "id", for error messages; "" if there is none.

@@ -7,11 +7,12 @@ import (
 	"unicode"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/outbox"
 )
 
 const (
 	reasonUnroutable = "unroutable"
-	reasonBadRow     = "bad_row"
+	reasonMalformed  = "malformed"
 	reasonSkip       = "skip"
 )
 
@@ -44,30 +45,68 @@ func badTopic(whose string) *fault {
 }
 
 func reservedTopic(whose string) *fault {
-	return &fault{reasonUnroutable, "has a bad topic: " + whose + " the relay's own topic of positions", "change the route or what is written"}
+	return &fault{reasonUnroutable, "has a bad topic: " + whose + " a topic of the relay's own", "change the route or what is written"}
 }
 
 func badColumn(column, cause string) *fault {
-	return &fault{reasonBadRow, fmt.Sprintf("is malformed: column %s %s", column, cause), "correct what writes it"}
+	return &fault{reasonMalformed, fmt.Sprintf("is malformed: column %s %s", column, cause), "correct what writes it"}
 }
 
-// refuse drops the row or returns the error, as the policy says. id is nil if the row has no readable ID.
+// refuse drops the row, makes it a dead letter, or returns the error, as the policy says. id is nil if the row has no readable
+// ID.
 func (e *encoder) refuse(id []byte, f *fault) error {
 	err := e.explain(id, f)
-	if !e.r.drop {
+	switch e.policy(f) {
+	case cdc.PolicyDrop:
+		e.dst.Drops = append(e.dst.Drops, cdc.Drop{Row: e.at, EventID: string(id), Reason: f.reason, Err: err})
+	case cdc.PolicyDeadLetter:
+		e.dst.Refused = append(e.dst.Refused, cdc.Refused{
+			Row: int32(e.at), Reason: f.reason, Err: err, EventID: id, Key: e.key(),
+			Type: e.readable(outbox.EventType), AggregateType: e.readable(outbox.AggregateType), Tenant: e.readable(outbox.TenantID),
+		})
+	default:
 		return cdc.Stop(cdc.ClassRuntime, f.reason, err, "")
 	}
-	e.dst.Drops = append(e.dst.Drops, cdc.Drop{Row: e.at, EventID: string(id), Reason: reasonUnroutable, Err: err})
+	return nil
+}
+
+func (e *encoder) policy(f *fault) cdc.Policy {
+	if f.reason == reasonMalformed {
+		return e.r.malformed
+	}
+	return e.r.unroutable
+}
+
+// key is the record's key as far as it can be read.
+func (e *encoder) key() []byte {
+	key, f := e.text(&e.p.partitionKey)
+	if f == nil && len(key) == 0 {
+		key, f = e.text(&e.p.aggregateID)
+	}
+	if f != nil || len(key) == 0 {
+		return nil
+	}
+	return key
+}
+
+// readable is the text of an attribute, nil if it cannot be read.
+func (e *encoder) readable(role outbox.Role) []byte {
+	for i := range e.p.attributes {
+		if a := &e.p.attributes[i]; a.role == role {
+			text, _ := e.text(&a.column)
+			return text
+		}
+	}
 	return nil
 }
 
 // explain returns the error with event, cause and fix. It contains neither payload nor header values.
 func (e *encoder) explain(id []byte, f *fault) error {
 	if id == nil {
-		return cdc.Fixable(f.fix+" and set errors.unroutable: drop to go past it",
+		return cdc.Fixable(fmt.Sprintf("%s and set errors.%s: dead_letter to go past it", f.fix, f.reason),
 			"row %d of the transaction committed at %s in %s %s", e.ordinal(), e.time, e.p.source, f.cause)
 	}
-	return cdc.Fixable(fmt.Sprintf("%s, or go past it with errors.skip: [%q] or errors.unroutable: drop", f.fix, id),
+	return cdc.Fixable(fmt.Sprintf("%s, or go past it with errors.%s: dead_letter or errors.skip: [%q]", f.fix, f.reason, id),
 		"event %s of %s%s %s", printable(id), e.p.source, e.aggregate(), f.cause)
 }
 

@@ -56,7 +56,7 @@ func FuzzHeaders(f *testing.F) {
 			t.Fatalf("%q: %v, but valid is %v", raw, err, valid)
 		}
 		if err != nil {
-			stopped(t, err, cdc.ClassRuntime, "bad_row", "column headers ")
+			stopped(t, err, cdc.ClassRuntime, "malformed", "column headers ")
 			return
 		}
 		got := map[string]string{}

@@ -17,11 +17,11 @@ type Options struct {
 	Routes []Route
 	// Source is record.source, the ce_source of every record; "" leaves it to each table.
 	Source string
-	// Unroutable is errors.unroutable: for rows without a topic, with a bad topic name, or malformed.
-	// "" is Stop.
-	Unroutable cdc.Policy
-	// Reserved is the relay's own topic, which holds no events; "" for none.
-	Reserved string
+	// Unroutable is errors.unroutable, for rows without a topic or with a bad topic name, and Malformed is errors.malformed.
+	// "" is Stop, and for Malformed that of Unroutable.
+	Unroutable, Malformed cdc.Policy
+	// Reserved are the relay's own topics, which hold no events; "" is none.
+	Reserved []string
 	// Headers are added at the end of every record.
 	Headers []cdc.Header
 	// Skip is errors.skip: the IDs of events to leave out, valid or not.
@@ -58,8 +58,10 @@ func (o *Options) check() error {
 	switch {
 	case len(o.Tables) == 0:
 		return cdc.Fixable("name the outbox table, for example [{name: public.outbox}]", "tables: empty")
-	case o.Unroutable != "" && o.Unroutable != cdc.PolicyStop && o.Unroutable != cdc.PolicyDrop:
-		return cdc.Fixable("use stop or drop", "errors.unroutable: %q is unknown", o.Unroutable)
+	case !known(o.Unroutable):
+		return cdc.Fixable("use stop, drop or dead_letter", "errors.unroutable: %q is unknown", o.Unroutable)
+	case !known(o.Malformed):
+		return cdc.Fixable("use stop, drop or dead_letter", "errors.malformed: %q is unknown", o.Malformed)
 	}
 	for i, id := range o.Skip {
 		if id == "" {
@@ -70,6 +72,10 @@ func (o *Options) check() error {
 		return checkSource("record.source", o.Source)
 	}
 	return nil
+}
+
+func known(p cdc.Policy) bool {
+	return p == "" || p == cdc.PolicyStop || p == cdc.PolicyDrop || p == cdc.PolicyDeadLetter
 }
 
 func checkSource(setting, source string) error {

@@ -40,7 +40,7 @@ func TestNewNamesTheWrongSetting(t *testing.T) {
 			"tables[0].columns.event_type: missing. Fix: name the column",
 		},
 		{func(o *router.Options) { o.Source = "%zz" }, `record.source: "%zz" is not a URI reference. Fix: give one such as /orders`},
-		{func(o *router.Options) { o.Unroutable = "ignore" }, `errors.unroutable: "ignore" is unknown. Fix: use stop or drop`},
+		{func(o *router.Options) { o.Unroutable = "ignore" }, `errors.unroutable: "ignore" is unknown. Fix: use stop, drop or dead_letter`},
 		{func(o *router.Options) { o.Skip = []string{"a", ""} }, "errors.skip[1]: empty. Fix: give the id of an event"},
 		{route("t", "aggregate_type", "("), "routes[1].match.aggregate_type: bad regular expression: error parsing regexp: missing closing )"},
 		{route("t", "aggregate_type", "a)|(b"), "routes[1].match.aggregate_type: bad regular expression"},

@@ -89,7 +89,7 @@ func outcome(dst *cdc.Routed, err error) string {
 		fmt.Fprintf(&b, "row %d\n%s", dst.Messages[i].Row, golden(&dst.Messages[i]))
 	}
 	for _, d := range dst.Drops {
-		fmt.Fprintf(&b, "row %d %s dropped: %s %v\n", d.Row, d.EventID, d.Reason, d.Err != nil)
+		fmt.Fprintf(&b, "row %d %s dropped: %v %v\n", d.Row, d.EventID, d.Reason == "skip", d.Err != nil)
 	}
 	return b.String() + "last " + dst.LastEventID
 }
@@ -101,7 +101,7 @@ func reference(o *router.Options, b *cdc.Batch, events []event) string {
 	for i := range events {
 		e := &events[i]
 		if len(o.Skip) > 0 && e.id == 0x0a {
-			fmt.Fprintf(&drops, "row %d %s dropped: skip false\n", i, e.uuid())
+			fmt.Fprintf(&drops, "row %d %s dropped: true false\n", i, e.uuid())
 			continue
 		}
 		topic := e.topic(o.Routes)
@@ -112,9 +112,9 @@ func reference(o *router.Options, b *cdc.Batch, events []event) string {
 		case o.Unroutable != cdc.PolicyDrop:
 			return "stop"
 		case e.id == 0:
-			fmt.Fprintf(&drops, "row %d  dropped: unroutable true\n", i)
+			fmt.Fprintf(&drops, "row %d  dropped: false true\n", i)
 		default:
-			fmt.Fprintf(&drops, "row %d %s dropped: unroutable true\n", i, e.uuid())
+			fmt.Fprintf(&drops, "row %d %s dropped: false true\n", i, e.uuid())
 		}
 	}
 	return messages.String() + drops.String() + "last " + last

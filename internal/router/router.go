@@ -1,6 +1,8 @@
 package router
 
 import (
+	"cmp"
+
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 )
@@ -12,13 +14,14 @@ const maxPlans = 64
 type Router struct {
 	tables map[string]*table
 	routes []route
-	// reserved is the relay's own topic.
-	reserved string
+	// reserved are the relay's own topics.
+	reserved []string
 	names    []string // roles and columns that routes read; a slot is an index into it
-	drop     bool
-	skip     map[string]struct{}
-	keys     headerKeys
-	added    []cdc.Header // at the end of every record
+	// unroutable and malformed are the policies for rows that make no record.
+	unroutable, malformed cdc.Policy
+	skip                  map[string]struct{}
+	keys                  headerKeys
+	added                 []cdc.Header // at the end of every record
 
 	plans map[*cdc.Table]*plan
 	last  *plan // of the last batch
@@ -32,7 +35,7 @@ func New(o Options) (*Router, error) {
 		return nil, err
 	}
 	r := &Router{
-		drop: o.Unroutable == cdc.PolicyDrop, reserved: o.Reserved,
+		unroutable: o.Unroutable, malformed: cmp.Or(o.Malformed, o.Unroutable), reserved: o.Reserved,
 		skip:  skipSet(o.Skip),
 		added: o.Headers,
 		keys:  newHeaderKeys(),
@@ -50,8 +53,8 @@ func New(o Options) (*Router, error) {
 }
 
 // Route appends to dst, which was reset for b, one message for each row of b in row order, or a drop with
-// its reason: the rows listed under errors.skip, and with [cdc.PolicyDrop] those that cannot be routed. It never
-// blocks. The messages point into b's arena and into dst. An error is a [cdc.StopError] that names the
+// its reason: the rows listed under errors.skip, and with [cdc.PolicyDrop] those that cannot be routed. With
+// [cdc.PolicyDeadLetter] those become dst.Refused. It never blocks. The messages point into b's arena and into dst. An error is a [cdc.StopError] that names the
 // table, the event and the fix; dst must not be used then, and nothing of the batch may be published.
 func (r *Router) Route(b *cdc.Batch, dst *cdc.Routed) error {
 	rows := b.Rows()
@@ -63,6 +66,7 @@ func (r *Router) Route(b *cdc.Batch, dst *cdc.Routed) error {
 		return err
 	}
 	p.reserve(dst, rows)
+	dst.Payload = int(p.payload.number) - 1
 	e := encoder{r: r, p: p, b: b, dst: dst, tx: -1}
 	for row := range rows {
 		if err := e.row(row); err != nil {

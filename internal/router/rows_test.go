@@ -69,8 +69,8 @@ func TestMalformedRows(t *testing.T) {
 				setForm(table, column, form)
 			}
 			_, err := route(t, options(), batch(table, tt.row))
-			text := stopped(t, err, cdc.ClassRuntime, "bad_row", tt.says, "event "+eventID+" of public.outbox",
-				`errors.skip: ["`+eventID+`"]`, "errors.unroutable: drop", "Fix: correct what writes it")
+			text := stopped(t, err, cdc.ClassRuntime, "malformed", tt.says, "event "+eventID+" of public.outbox",
+				`errors.skip: ["`+eventID+`"]`, "errors.malformed: dead_letter", "Fix: correct what writes it")
 			if strings.Contains(text, "secret") || strings.Contains(text, "\n") {
 				t.Errorf("it tells: %s", text)
 			}
@@ -81,7 +81,7 @@ func TestMalformedRows(t *testing.T) {
 			if err != nil || len(dst.Messages) != 2 || dst.Messages[1].Row != 2 || golden(&dst.Messages[0])[:20] != golden(&dst.Messages[1])[:20] {
 				t.Fatalf("neighbours: %+v, %v", dst.Messages, err)
 			}
-			if d := dst.Drops; len(d) != 1 || d[0].Row != 1 || d[0].EventID != eventID || d[0].Reason != "unroutable" || cdc.Explain(d[0].Err) != text {
+			if d := dst.Drops; len(d) != 1 || d[0].Row != 1 || d[0].EventID != eventID || d[0].Reason != "malformed" || cdc.Explain(d[0].Err) != text {
 				t.Errorf("dropped: %+v", d)
 			}
 		})
@@ -114,8 +114,8 @@ func TestRowWithoutID(t *testing.T) {
 		"column event_id is not valid UTF-8": order().with("event_id", "\xff"),
 	} {
 		_, err := route(t, options(), batch(native(), order(), bad))
-		stopped(t, err, cdc.ClassRuntime, "bad_row", says,
-			"row 1 of the transaction committed at 2026-01-02T03:04:06.5Z in public.outbox is malformed", "errors.unroutable: drop")
+		stopped(t, err, cdc.ClassRuntime, "malformed", says,
+			"row 1 of the transaction committed at 2026-01-02T03:04:06.5Z in public.outbox is malformed", "errors.malformed: dead_letter")
 		o := options()
 		o.Unroutable = cdc.PolicyDrop
 		dst, err := route(t, o, batch(native(), bad, order()))

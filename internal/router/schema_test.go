@@ -90,7 +90,7 @@ ce_committime: "2026-01-02T03:04:06.5Z"
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
 	_, err := route(t, o, batch(table, r.without("body")))
-	stopped(t, err, cdc.ClassRuntime, "bad_row", "event 01J of app.Events is malformed: column body is NULL")
+	stopped(t, err, cdc.ClassRuntime, "malformed", "event 01J of app.Events is malformed: column body is NULL")
 	_, err = route(t, o, batch(without(table, "org"), r))
 	stopped(t, err, cdc.ClassConfig, "missing_column", "column org of app.Events is missing", "tables[0].columns")
 }

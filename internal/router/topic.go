@@ -3,6 +3,7 @@ package router
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -122,7 +123,7 @@ func (r *Router) badName(name, whose string) *fault {
 	switch {
 	case !validTopic(name):
 		return badTopic(whose)
-	case name == r.reserved:
+	case slices.Contains(r.reserved, name):
 		return reservedTopic(whose)
 	default:
 		return nil

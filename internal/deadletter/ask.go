@@ -1,0 +1,40 @@
+package deadletter
+
+import "encoding/json"
+
+// What a command asks for.
+const (
+	Retry = "retry"
+	Drop  = "drop"
+)
+
+// MaxAsked is how many letters one [Ask] names at most.
+const MaxAsked = 1000
+
+// Ask is a command's request to the leading relay, in the index, and then the relay's answer under the same key.
+type Ask struct {
+	V  int    `json:"v"`
+	Do string `json:"do,omitempty"`
+	// Letters are the IDs of those that are to be resolved.
+	Letters []string `json:"letters,omitempty"`
+	// State is the answer: [Accepted], then [Ended]; "" in the request.
+	State string `json:"state,omitempty"`
+	// Waits is why an accepted one has to wait, or "".
+	Waits string `json:"waits,omitempty"`
+	// Done and Failed count the letters of an ended one; those that wait behind another one are in neither.
+	Done   int `json:"resolved,omitempty"`
+	Failed int `json:"failed,omitempty"`
+}
+
+// The states of an [Ask].
+const (
+	Accepted = "accepted"
+	Ended    = "done"
+)
+
+// Encode returns the record's value.
+func (a *Ask) Encode() []byte {
+	a.V = version
+	text, _ := json.Marshal(a) // cannot fail: strings and numbers
+	return text
+}

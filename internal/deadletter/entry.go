@@ -1,0 +1,215 @@
+package deadletter
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+// Held is the reason of a letter with which nothing is wrong: it waits behind another one of its key.
+const Held = "held"
+
+// How a letter was resolved.
+const (
+	Published = "published"
+	Dropped   = "dropped"
+)
+
+// Order is where a letter stands among those of its key.
+type Order struct {
+	// Epoch counts the starts that had letters, Seq the batches of such a start.
+	Epoch uint64 `json:"epoch"`
+	Seq   uint64 `json:"seq"`
+	// Row is the row in its batch.
+	Row int32 `json:"row"`
+}
+
+// Compare is -1, 0 or 1.
+func (o Order) Compare(p Order) int {
+	return cmp.Or(cmp.Compare(o.Epoch, p.Epoch), cmp.Compare(o.Seq, p.Seq), cmp.Compare(o.Row, p.Row))
+}
+
+// Entry is what the index holds of a letter, under [EntryKey].
+type Entry struct {
+	V int `json:"v"`
+	// Done is how the letter was resolved, "" if it was not. What is done has no other fields but Partition.
+	Done string `json:"done,omitempty"`
+	// Partition of the topic of letters.
+	Partition int32 `json:"partition"`
+	Order     Order `json:"order,omitzero"`
+	// Place is that of the row; see [cdc.Batch.Place].
+	Place string `json:"place,omitempty"`
+	Table string `json:"table,omitempty"`
+	// Key is the record's key, or its SHA-256 if that is shorter; see [HoldName]. "": it has none, and holds nothing.
+	Key           string `json:"key,omitempty"`
+	ID            string `json:"id,omitempty"`
+	Type          string `json:"type,omitempty"`
+	AggregateType string `json:"aggregate_type,omitempty"`
+	Tenant        string `json:"tenant,omitempty"`
+	// Topic is where it should have gone; "" if no topic was found.
+	Topic  string `json:"topic,omitempty"`
+	Reason string `json:"reason,omitempty"`
+	Error  string `json:"error,omitempty"`
+	// Time is when it became a letter, and Tried when it was tried last.
+	Time     time.Time `json:"time,omitzero"`
+	Tried    time.Time `json:"tried,omitzero"`
+	Attempts int       `json:"attempts,omitempty"`
+	// Stub says that the letter is without its payload, which is only in the row.
+	Stub bool `json:"stub,omitempty"`
+}
+
+// version of what the index holds. Another one is refused: it is of a newer relay.
+const version = 1
+
+// Blocked reports whether something is wrong with the letter itself.
+func (e *Entry) Blocked() bool { return e.Reason != Held }
+
+// HoldName identifies what the letter holds up; "" for nothing.
+func (e *Entry) HoldName() string {
+	if e.Key == "" {
+		return ""
+	}
+	return e.Table + "\x00" + e.Key
+}
+
+// Encode returns the record's value.
+func (e *Entry) Encode() []byte {
+	e.V = version
+	text, _ := json.Marshal(e) // cannot fail: strings, numbers and times of this age
+	return text
+}
+
+// DoneValue is the value of the entry of a letter that is resolved.
+func DoneValue(partition int32, how string) []byte {
+	return (&Entry{Done: how, Partition: partition}).Encode()
+}
+
+// maxKey is the longest key that an entry holds as it is.
+const maxKey = 256
+
+// KeyText is a record's key as an [Entry] has it.
+func KeyText(key []byte) string {
+	if len(key) <= maxKey {
+		return string(key)
+	}
+	sum := sha256.Sum256(key)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// HoldName is what the letters of a table and key hold up; "" for nothing.
+func HoldName(table *cdc.Table, key []byte) string {
+	if len(key) == 0 {
+		return ""
+	}
+	return table.String() + "\x00" + KeyText(key)
+}
+
+// maxID is how much of an event ID a letter's ID holds.
+const maxID = 200
+
+// ID is the ID of a letter: event ID and place. Event IDs alone are not unique, and compaction would lose a letter.
+func ID(eventID []byte, place string) string {
+	if len(eventID) > maxID {
+		eventID = eventID[:maxID]
+	}
+	return string(eventID) + "@" + place
+}
+
+// The keys of the index.
+const (
+	entryPrefix = "letter/"
+	askPrefix   = "ask/"
+	// Barrier is the key of a record that a start writes: what follows it is not of an earlier relay. It is one of the topic of
+	// letters too.
+	Barrier = "barrier"
+	// SourceKey is that of the source that the letters belong to.
+	SourceKey = "source"
+)
+
+// EntryKey is the key of a letter's entry.
+func EntryKey(id string) []byte { return []byte(entryPrefix + id) }
+
+// AskKey is the key of an [Ask].
+func AskKey(id string) []byte { return []byte(askPrefix + id) }
+
+// Records are those of an index by their keys, the last of each.
+type Records struct {
+	Entries map[string]*Entry // by letter ID
+	Asks    map[string]*Ask
+	Source  *SourceRecord
+}
+
+// NewRecords returns those of an empty index.
+func NewRecords() *Records { return &Records{Entries: map[string]*Entry{}, Asks: map[string]*Ask{}} }
+
+// Add takes a record in. A nil value removes what its key stands for.
+func (r *Records) Add(key string, value []byte) error {
+	var err error
+	switch prefix, id := cutKey(key); prefix {
+	case entryPrefix:
+		err = replace(r.Entries, id, value)
+	case askPrefix:
+		err = replace(r.Asks, id, value)
+	case SourceKey:
+		r.Source = new(SourceRecord)
+		err = json.Unmarshal(value, r.Source)
+	case Barrier:
+	default:
+		err = fmt.Errorf("key %.100q is not known", key)
+	}
+	if err != nil {
+		return cdc.Fixable("use the cdc-relay that wrote it, or a newer one", "index of dead letters has a record that this version cannot read: %w", err)
+	}
+	return nil
+}
+
+func cutKey(key string) (prefix, id string) {
+	for _, prefix := range []string{entryPrefix, askPrefix} {
+		if len(key) > len(prefix) && key[:len(prefix)] == prefix {
+			return prefix, key[len(prefix):]
+		}
+	}
+	return key, ""
+}
+
+func replace[T any](records map[string]*T, id string, value []byte) error {
+	if value == nil {
+		delete(records, id)
+		return nil
+	}
+	record := new(T)
+	head := struct{ V int }{}
+	err := json.Unmarshal(value, &head)
+	if err == nil && head.V != version {
+		err = fmt.Errorf("version %d", head.V)
+	}
+	if err != nil {
+		return err
+	}
+	records[id] = record
+	return json.Unmarshal(value, record)
+}
+
+// SourceRecord says whose letters these are.
+type SourceRecord struct {
+	V        int    `json:"v"`
+	SystemID string `json:"system"`
+	Database string `json:"database"`
+	Slot     string `json:"slot,omitempty"`
+}
+
+// NewSourceRecord returns that of a source.
+func NewSourceRecord(s cdc.Source) *SourceRecord {
+	return &SourceRecord{V: version, SystemID: s.SystemID, Database: s.Database, Slot: s.Slot}
+}
+
+// Encode returns the record's value.
+func (r *SourceRecord) Encode() []byte {
+	text, _ := json.Marshal(r) // cannot fail: strings
+	return text
+}

@@ -1,0 +1,264 @@
+package deadletter
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Index is what a leading relay knows of the letters that are not resolved: which there are, in which order, and which keys they hold. It
+// has none of their texts. The publisher changes it, in the order in which it accepts events.
+//
+// Safe for concurrent use.
+type Index struct {
+	opts Options
+	size atomic.Int64 // letters
+
+	mu      sync.Mutex
+	epoch   uint64
+	letters map[string]*letter
+	held    map[string]*key
+	unmet   int
+	blocked int
+}
+
+// Options limit an [Index].
+type Options struct {
+	// HoldKey keeps the order of a key; without it no letter holds anything.
+	HoldKey bool
+	// MaxKeys and MaxLetters are how many there may be.
+	MaxKeys, MaxLetters int
+}
+
+// state is a letter's.
+type state uint8
+
+const (
+	// unmet: an earlier run wrote its entry, and its row may come again.
+	unmet state = iota
+	// writing: its entry and the letter are not acknowledged yet.
+	writing
+	// stored: it can be resolved.
+	stored
+	// resolving: it is being resolved.
+	resolving
+)
+
+// letter is one that is not resolved; about 300 bytes with what refers to it.
+type letter struct {
+	id       string
+	place    string
+	order    Order
+	key      *key // nil: it holds nothing
+	part     int32
+	state    state
+	blocked  bool
+	attempts int
+	time     int64 // Unix, when it became a letter
+	tried    int64
+	entry    *Entry // of an unmet one
+}
+
+// key is one that has letters.
+type key struct {
+	name    string
+	letters []*letter // in order
+}
+
+// NewIndex returns that of what a start has read. passed reports whether the position to start from is behind a place; the rows of
+// other places come again. Letters that are done are left out.
+func NewIndex(opts Options, entries map[string]*Entry, passed func(place string) bool) *Index {
+	x := &Index{opts: opts, letters: map[string]*letter{}, held: map[string]*key{}}
+	for id, e := range entries {
+		if e.Done != "" {
+			continue
+		}
+		l := x.add(id, e)
+		if passed(e.Place) {
+			l.state = stored
+		} else {
+			l.entry = e
+			x.unmet++
+		}
+		x.epoch = max(x.epoch, e.Order.Epoch)
+	}
+	x.epoch++
+	return x
+}
+
+// Len is the number of letters.
+func (x *Index) Len() int { return int(x.size.Load()) }
+
+// Full reports whether no event may be accepted any more, because there may be no more letters.
+func (x *Index) Full() bool {
+	if x.size.Load() == 0 {
+		return false
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return len(x.letters) >= x.opts.MaxLetters || len(x.held) >= x.opts.MaxKeys
+}
+
+// Order returns that of an event which is met now.
+func (x *Index) Order(seq uint64, row int32) Order { return Order{x.epoch, seq, row} }
+
+// Unmet returns the entry of a letter whose row an earlier run has met, or nil. id is called only if there are such letters.
+func (x *Index) Unmet(id func() string) *Entry {
+	if x.size.Load() == 0 {
+		return nil
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.unmet == 0 {
+		return nil
+	}
+	if l := x.letters[id()]; l != nil && l.state == unmet {
+		return l.entry
+	}
+	return nil
+}
+
+// Holds reports whether the key has letters, and whether all of them are being resolved.
+func (x *Index) Holds(name string) (holds, ending bool) {
+	if x.size.Load() == 0 || name == "" {
+		return false, false
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	k := x.held[name]
+	if k == nil {
+		return false, false
+	}
+	return true, !slices.ContainsFunc(k.letters, func(l *letter) bool { return l.state != resolving })
+}
+
+// Precedes reports whether the key has a letter before o. In a chunk those that are being resolved do not count.
+func (x *Index) Precedes(name string, o Order, chunk bool) bool {
+	if x.size.Load() == 0 || name == "" {
+		return false
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	k := x.held[name]
+	return k != nil && slices.ContainsFunc(k.letters, func(l *letter) bool {
+		return l.order.Compare(o) < 0 && (!chunk || l.state != resolving)
+	})
+}
+
+// Add adds a letter that is being written, or takes the place of one that an earlier run has written.
+func (x *Index) Add(id string, e *Entry) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if old := x.letters[id]; old != nil {
+		x.remove(old)
+	}
+	x.add(id, e).state = writing
+}
+
+// add adds a letter that is unmet.
+func (x *Index) add(id string, e *Entry) *letter {
+	l := &letter{
+		id: id, place: e.Place, order: e.Order, part: e.Partition, blocked: e.Blocked(), attempts: e.Attempts,
+		time: e.Time.Unix(), tried: e.Tried.Unix(),
+	}
+	x.letters[id] = l
+	x.size.Store(int64(len(x.letters)))
+	if l.blocked {
+		x.blocked++
+	}
+	if name := e.HoldName(); name != "" && x.opts.HoldKey {
+		k := x.held[name]
+		if k == nil {
+			k = &key{name: name}
+			x.held[name] = k
+		}
+		l.key = k
+		i, _ := slices.BinarySearchFunc(k.letters, l.order, func(l *letter, o Order) int { return l.order.Compare(o) })
+		k.letters = slices.Insert(k.letters, i, l)
+	}
+	return l
+}
+
+func (x *Index) remove(l *letter) {
+	if l.state == unmet && l.entry != nil {
+		x.unmet--
+	}
+	if l.blocked {
+		x.blocked--
+	}
+	delete(x.letters, l.id)
+	x.size.Store(int64(len(x.letters)))
+	if k := l.key; k != nil {
+		if i := slices.Index(k.letters, l); i > 0 {
+			k.letters = slices.Delete(k.letters, i, i+1)
+		} else { // as nearly always, and a key may have very many
+			k.letters[0], k.letters = nil, k.letters[1:]
+		}
+		if len(k.letters) == 0 {
+			delete(x.held, k.name)
+		}
+	}
+}
+
+// Stored says that a letter's records are acknowledged.
+func (x *Index) Stored(id string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.letters[id].state = stored
+}
+
+// Settle makes letters resolvable whose row no longer comes: the position has passed it.
+func (x *Index) Settle(passed func(place string) bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.unmet == 0 {
+		return
+	}
+	for _, l := range x.letters {
+		if l.state == unmet && passed(l.place) {
+			l.state, l.entry = stored, nil
+			x.unmet--
+		}
+	}
+}
+
+// Begin says that a stored letter is being resolved, and reports false if it is not stored, or not before those of its key that are
+// not being resolved.
+func (x *Index) Begin(id string, anywhere bool) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	l := x.letters[id]
+	if l == nil || l.state != stored {
+		return false
+	}
+	if k := l.key; k != nil && !anywhere {
+		i := slices.IndexFunc(k.letters, func(l *letter) bool { return l.state != resolving })
+		if k.letters[i] != l {
+			return false
+		}
+	}
+	l.state = resolving
+	return true
+}
+
+// Failed says that a letter that was being resolved stays. reason is why.
+func (x *Index) Failed(id, reason string, tried time.Time, attempts int) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	l := x.letters[id]
+	if l.blocked {
+		x.blocked--
+	}
+	l.state, l.blocked, l.tried, l.attempts = stored, reason != Held, tried.Unix(), attempts
+	if l.blocked {
+		x.blocked++
+	}
+}
+
+// Resolved says that a letter was published or dropped.
+func (x *Index) Resolved(id string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.remove(x.letters[id])
+}
