@@ -242,6 +242,13 @@ func (x *Index) Begin(id string, anywhere bool) bool {
 	return true
 }
 
+// Back says that a letter that was being resolved was not tried.
+func (x *Index) Back(id string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.letters[id].state = stored
+}
+
 // Failed says that a letter that was being resolved stays. reason is why.
 func (x *Index) Failed(id, reason string, tried time.Time, attempts int) {
 	x.mu.Lock()

@@ -3,6 +3,7 @@ package deadletter
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -161,8 +162,16 @@ func (r *Row) schema(tables map[string]*cdc.Table) *cdc.Table {
 	return t
 }
 
-// Encode returns the letter's value and headers.
-func (l *Letter) Encode() (value []byte, all []cdc.Header) {
+// MakeStub leaves the payload, the headers and large values out: they are in the row.
+func (l *Letter) MakeStub() {
+	l.Stub, l.Payload, l.Headers = true, nil, nil
+	l.Row.Columns = slices.DeleteFunc(l.Row.Columns, func(c Column) bool {
+		return !c.Payload && (c.Text != nil && len(*c.Text) > maxKey || c.Bytes != nil && len(*c.Bytes) > maxKey)
+	})
+}
+
+// EncodeRecord returns the value and the headers of the letter's record.
+func (l *Letter) EncodeRecord() (value []byte, all []cdc.Header) {
 	row, _ := json.Marshal(l.Row) // cannot fail: strings, bytes and numbers
 	kind := valuePayload
 	switch value = l.Payload; {

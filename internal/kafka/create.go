@@ -63,12 +63,12 @@ func (c *Client) ValidateTopics(ctx context.Context, topics []string, spec *Topi
 	return c.createTopics(ctx, topics, spec, true)
 }
 
-// CreateMissing creates the topics that do not exist according to md, and returns the outcome for each of them. Their
-// leaders are known a little later.
-func (c *Client) CreateMissing(ctx context.Context, md *sarama.MetadataResponse, spec *TopicSpec) map[string]error {
+// CreateMissing creates the topics that do not exist according to md, except some, and returns the outcome for each of them.
+// Their leaders are known a little later.
+func (c *Client) CreateMissing(ctx context.Context, md *sarama.MetadataResponse, spec *TopicSpec, except ...string) map[string]error {
 	var missing []string
 	for _, tp := range md.Topics {
-		if tp.Err == sarama.ErrUnknownTopicOrPartition {
+		if tp.Err == sarama.ErrUnknownTopicOrPartition && !slices.Contains(except, tp.Name) {
 			missing = append(missing, tp.Name)
 		}
 	}

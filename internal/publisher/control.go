@@ -35,6 +35,7 @@ type metadataJob struct {
 	topics []string
 	limits []string // topics whose limit is not known
 	create *kafka.TopicSpec
+	own    []string // topics that are not created
 }
 
 type metadataResult struct {
@@ -51,7 +52,7 @@ func (j metadataJob) run(ctx context.Context, c *kafka.Client) event {
 		return r
 	}
 	if j.create != nil {
-		r.created = c.CreateMissing(ctx, r.md, j.create)
+		r.created = c.CreateMissing(ctx, r.md, j.create, j.own...)
 	}
 	if len(j.limits) > 0 {
 		// After an error the configured limit stands, and the next metadata job reads it again.
@@ -118,6 +119,9 @@ func (l *loop) submit(j job) {
 func (l *loop) metadataJob() metadataJob {
 	j := metadataJob{create: l.opts.Create}
 	for _, tp := range l.wanted {
+		if l.isOwnTopic(tp.name) {
+			j.own = append(j.own, tp.name)
+		}
 		tp.wanted, tp.askedAt = false, l.now
 		j.topics = append(j.topics, tp.name)
 		if tp.limitStale || len(tp.partitions) == 0 {

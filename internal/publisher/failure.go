@@ -40,6 +40,10 @@ func (l *loop) recordInvalid(b *batch, block *sarama.ProduceResponseBlock) {
 
 func (l *loop) unexpectedError(b *batch, block *sarama.ProduceResponseBlock) {
 	if l.group != nil { // a new producer would get the same answer, for ever
+		if l.hasItem(b.p) { // the attempt was counted
+			l.rewind(causeOf(block))
+			return
+		}
 		e := b.p.queue.at(0)
 		l.stopAt(e.pending.seq, rejectedError(b.p, e, rejection{reason: "rejected", err: causeOf(block)}))
 		return
@@ -75,9 +79,9 @@ func (l *loop) rejectBatch(b *batch, why rejection, named []sarama.ProduceRespon
 	l.unbatch(p)
 }
 
-// unsendable reports whether e was rejected, or would be.
+// unsendable reports whether e was rejected, or would be, or is behind a letter of its key.
 func (l *loop) unsendable(p *partition, e *entry) bool {
-	return e.rejected || l.tooLarge(p, e)
+	return e.rejected || l.tooLarge(p, e) || l.overtaken(e)
 }
 
 // tooLarge is known in advance only without compression.
@@ -96,21 +100,30 @@ func (l *loop) dropUnsendable(p *partition) {
 		if e.pending.seq >= l.stopSeq || !l.unsendable(p, e) {
 			return
 		}
-		why := p.rejection
-		if !e.rejected {
-			why = l.tooLargeRejection(p, e)
+		why := l.whyUnsendable(p, e)
+		if why.reason != "" {
+			l.metrics.errors.WithLabelValues(p.topic.name, why.reason).Inc()
 		}
-		l.metrics.errors.WithLabelValues(p.topic.name, why.reason).Inc()
-		if why.policy == cdc.PolicyStop || l.isPosition(e) {
+		if e.isOwn() || why.policy == cdc.PolicyStop && e.pending.item == nil {
 			p.state = halted
 			l.stopAt(e.pending.seq, rejectedError(p, e, why))
 			return
 		}
-		l.dropMessage(p.topic, e, why.reason, why.err)
-		l.buffered -= e.weight()
-		p.queue.pop()
+		gone := p.queue.pop()
+		l.giveUp(p.topic, &gone, why)
 		l.dequeued(p.topic, 1)
 	}
+}
+
+// whyUnsendable is the zero value for an event behind a letter of its key.
+func (l *loop) whyUnsendable(p *partition, e *entry) rejection {
+	switch {
+	case e.rejected:
+		return p.rejection
+	case l.tooLarge(p, e):
+		return l.tooLargeRejection(p, e)
+	}
+	return rejection{}
 }
 
 func (l *loop) tooLargeRejection(p *partition, e *entry) rejection {
@@ -131,6 +144,10 @@ func (l *loop) dropMessage(tp *topic, e *entry, reason string, err error) {
 }
 
 func rejectedError(p *partition, e *entry, why rejection) error {
+	if e.isOwn() {
+		return cdc.Stop(cdc.ClassRuntime, why.reason, fmt.Errorf("write to the relay's own topic %q partition %d: %w", p.topic.name, p.id, why.err),
+			"set the topic's max.message.bytes and its other limits as `cdc-relay setup` does for a new one")
+	}
 	fix := "correct the event or list it under errors.skip, or set errors.rejected: drop"
 	if why.reason == "too_large" {
 		fix = "list the event under errors.skip, or set errors.too_large: drop"
@@ -151,7 +168,7 @@ func clockError(topic string, sent time.Time, cause error) error {
 		"set the clocks of this machine and of the brokers, or raise the topic's message.timestamp.before.max.ms and message.timestamp.after.max.ms")
 }
 
-// dropPartition drops p's queue, once its batch is no longer in flight.
+// dropPartition gives up p's queue, once its batch is no longer in flight.
 func (l *loop) dropPartition(p *partition, cause error) {
 	p.gone = true
 	if p.state == inFlight {
@@ -163,19 +180,60 @@ func (l *loop) dropPartition(p *partition, cause error) {
 	p.state = halted
 	for p.queue.len() > 0 {
 		e := p.queue.pop()
-		l.buffered -= e.weight()
-		l.dropMessage(p.topic, &e, "unknown_topic", cause)
+		l.giveUp(p.topic, &e, rejection{"unknown_topic", l.opts.UnknownTopic, cause})
 		l.dequeued(p.topic, 1)
 	}
 }
 
-func (l *loop) dropParked(tp *topic, cause error) {
+func (l *loop) giveUpParked(tp *topic, cause error) {
 	for tp.parked.len() > 0 {
 		e := tp.parked.pop()
-		l.buffered -= e.weight()
 		l.metrics.errors.WithLabelValues(tp.name, "unknown_topic").Inc()
-		l.dropMessage(tp, &e, "unknown_topic", cause)
+		l.giveUp(tp, &e, rejection{"unknown_topic", l.opts.UnknownTopic, cause})
 	}
+}
+
+// failItems fails the letters that are published again to a topic: they are no reason to stop.
+func (l *loop) failItems(tp *topic, why rejection) {
+	fail := func(queue *fifo[entry], sent int) (failed int) {
+		for i := range queue.len() {
+			e := queue.pop()
+			if i >= sent && e.pending.item != nil {
+				l.giveUp(tp, &e, why)
+				failed++
+			} else {
+				queue.push(e)
+			}
+		}
+		return failed
+	}
+	fail(&tp.parked, 0)
+	for _, p := range tp.partitions {
+		sent := 0
+		switch {
+		case p.batch == nil:
+		case p.state == inFlight:
+			sent = p.batch.n
+		case l.hasItem(p):
+			if p.batch.maybeAppended {
+				l.needProducer(why.err)
+			}
+			l.unbatch(p)
+		default:
+			sent = p.batch.n
+		}
+		l.dequeued(tp, fail(&p.queue, sent))
+	}
+}
+
+// hasItem reports whether p's batch has a letter that is published again.
+func (l *loop) hasItem(p *partition) bool {
+	for i := range p.batch.n {
+		if p.queue.at(i).pending.item != nil {
+			return true
+		}
+	}
+	return false
 }
 
 // haltTopic stops all partitions of a topic: nothing of it is sent any more.
@@ -183,6 +241,7 @@ func (l *loop) haltTopic(tp *topic, err error) {
 	if tp.err != nil {
 		return
 	}
+	l.failItems(tp, rejection{reason: "topic", err: err})
 	if tp.queued == 0 && tp.parked.len() == 0 { // nothing is lost yet: the next message requests metadata again
 		l.dropPartitions(tp, err)
 		delete(l.topics, tp.name)
@@ -207,7 +266,7 @@ func (l *loop) haltTopic(tp *topic, err error) {
 
 // withEvent adds the first event that cannot be published, for errors.skip, unless every event has the same error.
 func withEvent(e *entry, err error) error {
-	if stop, ok := errors.AsType[*cdc.StopError](err); ok && stop.Reason == clockReason {
+	if stop, ok := errors.AsType[*cdc.StopError](err); e.isOwn() || ok && stop.Reason == clockReason {
 		return err
 	}
 	return fmt.Errorf("event %q: %w", e.m.EventID(), err)

@@ -56,7 +56,9 @@ type group struct {
 	deniedAt  time.Time // of the first refusal in a row
 	request   *commitRequest
 	record    *pendingBatch
-	offset    int64 // of the record
+	worked    bool     // tasks have begun in it
+	then      []func() // called when it is committed
+	offset    int64    // of the record
 	// careful is how many more events are published in groups of one batch; see stopInGroup.
 	careful *int
 }
@@ -123,21 +125,23 @@ func (r *commitRequest) apply(l *loop) {
 		r.done <- commitResult{0, errors.New("commit without a group that has ended")}
 		return
 	}
-	g.phase, g.request = recording, r
-	g.record = &pendingBatch{open: 1} // its seq is before every batch: what stops it stops all
-	m := &cdc.Message{Topic: g.topic, Key: r.key, Value: r.value}
-	e := entry{m: m, pending: g.record, body: int32(min(bodySize(m), 1<<30))}
-	l.buffered += e.weight()
-	tp := l.topic(g.topic)
-	if len(tp.partitions) == 0 || tp.err != nil {
-		l.park(tp, e)
-	} else {
-		l.enqueue(tp, e)
-	}
+	g.request = r
+	l.recordPosition()
 }
 
-// isPosition reports whether the entry is a group's record.
-func (l *loop) isPosition(e *entry) bool { return l.group != nil && e.pending == l.group.record }
+// recordPosition sends the position of a commit, once the tasks of the group have ended.
+func (l *loop) recordPosition() {
+	g := l.group
+	if l.working() {
+		return
+	}
+	g.phase = recording
+	g.record = &pendingBatch{open: 1, then: func(*loop) {}} // its seq is before every batch: what stops it stops all
+	l.queue(&cdc.Message{Topic: g.topic, Key: g.request.key, Value: g.request.value}, g.record, 1)
+}
+
+// working reports whether tasks of the group have not ended.
+func (l *loop) working() bool { return l.letters != nil && l.letters.open > 0 }
 
 // accepted adds a batch.
 func (g *group) accepted(r *cdc.Routed, now time.Time) {
@@ -145,7 +149,7 @@ func (g *group) accepted(r *cdc.Routed, now time.Time) {
 		g.first, g.began = r.Seq(), now
 	}
 	g.last = r.Seq()
-	g.events += len(r.Messages)
+	g.events += len(r.Messages) + len(r.Refused)
 }
 
 // hasRoom reports whether the group accepts another batch.
@@ -172,10 +176,14 @@ func (l *loop) stepGroup() {
 	if g == nil || l.failure != nil {
 		return
 	}
-	if g.phase == collecting && l.groupEnds() {
+	switch {
+	case g.phase != collecting:
+	case g.request != nil:
+		l.recordPosition()
+	case l.groupEnds():
 		g.phase = full
 	}
-	if g.phase == full && l.window.open.len() == 0 {
+	if g.phase == full && l.window.open.len() == 0 && !l.working() {
 		g.phase = reported
 		l.window.answers.push(cdc.Durable{First: g.last + 1, Last: g.last, Cut: true})
 	}
@@ -197,6 +205,8 @@ func (l *loop) groupEnds() bool {
 	switch {
 	case g.first == 0 && g.number <= startCommits:
 		return false
+	case g.first == 0 && g.worked:
+		return !l.working()
 	case g.first == 0:
 		due = g.committedAt.Add(idleInterval)
 	case !g.hasRoom(), g.events > 0 && len(g.toAdd) == 0 && !g.jobOut && len(l.in) == 0:
@@ -284,7 +294,14 @@ func (e ended) apply(l *loop) {
 	g.request.done <- commitResult{offset: g.offset}
 	*g.careful = max(0, *g.careful-max(1, g.events))
 	g.phase, g.number, g.request, g.record, g.committedAt = collecting, g.number+1, nil, nil, l.now
-	g.first, g.events = 0, 0
+	g.first, g.events, g.worked = 0, 0, false
+	for _, fn := range g.then {
+		fn()
+	}
+	g.then = nil
+	if l.letters != nil {
+		l.startTasks()
+	}
 }
 
 // groupJobDone reports whether a job succeeded. If it did not, it is repeated after a pause, or the group has failed.

@@ -55,7 +55,9 @@ type loop struct {
 	openBatches  int // batches in them
 	refreshAt    time.Time
 
-	group *group // nil: at-least-once
+	group   *group   // nil: at-least-once
+	letters *letters // nil: no event becomes one
+	lastSeq uint64   // of the batches that were accepted
 
 	failure *failure
 	stopSeq uint64 // batches from this one on are not sent
@@ -113,7 +115,7 @@ func (l *loop) channels() (in <-chan *cdc.Routed, out chan<- cdc.Durable, next c
 }
 
 func (l *loop) hasRoom() bool {
-	return l.buffered < l.maxBuffered() && l.failure == nil && (l.group == nil || l.group.hasRoom())
+	return l.buffered < l.maxBuffered() && l.failure == nil && (l.group == nil || l.group.hasRoom()) && (l.letters == nil || l.letters.hasRoom())
 }
 
 // bufferPerPartition is what may be buffered for each partition with messages. A batch costs a broker as much as about

@@ -17,6 +17,7 @@ type metrics struct {
 	ack         *prometheus.HistogramVec
 	transaction *prometheus.HistogramVec // without labels
 	unavailable prometheus.Gauge
+	letters     *prometheus.CounterVec
 }
 
 // topicMetrics are one topic's.
@@ -38,7 +39,9 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 			Help: "Since when no Kafka broker has answered; 0 while one does.",
 		}),
 	}
+	m.letters = counter("dead_letter_events_total", "Events that became dead letters.", "reason")
 	errs := []error{
+		register(reg, &m.letters),
 		register(reg, &m.published), register(reg, &m.bytes), register(reg, &m.errors),
 		register(reg, &m.produce), register(reg, &m.ack), register(reg, &m.transaction), register(reg, &m.unavailable),
 	}

@@ -26,6 +26,8 @@ type Options struct {
 	// [Publisher.Commit]. "": no transactions.
 	PositionTopic string
 
+	// Letters says where dead letters go; nil: no event becomes one.
+	Letters *LetterOptions
 	// UnknownTopic, TooLarge and Rejected are the policies for a topic that does not exist, a record over the topic's
 	// limit, and a record that a broker rejects; Stop.
 	UnknownTopic, TooLarge, Rejected cdc.Policy
@@ -104,8 +106,8 @@ func (o *Options) validate() error {
 		return err
 	}
 	for _, p := range []cdc.Policy{o.UnknownTopic, o.TooLarge, o.Rejected} {
-		if p != cdc.PolicyStop && p != cdc.PolicyDrop {
-			return fixable("use stop or drop", "policy %q is not known", p)
+		if p != cdc.PolicyStop && p != cdc.PolicyDrop && (p != cdc.PolicyDeadLetter || o.Letters == nil) {
+			return fixable("use stop or drop, or dead_letter with a topic of dead letters", "policy %q is not known", p)
 		}
 	}
 	if o.MaxMessageBytes < 0 {

@@ -41,6 +41,8 @@ type partition struct {
 	// acknowledged.
 	producer kafka.Producer
 	seq      int32
+	// end is the offset behind the last batch that was acknowledged.
+	end int64
 
 	// failingSince is when attempts began to fail, whatever the error codes; zero: they do not.
 	failingSince time.Time

@@ -115,6 +115,11 @@ func (p *Publisher) takeOver(ctx context.Context, transactionalID string, replac
 			return kafka.Producer{}, err
 		}
 	}
+	if o := p.opts.Letters; o != nil {
+		if err := p.client.VerifyLetterTopics(ctx, o.Topic, o.Index, o.Partitions); err != nil {
+			return kafka.Producer{}, err
+		}
+	}
 	for _, id := range replaced {
 		_, err := p.client.TakeOver(ctx, id)
 		if errors.Is(err, sarama.ErrTransactionalIDAuthorizationFailed) {
@@ -144,6 +149,9 @@ func (p *Publisher) start(life context.Context, transactionalID string, producer
 	p.wg.Go(func() { runJobs(life, p.client, jobs, l.mail) })
 	if p.opts.PositionTopic != "" {
 		p.startGroups(life, l)
+	}
+	if p.opts.Letters != nil {
+		p.startLetters(l)
 	}
 	p.wg.Go(func() { l.run(life) })
 }

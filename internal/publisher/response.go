@@ -111,7 +111,8 @@ func (l *loop) acknowledged(b *batch) {
 		}
 	}
 	l.resolve(pending, run)
-	if !l.recorded(b) {
+	p.end = b.offset + int64(b.n)
+	if !l.recorded(b) && !l.isOwnTopic(p.topic.name) {
 		m.published.Add(float64(b.n))
 		m.bytes.Add(float64(b.bytes))
 	}
@@ -130,8 +131,14 @@ func (l *loop) acknowledged(b *batch) {
 
 // resolve marks n messages of a pendingBatch, which may be nil, as acknowledged or dropped.
 func (l *loop) resolve(pending *pendingBatch, n int) {
-	if pending != nil && (l.group == nil || pending != l.group.record) {
+	switch {
+	case pending == nil:
+	case pending.then == nil:
 		l.window.resolve(pending, n)
+	default:
+		if pending.open -= n; pending.open == 0 {
+			pending.then(l)
+		}
 	}
 }
 

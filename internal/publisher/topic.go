@@ -48,12 +48,20 @@ func (l *loop) topic(name string) *topic {
 // accept queues the messages of a Routed.
 func (l *loop) accept(r *cdc.Routed) {
 	pending := l.window.add(r)
+	l.lastSeq = pending.seq
 	if l.group != nil {
 		l.group.accepted(r, l.now)
 	}
 	var tp *topic
+	refused := r.Refused
 	for i := range r.Messages {
 		m := &r.Messages[i]
+		for ; len(refused) > 0 && refused[0].Row < m.Row; refused = refused[1:] {
+			l.refuse(pending, &refused[0])
+		}
+		if l.letters != nil && l.takes(pending, m) {
+			continue
+		}
 		if tp == nil || tp.name != m.Topic {
 			tp = l.topic(m.Topic)
 		}
@@ -65,6 +73,9 @@ func (l *loop) accept(r *cdc.Routed) {
 			l.enqueue(tp, e)
 		}
 	}
+	for i := range refused {
+		l.refuse(pending, &refused[i])
+	}
 	l.resolve(pending, 1)
 }
 
@@ -72,8 +83,8 @@ func (l *loop) accept(r *cdc.Routed) {
 func (l *loop) enqueue(tp *topic, e entry) {
 	var p *partition
 	switch {
-	case l.isPosition(&e): // others may have added partitions, which nobody reads
-		p = tp.partitions[0]
+	case e.partition > 0: // others may have added partitions, which nobody reads
+		p = tp.partitions[e.partition-1]
 	case e.m.Key != nil:
 		p = tp.partitions[partitionOf(e.m.Key, len(tp.partitions))]
 	default:
@@ -97,7 +108,7 @@ func (l *loop) park(tp *topic, e entry) {
 	case l.now.Sub(tp.askedAt) > time.Second:
 		l.wantMetadata(tp)
 	case l.now.Sub(tp.lastError.since) >= l.opts.Timing.Patience && !tp.wanted:
-		l.dropParked(tp, errTopicMissing)
+		l.giveUpParked(tp, errTopicMissing)
 	}
 }
 
@@ -257,6 +268,11 @@ func (l *loop) topicMissing(tp *topic, cause error) {
 		return
 	}
 	policy := l.opts.UnknownTopic
+	l.failItems(tp, rejection{"unknown_topic", policy, kafka.MissingTopicError(tp.name, cause)})
+	if l.isOwnTopic(tp.name) {
+		l.haltTopic(tp, ownTopicError(tp, cause))
+		return
+	}
 	if policy == cdc.PolicyStop && (tp.queued > 0 || tp.parked.len() > 0) {
 		l.metrics.errors.WithLabelValues(tp.name, "unknown_topic").Inc()
 		l.haltTopic(tp, kafka.MissingTopicError(tp.name, cause))
@@ -270,10 +286,10 @@ func (l *loop) topicMissing(tp *topic, cause error) {
 		delete(l.topics, tp.name) // nothing is lost yet: the next message requests metadata again
 		return
 	}
-	l.dropParked(tp, cause)
+	l.giveUpParked(tp, cause)
 }
 
-// dropPartitions forgets tp's partitions and drops what they have queued.
+// dropPartitions forgets tp's partitions and gives up what they have queued.
 func (l *loop) dropPartitions(tp *topic, cause error) {
 	parts := tp.partitions
 	tp.partitions, tp.sticky, tp.grown = nil, nil, nil

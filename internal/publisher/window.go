@@ -9,6 +9,11 @@ type pendingBatch struct {
 	open int
 	// committed is when its first transaction was committed, in Unix microseconds; 0: unknown.
 	committed int64
+	// routed is nil for what is not of a Routed: then is called when nothing is open any more, and item is the letter that is
+	// published again, or nil.
+	routed *cdc.Routed
+	then   func(l *loop)
+	item   *item
 }
 
 // entry is a message in a partition's queue.
@@ -16,6 +21,8 @@ type entry struct {
 	m       *cdc.Message
 	pending *pendingBatch
 	body    int32 // bodySize
+	// partition is one more than the partition, or 0 for the key's.
+	partition int32
 	// rejected: a broker rejects this very record.
 	rejected bool
 }
@@ -33,7 +40,7 @@ func (w *window) add(r *cdc.Routed) *pendingBatch {
 	if n := len(w.unused); n > 0 {
 		b, w.unused = w.unused[n-1], w.unused[:n-1]
 	}
-	b.seq, b.open, b.committed = r.Seq(), len(r.Messages)+1, 0
+	b.seq, b.open, b.committed, b.routed = r.Seq(), len(r.Messages)+len(r.Refused)+1, 0, r
 	if len(r.Batch.Txs) > 0 {
 		b.committed = r.Batch.Txs[0].Time
 	}
@@ -47,6 +54,7 @@ func (w *window) resolve(b *pendingBatch, n int) {
 	if b.open > 0 {
 		return
 	}
+	b.routed = nil
 	w.answer(b.seq)
 	for w.open.len() > 0 && (*w.open.at(0)).open == 0 {
 		w.unused = append(w.unused, w.open.pop())

@@ -1,0 +1,164 @@
+package publisher
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/deadletter"
+	"github.com/cdc-relay/cdc-relay/internal/kafka"
+)
+
+// # Letters at a start
+//
+// A publisher that opens writes a barrier into the index and into each partition of the topic of letters. What an earlier relay, which
+// is fenced, still writes is rejected from there on, so that the index before the barrier is complete. With exactly-once delivery
+// the barrier is committed with the first position.
+//
+// Letters that were resolved, and whose tombstones are missing, are removed before the first event is accepted: later the tombstones
+// could remove letters of the same rows, which may come again.
+
+// barrier is that of a start.
+type barrier struct {
+	offset int64 // in the index, once it is acknowledged
+	known  bool
+	asked  *barrierRequest // nil: not asked yet
+}
+
+// barrierRequest asks for the barrier's offset.
+type barrierRequest struct {
+	offset int64
+	done   chan struct{} // closed
+}
+
+func (r *barrierRequest) apply(l *loop) {
+	b := &l.letters.barrier
+	b.asked = r
+	b.answer()
+}
+
+func (b *barrier) answer() {
+	if b.known && b.asked != nil {
+		b.asked.offset = b.offset
+		close(b.asked.done)
+		b.asked = nil
+	}
+}
+
+// startLetters makes l put events into the dead letters.
+func (p *Publisher) startLetters(l *loop) {
+	o := p.opts.Letters
+	l.letters = &letters{opts: o, parked: map[string][]entry{}, logged: map[string]*logged{}}
+	p.mail.post(openBarrier{})
+}
+
+// openBarrier is the first event of a loop with letters.
+type openBarrier struct{}
+
+func (openBarrier) apply(l *loop) {
+	o := l.letters.opts
+	records := []own{{cdc.Message{Topic: o.Index, Key: []byte(deadletter.Barrier), Value: []byte{}}, 0}}
+	for id := range o.Partitions {
+		records = append(records, own{cdc.Message{Topic: o.Topic, Key: []byte(deadletter.Barrier), Value: []byte{}}, int32(id)})
+	}
+	l.begin(&task{steps: []func(*loop, *task){
+		write(records...),
+		func(l *loop, t *task) {
+			b := &l.letters.barrier
+			b.offset, b.known = l.topic(o.Index).partitions[0].end, true
+			b.answer()
+			l.next(t)
+		},
+	}})
+}
+
+// install is the index of a start, and what has to be written before the first event.
+type install struct {
+	index *deadletter.Index
+	steps []func(*loop, *task)
+	done  chan struct{} // closed; what is written is durable, or becomes so with the next commit
+}
+
+func (in *install) apply(l *loop) {
+	l.begin(&task{steps: append(in.steps, func(l *loop, t *task) {
+		l.letters.index = in.index
+		l.next(t)
+		close(in.done)
+	})})
+}
+
+// LoadLetters reads the index of dead letters: it follows Open, and precedes the first Send, and with exactly-once delivery the
+// second Commit. id is this relay's source; passed reports whether the position to start from is behind a place. Without dead letters
+// it does nothing. It returns the index and the offset behind which asks count. A [cdc.StopError] says that the
+// letters are another source's.
+func (p *Publisher) LoadLetters(ctx context.Context, id cdc.Source, passed func(place string) bool) (*deadletter.Index, int64, error) {
+	if p.opts.Letters == nil {
+		return nil, 0, nil
+	}
+	b := &barrierRequest{done: make(chan struct{})}
+	p.mail.post(b)
+	if err := await(ctx, p, b.done); err != nil {
+		return nil, 0, err
+	}
+	records, err := p.readIndex(ctx, b.offset)
+	if err != nil {
+		return nil, 0, fmt.Errorf("read the index of dead letters: %w", err)
+	}
+	if err := p.verifySource(records.Source, id); err != nil {
+		return nil, 0, err
+	}
+	in := &install{index: deadletter.NewIndex(p.opts.Letters.Options, records.Entries, passed), done: make(chan struct{})}
+	in.steps = p.cleanup(records, id)
+	p.mail.post(in)
+	return in.index, b.offset, await(ctx, p, in.done)
+}
+
+func (p *Publisher) readIndex(ctx context.Context, end int64) (*deadletter.Records, error) {
+	client, err := kafka.NewClient(p.opts.Kafka)
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	records := deadletter.NewRecords()
+	err = client.Read(ctx, p.opts.Letters.Index, 0, kafka.Oldest, end, func(r *kafka.Record) error {
+		return records.Add(string(r.Key), r.Value)
+	})
+	return records, err
+}
+
+// verifySource refuses letters of another source: this relay would hold, publish and drop what is not its own.
+func (p *Publisher) verifySource(of *deadletter.SourceRecord, id cdc.Source) error {
+	if of == nil || *of == *deadletter.NewSourceRecord(id) {
+		return nil
+	}
+	return cdc.Stop(cdc.ClassConfig, "foreign_dead_letters", fmt.Errorf(
+		"topic of dead letters %q is that of another source (system %s, database %s, slot %s), this one is system %s, database %s, slot %s",
+		p.opts.Letters.Topic, of.SystemID, of.Database, of.Slot, id.SystemID, id.Database, id.Slot),
+		"give each relay a dead_letter.topic of its own; if this database has replaced that one, resolve its letters there first, or go on with `cdc-relay dlq adopt`")
+}
+
+// cleanup removes what is done, and asks whose commands have to ask again, in that order.
+func (p *Publisher) cleanup(records *deadletter.Records, id cdc.Source) []func(*loop, *task) {
+	o, done := p.opts.Letters, map[string]int32{}
+	for id, e := range records.Entries {
+		if e.Done != "" {
+			done[id] = e.Partition
+		}
+	}
+	topic, index := forgotten(o, done)
+	for ask := range records.Asks {
+		index = append(index, own{cdc.Message{Topic: o.Index, Key: deadletter.AskKey(ask)}, 0})
+	}
+	if records.Source == nil {
+		index = append(index, own{cdc.Message{Topic: o.Index, Key: []byte(deadletter.SourceKey), Value: deadletter.NewSourceRecord(id).Encode()}, 0})
+	}
+	return []func(*loop, *task){write(topic...), write(index...)}
+}
+
+// hasRoom reports whether events may be accepted.
+func (s *letters) hasRoom() bool { return s.index != nil && !s.index.Full() }
+
+// isOwnTopic reports whether a topic holds no events, but what the relay itself needs.
+func (l *loop) isOwnTopic(name string) bool {
+	return l.group != nil && name == l.group.topic || l.letters != nil && (name == l.letters.opts.Topic || name == l.letters.opts.Index)
+}

@@ -1,0 +1,188 @@
+package publisher
+
+import (
+	"context"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/deadletter"
+)
+
+// # Resolving letters
+//
+// A chunk of letters is published, or dropped, and then the index says so; both are one transaction with exactly-once delivery.
+// New events of a key whose letters are all in the chunk wait until then, so that a busy key comes to an end. What follows, the
+// tombstones, is the caller's: a relay that starts in between finds entries that are done, and writes them.
+
+// Resolution is a letter to publish or to drop.
+type Resolution struct {
+	ID        string
+	Partition int32
+	Order     deadletter.Order
+	// Hold is the letter's name of what it holds; "" for nothing.
+	Hold string
+	// Message is the event as it is routed now; nil drops it.
+	Message *cdc.Message
+	// Attempts counts this one.
+	Attempts int
+	// Failed returns the index's entry for a letter that stays. It must be safe to call from another goroutine.
+	Failed func(reason string, err error) []byte
+}
+
+// Outcome is what became of a [Resolution]. The zero value: it was published or dropped.
+type Outcome struct {
+	// Skipped says that nothing was tried: an earlier letter of the key stays, or this one is gone.
+	Skipped bool
+	// Reason and Err are why it could not be published.
+	Reason string
+	Err    error
+}
+
+// chunk is a call of Resolve.
+type chunk struct {
+	items []*item
+	open  int // items that are being published, and one until all of them are queued
+	task  *task
+	done  chan struct{} // closed
+}
+
+// item is a letter of a chunk.
+type item struct {
+	Resolution
+
+	chunk   *chunk
+	name    string
+	order   deadletter.Order
+	outcome Outcome
+}
+
+// Resolve publishes letters in their order, or drops them, and returns an outcome for each when the index has it. Those of a key must
+// be the first that it has, unless they are dropped. The messages must not change until it returns.
+func (p *Publisher) Resolve(ctx context.Context, letters []Resolution) ([]Outcome, error) {
+	c := &chunk{done: make(chan struct{})}
+	for _, r := range letters {
+		c.items = append(c.items, &item{Resolution: r, chunk: c, name: r.Hold, order: r.Order})
+	}
+	p.mail.post(c)
+	if err := await(ctx, p, c.done); err != nil {
+		return nil, err
+	}
+	outcomes := make([]Outcome, len(c.items))
+	for i, it := range c.items {
+		outcomes[i] = it.outcome
+	}
+	return outcomes, nil
+}
+
+func (c *chunk) apply(l *loop) {
+	c.task = &task{steps: []func(*loop, *task){c.publish, c.record, c.end}}
+	l.submitTask(c.task)
+}
+
+// publish queues the messages.
+func (c *chunk) publish(l *loop, t *task) {
+	for _, it := range c.items { // all of them first: what is accepted meanwhile may be behind the last
+		it.outcome.Skipped = !l.letters.index.Begin(it.ID, it.Message == nil)
+	}
+	c.open = 1
+	for _, it := range c.items {
+		if it.Message == nil || it.outcome.Skipped {
+			continue
+		}
+		c.open++
+		pending := &pendingBatch{seq: t.seq, open: 1, item: it, then: func(l *loop) { c.one(l) }}
+		l.queue(it.Message, pending, 0)
+	}
+	c.one(l)
+}
+
+// one notes that an item was published or has failed.
+func (c *chunk) one(l *loop) {
+	if c.open--; c.open == 0 {
+		l.next(c.task)
+	}
+}
+
+// failed notes that an item cannot be published: it, and what follows it in its key, stay.
+func (l *loop) failed(it *item, why rejection) {
+	if l.overtaken(&entry{pending: &pendingBatch{item: it}}) {
+		it.outcome.Skipped = true
+		l.letters.index.Back(it.ID)
+	} else {
+		it.outcome = Outcome{Reason: why.reason, Err: why.err}
+		l.letters.index.Failed(it.ID, why.reason, l.now, it.Attempts)
+	}
+	it.chunk.one(l)
+}
+
+// record writes what became of the items into the index.
+func (c *chunk) record(l *loop, t *task) {
+	var records []own
+	for _, it := range c.items {
+		var value []byte
+		switch {
+		case it.outcome.Skipped:
+			continue
+		case it.outcome.Err != nil:
+			value = it.Failed(it.outcome.Reason, it.outcome.Err)
+		case it.Message == nil:
+			value = deadletter.DoneValue(it.Partition, deadletter.Dropped)
+		default:
+			value = deadletter.DoneValue(it.Partition, deadletter.Published)
+		}
+		records = append(records, own{cdc.Message{Topic: l.letters.opts.Index, Key: deadletter.EntryKey(it.ID), Value: value}, 0})
+	}
+	write(records...)(l, t)
+}
+
+// end releases the keys that have no letter left.
+func (c *chunk) end(l *loop, t *task) {
+	names := map[string]bool{}
+	for _, it := range c.items {
+		if !it.outcome.Skipped && it.outcome.Err == nil {
+			l.letters.index.Resolved(it.ID)
+		}
+		names[it.name] = true
+	}
+	for name := range names {
+		l.release(name)
+	}
+	l.next(t)
+	close(c.done)
+}
+
+// NoteAttempts writes entries of letters that are about to be tried, and returns when they are durable. It shows that this
+// publisher still leads, and counts attempts that end the relay.
+func (p *Publisher) NoteAttempts(ctx context.Context, entries map[string][]byte) error {
+	var records []own
+	for id, value := range entries {
+		records = append(records, own{cdc.Message{Topic: p.opts.Letters.Index, Key: deadletter.EntryKey(id), Value: value}, 0})
+	}
+	return p.write(ctx, records...)
+}
+
+// Forget removes letters that are resolved, by ID with their partition: from the topic of letters first, then from the index.
+func (p *Publisher) Forget(ctx context.Context, letters map[string]int32) error {
+	topic, index := forgotten(p.opts.Letters, letters)
+	if err := p.write(ctx, topic...); err != nil {
+		return err
+	}
+	return p.write(ctx, index...)
+}
+
+// forgotten returns the tombstones of letters in both topics.
+func forgotten(o *LetterOptions, letters map[string]int32) (topic, index []own) {
+	for id, partition := range letters {
+		topic = append(topic, own{cdc.Message{Topic: o.Topic, Key: []byte(id)}, partition})
+		index = append(index, own{cdc.Message{Topic: o.Index, Key: deadletter.EntryKey(id)}, 0})
+	}
+	return topic, index
+}
+
+// Answer writes the answer to an ask into the index; nil removes the ask.
+func (p *Publisher) Answer(ctx context.Context, id string, answer *deadletter.Ask) error {
+	m := cdc.Message{Topic: p.opts.Letters.Index, Key: deadletter.AskKey(id)}
+	if answer != nil {
+		m.Value = answer.Encode()
+	}
+	return p.write(ctx, own{m, 0})
+}
