@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
@@ -109,15 +110,20 @@ func HoldName(table *cdc.Table, key []byte) string {
 	return table.String() + "\x00" + KeyText(key)
 }
 
-// maxID is how much of an event ID a letter's ID holds.
+// maxID is how much of an event ID a letter's ID and an entry hold.
 const maxID = 200
+
+// Short is a text as an entry holds it.
+func Short(text []byte) string {
+	if len(text) > maxID {
+		text = text[:maxID]
+	}
+	return strings.ToValidUTF8(string(text), "")
+}
 
 // ID is the ID of a letter: event ID and place. Event IDs alone are not unique, and compaction would lose a letter.
 func ID(eventID []byte, place string) string {
-	if len(eventID) > maxID {
-		eventID = eventID[:maxID]
-	}
-	return string(eventID) + "@" + place
+	return Short(eventID) + "@" + place
 }
 
 // The keys of the index.

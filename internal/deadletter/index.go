@@ -119,18 +119,14 @@ func (x *Index) Unmet(id func() string) *Entry {
 	return nil
 }
 
-// Holds reports whether the key has letters, and whether all of them are being resolved.
-func (x *Index) Holds(name string) (holds, ending bool) {
+// Holds reports whether the key has letters.
+func (x *Index) Holds(name string) bool {
 	if x.size.Load() == 0 || name == "" {
-		return false, false
+		return false
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	k := x.held[name]
-	if k == nil {
-		return false, false
-	}
-	return true, !slices.ContainsFunc(k.letters, func(l *letter) bool { return l.state != resolving })
+	return x.held[name] != nil
 }
 
 // Precedes reports whether the key has a letter before o. In a chunk those that are being resolved do not count.

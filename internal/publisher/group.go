@@ -177,10 +177,9 @@ func (l *loop) stepGroup() {
 		return
 	}
 	switch {
-	case g.phase != collecting:
-	case g.request != nil:
+	case g.request != nil && g.record == nil:
 		l.recordPosition()
-	case l.groupEnds():
+	case g.phase == collecting && l.groupEnds():
 		g.phase = full
 	}
 	if g.phase == full && l.window.open.len() == 0 && !l.working() {

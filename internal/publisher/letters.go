@@ -34,8 +34,9 @@ type letters struct {
 	index *deadletter.Index // nil until it is installed
 	// swept: entries of batches up to this one may be behind a letter of their key that became one later.
 	swept uint64
-	// parked has the events of keys whose last letters are being resolved.
-	parked map[string][]entry
+	// closing has the keys whose last letters are being resolved, until when that may take. Their new events wait in parked.
+	closing map[string]time.Time
+	parked  map[string][]entry
 
 	open    int     // tasks that have begun and not ended
 	waiting []*task // tasks that have not begun
@@ -61,9 +62,10 @@ func (l *loop) takes(pending *pendingBatch, m *cdc.Message) bool {
 		return true
 	}
 	name := deadletter.HoldName(b.Table, m.Key)
-	holds, ending := x.Holds(name)
+	holds := x.Holds(name)
+	_, closing := l.letters.closing[name]
 	switch {
-	case holds && ending:
+	case holds && closing:
 		e := entry{m: m, pending: pending, body: int32(min(bodySize(m), 1<<30))}
 		l.buffered += e.weight()
 		l.letters.parked[name] = append(l.letters.parked[name], e)
@@ -172,13 +174,13 @@ func (what *letter) letter(r *cdc.Routed) *deadletter.Letter {
 	d := &deadletter.Letter{Entry: deadletter.Entry{
 		Place: b.Place(row), Table: b.Table.String(), Reason: what.reason, Error: what.text,
 	}}
-	form := cdc.FormBytes
+	form, short := cdc.FormBytes, deadletter.Short
 	if m := what.message; m != nil {
 		d.RecordKey, d.Payload, d.Headers, d.Topic = m.Key, m.Value, m.Headers, m.Topic
-		d.ID, d.Type, d.AggregateType, d.Tenant = string(eventID(m)), header(m, "ce_type"), header(m, "ce_aggregatetype"), header(m, "ce_tenant")
+		d.ID, d.Type, d.AggregateType, d.Tenant = short(eventID(m)), short(header(m, "ce_type")), short(header(m, "ce_aggregatetype")), short(header(m, "ce_tenant"))
 	} else {
 		f := what.refused
-		d.RecordKey, d.ID, d.Type, d.AggregateType, d.Tenant = f.Key, string(f.EventID), string(f.Type), string(f.AggregateType), string(f.Tenant)
+		d.RecordKey, d.ID, d.Type, d.AggregateType, d.Tenant = f.Key, short(f.EventID), short(f.Type), short(f.AggregateType), short(f.Tenant)
 		d.Payload, form = rawPayload(b, row, r.Payload)
 	}
 	d.Key = deadletter.KeyText(d.RecordKey)
@@ -212,13 +214,13 @@ func letterID(b *cdc.Batch, row int32, eventID []byte) string {
 // eventID is that of a record of the router: the first header is ce_id.
 func eventID(m *cdc.Message) []byte { return m.Headers[0].Value }
 
-func header(m *cdc.Message, name string) string {
+func header(m *cdc.Message, name string) []byte {
 	for i := range m.Headers {
 		if string(m.Headers[i].Key) == name {
-			return string(m.Headers[i].Value)
+			return m.Headers[i].Value
 		}
 	}
-	return ""
+	return nil
 }
 
 // noteLetter counts a new letter. The first of a reason is logged, and then how many there were.
@@ -249,6 +251,7 @@ func (l *loop) noteLetter(d *deadletter.Letter) {
 func (l *loop) release(name string) {
 	parked := l.letters.parked[name]
 	delete(l.letters.parked, name)
+	delete(l.letters.closing, name)
 	x := l.letters.index
 	for _, e := range parked {
 		if x.Precedes(name, x.Order(e.pending.seq, e.m.Row), false) {

@@ -3,6 +3,7 @@ package publisher
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/deadletter"
@@ -48,7 +49,7 @@ func (b *barrier) answer() {
 // startLetters makes l put events into the dead letters.
 func (p *Publisher) startLetters(l *loop) {
 	o := p.opts.Letters
-	l.letters = &letters{opts: o, parked: map[string][]entry{}, logged: map[string]*logged{}}
+	l.letters = &letters{opts: o, closing: map[string]time.Time{}, parked: map[string][]entry{}, logged: map[string]*logged{}}
 	p.mail.post(openBarrier{})
 }
 

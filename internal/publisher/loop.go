@@ -154,6 +154,7 @@ func (l *loop) turn() {
 			l.sendReady(b)
 		}
 	}
+	l.openLate()
 	l.stepGroup()
 	l.reportFailure()
 }

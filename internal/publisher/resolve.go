@@ -2,6 +2,7 @@ package publisher
 
 import (
 	"context"
+	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/deadletter"
@@ -10,7 +11,7 @@ import (
 // # Resolving letters
 //
 // A chunk of letters is published, or dropped, and then the index says so; both are one transaction with exactly-once delivery.
-// New events of a key whose letters are all in the chunk wait until then, so that a busy key comes to an end. What follows, the
+// New events of a key that is closed wait until its last letter is resolved, so that a busy key comes to an end. What follows, the
 // tombstones, is the caller's: a relay that starts in between finds entries that are done, and writes them.
 
 // Resolution is a letter to publish or to drop.
@@ -136,18 +137,68 @@ func (c *chunk) record(l *loop, t *task) {
 
 // end releases the keys that have no letter left.
 func (c *chunk) end(l *loop, t *task) {
-	names := map[string]bool{}
 	for _, it := range c.items {
 		if !it.outcome.Skipped && it.outcome.Err == nil {
 			l.letters.index.Resolved(it.ID)
 		}
-		names[it.name] = true
-	}
-	for name := range names {
-		l.release(name)
+		if it.outcome.Err != nil || !l.letters.index.Holds(it.name) {
+			l.release(it.name)
+		}
 	}
 	l.next(t)
-	close(c.done)
+	l.whenCommitted(func() { close(c.done) })
+}
+
+// closeRequest is a call of CloseKeys or OpenKeys.
+type closeRequest struct {
+	names []string
+	open  bool
+	done  chan struct{} // closed
+}
+
+// closedFor is how long new events of a key wait: a partition that its letters are for may have no leader.
+const closedFor = 5 * time.Second
+
+// CloseKeys makes new events wait of keys whose last letters are about to be resolved, by the names of what they hold. After a
+// few seconds they become letters.
+func (p *Publisher) CloseKeys(ctx context.Context, names []string) error {
+	r := &closeRequest{names: names, done: make(chan struct{})}
+	p.mail.post(r)
+	return await(ctx, p, r.done)
+}
+
+// OpenKeys ends the wait of those whose letters were not all resolved.
+func (p *Publisher) OpenKeys(ctx context.Context, names []string) error {
+	r := &closeRequest{names: names, open: true, done: make(chan struct{})}
+	p.mail.post(r)
+	return await(ctx, p, r.done)
+}
+
+func (r *closeRequest) apply(l *loop) {
+	for _, name := range r.names {
+		switch {
+		case r.open:
+			l.release(name)
+		case l.letters.index.Holds(name):
+			l.letters.closing[name] = l.now.Add(closedFor)
+			l.wakeAt(l.now.Add(closedFor))
+		}
+	}
+	close(r.done)
+}
+
+// openLate opens the keys that took too long.
+func (l *loop) openLate() {
+	if l.letters == nil {
+		return
+	}
+	for name, due := range l.letters.closing {
+		if l.now.Before(due) {
+			l.wakeAt(due)
+		} else {
+			l.release(name)
+		}
+	}
 }
 
 // NoteAttempts writes entries of letters that are about to be tried, and returns when they are durable. It shows that this

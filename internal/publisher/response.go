@@ -97,6 +97,7 @@ func (l *loop) applyBlock(b *batch, block *sarama.ProduceResponseBlock) {
 // acknowledged removes a batch from the queue and resolves its messages.
 func (l *loop) acknowledged(b *batch) {
 	p, m := b.p, &b.p.topic.metrics
+	p.end = b.offset + int64(b.n)
 	if committed := p.queue.at(0).pending.committed; committed != 0 {
 		m.ack.Observe(max(0, l.now.Sub(time.UnixMicro(committed)).Seconds()))
 	}
@@ -111,7 +112,6 @@ func (l *loop) acknowledged(b *batch) {
 		}
 	}
 	l.resolve(pending, run)
-	p.end = b.offset + int64(b.n)
 	if !l.recorded(b) && !l.isOwnTopic(p.topic.name) {
 		m.published.Add(float64(b.n))
 		m.bytes.Add(float64(b.bytes))

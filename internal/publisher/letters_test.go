@@ -1,0 +1,442 @@
+package publisher_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/deadletter"
+	"github.com/cdc-relay/cdc-relay/internal/kafka"
+	"github.com/cdc-relay/cdc-relay/internal/publisher"
+)
+
+const (
+	letterTopic = "letters"
+	letterIndex = "letters.index"
+)
+
+// lettered is a publisher with dead letters and what it has answered.
+type lettered struct {
+	*publisher.Publisher
+
+	opts  publisher.Options
+	index *deadletter.Index
+	next  uint64
+	group bool
+
+	mu    sync.Mutex
+	acked uint64
+	err   error
+}
+
+// eachDelivery runs a test for both kinds of delivery.
+func eachDelivery(t *testing.T, test func(t *testing.T, c *kfake.Cluster, l *lettered)) {
+	t.Helper()
+	for _, group := range []bool{false, true} {
+		t.Run(map[bool]string{false: "at-least-once", true: "exactly-once"}[group], func(t *testing.T) {
+			c := newCluster(t, 1, 3)
+			compacted := map[string]string{"cleanup.policy": "compact"}
+			createTopic(t, c.ListenAddrs(), letterTopic, 4, compacted)
+			createTopic(t, c.ListenAddrs(), letterIndex, 1, compacted)
+			createTopic(t, c.ListenAddrs(), positions, 1, compacted)
+			opts := options(c)
+			opts.Letters = &publisher.LetterOptions{
+				Topic: letterTopic, Index: letterIndex, Partitions: 4, Resolved: func() {},
+				Options: deadletter.Options{HoldKey: true, MaxKeys: 100, MaxLetters: 1000},
+			}
+			opts.UnknownTopic, opts.TooLarge, opts.Rejected = cdc.PolicyDeadLetter, cdc.PolicyDeadLetter, cdc.PolicyDeadLetter
+			if group {
+				opts.PositionTopic = positions
+			}
+			l := &lettered{opts: opts, next: 1, group: group}
+			p, err := publisher.New(opts, logger(t), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			l.Publisher = p
+			t.Cleanup(p.Kill)
+			l.start(t, nil)
+			test(t, c, l)
+		})
+	}
+}
+
+func source() cdc.Source { return cdc.Source{SystemID: "1", Database: "shop", Slot: "s"} }
+
+// start opens the publisher as a relay does. Places in passed are behind the position.
+func (l *lettered) start(t *testing.T, passed func(string) bool) {
+	t.Helper()
+	if passed == nil {
+		passed = func(string) bool { return true }
+	}
+	err := l.Open(t.Context(), "cdc-relay.test")
+	if err == nil && l.group {
+		_, err = l.Commit(t.Context(), "barrier", nil)
+	}
+	if err == nil {
+		l.index, _, err = l.LoadLetters(t.Context(), source(), passed)
+	}
+	if err == nil && l.group {
+		_, err = l.Commit(t.Context(), "position", nil)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	go l.collect(t.Context(), l.Durable())
+}
+
+// restart is that of a relay that was killed.
+func (l *lettered) restart(t *testing.T, passed func(string) bool) {
+	t.Helper()
+	l.Kill()
+	l.Reset()
+	l.start(t, passed)
+}
+
+func (l *lettered) collect(ctx context.Context, answers <-chan cdc.Durable) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case d := <-answers:
+			err := d.Err
+			if d.Cut {
+				_, err = l.Commit(ctx, "position", nil)
+			}
+			l.mu.Lock()
+			if d.Cut == l.group { // it is committed
+				l.acked = max(l.acked, d.Last)
+			}
+			if err != nil && l.err == nil {
+				l.err = err
+			}
+			l.mu.Unlock()
+		}
+	}
+}
+
+// fact is an event: its key, its topic ("" cannot be routed), and its value.
+type fact struct{ key, topic, value string }
+
+// send sends events as one batch of one transaction, and returns its number.
+func (l *lettered) send(t *testing.T, facts ...fact) uint64 {
+	t.Helper()
+	table := &cdc.Table{Schema: "public", Name: "outbox", Columns: []cdc.Column{{Name: "event_id"}, {Name: "payload"}}}
+	b := &cdc.Batch{Seq: l.next, Table: table, Txs: []cdc.Tx{{Commit: 0x100 * l.next, Time: time.Now().UnixMicro()}}}
+	r := &cdc.Routed{Batch: b, Payload: 1}
+	l.next++
+	for i, f := range facts {
+		for _, v := range []string{f.key + "/" + f.value, f.value} {
+			b.Spans = append(b.Spans, cdc.Span{Off: int32(len(b.Arena)), Len: int32(len(v))})
+			b.Arena = append(b.Arena, v...)
+		}
+		m := msg(f.key, f.value)
+		m.Topic, m.Row = f.topic, int32(i)
+		if f.topic == "" {
+			r.Refused = append(r.Refused, cdc.Refused{Row: int32(i), Reason: "unroutable", Err: errors.New("no route"), EventID: m.Headers[0].Value, Key: m.Key})
+		} else {
+			r.Messages = append(r.Messages, m)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := l.Send(ctx, r); err != nil {
+		t.Fatal(err)
+	}
+	return b.Seq
+}
+
+func (l *lettered) answered(t *testing.T, seq uint64) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("the answer to %d", seq), func() bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.err != nil {
+			t.Fatal(l.err)
+		}
+		return l.acked >= seq
+	})
+}
+
+// records reads what is committed in a topic, the values by key in the order of their offsets.
+func (l *lettered) records(t *testing.T, topic string, partitions int32) map[string][]*kafka.Record {
+	t.Helper()
+	all := map[string][]*kafka.Record{}
+	client := newClient(t, l.opts.Kafka)
+	for id := range partitions {
+		err := client.Read(t.Context(), topic, id, kafka.Oldest, kafka.Committed, func(r *kafka.Record) error {
+			all[string(r.Key)] = append(all[string(r.Key)], r)
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return all
+}
+
+// published is what a key has in topic t, "a b c".
+func (l *lettered) published(t *testing.T, key string) string {
+	t.Helper()
+	var values []string
+	for _, r := range l.records(t, "t", 3)[key] {
+		values = append(values, string(r.Value))
+	}
+	return strings.Join(values, " ")
+}
+
+// letters are those that are left in the topic, by their IDs.
+func (l *lettered) letters(t *testing.T) map[string]*deadletter.Letter {
+	t.Helper()
+	all := map[string]*deadletter.Letter{}
+	for id, records := range l.records(t, letterTopic, 4) {
+		last := records[len(records)-1]
+		if id == deadletter.Barrier || last.Value == nil {
+			continue
+		}
+		d, err := deadletter.Decode(last.Value, last.Headers)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.Partition = last.Partition
+		all[id] = d
+	}
+	return all
+}
+
+// resolve publishes the letters to topic, in the order of their IDs, or drops them, and removes those that are done.
+func (l *lettered) resolve(t *testing.T, topic string, ids ...string) []publisher.Outcome {
+	t.Helper()
+	letters := l.letters(t)
+	index := l.entries(t)
+	var asked []publisher.Resolution
+	done := map[string]int32{}
+	for _, id := range ids {
+		d, e := letters[id], index[id]
+		r := publisher.Resolution{ID: id, Partition: e.Partition, Order: e.Order, Hold: e.HoldName(), Attempts: 1}
+		r.Failed = func(reason string, err error) []byte {
+			again := *e
+			again.Reason, again.Error, again.Attempts = reason, err.Error(), 1
+			return again.Encode()
+		}
+		if topic != "" {
+			r.Message = &cdc.Message{Topic: topic, Key: d.RecordKey, Value: d.Payload, Headers: d.Headers}
+		}
+		asked = append(asked, r)
+	}
+	outcomes, err := l.Resolve(t.Context(), asked)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, o := range outcomes {
+		if !o.Skipped && o.Err == nil {
+			done[ids[i]] = asked[i].Partition
+		}
+	}
+	if err := l.Forget(t.Context(), done); err != nil {
+		t.Fatal(err)
+	}
+	return outcomes
+}
+
+// entries are those of the index.
+func (l *lettered) entries(t *testing.T) map[string]*deadletter.Entry {
+	t.Helper()
+	records := deadletter.NewRecords()
+	for key, all := range l.records(t, letterIndex, 1) {
+		if err := records.Add(key, all[len(all)-1].Value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return records.Entries
+}
+
+// An event that cannot be routed becomes a letter with all that it has, and its key's later events follow it, also after a
+// restart. Other keys pass. What is published again comes before what follows.
+func TestKeyIsHeld(t *testing.T) {
+	eachDelivery(t, func(t *testing.T, _ *kfake.Cluster, l *lettered) {
+		seq := l.send(t, fact{"a", "t", "1"}, fact{"a", "", "2"}, fact{"b", "t", "1"}, fact{"a", "t", "3"})
+		l.answered(t, seq)
+		if a, b := l.published(t, "a"), l.published(t, "b"); a != "1" || b != "1" {
+			t.Errorf("published: %q, %q", a, b)
+		}
+		l.restart(t, nil)
+		l.answered(t, l.send(t, fact{"a", "t", "4"}, fact{"b", "t", "2"}))
+		letters := l.letters(t)
+		ids := slices.Sorted(maps.Keys(letters))
+		want := []string{"a/2@0000000000000100/1", "a/3@0000000000000100/3", "a/4@0000000000000200/0"}
+		if !slices.Equal(ids, want) {
+			t.Fatalf("letters: %q", ids)
+		}
+		d := letters[ids[0]]
+		if d.Reason != "unroutable" || d.Error != "no route" || string(d.Payload) != "2" || string(d.RecordKey) != "a" || d.Table != "public.outbox" {
+			t.Errorf("letter: %+v", d)
+		}
+		if d := letters[ids[1]]; d.Reason != deadletter.Held || d.Topic != "t" || len(d.Headers) != 2 || d.Batch(map[string]*cdc.Table{}).Rows() != 1 {
+			t.Errorf("held letter: %+v", d)
+		}
+		if out := l.resolve(t, "t", ids[1]); !out[0].Skipped {
+			t.Errorf("it was published before the first: %+v", out)
+		}
+		for i, out := range l.resolve(t, "t", ids...) {
+			if out != (publisher.Outcome{}) {
+				t.Errorf("letter %d: %+v", i, out)
+			}
+		}
+		l.answered(t, l.send(t, fact{"a", "t", "5"}))
+		if a, b := l.published(t, "a"), l.published(t, "b"); a != "1 2 3 4 5" || b != "1 2" {
+			t.Errorf("published: %q, %q", a, b)
+		}
+		if len(l.letters(t)) != 0 || len(l.entries(t)) != 0 || l.index.Len() != 0 {
+			t.Errorf("left: %v, %v, %d", l.letters(t), l.entries(t), l.index.Len())
+		}
+	})
+}
+
+// What a broker rejects, what is too large, and what is for a missing topic become letters; events of other keys in the
+// same batch pass, and a retry that fails again concerns nothing else.
+func TestRejectedEventsBecomeLetters(t *testing.T) {
+	eachDelivery(t, func(t *testing.T, _ *kfake.Cluster, l *lettered) {
+		huge := strings.Repeat("x", 2<<20)
+		seq := l.send(t, fact{"a", "t", "1"}, fact{"a", "t", huge}, fact{"b", "t", "1"}, fact{"a", "t", "2"}, fact{"c", "missing", "1"}, fact{"c", "t", "2"})
+		l.answered(t, seq)
+		if a, b := l.published(t, "a"), l.published(t, "b"); a != "1" || b != "1" {
+			t.Errorf("published: %q, %q", a, b)
+		}
+		entries := l.entries(t)
+		reasons := map[string]int{}
+		for _, e := range entries {
+			reasons[e.Reason]++
+		}
+		if reasons["too_large"] != 1 || reasons["unknown_topic"] != 1 || reasons[deadletter.Held] < 1 {
+			t.Errorf("letters: %v", reasons)
+		}
+		for id, e := range entries {
+			if e.Reason != "unknown_topic" {
+				continue
+			}
+			if out := l.resolve(t, "missing", id); out[0].Reason != "unknown_topic" || out[0].Err == nil {
+				t.Errorf("published again to a missing topic: %+v", out)
+			}
+			if again := l.entries(t)[id]; again.Attempts != 1 || again.Error != "the topic does not exist" {
+				t.Errorf("entry: %+v", again)
+			}
+		}
+		l.answered(t, l.send(t, fact{"b", "t", "2"}))
+	})
+}
+
+// A key with more events than a chunk takes comes to an end: those that come meanwhile wait for the chunk, behind it.
+func TestBusyKeyIsReleased(t *testing.T) {
+	eachDelivery(t, func(t *testing.T, _ *kfake.Cluster, l *lettered) {
+		l.answered(t, l.send(t, fact{"a", "", "0"}))
+		stop, stopped := make(chan struct{}), make(chan uint64)
+		go func() {
+			n := 1
+			for {
+				select {
+				case <-stop:
+					stopped <- l.send(t, fact{"a", "t", strconv.Itoa(n)})
+					return
+				default:
+					l.send(t, fact{"a", "t", strconv.Itoa(n)})
+					n++
+				}
+			}
+		}()
+		eventually(t, "the key to be free", func() bool {
+			entries, letters := l.entries(t), l.letters(t)
+			ids := slices.SortedFunc(maps.Keys(entries), func(a, b string) int { return entries[a].Order.Compare(entries[b].Order) })
+			ids = slices.DeleteFunc(ids, func(id string) bool { return entries[id].Done != "" || letters[id] == nil })
+			if len(ids) > 0 {
+				l.resolve(t, "t", ids...)
+			}
+			if err := l.CloseKeys(t.Context(), []string{"public.outbox\x00a"}); err != nil {
+				t.Fatal(err)
+			}
+			return l.index.Len() == 0 && len(ids) > 0
+		})
+		close(stop)
+		l.answered(t, <-stopped)
+		got := strings.Fields(l.published(t, "a"))
+		for i := range got {
+			if got[i] != strconv.Itoa(i) {
+				t.Fatalf("event %d is %s of %d", i, got[i], len(got))
+			}
+		}
+	})
+}
+
+// A row whose position was not saved comes again after a restart: it stays the same letter, and is not published, because its
+// letter would be left.
+func TestLetterIsMetAgain(t *testing.T) {
+	eachDelivery(t, func(t *testing.T, _ *kfake.Cluster, l *lettered) {
+		l.answered(t, l.send(t, fact{"a", "", "1"}, fact{"a", "t", "2"}))
+		l.restart(t, func(string) bool { return false })
+		if out := l.resolve(t, "t", "a/1@0000000000000100/0"); !out[0].Skipped {
+			t.Errorf("published before its row has come: %+v", out)
+		}
+		l.next = 1
+		l.answered(t, l.send(t, fact{"a", "t", "1"}, fact{"a", "t", "2"}))
+		entries := l.entries(t)
+		if len(entries) != 2 || entries["a/1@0000000000000100/0"].Reason != "unroutable" || entries["a/1@0000000000000100/0"].Order.Epoch != 2 {
+			t.Errorf("letters: %+v", entries)
+		}
+		l.resolve(t, "t", "a/1@0000000000000100/0", "a/2@0000000000000100/1")
+		if a := l.published(t, "a"); a != "1 2" {
+			t.Errorf("published: %q", a)
+		}
+	})
+}
+
+// Dropped letters are gone, and their followers stay. At the limit nothing more is accepted, and letters can be resolved.
+func TestDropAndLimit(t *testing.T) {
+	eachDelivery(t, func(t *testing.T, _ *kfake.Cluster, l *lettered) {
+		l.opts.Letters.MaxLetters = 2
+		l.restart(t, nil)
+		l.answered(t, l.send(t, fact{"a", "", "1"}, fact{"a", "t", "2"}))
+		waiting := l.send(t, fact{"b", "t", "1"})
+		if !l.index.Full() {
+			t.Error("it is not full")
+		}
+		if out := l.resolve(t, "", "a/1@0000000000000100/0"); out[0] != (publisher.Outcome{}) {
+			t.Errorf("not dropped: %+v", out)
+		}
+		l.answered(t, waiting)
+		if entries := l.entries(t); len(entries) != 1 || entries["a/2@0000000000000100/1"] == nil {
+			t.Errorf("left: %v", entries)
+		}
+	})
+}
+
+// Letters of another source are refused: two databases of the same name may share the default topic by accident.
+func TestForeignLetters(t *testing.T) {
+	eachDelivery(t, func(t *testing.T, _ *kfake.Cluster, l *lettered) {
+		l.Kill()
+		l.Reset()
+		if err := l.Open(t.Context(), "cdc-relay.test"); err != nil {
+			t.Fatal(err)
+		}
+		if l.group {
+			if _, err := l.Commit(t.Context(), "barrier", nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		other := source()
+		other.SystemID = "2"
+		_, _, err := l.LoadLetters(t.Context(), other, func(string) bool { return true })
+		if stop, ok := errors.AsType[*cdc.StopError](err); !ok || stop.Reason != "foreign_dead_letters" {
+			t.Errorf("accepted: %v", err)
+		}
+	})
+}
