@@ -86,7 +86,10 @@ func (l *loop) unsendable(p *partition, e *entry) bool {
 
 // tooLarge is known in advance only without compression.
 func (l *loop) tooLarge(p *partition, e *entry) bool {
-	return l.codec == 0 && e.size()+batchOverhead > p.topic.limit || e.size() > hardLimit
+	if e.size() > hardLimit {
+		return true
+	}
+	return l.codec == 0 && e.size()+batchOverhead > p.topic.limit && e.pending.item == nil // whose limit may have been raised just now
 }
 
 // hardLimit is below sarama.MaxRequestSize and the brokers' socket.request.max.bytes, which end the connection: no

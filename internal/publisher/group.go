@@ -58,7 +58,9 @@ type group struct {
 	record    *pendingBatch
 	worked    bool     // tasks have begun in it
 	then      []func() // called when it is committed
-	offset    int64    // of the record
+	// boundary are requests that wait for its end, before which nothing more is accepted.
+	boundary []*closeRequest
+	offset   int64 // of the record
 	// careful is how many more events are published in groups of one batch; see stopInGroup.
 	careful *int
 }
@@ -154,7 +156,7 @@ func (g *group) accepted(r *cdc.Routed, now time.Time) {
 
 // hasRoom reports whether the group accepts another batch.
 func (g *group) hasRoom() bool {
-	return g.phase == collecting && g.events < groupEvents && (*g.careful <= 0 || g.first == 0)
+	return g.phase == collecting && len(g.boundary) == 0 && g.events < groupEvents && (*g.careful <= 0 || g.first == 0)
 }
 
 // includes reports whether records may be sent to p. If not, p is added to the transaction and then marked ready.
@@ -297,7 +299,11 @@ func (e ended) apply(l *loop) {
 	for _, fn := range g.then {
 		fn()
 	}
-	g.then = nil
+	boundary := g.boundary
+	g.then, g.boundary = nil, nil
+	for _, r := range boundary {
+		r.apply(l)
+	}
 	if l.letters != nil {
 		l.startTasks()
 	}

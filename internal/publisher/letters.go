@@ -24,8 +24,8 @@ type LetterOptions struct {
 	// Topic holds the letters, in so many Partitions, and Index says which there are.
 	Topic, Index string
 	Partitions   int
-	// Resolved is called after letters were resolved: others may be due. It must not block.
-	Resolved func()
+	// Stored is called when a letter can be resolved. It must not block.
+	Stored func()
 }
 
 // letters is what the loop knows of them.
@@ -142,10 +142,12 @@ func (l *loop) bury(pending *pendingBatch, what *letter) {
 		steps = []func(*loop, *task){write(entry, record)}
 	}
 	l.begin(&task{seq: pending.seq, steps: append(steps, func(l *loop, t *task) {
-		x.Stored(id)
 		l.next(t)
 		l.resolve(pending, 1)
-		opts.Resolved() // a follower whose key was released meanwhile may be due
+		l.whenCommitted(func() { // it can be read from now on
+			x.Stored(id)
+			opts.Stored() // it may be due already
+		})
 	})})
 }
 

@@ -51,7 +51,7 @@ func eachDelivery(t *testing.T, test func(t *testing.T, c *kfake.Cluster, l *let
 			createTopic(t, c.ListenAddrs(), positions, 1, compacted)
 			opts := options(c)
 			opts.Letters = &publisher.LetterOptions{
-				Topic: letterTopic, Index: letterIndex, Partitions: 4, Resolved: func() {},
+				Topic: letterTopic, Index: letterIndex, Partitions: 4, Stored: func() {},
 				Options: deadletter.Options{HoldKey: true, MaxKeys: 100, MaxLetters: 1000},
 			}
 			opts.UnknownTopic, opts.TooLarge, opts.Rejected = cdc.PolicyDeadLetter, cdc.PolicyDeadLetter, cdc.PolicyDeadLetter
@@ -100,6 +100,9 @@ func (l *lettered) restart(t *testing.T, passed func(string) bool) {
 	t.Helper()
 	l.Kill()
 	l.Reset()
+	l.mu.Lock()
+	l.acked = 0
+	l.mu.Unlock()
 	l.start(t, passed)
 }
 
@@ -173,6 +176,7 @@ func (l *lettered) records(t *testing.T, topic string, partitions int32) map[str
 	t.Helper()
 	all := map[string][]*kafka.Record{}
 	client := newClient(t, l.opts.Kafka)
+	defer client.Close()
 	for id := range partitions {
 		err := client.Read(t.Context(), topic, id, kafka.Oldest, kafka.Committed, func(r *kafka.Record) error {
 			all[string(r.Key)] = append(all[string(r.Key)], r)
@@ -364,6 +368,10 @@ func TestBusyKeyIsReleased(t *testing.T) {
 			if err := l.CloseKeys(t.Context(), []string{"public.outbox\x00a"}); err != nil {
 				t.Fatal(err)
 			}
+			eventually(t, "its letters to be written", func() bool {
+				work, _ := l.index.Retryable(func(string, time.Time, int) bool { return true })
+				return len(work) == l.index.Len()
+			})
 			return l.index.Len() == 0 && len(ids) > 0
 		})
 		close(stop)

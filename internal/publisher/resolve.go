@@ -21,8 +21,10 @@ type Resolution struct {
 	Order     deadletter.Order
 	// Hold is the letter's name of what it holds; "" for nothing.
 	Hold string
-	// Message is the event as it is routed now; nil drops it.
+	// Message is the event as it is routed now; nil drops it. Refused is why it cannot be routed, with the Reason; nil: it can.
 	Message *cdc.Message
+	Refused error
+	Reason  string
 	// Attempts counts this one.
 	Attempts int
 	// Failed returns the index's entry for a letter that stays. It must be safe to call from another goroutine.
@@ -82,11 +84,16 @@ func (c *chunk) apply(l *loop) {
 // publish queues the messages.
 func (c *chunk) publish(l *loop, t *task) {
 	for _, it := range c.items { // all of them first: what is accepted meanwhile may be behind the last
-		it.outcome.Skipped = !l.letters.index.Begin(it.ID, it.Message == nil)
+		it.outcome.Skipped = !l.letters.index.Begin(it.ID, it.Message == nil && it.Refused == nil)
 	}
 	c.open = 1
 	for _, it := range c.items {
-		if it.Message == nil || it.outcome.Skipped {
+		switch {
+		case it.outcome.Skipped, it.Message == nil && it.Refused == nil:
+			continue
+		case it.Refused != nil:
+			c.open++
+			l.failed(it, rejection{reason: it.Reason, err: it.Refused})
 			continue
 		}
 		c.open++
@@ -174,7 +181,13 @@ func (p *Publisher) OpenKeys(ctx context.Context, names []string) error {
 	return await(ctx, p, r.done)
 }
 
+// apply waits for the end of a group that has begun: its letters cannot be read before, and its events could not be committed while
+// some of them wait.
 func (r *closeRequest) apply(l *loop) {
+	if g := l.group; g != nil && !r.open && (g.phase != collecting || g.first != 0 || g.worked) {
+		g.boundary = append(g.boundary, r)
+		return
+	}
 	for _, name := range r.names {
 		switch {
 		case r.open:

@@ -30,9 +30,10 @@ func (l *loop) begin(t *task) {
 	l.next(t)
 }
 
-// submitTask starts a task that was asked for, as soon as a group may begin something.
+// submitTask starts a task that was asked for, as soon as a group may begin something: also a full one, which may have events
+// that wait for it.
 func (l *loop) submitTask(t *task) {
-	if l.group != nil && l.group.phase != collecting {
+	if l.group != nil && l.group.phase > full {
 		l.letters.waiting = append(l.letters.waiting, t)
 		return
 	}

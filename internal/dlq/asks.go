@@ -1,0 +1,174 @@
+package dlq
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/deadletter"
+	"github.com/cdc-relay/cdc-relay/internal/kafka"
+)
+
+// ask is one that was found in the index: nil as soon as its command has gone.
+type ask struct {
+	id    string
+	asked *deadletter.Ask
+}
+
+// follow reads the index behind the barrier, and passes on what commands ask.
+func (r *Resolver) follow(ctx context.Context, asked chan<- ask) {
+	from := r.barrier
+	for ctx.Err() == nil {
+		err := r.followOnce(ctx, &from, asked)
+		if ctx.Err() != nil {
+			return
+		}
+		r.log.Debug("index of dead letters not read, retrying", "error", err)
+		select {
+		case <-time.After(interval):
+		case <-ctx.Done():
+		}
+	}
+}
+
+func (r *Resolver) followOnce(ctx context.Context, from *int64, asked chan<- ask) error {
+	client, err := kafka.NewClient(r.opts.Kafka)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	return client.Follow(ctx, r.opts.Index, 0, *from, func(rec *kafka.Record) error {
+		*from = rec.Offset + 1
+		id, ok := strings.CutPrefix(string(rec.Key), string(deadletter.AskKey("")))
+		if !ok {
+			return nil
+		}
+		a := ask{id: id}
+		if rec.Value != nil {
+			a.asked = new(deadletter.Ask)
+			if json.Unmarshal(rec.Value, a.asked) != nil || a.asked.State != "" { // the latter is an answer of this relay
+				return nil
+			}
+		}
+		select {
+		case asked <- a:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	})
+}
+
+// asks are those of commands that wait, by ID.
+type asks map[string]*pending
+
+// pending is an ask that was accepted.
+type pending struct {
+	do           string
+	left         map[string]bool
+	done, failed int
+	waits        string
+	answered     string // the state that its command was told last
+}
+
+func (p *pending) state() string {
+	if len(p.left) > 0 {
+		return deadletter.Accepted
+	}
+	return deadletter.Ended
+}
+
+// take adds an ask. One that is sent again is answered again.
+func (s asks) take(a ask) {
+	p := s[a.id]
+	switch {
+	case a.asked == nil:
+		delete(s, a.id)
+	case p != nil:
+		p.answered = ""
+	default:
+		p = &pending{do: a.asked.Do, left: map[string]bool{}}
+		for _, id := range a.asked.Letters {
+			p.left[id] = true
+		}
+		s[a.id] = p
+	}
+}
+
+// retries reports whether somebody asks to publish a letter.
+func (s asks) retries(id string) bool {
+	for _, p := range s {
+		if p.do == deadletter.Retry && p.left[id] {
+			return true
+		}
+	}
+	return false
+}
+
+// drops are the letters that somebody asks to drop.
+func (s asks) drops() []string {
+	var ids []string
+	for _, p := range s {
+		if p.do == deadletter.Drop {
+			ids = slices.AppendSeq(ids, maps.Keys(p.left))
+		}
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}
+
+// outcome notes that a letter was resolved, or cannot be.
+func (s asks) outcome(id string, resolved bool) {
+	for _, p := range s {
+		switch {
+		case !p.left[id]:
+			continue
+		case resolved:
+			p.done++
+		default:
+			p.failed++
+		}
+		delete(p.left, id)
+	}
+}
+
+// review looks at what was not done: it waits, or it cannot be done.
+func (s asks) review(x *deadletter.Index, passed func(place string) bool) {
+	for _, p := range s {
+		p.waits = ""
+		for id := range p.left {
+			w, settled, found := x.Letter(id)
+			switch {
+			case !found: // resolved before
+				p.done++
+				delete(p.left, id)
+			case !settled:
+				p.waits = "the relay has yet to read its row again"
+			case p.do == deadletter.Drop && !passed(w.Place):
+				p.waits = "the position behind it is not saved yet"
+			case p.do == deadletter.Retry && w.Blocked && !x.Head(id): // behind one that is blocked, too
+				p.failed++
+				delete(p.left, id)
+			}
+		}
+	}
+}
+
+// answer tells the commands of asks in a state, if they do not know yet.
+func (r *Resolver) answer(ctx context.Context, state string) error {
+	for id, p := range r.asks {
+		now := p.state() + p.waits
+		if p.state() != state || p.answered == now {
+			continue
+		}
+		a := &deadletter.Ask{Do: p.do, State: state, Waits: p.waits, Done: p.done, Failed: p.failed}
+		if err := r.sink.Answer(ctx, id, a); err != nil {
+			return err
+		}
+		p.answered = now
+	}
+	return nil
+}

@@ -1,0 +1,160 @@
+package dlq
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/deadletter"
+	"github.com/cdc-relay/cdc-relay/internal/kafka"
+	"github.com/cdc-relay/cdc-relay/internal/publisher"
+)
+
+// Options configure a [Resolver].
+type Options struct {
+	Kafka kafka.Options
+	// Topic holds the letters, Index says which there are.
+	Topic, Index string
+	// RetryAfter is the pause before the first automatic attempt, which doubles with each; 0: there are none. MaxAttempts is how
+	// many attempts there are.
+	RetryAfter  time.Duration
+	MaxAttempts int
+	// Passed reports whether a position is behind a place.
+	Passed func(p cdc.Progress, place string) bool
+}
+
+// Sink is what publishes: a [publisher.Publisher].
+type Sink interface {
+	LoadLetters(ctx context.Context, id cdc.Source, passed func(place string) bool) (*deadletter.Index, int64, error)
+	Resolve(ctx context.Context, letters []publisher.Resolution) ([]publisher.Outcome, error)
+	NoteAttempts(ctx context.Context, entries map[string][]byte) error
+	Forget(ctx context.Context, letters map[string]int32) error
+	Answer(ctx context.Context, id string, answer *deadletter.Ask) error
+	CloseKeys(ctx context.Context, names []string) error
+	OpenKeys(ctx context.Context, names []string) error
+}
+
+// Router makes records; it is not used for anything else.
+type Router interface {
+	Route(b *cdc.Batch, dst *cdc.Routed) error
+}
+
+// Resolver resolves letters: Load, then Run, for each attempt of the relay.
+type Resolver struct {
+	opts   Options
+	sink   Sink
+	router Router
+	log    *slog.Logger
+	tables map[string]*cdc.Table // schemas of rows
+	news   chan struct{}         // capacity 1: letters may have become due
+	state  *state
+
+	index   *deadletter.Index
+	barrier int64
+	asks    asks
+	done    map[string]int32 // letters of a round that are resolved, with their partition
+	failing string           // the last error, so that it is logged once
+}
+
+// New returns a resolver. It connects to nothing.
+func New(opts Options, sink Sink, router Router, log *slog.Logger) *Resolver {
+	return &Resolver{
+		opts: opts, sink: sink, router: router, log: log, tables: map[string]*cdc.Table{}, news: make(chan struct{}, 1),
+		state: &state{},
+	}
+}
+
+// Notify says that letters may be due. It does not block.
+func (r *Resolver) Notify() {
+	select {
+	case r.news <- struct{}{}:
+	default:
+	}
+}
+
+// Load reads what letters there are. The sink must be open, and have accepted nothing yet.
+func (r *Resolver) Load(ctx context.Context, id cdc.Source, from cdc.Progress) error {
+	index, barrier, err := r.sink.LoadLetters(ctx, id, func(place string) bool { return r.opts.Passed(from, place) })
+	if err != nil {
+		return err
+	}
+	r.index, r.barrier, r.asks = index, barrier, asks{}
+	r.state.set(index)
+	r.Notify()
+	return nil
+}
+
+// interval is how often letters are looked at although nothing is known to have happened: their time may have come.
+const interval = time.Second
+
+// Run resolves letters until ctx ends. saved returns the position that was saved last.
+func (r *Resolver) Run(ctx context.Context, saved func() cdc.Progress) {
+	asked := make(chan ask)
+	go r.follow(ctx, asked)
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for {
+		select {
+		case a := <-asked:
+			r.asks.take(a)
+		case <-r.news:
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		r.noteError(ctx, r.step(ctx, saved()))
+	}
+}
+
+// step does what can be done now.
+func (r *Resolver) step(ctx context.Context, saved cdc.Progress) error {
+	passed := func(place string) bool { return r.opts.Passed(saved, place) }
+	r.index.Settle(passed)
+	if err := r.answer(ctx, deadletter.Accepted); err != nil {
+		return err
+	}
+	if err := r.drop(ctx, passed); err != nil {
+		return err
+	}
+	for {
+		tried, err := r.retry(ctx)
+		if err != nil {
+			return err
+		}
+		if !tried {
+			break
+		}
+	}
+	r.asks.review(r.index, passed)
+	return r.answer(ctx, deadletter.Ended)
+}
+
+// noteError logs an error that is new. What failed is tried again.
+func (r *Resolver) noteError(ctx context.Context, err error) {
+	switch {
+	case ctx.Err() != nil:
+	case err == nil:
+		r.failing = ""
+	case err.Error() != r.failing:
+		r.failing = err.Error()
+		r.log.Warn("dead letters not resolved, retrying", "error", err)
+	}
+}
+
+// due reports whether a blocked letter is to be tried without anybody asking.
+func (r *Resolver) due(tried time.Time, attempts int) bool {
+	const longest = time.Hour
+	if r.opts.RetryAfter == 0 || attempts >= r.opts.MaxAttempts {
+		return false
+	}
+	pause := longest
+	if attempts < 32 {
+		pause = min(r.opts.RetryAfter<<attempts, longest)
+	}
+	if pause <= 0 {
+		pause = longest
+	}
+	since := time.Since(tried)
+	return since >= pause || since < 0 // the clock went back
+}

@@ -1,0 +1,41 @@
+package dlq
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/cdc-relay/cdc-relay/internal/deadletter"
+)
+
+// state is what metrics and status read.
+type state struct {
+	index atomic.Pointer[deadletter.Index]
+}
+
+func (s *state) set(x *deadletter.Index) { s.index.Store(x) }
+
+// Summary returns the state of the letters; zero before Load.
+func (r *Resolver) Summary() deadletter.Summary {
+	x := r.state.index.Load()
+	if x == nil {
+		return deadletter.Summary{}
+	}
+	return x.Summary()
+}
+
+// Register registers the metrics.
+func (r *Resolver) Register(reg prometheus.Registerer) {
+	gauge := func(name, help string, value func(deadletter.Summary) float64) {
+		reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "cdc_relay_" + name, Help: help}, func() float64 { return value(r.Summary()) }))
+	}
+	gauge("dead_letters", "Events in the dead letters that are not resolved.", func(s deadletter.Summary) float64 { return float64(s.Letters) })
+	gauge("held_keys", "Keys whose events go to the dead letters.", func(s deadletter.Summary) float64 { return float64(s.Keys) })
+	gauge("oldest_dead_letter_age_seconds", "Age of the oldest dead letter that is not resolved; 0 without one.", func(s deadletter.Summary) float64 {
+		if s.Oldest.IsZero() {
+			return 0
+		}
+		return max(0, time.Since(s.Oldest).Seconds())
+	})
+}
