@@ -35,6 +35,7 @@
 //   - save saves the position of the durable prefix and confirms it. A slow store gets fewer, larger steps.
 //   - commit commits the position in Kafka for exactly-once delivery; save copies it then.
 //   - watch reports a pipeline that has batches in flight and makes no progress.
+//   - resolveLetters publishes dead letters again, or drops them, where somebody asks for it.
 //   - maintain keeps the partitions of the outbox tables, if the configuration says so.
 //
 // # Stopping

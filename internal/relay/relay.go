@@ -43,7 +43,8 @@ type Stages struct {
 	Checkpointer Checkpointer
 	// Committer is nil for at-least-once delivery.
 	Committer Committer
-	// Maintainer may be nil.
+	// Letters and Maintainer may be nil.
+	Letters    Letters
 	Maintainer Maintainer
 }
 
@@ -157,6 +158,7 @@ func (r *Relay) attempt(ctx context.Context) error {
 	var running, tailing sync.WaitGroup
 	tailing.Go(func() { r.tail(reading) })
 	tailing.Go(func() { r.maintain(reading) })
+	running.Go(func() { r.resolveLetters(stages) })
 	running.Go(func() { r.route(stages) })
 	running.Go(func() { r.acknowledge(stages) })
 	running.Go(func() { r.save(stages) })
@@ -180,6 +182,21 @@ func (r *Relay) maintain(ctx context.Context) {
 	if r.Maintainer != nil {
 		r.Maintainer.Run(ctx)
 	}
+}
+
+// resolveLetters resolves dead letters.
+func (r *Relay) resolveLetters(ctx context.Context) {
+	if r.Letters != nil {
+		r.Letters.Run(ctx, func() cdc.Progress { return r.checkpointOrNone().Progress })
+	}
+}
+
+// loadLetters reads which dead letters there are.
+func (r *Relay) loadLetters(ctx context.Context, c *cdc.Checkpoint) error {
+	if r.Letters == nil {
+		return nil
+	}
+	return r.Letters.Load(ctx, c.Source, c.Progress)
 }
 
 // waitForEnd returns nil when ctx ends, or the error that ends the run.

@@ -75,6 +75,15 @@ type Checkpointer interface {
 	Save(ctx context.Context, c cdc.Checkpoint) error
 }
 
+// Letters resolves dead letters while the relay leads.
+type Letters interface {
+	// Load reads which letters there are. It follows Open of the sink and precedes its first Send, and with exactly-once delivery the
+	// commit of the claim. from is where the relay starts.
+	Load(ctx context.Context, id cdc.Source, from cdc.Progress) error
+	// Run ends when ctx does. saved returns the position that was saved last.
+	Run(ctx context.Context, saved func() cdc.Progress)
+}
+
 // Maintainer looks after the outbox tables while the relay leads.
 type Maintainer interface {
 	// Run ends when ctx does. What it cannot do it logs: it never ends the relay.

@@ -133,6 +133,9 @@ func (r *Relay) claim(ctx context.Context, id cdc.Source, from cdc.Position, res
 		c.Fence = r.fence(id, "")
 	}
 	if r.exactlyOnce() {
+		if err := r.loadLetters(ctx, &c); err != nil {
+			return err
+		}
 		if err := r.Committer.Commit(ctx, c); err != nil {
 			return fmt.Errorf("commit the position: %w", err)
 		}
@@ -203,5 +206,5 @@ func (r *Relay) open(ctx context.Context) error {
 	}
 	c.Fence = current
 	r.checkpoint.Store(&c)
-	return nil
+	return r.loadLetters(ctx, &c)
 }
