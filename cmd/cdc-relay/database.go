@@ -30,6 +30,8 @@ type database interface {
 	newSource(o sourceOptions, log *slog.Logger, reg prometheus.Registerer) (source, error)
 	// newRepair takes the relay's place. verify checks each table's schema, read is the connection that reads it.
 	newRepair(verify func(*cdc.Table) error, read connString, log *slog.Logger) repair.Database
+	// passed reports whether a position is behind a row's place; see [cdc.Batch.Place].
+	passed(p cdc.Progress, place string) bool
 	// tables are the configured tables, in their order.
 	tables() []outboxTable
 	// connString returns given, or the relay's own connection string if given is "".

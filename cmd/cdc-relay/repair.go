@@ -140,7 +140,7 @@ func (a *app) newRepair(c *config.Config, o repair.Options, owner ownerFlag, log
 		return nil, nil, nil, err
 	}
 	source := repair.New(db.newRepair(router.Check, read, log), o, log)
-	stages, store, err := wireSink(c, dropped, log, reg)
+	stages, store, err := wireSink(c, db, dropped, log, reg)
 	if err != nil {
 		return nil, nil, nil, err
 	}

@@ -139,7 +139,7 @@ func wire(c *config.Config, start binlog.StartFrom, dropped func(reason string),
 	if err != nil {
 		return stages{}, nil, err
 	}
-	s, store, err := wireSink(c, dropped, log, reg)
+	s, store, err := wireSink(c, db, dropped, log, reg)
 	if err != nil {
 		return stages{}, nil, err
 	}
@@ -151,8 +151,9 @@ func wire(c *config.Config, start binlog.StartFrom, dropped func(reason string),
 }
 
 // wireSink returns the stages behind the router, and the store, which the caller closes.
-func wireSink(c *config.Config, dropped func(reason string), log *slog.Logger, reg prometheus.Registerer) (relay.Stages, store, error) {
-	sink, err := newPublisher(c, dropped, log, reg)
+func wireSink(c *config.Config, db database, dropped func(reason string), log *slog.Logger, reg prometheus.Registerer) (relay.Stages, store, error) {
+	letters := letterOptions(c)
+	sink, err := newPublisher(c, dropped, letters, log, reg)
 	if err != nil {
 		return relay.Stages{}, nil, err
 	}
@@ -164,5 +165,8 @@ func wireSink(c *config.Config, dropped func(reason string), log *slog.Logger, r
 	if c.Delivery == config.ExactlyOnce {
 		s.Committer = checkpoint.NewTopic(sink)
 	}
-	return s, store, nil
+	if letters != nil {
+		s.Letters, err = newResolver(c, db, letters, sink, log, reg)
+	}
+	return s, store, err
 }

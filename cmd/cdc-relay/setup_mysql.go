@@ -283,6 +283,9 @@ func (s *mysqlSetup) ready(ctx context.Context, db *binlog.Database) error {
 
 // storePosition stores the end of the binlog as the first position, unless a checkpoint is stored.
 func (s *mysqlSetup) storePosition(ctx context.Context, db *binlog.Database) error {
+	if err := s.makeLetterTopics(ctx, s.config); err != nil {
+		return err
+	}
 	if err := s.makePositionTopic(ctx, s.config); err != nil {
 		return err
 	}

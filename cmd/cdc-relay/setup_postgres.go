@@ -133,6 +133,9 @@ func (s *postgresSetup) run(ctx context.Context, ownerDSN connString) error {
 	if err := s.makeSlot(ctx, db, before.Slot); err != nil {
 		return err
 	}
+	if err := s.makeLetterTopics(ctx, s.config); err != nil {
+		return err
+	}
 	if err := s.makePositionTopic(ctx, s.config); err != nil {
 		return err
 	}

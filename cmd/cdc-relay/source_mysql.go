@@ -53,6 +53,8 @@ func newMySQL(c *config.Config) (*mysql, error) {
 	return &mysql{c, o, tables}, nil
 }
 
+func (m *mysql) passed(at cdc.Progress, place string) bool { return binlog.Passed(at, place) }
+
 func (m *mysql) tables() []outboxTable { return m.list }
 
 func (m *mysql) connString(given string) (connString, error) {

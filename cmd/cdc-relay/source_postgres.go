@@ -44,6 +44,8 @@ func newPostgres(c *config.Config) (*postgres, error) {
 	return &postgres{c, o, tables}, nil
 }
 
+func (p *postgres) passed(at cdc.Progress, place string) bool { return wal.Passed(at, place) }
+
 func (p *postgres) tables() []outboxTable { return p.list }
 
 func (p *postgres) connString(given string) (connString, error) {

@@ -77,6 +77,7 @@ func (c *check) checkKafka(ctx context.Context) []finding.Finding {
 	for i := range d.Topics {
 		found = append(found, c.topicFindings(&d.Topics[i], refused[d.Topics[i].Name])...)
 	}
+	found = append(found, c.letterFindings(ctx, client)...)
 	if len(topics) < len(c.config.Routes) || len(topics) == 0 {
 		found = append(found, finding.Finding{Severity: finding.Info, Subject: "topics", Text: "topics that rows name, or that templates make, are known only once an event comes"})
 	}

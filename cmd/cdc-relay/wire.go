@@ -54,7 +54,7 @@ func newRouterWith(c *config.Config, tables []outboxTable, headers []cdc.Header)
 	o := router.Options{
 		Headers:    headers,
 		Source:     c.Record.Source,
-		Unroutable: c.Errors.Unroutable, Skip: c.Errors.Skip, Reserved: []string{c.Kafka.PositionTopic},
+		Unroutable: c.Errors.Unroutable, Malformed: c.Errors.Malformed, Skip: c.Errors.Skip, Reserved: reserved(c),
 	}
 	for _, t := range tables {
 		o.Tables = append(o.Tables, router.Table{Name: inQuotes(t.name), Columns: t.columns, Source: t.uri})
@@ -67,6 +67,15 @@ func newRouterWith(c *config.Config, tables []outboxTable, headers []cdc.Header)
 		return nil, cdc.Stop(cdc.ClassConfig, "config", err, "")
 	}
 	return r, nil
+}
+
+// reserved are the relay's own topics.
+func reserved(c *config.Config) []string {
+	topics := []string{c.Kafka.PositionTopic}
+	if c.DeadLetter.On() {
+		topics = append(topics, c.DeadLetter.Topic, c.DeadLetter.Index())
+	}
+	return topics
 }
 
 // inQuotes writes a name as the router reads it, whatever it holds.
@@ -85,12 +94,12 @@ func newDropped(reg prometheus.Registerer) func(reason string) {
 	return func(reason string) { counter.WithLabelValues(reason).Inc() }
 }
 
-func newPublisher(c *config.Config, dropped func(reason string), log *slog.Logger, reg prometheus.Registerer) (*publisher.Publisher, error) {
+func newPublisher(c *config.Config, dropped func(reason string), letters *publisher.LetterOptions, log *slog.Logger, reg prometheus.Registerer) (*publisher.Publisher, error) {
 	o, err := publisherOptions(c)
 	if err != nil {
 		return nil, err
 	}
-	o.Dropped = dropped
+	o.Dropped, o.Letters = dropped, letters
 	p, err := publisher.New(o, log, reg)
 	if err != nil {
 		return nil, cdc.Stop(cdc.ClassConfig, "config", err, "")

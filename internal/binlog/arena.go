@@ -15,18 +15,26 @@ const (
 
 // batches recycles batches. Safe for concurrent use: they are released by the relay.
 type batches struct {
+	flavor cdc.Flavor
 	mu   sync.Mutex
-	free []*cdc.Batch
+	free []*batch
+}
+
+// batch is a batch with the GTIDs of its transactions.
+type batch struct {
+	cdc.Batch
+
+	ids []gtid // of Txs
 }
 
 // take returns an empty batch.
-func (p *batches) take(t *cdc.Table) *cdc.Batch {
+func (p *batches) take(t *cdc.Table) *batch {
 	b := p.blank()
-	b.Table, b.Arena, b.Spans, b.Txs, b.Bytes, b.Open = t, b.Arena[:0], b.Spans[:0], b.Txs[:0], 0, false
+	b.Table, b.Arena, b.Spans, b.Txs, b.Bytes, b.Open, b.ids = t, b.Arena[:0], b.Spans[:0], b.Txs[:0], 0, false, b.ids[:0]
 	return b
 }
 
-func (p *batches) blank() *cdc.Batch {
+func (p *batches) blank() *batch {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if n := len(p.free); n > 0 {
@@ -34,10 +42,13 @@ func (p *batches) blank() *cdc.Batch {
 		p.free = p.free[:n-1]
 		return b
 	}
-	return &cdc.Batch{Free: p.give}
+	b := &batch{}
+	b.Free = func(*cdc.Batch) { p.give(b) }
+	b.TxName = func(i int) string { return b.ids[i].text(p.flavor) }
+	return b
 }
 
-func (p *batches) give(b *cdc.Batch) {
+func (p *batches) give(b *batch) {
 	b.Table = nil
 	if cap(b.Arena) > maxKept {
 		b.Arena = nil

@@ -65,7 +65,7 @@ func (ss *session) takeBack() {
 	last := len(b.Txs) - 1
 	ss.tx.ordinal = b.Txs[last].Ordinal
 	b.Spans = b.Spans[:b.Txs[last].Row*len(b.Table.Columns)]
-	b.Txs = b.Txs[:last]
+	b.Txs, b.ids = b.Txs[:last], b.ids[:last]
 	if last == 0 {
 		ss.drop()
 	}
@@ -192,7 +192,7 @@ func (ss *session) emitGeneral(ctx context.Context, e event, s *schema) error {
 }
 
 // batchFor returns the batch that takes the next row of t.
-func (ss *session) batchFor(ctx context.Context, t *cdc.Table) (*cdc.Batch, error) {
+func (ss *session) batchFor(ctx context.Context, t *cdc.Table) (*batch, error) {
 	if b := ss.batch; b != nil && (b.Table != t || b.Rows() >= batchRows || len(b.Arena) >= batchBytes) {
 		b.Open = ss.tx.ordinal > ss.tx.skip
 		if err := ss.onePart(b.Open); err != nil {
@@ -209,6 +209,7 @@ func (ss *session) batchFor(ctx context.Context, t *cdc.Table) (*cdc.Batch, erro
 	}
 	if !ss.tx.placed {
 		ss.batch.Txs = append(ss.batch.Txs, cdc.Tx{Time: ss.tx.micros, Row: ss.batch.Rows(), Ordinal: ss.tx.ordinal})
+		ss.batch.ids = append(ss.batch.ids, ss.tx.id)
 		ss.tx.placed = true
 	}
 	return ss.batch, nil

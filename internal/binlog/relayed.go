@@ -18,6 +18,28 @@ type relayed struct {
 
 func (r relayed) passed(noted gtidSet) bool { return r.upto != nil && r.upto.covers(noted) }
 
+// Passed reports whether a position is behind a row's place; see [cdc.Batch.Place]. A row that was read from the table has no
+// GTID, and never comes again.
+func Passed(p cdc.Progress, place string) bool {
+	tx, ordinal := cdc.SplitPlace(place)
+	f := cdc.MariaDB
+	switch {
+	case strings.Trim(tx, "0") == "":
+		return true
+	case strings.Contains(tx, ":"):
+		f = cdc.MySQL
+	}
+	if tx == p.Part.TxID && p.Part.TxID != "" {
+		return ordinal < p.Part.Rows
+	}
+	at, err := parseSet(f, string(p.Position))
+	if err != nil {
+		return false
+	}
+	set, err := parseSet(f, tx)
+	return err == nil && at.covers(set)
+}
+
 // relayed asks for the position of the checkpoint. That of a server that has lost its history covers transactions which are still
 // to come.
 func (d *Database) relayed(ctx context.Context, db querier, here cdc.Source, load cdc.Loader) relayed {

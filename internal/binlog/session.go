@@ -49,7 +49,7 @@ type session struct {
 	schemas map[uint64]*schema // by table id, in the current transaction
 	known   map[string]*schema // by table: what was decoded before
 	tx      transaction
-	batch   *cdc.Batch // rows not handed on yet, all of whole transactions; or nil
+	batch   *batch // rows not handed on yet, all of whole transactions; or nil
 	beat    time.Time  // when a heartbeat was last handed on
 	payload payload
 
@@ -85,6 +85,7 @@ func (s *Source) Run(ctx context.Context, out cdc.Queue) error {
 	defer ss.close()
 	if s.received == nil { // not in Acquire: after a Release another relay may lead, and move the checkpoint
 		s.received = ss.from.clone()
+		s.batches.flavor = s.flavor
 		s.positions.start(s.flavor, ss.from, s.handed.Load(), s.part)
 	}
 	s.connected.Store(true)
@@ -304,7 +305,7 @@ func (ss *session) flush(ctx context.Context) error {
 	} else {
 		b.Bytes = 0
 	}
-	for since := time.Now(); !ss.out.Offer(b); {
+	for since := time.Now(); !ss.out.Offer(&b.Batch); {
 		if err := ss.waitForSpace(ctx); err != nil {
 			return err
 		}

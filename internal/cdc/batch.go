@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // Span is a column value's place in a batch's arena. A negative Len is NULL.
@@ -80,6 +81,13 @@ func (b *Batch) Place(row int) string {
 		name = fmt.Sprintf("%016X", tx.Commit)
 	}
 	return name + "/" + strconv.FormatUint(uint64(ordinal), 10)
+}
+
+// SplitPlace returns the transaction and the number of a place.
+func SplitPlace(place string) (tx string, ordinal uint32) {
+	tx, number, _ := strings.Cut(place, "/")
+	n, _ := strconv.ParseUint(number, 10, 32)
+	return tx, uint32(n)
 }
 
 // NameOf is the GTID of a row's transaction; "" on PostgreSQL.

@@ -36,6 +36,8 @@ type Config struct {
 	Position Position `yaml:"position"`
 	// What to do with an event that cannot be published.
 	Errors Errors `yaml:"errors"`
+	// How dead letters are kept: events for which errors says dead_letter.
+	DeadLetter DeadLetter `yaml:"dead_letter"`
 	// The pause before a failed connection or request is tried again. It doubles each time, with jitter.
 	Retry Retry `yaml:"retry"`
 	// Limits of what is in flight between the database and Kafka's acknowledgement. After a crash at most this much, plus the transaction that was being read, is published twice.

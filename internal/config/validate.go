@@ -21,6 +21,7 @@ func (d *document) validate(c *Config) {
 	d.kafka(&c.Kafka)
 	d.topics(c.Topics.Create)
 	d.delivery(c)
+	d.deadLetter(c)
 	d.checkpoint(c)
 	d.position(c.Position, &c.Source)
 	d.events(c.Errors.Skip)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
@@ -18,6 +19,18 @@ type relayed struct {
 	upto lsn
 	// unknown is why the checkpoint does not tell.
 	unknown error
+}
+
+// Passed reports whether a position is behind a row's place; see [cdc.Batch.Place]. A position may be that of the next commit
+// record, whose rows are still to come.
+func Passed(p cdc.Progress, place string) bool {
+	tx, ordinal := cdc.SplitPlace(place)
+	commit, err := parsePosition(cdc.Position(tx))
+	if err != nil {
+		return false
+	}
+	at, err := parsePosition(p.Position)
+	return err == nil && at > commit || ordinal < p.Part.Rows && strings.HasPrefix(p.Part.TxID, tx+"/")
 }
 
 // relayed asks for the positions of the slot and of the checkpoint.

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/config"
+	"github.com/cdc-relay/cdc-relay/internal/deadletter"
+	"github.com/cdc-relay/cdc-relay/internal/dlq"
+	"github.com/cdc-relay/cdc-relay/internal/finding"
+	"github.com/cdc-relay/cdc-relay/internal/kafka"
+	"github.com/cdc-relay/cdc-relay/internal/publisher"
+)
+
+// letterOptions is nil without dead letters.
+func letterOptions(c *config.Config) *publisher.LetterOptions {
+	l := &c.DeadLetter
+	if !l.On() {
+		return nil
+	}
+	return &publisher.LetterOptions{
+		Topic: l.Topic, Index: l.Index(), Partitions: l.Partitions, Stored: func() {},
+		Options: deadletter.Options{HoldKey: l.HoldKey, MaxKeys: l.MaxHeldKeys, MaxLetters: l.MaxHeldEvents},
+	}
+}
+
+// newResolver makes what resolves letters while the relay leads.
+func newResolver(c *config.Config, db database, letters *publisher.LetterOptions, sink *publisher.Publisher, log *slog.Logger, reg prometheus.Registerer) (*dlq.Resolver, error) {
+	again := *c // whatever cannot be published stays a letter
+	again.Errors.Unroutable, again.Errors.Malformed = cdc.PolicyDeadLetter, cdc.PolicyDeadLetter
+	router, err := newRouter(&again, db.tables())
+	if err != nil {
+		return nil, err
+	}
+	conn, err := kafkaOptions(c)
+	if err != nil {
+		return nil, err
+	}
+	r := dlq.New(dlq.Options{
+		Kafka: conn, Topic: letters.Topic, Index: letters.Index,
+		RetryAfter: c.DeadLetter.RetryAfter, MaxAttempts: c.DeadLetter.MaxAttempts, Passed: db.passed,
+	}, sink, router, log)
+	letters.Stored = r.Notify
+	r.Register(reg)
+	return r, nil
+}
+
+// makeLetterTopics makes the topics of dead letters.
+func (s *setup) makeLetterTopics(ctx context.Context, c *config.Config) error {
+	l := &c.DeadLetter
+	if !l.On() {
+		return nil
+	}
+	if err := s.makeTopicsAs(ctx, c, []string{l.Topic}, kafka.LetterTopic(l.Partitions, topicSpec(c))); err != nil {
+		return err
+	}
+	return s.makeTopicsAs(ctx, c, []string{l.Index()}, kafka.PositionTopic(topicSpec(c)))
+}
+
+// letterBytes is how large a letter may be in the topic that setup creates.
+const letterBytes = 16 << 20
+
+// letterFindings are about the topics of dead letters.
+func (c *check) letterFindings(ctx context.Context, client *kafka.Client) []finding.Finding {
+	l := &c.config.DeadLetter
+	if !l.On() {
+		return nil
+	}
+	d, err := client.Describe(ctx, []string{l.Topic, l.Index()}, "")
+	if err != nil {
+		return nil // the check of Kafka says so
+	}
+	var found []finding.Finding
+	for i := range d.Topics {
+		t, want := &d.Topics[i], l.Partitions
+		if t.Name == l.Index() {
+			want = 1
+		}
+		subject := "topic " + t.Name
+		if err := t.LetterProblem(want); err != nil {
+			found = append(found, finding.Failed(subject, err))
+			continue
+		}
+		found = append(found, finding.Finding{Severity: finding.OK, Subject: subject, Text: "can hold dead letters"})
+		if t.Name == l.Topic && t.MaxMessageBytes < letterBytes {
+			found = append(found, finding.Finding{
+				Severity: finding.Warn, Subject: subject,
+				Text: fmt.Sprintf("takes records up to %s: a large event is kept without its payload", byteSize(int64(t.MaxMessageBytes))),
+				Fix:  fmt.Sprintf("set its max.message.bytes to %d", letterBytes),
+			})
+		}
+	}
+	return found
+}

@@ -1,0 +1,80 @@
+package config
+
+import (
+	"strings"
+	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+// DeadLetter says how events are kept that cannot be published.
+type DeadLetter struct {
+	// The topic that holds them, compacted; `cdc-relay setup` creates it, and a second one, <topic>.index. No event is routed to them. Each relay needs its own. Name it too if no setting under errors is dead_letter any more: letters that are left are kept in order then, and can be resolved.
+	Topic string `yaml:"topic,omitempty" jsonschema_extras:"x-default=<database>.dead-letters"`
+	// Its number of partitions. It cannot be changed while there are dead letters.
+	Partitions int `yaml:"partitions" jsonschema:"minimum=1,maximum=1000,default=8"`
+	// Whether the later events of a key follow an event that became a dead letter, so that they are published in order once it is resolved. false: they are published at once, before it.
+	HoldKey bool `yaml:"hold_key" jsonschema:"default=true"`
+	// How many keys may be held. Beyond it the relay publishes nothing more until some are resolved.
+	MaxHeldKeys int `yaml:"max_held_keys" jsonschema:"minimum=1,maximum=10000000,default=10000"`
+	// How many dead letters there may be, those that only wait included. Beyond it the relay publishes nothing more until some are resolved.
+	MaxHeldEvents int `yaml:"max_held_events" jsonschema:"minimum=1,maximum=10000000,default=100000"`
+	// The pause before a dead letter is published again without anybody asking; it doubles with each attempt, up to an hour. 0s: never.
+	RetryAfter time.Duration `yaml:"retry_after" jsonschema:"default=0s" jsonschema_extras:"x-zero=true"`
+	// How many attempts are made without anybody asking.
+	MaxAttempts int `yaml:"max_attempts" jsonschema:"minimum=1,maximum=1000,default=10"`
+}
+
+// On reports whether there are dead letters.
+func (d *DeadLetter) On() bool { return d.Topic != "" }
+
+// Index is the topic that says which dead letters there are.
+func (d *DeadLetter) Index() string { return d.Topic + ".index" }
+
+// keepsLetters reports whether any event becomes a dead letter.
+func (e *Errors) keepsLetters() bool {
+	for _, p := range []cdc.Policy{e.Unroutable, e.Malformed, e.UnknownTopic, e.TooLarge, e.Rejected} {
+		if p == cdc.PolicyDeadLetter {
+			return true
+		}
+	}
+	return false
+}
+
+// deadLetter checks what dead letters need, and fills in their topic.
+func (d *document) deadLetter(c *Config) {
+	l := &c.DeadLetter
+	if c.Errors.keepsLetters() && l.Topic == "" && c.Source.database() != "" {
+		l.Topic = c.Source.database() + ".dead-letters"
+	}
+	if !l.On() {
+		return
+	}
+	if strings.Contains(l.Topic, "${") || templateFault(l.Topic) != "" {
+		d.report("dead_letter.topic", "set it to a topic name", "would be %q, which %s", l.Topic, templateFault(l.Topic))
+	}
+	for i, r := range c.Routes {
+		if r.Topic == l.Topic || r.Topic == l.Index() {
+			d.report(item("routes", i)+".topic", "name another topic", "is that of dead letters, which gets no events by a route")
+		}
+	}
+	switch {
+	case l.Topic == c.Kafka.PositionTopic || l.Index() == c.Kafka.PositionTopic:
+		d.report("dead_letter.topic", "name another topic", "is kafka.position_topic")
+	case c.Kafka.TransactionalID == "none":
+		d.report("kafka.transactional_id", "leave it out", "is none, and dead letters need the fence: an earlier relay could still write to their index")
+	case c.Source.MySQL != nil && c.Source.MySQL.ID == "":
+		d.report("source.mysql.id", "set it to a name that no other relay on this Kafka has", "is missing, and dead letters need it: they are those of this source")
+	}
+}
+
+// database is the source's; "" if it is not valid.
+func (s *Source) database() string {
+	switch {
+	case s.MySQL != nil:
+		return s.MySQL.names.database
+	case s.Postgres != nil:
+		return s.Postgres.names.database
+	}
+	return ""
+}
