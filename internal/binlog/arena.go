@@ -16,8 +16,8 @@ const (
 // batches recycles batches. Safe for concurrent use: they are released by the relay.
 type batches struct {
 	flavor cdc.Flavor
-	mu   sync.Mutex
-	free []*batch
+	mu     sync.Mutex
+	free   []*batch
 }
 
 // batch is a batch with the GTIDs of its transactions.

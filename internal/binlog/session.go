@@ -49,8 +49,8 @@ type session struct {
 	schemas map[uint64]*schema // by table id, in the current transaction
 	known   map[string]*schema // by table: what was decoded before
 	tx      transaction
-	batch   *batch // rows not handed on yet, all of whole transactions; or nil
-	beat    time.Time  // when a heartbeat was last handed on
+	batch   *batch    // rows not handed on yet, all of whole transactions; or nil
+	beat    time.Time // when a heartbeat was last handed on
 	payload payload
 
 	shown map[touched]bool // statements on these tables write to no outbox; until the next DDL

@@ -55,6 +55,12 @@ type Letter struct {
 
 // Row is the row that a letter was made of, without its payload.
 type Row struct {
+	// What an entry has of it, for an entry that is written again.
+	ID            string `json:"id,omitempty"`
+	Type          string `json:"type,omitempty"`
+	AggregateType string `json:"aggregate_type,omitempty"`
+	Tenant        string `json:"tenant,omitempty"`
+
 	Commit  uint64   `json:"commit,omitempty"`
 	TxName  string   `json:"gtid,omitempty"`
 	Time    int64    `json:"time"` // see [cdc.Tx]
@@ -172,6 +178,7 @@ func (l *Letter) MakeStub() {
 
 // EncodeRecord returns the value and the headers of the letter's record.
 func (l *Letter) EncodeRecord() (value []byte, all []cdc.Header) {
+	l.Row.ID, l.Row.Type, l.Row.AggregateType, l.Row.Tenant = l.ID, l.Type, l.AggregateType, l.Tenant
 	row, _ := json.Marshal(l.Row) // cannot fail: strings, bytes and numbers
 	kind := valuePayload
 	switch value = l.Payload; {
@@ -226,6 +233,7 @@ func Decode(value []byte, all []cdc.Header) (*Letter, error) {
 	if err == nil {
 		err = json.Unmarshal([]byte(text[headerRow]), &l.Row)
 	}
+	l.ID, l.Type, l.AggregateType, l.Tenant = l.Row.ID, l.Row.Type, l.Row.AggregateType, l.Row.Tenant
 	if err != nil {
 		return nil, fmt.Errorf("headers of the dead letter: %w", err)
 	}
