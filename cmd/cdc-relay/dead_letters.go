@@ -32,7 +32,7 @@ func letterOptions(c *config.Config) *publisher.LetterOptions {
 func newResolver(c *config.Config, db database, letters *publisher.LetterOptions, sink *publisher.Publisher, log *slog.Logger, reg prometheus.Registerer) (*dlq.Resolver, error) {
 	again := *c // whatever cannot be published stays a letter
 	again.Errors.Unroutable, again.Errors.Malformed = cdc.PolicyDeadLetter, cdc.PolicyDeadLetter
-	router, err := newRouter(&again, db.tables())
+	router, err := newRelayRouter(&again, db.tables())
 	if err != nil {
 		return nil, err
 	}

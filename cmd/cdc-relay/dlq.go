@@ -363,7 +363,6 @@ func indexWriter(ctx context.Context, c *config.Config) (func(ctx context.Contex
 		return nil, nil, err
 	}
 	o.PositionTopic, o.TransactionalID, o.Create = "", kafka.TransactionalNone, nil
-	o.UnknownTopic, o.TooLarge, o.Rejected = cdc.PolicyStop, cdc.PolicyStop, cdc.PolicyStop
 	p, err := publisher.New(o, slog.New(slog.DiscardHandler), nil)
 	if err != nil {
 		return nil, nil, err

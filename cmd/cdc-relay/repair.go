@@ -131,7 +131,7 @@ func (a *app) newRepair(c *config.Config, o repair.Options, owner ownerFlag, log
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	router, err := newRouter(c, db.tables())
+	router, err := newRelayRouter(c, db.tables())
 	if err != nil {
 		return nil, nil, nil, err
 	}

@@ -131,7 +131,7 @@ func wire(c *config.Config, start binlog.StartFrom, dropped func(reason string),
 	if err != nil {
 		return stages{}, nil, err
 	}
-	router, err := newRouter(c, db.tables())
+	router, err := newRelayRouter(c, db.tables())
 	if err != nil {
 		return stages{}, nil, err
 	}

@@ -45,17 +45,25 @@ func withFix(_ []string, a slog.Attr) slog.Attr {
 	return slog.GroupAttrs("", slog.String(a.Key, err.Error()), slog.String("fix", cdc.Fix(err)))
 }
 
+// newRouter returns a router for what has no dead letters: what would become one is an error.
 func newRouter(c *config.Config, tables []outboxTable) (*router.Router, error) {
 	return newRouterWith(c, tables, nil)
 }
 
 // newRouterWith returns a router that adds headers to every record.
 func newRouterWith(c *config.Config, tables []outboxTable, headers []cdc.Header) (*router.Router, error) {
-	o := router.Options{
-		Headers:    headers,
-		Source:     c.Record.Source,
-		Unroutable: c.Errors.Unroutable, Malformed: c.Errors.Malformed, Skip: c.Errors.Skip, Reserved: reserved(c),
-	}
+	return makeRouter(c, tables, router.Options{
+		Headers: headers, Unroutable: kept(c.Errors.Unroutable), Malformed: kept(c.Errors.Malformed),
+	})
+}
+
+// newRelayRouter returns the router of a relay, whose publisher has the dead letters.
+func newRelayRouter(c *config.Config, tables []outboxTable) (*router.Router, error) {
+	return makeRouter(c, tables, router.Options{Unroutable: c.Errors.Unroutable, Malformed: c.Errors.Malformed})
+}
+
+func makeRouter(c *config.Config, tables []outboxTable, o router.Options) (*router.Router, error) {
+	o.Source, o.Skip, o.Reserved = c.Record.Source, c.Errors.Skip, reserved(c)
 	for _, t := range tables {
 		o.Tables = append(o.Tables, router.Table{Name: inQuotes(t.name), Columns: t.columns, Source: t.uri})
 	}
@@ -99,7 +107,11 @@ func newPublisher(c *config.Config, dropped func(reason string), letters *publis
 	if err != nil {
 		return nil, err
 	}
-	o.Dropped, o.Letters = dropped, letters
+	o.Dropped = dropped
+	if letters != nil {
+		o.Letters = letters
+		o.UnknownTopic, o.TooLarge, o.Rejected = c.Errors.UnknownTopic, c.Errors.TooLarge, c.Errors.Rejected
+	}
 	p, err := publisher.New(o, log, reg)
 	if err != nil {
 		return nil, cdc.Stop(cdc.ClassConfig, "config", err, "")
@@ -113,8 +125,16 @@ func publisherOptions(c *config.Config) (publisher.Options, error) {
 		Kafka: conn, Compression: string(c.Kafka.Compression), Create: topicSpec(c),
 		TransactionalID: c.Kafka.TransactionalID, MaxMessageBytes: int(c.Kafka.MaxMessageBytes),
 		PositionTopic: positionTopic(c), RetryInitial: c.Retry.Initial, RetryMax: c.Retry.Max,
-		UnknownTopic: c.Errors.UnknownTopic, TooLarge: c.Errors.TooLarge, Rejected: c.Errors.Rejected,
+		UnknownTopic: kept(c.Errors.UnknownTopic), TooLarge: kept(c.Errors.TooLarge), Rejected: kept(c.Errors.Rejected),
 	}, err
+}
+
+// kept is the policy of a publisher without dead letters: the event must not be lost.
+func kept(p cdc.Policy) cdc.Policy {
+	if p == cdc.PolicyDeadLetter {
+		return cdc.PolicyStop
+	}
+	return p
 }
 
 // positionTopic is "" for at-least-once delivery.

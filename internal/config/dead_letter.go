@@ -1,6 +1,7 @@
 package config
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -33,12 +34,7 @@ func (d *DeadLetter) Index() string { return d.Topic + ".index" }
 
 // keepsLetters reports whether any event becomes a dead letter.
 func (e *Errors) keepsLetters() bool {
-	for _, p := range []cdc.Policy{e.Unroutable, e.Malformed, e.UnknownTopic, e.TooLarge, e.Rejected} {
-		if p == cdc.PolicyDeadLetter {
-			return true
-		}
-	}
-	return false
+	return slices.Contains([]cdc.Policy{e.Unroutable, e.Malformed, e.UnknownTopic, e.TooLarge, e.Rejected}, cdc.PolicyDeadLetter)
 }
 
 // deadLetter checks what dead letters need, and fills in their topic.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -153,10 +154,11 @@ func (l *Letter) value(c *Column) ([]byte, bool) {
 
 // schema returns the table. A router keeps what it derives from one, so equal ones are the same.
 func (r *Row) schema(tables map[string]*cdc.Table) *cdc.Table {
-	name := r.Schema + "\x00" + r.Table
+	parts := []string{r.Schema, r.Table}
 	for i := range r.Columns {
-		name += "\x00" + strconv.Itoa(int(r.Columns[i].Form)) + r.Columns[i].Name
+		parts = append(parts, strconv.Itoa(int(r.Columns[i].Form))+r.Columns[i].Name)
 	}
+	name := strings.Join(parts, "\x00")
 	t := tables[name]
 	if t == nil {
 		t = &cdc.Table{Schema: r.Schema, Name: r.Table}

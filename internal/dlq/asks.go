@@ -49,9 +49,11 @@ func (r *Resolver) followOnce(ctx context.Context, from *int64, asked chan<- ask
 		a := ask{id: id}
 		if rec.Value != nil {
 			a.asked = new(deadletter.Ask)
-			if json.Unmarshal(rec.Value, a.asked) != nil || a.asked.State != "" { // the latter is an answer of this relay
-				return nil
-			}
+			err := json.Unmarshal(rec.Value, a.asked)
+			ok = err == nil && a.asked.State == "" // otherwise an answer of this relay
+		}
+		if !ok {
+			return nil
 		}
 		select {
 		case asked <- a:

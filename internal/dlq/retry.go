@@ -183,7 +183,7 @@ func (d *round) flush() error {
 		if p.work.Blocked {
 			p.letter.Attempts++
 			p.letter.Tried = now
-			noted[p.work.ID] = p.letter.Entry.Encode()
+			noted[p.work.ID] = p.letter.Encode()
 		}
 	}
 	if err := d.r.sink.NoteAttempts(d.ctx, noted); err != nil {

@@ -124,7 +124,7 @@ type letter struct {
 
 // bury makes a letter of a row of a batch. The row is resolved when its entry and the letter are acknowledged.
 func (l *loop) bury(pending *pendingBatch, what *letter) {
-	b, x, opts := pending.routed.Batch, l.letters.index, l.letters.opts
+	x, opts := l.letters.index, l.letters.opts
 	d := what.letter(pending.routed)
 	d.Order, d.Time = x.Order(pending.seq, what.row), l.now.UTC()
 	if what.earlier != nil {
@@ -134,8 +134,8 @@ func (l *loop) bury(pending *pendingBatch, what *letter) {
 	}
 	id := deadletter.ID([]byte(d.ID), d.Place)
 	d.Partition = letterPartition(d.RecordKey, id, opts.Partitions)
-	record := l.letterRecord(b, what, d, id)
-	entry := own{cdc.Message{Topic: opts.Index, Key: deadletter.EntryKey(id), Value: d.Entry.Encode()}, 0}
+	record := l.letterRecord(d, id)
+	entry := own{cdc.Message{Topic: opts.Index, Key: deadletter.EntryKey(id), Value: d.Encode()}, 0}
 	x.Add(id, &d.Entry)
 	steps := []func(*loop, *task){write(entry), write(record)}
 	if l.group != nil {
@@ -152,7 +152,7 @@ func (l *loop) bury(pending *pendingBatch, what *letter) {
 }
 
 // letterRecord is the letter itself, as a stub if it would be too large.
-func (l *loop) letterRecord(b *cdc.Batch, what *letter, d *deadletter.Letter, id string) own {
+func (l *loop) letterRecord(d *deadletter.Letter, id string) own {
 	record := own{cdc.Message{Topic: l.letters.opts.Topic, Key: []byte(id)}, d.Partition}
 	record.message.Value, record.message.Headers = d.EncodeRecord()
 	if size := bodySize(&record.message) + batchOverhead + recordGrowth; size > min(l.topic(l.letters.opts.Topic).limit, hardLimit) {

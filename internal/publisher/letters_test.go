@@ -12,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kfake"
-
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/deadletter"
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
@@ -40,7 +38,7 @@ type lettered struct {
 }
 
 // eachDelivery runs a test for both kinds of delivery.
-func eachDelivery(t *testing.T, test func(t *testing.T, c *kfake.Cluster, l *lettered)) {
+func eachDelivery(t *testing.T, test func(t *testing.T, l *lettered)) {
 	t.Helper()
 	for _, group := range []bool{false, true} {
 		t.Run(map[bool]string{false: "at-least-once", true: "exactly-once"}[group], func(t *testing.T) {
@@ -66,7 +64,7 @@ func eachDelivery(t *testing.T, test func(t *testing.T, c *kfake.Cluster, l *let
 			l.Publisher = p
 			t.Cleanup(p.Kill)
 			l.start(t, nil)
-			test(t, c, l)
+			test(t, l)
 		})
 	}
 }
@@ -268,7 +266,8 @@ func (l *lettered) entries(t *testing.T) map[string]*deadletter.Entry {
 // An event that cannot be routed becomes a letter with all that it has, and its key's later events follow it, also after a
 // restart. Other keys pass. What is published again comes before what follows.
 func TestKeyIsHeld(t *testing.T) {
-	eachDelivery(t, func(t *testing.T, _ *kfake.Cluster, l *lettered) {
+	eachDelivery(t, func(t *testing.T, l *lettered) {
+		t.Helper()
 		seq := l.send(t, fact{"a", "t", "1"}, fact{"a", "", "2"}, fact{"b", "t", "1"}, fact{"a", "t", "3"})
 		l.answered(t, seq)
 		if a, b := l.published(t, "a"), l.published(t, "b"); a != "1" || b != "1" {
@@ -310,7 +309,8 @@ func TestKeyIsHeld(t *testing.T) {
 // What a broker rejects, what is too large, and what is for a missing topic become letters; events of other keys in the
 // same batch pass, and a retry that fails again concerns nothing else.
 func TestRejectedEventsBecomeLetters(t *testing.T) {
-	eachDelivery(t, func(t *testing.T, _ *kfake.Cluster, l *lettered) {
+	eachDelivery(t, func(t *testing.T, l *lettered) {
+		t.Helper()
 		huge := strings.Repeat("x", 2<<20)
 		seq := l.send(t, fact{"a", "t", "1"}, fact{"a", "t", huge}, fact{"b", "t", "1"}, fact{"a", "t", "2"}, fact{"c", "missing", "1"}, fact{"c", "t", "2"})
 		l.answered(t, seq)
@@ -342,7 +342,8 @@ func TestRejectedEventsBecomeLetters(t *testing.T) {
 
 // A key with more events than a chunk takes comes to an end: those that come meanwhile wait for the chunk, behind it.
 func TestBusyKeyIsReleased(t *testing.T) {
-	eachDelivery(t, func(t *testing.T, _ *kfake.Cluster, l *lettered) {
+	eachDelivery(t, func(t *testing.T, l *lettered) {
+		t.Helper()
 		l.answered(t, l.send(t, fact{"a", "", "0"}))
 		stop, stopped := make(chan struct{}), make(chan uint64)
 		go func() {
@@ -388,7 +389,8 @@ func TestBusyKeyIsReleased(t *testing.T) {
 // A row whose position was not saved comes again after a restart: it stays the same letter, and is not published, because its
 // letter would be left.
 func TestLetterIsMetAgain(t *testing.T) {
-	eachDelivery(t, func(t *testing.T, _ *kfake.Cluster, l *lettered) {
+	eachDelivery(t, func(t *testing.T, l *lettered) {
+		t.Helper()
 		l.answered(t, l.send(t, fact{"a", "", "1"}, fact{"a", "t", "2"}))
 		l.restart(t, func(string) bool { return false })
 		if out := l.resolve(t, "t", "a/1@0000000000000100/0"); !out[0].Skipped {
@@ -409,7 +411,8 @@ func TestLetterIsMetAgain(t *testing.T) {
 
 // Dropped letters are gone, and their followers stay. At the limit nothing more is accepted, and letters can be resolved.
 func TestDropAndLimit(t *testing.T) {
-	eachDelivery(t, func(t *testing.T, _ *kfake.Cluster, l *lettered) {
+	eachDelivery(t, func(t *testing.T, l *lettered) {
+		t.Helper()
 		l.opts.Letters.MaxLetters = 2
 		l.restart(t, nil)
 		l.answered(t, l.send(t, fact{"a", "", "1"}, fact{"a", "t", "2"}))
@@ -429,7 +432,8 @@ func TestDropAndLimit(t *testing.T) {
 
 // Letters of another source are refused: two databases of the same name may share the default topic by accident.
 func TestForeignLetters(t *testing.T) {
-	eachDelivery(t, func(t *testing.T, _ *kfake.Cluster, l *lettered) {
+	eachDelivery(t, func(t *testing.T, l *lettered) {
+		t.Helper()
 		l.Kill()
 		l.Reset()
 		if err := l.Open(t.Context(), "cdc-relay.test"); err != nil {

@@ -86,6 +86,8 @@ func matrix() []row {
 		{number: 31, fault: "connections are cut or silent", result: "reconnects, nothing repeated by one process"},
 		{number: 32, fault: "the window is full", result: "reading pauses, continues from its position", except: map[string]string{Postgres: "the walsender waits; see row 11"}},
 		{number: 33, fault: "a server is away at the start", result: "waits, alive and not ready", except: binlogs("the start is the same code on every database")},
+		{number: 34, fault: "an event cannot be published and becomes a dead letter", result: "other keys pass; its key follows it, in order, also after a crash"},
+		{number: 35, fault: "SIGKILL while events become dead letters or are published again", result: "none lost, order kept per key"},
 	}
 }
 
