@@ -92,7 +92,7 @@ func TestDeadLetters(t *testing.T) {
 // Relays are killed while events become dead letters and are published again under load: no event is lost, and the order of each
 // key holds.
 //
-//covers:all 35 SIGKILLs events
+//covers:all 35 events
 func TestDeadLettersSurviveKills(t *testing.T) {
 	inBothModes(t, func(t *testing.T, s source, delivery func(*cdctest.RigOptions)) {
 		r := letterRig(t, s, delivery)
