@@ -57,7 +57,7 @@ func awaitCounts(r *cdctest.Rig, want string) {
 // An event without a route becomes a dead letter; the later events of its key follow it, also those after a SIGKILL, and other keys
 // pass. Published again, they are in order, before those that come meanwhile.
 //
-//covers:all 34 events
+//covers:all 34 events both
 func TestDeadLetters(t *testing.T) {
 	inBothModes(t, func(t *testing.T, s source, delivery func(*cdctest.RigOptions)) {
 		r := letterRig(t, s, delivery)
@@ -92,7 +92,7 @@ func TestDeadLetters(t *testing.T) {
 // Relays are killed while events become dead letters and are published again under load: no event is lost, and the order of each
 // key holds.
 //
-//covers:all 35 events
+//covers:all 35 events both
 func TestDeadLettersSurviveKills(t *testing.T) {
 	inBothModes(t, func(t *testing.T, s source, delivery func(*cdctest.RigOptions)) {
 		r := letterRig(t, s, delivery)
