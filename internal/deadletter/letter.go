@@ -223,6 +223,10 @@ func Decode(value []byte, all []cdc.Header) (*Letter, error) {
 	}}
 	l.Key = KeyText(l.RecordKey)
 	switch text[headerValue] {
+	case valuePayload:
+		if value == nil {
+			l.Payload = []byte{} // not NULL
+		}
 	case valueNull:
 		l.Payload = nil
 	case valueStub:

@@ -1,0 +1,140 @@
+package deadletter_test
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/deadletter"
+)
+
+// modelled is a letter of the plain list that an index is compared with.
+type modelled struct {
+	id, key         string
+	order           deadletter.Order
+	blocked, stored bool
+}
+
+// An index answers as a plain list of letters does, whatever became letters and was resolved in which order.
+func TestIndexAgainstAList(t *testing.T) {
+	table := &cdc.Table{Schema: "a", Name: "b"}
+	rapid.Check(t, func(t *rapid.T) {
+		x := deadletter.NewIndex(deadletter.Options{HoldKey: true, MaxKeys: 3, MaxLetters: 8}, nil, nil)
+		var list []modelled
+		at := func(id string) int { return slices.IndexFunc(list, func(m modelled) bool { return m.id == id }) }
+		for seq := range rapid.IntRange(1, 40).Draw(t, "steps") {
+			stored := slices.Collect(func(yield func(string) bool) {
+				for _, m := range list {
+					if m.stored && !yield(m.id) {
+						return
+					}
+				}
+			})
+			switch {
+			case len(stored) > 0 && rapid.Bool().Draw(t, "resolve"):
+				id := rapid.SampledFrom(stored).Draw(t, "which")
+				m := list[at(id)]
+				first := !slices.ContainsFunc(list, func(o modelled) bool { return m.key != "" && o.key == m.key && o.order.Compare(m.order) < 0 })
+				drop := rapid.Bool().Draw(t, "drop")
+				if began := x.Begin(id, drop); began != (first || drop) {
+					t.Fatalf("%s began %v, is first %v, dropped %v", id, began, first, drop)
+				} else if !began {
+					continue
+				}
+				if rapid.Bool().Draw(t, "fails") {
+					x.Failed(id, "rejected", time.Now(), 1)
+					list[at(id)].blocked = true
+				} else {
+					x.Resolved(id)
+					list = slices.Delete(list, at(id), at(id)+1)
+				}
+			default:
+				e := deadletter.Entry{
+					Table: table.String(), Key: rapid.SampledFrom([]string{"", "k", "l", "m"}).Draw(t, "key"), Reason: rapid.SampledFrom([]string{deadletter.Held, "rejected"}).Draw(t, "reason"),
+					Order: x.Order(uint64(rapid.IntRange(0, 9).Draw(t, "seq")), int32(seq)),
+				}
+				m := modelled{fmt.Sprint(seq), e.Key, e.Order, e.Blocked(), rapid.Bool().Draw(t, "stored")}
+				x.Add(m.id, &e)
+				if m.stored {
+					x.Stored(m.id)
+				}
+				list = append(list, m)
+			}
+			compare(t, x, table, list)
+		}
+	})
+}
+
+func compare(t *rapid.T, x *deadletter.Index, table *cdc.Table, list []modelled) {
+	keys, held := map[string]bool{}, 0
+	for _, m := range list {
+		if m.key != "" {
+			keys[m.key] = true
+		}
+		if !m.blocked {
+			held++
+		}
+	}
+	if s := x.Summary(); s.Letters != len(list) || s.Keys != len(keys) || s.Held != held || s.Full != (len(list) >= 8 || len(keys) >= 3) || s.Full != x.Full() || x.Len() != len(list) {
+		t.Fatalf("summary %+v of %+v", s, list)
+	}
+	for _, key := range []string{"", "k", "l", "m"} {
+		name := deadletter.HoldName(table, []byte(key))
+		if x.Holds(name) != keys[key] {
+			t.Fatalf("key %q is held: %v", key, x.Holds(name))
+		}
+		o := x.Order(5, 0)
+		want := key != "" && slices.ContainsFunc(list, func(m modelled) bool { return m.key == key && m.order.Compare(o) < 0 })
+		if got := x.Precedes(name, o, false); got != want {
+			t.Fatalf("a letter of %q precedes: %v", key, got)
+		}
+	}
+	work, _ := x.Retryable(func(string, time.Time, int) bool { return false })
+	var got, want []string
+	for _, w := range work {
+		got = append(got, w.ID)
+	}
+	ordered := slices.SortedFunc(slices.Values(list), func(a, b modelled) int { return cmp.Or(cmp.Compare(a.key, b.key), a.order.Compare(b.order)) })
+	stuck := map[string]bool{}
+	for _, m := range ordered {
+		if m.key != "" && stuck[m.key] {
+			continue
+		}
+		if m.blocked || !m.stored {
+			stuck[m.key] = m.key != ""
+			continue
+		}
+		want = append(want, m.id)
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Fatalf("may go: %q, want %q of %+v", got, want, list)
+	}
+}
+
+// Letters of an earlier run whose row comes again cannot be resolved before; the others can.
+func TestUnmetLetters(t *testing.T) {
+	entries := map[string]*deadletter.Entry{
+		"a@1/0": {Place: "1/0", Reason: "rejected", Order: deadletter.Order{Epoch: 4}},
+		"b@2/0": {Place: "2/0", Reason: "rejected", Order: deadletter.Order{Epoch: 4, Seq: 1}},
+		"c@3/0": {Done: deadletter.Published},
+	}
+	x := deadletter.NewIndex(deadletter.Options{HoldKey: true, MaxKeys: 9, MaxLetters: 9}, entries, func(place string) bool { return place == "1/0" })
+	id := func(id string) func() string { return func() string { return id } }
+	if x.Len() != 2 || x.Unmet(id("a@1/0")) != nil || x.Unmet(id("b@2/0")) == nil || x.Order(1, 0).Epoch != 5 {
+		t.Fatalf("%d letters, %+v", x.Len(), x.Unmet(id("b@2/0")))
+	}
+	if !x.Begin("a@1/0", false) || x.Begin("b@2/0", true) {
+		t.Error("what is unmet was resolved, or what is not was not")
+	}
+	x.Settle(func(string) bool { return true })
+	if !x.Begin("b@2/0", true) {
+		t.Error("it cannot be resolved although its row no longer comes")
+	}
+}
