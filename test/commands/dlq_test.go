@@ -1,0 +1,76 @@
+package commands
+
+import (
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// event inserts an event of a key that names a topic; "" names none.
+func (s *site) event(id int, key, topic string) {
+	s.t.Helper()
+	value := "'%s'"
+	if s.mysql != nil {
+		value = "UNHEX(REPLACE('%s', '-', ''))"
+	}
+	s.sql("INSERT INTO outbox (event_id, aggregate_type, aggregate_id, event_type, topic, payload, occurred_at) VALUES (" +
+		fmt.Sprintf(value, eventID(id)) + fmt.Sprintf(", 'Order', '%s', 'OrderPlaced', '%s', '{}', '2026-01-02 03:04:05')", key, topic))
+}
+
+// An event that cannot be routed is kept, listed, shown, refused again, and dropped; what waited behind it is published then.
+func TestDeadLetters(t *testing.T) {
+	t.Parallel()
+	onAll(t, func(s *site) {
+		t := s.t
+		if s.mysql != nil {
+			s.replace("mysql: {", "mysql: {id: "+s.name+", ")
+		}
+		s.says(2, "the configuration has no dead letters", "dlq", "list")
+		s.config += "errors: {unroutable: dead_letter}\n"
+		s.setup()
+		s.says(0, "topic NAME.dead-letters: can hold dead letters", "check")
+		s.says(0, "0 dead letters", "dlq", "list")
+		relay := s.start()
+		url := relay.leading()
+		s.event(1, "a", "no topic, this")
+		s.event(2, "a", "")
+		s.event(3, "b", "")
+		s.published(url, 3)
+		s.says(0, "all            2", "dlq", "count")
+		s.says(0, "unroutable, key a, topic none, attempts 0: event "+eventID(1), "dlq", "list")
+		s.says(0, `"reason": "held"`, "dlq", "list", eventID(2), "-o", "json")
+		s.says(0, "and 1 letter more", "dlq", "list", "--limit", "1")
+		s.says(0, `"payload": "{}"`, "dlq", "show", eventID(1))
+		s.says(0, "1 dead letter", "dlq", "drop", "--reason", "unroutable", "--dry-run")
+		for _, bad := range []struct{ args, says string }{
+			{"retry", "nothing says which letters to retry. Fix: give an ID, a filter, or --all"},
+			{"retry --key c", "no dead letter matches"},
+			{"show 42", "no dead letter has the ID 42. Fix: see `cdc-relay dlq list`"},
+			{"list --from yesterday", `--from: "yesterday" is not a time. Fix: give date, time and zone`},
+			{"list --to 2026-01-31", `--to: "DATE" is not a time`},
+			{"drop --all", "not confirmed"},
+		} {
+			if r := s.run(append([]string{"dlq"}, strings.Fields(bad.args)...)...); r.code == 0 || !strings.Contains(r.stderr, bad.says) {
+				t.Errorf("dlq %s: %s", bad.args, r)
+			}
+		}
+		s.says(1, "1 letter could not be published", "dlq", "retry", eventID(1))
+		s.says(0, "attempts 1", "dlq", "list", eventID(1))
+		if code := relay.signal(syscall.SIGTERM); code != 0 {
+			t.Errorf("SIGTERM: exit %d", code)
+		}
+		s.says(1, "none leads. Fix: start the relay", "dlq", "retry", "--all", "--yes")
+		relay = s.start()
+		url = relay.leading()
+		s.says(0, "dropped: 1 letter", "dlq", "drop", eventID(1))
+		s.event(4, "a", "")
+		s.published(url, 4)
+		s.says(0, "0 dead letters", "dlq", "list")
+		for _, r := range s.consume(s.name, 3) {
+			if header(r, "ce_id") == eventID(1) {
+				t.Error("a dropped event was published")
+			}
+		}
+	})
+}
