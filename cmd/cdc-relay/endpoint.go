@@ -8,6 +8,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/admin"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/config"
+	"github.com/cdc-relay/cdc-relay/internal/dlq"
 	"github.com/cdc-relay/cdc-relay/internal/relay"
 )
 
@@ -15,18 +16,41 @@ import (
 // the servers do, so a longer time is a bug of the relay that only a restart fixes.
 const stuckAfter = time.Minute
 
-func endpoint(c *config.Config, r *relay.Relay, src source, reg prometheus.Gatherer, profile bool) admin.Options {
+func endpoint(c *config.Config, r *relay.Relay, src source, letters *dlq.Resolver, reg prometheus.Gatherer, profile bool) admin.Options {
 	started, version := time.Now(), buildVersion()
 	return admin.Options{
 		Listen: c.HTTP.Listen, WebConfig: c.HTTP.WebConfig, Gatherer: reg, Profile: profile,
-		Ready: r.Ready,
-		Live:  func() error { return live(r.Status(), src.state()) },
+		Ready: func() error {
+			if err := r.Ready(); err != nil {
+				return err
+			}
+			return lettersFull(letters)
+		},
+		Live: func() error { return live(r.Status(), src.state()) },
 		Status: func() admin.Status {
 			st := statusOf(r.Status(), src.state())
+			st.DeadLetters = letterStatus(letters)
 			st.Version, st.Revision, st.StartedAt = version.Version, version.Revision, started
 			return st
 		},
 	}
+}
+
+func letterStatus(letters *dlq.Resolver) *admin.DeadLetters {
+	if letters == nil {
+		return nil
+	}
+	s := letters.Summary()
+	return &admin.DeadLetters{Events: s.Letters, Held: s.Held, Keys: s.Keys, Oldest: s.Oldest, Full: s.Full}
+}
+
+// lettersFull is an error if nothing is published because there may be no more dead letters.
+func lettersFull(letters *dlq.Resolver) error {
+	if letters == nil || !letters.Summary().Full {
+		return nil
+	}
+	return cdc.Fixable("resolve some with `cdc-relay dlq retry` or `cdc-relay dlq drop`, or raise dead_letter.max_held_events and max_held_keys",
+		"nothing is published: there may be no more dead letters")
 }
 
 func live(r relay.Status, f sourceState) error {

@@ -14,6 +14,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/binlog"
 	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
 	"github.com/cdc-relay/cdc-relay/internal/config"
+	"github.com/cdc-relay/cdc-relay/internal/dlq"
 	"github.com/cdc-relay/cdc-relay/internal/relay"
 )
 
@@ -95,7 +96,8 @@ func run(ctx context.Context, c *config.Config, start binlog.StartFrom, log *slo
 	if c.HTTP.Listen == "" {
 		return r.Run(ctx)
 	}
-	server, err := admin.New(ctx, endpoint(c, r, stages.source, reg, profile), log)
+	letters, _ := stages.Letters.(*dlq.Resolver)
+	server, err := admin.New(ctx, endpoint(c, r, stages.source, letters, reg, profile), log)
 	if err != nil {
 		return err
 	}

@@ -96,6 +96,9 @@ func statusLines(st *admin.Status, now time.Time) [][2]string {
 	if st.Slot != nil {
 		lines = append(lines, [2]string{"slot", slotText(st.Slot)})
 	}
+	if st.DeadLetters != nil {
+		lines = append(lines, [2]string{"dead letters", lettersText(st.DeadLetters, now)})
+	}
 	if st.LastError != nil {
 		lines = append(lines, [2]string{"last error", fmt.Sprintf("%s ago: %s", age(now, st.LastError.At), st.LastError.Text)})
 	}
@@ -145,6 +148,17 @@ func saved(st *admin.Status, now time.Time) string {
 	}
 	text := fmt.Sprintf(", %s ago, generation %d", age(now, st.Checkpoint.SavedAt), st.Checkpoint.Generation)
 	return text + suffix(", last event ", st.Checkpoint.LastEventID)
+}
+
+func lettersText(l *admin.DeadLetters, now time.Time) string {
+	if l.Events == 0 {
+		return "none"
+	}
+	text := fmt.Sprintf("%s, of which %d only wait, of %s; the oldest for %s", plural(l.Events, "event"), l.Held, plural(l.Keys, "key"), age(now, l.Oldest))
+	if l.Full {
+		text += "; full: nothing is published"
+	}
+	return text
 }
 
 func slotText(s *admin.Slot) string {

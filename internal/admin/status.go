@@ -24,6 +24,8 @@ type Status struct {
 	Checkpoint Checkpoint `json:"checkpoint"`
 	// Slot is absent on MySQL and MariaDB, and before it was first read.
 	Slot *Slot `json:"slot,omitempty"`
+	// DeadLetters is absent where there can be none.
+	DeadLetters *DeadLetters `json:"dead_letters,omitempty"`
 	// LastError is the last error, even if it has passed; absent if there was none.
 	LastError *Error `json:"last_error,omitempty"`
 	// Counters are the counters of /metrics, without "cdc_relay_" and "_total", summed over their labels.
@@ -40,6 +42,19 @@ type Source struct {
 	Database string `json:"database"`
 	Slot     string `json:"slot,omitempty"`
 	Timeline uint32 `json:"timeline,omitempty"`
+}
+
+// DeadLetters are the events that are kept because they cannot be published.
+type DeadLetters struct {
+	// Events that are not resolved, and those among them that only wait behind another one of their key.
+	Events int `json:"events"`
+	Held   int `json:"held"`
+	// Keys whose events go there.
+	Keys int `json:"keys"`
+	// Oldest is since when the oldest is there.
+	Oldest time.Time `json:"oldest,omitzero"`
+	// Full says that the relay publishes nothing, because there may be no more.
+	Full bool `json:"full"`
 }
 
 // Positions are in the order in which an event passes them; each is at or before the one above it.

@@ -38,6 +38,7 @@ func TestDeadLetters(t *testing.T) {
 		s.event(3, "b", "")
 		s.published(url, 3)
 		s.says(0, "all            2", "dlq", "count")
+		s.says(0, "2 events, of which 1 only wait, of 1 key", "status", "--url", url)
 		s.says(0, "unroutable, key a, topic none, attempts 0: event "+eventID(1), "dlq", "list")
 		s.says(0, `"reason": "held"`, "dlq", "list", eventID(2), "-o", "json")
 		s.says(0, "and 1 letter more", "dlq", "list", "--limit", "1")

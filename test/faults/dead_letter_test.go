@@ -38,8 +38,8 @@ func stray(e *cdctest.Event) { e.AggregateType = "Stray" }
 func routeStrays(r *cdctest.Rig) { r.Reconfigure("routes", []any{map[string]any{"topic": r.Topic}}) }
 
 // counts are those of `dlq count`.
-func counts(r *cdctest.Rig) map[string]int {
-	out, err := r.Relay.Command(r.Within(time.Minute), "dlq", "count", "-o", "json")
+func counts(ctx context.Context, r *cdctest.Rig) map[string]int {
+	out, err := r.Relay.Command(ctx, "dlq", "count", "-o", "json")
 	r.Must(err)
 	all := map[string]int{}
 	r.Must(json.Unmarshal([]byte(out), &all))
@@ -48,8 +48,8 @@ func counts(r *cdctest.Rig) map[string]int {
 
 func awaitCounts(r *cdctest.Rig, want string) {
 	got := ""
-	r.Await("letters "+want, func(context.Context) (bool, error) {
-		got = fmt.Sprint(counts(r))
+	r.Await("letters "+want, func(ctx context.Context) (bool, error) {
+		got = fmt.Sprint(counts(ctx, r))
 		return got == want, nil
 	})
 }
@@ -60,6 +60,7 @@ func awaitCounts(r *cdctest.Rig, want string) {
 //covers:all 34 events both
 func TestDeadLetters(t *testing.T) {
 	inBothModes(t, func(t *testing.T, s source, delivery func(*cdctest.RigOptions)) {
+		t.Helper()
 		r := letterRig(t, s, delivery)
 		r.Start()
 		r.AwaitEvents(r.Append("k", 10))
@@ -95,6 +96,7 @@ func TestDeadLetters(t *testing.T) {
 //covers:all 35 events both
 func TestDeadLettersSurviveKills(t *testing.T) {
 	inBothModes(t, func(t *testing.T, s source, delivery func(*cdctest.RigOptions)) {
+		t.Helper()
 		r := letterRig(t, s, delivery)
 		r.Start()
 		load := r.Load(cdctest.Workload{})
@@ -129,7 +131,7 @@ func TestDeadLettersSurviveKills(t *testing.T) {
 		}
 		r.Must(load.Stop())
 		r.Await("no letter to be left", func(ctx context.Context) (bool, error) {
-			if len(counts(r)) == 0 {
+			if len(counts(ctx, r)) == 0 {
 				return true, nil
 			}
 			_, _ = r.Relay.Command(ctx, "dlq", "retry", "--all", "--yes")
