@@ -59,7 +59,7 @@ func matrix() []row {
 			number: 12, fault: "the slot is dropped, recreated or lost", result: "exit code 5, names the fix",
 			except: binlogs("there is no slot; see row 19"),
 		},
-		{number: 13, fault: "the position was moved by hand, or the database is a clone, a backup or another server", result: "stops before it publishes anything of another history"},
+		{number: 13, fault: "the position was moved by hand, or the database is a clone, a backup or another server", result: "stops before it publishes anything of another history; what MySQL and MariaDB cannot tell is under Not promised"},
 		{
 			number: 14, fault: "the publication is changed", result: "stops, nothing confirmed past the change",
 			except: binlogs("there is no publication"),
