@@ -1,0 +1,158 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"time"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"github.com/cdc-relay/cdc-relay/internal/deadletter"
+	"github.com/cdc-relay/cdc-relay/internal/dlq"
+)
+
+func newDLQListCommand(a *app) *cobra.Command {
+	var (
+		f      letterFilter
+		output outputFlag
+		limit  int
+		after  string
+	)
+	cmd := &cobra.Command{
+		Use:     "list [ID...]",
+		Short:   "List dead letters, the oldest first",
+		Example: "  cdc-relay dlq list --reason too_large\n  cdc-relay dlq list --limit 1000 -o json",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			desk, _, err := a.desk()
+			if err != nil {
+				return err
+			}
+			list, _, err := f.find(cmd.Context(), desk, args)
+			if err != nil {
+				return err
+			}
+			return a.printLetters(list, after, limit, output.json())
+		},
+	}
+	f.add(cmd)
+	output.add(cmd)
+	cmd.Flags().IntVar(&limit, "limit", 100, "the `number` of letters to list")
+	cmd.Flags().StringVar(&after, "after", "", "list those after this `letter`, the last one of the page before")
+	return cmd
+}
+
+func (a *app) printLetters(list []dlq.Listed, after string, limit int, asJSON bool) error {
+	page := list
+	if i := slices.IndexFunc(list, func(l dlq.Listed) bool { return l.Letter == after }); i >= 0 {
+		page = list[i+1:]
+	}
+	more := max(0, len(page)-limit)
+	page = page[:len(page)-more]
+	if asJSON {
+		if page == nil {
+			page = []dlq.Listed{}
+		}
+		return printJSON(a.stdout, page)
+	}
+	for i := range page {
+		l := &page[i]
+		a.printf("%s  %s\n    %s, key %s, topic %s, attempts %d: %s\n", l.Time.UTC().Format(time.RFC3339), l.Letter,
+			l.Reason, orNone(l.Key), orNone(l.Topic), l.Attempts, orNone(l.Error))
+	}
+	if more > 0 {
+		a.printf("and %s more: --after %q lists them\n", plural(more, "letter"), page[len(page)-1].Letter)
+	} else {
+		a.printf("%s\n", plural(len(list), "dead letter"))
+	}
+	return nil
+}
+
+func newDLQCountCommand(a *app) *cobra.Command {
+	var (
+		f      letterFilter
+		output outputFlag
+	)
+	cmd := &cobra.Command{
+		Use:     "count [ID...]",
+		Short:   "Count dead letters by reason",
+		Example: "  cdc-relay dlq count --from 2026-01-31T00:00:00Z",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			desk, _, err := a.desk()
+			if err != nil {
+				return err
+			}
+			list, _, err := f.find(cmd.Context(), desk, args)
+			if err != nil {
+				return err
+			}
+			counts := dlq.Counts(list)
+			if output.json() {
+				return printJSON(a.stdout, counts)
+			}
+			for _, reason := range dlq.Reasons(counts) {
+				a.printf("%-14s %d\n", reason, counts[reason])
+			}
+			a.printf("%-14s %d\n", "all", len(list))
+			return nil
+		},
+	}
+	f.add(cmd)
+	output.add(cmd)
+	return cmd
+}
+
+// shownLetter is a letter with its record.
+type shownLetter struct {
+	dlq.Listed
+
+	Headers map[string]string `json:"headers"`
+	// Payload is text, and PayloadBytes other bytes; neither is NULL or, in a stub, left out.
+	Payload      *string `json:"payload,omitempty"`
+	PayloadBytes []byte  `json:"payload_base64,omitempty"`
+	Row          deadletter.Row
+}
+
+func newDLQShowCommand(a *app) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "show ID",
+		Short:   "Print all that is known of a dead letter, with its payload, as JSON",
+		Example: "  cdc-relay dlq show 018f4e3c-7a10-7cc0-8000-2c7d3b0f9a41",
+		Args:    exactlyOne("the ID of an event or of a letter"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			desk, _, err := a.desk()
+			if err != nil {
+				return err
+			}
+			var f letterFilter
+			list, _, err := f.find(cmd.Context(), desk, args)
+			if err != nil {
+				return err
+			}
+			for i := range list {
+				if err := a.showLetter(cmd.Context(), desk, &list[i]); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+	return cmd
+}
+
+func (a *app) showLetter(ctx context.Context, desk *dlq.Desk, l *dlq.Listed) error {
+	letter, err := desk.Show(ctx, l)
+	if err != nil {
+		return err
+	}
+	s := shownLetter{Listed: *l, Headers: map[string]string{}, Row: letter.Row}
+	for _, h := range letter.Headers {
+		s.Headers[string(h.Key)] = string(h.Value)
+	}
+	if text := string(letter.Payload); letter.Payload != nil && utf8.ValidString(text) {
+		s.Payload = &text
+	} else {
+		s.PayloadBytes = letter.Payload
+	}
+	return printJSON(a.stdout, s)
+}

@@ -1,0 +1,163 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/config"
+	"github.com/cdc-relay/cdc-relay/internal/deadletter"
+	"github.com/cdc-relay/cdc-relay/internal/dlq"
+	"github.com/cdc-relay/cdc-relay/internal/kafka"
+	"github.com/cdc-relay/cdc-relay/internal/publisher"
+)
+
+func newDLQRetryCommand(a *app) *cobra.Command {
+	r := resolution{app: a, do: deadletter.Retry}
+	cmd := &cobra.Command{
+		Use:   "retry [ID...]",
+		Short: "Publish dead letters again",
+		Long: `Ask the relay to publish dead letters again, with the configuration that it runs with now. A letter is published after those
+of its key that are before it: if one of them is not among the chosen and cannot be published itself, this one stays. Letters that only
+wait (reason "held") follow by themselves. The event ID stays the same.`,
+		Example: "  cdc-relay dlq retry 018f4e3c-7a10-7cc0-8000-2c7d3b0f9a41\n  cdc-relay dlq retry --reason too_large --yes",
+		RunE:    r.run,
+	}
+	r.add(cmd)
+	return cmd
+}
+
+func newDLQDropCommand(a *app) *cobra.Command {
+	r := resolution{app: a, do: deadletter.Drop}
+	cmd := &cobra.Command{
+		Use:   "drop [ID...]",
+		Short: "Drop dead letters: they are never published",
+		Long: `Ask the relay to drop dead letters. Exactly the chosen ones are dropped; those that wait behind them are published then. It
+waits until the relay's saved position is behind them, so that a restart does not bring them back.`,
+		Example: "  cdc-relay dlq drop 018f4e3c-7a10-7cc0-8000-2c7d3b0f9a41\n  cdc-relay dlq drop --topic orders --to 2026-01-31T00:00:00Z --dry-run",
+		RunE:    r.run,
+	}
+	r.add(cmd)
+	return cmd
+}
+
+// resolution is a run of retry or drop.
+type resolution struct {
+	app           *app
+	do            string
+	filter        letterFilter
+	all, yes, dry bool
+}
+
+func (r *resolution) add(cmd *cobra.Command) {
+	r.filter.add(cmd)
+	cmd.Flags().BoolVar(&r.all, "all", false, "choose every letter")
+	cmd.Flags().BoolVar(&r.yes, "yes", false, "choose more than one letter without a question")
+	cmd.Flags().BoolVar(&r.dry, "dry-run", false, "count and list what is chosen; ask for nothing")
+}
+
+func (r *resolution) run(cmd *cobra.Command, args []string) error {
+	desk, c, err := r.app.desk()
+	if err != nil {
+		return err
+	}
+	list, end, err := r.filter.find(cmd.Context(), desk, args)
+	if err != nil {
+		return err
+	}
+	switch {
+	case r.filter.Empty() && !r.all:
+		return usage("give an ID, a filter, or --all", "nothing says which letters to %s", r.do)
+	case len(list) == 0:
+		return cdc.Fixable("see `cdc-relay dlq list`", "no dead letter matches")
+	case r.dry:
+		return r.app.printLetters(list, "", 10, false)
+	}
+	if err := r.confirm(len(list)); err != nil {
+		return err
+	}
+	return r.ask(cmd.Context(), desk, c, list, end)
+}
+
+// confirm asks before more than one letter is resolved.
+func (r *resolution) confirm(n int) error {
+	if n == 1 || r.yes {
+		return nil
+	}
+	r.app.printf("%s %s? [y/N] ", r.do, plural(n, "dead letter"))
+	var answer string
+	_, _ = fmt.Fscanln(r.app.stdin, &answer)
+	if answer != "y" && answer != "yes" {
+		return usage("answer y, or give --yes", "nothing was done: %s not confirmed", r.do)
+	}
+	return nil
+}
+
+// ask asks the leader for some letters after the other.
+func (r *resolution) ask(ctx context.Context, desk *dlq.Desk, c *config.Config, list []dlq.Listed, end int64) error {
+	write, closeAll, err := indexWriter(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer closeAll()
+	desk.Write = write
+	var done, failed int
+	for some := range slices.Chunk(list, deadletter.MaxAsked) {
+		ids := make([]string, len(some))
+		for i := range some {
+			ids[i] = some[i].Letter
+		}
+		waits := ""
+		answer, err := desk.Ask(ctx, r.do, ids, end, func(a *deadletter.Ask) {
+			if a.Waits != "" && a.Waits != waits {
+				r.app.printf("waiting: %s\n", a.Waits)
+			}
+			waits = a.Waits
+		})
+		if err != nil {
+			return err
+		}
+		done, failed = done+answer.Done, failed+answer.Failed
+	}
+	r.app.printf("%s: %s\n", map[string]string{deadletter.Retry: "published", deadletter.Drop: "dropped"}[r.do], plural(done, "letter"))
+	if failed > 0 {
+		return cdc.Fixable("see the reasons with `cdc-relay dlq list`, and fix them", "%s could not be published, or are behind such a one", plural(failed, "letter"))
+	}
+	return nil
+}
+
+// indexWriter returns what writes a record into the index of dead letters. It has no transactional ID: it must not fence the
+// relay.
+func indexWriter(ctx context.Context, c *config.Config) (func(ctx context.Context, key, value []byte) error, func(), error) {
+	o, err := publisherOptions(c)
+	if err != nil {
+		return nil, nil, err
+	}
+	o.PositionTopic, o.TransactionalID, o.Create = "", kafka.TransactionalNone, nil
+	p, err := publisher.New(o, slog.New(slog.DiscardHandler), nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := openPatiently(ctx, p, ""); err != nil {
+		return nil, nil, err
+	}
+	seq := uint64(0)
+	write := func(ctx context.Context, key, value []byte) error {
+		seq++
+		m := cdc.Message{Topic: c.DeadLetter.Index(), Key: key, Value: value}
+		if err := p.Send(ctx, &cdc.Routed{Batch: &cdc.Batch{Seq: seq}, Messages: []cdc.Message{m}}); err != nil {
+			return err
+		}
+		select {
+		case d := <-p.Durable():
+			return d.Err
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return write, p.Kill, nil
+}
