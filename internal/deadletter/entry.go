@@ -103,11 +103,19 @@ func KeyText(key []byte) string {
 }
 
 // HoldName is what the letters of a table and key hold up; "" for nothing.
-func HoldName(table *cdc.Table, key []byte) string {
+func HoldName(table *cdc.Table, key []byte) string { return string(AppendHoldName(nil, table, key)) }
+
+// AppendHoldName appends it to dst, which was empty: one look at every event while there are letters allocates nothing.
+func AppendHoldName(dst []byte, table *cdc.Table, key []byte) []byte {
 	if len(key) == 0 {
-		return ""
+		return dst
 	}
-	return table.String() + "\x00" + KeyText(key)
+	dst = append(append(append(dst, table.Schema...), '.'), table.Name...)
+	dst = append(dst, 0)
+	if len(key) > maxKey {
+		return append(dst, KeyText(key)...)
+	}
+	return append(dst, key...)
 }
 
 // maxID is how much of an event ID a letter's ID and an entry hold.

@@ -121,13 +121,13 @@ func (x *Index) Unmet(id func() string) *Entry {
 }
 
 // Holds reports whether the key has letters.
-func (x *Index) Holds(name string) bool {
-	if x.size.Load() == 0 || name == "" {
+func (x *Index) Holds(name []byte) bool {
+	if x.size.Load() == 0 || len(name) == 0 {
 		return false
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.held[name] != nil
+	return x.held[string(name)] != nil
 }
 
 // Precedes reports whether the key has a letter before o. In a chunk those that are being resolved do not count.

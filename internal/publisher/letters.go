@@ -38,6 +38,7 @@ type letters struct {
 	closing map[string]time.Time
 	parked  map[string][]entry
 
+	name    []byte  // of the event that is accepted, what it holds
 	open    int     // tasks that have begun and not ended
 	waiting []*task // tasks that have not begun
 	barrier barrier
@@ -61,18 +62,19 @@ func (l *loop) takes(pending *pendingBatch, m *cdc.Message) bool {
 		l.bury(pending, &letter{message: m, row: m.Row, earlier: old, reason: old.Reason, text: old.Error})
 		return true
 	}
-	name := deadletter.HoldName(b.Table, m.Key)
-	holds := x.Holds(name)
-	_, closing := l.letters.closing[name]
-	switch {
-	case holds && closing:
+	l.letters.name = deadletter.AppendHoldName(l.letters.name[:0], b.Table, m.Key)
+	if !x.Holds(l.letters.name) {
+		return false
+	}
+	name := string(l.letters.name)
+	if _, closing := l.letters.closing[name]; closing {
 		e := entry{m: m, pending: pending, body: int32(min(bodySize(m), 1<<30))}
 		l.buffered += e.weight()
 		l.letters.parked[name] = append(l.letters.parked[name], e)
-	case holds:
+	} else {
 		l.bury(pending, &letter{message: m, row: m.Row, reason: deadletter.Held})
 	}
-	return holds
+	return true
 }
 
 // refuse makes a letter of a row that made no record.

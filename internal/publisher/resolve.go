@@ -148,7 +148,7 @@ func (c *chunk) end(l *loop, t *task) {
 		if !it.outcome.Skipped && it.outcome.Err == nil {
 			l.letters.index.Resolved(it.ID)
 		}
-		if it.outcome.Err != nil || !l.letters.index.Holds(it.name) {
+		if it.outcome.Err != nil || !l.letters.index.Holds([]byte(it.name)) {
 			l.release(it.name)
 		}
 	}
@@ -192,7 +192,7 @@ func (r *closeRequest) apply(l *loop) {
 		switch {
 		case r.open:
 			l.release(name)
-		case l.letters.index.Holds(name):
+		case l.letters.index.Holds([]byte(name)):
 			l.letters.closing[name] = l.now.Add(closedFor)
 			l.wakeAt(l.now.Add(closedFor))
 		}
