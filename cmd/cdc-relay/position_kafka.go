@@ -94,7 +94,7 @@ func (s *committed) Load(ctx context.Context) (cdc.Checkpoint, bool, error) {
 	if p.Committed {
 		id = p.Last.Source
 	}
-	c, found, _ := p.Newest(id) //nolint:errcheck // see above
+	c, found, _ := p.Newest(id)
 	return c, found, nil
 }
 

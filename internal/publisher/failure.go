@@ -348,11 +348,11 @@ func (l *loop) noteFailure(addr string, err error) {
 		return
 	}
 	o.logged = l.now
-	message := "kafka does not answer, retrying"
 	if answered {
-		message = "kafka answers with an error, retrying"
+		l.log.Warn("kafka answers with an error, retrying", slog.Time("since", o.since), slog.Any("error", err))
+	} else {
+		l.log.Warn("kafka does not answer, retrying", slog.Time("since", o.since), slog.Any("error", err))
 	}
-	l.log.Warn(message, slog.Time("since", o.since), slog.Any("error", err))
 }
 
 func (o *outage) noteSilence(l *loop, answered bool) {

@@ -209,8 +209,6 @@ func none(context.Context, cdc.Source) (cdc.Checkpoint, bool, error) {
 	return cdc.Checkpoint{}, false, nil
 }
 
-func nothing(context.Context) (cdc.Checkpoint, bool, error) { return cdc.Checkpoint{}, false, nil }
-
 // tailing runs a source until stop is called, which returns Run's error.
 func tailing(t *testing.T, s *wal.Source, q cdc.Queue) (stop func() error) {
 	t.Helper()
