@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/IBM/sarama"
@@ -209,8 +210,8 @@ func (r *replayRun) requireTopic(ctx context.Context) error {
 	if name == "" {
 		return nil
 	}
-	if name == r.config.Kafka.PositionTopic {
-		return usage("name another topic", "--topic: %s is the relay's own topic of positions", name)
+	if slices.Contains(reserved(r.config), name) {
+		return usage("name another topic", "--topic: %s is a topic of the relay's own", name)
 	}
 	client, err := newKafkaClient(r.config)
 	if err != nil {

@@ -248,7 +248,7 @@ func (t *tailRun) partitions(ctx context.Context, c *config.Config) (map[string]
 	}
 	found := map[string]int32{}
 	for _, topic := range md.Topics {
-		if topic.Name != c.Kafka.PositionTopic && (slices.Contains(t.topics, topic.Name) || t.topics == nil && routed(c, topic.Name)) {
+		if !slices.Contains(reserved(c), topic.Name) && (slices.Contains(t.topics, topic.Name) || t.topics == nil && routed(c, topic.Name)) {
 			found[topic.Name] = int32(len(topic.Partitions))
 		}
 	}

@@ -19,8 +19,7 @@ type ask struct {
 }
 
 // follow reads the index behind the barrier, and passes on what commands ask.
-func (r *Resolver) follow(ctx context.Context, asked chan<- ask) {
-	from := r.barrier
+func (r *Resolver) follow(ctx context.Context, from int64, asked chan<- ask) {
 	for ctx.Err() == nil {
 		err := r.followOnce(ctx, &from, asked)
 		if ctx.Err() != nil {

@@ -3,6 +3,7 @@ package dlq
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
@@ -91,7 +92,9 @@ const interval = time.Second
 // Run resolves letters until ctx ends. saved returns the position that was saved last.
 func (r *Resolver) Run(ctx context.Context, saved func() cdc.Progress) {
 	asked := make(chan ask)
-	go r.follow(ctx, asked)
+	var following sync.WaitGroup
+	following.Go(func() { r.follow(ctx, r.barrier, asked) })
+	defer following.Wait()
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	for {

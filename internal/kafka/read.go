@@ -81,8 +81,8 @@ func (c *Client) OffsetAt(ctx context.Context, topic string, partition int32, at
 		return 0, err
 	}
 	defer r.close()
-	offset, err := r.offsetAt(at.UnixMilli())
-	if err == nil && offset < 0 { // none is as young
+	offset, err := r.offsetAt(max(0, at.UnixMilli())) // negative times have other meanings
+	if err == nil && offset < 0 {                     // none is as young
 		offset, err = r.offsetAt(Committed)
 	}
 	return offset, err

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/cdc-relay/cdc-relay/internal/dlq"
+)
+
+func newEventCommand(a *app) *cobra.Command {
+	var (
+		output outputFlag
+		owner  ownerFlag
+	)
+	cmd := &cobra.Command{
+		Use:   "event ID",
+		Short: "Find one event: in the table, in Kafka, in the dead letters",
+		Long: `Say what became of an event: whether it is in the table, or in what retention has taken out of it; where its records are in
+Kafka; whether it is in the dead letters; and whether the saved position is behind it. It reads only.
+
+The topic that the row is routed to now is searched, from the row's time on; without a row, the topics of routes, from the time in the ID
+if that is a UUIDv7. What cannot be known is called unknown: a row that was removed, a record that its topic has deleted.`,
+		Example: "  cdc-relay event 018f4e3c-7a10-7cc0-8000-2c7d3b0f9a41",
+		Args:    exactlyOne("the ID of an event"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.load()
+			if err != nil {
+				return err
+			}
+			s := &search{app: a, config: c, found: eventFound{ID: args[0], BehindSaved: unknown}}
+			if err := s.run(cmd.Context(), &owner); err != nil {
+				return err
+			}
+			if output.json() {
+				return printJSON(a.stdout, s.found)
+			}
+			s.print()
+			return nil
+		},
+	}
+	output.add(cmd)
+	owner.add(cmd)
+	return cmd
+}
+
+// What is known of a question about an event.
+const (
+	yes     = "yes"
+	no      = "no"
+	unknown = "unknown"
+)
+
+// eventFound is what is known of an event.
+type eventFound struct {
+	ID      string        `json:"id"`
+	Rows    []rowFound    `json:"rows"`
+	Records []recordFound `json:"records"`
+	// Searched are the topics that were searched, and Since from when on.
+	Searched []string  `json:"searched"`
+	Since    time.Time `json:"since,omitzero"`
+	// Letters are those in the dead letters; DeadLetters is false where there can be none.
+	Letters     []dlq.Listed `json:"letters"`
+	DeadLetters bool         `json:"dead_letters"`
+	// BehindSaved is whether the event is before the saved position: yes, no or unknown.
+	BehindSaved string `json:"before_saved_position"`
+}
+
+type rowFound struct {
+	Table   string    `json:"table"`
+	Created time.Time `json:"created_at"`
+	// Topic is where the row is routed now, or Refused why it is not.
+	Topic   string `json:"topic,omitempty"`
+	Refused string `json:"refused,omitempty"`
+}
+
+type recordFound struct {
+	Topic     string    `json:"topic"`
+	Partition int32     `json:"partition"`
+	Offset    int64     `json:"offset"`
+	Time      time.Time `json:"time"`
+	Replayed  bool      `json:"replayed,omitempty"`
+	sequence  string
+}
+
+// print prints a line for each question.
+func (s *search) print() {
+	f := &s.found
+	line := func(name, format string, args ...any) { s.app.printf("%-13s %s\n", name, fmt.Sprintf(format, args...)) }
+	line("event", "%s", f.ID)
+	for _, r := range f.Rows {
+		line("table", "%s, created at %s: %s", r.Table, rfc3339(r.Created), routedTo(&r))
+	}
+	if len(f.Rows) == 0 {
+		line("table", "not there: never committed, or removed since (unknown)")
+	}
+	for _, r := range f.Records {
+		line("published", "%s, partition %d, offset %d, at %s%s", r.Topic, r.Partition, r.Offset, rfc3339(r.Time), replayedText(r.Replayed))
+	}
+	switch {
+	case len(f.Records) > 0:
+	case len(f.Searched) == 0:
+		line("published", "unknown: no topic to search")
+	default:
+		line("published", "no record in %s", strings.Join(f.Searched, ", ")+sinceText(f.Since))
+	}
+	for _, l := range f.Letters {
+		line("dead letter", "%s since %s: %s", l.Reason, rfc3339(l.Time), orNone(l.Error))
+	}
+	switch {
+	case len(f.Letters) > 0:
+	case f.DeadLetters:
+		line("dead letter", "no")
+	default:
+		line("dead letter", "no: the configuration has none")
+	}
+	line("before saved", "%s", f.BehindSaved)
+}
+
+func routedTo(r *rowFound) string {
+	if r.Topic == "" {
+		return "not routed: " + r.Refused
+	}
+	return "goes to topic " + r.Topic
+}
+
+func replayedText(replayed bool) string {
+	if replayed {
+		return ", by a replay"
+	}
+	return ""
+}
+
+func sinceText(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return " since " + rfc3339(t)
+}

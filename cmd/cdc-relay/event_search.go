@@ -1,0 +1,207 @@
+package main
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/config"
+	"github.com/cdc-relay/cdc-relay/internal/dlq"
+	"github.com/cdc-relay/cdc-relay/internal/kafka"
+	"github.com/cdc-relay/cdc-relay/internal/scan"
+)
+
+// search looks for an event.
+type search struct {
+	app    *app
+	config *config.Config
+	found  eventFound
+}
+
+func (s *search) run(ctx context.Context, owner *ownerFlag) error {
+	db, err := newDatabase(s.config)
+	if err != nil {
+		return err
+	}
+	dsn, err := owner.dsn(s.app, db)
+	if err != nil {
+		return err
+	}
+	if err := s.rows(ctx, db, dsn); err != nil {
+		return err
+	}
+	if err := s.records(ctx); err != nil {
+		return err
+	}
+	if s.config.DeadLetter.On() {
+		desk, _, err := s.app.desk()
+		if err != nil {
+			return err
+		}
+		s.found.DeadLetters = true
+		if s.found.Letters, _, err = desk.List(ctx, dlq.Filter{IDs: []string{s.found.ID}}); err != nil {
+			return err
+		}
+	}
+	return s.saved(ctx, db)
+}
+
+// rows looks into the tables.
+func (s *search) rows(ctx context.Context, db database, dsn connString) error {
+	router, err := newRouter(s.config, db.tables())
+	if err != nil {
+		return err
+	}
+	tables := db.tables()
+	for i := range tables {
+		reader, err := db.reader(ctx, dsn, &tables[i])
+		if err != nil {
+			return err
+		}
+		err = scan.Fetch(ctx, reader, s.found.ID, time.Time{}, func(b *cdc.Batch) error {
+			for row := range b.Txs {
+				s.found.Rows = append(s.found.Rows, rowFound{Table: tables[i].name.String(), Created: time.UnixMicro(b.Txs[row].Time).UTC()})
+			}
+			return s.route(router, b)
+		})
+		reader.Close(ctx)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// route says where the last row goes now. Rows of one event are alike: an ID that is used twice is an error of who writes it.
+func (s *search) route(router interface {
+	Route(b *cdc.Batch, dst *cdc.Routed) error
+}, b *cdc.Batch,
+) error {
+	last := &s.found.Rows[len(s.found.Rows)-1]
+	routed := new(cdc.Routed)
+	routed.Reset(b)
+	err := router.Route(b, routed)
+	switch {
+	case err != nil:
+		last.Refused = err.Error()
+	case len(routed.Messages) > 0:
+		last.Topic = routed.Messages[len(routed.Messages)-1].Topic
+	default:
+		last.Refused = "left out by the configuration (errors.skip, or a policy drop)"
+	}
+	return nil
+}
+
+// records looks into Kafka.
+func (s *search) records(ctx context.Context) error {
+	partitions, err := s.partitions(ctx)
+	if err != nil {
+		return err
+	}
+	s.found.Searched = slices.Sorted(maps.Keys(partitions))
+	s.found.Since = s.since()
+	client, err := newKafkaClient(s.config)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	for _, topic := range s.found.Searched {
+		for id := range partitions[topic] {
+			if err := s.partition(ctx, client, topic, id); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// partitions are those of the topic that the row is routed to, or else of all that routes may lead to.
+func (s *search) partitions(ctx context.Context) (map[string]int32, error) {
+	t := &tailRun{}
+	for _, r := range s.found.Rows {
+		if r.Topic != "" && !slices.Contains(t.topics, r.Topic) {
+			t.topics = append(t.topics, r.Topic)
+		}
+	}
+	found, err := t.partitions(ctx, s.config)
+	if _, none := errors.AsType[*usageError](err); none { // it does not exist yet
+		return nil, nil
+	}
+	return found, err
+}
+
+// clockSkew is how much older than its row a record may be, by other clocks.
+const clockSkew = time.Hour
+
+// since is when the event can have been published first; zero: not known.
+func (s *search) since() time.Time {
+	for _, r := range s.found.Rows {
+		return r.Created.Add(-clockSkew)
+	}
+	id, err := uuid.Parse(s.found.ID)
+	if err != nil || id.Version() != 7 {
+		return time.Time{}
+	}
+	ms := binary.BigEndian.Uint64(append([]byte{0, 0}, id[:6]...))
+	return time.UnixMilli(int64(ms)).Add(-clockSkew)
+}
+
+func (s *search) partition(ctx context.Context, client *kafka.Client, topic string, id int32) error {
+	from := kafka.Oldest
+	if !s.found.Since.IsZero() {
+		var err error
+		if from, err = client.OffsetAt(ctx, topic, id, s.found.Since); err != nil {
+			return err
+		}
+	}
+	return client.Read(ctx, topic, id, from, kafka.Committed, func(r *kafka.Record) error {
+		headers := map[string]string{}
+		for _, h := range r.Headers {
+			headers[string(h.Key)] = string(h.Value)
+		}
+		if headers["ce_id"] == s.found.ID {
+			s.found.Records = append(s.found.Records, recordFound{
+				Topic: topic, Partition: r.Partition, Offset: r.Offset, Time: r.Time.UTC(),
+				Replayed: headers["replayed_at"] != "", sequence: headers["ce_sequence"],
+			})
+		}
+		return nil
+	})
+}
+
+// saved says whether the saved position is behind the event, where a record or a letter says where in the WAL or binlog it is.
+func (s *search) saved(ctx context.Context, db database) error {
+	var places []string
+	for _, l := range s.found.Letters {
+		places = append(places, l.Place)
+	}
+	for _, r := range s.found.Records {
+		if commit, ordinal, ok := strings.Cut(r.sequence, "-"); ok { // on PostgreSQL, unless it was replayed
+			n, _ := strconv.ParseUint(ordinal, 16, 32)
+			places = append(places, fmt.Sprintf("%s/%d", strings.ToUpper(commit), n))
+		}
+	}
+	store, err := newPositions(s.config)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = store.Close() }()
+	c, ok, err := store.Load(ctx)
+	if err != nil || !ok || len(places) == 0 {
+		return err
+	}
+	s.found.BehindSaved = no
+	if db.passed(c.Progress, places[0]) {
+		s.found.BehindSaved = yes
+	}
+	return nil
+}
