@@ -206,7 +206,9 @@ func (x *Index) remove(l *letter) {
 func (x *Index) Stored(id string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.letters[id].state = stored
+	if l := x.letters[id]; l != nil {
+		l.state = stored
+	}
 }
 
 // Settle makes letters resolvable whose row no longer comes: the position has passed it.

@@ -117,7 +117,9 @@ func (r *Resolver) step(ctx context.Context, saved cdc.Progress) error {
 	if err := r.answer(ctx, deadletter.Accepted); err != nil {
 		return err
 	}
-	if err := r.drop(ctx, passed); err != nil {
+	// A transaction with more letters than there may be would never end: no position could pass it.
+	gone := func(place string) bool { return passed(place) || r.index.Full() }
+	if err := r.drop(ctx, gone); err != nil {
 		return err
 	}
 	for {
@@ -129,7 +131,7 @@ func (r *Resolver) step(ctx context.Context, saved cdc.Progress) error {
 			break
 		}
 	}
-	r.asks.review(r.index, passed)
+	r.asks.review(r.index, gone)
 	return r.answer(ctx, deadletter.Ended)
 }
 

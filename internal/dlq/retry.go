@@ -254,7 +254,7 @@ func (r *Resolver) resolve(ctx context.Context, letters []publisher.Resolution) 
 	return nil
 }
 
-// drop drops the letters that are to be dropped. The saved position must have passed them: otherwise a crash would bring them
+// drop drops the letters that are to be dropped. The saved position should have passed them: otherwise a crash brings them
 // back.
 func (r *Resolver) drop(ctx context.Context, passed func(place string) bool) error {
 	var letters []publisher.Resolution

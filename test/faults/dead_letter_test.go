@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -137,6 +138,31 @@ func TestDeadLettersSurviveKills(t *testing.T) {
 			_, _ = r.Relay.Command(ctx, "dlq", "retry", "--all", "--yes")
 			return false, nil
 		})
+		r.Verify()
+	})
+}
+
+// A transaction has more events that cannot be published than there may be dead letters: the relay publishes nothing more, says so, and
+// goes on as soon as some are dropped.
+//
+//covers:all 34 events both
+func TestMoreDeadLettersThanAllowed(t *testing.T) {
+	inBothModes(t, func(t *testing.T, s source, delivery func(*cdctest.RigOptions)) {
+		t.Helper()
+		r := letterRig(t, s, delivery)
+		r.Reconfigure("dead_letter.max_held_events", 300)
+		r.Start()
+		r.Exclude(r.AppendAs("k", 1000, stray)...)
+		other := r.Append("other", 10)
+		r.Await("the relay to say that there may be no more", func(ctx context.Context) (bool, error) {
+			out, err := r.Relay.Command(ctx, "status")
+			return strings.Contains(out, "not ready: nothing is published: there may be no more dead letters"), err
+		})
+		r.Await("the letters to be dropped", func(ctx context.Context) (bool, error) {
+			_, _ = r.Relay.Command(ctx, "dlq", "drop", "--all", "--yes") // an error: none is left
+			return r.Reader.Has(other[9].ID), nil
+		})
+		r.AwaitEvents(other)
 		r.Verify()
 	})
 }
