@@ -24,11 +24,7 @@ func newDLQListCommand(a *app) *cobra.Command {
 		Short:   "List dead letters, the oldest first",
 		Example: "  cdc-relay dlq list --reason too_large\n  cdc-relay dlq list --limit 1000 -o json",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			desk, _, err := a.desk()
-			if err != nil {
-				return err
-			}
-			list, _, err := f.find(cmd.Context(), desk, args)
+			list, err := a.letters(cmd.Context(), &f, args)
 			if err != nil {
 				return err
 			}
@@ -40,6 +36,16 @@ func newDLQListCommand(a *app) *cobra.Command {
 	cmd.Flags().IntVar(&limit, "limit", 100, "the `number` of letters to list")
 	cmd.Flags().StringVar(&after, "after", "", "list those after this `letter`, the last one of the page before")
 	return cmd
+}
+
+// letters returns those that the flags select.
+func (a *app) letters(ctx context.Context, f *letterFilter, ids []string) ([]dlq.Listed, error) {
+	desk, _, err := a.desk()
+	if err != nil {
+		return nil, err
+	}
+	list, _, err := f.find(ctx, desk, ids)
+	return list, err
 }
 
 func (a *app) printLetters(list []dlq.Listed, after string, limit int, asJSON bool) error {
@@ -78,11 +84,7 @@ func newDLQCountCommand(a *app) *cobra.Command {
 		Short:   "Count dead letters by reason",
 		Example: "  cdc-relay dlq count --from 2026-01-31T00:00:00Z",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			desk, _, err := a.desk()
-			if err != nil {
-				return err
-			}
-			list, _, err := f.find(cmd.Context(), desk, args)
+			list, err := a.letters(cmd.Context(), &f, args)
 			if err != nil {
 				return err
 			}
