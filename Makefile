@@ -44,7 +44,7 @@ setup: ## Fetch the servers that the tests need into .cache.
 test: setup build ## Run every test of every module on real servers.
 	@test -n "$(RACE)" || echo "no C compiler: running without the race detector"
 	go test $(RACE) -p 1 -count=1 -timeout 10m $(patsubst %,%/...,$(filter-out ./test,$(MODULES)))
-	CDC_RELAY_BIN=$(ROOT)/bin/cdc-relay go test -p 1 -parallel 4 -count=1 -timeout 15m ./test/...
+	CDC_RELAY_BIN=$(ROOT)/bin/cdc-relay go test -p 1 -parallel 4 -count=1 -timeout 25m ./test/...
 
 .PHONY: lint
 lint: $(GOLANGCI) ## Check every module with golangci-lint.
