@@ -194,6 +194,9 @@ func (s *Source) dumpError(code uint16, said string) error {
 		}
 		return cdc.Stop(cdc.ClassRuntime, "server_id_clash", fmt.Errorf("another replica reads the binlog under server id %d (%s)", s.opts.ServerID, said),
 			"give each its own in source.mysql.server_id, or remove the setting to have a free one chosen")
+	case strings.Contains(said, "diverged"): // MariaDB, whose later transactions have higher numbers than the position
+		return cdc.PositionError("binlog_gap", "check what consumers have, then move the position to one that the server has with `"+moveTo("")+"`",
+			"server cannot send its binlog from the position on (%s, %d): it has another history", said, code)
 	case code == erGtidNotInBinlog, code == erMasterFatal && (strings.Contains(said, "GTID") || strings.Contains(said, "purged") || strings.Contains(said, "gtid")):
 		return cdc.PositionError("binlog_gap", "publish what it held from the outbox table, and move the position, with `cdc-relay repair`; then keep binlogs for longer",
 			"server cannot send its binlog from the position on (%s, %d): it was purged, or the server has another history", said, code)
