@@ -16,9 +16,15 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/relay"
 )
 
-// dryRun prints what run would publish from now on. It leaves nothing in the database and does not use the relay's
-// slot or checkpoint.
+// dryRun prints what run would publish from now on.
 func dryRun(ctx context.Context, c *config.Config, out io.Writer, log *slog.Logger) error {
+	log.Info("dry run: printing records of new commits, publishing nothing")
+	return readSource(ctx, c, &printer{out: json.NewEncoder(out), durable: make(chan cdc.Durable, 1)}, log)
+}
+
+// readSource passes what run would publish from now on to sink. It leaves nothing in the database and does not use the
+// relay's slot or checkpoint.
+func readSource(ctx context.Context, c *config.Config, sink relay.Sink, log *slog.Logger) error {
 	reg := prometheus.NewRegistry()
 	db, err := newDatabase(c)
 	if err != nil {
@@ -32,11 +38,7 @@ func dryRun(ctx context.Context, c *config.Config, out io.Writer, log *slog.Logg
 	if err != nil {
 		return err
 	}
-	stages := relay.Stages{
-		Source: src, Router: router, Checkpointer: checkpoint.None{},
-		Sink: &printer{out: json.NewEncoder(out), durable: make(chan cdc.Durable, 1)},
-	}
-	log.Info("dry run: printing records of new commits, publishing nothing")
+	stages := relay.Stages{Source: src, Router: router, Checkpointer: checkpoint.None{}, Sink: sink}
 	return relay.New(relayOptions(c, newDropped(reg)), stages, log, reg).Run(ctx)
 }
 

@@ -13,15 +13,12 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
-	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
-	"github.com/cdc-relay/cdc-relay/internal/relay"
 )
 
 // tailRun is one run of the command tail.
@@ -59,7 +56,7 @@ publish. Neither uses or moves a position. Filters are combined; one that is rep
 			}
 			log := slog.New(slog.NewTextHandler(a.stderr, nil))
 			if t.source {
-				return t.fromSource(cmd.Context(), c, log)
+				return readSource(cmd.Context(), c, &tailSink{&t, make(chan cdc.Durable, 1)}, log)
 			}
 			return t.fromTopics(cmd.Context(), c, log)
 		},
@@ -118,26 +115,6 @@ func (f *filter) selects(r *printedRecord) bool {
 	}
 	return among(f.IDs, r.Headers["ce_id"]) && among(f.Keys, key) && among(f.Types, r.Headers["ce_type"]) &&
 		among(f.Aggregates, r.Headers["ce_aggregatetype"]) && among(f.Tenants, r.Headers["ce_tenant"])
-}
-
-// fromSource prints what a relay would publish from now on.
-func (t *tailRun) fromSource(ctx context.Context, c *config.Config, log *slog.Logger) error {
-	reg := prometheus.NewRegistry()
-	db, err := newDatabase(c)
-	if err != nil {
-		return err
-	}
-	router, err := newRouter(c, db.tables())
-	if err != nil {
-		return err
-	}
-	src, err := db.newSource(sourceOptions{verify: router.Check, dry: true}, log, reg)
-	if err != nil {
-		return err
-	}
-	sink := &tailSink{t, make(chan cdc.Durable, 1)}
-	stages := relay.Stages{Source: src, Router: router, Checkpointer: checkpoint.None{}, Sink: sink}
-	return relay.New(relayOptions(c, newDropped(reg)), stages, log, reg).Run(ctx)
 }
 
 // tailSink is a sink that prints the events.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
@@ -47,9 +48,9 @@ type Resolver struct {
 	sink   Sink
 	router Router
 	log    *slog.Logger
-	tables map[string]*cdc.Table // schemas of rows
-	news   chan struct{}         // capacity 1: letters may have become due
-	state  *state
+	tables map[string]*cdc.Table            // schemas of rows
+	news   chan struct{}                    // capacity 1: letters may have become due
+	loaded atomic.Pointer[deadletter.Index] // index, for metrics and status
 
 	index   *deadletter.Index
 	barrier int64
@@ -62,7 +63,6 @@ type Resolver struct {
 func New(opts Options, sink Sink, router Router, log *slog.Logger) *Resolver {
 	return &Resolver{
 		opts: opts, sink: sink, router: router, log: log, tables: map[string]*cdc.Table{}, news: make(chan struct{}, 1),
-		state: &state{},
 	}
 }
 
@@ -81,7 +81,7 @@ func (r *Resolver) Load(ctx context.Context, id cdc.Source, from cdc.Progress) e
 		return err
 	}
 	r.index, r.barrier, r.asks = index, barrier, asks{}
-	r.state.set(index)
+	r.loaded.Store(index)
 	r.Notify()
 	return nil
 }

@@ -1,7 +1,6 @@
 package dlq
 
 import (
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -9,16 +8,9 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/deadletter"
 )
 
-// state is what metrics and status read.
-type state struct {
-	index atomic.Pointer[deadletter.Index]
-}
-
-func (s *state) set(x *deadletter.Index) { s.index.Store(x) }
-
 // Summary returns the state of the letters; zero before Load.
 func (r *Resolver) Summary() deadletter.Summary {
-	x := r.state.index.Load()
+	x := r.loaded.Load()
 	if x == nil {
 		return deadletter.Summary{}
 	}
