@@ -9,7 +9,19 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo deve
 
 GOLANGCI_VERSION := v2.15.0
 GOLANGCI := $(CACHE)/bin/golangci-lint-$(GOLANGCI_VERSION)
-GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.1.4
+GORELEASER := $(CACHE)/bin/goreleaser-v2.15.4/goreleaser
+SYFT := $(CACHE)/bin/syft-v1.42.1/syft
+MKDOCS := $(CACHE)/site/bin/mkdocs
+GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.9.0
+VULNDB ?= https://vuln.go.dev
+
+# A static binary: no C library, no paths of this machine.
+GOBUILD = CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)'
+
+IMAGE ?= cdc-relay
+ARCH ?= $(shell go env GOARCH)
+ENGINE ?= $(firstword $(foreach engine,docker podman buildah,$(if $(shell command -v $(engine)),$(engine))))
+CERTIFICATES ?= /etc/ssl/certs/ca-certificates.crt
 
 # The race detector needs a C compiler; without one the tests run all the same.
 RACE := $(if $(shell command -v "$$(go env CC)" 2>/dev/null),-race,)
@@ -24,11 +36,20 @@ ARGS ?=
 .PHONY: help
 help: ## Show this list.
 	@echo "usage: make <target>"
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: ## Build the static binary bin/cdc-relay.
-	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/cdc-relay ./cmd/cdc-relay
+	$(GOBUILD) -o bin/cdc-relay ./cmd/cdc-relay
+
+.PHONY: image
+image: ## Build the container image IMAGE (cdc-relay) for ARCH (this machine's) with ENGINE (docker, podman or buildah).
+	@mkdir -p bin/image/empty && install -d -m 1777 bin/image/root/tmp
+	GOOS=linux GOARCH=$(ARCH) $(GOBUILD) -o bin/image/cdc-relay-linux-$(ARCH) ./cmd/cdc-relay
+	@cp $(CERTIFICATES) bin/image/ca-certificates.crt
+	$(ENGINE) build --platform linux/$(ARCH) -f deploy/Containerfile -t $(IMAGE) --build-arg TARGETARCH=$(ARCH) \
+		--build-arg VERSION=$(VERSION) --build-arg REVISION=$(shell git rev-parse HEAD) \
+		--build-arg CREATED=$(shell git log -1 --format=%cI) bin/image
 
 .PHONY: demo
 demo: build ## Run the whole path on this machine, DB=postgres, mysql or mariadb, and count what was lost: under a minute.
@@ -39,17 +60,25 @@ demo: build ## Run the whole path on this machine, DB=postgres, mysql or mariadb
 setup: ## Fetch the servers that the tests need into .cache.
 	@go run ./internal/testenv/fetch all
 
-# Packages run one at a time: each may start servers of its own and the figures must not disturb each other.
+# Two packages run at a time: they wait for their servers more than they compute.
 .PHONY: test
 test: setup build ## Run every test of every module on real servers.
 	@test -n "$(RACE)" || echo "no C compiler: running without the race detector"
-	go test $(RACE) -p 1 -count=1 -timeout 10m $(patsubst %,%/...,$(filter-out ./test,$(MODULES)))
-	CDC_RELAY_BIN=$(ROOT)/bin/cdc-relay go test -p 1 -parallel 4 -count=1 -timeout 25m ./test/...
+	go test $(RACE) -p 2 -count=1 -timeout 10m $(patsubst %,%/...,$(filter-out ./test,$(MODULES)))
+	CDC_RELAY_BIN=$(ROOT)/bin/cdc-relay go test -p 2 -parallel 4 -count=1 -timeout 25m ./test/...
 
 .PHONY: lint
-lint: $(GOLANGCI) ## Check every module with golangci-lint.
+lint: $(GOLANGCI) site ## Check every module with golangci-lint, and the links of the docs.
 	@for m in $(MODULES); do echo "lint $$m" && \
 		(cd $$m && $(GOLANGCI) run --allow-parallel-runners --config $(ROOT)/.golangci.yml ./...) || exit 1; done
+
+.PHONY: site
+site: $(MKDOCS) ## Build the docs as a site into bin/site; a link that leads nowhere is an error. Needs Python with venv, and PyPI.
+	NO_MKDOCS_2_WARNING=1 $(MKDOCS) build --strict --config-file site/mkdocs.yml
+
+$(MKDOCS): site/requirements.txt
+	@python3 -m venv --clear $(CACHE)/site && $(CACHE)/site/bin/pip install -q --disable-pip-version-check -r site/requirements.txt
+	@touch $@
 
 .PHONY: fmt
 fmt: $(GOLANGCI) ## Format every module.
@@ -59,6 +88,23 @@ $(GOLANGCI):
 	@mkdir -p $(CACHE)/bin/tmp
 	GOBIN=$(CACHE)/bin/tmp go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
 	@mv $(CACHE)/bin/tmp/golangci-lint $@
+
+# A release's tools: each in a directory that carries its version.
+$(GORELEASER) $(SYFT):
+	GOFLAGS= CGO_ENABLED=0 GOBIN=$(@D) go install \
+		$(if $(findstring syft,$@),github.com/anchore/syft/cmd/syft,github.com/goreleaser/goreleaser/v2)@$(lastword $(subst -, ,$(@D)))
+
+.PHONY: release-files
+release-files: build ## Write completions and manual pages to bin/release.
+	@rm -rf bin/release && mkdir -p bin/release/completions bin/release/man
+	@for shell in bash zsh fish; do bin/cdc-relay completion $$shell > bin/release/completions/cdc-relay.$$shell || exit 1; done
+	@SOURCE_DATE_EPOCH=$(shell git log -1 --format=%ct) CDC_RELAY_MAN=$(ROOT)/bin/release/man go test -count=1 -run '^TestEveryCommandHasAManualPage$$' ./cmd/cdc-relay
+	@gzip -9n bin/release/man/*.1
+
+.PHONY: release-snapshot
+release-snapshot: $(GORELEASER) $(SYFT) ## Check .goreleaser.yaml and pack archives, packages, SBOMs and checksums into bin/dist.
+	$(GORELEASER) check
+	PATH=$(dir $(SYFT)):$$PATH $(GORELEASER) release --snapshot --clean
 
 .PHONY: fuzz
 fuzz: ## Run each fuzz target for FUZZTIME (30s).
@@ -74,6 +120,11 @@ bench: build ## Measure against bare readers on this machine; prints a table and
 	@go run ./internal/testenv/fetch postgres-15 kafka mysql mariadb
 	@go run ./bench $(ARGS)
 
+.PHONY: bench-peers
+bench-peers: build ## Measure against Debezium Server on the same PostgreSQL, MySQL and Kafka; fetches 840 MB.
+	@go run ./internal/testenv/fetch postgres-15 kafka mysql
+	@go run ./bench -only peers $(ARGS)
+
 .PHONY: bench-writer
 bench-writer: setup ## Compare the writer with hand-written INSERTs, on every database.
 	@go test -count=1 -run '^$$' -bench '^BenchmarkRatios$$' -benchtime 1x ./test/writer
@@ -82,6 +133,11 @@ bench-writer: setup ## Compare the writer with hand-written INSERTs, on every da
 profile: build ## Run the drain benchmark and write CPU and heap profiles of the relay to bench/out.
 	@go run ./internal/testenv/fetch postgres-15 kafka mysql mariadb
 	@go run ./bench -profile bench/out $(ARGS)
+
+.PHONY: dashboard
+dashboard: ## Write Grafana's dashboard anew from its generator. Needs Python with venv, and PyPI.
+	@python3 -m venv $(CACHE)/grafana && $(CACHE)/grafana/bin/pip install -q "$$(sed -n 's/.*"\(grafana-foundation-sdk.*\)"$$/\1/p' deploy/grafana/dashboard.py)"
+	$(CACHE)/grafana/bin/python deploy/grafana/dashboard.py > deploy/grafana/cdc-relay.json
 
 .PHONY: mutants
 mutants: setup ## Break the relay on purpose, in each way of test/mutants, and fail if the tests do not notice.
@@ -110,6 +166,7 @@ tidy-check: ## Fail if a go.mod or go.sum is not tidy.
 		go mod edit -replace=$(MODULE)/writer=$(ROOT)/writer "$$tmp/go.mod" && \
 		(cd $$m && GOWORK=off go mod tidy -diff -modfile="$$tmp/go.mod") || exit 1; done
 
+# It is not part of .ci/run, which must pass without the network; without VULNDB it fails and says so.
 .PHONY: vuln
-vuln: ## Check what is linked for known vulnerabilities.
-	@for m in $(MODULES); do (cd $$m && go run $(GOVULNCHECK) ./...) || exit 1; done
+vuln: ## Check what is shipped for known vulnerabilities, those of VULNDB (https://vuln.go.dev).
+	@for m in ./cmd/... ./writer/... ./writer/pgxwriter/...; do echo "vuln $$m" && go run $(GOVULNCHECK) -db $(VULNDB) $$m || exit 1; done

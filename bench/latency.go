@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -133,6 +134,19 @@ type steadyLoad struct {
 
 // steady runs the load through p, stops p, and then runs it directly to Kafka.
 func (s *stand) steady(ctx context.Context, p *process, l steadyLoad) (latencyRound, error) {
+	res, err := s.load(ctx, p, l)
+	if err != nil {
+		return res, err
+	}
+	if err := p.stop(); err != nil {
+		return res, err
+	}
+	res.Kafka, err = s.kafkaAlone(ctx, l.rate)
+	return res, err
+}
+
+// load runs the load through p.
+func (s *stand) load(ctx context.Context, p *process, l steadyLoad) (latencyRound, error) {
 	var res latencyRound
 	profiled := s.takeProfiles(ctx, l.addr, l.name)
 	n := int((latencyWarmUp + latencySpan).Seconds()) * l.rate
@@ -166,11 +180,7 @@ func (s *stand) steady(ctx context.Context, p *process, l steadyLoad) (latencyRo
 		return res, err
 	}
 	res.Relay, res.Insert = clock.spread(), inserts.spread()
-	if err := p.stop(); err != nil {
-		return res, err
-	}
-	res.Kafka, err = s.kafkaAlone(ctx, l.rate)
-	return res, err
+	return res, nil
 }
 
 // insert inserts size events with one statement in autocommit mode.
@@ -223,15 +233,19 @@ func paced(ctx context.Context, n, rate int, f func(i int) error) error {
 	return nil
 }
 
-// consume reads the topic while load runs, until every event has arrived.
+// consume reads what comes to the topic while load runs, until every event has arrived.
 func (s *stand) consume(ctx context.Context, topic string, clock *stopwatch, load func() error) error {
-	client, err := kgo.NewClient(kgo.SeedBrokers(s.kafka.Bootstrap()...), kgo.ConsumeTopics(topic),
-		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.MetadataMinAge(metadataMinAge))
+	client, err := kgo.NewClient(kgo.SeedBrokers(s.kafka.Bootstrap()...), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.MetadataMinAge(metadataMinAge))
 	if err != nil {
 		return err
 	}
 	defer client.Close()
-	ctx, cancel := context.WithTimeout(ctx, 2*(latencyWarmUp+latencySpan))
+	ends, err := kadm.NewClient(client).ListEndOffsets(ctx, topic)
+	if err != nil {
+		return err
+	}
+	client.AddConsumePartitions(ends.KOffsets())
+	ctx, cancel := context.WithTimeout(ctx, 4*(latencyWarmUp+latencySpan))
 	defer cancel()
 	loaded := make(chan error, 1)
 	go func() { loaded <- load() }()
@@ -288,8 +302,11 @@ func (w *stopwatch) rate() float64 {
 	return float64(len(w.got)-w.warm) / w.ended.Sub(time.Unix(0, w.sent[w.warm].Load())).Seconds()
 }
 
-func (w *stopwatch) spread() spread {
-	sorted := slices.Sorted(slices.Values(w.took[w.warm:]))
+func (w *stopwatch) spread() spread { return w.between(w.warm, len(w.took)) }
+
+// between is the spread of the events from..to-1.
+func (w *stopwatch) between(from, to int) spread {
+	sorted := slices.Sorted(slices.Values(w.took[from:to]))
 	at := func(q float64) float64 {
 		return float64(sorted[int(q*float64(len(sorted)-1))].Microseconds()) / 1e3
 	}

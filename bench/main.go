@@ -24,17 +24,20 @@ type options struct {
 
 // report is written as JSON.
 type report struct {
-	At      time.Time     `json:"at"`
-	Machine string        `json:"machine"`
-	Drain   *drainResult  `json:"drain,omitempty"`
-	Tenfold *drainResult  `json:"drain_tenfold,omitempty"`
-	Large   *drainResult  `json:"one_transaction,omitempty"`
-	Topics  *topicsResult `json:"many_topics,omitempty"`
-	Once    *onceResult   `json:"exactly_once,omitempty"`
+	At      time.Time      `json:"at"`
+	Machine string         `json:"machine"`
+	Drain   *drainResult   `json:"drain,omitempty"`
+	Tenfold *drainResult   `json:"drain_tenfold,omitempty"`
+	Large   *drainResult   `json:"one_transaction,omitempty"`
+	Topics  *topicsResult  `json:"many_topics,omitempty"`
+	Once    *onceResult    `json:"exactly_once,omitempty"`
+	Letters *lettersResult `json:"dead_letters,omitempty"`
 	// Retention has the results by database.
 	Retention map[string]*retentionResult `json:"retention,omitempty"`
 	Latency   map[string]*latencyRes      `json:"latency,omitempty"`
+	Replay    map[string]*replayResult    `json:"replay,omitempty"`
 	Start     *startResult                `json:"start,omitempty"`
+	Peers     map[string]*peersResult     `json:"peers,omitempty"`
 	// Binlogs has the results by flavor.
 	Binlogs map[string]*binlogResult `json:"binlogs,omitempty"`
 }
@@ -50,7 +53,7 @@ func main() {
 	var o options
 	flag.IntVar(&o.rows, "rows", 600_000, "rows of the backlog")
 	flag.IntVar(&o.rounds, "rounds", 3, "rounds of each comparison")
-	flag.StringVar(&o.only, "only", "drain,large,topics,once,retention,latency,start,tenfold,mysql,mariadb", "scenarios, comma-separated")
+	flag.StringVar(&o.only, "only", "drain,large,topics,once,letters,retention,latency,start,tenfold,mysql,mariadb,replay", "scenarios, comma-separated")
 	flag.StringVar(&o.bin, "bin", "bin/cdc-relay", "the relay to measure")
 	flag.StringVar(&o.out, "out", "bench/out", "directory for results, logs and configurations")
 	flag.StringVar(&o.profile, "profile", "", "directory for CPU and heap profiles of the relay while it drains")
@@ -115,31 +118,12 @@ func (s *stand) scenarios(ctx context.Context, o options, r *report) error {
 			r.Large = &res
 			return err
 		}),
-		step("topics", "many topics against one", func() error {
-			var err error
-			r.Topics, err = s.manyTopics(ctx, o.rows, o.rounds)
-			return err
-		}),
-		step("once", "exactly-once delivery against at-least-once", func() error {
-			var err error
-			r.Once, err = s.exactlyOnce(ctx, o.rows, o.rounds)
-			return err
-		}),
-		step("retention", "INSERTs while partitions are maintained", func() error {
-			var err error
-			r.Retention, err = s.retentions(ctx)
-			return err
-		}),
-		step("latency", "insert to consumer at steady rates", func() error {
-			var err error
-			r.Latency, err = s.latencies(ctx, o.rounds, wanted["drain"])
-			return err
-		}),
-		step("start", "start to ready", func() error {
-			var err error
-			r.Start, err = s.startTimes(ctx)
-			return err
-		}),
+		step("topics", "many topics against one", into(&r.Topics, func() (*topicsResult, error) { return s.manyTopics(ctx, o.rows, o.rounds) })),
+		step("once", "exactly-once delivery against at-least-once", into(&r.Once, func() (*onceResult, error) { return s.exactlyOnce(ctx, o.rows, o.rounds) })),
+		step("letters", "dead letters", into(&r.Letters, func() (*lettersResult, error) { return s.deadLetters(ctx, o.rows, o.rounds) })),
+		step("retention", "INSERTs while partitions are maintained", into(&r.Retention, func() (map[string]*retentionResult, error) { return s.retentions(ctx) })),
+		step("latency", "insert to consumer at steady rates", into(&r.Latency, func() (map[string]*latencyRes, error) { return s.latencies(ctx, o.rounds, wanted["drain"]) })),
+		step("start", "start to ready", into(&r.Start, func() (*startResult, error) { return s.startTimes(ctx) })),
 		step("tenfold", "ten times the backlog", func() error {
 			res, err := s.drain(ctx, "tenfold", 10*o.rows, 10, 1, false)
 			r.Tenfold = &res
@@ -147,12 +131,22 @@ func (s *stand) scenarios(ctx context.Context, o options, r *report) error {
 		}),
 		step("mysql", "the binlog of MySQL", func() error { return s.binlog(ctx, o, r, "mysql") }),
 		step("mariadb", "the binlog of MariaDB", func() error { return s.binlog(ctx, o, r, "mariadb") }),
+		step("peers", "Debezium Server on the same rows", into(&r.Peers, func() (map[string]*peersResult, error) { return s.compare(ctx, o.rows, o.rounds) })),
+		step("replay", "replay next to a live stream, and repair", into(&r.Replay, func() (map[string]*replayResult, error) { return s.replays(ctx, o.rows) })),
 	} {
 		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// into is a step whose result is kept.
+func into[T any](result *T, f func() (T, error)) func() error {
+	return func() (err error) {
+		*result, err = f()
+		return err
+	}
 }
 
 func (s *stand) binlog(ctx context.Context, o options, r *report, flavor string) error {

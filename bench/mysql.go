@@ -85,9 +85,14 @@ func (m *mysqlStand) freshSince(ctx context.Context, days int) error {
 
 // fill inserts n events in transactions of size rows.
 func (m *mysqlStand) fill(ctx context.Context, n, size int) error {
-	const columns = "(event_id, aggregate_type, aggregate_id, event_type, tenant_id, payload, occurred_at)"
-	row := fmt.Sprintf(`UNHEX(REPLACE(UUID(), '-', '')), 'Order', CONCAT('order-', LPAD(((t * %d + i) * 7919) %% 100000, 6, '0')), 'OrderPlaced', 'tenant-1',
-		CONCAT(RPAD(CONCAT('{"order":', t * %[1]d + i, ',"note":"'), %[2]d - 2, 'x'), '"}'), UTC_TIMESTAMP(6)`, size, payloadSize)
+	return m.fillWith(ctx, n, size, "UNHEX(REPLACE(UUID(), '-', ''))", "UTC_TIMESTAMP(6)")
+}
+
+// fillWith takes the event ID and the time of row i of transaction t from SQL expressions.
+func (m *mysqlStand) fillWith(ctx context.Context, n, size int, id, at string) error {
+	const columns = "(event_id, aggregate_type, aggregate_id, event_type, tenant_id, payload, occurred_at, created_at)"
+	row := fmt.Sprintf(`%s, 'Order', CONCAT('order-', LPAD(((t * %d + i) * 7919) %% 100000, 6, '0')), 'OrderPlaced', 'tenant-1',
+		CONCAT(RPAD(CONCAT('{"order":', t * %[2]d + i, ',"note":"'), %[3]d - 2, 'x'), '"}'), %[4]s, %[4]s`, id, size, payloadSize, at)
 	procedure := fmt.Sprintf(`CREATE PROCEDURE fill() BEGIN DECLARE t BIGINT DEFAULT 1; WHILE t <= %d DO
 		INSERT INTO outbox %s SELECT %s FROM numbers WHERE i <= %d; SET t = t + 1; END WHILE; END`, n/size, columns, row, size)
 	numbers := fmt.Sprintf("INSERT INTO numbers SELECT (a.i - 1) * 1000 + b.i FROM numbers_1000 a, numbers_1000 b WHERE (a.i - 1) * 1000 + b.i <= %d", size)
@@ -247,6 +252,10 @@ func (s *stand) mysqlLatency(ctx context.Context, flavor string, rounds int) (*l
 	return res, nil
 }
 
+// insertMySQL takes the aggregate ID and the payload.
+const insertMySQL = `INSERT INTO outbox (event_id, aggregate_type, aggregate_id, event_type, tenant_id, payload, occurred_at)
+	VALUES (UNHEX(REPLACE(UUID(), '-', '')), 'Order', ?, 'OrderPlaced', 'tenant-1', ?, UTC_TIMESTAMP(6))`
+
 func (m *mysqlStand) latency(ctx context.Context, name string, rate int) (latencyRound, error) {
 	if err := m.fresh(ctx); err != nil {
 		return latencyRound{}, err
@@ -276,9 +285,7 @@ func (m *mysqlStand) latency(ctx context.Context, name string, rate int) (latenc
 		topic: topic, addr: addr, name: name, rate: rate, perTx: 1,
 		insert: func(clock *stopwatch, i int) error {
 			clock.start(i, 1)
-			_, err := conn.ExecContext(ctx, `INSERT INTO outbox (event_id, aggregate_type, aggregate_id, event_type, tenant_id, payload, occurred_at)
-				VALUES (UNHEX(REPLACE(UUID(), '-', '')), 'Order', ?, 'OrderPlaced', 'tenant-1', ?, UTC_TIMESTAMP(6))`,
-				fmt.Sprintf("order-%06d", i%100000), append(binary.BigEndian.AppendUint64(nil, uint64(i)), make([]byte, payloadSize-8)...))
+			_, err := conn.ExecContext(ctx, insertMySQL, fmt.Sprintf("order-%06d", i%100000), append(binary.BigEndian.AppendUint64(nil, uint64(i)), make([]byte, payloadSize-8)...))
 			return err
 		},
 	})

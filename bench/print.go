@@ -45,6 +45,7 @@ func (r *report) print(w io.Writer) {
 		row("exactly-once: insert to read_committed consumer at 1000/s, p50", fmt.Sprintf("%.2f ms (Kafka alone %.2f)", l.P50, l.Kafka.P50), "8 ms", l.P50 <= 8)
 		row("the same, p99", fmt.Sprintf("%.2f ms (Kafka alone %.2f; steal %.0f %%)", l.P99, l.Kafka.P99, l.Steal), "25 ms", l.P99 <= 25)
 	}
+	r.Letters.rows(row)
 	for _, name := range slices.Sorted(maps.Keys(r.Retention)) {
 		ret := r.Retention[name]
 		var rounds []string
@@ -64,6 +65,12 @@ func (r *report) print(w io.Writer) {
 	}
 	for _, flavor := range slices.Sorted(maps.Keys(r.Binlogs)) {
 		r.binlog(row, flavor)
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Replay)) {
+		r.Replay[name].rows(row, name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Peers)) {
+		r.Peers[name].rows(row, name)
 	}
 	if s := r.Start; s != nil {
 		row("start to ready", fmt.Sprintf("%.0f ms", s.Median), "500 ms", s.Median <= 500)
@@ -87,4 +94,35 @@ func (r *report) binlog(row func(what, found, reach string, ok bool), flavor str
 	row(flavor+": peak RSS, one transaction of 1,000,000 rows", fmt.Sprintf("%.0f MB", large.RSS), "100 MB", large.RSS <= 100)
 	row(flavor+": insert to consumer at 1000/s, p50", fmt.Sprintf("%.2f ms (Kafka alone %.2f, INSERT alone %.2f)", l.P50, l.Kafka.P50, l.Insert.P50), "3 ms", l.P50 <= 3)
 	row(flavor+": insert to consumer at 1000/s, p99", fmt.Sprintf("%.2f ms (Kafka alone %.2f, INSERT alone %.2f; steal %.0f %%)", l.P99, l.Kafka.P99, l.Insert.P99, l.Steal), "10 ms", l.P99 <= 10)
+}
+
+// rows prints those of dead letters.
+func (l *lettersResult) rows(row func(what, found, reach string, ok bool)) {
+	if l == nil {
+		return
+	}
+	row("one bad event in 1,000: drain against one without", fmt.Sprintf("%.2f", l.Ratio), "0.9", l.Ratio >= 0.9)
+	row("the same, exactly-once", fmt.Sprintf("%.2f", l.RatioOnce), "0.9", l.RatioOnce >= 0.9)
+	row(fmt.Sprintf("start to ready with %d dead letters", storedLetters), fmt.Sprintf("%.0f ms", l.Start), "3000 ms", l.Start <= 3000)
+	row("publishing them again", fmt.Sprintf("%.0f/s", l.Retry), "5000/s", l.Retry >= 5000)
+}
+
+// rows prints those of one database.
+func (p *peersResult) rows(row func(what, found, reach string, ok bool), name string) {
+	relay, debezium := p.Relay, p.Debezium
+	if relay.Rate > 0 {
+		row(name+": drain against Debezium Server", fmt.Sprintf("%.1f (%.0f/s to %.0f/s)", relay.Rate/debezium.Rate, relay.Rate, debezium.Rate), "6", relay.Rate >= 6*debezium.Rate)
+		row(name+": CPU per event, Debezium Server's against it", fmt.Sprintf("%.1f (%.2f us to %.2f us)", debezium.CPU/relay.CPU, debezium.CPU, relay.CPU), "10", debezium.CPU >= 10*relay.CPU)
+	}
+	row(name+": peak RSS, Debezium Server's against it", fmt.Sprintf("%.1f (%.0f MB to %.0f MB)", debezium.RSS/relay.RSS, debezium.RSS, relay.RSS), "10", debezium.RSS >= 10*relay.RSS)
+	row(name+": insert to consumer at a steady rate, p50, Debezium Server's against it", fmt.Sprintf("%.1f (%.2f ms to %.2f ms)", debezium.P50/relay.P50, debezium.P50, relay.P50), "5", debezium.P50 >= 5*relay.P50)
+	row(name+": the same, p99", fmt.Sprintf("%.1f (%.2f ms to %.2f ms)", debezium.P99/relay.P99, debezium.P99, relay.P99), "", true)
+}
+
+// rows prints those of a replay and a repair.
+func (p *replayResult) rows(row func(what, found, reach string, ok bool), name string) {
+	row(fmt.Sprintf("%s: replay of %d rows next to a live stream at 1000/s", name, p.Rows), fmt.Sprintf("%.0f/s, %.2f us", p.Replay.Rate, p.Replay.CPUPerEvent), "50000/s", p.Replay.Rate >= 50_000)
+	row(name+": peak RSS of replay and repair", fmt.Sprintf("%.0f MB, %.0f MB", p.Replay.PeakRSS, p.Repair.PeakRSS), "96 MB", max(p.Replay.PeakRSS, p.Repair.PeakRSS) <= 96)
+	row(name+": p99 of the live stream next to the replay", fmt.Sprintf("%.2f ms (alone %.2f; steal %.0f %%)", p.Live.P99, p.Alone.P99, p.Replay.Steal), "2 times", p.Live.P99 <= 2*p.Alone.P99)
+	row(name+": repair of the same rows", fmt.Sprintf("%.0f/s, %.2f us", p.Repair.Rate, p.Repair.CPUPerEvent), "50000/s", p.Repair.Rate >= 50_000)
 }

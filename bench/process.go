@@ -23,18 +23,22 @@ type process struct {
 }
 
 func (s *stand) start(config string, more ...string) (*process, error) {
-	logPath := strings.TrimSuffix(config, filepath.Ext(config)) + ".log"
-	out, err := os.Create(logPath)
-	if err != nil {
-		return nil, err
-	}
-	defer out.Close()
 	cmd := exec.CommandContext(context.Background(), s.bin, append([]string{"run", "--config", config}, more...)...) // ended by stop
 	if s.profile != "" {
 		cmd.Args = append(cmd.Args, "--pprof")
 	}
+	return s.run(cmd, strings.TrimSuffix(config, filepath.Ext(config))+".log")
+}
+
+// run starts a command that logs to a file.
+func (s *stand) run(cmd *exec.Cmd, log string) (*process, error) {
+	out, err := os.Create(log)
+	if err != nil {
+		return nil, err
+	}
+	defer out.Close()
 	cmd.Stdout, cmd.Stderr = out, out
-	p := &process{cmd: cmd, started: time.Now(), log: logPath, done: make(chan struct{})}
+	p := &process{cmd: cmd, started: time.Now(), log: log, done: make(chan struct{})}
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
@@ -58,6 +62,9 @@ func (p *process) stop() error {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
 	select {
 	case <-p.done:
+		if p.cmd.ProcessState.ExitCode() == 128+int(syscall.SIGTERM) { // a Java virtual machine ends so
+			return nil
+		}
 		return p.err
 	case <-time.After(30 * time.Second):
 		_ = p.cmd.Process.Kill()

@@ -28,6 +28,8 @@ type stand struct {
 	profile  string     // directory for profiles; "" for no profiles
 	// once starts relays with exactly-once delivery.
 	once bool
+	// more is added to their configuration.
+	more string
 }
 
 func newStand(ctx context.Context, bin, dir string) (*stand, error) {
@@ -118,6 +120,7 @@ log: {level: info, format: text}
 	if s.once {
 		text += "delivery: exactly-once\n"
 	}
+	text += s.more
 	path = filepath.Join(s.dir, name+".yaml")
 	return path, os.WriteFile(path, []byte(text), 0o600)
 }
@@ -130,18 +133,21 @@ func fill(ctx context.Context, conn *pgx.Conn, n, size int) error {
 	if _, err := conn.Exec(ctx, "SET synchronous_commit = off"); err != nil {
 		return err
 	}
-	_, err := conn.Exec(ctx, backlog("'Order'", n, size, payloadSize))
+	_, err := conn.Exec(ctx, backlog("'Order'", orderKey, n, size, payloadSize))
 	return err
 }
 
-// backlog returns a statement that inserts n events in transactions of size rows. kind is an SQL expression for the
-// aggregate type of row i of transaction t.
-func backlog(kind string, n, size, payload int) string {
+// orderKey is an SQL expression for the aggregate of row i of transaction t.
+const orderKey = "'order-' || lpad((((t::bigint * 10 + i) * 7919) % 100000)::text, 6, '0')"
+
+// backlog returns a statement that inserts n events in transactions of size rows. kind and key are SQL expressions for the
+// aggregate type and ID of row i of transaction t.
+func backlog(kind, key string, n, size, payload int) string {
 	return fmt.Sprintf(`DO $do$ BEGIN FOR t IN 1..%d LOOP
 		INSERT INTO outbox (event_id, aggregate_type, aggregate_id, event_type, tenant_id, payload, occurred_at)
-		SELECT gen_random_uuid(), %[4]s, 'order-' || lpad((((t::bigint * %[2]d + i) * 7919) %% 100000)::text, 6, '0'), 'OrderPlaced', 'tenant-1',
+		SELECT gen_random_uuid(), %[4]s, %[5]s, 'OrderPlaced', 'tenant-1',
 			convert_to(rpad('{"order":' || (t::bigint * %[2]d + i) || ',"note":"', %[3]d - 2, 'x') || '"}', 'UTF8'), now()
-		FROM generate_series(1, %[2]d) i; COMMIT; END LOOP; END $do$`, n/size, size, payload, kind)
+		FROM generate_series(1, %[2]d) i; COMMIT; END LOOP; END $do$`, n/size, size, payload, kind, key)
 }
 
 const payloadSize = 214

@@ -108,7 +108,7 @@ func awaitLeaders(ctx context.Context, client *kgo.Client, topics []string) erro
 }
 
 func fillMany(ctx context.Context, conn *pgx.Conn, rows, perTx int) error {
-	for _, sql := range []string{"SET synchronous_commit = off", backlog(manyKind, rows, perTx, manyPayload), "CHECKPOINT"} {
+	for _, sql := range []string{"SET synchronous_commit = off", backlog(manyKind, orderKey, rows, perTx, manyPayload), "CHECKPOINT"} {
 		if _, err := conn.Exec(ctx, sql); err != nil {
 			return err
 		}

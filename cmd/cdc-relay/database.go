@@ -32,6 +32,8 @@ type database interface {
 	newRepair(verify func(*cdc.Table) error, read connString, log *slog.Logger) repair.Database
 	// passed reports whether a position is behind a row's place; see [cdc.Batch.Place].
 	passed(p cdc.Progress, place string) bool
+	// slotPosition is that of the slot where only the slot has the position, and nil elsewhere.
+	slotPosition() func(ctx context.Context) (cdc.Progress, error)
 	// tables are the configured tables, in their order.
 	tables() []outboxTable
 	// connString returns given, or the relay's own connection string if given is "".
@@ -74,6 +76,7 @@ type source interface {
 
 // sourceState is the state of a source, for /status and /livez.
 type sourceState struct {
+	flavor    string // of the database; empty: not known yet
 	connected bool
 	// lastTick is when the goroutine that owns the connection last served it.
 	lastTick time.Time

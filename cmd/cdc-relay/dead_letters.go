@@ -36,13 +36,10 @@ func newResolver(c *config.Config, db database, letters *publisher.LetterOptions
 	if err != nil {
 		return nil, err
 	}
-	conn, err := kafkaOptions(c)
-	if err != nil {
-		return nil, err
-	}
 	r := dlq.New(dlq.Options{
-		Kafka: conn, Topic: letters.Topic, Index: letters.Index,
-		RetryAfter: c.DeadLetter.RetryAfter, MaxAttempts: c.DeadLetter.MaxAttempts, Passed: db.passed,
+		Kafka: kafkaOptions(c), Topic: letters.Topic, Index: letters.Index,
+		RetryAfter: c.DeadLetter.RetryAfter, MaxAttempts: c.DeadLetter.MaxAttempts, Passed: db.passed, Stored: db.slotPosition(),
+		Row: func(ctx context.Context, l *deadletter.Letter) (*cdc.Batch, error) { return stubRow(ctx, db, l) },
 	}, sink, router, log)
 	letters.Stored = r.Notify
 	r.Register(reg)
@@ -61,6 +58,21 @@ func (s *setup) makeLetterTopics(ctx context.Context, c *config.Config) error {
 	return s.makeTopicsAs(ctx, c, []string{l.Index()}, kafka.PositionTopic(topicSpec(c)))
 }
 
+// leftLetters are those in the default topic of a configuration that has no dead letters any more.
+func leftLetters(ctx context.Context, c *config.Config) []finding.Finding {
+	before := *c
+	before.DeadLetter.Topic = config.DefaultLetterTopic(c.Database())
+	list, _, err := letterDesk(&before).List(ctx, dlq.Filter{})
+	if err != nil || len(list) == 0 {
+		return nil // as a rule there is no such topic
+	}
+	return []finding.Finding{{
+		Severity: finding.Warn, Subject: "topic " + before.DeadLetter.Topic,
+		Text: fmt.Sprintf("has %s, which nobody can publish, and later events of their keys pass", plural(len(list), "dead letter")),
+		Fix:  "name it as dead_letter.topic until `cdc-relay dlq count` says 0",
+	}}
+}
+
 // letterBytes is how large a letter may be in the topic that setup creates.
 const letterBytes = 16 << 20
 
@@ -68,7 +80,7 @@ const letterBytes = 16 << 20
 func (c *check) letterFindings(ctx context.Context, client *kafka.Client) []finding.Finding {
 	l := &c.config.DeadLetter
 	if !l.On() {
-		return nil
+		return leftLetters(ctx, c.config)
 	}
 	d, err := client.Describe(ctx, []string{l.Topic, l.Index()}, "")
 	if err != nil {

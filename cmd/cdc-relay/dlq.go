@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -24,11 +23,7 @@ work in its own order, and the command waits and reports.`
 }
 
 // letterFilter are the flags that select letters.
-type letterFilter struct {
-	dlq.Filter
-
-	from, to string
-}
+type letterFilter struct{ dlq.Filter }
 
 func (f *letterFilter) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
@@ -38,27 +33,8 @@ func (f *letterFilter) add(cmd *cobra.Command) {
 	flags.StringVar(&f.Topic, "topic", "", "letters for this `topic`")
 	flags.StringVar(&f.Tenant, "tenant", "", "letters of this `tenant`")
 	flags.StringVar(&f.Reason, "reason", "", "letters with this `reason`: unroutable, malformed, unknown_topic, too_large, rejected, held")
-	flags.StringVar(&f.from, "from", "", "letters since this `time`, such as 2026-01-31T12:00:00Z")
-	flags.StringVar(&f.to, "to", "", "letters before this `time`")
-}
-
-// parse takes the arguments, which are IDs, and the times.
-func (f *letterFilter) parse(ids []string) error {
-	f.IDs = ids
-	for _, t := range []struct {
-		flag, text string
-		at         *time.Time
-	}{{"from", f.from, &f.From}, {"to", f.to, &f.To}} {
-		if t.text == "" {
-			continue
-		}
-		at, err := time.Parse(time.RFC3339, t.text)
-		if err != nil {
-			return usage("give date, time and zone, such as 2026-01-31T12:00:00Z", "--%s: %q is not a time", t.flag, t.text)
-		}
-		*t.at = at
-	}
-	return nil
+	flags.Var(&timeFlag{&f.From}, "from", "letters since this `time`, such as 2026-01-31T12:00:00Z")
+	flags.Var(&timeFlag{&f.To}, "to", "letters before this `time`")
 }
 
 // desk is where the command looks at letters.
@@ -70,18 +46,19 @@ func (a *app) desk() (*dlq.Desk, *config.Config, error) {
 	if !c.DeadLetter.On() {
 		return nil, nil, usage("set one of errors.* to dead_letter, or dead_letter.topic", "the configuration has no dead letters")
 	}
-	conn, err := kafkaOptions(c)
-	if err != nil {
-		return nil, nil, err
-	}
-	return &dlq.Desk{Kafka: conn, Topic: c.DeadLetter.Topic, Index: c.DeadLetter.Index()}, c, nil
+	return letterDesk(c), c, nil
+}
+
+func letterDesk(c *config.Config) *dlq.Desk {
+	return &dlq.Desk{Kafka: kafkaOptions(c), Topic: c.DeadLetter.Topic, Index: c.DeadLetter.Index()}
 }
 
 // find returns the letters that the flags select, and the offset behind what it has read.
 func (f *letterFilter) find(ctx context.Context, desk *dlq.Desk, ids []string) ([]dlq.Listed, int64, error) {
-	if err := f.parse(ids); err != nil {
-		return nil, 0, err
+	if !f.From.IsZero() && !f.To.IsZero() && !f.From.Before(f.To) {
+		return nil, 0, notBefore(f.From, f.To)
 	}
+	f.IDs = ids
 	list, end, err := desk.List(ctx, f.Filter)
 	if err == nil && len(list) == 0 && len(ids) > 0 {
 		err = cdc.Fixable("see `cdc-relay dlq list`", "no dead letter has the ID %s", strings.Join(ids, " or "))

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/deadletter"
 	"github.com/cdc-relay/cdc-relay/internal/dlq"
 )
@@ -24,11 +25,23 @@ func newDLQListCommand(a *app) *cobra.Command {
 		Short:   "List dead letters, the oldest first",
 		Example: "  cdc-relay dlq list --reason too_large\n  cdc-relay dlq list --limit 1000 -o json",
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if limit < 1 {
+				return usage("give 1 or more", "--limit is %d", limit)
+			}
 			list, err := a.letters(cmd.Context(), &f, args)
 			if err != nil {
 				return err
 			}
-			return a.printLetters(list, after, limit, output.json())
+			if list, err = following(list, after); err != nil {
+				return err
+			}
+			if output.json() {
+				return printJSON(a.stdout, append([]dlq.Listed{}, list[:min(limit, len(list))]...))
+			}
+			if rest := a.printLetters(list, limit); rest > 0 {
+				a.printf("--after %q lists them\n", list[limit-1].Letter)
+			}
+			return nil
 		},
 	}
 	f.add(cmd)
@@ -48,30 +61,32 @@ func (a *app) letters(ctx context.Context, f *letterFilter, ids []string) ([]dlq
 	return list, err
 }
 
-func (a *app) printLetters(list []dlq.Listed, after string, limit int, asJSON bool) error {
-	page := list
-	if i := slices.IndexFunc(list, func(l dlq.Listed) bool { return l.Letter == after }); i >= 0 {
-		page = list[i+1:]
+// following are the letters after the one with an ID; "" for all.
+func following(list []dlq.Listed, after string) ([]dlq.Listed, error) {
+	if after == "" {
+		return list, nil
 	}
-	more := max(0, len(page)-limit)
-	page = page[:len(page)-more]
-	if asJSON {
-		if page == nil {
-			page = []dlq.Listed{}
-		}
-		return printJSON(a.stdout, page)
+	i := slices.IndexFunc(list, func(l dlq.Listed) bool { return l.Letter == after })
+	if i < 0 {
+		return nil, cdc.Fixable("list from the start", "no dead letter has the ID %q: it was resolved meanwhile, or the filters leave it out", after)
 	}
+	return list[i+1:], nil
+}
+
+// printLetters prints so many letters, and returns how many more there are.
+func (a *app) printLetters(list []dlq.Listed, limit int) (more int) {
+	page := list[:min(limit, len(list))]
 	for i := range page {
 		l := &page[i]
-		a.printf("%s  %s\n    %s, key %s, topic %s, attempts %d: %s\n", l.Time.UTC().Format(time.RFC3339), l.Letter,
-			l.Reason, orNone(l.Key), orNone(l.Topic), l.Attempts, orNone(l.Error))
+		a.printf("%s  %s\n    %s, key %s, topic %s, attempts %d: %s\n", l.Time.UTC().Format(time.RFC3339), visible(l.Letter),
+			l.Reason, orNone(visible(l.Key)), orNone(visible(l.Topic)), l.Attempts, orNone(visible(l.Error)))
 	}
-	if more > 0 {
-		a.printf("and %s more: --after %q lists them\n", plural(more, "letter"), page[len(page)-1].Letter)
+	if more = len(list) - len(page); more > 0 {
+		a.printf("and %s more\n", plural(more, "letter"))
 	} else {
 		a.printf("%s\n", plural(len(list), "dead letter"))
 	}
-	return nil
+	return more
 }
 
 func newDLQCountCommand(a *app) *cobra.Command {

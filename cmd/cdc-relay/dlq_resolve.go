@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -75,7 +74,8 @@ func (r *resolution) run(cmd *cobra.Command, args []string) error {
 	case len(list) == 0:
 		return cdc.Fixable("see `cdc-relay dlq list`", "no dead letter matches")
 	case r.dry:
-		return r.app.printLetters(list, "", 10, false)
+		r.app.printLetters(list, 10)
+		return nil
 	}
 	if err := r.confirm(len(list)); err != nil {
 		return err
@@ -97,7 +97,7 @@ func (r *resolution) confirm(n int) error {
 	return nil
 }
 
-// ask asks the leader for some letters after the other.
+// ask asks the leader.
 func (r *resolution) ask(ctx context.Context, desk *dlq.Desk, c *config.Config, list []dlq.Listed, end int64) error {
 	write, closeAll, err := indexWriter(ctx, c)
 	if err != nil {
@@ -105,23 +105,13 @@ func (r *resolution) ask(ctx context.Context, desk *dlq.Desk, c *config.Config, 
 	}
 	defer closeAll()
 	desk.Write = write
-	var done, failed int
-	for some := range slices.Chunk(list, deadletter.MaxAsked) {
-		ids := make([]string, len(some))
-		for i := range some {
-			ids[i] = some[i].Letter
-		}
-		waits := ""
-		answer, err := desk.Ask(ctx, r.do, ids, end, func(a *deadletter.Ask) {
-			if a.Waits != "" && a.Waits != waits {
-				r.app.printf("waiting: %s\n", a.Waits)
-			}
-			waits = a.Waits
-		})
-		if err != nil {
-			return err
-		}
-		done, failed = done+answer.Done, failed+answer.Failed
+	ids := make([]string, len(list))
+	for i := range list {
+		ids[i] = list[i].Letter
+	}
+	done, failed, err := desk.Ask(ctx, r.do, ids, end, func(why string) { r.app.printf("waiting: %s\n", why) })
+	if err != nil {
+		return err
 	}
 	r.app.printf("%s: %s\n", map[string]string{deadletter.Retry: "published", deadletter.Drop: "dropped"}[r.do], plural(done, "letter"))
 	if failed > 0 {
@@ -133,10 +123,7 @@ func (r *resolution) ask(ctx context.Context, desk *dlq.Desk, c *config.Config, 
 // indexWriter returns what writes a record into the index of dead letters. It has no transactional ID: it must not fence the
 // relay.
 func indexWriter(ctx context.Context, c *config.Config) (func(ctx context.Context, key, value []byte) error, func(), error) {
-	o, err := publisherOptions(c)
-	if err != nil {
-		return nil, nil, err
-	}
+	o := publisherOptions(c)
 	o.PositionTopic, o.TransactionalID, o.Create = "", kafka.TransactionalNone, nil
 	p, err := publisher.New(o, slog.New(slog.DiscardHandler), nil)
 	if err != nil {

@@ -19,7 +19,8 @@ const stuckAfter = time.Minute
 func endpoint(c *config.Config, r *relay.Relay, src source, letters *dlq.Resolver, reg prometheus.Gatherer, profile bool) admin.Options {
 	started, version := time.Now(), buildVersion()
 	return admin.Options{
-		Listen: c.HTTP.Listen, WebConfig: c.HTTP.WebConfig, Gatherer: reg, Profile: profile,
+		Listen: c.HTTP.Listen, HealthListen: c.HTTP.HealthListen, WebConfig: c.HTTP.WebConfig, Gatherer: withUnits(reg), Profile: profile,
+		Actions: c.HTTP.Actions, Desk: pageDesk(c),
 		Ready: func() error {
 			if err := r.Ready(); err != nil {
 				return err

@@ -30,7 +30,7 @@ if that is a UUIDv7. What cannot be known is called unknown: a row that was remo
 			if err != nil {
 				return err
 			}
-			s := &search{app: a, config: c, found: eventFound{ID: args[0], BehindSaved: unknown}}
+			s := newSearch(a, c, args[0])
 			if err := s.run(cmd.Context(), &owner); err != nil {
 				return err
 			}
@@ -107,7 +107,7 @@ func (s *search) print() {
 		line("published", "no record in %s", strings.Join(f.Searched, ", ")+sinceText(f.Since))
 	}
 	for _, l := range f.Letters {
-		line("dead letter", "%s since %s: %s", l.Reason, rfc3339(l.Time), orNone(l.Error))
+		line("dead letter", "%s since %s: %s", l.Reason, rfc3339(l.Time), orNone(visible(l.Error)))
 	}
 	switch {
 	case len(f.Letters) > 0:

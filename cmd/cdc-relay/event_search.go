@@ -27,6 +27,12 @@ type search struct {
 	found  eventFound
 }
 
+func newSearch(a *app, c *config.Config, id string) *search {
+	return &search{app: a, config: c, found: eventFound{
+		ID: id, Rows: []rowFound{}, Records: []recordFound{}, Searched: []string{}, Letters: []dlq.Listed{}, BehindSaved: unknown,
+	}}
+}
+
 func (s *search) run(ctx context.Context, owner *ownerFlag) error {
 	db, err := newDatabase(s.config)
 	if err != nil {
@@ -43,14 +49,12 @@ func (s *search) run(ctx context.Context, owner *ownerFlag) error {
 		return err
 	}
 	if s.config.DeadLetter.On() {
-		desk, _, err := s.app.desk()
+		s.found.DeadLetters = true
+		letters, _, err := letterDesk(s.config).List(ctx, dlq.Filter{IDs: []string{s.found.ID}})
 		if err != nil {
 			return err
 		}
-		s.found.DeadLetters = true
-		if s.found.Letters, _, err = desk.List(ctx, dlq.Filter{IDs: []string{s.found.ID}}); err != nil {
-			return err
-		}
+		s.found.Letters = append(s.found.Letters, letters...)
 	}
 	return s.saved(ctx, db)
 }
@@ -107,7 +111,8 @@ func (s *search) records(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.found.Searched = slices.Sorted(maps.Keys(partitions))
+	s.found.Searched = slices.AppendSeq(s.found.Searched, maps.Keys(partitions))
+	slices.Sort(s.found.Searched)
 	s.found.Since = s.since()
 	client, err := newKafkaClient(s.config)
 	if err != nil {

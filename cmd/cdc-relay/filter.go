@@ -50,9 +50,13 @@ func (f *filter) check() error {
 		}
 	}
 	if !f.From.IsZero() && !f.To.IsZero() && !f.From.Before(f.To) {
-		return usage("give an earlier --from", "--from %s is not before --to %s", rfc3339(f.From), rfc3339(f.To))
+		return notBefore(f.From, f.To)
 	}
 	return nil
+}
+
+func notBefore(from, to time.Time) error {
+	return usage("give an earlier --from", "--from %s is not before --to %s", rfc3339(from), rfc3339(to))
 }
 
 func rfc3339(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }

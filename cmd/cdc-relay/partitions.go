@@ -65,7 +65,7 @@ func describePartition(p cdc.Partition) string {
 // withPartitions calls fn with the tables that have partitions; what is stored as the checkpoint decides what is relayed.
 func withPartitions(c *config.Config, given string, owner bool, fn func(retention.Tables) error) error {
 	return withStore(c, given, func(db database, dsn connString, load cdc.Loader) error {
-		open, err := db.partitions(dsn, owner, load)
+		open, err := relayedTables(c, db, dsn, owner, load)
 		if err != nil {
 			return err
 		}
@@ -213,7 +213,11 @@ func (a *app) printPlan(t retention.Table, p retention.Plan) {
 		a.printf("table %s: would drop %s\n", t.Name(), part.Name)
 	}
 	for _, part := range p.Unrelayed {
-		a.printf("table %s: keeps %s until its events are published and their position is saved\n", t.Name(), part.Name)
+		why := "until its events are published and their position is saved"
+		if part.Kept != nil {
+			why = "because " + cdc.Explain(part.Kept)
+		}
+		a.printf("table %s: keeps %s %s\n", t.Name(), part.Name, why)
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -124,6 +125,8 @@ func newPositionResetCommand(a *app) *cobra.Command {
 Events committed between slot and checkpoint are published again. If the slot is ahead of the checkpoint, the events
 between them are skipped instead, which needs --yes.
 
+A position in Kafka (delivery: exactly-once) that is another relay's is kept; --yes drops it, where this database has replaced that one.
+
 MySQL and MariaDB have no slot: run then refuses to start until setup, position set or run --start-from gives a
 position. The deleted position is printed.`,
 		Example: "  cdc-relay position reset",
@@ -132,8 +135,18 @@ position. The deleted position is printed.`,
 			return p.with(a, func(db database) error { return db.resetPosition(cmd.Context(), &p, yes) })
 		},
 	}
-	cmd.Flags().BoolVar(&yes, "yes", false, "continue from a slot that is ahead and skip events, which are then never published")
+	cmd.Flags().BoolVar(&yes, "yes", false, "drop it although the slot is ahead, whose events are then never published, or although it is another database's")
 	return cmd
+}
+
+// foreignPosition returns the error of a reset whose run is refused because the position in Kafka is another relay's: the reset would
+// fence that one and drop its position.
+func foreignPosition(refused error) error {
+	stop, ok := errors.AsType[*cdc.StopError](refused)
+	if !ok || stop.Reason != "foreign_position" {
+		return nil
+	}
+	return usage("name this relay's own topic in kafka.position_topic, or give --yes if this database has replaced that one", "%s", stop)
 }
 
 // moved returns the checkpoint of a position set by hand. It has a new generation, so that the saves of a relay that is

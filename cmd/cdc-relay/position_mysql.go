@@ -36,8 +36,8 @@ func (m *mysql) setPosition(ctx context.Context, at *positions, text string, yes
 	return m.at(ctx, at, func(p *mysqlPositions) error { return p.set(ctx, text, yes) })
 }
 
-func (m *mysql) resetPosition(ctx context.Context, at *positions, _ bool) error {
-	return m.at(ctx, at, func(p *mysqlPositions) error { return p.reset(ctx) })
+func (m *mysql) resetPosition(ctx context.Context, at *positions, yes bool) error {
+	return m.at(ctx, at, func(p *mysqlPositions) error { return p.reset(ctx, yes) })
 }
 
 // shownGTIDs is the answer of position show.
@@ -144,8 +144,9 @@ func (p *mysqlPositions) set(ctx context.Context, text string, yes bool) error {
 	if move.Skips > 0 && !yes {
 		return usage("give --yes if that is meant", "%s skips %s, whose unpublished events would never be published", move.To, transactions(move.Skips))
 	}
-	keepsCommit := move.Repeats == 0
-	if err := p.store.Save(ctx, moved(in.Checkpoint, in.Source, move.To, keepsCommit)); err != nil {
+	next := moved(in.Checkpoint, in.Source, move.To, move.Repeats == 0)
+	next.Progress.Commit = "" // the server may be a restored one, which this position fits
+	if err := p.store.Save(ctx, next); err != nil {
 		return err
 	}
 	p.reportMove(move, in.Found, in.Checkpoint.Progress.Part)
@@ -171,8 +172,12 @@ func (p *mysqlPositions) reportMove(m binlog.Move, found bool, part cdc.Part) {
 
 func transactions(n uint64) string { return plural(int(n), "transaction") }
 
-func (p *mysqlPositions) reset(ctx context.Context) error {
+func (p *mysqlPositions) reset(ctx context.Context, yes bool) error {
 	if err := p.db.Idle(ctx, p.binlog); err != nil {
+		return err
+	}
+	_, _, refused := p.resume(ctx, p.db.Source(p.binlog))
+	if err := foreignPosition(refused); err != nil && !yes {
 		return err
 	}
 	c, found, err := p.store.Load(ctx)

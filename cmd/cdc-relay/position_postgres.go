@@ -226,6 +226,9 @@ func (p *postgresPositions) reset(ctx context.Context, yes bool) error {
 	if in.LoadErr != nil && !in.Found && (!errors.As(in.LoadErr, &stop) || stop.Class != cdc.ClassPosition) {
 		return in.LoadErr // an unusable checkpoint is what reset is for
 	}
+	if err := foreignPosition(in.LoadErr); err != nil && !yes {
+		return err
+	}
 	if err := in.Idle(); err != nil && in.Slot != nil {
 		return err
 	}

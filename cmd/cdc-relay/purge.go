@@ -66,7 +66,7 @@ func (r *partitionsRun) purgeOptions(c *config.Config) (retention.PurgeOptions, 
 
 // withRows calls fn with the tables whose old rows are deleted.
 func withRows(c *config.Config, given string, fn func(retention.RowTables) error) error {
-	return withStore(c, given, func(db database, dsn connString, load cdc.Loader) error { return fn(db.rows(dsn, load)) })
+	return withStore(c, given, func(db database, dsn connString, load cdc.Loader) error { return fn(relayedRows(c, db, dsn, load)) })
 }
 
 // maxCounted limits the counting of a dry run.

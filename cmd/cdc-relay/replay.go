@@ -38,6 +38,7 @@ type replayRun struct {
 	db         database
 	selections []replay.Selection
 	total      int64
+	unlock     func() error
 }
 
 func newReplayCommand(a *app) *cobra.Command {
@@ -58,7 +59,7 @@ table's owner. Rows are looked up by event ID and created_at; without an index o
 read the index of a partition once.
 
 An interrupted replay leaves its state in a file; --resume goes on from there and repeats at most the events that were
-not acknowledged and the rest of a page of 500.`,
+not acknowledged and the rest of a page of 1,000.`,
 		Example: `  cdc-relay replay --id 0198c0de-0000-7000-8000-000000000001
   cdc-relay replay --key order-42 --topic orders.repair
   cdc-relay replay --type OrderPlaced --from 2026-01-02T00:00:00Z --to 2026-01-03T00:00:00Z --dry-run
@@ -84,6 +85,11 @@ not acknowledged and the rest of a page of 500.`,
 
 func (r *replayRun) run(cmd *cobra.Command) (err error) {
 	ctx := cmd.Context()
+	defer func() {
+		if r.unlock != nil {
+			_ = r.unlock() // the end of the process does it too
+		}
+	}()
 	if err := r.prepare(cmd); err != nil {
 		return err
 	}
@@ -98,6 +104,9 @@ func (r *replayRun) run(cmd *cobra.Command) (err error) {
 	}
 	if r.dryRun {
 		return r.show(ctx)
+	}
+	if err := r.keepTables(); err != nil {
+		return err
 	}
 	if err := r.count(ctx); err != nil {
 		return err
@@ -127,17 +136,21 @@ func (r *replayRun) prepare(cmd *cobra.Command) (err error) {
 	if r.config, err = r.app.load(); err != nil {
 		return err
 	}
+	tuneGC(r.app.env, int64(r.config.Window.Bytes))
 	if r.db, err = newDatabase(r.config); err != nil {
 		return err
 	}
 	r.state.Source = r.config.Database()
+	if r.dryRun {
+		return nil
+	}
+	if err := r.lock(); err != nil {
+		return err
+	}
 	if r.resume {
 		return r.continueFrom(cmd)
 	}
-	if !r.dryRun {
-		return r.refuseOther()
-	}
-	return nil
+	return r.refuseOther()
 }
 
 // open opens the tables that the filter selects from. It returns them also with an error.
@@ -326,10 +339,7 @@ func (r *replayRun) router() (replay.Router, error) {
 }
 
 func newReplaySink(c *config.Config) (*publisher.Publisher, error) {
-	o, err := publisherOptions(c)
-	if err != nil {
-		return nil, err
-	}
+	o := publisherOptions(c)
 	o.TransactionalID, o.PositionTopic = kafka.TransactionalNone, ""
 	p, err := publisher.New(o, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 	if err != nil {

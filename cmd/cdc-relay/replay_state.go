@@ -7,8 +7,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
+	"github.com/gofrs/flock"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -18,13 +21,15 @@ import (
 
 // replayState is what a replay needs to go on.
 type replayState struct {
-	Source string       `json:"database"`
-	Table  string       `json:"table,omitempty"`
-	Filter filter       `json:"filter"`
-	Topic  string       `json:"topic,omitempty"`
-	Rate   int          `json:"rate,omitempty"`
-	Began  time.Time    `json:"began"`
-	Total  int64        `json:"total"`
+	Source string    `json:"database"`
+	Table  string    `json:"table,omitempty"`
+	Filter filter    `json:"filter"`
+	Topic  string    `json:"topic,omitempty"`
+	Rate   int       `json:"rate,omitempty"`
+	Began  time.Time `json:"began"`
+	Total  int64     `json:"total"`
+	// Tables are those that are read, in order. Place counts them.
+	Tables []string     `json:"tables"`
 	Place  replay.Place `json:"place"`
 	// Published and Dropped count the events before Place, and those behind it that were acknowledged.
 	Published int64 `json:"published"`
@@ -58,6 +63,21 @@ func stateError(err error) error {
 	return cdc.ConfigError("replay_state", "name a file in a directory that may be written with --state", "the state of the replay cannot be saved (%w)", err)
 }
 
+// lock keeps other replays from the state until this one has ended, however it ends. The file of the lock stays: removing it could let
+// two in.
+func (r *replayRun) lock() error {
+	lock := flock.New(r.file+".lock", flock.SetPermissions(0o600))
+	held, err := lock.TryLock()
+	if err != nil {
+		return stateError(err)
+	}
+	if !held {
+		return usage("wait until it has ended, or stop it; for another replay next to it name another file with --state", "a replay runs with the state in %s", filepath.Clean(r.file))
+	}
+	r.unlock = lock.Unlock
+	return nil
+}
+
 // refuseOther returns an error if a replay was interrupted.
 func (r *replayRun) refuseOther() error {
 	r.state.Began = time.Now()
@@ -68,7 +88,7 @@ func (r *replayRun) refuseOther() error {
 	case err != nil:
 		return stateError(err)
 	}
-	return usage("go on with --resume, remove the file, or name another one with --state", "%s has the state of a replay that runs or was interrupted", filepath.Clean(r.file))
+	return usage("go on with --resume, remove the file, or name another one with --state", "%s has the state of a replay that was interrupted", filepath.Clean(r.file))
 }
 
 // continueFrom reads the state. Only the rate may be another one.
@@ -101,5 +121,19 @@ func (r *replayRun) continueFrom(cmd *cobra.Command) error {
 	if rate > 0 {
 		r.state.Rate = rate
 	}
+	return nil
+}
+
+// keepTables notes which tables are read, and returns an error if a replay that goes on would read others.
+func (r *replayRun) keepTables() error {
+	names := make([]string, len(r.selections))
+	for i := range r.selections {
+		names[i] = r.selections[i].Table.Name()
+	}
+	if r.resume && !slices.Equal(r.state.Tables, names) {
+		return usage("use the configuration of that replay, or remove the state and start anew", "%s is of a replay of the tables %s, not %s",
+			filepath.Clean(r.file), strings.Join(r.state.Tables, ", "), strings.Join(names, ", "))
+	}
+	r.state.Tables = names
 	return nil
 }

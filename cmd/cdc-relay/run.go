@@ -30,7 +30,7 @@ func newRunCommand(a *app) *cobra.Command {
 
 The first SIGTERM or SIGINT waits until the records in flight are acknowledged, saves the position and confirms it to
 the database; a second one stops at once. No event is lost either way: events that were not confirmed are published
-again.
+again. At SIGHUP it reads the configuration file again, applies log.level, and names the other settings that have changed.
 
 On MySQL and MariaDB only the checkpoint holds the position. Without a checkpoint run refuses to start (exit 5) unless
 --start-from gives a position; cdc-relay setup stores the first one.`,
@@ -40,20 +40,24 @@ On MySQL and MariaDB only the checkpoint holds the position. Without a checkpoin
 			if dry && start != "" {
 				return usage("leave one of them out", "--dry-run and --start-from cannot be combined")
 			}
+			hangups, stop := hangups() // first: unhandled, SIGHUP ends the process
+			defer stop()
 			c, err := a.load()
 			if err != nil {
 				return err
 			}
-			log := newLogger(a.stderr, c.Log)
-			checkpoint.LogTo(log)
+			log := newLogs(a.stderr, c.Log)
+			defer log.limiter.Flush()
+			go a.reloadAt(cmd.Context(), hangups, c, log)
+			checkpoint.LogTo(log.Logger)
 			for _, w := range c.Warnings() {
 				log.Warn("unsafe configuration", "warning", w.Text, "fix", w.Fix)
 			}
 			if dry {
-				return dryRun(cmd.Context(), c, a.stdout, log)
+				return dryRun(cmd.Context(), c, a.stdout, log.Logger)
 			}
 			tuneGC(a.env, int64(c.Window.Bytes))
-			return run(cmd.Context(), c, start, log, profile)
+			return run(cmd.Context(), c, start, log.Logger, profile)
 		},
 	}
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "print the records of events committed from now on; publish nothing and save no position")
@@ -92,6 +96,7 @@ func run(ctx context.Context, c *config.Config, start binlog.StartFrom, log *slo
 		return err
 	}
 	defer closeStore()
+	reg.MustRegister(newInfo(c, stages.source))
 	r := relay.New(relayOptions(c, dropped), stages.Stages, log, reg)
 	if c.HTTP.Listen == "" {
 		return r.Run(ctx)
@@ -119,6 +124,20 @@ func newRegistry() *prometheus.Registry {
 	info.Set(1)
 	reg.MustRegister(info, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return reg
+}
+
+// newInfo returns the metric that tells by the database which relays belong together. Its labels are no constant ones of every metric: a
+// scrape target has one database.
+func newInfo(c *config.Config, s source) prometheus.Collector {
+	desc := prometheus.NewDesc("cdc_relay_info", "1, with the names of the database and the slot, the database's flavor once it was reached, and the version.",
+		[]string{"database", "flavor", "slot", "version"}, nil)
+	slot := ""
+	if p := c.Source.Postgres; p != nil {
+		slot = p.Slot
+	}
+	return prometheus.CollectorFunc(func(ch chan<- prometheus.Metric) {
+		ch <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, 1, c.Database(), s.state().flavor, slot, buildVersion().Version)
+	})
 }
 
 // stages are the relay's stages; source is also the relay's Source.

@@ -53,6 +53,8 @@ func newMySQL(c *config.Config) (*mysql, error) {
 	return &mysql{c, o, tables}, nil
 }
 
+func (m *mysql) slotPosition() func(ctx context.Context) (cdc.Progress, error) { return nil }
+
 func (m *mysql) passed(at cdc.Progress, place string) bool { return binlog.Passed(at, place) }
 
 func (m *mysql) tables() []outboxTable { return m.list }
@@ -97,5 +99,5 @@ var _ relay.Lagging = binlogSource{}
 
 func (s binlogSource) state() sourceState {
 	b := s.Status()
-	return sourceState{connected: b.Connected, lastTick: b.LastTick, received: b.Received, confirmed: b.Confirmed}
+	return sourceState{flavor: string(b.Flavor), connected: b.Connected, lastTick: b.LastTick, received: b.Received, confirmed: b.Confirmed}
 }

@@ -46,6 +46,16 @@ func newPostgres(c *config.Config) (*postgres, error) {
 
 func (p *postgres) passed(at cdc.Progress, place string) bool { return wal.Passed(at, place) }
 
+func (p *postgres) slotPosition() func(ctx context.Context) (cdc.Progress, error) {
+	if storeLocation(p.config) != "" {
+		return nil
+	}
+	return func(ctx context.Context) (cdc.Progress, error) {
+		at, err := wal.SlotPosition(ctx, p.wal)
+		return cdc.Progress{Position: at}, err
+	}
+}
+
 func (p *postgres) tables() []outboxTable { return p.list }
 
 func (p *postgres) connString(given string) (connString, error) {
@@ -84,7 +94,7 @@ type walSource struct{ *wal.Source }
 
 func (s walSource) state() sourceState {
 	w := s.Status()
-	st := sourceState{connected: w.Connected, lastTick: w.LastTick, received: w.Received, confirmed: w.Confirmed}
+	st := sourceState{flavor: "postgresql", connected: w.Connected, lastTick: w.LastTick, received: w.Received, confirmed: w.Confirmed}
 	if w.Slot.WALStatus != "" {
 		st.lagBytes = &w.Slot.LagBytes
 		st.slot = &admin.Slot{Status: w.Slot.WALStatus, RetainedBytes: w.Slot.RetainedBytes}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -13,6 +14,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/IBM/sarama"
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
@@ -163,7 +165,7 @@ func (t *tailRun) fromTopics(ctx context.Context, c *config.Config, log *slog.Lo
 	for topic, n := range partitions {
 		for partition := range n {
 			ready.Add(1)
-			following.Go(func() error { return t.follow(ctx, c, topic, partition, ready.Done) })
+			following.Go(func() error { return t.follow(ctx, c, topic, partition, ready.Done, log) })
 		}
 	}
 	ready.Wait()
@@ -175,27 +177,45 @@ func (t *tailRun) fromTopics(ctx context.Context, c *config.Config, log *slog.Lo
 	return err
 }
 
-// follow prints the records of a partition from its present end on. ready is called once that is known, or cannot be.
-func (t *tailRun) follow(ctx context.Context, c *config.Config, topic string, partition int32, ready func()) error {
+// follow prints the records of a partition from its present end on, also when its leader moves. ready is called once that end is
+// known, or cannot be.
+func (t *tailRun) follow(ctx context.Context, c *config.Config, topic string, partition int32, ready func(), log *slog.Logger) error {
 	client, err := newKafkaClient(c)
 	if err != nil {
 		ready()
 		return err
 	}
 	defer client.Close()
-	from, err := client.OffsetAt(ctx, topic, partition, time.Now().Add(time.Hour))
+	next, err := client.OffsetAt(ctx, topic, partition, time.Now().Add(time.Hour))
 	ready()
-	if err != nil {
-		return err
+	for err == nil {
+		var shown error
+		err = client.Follow(ctx, topic, partition, next, func(r *kafka.Record) error {
+			next = r.Offset + 1
+			rec := tailed{Time: r.Time, Partition: &r.Partition, Offset: &r.Offset, printedRecord: printedKafka(topic, r)}
+			shown = t.show(&rec)
+			return shown
+		})
+		if shown != nil || !mayPass(err) {
+			break
+		}
+		log.Warn("reading failed, trying again", "topic", topic, "partition", partition, "offset", next, "error", err)
+		select {
+		case <-ctx.Done():
+		case <-time.After(c.Retry.Initial):
+		}
+		err = ctx.Err()
 	}
-	err = client.Follow(ctx, topic, partition, from, func(r *kafka.Record) error {
-		rec := tailed{Time: r.Time, Partition: &r.Partition, Offset: &r.Offset, printedRecord: printedKafka(topic, r)}
-		return t.show(&rec)
-	})
 	if ctx.Err() != nil {
 		return nil
 	}
 	return err
+}
+
+// mayPass reports whether reading may succeed later: the leader moved, or a broker is away.
+func mayPass(err error) bool {
+	_, stop := errors.AsType[*cdc.StopError](err)
+	return !stop && !errors.Is(err, sarama.ErrOffsetOutOfRange)
 }
 
 func printedKafka(topic string, r *kafka.Record) printedRecord {

@@ -30,7 +30,7 @@ checkpoint. Events that are not published yet stay in the table and are not publ
 Run it whenever a relay is retired: for a slot without a reader PostgreSQL keeps all WAL, until the disk is full and
 the database stops.
 
-The table is kept unless --table is given; then it is dropped with all its events, and what was taken out of it for its
+Topics are kept, those of positions and of dead letters too. The table is kept unless --table is given; then it is dropped with all its events, and what was taken out of it for its
 age, after you type its name. Stop the relay first: a slot or a checkpoint file that is in use is not removed. If the checkpoint is in Redis, a relay that
 still runs can no longer save and ends with exit code 4.
 
@@ -138,12 +138,20 @@ func (t *teardown) reportTables(tables []outboxTable, before map[string]*cdc.Tab
 }
 
 // dropCheckpoint drops the checkpoint, which would not fit the next slot or setup.
-func (t *teardown) dropCheckpoint(ctx context.Context, c *config.Config) error {
+func (t *teardown) dropCheckpoint(ctx context.Context, c *config.Config, id cdc.Source) error {
+	if l := &c.DeadLetter; l.On() {
+		t.app.printf("topics %s and %s: kept, with the dead letters that are left\n", l.Topic, l.Index())
+	}
 	store, err := newPositions(c)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = store.Close() }()
+	_, _, refused := resumer(c, store)(ctx, id)
+	if foreignPosition(refused) != nil {
+		t.app.printf("checkpoint in %s: kept, it is another relay's\n", storeLocation(c))
+		return nil
+	}
 	if err := store.Reset(ctx); err != nil {
 		return err
 	}

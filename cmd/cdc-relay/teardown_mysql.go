@@ -34,7 +34,7 @@ func (m *mysql) teardown(ctx context.Context, t *teardown, owner connString) err
 	if err := t.confirm(drop, taken); err != nil {
 		return err
 	}
-	if err := t.dropCheckpoint(ctx, m.config); err != nil {
+	if err := t.dropCheckpoint(ctx, m.config, db.Source(m.binlog)); err != nil {
 		return err
 	}
 	if err := m.drop(ctx, drop, maker); err != nil {

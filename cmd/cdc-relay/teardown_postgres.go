@@ -57,7 +57,11 @@ func (t *postgresTeardown) run(ctx context.Context, ownerDSN connString) error {
 		return err
 	}
 	t.reportTakenOut(taken)
-	return t.dropCheckpoint(ctx, t.config)
+	id, err := db.Source(ctx, t.wal.Slot)
+	if err != nil {
+		return err
+	}
+	return t.dropCheckpoint(ctx, t.config, id)
 }
 
 // takenOut returns what was taken out of each table.

@@ -54,6 +54,14 @@ func storeLocation(c *config.Config) string {
 // templated reports whether a route's topic depends on the row.
 func templated(topic string) bool { return strings.Contains(topic, "${") }
 
+// visible returns text as it is if it is printable, otherwise in quotes.
+func visible(text string) string {
+	if strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return strconv.Quote(text)
+	}
+	return text
+}
+
 // oneLine returns text as it is if it is printable and not empty, otherwise in quotes.
 func oneLine(text string) string {
 	if text == "" || strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) || r == ' ' }) {

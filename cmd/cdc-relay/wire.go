@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"crypto/tls"
-	"fmt"
 	"io"
 	"log/slog"
 	"strings"
@@ -16,24 +15,41 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/finding"
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
+	"github.com/cdc-relay/cdc-relay/internal/logging"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/publisher"
 	"github.com/cdc-relay/cdc-relay/internal/relay"
 	"github.com/cdc-relay/cdc-relay/internal/retention"
 	"github.com/cdc-relay/cdc-relay/internal/router"
+	"github.com/cdc-relay/cdc-relay/internal/token"
 )
 
 // This file turns the configuration into each stage's options, and nothing else.
 
-func newLogger(w io.Writer, c config.Log) *slog.Logger {
-	level := map[config.LogLevel]slog.Level{
+// logs is the log of a run, whose level can be changed.
+type logs struct {
+	*slog.Logger
+
+	level   *slog.LevelVar
+	limiter *logging.Limiter
+}
+
+func newLogs(w io.Writer, c config.Log) *logs {
+	level := new(slog.LevelVar)
+	level.Set(levelOf(c))
+	opts := &slog.HandlerOptions{Level: level, ReplaceAttr: withFix}
+	var handler slog.Handler = slog.NewJSONHandler(w, opts)
+	if c.Format == config.LogText {
+		handler = slog.NewTextHandler(w, opts)
+	}
+	limiter := logging.Limit(handler)
+	return &logs{slog.New(limiter), level, limiter}
+}
+
+func levelOf(c config.Log) slog.Level {
+	return map[config.LogLevel]slog.Level{
 		config.LogDebug: slog.LevelDebug, config.LogInfo: slog.LevelInfo, config.LogWarn: slog.LevelWarn, config.LogError: slog.LevelError,
 	}[c.Level]
-	opts := &slog.HandlerOptions{Level: level, ReplaceAttr: withFix}
-	if c.Format == config.LogText {
-		return slog.New(slog.NewTextHandler(w, opts))
-	}
-	return slog.New(slog.NewJSONHandler(w, opts))
 }
 
 // withFix puts the fix of a logged error beside it.
@@ -103,10 +119,7 @@ func newDropped(reg prometheus.Registerer) func(reason string) {
 }
 
 func newPublisher(c *config.Config, dropped func(reason string), letters *publisher.LetterOptions, log *slog.Logger, reg prometheus.Registerer) (*publisher.Publisher, error) {
-	o, err := publisherOptions(c)
-	if err != nil {
-		return nil, err
-	}
+	o := publisherOptions(c)
 	o.Dropped = dropped
 	if letters != nil {
 		o.Letters = letters
@@ -119,14 +132,13 @@ func newPublisher(c *config.Config, dropped func(reason string), letters *publis
 	return p, nil
 }
 
-func publisherOptions(c *config.Config) (publisher.Options, error) {
-	conn, err := kafkaOptions(c)
+func publisherOptions(c *config.Config) publisher.Options {
 	return publisher.Options{
-		Kafka: conn, Compression: string(c.Kafka.Compression), Create: topicSpec(c),
+		Kafka: kafkaOptions(c), Compression: string(c.Kafka.Compression), Create: topicSpec(c),
 		TransactionalID: c.Kafka.TransactionalID, MaxMessageBytes: int(c.Kafka.MaxMessageBytes),
 		PositionTopic: positionTopic(c), RetryInitial: c.Retry.Initial, RetryMax: c.Retry.Max,
 		UnknownTopic: kept(c.Errors.UnknownTopic), TooLarge: kept(c.Errors.TooLarge), Rejected: kept(c.Errors.Rejected),
-	}, err
+	}
 }
 
 // kept is the policy of a publisher without dead letters: the event must not be lost.
@@ -155,30 +167,42 @@ func topicSpec(c *config.Config) *kafka.TopicSpec {
 }
 
 func newKafkaClient(c *config.Config) (*kafka.Client, error) {
-	o, err := kafkaOptions(c)
-	if err != nil {
-		return nil, err
-	}
-	client, err := kafka.NewClient(o)
+	client, err := kafka.NewClient(kafkaOptions(c))
 	if err != nil {
 		return nil, cdc.Stop(cdc.ClassConfig, "config", err, "")
 	}
 	return client, nil
 }
 
-func kafkaOptions(c *config.Config) (kafka.Options, error) {
+func kafkaOptions(c *config.Config) kafka.Options {
 	o := kafka.Options{Brokers: c.Kafka.Brokers, ClientID: c.Kafka.ClientID, RequestTimeout: c.Kafka.RequestTimeout}
-	if s := c.Kafka.SASL; s != nil {
-		o.SASL = &kafka.SASL{Mechanism: string(s.Mechanism), Username: s.Username, Password: s.Password.Reveal}
-	}
 	if c.Kafka.TLS != nil {
-		conf, err := c.Kafka.TLS.ClientConfig()
-		if err != nil {
-			return o, cdc.Stop(cdc.ClassConfig, "config", fmt.Errorf("kafka.tls: %w", err), "")
-		}
-		o.TLS = conf
+		o.TLS = c.Kafka.TLS.ClientConfig
 	}
-	return o, nil
+	if s := c.Kafka.SASL; s != nil {
+		o.SASL = kafkaSASL(s)
+	}
+	return o
+}
+
+func kafkaSASL(s *config.SASL) *kafka.SASL {
+	switch {
+	case s.Mechanism == config.MechanismMSK:
+		signer := &token.MSK{Region: s.AWS.Region, RoleARN: s.AWS.RoleARN, Profile: s.AWS.Profile}
+		return &kafka.SASL{Mechanism: kafka.OAuthBearer, Token: token.Cached(signer.Fetch)}
+	case s.Mechanism == config.MechanismOAuth && s.OAuth.TokenURL != "":
+		o := s.OAuth
+		endpoint := &token.Endpoint{URL: o.TokenURL, ClientID: o.ClientID, Secret: o.ClientSecret.Reveal, Scopes: o.Scopes, Params: o.Params}
+		if o.TLS != nil {
+			endpoint.TLS = o.TLS.ClientConfig
+		}
+		return &kafka.SASL{Mechanism: kafka.OAuthBearer, Token: token.Cached(endpoint.Fetch), Extensions: o.Extensions}
+	case s.Mechanism == config.MechanismOAuth:
+		given := func(context.Context) (string, error) { return s.OAuth.RevealToken() }
+		return &kafka.SASL{Mechanism: kafka.OAuthBearer, Token: given, Extensions: s.OAuth.Extensions}
+	default:
+		return &kafka.SASL{Mechanism: string(s.Mechanism), Username: s.Username, Password: s.Reveal}
+	}
 }
 
 // store is what every checkpoint store offers to the commands.
@@ -203,8 +227,8 @@ func newStore(c *config.Config) (store, error) {
 func redisOptions(r *config.Redis) checkpoint.RedisOptions {
 	o := checkpoint.RedisOptions{
 		Mode: checkpoint.Mode(r.Mode), Addrs: r.Addrs, MasterName: r.MasterName, Key: r.Key, DB: r.DB,
-		Username: r.Username, Password: r.Password.Reveal,
-		SentinelUsername: r.SentinelUsername, SentinelPassword: r.SentinelPassword.Reveal,
+		Username: r.Username, Password: r.Reveal,
+		SentinelUsername: r.SentinelUsername, SentinelPassword: r.RevealSentinel,
 	}
 	if r.TLS != nil {
 		o.TLS = func() (*tls.Config, error) { return r.TLS.ClientConfig() }
@@ -231,14 +255,14 @@ func newMaintainer(c *config.Config, db database, load cdc.Loader, log *slog.Log
 		return nil, err
 	}
 	if c.Partitions != nil {
-		tables, err := db.partitions(dsn, false, load)
+		tables, err := relayedTables(c, db, dsn, false, load)
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, retention.New(retentionOptions(c.Partitions), tables, log, retention.NewMetrics(reg)))
 	}
 	if c.Retention != nil {
-		all = append(all, retention.NewPurger(purgeOptions(c.Retention.Delete), db.rows(dsn, load), log, reg))
+		all = append(all, retention.NewPurger(purgeOptions(c.Retention.Delete), relayedRows(c, db, dsn, load), log, reg))
 	}
 	return all, nil
 }

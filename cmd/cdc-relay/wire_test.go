@@ -9,10 +9,7 @@ import (
 
 func TestRetryReachesEveryStage(t *testing.T) {
 	c := &config.Config{Retry: config.Retry{Initial: 3 * time.Second, Max: 7 * time.Second}}
-	p, err := publisherOptions(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := publisherOptions(c)
 	r := relayOptions(c, nil)
 	for stage, have := range map[string]config.Retry{
 		"publisher": {Initial: p.RetryInitial, Max: p.RetryMax}, "relay": {Initial: r.RetryInitial, Max: r.RetryMax},

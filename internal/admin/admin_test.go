@@ -66,6 +66,17 @@ func (r *relay) options() admin.Options {
 // serve runs a server for the test's time and returns its host:port.
 func serve(t *testing.T, o admin.Options) string {
 	t.Helper()
+	return start(t, o).Addr().String()
+}
+
+// serveHealth is serve with the host:port of the listener for health alone.
+func serveHealth(t *testing.T, o admin.Options) string {
+	t.Helper()
+	return start(t, o).HealthAddr().String()
+}
+
+func start(t *testing.T, o admin.Options) *admin.Server {
+	t.Helper()
 	s, err := admin.New(t.Context(), o, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
@@ -79,7 +90,7 @@ func serve(t *testing.T, o admin.Options) string {
 			t.Errorf("run: %v", err)
 		}
 	})
-	return s.Addr().String()
+	return s
 }
 
 // get sends a request on its own connection.
@@ -228,6 +239,19 @@ func TestListenErrors(t *testing.T) {
 		}
 		wantMistake(t, addr, err, want)
 	}
+}
+
+func TestHealthListenErrors(t *testing.T) {
+	var config net.ListenConfig
+	taken, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	o := newRelay().options()
+	o.HealthListen = taken.Addr().String()
+	_, err = admin.New(t.Context(), o, slog.New(slog.DiscardHandler))
+	wantMistake(t, o.HealthListen, err, []string{"of http.health_listen", "in use by another process", "set http.health_listen"})
 }
 
 func wantMistake(t *testing.T, what string, err error, want []string) {

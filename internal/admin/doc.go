@@ -4,7 +4,7 @@
 //	GET /livez     200 "ok"; 503 and the reason if the pipeline is stuck: restart the process
 //	GET /readyz    200 "ok" while the relay leads or stands by; 503 and the reason otherwise
 //	GET /status    a [Status] in JSON
-//	GET /          the list of these
+//	GET /          a page for people, which asks /api/
 //
 // With [Options.Profile] also net/http/pprof under /debug/pprof/.
 //

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -15,17 +16,9 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-const index = `cdc-relay
-
-/status   state, positions and lag as JSON
-/metrics  Prometheus metrics
-/livez    200 unless the pipeline is stuck
-/readyz   200 while leading or standing by
-`
-
-func (o Options) handler(log *slog.Logger) http.Handler {
+func (o Options) handler(h *history, log *slog.Logger) http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { write(w, "text/plain; charset=utf-8", index) })
+	o.servePage(mux, h, newAPI(&o, log))
 	mux.Handle("GET /metrics", promhttp.HandlerFor(o.Gatherer, promhttp.HandlerOpts{
 		ErrorLog:            slog.NewLogLogger(log.Handler(), slog.LevelError),
 		ErrorHandling:       promhttp.ContinueOnError, // one broken collector must not hide the others
@@ -34,7 +27,7 @@ func (o Options) handler(log *slog.Logger) http.Handler {
 	}))
 	mux.Handle("GET /livez", health(o.Live))
 	mux.Handle("GET /readyz", health(o.Ready))
-	mux.HandleFunc("GET /status", o.status)
+	mux.Handle("GET /status", guarded(http.HandlerFunc(o.status)))
 	if o.Profile {
 		mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 		mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
@@ -44,6 +37,23 @@ func (o Options) handler(log *slog.Logger) http.Handler {
 		mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
 	}
 	return mux
+}
+
+// healthHandler serves what anybody may know: reasons name servers.
+func (o Options) healthHandler() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /livez", health(withoutReason(o.Live)))
+	mux.Handle("GET /readyz", health(withoutReason(o.Ready)))
+	return mux
+}
+
+func withoutReason(ask func() error) func() error {
+	return func() error {
+		if ask() != nil {
+			return errors.New("failed")
+		}
+		return nil
+	}
 }
 
 // health answers 200, or 503 with the reason.

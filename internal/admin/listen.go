@@ -17,17 +17,17 @@ import (
 // hostPort is the fix for a malformed address.
 const hostPort = "write it as host:port, or :port for all addresses"
 
-// listen binds addr.
-func listen(ctx context.Context, addr string) (net.Listener, error) {
+// listen binds addr, the value of a setting.
+func listen(ctx context.Context, setting, addr string) (net.Listener, error) {
 	var config net.ListenConfig
 	l, err := config.Listen(ctx, "tcp", addr)
 	if err != nil {
-		return nil, cdc.Stop(cdc.ClassConfig, "http_listen", whyNotListening(addr, err), "")
+		return nil, cdc.Stop(cdc.ClassConfig, "http_listen", whyNotListening(setting, addr, err), "")
 	}
 	return l, nil
 }
 
-func whyNotListening(addr string, err error) error {
+func whyNotListening(setting, addr string, err error) error {
 	var (
 		unknown *net.DNSError
 		written *net.AddrError
@@ -35,17 +35,17 @@ func whyNotListening(addr string, err error) error {
 	_, port, _ := net.SplitHostPort(addr)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return cdc.Fixable("set http.listen to a free one, or stop the other process", "port %s of http.listen (%q) is in use by another process", port, addr)
+		return cdc.Fixable(fmt.Sprintf("set %s to a free one, or stop the other process", setting), "port %s of %s (%q) is in use by another process", port, setting, addr)
 	case errors.Is(err, fs.ErrPermission):
-		return cdc.Fixable("set http.listen to a port above 1023", "port %s of http.listen (%q) may not be opened by this user", port, addr)
+		return cdc.Fixable(fmt.Sprintf("set %s to a port above 1023", setting), "port %s of %s (%q) may not be opened by this user", port, setting, addr)
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		return cdc.Fixable(fmt.Sprintf("use \":%s\" for all of them", port), "http.listen is %q, which is not an address of this machine", addr)
+		return cdc.Fixable(fmt.Sprintf("use \":%s\" for all of them", port), "%s is %q, which is not an address of this machine", setting, addr)
 	case errors.As(err, &unknown):
-		return cdc.Fixable(hostPort, "http.listen is %q, whose host or port is not known (%w)", addr, unknown)
+		return cdc.Fixable(hostPort, "%s is %q, whose host or port is not known (%w)", setting, addr, unknown)
 	case errors.As(err, &written):
-		return cdc.Fixable(hostPort, "http.listen is %q (%s)", addr, written.Err)
+		return cdc.Fixable(hostPort, "%s is %q (%s)", setting, addr, written.Err)
 	default:
-		return fmt.Errorf("listen on http.listen %q: %w", addr, err)
+		return fmt.Errorf("listen on %s %q: %w", setting, addr, err)
 	}
 }
 

@@ -6,7 +6,9 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/big"
@@ -34,7 +36,7 @@ func webConfig(t *testing.T) (string, *tls.Config) {
 		t.Fatal(err)
 	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), DNSNames: []string{"localhost"},
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "localhost"}, DNSNames: []string{"localhost"},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
 	}
@@ -89,6 +91,24 @@ func TestTLSAndBasicAuth(t *testing.T) {
 	} {
 		_, err := admin.Fetch(t.Context(), c.url, c.config)
 		wantText(t, c.name, err, c.want)
+	}
+}
+
+// An orchestrator's probes know neither the password nor the CA, and must not learn the reason.
+func TestHealthListenWithoutTLSAndPassword(t *testing.T) {
+	r := newRelay()
+	o := r.options()
+	o.WebConfig, _ = webConfig(t)
+	o.HealthListen = "127.0.0.1:0"
+	base := "http://" + serveHealth(t, o)
+	for path, want := range map[string]string{"/livez": "200 ok\n", "/readyz": "200 ok\n", "/status": "404 404 page not found\n", "/metrics": "404 404 page not found\n"} {
+		if code, _, body := get(t, base+path); fmt.Sprint(code, " ", body) != want {
+			t.Errorf("%s: %d %q, want %q", path, code, body, want)
+		}
+	}
+	r.ready = errors.New("host db.internal is not known")
+	if code, _, body := get(t, base+"/readyz"); code != http.StatusServiceUnavailable || body != "failed\n" {
+		t.Errorf("/readyz: %d %q", code, body)
 	}
 }
 

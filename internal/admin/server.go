@@ -11,12 +11,16 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/exporter-toolkit/web"
+	"golang.org/x/net/netutil"
+	"golang.org/x/sync/errgroup"
 )
 
 // Options are the server's options. The functions are called from several goroutines.
 type Options struct {
 	// Listen is host:port. An empty host means all addresses, port 0 a free port.
 	Listen string
+	// HealthListen is the address, or "", of a listener for /livez and /readyz alone, without TLS, authentication and reasons.
+	HealthListen string
 	// WebConfig is the path of a file with TLS and basic authentication, or "".
 	WebConfig string
 	// Gatherer has the metrics of /metrics.
@@ -29,6 +33,10 @@ type Options struct {
 	Live func() error
 	// Profile serves net/http/pprof.
 	Profile bool
+	// Actions lets callers who authenticate retry and drop dead letters.
+	Actions bool
+	// Desk answers what the page asks for.
+	Desk Desk
 }
 
 // Timeouts of one request and of the shutdown.
@@ -36,8 +44,15 @@ const (
 	headerTimeout   = 5 * time.Second
 	readTimeout     = 10 * time.Second
 	writeTimeout    = 30 * time.Second
-	idleTimeout     = 2 * time.Minute
+	idleTimeout     = time.Minute
 	shutdownTimeout = 3 * time.Second
+)
+
+// Limits of one listener. Connections beyond the limit wait, so that nobody can use up the relay's memory and file descriptors.
+const (
+	maxConnections = 256
+	maxHeader      = 16 << 10
+	maxBody        = 64 << 10
 )
 
 // Server serves the endpoints.
@@ -46,6 +61,8 @@ type Server struct {
 	http      *http.Server
 	webConfig string
 	log       *slog.Logger
+	past      *history
+	health    *Server // nil without HealthListen
 }
 
 // New listens, so that a port in use is noticed before anything starts; Run serves. Call Run or Close. Errors are
@@ -54,32 +71,70 @@ func New(ctx context.Context, o Options, log *slog.Logger) (*Server, error) {
 	if err := validateWebConfig(o.WebConfig); err != nil {
 		return nil, err
 	}
-	listener, err := listen(ctx, o.Listen)
+	if err := validateActions(&o); err != nil {
+		return nil, err
+	}
+	past := &history{o: o}
+	s, err := newServer(ctx, "http.listen", o.Listen, o.handler(past, log), log)
+	if err != nil {
+		return nil, err
+	}
+	s.webConfig, s.past = o.WebConfig, past
+	if o.HealthListen == "" {
+		return s, nil
+	}
+	if s.health, err = newServer(ctx, "http.health_listen", o.HealthListen, o.healthHandler(), log); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+func newServer(ctx context.Context, setting, addr string, handler http.Handler, log *slog.Logger) (*Server, error) {
+	listener, err := listen(ctx, setting, addr)
 	if err != nil {
 		return nil, err
 	}
 	return &Server{
-		listener: listener,
+		listener: netutil.LimitListener(listener, maxConnections),
 		http: &http.Server{
-			Handler:           o.handler(log),
+			Handler:           http.MaxBytesHandler(handler, maxBody),
 			ReadHeaderTimeout: headerTimeout,
 			ReadTimeout:       readTimeout,
 			WriteTimeout:      writeTimeout,
 			IdleTimeout:       idleTimeout,
-			MaxHeaderBytes:    16 << 10,
+			MaxHeaderBytes:    maxHeader,
 			ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug), // broken handshakes of others
 		},
-		webConfig: o.WebConfig,
-		log:       log,
+		log: log,
 	}, nil
 }
 
 // Addr returns the address of the listener.
 func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 
+// HealthAddr returns the address of the listener for health alone, or nil.
+func (s *Server) HealthAddr() net.Addr {
+	if s.health == nil {
+		return nil
+	}
+	return s.health.Addr()
+}
+
 // Run serves until ctx ends, then waits a few seconds for open requests and returns nil. It returns earlier on an error.
 func (s *Server) Run(ctx context.Context) error {
 	s.log.InfoContext(ctx, "serving metrics, health and status", "address", s.Addr().String())
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { s.past.run(ctx); return nil })
+	group.Go(func() error { return s.serve(ctx) })
+	if s.health == nil {
+		return group.Wait()
+	}
+	s.log.InfoContext(ctx, "serving health", "address", s.HealthAddr().String())
+	group.Go(func() error { return s.health.serve(ctx) })
+	return group.Wait()
+}
+
+func (s *Server) serve(ctx context.Context) error {
 	served := make(chan error, 1)
 	go func() {
 		served <- web.Serve(s.listener, s.http, &web.FlagConfig{WebConfigFile: &s.webConfig}, slog.New(quiet{s.log.Handler()}))
@@ -100,10 +155,13 @@ func (s *Server) Run(ctx context.Context) error {
 	return nil
 }
 
-// Close closes the listener if Run was not called.
+// Close closes the listeners if Run was not called.
 func (s *Server) Close() error {
 	if err := s.listener.Close(); err != nil {
 		return fmt.Errorf("close http listener: %w", err)
+	}
+	if s.health != nil {
+		return s.health.Close()
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
@@ -43,6 +44,9 @@ func (s *Source) Acquire(ctx context.Context, load cdc.Resumer) (_ cdc.Source, _
 	if err != nil {
 		return cdc.Source{}, "", err
 	}
+	if err := s.recognise(ctx, db, cfg, from); err != nil {
+		return cdc.Source{}, "", err
+	}
 	charsets, err := readCharsets(ctx, db, s.flavor)
 	if err != nil {
 		return cdc.Source{}, "", err
@@ -73,10 +77,20 @@ func (s *Source) checkServer(ctx context.Context, db *sql.DB, cfg *mysql.Config)
 		return server{}, nil, err
 	}
 	s.flavor, s.caseless, s.account = vars.flavor(), vars.caseless(), account(ctx, db)
+	s.show(vars)
 	if err := checkTables(ctx, db, s.opts.Tables, s.caseless); err != nil {
 		return server{}, nil, err
 	}
 	return server{source: s.opts.source(s.flavor, cfg.DBName), flavor: s.flavor}, vars, nil
+}
+
+// show publishes what the server says of itself.
+func (s *Source) show(vars variables) {
+	flavor := s.flavor
+	s.server.Store(&flavor)
+	if keeps, err := strconv.ParseFloat(vars["binlog_expire_logs_seconds"], 64); err == nil {
+		s.metrics.expire.Set(keeps)
+	}
 }
 
 // resolveStart checks the server, takes the lock, and applies the start rules.
@@ -96,6 +110,7 @@ func (s *Source) resolveStart(ctx context.Context, db *sql.DB, cfg *mysql.Config
 		if s.part, err = s.partBefore(c); err != nil {
 			return cdc.Source{}, nil, err
 		}
+		s.stamp = parseStamp(sv.flavor, c.Progress.Commit)
 	}
 	from, err := s.agree(ctx, db, sv, storedCheckpoint{c, found})
 	if err != nil {

@@ -1,6 +1,8 @@
 package binlog
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"database/sql"
@@ -8,6 +10,7 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-mysql-org/go-mysql/client"
@@ -35,7 +38,7 @@ func (o *Options) endpoint() (*mysql.Config, error) {
 	}
 	if o.TLS != nil {
 		if cfg.TLS, err = o.TLS(); err != nil {
-			return nil, cdc.ConfigError("tls_config", "", "source.mysql.tls: %w", err)
+			return nil, cdc.ConfigError("tls_config", "correct the file, or its path", "source.mysql.tls: %w", err)
 		}
 	}
 	if cfg.TLS != nil && cfg.TLS.ServerName == "" && !cfg.TLS.InsecureSkipVerify {
@@ -71,6 +74,8 @@ func openSQL(ctx context.Context, cfg *mysql.Config) (*sql.DB, error) {
 	}
 	// Whatever the server's defaults are.
 	cfg.Params["autocommit"], cfg.Params["time_zone"], cfg.Params["sql_select_limit"] = "1", "'+00:00'", "18446744073709551615"
+	heard := &listener{}
+	cfg.Logger = heard
 	connector, err := mysql.NewConnector(cfg)
 	if err != nil {
 		return nil, cdc.ConfigError("dsn", "write user@tcp(host:3306)/database", "source.mysql.dsn cannot be used: %w", err)
@@ -81,19 +86,40 @@ func openSQL(ctx context.Context, cfg *mysql.Config) (*sql.DB, error) {
 	defer cancel()
 	if err := db.PingContext(ctx); err != nil {
 		_ = db.Close()
+		if lost := heard.last.Load(); errors.Is(err, mysql.ErrInvalidConn) && lost != nil {
+			err = *lost
+		}
 		return nil, connectError(err, cfg)
 	}
 	return db, nil
+}
+
+// listener keeps the last error that the driver logs: for a connection that breaks it returns ErrInvalidConn, and logs why, as that
+// the server refuses the client's certificate.
+type listener struct{ last atomic.Pointer[error] }
+
+// Print implements mysql.Logger.
+func (l *listener) Print(v ...any) {
+	for _, each := range v {
+		if err, ok := each.(error); ok {
+			l.last.Store(&err)
+		}
+	}
 }
 
 // connectReplication opens a connection for reading the binlog. The caller closes it.
 func connectReplication(ctx context.Context, cfg *mysql.Config) (*client.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
+	var guard *guardedConn
 	dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := (&net.Dialer{KeepAlive: connectTimeout}).DialContext(ctx, network, addr)
 		if err != nil {
 			return nil, err
+		}
+		if cfg.TLS == nil && !cfg.AllowCleartextPasswords {
+			guard = &guardedConn{Conn: conn}
+			conn = guard
 		}
 		deadline, _ := ctx.Deadline()
 		return conn, conn.SetDeadline(deadline) // for the handshake: the client has no context there
@@ -103,7 +129,10 @@ func connectReplication(ctx context.Context, cfg *mysql.Config) (*client.Conn, e
 		c.SetAttributes(map[string]string{"_client_role": "binary_log_listener", "program_name": "cdc-relay"})
 		return nil
 	})
-	if err != nil {
+	switch {
+	case err != nil && guard != nil && guard.asked:
+		return nil, connectError(errCleartext, cfg)
+	case err != nil:
 		return nil, connectError(err, cfg)
 	}
 	if err := conn.SetDeadline(time.Now().Add(connectTimeout)); err != nil {
@@ -111,6 +140,34 @@ func connectReplication(ctx context.Context, cfg *mysql.Config) (*client.Conn, e
 		return nil, fmt.Errorf("connect to %s: %w", cfg.Addr, err)
 	}
 	return conn, nil
+}
+
+var errCleartext = errors.New("it asks for the password in clear text")
+
+// guardedConn ends a connection without TLS whose server asks for the password in clear text. The client for replication sends
+// it to whoever asks; go-sql-driver needs allowCleartextPasswords for that.
+type guardedConn struct {
+	net.Conn
+
+	seen  []byte // what was read so far, as the request may be split
+	done  bool
+	asked bool // the client drops the error
+}
+
+func (c *guardedConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	const asks, longest = "\xfemysql_clear_password\x00", 4 << 10
+	if c.done || n == 0 {
+		return n, err // a net.Conn hands on its errors
+	}
+	c.seen = append(c.seen, b[:n]...)
+	if c.asked = bytes.Contains(c.seen, []byte(asks)); c.asked {
+		return 0, errCleartext
+	}
+	if c.done = len(c.seen) > longest; c.done { // the handshake is over
+		c.seen = nil
+	}
+	return n, err
 }
 
 // Error numbers; source: the servers' error message references.
@@ -173,7 +230,11 @@ func connectError(err error, cfg *mysql.Config) error {
 	case errors.As(err, &dns):
 		return &cdc.FixableError{Cause: fmt.Errorf("host %q of source.mysql.dsn does not resolve", dns.Name), Fix: "correct its name or the DNS"}
 	case errors.As(err, &certificate), strings.Contains(err.Error(), "x509:"), strings.Contains(err.Error(), "tls:"):
-		return cdc.ConfigError("tls_certificate", "give its CA with source.mysql.tls.ca, or correct source.mysql.tls", "TLS to MySQL at %s failed (%s)", cfg.Addr, cdc.LastCause(err))
+		fix := cmp.Or(cdc.TLSFix(err, "source.mysql.tls"), "correct source.mysql.tls")
+		return cdc.ConfigError("tls_certificate", fix, "TLS to MySQL at %s failed (%s)", cfg.Addr, cdc.LastCause(err))
+	case errors.Is(err, errCleartext), errors.Is(err, mysql.ErrCleartextPassword):
+		return cdc.ConfigError("cleartext", "add allowCleartextPasswords=true to source.mysql.dsn and set source.mysql.tls, if that is expected, as with IAM tokens",
+			"MySQL at %s asks for the password in clear text", cfg.Addr)
 	case errors.Is(err, mysql.ErrNoTLS), strings.Contains(err.Error(), "does not support TLS"), strings.Contains(err.Error(), "does not support SSL"):
 		return cdc.ConfigError("tls_refused", "switch TLS on at the server, or remove source.mysql.tls", "MySQL at %s does not offer TLS but the configuration asks for it", cfg.Addr)
 	case errors.Is(err, context.Canceled):

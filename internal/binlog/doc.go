@@ -42,5 +42,6 @@
 //  3. The checkpoint is the only position there is. Without one a start is refused, unless --start-from says where
 //     to begin.
 //  4. The server must still have what comes after the position (gtid_purged), and must have all that is in it
-//     (gtid_executed): else the binlog has a gap, or belongs to another history.
+//     (gtid_executed): else the binlog has a gap, or belongs to another history. That of a server that was restored and has
+//     passed the position since is told apart by the last transaction; see recognise.
 package binlog

@@ -4,6 +4,7 @@ import "github.com/prometheus/client_golang/prometheus"
 
 type metrics struct {
 	received, filtered *prometheus.CounterVec
+	expire             prometheus.Gauge
 }
 
 func newMetrics(reg prometheus.Registerer, s *Source) *metrics {
@@ -13,12 +14,16 @@ func newMetrics(reg prometheus.Registerer, s *Source) *metrics {
 	m := &metrics{
 		received: counter("events_received_total", "Rows of outbox tables received from the WAL or binlog and handed on."),
 		filtered: counter("events_filtered_total", "Row events received and not handed on: of tables that are not configured."),
+		expire: prometheus.NewGauge(prometheus.GaugeOpts{
+			Namespace: "cdc_relay", Name: "binlog_expire_seconds",
+			Help: "How long the server keeps its binlogs (binlog_expire_logs_seconds), as of the last start; 0: until they are purged by hand.",
+		}),
 	}
 	lastEvent := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Namespace: "cdc_relay", Name: "last_event_timestamp_seconds",
 		Help: "Commit time of the last outbox transaction received, by the database's clock; 0: none yet.",
 	},
 		func() float64 { return float64(s.lastCommit.Load()) / 1e6 })
-	reg.MustRegister(lastEvent, m.received, m.filtered)
+	reg.MustRegister(lastEvent, m.received, m.filtered, m.expire)
 	return m
 }

@@ -13,6 +13,8 @@ type mark struct {
 	upto uint64
 	// commit is the last of them with rows of ours.
 	commit gtid
+	// stamp is the last of them that has one.
+	stamp stamp
 	// part is the transaction that is open at the end of the batch.
 	part part
 }
@@ -39,13 +41,13 @@ type positionIndex struct {
 	head  int
 }
 
-// start begins at a position, which is safe with the batch seq. It is called before the first mark, and again only after
+// start begins at a position, which is safe with the mark's batch. It is called before the first mark, and again only after
 // a reset.
-func (m *positionIndex) start(f cdc.Flavor, from gtidSet, seq uint64, p part) {
+func (m *positionIndex) start(f cdc.Flavor, from gtidSet, k mark) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.flavor, m.base, m.merge = f, from.clone(), leastMerge
-	m.list = append(m.list, mark{seq: seq, part: p})
+	m.list = append(m.list, k)
 }
 
 func (m *positionIndex) reset() {
@@ -101,15 +103,16 @@ func (m *positionIndex) news() bool {
 	return m.marked() < len(m.added)
 }
 
-// set marks the batch seq: what was added so far is safe with it.
-func (m *positionIndex) set(seq uint64, commit gtid, p part) {
+// set marks a batch: what was added so far is safe with it.
+func (m *positionIndex) set(k mark) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.head > 1024 && m.head > len(m.list)/2 {
 		m.list = append(m.list[:0], m.list[m.head:]...)
 		m.head = 0
 	}
-	m.list = append(m.list, mark{seq: seq, upto: m.done + uint64(len(m.added)), commit: commit, part: p})
+	k.upto = m.done + uint64(len(m.added))
+	m.list = append(m.list, k)
 }
 
 // progress folds what is safe now that seq is durable, and forgets it.
@@ -130,6 +133,6 @@ func (m *positionIndex) progress(seq uint64) (cdc.Progress, bool) {
 	m.done = k.upto
 	m.added = append(m.added[:0], m.added[n:]...)
 	return cdc.Progress{
-		Position: cdc.Position(m.base.String()), TxID: k.commit.text(m.flavor), Part: cdc.Part{TxID: k.part.tx, Rows: k.part.rows},
+		Position: cdc.Position(m.base.String()), Commit: k.stamp.text(m.flavor), TxID: k.commit.text(m.flavor), Part: cdc.Part{TxID: k.part.tx, Rows: k.part.rows},
 	}, true
 }

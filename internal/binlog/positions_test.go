@@ -27,7 +27,7 @@ func checkMarks(t *rapid.T, f cdc.Flavor) {
 		t.Fatal(err)
 	}
 	var m positionIndex
-	m.start(f, empty, 0, part{})
+	m.start(f, empty, mark{})
 	m.merge = 3
 
 	drawn := origins(t, f)
@@ -44,7 +44,7 @@ func checkMarks(t *rapid.T, f cdc.Flavor) {
 				t.Fatal("news are wrong")
 			}
 			upto = append(upto, len(added))
-			m.set(uint64(len(upto)-1), gtid{}, part{})
+			m.set(mark{seq: uint64(len(upto) - 1)})
 		case 5:
 			asked = rapid.IntRange(asked, len(upto)-1).Draw(t, "seq")
 			want := empty.clone()
@@ -119,9 +119,9 @@ func TestMemoryIsFlatWhileABatchIsInFlight(t *testing.T) {
 				t.Fatal(err)
 			}
 			s.received = from.clone()
-			s.positions.start(s.flavor, from, 0, part{})
+			s.positions.start(s.flavor, from, mark{})
 			s.handed.Store(1)
-			s.positions.set(1, gtid{}, part{})
+			s.positions.set(mark{seq: 1})
 			q := &endless{}
 			ss := newSession(s, nil)
 			ss.out = q

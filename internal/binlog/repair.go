@@ -85,7 +85,10 @@ func (r *Repair) judge(ctx context.Context, db *sql.DB, cfg *mysql.Config, sv *s
 	case err == nil && at.behind:
 		err = historyLost(*sv, at.from)
 	case err == nil:
-		err = r.tryLog(ctx, db, cfg, at.from)
+		r.src.stamp = parseStamp(sv.flavor, g.Stored.Progress.Commit)
+		if err = r.tryLog(ctx, db, cfg, at.from); err == nil {
+			err = r.src.recognise(ctx, db, cfg, at.from)
+		}
 	}
 	if stop, ok := errors.AsType[*cdc.StopError](err); err != nil && (!ok || stop.Class != cdc.ClassPosition) {
 		return err

@@ -86,7 +86,7 @@ func (s *Source) Run(ctx context.Context, out cdc.Queue) error {
 	if s.received == nil { // not in Acquire: after a Release another relay may lead, and move the checkpoint
 		s.received = ss.from.clone()
 		s.batches.flavor = s.flavor
-		s.positions.start(s.flavor, ss.from, s.handed.Load(), s.part)
+		s.positions.start(s.flavor, ss.from, mark{seq: s.handed.Load(), stamp: s.stamp, part: s.part})
 	}
 	s.connected.Store(true)
 	defer s.connected.Store(false)
@@ -296,7 +296,7 @@ func (ss *session) flush(ctx context.Context) error {
 	}
 	s := ss.src
 	b.Seq = s.handed.Load() + 1
-	s.positions.set(b.Seq, s.commit, ss.partial()) // before the offer: the batch may be durable before Offer returns
+	s.positions.set(mark{seq: b.Seq, commit: s.commit, stamp: s.stamp, part: ss.partial()}) // before the offer: the batch may be durable before Offer returns
 	rows := b.Rows()
 	b.Bytes = cap(b.Arena) + len(b.Spans)*8
 	if rows > 0 {

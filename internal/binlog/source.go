@@ -75,6 +75,7 @@ type Source struct {
 	part     part    // a transaction that comes again although some of its rows were handed on; zero: none
 	received gtidSet // every transaction handed on; nil: nothing yet
 	commit   gtid    // the last of them with rows of ours
+	stamp    stamp   // the last of them with a time, or that of the checkpoint; see recognise
 	held     txBuffer
 	// damagedAt is the place of the last event that could not be read; see damaged.
 	damagedAt string
@@ -86,6 +87,7 @@ type Source struct {
 	lastTick   atomic.Int64 // Unix nanoseconds
 	lag        atomic.Int64 // nanoseconds
 	lastSeen   atomic.Pointer[gtid]
+	server     atomic.Pointer[cdc.Flavor]
 }
 
 // New returns a Source that has not connected yet.
@@ -114,6 +116,8 @@ func (s *Source) Confirm(seq uint64) { s.saved.Store(seq) }
 
 // Status is the source's state for people.
 type Status struct {
+	// Flavor is the server's; empty until it was reached.
+	Flavor    cdc.Flavor
 	Connected bool
 	// Received is the last transaction taken in, Confirmed the position that was last to be saved.
 	Received, Confirmed string
@@ -126,6 +130,9 @@ type Status struct {
 // Status returns the state as of now.
 func (s *Source) Status() Status {
 	st := Status{Connected: s.connected.Load()}
+	if f := s.server.Load(); f != nil {
+		st.Flavor = *f
+	}
 	if p := s.confirmed.Load(); p != nil {
 		st.Confirmed = string(*p)
 	}
@@ -152,7 +159,7 @@ func (s *Source) Release(context.Context) {
 		s.session.close()
 		s.session = nil
 	}
-	s.part, s.received, s.commit, s.damagedAt = part{}, nil, gtid{}, ""
+	s.part, s.received, s.commit, s.stamp, s.damagedAt = part{}, nil, gtid{}, stamp{}, ""
 	s.positions.reset()
 	s.saved.Store(s.handed.Load())
 	s.unlock()

@@ -26,6 +26,7 @@ type transaction struct {
 	// open: its GTID has come, its end has not. begun: BEGIN has come too.
 	open, begun bool
 	micros      int64 // commit time, by the clock of the server where it was committed first
+	stamped     int64 // a time that all servers have in their binlogs; 0: none, mixedTimes: several. See recognise
 	rows        bool  // of ours are held
 	unread      error // a statement may have written rows of ours that are not in the binlog
 	// ours are the table ids of tracked tables in the current statement.
@@ -41,7 +42,13 @@ type transaction struct {
 func (ss *session) take(ctx context.Context, e event) error {
 	switch kind := e.kind(); kind {
 	case replication.WRITE_ROWS_EVENTv1, replication.WRITE_ROWS_EVENTv2, replication.MARIADB_WRITE_ROWS_COMPRESSED_EVENT_V1:
+		ss.dated(e)
 		return ss.inserted(e)
+	case replication.UPDATE_ROWS_EVENTv1, replication.UPDATE_ROWS_EVENTv2, replication.PARTIAL_UPDATE_ROWS_EVENT,
+		replication.DELETE_ROWS_EVENTv1, replication.DELETE_ROWS_EVENTv2,
+		replication.MARIADB_UPDATE_ROWS_COMPRESSED_EVENT_V1, replication.MARIADB_DELETE_ROWS_COMPRESSED_EVENT_V1:
+		ss.dated(e)
+		return nil // an outbox is append-only: what others do to its rows says nothing new
 	case replication.TABLE_MAP_EVENT:
 		return ss.tableMap(e)
 	case replication.GTID_EVENT, replication.GTID_TAGGED_LOG_EVENT, replication.MARIADB_GTID_EVENT:
@@ -78,11 +85,8 @@ func (ss *session) other(e event, kind replication.EventType) error {
 		replication.PREVIOUS_GTIDS_EVENT, replication.ROWS_QUERY_EVENT, replication.INTVAR_EVENT, replication.RAND_EVENT,
 		replication.USER_VAR_EVENT, replication.BEGIN_LOAD_QUERY_EVENT, replication.TRANSACTION_CONTEXT_EVENT,
 		replication.VIEW_CHANGE_EVENT, replication.MARIADB_ANNOTATE_ROWS_EVENT, replication.MARIADB_BINLOG_CHECKPOINT_EVENT,
-		replication.MARIADB_GTID_LIST_EVENT, replication.MARIADB_START_ENCRYPTION_EVENT,
-		replication.UPDATE_ROWS_EVENTv1, replication.UPDATE_ROWS_EVENTv2, replication.PARTIAL_UPDATE_ROWS_EVENT,
-		replication.DELETE_ROWS_EVENTv1, replication.DELETE_ROWS_EVENTv2,
-		replication.MARIADB_UPDATE_ROWS_COMPRESSED_EVENT_V1, replication.MARIADB_DELETE_ROWS_COMPRESSED_EVENT_V1:
-		return nil // an outbox is append-only: what others do to its rows says nothing new
+		replication.MARIADB_GTID_LIST_EVENT, replication.MARIADB_START_ENCRYPTION_EVENT:
+		return nil
 	}
 	if e.ignorable() {
 		return nil
@@ -164,6 +168,7 @@ func (ss *session) begin(e event) error {
 func (tx *transaction) mysql(g *replication.GTIDEvent) error {
 	sid, err := uuid.FromBytes(g.SID)
 	tx.id = gtid{sid: sid, tag: g.Tag, number: uint64(g.GNO)}
+	tx.stamped = int64(g.OriginalCommitTimestamp)
 	if g.OriginalCommitTimestamp != 0 { // where it was committed first: the same on every server
 		tx.micros = int64(g.OriginalCommitTimestamp)
 	}
@@ -243,6 +248,9 @@ func (ss *session) end() error {
 	s.held.reset()
 	s.received.add(ss.tx.id)
 	s.positions.seen(ss.tx.id)
+	if ss.tx.stamped > 0 {
+		s.stamp = stamp{ss.tx.id, ss.tx.stamped}
+	}
 	id := ss.tx.id
 	s.lastSeen.Store(&id)
 	return nil

@@ -38,7 +38,10 @@ type TableReader struct {
 	// key and at are quoted.
 	key, at string
 	cells   []cell
-	out     []tableOut
+	// nullable is whether the ID or the time may be NULL.
+	nullable bool
+	out      []tableOut
+	batches  scan.Batches
 }
 
 // tableOut is a table that was taken out.
@@ -63,7 +66,8 @@ func OpenTable(ctx context.Context, o Options, r ReadOptions) (*TableReader, err
 	if err != nil {
 		return nil, err
 	}
-	cfg.ReadTimeout = 0 // a filter without an index takes its time
+	cfg.ReadTimeout = 0          // a filter without an index takes its time
+	cfg.InterpolateParams = true // to prepare a statement for each page takes longer than to run it
 	db, err := openSQL(ctx, cfg)
 	if err != nil {
 		return nil, err
@@ -122,11 +126,11 @@ func (t *TableReader) prepare(ctx context.Context) (err error) {
 func (t *TableReader) describe(ctx context.Context) error {
 	schema, table, _ := strings.Cut(t.o.Table, ".")
 	kinds := map[string]string{}
-	var nullable bool
 	err := t.query(ctx, `SELECT column_name, data_type, is_nullable FROM information_schema.columns WHERE table_schema = ? AND table_name = ?`,
 		[]any{schema, table}, func(values []sql.RawBytes) error {
 			kinds[string(values[0])] = strings.ToLower(string(values[1]))
-			nullable = nullable || string(values[0]) == t.o.At && string(values[2]) == "YES"
+			nullable := string(values[2]) == "YES"
+			t.nullable = t.nullable || nullable && (string(values[0]) == t.o.At || string(values[0]) == t.o.Key)
 			return nil
 		})
 	if err != nil {
@@ -141,12 +145,19 @@ func (t *TableReader) describe(ctx context.Context) error {
 	if !slices.Contains([]string{"datetime", "timestamp", "date"}, kinds[t.o.At]) {
 		return scan.NoTime(t.o.Table, t.o.At)
 	}
-	if !nullable {
+	t.batches = scan.Batches{At: t.table.Index(t.o.At)}
+	if !t.nullable {
 		return nil
 	}
-	return t.query(ctx, "SELECT 1 FROM "+t.sql+" WHERE "+t.at+" IS NULL LIMIT 1", nil, func([]sql.RawBytes) error {
-		return scan.NullTime(t.o.Table, t.o.At)
-	})
+	for _, column := range []string{t.o.At, t.o.Key} {
+		err := t.query(ctx, "SELECT 1 FROM "+t.sql+" WHERE "+mysqlName(column)+" IS NULL LIMIT 1", nil, func([]sql.RawBytes) error {
+			return scan.NoPlace(t.o.Table, column)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Bounds returns the bounds of the partitions, if they are times.

@@ -1,6 +1,7 @@
 package binlog
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"fmt"
@@ -12,9 +13,6 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/scan"
 )
-
-// readBytes is the size at which a batch of rows that are read by SQL ends.
-const readBytes = 256 << 10
 
 // conditions are the conditions of a query with their parameters.
 type conditions struct {
@@ -147,6 +145,7 @@ func (t *TableReader) Keys(ctx context.Context, f scan.Filter, w scan.Window, af
 		if err := t.where(c, f, w, has); err != nil {
 			return err
 		}
+		t.placed(c)
 		return t.behind(c, after)
 	}, func([]string) string { return t.at + " AS row_at, " + t.key + " AS row_id" }})
 	if err != nil {
@@ -154,13 +153,17 @@ func (t *TableReader) Keys(ctx context.Context, f scan.Filter, w scan.Window, af
 	}
 	query := fmt.Sprintf("SELECT CAST(row_at AS CHAR), %s FROM %s ORDER BY row_at, row_id LIMIT %d", t.keyCell().keyText("row_id"), from, limit)
 	err = t.query(ctx, query, args, func(values []sql.RawBytes) error {
-		key := scan.Key{At: string(values[0]), ID: string(values[1])}
-		if n := len(keys); n == 0 || keys[n-1] != key {
-			keys = append(keys, key)
-		}
+		keys = append(keys, scan.NewKey(values[0], values[1]))
 		return nil
 	})
 	return keys, err
+}
+
+// placed leaves out rows that have no place in the order. There were none at first.
+func (t *TableReader) placed(c *conditions) {
+	if t.nullable {
+		c.add(t.at + " IS NOT NULL AND " + t.key + " IS NOT NULL")
+	}
 }
 
 // behind adds the condition for rows behind a key. The first one is compared with the bounds of partitions.
@@ -177,11 +180,14 @@ func (t *TableReader) behind(c *conditions, after scan.Key) error {
 	return nil
 }
 
-// Rows reads the rows of these keys. If a table was taken out since the keys were read, it reads them again.
-func (t *TableReader) Rows(ctx context.Context, f scan.Filter, keys []scan.Key, yield func(*cdc.Batch) error) error {
+// Sorts reports whether the server compares IDs as their texts in keys compare: bytes.
+func (t *TableReader) Sorts() bool { return t.keyCell().hex }
+
+// Rows reads the rows of a page. If a table was taken out since the keys were read, it reads them again.
+func (t *TableReader) Rows(ctx context.Context, f scan.Filter, p scan.Page, yield func(*cdc.Batch) error) error {
 	for {
-		rows, err := t.page(ctx, f, keys, yield)
-		if err != nil || rows >= len(keys) {
+		found, err := t.page(ctx, f, p, yield)
+		if err != nil || found >= len(p.Keys) {
 			return err
 		}
 		if changed, err := t.refresh(ctx); err != nil || !changed {
@@ -190,37 +196,44 @@ func (t *TableReader) Rows(ctx context.Context, f scan.Filter, keys []scan.Key, 
 	}
 }
 
-func (t *TableReader) page(ctx context.Context, f scan.Filter, keys []scan.Key, yield func(*cdc.Batch) error) (rows int, err error) {
-	ids := make([]any, len(keys))
-	for i, key := range keys {
+// page returns how many of the keys it has found.
+func (t *TableReader) page(ctx context.Context, f scan.Filter, p scan.Page, yield func(*cdc.Batch) error) (found int, err error) {
+	ids := make([]any, len(p.Keys))
+	for i, key := range p.Keys {
 		if ids[i], err = t.keyCell().keyArg(key.ID); err != nil {
 			return 0, fmt.Errorf("read table %s: key %q: %w", t.o.Table, key.ID, err)
 		}
 	}
-	from, args, err := t.from(scan.Window{}, selection{func(c *conditions, has []string) error {
-		c.add(t.key+" IN "+placeholders(len(ids)), ids...)
-		c.add(t.at+" BETWEEN ? AND ?", keys[0].At, keys[len(keys)-1].At)
+	from, args, err := t.from(p.Window, selection{func(c *conditions, has []string) error {
+		if err := t.within(c, p, ids); err != nil {
+			return err
+		}
 		return t.where(c, scan.Filter{Matches: f.Matches, Where: f.Where}, scan.Window{}, has)
 	}, t.columns})
 	if err != nil {
 		return 0, err
 	}
-	b := &cdc.Batch{Table: t.table}
+	order := "row_at, row_id"
+	if p.Ascending {
+		order = "row_id, row_at" // that of the index
+	}
+	key, b := t.table.Index(t.o.Key), t.batches.New(t.table, len(p.Keys))
 	send := func() error {
-		full := b
-		b = &cdc.Batch{Table: t.table}
-		full.Bytes = cap(full.Arena)
-		if err := scan.Stamp(full, t.table.Index(t.o.At)); err != nil {
+		if err := t.batches.Complete(b); err != nil {
 			return err
 		}
+		full := b
+		b = t.batches.New(t.table, len(p.Keys)-found)
 		return yield(full)
 	}
-	err = t.query(ctx, "SELECT * FROM "+from+" ORDER BY row_at, row_id", args, func(values []sql.RawBytes) error {
-		rows++
+	err = t.query(ctx, "SELECT * FROM "+from+" ORDER BY "+order, args, func(values []sql.RawBytes) error {
+		if found < len(ids) && sameID(ids[found], values[key]) {
+			found++
+		}
 		if err := t.appendRow(b, values); err != nil {
 			return err
 		}
-		if len(b.Arena) < readBytes {
+		if !t.batches.Full(b) {
 			return nil
 		}
 		return send()
@@ -228,7 +241,37 @@ func (t *TableReader) page(ctx context.Context, f scan.Filter, keys []scan.Key, 
 	if err == nil && b.Rows() > 0 {
 		err = send()
 	}
-	return rows, err
+	return found, err
+}
+
+func sameID(id any, raw []byte) bool {
+	if text, ok := id.(string); ok {
+		return text == string(raw)
+	}
+	b, _ := id.([]byte)
+	return bytes.Equal(b, raw)
+}
+
+// within adds the condition for the rows of a page, whose IDs are ids. The first one is compared with the bounds of partitions.
+func (t *TableReader) within(c *conditions, p scan.Page, ids []any) error {
+	first, last := p.Keys[0].At, p.Keys[len(p.Keys)-1].At
+	c.add(t.at+" BETWEEN ? AND ?", first, last)
+	c.add("("+t.at+" > ? OR "+t.key+" >= ?)", first, ids[0])
+	c.add("("+t.at+" < ? OR "+t.key+" <= ?)", last, ids[len(ids)-1])
+	if p.Greatest == "" {
+		c.add(t.key+" IN "+placeholders(len(ids)), ids...)
+		return nil
+	}
+	least, err := t.keyCell().keyArg(p.Least)
+	if err != nil {
+		return fmt.Errorf("read table %s: key %q: %w", t.o.Table, p.Least, err)
+	}
+	greatest, err := t.keyCell().keyArg(p.Greatest)
+	if err != nil {
+		return fmt.Errorf("read table %s: key %q: %w", t.o.Table, p.Greatest, err)
+	}
+	c.add(t.key+" BETWEEN ? AND ?", least, greatest)
+	return nil
 }
 
 func (t *TableReader) appendRow(b *cdc.Batch, values []sql.RawBytes) (err error) {

@@ -32,7 +32,7 @@ func sessionAt(t *testing.T, s *Source, q cdc.Queue) *session {
 			t.Fatal(err)
 		}
 		s.received = from
-		s.positions.start(cdc.MariaDB, from, 0, part{})
+		s.positions.start(cdc.MariaDB, from, mark{})
 	}
 	ss := newSession(s, nil)
 	ss.out = q

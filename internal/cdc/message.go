@@ -22,6 +22,9 @@ type Message struct {
 type Drop struct {
 	Row     int
 	EventID string
+	// Key and Topic are those of the record, as far as they can be read.
+	Key   []byte
+	Topic string
 	// Reason is "skip" for an ID in errors.skip, otherwise the policy's name ("unroutable").
 	Reason string
 	// Err is the cause, for the log; nil for an ID in errors.skip. It contains no payload.

@@ -15,7 +15,8 @@ type Progress struct {
 	// Position is where a new run resumes: everything before it is durable.
 	Position Position
 	// Commit is the end of the last durable transaction with outbox rows, "" if there was none. It is behind Position while
-	// the outbox is idle. A WAL or binlog that does not have this transaction is of another history.
+	// the outbox is idle. A WAL or binlog that does not have this transaction is of another history. On MySQL and MariaDB it is
+	// one of the last transactions before Position, with or without outbox rows, and its time.
 	Commit Position
 	// TxID is that transaction's ID (xid or GTID).
 	TxID string

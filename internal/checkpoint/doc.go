@@ -58,7 +58,8 @@
 //	  },
 //	  "position": "00000000016B3748",      string; the source's own form: for PostgreSQL an LSN as 16
 //	                                       upper-case hex digits
-//	  "commit": "00000000016B3700",        string; end of the last outbox commit, "" if none yet
+//	  "commit": "00000000016B3700",        string; end of the last outbox commit, "" if none yet; on
+//	                                       MySQL and MariaDB one of the last transactions and its time
 //	  "txid": "742",                       string; that transaction's id in the database's own terms
 //	  "generation": "3",                   string of decimal digits without leading zeros, 64 bits
 //	  "sequence": "1842",                  the same

@@ -27,7 +27,8 @@ const callTimeout = 3 * time.Second
 
 // Redis keeps the checkpoint as the value of one key. It is safe for concurrent use.
 type Redis struct {
-	client      redis.UniversalClient
+	client      atomic.Pointer[client]
+	options     RedisOptions
 	server      string // for errors: "redis 10.0.0.5:6379"
 	location    location
 	key         string
@@ -41,26 +42,28 @@ type Redis struct {
 // NewRedis returns a store that connects at the first call. An error is a
 // [cdc.StopError] of [cdc.ClassConfig].
 func NewRedis(o RedisOptions) (*Redis, error) {
-	client, err := o.client()
+	first, err := o.client()
 	if err != nil {
 		return nil, cdc.Stop(cdc.ClassConfig, "checkpoint_config", err, "")
 	}
-	return &Redis{
-		client:   client,
+	r := &Redis{
+		options:  o,
 		server:   o.describe(),
 		location: location{name: fmt.Sprintf("redis key %s", o.Key), setting: "checkpoint.redis.key"},
 		key:      o.Key,
 		mode:     o.Mode,
 		save:     redis.NewScript(saveScript),
 		probe:    redis.NewScript(probeScript),
-	}, nil
+	}
+	r.client.Store(first)
+	return r, nil
 }
 
 // Load returns what is stored. It blocks for at most three seconds.
 func (r *Redis) Load(ctx context.Context) (c cdc.Checkpoint, found bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	value, err := r.client.Get(ctx, r.key).Bytes()
+	value, err := r.client.Load().Get(ctx, r.key).Bytes()
 	switch {
 	case err == redis.Nil: //nolint:errorlint // sentinels that do not know the master wrap it, and that does not mean an empty key
 		return cdc.Checkpoint{}, false, nil
@@ -92,7 +95,7 @@ func (r *Redis) store(ctx context.Context, c cdc.Checkpoint, replaces ...any) er
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	answer, err := r.save.Run(ctx, r.client, []string{r.key}, append([]any{value}, replaces...)...).Slice()
+	answer, err := r.save.Run(ctx, r.client.Load(), []string{r.key}, append([]any{value}, replaces...)...).Slice()
 	switch {
 	case says(err, "WRONGTYPE"):
 		return r.location.unusable(err)
@@ -142,7 +145,7 @@ const resetLasts = 7 * 24 * time.Hour
 func (r *Redis) Reset(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	value, err := r.client.Get(ctx, r.key).Bytes()
+	value, err := r.client.Load().Get(ctx, r.key).Bytes()
 	if err != nil && !errors.Is(err, redis.Nil) && !says(err, "WRONGTYPE") {
 		return r.explain("reset checkpoint", err)
 	}
@@ -150,7 +153,7 @@ func (r *Redis) Reset(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := r.client.Set(ctx, r.key, mark, resetLasts).Err(); err != nil {
+	if err := r.client.Load().Set(ctx, r.key, mark, resetLasts).Err(); err != nil {
 		return r.explain("reset checkpoint", err)
 	}
 	return nil
@@ -158,7 +161,7 @@ func (r *Redis) Reset(ctx context.Context) error {
 
 // Close closes the connections.
 func (r *Redis) Close() error {
-	if err := r.client.Close(); err != nil {
+	if err := r.client.Load().Close(); err != nil {
 		return fmt.Errorf("close %s: %w", r.server, err)
 	}
 	return nil

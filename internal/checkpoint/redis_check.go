@@ -20,7 +20,7 @@ func (r *Redis) Check(ctx context.Context) []finding.Finding {
 	if err != nil {
 		return []finding.Finding{failed(err)}
 	}
-	if err := r.probe.Run(ctx, r.client, []string{r.key}).Err(); err != nil {
+	if err := r.probe.Run(ctx, r.client.Load(), []string{r.key}).Err(); err != nil {
 		return append([]finding.Finding{failed(r.explain("write checkpoint", err))}, r.inspect(ctx)...)
 	}
 	return append([]finding.Finding{r.holds(c, found)}, r.inspect(ctx)...)
@@ -60,10 +60,10 @@ func (r *Redis) inspect(ctx context.Context) []finding.Finding {
 
 // node is the server that holds the key.
 func (r *Redis) node(ctx context.Context) (redis.Cmdable, error) {
-	if cluster, ok := r.client.(*redis.ClusterClient); ok {
+	if cluster, ok := r.client.Load().UniversalClient.(*redis.ClusterClient); ok {
 		return cluster.MasterForKey(ctx, r.key)
 	}
-	return r.client, nil
+	return r.client.Load(), nil
 }
 
 func (r *Redis) kind(info map[string]string) (finding.Finding, bool) {

@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -27,6 +28,7 @@ func temporary(what, fix string) diagnosis { return diagnosis{what, fix, false} 
 
 // explain turns an error of the client into one with the location, the cause and the fix.
 func (r *Redis) explain(verb string, err error) error {
+	r.renew()
 	if errors.Is(err, context.Canceled) {
 		return fmt.Errorf("%s: %w", verb, err)
 	}
@@ -42,6 +44,22 @@ func (r *Redis) explain(verb string, err error) error {
 		return &cdc.FixableError{Cause: cause, Fix: d.fix}
 	}
 	return fmt.Errorf("%s in %s: %w", verb, r.server, err)
+}
+
+// renew replaces the client if the password for sentinels is another one now.
+func (r *Redis) renew() {
+	if r.mode != Sentinel || r.options.SentinelPassword == nil {
+		return
+	}
+	old := r.client.Load()
+	next, err := r.options.client()
+	if err != nil {
+		return // the next call fails as this one did
+	}
+	if next.sentinelPassword == old.sentinelPassword || !r.client.CompareAndSwap(old, next) {
+		old = next
+	}
+	_ = old.Close()
 }
 
 // says reports whether err's text holds one of the parts. Servers older than 7 wrap the code of an
@@ -64,8 +82,7 @@ func (r *Redis) access(err error) diagnosis {
 	var setting *settingError
 	switch {
 	case errors.As(err, &setting):
-		return mistake(fmt.Sprintf("cannot be asked because a file cannot be read (%v)", setting.err),
-			"correct "+setting.setting)
+		return mistake(fmt.Sprintf("cannot be asked because a setting cannot be read (%v)", setting), cmp.Or(cdc.Fix(setting.err), "correct "+setting.setting))
 	case says(err, "WRONGPASS", "invalid password"):
 		return mistake("refused the username or the password",
 			"correct checkpoint.redis.username and checkpoint.redis.password")
@@ -113,6 +130,8 @@ func (r *Redis) topology(err error) diagnosis {
 	}
 }
 
+const tlsSection = "checkpoint.redis.tls"
+
 // handshake finds TLS settings that do not fit the server.
 func handshake(err error) diagnosis {
 	var (
@@ -125,13 +144,15 @@ func handshake(err error) diagnosis {
 		return mistake("does not use TLS on this port", "remove checkpoint.redis.tls or give the TLS port")
 	case errors.As(err, &unknown):
 		return mistake("has a certificate of an unknown authority",
-			"set checkpoint.redis.tls.ca to that authority's certificate")
+			cdc.TLSFix(err, tlsSection))
 	case errors.As(err, &invalid):
 		return mistake(fmt.Sprintf("has an invalid certificate (%v)", invalid.Err),
-			"set checkpoint.redis.tls.server_name to a name in it, or renew it")
+			cdc.TLSFix(err, tlsSection))
+	case says(err, "read client certificate"):
+		return mistake(fmt.Sprintf("cannot be asked (%v)", err), cdc.TLSFix(err, tlsSection))
 	case says(err, "remote error: tls"):
 		return mistake(fmt.Sprintf("refused the TLS handshake (%v)", err),
-			"set checkpoint.redis.tls.cert and checkpoint.redis.tls.key if it requires a client certificate")
+			cdc.TLSFix(err, tlsSection))
 	default:
 		return diagnosis{}
 	}

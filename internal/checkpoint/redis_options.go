@@ -44,7 +44,7 @@ type RedisOptions struct {
 	// Password is called at every connect, so that a rotated secret is used. nil or "" means no password. It must not
 	// block for long.
 	Password func() (string, error)
-	// SentinelUsername and SentinelPassword are for the sentinels. The client reads this password only once.
+	// SentinelUsername and SentinelPassword are for the sentinels. The password is called again after an error.
 	SentinelUsername string
 	SentinelPassword func() (string, error)
 	// TLS is called at every connect, so that renewed certificates are used. nil or a nil result means no TLS. The default
@@ -58,21 +58,28 @@ const (
 	ioTimeout   = time.Second
 )
 
+// client is a client with the password for sentinels that it was made with: go-redis takes no other later.
+type client struct {
+	redis.UniversalClient
+
+	sentinelPassword string
+}
+
 // client returns the client, which connects at the first call.
-func (o RedisOptions) client() (redis.UniversalClient, error) {
+func (o RedisOptions) client() (*client, error) {
 	u, err := o.universal()
 	if err != nil {
 		return nil, err
 	}
 	switch o.Mode {
 	case Standalone:
-		return redis.NewClient(u.Simple()), nil
+		return &client{redis.NewClient(u.Simple()), ""}, nil
 	case Sentinel:
-		return redis.NewFailoverClient(u.Failover()), nil
+		return &client{redis.NewFailoverClient(u.Failover()), u.SentinelPassword}, nil
 	case Cluster:
 		c := u.Cluster()
 		c.DisableRoutingPolicies = true // they need COMMAND, a right that the relay's user usually lacks
-		return redis.NewClusterClient(c), nil
+		return &client{redis.NewClusterClient(c), ""}, nil
 	default:
 		return nil, &cdc.FixableError{Cause: fmt.Errorf("checkpoint.redis.mode is %q", o.Mode), Fix: "set it to standalone, sentinel or cluster"}
 	}
@@ -107,7 +114,7 @@ func (o RedisOptions) universal() (*redis.UniversalOptions, error) {
 	}
 	password, err := o.SentinelPassword()
 	if err != nil {
-		return nil, fmt.Errorf("read checkpoint.redis.sentinel_password: %w", err)
+		return nil, fmt.Errorf("checkpoint.redis.sentinel_password: %w", err)
 	}
 	u.SentinelPassword = password
 	return u, nil
@@ -151,13 +158,13 @@ func (e *secureError) Error() string { return e.err.Error() }
 
 func (e *secureError) Unwrap() error { return e.err }
 
-// settingError is a setting whose file cannot be read at connect time.
+// settingError is a setting whose file or program fails at connect time.
 type settingError struct {
 	setting string
 	err     error
 }
 
-func (e *settingError) Error() string { return fmt.Sprintf("read %s: %v", e.setting, e.err) }
+func (e *settingError) Error() string { return fmt.Sprintf("%s: %v", e.setting, e.err) }
 
 func (e *settingError) Unwrap() error { return e.err }
 

@@ -27,6 +27,8 @@ type Log interface {
 	Commit(ctx context.Context, key string, value []byte) (offset int64, err error)
 	// LastPosition returns the value of the last committed record with key before the offset end, or of all if that is -1.
 	LastPosition(ctx context.Context, key string, end int64) (value []byte, found bool, err error)
+	// Abort ends the transaction that was left open, once the log's writer was killed.
+	Abort(ctx context.Context, transactionalID string) error
 }
 
 // NewTopic returns the checkpoint in a log.
@@ -75,6 +77,11 @@ func (t *Topic) Reset(ctx context.Context, c cdc.Checkpoint) error {
 	}
 	_, err = t.log.Commit(ctx, positionKey, value)
 	return err
+}
+
+// Abort ends the transaction that was left open.
+func (t *Topic) Abort(ctx context.Context, transactionalID string) error {
+	return t.log.Abort(ctx, transactionalID)
 }
 
 // Commit commits the transaction that is open, with c.

@@ -22,6 +22,8 @@ func (l *topic) Commit(_ context.Context, key string, value []byte) (int64, erro
 	return int64(len(l.records) - 1), nil
 }
 
+func (l *topic) Abort(context.Context, string) error { return nil }
+
 func (l *topic) LastPosition(_ context.Context, key string, end int64) ([]byte, bool, error) {
 	if end < 0 {
 		end = int64(l.known)

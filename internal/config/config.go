@@ -50,6 +50,9 @@ type Config struct {
 	StartupTimeout time.Duration `yaml:"startup_timeout" jsonschema:"default=2m" jsonschema_extras:"x-zero=true"`
 	// How long the relay may drain records in flight after the first SIGTERM or SIGINT. A second signal stops it at once.
 	ShutdownTimeout time.Duration `yaml:"shutdown_timeout" jsonschema:"default=20s"`
+
+	// settings is what the file says, for [Config.Changed]. It is a function so that nothing that prints memory shows a secret.
+	settings func() map[string]string
 }
 
 // Delivery is what consumers get after a fault.

@@ -29,6 +29,9 @@ type DeadLetter struct {
 // On reports whether there are dead letters.
 func (d *DeadLetter) On() bool { return d.Topic != "" }
 
+// DefaultLetterTopic is the topic of a database's dead letters where the configuration names none.
+func DefaultLetterTopic(database string) string { return database + ".dead-letters" }
+
 // Index is the topic that says which dead letters there are.
 func (d *DeadLetter) Index() string { return d.Topic + ".index" }
 
@@ -41,7 +44,7 @@ func (e *Errors) keepsLetters() bool {
 func (d *document) deadLetter(c *Config) {
 	l := &c.DeadLetter
 	if c.Errors.keepsLetters() && l.Topic == "" && c.Source.database() != "" {
-		l.Topic = c.Source.database() + ".dead-letters"
+		l.Topic = DefaultLetterTopic(c.Source.database())
 	}
 	if !l.On() {
 		return

@@ -118,6 +118,7 @@ func (d *document) decode(data []byte) *Config {
 		d.undecodable(err)
 		return nil
 	}
+	c.settings = func() map[string]string { return settings("", checked) }
 	return &c
 }
 

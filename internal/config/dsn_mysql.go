@@ -15,7 +15,7 @@ import (
 // ConnString returns the connection string for github.com/go-sql-driver/mysql with the current password. Call it at every
 // connect, and keep it out of logs and errors; DSN prints without the password.
 func (m *MySQL) ConnString() (string, error) {
-	dsn, password, err := m.secrets()
+	dsn, password, err := m.secrets(m.Password, m.command)
 	if err != nil {
 		return "", err
 	}
@@ -26,11 +26,11 @@ func (m *MySQL) ConnString() (string, error) {
 	return parsed.FormatDSN(), nil
 }
 
-func (m *MySQL) secrets() (dsn, password string, err error) {
+func (m *MySQL) secrets(passwords ...Secret) (dsn, password string, err error) {
 	if dsn, err = m.DSN.Reveal(); err != nil {
 		return "", "", fmt.Errorf("source.mysql.dsn: %w", err)
 	}
-	if password, err = m.Password.Reveal(); err != nil {
+	if password, err = current(passwords...); err != nil {
 		return "", "", fmt.Errorf("source.mysql.password: %w", err)
 	}
 	return dsn, password, nil

@@ -15,12 +15,14 @@ import (
 
 // ConnString returns the connection string with the current password. Call it at every connect, and keep it out of logs and
 // errors; DSN prints without the password.
-func (p *Postgres) ConnString() (string, error) {
+func (p *Postgres) ConnString() (string, error) { return p.connString(p.Password, p.command) }
+
+func (p *Postgres) connString(passwords ...Secret) (string, error) {
 	dsn, err := p.DSN.Reveal()
 	if err != nil {
 		return "", fmt.Errorf("source.postgres.dsn: %w", err)
 	}
-	password, err := p.Password.Reveal()
+	password, err := current(passwords...)
 	if err != nil {
 		return "", fmt.Errorf("source.postgres.password: %w", err)
 	}

@@ -80,12 +80,18 @@ func TestExampleIsComplete(t *testing.T) {
 		t.Fatal(err)
 	}
 	missing(t, reflectSchema(t), file, "", map[string]bool{
-		"source.mysql":                              true, // in an example of its own
-		"checkpoint.file":                           true, // not beside redis; its line stands in the prose
-		"checkpoint.redis.tls.cert":                 true,
-		"checkpoint.redis.tls.key":                  true,
-		"checkpoint.redis.tls.server_name":          true,
-		"checkpoint.redis.tls.insecure_skip_verify": true,
+		"source.mysql":                               true, // in an example of its own
+		"checkpoint.file":                            true, // not beside redis; its line stands in the prose
+		"source.postgres.password_command":           true, // not beside password, as the other ones
+		"kafka.sasl.password_command":                true,
+		"kafka.sasl.oauth":                           true, // not beside SCRAM, as aws
+		"kafka.sasl.aws":                             true,
+		"checkpoint.redis.password_command":          true,
+		"checkpoint.redis.sentinel_password_command": true,
+		"checkpoint.redis.tls.cert":                  true,
+		"checkpoint.redis.tls.key":                   true,
+		"checkpoint.redis.tls.server_name":           true,
+		"checkpoint.redis.tls.insecure_skip_verify":  true,
 	})
 }
 
@@ -100,7 +106,7 @@ func TestExampleOfMySQLIsComplete(t *testing.T) {
 		t.Fatal(err)
 	}
 	section, _ := reflectSchema(t).Properties.Get("source")
-	missing(t, section, file["source"], "source", map[string]bool{"source.postgres": true})
+	missing(t, section, file["source"], "source", map[string]bool{"source.postgres": true, "source.mysql.password_command": true})
 
 	plain := mustParse(t, example(t, exampleMySQL), map[string]string{"DATABASE_URL": dsnMySQL})
 	have, want := full.Source.MySQL, plain.Source.MySQL

@@ -52,13 +52,24 @@ type TLS struct {
 
 // SASL is how the relay authenticates to the brokers.
 type SASL struct {
-	// PLAIN sends the password in plain text: use it only with tls.
-	Mechanism Mechanism `yaml:"mechanism" jsonschema:"required,enum=PLAIN,enum=SCRAM-SHA-256,enum=SCRAM-SHA-512"`
-	// The user name.
-	Username string `yaml:"username" jsonschema:"required,minLength=1,example=cdc-relay"`
+	// PLAIN sends the password in plain text, OAUTHBEARER and AWS_MSK_IAM a token: use them only with tls. AWS_MSK_IAM is for Amazon MSK.
+	Mechanism Mechanism `yaml:"mechanism" jsonschema:"required,enum=PLAIN,enum=SCRAM-SHA-256,enum=SCRAM-SHA-512,enum=OAUTHBEARER,enum=AWS_MSK_IAM"`
+	// The user name. PLAIN and SCRAM need it.
+	Username string `yaml:"username,omitempty" jsonschema:"example=cdc-relay"`
 	// The password. Read again at every connect.
-	Password Secret `yaml:"password" jsonschema:"required,minLength=1,example=${file:/run/secrets/kafka}"`
+	Password Secret `yaml:"password,omitempty" jsonschema:"example=${file:/run/secrets/kafka}"`
+	// A program and its arguments that print the password; see source.postgres.password_command.
+	PasswordCommand Command `yaml:"password_command,omitempty" jsonschema:"minItems=1"`
+	// Where the token comes from. OAUTHBEARER needs it.
+	OAuth *OAuth `yaml:"oauth,omitempty" jsonschema_extras:"x-optional=true"`
+	// The AWS account and region. AWS_MSK_IAM needs it.
+	AWS *AWS `yaml:"aws,omitempty" jsonschema_extras:"x-optional=true"`
+
+	command Secret
 }
+
+// Reveal returns the current password.
+func (s *SASL) Reveal() (string, error) { return current(s.Password, s.command) }
 
 // Mechanism is a SASL mechanism.
 type Mechanism string
@@ -68,6 +79,8 @@ const (
 	MechanismPlain       Mechanism = "PLAIN"
 	MechanismScramSHA256 Mechanism = "SCRAM-SHA-256"
 	MechanismScramSHA512 Mechanism = "SCRAM-SHA-512"
+	MechanismOAuth       Mechanism = "OAUTHBEARER"
+	MechanismMSK         Mechanism = "AWS_MSK_IAM"
 )
 
 // Topics says how missing topics are handled.

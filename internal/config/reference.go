@@ -109,8 +109,12 @@ func readSecret(path string) (string, error) {
 	if err != nil {
 		return "", pathless(err)
 	}
-	text := strings.TrimSuffix(string(content), "\n")
-	return strings.TrimSuffix(text, "\r"), nil
+	return trimNewline(string(content)), nil
+}
+
+// trimNewline removes one newline at the end.
+func trimNewline(text string) string {
+	return strings.TrimSuffix(strings.TrimSuffix(text, "\n"), "\r")
 }
 
 // join reads the files and joins the parts.

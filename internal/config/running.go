@@ -24,18 +24,32 @@ type Redis struct {
 	Username string `yaml:"username,omitempty"`
 	// Password. Read again at every connect.
 	Password Secret `yaml:"password,omitempty" jsonschema:"example=${file:/run/secrets/redis}"`
+	// A program and its arguments that print the password; see source.postgres.password_command. A slow program fails the first attempt, which is repeated with its output.
+	PasswordCommand Command `yaml:"password_command,omitempty" jsonschema:"minItems=1"`
 	// Database number; a cluster has only 0.
 	DB int `yaml:"db" jsonschema:"minimum=0,maximum=65535,default=0"`
 	// The master's name in the sentinels' configuration. Mode sentinel needs it.
 	MasterName string `yaml:"master_name,omitempty" jsonschema:"example=mymaster"`
 	// ACL user for the sentinels.
 	SentinelUsername string `yaml:"sentinel_username,omitempty"`
-	// Password for the sentinels.
+	// Password for the sentinels. Read again at every connect.
 	SentinelPassword Secret `yaml:"sentinel_password,omitempty"`
+	// A program and its arguments that print the password for the sentinels.
+	SentinelPasswordCommand Command `yaml:"sentinel_password_command,omitempty" jsonschema:"minItems=1"`
 	// The key of the position. The braces are a hash tag, which keeps related keys in one slot of a cluster.
 	Key string `yaml:"key" jsonschema_extras:"x-default=cdc-relay:{<database>}"`
 	// TLS to the servers. Absent: none. `tls: {}` verifies the servers with the system's CAs.
 	TLS *TLS `yaml:"tls,omitempty" jsonschema_extras:"x-optional=true"`
+
+	command, sentinelCommand Secret
+}
+
+// Reveal returns the current password.
+func (r *Redis) Reveal() (string, error) { return current(r.Password, r.command) }
+
+// RevealSentinel returns the current password for the sentinels.
+func (r *Redis) RevealSentinel() (string, error) {
+	return current(r.SentinelPassword, r.sentinelCommand)
 }
 
 // RedisMode is how Redis servers are organised.
@@ -103,13 +117,17 @@ type Window struct {
 type HTTP struct {
 	// Address to listen on. Empty: no endpoint.
 	Listen string `yaml:"listen" jsonschema:"default=:9464"`
+	// Address of a second listener, for probes when web_config is set: /livez and /readyz alone, without TLS, password and reasons. Absent: none.
+	HealthListen string `yaml:"health_listen,omitempty" jsonschema:"example=:9465"`
 	// File that configures TLS and basic authentication of the endpoint, in the format of Prometheus' exporter-toolkit.
 	WebConfig string `yaml:"web_config,omitempty" jsonschema:"format=path,example=web.yaml"`
+	// Let callers of the page at / retry and drop dead letters. It needs a web_config with basic_auth_users, or with verified client certificates.
+	Actions bool `yaml:"actions,omitempty"`
 }
 
 // Log is how the relay logs.
 type Log struct {
-	// The minimum level of log lines.
+	// The minimum level of log lines. SIGHUP applies a change to a running relay.
 	Level LogLevel `yaml:"level" jsonschema:"enum=debug,enum=info,enum=warn,enum=error,default=info"`
 	// JSON for machines, text for people.
 	Format LogFormat `yaml:"format" jsonschema:"enum=json,enum=text,default=json"`

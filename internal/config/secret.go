@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v4"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
 // hidden is printed instead of a secret.
@@ -71,7 +73,7 @@ func (s *Secret) UnmarshalYAML(n *yaml.Node) error {
 			if part.Tag == tagFile {
 				var err error
 				if text, err = readSecret(part.Value); err != nil {
-					return "", fmt.Errorf("read secret file %s: %w", part.Value, err)
+					return "", cdc.Fixable("create it, or correct the path", "read secret file %s: %w", part.Value, err)
 				}
 			}
 			b.WriteString(text)

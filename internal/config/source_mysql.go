@@ -8,6 +8,8 @@ type MySQL struct {
 	DSN Secret `yaml:"dsn" jsonschema:"required,minLength=1,example=relay@tcp(db.example.com:3306)/orders"`
 	// Password of the connection; it replaces the one in dsn and needs no escaping. Read again at every connect.
 	Password Secret `yaml:"password,omitempty" jsonschema:"example=${file:/run/secrets/mysql}"`
+	// A program and its arguments that print the password; see source.postgres.password_command. IAM tokens need allowCleartextPasswords=true in dsn, and tls.
+	PasswordCommand Command `yaml:"password_command,omitempty" jsonschema:"minItems=1"`
 	// The expected server. auto: detect it.
 	Flavor cdc.Flavor `yaml:"flavor" jsonschema:"enum=auto,enum=mysql,enum=mariadb,default=auto"`
 	// The server ID that the relay uses as a replica. No other server or relay of the replication topology may have it. 0: choose a free one.
@@ -19,7 +21,8 @@ type MySQL struct {
 	// Accept a server with sync_binlog or innodb_flush_log_at_trx_commit other than 1: after a crash it can assign a GTID twice, and the second transaction is never published. The relay warns at every start.
 	UnsafeSyncBinlog bool `yaml:"unsafe_sync_binlog,omitempty" jsonschema:"default=false"`
 
-	names names
+	names   names
+	command Secret
 }
 
 // FlavorAuto asks the server.
@@ -27,6 +30,7 @@ const FlavorAuto cdc.Flavor = "auto"
 
 func (d *document) mysql(m *MySQL) {
 	d.tls(m.TLS, "source.mysql.tls")
+	m.command = d.command(m.PasswordCommand, m.Password, "source.mysql.password")
 	d.mysqlDSN(m)
 }
 
@@ -35,7 +39,7 @@ func (d *document) mysqlDSN(m *MySQL) {
 	if m.DSN.IsZero() || d.bad(path) || d.bad("source.mysql.password") {
 		return
 	}
-	dsn, password, err := m.secrets()
+	dsn, password, err := m.secrets(m.Password) // not the command's, which is run when the relay connects
 	if err != nil {
 		d.report(path, "", "cannot be read: %v", err)
 		return
@@ -47,6 +51,9 @@ func (d *document) mysqlDSN(m *MySQL) {
 	}
 	if parsed.TLSConfig != "" && m.TLS != nil {
 		d.report(path, "keep one of them", "has tls= in it beside source.mysql.tls")
+	}
+	if parsed.AllowCleartextPasswords && parsed.Net == "tcp" && m.TLS == nil && (parsed.TLSConfig == "" || parsed.TLSConfig == "false" || parsed.TLSConfig == "preferred") {
+		d.report(path, "set source.mysql.tls", "has allowCleartextPasswords, which sends the password to anybody on the way unless TLS is required")
 	}
 	m.DSN.shown = shownMySQL(parsed)
 	m.names = names{database: parsed.DBName, role: parsed.User, plain: plainMySQL(parsed)}

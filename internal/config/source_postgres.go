@@ -12,6 +12,8 @@ type Postgres struct {
 	DSN Secret `yaml:"dsn" jsonschema:"required,minLength=1,example=postgres://relay@db.example.com:5432/orders"`
 	// Password of the connection; it replaces the one in dsn and needs no escaping. Read again at every connect.
 	Password Secret `yaml:"password,omitempty" jsonschema:"example=${file:/run/secrets/postgres}"`
+	// A program and its arguments that print the password, for passwords that expire, such as IAM tokens. Not together with password. It is run at connects, at most once in 5 seconds, without a shell and with the relay's environment; it has 15 seconds. One newline at the end of its output is removed. Arguments are not secret: `config show` and the machine's list of processes have them.
+	PasswordCommand Command `yaml:"password_command,omitempty" jsonschema:"minItems=1"`
 	// TLS to the server, for replication too. Absent: what sslmode in dsn says, by default prefer, which falls back to plain text if the server has no TLS. `tls: {}` verifies the server with the system's CAs.
 	TLS *TLS `yaml:"tls,omitempty" jsonschema_extras:"x-optional=true"`
 	// Replication slot. Slot names are unique per server, so the default contains the database's name.
@@ -21,7 +23,8 @@ type Postgres struct {
 	// Whether `setup` creates the slot as a failover slot (PostgreSQL 17 and newer), which survives the promotion of a standby. auto: if the server supports it.
 	Failover Failover `yaml:"failover" jsonschema:"enum=auto,enum=on,enum=off,default=auto"`
 
-	names names
+	names   names
+	command Secret
 }
 
 // Failover says whether the slot is made as a failover slot.
@@ -36,6 +39,7 @@ const (
 
 func (d *document) postgres(p *Postgres) {
 	d.tls(p.TLS, "source.postgres.tls")
+	p.command = d.command(p.PasswordCommand, p.Password, "source.postgres.password")
 	d.postgresDSN(p)
 	name := p.names.database
 	if name != "" && p.Slot == "" {
@@ -57,7 +61,7 @@ func (d *document) postgresDSN(p *Postgres) {
 	if p.DSN.IsZero() || d.bad(path) || d.bad("source.postgres.password") {
 		return
 	}
-	dsn, err := p.ConnString()
+	dsn, err := p.connString(p.Password) // not the command's, which is run when the relay connects
 	if err != nil {
 		d.report(path, "", "cannot be read: %v", err)
 		return

@@ -33,6 +33,16 @@ func (d *document) validate(c *Config) {
 	if c.HTTP.Listen != "" {
 		d.address(c.HTTP.Listen, "http.listen", true)
 	}
+	if c.HTTP.HealthListen != "" {
+		d.address(c.HTTP.HealthListen, "http.health_listen", true)
+		if c.HTTP.Listen == "" {
+			d.report("http.health_listen", "set http.listen too", "has no effect, because http.listen is empty")
+		}
+	}
+	if c.HTTP.Actions && (c.HTTP.Listen == "" || c.HTTP.WebConfig == "") {
+		d.report("http.actions", "set http.listen, and http.web_config to a file with basic_auth_users or verified client certificates",
+			"would let anybody who reaches the endpoint drop dead letters")
+	}
 	if c.HTTP.WebConfig != "" {
 		if _, err := readSecret(c.HTTP.WebConfig); err != nil {
 			d.report("http.web_config", "correct the path", "names a file that cannot be read (%v)", err)

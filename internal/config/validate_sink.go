@@ -64,6 +64,7 @@ func templateFault(template string) string {
 func (d *document) kafka(k *Kafka) {
 	d.addresses(k.Brokers, "kafka.brokers")
 	d.tls(k.TLS, "kafka.tls")
+	d.sasl(k.SASL)
 }
 
 func (d *document) topics(c *CreateTopics) {
@@ -137,6 +138,8 @@ func (d *document) checkpoint(whole *Config) {
 	}
 	d.addresses(r.Addrs, path+".addrs")
 	d.tls(r.TLS, path+".tls")
+	r.command = d.command(r.PasswordCommand, r.Password, path+".password")
+	r.sentinelCommand = d.command(r.SentinelPasswordCommand, r.SentinelPassword, path+".sentinel_password")
 	switch r.Mode {
 	case RedisStandalone:
 		if len(r.Addrs) > 1 {
@@ -149,7 +152,7 @@ func (d *document) checkpoint(whole *Config) {
 	case RedisCluster:
 		d.cluster(r, path)
 	}
-	if r.Mode != RedisSentinel && (r.MasterName != "" || r.SentinelUsername != "" || !r.SentinelPassword.IsZero()) {
+	if r.Mode != RedisSentinel && (r.MasterName != "" || r.SentinelUsername != "" || !r.SentinelPassword.IsZero() || r.SentinelPasswordCommand != nil) {
 		d.report(path, fmt.Sprintf("set %s.mode to sentinel, or remove them", path), "has settings for sentinels, but its mode is %s", r.Mode)
 	}
 }

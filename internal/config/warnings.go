@@ -42,6 +42,9 @@ func (c *Config) insecure() []Warning {
 		}
 	}
 	skips(c.Kafka.TLS, "kafka.tls", "Kafka")
+	if s := c.Kafka.SASL; s != nil && s.OAuth != nil {
+		skips(s.OAuth.TLS, "kafka.sasl.oauth.tls", "the token endpoint")
+	}
 	if r := c.Checkpoint.Redis; r != nil {
 		skips(r.TLS, "checkpoint.redis.tls", "Redis")
 	}
@@ -64,10 +67,17 @@ func (c *Config) plaintext() []Warning {
 	}
 	if s := c.Kafka.SASL; s != nil && c.Kafka.TLS == nil {
 		danger, fix := "read the events", "set kafka.tls"
-		if s.Mechanism == MechanismPlain {
+		switch s.Mechanism {
+		case MechanismPlain:
 			danger, fix = "read the password of kafka.sasl and the events", "set kafka.tls, or at least use SCRAM-SHA-512"
+		case MechanismOAuth, MechanismMSK:
+			danger = "read the token of kafka.sasl and the events"
+		case MechanismScramSHA256, MechanismScramSHA512:
 		}
 		warn(elsewhere(c.Kafka.Brokers), "Kafka", danger, fix)
+	}
+	if s := c.Kafka.SASL; s != nil && s.OAuth != nil {
+		warn(s.OAuth.plain(), "the token endpoint", "read the secret of kafka.sasl.oauth and the tokens", "set kafka.sasl.oauth.token_url to an https:// address")
 	}
 	if r := c.Checkpoint.Redis; r != nil && r.TLS == nil {
 		warn(elsewhere(r.Addrs), "Redis", "read its password and change the position", "set checkpoint.redis.tls")

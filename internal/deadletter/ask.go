@@ -8,8 +8,8 @@ const (
 	Drop  = "drop"
 )
 
-// MaxAsked is how many letters one [Ask] names at most.
-const MaxAsked = 1000
+// maxAsked is how many bytes of letter IDs one [Ask] has at most: the record must fit into a topic with the brokers' usual limit.
+const maxAsked = 512 << 10
 
 // Ask is a command's request to the leading relay, in the index, and then the relay's answer under the same key.
 type Ask struct {
@@ -24,6 +24,19 @@ type Ask struct {
 	// Done and Failed count the letters of an ended one; those that wait behind another one are in neither.
 	Done   int `json:"resolved,omitempty"`
 	Failed int `json:"failed,omitempty"`
+}
+
+// NewAsks returns what asks for these letters.
+func NewAsks(do string, letters []string) (asks []*Ask) {
+	size := maxAsked
+	for _, id := range letters {
+		if size += len(id) + len(`"",`); size > maxAsked {
+			asks, size = append(asks, &Ask{Do: do}), len(id)
+		}
+		last := asks[len(asks)-1]
+		last.Letters = append(last.Letters, id)
+	}
+	return asks
 }
 
 // The states of an [Ask].

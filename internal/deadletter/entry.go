@@ -2,8 +2,6 @@ package deadletter
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -90,18 +88,6 @@ func DoneValue(partition int32, how string) []byte {
 	return (&Entry{Done: how, Partition: partition}).Encode()
 }
 
-// maxKey is the longest key that an entry holds as it is.
-const maxKey = 256
-
-// KeyText is a record's key as an [Entry] has it.
-func KeyText(key []byte) string {
-	if len(key) <= maxKey {
-		return string(key)
-	}
-	sum := sha256.Sum256(key)
-	return "sha256:" + hex.EncodeToString(sum[:])
-}
-
 // HoldName is what the letters of a table and key hold up; "" for nothing.
 func HoldName(table *cdc.Table, key []byte) string { return string(AppendHoldName(nil, table, key)) }
 
@@ -112,8 +98,8 @@ func AppendHoldName(dst []byte, table *cdc.Table, key []byte) []byte {
 	}
 	dst = append(append(append(dst, table.Schema...), '.'), table.Name...)
 	dst = append(dst, 0)
-	if len(key) > maxKey {
-		return append(dst, KeyText(key)...)
+	if len(key) > cdc.MaxKeyText {
+		return append(dst, cdc.KeyText(key)...)
 	}
 	return append(dst, key...)
 }
@@ -148,6 +134,9 @@ const (
 // EntryKey is the key of a letter's entry.
 func EntryKey(id string) []byte { return []byte(entryPrefix + id) }
 
+// IsEntry reports whether a key is that of an entry.
+func IsEntry(key string) bool { return strings.HasPrefix(key, entryPrefix) }
+
 // AskKey is the key of an [Ask].
 func AskKey(id string) []byte { return []byte(askPrefix + id) }
 
@@ -166,9 +155,9 @@ func (r *Records) Add(key string, value []byte) error {
 	var err error
 	switch prefix, id := cutKey(key); prefix {
 	case entryPrefix:
-		err = replace(r.Entries, id, value)
+		err = replace(r.Entries, id, value, func(e *Entry) int { return e.V })
 	case askPrefix:
-		err = replace(r.Asks, id, value)
+		err = replace(r.Asks, id, value, func(a *Ask) int { return a.V })
 	case SourceKey:
 		r.Source = new(SourceRecord)
 		err = json.Unmarshal(value, r.Source)
@@ -191,22 +180,20 @@ func cutKey(key string) (prefix, id string) {
 	return key, ""
 }
 
-func replace[T any](records map[string]*T, id string, value []byte) error {
+func replace[T any](records map[string]*T, id string, value []byte, of func(*T) int) error {
 	if value == nil {
 		delete(records, id)
 		return nil
 	}
 	record := new(T)
-	head := struct{ V int }{}
-	err := json.Unmarshal(value, &head)
-	if err == nil && head.V != version {
-		err = fmt.Errorf("version %d", head.V)
-	}
-	if err != nil {
+	if err := json.Unmarshal(value, record); err != nil {
 		return err
 	}
+	if v := of(record); v != version {
+		return fmt.Errorf("version %d", v)
+	}
 	records[id] = record
-	return json.Unmarshal(value, record)
+	return nil
 }
 
 // SourceRecord says whose letters these are.

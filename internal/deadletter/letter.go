@@ -174,7 +174,7 @@ func (r *Row) schema(tables map[string]*cdc.Table) *cdc.Table {
 func (l *Letter) MakeStub() {
 	l.Stub, l.Payload, l.Headers = true, nil, nil
 	l.Row.Columns = slices.DeleteFunc(l.Row.Columns, func(c Column) bool {
-		return !c.Payload && (c.Text != nil && len(*c.Text) > maxKey || c.Bytes != nil && len(*c.Bytes) > maxKey)
+		return !c.Payload && (c.Text != nil && len(*c.Text) > cdc.MaxKeyText || c.Bytes != nil && len(*c.Bytes) > cdc.MaxKeyText)
 	})
 }
 
@@ -221,7 +221,7 @@ func Decode(value []byte, all []cdc.Header) (*Letter, error) {
 	l := &Letter{Headers: all[len(names):], RecordKey: all[7].Value, Payload: value, Entry: Entry{
 		Reason: text[headerReason], Error: text[headerError], Table: text[headerTable], Topic: text[headerTopic], Place: text[headerPosition],
 	}}
-	l.Key = KeyText(l.RecordKey)
+	l.Key = cdc.KeyText(l.RecordKey)
 	switch text[headerValue] {
 	case valuePayload:
 		if value == nil {

@@ -32,7 +32,7 @@ func TestLetterIsReadAsWritten(t *testing.T) {
 			RecordKey: rapid.SampledFrom([][]byte{nil, {}, []byte("k"), {0xff, 0}}).Draw(t, "key"), Payload: value,
 			Row: deadletter.RowOf(b, 0, payload, form),
 		}
-		l.Key = deadletter.KeyText(l.RecordKey)
+		l.Key = cdc.KeyText(l.RecordKey)
 		for _, name := range rapid.SliceOfN(rapid.SampledFrom(names), 0, 4).Draw(t, "headers") {
 			l.Headers = append(l.Headers, cdc.Header{Key: []byte(name), Value: rapid.SampledFrom([][]byte{nil, {}, []byte("v")}).Draw(t, "header")})
 		}

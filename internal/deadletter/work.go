@@ -77,12 +77,17 @@ func (l *letter) work() Work {
 	return w
 }
 
-// Head reports whether a letter is the first of its key.
-func (x *Index) Head(id string) bool {
+// Head returns the first letter of another one's key, and false if that is none or the first itself. settled is false for one whose row
+// has yet to come.
+func (x *Index) Head(id string) (w Work, settled, found bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	l := x.letters[id]
-	return l != nil && (l.key == nil || l.key.letters[0] == l)
+	if l == nil || l.key == nil || l.key.letters[0] == l {
+		return Work{}, false, false
+	}
+	head := l.key.letters[0]
+	return head.work(), head.state == stored, true
 }
 
 // Summary is the state of the letters, for metrics and status.

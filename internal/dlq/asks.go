@@ -3,11 +3,13 @@ package dlq
 import (
 	"context"
 	"encoding/json"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/deadletter"
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
 )
@@ -25,7 +27,7 @@ func (r *Resolver) follow(ctx context.Context, from int64, asked chan<- ask) {
 		if ctx.Err() != nil {
 			return
 		}
-		r.log.Debug("index of dead letters not read, retrying", "error", err)
+		r.log.Debug("index of dead letters not read, retrying", cdc.Repeats(), slog.Any("error", err))
 		select {
 		case <-time.After(interval):
 		case <-ctx.Done():
@@ -150,12 +152,18 @@ func (s asks) review(x *deadletter.Index, passed func(place string) bool) {
 				p.waits = "the relay has yet to read its row again"
 			case p.do == deadletter.Drop && !passed(w.Place):
 				p.waits = "the position behind it is not saved yet"
-			case p.do == deadletter.Retry && w.Blocked && !x.Head(id): // behind one that is blocked, too
+			case p.do == deadletter.Retry && behindBlocked(x, id):
 				p.failed++
 				delete(p.left, id)
 			}
 		}
 	}
+}
+
+// behindBlocked reports whether the first letter of the key of a letter stays: it was tried if somebody asked for it.
+func behindBlocked(x *deadletter.Index, id string) bool {
+	head, settled, found := x.Head(id)
+	return found && settled && head.Blocked
 }
 
 // answer tells the commands of asks in a state, if they do not know yet.

@@ -51,7 +51,7 @@ func (f *Filter) Empty() bool {
 func (f *Filter) takes(l *Listed) bool {
 	same := func(wanted, is string) bool { return wanted == "" || wanted == is }
 	return (len(f.IDs) == 0 || slices.Contains(f.IDs, l.Letter) || slices.Contains(f.IDs, l.ID)) &&
-		same(deadletter.KeyText([]byte(f.Key)), l.Key) && same(f.Type, l.Type) && same(f.AggregateType, l.AggregateType) &&
+		same(cdc.KeyText([]byte(f.Key)), l.Key) && same(f.Type, l.Type) && same(f.AggregateType, l.AggregateType) &&
 		same(f.Topic, l.Topic) && same(f.Tenant, l.Tenant) && same(f.Reason, l.Reason) &&
 		(f.From.IsZero() || !l.Time.Before(f.From)) && (f.To.IsZero() || l.Time.Before(f.To))
 }
@@ -124,48 +124,105 @@ const (
 	askPatience = 15 * time.Second
 )
 
-// Ask asks the leader to resolve letters, and waits until it has. It calls progress with each answer. The ask is taken back when it
-// returns.
-func (d *Desk) Ask(ctx context.Context, do string, letters []string, from int64, progress func(*deadletter.Ask)) (*deadletter.Ask, error) {
-	id := uuid.NewString()
-	key, ask := deadletter.AskKey(id), &deadletter.Ask{Do: do, Letters: letters}
-	defer func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askPatience)
-		defer cancel()
-		_ = d.Write(ctx, key, nil) // a leader that starts later removes what is left
-	}()
+// Ask asks the leader to resolve letters, and waits until it has. It calls waits with each new reason for which the leader waits, and
+// returns how many letters were resolved, and how many cannot be. What was asked is taken back when it returns.
+func (d *Desk) Ask(ctx context.Context, do string, letters []string, from int64, waits func(why string)) (done, failed int, err error) {
+	a := asking{desk: d, open: map[string]*deadletter.Ask{}, said: map[string]bool{"": true}, waits: waits, heard: time.Now()}
+	for _, ask := range deadletter.NewAsks(do, letters) {
+		key := string(deadletter.AskKey(uuid.NewString()))
+		a.keys, a.open[key] = append(a.keys, key), ask
+	}
+	defer a.takeBack(context.WithoutCancel(ctx))
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	answers := make(chan *deadletter.Ask)
-	go d.follow(ctx, string(key), from, answers)
+	answers := make(chan answer)
+	go d.follow(ctx, a.keys, from, answers)
+	err = a.wait(ctx, answers)
+	return a.done, a.failed, err
+}
+
+// asking is what one command asks for.
+type asking struct {
+	desk *Desk
+	keys []string                   // in the order of the letters: the first of a held key have to be published first
+	open map[string]*deadletter.Ask // those without an answer, by key
+	// said are the reasons that waits was called with.
+	said  map[string]bool
+	waits func(why string)
+	heard time.Time // when a relay was heard last
+
+	done, failed int
+}
+
+// wait sends what is open, again and again, until everything is answered.
+func (a *asking) wait(ctx context.Context, answers <-chan answer) error {
 	again := time.NewTicker(askAgain)
 	defer again.Stop()
-	for heard := time.Now(); ; {
-		if err := d.Write(ctx, key, ask.Encode()); err != nil {
-			return nil, err
+	if err := a.send(ctx); err != nil {
+		return err
+	}
+	for len(a.open) > 0 {
+		select {
+		case answer := <-answers:
+			a.hear(answer)
+		case <-again.C:
+			if time.Since(a.heard) > askPatience {
+				return cdc.Fixable("start the relay, with this configuration, and look at its log", "no relay has answered within %s: none leads", askPatience)
+			}
+			if err := a.send(ctx); err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			return ctx.Err()
 		}
-		for waiting := true; waiting; {
-			select {
-			case a := <-answers:
-				heard = time.Now()
-				progress(a)
-				if a.State == deadletter.Ended {
-					return a, nil
-				}
-			case <-again.C:
-				waiting = false
-			case <-ctx.Done():
-				return nil, ctx.Err()
+	}
+	return nil
+}
+
+// send asks for what has no answer.
+func (a *asking) send(ctx context.Context) error {
+	for _, key := range a.keys {
+		if ask := a.open[key]; ask != nil {
+			if err := a.desk.Write(ctx, []byte(key), ask.Encode()); err != nil {
+				return err
 			}
 		}
-		if time.Since(heard) > askPatience {
-			return nil, cdc.Fixable("start the relay, with this configuration, and look at its log", "no relay has answered within %s: none leads", askPatience)
+	}
+	return nil
+}
+
+func (a *asking) hear(got answer) {
+	a.heard = time.Now()
+	if !a.said[got.Waits] {
+		a.said[got.Waits] = true
+		a.waits(got.Waits)
+	}
+	if a.open[got.key] != nil && got.State == deadletter.Ended {
+		a.done, a.failed = a.done+got.Done, a.failed+got.Failed
+		delete(a.open, got.key)
+	}
+}
+
+// takeBack removes what was asked. A leader that starts later removes what is left.
+func (a *asking) takeBack(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, askPatience)
+	defer cancel()
+	for _, key := range a.keys {
+		if a.desk.Write(ctx, []byte(key), nil) != nil {
+			return
 		}
 	}
 }
 
-// follow passes on what is answered to an ask.
-func (d *Desk) follow(ctx context.Context, key string, from int64, answers chan<- *deadletter.Ask) {
+// answer is one to the ask with a key; without a key, a relay leads and works.
+type answer struct {
+	deadletter.Ask
+
+	key string
+}
+
+// follow passes on what is answered.
+func (d *Desk) follow(ctx context.Context, keys []string, from int64, answers chan<- answer) {
 	for ctx.Err() == nil {
 		client, err := kafka.NewClient(d.Kafka)
 		if err != nil {
@@ -173,11 +230,15 @@ func (d *Desk) follow(ctx context.Context, key string, from int64, answers chan<
 		}
 		_ = client.Follow(ctx, d.Index, 0, from, func(r *kafka.Record) error {
 			from = r.Offset + 1
-			a := new(deadletter.Ask)
-			if string(r.Key) == key && r.Value != nil {
-				_ = json.Unmarshal(r.Value, a) // what is no answer is left out
-			}
-			if a.State == "" {
+			var a answer
+			switch key := string(r.Key); {
+			case deadletter.IsEntry(key):
+			case r.Value != nil && slices.Contains(keys, key):
+				a.key = key
+				if err := json.Unmarshal(r.Value, &a.Ask); err != nil || a.State == "" { // no answer
+					return nil //nolint:nilerr // it may be a newer relay's
+				}
+			default:
 				return nil
 			}
 			select {

@@ -24,6 +24,10 @@ type Options struct {
 	MaxAttempts int
 	// Passed reports whether a position is behind a place.
 	Passed func(p cdc.Progress, place string) bool
+	// Stored returns the position that a start would have, where that is not the one which was saved last; it may be nil.
+	Stored func(ctx context.Context) (cdc.Progress, error)
+	// Row returns the row of a letter that is a stub, as a batch with nothing else.
+	Row func(ctx context.Context, l *deadletter.Letter) (*cdc.Batch, error)
 }
 
 // Sink is what publishes: a [publisher.Publisher].
@@ -35,6 +39,7 @@ type Sink interface {
 	Answer(ctx context.Context, id string, answer *deadletter.Ask) error
 	CloseKeys(ctx context.Context, names []string) error
 	OpenKeys(ctx context.Context, names []string) error
+	Accepted() uint64
 }
 
 // Router makes records; it is not used for anything else.
@@ -56,13 +61,13 @@ type Resolver struct {
 	barrier int64
 	asks    asks
 	done    map[string]int32 // letters of a round that are resolved, with their partition
-	failing string           // the last error, so that it is logged once
+	lost    map[string]bool  // letters without a record, so that each is logged once
 }
 
 // New returns a resolver. It connects to nothing.
 func New(opts Options, sink Sink, router Router, log *slog.Logger) *Resolver {
 	return &Resolver{
-		opts: opts, sink: sink, router: router, log: log, tables: map[string]*cdc.Table{}, news: make(chan struct{}, 1),
+		opts: opts, sink: sink, router: router, log: log, tables: map[string]*cdc.Table{}, news: make(chan struct{}, 1), lost: map[string]bool{},
 	}
 }
 
@@ -86,8 +91,20 @@ func (r *Resolver) Load(ctx context.Context, id cdc.Source, from cdc.Progress) e
 	return nil
 }
 
+// Stuck reports whether the sink accepts nothing behind the batch last, because there may be no more letters.
+func (r *Resolver) Stuck() (last uint64, stuck bool) {
+	x := r.loaded.Load()
+	if x == nil || !x.Full() {
+		return 0, false
+	}
+	return r.sink.Accepted(), true
+}
+
 // interval is how often letters are looked at although nothing is known to have happened: their time may have come.
 const interval = time.Second
+
+// askPause is longer than the time between two asks of one command.
+const askPause = 50 * time.Millisecond
 
 // Run resolves letters until ctx ends. saved returns the position that was saved last.
 func (r *Resolver) Run(ctx context.Context, saved func() cdc.Progress) {
@@ -101,12 +118,25 @@ func (r *Resolver) Run(ctx context.Context, saved func() cdc.Progress) {
 		select {
 		case a := <-asked:
 			r.asks.take(a)
+			r.takeMore(asked)
 		case <-r.news:
 		case <-tick.C:
 		case <-ctx.Done():
 			return
 		}
 		r.noteError(ctx, r.step(ctx, saved()))
+	}
+}
+
+// takeMore takes the asks that come with the first one, so that the letters of all are found in one scan.
+func (r *Resolver) takeMore(asked <-chan ask) {
+	for {
+		select {
+		case a := <-asked:
+			r.asks.take(a)
+		case <-time.After(askPause):
+			return
+		}
 	}
 }
 
@@ -117,8 +147,12 @@ func (r *Resolver) step(ctx context.Context, saved cdc.Progress) error {
 	if err := r.answer(ctx, deadletter.Accepted); err != nil {
 		return err
 	}
+	stored, err := r.stored(ctx, saved)
+	if err != nil {
+		return err
+	}
 	// A transaction with more letters than there may be would never end: no position could pass it.
-	gone := func(place string) bool { return passed(place) || r.index.Full() }
+	gone := func(place string) bool { return r.opts.Passed(stored, place) || r.index.Full() }
 	if err := r.drop(ctx, gone); err != nil {
 		return err
 	}
@@ -135,15 +169,18 @@ func (r *Resolver) step(ctx context.Context, saved cdc.Progress) error {
 	return r.answer(ctx, deadletter.Ended)
 }
 
-// noteError logs an error that is new. What failed is tried again.
+// stored is the position behind which a dropped letter does not come back.
+func (r *Resolver) stored(ctx context.Context, saved cdc.Progress) (cdc.Progress, error) {
+	if r.opts.Stored == nil || len(r.asks.drops()) == 0 {
+		return saved, nil
+	}
+	return r.opts.Stored(ctx)
+}
+
+// noteError logs an error. What failed is tried again.
 func (r *Resolver) noteError(ctx context.Context, err error) {
-	switch {
-	case ctx.Err() != nil:
-	case err == nil:
-		r.failing = ""
-	case err.Error() != r.failing:
-		r.failing = err.Error()
-		r.log.Warn("dead letters not resolved, retrying", "error", err)
+	if err != nil && ctx.Err() == nil {
+		r.log.Warn("dead letters not resolved, retrying", cdc.Repeats(), slog.Any("error", err))
 	}
 }
 

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
@@ -123,7 +125,7 @@ func (r *Resolver) retryPartition(ctx context.Context, partition int32, work []d
 	for err == nil && len(d.wanted) > 0 {
 		left := len(d.wanted)
 		err = client.Read(ctx, r.opts.Topic, partition, from, kafka.Committed, d.see)
-		if err == nil {
+		if err == nil || errors.Is(err, errFound) {
 			err = d.flush()
 		}
 		if err == nil && left == len(d.wanted) {
@@ -153,7 +155,13 @@ func (d *round) see(rec *kafka.Record) error {
 	}
 	d.chunk = append(d.chunk, piece{w, l})
 	d.bytes += len(rec.Value)
-	if len(d.chunk) < chunkLetters && d.bytes < chunkBytes {
+	if l.Stub {
+		d.bytes += chunkBytes // its row may have that much, or more
+	}
+	switch {
+	case len(d.wanted) == 0:
+		return errFound // all
+	case len(d.chunk) < chunkLetters && d.bytes < chunkBytes:
 		return nil
 	}
 	return d.flush()
@@ -161,9 +169,14 @@ func (d *round) see(rec *kafka.Record) error {
 
 // missing notes letters that are not in their topic: somebody has deleted records.
 func (d *round) missing() {
-	for id := range d.wanted {
+	for id, w := range d.wanted {
 		d.r.asks.outcome(id, false)
-		d.r.log.Error("dead letter is in the index and not in its topic: it can only be dropped", "letter", id, "topic", d.r.opts.Topic)
+		if d.r.lost[id] {
+			continue
+		}
+		d.r.lost[id] = true
+		d.r.log.Error("dead letter is in the index and not in its topic: it can only be dropped",
+			eventAttr(id, w.Hold, nil), slog.String("letter", id), slog.String("letters", d.r.opts.Topic))
 	}
 }
 
@@ -191,13 +204,13 @@ func (d *round) flush() error {
 	}
 	letters := make([]publisher.Resolution, len(chunk))
 	for i := range chunk {
-		letters[i] = d.r.resolution(&chunk[i])
+		letters[i] = d.r.resolution(d.ctx, &chunk[i])
 	}
 	return d.r.resolve(d.ctx, letters)
 }
 
 // resolution routes a letter as it would be now.
-func (r *Resolver) resolution(p *piece) publisher.Resolution {
+func (r *Resolver) resolution(ctx context.Context, p *piece) publisher.Resolution {
 	l := p.letter
 	res := publisher.Resolution{
 		ID: p.work.ID, Partition: p.work.Partition, Order: p.work.Order, Hold: p.work.Hold, Attempts: l.Attempts,
@@ -207,14 +220,14 @@ func (r *Resolver) resolution(p *piece) publisher.Resolution {
 			return e.Encode()
 		},
 	}
-	if l.Stub {
-		res.Reason, res.Refused = "too_large", errors.New("its payload is only in the outbox table, because it is larger than the topic of dead letters allows")
+	b, err := r.batch(ctx, l)
+	if err != nil { // nothing is known that was not before
+		res.Reason, res.Refused = p.letter.Reason, err
 		return res
 	}
 	routed := new(cdc.Routed)
-	b := l.Batch(r.tables)
 	routed.Reset(b)
-	err := r.router.Route(b, routed)
+	err = r.router.Route(b, routed)
 	switch {
 	case err != nil:
 		res.Reason, res.Refused = reasonOf(err), err
@@ -224,6 +237,20 @@ func (r *Resolver) resolution(p *piece) publisher.Resolution {
 		res.Message = &routed.Messages[0]
 	}
 	return res // without a message it is listed under errors.skip, and dropped
+}
+
+// batch is the row as the source handed it on. A stub's row is read again, and is in the same place as before.
+func (r *Resolver) batch(ctx context.Context, l *deadletter.Letter) (*cdc.Batch, error) {
+	b := l.Batch(r.tables)
+	if !l.Stub {
+		return b, nil
+	}
+	row, err := r.opts.Row(ctx, l)
+	if err != nil {
+		return nil, err
+	}
+	row.Seq, row.Txs, row.TxName = b.Seq, b.Txs, b.TxName
+	return row, nil
 }
 
 func reasonOf(err error) string {
@@ -240,15 +267,17 @@ func (r *Resolver) resolve(ctx context.Context, letters []publisher.Resolution) 
 		return err
 	}
 	for i, o := range outcomes {
-		id := letters[i].ID
+		l := &letters[i]
+		id := l.ID
 		switch {
 		case o.Skipped:
 		case o.Err != nil:
 			r.asks.outcome(id, false)
-			r.log.Warn("dead letter stays: it cannot be published", "letter", id, "reason", o.Reason, "error", o.Err)
+			r.log.Warn("dead letter stays: it cannot be published",
+				cdc.Repeats(), eventAttr(id, l.Hold, l.Message), slog.String("letter", id), slog.String("reason", o.Reason), slog.Any("error", o.Err))
 		default:
 			r.asks.outcome(id, true)
-			r.done[id] = letters[i].Partition
+			r.done[id] = l.Partition
 		}
 	}
 	return nil
@@ -271,8 +300,18 @@ func (r *Resolver) drop(ctx context.Context, passed func(place string) bool) err
 			return err
 		}
 		for _, l := range chunk {
-			r.log.Info("dead letter dropped, as asked", "letter", l.ID)
+			r.log.Info("dead letter dropped, as asked", eventAttr(l.ID, l.Hold, nil), slog.String("letter", l.ID))
 		}
 	}
 	return r.sink.Forget(ctx, r.done)
+}
+
+// eventAttr names a letter's event in a log line. Without a message its topic is only in the letter.
+func eventAttr(id, hold string, m *cdc.Message) slog.Attr {
+	if m != nil {
+		return cdc.EventAttr(m.EventID(), m.Key, m.Topic)
+	}
+	event := id[:max(0, strings.LastIndexByte(id, '@'))]
+	_, key, _ := strings.Cut(hold, "\x00")
+	return cdc.EventAttr(event, []byte(key), "")
 }

@@ -70,7 +70,8 @@ func (c *Client) request(ctx context.Context, fn func(*sarama.Broker) error) err
 			err = c.explain(addr, err)
 		}
 		var stop *cdc.StopError
-		if errors.As(err, &stop) || ctx.Err() != nil {
+		var credential *credentialError
+		if errors.As(err, &stop) || errors.As(err, &credential) || ctx.Err() != nil {
 			return err
 		}
 		c.failed = addr

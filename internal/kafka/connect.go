@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/IBM/sarama"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
 // Connect opens a connection to addr, which may have up to inFlight requests without a response, and authenticates.
@@ -21,7 +23,11 @@ func (c *Client) Connect(ctx context.Context, addr string, inFlight int) (*Conn,
 // connect leaves ApiVersions and SASL to sarama. The socket and the TLS handshake are done here, so that a context can
 // end them at any time and their errors are told apart.
 func (c *Client) connect(ctx context.Context, addr string, timeout time.Duration, inFlight int) (*Conn, error) {
-	conf, err := c.config(timeout, inFlight)
+	conf, err := c.config(ctx, timeout, inFlight)
+	if err != nil {
+		return nil, err
+	}
+	secure, err := c.tls(addr)
 	if err != nil {
 		return nil, err
 	}
@@ -31,7 +37,7 @@ func (c *Client) connect(ctx context.Context, addr string, timeout time.Duration
 	conf.Net.Proxy.Enable = true
 	conf.Net.Proxy.Dialer = dialFunc(func(network, addr string) (net.Conn, error) {
 		var err error
-		conn, err = c.dial(ctx, opening, network, addr)
+		conn, err = c.dial(ctx, opening, secure, network, addr)
 		return conn, err
 	})
 	b := sarama.NewBroker(addr)
@@ -46,6 +52,9 @@ func (c *Client) connect(ctx context.Context, addr string, timeout time.Duration
 	if opening.Err() != nil && (err == nil || errors.Is(err, net.ErrClosed)) {
 		err = opening.Err() // the reason for the close
 	}
+	if t, ok := conf.Net.SASL.TokenProvider.(*tokens); ok && errors.Is(err, sarama.ErrSASLAuthenticationFailed) {
+		err = &refusedToken{err, claims(t.last)}
+	}
 	return nil, c.explain(addr, err)
 }
 
@@ -56,13 +65,13 @@ func (f dialFunc) Dial(network, addr string) (net.Conn, error) { return f(networ
 
 // dial connects before opening ends. The connection is closed when ctx ends, or when opening ends before a call of
 // keep.
-func (c *Client) dial(ctx, opening context.Context, network, addr string) (*ctxConn, error) {
+func (c *Client) dial(ctx, opening context.Context, secure *tls.Config, network, addr string) (*ctxConn, error) {
 	raw, err := (&net.Dialer{KeepAlive: 30 * time.Second}).DialContext(opening, network, addr)
 	if err != nil {
 		return nil, err // explain tells the causes apart
 	}
-	if c.opts.TLS != nil {
-		conn := tls.Client(raw, tlsFor(c.opts.TLS, addr))
+	if secure != nil {
+		conn := tls.Client(raw, secure)
 		if err := conn.HandshakeContext(opening); err != nil {
 			_ = raw.Close()
 			return nil, &handshakeError{err}
@@ -73,12 +82,19 @@ func (c *Client) dial(ctx, opening context.Context, network, addr string) (*ctxC
 	return &ctxConn{Conn: raw, keep: context.AfterFunc(opening, end), stop: context.AfterFunc(ctx, end)}, nil
 }
 
-func tlsFor(conf *tls.Config, addr string) *tls.Config {
-	conf = conf.Clone()
-	if conf.ServerName == "" {
+// tls returns the TLS configuration for a broker, nil for none.
+func (c *Client) tls(addr string) (*tls.Config, error) {
+	if c.opts.TLS == nil {
+		return nil, nil //nolint:nilnil // crypto/tls's own word for no TLS
+	}
+	conf, err := c.opts.TLS()
+	if err != nil {
+		return nil, &credentialError{cdc.Stop(cdc.ClassConfig, "kafka_tls", fmt.Errorf("kafka.tls: %w", err), "correct the file, or its path")}
+	}
+	if conf = conf.Clone(); conf.ServerName == "" {
 		conf.ServerName, _, _ = net.SplitHostPort(addr)
 	}
-	return conf
+	return conf, nil
 }
 
 // ctxConn is a connection that is closed when its context ends.
@@ -110,7 +126,7 @@ func (c *ctxConn) Read(b []byte) (int, error) {
 }
 
 // config is sarama's. Each connection gets a new one, because it holds the password.
-func (c *Client) config(timeout time.Duration, inFlight int) (*sarama.Config, error) {
+func (c *Client) config(ctx context.Context, timeout time.Duration, inFlight int) (*sarama.Config, error) {
 	conf := sarama.NewConfig()
 	conf.ClientID = c.opts.ClientID
 	// The newest version that sarama knows: sarama lowers that of each request to what the broker supports.
@@ -123,14 +139,17 @@ func (c *Client) config(timeout time.Duration, inFlight int) (*sarama.Config, er
 	if s == nil {
 		return conf, nil
 	}
-	password, err := s.Password()
-	if err != nil {
-		return nil, fmt.Errorf("read the Kafka password: %w", err)
-	}
 	conf.Net.SASL.Enable = true
 	conf.Net.SASL.Mechanism = sarama.SASLMechanism(s.Mechanism)
+	var err error
+	if s.Mechanism == OAuthBearer {
+		conf.Net.SASL.TokenProvider, err = newTokens(ctx, s)
+		return conf, err
+	}
+	if conf.Net.SASL.Password, err = s.Password(); err != nil {
+		return nil, &credentialError{fmt.Errorf("read the Kafka password: %w", err)}
+	}
 	conf.Net.SASL.User = s.Username
-	conf.Net.SASL.Password = password
 	conf.Net.SASL.SCRAMClientGeneratorFunc = func() sarama.SCRAMClient { return &scramClient{mechanism: s.Mechanism} }
 	return conf, nil
 }

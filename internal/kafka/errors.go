@@ -66,6 +66,11 @@ func (c *Client) explain(addr string, err error) error {
 		return fmt.Errorf("connect to Kafka at %s: %w", addr, sarama.ErrNotConnected)
 	case errors.Is(err, context.Canceled):
 		return cause
+	case errors.As(err, new(*credentialError)):
+		return cause
+	case errors.Is(err, sarama.ErrSASLAuthenticationFailed) && c.opts.SASL != nil && c.opts.SASL.Mechanism == OAuthBearer:
+		return config("kafka_auth", "compare issuer and audience with the brokers' sasl.oauthbearer.expected.issuer and .expected.audience, "+
+			"and set kafka.sasl.oauth.params and scopes accordingly; on Amazon MSK allow kafka-cluster:Connect in the IAM policy")
 	case errors.Is(err, sarama.ErrSASLAuthenticationFailed):
 		return config("kafka_auth", "check kafka.sasl.username, password and mechanism")
 	case errors.Is(err, sarama.ErrUnsupportedSASLMechanism):
@@ -74,6 +79,8 @@ func (c *Client) explain(addr string, err error) error {
 		return config("kafka_auth", "remove kafka.sasl if the listener wants no credentials, or use the address of a SASL listener")
 	case errors.Is(err, errSpeaksTLS):
 		return config("kafka_tls", "set kafka.tls, or use the address of a plaintext listener")
+	case strings.Contains(err.Error(), "remote error: tls: "): // after the handshake, which ends for a client before the server has its certificate
+		return config("kafka_tls", tlsFix(err))
 	case errors.As(err, &handshake) && isTLS(handshake.err):
 		return config("kafka_tls", tlsFix(handshake.err))
 	case errors.As(err, &handshake):
@@ -97,12 +104,15 @@ func tlsFix(err error) string {
 	if hungUp(err) || isRecordHeader(err) || errors.Is(err, context.DeadlineExceeded) {
 		return "remove kafka.tls if the listener is a plaintext one, or use the address of a TLS listener"
 	}
+	if fix := cdc.TLSFix(err, "kafka.tls"); fix != "" {
+		return fix
+	}
 	return "check kafka.tls: the CA that signed the broker's certificate, the name in it, and whether a client certificate is wanted"
 }
 
 // isTLS reports whether the two sides disagree, as opposed to a broken connection.
 func isTLS(err error) bool {
-	return isRecordHeader(err) || strings.Contains(err.Error(), "x509: ") || strings.Contains(err.Error(), "tls: ")
+	return isRecordHeader(err) || strings.Contains(err.Error(), "x509: ") || strings.Contains(err.Error(), "tls: ") || strings.Contains(err.Error(), "tls: ")
 }
 
 func hungUp(err error) bool {

@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"context"
 	"crypto/tls"
 	"net"
 	"time"
@@ -15,15 +16,20 @@ const (
 	Plain       = sarama.SASLTypePlaintext
 	ScramSHA256 = sarama.SASLTypeSCRAMSHA256
 	ScramSHA512 = sarama.SASLTypeSCRAMSHA512
+	OAuthBearer = sarama.SASLTypeOAuth
 )
 
 // SASL holds the credentials for listeners that require authentication.
 type SASL struct {
-	// Mechanism is [Plain], [ScramSHA256] or [ScramSHA512].
+	// Mechanism is [Plain], [ScramSHA256], [ScramSHA512] or [OAuthBearer].
 	Mechanism string
 	Username  string
 	// Password is called for every connection, so that a rotated secret is used.
 	Password func() (string, error)
+	// Token is called for every connection with OAuthBearer, and again before the broker's limit for a session.
+	Token func(context.Context) (string, error)
+	// Extensions accompany the token.
+	Extensions map[string]string
 }
 
 // Options configure a [Client]. Zero values mean the defaults given here; only Brokers is required.
@@ -32,8 +38,9 @@ type Options struct {
 	Brokers []string
 	// ClientID appears in the brokers' logs and quotas; "cdc-relay".
 	ClientID string
-	// TLS is nil for plaintext listeners. An empty ServerName is filled in for each broker.
-	TLS *tls.Config
+	// TLS is nil for plaintext listeners. It is called for every connection, so that renewed files are used. An empty
+	// ServerName is filled in for each broker.
+	TLS func() (*tls.Config, error)
 	// SASL is nil for listeners without authentication.
 	SASL *SASL
 	// DialTimeout bounds connecting, TLS and authentication included; 5 s.
@@ -72,8 +79,12 @@ func (s *SASL) validate() error {
 	switch {
 	case s == nil:
 		return nil
+	case s.Mechanism == OAuthBearer && s.Token == nil:
+		return cdc.Fixable("set kafka.sasl.oauth", "SASL has no token")
+	case s.Mechanism == OAuthBearer:
+		return nil
 	case s.Mechanism != Plain && s.Mechanism != ScramSHA256 && s.Mechanism != ScramSHA512:
-		return cdc.Fixable("use PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512", "SASL mechanism %q is not known", s.Mechanism)
+		return cdc.Fixable("use PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER", "SASL mechanism %q is not known", s.Mechanism)
 	case s.Username == "":
 		return cdc.Fixable("set kafka.sasl.username", "SASL has no username")
 	case s.Password == nil:

@@ -1,7 +1,6 @@
 package kafka_test
 
 import (
-	"crypto/tls"
 	"strings"
 	"testing"
 
@@ -22,7 +21,7 @@ func TestProduce(t *testing.T) {
 		opts   kafka.Options
 	}{
 		{"plaintext", nil, kafka.Options{}},
-		{"TLS", []kfake.Opt{kfake.TLS(server)}, kafka.Options{TLS: &tls.Config{RootCAs: trust}}},
+		{"TLS", []kfake.Opt{kfake.TLS(server)}, kafka.Options{TLS: trusting(trust)}},
 		{"SASL", nil, kafka.Options{SASL: &kafka.SASL{Mechanism: "PLAIN", Username: "relay", Password: func() (string, error) { return "secret", nil }}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -47,7 +47,7 @@ func TestTLS(t *testing.T) {
 	server, trust := certificate(t)
 	c := newCluster(t, 2, 4, kfake.TLS(server))
 	opts := options(c)
-	opts.Kafka.TLS = &tls.Config{RootCAs: trust}
+	opts.Kafka.TLS = func() (*tls.Config, error) { return &tls.Config{RootCAs: trust}, nil }
 	s := open(t, opts)
 	s.send(t, numbered(0, 20, 5)...)
 	s.answered(t, 1)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/IBM/sarama"
@@ -243,7 +244,7 @@ func (l *loop) needProducer(cause error) {
 		l.rewind(cause)
 	case !l.producerLost:
 		l.producerLost = true
-		l.log.Warn("a new producer ID is needed: events in flight may be published twice", "error", cause)
+		l.log.Warn("a new producer ID is needed: events in flight may be published twice", cdc.Repeats(), slog.Any("error", cause))
 	}
 }
 
@@ -255,10 +256,10 @@ func (r producerResult) apply(l *loop) {
 	switch {
 	case r.err != nil && r.job.routine: // the old one is valid, unless brokers reject a batch
 		l.renewAt = l.now.Add(l.opts.Timing.RenewInterval / 24)
-		l.log.Warn("fence in Kafka not renewed, retrying later", "error", r.err)
+		l.log.Warn("fence in Kafka not renewed, retrying later", cdc.Repeats(), slog.Any("error", r.err))
 	case fenced:
 		l.fenced = true
-		l.stopAt(0, r.err)
+		l.stopAt(0, nil, r.err)
 	case r.err == nil:
 		l.adopt(r.producer)
 		if !r.job.routine {

@@ -21,12 +21,12 @@ type rejection struct {
 
 func (l *loop) topicDenied(b *batch, block *sarama.ProduceResponseBlock) {
 	tp := b.p.topic
-	l.haltTopic(tp, kafka.DeniedTopicError(tp.name, causeOf(block)))
+	l.refuseRecords(tp, kafka.DeniedTopicError(tp.name, causeOf(block)))
 }
 
 func (l *loop) timestampRejected(b *batch, block *sarama.ProduceResponseBlock) {
 	tp := b.p.topic
-	l.haltTopic(tp, clockError(tp.name, b.rb.FirstTimestamp, causeOf(block)))
+	l.refuseRecords(tp, clockError(tp.name, b.rb.FirstTimestamp, causeOf(block)))
 }
 
 func (l *loop) batchTooLarge(b *batch, block *sarama.ProduceResponseBlock) {
@@ -45,7 +45,7 @@ func (l *loop) unexpectedError(b *batch, block *sarama.ProduceResponseBlock) {
 			return
 		}
 		e := b.p.queue.at(0)
-		l.stopAt(e.pending.seq, rejectedError(b.p, e, rejection{reason: "rejected", err: causeOf(block)}))
+		l.stopAt(e.pending.seq, e, rejectedError(b.p, e, rejection{reason: "rejected", err: causeOf(block)}))
 		return
 	}
 	b.maybeAppended = true
@@ -109,11 +109,11 @@ func (l *loop) dropUnsendable(p *partition) {
 		}
 		if e.isOwn() || why.policy == cdc.PolicyStop && e.pending.item == nil {
 			p.state = halted
-			l.stopAt(e.pending.seq, rejectedError(p, e, why))
+			l.stopAt(e.pending.seq, e, rejectedError(p, e, why))
 			return
 		}
 		gone := p.queue.pop()
-		l.giveUp(p.topic, &gone, why)
+		l.giveUp(&gone, why)
 		l.dequeued(p.topic, 1)
 	}
 }
@@ -139,10 +139,9 @@ func (l *loop) tooLargeRejection(p *partition, e *entry) rejection {
 }
 
 // dropMessage resolves a message without publishing it.
-func (l *loop) dropMessage(tp *topic, e *entry, reason string, err error) {
+func (l *loop) dropMessage(e *entry, reason string, err error) {
 	l.opts.Dropped(reason)
-	l.log.Warn("event dropped by policy", slog.String("topic", tp.name), slog.String("event_id", e.m.EventID()),
-		slog.String("reason", reason), slog.Any("error", err))
+	l.log.Warn("event dropped by policy", cdc.Repeats(), eventAttr(e), slog.String("reason", reason), slog.Any("error", err))
 	l.resolve(e.pending, 1)
 }
 
@@ -183,7 +182,7 @@ func (l *loop) dropPartition(p *partition, cause error) {
 	p.state = halted
 	for p.queue.len() > 0 {
 		e := p.queue.pop()
-		l.giveUp(p.topic, &e, rejection{"unknown_topic", l.opts.UnknownTopic, cause})
+		l.giveUp(&e, rejection{"unknown_topic", l.opts.UnknownTopic, cause})
 		l.dequeued(p.topic, 1)
 	}
 }
@@ -192,7 +191,7 @@ func (l *loop) giveUpParked(tp *topic, cause error) {
 	for tp.parked.len() > 0 {
 		e := tp.parked.pop()
 		l.metrics.errors.WithLabelValues(tp.name, "unknown_topic").Inc()
-		l.giveUp(tp, &e, rejection{"unknown_topic", l.opts.UnknownTopic, cause})
+		l.giveUp(&e, rejection{"unknown_topic", l.opts.UnknownTopic, cause})
 	}
 }
 
@@ -202,7 +201,7 @@ func (l *loop) failItems(tp *topic, why rejection) {
 		for i := range queue.len() {
 			e := queue.pop()
 			if i >= sent && e.pending.item != nil {
-				l.giveUp(tp, &e, why)
+				l.giveUp(&e, why)
 				failed++
 			} else {
 				queue.push(e)
@@ -222,11 +221,24 @@ func (l *loop) failItems(tp *topic, why rejection) {
 				l.needProducer(why.err)
 			}
 			l.unbatch(p)
+			p.clearErrors()
 		default:
 			sent = p.batch.n
 		}
 		l.dequeued(tp, fail(&p.queue, sent))
 	}
+}
+
+// onlyItems reports whether nothing is left of a topic but letters that are published again, which are in flight.
+func (tp *topic) onlyItems() bool {
+	for _, p := range tp.partitions {
+		for i := range p.queue.len() {
+			if p.queue.at(i).pending.item == nil {
+				return false
+			}
+		}
+	}
+	return tp.parked.len() == 0
 }
 
 // hasItem reports whether p's batch has a letter that is published again.
@@ -239,13 +251,21 @@ func (l *loop) hasItem(p *partition) bool {
 	return false
 }
 
+// refuseRecords is haltTopic for an error that records get: without events the topic goes on, for the next one.
+func (l *loop) refuseRecords(tp *topic, err error) {
+	l.failItems(tp, rejection{reason: "topic", err: err})
+	if !tp.onlyItems() {
+		l.haltTopic(tp, err)
+	}
+}
+
 // haltTopic stops all partitions of a topic: nothing of it is sent any more.
 func (l *loop) haltTopic(tp *topic, err error) {
 	if tp.err != nil {
 		return
 	}
 	l.failItems(tp, rejection{reason: "topic", err: err})
-	if tp.queued == 0 && tp.parked.len() == 0 { // nothing is lost yet: the next message requests metadata again
+	if tp.onlyItems() { // nothing is lost yet: the next message requests metadata again
 		l.dropPartitions(tp, err)
 		delete(l.topics, tp.name)
 		return
@@ -263,7 +283,7 @@ func (l *loop) haltTopic(tp *topic, err error) {
 		compare(&p.queue)
 	}
 	if first != nil {
-		l.stopAt(first.pending.seq, withEvent(first, err))
+		l.stopAt(first.pending.seq, first, withEvent(first, err))
 	}
 }
 
@@ -288,8 +308,8 @@ type failure struct {
 const stopGrace = 5 * time.Second
 
 // stopAt stops the run at the batch seq: nothing of it and of later ones is sent any more, earlier ones are still
-// resolved, and then the relay gets the error.
-func (l *loop) stopAt(seq uint64, err error) {
+// resolved, and then the relay gets the error. e is the event that cannot be published; nil if the error is not about one.
+func (l *loop) stopAt(seq uint64, e *entry, err error) {
 	seq, err = l.stopInGroup(seq, err)
 	if l.failure != nil && l.failure.seq <= seq {
 		return
@@ -298,7 +318,7 @@ func (l *loop) stopAt(seq uint64, err error) {
 	if l.failure != nil {
 		until = l.failure.until
 	} else {
-		l.log.Error("publishing stops", slog.Any("error", err))
+		l.log.Error("publishing stops", eventAttr(e), slog.Any("error", err))
 	}
 	l.failure = &failure{seq: seq, err: err, until: until}
 	l.stopSeq = seq
@@ -321,18 +341,14 @@ func (l *loop) reportFailure() {
 	l.window.answers.push(cdc.Durable{First: f.seq, Last: f.seq, Err: f.err})
 }
 
-const (
-	// outageAfter is how long no request may succeed before that is logged.
-	outageAfter = time.Second
-	// logInterval limits log lines about errors that last.
-	logInterval = 10 * time.Second
-)
+// outageAfter is how long no request may succeed before that is logged.
+const outageAfter = time.Second
 
 // outage is a time in which no request to the cluster succeeds.
 type outage struct {
 	since  time.Time // of the first failure since the last success; zero: none
 	silent time.Time // of the first failure without an answer since the last answer; zero: the last one was an answer
-	logged time.Time // when it was last logged; zero: not yet
+	logged bool
 }
 
 // noteFailure notes that a broker could not be reached, or answered with an error.
@@ -344,14 +360,14 @@ func (l *loop) noteFailure(addr string, err error) {
 	}
 	_, answered := errors.AsType[sarama.KError](err)
 	o.noteSilence(l, answered)
-	if l.now.Sub(o.since) < outageAfter || l.now.Sub(o.logged) < logInterval {
+	if l.now.Sub(o.since) < outageAfter {
 		return
 	}
-	o.logged = l.now
+	o.logged = true
 	if answered {
-		l.log.Warn("kafka answers with an error, retrying", slog.Time("since", o.since), slog.Any("error", err))
+		l.log.Warn("kafka answers with an error, retrying", cdc.Repeats(), slog.Time("since", o.since), slog.Any("error", err))
 	} else {
-		l.log.Warn("kafka does not answer, retrying", slog.Time("since", o.since), slog.Any("error", err))
+		l.log.Warn("kafka does not answer, retrying", cdc.Repeats(), slog.Time("since", o.since), slog.Any("error", err))
 	}
 }
 
@@ -374,7 +390,7 @@ func (l *loop) noteSuccess() {
 		return
 	}
 	l.metrics.unavailable.Set(0)
-	if !o.logged.IsZero() {
+	if o.logged {
 		l.log.Info("kafka works again", slog.Duration("after", l.now.Sub(o.since)))
 	}
 	*o = outage{}
@@ -382,10 +398,17 @@ func (l *loop) noteSuccess() {
 
 // logDelayed logs an error of a partition that is tried again.
 func (l *loop) logDelayed(p *partition, cause error) {
-	if l.now.Sub(p.topic.logged) < logInterval {
-		return
-	}
-	p.topic.logged = l.now
-	l.log.Warn("publishing is delayed, retrying", slog.String("topic", p.topic.name), slog.Int("partition", int(p.id)),
+	l.log.Warn("publishing is delayed, retrying", cdc.Repeats(), eventAttr(p.queue.at(0)), slog.Int("partition", int(p.id)),
 		slog.Time("since", p.failingSince), slog.Any("error", cause))
+}
+
+// eventAttr names an event in a log line, or the topic of a record of the relay's own.
+func eventAttr(e *entry) slog.Attr {
+	switch {
+	case e == nil:
+		return slog.Attr{}
+	case e.isOwn():
+		return cdc.EventAttr("", nil, e.m.Topic)
+	}
+	return cdc.EventAttr(e.m.EventID(), e.m.Key, e.m.Topic)
 }

@@ -58,6 +58,7 @@ type group struct {
 	record    *pendingBatch
 	worked    bool     // tasks have begun in it
 	then      []func() // called when it is committed
+	awaited   bool     // somebody waits for that
 	// boundary are requests that wait for its end, before which nothing more is accepted.
 	boundary []*closeRequest
 	offset   int64 // of the record
@@ -184,6 +185,9 @@ func (l *loop) stepGroup() {
 	case g.phase == collecting && l.groupEnds():
 		g.phase = full
 	}
+	if g.phase == full {
+		l.openForCommit()
+	}
 	if g.phase == full && l.window.open.len() == 0 && !l.working() {
 		g.phase = reported
 		l.window.answers.push(cdc.Durable{First: g.last + 1, Last: g.last, Cut: true})
@@ -264,7 +268,13 @@ func (e added) apply(l *loop) {
 		}
 		return
 	}
-	g.toAdd = append(g.toAdd, e.job.parts...)
+	for _, p := range e.job.parts {
+		if p.queue.len() > 0 {
+			g.toAdd = append(g.toAdd, p)
+		} else { // its letters were refused
+			p.adding = 0
+		}
+	}
 	if errors.Is(e.err, sarama.ErrUnknownTopicOrPartition) {
 		for _, p := range e.job.parts {
 			l.wantMetadata(p.topic)
@@ -295,7 +305,7 @@ func (e ended) apply(l *loop) {
 	g.request.done <- commitResult{offset: g.offset}
 	*g.careful = max(0, *g.careful-max(1, g.events))
 	g.phase, g.number, g.request, g.record, g.committedAt = collecting, g.number+1, nil, nil, l.now
-	g.first, g.events, g.worked = 0, 0, false
+	g.first, g.events, g.worked, g.awaited = 0, 0, false, false
 	for _, fn := range g.then {
 		fn()
 	}
@@ -347,12 +357,12 @@ func (l *loop) groupDenied(err error) {
 	}
 	if denied, ok := errors.AsType[*kafka.TopicDenied](err); ok && denied.Topic != g.topic {
 		if tp := l.topics[denied.Topic]; tp != nil { // it may have been found missing meanwhile
-			l.haltTopic(tp, denied)
+			l.refuseRecords(tp, denied)
 			return
 		}
 	}
 	oldest, _ := l.window.oldest()
-	l.stopAt(oldest, err)
+	l.stopAt(oldest, nil, err)
 }
 
 // recorded goes on if the batch has the position's record, which is acknowledged now.
@@ -369,7 +379,7 @@ func (l *loop) rewind(cause error) {
 	if !errors.Is(cause, cdc.ErrRewind) {
 		cause = fmt.Errorf("%w: %w", cdc.ErrRewind, cause)
 	}
-	l.stopAt(0, cause)
+	l.stopAt(0, nil, cause)
 }
 
 // stopInGroup returns the error for a group that has a batch, seq, that cannot be published. Events of earlier and of

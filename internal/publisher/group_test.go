@@ -38,6 +38,68 @@ func openGroups(t *testing.T, c *kfake.Cluster) *publisher.Publisher {
 	return p
 }
 
+// Consumers of committed records do not wait for what an attempt has left open, also if the next one is refused, or there is none.
+func TestOpenTransactionEnds(t *testing.T) {
+	for name, end := range map[string]func(t *testing.T, c *kfake.Cluster, p *publisher.Publisher){
+		"refused": func(t *testing.T, c *kfake.Cluster, p *publisher.Publisher) {
+			t.Helper()
+			deleteTopic(t, c, positions)
+			p.Reset()
+			if err := p.Open(t.Context(), "cdc-relay.test"); err == nil {
+				t.Error("opened without the topic of positions")
+			}
+		},
+		"aborted": func(t *testing.T, _ *kfake.Cluster, p *publisher.Publisher) {
+			t.Helper()
+			if err := p.Abort(t.Context(), "cdc-relay.test"); err != nil {
+				t.Error(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t, 1, 1)
+			p := openGroups(t, c)
+			if err := p.Send(t.Context(), &cdc.Routed{Batch: &cdc.Batch{Seq: 1}, Messages: []cdc.Message{msg("k", "0")}}); err != nil {
+				t.Fatal(err)
+			}
+			for d := range p.Durable() {
+				if d.Cut {
+					break
+				}
+			}
+			if n := openRecords(t, c); n != 1 {
+				t.Fatalf("%d records are open", n)
+			}
+			p.Kill()
+			end(t, c, p)
+			if n := openRecords(t, c); n != 0 {
+				t.Errorf("%d records are open", n)
+			}
+		})
+	}
+}
+
+// openRecords is how many records of topic "t" consumers of committed ones have to wait for.
+func openRecords(t *testing.T, c *kfake.Cluster) int64 {
+	t.Helper()
+	end := func(isolation int8) int64 {
+		req := kmsg.NewPtrListOffsetsRequest()
+		topic, partition := kmsg.NewListOffsetsRequestTopic(), kmsg.NewListOffsetsRequestTopicPartition()
+		req.IsolationLevel, topic.Topic, partition.Timestamp = isolation, "t", -1
+		topic.Partitions = append(topic.Partitions, partition)
+		req.Topics = append(req.Topics, topic)
+		res, err := req.RequestWith(t.Context(), client(t, c.ListenAddrs()))
+		if err == nil {
+			err = kerr.ErrorForCode(res.Topics[0].Partitions[0].ErrorCode)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res.Topics[0].Partitions[0].Offset
+	}
+	return end(0) - end(1)
+}
+
 func reopen(t *testing.T, p *publisher.Publisher) {
 	t.Helper()
 	if err := p.Open(t.Context(), "cdc-relay.test"); err != nil {
@@ -61,7 +123,7 @@ func TestDeniedTopicInAGroup(t *testing.T) {
 		if !slices.ContainsFunc(r.Topics, func(t kmsg.AddPartitionsToTxnRequestTopic) bool { return t.Topic == "denied" }) {
 			return nil, nil, false
 		}
-		return deny(r), nil, true
+		return deny(r, "denied"), nil, true
 	})
 	p := openGroups(t, c)
 	for _, first := range []bool{true, false} {
@@ -92,7 +154,7 @@ func TestDeniedTopicInAGroup(t *testing.T) {
 }
 
 // deny answers as Kafka does if one topic is denied.
-func deny(r *kmsg.AddPartitionsToTxnRequest) kmsg.Response {
+func deny(r *kmsg.AddPartitionsToTxnRequest, name string) kmsg.Response {
 	res := r.ResponseKind().(*kmsg.AddPartitionsToTxnResponse)
 	res.Version = r.Version
 	for _, asked := range r.Topics {
@@ -101,7 +163,7 @@ func deny(r *kmsg.AddPartitionsToTxnRequest) kmsg.Response {
 		for _, id := range asked.Partitions {
 			part := kmsg.NewAddPartitionsToTxnResponseTopicPartition()
 			part.Partition, part.ErrorCode = id, kerr.OperationNotAttempted.Code
-			if asked.Topic == "denied" {
+			if asked.Topic == name {
 				part.ErrorCode = kerr.TopicAuthorizationFailed.Code
 			}
 			topic.Partitions = append(topic.Partitions, part)

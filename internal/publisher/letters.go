@@ -42,13 +42,6 @@ type letters struct {
 	open    int     // tasks that have begun and not ended
 	waiting []*task // tasks that have not begun
 	barrier barrier
-	logged  map[string]*logged // by reason
-}
-
-// logged limits the lines about letters of a reason.
-type logged struct {
-	at   time.Time
-	more int
 }
 
 // takes decides about an event that was accepted: it becomes a letter if its key is held, or if an earlier run has made one of it.
@@ -99,7 +92,7 @@ func (l *loop) overtaken(e *entry) bool {
 }
 
 // giveUp decides about an event that cannot be published. e is in no queue any more.
-func (l *loop) giveUp(tp *topic, e *entry, why rejection) {
+func (l *loop) giveUp(e *entry, why rejection) {
 	l.buffered -= e.weight()
 	switch {
 	case e.pending.item != nil:
@@ -107,10 +100,10 @@ func (l *loop) giveUp(tp *topic, e *entry, why rejection) {
 	case l.overtaken(e):
 		l.bury(e.pending, &letter{message: e.m, row: e.m.Row, reason: deadletter.Held})
 	case why.policy == cdc.PolicyDeadLetter:
-		l.letters.swept = l.lastSeq
+		l.letters.swept = l.lastSeq.Load()
 		l.bury(e.pending, &letter{message: e.m, row: e.m.Row, reason: why.reason, text: deadletter.Shortened(why.err)})
 	default:
-		l.dropMessage(tp, e, why.reason, why.err)
+		l.dropMessage(e, why.reason, why.err)
 	}
 }
 
@@ -187,7 +180,7 @@ func (what *letter) letter(r *cdc.Routed) *deadletter.Letter {
 		d.RecordKey, d.ID, d.Type, d.AggregateType, d.Tenant = f.Key, short(f.EventID), short(f.Type), short(f.AggregateType), short(f.Tenant)
 		d.Payload, form = rawPayload(b, row, r.Payload)
 	}
-	d.Key = deadletter.KeyText(d.RecordKey)
+	d.Key = cdc.KeyText(d.RecordKey)
 	d.Row = deadletter.RowOf(b, row, r.Payload, form)
 	return d
 }
@@ -227,27 +220,11 @@ func header(m *cdc.Message, name string) []byte {
 	return nil
 }
 
-// noteLetter counts a new letter. The first of a reason is logged, and then how many there were.
+// noteLetter counts and logs a new letter.
 func (l *loop) noteLetter(d *deadletter.Letter) {
 	l.metrics.letters.WithLabelValues(d.Reason).Inc()
-	n := l.letters.logged[d.Reason]
-	if n == nil {
-		n = &logged{}
-		l.letters.logged[d.Reason] = n
-	}
-	if l.now.Sub(n.at) < logInterval {
-		n.more++
-		return
-	}
-	attrs := []any{
-		slog.String("reason", d.Reason), slog.String("table", d.Table), slog.String("topic", d.Topic),
-		slog.String("event_id", d.ID), slog.String("key", d.Key), slog.String("error", d.Error),
-	}
-	if n.more > 0 {
-		attrs = append(attrs, slog.Int("more_since", n.more))
-	}
-	l.log.Warn("event became a dead letter", attrs...)
-	n.at, n.more = l.now, 0
+	l.log.Warn("event became a dead letter", cdc.Repeats(), slog.String("table", d.Table), cdc.EventAttr(d.ID, []byte(d.Key), d.Topic),
+		slog.String("reason", d.Reason), slog.String("error", d.Error))
 }
 
 // release queues the events that waited for the last letters of their key, in order: those behind a letter that is left, or that

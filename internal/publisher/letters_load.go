@@ -49,7 +49,7 @@ func (b *barrier) answer() {
 // startLetters makes l put events into the dead letters.
 func (p *Publisher) startLetters(l *loop) {
 	o := p.opts.Letters
-	l.letters = &letters{opts: o, closing: map[string]time.Time{}, parked: map[string][]entry{}, logged: map[string]*logged{}}
+	l.letters = &letters{opts: o, closing: map[string]time.Time{}, parked: map[string][]entry{}}
 	p.mail.post(openBarrier{})
 }
 

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kfake"
+
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/deadletter"
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
@@ -27,10 +29,11 @@ const (
 type lettered struct {
 	*publisher.Publisher
 
-	opts  publisher.Options
-	index *deadletter.Index
-	next  uint64
-	group bool
+	cluster *kfake.Cluster
+	opts    publisher.Options
+	index   *deadletter.Index
+	next    uint64
+	group   bool
 
 	mu    sync.Mutex
 	acked uint64
@@ -56,7 +59,7 @@ func eachDelivery(t *testing.T, test func(t *testing.T, l *lettered)) {
 			if group {
 				opts.PositionTopic = positions
 			}
-			l := &lettered{opts: opts, next: 1, group: group}
+			l := &lettered{cluster: c, opts: opts, next: 1, group: group}
 			p, err := publisher.New(opts, logger(t), nil)
 			if err != nil {
 				t.Fatal(err)
@@ -129,6 +132,9 @@ func (l *lettered) collect(ctx context.Context, answers <-chan cdc.Durable) {
 // fact is an event: its key, its topic ("" cannot be routed), and its value.
 type fact struct{ key, topic, value string }
 
+// null is the value of an event without a payload.
+const null = "NULL"
+
 // send sends events as one batch of one transaction, and returns its number.
 func (l *lettered) send(t *testing.T, facts ...fact) uint64 {
 	t.Helper()
@@ -143,6 +149,9 @@ func (l *lettered) send(t *testing.T, facts ...fact) uint64 {
 		}
 		m := msg(f.key, f.value)
 		m.Topic, m.Row = f.topic, int32(i)
+		if f.value == null {
+			m.Value = nil
+		}
 		if f.topic == "" {
 			r.Refused = append(r.Refused, cdc.Refused{Row: int32(i), Reason: "unroutable", Err: errors.New("no route"), EventID: m.Headers[0].Value, Key: m.Key})
 		} else {
@@ -236,7 +245,9 @@ func (l *lettered) resolve(t *testing.T, topic string, ids ...string) []publishe
 		}
 		asked = append(asked, r)
 	}
-	outcomes, err := l.Resolve(t.Context(), asked)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	outcomes, err := l.Resolve(ctx, asked)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/IBM/sarama"
@@ -57,7 +58,8 @@ type loop struct {
 
 	group   *group   // nil: at-least-once
 	letters *letters // nil: no event becomes one
-	lastSeq uint64   // of the batches that were accepted
+	// lastSeq is that of the batch that was accepted last.
+	lastSeq *atomic.Uint64
 
 	failure *failure
 	stopSeq uint64 // batches from this one on are not sent

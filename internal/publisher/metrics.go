@@ -23,7 +23,8 @@ type metrics struct {
 // topicMetrics are one topic's.
 type topicMetrics struct {
 	published, bytes prometheus.Counter
-	produce, ack     prometheus.Observer
+	produce          prometheus.Observer
+	ack              latency
 }
 
 func newMetrics(reg prometheus.Registerer) (*metrics, error) {
@@ -52,10 +53,15 @@ func counter(name, help string, labels ...string) *prometheus.CounterVec {
 	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "cdc_relay_" + name, Help: help}, labels)
 }
 
+// buckets are the upper bounds of the classic buckets.
+func buckets() []float64 {
+	return []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
+}
+
 func histogram(name, help string, labels ...string) *prometheus.HistogramVec {
 	return prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "cdc_relay_" + name, Help: help,
-		Buckets:                        []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60},
+		Buckets:                        buckets(),
 		NativeHistogramBucketFactor:    1.1,
 		NativeHistogramMaxBucketNumber: 160,
 	}, labels)
@@ -82,7 +88,7 @@ func register[C prometheus.Collector](reg prometheus.Registerer, c *C) error {
 func (m *metrics) topic(name string) topicMetrics {
 	return topicMetrics{
 		published: m.published.WithLabelValues(name), bytes: m.bytes.WithLabelValues(name),
-		produce: m.produce.WithLabelValues(name), ack: m.ack.WithLabelValues(name),
+		produce: m.produce.WithLabelValues(name), ack: newLatency(m.ack.WithLabelValues(name)),
 	}
 }
 

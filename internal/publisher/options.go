@@ -64,6 +64,9 @@ type Timing struct {
 	RenewInterval time.Duration
 	// MetadataInterval is how often partition counts and limits are read again; 5 min.
 	MetadataInterval time.Duration
+	// Closed is how long new events of a key wait while its last letters are published again: a partition that these are for may have
+	// no leader; 5 s.
+	Closed time.Duration
 }
 
 // kafkaMaxMessageBytes is the brokers' default of message.max.bytes
@@ -82,6 +85,7 @@ func withDefaults(o Options) Options {
 	setDefault(&o.Timing.Patience, 5*time.Second)
 	setDefault(&o.Timing.RenewInterval, 24*time.Hour)
 	setDefault(&o.Timing.MetadataInterval, 5*time.Minute)
+	setDefault(&o.Timing.Closed, 5*time.Second)
 	setDefault(&o.maxBatchBytes, 256<<10)
 	setDefault(&o.maxBuffered, 1<<20)
 	setDefault(&o.inFlight, 2)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 
 	"github.com/IBM/sarama"
 	"github.com/prometheus/client_golang/prometheus"
@@ -38,6 +39,8 @@ type Publisher struct {
 	open bool
 
 	careful int // see group.careful; the loop's while it runs
+
+	lastSeq atomic.Uint64
 }
 
 // New checks the options and registers the metrics; it connects to nothing. A nil reg registers none.
@@ -108,18 +111,9 @@ func (p *Publisher) Open(ctx context.Context, transactionalID string, replaced .
 	return nil
 }
 
-// takeOver fences, and returns the producer ID and epoch to publish with.
+// takeOver fences, verifies the topics, and returns the producer ID and epoch to publish with. The fence comes first: it ends a
+// transaction that an earlier attempt has left open, also if this one is refused.
 func (p *Publisher) takeOver(ctx context.Context, transactionalID string, replaced []string) (kafka.Producer, error) {
-	if p.opts.PositionTopic != "" {
-		if err := p.client.VerifyPositionTopic(ctx, p.opts.PositionTopic); err != nil {
-			return kafka.Producer{}, err
-		}
-	}
-	if o := p.opts.Letters; o != nil {
-		if err := p.client.VerifyLetterTopics(ctx, o.Topic, o.Index, o.Partitions); err != nil {
-			return kafka.Producer{}, err
-		}
-	}
 	for _, id := range replaced {
 		_, err := p.client.TakeOver(ctx, id)
 		if errors.Is(err, sarama.ErrTransactionalIDAuthorizationFailed) {
@@ -130,15 +124,32 @@ func (p *Publisher) takeOver(ctx context.Context, transactionalID string, replac
 			return kafka.Producer{}, err
 		}
 	}
-	return p.client.TakeOver(ctx, transactionalID)
+	producer, err := p.client.TakeOver(ctx, transactionalID)
+	if err == nil && p.opts.PositionTopic != "" {
+		err = p.client.VerifyPositionTopic(ctx, p.opts.PositionTopic)
+	}
+	if o := p.opts.Letters; err == nil && o != nil {
+		err = p.client.VerifyLetterTopics(ctx, o.Topic, o.Index, o.Partitions)
+	}
+	return producer, err
+}
+
+// Abort ends the transaction that a publisher with the transactional ID has left open, and fences it. It may be called after Kill.
+func (p *Publisher) Abort(ctx context.Context, transactionalID string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	defer p.client.Close()
+	_, err := p.client.TakeOver(ctx, kafka.TransactionalID(p.opts.TransactionalID, transactionalID))
+	return err
 }
 
 func (p *Publisher) start(life context.Context, transactionalID string, producer kafka.Producer) {
 	jobs := make(chan job, 1)
+	p.lastSeq.Store(0)
 	l := &loop{
 		opts: &p.opts, log: p.log, metrics: p.metrics, mail: p.mail,
 		in: p.in, out: p.out, jobs: jobs,
-		topics: map[string]*topic{}, transactionalID: transactionalID, producer: producer, stopSeq: noStop,
+		topics: map[string]*topic{}, transactionalID: transactionalID, producer: producer, stopSeq: noStop, lastSeq: &p.lastSeq,
 	}
 	l.codec, _ = codec(p.opts.Compression) // validated
 	l.startConn = func(c *brokerConn) {
@@ -183,6 +194,9 @@ func (p *Publisher) Send(ctx context.Context, r *cdc.Routed) error {
 		return ErrKilled
 	}
 }
+
+// Accepted is the number of the last batch that has left the buffer of Send.
+func (p *Publisher) Accepted() uint64 { return p.lastSeq.Load() }
 
 // Durable has one answer for each Routed, in any order; neighbours may share one. The first error is final: nothing
 // comes after it. The channel is never closed.

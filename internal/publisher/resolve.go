@@ -2,7 +2,6 @@ package publisher
 
 import (
 	"context"
-	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/deadletter"
@@ -153,7 +152,7 @@ func (c *chunk) end(l *loop, t *task) {
 		}
 	}
 	l.next(t)
-	l.whenCommitted(func() { close(c.done) })
+	l.closeWhenCommitted(c.done)
 }
 
 // closeRequest is a call of CloseKeys or OpenKeys.
@@ -163,11 +162,8 @@ type closeRequest struct {
 	done  chan struct{} // closed
 }
 
-// closedFor is how long new events of a key wait: a partition that its letters are for may have no leader.
-const closedFor = 5 * time.Second
-
 // CloseKeys makes new events wait of keys whose last letters are about to be resolved, by the names of what they hold. After a
-// few seconds they become letters.
+// few seconds they become letters, and at once if a commit that the caller waits for would wait for them.
 func (p *Publisher) CloseKeys(ctx context.Context, names []string) error {
 	r := &closeRequest{names: names, done: make(chan struct{})}
 	p.mail.post(r)
@@ -193,8 +189,8 @@ func (r *closeRequest) apply(l *loop) {
 		case r.open:
 			l.release(name)
 		case l.letters.index.Holds([]byte(name)):
-			l.letters.closing[name] = l.now.Add(closedFor)
-			l.wakeAt(l.now.Add(closedFor))
+			l.letters.closing[name] = l.now.Add(l.opts.Timing.Closed)
+			l.wakeAt(l.letters.closing[name])
 		}
 	}
 	close(r.done)
@@ -211,6 +207,16 @@ func (l *loop) openLate() {
 		} else {
 			l.release(name)
 		}
+	}
+}
+
+// openForCommit opens all keys if the group cannot end before that, and somebody waits for its end who would resolve more letters.
+func (l *loop) openForCommit() {
+	if l.letters == nil || l.letters.open > 0 || !l.group.awaited {
+		return
+	}
+	for name := range l.letters.closing {
+		l.release(name)
 	}
 }
 

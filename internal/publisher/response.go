@@ -98,8 +98,8 @@ func (l *loop) applyBlock(b *batch, block *sarama.ProduceResponseBlock) {
 func (l *loop) acknowledged(b *batch) {
 	p, m := b.p, &b.p.topic.metrics
 	p.end = b.offset + int64(b.n)
-	if committed := p.queue.at(0).pending.committed; committed != 0 {
-		m.ack.Observe(max(0, l.now.Sub(time.UnixMicro(committed)).Seconds()))
+	if oldest := p.queue.at(0); oldest.pending.committed != 0 {
+		m.ack.observe(l.now.Sub(time.UnixMicro(oldest.pending.committed)), oldest.m, l.now)
 	}
 	var pending *pendingBatch
 	var run int

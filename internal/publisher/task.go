@@ -37,7 +37,7 @@ func (l *loop) submitTask(t *task) {
 		l.letters.waiting = append(l.letters.waiting, t)
 		return
 	}
-	t.seq = l.lastSeq
+	t.seq = l.lastSeq.Load()
 	l.begin(t)
 }
 
@@ -84,6 +84,7 @@ func (l *loop) queue(m *cdc.Message, pending *pendingBatch, partition int32) {
 
 // requeue queues an entry that is counted already.
 func (l *loop) requeue(e entry) {
+	l.wakeAt(l.now) // this turn may have sent already
 	tp := l.topic(e.m.Topic)
 	if len(tp.partitions) == 0 || tp.grown != nil || tp.err != nil {
 		l.park(tp, e)
@@ -106,7 +107,7 @@ func (r *writeRequest) apply(l *loop) {
 		write(r.records...),
 		func(l *loop, t *task) {
 			l.next(t)
-			l.whenCommitted(func() { close(r.done) })
+			l.closeWhenCommitted(r.done)
 		},
 	}})
 }
@@ -118,6 +119,14 @@ func (l *loop) whenCommitted(fn func()) {
 		return
 	}
 	l.group.then = append(l.group.then, fn)
+}
+
+// closeWhenCommitted closes done when what is acknowledged now is also committed.
+func (l *loop) closeWhenCommitted(done chan struct{}) {
+	if l.group != nil {
+		l.group.awaited = true
+	}
+	l.whenCommitted(func() { close(done) })
 }
 
 // write writes records into the relay's own topics and returns when they are durable.

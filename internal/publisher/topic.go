@@ -32,7 +32,6 @@ type topic struct {
 	lastError  repeatedError // of the metadata
 	askedAt    time.Time     // when metadata was last requested
 	err        error         // why all of it is halted; nil: it is not
-	logged     time.Time     // when an error of it was last logged
 }
 
 func (l *loop) topic(name string) *topic {
@@ -48,7 +47,7 @@ func (l *loop) topic(name string) *topic {
 // accept queues the messages of a Routed.
 func (l *loop) accept(r *cdc.Routed) {
 	pending := l.window.add(r)
-	l.lastSeq = pending.seq
+	l.lastSeq.Store(pending.seq)
 	if l.group != nil {
 		l.group.accepted(r, l.now)
 	}
@@ -103,7 +102,7 @@ func (l *loop) park(tp *topic, e entry) {
 	tp.parked.push(e)
 	switch {
 	case tp.err != nil:
-		l.stopAt(e.pending.seq, withEvent(&e, tp.err))
+		l.stopAt(e.pending.seq, &e, withEvent(&e, tp.err))
 	case tp.lastError.since.IsZero(): // a response is due
 	case l.now.Sub(tp.askedAt) > time.Second:
 		l.wantMetadata(tp)

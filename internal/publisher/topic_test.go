@@ -161,6 +161,17 @@ func TestDeniedTopicStops(t *testing.T) {
 	}
 }
 
+func deleteTopic(t *testing.T, c *kfake.Cluster, name string) {
+	t.Helper()
+	req := kmsg.NewPtrDeleteTopicsRequest()
+	rt := kmsg.NewDeleteTopicsRequestTopic()
+	rt.Topic = &name
+	req.Topics, req.TopicNames = append(req.Topics, rt), []string{name}
+	if _, err := req.RequestWith(t.Context(), client(t, c.ListenAddrs())); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestTopicGoesAwayAndDrops(t *testing.T) {
 	c := newCluster(t, 1, 1)
 	opts := options(c)
@@ -168,13 +179,7 @@ func TestTopicGoesAwayAndDrops(t *testing.T) {
 	s := open(t, opts)
 	s.send(t, numbered(0, 10, 3)...)
 	s.answered(t, 1)
-	req := kmsg.NewPtrDeleteTopicsRequest()
-	rt := kmsg.NewDeleteTopicsRequestTopic()
-	rt.Topic = new("t")
-	req.Topics, req.TopicNames = append(req.Topics, rt), []string{"t"}
-	if _, err := req.RequestWith(t.Context(), client(t, c.ListenAddrs())); err != nil {
-		t.Fatal(err)
-	}
+	deleteTopic(t, c, "t")
 	s.send(t, numbered(10, 10, 3)...)
 	s.answered(t, 2)
 	if n := metric(t, s.reg, "cdc_relay_events_dropped_total"); n != 10 {

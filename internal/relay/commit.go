@@ -168,8 +168,7 @@ func (r *Relay) abort(ctx context.Context, cause error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abortTimeout)
 	defer cancel()
 	r.Sink.Kill()
-	r.Sink.Reset()
-	if err := r.Sink.Open(ctx, r.fence(*r.source.Load(), "")); err != nil {
+	if err := r.Committer.Abort(ctx, r.fence(*r.source.Load(), "")); err != nil {
 		r.log.Warn("transaction not aborted: consumers of committed records wait until Kafka aborts it", "error", err)
 	}
 }

@@ -176,6 +176,8 @@ func (b *broker) Last(context.Context) (cdc.Checkpoint, bool, error) {
 	return *b.last, true, nil
 }
 
+func (b *broker) Abort(context.Context, string) error { return nil }
+
 // Commit commits, or does not; and the relay is told, or is not.
 func (b *broker) Commit(_ context.Context, c cdc.Checkpoint) error {
 	b.lock.Lock()
@@ -361,6 +363,8 @@ func (c *committer) Commit(_ context.Context, next cdc.Checkpoint) error {
 	c.last = &next
 	return nil
 }
+
+func (c *committer) Abort(context.Context, string) error { return nil }
 
 // A relay whose successor moved the slot and ended leads again, from the position in Kafka, also without a checkpoint store.
 // If the position there is behind the slot, the start says so.

@@ -3,6 +3,7 @@ package relay
 import (
 	"context"
 	"errors"
+	"math"
 	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
@@ -12,7 +13,7 @@ import (
 // and confirmed. After a rejected record only the batches before it can be saved, and after a refused checkpoint none.
 //
 // Exactly-once delivery does not finish a transaction of the database, because its position can be within one. Nothing is
-// drained that can only be aborted.
+// drained that can only be aborted. Nor is what the sink does not accept, because there may be no more dead letters.
 func (r *Relay) drain(ctx context.Context, cause error) {
 	r.window.close(cause == nil && !r.exactlyOnce())
 	close(r.flush)
@@ -28,9 +29,10 @@ func (r *Relay) drain(ctx context.Context, cause error) {
 		if r.sinkFailed.Load() {
 			until = st.acked
 		}
-		done := r.saved.Load() >= until && r.finalSaveTried.Load() && (cause != nil || st.oldestOffered.IsZero() && !st.open)
+		last, stuck := r.stuck()
+		done := r.saved.Load() >= min(until, last) && r.finalSaveTried.Load() && (cause != nil || stuck || st.oldestOffered.IsZero() && !st.open)
 		if r.exactlyOnce() {
-			done = r.saved.Load() >= st.sentEvents
+			done = r.saved.Load() >= min(st.sentEvents, last)
 		}
 		if done || r.saverDone.Load() {
 			return
@@ -45,6 +47,16 @@ func (r *Relay) drain(ctx context.Context, cause error) {
 			return
 		}
 	}
+}
+
+// stuck is Letters.Stuck, and every batch if it is not.
+func (r *Relay) stuck() (last uint64, stuck bool) {
+	if r.Letters != nil {
+		if last, stuck = r.Letters.Stuck(); stuck {
+			return last, true
+		}
+	}
+	return math.MaxUint64, false
 }
 
 const drainPoll = 5 * time.Millisecond

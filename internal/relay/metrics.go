@@ -25,6 +25,9 @@ func newMetrics(reg prometheus.Registerer, r *Relay) *metrics {
 		reconnects:       prometheus.NewCounterVec(prometheus.CounterOpts(name("reconnects_total", "Failed attempts that were retried.")), []string{"component"}),
 		stopped:          prometheus.NewGaugeVec(prometheus.GaugeOpts(name("stopped", "1 when the relay has stopped because of an error, by reason.")), []string{"reason"}),
 	}
+	for _, component := range []string{"source", "kafka"} { // a rate needs the 0 before the first
+		m.reconnects.WithLabelValues(component)
+	}
 	gauge := func(n, help string, f func(Status) float64) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts(name(n, help)), func() float64 { return f(r.Status()) })
 	}

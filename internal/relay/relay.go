@@ -134,7 +134,8 @@ func (r *Relay) run(ctx context.Context) error {
 		}
 		r.metrics.reconnects.WithLabelValues("kafka").Inc()
 		r.health.set(StateStarting, err)
-		r.log.Warn("starting again from the position in Kafka", "error", err, "committed", string(r.checkpointOrNone().Progress.Position))
+		r.log.Warn("starting again from the position in Kafka", cdc.Repeats(), slog.Any("error", err),
+			slog.String("committed", string(r.checkpointOrNone().Progress.Position)))
 		if r.checkpointOrNone().Progress != started.Progress {
 			retry.Reset()
 		}

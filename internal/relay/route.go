@@ -2,6 +2,7 @@ package relay
 
 import (
 	"context"
+	"log/slog"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
@@ -35,9 +36,11 @@ func (r *Relay) publish(ctx context.Context, b *cdc.Batch) error {
 	}
 	for _, d := range routed.Drops {
 		r.opts.Dropped(d.Reason)
-		attrs := []any{"table", b.Table.String(), "event_id", d.EventID, "reason", d.Reason}
+		attrs := []any{
+			cdc.Repeats(), slog.String("table", b.Table.String()), cdc.EventAttr(d.EventID, d.Key, d.Topic), slog.String("reason", d.Reason),
+		}
 		if d.Err != nil {
-			attrs = append(attrs, "error", d.Err)
+			attrs = append(attrs, slog.Any("error", d.Err))
 		}
 		r.log.Warn("event not published, as configured", attrs...)
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"log/slog"
 	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
@@ -65,10 +66,13 @@ func (r *Relay) saveWithRetry(ctx context.Context, retry *pauses) bool {
 		if err == nil || r.stops(err) {
 			return err == nil
 		}
+		if ctx.Err() != nil { // saveLast copies the last commit
+			return false
+		}
 		// Publishing continues meanwhile: a crash now repeats more than the window holds, and loses nothing, because
 		// nothing is confirmed to the source.
 		r.window.notSaved()
-		r.log.Warn("position not saved, retrying", "error", err)
+		r.log.Warn("position not saved, retrying", cdc.Repeats(), slog.Any("error", err))
 		if r.waitToRetry(ctx, retry.next()) != nil {
 			return false
 		}

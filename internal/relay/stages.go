@@ -61,6 +61,8 @@ type Committer interface {
 	// Commit commits all that was sent up to the last [cdc.Durable] that says Cut, with c. An error that wraps
 	// cdc.ErrRewind leaves open whether it did.
 	Commit(ctx context.Context, c cdc.Checkpoint) error
+	// Abort ends the transaction that the sink has left open, which was opened with fence and killed.
+	Abort(ctx context.Context, fence string) error
 }
 
 // Checkpointer keeps the position.
@@ -82,6 +84,8 @@ type Letters interface {
 	Load(ctx context.Context, id cdc.Source, from cdc.Progress) error
 	// Run ends when ctx does. saved returns the position that was saved last.
 	Run(ctx context.Context, saved func() cdc.Progress)
+	// Stuck reports whether the sink accepts nothing behind the batch last, because there may be no more letters.
+	Stuck() (last uint64, stuck bool)
 }
 
 // Maintainer looks after the outbox tables while the relay leads.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
@@ -33,7 +34,7 @@ func (r *Relay) tail(ctx context.Context) {
 func (r *Relay) interrupted(err error) {
 	r.metrics.reconnects.WithLabelValues("source").Inc()
 	r.health.failed(err)
-	r.log.Warn("source interrupted, retrying", "error", err)
+	r.log.Warn("source interrupted, retrying", cdc.Repeats(), slog.Any("error", err))
 }
 
 // supersededAfter is how long the slot or lease may be held before this relay concludes that another one took over. A

@@ -26,7 +26,7 @@ func (t table) Keys(context.Context, scan.Filter, scan.Window, scan.Key, int) ([
 	return []scan.Key{{}}, nil
 }
 
-func (t table) Rows(_ context.Context, _ scan.Filter, _ []scan.Key, yield func(*cdc.Batch) error) error {
+func (t table) Rows(_ context.Context, _ scan.Filter, _ scan.Page, yield func(*cdc.Batch) error) error {
 	return yield(&cdc.Batch{Txs: []cdc.Tx{{Time: t.created.UnixMicro()}}})
 }
 

@@ -19,7 +19,7 @@ type Source struct {
 	log    *slog.Logger
 	ground Ground
 	gap    gap
-	since  time.Time // the first Acquire
+	since  time.Time // when Acquire began to find that another one leads; zero: it does not
 
 	handed atomic.Uint64 // seq of the last batch handed on
 	end    atomic.Uint64 // seq of the batch with the new position; 0: not yet
@@ -55,10 +55,12 @@ const leaderWait = 15 * time.Second
 // Acquire implements relay.Source. The relay claims the position that was stored before.
 func (s *Source) Acquire(ctx context.Context, load cdc.Resumer) (cdc.Source, cdc.Position, error) {
 	g, err := s.db.Lead(ctx, load)
-	if s.since.IsZero() {
+	switch {
+	case !errors.Is(err, cdc.ErrStandby):
+		s.since = time.Time{}
+	case s.since.IsZero():
 		s.since = time.Now()
-	}
-	if errors.Is(err, cdc.ErrStandby) && time.Since(s.since) > leaderWait {
+	case time.Since(s.since) > leaderWait:
 		err = cdc.Stop(cdc.ClassRuntime, "relay_runs", fmt.Errorf("a relay, or another repair, runs (%w)", err), "stop it first, then try again")
 	}
 	if err != nil {

@@ -37,7 +37,7 @@ func (e *encoder) row(at int) error {
 	}
 	if len(e.r.skip) > 0 {
 		if _, ok := e.r.skip[string(id)]; ok {
-			e.dst.Drops = append(e.dst.Drops, cdc.Drop{Row: at, EventID: string(id), Reason: reasonSkip})
+			e.drop(id, reasonSkip, nil)
 			return nil
 		}
 	}

@@ -58,7 +58,7 @@ func (e *encoder) refuse(id []byte, f *fault) error {
 	err := e.explain(id, f)
 	switch e.policy(f) {
 	case cdc.PolicyDrop:
-		e.dst.Drops = append(e.dst.Drops, cdc.Drop{Row: e.at, EventID: string(id), Reason: f.reason, Err: err})
+		e.drop(id, f.reason, err)
 	case cdc.PolicyDeadLetter:
 		e.dst.Refused = append(e.dst.Refused, cdc.Refused{
 			Row: int32(e.at), Reason: f.reason, Err: err, EventID: id, Key: e.key(),
@@ -68,6 +68,11 @@ func (e *encoder) refuse(id []byte, f *fault) error {
 		return cdc.Stop(cdc.ClassRuntime, f.reason, err, "")
 	}
 	return nil
+}
+
+func (e *encoder) drop(id []byte, reason string, err error) {
+	topic, _ := e.topic() // "" if it has none
+	e.dst.Drops = append(e.dst.Drops, cdc.Drop{Row: e.at, EventID: string(id), Key: e.key(), Topic: topic, Reason: reason, Err: err})
 }
 
 func (e *encoder) policy(f *fault) cdc.Policy {

@@ -135,7 +135,10 @@ func TestSkip(t *testing.T) {
 	if err != nil || len(dst.Messages) != 3 || dst.LastEventID != "last" {
 		t.Fatalf("%+v, %v", dst.Messages, err)
 	}
-	want := []cdc.Drop{{Row: 1, EventID: eventID, Reason: "skip"}, {Row: 3, EventID: "another", Reason: "skip"}}
+	want := []cdc.Drop{
+		{Row: 1, EventID: eventID, Key: []byte("k1"), Topic: "orders", Reason: "skip"},
+		{Row: 3, EventID: "another", Key: []byte("k1"), Topic: "orders", Reason: "skip"},
+	}
 	if fmt.Sprint(dst.Drops) != fmt.Sprint(want) {
 		t.Errorf("dropped: %+v", dst.Drops)
 	}

@@ -3,7 +3,8 @@
 //
 // The table's own index is by event ID, and its partitions are by time. So a table is read window by window, between the bounds of
 // its partitions. In a window the next keys in order come first, up to keysAtOnce of them, and then the rows of one page of keys
-// after the other, through the index. Both are statements that end: no snapshot is held while records are published.
+// after the other, through the index: as a range of IDs where these follow the time, as UUIDv7 do, otherwise one by one. Both are
+// statements that end: no snapshot is held while records are published.
 //
 // A batch is like one of the database's source, with the same forms, so that the router makes the same record. Only what the table
 // does not have differs: a row counts as a transaction of its own, whose time is created_at.

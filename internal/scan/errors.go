@@ -15,9 +15,9 @@ func NoTime(table, column string) error {
 	return cdc.ConfigError("no_time", "map created_at to a column with the time of the INSERT in tables[].columns", "column %s of table %s does not exist or is no date and no timestamp, so its rows have no order", column, table)
 }
 
-// NullTime says that a row has no time.
-func NullTime(table, column string) error {
-	return cdc.ConfigError("no_time", "fill it in (UPDATE), and make it NOT NULL", "column %s of table %s is NULL in a row, which has no place in the order", column, table)
+// NoPlace says that a row has no time or no ID.
+func NoPlace(table, column string) error {
+	return cdc.ConfigError("no_place", "fill it in (UPDATE), and make it NOT NULL", "column %s of table %s is NULL in a row, which has no place in the order", column, table)
 }
 
 // ReasonNotAnID is the reason of NotAnID.

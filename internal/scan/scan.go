@@ -2,23 +2,31 @@ package scan
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
 const (
-	// keysAtOnce are read by one statement, which may read a whole window: it is the price of an order without an index.
+	// keysAtOnce are read by one statement, which may read a whole window: it is the price of an order without an index. They take
+	// about 100 bytes each.
 	keysAtOnce = 100_000
 	// pageRows is how many rows a statement reads, and what is repeated after an interruption. A page's batches are limited in
 	// bytes, so the memory is too.
-	pageRows = 500
+	pageRows = 1000
 )
 
 // Key is a row's place in the order. Only the table that returned it parses its texts. The zero value is before all rows.
 type Key struct {
 	At string `json:"created_at"`
 	ID string `json:"event_id"`
+}
+
+// NewKey copies its texts.
+func NewKey(at, id []byte) Key {
+	text := string(append(append(make([]byte, 0, 64), at...), id...)) // one allocation
+	return Key{text[:len(at)], text[len(at):]}
 }
 
 // Match selects rows by a text: the first of the columns that is neither NULL nor empty must have one of the values.
@@ -52,16 +60,24 @@ type Table interface {
 	Bounds(ctx context.Context) ([]time.Time, error)
 	// Count counts rows.
 	Count(ctx context.Context, f Filter) (int64, error)
-	// Keys returns the keys of rows behind a key, in order, at most limit.
+	// Keys returns the keys of rows behind a key, in order, one for each row. If there are fewer than limit, no others follow.
 	Keys(ctx context.Context, f Filter, w Window, after Key, limit int) ([]Key, error)
-	// Rows reads the rows of these keys, in order, in batches of limited size. The batches have Table, Arena and Spans; one
-	// belongs to yield.
-	Rows(ctx context.Context, f Filter, keys []Key, yield func(*cdc.Batch) error) error
+	// Sorts reports whether it compares IDs as their texts in keys compare.
+	Sorts() bool
+	// Rows reads the rows of a page, in order, in batches of limited size. One belongs to yield.
+	Rows(ctx context.Context, f Filter, p Page, yield func(*cdc.Batch) error) error
 }
 
 // Each reads the rows behind a key and yields batches with rows. done is the last key of which all rows have been yielded before.
 // yield is called without a batch once at the end.
 func Each(ctx context.Context, t Table, f Filter, after Key, yield func(b *cdc.Batch, done Key) error) error {
+	return each(ctx, t, f, after, limits{keysAtOnce, pageRows}, yield)
+}
+
+// limits are how many keys and rows a statement reads.
+type limits struct{ keys, page int }
+
+func each(ctx context.Context, t Table, f Filter, after Key, l limits, yield func(b *cdc.Batch, done Key) error) error {
 	bounds, err := t.Bounds(ctx)
 	if err != nil {
 		return err
@@ -69,12 +85,13 @@ func Each(ctx context.Context, t Table, f Filter, after Key, yield func(b *cdc.B
 	done := after
 	for _, w := range windows(bounds, f) {
 		for more := true; more; {
-			keys, err := t.Keys(ctx, f, w, done, keysAtOnce)
+			keys, err := t.Keys(ctx, f, w, done, l.keys)
 			if err != nil {
 				return err
 			}
-			more = len(keys) == keysAtOnce
-			if done, err = pages(ctx, t, f, keys, done, yield); err != nil {
+			more = len(keys) >= l.keys
+			keys = slices.Compact(keys) // an ID may be there twice if no index prevents it
+			if done, err = read(ctx, t, f, pages(t, f, w, keys, l.page), done, yield); err != nil {
 				return err
 			}
 		}
@@ -82,15 +99,13 @@ func Each(ctx context.Context, t Table, f Filter, after Key, yield func(b *cdc.B
 	return yield(nil, done)
 }
 
-// pages reads the rows of keys, and returns the last key.
-func pages(ctx context.Context, t Table, f Filter, keys []Key, done Key, yield func(*cdc.Batch, Key) error) (Key, error) {
-	for len(keys) > 0 {
-		page := keys[:min(pageRows, len(keys))]
-		keys = keys[len(page):]
-		if err := t.Rows(ctx, f, page, func(b *cdc.Batch) error { return yield(b, done) }); err != nil {
+// read reads the rows of pages, and returns the last key.
+func read(ctx context.Context, t Table, f Filter, pages []Page, done Key, yield func(*cdc.Batch, Key) error) (Key, error) {
+	for _, p := range pages {
+		if err := t.Rows(ctx, f, p, func(b *cdc.Batch) error { return yield(b, done) }); err != nil {
 			return done, err
 		}
-		done = page[len(page)-1]
+		done = p.last()
 	}
 	return done, nil
 }
@@ -118,9 +133,10 @@ func Fetch(ctx context.Context, t Table, id string, at time.Time, yield func(*cd
 	if !at.IsZero() {
 		f.From, f.To = at, at.Add(time.Microsecond)
 	}
-	keys, err := t.Keys(ctx, f, Window{f.From, f.To}, Key{}, pageRows)
+	w := Window{f.From, f.To}
+	keys, err := t.Keys(ctx, f, w, Key{}, pageRows)
 	if err != nil || len(keys) == 0 {
 		return err
 	}
-	return t.Rows(ctx, f, keys, yield)
+	return t.Rows(ctx, f, Page{Window: w, Keys: slices.Compact(keys)}, yield)
 }

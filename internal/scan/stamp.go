@@ -7,8 +7,8 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// Stamp makes each row of b a transaction, with the time of the column at.
-func Stamp(b *cdc.Batch, at int) error {
+// stamp makes each row of b a transaction, with the time of the column at.
+func stamp(b *cdc.Batch, at int) error {
 	form := b.Table.Columns[at].Form
 	var text []byte
 	for row := range b.Rows() {

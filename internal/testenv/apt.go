@@ -3,7 +3,9 @@ package testenv
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"os/user"
@@ -79,7 +81,28 @@ func unpackAll(ctx context.Context, apt *aptClient, dir string, packages []strin
 			return err
 		}
 	}
+	if err := linkWithin(dir); err != nil {
+		return err
+	}
 	return os.Chmod(dir, 0o755) // unpacking set it to the packages' mode
+}
+
+// linkWithin makes a package's links to absolute paths, such as those from Java to /etc, point to what was unpacked.
+func linkWithin(dir string) error {
+	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.Type()&fs.ModeSymlink == 0 {
+			return err
+		}
+		target, err := os.Readlink(path)
+		if err != nil || !filepath.IsAbs(target) {
+			return err
+		}
+		if _, err := os.Lstat(filepath.Join(dir, target)); errors.Is(err, fs.ErrNotExist) {
+			return nil // of another package
+		}
+		relative, err := filepath.Rel(filepath.Dir(path), filepath.Join(dir, target))
+		return errors.Join(err, os.Remove(path), os.Symlink(relative, path))
+	})
 }
 
 // aptClient runs apt-get with its lists and archives in the cache.

@@ -4,12 +4,13 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 )
 
 // Fetch gets a server without starting it and returns its directory: "postgres" (any version, preferably an installed
-// one), "postgres-14" to "postgres-18", "mysql", "mariadb", "mariadb-11.4", "kafka", "redis" or "pgbouncer". Downloads
+// one), "postgres-14" to "postgres-18", "mysql", "mariadb", "mariadb-11.4", "kafka", "redis", "pgbouncer", or a tool of Tool. Downloads
 // are reported to progress.
 func Fetch(ctx context.Context, what string, progress io.Writer) (string, error) {
 	store, err := newStore(progress)
@@ -35,6 +36,12 @@ func Fetch(ctx context.Context, what string, progress io.Writer) (string, error)
 			return "", err
 		}
 		return "PgBouncer: " + prog.bin, nil
+	case slices.Contains(toolNames(), what):
+		prog, err := store.toolProgram(ctx, what)
+		if err != nil {
+			return "", err
+		}
+		return fmt.Sprintf("%s: %s", what, prog.bin), nil
 	case what == MySQLFlavor, what == MariaDBFlavor, what == MariaDBFlavor+"-"+MariaDB11:
 		flavor, release, _ := strings.Cut(what, "-")
 		prog, err := store.mysqlProgram(ctx, flavor, release)
@@ -51,7 +58,7 @@ func Fetch(ctx context.Context, what string, progress io.Writer) (string, error)
 	case strings.HasPrefix(what, "postgres-"):
 		return store.fetchPostgres(ctx, strings.TrimPrefix(what, "postgres-"))
 	}
-	return "", fmt.Errorf("unknown server %q: ask for postgres, postgres-14 to postgres-18, mysql, mariadb, mariadb-11.4, kafka, redis or pgbouncer", what)
+	return "", fmt.Errorf("unknown server %q: ask for postgres, postgres-14 to postgres-18, mysql, mariadb, mariadb-11.4, kafka, redis, pgbouncer, %s", what, strings.Join(toolNames(), ", "))
 }
 
 func (s *store) fetchPostgres(ctx context.Context, version string) (string, error) {

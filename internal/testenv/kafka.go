@@ -50,7 +50,7 @@ type KafkaCluster struct {
 	options KafkaOptions
 	id      string
 	brokers []*Broker
-	certs   *authority
+	certs   *Authority
 }
 
 // Broker is one server of a cluster.

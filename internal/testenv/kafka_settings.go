@@ -85,11 +85,7 @@ func (b *Broker) listen(settings map[string]string) {
 
 // secure configures the TLS and SASL listeners.
 func (b *Broker) secure(settings map[string]string) error {
-	cert, key, err := b.cluster.certs.sign("broker")
-	if err != nil {
-		return err
-	}
-	keystore, err := b.inst.write("tls/keystore.pem", key+cert)
+	keystore, err := b.keystore()
 	if err != nil {
 		return err
 	}

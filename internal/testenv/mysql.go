@@ -43,7 +43,7 @@ type MySQLServer struct {
 	inst  *instance
 	port  *port
 	prog  *mysqlProgram
-	certs *authority
+	certs *Authority
 }
 
 // StartMySQL starts a server and waits until it is ready. It ends with Close or with this process.

@@ -84,7 +84,7 @@ func (s *store) mysql(ctx context.Context) (*program, error) {
 	if onMac() {
 		return nil, errors.New("MySQL is missing: run `brew install mysql`")
 	}
-	found, err := s.unstableProgram(ctx, "mysql-server-core", "mysqld")
+	found, err := s.unstableProgram(ctx, "mysql-server-core", "usr/sbin", "mysqld")
 	if err != nil {
 		return nil, fmt.Errorf("MySQL is missing and could not be fetched from Debian's unstable packages: install MySQL 8.4 or 9: %w", err)
 	}
@@ -109,9 +109,9 @@ func (s *store) mariadb(ctx context.Context) (*program, error) {
 	return found, nil
 }
 
-// unstableProgram fetches a server from Debian unstable with all its libraries, the C library included, and starts it
-// through their loader, so that no library of this system is used.
-func (s *store) unstableProgram(ctx context.Context, pkg, name string) (*program, error) {
+// unstableProgram fetches a program from Debian unstable with all its libraries, the C library included, and starts it
+// through their loader, so that no library of this system is used. It is in the directory that matches bin.
+func (s *store) unstableProgram(ctx context.Context, pkg, bin, name string) (*program, error) {
 	dir, err := s.entry(ctx, pkg+"-unstable", func(dir string) error {
 		apt, err := s.aptUnstable(ctx)
 		if err != nil {
@@ -129,7 +129,14 @@ func (s *store) unstableProgram(ctx context.Context, pkg, name string) (*program
 	if len(loaders) == 0 {
 		return nil, fmt.Errorf("no loader among the libraries of package %s", pkg)
 	}
-	prog := &program{bin: filepath.Join(dir, "usr", "sbin"), loader: []string{loaders[0], "--library-path", filepath.Dir(loaders[0])}}
+	bins, err := filepath.Glob(filepath.Join(dir, bin))
+	if err != nil {
+		return nil, err
+	}
+	if len(bins) == 0 {
+		return nil, fmt.Errorf("no directory %s in package %s", bin, pkg)
+	}
+	prog := &program{bin: bins[0], loader: []string{loaders[0], "--library-path", filepath.Dir(loaders[0])}}
 	if prog.major(ctx, name) == 0 {
 		return nil, fmt.Errorf("%s from package %s does not run on this system", name, pkg)
 	}

@@ -84,7 +84,7 @@ func (m *MySQLServer) encrypt(settings map[string]string) (err error) {
 	if m.certs, err = newAuthority(m.inst); err != nil {
 		return err
 	}
-	cert, key, err := m.certs.issue(m.inst, "server")
+	cert, key, err := m.certs.issue(m.inst)
 	if err != nil {
 		return err
 	}

@@ -59,6 +59,9 @@ func openUp(dir string) error {
 // relink creates the symbolic links that the package lists, because npm packages cannot contain any.
 func relink(dir string) error {
 	text, err := os.ReadFile(filepath.Join(dir, "native", "pg-symlinks.json"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}

@@ -47,7 +47,7 @@ type PostgresServer struct {
 	inst  *instance
 	port  *port
 	prog  *program
-	certs *authority
+	certs *Authority
 }
 
 // StartPostgres starts a server and waits until it is ready. It ends with Close or with this process.
@@ -139,7 +139,7 @@ func (p *PostgresServer) encrypt(settings map[string]string) (err error) {
 	if p.certs, err = newAuthority(p.inst); err != nil {
 		return err
 	}
-	cert, key, err := p.certs.issue(p.inst, "server")
+	cert, key, err := p.certs.issue(p.inst)
 	if err != nil {
 		return err
 	}

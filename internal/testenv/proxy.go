@@ -4,29 +4,39 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
+	"net"
 	"sync"
 	"time"
-
-	toxiproxy "github.com/Shopify/toxiproxy/v2"
-	"github.com/rs/zerolog"
 )
 
 // ProxyServer is a TCP proxy in this process that breaks connections on request.
 type ProxyServer struct {
-	proxy *toxiproxy.Proxy
-	port  *port
-	close func() error
+	port    *port
+	release func() error
+	serving sync.WaitGroup
+
+	mu      sync.Mutex
+	target  string
+	stop    func() // ends the listener and what it has accepted; nil while it is cut
+	links   map[*link]struct{}
+	faults  map[Direction]fault
+	changed chan struct{} // closed and replaced when faults change
 }
 
 // Direction is the direction of data through a proxy.
 type Direction string
 
-// Requests flow upstream, responses downstream.
+// Requests flow to the target, responses from it.
 const (
-	Requests  Direction = "upstream"
-	Responses Direction = "downstream"
+	Requests  Direction = "requests"
+	Responses Direction = "responses"
 )
+
+// fault is what happens to the data of a direction.
+type fault struct {
+	swallow bool
+	delay   time.Duration
+}
 
 // startProxy starts a proxy to target (host:port).
 func startProxy(ctx context.Context, target string) (*ProxyServer, error) {
@@ -34,59 +44,144 @@ func startProxy(ctx context.Context, target string) (*ProxyServer, error) {
 	if err != nil {
 		return nil, err
 	}
-	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
-	proxy := toxiproxy.NewProxy(server, "test", reserved.addr(), target)
-	if err := proxy.Start(); err != nil {
-		return nil, errors.Join(fmt.Errorf("start proxy before %s: %w", target, err), reserved.release())
+	p := &ProxyServer{
+		port: reserved, release: sync.OnceValue(reserved.release), target: target,
+		links: map[*link]struct{}{}, faults: map[Direction]fault{}, changed: make(chan struct{}),
 	}
-	return &ProxyServer{proxy: proxy, port: reserved, close: sync.OnceValue(reserved.release)}, nil
+	if err := p.Restore(); err != nil { //nolint:contextcheck // the proxy outlives ctx
+		return nil, errors.Join(err, reserved.release())
+	}
+	return p, nil
 }
 
 // Addr returns the host:port to connect to.
 func (p *ProxyServer) Addr() string { return p.port.addr() }
 
-// Cut closes every connection and refuses new ones until Restore.
-func (p *ProxyServer) Cut() { p.proxy.Stop() }
+// Cut closes every connection, drops delayed data, and refuses new connections until Restore.
+func (p *ProxyServer) Cut() {
+	p.mu.Lock()
+	if p.stop != nil {
+		p.stop()
+		p.stop = nil
+	}
+	p.closeLinks()
+	p.mu.Unlock()
+	p.serving.Wait()
+}
+
+func (p *ProxyServer) closeLinks() {
+	for l := range p.links {
+		l.close()
+	}
+}
 
 // Restore accepts connections again after Cut.
 func (p *ProxyServer) Restore() error {
-	if err := p.proxy.Start(); err != nil && !errors.Is(err, toxiproxy.ErrProxyAlreadyStarted) {
-		return fmt.Errorf("restore proxy: %w", err)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.stop != nil {
+		return nil
 	}
+	ctx, cancel := context.WithCancel(context.Background())
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", p.Addr())
+	if err != nil {
+		cancel()
+		return fmt.Errorf("start proxy before %s: %w", p.target, err)
+	}
+	p.stop = func() {
+		cancel()
+		_ = listener.Close()
+	}
+	p.serving.Go(func() { p.accept(ctx, listener) })
 	return nil
 }
 
 // Redirect closes every connection and directs new ones to another target, like an address that follows the primary.
 func (p *ProxyServer) Redirect(target string) error {
 	p.Cut()
-	if err := p.proxy.Update(&toxiproxy.Proxy{Listen: p.Addr(), Upstream: target, Enabled: true}); err != nil {
-		return fmt.Errorf("redirect proxy to %s: %w", target, err)
-	}
-	return nil
+	p.mu.Lock()
+	p.target = target
+	p.mu.Unlock()
+	return p.Restore()
 }
 
 // Swallow drops all data of one direction until Heal; connections stay open.
 func (p *ProxyServer) Swallow(d Direction) error {
-	return p.add(fmt.Sprintf(`{"name":"swallow-%s","type":"timeout","stream":%q,"attributes":{"timeout":0}}`, d, d))
-}
-
-// Delay delays the data of one direction until Heal.
-func (p *ProxyServer) Delay(d Direction, by time.Duration) error {
-	return p.add(fmt.Sprintf(`{"name":"delay-%s","type":"latency","stream":%q,"attributes":{"latency":%d}}`, d, d, by.Milliseconds()))
-}
-
-func (p *ProxyServer) add(toxic string) error {
-	if _, err := p.proxy.Toxics.AddToxicJson(strings.NewReader(toxic)); err != nil {
-		return fmt.Errorf("break proxy: %w", err)
-	}
+	p.set(d, fault{swallow: true})
 	return nil
 }
 
-// Heal ends Swallow and Delay. It closes connections from which Swallow has dropped data.
-func (p *ProxyServer) Heal(ctx context.Context) { p.proxy.Toxics.ResetToxics(ctx) }
+// Delay delays the data of one direction until Heal. Data of a connection that its sender has closed still arrives.
+func (p *ProxyServer) Delay(d Direction, by time.Duration) error {
+	p.set(d, fault{delay: by})
+	return nil
+}
+
+func (p *ProxyServer) set(d Direction, f fault) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.faults[d] = f
+	p.change()
+}
+
+func (p *ProxyServer) change() {
+	close(p.changed)
+	p.changed = make(chan struct{})
+}
+
+// Heal ends Swallow and Delay: delayed data arrives now. It closes the connections that were open during a Swallow.
+func (p *ProxyServer) Heal(context.Context) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.faults[Requests].swallow || p.faults[Responses].swallow {
+		p.closeLinks()
+	}
+	clear(p.faults)
+	p.change()
+}
 
 // Close ends the proxy.
 func (p *ProxyServer) Close() error {
-	p.proxy.Stop()
-	return p.close()
+	p.Cut()
+	return p.release()
+}
+
+// fault returns that of a direction, and a channel that is closed when it changes.
+func (p *ProxyServer) fault(d Direction) (f fault, changed <-chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.faults[d], p.changed
+}
+
+func (p *ProxyServer) accept(ctx context.Context, listener net.Listener) {
+	for {
+		client, err := listener.Accept()
+		if err != nil {
+			return // it was cut
+		}
+		p.serving.Go(func() { p.connect(ctx, client) })
+	}
+}
+
+// connect serves a client until both directions have ended.
+func (p *ProxyServer) connect(ctx context.Context, client net.Conn) {
+	p.mu.Lock()
+	target := p.target
+	p.mu.Unlock()
+	server, err := new(net.Dialer).DialContext(ctx, "tcp", target)
+	if err != nil {
+		_ = client.Close()
+		return
+	}
+	l := &link{proxy: p, client: client, server: server, over: make(chan struct{})}
+	p.mu.Lock()
+	if ctx.Err() != nil { // it was cut meanwhile
+		l.close()
+	}
+	p.links[l] = struct{}{}
+	p.mu.Unlock()
+	l.run()
+	p.mu.Lock()
+	delete(p.links, l)
+	p.mu.Unlock()
 }

@@ -29,7 +29,7 @@ type RedisServer struct {
 	options RedisOptions
 	inst    *instance
 	port    *port
-	certs   *authority
+	certs   *Authority
 	mode    []string // more arguments
 	bus     int      // port of the cluster bus
 }
@@ -99,7 +99,7 @@ func (r *RedisServer) encrypt(settings map[string]string) (err error) {
 	if r.certs, err = newAuthority(r.inst); err != nil {
 		return err
 	}
-	cert, key, err := r.certs.issue(r.inst, "server")
+	cert, key, err := r.certs.issue(r.inst)
 	if err != nil {
 		return err
 	}
@@ -146,6 +146,7 @@ func (r *RedisServer) admin() *redis.Client {
 	options := &redis.Options{Addr: r.Addr(), Password: r.options.Password, MaxRetries: -1, DialerRetries: 1}
 	if r.certs != nil {
 		options.TLSConfig = r.certs.ClientConfig()
+		options.TLSConfig.GetClientCertificate = r.certs.clientPair // for tls-auth-clients
 	}
 	return redis.NewClient(options)
 }

@@ -118,7 +118,7 @@ func secure(cfg *pgconn.Config, section func() (*tls.Config, error)) error {
 	}
 	base, err := section()
 	if err != nil {
-		return cdc.Stop(cdc.ClassConfig, "tls", fmt.Errorf("source.postgres.tls: %w", err), "")
+		return cdc.Stop(cdc.ClassConfig, "tls", fmt.Errorf("source.postgres.tls: %w", err), "correct the file, or its path")
 	}
 	all := append([]*pgconn.FallbackConfig{{Host: cfg.Host, Port: cfg.Port}}, cfg.Fallbacks...)
 	// sslmode=prefer, the default, lists each host twice: with TLS, and without.
@@ -195,7 +195,8 @@ func hostError(err error, at string, cfg *pgconn.Config, replication bool) error
 	case strings.Contains(err.Error(), "server refused TLS connection"):
 		return cdc.ConfigError("tls_refused", "switch TLS on at the server (ssl = on), or set sslmode=disable in source.postgres.dsn", "PostgreSQL at %s does not offer TLS but sslmode asks for it", at)
 	case strings.Contains(err.Error(), "x509:") || strings.Contains(err.Error(), "tls:"):
-		return cdc.ConfigError("tls_certificate", "give its CA with source.postgres.tls.ca, or with sslrootcert in source.postgres.dsn", "TLS to PostgreSQL at %s failed (%s)", at, cdc.LastCause(err))
+		fix := cmp.Or(cdc.TLSFix(err, "source.postgres.tls"), "correct source.postgres.tls, or sslmode and sslrootcert in source.postgres.dsn")
+		return cdc.ConfigError("tls_certificate", fix, "TLS to PostgreSQL at %s failed (%s)", at, cdc.LastCause(err))
 	case errors.Is(err, context.Canceled):
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync/atomic"
 	"time"
 
@@ -75,7 +76,7 @@ func (m *monitor) final(ctx context.Context, err error) bool {
 	if errors.Is(err, errServerStopping) || errors.As(err, &stop) && stop.Class == cdc.ClassPosition {
 		return true
 	}
-	m.ss.src.log.Warn("publication cannot be looked at: nothing is confirmed to PostgreSQL until it can", "error", err)
+	m.ss.src.log.Warn("publication cannot be looked at: nothing is confirmed to PostgreSQL until it can", cdc.Repeats(), slog.Any("error", err))
 	return false
 }
 

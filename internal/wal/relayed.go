@@ -64,6 +64,30 @@ func (d *Database) relayed(ctx context.Context, slot string, load cdc.Loader) (r
 	return r, nil
 }
 
+// Source returns what identifies the slot's source.
+func (d *Database) Source(ctx context.Context, slot string) (cdc.Source, error) {
+	id := cdc.Source{Database: d.Server.Database, Slot: slot}
+	if err := d.conn.QueryRow(ctx, `SELECT system_identifier::text FROM pg_control_system()`).Scan(&id.SystemID); err != nil {
+		return id, fmt.Errorf("read the system's identifier: %w", err)
+	}
+	return id, nil
+}
+
+// SlotPosition returns the position of the configured slot, from which a relay without a checkpoint starts.
+func SlotPosition(ctx context.Context, o Options) (cdc.Position, error) {
+	d, err := OpenDatabase(ctx, o)
+	if err != nil {
+		return "", err
+	}
+	defer d.Close(context.WithoutCancel(ctx))
+	var confirmed string
+	err = d.conn.QueryRow(ctx, `SELECT confirmed_flush_lsn::text FROM pg_replication_slots WHERE slot_name = $1`, o.Slot).Scan(&confirmed)
+	if err != nil {
+		return "", fmt.Errorf("read the slot's position: %w", err)
+	}
+	return ParsePosition(cdc.Position(confirmed))
+}
+
 // verdict reports whether everything before a position that was noted is relayed, or why that cannot be known: a comment that
 // the routine did not write, as after a restore, may hold a position of another server.
 func (r *relayed) verdict(table, note string, untouched bool) (bool, error) {

@@ -275,7 +275,9 @@ func (r *Repair) judge(ctx context.Context, sv *server, lost error, g *repair.Gr
 	return nil
 }
 
-// horizon returns the snapshot's xmin and the ID of the next transaction, with their epochs.
+// horizon returns the snapshot's xmin, and the first ID of which it shows nothing, with their epochs. The xmax of a slot's snapshot is
+// behind the last commit that the slot has decoded, and may be below its xmin: what ended before that is shown all the same
+// (SnapBuildProcessRunningXacts in snapbuild.c).
 func (t *TableReader) horizon(ctx context.Context) (xmin, next uint64, err error) {
 	var low, high string
 	err = t.conn.QueryRow(ctx, "SELECT pg_snapshot_xmin(s)::text, pg_snapshot_xmax(s)::text FROM pg_current_snapshot() s").Scan(&low, &high)
@@ -285,7 +287,7 @@ func (t *TableReader) horizon(ctx context.Context) (xmin, next uint64, err error
 	if xmin, err = parseXMin(low); err == nil {
 		next, err = parseXMin(high)
 	}
-	return xmin, next, err
+	return xmin, max(xmin, next), err
 }
 
 // since returns the condition for rows whose transaction is not below xmin; next is not yet given away. A row has the lower 32 bits

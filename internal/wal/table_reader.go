@@ -38,7 +38,11 @@ type TableReader struct {
 	// types are the columns' types, by column, in SQL; text is whether one has no binary form.
 	types []string
 	text  bool
-	out   []relationOut
+	// nullable is whether the ID or the time may be NULL.
+	nullable bool
+	out      []relationOut
+
+	batches scan.Batches
 }
 
 // relationOut is a table that was taken out.
@@ -110,14 +114,15 @@ func (t *TableReader) describe(ctx context.Context) error {
 	}
 	types := map[string]string{}
 	var name, kind string
-	var timed, notNull, nullable bool
+	var timed, notNull bool
 	var oid uint32
 	_, err = pgx.ForEachRow(rows, []any{&t.role, &name, &kind, &timed, &notNull, &oid}, func() error {
 		types[name] = kind
 		t.text = t.text || t.table.Index(name) >= 0 && !hasBinaryForm(oid)
 		if name == t.o.At && timed {
-			t.atType, nullable = kind, !notNull
+			t.atType = kind
 		}
+		t.nullable = t.nullable || !notNull && (name == t.o.At || name == t.o.Key)
 		return nil
 	})
 	if err != nil {
@@ -132,21 +137,25 @@ func (t *TableReader) describe(ctx context.Context) error {
 		return scan.NoID(t.o.Table, t.o.Key)
 	case t.atType == "" || t.table.Index(t.o.At) < 0:
 		return scan.NoTime(t.o.Table, t.o.At)
-	case nullable:
-		return t.requireTimes(ctx)
+	}
+	t.batches = scan.Batches{At: t.table.Index(t.o.At), Cost: smallBatchCost}
+	if t.nullable {
+		return t.requirePlaces(ctx)
 	}
 	return nil
 }
 
-// requireTimes returns an error if a row has no time: no order has it.
-func (t *TableReader) requireTimes(ctx context.Context) error {
-	var found bool
-	err := t.conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM "+t.o.SQL+" WHERE "+t.at+" IS NULL)").Scan(&found)
-	if err != nil {
-		return t.failed(err)
-	}
-	if found {
-		return scan.NullTime(t.o.Table, t.o.At)
+// requirePlaces returns an error if a row has no time or no ID: no order has it.
+func (t *TableReader) requirePlaces(ctx context.Context) error {
+	for _, column := range []string{t.o.At, t.o.Key} {
+		var found bool
+		err := t.conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM "+t.o.SQL+" WHERE "+pgx.Identifier{column}.Sanitize()+" IS NULL)").Scan(&found)
+		if err != nil {
+			return t.failed(err)
+		}
+		if found {
+			return scan.NoPlace(t.o.Table, column)
+		}
 	}
 	return nil
 }

@@ -15,9 +15,6 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/scan"
 )
 
-// readBytes is the size at which a batch of rows that are read by SQL ends.
-const readBytes = 256 << 10
-
 // conditions are the conditions of a query with their parameters, all as text.
 type conditions struct {
 	texts []string
@@ -150,17 +147,22 @@ func (t *TableReader) Keys(ctx context.Context, f scan.Filter, w scan.Window, af
 	}
 	from, args := t.from(w, selection{func(c *conditions, has []string) {
 		t.where(c, f, w, has)
+		t.placed(c)
 		t.behind(c, after)
 	}, func([]string) string { return t.at + " AS row_at, " + t.key + " AS row_id" }})
-	query := fmt.Sprintf("SELECT row_at::text, row_id::text FROM %s ORDER BY row_at, row_id LIMIT %d", from, limit)
+	query := fmt.Sprintf("SELECT row_at::text, row_id::text FROM %s ORDER BY found.row_at, found.row_id LIMIT %d", from, limit)
 	err = t.query(ctx, query, args, nil, func(values [][]byte) error {
-		key := scan.Key{At: string(values[0]), ID: string(values[1])}
-		if n := len(keys); n == 0 || keys[n-1] != key {
-			keys = append(keys, key)
-		}
+		keys = append(keys, scan.NewKey(values[0], values[1]))
 		return nil
 	})
 	return keys, err
+}
+
+// placed leaves out rows that have no place in the order. There were none at first.
+func (t *TableReader) placed(c *conditions) {
+	if t.nullable {
+		c.add("%s IS NOT NULL AND %s IS NOT NULL", t.at, t.key)
+	}
 }
 
 // behind adds the condition for rows behind a key. The first one is compared with the bounds of partitions.
@@ -173,11 +175,14 @@ func (t *TableReader) behind(c *conditions, after scan.Key) {
 	c.add("(%s, %s) > (%s, %s)", t.at, t.key, at, id)
 }
 
-// Rows reads the rows of these keys. If a table was taken out since the keys were read, it reads them again.
-func (t *TableReader) Rows(ctx context.Context, f scan.Filter, keys []scan.Key, yield func(*cdc.Batch) error) error {
+// Sorts reports whether the server compares IDs as their texts compare: UUIDs.
+func (t *TableReader) Sorts() bool { return t.keyType == "uuid" }
+
+// Rows reads the rows of a page. If a table was taken out since the keys were read, it reads them again.
+func (t *TableReader) Rows(ctx context.Context, f scan.Filter, p scan.Page, yield func(*cdc.Batch) error) error {
 	for {
-		rows, err := t.page(ctx, f, keys, yield)
-		if err != nil || rows >= len(keys) {
+		found, err := t.page(ctx, f, p, yield)
+		if err != nil || found >= len(p.Keys) {
 			return err
 		}
 		if changed, err := t.refresh(ctx); err != nil || !changed {
@@ -186,31 +191,34 @@ func (t *TableReader) Rows(ctx context.Context, f scan.Filter, keys []scan.Key, 
 	}
 }
 
-func (t *TableReader) page(ctx context.Context, f scan.Filter, keys []scan.Key, yield func(*cdc.Batch) error) (rows int, err error) {
-	ids := make([]string, len(keys))
-	for i, key := range keys {
-		ids[i] = key.ID
-	}
-	from, args := t.from(scan.Window{}, selection{func(c *conditions, has []string) {
+// page returns how many of the keys it has found.
+func (t *TableReader) page(ctx context.Context, f scan.Filter, p scan.Page, yield func(*cdc.Batch) error) (found int, err error) {
+	from, args := t.from(p.Window, selection{func(c *conditions, has []string) {
 		t.where(c, scan.Filter{Matches: f.Matches, Where: f.Where}, scan.Window{}, has)
-		c.add("%s = ANY(%s::text[]::%s[])", t.key, c.arg(arrayText(ids)), t.keyType)
-		c.add("%s BETWEEN %s::%s AND %s::%s", t.at, c.arg(keys[0].At), t.atType, c.arg(keys[len(keys)-1].At), t.atType)
+		t.within(c, p)
 	}, t.columns})
-	query := "SELECT * FROM " + from + " ORDER BY " + t.at + ", " + t.key
-	b := &cdc.Batch{Table: t.table}
+	order := t.at + ", " + t.key
+	if p.Ascending {
+		order = t.key + ", " + t.at // that of the index
+	}
+	key := t.table.Index(t.o.Key)
+	form, b := t.table.Columns[key].Form, t.batches.New(t.table, len(p.Keys))
 	send := func() error {
-		full := b
-		b = &cdc.Batch{Table: t.table}
-		full.Bytes = cap(full.Arena) + smallBatchCost
-		if err := scan.Stamp(full, t.table.Index(t.o.At)); err != nil {
+		if err := t.batches.Complete(b); err != nil {
 			return err
 		}
+		full := b
+		b = t.batches.New(t.table, len(p.Keys)-found)
 		return yield(full)
 	}
-	err = t.query(ctx, query, args, t.formats(), func(values [][]byte) error {
-		rows++
+	var id []byte
+	err = t.query(ctx, "SELECT * FROM "+from+" ORDER BY "+order, args, t.formats(), func(values [][]byte) error {
+		var err error
+		if id, err = form.AppendText(id[:0], values[key]); err == nil && found < len(p.Keys) && string(id) == p.Keys[found].ID {
+			found++
+		}
 		appendRow(b, values)
-		if len(b.Arena) < readBytes {
+		if !t.batches.Full(b) {
 			return nil
 		}
 		return send()
@@ -218,7 +226,26 @@ func (t *TableReader) page(ctx context.Context, f scan.Filter, keys []scan.Key, 
 	if err == nil && b.Rows() > 0 {
 		err = send()
 	}
-	return rows, err
+	return found, err
+}
+
+// within adds the condition for the rows of a page. The first one is compared with the bounds of partitions.
+func (t *TableReader) within(c *conditions, p scan.Page) {
+	first, last := p.Keys[0], p.Keys[len(p.Keys)-1]
+	c.add("%s BETWEEN %s::%s AND %s::%[3]s", t.at, c.arg(first.At), t.atType, c.arg(last.At))
+	place := func(key scan.Key) string {
+		return "(" + c.arg(key.At) + "::" + t.atType + ", " + c.arg(key.ID) + "::" + t.keyType + ")"
+	}
+	c.add("(%s, %s) BETWEEN %s AND %s", t.at, t.key, place(first), place(last))
+	if p.Greatest != "" {
+		c.add("%s BETWEEN %s::%s AND %s::%[3]s", t.key, c.arg(p.Least), t.keyType, c.arg(p.Greatest))
+		return
+	}
+	ids := make([]string, len(p.Keys))
+	for i, key := range p.Keys {
+		ids[i] = key.ID
+	}
+	c.add("%s = ANY(%s::text[]::%s[])", t.key, c.arg(arrayText(ids)), t.keyType)
 }
 
 func appendRow(b *cdc.Batch, values [][]byte) {

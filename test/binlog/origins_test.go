@@ -36,14 +36,14 @@ func TestGTIDsOfSeveralServers(t *testing.T) {
 		d.simple()
 		r := start(t, d.source(current()), newQueue(), none)
 		var rows []int
-		var positions []cdc.Position
+		var positions []cdc.Progress
 		for n, origin := range origins(d.flavor) {
 			d.fresh(origin, insert(n))
 			rows = append(rows, n)
 			r.expect(rows...)
-			positions = append(positions, r.position())
-			if want := d.parsed(cdc.Position(d.position())); positions[n] != want {
-				t.Fatalf("after %q the position is %s, want %s", origin, positions[n], want)
+			positions = append(positions, r.source.Progress(r.queue.last()))
+			if want := d.parsed(cdc.Position(d.position())); positions[n].Position != want {
+				t.Fatalf("after %q the position is %s, want %s", origin, positions[n].Position, want)
 			}
 		}
 		d.cut()
@@ -57,14 +57,14 @@ func TestGTIDsOfSeveralServers(t *testing.T) {
 		if err := r.stop(); err != nil {
 			t.Fatal(err)
 		}
-		for n, position := range positions {
-			again := start(t, d.source(binlog.Options{}), newQueue(), d.stored(position))
+		for n, progress := range positions {
+			again := start(t, d.source(binlog.Options{}), newQueue(), loads(cdc.Checkpoint{Source: cdc.Source{SystemID: d.flavor, Database: d.name}, Progress: progress}))
 			again.expect(rows[n+1:]...)
 			if err := again.stop(); err != nil {
 				t.Error(err)
 			}
 			if got := numbers(again.queue.rows); !slices.Equal(got, rows[n+1:]) {
-				t.Errorf("after %s the rows are %v, want %v", position, got, rows[n+1:])
+				t.Errorf("after %s the rows are %v, want %v", progress.Position, got, rows[n+1:])
 			}
 		}
 	})

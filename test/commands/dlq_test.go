@@ -37,6 +37,7 @@ func TestDeadLetters(t *testing.T) {
 		s.event(2, "a", "")
 		s.event(3, "b", "")
 		s.published(url, 3)
+		relay.await(`msg="event became a dead letter" table=\S+ event_id=` + eventID(1) + " key=a reason=unroutable")
 		s.says(0, "all            2", "dlq", "count")
 		s.says(0, "2 events, of which 1 only wait, of 1 key", "status", "--url", url)
 		s.says(0, "unroutable, key a, topic none, attempts 0: event "+eventID(1), "dlq", "list")
@@ -48,15 +49,18 @@ func TestDeadLetters(t *testing.T) {
 			{"retry", "nothing says which letters to retry. Fix: give an ID, a filter, or --all"},
 			{"retry --key c", "no dead letter matches"},
 			{"show 42", "no dead letter has the ID 42. Fix: see `cdc-relay dlq list`"},
-			{"list --from yesterday", `--from: "yesterday" is not a time. Fix: give date, time and zone`},
-			{"list --to 2026-01-31", `--to: "DATE" is not a time`},
+			{"list --from yesterday", "not a time. Fix: write it like DATE"},
+			{"list --to 2026-01-31", "the time has no zone. Fix: write DATE for UTC"},
+			{"list --limit 0", "--limit is 0. Fix: give 1 or more"},
+			{"list --after 42", `no dead letter has the ID "42": it was resolved meanwhile, or the filters leave it out. Fix: list from the start`},
 			{"drop --all", "not confirmed"},
 		} {
 			if r := s.run(append([]string{"dlq"}, strings.Fields(bad.args)...)...); r.code == 0 || !strings.Contains(r.stderr, bad.says) {
 				t.Errorf("dlq %s: %s", bad.args, r)
 			}
 		}
-		s.says(1, "1 letter could not be published", "dlq", "retry", eventID(1))
+		s.says(1, "2 letters could not be published, or are behind such a one", "dlq", "retry", "--all", "--yes")
+		relay.await(`msg="dead letter stays: it cannot be published" event_id=` + eventID(1) + " key=a letter=")
 		s.says(0, "attempts 1", "dlq", "list", eventID(1))
 		if code := relay.signal(syscall.SIGTERM); code != 0 {
 			t.Errorf("SIGTERM: exit %d", code)
@@ -64,7 +68,12 @@ func TestDeadLetters(t *testing.T) {
 		s.says(1, "none leads. Fix: start the relay", "dlq", "retry", "--all", "--yes")
 		relay = s.start()
 		url = relay.leading()
+		on := s.config
+		s.replace("errors: {unroutable: dead_letter}\n", "")
+		s.says(0, "topic NAME.dead-letters: has 2 dead letters, which nobody can publish", "check")
+		s.config = on
 		s.says(0, "dropped: 1 letter", "dlq", "drop", eventID(1))
+		relay.await(`msg="dead letter dropped, as asked" event_id=` + eventID(1) + " key=a letter=")
 		s.event(4, "a", "")
 		s.published(url, 4)
 		s.says(0, "0 dead letters", "dlq", "list")
@@ -73,5 +82,7 @@ func TestDeadLetters(t *testing.T) {
 				t.Error("a dropped event was published")
 			}
 		}
+		relay.signal(syscall.SIGTERM)
+		s.says(0, "topics NAME.dead-letters and NAME.dead-letters.index: kept", "teardown")
 	})
 }

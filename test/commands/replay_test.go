@@ -252,6 +252,9 @@ func TestReplayIsKilledAndResumed(t *testing.T) {
 			}
 			return err
 		})
+		if r := s.run("replay", "--resume"); r.code != 2 || !strings.Contains(r.stderr, "a replay runs with the state in cdc-relay-replay.json. Fix: wait until it has ended") {
+			t.Errorf("a second one meanwhile: %s", r)
+		}
 		if err := cmd.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}
@@ -263,6 +266,12 @@ func TestReplayIsKilledAndResumed(t *testing.T) {
 		if r := s.run("replay", "--resume", "--key", "1"); r.code != 2 || !strings.Contains(r.stderr, "--key cannot be changed") {
 			t.Errorf("another filter: %s", r)
 		}
+		asked := s.config
+		s.sql("CREATE TABLE other AS SELECT * FROM outbox WHERE 1 = 0").replace("routes:", "tables: [{name: other, columns: {event_id: event_id, event_type: event_type, payload: payload, created_at: created_at}}, {name: outbox}]\nroutes:")
+		if r := s.run("replay", "--resume"); r.code != 2 || !strings.Contains(r.stderr, "is of a replay of the tables ") {
+			t.Errorf("with other tables: %s", r)
+		}
+		s.config = asked
 		if r := s.run("replay", "--resume", "--rate", "100000"); r.code != 0 {
 			t.Fatalf("resumed: %s", r)
 		}

@@ -7,6 +7,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 // tail prints the events that a filter selects, from the topics and from the WAL or binlog, and moves nothing.
@@ -48,6 +52,39 @@ func TestTail(t *testing.T) {
 		}
 		s.want(2, `cdc-relay: --topic: topic "nowhere" does not exist. Fix: correct --topic, or start the relay so that the topic is created.`, "tail", "--topic", "nowhere")
 	})
+}
+
+// tail goes on when the connection to a partition's leader breaks.
+func TestTailOutlivesItsConnection(t *testing.T) {
+	t.Parallel()
+	own := testenv.Kafka(t, testenv.KafkaOptions{Proxied: true})
+	broker := own.Brokers()[0]
+	s := newSite(t).replace(kafka.Bootstrap()[0], broker.Addr(testenv.ListenerProxied))
+	if err := own.CreateTopic(t.Context(), s.name, 1, nil); err != nil {
+		t.Fatal(err)
+	}
+	client, err := kgo.NewClient(kgo.SeedBrokers(own.Bootstrap()...), kgo.DefaultProduceTopic(s.name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	tail, lines := s.tail("printing events from now on")
+	for _, id := range []string{eventID(1), eventID(2)} {
+		record := &kgo.Record{Headers: []kgo.RecordHeader{{Key: "ce_id", Value: []byte(id)}}}
+		if err := client.ProduceSync(t.Context(), record).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+		if line := <-lines; !strings.HasSuffix(line, id) {
+			t.Errorf("%s, want %s", line, id)
+		}
+		if id == eventID(1) {
+			broker.Proxy().Cut()
+			tail.await("reading failed, trying again")
+			if err := broker.Proxy().Restore(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
 }
 
 // tail starts the command, waits until it reads, and returns its lines.

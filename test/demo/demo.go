@@ -281,7 +281,7 @@ func (d *demo) close(ctx context.Context) (err error) {
 func (d *demo) sayWhere(w io.Writer) {
 	_, _ = fmt.Fprintf(w, `
 config and logs  %s: cdc-relay.yaml, relay.log, %s
-next             your own database: see "Quick start" in README.md
+next             your own database: see docs/quickstart.md
                  another one in the demo: make demo DB=postgres, mysql or mariadb
                  real servers: KAFKA=localhost:9092 REDIS=localhost:6379 make demo
                  every promise, tested on real servers: make test

@@ -24,7 +24,7 @@ func TestSQL(t *testing.T) {
 	}
 	t.Cleanup(kafka.Close)
 	binary := relay(t)
-	for i, page := range []string{"README.md", "docs/other-languages.md", "docs/deduplication.md", "docs/operations.md", "docs/postgresql.md"} {
+	for i, page := range []string{"docs/quickstart.md", "docs/other-languages.md", "docs/deduplication.md", "docs/operations.md", "docs/postgresql.md"} {
 		t.Run(page, func(t *testing.T) {
 			if err := server.Exec(t.Context(), "postgres", "DROP ROLE IF EXISTS cdc_relay"); err != nil { // two pages create it
 				t.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -12,18 +13,26 @@ import (
 )
 
 // letterRig is a rig whose relay has dead letters, and a route for orders only.
-func letterRig(t *testing.T, s source, delivery func(*cdctest.RigOptions)) *cdctest.Rig {
-	t.Helper()
-	db := s.open(t)
-	r := newRig(t, db, cdctest.InFile, func(o *cdctest.RigOptions) {
-		delivery(o)
-		o.Settings = map[string]any{"errors.unroutable": "dead_letter", "errors.too_large": "dead_letter"}
+func letterRig(tb testing.TB, s source, delivery func(*cdctest.RigOptions)) *cdctest.Rig {
+	tb.Helper()
+	return letterRigWith(tb, s, delivery, nil)
+}
+
+// letterRigWith is one with settings for the topic of letters.
+func letterRigWith(tb testing.TB, s source, change func(*cdctest.RigOptions), topicSettings map[string]string) *cdctest.Rig {
+	tb.Helper()
+	db := s.open(tb)
+	r := newRig(tb, db, cdctest.InFile, func(o *cdctest.RigOptions) {
+		o.Settings = map[string]any{}
+		change(o)
+		o.Settings["errors.unroutable"], o.Settings["errors.too_large"] = "dead_letter", "dead_letter"
 		if !s.can(cdctest.SlotOnly) {
 			o.Settings["source.mysql.id"] = db.Name()
 		}
 	})
 	topic := r.Topic + "-dead"
 	compacted := map[string]string{"cleanup.policy": "compact"}
+	maps.Copy(compacted, topicSettings)
 	ctx := r.Within(time.Minute)
 	r.Must(r.Kafka.CreateTopic(ctx, topic, 8, compacted))
 	r.Must(r.Kafka.CreateTopic(ctx, topic+".index", 1, compacted))
@@ -60,6 +69,7 @@ func awaitCounts(r *cdctest.Rig, want string) {
 //
 //covers:all 34 events both
 func TestDeadLetters(t *testing.T) {
+	t.Parallel()
 	inBothModes(t, func(t *testing.T, s source, delivery func(*cdctest.RigOptions)) {
 		t.Helper()
 		r := letterRig(t, s, delivery)
@@ -96,6 +106,7 @@ func TestDeadLetters(t *testing.T) {
 //
 //covers:all 35 events both
 func TestDeadLettersSurviveKills(t *testing.T) {
+	t.Parallel()
 	inBothModes(t, func(t *testing.T, s source, delivery func(*cdctest.RigOptions)) {
 		t.Helper()
 		r := letterRig(t, s, delivery)
@@ -147,6 +158,7 @@ func TestDeadLettersSurviveKills(t *testing.T) {
 //
 //covers:all 34 events both
 func TestMoreDeadLettersThanAllowed(t *testing.T) {
+	t.Parallel()
 	inBothModes(t, func(t *testing.T, s source, delivery func(*cdctest.RigOptions)) {
 		t.Helper()
 		r := letterRig(t, s, delivery)

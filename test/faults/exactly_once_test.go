@@ -248,19 +248,20 @@ func TestExactlyOnceStopsAtPoison(t *testing.T) {
 }
 
 // nothingOpen verifies that no transaction holds back consumers of committed records.
-func nothingOpen(t *testing.T, r *cdctest.Rig) {
+func nothingOpen(t *testing.T, r *cdctest.Rig, topics ...string) {
 	t.Helper()
 	client, err := kgo.NewClient(kgo.SeedBrokers(shared.kafka.Bootstrap()...))
 	r.Must(err)
 	defer client.Close()
 	admin := kadm.NewClient(client)
-	ends, err := admin.ListEndOffsets(t.Context(), r.Topic)
+	topics = append(topics, r.Topic)
+	ends, err := admin.ListEndOffsets(t.Context(), topics...)
 	r.Must(err)
-	stable, err := admin.ListCommittedOffsets(t.Context(), r.Topic)
+	stable, err := admin.ListCommittedOffsets(t.Context(), topics...)
 	r.Must(err)
 	ends.Each(func(end kadm.ListedOffset) {
 		if o, _ := stable.Lookup(end.Topic, end.Partition); o.Offset != end.Offset {
-			t.Errorf("partition %d: a transaction is open from offset %d to %d", end.Partition, o.Offset, end.Offset)
+			t.Errorf("topic %s, partition %d: a transaction is open from offset %d to %d", end.Topic, end.Partition, o.Offset, end.Offset)
 		}
 	})
 }
@@ -368,9 +369,21 @@ func TestPositionTopicIsLost(t *testing.T) {
 	}
 }
 
+// deleteTopic returns when the broker knows of it, which is after the controller has answered: until then it takes records, and
+// they are lost.
 func deleteTopic(t *testing.T, topic string) {
 	t.Helper()
-	if _, err := kadm.NewClient(kafkaClient(t)).DeleteTopic(t.Context(), topic); err != nil {
+	admin := kadm.NewClient(kafkaClient(t))
+	if _, err := admin.DeleteTopic(t.Context(), topic); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	err := cdctest.Await(ctx, "the broker to have deleted topic "+topic, func(ctx context.Context) (bool, error) {
+		topics, err := admin.ListTopics(ctx, topic)
+		return !topics.Has(topic), err
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
 }

@@ -29,19 +29,19 @@ func TestBrokersKilled(t *testing.T) {
 		r.Load(cdctest.Workload{Writers: 2, Pause: 20 * time.Millisecond})
 	}
 	for _, broker := range kafka.Brokers() {
-		awaitProgress(rigs, 500)
+		awaitProgress(rigs, 200)
 		broker.Kill()
-		awaitProgress(rigs, 1000)
+		awaitProgress(rigs, 300)
 		rigs[0].Must(broker.Launch(t.Context()))
 		rigs[0].Must(kafka.AwaitHealthy(rigs[0].Within(2 * time.Minute)))
 	}
-	awaitProgress(rigs, 500)
+	awaitProgress(rigs, 200)
 	for _, broker := range kafka.Brokers() {
 		broker.Kill()
 	}
 	rigs[0].Hold(outage)
 	rigs[0].Must(kafka.Start(rigs[0].Within(2 * time.Minute)))
-	awaitProgress(rigs, 1000)
+	awaitProgress(rigs, 300)
 	for _, r := range rigs {
 		r.Verify()
 		if n := r.Relay.Starts(); n != 1 {

@@ -110,6 +110,7 @@ func createdAgo(r *cdctest.Rig, db partitioned, days int) {
 //
 //covers:all 16 arrivals both
 func TestPartitionIsKeptWhileTheRelayLags(t *testing.T) {
+	t.Parallel()
 	for name, source := range sources() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -137,10 +138,7 @@ func keptWhileTheRelayLags(broker *testenv.Broker, rigs []*cdctest.Rig) {
 		release[i]()
 	}
 	for i, r := range rigs {
-		r.Await("a partition that is kept", func(ctx context.Context) (bool, error) {
-			n, err := r.Relay.Metric(ctx, "cdc_relay_partitions_unrelayed{")
-			return n >= 1, err
-		})
+		awaitKept(r)
 		awaitRows(r, maintainedBy(r), old, len(events[i]))
 		r.Kill()
 	}
@@ -153,6 +151,13 @@ func keptWhileTheRelayLags(broker *testenv.Broker, rigs []*cdctest.Rig) {
 		r.AwaitEvents(r.Append("k", 20))
 		r.AwaitCount(len(events[i]) + 20)
 	}
+}
+
+func awaitKept(r *cdctest.Rig) {
+	r.Await("a partition that is kept", func(ctx context.Context) (bool, error) {
+		n, err := r.Relay.Metric(ctx, "cdc_relay_partitions_unrelayed{")
+		return n >= 1, err
+	})
 }
 
 func maintainedBy(r *cdctest.Rig) partitioned {
@@ -188,6 +193,7 @@ func keepRead(r *cdctest.Rig, db *cdctest.MySQL) (release func()) {
 //
 //covers:all 16 events
 func TestPartitionsAreMaintainedUnderLoad(t *testing.T) {
+	t.Parallel()
 	for name, source := range sources() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

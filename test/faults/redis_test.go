@@ -16,22 +16,25 @@ import (
 //
 //covers:all 26 events
 func TestRedisLosesItsData(t *testing.T) {
+	t.Parallel()
 	for name, source := range sources() {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t, source.open(t), cdctest.InRedis, nil)
+			t.Parallel()
+			redis := testenv.Redis(t, testenv.RedisOptions{})
+			r := newRig(t, source.open(t), cdctest.InRedis, func(o *cdctest.RigOptions) { o.Redis = redis })
 			r.Start()
 			r.AwaitSaved(r.Append("k", 10))
-			old, err := shared.redis.Do(t.Context(), "GET", r.RedisKey())
+			old, err := redis.Do(t.Context(), "GET", r.RedisKey())
 			r.Must(err)
 			r.AwaitSaved(r.Append("k", 10))
 
 			writtenAgain := func(ctx context.Context) (bool, error) {
-				now, err := shared.redis.Do(ctx, "GETRANGE", r.RedisKey(), "0", "-1") // "" if there is none
+				now, err := redis.Do(ctx, "GETRANGE", r.RedisKey(), "0", "-1") // "" if there is none
 				return now != "" && now != old, err
 			}
 			r.Must(r.FlushRedis().Do(t.Context(), r.Random))
 			r.Await("the position to be saved again after a flush", writtenAgain)
-			_, err = shared.redis.Do(t.Context(), "SET", r.RedisKey(), old) // as after a failover to a replica that lags
+			_, err = redis.Do(t.Context(), "SET", r.RedisKey(), old) // as after a failover to a replica that lags
 			r.Must(err)
 			r.Await("the position to be saved again after a rollback", writtenAgain)
 

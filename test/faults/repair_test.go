@@ -59,6 +59,7 @@ func fixed(t *testing.T, r *cdctest.Rig, exit cdctest.Exit) string {
 func TestRepair(t *testing.T) {
 	for name, source := range sources() {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			rigs := besides(t, source.open, cdctest.InRedis, nil)
 			for _, r := range rigs {
 				keyed(r)

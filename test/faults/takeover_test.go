@@ -22,9 +22,9 @@ func pairOf(t *testing.T, db cdctest.Database) (*cdctest.Rig, *cdctest.Relay) {
 	return r, standby
 }
 
-func startStandby(t *testing.T, r *cdctest.Rig, standby *cdctest.Relay) {
-	t.Helper()
-	r.Must(standby.Start(t.Context()))
+func startStandby(tb testing.TB, r *cdctest.Rig, standby *cdctest.Relay) {
+	tb.Helper()
+	r.Must(standby.Start(tb.Context()))
 	r.Must(standby.AwaitLog(r.Within(time.Minute), `msg="standing by"`))
 }
 

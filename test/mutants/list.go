@@ -16,12 +16,15 @@ const (
 	relay      = "./internal/relay"
 	kafka      = "./internal/kafka"
 	walUnits   = "./internal/wal"
+	setUnits   = "./internal/binlog"
+	letters    = "./internal/deadletter"
+	resolver   = "./internal/dlq"
 )
 
 const postgres = "postgres"
 
 func mutants() []mutant {
-	return slices.Concat(positionMutants(), leaderMutants(), readerMutants(), publisherMutants(), onceMutants(), retentionMutants())
+	return slices.Concat(positionMutants(), leaderMutants(), readerMutants(), publisherMutants(), onceMutants(), retentionMutants(), repairMutants(), letterMutants(), letterOrderMutants())
 }
 
 // positionMutants break the order of acknowledgement, save and confirmation.
@@ -280,6 +283,32 @@ func onceMutants() []mutant {
 			"go on behind a group that was aborted", "internal/relay/commit.go",
 			[]edit{{"r.saved.Store(r.window.reset())", "r.saved.Store(r.window.state().acked)"}},
 			caughtBy{relay, "^TestExactlyOnce$", ""},
+		},
+	}
+}
+
+// repairMutants make repair read less than the gap, or move the position too early.
+func repairMutants() []mutant {
+	return []mutant{
+		{
+			"end the gap at the xmax of the slot's snapshot", "internal/wal/repair.go",
+			[]edit{{"return xmin, max(xmin, next), err", "return xmin, next, err"}},
+			caughtBy{faults, "^TestRepairWhileTransactionsEnd$", postgres},
+		},
+		{
+			"adopt the horizon before the position has passed it", "internal/wal/horizon.go",
+			[]edit{{"if each.at <= position && each.xmin > 0 {", "if each.xmin > 0 {"}},
+			caughtBy{walUnits, "^TestHorizonCountsBehindItsPlace$", ""},
+		},
+		{
+			"save the new position before the rows are published", "internal/repair/source.go",
+			[]edit{{"return s.ground.Stored.Progress\n}\n\n// Confirm", "return s.ground.Next\n}\n\n// Confirm"}},
+			caughtBy{faults, "^TestRepairKilled$", postgres},
+		},
+		{
+			"drop rows that a dead letter needs", "cmd/cdc-relay/stubs.go",
+			[]edit{{"	if len(stubs) == 0 {", "	if len(stubs) >= 0 {"}},
+			caughtBy{faults, "^TestDeadLetterWithoutItsPayload$", postgres},
 		},
 	}
 }

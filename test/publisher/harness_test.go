@@ -242,7 +242,7 @@ func eventually(t *testing.T, within time.Duration, what string, cond func() boo
 	}
 }
 
-func trust(t *testing.T, k *testenv.KafkaCluster) *tls.Config {
+func trust(t *testing.T, k *testenv.KafkaCluster) func() (*tls.Config, error) {
 	t.Helper()
 	pem, err := os.ReadFile(k.CAFile())
 	if err != nil {
@@ -250,5 +250,8 @@ func trust(t *testing.T, k *testenv.KafkaCluster) *tls.Config {
 	}
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(pem)
-	return &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
+	return func() (*tls.Config, error) { return &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}, nil }
 }
+
+// anyTLS does not know the CA of any test server.
+func anyTLS() (*tls.Config, error) { return &tls.Config{MinVersion: tls.VersionTLS12}, nil }

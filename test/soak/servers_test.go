@@ -116,6 +116,6 @@ func (f *failoverRedis) failedOver(r *cdctest.Rig) cdctest.Action {
 		defer f.mu.Unlock()
 		f.now = 1 - f.now
 		r.Redis = other
-		return f.address.Redirect(other.Addr())
+		return f.address.Redirect(other.Addr()) //nolint:contextcheck // the proxy has its own
 	}})
 }

@@ -209,6 +209,29 @@ func TestReadInOrderOfCreation(t *testing.T) {
 	}
 }
 
+// Keys are in the order of the columns' types and none is left out at a limit, also where texts have another order.
+func TestKeysAreInTheOrderOfTheirTypes(t *testing.T) {
+	d := newDatabase(t)
+	d.exec("CREATE TABLE jobs (id bigint PRIMARY KEY, at timestamptz NOT NULL)")
+	d.exec("INSERT INTO jobs SELECT i, '2026-01-02 00:00:00Z' FROM generate_series(8, 12) i")
+	d.exec("INSERT INTO jobs VALUES (3, '9999-12-31 00:00:00Z'), (2, '10000-01-01 00:00:00Z'), (1, '2026-01-02 00:00:00.5Z')")
+	r := d.reader(wal.ReadOptions{Table: "public.jobs", SQL: "public.jobs", Key: "id", At: "at"})
+	var got []string
+	for after := (scan.Key{}); ; {
+		keys, err := r.Keys(t.Context(), scan.Filter{}, scan.Window{}, after, 3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, key := range keys {
+			got, after = append(got, key.ID), key
+		}
+		if len(keys) < 3 {
+			break
+		}
+	}
+	equal(t, got, []string{"8", "9", "10", "11", "12", "1", "3", "2"})
+}
+
 // ids returns the last two digits of the event IDs.
 func ids(b *cdc.Batch) (list []string) {
 	if b == nil {
@@ -226,6 +249,8 @@ func TestTableThatCannotBeReadBySQL(t *testing.T) {
 	d := newDatabase(t)
 	d.exec("CREATE TABLE jobs (id int PRIMARY KEY, at timestamptz, body text)")
 	d.exec("INSERT INTO jobs VALUES (1, NULL, '')")
+	d.exec("CREATE TABLE tasks (id int, at timestamptz)")
+	d.exec("INSERT INTO tasks VALUES (NULL, now())")
 	d.exec("CREATE ROLE reads_nothing LOGIN")
 	for name, c := range map[string]struct {
 		o            wal.ReadOptions
@@ -235,7 +260,8 @@ func TestTableThatCannotBeReadBySQL(t *testing.T) {
 		"no ID":     {wal.ReadOptions{Table: "public.jobs", SQL: "public.jobs", Key: "event_id", At: "at"}, "", "no_id"},
 		"no time":   {wal.ReadOptions{Table: "public.jobs", SQL: "public.jobs", Key: "id"}, "", "no_time"},
 		"text":      {wal.ReadOptions{Table: "public.jobs", SQL: "public.jobs", Key: "id", At: "body"}, "", "no_time"},
-		"NULL":      {wal.ReadOptions{Table: "public.jobs", SQL: "public.jobs", Key: "id", At: "at"}, "", "no_time"},
+		"NULL":      {wal.ReadOptions{Table: "public.jobs", SQL: "public.jobs", Key: "id", At: "at"}, "", "no_place"},
+		"NULL ID":   {wal.ReadOptions{Table: "public.tasks", SQL: "public.tasks", Key: "id", At: "at"}, "", "no_place"},
 		"no rights": {wal.ReadOptions{Table: "public.jobs", SQL: "public.jobs", Key: "id", At: "at"}, "reads_nothing", "no_privilege"},
 	} {
 		r, err := wal.OpenTable(t.Context(), wal.Options{DSN: func() (string, error) { return server.DSN(d.name, c.role), nil }}, c.o)

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime"
 
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
@@ -26,7 +27,13 @@ func main() {
 
 func fetch(ctx context.Context, wanted []string) error {
 	if len(wanted) == 0 || wanted[0] == "all" {
-		wanted = []string{"postgres-15", "postgres-14", "postgres-16", "postgres-17", "postgres-18", "mysql", "mariadb", "mariadb-11.4", "kafka", "redis", "pgbouncer"}
+		wanted = []string{
+			"postgres-15", "postgres-14", "postgres-16", "postgres-17", "postgres-18", "mysql", "mariadb", "mariadb-11.4", "kafka", "redis", "pgbouncer",
+			"helm",
+		}
+		if runtime.GOOS == "linux" {
+			wanted = append(wanted, "buildah", "crun", "systemd-analyze", "promtool", "chromium")
+		}
 	}
 	var errs []error // all of them, so that everything missing can be installed at once
 	for _, what := range wanted {

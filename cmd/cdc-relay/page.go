@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+
+	"github.com/cdc-relay/cdc-relay/internal/admin"
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/config"
+	"github.com/cdc-relay/cdc-relay/internal/dlq"
+	"github.com/cdc-relay/cdc-relay/internal/finding"
+)
+
+// pageLetters is how many dead letters the page shows at once.
+const pageLetters = 50
+
+// letterPage is one page of dead letters, without their payloads.
+type letterPage struct {
+	Letters []dlq.Listed   `json:"letters"`
+	Reasons map[string]int `json:"reasons"`
+	Total   int            `json:"total"`
+	More    bool           `json:"more"`
+}
+
+// pageDesk does what the commands do, with the relay's own configuration and rights.
+func pageDesk(c *config.Config) admin.Desk {
+	desk := admin.Desk{
+		Event: func(ctx context.Context, id string) (any, error) {
+			s := newSearch(&app{env: func(string) (string, bool) { return "", false }}, c, id)
+			if err := s.run(ctx, &ownerFlag{}); err != nil {
+				return nil, err
+			}
+			return s.found, nil
+		},
+		Check: func(ctx context.Context) (any, error) {
+			db, err := newDatabase(c)
+			if err != nil {
+				return nil, err
+			}
+			found := (&check{config: c, db: db}).all(ctx)
+			return report{count(found, finding.Fail) == 0, found}, nil
+		},
+	}
+	if c.DeadLetter.On() {
+		desk.Letters = func(ctx context.Context, after string) (any, error) { return lettersAfter(ctx, c, after) }
+		desk.Resolve = func(ctx context.Context, do, letter string) error { return resolveLetter(ctx, c, do, letter) }
+	}
+	return desk
+}
+
+func lettersAfter(ctx context.Context, c *config.Config, after string) (*letterPage, error) {
+	all, _, err := letterDesk(c).List(ctx, dlq.Filter{})
+	if err != nil {
+		return nil, err
+	}
+	list, err := following(all, after)
+	if err != nil {
+		return nil, err
+	}
+	shown := list[:min(pageLetters, len(list))]
+	return &letterPage{append([]dlq.Listed{}, shown...), dlq.Counts(all), len(all), len(list) > len(shown)}, nil
+}
+
+// resolveLetter asks the relay that leads, which may be another one.
+func resolveLetter(ctx context.Context, c *config.Config, do, id string) error {
+	desk := letterDesk(c)
+	list, end, err := desk.List(ctx, dlq.Filter{IDs: []string{id}})
+	if err != nil {
+		return err
+	}
+	if len(list) != 1 || list[0].Letter != id { // an event's ID may be that of several letters
+		return cdc.Fixable("load the list again", "no dead letter has the ID %s: it was resolved meanwhile", id)
+	}
+	write, closeAll, err := indexWriter(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer closeAll()
+	desk.Write = write
+	why := ""
+	_, failed, err := desk.Ask(ctx, do, []string{id}, end, func(reason string) { why = reason })
+	switch {
+	case err != nil && why != "":
+		return cdc.Fixable("try again when that has passed", "the relay waits: %s", why)
+	case err != nil:
+		return err
+	case failed > 0:
+		return cdc.Fixable("load the list again: it says why; remove the cause", "the letter could not be published, or is behind one that cannot")
+	}
+	return nil
+}

@@ -1,0 +1,64 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/config"
+)
+
+// hangups returns a channel of SIGHUPs, and what ends it.
+func hangups() (<-chan os.Signal, func()) {
+	signals := make(chan os.Signal, 1) // further ones are the same request
+	signal.Notify(signals, syscall.SIGHUP)
+	return signals, func() { signal.Stop(signals) }
+}
+
+// reloadAt reads the configuration file again at each SIGHUP until ctx ends.
+func (a *app) reloadAt(ctx context.Context, hangups <-chan os.Signal, running *config.Config, log *logs) {
+	for {
+		select {
+		case <-hangups:
+			a.reload(running, log)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// reload applies log.level, which is all that a running relay can change. Passwords and certificates need no reload: each
+// connect reads them. A file with a mistake changes nothing.
+func (a *app) reload(running *config.Config, log *logs) {
+	c, err := a.load()
+	if err != nil {
+		logProblems(log, err)
+		return
+	}
+	was, is := log.level.Level(), levelOf(c.Log)
+	log.level.Set(min(was, is)) // so that this is seen
+	log.Info("configuration read again", "log_level", string(c.Log.Level))
+	changed := slices.DeleteFunc(running.Changed(c), func(path string) bool { return path == "log.level" })
+	if len(changed) > 0 {
+		log.Warn("restart the relay to apply the other changes of the configuration", "settings", strings.Join(changed, ", "))
+	}
+	log.level.Set(is)
+}
+
+func logProblems(log *logs, err error) {
+	const text = "configuration not read again: nothing was changed"
+	problems, ok := errors.AsType[config.Problems](err)
+	if !ok {
+		log.Error(text, "error", err)
+	}
+	for _, p := range problems {
+		fix := p.Fix
+		p.Fix = ""
+		log.Error(text, "error", &cdc.FixableError{Cause: p, Fix: fix})
+	}
+}

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/config"
+	"github.com/cdc-relay/cdc-relay/internal/deadletter"
+	"github.com/cdc-relay/cdc-relay/internal/dlq"
+	"github.com/cdc-relay/cdc-relay/internal/retention"
+	"github.com/cdc-relay/cdc-relay/internal/scan"
+)
+
+// stubRow reads the row of a letter that is too large for its topic.
+func stubRow(ctx context.Context, db database, l *deadletter.Letter) (*cdc.Batch, error) {
+	tables := db.tables()
+	i := slices.IndexFunc(tables, func(t outboxTable) bool { return t.name.String() == l.Table })
+	if i < 0 {
+		return nil, fmt.Errorf("its payload is only in table %s, which is not configured", l.Table)
+	}
+	dsn, err := db.connString("")
+	if err != nil {
+		return nil, err
+	}
+	reader, err := db.reader(ctx, dsn, &tables[i])
+	if err != nil {
+		return nil, err
+	}
+	defer reader.Close(ctx)
+	rows := 0
+	var row *cdc.Batch
+	err = scan.Fetch(ctx, reader, l.ID, time.Time{}, func(b *cdc.Batch) error {
+		rows += len(b.Txs)
+		row = b
+		return nil
+	})
+	if err == nil && rows != 1 {
+		err = fmt.Errorf("its payload is only in table %s, which has %s with this event ID", l.Table, plural(rows, "row"))
+	}
+	return row, err
+}
+
+// errStubs keeps the rows that dead letters need. It returns nil without any.
+func errStubs(ctx context.Context, c *config.Config) error {
+	if !c.DeadLetter.On() {
+		return nil
+	}
+	letters, _, err := letterDesk(c).List(ctx, dlq.Filter{})
+	if err != nil {
+		return err
+	}
+	stubs := slices.DeleteFunc(letters, func(l dlq.Listed) bool { return !l.Stub })
+	if len(stubs) == 0 {
+		return nil
+	}
+	return cdc.Fixable("see `cdc-relay dlq list`, and publish them again (`cdc-relay dlq retry`) or drop them",
+		"the payload of %s is only in the outbox table, that of %s among them", plural(len(stubs), "dead letter"), stubs[0].Letter)
+}
+
+// relayedTables are the tables with daily partitions. What was taken out of them stays while dead letters need its rows.
+func relayedTables(c *config.Config, db database, dsn connString, owner bool, load cdc.Loader) (retention.Tables, error) {
+	open, err := db.partitions(dsn, owner, load)
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) ([]retention.Table, func(), error) {
+		tables, closeAll, err := open(ctx)
+		for i := range tables {
+			tables[i] = keptParts{tables[i], c}
+		}
+		return tables, closeAll, err
+	}, nil
+}
+
+type keptParts struct {
+	retention.Table
+
+	config *config.Config
+}
+
+// List looks at the letters last: a row that is relayed by then has its letter.
+func (k keptParts) List(ctx context.Context) ([]cdc.Partition, time.Time, error) {
+	parts, now, err := k.Table.List(ctx)
+	if !slices.ContainsFunc(parts, func(p cdc.Partition) bool { return p.Relayed }) {
+		return parts, now, err
+	}
+	if stubs := errStubs(ctx, k.config); stubs != nil {
+		for i := range parts {
+			if parts[i].Relayed {
+				parts[i].Relayed, parts[i].Kept = false, stubs
+			}
+		}
+	}
+	return parts, now, err
+}
+
+// relayedRows are the tables whose old rows are deleted, but not while dead letters may need them.
+func relayedRows(c *config.Config, db database, dsn connString, load cdc.Loader) retention.RowTables {
+	open := db.rows(dsn, load)
+	return func(ctx context.Context) ([]retention.Rows, func(), error) {
+		tables, closeAll, err := open(ctx)
+		for i := range tables {
+			tables[i] = keptRows{tables[i], c}
+		}
+		return tables, closeAll, err
+	}
+}
+
+type keptRows struct {
+	retention.Rows
+
+	config *config.Config
+}
+
+// Passed looks at the letters last, as keptParts does.
+func (k keptRows) Passed(ctx context.Context, behind cdc.Position) (bool, error) {
+	passed, err := k.Rows.Passed(ctx, behind)
+	if passed && err == nil {
+		err = errStubs(ctx, k.config)
+	}
+	return passed, err
+}

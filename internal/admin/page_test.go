@@ -1,0 +1,191 @@
+package admin_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/cdc-relay/cdc-relay/internal/admin"
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+// hostile is text that a page would run if it took it for HTML.
+const hostile = `<img src=x onerror=alert(1)>`
+
+func TestPageHasStrictHeaders(t *testing.T) {
+	base := "http://" + serve(t, newRelay().options())
+	for _, path := range []string{"/", "/app.js", "/charts.js", "/dom.js", "/letters.js", "/style.css", "/uplot.js", "/uplot.css", "/api/history", "/api/metrics", "/api/rights", "/status"} {
+		r := send(t, http.DefaultClient, http.MethodGet, base+path, "", nil)
+		for name, want := range map[string]string{
+			"Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+			"X-Content-Type-Options":  "nosniff", "Referrer-Policy": "no-referrer",
+		} {
+			if r.code != http.StatusOK || r.header.Get(name) != want {
+				t.Errorf("%s: %d, %s is %q", path, r.code, name, r.header.Get(name))
+			}
+		}
+		if strings.Contains(r.body, " style=") || strings.Contains(r.body, "<script>") {
+			t.Errorf("%s has an inline style or script", path)
+		}
+	}
+}
+
+func TestHealthListenerHasNoPage(t *testing.T) {
+	o := newRelay().options()
+	o.HealthListen = "127.0.0.1:0"
+	base := "http://" + serveHealth(t, o)
+	for _, path := range []string{"/", "/app.js", "/status", "/api/history", "/api/rights"} {
+		if code, _, _ := get(t, base+path); code != http.StatusNotFound {
+			t.Errorf("%s: %d", path, code)
+		}
+	}
+}
+
+func TestDetailsNeedAuthentication(t *testing.T) {
+	o := newRelay().options()
+	o.Desk = deskOf(new(atomic.Int64))
+	base := "http://" + serve(t, o)
+	for _, path := range []string{"letters", "event", "check", "resolve"} {
+		r := send(t, http.DefaultClient, http.MethodPost, base+"/api/"+path, `{"id":"a","do":"drop"}`, nil)
+		if r.code != http.StatusForbidden || !strings.Contains(r.body, "set http.web_config") {
+			t.Errorf("%s: %d %s", path, r.code, r.body)
+		}
+	}
+}
+
+func TestActionsNeedAuthentication(t *testing.T) {
+	o := newRelay().options()
+	o.Actions = true
+	_, err := admin.New(t.Context(), o, slog.New(slog.DiscardHandler))
+	var stop *cdc.StopError
+	if !errors.As(err, &stop) || stop.Reason != "http_actions" || !strings.Contains(cdc.Explain(err), "basic_auth_users") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestActions(t *testing.T) {
+	path, trusted := webConfig(t)
+	json := map[string]string{"Content-Type": "application/json"}
+	tests := []struct {
+		name     string
+		readOnly bool
+		user     string
+		body     string
+		header   map[string]string
+		want     int
+		done     int64
+	}{
+		{"drop", false, "ops:secret", `{"do":"drop","id":"a"}`, json, http.StatusOK, 1},
+		{"read-only", true, "ops:secret", `{"do":"drop","id":"a"}`, json, http.StatusForbidden, 0},
+		{"wrong password", false, "ops:wrong", `{"do":"drop","id":"a"}`, json, http.StatusUnauthorized, 0},
+		{"a form", false, "ops:secret", `{"do":"drop","id":"a"}`, map[string]string{"Content-Type": "text/plain"}, http.StatusBadRequest, 0},
+		{"another site", false, "ops:secret", `{"do":"drop","id":"a"}`, map[string]string{"Content-Type": "application/json", "Sec-Fetch-Site": "cross-site"}, http.StatusForbidden, 0},
+		{"another origin", false, "ops:secret", `{"do":"drop","id":"a"}`, map[string]string{"Content-Type": "application/json", "Origin": "https://rebound.example"}, http.StatusForbidden, 0},
+		{"unknown action", false, "ops:secret", `{"do":"explode","id":"a"}`, json, http.StatusBadRequest, 0},
+		{"a large body", false, "ops:secret", `{"do":"drop","id":"` + strings.Repeat("a", 1<<20) + `"}`, json, http.StatusBadRequest, 0},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var resolved atomic.Int64
+			o := newRelay().options()
+			o.WebConfig, o.Actions, o.Desk = path, !tt.readOnly, deskOf(&resolved)
+			_, port, _ := strings.Cut(serve(t, o), ":")
+			client := &http.Client{Transport: &http.Transport{TLSClientConfig: trusted, DisableKeepAlives: true}}
+			r := send(t, client, http.MethodPost, "https://"+tt.user+"@localhost:"+port+"/api/resolve", tt.body, tt.header)
+			if r.code != tt.want || resolved.Load() != tt.done {
+				t.Errorf("%d %s, %d resolved", r.code, r.body, resolved.Load())
+			}
+		})
+	}
+}
+
+// The log names who acted: the user whose password was verified, or the subject of the certificate, whatever name is sent with it.
+func TestActionIsAudited(t *testing.T) {
+	path, trusted := webConfig(t)
+	dir := filepath.Dir(path)
+	byCertificate := filepath.Join(dir, "certificates.yaml")
+	put(t, byCertificate, "tls_server_config: {cert_file: cert.pem, key_file: key.pem, client_ca_file: cert.pem, client_auth_type: RequireAndVerifyClientCert}\n")
+	cert, err := tls.LoadX509KeyPair(filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct{ config, sent, user string }{{path, "ops:secret", "ops"}, {byCertificate, "mallory:any", "CN=localhost"}} {
+		var log bytes.Buffer
+		o := newRelay().options()
+		o.WebConfig, o.Actions, o.Desk = tt.config, true, deskOf(new(atomic.Int64))
+		s, err := admin.New(t.Context(), o, slog.New(slog.NewJSONHandler(&log, nil)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- s.Run(ctx) }()
+		_, port, _ := strings.Cut(s.Addr().String(), ":")
+		with := trusted.Clone()
+		with.Certificates = []tls.Certificate{cert}
+		client := &http.Client{Transport: &http.Transport{TLSClientConfig: with, DisableKeepAlives: true}}
+		send(t, client, http.MethodPost, "https://"+tt.sent+"@localhost:"+port+"/api/resolve", `{"do":"drop","id":"letter-1"}`, map[string]string{"Content-Type": "application/json"})
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		if !strings.Contains(log.String(), `"audit":"drop","user":"`+tt.user+`"`) || !strings.Contains(log.String(), `"letter":"letter-1"`) {
+			t.Error(log.String())
+		}
+	}
+}
+
+func TestContentIsNoHTML(t *testing.T) {
+	path, trusted := webConfig(t)
+	o := newRelay().options()
+	o.WebConfig, o.Desk = path, deskOf(new(atomic.Int64))
+	_, port, _ := strings.Cut(serve(t, o), ":")
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: trusted, DisableKeepAlives: true}}
+	r := send(t, client, http.MethodPost, "https://ops:secret@localhost:"+port+"/api/letters", `{}`, map[string]string{"Content-Type": "application/json"})
+	if r.code != http.StatusOK || strings.ContainsAny(r.body, "<>") || r.header.Get("Content-Type") != "application/json" {
+		t.Errorf("%d %s", r.code, r.body)
+	}
+}
+
+func deskOf(resolved *atomic.Int64) admin.Desk {
+	return admin.Desk{
+		Letters: func(context.Context, string) (any, error) { return map[string]string{"key": hostile}, nil },
+		Resolve: func(context.Context, string, string) error { resolved.Add(1); return nil },
+	}
+}
+
+type received struct {
+	code   int
+	header http.Header
+	body   string
+}
+
+func send(t *testing.T, client *http.Client, method, url, body string, header map[string]string) received {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Close = true
+	for k, v := range header {
+		req.Header.Set(k, v)
+	}
+	r, err := client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = r.Body.Close() }()
+	text, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return received{r.StatusCode, r.Header, string(text)}
+}

@@ -1,0 +1,131 @@
+package binlog
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"net"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	gomysql "github.com/go-mysql-org/go-mysql/mysql"
+	fake "github.com/go-mysql-org/go-mysql/server"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+// Both clients send a password in clear text, as IAM tokens are, only if allowCleartextPasswords is set. Without TLS a server that
+// asks for it does not get it.
+func TestCleartextPassword(t *testing.T) {
+	token := "db.example.com:3306/?Action=connect&X-Amz-Signature=" + strings.Repeat("0123456789abcdef", 80) + `%s"'\`
+	web := httptest.NewTLSServer(nil)
+	defer web.Close()
+	roots := x509.NewCertPool()
+	roots.AddCert(web.Certificate())
+	secure := func() (*tls.Config, error) { return &tls.Config{RootCAs: roots, ServerName: "127.0.0.1"}, nil }
+	for name, tt := range map[string]struct {
+		tls    func() (*tls.Config, error)
+		params string
+		stops  bool
+	}{
+		"allowed":              {secure, "?allowCleartextPasswords=true", false},
+		"not allowed, no TLS":  {nil, "", true},
+		"not allowed with TLS": {secure, "", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var serverTLS *tls.Config
+			if tt.tls != nil {
+				serverTLS = &tls.Config{Certificates: web.TLS.Certificates}
+			}
+			address, told := asksForPassword(t, serverTLS, token)
+			o := Options{DSN: func() (string, error) { return "relay:" + token + "@tcp(" + address + ")/orders" + tt.params, nil }, TLS: tt.tls}
+			db, _, err := connectSQL(t.Context(), &o)
+			if err == nil {
+				_ = db.Close()
+			}
+			wantCleartext(t, "queries", err, tt.stops)
+			if tt.stops && tt.tls != nil {
+				return // the relay never gets to the second connection
+			}
+			cfg, err := o.endpoint()
+			if err != nil {
+				t.Fatal(err)
+			}
+			conn, err := connectReplication(t.Context(), cfg)
+			if err == nil {
+				_ = conn.Close()
+			}
+			wantCleartext(t, "replication", err, tt.stops)
+			if got := len(told); got != map[bool]int{false: 2, true: 0}[tt.stops] {
+				t.Errorf("the server got the password %d times", got)
+			}
+		})
+	}
+}
+
+func wantCleartext(t *testing.T, connection string, err error, stops bool) {
+	t.Helper()
+	var stop *cdc.StopError
+	if errors.As(err, &stop) != stops || stops && stop.Reason != "cleartext" || !stops && err != nil {
+		t.Errorf("%s: %v", connection, err)
+	}
+	if err != nil && strings.Contains(cdc.Explain(err), "Signature") {
+		t.Errorf("%s: leaked in %v", connection, err)
+	}
+}
+
+// asksForPassword starts a server that asks every client for the password in clear text, and hands out what it is told.
+func asksForPassword(t *testing.T, secure *tls.Config, password string) (address string, told chan string) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	told = make(chan string, 10)
+	users := fake.NewInMemoryAuthenticationHandler(gomysql.AUTH_CLEAR_PASSWORD)
+	if err := users.AddUser("relay", password); err != nil {
+		t.Fatal(err)
+	}
+	s := fake.NewServerWithAuth("8.4.0", gomysql.DEFAULT_COLLATION_ID, gomysql.AUTH_NATIVE_PASSWORD, nil, secure, clearPassword{told, password})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			c, err := s.NewCustomizedConn(conn, users, accepting{})
+			for err == nil {
+				err = c.HandleCommand()
+			}
+			_ = conn.Close()
+		}
+	}()
+	t.Cleanup(func() {
+		_ = listener.Close()
+		<-done
+	})
+	return listener.Addr().String(), told
+}
+
+// clearPassword is the server's side of mysql_clear_password.
+type clearPassword struct {
+	told     chan string
+	password string
+}
+
+func (clearPassword) Validate(string) bool { return true }
+
+func (p clearPassword) Authenticate(_ *fake.Conn, plugin string, sent []byte) error {
+	if got := strings.TrimSuffix(string(sent), "\x00"); plugin != gomysql.AUTH_CLEAR_PASSWORD || got != p.password {
+		return fake.ErrAccessDenied
+	}
+	p.told <- p.password
+	return nil
+}
+
+type accepting struct{ fake.EmptyHandler }
+
+func (accepting) HandleQuery(string) (*gomysql.Result, error) { return gomysql.NewResult(nil), nil }

@@ -1,0 +1,250 @@
+package binlog
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	gomysql "github.com/go-mysql-org/go-mysql/mysql"
+	"github.com/go-mysql-org/go-mysql/replication"
+	"github.com/go-sql-driver/mysql"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+// # A restored server
+//
+// A server that was restored from a backup gives its GTIDs a second time, to other transactions. Once it has executed all that is in
+// our position, the sets do not show that, and the relay would skip what was committed under GTIDs that it published already. So the
+// checkpoint holds one of the last transactions before its position with a time, a stamp, and each connect reads
+// that transaction again, on a connection of its own.
+//
+// The rules make sure that no start is refused wrongly:
+//
+//  1. The time is one that all servers of a history have in their binlogs. On MySQL it is the commit time on the server where the
+//     transaction was committed first, in microseconds. MariaDB's GTID has another time on a replica, but rows keep theirs, in
+//     seconds. A replica may leave rows out (filters, ROLLBACK TO), so a transaction counts only if its rows all have the same time.
+//  2. Nothing but the time is compared: tables, columns, routes and policies may have changed since.
+//  3. Only another time is another history. If the transaction was purged, has no time or no rows, or cannot be read soon, the start
+//     goes on: an administrator may have skipped a transaction on a replica with an empty one.
+//  4. Whatever moves the position by other means than reading (setup, position set, repair) stores no stamp.
+
+// stamp is a transaction and its time. The zero value is none.
+type stamp struct {
+	tx gtid
+	at int64 // Unix microseconds
+}
+
+// mixedTimes is the time of a transaction whose rows have several.
+const mixedTimes = -1
+
+// text is the stamp's form in a checkpoint.
+func (s stamp) text(f cdc.Flavor) cdc.Position {
+	if s.at <= 0 {
+		return ""
+	}
+	return cdc.Position(s.tx.text(f) + "@" + strconv.FormatInt(s.at, 10))
+}
+
+// parseStamp returns none for a text that it does not know.
+func parseStamp(f cdc.Flavor, text cdc.Position) stamp {
+	id, at, _ := strings.Cut(string(text), "@")
+	micros, err := strconv.ParseInt(at, 10, 64)
+	if err != nil {
+		return stamp{}
+	}
+	set, err := parseSet(f, id)
+	if err != nil {
+		return stamp{}
+	}
+	return stamp{only(set), micros}
+}
+
+// only returns the one transaction of a set.
+func only(set gtidSet) (g gtid) {
+	switch set := set.(type) {
+	case mariadbSet:
+		for _, last := range set {
+			g = last
+		}
+	case mysqlSet:
+		for sid, tags := range set.MysqlGTIDSet {
+			for tag, intervals := range tags {
+				g = gtid{sid: sid, tag: tag, number: uint64(intervals[0].Start)}
+			}
+		}
+	}
+	return g
+}
+
+// before returns a position whose next transaction is g; nil if there is none.
+func before(set gtidSet, g gtid) gtidSet {
+	set = set.clone()
+	switch set := set.(type) {
+	case mariadbSet:
+		if g.number < 2 || set[g.domain].number < g.number {
+			return nil
+		}
+		set[g.domain] = gtid{domain: g.domain, server: g.server, number: g.number - 1}
+	case mysqlSet:
+		intervals := set.MysqlGTIDSet[g.sid][g.tag]
+		for i, x := range intervals {
+			if n := int64(g.number); x.Start <= n && n < x.Stop {
+				set.replace(g, apart(intervals, i, n))
+				return set
+			}
+		}
+		return nil
+	}
+	return set
+}
+
+// replace replaces the intervals of g's origin. None is left empty: MySQL 9.7 crashes if a dump request has a tag without intervals.
+func (s mysqlSet) replace(g gtid, intervals gomysql.IntervalSlice) {
+	tags := s.MysqlGTIDSet[g.sid]
+	if len(intervals) > 0 {
+		tags[g.tag] = intervals
+		return
+	}
+	if delete(tags, g.tag); len(tags) == 0 {
+		delete(s.MysqlGTIDSet, g.sid)
+	}
+}
+
+// apart returns the intervals with n, which is in the one at i, left out.
+func apart(intervals gomysql.IntervalSlice, i int, n int64) gomysql.IntervalSlice {
+	x := intervals[i]
+	kept := append(gomysql.IntervalSlice{}, intervals[:i]...)
+	for _, rest := range []gomysql.Interval{{Start: x.Start, Stop: n}, {Start: n + 1, Stop: x.Stop}} {
+		if rest.Start < rest.Stop {
+			kept = append(kept, rest)
+		}
+	}
+	return append(kept, intervals[i+1:]...)
+}
+
+// dated notes the time of rows, of whatever table. MySQL's time is that of the GTID; see [transaction.mysql].
+func (ss *session) dated(e event) {
+	if ss.src.flavor != cdc.MariaDB {
+		return
+	}
+	switch at := int64(e.seconds()) * 1e6; ss.tx.stamped {
+	case at:
+	case 0:
+		ss.tx.stamped = at
+	default:
+		ss.tx.stamped = mixedTimes
+	}
+}
+
+// lookBackTimeout is how long the server may take to find a transaction that is in its binlog; the stream takes as long again.
+const lookBackTimeout = 5 * time.Second
+
+// recognise returns an error if the server has another transaction under the stamp's GTID.
+func (s *Source) recognise(ctx context.Context, db *sql.DB, cfg *mysql.Config, from gtidSet) error {
+	if s.stamp.at <= 0 {
+		return nil
+	}
+	at := before(from, s.stamp.tx)
+	if at == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookBackTimeout)
+	defer cancel()
+	found, err := s.lookBack(ctx, db, cfg, at)
+	if err != nil {
+		s.log.Debug("last transaction not compared", "transaction", s.stamp.tx.text(s.flavor), "error", err)
+		return nil
+	}
+	if found <= 0 || found == s.stamp.at {
+		return nil
+	}
+	return otherHistory(s.stamp.tx.text(s.flavor), s.stamp.at, found)
+}
+
+func otherHistory(tx string, published, found int64) error {
+	clock := func(micros int64) string { return time.UnixMicro(micros).UTC().Format(time.RFC3339) }
+	return cdc.PositionError("other_history",
+		"check what consumers have, then publish the rows since a time before the backup, and store a new position, with `cdc-relay repair --since TIME`",
+		"transaction %s, which the relay has read, is of %s, and the server has another one of %s under this GTID: the position belongs to another history of this server (a backup was restored, or its binlog was reset)",
+		tx, clock(published), clock(found))
+}
+
+// lookBack returns the time of the stamp's transaction on the server, 0 if it is not known. The session that reads it belongs to a
+// source of its own, as that of a lookahead does.
+func (s *Source) lookBack(ctx context.Context, db *sql.DB, cfg *mysql.Config, at gtidSet) (int64, error) {
+	other := &Source{opts: s.opts, log: s.log, flavor: s.flavor, account: s.account, toEnd: true}
+	other.opts.ServerID = 0
+	id, err := other.serverID(ctx, db)
+	if err != nil {
+		return 0, err
+	}
+	ss, err := other.open(ctx, cfg, at, id)
+	if err != nil {
+		return 0, err
+	}
+	defer ss.close()
+	defer context.AfterFunc(ctx, func() { _ = ss.conn.Close() })()
+	for {
+		e, err := ss.nextEvent(ctx)
+		if errors.Is(err, errEnded) {
+			return 0, nil
+		}
+		if err != nil {
+			return 0, err
+		}
+		if found, err := ss.timeOf(s.stamp.tx, e); found != 0 || err != nil {
+			return max(found, 0), err
+		}
+	}
+}
+
+// timeOfDDL returns the time of a transaction that is one statement.
+func (ss *session) timeOfDDL(e event) (int64, error) {
+	parsed, err := ss.parse(e)
+	if err != nil {
+		return 0, err
+	}
+	q, ok := parsed.Event.(*replication.QueryEvent)
+	if !ok || slices.Contains([]string{"BEGIN", "COMMIT", "ROLLBACK"}, strings.ToUpper(string(q.Query))) {
+		return 0, nil
+	}
+	return ss.tx.stamped, nil
+}
+
+// notKnown is an answer of timeOf.
+const notKnown = -1
+
+// timeOf returns the time of the transaction g once e, the next event, shows it; 0: not yet.
+func (ss *session) timeOf(g gtid, e event) (int64, error) {
+	switch e.kind() { //nolint:exhaustive // the rest does not tell
+	case replication.FORMAT_DESCRIPTION_EVENT:
+		return 0, ss.format(e)
+	case replication.GTID_EVENT, replication.GTID_TAGGED_LOG_EVENT, replication.MARIADB_GTID_EVENT:
+		ended := ss.tx.id == g
+		if err := ss.begin(e); err != nil || !ended {
+			return 0, err
+		}
+		return notKnown, nil
+	}
+	if ss.tx.id != g { // of another server or domain, and behind our position
+		return 0, nil
+	}
+	switch e.kind() { //nolint:exhaustive // the rest does not tell
+	case replication.TABLE_MAP_EVENT, replication.TRANSACTION_PAYLOAD_EVENT:
+		return ss.tx.stamped, nil // MySQL's; with MariaDB rows follow
+	case replication.QUERY_EVENT:
+		return ss.timeOfDDL(e)
+	case replication.XID_EVENT:
+		return notKnown, nil
+	case replication.WRITE_ROWS_EVENTv1, replication.UPDATE_ROWS_EVENTv1, replication.DELETE_ROWS_EVENTv1,
+		replication.MARIADB_WRITE_ROWS_COMPRESSED_EVENT_V1, replication.MARIADB_UPDATE_ROWS_COMPRESSED_EVENT_V1, replication.MARIADB_DELETE_ROWS_COMPRESSED_EVENT_V1:
+		ss.dated(e)
+		return ss.tx.stamped, nil
+	}
+	return 0, nil
+}

@@ -1,0 +1,131 @@
+package config
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+// Command is a program that prints a secret, and its arguments.
+type Command []string
+
+const (
+	commandTimeout = 15 * time.Second
+	// commandReuse is how long an output serves further connects: a relay opens several connections at once, and a program
+	// that takes longer than a caller waits must serve the caller's next attempt.
+	commandReuse = 5 * time.Second
+	// maxOutput is far above the size of any token, and maxSaid that of the part of standard error in an error.
+	maxOutput, maxSaid = 64 << 10, 500
+)
+
+// command checks a command beside the secret that it replaces, and returns the secret that it prints.
+func (d *document) command(c Command, beside Secret, setting string) Secret {
+	path := setting + "_command"
+	if len(c) == 0 || d.badBelow(path) {
+		return Secret{}
+	}
+	if !beside.IsZero() {
+		d.report(path, "keep one of them", "is set beside %s", setting)
+		return Secret{}
+	}
+	if strings.Contains(c[0], "/") {
+		absolute, err := filepath.Abs(resolve(d.refs.dir, c[0]))
+		if err == nil {
+			c[0] = absolute
+		}
+	}
+	if _, err := exec.LookPath(c[0]); err != nil {
+		d.report(path, "install it, or correct its name", "names a program that cannot be run (%v)", cdc.LastCause(err))
+		return Secret{}
+	}
+	return c.secret()
+}
+
+// secret returns what the command prints. Callers at the same time share one run.
+func (c Command) secret() Secret {
+	var (
+		mu    sync.Mutex
+		value string
+		err   error
+		at    time.Time
+	)
+	return Secret{shown: hidden, reveal: func() (string, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if at.IsZero() || time.Since(at) > commandReuse || err != nil {
+			value, err = c.run(commandTimeout)
+			at = time.Now()
+		}
+		return value, err
+	}}
+}
+
+// run runs the command. Its output is in no error.
+func (c Command) run(timeout time.Duration) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, c[0], c[1:]...)
+	out, said := &limited{most: maxOutput}, &limited{most: maxSaid}
+	cmd.Stdout, cmd.Stderr = out, said
+	cmd.WaitDelay = time.Second // for what the program started and left behind
+	inGroup(cmd)
+	err := cmd.Run()
+	name := filepath.Base(c[0])
+	switch {
+	case ctx.Err() != nil:
+		return "", cdc.Fixable("run it as the relay's user to see what it waits for", "%s did not end within %s", name, timeout)
+	case out.full:
+		return "", cdc.Fixable("let it print the password alone", "%s printed more than %d KiB", name, maxOutput>>10)
+	case err != nil && !errors.Is(err, exec.ErrWaitDelay):
+		return "", cdc.Fixable("run it as the relay's user to see why", "%s failed (%w)%s", name, err, said.after(out))
+	}
+	value := trimNewline(string(out.kept))
+	if value == "" {
+		return "", cdc.Fixable("let it print the password on standard output", "%s printed nothing%s", name, said.after(out))
+	}
+	return value, nil
+}
+
+// limited keeps the start of what is written to it.
+type limited struct {
+	kept []byte
+	most int
+	full bool
+}
+
+func (l *limited) Write(b []byte) (int, error) {
+	room := l.most - len(l.kept)
+	l.full = l.full || len(b) > room
+	l.kept = append(l.kept, b[:min(len(b), room)]...)
+	return len(b), nil
+}
+
+// after returns standard error for an error's text, on one line and without the output.
+func (l *limited) after(out *limited) string {
+	text := string(l.kept)
+	if secret := strings.TrimSpace(string(out.kept)); secret != "" {
+		text = strings.ReplaceAll(text, secret, hidden)
+	}
+	if text = strings.Join(strings.Fields(text), " "); text == "" {
+		return ""
+	}
+	return fmt.Sprintf(": %s", text)
+}
+
+// current returns the value of the last of the secrets that is set, which is the command's.
+func current(secrets ...Secret) (string, error) {
+	for _, s := range slices.Backward(secrets) {
+		if !s.IsZero() {
+			return s.Reveal()
+		}
+	}
+	return "", nil
+}

@@ -1,0 +1,44 @@
+package config_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/cdc-relay/cdc-relay/internal/config"
+)
+
+// Each example of docs/security.md is a configuration that loads, where its programs and files exist.
+func TestSecurityExamples(t *testing.T) {
+	text := example(t, "../../docs/security.md")
+	dir := t.TempDir()
+	writeCertificate(t, dir)
+	for _, program := range []string{"aws", "gcloud", "az"} {
+		if err := os.WriteFile(filepath.Join(dir, program), []byte("#!/bin/sh\n"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	for _, name := range []string{"postgres", "mysql", "redis", "oauth"} {
+		writeFile(t, filepath.Join(dir, name), "hunter2\n")
+	}
+	blocks := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(text, -1)
+	if len(blocks) < 11 {
+		t.Errorf("%d examples", len(blocks))
+	}
+	for _, block := range blocks {
+		yaml := strings.NewReplacer("/run/secrets/", dir+"/", "global-bundle.pem", "ca.pem", "server-ca.pem", "ca.pem").Replace(block[1])
+		c, err := config.Parse(filepath.Join(dir, "cdc-relay.yaml"), []byte(yaml), environment(nil))
+		if err != nil {
+			t.Errorf("%s\n%v", block[1], err)
+			continue
+		}
+		for _, warning := range c.Warnings() {
+			if strings.Contains(block[1], "tls:") && !strings.Contains(warning.Text, "PostgreSQL") {
+				t.Errorf("%s\n%s", block[1], warning.Text)
+			}
+		}
+	}
+}

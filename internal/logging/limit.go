@@ -1,0 +1,137 @@
+// Package logging limits log lines that repeat.
+package logging
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+// interval is the time in which the first of lines that repeat is written, and then how many others there were.
+const interval = 10 * time.Second
+
+// Limiter is a handler that writes lines with the mark [cdc.Repeats] once in an interval, and all others.
+type Limiter struct {
+	slog.Handler
+
+	bursts *bursts
+}
+
+// Limit returns a handler that writes to h.
+func Limit(h slog.Handler) *Limiter {
+	return &Limiter{h, &bursts{open: map[line]*burst{}}}
+}
+
+// Handle writes the record, or counts it.
+func (l *Limiter) Handle(ctx context.Context, r slog.Record) error {
+	if which, repeats := identify(r); repeats && l.bursts.repeated(which, r, l.Handler) { //nolint:contextcheck // the interval ends after the call
+		return nil
+	}
+	return l.Handler.Handle(ctx, r)
+}
+
+// WithAttrs returns a handler with the same limits.
+func (l *Limiter) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return &Limiter{l.Handler.WithAttrs(attrs), l.bursts}
+}
+
+// WithGroup returns a handler with the same limits.
+func (l *Limiter) WithGroup(name string) slog.Handler {
+	return &Limiter{l.Handler.WithGroup(name), l.bursts}
+}
+
+// Flush writes what was counted so far.
+func (l *Limiter) Flush() {
+	for _, which := range l.bursts.lines() {
+		l.bursts.end(which)
+	}
+}
+
+// line is what lines that repeat have in common.
+type line struct{ message, table, topic, reason string }
+
+// identify returns the record's line, and whether it has the mark.
+func identify(r slog.Record) (which line, repeats bool) {
+	which.message = r.Message
+	var see func(a slog.Attr) bool
+	see = func(a slog.Attr) bool {
+		switch {
+		case cdc.IsRepeats(a):
+			repeats = true
+		case a.Key == "table":
+			which.table = a.Value.String()
+		case a.Key == "topic":
+			which.topic = a.Value.String()
+		case a.Key == "reason":
+			which.reason = a.Value.String()
+		case a.Key == "" && a.Value.Kind() == slog.KindGroup:
+			for _, member := range a.Value.Group() {
+				see(member)
+			}
+		}
+		return true
+	}
+	r.Attrs(see)
+	return which, repeats
+}
+
+// bursts are the lines that were written within the last interval.
+type bursts struct {
+	mu   sync.Mutex
+	open map[line]*burst
+}
+
+type burst struct {
+	handler slog.Handler
+	timer   *time.Timer
+	more    int
+	last    slog.Record // of those that were left out
+}
+
+// repeated reports whether a line is left out, and counts it.
+func (b *bursts) repeated(which line, r slog.Record, h slog.Handler) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if same := b.open[which]; same != nil {
+		same.more++
+		same.last = r.Clone()
+		return true
+	}
+	b.open[which] = &burst{handler: h, timer: time.AfterFunc(interval, func() { b.end(which) })}
+	return false
+}
+
+func (b *bursts) lines() []line {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	all := make([]line, 0, len(b.open))
+	for which := range b.open {
+		all = append(all, which)
+	}
+	return all
+}
+
+// end writes how many lines were left out, with the attributes of the last one.
+func (b *bursts) end(which line) {
+	b.mu.Lock()
+	over := b.open[which]
+	delete(b.open, which)
+	b.mu.Unlock()
+	if over == nil {
+		return
+	}
+	over.timer.Stop()
+	if over.more == 0 {
+		return
+	}
+	r := slog.NewRecord(time.Now(), over.last.Level, "repeated lines left out", 0)
+	r.AddAttrs(slog.String("line", which.message), slog.Int("left_out", over.more))
+	over.last.Attrs(func(a slog.Attr) bool {
+		r.AddAttrs(a)
+		return true
+	})
+	_ = over.handler.Handle(context.Background(), r) // as slog does
+}

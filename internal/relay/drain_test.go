@@ -1,0 +1,90 @@
+package relay
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+// fullLetters is a sink that accepts so many batches, because there may be no more dead letters then.
+type fullLetters struct {
+	*fakes
+
+	room     uint64
+	accepted atomic.Uint64
+}
+
+func (f *fullLetters) Send(ctx context.Context, r *cdc.Routed) error {
+	if r.Seq() > f.room {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	f.accepted.Store(r.Seq())
+	return f.fakes.Send(ctx, r)
+}
+
+func (f *fullLetters) Stuck() (last uint64, stuck bool) {
+	last = f.accepted.Load()
+	return last, last >= f.room
+}
+
+// letterStage is the stage of a fullLetters.
+type letterStage struct{ *fullLetters }
+
+func (letterStage) Load(context.Context, cdc.Source, cdc.Progress) error { return nil }
+func (letterStage) Run(context.Context, func() cdc.Progress)             {}
+
+// A relay that may have no more dead letters stops at once: what the sink has accepted is saved, and nothing waits for the rest.
+func TestStopWhileThereMayBeNoMoreLetters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fullLetters{fakes: &fakes{batches: 4, durable: make(chan cdc.Durable)}, room: 2}
+		r := New(options(), Stages{Source: f, Router: f, Sink: f, Checkpointer: f, Letters: letterStage{f}}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		began := time.Now()
+		if err := r.Run(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(began) - time.Hour; took >= options().ShutdownTimeout || f.stored.Progress.Position != "2" {
+			t.Errorf("took %s, saved %s", took, f.stored.Progress.Position)
+		}
+	})
+}
+
+// hungStore does not answer before its caller gives up.
+type hungStore struct{ *fakes }
+
+func (h hungStore) Save(ctx context.Context, c cdc.Checkpoint) error {
+	if c.Sequence > 0 {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return h.fakes.Save(ctx, c)
+}
+
+// An exactly-once relay that ends does not wait for the copy of the position, and does not say that it tries again.
+func TestSaveThatTheEndInterrupts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakes{durable: make(chan cdc.Durable)}
+		var log bytes.Buffer
+		r := New(options(), Stages{Source: f, Router: f, Sink: f, Checkpointer: hungStore{f}, Committer: &committer{}}, slog.New(slog.NewTextHandler(&log, nil)), prometheus.NewRegistry())
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		time.AfterFunc(saveAgain+time.Second, cancel) // within a save
+		if err := r.Run(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(log.String(), "retrying") {
+			t.Error(log.String())
+		}
+	})
+}

@@ -1,0 +1,128 @@
+package token
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"golang.org/x/oauth2"
+	"golang.org/x/oauth2/clientcredentials"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+// Endpoint is a token endpoint with the client's credentials.
+type Endpoint struct {
+	URL, ClientID string
+	// Secret is called for every token, so that a rotated one is used.
+	Secret func() (string, error)
+	Scopes []string
+	// Params are more parameters of the request.
+	Params map[string]string
+	// TLS is called for every token; nil: with the system's CAs.
+	TLS func() (*tls.Config, error)
+	// Timeout bounds one request, answer included; 0 is 10 s.
+	Timeout time.Duration
+}
+
+const requestTimeout = 10 * time.Second
+
+const setting = "kafka.sasl.oauth."
+
+// Fetch gets a token by the grant "client credentials".
+func (e *Endpoint) Fetch(ctx context.Context) (string, time.Time, error) {
+	secret, err := e.Secret()
+	if err != nil {
+		return "", time.Time{}, fmt.Errorf("%sclient_secret: %w", setting, err)
+	}
+	client, err := e.client()
+	if err != nil {
+		return "", time.Time{}, cdc.Stop(cdc.ClassConfig, "kafka_oauth", fmt.Errorf("%stls: %w", setting, err), "correct the file, or its path")
+	}
+	asking, cancel := context.WithTimeout(ctx, cmp.Or(e.Timeout, requestTimeout))
+	defer cancel()
+	params := url.Values{}
+	for name, value := range e.Params {
+		params.Set(name, value)
+	}
+	conf := clientcredentials.Config{ClientID: e.ClientID, ClientSecret: secret, TokenURL: e.URL, Scopes: e.Scopes, EndpointParams: params}
+	token, err := conf.Token(context.WithValue(asking, oauth2.HTTPClient, client))
+	if err != nil {
+		return "", time.Time{}, e.explain(ctx, err, secret)
+	}
+	return token.AccessToken, token.Expiry, nil
+}
+
+var errRedirect = errors.New("redirect")
+
+// client makes one request on a connection of its own, so that renewed CAs are used. It follows no redirect: the secret is for
+// this endpoint alone.
+func (e *Endpoint) client() (*http.Client, error) {
+	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true, ForceAttemptHTTP2: true}
+	if e.TLS != nil {
+		var err error
+		if transport.TLSClientConfig, err = e.TLS(); err != nil {
+			return nil, err
+		}
+	}
+	refuse := func(r *http.Request, _ []*http.Request) error {
+		return fmt.Errorf("%w to %s", errRedirect, r.URL.Host)
+	}
+	return &http.Client{Transport: transport, CheckRedirect: refuse}, nil
+}
+
+// explain says what is wrong with the endpoint's answer, without its body, which may repeat the request.
+func (e *Endpoint) explain(ctx context.Context, err error, secret string) error {
+	var answer *oauth2.RetrieveError
+	var failed *url.Error
+	stop := func(fix, format string, args ...any) error {
+		return cdc.ConfigError("kafka_oauth", fix, "token endpoint "+e.URL+" "+format, args...)
+	}
+	switch {
+	case errors.As(err, &answer) && answer.Response != nil:
+		return e.refused(answer, secret)
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, context.DeadlineExceeded):
+		return e.away("did not answer within " + cmp.Or(e.Timeout, requestTimeout).String())
+	case errors.Is(err, errRedirect):
+		errors.As(err, &failed)
+		return stop("set "+setting+"token_url to the address that answers with a token", "answers with a %w", failed.Err)
+	case errors.As(err, &failed) && cdc.TLSFix(err, setting+"tls") != "":
+		return stop(cdc.TLSFix(err, setting+"tls"), "cannot be trusted (%w)", failed.Err)
+	case errors.As(err, &failed):
+		return e.away("cannot be reached (" + cdc.LastCause(failed) + ")")
+	default:
+		return cdc.Fixable("correct "+setting+"token_url, or wait until the endpoint answers with a token",
+			"token endpoint %s answers with something else than a token", e.URL)
+	}
+}
+
+func (e *Endpoint) away(what string) error {
+	return cdc.Fixable("start it, or correct "+setting+"token_url, DNS, proxy and firewall", "token endpoint %s %s", e.URL, what)
+}
+
+// refused tells what the endpoint says: RFC 6749, section 5.2.
+func (e *Endpoint) refused(answer *oauth2.RetrieveError, secret string) error {
+	said := http.StatusText(answer.Response.StatusCode)
+	if answer.ErrorCode != "" {
+		said = strings.Join(strings.Fields(answer.ErrorCode+" "+answer.ErrorDescription), " ")
+		said = strings.ReplaceAll(said, secret, "***")
+	}
+	const most = 300
+	status, cause := answer.Response.StatusCode, fmt.Errorf("token endpoint %s refuses the request (%d: %.*s)", e.URL, answer.Response.StatusCode, most, said)
+	switch {
+	case status >= http.StatusInternalServerError, status == http.StatusTooManyRequests, status == http.StatusRequestTimeout:
+		return &cdc.FixableError{Cause: cause, Fix: "wait until it works again, or read its log"}
+	case status == http.StatusNotFound || status == http.StatusMethodNotAllowed:
+		return cdc.Stop(cdc.ClassConfig, "kafka_oauth", cause, "correct "+setting+"token_url")
+	default:
+		return cdc.Stop(cdc.ClassConfig, "kafka_oauth", cause, "correct "+setting+"client_id, client_secret, scopes and params")
+	}
+}

@@ -1,0 +1,260 @@
+package token_test
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/config"
+	"github.com/cdc-relay/cdc-relay/internal/token"
+)
+
+const secret = `%s"'& hunter2é`
+
+func endpoint(address string) *token.Endpoint {
+	return &token.Endpoint{
+		URL: address, ClientID: "relay", Secret: func() (string, error) { return secret, nil },
+		Scopes: []string{"kafka", "orders"}, Params: map[string]string{"audience": "kafka"},
+	}
+}
+
+func TestClientCredentials(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		user, password, _ := r.BasicAuth()
+		password, _ = url.QueryUnescape(password)
+		if user != "relay" || password != secret || r.FormValue("grant_type") != "client_credentials" ||
+			r.FormValue("scope") != "kafka orders" || r.FormValue("audience") != "kafka" {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(map[string]any{"access_token": "a.b.c", "token_type": "Bearer", "expires_in": 300})
+	}))
+	defer server.Close()
+	got, expires, err := endpoint(server.URL).Fetch(t.Context())
+	if left := time.Until(expires); got != "a.b.c" || err != nil || left < 4*time.Minute || left > 5*time.Minute {
+		t.Errorf("%q %s %v", got, expires, err)
+	}
+}
+
+// Each answer of an endpoint that is not a token is one line with its address and a fix, and without the secret, which some
+// endpoints repeat. What may pass by itself is no stop.
+func TestBadEndpoints(t *testing.T) {
+	t.Parallel()
+	told := make(chan string, 100)
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { told <- r.Header.Get("Authorization") }))
+	defer elsewhere.Close()
+	for name, tt := range map[string]struct {
+		answer http.HandlerFunc
+		says   []string
+		stops  bool
+	}{
+		"redirect": {func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, elsewhere.URL, http.StatusTemporaryRedirect)
+		}, []string{"redirect to 127.0.0.1", "token_url"}, true},
+		"500": {func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(http.StatusInternalServerError)
+			repeat(w, r)
+		}, []string{"500: Internal Server Error"}, false},
+		"HTML": {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>hello") }, []string{"something else than a token"}, false},
+		"no token": {func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, "{}")
+		}, []string{"something else than a token"}, false},
+		"404":          {http.NotFound, []string{"404: Not Found", "token_url"}, true},
+		"wrong secret": {refuse, []string{"401: invalid_client no *** here", "client_secret"}, true},
+		"endless":      {endless, []string{"something else than a token"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := httptest.NewServer(tt.answer)
+			defer server.Close()
+			_, _, err := endpoint(server.URL).Fetch(t.Context())
+			check(t, err, tt.stops, append(tt.says, server.URL)...)
+		})
+	}
+	t.Cleanup(func() {
+		if len(told) > 0 {
+			t.Errorf("the secret went elsewhere: %s", <-told)
+		}
+	})
+}
+
+func check(t *testing.T, err error, stops bool, says ...string) {
+	t.Helper()
+	var stop *cdc.StopError
+	have := cdc.Explain(err)
+	if errors.As(err, &stop) != stops || cdc.Fix(err) == "" || strings.Contains(have, "\n") || strings.Contains(have, "hunter2") {
+		t.Errorf("have %s (stop: %v)", have, stop != nil)
+	}
+	for _, word := range says {
+		if !strings.Contains(have, word) {
+			t.Errorf("%s does not say %s", have, word)
+		}
+	}
+}
+
+func repeat(w io.Writer, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	_, _ = fmt.Fprintf(w, "%s %s %s", secret, r.Header, body)
+}
+
+func refuse(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusUnauthorized)
+	_ = json.NewEncoder(w).Encode(map[string]string{"error": "invalid_client", "error_description": "no " + secret + " here"})
+}
+
+// endless never ends its answer; a client reads no more than it needs.
+func endless(w http.ResponseWriter, r *http.Request) {
+	for r.Context().Err() == nil {
+		if _, err := w.Write(make([]byte, 1<<16)); err != nil {
+			return
+		}
+	}
+}
+
+func TestUnreachableEndpoints(t *testing.T) {
+	t.Parallel()
+	closed := httptest.NewServer(nil)
+	closed.Close()
+	_, _, err := endpoint(closed.URL).Fetch(t.Context())
+	check(t, err, false, closed.URL, "cannot be reached (connection refused)", "token_url")
+	_, _, err = endpoint("http://token.invalid/").Fetch(t.Context())
+	check(t, err, false, "token.invalid", "cannot be reached")
+
+	held := make(chan struct{})
+	silent := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-held }))
+	defer silent.Close()
+	defer close(held)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond) // as a relay that ends
+	defer cancel()
+	if _, _, err := endpoint(silent.URL).Fetch(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+	e := endpoint(silent.URL)
+	e.Timeout = 50 * time.Millisecond
+	_, _, err = e.Fetch(t.Context())
+	check(t, err, false, silent.URL, "did not answer within 50ms")
+}
+
+// The endpoint's certificate is verified, with CAs that are read again for each token.
+func TestEndpointWithTLS(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"access_token": "x", "token_type": "Bearer"}`)
+	}))
+	defer server.Close()
+	server.Config.ErrorLog = nil
+	e := endpoint(server.URL)
+	_, _, err := e.Fetch(t.Context())
+	check(t, err, true, "unknown authority", "kafka.sasl.oauth.tls.ca")
+	ca := filepath.Join(t.TempDir(), "ca.pem")
+	e.TLS = (&config.TLS{CA: ca}).ClientConfig
+	_, _, err = e.Fetch(t.Context())
+	check(t, err, true, "kafka.sasl.oauth.tls", "no such file")
+	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	if err := os.WriteFile(ca, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, expires, err := e.Fetch(t.Context()); err != nil || !expires.IsZero() {
+		t.Error(expires, err)
+	}
+}
+
+// A token serves for half of its life. After that an endpoint that is away is not noticed until the token has expired.
+func TestCache(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		fetched, away := 0, error(nil)
+		get := token.Cached(func(context.Context) (string, time.Time, error) {
+			if away != nil {
+				return "", time.Time{}, away
+			}
+			fetched++
+			return fmt.Sprint(fetched), time.Now().Add(time.Minute), nil
+		})
+		want := func(want string) {
+			t.Helper()
+			if got, err := get(t.Context()); got != want || err != nil {
+				t.Errorf("%q %v, want %s", got, err, want)
+			}
+		}
+		pass := func(d time.Duration) { <-time.After(d) }
+		want("1")
+		pass(29 * time.Second)
+		want("1")
+		pass(time.Second)
+		want("2")
+		away = errors.New("away")
+		pass(57 * time.Second)
+		want("2")
+		pass(time.Second)
+		if _, err := get(t.Context()); !errors.Is(err, away) {
+			t.Error(err)
+		}
+		away = nil
+		want("3")
+	})
+}
+
+// The token of Amazon MSK is a presigned URL: https://github.com/aws/aws-msk-iam-sasl-signer-go#token-format
+func TestMSKToken(t *testing.T) {
+	t.Setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "hunter2")
+	t.Setenv("AWS_SESSION_TOKEN", "session")
+	text, expires, err := (&token.MSK{Region: "eu-west-1"}).Fetch(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain, err := base64.RawURLEncoding.DecodeString(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u, err := url.Parse(string(plain))
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := u.Query()
+	at, err := time.Parse("20060102T150405Z", q.Get("X-Amz-Date"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if u.Scheme != "https" || u.Host != "kafka.eu-west-1.amazonaws.com" || q.Get("Action") != "kafka-cluster:Connect" || q.Get("X-Amz-Algorithm") != "AWS4-HMAC-SHA256" ||
+		!strings.HasSuffix(q.Get("X-Amz-Credential"), "/eu-west-1/kafka-cluster/aws4_request") || q.Get("X-Amz-SignedHeaders") != "host" ||
+		q.Get("X-Amz-Expires") != "900" || len(q.Get("X-Amz-Signature")) != 64 || q.Get("X-Amz-Security-Token") != "session" || q.Get("User-Agent") == "" {
+		t.Errorf("%s", plain)
+	}
+	if !expires.Equal(at.Add(15*time.Minute)) || time.Since(at) > time.Minute || strings.Contains(string(plain), "hunter2") {
+		t.Errorf("%s expires %s", at, expires)
+	}
+}
+
+func TestMSKWithoutCredentials(t *testing.T) {
+	for name, value := range map[string]string{
+		"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": "", "AWS_SESSION_TOKEN": "", "AWS_EC2_METADATA_DISABLED": "true", "AWS_PROFILE": "",
+		"AWS_CONFIG_FILE": "/nowhere", "AWS_SHARED_CREDENTIALS_FILE": "/nowhere",
+	} {
+		t.Setenv(name, value)
+	}
+	_, _, err := (&token.MSK{Region: "eu-west-1"}).Fetch(t.Context())
+	check(t, err, false, "cannot sign a token for Amazon MSK", "AWS_ACCESS_KEY_ID")
+	_, _, err = (&token.MSK{Region: "eu-west-1", Profile: "nobody"}).Fetch(t.Context())
+	check(t, err, false, "nobody")
+}

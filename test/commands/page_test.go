@@ -1,0 +1,71 @@
+package commands
+
+import (
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// pageUser lets in ops with the password "secret".
+const pageUser = "basic_auth_users: {ops: \"$2a$04$Jhh.FUrdvG9t1uOtLT8RgeJd68wA2QxGtz7OgVVhNK2jbGRsxcksa\"}\n"
+
+// The page's requests list, find and drop a dead letter, as the commands do, and check; none shows a payload.
+func TestPageResolvesLetters(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.config += "errors: {unroutable: dead_letter}\n"
+	s.setup()
+	s.pageFor(t)
+	relay := s.start()
+	base := strings.Replace(relay.leading(), "http://", "http://ops:secret@", 1)
+	s.event(1, "a", "no topic, this")
+	relay.await(`msg="event became a dead letter"`)
+	letters := s.asks(base, "letters", `{}`)
+	letter, _, _ := strings.Cut(strings.SplitN(letters, `"letter":"`, 2)[1], `"`)
+	for _, ask := range []struct{ path, body, says string }{
+		{"letters", `{}`, `"total":1`},
+		{"event", `{"id":"` + eventID(1) + `"}`, `"reason":"unroutable"`},
+		{"check", `{}`, `"ok":true`},
+		{"resolve", `{"do":"retry","id":"` + letter + `"}`, "the letter could not be published"},
+		{"resolve", `{"do":"drop","id":"` + letter + `"}`, `"done":true`},
+		{"letters", `{}`, `"total":0`},
+	} {
+		if got := s.asks(base, ask.path, ask.body); !strings.Contains(got, ask.says) || strings.Contains(got, "payload\":") {
+			t.Errorf("%s %s: %s", ask.path, ask.body, got)
+		}
+	}
+	relay.await(`audit=drop user=ops`)
+}
+
+// pageFor lets [pageUser] see and do everything.
+func (s *site) pageFor(t *testing.T) {
+	t.Helper()
+	path := filepath.Join(s.dir, "web.yaml")
+	if err := os.WriteFile(path, []byte(pageUser), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.replace(`http: {listen: "127.0.0.1:0"}`, `http: {listen: "127.0.0.1:0", health_listen: "127.0.0.1:0", web_config: `+path+`, actions: true}`)
+}
+
+// asks sends one of the page's requests.
+func (s *site) asks(base, path, body string) string {
+	s.t.Helper()
+	req, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, base+"/api/"+path, strings.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	answer, err := http.DefaultClient.Do(req)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return string(text)
+}

@@ -1,0 +1,105 @@
+package commands
+
+import (
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// hup writes the site's configuration and sends SIGHUP.
+func (r *running) hup() {
+	r.t.Helper()
+	r.site.command("version")
+	if err := r.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// has reports whether a line of the relay has the text.
+func (r *running) has(text string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return strings.Contains(strings.Join(r.lines, "\n"), text)
+}
+
+// Under load, SIGHUP changes the level of the log and nothing else: a file with a mistake is refused with place and fix, and
+// other settings that have changed are named.
+func TestSIGHUPAppliesTheLogLevel(t *testing.T) {
+	t.Parallel()
+	const events = 60
+	s := newSite(t).setup()
+	s.config += fmt.Sprintf("errors: {skip: [%q, %q]}\n", eventID(101), eventID(102))
+	relay := s.start()
+	url := relay.leading()
+	load := make(chan struct{})
+	go func() {
+		defer close(load)
+		for id := range events {
+			s.insert(id + 1)
+		}
+	}()
+	s.replace("log: {format: text}", "log: {format: text, level: debug}")
+	relay.hup()
+	relay.await(`level=INFO msg="configuration read again" log_level=debug$`)
+
+	good := s.config
+	s.replace("level: debug", "level: loud").replace("brokers", "broker")
+	relay.hup()
+	relay.await(`level=ERROR msg="configuration not read again: nothing was changed" error="\S*cdc-relay.yaml:3:\d+: kafka.broker is not a setting" fix="did you mean brokers\?"`)
+	relay.await(`error="\S*cdc-relay.yaml:9:28: log.level must be one of debug, info, warn, error; it is \\"loud\\""$`)
+	s.config = "kafka: ["
+	relay.hup()
+	relay.await(`nothing was changed" error="\S*cdc-relay.yaml:2:1: is not valid YAML`)
+
+	s.config = good
+	s.replace("level: debug", "level: error")
+	s.config += "window: {events: 1000}\nstartup_timeout: 1m\n"
+	relay.hup()
+	relay.await(`level=INFO msg="configuration read again" log_level=error`)
+	relay.await(`level=WARN msg="restart the relay to apply the other changes of the configuration" settings="startup_timeout, window.events"`)
+	<-load
+	s.event(101, "a", "quiet")
+	s.event(200, "a", s.name)
+	s.published(url, 200)
+	s.replace("level: error", "level: info")
+	relay.hup()
+	relay.await(`log_level=info`)
+	s.event(102, "b", "heard")
+	relay.await(`level=WARN msg="event not published, as configured" table=public.outbox event_id=` + eventID(102) + ` key=b topic=heard reason=skip`)
+	if relay.has("topic=quiet") {
+		t.Error("a warning was logged at the level error")
+	}
+	if n := s.status(url).Counters["events_published"]; n != events+1 {
+		t.Errorf("%v events were published", n)
+	}
+	if code := relay.signal(syscall.SIGTERM); code != 0 {
+		t.Errorf("exit %d", code)
+	}
+}
+
+// A relay that starts or stands by survives SIGHUP too.
+func TestSIGHUPBeforeLeading(t *testing.T) {
+	t.Parallel()
+	s := newSite(t).setup()
+	leader := s.start()
+	leader.leading()
+	standby := s.start()
+	standby.await(`msg="standing by"`)
+	s.replace("log: {format: text}", "log: {format: text, level: debug}")
+	standby.hup()
+	standby.await(`msg="configuration read again" log_level=debug`)
+	leader.signal(syscall.SIGKILL)
+	s.insert(1)
+	s.published(standby.leading(), 1)
+	standby.signal(syscall.SIGTERM)
+
+	s.replace(redis.Addr(), "127.0.0.1:1")
+	starting := s.start()
+	starting.await(`msg="waiting for a server"`)
+	starting.hup()
+	starting.await(`msg="configuration read again" log_level=debug`)
+	if code := starting.signal(syscall.SIGTERM); code != 0 {
+		t.Errorf("exit %d", code)
+	}
+}

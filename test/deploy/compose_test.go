@@ -1,0 +1,202 @@
+package deploy
+
+import (
+	"bytes"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/compose-spec/compose-go/v2/loader"
+	"github.com/compose-spec/compose-go/v2/types"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"sigs.k8s.io/yaml"
+
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
+)
+
+func composeProject(t *testing.T) *types.Project {
+	t.Helper()
+	path := root + "/deploy/compose.yaml"
+	project, err := loader.LoadWithContext(t.Context(), types.ConfigDetails{
+		WorkingDir: root + "/deploy", ConfigFiles: []types.ConfigFile{{Filename: path}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return project
+}
+
+func TestComposeFile(t *testing.T) {
+	t.Parallel()
+	project := composeProject(t)
+	var prometheus struct {
+		Scrape []struct {
+			Static []struct{ Targets []string } `json:"static_configs"`
+		} `json:"scrape_configs"`
+	}
+	if err := yaml.Unmarshal([]byte(project.Configs["prometheus"].Content), &prometheus); err != nil {
+		t.Fatal(err)
+	}
+	var targets []string
+	for _, static := range prometheus.Scrape[0].Static {
+		targets = append(targets, static.Targets...)
+	}
+	for name, service := range project.Services {
+		if !strings.HasPrefix(name, "relay-") {
+			continue
+		}
+		if !service.ReadOnly || !slices.Contains(targets, name+":9464") {
+			t.Errorf("%s may write to its root, or Prometheus does not ask it: %v", name, targets)
+		}
+	}
+	for name, config := range project.Configs {
+		if _, err := os.Stat(config.File); config.File != "" && err != nil {
+			t.Errorf("config %s: %v", name, err)
+		}
+	}
+	for _, name := range []string{"postgres", "mysql", "redis", "kafka", "producer", "consumer", "prometheus", "grafana"} {
+		if tag := project.Services[name].Image; !strings.Contains(tag, ":") {
+			t.Errorf("service %s has image %q, without a version", name, tag)
+		}
+	}
+}
+
+// topology is what the compose file describes, as processes of this machine: its statements, configurations and commands,
+// with other addresses.
+type topology struct {
+	*types.Project
+
+	postgres  *testenv.PostgresServer
+	mysql     *testenv.MySQLServer
+	kafka     *kfake.Cluster
+	addresses *strings.Replacer
+	binary    string
+}
+
+func newTopology(t *testing.T) *topology {
+	t.Helper()
+	kafka, err := kfake.NewCluster(kfake.NumBrokers(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(kafka.Close)
+	p := &topology{
+		Project: composeProject(t), kafka: kafka, postgres: testenv.Postgres(t, testenv.PostgresOptions{}),
+		mysql: testenv.MySQL(t, testenv.MySQLOptions{Flavor: testenv.MySQLFlavor}), binary: relayBinary(t),
+	}
+	redis := testenv.Redis(t, testenv.RedisOptions{AppendOnly: true})
+	p.addresses = strings.NewReplacer("postgres:5432", p.postgres.Addr(), "mysql:3306", p.mysql.Addr(), "redis:6379", redis.Addr(),
+		"kafka:9092", kafka.ListenAddrs()[0], "root:root@", "root@")
+	return p
+}
+
+// prepare does what the entry points of the databases' images do.
+func (p *topology) prepare(t *testing.T) {
+	t.Helper()
+	for _, statement := range []string{"CREATE ROLE shop SUPERUSER LOGIN PASSWORD 'shop'", p.Configs["postgres-role"].Content} {
+		if err := p.postgres.Exec(t.Context(), "postgres", statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := p.postgres.CreateDatabase(t.Context(), "orders"); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.mysql.CreateDatabase(t.Context(), "billing"); err != nil {
+		t.Fatal(err)
+	}
+	for statement := range strings.SplitSeq(strings.TrimSpace(p.Configs["mysql-user"].Content), "\n") {
+		if err := p.mysql.Exec(t.Context(), "billing", strings.TrimSuffix(statement, ";")); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// relay returns the command of a service that runs the relay's image.
+func (p *topology) relay(t *testing.T, service string) *exec.Cmd {
+	t.Helper()
+	s := p.Services[service]
+	path := filepath.Join(t.TempDir(), "cdc-relay.yaml")
+	text := p.Configs[s.Configs[0].Source].Content + "http: {listen: \"127.0.0.1:0\"}\n"
+	write(t, path, p.addresses.Replace(text))
+	args := []string(s.Command)
+	if len(args) == 0 {
+		args = []string{"run"}
+	}
+	cmd := exec.CommandContext(t.Context(), p.binary, append(args, "--config", path)...)
+	cmd.Env = os.Environ()
+	for name, value := range maps.All(s.Environment) {
+		cmd.Env = append(cmd.Env, name+"="+p.addresses.Replace(*value))
+	}
+	return cmd
+}
+
+var statement = regexp.MustCompile(`(?s)--(?:command|execute) "(.*)"; done`)
+
+// produce runs the statement of a producer once.
+func (p *topology) produce(t *testing.T, service string) {
+	t.Helper()
+	found := statement.FindStringSubmatch(p.Services[service].Command[2])
+	if found == nil {
+		t.Fatalf("%s runs no statement: %q", service, p.Services[service].Command)
+	}
+	sql := strings.ReplaceAll(found[1], `\"`, `"`)
+	var err error
+	if service == "producer" {
+		err = p.postgres.Exec(t.Context(), "orders", sql)
+	} else {
+		err = p.mysql.Exec(t.Context(), "billing", sql)
+	}
+	if err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+}
+
+func TestComposeTopologyPublishesTheEventsOfBothDatabases(t *testing.T) {
+	t.Parallel()
+	p := newTopology(t)
+	p.prepare(t)
+	for database, producer := range map[string]string{"orders": "producer", "billing": "producer-billing"} {
+		output(t, p.relay(t, "setup-"+database))
+		output(t, p.relay(t, "setup-"+database)) // as at every other `docker compose up`
+		relay := p.relay(t, "relay-"+database)
+		var logs bytes.Buffer
+		relay.Stdout, relay.Stderr = &logs, &logs
+		if err := relay.Start(); err != nil {
+			t.Fatal(err)
+		}
+		p.produce(t, producer)
+		consumeOne(t, p.kafka.ListenAddrs(), database)
+		if err := relay.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		if err := relay.Wait(); err != nil {
+			t.Errorf("%s: %v\n%s", database, err, &logs)
+		}
+	}
+}
+
+func consumeOne(t *testing.T, brokers []string, topic string) {
+	t.Helper()
+	client, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.ConsumeTopics(topic))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	for range 100 {
+		fetched := client.PollFetches(t.Context())
+		if err := fetched.Err0(); err != nil {
+			t.Fatal(err)
+		}
+		if fetched.NumRecords() > 0 {
+			return
+		}
+	}
+	t.Fatalf("no record in %s", topic)
+}

@@ -1,0 +1,51 @@
+package deploy
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
+)
+
+const rules = root + "/deploy/prometheus/rules"
+
+func TestRules(t *testing.T) {
+	t.Parallel()
+	output(t, testenv.Tool(t, "promtool", "check", "rules", rules+".yaml"))
+	output(t, testenv.Tool(t, "promtool", "test", "rules", rules+"_test.yaml"))
+}
+
+// Each alert has a test in which it fires and one in which it does not, and a chapter that says what to do.
+func TestEveryAlertIsTestedAndExplained(t *testing.T) {
+	t.Parallel()
+	names := func(path, pattern string) (found []string) {
+		for _, m := range regexp.MustCompile(`(?m)`+pattern).FindAllStringSubmatch(read(t, path), -1) {
+			found = append(found, m[1])
+		}
+		return found
+	}
+	alerts := names(rules+".yaml", `^ *- alert: (\w+)`)
+	if len(alerts) < 10 {
+		t.Fatalf("alerts are not recognised: %v", alerts)
+	}
+	lower := make([]string, len(alerts))
+	for i, name := range alerts {
+		lower[i] = strings.ToLower(name)
+	}
+	for where, found := range map[string][]string{
+		"tests that fire":   names(rules+"_test.yaml", `^ *- alertname: (\w+)\n.*\n *exp_alerts:\n`),
+		"tests that do not": slices.Compact(names(rules+"_test.yaml", `^ *- \{alertname: (\w+), eval_time: \w+\}$`)[2:]),
+		"chapters":          names(root+"/docs/alerts.md", `^## (\w+)$`),
+		"links":             names(rules+".yaml", `^ *runbook_url: \S*/docs/alerts.md#(\w+)$`),
+	} {
+		want := alerts
+		if where == "links" {
+			want = lower
+		}
+		if !slices.Equal(found, want) {
+			t.Errorf("%s: %v, want %v", where, found, want)
+		}
+	}
+}

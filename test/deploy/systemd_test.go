@@ -1,0 +1,179 @@
+//go:build linux
+
+package deploy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdctest"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
+)
+
+const (
+	unitFile = root + "/deploy/systemd/cdc-relay@.service"
+	instance = "cdc-relay@orders.service"
+)
+
+func TestUnitIsValidAndHardened(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := filepath.Join(dir, instance)
+	write(t, path, strings.ReplaceAll(read(t, unitFile), "/usr/bin/cdc-relay", relayBinary(t)))
+	verify := testenv.Tool(t, "systemd-analyze", "verify", "--man=no", path)
+	verify.Env = append(verify.Env, "SYSTEMD_UNIT_PATH="+systemdFiles(verify)+"/system")
+	if out, err := verify.CombinedOutput(); err != nil || len(out) > 0 {
+		t.Errorf("systemd-analyze verify: %v\n%s", err, out)
+	}
+	write(t, filepath.Join(dir, "usr", "lib", "systemd", "system", "cdc-relay@.service"), read(t, unitFile))
+	const threshold = "15" // 1.5 of 10
+	output(t, testenv.Tool(t, "systemd-analyze", "security", "--offline=yes", "--threshold="+threshold, "--root="+dir, instance))
+}
+
+// systemdFiles returns the directory of systemd's own units and programs.
+func systemdFiles(tool *exec.Cmd) string {
+	prefix := filepath.Dir(filepath.Dir(tool.Path))
+	for _, dir := range []string{filepath.Join(prefix, "lib", "systemd"), filepath.Join(filepath.Dir(prefix), "lib", "systemd")} {
+		if _, err := os.Stat(filepath.Join(dir, "system")); err == nil {
+			return dir
+		}
+	}
+	return ""
+}
+
+// A real systemd, which is process 1 of a namespace of its own and knows no unit but the relay's, starts the relay with
+// everything that the unit forbids it. Only the files that the mounts show differ from an installed machine.
+const bootScript = `set -e
+mount --make-rshared /
+mount -t overlay -o lowerdir="$1/etc:/etc" etc /etc
+mount -t overlay -o lowerdir="$1/bin:/usr/bin" bin /usr/bin
+mount -t cgroup2 none /sys/fs/cgroup
+for dir in /run /var /root; do mount -t tmpfs none $dir; done
+mkdir -p /var/tmp /var/lib
+export container=test SYSTEMD_UNIT_PATH="$1/units" SYSTEMD_GENERATOR_PATH=/nowhere SYSTEMD_ENVIRONMENT_GENERATOR_PATH=/nowhere
+exec "$2" --system --unit=cdc-relay@orders.service --log-target=console --show-status=no`
+
+func TestUnitRunsUnderSystemd(t *testing.T) {
+	t.Parallel()
+	needsRoot(t)
+	dir, port := t.TempDir(), freePort(t)
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"etc/cdc-relay/orders.secrets/postgres": "secret",
+		"etc/cdc-relay/orders.secrets/kafka":    "secret",
+		"etc/cdc-relay/orders.env":              "PORT=" + port + "\n",
+		"etc/cdc-relay/shared.yaml":             sharedConfig(t),
+		"units/cdc-relay@.service":              read(t, unitFile),
+		"units/sysinit.target":                  "[Unit]\nDefaultDependencies=no\n",
+	} {
+		write(t, filepath.Join(dir, name), text)
+	}
+	if err := errors.Join(
+		os.Symlink("shared.yaml", dir+"/etc/cdc-relay/orders.yaml"), os.Chmod(dir+"/etc/cdc-relay/orders.secrets", 0o700),
+	); err != nil {
+		t.Fatal(err)
+	}
+	output(t, exec.CommandContext(t.Context(), "install", "-D", relayBinary(t), dir+"/bin/cdc-relay"))
+
+	tool := testenv.Tool(t, "systemd-analyze")
+	boot := exec.CommandContext(t.Context(), "unshare", "--pid", "--mount", "--fork", "--mount-proc", "--kill-child",
+		"sh", "-c", bootScript, "sh", dir, systemdFiles(tool)+"/systemd")
+	boot.Env = slices.Concat(tool.Env, []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"})
+	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	boot.Stdout, boot.Stderr = log, log
+	if err := boot.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _, _ = boot.Process.Kill(), boot.Wait() }()
+
+	url := "http://127.0.0.1:" + port + "/readyz"
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	const want = `host "orders.db.internal" of source.postgres.dsn does not resolve` // it has read the configuration, the secret and the environment
+	if err := cdctest.Await(ctx, want, func(ctx context.Context) (bool, error) {
+		return strings.Contains(get(ctx, url), want), nil
+	}); err != nil {
+		t.Fatalf("%v; the relay says %q\n%s", err, get(t.Context(), url), read(t, log.Name()))
+	}
+
+	systemctl := func(args ...string) string {
+		inside := exec.CommandContext(t.Context(), "nsenter", slices.Concat([]string{
+			"--target=" + childOf(t, boot.Process.Pid), "--pid", "--mount", "--", filepath.Join(filepath.Dir(tool.Path), "systemctl"),
+		}, args)...)
+		inside.Env = boot.Env
+		return output(t, inside)
+	}
+	show := []string{"show", "--property=MainPID,NRestarts,ReloadResult,ActiveState", instance}
+	before := systemctl(show...)
+	systemctl("reload", instance) // the unit allows it to be signalled, and it does not end
+	if after := systemctl(show...); after != before || !strings.Contains(after, "ActiveState=active") || !strings.Contains(after, "ReloadResult=success") {
+		t.Errorf("before the reload:\n%s\nafter it:\n%s", before, after)
+	}
+}
+
+// childOf returns the process that another one has started.
+func childOf(t *testing.T, pid int) string {
+	t.Helper()
+	child := strings.TrimSpace(read(t, fmt.Sprintf("/proc/%d/task/%d/children", pid, pid)))
+	if child == "" {
+		t.Fatal("systemd has ended")
+	}
+	return child
+}
+
+// sharedConfig returns the configuration for many databases of docs/install.md.
+func sharedConfig(t *testing.T) string {
+	t.Helper()
+	_, text, _ := strings.Cut(read(t, root+"/docs/install.md"), "```yaml\n")
+	text, _, _ = strings.Cut(text, "```\n")
+	return text
+}
+
+func freePort(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	_, port, err := net.SplitHostPort(listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
+}
+
+// get returns what url answers, or the error.
+func get(ctx context.Context, url string) string {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return err.Error()
+	}
+	answer, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err.Error()
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	if err != nil {
+		return err.Error()
+	}
+	return string(body)
+}

@@ -1,0 +1,94 @@
+package main
+
+// letterMutants break what dead letters hold, and what a start knows of them.
+func letterMutants() []mutant {
+	return []mutant{
+		{
+			"write a letter without payload as a tombstone", "internal/deadletter/letter.go",
+			[]edit{{"	if value == nil {\n		value = []byte{}\n	}\n	texts", "	texts"}},
+			caughtBy{letters, "^TestLetterIsReadAsWritten$", ""},
+		},
+		{
+			"publish an empty payload in place of none", "internal/deadletter/letter.go",
+			[]edit{{"	case valueNull:\n		l.Payload = nil\n", ""}},
+			caughtBy{letters, "^TestLetterIsReadAsWritten$", ""},
+		},
+		{
+			"take the start of a commit for behind it", "internal/wal/relayed.go",
+			[]edit{{"err == nil && at > commit ||", "err == nil && at >= commit ||"}},
+			caughtBy{walUnits, "^TestPassed$", ""},
+		},
+		{
+			"take a transaction that is partly published for behind the position", "internal/binlog/relayed.go",
+			[]edit{{"return ordinal < p.Part.Rows", "return ordinal <= p.Part.Rows"}},
+			caughtBy{setUnits, "^TestPassed$", ""},
+		},
+		{
+			"hold no key after a start", "internal/deadletter/index.go",
+			[]edit{{`if e.Done != "" {`, `if e.Done != "" || passed(e.Place) {`}},
+			caughtBy{publisher, "^TestKeyIsHeld$", ""},
+		},
+		{
+			"forget which rows come again", "internal/deadletter/index.go",
+			[]edit{{"		if passed(e.Place) {\n", "		if passed(e.Place) || true {\n"}},
+			caughtBy{publisher, "^TestLetterIsMetAgain$", ""},
+		},
+		{
+			"read the index before its barrier", "internal/publisher/letters_load.go",
+			[]edit{
+				{"	if err := await(ctx, p, b.done); err != nil {\n		return nil, 0, err\n	}\n", ""},
+				{"p.readIndex(ctx, b.offset)", "p.readIndex(ctx, kafka.Committed)"},
+			},
+			caughtBy{publisher, "^TestBarrierPrecedesTheIndex$", ""},
+		},
+		{
+			"no barrier in the topic of letters", "internal/publisher/letters_load.go",
+			[]edit{{"for id := range o.Partitions {", "for id := range o.Partitions - o.Partitions {"}},
+			caughtBy{publisher, "^TestBarrierPrecedesTheIndex$", ""},
+		},
+		{
+			"know letters by their event alone", "internal/deadletter/entry.go",
+			[]edit{{`return Short(eventID) + "@" + place`, `return Short(eventID) + "@"`}},
+			caughtBy{publisher, "^TestKeyIsHeld$", ""},
+		},
+	}
+}
+
+// letterOrderMutants break the order of keys with dead letters, and when these come back.
+func letterOrderMutants() []mutant {
+	return []mutant{
+		{
+			"let queued events overtake a letter of their key", "internal/publisher/letters.go",
+			[]edit{{"	return x.Precedes(deadletter.HoldName(e.pending.routed.Batch.Table, e.m.Key), x.Order(e.pending.seq, e.m.Row), false)", "	return x == nil"}},
+			caughtBy{publisher, "^TestRejectedEventsBecomeLetters$", ""},
+		},
+		{
+			"release a key before the index says that it is free", "internal/publisher/resolve.go",
+			[]edit{{"{c.publish, c.record, c.end}", "{c.publish, c.end, c.record}"}},
+			caughtBy{publisher, "^TestKeyIsFreeOnceTheIndexSaysSo$", ""},
+		},
+		{
+			"drop the followers of a letter", "internal/dlq/retry.go",
+			[]edit{{"case len(routed.Messages) > 0:", "case len(routed.Messages) > 0 && p.work.Blocked:"}},
+			caughtBy{faults, "^TestDeadLetters$", postgres},
+		},
+		{
+			"drop without waiting for the position", "internal/dlq/retry.go",
+			[]edit{{"!found || !settled || !passed(w.Place)", "!found || !settled"}},
+			caughtBy{resolver, "^TestDropWaitsForThePosition$", ""},
+		},
+		{
+			"drop behind a position that the slot does not have", "internal/dlq/resolver.go",
+			[]edit{{"r.opts.Stored == nil ||", "r.opts.Stored != nil ||"}},
+			caughtBy{resolver, "^TestDropWaitsForThePosition$", ""},
+		},
+		{
+			"count a batch as published before its letter", "internal/publisher/letters.go",
+			[]edit{
+				{"		l.next(t)\n		l.resolve(pending, 1)\n", "		l.next(t)\n"},
+				{"	x.Add(id, &d.Entry)\n", "	x.Add(id, &d.Entry)\n	l.resolve(pending, 1)\n"},
+			},
+			caughtBy{publisher, "^TestRowWaitsForItsLetter$", ""},
+		},
+	}
+}
