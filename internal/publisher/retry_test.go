@@ -31,7 +31,9 @@ func TestRetryableErrorsRepeatTheSameBatch(t *testing.T) {
 			c := newCluster(t, 1, 1)
 			w := watch(c)
 			c.Fault(onProduce(err, 3))
-			s := open(t, options(c))
+			opts := options(c)
+			opts.Timing.Patience = patience
+			s := open(t, opts)
 			s.send(t, numbered(0, 5, 1)...)
 			s.answered(t, 1)
 			all := w.list()
@@ -120,7 +122,7 @@ func TestLostResponseIsNotPublishedTwice(t *testing.T) {
 
 func TestSwallowedResponseIsNoticed(t *testing.T) {
 	addr, a := startAcker(t, 1, 1)
-	s := open(t, publisher.Options{Kafka: kafka.Options{Brokers: []string{addr}, RequestTimeout: 300 * time.Millisecond}, TransactionalID: kafka.TransactionalNone})
+	s := open(t, publisher.Options{Kafka: kafka.Options{Brokers: []string{addr}, RequestTimeout: 2 * time.Second}, TransactionalID: kafka.TransactionalNone})
 	s.send(t, msg("k", "a"))
 	<-a.swallowed
 	s.answered(t, 1)
@@ -174,7 +176,6 @@ func TestEveryBrokerAway(t *testing.T) {
 		return nil, nil, false
 	})
 	opts := options(c)
-	opts.Kafka.DialTimeout = 200 * time.Millisecond
 	s := open(t, opts)
 	s.send(t, numbered(0, 20, 5)...)
 	s.answered(t, 1)

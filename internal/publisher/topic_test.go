@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -347,26 +348,42 @@ func TestSendBlocksWithinItsBound(t *testing.T) {
 	opts := options(c)
 	opts.SetMaxBuffered(10 << 10)
 	s := open(t, opts)
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-	defer cancel()
-	sent := 0
-	for ; sent < 1000; sent++ {
-		r := &cdc.Routed{Batch: &cdc.Batch{Seq: uint64(sent + 1)}, Messages: numbered(0, 20, 1)}
-		if err := s.Send(ctx, r); err != nil {
-			if !errors.Is(err, context.DeadlineExceeded) {
-				t.Error(err)
+	taken := sendAll(t, s, 1)
+	eventually(t, "some batches to be taken", func() bool { return taken.Load() >= 5 })
+	<-time.After(300 * time.Millisecond) // long enough for a Send without a bound to take more
+	if n := taken.Load(); n > 60 {
+		t.Errorf("%d batches of a kilobyte taken, want some 20", n)
+	}
+}
+
+// sendAll sends batches of a kilobyte until Send blocks for the rest of the test, and counts them.
+func sendAll(t *testing.T, s *sink, keys int) *atomic.Int64 {
+	t.Helper()
+	var taken atomic.Int64
+	ctx, cancel := context.WithCancel(t.Context())
+	var sending sync.WaitGroup
+	t.Cleanup(func() {
+		cancel()
+		sending.Wait()
+	})
+	sending.Go(func() {
+		for n := range 1000 {
+			r := &cdc.Routed{Batch: &cdc.Batch{Seq: uint64(n + 1)}, Messages: numbered(20*n, 20, keys)}
+			if err := s.Send(ctx, r); err != nil {
+				if !errors.Is(err, context.Canceled) {
+					t.Error(err)
+				}
+				return
 			}
-			break
+			taken.Add(1)
 		}
-	}
-	if sent < 5 || sent > 60 {
-		t.Errorf("%d batches of a kilobyte taken, want some 20", sent)
-	}
+	})
+	return &taken
 }
 
 // A request to many partitions would carry a record or two for each, if no more could wait than for one.
 func TestMoreMayWaitForMorePartitions(t *testing.T) {
-	taken := func(partitions int) int {
+	taken := func(partitions int) *atomic.Int64 {
 		c := newCluster(t, 1, partitions)
 		release := make(chan struct{})
 		t.Cleanup(func() { close(release) })
@@ -379,16 +396,12 @@ func TestMoreMayWaitForMorePartitions(t *testing.T) {
 		opts.SetMaxBuffered(10 << 10)
 		opts.Kafka.RequestTimeout = time.Hour
 		s := open(t, opts)
-		for sent := 0; ; sent++ {
-			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-			err := s.Send(ctx, &cdc.Routed{Batch: &cdc.Batch{Seq: uint64(sent + 1)}, Messages: numbered(20*sent, 20, 500)})
-			cancel()
-			if err != nil {
-				return sent
-			}
-		}
+		return sendAll(t, s, 500)
 	}
-	if one, many := taken(1), taken(100); one > 60 || many < 200 {
-		t.Errorf("%d batches of a kilobyte taken for one partition and %d for a hundred, want some 25 and 400", one, many)
+	one, many := taken(1), taken(100)
+	eventually(t, "many batches to be taken for a hundred partitions, some 400", func() bool { return many.Load() >= 200 })
+	<-time.After(300 * time.Millisecond) // long enough for a Send without a bound to take more
+	if n := one.Load(); n > 60 {
+		t.Errorf("%d batches of a kilobyte taken for one partition, want some 25", n)
 	}
 }
