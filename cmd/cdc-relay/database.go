@@ -85,6 +85,7 @@ type sourceState struct {
 	// slot and lagBytes are nil where the database has none.
 	slot     *admin.Slot
 	lagBytes *int64
+	peers    []cdc.Peer
 }
 
 // provisioner creates what the relay needs in the database, and drops it.

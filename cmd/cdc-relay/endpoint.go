@@ -1,6 +1,10 @@
 package main
 
 import (
+	"net"
+	"os"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -76,8 +80,35 @@ func statusOf(r relay.Status, f sourceState) admin.Status {
 		},
 		Slot: f.slot,
 	}
+	for _, p := range f.peers {
+		role := "standby"
+		if p.Leads {
+			role = "leading"
+		}
+		st.Relays = append(st.Relays, admin.Relay{State: role, Name: p.Name, Address: p.Address})
+	}
 	if r.LastError != nil {
 		st.LastError = &admin.Error{Text: cdc.Explain(r.LastError), At: r.LastErrAt}
 	}
 	return st
+}
+
+// relayName is what other relays of the same source are told: the host with the port of http.listen, which has the page, or with
+// the process ID where no port is set.
+func relayName(c *config.Config) string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	plain := func(r rune) rune {
+		if r == '-' || r == '.' || r == '_' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {
+			return r
+		}
+		return '_'
+	}
+	_, port, err := net.SplitHostPort(c.HTTP.Listen)
+	if err != nil || port == "0" {
+		port = "pid-" + strconv.Itoa(os.Getpid())
+	}
+	return strings.Map(plain, host) + ":" + strings.Map(plain, port)
 }

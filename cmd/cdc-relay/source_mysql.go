@@ -85,7 +85,7 @@ func (m *mysql) check(ctx context.Context, load cdc.Resumer) ([]finding.Finding,
 // starts.
 func (m *mysql) newSource(o sourceOptions, log *slog.Logger, reg prometheus.Registerer) (source, error) {
 	options := m.binlog
-	options.Verify, options.StartFrom = o.verify, o.startFrom
+	options.Verify, options.StartFrom, options.Name = o.verify, o.startFrom, relayName(m.config)
 	if o.dry {
 		options.StartFrom, options.ServerID, options.NoLock = binlog.Current, 0, true // a running relay keeps both
 	}
@@ -99,5 +99,5 @@ var _ relay.Lagging = binlogSource{}
 
 func (s binlogSource) state() sourceState {
 	b := s.Status()
-	return sourceState{flavor: string(b.Flavor), connected: b.Connected, lastTick: b.LastTick, received: b.Received, confirmed: b.Confirmed}
+	return sourceState{flavor: string(b.Flavor), connected: b.Connected, lastTick: b.LastTick, received: b.Received, confirmed: b.Confirmed, peers: b.Peers}
 }

@@ -85,7 +85,7 @@ func (p *postgres) newSource(o sourceOptions, log *slog.Logger, reg prometheus.R
 		return nil, usage("leave it out: on PostgreSQL the replication slot holds the position", "--start-from is for MySQL and MariaDB")
 	}
 	options := p.wal
-	options.Verify, options.Temporary = o.verify, o.dry
+	options.Verify, options.Temporary, options.Name = o.verify, o.dry, relayName(p.config)
 	return walSource{wal.New(options, log, reg)}, nil
 }
 
@@ -94,7 +94,7 @@ type walSource struct{ *wal.Source }
 
 func (s walSource) state() sourceState {
 	w := s.Status()
-	st := sourceState{flavor: "postgresql", connected: w.Connected, lastTick: w.LastTick, received: w.Received, confirmed: w.Confirmed}
+	st := sourceState{flavor: "postgresql", connected: w.Connected, lastTick: w.LastTick, received: w.Received, confirmed: w.Confirmed, peers: w.Peers}
 	if w.Slot.WALStatus != "" {
 		st.lagBytes = &w.Slot.LagBytes
 		st.slot = &admin.Slot{Status: w.Slot.WALStatus, RetainedBytes: w.Slot.RetainedBytes}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -98,6 +99,9 @@ func statusLines(st *admin.Status, now time.Time) [][2]string {
 	}
 	if st.DeadLetters != nil {
 		lines = append(lines, [2]string{"dead letters", lettersText(st.DeadLetters, now)})
+	}
+	for _, r := range st.Relays {
+		lines = append(lines, [2]string{"other relay", strings.Join(strings.Fields(r.State+" "+r.Name+" "+r.Address), ", ")})
 	}
 	if st.LastError != nil {
 		lines = append(lines, [2]string{"last error", fmt.Sprintf("%s ago: %s", age(now, st.LastError.At), st.LastError.Text)})

@@ -35,6 +35,7 @@ func example() admin.Status {
 		InFlight:   admin.InFlight{Events: 12, Bytes: 3456},
 		Checkpoint: admin.Checkpoint{Generation: 3, Sequence: 1842, SavedAt: at, LastEventID: "0198"},
 		Slot:       &admin.Slot{Status: "reserved", RetainedBytes: 16 << 20, SafeBytes: &safe},
+		Relays:     []admin.Relay{{State: "standby", Name: "relay-2:9464", Address: "10.0.0.2"}},
 		LastError:  &admin.Error{Text: "kafka was away", At: at},
 		Version:    "v0.1.0", Revision: "abc", StartedAt: at,
 	}
@@ -177,7 +178,7 @@ func TestStatusFieldNames(t *testing.T) {
 		"positions.received", "positions.acked", "positions.saved", "positions.confirmed",
 		"lag.seconds", "lag.bytes", "in_flight.events", "in_flight.bytes",
 		"checkpoint.generation", "checkpoint.sequence", "checkpoint.saved_at", "checkpoint.last_event_id",
-		"slot.status", "slot.retained_bytes", "slot.safe_bytes", "last_error.text", "last_error.at",
+		"slot.status", "slot.retained_bytes", "slot.safe_bytes", "relays", "last_error.text", "last_error.at",
 		"counters.events_published",
 	} {
 		var at any = fields

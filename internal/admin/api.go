@@ -34,9 +34,8 @@ const (
 
 // api answers the page.
 type api struct {
-	o        Options
-	log      *slog.Logger
-	families cachedFamilies
+	o   Options
+	log *slog.Logger
 	// Each is full while a request of its kind is under way.
 	list, find, check, resolve chan struct{}
 }
@@ -55,6 +54,9 @@ func (a *api) routes(mux *http.ServeMux) {
 	handle("POST /api/check", a.checked)
 	handle("POST /api/resolve", a.resolved)
 }
+
+// status answers the page, which has no use for the counters: they cost more than the rest.
+func (a *api) status(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, a.o.state()) }
 
 // rights says what the page may offer.
 func (a *api) rights(w http.ResponseWriter, _ *http.Request) {

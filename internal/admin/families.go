@@ -3,10 +3,7 @@ package admin
 import (
 	"math"
 	"net/http"
-	"slices"
 	"strings"
-	"sync"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
@@ -18,33 +15,17 @@ type family struct {
 	Samples []value `json:"samples"`
 }
 
-// value is a counter's or a gauge's. Of a histogram it is the number of observations, with their 99th percentile since the start.
+// value is a counter's or a gauge's, of a histogram the number of observations.
 type value struct {
 	Labels map[string]string `json:"labels,omitempty"`
 	Value  float64           `json:"value"`
-	P99    *float64          `json:"p99,omitempty"`
 }
 
-// familiesFor is how long an answer is given again: many clients cost no more than one.
-const familiesFor = 2 * time.Second
-
-type cachedFamilies struct {
-	mu   sync.Mutex
-	at   time.Time
-	list []family
+func (h *history) others(w http.ResponseWriter, _ *http.Request) {
+	answer(w, http.StatusOK, families(h.metrics))
 }
 
-func (a *api) metrics(w http.ResponseWriter, _ *http.Request) {
-	c := &a.families
-	c.mu.Lock()
-	if time.Since(c.at) > familiesFor {
-		c.list, c.at = families(a.o.Gatherer), time.Now()
-	}
-	list := c.list
-	c.mu.Unlock()
-	answer(w, http.StatusOK, list)
-}
-
+// families leaves out what is by topic: there may be many, and the page shows them from [topics].
 func families(g prometheus.Gatherer) []family {
 	list := []family{}
 	gathered, _ := g.Gather() // metrics of a failing collector are missing
@@ -55,9 +36,11 @@ func families(g prometheus.Gatherer) []family {
 		}
 		out := family{Name: name}
 		for _, m := range f.GetMetric() {
-			if v := valueOf(m); !math.IsNaN(v.Value) && !math.IsInf(v.Value, 0) { // JSON has neither
-				out.Samples = append(out.Samples, v)
+			v := valueOf(m)
+			if _, byTopic := v.Labels["topic"]; byTopic || math.IsNaN(v.Value) || math.IsInf(v.Value, 0) { // JSON has neither
+				continue
 			}
+			out.Samples = append(out.Samples, v)
 		}
 		list = append(list, out)
 	}
@@ -79,22 +62,6 @@ func valueOf(m *dto.Metric) value {
 		v.Value = m.GetGauge().GetValue()
 	case m.GetHistogram() != nil:
 		v.Value = float64(m.GetHistogram().GetSampleCount())
-		v.P99 = p99(m.GetHistogram())
 	}
 	return v
-}
-
-// p99 is the upper bound of the bucket with the 99th percentile; nil without one.
-func p99(h *dto.Histogram) *float64 {
-	if h.GetSampleCount() == 0 {
-		return nil
-	}
-	rank := uint64(math.Ceil(0.99 * float64(h.GetSampleCount())))
-	buckets := h.GetBucket()
-	i := slices.IndexFunc(buckets, func(b *dto.Bucket) bool { return b.GetCumulativeCount() >= rank })
-	if i < 0 || math.IsInf(buckets[i].GetUpperBound(), 0) {
-		return nil
-	}
-	bound := buckets[i].GetUpperBound()
-	return &bound
 }

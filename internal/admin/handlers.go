@@ -68,12 +68,18 @@ func health(ask func() error) http.HandlerFunc {
 	}
 }
 
-func (o Options) status(w http.ResponseWriter, _ *http.Request) {
+// state is the status without the counters.
+func (o Options) state() Status {
 	st := o.Status()
 	st.Ready, st.NotReady = true, ""
 	if err := o.Ready(); err != nil {
 		st.Ready, st.NotReady = false, cdc.Explain(err)
 	}
+	return st
+}
+
+func (o Options) status(w http.ResponseWriter, _ *http.Request) {
+	st := o.state()
 	st.Counters = counters(o.Gatherer)
 	body, err := json.MarshalIndent(st, "", "  ")
 	if err != nil { // a time far outside the calendar

@@ -23,11 +23,13 @@ type sample struct {
 
 // history keeps the last samples.
 type history struct {
-	o Options
+	status  func() Status
+	metrics *gathered
 
 	mu      sync.Mutex
 	samples [sampleCount]sample
 	taken   int
+	recent  []moment // the last ones, the oldest first
 }
 
 // run takes samples until ctx ends.
@@ -45,15 +47,18 @@ func (h *history) run(ctx context.Context) {
 }
 
 func (h *history) take(now time.Time) {
-	st := h.o.Status()
+	st := h.status()
 	s := sample{
-		At: now.Unix(), Lag: st.Lag.Seconds, Published: counters(h.o.Gatherer)["events_published"],
+		At: now.Unix(), Lag: st.Lag.Seconds, Published: counters(h.metrics)["events_published"],
 		Leading: st.State == "leading",
 	}
+	m := h.metrics.moment()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.samples[h.taken%sampleCount] = s
 	h.taken++
+	h.recent = append(h.recent, m)
+	h.recent = h.recent[max(0, len(h.recent)-recent):]
 }
 
 // list returns the samples, the oldest first.

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"encoding/json"
 	"testing"
 	"time"
 
@@ -8,12 +9,53 @@ import (
 )
 
 func TestHistoryKeepsTheLastHour(t *testing.T) {
-	h := &history{o: Options{Gatherer: prometheus.NewRegistry(), Status: func() Status { return Status{State: "leading"} }}}
+	h := &history{status: func() Status { return Status{State: "leading"} }, metrics: &gathered{from: prometheus.NewRegistry()}}
 	for i := range sampleCount + 7 {
 		h.take(time.Unix(int64(i), 0))
 	}
 	got := h.list()
 	if len(got) != sampleCount || got[0].At != 7 || got[sampleCount-1].At != sampleCount+6 {
 		t.Errorf("%d samples from %d to %d", len(got), got[0].At, got[len(got)-1].At)
+	}
+}
+
+// Rates and percentiles are those of the last samples: what was slow or failed before does not count.
+func TestTopicsAreOfTheLastSamples(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	published := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "cdc_relay_events_published_total", Help: "h"}, []string{"topic"})
+	acks := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "cdc_relay_commit_to_ack_seconds", Help: "h", Buckets: []float64{.1, 1, 10}}, []string{"topic"})
+	failed := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "cdc_relay_publish_errors_total", Help: "h"}, []string{"topic", "reason"})
+	reg.MustRegister(published, acks, failed)
+	at := time.Unix(1000, 0)
+	take := func(events, each float64) moment {
+		at = at.Add(10 * time.Second)
+		published.WithLabelValues("orders").Add(events)
+		for range int(events) {
+			acks.WithLabelValues("orders").Observe(each)
+		}
+		m := (&gathered{from: reg}).moment()
+		m.at = at
+		return m
+	}
+	first := take(1000, 5)
+	failed.WithLabelValues("orders", "a").Inc()
+	failed.WithLabelValues("orders", "b").Add(2)
+	failed.WithLabelValues("refused", "a").Inc()
+	second := take(300, .05)
+	acks.WithLabelValues("orders").(prometheus.ExemplarObserver).ObserveWithExemplar(99, prometheus.Labels{"trace_id": "a"})
+	third := take(0, 0)
+	for _, tt := range []struct {
+		name        string
+		now, before moment
+		want        string
+	}{
+		{"the first", first, first, `{"seconds":0,"per_second":0,"topics":[{"name":"orders","published":1000,"per_second":0,"errors":0}]}`},
+		{"a fast time after a slow one", second, first, `{"seconds":10,"per_second":30,"topics":[{"name":"orders","published":1300,"per_second":30,"p99":0.1,"errors":3},{"name":"refused","published":0,"per_second":0,"errors":1}]}`},
+		{"above all bounds", third, second, `{"seconds":10,"per_second":0,"topics":[{"name":"orders","published":1300,"per_second":0,"errors":3},{"name":"refused","published":0,"per_second":0,"errors":1}]}`},
+	} {
+		got, err := json.Marshal(tt.now.since(tt.before))
+		if err != nil || string(got) != tt.want {
+			t.Errorf("%s: %s, %v", tt.name, got, err)
+		}
 	}
 }

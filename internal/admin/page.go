@@ -23,11 +23,13 @@ func (o Options) servePage(mux *http.ServeMux, h *history, a *api) {
 	}
 	static := http.FileServerFS(files)
 	mux.Handle("GET /{$}", guarded(static))
-	for _, name := range []string{"style.css", "app.js", "charts.js", "dom.js", "letters.js", "uplot.js", "uplot.css", "uplot.LICENSE"} {
+	for _, name := range []string{"style.css", "app.js", "charts.js", "dom.js", "letters.js", "topics.js", "uplot.js", "uplot.css", "uplot.LICENSE"} {
 		mux.Handle("GET /"+name, guarded(static))
 	}
 	mux.Handle("GET /api/history", guarded(http.HandlerFunc(h.serve)))
-	mux.Handle("GET /api/metrics", guarded(http.HandlerFunc(a.metrics)))
+	mux.Handle("GET /api/status", guarded(http.HandlerFunc(a.status)))
+	mux.Handle("GET /api/topics", guarded(http.HandlerFunc(h.topics)))
+	mux.Handle("GET /api/metrics", guarded(http.HandlerFunc(h.others)))
 	a.routes(mux)
 }
 

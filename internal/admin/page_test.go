@@ -22,7 +22,7 @@ const hostile = `<img src=x onerror=alert(1)>`
 
 func TestPageHasStrictHeaders(t *testing.T) {
 	base := "http://" + serve(t, newRelay().options())
-	for _, path := range []string{"/", "/app.js", "/charts.js", "/dom.js", "/letters.js", "/style.css", "/uplot.js", "/uplot.css", "/api/history", "/api/metrics", "/api/rights", "/status"} {
+	for _, path := range []string{"/", "/app.js", "/charts.js", "/dom.js", "/letters.js", "/topics.js", "/style.css", "/uplot.js", "/uplot.css", "/api/history", "/api/metrics", "/api/topics", "/api/status", "/api/rights", "/status"} {
 		r := send(t, http.DefaultClient, http.MethodGet, base+path, "", nil)
 		for name, want := range map[string]string{
 			"Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",

@@ -26,6 +26,8 @@ type Status struct {
 	Slot *Slot `json:"slot,omitempty"`
 	// DeadLetters is absent where there can be none.
 	DeadLetters *DeadLetters `json:"dead_letters,omitempty"`
+	// Relays are the other relays of the same source that were seen of late.
+	Relays []Relay `json:"relays,omitempty"`
 	// LastError is the last error, even if it has passed; absent if there was none.
 	LastError *Error `json:"last_error,omitempty"`
 	// Counters are the counters of /metrics, without "cdc_relay_" and "_total", summed over their labels.
@@ -42,6 +44,15 @@ type Source struct {
 	Database string `json:"database"`
 	Slot     string `json:"slot,omitempty"`
 	Timeline uint32 `json:"timeline,omitempty"`
+}
+
+// Relay is another one of the same source, as the database knows it.
+type Relay struct {
+	// State is leading or standby.
+	State string `json:"state"`
+	// Name is its host and port of http.listen, Address where its connection comes from; "" if not known.
+	Name    string `json:"name,omitempty"`
+	Address string `json:"address,omitempty"`
 }
 
 // DeadLetters are the events that are kept because they cannot be published.

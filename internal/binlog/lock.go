@@ -64,21 +64,22 @@ func (s *Source) lead(ctx context.Context, db *sql.DB, cfg *mysql.Config, id cdc
 		}
 		s.unlock()
 	}
-	l, err := takeLock(ctx, cfg, name)
+	s.meet(ctx, db, name, false)
+	l, err := s.takeLock(ctx, cfg, name)
 	s.lock = l
 	return err
 }
 
 // takeLock connects and takes the lock, waiting for up to lockWait. The error wraps [cdc.ErrStandby] if another
 // session keeps it.
-func takeLock(ctx context.Context, cfg *mysql.Config, name string) (*lock, error) {
+func (s *Source) takeLock(ctx context.Context, cfg *mysql.Config, name string) (*lock, error) {
 	db, err := openSQL(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
 	l := &lock{db: db, done: make(chan struct{})}
 	if l.conn, err = db.Conn(ctx); err == nil { // a session that breaks is not replaced
-		err = l.take(ctx, name)
+		err = l.take(ctx, name, s.comment(name))
 	}
 	if err != nil {
 		l.close()
@@ -86,16 +87,17 @@ func takeLock(ctx context.Context, cfg *mysql.Config, name string) (*lock, error
 	}
 	alive, stop := context.WithCancel(context.WithoutCancel(ctx))
 	l.stop = stop
-	go l.keep(alive)
+	db.SetMaxOpenConns(2) // a look at the other relays must not cost the lock
+	go l.keep(alive, func(ctx context.Context) { s.meet(ctx, db, name, true) })
 	return l, nil
 }
 
-func (l *lock) take(ctx context.Context, name string) error {
+func (l *lock) take(ctx context.Context, name, comment string) error {
 	if _, err := l.conn.ExecContext(ctx, "SET SESSION wait_timeout = ?", int(lockTimeout.Seconds())); err != nil {
 		return fmt.Errorf("take the lock of the leader: %w", err)
 	}
 	var got sql.NullBool
-	err := l.conn.QueryRowContext(ctx, "SELECT GET_LOCK(?, ?), CONNECTION_ID()", name, int(lockWait.Seconds())).Scan(&got, &l.id)
+	err := l.conn.QueryRowContext(ctx, "SELECT "+comment+"GET_LOCK(?, ?), CONNECTION_ID()", name, int(lockWait.Seconds())).Scan(&got, &l.id)
 	if err == nil && got.Bool {
 		return nil
 	}
@@ -134,8 +136,8 @@ func (d *Database) Idle(ctx context.Context, o Options) error {
 	return err
 }
 
-// keep gives signs of life until the session ends or is ended.
-func (l *lock) keep(ctx context.Context) {
+// keep gives signs of life until the session ends or is ended, and calls meet now and then.
+func (l *lock) keep(ctx context.Context, meet func(context.Context)) {
 	defer close(l.done)
 	defer l.close()
 	ticker := time.NewTicker(lockPing)
@@ -149,6 +151,7 @@ func (l *lock) keep(ctx context.Context) {
 		if !l.ping(ctx) {
 			return
 		}
+		meet(ctx)
 	}
 }
 

@@ -46,6 +46,8 @@ type Options struct {
 	StartFrom StartFrom
 	// UnsafeSync accepts a server that may lose committed transactions in a crash (sync_binlog other than 1).
 	UnsafeSync bool
+	// Name is what other relays of the lock are told that this one is called; empty: nothing.
+	Name string
 	// NoLock reads beside the relay that leads.
 	NoLock bool
 	// Verify is asked about each table's schema before anything is read; nil: it is not called. An error ends
@@ -88,6 +90,7 @@ type Source struct {
 	lag        atomic.Int64 // nanoseconds
 	lastSeen   atomic.Pointer[gtid]
 	server     atomic.Pointer[cdc.Flavor]
+	peers      cdc.Peers
 }
 
 // New returns a Source that has not connected yet.
@@ -125,11 +128,13 @@ type Status struct {
 	LastCommit time.Time
 	// LastTick is when the owner of the connection last came round: old means stuck.
 	LastTick time.Time
+	// Peers are the other relays of the lock.
+	Peers []cdc.Peer
 }
 
 // Status returns the state as of now.
 func (s *Source) Status() Status {
-	st := Status{Connected: s.connected.Load()}
+	st := Status{Connected: s.connected.Load(), Peers: s.peers.List(time.Now())}
 	if f := s.server.Load(); f != nil {
 		st.Flavor = *f
 	}

@@ -322,6 +322,7 @@ func (ss *session) awaitTurn(ctx context.Context) error {
 	if ss.src.opts.Temporary {
 		return nil
 	}
+	met := false
 	for since := time.Now(); ; {
 		var pid *int
 		err := ss.sql.QueryRow(ctx, `SELECT active_pid FROM pg_replication_slots WHERE slot_name = $1`, ss.src.opts.Slot).Scan(&pid)
@@ -332,6 +333,9 @@ func (ss *session) awaitTurn(ctx context.Context) error {
 			return fmt.Errorf("read slot %s: %w", ss.src.opts.Slot, err)
 		case time.Since(since) > turnWait:
 			return fmt.Errorf("%w: replication slot %q is active for PID %d", cdc.ErrStandby, ss.src.opts.Slot, *pid)
+		case !met:
+			met = true
+			ss.src.meet(ctx, ss.sql, standby)
 		}
 		select {
 		case <-time.After(turnInterval):

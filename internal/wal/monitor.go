@@ -112,6 +112,7 @@ func (m *monitor) once(ctx context.Context, seen uint64) error {
 	seenSlot := slot.status(received)
 	s.slot.Store(&seenSlot)
 	s.metrics.observeSlot(seenSlot)
+	s.meet(ctx, m.conn, leads)
 	return slot.usable(s.opts.Slot, slot.Database)
 }
 

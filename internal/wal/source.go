@@ -31,6 +31,8 @@ type Options struct {
 	// Verify is asked about each table's schema before anything is read; nil: it is not called. An error ends
 	// Acquire.
 	Verify func(*cdc.Table) error
+	// Name is what other relays of the slot are told that this one is called; empty: nothing.
+	Name string
 	// Temporary makes a slot of its own that ends with the connection, for a dry run.
 	Temporary bool
 	// Text asks for text mode even where binary would do.
@@ -63,6 +65,7 @@ type Source struct {
 	lastCommit atomic.Int64  // Unix microseconds
 	lastTick   atomic.Int64  // Unix nanoseconds
 	slot       atomic.Pointer[SlotStatus]
+	peers      cdc.Peers
 }
 
 // handedOn is how far rows were handed on, by this process or according to the checkpoint, so that none is handed on
@@ -124,11 +127,13 @@ type Status struct {
 	LastTick time.Time
 	// Slot is the last look at the slot.
 	Slot SlotStatus
+	// Peers are the other relays of the slot.
+	Peers []cdc.Peer
 }
 
 // Status returns the state as of now.
 func (s *Source) Status() Status {
-	st := Status{Connected: s.connected.Load(), Confirmed: s.acked().String()}
+	st := Status{Connected: s.connected.Load(), Confirmed: s.acked().String(), Peers: s.peers.List(time.Now())}
 	if k, ok := s.positions.at(s.handed.Load()); ok {
 		st.Received = k.resume.String()
 	}

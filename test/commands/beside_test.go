@@ -28,6 +28,8 @@ func TestStandbyOnMySQL(t *testing.T) {
 		relay := s.setup().start()
 		url := relay.leading()
 		second := s.start()
+		relay.knows("standby", second)
+		second.knows("leading", nil)
 		if line := second.await(`msg="standing by".*`); !strings.Contains(line, "another relay leads: connection ") || !strings.Contains(line, "holds the lock") {
 			t.Errorf("standing by: %s", line)
 		}

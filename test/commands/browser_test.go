@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -16,6 +17,7 @@ import (
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
@@ -123,7 +125,21 @@ func (b *browser) violations() string {
 	return found
 }
 
-// The page shows the relay's state, also with names that are HTML and after the relay has ended; a letter is dropped with a confirmation. It
+// leavesLetter makes a dead letter of an event that a later relay can route.
+func (s *site) leavesLetter(id int) {
+	s.t.Helper()
+	good := s.config
+	s.replace("{topic: "+s.name+"}", `{match: {aggregate_type: "Payment"}, topic: `+s.name+"}")
+	relay := s.start()
+	relay.leading()
+	s.event(id, "late", "")
+	relay.await(`msg="event became a dead letter"`)
+	relay.signal(syscall.SIGTERM)
+	s.config = good
+}
+
+// The page shows the relay's state, also with names that are HTML and after the relay has ended; one letter is retried
+// and published, another one dropped, with a confirmation. It
 // violates no policy and asks no other host, and axe finds no serious fault in it, on a desktop and on a phone, light and dark.
 func TestPageInBrowser(t *testing.T) {
 	t.Parallel()
@@ -131,6 +147,7 @@ func TestPageInBrowser(t *testing.T) {
 	s.config += "errors: {unroutable: dead_letter}\npartitions: {ttl: 30d}\n"
 	s.setup()
 	s.pageFor(t)
+	s.leavesLetter(3)
 	relay := s.start()
 	url := relay.leading()
 	b := newBrowser(t, url)
@@ -142,7 +159,7 @@ func TestPageInBrowser(t *testing.T) {
 	}
 	s.event(1, "<b>a</b>", "no topic, <img src=x onerror=alert(1)>")
 	b.shows("#topics", s.name)
-	b.shows("#now", "Dead letters\n1")
+	b.shows("#now", "Dead letters\n2")
 	b.shows("#partitions", "outbox")
 	b.do(chromedp.Click("//button[text()='Reload']"))
 	b.shows("#letters", "<b>a</b>")
@@ -162,8 +179,13 @@ func TestPageInBrowser(t *testing.T) {
 	if wide {
 		t.Error("the page is wider than a phone")
 	}
+	b.do(chromedp.Click("//button[@aria-label='Retry event "+eventID(3)+"']"), chromedp.WaitVisible("#confirm-yes", chromedp.ByQuery), chromedp.Click("#confirm-yes", chromedp.ByQuery))
+	b.shows("#letters", "1 (unroutable 1)")
 	b.do(chromedp.Click("//button[text()='Drop']"), chromedp.WaitVisible("#confirm-yes", chromedp.ByQuery), chromedp.Click("#confirm-yes", chromedp.ByQuery))
 	b.shows("#letters", "No dead letters")
+	if !slices.ContainsFunc(s.consume(s.name, events()+1), func(r *kgo.Record) bool { return header(r, "ce_id") == eventID(3) }) {
+		t.Error("what was retried is not in Kafka")
+	}
 	b.mu.Lock()
 	if len(b.wrong) > 0 {
 		t.Error(b.wrong)

@@ -81,6 +81,8 @@ func TestStandby(t *testing.T) {
 	first := s.start()
 	first.leading()
 	second := s.start()
+	first.knows("standby", second)
+	second.knows("leading", first)
 	reason := s.normal(second.await(`msg="standing by".*`))
 	if !strings.Contains(reason, `another relay leads: replication slot`) {
 		t.Errorf("standing by: %s", reason)

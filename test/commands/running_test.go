@@ -3,9 +3,13 @@ package commands
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"regexp"
+	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -97,7 +101,33 @@ func (r *running) find(want *regexp.Regexp) (found []string, more chan struct{})
 func (r *running) leading() string {
 	r.t.Helper()
 	r.await("msg=leading")
+	return r.serving()
+}
+
+// serving returns the relay's HTTP address.
+func (r *running) serving() string {
+	r.t.Helper()
 	return "http://" + r.await(`msg="serving metrics.*address=(\S+)`)
+}
+
+// knows waits until the relay's status lists another relay in a state: by its name, or by its address alone for nil.
+func (r *running) knows(state string, other *running) {
+	r.t.Helper()
+	want := "other relay    " + state
+	if other != nil {
+		host, err := os.Hostname()
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		want += ", " + host + ":pid-" + strconv.Itoa(other.cmd.Process.Pid)
+	}
+	want += ", 127.0.0.1\n"
+	eventually(r.t, func() error {
+		if got := r.site.raw("", "status", "--url", r.serving()); !strings.Contains(got.stdout, want) {
+			return fmt.Errorf("want %q: %s", want, got)
+		}
+		return nil
+	})
 }
 
 // signal sends a signal and waits until the relay ends.

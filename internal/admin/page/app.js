@@ -1,30 +1,35 @@
-import { $, ago, bytes, el, get, number, pairs, post, seconds, table } from "./dom.js";
+import { $, ago, bytes, el, get, keepScroll, number, pairs, post, seconds, table } from "./dom.js";
 import * as charts from "./charts.js";
 import * as letters from "./letters.js";
+import * as topics from "./topics.js";
 
 const every = 5000;
 let seen = null; // when the relay answered last
-let before = null; // the topics' counters at the last look
-let rate = null;
+
+// say changes only what is new: a screen reader announces each change.
+function say(id, text, className) {
+  if ($(id).textContent !== text) $(id).textContent = text;
+  $(id).className = className;
+}
 
 function state(st) {
-  const good = st.ready && !st.stalled;
-  $("state").textContent = st.state + (st.state === "leading" && !st.connected ? ", not connected" : "");
-  $("state").className = "badge " + (good ? "good" : "bad");
+  say("state", st.state + (st.state === "leading" && !st.connected ? ", not connected" : ""), "badge " + (st.ready && !st.stalled ? "good" : "bad"));
   $("database").textContent = st.source.database;
   $("version").textContent = "cdc-relay " + st.version;
   document.title = st.state + " " + st.source.database + " cdc-relay";
   let problem = st.ready ? "" : "Not ready: " + st.not_ready;
   if (st.stalled) problem = "Stalled: Kafka does not acknowledge.";
-  $("problem").textContent = problem;
+  say("problem", problem, "problem");
   $("problem").hidden = problem === "";
 }
 
-function overview(st) {
-  const role = { leading: "this relay", standby: "another relay" }[st.state] || "none that this relay knows";
+function overview(st, rate) {
+  const others = (state) => (st.relays || []).filter((r) => r.state === state).map((r) => r.name ? r.name + (r.address ? " (" + r.address + ")" : "") : "relay at " + r.address);
+  const leader = others("leading").join(", ") || "another relay";
+  const role = { leading: "this relay", standby: leader }[st.state] || "none that this relay knows";
   pairs($("now"), [
     ["Leader", role], ["In this state for", ago(st.since).replace(" ago", "")], ["Lag", seconds(st.lag.seconds), st.lag.seconds > 60 ? "warn" : ""],
-    ["Events per second", rate === null ? "unknown" : number(rate)], ["In flight", number(st.in_flight.events)],
+    ["Events per second", number(rate)], ["In flight", number(st.in_flight.events)],
     ["Dead letters", st.dead_letters ? number(st.dead_letters.events) : "off", st.dead_letters && st.dead_letters.events ? "warn" : ""],
   ]);
   const p = st.positions;
@@ -35,6 +40,7 @@ function overview(st) {
   if (st.slot) source.push(...slot(st.slot));
   if (st.lag.bytes !== undefined) source.push(["Not in Kafka yet", bytes(st.lag.bytes)]);
   source.push(...binlog(st));
+  source.push([st.state === "standby" ? "Other standbys" : "Standby relays", others("standby").join(", ") || "none seen"]);
   if (st.last_error) source.push(["Last error", ago(st.last_error.at) + ": " + st.last_error.text]);
   pairs($("source"), source);
 }
@@ -42,7 +48,7 @@ function overview(st) {
 let retained = []; // [ms, retained bytes], for the speed at which the limit comes near
 
 function slot(s) {
-  const rows = [["Slot status", s.status, s.status === "reserved" ? "good" : "bad"], ["WAL kept", bytes(s.retained_bytes)]];
+  const rows = [["Slot status", s.status, { reserved: "good", extended: "warn" }[s.status] || "bad"], ["WAL kept", bytes(s.retained_bytes)]];
   retained = [...retained.filter(([at]) => Date.now() - at < 600000), [Date.now(), s.retained_bytes]];
   const [first] = retained;
   const speed = (s.retained_bytes - first[1]) / Math.max(1, (Date.now() - first[0]) / 1000);
@@ -61,39 +67,12 @@ function binlog(st) {
   return [["Until it is lost", seconds(Math.max(0, keep[0].value - st.lag.seconds)) + " (binlogs are kept for " + seconds(keep[0].value) + ")"]];
 }
 
-function byLabel(name, label, field = "value") {
-  const sums = {};
-  for (const s of metrics[name] || []) sums[s.labels[label]] = (sums[s.labels[label]] || 0) + (s[field] ?? 0);
-  return sums;
-}
-
-function topics() {
-  const published = byLabel("events_published_total", "topic");
-  const p99 = byLabel("commit_to_ack_seconds", "topic", "p99");
-  const errors = byLabel("publish_errors_total", "topic");
-  const now = Date.now();
-  const names = [...new Set([...Object.keys(published), ...Object.keys(errors)])].filter((t) => published[t] || errors[t]).sort();
-  const rows = names.map((t) => {
-    const n = published[t] || 0;
-    const speed = before ? Math.max(0, n - (before.published[t] || 0)) / ((now - before.at) / 1000) : undefined;
-    return [t, number(n), number(speed), p99[t] ? "≤ " + seconds(p99[t]) : "none", number(errors[t] || 0)];
-  });
-  before = { at: now, published };
-  keepScroll($("topics"), rows.length
-    ? table([["Topic"], ["Published", true], ["Per second", true], ["p99 to Kafka since the start", true], ["Errors", true]], rows)
-    : el("p", "This relay has published nothing since it started.", "quiet"));
-}
-
-function keepScroll(parent, child) {
-  const old = parent.firstElementChild;
-  const [top, focused] = old ? [old.scrollTop, old === document.activeElement] : [0, false];
-  parent.replaceChildren(child);
-  child.scrollTop = top;
-  if (focused) child.focus();
+function byTable(name) {
+  return Object.fromEntries((metrics[name] || []).map((s) => [s.labels.table, s.value]));
 }
 
 function partitions() {
-  const [ahead, age, rows, unrelayed] = ["partitions_ahead_days", "oldest_partition_age_seconds", "default_partition_rows", "partitions_unrelayed"].map((n) => byLabel(n, "table"));
+  const [ahead, age, rows, unrelayed] = ["partitions_ahead_days", "oldest_partition_age_seconds", "default_partition_rows", "partitions_unrelayed"].map(byTable);
   const names = Object.keys(ahead).sort();
   keepScroll($("partitions"), names.length
     ? table([["Table"], ["Days ahead", true], ["Oldest day", true], ["Rows in the default", true], ["Past the TTL, not relayed", true]],
@@ -103,12 +82,12 @@ function partitions() {
 
 async function look() {
   try {
-    const [st, list, past] = await Promise.all([get("status"), get("api/metrics"), get("api/history")]);
+    const [st, list, past, published] = await Promise.all(["api/status", "api/metrics", "api/history", "api/topics"].map(get));
     metrics = Object.fromEntries(list.map((f) => [f.name, f.samples || []]));
-    rate = charts.show(past.samples);
+    charts.show(past.samples);
     state(st);
-    overview(st);
-    topics();
+    overview(st, published.per_second);
+    topics.show(published);
     partitions();
     seen = Date.now();
     $("fresh").textContent = "updated " + new Date(seen).toLocaleTimeString();
@@ -116,8 +95,7 @@ async function look() {
   } catch (e) {
     $("fresh").textContent = "The relay does not answer (" + e.message + "). " + (seen ? "Shown is the state of " + new Date(seen).toLocaleTimeString() + "." : "");
     $("fresh").className = "bad";
-    $("state").textContent = "no answer";
-    $("state").className = "badge bad";
+    say("state", "no answer", "badge bad");
     document.title = "no answer " + $("database").textContent + " cdc-relay";
   }
   setTimeout(look, every);

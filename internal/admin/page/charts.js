@@ -38,7 +38,6 @@ export function show(samples) {
   $("rate").setAttribute("aria-label", "Events per second, now " + (rate === null ? "unknown" : rate.toFixed(1)));
   $("lag").setAttribute("role", "img");
   $("lag").setAttribute("aria-label", "Lag in seconds, now " + (samples.length ? samples[samples.length - 1].lag.toFixed(2) : "unknown"));
-  return rate;
 }
 
 const again = () => last.length && show(last);

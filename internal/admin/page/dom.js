@@ -43,6 +43,15 @@ export function table(columns, rows) {
   return scroll;
 }
 
+// keepScroll replaces what parent shows by child, at the place and with the focus of before.
+export function keepScroll(parent, child) {
+  const old = parent.firstElementChild;
+  const [top, focused] = old ? [old.scrollTop, old === document.activeElement] : [0, false];
+  parent.replaceChildren(child);
+  child.scrollTop = top;
+  if (focused) child.focus();
+}
+
 async function answer(response) {
   const type = response.headers.get("Content-Type") || "";
   const body = type.startsWith("application/json") ? await response.json() : { error: (await response.text()).trim() };
