@@ -42,11 +42,24 @@ help: ## Show this list.
 build: ## Build the static binary bin/cdc-relay.
 	$(GOBUILD) -o bin/cdc-relay ./cmd/cdc-relay
 
+# Licences of what is linked ask for their texts next to the binary. Those of the modules stand in their roots and beside some packages.
+.PHONY: licences
+licences:
+	@mkdir -p bin
+	@for os in linux darwin; do \
+		GOOS=$$os go list -deps -f '{{with .Module}}{{if not .Main}}{{$$.Dir}}{{"\n"}}{{.Dir}}{{end}}{{end}}' ./cmd/cdc-relay || exit 1; \
+	done > bin/licences
+	@{ go env GOROOT; echo internal/admin/page; grep . bin/licences; } | sort -u | while read -r dir; do \
+		find "$$dir" -maxdepth 1 -type f -iregex '.*/\(.*\.\)?\(un\)?\(licen[cs]e\|copying\|notice\)[^/]*'; \
+	done | sort | while read -r file; do echo "===== $$file" && cat "$$file" && echo; done | \
+		sed "s,^===== $$(go env GOMODCACHE)/,===== ,;s,^===== $$(go env GOROOT)/,===== go/," > bin/THIRD_PARTY_LICENSES
+	@rm bin/licences
+
 .PHONY: image
-image: ## Build the container image IMAGE (cdc-relay) for ARCH (this machine's) with ENGINE (docker, podman or buildah).
+image: licences ## Build the container image IMAGE (cdc-relay) for ARCH (this machine's) with ENGINE (docker, podman or buildah).
 	@mkdir -p bin/image/empty && install -d -m 1777 bin/image/root/tmp
 	GOOS=linux GOARCH=$(ARCH) $(GOBUILD) -o bin/image/cdc-relay-linux-$(ARCH) ./cmd/cdc-relay
-	@cp $(CERTIFICATES) bin/image/ca-certificates.crt
+	@cp $(CERTIFICATES) bin/image/ca-certificates.crt && cp LICENSE bin/THIRD_PARTY_LICENSES bin/image/
 	$(ENGINE) build --platform linux/$(ARCH) -f deploy/Containerfile -t $(IMAGE) --build-arg TARGETARCH=$(ARCH) \
 		--build-arg VERSION=$(VERSION) --build-arg REVISION=$(shell git rev-parse HEAD) \
 		--build-arg CREATED=$(shell git log -1 --format=%cI) bin/image
@@ -95,7 +108,7 @@ $(GORELEASER) $(SYFT):
 		$(if $(findstring syft,$@),github.com/anchore/syft/cmd/syft,github.com/goreleaser/goreleaser/v2)@$(lastword $(subst -, ,$(@D)))
 
 .PHONY: release-files
-release-files: build ## Write completions and manual pages to bin/release.
+release-files: build licences ## Write completions and manual pages to bin/release, and the licences of linked modules.
 	@rm -rf bin/release && mkdir -p bin/release/completions bin/release/man
 	@for shell in bash zsh fish; do bin/cdc-relay completion $$shell > bin/release/completions/cdc-relay.$$shell || exit 1; done
 	@SOURCE_DATE_EPOCH=$(shell git log -1 --format=%ct) CDC_RELAY_MAN=$(ROOT)/bin/release/man go test -count=1 -run '^TestEveryCommandHasAManualPage$$' ./cmd/cdc-relay

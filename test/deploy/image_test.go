@@ -4,11 +4,13 @@ package deploy
 
 import (
 	"bytes"
+	"debug/buildinfo"
 	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -122,6 +124,7 @@ func TestImageRunsWithReadOnlyRootAsPlainUser(t *testing.T) {
 			t.Errorf("%s is %q, want %q", name, got, want)
 		}
 	}
+	hasLicences(t, rootfs+"/usr/bin/cdc-relay", read(t, rootfs+"/usr/share/doc/cdc-relay/THIRD_PARTY_LICENSES"))
 	c := newContainer(t, img, bundle)
 	if out := output(t, c.command("version")); !strings.HasPrefix(out, "cdc-relay v1.2.3") {
 		t.Errorf("version prints %q", out)
@@ -129,11 +132,33 @@ func TestImageRunsWithReadOnlyRootAsPlainUser(t *testing.T) {
 	c.publishesAnEvent(t)
 }
 
+// capital is written with a "!" in the module cache.
+var capital = regexp.MustCompile("[A-Z]")
+
+// hasLicences checks that texts has one for each module of the binary, for Go and for the page's charts.
+func hasLicences(t *testing.T, binary, texts string) {
+	t.Helper()
+	info, err := buildinfo.ReadFile(binary)
+	if err != nil || len(info.Deps) < 20 {
+		t.Fatal(info, err)
+	}
+	want := []string{"go/", "internal/admin/page/"}
+	for _, m := range info.Deps {
+		path := capital.ReplaceAllStringFunc(m.Path, func(c string) string { return "!" + strings.ToLower(c) })
+		want = append(want, path+"@"+m.Version+"/")
+	}
+	for _, path := range want {
+		if !strings.Contains(texts, "\n===== "+path) && !strings.HasPrefix(texts, "===== "+path) {
+			t.Errorf("no licence of %s", path)
+		}
+	}
+}
+
 // The binary of another architecture is not run: any file shows which one the Containerfile takes.
 func TestContainerfileTakesTheBinaryOfTheArchitecture(t *testing.T) {
 	t.Parallel()
 	b, files := newBuilder(t), t.TempDir()
-	for _, name := range []string{"cdc-relay-linux-amd64", "cdc-relay-linux-arm64", "ca-certificates.crt", "empty/.keep", "root/tmp/.keep"} {
+	for _, name := range []string{"cdc-relay-linux-amd64", "cdc-relay-linux-arm64", "ca-certificates.crt", "LICENSE", "THIRD_PARTY_LICENSES", "empty/.keep", "root/tmp/.keep"} {
 		write(t, filepath.Join(files, name), name)
 	}
 	b.run(t, b.tool.Path, "build", "--platform", "linux/arm64", "-f", "deploy/Containerfile", "-t", "arm", files)
