@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"syscall"
 )
 
 // Ports are below the ephemeral range, so that no outgoing connection takes the port of a stopped server.
@@ -55,13 +56,9 @@ func reservePort(ctx context.Context) (*port, error) {
 	return nil, errors.New("no free TCP port on 127.0.0.1 between 20000 and 32000")
 }
 
+// free does not listen: a process that this one is starting would have the listener for a moment, and the port's user could not.
 func free(ctx context.Context, number int) bool {
-	var config net.ListenConfig
-	listener, err := config.Listen(ctx, "tcp", address(number))
-	if err != nil {
-		return false
-	}
-	return listener.Close() == nil
+	return errors.Is(dial(ctx, address(number)), syscall.ECONNREFUSED)
 }
 
 // dial reports whether a server accepts connections.

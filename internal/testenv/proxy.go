@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -83,7 +84,7 @@ func (p *ProxyServer) Restore() error {
 		return nil
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", p.Addr())
+	listener, err := listen(ctx, p.Addr())
 	if err != nil {
 		cancel()
 		return fmt.Errorf("start proxy before %s: %w", p.target, err)
@@ -94,6 +95,17 @@ func (p *ProxyServer) Restore() error {
 	}
 	p.serving.Go(func() { p.accept(ctx, listener) })
 	return nil
+}
+
+// listen waits while the port is busy: a process that this one is starting has the closed listener until its exec.
+func listen(ctx context.Context, addr string) (net.Listener, error) {
+	for attempt := 1; ; attempt++ {
+		listener, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
+		if attempt == 1000 || !errors.Is(err, syscall.EADDRINUSE) {
+			return listener, err
+		}
+		<-time.After(20 * time.Millisecond)
+	}
 }
 
 // Redirect closes every connection and directs new ones to another target, like an address that follows the primary.

@@ -2,11 +2,14 @@ package testenv_test
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
+	"os/exec"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -189,4 +192,26 @@ func TestProxyKeepsTheReceiversPace(t *testing.T) {
 	if !errors.As(err, &netErr) || !netErr.Timeout() || n > 32<<20 {
 		t.Errorf("%d bytes were taken: %v", n, err)
 	}
+}
+
+// A process that is being started has the closed listener for a moment.
+func TestProxyIsRestoredWhileProcessesStart(t *testing.T) {
+	t.Parallel()
+	addr, _ := echo(t)
+	proxy := testenv.Proxy(t, addr)
+	ctx, cancel := context.WithCancel(t.Context())
+	var starting sync.WaitGroup
+	for range 4 {
+		starting.Go(func() {
+			for ctx.Err() == nil {
+				_ = exec.CommandContext(ctx, "true").Run()
+			}
+		})
+	}
+	for range 3000 {
+		proxy.Cut()
+		must(t, proxy.Restore())
+	}
+	cancel()
+	starting.Wait()
 }

@@ -30,13 +30,13 @@ func (d *database) published(transactions ...[]string) cdc.Checkpoint {
 
 func until(t *testing.T, done func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	for !done() {
 		select {
 		case <-time.After(5 * time.Millisecond):
 		case <-ctx.Done():
-			t.Fatal("not so after 30 s")
+			t.Fatalf("not so after %s", patience)
 		}
 	}
 }

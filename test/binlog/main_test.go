@@ -214,10 +214,13 @@ func (q *queue) Offer(b *cdc.Batch) bool {
 
 func (q *queue) Space() <-chan struct{} { return q.space }
 
+// patience is the time limit of each wait, long enough for a busy machine.
+const patience = 2 * time.Minute
+
 // await returns the rows once there are n.
 func (r *running) await(n int) []map[string]string {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(r.t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(r.t.Context(), patience)
 	defer cancel()
 	for {
 		r.queue.mu.Lock()
@@ -231,7 +234,7 @@ func (r *running) await(n int) []map[string]string {
 		case err := <-r.done:
 			r.t.Fatalf("the source ended with %d rows, want %d: %v", len(rows), n, err)
 		case <-ctx.Done():
-			r.t.Fatalf("%d rows after 30 s, want %d", len(rows), n)
+			r.t.Fatalf("%d rows after %s, want %d", len(rows), patience, n)
 		}
 	}
 }
@@ -284,7 +287,7 @@ func (r *running) ended() error {
 	select {
 	case err := <-r.done:
 		return err
-	case <-time.After(30 * time.Second):
+	case <-time.After(patience):
 		r.t.Fatal("the source is still running")
 		return nil
 	}

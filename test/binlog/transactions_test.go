@@ -168,7 +168,7 @@ func TestIdleOutbox(t *testing.T) {
 		for string(r.source.Progress(r.queue.last()).Position) != want {
 			select {
 			case <-r.queue.changed:
-			case <-time.After(20 * time.Second):
+			case <-time.After(patience):
 				t.Fatalf("position is %s, want %s", r.source.Progress(r.queue.last()).Position, want)
 			}
 		}
@@ -220,13 +220,13 @@ func (d *database) wait(what string, done func() bool) {
 	d.t.Helper()
 	ticker := time.NewTicker(10 * time.Millisecond)
 	defer ticker.Stop()
-	ctx, cancel := context.WithTimeout(d.t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(d.t.Context(), patience)
 	defer cancel()
 	for !done() {
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
-			d.t.Fatalf("%s did not happen within 30 s", what)
+			d.t.Fatalf("%s did not happen within %s", what, patience)
 		}
 	}
 }
@@ -259,7 +259,7 @@ func TestLag(t *testing.T) {
 // until waits for a condition, which it checks with every batch or heartbeat.
 func (r *running) until(done func() bool) {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(r.t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(r.t.Context(), patience)
 	defer cancel()
 	for !done() {
 		select {
@@ -267,7 +267,7 @@ func (r *running) until(done func() bool) {
 		case err := <-r.done:
 			r.t.Fatalf("the source ended: %v", err)
 		case <-ctx.Done():
-			r.t.Fatal("timeout after 20 s")
+			r.t.Fatalf("timeout after %s", patience)
 		}
 	}
 }

@@ -25,12 +25,12 @@ func TestSentinelPasswordIsReadAgain(t *testing.T) {
 	o := sentinel(s)
 	o.SentinelUsername, o.SentinelPassword = "relay", func() (string, error) { return now.Load().(string), nil }
 	store := opened(t, o)
-	eventually(t, 20*time.Second, "save", func(ctx context.Context) error { return store.Save(ctx, at(1, 1)) })
+	eventually(t, time.Minute, "save", func(ctx context.Context) error { return store.Save(ctx, at(1, 1)) })
 	setPassword("new")
 	if _, err := s.Sentinel.Do(t.Context(), "CLIENT", "KILL", "USER", "relay"); err != nil {
 		t.Fatal(err)
 	}
 	s.Nodes[0].Kill()
 	now.Store("new")
-	eventually(t, 30*time.Second, "save after the failover", func(ctx context.Context) error { return store.Save(ctx, at(1, 2)) })
+	eventually(t, time.Minute, "save after the failover", func(ctx context.Context) error { return store.Save(ctx, at(1, 2)) })
 }

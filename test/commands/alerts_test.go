@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -171,7 +170,12 @@ type prom struct {
 // prometheus starts a server that scrapes one relay.
 func (s *site) prometheus(target string, flags ...string) *prom {
 	s.t.Helper()
-	dir, address := s.t.TempDir(), free(s.t)
+	dir := s.t.TempDir()
+	address, release, err := testenv.ReservePort(s.t.Context())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { _ = release() })
 	rules, err := os.ReadFile("../../deploy/prometheus/rules.yaml")
 	if err != nil {
 		s.t.Fatal(err)
@@ -203,16 +207,6 @@ func (s *site) prometheus(target string, flags ...string) *prom {
 		}
 	})
 	return &prom{s, "http://" + address}
-}
-
-func free(t *testing.T) string {
-	t.Helper()
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	return listener.Addr().String()
 }
 
 // ask returns data of an answer, which is left as it is if there is none yet.

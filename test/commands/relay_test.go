@@ -170,7 +170,7 @@ func (r result) String() string {
 }
 
 // commandTimeout only ends a test that hangs.
-const commandTimeout = 60 * time.Second
+const commandTimeout = 5 * time.Minute
 
 // run runs cdc-relay with the site's configuration to completion. In the output, what differs between runs is replaced.
 func (s *site) run(args ...string) result {

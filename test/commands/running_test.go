@@ -64,7 +64,7 @@ func (r *running) read(stderr io.Reader) {
 }
 
 // patience is the time limit of each wait, long enough for a busy machine.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // await waits for a line that matches and returns its first group, or the match.
 func (r *running) await(pattern string) string {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -67,7 +66,13 @@ exec "$2" --system --unit=cdc-relay@orders.service --log-target=console --show-s
 func TestUnitRunsUnderSystemd(t *testing.T) {
 	t.Parallel()
 	needsRoot(t)
-	dir, port := t.TempDir(), freePort(t)
+	dir := t.TempDir()
+	address, release, err := testenv.ReservePort(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = release() }()
+	_, port, _ := strings.Cut(address, ":")
 	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -144,20 +149,6 @@ func sharedConfig(t *testing.T) string {
 	_, text, _ := strings.Cut(read(t, root+"/docs/install.md"), "```yaml\n")
 	text, _, _ = strings.Cut(text, "```\n")
 	return text
-}
-
-func freePort(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	_, port, err := net.SplitHostPort(listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return port
 }
 
 // get returns what url answers, or the error.

@@ -92,7 +92,7 @@ func TestRenamedColumnInBinlog(t *testing.T) {
 		db.PayloadColumn = "body"
 		r.Must(db.Exec(t.Context(), "ALTER TABLE outbox RENAME COLUMN payload TO body"))
 		r.Must(db.InsertMany(t.Context(), "x", 10, 10))
-		says(t, r.AwaitExit(30*time.Second, 2), "payload")
+		says(t, r.AwaitExit(time.Minute, 2), "payload")
 		r.Reconfigure("tables", []any{map[string]any{"name": db.Name() + ".outbox", "columns": map[string]any{
 			"event_id": "event_id", "aggregate_type": "aggregate_type", "aggregate_id": "aggregate_id", "event_type": "event_type",
 			"content_type": "content_type", "headers": "headers", "payload": "body", "occurred_at": "occurred_at",
@@ -157,7 +157,7 @@ func TestBinlogWithRolledBackRedis(t *testing.T) {
 		r.Must(err)
 		r.AwaitSaved(r.Append("k", 20))
 		r.Must(r.Relay.Signal(syscall.SIGTERM))
-		r.AwaitExit(30*time.Second, 0)
+		r.AwaitExit(time.Minute, 0)
 		_, err = shared.redis.Do(t.Context(), "SET", r.RedisKey(), old)
 		r.Must(err)
 		r.FaultUnbounded("Redis rolled back")

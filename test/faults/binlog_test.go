@@ -112,10 +112,10 @@ func TestStopAtStatementsAndXA(t *testing.T) {
 				r.Start()
 				before := r.Append("k", 10)
 				r.Must(db.Server.Exec(t.Context(), db.Name(), statements))
-				says(t, r.AwaitExit(30*time.Second, 1), "outbox", "cdc-relay position set")
+				says(t, r.AwaitExit(time.Minute, 1), "outbox", "cdc-relay position set")
 				r.AwaitEvents(before)
 				r.Must(r.Relay.Start(t.Context()))
-				says(t, r.AwaitExit(30*time.Second, 1), "outbox", "cdc-relay position set")
+				says(t, r.AwaitExit(time.Minute, 1), "outbox", "cdc-relay position set")
 			})
 		}
 	}
@@ -134,7 +134,7 @@ func TestMissingColumnInBinlog(t *testing.T) {
 			r.Must(db.Exec(t.Context(), "ALTER TABLE outbox RENAME COLUMN payload TO body"))
 			db.PayloadColumn = "body"
 			r.Must(db.InsertMany(t.Context(), "x", 10, 10))
-			says(t, r.AwaitExit(30*time.Second, 2), "payload", "outbox")
+			says(t, r.AwaitExit(time.Minute, 2), "payload", "outbox")
 			r.AwaitEvents(before)
 		})
 	}

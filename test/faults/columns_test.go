@@ -62,7 +62,7 @@ func missingColumn(t *testing.T, delivery cdctest.Delivery) {
 	db.PayloadColumn = "body"
 	r.Must(db.Exec(t.Context(), "ALTER TABLE outbox RENAME COLUMN payload TO body"))
 	r.Must(db.InsertMany(t.Context(), "x", 10, 10))
-	says(t, r.AwaitExit(30*time.Second, 2), "payload", "public.outbox")
+	says(t, r.AwaitExit(time.Minute, 2), "payload", "public.outbox")
 	r.Must(r.Reader.CatchUp(r.Within(time.Minute)))
 	records, _ := r.Reader.Count()
 	if records != len(before) {
@@ -100,10 +100,10 @@ func TestColumnDroppedWhileDisconnected(t *testing.T) {
 			if down {
 				r.Must(r.Relay.Start(t.Context()))
 			}
-			says(t, r.AwaitExit(30*time.Second, 2), "payload", "public.outbox")
+			says(t, r.AwaitExit(time.Minute, 2), "payload", "public.outbox")
 			r.AwaitEvents(before)
 			r.Must(r.Relay.Start(t.Context()))
-			says(t, r.AwaitExit(30*time.Second, 2), "payload", "public.outbox")
+			says(t, r.AwaitExit(time.Minute, 2), "payload", "public.outbox")
 		})
 	}
 }

@@ -130,7 +130,7 @@ func TestLostWALOrBinlog(t *testing.T) {
 			for _, r := range rigs {
 				r.Must(r.DB.LoseLog(t.Context()))
 				r.Must(r.Relay.Start(t.Context()))
-				says(t, r.AwaitExit(30*time.Second, 5), source.fix)
+				says(t, r.AwaitExit(time.Minute, 5), source.fix)
 			}
 		})
 	}

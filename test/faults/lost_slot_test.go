@@ -38,7 +38,7 @@ func TestLostSlot(t *testing.T) {
 				o.Settings = map[string]any{"shutdown_timeout": "1s", "retry.initial": "2s", "retry.max": "2s"}
 			})
 			tt.lose(t, r, db)
-			says(t, r.AwaitExit(30*time.Second, 5), tt.says...)
+			says(t, r.AwaitExit(time.Minute, 5), tt.says...)
 		})
 	}
 }
@@ -126,7 +126,7 @@ func TestChangedPublication(t *testing.T) {
 				r.Must(db.Exec(t.Context(), sql))
 			}
 			behind := current(r, db)
-			exit := r.AwaitExit(30*time.Second, 5)
+			exit := r.AwaitExit(time.Minute, 5)
 			t.Logf("stopped %s after the change", time.Since(changed))
 			says(t, exit, "publication", db.Name())
 			if confirmed := confirmed(t.Context(), r, db); confirmed > behind {
@@ -161,7 +161,7 @@ func TestPublicationChangedWhileDown(t *testing.T) {
 			r.Append("after", 10)
 			for range 2 {
 				r.Must(r.Relay.Start(t.Context()))
-				says(t, r.AwaitExit(30*time.Second, 5), "publication", db.Name(), "since the relay last ran", "`cdc-relay repair`")
+				says(t, r.AwaitExit(time.Minute, 5), "publication", db.Name(), "since the relay last ran", "`cdc-relay repair`")
 			}
 		})
 	}

@@ -133,7 +133,7 @@ func TestStartWithFlushedRedis(t *testing.T) {
 			for _, r := range rigs {
 				if r.Delivery == cdctest.AtLeastOnce && !source.can(cdctest.SlotOnly) {
 					r.Must(r.Relay.Start(t.Context()))
-					says(t, r.AwaitExit(30*time.Second, 5), "cdc-relay setup", "--start-from")
+					says(t, r.AwaitExit(time.Minute, 5), "cdc-relay setup", "--start-from")
 					continue
 				}
 				r.Start()
@@ -163,7 +163,7 @@ func TestStartWithRolledBackRedis(t *testing.T) {
 	r.Must(err)
 	r.Append("k", 10)
 	r.Must(r.Relay.Start(t.Context()))
-	says(t, r.AwaitExit(30*time.Second, 5), "ahead of the checkpoint", "position.conflict: slot")
+	says(t, r.AwaitExit(time.Minute, 5), "ahead of the checkpoint", "position.conflict: slot")
 	r.Reconfigure("position.conflict", "slot")
 	r.Start()
 	r.AwaitSaved(r.Append("k", 10))
@@ -235,7 +235,7 @@ func TestRefusedCheckpoint(t *testing.T) {
 				}
 				stored, err = shared.redis.Do(t.Context(), "GETSET", r.RedisKey(), other) // it may have been saved again
 				r.Must(err)
-				says(t, r.AwaitExit(30*time.Second, tt.code), tt.says)
+				says(t, r.AwaitExit(time.Minute, tt.code), tt.says)
 				r.Fault(fault)
 				if tt.code == 5 { // an administrator restores the old one
 					_, err = shared.redis.Do(t.Context(), "SET", r.RedisKey(), stored)

@@ -63,7 +63,7 @@ func TestRepairOfPosition(t *testing.T) {
 						o.Settings = map[string]any{"shutdown_timeout": "1s"}
 					})
 					lose(t, r, db)
-					fixed(t, r, r.AwaitExit(30*time.Second, 5))
+					fixed(t, r, r.AwaitExit(time.Minute, 5))
 					r.Start()
 					r.AwaitEvents(r.Append("later", 10))
 					r.Verify()
@@ -92,7 +92,7 @@ func TestRepairOfLostCheckpoint(t *testing.T) {
 						return err == nil, unless(strings.Contains(out, "a relay runs"), err)
 					})
 					r.Must(r.Relay.Start(t.Context()))
-					says(t, r.AwaitExit(30*time.Second, 5), "no checkpoint", "`cdc-relay repair --since TIME`")
+					says(t, r.AwaitExit(time.Minute, 5), "no checkpoint", "`cdc-relay repair --since TIME`")
 					r.Repeated("repair")
 					_, err := r.Relay.Command(r.Within(time.Minute), "repair", "--since", began.UTC().Format(time.RFC3339))
 					r.Must(err)
@@ -147,7 +147,7 @@ func TestRestoredServerPassedThePosition(t *testing.T) {
 						r.Must(err)
 					}
 					r.Must(r.Relay.Start(t.Context()))
-					says(t, r.AwaitExit(30*time.Second, 5), "another history", "`cdc-relay repair --since TIME`")
+					says(t, r.AwaitExit(time.Minute, 5), "another history", "`cdc-relay repair --since TIME`")
 					r.Repeated("repair")
 					_, err = r.Relay.Command(r.Within(time.Minute), "repair", "--since", began.UTC().Format(time.RFC3339))
 					r.Must(err)

@@ -79,7 +79,7 @@ func TestRepair(t *testing.T) {
 				}
 				for _, r := range rigs {
 					r.Must(r.Relay.Start(t.Context()))
-					fixed(t, r, r.AwaitExit(30*time.Second, 5))
+					fixed(t, r, r.AwaitExit(time.Minute, 5))
 				}
 			}
 			for _, r := range rigs {

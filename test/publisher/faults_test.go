@@ -44,7 +44,7 @@ func TestBrokersKilledInTurn(t *testing.T) {
 		s.mu.Lock()
 		before := len(s.done)
 		s.mu.Unlock()
-		eventually(t, 40*time.Second, "answers "+what, func() bool {
+		eventually(t, soon, "answers "+what, func() bool {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			return len(s.done) > before+50
@@ -63,7 +63,7 @@ func TestBrokersKilledInTurn(t *testing.T) {
 	}
 	close(stop)
 	n := <-sent
-	if err := s.await(t, 40*time.Second, n); err != nil {
+	if err := s.await(t, soon, n); err != nil {
 		t.Fatal(err)
 	}
 	o := newOrder()

@@ -98,7 +98,7 @@ func open(t *testing.T, opts publisher.Options) *sink {
 	t.Helper()
 	s := unopened(t, opts)
 	var err error
-	eventually(t, 30*time.Second, "Open", func() bool {
+	eventually(t, soon, "Open", func() bool {
 		err = s.Open(t.Context(), "cdc-relay.test")
 		return err == nil
 	})
@@ -180,7 +180,7 @@ func readAll(t *testing.T, addrs []string, topic string, done func(*kgo.Record) 
 		t.Fatal(err)
 	}
 	defer cl.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), soon)
 	defer cancel()
 	for {
 		fs := cl.PollFetches(ctx)

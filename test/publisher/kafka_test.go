@@ -18,7 +18,8 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
-const soon = 20 * time.Second
+// soon is the time limit of each wait, long enough for a busy machine.
+const soon = 2 * time.Minute
 
 func TestEveryCodec(t *testing.T) {
 	for _, codec := range []string{"none", "gzip", "snappy", "lz4", "zstd"} {
@@ -239,7 +240,7 @@ func TestCreatesManyTopics(t *testing.T) {
 	}
 	began := time.Now()
 	s.send(t, msgs...)
-	if err := s.await(t, 3*soon, 1); err != nil {
+	if err := s.await(t, soon, 1); err != nil {
 		t.Fatal(err)
 	}
 	t.Logf("%d topics of %d partitions were created after %v", topics, partitions, time.Since(began))

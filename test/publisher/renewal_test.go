@@ -45,7 +45,7 @@ func TestFenceRenewalAfterLostResponse(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := 3
-	eventually(t, 30*time.Second, "a newer epoch", func() bool {
+	eventually(t, soon, "a newer epoch", func() bool {
 		alone.send(t, numbered("across", n, 1, 1)...)
 		durable(t, alone, n-1)
 		r := newest(t, k, "across", n)

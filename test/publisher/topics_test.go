@@ -45,7 +45,7 @@ func progress(t *testing.T, s *sink, what string) {
 	s.mu.Lock()
 	before := len(s.done)
 	s.mu.Unlock()
-	eventually(t, 40*time.Second, "answers "+what, func() bool {
+	eventually(t, soon, "answers "+what, func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		return len(s.done) > before+50

@@ -34,7 +34,7 @@ func newTransactional(t *testing.T, k *testenv.KafkaCluster, topic string) *tran
 // start opens the publisher and finds the last committed position, as a relay does at its start.
 func (p *transactional) start(t *testing.T, id string) {
 	t.Helper()
-	eventually(t, 30*time.Second, "Open", func() bool {
+	eventually(t, soon, "Open", func() bool {
 		p.Kill()
 		p.Reset()
 		if p.Open(t.Context(), id) != nil {
@@ -90,8 +90,13 @@ func TestTransactions(t *testing.T) {
 	const batches, each, keys = 400, 10, 7
 	p := newTransactional(t, shared, "transactions")
 	var kills int
+	lives, before := 60*time.Millisecond, uint64(0)
 	for p.start(t, "cdc-relay.transactions"); p.last < batches; p.start(t, "cdc-relay.transactions") {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rand.IntN(60))*time.Millisecond)
+		if p.last == before { // a busy machine may commit nothing for long
+			lives += 5 * time.Millisecond
+		}
+		before = p.last
+		ctx, cancel := context.WithTimeout(t.Context(), rand.N(lives))
 		committing := make(chan struct{})
 		go func() { p.commitGroups(ctx); close(committing) }()
 		for seq := p.last + 1; seq <= batches && ctx.Err() == nil; seq++ {

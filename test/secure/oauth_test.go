@@ -160,7 +160,7 @@ func lastLine(log string) string {
 func TestUnreachableTokenEndpoint(t *testing.T) {
 	t.Parallel()
 	r := oauthRig(t, cdctest.AtLeastOnce, endpoint(t, map[string]any{"token_url": "http://127.0.0.1:1/token"}))
-	r.Reconfigure("startup_timeout", "2s")
+	r.Reconfigure("startup_timeout", "10s")
 	r.Must(r.Relay.Start(context.WithoutCancel(t.Context())))
 	last := lastLine(r.AwaitExit(time.Minute, 1).Log)
 	for _, text := range []string{"http://127.0.0.1:1/token cannot be reached (connection refused)", "Fix: start it, or correct kafka.sasl.oauth.token_url"} {

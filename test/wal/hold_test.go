@@ -69,7 +69,7 @@ func TestReadingBeginsDuringALook(t *testing.T) {
 	if err := d.conn.QueryRow(t.Context(), "SELECT clock_timestamp()").Scan(&since); err != nil {
 		t.Fatal(err)
 	}
-	for looking, deadline := false, time.Now().Add(30*time.Second); !looking; {
+	for looking, deadline := false, time.Now().Add(patience); !looking; {
 		if time.Now().After(deadline) {
 			t.Fatal("nobody looks at the publication")
 		}
@@ -98,7 +98,7 @@ func TestReadingBeginsDuringALook(t *testing.T) {
 func TestShutdownBeforeRun(t *testing.T) {
 	shared := server
 	defer func() { server = shared }()
-	server = testenv.Postgres(t, testenv.PostgresOptions{})
+	server = testenv.Postgres(t, testenv.PostgresOptions{Settings: map[string]string{"wal_sender_timeout": "1h"}}) // which would end it too
 	d := newDatabase(t)
 	s, q := d.source(), newQueue(t)
 	if _, _, err := s.Acquire(t.Context(), none); err != nil {
@@ -106,7 +106,7 @@ func TestShutdownBeforeRun(t *testing.T) {
 	}
 	defer s.Release(t.Context())
 	d.insert(1, 30_000)
-	ctx, cancel := context.WithTimeout(t.Context(), 9*time.Second) // below wal_sender_timeout, which would end it too
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	if err := server.Stop(ctx, testenv.Fast); err != nil {
 		t.Fatal(err)
@@ -138,7 +138,7 @@ func TestReleaseFreesTheSlot(t *testing.T) {
 
 func (d *database) awaitFree() {
 	d.t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(patience)
 	for active := true; active; {
 		if time.Now().After(deadline) {
 			d.t.Fatal("the slot is still active")

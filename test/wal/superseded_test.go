@@ -22,7 +22,7 @@ func TestSlotLostBeforeReading(t *testing.T) {
 	other := newQueue(t)
 	tailing(t, d.source(), other)
 	other.waitCount(t, 20000)
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	if err := superseded.Run(ctx, q); err == nil {
 		t.Error("a lost slot is no error")
@@ -35,7 +35,7 @@ func TestSlotLostBeforeReading(t *testing.T) {
 // awaitSent waits until the walsender has sent what was committed.
 func (d *database) awaitSent() {
 	d.t.Helper()
-	for sent, deadline := false, time.Now().Add(30*time.Second); !sent; {
+	for sent, deadline := false, time.Now().Add(patience); !sent; {
 		if time.Now().After(deadline) {
 			d.t.Fatal("the walsender sends nothing")
 		}

@@ -184,10 +184,13 @@ func (q *queue) last() uint64 {
 	return q.seqs[len(q.seqs)-1]
 }
 
+// patience is the time limit of each wait, long enough for a busy machine.
+const patience = 2 * time.Minute
+
 // waitFor waits until ok returns true for the payloads.
 func (q *queue) waitFor(t *testing.T, what string, ok func(payloads []string) bool) {
 	t.Helper()
-	deadline := time.After(30 * time.Second)
+	deadline := time.After(patience)
 	for {
 		if ok(q.held()) {
 			return
@@ -195,7 +198,7 @@ func (q *queue) waitFor(t *testing.T, what string, ok func(payloads []string) bo
 		select {
 		case <-q.changed:
 		case <-deadline:
-			t.Fatalf("waited 30 s for %s; have %d events", what, len(q.held()))
+			t.Fatalf("waited %s for %s; have %d events", patience, what, len(q.held()))
 		}
 	}
 }
@@ -391,7 +394,7 @@ func TestIdleOutboxAdvances(t *testing.T) {
 	d.exec("CREATE TABLE busy (x text)")
 	d.exec("INSERT INTO busy SELECT repeat('x', 1000) FROM generate_series(1, 20000)")
 	var behind int64 = 1 << 40
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(patience)
 	for behind > 1<<20 {
 		if time.Now().After(deadline) {
 			t.Fatalf("slot still keeps %d bytes", behind)
