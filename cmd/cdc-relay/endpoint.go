@@ -34,6 +34,9 @@ func endpoint(c *config.Config, r *relay.Relay, src source, letters *dlq.Resolve
 		Live: func() error { return live(r.Status(), src.state()) },
 		Status: func() admin.Status {
 			st := statusOf(r.Status(), src.state())
+			if st.Source.Database == "" { // a standby has not asked
+				st.Source.Database = c.Database()
+			}
 			st.DeadLetters = letterStatus(letters)
 			st.Version, st.Revision, st.StartedAt = version.Version, version.Revision, started
 			return st

@@ -36,7 +36,7 @@ func (s *Source) meet(ctx context.Context, db *sql.DB, lock string, leading bool
 	defer cancel()
 	mark := standbyMark(lock)
 	// The mark is in two parts, so that no relay takes this statement for that of a standby.
-	rows, err := db.QueryContext(ctx, `SELECT id = IS_USED_LOCK(?), host, COALESCE(info, '') FROM information_schema.processlist
+	rows, err := db.QueryContext(ctx, `SELECT id = IS_USED_LOCK(?), host, COALESCE(LEFT(info, 200), '') FROM information_schema.processlist
 		WHERE id = IS_USED_LOCK(?) OR info LIKE CONCAT('%/* cdc-relay ', ?, '%')`, lock, lock, mark)
 	if err != nil {
 		return
@@ -57,4 +57,5 @@ func (s *Source) meet(ctx context.Context, db *sql.DB, lock string, leading bool
 			s.peers.Saw(time.Now(), cdc.Peer{Leads: leads.Bool, Name: name, Address: host})
 		}
 	}
+	_ = rows.Err() // what was read counts
 }

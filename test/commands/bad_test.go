@@ -34,6 +34,13 @@ func badConfig() []badInput {
 		{"wrong type", func(s *site) { s.replace("partitions: 3", "partitions: many") }, run},
 		{"environment variable missing", func(s *site) { s.replace(s.pg.DSN(s.name, ""), "${env:NO_SUCH_DATABASE_URL}") }, run},
 		{"owner's connection string for JDBC", func(*site) {}, []string{"setup --owner-dsn jdbc:postgresql://db/orders?password=s3cret"}},
+		{"actions without authentication", func(s *site) { s.replace("http: {", "http: {actions: true, ") }, run},
+		{"actions with a web config of nobody", func(s *site) {
+			s.replace("http: {", "http: {actions: true, web_config: web.yaml, ")
+			if err := os.WriteFile(filepath.Join(s.dir, "web.yaml"), []byte("{}\n"), 0o600); err != nil {
+				s.t.Fatal(err)
+			}
+		}, run},
 		{"secret file missing", func(s *site) { s.replace(`dsn: "`, `password: "${file:secrets/db}", dsn: "`) }, run},
 	}
 }

@@ -168,6 +168,11 @@ func TestPageInBrowser(t *testing.T) {
 	b.do(chromedp.Click("#check", chromedp.ByQuery))
 	b.shows("#checked", "wal_level is logical")
 	b.look("page-desktop", "light", 1280, 1000)
+	var broken []string
+	b.do(chromedp.Evaluate("[...document.querySelectorAll('button')].filter(b => b.offsetHeight > 48).map(b => b.textContent)", &broken))
+	if len(broken) > 0 {
+		t.Errorf("buttons of several lines: %s", broken)
+	}
 	for _, scheme := range []string{"light", "dark"} {
 		b.look("page-phone", scheme, 390, 844)
 		if found := b.violations(); found != "[]" {

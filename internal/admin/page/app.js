@@ -27,13 +27,14 @@ function overview(st, rate) {
   const others = (state) => (st.relays || []).filter((r) => r.state === state).map((r) => r.name ? r.name + (r.address ? " (" + r.address + ")" : "") : "relay at " + r.address);
   const leader = others("leading").join(", ") || "another relay";
   const role = { leading: "this relay", standby: leader }[st.state] || "none that this relay knows";
+  const known = (text) => ["starting", "standby"].includes(st.state) ? "unknown" : text;
   pairs($("now"), [
-    ["Leader", role], ["In this state for", ago(st.since).replace(" ago", "")], ["Lag", seconds(st.lag.seconds), st.lag.seconds > 60 ? "warn" : ""],
-    ["Events per second", number(rate)], ["In flight", number(st.in_flight.events)],
-    ["Dead letters", st.dead_letters ? number(st.dead_letters.events) : "off", st.dead_letters && st.dead_letters.events ? "warn" : ""],
+    ["Leader", role], ["In this state for", ago(st.since).replace(" ago", "")], ["Lag", known(seconds(st.lag.seconds)), st.lag.seconds > 60 ? "warn" : ""],
+    ["Events per second", known(number(rate))], ["In flight", known(number(st.in_flight.events))],
+    ["Dead letters", st.dead_letters ? known(number(st.dead_letters.events)) : "off", st.dead_letters && st.dead_letters.events ? "warn" : ""],
   ]);
   const p = st.positions;
-  const at = (text) => text || "not known to this relay";
+  const at = (text) => text && text !== "0/0" ? text : "not known to this relay";
   pairs($("positions"), [["Received", at(p.received)], ["Acknowledged", at(p.acked)], ["Saved", at(p.saved) + (st.checkpoint.saved_at ? ", " + ago(st.checkpoint.saved_at) : "")], ["Confirmed", at(p.confirmed)]]);
   const source = [["Database", st.source.database], ["System", st.source.system_id || "not known yet"]];
   if (st.source.slot) source.push(["Slot", st.source.slot]);

@@ -63,7 +63,7 @@ let actions = false;
 async function load() {
   const got = await post("api/letters", { after: pages[pages.length - 1] });
   const columns = [["Event"], ["Key"], ["Topic"], ["Reason"], ["Error"], ["Since"], ["Attempts", true]];
-  const rows = got.letters.map((l) => [l.id || l.letter, l.key || "", l.topic || "", l.reason, l.error || "", ago(l.time), number(l.attempts || 0)]);
+  const rows = got.letters.map((l) => [l.id || l.letter, l.key || "", l.topic || "", el("span", l.reason, "whole"), l.error || "", ago(l.time), number(l.attempts || 0)]);
   if (actions) {
     columns.push(["Actions"]);
     rows.forEach((row, i) => row.push(buttons(got.letters[i])));
