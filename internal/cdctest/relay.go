@@ -256,13 +256,13 @@ func (r *Relay) AwaitReady(ctx context.Context) error {
 		if !r.Running() {
 			return false, fmt.Errorf("it ended: %s", r.LogTail(5))
 		}
-		_, err := r.get(ctx, "/readyz")
+		_, err := r.Get(ctx, "/readyz")
 		return err == nil, nil
 	})
 }
 
-// get sends a request to the relay's endpoint. A status other than 200 is an error.
-func (r *Relay) get(ctx context.Context, path string) (string, error) {
+// Get sends a request to the relay's endpoint. A status other than 200 is an error.
+func (r *Relay) Get(ctx context.Context, path string) (string, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+r.listen+path, http.NoBody)
 	if err != nil {
 		return "", err
@@ -286,7 +286,7 @@ func (r *Relay) get(ctx context.Context, path string) (string, error) {
 // Metric returns the sum of a metric's samples whose name and labels start with prefix, as
 // `cdc_relay_events_dropped_total{reason="too_large"`; 0 if there is none.
 func (r *Relay) Metric(ctx context.Context, prefix string) (float64, error) {
-	text, err := r.get(ctx, "/metrics")
+	text, err := r.Get(ctx, "/metrics")
 	if err != nil {
 		return 0, err
 	}

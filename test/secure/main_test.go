@@ -106,6 +106,7 @@ func newRig(tb testing.TB, db cdctest.Database, change func(*cdctest.RigOptions)
 	tb.Helper()
 	o := cdctest.RigOptions{Binary: shared.binary, DB: db, Kafka: shared.kafka}
 	change(&o)
+	o.Settings["log.level"] = "debug"
 	return cdctest.NewRig(tb, o)
 }
 

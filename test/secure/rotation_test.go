@@ -170,6 +170,11 @@ func (c *connection) showsNoSecret() {
 		out, _ := c.Relay.Command(ctx, args...)
 		text += out
 	}
+	for _, path := range []string{"/metrics", "/status", "/api/status", "/api/history", "/api/topics"} {
+		body, err := c.Relay.Get(ctx, path)
+		must(c.t, err)
+		text += body
+	}
 	for _, secret := range []string{"hunter2", "hunter3", "PRIVATE KEY"} {
 		if i := strings.Index(text, secret); i >= 0 {
 			c.t.Errorf("leaked: %s", text[max(0, i-300):i+10])
