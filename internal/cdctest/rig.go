@@ -99,7 +99,7 @@ func NewRig(tb testing.TB, o RigOptions) *Rig {
 	}
 	r.Random = rand.New(rand.NewPCG(r.Seed, 0))
 	topics := append([]string{r.Topic}, o.Topics...)
-	ctx := r.Within(time.Minute)
+	ctx := r.Within(patience)
 	for _, topic := range topics {
 		r.Must(o.Kafka.CreateTopic(ctx, topic, orElse(o.Partitions, 4), o.TopicSettings))
 	}
@@ -199,17 +199,20 @@ func (r *Rig) Must(err error) {
 	}
 }
 
-// Await waits up to a minute for a condition.
+// patience is the time limit of each wait, long enough for a busy machine.
+const patience = 3 * time.Minute
+
+// Await waits for a condition.
 func (r *Rig) Await(what string, ok func(ctx context.Context) (bool, error)) {
 	r.tb.Helper()
-	r.Must(Await(r.Within(time.Minute), what, ok))
+	r.Must(Await(r.Within(patience), what, ok))
 }
 
 // Start starts the relay and waits until it leads.
 func (r *Rig) Start() {
 	r.tb.Helper()
 	r.Must(r.Relay.Start(r.tb.Context()))
-	r.Must(r.Relay.AwaitReady(r.Within(time.Minute)))
+	r.Must(r.Relay.AwaitReady(r.Within(patience)))
 }
 
 // Second is another relay on the same configuration, which is not started.
@@ -262,7 +265,7 @@ func (r *Rig) Load(w Workload) *Load {
 // Append commits events of one key in one transaction and returns them.
 func (r *Rig) Append(key string, n int) []*Event {
 	r.tb.Helper()
-	events, err := Append(r.Within(time.Minute), r.DB, key, n, nil)
+	events, err := Append(r.Within(patience), r.DB, key, n, nil)
 	r.Must(err)
 	r.largest = max(r.largest, n)
 	return events
@@ -271,7 +274,7 @@ func (r *Rig) Append(key string, n int) []*Event {
 // AppendAs is Append with a change to each event.
 func (r *Rig) AppendAs(key string, n int, change func(*Event)) []*Event {
 	r.tb.Helper()
-	events, err := Append(r.Within(time.Minute), r.DB, key, n, change)
+	events, err := Append(r.Within(patience), r.DB, key, n, change)
 	r.Must(err)
 	r.largest = max(r.largest, n)
 	return events
@@ -311,7 +314,7 @@ func (r *Rig) AwaitEvents(events []*Event) {
 	for _, e := range events {
 		ids[e.ID] = true
 	}
-	r.Must(r.Reader.awaitIDs(r.Within(time.Minute), ids))
+	r.Must(r.Reader.awaitIDs(r.Within(patience), ids))
 	r.counted("arrivals", fmt.Sprintf("%d events", len(ids)))
 }
 
@@ -329,7 +332,7 @@ func (r *Rig) AwaitCount(n int) {
 func (r *Rig) AwaitProgress(n int) {
 	r.tb.Helper()
 	_, have := r.Reader.Count()
-	r.Must(r.Reader.AwaitEvents(r.Within(time.Minute), have+n))
+	r.Must(r.Reader.AwaitEvents(r.Within(patience), have+n))
 }
 
 // Delay sleeps for a random time up to most, to vary when the next fault happens. No condition depends on it.

@@ -76,14 +76,11 @@ func (r *Rig) stopLoad() {
 	}
 }
 
-// verifyTimeout is how long committed events may take to arrive after the writers have stopped.
-const verifyTimeout = 2 * time.Minute
-
 // Verify stops the writers, waits until every committed event has arrived, reads the topics to their ends and checks the
 // promises.
 func (r *Rig) Verify() *Report {
 	r.tb.Helper()
-	return r.VerifyWithin(verifyTimeout)
+	return r.VerifyWithin(patience)
 }
 
 // VerifyWithin is Verify with another time limit.
@@ -100,7 +97,7 @@ func (r *Rig) VerifyWithin(limit time.Duration) *Report {
 	if err := r.Reader.AwaitAll(ctx, truth, r.excluded); err != nil {
 		r.tb.Errorf("not everything arrived: %v", err) // the checkers say which
 	}
-	r.Must(r.Reader.CatchUp(r.Within(time.Minute)))
+	r.Must(r.Reader.CatchUp(r.Within(patience)))
 	report := r.check(truth)
 	r.tb.Logf("%s; %d faults, %d starts of the relay", report, len(r.faults), r.Relay.Starts())
 	if err := report.Err(); err != nil {

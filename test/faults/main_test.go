@@ -247,7 +247,7 @@ func dropPostgres(tb testing.TB, p *cdctest.Postgres) {
 	if tb.Failed() {
 		tb.Logf("PostgreSQL's log ends with:\n%s", p.Server.LogTail(20))
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(tb.Context()), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(tb.Context()), 2*time.Minute)
 	defer cancel()
 	err := cdctest.Await(ctx, "the slot to be dropped", func(ctx context.Context) (bool, error) {
 		err := p.Exec(ctx, `SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots
