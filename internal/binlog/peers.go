@@ -34,27 +34,43 @@ func (s *Source) meet(ctx context.Context, db *sql.DB, lock string, leading bool
 	}
 	ctx, cancel := context.WithTimeout(ctx, lockPing)
 	defer cancel()
-	mark := standbyMark(lock)
-	// The mark is in two parts, so that no relay takes this statement for that of a standby.
-	rows, err := db.QueryContext(ctx, `SELECT id = IS_USED_LOCK(?), host, COALESCE(LEFT(info, 200), '') FROM information_schema.processlist
-		WHERE id = IS_USED_LOCK(?) OR info LIKE CONCAT('%/* cdc-relay ', ?, '%')`, lock, lock, mark)
+	holder, err := lockHolder(ctx, db, lock)
+	if err != nil {
+		return
+	}
+	// Not information_schema.processlist, which fails on MySQL while a statement with bytes that are no text runs.
+	rows, err := db.QueryContext(ctx, "SHOW PROCESSLIST")
 	if err != nil {
 		return
 	}
 	defer func() { _ = rows.Close() }()
-	for rows.Next() {
-		var (
-			leads      sql.NullBool
-			host, info string
-		)
-		if err := rows.Scan(&leads, &host, &info); err != nil {
-			return
+	columns, err := rows.Columns()
+	if err != nil {
+		return
+	}
+	var (
+		id         int64
+		host, info sql.NullString
+		to         = make([]any, len(columns)) // MariaDB has one more
+	)
+	for i, name := range columns {
+		switch strings.ToLower(name) {
+		case "id":
+			to[i] = &id
+		case "host":
+			to[i] = &host
+		case "info": // the first 100 characters
+			to[i] = &info
+		default:
+			to[i] = new(sql.RawBytes)
 		}
-		_, name, _ := strings.Cut(info, mark)
+	}
+	for rows.Next() && rows.Scan(to...) == nil {
+		_, name, _ := strings.Cut(info.String, standbyMark(lock))
 		name, _, _ = strings.Cut(name, " ")
-		host, _, _ = strings.Cut(host, ":")
-		if name != s.opts.Name && (name != "" || !leading) {
-			s.peers.Saw(time.Now(), cdc.Peer{Leads: leads.Bool, Name: name, Address: host})
+		address, _, _ := strings.Cut(host.String, ":")
+		if name != "" && name != s.opts.Name || name == "" && id == holder && !leading {
+			s.peers.Saw(time.Now(), cdc.Peer{Leads: id == holder, Name: name, Address: address})
 		}
 	}
 	_ = rows.Err() // what was read counts
