@@ -56,7 +56,7 @@ func (p *letterPair) freeze() {
 func (p *letterPair) replace() {
 	frozen := p.Relay
 	p.Must(p.standby.AwaitLog(p.Within(time.Minute), "msg=leading"))
-	asking := &commands{t: p.t, r: p.Rig}
+	asking := &commands{t: p.t, r: p.Rig, late: true} // on a busy machine the retry may have ended before the freeze
 	asking.start("retry", p.retried.ID.String())
 	asking.start("drop", p.dropped.ID.String())
 	asking.running.Wait()
