@@ -112,7 +112,7 @@ type commands struct {
 func (c *commands) start(args ...string) {
 	relay, ctx := c.r.Relay, c.r.Within(time.Minute)
 	c.running.Go(func() {
-		if out, err := relay.Command(ctx, append([]string{"dlq"}, args...)...); err != nil && !(c.late && strings.Contains(out, "no dead letter has the ID")) {
+		if out, err := relay.Command(ctx, append([]string{"dlq"}, args...)...); err != nil && (!c.late || !strings.Contains(out, "no dead letter has the ID")) {
 			c.t.Errorf("dlq %s: %v: %s", strings.Join(args, " "), err, out)
 		}
 	})
