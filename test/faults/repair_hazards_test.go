@@ -73,7 +73,7 @@ func TestRepairKilled(t *testing.T) {
 //covers:all 7 12 19 events exactly-once
 func TestRepairKeepsRelaysOut(t *testing.T) {
 	proxy := shared.kafka.Brokers()[0].Proxy()
-	t.Cleanup(func() { proxy.Heal(context.Background()) })
+	t.Cleanup(func() { proxy.Heal(t.Context()) })
 	both := map[string]*repaired{}
 	for name, source := range sources() {
 		r := newRig(ofSource{t, name}, source.open(ofSource{t, name}), cdctest.InRedis, func(o *cdctest.RigOptions) {
