@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+	"golang.org/x/sync/errgroup"
 )
 
 // replayResult is a replay next to a live stream, and a repair of the same rows, on one database.
@@ -22,9 +23,11 @@ type replayResult struct {
 	// Replay runs while the relay publishes 1,000 events a second, Repair instead of the relay.
 	Replay commandRun `json:"replay"`
 	Repair commandRun `json:"repair"`
-	// Live is the live stream next to the replay, Alone without one.
+	// Live is the live stream next to the replay, Alone without one, Bare next to a bare producer of the same rate: what database,
+	// broker and machine cost.
 	Live  spread `json:"live"`
 	Alone spread `json:"live_alone"`
+	Bare  spread `json:"live_next_to_producer"`
 }
 
 // commandRun is a command that publishes rows of the table. The rate is that of the whole run, start included.
@@ -37,7 +40,7 @@ type commandRun struct {
 
 const (
 	replayRate = 1000   // events a second of the live stream
-	replayPace = 60_000 // --rate of the replay: without a limit it takes all that the machine has
+	replayPace = 52_000 // --rate of the replay: without a limit it takes all that the machine has
 )
 
 // replayDays is how long ago the first row was created: the rows are in three partitions.
@@ -107,29 +110,57 @@ func (s *stand) besides(ctx context.Context, rows int, fill func() (*replayed, e
 	return res, d.command(ctx, config, live, rows, &res.Repair, "repair", "--all")
 }
 
-// live runs the live stream, for half of the time with a replay next to it, which takes as long as it takes.
+// live runs the live stream alone, then next to a bare producer, then next to a replay. Each of them ends within a span.
 func (d *replayed) live(ctx context.Context, topic string, res *replayResult, replay func() error) error {
 	warm, span := int(latencyWarmUp.Seconds())*replayRate, int(latencySpan.Seconds())*replayRate
-	clock := newStopwatch(warm+2*span, warm)
-	var ended atomic.Int64 // which event came last while the replay ran
-	done := make(chan error, 1)
+	bare, replaying, end := warm+span, warm+2*span, warm+3*span
+	clock := newStopwatch(end, warm)
+	var at, bareEnded, ended atomic.Int64 // which event came last
+	var next errgroup.Group
 	err := d.consume(ctx, topic, clock, func() error {
-		var at atomic.Int64
-		return paced(ctx, warm+2*span, replayRate, func(i int) error {
+		return paced(ctx, end, replayRate, func(i int) error {
 			at.Store(int64(i))
-			if i == warm+span {
-				go func() { err := replay(); ended.Store(at.Load()); done <- err }()
+			switch i {
+			case bare:
+				next.Go(func() error {
+					defer func() { bareEnded.Store(at.Load()) }()
+					return d.produce(ctx, res.Rows, replayPace)
+				})
+			case replaying:
+				next.Go(func() error { defer func() { ended.Store(at.Load()) }(); return replay() })
 			}
 			return d.insert(clock, i)
 		})
 	})
-	if err == nil {
-		err = <-done
+	if err = errors.Join(err, next.Wait()); err != nil {
+		return err
 	}
-	if err == nil {
-		res.Alone, res.Live = clock.between(warm, warm+span), clock.between(warm+span, int(ended.Load())+1)
+	if bareEnded.Load() >= int64(replaying) {
+		return fmt.Errorf("%s: %d rows take longer than %s at %d a second: measure fewer", d.name, res.Rows, latencySpan, replayPace)
 	}
-	return err
+	res.Alone, res.Bare, res.Live = clock.between(warm, bare), clock.between(bare, int(bareEnded.Load())+1), clock.between(replaying, int(ended.Load())+1)
+	return nil
+}
+
+// produce publishes n records of the size of the rows to a topic of their own at a rate per second, as often as a replay does.
+func (s *stand) produce(ctx context.Context, n, rate int) error {
+	topic, err := s.topic(ctx)
+	if err != nil {
+		return err
+	}
+	client, err := kgo.NewClient(kgo.SeedBrokers(s.kafka.Bootstrap()...), kgo.DefaultProduceTopic(topic), kgo.ProducerLinger(0), kgo.MetadataMinAge(metadataMinAge))
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	value, piece := make([]byte, payloadSize), rate/100
+	err = paced(ctx, n/piece, 100, func(i int) error {
+		for j := range piece {
+			client.Produce(ctx, &kgo.Record{Key: fmt.Appendf(nil, "order-%06d", (i*piece+j)%100000), Value: value}, nil)
+		}
+		return nil
+	})
+	return errors.Join(err, client.Flush(ctx))
 }
 
 // replay replays the rows to a topic of their own.
