@@ -132,7 +132,7 @@ func (d *replayed) live(ctx context.Context, topic string, res *replayResult, re
 			return d.insert(clock, i)
 		})
 	})
-	if err = errors.Join(err, next.Wait()); err != nil {
+	if err := errors.Join(err, next.Wait()); err != nil {
 		return err
 	}
 	if bareEnded.Load() >= int64(replaying) {
