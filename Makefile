@@ -80,6 +80,12 @@ test: setup build ## Run every test of every module on real servers.
 	go test $(RACE) -p 2 -count=1 -timeout 10m $(patsubst %,%/...,$(filter-out ./test,$(MODULES)))
 	CDC_RELAY_BIN=$(ROOT)/bin/cdc-relay go test -p 2 -parallel 4 -count=1 -timeout 25m ./test/...
 
+.PHONY: test-emulated
+test-emulated: setup ## Publish from each database with the arm64 binary on an amd64 machine. Needs Debian's qemu-user-static.
+	GOARCH=arm64 $(GOBUILD) -o bin/cdc-relay-linux-arm64 ./cmd/cdc-relay
+	@printf '#!/bin/sh\nexec qemu-aarch64-static $(ROOT)/bin/cdc-relay-linux-arm64 "$$@"\n' > bin/emulated && chmod +x bin/emulated
+	CDC_RELAY_BIN=$(ROOT)/bin/emulated go test -count=1 -run '^Test(Run|RunOnMySQL|Standby|Event|DeadLetters)$$' ./test/commands
+
 .PHONY: lint
 lint: $(GOLANGCI) site ## Check every module with golangci-lint, and the links of the docs.
 	@for m in $(MODULES); do echo "lint $$m" && \
