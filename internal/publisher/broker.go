@@ -235,7 +235,7 @@ func (l *loop) connect(b *brokerState) {
 // assemble combines the batches of ready partitions into one request; nil when there are none.
 func (l *loop) assemble(b *brokerState) *request {
 	var req *request
-	for b.ready.len() > 0 && (req == nil || req.bytes < maxRequestBytes) {
+	for b.ready.len() > 0 && (req == nil || req.bytes+l.nextBytes(*b.ready.at(0)) <= maxRequestBytes) {
 		p := b.ready.pop()
 		if p.state != ready || p.readyAt != b {
 			continue
@@ -250,7 +250,7 @@ func (l *loop) assemble(b *brokerState) *request {
 		p.state = inFlight
 		p.batch.req = req
 		req.batches = append(req.batches, p.batch)
-		req.bytes += p.batch.bytes
+		req.bytes += p.batch.wireBytes()
 	}
 	if req != nil {
 		slices.SortFunc(req.batches, func(a, b *batch) int { return strings.Compare(a.p.topic.name, b.p.topic.name) })
@@ -258,9 +258,21 @@ func (l *loop) assemble(b *brokerState) *request {
 	return req
 }
 
+// nextBytes bounds what p adds to a request.
+func (l *loop) nextBytes(p *partition) int {
+	switch {
+	case p.batch != nil:
+		return p.batch.wireBytes()
+	case p.queue.len() == 0: // its entry in the list is stale
+		return 0
+	}
+	return max(l.opts.maxBatchBytes, p.queue.at(0).weight())
+}
+
 const (
-	// maxRequestBytes bounds the batches that one request combines.
-	maxRequestBytes = 1 << 20
+	// maxRequestBytes bounds the batches that one request combines, before compression. Azure Event Hubs closes a
+	// connection on which a request is larger than 1,046,528 bytes.
+	maxRequestBytes = 1_000_000
 	// produceVersion is lowered to what the broker supports. From version 8 on (Kafka 2.4) a rejection names the
 	// records. Newer versions add nothing that is used here, and encode topics in another way.
 	produceVersion = 8

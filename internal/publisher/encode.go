@@ -20,7 +20,7 @@ func (r *request) compressed() bool { return r.batches[0].rb.Codec != sarama.Com
 
 // appendTopics appends the array of topics as versions 3 to 8 of a produce request have it.
 func (r *request) appendTopics(dst []byte) []byte {
-	dst = slices.Grow(dst, r.bytes+len(r.batches)*2*batchOverhead) // about
+	dst = slices.Grow(dst, r.bytes)
 	start, topics, partitions := len(dst), uint32(0), uint32(0)
 	dst = append(dst, 0, 0, 0, 0)
 	var name string
@@ -40,6 +40,9 @@ func (r *request) appendTopics(dst []byte) []byte {
 	binary.BigEndian.PutUint32(dst[start:], topics)
 	return dst
 }
+
+// wireBytes is what b adds to a request at most, without compression: a topic's name may stand before several batches.
+func (b *batch) wireBytes() int { return b.bytes + batchOverhead + 14 + len(b.p.topic.name) }
 
 // appendTo appends the partition, the size of the batch, and the batch in the layout of
 // org.apache.kafka.common.record.DefaultRecordBatch.

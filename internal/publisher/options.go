@@ -86,7 +86,7 @@ func withDefaults(o Options) Options {
 	setDefault(&o.Timing.RenewInterval, 24*time.Hour)
 	setDefault(&o.Timing.MetadataInterval, 5*time.Minute)
 	setDefault(&o.Timing.Closed, 5*time.Second)
-	setDefault(&o.maxBatchBytes, 256<<10)
+	setDefault(&o.maxBatchBytes, 240<<10) // four fit into a request
 	setDefault(&o.maxBuffered, 1<<20)
 	setDefault(&o.inFlight, 2)
 	if o.Dropped == nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -294,6 +295,28 @@ func TestRecordLargerThanARequest(t *testing.T) {
 	said := cdc.Explain(s.failed(t))
 	if strings.Contains(said, "max.message.bytes") || !strings.Contains(said, "a request to Kafka holds") || !strings.Contains(said, "errors.skip") {
 		t.Errorf("it says %.400q", said)
+	}
+}
+
+// Azure Event Hubs closes a connection on a larger request.
+func TestRequestsAreBounded(t *testing.T) {
+	c := newCluster(t, 1, 100)
+	var largest atomic.Int64
+	c.ControlKey(produceKey, func(req kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		largest.Store(max(largest.Load(), int64(len(req.AppendTo(nil)))))
+		return nil, nil, false
+	})
+	holdFirst(c)
+	s := open(t, options(c))
+	for i := range 300 {
+		m := msg(strconv.Itoa(i), "")
+		m.Value = make([]byte, []int{100, 10_000, 100_000, 400_000}[i%4])
+		s.send(t, m)
+	}
+	s.answered(t, 300)
+	if n := largest.Load(); n > 1_046_528 || n < 700_000 {
+		t.Errorf("the largest request has %d bytes", n)
 	}
 }
 
