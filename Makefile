@@ -50,10 +50,11 @@ licences:
 		GOOS=$$os go list -deps -f '{{with .Module}}{{if not .Main}}{{$$.Dir}}{{"\n"}}{{.Dir}}{{end}}{{end}}' ./cmd/cdc-relay || exit 1; \
 	done > bin/licences
 	@{ go env GOROOT; echo internal/admin/page; grep . bin/licences; } | sort -u | while read -r dir; do \
-		find "$$dir" -maxdepth 1 -type f -iregex '.*/\(.*\.\)?\(un\)?\(licen[cs]e\|copying\|notice\)[^/]*'; \
-	done | sort | while read -r file; do echo "===== $$file" && cat "$$file" && echo; done | \
-		sed "s,^===== $$(go env GOMODCACHE)/,===== ,;s,^===== $$(go env GOROOT)/,===== go/," > bin/THIRD_PARTY_LICENSES
-	@rm bin/licences
+		find "$$dir" -maxdepth 1 -type f -iregex '.*/\(.*\.\)?\(un\)?\(licen[cs]e\|copying\|notice\)[^/]*' || exit 1; \
+	done > bin/licences.files
+	@sort bin/licences.files | while read -r file; do echo "===== $$file" && cat "$$file" && echo || exit 1; done > bin/licences
+	@sed "s,^===== $$(go env GOMODCACHE)/,===== ,;s,^===== $$(go env GOROOT)/,===== go/," bin/licences > bin/THIRD_PARTY_LICENSES
+	@rm bin/licences bin/licences.files
 
 .PHONY: image
 image: licences ## Build the container image IMAGE (cdc-relay) for ARCH (this machine's) with ENGINE (docker, podman or buildah).

@@ -209,6 +209,7 @@ func TestChartNamesWhatIsWrong(t *testing.T) {
 		"unknown section":           {orders + ", kafak: {}}}]", "at '/databases/0/config': additional properties 'kafak' not allowed"},
 		"unknown setting":           {"config: {kafka: {broker: [x]}}", "at '/config/kafka': additional properties 'broker' not allowed"},
 		"name of a database":        {"databases: [{name: Orders_DB}]", "at '/databases/0/name': 'Orders_DB' does not match pattern"},
+		"database twice":            {orders + "}}, {name: orders, config: {source: {postgres: {dsn: x}}}}]", "database orders stands twice in databases"},
 		"no source":                 {"databases: [{name: orders}]", "database orders has no source: set source.postgres or source.mysql in its config"},
 		"file beside the volume":    {orders + ", checkpoint: {file: /position}}}]", "checkpoint.file is /position, which is not on the volume: put it below /var/lib/cdc-relay/"},
 		"file and standby":          {orders + ", checkpoint: {file: /var/lib/cdc-relay/p}}, replicas: 2}]", "database orders: a checkpoint file has one relay: remove replicas"},
