@@ -56,7 +56,7 @@ type tableReader interface {
 }
 
 // connString returns a connection string with its password. It is called at every connect.
-type connString = func() (string, error)
+type connString = func(context.Context) (string, error)
 
 // sourceOptions are what a run adds to the configuration of its source.
 type sourceOptions struct {

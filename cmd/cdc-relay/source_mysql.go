@@ -67,7 +67,7 @@ func (m *mysql) connString(given string) (connString, error) {
 	if err != nil {
 		return nil, usage("", "the connection string of the owner (--owner-dsn or %s) %w", envOwner, err)
 	}
-	return func() (string, error) { return dsn, nil }, nil
+	return func(context.Context) (string, error) { return dsn, nil }, nil
 }
 
 // open connects with another connection string than the relay's.

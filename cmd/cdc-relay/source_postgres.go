@@ -65,7 +65,7 @@ func (p *postgres) connString(given string) (connString, error) {
 	if err := config.PostgresConnString(given); err != nil {
 		return nil, usage("", "the connection string of the owner (--owner-dsn or %s) %w", envOwner, err)
 	}
-	return func() (string, error) { return given, nil }, nil
+	return func(context.Context) (string, error) { return given, nil }, nil
 }
 
 // open connects with another connection string than the relay's.

@@ -198,8 +198,7 @@ func kafkaSASL(s *config.SASL) *kafka.SASL {
 		}
 		return &kafka.SASL{Mechanism: kafka.OAuthBearer, Token: token.Cached(endpoint.Fetch), Extensions: o.Extensions}
 	case s.Mechanism == config.MechanismOAuth:
-		given := func(context.Context) (string, error) { return s.OAuth.RevealToken() }
-		return &kafka.SASL{Mechanism: kafka.OAuthBearer, Token: given, Extensions: s.OAuth.Extensions}
+		return &kafka.SASL{Mechanism: kafka.OAuthBearer, Token: s.OAuth.RevealToken, Extensions: s.OAuth.Extensions}
 	default:
 		return &kafka.SASL{Mechanism: string(s.Mechanism), Username: s.Username, Password: s.Reveal}
 	}

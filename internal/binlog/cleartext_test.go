@@ -1,6 +1,7 @@
 package binlog
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -39,7 +40,9 @@ func TestCleartextPassword(t *testing.T) {
 				serverTLS = &tls.Config{Certificates: web.TLS.Certificates}
 			}
 			address, told := asksForPassword(t, serverTLS, token)
-			o := Options{DSN: func() (string, error) { return "relay:" + token + "@tcp(" + address + ")/orders" + tt.params, nil }, TLS: tt.tls}
+			o := Options{DSN: func(context.Context) (string, error) {
+				return "relay:" + token + "@tcp(" + address + ")/orders" + tt.params, nil
+			}, TLS: tt.tls}
 			db, _, err := connectSQL(t.Context(), &o)
 			if err == nil {
 				_ = db.Close()
@@ -48,7 +51,7 @@ func TestCleartextPassword(t *testing.T) {
 			if tt.stops && tt.tls != nil {
 				return // the relay never gets to the second connection
 			}
-			cfg, err := o.endpoint()
+			cfg, err := o.endpoint(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -27,8 +27,8 @@ const (
 )
 
 // endpoint reads the connection's settings, with TLS as the configuration or the DSN asks.
-func (o *Options) endpoint() (*mysql.Config, error) {
-	text, err := o.DSN()
+func (o *Options) endpoint(ctx context.Context) (*mysql.Config, error) {
+	text, err := o.DSN(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("source.mysql.dsn: %w", err)
 	}
@@ -56,7 +56,7 @@ func (o *Options) endpoint() (*mysql.Config, error) {
 
 // connectSQL opens an ordinary connection. The caller closes it.
 func connectSQL(ctx context.Context, o *Options) (*sql.DB, *mysql.Config, error) {
-	cfg, err := o.endpoint()
+	cfg, err := o.endpoint(ctx)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -128,7 +128,7 @@ func serve80(t *testing.T) (*server80, string) {
 // server can be had for tests, so this one knows what the manual of 8.0 says.
 func TestMySQL80(t *testing.T) {
 	handler, address := serve80(t)
-	o := Options{DSN: func() (string, error) { return "relay@tcp(" + address + ")/shop", nil }, Tables: []string{"shop.outbox"}, StartFrom: Current}
+	o := Options{DSN: func(context.Context) (string, error) { return "relay@tcp(" + address + ")/shop", nil }, Tables: []string{"shop.outbox"}, StartFrom: Current}
 	none := func(context.Context, cdc.Source) (cdc.Checkpoint, bool, error) { return cdc.Checkpoint{}, false, nil }
 	var log bytes.Buffer
 	s := New(o, slog.New(slog.NewTextHandler(&log, nil)), prometheus.NewRegistry())

@@ -21,7 +21,7 @@ type RepairOptions struct {
 	// Read are the tables, ReadDSN the connection string that reads them: that of their owner may also read what retention has taken
 	// out.
 	Read    []ReadOptions
-	ReadDSN func() (string, error)
+	ReadDSN func(context.Context) (string, error)
 }
 
 // Repair takes the relay's place in a MySQL or MariaDB database. It is a [repair.Database].

@@ -47,7 +47,7 @@ const execTimeout = time.Minute
 
 // OpenDatabase connects. The caller closes it. Of o it looks at the connection only.
 func OpenDatabase(ctx context.Context, o Options) (*Database, error) {
-	cfg, err := o.endpoint()
+	cfg, err := o.endpoint(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -27,7 +27,7 @@ const (
 type Options struct {
 	// DSN returns the connection in the form of go-sql-driver, with its password. It is called at every
 	// connect, so that a rotated password is picked up.
-	DSN func() (string, error)
+	DSN func(context.Context) (string, error)
 	// TLS returns how to secure the connection; nil: as the DSN says. It is called at every connect.
 	TLS func() (*tls.Config, error)
 	// Flavor is what the server must be; empty: whatever it says.

@@ -62,7 +62,7 @@ func readerSettings() []string {
 
 // OpenTable connects to read a table. The caller closes it.
 func OpenTable(ctx context.Context, o Options, r ReadOptions) (*TableReader, error) {
-	cfg, err := o.endpoint()
+	cfg, err := o.endpoint(ctx)
 	if err != nil {
 		return nil, err
 	}

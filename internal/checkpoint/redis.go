@@ -42,7 +42,7 @@ type Redis struct {
 // NewRedis returns a store that connects at the first call. An error is a
 // [cdc.StopError] of [cdc.ClassConfig].
 func NewRedis(o RedisOptions) (*Redis, error) {
-	first, err := o.client()
+	first, err := o.client(context.Background())
 	if err != nil {
 		return nil, cdc.Stop(cdc.ClassConfig, "checkpoint_config", err, "")
 	}
@@ -70,7 +70,7 @@ func (r *Redis) Load(ctx context.Context) (c cdc.Checkpoint, found bool, err err
 	case says(err, "WRONGTYPE"):
 		return cdc.Checkpoint{}, false, r.location.unusable(err)
 	case err != nil:
-		return cdc.Checkpoint{}, false, r.explain("load checkpoint", err)
+		return cdc.Checkpoint{}, false, r.explain(ctx, "load checkpoint", err)
 	}
 	held, err := decode(value)
 	if err != nil {
@@ -100,7 +100,7 @@ func (r *Redis) store(ctx context.Context, c cdc.Checkpoint, replaces ...any) er
 	case says(err, "WRONGTYPE"):
 		return r.location.unusable(err)
 	case err != nil:
-		return r.explain("save checkpoint", err)
+		return r.explain(ctx, "save checkpoint", err)
 	default:
 		return r.answered(c, answer, len(replaces) > 0)
 	}
@@ -147,14 +147,14 @@ func (r *Redis) Reset(ctx context.Context) error {
 	defer cancel()
 	value, err := r.client.Load().Get(ctx, r.key).Bytes()
 	if err != nil && !errors.Is(err, redis.Nil) && !says(err, "WRONGTYPE") {
-		return r.explain("reset checkpoint", err)
+		return r.explain(ctx, "reset checkpoint", err)
 	}
 	mark, err := encodeReset(value, time.Now())
 	if err != nil {
 		return err
 	}
 	if err := r.client.Load().Set(ctx, r.key, mark, resetLasts).Err(); err != nil {
-		return r.explain("reset checkpoint", err)
+		return r.explain(ctx, "reset checkpoint", err)
 	}
 	return nil
 }

@@ -21,7 +21,7 @@ func (r *Redis) Check(ctx context.Context) []finding.Finding {
 		return []finding.Finding{failed(err)}
 	}
 	if err := r.probe.Run(ctx, r.client.Load(), []string{r.key}).Err(); err != nil {
-		return append([]finding.Finding{failed(r.explain("write checkpoint", err))}, r.inspect(ctx)...)
+		return append([]finding.Finding{failed(r.explain(ctx, "write checkpoint", err))}, r.inspect(ctx)...)
 	}
 	return append([]finding.Finding{r.holds(c, found)}, r.inspect(ctx)...)
 }
@@ -38,7 +38,7 @@ func (r *Redis) holds(c cdc.Checkpoint, found bool) finding.Finding {
 func (r *Redis) inspect(ctx context.Context) []finding.Finding {
 	node, err := r.node(ctx)
 	if err != nil {
-		return []finding.Finding{failed(r.explain("look up the key's node", err))}
+		return []finding.Finding{failed(r.explain(ctx, "look up the key's node", err))}
 	}
 	text, err := node.Info(ctx).Result()
 	if err != nil {

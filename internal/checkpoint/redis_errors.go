@@ -27,11 +27,11 @@ func mistake(what, fix string) diagnosis { return diagnosis{what, fix, true} }
 func temporary(what, fix string) diagnosis { return diagnosis{what, fix, false} }
 
 // explain turns an error of the client into one with the location, the cause and the fix.
-func (r *Redis) explain(verb string, err error) error {
-	r.renew()
+func (r *Redis) explain(ctx context.Context, verb string, err error) error {
 	if errors.Is(err, context.Canceled) {
 		return fmt.Errorf("%s: %w", verb, err)
 	}
+	r.renew(ctx)
 	for _, diagnose := range []func(error) diagnosis{r.access, r.topology, handshake, r.network, state} {
 		d := diagnose(err)
 		if d == (diagnosis{}) {
@@ -47,12 +47,14 @@ func (r *Redis) explain(verb string, err error) error {
 }
 
 // renew replaces the client if the password for sentinels is another one now.
-func (r *Redis) renew() {
+func (r *Redis) renew(ctx context.Context) {
 	if r.mode != Sentinel || r.options.SentinelPassword == nil {
 		return
 	}
 	old := r.client.Load()
-	next, err := r.options.client()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout) // that of the call has passed
+	defer cancel()
+	next, err := r.options.client(ctx)
 	if err != nil {
 		return // the next call fails as this one did
 	}
@@ -81,11 +83,16 @@ func says(err error, parts ...string) bool {
 func (r *Redis) access(err error) diagnosis {
 	var setting *settingError
 	switch {
+	case errors.As(err, &setting) && errors.Is(err, context.DeadlineExceeded):
+		return temporary(fmt.Sprintf("cannot be asked yet (%v)", setting), cdc.Fix(setting.err))
 	case errors.As(err, &setting):
 		return mistake(fmt.Sprintf("cannot be asked because a setting cannot be read (%v)", setting), cmp.Or(cdc.Fix(setting.err), "correct "+setting.setting))
 	case says(err, "WRONGPASS", "invalid password"):
-		return mistake("refused the username or the password",
-			"correct checkpoint.redis.username and checkpoint.redis.password")
+		fix := "correct checkpoint.redis.username and checkpoint.redis.password"
+		if r.options.SentinelUsername != "" { // the client does not say which server refused
+			fix += ", or sentinel_username and sentinel_password"
+		}
+		return mistake("refused the username or the password", fix)
 	case says(err, "NOAUTH"):
 		return mistake("requires a password",
 			"set checkpoint.redis.password, and checkpoint.redis.username for an ACL user")

@@ -41,12 +41,11 @@ type RedisOptions struct {
 	DB int
 	// Username is an ACL user; "" is the default user.
 	Username string
-	// Password is called at every connect, so that a rotated secret is used. nil or "" means no password. It must not
-	// block for long.
-	Password func() (string, error)
+	// Password is called at every connect, so that a rotated secret is used. nil or "" means no password.
+	Password func(context.Context) (string, error)
 	// SentinelUsername and SentinelPassword are for the sentinels. The password is called again after an error.
 	SentinelUsername string
-	SentinelPassword func() (string, error)
+	SentinelPassword func(context.Context) (string, error)
 	// TLS is called at every connect, so that renewed certificates are used. nil or a nil result means no TLS. The default
 	// server name is the address.
 	TLS func() (*tls.Config, error)
@@ -66,8 +65,8 @@ type client struct {
 }
 
 // client returns the client, which connects at the first call.
-func (o RedisOptions) client() (*client, error) {
-	u, err := o.universal()
+func (o RedisOptions) client(ctx context.Context) (*client, error) {
+	u, err := o.universal(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +84,7 @@ func (o RedisOptions) client() (*client, error) {
 	}
 }
 
-func (o RedisOptions) universal() (*redis.UniversalOptions, error) {
+func (o RedisOptions) universal(ctx context.Context) (*redis.UniversalOptions, error) {
 	u := &redis.UniversalOptions{
 		Addrs:                 o.Addrs,
 		MasterName:            o.MasterName,
@@ -112,7 +111,7 @@ func (o RedisOptions) universal() (*redis.UniversalOptions, error) {
 	if o.SentinelPassword == nil {
 		return u, nil
 	}
-	password, err := o.SentinelPassword()
+	password, err := o.SentinelPassword(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("checkpoint.redis.sentinel_password: %w", err)
 	}
@@ -120,11 +119,11 @@ func (o RedisOptions) universal() (*redis.UniversalOptions, error) {
 	return u, nil
 }
 
-func (o RedisOptions) credentials(context.Context) (username, password string, err error) {
+func (o RedisOptions) credentials(ctx context.Context) (username, password string, err error) {
 	if o.Password == nil {
 		return o.Username, "", nil
 	}
-	password, err = o.Password()
+	password, err = o.Password(ctx)
 	if err != nil {
 		return "", "", &settingError{"checkpoint.redis.password", err}
 	}

@@ -2,6 +2,7 @@ package checkpoint_test
 
 import (
 	"bytes"
+	"context"
 	"crypto/tls"
 	"errors"
 	"log/slog"
@@ -139,7 +140,7 @@ func TestRedisSecrets(t *testing.T) {
 	server.RequireUserAuth("relay", "secret")
 	asked := 0
 	o := options(server.Addr())
-	o.Username, o.Password = "relay", func() (string, error) { asked++; return "secret", nil }
+	o.Username, o.Password = "relay", func(context.Context) (string, error) { asked++; return "secret", nil }
 	s := openRedis(t, o)
 	must(t, s.Save(t.Context(), numbered(1, 1)))
 	must(t, s.Save(t.Context(), numbered(1, 2)))
@@ -163,7 +164,7 @@ func TestRedisOptions(t *testing.T) {
 
 	unreadable := options("127.0.0.1:1")
 	unreadable.Mode, unreadable.MasterName = checkpoint.Sentinel, "m"
-	unreadable.SentinelPassword = func() (string, error) { return "", errors.New("open /nowhere: no such file") }
+	unreadable.SentinelPassword = func(context.Context) (string, error) { return "", errors.New("open /nowhere: no such file") }
 	_, err = checkpoint.NewRedis(unreadable)
 	wantStop(t, err, cdc.ClassConfig, "checkpoint.redis.sentinel_password", "/nowhere")
 

@@ -49,37 +49,84 @@ func (d *document) command(c Command, beside Secret, setting string) Secret {
 	return c.secret()
 }
 
-// secret returns what the command prints. Callers at the same time share one run.
+// secret returns what the command prints. Callers at the same time share one run, which goes on for others and for the next
+// attempt if a caller cannot wait as long, and ends with a caller that is cancelled, as all are when the relay ends.
 func (c Command) secret() Secret {
 	var (
-		mu    sync.Mutex
-		value string
-		err   error
-		at    time.Time
+		mu   sync.Mutex
+		last *commandRun
 	)
-	return Secret{shown: hidden, reveal: func() (string, error) {
+	start := func(ctx context.Context) *commandRun {
 		mu.Lock()
 		defer mu.Unlock()
-		if at.IsZero() || time.Since(at) > commandReuse || err != nil {
-			value, err = c.run(commandTimeout)
-			at = time.Now()
+		if last == nil || !last.serves() {
+			last = &commandRun{done: make(chan struct{})}
+			ctx, last.cancel = context.WithCancel(context.WithoutCancel(ctx))
+			go last.do(ctx, c)
 		}
-		return value, err
+		return last
+	}
+	return Secret{shown: hidden, reveal: func(ctx context.Context) (string, error) {
+		for ctx.Err() == nil {
+			r := start(ctx)
+			select {
+			case <-r.done:
+			case <-ctx.Done():
+				if errors.Is(ctx.Err(), context.Canceled) {
+					r.cancel()
+					<-r.done // the program does not outlive the relay
+					return "", ctx.Err()
+				}
+				return "", cdc.Fixable("wait for it, or make it faster", "%s has not ended yet: %w", filepath.Base(c[0]), ctx.Err())
+			}
+			if !errors.Is(r.err, context.Canceled) {
+				return r.value, r.err
+			}
+		}
+		return "", ctx.Err()
 	}}
 }
 
+// commandRun is one run of a command.
+type commandRun struct {
+	cancel context.CancelFunc
+	done   chan struct{} // closed at its end, before which value, err and at are not read
+	value  string
+	err    error
+	at     time.Time
+}
+
+func (r *commandRun) do(ctx context.Context, c Command) {
+	defer r.cancel()
+	r.value, r.err = c.run(ctx, commandTimeout)
+	r.at = time.Now()
+	close(r.done)
+}
+
+// serves reports whether a caller that comes now shares the run.
+func (r *commandRun) serves() bool {
+	select {
+	case <-r.done:
+		return r.err == nil && time.Since(r.at) <= commandReuse
+	default:
+		return true
+	}
+}
+
 // run runs the command. Its output is in no error.
-func (c Command) run(timeout time.Duration) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+func (c Command) run(ctx context.Context, timeout time.Duration) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, c[0], c[1:]...)
-	out, said := &limited{most: maxOutput}, &limited{most: maxSaid}
+	out, said := &limited{most: maxOutput}, &limited{most: maxOutput}
 	cmd.Stdout, cmd.Stderr = out, said
 	cmd.WaitDelay = time.Second // for what the program started and left behind
 	inGroup(cmd)
 	err := cmd.Run()
 	name := filepath.Base(c[0])
 	switch {
+	case errors.Is(ctx.Err(), context.Canceled):
+		return "", ctx.Err()
 	case ctx.Err() != nil:
 		return "", cdc.Fixable("run it as the relay's user to see what it waits for", "%s did not end within %s", name, timeout)
 	case out.full:
@@ -111,20 +158,22 @@ func (l *limited) Write(b []byte) (int, error) {
 // after returns standard error for an error's text, on one line and without the output.
 func (l *limited) after(out *limited) string {
 	text := string(l.kept)
-	if secret := strings.TrimSpace(string(out.kept)); secret != "" {
-		text = strings.ReplaceAll(text, secret, hidden)
+	for line := range strings.Lines(string(out.kept)) {
+		if line = strings.TrimSpace(line); line != "" {
+			text = strings.ReplaceAll(text, line, hidden)
+		}
 	}
 	if text = strings.Join(strings.Fields(text), " "); text == "" {
 		return ""
 	}
-	return fmt.Sprintf(": %s", text)
+	return fmt.Sprintf(": %.*s", maxSaid, text)
 }
 
 // current returns the value of the last of the secrets that is set, which is the command's.
-func current(secrets ...Secret) (string, error) {
+func current(ctx context.Context, secrets ...Secret) (string, error) {
 	for _, s := range slices.Backward(secrets) {
 		if !s.IsZero() {
-			return s.Reveal()
+			return s.Reveal(ctx)
 		}
 	}
 	return "", nil

@@ -1,6 +1,8 @@
 package config_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -31,14 +33,14 @@ func TestPasswordCommand(t *testing.T) {
 	t.Parallel()
 	const secret = `%s"';\ $x é hunter2` + "\nline two"
 	c := withCommand(t, "cat <<'END'\n"+secret+"\nEND\n")
-	for name, reveal := range map[string]func() (string, error){
+	for name, reveal := range map[string]func(context.Context) (string, error){
 		"kafka": c.Kafka.SASL.Reveal, "redis": c.Checkpoint.Redis.Reveal, "sentinel": c.Checkpoint.Redis.RevealSentinel,
 	} {
-		if got, err := reveal(); got != secret || err != nil {
+		if got, err := reveal(t.Context()); got != secret || err != nil {
 			t.Errorf("%s: %q %v", name, got, err)
 		}
 	}
-	if dsn, err := c.Source.Postgres.ConnString(); err != nil || !strings.Contains(dsn, "hunter2") {
+	if dsn, err := c.Source.Postgres.ConnString(t.Context()); err != nil || !strings.Contains(dsn, "hunter2") {
 		t.Errorf("%q %v", dsn, err)
 	}
 	if text := show(t, c) + everyWay(t, c) + everyWay(t, *c) + everyWay(t, *c.Kafka.SASL); strings.Contains(text, "hunter2") {
@@ -54,7 +56,7 @@ func TestPasswordCommandIsShared(t *testing.T) {
 	done := make(chan error)
 	for range 8 {
 		go func() {
-			_, err := c.Kafka.SASL.Reveal()
+			_, err := c.Kafka.SASL.Reveal(t.Context())
 			done <- err
 		}()
 	}
@@ -73,12 +75,14 @@ func TestPasswordCommandFails(t *testing.T) {
 	for name, tt := range map[string]struct{ script, says string }{
 		"nothing":   {"echo", "password printed nothing. Fix: let it print the password on standard output."},
 		"exit code": {"echo hunter2; echo 'no hunter2\nhere' >&2; exit 3", "password failed (exit status 3): no *** here. Fix: run it as the relay's user to see why."},
+		"trace":     {"echo 'hunter2 x'; printf '%0493d' 0 >&2; set -x; : hunter2 x; exit 1", "password failed (exit status 1): " + strings.Repeat("0", 493) + "+ : ***. Fix: run it as the relay's user to see why."},
+		"two lines": {"echo hunter2; echo hunter3; echo hunter3 hunter2 >&2; exit 1", "password failed (exit status 1): *** ***. Fix: run it as the relay's user to see why."},
 		"megabytes": {"head -c 5000000 /dev/zero", "password printed more than 64 KiB. Fix: let it print the password alone."},
 		"noise":     {"head -c 5000000 /dev/zero | tr '\\0' x >&2; exit 1", "password failed (exit status 1): " + strings.Repeat("x", 500) + ". Fix: run it as the relay's user to see why."},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := withCommand(t, tt.script).Kafka.SASL.Reveal()
+			_, err := withCommand(t, tt.script).Kafka.SASL.Reveal(t.Context())
 			if err == nil || cdc.Explain(err) != tt.says {
 				t.Errorf("have %.700v\nwant %s", cdc.Explain(err), tt.says)
 			}
@@ -88,16 +92,85 @@ func TestPasswordCommandFails(t *testing.T) {
 
 func TestPasswordCommandHangs(t *testing.T) {
 	t.Parallel()
-	_, err := config.RunCommand(config.Command{"sh", "-c", "echo hunter2; sleep 1000"}, 100*time.Millisecond)
+	_, err := config.RunCommand(t.Context(), config.Command{"sh", "-c", "echo hunter2; sleep 1000"}, 100*time.Millisecond)
 	if have := cdc.Explain(err); have != "sh did not end within 100ms. Fix: run it as the relay's user to see what it waits for." {
 		t.Error(have)
+	}
+}
+
+// A hanging program does not hold up a relay that ends, and ends with it. A caller with less time gets an error that says so, and
+// its next attempt the output of the same run.
+func TestPasswordCommandIsCancelled(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	runs, ready := filepath.Join(dir, "runs"), filepath.Join(dir, "ready")
+	c := withCommand(t, "echo $$ >>"+runs+"; while [ ! -e "+ready+" ]; do sleep 0.01; done; echo hunter2")
+	reveal := func(end func(context.Context) (context.Context, context.CancelFunc)) error {
+		ctx, cancel := end(t.Context())
+		defer cancel()
+		_, err := c.Kafka.SASL.Reveal(ctx)
+		return err
+	}
+	ended := func(ctx context.Context) (context.Context, context.CancelFunc) {
+		ctx, cancel := context.WithCancel(ctx)
+		go func() {
+			for text, _ := os.ReadFile(runs); len(text) == 0 && ctx.Err() == nil; text, _ = os.ReadFile(runs) {
+				<-time.After(time.Millisecond)
+			}
+			cancel()
+		}()
+		return ctx, cancel
+	}
+	late := func(ctx context.Context) (context.Context, context.CancelFunc) {
+		return context.WithTimeout(ctx, 50*time.Millisecond)
+	}
+	began := time.Now()
+	if err := reveal(ended); !errors.Is(err, context.Canceled) || time.Since(began) > 10*time.Second {
+		t.Errorf("%v after %s", err, time.Since(began))
+	}
+	if err := reveal(late); !errors.Is(err, context.DeadlineExceeded) || cdc.Fix(err) == "" {
+		t.Error(err)
+	}
+	writeFile(t, ready, "")
+	if got, err := c.Kafka.SASL.Reveal(t.Context()); got != "hunter2" || err != nil {
+		t.Errorf("%q %v", got, err)
+	}
+	text, _ := os.ReadFile(runs)
+	pids := strings.Fields(string(text))
+	if len(pids) != 2 { // the cancelled run, and one for both others
+		t.Fatalf("%q", text)
+	}
+	if _, err := os.Stat("/proc/" + pids[0]); err == nil {
+		t.Error("the cancelled program runs on")
+	}
+}
+
+// Callers at the same time also share a failure: else each would wait in turn for a program that hangs.
+func TestPasswordCommandFailsOnce(t *testing.T) {
+	t.Parallel()
+	runs := filepath.Join(t.TempDir(), "runs")
+	c := withCommand(t, "echo run >>"+runs+"; sleep 0.5; exit 1")
+	done := make(chan error)
+	for range 8 {
+		go func() {
+			_, err := c.Kafka.SASL.Reveal(t.Context())
+			done <- err
+		}()
+	}
+	for range 8 {
+		if err := <-done; err == nil {
+			t.Error("no error")
+		}
+	}
+	if text, _ := os.ReadFile(runs); len(text) > 3*len("run\n") {
+		t.Errorf("%q", text)
 	}
 }
 
 // What a program leaves behind does not hold the relay up.
 func TestPasswordCommandLeavesAProcess(t *testing.T) {
 	t.Parallel()
-	got, err := withCommand(t, "sleep 1000 & echo token").Kafka.SASL.Reveal()
+	got, err := withCommand(t, "sleep 1000 & echo token").Kafka.SASL.Reveal(t.Context())
 	if got != "token" || err != nil {
 		t.Errorf("%q %v", got, err)
 	}

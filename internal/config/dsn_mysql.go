@@ -1,6 +1,7 @@
 package config
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"net/url"
@@ -14,8 +15,8 @@ import (
 
 // ConnString returns the connection string for github.com/go-sql-driver/mysql with the current password. Call it at every
 // connect, and keep it out of logs and errors; DSN prints without the password.
-func (m *MySQL) ConnString() (string, error) {
-	dsn, password, err := m.secrets(m.Password, m.command)
+func (m *MySQL) ConnString(ctx context.Context) (string, error) {
+	dsn, password, err := m.secrets(ctx, m.Password, m.command)
 	if err != nil {
 		return "", err
 	}
@@ -26,11 +27,11 @@ func (m *MySQL) ConnString() (string, error) {
 	return parsed.FormatDSN(), nil
 }
 
-func (m *MySQL) secrets(passwords ...Secret) (dsn, password string, err error) {
-	if dsn, err = m.DSN.Reveal(); err != nil {
+func (m *MySQL) secrets(ctx context.Context, passwords ...Secret) (dsn, password string, err error) {
+	if dsn, err = m.DSN.Reveal(ctx); err != nil {
 		return "", "", fmt.Errorf("source.mysql.dsn: %w", err)
 	}
-	if password, err = current(passwords...); err != nil {
+	if password, err = current(ctx, passwords...); err != nil {
 		return "", "", fmt.Errorf("source.mysql.password: %w", err)
 	}
 	return dsn, password, nil
@@ -70,6 +71,11 @@ func parseMySQL(dsn, password string) (*mysql.Config, error) {
 	}
 	if password != "" {
 		parsed.Passwd = password
+	}
+	for option := range parsed.Params { // which the driver takes for system variables: it would run SET password = ...
+		if slices.Contains([]string{"user", "username", "password", "passwd", "pass", "pwd"}, fold(option)) {
+			return nil, cdc.Fixable("write them before the address, or set source.mysql.password", "has the user or the password behind the ?")
+		}
 	}
 	switch {
 	case parsed.Net != "tcp" && parsed.Net != "unix":
@@ -156,11 +162,13 @@ func mysqlFault(message string) error {
 	return cdc.Fixable("correct it, or remove it", "has an option behind the ? whose value Go's MySQL driver does not take")
 }
 
-// shownMySQL returns a connection string that may be shown: every option that is not a default, and no password.
+// shownMySQL returns a connection string that may be shown: every option of the driver that is not a default, and neither the
+// password nor system variables, which may hold anything.
 func shownMySQL(c *mysql.Config) string {
 	shown := c.Clone()
 	if c.Passwd != "" {
 		shown.Passwd = hidden
 	}
+	shown.Params = nil
 	return shown.FormatDSN()
 }

@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"context"
 	"net/url"
 	"strings"
 	"testing"
@@ -24,7 +25,7 @@ func withDSN(dsn string) string {
 
 func TestMySQL(t *testing.T) {
 	c := mustParse(t, minimalMySQL, nil)
-	dsn, err := c.Source.MySQL.ConnString()
+	dsn, err := c.Source.MySQL.ConnString(t.Context())
 	if err != nil || dsn != "relay:s3cret@tcp(db:3307)/Orders-EU" {
 		t.Errorf("dsn %q %v", dsn, err)
 	}
@@ -57,14 +58,15 @@ func TestTableNames(t *testing.T) {
 
 func TestShownMySQL(t *testing.T) {
 	for dsn, want := range map[string]string{
-		"relay:pw@tcp(db:3306)/orders":                        "relay:***@tcp(db:3306)/orders",
-		"relay@tcp(db)/orders?timeout=5s":                     "relay@tcp(db:3306)/orders?timeout=5s",
-		"relay@/orders":                                       "relay@tcp(127.0.0.1:3306)/orders",
-		"relay:p@:/w@unix(/run/mysqld/mysqld.sock)/or%2Fders": "relay:***@unix(/run/mysqld/mysqld.sock)/or%2Fders",
-		"relay:pw@tcp([::1]:3306)/orders?tls=skip-verify":     "relay:***@tcp([::1]:3306)/orders?tls=skip-verify",
-		"mysql://relay:p%40w@db/orders":                       "relay:***@tcp(db:3306)/orders",
-		"mariadb://relay@db:3307/orders?tls=true&timeout=5s":  "relay@tcp(db:3307)/orders?timeout=5s&tls=true",
-		"mysql://relay@[::1]/or%2Fders":                       "relay@tcp([::1]:3306)/or%2Fders",
+		"relay:pw@tcp(db:3306)/orders":                         "relay:***@tcp(db:3306)/orders",
+		"relay@tcp(db)/orders?timeout=5s":                      "relay@tcp(db:3306)/orders?timeout=5s",
+		"relay@/orders":                                        "relay@tcp(127.0.0.1:3306)/orders",
+		"relay:p@:/w@unix(/run/mysqld/mysqld.sock)/or%2Fders":  "relay:***@unix(/run/mysqld/mysqld.sock)/or%2Fders",
+		"relay:pw@tcp([::1]:3306)/orders?tls=skip-verify":      "relay:***@tcp([::1]:3306)/orders?tls=skip-verify",
+		"mysql://relay:p%40w@db/orders":                        "relay:***@tcp(db:3306)/orders",
+		"mariadb://relay@db:3307/orders?tls=true&timeout=5s":   "relay@tcp(db:3307)/orders?timeout=5s&tls=true",
+		"relay@tcp(db)/orders?token=pw&sql_mode=ANSI&tls=true": "relay@tcp(db:3306)/orders?tls=true",
+		"mysql://relay@[::1]/or%2Fders":                        "relay@tcp([::1]:3306)/or%2Fders",
 	} {
 		c := mustParse(t, withDSN(dsn), nil)
 		if got := c.Source.MySQL.DSN.String(); got != want {
@@ -89,9 +91,9 @@ func TestPasswordBesideMySQL(t *testing.T) {
 	}
 }
 
-func hold(t *rapid.T, connString func() (string, error), password string) {
+func hold(t *rapid.T, connString func(context.Context) (string, error), password string) {
 	t.Helper()
-	text, err := connString()
+	text, err := connString(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,14 +16,16 @@ import (
 
 // ConnString returns the connection string with the current password. Call it at every connect, and keep it out of logs and
 // errors; DSN prints without the password.
-func (p *Postgres) ConnString() (string, error) { return p.connString(p.Password, p.command) }
+func (p *Postgres) ConnString(ctx context.Context) (string, error) {
+	return p.connString(ctx, p.Password, p.command)
+}
 
-func (p *Postgres) connString(passwords ...Secret) (string, error) {
-	dsn, err := p.DSN.Reveal()
+func (p *Postgres) connString(ctx context.Context, passwords ...Secret) (string, error) {
+	dsn, err := p.DSN.Reveal(ctx)
 	if err != nil {
 		return "", fmt.Errorf("source.postgres.dsn: %w", err)
 	}
-	password, err := current(passwords...)
+	password, err := current(ctx, passwords...)
 	if err != nil {
 		return "", fmt.Errorf("source.postgres.password: %w", err)
 	}

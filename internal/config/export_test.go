@@ -1,6 +1,11 @@
 package config
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // RunCommand runs a command with another time limit.
-func RunCommand(c Command, timeout time.Duration) (string, error) { return c.run(timeout) }
+func RunCommand(ctx context.Context, c Command, timeout time.Duration) (string, error) {
+	return c.run(ctx, timeout)
+}

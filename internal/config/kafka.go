@@ -1,6 +1,9 @@
 package config
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // Kafka is the cluster to publish to.
 type Kafka struct {
@@ -69,7 +72,9 @@ type SASL struct {
 }
 
 // Reveal returns the current password.
-func (s *SASL) Reveal() (string, error) { return current(s.Password, s.command) }
+func (s *SASL) Reveal(ctx context.Context) (string, error) {
+	return current(ctx, s.Password, s.command)
+}
 
 // Mechanism is a SASL mechanism.
 type Mechanism string

@@ -35,7 +35,7 @@ func mustParse(t *testing.T, text string, vars map[string]string) *config.Config
 
 func TestMinimal(t *testing.T) {
 	c := mustParse(t, minimal, nil)
-	dsn, err := c.Source.Postgres.ConnString()
+	dsn, err := c.Source.Postgres.ConnString(t.Context())
 	if err != nil || dsn != "postgres://relay:s3cret@db:5433/Orders-EU" {
 		t.Errorf("dsn %q %v", dsn, err)
 	}

@@ -74,7 +74,7 @@ checkpoint: {file: position}
 	if c.Kafka.ClientID != "relay-1" || c.Checkpoint.File != filepath.Join(dir, "position") {
 		t.Errorf("%+v", c)
 	}
-	if password, err := c.Kafka.SASL.Password.Reveal(); err != nil || password != "hunter2\r\n" {
+	if password, err := c.Kafka.SASL.Password.Reveal(t.Context()); err != nil || password != "hunter2\r\n" {
 		t.Errorf("password %q %v", password, err)
 	}
 	tlsConfig, err := c.Kafka.TLS.ClientConfig()

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"context"
 	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
@@ -45,11 +46,13 @@ type Redis struct {
 }
 
 // Reveal returns the current password.
-func (r *Redis) Reveal() (string, error) { return current(r.Password, r.command) }
+func (r *Redis) Reveal(ctx context.Context) (string, error) {
+	return current(ctx, r.Password, r.command)
+}
 
 // RevealSentinel returns the current password for the sentinels.
-func (r *Redis) RevealSentinel() (string, error) {
-	return current(r.SentinelPassword, r.sentinelCommand)
+func (r *Redis) RevealSentinel(ctx context.Context) (string, error) {
+	return current(ctx, r.SentinelPassword, r.sentinelCommand)
 }
 
 // RedisMode is how Redis servers are organised.

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"context"
 	"maps"
 	"net/url"
 	"regexp"
@@ -33,8 +34,8 @@ type OAuth struct {
 }
 
 // RevealToken returns the current token of token or token_command.
-func (o *OAuth) RevealToken() (string, error) {
-	return current(o.Token, o.command)
+func (o *OAuth) RevealToken(ctx context.Context) (string, error) {
+	return current(ctx, o.Token, o.command)
 }
 
 // plain returns the host of a token endpoint on another machine that is asked without TLS, or "".

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -18,7 +19,7 @@ const hidden = "***"
 // string without its password. The zero Secret is unset.
 type Secret struct {
 	// reveal is a function so that nothing that prints memory by reflection finds the value.
-	reveal func() (string, error)
+	reveal func(context.Context) (string, error)
 	shown  string
 }
 
@@ -27,16 +28,16 @@ func Literal(value string) Secret {
 	if value == "" {
 		return Secret{}
 	}
-	return Secret{reveal: func() (string, error) { return value, nil }, shown: hidden}
+	return Secret{reveal: func(context.Context) (string, error) { return value, nil }, shown: hidden}
 }
 
 // Reveal returns the value, "" if unset. It reads the secret's files again, and fails if one cannot be read. Call it at
-// every connect, and keep the result out of logs and errors.
-func (s Secret) Reveal() (string, error) {
+// every connect, and keep the result out of logs and errors. ctx ends the wait for a command.
+func (s Secret) Reveal(ctx context.Context) (string, error) {
 	if s.reveal == nil {
 		return "", nil
 	}
-	return s.reveal()
+	return s.reveal(ctx)
 }
 
 // IsZero reports whether the secret is unset.
@@ -66,7 +67,7 @@ const tagFile = "!file"
 // UnmarshalYAML decodes the result of [document.secret]: a sequence of texts and files.
 func (s *Secret) UnmarshalYAML(n *yaml.Node) error {
 	parts := n.Content
-	*s = Secret{shown: hidden, reveal: func() (string, error) {
+	*s = Secret{shown: hidden, reveal: func(context.Context) (string, error) {
 		var b strings.Builder
 		for _, part := range parts {
 			text := part.Value
@@ -77,6 +78,9 @@ func (s *Secret) UnmarshalYAML(n *yaml.Node) error {
 				}
 			}
 			b.WriteString(text)
+		}
+		if b.Len() == 0 && len(parts) > 0 { // as a file is while it is written; without a password Redis admits the default user
+			return "", cdc.Fixable("write the secret into it", "secret file %s is empty", parts[0].Value)
 		}
 		return b.String(), nil
 	}}

@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"pgregory.net/rapid"
 
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/config"
 )
 
@@ -24,21 +25,26 @@ func TestSecretFileIsReadAgain(t *testing.T) {
 	s := c.Checkpoint.Redis.Password
 	for _, password := range []string{"old", "new"} {
 		writeFile(t, path, password+"\n")
-		if got, err := s.Reveal(); err != nil || got != "a"+password+"z" {
+		if got, err := s.Reveal(t.Context()); err != nil || got != "a"+password+"z" {
 			t.Errorf("have %q %v", got, err)
 		}
+	}
+	s = mustParse(t, minimal+`checkpoint: {redis: {addrs: ["r:1"], password: "${file:`+path+`}"}}`, nil).Checkpoint.Redis.Password
+	writeFile(t, path, "\n")
+	if _, err := s.Reveal(t.Context()); cdc.Explain(err) != "secret file "+path+" is empty. Fix: write the secret into it." {
+		t.Errorf("have %v", err)
 	}
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Reveal(); err == nil || err.Error() != "read secret file "+path+": no such file or directory" {
+	if _, err := s.Reveal(t.Context()); err == nil || err.Error() != "read secret file "+path+": no such file or directory" {
 		t.Errorf("have %v", err)
 	}
 }
 
 func TestUnsetSecret(t *testing.T) {
 	s := mustParse(t, minimal, nil).Source.Postgres.Password
-	if value, err := s.Reveal(); value != "" || err != nil || !s.IsZero() || s.String() != "" {
+	if value, err := s.Reveal(t.Context()); value != "" || err != nil || !s.IsZero() || s.String() != "" {
 		t.Errorf("%q %v %q", value, err, s)
 	}
 }
@@ -82,7 +88,7 @@ checkpoint: {redis: {mode: sentinel, master_name: m, addrs: ["r:1"], password: "
 }
 
 func TestLiteral(t *testing.T) {
-	if s, err := config.Literal("x").Reveal(); s != "x" || err != nil || config.Literal("x").String() != "***" {
+	if s, err := config.Literal("x").Reveal(t.Context()); s != "x" || err != nil || config.Literal("x").String() != "***" {
 		t.Errorf("%q %v", s, err)
 	}
 	if !config.Literal("").IsZero() {
@@ -99,7 +105,7 @@ func TestPasswordBesideDSN(t *testing.T) {
 		rapid.Check(t, func(t *rapid.T) {
 			password := rapid.StringMatching(`[ -~é\t]{1,20}`).Draw(t, "password")
 			p := config.Postgres{DSN: config.Literal(dsn), Password: config.Literal(password)}
-			text, err := p.ConnString()
+			text, err := p.ConnString(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,6 +1,10 @@
 package config
 
-import "github.com/cdc-relay/cdc-relay/internal/cdc"
+import (
+	"context"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
 
 // MySQL is a source of MySQL or MariaDB.
 type MySQL struct {
@@ -39,7 +43,7 @@ func (d *document) mysqlDSN(m *MySQL) {
 	if m.DSN.IsZero() || d.bad(path) || d.bad("source.mysql.password") {
 		return
 	}
-	dsn, password, err := m.secrets(m.Password) // not the command's, which is run when the relay connects
+	dsn, password, err := m.secrets(context.Background(), m.Password) // not the command's, which is run when the relay connects
 	if err != nil {
 		d.report(path, "", "cannot be read: %v", err)
 		return

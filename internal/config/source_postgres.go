@@ -1,6 +1,7 @@
 package config
 
 import (
+	"context"
 	"regexp"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -61,7 +62,7 @@ func (d *document) postgresDSN(p *Postgres) {
 	if p.DSN.IsZero() || d.bad(path) || d.bad("source.postgres.password") {
 		return
 	}
-	dsn, err := p.connString(p.Password) // not the command's, which is run when the relay connects
+	dsn, err := p.connString(context.Background(), p.Password) // not the command's, which is run when the relay connects
 	if err != nil {
 		d.report(path, "", "cannot be read: %v", err)
 		return

@@ -91,6 +91,8 @@ func (d *document) address(address, path string, listen bool) {
 	host, port, err := net.SplitHostPort(address)
 	number, portErr := strconv.ParseUint(port, 10, 16)
 	switch {
+	case strings.Contains(address, "@"): // of a URL, with a password before it
+		d.report(path, "write host:port, and user and password as settings of their own", "has an @ in it")
 	case listen && (err != nil || portErr != nil):
 		d.report(path, "", "must be host:port or :port, such as :9464; it is %s", d.text(path))
 	case !listen && (err != nil || portErr != nil || host == "" || number == 0):

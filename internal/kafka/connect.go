@@ -146,7 +146,7 @@ func (c *Client) config(ctx context.Context, timeout time.Duration, inFlight int
 		conf.Net.SASL.TokenProvider, err = newTokens(ctx, s)
 		return conf, err
 	}
-	if conf.Net.SASL.Password, err = s.Password(); err != nil {
+	if conf.Net.SASL.Password, err = s.Password(ctx); err != nil {
 		return nil, &credentialError{fmt.Errorf("read the Kafka password: %w", err)}
 	}
 	conf.Net.SASL.User = s.Username

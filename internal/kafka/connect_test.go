@@ -1,6 +1,7 @@
 package kafka_test
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -95,7 +96,7 @@ func TestPasswordIsReadAtEveryConnect(t *testing.T) {
 	c := newCluster(t, 1, 1, kfake.EnableSASL(), kfake.Superuser("PLAIN", "relay", "secret"))
 	reads := 0
 	opts := kafka.Options{Brokers: c.ListenAddrs()}
-	opts.SASL = &kafka.SASL{Mechanism: "PLAIN", Username: "relay", Password: func() (string, error) {
+	opts.SASL = &kafka.SASL{Mechanism: "PLAIN", Username: "relay", Password: func(context.Context) (string, error) {
 		reads++
 		if reads == 1 {
 			return "old", nil

@@ -25,7 +25,7 @@ type SASL struct {
 	Mechanism string
 	Username  string
 	// Password is called for every connection, so that a rotated secret is used.
-	Password func() (string, error)
+	Password func(context.Context) (string, error)
 	// Token is called for every connection with OAuthBearer, and again before the broker's limit for a session.
 	Token func(context.Context) (string, error)
 	// Extensions accompany the token.

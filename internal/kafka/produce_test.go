@@ -1,6 +1,7 @@
 package kafka_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 
@@ -22,7 +23,7 @@ func TestProduce(t *testing.T) {
 	}{
 		{"plaintext", nil, kafka.Options{}},
 		{"TLS", []kfake.Opt{kfake.TLS(server)}, kafka.Options{TLS: trusting(trust)}},
-		{"SASL", nil, kafka.Options{SASL: &kafka.SASL{Mechanism: "PLAIN", Username: "relay", Password: func() (string, error) { return "secret", nil }}}},
+		{"SASL", nil, kafka.Options{SASL: &kafka.SASL{Mechanism: "PLAIN", Username: "relay", Password: func(context.Context) (string, error) { return "secret", nil }}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cluster := newCluster(t, 1, 1, c.broker...)

@@ -1,6 +1,7 @@
 package publisher_test
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -17,7 +18,7 @@ import (
 )
 
 func login(mechanism, password string) *kafka.SASL {
-	return &kafka.SASL{Mechanism: mechanism, Username: "relay", Password: func() (string, error) { return password, nil }}
+	return &kafka.SASL{Mechanism: mechanism, Username: "relay", Password: func(context.Context) (string, error) { return password, nil }}
 }
 
 func TestLogin(t *testing.T) {

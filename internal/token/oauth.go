@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"net/http"
@@ -21,7 +22,7 @@ import (
 type Endpoint struct {
 	URL, ClientID string
 	// Secret is called for every token, so that a rotated one is used.
-	Secret func() (string, error)
+	Secret func(context.Context) (string, error)
 	Scopes []string
 	// Params are more parameters of the request.
 	Params map[string]string
@@ -37,7 +38,7 @@ const setting = "kafka.sasl.oauth."
 
 // Fetch gets a token by the grant "client credentials".
 func (e *Endpoint) Fetch(ctx context.Context) (string, time.Time, error) {
-	secret, err := e.Secret()
+	secret, err := e.Secret(ctx)
 	if err != nil {
 		return "", time.Time{}, fmt.Errorf("%sclient_secret: %w", setting, err)
 	}
@@ -113,7 +114,9 @@ func (e *Endpoint) refused(answer *oauth2.RetrieveError, secret string) error {
 	said := http.StatusText(answer.Response.StatusCode)
 	if answer.ErrorCode != "" {
 		said = strings.Join(strings.Fields(answer.ErrorCode+" "+answer.ErrorDescription), " ")
-		said = strings.ReplaceAll(said, secret, "***")
+		// Some endpoints repeat the request: the secret as it is, in a form and in a header.
+		basic := base64.StdEncoding.EncodeToString([]byte(url.QueryEscape(e.ClientID) + ":" + url.QueryEscape(secret)))
+		said = strings.NewReplacer(secret, "***", url.QueryEscape(secret), "***", basic, "***").Replace(said)
 	}
 	const most = 300
 	status, cause := answer.Response.StatusCode, fmt.Errorf("token endpoint %s refuses the request (%d: %.*s)", e.URL, answer.Response.StatusCode, most, said)

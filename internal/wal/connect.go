@@ -55,7 +55,7 @@ const (
 
 // connectSQL opens an ordinary connection. The caller closes it.
 func connectSQL(ctx context.Context, o Options) (*pgx.Conn, error) {
-	text, err := o.DSN()
+	text, err := o.DSN(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("source.postgres.dsn: %w", err)
 	}
@@ -83,7 +83,7 @@ func connectSQL(ctx context.Context, o Options) (*pgx.Conn, error) {
 
 // connectReplication opens a logical replication connection whose reads are paced. The caller closes it.
 func connectReplication(ctx context.Context, o Options) (*pgconn.PgConn, error) {
-	text, err := o.DSN()
+	text, err := o.DSN(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("source.postgres.dsn: %w", err)
 	}
@@ -193,7 +193,10 @@ func hostError(err error, at string, cfg *pgconn.Config, replication bool) error
 	case errors.As(err, &dns):
 		return cdc.Fixable("correct its name or the DNS", "host %q of source.postgres.dsn does not resolve", dns.Name)
 	case strings.Contains(err.Error(), "server refused TLS connection"):
-		return cdc.ConfigError("tls_refused", "switch TLS on at the server (ssl = on), or set sslmode=disable in source.postgres.dsn", "PostgreSQL at %s does not offer TLS but sslmode asks for it", at)
+		return cdc.ConfigError("tls_refused", "switch TLS on at the server (ssl = on), or remove source.postgres.tls and set sslmode=disable in source.postgres.dsn", "PostgreSQL at %s does not offer TLS but the configuration asks for it", at)
+	case strings.Contains(err.Error(), "channel binding required"):
+		return cdc.ConfigError("channel_binding", "use TLS and a SCRAM password (scram-sha-256 in pg_hba.conf and password_encryption), or remove channel_binding=require from source.postgres.dsn",
+			"PostgreSQL at %s does not authenticate with channel binding but source.postgres.dsn asks for it", at)
 	case strings.Contains(err.Error(), "x509:") || strings.Contains(err.Error(), "tls:"):
 		fix := cmp.Or(cdc.TLSFix(err, "source.postgres.tls"), "correct source.postgres.tls, or sslmode and sslrootcert in source.postgres.dsn")
 		return cdc.ConfigError("tls_certificate", fix, "TLS to PostgreSQL at %s failed (%s)", at, cdc.LastCause(err))
@@ -249,6 +252,8 @@ func authorizationError(pg *pgconn.PgError, replication bool) error {
 		return cdc.ConfigError("pg_hba", "add a line for its database (and TLS or not) to pg_hba.conf; logical replication matches the database's name, not the word replication", "PostgreSQL does not admit this relay (%s)", pg.Message)
 	case strings.Contains(pg.Message, "pg_hba.conf"):
 		return cdc.ConfigError("pg_hba", "add a line for it to pg_hba.conf, with sslmode=require in source.postgres.dsn where the line says hostssl", "PostgreSQL does not admit this relay (%s)", pg.Message)
+	case strings.Contains(pg.Message, "client certificate"):
+		return cdc.ConfigError("client_certificate", "set source.postgres.tls.cert and .key to a certificate of the role's name", "PostgreSQL refuses the role (%s)", pg.Message)
 	}
 	return cdc.ConfigError("role", "correct the user in source.postgres.dsn", "PostgreSQL refuses the role (%s)", pg.Message)
 }

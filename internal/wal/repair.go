@@ -25,7 +25,7 @@ type RepairOptions struct {
 	// Read are the tables, ReadDSN the connection string that reads them: that of their owner may also read what retention has taken
 	// out.
 	Read    []ReadOptions
-	ReadDSN func() (string, error)
+	ReadDSN func(context.Context) (string, error)
 	// Failover is whether standbys synchronize the slot.
 	Failover bool
 }

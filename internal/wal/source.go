@@ -1,6 +1,7 @@
 package wal
 
 import (
+	"context"
 	"crypto/tls"
 	"log/slog"
 	"slices"
@@ -16,7 +17,7 @@ import (
 type Options struct {
 	// DSN returns the connection string or URL. It is called at every connect, so that a rotated
 	// password is picked up.
-	DSN func() (string, error)
+	DSN func(context.Context) (string, error)
 	// TLS returns how to secure the connections; nil: as the DSN says. It is called at every connect.
 	TLS func() (*tls.Config, error)
 	// Slot and Publication are names as the database spells them, unquoted.

@@ -147,7 +147,7 @@ func (d *database) session(statements ...string) {
 // options returns o for this database, by default with its table outbox. A test may run several sources at once.
 func (d *database) options(o binlog.Options) binlog.Options {
 	o.NoLock = true
-	o.DSN = func() (string, error) { return d.dsn, nil }
+	o.DSN = func(context.Context) (string, error) { return d.dsn, nil }
 	if o.Tables == nil {
 		o.Tables = []string{d.name + ".outbox"}
 	}

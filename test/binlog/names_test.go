@@ -23,7 +23,7 @@ func TestLowerCaseTableNames(t *testing.T) {
 	d.session("CREATE DATABASE Shop", "USE Shop", "CREATE TABLE Outbox (n INT NOT NULL, pad LONGBLOB)")
 	var verified []string
 	o := current()
-	o.DSN = func() (string, error) { return d.dsn, nil }
+	o.DSN = func(context.Context) (string, error) { return d.dsn, nil }
 	o.Tables = []string{"Shop.Outbox"}
 	o.Verify = func(table *cdc.Table) error {
 		verified = append(verified, table.String())

@@ -15,7 +15,7 @@ import (
 // rows returns the rows of table events and whether they can be deleted by a user.
 func (d *database) rows(user string, load cdc.Loader) (*binlog.Rows, error) {
 	d.t.Helper()
-	db, err := binlog.OpenDatabase(d.t.Context(), binlog.Options{DSN: func() (string, error) { return d.server.UserDSN(user, "", d.name, ""), nil }})
+	db, err := binlog.OpenDatabase(d.t.Context(), binlog.Options{DSN: func(context.Context) (string, error) { return d.server.UserDSN(user, "", d.name, ""), nil }})
 	if err != nil {
 		d.t.Fatal(err)
 	}

@@ -63,7 +63,7 @@ func (k *keeper) parts() *binlog.Partitions {
 func (k *keeper) connect(server *testenv.MySQLServer) (p *binlog.Partitions, done func()) {
 	k.t.Helper()
 	dsn := server.UserDSN(k.user, "", k.name, k.params)
-	db, err := binlog.OpenDatabase(k.t.Context(), binlog.Options{DSN: func() (string, error) { return dsn, nil }})
+	db, err := binlog.OpenDatabase(k.t.Context(), binlog.Options{DSN: func(context.Context) (string, error) { return dsn, nil }})
 	if err != nil {
 		k.t.Fatal(err)
 	}

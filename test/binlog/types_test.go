@@ -1,6 +1,7 @@
 package binlog
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -134,7 +135,7 @@ func TestTypes(t *testing.T) {
 				if err := r.stop(); err != nil {
 					t.Error(err)
 				}
-				if _, checked := binlog.Check(t.Context(), binlog.Options{DSN: func() (string, error) { return d.dsn, nil }, Tables: []string{d.name + ".outbox"}}, none); fmt.Sprint(checked[d.name+".outbox"].Columns) != fmt.Sprint(r.queue.columns) {
+				if _, checked := binlog.Check(t.Context(), binlog.Options{DSN: func(context.Context) (string, error) { return d.dsn, nil }, Tables: []string{d.name + ".outbox"}}, none); fmt.Sprint(checked[d.name+".outbox"].Columns) != fmt.Sprint(r.queue.columns) {
 					t.Errorf("check finds\n%v, the binlog has\n%v", checked[d.name+".outbox"].Columns, r.queue.columns)
 				}
 			})

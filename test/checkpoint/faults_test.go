@@ -36,6 +36,10 @@ func TestMistakes(t *testing.T) {
 		{"no password", standalone(locked), nil, []string{"requires a password", "set checkpoint.redis.password"}},
 		{"wrong password", standalone(locked), func(o *checkpoint.RedisOptions) { o.Password = password("x") }, []string{"refused the username or the password", "correct checkpoint.redis.username"}},
 		{"wrong user", standalone(locked), func(o *checkpoint.RedisOptions) { o.Username, o.Password = "nobody", password("x") }, []string{"refused the username or the password"}},
+		{
+			"wrong sentinels' user", sentinel(s), func(o *checkpoint.RedisOptions) { o.SentinelUsername, o.SentinelPassword = "nobody", password("x") },
+			[]string{"refused the username or the password", "or sentinel_username and sentinel_password"},
+		},
 		{"secret file missing", standalone(locked), func(o *checkpoint.RedisOptions) { o.Password = missing }, []string{"/nowhere", "correct checkpoint.redis.password"}},
 		{"key outside the pattern", withUser(standalone(locked)), func(o *checkpoint.RedisOptions) { o.Key = "orders" }, []string{"denies the user a right", "ACL SETUSER", "~orders", "+evalsha"}},
 		{"no right to write", withUser(standalone(locked)), func(o *checkpoint.RedisOptions) { o.Username = "reader" }, []string{"denies the user a right", "+set"}},
@@ -67,7 +71,7 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-func missing() (string, error) {
+func missing(context.Context) (string, error) {
 	_, err := os.ReadFile("/nowhere")
 	return "", err
 }
@@ -128,7 +132,7 @@ func TestRunningSurvivesMistakes(t *testing.T) {
 	server := testenv.Redis(t, testenv.RedisOptions{Password: "root", Users: []string{user}})
 	now := "secret"
 	o := withUser(standalone(server))
-	o.Password = func() (string, error) { return now, nil }
+	o.Password = func(context.Context) (string, error) { return now, nil }
 	s := opened(t, o)
 	save(t, s, at(1, 1))
 

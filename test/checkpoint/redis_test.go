@@ -90,8 +90,8 @@ func withUser(o checkpoint.RedisOptions) checkpoint.RedisOptions {
 	return o
 }
 
-func password(p string) func() (string, error) {
-	return func() (string, error) { return p, nil }
+func password(p string) func(context.Context) (string, error) {
+	return func(context.Context) (string, error) { return p, nil }
 }
 
 func open(tb testing.TB, o checkpoint.RedisOptions) *checkpoint.Redis {

@@ -23,7 +23,7 @@ func TestSentinelPasswordIsReadAgain(t *testing.T) {
 	var now atomic.Value
 	now.Store("old")
 	o := sentinel(s)
-	o.SentinelUsername, o.SentinelPassword = "relay", func() (string, error) { return now.Load().(string), nil }
+	o.SentinelUsername, o.SentinelPassword = "relay", func(context.Context) (string, error) { return now.Load().(string), nil }
 	store := opened(t, o)
 	eventually(t, time.Minute, "save", func(ctx context.Context) error { return store.Save(ctx, at(1, 1)) })
 	setPassword("new")

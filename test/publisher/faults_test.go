@@ -1,6 +1,7 @@
 package publisher
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -139,7 +140,7 @@ func TestMissingRights(t *testing.T) {
 	if err := s.await(t, soon, 1); err != nil {
 		t.Fatal(err)
 	}
-	login := &kafka.SASL{Mechanism: "PLAIN", Username: testenv.KafkaUser, Password: func() (string, error) { return testenv.KafkaPassword, nil }}
+	login := &kafka.SASL{Mechanism: "PLAIN", Username: testenv.KafkaUser, Password: func(context.Context) (string, error) { return testenv.KafkaPassword, nil }}
 	conn := kafka.Options{Brokers: k.Addrs(testenv.ListenerSASL), SASL: login}
 	p := unopened(t, publisher.Options{Kafka: conn})
 	d := describe(t, conn, kafka.TransactionalPrefix+"check", "closed")
@@ -217,7 +218,7 @@ func TestSASLSessionsExpire(t *testing.T) {
 	t.Parallel()
 	k := testenv.Kafka(t, testenv.KafkaOptions{Secure: true, Settings: map[string]string{"connections.max.reauth.ms": "1500"}})
 	newTopic(t, k, "sessions", 4, nil)
-	login := &kafka.SASL{Mechanism: "SCRAM-SHA-256", Username: testenv.KafkaUser, Password: func() (string, error) { return testenv.KafkaPassword, nil }}
+	login := &kafka.SASL{Mechanism: "SCRAM-SHA-256", Username: testenv.KafkaUser, Password: func(context.Context) (string, error) { return testenv.KafkaPassword, nil }}
 	s := open(t, publisher.Options{Kafka: kafka.Options{Brokers: k.Addrs(testenv.ListenerSASL), SASL: login}})
 	pace := time.NewTicker(10 * time.Millisecond)
 	defer pace.Stop()

@@ -2,6 +2,7 @@ package publisher
 
 import (
 	"bytes"
+	"context"
 	"crypto/tls"
 	"errors"
 	"math/rand/v2"
@@ -91,7 +92,7 @@ func TestRecordContent(t *testing.T) {
 func TestEveryListener(t *testing.T) {
 	newTopic(t, shared, "listeners", 2, nil)
 	login := func(mechanism, password string) *kafka.SASL {
-		return &kafka.SASL{Mechanism: mechanism, Username: testenv.KafkaUser, Password: func() (string, error) { return password, nil }}
+		return &kafka.SASL{Mechanism: mechanism, Username: testenv.KafkaUser, Password: func(context.Context) (string, error) { return password, nil }}
 	}
 	right := testenv.KafkaPassword
 	for _, c := range []struct {

@@ -81,10 +81,11 @@ func kafkaOptions(i *issuer) testenv.KafkaOptions {
 	}}
 }
 
-// postgresOptions want a certificate of the user's name and a password of the relay, and nothing of writers and checkers.
+// postgresOptions want a certificate of the user's name and a password of the relay, a password in clear text of the role plain, and
+// nothing of writers and checkers.
 func postgresOptions() testenv.PostgresOptions {
 	return testenv.PostgresOptions{TLS: true, HBA: []string{
-		"hostssl all relay 127.0.0.1/32 scram-sha-256 clientcert=verify-full", "hostssl all postgres 127.0.0.1/32 trust",
+		"hostssl all relay 127.0.0.1/32 scram-sha-256 clientcert=verify-full", "hostssl all postgres 127.0.0.1/32 trust", "hostssl all plain 127.0.0.1/32 password",
 	}}
 }
 

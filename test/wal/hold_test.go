@@ -52,7 +52,7 @@ func TestReadingBeginsDuringALook(t *testing.T) {
 	d := newDatabase(t)
 	way := testenv.Proxy(t, server.Addr())
 	var connects atomic.Int32
-	s, q := d.sourceWith(wal.Options{DSN: func() (string, error) {
+	s, q := d.sourceWith(wal.Options{DSN: func(context.Context) (string, error) {
 		if connects.Add(1) == 1 { // that of the looks
 			return strings.Replace(server.DSN(d.name, ""), server.Addr(), way.Addr(), 1), nil
 		}

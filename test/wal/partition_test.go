@@ -1,6 +1,7 @@
 package wal
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -39,7 +40,7 @@ func TestLeafPartitionIsRefused(t *testing.T) {
 			d.exec("CREATE TABLE mid PARTITION OF root FOR VALUES IN ('2') PARTITION BY LIST (payload)")
 			d.exec("CREATE TABLE leaf PARTITION OF mid FOR VALUES IN ('2')")
 			d.exec("CREATE PUBLICATION " + d.name + " FOR " + tt.publication)
-			o := wal.Options{Slot: d.name, Tables: []string{tt.table}, DSN: func() (string, error) { return server.DSN(d.name, ""), nil }, Publication: d.name}
+			o := wal.Options{Slot: d.name, Tables: []string{tt.table}, DSN: func(context.Context) (string, error) { return server.DSN(d.name, ""), nil }, Publication: d.name}
 			found, _ := wal.Check(t.Context(), o, none)
 			var checked string
 			for _, f := range found {

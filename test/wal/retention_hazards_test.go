@@ -266,7 +266,7 @@ func TestRoutineIsTheTablesAndThisVersions(t *testing.T) {
 	d, role := keeping(t, 1)
 	may := func() bool {
 		t.Helper()
-		db, err := wal.OpenDatabase(t.Context(), wal.Options{DSN: func() (string, error) { return server.DSN(d.name, role), nil }})
+		db, err := wal.OpenDatabase(t.Context(), wal.Options{DSN: func(context.Context) (string, error) { return server.DSN(d.name, role), nil }})
 		if err != nil {
 			t.Fatal(err)
 		}

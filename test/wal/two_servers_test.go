@@ -1,6 +1,7 @@
 package wal
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net"
@@ -28,7 +29,7 @@ func TestConnectionsToTwoServersAreRefused(t *testing.T) {
 		}
 		return server.Addr()
 	})
-	s := d.sourceWith(wal.Options{DSN: func() (string, error) {
+	s := d.sourceWith(wal.Options{DSN: func(context.Context) (string, error) {
 		return strings.Replace(server.DSN(d.name, ""), server.Addr(), addr, 1), nil
 	}})
 	moved.Store(true)

@@ -106,7 +106,7 @@ func (d *database) source() *wal.Source { return d.sourceWith(wal.Options{}) }
 
 func (d *database) sourceWith(o wal.Options) *wal.Source {
 	if o.DSN == nil {
-		o.DSN = func() (string, error) { return server.DSN(d.name, ""), nil }
+		o.DSN = func(context.Context) (string, error) { return server.DSN(d.name, ""), nil }
 	}
 	if o.Slot == "" {
 		o.Slot = d.name
