@@ -9,7 +9,7 @@ import (
 // EventAttr names an event in a log line: event_id, key and topic, without those that are "".
 func EventAttr(id string, key []byte, topic string) slog.Attr {
 	attrs := make([]slog.Attr, 0, 3)
-	for _, a := range []slog.Attr{slog.String("event_id", id), slog.String("key", KeyText(key)), slog.String("topic", topic)} {
+	for _, a := range []slog.Attr{slog.String("event_id", KeyText([]byte(id))), slog.String("key", KeyText(key)), slog.String("topic", topic)} {
 		if a.Value.String() != "" {
 			attrs = append(attrs, a)
 		}
@@ -20,7 +20,7 @@ func EventAttr(id string, key []byte, topic string) slog.Attr {
 // MaxKeyText is the longest key that KeyText returns as it is.
 const MaxKeyText = 256
 
-// KeyText is a record's key for people: the key, or its SHA-256 if that is shorter.
+// KeyText is a record's key, or an event's ID, for people: its bytes, or their SHA-256 if that is shorter.
 func KeyText(key []byte) string {
 	if len(key) <= MaxKeyText {
 		return string(key)

@@ -73,11 +73,11 @@ func (r *Routed) Reset(b *Batch) {
 	r.Refused, r.Payload = nil, -1 // rare
 }
 
-// EventID returns the event ID in the header "ce_id" or "id", for error messages; "" if there is none.
+// EventID returns the event ID in the header "ce_id" or "id", for error messages (see [KeyText]); "" if there is none.
 func (m *Message) EventID() string {
 	for i := range m.Headers {
 		if k := string(m.Headers[i].Key); k == "ce_id" || k == "id" {
-			return string(m.Headers[i].Value)
+			return KeyText(m.Headers[i].Value)
 		}
 	}
 	return ""

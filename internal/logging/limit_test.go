@@ -105,11 +105,13 @@ func TestFlush(t *testing.T) {
 	})
 }
 
-// What is not known of an event is left out, and a long key is shortened.
+// What is not known of an event is left out, and what is long is shortened.
 func TestEventAttr(t *testing.T) {
 	log, _, out := newLogger()
 	log.Info("a", cdc.EventAttr("1", nil, ""))
 	log.Info("b", cdc.EventAttr("", []byte(strings.Repeat("x", 300)), "t"))
+	log.Info("c", cdc.EventAttr(strings.Repeat("x", 300), nil, "t"))
 	want(t, out, "level=INFO msg=a event_id=1",
-		"level=INFO msg=b key=sha256:0d4e2ca9e9cbced7a7a5380eb29e1a3783b9b6d0db72de36a1051038e1c1fbc7 topic=t")
+		"level=INFO msg=b key=sha256:0d4e2ca9e9cbced7a7a5380eb29e1a3783b9b6d0db72de36a1051038e1c1fbc7 topic=t",
+		"level=INFO msg=c event_id=sha256:0d4e2ca9e9cbced7a7a5380eb29e1a3783b9b6d0db72de36a1051038e1c1fbc7 topic=t")
 }
