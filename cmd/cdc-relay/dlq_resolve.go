@@ -114,6 +114,9 @@ func (r *resolution) ask(ctx context.Context, desk *dlq.Desk, c *config.Config, 
 		return err
 	}
 	r.app.printf("%s: %s\n", map[string]string{deadletter.Retry: "published", deadletter.Drop: "dropped"}[r.do], plural(done, "letter"))
+	if before := len(ids) - done - failed; before > 0 {
+		r.app.printf("resolved before: %s, by another command or by the relay\n", plural(before, "letter"))
+	}
 	if failed > 0 {
 		return cdc.Fixable("see the reasons with `cdc-relay dlq list`, and fix them", "%s could not be published, or are behind such a one", plural(failed, "letter"))
 	}

@@ -60,6 +60,10 @@ func lettersAfter(ctx context.Context, c *config.Config, after string) (*letterP
 	return &letterPage{append([]dlq.Listed{}, shown...), dlq.Counts(all), len(all), len(list) > len(shown)}, nil
 }
 
+func errResolved(id string) error {
+	return cdc.Fixable("load the list again", "letter %s was resolved meanwhile, by another caller or by the relay", id)
+}
+
 // resolveLetter asks the relay that leads, which may be another one.
 func resolveLetter(ctx context.Context, c *config.Config, do, id string) error {
 	desk := letterDesk(c)
@@ -68,7 +72,7 @@ func resolveLetter(ctx context.Context, c *config.Config, do, id string) error {
 		return err
 	}
 	if len(list) != 1 || list[0].Letter != id { // an event's ID may be that of several letters
-		return cdc.Fixable("load the list again", "no dead letter has the ID %s: it was resolved meanwhile", id)
+		return errResolved(id)
 	}
 	write, closeAll, err := indexWriter(ctx, c)
 	if err != nil {
@@ -77,7 +81,7 @@ func resolveLetter(ctx context.Context, c *config.Config, do, id string) error {
 	defer closeAll()
 	desk.Write = write
 	why := ""
-	_, failed, err := desk.Ask(ctx, do, []string{id}, end, func(reason string) { why = reason })
+	done, failed, err := desk.Ask(ctx, do, []string{id}, end, func(reason string) { why = reason })
 	switch {
 	case err != nil && why != "":
 		return cdc.Fixable("try again when that has passed", "the relay waits: %s", why)
@@ -85,6 +89,8 @@ func resolveLetter(ctx context.Context, c *config.Config, do, id string) error {
 		return err
 	case failed > 0:
 		return cdc.Fixable("load the list again: it says why; remove the cause", "the letter could not be published, or is behind one that cannot")
+	case done == 0:
+		return errResolved(id)
 	}
 	return nil
 }

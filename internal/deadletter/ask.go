@@ -21,7 +21,7 @@ type Ask struct {
 	State string `json:"state,omitempty"`
 	// Waits is why an accepted one has to wait, or "".
 	Waits string `json:"waits,omitempty"`
-	// Done and Failed count the letters of an ended one; those that wait behind another one are in neither.
+	// Done and Failed count the letters of an ended one; those that were resolved before, or as another ask says, are in neither.
 	Done   int `json:"resolved,omitempty"`
 	Failed int `json:"failed,omitempty"`
 }

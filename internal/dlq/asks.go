@@ -123,16 +123,17 @@ func (s asks) drops() []string {
 	return slices.Compact(ids)
 }
 
-// outcome notes that a letter was resolved, or cannot be.
-func (s asks) outcome(id string, resolved bool) {
+// outcome notes that a letter was resolved as do says, or cannot be. Who asked for the other is not told that it was done; a letter
+// that cannot be published can be dropped.
+func (s asks) outcome(do, id string, resolved bool) {
 	for _, p := range s {
 		switch {
-		case !p.left[id]:
+		case !p.left[id], !resolved && p.do != do:
 			continue
-		case resolved:
-			p.done++
-		default:
+		case !resolved:
 			p.failed++
+		case p.do == do:
+			p.done++
 		}
 		delete(p.left, id)
 	}
@@ -145,8 +146,7 @@ func (s asks) review(x *deadletter.Index, passed func(place string) bool) {
 		for id := range p.left {
 			w, settled, found := x.Letter(id)
 			switch {
-			case !found: // resolved before
-				p.done++
+			case !found: // resolved before, and nothing says how
 				delete(p.left, id)
 			case !settled:
 				p.waits = "the relay has yet to read its row again"

@@ -1,11 +1,44 @@
 package dlq
 
 import (
+	"fmt"
 	"strconv"
 	"testing"
 
 	"github.com/cdc-relay/cdc-relay/internal/deadletter"
 )
+
+// Two ask for opposite things at once: the letter is resolved once, and only who asked for what happened is told that it was done. A
+// letter that cannot be published can still be dropped.
+func TestOppositeAsks(t *testing.T) {
+	both := func() asks {
+		asked := asks{}
+		for _, do := range []string{deadletter.Retry, deadletter.Drop} {
+			asked.take(ask{id: do, asked: &deadletter.Ask{Do: do, Letters: []string{"1", "2"}}})
+		}
+		return asked
+	}
+	passed := func(string) bool { return true }
+	empty := deadletter.NewIndex(deadletter.Options{HoldKey: true, MaxKeys: 9, MaxLetters: 9}, nil, passed)
+	for name, tt := range map[string]struct {
+		after func(asks)
+		want  map[string]string
+	}{
+		"dropped":   {func(s asks) { s.outcome(deadletter.Drop, "1", true); s.review(empty, passed) }, map[string]string{deadletter.Retry: "done 0 0", deadletter.Drop: "done 1 0"}},
+		"published": {func(s asks) { s.outcome(deadletter.Retry, "1", true); s.review(empty, passed) }, map[string]string{deadletter.Retry: "done 1 0", deadletter.Drop: "done 0 0"}},
+		"not published": {func(s asks) { s.outcome(deadletter.Retry, "1", false); s.outcome(deadletter.Retry, "2", false) },
+			map[string]string{deadletter.Retry: "done 0 2", deadletter.Drop: "accepted 0 0"}},
+	} {
+		asked := both()
+		tt.after(asked)
+		for do, want := range tt.want {
+			p := asked[do]
+			if have := fmt.Sprintf("%s %d %d", p.state(), p.done, p.failed); have != want {
+				t.Errorf("%s: %s: %s, want %s", name, do, have, want)
+			}
+		}
+	}
+}
 
 // A retry of letters that wait behind one which is blocked ends: they cannot be published.
 func TestRetryBehindABlockedLetterEnds(t *testing.T) {

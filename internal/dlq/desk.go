@@ -125,7 +125,8 @@ const (
 )
 
 // Ask asks the leader to resolve letters, and waits until it has. It calls waits with each new reason for which the leader waits, and
-// returns how many letters were resolved, and how many cannot be. What was asked is taken back when it returns.
+// returns how many letters were resolved so, and how many cannot be; the others were resolved before. What was asked is taken back when
+// it returns.
 func (d *Desk) Ask(ctx context.Context, do string, letters []string, from int64, waits func(why string)) (done, failed int, err error) {
 	a := asking{desk: d, open: map[string]*deadletter.Ask{}, said: map[string]bool{"": true}, waits: waits, heard: time.Now()}
 	for _, ask := range deadletter.NewAsks(do, letters) {

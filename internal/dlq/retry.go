@@ -170,7 +170,7 @@ func (d *round) see(rec *kafka.Record) error {
 // missing notes letters that are not in their topic: somebody has deleted records.
 func (d *round) missing() {
 	for id, w := range d.wanted {
-		d.r.asks.outcome(id, false)
+		d.r.asks.outcome(deadletter.Retry, id, false)
 		if d.r.lost[id] {
 			continue
 		}
@@ -206,7 +206,7 @@ func (d *round) flush() error {
 	for i := range chunk {
 		letters[i] = d.r.resolution(d.ctx, &chunk[i])
 	}
-	return d.r.resolve(d.ctx, letters)
+	return d.r.resolve(d.ctx, deadletter.Retry, letters)
 }
 
 // resolution routes a letter as it would be now.
@@ -261,7 +261,7 @@ func reasonOf(err error) string {
 }
 
 // resolve publishes or drops letters, and tells the asks.
-func (r *Resolver) resolve(ctx context.Context, letters []publisher.Resolution) error {
+func (r *Resolver) resolve(ctx context.Context, do string, letters []publisher.Resolution) error {
 	outcomes, err := r.sink.Resolve(ctx, letters)
 	if err != nil {
 		return err
@@ -272,11 +272,11 @@ func (r *Resolver) resolve(ctx context.Context, letters []publisher.Resolution) 
 		switch {
 		case o.Skipped:
 		case o.Err != nil:
-			r.asks.outcome(id, false)
+			r.asks.outcome(do, id, false)
 			r.log.Warn("dead letter stays: it cannot be published",
 				cdc.Repeats(), eventAttr(id, l.Hold, l.Message), slog.String("letter", id), slog.String("reason", o.Reason), slog.Any("error", o.Err))
 		default:
-			r.asks.outcome(id, true)
+			r.asks.outcome(do, id, true)
 			r.done[id] = l.Partition
 		}
 	}
@@ -296,7 +296,7 @@ func (r *Resolver) drop(ctx context.Context, passed func(place string) bool) err
 	}
 	r.done = map[string]int32{}
 	for chunk := range slices.Chunk(letters, chunkLetters) {
-		if err := r.resolve(ctx, chunk); err != nil {
+		if err := r.resolve(ctx, deadletter.Drop, chunk); err != nil {
 			return err
 		}
 		for _, l := range chunk {
