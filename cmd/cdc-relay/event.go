@@ -121,7 +121,7 @@ func (s *search) print() {
 
 func routedTo(r *rowFound) string {
 	if r.Topic == "" {
-		return "not routed: " + r.Refused
+		return "not routed: " + escaped(r.Refused)
 	}
 	return "goes to topic " + r.Topic
 }

@@ -65,6 +65,6 @@ func printError(ctx context.Context, w io.Writer, err error) {
 		text = "interrupted"
 	}
 	for line := range strings.Lines(text) {
-		_, _ = fmt.Fprintf(w, "cdc-relay: %s\n", strings.TrimSpace(line))
+		_, _ = fmt.Fprintf(w, "cdc-relay: %s\n", escaped(strings.TrimSpace(line)))
 	}
 }

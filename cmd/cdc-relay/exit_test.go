@@ -21,6 +21,7 @@ func TestExitCode(t *testing.T) {
 	}{
 		{nil, 0, ""},
 		{wrong, 1, "cdc-relay: wrong\n"},
+		{errors.New("topic \x1b[2J\b\u009b31m of\tévent"), 1, "cdc-relay: topic \\x1b[2J\\b\\u009b31m of\tévent\n"},
 		{fmt.Errorf("run: %w", context.Canceled), 1, "cdc-relay: interrupted\n"},
 		{usage("", "%w", wrong), 2, "cdc-relay: wrong\n"},
 		{usage("correct it", "%w", wrong), 2, "cdc-relay: wrong. Fix: correct it.\n"},

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/cdc-relay/cdc-relay/internal/admin"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/config"
 )
@@ -33,12 +34,15 @@ func (a *app) reloadAt(ctx context.Context, hangups <-chan os.Signal, running *c
 }
 
 // reload applies log.level, which is all that a running relay can change. Passwords and certificates need no reload: each
-// connect reads them. A file with a mistake changes nothing.
+// connect reads them. A file with a mistake changes nothing, but a web config that cannot be used is in use: its server reads it too.
 func (a *app) reload(running *config.Config, log *logs) {
 	c, err := a.load()
 	if err != nil {
 		logProblems(log, err)
 		return
+	}
+	if err := admin.ValidateWebConfig(running.HTTP.WebConfig); err != nil {
+		log.Error("http.listen refuses every connection", "error", err)
 	}
 	was, is := log.level.Level(), levelOf(c.Log)
 	log.level.Set(min(was, is)) // so that this is seen

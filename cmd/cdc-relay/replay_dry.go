@@ -68,7 +68,7 @@ func (r *replayRun) show(ctx context.Context) error {
 			continue
 		}
 		for _, name := range slices.Sorted(maps.Keys(rec.Headers)) {
-			r.app.printf("    %s: %s\n", name, rec.Headers[name])
+			r.app.printf("    %s: %s\n", escaped(name), escaped(rec.Headers[name]))
 		}
 	}
 	return nil

@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"regexp"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 	"unicode/utf8"
@@ -95,17 +94,12 @@ func (t *tailRun) show(rec *tailed) error {
 	line := eventLine(rec.Time.UTC().Format("2006-01-02T15:04:05.000Z"), &rec.printedRecord)
 	switch {
 	case rec.Value != nil:
-		line += "  " + printablePayload(*rec.Value)
+		line += "  " + escaped(*rec.Value)
 	case rec.ValueBase64 != nil:
 		line += fmt.Sprintf("  (%d bytes)", len(rec.ValueBase64))
 	}
 	_, err := fmt.Fprintln(t.out, line)
 	return err
-}
-
-// printablePayload keeps a payload on its line.
-func printablePayload(text string) string {
-	return strings.NewReplacer("\n", `\n`, "\r", `\r`, "\x1b", `\x1b`).Replace(text)
 }
 
 // selects reports whether a record has the values.

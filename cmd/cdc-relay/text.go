@@ -62,6 +62,20 @@ func visible(text string) string {
 	return text
 }
 
+// escaped keeps text of others on its line, and from a terminal that would do what its control characters say.
+func escaped(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		if !unicode.IsControl(r) || r == '\t' {
+			b.WriteRune(r)
+			continue
+		}
+		quoted := strconv.QuoteRune(r)
+		b.WriteString(quoted[1 : len(quoted)-1])
+	}
+	return b.String()
+}
+
 // oneLine returns text as it is if it is printable and not empty, otherwise in quotes.
 func oneLine(text string) string {
 	if text == "" || strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) || r == ' ' }) {

@@ -49,8 +49,8 @@ func whyNotListening(setting, addr string, err error) error {
 	}
 }
 
-// validateWebConfig reads the web config file as the server does.
-func validateWebConfig(path string) error {
+// ValidateWebConfig reads the web config file as the server does at every connection.
+func ValidateWebConfig(path string) error {
 	if path == "" {
 		return nil
 	}

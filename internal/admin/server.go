@@ -68,7 +68,7 @@ type Server struct {
 // New listens, so that a port in use is noticed before anything starts; Run serves. Call Run or Close. Errors are
 // [cdc.StopError] of ClassConfig.
 func New(ctx context.Context, o Options, log *slog.Logger) (*Server, error) {
-	if err := validateWebConfig(o.WebConfig); err != nil {
+	if err := ValidateWebConfig(o.WebConfig); err != nil {
 		return nil, err
 	}
 	if err := validateActions(&o); err != nil {

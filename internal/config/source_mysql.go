@@ -45,7 +45,7 @@ func (d *document) mysqlDSN(m *MySQL) {
 	}
 	dsn, password, err := m.secrets(context.Background(), m.Password) // not the command's, which is run when the relay connects
 	if err != nil {
-		d.report(path, "", "cannot be read: %v", err)
+		d.report(path, cdc.Fix(err), "cannot be read: %v", err)
 		return
 	}
 	parsed, err := parseMySQL(dsn, password)

@@ -5,6 +5,8 @@ import (
 	"regexp"
 
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
 // Postgres is a PostgreSQL source.
@@ -64,7 +66,7 @@ func (d *document) postgresDSN(p *Postgres) {
 	}
 	dsn, err := p.connString(context.Background(), p.Password) // not the command's, which is run when the relay connects
 	if err != nil {
-		d.report(path, "", "cannot be read: %v", err)
+		d.report(path, cdc.Fix(err), "cannot be read: %v", err)
 		return
 	}
 	parsed, err := parseDSN(dsn)

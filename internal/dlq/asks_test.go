@@ -26,8 +26,10 @@ func TestOppositeAsks(t *testing.T) {
 	}{
 		"dropped":   {func(s asks) { s.outcome(deadletter.Drop, "1", true); s.review(empty, passed) }, map[string]string{deadletter.Retry: "done 0 0", deadletter.Drop: "done 1 0"}},
 		"published": {func(s asks) { s.outcome(deadletter.Retry, "1", true); s.review(empty, passed) }, map[string]string{deadletter.Retry: "done 1 0", deadletter.Drop: "done 0 0"}},
-		"not published": {func(s asks) { s.outcome(deadletter.Retry, "1", false); s.outcome(deadletter.Retry, "2", false) },
-			map[string]string{deadletter.Retry: "done 0 2", deadletter.Drop: "accepted 0 0"}},
+		"not published": {
+			func(s asks) { s.outcome(deadletter.Retry, "1", false); s.outcome(deadletter.Retry, "2", false) },
+			map[string]string{deadletter.Retry: "done 0 2", deadletter.Drop: "accepted 0 0"},
+		},
 	} {
 		asked := both()
 		tt.after(asked)

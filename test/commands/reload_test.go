@@ -2,6 +2,8 @@ package commands
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -72,6 +74,41 @@ func TestSIGHUPAppliesTheLogLevel(t *testing.T) {
 	}
 	if n := s.status(url).Counters["events_published"]; n != events+1 {
 		t.Errorf("%v events were published", n)
+	}
+	if code := relay.signal(syscall.SIGTERM); code != 0 {
+		t.Errorf("exit %d", code)
+	}
+}
+
+// Certificates and passwords are read at every connect. SIGHUP names the files that cannot be used, and the relay goes on.
+func TestSIGHUPNamesBrokenFiles(t *testing.T) {
+	t.Parallel()
+	s := newSite(t).setup()
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	web, password := write("web.yaml", "http_server_config: {http2: false}\n"), write("password", "hunter2\n")
+	s.replace("http: {", "http: {web_config: "+web+", ").replace("postgres: {dsn", "postgres: {password: \"${file:"+password+"}\", dsn")
+	relay := s.start()
+	url := relay.leading()
+	write("web.yaml", "basic_auth_users: {ops: hunter2}\n")
+	relay.hup()
+	relay.await(`level=ERROR msg="http.listen refuses every connection" error="http.web_config \S+ cannot be used .*" fix="write it as `)
+	write("password", "\n")
+	relay.hup()
+	relay.await(`level=ERROR msg="configuration not read again: nothing was changed" error=".* secret file \S+ is empty" fix="write the secret into it"`)
+	write("web.yaml", "{}\n")
+	write("password", "hunter2\n")
+	s.insert(1)
+	s.published(url, 1)
+	if relay.has("hunter2") {
+		t.Error("leaked")
 	}
 	if code := relay.signal(syscall.SIGTERM); code != 0 {
 		t.Errorf("exit %d", code)
