@@ -109,7 +109,7 @@ ROWS = {
         number("Dead letters", "Events that cannot be published, and those that wait behind them", "none",
                f"max by (database) ({each('cdc_relay_dead_letters')})", (None, GREEN), (1, ORANGE)),
         number("Position saved", "Time since the last save", "s",
-               f"min by (database) (time() - ({leaders('cdc_relay_last_checkpoint_timestamp_seconds')}))",
+               f"min by (database) (time() - ({leaders('cdc_relay_last_checkpoint_timestamp_seconds > 0')}))",
                (None, GREEN), (60, ORANGE), (120, RED)),
     ],
     "Flow": [
