@@ -66,7 +66,7 @@ image: licences ## Build the container image IMAGE (cdc-relay) for ARCH (this ma
 		--build-arg CREATED=$(shell git log -1 --format=%cI) bin/image
 
 .PHONY: demo
-demo: build ## Run the whole path on this machine, DB=postgres, mysql or mariadb, and count what was lost: under a minute.
+demo: build ## Run the whole path on this machine, DB=postgres, mysql or mariadb, and count what was lost: about a minute.
 	@go build -o bin/demo ./test/demo
 	@CDC_RELAY_BIN=$(ROOT)/bin/cdc-relay bin/demo $(ARGS)
 
