@@ -39,7 +39,7 @@ func TestCleartextPassword(t *testing.T) {
 			if tt.tls != nil {
 				serverTLS = &tls.Config{Certificates: web.TLS.Certificates}
 			}
-			address, told := asksForPassword(t, serverTLS, token)
+			address, told := asksForPassword(t, gomysql.AUTH_CLEAR_PASSWORD, serverTLS, token)
 			o := Options{DSN: func(context.Context) (string, error) {
 				return "relay:" + token + "@tcp(" + address + ")/orders" + tt.params, nil
 			}, TLS: tt.tls}
@@ -67,6 +67,24 @@ func TestCleartextPassword(t *testing.T) {
 	}
 }
 
+// A plugin that neither client has is a mistake, and not a server that cannot be reached.
+func TestUnknownAuthenticationPlugin(t *testing.T) {
+	address, _ := asksForPassword(t, "dialog", nil, "hunter2")
+	o := Options{DSN: func(context.Context) (string, error) { return "relay:hunter2@tcp(" + address + ")/orders", nil }}
+	cfg, err := o.endpoint(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, queries := openSQL(t.Context(), cfg)
+	_, replication := connectReplication(t.Context(), cfg)
+	for _, err := range []error{queries, replication} {
+		var stop *cdc.StopError
+		if !errors.As(err, &stop) || stop.Reason != "auth_plugin" || !strings.Contains(cdc.Fix(err), "caching_sha2_password") {
+			t.Errorf("%v", cdc.Explain(err))
+		}
+	}
+}
+
 func wantCleartext(t *testing.T, connection string, err error, stops bool) {
 	t.Helper()
 	var stop *cdc.StopError
@@ -78,18 +96,15 @@ func wantCleartext(t *testing.T, connection string, err error, stops bool) {
 	}
 }
 
-// asksForPassword starts a server that asks every client for the password in clear text, and hands out what it is told.
-func asksForPassword(t *testing.T, secure *tls.Config, password string) (address string, told chan string) {
+// asksForPassword starts a server that authenticates every client by a plugin, and hands out the passwords that it is told.
+func asksForPassword(t *testing.T, plugin string, secure *tls.Config, password string) (address string, told chan string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	told = make(chan string, 10)
-	users := fake.NewInMemoryAuthenticationHandler(gomysql.AUTH_CLEAR_PASSWORD)
-	if err := users.AddUser("relay", password); err != nil {
-		t.Fatal(err)
-	}
+	users := anyUser{fake.NewInMemoryAuthenticationHandler(), fake.Credential{Passwords: []string{password}, AuthPluginName: plugin}}
 	s := fake.NewServerWithAuth("8.4.0", gomysql.DEFAULT_COLLATION_ID, gomysql.AUTH_NATIVE_PASSWORD, nil, secure, clearPassword{told, password})
 	done := make(chan struct{})
 	go func() {
@@ -112,6 +127,15 @@ func asksForPassword(t *testing.T, secure *tls.Config, password string) (address
 	})
 	return listener.Addr().String(), told
 }
+
+// anyUser has a credential of any plugin for every user.
+type anyUser struct {
+	*fake.InMemoryAuthenticationHandler
+
+	credential fake.Credential
+}
+
+func (u anyUser) GetCredential(string) (fake.Credential, bool, error) { return u.credential, true, nil }
 
 // clearPassword is the server's side of mysql_clear_password.
 type clearPassword struct {

@@ -235,6 +235,9 @@ func connectError(err error, cfg *mysql.Config) error {
 	case errors.Is(err, errCleartext), errors.Is(err, mysql.ErrCleartextPassword):
 		return cdc.ConfigError("cleartext", "add allowCleartextPasswords=true to source.mysql.dsn and set source.mysql.tls, if that is expected, as with IAM tokens",
 			"MySQL at %s asks for the password in clear text", cfg.Addr)
+	case errors.Is(err, mysql.ErrUnknownPlugin), strings.Contains(err.Error(), "auth plugin"):
+		return cdc.ConfigError("auth_plugin", "give the relay a user of caching_sha2_password, mysql_native_password or ed25519",
+			"MySQL at %s authenticates the user by a plugin that the relay does not have", cfg.Addr)
 	case errors.Is(err, mysql.ErrNoTLS), strings.Contains(err.Error(), "does not support TLS"), strings.Contains(err.Error(), "does not support SSL"):
 		return cdc.ConfigError("tls_refused", "switch TLS on at the server, or remove source.mysql.tls", "MySQL at %s does not offer TLS but the configuration asks for it", cfg.Addr)
 	case errors.Is(err, context.Canceled):
