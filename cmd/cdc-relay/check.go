@@ -23,7 +23,7 @@ test that the checkpoint store can be read and written, and compare the position
 
 Each finding is one line with its fix. The exit code is 3 if any finding is a failure; warnings do not fail.`,
 		Example: "  cdc-relay check\n  cdc-relay check -o json",
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := a.load()
 			if err != nil {

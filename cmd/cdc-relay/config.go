@@ -21,7 +21,7 @@ func newConfigValidateCommand(a *app) *cobra.Command {
 		Long: `Read the configuration file as run does, with its references to the environment and to files, and report every
 error with its line and column. No server is contacted; cdc-relay check does that.`,
 		Example: "  cdc-relay config validate --config orders.yaml",
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			c, err := a.load()
 			if err != nil {
@@ -63,7 +63,7 @@ func newConfigShowCommand(a *app) *cobra.Command {
 		Long: `Print the effective configuration as YAML: defaults filled in, references expanded, passwords as ***.
 The output holds no secrets.`,
 		Example: "  cdc-relay config show",
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			c, err := a.load()
 			if err != nil {
@@ -81,7 +81,7 @@ func newConfigSchemaCommand(a *app) *cobra.Command {
 		Long: `Print the JSON schema (draft 2020-12) of the configuration file. Editors use it to complete and check the
 file: put "# yaml-language-server: $schema=cdc-relay.schema.json" on the file's first line.`,
 		Example: "  cdc-relay config schema > cdc-relay.schema.json",
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if _, err := a.stdout.Write(config.Schema()); err != nil {
 				return fmt.Errorf("write schema: %w", err)

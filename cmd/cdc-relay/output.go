@@ -68,7 +68,8 @@ func oneOf[T ~string](value *T, s string, known ...T) error {
 			return nil
 		}
 	}
-	return cdc.Fixable("use "+join(known, " or "), "unknown value")
+	last := len(known) - 1
+	return cdc.Fixable("use "+join(known[:last], ", ")+" or "+string(known[last]), "unknown value")
 }
 
 func join[T ~string](words []T, separator string) string {

@@ -27,7 +27,7 @@ func newPartitionsListCommand(a *app) *cobra.Command {
 		Use:     "list",
 		Short:   "List the partitions, and what was taken out",
 		Example: "  cdc-relay partitions list",
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := a.load()
 			if err != nil {
@@ -122,7 +122,7 @@ tables without partitions are deleted, once they are relayed.
 
 The relay's role calls the routine that cdc-relay setup makes. With --owner-dsn (also ` + envOwner + `) no routine is needed.`,
 		Example: "  cdc-relay partitions run --dry-run\n  cdc-relay partitions run --ttl 90d",
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := a.load()
 			if err != nil {

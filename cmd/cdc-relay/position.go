@@ -65,7 +65,7 @@ func newPositionShowCommand(a *app) *cobra.Command {
 checkpoint, each as PostgreSQL prints it and as the 16 hex digits that are stored; on MySQL and MariaDB the
 checkpoint, and the GTIDs that the server has executed and purged. Nothing is changed; a relay may be running.`,
 		Example: "  cdc-relay position show\n  cdc-relay position show -o json",
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return p.with(a, func(db database) error { return db.showPositions(cmd.Context(), &p, output.json()) })
 		},
@@ -130,7 +130,7 @@ A position in Kafka (delivery: exactly-once) that is another relay's is kept; --
 MySQL and MariaDB have no slot: run then refuses to start until setup, position set or run --start-from gives a
 position. The deleted position is printed.`,
 		Example: "  cdc-relay position reset",
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return p.with(a, func(db database) error { return db.resetPosition(cmd.Context(), &p, yes) })
 		},

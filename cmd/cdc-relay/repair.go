@@ -45,7 +45,7 @@ it can be run again. Nothing is moved before everything is published.`,
 		Example: `  cdc-relay repair
   cdc-relay repair --since 2026-01-02T15:04:05Z --overlap 1h
   cdc-relay repair --all`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := repairOptions(&o, since); err != nil {
 				return err

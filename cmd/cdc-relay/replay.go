@@ -65,7 +65,7 @@ not acknowledged and the rest of a page of 1,000.`,
   cdc-relay replay --type OrderPlaced --from 2026-01-02T00:00:00Z --to 2026-01-03T00:00:00Z --dry-run
   cdc-relay replay --from 2026-01-02T00:00:00+01:00 --rate 1000
   cdc-relay replay --resume`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return r.run(cmd) },
 	}
 	r.state.Filter.add(cmd)

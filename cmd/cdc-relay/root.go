@@ -1,12 +1,13 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
@@ -50,12 +51,7 @@ Exit codes: 0 done, 1 runtime error, 2 usage or configuration, 3 check failed, 4
 		a.started = true
 		checkpoint.LogTo(slog.New(slog.DiscardHandler)) // the relay's own errors say what matters
 	}
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		if !strings.HasPrefix(err.Error(), "unknown") {
-			return err
-		}
-		return cdc.Fixable(fmt.Sprintf("run `%s --help` for the flags", cmd.CommandPath()), "%w", err)
-	})
+	root.SetFlagErrorFunc(flagError)
 	path := defaultConfig
 	if named, ok := a.env(envConfig); ok && named != "" {
 		path = named
@@ -88,6 +84,26 @@ func group(use, short string, commands ...*cobra.Command) *cobra.Command {
 	cmd.SuggestionsMinimumDistance = 2
 	cmd.AddCommand(commands...)
 	return cmd
+}
+
+// flagError adds the fix, unless the flag's own type has one.
+func flagError(cmd *cobra.Command, err error) error {
+	if cdc.Fix(err) != "" {
+		return err
+	}
+	if bad, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+		kind := map[string]string{"int": "a whole number", "duration": "a duration such as 10m", "bool": "true or false"}[bad.GetFlag().Value.Type()]
+		err = fmt.Errorf("invalid argument %q for \"--%s\" flag: not %s", bad.GetValue(), bad.GetFlag().Name, kind)
+	}
+	return cdc.Fixable(fmt.Sprintf("run `%s --help` for the flags", cmd.CommandPath()), "%w", err)
+}
+
+// noArgs is cobra.NoArgs with a fix.
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return cdc.Fixable("remove it", "`%s` takes no argument, but got %q", cmd.CommandPath(), args[0])
 }
 
 func unknownCommand(cmd *cobra.Command, word string) error {

@@ -36,7 +36,7 @@ func newRouteCommand(a *app) *cobra.Command {
 The row is a JSON object of columns. Strings are taken as they are, other values as their JSON; null, and a column that
 is left out, is NULL. A row without an event ID gets an example.`,
 		Example: `  cdc-relay route --row '{"aggregate_type": "Order", "aggregate_id": "o-1", "event_type": "OrderPlaced", "payload": {"total": 12}}'`,
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			c, err := a.load()
 			if err != nil {

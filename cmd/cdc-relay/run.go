@@ -35,7 +35,7 @@ again. At SIGHUP it reads the configuration file again, applies log.level, and n
 On MySQL and MariaDB only the checkpoint holds the position. Without a checkpoint run refuses to start (exit 5) unless
 --start-from gives a position; cdc-relay setup stores the first one.`,
 		Example: "  cdc-relay run --config orders.yaml\n  cdc-relay run --dry-run",
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if dry && start != "" {
 				return usage("leave one of them out", "--dry-run and --start-from cannot be combined")

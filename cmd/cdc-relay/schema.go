@@ -81,7 +81,7 @@ no database are needed. The SQL may be run again: it creates what is missing.`,
   cdc-relay schema print --dialect mysql | mysql orders
   cdc-relay schema print --payload jsonb --partition none
   cdc-relay schema print --format goose --dir migrations`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			script, err := flags.script(dialect, name)
 			if err != nil {
@@ -147,7 +147,7 @@ creates publication, slot and topics.
 
 ` + ownerHelp,
 		Example: "  cdc-relay schema apply\n  cdc-relay schema apply --ahead 60",
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			db, err := a.database()
 			if err != nil {

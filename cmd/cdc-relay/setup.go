@@ -37,7 +37,7 @@ With --print the SQL is printed, grouped by the role that must run it, and nothi
 		Example: `  cdc-relay setup
   CDC_RELAY_OWNER_DSN="$(cat owner-dsn)" cdc-relay setup
   cdc-relay setup --print`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			db, err := a.database()
 			if err != nil {

@@ -38,7 +38,7 @@ this machine, or --url.`,
 		Example: `  cdc-relay status
   cdc-relay status --url http://relay-1:9464 -o json
   cdc-relay status --url https://relay-1:9464 --ca ca.pem`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			st, err := question(cmd.Context())
 			if err != nil {

@@ -43,8 +43,9 @@ func stubRow(ctx context.Context, db database, l *deadletter.Letter) (*cdc.Batch
 	return row, err
 }
 
-// errStubs keeps the rows that dead letters need. It returns nil without any.
-func errStubs(ctx context.Context, c *config.Config) error {
+// onlyInTable returns an error that names the dead letters whose payload is only in the outbox table, so that their rows are
+// kept; nil if there are none.
+func onlyInTable(ctx context.Context, c *config.Config) error {
 	if !c.DeadLetter.On() {
 		return nil
 	}
@@ -87,7 +88,7 @@ func (k keptParts) List(ctx context.Context) ([]cdc.Partition, time.Time, error)
 	if !slices.ContainsFunc(parts, func(p cdc.Partition) bool { return p.Relayed }) {
 		return parts, now, err
 	}
-	if stubs := errStubs(ctx, k.config); stubs != nil {
+	if stubs := onlyInTable(ctx, k.config); stubs != nil {
 		for i := range parts {
 			if parts[i].Relayed {
 				parts[i].Relayed, parts[i].Kept = false, stubs
@@ -119,7 +120,7 @@ type keptRows struct {
 func (k keptRows) Passed(ctx context.Context, behind cdc.Position) (bool, error) {
 	passed, err := k.Rows.Passed(ctx, behind)
 	if passed && err == nil {
-		err = errStubs(ctx, k.config)
+		err = onlyInTable(ctx, k.config)
 	}
 	return passed, err
 }

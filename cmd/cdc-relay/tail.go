@@ -46,7 +46,7 @@ publish. Neither uses or moves a position. Filters are combined; one that is rep
 		Example: `  cdc-relay tail
   cdc-relay tail --type OrderPlaced --payload
   cdc-relay tail --source --key order-42 -o json`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := t.filter.check(); err != nil {
 				return err

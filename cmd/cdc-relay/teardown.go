@@ -36,7 +36,7 @@ still runs can no longer save and ends with exit code 4.
 
 ` + ownerHelp,
 		Example: "  cdc-relay teardown\n  cdc-relay teardown --table\n  cdc-relay teardown --print",
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			db, err := a.database()
 			if err != nil {

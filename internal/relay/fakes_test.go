@@ -183,6 +183,7 @@ func options() Options {
 	return Options{
 		MaxEvents: 4, MaxBytes: 100, RetryInitial: 200 * time.Millisecond, RetryMax: time.Minute,
 		StartupTimeout: 2 * time.Minute, ShutdownTimeout: 20 * time.Second, Dropped: func(string) {},
+		Display: func(p cdc.Position) string { return string(p) },
 	}
 }
 

@@ -29,6 +29,8 @@ type Options struct {
 	PositionTopic string
 	// UniqueSource says that no other binlog has the source's system ID, because it was configured.
 	UniqueSource bool
+	// Display returns a position as its database prints it, for the log.
+	Display func(cdc.Position) string
 	// Dropped counts an event that is not published because the configuration says so.
 	Dropped func(reason string)
 	// Park keeps the process of a stopped relay running, not ready, because a crash loop would hide the reason.
@@ -135,7 +137,7 @@ func (r *Relay) run(ctx context.Context) error {
 		r.metrics.reconnects.WithLabelValues("kafka").Inc()
 		r.health.set(StateStarting, err)
 		r.log.Warn("starting again from the position in Kafka", cdc.Repeats(), slog.Any("error", err),
-			slog.String("committed", string(r.checkpointOrNone().Progress.Position)))
+			slog.String("committed", r.opts.Display(r.checkpointOrNone().Progress.Position)))
 		if r.checkpointOrNone().Progress != started.Progress {
 			retry.Reset()
 		}

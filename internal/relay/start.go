@@ -150,7 +150,7 @@ func (r *Relay) claim(ctx context.Context, id cdc.Source, from cdc.Position, res
 	r.source.Store(&id)
 	r.checkpoint.Store(&c)
 	r.health.origin(from)
-	attrs := []any{"database", id.Database, "from", string(from), "generation", c.Generation}
+	attrs := []any{"database", id.Database, "from", r.opts.Display(from), "generation", c.Generation}
 	if id.Slot != "" {
 		attrs = append(attrs, "slot", id.Slot)
 	}

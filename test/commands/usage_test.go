@@ -12,7 +12,7 @@ import (
 func TestUsage(t *testing.T) {
 	t.Parallel()
 	session(t, newSite(t), "usage.txt",
-		"chek", "confg", "config vaildate", "config now", "run now", "run --drry-run", "version -o xml", "position set",
+		"chek", "confg", "config vaildate", "config now", "run now", "run --drry-run", "setup --ahead x", "repair --overlap 5q", "run --config", "version -o xml", "position set",
 		"schema print --dialect oracle", "schema print --payload blob", "schema print --table a.b.c", "status --url relay-1:9464", "run --dry-run --start-from earliest", "status --ca nowhere.pem")
 }
 
