@@ -21,8 +21,8 @@ const (
 	catchUp = 20 * time.Second
 )
 
-// Acquire connects, takes the lock of the leader, then asks load for the checkpoint and applies the start rules (see resolve), then asks the server
-// for its binlog. When it returns without error the server has agreed to send it, nothing was handed on, and Run
+// Acquire connects, takes the leader's lock, and only then calls load for the checkpoint: the previous leader may have saved
+// until the end. It applies the start rules (see resolve) and requests the binlog. When it returns without error the server has agreed to send it, nothing was handed on, and Run
 // may be called. It returns the source's identity and the position from which rows will be handed on.
 //
 // Errors: [cdc.ErrStandby] while another relay holds the lock; a [cdc.StopError] when only a person can fix it; anything

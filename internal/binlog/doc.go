@@ -28,10 +28,10 @@
 //
 // # Errors in the stream
 //
-// What stands in the binlog and cannot be published as promised (rows under XA, statements, incomplete rows, an
-// INCIDENT) is no matter of configuration any more: such a [cdc.StopError] is of [cdc.ClassRuntime] or
-// [cdc.ClassPosition], and ends the run, while errors of connecting may be of [cdc.ClassConfig], which a relay
-// that has run before tries again.
+// Events that cannot be published as promised (rows under XA, statements, incomplete rows, an INCIDENT) are a
+// [cdc.StopError] of [cdc.ClassRuntime] or [cdc.ClassPosition], which ends the run. A change of configuration would not
+// help: they are in the binlog already. Connect errors may be of [cdc.ClassConfig], which a relay that has run before
+// tries again.
 //
 // # Rules about positions
 //
@@ -42,6 +42,6 @@
 //  3. The checkpoint is the only position there is. Without one a start is refused, unless --start-from says where
 //     to begin.
 //  4. The server must still have what comes after the position (gtid_purged), and must have all that is in it
-//     (gtid_executed): else the binlog has a gap, or belongs to another history. That of a server that was restored and has
-//     passed the position since is told apart by the last transaction; see recognise.
+//     (gtid_executed): else the binlog has a gap, or belongs to another history. A server that was restored and has
+//     passed the position since is detected by the last transaction; see recognise.
 package binlog

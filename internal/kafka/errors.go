@@ -112,7 +112,7 @@ func tlsFix(err error) string {
 
 // isTLS reports whether the two sides disagree, as opposed to a broken connection.
 func isTLS(err error) bool {
-	return isRecordHeader(err) || strings.Contains(err.Error(), "x509: ") || strings.Contains(err.Error(), "tls: ") || strings.Contains(err.Error(), "tls: ")
+	return isRecordHeader(err) || strings.Contains(err.Error(), "x509: ") || strings.Contains(err.Error(), "tls: ")
 }
 
 func hungUp(err error) bool {

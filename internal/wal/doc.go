@@ -36,8 +36,8 @@
 //  3. A position to resume from is a transaction's end, or a keepalive's WAL end when no transaction is
 //     open and everything before it was handed on; it travels through the window as a batch like any
 //     other, so it is durable only when all before it is.
-//  4. Confirmed to the server is only what is durable downstream and was received before the last look
-//     that found the publication unchanged: a table that leaves the publication for a moment loses
+//  4. The server gets a confirmation only of what is durable downstream and was received before the last
+//     check that found the publication unchanged: a table that leaves the publication for a moment loses
 //     rows without an error anywhere.
 //  5. When the slot stands before the checkpoint's last outbox commit, that commit must come again with
 //     its xid before anything is confirmed; a later one first means another history.
