@@ -92,7 +92,7 @@ func count(found []finding.Finding, s finding.Severity) int {
 
 // all checks configuration, database, Kafka and checkpoint store concurrently, and lists the findings in that order.
 func (c *check) all(ctx context.Context) []finding.Finding {
-	store, err := newPositions(c.config)
+	store, err := newPositions(ctx, c.config)
 	if err != nil {
 		return []finding.Finding{finding.Failed("checkpoint", err)}
 	}

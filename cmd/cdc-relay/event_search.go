@@ -195,7 +195,7 @@ func (s *search) saved(ctx context.Context, db database) error {
 			places = append(places, fmt.Sprintf("%s/%d", strings.ToUpper(commit), n))
 		}
 	}
-	store, err := newPositions(s.config)
+	store, err := newPositions(ctx, s.config)
 	if err != nil {
 		return err
 	}

@@ -33,7 +33,7 @@ func newPartitionsListCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return withPartitions(c, "", false, func(open retention.Tables) error {
+			return withPartitions(cmd.Context(), c, "", false, func(open retention.Tables) error {
 				return eachTable(cmd.Context(), open, func(t retention.Table, parts []cdc.Partition, now time.Time) {
 					a.printf("table %s: partitions for %d days ahead\n", t.Name(), retention.Ahead(parts, now))
 					for _, p := range parts {
@@ -63,8 +63,8 @@ func describePartition(p cdc.Partition) string {
 }
 
 // withPartitions calls fn with the tables that have partitions; what is stored as the checkpoint decides what is relayed.
-func withPartitions(c *config.Config, given string, owner bool, fn func(retention.Tables) error) error {
-	return withStore(c, given, func(db database, dsn connString, load cdc.Loader) error {
+func withPartitions(ctx context.Context, c *config.Config, given string, owner bool, fn func(retention.Tables) error) error {
+	return withStore(ctx, c, given, func(db database, dsn connString, load cdc.Loader) error {
 		open, err := relayedTables(c, db, dsn, owner, load)
 		if err != nil {
 			return err
@@ -74,7 +74,7 @@ func withPartitions(c *config.Config, given string, owner bool, fn func(retentio
 }
 
 // withStore calls fn with the database, the connection string that was given or the relay's, and the checkpoint's loader.
-func withStore(c *config.Config, given string, fn func(database, connString, cdc.Loader) error) error {
+func withStore(ctx context.Context, c *config.Config, given string, fn func(database, connString, cdc.Loader) error) error {
 	db, err := newDatabase(c)
 	if err != nil {
 		return err
@@ -83,7 +83,7 @@ func withStore(c *config.Config, given string, fn func(database, connString, cdc
 	if err != nil {
 		return err
 	}
-	store, err := newPositions(c)
+	store, err := newPositions(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -164,7 +164,7 @@ func (r *partitionsRun) run(ctx context.Context, a *app, c *config.Config, owner
 
 // maintain makes the partitions ahead and removes those past the TTL.
 func (r *partitionsRun) maintain(ctx context.Context, a *app, c *config.Config, owner string) error {
-	return withPartitions(c, owner, owner != "" && !r.dry, func(open retention.Tables) error {
+	return withPartitions(ctx, c, owner, owner != "" && !r.dry, func(open retention.Tables) error {
 		o, err := r.options(c)
 		if err != nil {
 			return err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -36,7 +37,7 @@ type positions struct {
 }
 
 // with opens the store for fn and closes it afterwards.
-func (p *positions) with(a *app, fn func(database) error) error {
+func (p *positions) with(ctx context.Context, a *app, fn func(database) error) error {
 	c, err := a.load()
 	if err != nil {
 		return err
@@ -45,7 +46,7 @@ func (p *positions) with(a *app, fn func(database) error) error {
 	if err != nil {
 		return err
 	}
-	if p.store, err = newPositions(c); err != nil {
+	if p.store, err = newPositions(ctx, c); err != nil {
 		return err
 	}
 	defer func() { _ = p.store.Close() }()
@@ -67,7 +68,7 @@ checkpoint, and the GTIDs that the server has executed and purged. Nothing is ch
 		Example: "  cdc-relay position show\n  cdc-relay position show -o json",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return p.with(a, func(db database) error { return db.showPositions(cmd.Context(), &p, output.json()) })
+			return p.with(cmd.Context(), a, func(db database) error { return db.showPositions(cmd.Context(), &p, output.json()) })
 		},
 	}
 	output.add(cmd)
@@ -96,7 +97,7 @@ needs --yes; on PostgreSQL it also moves the slot, which cannot be undone.`,
   cdc-relay position set 0-1-42`,
 		Args: exactlyOne("a position, such as 16/B374D848, or a GTID set"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return p.with(a, func(db database) error { return db.setPosition(cmd.Context(), &p, args[0], yes) })
+			return p.with(cmd.Context(), a, func(db database) error { return db.setPosition(cmd.Context(), &p, args[0], yes) })
 		},
 	}
 	cmd.Flags().BoolVar(&yes, "yes", false, "move forward and skip events, which are then never published")
@@ -132,7 +133,7 @@ position. The deleted position is printed.`,
 		Example: "  cdc-relay position reset",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return p.with(a, func(db database) error { return db.resetPosition(cmd.Context(), &p, yes) })
+			return p.with(cmd.Context(), a, func(db database) error { return db.resetPosition(cmd.Context(), &p, yes) })
 		},
 	}
 	cmd.Flags().BoolVar(&yes, "yes", false, "drop it although the slot is ahead, whose events are then never published, or although it is another database's")

@@ -27,8 +27,8 @@ type committed struct {
 }
 
 // newPositions returns the store of positions for commands.
-func newPositions(c *config.Config) (store, error) {
-	s, err := newStore(c)
+func newPositions(ctx context.Context, c *config.Config) (store, error) {
+	s, err := newStore(ctx, c)
 	if err != nil {
 		return nil, err
 	}

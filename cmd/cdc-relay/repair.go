@@ -89,7 +89,7 @@ func (a *app) repair(ctx context.Context, o repair.Options, owner ownerFlag) err
 	log := slog.New(slog.NewTextHandler(a.stdout, &slog.HandlerOptions{ReplaceAttr: withoutTime}))
 	checkpoint.LogTo(log)
 	tuneGC(a.env, int64(c.Window.Bytes))
-	source, r, closeStore, err := a.newRepair(c, o, owner, log)
+	source, r, closeStore, err := a.newRepair(ctx, c, o, owner, log)
 	if err != nil {
 		return err
 	}
@@ -124,7 +124,7 @@ func (a *app) reportRepair(source *repair.Source) error {
 	return nil
 }
 
-func (a *app) newRepair(c *config.Config, o repair.Options, owner ownerFlag, log *slog.Logger) (*repair.Source, *relay.Relay, func(), error) {
+func (a *app) newRepair(ctx context.Context, c *config.Config, o repair.Options, owner ownerFlag, log *slog.Logger) (*repair.Source, *relay.Relay, func(), error) {
 	reg := newRegistry()
 	dropped := newDropped(reg)
 	db, err := newDatabase(c)
@@ -140,7 +140,7 @@ func (a *app) newRepair(c *config.Config, o repair.Options, owner ownerFlag, log
 		return nil, nil, nil, err
 	}
 	source := repair.New(db.newRepair(router.Check, read, log), o, log)
-	stages, store, err := wireSink(c, db, dropped, log, reg)
+	stages, store, err := wireSink(ctx, c, db, dropped, log, reg)
 	if err != nil {
 		return nil, nil, nil, err
 	}

@@ -91,7 +91,7 @@ func tuneGC(env func(string) (string, bool), window int64) {
 func run(ctx context.Context, c *config.Config, start binlog.StartFrom, log *slog.Logger, profile bool) error {
 	reg := newRegistry()
 	dropped := newDropped(reg)
-	stages, closeStore, err := wire(c, start, dropped, log, reg)
+	stages, closeStore, err := wire(ctx, c, start, dropped, log, reg)
 	if err != nil {
 		return err
 	}
@@ -147,7 +147,7 @@ type stages struct {
 	source source
 }
 
-func wire(c *config.Config, start binlog.StartFrom, dropped func(reason string), log *slog.Logger, reg prometheus.Registerer) (stages, func(), error) {
+func wire(ctx context.Context, c *config.Config, start binlog.StartFrom, dropped func(reason string), log *slog.Logger, reg prometheus.Registerer) (stages, func(), error) {
 	db, err := newDatabase(c)
 	if err != nil {
 		return stages{}, nil, err
@@ -160,7 +160,7 @@ func wire(c *config.Config, start binlog.StartFrom, dropped func(reason string),
 	if err != nil {
 		return stages{}, nil, err
 	}
-	s, store, err := wireSink(c, db, dropped, log, reg)
+	s, store, err := wireSink(ctx, c, db, dropped, log, reg)
 	if err != nil {
 		return stages{}, nil, err
 	}
@@ -172,13 +172,13 @@ func wire(c *config.Config, start binlog.StartFrom, dropped func(reason string),
 }
 
 // wireSink returns the stages behind the router, and the store, which the caller closes.
-func wireSink(c *config.Config, db database, dropped func(reason string), log *slog.Logger, reg prometheus.Registerer) (relay.Stages, store, error) {
+func wireSink(ctx context.Context, c *config.Config, db database, dropped func(reason string), log *slog.Logger, reg prometheus.Registerer) (relay.Stages, store, error) {
 	letters := letterOptions(c)
 	sink, err := newPublisher(c, dropped, letters, log, reg)
 	if err != nil {
 		return relay.Stages{}, nil, err
 	}
-	store, err := newStore(c)
+	store, err := newStore(ctx, c)
 	if err != nil {
 		return relay.Stages{}, nil, err
 	}

@@ -289,7 +289,7 @@ func (s *mysqlSetup) storePosition(ctx context.Context, db *binlog.Database) err
 	if err := s.makePositionTopic(ctx, s.config); err != nil {
 		return err
 	}
-	store, err := newPositions(s.config)
+	store, err := newPositions(ctx, s.config)
 	if err != nil {
 		return err
 	}

@@ -142,7 +142,7 @@ func (t *teardown) dropCheckpoint(ctx context.Context, c *config.Config, id cdc.
 	if l := &c.DeadLetter; l.On() {
 		t.app.printf("topics %s and %s: kept, with the dead letters that are left\n", l.Topic, l.Index())
 	}
-	store, err := newPositions(c)
+	store, err := newPositions(ctx, c)
 	if err != nil {
 		return err
 	}

@@ -212,10 +212,10 @@ type store interface {
 	Close() error
 }
 
-func newStore(c *config.Config) (store, error) {
+func newStore(ctx context.Context, c *config.Config) (store, error) {
 	switch {
 	case c.Checkpoint.Redis != nil:
-		return checkpoint.NewRedis(redisOptions(c.Checkpoint.Redis))
+		return checkpoint.NewRedis(ctx, redisOptions(c.Checkpoint.Redis))
 	case c.Checkpoint.File != "":
 		return checkpoint.NewFile(c.Checkpoint.File)
 	default:

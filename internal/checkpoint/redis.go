@@ -40,9 +40,12 @@ type Redis struct {
 }
 
 // NewRedis returns a store that connects at the first call. An error is a
-// [cdc.StopError] of [cdc.ClassConfig].
-func NewRedis(o RedisOptions) (*Redis, error) {
-	first, err := o.client(context.Background())
+// [cdc.StopError] of [cdc.ClassConfig], unless ctx was cancelled.
+func NewRedis(ctx context.Context, o RedisOptions) (*Redis, error) {
+	first, err := o.client(ctx)
+	if errors.Is(err, context.Canceled) {
+		return nil, err
+	}
 	if err != nil {
 		return nil, cdc.Stop(cdc.ClassConfig, "checkpoint_config", err, "")
 	}

@@ -159,14 +159,21 @@ func TestRedisSecrets(t *testing.T) {
 func TestRedisOptions(t *testing.T) {
 	wrong := options("127.0.0.1:1")
 	wrong.Mode = "ring"
-	_, err := checkpoint.NewRedis(wrong)
+	_, err := checkpoint.NewRedis(t.Context(), wrong)
 	wantStop(t, err, cdc.ClassConfig, `"ring"`, "standalone, sentinel or cluster")
 
 	unreadable := options("127.0.0.1:1")
 	unreadable.Mode, unreadable.MasterName = checkpoint.Sentinel, "m"
 	unreadable.SentinelPassword = func(context.Context) (string, error) { return "", errors.New("open /nowhere: no such file") }
-	_, err = checkpoint.NewRedis(unreadable)
+	_, err = checkpoint.NewRedis(t.Context(), unreadable)
 	wantStop(t, err, cdc.ClassConfig, "checkpoint.redis.sentinel_password", "/nowhere")
+
+	ended, end := context.WithCancel(t.Context())
+	end()
+	unreadable.SentinelPassword = func(ctx context.Context) (string, error) { return "", ctx.Err() }
+	if _, err = checkpoint.NewRedis(ended, unreadable); !errors.Is(err, context.Canceled) || errors.As(err, new(*cdc.StopError)) {
+		t.Error(err)
+	}
 
 	plain := miniredis.RunT(t)
 	o := options(plain.Addr())

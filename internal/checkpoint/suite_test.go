@@ -97,7 +97,7 @@ func options(addr string) checkpoint.RedisOptions {
 
 func openRedis(tb testing.TB, o checkpoint.RedisOptions) *checkpoint.Redis {
 	tb.Helper()
-	s, err := checkpoint.NewRedis(o)
+	s, err := checkpoint.NewRedis(tb.Context(), o)
 	if err != nil {
 		tb.Fatal(err)
 	}
