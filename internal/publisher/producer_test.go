@@ -101,12 +101,12 @@ func TestRoutineRenewalFails(t *testing.T) {
 // Publishing does not wait for a renewal without an answer. Each of the brokers is asked for the coordinator, for five seconds:
 // publishing that waits takes longer than a test does.
 func TestRoutineRenewalHangs(t *testing.T) {
+	asked, release := make(chan struct{}), make(chan struct{})
+	t.Cleanup(func() { close(release) }) // after the cluster's end: kfake may deadlock if a control wakes up just before it
 	c := newCluster(t, 20, 4)
 	opts := options(c)
 	opts.Timing.RenewInterval, opts.Kafka.RequestTimeout = 50*time.Millisecond, time.Hour
 	s := open(t, opts)
-	asked, release := make(chan struct{}), make(chan struct{})
-	defer close(release)
 	var once sync.Once
 	c.ControlKey(int16(kmsg.FindCoordinator), func(kmsg.Request) (kmsg.Response, error, bool) {
 		c.KeepControl()

@@ -407,9 +407,9 @@ func sendAll(t *testing.T, s *sink, keys int) *atomic.Int64 {
 // A request to many partitions would carry a record or two for each, if no more could wait than for one.
 func TestMoreMayWaitForMorePartitions(t *testing.T) {
 	taken := func(partitions int) *atomic.Int64 {
-		c := newCluster(t, 1, partitions)
 		release := make(chan struct{})
-		t.Cleanup(func() { close(release) })
+		t.Cleanup(func() { close(release) }) // after the cluster's end: kfake may deadlock if a control wakes up just before it
+		c := newCluster(t, 1, partitions)
 		c.ControlKey(kmsg.Produce.Int16(), func(kmsg.Request) (kmsg.Response, error, bool) {
 			c.KeepControl()
 			c.SleepControl(func() { <-release })
