@@ -153,8 +153,8 @@ func (s *stand) produce(ctx context.Context, n, rate int) error {
 		return err
 	}
 	defer client.Close()
-	value, piece := make([]byte, payloadSize), rate/100
-	err = paced(ctx, n/piece, 100, func(i int) error {
+	value, piece := make([]byte, payloadSize), rate/1000
+	err = paced(ctx, n/piece, 1000, func(i int) error {
 		for j := range piece {
 			client.Produce(ctx, &kgo.Record{Key: fmt.Appendf(nil, "order-%06d", (i*piece+j)%100000), Value: value}, nil)
 		}

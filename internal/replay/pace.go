@@ -14,12 +14,12 @@ type pace struct {
 	sent  int
 }
 
-// most is the size of a piece: that of a hundredth of a second, so that consumers see a stream and no bursts; 0: no limit.
+// most is the size of a piece: that of a millisecond, so that a live stream does not wait behind bursts; 0: no limit.
 func (p *pace) most() int {
 	if p.rate == 0 {
 		return 0
 	}
-	return max(1, p.rate/100)
+	return max(1, p.rate/1000)
 }
 
 // wait returns once n more events are due.
