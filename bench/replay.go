@@ -40,7 +40,7 @@ type commandRun struct {
 
 const (
 	replayRate = 1000   // events a second of the live stream
-	replayPace = 52_000 // --rate of the replay: without a limit it takes all that the machine has
+	replayPace = 60_000 // --rate of the replay: without a limit it takes all that the machine has
 )
 
 // replayDays is how long ago the first row was created: the rows are in three partitions.
