@@ -50,6 +50,8 @@ func TestFailoverBesideAStandby(t *testing.T) {
 		startStandby(t, r, standby)
 		load := r.Load(cdctest.Workload{Pause: 20 * time.Millisecond})
 		r.AwaitProgress(300)
+		s.address.Cut()
+		r.Append("unread", 10) // once it returns, the replica has received what the relay had read before it did
 		r.Must(s.primary.Stop(r.Within(time.Minute), testenv.MySQLCrash))
 		r.Must(load.Stop())
 		r.Fault("failover")
