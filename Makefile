@@ -58,7 +58,7 @@ licences:
 
 .PHONY: image
 image: licences ## Build the container image IMAGE (cdc-relay) for ARCH (this machine's) with ENGINE (docker, podman or buildah).
-	@mkdir -p bin/image/empty && install -d -m 1777 bin/image/root/tmp
+	@mkdir -p bin/image/empty && install -d -m 1777 bin/image/rootfs/tmp
 	GOOS=linux GOARCH=$(ARCH) $(GOBUILD) -o bin/image/cdc-relay-linux-$(ARCH) ./cmd/cdc-relay
 	@cp $(CERTIFICATES) bin/image/ca-certificates.crt && cp LICENSE bin/THIRD_PARTY_LICENSES bin/image/
 	$(ENGINE) build --platform linux/$(ARCH) -f deploy/Containerfile -t $(IMAGE) --build-arg TARGETARCH=$(ARCH) \

@@ -158,7 +158,7 @@ func hasLicences(t *testing.T, binary, texts string) {
 func TestContainerfileTakesTheBinaryOfTheArchitecture(t *testing.T) {
 	t.Parallel()
 	b, files := newBuilder(t), t.TempDir()
-	for _, name := range []string{"cdc-relay-linux-amd64", "cdc-relay-linux-arm64", "ca-certificates.crt", "LICENSE", "THIRD_PARTY_LICENSES", "empty/.keep", "root/tmp/.keep"} {
+	for _, name := range []string{"cdc-relay-linux-amd64", "cdc-relay-linux-arm64", "ca-certificates.crt", "LICENSE", "THIRD_PARTY_LICENSES", "empty/.keep", "rootfs/tmp/.keep"} {
 		write(t, filepath.Join(files, name), name)
 	}
 	b.run(t, b.tool.Path, "build", "--platform", "linux/arm64", "-f", "deploy/Containerfile", "-t", "arm", files)
