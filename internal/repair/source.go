@@ -61,7 +61,7 @@ func (s *Source) Acquire(ctx context.Context, load cdc.Resumer) (cdc.Source, cdc
 	case s.since.IsZero():
 		s.since = time.Now()
 	case time.Since(s.since) > leaderWait:
-		err = cdc.Stop(cdc.ClassRuntime, "relay_runs", fmt.Errorf("a relay, or another repair, runs (%w)", err), "stop it first, then try again")
+		err = cdc.Stop(cdc.ClassRuntime, "relay_runs", fmt.Errorf("a relay, or another repair, runs (%w)", err), "stop it first, or wait for its end, then try again")
 	}
 	if err != nil {
 		s.db.Close(ctx)

@@ -87,7 +87,7 @@ func (ss *session) acquire(ctx context.Context, load cdc.Resumer) (cdc.Source, e
 	if err := ss.checkPublication(ctx); err != nil {
 		return cdc.Source{}, err
 	}
-	if err := ss.awaitTurn(ctx); err != nil {
+	if err := ss.awaitTurn(ctx, ss.src.opts.Slot); err != nil {
 		return cdc.Source{}, err
 	}
 	sv, err := ss.identify(ctx)
@@ -318,21 +318,21 @@ const (
 
 // awaitTurn waits until nobody reads the slot. A standby asks here and not with START_REPLICATION, whose refusals the
 // server logs as errors.
-func (ss *session) awaitTurn(ctx context.Context) error {
+func (ss *session) awaitTurn(ctx context.Context, slot string) error {
 	if ss.src.opts.Temporary {
 		return nil
 	}
 	met := false
 	for since := time.Now(); ; {
 		var pid *int
-		err := ss.sql.QueryRow(ctx, `SELECT active_pid FROM pg_replication_slots WHERE slot_name = $1`, ss.src.opts.Slot).Scan(&pid)
+		err := ss.sql.QueryRow(ctx, `SELECT active_pid FROM pg_replication_slots WHERE slot_name = $1`, slot).Scan(&pid)
 		switch {
 		case errors.Is(err, pgx.ErrNoRows), err == nil && pid == nil:
 			return nil
 		case err != nil:
-			return fmt.Errorf("read slot %s: %w", ss.src.opts.Slot, err)
+			return fmt.Errorf("read slot %s: %w", slot, err)
 		case time.Since(since) > turnWait:
-			return fmt.Errorf("%w: replication slot %q is active for PID %d", cdc.ErrStandby, ss.src.opts.Slot, *pid)
+			return fmt.Errorf("%w: replication slot %q is active for PID %d", cdc.ErrStandby, slot, *pid)
 		case !met:
 			met = true
 			ss.src.meet(ctx, ss.sql, standby)

@@ -123,7 +123,7 @@ func (r *Repair) takeSlot(ctx context.Context, sv *server) (snapshot string, los
 	default:
 		return "", nil, lost
 	}
-	if err := r.ss.awaitTurn(ctx); err != nil {
+	if err := r.ss.awaitTurn(ctx, r.opts.Slot); err != nil {
 		return "", nil, err
 	}
 	if err := r.ss.start(ctx); err != nil {
@@ -139,9 +139,13 @@ func (r *Repair) takeSlot(ctx context.Context, sv *server) (snapshot string, los
 	return snapshot, nil, err
 }
 
-// makeSlot makes the slot of repair, in place of one that an earlier repair left.
+// makeSlot makes the slot of repair, in place of one that an earlier repair left. Where that one was killed while PostgreSQL made
+// the slot, its session holds the slot until then: it learns only afterwards that its client is gone.
 func (r *Repair) makeSlot(ctx context.Context, sv *server) (snapshot string, err error) {
-	slot := repairSlot(r.opts.Slot)
+	slot, d := repairSlot(r.opts.Slot), &Database{conn: r.ss.sql}
+	if err := r.ss.awaitTurn(ctx, slot); err != nil {
+		return "", fmt.Errorf("%w%s", err, d.oldest(ctx))
+	}
 	if err := r.dropSlot(ctx, slot); err != nil {
 		return "", err
 	}
@@ -154,7 +158,6 @@ func (r *Repair) makeSlot(ctx context.Context, sv *server) (snapshot string, err
 		sv.slot, err = pglogrepl.ParseLSN(made.ConsistentPoint)
 		return made.SnapshotName, err
 	case waiting.Err() != nil && ctx.Err() == nil:
-		d := &Database{conn: r.ss.sql}
 		return "", cdc.Stop(cdc.ClassRuntime, "slot_waits", fmt.Errorf("create slot %q: PostgreSQL was not done after %s%s", slot, execTimeout, d.oldest(ctx)),
 			"end that transaction, or wait for its end, and run the same `cdc-relay repair` again")
 	}

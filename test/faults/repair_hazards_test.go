@@ -232,6 +232,26 @@ func TestRepairWhileTransactionsEnd(t *testing.T) {
 	r.Verify()
 }
 
+// A repair is killed while PostgreSQL makes its slot, which that session holds until the slot is made. The next one waits for that.
+//
+//covers:postgres 1 12 17 events
+func TestRepairAfterAKilledOne(t *testing.T) {
+	db := newPostgres(t)
+	r := newRig(t, db, cdctest.InRedis, nil)
+	lost(t, r)
+	r.Repeated("repair")
+	open := openTransaction(t, db)
+	r.Must(r.Relay.StartCommand(t.Context(), "repair"))
+	open.awaitWaiter(r, db)
+	r.Kill()
+	r.Must(r.Relay.StartCommand(t.Context(), "repair"))
+	r.Must(r.Relay.AwaitLog(r.Within(time.Minute), "and a new slot waits for it"))
+	open.end(r)
+	r.AwaitExit(time.Minute, 0)
+	r.Start()
+	r.Verify()
+}
+
 // awaitXMin waits until the checkpoint has the horizon of transactions, which the relay reads once a second.
 func awaitXMin(r *cdctest.Rig) {
 	for text := ""; !strings.Contains(text, `"xmin":`); {
