@@ -81,11 +81,20 @@ func (r *Rig) TermRelay() Action {
 		if exit.Code != 0 {
 			return fmt.Errorf("exit code %d after SIGTERM", exit.Code)
 		}
-		if r.unsettled() || strings.Contains(exit.Log, "not everything in flight") {
-			r.AnyFault("SIGTERM")
-		}
+		r.stopped(exit, r.unsettled())
 		return r.Relay.Start(ctx)
 	}}
+}
+
+// stopped notes the end of a process. It may repeat events if a server was away, or if a slow machine has let it give up waiting
+// for acknowledgements.
+func (r *Rig) stopped(exit Exit, away bool) {
+	if away || strings.Contains(exit.Log, "not everything in flight") {
+		r.AnyFault("stop")
+	}
+	r.announcing.Lock()
+	defer r.announcing.Unlock()
+	r.stops = append(r.stops, Fault{Name: "stop", At: time.Now()})
 }
 
 // FreezeRelay freezes the relay (SIGSTOP).

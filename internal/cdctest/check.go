@@ -18,6 +18,9 @@ const (
 	Duplicates Kind = "duplicates" // more repeats than the fault before them allows
 	Phantom    Kind = "phantom"    // published and not in the database, or excluded
 	Content    Kind = "content"    // value or headers differ from the row's
+	// Check does not look for these.
+	Resurrected Kind = "resurrected" // a dead letter or a row that was done with is there again
+	Unpublished Kind = "unpublished" // a row was deleted or a partition dropped before its events were published
 )
 
 // CheckOptions say what is allowed.

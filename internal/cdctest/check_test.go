@@ -332,3 +332,20 @@ func TestReportShowsTheFirstOfEachKind(t *testing.T) {
 		}
 	}
 }
+
+func TestDifference(t *testing.T) {
+	for _, tt := range []struct {
+		got, want string
+		kind      cdctest.Kind
+	}{
+		{"b a", "a b", cdctest.Order},
+		{"a a", "a b", cdctest.Duplicates},
+		{"a b b", "a b", cdctest.Duplicates},
+		{"a c", "a b", cdctest.Phantom},
+		{"a a c", "a b c", cdctest.Duplicates},
+	} {
+		if kind := cdctest.Difference(strings.Fields(tt.got), strings.Fields(tt.want)); kind != tt.kind {
+			t.Errorf("%s instead of %s: %s, want %s", tt.got, tt.want, kind, tt.kind)
+		}
+	}
+}

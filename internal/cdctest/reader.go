@@ -30,6 +30,9 @@ type Reader struct {
 	changed  chan struct{} // closed when something was added
 }
 
+// errContent: a record cannot be an event's.
+var errContent = errors.New("wrong content")
+
 type place struct {
 	topic     string
 	partition int32
@@ -108,7 +111,7 @@ func (r *Reader) take(fetches kgo.Fetches) {
 		}
 		rec, err := recordOf(k)
 		if err != nil {
-			r.err = err
+			r.err = fmt.Errorf("%w: %w", errContent, err)
 			return
 		}
 		rec.Seen = now
@@ -168,13 +171,7 @@ func (r *Reader) AwaitEvents(ctx context.Context, n int) error {
 
 // AwaitAll waits until every event of t that is not excluded was read.
 func (r *Reader) AwaitAll(ctx context.Context, t *Truth, excluded map[uuid.UUID]bool) error {
-	missing := make(map[uuid.UUID]bool, t.Len())
-	for id := range t.events {
-		if !excluded[id] {
-			missing[id] = true
-		}
-	}
-	if err := r.awaitIDs(ctx, missing); err != nil {
+	if err := r.awaitIDs(ctx, t.published(excluded)); err != nil {
 		return fmt.Errorf("of %d committed: %w", t.Len(), err)
 	}
 	return nil

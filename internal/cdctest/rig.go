@@ -2,6 +2,7 @@ package cdctest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -54,8 +55,9 @@ type Rig struct {
 
 	tb         testing.TB
 	checkpoint Checkpoint
-	announcing sync.Mutex // guards faults: two nemeses may inject faults at the same time
+	announcing sync.Mutex // guards faults and stops: two nemeses may inject faults at the same time
 	faults     []Fault
+	stops      []Fault // clean ones; see check
 	loads      []*Load
 	excluded   map[uuid.UUID]bool
 	largest    int
@@ -194,6 +196,9 @@ func (r *Rig) Within(d time.Duration) context.Context {
 // Must fails the test if err is not nil.
 func (r *Rig) Must(err error) {
 	r.tb.Helper()
+	if errors.Is(err, errContent) {
+		r.Violation(Content, "%v", err)
+	}
 	if err != nil {
 		r.tb.Fatal(err)
 	}
@@ -247,6 +252,7 @@ func (r *Rig) AwaitExit(within time.Duration, code int) Exit {
 	if exit.Code != code {
 		r.tb.Fatalf("exit code %d, want %d", exit.Code, code)
 	}
+	r.stopped(exit, false)
 	r.counted("exit", strconv.Itoa(code))
 	return exit
 }
@@ -314,17 +320,22 @@ func (r *Rig) AwaitEvents(events []*Event) {
 	for _, e := range events {
 		ids[e.ID] = true
 	}
-	r.Must(r.Reader.awaitIDs(r.Within(patience), ids))
-	r.counted("arrivals", fmt.Sprintf("%d events", len(ids)))
+	n := len(ids)
+	if err := r.arrive(func(ctx context.Context) error { return r.Reader.awaitIDs(ctx, ids) }); err != nil {
+		r.missing(err)
+	}
+	r.counted("arrivals", fmt.Sprintf("%d events", n))
 }
 
-// AwaitCount waits until n different events were read, and no other.
+// AwaitCount waits until n different events were read, and fails if there are more.
 func (r *Rig) AwaitCount(n int) {
 	r.tb.Helper()
-	r.Await(fmt.Sprintf("%d events", n), func(context.Context) (bool, error) {
-		_, events := r.Reader.Count()
-		return events == n, nil
-	})
+	if err := r.arrive(func(ctx context.Context) error { return r.Reader.AwaitEvents(ctx, n) }); err != nil {
+		r.missing(err)
+	}
+	if _, have := r.Reader.Count(); have > n {
+		r.Violation(Phantom, "%d events were published, %d were committed", have, n)
+	}
 	r.counted("arrivals", fmt.Sprintf("%d events", n))
 }
 

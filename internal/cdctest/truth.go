@@ -53,6 +53,17 @@ func (t *Truth) Len() int { return len(t.events) }
 // Has reports whether the event was committed.
 func (t *Truth) Has(id uuid.UUID) bool { return t.events[id] != nil }
 
+// published returns the events that must be published: all but the excluded ones.
+func (t *Truth) published(excluded map[uuid.UUID]bool) map[uuid.UUID]bool {
+	ids := make(map[uuid.UUID]bool, len(t.events))
+	for id := range t.events {
+		if !excluded[id] {
+			ids[id] = true
+		}
+	}
+	return ids
+}
+
 // ranked numbers the events of each stream in commit order, without the excluded ones.
 func (t *Truth) ranked(excluded map[uuid.UUID]bool) error {
 	for s, facts := range t.streams {
