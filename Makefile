@@ -29,6 +29,8 @@ FUZZTIME ?= 30s
 SOAKTIME ?= 1h
 KILLS ?= 200
 REPAIRS ?= 20
+RUNS ?= 20
+BASE ?= HEAD
 ARGS ?=
 
 .DEFAULT_GOAL := help
@@ -74,12 +76,14 @@ demo: build ## Run the whole path on this machine, DB=postgres, mysql or mariadb
 setup: ## Fetch the servers that the tests need into .cache.
 	@go run ./internal/testenv/fetch all
 
-# Two packages run at a time: they wait for their servers more than they compute.
 .PHONY: test
-test: setup build ## Run every test of every module on real servers.
+test: setup build ## Run every test of every module on real servers. A test that fails is run again, see test/suite.
 	@test -n "$(RACE)" || echo "no C compiler: running without the race detector"
-	go test $(RACE) -p 2 -count=1 -timeout 10m $(patsubst %,%/...,$(filter-out ./test,$(MODULES)))
-	CDC_RELAY_BIN=$(ROOT)/bin/cdc-relay go test -p 2 -parallel 4 -count=1 -timeout 25m ./test/...
+	@CDC_RELAY_BIN=$(ROOT)/bin/cdc-relay go run ./test/suite $(RACE)
+
+.PHONY: flaky
+flaky: setup build ## Run the tests that changed since BASE (HEAD), or with ALL=1 every test, RUNS (20) times while all cores are busy.
+	@CDC_RELAY_BIN=$(ROOT)/bin/cdc-relay go run ./test/suite $(RACE) -runs $(RUNS) $(if $(ALL),-all,-base $(BASE))
 
 .PHONY: test-emulated
 test-emulated: setup ## Publish from each database with the arm64 binary on an amd64 machine. Needs Debian's qemu-user-static.

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+)
+
+func main() {
+	var o options
+	flag.BoolVar(&o.race, "race", false, "run the tests of units with the race detector")
+	flag.IntVar(&o.runs, "runs", 0, "run this often while all cores are busy, without reruns, and print a table")
+	flag.BoolVar(&o.all, "all", false, "with -runs: every test")
+	flag.StringVar(&o.base, "base", "HEAD", "with -runs, without -all: the tests changed since this commit")
+	flag.Parse()
+	if err := run(o, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+type options struct {
+	race, all bool
+	runs      int
+	base      string
+}
+
+func run(o options, out io.Writer) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	dir, err := os.MkdirTemp("", "cdc-relay-suite-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	parts, err := everything(o.race)
+	if err != nil {
+		return err
+	}
+	if o.runs == 0 {
+		return (&suite{dir: dir, out: out, reruns: 2}).run(ctx, parts)
+	}
+	if !o.all {
+		if parts, err = changed(ctx, o); err != nil {
+			return err
+		}
+	}
+	return flaky(ctx, dir, out, parts, o)
+}
+
+// everything is all tests. The first part needs no built relay. Two packages run at a time: they wait for their servers more than
+// they compute. The package that takes longest begins first.
+func everything(race bool) ([]part, error) {
+	units := part{flags: []string{"-p=2", "-timeout=10m"}}
+	if race {
+		units.flags = append(units.flags, "-race")
+	}
+	for _, pattern := range []string{"go.mod", "*/go.mod", "*/*/go.mod"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil {
+			return nil, err
+		}
+		for _, file := range files {
+			if module := filepath.Dir(file); module != "test" {
+				units.packages = append(units.packages, "./"+filepath.Join(module, "..."))
+			}
+		}
+	}
+	if len(units.packages) == 0 {
+		return nil, errors.New("no module is here: run this in the root of the repository")
+	}
+	return []part{units, {flags: []string{"-p=2", "-parallel=4", "-timeout=25m"}, packages: []string{"./test/faults", "./test/..."}}}, nil
+}

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// What a rerun excuses, and what it does not.
+func TestReruns(t *testing.T) {
+	for _, tt := range []struct {
+		how   string
+		fails string // how many runs fail
+		err   string
+		says  []string
+	}{
+		{"late", "0", "", []string{"2 passed, 0 failed, 0 of"}},
+		{"late", "1", "", []string{"FLAKY github.com/cdc-relay/cdc-relay/test/suite/testdata/fails.TestThat, 1 of 2 runs failed", "the first words", "2 passed, 0 failed, 1 of"}},
+		{"late", "2", "", []string{"2 of 3 runs failed"}},
+		{"late", "3", "failed", []string{"FAILED github.com/cdc-relay/cdc-relay/test/suite/testdata/fails.TestThat", "1 passed, 1 failed"}},
+		{"violation", "1", "1 violations", []string{"VIOLATION in TestThat/sub: lost: event 7", "FLAKY"}},
+		{"violation", "2", "2 violations", nil},
+		{"outside", "1", "failed", []string{"FAILED outside a test", "a goroutine is left"}},
+		{"property", "1", "failed", []string{"a rerun does not count"}},
+		{"race", "1", "failed", []string{"a rerun does not count", "DATA RACE"}},
+		{"panic", "1", "failed", []string{"at the disco"}},
+	} {
+		t.Run(tt.how+tt.fails, func(t *testing.T) {
+			out, err := runFixture(t, tt.how, tt.fails, 2)
+			if tt.err == "" && err != nil || tt.err != "" && (err == nil || !strings.Contains(err.Error(), tt.err)) {
+				t.Errorf("%v, want %q\n%s", err, tt.err, out)
+			}
+			for _, text := range tt.says {
+				if !strings.Contains(out, text) {
+					t.Errorf("the output has no %q:\n%s", text, out)
+				}
+			}
+		})
+	}
+}
+
+func runFixture(t *testing.T, how, fails string, reruns int) (string, error) {
+	t.Helper()
+	t.Setenv("SUITE_DIR", t.TempDir())
+	t.Setenv("SUITE_HOW", how)
+	t.Setenv("SUITE_FAILS", fails)
+	p := part{packages: []string{"github.com/cdc-relay/cdc-relay/test/suite/testdata/fails"}}
+	if how == "race" {
+		p.flags = []string{"-race"}
+	}
+	var out bytes.Buffer
+	err := (&suite{dir: t.TempDir(), out: &out, reruns: reruns}).run(t.Context(), []part{p})
+	return out.String(), err
+}
+
+// The table counts runs and failures.
+func TestFlaky(t *testing.T) {
+	t.Setenv("SUITE_DIR", t.TempDir())
+	t.Setenv("SUITE_HOW", "late")
+	t.Setenv("SUITE_FAILS", "1")
+	var out bytes.Buffer
+	parts := []part{{packages: []string{"github.com/cdc-relay/cdc-relay/test/suite/testdata/fails"}}}
+	if err := flaky(t.Context(), t.TempDir(), &out, parts, options{runs: 3}); err == nil {
+		t.Error("a flaky test is no error")
+	}
+	for _, row := range []string{"fails.TestThat | 3 | 1 |", "fails.TestOther | 3 | 0 |"} {
+		if !strings.Contains(out.String(), row) {
+			t.Errorf("no %q in\n%s", row, &out)
+		}
+	}
+}
+
+// A change within a test selects it, one in a helper all tests of its file, one of imports nothing.
+func TestChangedTests(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "x_test.go")
+	text := `package x
+
+import "testing"
+
+// A is tested.
+func TestA(t *testing.T) {
+	help()
+}
+
+func TestB(t *testing.T) {
+	help()
+}
+
+func help() {
+}
+`
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct{ hunks, want string }{
+		{"@@ -5 +5 @@", "TestA"},
+		{"@@ -7,0 +7 @@", "TestA"},
+		{"@@ -5,9 +5,8 @@", "TestA TestB"},
+		{"@@ -10,3 +10,0 @@", "TestB"},
+		{"@@ -3 +3 @@", ""},
+		{"@@ -3 +3 @@\n@@ -11 +11 @@", "TestB"},
+		{"@@ -15 +15 @@", "TestA TestB"},
+	} {
+		lines, err := changedLines([]byte("+++ b/" + file + "\n" + tt.hunks + "\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		tests, err := testsIn(file, lines[file])
+		if err != nil || strings.Join(tests, " ") != tt.want {
+			t.Errorf("%s: %v, %v, want %s", tt.hunks, tests, err, tt.want)
+		}
+	}
+}
