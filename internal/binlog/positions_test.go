@@ -105,10 +105,10 @@ func TestMemoryIsFlatWhileABatchIsInFlight(t *testing.T) {
 		transactions uint64
 		origin       func(n uint64) gtid
 	}{
-		"one server":      {cdc.MySQL, 10 * million, func(n uint64) gtid { return gtid{sid: uuid.UUID{1}, number: n + 1} }},
+		"one server":      {cdc.MySQL, 2 * million, func(n uint64) gtid { return gtid{sid: uuid.UUID{1}, number: n + 1} }},
 		"servers in turn": {cdc.MySQL, million, func(n uint64) gtid { return gtid{sid: uuid.UUID{byte(n % 3)}, number: n/3 + 1} }},
 		"out of order":    {cdc.MySQL, million, func(n uint64) gtid { return gtid{sid: uuid.UUID{1}, number: n/64*64 + (n*37)%64 + 1} }},
-		"one domain":      {cdc.MariaDB, 10 * million, func(n uint64) gtid { return gtid{server: 1, number: n + 1} }},
+		"one domain":      {cdc.MariaDB, 2 * million, func(n uint64) gtid { return gtid{server: 1, number: n + 1} }},
 		"twenty in turn":  {cdc.MariaDB, million, func(n uint64) gtid { return gtid{domain: uint32(n % 20), server: 1, number: n + 1} }},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -125,6 +125,7 @@ func TestStopAtStatementsAndXA(t *testing.T) {
 //
 //covers:binlogs 15 exit arrivals
 func TestMissingColumnInBinlog(t *testing.T) {
+	t.Parallel()
 	for _, flavor := range binlogs() {
 		t.Run(flavor, func(t *testing.T) {
 			db := newMySQL(t, flavor)

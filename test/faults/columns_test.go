@@ -81,6 +81,7 @@ func missingColumn(t *testing.T, delivery cdctest.Delivery) {
 //
 //covers:postgres 15 exit arrivals
 func TestColumnDroppedWhileDisconnected(t *testing.T) {
+	t.Parallel()
 	for name, down := range map[string]bool{"cut off": false, "down": true} {
 		t.Run(name, func(t *testing.T) {
 			db := newPostgres(t)

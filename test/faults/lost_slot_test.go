@@ -103,6 +103,7 @@ func invalidate(t *testing.T, r *cdctest.Rig, db *cdctest.Postgres) {
 //
 //covers:postgres 14 exit both
 func TestChangedPublication(t *testing.T) {
+	t.Parallel()
 	const again = "ALTER PUBLICATION % DROP TABLE outbox; ALTER PUBLICATION % ADD TABLE outbox"
 	for name, tt := range map[string]struct {
 		change   string
@@ -142,6 +143,7 @@ func TestChangedPublication(t *testing.T) {
 //
 //covers:postgres 14 exit both
 func TestPublicationChangedWhileDown(t *testing.T) {
+	t.Parallel()
 	for checkpoint, delivery := range map[cdctest.Checkpoint]cdctest.Delivery{cdctest.InRedis: cdctest.AtLeastOnce, cdctest.InFile: cdctest.ExactlyOnce} {
 		t.Run(string(checkpoint), func(t *testing.T) {
 			db := newPostgres(t)

@@ -51,6 +51,7 @@ func (p *pair) rig(t *testing.T, checkpoint cdctest.Checkpoint, delivery cdctest
 //
 //covers:postgres 29 events both
 func TestPostgresFailover(t *testing.T) {
+	t.Parallel()
 	for version, delivery := range map[int]cdctest.Delivery{17: cdctest.AtLeastOnce, 18: cdctest.ExactlyOnce} {
 		t.Run(strconv.Itoa(version), func(t *testing.T) {
 			p := newPair(t, version)
@@ -80,6 +81,7 @@ func TestPostgresFailover(t *testing.T) {
 //
 //covers:postgres 13 29 exit
 func TestPostgresFailoverWithLoss(t *testing.T) {
+	t.Parallel()
 	p := newPair(t, 17)
 	r, db := p.rig(t, cdctest.InFile, cdctest.AtLeastOnce)
 	r.AwaitSaved(r.Append("kept", 10))

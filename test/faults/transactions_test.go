@@ -33,12 +33,12 @@ func TestCopy(t *testing.T) {
 	r.Verify()
 }
 
-// Memory stays flat during one transaction of 400,000 rows with payloads of 300 bytes, more than the relay may take.
+// Memory stays flat during one transaction of 120,000 rows with payloads of 1,000 bytes, more than the relay may take.
 //
 //covers:all 17 events
 func TestLargeTransaction(t *testing.T) {
 	t.Parallel()
-	const rows = 400_000
+	const rows = 120_000
 	for name, most := range map[string]int{"postgres": 64, testenv.MySQLFlavor: 100, testenv.MariaDBFlavor: 100} { // MiB
 		src, wanted := sources()[name]
 		if !wanted {
@@ -51,7 +51,7 @@ func TestLargeTransaction(t *testing.T) {
 			r.Start()
 			r.Append("before", 10)
 			began := time.Now()
-			r.Must(db.InsertMany(r.Within(3*time.Minute), "big", rows, 300))
+			r.Must(db.InsertMany(r.Within(3*time.Minute), "big", rows, 1000))
 			t.Logf("committed after %s", time.Since(began))
 			r.Append("after", 10)
 			r.Must(r.Reader.AwaitEvents(r.Within(3*time.Minute), rows+20))
