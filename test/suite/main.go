@@ -38,7 +38,7 @@ func run(o options, out io.Writer) error {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	parts, err := everything(o.race)
+	parts, err := everything(o)
 	if err != nil {
 		return err
 	}
@@ -55,9 +55,13 @@ func run(o options, out io.Writer) error {
 
 // everything is all tests. The first part needs no built relay. Two packages run at a time: they wait for their servers more than
 // they compute. The package that takes longest begins first.
-func everything(race bool) ([]part, error) {
-	units := part{flags: []string{"-p=2", "-timeout=10m"}}
-	if race {
+func everything(o options) ([]part, error) {
+	limits := []string{"-timeout=10m", "-timeout=25m"}
+	if o.runs > 0 { // all cores are busy
+		limits = []string{"-timeout=30m", "-timeout=75m"}
+	}
+	units := part{flags: []string{"-p=2", limits[0]}}
+	if o.race {
 		units.flags = append(units.flags, "-race")
 	}
 	for _, pattern := range []string{"go.mod", "*/go.mod", "*/*/go.mod"} {
@@ -74,5 +78,5 @@ func everything(race bool) ([]part, error) {
 	if len(units.packages) == 0 {
 		return nil, errors.New("no module is here: run this in the root of the repository")
 	}
-	return []part{units, {flags: []string{"-p=2", "-parallel=4", "-timeout=25m"}, packages: []string{"./test/faults", "./test/..."}}}, nil
+	return []part{units, {flags: []string{"-p=2", "-parallel=4", limits[1]}, packages: []string{"./test/faults", "./test/..."}}}, nil
 }
