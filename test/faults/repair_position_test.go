@@ -17,6 +17,7 @@ import (
 //
 //covers:postgres 12 13 14 events both
 func TestRepairOfPosition(t *testing.T) {
+	t.Parallel()
 	for name, lose := range map[string]func(*testing.T, *cdctest.Rig, *cdctest.Postgres){
 		"slot recreated":   recreated,
 		"slot invalidated": invalidatedDown,
@@ -77,6 +78,7 @@ func TestRepairOfPosition(t *testing.T) {
 //
 //covers:binlogs 26 events both
 func TestRepairOfLostCheckpoint(t *testing.T) {
+	t.Parallel()
 	for _, flavor := range binlogs() {
 		t.Run(flavor, func(t *testing.T) {
 			for _, d := range deliveries() {

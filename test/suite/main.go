@@ -78,5 +78,5 @@ func everything(o options) ([]part, error) {
 	if len(units.packages) == 0 {
 		return nil, errors.New("no module is here: run this in the root of the repository")
 	}
-	return []part{units, {flags: []string{"-p=2", "-parallel=4", limits[1]}, packages: []string{"./test/faults", "./test/..."}}}, nil
+	return []part{units, {flags: []string{"-p=2", "-parallel=6", limits[1]}, packages: []string{"./test/faults", "./test/..."}}}, nil
 }

@@ -68,7 +68,7 @@ func (s *suite) gotestsum(ctx context.Context, p part, events, violations string
 		// A rerun of a subtest alone would hide a failure of the test around it.
 		args = append(args, "--rerun-fails="+strconv.Itoa(s.reruns), "--rerun-fails-run-root-test", "--rerun-fails-abort-on-data-race")
 	}
-	args = append(args, "--packages="+strings.Join(p.packages, " "), "--", "-count=1")
+	args = append(args, "--packages="+strings.Join(p.packages, " "), "--", "-count=1", "-vet=off")
 	cmd := exec.CommandContext(ctx, "go", append(args, p.flags...)...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.Env = append(os.Environ(), cdctest.EnvViolations+"="+violations)
