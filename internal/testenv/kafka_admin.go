@@ -109,14 +109,24 @@ func (k *KafkaCluster) CreateTopic(ctx context.Context, name string, partitions 
 	request := kmsg.NewPtrCreateTopicsRequest()
 	request.TimeoutMillis = 30000
 	request.Topics = append(request.Topics, topic)
-	response, err := request.RequestWith(ctx, cl)
-	if err != nil {
-		return fmt.Errorf("create topic %s: %w", name, err)
+	for {
+		response, err := request.RequestWith(ctx, cl)
+		if err == nil {
+			err = kerr.ErrorForCode(response.Topics[0].ErrorCode)
+		}
+		if err == nil {
+			return k.awaitTopic(ctx, name)
+		}
+		// On a busy machine a broker's heartbeats come late, and the controller does without that broker for a moment.
+		if !errors.Is(err, kerr.InvalidReplicationFactor) {
+			return fmt.Errorf("create topic %s: %w", name, err)
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("create topic %s: %w", name, errors.Join(err, ctx.Err()))
+		case <-time.After(50 * time.Millisecond):
+		}
 	}
-	if err := kerr.ErrorForCode(response.Topics[0].ErrorCode); err != nil {
-		return fmt.Errorf("create topic %s: %w", name, err)
-	}
-	return k.awaitTopic(ctx, name)
 }
 
 // awaitTopic waits until every broker that is up knows the topic and all its leaders.
