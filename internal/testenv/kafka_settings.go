@@ -42,13 +42,12 @@ func (b *Broker) settings() (map[string]string, error) {
 		"num.network.threads":                              "2",
 		"num.io.threads":                                   "4",
 		"log.cleaner.dedupe.buffer.size":                   "16777216",
-		// Short, so that the controller soon notices a killed broker.
-		"broker.session.timeout.ms":                 "3000",
-		"broker.heartbeat.interval.ms":              "500",
-		"controller.quorum.election.timeout.ms":     "500",
-		"controller.quorum.fetch.timeout.ms":        "1000",
-		"controller.quorum.election.backoff.max.ms": "500",
-		"replica.lag.time.max.ms":                   "3000",
+		"broker.session.timeout.ms":                        b.session(),
+		"broker.heartbeat.interval.ms":                     "500",
+		"controller.quorum.election.timeout.ms":            "500",
+		"controller.quorum.fetch.timeout.ms":               "1000",
+		"controller.quorum.election.backoff.max.ms":        "500",
+		"replica.lag.time.max.ms":                          "3000",
 	}
 	b.listen(settings)
 	if b.cluster.options.Secure {
@@ -57,6 +56,15 @@ func (b *Broker) settings() (map[string]string, error) {
 		}
 	}
 	return settings, nil
+}
+
+// session is short in a cluster, so that its controller soon notices a killed broker. A broker that is alone leads nothing while its own
+// controller misses its heartbeats, which a busy machine delays. Killed, it cannot register again before the session ends.
+func (b *Broker) session() string {
+	if len(b.cluster.brokers) > 1 {
+		return "3000"
+	}
+	return "30000"
 }
 
 func (k *KafkaCluster) voters() string {

@@ -20,7 +20,7 @@ import (
 
 func TestKafkaServesAndKeepsItsData(t *testing.T) {
 	t.Parallel()
-	k := testenv.Kafka(t, testenv.KafkaOptions{})
+	k := testenv.Kafka(t, testenv.KafkaOptions{Settings: map[string]string{"broker.session.timeout.ms": "3000"}}) // it is killed
 	ctx := t.Context()
 	must(t, k.CreateTopic(ctx, "orders", 1, nil))
 	cl := kafkaClient(t, k.Bootstrap(), kgo.ConsumeTopics("orders"))

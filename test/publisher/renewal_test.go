@@ -18,7 +18,7 @@ import (
 // successor is fenced by the same coordinator.
 func TestFenceRenewalAfterLostResponse(t *testing.T) {
 	t.Parallel()
-	k := testenv.Kafka(t, testenv.KafkaOptions{})
+	k := testenv.Kafka(t, testenv.KafkaOptions{Settings: map[string]string{"broker.session.timeout.ms": "3000"}}) // it is killed
 	newTopic(t, k, "across", 1, nil)
 	const interval = 12 * time.Second
 	began := time.Now()
