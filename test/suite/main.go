@@ -53,8 +53,8 @@ func run(o options, out io.Writer) error {
 	return flaky(ctx, dir, out, parts, o)
 }
 
-// everything is all tests. The first part needs no built relay. Two packages run at a time: they wait for their servers more than
-// they compute. The package that takes longest begins first.
+// everything is all tests. The first part needs no built relay. More packages than cores run at a time: they wait for their
+// servers more than they compute. The package that takes longest begins first.
 func everything(o options) ([]part, error) {
 	limits := []string{"-timeout=10m", "-timeout=25m"}
 	if o.runs > 0 { // all cores are busy
@@ -78,5 +78,5 @@ func everything(o options) ([]part, error) {
 	if len(units.packages) == 0 {
 		return nil, errors.New("no module is here: run this in the root of the repository")
 	}
-	return []part{units, {flags: []string{"-p=2", "-parallel=6", limits[1]}, packages: []string{"./test/faults", "./test/..."}}}, nil
+	return []part{units, {flags: []string{"-p=3", "-parallel=5", limits[1]}, packages: []string{"./test/faults", "./test/..."}}}, nil
 }
