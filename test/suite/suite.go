@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 )
@@ -70,7 +71,9 @@ func (s *suite) gotestsum(ctx context.Context, p part, events, violations string
 	}
 	args = append(args, "--packages="+strings.Join(p.packages, " "), "--", "-count=1", "-vet=off")
 	cmd := exec.CommandContext(ctx, "go", append(args, p.flags...)...)
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	// The go command leaves it to the terminal to interrupt what it runs: interrupt all of the group.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) }
 	cmd.Env = append(os.Environ(), cdctest.EnvViolations+"="+violations)
 	cmd.Stdout, cmd.Stderr = s.out, s.out
 	return cmd.Run()
