@@ -76,6 +76,6 @@ func trouble(t *testing.T, rng *rand.Rand) {
 	}
 	calm.Store(true)
 	s.answered(t, rounds)
-	inOrder(t, c.ListenAddrs(), n)
+	inOrder(t, c.ListenAddrs(), n, keys)
 	w.sequences(t)
 }

@@ -30,7 +30,7 @@ func TestOldBrokers(t *testing.T) {
 			s.send(t, numbered(0, 40, 9)...)
 			s.send(t, to("made", numbered(0, 40, 9)...)...)
 			s.answered(t, 2)
-			inOrder(t, c.ListenAddrs(), 40)
+			inOrder(t, c.ListenAddrs(), 40, 9)
 			if version > most || version < 8 {
 				t.Errorf("produce version %d, the broker knows up to %d", version, most)
 			}

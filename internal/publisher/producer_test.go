@@ -58,7 +58,7 @@ func TestNewProducerIDWaitsForBatchesInFlight(t *testing.T) {
 			if early.Load() || asked.Load() != 1 {
 				t.Errorf("requested a new producer ID %d times, while a batch was in flight: %t", asked.Load(), early.Load())
 			}
-			inOrder(t, c.ListenAddrs(), 80)
+			inOrder(t, c.ListenAddrs(), 80, 20)
 		})
 	}
 }
@@ -93,7 +93,7 @@ func TestRoutineRenewalFails(t *testing.T) {
 			for len(w.sequences(t)) < 4 {
 				round()
 			}
-			inOrder(t, c.ListenAddrs(), rounds*40)
+			inOrder(t, c.ListenAddrs(), rounds*40, 9)
 		})
 	}
 }

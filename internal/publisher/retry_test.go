@@ -139,7 +139,7 @@ func TestLeaderMoves(t *testing.T) {
 		}
 	}
 	s.answered(t, rounds)
-	inOrder(t, c.ListenAddrs(), rounds*size)
+	inOrder(t, c.ListenAddrs(), rounds*size, 7)
 }
 
 func TestSequenceResetKeepsOrder(t *testing.T) {
@@ -156,7 +156,7 @@ func TestSequenceResetKeepsOrder(t *testing.T) {
 				s.send(t, numbered(40+i*10, 10, 9)...)
 			}
 			s.answered(t, 11)
-			inOrder(t, c.ListenAddrs(), 140)
+			inOrder(t, c.ListenAddrs(), 140, 9)
 			pids := w.sequences(t)
 			if len(pids) < 2 || len(pids) > 3 || pids[0] != before {
 				t.Errorf("producer ids %v, want one or two new ones", pids)
@@ -187,7 +187,7 @@ func TestEveryBrokerAway(t *testing.T) {
 	eventually(t, "the outage in the metrics", func() bool { return metric(t, s.reg, since) > 0 })
 	away.Store(false)
 	s.answered(t, 6)
-	inOrder(t, c.ListenAddrs(), 120)
+	inOrder(t, c.ListenAddrs(), 120, 5)
 	eventually(t, "the end of the outage in the metrics", func() bool { return metric(t, s.reg, since) == 0 })
 }
 

@@ -336,7 +336,7 @@ func TestBrokerFindsBatchTooLarge(t *testing.T) {
 				s.send(t, numbered(i*5, 5, 1)...)
 			}
 			s.answered(t, 20)
-			inOrder(t, c.ListenAddrs(), 100)
+			inOrder(t, c.ListenAddrs(), 100, 1)
 		})
 	}
 }
