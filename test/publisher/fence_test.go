@@ -3,7 +3,6 @@ package publisher
 import (
 	"errors"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
 	"github.com/cdc-relay/cdc-relay/internal/publisher"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
@@ -48,12 +48,11 @@ func TestLateBatchIsRejected(t *testing.T) {
 			durable(t, second, 2)
 			var got []int
 			readAll(t, k.Bootstrap(), topic, func(r *kgo.Record) bool {
-				v, _ := strconv.Atoi(string(r.Value))
-				got = append(got, v)
-				return v == 3
+				got = append(got, value(t, r))
+				return got[len(got)-1] == 3
 			})
 			if !slices.Equal(got, want) {
-				t.Errorf("the topic has %v, want %v", got, want)
+				cdctest.Violation(t, cdctest.Difference(got, want), "the topic has %v, want %v", got, want)
 			}
 		})
 	}
@@ -92,23 +91,21 @@ func TestFenceRenewalUnderLoad(t *testing.T) {
 	s := open(t, opts)
 	n := 0
 	epochs := map[int16]bool{}
-	o := newOrder()
+	o := newOrder(13)
 	for len(epochs) < 5 {
 		for range 10 {
 			s.send(t, numbered("renewed", n*10, 10, 13)...)
 			n++
 		}
 		durable(t, s, n)
-		o, epochs = newOrder(), map[int16]bool{}
+		o, epochs = newOrder(13), map[int16]bool{}
 		readAll(t, shared.Bootstrap(), "renewed", func(r *kgo.Record) bool {
 			o.check(t, r)
 			epochs[r.ProducerEpoch] = true
 			return len(o.seen) == n*10
 		})
 	}
-	if d := o.duplicates(); d > 0 {
-		t.Errorf("%d duplicates", d)
-	}
+	o.once(t)
 	second := open(t, opts)
 	second.send(t, numbered("renewed", n*10, 40, 13)...)
 	durable(t, second, 1)
@@ -123,12 +120,16 @@ func durable(t *testing.T, s *sink, batches int) {
 	}
 }
 
+// fenced verifies the error of a publisher that sent a batch after its successor did.
 func fenced(t *testing.T, err error) {
 	t.Helper()
 	var stop *cdc.StopError
-	if !errors.As(err, &stop) || stop.Class != cdc.ClassFenced {
+	switch {
+	case err == nil:
+		cdctest.Violation(t, cdctest.Order, "a batch of a fenced publisher was acknowledged")
+	case !errors.As(err, &stop) || stop.Class != cdc.ClassFenced:
 		t.Errorf("%v, want an error of a fenced publisher", err)
-	} else {
+	default:
 		t.Log(err)
 	}
 }

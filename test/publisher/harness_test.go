@@ -20,6 +20,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
 	"github.com/cdc-relay/cdc-relay/internal/publisher"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
@@ -195,28 +196,49 @@ func readAll(t *testing.T, addrs []string, topic string, done func(*kgo.Record) 
 
 // order checks the order of numbered messages.
 type order struct {
+	keys int // numbered's
 	last map[string]int
 	home map[string]int32
 	seen map[int]int
 }
 
-func newOrder() *order { return &order{map[string]int{}, map[string]int32{}, map[int]int{}} }
+func newOrder(keys int) *order {
+	return &order{keys, map[string]int{}, map[string]int32{}, map[int]int{}}
+}
 
+// check ends the test at a message that is out of order, or in a second partition of its key.
 func (o *order) check(t *testing.T, r *kgo.Record) {
 	t.Helper()
-	key := string(r.Key)
-	v, err := strconv.Atoi(string(r.Value))
-	if err != nil {
-		t.Fatal(err)
-	}
+	key, v := string(r.Key), value(t, r)
 	if p, ok := o.home[key]; ok && p != r.Partition {
-		t.Fatalf("key %s is in partitions %d and %d", key, p, r.Partition)
+		cdctest.Violation(t, cdctest.Order, "key %s is in partitions %d and %d", key, p, r.Partition)
+		t.FailNow()
 	}
-	if top, ok := o.last[key]; ok && v < top && o.seen[v] == 0 {
-		t.Fatalf("key %s: %d first appears after %d", key, v, top)
+	if top, ok := o.last[key]; ok && o.seen[v] == 0 && v != top+o.keys {
+		cdctest.Violation(t, cdctest.Order, "key %s: %d first appears after %d", key, v, top)
+		t.FailNow()
 	}
 	o.home[key], o.last[key] = r.Partition, max(v, o.last[key])
 	o.seen[v]++
+}
+
+// value returns the number of a message.
+func value(t *testing.T, r *kgo.Record) int {
+	t.Helper()
+	v, err := strconv.Atoi(string(r.Value))
+	if err != nil {
+		cdctest.Violation(t, cdctest.Content, "key %s: value %.80q", r.Key, r.Value)
+		t.FailNow()
+	}
+	return v
+}
+
+// once fails the test if a message was repeated.
+func (o *order) once(t *testing.T) {
+	t.Helper()
+	if n := o.duplicates(); n > 0 {
+		cdctest.Violation(t, cdctest.Duplicates, "%d messages were repeated", n)
+	}
 }
 
 // duplicates returns the number of repeated records.

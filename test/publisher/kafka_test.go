@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
 	"github.com/cdc-relay/cdc-relay/internal/publisher"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
@@ -37,23 +38,22 @@ func TestEveryCodec(t *testing.T) {
 			}
 			began := time.Now().Add(-time.Minute)
 			java := kgo.StickyKeyPartitioner(nil).ForTopic(topic) // murmur2, as in Java
-			o := newOrder()
+			o := newOrder(31)
 			readAll(t, shared.Bootstrap(), topic, func(r *kgo.Record) bool {
 				o.check(t, r)
 				if want := java.Partition(r, 6); int(r.Partition) != want {
 					t.Fatalf("key %s is in partition %d, Java producers choose %d", r.Key, r.Partition, want)
 				}
 				if len(r.Headers) != 2 || r.Headers[0].Key != "ce_id" || string(r.Headers[0].Value) != "id-"+string(r.Value) || r.Headers[1].Value != nil {
-					t.Fatalf("headers %v of value %s", r.Headers, r.Value)
+					cdctest.Violation(t, cdctest.Content, "headers %v of value %s", r.Headers, r.Value)
+					t.FailNow()
 				}
 				if r.Timestamp.Before(began) {
 					t.Fatalf("record time %v", r.Timestamp)
 				}
 				return len(o.seen) == rounds*size
 			})
-			if n := o.duplicates(); n > 0 {
-				t.Errorf("%d duplicates", n)
-			}
+			o.once(t)
 		})
 	}
 }
@@ -77,11 +77,11 @@ func TestRecordContent(t *testing.T) {
 	readAll(t, shared.Bootstrap(), "content", func(r *kgo.Record) bool {
 		want := msgs[i]
 		if !bytes.Equal(r.Key, want.Key) || (r.Key == nil) != (want.Key == nil) || !bytes.Equal(r.Value, want.Value) || (r.Value == nil) != (want.Value == nil) {
-			t.Errorf("record %d: key %q value %.20q", i, r.Key, r.Value)
+			cdctest.Violation(t, cdctest.Content, "record %d: key %q value %.20q", i, r.Key, r.Value)
 		}
 		for j, h := range r.Headers {
 			if h.Key != string(want.Headers[j].Key) || (h.Value == nil) != (want.Headers[j].Value == nil) {
-				t.Errorf("record %d: header %d is %q", i, j, h)
+				cdctest.Violation(t, cdctest.Content, "record %d: header %d is %q", i, j, h)
 			}
 		}
 		i++
@@ -170,7 +170,7 @@ func TestRejectedByCompactedTopic(t *testing.T) {
 				return len(got) == len(want)
 			})
 			if got != want {
-				t.Errorf("published %s, want %s", got, want)
+				cdctest.Violation(t, cdctest.Difference([]rune(got), []rune(want)), "published %s, want %s", got, want)
 			}
 		})
 	}

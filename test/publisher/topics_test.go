@@ -2,7 +2,6 @@ package publisher
 
 import (
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 
@@ -10,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
 	"github.com/cdc-relay/cdc-relay/internal/publisher"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
@@ -73,11 +73,7 @@ func inOrder(t *testing.T, records []*kgo.Record) map[string]map[int32][2]int {
 	t.Helper()
 	spans := map[string]map[int32][2]int{}
 	for _, r := range records {
-		v, err := strconv.Atoi(string(r.Value))
-		if err != nil {
-			t.Fatal(err)
-		}
-		key := string(r.Key)
+		key, v := string(r.Key), value(t, r)
 		if spans[key] == nil {
 			spans[key] = map[int32][2]int{}
 		}
@@ -86,7 +82,7 @@ func inOrder(t *testing.T, records []*kgo.Record) map[string]map[int32][2]int {
 		case !found:
 			span[0] = v
 		case v > span[1] && v != span[1]+keys:
-			t.Errorf("key %s partition %d: %d follows %d", key, r.Partition, v, span[1])
+			cdctest.Violation(t, cdctest.Order, "key %s partition %d: %d follows %d", key, r.Partition, v, span[1])
 		}
 		span[1] = max(span[1], v)
 		spans[key][r.Partition] = span
@@ -137,7 +133,7 @@ func TestPartitionsAreAddedUnderLoad(t *testing.T) {
 		}
 		slices.SortFunc(all, func(a, b [2]int) int { return a[0] - b[0] })
 		if len(all) > 2 || len(all) == 2 && all[0][1]+keys != all[1][0] {
-			t.Errorf("key %s is in %v", key, spans)
+			cdctest.Violation(t, cdctest.Order, "key %s is in %v", key, spans)
 		}
 		moved += len(all) - 1
 	}
@@ -202,12 +198,12 @@ func TestProducerStateIsForgotten(t *testing.T) {
 		next()
 		return newest(t, k, "forgotten", n*batchSize-1).ProducerID != first
 	})
-	o := newOrder()
+	o := newOrder(keys)
 	readAll(t, k.Bootstrap(), "forgotten", func(r *kgo.Record) bool {
 		o.check(t, r)
 		return len(o.seen) == (n-4)*batchSize
 	})
-	if d := o.duplicates(); d > 0 {
+	if d := o.duplicates(); d > 0 { // a broker that is slow to answer may have forgotten the batch by then
 		t.Errorf("%d duplicates", d)
 	}
 }
