@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 )
 
 // If the server does not send the checkpoint's last commit again, the checkpoint is of another history. The relay must not
@@ -44,7 +45,7 @@ func TestOtherHistoryConfirmsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	if confirmed != string(from) {
-		t.Errorf("the slot was moved from %s to %s", from, confirmed)
+		cdctest.Violation(t, cdctest.Lost, "the slot was moved from %s to %s, and nothing was published", from, confirmed)
 	}
 }
 
@@ -82,7 +83,7 @@ func TestOtherTransactionAtTheSamePosition(t *testing.T) {
 		select {
 		case <-q.changed:
 			if want != "" {
-				t.Errorf("xid %s: events were published", xid)
+				cdctest.Violation(t, cdctest.Phantom, "xid %s: events of another history were handed on", xid)
 			}
 		case err := <-done:
 			if want == "" || !hasReason(err, want) {

@@ -136,7 +136,7 @@ func TestPartitionIsDroppedOnceRelayed(t *testing.T) {
 	q.confirm = s.Confirm
 	tailing(t, s, q)
 	q.waitCount(t, 5)
-	equal(t, q.held(), numbers(1, 5))
+	q.holds(t, 1, 5)
 	d.insert(6, 6)
 	if err := d.maintain(p, o); err != nil {
 		t.Fatal(err)
@@ -146,7 +146,7 @@ func TestPartitionIsDroppedOnceRelayed(t *testing.T) {
 	}
 	d.insert(7, 8)
 	q.waitCount(t, 8)
-	equal(t, q.held(), numbers(1, 8))
+	q.holds(t, 1, 8)
 }
 
 // The relay publishes the events of partitions that were detached and dropped by hand while it was stopped, from the WAL.
@@ -162,7 +162,7 @@ func TestEventsOfADroppedPartitionArePublished(t *testing.T) {
 	q := newQueue(t)
 	tailing(t, d.source(), q)
 	q.waitCount(t, 7)
-	equal(t, q.held(), numbers(1, 7))
+	q.holds(t, 1, 7)
 }
 
 // A day that cannot be made because the default partition has its rows is made all the same: the default partition is taken

@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 	"github.com/cdc-relay/cdc-relay/internal/wal"
@@ -143,7 +144,7 @@ func (q *queue) Offer(b *cdc.Batch) bool {
 		return false
 	}
 	if n := len(q.seqs); n > 0 && q.seqs[n-1]+1 != b.Seq {
-		q.tb.Errorf("seq %d after %d", b.Seq, q.seqs[n-1])
+		cdctest.Violation(q.tb, cdctest.Order, "seq %d after %d", b.Seq, q.seqs[n-1])
 	}
 	q.seqs = append(q.seqs, b.Seq)
 	q.batches++
@@ -152,7 +153,7 @@ func (q *queue) Offer(b *cdc.Batch) bool {
 		raw, _ := b.Value(row, col)
 		data, _, err := b.Table.Columns[col].Form.Bytes(nil, raw)
 		if err != nil {
-			q.tb.Errorf("payload of seq %d: %v", b.Seq, err)
+			cdctest.Violation(q.tb, cdctest.Content, "payload of seq %d: %v", b.Seq, err)
 		}
 		q.payloads = append(q.payloads, string(data))
 	}
@@ -239,6 +240,17 @@ func numbers(from, to int) []string {
 	return out
 }
 
+// holds verifies that q has the events from..to, in order, and no others. It must have as many.
+func (q *queue) holds(t *testing.T, from, to int) {
+	t.Helper()
+	got, want := q.held(), numbers(from, to)
+	if !slices.Equal(got, want) {
+		cdctest.Violation(t, cdctest.Difference(got, want), "got %d events, want %d; got %.200s", len(got), len(want), fmt.Sprint(got))
+		t.FailNow()
+	}
+}
+
+// equal is for what a busy server may change, and for what is no event.
 func equal(t *testing.T, got, want []string) {
 	t.Helper()
 	if !slices.Equal(got, want) {
@@ -266,7 +278,7 @@ func TestCommittedRowsArriveInOrder(t *testing.T) {
 	if err := stop(); err != nil {
 		t.Fatal(err)
 	}
-	equal(t, q.held(), numbers(1, 5000))
+	q.holds(t, 1, 5000)
 }
 
 // A prepared transaction is published when it is committed, in commit order, and not published if it is rolled back.
@@ -292,10 +304,11 @@ func TestPreparedTransactions(t *testing.T) {
 	d.insert(4, 4)
 	q.waitCount(t, 4)
 	_ = stop()
-	equal(t, q.held(), numbers(1, 4))
+	q.holds(t, 1, 4)
 }
 
-// A clean stop after everything was confirmed leaves nothing to repeat, with the slot alone.
+// A clean stop after everything was confirmed leaves nothing to repeat, with the slot alone, unless the server is too busy to note
+// the position before the source gives up.
 func TestCleanStopConfirmsEverything(t *testing.T) {
 	d := newDatabase(t)
 	s, q := d.source(), newQueue(t)
@@ -325,7 +338,7 @@ func TestUnconfirmedTransactionsAreSentAgain(t *testing.T) {
 	again := newQueue(t)
 	tailing(t, d.source(), again)
 	again.waitCount(t, 100)
-	equal(t, again.held(), numbers(1, 100))
+	again.holds(t, 1, 100)
 }
 
 // A reconnect in the same process repeats nothing, not even the part of a transaction that was passed on before the
@@ -347,7 +360,7 @@ func TestReconnectRepeatsNothing(t *testing.T) {
 	q.limit = 0
 	tailing(t, s, q)
 	q.waitCount(t, 10000)
-	equal(t, q.held(), numbers(1, 10000))
+	q.holds(t, 1, 10000)
 }
 
 // A column of a type whose binary form is unknown switches the stream to text, also while it runs.
@@ -366,7 +379,7 @@ func TestTextMode(t *testing.T) {
 		stop = tailing(t, s, q)
 		q.waitCount(t, 20)
 	}
-	equal(t, q.held(), numbers(1, 20))
+	q.holds(t, 1, 20)
 }
 
 func TestLargeRows(t *testing.T) {
@@ -380,7 +393,7 @@ func TestLargeRows(t *testing.T) {
 	q.waitCount(t, 5)
 	for i, want := range []int{1, 100_000, 3_000_000, 524_288, 7} {
 		if got := len(q.held()[i]); got != want {
-			t.Errorf("payload %d has %d bytes, want %d", i, got, want)
+			cdctest.Violation(t, cdctest.Content, "payload %d has %d bytes, want %d", i, got, want)
 		}
 	}
 }
