@@ -21,6 +21,7 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/binlog"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
@@ -183,7 +184,7 @@ func (q *queue) Offer(b *cdc.Batch) bool {
 		return false
 	}
 	if n := len(q.seqs); n > 0 && q.seqs[n-1]+1 != b.Seq {
-		q.tb.Errorf("seq %d after %d", b.Seq, q.seqs[n-1])
+		cdctest.Violation(q.tb, cdctest.Order, "seq %d after %d", b.Seq, q.seqs[n-1])
 	}
 	q.seqs = append(q.seqs, b.Seq)
 	for row := range b.Rows() {
@@ -236,6 +237,35 @@ func (r *running) await(n int) []map[string]string {
 		case <-ctx.Done():
 			r.t.Fatalf("%d rows after %s, want %d", len(rows), patience, n)
 		}
+	}
+}
+
+// expect waits for as many rows, which must be those that are wanted, in order.
+func (r *running) expect(want ...int) {
+	r.t.Helper()
+	same(r.t, numbers(r.await(len(want))), want)
+}
+
+// expectUpTo is expect for the numbers first..last.
+func (r *running) expectUpTo(first, last int) {
+	r.t.Helper()
+	var want []int
+	for n := first; n <= last; n++ {
+		want = append(want, n)
+	}
+	r.expect(want...)
+}
+
+// same compares rows. got must have as many as want.
+func same(t *testing.T, got, want []int) {
+	t.Helper()
+	i := 0
+	for i < min(len(got), len(want)) && got[i] == want[i] {
+		i++
+	}
+	if i < max(len(got), len(want)) {
+		cdctest.Violation(t, cdctest.Difference(got, want), "%d rows, want %d; from row %d on %.200s, want %.200s",
+			len(got), len(want), i, fmt.Sprint(got[i:]), fmt.Sprint(want[i:]))
 	}
 }
 

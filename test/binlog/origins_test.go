@@ -2,7 +2,6 @@ package binlog
 
 import (
 	"context"
-	"slices"
 	"testing"
 
 	"github.com/cdc-relay/cdc-relay/internal/binlog"
@@ -63,9 +62,7 @@ func TestGTIDsOfSeveralServers(t *testing.T) {
 			if err := again.stop(); err != nil {
 				t.Error(err)
 			}
-			if got := numbers(again.queue.rows); !slices.Equal(got, rows[n+1:]) {
-				t.Errorf("after %s the rows are %v, want %v", progress.Position, got, rows[n+1:])
-			}
+			same(t, numbers(again.queue.rows), rows[n+1:])
 		}
 	})
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/binlog"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/retention"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
@@ -58,11 +59,13 @@ func TestRestoredPartitionIsKept(t *testing.T) {
 		}
 		d.restored(name)
 		k.relayed()
-		if part := k.takenOut(name); part.Relayed || part.Kept == nil || !strings.Contains(cdc.Explain(part.Kept), "drop it") {
+		if part := k.takenOut(name); part.Relayed {
+			cdctest.Violation(t, cdctest.Unpublished, "restored, and relayed: %+v", part)
+		} else if part.Kept == nil || !strings.Contains(cdc.Explain(part.Kept), "drop it") {
 			t.Errorf("restored: %+v", part)
 		}
 		if err := p.Drop(t.Context(), k.takenOut(name)); err == nil {
-			t.Error("it was dropped")
+			cdctest.Violation(t, cdctest.Unpublished, "a restored table was dropped")
 		}
 	})
 }
@@ -124,8 +127,10 @@ func TestServerThatLostItsHistoryDropsNothing(t *testing.T) {
 		} else {
 			k.saved.Progress.Position += ",aaaaaaaa-0000-4000-8000-000000000009:1"
 		}
-		if part := k.takenOut("outbox_" + daysAgo(3)); part.Relayed || !strings.Contains(cdc.Explain(part.Kept), "ahead of the server") {
-			t.Errorf("relayed: %+v", part)
+		if part := k.takenOut("outbox_" + daysAgo(3)); part.Relayed {
+			cdctest.Violation(t, cdctest.Unpublished, "relayed: %+v", part)
+		} else if !strings.Contains(cdc.Explain(part.Kept), "ahead of the server") {
+			t.Errorf("kept: %+v", part)
 		}
 		d.exec("CREATE TABLE events (id BIGINT PRIMARY KEY, at DATETIME(6)); INSERT INTO events VALUES (1, UTC_TIMESTAMP() - INTERVAL 1 DAY)")
 		k.saved.Source = cdc.Source{Database: d.name}
@@ -133,8 +138,10 @@ func TestServerThatLostItsHistoryDropsNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if passed, err := r.Passed(t.Context(), cdc.Position(d.position())); passed || err == nil {
-			t.Errorf("rows are relayed: %v", err)
+		if passed, err := r.Passed(t.Context(), cdc.Position(d.position())); passed {
+			cdctest.Violation(t, cdctest.Unpublished, "rows are relayed: %v", err)
+		} else if err == nil {
+			t.Error("no error")
 		}
 	})
 }

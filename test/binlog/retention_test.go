@@ -13,6 +13,7 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/binlog"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/retention"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
@@ -177,7 +178,7 @@ func TestPartitionIsDroppedOnceRelayed(t *testing.T) {
 		d.insertAt(0, 7, 8)
 		for i, row := range r.await(8) {
 			if row["aggregate_id"] != fmt.Sprint(i+1) {
-				t.Errorf("event %d is %s", i+1, row["aggregate_id"])
+				cdctest.Violation(t, cdctest.Order, "event %d is %s", i+1, row["aggregate_id"])
 			}
 		}
 		if err := r.stop(); err != nil {
@@ -260,7 +261,7 @@ func TestPassGivesUpBehindAWriter(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := d.held("outbox_" + daysAgo(3)); got != "1,2" {
-			t.Errorf("taken out: %s", got)
+			cdctest.Violation(t, cdctest.Unpublished, "taken out: %s, want 1,2", got)
 		}
 	})
 }
@@ -304,7 +305,7 @@ func TestInterruptedPass(t *testing.T) {
 				all = append(all, d.held(name))
 			}
 			if got := strings.Join(append(all, d.held("outbox")), " "); got != "1 2 9" {
-				t.Errorf("after %d steps: %s", done, got)
+				cdctest.Violation(t, cdctest.Unpublished, "after %d steps the rows are %s, want 1 2 9", done, got)
 			}
 			k.relayed()
 			o.Drop = true

@@ -19,9 +19,7 @@ func TestStatementOnSeveralTables(t *testing.T) {
 		d.session(insert(1), "BEGIN", insert(2, 3), "INSERT INTO second VALUES (4, 1, 2000)", insert(5), "COMMIT")
 		got := numbers(r.await(9))
 		slices.Sort(got) // the order between tables is the server's
-		if want := []int{1, 2, 3, 4, 5, 101, 102, 103, 105}; !slices.Equal(got, want) {
-			t.Errorf("rows %v, want %v", got, want)
-		}
+		same(t, got, []int{1, 2, 3, 4, 5, 101, 102, 103, 105})
 		if err := r.stop(); err != nil {
 			t.Error(err)
 		}

@@ -56,11 +56,7 @@ func (d *database) drained(r *running) {
 		d.t.Fatal("Run returned no error although the connection ended")
 	}
 	again := start(d.t, r.source, r.queue, none)
-	for i, n := range numbers(again.await(121)) {
-		if n != i+1 {
-			d.t.Fatalf("row %d is %d", i, n)
-		}
-	}
+	again.expectUpTo(1, 121)
 	if err := again.stop(); err != nil {
 		d.t.Error(err)
 	}
@@ -143,11 +139,7 @@ func TestReconnectAfterNetWriteTimeout(t *testing.T) {
 			t.Fatal("Run returned no error although the server closed the connection")
 		}
 		again := start(t, r.source, q, none)
-		for i, n := range numbers(again.await(42)) {
-			if n != i+1 {
-				t.Fatalf("row %d is %d", i, n)
-			}
-		}
+		again.expectUpTo(1, 42)
 		if err := again.stop(); err != nil {
 			t.Error(err)
 		}
