@@ -70,7 +70,7 @@ func (p *letterPair) replace() {
 		p.Must(frozen.Start(p.t.Context()))
 		p.Must(frozen.AwaitLog(p.Within(time.Minute), `msg="standing by"`))
 	}
-	awaitCounts(p.Rig, "map[held:13 unroutable:1]")
+	wantCounts(p.Rig, "map[held:13 unroutable:1]", cdctest.Resurrected)
 	p.Relay, p.standby = p.standby, frozen
 }
 

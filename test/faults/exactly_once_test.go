@@ -16,14 +16,6 @@ import (
 
 func exactlyOnce(o *cdctest.RigOptions) { o.Delivery = cdctest.ExactlyOnce }
 
-// once verifies that consumers of committed records got each event once.
-func once(t *testing.T, r *cdctest.Rig) {
-	t.Helper()
-	if report := r.Verify(); report.Duplicates > 0 {
-		t.Errorf("%s: %d events were repeated", r.Topic, report.Duplicates)
-	}
-}
-
 // SIGKILL at random moments under load.
 //
 //covers:all 1 2 3 events exactly-once

@@ -131,7 +131,7 @@ func TestChangedPublication(t *testing.T) {
 			t.Logf("stopped %s after the change", time.Since(changed))
 			says(t, exit, "publication", db.Name())
 			if confirmed := confirmed(t.Context(), r, db); confirmed > behind {
-				t.Errorf("the slot was confirmed up to %s, the publication was changed before %s", confirmed, behind)
+				r.Violation(cdctest.Lost, "the slot was confirmed up to %s, the publication was changed before %s", confirmed, behind)
 			}
 			r.Must(load.Stop())
 		})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -57,6 +58,15 @@ func maintained(tb testing.TB, source source) partitioned {
 // maintaining removes what is older than two days, and makes days ahead.
 func maintaining(o *cdctest.RigOptions) {
 	o.Settings = map[string]any{"partitions": map[string]any{"ahead": 6, "ttl": "2d", "every": "1s"}}
+}
+
+// wantKept fails the test if the relay has dropped a day.
+func wantKept(r *cdctest.Rig, day time.Time) {
+	for line := range strings.Lines(r.Relay.Log()) {
+		if strings.Contains(line, "change=dropped") && strings.Contains(line, day.UTC().Format("20060102")) {
+			r.Violation(cdctest.Unpublished, "%s", strings.TrimSpace(line))
+		}
+	}
 }
 
 // awaitRows waits until the table of a day has n rows; -1: it does not exist.
@@ -138,8 +148,7 @@ func keptWhileTheRelayLags(broker *testenv.Broker, rigs []*cdctest.Rig) {
 		release[i]()
 	}
 	for i, r := range rigs {
-		awaitKept(r)
-		awaitRows(r, maintainedBy(r), old, len(events[i]))
+		awaitUnpublished(r, old, len(events[i]))
 		r.Kill()
 	}
 	rigs[0].Must(broker.Resume())
@@ -151,6 +160,13 @@ func keptWhileTheRelayLags(broker *testenv.Broker, rigs []*cdctest.Rig) {
 		r.AwaitEvents(r.Append("k", 20))
 		r.AwaitCount(len(events[i]) + 20)
 	}
+}
+
+// awaitUnpublished waits until the relay keeps a day past its TTL, with the n events that it has not published.
+func awaitUnpublished(r *cdctest.Rig, day time.Time, n int) {
+	defer wantKept(r, day)
+	awaitKept(r)
+	awaitRows(r, maintainedBy(r), day, n)
 }
 
 func awaitKept(r *cdctest.Rig) {

@@ -2,6 +2,7 @@ package faults
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -59,10 +60,15 @@ func deleting(o *cdctest.RigOptions) {
 	o.Settings = map[string]any{"retention": map[string]any{"delete": map[string]any{"older_than": "30d", "batch": 50, "pause": "1ms", "every": "500ms"}}}
 }
 
+// awaitCount waits until so many rows are left. No row comes back.
 func awaitCount(r *cdctest.Rig, db queried, want int) {
 	r.Await(fmt.Sprintf("%d rows", want), func(ctx context.Context) (bool, error) {
 		var n int
 		err := db.Query(ctx, []any{&n}, "SELECT count(*) FROM outbox")
+		if err == nil && n < want {
+			r.Violation(cdctest.Unpublished, "%d rows are left, want %d", n, want)
+			err = errors.New("rows were deleted")
+		}
 		return n == want, err
 	})
 }
@@ -112,7 +118,7 @@ func TestOldRowsAreDeletedOnceRelayed(t *testing.T) {
 			awaitCount(r, db, len(young))
 			r.Must(r.Reader.CatchUp(r.Within(time.Minute)))
 			if after, n := r.Reader.Count(); n != len(events)+len(young) || after != before+len(young) {
-				t.Errorf("%d records of %d events, %d before the last %d; %s", after, n, before, len(young), out)
+				r.Violation(cdctest.Phantom, "%d records of %d events, %d before the last %d; %s", after, n, before, len(young), out)
 			}
 		})
 	}

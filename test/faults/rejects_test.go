@@ -131,7 +131,7 @@ func TestStopAtRejectedEvent(t *testing.T) {
 					r.Must(r.Reader.CatchUp(r.Within(time.Minute)))
 					for _, e := range behind { // order is per topic
 						if bad.Topic == "" && r.Reader.Has(e.ID) {
-							t.Errorf("event %d of key k was published, after the one that stopped the relay", e.Seq)
+							r.Violation(cdctest.Order, "event %d of key k was published, after the one that stopped the relay", e.Seq)
 						}
 					}
 					r.Fault("stop")

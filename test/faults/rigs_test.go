@@ -1,7 +1,9 @@
 package faults
 
 import (
+	"bytes"
 	"fmt"
+	"os"
 	"testing"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
@@ -68,6 +70,27 @@ func loaded(rigs []*cdctest.Rig) []*cdctest.Load {
 func verify(rigs []*cdctest.Rig) {
 	for _, r := range rigs {
 		r.Verify()
+	}
+}
+
+// once is Verify where no event is repeated.
+func once(t *testing.T, r *cdctest.Rig) {
+	t.Helper()
+	repeats(t, r, 0)
+}
+
+// repeats is Verify where that many events are repeated. More are a violation, unless a stop gave up on a busy machine; fewer only say
+// that the fault came too late.
+func repeats(t *testing.T, r *cdctest.Rig, want int) {
+	t.Helper()
+	report := r.Verify()
+	log, err := os.ReadFile(r.Relay.LogPath())
+	r.Must(err)
+	switch gaveUp := bytes.Contains(log, []byte("not everything in flight")); {
+	case report.Duplicates > want && !gaveUp:
+		r.Violation(cdctest.Duplicates, "%d events were repeated, want %d", report.Duplicates, want)
+	case report.Duplicates != want:
+		t.Errorf("%s: %d events were repeated, want %d", r.Topic, report.Duplicates, want)
 	}
 }
 
