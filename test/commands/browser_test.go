@@ -19,6 +19,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
@@ -189,7 +190,7 @@ func TestPageInBrowser(t *testing.T) {
 	b.do(chromedp.Click("//button[text()='Drop']"), chromedp.WaitVisible("#confirm-yes", chromedp.ByQuery), chromedp.Click("#confirm-yes", chromedp.ByQuery))
 	b.shows("#letters", "No dead letters")
 	if !slices.ContainsFunc(s.consume(s.name, events()+1), func(r *kgo.Record) bool { return header(r, "ce_id") == eventID(3) }) {
-		t.Error("what was retried is not in Kafka")
+		cdctest.Violation(t, cdctest.Lost, "what was retried is not in Kafka")
 	}
 	b.mu.Lock()
 	if len(b.wrong) > 0 {

@@ -60,7 +60,7 @@ func TestReauthentication(t *testing.T) {
 				t.Errorf("%d tokens in three lives", issued)
 			}
 			if report := r.Verify(); report.Duplicates != 0 {
-				t.Errorf("%d repeats", report.Duplicates)
+				r.Violation(cdctest.Duplicates, "%d repeats", report.Duplicates)
 			}
 			if log := r.Relay.Log(); strings.Contains(log, "kafka does not answer") || strings.Contains(log, "producer ID is needed") {
 				t.Error("a connection was closed") // the log follows
