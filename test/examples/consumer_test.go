@@ -3,6 +3,7 @@ package examples
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -122,7 +123,8 @@ func (c *consumer) await(t *testing.T, n, most int64) {
 	err := cdctest.Await(ctx, fmt.Sprintf("%d orders", n), func(ctx context.Context) (bool, error) {
 		count, _ := c.revenue(ctx, t)
 		if count > most {
-			return false, fmt.Errorf("%d orders were counted, there are %d", count, most)
+			cdctest.Violation(t, cdctest.Duplicates, "%d orders were counted, there are %d", count, most)
+			return false, errors.New("orders were counted twice")
 		}
 		return count >= n, nil
 	})

@@ -9,6 +9,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
@@ -48,11 +49,11 @@ func TestInvoices(t *testing.T) {
 	transact(t, kafka.Bootstrap(), []*kgo.Record{{Topic: "orders", Key: []byte("o-1"), Value: []byte(`{"total": 0}`)}}, true) // behind any repeat
 	invoices.await(orders + 1)
 	if invoices.total != orders+1 {
-		t.Errorf("%d invoices for %d orders", invoices.total, orders+1)
+		cdctest.Violation(t, cdctest.Duplicates, "%d invoices for %d orders", invoices.total, orders+1)
 	}
 	for amount, n := range invoices.count {
 		if n != 1 {
-			t.Errorf("%d invoices of %s", n, amount)
+			cdctest.Violation(t, cdctest.Duplicates, "%d invoices of %s", n, amount)
 		}
 	}
 }
