@@ -73,7 +73,7 @@ func invalidatedRunning(t *testing.T, r *cdctest.Rig, db *cdctest.Postgres) {
 	invalidate(t, r, db)
 }
 
-// invalidate makes the server remove WAL that the slot needs.
+// invalidate makes the server remove WAL that the slot needs, and what other slots on it need: no test that calls it is parallel.
 func invalidate(t *testing.T, r *cdctest.Rig, db *cdctest.Postgres) {
 	t.Helper()
 	keep := func(ctx context.Context, setting string) error {

@@ -17,7 +17,6 @@ import (
 //
 //covers:postgres 12 13 14 events both
 func TestRepairOfPosition(t *testing.T) {
-	t.Parallel()
 	for name, lose := range map[string]func(*testing.T, *cdctest.Rig, *cdctest.Postgres){
 		"slot recreated":   recreated,
 		"slot invalidated": invalidatedDown,
