@@ -135,6 +135,8 @@ type publishedTable struct {
 	// As is the table that it is a partition of and as whose its rows are published; "" where they are its own.
 	As    string `json:"as"`
 	Types []uint32
+	// Child is a table that inherits from it and is no partition; "" if there is none.
+	Child string `json:"child"`
 }
 
 // publicationQuery returns the publication and, for each tracked table, how it stands in it. Columns
@@ -143,7 +145,7 @@ const publicationQuery = `
 SELECT to_jsonb(p) || jsonb_build_object('xmin', p.xmin::text),
   COALESCE((SELECT jsonb_agg(jsonb_build_object(
       'oid', c.oid::bigint, 'name', n.nspname || '.' || c.relname, 'kind', c.relkind, 'persistence', c.relpersistence,
-      'as', %[2]s, 'published', p.puballtables OR pr.oid IS NOT NULL OR pn.row IS NOT NULL,
+      'as', %[2]s, 'child', %[3]s, 'published', p.puballtables OR pr.oid IS NOT NULL OR pn.row IS NOT NULL,
       'filter', to_jsonb(pr) ->> 'prqual' IS NOT NULL, 'columns', to_jsonb(pr) ->> 'prattrs' IS NOT NULL,
       'rows', concat_ws(' ', pr.oid, pr.xmin, pn.row),
       'Types', (SELECT jsonb_agg(a.atttypid::bigint) FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped)))
@@ -161,6 +163,11 @@ const publishedAs = `CASE WHEN p.pubviaroot THEN (
         WHERE a.oid <> c.oid AND (p.puballtables%s
           OR EXISTS (SELECT FROM pg_publication_rel ar WHERE ar.prpubid = p.oid AND ar.prrelid = a.oid))
         ORDER BY a.height DESC LIMIT 1) END`
+
+// inheritor is a table that inherits from c, which is not partitioned.
+const inheritor = `CASE WHEN c.relkind = 'r' THEN (
+        SELECT format('%I.%I', hn.nspname, h.relname) FROM pg_inherits JOIN pg_class h ON h.oid = inhrelid
+        JOIN pg_namespace hn ON hn.oid = h.relnamespace WHERE inhparent = c.oid ORDER BY 1 LIMIT 1) END`
 
 const (
 	asOfSchemaSince15 = ` OR EXISTS (SELECT FROM pg_publication_namespace s WHERE s.pnpubid = p.oid AND s.pnnspid = an.oid)`
@@ -181,7 +188,7 @@ func readPublication(ctx context.Context, conn *pgx.Conn, name string, tables []
 		ViaRoot   bool            `json:"pubviaroot"`
 	}
 	var doc, list []byte
-	err := conn.QueryRow(ctx, fmt.Sprintf(publicationQuery, schemas, fmt.Sprintf(publishedAs, asOfSchema)), name, tables).Scan(&doc, &list)
+	err := conn.QueryRow(ctx, fmt.Sprintf(publicationQuery, schemas, fmt.Sprintf(publishedAs, asOfSchema), inheritor), name, tables).Scan(&doc, &list)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return publicationState{problem: missingPublication(name)}, nil
 	}
@@ -217,6 +224,15 @@ func missingPublication(name string) error {
 // UnfitTable is the reason when no publication can hold a configured table.
 const UnfitTable = "unfit_table"
 
+// inherited says that rows of a table may be in another one, whose inserts are published under its own name or not at all. quoted
+// and child are in SQL.
+func inherited(table, quoted, child string) error {
+	return cdc.ConfigError(UnfitTable,
+		"drop the trigger or rule that inserts into "+child+", publish its rows by moving them (WITH moved AS (DELETE FROM ONLY "+child+" RETURNING *) INSERT INTO "+quoted+
+			" SELECT * FROM moved), then run ALTER TABLE "+child+" NO INHERIT "+quoted,
+		"table %s inherits from table %s, so that its rows appear there, but are not published and would be deleted unpublished", child, table)
+}
+
 // publicationProblem returns the first reason why some insert would not arrive; nil: none.
 func publicationProblem(name string, tables []string, found []publishedTable, insert, viaRoot bool) error {
 	bad := func(fix, format string, args ...any) error {
@@ -241,6 +257,8 @@ func publicationProblem(name string, tables []string, found []publishedTable, in
 			return cdc.ConfigError(UnfitTable, "name the table that is inserted into in tables[].name", "%s is not a table but a view or the like, so inserts into it are not in the WAL", table)
 		case t.Persistence != "p":
 			return cdc.ConfigError(UnfitTable, "run ALTER TABLE "+quoted+" SET LOGGED", "table %s is not logged, so its rows never reach the WAL", table)
+		case t.Child != "":
+			return inherited(table, quoted, t.Child)
 		case t.As != "":
 			return bad("set tables[].name to "+t.As, "publication %q publishes the rows of %s as rows of %s, of which it is a partition (publish_via_partition_root)", name, table, t.As)
 		case !t.Published:

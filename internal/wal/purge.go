@@ -41,7 +41,8 @@ func (r *Rows) Name() string { return r.o.Table }
 
 const describeRows = `SELECT relkind = 'p', coalesce(has_table_privilege(c.oid, 'DELETE') AND has_table_privilege(c.oid, 'SELECT'), false),
 	coalesce(format_type(k.atttypid, k.atttypmod), ''), coalesce(t.typname IN ('timestamptz', 'timestamp', 'date'), false),
-	EXISTS (SELECT FROM pg_index WHERE indrelid = c.oid AND indisunique AND indisvalid AND indpred IS NULL AND indnkeyatts = 1 AND indkey[0] = k.attnum)
+	EXISTS (SELECT FROM pg_index WHERE indrelid = c.oid AND indisunique AND indisvalid AND indpred IS NULL AND indnkeyatts = 1 AND indkey[0] = k.attnum),
+	coalesce(` + inheritor + `, '')
 	FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace
 	LEFT JOIN pg_attribute k ON k.attrelid = c.oid AND k.attname = $2 AND NOT k.attisdropped
 	LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = $3 AND NOT a.attisdropped LEFT JOIN pg_type t ON t.oid = a.atttypid
@@ -53,7 +54,8 @@ func (r *Rows) Verify(ctx context.Context) error {
 		return cdc.Fixable("point source.postgres.dsn at the primary", "old rows of %s: %s is a standby, which takes no writes", r.o.Table, r.db.Server.Address)
 	}
 	var partitioned, may, timed, unique bool
-	err := r.db.conn.QueryRow(ctx, describeRows, r.o.Table, r.o.Key, r.o.At).Scan(&partitioned, &may, &r.keyType, &timed, &unique)
+	var child string
+	err := r.db.conn.QueryRow(ctx, describeRows, r.o.Table, r.o.Key, r.o.At).Scan(&partitioned, &may, &r.keyType, &timed, &unique, &child)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return cdc.Fixable("correct tables[].name, or create the table", "table %s does not exist", r.o.Table)
@@ -62,6 +64,8 @@ func (r *Rows) Verify(ctx context.Context) error {
 	case partitioned:
 		return cdc.Fixable("set partitions in place of retention.delete; drop the partitions of other software with its own means",
 			"table %s has partitions, which are dropped as a whole: its rows are not deleted", r.o.Table)
+	case child != "":
+		return inherited(r.o.Table, r.o.SQL, child)
 	case !timed:
 		return cdc.Fixable("map created_at to a column with the time of the INSERT", "column %s of table %s is no date and no timestamp, so it does not tell which rows are old", r.o.At, r.o.Table)
 	case !unique:

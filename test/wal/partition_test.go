@@ -12,7 +12,8 @@ import (
 )
 
 // A table whose rows are published under another table's name is refused by check and at the start, because its rows would
-// be ignored as those of a table that is not configured.
+// be ignored as those of a table that is not configured. So is a table with one that inherits from it, to which a trigger may
+// route rows.
 func TestLeafPartitionIsRefused(t *testing.T) {
 	for name, tt := range map[string]struct {
 		publication string // its tables and options
@@ -30,6 +31,9 @@ func TestLeafPartitionIsRefused(t *testing.T) {
 		"each its own rows":        {"TABLE part, root", "public.part", ""},
 		"the root":                 {"TABLE root WITH (publish_via_partition_root)", "public.root", ""},
 		"root as its partitions":   {"TABLE root", "public.root", "publish_via_partition_root = true"},
+		"a table without heirs":    {"TABLE plain", "public.plain", ""},
+		"a table with an heir":     {"TABLE parent", "public.parent", "ALTER TABLE public.heir NO INHERIT \"public\".\"parent\""},
+		"an heir":                  {"TABLE heir", "public.heir", ""},
 		"a partition of it":        {"TABLE part WITH (publish_via_partition_root)", "public.root", "ADD TABLE"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -39,6 +43,7 @@ func TestLeafPartitionIsRefused(t *testing.T) {
 			d.exec("CREATE TABLE part PARTITION OF root FOR VALUES IN ('1')")
 			d.exec("CREATE TABLE mid PARTITION OF root FOR VALUES IN ('2') PARTITION BY LIST (payload)")
 			d.exec("CREATE TABLE leaf PARTITION OF mid FOR VALUES IN ('2')")
+			d.exec("CREATE TABLE plain (payload bytea); CREATE TABLE parent (payload bytea); CREATE TABLE heir () INHERITS (parent)")
 			d.exec("CREATE PUBLICATION " + d.name + " FOR " + tt.publication)
 			o := wal.Options{Slot: d.name, Tables: []string{tt.table}, DSN: func(context.Context) (string, error) { return server.DSN(d.name, ""), nil }, Publication: d.name}
 			found, _ := wal.Check(t.Context(), o, none)
@@ -59,7 +64,7 @@ func TestLeafPartitionIsRefused(t *testing.T) {
 				t.Fatalf("refused: %v; check: %s", err, checked)
 			case tt.fix == "":
 				tailing(t, s, q)
-				d.exec("INSERT INTO root VALUES ('1'), ('2')")
+				d.exec("INSERT INTO root VALUES ('1'), ('2'); INSERT INTO plain VALUES ('1'); INSERT INTO heir VALUES ('1')")
 				q.waitCount(t, 1)
 			case !errors.As(err, &stop) || stop.Class != cdc.ClassConfig || !strings.Contains(cdc.Explain(err), tt.fix) || !strings.Contains(checked, tt.fix):
 				t.Errorf("start: %v; check: %s; want the fix %q", err, checked, tt.fix)

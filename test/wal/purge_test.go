@@ -91,10 +91,11 @@ func TestOldRowsThatCannotBeDeleted(t *testing.T) {
 		{"CREATE TABLE events (id int, at timestamptz); CREATE UNIQUE INDEX ON events (abs(id))", "", "create a unique index"},
 		{"CREATE TABLE events (id int PRIMARY KEY, at bigint)", "", "map created_at"},
 		{"CREATE TABLE events (id int PRIMARY KEY, at date) PARTITION BY RANGE (id)", "", "set partitions in place"},
+		{"CREATE TABLE events (id int PRIMARY KEY, at date); CREATE TABLE heir () INHERITS (events)", "", "ALTER TABLE public.heir NO INHERIT public.events"},
 		{"CREATE TABLE events (id int PRIMARY KEY, at date); GRANT SELECT ON events TO " + role, role, "GRANT SELECT, DELETE ON public.events TO"},
 		{"CREATE TABLE events (id int PRIMARY KEY, at date); GRANT SELECT, DELETE ON events TO " + role, role, ""},
 	} {
-		d.exec("DROP TABLE IF EXISTS events; DROP TABLE IF EXISTS others; " + tt.sql)
+		d.exec("DROP TABLE IF EXISTS events CASCADE; DROP TABLE IF EXISTS others; " + tt.sql)
 		_, err := d.rows(tt.role)
 		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(cdc.Explain(err), tt.want) {
 			t.Errorf("%s: %v; want %q", tt.sql, err, tt.want)
