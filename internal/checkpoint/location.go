@@ -38,14 +38,14 @@ func (l location) refuse(next cdc.Checkpoint, stored content) error {
 	case !stored.reset && !stored.Source.Same(next.Source):
 		return cdc.Stop(cdc.ClassPosition, "foreign_checkpoint", fmt.Errorf("%s holds the checkpoint of another source (%s; this one is %s)",
 			l.name, describe(stored.Source), describe(next.Source)),
-			"give each relay its own "+l.setting+", or run 'cdc-relay position reset' if this database has replaced the other one")
+			"give each relay its own "+l.setting+", or run `cdc-relay position reset` if this database has replaced the other one")
 	case supersedes(next, stored.Checkpoint):
 		return nil
 	case stored.reset:
 		return cdc.Stop(cdc.ClassFenced, "fenced", &failure{
 			text: fmt.Sprintf("%s was reset at %s while this relay (generation %d) ran", l.name, stored.SavedAt.Format(time.RFC3339), next.Generation),
 			err:  cdc.ErrFenced,
-		}, "start it again once it is clear where it is to begin, and stop it before the next 'cdc-relay position reset' or 'cdc-relay teardown'")
+		}, "start it again once it is clear where it is to begin, and stop it before the next `cdc-relay position reset` or `cdc-relay teardown`")
 	default:
 		return cdc.Stop(cdc.ClassFenced, "fenced", fmt.Errorf(
 			"another relay has taken over: %s was written by generation %d, sequence %d, at %s and ours is generation %d, sequence %d: %w",
@@ -61,7 +61,7 @@ func (l location) changed() error {
 
 // unusable returns the error for stored content that is not a usable checkpoint.
 func (l location) unusable(err error) error {
-	fix := fmt.Sprintf("restore a good copy, set %s to another location, or run 'cdc-relay position reset' to continue from the slot, or on MySQL and MariaDB to choose a new start", l.setting)
+	fix := fmt.Sprintf("restore a good copy, set %s to another location, or run `cdc-relay position reset` to continue from the slot, or on MySQL and MariaDB to choose a new start", l.setting)
 	if errors.Is(err, errNewer) {
 		fix = "run the cdc-relay that wrote it, or a newer one"
 	}

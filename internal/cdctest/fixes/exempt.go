@@ -1,0 +1,25 @@
+package fixes
+
+// exemption says why no test follows a move of a fix.
+type exemption struct {
+	// fix is its name, or the name of its package and "." for all of the package; move "*" stands for all moves.
+	fix, move, why string
+}
+
+func exemptions() []exemption {
+	return append([]exemption{}, pending()...)
+}
+
+// exempt says why a move needs no test; "" if it needs one.
+func (f *Fix) exempt(move string) string {
+	for _, e := range exemptions() {
+		if f.matches(e, move) {
+			return e.why
+		}
+	}
+	return ""
+}
+
+func (f *Fix) matches(e exemption, move string) bool {
+	return f.has(e.fix) && (e.move == move || e.move == "*")
+}
