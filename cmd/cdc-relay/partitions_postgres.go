@@ -14,10 +14,18 @@ func routines(tables []outboxTable) map[string]wal.Routine {
 	names := map[string]wal.Routine{}
 	for _, t := range tables {
 		if !t.foreign() {
-			names[t.name.String()] = wal.Routine{Name: outbox.PostgresRoutine(t.name).SQL(), Body: outbox.PostgresRoutineBody(t.name)}
+			names[t.name.String()] = routineOf(t.name)
 		}
 	}
 	return names
+}
+
+func routineOf(table outbox.Name) wal.Routine {
+	r := wal.Routine{Name: outbox.PostgresRoutine(table).SQL(), Body: outbox.PostgresRoutineBody(table)}
+	if former, begin := outbox.FormerPostgresRoutine(table); former.SQL() != r.Name {
+		r.Former, r.FormerBegin = former.SQL(), begin
+	}
+	return r
 }
 
 func (p *postgres) partitions(dsn connString, owner bool, load cdc.Loader) (retention.Tables, error) {
@@ -42,17 +50,18 @@ func (p *postgres) maintainable(ctx context.Context, db *wal.Database, owner boo
 		if t.foreign() {
 			continue
 		}
-		routine := outbox.PostgresRoutine(t.name)
+		routine := routineOf(t.name)
 		if owner {
-			routine = outbox.TemporaryRoutine(t.name)
+			temporary := outbox.TemporaryRoutine(t.name)
+			routine = wal.Routine{Name: temporary.SQL()}
 			if err := db.Become(ctx, t.name.String()); err != nil {
 				return nil, err
 			}
-			if err := db.Exec(ctx, "create a temporary routine", outbox.PostgresMaintenance(t.name, routine).SQL); err != nil {
+			if err := db.Exec(ctx, "create a temporary routine", outbox.PostgresMaintenance(t.name, temporary).SQL); err != nil {
 				return nil, err
 			}
 		}
-		parts := db.Partitions(t.name.String(), routine.SQL(), p.wal.Slot, load)
+		parts := db.Partitions(t.name.String(), routine, p.wal.Slot, load)
 		if err := parts.Maintainable(ctx); err != nil {
 			return nil, err
 		}

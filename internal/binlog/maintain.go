@@ -230,6 +230,7 @@ const (
 	erNoSuchRoutine    = 1305
 	erRoutineAccess    = 1370
 	erExchangeMismatch = 1731
+	erYoung            = 45024 // outbox.MySQLYoung
 )
 
 // missing reports whether err says that the user may not call the routine.
@@ -249,7 +250,9 @@ func (p *Partitions) changeError(doing string, err error) error {
 		return cdc.Fixable("run `cdc-relay setup` with the owner's connection string, or use `cdc-relay partitions run --owner-dsn` from a timer",
 			"table %s: %s: user %s may not call the routine that maintains the partitions, or that is not this version's (%s)", p.Table, doing, p.db.Server.Role, cmp.Or(said, err.Error()))
 	case code == erTableExists:
-		return cdc.Fixable("rename or drop it", "table %s: %s: a table of that name is in the way (%s)", p.Table, doing, said)
+		return cdc.Fixable("rename that table with RENAME TABLE", "table %s: %s: a table of that name is in the way (%s)", p.Table, doing, said)
+	case code == erYoung:
+		return cdc.Fixable("wait until it is a day old, or use `cdc-relay partitions run --owner-dsn`", "table %s: %s: the relay's user drops no rows of the last 24 hours (%s)", p.Table, doing, said)
 	case code == erExchangeMismatch:
 		schema, table, _ := strings.Cut(p.Table, ".")
 		return cdc.Fixable("run ALTER TABLE "+mysqlName(schema)+"."+mysqlName(table)+" FORCE, ALGORITHM = INPLACE, LOCK = NONE, which copies the table while writers go on; in future add columns with ALGORITHM = INPLACE",

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"hash/fnv"
+	"strconv"
 	"strings"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
@@ -51,6 +52,10 @@ func mysqlRoutineText(table, routine Name, f cdc.Flavor) *strings.Replacer {
 	taken := mysqlLiteral(mysqlTaken(table))
 	noted := fmt.Sprintf("SUBSTR(table_comment, CHAR_LENGTH(%s) + %d, %d)", taken, len("2006-01-02 15:04:05, noted ")+1, len("2006-01-02 15:04:05"))
 	outbox, spare := table.MySQL(), mysqlPart(table, "spare")
+	age := "24" // of youngest
+	if routine == MySQLOnceRoutine(table) {
+		age = "0"
+	}
 	return strings.NewReplacer(
 		"{routine}", mysqlLiteral(routine.Table), "{schema}", mysqlLiteral(table.Schema), "{table}", mysqlLiteral(table.Table), "{lock}", mysqlLiteral(MySQLPartitionLock(table)),
 		"{taken}", taken, "{ours}", "CAST(LEFT(table_comment, CHAR_LENGTH("+taken+")) AS BINARY) = CAST("+taken+" AS BINARY)",
@@ -59,13 +64,18 @@ func mysqlRoutineText(table, routine Name, f cdc.Flavor) *strings.Replacer {
 		"{alter}", mysqlLiteral("ALTER TABLE "+outbox+" "), "{alter_spare}", mysqlLiteral("ALTER TABLE "+spare.MySQL()+" "),
 		"{like}", mysqlLiteral("CREATE TABLE "+spare.MySQL()+" LIKE "+outbox), "{drop_spare}", mysqlLiteral("DROP TABLE "+spare.MySQL()),
 		"{with_spare}", mysqlLiteral("` WITH TABLE "+spare.MySQL()), "{database}", mysqlLiteral(QuoteMySQL(table.Schema)+"."),
+		"{end}", "CAST(SUBSTR(table_comment, CHAR_LENGTH("+taken+") + 1, 19) AS DATETIME)", "{age}", age, "{young}", strconv.Itoa(MySQLYoung),
 		"{prefix}", mysqlLiteral(mysqlPart(table, "").Table),
 	)
 }
 
+// MySQLYoung is the error number by which the procedure refuses to drop what was a part of the table within the last 24 hours.
+const MySQLYoung = 45024
+
 // MySQLMaintenance returns the statements that create the procedure that maintains a table's daily partitions. It runs with
 // the rights of the user that creates it, so that the relay's user needs none: it takes an action and a name, and touches
-// only the table and what it took out of it.
+// only the table and what it took out of it. It drops nothing that was a part of the table within the last 24 hours, unless it is
+// [MySQLOnceRoutine], whose caller is the owner.
 //
 // Each call changes one thing, because every ALTER commits: whatever ends between two calls, the next pass goes on. A
 // partition is never dropped, since a row may be inserted between a look and the drop: its rows are exchanged with an empty
@@ -88,7 +98,8 @@ func MySQLMaintenance(f cdc.Flavor, table, routine Name) []Statement {
 //
 // The others need the lock. make splits the day off pmax. spare, flat and exchange swap a partition for an empty table, and
 // finish gives that table its name, with a GTID set behind all its rows: the exchange waited for the transactions that wrote
-// them. A set that is too long for the comment is left out. merge makes the first two partitions one.
+// them. A set that is too long for the comment is left out. The exchange verifies that the end in the comment is that of the
+// partition: it tells drop the age of the rows; that of pmax is when it was taken out, since it may hold rows of any time. merge makes the first two partitions one.
 const mysqlRoutineBody = `(
   IN action VARCHAR(16) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, IN part VARCHAR(64) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
 SQL SECURITY DEFINER
@@ -123,10 +134,15 @@ BEGIN
     ELSEIF action = 'spare' THEN
       SET ddl = {like};
     ELSEIF action = 'flat' THEN
+      IF EXISTS (SELECT 1 FROM {spare}) THEN
+        SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'the spare table is not empty';
+      END IF;
       SET ddl = CONCAT({alter_spare}, 'COMMENT = ', QUOTE(CONCAT({taken}, until, ', noted ', UTC_TIMESTAMP())), ' REMOVE PARTITIONING');
     ELSEIF action = 'exchange' THEN
       IF EXISTS (SELECT 1 FROM {spare}) THEN
         SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'the spare table is not empty';
+      ELSEIF NOT EXISTS (SELECT 1 FROM information_schema.tables WHERE table_schema = {schema} AND table_name = {spare_name} AND {ours} AND {end} >= until - INTERVAL 10 MINUTE) THEN
+        SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'the spare table was made for another partition';
       END IF;
       SET ddl = CONCAT({alter}, 'EXCHANGE PARTITION ` + "`', REPLACE(part, '`', '``')" + `, {with_spare});
     ELSEIF action = 'finish' THEN
@@ -161,9 +177,11 @@ BEGIN
       END IF;
       SET ddl = CONCAT({alter}, 'REORGANIZE PARTITION ` + "`', REPLACE(base, '`', '``'), '`, `', REPLACE(name, '`', '``'), '` INTO (PARTITION `', REPLACE(name, '`', '``'), '`" + ` VALUES LESS THAN (''', DATE(until), '''))');
     ELSEIF action = 'drop' THEN
-      SELECT table_name INTO name FROM information_schema.tables WHERE table_schema = {schema} AND CAST(table_name AS BINARY) = CAST(part AS BINARY) AND {ours};
+      SELECT table_name, {end} INTO name, until FROM information_schema.tables WHERE table_schema = {schema} AND CAST(table_name AS BINARY) = CAST(part AS BINARY) AND {ours};
       IF name IS NULL THEN
         SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'no table that was taken out';
+      ELSEIF COALESCE(until + INTERVAL {age} HOUR > UTC_TIMESTAMP(), TRUE) THEN
+        SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = {young}, MESSAGE_TEXT = 'it was a part of the table within the last 24 hours';
       END IF;
       SET ddl = CONCAT('DROP TABLE ', {database}, ` + "'`', REPLACE(name, '`', '``'), '`'" + `);
     ELSE

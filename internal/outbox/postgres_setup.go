@@ -187,7 +187,8 @@ func PostgresTeardown(o TeardownOptions) Steps {
 		"WHERE slot_name = " + literal(o.Slot)}}}
 	owner := Step{RunnerOwner, []Statement{{SQL: "DROP PUBLICATION IF EXISTS " + Quote(o.Publication)}}}
 	for _, t := range o.Drop {
-		owner.Statements = append(owner.Statements, Statement{SQL: "DROP TABLE IF EXISTS " + t.SQL()}, dropTakenOut(t), dropMaintenance(t))
+		owner.Statements = append(owner.Statements, Statement{SQL: "DROP TABLE IF EXISTS " + t.SQL()}, dropTakenOut(t))
+		owner.Statements = append(owner.Statements, dropMaintenance(t)...)
 	}
 	if len(o.Drop) > 0 {
 		owner.Statements = append(owner.Statements, dropPartitionSchema())

@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -93,7 +94,7 @@ func PostgresTable(o TableOptions) (Script, error) {
 	if o.Partition == PartitionDaily {
 		s.Up = append(s.Up, Statement{SQL: "CREATE SCHEMA IF NOT EXISTS " + partitionSchema}, createPartitions(&o))
 		s.Up = append(s.Up, postgresMaintenance(o.Name)...)
-		s.Down = append(s.Down, dropMaintenance(o.Name), dropPartitionSchema())
+		s.Down = append(append(s.Down, dropMaintenance(o.Name)...), dropPartitionSchema())
 	}
 	return s, nil
 }
@@ -143,7 +144,8 @@ BEGIN
   FOR day IN 0..%d LOOP
     since := timestamptz '%s 00:00+00' + day * interval '24 hours';
     part := %s || quote_ident(%s || to_char(since AT TIME ZONE 'UTC', 'YYYYMMDD'));
-    CONTINUE WHEN EXISTS (SELECT FROM pg_inherits WHERE inhrelid = to_regclass(part));
+    CONTINUE WHEN EXISTS (SELECT FROM pg_inherits JOIN pg_class c ON c.oid = inhrelid
+      WHERE inhparent = outbox::regclass AND right(relname, 9) = to_char(since AT TIME ZONE 'UTC', '_YYYYMMDD'));
     EXECUTE format('CREATE TABLE IF NOT EXISTS %%s (LIKE %%s INCLUDING ALL EXCLUDING IDENTITY)', part, outbox);
     EXECUTE format('ALTER TABLE %%s ADD CONSTRAINT bound CHECK (created_at >= %%L AND created_at < %%L)',
       part, since, since + interval '24 hours');
@@ -152,7 +154,8 @@ BEGIN
     EXECUTE format('ALTER TABLE %%s DROP CONSTRAINT bound', part);
   END LOOP;
   part := %s || quote_ident(%s);
-  IF NOT EXISTS (SELECT FROM pg_inherits WHERE inhrelid = to_regclass(part)) THEN
+  IF NOT EXISTS (SELECT FROM pg_inherits JOIN pg_class c ON c.oid = inhrelid
+      WHERE inhparent = outbox::regclass AND pg_get_expr(relpartbound, c.oid) = 'DEFAULT') THEN
     EXECUTE format('CREATE TABLE IF NOT EXISTS %%s (LIKE %%s INCLUDING ALL EXCLUDING IDENTITY)', part, outbox);
     EXECUTE format('ALTER TABLE %%s ATTACH PARTITION %%s DEFAULT', outbox, part);
   END IF;
@@ -163,8 +166,21 @@ END`,
 }
 
 // dropMaintenance drops the function that maintains the partitions. IF EXISTS covers a schema that does not exist.
-func dropMaintenance(table Name) Statement {
-	return Statement{SQL: "DROP FUNCTION IF EXISTS " + PostgresRoutine(table).SQL() + "(text, timestamp)"}
+func dropMaintenance(table Name) []Statement {
+	return append([]Statement{{SQL: "DROP FUNCTION IF EXISTS " + PostgresRoutine(table).SQL() + "(text, timestamp)"}}, dropFormerMaintenance(table)...)
+}
+
+// dropFormerMaintenance drops the function of an earlier version under another name, if it is this table's.
+func dropFormerMaintenance(table Name) []Statement {
+	former, begin := FormerPostgresRoutine(table)
+	if former == PostgresRoutine(table) {
+		return nil
+	}
+	return []Statement{{SQL: block(fmt.Sprintf(`BEGIN
+  IF EXISTS (SELECT FROM pg_proc JOIN pg_namespace n ON n.oid = pronamespace WHERE nspname = %s AND proname = %s AND starts_with(prosrc, %s)) THEN
+    DROP FUNCTION %s(text, timestamp);
+  END IF;
+END`, literal(former.Schema), literal(former.Table), literal(begin), former.SQL()))}}
 }
 
 // dropPartitionSchema drops the schema unless another outbox table uses it.
@@ -186,9 +202,20 @@ func PostgresDefaultPartition(table Name) Name {
 	return Name{Schema: partitionSchema, Table: partitionPrefix(table, len("20060102")) + "default"}
 }
 
-// partitionPrefix returns the prefix of a table's partitions: schema_table_, shortened and with a checksum if a name with
-// a rest of that length would be too long.
+// partitionPrefix returns the prefix of a table's partitions. No two tables share one: it is schema_table_ if neither name has an
+// underscore and a name with a rest of that length is not too long, and has a checksum of both names otherwise.
 func partitionPrefix(n Name, rest int) string {
+	prefix := n.Schema + "_" + n.Table
+	if len(prefix)+len("_") <= maxIdentifier-rest && strings.Count(prefix, "_") == 1 {
+		return prefix + "_"
+	}
+	sum := sha256.Sum256([]byte(n.Schema + "\x00" + n.Table))
+	room := maxIdentifier - rest - len("_01234567_")
+	return strings.ToValidUTF8(prefix[:min(len(prefix), room)], "") + fmt.Sprintf("_%x_", sum[:4])
+}
+
+// formerPrefix is the prefix of earlier versions, which app_eu.outbox and app.eu_outbox shared.
+func formerPrefix(n Name, rest int) string {
 	prefix := n.Schema + "_" + n.Table + "_"
 	room := maxIdentifier - rest
 	if len(prefix) <= room {

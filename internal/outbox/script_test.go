@@ -152,4 +152,23 @@ func TestPartitionNames(t *testing.T) {
 	if len(a.Table) > 63 || a == b || !strings.HasSuffix(a.Table, "_20260102") {
 		t.Errorf("long names: %s and %s", a, b)
 	}
+	seen := map[string]outbox.Name{}
+	for _, n := range []outbox.Name{
+		{Schema: "app_eu", Table: "outbox"},
+		{Schema: "app", Table: "eu_outbox"},
+		{Schema: "app", Table: "outbox"},
+		{Schema: "app_outbox", Table: "maintain"},
+		{Schema: strings.Repeat("a", 31) + "_b", Table: strings.Repeat("c", 30)},
+		{Schema: strings.Repeat("a", 31), Table: "b_" + strings.Repeat("c", 30)},
+		{Schema: strings.Repeat("a", 63), Table: "a"},
+		{Schema: strings.Repeat("a", 63), Table: "b"},
+		{Schema: strings.Repeat("a", 50), Table: "a"},
+	} {
+		for _, name := range []outbox.Name{outbox.PostgresPartition(n, day()), outbox.PostgresDefaultPartition(n), outbox.PostgresRoutine(n)} {
+			if other, ok := seen[name.Table]; ok || len(name.Table) > 63 {
+				t.Errorf("%s of %s, and of %s", name, n, other)
+			}
+			seen[name.Table] = n
+		}
+	}
 }

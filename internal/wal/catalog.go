@@ -203,7 +203,8 @@ func readPublication(ctx context.Context, conn *pgx.Conn, name string, tables []
 		fingerprint: fingerprint{ofPublication: fmt.Sprintf("%s %s", pub.OID, pub.XMin)},
 		problem:     publicationProblem(name, tables, found, pub.PubInsert, pub.ViaRoot),
 	}
-	for _, t := range found {
+	for i := range found {
+		t := &found[i]
 		st.fingerprint[t.Name] = fmt.Sprintf("%d %s", t.OID, t.Rows)
 		if t.As != "" { // since it was attached to another table
 			st.fingerprint[t.Name] += " " + t.As
@@ -243,8 +244,8 @@ func publicationProblem(name string, tables []string, found []publishedTable, in
 		return bad("run ALTER PUBLICATION "+pub+" SET (publish = 'insert')", "publication %q does not publish inserts", name)
 	}
 	byName := map[string]publishedTable{}
-	for _, t := range found {
-		byName[t.Name] = t
+	for i := range found {
+		byName[found[i].Name] = found[i]
 	}
 	for _, table := range tables {
 		t, ok := byName[table]

@@ -15,15 +15,16 @@ import (
 
 // Partitions are the daily partitions of one table, which the routine that setup makes maintains.
 type Partitions struct {
-	db                   *Database
-	table, routine, slot string
-	load                 cdc.Loader
+	db          *Database
+	table, slot string
+	routine     Routine
+	load        cdc.Loader
 }
 
-// Partitions returns the partitions of a table ("public.outbox"). routine is the name of the routine in SQL. What was taken out
-// counts as relayed once the slot, and the checkpoint that load finds, have passed it.
-func (d *Database) Partitions(table, routine, slot string, load cdc.Loader) *Partitions {
-	return &Partitions{d, table, routine, slot, load}
+// Partitions returns the partitions of a table ("public.outbox"). What was taken out counts as relayed once the slot, and the
+// checkpoint that load finds, have passed it.
+func (d *Database) Partitions(table string, routine Routine, slot string, load cdc.Loader) *Partitions {
+	return &Partitions{d, table, slot, routine, load}
 }
 
 // Name returns the table's name.
@@ -46,7 +47,29 @@ func (p *Partitions) Maintainable(ctx context.Context) error {
 	if !partitioned {
 		return cdc.Fixable("remove partitions from the configuration, or create the table with `cdc-relay setup`", "table %s does not exist or has no partitions", p.table)
 	}
+	if err := p.findRoutine(ctx); err != nil {
+		return err
+	}
 	return p.db.Exec(ctx, "prepare the connection", releaseEarly)
+}
+
+// findRoutine uses the routine that an earlier version made under another name, until setup replaces it.
+func (p *Partitions) findRoutine(ctx context.Context) error {
+	if p.routine.Former == "" {
+		return nil
+	}
+	const query = `SELECT count(*) > 0 FROM pg_proc JOIN pg_namespace n ON n.oid = pronamespace WHERE quote_ident(nspname) || '.' || quote_ident(proname) = $1 AND starts_with(prosrc, $2)`
+	for _, name := range []string{p.routine.Name, p.routine.Former} {
+		var found bool
+		if err := p.db.conn.QueryRow(ctx, query, name, p.routine.FormerBegin).Scan(&found); err != nil {
+			return fmt.Errorf("find the routine of table %s: %w", p.table, err)
+		}
+		if found {
+			p.routine.Name = name
+			return nil
+		}
+	}
+	return nil
 }
 
 // listPartitions reads the bounds of the partitions, and the comments of what the routine took out. The last but one column tells by
@@ -134,7 +157,7 @@ func (p *Partitions) Drop(ctx context.Context, part cdc.Partition) error {
 }
 
 func (p *Partitions) call(ctx context.Context, doing, action string, at time.Time) (n int64, err error) {
-	err = p.db.conn.QueryRow(ctx, "SELECT "+p.routine+"($1::text, $2::text::timestamp)", action, at.UTC().Format("2006-01-02 15:04:05")).Scan(&n)
+	err = p.db.conn.QueryRow(ctx, "SELECT "+p.routine.Name+"($1::text, $2::text::timestamp)", action, at.UTC().Format("2006-01-02 15:04:05")).Scan(&n)
 	if err != nil {
 		return 0, p.callError(fmt.Sprintf("table %s: %s", p.table, doing), err)
 	}
@@ -158,7 +181,9 @@ func (p *Partitions) callError(doing string, err error) error {
 		return cdc.Fixable("run `cdc-relay setup` with the owner's connection string, or use `cdc-relay partitions run --owner-dsn` from a timer",
 			"%s: role %q may not maintain the partitions (%s)", doing, p.db.Server.Role, pg.Message)
 	case stateDuplicateTable:
-		return cdc.Fixable("rename or drop it", "%s: a table of that name is in the way (%s)", doing, pg.Message)
+		return cdc.Fixable("rename that table with ALTER TABLE ... RENAME TO", "%s: a table of that name is in the way (%s)", doing, pg.Message)
+	case stateObjectInUse:
+		return cdc.Fixable("wait until it is a day old, or use `cdc-relay partitions run --owner-dsn`", "%s: the relay's role drops no rows of the last 24 hours (%s)", doing, pg.Message)
 	case stateDependentObjects:
 		return cdc.Fixable("drop what depends on it", "%s: %s (%s)", doing, pg.Message, strings.ReplaceAll(pg.Detail, "\n", "; "))
 	}
@@ -169,6 +194,9 @@ func (p *Partitions) callError(doing string, err error) error {
 type Routine struct {
 	// Name is its name in SQL, Body its text as PostgreSQL stores it.
 	Name, Body string
+	// Former is the name that it had in earlier versions, and FormerBegin how the text begins of one that is this table's; "" if they
+	// had the same name.
+	Former, FormerBegin string
 }
 
 // MayMaintain reports whether the role of the connection may call a table's routine, and that is this version's and has the

@@ -216,8 +216,14 @@ func TestRowsInPmaxAreNotMoved(t *testing.T) {
 		}
 		k.relayed()
 		// Its name and its age are in whole seconds.
-		d.eventually("SELECT UTC_TIMESTAMP() - INTERVAL 1 SECOND > STR_TO_DATE('" + strings.TrimPrefix(names[0], "outbox_max_") + "', '%Y%m%d%H%i%s')")
-		if err := k.maintain(retention.Options{Ahead: 6, TTL: time.Nanosecond, Drop: true}); err != nil {
+		at := "STR_TO_DATE('" + strings.TrimPrefix(names[0], "outbox_max_") + "', '%Y%m%d%H%i%s')"
+		d.eventually("SELECT UTC_TIMESTAMP() - INTERVAL 1 SECOND > " + at)
+		if err := k.maintain(retention.Options{Ahead: 6, TTL: time.Nanosecond, Drop: true}); err == nil || !strings.Contains(cdc.Explain(err), "wait until it is a day old") {
+			t.Errorf("what was taken out just now: %v", err)
+		}
+		d.session("SET @said = (SELECT CONCAT('ALTER TABLE "+names[0]+" COMMENT = ', QUOTE(REPLACE(table_comment, CONCAT('until ', "+at+"), CONCAT('until ', "+at+" - INTERVAL 2 DAY)))) "+
+			"FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = '"+names[0]+"')", "PREPARE older FROM @said", "EXECUTE older")
+		if err := k.maintain(retention.Options{Ahead: 6, TTL: 25 * time.Hour, Drop: true}); err != nil {
 			t.Fatal(err)
 		}
 		wantOut(t, k.list())
@@ -439,7 +445,48 @@ func TestRoutineTouchesItsTableOnly(t *testing.T) {
 			t.Errorf("the table holds %s", got)
 		}
 		d.exec("SELECT 1 FROM precious")
+		dropsNoYoungRows(d, conn)
 	})
+}
+
+// dropsNoYoungRows tries to drop rows of the last partition, which may be of any age, through the routine.
+func dropsNoYoungRows(d *database, conn *sql.Conn) {
+	t := d.t
+	t.Helper()
+	d.insertAt(-40, 2, 3)
+	do := func(action, part string) error {
+		_, err := conn.ExecContext(t.Context(), call(d.outbox(), action, part))
+		return err
+	}
+	for _, steps := range [][]string{
+		{"finish ", "spare ", "flat p" + daysAgo(3), "exchange pmax"}, // as a day that has ended
+		{"finish ", "spare ", "flat pmax", "exchange pmax", "flat p" + daysAgo(3)},
+	} {
+		var err error
+		for _, step := range steps {
+			if err != nil {
+				t.Fatalf("%v: %v", steps, err)
+			}
+			action, part, _ := strings.Cut(step, " ")
+			err = do(action, part)
+		}
+		if err == nil {
+			t.Errorf("%v: no error", steps)
+		}
+	}
+	if err := do("finish", ""); err != nil {
+		t.Fatal(err)
+	}
+	var out string
+	if err := d.db.QueryRowContext(t.Context(), "SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name LIKE 'outbox_max_%'").Scan(&out); err != nil {
+		t.Fatal(err)
+	}
+	if err := do("drop", out); err == nil || !strings.Contains(err.Error(), "within the last 24 hours") {
+		t.Errorf("drop: %v", err)
+	}
+	if got := d.held("outbox"); got != "1" || d.held(out) != "2,3" {
+		cdctest.Violation(t, cdctest.Unpublished, "the table holds %s, and %s %s", got, out, d.held(out))
+	}
 }
 
 // A replica is left alone, and a server that takes no writes.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
+	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/retention"
 	"github.com/cdc-relay/cdc-relay/internal/wal"
@@ -207,7 +208,7 @@ func TestNameInTheWay(t *testing.T) {
 	d.exec("CREATE TABLE " + outbox.PostgresPartition(outboxName(), time.Now().AddDate(0, 0, 4)).SQL() + " ()")
 	p := d.parts(role)
 	err := d.maintain(p, retention.Options{Ahead: 5, TTL: 36 * time.Hour})
-	if err == nil || !strings.Contains(cdc.Explain(err), "rename or drop it") {
+	if err == nil || !strings.Contains(cdc.Explain(err), "ALTER TABLE ... RENAME TO") {
 		t.Errorf("it says %v", err)
 	}
 	if count(d.list(p), out) == 0 {
@@ -257,7 +258,8 @@ func TestPartitionsOfAnExoticTable(t *testing.T) {
 	d.insertAt(-7, 7, 9)
 	q.waitCount(t, 9)
 	q.holds(t, 1, 9)
-	if err := d.maintain(p, retention.Options{Ahead: 7, TTL: time.Nanosecond, Drop: true}); err != nil {
+	d.age(49 * time.Hour)
+	if err := d.maintain(p, retention.Options{Ahead: 7, TTL: 25 * time.Hour, Drop: true}); err != nil {
 		t.Fatal(err)
 	}
 	if parts := d.list(p); count(parts, out) != 0 {
@@ -298,5 +300,93 @@ func TestRoutineIsTheTablesAndThisVersions(t *testing.T) {
 	d.exec("CREATE OR REPLACE FUNCTION " + routine().Name + "(action text, at timestamp) RETURNS bigint LANGUAGE sql SECURITY DEFINER AS 'SELECT 1::bigint'")
 	if may() {
 		t.Error("another version's does")
+	}
+}
+
+// Two tables whose names join alike have partitions and routines of their own. Those that an earlier version made for one of them,
+// under names that both would have had, stay in use; setup replaces the routine, which then maintains partitions of both names.
+//
+//covers:postgres 16 state both
+func TestTablesWhoseNamesJoinAlike(t *testing.T) {
+	d := newDatabase(t)
+	role := d.name[:min(len(d.name), 50)] + "_role"
+	d.exec("CREATE ROLE " + role + " LOGIN REPLICATION; CREATE SCHEMA app; CREATE SCHEMA app_eu")
+	t.Cleanup(func() {
+		_, _ = d.conn.Exec(context.WithoutCancel(t.Context()), "DROP OWNED BY "+role+"; DROP ROLE "+role)
+	})
+	before, after := outbox.Name{Schema: "app_eu", Table: "outbox"}, outbox.Name{Schema: "app", Table: "eu_outbox"}
+	setup := func(tables ...outbox.Name) {
+		t.Helper()
+		o := outbox.SetupOptions{Publish: tables, Publication: d.name, Slot: d.name, Role: role, Maintain: tables}
+		for _, n := range tables {
+			o.Make = append(o.Make, outbox.TableOptions{Name: n, From: time.Now().AddDate(0, 0, -3), Ahead: 3})
+		}
+		steps, err := outbox.PostgresSetup(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, step := range steps {
+			for _, st := range step.Statements {
+				d.exec(st.SQL)
+			}
+		}
+	}
+	routineOf := func(n outbox.Name) wal.Routine {
+		former, begin := outbox.FormerPostgresRoutine(n)
+		return wal.Routine{Name: outbox.PostgresRoutine(n).SQL(), Body: outbox.PostgresRoutineBody(n), Former: former.SQL(), FormerBegin: begin}
+	}
+	db, err := wal.OpenDatabase(t.Context(), wal.Options{DSN: func(context.Context) (string, error) { return server.DSN(d.name, role), nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close(context.WithoutCancel(t.Context())) })
+	pass := func(n outbox.Name, ahead int) (parts []cdc.Partition) {
+		t.Helper()
+		p := db.Partitions(n.String(), routineOf(n), d.name, checkpoint.None{}.Load)
+		if err := p.Maintainable(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for _, drop := range []bool{false, true} {
+			if err := d.maintain(p, retention.Options{Ahead: ahead, TTL: 36 * time.Hour, Drop: drop}); err != nil {
+				t.Fatalf("%s: %v", n, err)
+			}
+			d.exec("CREATE TABLE written (); DROP TABLE written") // the changes before are written by now
+			d.exec("SELECT pg_replication_slot_advance($1, pg_current_wal_lsn())", d.name)
+		}
+		if parts = d.list(p); retention.Ahead(parts, time.Now()) != ahead || count(parts, func(p cdc.Partition) bool { return p.Foreign || p.Out && !p.Default }) != 0 {
+			t.Errorf("%s: %v", n, parts)
+		}
+		return parts
+	}
+	setup(before)
+	now, _, _ := strings.Cut(outbox.PostgresDefaultPartition(before).Table, "default")
+	d.exec(`DO $$ DECLARE name text; BEGIN
+		FOR name IN SELECT relname FROM pg_class WHERE relnamespace = 'cdc_relay'::regnamespace AND relkind = 'r' AND starts_with(relname, '` + now + `') LOOP
+			EXECUTE format('ALTER TABLE cdc_relay.%I RENAME TO %I', name, replace(name, '` + now + `', 'app_eu_outbox_'));
+		END LOOP;
+	END $$`)
+	d.exec("ALTER FUNCTION " + routineOf(before).Name + " RENAME TO app_eu_outbox_maintain")
+	pass(before, 2)
+	if may, err := db.MayMaintain(t.Context(), before.String(), routineOf(before)); may || err != nil {
+		t.Errorf("the former routine counts as this version's: %v", err)
+	}
+	p := db.Partitions(after.String(), routineOf(after), d.name, checkpoint.None{}.Load)
+	setup(after)
+	setup(before, after)
+	if err := p.Maintainable(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range []outbox.Name{before, after} {
+		if may, err := db.MayMaintain(t.Context(), n.String(), routineOf(n)); !may || err != nil {
+			t.Errorf("%s: %v", n, err)
+		}
+		d.exec("INSERT INTO " + n.SQL() + " (event_id, aggregate_type, aggregate_id, event_type, occurred_at, created_at) SELECT gen_random_uuid(), 'Order', '1', 'x', now(), now() + day * interval '1 day' FROM generate_series(-1, 9) day")
+		parts := pass(n, 5)
+		if n := count(parts, func(p cdc.Partition) bool { return p.Default && !p.Out }); n != 1 {
+			t.Errorf("%d default partitions", n)
+		}
+	}
+	if n := d.text("SELECT count(*)::text FROM pg_proc WHERE proname = 'app_eu_outbox_maintain'"); n != "0" {
+		t.Error("the former routine is left")
 	}
 }

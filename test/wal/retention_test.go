@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/retention"
@@ -67,7 +68,7 @@ func (d *database) parts(role string) *wal.Partitions {
 	if load == nil {
 		load = checkpoint.None{}.Load
 	}
-	p := db.Partitions("public.outbox", routine().Name, d.name, load)
+	p := db.Partitions("public.outbox", routine(), d.name, load)
 	if err := p.Maintainable(d.t.Context()); err != nil {
 		d.t.Fatal(err)
 	}
@@ -195,12 +196,29 @@ func TestRowsInTheDefaultPartitionAreNotMoved(t *testing.T) {
 	q.confirm = s.Confirm
 	tailing(t, s, q)
 	q.waitCount(t, 5)
-	if err := d.maintain(p, retention.Options{Ahead: 6, TTL: time.Nanosecond, Drop: true}); err != nil {
+	young := d.maintain(p, retention.Options{Ahead: 6, TTL: time.Nanosecond, Drop: true})
+	if young == nil || !strings.Contains(cdc.Explain(young), "wait until it is a day old") {
+		t.Errorf("a part that was taken out just now: %v", young)
+	}
+	d.age(49 * time.Hour)
+	if err := d.maintain(p, retention.Options{Ahead: 6, TTL: 25 * time.Hour, Drop: true}); err != nil {
 		t.Fatal(err)
 	}
-	if parts := d.list(p); count(parts, out) != 0 {
+	if parts := d.list(p); count(parts, func(p cdc.Partition) bool { return p.Out && p.Default }) != 0 {
 		t.Errorf("still there: %v", parts)
 	}
+}
+
+// age lets the default partitions that were taken out have been so some time earlier.
+func (d *database) age(by time.Duration) {
+	d.t.Helper()
+	d.exec(fmt.Sprintf(`DO $$ DECLARE part record; BEGIN
+		FOR part IN SELECT c.oid::regclass AS name, relname, obj_description(c.oid) AS said FROM pg_class c WHERE relnamespace = 'cdc_relay'::regnamespace AND relname ~ '_default_[0-9]{14}$' LOOP
+			EXECUTE format('COMMENT ON TABLE %%s IS %%L', part.name, regexp_replace(regexp_replace(part.said, 'until [^,]*,',
+				'until ' || (substring(part.said FROM 'until ([^,]*),')::timestamptz - interval '%d seconds') || ','), '[0-9]+$', pg_current_xact_id()::text));
+			EXECUTE format('ALTER TABLE %%s RENAME TO %%I', part.name, left(part.relname, -14) || to_char(to_timestamp(right(part.relname, 14), 'YYYYMMDDHH24MISS') - interval '%[1]d seconds', 'YYYYMMDDHH24MISS'));
+		END LOOP;
+	END $$`, int(by.Seconds())))
 }
 
 // A pass does not wait behind a transaction that writes, so that no other writer waits behind the pass.
@@ -249,6 +267,12 @@ func TestRoutineTouchesItsTableOnly(t *testing.T) {
 	victim := outbox.PostgresPartition(outboxName(), other)
 	d.exec("CREATE TABLE " + victim.SQL() + " (LIKE outbox INCLUDING ALL)") // not ours, in spite of its name
 	d.exec("CREATE TABLE precious ()")
+	d.insertAt(-40, 1, 5) // in the default partition
+	empty := `DO $do$ BEGIN PERFORM ` + strings.TrimPrefix(call("swap", "2100-01-02"), "SELECT ") + `; PERFORM cdc_relay.public_outbox_maintain('drop_default',
+		(SELECT to_timestamp(right(relname, 14), 'YYYYMMDDHH24MISS')::timestamp FROM pg_class WHERE relname ~ '_default_[0-9]{14}$')); END $do$`
+	dropped := func(at time.Time) string {
+		return call("take_out", at.UTC().Format(time.DateOnly)) + "; " + call("drop", at.UTC().Format(time.DateOnly))
+	}
 	conn, err := pgx.Connect(t.Context(), server.DSN(d.name, role))
 	if err != nil {
 		t.Fatal(err)
@@ -257,9 +281,11 @@ func TestRoutineTouchesItsTableOnly(t *testing.T) {
 	for _, sql := range []string{
 		call("drop", other.Format(time.DateOnly)),
 		call("take_out", other.Format(time.DateOnly)),
-		call("take_out", time.Now().UTC().Format(time.DateOnly)),                      // today
-		call("drop", time.Now().AddDate(0, 0, -3).UTC().Format(time.DateOnly)),        // attached
-		call("drop_default", time.Now().UTC().Format(time.DateTime)),                  //
+		call("take_out", time.Now().UTC().Format(time.DateOnly)),               // today
+		call("drop", time.Now().AddDate(0, 0, -3).UTC().Format(time.DateOnly)), // attached
+		call("drop_default", time.Now().UTC().Format(time.DateTime)),           //
+		empty,                                 // takes the default partition out and drops it
+		dropped(time.Now().AddDate(0, 0, -1)), // ended within the last 24 hours
 		call("drop; DROP TABLE precious", "2026-01-02"),                               //
 		call("drop", "2026-01-02'; DROP TABLE precious; --"),                          //
 		call("make", "infinity"),                                                      //
@@ -273,6 +299,7 @@ func TestRoutineTouchesItsTableOnly(t *testing.T) {
 		if _, err := conn.Exec(t.Context(), sql, pgx.QueryExecModeSimpleProtocol); err == nil {
 			t.Errorf("%s: no error", sql)
 		}
+		_, _ = conn.Exec(t.Context(), "ROLLBACK")
 	}
 	// A table of the caller's in pg_temp is not mistaken for a catalog.
 	if _, err := conn.Exec(t.Context(), "CREATE TEMP TABLE pg_inherits (inhparent oid, inhrelid oid); INSERT INTO pg_inherits SELECT 'outbox'::regclass, $$"+victim.SQL()+"$$::regclass; "+call("take_out", other.Format(time.DateOnly)), pgx.QueryExecModeSimpleProtocol); err == nil {
@@ -280,6 +307,9 @@ func TestRoutineTouchesItsTableOnly(t *testing.T) {
 	}
 	if got := d.text("SELECT (to_regclass($1) IS NOT NULL AND to_regclass('precious') IS NOT NULL)::text", victim.SQL()); got != "true" {
 		t.Error("a table is gone")
+	}
+	if n := d.text("SELECT count(*)::text FROM outbox"); n != "5" {
+		cdctest.Violation(t, cdctest.Unpublished, "%s of 5 rows are left", n)
 	}
 }
 

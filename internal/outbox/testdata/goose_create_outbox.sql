@@ -32,7 +32,8 @@ BEGIN
   FOR day IN 0..14 LOOP
     since := timestamptz '2026-01-02 00:00+00' + day * interval '24 hours';
     part := 'cdc_relay.' || quote_ident('public_outbox_' || to_char(since AT TIME ZONE 'UTC', 'YYYYMMDD'));
-    CONTINUE WHEN EXISTS (SELECT FROM pg_inherits WHERE inhrelid = to_regclass(part));
+    CONTINUE WHEN EXISTS (SELECT FROM pg_inherits JOIN pg_class c ON c.oid = inhrelid
+      WHERE inhparent = outbox::regclass AND right(relname, 9) = to_char(since AT TIME ZONE 'UTC', '_YYYYMMDD'));
     EXECUTE format('CREATE TABLE IF NOT EXISTS %s (LIKE %s INCLUDING ALL EXCLUDING IDENTITY)', part, outbox);
     EXECUTE format('ALTER TABLE %s ADD CONSTRAINT bound CHECK (created_at >= %L AND created_at < %L)',
       part, since, since + interval '24 hours');
@@ -41,7 +42,8 @@ BEGIN
     EXECUTE format('ALTER TABLE %s DROP CONSTRAINT bound', part);
   END LOOP;
   part := 'cdc_relay.' || quote_ident('public_outbox_default');
-  IF NOT EXISTS (SELECT FROM pg_inherits WHERE inhrelid = to_regclass(part)) THEN
+  IF NOT EXISTS (SELECT FROM pg_inherits JOIN pg_class c ON c.oid = inhrelid
+      WHERE inhparent = outbox::regclass AND pg_get_expr(relpartbound, c.oid) = 'DEFAULT') THEN
     EXECUTE format('CREATE TABLE IF NOT EXISTS %s (LIKE %s INCLUDING ALL EXCLUDING IDENTITY)', part, outbox);
     EXECUTE format('ALTER TABLE %s ATTACH PARTITION %s DEFAULT', outbox, part);
   END IF;
@@ -61,17 +63,21 @@ DECLARE
   since CONSTANT timestamptz := date_trunc('day', at);
   until CONSTANT timestamptz := since + interval '24 hours';
   day CONSTANT text := 'cdc_relay.' || quote_ident('public_outbox_' || to_char(at, 'YYYYMMDD'));
-  rest CONSTANT text := 'cdc_relay.' || quote_ident('public_outbox_' || 'default');
+  rest CONSTANT text := (SELECT format('%I.%I', nspname, relname) FROM pg_inherits JOIN pg_class c ON c.oid = inhrelid JOIN pg_namespace n ON n.oid = relnamespace
+    WHERE inhparent = outbox::regclass AND nspname || '.' = 'cdc_relay.' AND pg_get_expr(relpartbound, c.oid) = 'DEFAULT');
   fresh CONSTANT text := 'cdc_relay.' || quote_ident('public_outbox_' || 'new');
-  old CONSTANT text := 'public_outbox_' || 'default_' || to_char(at, 'YYYYMMDDHH24MISS');
   moment CONSTANT timestamptz := date_trunc('second', clock_timestamp());
-  part text := day;
+  part text;
+  ended timestamptz;
   n bigint := 0;
 BEGIN
   IF action IN ('make', 'swap') THEN
     EXECUTE format('CREATE TABLE %s (LIKE %s INCLUDING ALL EXCLUDING IDENTITY)', day, outbox);
     EXECUTE format('ALTER TABLE %s ADD CONSTRAINT bound CHECK (created_at >= %L AND created_at < %L)', day, since, until);
     IF action = 'swap' THEN
+      IF rest IS NULL THEN
+        RAISE EXCEPTION '% has no default partition of cdc-relay', outbox;
+      END IF;
       EXECUTE format('CREATE TABLE %s (LIKE %s INCLUDING ALL EXCLUDING IDENTITY)', fresh, outbox);
       EXECUTE format('LOCK TABLE ONLY %s IN ACCESS EXCLUSIVE MODE', outbox);
       EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE NOWAIT', rest);
@@ -83,27 +89,32 @@ BEGIN
     EXECUTE format('ALTER TABLE %s ATTACH PARTITION %s FOR VALUES FROM (%L) TO (%L)', outbox, day, since, until);
     EXECUTE format('ALTER TABLE %s DROP CONSTRAINT bound', day);
     IF action = 'swap' THEN
-      EXECUTE format('ALTER TABLE %s ATTACH PARTITION %s DEFAULT', outbox, rest);
+      EXECUTE format('ALTER TABLE %s ATTACH PARTITION %s DEFAULT', outbox, 'cdc_relay.' || quote_ident('public_outbox_' || 'default'));
     END IF;
   ELSIF action = 'take_out' THEN
-    IF until > now() OR NOT EXISTS (SELECT FROM pg_inherits WHERE inhparent = outbox::regclass AND inhrelid = to_regclass(day)) THEN
-      RAISE EXCEPTION '% is no partition of % for a day that has ended', day, outbox;
+    part := (SELECT format('%I.%I', nspname, relname) FROM pg_inherits JOIN pg_class c ON c.oid = inhrelid JOIN pg_namespace n ON n.oid = relnamespace
+      WHERE inhparent = outbox::regclass AND nspname || '.' = 'cdc_relay.' AND right(relname, 9) = to_char(at, '_YYYYMMDD')
+      AND pg_get_expr(relpartbound, c.oid) = format('FOR VALUES FROM (%L) TO (%L)', since, until));
+    IF until > now() OR part IS NULL THEN
+      RAISE EXCEPTION '% has no partition for %, or that day has not ended', outbox, since;
     END IF;
     EXECUTE format('LOCK TABLE ONLY %s IN ACCESS EXCLUSIVE MODE', outbox);
-    EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE NOWAIT', concat_ws(', ', day, CASE WHEN to_regclass(rest) IS NOT NULL THEN rest END));
-    EXECUTE format('ALTER TABLE %s DETACH PARTITION %s', outbox, day);
-    EXECUTE format('COMMENT ON TABLE %s IS %L', day, format('%s%s, WAL %s, transaction %s', taken, until, pg_current_wal_insert_lsn(), pg_current_xact_id()::xid));
+    EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE NOWAIT', concat_ws(', ', part, rest));
+    EXECUTE format('ALTER TABLE %s DETACH PARTITION %s', outbox, part);
+    EXECUTE format('COMMENT ON TABLE %s IS %L', part, format('%s%s, WAL %s, transaction %s', taken, until, pg_current_wal_insert_lsn(), pg_current_xact_id()::xid));
   ELSIF action IN ('drop', 'drop_default') THEN
-    IF action = 'drop_default' THEN
-      part := 'cdc_relay.' || quote_ident(old);
-    END IF;
-    IF NOT coalesce(starts_with(obj_description(to_regclass(part), 'pg_class'), taken), false)
-        OR EXISTS (SELECT FROM pg_inherits WHERE inhrelid = to_regclass(part)) THEN
-      RAISE EXCEPTION '% was not taken out of %', part, outbox;
+    SELECT format('%I.%I', nspname, relname), split_part(substr(description, length(taken) + 1), ',', 1)::timestamptz INTO part, ended
+      FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace JOIN pg_description ON objoid = c.oid AND classoid = 'pg_class'::regclass AND objsubid = 0
+      WHERE nspname || '.' = 'cdc_relay.' AND relkind = 'r' AND NOT relispartition AND starts_with(description, taken)
+      AND relname ~ (CASE action WHEN 'drop' THEN to_char(at, '_YYYYMMDD') ELSE to_char(at, '"_default_"YYYYMMDDHH24MISS') END || '$');
+    IF part IS NULL THEN
+      RAISE EXCEPTION 'no table of that time was taken out of %', outbox;
+    ELSIF ended + interval '24 hours' > now() THEN
+      RAISE EXCEPTION USING ERRCODE = 'object_in_use', MESSAGE = format('%s was a part of %s until %s', part, outbox, ended);
     END IF;
     EXECUTE format('DROP TABLE %s', part);
   ELSIF action = 'default_rows' THEN
-    IF to_regclass(rest) IS NOT NULL THEN
+    IF rest IS NOT NULL THEN
       EXECUTE format('SELECT count(*) FROM (SELECT FROM %s LIMIT 100000) AS counted', rest) INTO n;
     END IF;
   ELSE

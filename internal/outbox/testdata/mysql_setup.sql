@@ -85,10 +85,15 @@ BEGIN
     ELSEIF action = 'spare' THEN
       SET ddl = 'CREATE TABLE `shop`.`outbox_spare` LIKE `shop`.`outbox`';
     ELSEIF action = 'flat' THEN
+      IF EXISTS (SELECT 1 FROM `shop`.`outbox_spare`) THEN
+        SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'the spare table is not empty';
+      END IF;
       SET ddl = CONCAT('ALTER TABLE `shop`.`outbox_spare` ', 'COMMENT = ', QUOTE(CONCAT('cdc-relay: taken out of shop.outbox, until ', until, ', noted ', UTC_TIMESTAMP())), ' REMOVE PARTITIONING');
     ELSEIF action = 'exchange' THEN
       IF EXISTS (SELECT 1 FROM `shop`.`outbox_spare`) THEN
         SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'the spare table is not empty';
+      ELSEIF NOT EXISTS (SELECT 1 FROM information_schema.tables WHERE table_schema = 'shop' AND table_name = 'outbox_spare' AND CAST(LEFT(table_comment, CHAR_LENGTH('cdc-relay: taken out of shop.outbox, until ')) AS BINARY) = CAST('cdc-relay: taken out of shop.outbox, until ' AS BINARY) AND CAST(SUBSTR(table_comment, CHAR_LENGTH('cdc-relay: taken out of shop.outbox, until ') + 1, 19) AS DATETIME) >= until - INTERVAL 10 MINUTE) THEN
+        SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'the spare table was made for another partition';
       END IF;
       SET ddl = CONCAT('ALTER TABLE `shop`.`outbox` ', 'EXCHANGE PARTITION `', REPLACE(part, '`', '``'), '` WITH TABLE `shop`.`outbox_spare`');
     ELSEIF action = 'finish' THEN
@@ -123,9 +128,11 @@ BEGIN
       END IF;
       SET ddl = CONCAT('ALTER TABLE `shop`.`outbox` ', 'REORGANIZE PARTITION `', REPLACE(base, '`', '``'), '`, `', REPLACE(name, '`', '``'), '` INTO (PARTITION `', REPLACE(name, '`', '``'), '` VALUES LESS THAN (''', DATE(until), '''))');
     ELSEIF action = 'drop' THEN
-      SELECT table_name INTO name FROM information_schema.tables WHERE table_schema = 'shop' AND CAST(table_name AS BINARY) = CAST(part AS BINARY) AND CAST(LEFT(table_comment, CHAR_LENGTH('cdc-relay: taken out of shop.outbox, until ')) AS BINARY) = CAST('cdc-relay: taken out of shop.outbox, until ' AS BINARY);
+      SELECT table_name, CAST(SUBSTR(table_comment, CHAR_LENGTH('cdc-relay: taken out of shop.outbox, until ') + 1, 19) AS DATETIME) INTO name, until FROM information_schema.tables WHERE table_schema = 'shop' AND CAST(table_name AS BINARY) = CAST(part AS BINARY) AND CAST(LEFT(table_comment, CHAR_LENGTH('cdc-relay: taken out of shop.outbox, until ')) AS BINARY) = CAST('cdc-relay: taken out of shop.outbox, until ' AS BINARY);
       IF name IS NULL THEN
         SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'no table that was taken out';
+      ELSEIF COALESCE(until + INTERVAL 24 HOUR > UTC_TIMESTAMP(), TRUE) THEN
+        SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = 45024, MESSAGE_TEXT = 'it was a part of the table within the last 24 hours';
       END IF;
       SET ddl = CONCAT('DROP TABLE ', '`shop`.', '`', REPLACE(name, '`', '``'), '`');
     ELSE
