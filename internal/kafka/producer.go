@@ -134,7 +134,7 @@ func (c *Client) checkProducerID(ctx context.Context, transactionalID string) er
 	case res.Err == sarama.ErrNoError, res.Err == sarama.ErrInvalidProducerIDMapping, res.Err == sarama.ErrConcurrentTransactions, isFenced(res.Err):
 		return nil // the request was authorized, and the coordinator has looked the ID up
 	default:
-		return producerIDError(getting, transactionalID, res.Err)
+		return c.producerIDError(getting, transactionalID, res.Err)
 	}
 }
 
@@ -146,7 +146,7 @@ func (c *Client) initProducerID(ctx context.Context, transactionalID string, cur
 		case err != nil:
 			return 0, err
 		case res.Err != sarama.ErrNoError:
-			return res.Err, producerIDError(getting, transactionalID, res.Err)
+			return res.Err, c.producerIDError(getting, transactionalID, res.Err)
 		}
 		p = Producer{res.ProducerID, res.ProducerEpoch}
 		return 0, nil
@@ -200,13 +200,13 @@ func (c *Client) findCoordinator(ctx context.Context, transactionalID string) (s
 	})
 	switch {
 	case errors.Is(err, sarama.ErrUnsupportedVersion):
-		return "", producerIDError(getting, transactionalID, sarama.ErrUnsupportedVersion)
+		return "", c.producerIDError(getting, transactionalID, sarama.ErrUnsupportedVersion)
 	case err != nil:
 		return "", err
 	case at.Err != sarama.ErrNoError:
-		return "", producerIDError(getting, transactionalID, at.Err)
+		return "", c.producerIDError(getting, transactionalID, at.Err)
 	case at.Coordinator == nil:
-		return "", producerIDError(getting, transactionalID, sarama.ErrConsumerCoordinatorNotAvailable)
+		return "", c.producerIDError(getting, transactionalID, sarama.ErrConsumerCoordinatorNotAvailable)
 	}
 	return at.Coordinator.Addr(), nil
 }
@@ -226,15 +226,14 @@ func Fenced(err error) bool {
 const getting = "get a producer ID"
 
 // producerIDError explains an answer to a request with the transactional ID.
-func producerIDError(doing, transactionalID string, code sarama.KError) error {
+func (c *Client) producerIDError(doing, transactionalID string, code sarama.KError) error {
 	cause := fmt.Errorf("%s: %w", doing, code)
 	switch code {
 	case sarama.ErrProducerFenced, sarama.ErrInvalidProducerEpoch: // not wrapped: sarama has no text for the first
 		return cdc.Stop(cdc.ClassFenced, "fenced", fmt.Errorf("another relay has taken over the transactional ID %q in Kafka", transactionalID),
 			"run one relay for each database, or give each a kafka.transactional_id of its own")
 	case sarama.ErrTransactionalIDAuthorizationFailed:
-		return cdc.Stop(cdc.ClassConfig, "kafka_denied", cause, fmt.Sprintf("grant the relay's principal WRITE on the transactional ID %q "+
-			"(or on the prefix %s), or %s", transactionalID, TransactionalPrefix, withoutFence))
+		return cdc.Stop(cdc.ClassConfig, "kafka_denied", cause, c.opts.grantTransactions(transactionalID)+", or "+withoutFence)
 	case sarama.ErrClusterAuthorizationFailed, sarama.ErrTopicAuthorizationFailed:
 		return cdc.Stop(cdc.ClassConfig, "kafka_denied", cause,
 			"grant the relay's principal WRITE on its topics (before Kafka 2.8 also IDEMPOTENT_WRITE on the cluster)")
@@ -251,4 +250,17 @@ func producerIDError(doing, transactionalID string, code sarama.KError) error {
 		}
 		return &cdc.FixableError{Cause: cause, Fix: fix}
 	}
+}
+
+// TransactionDenied stops a relay that may not use its transactional ID any more. No event is the reason.
+func (o *Options) TransactionDenied(transactionalID string, cause error) error {
+	return cdc.Stop(cdc.ClassConfig, "kafka_denied", fmt.Errorf("publish in a transaction: %w", cause), o.grantTransactions(transactionalID))
+}
+
+func (o *Options) grantTransactions(transactionalID string) string {
+	principal := "the relay's principal"
+	if o.SASL != nil && o.SASL.Username != "" {
+		principal = "User:" + o.SASL.Username
+	}
+	return fmt.Sprintf("grant %s WRITE on the transactional ID %q (or on the prefix %s)", principal, transactionalID, TransactionalPrefix)
 }

@@ -155,7 +155,7 @@ func (t *Transactions) refusal(code sarama.KError) error {
 	case code == sarama.ErrNoError:
 		return nil
 	case code == sarama.ErrTransactionalIDAuthorizationFailed:
-		return producerIDError("publish in a transaction", t.id, code)
+		return t.client.opts.TransactionDenied(t.id, code)
 	case isMoved(code), code == sarama.ErrConcurrentTransactions, code == sarama.ErrUnknownTopicOrPartition,
 		code == sarama.ErrRequestTimedOut, code == sarama.ErrNotEnoughReplicas:
 		return fmt.Errorf("transaction of %q: %w", t.id, code)

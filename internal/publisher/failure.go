@@ -24,6 +24,11 @@ func (l *loop) topicDenied(b *batch, block *sarama.ProduceResponseBlock) {
 	l.refuseRecords(tp, kafka.DeniedTopicError(tp.name, causeOf(block)))
 }
 
+// transactionDenied stops at once: what the group has published cannot be committed, and no event is the reason.
+func (l *loop) transactionDenied(_ *batch, block *sarama.ProduceResponseBlock) {
+	l.stopAt(0, nil, l.opts.Kafka.TransactionDenied(l.transactionalID, causeOf(block)))
+}
+
 func (l *loop) timestampRejected(b *batch, block *sarama.ProduceResponseBlock) {
 	tp := b.p.topic
 	l.refuseRecords(tp, clockError(tp.name, b.rb.FirstTimestamp, causeOf(block)))

@@ -345,8 +345,8 @@ func (l *loop) groupJobDone(err error) bool {
 	return false
 }
 
-// groupDenied stops before the first event of a topic that may not be written, or before the oldest batch of the group, if
-// the error lasts: a new grant does not reach every broker at once.
+// groupDenied stops before the first event of a topic that may not be written, or at once, if the error lasts: a new grant
+// does not reach every broker at once.
 func (l *loop) groupDenied(err error) {
 	g := l.group
 	if g.deniedAt.IsZero() {
@@ -361,8 +361,7 @@ func (l *loop) groupDenied(err error) {
 			return
 		}
 	}
-	oldest, _ := l.window.oldest()
-	l.stopAt(oldest, nil, err)
+	l.stopAt(0, nil, err)
 }
 
 // recorded goes on if the batch has the position's record, which is acknowledged now.

@@ -153,6 +153,57 @@ func TestDeniedTopicInAGroup(t *testing.T) {
 	}
 }
 
+// The right to use the transactional ID is taken away. Whichever request is refused first, the run ends with the grant that is missing, and
+// blames no event.
+func TestTransactionalIDIsDenied(t *testing.T) {
+	for _, key := range []kmsg.Key{kmsg.Produce, kmsg.AddPartitionsToTxn, kmsg.EndTxn, kmsg.InitProducerID} {
+		t.Run(key.Name(), func(t *testing.T) {
+			c := newCluster(t, 1, 1)
+			createTopic(t, c.ListenAddrs(), positions, 1, map[string]string{"cleanup.policy": "compact"})
+			opts := options(c)
+			opts.PositionTopic, opts.Timing.Patience, opts.Dropped = positions, time.Nanosecond, func(string) {}
+			opts.Rejected = cdc.PolicyDrop // an event would be dropped
+			p, err := publisher.New(opts, logger(t), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(p.Kill)
+			reopen(t, p)
+			send := func(seq uint64) (err error) {
+				go func() {
+					_ = p.Send(t.Context(), &cdc.Routed{Batch: &cdc.Batch{Seq: seq}, Messages: []cdc.Message{msg("k", "0")}})
+				}()
+				for d := range p.Durable() {
+					if err = d.Err; err == nil && d.Cut {
+						_, err = p.Commit(t.Context(), "position", nil)
+					}
+					if err != nil || d.Cut {
+						return err
+					}
+				}
+				return nil
+			}
+			if err := send(1); err != nil {
+				t.Fatal(err)
+			}
+			c.Fault(kfake.Fault{Keys: []kmsg.Key{key}, Err: kerr.TransactionalIDAuthorizationFailed, Count: -1})
+			if key == kmsg.InitProducerID { // the next attempt
+				p.Kill()
+				p.Reset()
+				err = p.Open(t.Context(), "cdc-relay.test")
+			} else {
+				err = send(2)
+			}
+			var stop *cdc.StopError
+			switch {
+			case !errors.As(err, &stop), stop.Class != cdc.ClassConfig, stop.Reason != "kafka_denied", errors.Is(err, cdc.ErrRewind),
+				!strings.HasPrefix(stop.Fix, `grant the relay's principal WRITE on the transactional ID "cdc-relay.test"`), strings.Contains(cdc.Explain(err), "skip"):
+				t.Errorf("stopped with %v: %s", err, cdc.Explain(err))
+			}
+		})
+	}
+}
+
 // deny answers as Kafka does if one topic is denied.
 func deny(r *kmsg.AddPartitionsToTxnRequest, name string) kmsg.Response {
 	res := r.ResponseKind().(*kmsg.AddPartitionsToTxnResponse)

@@ -156,6 +156,8 @@ const (
 	absent
 	// denied: a grant or a setting that concerns the whole topic.
 	denied
+	// transactionDenied: the grant on the transactional ID.
+	transactionDenied
 	// badTimestamp: the broker rejects the time of this attempt.
 	badTimestamp
 	// tooLarge: the batch is over the topic's limit.
@@ -201,6 +203,8 @@ func reactionTo(o outcome) reaction {
 		return reaction{when: never, refreshMetadata: true}
 	case denied:
 		return reaction{when: repeated, do: (*loop).topicDenied}
+	case transactionDenied:
+		return reaction{when: repeated, do: (*loop).transactionDenied}
 	case badTimestamp:
 		return reaction{when: repeated, do: (*loop).timestampRejected}
 	case tooLarge:
@@ -249,6 +253,8 @@ func classify(code sarama.KError) outcome {
 		sarama.ErrUnsupportedCompressionType, sarama.ErrUnsupportedForMessageFormat,
 		sarama.ErrInvalidRequiredAcks, sarama.ErrUnsupportedVersion:
 		return denied
+	case sarama.ErrTransactionalIDAuthorizationFailed:
+		return transactionDenied
 	case sarama.ErrMessageSizeTooLarge, sarama.ErrMessageSetSizeTooLarge:
 		return tooLarge
 	case sarama.ErrInvalidTimestamp:

@@ -240,6 +240,49 @@ func TestExactlyOnceStopsAtPoison(t *testing.T) {
 	}
 }
 
+// The right to use the transactional ID is taken away under load, again and again, so that another request meets it first each time:
+// each run ends with the grant that is missing, and never with advice to skip an event. With the grant nothing is lost or repeated.
+//
+//covers:postgres 24 exit events exactly-once
+func TestTransactionalIDIsRevoked(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, newPostgres(t), cdctest.InFile, exactlyOnce)
+	admin := kadm.NewClient(kafkaClient(t))
+	r.Start()
+	r.Load(cdctest.Workload{Pause: 20 * time.Millisecond})
+	r.AwaitProgress(100)
+	listed, err := admin.ListTransactions(t.Context(), nil, nil)
+	r.Must(err)
+	var id string
+	for _, txn := range listed {
+		if strings.Contains(txn.TxnID, "."+r.DB.Name()+".") {
+			id = txn.TxnID
+		}
+	}
+	denied := kadm.NewACLs().TransactionalIDs(id).ResourcePatternType(kadm.ACLPatternLiteral).Deny("User:ANONYMOUS").DenyHosts("*").Operations(kadm.OpWrite)
+	allow := func() {
+		_, err := admin.DeleteACLs(context.WithoutCancel(t.Context()), denied)
+		r.Must(err)
+	}
+	t.Cleanup(allow)
+	for range 3 {
+		results, err := admin.CreateACLs(t.Context(), denied)
+		r.Must(err)
+		for _, res := range results {
+			r.Must(res.Err)
+		}
+		exit := r.AwaitExit(time.Minute, 2)
+		says(t, exit, "WRITE on the transactional ID", id)
+		if strings.Contains(exit.Log, "errors.skip") {
+			t.Error("an event is blamed")
+		}
+		allow()
+		r.Start()
+		r.AwaitProgress(100)
+	}
+	once(t, r)
+}
+
 // nothingOpen verifies that no transaction holds back consumers of committed records.
 func nothingOpen(t *testing.T, r *cdctest.Rig, topics ...string) {
 	t.Helper()

@@ -220,6 +220,11 @@ func publisherMutants() []mutant {
 func onceMutants() []mutant {
 	return []mutant{
 		{
+			"blame an event for a missing right", "internal/publisher/response.go",
+			[]edit{{"		return transactionDenied\n", "		return unexpected\n"}},
+			caughtBy{publisher, "^TestTransactionalIDIsDenied$", ""},
+		},
+		{
 			"forget the rows of the position", "internal/wal/positions.go",
 			[]edit{{"if k.part.rows > 0 {", "if k.part.rows == 1 {"}},
 			caughtBy{faults, "^TestExactlyOnceWithinATransaction$", postgres},
