@@ -67,6 +67,13 @@ type Source struct {
 	Fingerprint string
 }
 
+// PublicationAltered is the reason of a stop because PostgreSQL's publication was altered.
+const PublicationAltered = "publication_changed"
+
+// Altered is a fingerprint that no publication has. A run that stops because the publication was altered saves it, so that the next start
+// stops too, although the alteration may have been taken back.
+const Altered = "publication=altered"
+
 // Same reports whether both identify the same WAL or binlog. It does not compare timelines and fingerprints.
 func (s Source) Same(o Source) bool {
 	return s.SystemID == o.SystemID && s.Database == o.Database && s.Slot == o.Slot

@@ -170,6 +170,7 @@ func (r *Relay) attempt(ctx context.Context) error {
 
 	err := r.waitForEnd(ctx)
 	r.health.set(StateStopping, err)
+	r.noteAltered(err)
 	r.drain(ctx, err)
 	stopStages()
 	running.Wait()

@@ -142,12 +142,27 @@ func (r *Relay) store(ctx context.Context, c cdc.Checkpoint) (cdc.Checkpoint, er
 	return c, nil
 }
 
+// noteAltered has the last saves of a run that saw the publication altered say so.
+func (r *Relay) noteAltered(cause error) {
+	if stop, ok := errors.AsType[*cdc.StopError](cause); ok && stop.Reason == cdc.PublicationAltered {
+		id := *r.source.Load()
+		id.Fingerprint = cdc.Altered
+		r.source.Store(&id)
+	}
+}
+
 // saveLast copies the last commit to the store: a stop leaves both alike.
 func (r *Relay) saveLast(ctx context.Context, cause error) {
 	if !r.exactlyOnce() || errors.Is(cause, cdc.ErrRewind) {
 		return
 	}
-	if err := r.saveOnce(context.WithoutCancel(ctx)); err != nil {
+	ctx = context.WithoutCancel(ctx)
+	if r.source.Load().Fingerprint != r.checkpoint.Load().Source.Fingerprint && r.saved.Load() >= r.window.state().sentEvents { // see noteAltered
+		if err := r.commitOnce(ctx); err != nil {
+			r.log.Warn("position not committed: the next start does not know that the publication was altered", "error", err)
+		}
+	}
+	if err := r.saveOnce(ctx); err != nil {
 		r.log.Warn("checkpoint not saved; the position in Kafka is", "error", err)
 	}
 }

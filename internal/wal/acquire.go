@@ -182,7 +182,7 @@ func (ss *session) checkPublication(ctx context.Context) error {
 	if st.problem != nil {
 		return st.problem
 	}
-	ss.src.baseline = st.fingerprint
+	ss.src.baseline, ss.src.oids = st.fingerprint, st.oids
 	ss.text = st.text || ss.src.text
 	return nil
 }
@@ -245,9 +245,9 @@ func (s *Source) publicationChanged() error {
 }
 
 func alteredError(publication, when string, last lsn) error {
-	return cdc.PositionError("publication_changed",
+	return cdc.PositionError(cdc.PublicationAltered,
 		"publish what may be missing, and accept the publication as it is now, with `cdc-relay repair`; without a checkpoint with `cdc-relay repair --since TIME`, a time before that",
-		"publication %q was altered %s (it, or one of its tables, was dropped, recreated, or taken out and put back), so inserts after %s may be missing from the WAL", publication, when, last)
+		"publication %q was altered %s (it, or one of its tables, was dropped, recreated, renamed, or taken out and put back), so inserts after %s may be missing from the WAL", publication, when, last)
 }
 
 func (ss *session) identify(ctx context.Context) (server, error) {

@@ -117,6 +117,8 @@ func (r slotRow) status(received lsn) SlotStatus {
 type publicationState struct {
 	// fingerprint is nil where there is no such publication.
 	fingerprint fingerprint
+	// oids are the names of the tracked tables by OID.
+	oids map[uint32]string
 	// text is whether a column of a tracked table has no binary form that is known.
 	text bool
 	// problem is a sentence when the publication does not deliver every insert of every tracked table.
@@ -201,10 +203,12 @@ func readPublication(ctx context.Context, conn *pgx.Conn, name string, tables []
 	}
 	st := publicationState{
 		fingerprint: fingerprint{ofPublication: fmt.Sprintf("%s %s", pub.OID, pub.XMin)},
+		oids:        make(map[uint32]string, len(found)),
 		problem:     publicationProblem(name, tables, found, pub.PubInsert, pub.ViaRoot),
 	}
 	for i := range found {
 		t := &found[i]
+		st.oids[t.OID] = t.Name
 		st.fingerprint[t.Name] = fmt.Sprintf("%d %s", t.OID, t.Rows)
 		if t.As != "" { // since it was attached to another table
 			st.fingerprint[t.Name] += " " + t.As
@@ -253,7 +257,7 @@ func publicationProblem(name string, tables []string, found []publishedTable, in
 		alter := "run ALTER PUBLICATION " + pub
 		switch {
 		case !ok:
-			return bad("correct tables[].name, or create it with `cdc-relay setup`", "table %s does not exist in this database", table)
+			return bad("rename it back if it was renamed, or correct tables[].name; create a new one with `cdc-relay setup`", "table %s does not exist in this database", table)
 		case t.Kind != "r" && t.Kind != "p":
 			return cdc.ConfigError(UnfitTable, "name the table that is inserted into in tables[].name", "%s is not a table but a view or the like, so inserts into it are not in the WAL", table)
 		case t.Persistence != "p":

@@ -61,6 +61,8 @@ type relation struct {
 	kind byte
 	// tracked says whether the table is one of ours; rows of others are not decoded.
 	tracked bool
+	// other is set once the catalog has said that the table is none of ours; see verifyOther.
+	other bool
 	// received and filtered count its rows.
 	received, filtered prometheus.Counter
 }

@@ -120,20 +120,29 @@ func (m *monitor) connect(ctx context.Context) error {
 	if m.conn != nil && !m.conn.IsClosed() {
 		return nil
 	}
-	conn, err := connectSQL(ctx, m.ss.src.opts)
+	conn, err := m.ss.connectAgain(ctx)
 	if err != nil {
-		return err
-	}
-	started, err := startOf(ctx, conn)
-	if err == nil && started != m.ss.serverStarted {
-		err = errTwoServers()
-	}
-	if err != nil {
-		_ = conn.Close(ctx)
 		return err
 	}
 	m.conn, m.ss.sql = conn, conn
 	return nil
+}
+
+// connectAgain opens another ordinary connection to the session's server. The caller closes it.
+func (ss *session) connectAgain(ctx context.Context) (*pgx.Conn, error) {
+	conn, err := connectSQL(ctx, ss.src.opts)
+	if err != nil {
+		return nil, err
+	}
+	started, err := startOf(ctx, conn)
+	if err == nil && started != ss.serverStarted {
+		err = errTwoServers()
+	}
+	if err != nil {
+		_ = conn.Close(ctx)
+		return nil, err
+	}
+	return conn, nil
 }
 
 // lost sorts a failed query: the server ending our session is its word for a shutdown.

@@ -40,6 +40,7 @@ type session struct {
 	chunk     *chunk
 	r, w      int // chunk.buf[r:w] is read and not yet decoded
 	relations map[uint32]*relation
+	others    catalogTables // what the catalog has; see verifyOther
 	tx        transaction
 	batch     *pooledBatch       // rows not handed on yet, or nil
 	debt      int                // bytes kept in memory by batches handed on; the next batch is charged for them

@@ -57,7 +57,8 @@ type Source struct {
 	session  *session
 	text     bool
 	handedOn handedOn
-	baseline fingerprint // of the publication as first seen
+	baseline fingerprint       // of the publication as first seen
+	oids     map[uint32]string // the configured tables' names by OID, at the same time
 	timeline uint32
 
 	// Written by the owner and the monitor, read by any goroutine.

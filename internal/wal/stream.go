@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -191,6 +192,11 @@ func (ss *session) relation(m []byte) error {
 	if err != nil {
 		return err
 	}
+	// Whatever its name was when the row was written: for a partitioned table the server does not send it again after a rename.
+	// Under the configured name another table may have been written to, which was renamed or dropped since.
+	if name, ours := ss.src.oids[id]; ours {
+		r.table.Schema, r.table.Name, _ = strings.Cut(name, ".")
+	}
 	r.tracked = ss.src.tracked(r.table.String())
 	label := otherTable
 	if r.tracked {
@@ -238,6 +244,11 @@ func (ss *session) insert(ctx context.Context, m []byte, off int) error {
 	}
 	tx := &ss.tx
 	if !r.tracked {
+		if !r.other && !tx.drop {
+			if err := ss.verifyOther(ctx, binary.BigEndian.Uint32(m[1:]), r); err != nil {
+				return err
+			}
+		}
 		r.filtered.Inc()
 		return nil
 	}

@@ -41,6 +41,16 @@ func TestRepairOfPosition(t *testing.T) {
 			r.Append("unsent", 10)
 			r.Must(db.Exec(t.Context(), "ALTER PUBLICATION "+db.Name()+" ADD TABLE outbox"))
 		},
+		"altered and taken back": func(t *testing.T, r *cdctest.Rig, db *cdctest.Postgres) {
+			t.Helper()
+			r.Start()
+			r.AwaitSaved(r.Append("before", 10))
+			r.Must(db.Exec(t.Context(), "ALTER TABLE outbox RENAME TO x"))
+			says(t, r.AwaitExit(time.Minute, 5), "while the relay was reading")
+			r.Must(db.Exec(t.Context(), "ALTER TABLE x RENAME TO outbox"))
+			r.Append("after", 10)
+			r.Must(r.Relay.Start(t.Context()))
+		},
 		"publication recreated": func(t *testing.T, r *cdctest.Rig, db *cdctest.Postgres) {
 			t.Helper()
 			r.Start()

@@ -143,6 +143,21 @@ func readerMutants() []mutant {
 			caughtBy{wal, "^TestOtherTransactionAtTheSamePosition$", ""},
 		},
 		{
+			"know a table by the name that PostgreSQL sent last", "internal/wal/stream.go",
+			[]edit{{"if name, ours := ss.src.oids[id]; ours {", "if name, ours := ss.src.oids[id]; ours && name == r.table.String() {"}},
+			caughtBy{wal, "^TestRenamedTableIsPublished$", ""},
+		},
+		{
+			"leave out the rows of a dropped table", "internal/wal/other.go",
+			[]edit{{"	if !ss.others.has(id, r) && ss.src.resembles(r.table) {", "	if !ss.others.has(id, r) && ss.src.resembles(r.table) && false {"}},
+			caughtBy{wal, "^TestRowsOfDroppedTable$", ""},
+		},
+		{
+			"forget that the publication was altered", "internal/relay/relay.go",
+			[]edit{{"	r.noteAltered(err)\n", ""}},
+			caughtBy{faults, "^TestRepairOfPosition$/^altered_and_taken_back$", postgres},
+		},
+		{
 			"confirm past the last look at the publication", "internal/wal/status.go",
 			[]edit{{"s.positions.trim(min(s.durable.Load(), ss.monitor.good.Load()))", "s.positions.trim(s.durable.Load())"}},
 			caughtBy{faults, "^TestChangedPublication$", postgres},

@@ -61,7 +61,7 @@ func matrix() []row {
 		},
 		{number: 13, fault: "the position was moved by hand, or the database is a clone, a backup or another server", result: "stops before it publishes anything of another history; what MySQL and MariaDB cannot tell is under Not promised"},
 		{
-			number: 14, fault: "the publication is changed", result: "stops, nothing confirmed past the change",
+			number: 14, fault: "the publication is changed, or a table in it renamed or replaced", result: "stops, nothing confirmed past the change, no row left out",
 			except: binlogs("there is no publication"),
 		},
 		{number: 15, fault: "columns are added, dropped or renamed", result: "mapped by name; stops before the first row without a required column"},

@@ -1,0 +1,100 @@
+package wal
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+// catalogTables are the tables of the database, by OID and by name.
+type catalogTables struct {
+	oids  map[uint32]bool
+	names map[string]bool
+}
+
+// verifyOther returns nil if a row of r, which has neither the OID nor the name of a configured table, is of another table: the catalog
+// has the table, or one of its name, or it was dropped and had not the columns of an outbox. Of a table that was dropped nobody can
+// say whether it was an outbox once.
+func (ss *session) verifyOther(ctx context.Context, id uint32, r *relation) error {
+	if !ss.others.has(id, r) {
+		var err error
+		if ss.others, err = ss.readOthers(ctx); err != nil {
+			return err
+		}
+	}
+	if !ss.others.has(id, r) && ss.src.resembles(r.table) {
+		name, ours := pgx.Identifier{r.table.Schema, r.table.Name}.Sanitize(), pgx.Identifier(strings.SplitN(ss.src.opts.Tables[0], ".", 2)).Sanitize()
+		return cdc.Stop(cdc.ClassRuntime, "dropped_table", fmt.Errorf(
+			"transaction %d at %s has rows of table %s (OID %d), which was dropped since: it had the columns of an outbox, so they may be events", ss.tx.xid, ss.tx.commit, r.table, id),
+			fmt.Sprintf("run CREATE TABLE %s () if they are no events; if they are, run CREATE TABLE %s (LIKE %s) and list it under tables; then start the relay again", name, name, ours))
+	}
+	r.other = true
+	return nil
+}
+
+func (t catalogTables) has(id uint32, r *relation) bool {
+	return t.oids[id] || t.names[r.table.String()]
+}
+
+// readOthers reads which tables there are.
+func (ss *session) readOthers(ctx context.Context) (t catalogTables, err error) {
+	ctx, cancel := context.WithTimeout(ctx, monitorTimeout)
+	defer cancel()
+	conn, err := ss.connectAgain(ctx)
+	if err != nil {
+		return t, err
+	}
+	defer closeConn(ctx, conn.PgConn())
+	if err := ss.awaitVisible(ctx, conn); err != nil {
+		return t, err
+	}
+	var oids []uint32
+	var names []string
+	err = conn.QueryRow(ctx, `SELECT array_agg(c.oid), array_agg(nspname || '.' || relname) FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace
+		WHERE relkind IN ('r', 'p')`).Scan(&oids, &names)
+	if err != nil {
+		return t, fmt.Errorf("read the tables of the database: %w", err)
+	}
+	t = catalogTables{oids: make(map[uint32]bool, len(oids)), names: make(map[string]bool, len(names))}
+	for i, oid := range oids {
+		t.oids[oid], t.names[names[i]] = true, true
+	}
+	return t, nil
+}
+
+// awaitVisible waits for the end of the transaction that is being read: the server sends it before others see what it has created, and
+// with synchronous replication long before.
+func (ss *session) awaitVisible(ctx context.Context, conn *pgx.Conn) error {
+	for {
+		var running bool
+		err := conn.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'transactionid' AND mode = 'ExclusiveLock' AND transactionid::text = $1)`,
+			strconv.FormatUint(uint64(ss.tx.xid), 10)).Scan(&running)
+		if err != nil {
+			return fmt.Errorf("wait for the end of transaction %d: %w", ss.tx.xid, err)
+		}
+		if !running {
+			return nil
+		}
+		select {
+		case <-time.After(turnInterval):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// resembles reports whether a table has the columns of a configured one.
+func (s *Source) resembles(t *cdc.Table) bool {
+	return s.opts.Verify == nil || slices.ContainsFunc(s.opts.Tables, func(name string) bool {
+		twin := *t
+		twin.Schema, twin.Name, _ = strings.Cut(name, ".")
+		return s.opts.Verify(&twin) == nil
+	})
+}
