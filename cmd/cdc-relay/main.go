@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
-	"syscall"
+
+	"github.com/cdc-relay/cdc-relay/internal/interrupt"
 )
 
 func main() {
@@ -21,12 +21,10 @@ func main() {
 // interruptible returns a context that ends at the first SIGINT or SIGTERM. The second signal ends the process at once.
 func interruptible(parent context.Context, stderr io.Writer) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(parent)
-	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
 	go func() {
-		<-signals
+		<-interrupt.Signals()
 		cancel()
-		sig := <-signals
+		sig := <-interrupt.Signals()
 		_, _ = fmt.Fprintf(stderr, "cdc-relay: stopped at once by a second signal (%s)\n", sig)
 		os.Exit(exitRuntime)
 	}()
