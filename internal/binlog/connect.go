@@ -259,14 +259,17 @@ func (s *Source) dumpError(code uint16, said string) error {
 		return cdc.Stop(cdc.ClassRuntime, "server_id_clash", fmt.Errorf("another replica reads the binlog under server id %d (%s)", s.opts.ServerID, said),
 			"give each its own in source.mysql.server_id, or remove the setting to have a free one chosen")
 	case strings.Contains(said, "diverged"): // MariaDB, whose later transactions have higher numbers than the position
-		return cdc.PositionError("binlog_gap", "check what consumers have, then move the position to one that the server has with `"+moveTo("")+"`",
+		return cdc.PositionError("binlog_gap", sinceThen,
 			"server cannot send its binlog from the position on (%s, %d): it has another history", said, code)
 	case code == erGtidNotInBinlog, code == erMasterFatal && (strings.Contains(said, "GTID") || strings.Contains(said, "purged") || strings.Contains(said, "gtid")):
 		return cdc.PositionError("binlog_gap", "publish what it held from the outbox table, and move the position, with `cdc-relay repair`; then keep binlogs for longer",
 			"server cannot send its binlog from the position on (%s, %d): it was purged, or the server has another history", said, code)
+	case code == erMasterFatal && strings.Contains(said, "anonymous"):
+		return cdc.Stop(cdc.ClassRuntime, "gtid_mode", fmt.Errorf("server cannot send a transaction without a GTID, which was committed while gtid_mode was not ON (%s, %d)", said, code),
+			gtidsAgain+", then "+nextFile)
 	case code == erMasterFatal && !isTransient(said), code == eeFileNotFound:
 		return cdc.Stop(cdc.ClassRuntime, "log_unreadable", fmt.Errorf("server cannot send its binlog from the position on (%s, %d), and will not by itself", said, code),
-			"correct what it says; where the binlog is damaged, publish from the outbox table what consumers miss, then move the position past it with `"+moveTo("")+"`")
+			"correct what it says; where the binlog is damaged or lost, "+nextFile)
 	case code == erSpecificAccess, code == erAccessDenied:
 		return cdc.ConfigError("no_replication", grantLog(s.flavor, s.account), "user may not read the binlog (%s)", said)
 	}

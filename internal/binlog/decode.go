@@ -102,7 +102,7 @@ func schemaOf(t *replication.TableMapEvent, body []byte, charsets map[uint64]cha
 		c := columnOf(t.ColumnType[i], t.ColumnMeta[i], unsigned[i], cs)
 		if !readable(c.real) {
 			return nil, content("column_type", fmt.Sprintf(
-				"give it another one (ALTER TABLE %s.%s MODIFY ...; of a COMPRESSED column the same without COMPRESSED), publish from the outbox table what consumers miss", mysqlName(s.table.Schema), mysqlName(s.table.Name)),
+				"give it another one (ALTER TABLE %s.%s MODIFY ...; of a COMPRESSED column the same without COMPRESSED)", mysqlName(s.table.Schema), mysqlName(s.table.Name)),
 				"column %s of %s has a type that cannot be read (%d)", name, s.table, c.real)
 		}
 		if c.kind == kindJSON {
@@ -122,7 +122,7 @@ func schemaOf(t *replication.TableMapEvent, body []byte, charsets map[uint64]cha
 
 // setFull is what to do about rows that were logged with less than they need.
 func setFull(setting string) string {
-	return "SET PERSIST " + setting + " = FULL (on MariaDB SET GLOBAL, and the same in the server's configuration), publish from the outbox table what consumers miss"
+	return "SET PERSIST " + setting + " = FULL (on MariaDB SET GLOBAL, and the same in the server's configuration)"
 }
 
 func namesOf(names []string, cs charset) []string {

@@ -29,7 +29,7 @@ func (ss *session) allSkipped() error {
 	if ss.tx.ordinal >= ss.tx.skip {
 		return nil
 	}
-	return cdc.PositionError("other_history", "check what consumers have, then move the position behind the transaction with `"+moveTo("")+"`",
+	return cdc.PositionError("other_history", startAnew,
 		"transaction %s has %d rows, of which %d were published: the position belongs to another history of this server", ss.src.part.tx, ss.tx.ordinal, ss.src.part.rows)
 }
 
@@ -158,7 +158,7 @@ func (ss *session) legible(s *schema) error {
 		}
 		why, fix = stop.Cause, stop.Fix
 	}
-	return content(illegible, strings.TrimPrefix(fix+", and publish from the outbox table what consumers miss of the rows that are in the binlog already", ", and "), "%w", why)
+	return content(illegible, fix, "%w", why)
 }
 
 // illegible is the reason of a column in an unknown character set.

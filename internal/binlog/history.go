@@ -169,7 +169,7 @@ func (s *Source) recognise(ctx context.Context, db *sql.DB, cfg *mysql.Config, f
 func otherHistory(tx string, published, found int64) error {
 	clock := func(micros int64) string { return time.UnixMicro(micros).UTC().Format(time.RFC3339) }
 	return cdc.PositionError("other_history",
-		"check what consumers have, then publish the rows since a time before the backup, and store a new position, with `cdc-relay repair --since TIME`",
+		sinceThen,
 		"transaction %s, which the relay has read, is of %s, and the server has another one of %s under this GTID: the position belongs to another history of this server (a backup was restored, or its binlog was reset)",
 		tx, clock(published), clock(found))
 }

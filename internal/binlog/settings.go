@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
@@ -89,7 +91,7 @@ func (s Setting) fix(f cdc.Flavor) string {
 	case "log_bin":
 		return "set log_bin in the server's configuration and restart it (managed services: switch backups on)"
 	case "gtid_mode":
-		return "SET PERSIST enforce_gtid_consistency = ON, then SET PERSIST gtid_mode = OFF_PERMISSIVE, ON_PERMISSIVE and ON, one after the other"
+		return s.gtidsOn()
 	case "log_replica_updates", "log_slave_updates":
 		return "set " + s.Name + " in the server's configuration and restart it, or point source.mysql.dsn at the primary"
 	case "replica_preserve_commit_order", "slave_preserve_commit_order":
@@ -99,6 +101,20 @@ func (s Setting) fix(f cdc.Flavor) string {
 	default:
 		return change(f, s.Name, s.Want)
 	}
+}
+
+// gtidsAgain is what to do first if the server gave transactions no GTIDs for a while.
+const gtidsAgain = "set gtid_mode to ON (`cdc-relay check` prints the statements)"
+
+// gtidsOn are the statements that lead from the present mode to ON, and never back to transactions without GTIDs. These are behind
+// no position: the server sends nothing of them.
+func (s Setting) gtidsOn() string {
+	modes := []string{"OFF", "OFF_PERMISSIVE", "ON_PERMISSIVE", "ON"}
+	statements := []string{"`SET PERSIST enforce_gtid_consistency = ON`"}
+	for _, mode := range modes[slices.Index(modes, s.Has)+1:] {
+		statements = append(statements, "`SET PERSIST gtid_mode = "+mode+"`")
+	}
+	return "run " + strings.Join(statements, ", ") + ", one after the other; if a relay has published from this server before, then publish the rows since a time before the mode was changed with `cdc-relay repair --since TIME`"
 }
 
 // change is a statement that changes a setting for good: SET PERSIST is MySQL's, MariaDB has nothing like it.

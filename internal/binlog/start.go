@@ -71,12 +71,12 @@ func beginning(sv server, sd storedCheckpoint, startFrom StartFrom) (gtidSet, er
 		return sv.executed.clone(), nil
 	}
 	return nil, cdc.PositionError("no_checkpoint",
-		"for a first run store the position with `cdc-relay setup`; if one was stored and is lost, publish what consumers may lack, and store the position, with `cdc-relay repair --since TIME`, or begin with `cdc-relay position set`, or with `cdc-relay run --start-from earliest` (repeats what the binlog still holds) or current (skips what was committed before)",
+		"for a first run store the position with `cdc-relay setup`; if one was stored and is lost, publish what consumers may lack, and store the position, with `cdc-relay repair --since TIME`, or with `cdc-relay position set POSITION` if it is known from a log or a backup, or begin with `cdc-relay run --start-from earliest` (repeats what the binlog still holds) or current (skips what was committed before)",
 		"no checkpoint is stored, so where to begin is not known")
 }
 
 func historyLost(sv server, from gtidSet) error {
 	return cdc.PositionError("history_lost",
-		"check what consumers have, then move the position to one that the server has with `"+moveTo("")+"`",
+		"start the relay again later if the server is a replica that lags; otherwise "+sinceThen,
 		"server has not executed all that was published: it has reached %s, our position is %s (it was restored from a backup, or a failover lost transactions)", sv.executed, from)
 }

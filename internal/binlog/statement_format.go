@@ -112,7 +112,7 @@ func (ss *session) statement(ctx context.Context, variables []byte, kind string,
 			first = rights + ", so that the relay can look up whether the statement may have written to an outbox, and start it again; if it still stops here, "
 		}
 	}
-	err := content("statement_format", first+"have the session's binlog_format changed (SET SESSION binlog_format = ROW, or reconnect), publish from the outbox table what the statement wrote",
+	err := content("statement_format", first+"have the session's binlog_format changed (SET SESSION binlog_format = ROW, or reconnect)",
 		"a statement (%s) is in the binlog in place of rows, so what it, its triggers and functions have written to %s is not there: binlog_format of the session that ran it was not ROW",
 		strings.ToUpper(kind), strings.Join(ss.src.opts.Tables, ", "))
 	if !ss.tx.begun {

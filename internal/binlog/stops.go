@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
@@ -13,7 +14,7 @@ import (
 type contentError struct {
 	reason string
 	cause  error
-	fix    string // what to do before the position is moved past it
+	fix    string // what to do about the cause; "" if there is nothing to do
 }
 
 func (e *contentError) Error() string { return e.cause.Error() }
@@ -24,10 +25,15 @@ func content(reason, fix, format string, args ...any) *contentError {
 	return &contentError{reason: reason, cause: fmt.Errorf(format, args...), fix: fix}
 }
 
-// moveTo is the command that moves the position; "" stands for a position that the reader has to find.
-func moveTo(position string) string {
-	return strings.TrimSuffix("cdc-relay position set "+position, " ")
-}
+const (
+	// sinceThen publishes what a position tells nothing about, and stores a new one, if no run can go on from the stored one.
+	sinceThen = "publish the rows since a time before the first event that consumers miss, and store a new position, with `cdc-relay repair --since TIME`"
+	// startAnew does so if a run could go on from the stored one.
+	startAnew = "drop the position with `cdc-relay position reset`, then " + sinceThen
+	// nextFile is what to do if the binlog cannot be read and no position is behind the place: the server begins to send with the file
+	// in which the position is.
+	nextFile = "run `FLUSH BINARY LOGS`, " + startAnew
+)
 
 // location names the transaction that is open, and the position behind it, which a person can set: what came before it has
 // been handed on, so that position leaves out nothing else. Without an open transaction behind is "".
@@ -59,7 +65,15 @@ func (ss *session) located(ctx context.Context, err error) error {
 
 func (ss *session) stop(e *contentError) error {
 	where, behind := ss.location()
-	return cdc.Stop(cdc.ClassRuntime, e.reason, fmt.Errorf("%s: %w", where, e.cause), e.fix+", then move the position past it with `"+moveTo(behind)+"`")
+	fix := nextFile
+	if behind != "" {
+		fix = "publish what consumers miss of it with `cdc-relay repair --since " + time.UnixMicro(ss.tx.micros).UTC().Format(time.RFC3339) +
+			"`, and move the position past it with `cdc-relay position set " + behind + "`"
+	}
+	if e.fix != "" {
+		fix = e.fix + ", then " + fix
+	}
+	return cdc.Stop(cdc.ClassRuntime, e.reason, fmt.Errorf("%s: %w", where, e.cause), fix)
 }
 
 // damaged is for an event that cannot be read and of which no row was handed on. The network may have damaged it, so
@@ -74,7 +88,7 @@ func (ss *session) damaged(err error) error {
 		return err
 	}
 	return ss.stop(content("event_unreadable",
-		"check the server's binlog with `mysqlbinlog --verify-binlog-checksum`, publish from the outbox table what consumers miss", "%w, twice", err))
+		"check the server's binlog with `mysqlbinlog --verify-binlog-checksum`", "%w, twice", err))
 }
 
 // undecodable is for an error in the rows of a transaction, some of which may have been handed on: it must not be tried
@@ -86,18 +100,13 @@ func undecodable(err error) error {
 	if _, ok := errors.AsType[*cdc.StopError](err); ok {
 		return err
 	}
-	return content("row_unreadable", "publish from the outbox table what consumers miss of it", "%w", err)
+	return content("row_unreadable", "", "%w", err)
 }
 
 // incident is what an INCIDENT says. MySQL gives it a GTID. On MariaDB it has none and no position is behind it: it
 // is sent to every reader of the file that it is in, from whatever position.
-func (ss *session) incident(e event) error {
-	const cause, publish = "server has written an INCIDENT into its binlog (%s): events may be missing from it", "publish from the outbox table what consumers miss"
-	if ss.tx.open {
-		return content("incident", publish, cause, e.incident())
-	}
-	return cdc.Stop(cdc.ClassRuntime, "incident", fmt.Errorf(cause, e.incident()),
-		publish+", then FLUSH BINARY LOGS, and move the position to what `cdc-relay position show` calls server executed with `"+moveTo("")+"`")
+func incident(e event) error {
+	return content("incident", "", "server has written an INCIDENT into its binlog (%s): events may be missing from it", e.incident())
 }
 
 // incident reads an INCIDENT: its number (2), then text behind its length.

@@ -64,10 +64,10 @@ func (ss *session) take(ctx context.Context, e event) error {
 	case replication.XA_PREPARE_LOG_EVENT:
 		return ss.prepared(ctx, e)
 	case replication.ANONYMOUS_GTID_EVENT:
-		return content("gtid_mode", "SET PERSIST gtid_mode = ON, publish from the outbox table what was committed meanwhile",
+		return content("gtid_mode", gtidsAgain,
 			"binlog holds a transaction without a GTID: gtid_mode is not ON")
 	case replication.INCIDENT_EVENT:
-		return ss.incident(e)
+		return incident(e)
 	case replication.EXECUTE_LOAD_QUERY_EVENT:
 		return ss.load(ctx, e)
 	default:

@@ -113,14 +113,18 @@ func TestFailover(t *testing.T) {
 }
 
 // A replica that lacks what was published is promoted: the running relay waits for it and then exits with code 5. So does
-// the next start, after the replica has committed more transactions than were lost.
+// the next start, after the replica has committed more transactions than were lost. What it names publishes them.
 //
 //covers:binlogs 13 29 exit
+//covers:binlogs 13 29 arrivals
+//follows:binlog.historyLost/history_lost repair
+//follows:binlog.dumpError/binlog_gap repair
 func TestFailoverWithLoss(t *testing.T) {
 	t.Parallel()
 	onReplications(t, func(t *testing.T, s *replication) {
 		t.Helper()
 		r := newRig(t, s.database(t), cdctest.InFile, nil)
+		began := time.Now().UTC().Add(-time.Second).Format(time.RFC3339)
 		r.Start()
 		r.AwaitSaved(r.Append("before", 10))
 		gtids, err := s.primary.GTIDs(t.Context())
@@ -132,11 +136,12 @@ func TestFailoverWithLoss(t *testing.T) {
 		s.promote(r)
 		r.Must(s.address.Redirect(s.replica.Addr()))
 		refused(t, r, "not executed")
+		var diverged []*cdctest.Event
 		for range 5 {
-			r.Append("diverged", 1)
+			diverged = append(diverged, r.Append("diverged", 1)...)
 		}
 		r.Must(r.Relay.Start(t.Context()))
-		refused(t, r, map[string]string{
+		said := refused(t, r, map[string]string{
 			testenv.MySQLFlavor:   "not executed",
 			testenv.MariaDBFlavor: "another history", // its numbers are higher, and the server reports that it does not have the relay's
 		}[s.primary.Flavor])
@@ -145,11 +150,16 @@ func TestFailoverWithLoss(t *testing.T) {
 				r.Violation(cdctest.Phantom, "%s of another history was published", record.EventID)
 			}
 		}
+		follow(t, r, said, "repair", "TIME", began)
+		r.Start()
+		r.AwaitEvents(append(diverged, r.Append("diverged", 1)...))
 	})
 }
 
 // refused waits until the relay exits because of the server's history.
-func refused(t *testing.T, r *cdctest.Rig, why string) {
+func refused(t *testing.T, r *cdctest.Rig, why string) string {
 	t.Helper()
-	says(t, r.AwaitExit(time.Minute, 5), why, "cdc-relay position set")
+	exit := r.AwaitExit(time.Minute, 5)
+	says(t, exit, why, "cdc-relay repair --since TIME")
+	return lastWords(exit.Log)
 }

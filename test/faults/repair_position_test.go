@@ -1,10 +1,8 @@
 package faults
 
 import (
-	"context"
 	"regexp"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -83,39 +81,6 @@ func TestRepairOfPosition(t *testing.T) {
 	}
 }
 
-// The checkpoint is lost on MySQL and MariaDB: repair from a time on publishes what was committed since, and stores a position.
-//
-//covers:binlogs 26 events both
-func TestRepairOfLostCheckpoint(t *testing.T) {
-	t.Parallel()
-	for _, flavor := range binlogs() {
-		t.Run(flavor, func(t *testing.T) {
-			for _, d := range deliveries() {
-				t.Run(string(d), func(t *testing.T) {
-					r := newRig(t, newMySQL(t, flavor), cdctest.InRedis, func(o *cdctest.RigOptions) { o.Delivery = d })
-					began := time.Now().Add(-time.Second)
-					r.Start()
-					r.AwaitSaved(r.Append("before", 10))
-					r.Kill()
-					r.Append("unread", 10)
-					r.Await("the server to notice that the relay is gone", func(ctx context.Context) (bool, error) {
-						out, err := r.Relay.Command(ctx, "position", "reset")
-						return err == nil, unless(strings.Contains(out, "a relay runs"), err)
-					})
-					r.Must(r.Relay.Start(t.Context()))
-					says(t, r.AwaitExit(time.Minute, 5), "no checkpoint", "`cdc-relay repair --since TIME`")
-					r.Repeated("repair")
-					_, err := r.Relay.Command(r.Within(time.Minute), "repair", "--since", began.UTC().Format(time.RFC3339))
-					r.Must(err)
-					r.Start()
-					r.AwaitEvents(r.Append("later", 10))
-					r.Verify()
-				})
-			}
-		})
-	}
-}
-
 // unless is err, unless it is expected.
 func unless(expected bool, err error) error {
 	if expected {
@@ -129,6 +94,7 @@ func unless(expected bool, err error) error {
 // skipped.
 //
 //covers:binlogs 13 events both
+//follows:binlog.otherHistory/other_history repair
 func TestRestoredServerPassedThePosition(t *testing.T) {
 	t.Parallel()
 	for _, flavor := range binlogs() {
@@ -158,10 +124,9 @@ func TestRestoredServerPassedThePosition(t *testing.T) {
 						r.Must(err)
 					}
 					r.Must(r.Relay.Start(t.Context()))
-					says(t, r.AwaitExit(time.Minute, 5), "another history", "`cdc-relay repair --since TIME`")
-					r.Repeated("repair")
-					_, err = r.Relay.Command(r.Within(time.Minute), "repair", "--since", began.UTC().Format(time.RFC3339))
-					r.Must(err)
+					exit := r.AwaitExit(time.Minute, 5)
+					says(t, exit, "another history")
+					follow(t, r, lastWords(exit.Log), "repair", "TIME", began.UTC().Format(time.RFC3339))
 					r.Start()
 					r.AwaitEvents(r.Append("later", 10))
 					r.Verify()

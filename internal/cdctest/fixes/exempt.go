@@ -7,7 +7,11 @@ type exemption struct {
 }
 
 func exemptions() []exemption {
-	return append([]exemption{}, pending()...)
+	return append([]exemption{
+		{"binlog.dumpError/binlog_gap#2", "repair", "a server says so only if it purges between the look at what it has and the request; the same command is followed as binlog.resolve/binlog_purged"},
+		{"binlog.take/gtid_mode", "binlog", "servers refuse to send such an event, and then it is binlog.dumpError/gtid_mode"},
+		{"binlog.tableMissing", "setup", "an administrator creates the database first; then it is binlog.tableMissing/table_missing"},
+	}, pending()...)
 }
 
 // exempt says why a move needs no test; "" if it needs one.

@@ -15,35 +15,12 @@ func pending() []exemption {
 const toDo = `binlog.Maintainable partitions run
 binlog.Maintainable#2 setup
 binlog.Maintainable#2 partitions
-binlog.Preview/binlog_purged repair
 binlog.Verify drop
 binlog.Verify retention
-binlog.allSkipped/other_history position set
-binlog.beginning/bad_checkpoint position reset
-binlog.beginning/foreign_checkpoint position reset
-binlog.beginning/foreign_checkpoint checkpoint
-binlog.beginning/no_checkpoint position set
-binlog.beginning/no_checkpoint repair
-binlog.beginning/no_checkpoint setup
-binlog.beginning/no_checkpoint run --start-from
 binlog.changeError partitions run
 binlog.changeError setup
-binlog.changeError#2 drop
-binlog.dumpError/binlog_gap position set
-binlog.dumpError/binlog_gap#2 repair
-binlog.dumpError/log_unreadable position set
-binlog.historyLost/history_lost position set
-binlog.incident/incident position set
-binlog.incident/incident binlog
-binlog.otherHistory/other_history repair
-binlog.problem binlog
-binlog.resolve/binlog_purged repair
 binlog.routines partitions run
 binlog.routines setup
-binlog.stop position set
-binlog.tableMissing setup
-binlog.tableMissing/table_missing setup
-binlog.take/gtid_mode binlog
 checkpoint.Check checkpoint
 checkpoint.before/bad_position position reset
 checkpoint.before/bad_position position set
@@ -76,7 +53,6 @@ cmd.reportRepair repair
 cmd.reset position set
 cmd.reset setup
 cmd.reset run --start-from
-config.checkpoint checkpoint
 config.partitions partitions run
 config.retention partitions run
 dlq.Show dlq drop
@@ -126,7 +102,6 @@ wal.Verify#2 setup
 wal.alteredError/publication_changed repair
 wal.callError partitions run
 wal.callError setup
-wal.callError#2 drop
 wal.checkHistory/history_lost position reset
 wal.checkHistory/timeline_fork position reset
 wal.checkMeanwhile/bad_checkpoint position reset

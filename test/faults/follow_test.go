@@ -1,0 +1,61 @@
+package faults
+
+import (
+	"context"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdctest"
+)
+
+// follow runs the command that a message says to type, with --yes if the command then asks for it, and returns its output.
+func follow(t *testing.T, r *cdctest.Rig, said, start string, fill ...string) string {
+	t.Helper()
+	args, err := cdctest.PrintedCommand(t.Context(), said, start, fill...)
+	r.Must(err)
+	if args[0] == "repair" || args[0] == "replay" {
+		r.Repeated(strings.Join(args, " "))
+	}
+	var out string
+	r.Await("a command to be done: "+strings.Join(args, " "), func(ctx context.Context) (bool, error) {
+		out, err = r.Relay.Command(ctx, args...)
+		if err != nil && strings.Contains(out, "give --yes if that is meant") {
+			out, err = r.Relay.Command(ctx, append(args, "--yes")...)
+		}
+		// The server may not have noticed yet that the relay is gone.
+		return err == nil, unless(strings.Contains(out, "a relay runs"), err)
+	})
+	t.Log(out)
+	return out
+}
+
+// stops sends SIGTERM, so that everything is saved and confirmed.
+func stops(r *cdctest.Rig) {
+	r.Must(r.Relay.Signal(syscall.SIGTERM))
+	r.AwaitExit(time.Minute, 0)
+}
+
+// refuses starts the relay, which ends with the exit code, and returns what it says.
+func refuses(t *testing.T, r *cdctest.Rig, code int) string {
+	t.Helper()
+	r.Must(r.Relay.Start(t.Context()))
+	exit := r.AwaitExit(time.Minute, code)
+	says(t, exit)
+	return lastWords(exit.Log)
+}
+
+// stored replaces what matches in the checkpoint in Redis.
+func stored(t *testing.T, r *cdctest.Rig, pattern, with string) {
+	t.Helper()
+	have, err := shared.redis.Do(t.Context(), "GET", r.RedisKey())
+	r.Must(err)
+	changed := regexp.MustCompile(pattern).ReplaceAllString(have, with)
+	if changed == have {
+		t.Fatalf("nothing to change in %s", have)
+	}
+	_, err = shared.redis.Do(t.Context(), "SET", r.RedisKey(), changed)
+	r.Must(err)
+}
