@@ -45,7 +45,7 @@ func (p *Partitions) Name() string { return p.Table }
 // Maintainable returns an error on a replica, and for a table that is not partitioned as setup does it.
 func (p *Partitions) Maintainable(ctx context.Context) error {
 	if p.db.Server.ReadOnly || readReplica(ctx, p.db.db, p.db.Server.Flavor).runs {
-		return cdc.Fixable("point source.mysql.dsn at the primary, or run `cdc-relay partitions run --owner-dsn` there from a timer",
+		return cdc.Fixable("point source.mysql.dsn at the primary, or set CDC_RELAY_OWNER_DSN to the connection string of the table's owner there, and run `cdc-relay partitions run` from a timer",
 			"partitions of %s: %s is a replica or takes no writes", p.Table, p.db.Server.Address)
 	}
 	if err := p.db.publishes(); err != nil {
@@ -56,7 +56,7 @@ func (p *Partitions) Maintainable(ctx context.Context) error {
 	err := p.db.db.QueryRowContext(ctx, partitionsAhead, schema, table).Scan(&ahead)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
-		return cdc.Fixable("remove partitions from the configuration, or create the table with `cdc-relay setup`",
+		return cdc.Fixable("remove partitions from the configuration, or, if the table does not exist, create it with `cdc-relay setup`",
 			"table %s does not exist or has no daily partitions", p.Table)
 	case err != nil:
 		return fmt.Errorf("read partitions of %s: %w", p.Table, err)
@@ -247,12 +247,12 @@ func (p *Partitions) changeError(doing string, err error) error {
 	case code == erLockWaitTimeout, code == erLockDeadlock, code == erInterrupted:
 		return p.busy(doing)
 	case missing(err), errors.Is(err, errStale):
-		return cdc.Fixable("run `cdc-relay setup` with the owner's connection string, or use `cdc-relay partitions run --owner-dsn` from a timer",
+		return cdc.Fixable("set CDC_RELAY_OWNER_DSN to the connection string of the table's owner, and run `cdc-relay setup` once, or `cdc-relay partitions run` from a timer",
 			"table %s: %s: user %s may not call the routine that maintains the partitions, or that is not this version's (%s)", p.Table, doing, p.db.Server.Role, cmp.Or(said, err.Error()))
 	case code == erTableExists:
 		return cdc.Fixable("rename that table with RENAME TABLE", "table %s: %s: a table of that name is in the way (%s)", p.Table, doing, said)
 	case code == erYoung:
-		return cdc.Fixable("wait until it is a day old, or use `cdc-relay partitions run --owner-dsn`", "table %s: %s: the relay's user drops no rows of the last 24 hours (%s)", p.Table, doing, said)
+		return cdc.Fixable("wait until it is a day old, or set CDC_RELAY_OWNER_DSN to the connection string of the table's owner and run `cdc-relay partitions run`", "table %s: %s: the relay's user drops no rows of the last 24 hours (%s)", p.Table, doing, said)
 	case code == erExchangeMismatch:
 		schema, table, _ := strings.Cut(p.Table, ".")
 		return cdc.Fixable("run ALTER TABLE "+mysqlName(schema)+"."+mysqlName(table)+" FORCE, ALGORITHM = INPLACE, LOCK = NONE, which copies the table while writers go on; in future add columns with ALGORITHM = INPLACE",

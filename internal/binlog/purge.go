@@ -66,7 +66,7 @@ func (r *Rows) Verify(ctx context.Context) error {
 	case err != nil:
 		return fmt.Errorf("read table %s: %w", r.o.Table, err)
 	case partitioned > 0:
-		return cdc.Fixable("set partitions in place of retention.delete; drop the partitions of other software with its own means",
+		return cdc.Fixable("set partitions in place of retention.delete if they are daily ones of cdc-relay; otherwise remove retention.delete, and drop the partitions with the means of the software that made them",
 			"table %s has partitions, which are dropped as a whole: its rows are not deleted", r.o.Table)
 	case timed == 0:
 		return cdc.Fixable("map created_at to a column with the time of the INSERT", "column %s of table %s is no DATETIME, TIMESTAMP or DATE, or is not visible, so it does not tell which rows are old", r.o.At, r.o.Table)

@@ -55,6 +55,6 @@ func (d *document) partitions(p *Partitions) {
 	case err != nil:
 		d.report("partitions.ttl", "", "must be an age such as 30d or 36h, or empty; it is %s", d.text("partitions.ttl"))
 	case age > 0 && age < minTTL:
-		d.report("partitions.ttl", "make it 1d or longer, or remove days once with `cdc-relay partitions run --ttl ... --yes`", "is shorter than a day; it is %s", d.text("partitions.ttl"))
+		d.report("partitions.ttl", "make it 1d or longer; then `cdc-relay partitions run --ttl "+p.TTL+" --yes` removes days once", "is shorter than a day; it is %s", d.text("partitions.ttl"))
 	}
 }

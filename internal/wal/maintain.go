@@ -45,7 +45,7 @@ func (p *Partitions) Maintainable(ctx context.Context) error {
 		return fmt.Errorf("read partitions of %s: %w", p.table, err)
 	}
 	if !partitioned {
-		return cdc.Fixable("remove partitions from the configuration, or create the table with `cdc-relay setup`", "table %s does not exist or has no partitions", p.table)
+		return cdc.Fixable("remove partitions from the configuration, or, if the table does not exist, create it with `cdc-relay setup`", "table %s does not exist or has no partitions", p.table)
 	}
 	if err := p.findRoutine(ctx); err != nil {
 		return err
@@ -178,12 +178,12 @@ func (p *Partitions) callError(doing string, err error) error {
 	case stateCheckViolation:
 		return fmt.Errorf("%s: %w: rows of that day have just been written to the default partition", doing, cdc.ErrBusy)
 	case stateUndefinedFunction, stateInvalidSchemaName, stateInsufficientPrivilege:
-		return cdc.Fixable("run `cdc-relay setup` with the owner's connection string, or use `cdc-relay partitions run --owner-dsn` from a timer",
+		return cdc.Fixable("set CDC_RELAY_OWNER_DSN to the connection string of the table's owner, and run `cdc-relay setup` once, or `cdc-relay partitions run` from a timer",
 			"%s: role %q may not maintain the partitions (%s)", doing, p.db.Server.Role, pg.Message)
 	case stateDuplicateTable:
 		return cdc.Fixable("rename that table with ALTER TABLE ... RENAME TO", "%s: a table of that name is in the way (%s)", doing, pg.Message)
 	case stateObjectInUse:
-		return cdc.Fixable("wait until it is a day old, or use `cdc-relay partitions run --owner-dsn`", "%s: the relay's role drops no rows of the last 24 hours (%s)", doing, pg.Message)
+		return cdc.Fixable("wait until it is a day old, or set CDC_RELAY_OWNER_DSN to the connection string of the table's owner and run `cdc-relay partitions run`", "%s: the relay's role drops no rows of the last 24 hours (%s)", doing, pg.Message)
 	case stateDependentObjects:
 		return cdc.Fixable("drop what depends on it", "%s: %s (%s)", doing, pg.Message, strings.ReplaceAll(pg.Detail, "\n", "; "))
 	}

@@ -62,7 +62,7 @@ func (r *Rows) Verify(ctx context.Context) error {
 	case err != nil:
 		return fmt.Errorf("read table %s: %w", r.o.Table, err)
 	case partitioned:
-		return cdc.Fixable("set partitions in place of retention.delete; drop the partitions of other software with its own means",
+		return cdc.Fixable("set partitions in place of retention.delete if they are daily ones of cdc-relay; otherwise remove retention.delete, and drop the partitions with the means of the software that made them",
 			"table %s has partitions, which are dropped as a whole: its rows are not deleted", r.o.Table)
 	case child != "":
 		return inherited(r.o.Table, r.o.SQL, child)

@@ -43,16 +43,30 @@ func fewPartitions(s *site, table string) {
 	}
 }
 
-// says runs a command and checks its exit code and a part of its output.
-func (s *site) says(code int, part string, args ...string) {
+// says runs a command, checks its exit code and a part of its output, and returns the output.
+func (s *site) says(code int, part string, args ...string) string {
 	s.t.Helper()
-	if r := s.run(args...); r.code != code || !strings.Contains(r.stdout+r.stderr, part) {
+	r := s.run(args...)
+	if r.code != code || !strings.Contains(r.stdout+r.stderr, part) {
 		s.t.Errorf("%s: want exit %d and %q; %s", args, code, part, r)
 	}
+	return r.stdout + r.stderr
+}
+
+// follows is says for the command that a message says to type.
+func (s *site) follows(code int, part, message, start string) {
+	s.t.Helper()
+	args, err := cdctest.PrintedCommand(s.t.Context(), message, start)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.says(code, part, args...)
 }
 
 // partitions run makes days and removes old ones once the slot has passed them: through the function that setup makes, or
 // without it as the table's owner.
+//
+//follows:wal.callError partitions run, setup
 func TestPartitionsRun(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -71,13 +85,17 @@ func TestPartitionsRun(t *testing.T) {
 	s.as("owning_parts", "DROP FUNCTION cdc_relay.public_outbox_maintain")
 	s.sql("SELECT pg_replication_slot_advance('" + s.slot() + "', pg_current_wal_lsn())")
 	s.replace(", drop: false", "")
+	owner := s.env
 	s.env = nil
-	s.says(1, "run `cdc-relay setup`", "partitions", "run")
+	said := s.says(1, "run `cdc-relay setup`", "partitions", "run")
 	s.says(0, "may not call", "check")
-	s.says(0, "change=dropped", "partitions", "run", "--owner-dsn", s.pg.DSN(s.name, "owning_parts"))
+	s.env = owner
+	s.follows(0, "change=dropped", said, "partitions run")
+	s.env = nil
 	s.says(2, "--owner-dsn", "setup")
-	s.env = []string{"CDC_RELAY_OWNER_DSN=" + s.pg.DSN(s.name, "owning_parts")}
-	s.setup().says(0, "nothing is left to do", "partitions", "run")
+	s.env = owner
+	s.follows(0, "", said, "setup")
+	s.says(0, "nothing is left to do", "partitions", "run")
 }
 
 // oldDays makes a table with partitions for the last days, by its owner.
@@ -93,6 +111,8 @@ func (s *site) oldDays(owner string, days int) {
 }
 
 // What a superuser's partitions run makes belongs to the table's owner. teardown --table drops what was taken out, too.
+//
+//follows:finding.Partitions partitions run
 func TestPartitionsOfTheTablesOwner(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -100,8 +120,10 @@ func TestPartitionsOfTheTablesOwner(t *testing.T) {
 	s.sql("CREATE ROLE parts_owner LOGIN", "GRANT CREATE ON DATABASE "+s.name+" TO parts_owner", "GRANT CREATE ON SCHEMA public TO parts_owner")
 	s.oldDays("parts_owner", 4)
 	s.setup()
-	s.says(0, "find out from its log", "check")
-	s.says(0, `change="taken out"`, "partitions", "run", "--owner-dsn", s.pg.DSN(s.name, ""))
+	said := s.says(0, "find out from its log", "check")
+	s.env = []string{"CDC_RELAY_OWNER_DSN=" + s.pg.DSN(s.name, "")}
+	s.follows(0, `change="taken out"`, said, "partitions run")
+	s.env = nil
 	s.sql(`DO $$ BEGIN
 		IF EXISTS (SELECT FROM pg_class WHERE relnamespace = 'cdc_relay'::regnamespace AND relkind = 'r' AND relowner <> 'parts_owner'::regrole) THEN
 			RAISE 'a partition is not the table owner''s';
@@ -175,6 +197,9 @@ func (s *site) advancing(advance func(ctx context.Context)) (stop func()) {
 }
 
 // On MySQL and MariaDB too, a role that may not delete is granted it by setup. The checkpoint decides what is relayed.
+//
+//follows:config.retention partitions run
+//follows:binlog.Verify retention, drop
 func TestOldRowsAreDeletedByACommandOnMySQL(t *testing.T) {
 	onMySQL(t, func(s *site) {
 		user := "purging_" + s.mysql.Flavor
@@ -202,15 +227,32 @@ func TestOldRowsAreDeletedByACommandOnMySQL(t *testing.T) {
 		})
 		s.says(0, `msg="old rows deleted" table=NAME.outbox rows=1`, "partitions", "run")
 		stop()
-		mysqlExec(s.t, s.mysql, s.name, "ALTER TABLE outbox DROP PRIMARY KEY", "ALTER TABLE outbox PARTITION BY KEY (created_at) PARTITIONS 2")
+		s.insert(1)
+		said := s.replace("older_than: 30d", "older_than: 20h").says(2, "shorter than a day", "partitions", "run")
+		s.replace("older_than: 20h", "older_than: 30d").follows(0, "nothing is left to do", said, "partitions run")
+		s.wantRows("1")
+		s.sql("ALTER TABLE outbox DROP PRIMARY KEY", "ALTER TABLE outbox PARTITION BY KEY (created_at) PARTITIONS 2")
+		s.says(1, "otherwise remove retention.delete", "partitions", "run")
+		s.replace("retention: {delete: {older_than: 30d}}\n", "").says(0, "", "check")
+		s.config += "retention: {delete: {older_than: 30d}}\n"
+		s.sql("DROP TABLE outbox")
+		s.env = []string{"CDC_RELAY_OWNER_DSN=" + s.mysql.DSN(s.name, "")}
+		s.setup().insert(1)
 		s.says(1, "set partitions in place of retention.delete", "partitions", "run")
+		s.replace("retention: {delete: {older_than: 30d}}", "partitions: {ttl: 30d}").says(0, "nothing is left to do", "partitions", "run")
+		s.wantRows("1")
 	})
 }
 
 // On MySQL and MariaDB, too, partitions run goes through the procedure that setup makes, or without it as the table's owner.
+//
+//follows:binlog.changeError partitions run, setup
+//follows:binlog.Maintainable#2 setup, partitions
+//follows:config.partitions partitions run
 func TestPartitionsRunOnMySQL(t *testing.T) {
 	onMySQL(t, func(s *site) {
-		s.config += "partitions: {ahead: 8, ttl: 2d}\n"
+		maintained := "partitions: {ahead: 8, ttl: 2d}\n"
+		s.config += maintained
 		rights := "REPLICATION SLAVE, REPLICATION CLIENT"
 		if s.mysql.Flavor == testenv.MariaDBFlavor {
 			rights = "REPLICATION SLAVE, BINLOG MONITOR, SLAVE MONITOR"
@@ -219,7 +261,10 @@ func TestPartitionsRunOnMySQL(t *testing.T) {
 		s.replace("root@", "keeping@")
 		owner := s.mysql.UserDSN("owning", "", s.name, "")
 		s.env = []string{"CDC_RELAY_OWNER_DSN=" + owner}
-		s.setup().says(0, "until", "partitions", "list")
+		s.follows(0, "created", s.says(1, "does not exist", "partitions", "run"), "setup")
+		s.replace(maintained, "").says(0, "", "check")
+		s.config += maintained
+		s.says(0, "until", "partitions", "list")
 		s.oldMySQLDay()
 		s.says(0, "may maintain the partitions of", "check")
 		s.says(0, "would take out p", "partitions", "run", "--dry-run")
@@ -234,12 +279,19 @@ func TestPartitionsRunOnMySQL(t *testing.T) {
 		s.says(0, "", "position", "set", gtids, "--yes")
 		s.replace(", drop: false", "")
 		s.env = nil
-		s.says(1, "run `cdc-relay setup`", "partitions", "run")
+		said := s.says(1, "run `cdc-relay setup`", "partitions", "run")
 		s.says(0, "may not call", "check")
-		s.says(0, "change=dropped", "partitions", "run", "--owner-dsn", owner)
+		s.env = []string{"CDC_RELAY_OWNER_DSN=" + owner}
+		s.follows(0, "change=dropped", said, "partitions run")
+		s.env = nil
 		s.says(2, "--owner-dsn", "setup")
 		s.env = []string{"CDC_RELAY_OWNER_DSN=" + owner}
-		s.setup().says(0, "nothing is left to do", "partitions", "run")
+		s.follows(0, "", said, "setup")
+		s.says(0, "nothing is left to do", "partitions", "run")
+		s.insert(1)
+		said = s.replace("ttl: 2d", "ttl: 1m").says(2, "shorter than a day", "partitions", "run")
+		s.replace("ttl: 1m", "ttl: 2d").follows(0, "nothing is left to do", said, "partitions run")
+		s.wantRows("1")
 		s.oldMySQLDay()
 		s.replace("ttl: 2d", "ttl: 2d, drop: false").says(0, `change="taken out"`, "partitions", "run")
 		s.says(0, "outbox: kept", "teardown")
@@ -250,6 +302,14 @@ func TestPartitionsRunOnMySQL(t *testing.T) {
 			s.t.Errorf("%s tables and procedures are left: %v", left, err)
 		}
 	})
+}
+
+// wantRows counts the rows of the outbox on MySQL and MariaDB.
+func (s *site) wantRows(want string) {
+	s.t.Helper()
+	if n, err := s.mysql.Value(s.t.Context(), "SELECT COUNT(*) FROM "+s.name+".outbox"); err != nil || n != want {
+		cdctest.Violation(s.t, cdctest.Unpublished, "%s rows are left, want %s: %v", n, want, err)
+	}
 }
 
 // oldMySQLDay makes the table anew, with partitions for the last days and an old event.

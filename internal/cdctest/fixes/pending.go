@@ -12,16 +12,7 @@ func pending() []exemption {
 	return all
 }
 
-const toDo = `binlog.Maintainable partitions run
-binlog.Maintainable#2 setup
-binlog.Maintainable#2 partitions
-binlog.Verify drop
-binlog.Verify retention
-binlog.changeError partitions run
-binlog.changeError setup
-binlog.routines partitions run
-binlog.routines setup
-checkpoint.Check checkpoint
+const toDo = `checkpoint.Check checkpoint
 checkpoint.before/bad_position position reset
 checkpoint.before/bad_position position set
 checkpoint.diagnose checkpoint
@@ -53,11 +44,8 @@ cmd.reportRepair repair
 cmd.reset position set
 cmd.reset setup
 cmd.reset run --start-from
-config.partitions partitions run
-config.retention partitions run
 dlq.Show dlq drop
 dlq.Show replay
-finding.Partitions partitions run
 kafka.LetterProblem setup
 kafka.LetterProblem#2 dead_letter
 kafka.MissingTopicError/unknown_topic errors drop
@@ -100,8 +88,6 @@ wal.Verify drop
 wal.Verify retention
 wal.Verify#2 setup
 wal.alteredError/publication_changed repair
-wal.callError partitions run
-wal.callError setup
 wal.checkHistory/history_lost position reset
 wal.checkHistory/timeline_fork position reset
 wal.checkMeanwhile/bad_checkpoint position reset
@@ -134,8 +120,6 @@ wal.replicationError/slot_too_old repair
 wal.replicationError/slot_too_old slot
 wal.resolve/slot_moved repair
 wal.resolve/slot_moved position.conflict
-wal.routines partitions run
-wal.routines setup
 wal.slot repair
 wal.slot setup
 wal.slot#2 slot
