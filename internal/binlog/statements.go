@@ -48,6 +48,9 @@ func (ss *session) query(ctx context.Context, e event) error {
 
 // otherStatement is none of a transaction's marks: DDL, or what changes data and should have been rows.
 func (ss *session) otherStatement(ctx context.Context, q *replication.QueryEvent) error {
+	if err := ss.renamed(q); err != nil {
+		return err
+	}
 	what := ss.touchedBy(q)
 	if what == nil {
 		clear(ss.shown) // it may have made a trigger or a view

@@ -125,9 +125,9 @@ func TestServerOfTheSameHistory(t *testing.T) {
 			d.exec("ALTER TABLE other ADD m INT")
 		},
 		"another table in its place": func(d *database, _ *cdc.Checkpoint) {
-			d.exec("RENAME TABLE outbox TO old")
-			d.exec("CREATE TABLE outbox LIKE old")
-			d.exec("DROP TABLE old")
+			d.exec("CREATE TABLE _outbox_new LIKE outbox")
+			d.exec("RENAME TABLE outbox TO _outbox_old, _outbox_new TO outbox")
+			d.exec("DROP TABLE _outbox_old")
 		},
 		"purged": func(d *database, _ *cdc.Checkpoint) {
 			d.exec("FLUSH BINARY LOGS")

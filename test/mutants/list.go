@@ -148,6 +148,11 @@ func readerMutants() []mutant {
 			caughtBy{wal, "^TestOtherTransactionAtTheSamePosition$", ""},
 		},
 		{
+			"pass a renamed table, binlog", "internal/binlog/statements.go",
+			[]edit{{"if err := ss.renamed(q); err != nil {", "if err := ss.renamed(q); err != nil && !ss.tx.open {"}},
+			caughtBy{faults, "^TestRenamedTableInBinlog$", testenv.MariaDBFlavor},
+		},
+		{
 			"know a table by the name that PostgreSQL sent last", "internal/wal/stream.go",
 			[]edit{{"if name, ours := ss.src.oids[id]; ours {", "if name, ours := ss.src.oids[id]; ours && name == r.table.String() {"}},
 			caughtBy{wal, "^TestRenamedTableIsPublished$", ""},

@@ -1,0 +1,104 @@
+package binlog
+
+import (
+	"fmt"
+	"log/slog"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-mysql-org/go-mysql/replication"
+)
+
+// renaming is a table that a statement gives another name.
+type renaming struct{ from, to tableName }
+
+// renamings reads RENAME TABLE and ALTER TABLE ... RENAME, both of which reserve their words.
+func renamings(text, database string, executed bool) (list []renaming) {
+	tokens, _ := tokensOf(text, executed)
+	tokens = slices.DeleteFunc(tokens, func(t string) bool { return t == "*" || t == "/" }) // the end of an executed comment
+	is := func(i int, words ...string) bool {
+		return i < len(tokens) && slices.Contains(words, strings.ToLower(tokens[i]))
+	}
+	name := func(i int) (n tableName, next int) { // of the table whose name begins at i
+		if is(i, "if") { // EXISTS
+			i += 2
+		}
+		switch {
+		case i+2 < len(tokens) && tokens[i+1] == ".":
+			return nameOf(tokens[i], tokens[i+2], database), i + 3
+		case i < len(tokens):
+			return nameOf("", tokens[i], database), i + 1
+		}
+		return tableName{}, i
+	}
+	switch {
+	case is(0, "rename") && is(1, "table", "tables"):
+		for i := 2; i < len(tokens); i++ {
+			var r renaming
+			r.from, i = name(i)
+			for i < len(tokens) && !is(i, "to") { // MariaDB: WAIT n
+				i++
+			}
+			r.to, i = name(i + 1)
+			list = append(list, r)
+		}
+	case is(0, "alter"):
+		i := slices.IndexFunc(tokens, func(t string) bool { return strings.EqualFold(t, "table") })
+		if i < 0 || i > 3 { // ONLINE, IGNORE
+			return nil
+		}
+		from, next := name(i + 1)
+		for i = next; i < len(tokens); i++ {
+			if is(i, "rename") && !is(i+1, "column", "index", "key") {
+				for is(i+1, "to", "as", "=") {
+					i++
+				}
+				to, _ := name(i + 1)
+				list = append(list, renaming{from, to})
+			}
+		}
+	}
+	return slices.DeleteFunc(list, func(r renaming) bool { return r.to.table == "" })
+}
+
+// shadow is what gh-ost and pt-online-schema-change call the table that they put in the place of another one. It holds copies of that
+// one's rows only, and both change their names in one statement, so that nothing is written in between.
+var shadow = regexp.MustCompile(`^_+(.+)_(?:gho|new)$`)
+
+// renamed returns an error if a statement gives a configured table another name, or another table its name: the binlog knows rows by
+// the name that their table had when they were written.
+func (ss *session) renamed(q *replication.QueryEvent) error {
+	text := string(q.Query)
+	eachStatus(q.StatusVars, func(kind byte, value []byte) {
+		if kind == statusMode && value[0]&4 != 0 { // ANSI_QUOTES
+			text = strings.ReplaceAll(text, `"`, "`")
+		}
+	})
+	for _, executed := range []bool{true, false} {
+		list := renamings(text, string(q.Schema), executed)
+		for _, r := range list {
+			ours := configured(ss.src.opts.Tables, ss.src.caseless, r.from.String())
+			swapped := slices.ContainsFunc(list, func(o renaming) bool {
+				of := shadow.FindStringSubmatch(o.from.table)
+				return of != nil && o.from.database == r.from.database && o.to == r.from && strings.EqualFold(of[1], r.from.table)
+			})
+			switch {
+			case ours != "" && swapped:
+				ss.src.log.Warn("an online schema change has replaced the table: its copies of rows are not published again", slog.String("table", ours))
+				return nil
+			case ours != "":
+				return content("table_renamed", fmt.Sprintf("rename it back, publish what was written meanwhile with `cdc-relay repair --since %s`", time.UnixMicro(ss.tx.micros).UTC().Format(time.RFC3339)),
+					"table %s is renamed to %s: what is written to it under another name is in the binlog as that of another table, and not published", ours, r.to)
+			}
+		}
+		for _, r := range list {
+			if ours := configured(ss.src.opts.Tables, ss.src.caseless, r.to.String()); ours != "" {
+				return content("table_renamed", "publish those of its rows that consumers miss, such as with `cdc-relay repair --since TIME`",
+					"table %s is renamed to %s: what was written to it before is in the binlog as that of another table, and not published", r.from, ours)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,45 @@
+package binlog
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/go-mysql-org/go-mysql/replication"
+)
+
+// A statement that gives the outbox another name, or its name to another table, stops the relay, unless it is the last one of an online
+// schema change.
+func TestRenames(t *testing.T) {
+	ansi := append([]byte{statusMode}, 4, 0, 0, 0, 0, 0, 0, 0)
+	for text, want := range map[string]string{
+		"RENAME TABLE outbox TO x": "from", "rename tables a to b, outbox TO `x y`": "from", "RENAME TABLE `app` . `outbox` TO other.outbox": "from",
+		"RENAME TABLE IF EXISTS a TO b, app.outbox WAIT 3 TO x": "from", "/*!80000 RENAME */ TABLE outbox TO x": "from", `RENAME TABLE "outbox" TO "x"`: "from",
+		"ALTER TABLE outbox RENAME x": "from", "ALTER TABLE outbox ADD COLUMN c INT, RENAME AS x": "from", "alter online table if exists app.outbox rename = x": "from",
+		"RENAME TABLE x TO outbox": "to", "ALTER TABLE x RENAME TO `app`.`outbox`": "to", "RENAME TABLE `to` TO outbox": "to",
+		"RENAME TABLE outbox TO a, b TO outbox":                                                      "from",
+		"RENAME TABLE outbox TO _outbox_del, _outbox_gho TO outbox":                                  "",
+		"RENAME TABLE `app`.`outbox` TO `app`.`_outbox_old`, `app`.`__outbox_new` TO `app`.`outbox`": "",
+		"RENAME TABLE outbox TO _outbox_old, x._outbox_new TO outbox":                                "from",
+		"RENAME TABLE outbox TO a, _orders_new TO outbox":                                            "from",
+		"RENAME TABLE a TO b": "", "RENAME TABLE other.outbox TO other.x": "", "ALTER TABLE outbox RENAME COLUMN a TO outbox": "", "ALTER TABLE outbox RENAME KEY a TO b": "",
+		"ALTER TABLE x COMMENT 'RENAME TO outbox'": "", "ALTER TABLE outbox ADD COLUMN `rename` INT": "", "CREATE TABLE outbox (n INT)": "", "DROP TABLE outbox": "", "RENAME TABLE": "",
+		"ALTER TABLE": "", "RENAME TABLE outbox": "", "RENAME USER a TO b": "",
+	} {
+		ss := &session{src: &Source{opts: Options{Tables: []string{"app.outbox"}}, log: slog.New(slog.DiscardHandler)}}
+		q := &replication.QueryEvent{Query: []byte(text), Schema: []byte("app")}
+		if text[len(text)-1] == '"' {
+			q.StatusVars = ansi
+		}
+		got := ""
+		if err := ss.renamed(q); err != nil {
+			if got = "to"; strings.HasPrefix(err.Error(), "table app.outbox ") {
+				got = "from"
+			}
+		}
+		if got != want {
+			t.Errorf("%s: %q, want %q; read as %s", text, got, want, fmt.Sprint(renamings(text, "app", false)))
+		}
+	}
+}
