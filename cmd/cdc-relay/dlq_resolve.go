@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -109,18 +110,37 @@ func (r *resolution) ask(ctx context.Context, desk *dlq.Desk, c *config.Config, 
 	for i := range list {
 		ids[i] = list[i].Letter
 	}
-	done, failed, err := desk.Ask(ctx, r.do, ids, end, func(why string) { r.app.printf("waiting: %s\n", why) })
+	result, err := desk.Ask(ctx, r.do, ids, end, func(why string) { r.app.printf("waiting: %s\n", why) })
+	if err != nil && ctx.Err() != nil {
+		r.app.printf("the request is withdrawn: what the relay has begun it ends, nothing else is done\n")
+	}
 	if err != nil {
 		return err
 	}
-	r.app.printf("%s: %s\n", map[string]string{deadletter.Retry: "published", deadletter.Drop: "dropped"}[r.do], plural(done, "letter"))
-	if before := len(ids) - done - failed; before > 0 {
+	r.app.printf("%s: %s\n", map[string]string{deadletter.Retry: "published", deadletter.Drop: "dropped"}[r.do], plural(result.Done, "letter"))
+	if before := len(ids) - result.Done - result.Skipped - result.Failed; before > 0 {
 		r.app.printf("resolved before: %s, by another command or by the relay\n", plural(before, "letter"))
 	}
-	if failed > 0 {
-		return cdc.Fixable("see the reasons with `cdc-relay dlq list`, and fix them", "%s could not be published, or are behind such a one", plural(failed, "letter"))
+	switch {
+	case result.Failed > 0 && result.Skipped > 0:
+		r.app.printf("dropped: %s, because errors.skip lists the events\n", plural(result.Skipped, "letter"))
+	case result.Skipped > 0:
+		return skippedError(list, result.Skipped)
+	}
+	if result.Failed > 0 {
+		return cdc.Fixable("see the reasons with `cdc-relay dlq list`, and fix them", "%s could not be published, or are behind such a one", plural(result.Failed, "letter"))
 	}
 	return nil
+}
+
+// skippedError says that n letters of a retry were not published, because of errors.skip.
+func skippedError(list []dlq.Listed, n int) error {
+	id := "ID"
+	if len(list) == 1 && strings.Trim(list[0].ID, "0123456789-abcdefABCDEF") == "" { // a UUID, which a shell leaves as it is
+		id = list[0].ID
+	}
+	return cdc.Fixable("to publish it after all, take its ID out of errors.skip, restart the relay, and run `cdc-relay replay --id "+id+"`",
+		"%s dropped and not published: errors.skip lists the event", plural(n, "letter"))
 }
 
 // indexWriter returns what writes a record into the index of dead letters. It has no transactional ID: it must not fence the

@@ -81,15 +81,17 @@ func resolveLetter(ctx context.Context, c *config.Config, do, id string) error {
 	defer closeAll()
 	desk.Write = write
 	why := ""
-	done, failed, err := desk.Ask(ctx, do, []string{id}, end, func(reason string) { why = reason })
+	result, err := desk.Ask(ctx, do, []string{id}, end, func(reason string) { why = reason })
 	switch {
 	case err != nil && why != "":
 		return cdc.Fixable("try again when that has passed", "the relay waits: %s", why)
 	case err != nil:
 		return err
-	case failed > 0:
+	case result.Skipped > 0:
+		return skippedError(list, result.Skipped)
+	case result.Failed > 0:
 		return cdc.Fixable("load the list again: it says why; remove the cause", "the letter could not be published, or is behind one that cannot")
-	case done == 0:
+	case result.Done == 0:
 		return errResolved(id)
 	}
 	return nil

@@ -21,9 +21,11 @@ type Ask struct {
 	State string `json:"state,omitempty"`
 	// Waits is why an accepted one has to wait, or "".
 	Waits string `json:"waits,omitempty"`
-	// Done and Failed count the letters of an ended one; those that were resolved before, or as another ask says, are in neither.
-	Done   int `json:"resolved,omitempty"`
-	Failed int `json:"failed,omitempty"`
+	// Done and Failed count the letters of an ended one, and Skipped those of a retry that were dropped, because errors.skip lists
+	// their events; those that were resolved before, or as another ask says, are in none.
+	Done    int `json:"resolved,omitempty"`
+	Failed  int `json:"failed,omitempty"`
+	Skipped int `json:"skipped,omitempty"`
 }
 
 // NewAsks returns what asks for these letters.

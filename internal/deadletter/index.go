@@ -19,9 +19,9 @@ type Index struct {
 	epoch   uint64
 	letters map[string]*letter
 	held    map[string]*key
+	keyless map[string]*letter // those that hold nothing
 	unmet   int
 	blocked int
-	keyless int // letters that hold nothing
 }
 
 // Options limit an [Index].
@@ -58,6 +58,7 @@ type letter struct {
 	attempts int
 	time     int64 // Unix, when it became a letter
 	tried    int64
+	offset   int64  // of its record; 0: not known, since a barrier precedes every letter
 	entry    *Entry // of an unmet one
 }
 
@@ -70,11 +71,17 @@ type key struct {
 // NewIndex returns that of what a start has read. passed reports whether the position to start from is behind a place; the rows of
 // other places come again. Letters that are done are left out.
 func NewIndex(opts Options, entries map[string]*Entry, passed func(place string) bool) *Index {
-	x := &Index{opts: opts, letters: map[string]*letter{}, held: map[string]*key{}}
+	x := &Index{opts: opts, letters: map[string]*letter{}, held: map[string]*key{}, keyless: map[string]*letter{}}
+	ids := make([]string, 0, len(entries))
 	for id, e := range entries {
-		if e.Done != "" {
-			continue
+		if e.Done == "" {
+			ids = append(ids, id)
 		}
+	}
+	// In order each letter is appended to its key: inserting them takes quadratic time.
+	slices.SortFunc(ids, func(a, b string) int { return entries[a].Order.Compare(entries[b].Order) })
+	for _, id := range ids {
+		e := entries[id]
 		l := x.add(id, e)
 		if passed(e.Place) {
 			l.state = stored
@@ -138,9 +145,18 @@ func (x *Index) Precedes(name string, o Order, chunk bool) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	k := x.held[name]
-	return k != nil && slices.ContainsFunc(k.letters, func(l *letter) bool {
-		return l.order.Compare(o) < 0 && (!chunk || l.state != resolving)
-	})
+	if k == nil {
+		return false
+	}
+	for _, l := range k.letters { // in order, so that those of a chunk are the first
+		if l.order.Compare(o) >= 0 {
+			return false
+		}
+		if !chunk || l.state != resolving {
+			return true
+		}
+	}
+	return false
 }
 
 // Add adds a letter that is being written, or takes the place of one that an earlier run has written.
@@ -171,12 +187,17 @@ func (x *Index) add(id string, e *Entry) *letter {
 			x.held[name] = k
 		}
 		l.key = k
-		i, _ := slices.BinarySearchFunc(k.letters, l.order, func(l *letter, o Order) int { return l.order.Compare(o) })
-		k.letters = slices.Insert(k.letters, i, l)
+		k.letters = slices.Insert(k.letters, k.find(l.order), l)
 	} else {
-		x.keyless++
+		x.keyless[id] = l
 	}
 	return l
+}
+
+// find returns the index of the first letter that is not before o.
+func (k *key) find(o Order) int {
+	i, _ := slices.BinarySearchFunc(k.letters, o, func(l *letter, o Order) int { return l.order.Compare(o) })
+	return i
 }
 
 func (x *Index) remove(l *letter) {
@@ -189,7 +210,11 @@ func (x *Index) remove(l *letter) {
 	delete(x.letters, l.id)
 	x.size.Store(int64(len(x.letters)))
 	if k := l.key; k != nil {
-		if i := slices.Index(k.letters, l); i > 0 {
+		i := k.find(l.order)
+		for k.letters[i] != l {
+			i++
+		}
+		if i > 0 {
 			k.letters = slices.Delete(k.letters, i, i+1)
 		} else { // as nearly always, and a key may have very many
 			k.letters[0], k.letters = nil, k.letters[1:]
@@ -198,7 +223,7 @@ func (x *Index) remove(l *letter) {
 			delete(x.held, k.name)
 		}
 	} else {
-		x.keyless--
+		delete(x.keyless, l.id)
 	}
 }
 
@@ -208,6 +233,15 @@ func (x *Index) Stored(id string) {
 	defer x.mu.Unlock()
 	if l := x.letters[id]; l != nil {
 		l.state = stored
+	}
+}
+
+// Found notes the offset of a letter's record in its partition.
+func (x *Index) Found(id string, offset int64) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if l := x.letters[id]; l != nil {
+		l.offset = offset
 	}
 }
 

@@ -94,10 +94,10 @@ func compare(t *rapid.T, x *deadletter.Index, table *cdc.Table, list []modelled)
 			t.Fatalf("a letter of %q precedes: %v", key, got)
 		}
 	}
-	work, _ := x.Retryable(func(string, time.Time, int) bool { return false })
+	work, _ := x.Retryable(100, func(_ string, blocked bool, _ time.Time, _ int) bool { return !blocked })
 	var got, want []string
-	for _, w := range work {
-		got = append(got, w.ID)
+	for i := range work {
+		got = append(got, work[i].ID)
 	}
 	ordered := slices.SortedFunc(slices.Values(list), func(a, b modelled) int { return cmp.Or(cmp.Compare(a.key, b.key), a.order.Compare(b.order)) })
 	stuck := map[string]bool{}
@@ -116,6 +116,49 @@ func compare(t *rapid.T, x *deadletter.Index, table *cdc.Table, list []modelled)
 	if !slices.Equal(got, want) {
 		t.Fatalf("may go: %q, want %q of %+v", got, want, list)
 	}
+}
+
+// A round has a bounded number of letters, and of a key the first ones, at most half of the round. A key is whole if nothing of it is
+// left out. Letters that a start has read are in their order, whatever the order in which they were read.
+func TestRoundsAreBounded(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		entries, count := map[string]*deadletter.Entry{}, map[string]int{}
+		for seq := range rapid.IntRange(0, 60).Draw(t, "letters") {
+			e := &deadletter.Entry{
+				Table: "a.b", Key: rapid.SampledFrom([]string{"", "k", "l", "m"}).Draw(t, "key"), Reason: rapid.SampledFrom([]string{deadletter.Held, "rejected"}).Draw(t, "reason"),
+				Order: deadletter.Order{Epoch: 1, Seq: uint64(seq)},
+			}
+			entries[fmt.Sprint(seq)] = e
+			count[e.HoldName()]++
+		}
+		x := deadletter.NewIndex(deadletter.Options{HoldKey: true, MaxKeys: 9, MaxLetters: 99}, entries, func(string) bool { return true })
+		wanted := func(string, bool, time.Time, int) bool { return true }
+		most := rapid.IntRange(2, 40).Draw(t, "most")
+		work, whole := x.Retryable(most, wanted)
+		have := map[string][]deadletter.Work{}
+		for i := range work {
+			have[work[i].Hold] = append(have[work[i].Hold], work[i])
+		}
+		if len(work) > most || len(work) < min(len(entries), most/2) {
+			t.Fatalf("%d letters of %d in a round of %d", len(work), len(entries), most)
+		}
+		for hold, letters := range have {
+			if hold == "" {
+				continue
+			}
+			if len(letters) > most/2 {
+				t.Fatalf("%d letters of a key in a round of %d", len(letters), most)
+			}
+			all, complete := x.RetryableOf([]string{hold}, wanted)
+			if len(all) != count[hold] || !slices.Equal(letters, all[:len(letters)]) || !slices.IsSortedFunc(all, func(a, b deadletter.Work) int { return a.Order.Compare(b.Order) }) {
+				t.Fatalf("letters of %q: %+v of %+v", hold, letters, all)
+			}
+			healthy := !slices.ContainsFunc(all, func(w deadletter.Work) bool { return w.Blocked })
+			if slices.Contains(whole, hold) != (healthy && len(letters) == len(all)) || (len(complete) == 1) != healthy {
+				t.Fatalf("%q: whole %v, %v; %d of %d letters", hold, whole, complete, len(letters), len(all))
+			}
+		}
+	})
 }
 
 // Letters of an earlier run whose row comes again cannot be resolved before; the others can.

@@ -1,9 +1,6 @@
 package deadletter
 
-import (
-	"slices"
-	"time"
-)
+import "time"
 
 // Work is a letter that can be resolved.
 type Work struct {
@@ -18,41 +15,84 @@ type Work struct {
 	// Blocked says that something is wrong with it.
 	Blocked  bool
 	Attempts int
-	// Time is when it became a letter.
-	Time time.Time
+	// Time is when it became a letter, and Tried when it was tried last.
+	Time, Tried time.Time
+	// Offset is that of its record, as far as is known; 0: it is not.
+	Offset int64
 }
 
-// Retryable returns the letters that can be published now, those of a key in their order: of each key the first ones, up to one
-// that is blocked and not wanted. whole are the names of keys all of whose letters are among them, none of which is blocked.
-func (x *Index) Retryable(wanted func(id string, tried time.Time, attempts int) bool) (work []Work, whole []string) {
+// Wanted reports whether a letter that is stored is to be published now.
+type Wanted func(id string, blocked bool, tried time.Time, attempts int) bool
+
+// Retryable returns letters that can be published now, those of a key in their order: of each key the first ones, up to one
+// that is not wanted. They are most at most, and no key has more than half of them. whole are the names of keys all of whose letters are
+// among them, none of which is blocked.
+func (x *Index) Retryable(most int, wanted Wanted) (work []Work, whole []string) {
 	if x.size.Load() == 0 {
 		return nil, nil
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	ready := func(l *letter) bool {
-		return l.state == stored && (!l.blocked || wanted(l.id, time.Unix(l.tried, 0), l.attempts))
-	}
-	for _, k := range x.held {
-		n := slices.IndexFunc(k.letters, func(l *letter) bool { return !ready(l) })
-		if n < 0 {
-			n = len(k.letters)
-			if !slices.ContainsFunc(k.letters, func(l *letter) bool { return l.blocked }) {
-				whole = append(whole, k.name)
-			}
+	for _, k := range x.held { // in another order each time
+		if len(work) >= most {
+			return work, whole
 		}
-		for _, l := range k.letters[:n] {
+		work, whole = k.retryable(work, whole, min(max(1, most/2), most-len(work)), wanted)
+	}
+	for _, l := range x.keyless {
+		if len(work) >= most {
+			break
+		}
+		if l.ready(wanted) {
 			work = append(work, l.work())
 		}
 	}
-	if x.keyless > 0 {
-		for _, l := range x.letters {
-			if l.key == nil && ready(l) {
-				work = append(work, l.work())
-			}
+	return work, whole
+}
+
+// RetryableOf is Retryable for some keys, whatever number of letters they have.
+func (x *Index) RetryableOf(names []string, wanted Wanted) (work []Work, whole []string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, name := range names {
+		if k := x.held[name]; k != nil {
+			work, whole = k.retryable(work, whole, len(k.letters), wanted)
 		}
 	}
 	return work, whole
+}
+
+// retryable appends what k has to work, and its name to whole.
+func (k *key) retryable(work []Work, whole []string, most int, wanted Wanted) ([]Work, []string) {
+	blocked := false
+	for i, l := range k.letters {
+		if i == most || !l.ready(wanted) {
+			return work, whole
+		}
+		blocked = blocked || l.blocked
+		work = append(work, l.work())
+	}
+	if !blocked {
+		whole = append(whole, k.name)
+	}
+	return work, whole
+}
+
+func (l *letter) ready(wanted Wanted) bool {
+	return l.state == stored && wanted(l.id, l.blocked, time.Unix(l.tried, 0), l.attempts)
+}
+
+// Unfound returns when the oldest letter of a partition became one whose record is not known to be anywhere.
+func (x *Index) Unfound(partition int32) time.Time {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	oldest := time.Now().Unix()
+	for _, l := range x.letters {
+		if l.part == partition && l.offset == 0 {
+			oldest = min(oldest, l.time)
+		}
+	}
+	return time.Unix(oldest, 0)
 }
 
 // Letter returns a letter that is stored, and false if there is none of that ID. stored is false for one whose row has yet to
@@ -70,6 +110,7 @@ func (x *Index) Letter(id string) (w Work, settled, found bool) {
 func (l *letter) work() Work {
 	w := Work{
 		ID: l.id, Partition: l.part, Order: l.order, Place: l.place, Blocked: l.blocked, Attempts: l.attempts, Time: time.Unix(l.time, 0),
+		Tried: time.Unix(l.tried, 0), Offset: l.offset,
 	}
 	if l.key != nil {
 		w.Hold = l.key.name

@@ -73,6 +73,7 @@ type pending struct {
 	do           string
 	left         map[string]bool
 	done, failed int
+	skipped      int // dropped by a retry
 	waits        string
 	answered     string // the state that its command was told last
 }
@@ -111,7 +112,7 @@ func (s asks) retries(id string) bool {
 	return false
 }
 
-// drops are the letters that somebody asks to drop.
+// drops are the letters that somebody asks to drop, some of them twice.
 func (s asks) drops() []string {
 	var ids []string
 	for _, p := range s {
@@ -119,19 +120,30 @@ func (s asks) drops() []string {
 			ids = slices.AppendSeq(ids, maps.Keys(p.left))
 		}
 	}
-	slices.Sort(ids)
-	return slices.Compact(ids)
+	return ids
 }
 
-// outcome notes that a letter was resolved as do says, or cannot be. Who asked for the other is not told that it was done; a letter
-// that cannot be published can be dropped.
-func (s asks) outcome(do, id string, resolved bool) {
+// result is what became of a letter that was to be published or dropped.
+type result uint8
+
+const (
+	resolved result = iota
+	// skipped: dropped in place of published, because errors.skip lists its event.
+	skipped
+	failed
+)
+
+// outcome notes what became of a letter. Who asked for the other is not told that it was done; a letter that cannot be published can
+// be dropped.
+func (s asks) outcome(do, id string, became result) {
 	for _, p := range s {
 		switch {
-		case !p.left[id], !resolved && p.do != do:
+		case !p.left[id], became == failed && p.do != do:
 			continue
-		case !resolved:
+		case became == failed:
 			p.failed++
+		case p.do == do && became == skipped:
+			p.skipped++
 		case p.do == do:
 			p.done++
 		}
@@ -139,8 +151,8 @@ func (s asks) outcome(do, id string, resolved bool) {
 	}
 }
 
-// review looks at what was not done: it waits, or it cannot be done.
-func (s asks) review(x *deadletter.Index, passed func(place string) bool) {
+// review looks at what was not done: it waits, or it cannot be done. postponed returns why a letter is not tried yet, or "".
+func (s asks) review(x *deadletter.Index, passed func(place string) bool, wanted deadletter.Wanted, postponed func(id string) string) {
 	for _, p := range s {
 		p.waits = ""
 		for id := range p.left {
@@ -152,18 +164,20 @@ func (s asks) review(x *deadletter.Index, passed func(place string) bool) {
 				p.waits = "the relay has yet to read its row again"
 			case p.do == deadletter.Drop && !passed(w.Place):
 				p.waits = "the position behind it is not saved yet"
-			case p.do == deadletter.Retry && behindBlocked(x, id):
-				p.failed++
-				delete(p.left, id)
+			case p.do == deadletter.Retry:
+				head, settled, found := x.Head(id)
+				if !found {
+					head = w
+				}
+				if why := postponed(head.ID); why != "" {
+					p.waits = why
+				} else if found && settled && !wanted(head.ID, head.Blocked, head.Tried, head.Attempts) { // it stays, and what is behind it
+					p.failed++
+					delete(p.left, id)
+				}
 			}
 		}
 	}
-}
-
-// behindBlocked reports whether the first letter of the key of a letter stays: it was tried if somebody asked for it.
-func behindBlocked(x *deadletter.Index, id string) bool {
-	head, settled, found := x.Head(id)
-	return found && settled && head.Blocked
 }
 
 // answer tells the commands of asks in a state, if they do not know yet.
@@ -173,7 +187,7 @@ func (r *Resolver) answer(ctx context.Context, state string) error {
 		if p.state() != state || p.answered == now {
 			continue
 		}
-		a := &deadletter.Ask{Do: p.do, State: state, Waits: p.waits, Done: p.done, Failed: p.failed}
+		a := &deadletter.Ask{Do: p.do, State: state, Waits: p.waits, Done: p.done, Failed: p.failed, Skipped: p.skipped}
 		if err := r.sink.Answer(ctx, id, a); err != nil {
 			return err
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/deadletter"
 )
@@ -24,10 +25,11 @@ func TestOppositeAsks(t *testing.T) {
 		after func(asks)
 		want  map[string]string
 	}{
-		"dropped":   {func(s asks) { s.outcome(deadletter.Drop, "1", true); s.review(empty, passed) }, map[string]string{deadletter.Retry: "done 0 0", deadletter.Drop: "done 1 0"}},
-		"published": {func(s asks) { s.outcome(deadletter.Retry, "1", true); s.review(empty, passed) }, map[string]string{deadletter.Retry: "done 1 0", deadletter.Drop: "done 0 0"}},
+		"dropped":        {func(s asks) { s.outcome(deadletter.Drop, "1", resolved); s.review(empty, passed, unwanted, nil) }, map[string]string{deadletter.Retry: "done 0 0", deadletter.Drop: "done 1 0"}},
+		"published":      {func(s asks) { s.outcome(deadletter.Retry, "1", resolved); s.review(empty, passed, unwanted, nil) }, map[string]string{deadletter.Retry: "done 1 0", deadletter.Drop: "done 0 0"}},
+		"in errors.skip": {func(s asks) { s.outcome(deadletter.Retry, "1", skipped); s.review(empty, passed, unwanted, nil) }, map[string]string{deadletter.Retry: "done 0 0", deadletter.Drop: "done 0 0"}},
 		"not published": {
-			func(s asks) { s.outcome(deadletter.Retry, "1", false); s.outcome(deadletter.Retry, "2", false) },
+			func(s asks) { s.outcome(deadletter.Retry, "1", failed); s.outcome(deadletter.Retry, "2", failed) },
 			map[string]string{deadletter.Retry: "done 0 2", deadletter.Drop: "accepted 0 0"},
 		},
 	} {
@@ -35,12 +37,14 @@ func TestOppositeAsks(t *testing.T) {
 		tt.after(asked)
 		for do, want := range tt.want {
 			p := asked[do]
-			if have := fmt.Sprintf("%s %d %d", p.state(), p.done, p.failed); have != want {
-				t.Errorf("%s: %s: %s, want %s", name, do, have, want)
+			if have := fmt.Sprintf("%s %d %d", p.state(), p.done, p.failed); have != want || (p.skipped == 1) != (name == "in errors.skip" && do == deadletter.Retry) {
+				t.Errorf("%s: %s: %s and %d skipped, want %s", name, do, have, p.skipped, want)
 			}
 		}
 	}
 }
+
+func unwanted(string, bool, time.Time, int) bool { return false }
 
 // A retry of letters that wait behind one which is blocked ends: they cannot be published.
 func TestRetryBehindABlockedLetterEnds(t *testing.T) {
@@ -53,7 +57,7 @@ func TestRetryBehindABlockedLetterEnds(t *testing.T) {
 		x := deadletter.NewIndex(deadletter.Options{HoldKey: true, MaxKeys: 9, MaxLetters: 9}, entries, behind)
 		asked := asks{}
 		asked.take(ask{id: "a", asked: &deadletter.Ask{Do: deadletter.Retry, Letters: []string{"1", "2"}}})
-		asked.review(x, behind)
+		asked.review(x, behind, unwanted, func(string) string { return "" })
 		p := asked["a"]
 		if passed && (p.state() != deadletter.Ended || p.failed != 2) || !passed && (p.state() != deadletter.Accepted || p.waits == "") {
 			t.Errorf("rows passed %v: %+v", passed, p)

@@ -124,22 +124,30 @@ const (
 	askPatience = 15 * time.Second
 )
 
-// Ask asks the leader to resolve letters, and waits until it has. It calls waits with each new reason for which the leader waits, and
-// returns how many letters were resolved so, and how many cannot be; the others were resolved before. What was asked is taken back when
-// it returns.
-func (d *Desk) Ask(ctx context.Context, do string, letters []string, from int64, waits func(why string)) (done, failed int, err error) {
+// Result counts what became of letters that the leader was asked to resolve; the others were resolved before.
+type Result struct {
+	// Done were resolved as asked. Skipped were to be published, and were dropped because errors.skip lists their events. Failed
+	// cannot be published.
+	Done, Skipped, Failed int
+}
+
+// Ask asks the leader to resolve letters, and waits until it has. It calls waits with each new reason for which the leader waits. What
+// was asked is withdrawn when it returns: after an error the leader ends only what it has begun.
+func (d *Desk) Ask(ctx context.Context, do string, letters []string, from int64, waits func(why string)) (Result, error) {
 	a := asking{desk: d, open: map[string]*deadletter.Ask{}, said: map[string]bool{"": true}, waits: waits, heard: time.Now()}
 	for _, ask := range deadletter.NewAsks(do, letters) {
 		key := string(deadletter.AskKey(uuid.NewString()))
 		a.keys, a.open[key] = append(a.keys, key), ask
 	}
-	defer a.takeBack(context.WithoutCancel(ctx))
-	ctx, cancel := context.WithCancel(ctx)
+	following, cancel := context.WithCancel(ctx)
 	defer cancel()
 	answers := make(chan answer)
-	go d.follow(ctx, a.keys, from, answers)
-	err = a.wait(ctx, answers)
-	return a.done, a.failed, err
+	go d.follow(following, a.keys, from, answers)
+	err := a.wait(ctx, answers)
+	if back := a.withdraw(context.WithoutCancel(ctx)); err != nil && back != nil {
+		err = cdc.Fixable("start the command again, and let it end, as soon as Kafka answers", "%w; the request could not be withdrawn, so the relay may still do it: %w", err, back)
+	}
+	return a.result, err
 }
 
 // asking is what one command asks for.
@@ -152,7 +160,7 @@ type asking struct {
 	waits func(why string)
 	heard time.Time // when a relay was heard last
 
-	done, failed int
+	result Result
 }
 
 // wait sends what is open, again and again, until everything is answered.
@@ -168,7 +176,8 @@ func (a *asking) wait(ctx context.Context, answers <-chan answer) error {
 			a.hear(answer)
 		case <-again.C:
 			if time.Since(a.heard) > askPatience {
-				return cdc.Fixable("start the relay, with this configuration, and look at its log", "no relay has answered within %s: none leads", askPatience)
+				return cdc.Fixable("start the relay, with this configuration, or see its log if it runs",
+					"no relay has answered within %s: none leads, or it waits for Kafka; the request is withdrawn, but what the relay has begun it ends", askPatience)
 			}
 			if err := a.send(ctx); err != nil {
 				return err
@@ -199,20 +208,23 @@ func (a *asking) hear(got answer) {
 		a.waits(got.Waits)
 	}
 	if a.open[got.key] != nil && got.State == deadletter.Ended {
-		a.done, a.failed = a.done+got.Done, a.failed+got.Failed
+		a.result.Done += got.Done
+		a.result.Skipped += got.Skipped
+		a.result.Failed += got.Failed
 		delete(a.open, got.key)
 	}
 }
 
-// takeBack removes what was asked. A leader that starts later removes what is left.
-func (a *asking) takeBack(ctx context.Context) {
+// withdraw removes what was asked. A leader that starts later removes what is left.
+func (a *asking) withdraw(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, askPatience)
 	defer cancel()
 	for _, key := range a.keys {
-		if a.desk.Write(ctx, []byte(key), nil) != nil {
-			return
+		if err := a.desk.Write(ctx, []byte(key), nil); err != nil {
+			return err
 		}
 	}
+	return nil
 }
 
 // answer is one to the ask with a key; without a key, a relay leads and works.

@@ -2,6 +2,7 @@ package dlq
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -47,12 +48,22 @@ type Router interface {
 	Route(b *cdc.Batch, dst *cdc.Routed) error
 }
 
+// source is what letters are read from: a [kafka.Client].
+type source interface {
+	Read(ctx context.Context, topic string, partition int32, from, end int64, fn func(*kafka.Record) error) error
+	OffsetAt(ctx context.Context, topic string, partition int32, at time.Time) (int64, error)
+	Leaderless(ctx context.Context, topics []string) (map[string]int32, error)
+	Close()
+}
+
 // Resolver resolves letters: Load, then Run, for each attempt of the relay.
 type Resolver struct {
 	opts   Options
 	sink   Sink
 	router Router
 	log    *slog.Logger
+	open   func() (source, error)
+	round  int                              // the most letters of one
 	tables map[string]*cdc.Table            // schemas of rows
 	news   chan struct{}                    // capacity 1: letters may have become due
 	loaded atomic.Pointer[deadletter.Index] // index, for metrics and status
@@ -60,14 +71,27 @@ type Resolver struct {
 	index   *deadletter.Index
 	barrier int64
 	asks    asks
+	asked   chan ask
 	done    map[string]int32 // letters of a round that are resolved, with their partition
-	lost    map[string]bool  // letters without a record, so that each is logged once
+	// lost are letters without a record, and until when they are not looked for again, unless somebody asks. Each is logged once.
+	lost map[string]time.Time
+	// scanned is up to where each partition of the topic of letters was read for records whose offset is not known.
+	scanned map[int32]int64
+	// later are letters whose topic has no leader.
+	later map[string]postponed
+}
+
+// postponed is why and until when a letter is not tried.
+type postponed struct {
+	until time.Time
+	why   string
 }
 
 // New returns a resolver. It connects to nothing.
 func New(opts Options, sink Sink, router Router, log *slog.Logger) *Resolver {
 	return &Resolver{
-		opts: opts, sink: sink, router: router, log: log, tables: map[string]*cdc.Table{}, news: make(chan struct{}, 1), lost: map[string]bool{},
+		opts: opts, sink: sink, router: router, log: log, round: roundLetters,
+		open: func() (source, error) { return kafka.NewClient(opts.Kafka) }, tables: map[string]*cdc.Table{}, news: make(chan struct{}, 1),
 	}
 }
 
@@ -85,7 +109,8 @@ func (r *Resolver) Load(ctx context.Context, id cdc.Source, from cdc.Progress) e
 	if err != nil {
 		return err
 	}
-	r.index, r.barrier, r.asks = index, barrier, asks{}
+	r.index, r.barrier, r.asks, r.asked = index, barrier, asks{}, make(chan ask)
+	r.lost, r.scanned, r.later = map[string]time.Time{}, map[int32]int64{}, map[string]postponed{}
 	r.loaded.Store(index)
 	r.Notify()
 	return nil
@@ -108,31 +133,35 @@ const askPause = 50 * time.Millisecond
 
 // Run resolves letters until ctx ends. saved returns the position that was saved last.
 func (r *Resolver) Run(ctx context.Context, saved func() cdc.Progress) {
-	asked := make(chan ask)
 	var following sync.WaitGroup
-	following.Go(func() { r.follow(ctx, r.barrier, asked) })
+	following.Go(func() { r.follow(ctx, r.barrier, r.asked) })
 	defer following.Wait()
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
-	for {
+	for more := false; ; {
+		if more {
+			r.Notify()
+		}
 		select {
-		case a := <-asked:
+		case a := <-r.asked:
 			r.asks.take(a)
-			r.takeMore(asked)
+			r.takeMore()
 		case <-r.news:
 		case <-tick.C:
 		case <-ctx.Done():
 			return
 		}
-		r.noteError(ctx, r.step(ctx, saved()))
+		var err error
+		more, err = r.step(ctx, saved())
+		r.noteError(ctx, err)
 	}
 }
 
 // takeMore takes the asks that come with the first one, so that the letters of all are found in one scan.
-func (r *Resolver) takeMore(asked <-chan ask) {
+func (r *Resolver) takeMore() {
 	for {
 		select {
-		case a := <-asked:
+		case a := <-r.asked:
 			r.asks.take(a)
 		case <-time.After(askPause):
 			return
@@ -140,33 +169,27 @@ func (r *Resolver) takeMore(asked <-chan ask) {
 	}
 }
 
-// step does what can be done now.
-func (r *Resolver) step(ctx context.Context, saved cdc.Progress) error {
+// step does a round of what can be done now, and reports whether there may be more. Between rounds commands are heard and answered: a
+// key may get letters as fast as they are published.
+func (r *Resolver) step(ctx context.Context, saved cdc.Progress) (more bool, err error) {
 	passed := func(place string) bool { return r.opts.Passed(saved, place) }
 	r.index.Settle(passed)
 	if err := r.answer(ctx, deadletter.Accepted); err != nil {
-		return err
+		return false, err
 	}
 	stored, err := r.stored(ctx, saved)
 	if err != nil {
-		return err
+		return false, err
 	}
 	// A transaction with more letters than there may be would never end: no position could pass it.
 	gone := func(place string) bool { return r.opts.Passed(stored, place) || r.index.Full() }
-	if err := r.drop(ctx, gone); err != nil {
-		return err
+	dropped, err := r.drop(ctx, gone)
+	if err != nil {
+		return false, err
 	}
-	for {
-		tried, err := r.retry(ctx)
-		if err != nil {
-			return err
-		}
-		if !tried {
-			break
-		}
-	}
-	r.asks.review(r.index, gone)
-	return r.answer(ctx, deadletter.Ended)
+	tried, err := r.retry(ctx)
+	r.asks.review(r.index, gone, r.wanted, r.postponed)
+	return err == nil && (dropped || tried), errors.Join(err, r.answer(ctx, deadletter.Ended))
 }
 
 // stored is the position behind which a dropped letter does not come back.
@@ -182,6 +205,27 @@ func (r *Resolver) noteError(ctx context.Context, err error) {
 	if err != nil && ctx.Err() == nil {
 		r.log.Warn("dead letters not resolved, retrying", cdc.Repeats(), slog.Any("error", err))
 	}
+}
+
+// wanted reports whether a letter is to be published now, unless an earlier one of its key is not.
+func (r *Resolver) wanted(id string, blocked bool, tried time.Time, attempts int) bool {
+	switch {
+	case r.postponed(id) != "":
+		return false
+	case time.Now().Before(r.lost[id]):
+		return r.asks.retries(id)
+	}
+	return !blocked || r.asks.retries(id) || r.due(tried, attempts)
+}
+
+// postponed returns why a letter is not to be tried yet, or "".
+func (r *Resolver) postponed(id string) string {
+	p, ok := r.later[id]
+	if ok && time.Now().After(p.until) {
+		delete(r.later, id)
+		return ""
+	}
+	return p.why
 }
 
 // due reports whether a blocked letter is to be tried without anybody asking.

@@ -35,6 +35,23 @@ func (c *Client) Metadata(ctx context.Context, topics []string) (*sarama.Metadat
 	return res, nil
 }
 
+// Leaderless returns those of the topics to which nothing can be published now, with a partition that has no leader.
+func (c *Client) Leaderless(ctx context.Context, topics []string) (map[string]int32, error) {
+	md, err := c.Metadata(ctx, topics)
+	if err != nil {
+		return nil, err
+	}
+	leaderless := map[string]int32{}
+	for _, tp := range md.Topics {
+		for _, p := range tp.Partitions {
+			if p.Leader < 0 {
+				leaderless[tp.Name] = p.ID
+			}
+		}
+	}
+	return leaderless, nil
+}
+
 // errStarting: a broker that is starting announces no brokers (KAFKA-7924).
 var errStarting = errors.New("the broker knows of no broker yet")
 

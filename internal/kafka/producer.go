@@ -134,7 +134,7 @@ func (c *Client) checkProducerID(ctx context.Context, transactionalID string) er
 	case res.Err == sarama.ErrNoError, res.Err == sarama.ErrInvalidProducerIDMapping, res.Err == sarama.ErrConcurrentTransactions, isFenced(res.Err):
 		return nil // the request was authorized, and the coordinator has looked the ID up
 	default:
-		return c.producerIDError(getting, transactionalID, res.Err)
+		return c.producerIDError(transactionalID, res.Err)
 	}
 }
 
@@ -146,7 +146,7 @@ func (c *Client) initProducerID(ctx context.Context, transactionalID string, cur
 		case err != nil:
 			return 0, err
 		case res.Err != sarama.ErrNoError:
-			return res.Err, c.producerIDError(getting, transactionalID, res.Err)
+			return res.Err, c.producerIDError(transactionalID, res.Err)
 		}
 		p = Producer{res.ProducerID, res.ProducerEpoch}
 		return 0, nil
@@ -200,13 +200,13 @@ func (c *Client) findCoordinator(ctx context.Context, transactionalID string) (s
 	})
 	switch {
 	case errors.Is(err, sarama.ErrUnsupportedVersion):
-		return "", c.producerIDError(getting, transactionalID, sarama.ErrUnsupportedVersion)
+		return "", c.producerIDError(transactionalID, sarama.ErrUnsupportedVersion)
 	case err != nil:
 		return "", err
 	case at.Err != sarama.ErrNoError:
-		return "", c.producerIDError(getting, transactionalID, at.Err)
+		return "", c.producerIDError(transactionalID, at.Err)
 	case at.Coordinator == nil:
-		return "", c.producerIDError(getting, transactionalID, sarama.ErrConsumerCoordinatorNotAvailable)
+		return "", c.producerIDError(transactionalID, sarama.ErrConsumerCoordinatorNotAvailable)
 	}
 	return at.Coordinator.Addr(), nil
 }
@@ -222,12 +222,9 @@ func Fenced(err error) bool {
 	return ok && isFenced(code)
 }
 
-// getting is what fails without a producer ID.
-const getting = "get a producer ID"
-
 // producerIDError explains an answer to a request with the transactional ID.
-func (c *Client) producerIDError(doing, transactionalID string, code sarama.KError) error {
-	cause := fmt.Errorf("%s: %w", doing, code)
+func (c *Client) producerIDError(transactionalID string, code sarama.KError) error {
+	cause := fmt.Errorf("get a producer ID: %w", code)
 	switch code {
 	case sarama.ErrProducerFenced, sarama.ErrInvalidProducerEpoch: // not wrapped: sarama has no text for the first
 		return cdc.Stop(cdc.ClassFenced, "fenced", fmt.Errorf("another relay has taken over the transactional ID %q in Kafka", transactionalID),

@@ -146,6 +146,18 @@ func (l *loop) bury(pending *pendingBatch, what *letter) {
 	})})
 }
 
+// noteOffsets notes where the letters of a batch are. Without an index, at a start, it has none.
+func (l *loop) noteOffsets(b *batch) {
+	if l.letters == nil || l.letters.index == nil || b.p.topic.name != l.letters.opts.Topic || b.offset <= 0 {
+		return
+	}
+	for i := range b.n {
+		if m := b.p.queue.at(i).m; m.Value != nil {
+			l.letters.index.Found(string(m.Key), b.offset+int64(i))
+		}
+	}
+}
+
 // letterRecord is the letter itself, as a stub if it would be too large.
 func (l *loop) letterRecord(d *deadletter.Letter, id string) own {
 	record := own{cdc.Message{Topic: l.letters.opts.Topic, Key: []byte(id)}, d.Partition}

@@ -383,7 +383,7 @@ func TestBusyKeyIsReleased(t *testing.T) {
 				t.Fatal(err)
 			}
 			eventually(t, "its letters to be written", func() bool {
-				work, _ := l.index.Retryable(func(string, time.Time, int) bool { return true })
+				work, _ := l.index.Retryable(1<<20, func(string, bool, time.Time, int) bool { return true })
 				return len(work) == l.index.Len()
 			})
 			return l.index.Len() == 0 && len(ids) > 0

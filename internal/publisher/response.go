@@ -98,6 +98,7 @@ func (l *loop) applyBlock(b *batch, block *sarama.ProduceResponseBlock) {
 func (l *loop) acknowledged(b *batch) {
 	p, m := b.p, &b.p.topic.metrics
 	p.end = b.offset + int64(b.n)
+	l.noteOffsets(b)
 	if oldest := p.queue.at(0); oldest.pending.committed != 0 {
 		m.ack.observe(l.now.Sub(time.UnixMicro(oldest.pending.committed)), oldest.m, l.now)
 	}

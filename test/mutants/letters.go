@@ -25,7 +25,7 @@ func letterMutants() []mutant {
 		},
 		{
 			"hold no key after a start", "internal/deadletter/index.go",
-			[]edit{{`if e.Done != "" {`, `if e.Done != "" || passed(e.Place) {`}},
+			[]edit{{`if e.Done == "" {`, `if e.Done == "" && !passed(e.Place) {`}},
 			caughtBy{publisher, "^TestKeyIsHeld$", ""},
 		},
 		{
@@ -71,6 +71,16 @@ func letterOrderMutants() []mutant {
 			"drop the followers of a letter", "internal/dlq/retry.go",
 			[]edit{{"case len(routed.Messages) > 0:", "case len(routed.Messages) > 0 && p.work.Blocked:"}},
 			caughtBy{faults, "^TestDeadLetters$", postgres},
+		},
+		{
+			"look for a letter only where its record was", "internal/dlq/retry.go",
+			[]edit{{"		if w.Offset > 0 && !d.seen[id] {", "		if w.Offset < 0 && !d.seen[id] {"}},
+			caughtBy{resolver, "^TestRoundsAgainstAList$", ""},
+		},
+		{
+			"search each time from the start", "internal/dlq/retry.go",
+			[]edit{{"		r.scanned[d.partition] = rec.Offset + 1\n", ""}},
+			caughtBy{resolver, "^TestRoundsReadEachRecordOnce$", ""},
 		},
 		{
 			"drop without waiting for the position", "internal/dlq/retry.go",

@@ -1,0 +1,375 @@
+package dlq
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/deadletter"
+	"github.com/cdc-relay/cdc-relay/internal/kafka"
+	"github.com/cdc-relay/cdc-relay/internal/publisher"
+)
+
+// shelf is a topic of letters with one partition, the relay's memory of it, and what is published.
+type shelf struct {
+	Sink
+
+	index     *deadletter.Index
+	log       []kafka.Record // by offset, some of which are compacted away
+	next      int64
+	read      int // records that were read
+	published []string
+	answers   map[string]*deadletter.Ask
+	leaders   map[string]int32
+	// then is called for each letter that is published.
+	then func(id string)
+}
+
+func (s *shelf) Close() {}
+
+func (s *shelf) Read(_ context.Context, _ string, _ int32, from, end int64, fn func(*kafka.Record) error) error {
+	if end == kafka.Committed {
+		end = s.next
+	}
+	for _, rec := range slices.Clone(s.log) {
+		if rec.Offset < from || rec.Offset >= end {
+			continue
+		}
+		s.read++
+		if err := fn(&rec); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *shelf) OffsetAt(context.Context, string, int32, time.Time) (int64, error) { return 0, nil }
+
+func (s *shelf) Leaderless(context.Context, []string) (map[string]int32, error) {
+	return s.leaders, nil
+}
+
+func (s *shelf) LoadLetters(context.Context, cdc.Source, func(string) bool) (*deadletter.Index, int64, error) {
+	return s.index, 0, nil
+}
+
+func (s *shelf) Resolve(_ context.Context, letters []publisher.Resolution) ([]publisher.Outcome, error) {
+	outcomes := make([]publisher.Outcome, len(letters))
+	for i, l := range letters {
+		outcomes[i].Skipped = !s.index.Begin(l.ID, l.Message == nil)
+	}
+	for i, l := range letters {
+		if outcomes[i].Skipped {
+			continue
+		}
+		s.index.Resolved(l.ID)
+		s.published = append(s.published, l.ID)
+		if s.then != nil {
+			s.then(l.ID)
+		}
+	}
+	return outcomes, nil
+}
+
+func (s *shelf) NoteAttempts(context.Context, map[string][]byte) error { return nil }
+
+func (s *shelf) CloseKeys(context.Context, []string) error { return nil }
+
+func (s *shelf) OpenKeys(context.Context, []string) error { return nil }
+
+func (s *shelf) Forget(_ context.Context, letters map[string]int32) error {
+	for id := range letters {
+		s.append(id, nil, nil)
+	}
+	return nil
+}
+
+func (s *shelf) Answer(_ context.Context, id string, answer *deadletter.Ask) error {
+	s.answers[id] = answer
+	return nil
+}
+
+// Route publishes each letter to a topic that has the name of its key.
+func (s *shelf) Route(b *cdc.Batch, dst *cdc.Routed) error {
+	key, _ := b.Value(0, 0)
+	if string(key) != "skip" {
+		dst.Messages = append(dst.Messages, cdc.Message{Topic: string(key), Headers: []cdc.Header{{Key: []byte("ce_id")}}})
+	}
+	return nil
+}
+
+func (s *shelf) append(id string, value []byte, headers []cdc.Header) int64 {
+	s.log = append(s.log, kafka.Record{Offset: s.next, Key: []byte(id), Value: value, Headers: headers})
+	s.next++
+	return s.next - 1
+}
+
+// write writes a letter's record, and returns its offset.
+func (s *shelf) write(id string, e *deadletter.Entry) int64 {
+	key := e.Key
+	l := deadletter.Letter{Entry: *e, Payload: []byte("{}"), Row: deadletter.Row{Columns: []deadletter.Column{{Name: "key", Text: &key}}}}
+	value, headers := l.EncodeRecord()
+	return s.append(id, value, headers)
+}
+
+// add adds a letter, whose offset is known if the run that writes it resolves it too.
+func (s *shelf) add(id string, e *deadletter.Entry) {
+	s.index.Add(id, e)
+	s.index.Found(id, s.write(id, e))
+	s.index.Stored(id)
+}
+
+// compact removes records with a later one of their key.
+func (s *shelf) compact() {
+	last := map[string]int64{}
+	for i := range s.log {
+		last[string(s.log[i].Key)] = s.log[i].Offset
+	}
+	s.log = slices.DeleteFunc(s.log, func(r kafka.Record) bool { return last[string(r.Key)] != r.Offset })
+}
+
+func newShelf(t interface{ Fatal(args ...any) }, entries map[string]*deadletter.Entry) (*shelf, *Resolver) {
+	s := &shelf{answers: map[string]*deadletter.Ask{}}
+	s.append(deadletter.Barrier, []byte{}, nil)
+	r := s.start(t, entries)
+	return s, r
+}
+
+// start is that of a relay, which knows the letters of the index and none of their offsets.
+func (s *shelf) start(t interface{ Fatal(args ...any) }, entries map[string]*deadletter.Entry) *Resolver {
+	s.index = deadletter.NewIndex(deadletter.Options{HoldKey: true, MaxKeys: 1 << 20, MaxLetters: 1 << 20}, entries, func(string) bool { return true })
+	r := New(Options{Passed: func(cdc.Progress, string) bool { return true }}, s, s, slog.New(slog.DiscardHandler))
+	r.open = func() (source, error) { return s, nil }
+	if err := r.Load(context.Background(), cdc.Source{}, cdc.Progress{}); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// drain does rounds until nothing more can be done.
+func drain(t interface{ Fatal(args ...any) }, r *Resolver) {
+	for {
+		more, err := r.step(context.Background(), cdc.Progress{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !more {
+			return
+		}
+	}
+}
+
+// Whatever letters are written, written again, compacted away and deleted, and wherever a relay starts in between: those that have a
+// record are published once, those of a key in their order, and none overtakes one that is missing.
+func TestRoundsAgainstAList(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s, r := newShelf(t, nil)
+		r.round = 4
+		var all []string // in order
+		entries, gone, done := map[string]*deadletter.Entry{}, map[string]bool{}, 0
+		for seq := range rapid.IntRange(1, 60).Draw(t, "steps") {
+			left := slices.DeleteFunc(slices.Clone(all), func(id string) bool { return entries[id] == nil || gone[id] })
+			what := rapid.IntRange(0, 9).Draw(t, "what")
+			switch {
+			case what < 5 || len(left) == 0 && what < 8:
+				key := rapid.SampledFrom([]string{"", "k", "l"}).Draw(t, "key")
+				e := &deadletter.Entry{Table: "a.b", Key: key, Reason: deadletter.Held, Time: time.Now(), Order: s.index.Order(uint64(seq), 0)}
+				id := fmt.Sprintf("%s%d@1", cmp.Or(key, "-"), seq)
+				all, entries[id] = append(all, id), e
+				s.add(id, e)
+			case what == 5: // its row was met again, or the answer was lost
+				id := rapid.SampledFrom(left).Draw(t, "again")
+				s.write(id, entries[id])
+			case what == 6:
+				id := rapid.SampledFrom(left).Draw(t, "deleted")
+				gone[id] = true
+				s.log = slices.DeleteFunc(s.log, func(r kafka.Record) bool { return string(r.Key) == id })
+			case what == 7:
+				s.compact()
+			case what == 8:
+				r = s.start(t, entries)
+				r.round = 4
+			default:
+				if _, err := r.step(t.Context(), cdc.Progress{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for ; done < len(s.published); done++ {
+				delete(entries, s.published[done])
+			}
+		}
+		r.lost = map[string]time.Time{}
+		drain(t, r)
+		var want []string
+		stuck := map[string]bool{}
+		for _, id := range all {
+			key := id[:1]
+			stuck[key] = key != "-" && (stuck[key] || gone[id] && !slices.Contains(s.published, id))
+			if !gone[id] && !stuck[key] || slices.Contains(s.published, id) {
+				want = append(want, id)
+			}
+		}
+		byKey := func(ids []string) []string {
+			return slices.SortedStableFunc(slices.Values(ids), func(a, b string) int { return strings.Compare(a[:1], b[:1]) })
+		}
+		got, expected := byKey(s.published), byKey(want)
+		for _, ids := range []*[]string{&got, &expected} { // those without a key are in no order
+			n := 0
+			for n < len(*ids) && (*ids)[n][0] == '-' {
+				n++
+			}
+			slices.Sort((*ids)[:n])
+		}
+		if !slices.Equal(got, expected) {
+			t.Fatalf("published %q, want %q; deleted %v", got, expected, gone)
+		}
+	})
+}
+
+// However many rounds a key takes, each record is read about once.
+func TestRoundsReadEachRecordOnce(t *testing.T) {
+	const letters = 3000
+	entries := map[string]*deadletter.Entry{}
+	s, _ := newShelf(t, nil)
+	for i := range letters {
+		e := &deadletter.Entry{Table: "a.b", Key: "k", Reason: deadletter.Held, Order: deadletter.Order{Epoch: 1, Seq: uint64(i)}}
+		id := fmt.Sprintf("%d@1", i)
+		entries[id] = e
+		s.write(id, e)
+	}
+	r := s.start(t, entries)
+	r.round = 100
+	n := 0
+	s.then = func(string) { // the key goes on
+		if n++; n <= letters {
+			s.add(fmt.Sprintf("more%d@1", n), &deadletter.Entry{Table: "a.b", Key: "k", Reason: deadletter.Held, Order: s.index.Order(uint64(n), 0)})
+		}
+	}
+	drain(t, r)
+	if len(s.published) != 2*letters || s.read > 3*int(s.next) {
+		t.Errorf("%d letters published, %d of %d records read", len(s.published), s.read, s.next)
+	}
+}
+
+// A key gets letters as fast as they are published. Commands are answered all the same, and the letters of other keys are resolved.
+func TestBusyKeyKeepsNobodyWaiting(t *testing.T) {
+	s, r := newShelf(t, nil)
+	r.round = 8
+	held := func(seq uint64, key, reason string) *deadletter.Entry {
+		return &deadletter.Entry{Table: "a.b", Key: key, Reason: reason, Order: s.index.Order(seq, 0)}
+	}
+	s.add("bad@1", held(0, "k", "unroutable"))
+	s.add("other@1", held(0, "l", "unroutable"))
+	s.add("dropped@1", held(0, "m", "unroutable"))
+	for i := range uint64(20) {
+		s.add(fmt.Sprintf("%d@1", i), held(1+i, "k", deadletter.Held))
+	}
+	n := uint64(20)
+	s.then = func(id string) {
+		if id != "other@1" && id != "dropped@1" {
+			n++
+			s.add(fmt.Sprintf("%d@1", n), held(1+n, "k", deadletter.Held))
+		}
+	}
+	ask := func(id, do, letter string) {
+		r.asks.take(ask{id: id, asked: &deadletter.Ask{Do: do, Letters: []string{letter}}})
+	}
+	ended := func(id string) {
+		t.Helper()
+		for range 2 { // each takes some keys
+			if more, err := r.step(t.Context(), cdc.Progress{}); err != nil || !more {
+				t.Fatalf("the key is drained: %v, %v", !more, err)
+			}
+		}
+		if a := s.answers[id]; a == nil || a.State != deadletter.Ended || a.Done != 1 {
+			t.Errorf("answer to %s: %+v", id, a)
+		}
+	}
+	ask("1", deadletter.Retry, "bad@1")
+	ended("1")
+	ask("2", deadletter.Retry, "other@1")
+	ended("2")
+	ask("3", deadletter.Drop, "dropped@1")
+	ended("3")
+}
+
+// A letter whose topic has no leader waits, with those behind it, and its command is told why. All others go on.
+func TestLetterForALeaderlessTopicWaits(t *testing.T) {
+	s, r := newShelf(t, nil)
+	for i, key := range []string{"away", "away", "here"} {
+		reason := deadletter.Held
+		if i != 1 {
+			reason = "unroutable"
+		}
+		s.add(fmt.Sprintf("%s%d@1", key, i), &deadletter.Entry{Table: "a.b", Key: key, Reason: reason, Order: s.index.Order(uint64(i), 0)})
+	}
+	s.leaders = map[string]int32{"away": 2}
+	for _, id := range []string{"away0@1", "away1@1", "here2@1"} {
+		r.asks.take(ask{id: id, asked: &deadletter.Ask{Do: deadletter.Retry, Letters: []string{id}}})
+	}
+	drain(t, r)
+	_, _ = r.step(t.Context(), cdc.Progress{}) // the answers
+	for id, want := range map[string]string{"away0@1": deadletter.Accepted, "away1@1": deadletter.Accepted, "here2@1": deadletter.Ended} {
+		a := s.answers[id]
+		if a == nil || a.State != want || strings.Contains(a.Waits, `topic "away" has no leader for partition 2`) != (want == deadletter.Accepted) {
+			t.Errorf("answer to %s: %+v", id, a)
+		}
+	}
+	s.leaders, r.later = nil, map[string]postponed{}
+	drain(t, r)
+	if want := []string{"here2@1", "away0@1", "away1@1"}; !slices.Equal(s.published, want) {
+		t.Errorf("published %q, want %q", s.published, want)
+	}
+}
+
+// A retry of a letter that errors.skip lists publishes nothing, and its command is told so.
+func TestRetryOfASkippedEventIsNotDone(t *testing.T) {
+	s, r := newShelf(t, nil)
+	s.add("x@1", &deadletter.Entry{Table: "a.b", Key: "skip", Reason: "unroutable", Order: s.index.Order(1, 0)})
+	r.asks.take(ask{id: "a", asked: &deadletter.Ask{Do: deadletter.Retry, Letters: []string{"x@1"}}})
+	drain(t, r)
+	if a := s.answers["a"]; a == nil || a.State != deadletter.Ended || a.Done != 0 || a.Skipped != 1 {
+		t.Errorf("answer %+v", a)
+	}
+}
+
+// slow is a sink that waits for Kafka.
+type slow struct {
+	*shelf
+
+	acknowledged chan struct{}
+}
+
+func (s *slow) Resolve(context.Context, []publisher.Resolution) ([]publisher.Outcome, error) {
+	<-s.acknowledged
+	return nil, errors.New("killed")
+}
+
+// A command is answered although Kafka does not acknowledge what is being published: a relay leads.
+func TestCommandIsHeardWhileKafkaIsAway(t *testing.T) {
+	s, r := newShelf(t, nil)
+	s.add("x@1", &deadletter.Entry{Table: "a.b", Reason: deadletter.Held, Order: s.index.Order(1, 0)})
+	away := &slow{s, make(chan struct{})}
+	r.sink = away
+	stepped := make(chan struct{})
+	go func() {
+		defer close(stepped)
+		_, _ = r.step(t.Context(), cdc.Progress{})
+	}()
+	r.asked <- ask{id: "1", asked: &deadletter.Ask{Do: deadletter.Retry, Letters: []string{"x@1"}}}
+	r.asked <- ask{id: "2"} // the answer to the first is written by then
+	if a := s.answers["1"]; a == nil || a.State != deadletter.Accepted {
+		t.Errorf("answer %+v", a)
+	}
+	close(away.acknowledged)
+	<-stepped
+}
