@@ -66,6 +66,8 @@ type sourceOptions struct {
 	startFrom binlog.StartFrom
 	// dry reads what is committed from now on and leaves nothing in the database.
 	dry bool
+	// problems takes those at present; nil: nobody asks for them.
+	problems *cdc.Problems
 }
 
 // source is a source of the relay that also reports its state.

@@ -90,8 +90,15 @@ func statusOf(r relay.Status, f sourceState) admin.Status {
 		}
 		st.Relays = append(st.Relays, admin.Relay{State: role, Name: p.Name, Address: p.Address})
 	}
+	for i := range r.Problems {
+		p := &r.Problems[i]
+		st.Problems = append(st.Problems, admin.Problem{With: string(p.With), Server: p.Server, Since: p.Since, Text: cdc.Explain(p.Err)})
+	}
 	if r.LastError != nil {
-		st.LastError = &admin.Error{Text: cdc.Explain(r.LastError), At: r.LastErrAt}
+		st.LastError = &admin.Error{Text: cdc.Explain(r.LastError), At: r.LastErrAt, Past: r.LastPast}
+		if r.LastPast { // its fix is not wanted any more
+			st.LastError.Text = r.LastError.Error()
+		}
 	}
 	return st
 }

@@ -45,7 +45,7 @@ func positionsIn(c *config.Config, s store) store {
 func (s *committed) publisher() (*publisher.Publisher, error) {
 	c := *s.config
 	c.Delivery = config.ExactlyOnce
-	return newPublisher(&c, func(string) {}, nil, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+	return newPublisher(&c, nil, func(string) {}, nil, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 }
 
 // resumer returns what a run would load, or why it would refuse to start.

@@ -140,7 +140,7 @@ func (a *app) newRepair(ctx context.Context, c *config.Config, o repair.Options,
 		return nil, nil, nil, err
 	}
 	source := repair.New(db.newRepair(router.Check, read, log), o, log)
-	stages, store, err := wireSink(ctx, c, db, dropped, log, reg)
+	stages, store, err := wireSink(ctx, c, db, nil, dropped, log, reg)
 	if err != nil {
 		return nil, nil, nil, err
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/admin"
 	"github.com/cdc-relay/cdc-relay/internal/binlog"
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/dlq"
@@ -91,13 +92,16 @@ func tuneGC(env func(string) (string, bool), window int64) {
 func run(ctx context.Context, c *config.Config, start binlog.StartFrom, log *slog.Logger, profile bool) error {
 	reg := newRegistry()
 	dropped := newDropped(reg)
-	stages, closeStore, err := wire(ctx, c, start, dropped, log, reg)
+	problems := new(cdc.Problems)
+	stages, closeStore, err := wire(ctx, c, sourceOptions{startFrom: start, problems: problems}, dropped, log, reg)
 	if err != nil {
 		return err
 	}
 	defer closeStore()
 	reg.MustRegister(newInfo(c, stages.source))
-	r := relay.New(relayOptions(c, dropped), stages.Stages, log, reg)
+	o := relayOptions(c, dropped)
+	o.Problems = problems
+	r := relay.New(o, stages.Stages, log, reg)
 	if c.HTTP.Listen == "" {
 		return r.Run(ctx)
 	}
@@ -147,7 +151,7 @@ type stages struct {
 	source source
 }
 
-func wire(ctx context.Context, c *config.Config, start binlog.StartFrom, dropped func(reason string), log *slog.Logger, reg prometheus.Registerer) (stages, func(), error) {
+func wire(ctx context.Context, c *config.Config, o sourceOptions, dropped func(reason string), log *slog.Logger, reg prometheus.Registerer) (stages, func(), error) {
 	db, err := newDatabase(c)
 	if err != nil {
 		return stages{}, nil, err
@@ -156,11 +160,12 @@ func wire(ctx context.Context, c *config.Config, start binlog.StartFrom, dropped
 	if err != nil {
 		return stages{}, nil, err
 	}
-	src, err := db.newSource(sourceOptions{verify: router.Check, startFrom: start}, log, reg)
+	o.verify = router.Check
+	src, err := db.newSource(o, log, reg)
 	if err != nil {
 		return stages{}, nil, err
 	}
-	s, store, err := wireSink(ctx, c, db, dropped, log, reg)
+	s, store, err := wireSink(ctx, c, db, o.problems, dropped, log, reg)
 	if err != nil {
 		return stages{}, nil, err
 	}
@@ -172,9 +177,9 @@ func wire(ctx context.Context, c *config.Config, start binlog.StartFrom, dropped
 }
 
 // wireSink returns the stages behind the router, and the store, which the caller closes.
-func wireSink(ctx context.Context, c *config.Config, db database, dropped func(reason string), log *slog.Logger, reg prometheus.Registerer) (relay.Stages, store, error) {
+func wireSink(ctx context.Context, c *config.Config, db database, problems *cdc.Problems, dropped func(reason string), log *slog.Logger, reg prometheus.Registerer) (relay.Stages, store, error) {
 	letters := letterOptions(c)
-	sink, err := newPublisher(c, dropped, letters, log, reg)
+	sink, err := newPublisher(c, problems, dropped, letters, log, reg)
 	if err != nil {
 		return relay.Stages{}, nil, err
 	}

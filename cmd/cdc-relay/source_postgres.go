@@ -85,7 +85,7 @@ func (p *postgres) newSource(o sourceOptions, log *slog.Logger, reg prometheus.R
 		return nil, usage("leave it out: on PostgreSQL the replication slot holds the position", "--start-from is for MySQL and MariaDB")
 	}
 	options := p.wal
-	options.Verify, options.Temporary, options.Name = o.verify, o.dry, relayName(p.config)
+	options.Verify, options.Temporary, options.Name, options.Problems = o.verify, o.dry, relayName(p.config), o.problems
 	return walSource{wal.New(options, log, reg)}, nil
 }
 

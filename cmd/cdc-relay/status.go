@@ -103,8 +103,14 @@ func statusLines(st *admin.Status, now time.Time) [][2]string {
 	for _, r := range st.Relays {
 		lines = append(lines, [2]string{"other relay", strings.Join(strings.Fields(r.State+" "+r.Name+" "+r.Address), ", ")})
 	}
-	if st.LastError != nil {
-		lines = append(lines, [2]string{"last error", fmt.Sprintf("%s ago: %s", age(now, st.LastError.At), st.LastError.Text)})
+	for _, p := range st.Problems {
+		lines = append(lines, [2]string{"problem", fmt.Sprintf("%s for %s: %s", strings.Join(strings.Fields(p.With+" "+p.Server), " "), age(now, p.Since), p.Text)})
+	}
+	switch e := st.LastError; {
+	case e != nil && e.Past:
+		lines = append(lines, [2]string{"past error", fmt.Sprintf("%s ago, no longer so: %s", age(now, e.At), e.Text)})
+	case e != nil && len(st.Problems) == 0:
+		lines = append(lines, [2]string{"last error", fmt.Sprintf("%s ago: %s", age(now, e.At), e.Text)})
 	}
 	return append(lines, [2]string{"version", st.Version + suffix(" ", st.Revision)})
 }

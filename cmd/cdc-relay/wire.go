@@ -118,9 +118,9 @@ func newDropped(reg prometheus.Registerer) func(reason string) {
 	return func(reason string) { counter.WithLabelValues(reason).Inc() }
 }
 
-func newPublisher(c *config.Config, dropped func(reason string), letters *publisher.LetterOptions, log *slog.Logger, reg prometheus.Registerer) (*publisher.Publisher, error) {
+func newPublisher(c *config.Config, problems *cdc.Problems, dropped func(reason string), letters *publisher.LetterOptions, log *slog.Logger, reg prometheus.Registerer) (*publisher.Publisher, error) {
 	o := publisherOptions(c)
-	o.Dropped = dropped
+	o.Dropped, o.Problems = dropped, problems
 	if letters != nil {
 		o.Letters = letters
 		o.UnknownTopic, o.TooLarge, o.Rejected = c.Errors.UnknownTopic, c.Errors.TooLarge, c.Errors.Rejected

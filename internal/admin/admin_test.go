@@ -36,7 +36,8 @@ func example() admin.Status {
 		Checkpoint: admin.Checkpoint{Generation: 3, Sequence: 1842, SavedAt: at, LastEventID: "0198"},
 		Slot:       &admin.Slot{Status: "reserved", RetainedBytes: 16 << 20, SafeBytes: &safe},
 		Relays:     []admin.Relay{{State: "standby", Name: "relay-2:9464", Address: "10.0.0.2"}},
-		LastError:  &admin.Error{Text: "kafka was away", At: at},
+		Problems:   []admin.Problem{{With: "kafka", Server: "k1:9092", Since: at, Text: "connection refused"}},
+		LastError:  &admin.Error{Text: "kafka was away", At: at, Past: true},
 		Version:    "v0.1.0", Revision: "abc", StartedAt: at,
 	}
 }
@@ -120,8 +121,8 @@ func get(t *testing.T, url string, header ...string) (status int, contentType, b
 func TestHealth(t *testing.T) {
 	r := newRelay()
 	base := "http://" + serve(t, r.options())
-	for _, path := range []string{"/livez", "/readyz"} {
-		if code, _, body := get(t, base+path); code != http.StatusOK || body != "ok\n" {
+	for path, want := range map[string]string{"/livez": "ok\n", "/readyz": "ok\nkafka, since 2026-01-02T03:04:05Z: connection refused\n"} {
+		if code, _, body := get(t, base+path); code != http.StatusOK || body != want {
 			t.Errorf("%s: %d %q", path, code, body)
 		}
 	}
@@ -178,7 +179,7 @@ func TestStatusFieldNames(t *testing.T) {
 		"positions.received", "positions.acked", "positions.saved", "positions.confirmed",
 		"lag.seconds", "lag.bytes", "in_flight.events", "in_flight.bytes",
 		"checkpoint.generation", "checkpoint.sequence", "checkpoint.saved_at", "checkpoint.last_event_id",
-		"slot.status", "slot.retained_bytes", "slot.safe_bytes", "relays", "last_error.text", "last_error.at",
+		"slot.status", "slot.retained_bytes", "slot.safe_bytes", "relays", "problems", "last_error.text", "last_error.at", "last_error.past",
 		"counters.events_published",
 	} {
 		var at any = fields

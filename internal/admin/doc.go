@@ -2,7 +2,7 @@
 //
 //	GET /metrics   Prometheus or OpenMetrics text, as requested
 //	GET /livez     200 "ok"; 503 and the reason if the pipeline is stuck: restart the process
-//	GET /readyz    200 "ok" while the relay leads or stands by; 503 and the reason otherwise
+//	GET /readyz    200 "ok" while the relay stands by, or leads and can publish; 503 and the reason otherwise
 //	GET /status    a [Status] in JSON
 //	GET /          a page for people, which asks /api/
 //

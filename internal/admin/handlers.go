@@ -3,11 +3,13 @@ package admin
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/pprof"
 	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -25,8 +27,8 @@ func (o Options) handler(h *history, log *slog.Logger) http.Handler {
 		EnableOpenMetrics:   true,
 		MaxRequestsInFlight: 8,
 	}))
-	mux.Handle("GET /livez", health(o.Live))
-	mux.Handle("GET /readyz", health(o.Ready))
+	mux.Handle("GET /livez", health(o.Live, nothing))
+	mux.Handle("GET /readyz", health(o.Ready, o.problems))
 	mux.Handle("GET /status", guarded(http.HandlerFunc(o.status)))
 	if o.Profile {
 		mux.HandleFunc("GET /debug/pprof/", pprof.Index)
@@ -42,8 +44,8 @@ func (o Options) handler(h *history, log *slog.Logger) http.Handler {
 // healthHandler serves what anybody may know: reasons name servers.
 func (o Options) healthHandler() http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("GET /livez", health(withoutReason(o.Live)))
-	mux.Handle("GET /readyz", health(withoutReason(o.Ready)))
+	mux.Handle("GET /livez", health(withoutReason(o.Live), nothing))
+	mux.Handle("GET /readyz", health(withoutReason(o.Ready), nothing))
 	return mux
 }
 
@@ -56,15 +58,26 @@ func withoutReason(ask func() error) func() error {
 	}
 }
 
-// health answers 200, or 503 with the reason.
-func health(ask func() error) http.HandlerFunc {
+func nothing() string { return "" }
+
+// problems are those in spite of which a relay is ready, a line each.
+func (o Options) problems() string {
+	var text strings.Builder
+	for _, p := range o.Status().Problems {
+		fmt.Fprintf(&text, "%s, since %s: %s\n", p.With, p.Since.UTC().Format(time.RFC3339), p.Text)
+	}
+	return text.String()
+}
+
+// health answers 200 and what else is said, or 503 with the reason.
+func health(ask func() error, say func() string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Cache-Control", "no-store")
 		if err := ask(); err != nil {
 			http.Error(w, cdc.Explain(err), http.StatusServiceUnavailable)
 			return
 		}
-		write(w, "text/plain; charset=utf-8", "ok\n")
+		write(w, "text/plain; charset=utf-8", "ok\n"+say())
 	}
 }
 

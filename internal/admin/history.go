@@ -29,7 +29,7 @@ type history struct {
 	mu      sync.Mutex
 	samples [sampleCount]sample
 	taken   int
-	recent  []moment // the last ones, the oldest first
+	recent  []moment // the last two, the older first
 }
 
 // run takes samples until ctx ends.
@@ -58,7 +58,7 @@ func (h *history) take(now time.Time) {
 	h.samples[h.taken%sampleCount] = s
 	h.taken++
 	h.recent = append(h.recent, m)
-	h.recent = h.recent[max(0, len(h.recent)-recent):]
+	h.recent = h.recent[max(0, len(h.recent)-2):]
 }
 
 // list returns the samples, the oldest first.

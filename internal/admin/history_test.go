@@ -59,3 +59,14 @@ func TestTopicsAreOfTheLastSamples(t *testing.T) {
 		}
 	}
 }
+
+// The rate is 0 soon after nothing is published any more.
+func TestRatesAreRecent(t *testing.T) {
+	at := func(seconds int) moment { return moment{at: time.Unix(int64(seconds), 0)} }
+	h := &history{recent: []moment{at(10), at(20)}}
+	for now, want := range map[int]int{21: 10, 24: 10, 25: 20, 29: 20} {
+		if got := h.before(at(now)); !got.at.Equal(at(want).at) {
+			t.Errorf("%d is compared with %s", now, got.at)
+		}
+	}
+}

@@ -28,6 +28,8 @@ type Status struct {
 	DeadLetters *DeadLetters `json:"dead_letters,omitempty"`
 	// Relays are the other relays of the same source that were seen of late.
 	Relays []Relay `json:"relays,omitempty"`
+	// Problems are those with the servers that the relay needs, at present, the oldest first.
+	Problems []Problem `json:"problems,omitempty"`
 	// LastError is the last error, even if it has passed; absent if there was none.
 	LastError *Error `json:"last_error,omitempty"`
 	// Counters are the counters of /metrics, without "cdc_relay_" and "_total", summed over their labels.
@@ -112,8 +114,20 @@ type Slot struct {
 	SafeBytes *int64 `json:"safe_bytes,omitempty"`
 }
 
+// Problem is what is wrong with a server at present.
+type Problem struct {
+	// With is database, kafka or checkpoint.
+	With string `json:"with"`
+	// Server is the broker's address; absent if the text names the server.
+	Server string    `json:"server,omitempty"`
+	Since  time.Time `json:"since"`
+	Text   string    `json:"text"`
+}
+
 // Error is an error and when it happened.
 type Error struct {
 	Text string    `json:"text"`
 	At   time.Time `json:"at"`
+	// Past says that its cause has passed.
+	Past bool `json:"past,omitempty"`
 }

@@ -10,8 +10,9 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// recent is how many samples of the history the page's rates and percentiles go back: half a minute.
-const recent = 3
+// recentFor is how far the page's rates and percentiles go back at least: to the last sample of the history that is as old. So a rate
+// is 0 soon after nothing is published any more.
+const recentFor = 5 * time.Second
 
 // topics is the answer about all topics. Rates and percentiles are over the last Seconds.
 type topics struct {
@@ -125,10 +126,15 @@ func (h *history) topics(w http.ResponseWriter, _ *http.Request) {
 	answer(w, http.StatusOK, now.since(h.before(now)))
 }
 
-// before is the oldest of the recent moments, or now if there is none.
+// before is the newest of the recent moments that is old enough, or the oldest, or now if there is none.
 func (h *history) before(now moment) moment {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	for _, m := range slices.Backward(h.recent) {
+		if now.at.Sub(m.at) >= recentFor {
+			return m
+		}
+	}
 	if len(h.recent) == 0 {
 		return now
 	}

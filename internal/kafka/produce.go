@@ -1,9 +1,12 @@
 package kafka
 
 import (
+	"crypto/tls"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"net"
+	"syscall"
 
 	"github.com/IBM/sarama"
 )
@@ -24,6 +27,28 @@ func (c *Conn) Produce(req *sarama.ProduceRequest, topics []byte, done sarama.Pr
 	c.socket.topics = topics
 	defer func() { c.socket.topics = nil }()
 	return c.AsyncProduce(req, done) // writes before it returns
+}
+
+// HungUp reports whether the broker has closed the connection. sarama notices that with the next request only. It reads nothing.
+func (c *Conn) HungUp() bool {
+	conn := c.socket.Conn
+	if secure, ok := conn.(*tls.Conn); ok {
+		conn = secure.NetConn()
+	}
+	socket, ok := conn.(syscall.Conn)
+	if !ok {
+		return false
+	}
+	raw, err := socket.SyscallConn()
+	if err != nil {
+		return false
+	}
+	hungUp := false
+	_ = raw.Control(func(fd uintptr) { // it fails once the connection is closed on this side
+		n, _, err := syscall.Recvfrom(int(fd), make([]byte, 1), syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+		hungUp = err == nil && n == 0 || errors.Is(err, syscall.ECONNRESET)
+	})
+	return hungUp
 }
 
 // Write replaces the empty array at the end of sarama's produce request by the topics.

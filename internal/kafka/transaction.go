@@ -97,6 +97,8 @@ func (t *Transactions) patiently(ctx context.Context, fn func(*Conn) (sarama.KEr
 		if err := t.connect(ctx); err != nil {
 			return 0, err
 		}
+		addr := t.conn.Addr()
+		t.client.asked.Store(&addr)
 		code, err := fn(t.conn)
 		if code == 0 && err != nil || isMoved(code) {
 			t.Close()
@@ -121,6 +123,9 @@ func whileConcurrent(ctx context.Context, fn func() (sarama.KError, error)) erro
 		}
 	}
 }
+
+// Asked is that of [Client].
+func (t *Transactions) Asked() string { return t.client.Asked() }
 
 func (t *Transactions) connect(ctx context.Context) error {
 	if t.conn != nil {

@@ -26,6 +26,7 @@ type brokerState struct {
 	backoff     *backoff.ExponentialBackOff
 	// leadersAskedAt is when metadata was last requested because the broker was away or slow.
 	leadersAskedAt time.Time
+	trouble        trouble // since the last answer
 }
 
 // brokerConn is one connection to a broker, from dialing to closing. Every request that it is given comes back to the
@@ -57,7 +58,7 @@ type request struct {
 	produce sarama.ProduceRequest
 }
 
-// dialed is posted when a connection is open, or could not be opened.
+// dialed is posted when a connection is open, or could not be opened, or the broker has closed it.
 type dialed struct {
 	conn *brokerConn
 	err  error
@@ -74,7 +75,11 @@ var (
 	errClosed   = errors.New("the connection was given up")
 	errMoved    = errors.New("the broker has another address now")
 	errReplaced = errors.New("the broker does not answer and another leads the partition")
+	errHungUp   = errors.New("the broker has closed it")
 )
+
+// watchInterval is how often a connection is looked at: whether the broker has closed it while nothing was sent.
+const watchInterval = time.Second
 
 // run ends when the loop closes the connection, and not before: a request may be on its way to it until then.
 func (c *brokerConn) run(ctx context.Context, client *kafka.Client) {
@@ -90,10 +95,17 @@ func (c *brokerConn) run(ctx context.Context, client *kafka.Client) {
 
 // sendRequests sends until the connection is closed or fails. It blocks as long as the broker does not read.
 func (c *brokerConn) sendRequests(ctx context.Context, b *kafka.Conn) {
+	watch := time.NewTicker(watchInterval)
+	defer watch.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
+		case <-watch.C:
+			if b.HungUp() {
+				c.mail.post(dialed{c, errHungUp})
+				return
+			}
 		case req := <-c.requests:
 			err := c.send(b, req)
 			if err != nil {
@@ -146,6 +158,8 @@ const (
 	// slowAfter is how long a request may be without a response before leaders are requested too: a broker that hangs
 	// or has lost power does not close connections, and others lead its partitions long before the request times out.
 	slowAfter = time.Second
+	// silentAfter is how long it may be without one before that is a problem.
+	silentAfter = 2 * slowAfter
 )
 
 // brokerByID returns nil for a broker that is not known, and for -1.
@@ -160,11 +174,10 @@ func (l *loop) brokerByID(id int32) *brokerState {
 
 // sendReady sends the partitions that are ready for a broker, as far as its connection allows.
 func (l *loop) sendReady(b *brokerState) {
-	l.checkSlow(b)
-	if b.ready.len() == 0 {
+	if b.ready.len() == 0 && !l.probes(b) {
 		return
 	}
-	if b.conn == nil || !b.conn.connected {
+	if b.ready.len() > 0 && (b.conn == nil || !b.conn.connected) {
 		l.refreshLeaders(b)
 	}
 	if l.now.Before(b.pausedUntil) {
@@ -186,6 +199,11 @@ func (l *loop) sendReady(b *brokerState) {
 	}
 }
 
+// probes reports whether b is to be connected to although nothing waits for it: that tells whether it is still away.
+func (l *loop) probes(b *brokerState) bool {
+	return b.conn == nil && !b.trouble.since.IsZero() && l.failure == nil && l.leads(b)
+}
+
 // checkSlow requests the leaders of partitions whose batches a broker has not answered for some time; see setLeader.
 func (l *loop) checkSlow(b *brokerState) {
 	if b.conn == nil || b.conn.open.len() == 0 {
@@ -200,11 +218,14 @@ func (l *loop) checkSlow(b *brokerState) {
 		l.wakeAt(due)
 		return
 	}
+	if l.now.Sub(oldest.sentAt) >= silentAfter {
+		l.met(&b.trouble, oldest.sentAt, silentError(b.addr))
+	}
 	b.leadersAskedAt = l.now
 	for _, batch := range oldest.batches {
 		l.wantMetadata(batch.p.topic)
 	}
-	l.wakeAt(l.now.Add(slowAfter))
+	l.wakeAt(l.now) // to submit that
 }
 
 // refreshLeaders requests, from time to time, the leaders of partitions whose broker is away.
@@ -300,6 +321,10 @@ func (e dialed) apply(l *loop) {
 		return
 	}
 	e.conn.connected, b.leadersAskedAt = true, time.Time{}
+	l.passed(&b.trouble)
+	if b.ready.len() == 0 { // no request follows
+		l.noteSuccess()
+	}
 }
 
 // closeConn gives up a connection. A connection that had worked is replaced at once, the first time: brokers close idle
@@ -311,6 +336,13 @@ func (l *loop) closeConn(c *brokerConn, err error) {
 		return
 	}
 	b.conn = nil
+	switch {
+	case errors.Is(err, errMoved), errors.Is(err, errReplaced), errors.Is(err, errClosed):
+	case c.connected:
+		l.met(&b.trouble, l.now, lostError(b.addr, err))
+	default:
+		l.met(&b.trouble, l.now, err)
+	}
 	if !c.responded || b.backoff != nil {
 		if b.backoff == nil {
 			b.backoff = l.newBackoff()
@@ -320,5 +352,12 @@ func (l *loop) closeConn(c *brokerConn, err error) {
 		b.backoff = l.newBackoff()
 	}
 	b.leadersAskedAt = l.now.Add(-leaderInterval) // the leaders may have moved
-	l.noteFailure(b.addr, err)
+	if b.ready.len() == 0 {
+		for _, tp := range l.topicsOf(b) {
+			l.wantMetadata(tp)
+		}
+	}
+	if !errors.Is(err, errHungUp) { // what the next connect finds
+		l.noteFailure(b.addr, err)
+	}
 }

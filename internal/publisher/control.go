@@ -113,7 +113,7 @@ func (l *loop) submitDue() {
 }
 
 func (l *loop) submit(j job) {
-	l.jobOut = true
+	l.jobOut, l.jobAt = true, l.now
 	l.jobs <- j // has room for the one that may be out
 }
 
@@ -142,8 +142,10 @@ func (l *loop) jobDone(err error) {
 	if err == nil {
 		l.nextJobAt = l.now.Add(min(l.opts.RetryInitial, jobInterval))
 		l.noteSuccess()
+		l.passed(&l.jobTrouble)
 		return
 	}
+	l.met(&l.jobTrouble, l.now, err)
 	l.delayJobs(l.opts.RetryMax)
 	l.noteFailure("", err)
 }
@@ -198,6 +200,7 @@ func (l *loop) createFailed(tp *topic, err error) {
 	responded := errors.As(err, &code)
 	if o := classify(code); !responded || o == temporary || o == moved {
 		tp.lastError = repeatedError{}
+		l.met(&tp.failing, l.now, err)
 		l.wantMetadata(tp)
 		return
 	}

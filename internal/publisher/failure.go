@@ -63,7 +63,7 @@ func (l *loop) unexpectedError(b *batch, block *sarama.ProduceResponseBlock) {
 // as rejected. Without a name the records are sent again in smaller batches until the record is found.
 func (l *loop) rejectBatch(b *batch, why rejection, named []sarama.ProduceResponseRecordError) {
 	p, n := b.p, b.n
-	p.clearErrors()
+	l.clearErrors(p)
 	if b.maybeAppended {
 		l.needProducer(why.err)
 	}
@@ -226,7 +226,7 @@ func (l *loop) failItems(tp *topic, why rejection) {
 				l.needProducer(why.err)
 			}
 			l.unbatch(p)
-			p.clearErrors()
+			l.clearErrors(p)
 		default:
 			sent = p.batch.n
 		}
@@ -349,7 +349,7 @@ func (l *loop) reportFailure() {
 // logDelayed logs an error of a partition that is tried again.
 func (l *loop) logDelayed(p *partition, cause error) {
 	l.log.Warn("publishing is delayed, retrying", cdc.Repeats(), eventAttr(p.queue.at(0)), slog.Int("partition", int(p.id)),
-		slog.Time("since", p.failingSince), slog.Any("error", cause))
+		slog.Time("since", p.failing.since), slog.Any("error", cause))
 }
 
 // eventAttr names an event in a log line, or the topic of a record of the relay's own.

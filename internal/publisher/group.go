@@ -54,6 +54,8 @@ type group struct {
 	nextJobAt time.Time
 	retry     *backoff.ExponentialBackOff
 	deniedAt  time.Time // of the first refusal in a row
+	trouble   trouble   // of the jobs
+	jobAt     time.Time // when the last one was submitted
 	request   *commitRequest
 	record    *pendingBatch
 	worked    bool     // tasks have begun in it
@@ -224,7 +226,7 @@ func (l *loop) groupEnds() bool {
 }
 
 func (l *loop) submitGroup(j job) {
-	l.group.jobOut = true
+	l.group.jobOut, l.group.jobAt = true, l.now
 	l.group.jobs <- j // has room for the one that may be out
 }
 
@@ -325,9 +327,11 @@ func (l *loop) groupJobDone(err error) bool {
 	g.jobOut = false
 	if err == nil {
 		l.noteSuccess()
+		l.passed(&g.trouble)
 		g.retry, g.deniedAt = nil, time.Time{}
 		return true
 	}
+	l.met(&g.trouble, l.now, err)
 	var stop *cdc.StopError
 	switch {
 	case errors.Is(err, cdc.ErrRewind):

@@ -45,6 +45,7 @@ type loop struct {
 
 	// One job is out at a time: for a producer ID, or for the metadata of wanted topics.
 	jobOut       bool
+	jobAt        time.Time // when it was submitted
 	nextJobAt    time.Time
 	jobBackoff   *backoff.ExponentialBackOff
 	wanted       []*topic
@@ -64,7 +65,11 @@ type loop struct {
 	failure *failure
 	stopSeq uint64 // batches from this one on are not sent
 
-	outage outage
+	outage     outage
+	jobTrouble trouble
+	asked      func() string // the address that the last job asked
+	unreported bool          // problems have changed
+	reportedAt time.Time
 }
 
 func (l *loop) run(ctx context.Context) {
@@ -154,11 +159,14 @@ func (l *loop) turn() {
 	if !l.producerLost {
 		for _, b := range l.brokers {
 			l.sendReady(b)
+			l.checkSlow(b) // also what was sent just now: nothing else may wake the loop
 		}
 	}
 	l.openLate()
 	l.stepGroup()
 	l.reportFailure()
+	l.noteSilence()
+	l.reportProblems()
 }
 
 // retryDue marks partitions as ready whose backoff is over.

@@ -34,6 +34,9 @@ type Options struct {
 	// Dropped is called for each event that a policy drops, to count it; nil: it is not counted.
 	Dropped func(reason string)
 
+	// Problems takes those at present; nil: nobody asks for them.
+	Problems *cdc.Problems
+
 	// RetryInitial and RetryMax bound the pause between attempts, which doubles and is jittered; 200 ms, 10 s.
 	RetryInitial, RetryMax time.Duration
 	// MaxMessageBytes is used for topics whose max.message.bytes may not be read; 1048588, which is Kafka's default.
@@ -91,6 +94,9 @@ func withDefaults(o Options) Options {
 	setDefault(&o.inFlight, 2)
 	if o.Dropped == nil {
 		o.Dropped = func(string) {}
+	}
+	if o.Problems == nil {
+		o.Problems = new(cdc.Problems)
 	}
 	if o.Timing.Now == nil {
 		o.Timing.Now = time.Now

@@ -1,6 +1,7 @@
 package publisher
 
 import (
+	"errors"
 	"math"
 	"time"
 
@@ -21,6 +22,8 @@ const (
 	waiting               // its batch is sent again at retryAt
 	halted                // nothing is sent any more
 )
+
+var errLeaderless = errors.New("the partition has no leader")
 
 // partition sends the messages of one partition in order: one batch at a time.
 type partition struct {
@@ -44,11 +47,10 @@ type partition struct {
 	// end is the offset behind the last batch that was acknowledged.
 	end int64
 
-	// failingSince is when attempts began to fail, whatever the error codes; zero: they do not.
-	failingSince time.Time
-	lastError    repeatedError
-	backoff      *backoff.ExponentialBackOff
-	retryAt      time.Time
+	failing   trouble // of the attempts, whatever the error codes, or for lack of a leader
+	lastError repeatedError
+	backoff   *backoff.ExponentialBackOff
+	retryAt   time.Time
 
 	// After a batch was rejected as a whole, the next retryCount records are sent in batches of at most retrySize.
 	retryCount, retrySize int
@@ -57,8 +59,9 @@ type partition struct {
 }
 
 // clearErrors forgets earlier errors.
-func (p *partition) clearErrors() {
-	p.failingSince, p.lastError, p.backoff = time.Time{}, repeatedError{}, nil
+func (l *loop) clearErrors(p *partition) {
+	l.passed(&p.failing)
+	p.lastError, p.backoff = repeatedError{}, nil
 }
 
 // bisect sends the first n entries again in halves, because a broker rejects one of them. Nothing was appended, so
@@ -149,9 +152,7 @@ func (l *loop) retryLater(p *partition, cause error) {
 	if p.state == halted {
 		return
 	}
-	if p.failingSince.IsZero() {
-		p.failingSince = l.now
-	}
+	l.met(&p.failing, l.now, cause)
 	if p.backoff == nil {
 		p.backoff = l.newBackoff()
 	}

@@ -146,9 +146,10 @@ func (p *Publisher) Abort(ctx context.Context, transactionalID string) error {
 func (p *Publisher) start(life context.Context, transactionalID string, producer kafka.Producer) {
 	jobs := make(chan job, 1)
 	p.lastSeq.Store(0)
+	p.opts.Problems.Report(problemReporter) // what an earlier loop had is over
 	l := &loop{
 		opts: &p.opts, log: p.log, metrics: p.metrics, mail: p.mail,
-		in: p.in, out: p.out, jobs: jobs,
+		in: p.in, out: p.out, jobs: jobs, asked: p.client.Asked,
 		topics: map[string]*topic{}, transactionalID: transactionalID, producer: producer, stopSeq: noStop, lastSeq: &p.lastSeq,
 	}
 	l.codec, _ = codec(p.opts.Compression) // validated

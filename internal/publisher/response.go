@@ -21,6 +21,7 @@ func (e requestDone) apply(l *loop) {
 	case e.err == nil:
 		c.responded, c.broker.backoff = true, nil
 		l.noteSuccess()
+		l.passed(&c.broker.trouble)
 		l.throttle(c.broker, e.res)
 	case !isEncodingError(e.err):
 		l.closeConn(c, e.err)
@@ -120,7 +121,7 @@ func (l *loop) acknowledged(b *batch) {
 	m.produce.Observe(l.now.Sub(b.req.sentAt).Seconds())
 	p.seq = nextSequence(p.seq, b.n)
 	p.bisected(b.n)
-	p.clearErrors()
+	l.clearErrors(p)
 	if !p.gone {
 		p.topic.lastError = repeatedError{} // whatever metadata says
 	}

@@ -1,6 +1,7 @@
 package publisher
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -30,6 +31,7 @@ type topic struct {
 	wanted     bool          // metadata is to be requested
 	limitStale bool          // the limit is to be read again
 	lastError  repeatedError // of the metadata
+	failing    trouble       // of the metadata
 	askedAt    time.Time     // when metadata was last requested
 	err        error         // why all of it is halted; nil: it is not
 }
@@ -154,6 +156,7 @@ func (l *loop) applyMetadata(tp *topic, md *sarama.TopicMetadata, limit int) {
 		l.whenRepeated(tp, md.Err, func() { l.haltTopic(tp, kafka.DeniedTopicError(tp.name, md.Err)) })
 	default: // being created, or without leaders
 		tp.lastError = repeatedError{}
+		l.met(&tp.failing, l.now, md.Err)
 		l.wantMetadata(tp)
 	}
 }
@@ -162,6 +165,7 @@ func (l *loop) applyMetadata(tp *topic, md *sarama.TopicMetadata, limit int) {
 // no message has come since the request: the topic may exist now.
 func (l *loop) whenRepeated(tp *topic, code sarama.KError, do func()) {
 	lasted := tp.lastError.lasted(code, l.now)
+	l.met(&tp.failing, l.now, code)
 	switch {
 	case tp.wanted:
 	case lasted < l.opts.Timing.Patience:
@@ -186,6 +190,7 @@ func (l *loop) applyPartitions(tp *topic, parts []*sarama.PartitionMetadata) {
 		return
 	}
 	tp.lastError = repeatedError{}
+	l.passed(&tp.failing)
 	l.setLeaders(tp, parts)
 	l.growIfEmpty(tp)
 }
@@ -244,6 +249,12 @@ func (l *loop) growIfEmpty(tp *topic) {
 // leader has not answered for some time.
 func (l *loop) setLeader(p *partition, md *sarama.PartitionMetadata) {
 	b := l.brokerByID(md.Leader)
+	switch {
+	case b == nil && p.queue.len() > 0:
+		l.met(&p.failing, l.now, errLeaderless)
+	case errors.Is(p.failing.err, errLeaderless):
+		l.passed(&p.failing)
+	}
 	if b == p.leader {
 		if b == nil && p.queue.len() > 0 {
 			l.wantMetadata(p.topic)

@@ -94,11 +94,11 @@ func (r *Relay) settle(ctx context.Context, id cdc.Source, p Positions) (cdc.Che
 			replaced = []string{earlier}
 		}
 		if err := r.Sink.Open(ctx, fence, replaced...); err != nil {
-			return cdc.Checkpoint{}, false, err
+			return cdc.Checkpoint{}, false, about(cdc.OnKafka, err)
 		}
 		var err error
 		if p.Last, p.Committed, err = r.Committer.Last(ctx); err != nil {
-			return cdc.Checkpoint{}, false, fmt.Errorf("read the position in Kafka: %w", err)
+			return cdc.Checkpoint{}, false, about(cdc.OnKafka, fmt.Errorf("read the position in Kafka: %w", err))
 		}
 		if last := p.Last; p.Committed && last.Source.Same(id) && last.Fence != fence && last.Fence != earlier { // its relay may still be there
 			earlier = last.Fence

@@ -39,9 +39,15 @@ type Status struct {
 	InFlightBytes  int
 	// Lag is the largest of: the age of the oldest event that Kafka has not acknowledged, the time since the database
 	// was lost, and how far behind a [Lagging] source reads. It is 0 when everything is published.
-	Lag       time.Duration
+	Lag time.Duration
+	// Problems are those at present, the oldest first.
+	Problems []cdc.Problem
+	// Cause is why the relay starts again or has stopped; nil otherwise.
+	Cause error
+	// LastError is the last one that was met. LastPast says that its cause has passed.
 	LastError error
 	LastErrAt time.Time
+	LastPast  bool
 }
 
 type health struct {
@@ -51,7 +57,7 @@ type health struct {
 	connKnown bool
 }
 
-// set changes the state and reports whether it was a different one. A nil err keeps the last error.
+// set changes the state and reports whether it was a different one. err is its cause, and may be nil.
 func (h *health) set(s State, err error) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -59,10 +65,17 @@ func (h *health) set(s State, err error) bool {
 	if changed {
 		h.status.State, h.status.Since = s, time.Now()
 	}
-	if err != nil {
+	if h.status.Cause = err; err != nil {
 		h.status.LastError, h.status.LastErrAt = err, time.Now()
 	}
 	return changed
+}
+
+// recovered says that the state has no cause any more.
+func (h *health) recovered() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.status.Cause = nil
 }
 
 func (h *health) failed(err error) {
@@ -114,23 +127,76 @@ func (r *Relay) Status() Status {
 	if known && !st.Connected {
 		st.Lag = max(st.Lag, time.Since(connAt))
 	}
+	st.Problems = r.opts.Problems.List()
+	if st.LastPast = st.Cause == nil; st.LastPast && len(st.Problems) > 0 {
+		st.LastError, st.LastErrAt, st.LastPast = st.Problems[0].Err, st.Problems[0].Since, false
+	}
 	return st
 }
 
-// Ready returns nil if the relay stands by, or leads and makes progress; otherwise the reason.
+// unreadyAfter is how long the database or Kafka may be away before a leader is not ready: what a restart of one broker takes
+// is no reason.
+const unreadyAfter = 5 * time.Second
+
+// Ready returns nil if the relay stands by, or leads and can do its work; otherwise the reason, with the problems at present.
+// A checkpoint store that is away is no reason: publishing goes on.
 func (r *Relay) Ready() error {
 	st := r.Status()
+	reasons := []error{nil}
+	lasting := false
+	for i := range st.Problems {
+		p := &st.Problems[i]
+		lasting = lasting || p.With != cdc.OnCheckpoint && time.Since(p.Since) >= unreadyAfter
+		reasons = append(reasons, p)
+	}
 	switch {
 	case st.State == StateStandby:
 		return nil
+	case st.State != StateLeading && st.Cause != nil && len(st.Problems) == 0:
+		reasons = append(reasons, st.Cause)
+		fallthrough
 	case st.State != StateLeading:
-		return errors.Join(errors.New("relay is "+string(st.State)), st.LastError)
+		reasons[0] = errors.New("relay is " + string(st.State))
 	case !st.Connected:
-		return errors.Join(errors.New("WAL or binlog is not being read"), st.LastError)
+		reasons[0] = errors.New("WAL or binlog is not being read")
 	case st.Stalled:
-		return errors.Join(errors.New("events in flight are not acknowledged by Kafka"), st.LastError)
+		reasons[0] = errors.New("events in flight are not acknowledged by Kafka")
+	case lasting:
+		reasons[0] = errors.New("events cannot be published")
+	default:
+		return nil
 	}
-	return nil
+	return errors.Join(reasons...)
+}
+
+// startReporter reports problems of a start, streamReporter of the stream, and saveReporter of saves.
+const (
+	startReporter  = "start"
+	streamReporter = "stream"
+	saveReporter   = "save"
+)
+
+// dependencyError says which dependency an error of a start is about. Without one it is about the database.
+type dependencyError struct {
+	error
+
+	of cdc.Dependency
+}
+
+func (e *dependencyError) Unwrap() error { return e.error }
+
+func about(d cdc.Dependency, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &dependencyError{err, d}
+}
+
+func dependencyOf(err error) cdc.Dependency {
+	if e, ok := errors.AsType[*dependencyError](err); ok {
+		return e.of
+	}
+	return cdc.OnDatabase
 }
 
 // stallAfter is how long a batch may stay in flight before the relay reports itself stalled.

@@ -35,6 +35,8 @@ type Options struct {
 	Display func(cdc.Position) string
 	// Dropped counts an event that is not published because the configuration says so.
 	Dropped func(reason string)
+	// Problems are those at present, also of the stages. Nil: of the relay alone.
+	Problems *cdc.Problems
 	// Park keeps the process of a stopped relay running, not ready, because a crash loop would hide the reason.
 	Park bool
 }
@@ -89,6 +91,9 @@ type Relay struct {
 
 // New returns a Relay that has not started.
 func New(opts Options, stages Stages, log *slog.Logger, reg prometheus.Registerer) *Relay {
+	if opts.Problems == nil {
+		opts.Problems = new(cdc.Problems)
+	}
 	r := &Relay{
 		Stages: stages, opts: opts, log: log,
 		window: newWindow(opts.MaxEvents, opts.MaxBytes),
@@ -111,6 +116,7 @@ func (r *Relay) Run(ctx context.Context) error {
 		err = nil
 	}
 	if err != nil {
+		r.opts.Problems.Clear() // nothing is asked any more
 		r.health.set(StateStopped, err)
 		r.metrics.stop(err)
 	}
@@ -202,7 +208,7 @@ func (r *Relay) loadLetters(ctx context.Context, c *cdc.Checkpoint) error {
 	if r.Letters == nil {
 		return nil
 	}
-	return r.Letters.Load(ctx, c.Source, c.Progress)
+	return about(cdc.OnKafka, r.Letters.Load(ctx, c.Source, c.Progress))
 }
 
 // waitForEnd returns nil when ctx ends, or the error that ends the run.

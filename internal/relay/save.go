@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -137,8 +138,10 @@ func (r *Relay) store(ctx context.Context, c cdc.Checkpoint) (cdc.Checkpoint, er
 	if err := r.Checkpointer.Save(ctx, c); err != nil {
 		r.metrics.checkpointErrors.Inc()
 		r.health.failed(err)
+		r.opts.Problems.Report(saveReporter, cdc.Problem{With: cdc.OnCheckpoint, Err: fmt.Errorf("position not saved: %w", err)})
 		return c, err
 	}
+	r.opts.Problems.Report(saveReporter)
 	return c, nil
 }
 

@@ -40,6 +40,7 @@ func (r *Relay) await(ctx context.Context, step func(context.Context) error) err
 		err := step(ctx)
 		switch {
 		case err == nil:
+			r.works()
 			return nil
 		case ctx.Err() != nil:
 			return ctx.Err() // err only says that the step was interrupted
@@ -59,8 +60,16 @@ func (r *Relay) await(ctx context.Context, step func(context.Context) error) err
 	}
 }
 
+// works notes that a step of the start has succeeded.
+func (r *Relay) works() {
+	r.opts.Problems.Report(startReporter)
+	r.opts.Problems.Report(streamReporter)
+	r.health.recovered()
+}
+
 func (r *Relay) standBy(reason error) {
 	r.rewinds = rewinds{} // a takeover, by a relay on the same database
+	r.opts.Problems.Clear()
 	if r.health.set(StateStandby, nil) {
 		r.log.Info("standing by", "reason", reason.Error())
 	}
@@ -90,6 +99,7 @@ func (o *outage) next(err error) (time.Duration, error) {
 		return 0, cdc.Stop(cdc.ClassRuntime, "startup_timeout", fmt.Errorf("gave up waiting after %s (startup_timeout): %w", timeout, err), "")
 	}
 	o.relay.health.set(StateStarting, err)
+	o.relay.opts.Problems.Report(startReporter, cdc.Problem{With: dependencyOf(err), Err: err})
 	if o.logged == 0 || lasted >= 2*o.logged {
 		o.logged = max(lasted, startInterval)
 		o.relay.log.Warn("waiting for a server", "error", err, "for", lasted.Round(time.Second).String(), "startup_timeout", timeout.String())
@@ -102,7 +112,7 @@ func (r *Relay) lead(ctx context.Context) error {
 	var loaded, resumed cdc.Checkpoint
 	id, from, err := r.Source.Acquire(ctx, func(ctx context.Context, id cdc.Source) (_ cdc.Checkpoint, found bool, err error) {
 		loaded, found, err = r.Checkpointer.Load(ctx)
-		resumed = loaded
+		resumed, err = loaded, about(cdc.OnCheckpoint, err)
 		if err == nil || r.copyAway(err) {
 			resumed, found, err = r.resume(ctx, id, loaded, found, err)
 		}
@@ -137,7 +147,7 @@ func (r *Relay) claim(ctx context.Context, id cdc.Source, from cdc.Position, res
 			return err
 		}
 		if err := r.Committer.Commit(ctx, c); err != nil {
-			return fmt.Errorf("commit the position: %w", err)
+			return about(cdc.OnKafka, fmt.Errorf("commit the position: %w", err))
 		}
 	}
 	switch err := r.Checkpointer.Claim(ctx, c, loaded); {
@@ -145,7 +155,7 @@ func (r *Relay) claim(ctx context.Context, id cdc.Source, from cdc.Position, res
 	case r.copyAway(err):
 		r.log.Warn("checkpoint not claimed; the position in Kafka is", "error", err)
 	default:
-		return fmt.Errorf("claim checkpoint: %w", err)
+		return about(cdc.OnCheckpoint, fmt.Errorf("claim checkpoint: %w", err))
 	}
 	r.source.Store(&id)
 	r.checkpoint.Store(&c)
@@ -191,7 +201,7 @@ func Fence(id cdc.Source) string {
 func (r *Relay) open(ctx context.Context) error {
 	c := *r.checkpoint.Load()
 	if err := r.Checkpointer.Save(ctx, c); err != nil {
-		return err
+		return about(cdc.OnCheckpoint, err)
 	}
 	var replaced []string
 	current := r.fence(c.Source, c.Fence)
@@ -199,10 +209,10 @@ func (r *Relay) open(ctx context.Context) error {
 		replaced = []string{c.Fence}
 	}
 	if err := r.Sink.Open(ctx, current, replaced...); err != nil {
-		return err
+		return about(cdc.OnKafka, err)
 	}
 	if err := r.Checkpointer.Save(ctx, c); err != nil {
-		return err
+		return about(cdc.OnCheckpoint, err)
 	}
 	c.Fence = current
 	r.checkpoint.Store(&c)

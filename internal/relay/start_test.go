@@ -160,3 +160,49 @@ func TestSupersededWhileTheSinkOpens(t *testing.T) {
 		})
 	}
 }
+
+// A leader is not ready once Kafka or the database has been away for some seconds, and is ready without its checkpoint store. The
+// reason is the present problem, never a past error.
+func TestReadinessIsAboutThePresent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakes{}
+		f.acquire = func(attempt int) error {
+			if attempt == 1 {
+				return errors.New("an error of the start")
+			}
+			return nil
+		}
+		o := options()
+		o.Problems = new(cdc.Problems)
+		r := newRelay(f, o)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- r.Run(ctx) }()
+		<-time.After(time.Minute)
+		if st, err := r.Status(), r.Ready(); st.State != StateLeading || err != nil || !st.LastPast || len(st.Problems) != 0 {
+			t.Errorf("after the start: %v, %+v", err, st)
+		}
+		for _, with := range []cdc.Dependency{cdc.OnKafka, cdc.OnDatabase, cdc.OnCheckpoint} {
+			o.Problems.Report("test", cdc.Problem{With: with, Err: errors.New("refused")})
+			if err := r.Ready(); err != nil {
+				t.Errorf("%s: at once: %v", with, err)
+			}
+			if st := r.Status(); st.LastPast || st.LastError.Error() != "refused" {
+				t.Errorf("%s: %+v", with, st)
+			}
+			<-time.After(unreadyAfter)
+			if err := r.Ready(); with == cdc.OnCheckpoint && err != nil ||
+				with != cdc.OnCheckpoint && (err == nil || !strings.Contains(err.Error(), "refused") || strings.Contains(err.Error(), "start")) {
+				t.Errorf("%s: %v", with, err)
+			}
+			o.Problems.Report("test")
+			if err := r.Ready(); err != nil {
+				t.Errorf("%s: after its end: %v", with, err)
+			}
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -34,6 +34,9 @@ func (r *Relay) tail(ctx context.Context) {
 func (r *Relay) interrupted(err error) {
 	r.metrics.reconnects.WithLabelValues("source").Inc()
 	r.health.failed(err)
+	if !errors.Is(err, cdc.ErrHungUp) { // it is Kafka that is slow
+		r.opts.Problems.Report(streamReporter, cdc.Problem{With: cdc.OnDatabase, Err: err})
+	}
 	r.log.Warn("source interrupted, retrying", cdc.Repeats(), slog.Any("error", err))
 }
 
@@ -50,6 +53,7 @@ func (r *Relay) reacquire(ctx context.Context, retry *pauses) bool {
 		id, _, err := r.Source.Acquire(ctx, r.lastCheckpoint)
 		if err == nil {
 			r.source.Store(&id)
+			r.opts.Problems.Report(streamReporter)
 			return ctx.Err() == nil
 		}
 		if !errors.Is(err, cdc.ErrStandby) {

@@ -32,6 +32,8 @@ type monitor struct {
 	cancel context.CancelFunc
 	done   chan struct{}
 	conn   *pgx.Conn // nil: lost
+	// failing is since when looks fail; zero: they do not.
+	failing time.Time
 }
 
 // startMonitor takes over the session's ordinary connection until stop returns.
@@ -50,6 +52,7 @@ func (m *monitor) stop() {
 
 func (m *monitor) run(ctx context.Context) {
 	defer close(m.done)
+	defer m.report(time.Time{}, nil) // the end of the stream is a problem of its own
 	ticker := time.NewTicker(lookInterval)
 	defer ticker.Stop()
 	for {
@@ -58,12 +61,30 @@ func (m *monitor) run(ctx context.Context) {
 			return
 		case <-ticker.C:
 		}
+		began := time.Now()
 		err := m.once(ctx, m.ss.src.handed.Load())
+		if ctx.Err() == nil {
+			m.report(began, err)
+		}
 		if m.final(ctx, err) {
 			m.failed <- err
 			return
 		}
 	}
+}
+
+// report says what is wrong with the server, and since when: the end of a stream that is silent is noticed late.
+func (m *monitor) report(began time.Time, err error) {
+	s := m.ss.src
+	if err == nil {
+		m.failing = time.Time{}
+		s.opts.Problems.Report("monitor")
+		return
+	}
+	if m.failing.IsZero() {
+		m.failing = began
+	}
+	s.opts.Problems.Report("monitor", cdc.Problem{With: cdc.OnDatabase, Since: m.failing, Err: err})
 }
 
 // final says whether err ends the attempt. A lost connection does not: it is made again at the next
@@ -151,5 +172,5 @@ func (m *monitor) lost(err error) error {
 	if errors.As(err, &pg) && (pg.Code == stateAdminShutdown || pg.Code == stateCannotConnectNow) {
 		return fmt.Errorf("%w: %s", errServerStopping, pg.Message)
 	}
-	return err
+	return fmt.Errorf("ask PostgreSQL at %s: %w", address(&m.conn.Config().Config), err)
 }

@@ -34,6 +34,8 @@ type Options struct {
 	Verify func(*cdc.Table) error
 	// Name is what other relays of the slot are told that this one is called; empty: nothing.
 	Name string
+	// Problems takes what is wrong with the server at present; nil: nobody asks for it.
+	Problems *cdc.Problems
 	// Temporary makes a slot of its own that ends with the connection, for a dry run.
 	Temporary bool
 	// Text asks for text mode even where binary would do.
@@ -86,6 +88,9 @@ type part struct {
 
 // New returns a Source that has not connected yet.
 func New(opts Options, log *slog.Logger, reg prometheus.Registerer) *Source {
+	if opts.Problems == nil {
+		opts.Problems = new(cdc.Problems)
+	}
 	s := &Source{opts: opts, log: log, text: opts.Text}
 	s.metrics = newMetrics(reg, s)
 	return s

@@ -13,12 +13,14 @@ function say(id, text, className) {
 }
 
 function state(st) {
-  say("state", st.state + (st.state === "leading" && !st.connected ? ", not connected" : ""), "badge " + (st.ready && !st.stalled ? "good" : "bad"));
+  const problems = (st.problems || []).map((p) => [p.with, p.server].filter(Boolean).join(" ") + " since " + new Date(p.since).toLocaleTimeString() + ": " + p.text);
+  say("state", st.state + (st.state === "leading" && !st.connected ? ", not connected" : ""), "badge " + (st.ready && !st.stalled && !problems.length ? "good" : "bad"));
   $("database").textContent = st.source.database;
   $("version").textContent = "cdc-relay " + st.version;
   document.title = st.state + " " + st.source.database + " cdc-relay";
   let problem = st.ready ? "" : "Not ready: " + st.not_ready;
   if (st.stalled) problem = "Stalled: Kafka does not acknowledge.";
+  if (problems.length) problem = problems.join("\n");
   say("problem", problem, "problem");
   $("problem").hidden = problem === "";
 }
@@ -42,7 +44,7 @@ function overview(st, rate) {
   if (st.lag.bytes !== undefined) source.push(["Not in Kafka yet", bytes(st.lag.bytes)]);
   source.push(...binlog(st));
   source.push([st.state === "standby" ? "Other standbys" : "Standby relays", others("standby").join(", ") || "none seen"]);
-  if (st.last_error) source.push(["Last error", ago(st.last_error.at) + ": " + st.last_error.text]);
+  if (st.last_error) source.push([st.last_error.past ? "Past error" : "Last error", ago(st.last_error.at) + (st.last_error.past ? ", no longer so: " : ": ") + st.last_error.text]);
   pairs($("source"), source);
 }
 

@@ -1,0 +1,55 @@
+package publisher_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+// What is wrong with Kafka is reported while it lasts: a broker that does not answer, that refuses connections, and that rejects a
+// topic's records for now.
+func TestProblemsAreReportedWhileTheyLast(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		begin func(t *testing.T, c *kfake.Cluster) (end func())
+		says  string
+	}{
+		"silent": {func(_ *testing.T, c *kfake.Cluster) func() {
+			over := make(chan struct{})
+			c.ControlKey(produceKey, func(kmsg.Request) (kmsg.Response, error, bool) {
+				c.SleepControl(func() { <-over })
+				return nil, nil, false
+			})
+			return func() { close(over) }
+		}, "does not answer a request"},
+		"too few replicas": {func(_ *testing.T, c *kfake.Cluster) func() {
+			fault := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "t", Err: kerr.NotEnoughReplicas, Count: -1})
+			return func() { fault.Remove() }
+		}, `publish to topic "t" partition 0`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newCluster(t, 1, 1)
+			opts := options(c)
+			opts.Problems = new(cdc.Problems)
+			s := open(t, opts)
+			s.send(t, msg("a", "1"))
+			s.answered(t, 1)
+			began, end := time.Now(), tt.begin(t, c)
+			s.send(t, msg("a", "2"))
+			eventually(t, "the problem", func() bool {
+				list := opts.Problems.List()
+				return len(list) == 1 && list[0].With == cdc.OnKafka && strings.Contains(list[0].Err.Error(), tt.says) && !list[0].Since.Before(began.Add(-time.Second))
+			})
+			end()
+			s.answered(t, 2)
+			eventually(t, "its end", func() bool { return len(opts.Problems.List()) == 0 })
+		})
+	}
+}

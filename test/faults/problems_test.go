@@ -1,0 +1,207 @@
+package faults
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdctest"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
+)
+
+// Each server is killed and frozen: /status, /readyz and the page's data name it, what is wrong and since when, and no longer do once it
+// is back.
+//
+//covers:all 10 21 26 events
+func TestProblemsArePresentOnes(t *testing.T) {
+	kafka, redis := testenv.Kafka(t, testenv.KafkaOptions{}), testenv.Redis(t, testenv.RedisOptions{})
+	broker := kafka.Brokers()[0]
+	at := broker.Addr(testenv.ListenerPlain)
+	var rigs []*cdctest.Rig
+	for name, source := range sources() {
+		for _, d := range deliveries() {
+			if d == cdctest.ExactlyOnce && name != "postgres" { // what it adds is the same on each database
+				continue
+			}
+			tb := ofSource{t, name + "-" + string(d)}
+			rigs = append(rigs, newRig(tb, source.open(tb), cdctest.InRedis, func(o *cdctest.RigOptions) { o.Kafka, o.Redis, o.Delivery = kafka, redis, d }))
+		}
+	}
+	for _, r := range rigs {
+		r.Start()
+		r.AwaitSaved(r.Append("before", 10))
+	}
+	ctx := rigs[0].Within(10 * time.Minute)
+	databases := func(do func(db cdctest.Database) error) error {
+		var errs []error
+		done := map[any]bool{} // two rigs share PostgreSQL
+		for _, r := range rigs {
+			if server := serverOf(r.DB); !done[server] {
+				done[server] = true
+				errs = append(errs, do(r.DB))
+			}
+		}
+		return errors.Join(errs...)
+	}
+	for _, fault := range []struct {
+		name, with string
+		away, back func() error
+		says       []string // any of them
+		first      bool     // it is noticed before anything waits
+		waits      bool     // events wait for it
+		ready      bool
+	}{
+		{
+			"Kafka killed", "kafka", func() error { broker.Kill(); return nil }, func() error { return errors.Join(broker.Launch(ctx), kafka.AwaitHealthy(ctx)) },
+			[]string{at + ": connect: connection refused"},
+			true, true, false,
+		},
+		{"Kafka frozen", "kafka", broker.Pause, broker.Resume, []string{at + " does not answer", at + ": context deadline exceeded", at + ": i/o timeout"}, false, true, false},
+		{"Redis killed", "checkpoint", func() error { redis.Kill(); return nil }, func() error { return redis.Start(ctx) }, []string{"connection refused"}, false, true, true},
+		{"Redis frozen", "checkpoint", redis.Pause, redis.Resume, []string{"did not answer"}, false, true, true},
+		{"database killed", "database", func() error {
+			return databases(func(db cdctest.Database) error { return db.Stop(ctx, cdctest.Crash) })
+		}, func() error { return databases(func(db cdctest.Database) error { return db.Start(ctx) }) }, []string{"connection refused"}, true, false, false},
+		{"database frozen", "database", func() error {
+			return databases(func(db cdctest.Database) error { return serverOf(db).Pause() })
+		}, func() error {
+			return databases(func(db cdctest.Database) error { return serverOf(db).Resume() })
+		}, []string{"timeout", "deadline exceeded", "has sent nothing"}, true, false, false},
+	} {
+		began := time.Now()
+		shows := func(when string) {
+			for _, r := range rigs {
+				awaitProblem(r, fault.with, fault.says)
+				t.Logf("%s, %s: shown by %s after %s", fault.name, when, r.Topic, time.Since(began).Round(10*time.Millisecond))
+			}
+		}
+		rigs[0].Must(fault.away())
+		if fault.first {
+			shows("nothing waits")
+		}
+		waiting := make([][]*cdctest.Event, len(rigs))
+		if fault.waits {
+			for i, r := range rigs {
+				waiting[i] = r.Append("meanwhile", 10)
+			}
+			shows("events wait")
+		}
+		for _, r := range rigs {
+			awaitReadiness(r, fault.says, fault.ready)
+			if fault.with == "kafka" {
+				r.Await("the rate to fall to 0", func(ctx context.Context) (bool, error) {
+					text, err := r.Relay.Get(ctx, "/api/topics")
+					return strings.Contains(text, `"per_second":0,`), err
+				})
+			}
+		}
+		rigs[0].Must(fault.back())
+		for i, r := range rigs {
+			awaitNoProblem(r)
+			if fault.waits {
+				r.AwaitSaved(waiting[i])
+			}
+		}
+		t.Logf("%s: over after %s", fault.name, time.Since(began).Round(10*time.Millisecond))
+	}
+	for _, r := range rigs {
+		once(t, r)
+	}
+}
+
+// shown is what the page shows.
+type shown struct {
+	State    string
+	Problems []struct {
+		With, Server, Text string
+		Since              time.Time
+	}
+	LastError *struct {
+		Text string
+		Past bool
+	} `json:"last_error"`
+}
+
+func show(ctx context.Context, r *cdctest.Rig) (shown, error) {
+	var st shown
+	text, err := r.Relay.Get(ctx, "/api/status")
+	if err == nil {
+		err = json.Unmarshal([]byte(text), &st)
+	}
+	return st, err
+}
+
+// awaitProblem waits until the page has only problems with that dependency, one of which says one of the texts.
+func awaitProblem(r *cdctest.Rig, with string, says []string) {
+	var last shown
+	err := cdctest.Await(r.Within(2*time.Minute), "the present problem", func(ctx context.Context) (bool, error) {
+		st, err := show(ctx, r)
+		last = st
+		found := false
+		for _, p := range st.Problems {
+			if p.With != with {
+				return false, err
+			}
+			found = found || anyIn(p.Text, says)
+		}
+		return found, err
+	})
+	if err != nil {
+		r.Must(fmt.Errorf("%w; shown is %+v", err, last))
+	}
+}
+
+func anyIn(text string, parts []string) bool {
+	return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(text, part) })
+}
+
+// awaitReadiness waits until /readyz says one of the texts.
+func awaitReadiness(r *cdctest.Rig, says []string, ready bool) {
+	last := ""
+	err := cdctest.Await(r.Within(2*time.Minute), "/readyz to say why", func(ctx context.Context) (bool, error) {
+		text, err := r.Relay.Get(ctx, "/readyz")
+		if err != nil {
+			text = err.Error()
+		}
+		last = text
+		return anyIn(text, says) && (err == nil) == ready, nil
+	})
+	if err != nil {
+		r.Must(fmt.Errorf("%w; it says %s", err, last))
+	}
+}
+
+// awaitNoProblem waits until the relay leads without a problem, and the last error is a past one.
+func awaitNoProblem(r *cdctest.Rig) {
+	last := ""
+	err := cdctest.Await(r.Within(2*time.Minute), "the problem to end", func(ctx context.Context) (bool, error) {
+		st, err := show(ctx, r)
+		if err != nil {
+			return false, err
+		}
+		text, err := r.Relay.Get(ctx, "/readyz")
+		last = fmt.Sprintf("%+v; /readyz: %s %v", st, text, err)
+		return text == "ok\n" && st.State == "leading" && len(st.Problems) == 0 && (st.LastError == nil || st.LastError.Past), nil
+	})
+	if err != nil {
+		r.Must(fmt.Errorf("%w; shown is %s", err, last))
+	}
+}
+
+// frozen is a server that can be frozen.
+type frozen interface {
+	Pause() error
+	Resume() error
+}
+
+func serverOf(db cdctest.Database) frozen {
+	if p, ok := db.(*cdctest.Postgres); ok {
+		return p.Server
+	}
+	return db.(*cdctest.MySQL).Server
+}
