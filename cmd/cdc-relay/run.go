@@ -130,17 +130,20 @@ func newRegistry() *prometheus.Registry {
 	return reg
 }
 
-// newInfo returns the metric that tells by the database which relays belong together. Its labels are no constant ones of every metric: a
+// newInfo returns the metric that tells by the database, the slot and source.mysql.id which relays belong together. Its labels are no constant ones of every metric: a
 // scrape target has one database.
 func newInfo(c *config.Config, s source) prometheus.Collector {
-	desc := prometheus.NewDesc("cdc_relay_info", "1, with the names of the database and the slot, the database's flavor once it was reached, and the version.",
-		[]string{"database", "flavor", "slot", "version"}, nil)
-	slot := ""
+	desc := prometheus.NewDesc("cdc_relay_info", "1, with the names of the database and the slot, source.mysql.id, the database's flavor once it was reached, and the version.",
+		[]string{"database", "flavor", "slot", "source_id", "version"}, nil)
+	slot, id := "", ""
 	if p := c.Source.Postgres; p != nil {
 		slot = p.Slot
 	}
+	if m := c.Source.MySQL; m != nil {
+		id = m.ID
+	}
 	return prometheus.CollectorFunc(func(ch chan<- prometheus.Metric) {
-		ch <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, 1, c.Database(), s.state().flavor, slot, buildVersion().Version)
+		ch <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, 1, c.Database(), s.state().flavor, slot, id, buildVersion().Version)
 	})
 }
 

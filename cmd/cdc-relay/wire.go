@@ -115,6 +115,9 @@ func newDropped(reg prometheus.Registerer) func(reason string) {
 		Help: "Events not published because the configuration says so (errors.*: drop, errors.skip).",
 	}, []string{"reason"})
 	reg.MustRegister(counter)
+	for _, reason := range []string{"unroutable", "malformed", "unknown_topic", "too_large", "rejected"} { // a rate needs the 0 before the first
+		counter.WithLabelValues(reason)
+	}
 	return func(reason string) { counter.WithLabelValues(reason).Inc() }
 }
 

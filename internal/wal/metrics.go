@@ -37,6 +37,7 @@ func newMetrics(reg prometheus.Registerer, s *Source) *metrics {
 		Help: "Commit time of the last outbox transaction received, by the database's clock; 0: none yet.",
 	},
 		func() float64 { return float64(s.lastCommit.Load()) / 1e6 })
+	m.filtered.WithLabelValues(otherTable) // a rate needs the 0 before the first
 	reg.MustRegister(lastEvent, m.received, m.filtered, m.lagBytes, m.retained, m.safe, m.slotStatus)
 	return m
 }
