@@ -22,7 +22,8 @@ func newEventCommand(a *app) *cobra.Command {
 Kafka; whether it is in the dead letters; and whether the saved position is behind it. It reads only.
 
 The topic that the row is routed to now is searched, from the row's time on; without a row, the topics of routes, from the time in the ID
-if that is a UUIDv7. What cannot be known is called unknown: a row that was removed, a record that its topic has deleted.`,
+if that is a UUIDv7. A time that is ahead of the clock does not say when the event was published: all that the topics have is searched
+then. What cannot be known is called unknown: a row that was removed, a record that its topic has deleted.`,
 		Example: "  cdc-relay event 018f4e3c-7a10-7cc0-8000-2c7d3b0f9a41",
 		Args:    exactlyOne("the ID of an event"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -58,7 +59,9 @@ type eventFound struct {
 	ID      string        `json:"id"`
 	Rows    []rowFound    `json:"rows"`
 	Records []recordFound `json:"records"`
-	// Searched are the topics that were searched, and Since from when on.
+	// Ahead is the time in the ID, if that is a UUIDv7 whose time is ahead of the clock.
+	Ahead string `json:"ahead_of_clock,omitempty"`
+	// Searched are the topics that were searched, and Since from when on; zero: everything that they have.
 	Searched []string  `json:"searched"`
 	Since    time.Time `json:"since,omitzero"`
 	// Letters are those in the dead letters; DeadLetters is false where there can be none.
@@ -69,8 +72,10 @@ type eventFound struct {
 }
 
 type rowFound struct {
-	Table   string    `json:"table"`
-	Created time.Time `json:"created_at"`
+	Table string `json:"table"`
+	// Created is zero if it is no time of the years 1 to 9999, Ahead whether it is ahead of the clock.
+	Created time.Time `json:"created_at,omitzero"`
+	Ahead   bool      `json:"ahead_of_clock,omitempty"`
 	// Topic is where the row is routed now, or Refused why it is not.
 	Topic   string `json:"topic,omitempty"`
 	Refused string `json:"refused,omitempty"`
@@ -89,9 +94,9 @@ type recordFound struct {
 func (s *search) print() {
 	f := &s.found
 	line := func(name, format string, args ...any) { s.app.printf("%-13s %s\n", name, fmt.Sprintf(format, args...)) }
-	line("event", "%s", f.ID)
+	line("event", "%s", f.ID+aheadText(f.Ahead != "", ": its time, "+f.Ahead+",", ""))
 	for _, r := range f.Rows {
-		line("table", "%s, created at %s: %s", r.Table, rfc3339(r.Created), routedTo(&r))
+		line("table", "%s, created at %s: %s", r.Table, createdText(&r), routedTo(&r))
 	}
 	if len(f.Rows) == 0 {
 		line("table", "not there: never committed, or removed since (unknown)")
@@ -117,6 +122,20 @@ func (s *search) print() {
 		line("dead letter", "no: the configuration has none")
 	}
 	line("before saved", "%s", f.BehindSaved)
+}
+
+func createdText(r *rowFound) string {
+	if r.Created.IsZero() {
+		return "a time that is no date of the years 1 to 9999"
+	}
+	return rfc3339(r.Created) + aheadText(r.Ahead, ", which", ", so that all records are searched")
+}
+
+func aheadText(ahead bool, before, after string) string {
+	if !ahead {
+		return ""
+	}
+	return before + " is ahead of the clock" + after
 }
 
 func routedTo(r *rowFound) string {

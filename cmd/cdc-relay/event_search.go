@@ -73,7 +73,12 @@ func (s *search) rows(ctx context.Context, db database, dsn connString) error {
 		}
 		err = scan.Fetch(ctx, reader, s.found.ID, time.Time{}, func(b *cdc.Batch) error {
 			for row := range b.Txs {
-				s.found.Rows = append(s.found.Rows, rowFound{Table: tables[i].name.String(), Created: time.UnixMicro(b.Txs[row].Time).UTC()})
+				found := rowFound{Table: tables[i].name.String()}
+				if at := b.Txs[row].Time; at != 0 {
+					found.Created = time.UnixMicro(at).UTC()
+					found.Ahead = found.Created.After(time.Now())
+				}
+				s.found.Rows = append(s.found.Rows, found)
 			}
 			return s.route(router, b)
 		})
@@ -147,17 +152,31 @@ func (s *search) partitions(ctx context.Context) (map[string]int32, error) {
 // clockSkew is how much older than its row a record may be, by other clocks.
 const clockSkew = time.Hour
 
-// since is when the event can have been published first; zero: not known.
+// since is when the event can have been published first; zero: not known. A row's time that is ahead of the clock, or infinite, does not
+// tell, nor does such a time in the ID.
 func (s *search) since() time.Time {
+	var first time.Time
 	for _, r := range s.found.Rows {
-		return r.Created.Add(-clockSkew)
+		if r.Created.IsZero() || r.Ahead {
+			return time.Time{}
+		}
+		if first.IsZero() || r.Created.Before(first) {
+			first = r.Created
+		}
 	}
-	id, err := uuid.Parse(s.found.ID)
-	if err != nil || id.Version() != 7 {
-		return time.Time{}
+	if first.IsZero() {
+		id, err := uuid.Parse(s.found.ID)
+		if err != nil || id.Version() != 7 {
+			return time.Time{}
+		}
+		ms := binary.BigEndian.Uint64(append([]byte{0, 0}, id[:6]...))
+		first = time.UnixMilli(int64(ms))
+		if first.After(time.Now()) {
+			s.found.Ahead = rfc3339(first)
+			return time.Time{}
+		}
 	}
-	ms := binary.BigEndian.Uint64(append([]byte{0, 0}, id[:6]...))
-	return time.UnixMilli(int64(ms)).Add(-clockSkew)
+	return first.Add(-clockSkew)
 }
 
 func (s *search) partition(ctx context.Context, client *kafka.Client, topic string, id int32) error {

@@ -20,6 +20,17 @@ func (s *site) event(id int, key, topic string) {
 		fmt.Sprintf(value, eventID(id)) + fmt.Sprintf(", 'Order', '%s', 'OrderPlaced', '%s', '{}', '2026-01-02 03:04:05')", key, topic))
 }
 
+// eventAt inserts an event of a time in SQL.
+func (s *site) eventAt(id int, created string) {
+	s.t.Helper()
+	into, value := "INSERT INTO outbox", "'%s'"
+	if s.mysql != nil {
+		into, value = "INSERT IGNORE INTO outbox", "UNHEX(REPLACE('%s', '-', ''))" // a date 0 is a warning then
+	}
+	s.sql(into + " (event_id, aggregate_type, aggregate_id, event_type, payload, occurred_at, created_at) VALUES (" +
+		fmt.Sprintf(value, eventID(id)) + ", 'Order', '42', 'OrderPlaced', '{}', '2026-01-02 03:04:05', " + created + ")")
+}
+
 // An event that cannot be routed is kept, listed, shown, refused again, and dropped; what waited behind it is published then.
 func TestDeadLetters(t *testing.T) {
 	t.Parallel()

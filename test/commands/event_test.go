@@ -20,7 +20,13 @@ func TestEvent(t *testing.T) {
 		s.event(1, "a", "")
 		s.event(2, "b", "no topic, this")
 		s.event(3, "a", "")
-		s.published(url, 3)
+		late, never := "UTC_TIMESTAMP(6) + INTERVAL 1 DAY", "'0000-00-00'"
+		if s.mysql == nil {
+			late, never = "now() + interval '1 day'", "'infinity'"
+		}
+		s.eventAt(4, late)
+		s.eventAt(5, never)
+		s.published(url, 5)
 		for _, tt := range []struct {
 			id   int
 			says string
@@ -32,12 +38,15 @@ func TestEvent(t *testing.T) {
 			{2, "dead letter   unroutable since "},
 			{9, "not there: never committed, or removed since (unknown)\npublished     no record in NAME since "},
 			{9, "dead letter   no\nbefore saved  unknown\n"},
+			{4, ", which is ahead of the clock, so that all records are searched: goes to topic NAME\npublished     NAME, partition "},
+			{5, "created at a time that is no date of the years 1 to 9999: goes to topic NAME\npublished     NAME, partition "},
 		} {
 			if r := s.run("event", eventID(tt.id)); r.code != 0 || !strings.Contains(r.stdout, tt.says) {
 				t.Errorf("event %d: want %q: %s", tt.id, tt.says, r)
 			}
 		}
 		s.says(0, `"partition": `, "event", eventID(1), "-o", "json")
+		s.says(0, "ffffffff-0000-7000-8000-000000000000: its time, 10889-", "event", "ffffffff-0000-7000-8000-000000000000")
 		s.says(2, "0 arguments were given", "event")
 	})
 }

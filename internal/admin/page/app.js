@@ -106,7 +106,7 @@ async function look() {
 
 function found(f) {
   const list = [];
-  for (const r of f.rows) list.push(["Table", r.table + ", created " + r.created_at + (r.topic ? ", goes to " + r.topic : ", not routed: " + r.refused)]);
+  for (const r of f.rows) list.push(["Table", r.table + ", created " + (r.created_at || "at a time that is no date of the years 1 to 9999") + (r.ahead_of_clock ? ", ahead of the clock" : "") + (r.topic ? ", goes to " + r.topic : ", not routed: " + r.refused)]);
   if (!f.rows.length) list.push(["Table", "not there: never committed, or removed since (unknown)"]);
   for (const r of f.records) list.push(["Published", r.topic + ", partition " + r.partition + ", offset " + r.offset + ", at " + r.time + (r.replayed ? ", by a replay" : "")]);
   if (!f.records.length) list.push(["Published", f.searched.length ? "no record in " + f.searched.join(", ") : "unknown: no topic to search"]);
