@@ -65,6 +65,9 @@ func (o *Options) plan(ctx context.Context, g *Ground) (gap, error) {
 	if err != nil {
 		return gap{}, err
 	}
+	if saved := g.Stored.SavedAt; !saved.IsZero() && behind.After(saved.Add(o.Overlap)) {
+		behind = time.Time{} // it was published before: the row's time is ahead of the clock, and tells nothing
+	}
 	rests := fmt.Sprintf("; it is complete if none of their transactions was open for longer than %s (--overlap)", o.Overlap)
 	switch {
 	case o.All:
@@ -97,7 +100,7 @@ func savedAt(g *Ground) string {
 	if !g.Found || g.Stored.SavedAt.IsZero() {
 		return ""
 	}
-	return fmt.Sprintf(" (the last one was saved at %s, and its last event is not in the table)", clock(g.Stored.SavedAt))
+	return fmt.Sprintf(" (the last one was saved at %s, and its last event is not in the table, or its created_at is no earlier time)", clock(g.Stored.SavedAt))
 }
 
 func clock(t time.Time) string { return t.UTC().Format(time.RFC3339) }
