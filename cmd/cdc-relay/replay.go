@@ -292,7 +292,20 @@ func (r *replayRun) publish(ctx context.Context) error {
 		return err
 	}
 	r.app.printf("%s published%s\n", plural(int(r.state.Published), "event"), droppedToo(r.state.Dropped))
-	return r.state.remove(r.file)
+	if err := r.state.remove(r.file); err != nil {
+		return err
+	}
+	return r.missing()
+}
+
+// missing returns an error if rows were removed after they were counted.
+func (r *replayRun) missing() error {
+	if r.state.Place.Rows >= r.total {
+		return nil
+	}
+	return cdc.Fixable("check for how long events are kept: removed events cannot be replayed",
+		"of %s that were counted only %d were in the outbox when they were read: the others were removed meanwhile and are not published",
+		plural(int(r.total), "event"), r.state.Place.Rows)
 }
 
 // connect waits for Kafka as a relay does at its start: a cluster that has just started has no producer IDs yet.

@@ -35,8 +35,9 @@ type Repair struct {
 // NewRepair returns a Repair that has not connected yet.
 func NewRepair(o RepairOptions, log *slog.Logger) *Repair { return &Repair{opts: o, log: log} }
 
-// Lead implements [repair.Database]. Each table is read in a consistent snapshot, which is younger than the position: so what the
-// snapshot does not show is behind the position, and some of what it shows is, too.
+// Lead implements [repair.Database]. The tables are read after the position: so what they do not show is behind the position, and some
+// of what they show is, too. No consistent snapshot is held: on MariaDB its metadata lock on the table ends only with it, and a DDL
+// statement would wait for that, and writers behind it. Rows that are created after all others of then are left to the binlog.
 func (r *Repair) Lead(ctx context.Context, load cdc.Resumer) (g repair.Ground, err error) {
 	r.src = New(r.opts.Options, r.log, prometheus.NewRegistry())
 	db, cfg, err := connectSQL(ctx, &r.opts.Options)
@@ -61,12 +62,14 @@ func (r *Repair) Lead(ctx context.Context, load cdc.Resumer) (g repair.Ground, e
 	reading := r.opts.Options
 	reading.DSN = r.opts.ReadDSN
 	for _, o := range r.opts.Read {
-		o.Snapshot = true
 		t, err := OpenTable(ctx, reading, o)
 		if err != nil {
 			return g, err
 		}
 		r.readers = append(r.readers, t)
+		if err := t.endAtLatest(ctx); err != nil {
+			return g, err
+		}
 		g.Tables, g.Probes = append(g.Tables, t), append(g.Probes, t)
 	}
 	return g, nil

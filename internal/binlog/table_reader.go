@@ -23,8 +23,6 @@ type ReadOptions struct {
 	// TakenOut is a query for the names of the tables that were taken out of it and that the user may see, Routine the procedure that
 	// knows all of them; "": there are none.
 	TakenOut, Routine string
-	// Snapshot reads everything in one consistent snapshot; otherwise each statement reads what is committed by then.
-	Snapshot bool
 }
 
 // TableReader reads a table and what was taken out of it. It is a [scan.Table].
@@ -40,8 +38,10 @@ type TableReader struct {
 	cells   []cell
 	// nullable is whether the ID or the time may be NULL.
 	nullable bool
-	out      []tableOut
-	batches  scan.Batches
+	// until limits the time, exclusively; zero: no limit.
+	until   time.Time
+	out     []tableOut
+	batches scan.Batches
 }
 
 // tableOut is a table that was taken out.
@@ -103,11 +103,7 @@ func (t *TableReader) prepare(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	settings := readerSettings()
-	if t.o.Snapshot {
-		settings = append(settings, "START TRANSACTION WITH CONSISTENT SNAPSHOT")
-	}
-	for _, setting := range settings {
+	for _, setting := range readerSettings() {
 		if _, err := t.conn.ExecContext(ctx, setting); err != nil {
 			return t.failed(err)
 		}
@@ -230,6 +226,51 @@ func (t *TableReader) takenOut(ctx context.Context) (names []string, err error) 
 	return names, err
 }
 
+// endAtLatest leaves out what is created after the latest row that is there now. Without an index it takes a read of the last partition
+// that has rows.
+func (t *TableReader) endAtLatest(ctx context.Context) error {
+	bounds, err := t.Bounds(ctx)
+	if err != nil {
+		return err
+	}
+	return t.whole(ctx, func() error {
+		t.until = time.Time{}
+		text := ""
+		latest := func(where string, args ...any) error {
+			return t.query(ctx, "SELECT MAX("+t.at+") FROM "+t.sql+where, args, func(values []sql.RawBytes) error {
+				text = string(values[0])
+				return nil
+			})
+		}
+		for _, since := range slices.Backward(bounds) {
+			if err := latest(" WHERE "+t.at+" >= ?", timeText(since)); err != nil {
+				return err
+			}
+			if text != "" {
+				break
+			}
+		}
+		if text == "" {
+			if err := latest(""); err != nil {
+				return err
+			}
+		}
+		last, err := parseTime(text)
+		for i := range t.out {
+			if t.out[i].until.After(last) {
+				last = t.out[i].until
+			}
+		}
+		if (err == nil || text == "") && !last.IsZero() && last.Year() < lastYear {
+			t.until = last.Add(time.Microsecond)
+		}
+		return nil
+	})
+}
+
+// lastYear is the last one that a DATETIME can have.
+const lastYear = 9999
+
 // span reads the columns of what was taken out, and from when to when its rows are.
 func (t *TableReader) span(ctx context.Context, name string) (tableOut, error) {
 	schema, table, _ := strings.Cut(name, ".")
@@ -245,10 +286,13 @@ func (t *TableReader) span(ctx context.Context, name string) (tableOut, error) {
 		if values[0] == nil {
 			return nil
 		}
-		if out.since, err = parseTime(string(values[0])); err == nil {
-			out.until, err = parseTime(string(values[1]))
+		if out.until, err = parseTime(string(values[1])); err != nil || out.until.IsZero() { // a day 0
+			out.until = time.Date(lastYear, 12, 31, 0, 0, 0, 0, time.UTC)
 		}
-		return err
+		if out.since, err = parseTime(string(values[0])); err != nil {
+			out.since = time.Time{}
+		}
+		return nil
 	})
 }
 

@@ -33,7 +33,7 @@ func (t *TableReader) where(c *conditions, f scan.Filter, w scan.Window, has []s
 			c.add(t.at+" >= ?", timeText(since))
 		}
 	}
-	for _, until := range []time.Time{f.To, w.Until} {
+	for _, until := range []time.Time{f.To, w.Until, t.until} {
 		if !until.IsZero() {
 			c.add(t.at+" < ?", timeText(until))
 		}
@@ -118,43 +118,54 @@ func (t *TableReader) columns(has []string) string {
 
 // Count counts rows.
 func (t *TableReader) Count(ctx context.Context, f scan.Filter) (n int64, err error) {
-	if _, err := t.refresh(ctx); err != nil {
-		return 0, err
-	}
 	w := scan.Window{Since: f.From, Until: f.To}
-	from, args, err := t.from(w, selection{
-		func(c *conditions, has []string) error { return t.where(c, f, w, has) },
-		func([]string) string { return "1" },
-	})
-	if err != nil {
-		return 0, err
-	}
-	err = t.query(ctx, "SELECT COUNT(*) FROM "+from, args, func(values []sql.RawBytes) (err error) {
-		n, err = strconv.ParseInt(string(values[0]), 10, 64)
-		return err
+	err = t.whole(ctx, func() error {
+		from, args, err := t.from(w, selection{
+			func(c *conditions, has []string) error { return t.where(c, f, w, has) },
+			func([]string) string { return "1" },
+		})
+		if err != nil {
+			return err
+		}
+		return t.query(ctx, "SELECT COUNT(*) FROM "+from, args, func(values []sql.RawBytes) (err error) {
+			n, err = strconv.ParseInt(string(values[0]), 10, 64)
+			return err
+		})
 	})
 	return n, err
 }
 
+// whole runs a query on the table and on what was taken out of it, and runs it again if another table was taken out before the query
+// had its lock: the rows of that were in neither.
+func (t *TableReader) whole(ctx context.Context, query func() error) error {
+	_, err := t.refresh(ctx)
+	for changed := true; err == nil && changed; {
+		if err = query(); err == nil {
+			changed, err = t.refresh(ctx)
+		}
+	}
+	return err
+}
+
 // Keys returns the keys of rows behind a key, in order.
 func (t *TableReader) Keys(ctx context.Context, f scan.Filter, w scan.Window, after scan.Key, limit int) (keys []scan.Key, err error) {
-	if _, err := t.refresh(ctx); err != nil {
-		return nil, err
-	}
-	from, args, err := t.from(w, selection{func(c *conditions, has []string) error {
-		if err := t.where(c, f, w, has); err != nil {
+	err = t.whole(ctx, func() error {
+		keys = nil
+		from, args, err := t.from(w, selection{func(c *conditions, has []string) error {
+			if err := t.where(c, f, w, has); err != nil {
+				return err
+			}
+			t.placed(c)
+			return t.behind(c, after)
+		}, func([]string) string { return t.at + " AS row_at, " + t.key + " AS row_id" }})
+		if err != nil {
 			return err
 		}
-		t.placed(c)
-		return t.behind(c, after)
-	}, func([]string) string { return t.at + " AS row_at, " + t.key + " AS row_id" }})
-	if err != nil {
-		return nil, err
-	}
-	query := fmt.Sprintf("SELECT CAST(row_at AS CHAR), %s FROM %s ORDER BY row_at, row_id LIMIT %d", t.keyCell().keyText("row_id"), from, limit)
-	err = t.query(ctx, query, args, func(values []sql.RawBytes) error {
-		keys = append(keys, scan.NewKey(values[0], values[1]))
-		return nil
+		query := fmt.Sprintf("SELECT CAST(row_at AS CHAR), %s FROM %s ORDER BY row_at, row_id LIMIT %d", t.keyCell().keyText("row_id"), from, limit)
+		return t.query(ctx, query, args, func(values []sql.RawBytes) error {
+			keys = append(keys, scan.NewKey(values[0], values[1]))
+			return nil
+		})
 	})
 	return keys, err
 }
@@ -183,17 +194,11 @@ func (t *TableReader) behind(c *conditions, after scan.Key) error {
 // Sorts reports whether the server compares IDs as their texts in keys compare: bytes.
 func (t *TableReader) Sorts() bool { return t.keyCell().hex }
 
-// Rows reads the rows of a page. If a table was taken out since the keys were read, it reads them again.
+// Rows reads the rows of a page.
 func (t *TableReader) Rows(ctx context.Context, f scan.Filter, p scan.Page, yield func(*cdc.Batch) error) error {
-	for {
-		found, err := t.page(ctx, f, p, yield)
-		if err != nil || found >= len(p.Keys) {
-			return err
-		}
-		if changed, err := t.refresh(ctx); err != nil || !changed {
-			return err
-		}
-	}
+	return t.batches.Read(p, func(piece scan.Page, keep func(*cdc.Batch) error) (int, error) {
+		return t.page(ctx, f, piece, keep)
+	}, func() (bool, error) { return t.refresh(ctx) }, yield)
 }
 
 // page returns how many of the keys it has found.

@@ -29,10 +29,12 @@ type Selection struct {
 	Filter scan.Filter
 }
 
-// Place is how far a replay has come: every selected row up to Key of the table is published, and all of the tables before it.
+// Place is how far a replay has come: every selected row up to Key of the table is published, and all of the tables before it. These
+// are Rows rows.
 type Place struct {
 	Table int      `json:"table"`
 	Key   scan.Key `json:"after"`
+	Rows  int64    `json:"rows"`
 }
 
 // Progress counts rows.
@@ -88,13 +90,19 @@ func Run(ctx context.Context, o Options) error {
 }
 
 func readAll(ctx context.Context, o Options, out chan<- read) error {
-	after := o.From.Key
+	after, rows := o.From.Key, o.From.Rows
 	for i := o.From.Table; i < len(o.Selections); i++ {
 		s := o.Selections[i]
+		place := Place{i, after, rows}
 		err := scan.Each(ctx, s.Table, s.Filter, after, func(b *cdc.Batch, done scan.Key) error {
-			place := Place{i, done}
-			if b == nil {
-				place = Place{Table: i + 1}
+			switch {
+			case b == nil:
+				place = Place{Table: i + 1, Rows: rows}
+			case done != place.Key:
+				place = Place{i, done, rows}
+			}
+			if b != nil {
+				rows += int64(b.Rows())
 			}
 			select {
 			case out <- read{b, place}:

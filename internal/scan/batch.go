@@ -1,9 +1,19 @@
 package scan
 
-import "github.com/cdc-relay/cdc-relay/internal/cdc"
+import (
+	"errors"
 
-// readBytes is the size at which a batch ends.
-const readBytes = 256 << 10
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+const (
+	// readBytes is the size at which a batch ends.
+	readBytes = 256 << 10
+	// pieceBytes is what one statement may read into memory.
+	pieceBytes = 4 << 20
+	// firstPiece is how many rows are read while nothing is known of their size.
+	firstPiece = 50
+)
 
 // Batches makes batches of the rows of a table, one at a time.
 type Batches struct {
@@ -32,4 +42,57 @@ func (s *Batches) Complete(b *cdc.Batch) error {
 	s.rowBytes = max(1, len(b.Arena)/b.Rows())
 	b.Bytes = cap(b.Arena) + s.Cost
 	return stamp(b, s.At)
+}
+
+// ErrAgain says that a statement is to be run again.
+var ErrAgain = errors.New("run the statement again")
+
+// errLarge says that the rows of a piece do not fit into memory.
+var errLarge = errors.New("more rows than fit into memory")
+
+// Read reads the rows of a page in pieces, each by one statement, and yields them when the statement has ended: it holds a lock on
+// the table, and a DDL statement that waits for that holds up writers, whatever yield waits for. read returns how many of the piece's
+// keys it has found. If there are fewer, and changed says that a table was taken out since the keys were read, it reads them again.
+func (s *Batches) Read(p Page, read func(piece Page, keep func(*cdc.Batch) error) (found int, err error), changed func() (bool, error), yield func(*cdc.Batch) error) error {
+	for rest := p.Keys; len(rest) > 0; rest = rest[len(p.Keys):] {
+		p.Keys = rest[:min(len(rest), s.fitting())]
+		var batches []*cdc.Batch
+		for again := true; again; {
+			batches, again = nil, false
+			bytes := 0
+			found, err := read(p, func(b *cdc.Batch) error {
+				if bytes += len(b.Arena); bytes > pieceBytes && len(p.Keys) > 1 {
+					return errLarge
+				}
+				batches = append(batches, b)
+				return nil
+			})
+			switch {
+			case errors.Is(err, errLarge):
+				p.Keys, again = p.Keys[:len(p.Keys)/2], true
+			case errors.Is(err, ErrAgain):
+				again = true
+			case err != nil:
+				return err
+			case found < len(p.Keys):
+				if again, err = changed(); err != nil {
+					return err
+				}
+			}
+		}
+		for _, b := range batches {
+			if err := yield(b); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// fitting is how many rows of the last size make half a piece.
+func (s *Batches) fitting() int {
+	if s.rowBytes == 0 {
+		return firstPiece
+	}
+	return max(1, pieceBytes/2/s.rowBytes)
 }

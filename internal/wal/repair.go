@@ -6,11 +6,9 @@ import (
 	"fmt"
 	"log/slog"
 	"strconv"
-	"strings"
 
 	"github.com/jackc/pglogrepl"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
@@ -41,7 +39,7 @@ type Repair struct {
 
 	src     *Source
 	ss      *session
-	lock    *pgx.Conn // holds the locks; the session's own belongs to its monitor
+	lock    *pgx.Conn // holds the lock of repair, and exports a snapshot; the session's own belongs to its monitor
 	readers []*TableReader
 	fresh   bool // the slot is to be made
 }
@@ -81,7 +79,10 @@ func (r *Repair) Lead(ctx context.Context, load cdc.Resumer) (g repair.Ground, e
 	if err := r.ss.readForks(ctx, &sv); err != nil {
 		return g, err
 	}
-	if err := r.lockTables(ctx); err != nil {
+	if err := r.keepOthersOut(ctx); err != nil {
+		return g, err
+	}
+	if g.Probes, err = r.openTables(ctx, ""); err != nil {
 		return g, err
 	}
 	snapshot, lost, err := r.takeSlot(ctx, &sv)
@@ -97,7 +98,7 @@ func (r *Repair) Lead(ctx context.Context, load cdc.Resumer) (g repair.Ground, e
 	if !r.fresh {
 		r.ss.hold(ctx)
 	}
-	if err := r.openTables(ctx, snapshot, &g); err != nil {
+	if g.Tables, err = r.openTables(ctx, snapshot); err != nil {
 		return g, err
 	}
 	err = r.judge(ctx, &sv, lost, &g)
@@ -132,7 +133,9 @@ func (r *Repair) takeSlot(ctx context.Context, sv *server) (snapshot string, los
 	if err := r.ss.readSlotInto(ctx, sv); err != nil { // its last owner may have moved it
 		return "", nil, err
 	}
-	err = r.lock.QueryRow(ctx, "SELECT pg_export_snapshot()").Scan(&snapshot)
+	if _, err = r.lock.Exec(ctx, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"); err == nil {
+		err = r.lock.QueryRow(ctx, "SELECT pg_export_snapshot()").Scan(&snapshot)
+	}
 	if err != nil {
 		err = fmt.Errorf("take a snapshot: %w", err)
 	}
@@ -188,9 +191,9 @@ func (r *Repair) dropSlot(ctx context.Context, slot string) error {
 	return nil
 }
 
-// lockTables keeps other repairs out, and retention from taking a partition out: a partition that is detached between the snapshot
-// and the reading would be found neither in the table nor beside it. Writers do not wait for it. The lock is older than the snapshot.
-func (r *Repair) lockTables(ctx context.Context) (err error) {
+// keepOthersOut keeps other repairs out. It locks no table: while the slot waits for the transactions that are open, one of them may
+// wait for a writer's place behind a DDL statement, which would wait for that lock.
+func (r *Repair) keepOthersOut(ctx context.Context) (err error) {
 	if r.lock, err = connectSQL(ctx, r.opts.Options); err != nil {
 		return err
 	}
@@ -201,43 +204,27 @@ func (r *Repair) lockTables(ctx context.Context) (err error) {
 	if !alone {
 		return fmt.Errorf("%w: it holds the advisory lock of slot %q", cdc.ErrStandby, r.opts.Slot)
 	}
-	if _, err := r.lock.Exec(ctx, "SELECT set_config(name, '0', false) FROM unnest(ARRAY['statement_timeout', 'idle_in_transaction_session_timeout']) AS name"); err != nil {
-		return fmt.Errorf("prepare the connection: %w", err)
-	}
-	var names []string
-	for _, t := range r.opts.Read {
-		names = append(names, t.SQL)
-	}
-	_, err = r.lock.PgConn().Exec(ctx, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; LOCK TABLE "+strings.Join(names, ", ")+" IN ACCESS SHARE MODE").ReadAll()
-	var pg *pgconn.PgError
-	if errors.As(err, &pg) && pg.Code == stateInsufficientPrivilege {
-		return scan.MayNotRead(strings.Join(r.opts.Tables, ", "), pg.Message)
-	}
+	_, err = r.lock.Exec(ctx, "SELECT set_config(name, '0', false) FROM unnest(ARRAY['statement_timeout', 'idle_in_transaction_session_timeout', 'idle_session_timeout']) AS name")
 	if err != nil {
-		return fmt.Errorf("lock the tables: %w", err)
+		return fmt.Errorf("prepare the connection: %w", err)
 	}
 	return nil
 }
 
-func (r *Repair) openTables(ctx context.Context, snapshot string, g *repair.Ground) error {
+// openTables opens the tables to read them in a snapshot; "": as they are.
+func (r *Repair) openTables(ctx context.Context, snapshot string) (tables []scan.Table, err error) {
 	reading := r.opts.Options
 	reading.DSN = r.opts.ReadDSN
 	for _, o := range r.opts.Read {
 		o.Snapshot = snapshot
 		t, err := OpenTable(ctx, reading, o)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		r.readers = append(r.readers, t)
-		g.Tables = append(g.Tables, t)
-		o.Snapshot = ""
-		if t, err = OpenTable(ctx, reading, o); err != nil {
-			return err
-		}
-		r.readers = append(r.readers, t)
-		g.Probes = append(g.Probes, t)
+		tables = append(tables, t)
 	}
-	return nil
+	return tables, nil
 }
 
 // judge says what the checkpoint is worth, and where the WAL goes on.
@@ -259,7 +246,7 @@ func (r *Repair) judge(ctx context.Context, sv *server, lost error, g *repair.Gr
 	if g.Lost == nil {
 		_, g.Lost = r.ss.resolveStart(ctx, *sv, func(context.Context, cdc.Source) (cdc.Checkpoint, bool, error) { return g.Stored, g.Found, nil })
 	}
-	xmin, next, err := r.readers[0].horizon(ctx)
+	xmin, next, err := r.readers[len(r.readers)-1].horizon(ctx)
 	if err != nil {
 		return err
 	}
@@ -283,7 +270,9 @@ func (r *Repair) judge(ctx context.Context, sv *server, lost error, g *repair.Gr
 // (SnapBuildProcessRunningXacts in snapbuild.c).
 func (t *TableReader) horizon(ctx context.Context) (xmin, next uint64, err error) {
 	var low, high string
-	err = t.conn.QueryRow(ctx, "SELECT pg_snapshot_xmin(s)::text, pg_snapshot_xmax(s)::text FROM pg_current_snapshot() s").Scan(&low, &high)
+	err = t.inSnapshot(ctx, func() error {
+		return t.conn.QueryRow(ctx, "SELECT pg_snapshot_xmin(s)::text, pg_snapshot_xmax(s)::text FROM pg_current_snapshot() s").Scan(&low, &high)
+	})
 	if err != nil {
 		return 0, 0, t.failed(err)
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -23,7 +22,7 @@ type ReadOptions struct {
 	Key, At string
 	// TakenOut is a query for the names in SQL of the tables that were taken out of it; "": there are none.
 	TakenOut string
-	// Snapshot is an exported snapshot to read in; "": each statement reads what is committed by then.
+	// Snapshot is an exported snapshot to read the rows in; "": each statement reads what is committed by then.
 	Snapshot string
 }
 
@@ -54,8 +53,8 @@ type relationOut struct {
 
 // readerSettings make a connection that writes nothing, and that prints values as the connection for replication does. A policy would
 // hide rows.
-const readerSettings = `SET default_transaction_read_only = on; SET statement_timeout = 0; SET idle_in_transaction_session_timeout = 0; SET row_security = off;
-	SET bytea_output = hex; SET client_encoding = 'UTF8'; SET application_name = 'cdc-relay reader'`
+const readerSettings = `SET default_transaction_read_only = on; SET statement_timeout = 0; SET idle_in_transaction_session_timeout = 0; SET idle_session_timeout = 0;
+	SET row_security = off; SET bytea_output = hex; SET client_encoding = 'UTF8'; SET application_name = 'cdc-relay reader'`
 
 // OpenTable connects to read a table. The caller closes it.
 func OpenTable(ctx context.Context, o Options, r ReadOptions) (*TableReader, error) {
@@ -83,12 +82,6 @@ func (t *TableReader) Has(column string) bool { return t.table.Index(column) >= 
 func (t *TableReader) prepare(ctx context.Context) error {
 	if err := t.exec(ctx, readerSettings); err != nil {
 		return t.failed(err)
-	}
-	if t.o.Snapshot != "" {
-		literal := "'" + strings.ReplaceAll(t.o.Snapshot, "'", "''") + "'"
-		if err := t.exec(ctx, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET TRANSACTION SNAPSHOT "+literal); err != nil {
-			return fmt.Errorf("read table %s: use the snapshot: %w", t.o.Table, err)
-		}
 	}
 	tables, err := readTables(ctx, t.conn, []string{t.o.Table})
 	if err != nil {
@@ -141,6 +134,9 @@ func (t *TableReader) describe(ctx context.Context) error {
 	t.batches = scan.Batches{At: t.table.Index(t.o.At), Cost: smallBatchCost}
 	if t.nullable {
 		return t.requirePlaces(ctx)
+	}
+	if err := t.exec(ctx, "SELECT FROM "+t.o.SQL+" LIMIT 0"); err != nil { // which takes the right to
+		return t.failed(err)
 	}
 	return nil
 }
@@ -216,7 +212,7 @@ func (t *TableReader) refresh(ctx context.Context) (changed bool, err error) {
 // span reads from when to when the rows of r are.
 func (t *TableReader) span(ctx context.Context, r *relationOut) error {
 	var since, until *int64
-	micros := "(extract(epoch FROM %s(" + t.at + ")) * 1000000)::bigint"
+	micros := "(extract(epoch FROM GREATEST(LEAST(%s(" + t.at + "), '9999-12-31'), '0001-01-02')) * 1000000)::bigint" // it may be infinite
 	query := fmt.Sprintf("SELECT "+micros+", "+micros+" FROM %s", "min", "max", r.sql)
 	if err := t.conn.QueryRow(ctx, query).Scan(&since, &until); err != nil {
 		return t.failed(err)
@@ -253,4 +249,6 @@ const (
 	stateInvalidText     = "22P02"
 	stateInvalidDatetime = "22007"
 	stateUndefinedTable  = "42P01"
+	stateLockTimeout     = "55P03"
+	stateDeadlock        = "40P01"
 )

@@ -2,6 +2,7 @@ package wal
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -125,35 +126,48 @@ func (t *TableReader) columns(has []string) string {
 
 // Count counts rows.
 func (t *TableReader) Count(ctx context.Context, f scan.Filter) (n int64, err error) {
-	if _, err := t.refresh(ctx); err != nil {
-		return 0, err
-	}
 	w := scan.Window{Since: f.From, Until: f.To}
-	from, args := t.from(w, selection{
-		func(c *conditions, has []string) { t.where(c, f, w, has) },
-		func([]string) string { return "1" },
-	})
-	err = t.query(ctx, "SELECT count(*) FROM "+from, args, nil, func(values [][]byte) (err error) {
-		n, err = strconv.ParseInt(string(values[0]), 10, 64)
-		return err
+	err = t.whole(ctx, func() error {
+		from, args := t.from(w, selection{
+			func(c *conditions, has []string) { t.where(c, f, w, has) },
+			func([]string) string { return "1" },
+		})
+		return t.query(ctx, "SELECT count(*) FROM "+from, args, nil, func(values [][]byte) (err error) {
+			n, err = strconv.ParseInt(string(values[0]), 10, 64)
+			return err
+		})
 	})
 	return n, err
 }
 
+// whole runs a query on the table and on what was taken out of it, and runs it again if another table was taken out before the query
+// had its lock: the rows of that were in neither.
+func (t *TableReader) whole(ctx context.Context, query func() error) error {
+	_, err := t.refresh(ctx)
+	for changed := true; err == nil && changed; {
+		if err = t.reading(ctx, query); err == nil {
+			changed, err = t.refresh(ctx)
+		} else if errors.Is(err, scan.ErrAgain) {
+			err = nil
+		}
+	}
+	return err
+}
+
 // Keys returns the keys of rows behind a key, in order.
 func (t *TableReader) Keys(ctx context.Context, f scan.Filter, w scan.Window, after scan.Key, limit int) (keys []scan.Key, err error) {
-	if _, err := t.refresh(ctx); err != nil {
-		return nil, err
-	}
-	from, args := t.from(w, selection{func(c *conditions, has []string) {
-		t.where(c, f, w, has)
-		t.placed(c)
-		t.behind(c, after)
-	}, func([]string) string { return t.at + " AS row_at, " + t.key + " AS row_id" }})
-	query := fmt.Sprintf("SELECT row_at::text, row_id::text FROM %s ORDER BY found.row_at, found.row_id LIMIT %d", from, limit)
-	err = t.query(ctx, query, args, nil, func(values [][]byte) error {
-		keys = append(keys, scan.NewKey(values[0], values[1]))
-		return nil
+	err = t.whole(ctx, func() error {
+		keys = nil
+		from, args := t.from(w, selection{func(c *conditions, has []string) {
+			t.where(c, f, w, has)
+			t.placed(c)
+			t.behind(c, after)
+		}, func([]string) string { return t.at + " AS row_at, " + t.key + " AS row_id" }})
+		query := fmt.Sprintf("SELECT row_at::text, row_id::text FROM %s ORDER BY found.row_at, found.row_id LIMIT %d", from, limit)
+		return t.query(ctx, query, args, nil, func(values [][]byte) error {
+			keys = append(keys, scan.NewKey(values[0], values[1]))
+			return nil
+		})
 	})
 	return keys, err
 }
@@ -178,17 +192,15 @@ func (t *TableReader) behind(c *conditions, after scan.Key) {
 // Sorts reports whether the server compares IDs as their texts compare: UUIDs.
 func (t *TableReader) Sorts() bool { return t.keyType == "uuid" }
 
-// Rows reads the rows of a page. If a table was taken out since the keys were read, it reads them again.
+// Rows reads the rows of a page.
 func (t *TableReader) Rows(ctx context.Context, f scan.Filter, p scan.Page, yield func(*cdc.Batch) error) error {
-	for {
-		found, err := t.page(ctx, f, p, yield)
-		if err != nil || found >= len(p.Keys) {
+	return t.batches.Read(p, func(piece scan.Page, keep func(*cdc.Batch) error) (found int, err error) {
+		err = t.reading(ctx, func() (err error) {
+			found, err = t.page(ctx, f, piece, keep)
 			return err
-		}
-		if changed, err := t.refresh(ctx); err != nil || !changed {
-			return err
-		}
-	}
+		})
+		return found, err
+	}, func() (bool, error) { return t.refresh(ctx) }, yield)
 }
 
 // page returns how many of the keys it has found.

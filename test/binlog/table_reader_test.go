@@ -154,3 +154,77 @@ func rowsOf(b *cdc.Batch) int {
 	}
 	return b.Rows()
 }
+
+// A table that is taken out while a statement waits for the metadata lock is neither in the table nor known to be beside it. Its rows are
+// counted and read all the same.
+func TestTakenOutWhileAStatementWaits(t *testing.T) {
+	onEach(t, func(d *database) {
+		for name, read := range map[string]func(r *binlog.TableReader) (int, error){
+			"keys": func(r *binlog.TableReader) (int, error) {
+				keys, err := r.Keys(t.Context(), scan.Filter{}, scan.Window{}, scan.Key{}, 10)
+				return len(keys), err
+			},
+			"count": func(r *binlog.TableReader) (int, error) {
+				n, err := r.Count(t.Context(), scan.Filter{})
+				return int(n), err
+			},
+		} {
+			d.exec("DROP TABLE IF EXISTS outbox, taken")
+			d.exec(dayOutbox)
+			d.exec("CREATE TABLE taken (event_id VARBINARY(16) NOT NULL, aggregate_id VARCHAR(20), topic VARCHAR(20), created_at DATETIME(6) NOT NULL, PRIMARY KEY (event_id, created_at))")
+			d.exec("INSERT INTO outbox (event_id, created_at) VALUES ('1', '2026-01-01'), ('2', '2026-01-01'), ('3', '2026-01-05')")
+			r := d.reader(binlog.ReadOptions{
+				Key: "event_id", At: "created_at",
+				TakenOut: "SELECT CONCAT(table_schema, '.', table_name) FROM information_schema.tables WHERE table_schema = '" + d.name + "' AND table_comment = 'out'",
+			})
+			conn, err := d.db.Conn(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			run := func(sql string) {
+				if _, err := conn.ExecContext(t.Context(), sql); err != nil {
+					t.Fatal(err)
+				}
+			}
+			run("LOCK TABLES outbox WRITE, taken WRITE")
+			got, failed := make(chan int, 1), make(chan error, 1)
+			go func() {
+				n, err := read(r)
+				got <- n
+				failed <- err
+			}()
+			d.eventually("SELECT COUNT(*) > 0 FROM information_schema.processlist WHERE state LIKE 'Waiting for table metadata lock%' AND info LIKE '%" + d.name + "%'")
+			run("ALTER TABLE taken COMMENT 'out'")
+			run("ALTER TABLE outbox EXCHANGE PARTITION p1 WITH TABLE taken")
+			run("UNLOCK TABLES")
+			if n, err := <-got, <-failed; err != nil || n != 3 {
+				t.Errorf("%s: %d, %v; want 3", name, n, err)
+			}
+			_ = conn.Close()
+		}
+	})
+}
+
+// A time may be no date, in the table and in what was taken out of it.
+func TestTimesThatAreNoDates(t *testing.T) {
+	onEach(t, func(d *database) {
+		d.exec("CREATE TABLE outbox (id INT PRIMARY KEY, at DATETIME(6) NOT NULL)")
+		d.exec("CREATE TABLE taken LIKE outbox")
+		d.session("SET SESSION sql_mode = ''",
+			"INSERT INTO outbox VALUES (3, '2026-01-02'), (1, '0000-00-00'), (2, '0001-01-01'), (4, '9999-12-31 23:59:59.999999')",
+			"INSERT INTO taken VALUES (5, '0000-00-00'), (6, '2026-00-15'), (7, '0000-00-00')")
+		r := d.reader(binlog.ReadOptions{Key: "id", At: "at", TakenOut: "SELECT '" + d.name + ".taken'"})
+		var got []string
+		for _, row := range d.read(r, scan.Filter{}, scan.Key{}) {
+			_, id, _ := strings.Cut(row, `"`)
+			id, _, _ = strings.Cut(id, `"`)
+			got = append(got, id)
+		}
+		if want := "1 5 7 2 6 3 4"; strings.Join(got, " ") != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+		if n, err := r.Count(t.Context(), scan.Filter{From: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}); err != nil || n != 2 {
+			t.Errorf("since 2026 %d, %v", n, err)
+		}
+	})
+}

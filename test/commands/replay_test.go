@@ -294,7 +294,12 @@ func TestReplayIsKilledAndResumed(t *testing.T) {
 			t.Errorf("with other tables: %s", r)
 		}
 		s.config = asked
-		if r := s.run("replay", "--resume", "--rate", "100000"); r.code != 0 {
+		id := "'" + eventID(events) + "'"
+		if s.mysql != nil {
+			id = "UNHEX(REPLACE(" + id + ", '-', ''))"
+		}
+		s.sql("DELETE FROM outbox WHERE event_id = " + id) // which was counted
+		if r := s.run("replay", "--resume", "--rate", "100000"); r.code != 1 || !strings.Contains(r.stderr, "of 4000 events that were counted only 3999 were in the outbox") {
 			t.Fatalf("resumed: %s", r)
 		}
 		seen, highest := map[string]bool{}, map[string]int{}
@@ -311,8 +316,8 @@ func TestReplayIsKilledAndResumed(t *testing.T) {
 			}
 			seen[id] = true
 		}
-		if len(seen) != events {
-			cdctest.Violation(t, cdctest.Lost, "%d of %d events", len(seen), events)
+		if len(seen) != events-1 {
+			cdctest.Violation(t, cdctest.Lost, "%d of %d events", len(seen), events-1)
 		}
 		if repeated := len(records) - events; repeated > events/2 {
 			t.Errorf("%d were repeated: %s", repeated, stateBefore)

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// event, replay, repair and setup --backfill read what retention has taken out of the table as well.
+// event, replay, repair and setup --backfill read what retention has taken out of the table as well, also rows whose time is no date.
 func TestTakenOutPartitionsAreRead(t *testing.T) {
 	t.Parallel()
 	onAll(t, func(s *site) {
@@ -18,12 +18,23 @@ func TestTakenOutPartitionsAreRead(t *testing.T) {
 			s.oldDays("", 5)
 			s.setup().sql(old + fmt.Sprintf("('%s', 'Order', '42', 'placed', '{}', '2026-01-02', now() - interval '4 days')", eventID(1)))
 		}
+		odd := []string{"'infinity'", "'-infinity'", "'0044-03-15 BC'", "'12345-01-01'"}
+		if s.mysql != nil {
+			odd = []string{"'0000-00-00'", "'0001-01-01'", "'0000-00-00'", "'9999-12-31'"}
+		}
+		for i, at := range odd {
+			s.eventAt(10+i, at)
+		}
 		s.insert(2).says(0, `change="taken out"`, "partitions", "run")
+		if s.mysql == nil {
+			s.sql("SELECT cdc_relay.public_outbox_maintain('swap', (now() + interval '30 days')::timestamp)")
+		}
 		s.says(0, "goes to topic NAME", "event", eventID(1))
+		s.says(0, "goes to topic NAME", "event", eventID(10))
 		s.says(0, "1 event published", "replay", "--key", "42", "--id", eventID(1))
-		s.says(0, "2 events published", "replay", "--key", "42")
-		s.says(0, "published 2 rows", "repair", "--all")
-		s.says(0, "published 2 rows", "setup", "--backfill")
-		s.consume(s.name, 7)
+		s.says(0, "6 events published", "replay", "--key", "42")
+		s.says(0, "published 6 rows", "repair", "--all")
+		s.says(0, "published 6 rows", "setup", "--backfill")
+		s.consume(s.name, 19)
 	})
 }

@@ -67,8 +67,8 @@ func TestRepairKilled(t *testing.T) {
 	}
 }
 
-// While repair publishes, no relay leads, and no other repair starts. Afterwards one goes on. Kafka is slow meanwhile, not away: a repair
-// that loses a transaction starts again, and another one may begin before it.
+// While repair publishes, no relay leads, and no other repair starts, but the table may be altered and written. Afterwards one goes on.
+// Kafka is slow meanwhile, not away: a repair that loses a transaction starts again, and another one may begin before it.
 //
 //covers:all 7 12 19 events exactly-once
 func TestRepairKeepsRelaysOut(t *testing.T) {
@@ -78,15 +78,21 @@ func TestRepairKeepsRelaysOut(t *testing.T) {
 	for name, source := range sources() {
 		r := newRig(ofSource{t, name}, source.open(ofSource{t, name}), cdctest.InRedis, func(o *cdctest.RigOptions) {
 			exactlyOnce(o)
-			o.Listener, o.Settings = testenv.ListenerProxied, map[string]any{"kafka.request_timeout": "55s"}
+			o.Listener = testenv.ListenerProxied
+			o.Settings = map[string]any{"kafka.request_timeout": "55s", "window.events": 500} // it is held in the middle of the table
 		})
 		lost(t, r)
 		r.Repeated("repair")
 		r.Config.Set("kafka.brokers", shared.kafka.Bootstrap()) // of the second one
 		both[name] = &repaired{r, r.Second()}
 	}
+	if err := proxy.Delay(testenv.Requests, 300*time.Millisecond); err != nil { // so that none ends before the last one reads
+		t.Fatal(err)
+	}
 	for _, p := range both {
 		p.Must(p.Relay.StartCommand(t.Context(), "repair"))
+	}
+	for _, p := range both {
 		p.Must(p.Relay.AwaitLog(p.Within(time.Minute), "msg=reading"))
 	}
 	if err := proxy.Delay(testenv.Requests, time.Hour); err != nil {
@@ -121,6 +127,13 @@ type repaired struct {
 
 func (p *repaired) keepsOut(t *testing.T) {
 	t.Helper()
+	p.Must(p.DB.(interface { //nolint:forcetypeassert // both have it
+		Exec(ctx context.Context, sql string, args ...any) error
+	}).Exec(p.Within(time.Minute), "ALTER TABLE outbox ADD COLUMN note VARCHAR(10)"))
+	p.Append("meanwhile", 10)
+	if n := strings.Count(p.Relay.Log(), "msg=reading"); n != 1 {
+		t.Errorf("the table was altered only after repair had let go of it, and had begun %d times", n)
+	}
 	_, err := p.second.Command(p.Within(time.Minute), "repair")
 	if p.Relay.Running() && (err == nil || !strings.Contains(err.Error(), "or another repair, runs")) {
 		t.Errorf("another repair: %v", err)
@@ -205,7 +218,8 @@ func TestRepairOfLongTransaction(t *testing.T) {
 }
 
 // Transactions commit while PostgreSQL waits for others before it makes the slot. They are in the snapshot, although it counts only
-// earlier ones: its xmax may be below its xmin.
+// earlier ones: its xmax may be below its xmin. Meanwhile repair holds no lock for which a DDL statement would wait, and writers
+// behind it: the slot may wait for one of them.
 //
 //covers:postgres 12 17 events
 func TestRepairWhileTransactionsEnd(t *testing.T) {
@@ -220,6 +234,7 @@ func TestRepairWhileTransactionsEnd(t *testing.T) {
 	first := openTransaction(t, db)
 	r.Must(r.Relay.StartCommand(t.Context(), "repair"))
 	first.awaitWaiter(r, db)
+	r.Must(db.Exec(r.Within(time.Minute), "ALTER TABLE outbox ADD COLUMN note text")) // writers wait behind it
 	r.Append("meanwhile", 10)
 	second := openTransaction(t, db)
 	first.end(r)

@@ -331,6 +331,21 @@ func repairMutants() []mutant {
 			caughtBy{walUnits, "^TestHorizonCountsBehindItsPlace$", ""},
 		},
 		{
+			"read a table once although a partition was taken out meanwhile", "internal/wal/table_rows.go",
+			[]edit{{"changed, err = t.refresh(ctx)", "changed = false"}},
+			caughtBy{wal, "^TestTakenOutWhileAStatementWaits$", ""},
+		},
+		{
+			"read a table once although a partition was taken out meanwhile, binlog", "internal/binlog/table_rows.go",
+			[]edit{{"changed, err = t.refresh(ctx)", "changed = false"}},
+			caughtBy{binlog, "^TestTakenOutWhileAStatementWaits$", ""},
+		},
+		{
+			"take a rewritten table for an empty one", "internal/wal/table_snapshot.go",
+			[]edit{{"if err != nil || outside == \"\" {", "if err != nil || outside != \"never\" {"}},
+			caughtBy{wal, "^TestTableChangesBehindASnapshot$", ""},
+		},
+		{
 			"save the new position before the rows are published", "internal/repair/source.go",
 			[]edit{{"return s.ground.Stored.Progress\n}\n\n// Confirm", "return s.ground.Next\n}\n\n// Confirm"}},
 			caughtBy{faults, "^TestRepairKilled$", postgres},

@@ -209,27 +209,42 @@ func TestReadInOrderOfCreation(t *testing.T) {
 	}
 }
 
-// Keys are in the order of the columns' types and none is left out at a limit, also where texts have another order.
+// Keys are in the order of the columns' types and none is left out at a limit, also where texts have another order, and where no date
+// of Go or RFC 3339 has the time. What was taken out may have such times too.
 func TestKeysAreInTheOrderOfTheirTypes(t *testing.T) {
-	d := newDatabase(t)
-	d.exec("CREATE TABLE jobs (id bigint PRIMARY KEY, at timestamptz NOT NULL)")
-	d.exec("INSERT INTO jobs SELECT i, '2026-01-02 00:00:00Z' FROM generate_series(8, 12) i")
-	d.exec("INSERT INTO jobs VALUES (3, '9999-12-31 00:00:00Z'), (2, '10000-01-01 00:00:00Z'), (1, '2026-01-02 00:00:00.5Z')")
-	r := d.reader(wal.ReadOptions{Table: "public.jobs", SQL: "public.jobs", Key: "id", At: "at"})
-	var got []string
-	for after := (scan.Key{}); ; {
-		keys, err := r.Keys(t.Context(), scan.Filter{}, scan.Window{}, after, 3)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, key := range keys {
-			got, after = append(got, key.ID), key
-		}
-		if len(keys) < 3 {
-			break
-		}
+	for _, kind := range []string{"timestamptz", "timestamp", "date"} {
+		t.Run(kind, func(t *testing.T) {
+			d := newDatabase(t)
+			d.exec("CREATE TABLE jobs (id bigint PRIMARY KEY, at " + kind + " NOT NULL)")
+			d.exec("CREATE TABLE out (LIKE jobs)")
+			d.exec("INSERT INTO jobs SELECT i, '2026-01-02 00:00:00Z' FROM generate_series(8, 12) i")
+			d.exec("INSERT INTO jobs VALUES (4, 'infinity'), (3, '9999-12-31 00:00:00Z'), (2, '10000-01-01 00:00:00Z'), (1, '2026-01-03 00:00:00.5Z')")
+			d.exec("INSERT INTO out VALUES (7, '-infinity'), (6, '4713-01-01 00:00:00 BC'), (5, '0001-01-01'), (13, '294276-12-31 00:00:00Z'), (14, 'infinity')")
+			o := wal.ReadOptions{Table: "public.jobs", SQL: "public.jobs", Key: "id", At: "at", TakenOut: "SELECT 'public.out'"}
+			r := d.reader(o)
+			var got []string
+			for after := (scan.Key{}); ; {
+				keys, err := r.Keys(t.Context(), scan.Filter{}, scan.Window{}, after, 3)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, key := range keys {
+					got, after = append(got, key.ID), key
+				}
+				if len(keys) < 3 {
+					break
+				}
+			}
+			const want = "7 6 5 8 9 10 11 12 1 3 2 13 4 14"
+			equal(t, got, strings.Fields(want))
+			for _, o.Snapshot = range []string{"", d.exportSnapshot()} {
+				rows, err := d.rowIDs(d.reader(o))
+				if err != nil || rows != want {
+					t.Errorf("rows %s, %v; want %s", rows, err, want)
+				}
+			}
+		})
 	}
-	equal(t, got, []string{"8", "9", "10", "11", "12", "1", "3", "2"})
 }
 
 // ids returns the last two digits of the event IDs.
