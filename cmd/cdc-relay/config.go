@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/cdc-relay/cdc-relay/internal/admin"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/config"
 )
@@ -25,6 +26,9 @@ error with its line and column. No server is contacted; cdc-relay check does tha
 		RunE: func(*cobra.Command, []string) error {
 			c, err := a.load()
 			if err != nil {
+				return err
+			}
+			if err := admin.ValidateWebConfig(c.HTTP.WebConfig); err != nil {
 				return err
 			}
 			mistakes, err := validateStages(c)

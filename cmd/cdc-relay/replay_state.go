@@ -88,6 +88,9 @@ func (r *replayRun) refuseOther() error {
 	case err != nil:
 		return stateError(err)
 	}
+	if doc, err := os.ReadFile(r.file); err == nil && !json.Valid(doc) {
+		return usage("remove it, or name another file with --state", "%s is no state of a replay", filepath.Clean(r.file))
+	}
 	return usage("go on with --resume, remove the file, or name another one with --state", "%s has the state of a replay that was interrupted", filepath.Clean(r.file))
 }
 

@@ -201,7 +201,7 @@ func (s *postgresSetup) feasible(before wal.Survey) error {
 	if before.Slot != nil && !before.Publication {
 		return cdc.Stop(cdc.ClassPosition, "slot_too_old", fmt.Errorf(
 			"slot %q exists and publication %q does not, and a slot that is older than its publication cannot be read", s.wal.Slot, s.wal.Publication),
-			"correct source.postgres.publication; if it was dropped, drop the slot too (SELECT pg_drop_replication_slot), run `cdc-relay setup`, and publish the events that consumers lack with `cdc-relay repair`")
+			"correct source.postgres.publication; if it was dropped, drop the slot too with `SELECT pg_drop_replication_slot('"+s.wal.Slot+"')`, make both with `cdc-relay setup`, and publish what consumers lack with `cdc-relay repair --since TIME`")
 	}
 	return nil
 }

@@ -61,5 +61,5 @@ func ValidateWebConfig(path string) error {
 	reason := strings.Join(strings.Fields(err.Error()), " ") // YAML errors have several lines
 	return cdc.Stop(cdc.ClassConfig, "http_web_config",
 		fmt.Errorf("http.web_config %s cannot be used (%s)", path, reason),
-		"write it as described in exporter-toolkit's web configuration")
+		"correct it: https://github.com/prometheus/exporter-toolkit/blob/master/docs/web-configuration.md describes its settings")
 }

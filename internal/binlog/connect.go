@@ -76,6 +76,12 @@ func openSQL(ctx context.Context, cfg *mysql.Config) (*sql.DB, error) {
 	cfg.Params["autocommit"], cfg.Params["time_zone"], cfg.Params["sql_select_limit"] = "1", "'+00:00'", "18446744073709551615"
 	heard := &listener{}
 	cfg.Logger = heard
+	var reached atomic.Bool
+	cfg.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+		reached.Store(err == nil)
+		return conn, err
+	}
 	connector, err := mysql.NewConnector(cfg)
 	if err != nil {
 		return nil, cdc.ConfigError("dsn", "write user@tcp(host:3306)/database", "source.mysql.dsn cannot be used: %w", err)
@@ -89,7 +95,7 @@ func openSQL(ctx context.Context, cfg *mysql.Config) (*sql.DB, error) {
 		if lost := heard.last.Load(); errors.Is(err, mysql.ErrInvalidConn) && lost != nil {
 			err = *lost
 		}
-		return nil, connectError(err, cfg)
+		return nil, connectError(silent(err, reached.Load()), cfg)
 	}
 	return db, nil
 }
@@ -112,11 +118,13 @@ func connectReplication(ctx context.Context, cfg *mysql.Config) (*client.Conn, e
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
 	var guard *guardedConn
+	reached := false
 	dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := (&net.Dialer{KeepAlive: connectTimeout}).DialContext(ctx, network, addr)
 		if err != nil {
 			return nil, err
 		}
+		reached = true
 		if cfg.TLS == nil && !cfg.AllowCleartextPasswords {
 			guard = &guardedConn{Conn: conn}
 			conn = guard
@@ -133,13 +141,26 @@ func connectReplication(ctx context.Context, cfg *mysql.Config) (*client.Conn, e
 	case err != nil && guard != nil && guard.asked:
 		return nil, connectError(errCleartext, cfg)
 	case err != nil:
-		return nil, connectError(err, cfg)
+		return nil, connectError(silent(err, reached), cfg)
 	}
 	if err := conn.SetDeadline(time.Now().Add(connectTimeout)); err != nil {
 		_ = conn.Close()
 		return nil, fmt.Errorf("connect to %s: %w", cfg.Addr, err)
 	}
 	return conn, nil
+}
+
+// silentError is what came of a connection that was accepted, and of which nothing was heard in time or nothing that MySQL says.
+type silentError struct{ error }
+
+func (e *silentError) Unwrap() error { return e.error }
+
+func silent(err error, reached bool) error {
+	late, ok := errors.AsType[net.Error](err)
+	if code, _ := number(err); reached && code == 0 && (ok && late.Timeout() || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, mysql.ErrMalformPkt) || errors.Is(err, mysql.ErrPktSync)) {
+		return &silentError{err}
+	}
+	return err
 }
 
 var errCleartext = errors.New("it asks for the password in clear text")
@@ -168,6 +189,14 @@ func (c *guardedConn) Read(b []byte) (int, error) {
 		c.seen = nil
 	}
 	return n, err
+}
+
+// lastWord is the innermost message, unless it is that of a timer.
+func lastWord(err error) string {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return "no answer in time"
+	}
+	return cdc.LastCause(err)
 }
 
 // Error numbers; source: the servers' error message references.
@@ -242,9 +271,12 @@ func connectError(err error, cfg *mysql.Config) error {
 		return cdc.ConfigError("tls_refused", "switch TLS on at the server, or remove source.mysql.tls", "MySQL at %s does not offer TLS but the configuration asks for it", cfg.Addr)
 	case errors.Is(err, context.Canceled):
 		return err
+	case errors.As(err, new(*silentError)):
+		return cdc.Fixable("correct host and port in source.mysql.dsn, or see why the server does not answer",
+			"%s accepts connections and does not answer as MySQL does", cfg.Addr)
 	}
 	return &cdc.FixableError{
-		Cause: fmt.Errorf("MySQL at %s cannot be reached (%s)", cfg.Addr, cdc.LastCause(err)),
+		Cause: fmt.Errorf("MySQL at %s cannot be reached (%s)", cfg.Addr, lastWord(err)),
 		Fix:   "start it, or correct host and port in source.mysql.dsn",
 	}
 }

@@ -184,7 +184,7 @@ func parseSet(f cdc.Flavor, text string) (gtidSet, error) {
 	}
 	parsed, err := mysql.ParseMysqlGTIDSet(text)
 	if err != nil {
-		return nil, fmt.Errorf("%q is not a GTID set of MySQL, such as 3e11fa47-71ca-11e1-9e33-c80aa9429562:1-5", text)
+		return nil, cdc.Fixable("write it as `cdc-relay position show` prints it, such as 3e11fa47-71ca-11e1-9e33-c80aa9429562:1-5", "%q is not a GTID set of MySQL", text)
 	}
 	set, _ := parsed.(*mysql.MysqlGTIDSet)
 	return mysqlSet{*set}, nil
@@ -213,7 +213,7 @@ func parseMariaDB(text string) (gtidSet, error) {
 }
 
 func notMariaDB(text string) error {
-	return fmt.Errorf("%q is not a GTID position of MariaDB, such as 0-1-42, with one entry for each domain", text)
+	return cdc.Fixable("write it as `cdc-relay position show` prints it, such as 0-1-42, with one entry for each domain", "%q is not a GTID position of MariaDB", text)
 }
 
 // ParsePosition checks a position that a person typed and returns it in its stored form.

@@ -117,6 +117,17 @@ func (c *cell) keyArg(text string) (any, error) {
 	return text, nil
 }
 
+// idKind names the values of a column of IDs.
+func (c *cell) idKind() string {
+	switch {
+	case c.hex && c.form == cdc.FormUUID:
+		return "UUID"
+	case c.whole:
+		return "whole number"
+	}
+	return "text"
+}
+
 // idArg returns the parameter for an ID as records have it.
 func (c *cell) idArg(id string) (any, error) {
 	switch {

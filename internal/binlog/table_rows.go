@@ -42,7 +42,7 @@ func (t *TableReader) where(c *conditions, f scan.Filter, w scan.Window, has []s
 		ids := make([]any, len(f.IDs))
 		for i, id := range f.IDs {
 			if ids[i], err = t.keyCell().idArg(id); err != nil {
-				return scan.NotAnID(t.o.Table, t.o.Key, "another kind", strconv.Quote(id)+": "+err.Error())
+				return scan.NotAnID(t.o.Table, t.o.Key, t.keyCell().idKind(), strconv.Quote(id)+" is none")
 			}
 		}
 		c.add(t.key+" IN "+placeholders(len(ids)), ids...)

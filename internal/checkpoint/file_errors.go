@@ -41,11 +41,18 @@ func (f *File) diagnose(err error) diagnosis {
 		return mistake("is not a file in a directory", "name a file in checkpoint.file")
 	case errors.Is(err, syscall.EBUSY):
 		return mistake("is a mount of its own and cannot be replaced", "mount its directory instead of the file")
+	case errors.Is(err, fs.ErrNotExist) && isDir(dir): // as in /proc
+		return mistake("cannot be created in its directory", "name a file in a directory that the relay may write in checkpoint.file")
 	case errors.Is(err, fs.ErrNotExist):
 		return mistake("has no directory", "create "+dir+" and make it belong to the relay's user")
 	default:
 		return diagnosis{}
 	}
+}
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
 }
 
 // Check verifies that the file can be read and its directory written, and changes nothing.

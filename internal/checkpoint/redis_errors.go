@@ -130,6 +130,8 @@ func (r *Redis) topology(err error) diagnosis {
 	case says(err, "unknown command"):
 		return mistake(fmt.Sprintf("lacks a command (%v)", err),
 			"set checkpoint.redis.mode to sentinel if this is a sentinel, or use a server that runs scripts")
+	case says(err, "can't parse"):
+		return temporary("does not answer as Redis does", "correct checkpoint.redis.addrs")
 	case says(err, "DB index is out of range"):
 		return mistake("has no database of that number", "correct checkpoint.redis.db")
 	default:
@@ -181,12 +183,12 @@ func (r *Redis) network(err error) diagnosis {
 		return temporary(fmt.Sprintf("does not answer (%v)", err), r.start())
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET):
 		return temporary("closed the connection",
-			"read the server's log, and set checkpoint.redis.tls if it uses TLS on this port")
+			"see whether checkpoint.redis.addrs names a Redis server, read its log, and set checkpoint.redis.tls if it uses TLS on this port")
 	case late && errors.As(err, &secure):
 		return temporary("did not answer the TLS handshake in time",
 			"make sure that it is up and reachable, and remove checkpoint.redis.tls if it does not use TLS on this port")
 	case late:
-		return temporary("did not answer in time", "make sure that it is up, reachable and not held up by a slow command")
+		return temporary("did not answer in time", "make sure that it is a Redis server, up, reachable and not held up by a slow command")
 	case errors.As(err, &op):
 		return temporary(fmt.Sprintf("cannot be reached (%v)", err), r.start())
 	default:

@@ -2,9 +2,9 @@ package config
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
+	"syscall"
 	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
@@ -78,7 +78,10 @@ func unreadable(path string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return cdc.Fixable("name yours with --config or CDC_RELAY_CONFIG", "configuration file %s does not exist", path)
 	}
-	return fmt.Errorf("configuration file %s cannot be read: %w", path, pathless(err))
+	if errors.Is(err, syscall.EISDIR) {
+		return cdc.Fixable("name the file in it with --config or CDC_RELAY_CONFIG", "configuration file %s is a directory", path)
+	}
+	return cdc.Fixable("let the relay's user read it, or name another file with --config or CDC_RELAY_CONFIG", "configuration file %s cannot be read: %w", path, pathless(err))
 }
 
 // pathless returns an error of package os without the operation and the path.

@@ -49,8 +49,8 @@ func (d *document) deadLetter(c *Config) {
 	if !l.On() {
 		return
 	}
-	if strings.Contains(l.Topic, "${") || templateFault(l.Topic) != "" {
-		d.report("dead_letter.topic", "set it to a topic name", "would be %q, which %s", l.Topic, templateFault(l.Topic))
+	if strings.Contains(l.Topic, "${") || topicFault(l.Topic) != "" {
+		d.report("dead_letter.topic", "set it to a topic name", "would be %q, which %s", l.Topic, topicFault(l.Topic))
 	}
 	for i, r := range c.Routes {
 		if r.Topic == l.Topic || r.Topic == l.Index() {

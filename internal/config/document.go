@@ -59,6 +59,16 @@ func (d *document) report(path, fix, format string, args ...any) {
 	d.reportAt(d.place(path), path, fix, format, args...)
 }
 
+// wrong adds a value that is not what it must be.
+func (d *document) wrong(path, must, is string) {
+	if path == "" {
+		is = "the file is " + is
+	} else {
+		is = "is " + is
+	}
+	d.report(path, "write "+must, "%s", is)
+}
+
 // fault adds an error whose text continues the path.
 func (d *document) fault(path string, err error) { d.report(path, cdc.Fix(err), "%v", err) }
 
@@ -142,6 +152,8 @@ func (d *document) syntax(err error) {
 		d.reportAt(at, "", "indent with spaces, not tabs, and put values that start with @, ` or % in quotes", "is not valid YAML")
 	case strings.Contains(fault.Message, "mapping values are not allowed"):
 		d.reportAt(at, "", "check the indentation, and put values that hold a colon and a space in quotes", "is not valid YAML")
+	case strings.Contains(fault.Message, "did not find expected"):
+		d.reportAt(at, "", "indent what belongs together alike, and close brackets and quotes", "is not valid YAML: %s", fault.Message)
 	default:
 		d.reportAt(at, "", "", "is not valid YAML: %s", fault.Message)
 	}

@@ -93,7 +93,7 @@ func TestLoadOfMissingFile(t *testing.T) {
 		t.Errorf("have %v", err)
 	}
 	_, err = config.Load(".", os.LookupEnv)
-	if err == nil || err.Error() != "configuration file . cannot be read: is a directory" {
+	if err == nil || cdc.Explain(err) != "configuration file . is a directory. Fix: name the file in it with --config or CDC_RELAY_CONFIG." {
 		t.Errorf("have %v", err)
 	}
 }

@@ -39,7 +39,7 @@ func (d *document) retention(c *Config) {
 	switch age, err := ParseAge(c.Retention.Delete.OlderThan); {
 	case c.Retention.Delete.OlderThan == "": // reported
 	case err != nil:
-		d.report(path, "", "must be an age such as 30d or 36h; it is %s", d.text(path))
+		d.wrong(path, "an age such as 30d or 36h", d.text(path))
 	case age < minTTL:
 		d.report(path, "make it 1d or longer; then `cdc-relay partitions run --older-than "+c.Retention.Delete.OlderThan+" --yes` deletes rows once", "is shorter than a day; it is %s", d.text(path))
 	}

@@ -13,7 +13,7 @@ import (
 // scalar checks a scalar value.
 func (d *document) scalar(n *yaml.Node, s *shape, path string) (*yaml.Node, bool) {
 	if n.Kind != yaml.ScalarNode {
-		d.report(path, "", "must be %s; it is %s", s.noun(), kind(n))
+		d.wrong(path, s.noun(), kind(n))
 		return nil, false
 	}
 	if n.Style&yaml.TaggedStyle != 0 && n.Tag != "!!str" {
@@ -38,8 +38,8 @@ func (d *document) scalar(n *yaml.Node, s *shape, path string) (*yaml.Node, bool
 		return secretNode(parts, n), true
 	}
 	quoted := n.Tag == "!!str" && !found
-	if fault := s.fault(value, quoted); fault != "" {
-		d.report(path, s.meant(n.Value), "%s; it is %s", fault, d.text(path))
+	if must := s.must(value, quoted); must != "" {
+		d.wrong(path, must+s.meant(n.Value), d.text(path))
 		return nil, false
 	}
 	return d.typed(value, n, s), true
@@ -65,36 +65,36 @@ func (s *shape) noun() string {
 	}
 }
 
-// fault returns what is wrong with a value, or "". quoted is for text that cannot be a number or boolean.
-func (s *shape) fault(value string, quoted bool) string {
+// must returns what the value must be in place of what it is, or "". quoted is for text that cannot be a number or boolean.
+func (s *shape) must(value string, quoted bool) string {
 	switch {
 	case len(s.Enum) > 0 && !slices.Contains(s.Enum, value),
 		s.Type == "boolean" && (quoted || value != "true" && value != "false"):
-		return "must be " + s.noun()
+		return s.noun()
 	case s.Type == "integer":
-		return s.integerFault(value, quoted)
+		return s.mustInteger(value, quoted)
 	case s.Format == formatDuration:
 		if v, err := time.ParseDuration(value); err != nil || v < 0 || v == 0 && !s.Zero {
-			return "must be " + s.noun()
+			return s.noun()
 		}
 	case s.Format == formatSize:
 		if _, err := ParseSize(value); err != nil {
-			return "must be " + s.noun()
+			return s.noun()
 		}
 	}
 	return ""
 }
 
-func (s *shape) integerFault(value string, quoted bool) string {
+func (s *shape) mustInteger(value string, quoted bool) string {
 	v, err := strconv.ParseInt(value, 10, 64)
 	switch {
 	case err != nil:
-		return "must be a whole number"
+		return "a whole number"
 	case quoted:
-		return "must be a whole number without quotes"
+		return "a whole number without quotes"
 	}
 	if s.Minimum != nil && v < *s.Minimum || s.Maximum != nil && v > *s.Maximum {
-		return fmt.Sprintf("must be between %d and %d", *s.Minimum, *s.Maximum)
+		return fmt.Sprintf("a number between %d and %d", *s.Minimum, *s.Maximum)
 	}
 	return ""
 }
@@ -102,7 +102,7 @@ func (s *shape) integerFault(value string, quoted bool) string {
 // meant returns a hint with the enum value that a text is most similar to, or "".
 func (s *shape) meant(value string) string {
 	if near := closest(value, s.Enum); near != "" {
-		return fmt.Sprintf("did you mean %s?", near)
+		return fmt.Sprintf("; did you mean %s?", near)
 	}
 	return ""
 }

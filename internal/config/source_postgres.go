@@ -52,7 +52,7 @@ func (d *document) postgres(p *Postgres) {
 		p.Publication = slotName(name)
 	}
 	if p.Slot != "" && !regexp.MustCompile(`^[a-z0-9_]{1,63}$`).MatchString(p.Slot) {
-		d.report("source.postgres.slot", "", "must be 1 to 63 of a-z, 0-9 and _; it is %s", d.text("source.postgres.slot"))
+		d.wrong("source.postgres.slot", "1 to 63 of a-z, 0-9 and _", d.text("source.postgres.slot"))
 	}
 	if len(p.Publication) > maxName {
 		d.report("source.postgres.publication", "shorten it", "is longer than 63 bytes, which PostgreSQL cuts off")

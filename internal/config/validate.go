@@ -74,7 +74,7 @@ func (d *document) tables(tables []Table, source *Source) {
 // record checks that the CloudEvents source is a URI reference.
 func (d *document) record(source string) {
 	if _, err := url.Parse(source); err != nil || strings.ContainsAny(source, " \t\r\n") {
-		d.report("record.source", "", "is not a URI reference such as /orders; it is %s", d.text("record.source"))
+		d.wrong("record.source", "a URI reference such as /orders", d.text("record.source"))
 	}
 }
 
@@ -94,9 +94,9 @@ func (d *document) address(address, path string, listen bool) {
 	case strings.Contains(address, "@"): // of a URL, with a password before it
 		d.report(path, "write host:port, and user and password as settings of their own", "has an @ in it")
 	case listen && (err != nil || portErr != nil):
-		d.report(path, "", "must be host:port or :port, such as :9464; it is %s", d.text(path))
+		d.wrong(path, "host:port or :port, such as :9464", d.text(path))
 	case !listen && (err != nil || portErr != nil || host == "" || number == 0):
-		d.report(path, "", "must be host:port; it is %s", d.text(path))
+		d.wrong(path, "host:port", d.text(path))
 	}
 }
 

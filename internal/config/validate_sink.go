@@ -22,8 +22,8 @@ func (d *document) routes(routes []Route) {
 				d.report(at, "correct "+d.text(at), "is not a regular expression (%s)", fault)
 			}
 		}
-		if fault := templateFault(r.Topic); r.Topic != "" && fault != "" {
-			d.report(path+".topic", "", "%s; it is %s", fault, d.text(path+".topic"))
+		if fault, fix := templateFault(r.Topic); r.Topic != "" && fault != "" {
+			d.report(path+".topic", fix, "%s; it is %s", fault, d.text(path+".topic"))
 		}
 		if len(r.Match) == 0 && i+1 < len(routes) && !d.bad(path+".match") && !d.bad(path) {
 			d.report(path, "put it last, or give it a match", "matches every row, so that the routes behind it are never reached")
@@ -44,21 +44,26 @@ func regexpFault(expression string) string {
 // org.apache.kafka.common.internals).
 const maxTopic = 249
 
-// templateFault returns what is wrong with a topic template, or "".
-func templateFault(template string) string {
+// templateFault returns what is wrong with a topic template, or "", and the fix.
+func templateFault(template string) (fault, fix string) {
 	fixed := regexp.MustCompile(`\$\{[^${}]+\}`).ReplaceAllString(template, "")
 	switch {
 	case strings.ContainsAny(fixed, "${}"):
-		return "has a $, { or } that is not part of a ${name}"
+		return "has a $, { or } that is not part of a ${name}", "write a column's value as ${name}, and a topic without these"
 	case !regexp.MustCompile(`^[a-zA-Z0-9._-]*$`).MatchString(fixed):
-		return "has a character other than letters, digits, dots, dashes and underscores"
+		return "has a character other than letters, digits, dots, dashes and underscores", "leave it out: Kafka takes no other"
 	case len(fixed) > maxTopic:
-		return fmt.Sprintf("is longer than the %d characters that a topic may have", maxTopic)
+		return fmt.Sprintf("is longer than the %d characters that a topic may have", maxTopic), "shorten it"
 	case template == "." || template == "..":
-		return "is a name that Kafka does not take"
+		return "is a name that Kafka does not take", "name another topic"
 	default:
-		return ""
+		return "", ""
 	}
+}
+
+func topicFault(topic string) string {
+	fault, _ := templateFault(topic)
+	return fault
 }
 
 func (d *document) kafka(k *Kafka) {
@@ -71,9 +76,9 @@ func (d *document) topics(c *CreateTopics) {
 	switch {
 	case c == nil:
 	case c.Partitions == 0:
-		d.report("topics.create.partitions", "", "must be 1 or more, or -1 for the broker's default")
+		d.wrong("topics.create.partitions", "1 or more, or -1 for the broker's default", "0")
 	case c.ReplicationFactor == 0:
-		d.report("topics.create.replication_factor", "", "must be 1 or more, or -1 for the broker's default")
+		d.wrong("topics.create.replication_factor", "1 or more, or -1 for the broker's default", "0")
 	}
 }
 
@@ -98,8 +103,8 @@ func (d *document) delivery(c *Config) {
 		d.report("kafka.transactional_id", "leave it out", "is none, and exactly-once delivery needs transactions")
 	case c.Source.MySQL != nil && c.Source.MySQL.ID == "":
 		d.report("source.mysql.id", "set it to a name that no other relay on this Kafka has", "is missing, and exactly-once delivery needs it: transactions are those of this source")
-	case templateFault(c.Kafka.PositionTopic) != "":
-		d.report("kafka.position_topic", "set it", "would be %q, which %s", c.Kafka.PositionTopic, templateFault(c.Kafka.PositionTopic))
+	case topicFault(c.Kafka.PositionTopic) != "":
+		d.report("kafka.position_topic", "set it", "would be %q, which %s", c.Kafka.PositionTopic, topicFault(c.Kafka.PositionTopic))
 	case c.Kafka.RequestTimeout >= transactionTimeout:
 		d.report("kafka.request_timeout", "make it shorter", "must be less than %s, after which Kafka aborts a transaction", transactionTimeout)
 	}
@@ -166,7 +171,7 @@ func (d *document) position(p Position, s *Source) {
 
 func (d *document) cluster(r *Redis, path string) {
 	if r.DB != 0 {
-		d.report(path+".db", "", "must be 0: a cluster has no other database")
+		d.wrong(path+".db", "0: a cluster has no other database", d.text(path+".db"))
 	}
 	if r.Key != "" && !regexp.MustCompile(`\{[^}]+\}`).MatchString(r.Key) {
 		d.report(path+".key", "put part of it in braces, such as cdc-relay:{orders}", "needs a hash tag in a cluster")

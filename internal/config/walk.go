@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
@@ -38,7 +39,7 @@ func (d *document) value(n *yaml.Node, s *shape, path string) (*yaml.Node, bool)
 
 func (d *document) mapping(n *yaml.Node, s *shape, path string) (*yaml.Node, bool) {
 	if n.Kind != yaml.MappingNode {
-		d.report(path, "", "must hold settings as key: value lines; it is %s", kind(n))
+		d.wrong(path, "settings as lines of key: value", kind(n))
 		return nil, false
 	}
 	out := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: n.Line, Column: n.Column}
@@ -95,6 +96,9 @@ func (d *document) unknown(key string, s *shape, path string, seen *keys) string
 		seen.meant[near] = true
 		return fmt.Sprintf("did you mean %s?", near)
 	}
+	if path != "" && slices.Contains(d.root.keys(), key) {
+		return fmt.Sprintf("indent it less: it is no part of %s", path)
+	}
 	if elsewhere := d.root.elsewhere(key); elsewhere != "" {
 		return fmt.Sprintf("did you mean %s?", elsewhere)
 	}
@@ -133,7 +137,7 @@ func (d *document) complete(out *yaml.Node, s *shape, path string, seen *keys) {
 
 func (d *document) list(n *yaml.Node, s *shape, path string) (*yaml.Node, bool) {
 	if n.Kind != yaml.SequenceNode {
-		d.report(path, "", "must be a list%s; it is %s", s.example(), kind(n))
+		d.wrong(path, "a list"+s.example(), kind(n))
 		return nil, false
 	}
 	if len(n.Content) < s.MinItems {

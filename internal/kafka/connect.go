@@ -52,6 +52,9 @@ func (c *Client) connect(ctx context.Context, addr string, timeout time.Duration
 	if opening.Err() != nil && (err == nil || errors.Is(err, net.ErrClosed)) {
 		err = opening.Err() // the reason for the close
 	}
+	if late, ok := errors.AsType[net.Error](err); ok && late.Timeout() && conn != nil {
+		err = errNoAnswer
+	}
 	if t, ok := conf.Net.SASL.TokenProvider.(*tokens); ok && errors.Is(err, sarama.ErrSASLAuthenticationFailed) {
 		err = &refusedToken{err, claims(t.last)}
 	}

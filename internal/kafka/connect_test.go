@@ -70,7 +70,7 @@ func TestConnectErrors(t *testing.T) {
 	}{
 		{"refused", "127.0.0.1:1", kafka.Options{}, "check host and port", ""},
 		{"no such host", "kafka.invalid:9092", kafka.Options{}, "check the name", ""},
-		{"no credentials", asking.ListenAddrs()[0], kafka.Options{}, "whether the listener wants", ""},
+		{"no credentials", asking.ListenAddrs()[0], kafka.Options{}, "whether that wants", ""},
 		{"TLS wanted", secure.ListenAddrs()[0], kafka.Options{}, "kafka.tls", ""},
 		{"TLS not wanted", plain.ListenAddrs()[0], kafka.Options{TLS: trusting(trust), DialTimeout: time.Second}, "plaintext", ""},
 		{"not trusted", secure.ListenAddrs()[0], kafka.Options{TLS: trusting(nil)}, "kafka.tls.ca", "kafka_tls"},

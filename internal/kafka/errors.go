@@ -40,6 +40,14 @@ func DeniedTopicError(topic string, cause error) error {
 
 var errSpeaksTLS = errors.New("the listener speaks TLS")
 
+// errNoAnswer is a listener that accepts connections and does not answer.
+var errNoAnswer = errors.New("it accepts connections and does not answer as a broker does")
+
+// errNotForClients is a listener that only brokers and controllers talk to.
+func errNotForClients(addr string, err error) error {
+	return cdc.Fixable("name listeners for clients in kafka.brokers", "Kafka at %s has no metadata for clients, as the listener of a controller (%w)", addr, err)
+}
+
 // handshakeError is a failed TLS handshake.
 type handshakeError struct{ err error }
 
@@ -52,7 +60,7 @@ func (c *Client) explain(addr string, err error) error {
 	cause := fmt.Errorf("connect to Kafka at %s: %w", addr, err)
 	switch {
 	case hungUp(err):
-		cause = fmt.Errorf("%w: the broker hung up", cause)
+		cause = fmt.Errorf("%w: it closed the connection", cause)
 	case isRecordHeader(err):
 		cause = fmt.Errorf("%w: the listener seems to be a plaintext one", cause)
 	}
@@ -89,12 +97,14 @@ func (c *Client) explain(addr string, err error) error {
 		return say("check the name in kafka.brokers and, if it is one that a broker announces, advertised.listeners and DNS")
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return say("check host and port and that the broker runs")
+	case errors.Is(err, errNoAnswer):
+		return say("correct host and port in kafka.brokers, or see why the broker does not answer")
 	case errors.As(err, &timeout) && timeout.Timeout():
-		return say("check the address, the network and firewalls, and that the listener is a Kafka one")
+		return say("check the address, the network and firewalls")
 	case c.opts.SASL != nil && hungUp(err):
-		return say("see whether the listener is a SASL one, and whether it wants kafka.tls")
+		return say("see whether this is the port of a Kafka listener, whether that is a SASL one, and whether it wants kafka.tls")
 	case hungUp(err):
-		return say("see whether the listener wants kafka.tls or kafka.sasl")
+		return say("see whether this is the port of a Kafka listener, and whether that wants kafka.tls or kafka.sasl")
 	default:
 		return say("check kafka.brokers")
 	}

@@ -16,7 +16,10 @@ func (c *Client) Metadata(ctx context.Context, topics []string) (*sarama.Metadat
 		req.AllowAutoTopicCreation = false
 		req.IncludeTopicAuthorizedOperations = true
 		r, err := b.GetMetadata(req)
-		if err == nil && len(r.Brokers) == 0 {
+		switch {
+		case errors.Is(err, sarama.ErrUnsupportedVersion):
+			err = errNotForClients(b.Addr(), err)
+		case err == nil && len(r.Brokers) == 0:
 			err = errStarting
 		}
 		res = r

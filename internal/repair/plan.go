@@ -76,8 +76,12 @@ func (o *Options) plan(ctx context.Context, g *Ground) (gap, error) {
 		from := o.Since.Add(-o.Overlap)
 		return gap{scan.Filter{From: from}, "rows created since " + clock(from) + rests, behind}, nil
 	case g.Lost == nil:
-		return gap{}, cdc.Stop(cdc.ClassRuntime, Intact, fmt.Errorf("nothing is lost: a run can go on from %s", g.Stored.Progress.Position),
-			"start `cdc-relay run`, or publish older rows with --since TIME or --all")
+		from := "the position of the slot" // no checkpoint is configured or stored
+		if p := g.Stored.Progress.Position; p != "" {
+			from = string(p)
+		}
+		return gap{}, cdc.Stop(cdc.ClassRuntime, Intact, fmt.Errorf("nothing is lost: a run can go on from %s", from),
+			"start `cdc-relay run`, or publish older rows with `cdc-relay repair --since TIME` or `cdc-relay repair --all`")
 	case g.Where != "":
 		return gap{scan.Filter{Where: g.Where}, g.Exact, behind}, nil
 	case g.Exact != "":

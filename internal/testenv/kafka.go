@@ -35,7 +35,7 @@ const (
 	ListenerSASLTLS Listener = "SASLTLS"
 	ListenerProxied Listener = "PROXIED"
 
-	listenerController Listener = "CONTROLLER"
+	ListenerController Listener = "CONTROLLER"
 )
 
 // The account of the SASL listeners.
@@ -137,7 +137,7 @@ func (k *KafkaCluster) add(ctx context.Context, id int) error {
 }
 
 func (k *KafkaCluster) listeners() []Listener {
-	list := []Listener{ListenerPlain, listenerController}
+	list := []Listener{ListenerPlain, ListenerController}
 	if k.options.Secure {
 		list = append(list, ListenerTLS, ListenerSASL, ListenerSASLTLS)
 	}

@@ -24,7 +24,7 @@ func (b *Broker) settings() (map[string]string, error) {
 		"process.roles":                                    "broker,controller",
 		"node.id":                                          strconv.Itoa(b.ID),
 		"controller.quorum.voters":                         b.cluster.voters(),
-		"controller.listener.names":                        string(listenerController),
+		"controller.listener.names":                        string(ListenerController),
 		"inter.broker.listener.name":                       string(ListenerPlain),
 		"log.dirs":                                         b.inst.path("data"),
 		"auto.create.topics.enable":                        "false",
@@ -70,14 +70,14 @@ func (b *Broker) session() string {
 func (k *KafkaCluster) voters() string {
 	voters := make([]string, 0, len(k.brokers))
 	for _, b := range k.brokers {
-		voters = append(voters, fmt.Sprintf("%d@%s", b.ID, b.ports[listenerController].addr()))
+		voters = append(voters, fmt.Sprintf("%d@%s", b.ID, b.ports[ListenerController].addr()))
 	}
 	return strings.Join(voters, ",")
 }
 
 func (b *Broker) listen(settings map[string]string) {
 	protocols := map[Listener]string{
-		ListenerPlain: "PLAINTEXT", listenerController: "PLAINTEXT", ListenerProxied: "PLAINTEXT",
+		ListenerPlain: "PLAINTEXT", ListenerController: "PLAINTEXT", ListenerProxied: "PLAINTEXT",
 		ListenerTLS: "SSL", ListenerSASL: "SASL_PLAINTEXT", ListenerSASLTLS: "SASL_SSL",
 	}
 	var listeners, advertised, security []string

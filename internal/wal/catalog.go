@@ -222,7 +222,7 @@ func readPublication(ctx context.Context, conn *pgx.Conn, name string, tables []
 
 func missingPublication(name string) error {
 	return cdc.ConfigError("publication_missing",
-		"correct source.postgres.publication, or create it with `cdc-relay setup`; a slot that is older than its publication cannot be read and must be created again after it",
+		"correct source.postgres.publication, or create it with `cdc-relay setup`",
 		"publication %q does not exist in this database", name)
 }
 
@@ -243,9 +243,11 @@ func publicationProblem(name string, tables []string, found []publishedTable, in
 	bad := func(fix, format string, args ...any) error {
 		return cdc.ConfigError("publication", fix, format, args...)
 	}
+	// PostgreSQL decodes the WAL with the publication of its time: what was written until now is not sent afterwards either.
+	const unsent = "; if a relay has run before, then publish what was not sent with `cdc-relay repair --since TIME`"
 	pub := pgx.Identifier{name}.Sanitize()
 	if !insert {
-		return bad("run ALTER PUBLICATION "+pub+" SET (publish = 'insert')", "publication %q does not publish inserts", name)
+		return bad("run `ALTER PUBLICATION "+pub+" SET (publish = 'insert')`"+unsent, "publication %q does not publish inserts", name)
 	}
 	byName := map[string]publishedTable{}
 	for i := range found {
@@ -254,26 +256,26 @@ func publicationProblem(name string, tables []string, found []publishedTable, in
 	for _, table := range tables {
 		t, ok := byName[table]
 		quoted := pgx.Identifier(strings.SplitN(table, ".", 2)).Sanitize()
-		alter := "run ALTER PUBLICATION " + pub
+		alter := "ALTER PUBLICATION " + pub
 		switch {
 		case !ok:
 			return bad("rename it back if it was renamed, or correct tables[].name; create a new one with `cdc-relay setup`", "table %s does not exist in this database", table)
 		case t.Kind != "r" && t.Kind != "p":
 			return cdc.ConfigError(UnfitTable, "name the table that is inserted into in tables[].name", "%s is not a table but a view or the like, so inserts into it are not in the WAL", table)
 		case t.Persistence != "p":
-			return cdc.ConfigError(UnfitTable, "run ALTER TABLE "+quoted+" SET LOGGED", "table %s is not logged, so its rows never reach the WAL", table)
+			return cdc.ConfigError(UnfitTable, "run `ALTER TABLE "+quoted+" SET LOGGED`", "table %s is not logged, so its rows never reach the WAL", table)
 		case t.Child != "":
 			return inherited(table, quoted, t.Child)
 		case t.As != "":
 			return bad("set tables[].name to "+t.As, "publication %q publishes the rows of %s as rows of %s, of which it is a partition (publish_via_partition_root)", name, table, t.As)
 		case !t.Published:
-			return bad(alter+" ADD TABLE "+quoted+", or `cdc-relay setup`", "publication %q does not hold table %s", name, table)
+			return bad("run `"+alter+" ADD TABLE "+quoted+"`"+unsent, "publication %q does not hold table %s", name, table)
 		case t.Filter:
-			return bad(alter+" DROP TABLE "+quoted+", then ADD TABLE without WHERE", "publication %q filters the rows of %s, so events would be lost", name, table)
+			return bad("run `"+alter+" DROP TABLE "+quoted+"`, then `"+alter+" ADD TABLE "+quoted+"`"+unsent, "publication %q filters the rows of %s, so events would be lost", name, table)
 		case t.Columns:
-			return bad(alter+" DROP TABLE "+quoted+", then ADD TABLE without a column list", "publication %q leaves out columns of %s", name, table)
+			return bad("run `"+alter+" DROP TABLE "+quoted+"`, then `"+alter+" ADD TABLE "+quoted+"`"+unsent, "publication %q leaves out columns of %s", name, table)
 		case t.Kind == "p" && !viaRoot:
-			return bad(alter+" SET (publish_via_partition_root = true)", "publication %q names partitions instead of %s", name, table)
+			return bad("run `"+alter+" SET (publish_via_partition_root = true)`"+unsent, "publication %q names partitions instead of %s", name, table)
 		}
 	}
 	return nil

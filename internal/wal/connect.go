@@ -202,8 +202,19 @@ func hostError(err error, at string, cfg *pgconn.Config, replication bool) error
 		return cdc.ConfigError("tls_certificate", fix, "TLS to PostgreSQL at %s failed (%s)", at, cdc.LastCause(err))
 	case errors.Is(err, context.Canceled):
 		return err
+	case strings.Contains(err.Error(), "failed to receive message"): // the connection was accepted
+		return cdc.Fixable("correct host and port in source.postgres.dsn, or see why the server does not answer",
+			"%s accepts connections and does not answer as PostgreSQL does (%s)", at, lastWord(err))
 	}
-	return cdc.Fixable("start it, or correct host and port in source.postgres.dsn", "PostgreSQL at %s cannot be reached (%s)", at, cdc.LastCause(err))
+	return cdc.Fixable("start it, or correct host and port in source.postgres.dsn", "PostgreSQL at %s cannot be reached (%s)", at, lastWord(err))
+}
+
+// lastWord is the innermost message, in place of which a user cannot make anything of the name of a timer.
+func lastWord(err error) string {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return "no answer in time"
+	}
+	return cdc.LastCause(err)
 }
 
 // address is host:port, or the directory of a socket.
@@ -294,7 +305,7 @@ func replicationError(err error, slot string) error {
 			"replication slot %q cannot be read any more (%s)", slot, pg.Message)
 	case stateUndefinedObject:
 		if strings.Contains(pg.Message, "publication") {
-			return cdc.PositionError("slot_too_old", "drop it with "+dropSlotSQL(slot)+", then publish what it did not send, and make it again, with `cdc-relay repair`",
+			return cdc.PositionError("slot_too_old", "drop it with `"+dropSlotSQL(slot)+"`, then publish what it did not send, and make it again, with `cdc-relay repair`",
 				"slot %q cannot be read with its publication (%s in its view), which was dropped or made after it", slot, pg.Message)
 		}
 		return cdc.PositionError(slotMissing, "create it with `cdc-relay setup`", "%s", pg.Message)

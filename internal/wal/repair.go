@@ -170,7 +170,7 @@ func (r *Repair) makeSlot(ctx context.Context, sv *server) (snapshot string, err
 // fixLeftSlot is what to do with the slot that an interrupted repair left behind one that can be read. No relay drops it by itself: it
 // might be another one's.
 func fixLeftSlot(slot string) string {
-	return "unless a repair runs now, drop it with " + dropSlotSQL(repairSlot(slot))
+	return "unless a repair runs now, drop it with `" + dropSlotSQL(repairSlot(slot)) + "`"
 }
 
 // warnOfLeftSlot names a slot that would fill the disk.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -41,6 +43,17 @@ func badConfig() []badInput {
 				s.t.Fatal(err)
 			}
 		}, run},
+		{"configuration is a directory", func(s *site) { s.env = []string{"CDC_RELAY_CONFIG=."} }, run},
+		{"indentation", func(s *site) { s.config = strings.Replace(s.config, "\nkafka:", "\n  kafka:", 1) }, run},
+		{"indentation of a list", func(s *site) { s.replace("  - {topic: ", " - {topic: x}\n   - {topic: ") }, run},
+		{"bad topic name", func(s *site) { s.replace("topic: "+s.name, "topic: orders/eu") }, run},
+		{"bad duration", func(s *site) { s.config += "shutdown_timeout: 20\n" }, run},
+		{"bad mechanism", func(s *site) { s.replace("kafka: {", "kafka: {sasl: {mechanism: SCRAM, username: u, password: p}, ") }, run},
+		{"tabs", func(s *site) { s.replace("\n  - {topic", "\n\t- {topic") }, run},
+		{"web config that is no YAML", func(s *site) { s.webConfig("basic_auth_users: [") }, []string{"config validate", "run"}},
+		{"web config with an unknown key", func(s *site) { s.webConfig("basic_auth: {}\n") }, []string{"config validate", "run"}},
+		{"web config without its certificate", func(s *site) { s.webConfig("tls_server_config: {cert_file: no.crt, key_file: no.key}\n") }, []string{"config validate", "run"}},
+		{"web config missing", func(s *site) { s.replace("http: {", "http: {web_config: no.yaml, ") }, []string{"config validate", "run"}},
 		{"secret file missing", func(s *site) { s.replace(`dsn: "`, `password: "${file:secrets/db}", dsn: "`) }, run},
 	}
 }
@@ -104,9 +117,34 @@ func badDatabase(strict, replica *testenv.PostgresServer, pooler, lenient *teste
 }
 
 // badRest are errors of Kafka, of the checkpoint store, or on the relay's machine.
-func badRest(taken net.Addr) []badInput {
+func badRest(taken net.Addr, web string) []badInput {
 	run := []string{"run"}
+	of := func(port string) func(s *site) {
+		return func(s *site) { s.impatient().setup().replace(kafka.Bootstrap()[0], port) }
+	}
 	return []badInput{
+		{"PostgreSQL's port is Kafka's", func(s *site) { s.impatient().replace(s.pg.Addr(), kafka.Bootstrap()[0]) }, nil},
+		{"PostgreSQL's port is HTTP's", func(s *site) { s.impatient().replace(s.pg.Addr(), web) }, nil},
+		{"PostgreSQL's port is Redis's", func(s *site) { s.impatient().replace(s.pg.Addr(), redis.Addr()) }, nil},
+		{"PostgreSQL's port is MySQL's", func(s *site) { s.impatient().replace(s.pg.Addr(), mysqls[testenv.MySQLFlavor].Addr()) }, nil},
+		{"Kafka's port is PostgreSQL's", of(postgres.Addr()), []string{"check"}},
+		{"Kafka's port is MySQL's", of(mysqls[testenv.MySQLFlavor].Addr()), []string{"check"}},
+		{"Kafka's port is HTTP's", of(web), nil},
+		{"Kafka's port is Redis's", of(redis.Addr()), nil},
+		{"Kafka's port is a controller's", of(kafka.Addrs(testenv.ListenerController)[0]), nil},
+		{"Redis's port is PostgreSQL's", func(s *site) { s.impatient().setup().replace(redis.Addr(), s.pg.Addr()) }, nil},
+		{"Redis's port is Kafka's", func(s *site) { s.impatient().setup().replace(redis.Addr(), kafka.Bootstrap()[0]) }, nil},
+		{"Redis's port is HTTP's", func(s *site) { s.impatient().setup().replace(redis.Addr(), web) }, nil},
+		{"checkpoint file in /proc", func(s *site) { s.setup().fileCheckpoint("/proc/position") }, nil},
+		{"repair without need", func(s *site) { s.setup() }, []string{"repair"}},
+		{"template of an unknown column", func(s *site) { s.setup().replace("{topic: "+s.name+"}", `{topic: "`+s.name+`-${region}"}`) }, []string{"config validate", "run", "check"}},
+		{"replay's state is garbage", func(s *site) {
+			s.setup()
+			if err := os.WriteFile(filepath.Join(s.dir, "cdc-relay-replay.json"), []byte("garbage\n"), 0o600); err != nil {
+				s.t.Fatal(err)
+			}
+		}, []string{"replay --resume", "replay --id " + eventID(1)}},
+		{"event with a bad ID", func(s *site) { s.setup() }, []string{"event 4711"}},
 		{"topic missing", func(s *site) {
 			s.setup().replace("topics: {create: {partitions: 3, replication_factor: 1}}\n", "").replace("topic: "+s.name, "topic: nowhere").insert(1)
 		}, nil},
@@ -161,6 +199,8 @@ func TestBadInput(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = taken.Close() })
+		web := httptest.NewServer(http.NotFoundHandler())
+		t.Cleanup(web.Close)
 		t.Run("limits", func(t *testing.T) {
 			t.Parallel()
 			for _, in := range b.chapter(badLimits()) {
@@ -168,7 +208,7 @@ func TestBadInput(t *testing.T) {
 			}
 		})
 		inputs := append(badConfig(), badDatabase(servers.strict, servers.replica, servers.pooler, servers.lenient)...)
-		for _, in := range b.chapter(append(inputs, badRest(taken.Addr())...)) {
+		for _, in := range b.chapter(append(inputs, badRest(taken.Addr(), web.Listener.Addr().String())...)) {
 			t.Run(in.name, func(t *testing.T) {
 				t.Parallel()
 				b.write(in, newSite(t))
@@ -273,6 +313,14 @@ func (s *site) to(pg *testenv.PostgresServer, ssl string) *site {
 func (s *site) impatient() *site {
 	s.config += "startup_timeout: 1s\n"
 	return s
+}
+
+func (s *site) webConfig(text string) {
+	s.t.Helper()
+	s.replace("http: {", "http: {web_config: web.yaml, ")
+	if err := os.WriteFile(filepath.Join(s.dir, "web.yaml"), []byte(text), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
 }
 
 func (s *site) fileCheckpoint(path string) *site {

@@ -49,7 +49,7 @@ func TestSIGHUPAppliesTheLogLevel(t *testing.T) {
 	s.replace("level: debug", "level: loud").replace("brokers", "broker")
 	relay.hup()
 	relay.await(`level=ERROR msg="configuration not read again: nothing was changed" error="\S*cdc-relay.yaml:3:\d+: kafka.broker is not a setting" fix="did you mean brokers\?"`)
-	relay.await(`error="\S*cdc-relay.yaml:9:28: log.level must be one of debug, info, warn, error; it is \\"loud\\""$`)
+	relay.await(`error="\S*cdc-relay.yaml:9:28: log.level is \\"loud\\""`)
 	s.config = "kafka: ["
 	relay.hup()
 	relay.await(`nothing was changed" error="\S*cdc-relay.yaml:2:1: is not valid YAML`)

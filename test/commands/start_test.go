@@ -47,7 +47,7 @@ func startsLate() []struct {
 	store := func(*site) string { return redis.Addr() }
 	return []row{
 		{"database", "cannot be reached", database, false},
-		{"silent database", "cannot be reached", database, true},
+		{"silent database", "does not answer as PostgreSQL does", database, true},
 		{"Kafka", "connect to Kafka", broker, false},
 		{"silent Kafka", "Kafka", broker, true},
 		{"Redis", "redis", store, false},

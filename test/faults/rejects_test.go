@@ -118,6 +118,8 @@ func poisonsOf(source string) map[string]poison {
 // ID in errors.skip it continues without a gap.
 //
 //covers:all 24 exit events
+//follows:publisher.rejectedError#2 errors.skip
+//follows:router.explain#2 errors.skip
 func TestStopAtRejectedEvent(t *testing.T) {
 	for name, source := range sources() {
 		t.Run(name, func(t *testing.T) {

@@ -2,9 +2,7 @@ package faults
 
 import (
 	"os"
-	"regexp"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -34,28 +32,19 @@ func keyed(r *cdctest.Rig) {
 	}
 }
 
-var fixCommand = regexp.MustCompile("`cdc-relay (repair[^`]*)`")
-
-// fixed runs the command that the relay's last error names.
+// fixed runs the repair that the relay's last error names.
 func fixed(t *testing.T, r *cdctest.Rig, exit cdctest.Exit) string {
 	t.Helper()
 	said := lastWords(exit.Log)
 	t.Logf("exit code %d: %s", exit.Code, said)
-	command := fixCommand.FindStringSubmatch(said)
-	if command == nil {
-		t.Fatal("it names no repair")
-	}
-	r.Repeated(command[1])
-	out, err := r.Relay.Command(r.Within(2*time.Minute), strings.Fields(command[1])...)
-	r.Must(err)
-	t.Log(out)
-	return out
+	return follow(t, r, said, "repair")
 }
 
 // The slot is dropped, or the binlog purged, while no relay runs and writers go on. The relay exits with code 5 and names the
 // command that publishes what is missing, and some of what was published, also with exactly-once delivery. Then it goes on.
 //
 //covers:all 12 19 events both
+//follows:wal.readSlot/slot_missing repair
 //follows:binlog.resolve/binlog_purged repair
 func TestRepair(t *testing.T) {
 	for name, source := range sources() {

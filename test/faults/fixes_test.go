@@ -1,0 +1,181 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdctest"
+)
+
+// fixedBy is a mistake, which begins and ends while the relay is stopped, and what the user does who follows the message.
+type fixedBy struct {
+	// keep is where the position is; "" is in Redis.
+	keep cdctest.Checkpoint
+	// wrong gets a relay that has saved the position of some events and is stopped; code is that of the next start.
+	wrong  func(t *testing.T, r *cdctest.Rig)
+	code   int
+	follow func(t *testing.T, r *cdctest.Rig, said string)
+}
+
+func (f *fixedBy) run(t *testing.T, db cdctest.Database) {
+	t.Helper()
+	keep := f.keep
+	if keep == "" {
+		keep = cdctest.InRedis
+	}
+	r := newRig(t, db, keep, nil)
+	r.Start()
+	r.AwaitEvents(r.Append("before", 10))
+	stops(r)
+	f.wrong(t, r)
+	f.follow(t, r, refuses(t, r, f.code))
+	r.Start()
+	r.AwaitEvents(r.Append("later", 10))
+	r.Verify()
+}
+
+// Each fix that moves the position, the slot or the checkpoint is followed as it is printed: nothing is lost, and nothing repeated
+// beyond the bound.
+//
+//covers:postgres 12 13 26 exit events
+func TestFixesOfPositions(t *testing.T) {
+	command := func(start string, fill ...string) func(*testing.T, *cdctest.Rig, string) {
+		return func(t *testing.T, r *cdctest.Rig, said string) {
+			t.Helper()
+			follow(t, r, said, start, fill...)
+		}
+	}
+	rolledBack := func(t *testing.T, r *cdctest.Rig) {
+		t.Helper()
+		old, err := shared.redis.Do(t.Context(), "GET", r.RedisKey())
+		r.Must(err)
+		r.Start()
+		r.AwaitSaved(r.Append("since", 10))
+		stops(r)
+		_, err = shared.redis.Do(t.Context(), "SET", r.RedisKey(), old)
+		r.Must(err)
+	}
+	anotherSlot := func(t *testing.T, r *cdctest.Rig) {
+		t.Helper()
+		name := r.DB.Name() + "_2"
+		t.Cleanup(func() { _, _ = r.Relay.Command(context.WithoutCancel(t.Context()), "teardown") })
+		r.Reconfigure("source.postgres.slot", name)
+		_, err := r.Relay.Command(t.Context(), "setup")
+		r.Must(err)
+		r.Append("for the new slot", 10)
+	}
+	for name, f := range map[string]fixedBy{
+		//follows:wal.readSlot/slot_missing setup
+		"no slot at the first run": {
+			cdctest.SlotOnly, func(t *testing.T, r *cdctest.Rig) { t.Helper(); r.Must(r.DB.LoseLog(t.Context())) }, 5, command("setup"),
+		},
+		//follows:wal.fromCheckpoint/slot_ahead position reset
+		"checkpoint rolled back: reset": {"", rolledBack, 5, command("position reset --yes")},
+		//follows:wal.readCheckpoint/foreign_checkpoint position reset
+		"another slot: reset": {"", anotherSlot, 5, command("position reset")},
+		//follows:wal.readCheckpoint/foreign_checkpoint checkpoint
+		"another slot: own key": {"", anotherSlot, 5, func(t *testing.T, r *cdctest.Rig, said string) {
+			t.Helper()
+			if !strings.Contains(said, "checkpoint key of its own") {
+				t.Errorf("it does not say so")
+			}
+			r.Reconfigure("checkpoint.redis.key", r.RedisKey()+"2")
+		}},
+		//follows:wal.checkMeanwhile/bad_checkpoint position reset
+		"bad position": {"", func(t *testing.T, r *cdctest.Rig) {
+			t.Helper()
+			stored(t, r, `"position":"[^"]*"`, `"position":"nowhere"`)
+		}, 5, command("position reset")},
+		//follows:checkpoint.unusable/checkpoint_unusable position reset
+		"unusable": {"", func(t *testing.T, r *cdctest.Rig) { t.Helper(); stored(t, r, `^.*$`, "garbage") }, 5, command("position reset")},
+		//follows:checkpoint.unusable/checkpoint_unusable checkpoint
+		"unusable: another location": {"", func(t *testing.T, r *cdctest.Rig) { t.Helper(); stored(t, r, `^.*$`, "garbage") }, 5, func(t *testing.T, r *cdctest.Rig, said string) {
+			t.Helper()
+			if !strings.Contains(said, "set checkpoint.redis.key to another location") {
+				t.Errorf("it does not say so")
+			}
+			r.Reconfigure("checkpoint.redis.key", r.RedisKey()+"2")
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f.run(t, newPostgres(t))
+		})
+	}
+}
+
+// A publication that is not as it must be is corrected as the message says, and what was written meanwhile is published.
+//
+//follows:wal.missingPublication/publication_missing setup
+//follows:cmd.feasible/slot_too_old slot, setup, repair
+//follows:wal.alteredError/publication_changed repair
+//covers:postgres 14 exit events
+func TestFixesOfPublications(t *testing.T) {
+	for name, change := range map[string]string{
+		//follows:wal.publicationProblem publication, repair
+		"without inserts": "ALTER PUBLICATION % SET (publish = 'update')",
+		//follows:wal.publicationProblem#3 publication, repair
+		"without table": "ALTER PUBLICATION % DROP TABLE outbox",
+		//follows:wal.publicationProblem#4 publication, drop, repair
+		"filter": "ALTER PUBLICATION % SET TABLE outbox WHERE (event_type = 'no such type')",
+		//follows:wal.publicationProblem#5 publication, repair
+		"partitions": "ALTER PUBLICATION % SET (publish_via_partition_root = false)",
+		"dropped":    "DROP PUBLICATION %",
+	} {
+		for _, keep := range []cdctest.Checkpoint{cdctest.SlotOnly, cdctest.InRedis} {
+			t.Run(name+"/"+string(keep), func(t *testing.T) {
+				t.Parallel()
+				db := newPostgres(t)
+				r := newRig(t, db, keep, nil)
+				began := time.Now().UTC().Add(-time.Second).Format(time.RFC3339)
+				r.Start()
+				r.AwaitEvents(r.Append("before", 10))
+				stops(r)
+				r.Must(db.Exec(t.Context(), strings.ReplaceAll(change, "%", db.Name())))
+				r.Append("unsent", 10)
+				for range 5 {
+					r.Must(r.Relay.Start(t.Context()))
+					if err := r.Relay.AwaitReady(r.Within(time.Minute)); err == nil {
+						break
+					}
+					said := lastWords(r.Relay.Log())
+					t.Log(said)
+					followAny(t, r, db, said, began)
+				}
+				r.AwaitEvents(r.Append("later", 10))
+				r.Verify()
+			})
+		}
+	}
+}
+
+// followAny does everything that a message says, in its order.
+func followAny(t *testing.T, r *cdctest.Rig, db *cdctest.Postgres, said, began string) {
+	t.Helper()
+	_, fix, ok := strings.Cut(said, "Fix: ")
+	if !ok {
+		r.Must(errors.New("it names no fix: " + said))
+	}
+	for _, m := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(fix, -1) {
+		switch text := m[1]; {
+		case strings.HasPrefix(text, "ALTER ") || strings.HasPrefix(text, "SELECT "):
+			r.Must(db.Exec(t.Context(), text))
+		case strings.Contains(text, "TIME"):
+			follow(t, r, fix, strings.TrimPrefix(text, "cdc-relay "), "TIME", began)
+			return
+		case strings.Contains(text, "repair"):
+			follow(t, r, fix, strings.TrimPrefix(text, "cdc-relay "))
+			return
+		default:
+			if out, err := r.Relay.Follow(t.Context(), fix, strings.TrimPrefix(text, "cdc-relay ")); err != nil {
+				t.Log(out)
+				followAny(t, r, db, out, began)
+				return
+			}
+		}
+	}
+}
