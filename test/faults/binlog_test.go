@@ -126,7 +126,7 @@ func TestStopAtStatementsAndXA(t *testing.T) {
 // names publishes the row, and the relay goes on behind both. The exchange at the end of an online schema change does not stop it.
 //
 //covers:binlogs 20 events both
-//follows:binlog.renamed/table_renamed repair, position set
+//follows:binlog.stop position set
 func TestRenamedTableInBinlog(t *testing.T) {
 	t.Parallel()
 	for _, flavor := range binlogs() {
