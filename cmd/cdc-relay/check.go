@@ -118,7 +118,7 @@ func (c *check) checkConfig(context.Context) []finding.Finding {
 func (c *check) checkDatabase(ctx context.Context) []finding.Finding {
 	found, tables := c.db.check(ctx, resumer(c.config, c.store))
 	if tables != nil {
-		found = append(found, c.checkRows(ctx)...)
+		found = append(append(found, c.checkRows(ctx)...), c.recordFindings(ctx)...)
 	}
 	return append(found, c.checkTables(tables)...)
 }

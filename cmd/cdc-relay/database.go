@@ -47,6 +47,11 @@ type database interface {
 	reader(ctx context.Context, dsn connString, t *outboxTable) (tableReader, error)
 	// rows returns the tables whose old rows retention.delete removes.
 	rows(dsn connString, load cdc.Loader) retention.RowTables
+	// letterRecords returns which relays have dead letters of the tables, and ownLetters what this relay's records are.
+	letterRecords(ctx context.Context, dsn connString) ([]outbox.LetterRecord, error)
+	ownLetters() []outbox.LetterRecord
+	// forgetLetters is the statement that removes the records of a relay that is gone.
+	forgetLetters(r outbox.LetterRecord) string
 }
 
 // tableReader reads the rows of a table and of what retention has taken out of it.

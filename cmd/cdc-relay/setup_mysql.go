@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -98,6 +99,9 @@ func (s *mysqlSetup) steps(v serverState, tables []outbox.TableOptions, maintain
 	for _, t := range purgedTables(s.config, s.list) {
 		o.Delete = append(o.Delete, t.name)
 	}
+	if s.needsRecords() && maintain {
+		o.Records, o.Letters = s.databases(), s.ownLetters()
+	}
 	steps, err := outbox.MySQLSetup(o)
 	if err != nil {
 		return nil, &usageError{err}
@@ -149,14 +153,21 @@ func (s *mysqlSetup) run(ctx context.Context, owner connString) error {
 	return s.finish(ctx, s.config)
 }
 
-// mayMaintain reports whether the relay's user may maintain the partitions, if it is to.
+// mayMaintain reports whether the relay's user may maintain the partitions, if it is to, and whether dead letters are recorded.
 func (s *mysqlSetup) mayMaintain(ctx context.Context, db *binlog.Database) (bool, error) {
 	for _, routine := range s.binlog.Routines {
 		if may, err := db.MayMaintain(ctx, routine); err != nil || !may {
 			return false, err
 		}
 	}
-	return true, nil
+	if !s.needsRecords() {
+		return true, nil
+	}
+	records, err := s.readLetterRecords(ctx, db)
+	if err != nil || len(records) == 0 && s.config.DeadLetter.On() {
+		return false, nil //nolint:nilerr // setup makes them
+	}
+	return !slices.ContainsFunc(s.ownLetters(), func(r outbox.LetterRecord) bool { return !slices.Contains(records, r) }), nil
 }
 
 // makeTables creates the tables and procedures as their owner, and grants the relay's user its rights if the owner may.
@@ -214,6 +225,15 @@ func (s *mysqlSetup) asOwner(ctx context.Context, user string, dsn connString, b
 				return err
 			}
 		}
+		if s.needsRecords() {
+			statements := outbox.MySQLRecordLetters([]string{t.name.Schema}, s.ownLetters())
+			if err := owner.Exec(ctx, "record the dead letters of "+name, texts(statements)...); err != nil {
+				return err
+			}
+			if user != owner.Server.Role {
+				grantRecords(ctx, owner, user, t.name)
+			}
+		}
 		if user != owner.Server.Role && (maintain || before.Tables[name] == nil) {
 			grant(ctx, owner, user, t.name, maintain)
 		}
@@ -229,6 +249,17 @@ func grant(ctx context.Context, owner *binlog.Database, user string, table outbo
 		o.Maintain = o.Read
 	}
 	steps, err := outbox.MySQLSetup(o)
+	if err != nil || len(steps) == 0 {
+		return
+	}
+	for _, statement := range steps[len(steps)-1].Statements {
+		_ = owner.Exec(ctx, "grant rights on "+table.String(), statement.SQL)
+	}
+}
+
+// grantRecords lets the relay's user read which relays have dead letters of a table, as grant does.
+func grantRecords(ctx context.Context, owner *binlog.Database, user string, table outbox.Name) {
+	steps, err := outbox.MySQLSetup(outbox.MySQLSetupOptions{User: user, Read: []outbox.Name{table}, Records: []string{table.Schema}})
 	if err != nil || len(steps) == 0 {
 		return
 	}
@@ -266,7 +297,7 @@ func (s *mysqlSetup) ready(ctx context.Context, db *binlog.Database) error {
 		return err
 	}
 	if !may {
-		lacks = append(lacks, v.user+" must be granted the right to maintain the partitions")
+		lacks = append(lacks, v.user+" must be granted the right to maintain the partitions, and to read which relays have dead letters")
 	}
 	if len(lacks) == 0 {
 		return nil

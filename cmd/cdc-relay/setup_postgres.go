@@ -69,6 +69,7 @@ func (s *postgresSetup) steps(version int, role string, missing func(outboxTable
 	for _, t := range purgedTables(s.config, s.list) {
 		o.Delete = append(o.Delete, t.name)
 	}
+	o.Letters = s.ownLetters()
 	steps, err := outbox.PostgresSetup(o)
 	if err != nil {
 		return nil, &usageError{err}
@@ -169,7 +170,8 @@ func (s *postgresSetup) makeObjects(ctx context.Context, db *wal.Database, owner
 	return after.Problem
 }
 
-// mayMaintain reports whether the relay's role may maintain the partitions and delete old rows, if it is to.
+// mayMaintain reports whether the relay's role may maintain the partitions and delete old rows, if it is to, and whether its dead
+// letters are recorded.
 func (s *postgresSetup) mayMaintain(ctx context.Context, db *wal.Database) (bool, error) {
 	for table, routine := range s.wal.Routines {
 		if may, err := db.MayMaintain(ctx, table, routine); err != nil || !may {
@@ -181,7 +183,11 @@ func (s *postgresSetup) mayMaintain(ctx context.Context, db *wal.Database) (bool
 			return false, err
 		}
 	}
-	return true, nil
+	dsn, err := s.connString("")
+	if err != nil {
+		return false, err
+	}
+	return unrecorded(ctx, s.postgres, dsn) == nil, nil
 }
 
 // feasible returns an error for what setup cannot fix.

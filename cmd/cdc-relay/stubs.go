@@ -9,7 +9,6 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/deadletter"
-	"github.com/cdc-relay/cdc-relay/internal/dlq"
 	"github.com/cdc-relay/cdc-relay/internal/retention"
 	"github.com/cdc-relay/cdc-relay/internal/scan"
 )
@@ -43,34 +42,17 @@ func stubRow(ctx context.Context, db database, l *deadletter.Letter) (*cdc.Batch
 	return row, err
 }
 
-// onlyInTable returns an error that names the dead letters whose payload is only in the outbox table, so that their rows are
-// kept; nil if there are none.
-func onlyInTable(ctx context.Context, c *config.Config) error {
-	if !c.DeadLetter.On() {
-		return nil
-	}
-	letters, _, err := letterDesk(c).List(ctx, dlq.Filter{})
-	if err != nil {
-		return err
-	}
-	stubs := slices.DeleteFunc(letters, func(l dlq.Listed) bool { return !l.Stub })
-	if len(stubs) == 0 {
-		return nil
-	}
-	return cdc.Fixable("see `cdc-relay dlq list`, and publish them again (`cdc-relay dlq retry`) or drop them",
-		"the payload of %s is only in the outbox table, that of %s among them", plural(len(stubs), "dead letter"), stubs[0].Letter)
-}
-
 // relayedTables are the tables with daily partitions. What was taken out of them stays while dead letters need its rows.
 func relayedTables(c *config.Config, db database, dsn connString, owner bool, load cdc.Loader) (retention.Tables, error) {
 	open, err := db.partitions(dsn, owner, load)
 	if err != nil {
 		return nil, err
 	}
+	needed := func(ctx context.Context) error { return onlyInTable(ctx, c, db, dsn) }
 	return func(ctx context.Context) ([]retention.Table, func(), error) {
 		tables, closeAll, err := open(ctx)
 		for i := range tables {
-			tables[i] = keptParts{tables[i], c}
+			tables[i] = keptParts{tables[i], needed}
 		}
 		return tables, closeAll, err
 	}, nil
@@ -79,7 +61,7 @@ func relayedTables(c *config.Config, db database, dsn connString, owner bool, lo
 type keptParts struct {
 	retention.Table
 
-	config *config.Config
+	needed func(context.Context) error
 }
 
 // List looks at the letters last: a row that is relayed by then has its letter.
@@ -88,7 +70,7 @@ func (k keptParts) List(ctx context.Context) ([]cdc.Partition, time.Time, error)
 	if !slices.ContainsFunc(parts, func(p cdc.Partition) bool { return p.Relayed }) {
 		return parts, now, err
 	}
-	if stubs := onlyInTable(ctx, k.config); stubs != nil {
+	if stubs := k.needed(ctx); stubs != nil {
 		for i := range parts {
 			if parts[i].Relayed {
 				parts[i].Relayed, parts[i].Kept = false, stubs
@@ -101,10 +83,11 @@ func (k keptParts) List(ctx context.Context) ([]cdc.Partition, time.Time, error)
 // relayedRows are the tables whose old rows are deleted, but not while dead letters may need them.
 func relayedRows(c *config.Config, db database, dsn connString, load cdc.Loader) retention.RowTables {
 	open := db.rows(dsn, load)
+	needed := func(ctx context.Context) error { return onlyInTable(ctx, c, db, dsn) }
 	return func(ctx context.Context) ([]retention.Rows, func(), error) {
 		tables, closeAll, err := open(ctx)
 		for i := range tables {
-			tables[i] = keptRows{tables[i], c}
+			tables[i] = keptRows{tables[i], needed}
 		}
 		return tables, closeAll, err
 	}
@@ -113,14 +96,14 @@ func relayedRows(c *config.Config, db database, dsn connString, load cdc.Loader)
 type keptRows struct {
 	retention.Rows
 
-	config *config.Config
+	needed func(context.Context) error
 }
 
 // Passed looks at the letters last, as keptParts does.
 func (k keptRows) Passed(ctx context.Context, behind cdc.Position) (bool, error) {
 	passed, err := k.Rows.Passed(ctx, behind)
 	if passed && err == nil {
-		err = onlyInTable(ctx, k.config)
+		err = k.needed(ctx)
 	}
 	return passed, err
 }

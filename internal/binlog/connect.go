@@ -229,6 +229,12 @@ func number(err error) (code uint16, said string) {
 	return 0, ""
 }
 
+// NoSuchTable reports whether err says that a table does not exist. Where a user has no right on it, the server does not tell.
+func NoSuchTable(err error) bool {
+	code, _ := number(err)
+	return code == erNoSuchTable
+}
+
 // connectError turns what a driver says into what a person must do. Everything is retryable except what only
 // a person can fix.
 func connectError(err error, cfg *mysql.Config) error {

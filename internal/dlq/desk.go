@@ -58,18 +58,9 @@ func (f *Filter) takes(l *Listed) bool {
 
 // List returns the letters that the filter takes, in their order, and the offset behind what it has read.
 func (d *Desk) List(ctx context.Context, f Filter) ([]Listed, int64, error) {
-	client, err := kafka.NewClient(d.Kafka)
+	records, end, err := d.read(ctx)
 	if err != nil {
 		return nil, 0, err
-	}
-	defer client.Close()
-	records, end := deadletter.NewRecords(), int64(0)
-	err = client.Read(ctx, d.Index, 0, kafka.Oldest, kafka.Committed, func(r *kafka.Record) error {
-		end = r.Offset + 1
-		return records.Add(string(r.Key), r.Value)
-	})
-	if err != nil {
-		return nil, 0, fmt.Errorf("read the index of dead letters: %w", err)
 	}
 	var list []Listed
 	for id, e := range records.Entries {
@@ -79,6 +70,39 @@ func (d *Desk) List(ctx context.Context, f Filter) ([]Listed, int64, error) {
 	}
 	slices.SortFunc(list, func(a, b Listed) int { return a.Order.Compare(b.Order) })
 	return list, end, nil
+}
+
+// Stubs returns the letters whose payload is only in their row, and whose letters these are; nil: no relay has used the topic.
+func (d *Desk) Stubs(ctx context.Context) (stubs []Listed, of *deadletter.SourceRecord, err error) {
+	records, _, err := d.read(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	for id, e := range records.Entries {
+		if e.Done == "" && e.Stub {
+			stubs = append(stubs, Listed{id, e})
+		}
+	}
+	slices.SortFunc(stubs, func(a, b Listed) int { return a.Order.Compare(b.Order) })
+	return stubs, records.Source, nil
+}
+
+// read reads the index, and the offset behind what it has read.
+func (d *Desk) read(ctx context.Context) (records *deadletter.Records, end int64, err error) {
+	client, err := kafka.NewClient(d.Kafka)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer client.Close()
+	records = deadletter.NewRecords()
+	err = client.Read(ctx, d.Index, 0, kafka.Oldest, kafka.Committed, func(r *kafka.Record) error {
+		end = r.Offset + 1
+		return records.Add(string(r.Key), r.Value)
+	})
+	if err != nil {
+		return nil, 0, fmt.Errorf("read the index of dead letters: %w", err)
+	}
+	return records, end, nil
 }
 
 // errFound ends a scan.

@@ -142,10 +142,13 @@ func (r *reader) offsetAt(at int64) (int64, error) {
 
 var errNoPartition = errors.New("the broker's response leaves the partition out")
 
+// ReasonTopicDenied is the reason when the principal may not read a topic.
+const ReasonTopicDenied = "topic_denied"
+
 func readError(topic string, code sarama.KError) error {
 	cause := fmt.Errorf("read topic %q: %w", topic, code)
 	if code == sarama.ErrTopicAuthorizationFailed {
-		return cdc.Stop(cdc.ClassConfig, "topic_denied", cause, "grant the relay's principal DESCRIBE, READ and WRITE on it")
+		return cdc.Stop(cdc.ClassConfig, ReasonTopicDenied, cause, "grant the relay's principal DESCRIBE, READ and WRITE on it")
 	}
 	return cause
 }

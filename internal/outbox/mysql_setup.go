@@ -31,6 +31,9 @@ type MySQLSetupOptions struct {
 	Settings []Setting
 	// Delete lists the tables whose old rows the relay deletes.
 	Delete []Name
+	// Records lists the databases that get a table of the relays with dead letters, and Letters what is written there.
+	Records []string
+	Letters []LetterRecord
 }
 
 // MySQLSetup returns the steps that prepare a MySQL or MariaDB server for the relay: settings, rights and tables. They can
@@ -51,6 +54,7 @@ func MySQLSetup(o MySQLSetupOptions) (Steps, error) {
 	for _, t := range o.Maintain {
 		owner.Statements = append(owner.Statements, MySQLMaintenance(o.Flavor, t, MySQLRoutine(t))...)
 	}
+	owner.Statements = append(owner.Statements, MySQLRecordLetters(o.Records, o.Letters)...)
 	var grants []Statement
 	if o.User != "" {
 		account, err := mysqlAccount(o.User)
@@ -61,6 +65,9 @@ func MySQLSetup(o MySQLSetupOptions) (Steps, error) {
 		grants = mysqlTableGrants(o.Read, account)
 		for _, t := range o.Maintain {
 			grants = append(grants, Statement{SQL: "GRANT EXECUTE ON PROCEDURE " + MySQLRoutine(t).MySQL() + " TO " + account})
+		}
+		for _, database := range o.Records {
+			grants = append(grants, Statement{SQL: "GRANT SELECT ON " + MySQLLetterTable(database).MySQL() + " TO " + account})
 		}
 	}
 	for _, t := range o.Delete {
@@ -201,7 +208,7 @@ func MySQLTeardown(drop, maintained []Name) Steps {
 	owner := Step{Runner: RunnerMySQLOwner}
 	for _, t := range drop {
 		owner.Statements = append(owner.Statements, Statement{SQL: "DROP TABLE IF EXISTS " + t.MySQL()})
-		owner.Statements = append(owner.Statements, dropMySQLTakenOut(t)...)
+		owner.Statements = append(append(owner.Statements, dropMySQLTakenOut(t)...), forgetMySQLLetters(t)...)
 	}
 	for _, t := range maintained {
 		owner.Statements = append(owner.Statements, Statement{SQL: "DROP PROCEDURE IF EXISTS " + MySQLRoutine(t).MySQL()})

@@ -58,6 +58,8 @@ type SetupOptions struct {
 	Maintain []Name
 	// Delete lists the tables whose old rows the relay deletes.
 	Delete []Name
+	// Letters says where the relay keeps dead letters of the tables.
+	Letters []LetterRecord
 }
 
 func (o *SetupOptions) check() error {
@@ -103,6 +105,7 @@ func PostgresSetup(o SetupOptions) (Steps, error) {
 			owner.Statements = append(owner.Statements, postgresMaintenance(t)...)
 		}
 	}
+	owner.Statements = append(owner.Statements, PostgresRecordLetters(o.Letters)...)
 	owner.Statements = append(owner.Statements, postgresPublication(o.Publication, o.Publish))
 	relay := Step{RunnerRelay, []Statement{PostgresSlot(o.Slot, o.Failover)}}
 	if o.Role == "" {
@@ -130,6 +133,9 @@ func grants(o *SetupOptions) []Statement {
 	}
 	for _, t := range o.Delete {
 		statements = append(statements, Statement{SQL: "GRANT DELETE ON TABLE " + t.SQL() + " TO " + Quote(o.Role)})
+	}
+	if len(o.Letters) > 0 {
+		statements = append(statements, Statement{SQL: "GRANT USAGE ON SCHEMA " + partitionSchema + " TO " + Quote(o.Role)})
 	}
 	for _, t := range o.Maintain {
 		statements = append(statements, grantMaintenance(t, o.Role)...)
@@ -188,7 +194,7 @@ func PostgresTeardown(o TeardownOptions) Steps {
 	owner := Step{RunnerOwner, []Statement{{SQL: "DROP PUBLICATION IF EXISTS " + Quote(o.Publication)}}}
 	for _, t := range o.Drop {
 		owner.Statements = append(owner.Statements, Statement{SQL: "DROP TABLE IF EXISTS " + t.SQL()}, dropTakenOut(t))
-		owner.Statements = append(owner.Statements, dropMaintenance(t)...)
+		owner.Statements = append(append(owner.Statements, dropMaintenance(t)...), forgetLetters(t))
 	}
 	if len(o.Drop) > 0 {
 		owner.Statements = append(owner.Statements, dropPartitionSchema())

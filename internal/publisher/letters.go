@@ -26,6 +26,9 @@ type LetterOptions struct {
 	Partitions   int
 	// Stored is called when a letter can be resolved. It must not block.
 	Stored func()
+	// MayStub returns an error if the row of a letter might be removed while the letter needs it: then no letter may be without its
+	// payload. nil: it may. It is rarely called, and the publisher waits for it.
+	MayStub func() error
 }
 
 // letters is what the loop knows of them.
@@ -130,6 +133,12 @@ func (l *loop) bury(pending *pendingBatch, what *letter) {
 	id := deadletter.ID([]byte(d.ID), d.Place)
 	d.Partition = letterPartition(d.RecordKey, id, opts.Partitions)
 	record := l.letterRecord(d, id)
+	if d.Stub && opts.MayStub != nil {
+		if err := opts.MayStub(); err != nil {
+			l.stopAt(pending.seq, nil, err)
+			return
+		}
+	}
 	entry := own{cdc.Message{Topic: opts.Index, Key: deadletter.EntryKey(id), Value: d.Encode()}, 0}
 	x.Add(id, &d.Entry)
 	steps := []func(*loop, *task){write(entry), write(record)}

@@ -351,7 +351,7 @@ func repairMutants() []mutant {
 			caughtBy{faults, "^TestRepairKilled$", postgres},
 		},
 		{
-			"drop rows that a dead letter needs", "cmd/cdc-relay/stubs.go",
+			"drop rows that a dead letter needs", "cmd/cdc-relay/letter_records.go",
 			[]edit{{"	if len(stubs) == 0 {", "	if len(stubs) >= 0 {"}},
 			caughtBy{faults, "^TestDeadLetterWithoutItsPayload$", postgres},
 		},

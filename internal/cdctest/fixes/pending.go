@@ -32,7 +32,6 @@ cmd.lettersFull dlq drop
 cmd.lettersFull dlq retry
 cmd.nothing partitions
 cmd.nothing#2 partitions
-cmd.onlyInTable dlq retry
 cmd.printSQL setup
 cmd.printTeardown teardown
 cmd.publish replay
@@ -81,6 +80,8 @@ wal.Preview/behind_slot repair
 wal.Verify drop
 wal.Verify retention
 wal.Verify#2 setup
+cmd.readLetterRecords setup
+cmd.stubsOf dlq retry
 wal.callError#2 partitions run
 wal.checkHistory/history_lost position reset
 wal.checkHistory/timeline_fork position reset
