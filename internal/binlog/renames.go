@@ -6,9 +6,10 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/go-mysql-org/go-mysql/replication"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
 // renaming is a table that a statement gives another name.
@@ -89,14 +90,16 @@ func (ss *session) renamed(q *replication.QueryEvent) error {
 				ss.src.log.Warn("an online schema change has replaced the table: its copies of rows are not published again", slog.String("table", ours))
 				return nil
 			case ours != "":
-				return content("table_renamed", fmt.Sprintf("rename it back, publish what was written meanwhile with `cdc-relay repair --since %s`", time.UnixMicro(ss.tx.micros).UTC().Format(time.RFC3339)),
+				return content("table_renamed", "rename it back",
 					"table %s is renamed to %s: what is written to it under another name is in the binlog as that of another table, and not published", ours, r.to)
 			}
 		}
 		for _, r := range list {
 			if ours := configured(ss.src.opts.Tables, ss.src.caseless, r.to.String()); ours != "" {
-				return content("table_renamed", "publish those of its rows that consumers miss, such as with `cdc-relay repair --since TIME`",
-					"table %s is renamed to %s: what was written to it before is in the binlog as that of another table, and not published", r.from, ours)
+				_, behind := ss.location()
+				return cdc.Stop(cdc.ClassRuntime, "table_renamed", fmt.Errorf(
+					"table %s is renamed to %s: what was written to it before is in the binlog as that of another table, and not published", r.from, ours),
+					"publish what consumers miss of it with `cdc-relay repair --since TIME`, and move the position past it with `cdc-relay position set "+behind+"`")
 			}
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/go-mysql-org/go-mysql/replication"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
 // A statement that gives the outbox another name, or its name to another table, stops the relay, unless it is the last one of an online
@@ -27,7 +29,8 @@ func TestRenames(t *testing.T) {
 		"ALTER TABLE x COMMENT 'RENAME TO outbox'": "", "ALTER TABLE outbox ADD COLUMN `rename` INT": "", "CREATE TABLE outbox (n INT)": "", "DROP TABLE outbox": "", "RENAME TABLE": "",
 		"ALTER TABLE": "", "RENAME TABLE outbox": "", "RENAME USER a TO b": "",
 	} {
-		ss := &session{src: &Source{opts: Options{Tables: []string{"app.outbox"}}, log: slog.New(slog.DiscardHandler)}}
+		received, _ := parseSet(cdc.MySQL, "")
+		ss := &session{src: &Source{received: received, opts: Options{Tables: []string{"app.outbox"}}, log: slog.New(slog.DiscardHandler)}}
 		q := &replication.QueryEvent{Query: []byte(text), Schema: []byte("app")}
 		if text[len(text)-1] == '"' {
 			q.StatusVars = ansi

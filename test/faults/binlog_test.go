@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -122,11 +121,12 @@ func TestStopAtStatementsAndXA(t *testing.T) {
 	}
 }
 
-// The outbox has another name for a while, under which a row is written. The relay stops at each renaming; the repair that the first one
-// names publishes the row, and the relay goes on behind both. The exchange at the end of an online schema change does not stop it.
+// The outbox has another name for a while, under which a row is written. The relay stops at each renaming; the repairs that it names
+// publish the row, and the relay goes on behind both. The exchange at the end of an online schema change does not stop it.
 //
 //covers:binlogs 20 events both
-//follows:binlog.stop position set
+//follows:binlog.stop repair, position set
+//follows:binlog.renamed/table_renamed repair, position set
 func TestRenamedTableInBinlog(t *testing.T) {
 	t.Parallel()
 	for _, flavor := range binlogs() {
@@ -136,6 +136,7 @@ func TestRenamedTableInBinlog(t *testing.T) {
 				db := newMySQL(t, flavor)
 				r := newRig(t, db, cdctest.InRedis, func(o *cdctest.RigOptions) { o.Delivery = d })
 				exec := func(sql string) { r.Must(db.Exec(r.Within(time.Minute), sql)) }
+				began := time.Now().UTC().Format(time.RFC3339)
 				r.Start()
 				exec("CREATE TABLE _outbox_gho LIKE outbox")
 				r.AwaitSaved(r.Append("before", 10))
@@ -149,18 +150,12 @@ func TestRenamedTableInBinlog(t *testing.T) {
 				r.Append("after", 10)
 				exit := r.AwaitExit(time.Minute, 1)
 				says(t, exit, "outbox is renamed to", "rename it back")
-				fixed(t, r, exit)
-				for range 2 { // the second time it has its name again
-					move, err := cdctest.PrintedCommand(r.Within(time.Minute), lastWords(exit.Log), "position set")
-					r.Must(err)
-					_, err = r.Relay.Command(r.Within(time.Minute), append(move, "--yes")...) // as it asks
-					r.Must(err)
-					r.Must(r.Relay.Start(t.Context()))
-					if strings.Contains(lastWords(exit.Log), "to "+db.Name()+".outbox") {
-						break
-					}
-					exit = r.AwaitExit(time.Minute, 1)
-				}
+				follow(t, r, lastWords(exit.Log), "repair")
+				follow(t, r, lastWords(exit.Log), "position set")
+				said := refuses(t, r, 1) // it has its name again
+				follow(t, r, said, "repair", "TIME", began)
+				follow(t, r, said, "position set")
+				r.Start()
 				r.AwaitEvents(r.Append("later", 10))
 				r.Verify()
 			})

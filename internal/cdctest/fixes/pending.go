@@ -13,7 +13,6 @@ func pending() []exemption {
 }
 
 const toDo = `binlog.changeError#2 partitions run
-binlog.renamed/table_renamed#2 repair
 checkpoint.Check checkpoint
 checkpoint.before/bad_position position reset
 checkpoint.before/bad_position position set
