@@ -19,6 +19,9 @@ var (
 	ErrRewind = errors.New("start again from the position in Kafka")
 )
 
+// UnusableCheckpoint is the reason of a [StopError] for a checkpoint that cannot be decoded.
+const UnusableCheckpoint = "checkpoint_unusable"
+
 // Class is the class of an error that a retry cannot fix. It is the exit code of commands.
 type Class uint8
 

@@ -21,6 +21,9 @@
 //     its generation is equal and its sequence is smaller, or
 //     it is the same save, repeated because its answer was lost.
 //
+// What cannot be decoded is replaced only by a copy of the position in Kafka (exactly_once), and the checkpoint of another source
+// only by a claim that continues from it, as when source.mysql.id is set for the first time.
+//
 // Otherwise it is refused and nothing changes: another source's checkpoint is never overwritten
 // (a [cdc.StopError] of [cdc.ClassPosition]), and an older run, or a late save of this run, never
 // undoes a newer one ([cdc.ErrFenced]). A store that was rolled back holds an older checkpoint and is

@@ -118,11 +118,14 @@ func (f *File) store(ctx context.Context, c cdc.Checkpoint, replaces *cdc.Checkp
 		return err
 	}
 	stored, found, err := f.read()
+	if stop, ok := errors.AsType[*cdc.StopError](err); ok && stop.Reason == cdc.UnusableCheckpoint && mayReplace(c, stored, err, replaces) {
+		found, err = false, nil
+	}
 	if err != nil {
 		return err
 	}
 	if found && !repeated(value, stored) {
-		if err := f.location.refuse(c, stored); err != nil {
+		if err := f.location.refuse(c, stored); err != nil && !mayReplace(c, stored, nil, replaces) {
 			return err
 		}
 		if replaces != nil && (stored.Generation != replaces.Generation || stored.Sequence != replaces.Sequence) {

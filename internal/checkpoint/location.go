@@ -32,6 +32,17 @@ type location struct {
 	setting string
 }
 
+// mayReplace reports whether next may replace what is stored although refuse, or decode, returns an error. Content that cannot be
+// decoded is replaced by a copy of the position in Kafka, which loses nothing. Another source's checkpoint is replaced by a claim
+// that continues from it.
+func mayReplace(next cdc.Checkpoint, stored content, unusable error, claimed *cdc.Checkpoint) bool {
+	if unusable != nil {
+		return next.ExactlyOnce && !errors.Is(unusable, errNewer)
+	}
+	return claimed != nil && !stored.reset && stored.Source.Same(claimed.Source) && !stored.Source.Same(next.Source) &&
+		stored.Generation == claimed.Generation && stored.Sequence == claimed.Sequence && supersedes(next, stored.Checkpoint)
+}
+
 // refuse returns the error if next must not replace stored, otherwise nil.
 func (l location) refuse(next cdc.Checkpoint, stored content) error {
 	switch {
@@ -61,11 +72,13 @@ func (l location) changed() error {
 
 // unusable returns the error for stored content that is not a usable checkpoint.
 func (l location) unusable(err error) error {
-	fix := fmt.Sprintf("restore a good copy, set %s to another location, or run `cdc-relay position reset` to continue from the slot, or on MySQL and MariaDB to choose a new start", l.setting)
+	reason := cdc.UnusableCheckpoint
+	fix := fmt.Sprintf("restore a good copy, set %s to another location, or drop it with `cdc-relay position reset`, to continue from the slot; "+
+		"on MySQL and MariaDB then publish what consumers may lack, and store a position, with `cdc-relay repair --since TIME`", l.setting)
 	if errors.Is(err, errNewer) {
-		fix = "run the cdc-relay that wrote it, or a newer one"
+		reason, fix = "checkpoint_newer", "run the cdc-relay that wrote it, or a newer one"
 	}
-	return cdc.Stop(cdc.ClassPosition, "checkpoint_unusable", &failure{
+	return cdc.Stop(cdc.ClassPosition, reason, &failure{
 		text: fmt.Sprintf("%s holds no checkpoint that can be used (%v)", l.name, err),
 		err:  err,
 	}, fix)

@@ -71,7 +71,7 @@ func (r *Redis) Load(ctx context.Context) (c cdc.Checkpoint, found bool, err err
 	case err == redis.Nil: //nolint:errorlint // sentinels that do not know the master wrap it, and that does not mean an empty key
 		return cdc.Checkpoint{}, false, nil
 	case says(err, "WRONGTYPE"):
-		return cdc.Checkpoint{}, false, r.location.unusable(err)
+		return cdc.Checkpoint{}, false, r.otherType(err)
 	case err != nil:
 		return cdc.Checkpoint{}, false, r.explain(ctx, "load checkpoint", err)
 	}
@@ -84,29 +84,59 @@ func (r *Redis) Load(ctx context.Context) (c cdc.Checkpoint, found bool, err err
 
 // Save stores c unless it is refused (see the package comment). It blocks for at most three seconds.
 // After an error that is not a refusal c may be stored nevertheless: save it again, or the next one.
-func (r *Redis) Save(ctx context.Context, c cdc.Checkpoint) error { return r.store(ctx, c) }
+func (r *Redis) Save(ctx context.Context, c cdc.Checkpoint) error { return r.store(ctx, c, nil) }
 
 // Claim is Save if loaded is still stored, or nothing is.
 func (r *Redis) Claim(ctx context.Context, next, loaded cdc.Checkpoint) error {
-	return r.store(ctx, next, fmt.Sprintf("%d %d", loaded.Generation, loaded.Sequence))
+	return r.store(ctx, next, &loaded)
 }
 
-func (r *Redis) store(ctx context.Context, c cdc.Checkpoint, replaces ...any) error {
+// store is Save, or a claim that replaces a checkpoint.
+func (r *Redis) store(ctx context.Context, c cdc.Checkpoint, replaces *cdc.Checkpoint) error {
 	value, err := encode(c)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	answer, err := r.save.Run(ctx, r.client.Load(), []string{r.key}, append([]any{value}, replaces...)...).Slice()
+	numbers := ""
+	if replaces != nil {
+		numbers = fmt.Sprintf("%d %d", replaces.Generation, replaces.Sequence)
+	}
+	run := func(args ...any) ([]any, error) {
+		return r.save.Run(ctx, r.client.Load(), []string{r.key}, append([]any{value, numbers}, args...)...).Slice()
+	}
+	answer, err := run()
+	if refused, ok := refusal(answer); ok && err == nil {
+		if stored, unusable := decode([]byte(refused)); mayReplace(c, stored, unusable, replaces) {
+			answer, err = run(refused)
+		}
+	}
 	switch {
 	case says(err, "WRONGTYPE"):
-		return r.location.unusable(err)
+		return r.otherType(err)
 	case err != nil:
 		return r.explain(ctx, "save checkpoint", err)
 	default:
-		return r.answered(c, answer, len(replaces) > 0)
+		return r.answered(c, answer, replaces != nil)
 	}
+}
+
+// refusal returns what is stored, if the script's answer is that.
+func refusal(answer []any) (stored string, ok bool) {
+	if len(answer) != 2 || answer[0] != int64(0) {
+		return "", false
+	}
+	stored, ok = answer[1].(string)
+	return stored, ok
+}
+
+// otherType returns the error for a key that is not a string: it is not ours.
+func (r *Redis) otherType(err error) error {
+	return cdc.Stop(cdc.ClassPosition, "checkpoint_type", &failure{
+		text: fmt.Sprintf("%s holds no checkpoint that can be used (%v)", r.location.name, err),
+		err:  err,
+	}, "set checkpoint.redis.key to a key that nothing else uses")
 }
 
 // answered reads the script's answer. Anything else than what the script says, as a proxy may make of it, stored
@@ -116,10 +146,8 @@ func (r *Redis) answered(c cdc.Checkpoint, answer []any, claim bool) error {
 		r.saved.Store(true)
 		return nil
 	}
-	if len(answer) == 2 && answer[0] == int64(0) {
-		if value, ok := answer[1].(string); ok {
-			return r.refused(c, value, claim)
-		}
+	if value, ok := refusal(answer); ok {
+		return r.refused(c, value, claim)
 	}
 	return fmt.Errorf("save checkpoint: unexpected answer of the script in %s", r.server)
 }

@@ -3,7 +3,8 @@
 --
 -- KEYS[1] the key
 -- ARGV[1] the checkpoint in its stored form
--- ARGV[2] for a claim: the generation and the sequence of the checkpoint that it replaces, with a space between
+-- ARGV[2] for a claim: the generation and the sequence of the checkpoint that it replaces, with a space between; else ''
+-- ARGV[3] a value that may be replaced whatever it is, once this script has refused to; see mayReplace
 --
 -- Answers {1} when it was stored, {0, stored} when it was refused.
 
@@ -44,12 +45,12 @@ local function may_replace(next, old)
 end
 
 local stored = redis.call('GET', KEYS[1])
-if stored and stored ~= ARGV[1] then
+if stored and stored ~= ARGV[1] and stored ~= ARGV[3] then
   local readable, old = pcall(cjson.decode, stored)
   if not readable or not may_replace(cjson.decode(ARGV[1]), old) then
     return {0, stored}
   end
-  if ARGV[2] and ARGV[2] ~= old.generation .. ' ' .. old.sequence then
+  if ARGV[2] ~= '' and ARGV[2] ~= old.generation .. ' ' .. old.sequence then
     return {0, stored}
   end
 end

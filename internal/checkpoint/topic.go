@@ -18,6 +18,9 @@ const (
 // committed is the end of what is committed, as an offset.
 const committed = -1
 
+// BadPosition is the reason of the error for a record that is not a position.
+const BadPosition = "bad_position"
+
 // Topic keeps the checkpoint in Kafka, as the last record of each transaction.
 type Topic struct{ log Log }
 
@@ -57,11 +60,12 @@ func (t *Topic) before(ctx context.Context, end int64) (_ cdc.Checkpoint, found 
 	}
 	c, err := decode(value)
 	if err != nil {
+		reason := BadPosition
 		fix := "drop it with `cdc-relay position reset`, find out what consumers have, and set the position with `cdc-relay position set`"
 		if errors.Is(err, errNewer) {
-			fix = "run the cdc-relay that wrote it, or a newer one"
+			reason, fix = "position_newer", "run the cdc-relay that wrote it, or a newer one"
 		}
-		return cdc.Checkpoint{}, false, cdc.PositionError("bad_position", fix, "last record of the position topic cannot be used: %w", err)
+		return cdc.Checkpoint{}, false, cdc.PositionError(reason, fix, "last record of the position topic cannot be used: %w", err)
 	}
 	return c.loaded()
 }

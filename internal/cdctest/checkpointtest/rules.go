@@ -164,18 +164,25 @@ func (r rules) refusesForeign() {
 	} {
 		c := at(9, 9)
 		change(&c.Source)
-		wantStop(t, name, s.Save(t.Context(), c), cdc.ClassPosition)
+		wantStop(t, name, s.Save(t.Context(), c))
 		if got := mustLoad(t, s); !equal(got, at(1, 1)) {
 			t.Errorf("%s: the refused save left %+v", name, got)
 		}
+		wantStop(t, name+", claim", s.Claim(t.Context(), c, cdc.Checkpoint{}))
+		wantStop(t, name+", claim of an older one", s.Claim(t.Context(), c, at(1, 0)))
+		if err := s.Claim(t.Context(), c, at(1, 1)); err != nil {
+			t.Errorf("%s: claim that continues from the other source's: %v", name, err)
+		}
+		r.Put(t, nil)
+		mustSave(t, s, at(1, 1))
 	}
 }
 
-func wantStop(t *testing.T, what string, err error, class cdc.Class) {
+func wantStop(t *testing.T, what string, err error) {
 	t.Helper()
 	var stop *cdc.StopError
-	if !errors.As(err, &stop) || stop.Class != class || errors.Is(err, cdc.ErrFenced) {
-		t.Errorf("%s: want a stop of class %d, got %v", what, class, err)
+	if !errors.As(err, &stop) || stop.Class != cdc.ClassPosition || errors.Is(err, cdc.ErrFenced) {
+		t.Errorf("%s: want a stop of class %d, got %v", what, cdc.ClassPosition, err)
 	}
 }
 
@@ -212,12 +219,25 @@ func (r rules) refusesUnusable() {
 		if found {
 			t.Errorf("%s: was accepted as a checkpoint", name)
 		}
-		wantStop(t, name+": load", err, cdc.ClassPosition)
-		wantStop(t, name+": save", s.Save(t.Context(), at(2, 1)), cdc.ClassPosition)
+		wantStop(t, name+": load", err)
+		wantStop(t, name+": save", s.Save(t.Context(), at(2, 1)))
 		if got := r.Get(t); !bytes.Equal(got, value) {
 			t.Errorf("%s: the refused save left %q", name, got)
 		}
+		copied := at(2, 1)
+		copied.ExactlyOnce = true
+		switch err := s.Save(t.Context(), copied); {
+		case name == "newer form":
+			wantStop(t, name+": save of a copy", err)
+		case err != nil:
+			t.Errorf("%s: save of a copy: %v", name, err)
+		default:
+			if got := mustLoad(t, s); !equal(got, copied) {
+				t.Errorf("%s: a copy was stored as %+v", name, got)
+			}
+		}
 	}
+	r.Put(t, good[:1])
 	if err := s.Reset(t.Context()); err != nil {
 		t.Fatalf("reset: %v", err)
 	}
