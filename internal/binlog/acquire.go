@@ -107,6 +107,10 @@ func (s *Source) resolveStart(ctx context.Context, db *sql.DB, cfg *mysql.Config
 		return cdc.Source{}, nil, err
 	}
 	if s.received == nil {
+		s.adopting = nil
+		if found && !c.Source.Same(sv.source) {
+			s.adopting = foreignCheckpoint(c.Source, sv.source)
+		}
 		if s.part, err = s.partBefore(c); err != nil {
 			return cdc.Source{}, nil, err
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -144,24 +145,33 @@ func (ss *session) dated(e event) {
 // lookBackTimeout is how long the server may take to find a transaction that is in its binlog; the stream takes as long again.
 const lookBackTimeout = 5 * time.Second
 
-// recognise returns an error if the server has another transaction under the stamp's GTID.
+// recognise returns an error if the server has another transaction under the stamp's GTID, or if it must have it and has not.
 func (s *Source) recognise(ctx context.Context, db *sql.DB, cfg *mysql.Config, from gtidSet) error {
+	var unknown error
+	if s.flavor == cdc.MariaDB {
+		unknown = s.adopting
+	}
 	if s.stamp.at <= 0 {
-		return nil
+		return unknown
 	}
 	at := before(from, s.stamp.tx)
 	if at == nil {
-		return nil
+		return unknown
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookBackTimeout)
 	defer cancel()
 	found, err := s.lookBack(ctx, db, cfg, at)
-	if err != nil {
+	switch {
+	case err != nil && unknown != nil: // it may pass
+		return fmt.Errorf("find out whether the checkpoint is of this server: %w", err)
+	case err != nil:
 		s.log.Debug("last transaction not compared", "transaction", s.stamp.tx.text(s.flavor), "error", err)
 		return nil
-	}
-	if found <= 0 || found == s.stamp.at {
+	case found == s.stamp.at:
+		s.adopting = nil
 		return nil
+	case found <= 0:
+		return unknown
 	}
 	return otherHistory(s.stamp.tx.text(s.flavor), s.stamp.at, found)
 }

@@ -83,12 +83,15 @@ func (r *Repair) judge(ctx context.Context, db *sql.DB, cfg *mysql.Config, sv *s
 	at, err := resolve(*sv, storedCheckpoint{g.Stored, g.Found}, nil, "")
 	stop, foreign := errors.AsType[*cdc.StopError](err)
 	switch {
-	case foreign && g.Found && !g.Stored.Source.Same(sv.source):
+	case foreign && stop.Reason == "foreign_checkpoint":
 		return repair.Foreign(stop, g.Stored.SavedAt)
 	case err == nil && at.behind:
 		err = historyLost(*sv, at.from)
 	case err == nil:
 		r.src.stamp = parseStamp(sv.flavor, g.Stored.Progress.Commit)
+		if g.Found && !g.Stored.Source.Same(sv.source) {
+			r.src.adopting = foreignCheckpoint(g.Stored.Source, sv.source)
+		}
 		if err = r.tryLog(ctx, db, cfg, at.from); err == nil {
 			err = r.src.recognise(ctx, db, cfg, at.from)
 		}

@@ -30,7 +30,8 @@ type startPoint struct {
 // resolve applies the start rules: where to go on, given the server, the checkpoint and what this process itself
 // handed on before (received; nil at the first attempt).
 //
-//  1. A checkpoint of another source is refused. A server's UUID is no part of it: failover changes that.
+//  1. A checkpoint of another source is refused. A server's UUID is no part of it: failover changes that. It is adopted if only
+//     the configured ID is new; see adopts.
 //  2. P is what was received, else the checkpoint, else where a person said to begin; never silently now.
 //  3. What the server purged must be in P: else events between the two are gone from the binlog.
 //  4. All of P must be on the server: else it has lost history, or is behind.
@@ -53,12 +54,10 @@ func resolve(sv server, sd storedCheckpoint, received gtidSet, startFrom StartFr
 func beginning(sv server, sd storedCheckpoint, startFrom StartFrom) (gtidSet, error) {
 	if sd.found {
 		c := sd.checkpoint
-		if !c.Source.Same(sv.source) {
-			return nil, cdc.PositionError("foreign_checkpoint", "give this relay a checkpoint of its own, or drop the old one with `cdc-relay position reset`",
-				"checkpoint belongs to another source (%s, database %s), this one is %s, database %s",
-				c.Source.SystemID, c.Source.Database, sv.source.SystemID, sv.source.Database)
-		}
 		set, err := parseSet(sv.flavor, string(c.Progress.Position))
+		if !c.Source.Same(sv.source) && (err != nil || !sv.adopts(c, set)) {
+			return nil, foreignCheckpoint(c.Source, sv.source)
+		}
 		if err != nil {
 			return nil, cdc.PositionError("bad_checkpoint", "drop it with `cdc-relay position reset`", "checkpoint cannot be used (%s)", err)
 		}
@@ -73,6 +72,22 @@ func beginning(sv server, sd storedCheckpoint, startFrom StartFrom) (gtidSet, er
 	return nil, cdc.PositionError("no_checkpoint",
 		"for a first run store the position with `cdc-relay setup`; if one was stored and is lost, publish what consumers may lack, and store the position, with `cdc-relay repair --since TIME`, or with `cdc-relay position set POSITION` if it is known from a log or a backup, or begin with `cdc-relay run --start-from earliest` (repeats what the binlog still holds) or current (skips what was committed before)",
 		"no checkpoint is stored, so where to begin is not known")
+}
+
+func foreignCheckpoint(of, id cdc.Source) error {
+	return cdc.PositionError("foreign_checkpoint",
+		"give this relay a checkpoint of its own, or set source.mysql.id to what it was; if this database has replaced the other one, drop the checkpoint with `cdc-relay position reset`, then publish what consumers may lack, and store a position, with `cdc-relay repair --since TIME`",
+		"checkpoint belongs to another source (%s, database %s), this one is %s, database %s", of.SystemID, of.Database, id.SystemID, id.Database)
+}
+
+// adopts reports whether a checkpoint of another source was saved by a relay on this server before source.mysql.id was set: it is of
+// the same database, without an ID, and the server has executed its position. Only the same history has the transactions of a MySQL
+// position, which have the server's UUID. On MariaDB GTIDs of different servers can be the same, so [Source.recognise] must find
+// the transaction that the checkpoint holds with its time.
+func (sv *server) adopts(c cdc.Checkpoint, position gtidSet) bool {
+	without := cdc.Source{SystemID: string(sv.flavor), Database: sv.source.Database}
+	return c.Source.Same(without) && c.Progress.Position != "" && sv.executed != nil && sv.executed.covers(position) &&
+		(sv.flavor == cdc.MySQL || parseStamp(sv.flavor, c.Progress.Commit).at > 0)
 }
 
 func historyLost(sv server, from gtidSet) error {

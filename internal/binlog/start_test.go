@@ -18,10 +18,13 @@ func TestResolve(t *testing.T) {
 	const a = serverA
 	elsewhere := at(a + ":1-5")
 	elsewhere.checkpoint.Source.Database = "other"
+	start, renamed := at(""), at(a+":1-5")
+	renamed.checkpoint.Source.SystemID = "another"
 	for name, tt := range map[string]struct {
 		executed, purged string
 		saved            storedCheckpoint
 		received         string // "": nothing yet
+		id               string // source.mysql.id; "": none
 		startFrom        StartFrom
 		from             string
 		behind           bool
@@ -37,6 +40,12 @@ func TestResolve(t *testing.T) {
 		"server of another history":       {executed: serverB + ":1-9", saved: at(a + ":1-5"), from: a + ":1-5", behind: true},
 		"foreign checkpoint":              {executed: a + ":1-9", saved: elsewhere, reason: "foreign_checkpoint"},
 		"checkpoint that is no set":       {executed: a + ":1-9", saved: at("0-1-42"), reason: "bad_checkpoint"},
+		"ID set for the first time":       {executed: a + ":1-9", saved: at(a + ":1-5"), id: "orders", from: a + ":1-5"},
+		"ID set, another server":          {executed: serverB + ":1-9", saved: at(a + ":1-5"), id: "orders", reason: "foreign_checkpoint"},
+		"ID set, the start of the binlog": {executed: a + ":1-9", saved: start, id: "orders", reason: "foreign_checkpoint"},
+		"ID set, another database":        {executed: a + ":1-9", saved: elsewhere, id: "orders", reason: "foreign_checkpoint"},
+		"ID changed":                      {executed: a + ":1-9", saved: renamed, id: "orders", reason: "foreign_checkpoint"},
+		"ID taken out":                    {executed: a + ":1-9", saved: renamed, reason: "foreign_checkpoint"},
 		"nothing stored":                  {executed: a + ":1-9", reason: "no_checkpoint"},
 		"nothing stored, earliest":        {executed: a + ":1-9", purged: a + ":1-3", startFrom: Earliest, from: a + ":1-3"},
 		"nothing stored, current":         {executed: a + ":1-9", purged: a + ":1-3", startFrom: Current, from: a + ":1-9"},
@@ -57,6 +66,9 @@ func TestResolve(t *testing.T) {
 				received = set(tt.received)
 			}
 			sv := server{source: here(), flavor: cdc.MySQL, executed: set(tt.executed), purged: set(tt.purged)}
+			if tt.id != "" {
+				sv.source.SystemID = tt.id
+			}
 			v, err := resolve(sv, tt.saved, received, tt.startFrom)
 			var stop *cdc.StopError
 			if tt.reason != "" {
@@ -72,5 +84,20 @@ func TestResolve(t *testing.T) {
 				t.Errorf("%v behind %v, %v; want %s behind %v", v.from, v.behind, err, tt.from, tt.behind)
 			}
 		})
+	}
+}
+
+// On MariaDB GTIDs of different servers can be the same: a checkpoint without a transaction and its time is not adopted.
+func TestAdoptOnMariaDB(t *testing.T) {
+	for commit, want := range map[cdc.Position]bool{"": false, "0-1-5@": false, "0-1-5@1700000000000000": true} {
+		c := cdc.Checkpoint{Source: cdc.Source{SystemID: "mariadb", Database: "d"}, Progress: cdc.Progress{Position: "0-1-5", Commit: commit}}
+		executed, err := parseSet(cdc.MariaDB, "0-1-9")
+		if err != nil {
+			t.Fatal(err)
+		}
+		sv := server{source: cdc.Source{SystemID: "orders", Database: "d"}, flavor: cdc.MariaDB, executed: executed, purged: mariadbSet{}}
+		if _, err := resolve(sv, storedCheckpoint{c, true}, nil, ""); (err == nil) != want {
+			t.Errorf("%q: %v", commit, err)
+		}
 	}
 }

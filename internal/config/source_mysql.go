@@ -18,7 +18,7 @@ type MySQL struct {
 	Flavor cdc.Flavor `yaml:"flavor" jsonschema:"enum=auto,enum=mysql,enum=mariadb,default=auto"`
 	// The server ID that the relay uses as a replica. No other server or relay of the replication topology may have it. 0: choose a free one.
 	ServerID uint32 `yaml:"server_id" jsonschema:"minimum=0,maximum=4294967295,default=0"`
-	// Identifies this binlog in checkpoints, in the leader's lock and in Kafka's fence, so that no other relay that publishes to the same Kafka may have the same id and database; a checkpoint with another id is refused. All servers of a replication topology share it, and a failover does not change it.
+	// Identifies this binlog in checkpoints, in the leader's lock and in Kafka's fence, so that no other relay that publishes to the same Kafka may have the same id and database; a checkpoint with another id is refused, and one without an id is adopted if this server has executed its position. All servers of a replication topology share it, and a failover does not change it.
 	ID string `yaml:"id,omitempty" jsonschema_extras:"x-default=the flavor"`
 	// TLS to the server. Absent: what tls= in dsn says. `tls: {}` verifies the server with the system's CAs.
 	TLS *TLS `yaml:"tls,omitempty" jsonschema_extras:"x-optional=true"`
