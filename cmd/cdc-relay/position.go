@@ -28,12 +28,9 @@ without a checkpoint. On MySQL and MariaDB only the checkpoint stores the positi
 
 // positions is what the position commands share.
 type positions struct {
-	app   *app
-	store store
-	// resume returns what a run would load.
-	resume cdc.Resumer
-	// location says where the checkpoint is stored; "" if none is configured.
-	location string
+	*places
+
+	app *app
 }
 
 // with opens the store for fn and closes it afterwards.
@@ -46,11 +43,11 @@ func (p *positions) with(ctx context.Context, a *app, fn func(database) error) e
 	if err != nil {
 		return err
 	}
-	if p.store, err = newPositions(ctx, c); err != nil {
+	if p.places, err = newPlaces(ctx, c); err != nil {
 		return err
 	}
-	defer func() { _ = p.store.Close() }()
-	p.app, p.location, p.resume = a, storeLocation(c), resumer(c, p.store)
+	defer func() { _ = p.Close() }()
+	p.app = a
 	return fn(db)
 }
 
@@ -148,6 +145,42 @@ func foreignPosition(refused error) error {
 		return nil
 	}
 	return usage("name this relay's own topic in kafka.position_topic, or give --yes if this database has replaced that one", "%s", stop)
+}
+
+// settable returns the error for a position that cannot be set because what is stored is not known, or is another source's.
+func settable(load, refused error, found bool) error {
+	stop, ok := errors.AsType[*cdc.StopError](load)
+	if load != nil && (!found || !ok || stop.Class != cdc.ClassPosition) {
+		return load
+	}
+	if stop, ok := errors.AsType[*cdc.StopError](refused); ok && (stop.Reason == "foreign_checkpoint" || stop.Reason == "foreign_position") {
+		return refused
+	}
+	return nil
+}
+
+// resettable returns the error for a reset whose positions cannot be read. Those that cannot be used are what it is for.
+func resettable(load error) error {
+	if stop, ok := errors.AsType[*cdc.StopError](load); ok && stop.Class == cdc.ClassPosition {
+		return nil
+	}
+	return load
+}
+
+// reportReset prints what was dropped.
+func (p *positions) reportReset(show func(cdc.Position) string) {
+	was := func(found bool, c *cdc.Checkpoint) string {
+		if !found {
+			return ""
+		}
+		return " (its position was " + show(c.Progress.Position) + ")"
+	}
+	if p.ExactlyOnce || p.counts() {
+		p.app.printf("position in Kafka topic %s: dropped%s\n", p.Topic, was(p.Committed, &p.Last))
+	}
+	if store := checkpointLocation(p.config); store != "" {
+		p.app.printf("checkpoint in %s: dropped%s\n", store, was(p.Found, &p.Stored))
+	}
 }
 
 // moved returns the checkpoint of a position set by hand. It has a new generation, so that the saves of a relay that is

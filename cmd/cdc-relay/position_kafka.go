@@ -18,15 +18,27 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/relay"
 )
 
-// committed is the position of exactly-once delivery for commands: that in Kafka, and its copy in the store. A relay uses
-// the two apart.
-type committed struct {
+// places are the two places that hold a position beside the slot, for commands and for the start of at-least-once delivery: the
+// topic of positions (K), which counts until at-least-once delivery supersedes it, and the store (C). A relay with exactly-once
+// delivery uses the two apart.
+type places struct {
 	store
+	relay.Positions // as they were read last
 
 	config *config.Config
+	id     cdc.Source // of this relay; zero: not known
 }
 
-// newPositions returns the store of positions for commands.
+// newPlaces returns the places for commands that show or change the position.
+func newPlaces(ctx context.Context, c *config.Config) (*places, error) {
+	s, err := newStore(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	return &places{store: s, config: c}, nil
+}
+
+// newPositions returns where commands read the position up to which events are published.
 func newPositions(ctx context.Context, c *config.Config) (store, error) {
 	s, err := newStore(ctx, c)
 	if err != nil {
@@ -37,90 +49,104 @@ func newPositions(ctx context.Context, c *config.Config) (store, error) {
 
 func positionsIn(c *config.Config, s store) store {
 	if c.Delivery == config.ExactlyOnce {
-		return &committed{s, c}
+		return &places{store: s, config: c}
 	}
 	return s
-}
-
-func (s *committed) publisher() (*publisher.Publisher, error) {
-	c := *s.config
-	c.Delivery = config.ExactlyOnce
-	return newPublisher(&c, nil, func(string) {}, nil, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 }
 
 // resumer returns what a run would load, or why it would refuse to start.
 func resumer(c *config.Config, s store) cdc.Resumer {
-	if k, ok := s.(*committed); ok {
-		return k.resume
+	if p, ok := s.(*places); ok {
+		return p.resume
 	}
-	load := checkpointer(c, s).Load
-	return func(ctx context.Context, _ cdc.Source) (cdc.Checkpoint, bool, error) { return load(ctx) }
+	return (&places{store: s, config: c}).resume
 }
 
 // checkpointer returns the store that a relay uses.
 func checkpointer(c *config.Config, s store) relay.Checkpointer {
-	if c.Delivery == config.AtLeastOnce && c.Kafka.PositionTopic != "" && c.Kafka.TransactionalID != kafka.TransactionalNone {
-		return &handover{store: s, config: c}
+	if p := (&places{store: s, config: c}); c.Delivery == config.AtLeastOnce && p.inKafka() {
+		return &handover{places: p}
 	}
 	return s
 }
 
-func (s *committed) resume(ctx context.Context, id cdc.Source) (cdc.Checkpoint, bool, error) {
-	client, err := newKafkaClient(s.config)
-	if err != nil {
-		return cdc.Checkpoint{}, false, err
+// inKafka reports whether there may be a position in Kafka that a relay with this configuration can supersede.
+func (p *places) inKafka() bool {
+	return p.config.Delivery == config.ExactlyOnce || p.config.Kafka.PositionTopic != "" && p.config.Kafka.TransactionalID != kafka.TransactionalNone
+}
+
+// resume returns what a run would start from, or why it would refuse to.
+func (p *places) resume(ctx context.Context, id cdc.Source) (cdc.Checkpoint, bool, error) {
+	p.id = id
+	if p.config.Delivery == config.ExactlyOnce {
+		client, err := newKafkaClient(p.config)
+		if err != nil {
+			return cdc.Checkpoint{}, false, err
+		}
+		defer client.Close()
+		if err := client.VerifyPositionTopic(ctx, p.config.Kafka.PositionTopic); err != nil {
+			return cdc.Checkpoint{}, false, err
+		}
 	}
-	defer client.Close()
-	if err := client.VerifyPositionTopic(ctx, s.config.Kafka.PositionTopic); err != nil {
-		return cdc.Checkpoint{}, false, err
-	}
-	p, err := s.positions(ctx)
-	if err != nil {
-		return cdc.Checkpoint{}, false, err
+	if err := p.read(ctx); err != nil {
+		return p.Stored, p.Found && !p.ExactlyOnce, err
 	}
 	return p.Newest(id)
 }
 
 // Load returns the newest position, whatever its source, and also if a run would refuse it.
-func (s *committed) Load(ctx context.Context) (cdc.Checkpoint, bool, error) {
-	p, err := s.positions(ctx)
-	if err == nil {
-		err = p.Away
-	}
-	if err != nil {
+func (p *places) Load(ctx context.Context) (cdc.Checkpoint, bool, error) {
+	if err := p.read(ctx); err != nil {
 		return cdc.Checkpoint{}, false, err
 	}
 	id := p.Stored.Source
 	if p.Committed {
 		id = p.Last.Source
 	}
-	c, found, _ := p.Newest(id)
+	c, found, err := p.Newest(id)
+	if err != nil && errors.Is(err, p.Away) {
+		return cdc.Checkpoint{}, false, err
+	}
 	return c, found, nil
 }
 
-// positions loads those in Kafka and in the store.
-func (s *committed) positions(ctx context.Context) (p relay.Positions, err error) {
-	p.Topic = s.config.Kafka.PositionTopic
-	if p.Last, p.Committed, err = s.inKafka(ctx); err != nil {
-		return p, err
+// read reads both places.
+func (p *places) read(ctx context.Context) error {
+	p.Positions = relay.Positions{Topic: p.config.Kafka.PositionTopic, ExactlyOnce: p.config.Delivery == config.ExactlyOnce}
+	p.Stored, p.Found, p.Away = p.store.Load(ctx)
+	if stop, ok := errors.AsType[*cdc.StopError](p.Away); ok && stop.Reason != cdc.UnusableCheckpoint {
+		return p.Away
 	}
-	p.Stored, p.Found, p.Away = s.store.Load(ctx)
-	if _, ok := errors.AsType[*cdc.StopError](p.Away); ok {
-		return p, p.Away
-	}
-	if !p.Committed { // the next one must be above that of a reset
-		p.Stored.Generation = max(p.Stored.Generation, p.Last.Generation)
-	}
-	return p, nil
+	return p.readKafka(ctx)
 }
 
-// inKafka returns the position in Kafka, if there is one.
-func (s *committed) inKafka(ctx context.Context) (cdc.Checkpoint, bool, error) {
-	p, err := s.publisher()
+// readKafka reads the position in Kafka. At-least-once delivery ignores a topic that it has no right to, or that has something else:
+// its own checkpoint counts then.
+func (p *places) readKafka(ctx context.Context) (err error) {
+	if !p.inKafka() {
+		return nil
+	}
+	p.Last, p.Committed, err = p.newest(ctx)
+	stop, stops := errors.AsType[*cdc.StopError](err)
+	if err == nil && !p.ExactlyOnce && !p.Last.Source.Same(p.id) { // another relay's
+		p.Last, p.Committed = cdc.Checkpoint{Generation: p.Last.Generation}, false
+	}
+	if !stops || p.ExactlyOnce || p.Stored.ExactlyOnce {
+		return err
+	}
+	if stop.Class == cdc.ClassConfig || p.Found && stop.Reason == checkpoint.BadPosition {
+		return nil
+	}
+	return err
+}
+
+// newest returns the position in Kafka, if there is one.
+func (p *places) newest(ctx context.Context) (cdc.Checkpoint, bool, error) {
+	k, err := p.publisher()
 	if err != nil {
 		return cdc.Checkpoint{}, false, err
 	}
-	last, found, err := checkpoint.NewTopic(p).Newest(ctx)
+	last, found, err := checkpoint.NewTopic(k).Newest(ctx)
 	if errors.Is(err, kafka.ErrTopicMissing) { // setup has yet to create it
 		return last, false, nil
 	}
@@ -130,53 +156,142 @@ func (s *committed) inKafka(ctx context.Context) (cdc.Checkpoint, bool, error) {
 	return last, found, err
 }
 
-// Save fences a relay that still runs, and stores c in both places.
-func (s *committed) Save(ctx context.Context, c cdc.Checkpoint) error {
-	c.ExactlyOnce, c.Fence, c.Progress.Part = true, s.fence(c.Source), cdc.Part{}
-	if err := s.commit(ctx, c.Fence, func(t *checkpoint.Topic) error { return t.Commit(ctx, c) }); err != nil {
+// counts reports whether the position in Kafka is that of exactly-once delivery, which at-least-once delivery has not superseded.
+func (p *places) counts() bool { return p.Committed && p.Last.ExactlyOnce }
+
+// location says where the position is stored; "" if the slot alone holds it.
+func (p *places) location() string {
+	if p.config.Delivery == config.AtLeastOnce && p.counts() {
+		return "Kafka topic " + p.Topic
+	}
+	return storeLocation(p.config)
+}
+
+// set stores a position that a person gives, in place of what was read: in Kafka first if the position there counts, and in the
+// store. It refuses if a relay has changed either since, and fences one that still runs.
+func (p *places) set(ctx context.Context, c cdc.Checkpoint) error {
+	c.Generation = max(c.Generation, p.Last.Generation+1, p.Stored.Generation+1)
+	c.Progress.Part = cdc.Part{}
+	if c.ExactlyOnce = p.ExactlyOnce || p.counts(); !c.ExactlyOnce {
+		if err := p.sameStored(ctx); err != nil {
+			return err
+		}
+		return p.replaceStored(ctx, c)
+	}
+	c.Fence = p.fence(c.Source)
+	err := p.commit(ctx, c.Source, func(t *checkpoint.Topic) error {
+		err := p.sameInKafka(ctx, t)
+		if err == nil {
+			err = p.sameStored(ctx)
+		}
+		if err != nil {
+			return err
+		}
+		return t.Commit(ctx, c)
+	})
+	if err != nil {
 		return err
 	}
-	return s.store.Save(ctx, c)
+	if err := p.replaceStored(ctx, c); !errors.Is(err, cdc.ErrFenced) { // a relay has started from the position in Kafka
+		return err
+	}
+	return nil
+}
+
+// replaceStored stores c in place of what was read.
+func (p *places) replaceStored(ctx context.Context, c cdc.Checkpoint) error {
+	err := p.Claim(ctx, c, p.Stored)
+	if errors.Is(err, cdc.ErrStandby) {
+		return cdc.Fixable("stop it first, then try again", "%w", err)
+	}
+	return err
+}
+
+// sameInKafka returns an error if the position in Kafka is another than the one that was read. The caller has fenced every relay
+// with exactly-once delivery: none commits another one from now on.
+func (p *places) sameInKafka(ctx context.Context, t *checkpoint.Topic) error {
+	last, found, err := t.Last(ctx)
+	if err != nil {
+		return fmt.Errorf("read the position in Kafka: %w", err)
+	}
+	if found != p.Committed || last != p.Last {
+		return startedMeanwhile()
+	}
+	return nil
+}
+
+func (p *places) sameStored(ctx context.Context) error {
+	stored, found, err := p.store.Load(ctx)
+	stop, stops := errors.AsType[*cdc.StopError](err)
+	switch {
+	case stops && stop.Reason == cdc.UnusableCheckpoint && p.Away != nil:
+		err = nil // as it was
+	case err == nil && (found != p.Found || stored != p.Stored):
+		err = startedMeanwhile()
+	}
+	return err
+}
+
+func startedMeanwhile() error {
+	return cdc.Fixable("stop the relay, then try again", "a relay has started and saved a position of its own meanwhile, so nothing was changed")
 }
 
 // Reset drops the position in both places.
-func (s *committed) Reset(ctx context.Context) error {
-	c, found, err := s.inKafka(ctx)
-	if stop, ok := errors.AsType[*cdc.StopError](err); ok && stop.Class == cdc.ClassPosition { // not a position
-		c, found, err = cdc.Checkpoint{Generation: uint64(time.Now().UnixMilli())}, true, nil
-	}
-	if err != nil {
+func (p *places) Reset(ctx context.Context) error {
+	p.Positions = relay.Positions{Topic: p.config.Kafka.PositionTopic, ExactlyOnce: p.config.Delivery == config.ExactlyOnce}
+	p.Stored, p.Found, p.Away = p.store.Load(ctx) // one that is unusable is what a reset is for
+	err := p.readKafka(ctx)
+	stop, stops := errors.AsType[*cdc.StopError](err)
+	bad := stops && stop.Reason == checkpoint.BadPosition
+	if bad {
+		p.Last = cdc.Checkpoint{Generation: uint64(time.Now().UnixMilli())}
+	} else if err != nil {
 		return err
 	}
-	if found {
-		err = s.commit(ctx, s.fence(c.Source), func(t *checkpoint.Topic) error { return t.Reset(ctx, c) })
+	if bad || p.counts() || p.Committed && p.ExactlyOnce {
+		err = p.commit(ctx, p.id, func(t *checkpoint.Topic) error {
+			if !bad {
+				if err := p.sameInKafka(ctx, t); err != nil {
+					return err
+				}
+			}
+			return t.Reset(ctx, p.Last)
+		})
+		if err != nil {
+			return err
+		}
 	}
-	if err != nil {
-		return err
-	}
-	return s.store.Reset(ctx)
+	return p.store.Reset(ctx)
 }
 
-func (s *committed) fence(id cdc.Source) string {
-	return kafka.TransactionalID(s.config.Kafka.TransactionalID, relay.Fence(id))
+func (p *places) publisher() (*publisher.Publisher, error) {
+	c := *p.config
+	c.Delivery = config.ExactlyOnce
+	return newPublisher(&c, nil, func(string) {}, nil, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 }
 
-func (s *committed) commit(ctx context.Context, fence string, fn func(*checkpoint.Topic) error) error {
-	p, err := s.publisher()
+func (p *places) fence(id cdc.Source) string {
+	return kafka.TransactionalID(p.config.Kafka.TransactionalID, relay.Fence(id))
+}
+
+// commit fences every relay that may still publish, with this configuration or with an earlier one, and calls fn.
+func (p *places) commit(ctx context.Context, id cdc.Source, fn func(*checkpoint.Topic) error) error {
+	k, err := p.publisher()
 	if err != nil {
 		return err
 	}
-	defer p.Kill()
-	if err := openPatiently(ctx, p, fence); err != nil {
+	defer k.Kill()
+	fence := p.fence(id)
+	if err := openPatiently(ctx, k, fence, relay.EarlierFences(fence, id, p.Stored, p.Last)...); err != nil {
 		return err
 	}
-	return fn(checkpoint.NewTopic(p))
+	return fn(checkpoint.NewTopic(k))
 }
 
 // openPatiently repeats Open while the coordinator loads its state, or Kafka creates its topic of transactions.
-func openPatiently(ctx context.Context, p *publisher.Publisher, fence string) error {
+func openPatiently(ctx context.Context, p *publisher.Publisher, fence string, replaced ...string) error {
 	for since := time.Now(); ; {
-		err := p.Open(ctx, fence)
+		err := p.Open(ctx, fence, replaced...)
 		var stop *cdc.StopError
 		if err == nil || errors.As(err, &stop) || time.Since(since) > startTimeout {
 			return err
@@ -189,62 +304,47 @@ func openPatiently(ctx context.Context, p *publisher.Publisher, fence string) er
 	}
 }
 
-// handover is the store of at-least-once delivery where exactly-once delivery may have been before: its last position
-// counts, and is superseded in Kafka before anything is published.
+// handover is the store of at-least-once delivery where exactly-once delivery may have been before: its last position may
+// count, and is superseded in Kafka before anything is published.
 type handover struct {
-	store
+	*places
 
-	config *config.Config
-	stored cdc.Checkpoint
-	last   *cdc.Checkpoint // nil: there is none, or it is superseded
+	supersedes bool
 }
 
-// Load returns the position in Kafka if it is newer than what is stored.
-func (h *handover) Load(ctx context.Context) (cdc.Checkpoint, bool, error) {
-	var found bool
-	var err error
-	h.last = nil
-	if h.stored, found, err = h.store.Load(ctx); err != nil || found && !h.stored.ExactlyOnce {
-		return h.stored, found, err
+var _ relay.Handover = (*handover)(nil)
+
+// Load returns the checkpoint, which need not be what counts; see Resume.
+func (h *handover) Load(ctx context.Context) (cdc.Checkpoint, bool, error) { return h.store.Load(ctx) }
+
+// Resume implements relay.Handover.
+func (h *handover) Resume(ctx context.Context, id cdc.Source, stored cdc.Checkpoint, found bool) (cdc.Checkpoint, bool, error) {
+	h.supersedes = false
+	h.id, h.Positions = id, relay.Positions{Topic: h.config.Kafka.PositionTopic, Stored: stored, Found: found}
+	if err := h.readKafka(ctx); err != nil {
+		return stored, found, err
 	}
-	kafkas := committed{h.store, h.config}
-	last, ok, err := kafkas.inKafka(ctx)
-	var stop *cdc.StopError
-	switch {
-	case errors.As(err, &stop) && stop.Class == cdc.ClassConfig && !h.stored.ExactlyOnce: // not ours to read
-		return h.stored, found, nil
-	case err != nil:
-		return h.stored, false, err
-	case !ok, !counts(last, h.stored, found):
-		return h.stored, found, nil
-	}
-	h.last = &last
-	return last, true, nil
+	c, found, err := h.Newest(id)
+	h.supersedes = h.Committed && (h.Last.ExactlyOnce || found && c == h.Last)
+	return c, found, err
 }
 
-// counts reports whether the position in Kafka counts, and not the copy of one that is stored: unless it was superseded, and
-// also then if the start that did it ended before it could store its own.
-func counts(last, stored cdc.Checkpoint, found bool) bool {
-	if found && stored.Generation != last.Generation {
-		return last.Generation > stored.Generation
+// Claim supersedes the position in Kafka first, unless somebody has changed it since: exactly-once delivery would start from it
+// again. Afterwards it notes there that the store has the claim, so that a store that is rolled back behind it is noticed.
+func (h *handover) Claim(ctx context.Context, next, loaded cdc.Checkpoint) error {
+	if !h.supersedes {
+		return h.store.Claim(ctx, next, loaded)
 	}
-	return last.ExactlyOnce
-}
-
-// Claim supersedes the position in Kafka first: exactly-once delivery would start from it again. Afterwards it notes there that
-// the store has the claim, so that a store that is rolled back behind it is noticed.
-func (h *handover) Claim(ctx context.Context, next, _ cdc.Checkpoint) error {
-	if h.last == nil {
-		return h.store.Claim(ctx, next, h.stored)
-	}
-	kafkas := committed{h.store, h.config}
 	superseded := next
-	superseded.ExactlyOnce, superseded.Fence = false, kafkas.fence(next.Source)
-	err := kafkas.commit(ctx, superseded.Fence, func(t *checkpoint.Topic) error {
+	superseded.ExactlyOnce, superseded.Fence = false, h.fence(next.Source)
+	err := h.commit(ctx, next.Source, func(t *checkpoint.Topic) error {
+		if err := h.sameInKafka(ctx, t); err != nil {
+			return err
+		}
 		if err := t.Commit(ctx, superseded); err != nil {
 			return err
 		}
-		if err := h.store.Claim(ctx, next, h.stored); err != nil {
+		if err := h.store.Claim(ctx, next, loaded); err != nil {
 			return err
 		}
 		superseded.Sequence = relay.Claimed
@@ -257,16 +357,16 @@ func (h *handover) Claim(ctx context.Context, next, _ cdc.Checkpoint) error {
 }
 
 // Check adds what is at risk with the position in Kafka.
-func (s *committed) Check(ctx context.Context) []finding.Finding {
+func (p *places) Check(ctx context.Context) []finding.Finding {
 	var found []finding.Finding
-	if _, none := s.store.(checkpoint.None); !none {
-		found = s.store.Check(ctx)
+	if _, none := p.store.(checkpoint.None); !none {
+		found = p.store.Check(ctx)
 	}
-	client, err := newKafkaClient(s.config)
+	client, err := newKafkaClient(p.config)
 	if err != nil {
 		return append(found, finding.Failed("position topic", err))
 	}
-	topics := []string{s.config.Kafka.PositionTopic, transactionState}
+	topics := []string{p.config.Kafka.PositionTopic, transactionState}
 	d, err := client.Describe(ctx, topics, "")
 	if err != nil {
 		return found // the check of Kafka says so
@@ -274,7 +374,7 @@ func (s *committed) Check(ctx context.Context) []finding.Finding {
 	for i := range d.Topics {
 		found = append(found, positionFindings(&d.Topics[i])...)
 	}
-	if _, _, err := s.inKafka(ctx); err != nil {
+	if _, _, err := p.newest(ctx); err != nil {
 		found = append(found, finding.Failed("position", err))
 	}
 	return found

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -82,7 +81,7 @@ func (p *mysqlPositions) present(in *binlog.Inspection) shownGTIDs {
 	server := p.db.Server
 	s := shownGTIDs{
 		ID: in.Source.SystemID, Database: in.Source.Database, Flavor: string(server.Flavor), Version: server.Name, Address: server.Address,
-		Executed: string(in.Executed), Purged: string(in.Purged), Place: p.location,
+		Executed: string(in.Executed), Purged: string(in.Purged), Place: p.location(),
 	}
 	if c := &in.Checkpoint; in.Found {
 		position := string(c.Progress.Position)
@@ -131,11 +130,8 @@ func (p *mysqlPositions) set(ctx context.Context, text string, yes bool) error {
 	if err != nil {
 		return err
 	}
-	if in.LoadErr != nil && !in.Found {
-		return in.LoadErr
-	}
-	if in.Found && !in.Checkpoint.Source.Same(in.Source) {
-		return in.Refused
+	if err := settable(in.LoadErr, in.Refused, in.Found); err != nil {
+		return err
 	}
 	move, err := in.Preview(to)
 	if err != nil {
@@ -146,7 +142,7 @@ func (p *mysqlPositions) set(ctx context.Context, text string, yes bool) error {
 	}
 	next := moved(in.Checkpoint, in.Source, move.To, move.Repeats == 0)
 	next.Progress.Commit = "" // the server may be a restored one, which this position fits
-	if err := p.store.Save(ctx, next); err != nil {
+	if err := p.places.set(ctx, next); err != nil {
 		return err
 	}
 	p.reportMove(move, in.Found, in.Checkpoint.Progress.Part)
@@ -180,22 +176,17 @@ func (p *mysqlPositions) reset(ctx context.Context, yes bool) error {
 	if err := foreignPosition(refused); err != nil && !yes {
 		return err
 	}
-	c, found, err := p.store.Load(ctx)
-	var stop *cdc.StopError
-	if err != nil && (!errors.As(err, &stop) || stop.Class != cdc.ClassPosition) {
-		return err // an unusable checkpoint is what reset is for
-	}
-	if err == nil && !found {
-		p.app.printf("no checkpoint is stored in %s\n", p.location)
-		return nil
-	}
-	if err := p.store.Reset(ctx); err != nil {
+	if err := resettable(refused); err != nil {
 		return err
 	}
-	stood := ""
-	if found {
-		stood = " (its position was " + orStart(c.Progress.Position) + ")"
+	if !p.Committed && !p.Found && refused == nil {
+		p.app.printf("no checkpoint is stored in %s\n", p.location())
+		return nil
 	}
-	p.app.printf("checkpoint in %s: dropped%s; run refuses to start until `cdc-relay position set`, `cdc-relay setup` or `cdc-relay run --start-from` gives a position\n", p.location, stood)
+	if err := p.Reset(ctx); err != nil {
+		return err
+	}
+	p.reportReset(orStart)
+	p.app.printf("run refuses to start until `cdc-relay position set` or `cdc-relay repair --since TIME` gives a position\n")
 	return nil
 }

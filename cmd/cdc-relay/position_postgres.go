@@ -100,7 +100,7 @@ func (p *postgresPositions) show(ctx context.Context, asJSON bool) error {
 	if err != nil {
 		return err
 	}
-	s := present(in, p.location)
+	s := present(in, p.location())
 	if asJSON {
 		return printJSON(p.app.stdout, s)
 	}
@@ -181,11 +181,8 @@ func (p *postgresPositions) set(ctx context.Context, to cdc.Position, yes bool) 
 	if err != nil {
 		return err
 	}
-	if in.LoadErr != nil && !in.Found {
-		return in.LoadErr
-	}
-	if in.Found && !in.Checkpoint.Source.Same(in.Source) {
-		return in.Refused
+	if err := settable(in.LoadErr, in.Refused, in.Found); err != nil {
+		return err
 	}
 	move, err := in.Preview(to)
 	if err != nil {
@@ -194,7 +191,7 @@ func (p *postgresPositions) set(ctx context.Context, to cdc.Position, yes bool) 
 	if move.Skips > 0 && !yes {
 		return usage("give --yes if that is meant", "%s is a move forward over %s of WAL, whose unpublished events would never be published", display(to), byteSize(move.Skips))
 	}
-	if err := p.store.Save(ctx, moved(in.Checkpoint, in.Source, move.To, in.Checkpoint.Progress.Commit <= move.To)); err != nil {
+	if err := p.places.set(ctx, moved(in.Checkpoint, in.Source, move.To, in.Checkpoint.Progress.Commit <= move.To)); err != nil {
 		return err
 	}
 	if move.Slot && move.Skips > 0 {
@@ -222,9 +219,8 @@ func (p *postgresPositions) reset(ctx context.Context, yes bool) error {
 	if err != nil {
 		return err
 	}
-	var stop *cdc.StopError
-	if in.LoadErr != nil && !in.Found && (!errors.As(in.LoadErr, &stop) || stop.Class != cdc.ClassPosition) {
-		return in.LoadErr // an unusable checkpoint is what reset is for
+	if err := resettable(in.LoadErr); err != nil {
+		return err
 	}
 	if err := foreignPosition(in.LoadErr); err != nil && !yes {
 		return err
@@ -232,20 +228,22 @@ func (p *postgresPositions) reset(ctx context.Context, yes bool) error {
 	if err := in.Idle(); err != nil && in.Slot != nil {
 		return err
 	}
-	if p.location == "" {
+	location := p.location()
+	if location == "" {
 		p.app.printf("no checkpoint is configured: the slot alone holds the position\n")
 		return nil
 	}
 	if !in.Found && in.LoadErr == nil {
-		p.app.printf("no checkpoint is stored in %s: the next run continues from slot %s\n", p.location, p.wal.Slot)
+		p.app.printf("no checkpoint is stored in %s: the next run continues from slot %s\n", location, p.wal.Slot)
 		return nil
 	}
-	if stop = nil; errors.As(in.Refused, &stop) && stop.Reason == "slot_ahead" && !yes {
+	if stop, ok := errors.AsType[*cdc.StopError](in.Refused); ok && stop.Reason == "slot_ahead" && !yes {
 		return usage("give --yes if they were published or are not needed", "slot %q is ahead of the checkpoint, so events between them may never have been published", p.wal.Slot)
 	}
-	if err := p.store.Reset(ctx); err != nil {
+	if err := p.Reset(ctx); err != nil {
 		return err
 	}
-	p.app.printf("checkpoint in %s: dropped; the next run continues from slot %s\n", p.location, p.wal.Slot)
+	p.reportReset(display)
+	p.app.printf("the next run continues from slot %s\n", p.wal.Slot)
 	return nil
 }

@@ -11,9 +11,9 @@ import (
 
 func newSetupCommand(a *app) *cobra.Command {
 	var (
-		owner         ownerFlag
-		sql, backfill bool
-		action        = setup{app: a}
+		owner  ownerFlag
+		sql    bool
+		action = setup{app: a}
 	)
 	cmd := &cobra.Command{
 		Use:   "setup",
@@ -43,7 +43,7 @@ With --print the SQL is printed, grouped by the role that must run it, and nothi
 			if err != nil {
 				return err
 			}
-			if sql && backfill {
+			if sql && action.backfill {
 				return usage("leave one of them out", "--print and --backfill cannot be combined")
 			}
 			if sql {
@@ -53,7 +53,7 @@ With --print the SQL is printed, grouped by the role that must run it, and nothi
 			if err != nil {
 				return err
 			}
-			if err := db.setup(cmd.Context(), &action, dsn); err != nil || !backfill {
+			if err := db.setup(cmd.Context(), &action, dsn); err != nil || !action.backfill {
 				return err
 			}
 			return a.repair(cmd.Context(), repair.Options{All: true}, owner)
@@ -62,14 +62,15 @@ With --print the SQL is printed, grouped by the role that must run it, and nothi
 	action.flags.add(cmd)
 	owner.add(cmd)
 	cmd.Flags().BoolVar(&sql, "print", false, "print the SQL instead of running it")
-	cmd.Flags().BoolVar(&backfill, "backfill", false, "then publish every row of the tables, also those from before the slot or the first position")
+	cmd.Flags().BoolVar(&action.backfill, "backfill", false, "then publish every row of the tables, also those from before the slot or the first position")
 	return cmd
 }
 
 // setup is one run of the command.
 type setup struct {
-	app   *app
-	flags tableFlags
+	app      *app
+	flags    tableFlags
+	backfill bool // every row is published afterwards
 }
 
 // finish makes the topics and says how to continue.

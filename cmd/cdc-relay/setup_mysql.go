@@ -9,6 +9,7 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/binlog"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 )
 
@@ -312,7 +313,7 @@ func (s *mysqlSetup) ready(ctx context.Context, db *binlog.Database) error {
 		"have an administrator run the statements above, then run `cdc-relay setup` again")
 }
 
-// storePosition stores the end of the binlog as the first position, unless a checkpoint is stored.
+// storePosition stores the end of the binlog as the first position, unless one is stored.
 func (s *mysqlSetup) storePosition(ctx context.Context, db *binlog.Database) error {
 	if err := s.makeLetterTopics(ctx, s.config); err != nil {
 		return err
@@ -320,29 +321,50 @@ func (s *mysqlSetup) storePosition(ctx context.Context, db *binlog.Database) err
 	if err := s.makePositionTopic(ctx, s.config); err != nil {
 		return err
 	}
-	store, err := newPositions(ctx, s.config)
+	at, err := newPlaces(ctx, s.config)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = store.Close() }()
-	location := storeLocation(s.config)
-	stored, found, err := store.Load(ctx)
+	defer func() { _ = at.Close() }()
+	in, err := db.Inspect(ctx, s.binlog, at.resume)
 	if err != nil {
 		return err
 	}
-	if found {
-		s.app.printf("checkpoint in %s: exists, position %s\n", location, orStart(stored.Progress.Position))
+	if err := settable(in.LoadErr, in.Refused, in.Found); err != nil {
+		return err
+	}
+	if in.Found {
+		s.app.printf("checkpoint in %s: exists, position %s\n", at.location(), orStart(in.Checkpoint.Progress.Position))
 		return nil
 	}
-	position, err := db.Position(ctx)
-	if err != nil {
+	if err := s.unpublished(ctx, db); err != nil {
 		return err
 	}
-	first := cdc.Checkpoint{Source: db.Source(s.binlog), Progress: cdc.Progress{Position: position}, Generation: stored.Generation + 1, SavedAt: time.Now()}
-	if err := store.Save(ctx, first); err != nil {
+	first := cdc.Checkpoint{Source: in.Source, Progress: cdc.Progress{Position: in.Executed}, SavedAt: time.Now()}
+	if err := at.set(ctx, first); err != nil {
 		return err
 	}
-	s.app.printf("checkpoint in %s: stored %s; events committed from now on are published\n", location, orStart(position))
+	s.app.printf("checkpoint in %s: stored %s; events committed from now on are published\n", at.location(), orStart(in.Executed))
+	return nil
+}
+
+// unpublished returns an error if rows would be skipped that a relay with at-least-once delivery may have left: without its checkpoint
+// nothing tells up to where it published.
+func (s *mysqlSetup) unpublished(ctx context.Context, db *binlog.Database) error {
+	if s.backfill || s.config.Delivery != config.ExactlyOnce || checkpointLocation(s.config) != "" {
+		return nil
+	}
+	for _, t := range s.list {
+		rows, err := db.HasRows(ctx, t.name.MySQL())
+		if err != nil {
+			return err
+		}
+		if rows {
+			return cdc.PositionError("position_unknown",
+				"if a relay has published from this database, configure its checkpoint again (checkpoint.redis or checkpoint.file) and run `cdc-relay setup`: the first start takes its position over, and the checkpoint may be left out afterwards; otherwise publish every row with `cdc-relay setup --backfill`, or only what is committed from now on with `cdc-relay run --start-from current`",
+				"table %s has rows, no position is stored, and no checkpoint is configured that could tell which of them are published", t.name)
+		}
+	}
 	return nil
 }
 

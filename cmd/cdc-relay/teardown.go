@@ -142,12 +142,12 @@ func (t *teardown) dropCheckpoint(ctx context.Context, c *config.Config, id cdc.
 	if l := &c.DeadLetter; l.On() {
 		t.app.printf("topics %s and %s: kept, with the dead letters that are left\n", l.Topic, l.Index())
 	}
-	store, err := newPositions(ctx, c)
+	store, err := newPlaces(ctx, c)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = store.Close() }()
-	_, _, refused := resumer(c, store)(ctx, id)
+	_, _, refused := store.resume(ctx, id)
 	if foreignPosition(refused) != nil {
 		t.app.printf("checkpoint in %s: kept, it is another relay's\n", storeLocation(c))
 		return nil

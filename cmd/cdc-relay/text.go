@@ -39,9 +39,15 @@ func plural(n int, thing string) string {
 
 // storeLocation says where the checkpoint is stored; "" if none is configured.
 func storeLocation(c *config.Config) string {
-	switch {
-	case c.Delivery == config.ExactlyOnce:
+	if c.Delivery == config.ExactlyOnce {
 		return "Kafka topic " + c.Kafka.PositionTopic
+	}
+	return checkpointLocation(c)
+}
+
+// checkpointLocation says where the checkpoint is stored; "" if nowhere.
+func checkpointLocation(c *config.Config) string {
+	switch {
 	case c.Checkpoint.Redis != nil:
 		return fmt.Sprintf("redis %s, key %s", strings.Join(c.Checkpoint.Redis.Addrs, ","), c.Checkpoint.Redis.Key)
 	case c.Checkpoint.File != "":

@@ -169,13 +169,12 @@ const (
 	erCannotGrant    = 1410
 )
 
-// Position returns where the server's log ends now.
-func (d *Database) Position(ctx context.Context) (cdc.Position, error) {
-	executed, _, err := readServer(ctx, d.db, d.Server.Flavor)
-	if err != nil {
-		return "", err
+// HasRows reports whether a table, quoted, has a row.
+func (d *Database) HasRows(ctx context.Context, table string) (rows bool, err error) {
+	if err := d.db.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM "+table+")").Scan(&rows); err != nil {
+		return false, fmt.Errorf("look for rows of %s: %w", table, err)
 	}
-	return cdc.Position(executed.String()), nil
+	return rows, nil
 }
 
 // Source is the binlog's identity, as checkpoints name it.

@@ -223,8 +223,8 @@ func (r *reader) fetch(offset, end int64) (*sarama.FetchResponseBlock, error) {
 	case block.Err != sarama.ErrNoError:
 		return nil, readError(r.topic, block.Err)
 	case block.LastStableOffset < end: // a new leader has yet to hear from its followers
-		return nil, cdc.Fixable("if that lasts, end the transaction that another producer has open in the topic: nobody else may write to it",
-			"read topic %q: it is readable to offset %d, not to %d yet", r.topic, block.LastStableOffset, end)
+		return nil, cdc.Fixable(fmt.Sprintf("wait for up to %s, after which Kafka aborts the transaction of a relay that was killed and had another kafka.transactional_id; if it lasts longer, end the transaction of another producer: only the relay may write to this topic", TransactionTimeout),
+			"read topic %q: it is readable to offset %d, not to %d yet, because a transaction is open in it", r.topic, block.LastStableOffset, end)
 	}
 	return block, nil
 }

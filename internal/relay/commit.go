@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
@@ -67,93 +68,69 @@ func (r *Relay) commitOnce(ctx context.Context) error {
 	return nil
 }
 
-// copyAway reports whether err only says that the store is away, which has no more than a copy of the position.
+// copyAway reports whether err only says that the store is away or its content damaged, which is no more than a copy of the
+// position.
 func (r *Relay) copyAway(err error) bool {
-	return r.exactlyOnce() && !errors.Is(err, cdc.ErrStandby) && stopError(err) == nil
+	if !r.exactlyOnce() || errors.Is(err, cdc.ErrStandby) {
+		return false
+	}
+	stop, stops := errors.AsType[*cdc.StopError](err)
+	return !stops || stop.Reason == cdc.UnusableCheckpoint
 }
 
 // resume returns the position that counts. If the checkpoint could not be loaded, that is only the one in Kafka, unless
 // at-least-once delivery has superseded it.
 func (r *Relay) resume(ctx context.Context, id cdc.Source, stored cdc.Checkpoint, found bool, away error) (cdc.Checkpoint, bool, error) {
+	if h, ok := r.Checkpointer.(Handover); ok && !r.exactlyOnce() {
+		return h.Resume(ctx, id, stored, found)
+	}
 	if !r.exactlyOnce() {
 		return stored, found, nil
 	}
-	return r.settle(ctx, id, Positions{Topic: r.opts.PositionTopic, Stored: stored, Found: found, Away: away})
+	c, found, err := r.settle(ctx, id, Positions{Topic: r.opts.PositionTopic, ExactlyOnce: true, Stored: stored, Found: found, Away: away})
+	if err == nil && away != nil {
+		r.log.Warn("checkpoint not loaded; the position in Kafka counts", "error", away)
+	}
+	return c, found, err
 }
 
-// settle fences earlier relays, and returns the newest position: that in Kafka, or the checkpoint where at-least-once
-// delivery or a person has moved it on since.
+// settle fences earlier relays, reads the position in Kafka, and returns the one that counts.
+//
+// An earlier relay may have had another transactional ID, which its last position has. A transaction that it has left open
+// would hide the barrier until Kafka aborts it, so that position is read first, without a barrier.
 func (r *Relay) settle(ctx context.Context, id cdc.Source, p Positions) (cdc.Checkpoint, bool, error) {
 	fence := r.fence(id, "")
-	earlier := p.Stored.Fence
+	readable, _, _ := r.Committer.Newest(ctx) // an error comes again
+	earlier := EarlierFences(fence, id, p.Stored, readable)
 	for {
 		r.Sink.Kill()
 		r.Sink.Reset()
-		var replaced []string
-		if earlier != "" && earlier != fence {
-			replaced = []string{earlier}
-		}
-		if err := r.Sink.Open(ctx, fence, replaced...); err != nil {
+		if err := r.Sink.Open(ctx, fence, earlier...); err != nil {
 			return cdc.Checkpoint{}, false, about(cdc.OnKafka, err)
 		}
 		var err error
 		if p.Last, p.Committed, err = r.Committer.Last(ctx); err != nil {
 			return cdc.Checkpoint{}, false, about(cdc.OnKafka, fmt.Errorf("read the position in Kafka: %w", err))
 		}
-		if last := p.Last; p.Committed && last.Source.Same(id) && last.Fence != fence && last.Fence != earlier { // its relay may still be there
-			earlier = last.Fence
+		if last := p.Last; p.Committed && last.Source.Same(id) && last.Fence != fence && !slices.Contains(earlier, last.Fence) { // its relay may still be there
+			earlier = append(earlier, last.Fence)
 			continue
 		}
 		return p.Newest(id)
 	}
 }
 
-// Positions are those between which a start of exactly-once delivery chooses.
-type Positions struct {
-	Topic string
-	// Last is the last one in the topic, Committed whether there is one.
-	Last      cdc.Checkpoint
-	Committed bool
-	// Stored is the checkpoint, Found whether there is one, Away why that is not known.
-	Stored cdc.Checkpoint
-	Found  bool
-	Away   error
-}
-
-// Claimed is the sequence of a superseded position after at-least-once delivery has stored its first checkpoint.
-const Claimed = 1
-
-// Newest chooses by the generations: a run of either kind has a higher one than those before it, and writes Kafka's first. With
-// a [cdc.StopError] it returns the position that a person would continue from.
-func (p *Positions) Newest(id cdc.Source) (cdc.Checkpoint, bool, error) {
-	c, found, err := newest(p.Topic, id, p.Last, p.Committed, p.Stored, p.Found)
-	if err == nil && p.Away != nil && (!found || !c.ExactlyOnce) {
-		err = p.Away
+// EarlierFences returns the transactional IDs, other than fence, under which the relays published that stored these checkpoints of id. On
+// MySQL and MariaDB a relay may have had another source.mysql.id, or none.
+func EarlierFences(fence string, id cdc.Source, stored ...cdc.Checkpoint) (earlier []string) {
+	for i := range stored {
+		c := &stored[i]
+		ours := c.Source.Same(id) || id.Slot == "" && c.Source.Slot == "" && c.Source.Database == id.Database
+		if ours && c.Fence != "" && c.Fence != fence && !slices.Contains(earlier, c.Fence) {
+			earlier = append(earlier, c.Fence)
+		}
 	}
-	return c, found, err
-}
-
-func newest(topic string, id cdc.Source, last cdc.Checkpoint, committed bool, stored cdc.Checkpoint, found bool) (cdc.Checkpoint, bool, error) {
-	switch {
-	case committed && !last.Source.Same(id):
-		return last, true, cdc.PositionError("foreign_position", "give each relay a kafka.position_topic and a source of its own",
-			"topic of positions %q has the position of another source (system %s, database %s, slot %s), this one is system %s, database %s, slot %s",
-			topic, last.Source.SystemID, last.Source.Database, last.Source.Slot, id.SystemID, id.Database, id.Slot)
-	case found && stored.ExactlyOnce && (!committed || stored.Generation > last.Generation):
-		return stored, true, cdc.PositionError("position_topic_lost",
-			"find out what consumers have, then accept the checkpoint, or another position, with `cdc-relay position set`",
-			"topic of positions %q does not have the position that the checkpoint is a copy of (%s): it was lost or replaced, and what was published behind the copy would be repeated", topic, stored.Progress.Position)
-	case !committed, found && stored.Generation > last.Generation:
-		return stored, found, nil
-	case !last.ExactlyOnce && found && stored.Generation == last.Generation:
-		return stored, true, nil
-	case !last.ExactlyOnce && !found && id.Slot != "": // the slot has moved on since
-		return cdc.Checkpoint{Generation: last.Generation}, false, nil
-	case !last.ExactlyOnce && (!found || last.Sequence == Claimed && id.Slot == ""): // the slot would be ahead of the checkpoint
-		return last, true, cdc.PositionError("checkpoint_lost", "find out what consumers have, then set the position with `cdc-relay position set`",
-			"checkpoint of at-least-once delivery is lost, and what it published since the position in Kafka (%s) would be repeated", last.Progress.Position)
-	}
-	return last, true, nil
+	return earlier
 }
 
 // abortTimeout limits an abort at the end of a run.

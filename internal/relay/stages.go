@@ -56,6 +56,9 @@ type Sink interface {
 // Committer makes what the Sink publishes visible together with its position: exactly once. Positions are the sink's
 // then, and the Checkpointer keeps a copy.
 type Committer interface {
+	// Newest returns the last checkpoint that is readable, or false if there is none: a transaction that is open hides what is
+	// behind it. The sink need not be open.
+	Newest(ctx context.Context) (cdc.Checkpoint, bool, error)
 	// Last returns the last committed checkpoint, or false if there is none. The sink must have been opened just before.
 	Last(ctx context.Context) (cdc.Checkpoint, bool, error)
 	// Commit commits all that was sent up to the last [cdc.Durable] that says Cut, with c. An error that wraps
@@ -70,11 +73,19 @@ type Checkpointer interface {
 	// Load returns the last checkpoint, or false if there is none. In that case only Generation and Sequence may be
 	// set, after a reset.
 	Load(ctx context.Context) (cdc.Checkpoint, bool, error)
-	// Claim stores next, the first checkpoint of a run, in place of loaded. It fails if another one is stored by now; the
-	// error wraps cdc.ErrStandby if another relay uses the store, for whose end Claim has waited for a while.
+	// Claim stores next, the first checkpoint of a run, in place of loaded, which may be of another source. It fails if another
+	// one is stored by now; the error wraps cdc.ErrStandby if another relay uses the store, for whose end Claim has waited for
+	// a while.
 	Claim(ctx context.Context, next, loaded cdc.Checkpoint) error
 	// Save stores c unless a newer generation is stored: then the error wraps cdc.ErrFenced.
 	Save(ctx context.Context, c cdc.Checkpoint) error
+}
+
+// Handover is a [Checkpointer] of at-least-once delivery where exactly-once delivery may have published before. Its Claim
+// supersedes the position in Kafka.
+type Handover interface {
+	// Resume returns the position that counts, given the checkpoint.
+	Resume(ctx context.Context, id cdc.Source, stored cdc.Checkpoint, found bool) (cdc.Checkpoint, bool, error)
 }
 
 // Letters resolves dead letters while the relay leads.

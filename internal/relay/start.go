@@ -131,7 +131,8 @@ func (r *Relay) lead(ctx context.Context) error {
 // claim if an earlier leader has saved after the load: otherwise the position would move back. The clock makes the
 // generation higher than that of a frozen leader also where the store has lost the checkpoint, or holds an older one.
 //
-// Exactly-once delivery commits the claim to Kafka first, so that the checkpoint's generation is never above that in Kafka.
+// Exactly-once delivery commits the claim to Kafka first, so that the checkpoint's generation is never above that in Kafka. Its
+// copy may wait, but not where it replaces the checkpoint of at-least-once delivery.
 func (r *Relay) claim(ctx context.Context, id cdc.Source, from cdc.Position, resumed, loaded cdc.Checkpoint) error {
 	c := resumed
 	if from != c.Progress.Position {
@@ -150,9 +151,13 @@ func (r *Relay) claim(ctx context.Context, id cdc.Source, from cdc.Position, res
 			return about(cdc.OnKafka, fmt.Errorf("commit the position: %w", err))
 		}
 	}
+	if loaded.Source != (cdc.Source{}) && !loaded.Source.Same(resumed.Source) { // a claim replaces another source's only to continue from it
+		loaded = cdc.Checkpoint{}
+	}
+	copied := loaded.ExactlyOnce || loaded.Source == cdc.Source{}
 	switch err := r.Checkpointer.Claim(ctx, c, loaded); {
 	case err == nil:
-	case r.copyAway(err):
+	case copied && r.copyAway(err):
 		r.log.Warn("checkpoint not claimed; the position in Kafka is", "error", err)
 	default:
 		return about(cdc.OnCheckpoint, fmt.Errorf("claim checkpoint: %w", err))

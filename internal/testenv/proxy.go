@@ -197,3 +197,10 @@ func (p *ProxyServer) connect(ctx context.Context, client net.Conn) {
 	delete(p.links, l)
 	p.mu.Unlock()
 }
+
+// Target is where the proxy leads.
+func (p *ProxyServer) Target() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.target
+}

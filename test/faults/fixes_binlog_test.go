@@ -133,7 +133,7 @@ func TestFixesOfPositionsInBinlog(t *testing.T) {
 //covers:binlogs 20 26 events both
 //follows:binlog.stop repair, position set
 //follows:binlog.beginning/no_checkpoint repair
-//follows:binlog.beginning/foreign_checkpoint position reset, checkpoint
+//follows:binlog.foreignCheckpoint/foreign_checkpoint position reset, checkpoint
 //follows:binlog.beginning/bad_checkpoint position reset
 //follows:binlog.allSkipped/other_history position reset, repair
 func TestFixesThatRepairOnBinlogs(t *testing.T) {

@@ -24,7 +24,7 @@ const (
 const postgres = "postgres"
 
 func mutants() []mutant {
-	return slices.Concat(positionMutants(), leaderMutants(), readerMutants(), publisherMutants(), onceMutants(), retentionMutants(), repairMutants(), letterMutants(), letterOrderMutants())
+	return slices.Concat(positionMutants(), leaderMutants(), readerMutants(), publisherMutants(), onceMutants(), placesMutants(), retentionMutants(), repairMutants(), letterMutants(), letterOrderMutants())
 }
 
 // positionMutants break the order of acknowledgement, save and confirmation.
@@ -113,7 +113,7 @@ func leaderMutants() []mutant {
 		},
 		{
 			"claim over a checkpoint that moved on", "internal/checkpoint/save.lua",
-			[]edit{{"if ARGV[2] and ARGV[2] ~= old.generation .. ' ' .. old.sequence then", "if false then"}},
+			[]edit{{"if ARGV[2] ~= '' and ARGV[2] ~= old.generation .. ' ' .. old.sequence then", "if false then"}},
 			caughtBy{checkpoint, "^TestRedisConformance$", ""},
 		},
 		{
@@ -286,7 +286,7 @@ func onceMutants() []mutant {
 		},
 		{
 			"start under a transactional ID that fences nobody", "internal/relay/commit.go",
-			[]edit{{"	fence := r.fence(id, \"\")\n	earlier", "	fence := r.fence(id, \"\") + strconv.FormatInt(time.Now().UnixNano(), 10)\n	earlier"}, {"	\"fmt\"\n", "	\"fmt\"\n	\"strconv\"\n"}},
+			[]edit{{"	fence := r.fence(id, \"\")\n	readable", "	fence := r.fence(id, \"\") + strconv.FormatInt(time.Now().UnixNano(), 10)\n	readable"}, {"	\"fmt\"\n", "	\"fmt\"\n	\"strconv\"\n"}},
 			caughtBy{relay, "^TestExactlyOnce$", ""},
 		},
 		{
@@ -305,14 +305,45 @@ func onceMutants() []mutant {
 			caughtBy{kafka, "^TestCommit$", ""},
 		},
 		{
-			"take the position in Kafka whatever its generation", "internal/relay/commit.go",
-			[]edit{{"case !committed, found && stored.Generation > last.Generation:", "case !committed:"}},
-			caughtBy{relay, "^TestNewestPosition$", ""},
-		},
-		{
 			"go on behind a group that was aborted", "internal/relay/commit.go",
 			[]edit{{"r.saved.Store(r.window.reset())", "r.saved.Store(r.window.state().acked)"}},
 			caughtBy{relay, "^TestExactlyOnce$", ""},
+		},
+	}
+}
+
+// placesMutants break the choice between the places that hold a position.
+func placesMutants() []mutant {
+	return []mutant{
+		{
+			"take the position in Kafka whatever its generation", "internal/relay/positions.go",
+			[]edit{{"case !p.Committed, foreign, p.Found && stored.Generation > last.Generation:", "case !p.Committed, foreign:"}},
+			caughtBy{relay, "^TestEveryCombinationOfPositions$", ""},
+		},
+		{
+			"take an older checkpoint over the position in Kafka", "internal/relay/positions.go",
+			[]edit{{"	case last.ExactlyOnce:\n", "	case !p.ExactlyOnce && p.Found && !stored.ExactlyOnce:\n		return stored, true, nil\n	case last.ExactlyOnce:\n"}},
+			caughtBy{relay, "^TestEveryCombinationOfPositions$", ""},
+		},
+		{
+			"publish before the other kind's checkpoint is replaced", "internal/relay/start.go",
+			[]edit{{"	case copied && r.copyAway(err):", "	case copied || r.copyAway(err):"}},
+			caughtBy{relay, "^TestFirstClaimMustSucceed$", ""},
+		},
+		{
+			"leave an earlier transactional ID unfenced", "internal/relay/commit.go",
+			[]edit{{"EarlierFences(fence, id, p.Stored, readable)", "EarlierFences(fence, id, p.Stored)"}, {"	readable, _, _ :=", "	_, _, _ ="}},
+			caughtBy{relay, "^TestEarlierTransactionalIDIsFenced$", ""},
+		},
+		{
+			"set a position over one that was committed since", "cmd/cdc-relay/position_kafka.go",
+			[]edit{{"if found != p.Committed || last != p.Last {", "if found != p.Committed && last != p.Last {"}},
+			caughtBy{faults, "^TestPositionSetBesideAStart$", testenv.MySQLFlavor},
+		},
+		{
+			"adopt the checkpoint of another server", "internal/binlog/start.go",
+			[]edit{{"sv.executed != nil && sv.executed.covers(position)", "sv.executed != nil"}},
+			caughtBy{setUnits, "^TestResolve$", ""},
 		},
 	}
 }

@@ -14,8 +14,6 @@ func pending() []exemption {
 
 const toDo = `binlog.changeError#2 partitions run
 checkpoint.Check checkpoint
-checkpoint.before/bad_position position reset
-checkpoint.before/bad_position position set
 checkpoint.diagnose checkpoint
 checkpoint.diagnose#2 checkpoint
 checkpoint.hold checkpoint
@@ -36,9 +34,6 @@ cmd.printTeardown teardown
 cmd.publish replay
 cmd.ready/server_not_ready setup
 cmd.reportRepair repair
-cmd.reset position set
-cmd.reset setup
-cmd.reset run --start-from
 dlq.Show dlq drop
 dlq.Show replay
 kafka.LetterProblem setup
@@ -61,9 +56,6 @@ publisher.rejectedError#2 errors drop
 publisher.verifySource/foreign_dead_letters replay
 publisher.verifySource/foreign_dead_letters dead_letter
 relay.check/fenced kafka.transactional_id
-relay.newest/checkpoint_lost position set
-relay.newest/foreign_position kafka.position_topic
-relay.newest/position_topic_lost position set
 repair.Foreign position reset
 repair.Foreign repair
 repair.Run/repair_interrupted repair
@@ -98,4 +90,18 @@ wal.slot repair
 wal.slot setup
 wal.slot#2 slot
 wal.usable/wrong_slot setup
-wal.usable/wrong_slot source.postgres.slot`
+wal.usable/wrong_slot source.postgres.slot
+binlog.foreignCheckpoint/foreign_checkpoint repair
+binlog.foreignCheckpoint/foreign_checkpoint source.mysql.id
+checkpoint.before position reset
+checkpoint.before position set
+checkpoint.unusable position reset
+checkpoint.unusable repair
+checkpoint.unusable checkpoint
+cmd.reset position set
+cmd.reset repair
+cmd.unpublished/position_unknown run --start-from
+kafka.fetch kafka.transactional_id
+relay.Newest/checkpoint_lost position set
+relay.Newest/position_topic_lost position set
+relay.foreignPosition/foreign_position kafka.position_topic`
