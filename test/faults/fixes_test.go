@@ -90,9 +90,9 @@ func TestFixesOfPositions(t *testing.T) {
 			t.Helper()
 			stored(t, r, `"position":"[^"]*"`, `"position":"nowhere"`)
 		}, 5, command("position reset")},
-		//follows:checkpoint.unusable/checkpoint_unusable position reset
+		//follows:checkpoint.unusable position reset
 		"unusable": {"", func(t *testing.T, r *cdctest.Rig) { t.Helper(); stored(t, r, `^.*$`, "garbage") }, 5, command("position reset")},
-		//follows:checkpoint.unusable/checkpoint_unusable checkpoint
+		//follows:checkpoint.unusable checkpoint
 		"unusable: another location": {"", func(t *testing.T, r *cdctest.Rig) { t.Helper(); stored(t, r, `^.*$`, "garbage") }, 5, func(t *testing.T, r *cdctest.Rig, said string) {
 			t.Helper()
 			if !strings.Contains(said, "set checkpoint.redis.key to another location") {

@@ -95,9 +95,7 @@ binlog.foreignCheckpoint/foreign_checkpoint repair
 binlog.foreignCheckpoint/foreign_checkpoint source.mysql.id
 checkpoint.before position reset
 checkpoint.before position set
-checkpoint.unusable position reset
 checkpoint.unusable repair
-checkpoint.unusable checkpoint
 cmd.reset position set
 cmd.reset repair
 cmd.unpublished/position_unknown run --start-from
