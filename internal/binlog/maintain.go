@@ -252,7 +252,7 @@ func (p *Partitions) changeError(doing string, err error) error {
 	case code == erTableExists:
 		return cdc.Fixable("rename that table with RENAME TABLE", "table %s: %s: a table of that name is in the way (%s)", p.Table, doing, said)
 	case code == erYoung:
-		return cdc.Fixable("wait until it is a day old, or set CDC_RELAY_OWNER_DSN to the connection string of the table's owner and run `cdc-relay partitions run`", "table %s: %s: the relay's user drops no rows of the last 24 hours (%s)", p.Table, doing, said)
+		return cdc.Fixable("wait until it is a day old, or set CDC_RELAY_OWNER_DSN to the connection string of the table's owner and run the same `cdc-relay partitions run`", "table %s: %s: the relay's user drops no rows of the last 24 hours (%s)", p.Table, doing, said)
 	case code == erExchangeMismatch:
 		schema, table, _ := strings.Cut(p.Table, ".")
 		return cdc.Fixable("run ALTER TABLE "+mysqlName(schema)+"."+mysqlName(table)+" FORCE, ALGORITHM = INPLACE, LOCK = NONE, which copies the table while writers go on; in future add columns with ALGORITHM = INPLACE",

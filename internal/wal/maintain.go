@@ -183,7 +183,7 @@ func (p *Partitions) callError(doing string, err error) error {
 	case stateDuplicateTable:
 		return cdc.Fixable("rename that table with ALTER TABLE ... RENAME TO", "%s: a table of that name is in the way (%s)", doing, pg.Message)
 	case stateObjectInUse:
-		return cdc.Fixable("wait until it is a day old, or set CDC_RELAY_OWNER_DSN to the connection string of the table's owner and run `cdc-relay partitions run`", "%s: the relay's role drops no rows of the last 24 hours (%s)", doing, pg.Message)
+		return cdc.Fixable("wait until it is a day old, or set CDC_RELAY_OWNER_DSN to the connection string of the table's owner and run the same `cdc-relay partitions run`", "%s: the relay's role drops no rows of the last 24 hours (%s)", doing, pg.Message)
 	case stateDependentObjects:
 		return cdc.Fixable("drop what depends on it", "%s: %s (%s)", doing, pg.Message, strings.ReplaceAll(pg.Detail, "\n", "; "))
 	}

@@ -249,6 +249,7 @@ func TestOldRowsAreDeletedByACommandOnMySQL(t *testing.T) {
 //follows:binlog.changeError partitions run, setup
 //follows:binlog.Maintainable#2 setup, partitions
 //follows:config.partitions partitions run
+//follows:binlog.changeError#2 partitions run
 func TestPartitionsRunOnMySQL(t *testing.T) {
 	onMySQL(t, func(s *site) {
 		maintained := "partitions: {ahead: 8, ttl: 2d}\n"
@@ -292,6 +293,7 @@ func TestPartitionsRunOnMySQL(t *testing.T) {
 		said = s.replace("ttl: 2d", "ttl: 1m").says(2, "shorter than a day", "partitions", "run")
 		s.replace("ttl: 1m", "ttl: 2d").follows(0, "nothing is left to do", said, "partitions run")
 		s.wantRows("1")
+		s.youngDay(owner)
 		s.oldMySQLDay()
 		s.replace("ttl: 2d", "ttl: 2d, drop: false").says(0, `change="taken out"`, "partitions", "run")
 		s.says(0, "outbox: kept", "teardown")
@@ -302,6 +304,26 @@ func TestPartitionsRunOnMySQL(t *testing.T) {
 			s.t.Errorf("%s tables and procedures are left: %v", left, err)
 		}
 	})
+}
+
+// youngDay takes out yesterday, which the relay's user does not drop before it is a day old, and the owner does.
+func (s *site) youngDay(owner string) {
+	s.t.Helper()
+	s.oldMySQLDay()
+	s.sql("INSERT INTO outbox (event_id, aggregate_type, aggregate_id, event_type, occurred_at, created_at) " +
+		"VALUES (X'02', 'Order', '1', 'placed', UTC_TIMESTAMP(6), UTC_DATE() - INTERVAL 1 SECOND)")
+	s.env = nil
+	s.setup()
+	s.run("partitions", "run", "--ttl", "1s", "--yes")
+	gtids, err := s.mysql.GTIDs(s.t.Context())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.says(0, "", "position", "set", gtids, "--yes")
+	said := s.says(1, "wait until it is a day old", "partitions", "run", "--ttl", "1s", "--yes")
+	s.env = []string{"CDC_RELAY_OWNER_DSN=" + owner}
+	s.follows(0, "nothing is left to do", said, "partitions run") // it is not past the TTL of the configuration
+	s.says(0, "change=dropped", "partitions", "run", "--ttl", "1s", "--yes")
 }
 
 // wantRows counts the rows of the outbox on MySQL and MariaDB.

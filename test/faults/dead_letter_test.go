@@ -82,14 +82,20 @@ func wantCounts(r *cdctest.Rig, want string, kind cdctest.Kind) {
 // pass. Published again, they are in order, before those that come meanwhile.
 //
 //covers:all 34 events both
+//follows:router.explain#2 dead_letter
 func TestDeadLetters(t *testing.T) {
 	t.Parallel()
 	inBothModes(t, func(t *testing.T, s source, delivery func(*cdctest.RigOptions)) {
 		t.Helper()
 		r := letterRig(t, s, delivery)
+		r.Reconfigure("errors.unroutable", "stop")
 		r.Start()
 		r.AwaitEvents(r.Append("k", 10))
 		bad := r.AppendAs("k", 1, stray)[0]
+		exit := r.AwaitExit(time.Minute, 1)
+		says(t, exit, "errors.unroutable: dead_letter")
+		r.Reconfigure("errors.unroutable", "dead_letter")
+		r.Start()
 		r.Append("k", 10)
 		r.AwaitEvents(r.Append("other", 10))
 		awaitCounts(r, "map[held:10 unroutable:1]")

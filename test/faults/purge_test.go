@@ -77,6 +77,7 @@ func awaitCount(r *cdctest.Rig, db queried, want int) {
 // one has saved their position. No record comes of that, and rows that are not old stay.
 //
 //covers:all 16 arrivals
+//follows:retention.errBehind retention
 func TestOldRowsAreDeletedOnceRelayed(t *testing.T) {
 	t.Parallel()
 	for name, s := range sources() {
@@ -99,6 +100,15 @@ func TestOldRowsAreDeletedOnceRelayed(t *testing.T) {
 				t.Errorf("partitions run: %s, %v", out, err)
 			}
 			awaitCount(r, db, 20)
+			if !strings.Contains(out, "make retention.delete.older_than longer") {
+				t.Errorf("it does not say so: %s", out)
+			}
+			had := r.Config["retention"]
+			r.Reconfigure("retention", map[string]any{"delete": map[string]any{"older_than": "60d"}})
+			_, err = r.Relay.Command(r.Within(time.Minute), "partitions", "run")
+			r.Must(err)
+			awaitCount(r, db, 20)
+			r.Reconfigure("retention", had)
 			r.Kill()
 			r.Must(kafka.Brokers()[0].Resume())
 			r.Start()

@@ -3,10 +3,12 @@ package faults
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -137,7 +139,7 @@ func TestStopAtRejectedEvent(t *testing.T) {
 						}
 					}
 					r.Fault("stop")
-					r.Reconfigure("errors.skip", []string{bad.ID.String()})
+					r.Reconfigure("errors.skip", skipped(r, exit, bad))
 					r.Start()
 					r.Append("k", 10)
 					r.Verify()
@@ -145,6 +147,16 @@ func TestStopAtRejectedEvent(t *testing.T) {
 			}
 		})
 	}
+}
+
+// skipped is what the relay's last error says to skip.
+func skipped(r *cdctest.Rig, exit cdctest.Exit, bad *cdctest.Event) (ids []string) {
+	_, list, says := strings.Cut(lastWords(exit.Log), "errors.skip: ")
+	if !says {
+		return []string{bad.ID.String()}
+	}
+	r.Must(json.NewDecoder(strings.NewReader(list)).Decode(&ids))
+	return ids
 }
 
 // With the policy drop, the rejected event is counted and logged, and everything else is published in order.

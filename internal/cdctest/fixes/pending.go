@@ -60,10 +60,6 @@ repair.Foreign position reset
 repair.Foreign repair
 repair.Run/repair_interrupted repair
 repair.plan/gap_unknown repair
-retention.errBehind retention
-retention.keptError partitions
-router.explain dead_letter
-router.explain#2 dead_letter
 wal.Idle/slot_missing setup
 wal.Maintainable setup
 wal.Maintainable partitions
