@@ -26,9 +26,6 @@ func TestTakenOutPartitionsAreRead(t *testing.T) {
 			s.eventAt(10+i, at)
 		}
 		s.insert(2).says(0, `change="taken out"`, "partitions", "run")
-		if s.mysql == nil {
-			s.sql("SELECT cdc_relay.public_outbox_maintain('swap', (now() + interval '30 days')::timestamp)")
-		}
 		s.says(0, "goes to topic NAME", "event", eventID(1))
 		s.says(0, "goes to topic NAME", "event", eventID(10))
 		s.says(0, "1 event published", "replay", "--key", "42", "--id", eventID(1))
