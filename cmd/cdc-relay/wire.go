@@ -279,7 +279,6 @@ func relayOptions(c *config.Config, dropped func(reason string)) relay.Options {
 		RetryInitial: c.Retry.Initial, RetryMax: c.Retry.Max,
 		StartupTimeout: c.StartupTimeout, ShutdownTimeout: c.ShutdownTimeout, Park: c.Errors.OnStop == config.OnStopPark,
 		TransactionalID: kafka.TransactionalID(c.Kafka.TransactionalID, ""), PositionTopic: positionTopic(c),
-		SlotAlone:    c.Source.Postgres != nil && c.Checkpoint.Redis == nil && c.Checkpoint.File == "",
 		UniqueSource: c.Source.MySQL != nil && c.Source.MySQL.ID != "",
 	}
 }

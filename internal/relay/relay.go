@@ -29,8 +29,6 @@ type Options struct {
 	PositionTopic string
 	// UniqueSource says that no other binlog has the source's system ID, because it was configured.
 	UniqueSource bool
-	// SlotAlone says that the Checkpointer stores nothing: PostgreSQL's slot has the only position.
-	SlotAlone bool
 	// Display returns a position as its database prints it, for the log.
 	Display func(cdc.Position) string
 	// Dropped counts an event that is not published because the configuration says so.

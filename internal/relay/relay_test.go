@@ -562,19 +562,14 @@ func TestSupersededRelayStops(t *testing.T) {
 	})
 }
 
-// A relay whose successor moved the position and ended was superseded. Without a successor somebody else moved it. With the slot alone a
-// successor leaves no other trace.
+// A relay whose successor moved the position and ended was superseded. Without a successor somebody else moved it.
 func TestPositionMovedWhileDisconnected(t *testing.T) {
 	for name, tt := range map[string]struct {
 		successors uint64
-		slotAlone  bool
-		reason     string
 		class      cdc.Class
 	}{
-		"by a successor":              {1, false, cdc.SlotMoved, cdc.ClassFenced},
-		"by hand":                     {0, false, cdc.SlotMoved, cdc.ClassPosition},
-		"nothing stored":              {0, true, cdc.SlotMoved, cdc.ClassFenced},
-		"nothing stored, and no slot": {0, true, "slot_missing", cdc.ClassPosition},
+		"by a successor": {1, cdc.ClassFenced},
+		"by hand":        {0, cdc.ClassPosition},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -584,11 +579,9 @@ func TestPositionMovedWhileDisconnected(t *testing.T) {
 						return nil
 					}
 					f.stored = &cdc.Checkpoint{Generation: f.stored.Generation + tt.successors}
-					return cdc.PositionError(tt.reason, "", "slot is elsewhere")
+					return cdc.PositionError("slot_moved", "", "slot is elsewhere")
 				}
-				o := options()
-				o.SlotAlone = tt.slotAlone
-				_, err := drive(t, f, o)
+				_, err := drive(t, f, options())
 				if stop, ok := errors.AsType[*cdc.StopError](err); !ok || stop.Class != tt.class {
 					t.Errorf("ended with %v", err)
 				}

@@ -74,8 +74,7 @@ func (r *Relay) reacquire(ctx context.Context, retry *pauses) bool {
 }
 
 // replaced reports whether err is about a position that another relay moved, which led for a while. With exactly-once
-// delivery the next attempt finds out, from the position in Kafka. Where the slot is the only position, nothing tells a slot that was
-// moved by hand from that, neither here nor at a start.
+// delivery the next attempt finds out, from the position in Kafka.
 func (r *Relay) replaced(ctx context.Context, err error) bool {
 	stop, ok := errors.AsType[*cdc.StopError](err)
 	if !ok || stop.Class != cdc.ClassPosition {
@@ -83,9 +82,6 @@ func (r *Relay) replaced(ctx context.Context, err error) bool {
 	}
 	if r.exactlyOnce() {
 		return true
-	}
-	if r.opts.SlotAlone {
-		return stop.Reason == cdc.SlotMoved
 	}
 	c, _, failed := r.Checkpointer.Load(ctx)
 	return failed == nil && c.Generation > r.checkpoint.Load().Generation

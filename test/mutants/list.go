@@ -97,11 +97,6 @@ func leaderMutants() []mutant {
 			caughtBy{wal, "^TestSlotLostBeforeReading$", ""},
 		},
 		{
-			"take a slot that is gone for one that another relay moved", "internal/relay/tail.go",
-			[]edit{{"		return stop.Reason == cdc.SlotMoved\n", "		return true\n"}},
-			caughtBy{relay, "^TestPositionMovedWhileDisconnected$", ""},
-		},
-		{
 			"save a lower generation over a higher one", "internal/checkpoint/save.lua",
 			[]edit{{"if not readable or not may_replace(cjson.decode(ARGV[1]), old) then", "if not readable or not of_same_source(cjson.decode(ARGV[1]), old) then"}},
 			caughtBy{faults, "^TestRefusedCheckpoint$/^newer$", ""},
