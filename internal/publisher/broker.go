@@ -45,8 +45,10 @@ type brokerConn struct {
 	// The loop's part.
 	broker    *brokerState
 	connected bool
-	open      fifo[*request] // requests without a response
-	responded bool           // a response has arrived
+	// connectedAt is when it was opened.
+	connectedAt time.Time
+	open        fifo[*request] // requests without a response
+	responded   bool           // a response has arrived
 }
 
 // request is one produce request: a batch for each of some partitions of one broker.
@@ -320,7 +322,7 @@ func (e dialed) apply(l *loop) {
 		l.closeConn(e.conn, e.err)
 		return
 	}
-	e.conn.connected, b.leadersAskedAt = true, time.Time{}
+	e.conn.connected, e.conn.connectedAt, b.leadersAskedAt = true, l.now, time.Time{}
 	l.passed(&b.trouble)
 	if b.ready.len() == 0 { // no request follows
 		l.noteSuccess()
@@ -342,6 +344,9 @@ func (l *loop) closeConn(c *brokerConn, err error) {
 		l.met(&b.trouble, l.now, lostError(b.addr, err))
 	default:
 		l.met(&b.trouble, l.now, err)
+	}
+	if c.connected && l.now.Sub(c.connectedAt) > l.opts.RetryMax { // brokers close idle connections
+		c.responded, b.backoff = true, nil
 	}
 	if !c.responded || b.backoff != nil {
 		if b.backoff == nil {

@@ -103,10 +103,10 @@ func (l *loop) submitDue() {
 	switch {
 	case l.producerLost && l.openRequests == 0 && !l.fenced:
 		l.submit(producerJob{l.transactionalID, l.producer, false, l.renewalLost})
+	case l.renewalDue() && !l.producerLost: // rarely, so that metadata, of which there may always be some to request, does not wait for it
+		l.submit(producerJob{l.transactionalID, l.producer, true, l.renewalLost})
 	case len(l.wanted) > 0:
 		l.submit(l.metadataJob())
-	case l.renewalDue() && !l.producerLost:
-		l.submit(producerJob{l.transactionalID, l.producer, true, l.renewalLost})
 	case l.renews() && !l.producerLost: // else it may be overdue, and the loop would spin
 		l.wakeAt(l.renewAt)
 	}

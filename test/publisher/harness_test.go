@@ -11,6 +11,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -64,20 +65,41 @@ type sink struct {
 	done map[uint64]bool
 	err  error
 	news chan struct{}
+	log  *lines
+}
+
+// lines keeps the log.
+type lines struct {
+	mu   sync.Mutex
+	text strings.Builder
+	out  io.Writer
+}
+
+func (l *lines) Write(line []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.text.Write(line)
+	return l.out.Write(line)
+}
+
+func (l *lines) has(text string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Contains(l.text.String(), text)
 }
 
 func unopened(t *testing.T, opts publisher.Options) *sink {
 	t.Helper()
-	w := io.Discard
+	log := &lines{out: io.Discard}
 	if testing.Verbose() {
-		w = t.Output()
+		log.out = t.Output()
 	}
-	p, err := publisher.New(opts, slog.New(slog.NewTextHandler(w, nil)), prometheus.NewRegistry())
+	p, err := publisher.New(opts, slog.New(slog.NewTextHandler(log, nil)), prometheus.NewRegistry())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(p.Kill)
-	return &sink{Publisher: p, next: 1, done: map[uint64]bool{}, news: make(chan struct{}, 1)}
+	return &sink{Publisher: p, next: 1, done: map[uint64]bool{}, news: make(chan struct{}, 1), log: log}
 }
 
 // describe describes topics as `check` does.

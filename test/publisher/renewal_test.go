@@ -21,7 +21,6 @@ func TestFenceRenewalAfterLostResponse(t *testing.T) {
 	k := testenv.Kafka(t, testenv.KafkaOptions{Settings: map[string]string{"broker.session.timeout.ms": "3000"}}) // it is killed
 	newTopic(t, k, "across", 1, nil)
 	const interval = 12 * time.Second
-	began := time.Now()
 	opts := func(id string) publisher.Options {
 		return publisher.Options{Kafka: kafka.Options{Brokers: k.Bootstrap()}, TransactionalID: id, Timing: publisher.Timing{RenewInterval: interval}}
 	}
@@ -37,7 +36,9 @@ func TestFenceRenewalAfterLostResponse(t *testing.T) {
 	durable(t, second, 1)
 	b := k.Brokers()[0]
 	b.Kill()
-	<-time.After(time.Until(began.Add(interval + time.Second))) // the renewals are due and fail
+	eventually(t, soon, "renewals that are due and fail", func() bool {
+		return alone.log.has("fence in Kafka not renewed") && first.log.has("fence in Kafka not renewed")
+	})
 	if err := b.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
