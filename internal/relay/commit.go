@@ -101,6 +101,9 @@ func (r *Relay) resume(ctx context.Context, id cdc.Source, stored cdc.Checkpoint
 func (r *Relay) settle(ctx context.Context, id cdc.Source, p Positions) (cdc.Checkpoint, bool, error) {
 	fence := r.fence(id, "")
 	readable, _, _ := r.Committer.Newest(ctx) // an error comes again
+	if !readable.Source.Same(id) {            // it is refused below, and its relay may be a healthy one
+		readable = cdc.Checkpoint{}
+	}
 	earlier := EarlierFences(fence, id, p.Stored, readable)
 	for {
 		r.Sink.Kill()

@@ -32,7 +32,11 @@ func (r *Relay) drain(ctx context.Context, cause error) {
 		last, stuck := r.stuck()
 		done := r.saved.Load() >= min(until, last) && r.finalSaveTried.Load() && (cause != nil || stuck || st.oldestOffered.IsZero() && !st.open)
 		if r.exactlyOnce() {
-			done = r.saved.Load() >= min(st.sentEvents, last)
+			until = st.sentEvents
+			if r.source.Load().Fingerprint == cdc.Altered { // it is committed with what is open; see noteAltered
+				until = st.sent
+			}
+			done = r.saved.Load() >= min(until, last)
 		}
 		if done || r.saverDone.Load() {
 			return

@@ -161,7 +161,10 @@ func (r *Relay) saveLast(ctx context.Context, cause error) {
 	}
 	ctx = context.WithoutCancel(ctx)
 	if r.source.Load().Fingerprint != r.checkpoint.Load().Source.Fingerprint && r.saved.Load() >= r.window.state().sentEvents { // see noteAltered
-		if err := r.commitOnce(ctx); err != nil {
+		limited, cancel := context.WithTimeout(ctx, saveTimeout)
+		err := r.commitOnce(limited)
+		cancel()
+		if err != nil {
 			r.log.Warn("position not committed: the next start does not know that the publication was altered", "error", err)
 		}
 	}
