@@ -94,8 +94,9 @@ func (p *places) resume(ctx context.Context, id cdc.Source) (cdc.Checkpoint, boo
 	return p.Newest(id)
 }
 
-// Load returns the newest position, whatever its source, and also if a run would refuse it.
+// Load returns the newest position, whatever its source, and also if a run would refuse it. It may be called by several goroutines.
 func (p *places) Load(ctx context.Context) (cdc.Checkpoint, bool, error) {
+	p = &places{store: p.store, config: p.config, id: p.id}
 	if err := p.read(ctx); err != nil {
 		return cdc.Checkpoint{}, false, err
 	}
