@@ -97,7 +97,7 @@ func TestSIGHUPNamesBrokenFiles(t *testing.T) {
 	url := relay.leading()
 	write("web.yaml", "basic_auth_users: {ops: hunter2}\n")
 	relay.hup()
-	relay.await(`level=ERROR msg="http.listen refuses every connection" error="http.web_config \S+ cannot be used .*" fix="write it as `)
+	relay.await(`level=ERROR msg="http.listen refuses every connection" error="http.web_config \S+ cannot be used .*" fix="correct it: `)
 	write("password", "\n")
 	relay.hup()
 	relay.await(`level=ERROR msg="configuration not read again: nothing was changed" error=".* secret file \S+ is empty" fix="write the secret into it"`)

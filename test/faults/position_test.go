@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -28,12 +29,17 @@ func deliver(r *cdctest.Rig, d cdctest.Delivery) {
 	r.Delivery = d
 }
 
-// command runs a command, waiting for the checkpoint file's lock, which a relay that has just been killed may hold for a moment.
+// command runs a command, waiting for what a relay that has just been killed may hold for a moment: the checkpoint file's lock, and the
+// slot or the lock on the server.
 func command(t *testing.T, r *cdctest.Rig, args ...string) string {
 	t.Helper()
-	out, err := r.Relay.Command(r.Within(time.Minute), args...)
-	t.Logf("%s: %v: %s", strings.Join(args, " "), err, out)
-	r.Must(err)
+	var out string
+	r.Await("a command to be done: "+strings.Join(args, " "), func(ctx context.Context) (bool, error) {
+		var err error
+		out, err = r.Relay.Command(ctx, args...)
+		return err == nil, unless(strings.Contains(out, "a relay runs"), err)
+	})
+	t.Logf("%s: %s", strings.Join(args, " "), out)
 	return out
 }
 
@@ -67,7 +73,7 @@ func TestPositionSetBesideAStart(t *testing.T) {
 					r.Reconfigure("checkpoint", nil)
 				}
 				slow := maps.Clone(map[string]any(r.Config))
-				slow["kafka"] = map[string]any{"brokers": shared.kafka.Addrs(testenv.ListenerProxied), "position_topic": r.Topic + "-positions"}
+				slow["kafka"] = map[string]any{"brokers": shared.kafka.Addrs(testenv.ListenerProxied), "position_topic": r.Topic + "-positions", "request_timeout": "50s"}
 				text, err := json.Marshal(slow)
 				r.Must(err)
 				path := filepath.Join(t.TempDir(), "slow.yaml")

@@ -19,7 +19,7 @@ import (
 //
 //covers:all 10 21 26 events
 func TestProblemsArePresentOnes(t *testing.T) {
-	kafka, redis := testenv.Kafka(t, testenv.KafkaOptions{}), testenv.Redis(t, testenv.RedisOptions{})
+	kafka, redis := testenv.Kafka(t, testenv.KafkaOptions{Settings: map[string]string{"broker.session.timeout.ms": "3000"}}), testenv.Redis(t, testenv.RedisOptions{})
 	broker := kafka.Brokers()[0]
 	at := broker.Addr(testenv.ListenerPlain)
 	var rigs []*cdctest.Rig
@@ -48,6 +48,9 @@ func TestProblemsArePresentOnes(t *testing.T) {
 		}
 		return errors.Join(errs...)
 	}
+	t.Cleanup(func() { // other tests share them
+		_ = databases(func(db cdctest.Database) error { return serverOf(db).Resume() })
+	})
 	for _, fault := range []struct {
 		name, with string
 		away, back func() error
@@ -71,7 +74,7 @@ func TestProblemsArePresentOnes(t *testing.T) {
 			return databases(func(db cdctest.Database) error { return serverOf(db).Pause() })
 		}, func() error {
 			return databases(func(db cdctest.Database) error { return serverOf(db).Resume() })
-		}, []string{"timeout", "deadline exceeded", "has sent nothing"}, true, false, false},
+		}, []string{"timeout", "deadline exceeded", "has sent nothing", "does not answer"}, true, false, false},
 	} {
 		began := time.Now()
 		shows := func(when string) {
