@@ -235,6 +235,7 @@ func (s *site) normal(text string) string {
 		{`xid [0-9]+`, "xid 1"},
 		{`generation [0-9]+, save [0-9]+`, "generation N, save N"},
 		{`startup parameter: \w+`, "startup parameter: PARAMETER"},
+		{`(does not answer as PostgreSQL does) \([^)]*\)`, "$1 (CAUSE)"}, // MySQL's depends on the length of its version
 		{`127\.0\.0\.1:[0-9]{4,5}`, "127.0.0.1:PORT"},
 		{`port [0-9]{4,5}`, "port PORT"},
 	} {
