@@ -73,12 +73,12 @@ func letterOrderMutants() []mutant {
 			caughtBy{faults, "^TestDeadLetters$", postgres},
 		},
 		{
-			"look for a letter only where its record was", "internal/dlq/retry.go",
+			"look for a letter only where its record was", "internal/dlq/round.go",
 			[]edit{{"		if w.Offset > 0 && !d.seen[id] {", "		if w.Offset < 0 && !d.seen[id] {"}},
 			caughtBy{resolver, "^TestRoundsAgainstAList$", ""},
 		},
 		{
-			"search each time from the start", "internal/dlq/retry.go",
+			"search each time from the start", "internal/dlq/round.go",
 			[]edit{{"		r.scanned[d.partition] = rec.Offset + 1\n", ""}},
 			caughtBy{resolver, "^TestRoundsReadEachRecordOnce$", ""},
 		},

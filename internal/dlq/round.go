@@ -1,0 +1,307 @@
+package dlq
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/deadletter"
+	"github.com/cdc-relay/cdc-relay/internal/kafka"
+	"github.com/cdc-relay/cdc-relay/internal/publisher"
+)
+
+const (
+	// chunkLetters and chunkBytes limit what is published again at once: what a crash repeats.
+	chunkLetters = 256
+	chunkBytes   = 1 << 20
+	// clockSkew is how much older than its entry a letter's record may be by the brokers' clocks.
+	clockSkew = time.Hour
+	// farApart is how many offsets between two letters take longer to read than to look up the second.
+	farApart = 1000
+)
+
+// round is the part of a round whose letters are in one partition of their topic.
+type round struct {
+	r         *Resolver
+	ctx       context.Context //nolint:containedctx // of one call
+	client    source
+	partition int32
+	// wanted are the letters that have not been taken, and queues the IDs of those of each key that holds something, the next one first.
+	wanted map[string]*deadletter.Work
+	queues map[string][]string
+	seen   map[string]bool // wanted letters whose records were read in this pass
+	chunk  []piece
+	bytes  int
+	tried  int
+	// leaders has why nothing can be published to a topic, or "", for those that were looked at in this round.
+	leaders map[string]string
+	// stuck are the keys whose letters cannot be published now.
+	stuck map[string]bool
+}
+
+// piece is a letter that was found.
+type piece struct {
+	work       deadletter.Work
+	letter     *deadletter.Letter
+	resolution publisher.Resolution // as it is routed now
+}
+
+// retryPartition publishes letters in the order of their records, of any keys, and those of a key in their order. The records of a
+// key are in that order, unless some were written again: then they are read again.
+func (r *Resolver) retryPartition(ctx context.Context, partition int32, work []deadletter.Work, leaders map[string]string) (int, error) {
+	d := &round{
+		r: r, ctx: ctx, partition: partition, wanted: map[string]*deadletter.Work{}, queues: map[string][]string{},
+		seen: map[string]bool{}, leaders: leaders, stuck: map[string]bool{},
+	}
+	for i := range work {
+		w := &work[i]
+		d.wanted[w.ID] = w
+		if w.Hold != "" {
+			d.queues[w.Hold] = append(d.queues[w.Hold], w.ID)
+		}
+	}
+	var err error
+	if d.client, err = r.open(); err != nil {
+		return 0, err
+	}
+	defer d.client.Close()
+	for more := true; more && len(d.wanted) > 0; {
+		if more, err = d.pass(); err == nil {
+			err = d.flush()
+		}
+		if err != nil {
+			return d.tried, err
+		}
+	}
+	return d.tried, nil
+}
+
+// pass takes letters whose records are known to be somewhere. If there are none it looks for the others. It reports whether another pass
+// may take more.
+func (d *round) pass() (more bool, err error) {
+	left := len(d.wanted)
+	if err := d.readKnown(); err != nil || len(d.wanted) < left {
+		return true, err
+	}
+	return d.search()
+}
+
+// readKnown reads the records of letters at the offsets that are known, those that are near each other at once.
+func (d *round) readKnown() error {
+	var known []int64
+	for _, w := range d.wanted {
+		if w.Offset > 0 {
+			known = append(known, w.Offset)
+		}
+	}
+	slices.Sort(known)
+	d.seen = map[string]bool{}
+	for len(known) > 0 {
+		n := 1
+		for n < len(known) && known[n]-known[n-1] < farApart {
+			n++
+		}
+		err := d.client.Read(d.ctx, d.r.opts.Topic, d.partition, known[0], known[n-1]+1, d.see)
+		if err != nil {
+			return notFound(err)
+		}
+		known = known[n:]
+	}
+	for id, w := range d.wanted { // compaction keeps the last record, which may be another one
+		if w.Offset > 0 && !d.seen[id] {
+			w.Offset = 0
+			d.r.index.Found(id, 0)
+		}
+	}
+	return nil
+}
+
+// notFound is nil if an error only ends a reading.
+func notFound(err error) error {
+	if errors.Is(err, errFound) {
+		return nil
+	}
+	return err
+}
+
+// search reads the partition from where it was read last, and notes where all letters are that it meets. At the end it begins again;
+// what is then not found is missing.
+func (d *round) search() (more bool, err error) {
+	if !d.unknown() {
+		return false, nil
+	}
+	r := d.r
+	from, begun := r.scanned[d.partition]
+	if !begun {
+		oldest := r.index.Unfound(d.partition)
+		if from, err = d.client.OffsetAt(d.ctx, r.opts.Topic, d.partition, oldest.Add(-clockSkew)); err != nil {
+			return false, err
+		}
+	}
+	err = d.client.Read(d.ctx, r.opts.Topic, d.partition, from, kafka.Committed, func(rec *kafka.Record) error {
+		r.scanned[d.partition] = rec.Offset + 1
+		if rec.Value == nil {
+			return nil
+		}
+		id := string(rec.Key)
+		r.index.Found(id, rec.Offset)
+		if w, ok := d.wanted[id]; ok {
+			w.Offset = rec.Offset
+		}
+		return d.see(rec)
+	})
+	switch {
+	case err != nil:
+		return true, notFound(err)
+	case begun:
+		delete(r.scanned, d.partition)
+	default:
+		d.missing()
+	}
+	return true, nil
+}
+
+// unknown reports whether it is not known of some letter where its record is.
+func (d *round) unknown() bool {
+	for _, w := range d.wanted {
+		if w.Offset == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// see takes a record in, if it is a letter that comes next.
+func (d *round) see(rec *kafka.Record) error {
+	w, ok := d.wanted[string(rec.Key)]
+	if !ok || rec.Value == nil {
+		return nil
+	}
+	d.seen[w.ID] = true
+	if w.Hold != "" && d.queues[w.Hold][0] != w.ID {
+		return nil
+	}
+	l, err := deadletter.Decode(rec.Value, rec.Headers)
+	if err != nil {
+		return fmt.Errorf("read the dead letter %q: %w", w.ID, err)
+	}
+	delete(d.wanted, w.ID)
+	if w.Hold != "" {
+		d.queues[w.Hold] = d.queues[w.Hold][1:]
+	}
+	d.chunk = append(d.chunk, piece{work: *w, letter: l})
+	d.bytes += len(rec.Value)
+	if l.Stub {
+		d.bytes += chunkBytes // its row may have that much, or more
+	}
+	switch {
+	case len(d.wanted) == 0:
+		return errFound // all
+	case len(d.chunk) < chunkLetters && d.bytes < chunkBytes:
+		return nil
+	}
+	return d.flush()
+}
+
+// lookAgain is how long a letter without a record is not looked for, unless somebody asks.
+const lookAgain = time.Minute
+
+// missing notes letters that are not in their topic: somebody has deleted records.
+func (d *round) missing() {
+	for id, w := range d.wanted {
+		if w.Offset > 0 { // it is behind another one
+			continue
+		}
+		delete(d.wanted, id)
+		d.tried++
+		d.r.asks.outcome(deadletter.Retry, id, failed)
+		_, known := d.r.lost[id]
+		d.r.lost[id] = time.Now().Add(lookAgain)
+		if known {
+			continue
+		}
+		d.r.log.Error("dead letter is in the index and not in its topic: it can only be dropped",
+			eventAttr(id, w.Hold, nil), slog.String("letter", id), slog.String("letters", d.r.opts.Topic))
+	}
+}
+
+// flush publishes the chunk.
+func (d *round) flush() error {
+	for i := range d.chunk {
+		p := &d.chunk[i]
+		p.letter.Order, p.letter.Partition, p.letter.Attempts = p.work.Order, p.work.Partition, p.work.Attempts
+		if p.work.Blocked {
+			p.letter.Attempts++
+			p.letter.Tried = time.Now().UTC()
+		}
+		if !p.letter.Stub {
+			p.resolution = d.r.resolution(d.ctx, p)
+		}
+	}
+	chunk, err := d.publishable(d.chunk)
+	d.chunk, d.bytes = nil, 0
+	if err != nil || len(chunk) == 0 {
+		return err
+	}
+	d.tried += len(chunk)
+	noted := map[string][]byte{}
+	for i := range chunk {
+		if p := &chunk[i]; p.work.Blocked {
+			noted[p.work.ID] = p.letter.Encode()
+		}
+	}
+	if err := d.r.sink.NoteAttempts(d.ctx, noted); err != nil {
+		return err
+	}
+	letters := make([]publisher.Resolution, len(chunk))
+	for i := range chunk {
+		if p := &chunk[i]; p.letter.Stub { // a row may be too large for this machine: the attempt is noted before
+			p.resolution = d.r.resolution(d.ctx, p)
+		}
+		letters[i] = chunk[i].resolution
+	}
+	return d.r.resolve(d.ctx, deadletter.Retry, letters)
+}
+
+// leaderPause is how long letters are not tried whose topic has no leader.
+const leaderPause = 5 * time.Second
+
+// publishable leaves letters out whose topic has no leader now, and those behind them: they would hold up all others, and nothing
+// would be known of an attempt that is given up.
+func (d *round) publishable(chunk []piece) ([]piece, error) {
+	var ask []string
+	for i := range chunk {
+		if m := chunk[i].resolution.Message; m != nil {
+			if _, known := d.leaders[m.Topic]; !known {
+				d.leaders[m.Topic] = ""
+				ask = append(ask, m.Topic)
+			}
+		}
+	}
+	if len(ask) > 0 {
+		leaderless, err := d.client.Leaderless(d.ctx, ask)
+		if err != nil {
+			return nil, err
+		}
+		for topic, partition := range leaderless {
+			d.leaders[topic] = fmt.Sprintf("topic %q has no leader for partition %d", topic, partition)
+			d.r.log.Warn("dead letters wait", cdc.Repeats(), slog.String("error", d.leaders[topic]))
+		}
+	}
+	return slices.DeleteFunc(chunk, func(p piece) bool {
+		m, hold := p.resolution.Message, p.work.Hold
+		switch {
+		case hold != "" && d.stuck[hold]:
+			return true
+		case m == nil || d.leaders[m.Topic] == "":
+			return false
+		}
+		d.stuck[hold] = true
+		d.r.later[p.work.ID] = postponed{time.Now().Add(leaderPause), d.leaders[m.Topic]}
+		return true
+	}), nil
+}
