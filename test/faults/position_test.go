@@ -181,6 +181,7 @@ func TestCheckpointBehindAChangeOfDelivery(t *testing.T) {
 			r.Reconfigure("checkpoint", nil)
 			r.Start()
 			r.AwaitEvents(r.Append("k", 100))
+			once(t, r)
 			sigterm(r)
 			r.Reconfigure("checkpoint", checkpoint)
 			// The same checkpoint, as at-least-once delivery would have saved it.
@@ -232,6 +233,7 @@ func TestIDIsSetWithTheDelivery(t *testing.T) {
 		command(t, r, "setup")
 		r.Start()
 		r.AwaitEvents(r.Append("k", 10))
+		once(t, r)
 		sigterm(r)
 		r.Reconfigure("checkpoint", checkpoint)
 		r.Reconfigure("source.mysql.id", db.Name()+"-other")
