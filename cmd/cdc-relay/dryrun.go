@@ -96,3 +96,5 @@ func (p *printer) Durable() <-chan cdc.Durable { return p.durable }
 func (p *printer) Kill() {}
 
 func (p *printer) Reset() {}
+
+func (p *printer) Fenced(context.Context) bool { return false }

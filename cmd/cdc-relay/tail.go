@@ -148,6 +148,8 @@ func (s *tailSink) Kill() {}
 
 func (s *tailSink) Reset() {}
 
+func (s *tailSink) Fenced(context.Context) bool { return false }
+
 // fromTopics prints what is published from now on.
 func (t *tailRun) fromTopics(ctx context.Context, c *config.Config, log *slog.Logger) error {
 	partitions, err := t.partitions(ctx, c)

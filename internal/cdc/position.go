@@ -67,6 +67,9 @@ type Source struct {
 	Fingerprint string
 }
 
+// SlotMoved is the reason of a stop because PostgreSQL's slot is ahead of what this process has confirmed.
+const SlotMoved = "slot_moved"
+
 // PublicationAltered is the reason of a stop because PostgreSQL's publication was altered.
 const PublicationAltered = "publication_changed"
 

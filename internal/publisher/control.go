@@ -68,6 +68,7 @@ type producerJob struct {
 	current         kafka.Producer
 	routine         bool // the current one is still valid
 	lost            bool // an earlier renewal may have succeeded
+	questions       []*fencedQuestion
 }
 
 type producerResult struct {
@@ -79,6 +80,29 @@ type producerResult struct {
 func (j producerJob) run(ctx context.Context, c *kafka.Client) event {
 	p, err := c.Renew(ctx, j.transactionalID, j.current, j.lost)
 	return producerResult{j, p, err}
+}
+
+// fencedQuestion is a call of Fenced. It is answered by a renewal that is requested after it.
+type fencedQuestion struct {
+	fenced bool
+	done   chan struct{} // closed
+}
+
+// Fenced reports whether another publisher has been opened with the transactional ID since; false also where that is not known when
+// ctx ends. It renews the producer epoch, which Kafka rejects without an effect where another one has taken over.
+func (p *Publisher) Fenced(ctx context.Context) bool {
+	q := &fencedQuestion{done: make(chan struct{})}
+	p.mail.post(q)
+	return await(ctx, p, q.done) == nil && q.fenced
+}
+
+func (q *fencedQuestion) apply(l *loop) {
+	if l.transactionalID == "" || l.fenced {
+		q.fenced = l.fenced
+		close(q.done)
+		return
+	}
+	l.questions = append(l.questions, q)
 }
 
 // wantMetadata requests a topic's metadata with the next job.
@@ -95,16 +119,16 @@ func (l *loop) submitDue() {
 		return
 	}
 	if l.now.Before(l.nextJobAt) {
-		if l.producerLost || len(l.wanted) > 0 {
+		if l.producerLost || len(l.wanted)+len(l.questions) > 0 {
 			l.wakeAt(l.nextJobAt)
 		}
 		return
 	}
 	switch {
 	case l.producerLost && l.openRequests == 0 && !l.fenced:
-		l.submit(producerJob{l.transactionalID, l.producer, false, l.renewalLost})
+		l.submitRenewal(false)
 	case l.renewalDue() && !l.producerLost: // rarely, so that metadata, of which there may always be some to request, does not wait for it
-		l.submit(producerJob{l.transactionalID, l.producer, true, l.renewalLost})
+		l.submitRenewal(true)
 	case len(l.wanted) > 0:
 		l.submit(l.metadataJob())
 	case l.renews() && !l.producerLost: // else it may be overdue, and the loop would spin
@@ -115,6 +139,11 @@ func (l *loop) submitDue() {
 func (l *loop) submit(j job) {
 	l.jobOut, l.jobAt = true, l.now
 	l.jobs <- j // has room for the one that may be out
+}
+
+func (l *loop) submitRenewal(routine bool) {
+	l.submit(producerJob{l.transactionalID, l.producer, routine, l.renewalLost, l.questions})
+	l.questions = nil
 }
 
 func (l *loop) metadataJob() metadataJob {
@@ -232,7 +261,7 @@ func (l *loop) renews() bool { return l.transactionalID != "" && l.group == nil 
 
 // renewalDue reports whether the producer ID is to be renewed although it is valid.
 func (l *loop) renewalDue() bool {
-	return l.renews() && !l.now.Before(l.renewAt)
+	return l.renews() && !l.now.Before(l.renewAt) || len(l.questions) > 0
 }
 
 // needProducer requests a new producer ID or epoch, whose sequence numbers begin at 0, once nothing is in flight. The
@@ -256,6 +285,7 @@ func (r producerResult) apply(l *loop) {
 	var stop *cdc.StopError
 	fenced := errors.As(r.err, &stop) && stop.Class == cdc.ClassFenced
 	l.renewalLost = r.err != nil && (l.renewalLost || !fenced)
+	r.answer(l, fenced)
 	switch {
 	case r.err != nil && r.job.routine: // the old one is valid, unless brokers reject a batch
 		l.renewAt = l.now.Add(l.opts.Timing.RenewInterval / 24)
@@ -269,6 +299,18 @@ func (r producerResult) apply(l *loop) {
 			l.producerLost = false
 			l.restamp()
 		}
+	}
+}
+
+// answer answers the questions, unless the request failed: then the next one does.
+func (r producerResult) answer(l *loop, fenced bool) {
+	if r.err != nil && !fenced {
+		l.questions = append(l.questions, r.job.questions...)
+		return
+	}
+	for _, q := range r.job.questions {
+		q.fenced = fenced
+		close(q.done)
 	}
 }
 

@@ -1,17 +1,20 @@
 package publisher_test
 
 import (
+	"context"
 	"errors"
 	"net"
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/kafka"
 	"github.com/cdc-relay/cdc-relay/internal/publisher"
 )
 
@@ -247,6 +250,49 @@ func TestRequestBetweenTwoOfOpen(t *testing.T) {
 						t.Errorf("asked from %v: granted %v", from, got)
 					}
 				}
+			}
+		})
+	}
+}
+
+// Fenced tells a publisher whether another one was opened, and leaves the other one alone. It does not take a lost answer for one, nor
+// no answer.
+func TestFencedByASuccessor(t *testing.T) {
+	for name, tt := range map[string]struct {
+		id    string
+		begin func(t *testing.T, c *kfake.Cluster, k *coordinator)
+		want  bool
+	}{
+		"alone": {"relay", func(*testing.T, *kfake.Cluster, *coordinator) {}, false},
+		"a successor that has ended": {"relay", func(t *testing.T, c *kfake.Cluster, _ *coordinator) {
+			t.Helper()
+			open(t, options(c)).Kill()
+		}, true},
+		"a lost answer":     {"relay", func(_ *testing.T, _ *kfake.Cluster, k *coordinator) { k.loseNext() }, false},
+		"without the fence": {kafka.TransactionalNone, func(*testing.T, *kfake.Cluster, *coordinator) {}, false},
+		"Kafka away":        {"relay", func(_ *testing.T, c *kfake.Cluster, _ *coordinator) { c.Close() }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t, 1, 1)
+			k := coordinate(c)
+			o := options(c)
+			o.TransactionalID = tt.id
+			s := open(t, o)
+			tt.begin(t, c, k)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			if name == "Kafka away" {
+				time.AfterFunc(100*time.Millisecond, cancel)
+			}
+			before := k.at()
+			if got := s.Fenced(ctx); got != tt.want {
+				t.Errorf("fenced: %v", got)
+			}
+			switch {
+			case tt.want && k.at() != before:
+				t.Error("the question has fenced the successor")
+			case !tt.want && name != "Kafka away":
+				s.answered(t, s.send(t, msg("k", "0")))
 			}
 		})
 	}

@@ -53,8 +53,9 @@ type loop struct {
 	fenced       bool // another publisher has taken over
 	renewalLost  bool // a renewal may have succeeded although its response was lost
 	renewAt      time.Time
-	openRequests int // requests that are with connections
-	openBatches  int // batches in them
+	questions    []*fencedQuestion // that no renewal was requested for
+	openRequests int               // requests that are with connections
+	openBatches  int               // batches in them
 	refreshAt    time.Time
 
 	group   *group   // nil: at-least-once

@@ -36,6 +36,7 @@ type fakes struct {
 	confirmed      uint64
 	fence          string // the sink was opened with it
 	replaced       []string
+	fenced         bool       // another sink was opened with the fence since
 	id             cdc.Source // what Acquire says it leads, its database aside
 	held           bool       // by Acquire, until Release or the end of Run
 	lag            time.Duration
@@ -145,6 +146,7 @@ func (f *fakes) Send(ctx context.Context, r *cdc.Routed) error {
 	}
 }
 
+func (f *fakes) Fenced(context.Context) bool { return f.fenced }
 func (f *fakes) Durable() <-chan cdc.Durable { return f.durable }
 func (f *fakes) Kill()                       { f.note("kill") }
 func (f *fakes) Reset()                      {}

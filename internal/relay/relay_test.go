@@ -562,24 +562,29 @@ func TestSupersededRelayStops(t *testing.T) {
 	})
 }
 
-// A relay whose successor moved the position and ended was superseded. Without a successor somebody else moved it.
+// A relay whose successor moved the position and ended was superseded. Without a successor somebody else moved it. Where nothing is
+// stored, the fence in Kafka tells the two apart.
 func TestPositionMovedWhileDisconnected(t *testing.T) {
 	for name, tt := range map[string]struct {
 		successors uint64
+		fenced     bool
+		reason     string
 		class      cdc.Class
 	}{
-		"by a successor": {1, cdc.ClassFenced},
-		"by hand":        {0, cdc.ClassPosition},
+		"by a successor":                         {1, true, cdc.SlotMoved, cdc.ClassFenced},
+		"by hand":                                {0, false, cdc.SlotMoved, cdc.ClassPosition},
+		"by a successor, nothing stored":         {0, true, cdc.SlotMoved, cdc.ClassFenced},
+		"a successor, nothing stored, and a gap": {0, true, "slot_missing", cdc.ClassPosition},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				f := &fakes{run: func(int) error { return errors.New("cut") }}
+				f := &fakes{run: func(int) error { return errors.New("cut") }, fenced: tt.fenced}
 				f.acquire = func(attempt int) error {
 					if attempt == 1 {
 						return nil
 					}
 					f.stored = &cdc.Checkpoint{Generation: f.stored.Generation + tt.successors}
-					return cdc.PositionError("slot_moved", "", "slot is elsewhere")
+					return cdc.PositionError(tt.reason, "", "slot is elsewhere")
 				}
 				_, err := drive(t, f, options())
 				if stop, ok := errors.AsType[*cdc.StopError](err); !ok || stop.Class != tt.class {

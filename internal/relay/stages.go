@@ -45,6 +45,9 @@ type Sink interface {
 	Open(ctx context.Context, fence string, replaced ...string) error
 	// Send publishes r, which must not change until its Durable arrived. It may block for back-pressure.
 	Send(ctx context.Context, r *cdc.Routed) error
+	// Fenced reports whether another sink has been opened with the same fence since; false also where that is not known. It does not
+	// fence the other one.
+	Fenced(ctx context.Context) bool
 	// Durable receives one answer for each Send, in any order. The first error is final.
 	Durable() <-chan cdc.Durable
 	// Kill closes every connection: nothing is sent after it returns.

@@ -73,8 +73,12 @@ func (r *Relay) reacquire(ctx context.Context, retry *pauses) bool {
 	}
 }
 
+// fencedTimeout limits the question to Kafka whether another relay has taken over.
+const fencedTimeout = 10 * time.Second
+
 // replaced reports whether err is about a position that another relay moved, which led for a while. With exactly-once
-// delivery the next attempt finds out, from the position in Kafka.
+// delivery the next attempt finds out, from the position in Kafka. Otherwise the generation in the store says so, and for a slot that
+// has moved also the fence in Kafka: the slot may be the only position.
 func (r *Relay) replaced(ctx context.Context, err error) bool {
 	stop, ok := errors.AsType[*cdc.StopError](err)
 	if !ok || stop.Class != cdc.ClassPosition {
@@ -84,7 +88,12 @@ func (r *Relay) replaced(ctx context.Context, err error) bool {
 		return true
 	}
 	c, _, failed := r.Checkpointer.Load(ctx)
-	return failed == nil && c.Generation > r.checkpoint.Load().Generation
+	if failed == nil && c.Generation > r.checkpoint.Load().Generation {
+		return true
+	}
+	ctx, cancel := context.WithTimeout(ctx, fencedTimeout)
+	defer cancel()
+	return stop.Reason == cdc.SlotMoved && r.Sink.Fenced(ctx)
 }
 
 // lastCheckpoint loads the checkpoint for a reconnect. This process claimed or saved it, so the store, which may be

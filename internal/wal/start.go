@@ -57,17 +57,17 @@ func resolve(sv server, sd storedCheckpoint, at handedOn, confirmed lsn, conflic
 	if err != nil {
 		return startPoint{}, err
 	}
+	if confirmed > 0 && sv.slot > confirmed && conflict != cdc.ConflictSlot {
+		return startPoint{}, cdc.PositionError(cdc.SlotMoved,
+			"publish the events committed between them with `cdc-relay repair`, without a checkpoint `cdc-relay repair --since TIME`; or, if consumers have them, restart the relay with position.conflict: slot to go on from the slot",
+			"slot is at %s, but this relay confirmed only %s: it was moved or recreated", sv.slot, confirmed)
+	}
 	p := startPoint{slot: sv.slot, from: sv.slot}
 	if sd.found && c.resume > 0 {
 		if p, err = fromCheckpoint(sv, c, conflict); err != nil {
 			return startPoint{}, err
 		}
 		p.xmin = c.xmin
-	}
-	if confirmed > 0 && sv.slot > confirmed && conflict != cdc.ConflictSlot {
-		return startPoint{}, cdc.PositionError("slot_moved",
-			"publish the events committed between them with `cdc-relay repair`, without a checkpoint `cdc-relay repair --since TIME`; or, if consumers have them, restart the relay with position.conflict: slot to go on from the slot",
-			"slot is at %s, but this relay confirmed only %s: it was moved or recreated", sv.slot, confirmed)
 	}
 	if at.end > p.from {
 		p.from = at.end

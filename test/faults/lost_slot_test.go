@@ -26,7 +26,7 @@ func TestLostSlot(t *testing.T) {
 		says       []string
 	}{
 		"dropped while it runs":            {cdctest.SlotOnly, running(false), []string{"does not exist", "`cdc-relay setup`", "`cdc-relay repair`"}},
-		"recreated while it runs":          {cdctest.SlotOnly, running(true), []string{"the slot was moved or recreated", "position.conflict"}},
+		"recreated while it runs":          {cdctest.SlotOnly, running(true), []string{"this relay confirmed only", "position.conflict"}},
 		"recreated while it was down":      {cdctest.InRedis, recreated, []string{"ahead of the checkpoint", "position.conflict", "`cdc-relay repair`"}},
 		"invalidated while it was down":    {cdctest.InRedis, invalidatedDown, []string{"is lost", "outbox table", "`cdc-relay repair`", "max_slot_wal_keep_size"}},
 		"invalidated while Kafka was down": {cdctest.SlotOnly, invalidatedRunning, []string{"lost", "outbox table", "`cdc-relay repair`"}},

@@ -92,6 +92,39 @@ func TestFrozenLeaderIsReplaced(t *testing.T) {
 	}
 }
 
+// A leader is frozen, its standby leads for a while and ends. Once the leader goes on, it was superseded, or leads again: no supervisor
+// must keep it down. With the slot alone the fence in Kafka tells that it was not moved by hand, which TestLostSlot has.
+//
+//covers:postgres 6 events both
+func TestFrozenLeaderOutlivesItsStandby(t *testing.T) {
+	for _, d := range deliveries() {
+		t.Run(string(d), func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, newPostgres(t), cdctest.SlotOnly, func(o *cdctest.RigOptions) { o.Delivery = d })
+			r.Start()
+			standby := r.Second()
+			startStandby(t, r, standby)
+			r.AwaitEvents(r.Append("k", 10))
+			r.FaultUnbounded("SIGSTOP")
+			r.Must(r.Relay.Signal(syscall.SIGSTOP))
+			r.Must(r.DB.CutLeader(r.Within(time.Minute)))
+			r.Must(standby.AwaitLog(r.Within(time.Minute), "msg=leading"))
+			r.AwaitEvents(r.Append("k", 10))
+			r.Must(standby.Signal(syscall.SIGTERM))
+			_, err := standby.Wait(r.Within(time.Minute))
+			r.Must(err)
+			missing := r.Append("k", 10)
+			r.Must(r.Relay.Signal(syscall.SIGCONT))
+			r.Await("the events", func(ctx context.Context) (bool, error) {
+				_, distinct := r.Reader.Count()
+				return distinct >= 30, revive(ctx, r.Relay)
+			})
+			r.AwaitEvents(missing)
+			r.Verify()
+		})
+	}
+}
+
 // Only the connection that makes a relay the leader is cut, again and again. One of the two leads on from the checkpoint,
 // and a relay that was superseded says so.
 //

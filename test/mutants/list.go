@@ -97,6 +97,16 @@ func leaderMutants() []mutant {
 			caughtBy{wal, "^TestSlotLostBeforeReading$", ""},
 		},
 		{
+			"take a slot that is gone for one that another relay moved", "internal/relay/tail.go",
+			[]edit{{"return stop.Reason == cdc.SlotMoved && r.Sink.Fenced(ctx)", "return r.Sink.Fenced(ctx)"}},
+			caughtBy{relay, "^TestPositionMovedWhileDisconnected$", ""},
+		},
+		{
+			"take a slot that was moved by hand for one that another relay moved", "internal/publisher/control.go",
+			[]edit{{"		q.fenced = fenced\n", "		q.fenced = true\n"}},
+			caughtBy{publisher, "^TestFencedByASuccessor$", ""},
+		},
+		{
 			"save a lower generation over a higher one", "internal/checkpoint/save.lua",
 			[]edit{{"if not readable or not may_replace(cjson.decode(ARGV[1]), old) then", "if not readable or not of_same_source(cjson.decode(ARGV[1]), old) then"}},
 			caughtBy{faults, "^TestRefusedCheckpoint$/^newer$", ""},
