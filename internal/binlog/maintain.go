@@ -131,7 +131,7 @@ func (p *Partitions) Drop(ctx context.Context, part cdc.Partition) error {
 		return err
 	}
 	if !slices.ContainsFunc(parts, func(q cdc.Partition) bool { return q.Name == part.Name && q.Relayed }) {
-		return p.busy(doing)
+		return p.busy(ctx, doing)
 	}
 	schema, _, _ := strings.Cut(p.Table, ".")
 	return p.change(ctx, doing, "drop", strings.TrimPrefix(part.Name, schema+"."))
@@ -179,7 +179,7 @@ func (p *Partitions) change(ctx context.Context, doing, action, part string) err
 	_, err := p.db.db.ExecContext(ctx, "CALL "+p.Routine+"(?, ?)", action, part)
 	ended()
 	<-watched // or it would end the next call
-	return p.changeError(doing, err)
+	return p.changeError(ctx, doing, err)
 }
 
 func (p *Partitions) cancelWaits(running context.Context) {
@@ -216,11 +216,9 @@ func (e *heldError) Error() string {
 
 func (e *heldError) Is(target error) bool { return target == cdc.ErrBusy }
 
-func (p *Partitions) busy(doing string) error {
-	return &cdc.FixableError{
-		Cause: fmt.Errorf("table %s: %s: %w, and application and relay do not wait for each other", p.Table, doing, cdc.ErrBusy),
-		Fix:   "end long transactions on the table, if this is said again and again",
-	}
+func (p *Partitions) busy(ctx context.Context, doing string) error {
+	cause, fix := p.db.lockedTable(ctx, p.db.db, p.Table, true)
+	return cdc.Fixable(fix, "table %s: %s: %w, and application and relay do not wait for each other: %s", p.Table, doing, cdc.ErrBusy, cause)
 }
 
 // Error numbers of the routine.
@@ -239,13 +237,13 @@ func missing(err error) bool {
 	return code == erNoSuchRoutine || code == erRoutineAccess
 }
 
-func (p *Partitions) changeError(doing string, err error) error {
+func (p *Partitions) changeError(ctx context.Context, doing string, err error) error {
 	code, said := number(err)
 	switch {
 	case err == nil:
 		return nil
 	case code == erLockWaitTimeout, code == erLockDeadlock, code == erInterrupted:
-		return p.busy(doing)
+		return p.busy(ctx, doing)
 	case missing(err), errors.Is(err, errStale):
 		return cdc.Fixable("set CDC_RELAY_OWNER_DSN to the connection string of the table's owner, and run `cdc-relay setup` once, or `cdc-relay partitions run` from a timer",
 			"table %s: %s: user %s may not call the routine that maintains the partitions, or that is not this version's (%s)", p.Table, doing, p.db.Server.Role, cmp.Or(said, err.Error()))

@@ -73,7 +73,7 @@ func (r *Rows) Verify(ctx context.Context) error {
 	case unique == 0:
 		return cdc.Fixable("create a unique index on it", "column %s of table %s has no unique index of its own, by which old rows could be deleted", r.o.Key, r.o.Table)
 	}
-	return r.failed("delete old rows", explainDelete(ctx, r.db.rows, r.sql))
+	return r.failed(ctx, "delete old rows", explainDelete(ctx, r.db.rows, r.sql))
 }
 
 // querier is a connection, or a pool of them.
@@ -116,39 +116,68 @@ func (r *Rows) connect(ctx context.Context) (err error) {
 		"SET SESSION lock_wait_timeout = 1",
 	} {
 		if _, err := r.db.rows.ExecContext(ctx, setting); err != nil {
-			return r.failed("prepare the connection", err)
+			return r.failed(ctx, "prepare the connection", err)
 		}
 	}
 	return nil
 }
 
-// old is the condition for rows older than age.
-func (r *Rows) old(age time.Duration) string {
+// old is the condition for rows older than age that can be deleted by their key.
+func (r *Rows) old(age time.Duration) string { return r.aged(age) + " AND " + r.key + " IS NOT NULL" }
+
+func (r *Rows) aged(age time.Duration) string {
 	return fmt.Sprintf("%s < UTC_TIMESTAMP(6) - INTERVAL %d SECOND", r.at, int64(age.Seconds()))
 }
 
 // Count counts the rows older than age, up to a limit.
 func (r *Rows) Count(ctx context.Context, age time.Duration, limit int) (n int, err error) {
 	err = r.db.rows.QueryRowContext(ctx, fmt.Sprintf("SELECT COUNT(*) FROM (SELECT 1 FROM %s WHERE %s LIMIT %d) AS counted", r.sql, r.old(age), limit)).Scan(&n)
-	return n, r.failed("count old rows", err)
+	return n, r.failed(ctx, "count old rows", err)
+}
+
+// Keyless returns an error if rows older than age have no key.
+func (r *Rows) Keyless(ctx context.Context, age time.Duration) error {
+	var n int
+	err := r.db.rows.QueryRowContext(ctx, fmt.Sprintf("SELECT COUNT(*) FROM %s WHERE %s IS NULL AND %s", r.sql, r.key, r.aged(age))).Scan(&n)
+	if err != nil {
+		return r.failed(ctx, "count old rows without an ID", err)
+	}
+	if n == 0 {
+		return nil
+	}
+	return cdc.Fixable(fmt.Sprintf("set it with UPDATE %s SET %s = ... WHERE %[2]s IS NULL, after which they are deleted, and declare the column NOT NULL with ALTER TABLE", r.sql, r.key),
+		"table %s: old rows are not deleted: %d, whose column %s is NULL", r.o.Table, n, r.o.Key)
 }
 
 // Old returns the keys of rows older than age.
 func (r *Rows) Old(ctx context.Context, age time.Duration, limit int) ([]any, cdc.Position, error) {
-	keys, err := r.keys(ctx, fmt.Sprintf("SELECT %s FROM %s WHERE %s LIMIT %d", r.key, r.sql, r.old(age), limit))
+	return r.read(ctx, age, fmt.Sprintf("LIMIT %d", limit))
+}
+
+// OldAfter returns the same in the order of keys, behind one.
+func (r *Rows) OldAfter(ctx context.Context, age time.Duration, limit int, after any) ([]any, cdc.Position, error) {
+	order := fmt.Sprintf("ORDER BY %s LIMIT %d", r.key, limit)
+	if after == nil {
+		return r.read(ctx, age, order)
+	}
+	return r.read(ctx, age, "AND "+r.key+" > ? "+order, after)
+}
+
+func (r *Rows) read(ctx context.Context, age time.Duration, rest string, args ...any) ([]any, cdc.Position, error) {
+	keys, err := r.keys(ctx, fmt.Sprintf("SELECT %s FROM %s WHERE %s %s", r.key, r.sql, r.old(age), rest), args...)
 	if err != nil {
-		return nil, "", r.failed("read old rows", err)
+		return nil, "", r.failed(ctx, "read old rows", err)
 	}
 	behind, err := r.db.end(ctx, r.db.rows)
 	if err != nil {
-		return nil, "", r.failed("read the binlog's end", err)
+		return nil, "", r.failed(ctx, "read the binlog's end", err)
 	}
 	return keys, cdc.Position(behind.String()), nil
 }
 
 // keys reads the first column. A number stays one: compared as text it would be rounded.
-func (r *Rows) keys(ctx context.Context, query string) ([]any, error) {
-	rows, err := r.db.rows.QueryContext(ctx, query)
+func (r *Rows) keys(ctx context.Context, query string, args ...any) ([]any, error) {
+	rows, err := r.db.rows.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -177,23 +206,26 @@ func (r *Rows) Passed(ctx context.Context, behind cdc.Position) (bool, error) {
 	return done.passed(noted), done.unknown
 }
 
-// Delete deletes the rows of these keys that are older than age.
-func (r *Rows) Delete(ctx context.Context, keys []any, age time.Duration) (int64, error) {
+// Delete deletes the rows of these keys that are older than age. A trigger keeps rows here by an error only.
+func (r *Rows) Delete(ctx context.Context, keys []any, age time.Duration) (int64, []any, error) {
 	list := strings.TrimSuffix(strings.Repeat("?,", len(keys)), ",")
 	done, err := r.db.rows.ExecContext(ctx, fmt.Sprintf("DELETE FROM %s WHERE %s IN (%s) AND %s", r.sql, r.key, list, r.old(age)), keys...)
 	if err != nil {
-		return 0, r.failed("delete old rows", err)
+		return 0, nil, r.failed(ctx, "delete old rows", err)
 	}
 	n, err := done.RowsAffected()
-	return n, r.failed("delete old rows", err)
+	return n, nil, r.failed(ctx, "delete old rows", err)
 }
 
 const (
 	erLockWaitTimeout = 1205
 	erLockDeadlock    = 1213
+	erRowReferenced   = 1217
+	erRowReferenced2  = 1451
+	erSignal          = 1644
 )
 
-func (r *Rows) failed(doing string, err error) error {
+func (r *Rows) failed(ctx context.Context, doing string, err error) error {
 	code, said := number(err)
 	switch {
 	case err == nil:
@@ -202,8 +234,13 @@ func (r *Rows) failed(doing string, err error) error {
 		return fmt.Errorf("table %s: %s: %w", r.o.Table, doing, err)
 	case code == erTableAccess:
 		return cdc.Fixable(fmt.Sprintf("run GRANT SELECT, DELETE ON %s TO %s", r.sql, accountOf(r.db.Server.Role)), "user %s may not delete rows of %s", r.db.Server.Role, r.o.Table)
+	case code == erRowReferenced, code == erRowReferenced2:
+		return cdc.Fixable("delete the rows that refer to old events, or remove that foreign key with ALTER TABLE ... DROP FOREIGN KEY", "%w: a foreign key refers to them (%s)", cdc.ErrHeld, said)
+	case code == erSignal:
+		return cdc.Fixable("change the trigger so that it lets old rows go", "%w: a trigger ON DELETE says %q", cdc.ErrHeld, said)
 	case code == erLockWaitTimeout, code == erLockDeadlock:
-		return cdc.Fixable("end long transactions on the table, if this is said again and again", "table %s: %s: a transaction holds one of them", r.o.Table, doing)
+		cause, fix := r.db.lockedTable(ctx, r.db.rows, r.o.Table, false)
+		return cdc.Fixable(fix, "table %s: %s: %w: %s", r.o.Table, doing, cdc.ErrBusy, cause)
 	}
 	return fmt.Errorf("table %s: %s: %s: %s (%d)", r.o.Table, doing, r.db.Server.Flavor.Title(), said, code)
 }

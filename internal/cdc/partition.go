@@ -22,5 +22,9 @@ type Partition struct {
 	Kept error
 }
 
-// ErrBusy says that a table's lock was not free within the short time for which a writer may wait behind us.
-var ErrBusy = errors.New("a transaction holds the table")
+var (
+	// ErrBusy says that a lock was not free within the short time for which a writer may wait behind us.
+	ErrBusy = errors.New("a lock is not free")
+	// ErrHeld says that the database keeps rows: a foreign key refers to them, or a trigger keeps them.
+	ErrHeld = errors.New("the database keeps the rows")
+)

@@ -119,7 +119,7 @@ func keptError(parts []cdc.Partition) error {
 }
 
 // apply changes the table. To drop takes no lock on the table, so one failure does not stop the others: a reader may hold what
-// was taken out. Making and taking out end at the first failure: a writer waits for us once.
+// was taken out. Making and taking out end at the first failure, since a writer waits for us once, unless the rows of a day are kept.
 func (m *Maintainer) apply(ctx context.Context, t Table, plan Plan, swap bool) error {
 	var errs []error
 	for _, p := range plan.Drop {
@@ -139,12 +139,15 @@ func (m *Maintainer) makeDays(ctx context.Context, t Table, days []time.Time, sw
 }
 
 func (m *Maintainer) takeOut(ctx context.Context, t Table, parts []cdc.Partition) error {
+	var errs []error
 	for _, p := range parts {
-		if err := m.do(ctx, "taken out", p.Name, t.TakeOut(ctx, p)); err != nil {
-			return err
+		err := m.do(ctx, "taken out", p.Name, t.TakeOut(ctx, p))
+		errs = append(errs, err)
+		if err != nil && !errors.Is(err, cdc.ErrHeld) {
+			break
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 func (m *Maintainer) do(ctx context.Context, change, name string, err error) error {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -20,13 +19,18 @@ type Rows interface {
 	Verify(ctx context.Context) error
 	// Count counts the rows older than age, up to a limit.
 	Count(ctx context.Context, age time.Duration, limit int) (int, error)
+	// Keyless returns an error if rows older than age have no key, by which they could be deleted. The other methods leave them out.
+	Keyless(ctx context.Context, age time.Duration) error
 	// Old returns the keys of committed rows older than age, at most limit, and a position of the WAL or binlog behind the
 	// transactions that wrote them: it is read after the rows.
 	Old(ctx context.Context, age time.Duration, limit int) (keys []any, behind cdc.Position, err error)
+	// OldAfter is Old in the order of keys, behind a key; nil: from the first one.
+	OldAfter(ctx context.Context, age time.Duration, limit int, after any) (keys []any, behind cdc.Position, err error)
 	// Passed reports whether the relay has saved a position that is behind a position or equal to it.
 	Passed(ctx context.Context, behind cdc.Position) (bool, error)
-	// Delete deletes the rows of these keys that are older than age, in one transaction.
-	Delete(ctx context.Context, keys []any, age time.Duration) (int64, error)
+	// Delete deletes the rows of these keys that are older than age, in one transaction, and returns how many. An error that wraps
+	// [cdc.ErrHeld] says that the database keeps some: those of the keys in held; without any, one or more of them, and none was deleted.
+	Delete(ctx context.Context, keys []any, age time.Duration) (n int64, held []any, err error)
 }
 
 // RowTables connects to the database and returns its tables. The caller closes the connection.
@@ -108,35 +112,124 @@ func (p *Purger) table(ctx context.Context, t Rows) (total int64, err error) {
 	if err := t.Verify(ctx); err != nil {
 		return 0, err
 	}
+	keyless := t.Keyless(ctx, p.opts.OlderThan)
+	total, held, err := p.old(ctx, t)
+	if err == nil && held.rows > 0 {
+		// The next read could return the same rows again, so the rest is read in the order of keys, each once.
+		var more int64
+		more, held, err = p.ordered(ctx, t)
+		total += more
+	}
+	return total, errors.Join(keyless, held.error(t), err)
+}
+
+// old deletes old rows in the order in which the database finds them fastest, until none is left, or until it keeps some.
+func (p *Purger) old(ctx context.Context, t Rows) (total int64, held held, err error) {
 	for limit := rounds * p.opts.Batch; ; {
 		keys, behind, err := t.Old(ctx, p.opts.OlderThan, limit)
 		if err != nil || len(keys) == 0 {
-			return total, err
+			return total, held, err
 		}
-		if err := p.await(ctx, t, behind); err != nil {
-			return total, err
-		}
-		n, err := p.delete(ctx, t, keys)
+		n, err := p.relayed(ctx, t, keys, behind, &held)
 		total += n
-		if err != nil || n == 0 || len(keys) < limit {
-			return total, err
+		if err != nil || n == 0 || held.rows > 0 || len(keys) < limit {
+			return total, held, err
 		}
 	}
 }
 
-func (p *Purger) delete(ctx context.Context, t Rows, keys []any) (total int64, err error) {
-	for batch := range slices.Chunk(keys, p.opts.Batch) {
-		n, err := t.Delete(ctx, batch, p.opts.OlderThan)
-		if err != nil {
-			return total, err
+// ordered deletes all old rows but those that the database keeps.
+func (p *Purger) ordered(ctx context.Context, t Rows) (total int64, held held, err error) {
+	var after any
+	for limit := rounds * p.opts.Batch; ; {
+		keys, behind, err := t.OldAfter(ctx, p.opts.OlderThan, limit, after)
+		if err != nil || len(keys) == 0 {
+			return total, held, err
 		}
+		after = keys[len(keys)-1]
+		n, err := p.relayed(ctx, t, keys, behind, &held)
+		total += n
+		if err != nil || len(keys) < limit {
+			return total, held, err
+		}
+	}
+}
+
+// relayed deletes rows once the relay has saved a position behind them.
+func (p *Purger) relayed(ctx context.Context, t Rows, keys []any, behind cdc.Position, held *held) (total int64, err error) {
+	if err := p.await(ctx, t, behind); err != nil {
+		return 0, err
+	}
+	return p.delete(ctx, t, keys, held)
+}
+
+// shrink divides the size of a batch in which the database keeps a row. The size doubles with each batch that goes, so that each row is
+// tried a few times at most, however many are kept.
+const shrink = 4
+
+func (p *Purger) delete(ctx context.Context, t Rows, keys []any, held *held) (total int64, err error) {
+	tried := 0
+	for size := p.opts.Batch; len(keys) > 0; {
+		batch := keys[:min(size, len(keys))]
+		n, kept, err := t.Delete(ctx, batch, p.opts.OlderThan)
 		total += n
 		p.deleted.WithLabelValues(t.Name()).Add(float64(n))
+		switch {
+		case err == nil:
+			size = min(2*size, p.opts.Batch)
+		case !errors.Is(err, cdc.ErrHeld):
+			return total, err
+		case len(kept) > 0:
+			held.add(kept, err)
+		case len(batch) == 1:
+			held.add(batch, err)
+		default:
+			size = max(1, len(batch)/shrink)
+			continue
+		}
+		keys, tried = keys[len(batch):], tried+len(batch)
+		if tried < p.opts.Batch && len(keys) > 0 {
+			continue
+		}
 		if err := sleep(ctx, p.opts.Pause); err != nil {
 			return total, err
 		}
+		tried = 0
 	}
 	return total, nil
+}
+
+// held are the rows of a pass that the database keeps.
+type held struct {
+	rows int
+	key  any   // of the first
+	why  error // it is kept
+}
+
+func (h *held) add(keys []any, why error) {
+	if h.rows == 0 {
+		h.key, h.why = keys[0], why
+	}
+	h.rows += len(keys)
+}
+
+func (h *held) error(t Rows) error {
+	if h.rows == 0 {
+		return nil
+	}
+	return fmt.Errorf("table %s: old rows are not deleted: %d, among them that of event %s: %w", t.Name(), h.rows, keyText(h.key), h.why)
+}
+
+// keyText is a key as people read it; 16 bytes are a UUID.
+func keyText(key any) string {
+	b, ok := key.([]byte)
+	switch {
+	case !ok:
+		return fmt.Sprint(key)
+	case len(b) == 16:
+		return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+	}
+	return fmt.Sprintf("%x", b)
 }
 
 const (

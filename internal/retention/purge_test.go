@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -37,19 +39,25 @@ func (r *rows) Count(context.Context, time.Duration, int) (int, error) {
 	return r.n, nil
 }
 
+func (r *rows) Keyless(context.Context, time.Duration) error { return nil }
+
 func (r *rows) Old(_ context.Context, _ time.Duration, limit int) ([]any, cdc.Position, error) {
 	return make([]any, min(r.n, limit)), "", nil
 }
 
+func (r *rows) OldAfter(context.Context, time.Duration, int, any) ([]any, cdc.Position, error) {
+	return nil, "", errors.New("nothing is held")
+}
+
 func (r *rows) Passed(context.Context, cdc.Position) (bool, error) { return r.passed(), nil }
 
-func (r *rows) Delete(_ context.Context, keys []any, _ time.Duration) (int64, error) {
+func (r *rows) Delete(_ context.Context, keys []any, _ time.Duration) (int64, []any, error) {
 	if !r.passed() {
-		return 0, errors.New("deleted before it was relayed")
+		return 0, nil, errors.New("deleted before it was relayed")
 	}
 	r.n -= len(keys)
 	r.deletes = append(r.deletes, len(keys))
-	return int64(len(keys)), nil
+	return int64(len(keys)), nil, nil
 }
 
 func (r *rows) purger(o PurgeOptions, log *slog.Logger) *Purger {
@@ -90,6 +98,86 @@ func TestPurgeWaitsForThePosition(t *testing.T) {
 			t.Errorf("the relay: %d, %v; %s", r.n, err, &log)
 		}
 	})
+}
+
+// keptRows are rows of which the database keeps some: it refuses a batch that has one, or, with quietly, leaves it out.
+type keptRows struct {
+	rows
+
+	keys    []int // in order
+	kept    func(key int) bool
+	quietly bool
+	calls   int
+	tried   int // rows of all calls
+}
+
+func (r *keptRows) Old(ctx context.Context, age time.Duration, limit int) ([]any, cdc.Position, error) {
+	return r.OldAfter(ctx, age, limit, nil)
+}
+
+func (r *keptRows) OldAfter(_ context.Context, _ time.Duration, limit int, after any) (keys []any, _ cdc.Position, _ error) {
+	for _, key := range r.keys {
+		if (after == nil || key > after.(int)) && len(keys) < limit {
+			keys = append(keys, key)
+		}
+	}
+	return keys, "", nil
+}
+
+func (r *keptRows) Passed(context.Context, cdc.Position) (bool, error) { return true, nil }
+
+func (r *keptRows) Delete(_ context.Context, keys []any, _ time.Duration) (n int64, held []any, err error) {
+	r.calls++
+	r.tried += len(keys)
+	for _, key := range keys {
+		if r.kept(key.(int)) {
+			held = append(held, key)
+		}
+	}
+	switch {
+	case len(held) == 0:
+	case !r.quietly:
+		return 0, nil, cdc.Fixable("drop the constraint", "%w: constraint", cdc.ErrHeld)
+	default:
+		err = cdc.Fixable("change the trigger", "%w: trigger", cdc.ErrHeld)
+	}
+	r.keys = slices.DeleteFunc(r.keys, func(key int) bool { return slices.Contains(keys, any(key)) && !slices.Contains(held, any(key)) })
+	return int64(len(keys) - len(held)), held, err
+}
+
+// Rows that the database keeps do not keep others: the rest goes in one pass, which tries each row a few times at most, and says how
+// many are kept.
+func TestPurgeLeavesOnlyWhatTheDatabaseKeeps(t *testing.T) {
+	const all = 3 * rounds * 10
+	for title, kept := range map[string]func(int) bool{
+		"the first":    func(key int) bool { return key == 0 },
+		"the last":     func(key int) bool { return key == all-1 },
+		"some":         func(key int) bool { return key%97 == 5 },
+		"every second": func(key int) bool { return key%2 == 0 },
+		"a read":       func(key int) bool { return key < rounds*10 },
+		"all":          func(int) bool { return true },
+	} {
+		for _, quietly := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				r := &keptRows{kept: kept, quietly: quietly}
+				want := 0
+				for key := range all {
+					r.keys = append(r.keys, key)
+					if kept(key) {
+						want++
+					}
+				}
+				open := func(context.Context) ([]Rows, func(), error) { return []Rows{r}, func() {}, nil }
+				err := NewPurger(PurgeOptions{Batch: 10, Pause: time.Second}, open, slog.New(slog.DiscardHandler), prometheus.NewRegistry()).Purge(t.Context())
+				if len(r.keys) != want || err == nil || !strings.Contains(err.Error(), fmt.Sprintf("not deleted: %d, among them", want)) || cdc.Fix(err) == "" {
+					t.Errorf("%s, quietly %t: %d are left, want %d: %v", title, quietly, len(r.keys), want, err)
+				}
+				if r.calls > 3*all || r.tried > 5*all {
+					t.Errorf("%s, quietly %t: %d calls with %d rows for %d", title, quietly, r.calls, r.tried, all)
+				}
+			})
+		}
+	}
 }
 
 // The loop goes on after an error, counts it, and ends with its context also while it waits.

@@ -159,24 +159,24 @@ func (p *Partitions) Drop(ctx context.Context, part cdc.Partition) error {
 func (p *Partitions) call(ctx context.Context, doing, action string, at time.Time) (n int64, err error) {
 	err = p.db.conn.QueryRow(ctx, "SELECT "+p.routine.Name+"($1::text, $2::text::timestamp)", action, at.UTC().Format("2006-01-02 15:04:05")).Scan(&n)
 	if err != nil {
-		return 0, p.callError(fmt.Sprintf("table %s: %s", p.table, doing), err)
+		return 0, p.callError(ctx, fmt.Sprintf("table %s: %s", p.table, doing), err)
 	}
 	return n, nil
 }
 
-func (p *Partitions) callError(doing string, err error) error {
+func (p *Partitions) callError(ctx context.Context, doing string, err error) error {
 	var pg *pgconn.PgError
 	if !errors.As(err, &pg) {
 		return fmt.Errorf("%s: %w", doing, err)
 	}
 	switch pg.Code {
 	case stateLockNotAvailable, stateDeadlockDetected:
-		return &cdc.FixableError{
-			Cause: fmt.Errorf("%s: %w, and application and relay do not wait for each other", doing, cdc.ErrBusy),
-			Fix:   "end long transactions on the table, if this is said again and again",
-		}
+		cause, fix := p.db.locked(ctx, p.table, true)
+		return cdc.Fixable(fix, "%s: %w, and application and relay do not wait for each other: %s", doing, cdc.ErrBusy, cause)
 	case stateCheckViolation:
 		return fmt.Errorf("%s: %w: rows of that day have just been written to the default partition", doing, cdc.ErrBusy)
+	case stateForeignKeyViolation, stateRestrictViolation:
+		return heldByKey(doing+": ", pg)
 	case stateUndefinedFunction, stateInvalidSchemaName, stateInsufficientPrivilege:
 		return cdc.Fixable("set CDC_RELAY_OWNER_DSN to the connection string of the table's owner, and run `cdc-relay setup` once, or `cdc-relay partitions run` from a timer",
 			"%s: role %q may not maintain the partitions (%s)", doing, p.db.Server.Role, pg.Message)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -93,32 +94,68 @@ func (d *Database) MayDelete(ctx context.Context, table string) (may bool, err e
 	return may, nil
 }
 
+// old is the condition for rows older than $1 seconds that can be deleted by their key.
+func (r *Rows) old() string {
+	return fmt.Sprintf("%s < now() - make_interval(secs => $1) AND %s IS NOT NULL", r.at, r.key)
+}
+
 // Count counts the rows older than age, up to a limit.
 func (r *Rows) Count(ctx context.Context, age time.Duration, limit int) (n int, err error) {
-	err = r.db.conn.QueryRow(ctx, fmt.Sprintf(`SELECT count(*) FROM (SELECT FROM %s WHERE %s < now() - make_interval(secs => $1) LIMIT $2) AS counted`, r.o.SQL, r.at), age.Seconds(), limit).Scan(&n)
-	return n, r.failed("count old rows", err)
+	err = r.db.conn.QueryRow(ctx, fmt.Sprintf(`SELECT count(*) FROM (SELECT FROM %s WHERE %s LIMIT $2) AS counted`, r.o.SQL, r.old()), age.Seconds(), limit).Scan(&n)
+	return n, r.failed(ctx, "count old rows", err)
+}
+
+// Keyless returns an error if rows older than age have no key.
+func (r *Rows) Keyless(ctx context.Context, age time.Duration) error {
+	var n int
+	err := r.db.conn.QueryRow(ctx, fmt.Sprintf(`SELECT count(*) FROM %s WHERE %s IS NULL AND %s < now() - make_interval(secs => $1)`, r.o.SQL, r.key, r.at), age.Seconds()).Scan(&n)
+	if err != nil {
+		return r.failed(ctx, "count old rows without an ID", err)
+	}
+	if n == 0 {
+		return nil
+	}
+	return cdc.Fixable(fmt.Sprintf("set it with UPDATE %s SET %s = ... WHERE %[2]s IS NULL, after which they are deleted, and run ALTER TABLE %[1]s ALTER COLUMN %[2]s SET NOT NULL", r.o.SQL, r.key),
+		"table %s: old rows are not deleted: %d, whose column %s is NULL", r.o.Table, n, r.o.Key)
 }
 
 // Old returns the keys of rows older than age, as text. A row is visible only after its commit is in the WAL, so the WAL's end
 // that is read afterwards is behind it.
 func (r *Rows) Old(ctx context.Context, age time.Duration, limit int) ([]any, cdc.Position, error) {
-	rows, err := r.db.conn.Query(ctx, fmt.Sprintf(`SELECT %s::text FROM %s WHERE %s < now() - make_interval(secs => $1) LIMIT $2`, r.key, r.o.SQL, r.at), age.Seconds(), limit)
-	if err != nil {
-		return nil, "", r.failed("read old rows", err)
+	return r.read(ctx, "LIMIT $2", age.Seconds(), limit)
+}
+
+// OldAfter returns the same in the order of keys, behind one.
+func (r *Rows) OldAfter(ctx context.Context, age time.Duration, limit int, after any) ([]any, cdc.Position, error) {
+	order := fmt.Sprintf("ORDER BY old.%s LIMIT $2", r.key) // without the table's name it is that of the text
+	if after == nil {
+		return r.read(ctx, order, age.Seconds(), limit)
 	}
-	keys, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (key any, err error) {
+	return r.read(ctx, fmt.Sprintf("AND %s > $3::text::%s %s", r.key, r.keyType, order), age.Seconds(), limit, after)
+}
+
+func (r *Rows) read(ctx context.Context, rest string, args ...any) ([]any, cdc.Position, error) {
+	keys, err := r.keys(ctx, fmt.Sprintf("SELECT %s::text FROM %s AS old WHERE %s %s", r.key, r.o.SQL, r.old(), rest), args...)
+	if err != nil {
+		return nil, "", r.failed(ctx, "read old rows", err)
+	}
+	var behind string
+	if err := r.db.conn.QueryRow(ctx, `SELECT pg_current_wal_insert_lsn()::text`).Scan(&behind); err != nil {
+		return nil, "", r.failed(ctx, "read the WAL's end", err)
+	}
+	return keys, cdc.Position(behind), nil
+}
+
+func (r *Rows) keys(ctx context.Context, query string, args ...any) ([]any, error) {
+	rows, err := r.db.conn.Query(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (key any, err error) {
 		var text string
 		err = row.Scan(&text)
 		return text, err
 	})
-	if err != nil {
-		return nil, "", r.failed("read old rows", err)
-	}
-	var behind string
-	if err := r.db.conn.QueryRow(ctx, `SELECT pg_current_wal_insert_lsn()::text`).Scan(&behind); err != nil {
-		return nil, "", r.failed("read the WAL's end", err)
-	}
-	return keys, cdc.Position(behind), nil
 }
 
 // Passed reports whether the slot and the checkpoint have passed a position.
@@ -135,25 +172,63 @@ func (r *Rows) Passed(ctx context.Context, behind cdc.Position) (bool, error) {
 }
 
 // Delete deletes the rows of these keys that are older than age.
-func (r *Rows) Delete(ctx context.Context, keys []any, age time.Duration) (int64, error) {
+func (r *Rows) Delete(ctx context.Context, keys []any, age time.Duration) (n int64, held []any, err error) {
 	texts := make([]string, len(keys))
 	for i, key := range keys {
 		texts[i], _ = key.(string)
 	}
-	done, err := r.db.conn.Exec(ctx, fmt.Sprintf(`DELETE FROM %s WHERE %s = ANY($1::text[]::%s[]) AND %s < now() - make_interval(secs => $2)`,
-		r.o.SQL, r.key, r.keyType, r.at), texts, age.Seconds())
-	return done.RowsAffected(), r.failed("delete old rows", err)
+	where := fmt.Sprintf("%s WHERE %s AND %s = ANY($2::text[]::%s[])", r.o.SQL, r.old(), r.key, r.keyType)
+	done, err := r.db.conn.Exec(ctx, "DELETE FROM "+where, age.Seconds(), texts)
+	if n = done.RowsAffected(); err != nil || n == int64(len(keys)) {
+		return n, nil, r.failed(ctx, "delete old rows", err)
+	}
+	if held, err = r.keys(ctx, fmt.Sprintf("SELECT %s::text FROM %s", r.key, where), age.Seconds(), texts); err != nil || len(held) == 0 {
+		return n, nil, r.failed(ctx, "read old rows", err) // another session has deleted them
+	}
+	return n, held, r.kept(ctx)
 }
 
-func (r *Rows) failed(doing string, err error) error {
+// kept says why rows stay of a DELETE that reports no error.
+func (r *Rows) kept(ctx context.Context) error {
+	var triggers, rules []string
+	err := r.db.conn.QueryRow(ctx, `SELECT ARRAY(SELECT quote_ident(tgname) FROM pg_trigger WHERE tgrelid = $1::text::regclass AND NOT tgisinternal AND tgenabled <> 'D' AND tgtype & 11 = 11 ORDER BY 1),
+		ARRAY(SELECT quote_ident(rulename) FROM pg_rewrite WHERE ev_class = $1::text::regclass AND ev_type = '4' AND ev_enabled <> 'D' ORDER BY 1)`, r.o.SQL).Scan(&triggers, &rules)
+	if err != nil {
+		return r.failed(ctx, "read its triggers", err)
+	}
+	return cdc.Fixable("let the trigger return OLD, and remove the rule, for the role "+pgx.Identifier{r.db.Server.Role}.Sanitize()+" at least",
+		"%w: a trigger (%s) or a rule (%s) ON DELETE", cdc.ErrHeld, names(triggers), names(rules))
+}
+
+// names lists names that may be none.
+func names(list []string) string {
+	if len(list) == 0 {
+		return "there is none"
+	}
+	return strings.Join(list, ", ")
+}
+
+// heldByKey says which foreign key keeps rows.
+func heldByKey(doing string, pg *pgconn.PgError) error {
+	of := pgx.Identifier{pg.SchemaName, pg.TableName}.Sanitize()
+	return cdc.Fixable(fmt.Sprintf("delete the rows of %s that refer to old events, or run ALTER TABLE %[1]s DROP CONSTRAINT %s", of, pgx.Identifier{pg.ConstraintName}.Sanitize()),
+		"%s%w: foreign key %s of table %s.%s (%s)", doing, cdc.ErrHeld, pg.ConstraintName, pg.SchemaName, pg.TableName, pg.Message)
+}
+
+func (r *Rows) failed(ctx context.Context, doing string, err error) error {
 	var pg *pgconn.PgError
 	switch {
 	case err == nil:
 		return nil
 	case !errors.As(err, &pg):
 		return fmt.Errorf("table %s: %s: %w", r.o.Table, doing, err)
-	case pg.Code == stateLockNotAvailable:
-		return cdc.Fixable("end long transactions on the table, if this is said again and again", "table %s: %s: a transaction holds one of them", r.o.Table, doing)
+	case pg.Code == stateForeignKeyViolation, pg.Code == stateRestrictViolation:
+		return heldByKey("", pg)
+	case pg.Code == stateRaised:
+		return cdc.Fixable("change the trigger's function so that it lets old rows go", "%w: a trigger ON DELETE says %q", cdc.ErrHeld, pg.Message)
+	case pg.Code == stateLockNotAvailable, pg.Code == stateDeadlockDetected:
+		cause, fix := r.db.locked(ctx, r.o.Table, false)
+		return cdc.Fixable(fix, "table %s: %s: %w: %s", r.o.Table, doing, cdc.ErrBusy, cause)
 	case pg.Code == stateQueryCanceled:
 		return cdc.Fixable(fmt.Sprintf("create an index on %s", r.at), "table %s: %s: PostgreSQL was not done in time", r.o.Table, doing)
 	}

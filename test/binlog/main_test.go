@@ -28,7 +28,7 @@ import (
 // kinds are the servers that each test runs on, by the name of the subtest.
 func kinds() map[string]testenv.MySQLOptions {
 	return map[string]testenv.MySQLOptions{
-		"mysql":     {Flavor: testenv.MySQLFlavor},
+		"mysql":     {Flavor: testenv.MySQLFlavor, Settings: map[string]string{"performance_schema": "ON"}},
 		"mariadb":   {Flavor: testenv.MariaDBFlavor},
 		"mariadb11": {Flavor: testenv.MariaDBFlavor, Release: testenv.MariaDB11},
 	}

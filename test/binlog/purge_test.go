@@ -4,13 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/cdc-relay/cdc-relay/internal/binlog"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
+	"github.com/cdc-relay/cdc-relay/internal/retention"
 )
 
 // rows returns the rows of table events and whether they can be deleted by a user.
@@ -54,7 +58,7 @@ func TestOldRowsAreDeletedByTheirKey(t *testing.T) {
 			if err != nil || len(keys) != 2 {
 				t.Fatalf("%s: %v, %v", kind, keys, err)
 			}
-			n, err := r.Delete(t.Context(), keys, age)
+			n, _, err := r.Delete(t.Context(), keys, age)
 			var left, young int
 			d.scan("SELECT COUNT(*), COALESCE(SUM(id IN ("+ids[1]+", "+ids[3]+")), 0) FROM events", &left, &young)
 			if err != nil || n != 2 || left != 2 || young != 2 {
@@ -143,4 +147,97 @@ func (d *database) scan(query string, dest ...any) {
 	if err := d.db.QueryRowContext(d.t.Context(), query).Scan(dest...); err != nil {
 		d.t.Fatalf("%s: %v", query, err)
 	}
+}
+
+// relayedRows are rows whose position is saved.
+type relayedRows struct{ *binlog.Rows }
+
+func (relayedRows) Passed(context.Context, cdc.Position) (bool, error) { return true, nil }
+
+// Rows that the database keeps stay, with the reason, and all others are deleted in the same pass. A lock is reported with its table,
+// on MySQL with the process that holds it.
+func TestOldRowsThatTheDatabaseKeeps(t *testing.T) {
+	onEach(t, func(d *database) {
+		process := map[string]string{"mysql": "process ID of user root holds a lock on table NAME.", "mariadb": "a transaction held a lock on table "}[d.flavor]
+		d.exec("CREATE TABLE numbers (id BIGINT PRIMARY KEY AUTO_INCREMENT)")
+		d.exec("INSERT INTO numbers VALUES " + strings.TrimSuffix(strings.Repeat("(NULL),", 300), ","))
+		for title, tt := range map[string]struct {
+			sql, hold []string
+			left      int
+			want      []string
+		}{
+			"NULL": {
+				[]string{"UPDATE events SET id = NULL WHERE id IN (3, 70)"},
+				nil, 2,
+				[]string{"not deleted: 2, whose column id is NULL", "Fix: set it with UPDATE `NAME`.`events` SET `id` = ..."},
+			},
+			"foreign key": {
+				[]string{"CREATE TABLE note (event BIGINT, FOREIGN KEY (event) REFERENCES events (id))", "INSERT INTO note VALUES (3), (70)"},
+				nil, 2,
+				[]string{"not deleted: 2, among them that of event 3: ", "`NAME`.`note`, CONSTRAINT", "remove that foreign key"},
+			},
+			"trigger": {
+				[]string{"CREATE TRIGGER keeper BEFORE DELETE ON events FOR EACH ROW IF OLD.id > 290 THEN SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'wanted'; END IF"},
+				nil, 10,
+				[]string{"not deleted: 10, among them that of event 291: ", `a trigger ON DELETE says "wanted"`, "Fix: change the trigger"},
+			},
+			"locked": {
+				nil,
+				[]string{"SELECT * FROM events WHERE id = 1 FOR UPDATE"},
+				300,
+				[]string{"table NAME.events: delete old rows: a lock is not free: ", process, "Fix: end "},
+			},
+			"another table that is locked": {
+				[]string{"CREATE TABLE note (event BIGINT, FOREIGN KEY (event) REFERENCES events (id))", "INSERT INTO note VALUES (1)"},
+				[]string{"SELECT * FROM note FOR UPDATE"},
+				300,
+				[]string{"a lock is not free: ", process, "NAME.note", "Fix: end "},
+			},
+		} {
+			for _, sql := range append([]string{
+				"DROP TABLE IF EXISTS note", "DROP TABLE IF EXISTS events", "CREATE TABLE events (id BIGINT UNIQUE, at DATETIME(6))",
+				"INSERT INTO events SELECT id, UTC_TIMESTAMP(6) - INTERVAL 40 DAY FROM numbers",
+			}, tt.sql...) {
+				d.exec(sql)
+			}
+			conn, err := d.db.Conn(d.t.Context())
+			if err != nil {
+				d.t.Fatal(err)
+			}
+			var id string
+			if err := conn.QueryRowContext(d.t.Context(), "SELECT CONNECTION_ID()").Scan(&id); err != nil {
+				d.t.Fatal(err)
+			}
+			for _, sql := range append([]string{"BEGIN"}, tt.hold...) {
+				if _, err := conn.ExecContext(d.t.Context(), sql); err != nil {
+					d.t.Fatalf("%s: %v", sql, err)
+				}
+			}
+			r, err := d.rows("root", nothing)
+			if err != nil {
+				d.t.Fatalf("%s: %v", title, err)
+			}
+			open := func(context.Context) ([]retention.Rows, func(), error) {
+				return []retention.Rows{relayedRows{r}}, func() {}, nil
+			}
+			err = retention.NewPurger(retention.PurgeOptions{OlderThan: 30 * 24 * time.Hour, Batch: 5}, open, slog.New(slog.DiscardHandler), prometheus.NewRegistry()).Purge(d.t.Context())
+			if _, err := conn.ExecContext(d.t.Context(), "ROLLBACK"); err != nil {
+				d.t.Fatal(err)
+			}
+			_ = conn.Close()
+			said := "nothing"
+			if err != nil {
+				said = cdc.Explain(err)
+			}
+			for _, want := range tt.want {
+				if want = strings.NewReplacer("NAME", d.name, "ID", id).Replace(want); !strings.Contains(said, want) {
+					d.t.Errorf("%s: it says %s\nwant %q", title, said, want)
+				}
+			}
+			var left int
+			if d.scan("SELECT COUNT(*) FROM events", &left); left != tt.left {
+				d.t.Errorf("%s: %d rows are left, want %d", title, left, tt.left)
+			}
+		}
+	})
 }

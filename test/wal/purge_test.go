@@ -3,13 +3,17 @@ package wal
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
+	"github.com/cdc-relay/cdc-relay/internal/retention"
 	"github.com/cdc-relay/cdc-relay/internal/wal"
 )
 
@@ -67,7 +71,7 @@ func TestOldRowsAreDeletedByTheirKey(t *testing.T) {
 		if passed, err := r.Passed(t.Context(), behind); !passed || err != nil {
 			t.Errorf("%s: not relayed: %v", kind, err)
 		}
-		n, err := r.Delete(t.Context(), keys, month)
+		n, _, err := r.Delete(t.Context(), keys, month)
 		left := d.text("SELECT string_agg(quote_literal(id::text), ' ' ORDER BY at) FROM events WHERE id IN (" + ids[4] + ", " + ids[1] + ", " + ids[3] + ")")
 		if err != nil || n != 2 || d.text("SELECT count(*)::text FROM events") != "3" {
 			t.Errorf("%s: %d deleted, %s are left: %v", kind, n, left, err)
@@ -107,7 +111,7 @@ func TestOldRowsThatCannotBeDeleted(t *testing.T) {
 		t.Fatal(err)
 	}
 	held := d.holding("SELECT FROM events FOR UPDATE")
-	if _, err := r.Delete(t.Context(), []any{"1"}, month); err == nil || !strings.Contains(cdc.Explain(err), "end long transactions") {
+	if _, _, err := r.Delete(t.Context(), []any{"1"}, month); err == nil || !strings.Contains(cdc.Explain(err), "end the transaction of process") {
 		t.Errorf("a locked row: %v", err)
 	}
 	if err := held.Rollback(t.Context()); err != nil {
@@ -116,5 +120,85 @@ func TestOldRowsThatCannotBeDeleted(t *testing.T) {
 	d.exec("ALTER TABLE events ENABLE ROW LEVEL SECURITY")
 	if keys, _, err := r.Old(t.Context(), month, 9); err == nil {
 		t.Errorf("a policy hides rows: %v", keys)
+	}
+}
+
+// relayedRows are rows whose position is saved.
+type relayedRows struct{ *wal.Rows }
+
+func (relayedRows) Passed(context.Context, cdc.Position) (bool, error) { return true, nil }
+
+// Rows that the database keeps stay, with the reason, and all others are deleted in the same pass. A lock is reported with its table
+// and the process that holds it.
+func TestOldRowsThatTheDatabaseKeeps(t *testing.T) {
+	d := newDatabase(t)
+	for title, tt := range map[string]struct {
+		sql, hold string
+		left      string
+		want      []string
+	}{
+		"NULL": {
+			"ALTER TABLE events ALTER id DROP NOT NULL; UPDATE events SET id = NULL WHERE id IN (3, 70)", "", "2",
+			[]string{"not deleted: 2, whose column id is NULL", "Fix: set it with UPDATE public.events SET \"id\" = ..."},
+		},
+		"foreign key": {
+			"CREATE TABLE note (event int REFERENCES events (id)); INSERT INTO note VALUES (3), (70)", "", "2",
+			[]string{"not deleted: 2, among them that of event 3: ", "foreign key note_event_fkey of table public.note", `DROP CONSTRAINT "note_event_fkey"`},
+		},
+		"restricting, deferred": {
+			"CREATE TABLE note (event int REFERENCES events (id) ON DELETE RESTRICT, other int REFERENCES events (id) DEFERRABLE INITIALLY DEFERRED); INSERT INTO note VALUES (3, 4)", "", "2",
+			[]string{"not deleted: 2, among them that of event 3: "},
+		},
+		"trigger with an error": {
+			"CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN IF OLD.id > 290 THEN RAISE ''wanted''; END IF; RETURN OLD; END'; CREATE TRIGGER keeper BEFORE DELETE ON events FOR EACH ROW EXECUTE FUNCTION keep()", "", "10",
+			[]string{"not deleted: 10, among them that of event 291: ", `a trigger ON DELETE says "wanted"`, "Fix: change the trigger's function"},
+		},
+		"trigger that returns NULL": {
+			"CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN IF OLD.id > 290 THEN RETURN NULL; END IF; RETURN OLD; END'; CREATE TRIGGER keeper BEFORE DELETE ON events FOR EACH ROW EXECUTE FUNCTION keep()", "", "10",
+			[]string{"not deleted: 10, among them that of event 291: ", "a trigger (keeper) or a rule (there is none)", "Fix: let the trigger return OLD"},
+		},
+		"rule": {
+			"CREATE RULE keeper AS ON DELETE TO events DO INSTEAD NOTHING", "", "300",
+			[]string{"not deleted: 300, among them that of event 1: ", "or a rule (keeper)"},
+		},
+		"locked": {
+			"", "SELECT FROM events WHERE id = 1 FOR UPDATE", "300",
+			[]string{"holds a lock on table events (RowShareLock)", "end the transaction of process "},
+		},
+		"another table that is locked": {
+			"CREATE TABLE note (event int REFERENCES events (id))", "LOCK TABLE note", "300",
+			[]string{"holds a lock on table note (AccessExclusiveLock)", "end the transaction of process "},
+		},
+	} {
+		d.exec(`DROP TABLE IF EXISTS events, note CASCADE; DROP FUNCTION IF EXISTS keep; CREATE TABLE events (id int UNIQUE, at timestamptz);
+			INSERT INTO events SELECT i, now() - interval '40 days' FROM generate_series(1, 300) i;` + tt.sql)
+		process, release := "", func(context.Context) error { return nil }
+		if tt.hold != "" {
+			tx := d.holding(tt.hold)
+			process, release = fmt.Sprintf("process %d ", tx.Conn().PgConn().PID()), tx.Rollback
+		}
+		r, err := d.rows("")
+		if err != nil {
+			t.Fatalf("%s: %v", title, err)
+		}
+		open := func(context.Context) ([]retention.Rows, func(), error) {
+			return []retention.Rows{relayedRows{r}}, func() {}, nil
+		}
+		err = retention.NewPurger(retention.PurgeOptions{OlderThan: month, Batch: 5}, open, slog.New(slog.DiscardHandler), prometheus.NewRegistry()).Purge(t.Context())
+		if err := release(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		said := "nothing"
+		if err != nil {
+			said = cdc.Explain(err)
+		}
+		for _, want := range append(tt.want, process) {
+			if !strings.Contains(said, want) {
+				t.Errorf("%s: it says %s\nwant %q", title, said, want)
+			}
+		}
+		if left := d.text("SELECT count(*)::text FROM events"); left != tt.left {
+			t.Errorf("%s: %s rows are left, want %s", title, left, tt.left)
+		}
 	}
 }

@@ -3,6 +3,7 @@ package wal
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -158,6 +159,44 @@ func TestTakeOutWaitsForNothingBehindTheTablesLock(t *testing.T) {
 		}
 		if err := tx.Rollback(t.Context()); err != nil {
 			t.Fatal(err)
+		}
+	}
+}
+
+// Where another table is locked, which a foreign key connects with the outbox, the error names that table and the process, also to a
+// role with no other rights. A day whose rows a foreign key holds is left, and the others are taken out.
+//
+//covers:postgres 16 state both
+func TestForeignKeysOfThePartitions(t *testing.T) {
+	d, role := keeping(t, 3)
+	for _, sql := range []string{
+		"CREATE TABLE kinds (kind text PRIMARY KEY)", "INSERT INTO kinds VALUES ('Order')", "ALTER TABLE outbox ADD FOREIGN KEY (aggregate_type) REFERENCES kinds",
+		"CREATE TABLE receipts (id uuid, at timestamptz, CONSTRAINT receipts_event FOREIGN KEY (id, at) REFERENCES outbox)",
+	} {
+		d.exec(sql)
+	}
+	p := d.parts(role)
+	tx := d.holding("UPDATE kinds SET kind = kind")
+	err := p.Make(t.Context(), time.Now().AddDate(0, 0, 5), false)
+	for _, want := range []string{"holds a lock on table kinds (RowExclusiveLock)", fmt.Sprintf("Fix: end the transaction of process %d", tx.Conn().PgConn().PID())} {
+		if !errors.Is(err, cdc.ErrBusy) || !strings.Contains(cdc.Explain(err), want) {
+			t.Errorf("while kinds is locked: %v, want %q", err, want)
+		}
+	}
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	d.insertAt(3, 1, 1)
+	d.insertAt(2, 2, 2)
+	d.exec("INSERT INTO receipts SELECT event_id, created_at FROM outbox ORDER BY created_at LIMIT 1")
+	held := oldest(d.list(p))
+	err = d.maintain(p, retention.Options{TTL: time.Hour})
+	if !errors.Is(err, cdc.ErrHeld) || !strings.Contains(cdc.Explain(err), "Fix: delete the rows of \"public\".\"receipts\" that refer to old events") {
+		t.Errorf("a day that is held: %s", cdc.Explain(err))
+	}
+	for _, part := range d.list(p) {
+		if old := !part.Default && time.Since(part.Until) > time.Hour; old && part.Out == (part.Name == held.Name) {
+			t.Errorf("the held day is %s, and %+v", held.Name, part)
 		}
 	}
 }
