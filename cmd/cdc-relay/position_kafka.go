@@ -168,6 +168,15 @@ func (p *places) location() string {
 	return storeLocation(p.config)
 }
 
+// dropRead drops what resume has read, and reports whether the position in Kafka is kept: it is if it is this relay's and the checkpoint is
+// another one's, which hides it or is in its way.
+func (p *places) dropRead(ctx context.Context) (kept bool, err error) {
+	if p.Committed && p.Last.Source.Same(p.id) && p.Found && !p.Stored.Source.Same(p.id) {
+		return p.ExactlyOnce || p.counts(), p.store.Reset(ctx)
+	}
+	return false, p.Reset(ctx)
+}
+
 // set stores a position that a person gives, in place of what was read: in Kafka first if the position there counts, and in the
 // store. It refuses if a relay has changed either since, and fences one that still runs.
 func (p *places) set(ctx context.Context, c cdc.Checkpoint) error {
@@ -323,7 +332,7 @@ func (h *handover) Resume(ctx context.Context, id cdc.Source, stored cdc.Checkpo
 	h.supersedes = false
 	h.id, h.Positions = id, relay.Positions{Topic: h.config.Kafka.PositionTopic, Stored: stored, Found: found}
 	if err := h.readKafka(ctx); err != nil {
-		return stored, found, err
+		return stored, found, cdc.About(cdc.OnKafka, err)
 	}
 	c, found, err := h.Newest(id)
 	h.supersedes = h.Committed && (h.Last.ExactlyOnce || found && c == h.Last)
@@ -346,13 +355,13 @@ func (h *handover) Claim(ctx context.Context, next, loaded cdc.Checkpoint) error
 			return err
 		}
 		if err := h.store.Claim(ctx, next, loaded); err != nil {
-			return err
+			return cdc.About(cdc.OnCheckpoint, err)
 		}
 		superseded.Sequence = relay.Claimed
 		return t.Commit(ctx, superseded)
 	})
 	if err != nil {
-		return fmt.Errorf("supersede the position in Kafka: %w", err)
+		return cdc.About(cdc.OnKafka, fmt.Errorf("supersede the position in Kafka: %w", err))
 	}
 	return nil
 }

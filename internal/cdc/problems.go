@@ -2,6 +2,7 @@ package cdc
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -17,6 +18,34 @@ const (
 	OnKafka      Dependency = "kafka"
 	OnCheckpoint Dependency = "checkpoint"
 )
+
+// dependencyError says which dependency an error is about.
+type dependencyError struct {
+	error
+
+	of Dependency
+}
+
+func (e *dependencyError) Unwrap() error { return e.error }
+
+// About returns err as one about d, unless err says already which dependency it is about.
+func About(d Dependency, err error) error {
+	if err == nil {
+		return nil
+	}
+	if e, ok := errors.AsType[*dependencyError](err); ok {
+		d = e.of
+	}
+	return &dependencyError{err, d}
+}
+
+// DependencyOf returns what the error of a start is about: the database, unless it says something else.
+func DependencyOf(err error) Dependency {
+	if e, ok := errors.AsType[*dependencyError](err); ok {
+		return e.of
+	}
+	return OnDatabase
+}
 
 // Problem is what is wrong with a dependency at present.
 type Problem struct {

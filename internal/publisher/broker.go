@@ -27,6 +27,9 @@ type brokerState struct {
 	// leadersAskedAt is when metadata was last requested because the broker was away or slow.
 	leadersAskedAt time.Time
 	trouble        trouble // since the last answer
+	// probe is a connection that only tells whether the broker answers; nil: none is being opened. answeredAt is when one was open.
+	probe      *brokerConn
+	answeredAt time.Time
 }
 
 // brokerConn is one connection to a broker, from dialing to closing. Every request that it is given comes back to the
@@ -160,7 +163,7 @@ const (
 	// slowAfter is how long a request may be without a response before leaders are requested too: a broker that hangs
 	// or has lost power does not close connections, and others lead its partitions long before the request times out.
 	slowAfter = time.Second
-	// silentAfter is how long it may be without one before that is a problem.
+	// silentAfter is how long a broker may be without a response to any request before that is a problem.
 	silentAfter = 2 * slowAfter
 )
 
@@ -187,7 +190,7 @@ func (l *loop) sendReady(b *brokerState) {
 		return
 	}
 	if b.conn == nil {
-		l.connect(b)
+		b.conn = l.startConnTo(b)
 	}
 	for b.conn.connected && b.conn.open.len() < l.opts.inFlight {
 		req := l.assemble(b)
@@ -212,6 +215,9 @@ func (l *loop) checkSlow(b *brokerState) {
 		return
 	}
 	oldest := *b.conn.open.at(0)
+	if since, silent := l.silentSince(b, oldest.sentAt); silent && b.trouble.since.IsZero() {
+		l.met(&b.trouble, since, silentError(b.addr))
+	}
 	due := oldest.sentAt.Add(slowAfter)
 	if next := b.leadersAskedAt.Add(slowAfter); next.After(due) {
 		due = next
@@ -220,14 +226,32 @@ func (l *loop) checkSlow(b *brokerState) {
 		l.wakeAt(due)
 		return
 	}
-	if l.now.Sub(oldest.sentAt) >= silentAfter {
-		l.met(&b.trouble, oldest.sentAt, silentError(b.addr))
-	}
 	b.leadersAskedAt = l.now
 	for _, batch := range oldest.batches {
 		l.wantMetadata(batch.p.topic)
 	}
 	l.wakeAt(l.now) // to submit that
+}
+
+// silentSince returns since when a broker that was asked at sentAt has answered nothing, and whether that is a problem. A request may take
+// longer, as one to a partition with slow replicas does, so another connection tells whether the broker answers at all.
+func (l *loop) silentSince(b *brokerState, sentAt time.Time) (since time.Time, silent bool) {
+	since = sentAt
+	if b.answeredAt.After(since) {
+		since = b.answeredAt
+	}
+	if due := since.Add(slowAfter); l.now.Before(due) {
+		l.wakeAt(due)
+		return since, false
+	}
+	if b.probe == nil {
+		b.probe = l.startConnTo(b)
+	}
+	if due := since.Add(silentAfter); l.now.Before(due) {
+		l.wakeAt(due)
+		return since, false
+	}
+	return since, true
 }
 
 // refreshLeaders requests, from time to time, the leaders of partitions whose broker is away.
@@ -248,11 +272,12 @@ func (l *loop) refreshLeaders(b *brokerState) {
 	l.wakeAt(l.now.Add(leaderInterval))
 }
 
-func (l *loop) connect(b *brokerState) {
-	b.conn = &brokerConn{
+func (l *loop) startConnTo(b *brokerState) *brokerConn {
+	c := &brokerConn{
 		addr: b.addr, inFlight: l.opts.inFlight, broker: b, mail: l.mail, requests: make(chan *request, l.opts.inFlight),
 	}
-	l.startConn(b.conn)
+	l.startConn(c)
+	return c
 }
 
 // assemble combines the batches of ready partitions into one request; nil when there are none.
@@ -315,6 +340,14 @@ func (l *loop) newRequest(c *brokerConn) *request {
 
 func (e dialed) apply(l *loop) {
 	b := e.conn.broker
+	if b.probe == e.conn {
+		e.conn.closeNow()
+		b.probe = nil
+		if e.err == nil { // otherwise the silence lasts
+			b.answeredAt = l.now
+			l.passed(&b.trouble)
+		}
+	}
 	if b.conn != e.conn {
 		return
 	}

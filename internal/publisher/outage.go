@@ -48,12 +48,18 @@ func (l *loop) passed(t *trouble) {
 // noteSilence notes jobs that have had no answer for some time.
 func (l *loop) noteSilence() {
 	silent := func(t *trouble, out bool, at time.Time, asked func() string) {
-		switch due := at.Add(silentAfter); {
-		case !out || !t.since.IsZero():
-		case l.now.Before(due):
+		if !out || !t.since.IsZero() {
+			return
+		}
+		addr := asked()
+		if i := slices.IndexFunc(l.brokers, func(b *brokerState) bool { return b.addr == addr }); i >= 0 {
+			if since, silent := l.silentSince(l.brokers[i], at); silent {
+				l.met(t, since, silentError(addr))
+			}
+		} else if due := at.Add(silentAfter); l.now.Before(due) { // of kafka.brokers, not yet known
 			l.wakeAt(due)
-		default:
-			l.met(t, at, silentError(asked()))
+		} else {
+			l.met(t, at, silentError(addr))
 		}
 	}
 	silent(&l.jobTrouble, l.jobOut, l.jobAt, l.asked)

@@ -2,6 +2,7 @@ package publisher_test
 
 import (
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,7 +23,8 @@ func TestProblemsAreReportedWhileTheyLast(t *testing.T) {
 	}{
 		"silent": {func(_ *testing.T, c *kfake.Cluster) func() {
 			over := make(chan struct{})
-			c.ControlKey(produceKey, func(kmsg.Request) (kmsg.Response, error, bool) {
+			c.Control(func(kmsg.Request) (kmsg.Response, error, bool) {
+				c.KeepControl()
 				c.SleepControl(func() { <-over })
 				return nil, nil, false
 			})
@@ -52,4 +54,31 @@ func TestProblemsAreReportedWhileTheyLast(t *testing.T) {
 			eventually(t, "its end", func() bool { return len(opts.Problems.List()) == 0 })
 		})
 	}
+}
+
+// A broker whose answer to a produce request takes long, but which answers other requests, is no problem.
+func TestSlowAnswerIsNoProblem(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1, 1)
+	opts := options(c)
+	opts.Problems = new(cdc.Problems)
+	s := open(t, opts)
+	s.answered(t, s.send(t, msg("a", "1")))
+	over := make(chan struct{})
+	c.ControlKey(produceKey, func(kmsg.Request) (kmsg.Response, error, bool) {
+		c.SleepControl(func() { <-over })
+		return nil, nil, false
+	})
+	var answers atomic.Int32
+	c.ControlKey(int16(kmsg.ApiVersions), func(kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		answers.Add(1)
+		return nil, nil, false
+	})
+	s.send(t, msg("a", "2"))
+	eventually(t, "answers to other requests for longer than a broker may be silent", func() bool {
+		return answers.Load() >= 4 && len(opts.Problems.List()) == 0
+	})
+	close(over)
+	s.answered(t, 2)
 }

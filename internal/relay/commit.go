@@ -109,11 +109,11 @@ func (r *Relay) settle(ctx context.Context, id cdc.Source, p Positions) (cdc.Che
 		r.Sink.Kill()
 		r.Sink.Reset()
 		if err := r.Sink.Open(ctx, fence, earlier...); err != nil {
-			return cdc.Checkpoint{}, false, about(cdc.OnKafka, err)
+			return cdc.Checkpoint{}, false, cdc.About(cdc.OnKafka, err)
 		}
 		var err error
 		if p.Last, p.Committed, err = r.Committer.Last(ctx); err != nil {
-			return cdc.Checkpoint{}, false, about(cdc.OnKafka, fmt.Errorf("read the position in Kafka: %w", err))
+			return cdc.Checkpoint{}, false, cdc.About(cdc.OnKafka, fmt.Errorf("read the position in Kafka: %w", err))
 		}
 		if last := p.Last; p.Committed && last.Source.Same(id) && last.Fence != fence && !slices.Contains(earlier, last.Fence) { // its relay may still be there
 			earlier = append(earlier, last.Fence)
@@ -128,12 +128,16 @@ func (r *Relay) settle(ctx context.Context, id cdc.Source, p Positions) (cdc.Che
 func EarlierFences(fence string, id cdc.Source, stored ...cdc.Checkpoint) (earlier []string) {
 	for i := range stored {
 		c := &stored[i]
-		ours := c.Source.Same(id) || id.Slot == "" && c.Source.Slot == "" && c.Source.Database == id.Database
-		if ours && c.Fence != "" && c.Fence != fence && !slices.Contains(earlier, c.Fence) {
+		if ours(c, id) && c.Fence != "" && c.Fence != fence && !slices.Contains(earlier, c.Fence) {
 			earlier = append(earlier, c.Fence)
 		}
 	}
 	return earlier
+}
+
+// ours reports whether c may be of id: on MySQL and MariaDB source.mysql.id may have been another one, or none.
+func ours(c *cdc.Checkpoint, id cdc.Source) bool {
+	return c.Source.Same(id) || id.Slot == "" && c.Source.Slot == "" && c.Source.Database == id.Database
 }
 
 // abortTimeout limits an abort at the end of a run.

@@ -176,29 +176,6 @@ const (
 	saveReporter   = "save"
 )
 
-// dependencyError says which dependency an error of a start is about. Without one it is about the database.
-type dependencyError struct {
-	error
-
-	of cdc.Dependency
-}
-
-func (e *dependencyError) Unwrap() error { return e.error }
-
-func about(d cdc.Dependency, err error) error {
-	if err == nil {
-		return nil
-	}
-	return &dependencyError{err, d}
-}
-
-func dependencyOf(err error) cdc.Dependency {
-	if e, ok := errors.AsType[*dependencyError](err); ok {
-		return e.of
-	}
-	return cdc.OnDatabase
-}
-
 // stallAfter is how long a batch may stay in flight before the relay reports itself stalled.
 const stallAfter = time.Minute
 

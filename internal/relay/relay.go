@@ -206,7 +206,7 @@ func (r *Relay) loadLetters(ctx context.Context, c *cdc.Checkpoint) error {
 	if r.Letters == nil {
 		return nil
 	}
-	return about(cdc.OnKafka, r.Letters.Load(ctx, c.Source, c.Progress))
+	return cdc.About(cdc.OnKafka, r.Letters.Load(ctx, c.Source, c.Progress))
 }
 
 // waitForEnd returns nil when ctx ends, or the error that ends the run.

@@ -99,7 +99,7 @@ func (o *outage) next(err error) (time.Duration, error) {
 		return 0, cdc.Stop(cdc.ClassRuntime, "startup_timeout", fmt.Errorf("gave up waiting after %s (startup_timeout): %w", timeout, err), "")
 	}
 	o.relay.health.set(StateStarting, err)
-	o.relay.opts.Problems.Report(startReporter, cdc.Problem{With: dependencyOf(err), Err: err})
+	o.relay.opts.Problems.Report(startReporter, cdc.Problem{With: cdc.DependencyOf(err), Err: err})
 	if o.logged == 0 || lasted >= 2*o.logged {
 		o.logged = max(lasted, startInterval)
 		o.relay.log.Warn("waiting for a server", "error", err, "for", lasted.Round(time.Second).String(), "startup_timeout", timeout.String())
@@ -112,7 +112,7 @@ func (r *Relay) lead(ctx context.Context) error {
 	var loaded, resumed cdc.Checkpoint
 	id, from, err := r.Source.Acquire(ctx, func(ctx context.Context, id cdc.Source) (_ cdc.Checkpoint, found bool, err error) {
 		loaded, found, err = r.Checkpointer.Load(ctx)
-		resumed, err = loaded, about(cdc.OnCheckpoint, err)
+		resumed, err = loaded, cdc.About(cdc.OnCheckpoint, err)
 		if err == nil || r.copyAway(err) {
 			resumed, found, err = r.resume(ctx, id, loaded, found, err)
 		}
@@ -148,7 +148,7 @@ func (r *Relay) claim(ctx context.Context, id cdc.Source, from cdc.Position, res
 			return err
 		}
 		if err := r.Committer.Commit(ctx, c); err != nil {
-			return about(cdc.OnKafka, fmt.Errorf("commit the position: %w", err))
+			return cdc.About(cdc.OnKafka, fmt.Errorf("commit the position: %w", err))
 		}
 	}
 	if loaded.Source != (cdc.Source{}) && !loaded.Source.Same(resumed.Source) { // a claim replaces another source's only to continue from it
@@ -160,7 +160,7 @@ func (r *Relay) claim(ctx context.Context, id cdc.Source, from cdc.Position, res
 	case copied && r.copyAway(err):
 		r.log.Warn("checkpoint not claimed; the position in Kafka is", "error", err)
 	default:
-		return about(cdc.OnCheckpoint, fmt.Errorf("claim checkpoint: %w", err))
+		return cdc.About(cdc.OnCheckpoint, fmt.Errorf("claim checkpoint: %w", err))
 	}
 	r.source.Store(&id)
 	r.checkpoint.Store(&c)
@@ -206,7 +206,7 @@ func Fence(id cdc.Source) string {
 func (r *Relay) open(ctx context.Context) error {
 	c := *r.checkpoint.Load()
 	if err := r.Checkpointer.Save(ctx, c); err != nil {
-		return about(cdc.OnCheckpoint, err)
+		return cdc.About(cdc.OnCheckpoint, err)
 	}
 	var replaced []string
 	current := r.fence(c.Source, c.Fence)
@@ -214,10 +214,10 @@ func (r *Relay) open(ctx context.Context) error {
 		replaced = []string{c.Fence}
 	}
 	if err := r.Sink.Open(ctx, current, replaced...); err != nil {
-		return about(cdc.OnKafka, err)
+		return cdc.About(cdc.OnKafka, err)
 	}
 	if err := r.Checkpointer.Save(ctx, c); err != nil {
-		return about(cdc.OnCheckpoint, err)
+		return cdc.About(cdc.OnCheckpoint, err)
 	}
 	c.Fence = current
 	r.checkpoint.Store(&c)

@@ -31,29 +31,29 @@ func get(t *testing.T, url string) (code int, body string, err error) {
 // exactlyOnce is in the name of a start with exactly-once delivery, which connects to Kafka before it loads the position.
 const exactlyOnce = ", exactly-once"
 
-// startsLate lists servers that may be unavailable or silent at the start, with the relay's message.
+// startsLate lists servers that may be unavailable or silent at the start, with what the relay calls them and its message.
 func startsLate() []struct {
-	name, says string
-	addr       func(s *site) string
-	silent     bool
+	name, with, says string
+	addr             func(s *site) string
+	silent           bool
 } {
 	type row = struct {
-		name, says string
-		addr       func(s *site) string
-		silent     bool
+		name, with, says string
+		addr             func(s *site) string
+		silent           bool
 	}
 	database := func(s *site) string { return s.addr() }
 	broker := func(*site) string { return kafka.Bootstrap()[0] }
 	store := func(*site) string { return redis.Addr() }
 	return []row{
-		{"database", "cannot be reached", database, false},
-		{"silent database", "does not answer as PostgreSQL does", database, true},
-		{"Kafka", "connect to Kafka", broker, false},
-		{"silent Kafka", "Kafka", broker, true},
-		{"Redis", "redis", store, false},
-		{"silent Redis", "redis", store, true},
-		{"silent Kafka" + exactlyOnce, "Kafka", broker, true},
-		{"silent Redis" + exactlyOnce, "redis", store, true},
+		{"database", "database", "cannot be reached", database, false},
+		{"silent database", "database", "does not answer as PostgreSQL does", database, true},
+		{"Kafka", "kafka", "connect to Kafka", broker, false},
+		{"silent Kafka", "kafka", "Kafka", broker, true},
+		{"Redis", "checkpoint", "redis", store, false},
+		{"silent Redis", "checkpoint", "redis", store, true},
+		{"silent Kafka" + exactlyOnce, "kafka", "Kafka", broker, true},
+		{"silent Redis" + exactlyOnce, "checkpoint", "redis", store, true},
 	}
 }
 
@@ -92,7 +92,8 @@ func TestStartWaitsForServers(t *testing.T) {
 			if code, body, err := get(t, url+"/livez"); err != nil || code != http.StatusOK {
 				t.Errorf("livez: %d %s %v", code, body, err)
 			}
-			if st := s.status(url); st.State != "starting" || st.Ready || st.LastError == nil || !strings.Contains(st.LastError.Text, tt.says) {
+			if st := s.status(url); st.State != "starting" || st.Ready || st.LastError == nil || !strings.Contains(st.LastError.Text, tt.says) ||
+				len(st.Problems) != 1 || st.Problems[0].With != tt.with {
 				t.Errorf("status: %+v", st)
 			}
 			relay.await(`msg="waiting for a server".*` + tt.says)
