@@ -124,6 +124,8 @@ Events committed between slot and checkpoint are published again. If the slot is
 between them are skipped instead, which needs --yes.
 
 A position in Kafka (delivery: exactly-once) that is another relay's is kept; --yes drops it, where this database has replaced that one.
+If the checkpoint is another relay's, and the position in Kafka is not, the checkpoint alone is deleted: the next run continues from the
+position in Kafka.
 
 MySQL and MariaDB have no slot: run then refuses to start until setup, position set or run --start-from gives a
 position. The deleted position is printed.`,
@@ -167,19 +169,22 @@ func resettable(load error) error {
 	return load
 }
 
-// reportReset prints what was dropped.
-func (p *positions) reportReset(show func(cdc.Position) string) {
+// reportReset prints what was dropped, and what was kept.
+func (p *positions) reportReset(kept bool, show func(cdc.Position) string) {
 	was := func(found bool, c *cdc.Checkpoint) string {
 		if !found {
 			return ""
 		}
 		return " (its position was " + show(c.Progress.Position) + ")"
 	}
-	if p.ExactlyOnce || p.counts() {
+	if !kept && (p.ExactlyOnce || p.counts()) {
 		p.app.printf("position in Kafka topic %s: dropped%s\n", p.Topic, was(p.Committed, &p.Last))
 	}
 	if store := checkpointLocation(p.config); store != "" {
 		p.app.printf("checkpoint in %s: dropped%s\n", store, was(p.Found, &p.Stored))
+	}
+	if kept {
+		p.app.printf("the next run continues from the position in Kafka topic %s, %s\n", p.Topic, show(p.Last.Progress.Position))
 	}
 }
 

@@ -183,10 +183,13 @@ func (p *mysqlPositions) reset(ctx context.Context, yes bool) error {
 		p.app.printf("no checkpoint is stored in %s\n", p.location())
 		return nil
 	}
-	if err := p.Reset(ctx); err != nil {
+	kept, err := p.dropRead(ctx)
+	if err != nil {
 		return err
 	}
-	p.reportReset(orStart)
-	p.app.printf("run refuses to start until `cdc-relay position set` or `cdc-relay repair --since TIME` gives a position\n")
+	p.reportReset(kept, orStart)
+	if !kept {
+		p.app.printf("run refuses to start until `cdc-relay position set` or `cdc-relay repair --since TIME` gives a position\n")
+	}
 	return nil
 }

@@ -240,10 +240,13 @@ func (p *postgresPositions) reset(ctx context.Context, yes bool) error {
 	if stop, ok := errors.AsType[*cdc.StopError](in.Refused); ok && stop.Reason == "slot_ahead" && !yes {
 		return usage("give --yes if they were published or are not needed", "slot %q is ahead of the checkpoint, so events between them may never have been published", p.wal.Slot)
 	}
-	if err := p.Reset(ctx); err != nil {
+	kept, err := p.dropRead(ctx)
+	if err != nil {
 		return err
 	}
-	p.reportReset(display)
-	p.app.printf("the next run continues from slot %s\n", p.wal.Slot)
+	p.reportReset(kept, display)
+	if !kept {
+		p.app.printf("the next run continues from slot %s\n", p.wal.Slot)
+	}
 	return nil
 }

@@ -35,7 +35,7 @@ func (p *Positions) Newest(id cdc.Source) (cdc.Checkpoint, bool, error) {
 		return last, true, foreignPosition(p.Topic, last.Source, id)
 	case p.Away != nil && !p.ExactlyOnce: // it cannot start without its store
 		return stored, p.Found, p.Away
-	case p.Found && stored.ExactlyOnce && p.ExactlyOnce && (!p.Committed || stored.Generation > last.Generation):
+	case p.Found && stored.ExactlyOnce && p.ExactlyOnce && (!p.Committed || stored.Generation > last.Generation && ours(&stored, id)):
 		return stored, true, cdc.PositionError("position_topic_lost",
 			"find out what consumers have, then accept the checkpoint, or another position, with `cdc-relay position set`",
 			"topic of positions %q does not have the position that the checkpoint is a copy of (%s): it was lost or replaced, and what was published behind the copy would be repeated", p.Topic, stored.Progress.Position)

@@ -85,7 +85,7 @@ func readCheckpoint(sv server, sd storedCheckpoint) (mark, error) {
 	c := sd.checkpoint
 	if !c.Source.Same(sv.source) {
 		return mark{}, cdc.PositionError("foreign_checkpoint",
-			"give this relay a checkpoint key of its own, or drop the old one with `cdc-relay position reset`",
+			"give this relay a checkpoint key of its own; or, if this database or slot has replaced the other one, drop its checkpoint with `cdc-relay position reset`",
 			"checkpoint belongs to another source (system %s, database %s, slot %s), this one is system %s, database %s, slot %s",
 			c.Source.SystemID, c.Source.Database, c.Source.Slot, sv.source.SystemID, sv.source.Database, sv.source.Slot)
 	}

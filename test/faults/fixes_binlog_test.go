@@ -93,6 +93,7 @@ func (f *fixing) reset() {
 //follows:binlog.tableMissing/table_missing setup
 //follows:binlog.beginning/no_checkpoint setup, position set
 //follows:config.checkpoint checkpoint
+//follows:checkpoint.refuse/foreign_checkpoint position reset, checkpoint
 func TestFixesOfPositionsInBinlog(t *testing.T) {
 	t.Parallel()
 	for _, d := range deliveries() {
@@ -119,6 +120,9 @@ func TestFixesOfPositionsInBinlog(t *testing.T) {
 						f.Append("k", 10)
 						f.Reconfigure("checkpoint", had)
 					})
+				}
+				if d == cdctest.ExactlyOnce {
+					f.foreignCopy()
 				}
 				if n := f.done().Duplicates; n > 0 {
 					f.Violation(cdctest.Duplicates, "%d events were repeated", n)
@@ -161,6 +165,20 @@ func TestFixesThatRepairOnBinlogs(t *testing.T) {
 			})
 		})
 	}
+}
+
+// foreignCopy are steps where the checkpoint is another relay's, and the position in Kafka is this one's.
+func (f *fixing) foreignCopy() {
+	t := f.t
+	t.Helper()
+	another := func() { stored(t, f.Rig, `"database":"[^"]*"`, `"database":"another"`) }
+	f.step("another relay's checkpoint", 5, another, func(said string) { follow(t, f.Rig, said, "position reset") })
+	f.step("own key", 5, another, func(said string) {
+		if !strings.Contains(said, "give each relay its own checkpoint.redis.key") {
+			t.Error("it does not say so")
+		}
+		f.Reconfigure("checkpoint.redis.key", f.RedisKey()+"2")
+	})
 }
 
 // checkpoints are steps with a checkpoint that does not fit.

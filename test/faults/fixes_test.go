@@ -13,8 +13,9 @@ import (
 
 // fixedBy is a mistake, which begins and ends while the relay is stopped, and what the user does who follows the message.
 type fixedBy struct {
-	// keep is where the position is; "" is in Redis.
-	keep cdctest.Checkpoint
+	// keep is where the position is; "" is in Redis. exactly is the delivery.
+	keep    cdctest.Checkpoint
+	exactly bool
 	// wrong gets a relay that has saved the position of some events and is stopped; code is that of the next start.
 	wrong  func(t *testing.T, r *cdctest.Rig)
 	code   int
@@ -27,7 +28,11 @@ func (f *fixedBy) run(t *testing.T, db cdctest.Database) {
 	if keep == "" {
 		keep = cdctest.InRedis
 	}
-	r := newRig(t, db, keep, nil)
+	r := newRig(t, db, keep, func(o *cdctest.RigOptions) {
+		if f.exactly {
+			o.Delivery = cdctest.ExactlyOnce
+		}
+	})
 	r.Start()
 	r.AwaitEvents(r.Append("before", 10))
 	stops(r)
@@ -71,14 +76,14 @@ func TestFixesOfPositions(t *testing.T) {
 	for name, f := range map[string]fixedBy{
 		//follows:wal.readSlot/slot_missing setup
 		"no slot at the first run": {
-			cdctest.SlotOnly, func(t *testing.T, r *cdctest.Rig) { t.Helper(); r.Must(r.DB.LoseLog(t.Context())) }, 5, command("setup"),
+			cdctest.SlotOnly, false, func(t *testing.T, r *cdctest.Rig) { t.Helper(); r.Must(r.DB.LoseLog(t.Context())) }, 5, command("setup"),
 		},
 		//follows:wal.fromCheckpoint/slot_ahead position reset
-		"checkpoint rolled back: reset": {"", rolledBack, 5, command("position reset --yes")},
+		"checkpoint rolled back: reset": {"", false, rolledBack, 5, command("position reset --yes")},
 		//follows:wal.readCheckpoint/foreign_checkpoint position reset
-		"another slot: reset": {"", anotherSlot, 5, command("position reset")},
+		"another slot: reset": {"", false, anotherSlot, 5, command("position reset")},
 		//follows:wal.readCheckpoint/foreign_checkpoint checkpoint
-		"another slot: own key": {"", anotherSlot, 5, func(t *testing.T, r *cdctest.Rig, said string) {
+		"another slot: own key": {"", false, anotherSlot, 5, func(t *testing.T, r *cdctest.Rig, said string) {
 			t.Helper()
 			if !strings.Contains(said, "checkpoint key of its own") {
 				t.Errorf("it does not say so")
@@ -86,19 +91,29 @@ func TestFixesOfPositions(t *testing.T) {
 			r.Reconfigure("checkpoint.redis.key", r.RedisKey()+"2")
 		}},
 		//follows:wal.checkMeanwhile/bad_checkpoint position reset
-		"bad position": {"", func(t *testing.T, r *cdctest.Rig) {
+		"bad position": {"", false, func(t *testing.T, r *cdctest.Rig) {
 			t.Helper()
 			stored(t, r, `"position":"[^"]*"`, `"position":"nowhere"`)
 		}, 5, command("position reset")},
 		//follows:checkpoint.unusable position reset
-		"unusable": {"", func(t *testing.T, r *cdctest.Rig) { t.Helper(); stored(t, r, `^.*$`, "garbage") }, 5, command("position reset")},
+		"unusable": {"", false, func(t *testing.T, r *cdctest.Rig) { t.Helper(); stored(t, r, `^.*$`, "garbage") }, 5, command("position reset")},
 		//follows:checkpoint.unusable checkpoint
-		"unusable: another location": {"", func(t *testing.T, r *cdctest.Rig) { t.Helper(); stored(t, r, `^.*$`, "garbage") }, 5, func(t *testing.T, r *cdctest.Rig, said string) {
+		"unusable: another location": {"", false, func(t *testing.T, r *cdctest.Rig) { t.Helper(); stored(t, r, `^.*$`, "garbage") }, 5, func(t *testing.T, r *cdctest.Rig, said string) {
 			t.Helper()
 			if !strings.Contains(said, "set checkpoint.redis.key to another location") {
 				t.Errorf("it does not say so")
 			}
 			r.Reconfigure("checkpoint.redis.key", r.RedisKey()+"2")
+		}},
+		"another relay's checkpoint, newer than the position in Kafka": {"", true, func(t *testing.T, r *cdctest.Rig) {
+			t.Helper()
+			stored(t, r, `"database":"[^"]*"`, `"database":"another"`)
+			stored(t, r, `"generation":"\d*"`, `"generation":"9000000000000"`)
+		}, 5, func(t *testing.T, r *cdctest.Rig, said string) {
+			t.Helper()
+			if out := follow(t, r, said, "position reset"); !strings.Contains(out, "continues from the position in Kafka") {
+				t.Errorf("it does not say so")
+			}
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -97,6 +97,11 @@ func leaderMutants() []mutant {
 			caughtBy{wal, "^TestSlotLostBeforeReading$", ""},
 		},
 		{
+			"take another relay's checkpoint for a copy of the position in Kafka", "internal/relay/positions.go",
+			[]edit{{" && ours(&stored, id)", ""}},
+			caughtBy{faults, "^TestFixesOfPositions$/^another_relay", postgres},
+		},
+		{
 			"take a slot that is gone for one that another relay moved", "internal/relay/tail.go",
 			[]edit{{"return stop.Reason == cdc.SlotMoved && r.Sink.Fenced(ctx)", "return r.Sink.Fenced(ctx)"}},
 			caughtBy{relay, "^TestPositionMovedWhileDisconnected$", ""},

@@ -19,8 +19,6 @@ checkpoint.diagnose#2 checkpoint
 checkpoint.hold checkpoint
 checkpoint.refuse/fenced position reset
 checkpoint.refuse/fenced teardown
-checkpoint.refuse/foreign_checkpoint position reset
-checkpoint.refuse/foreign_checkpoint checkpoint
 cmd.desk dead_letter
 cmd.feasible/slot_too_old source.postgres.publication
 cmd.foreignPosition kafka.position_topic
