@@ -3,7 +3,9 @@ package binlog
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
@@ -43,6 +45,43 @@ func readTables(ctx context.Context, db querier, names []string) (map[string]*cd
 		return nil, fmt.Errorf("read the tables' columns: %w", err)
 	}
 	return tables, nil
+}
+
+// compare reads the table as it is now if rows of s lack a column that is needed. The router then knows whether the table lacks it too,
+// which stops the relay, or has got it since. Once the table is altered its table maps have another id.
+func (ss *session) compare(ctx context.Context, s *schema, id uint64) error {
+	if s.compared && (s.table.Now == nil || s.id == id) {
+		return nil
+	}
+	verify, rows := ss.src.opts.Verify, *s.table
+	rows.Now = nil
+	if s.compared = verify == nil || reasonOf(verify(&rows)) != cdc.MissingColumn; s.compared {
+		return nil
+	}
+	now, err := ss.src.tableNow(ctx, s.table.String())
+	if stop, final := errors.AsType[*cdc.StopError](err); final {
+		return stop
+	}
+	if err != nil {
+		return cdc.Fixable("see why the database does not answer", "read the columns of %s: %w", s.table, err)
+	}
+	s.compared, s.id = true, id
+	if now != nil && (s.table.Now == nil || !slices.Equal(s.table.Now.Columns, now.Columns)) {
+		rows.Now = now
+		s.table = &rows
+	}
+	return nil
+}
+
+// tableNow reads a table by its configured name; nil: it does not exist.
+func (s *Source) tableNow(ctx context.Context, name string) (*cdc.Table, error) {
+	db, _, err := connectSQL(ctx, &s.opts)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = db.Close() }()
+	tables, err := readConfigured(ctx, db, []string{name}, s.caseless)
+	return tables[name], err
 }
 
 // foreign is [cdc.FormForeign] for a column whose character set is not known here.

@@ -21,6 +21,10 @@ func (ss *session) emitHeld(ctx context.Context) error {
 		return err
 	}
 	ss.takeBack()
+	if _, passing := errors.AsType[*cdc.FixableError](err); passing { // the catalog could not be read: the next attempt continues behind these rows
+		ss.src.part = ss.partial()
+		return err
+	}
 	return undecodable(err)
 }
 
@@ -74,7 +78,7 @@ func (ss *session) takeBack() {
 // emit decodes a held event of a transaction that has committed.
 func (ss *session) emit(ctx context.Context, e event) error {
 	if e.kind() == replication.TABLE_MAP_EVENT {
-		return ss.learn(e)
+		return ss.learn(ctx, e)
 	}
 	s := ss.schemas[e.tableID()]
 	if s == nil {
@@ -109,7 +113,7 @@ func (ss *session) emit(ctx context.Context, e event) error {
 
 // learn takes a table map in. One that says the same as before keeps its Table, and with it all that was derived
 // from it.
-func (ss *session) learn(e event) (err error) {
+func (ss *session) learn(ctx context.Context, e event) (err error) {
 	defer recovered(&err)
 	name, err := e.tableName()
 	if err != nil {
@@ -118,7 +122,7 @@ func (ss *session) learn(e event) (err error) {
 	body := e.body()
 	if old := ss.known[name]; old != nil && bytes.Equal(old.body[6:], body[6:]) && !old.general { // behind the table id
 		ss.schemas[e.tableID()] = old
-		return nil
+		return ss.compare(ctx, old, e.tableID())
 	}
 	parsed, err := ss.parse(e)
 	if err != nil {
@@ -141,7 +145,7 @@ func (ss *session) learn(e event) (err error) {
 	}
 	ss.known[name] = s
 	ss.schemas[e.tableID()] = s
-	return nil
+	return ss.compare(ctx, s, e.tableID())
 }
 
 // legible refuses rows if a column that is used has an unknown character set. Verify knows which columns are used and

@@ -22,6 +22,9 @@ var (
 // UnusableCheckpoint is the reason of a [StopError] for a checkpoint that cannot be decoded.
 const UnusableCheckpoint = "checkpoint_unusable"
 
+// MissingColumn is the reason of a [StopError] for a table without a column that the relay needs.
+const MissingColumn = "missing_column"
+
 // Class is the class of an error that a retry cannot fix. It is the exit code of commands.
 type Class uint8
 

@@ -7,6 +7,9 @@ type Table struct {
 	Schema, Name string
 	// Columns in the order of the WAL or binlog.
 	Columns []Column
+	// Now is the table as the catalog has it, which the source has read because these rows lack a column that is needed; nil: it has
+	// not.
+	Now *Table
 }
 
 // Column describes one column of a [Table].

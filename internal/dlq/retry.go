@@ -97,6 +97,8 @@ func (r *Resolver) resolution(ctx context.Context, p *piece) publisher.Resolutio
 	routed.Reset(b)
 	err = r.router.Route(b, routed)
 	switch {
+	case err != nil && reasonOf(err) == cdc.MissingColumn && l.Reason == "malformed": // its table may have the column, the row never will
+		res.Reason, res.Refused = l.Reason, errors.New(l.Error)
 	case err != nil:
 		res.Reason, res.Refused = reasonOf(err), err
 	case len(routed.Refused) > 0:

@@ -29,7 +29,10 @@ func (e *encoder) row(at int) error {
 		e.transaction()
 	}
 	id, f := e.text(&e.p.eventID)
-	if f == nil && len(id) == 0 {
+	switch {
+	case e.p.incomplete != nil && !e.p.eventID.exists():
+		id, f = nil, e.p.incomplete
+	case f == nil && len(id) == 0:
 		id, f = nil, badColumn(e.p.eventID.name, "is empty")
 	}
 	if f != nil {
@@ -40,6 +43,9 @@ func (e *encoder) row(at int) error {
 			e.drop(id, reasonSkip, nil)
 			return nil
 		}
+	}
+	if e.p.incomplete != nil {
+		return e.refuse(id, e.p.incomplete)
 	}
 	first := len(e.dst.Headers)
 	if f := e.message(id); f != nil {

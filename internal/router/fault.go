@@ -52,6 +52,30 @@ func badColumn(column, cause string) *fault {
 	return &fault{reasonMalformed, fmt.Sprintf("is malformed: column %s %s", column, cause), "correct what writes it"}
 }
 
+// withoutColumn is the fault of rows that lack a column which their table has now. If it has lost one of theirs, the column may have
+// been renamed, and then the value is there: no policy may drop such a row or make a letter of it.
+func withoutColumn(name string, t *cdc.Table) *fault {
+	var lost []string
+	for i := range t.Columns {
+		if t.Now.Index(t.Columns[i].Name) < 0 {
+			lost = append(lost, t.Columns[i].Name)
+		}
+	}
+	if lost == nil {
+		return &fault{
+			reasonMalformed, "is malformed: the table had no column " + name + " when it was written",
+			"run the relay with the configuration of before until it has published such rows, if that does not need the column",
+		}
+	}
+	was := strings.Join(lost, ", ")
+	return &fault{
+		cdc.MissingColumn,
+		fmt.Sprintf("was written when the table had no column %s, but %s, which it does not have now", name, was),
+		fmt.Sprintf("if %s was renamed, rename it back, run the relay with the configuration of before until it stops at the first row with "+
+			"the new name, then rename the column again and change the configuration", was),
+	}
+}
+
 // refuse drops the row, makes it a dead letter, or returns the error, as the policy says. id is nil if the row has no readable
 // ID.
 func (e *encoder) refuse(id []byte, f *fault) error {
@@ -65,7 +89,11 @@ func (e *encoder) refuse(id []byte, f *fault) error {
 			Type: e.readable(outbox.EventType), AggregateType: e.readable(outbox.AggregateType), Tenant: e.readable(outbox.TenantID),
 		})
 	default:
-		return cdc.Stop(cdc.ClassRuntime, f.reason, err, "")
+		class := cdc.ClassRuntime
+		if f.reason == cdc.MissingColumn {
+			class = cdc.ClassConfig
+		}
+		return cdc.Stop(class, f.reason, err, "")
 	}
 	return nil
 }
@@ -76,10 +104,14 @@ func (e *encoder) drop(id []byte, reason string, err error) {
 }
 
 func (e *encoder) policy(f *fault) cdc.Policy {
-	if f.reason == reasonMalformed {
+	switch f.reason {
+	case reasonMalformed:
 		return e.r.malformed
+	case cdc.MissingColumn:
+		return cdc.PolicyStop
+	default:
+		return e.r.unroutable
 	}
-	return e.r.unroutable
 }
 
 // key is the record's key as far as it can be read.
@@ -107,12 +139,41 @@ func (e *encoder) readable(role outbox.Role) []byte {
 
 // explain returns the error with event, cause and fix. It contains neither payload nor header values.
 func (e *encoder) explain(id []byte, f *fault) error {
-	if id == nil {
-		return cdc.Fixable(fmt.Sprintf("%s and set errors.%s: dead_letter to go past it", f.fix, f.reason),
-			"row %d of the transaction committed at %s in %s %s", e.ordinal(), e.time, e.p.source, f.cause)
+	event := fmt.Sprintf("row %d of transaction %s, committed at %s, in %s", e.ordinal(), e.name(), e.time, e.p.source)
+	if id != nil {
+		event = fmt.Sprintf("event %s of %s%s", printable(id), e.p.source, e.aggregate())
 	}
-	return cdc.Fixable(fmt.Sprintf("%s, or go past it with errors.%s: dead_letter or errors.skip: [%q]", f.fix, f.reason, id),
-		"event %s of %s%s %s", printable(id), e.p.source, e.aggregate(), f.cause)
+	switch {
+	case f == e.p.incomplete:
+		return f.incomplete(event, id)
+	case id == nil:
+		return cdc.Fixable(fmt.Sprintf("%s and set errors.%s: dead_letter to go past it", f.fix, f.reason), "%s %s", event, f.cause)
+	default:
+		return cdc.Fixable(fmt.Sprintf("%s, or go past it with errors.%s: dead_letter or errors.skip: [%q]", f.fix, f.reason, id), "%s %s", event, f.cause)
+	}
+}
+
+// incomplete is explain for a fault of [withoutColumn].
+func (f *fault) incomplete(event string, id []byte) error {
+	switch {
+	case f.reason == cdc.MissingColumn && id == nil:
+		return cdc.Fixable(f.fix, "%s %s", event, f.cause)
+	case f.reason == cdc.MissingColumn:
+		return cdc.Fixable(fmt.Sprintf("%s; if it was not, go past the event with errors.skip: [%q]", f.fix, id), "%s %s", event, f.cause)
+	case id == nil:
+		return cdc.Fixable(fmt.Sprintf("%s, or set errors.malformed: dead_letter to go past it", f.fix), "%s %s", event, f.cause)
+	default:
+		return cdc.Fixable(fmt.Sprintf("%s, or go past it with errors.malformed: dead_letter or errors.skip: [%q]", f.fix, id), "%s %s", event, f.cause)
+	}
+}
+
+// name is the LSN or the GTID of the row's transaction.
+func (e *encoder) name() string {
+	if gtid := e.b.NameOf(e.at); gtid != "" {
+		return gtid
+	}
+	commit := e.b.Txs[e.tx].Commit
+	return fmt.Sprintf("%X/%X", commit>>32, uint32(commit))
 }
 
 // aggregate names the row's aggregate in brackets as far as it can be read.

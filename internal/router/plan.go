@@ -18,6 +18,7 @@ type plan struct {
 
 	attributes []attribute
 	tombstones bool
+	incomplete *fault // why no row of this schema makes a record; nil: it does
 
 	slots  []column // what routes read
 	topics map[string]topic
@@ -84,9 +85,13 @@ func (r *Router) compile(t *cdc.Table) (*plan, error) {
 	}
 	var roles [outbox.Roles]column
 	for role := range outbox.Roles {
+		if name := conf.layout.Column(role); conf.layout.MustExist(role) && p.added(name) {
+			roles[role] = column{name: name}
+			continue
+		}
 		c, err := conf.column(t, role)
 		if err != nil {
-			return nil, cdc.Stop(cdc.ClassConfig, "missing_column", err, "")
+			return nil, cdc.Stop(cdc.ClassConfig, cdc.MissingColumn, err, "")
 		}
 		if err := checkCharset(t, c); err != nil {
 			return nil, err
@@ -102,6 +107,19 @@ func (r *Router) compile(t *cdc.Table) (*plan, error) {
 		}
 	}
 	return p, r.findSlots(p)
+}
+
+// added reports whether the table has a column by now that it did not have when rows of this schema were written: then there is nothing
+// to correct in the table or the configuration, and the rows are to blame. The first such column is noted.
+func (p *plan) added(name string) bool {
+	now := p.source.Now
+	if now == nil || p.source.Index(name) >= 0 || now.Index(name) < 0 {
+		return false
+	}
+	if p.incomplete == nil {
+		p.incomplete = withoutColumn(name, p.source)
+	}
+	return true
 }
 
 // checkCharset refuses a column in a character set that the source does not know. Unused columns are not checked.
@@ -162,8 +180,9 @@ func (r *Router) findSlots(p *plan) error {
 			if err := checkCharset(p.source, p.slots[slot]); err != nil {
 				return err
 			}
+		case len(r.tables) == 1 && p.added(wanted):
 		case len(r.tables) == 1:
-			return cdc.Stop(cdc.ClassConfig, "missing_column", fmt.Errorf(
+			return cdc.Stop(cdc.ClassConfig, cdc.MissingColumn, fmt.Errorf(
 				"%s: %s has no column %s", r.settingOf(slot), p.source, wanted), "add it to the table, or change the route")
 		default:
 			p.slots[slot] = column{name: wanted}

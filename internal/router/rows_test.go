@@ -115,7 +115,7 @@ func TestRowWithoutID(t *testing.T) {
 	} {
 		_, err := route(t, options(), batch(native(), order(), bad))
 		stopped(t, err, cdc.ClassRuntime, "malformed", says,
-			"row 1 of the transaction committed at 2026-01-02T03:04:06.5Z in public.outbox is malformed", "errors.malformed: dead_letter")
+			"row 1 of transaction 0/16B3748, committed at 2026-01-02T03:04:06.5Z, in public.outbox is malformed", "errors.malformed: dead_letter")
 		o := options()
 		o.Unroutable = cdc.PolicyDrop
 		dst, err := route(t, o, batch(native(), bad, order()))

@@ -26,6 +26,46 @@ func TestMissingColumns(t *testing.T) {
 	}
 }
 
+// A row that was written when the table lacked a column which it has now is malformed. If the table has lost a column of the row's, that
+// one may have been renamed: the relay stops whatever the policy, and only errors.skip goes past the row.
+func TestColumnAddedSince(t *testing.T) {
+	for column := range strings.FieldsSeq("event_id aggregate_type aggregate_id event_type topic partition_key payload occurred_at region") {
+		now := native()
+		now.Columns = append(now.Columns, cdc.Column{Name: "region"})
+		table := without(native(), column)
+		table.Now = now
+		o := options()
+		o.Routes = append(o.Routes, router.Route{Match: map[string]string{"region": "eu"}, Topic: "eu"})
+		where, past := "event "+eventID+" of public.outbox", `or go past it with errors.malformed: dead_letter or errors.skip: ["`+eventID+`"]`
+		if column == "event_id" {
+			where, past = "row 0 of transaction 0/16B3748, committed at 2026-01-02T03:04:06.5Z, in public.outbox", ", or set errors.malformed: dead_letter to go past it"
+		}
+		_, err := route(t, o, batch(table, order()))
+		stopped(t, err, cdc.ClassRuntime, "malformed", where, "the table had no column "+column+" when it was written", past)
+		o.Malformed = cdc.PolicyDeadLetter
+		dst, err := route(t, o, batch(table, order(), order()))
+		if err != nil || len(dst.Refused) != 2 || dst.Refused[1].Reason != "malformed" || len(dst.Messages) > 0 {
+			t.Errorf("without %s: %+v, %v", column, dst, err)
+		}
+		renamed := without(native(), column)
+		renamed.Columns, renamed.Now = append(renamed.Columns, cdc.Column{Name: "old_name"}), now
+		o.Malformed = cdc.PolicyDrop
+		_, err = route(t, o, batch(renamed, order()))
+		stopped(t, err, cdc.ClassConfig, "missing_column", "no column "+column+", but old_name, which it does not have now", "if old_name was renamed, rename it back")
+		if column != "event_id" {
+			o.Skip = []string{eventID}
+			if dst, err = route(t, o, batch(renamed, order())); err != nil || len(dst.Drops) != 1 {
+				t.Errorf("skipped without %s: %+v, %v", column, dst, err)
+			}
+		}
+		table.Now = without(native(), column)
+		_, err = route(t, options(), batch(table, order()))
+		if column != "region" {
+			stopped(t, err, cdc.ClassConfig, "missing_column", "column "+column+" of public.outbox is missing. Fix: add it to the table")
+		}
+	}
+}
+
 func without(t *cdc.Table, columns ...string) *cdc.Table {
 	t.Columns = slices.DeleteFunc(t.Columns, func(c cdc.Column) bool { return slices.Contains(columns, c.Name) })
 	return t

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -47,4 +48,29 @@ func readTables(ctx context.Context, conn *pgx.Conn, names []string) (map[string
 		tables[table.String()] = table
 	}
 	return tables, nil
+}
+
+// compare reads the table as it is now if rows of r lack a column that is needed. The router then knows whether the table lacks it too,
+// which stops the relay, or has got it since. PostgreSQL sends the Relation again once the table is altered.
+func (ss *session) compare(ctx context.Context, r *relation) error {
+	verify, rows := ss.src.opts.Verify, *r.table
+	rows.Now = nil
+	if r.compared = verify == nil || reasonOf(verify(&rows)) != cdc.MissingColumn; r.compared {
+		return nil
+	}
+	var now *cdc.Table
+	err := ss.beside(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+		tables, err := readTables(ctx, conn, []string{r.table.String()})
+		now = tables[r.table.String()]
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	r.compared = true
+	if now != nil && (r.table.Now == nil || !slices.Equal(r.table.Now.Columns, now.Columns)) {
+		rows.Now = now
+		r.table = &rows
+	}
+	return nil
 }

@@ -19,17 +19,17 @@ type catalogTables struct {
 	names map[string]bool
 }
 
-// verifyOther returns nil if a row of r, which has neither the OID nor the name of a configured table, is of another table: the catalog
+// verifyOther is asked once for each relation. It returns nil if a row of r, which has neither the OID nor the name of a configured table, is of another table: the catalog
 // has the table, or one of its name, or it was dropped and had not the columns of an outbox. Of a table that was dropped nobody can
 // say whether it was an outbox once.
 func (ss *session) verifyOther(ctx context.Context, id uint32, r *relation) error {
-	if !ss.others.has(id, r) {
-		var err error
-		if ss.others, err = ss.readOthers(ctx); err != nil {
-			return err
-		}
+	if r.other = !ss.src.resembles(r.table) || ss.others.has(id, r); r.other {
+		return nil
 	}
-	if !ss.others.has(id, r) && ss.src.resembles(r.table) {
+	if err := ss.beside(ctx, ss.others.read); err != nil {
+		return err
+	}
+	if !ss.others.has(id, r) {
 		name, ours := pgx.Identifier{r.table.Schema, r.table.Name}.Sanitize(), pgx.Identifier(strings.SplitN(ss.src.opts.Tables[0], ".", 2)).Sanitize()
 		return cdc.Stop(cdc.ClassRuntime, "dropped_table", fmt.Errorf(
 			"transaction %d at %s has rows of table %s (OID %d), which was dropped since: it had the columns of an outbox, so they may be events", ss.tx.xid, ss.tx.commit, r.table, id),
@@ -39,34 +39,57 @@ func (ss *session) verifyOther(ctx context.Context, id uint32, r *relation) erro
 	return nil
 }
 
-func (t catalogTables) has(id uint32, r *relation) bool {
+func (t *catalogTables) has(id uint32, r *relation) bool {
 	return t.oids[id] || t.names[r.table.String()]
 }
 
-// readOthers reads which tables there are.
-func (ss *session) readOthers(ctx context.Context) (t catalogTables, err error) {
-	ctx, cancel := context.WithTimeout(ctx, monitorTimeout)
-	defer cancel()
-	conn, err := ss.connectAgain(ctx)
-	if err != nil {
-		return t, err
-	}
-	defer closeConn(ctx, conn.PgConn())
-	if err := ss.awaitVisible(ctx, conn); err != nil {
-		return t, err
-	}
+// read reads which tables there are.
+func (t *catalogTables) read(ctx context.Context, conn *pgx.Conn) error {
 	var oids []uint32
 	var names []string
-	err = conn.QueryRow(ctx, `SELECT array_agg(c.oid), array_agg(nspname || '.' || relname) FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace
+	err := conn.QueryRow(ctx, `SELECT array_agg(c.oid), array_agg(nspname || '.' || relname) FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace
 		WHERE relkind IN ('r', 'p')`).Scan(&oids, &names)
 	if err != nil {
-		return t, fmt.Errorf("read the tables of the database: %w", err)
+		return fmt.Errorf("read the tables of the database: %w", err)
 	}
-	t = catalogTables{oids: make(map[uint32]bool, len(oids)), names: make(map[string]bool, len(names))}
+	*t = catalogTables{oids: make(map[uint32]bool, len(oids)), names: make(map[string]bool, len(names))}
 	for i, oid := range oids {
 		t.oids[oid], t.names[names[i]] = true, true
 	}
-	return t, nil
+	return nil
+}
+
+// beside asks the catalog on a connection of its own, and serves the stream meanwhile. The catalog is that behind the transaction that is
+// being read.
+func (ss *session) beside(ctx context.Context, ask func(context.Context, *pgx.Conn) error) error {
+	asking, cancel := context.WithTimeout(ctx, monitorTimeout)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() {
+		conn, err := ss.connectAgain(asking)
+		if err == nil {
+			defer closeConn(asking, conn.PgConn())
+			err = ss.awaitVisible(asking, conn)
+		}
+		if err == nil {
+			err = ask(asking, conn)
+		}
+		done <- err
+	}()
+	for {
+		timer := time.NewTimer(ss.untilTick())
+		select {
+		case err := <-done:
+			timer.Stop()
+			return err
+		case <-timer.C:
+		}
+		if err := ss.tick(ctx, time.Now()); err != nil {
+			cancel()
+			<-done
+			return err
+		}
+	}
 }
 
 // awaitVisible waits for the end of the transaction that is being read: the server sends it before others see what it has created, and

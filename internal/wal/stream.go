@@ -213,6 +213,7 @@ func (ss *session) relation(m []byte) error {
 	// The server repeats a Relation whenever its cache was invalidated: keep the Table, and with it all
 	// that was derived from it, unless something changed.
 	if old := ss.relations[id]; old != nil && sameTable(old.table, r.table) {
+		old.compared = old.compared && old.table.Now == nil // it may have been altered once more
 		return nil
 	}
 	ss.relations[id] = r
@@ -257,6 +258,11 @@ func (ss *session) insert(ctx context.Context, m []byte, off int) error {
 		tx.ordinal++
 		r.filtered.Inc()
 		return nil
+	}
+	if !r.compared {
+		if err := ss.compare(ctx, r); err != nil {
+			return err
+		}
 	}
 	b, err := ss.batchFor(ctx, r)
 	if err != nil {

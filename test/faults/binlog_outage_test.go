@@ -93,10 +93,7 @@ func TestRenamedColumnInBinlog(t *testing.T) {
 		r.Must(db.Exec(t.Context(), "ALTER TABLE outbox RENAME COLUMN payload TO body"))
 		r.Must(db.InsertMany(t.Context(), "x", 10, 10))
 		says(t, r.AwaitExit(time.Minute, 2), "payload")
-		r.Reconfigure("tables", []any{map[string]any{"name": db.Name() + ".outbox", "columns": map[string]any{
-			"event_id": "event_id", "aggregate_type": "aggregate_type", "aggregate_id": "aggregate_id", "event_type": "event_type",
-			"content_type": "content_type", "headers": "headers", "payload": "body", "occurred_at": "occurred_at",
-		}}})
+		renamed(r)
 		r.Start()
 		once(t, r)
 	})

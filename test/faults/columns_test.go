@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -68,12 +69,132 @@ func missingColumn(t *testing.T, delivery cdctest.Delivery) {
 	if records != len(before) {
 		t.Errorf("%d records, want the %d before the change", records, len(before))
 	}
-	r.Reconfigure("tables", []any{map[string]any{"name": "public.outbox", "columns": map[string]any{
+	renamed(r)
+	r.Start()
+	r.Verify()
+}
+
+// renamed maps the payload to the column body.
+func renamed(r *cdctest.Rig) {
+	name := "public.outbox"
+	if _, ok := r.DB.(*cdctest.MySQL); ok {
+		name = r.DB.Name() + ".outbox"
+	}
+	r.Reconfigure("tables", []any{map[string]any{"name": name, "columns": map[string]any{
 		"event_id": "event_id", "aggregate_type": "aggregate_type", "aggregate_id": "aggregate_id", "event_type": "event_type",
 		"content_type": "content_type", "headers": "headers", "payload": "body", "occurred_at": "occurred_at",
 	}}})
-	r.Start()
-	r.Verify()
+}
+
+// executes runs a statement in the rig's database.
+func executes(r *cdctest.Rig, sql string) {
+	db, ok := r.DB.(interface {
+		Exec(ctx context.Context, sql string, args ...any) error
+	})
+	if !ok {
+		panic("a database without Exec")
+	}
+	r.Must(db.Exec(r.Within(time.Minute), sql))
+}
+
+// A required column is dropped, rows are written, and it is added again. While the table lacks it, the relay stops before the first row
+// and names the column. Afterwards these rows are malformed: the relay stops and names the event, goes past it with errors.skip, and makes
+// dead letters of such rows, which no retry publishes, until the table lacks the column once more.
+//
+//covers:all 15 exit events both
+//covers:all 27 messages both
+//follows:router.incomplete#3 errors.skip, dead_letter
+func TestColumnDroppedAndAddedAgain(t *testing.T) {
+	t.Parallel()
+	inBothModes(t, func(t *testing.T, s source, delivery func(*cdctest.RigOptions)) {
+		t.Helper()
+		r := letterRig(t, s, delivery)
+		r.Reconfigure("errors.malformed", "stop")
+		add := "ALTER TABLE outbox ADD COLUMN partition_key text"
+		drop := func() { executes(r, "ALTER TABLE outbox DROP COLUMN partition_key") }
+		lacks := func() cdctest.Exit {
+			exit := r.AwaitExit(time.Minute, 2)
+			says(t, exit, "column partition_key of", "add it to the table")
+			return exit
+		}
+		r.Start()
+		r.AwaitSaved(r.Append("k", 5))
+		drop()
+		bad := r.Append("k", 1)[0]
+		lacks()
+		r.Must(r.Relay.Start(t.Context()))
+		lacks()
+		executes(r, add)
+		r.Must(r.Relay.Start(t.Context()))
+		exit := r.AwaitExit(time.Minute, 1)
+		says(t, exit, bad.ID.String(), "the table had no column partition_key when it was written", "errors.malformed: dead_letter")
+		r.Reconfigure("errors.skip", skipped(r, exit, bad))
+		r.Exclude(bad)
+		r.Start()
+		r.AwaitSaved(r.Append("k", 5))
+		stops(r)
+		r.Reconfigure("errors.malformed", "dead_letter")
+		drop()
+		r.Exclude(r.Append("k", 2)...)
+		executes(r, add)
+		r.Start()
+		awaitCounts(r, "map[malformed:2]")
+		if out, err := r.Relay.Command(r.Within(time.Minute), "dlq", "retry", "--all", "--yes"); err == nil {
+			t.Errorf("published without the column: %s", out)
+		}
+		wantCounts(r, "map[malformed:2]", cdctest.Lost)
+		drop()
+		r.Exclude(r.Append("other", 1)...)
+		lacks()
+		executes(r, add)
+		r.Start()
+		awaitCounts(r, "map[malformed:3]")
+		_, err := r.Relay.Command(r.Within(time.Minute), "dlq", "drop", "--all", "--yes")
+		r.Must(err)
+		r.AwaitEvents(r.Append("k", 5))
+		r.Verify()
+	})
+}
+
+// A required column is renamed while rows from before are unread, and the configuration has the new name: no policy applies to these rows,
+// which have the value under the old name. What the message says publishes all of them.
+//
+//covers:all 15 exit events
+func TestRenamedColumnOfUnreadRows(t *testing.T) {
+	t.Parallel()
+	for name, source := range sources() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, source.open(t), cdctest.InFile, nil)
+			r.Reconfigure("errors.malformed", "drop")
+			before := r.Config["tables"]
+			r.Start()
+			r.AwaitSaved(r.Append("k", 5))
+			stops(r)
+			r.Append("k", 5)
+			executes(r, "ALTER TABLE outbox RENAME COLUMN payload TO body")
+			switch db := r.DB.(type) {
+			case *cdctest.Postgres:
+				db.PayloadColumn = "body"
+			case *cdctest.MySQL:
+				db.PayloadColumn = "body"
+			}
+			r.Must(r.DB.InsertMany(t.Context(), "x", 10, 10))
+			renamed(r)
+			if said := refuses(t, r, 2); !strings.Contains(said, "if payload was renamed, rename it back, run the relay with the configuration of before") {
+				t.Errorf("it does not say so: %s", said)
+			}
+			executes(r, "ALTER TABLE outbox RENAME COLUMN body TO payload")
+			r.Reconfigure("tables", before)
+			if said := refuses(t, r, 2); !strings.Contains(said, "no column payload, but body, which it does not have now") {
+				t.Errorf("it does not stop at the new name: %s", said)
+			}
+			executes(r, "ALTER TABLE outbox RENAME COLUMN payload TO body")
+			renamed(r)
+			r.Start()
+			r.Verify()
+		})
+	}
 }
 
 // A required column is dropped while the relay is disconnected or stopped. Events committed before are published; the first
