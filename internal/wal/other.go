@@ -86,7 +86,7 @@ func (ss *session) beside(ctx context.Context, ask func(context.Context, *pgx.Co
 		}
 		if err := ss.tick(ctx, time.Now()); err != nil {
 			cancel()
-			<-done
+			_ = <-done
 			return err
 		}
 	}

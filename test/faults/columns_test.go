@@ -102,7 +102,7 @@ func executes(r *cdctest.Rig, sql string) {
 // dead letters of such rows, which no retry publishes, until the table lacks the column once more.
 //
 //covers:all 15 exit events both
-//covers:all 27 messages both
+//covers:all 27 exit both
 //follows:router.incomplete#3 errors.skip, dead_letter
 func TestColumnDroppedAndAddedAgain(t *testing.T) {
 	t.Parallel()
