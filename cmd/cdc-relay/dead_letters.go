@@ -17,13 +17,13 @@ import (
 )
 
 // letterOptions is nil without dead letters.
-func letterOptions(c *config.Config, db database) *publisher.LetterOptions {
+func letterOptions(c *config.Config, db database, log *slog.Logger) *publisher.LetterOptions {
 	l := &c.DeadLetter
 	if !l.On() {
 		return nil
 	}
 	return &publisher.LetterOptions{
-		Topic: l.Topic, Index: l.Index(), Partitions: l.Partitions, Stored: func() {}, MayStub: mayStub(c, db),
+		Topic: l.Topic, Index: l.Index(), Partitions: l.Partitions, Stored: func() {}, MayStub: mayStub(c, db, log),
 		Options: deadletter.Options{HoldKey: l.HoldKey, MaxKeys: l.MaxHeldKeys, MaxLetters: l.MaxHeldEvents},
 	}
 }

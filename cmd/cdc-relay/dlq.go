@@ -59,9 +59,9 @@ func (f *letterFilter) find(ctx context.Context, desk *dlq.Desk, ids []string) (
 		return nil, 0, notBefore(f.From, f.To)
 	}
 	f.IDs = ids
-	list, end, err := desk.List(ctx, f.Filter)
+	list, read, err := desk.List(ctx, f.Filter)
 	if err == nil && len(list) == 0 && len(ids) > 0 {
 		err = cdc.Fixable("see `cdc-relay dlq list`", "no dead letter has the ID %s", strings.Join(ids, " or "))
 	}
-	return list, end, err
+	return list, read.End, err
 }

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -11,9 +13,11 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/binlog"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/config"
+	"github.com/cdc-relay/cdc-relay/internal/dlq"
 	"github.com/cdc-relay/cdc-relay/internal/finding"
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
+	"github.com/cdc-relay/cdc-relay/internal/wal"
 )
 
 // This file finds the dead letters of every relay of a table, whichever configuration removes rows; see docs/maintainers/dead-letters.md.
@@ -72,8 +76,11 @@ func (p *postgres) letterRecords(ctx context.Context, dsn connString) ([]outbox.
 		return nil, err
 	}
 	rows, err := db.Names(ctx, readingLetterRecords, outbox.PostgresLetterRecords())
+	if wal.MayNot(err) {
+		return nil, unknownRecords("run `"+outbox.GrantLetterRecords(db.Server.Role)+"` as the schema's owner", err)
+	}
 	if err != nil {
-		return nil, &cdc.FixableError{Cause: err, Fix: fmt.Sprintf("run `GRANT USAGE ON SCHEMA %s TO %s` as the schema's owner", outbox.PostgresLetterTable().Schema, outbox.Quote(db.Server.Role))}
+		return nil, err
 	}
 	return parseLetterRecords(rows, p.list)
 }
@@ -112,8 +119,11 @@ func (m *mysql) readLetterRecords(ctx context.Context, db *binlog.Database) (rec
 		if binlog.NoSuchTable(err) {
 			continue
 		}
+		if binlog.MayNot(err) {
+			return nil, unknownRecords("run `cdc-relay setup` with the owner's connection string, which makes that table and grants the right to read it", err)
+		}
 		if err != nil {
-			return nil, &cdc.FixableError{Cause: err, Fix: "run `cdc-relay setup` with the owner's connection string, which makes that table and grants the right to read it"}
+			return nil, err
 		}
 		found, err := parseLetterRecords(rows, m.list)
 		if err != nil {
@@ -122,6 +132,15 @@ func (m *mysql) readLetterRecords(ctx context.Context, db *binlog.Database) (rec
 		records = append(records, found...)
 	}
 	return records, nil
+}
+
+// unrecordedError is an error after which only a person can tell where dead letters are; others may pass.
+type unrecordedError struct{ error }
+
+func (e unrecordedError) Unwrap() error { return e.error }
+
+func unknownRecords(fix string, cause error) error {
+	return unrecordedError{&cdc.FixableError{Cause: cause, Fix: fix}}
 }
 
 // unrecorded returns an error unless the database says where this relay's dead letters are.
@@ -136,37 +155,50 @@ func unrecorded(ctx context.Context, db database, dsn connString) error {
 	}
 	for _, r := range mine {
 		if !slices.Contains(records, r) {
-			return cdc.Fixable("run `cdc-relay setup` with the owner's connection string, which records it",
-				"the database does not say that relay %q has dead letters of %s in topic %q, so another configuration might remove their rows", r.Source, r.Table, r.Topic)
+			return unknownRecords("run `cdc-relay setup` with the owner's connection string, which records it",
+				fmt.Errorf("the database does not say that relay %q has dead letters of %s in topic %q, so another configuration might remove their rows", r.Source, r.Table, r.Topic))
 		}
 	}
 	return nil
 }
 
-// mayStub lets letters be without their payload once all who remove rows can know of them.
-func mayStub(c *config.Config, db database) func() error {
-	known := false
-	return func() error {
-		if known {
-			return nil
+// mayStub lets letters be without their payload once all who remove rows can know of them. While the database is away it waits.
+func mayStub(c *config.Config, db database, log *slog.Logger) func(ctx context.Context) error {
+	return func(ctx context.Context) error {
+		for {
+			err := recorded(ctx, db)
+			switch {
+			case err == nil || ctx.Err() != nil:
+				return ctx.Err()
+			case errors.As(err, new(unrecordedError)):
+				return cdc.Stop(cdc.ClassConfig, "dead_letter_without_payload",
+					fmt.Errorf("an event is too large for topic %q of dead letters, so that only its row would have the payload: %w", c.DeadLetter.Topic, err),
+					fmt.Sprintf("%s; or set max.message.bytes of topic %s to %d", cdc.Fix(err), c.DeadLetter.Topic, letterBytes))
+			}
+			log.Warn("dead letters wait until it is known that the row of one without its payload is kept", cdc.Repeats(), slog.Any("error", err))
+			select {
+			case <-time.After(recordPause):
+			case <-ctx.Done():
+			}
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), recordTimeout)
-		defer cancel()
-		dsn, err := db.connString("")
-		if err == nil {
-			err = unrecorded(ctx, db, dsn)
-		}
-		if cdc.Fix(err) != "" {
-			return cdc.Stop(cdc.ClassConfig, "dead_letter_without_payload",
-				fmt.Errorf("an event is too large for topic %q of dead letters, so that only its row would have the payload: %w", c.DeadLetter.Topic, err),
-				fmt.Sprintf("%s; or set max.message.bytes of topic %s to %d", cdc.Fix(err), c.DeadLetter.Topic, letterBytes))
-		}
-		known = err == nil
-		return err
 	}
 }
 
-const recordTimeout = 5 * time.Second
+const (
+	recordTimeout = 5 * time.Second
+	recordPause   = time.Second
+)
+
+// recorded is unrecorded for the relay's own connection string.
+func recorded(ctx context.Context, db database) error {
+	ctx, cancel := context.WithTimeout(ctx, recordTimeout)
+	defer cancel()
+	dsn, err := db.connString("")
+	if err != nil {
+		return err
+	}
+	return unrecorded(ctx, db, dsn)
+}
 
 // recordFindings verifies that all who remove rows can know of this relay's letters.
 func (c *check) recordFindings(ctx context.Context) []finding.Finding {
@@ -180,25 +212,33 @@ func (c *check) recordFindings(ctx context.Context) []finding.Finding {
 	return nil
 }
 
-// onlyInTable returns an error that names dead letters of any relay whose payload is only in a table of this configuration, so that
-// their rows are kept; nil if there are none.
-func onlyInTable(ctx context.Context, c *config.Config, db database, dsn connString) error {
-	records, err := db.letterRecords(ctx, dsn)
+// needed says whether rows are needed: no pass removes rows while it may be so.
+type needed struct {
+	config *config.Config
+	db     database
+	dsn    connString
+	// others are configurations of relays whose letters may be in another Kafka.
+	others []*config.Config
+}
+
+// check returns an error that names dead letters of any relay whose payload is only in a table of the configuration; nil if there are
+// none.
+func (n *needed) check(ctx context.Context) error {
+	records, err := n.db.letterRecords(ctx, n.dsn)
 	if err != nil {
 		return err
 	}
-	mine := db.ownLetters()
-	records = append(records, mine...)
+	records = append(records, n.db.ownLetters()...)
 	slices.SortFunc(records, func(a, b outbox.LetterRecord) int {
 		return strings.Compare(a.Topic+"\x00"+a.Source, b.Topic+"\x00"+b.Source)
 	})
 	records = slices.CompactFunc(records, func(a, b outbox.LetterRecord) bool { return a.Topic == b.Topic && a.Source == b.Source })
 	for _, r := range records {
-		forget := db.forgetLetters(r)
-		if slices.ContainsFunc(mine, func(m outbox.LetterRecord) bool { return m.Topic == r.Topic && m.Source == r.Source }) {
-			forget = ""
+		of, err := n.configOf(r)
+		if err != nil {
+			return err
 		}
-		if err := stubsOf(ctx, c, r, forget); err != nil {
+		if err := stubsOf(ctx, cmp.Or(of, n.config), r, of != nil, n.db.forgetLetters(r)); err != nil {
 			return err
 		}
 	}
@@ -206,31 +246,47 @@ func onlyInTable(ctx context.Context, c *config.Config, db database, dsn connStr
 		return nil
 	}
 	// A relay of an earlier version wrote no record.
-	err = stubsOf(ctx, c, outbox.LetterRecord{Topic: config.DefaultLetterTopic(c.Database())}, "")
-	stop, _ := errors.AsType[*cdc.StopError](err)
-	if errors.Is(err, kafka.ErrTopicMissing) || stop != nil && stop.Reason == kafka.ReasonTopicDenied {
+	err = stubsOf(ctx, n.config, outbox.LetterRecord{Topic: config.DefaultLetterTopic(n.config.Database())}, true, "")
+	if errors.Is(err, kafka.ErrTopicMissing) {
 		return nil
 	}
 	return err
 }
 
-// stubsOf looks at the letters of one relay. forget removes the record of another one.
-func stubsOf(ctx context.Context, c *config.Config, r outbox.LetterRecord, forget string) error {
+// configOf returns the configuration of a record's relay, if it is known.
+func (n *needed) configOf(r outbox.LetterRecord) (*config.Config, error) {
+	for _, c := range append([]*config.Config{n.config}, n.others...) {
+		db, err := newDatabase(c)
+		if err != nil {
+			return nil, err
+		}
+		if slices.ContainsFunc(db.ownLetters(), func(own outbox.LetterRecord) bool { return own.Topic == r.Topic && own.Source == r.Source }) {
+			return c, nil
+		}
+	}
+	return nil, nil
+}
+
+// stubsOf looks at the letters of one relay. If c is not its configuration, they may be in another Kafka; forget removes the record.
+func stubsOf(ctx context.Context, c *config.Config, r outbox.LetterRecord, its bool, forget string) error {
 	other := *c
 	other.DeadLetter.Topic = r.Topic
-	stubs, of, err := letterDesk(&other).Stubs(ctx)
-	elsewhere := "run it with the configuration of that relay; if that relay is gone for good, run `" + forget + "`"
+	list, of, err := letterDesk(&other).List(ctx, dlq.Filter{Stubs: true})
+	elsewhere := func(here string) error {
+		return cdc.Fixable("run `cdc-relay partitions run` with --letters-of and the configuration file of that relay, from a timer, in place of this pass; if that relay is gone for good, run `"+forget+"`",
+			"dead letters of relay %q may need these rows, and that relay has another Kafka than %s, where topic %q %s", r.Source, strings.Join(c.Kafka.Brokers, ","), r.Topic, here)
+	}
 	switch {
-	case errors.Is(err, kafka.ErrTopicMissing) && forget != "":
-		return cdc.Fixable(elsewhere, "dead letters of relay %q may need these rows, and its topic %q does not exist in this Kafka", r.Source, r.Topic)
+	case errors.Is(err, kafka.ErrTopicMissing) && !its:
+		return elsewhere("does not exist")
 	case err != nil:
 		return err
-	case of != nil && forget != "" && letterSource(of.SystemID, of.Database, of.Slot) != r.Source:
-		return cdc.Fixable(elsewhere, "dead letters of relay %q may need these rows, and topic %q of this Kafka has those of relay %q", r.Source, r.Topic, letterSource(of.SystemID, of.Database, of.Slot))
+	case of.Source != nil && !its && letterSource(of.Source.SystemID, of.Source.Database, of.Source.Slot) != r.Source:
+		return elsewhere(fmt.Sprintf("has those of relay %q", letterSource(of.Source.SystemID, of.Source.Database, of.Source.Slot)))
 	}
-	if len(stubs) == 0 {
+	if len(list) == 0 {
 		return nil
 	}
-	return cdc.Fixable("see `cdc-relay dlq list`, and publish them again (`cdc-relay dlq retry`) or drop them",
-		"the payload of %s is only in the outbox table, that of %s among them", plural(len(stubs), "dead letter"), stubs[0].Letter)
+	return cdc.Fixable("repair what `cdc-relay dlq list` says with the configuration of that relay, and publish them with `cdc-relay dlq retry --all --yes`, or drop those that nobody needs",
+		"the payload of %s of relay %q is only in the outbox table, that of %s among them", plural(len(list), "dead letter"), cmp.Or(r.Source, "unknown"), list[0].Letter)
 }

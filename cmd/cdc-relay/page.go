@@ -67,7 +67,7 @@ func errResolved(id string) error {
 // resolveLetter asks the relay that leads, which may be another one.
 func resolveLetter(ctx context.Context, c *config.Config, do, id string) error {
 	desk := letterDesk(c)
-	list, end, err := desk.List(ctx, dlq.Filter{IDs: []string{id}})
+	list, read, err := desk.List(ctx, dlq.Filter{IDs: []string{id}})
 	if err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func resolveLetter(ctx context.Context, c *config.Config, do, id string) error {
 	defer closeAll()
 	desk.Write = write
 	why := ""
-	result, err := desk.Ask(ctx, do, []string{id}, end, func(reason string) { why = reason })
+	result, err := desk.Ask(ctx, do, []string{id}, read.End, func(reason string) { why = reason })
 	switch {
 	case err != nil && why != "":
 		return cdc.Fixable("try again when that has passed", "the relay waits: %s", why)

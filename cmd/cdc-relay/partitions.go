@@ -33,7 +33,7 @@ func newPartitionsListCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return withPartitions(cmd.Context(), c, "", false, func(open retention.Tables) error {
+			return withPartitions(cmd.Context(), c, "", false, nil, func(open retention.Tables) error {
 				return eachTable(cmd.Context(), open, func(t retention.Table, parts []cdc.Partition, now time.Time) {
 					a.printf("table %s: partitions for %d days ahead\n", t.Name(), retention.Ahead(parts, now))
 					for _, p := range parts {
@@ -63,9 +63,9 @@ func describePartition(p cdc.Partition) string {
 }
 
 // withPartitions calls fn with the tables that have partitions; what is stored as the checkpoint decides what is relayed.
-func withPartitions(ctx context.Context, c *config.Config, given string, owner bool, fn func(retention.Tables) error) error {
+func withPartitions(ctx context.Context, c *config.Config, given string, owner bool, others []*config.Config, fn func(retention.Tables) error) error {
 	return withStore(ctx, c, given, func(db database, dsn connString, load cdc.Loader) error {
-		open, err := relayedTables(c, db, dsn, owner, load)
+		open, err := relayedTables(&needed{c, db, dsn, others}, owner, load)
 		if err != nil {
 			return err
 		}
@@ -120,6 +120,9 @@ func newPartitionsRunCommand(a *app) *cobra.Command {
 taken out and is relayed. A lock that is not free within 20 ms is tried again a few times. With a section retention old rows of
 tables without partitions are deleted, once they are relayed.
 
+Rows that dead letters of any relay of the tables may need are kept. Where another relay has another Kafka, name its configuration with
+--letters-of; the passes of the relays themselves keep everything there.
+
 The relay's role calls the routine that cdc-relay setup makes. With --owner-dsn (also ` + envOwner + `) no routine is needed.`,
 		Example: "  cdc-relay partitions run --dry-run\n  cdc-relay partitions run --ttl 90d",
 		Args:    noArgs,
@@ -128,6 +131,13 @@ The relay's role calls the routine that cdc-relay setup makes. With --owner-dsn 
 			if err != nil {
 				return err
 			}
+			for _, file := range r.lettersOf {
+				other, err := config.Load(file, a.env)
+				if err != nil {
+					return err
+				}
+				r.others = append(r.others, other)
+			}
 			return r.run(cmd.Context(), a, c, owner.given(a))
 		},
 	}
@@ -135,6 +145,7 @@ The relay's role calls the routine that cdc-relay setup makes. With --owner-dsn 
 	cmd.Flags().BoolVar(&r.dry, "dry-run", false, "print what would be done; change nothing")
 	cmd.Flags().BoolVar(&r.yes, "yes", false, "accept a --ttl or --older-than below a day")
 	cmd.Flags().StringVar(&r.ttl, "ttl", "", "`age` to use in place of partitions.ttl")
+	cmd.Flags().StringArrayVar(&r.lettersOf, "letters-of", nil, "configuration `file` of another relay of the tables, whose dead letters are in another Kafka")
 	cmd.Flags().StringVar(&r.olderThan, "older-than", "", "`age` to use in place of retention.delete.older_than")
 	return cmd
 }
@@ -143,6 +154,8 @@ The relay's role calls the routine that cdc-relay setup makes. With --owner-dsn 
 type partitionsRun struct {
 	dry, yes       bool
 	ttl, olderThan string
+	lettersOf      []string // files
+	others         []*config.Config
 }
 
 func (r *partitionsRun) run(ctx context.Context, a *app, c *config.Config, owner string) error {
@@ -164,7 +177,7 @@ func (r *partitionsRun) run(ctx context.Context, a *app, c *config.Config, owner
 
 // maintain makes the partitions ahead and removes those past the TTL.
 func (r *partitionsRun) maintain(ctx context.Context, a *app, c *config.Config, owner string) error {
-	return withPartitions(ctx, c, owner, owner != "" && !r.dry, func(open retention.Tables) error {
+	return withPartitions(ctx, c, owner, owner != "" && !r.dry, r.others, func(open retention.Tables) error {
 		o, err := r.options(c)
 		if err != nil {
 			return err

@@ -47,7 +47,7 @@ func (r *partitionsRun) purge(ctx context.Context, a *app, c *config.Config, own
 	if err != nil {
 		return err
 	}
-	return withRows(ctx, c, owner, func(open retention.RowTables) error {
+	return withRows(ctx, c, owner, r.others, func(open retention.RowTables) error {
 		if r.dry {
 			return countRows(ctx, a, open, o.OlderThan)
 		}
@@ -65,8 +65,10 @@ func (r *partitionsRun) purgeOptions(c *config.Config) (retention.PurgeOptions, 
 }
 
 // withRows calls fn with the tables whose old rows are deleted.
-func withRows(ctx context.Context, c *config.Config, given string, fn func(retention.RowTables) error) error {
-	return withStore(ctx, c, given, func(db database, dsn connString, load cdc.Loader) error { return fn(relayedRows(c, db, dsn, load)) })
+func withRows(ctx context.Context, c *config.Config, given string, others []*config.Config, fn func(retention.RowTables) error) error {
+	return withStore(ctx, c, given, func(db database, dsn connString, load cdc.Loader) error {
+		return fn(relayedRows(&needed{c, db, dsn, others}, load))
+	})
 }
 
 // maxCounted limits the counting of a dry run.

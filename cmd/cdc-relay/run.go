@@ -181,7 +181,7 @@ func wire(ctx context.Context, c *config.Config, o sourceOptions, dropped func(r
 
 // wireSink returns the stages behind the router, and the store, which the caller closes.
 func wireSink(ctx context.Context, c *config.Config, db database, problems *cdc.Problems, dropped func(reason string), log *slog.Logger, reg prometheus.Registerer) (relay.Stages, store, error) {
-	letters := letterOptions(c, db)
+	letters := letterOptions(c, db, log)
 	sink, err := newPublisher(c, problems, dropped, letters, log, reg)
 	if err != nil {
 		return relay.Stages{}, nil, err

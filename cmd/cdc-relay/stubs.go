@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
-	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/deadletter"
 	"github.com/cdc-relay/cdc-relay/internal/retention"
 	"github.com/cdc-relay/cdc-relay/internal/scan"
@@ -43,16 +42,15 @@ func stubRow(ctx context.Context, db database, l *deadletter.Letter) (*cdc.Batch
 }
 
 // relayedTables are the tables with daily partitions. What was taken out of them stays while dead letters need its rows.
-func relayedTables(c *config.Config, db database, dsn connString, owner bool, load cdc.Loader) (retention.Tables, error) {
-	open, err := db.partitions(dsn, owner, load)
+func relayedTables(n *needed, owner bool, load cdc.Loader) (retention.Tables, error) {
+	open, err := n.db.partitions(n.dsn, owner, load)
 	if err != nil {
 		return nil, err
 	}
-	needed := func(ctx context.Context) error { return onlyInTable(ctx, c, db, dsn) }
 	return func(ctx context.Context) ([]retention.Table, func(), error) {
 		tables, closeAll, err := open(ctx)
 		for i := range tables {
-			tables[i] = keptParts{tables[i], needed}
+			tables[i] = keptParts{tables[i], n}
 		}
 		return tables, closeAll, err
 	}, nil
@@ -61,7 +59,7 @@ func relayedTables(c *config.Config, db database, dsn connString, owner bool, lo
 type keptParts struct {
 	retention.Table
 
-	needed func(context.Context) error
+	needed *needed
 }
 
 // List looks at the letters last: a row that is relayed by then has its letter.
@@ -70,7 +68,7 @@ func (k keptParts) List(ctx context.Context) ([]cdc.Partition, time.Time, error)
 	if !slices.ContainsFunc(parts, func(p cdc.Partition) bool { return p.Relayed }) {
 		return parts, now, err
 	}
-	if stubs := k.needed(ctx); stubs != nil {
+	if stubs := k.needed.check(ctx); stubs != nil {
 		for i := range parts {
 			if parts[i].Relayed {
 				parts[i].Relayed, parts[i].Kept = false, stubs
@@ -81,13 +79,12 @@ func (k keptParts) List(ctx context.Context) ([]cdc.Partition, time.Time, error)
 }
 
 // relayedRows are the tables whose old rows are deleted, but not while dead letters may need them.
-func relayedRows(c *config.Config, db database, dsn connString, load cdc.Loader) retention.RowTables {
-	open := db.rows(dsn, load)
-	needed := func(ctx context.Context) error { return onlyInTable(ctx, c, db, dsn) }
+func relayedRows(n *needed, load cdc.Loader) retention.RowTables {
+	open := n.db.rows(n.dsn, load)
 	return func(ctx context.Context) ([]retention.Rows, func(), error) {
 		tables, closeAll, err := open(ctx)
 		for i := range tables {
-			tables[i] = keptRows{tables[i], needed}
+			tables[i] = keptRows{tables[i], n}
 		}
 		return tables, closeAll, err
 	}
@@ -96,14 +93,14 @@ func relayedRows(c *config.Config, db database, dsn connString, load cdc.Loader)
 type keptRows struct {
 	retention.Rows
 
-	needed func(context.Context) error
+	needed *needed
 }
 
 // Passed looks at the letters last, as keptParts does.
 func (k keptRows) Passed(ctx context.Context, behind cdc.Position) (bool, error) {
 	passed, err := k.Rows.Passed(ctx, behind)
 	if passed && err == nil {
-		err = k.needed(ctx)
+		err = k.needed.check(ctx)
 	}
 	return passed, err
 }

@@ -257,14 +257,14 @@ func newMaintainer(c *config.Config, db database, load cdc.Loader, log *slog.Log
 		return nil, err
 	}
 	if c.Partitions != nil {
-		tables, err := relayedTables(c, db, dsn, false, load)
+		tables, err := relayedTables(&needed{c, db, dsn, nil}, false, load)
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, retention.New(retentionOptions(c.Partitions), tables, log, retention.NewMetrics(reg)))
 	}
 	if c.Retention != nil {
-		all = append(all, retention.NewPurger(purgeOptions(c.Retention.Delete), relayedRows(c, db, dsn, load), log, reg))
+		all = append(all, retention.NewPurger(purgeOptions(c.Retention.Delete), relayedRows(&needed{c, db, dsn, nil}, load), log, reg))
 	}
 	return all, nil
 }

@@ -235,6 +235,12 @@ func NoSuchTable(err error) bool {
 	return code == erNoSuchTable
 }
 
+// MayNot reports whether err says that the user lacks a right on a table or database.
+func MayNot(err error) bool {
+	code, _ := number(err)
+	return code == erTableAccess || code == erDBAccessDenied
+}
+
 // connectError turns what a driver says into what a person must do. Everything is retryable except what only
 // a person can fix.
 func connectError(err error, cfg *mysql.Config) error {

@@ -41,11 +41,21 @@ type Filter struct {
 	Key, Type, AggregateType, Topic, Tenant, Reason string
 	// From and To limit when an event became a letter, To exclusively.
 	From, To time.Time
+	// Stubs takes only letters whose payload is in their row alone.
+	Stubs bool
+}
+
+// Read is what a look at the index has read besides letters.
+type Read struct {
+	// End is the offset behind it.
+	End int64
+	// Source is whose letters these are; nil: no relay has used the topic.
+	Source *deadletter.SourceRecord
 }
 
 // Empty reports whether the filter takes every letter.
 func (f *Filter) Empty() bool {
-	return len(f.IDs) == 0 && f.Key+f.Type+f.AggregateType+f.Topic+f.Tenant+f.Reason == "" && f.From.IsZero() && f.To.IsZero()
+	return len(f.IDs) == 0 && f.Key+f.Type+f.AggregateType+f.Topic+f.Tenant+f.Reason == "" && f.From.IsZero() && f.To.IsZero() && !f.Stubs
 }
 
 func (f *Filter) takes(l *Listed) bool {
@@ -53,15 +63,27 @@ func (f *Filter) takes(l *Listed) bool {
 	return (len(f.IDs) == 0 || slices.Contains(f.IDs, l.Letter) || slices.Contains(f.IDs, l.ID)) &&
 		same(cdc.KeyText([]byte(f.Key)), l.Key) && same(f.Type, l.Type) && same(f.AggregateType, l.AggregateType) &&
 		same(f.Topic, l.Topic) && same(f.Tenant, l.Tenant) && same(f.Reason, l.Reason) &&
-		(f.From.IsZero() || !l.Time.Before(f.From)) && (f.To.IsZero() || l.Time.Before(f.To))
+		(f.From.IsZero() || !l.Time.Before(f.From)) && (f.To.IsZero() || l.Time.Before(f.To)) &&
+		(!f.Stubs || l.Stub)
 }
 
-// List returns the letters that the filter takes, in their order, and the offset behind what it has read.
-func (d *Desk) List(ctx context.Context, f Filter) ([]Listed, int64, error) {
-	records, end, err := d.read(ctx)
+// List returns the letters that the filter takes, in their order.
+func (d *Desk) List(ctx context.Context, f Filter) ([]Listed, Read, error) {
+	client, err := kafka.NewClient(d.Kafka)
 	if err != nil {
-		return nil, 0, err
+		return nil, Read{}, err
 	}
+	defer client.Close()
+	var read Read
+	records := deadletter.NewRecords()
+	err = client.Read(ctx, d.Index, 0, kafka.Oldest, kafka.Committed, func(r *kafka.Record) error {
+		read.End = r.Offset + 1
+		return records.Add(string(r.Key), r.Value)
+	})
+	if err != nil {
+		return nil, Read{}, fmt.Errorf("read the index of dead letters: %w", err)
+	}
+	read.Source = records.Source
 	var list []Listed
 	for id, e := range records.Entries {
 		if l := (Listed{id, e}); e.Done == "" && f.takes(&l) {
@@ -69,40 +91,7 @@ func (d *Desk) List(ctx context.Context, f Filter) ([]Listed, int64, error) {
 		}
 	}
 	slices.SortFunc(list, func(a, b Listed) int { return a.Order.Compare(b.Order) })
-	return list, end, nil
-}
-
-// Stubs returns the letters whose payload is only in their row, and whose letters these are; nil: no relay has used the topic.
-func (d *Desk) Stubs(ctx context.Context) (stubs []Listed, of *deadletter.SourceRecord, err error) {
-	records, _, err := d.read(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	for id, e := range records.Entries {
-		if e.Done == "" && e.Stub {
-			stubs = append(stubs, Listed{id, e})
-		}
-	}
-	slices.SortFunc(stubs, func(a, b Listed) int { return a.Order.Compare(b.Order) })
-	return stubs, records.Source, nil
-}
-
-// read reads the index, and the offset behind what it has read.
-func (d *Desk) read(ctx context.Context) (records *deadletter.Records, end int64, err error) {
-	client, err := kafka.NewClient(d.Kafka)
-	if err != nil {
-		return nil, 0, err
-	}
-	defer client.Close()
-	records = deadletter.NewRecords()
-	err = client.Read(ctx, d.Index, 0, kafka.Oldest, kafka.Committed, func(r *kafka.Record) error {
-		end = r.Offset + 1
-		return records.Add(string(r.Key), r.Value)
-	})
-	if err != nil {
-		return nil, 0, fmt.Errorf("read the index of dead letters: %w", err)
-	}
-	return records, end, nil
+	return list, read, nil
 }
 
 // errFound ends a scan.

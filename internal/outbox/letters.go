@@ -38,6 +38,11 @@ func PostgresLetterRecords() string {
 	return "SELECT json_build_array(outbox, topic, source)::text FROM " + PostgresLetterTable().SQL()
 }
 
+// GrantLetterRecords lets a role use the table of the records on PostgreSQL, which is open to everybody who may use its schema.
+func GrantLetterRecords(role string) string {
+	return fmt.Sprintf("GRANT USAGE ON SCHEMA %s TO %s", partitionSchema, Quote(role))
+}
+
 // MySQLLetterRecords returns the same query for the tables of a database.
 func MySQLLetterRecords(database string) string {
 	return "SELECT JSON_ARRAY(outbox, topic, source) FROM " + MySQLLetterTable(database).MySQL()
@@ -60,15 +65,17 @@ func PostgresRecordLetters(records []LetterRecord) []Statement {
 	}
 	name := PostgresLetterTable().SQL()
 	return []Statement{
-		{SQL: "CREATE SCHEMA IF NOT EXISTS " + partitionSchema},
 		{
 			Comment: "Rows that dead letters of a relay may need are kept by every relay and timer.",
 			SQL: block(fmt.Sprintf(`BEGIN
-  IF to_regclass('%[1]s') IS NULL THEN
+  IF NOT EXISTS (SELECT FROM pg_namespace WHERE nspname = '%[2]s') THEN
+    CREATE SCHEMA %[2]s;
+  END IF;
+  IF NOT EXISTS (%[3]s) THEN
     CREATE TABLE %[1]s (outbox text, topic text, source text, PRIMARY KEY (outbox, topic, source));
     GRANT SELECT, INSERT ON %[1]s TO PUBLIC;
   END IF;
-END`, name)),
+END`, name, partitionSchema, PostgresLetterTableThere())),
 		},
 		{SQL: "INSERT INTO " + name + " VALUES " + letterValues(records, literal) + " ON CONFLICT DO NOTHING"},
 	}
@@ -99,7 +106,8 @@ func letterValues(records []LetterRecord, quote func(string) string) string {
 	return strings.Join(values, ", ")
 }
 
-// forgetLetters removes the records of a table that is dropped, and their table if no others are left.
+// forgetLetters removes the records of a table that is dropped, and their table if no others are left. Records that another owner's
+// table has are left: they keep rows of a table of that name, and nothing else.
 func forgetLetters(table Name) Statement {
 	name := PostgresLetterTable().SQL()
 	return Statement{SQL: block(fmt.Sprintf(`BEGIN
@@ -109,6 +117,8 @@ func forgetLetters(table Name) Statement {
       DROP TABLE %[2]s;
     END IF;
   END IF;
+EXCEPTION WHEN insufficient_privilege THEN
+  RAISE NOTICE '%%', SQLERRM;
 END`, PostgresLetterTableThere(), name, literal(table.String())))}
 }
 

@@ -187,8 +187,8 @@ END`, literal(former.Schema), literal(former.Table), literal(begin), former.SQL(
 func dropPartitionSchema() Statement {
 	return Statement{SQL: block(`BEGIN
   DROP SCHEMA IF EXISTS ` + partitionSchema + `;
-EXCEPTION WHEN dependent_objects_still_exist THEN
-  NULL; -- another outbox table has its partitions there
+EXCEPTION WHEN dependent_objects_still_exist OR insufficient_privilege THEN
+  NULL; -- another outbox table has its partitions there, or another role owns the schema
 END`)}
 }
 

@@ -1,6 +1,7 @@
 package publisher
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"time"
@@ -26,9 +27,9 @@ type LetterOptions struct {
 	Partitions   int
 	// Stored is called when a letter can be resolved. It must not block.
 	Stored func()
-	// MayStub returns an error if the row of a letter might be removed while the letter needs it: then no letter may be without its
-	// payload. nil: it may. It is rarely called, and the publisher waits for it.
-	MayStub func() error
+	// MayStub returns once it is known that the row of a letter is not removed while the letter needs it, or an error if no letter may
+	// be without its payload; nil: it may. It is called in a goroutine of its own, and letters wait until it returns.
+	MayStub func(ctx context.Context) error
 }
 
 // letters is what the loop knows of them.
@@ -45,6 +46,46 @@ type letters struct {
 	open    int     // tasks that have begun and not ended
 	waiting []*task // tasks that have not begun
 	barrier barrier
+	gate    gate
+}
+
+// gate holds new letters back while it is not known whether one may be without its payload: the entries of a key are written in order.
+type gate struct {
+	open   bool // a letter may be without its payload
+	asking bool
+	behind []*task // in order; the first one asks
+}
+
+// pass returns the step of a letter that the gate may hold back.
+func pass(stub bool) func(*loop, *task) {
+	return func(l *loop, t *task) {
+		g, ask := &l.letters.gate, l.letters.opts.MayStub
+		if stub && !g.open && !g.asking && ask != nil {
+			g.asking = true
+			l.ask(func(ctx context.Context) event { return gateAnswer{ask(ctx)} })
+		}
+		if g.asking {
+			g.behind = append(g.behind, t)
+			return
+		}
+		l.next(t)
+	}
+}
+
+// gateAnswer is what MayStub has returned.
+type gateAnswer struct{ err error }
+
+func (a gateAnswer) apply(l *loop) {
+	g := &l.letters.gate
+	if a.err != nil {
+		l.stopAt(g.behind[0].seq, nil, a.err) // the gate stays closed
+		return
+	}
+	behind := g.behind
+	*g = gate{open: true}
+	for _, t := range behind {
+		l.next(t)
+	}
 }
 
 // takes decides about an event that was accepted: it becomes a letter if its key is held, or if an earlier run has made one of it.
@@ -127,23 +168,23 @@ func (l *loop) bury(pending *pendingBatch, what *letter) {
 	d.Order, d.Time = x.Order(pending.seq, what.row), l.now.UTC()
 	if what.earlier != nil {
 		d.Time, d.Attempts = what.earlier.Time, what.earlier.Attempts
-	} else {
-		l.noteLetter(d)
 	}
 	id := deadletter.ID([]byte(d.ID), d.Place)
 	d.Partition = letterPartition(d.RecordKey, id, opts.Partitions)
 	record := l.letterRecord(d, id)
-	if d.Stub && opts.MayStub != nil {
-		if err := opts.MayStub(); err != nil {
-			l.stopAt(pending.seq, nil, err)
-			return
-		}
-	}
 	entry := own{cdc.Message{Topic: opts.Index, Key: deadletter.EntryKey(id), Value: d.Encode()}, 0}
 	x.Add(id, &d.Entry)
-	steps := []func(*loop, *task){write(entry), write(record)}
+	steps := []func(*loop, *task){pass(d.Stub)}
+	if what.earlier == nil {
+		steps = append(steps, func(l *loop, t *task) {
+			l.noteLetter(d)
+			l.next(t)
+		})
+	}
 	if l.group != nil {
-		steps = []func(*loop, *task){write(entry, record)}
+		steps = append(steps, write(entry, record))
+	} else {
+		steps = append(steps, write(entry), write(record))
 	}
 	l.begin(&task{seq: pending.seq, steps: append(steps, func(l *loop, t *task) {
 		l.next(t)

@@ -25,7 +25,8 @@ type loop struct {
 	in      <-chan *cdc.Routed
 	out     chan<- cdc.Durable
 	jobs    chan<- job
-	// startConn runs a connection in a goroutine of its own.
+	// ask answers a question in a goroutine of its own, until the publisher is killed. startConn runs a connection so.
+	ask       func(question func(context.Context) event)
 	startConn func(c *brokerConn)
 
 	now      time.Time // of this turn

@@ -169,6 +169,12 @@ func (d *Database) Names(ctx context.Context, doing, query string) ([]string, er
 	return nil, fmt.Errorf("%s: %w", doing, err)
 }
 
+// MayNot reports whether err says that the role lacks a right.
+func MayNot(err error) bool {
+	pg, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && pg.Code == stateInsufficientPrivilege
+}
+
 // Become takes the role of a table's owner: what is made from now on belongs to that. A superuser may, and a member of the role.
 func (d *Database) Become(ctx context.Context, table string) error {
 	_, err := d.conn.Exec(ctx, `SELECT set_config('role', pg_get_userbyid(relowner), false)
@@ -189,6 +195,10 @@ func (d *Database) execError(ctx context.Context, doing string, err error) error
 	}
 	switch pg.Code {
 	case stateInsufficientPrivilege:
+		if schema, found := strings.CutPrefix(pg.Message, "permission denied for schema "); found {
+			return cdc.ConfigError(noPrivilege, fmt.Sprintf("run `GRANT USAGE, CREATE ON SCHEMA %s TO %s` as the schema's owner, and then the same command", pgx.Identifier{schema}.Sanitize(), pgx.Identifier{d.Server.Role}.Sanitize()),
+				"%s: role %q may not use schema %s, which another role owns", doing, d.Server.Role, schema)
+		}
 		return cdc.ConfigError(noPrivilege, "connect as one that may with --owner-dsn, or hand the SQL of --print to its owner", "%s: role %q may not (%s)", doing, d.Server.Role, pg.Message)
 	case stateInvalidSchemaName:
 		return cdc.ConfigError("schema_missing", "correct tables[].name, or create the schema", "%s: %s", doing, pg.Message)

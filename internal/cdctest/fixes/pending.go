@@ -66,7 +66,6 @@ wal.Verify drop
 wal.Verify retention
 wal.Verify#2 setup
 cmd.readLetterRecords setup
-cmd.stubsOf dlq retry
 wal.callError#2 partitions run
 wal.checkHistory/history_lost position reset
 wal.checkHistory/timeline_fork position reset
