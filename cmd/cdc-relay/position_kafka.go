@@ -111,10 +111,15 @@ func (p *places) Load(ctx context.Context) (cdc.Checkpoint, bool, error) {
 	return c, found, nil
 }
 
-// read reads both places.
-func (p *places) read(ctx context.Context) error {
+// readStored reads the store, and forgets what was read before.
+func (p *places) readStored(ctx context.Context) {
 	p.Positions = relay.Positions{Topic: p.config.Kafka.PositionTopic, ExactlyOnce: p.config.Delivery == config.ExactlyOnce}
 	p.Stored, p.Found, p.Away = p.store.Load(ctx)
+}
+
+// read reads both places.
+func (p *places) read(ctx context.Context) error {
+	p.readStored(ctx)
 	if stop, ok := errors.AsType[*cdc.StopError](p.Away); ok && stop.Reason != cdc.UnusableCheckpoint {
 		return p.Away
 	}
@@ -248,8 +253,7 @@ func startedMeanwhile() error {
 
 // Reset drops the position in both places.
 func (p *places) Reset(ctx context.Context) error {
-	p.Positions = relay.Positions{Topic: p.config.Kafka.PositionTopic, ExactlyOnce: p.config.Delivery == config.ExactlyOnce}
-	p.Stored, p.Found, p.Away = p.store.Load(ctx) // one that is unusable is what a reset is for
+	p.readStored(ctx) // one that is unusable is what a reset is for
 	err := p.readKafka(ctx)
 	stop, stops := errors.AsType[*cdc.StopError](err)
 	bad := stops && stop.Reason == checkpoint.BadPosition

@@ -2,13 +2,16 @@ package faults
 
 import (
 	"context"
+	"math"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
@@ -247,7 +250,8 @@ func TestExactlyOnceStopsAtPoison(t *testing.T) {
 func TestTransactionalIDIsRevoked(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, newPostgres(t), cdctest.InFile, exactlyOnce)
-	admin := kadm.NewClient(kafkaClient(t))
+	client := kafkaClient(t)
+	admin := kadm.NewClient(client)
 	r.Start()
 	r.Load(cdctest.Workload{Pause: 20 * time.Millisecond})
 	r.AwaitProgress(100)
@@ -277,10 +281,20 @@ func TestTransactionalIDIsRevoked(t *testing.T) {
 			t.Error("an event is blamed")
 		}
 		allow()
+		r.Await("the right to be back", func(ctx context.Context) (bool, error) { return granted(ctx, client, id) })
 		r.Start()
 		r.AwaitProgress(100)
 	}
 	once(t, r)
+}
+
+// granted reports whether the broker lets a client use a transactional ID: a change of the rights reaches it after the answer to the
+// request. It asks as a producer that does not exist, which fences none.
+func granted(ctx context.Context, client *kgo.Client, id string) (bool, error) {
+	req := kmsg.NewPtrInitProducerIDRequest()
+	req.TransactionalID, req.TransactionTimeoutMillis, req.ProducerID, req.ProducerEpoch = &id, 60_000, math.MaxInt64, 0
+	res, err := req.RequestWith(ctx, client)
+	return err == nil && res.ErrorCode != kerr.TransactionalIDAuthorizationFailed.Code, err
 }
 
 // nothingOpen verifies that no transaction holds back consumers of committed records.
