@@ -60,9 +60,7 @@ func readSlot(ctx context.Context, conn *pgx.Conn, name string) (slotRow, error)
 	err := conn.QueryRow(ctx, `SELECT to_jsonb(s), COALESCE(pg_wal_lsn_diff(`+walEnd+`, s.restart_lsn), 0)::bigint, (`+walEnd+`)::text, pg_is_in_recovery(), `+endedNow+`
 		FROM (SELECT) AS one LEFT JOIN pg_replication_slots s ON s.slot_name = $1`, name).Scan(&doc, &row.Retained, &flushed, &row.Recovery, &xmin, &inserted)
 	if err == nil && doc == nil {
-		return row, cdc.PositionError(slotMissing,
-			"create it with `cdc-relay setup`; if it existed, publish what it did not send from the outbox table, and make it again, with `cdc-relay repair`",
-			"replication slot %q does not exist", name)
+		return row, missingSlot(name)
 	}
 	if err != nil {
 		return row, fmt.Errorf("read slot %s: %w", name, err)
@@ -79,7 +77,19 @@ func readSlot(ctx context.Context, conn *pgx.Conn, name string) (slotRow, error)
 	return row, nil
 }
 
-const fixOtherSlot = "set source.postgres.slot to another name and create that slot with `cdc-relay setup`"
+func missingSlot(name string) error {
+	return cdc.PositionError(slotMissing,
+		"create it with `cdc-relay setup`; if it existed, publish what it did not send from the outbox table, and make it again, with `cdc-relay repair`",
+		"replication slot %q does not exist", name)
+}
+
+func lostSlot(name, why string) error {
+	return cdc.PositionError(slotLost,
+		"publish what it did not send from the outbox table, and make it again, with `cdc-relay repair`; then raise max_slot_wal_keep_size",
+		"replication slot %q is lost (%s), and with it WAL that was not relayed yet", name, why)
+}
+
+const fixOtherSlot = "set source.postgres.slot to another name and create that slot with `cdc-relay setup`; if a relay has run before, then publish what was not sent with `cdc-relay repair --since TIME`"
 
 // usable refuses a slot that cannot deliver what was promised.
 func (r slotRow) usable(name, database string) error {
@@ -95,9 +105,7 @@ func (r slotRow) usable(name, database string) error {
 		if why == "" {
 			why = "wal_removed: it fell behind max_slot_wal_keep_size"
 		}
-		return cdc.PositionError(slotLost,
-			"publish what it did not send from the outbox table, and make it again, with `cdc-relay repair`; then raise max_slot_wal_keep_size",
-			"replication slot %q is lost (%s), and with it WAL that was not relayed yet", name, why)
+		return lostSlot(name, why)
 	}
 	return nil
 }

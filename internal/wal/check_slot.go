@@ -8,16 +8,13 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-
-	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
 // slot looks at the slot and, while no relay reads it, reads from it without moving it.
 func (c *checker) slot(ctx context.Context) {
 	s := c.survey.Slot
 	if s == nil {
-		c.report.Fail("slot", cdc.Fixable("create it with `cdc-relay setup`; if it existed, publish what it did not send from the outbox table, and make it again, with `cdc-relay repair`",
-			"replication slot %q does not exist", c.opts.Slot))
+		c.report.Fail("slot", missingSlot(c.opts.Slot))
 		return
 	}
 	if s.Problem != nil {

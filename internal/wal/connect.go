@@ -304,14 +304,13 @@ func replicationError(err error, slot string) error {
 		if strings.Contains(pg.Message, "wal_level") {
 			return cdc.ConfigError("wal_level", fixWALLevel, "wal_level is not logical")
 		}
-		return cdc.PositionError(slotLost, "publish what it did not send from the outbox table, and make it again, with `cdc-relay repair`",
-			"replication slot %q cannot be read any more (%s)", slot, pg.Message)
+		return lostSlot(slot, pg.Message)
 	case stateUndefinedObject:
 		if strings.Contains(pg.Message, "publication") {
 			return cdc.PositionError("slot_too_old", "drop it with `"+dropSlotSQL(slot)+"`, then publish what it did not send, and make it again, with `cdc-relay repair`",
 				"slot %q cannot be read with its publication (%s in its view), which was dropped or made after it", slot, pg.Message)
 		}
-		return cdc.PositionError(slotMissing, "create it with `cdc-relay setup`", "%s", pg.Message)
+		return missingSlot(slot)
 	}
 	return serverError(pg, true)
 }

@@ -120,7 +120,7 @@ func (in *Inspection) Preview(to cdc.Position) (Move, error) {
 func (in *Inspection) Idle() error {
 	switch {
 	case in.Slot == nil:
-		return cdc.PositionError(slotMissing, "create it with `cdc-relay setup`", "there is no replication slot %q", in.Source.Slot)
+		return missingSlot(in.Source.Slot)
 	case in.Slot.ActivePID != 0:
 		return cdc.Stop(cdc.ClassRuntime, "slot_active", fmt.Errorf(
 			"a relay runs (PID %d on the server reads slot %q)", in.Slot.ActivePID, in.Source.Slot), "stop it first, then try again")

@@ -85,7 +85,7 @@ func readCheckpoint(sv server, sd storedCheckpoint) (mark, error) {
 	c := sd.checkpoint
 	if !c.Source.Same(sv.source) {
 		return mark{}, cdc.PositionError("foreign_checkpoint",
-			"give this relay a checkpoint key of its own; or, if this database or slot has replaced the other one, drop its checkpoint with `cdc-relay position reset`",
+			"give this relay a checkpoint key of its own; or, if this database or slot has replaced the other one, drop its checkpoint with `cdc-relay position reset`, then "+sinceThen,
 			"checkpoint belongs to another source (system %s, database %s, slot %s), this one is system %s, database %s, slot %s",
 			c.Source.SystemID, c.Source.Database, c.Source.Slot, sv.source.SystemID, sv.source.Database, sv.source.Slot)
 	}
@@ -125,11 +125,13 @@ func fromCheckpoint(sv server, c mark, conflict cdc.Conflict) (startPoint, error
 	return p, nil
 }
 
-const fixHistory = "check what consumers have, then start from the slot with `cdc-relay position reset`"
+// sinceThen publishes what consumers miss although neither slot nor checkpoint tells where that begins: the slot may have been made after
+// rows were written.
+const sinceThen = "publish the rows since a time before the first event that consumers miss, and go on from the slot, with `cdc-relay repair --since TIME`"
 
 func checkHistory(sv server, from lsn) error {
 	if sv.flushed < from {
-		return cdc.PositionError("history_lost", fixHistory,
+		return cdc.PositionError("history_lost", sinceThen,
 			"server's WAL ends at %s, before our position %s (it was restored from a backup, cloned, or failed over to a server that lost transactions)", sv.flushed, from)
 	}
 	if sv.before == 0 || sv.before == sv.timeline {
@@ -137,7 +139,7 @@ func checkHistory(sv server, from lsn) error {
 	}
 	fork, known := sv.forks[sv.before]
 	if !known || fork < from {
-		return cdc.PositionError("timeline_fork", fixHistory,
+		return cdc.PositionError("timeline_fork", sinceThen,
 			"server is on timeline %d, which left our timeline %d before our position %s, and lost transactions that were published", sv.timeline, sv.before, from)
 	}
 	return nil

@@ -177,13 +177,16 @@ func (b *pooledBatch) fits(rows int) bool {
 	return have+rows <= batchRows && b.Bytes*(have+rows) <= batchBytes*have
 }
 
+// fixOtherHistory drops the position: the commit that it waits for does not come.
+const fixOtherHistory = "drop the position with `cdc-relay position reset`, then " + sinceThen
+
 func (ss *session) otherHistory(what string) error {
-	return cdc.PositionError("other_history", fixHistory,
+	return cdc.PositionError("other_history", fixOtherHistory,
 		"the checkpoint's last outbox commit (end %s, xid %d) did not come again from the slot, %s: the checkpoint belongs to another history of this database (a backup was restored, or a clone is read)", ss.startAt.expect, ss.startAt.expectXID, what)
 }
 
 func otherHistoryPart(due part, what string) error {
-	return cdc.PositionError("other_history", fixHistory,
+	return cdc.PositionError("other_history", fixOtherHistory,
 		"transaction %d at %s, of which %d rows were published, did not come again from the slot, %s: the position belongs to another history of this database (a backup was restored, or a clone is read)", due.xid, due.commit, due.rows, what)
 }
 

@@ -20,6 +20,8 @@ type fixedBy struct {
 	wrong  func(t *testing.T, r *cdctest.Rig)
 	code   int
 	follow func(t *testing.T, r *cdctest.Rig, said string)
+	// asked is a command that tells the fix; "": the relay does when it starts.
+	asked string
 }
 
 func (f *fixedBy) run(t *testing.T, db cdctest.Database) {
@@ -37,7 +39,15 @@ func (f *fixedBy) run(t *testing.T, db cdctest.Database) {
 	r.AwaitEvents(r.Append("before", 10))
 	stops(r)
 	f.wrong(t, r)
-	f.follow(t, r, refuses(t, r, f.code))
+	if f.asked == "" {
+		f.follow(t, r, refuses(t, r, f.code))
+	} else {
+		out, err := r.Relay.Command(t.Context(), strings.Fields(f.asked)...)
+		if t.Log(out); (err != nil) != (f.code != 0) {
+			t.Errorf("%s: %v", f.asked, err)
+		}
+		f.follow(t, r, out)
+	}
 	r.Start()
 	r.AwaitEvents(r.Append("later", 10))
 	r.Verify()
@@ -64,24 +74,117 @@ func TestFixesOfPositions(t *testing.T) {
 		_, err = shared.redis.Do(t.Context(), "SET", r.RedisKey(), old)
 		r.Must(err)
 	}
+	began := time.Now().UTC().Add(-time.Second).Format(time.RFC3339)
+	since := command("repair", "TIME", began)
+	renameSlot := func(t *testing.T, r *cdctest.Rig) {
+		t.Helper()
+		t.Cleanup(func() { _, _ = r.Relay.Command(context.WithoutCancel(t.Context()), "teardown") })
+		r.Reconfigure("source.postgres.slot", r.DB.Name()+"_2")
+	}
 	anotherSlot := func(t *testing.T, r *cdctest.Rig) {
 		t.Helper()
-		name := r.DB.Name() + "_2"
-		t.Cleanup(func() { _, _ = r.Relay.Command(context.WithoutCancel(t.Context()), "teardown") })
-		r.Reconfigure("source.postgres.slot", name)
+		renameSlot(t, r)
 		_, err := r.Relay.Command(t.Context(), "setup")
 		r.Must(err)
 		r.Append("for the new slot", 10)
 	}
+	// restored is a database that was restored without its slot, and set up again after the application had gone on.
+	restored := func(pattern, with string) func(*testing.T, *cdctest.Rig) {
+		return func(t *testing.T, r *cdctest.Rig) {
+			t.Helper()
+			r.Append("unsent", 10)
+			r.Must(r.DB.LoseLog(t.Context()))
+			_, err := r.Relay.Command(t.Context(), "setup")
+			r.Must(err)
+			stored(t, r, `"position":"[^"]*"`, `"position":"`+current(r, postgresOf(r))+`"`)
+			stored(t, r, pattern, with)
+		}
+	}
 	for name, f := range map[string]fixedBy{
-		//follows:wal.readSlot/slot_missing setup
+		//follows:wal.missingSlot/slot_missing setup
 		"no slot at the first run": {
-			cdctest.SlotOnly, false, func(t *testing.T, r *cdctest.Rig) { t.Helper(); r.Must(r.DB.LoseLog(t.Context())) }, 5, command("setup"),
+			cdctest.SlotOnly, false, func(t *testing.T, r *cdctest.Rig) { t.Helper(); r.Must(r.DB.LoseLog(t.Context())) }, 5, command("setup"), "",
+		},
+		"no slot, as check says": {cdctest.SlotOnly, false, func(t *testing.T, r *cdctest.Rig) { t.Helper(); r.Must(r.DB.LoseLog(t.Context())) }, 3, command("setup"), "check"},
+		"no slot, as position set says": {
+			cdctest.SlotOnly, false, func(t *testing.T, r *cdctest.Rig) { t.Helper(); r.Must(r.DB.LoseLog(t.Context())) }, 5, command("setup"), "position set 0/1",
+		},
+		//follows:wal.slot#2 slot
+		"slot that was left": {
+			"", false, func(t *testing.T, r *cdctest.Rig) {
+				t.Helper()
+				r.Must(postgresOf(r).Exec(t.Context(), "SELECT pg_create_logical_replication_slot($1, 'pgoutput')", r.DB.Name()+"_repair"))
+				r.Append("unsent", 10)
+			}, 0, func(t *testing.T, r *cdctest.Rig, said string) {
+				t.Helper()
+				sql, err := cdctest.Printed(said, "SELECT pg_drop_replication_slot")
+				r.Must(err)
+				r.Must(postgresOf(r).Exec(t.Context(), sql))
+				if out, err := r.Relay.Command(t.Context(), "check"); err != nil || strings.Contains(out, "_repair") {
+					t.Errorf("%s: %v", out, err)
+				}
+			}, "check",
+		},
+		//follows:wal.Preview/behind_slot repair
+		"position behind the slot": {"", false, func(*testing.T, *cdctest.Rig) {}, 5, since, "position set 0/1"},
+		//follows:wal.usable/wrong_slot source.postgres.slot, setup, repair
+		"slot of another plugin": {
+			"", false, func(t *testing.T, r *cdctest.Rig) {
+				t.Helper()
+				r.Append("unsent", 10)
+				r.Must(r.DB.LoseLog(t.Context()))
+				r.Must(postgresOf(r).Exec(t.Context(), "SELECT pg_create_logical_replication_slot($1, 'test_decoding')", r.DB.Name()))
+			}, 2, func(t *testing.T, r *cdctest.Rig, said string) {
+				t.Helper()
+				if !strings.Contains(said, "set source.postgres.slot to another name") {
+					t.Errorf("it does not say so")
+				}
+				renameSlot(t, r)
+				followAny(t, r, postgresOf(r), said, began)
+			}, "",
+		},
+		//follows:wal.missingPublication/publication_missing source.postgres.publication
+		//follows:cmd.feasible/slot_too_old source.postgres.publication
+		"name of another publication": {
+			"", false, func(t *testing.T, r *cdctest.Rig) {
+				t.Helper()
+				r.Append("unsent", 10)
+				r.Reconfigure("source.postgres.publication", "another")
+			}, 2, func(t *testing.T, r *cdctest.Rig, said string) {
+				t.Helper()
+				out, err := r.Relay.Command(t.Context(), "setup")
+				if !strings.Contains(said, "correct source.postgres.publication") || err == nil || !strings.Contains(out, "correct source.postgres.publication") {
+					t.Errorf("it does not say so: %s", out)
+				}
+				r.Reconfigure("source.postgres.publication", r.DB.Name())
+			}, "",
+		},
+		//follows:wal.checkHistory/history_lost repair
+		"end of the WAL before the position": {"", false, restored(`"position":"[^"]*"`, `"position":"FFFFFFFF00000000"`), 5, since, ""},
+		//follows:wal.checkHistory/timeline_fork repair
+		"timeline of another history": {"", false, restored(`"timeline":1`, `"timeline":2`), 5, since, ""},
+		//follows:wal.otherHistory/other_history position reset, repair
+		"commit of another history": {
+			"", false, func(t *testing.T, r *cdctest.Rig) {
+				t.Helper()
+				r.Append("unsent", 10)
+				at := current(r, postgresOf(r))
+				stored(t, r, `"(position|commit)":"[^"]*"`, `"$1":"`+at+`"`)
+				stored(t, r, `"txid":"[^"]*"`, `"txid":"7"`)
+				r.Append("unsent", 1)
+			}, 5, func(t *testing.T, r *cdctest.Rig, said string) {
+				t.Helper()
+				follow(t, r, said, "position reset")
+				since(t, r, said)
+			}, "",
 		},
 		//follows:wal.fromCheckpoint/slot_ahead position reset
-		"checkpoint rolled back: reset": {"", false, rolledBack, 5, command("position reset --yes")},
-		//follows:wal.readCheckpoint/foreign_checkpoint position reset
-		"another slot: reset": {"", false, anotherSlot, 5, command("position reset")},
+		"checkpoint rolled back: reset": {"", false, rolledBack, 5, command("position reset --yes"), ""},
+		//follows:wal.readCheckpoint/foreign_checkpoint position reset, repair
+		"another slot: reset": {"", false, func(t *testing.T, r *cdctest.Rig) { t.Helper(); r.Append("unsent", 10); anotherSlot(t, r) }, 5, func(t *testing.T, r *cdctest.Rig, said string) {
+			t.Helper()
+			followAny(t, r, postgresOf(r), said, began)
+		}, ""},
 		//follows:wal.readCheckpoint/foreign_checkpoint checkpoint
 		"another slot: own key": {"", false, anotherSlot, 5, func(t *testing.T, r *cdctest.Rig, said string) {
 			t.Helper()
@@ -89,14 +192,14 @@ func TestFixesOfPositions(t *testing.T) {
 				t.Errorf("it does not say so")
 			}
 			r.Reconfigure("checkpoint.redis.key", r.RedisKey()+"2")
-		}},
+		}, ""},
 		//follows:wal.checkMeanwhile/bad_checkpoint position reset
 		"bad position": {"", false, func(t *testing.T, r *cdctest.Rig) {
 			t.Helper()
 			stored(t, r, `"position":"[^"]*"`, `"position":"nowhere"`)
-		}, 5, command("position reset")},
+		}, 5, command("position reset"), ""},
 		//follows:checkpoint.unusable position reset
-		"unusable": {"", false, func(t *testing.T, r *cdctest.Rig) { t.Helper(); stored(t, r, `^.*$`, "garbage") }, 5, command("position reset")},
+		"unusable": {"", false, func(t *testing.T, r *cdctest.Rig) { t.Helper(); stored(t, r, `^.*$`, "garbage") }, 5, command("position reset"), ""},
 		//follows:checkpoint.unusable checkpoint
 		"unusable: another location": {"", false, func(t *testing.T, r *cdctest.Rig) { t.Helper(); stored(t, r, `^.*$`, "garbage") }, 5, func(t *testing.T, r *cdctest.Rig, said string) {
 			t.Helper()
@@ -104,7 +207,7 @@ func TestFixesOfPositions(t *testing.T) {
 				t.Errorf("it does not say so")
 			}
 			r.Reconfigure("checkpoint.redis.key", r.RedisKey()+"2")
-		}},
+		}, ""},
 		"another relay's checkpoint, newer than the position in Kafka": {"", true, func(t *testing.T, r *cdctest.Rig) {
 			t.Helper()
 			stored(t, r, `"database":"[^"]*"`, `"database":"another"`)
@@ -114,7 +217,7 @@ func TestFixesOfPositions(t *testing.T) {
 			if out := follow(t, r, said, "position reset"); !strings.Contains(out, "continues from the position in Kafka") {
 				t.Errorf("it does not say so")
 			}
-		}},
+		}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -168,7 +271,7 @@ func TestFixesOfPublications(t *testing.T) {
 	}
 }
 
-// followAny does everything that a message says, in its order.
+// followAny does everything that a message says, in its order. What a command refuses says how to go on.
 func followAny(t *testing.T, r *cdctest.Rig, db *cdctest.Postgres, said, began string) {
 	t.Helper()
 	_, fix, ok := strings.Cut(said, "Fix: ")
@@ -176,21 +279,27 @@ func followAny(t *testing.T, r *cdctest.Rig, db *cdctest.Postgres, said, began s
 		r.Must(errors.New("it names no fix: " + said))
 	}
 	for _, m := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(fix, -1) {
-		switch text := m[1]; {
-		case strings.HasPrefix(text, "ALTER ") || strings.HasPrefix(text, "SELECT "):
+		text := m[1]
+		if strings.HasPrefix(text, "ALTER ") || strings.HasPrefix(text, "SELECT ") {
 			r.Must(db.Exec(t.Context(), text))
-		case strings.Contains(text, "TIME"):
-			follow(t, r, fix, strings.TrimPrefix(text, "cdc-relay "), "TIME", began)
+			continue
+		}
+		var fill []string
+		if strings.Contains(text, "TIME") {
+			fill = []string{"TIME", began}
+		}
+		out, err := try(t, r, fix, strings.TrimPrefix(text, "cdc-relay "), fill...)
+		if err != nil {
+			followAny(t, r, db, out, began)
 			return
-		case strings.Contains(text, "repair"):
-			follow(t, r, fix, strings.TrimPrefix(text, "cdc-relay "))
+		}
+		if strings.Contains(text, "repair") {
 			return
-		default:
-			if out, err := r.Relay.Follow(t.Context(), fix, strings.TrimPrefix(text, "cdc-relay ")); err != nil {
-				t.Log(out)
-				followAny(t, r, db, out, began)
-				return
-			}
 		}
 	}
+}
+
+func postgresOf(r *cdctest.Rig) *cdctest.Postgres {
+	db, _ := r.DB.(*cdctest.Postgres)
+	return db
 }

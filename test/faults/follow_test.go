@@ -14,22 +14,29 @@ import (
 // follow runs the command that a message says to type, with --yes if the command then asks for it, and returns its output.
 func follow(t *testing.T, r *cdctest.Rig, said, start string, fill ...string) string {
 	t.Helper()
+	out, err := try(t, r, said, start, fill...)
+	r.Must(err)
+	return out
+}
+
+// try is follow for a command that may fail.
+func try(t *testing.T, r *cdctest.Rig, said, start string, fill ...string) (out string, err error) {
+	t.Helper()
 	args, err := cdctest.PrintedCommand(t.Context(), said, start, fill...)
 	r.Must(err)
 	if args[0] == "repair" || args[0] == "replay" {
 		r.Repeated(strings.Join(args, " "))
 	}
-	var out string
 	r.Await("a command to be done: "+strings.Join(args, " "), func(ctx context.Context) (bool, error) {
 		out, err = r.Relay.Command(ctx, args...)
 		if err != nil && strings.Contains(out, "give --yes if that is meant") {
 			out, err = r.Relay.Command(ctx, append(args, "--yes")...)
 		}
 		// The server may not have noticed yet that the relay is gone.
-		return err == nil, unless(strings.Contains(out, "a relay runs"), err)
+		return err == nil || !strings.Contains(out, "a relay runs"), nil
 	})
 	t.Log(out)
-	return out
+	return out, err
 }
 
 // stops sends SIGTERM, so that everything is saved and confirmed.

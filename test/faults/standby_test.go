@@ -77,13 +77,17 @@ func TestPostgresFailover(t *testing.T) {
 	}
 }
 
-// The promoted standby lacks what was published: the relay exits with code 5 before it publishes anything.
+// The promoted standby lacks what was published: the relay exits with code 5 before it publishes anything. What it names publishes
+// the rows of the new history.
 //
 //covers:postgres 13 29 exit
+//covers:postgres 13 29 arrivals
+//follows:wal.checkHistory/timeline_fork repair
 func TestPostgresFailoverWithLoss(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, 17)
 	r, db := p.rig(t, cdctest.InFile, cdctest.AtLeastOnce)
+	began := time.Now().UTC().Add(-time.Second).Format(time.RFC3339)
 	r.AwaitSaved(r.Append("kept", 10))
 	r.Must(p.standby.Stop(r.Within(time.Minute), testenv.Fast))
 	r.AwaitSaved(r.Append("lost", 10))
@@ -91,9 +95,14 @@ func TestPostgresFailoverWithLoss(t *testing.T) {
 	r.Must(p.standby.Start(r.Within(time.Minute)))
 	r.Must(p.standby.Promote(t.Context()))
 	db.Server = p.standby
+	diverged := r.Append("diverged", 10)
 	for i := range 20 { // its WAL reaches beyond what was published
 		busy(t.Context(), r, db, 1+i%2)
 	}
 	r.Must(p.address.Redirect(p.standby.Addr()))
-	says(t, r.AwaitExit(time.Minute, 5), "timeline", "cdc-relay position reset")
+	exit := r.AwaitExit(time.Minute, 5)
+	says(t, exit, "timeline")
+	follow(t, r, lastWords(exit.Log), "repair", "TIME", began)
+	r.Start()
+	r.AwaitEvents(append(diverged, r.Append("diverged", 1)...))
 }

@@ -20,7 +20,6 @@ checkpoint.hold checkpoint
 checkpoint.refuse/fenced position reset
 checkpoint.refuse/fenced teardown
 cmd.desk dead_letter
-cmd.feasible/slot_too_old source.postgres.publication
 cmd.foreignPosition kafka.position_topic
 cmd.leftLetters dead_letter
 cmd.lettersFull dlq drop
@@ -58,32 +57,20 @@ repair.Foreign position reset
 repair.Foreign repair
 repair.Run/repair_interrupted repair
 repair.plan/gap_unknown repair
-wal.Idle/slot_missing setup
 wal.Maintainable setup
 wal.Maintainable partitions
-wal.Preview/behind_slot repair
 wal.Verify drop
 wal.Verify retention
 wal.Verify#2 setup
 cmd.readLetterRecords setup
 wal.callError#2 partitions run
-wal.checkHistory/history_lost position reset
-wal.checkHistory/timeline_fork position reset
 wal.makeSlot/slot_waits repair
-wal.missingPublication/publication_missing source.postgres.publication
-wal.otherHistory/other_history position reset
 wal.prepare/table_missing setup
 wal.publicationProblem#2 setup
-wal.replicationError/slot_lost repair
 wal.replicationError/slot_too_old repair
 wal.replicationError/slot_too_old slot
 wal.resolve/slot_moved repair
 wal.resolve/slot_moved position.conflict
-wal.slot repair
-wal.slot setup
-wal.slot#2 slot
-wal.usable/wrong_slot setup
-wal.usable/wrong_slot source.postgres.slot
 binlog.foreignCheckpoint/foreign_checkpoint repair
 binlog.foreignCheckpoint/foreign_checkpoint source.mysql.id
 checkpoint.before position reset
