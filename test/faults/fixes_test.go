@@ -230,6 +230,7 @@ func TestFixesOfPositions(t *testing.T) {
 //
 //follows:wal.missingPublication/publication_missing setup
 //follows:cmd.feasible/slot_too_old slot, setup, repair
+//follows:wal.replicationError/slot_too_old slot, repair
 //follows:wal.alteredError/publication_changed repair
 //covers:postgres 14 exit events
 func TestFixesOfPublications(t *testing.T) {
@@ -243,6 +244,7 @@ func TestFixesOfPublications(t *testing.T) {
 		//follows:wal.publicationProblem#5 publication, repair
 		"partitions": "ALTER PUBLICATION % SET (publish_via_partition_root = false)",
 		"dropped":    "DROP PUBLICATION %",
+		"recreated":  "DROP PUBLICATION %; CREATE PUBLICATION % FOR TABLE outbox WITH (publish = 'insert', publish_via_partition_root = true)",
 	} {
 		for _, keep := range []cdctest.Checkpoint{cdctest.SlotOnly, cdctest.InRedis} {
 			t.Run(name+"/"+string(keep), func(t *testing.T) {
@@ -253,11 +255,13 @@ func TestFixesOfPublications(t *testing.T) {
 				r.Start()
 				r.AwaitEvents(r.Append("before", 10))
 				stops(r)
-				r.Must(db.Exec(t.Context(), strings.ReplaceAll(change, "%", db.Name())))
-				r.Append("unsent", 10)
+				for _, sql := range statements(change, db.Name()) {
+					r.Must(db.Exec(t.Context(), sql))
+					r.Append("unsent", 10)
+				}
 				for range 5 {
 					r.Must(r.Relay.Start(t.Context()))
-					if err := r.Relay.AwaitReady(r.Within(time.Minute)); err == nil {
+					if err := r.Relay.AwaitReady(r.Within(time.Minute)); err == nil && readsOn(r, db) {
 						break
 					}
 					said := lastWords(r.Relay.Log())
@@ -269,6 +273,15 @@ func TestFixesOfPublications(t *testing.T) {
 			})
 		}
 	}
+}
+
+// readsOn waits until the relay has read what is in the WAL now, and reports whether it still runs.
+func readsOn(r *cdctest.Rig, db *cdctest.Postgres) bool {
+	end := current(r, db)
+	r.Await("the relay to read the WAL, or to stop", func(ctx context.Context) (bool, error) {
+		return !r.Relay.Running() || confirmed(ctx, r, db) >= end, nil
+	})
+	return r.Relay.Running()
 }
 
 // followAny does everything that a message says, in its order. What a command refuses says how to go on.

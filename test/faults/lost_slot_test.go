@@ -2,6 +2,7 @@ package faults
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 // the fix. TestLostWALOrBinlog has the case of a slot that is dropped while the relay is stopped.
 //
 //covers:postgres 12 13 exit
+//follows:wal.resolve/slot_moved position.conflict
 func TestLostSlot(t *testing.T) {
 	running := func(create bool) func(*testing.T, *cdctest.Rig, *cdctest.Postgres) {
 		return func(_ *testing.T, r *cdctest.Rig, db *cdctest.Postgres) {
@@ -38,7 +40,14 @@ func TestLostSlot(t *testing.T) {
 				o.Settings = map[string]any{"shutdown_timeout": "1s", "retry.initial": "2s", "retry.max": "2s"}
 			})
 			tt.lose(t, r, db)
-			says(t, r.AwaitExit(time.Minute, 5), tt.says...)
+			exit := r.AwaitExit(time.Minute, 5)
+			says(t, exit, tt.says...)
+			if strings.Contains(lastWords(exit.Log), "if consumers have them, restart the relay with position.conflict: slot") {
+				r.Reconfigure("position.conflict", "slot") // they have them
+				r.Start()
+				r.AwaitEvents(r.Append("later", 10))
+				once(t, r)
+			}
 		})
 	}
 }

@@ -3,6 +3,7 @@ package faults
 import (
 	"context"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -24,9 +25,11 @@ func lost(t *testing.T, r *cdctest.Rig) {
 	r.Must(r.DB.LoseLog(t.Context()))
 }
 
-// Repair is killed again and again, at each moment up to its end, and then runs to its end.
+// Repair is killed, or gets SIGTERM, again and again, at each moment up to its end, and then runs to its end. After SIGTERM it says what
+// to run.
 //
 //covers:all 1 12 19 events both
+//follows:cmd.reportRepair repair
 func TestRepairKilled(t *testing.T) {
 	for name, source := range sources() {
 		t.Run(name, func(t *testing.T) {
@@ -35,28 +38,36 @@ func TestRepairKilled(t *testing.T) {
 				t.Run(string(d), func(t *testing.T) {
 					r := newRig(t, source.open(t), cdctest.InRedis, func(o *cdctest.RigOptions) { o.Delivery = d })
 					lost(t, r)
-					kills := 0
+					kills, interrupted, args := 0, 0, []string{"repair"}
 					for after := 50 * time.Millisecond; ; after += after/8 + 20*time.Millisecond {
 						r.Repeated("repair")
-						r.Must(r.Relay.StartCommand(t.Context(), "repair"))
+						r.Must(r.Relay.StartCommand(t.Context(), args...))
 						select {
 						case <-r.Relay.Done():
 						case <-time.After(after):
-							r.Relay.Kill()
+							if kills%2 == 0 {
+								r.Relay.Kill()
+							} else {
+								_ = r.Relay.Signal(syscall.SIGTERM)
+							}
 						}
 						exit, err := r.Relay.Wait(r.Within(time.Minute))
 						r.Must(err)
 						if exit.Code == 0 {
 							break
 						}
-						if exit.Code > 0 {
+						if strings.Contains(exit.Log, "the position was not moved") {
+							interrupted++
+							args, err = cdctest.PrintedCommand(t.Context(), lastWords(exit.Log), "repair")
+							r.Must(err)
+						} else if exit.Code > 0 {
 							t.Fatalf("exit code %d: %s", exit.Code, exit.Log)
 						}
 						kills++
 					}
 					t.Logf("killed %d times; at last it said:\n%s", kills, r.Relay.Log())
-					if kills < 3 {
-						t.Errorf("killed %d times only", kills)
+					if kills < 3 || interrupted == 0 {
+						t.Errorf("killed or interrupted %d times only, interrupted %d times", kills, interrupted)
 					}
 					r.Start()
 					r.AwaitEvents(r.Append("after", 10))

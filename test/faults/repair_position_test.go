@@ -16,10 +16,22 @@ import (
 //covers:postgres 12 13 14 events both
 //follows:wal.fromCheckpoint/slot_ahead repair
 //follows:wal.lostSlot/slot_lost repair
+//follows:wal.resolve/slot_moved repair
 func TestRepairOfPosition(t *testing.T) {
 	for name, lose := range map[string]func(*testing.T, *cdctest.Rig, *cdctest.Postgres){
 		"slot recreated":   recreated,
 		"slot invalidated": invalidatedDown,
+		"slot recreated while it runs": func(t *testing.T, r *cdctest.Rig, db *cdctest.Postgres) {
+			t.Helper()
+			r.Start()
+			r.AwaitSaved(r.Append("before", 10))
+			resume := pauseKafka(t)
+			r.Append("stuck", 10)
+			awaitInFlight(r, 10)
+			r.Must(db.DropActiveSlot(r.Within(time.Minute), true))
+			r.Must(r.Relay.AwaitLog(r.Within(time.Minute), "this relay confirmed only"))
+			resume()
+		},
 		"altered while down": func(t *testing.T, r *cdctest.Rig, db *cdctest.Postgres) {
 			t.Helper()
 			r.Start()

@@ -30,7 +30,6 @@ cmd.printSQL setup
 cmd.printTeardown teardown
 cmd.publish replay
 cmd.ready/server_not_ready setup
-cmd.reportRepair repair
 dlq.Show dlq drop
 dlq.Show replay
 kafka.LetterProblem setup
@@ -67,10 +66,6 @@ wal.callError#2 partitions run
 wal.makeSlot/slot_waits repair
 wal.prepare/table_missing setup
 wal.publicationProblem#2 setup
-wal.replicationError/slot_too_old repair
-wal.replicationError/slot_too_old slot
-wal.resolve/slot_moved repair
-wal.resolve/slot_moved position.conflict
 binlog.foreignCheckpoint/foreign_checkpoint repair
 binlog.foreignCheckpoint/foreign_checkpoint source.mysql.id
 checkpoint.before position reset
