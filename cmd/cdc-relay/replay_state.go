@@ -31,6 +31,8 @@ type replayState struct {
 	// Tables are those that are read, in order. Place counts them.
 	Tables []string     `json:"tables"`
 	Place  replay.Place `json:"place"`
+	// Uncounted says that an earlier version began the replay, which did not count the rows before Place.
+	Uncounted bool `json:"uncounted,omitempty"`
 	// Published and Dropped count the events before Place, and those behind it that were acknowledged.
 	Published int64 `json:"published"`
 	Dropped   int64 `json:"dropped"`
@@ -112,8 +114,13 @@ func (r *replayRun) continueFrom(cmd *cobra.Command) error {
 		return usage("start a replay without --resume, or name its file with --state", "no replay was interrupted: %s does not exist", filepath.Clean(r.file))
 	}
 	rate, source := r.state.Rate, r.state.Source
+	var counts struct {
+		Place struct {
+			Rows *int64 `json:"rows"`
+		} `json:"place"`
+	}
 	if err == nil {
-		err = json.Unmarshal(doc, &r.state)
+		err = errors.Join(json.Unmarshal(doc, &r.state), json.Unmarshal(doc, &counts))
 	}
 	if err != nil {
 		return usage("remove it, and start the replay anew", "the state in %s cannot be read (%w)", filepath.Clean(r.file), err)
@@ -121,6 +128,7 @@ func (r *replayRun) continueFrom(cmd *cobra.Command) error {
 	if r.state.Source != source {
 		return usage("use the configuration of that replay, or name its file with --state", "%s is of a replay of database %s, not %s", filepath.Clean(r.file), r.state.Source, source)
 	}
+	r.state.Uncounted = r.state.Uncounted || counts.Place.Rows == nil
 	if rate > 0 {
 		r.state.Rate = rate
 	}

@@ -142,6 +142,9 @@ func TestRoundsAreBounded(t *testing.T) {
 		if len(work) > most || len(work) < min(len(entries), most/2) {
 			t.Fatalf("%d letters of %d in a round of %d", len(work), len(entries), most)
 		}
+		if n := len(have[""]); n < min(count[""], most/4) {
+			t.Fatalf("%d letters without a key in a round of %d; there are %d", n, most, count[""])
+		}
 		for hold, letters := range have {
 			if hold == "" {
 				continue

@@ -25,27 +25,32 @@ type Work struct {
 type Wanted func(id string, blocked bool, tried time.Time, attempts int) bool
 
 // Retryable returns letters that can be published now, those of a key in their order: of each key the first ones, up to one
-// that is not wanted. They are most at most, and no key has more than half of them. whole are the names of keys all of whose letters are
-// among them, none of which is blocked.
+// that is not wanted. They are most at most, no key has more than half of them, and a quarter is for letters without a key. whole are the
+// names of keys all of whose letters are among them, none of which is blocked.
 func (x *Index) Retryable(most int, wanted Wanted) (work []Work, whole []string) {
 	if x.size.Load() == 0 {
 		return nil, nil
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	for _, k := range x.held { // in another order each time
-		if len(work) >= most {
-			return work, whole
-		}
-		work, whole = k.retryable(work, whole, min(max(1, most/2), most-len(work)), wanted)
-	}
-	for _, l := range x.keyless {
-		if len(work) >= most {
+	var keyless []*letter
+	for _, l := range x.keyless { // in another order each time
+		if len(keyless) == most {
 			break
 		}
 		if l.ready(wanted) {
-			work = append(work, l.work())
+			keyless = append(keyless, l)
 		}
+	}
+	room := most - min(len(keyless), most/4)
+	for _, k := range x.held {
+		if len(work) >= room {
+			break
+		}
+		work, whole = k.retryable(work, whole, min(max(1, most/2), room-len(work)), wanted)
+	}
+	for _, l := range keyless[:min(len(keyless), most-len(work))] {
+		work = append(work, l.work())
 	}
 	return work, whole
 }

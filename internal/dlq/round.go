@@ -100,16 +100,24 @@ func (d *round) readKnown() error {
 	}
 	slices.Sort(known)
 	d.seen = map[string]bool{}
-	for len(known) > 0 {
+	for truncated := false; len(known) > 0; {
 		n := 1
 		for n < len(known) && known[n]-known[n-1] < farApart {
 			n++
 		}
 		err := d.client.Read(d.ctx, d.r.opts.Topic, d.partition, known[0], known[n-1]+1, d.see)
-		if err != nil {
-			return notFound(err)
+		switch {
+		case err == nil:
+			known = known[n:]
+		case errors.Is(err, errFound):
+			return nil
+		case kafka.Truncated(err):
+			known = nil // nor is what follows there; what is still there a search finds
+		case truncated || d.truncated(known[n-1]):
+			truncated, known = true, known[:n-1]
+		default:
+			return err
 		}
-		known = known[n:]
 	}
 	for id, w := range d.wanted { // compaction keeps the last record, which may be another one
 		if w.Offset > 0 && !d.seen[id] {
@@ -118,6 +126,11 @@ func (d *round) readKnown() error {
 		}
 	}
 	return nil
+}
+
+// truncated reports whether the partition no longer reaches an offset: somebody has deleted the topic and made it again.
+func (d *round) truncated(offset int64) bool {
+	return kafka.Truncated(d.client.Read(d.ctx, d.r.opts.Topic, d.partition, offset, offset+1, func(*kafka.Record) error { return errFound }))
 }
 
 // notFound is nil if an error only ends a reading.

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/IBM/sarama"
 	"pgregory.net/rapid"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
@@ -37,8 +38,13 @@ type shelf struct {
 func (s *shelf) Close() {}
 
 func (s *shelf) Read(_ context.Context, _ string, _ int32, from, end int64, fn func(*kafka.Record) error) error {
-	if end == kafka.Committed {
+	switch {
+	case end == kafka.Committed:
 		end = s.next
+	case from > s.next:
+		return sarama.ErrOffsetOutOfRange
+	case end > s.next:
+		return errors.New("it is not readable to there yet")
 	}
 	for _, rec := range slices.Clone(s.log) {
 		if rec.Offset < from || rec.Offset >= end {
@@ -233,6 +239,25 @@ func TestRoundsAgainstAList(t *testing.T) {
 			t.Fatalf("published %q, want %q; deleted %v", got, expected, gone)
 		}
 	})
+}
+
+// Somebody deletes the topic of letters and makes it again, or truncates a partition: what is still there is published, and what is
+// written again there, without a restart.
+func TestTruncatedTopicOfLetters(t *testing.T) {
+	s, r := newShelf(t, nil)
+	entry := func(i int) *deadletter.Entry {
+		return &deadletter.Entry{Table: "a.b", Reason: deadletter.Held, Time: time.Now(), Order: s.index.Order(uint64(i), 0)}
+	}
+	for i := range 9 {
+		s.add(fmt.Sprintf("%d@1", i), entry(i))
+	}
+	s.log, s.next = s.log[:4], 4
+	drain(t, r)
+	s.add("9@1", entry(9))
+	drain(t, r)
+	if got := slices.Sorted(slices.Values(s.published)); !slices.Equal(got, []string{"0@1", "1@1", "2@1", "9@1"}) {
+		t.Errorf("published %q", got)
+	}
 }
 
 // However many rounds a key takes, each record is read about once.

@@ -88,6 +88,9 @@ func (c *Client) OffsetAt(ctx context.Context, topic string, partition int32, at
 	return offset, err
 }
 
+// Truncated reports whether err says that a partition ends before the offset from which it was to be read.
+func Truncated(err error) bool { return errors.Is(err, sarama.ErrOffsetOutOfRange) }
+
 // reader reads one partition from its leader.
 type reader struct {
 	conn  *Conn

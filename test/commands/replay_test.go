@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -244,7 +246,10 @@ func TestReplayRefusals(t *testing.T) {
 	}
 }
 
-// A replay that is killed goes on with --resume: every event is published at least once, and each key's in order.
+// A replay that is killed goes on with --resume: every event is published at least once, and each key's in order. So does one of an
+// earlier version, and one that is stopped, as it prints.
+//
+//follows:cmd.publish replay
 func TestReplayIsKilledAndResumed(t *testing.T) {
 	t.Parallel()
 	onAll(t, func(s *site) {
@@ -322,7 +327,40 @@ func TestReplayIsKilledAndResumed(t *testing.T) {
 		if repeated := len(records) - events; repeated > events/2 {
 			t.Errorf("%d were repeated: %s", repeated, stateBefore)
 		}
+		s.resumesTwice(state, stateBefore)
 	})
+}
+
+// resumesTwice goes on with the state of an earlier version, which counted no rows, stops, and goes on as is printed.
+func (s *site) resumesTwice(file string, state []byte) {
+	s.t.Helper()
+	former := regexp.MustCompile(`,\s*"rows": \d+`).ReplaceAll(state, nil)
+	var before struct{ Published, Total int }
+	if err := errors.Join(os.WriteFile(file, former, 0o600), json.Unmarshal(former, &before)); err != nil || len(former) == len(state) {
+		s.t.Fatalf("%s: %v", former, err)
+	}
+	had := s.records(s.name)
+	cmd := s.command("replay", "--resume", "--rate", "500")
+	var said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &said, &said
+	if err := cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	eventually(s.t, func() error {
+		doc, err := os.ReadFile(file)
+		if err == nil && bytes.Equal(doc, former) {
+			err = errors.New("nothing is published yet")
+		}
+		return err
+	})
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		s.t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	s.follows(0, " published", said.String(), "replay")
+	if n := s.records(s.name) - had; n < before.Total-1-before.Published { // one was deleted
+		cdctest.Violation(s.t, cdctest.Lost, "%d records of %d events", n, before.Total-1-before.Published)
+	}
 }
 
 // many inserts events of several keys, in order of their numbers.

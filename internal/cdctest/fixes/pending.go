@@ -28,7 +28,6 @@ cmd.nothing partitions
 cmd.nothing#2 partitions
 cmd.printSQL setup
 cmd.printTeardown teardown
-cmd.publish replay
 cmd.ready/server_not_ready setup
 dlq.Show dlq drop
 dlq.Show replay
