@@ -303,6 +303,32 @@ func TestRewindWithoutTheStore(t *testing.T) {
 	}
 }
 
+// The publication was altered while the relay was disconnected. It stops, and the position in Kafka says so: otherwise the next start would
+// lead if the alteration was taken back.
+func TestAlteredWhileDisconnectedIsCommitted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		kafka := &committer{}
+		f := &fakes{durable: make(chan cdc.Durable), id: cdc.Source{Slot: "x"}}
+		f.run = func(int) error { return errors.New("connection lost") }
+		f.acquire = func(attempt int) error {
+			if attempt == 1 {
+				return nil
+			}
+			return cdc.PositionError(cdc.PublicationAltered, "publish what may be missing", "publication was altered")
+		}
+		r := New(options(), Stages{Source: f, Router: f, Sink: f, Checkpointer: f, Committer: kafka}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+		stop, ok := errors.AsType[*cdc.StopError](r.Run(ctx))
+		if !ok || stop.Reason != cdc.PublicationAltered {
+			t.Fatalf("ended with %v", stop)
+		}
+		if kafka.last.Source.Fingerprint != cdc.Altered || f.stored.Source.Fingerprint != cdc.Altered {
+			t.Errorf("committed %+v, stored %+v", kafka.last.Source, f.stored.Source)
+		}
+	})
+}
+
 // committer keeps the last position, as Kafka does.
 type committer struct{ last *cdc.Checkpoint }
 

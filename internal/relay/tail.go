@@ -85,7 +85,7 @@ func (r *Relay) replaced(ctx context.Context, err error) bool {
 		return false
 	}
 	if r.exactlyOnce() {
-		return true
+		return stop.Reason != cdc.PublicationAltered // that is noted in Kafka, by an attempt which leads; see noteAltered
 	}
 	c, _, failed := r.Checkpointer.Load(ctx)
 	if failed == nil && c.Generation > r.checkpoint.Load().Generation {

@@ -220,6 +220,11 @@ func tableMutants() []mutant {
 			caughtBy{wal, "^TestRowsOfDroppedTable$", ""},
 		},
 		{
+			"take an altered publication for a takeover", "internal/relay/tail.go",
+			[]edit{{"		return stop.Reason != cdc.PublicationAltered", "		return true"}},
+			caughtBy{relay, "^TestAlteredWhileDisconnectedIsCommitted$", ""},
+		},
+		{
 			"forget that the publication was altered", "internal/relay/relay.go",
 			[]edit{{"	r.noteAltered(err)\n", ""}},
 			caughtBy{faults, "^TestRepairOfPosition$/^altered_and_taken_back$", postgres},
