@@ -1,6 +1,7 @@
 package binlog
 
 import (
+	"bytes"
 	"fmt"
 	"log/slog"
 	"regexp"
@@ -68,9 +69,22 @@ func renamings(text, database string, executed bool) (list []renaming) {
 // one's rows only, and both change their names in one statement, so that nothing is written in between.
 var shadow = regexp.MustCompile(`^_+(.+)_(?:gho|new)$`)
 
+// mentionsRename spares most statements the tokens.
+func mentionsRename(sql []byte) bool {
+	for i := 0; i+len("rename") <= len(sql); i++ {
+		if sql[i]|0x20 == 'r' && bytes.EqualFold(sql[i:i+len("rename")], []byte("rename")) {
+			return true
+		}
+	}
+	return false
+}
+
 // renamed returns an error if a statement gives a configured table another name, or another table its name: the binlog knows rows by
 // the name that their table had when they were written.
 func (ss *session) renamed(q *replication.QueryEvent) error {
+	if !mentionsRename(q.Query) {
+		return nil
+	}
 	text := string(q.Query)
 	eachStatus(q.StatusVars, func(kind byte, value []byte) {
 		if kind == statusMode && value[0]&4 != 0 { // ANSI_QUOTES

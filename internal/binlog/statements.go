@@ -136,7 +136,7 @@ func (ss *session) prepared(ctx context.Context, e event) error {
 		return ss.tx.unread
 	}
 	if ss.tx.rows {
-		return content("xa", "append events outside of XA transactions",
+		return content("xa", "wait until `XA RECOVER` does not show it, and append events outside of XA transactions",
 			"rows of an outbox table were written under XA: they are in the binlog before it is known whether they will be committed, so they cannot be published in order")
 	}
 	return ss.end()

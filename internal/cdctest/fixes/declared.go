@@ -117,6 +117,11 @@ func Missing(printed []Fix, followed []Followed) []string {
 		if !slices.ContainsFunc(printed, func(f Fix) bool { return slices.ContainsFunc(f.Moves, func(m string) bool { return f.matches(e, m) }) }) {
 			missing = append(missing, fmt.Sprintf("the exemption of %s, %s, is for no fix any more: remove it", e.fix, e.move))
 		}
+		if i := slices.IndexFunc(followed, func(d Followed) bool {
+			return slices.ContainsFunc(printed, func(f Fix) bool { return f.has(d.Fix) && f.matches(e, d.Move) && slices.Contains(f.Moves, d.Move) })
+		}); i >= 0 {
+			missing = append(missing, fmt.Sprintf("the exemption of %s, %s, is for a fix that %s follows: remove it", e.fix, e.move, followed[i].Test))
+		}
 	}
 	return missing
 }

@@ -113,6 +113,15 @@ func TestMissing(t *testing.T) {
 		strings.Contains(text, "//follows:p.f/x repair") {
 		t.Error(text)
 	}
+	e := exemptions()[0]
+	printed = append(printed, Fix{Name: e.fix, Moves: []string{e.move}})
+	stale := "the exemption of " + e.fix + ", " + e.move + ", is for a fix that TestE follows"
+	if text := missing(); strings.Contains(text, stale) || strings.Contains(text, "exemption of "+e.fix+", "+e.move+",") {
+		t.Error(text)
+	}
+	if text := missing(Followed{Fix: e.fix, Move: e.move, Test: "TestE"}); !strings.Contains(text, stale) {
+		t.Error(text)
+	}
 	if text := missing(Followed{Fix: "p.h/x", Move: "setup", Test: "TestH"}); !strings.Contains(text, "TestH declares") || !strings.Contains(text, "is it one of p.f/x?") {
 		t.Error(text)
 	}
