@@ -63,7 +63,7 @@ func withoutColumn(name string, t *cdc.Table) *fault {
 	}
 	if lost == nil {
 		return &fault{
-			reasonMalformed, "is malformed: the table had no column " + name + " when it was written",
+			reasonMalformed, "is malformed: it was logged without column " + name + ", which the table has now",
 			"run the relay with the configuration of before until it has published such rows, if that does not need the column",
 		}
 	}

@@ -41,7 +41,7 @@ func TestColumnAddedSince(t *testing.T) {
 			where, past = "row 0 of transaction 0/16B3748, committed at 2026-01-02T03:04:06.5Z, in public.outbox", ", or set errors.malformed: dead_letter to go past it"
 		}
 		_, err := route(t, o, batch(table, order()))
-		stopped(t, err, cdc.ClassRuntime, "malformed", where, "the table had no column "+column+" when it was written", past)
+		stopped(t, err, cdc.ClassRuntime, "malformed", where, "it was logged without column "+column+", which the table has now", past)
 		o.Malformed = cdc.PolicyDeadLetter
 		dst, err := route(t, o, batch(table, order(), order()))
 		if err != nil || len(dst.Refused) != 2 || dst.Refused[1].Reason != "malformed" || len(dst.Messages) > 0 {

@@ -172,7 +172,7 @@ func serverProblem(version int, walLevel string) error {
 // checkPublication takes the publication as it is at the first acquire of this process as the baseline
 // that every later look is compared with, also across reconnects.
 func (ss *session) checkPublication(ctx context.Context) error {
-	st, err := readPublication(ctx, ss.sql, ss.src.opts.Publication, ss.src.opts.Tables, ss.version)
+	st, err := readPublication(ctx, ss.sql, ss.src.opts, ss.version)
 	if err != nil {
 		return err
 	}

@@ -186,7 +186,8 @@ const (
 	noSchemas      = `SELECT NULL::text AS row`
 )
 
-func readPublication(ctx context.Context, conn *pgx.Conn, name string, tables []string, version int) (publicationState, error) {
+func readPublication(ctx context.Context, conn *pgx.Conn, o Options, version int) (publicationState, error) {
+	name := o.Publication
 	schemas, asOfSchema := noSchemas, ""
 	if version >= 150000 {
 		schemas, asOfSchema = schemasSince15, asOfSchemaSince15
@@ -198,7 +199,7 @@ func readPublication(ctx context.Context, conn *pgx.Conn, name string, tables []
 		ViaRoot   bool            `json:"pubviaroot"`
 	}
 	var doc, list []byte
-	err := conn.QueryRow(ctx, fmt.Sprintf(publicationQuery, schemas, fmt.Sprintf(publishedAs, asOfSchema), inheritor), name, tables).Scan(&doc, &list)
+	err := conn.QueryRow(ctx, fmt.Sprintf(publicationQuery, schemas, fmt.Sprintf(publishedAs, asOfSchema), inheritor), name, o.Tables).Scan(&doc, &list)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return publicationState{problem: missingPublication(name)}, nil
 	}
@@ -212,7 +213,7 @@ func readPublication(ctx context.Context, conn *pgx.Conn, name string, tables []
 	st := publicationState{
 		fingerprint: fingerprint{ofPublication: fmt.Sprintf("%s %s", pub.OID, pub.XMin)},
 		oids:        make(map[uint32]string, len(found)),
-		problem:     publicationProblem(name, tables, found, pub.PubInsert, pub.ViaRoot),
+		problem:     publicationProblem(o, found, pub.PubInsert, pub.ViaRoot),
 	}
 	for i := range found {
 		t := &found[i]
@@ -247,7 +248,8 @@ func inherited(table, quoted, child string) error {
 }
 
 // publicationProblem returns the first reason why some insert would not arrive; nil: none.
-func publicationProblem(name string, tables []string, found []publishedTable, insert, viaRoot bool) error {
+func publicationProblem(o Options, found []publishedTable, insert, viaRoot bool) error {
+	name := o.Publication
 	bad := func(fix, format string, args ...any) error {
 		return cdc.ConfigError("publication", fix, format, args...)
 	}
@@ -261,7 +263,7 @@ func publicationProblem(name string, tables []string, found []publishedTable, in
 	for i := range found {
 		byName[found[i].Name] = found[i]
 	}
-	for _, table := range tables {
+	for _, table := range o.Tables {
 		t, ok := byName[table]
 		quoted := pgx.Identifier(strings.SplitN(table, ".", 2)).Sanitize()
 		alter := "ALTER PUBLICATION " + pub
@@ -281,7 +283,8 @@ func publicationProblem(name string, tables []string, found []publishedTable, in
 		case t.Filter:
 			return bad("run `"+alter+" DROP TABLE "+quoted+"`, then `"+alter+" ADD TABLE "+quoted+"`"+unsent, "publication %q filters the rows of %s, so events would be lost", name, table)
 		case t.Columns:
-			return bad("run `"+alter+" DROP TABLE "+quoted+"`, then `"+alter+" ADD TABLE "+quoted+"`"+unsent, "publication %q leaves out columns of %s", name, table)
+			return bad("run `"+alter+" DROP TABLE "+quoted+"`, then `"+alter+" ADD TABLE "+quoted+"`; if a relay has run before, then drop the slot, whose rows lack columns, with `"+dropSlotSQL(o.Slot)+
+				"`, and publish what it did not send, and make it again, with `cdc-relay repair --since TIME`", "publication %q leaves out columns of %s", name, table)
 		case t.Kind == "p" && !viaRoot:
 			return bad("run `"+alter+" SET (publish_via_partition_root = true)`"+unsent, "publication %q names partitions instead of %s", name, table)
 		}

@@ -40,7 +40,7 @@ func (d *Database) Inspect(ctx context.Context, o Options, load cdc.Resumer) (In
 }
 
 func (d *Database) inspect(ctx context.Context, repl *pgconn.PgConn, o Options, load cdc.Resumer) (Inspection, error) {
-	pub, err := readPublication(ctx, d.conn, o.Publication, o.Tables, d.Server.Version)
+	pub, err := readPublication(ctx, d.conn, o, d.Server.Version)
 	if err != nil {
 		return Inspection{}, err
 	}

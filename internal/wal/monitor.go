@@ -109,7 +109,7 @@ func (m *monitor) once(ctx context.Context, seen uint64) error {
 	if err := m.connect(ctx); err != nil {
 		return err
 	}
-	st, err := readPublication(ctx, m.conn, s.opts.Publication, s.opts.Tables, m.ss.version)
+	st, err := readPublication(ctx, m.conn, s.opts, m.ss.version)
 	if err != nil {
 		return m.lost(err)
 	}

@@ -64,32 +64,39 @@ func (t *catalogTables) read(ctx context.Context, conn *pgx.Conn) error {
 func (ss *session) beside(ctx context.Context, ask func(context.Context, *pgx.Conn) error) error {
 	asking, cancel := context.WithTimeout(ctx, monitorTimeout)
 	defer cancel()
-	done := make(chan error, 1)
+	var failed error
+	done := make(chan struct{})
 	go func() {
-		conn, err := ss.connectAgain(asking)
-		if err == nil {
-			defer closeConn(asking, conn.PgConn())
-			err = ss.awaitVisible(asking, conn)
-		}
-		if err == nil {
-			err = ask(asking, conn)
-		}
-		done <- err
+		defer close(done)
+		failed = ss.askBehind(asking, ask)
 	}()
 	for {
 		timer := time.NewTimer(ss.untilTick())
 		select {
-		case err := <-done:
+		case <-done:
 			timer.Stop()
-			return err
+			return failed
 		case <-timer.C:
 		}
 		if err := ss.tick(ctx, time.Now()); err != nil {
 			cancel()
-			_ = <-done
+			<-done
 			return err
 		}
 	}
+}
+
+// askBehind asks the catalog behind the transaction that is being read.
+func (ss *session) askBehind(ctx context.Context, ask func(context.Context, *pgx.Conn) error) error {
+	conn, err := ss.connectAgain(ctx)
+	if err != nil {
+		return err
+	}
+	defer closeConn(ctx, conn.PgConn())
+	if err := ss.awaitVisible(ctx, conn); err != nil {
+		return err
+	}
+	return ask(ctx, conn)
 }
 
 // awaitVisible waits for the end of the transaction that is being read: the server sends it before others see what it has created, and

@@ -110,7 +110,7 @@ func (d *Database) Survey(ctx context.Context, o Options) (Survey, error) {
 	if s.Tables, err = readTables(ctx, d.conn, o.Tables); err != nil {
 		return s, err
 	}
-	pub, err := readPublication(ctx, d.conn, o.Publication, o.Tables, d.Server.Version)
+	pub, err := readPublication(ctx, d.conn, o, d.Server.Version)
 	if err != nil {
 		return s, err
 	}

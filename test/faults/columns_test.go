@@ -127,7 +127,7 @@ func TestColumnDroppedAndAddedAgain(t *testing.T) {
 		executes(r, add)
 		r.Must(r.Relay.Start(t.Context()))
 		exit := r.AwaitExit(time.Minute, 1)
-		says(t, exit, bad.ID.String(), "the table had no column partition_key when it was written", "errors.malformed: dead_letter")
+		says(t, exit, bad.ID.String(), "it was logged without column partition_key, which the table has now", "errors.malformed: dead_letter")
 		r.Reconfigure("errors.skip", skipped(r, exit, bad))
 		r.Exclude(bad)
 		r.Start()

@@ -241,7 +241,9 @@ func TestFixesOfPublications(t *testing.T) {
 		"without table": "ALTER PUBLICATION % DROP TABLE outbox",
 		//follows:wal.publicationProblem#4 publication, drop, repair
 		"filter": "ALTER PUBLICATION % SET TABLE outbox WHERE (event_type = 'no such type')",
-		//follows:wal.publicationProblem#5 publication, repair
+		//follows:wal.publicationProblem#5 publication, drop, slot, repair
+		"column list": "ALTER PUBLICATION % SET TABLE outbox (event_id, created_at)",
+		//follows:wal.publicationProblem#6 publication, repair
 		"partitions": "ALTER PUBLICATION % SET (publish_via_partition_root = false)",
 		"dropped":    "DROP PUBLICATION %",
 		"recreated":  "DROP PUBLICATION %; CREATE PUBLICATION % FOR TABLE outbox WITH (publish = 'insert', publish_via_partition_root = true)",
