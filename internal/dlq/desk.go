@@ -94,6 +94,14 @@ func (d *Desk) List(ctx context.Context, f Filter) ([]Listed, Read, error) {
 	return list, read, nil
 }
 
+// Typed is an ID as a shell takes it.
+func Typed(id string) string {
+	if strings.Trim(id, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_.:@/,") == "" {
+		return id
+	}
+	return "'" + strings.ReplaceAll(id, "'", `'\''`) + "'"
+}
+
 // errFound ends a scan.
 var errFound = errors.New("found")
 
@@ -123,7 +131,7 @@ func (d *Desk) Show(ctx context.Context, l *Listed) (*deadletter.Letter, error) 
 		found.Entry = *l.Entry
 		return found, nil
 	case err == nil:
-		err = cdc.Fixable("drop it with `cdc-relay dlq drop`, and publish the event again with `cdc-relay replay`",
+		err = cdc.Fixable("publish the event with `cdc-relay replay --id "+Typed(l.ID)+"`, and when that has published it, drop the letter with `cdc-relay dlq drop "+Typed(l.Letter)+"`",
 			"letter %s is in the index and not in topic %q: its record was deleted", l.Letter, d.Topic)
 	}
 	return nil, err

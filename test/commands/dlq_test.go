@@ -1,10 +1,14 @@
 package commands
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 )
@@ -39,7 +43,7 @@ func TestDeadLetters(t *testing.T) {
 		if s.mysql != nil {
 			s.replace("mysql: {", "mysql: {id: "+s.name+", ")
 		}
-		s.says(2, "the configuration has no dead letters", "dlq", "list")
+		s.says(2, "the configuration has no dead letters. Fix: set one of errors.* to dead_letter", "dlq", "list") //follows:cmd.desk dead_letter
 		s.config += "errors: {unroutable: dead_letter}\n"
 		s.setup()
 		s.says(0, "topic NAME.dead-letters: can hold dead letters", "check")
@@ -101,24 +105,73 @@ func TestDeadLetters(t *testing.T) {
 		s.says(0, "1 event published", again...)
 		on := s.config
 		s.replace("errors: {unroutable: dead_letter}\n", "")
-		s.says(0, "topic NAME.dead-letters: has 2 dead letters, which nobody can publish", "check")
-		s.config = on
+		//follows:cmd.leftLetters dead_letter
+		said := s.says(0, "topic NAME.dead-letters: has 2 dead letters, which nobody can publish", "check")
+		if !strings.Contains(said, "name it as dead_letter.topic until") {
+			t.Errorf("check: %s", said)
+		}
+		s.config += "dead_letter: {topic: " + s.name + ".dead-letters}\n"
+		s.follows(0, "all            2", said, "dlq count")
 		s.says(0, "dropped: 1 letter", "dlq", "drop", eventID(1))
 		relay.await(`msg="dead letter dropped, as asked" event_id=` + eventID(1) + " key=a letter=")
 		s.event(4, "a", "")
 		s.published(url, 4)
-		s.says(0, "0 dead letters", "dlq", "list")
+		s.follows(0, "all            0", said, "dlq count")
+		s.config = on
+		s.lostRecord(6) //follows:dlq.Show replay, dlq drop
 		published := map[string]int{}
-		for _, r := range s.consume(s.name, 4) {
+		for _, r := range s.consume(s.name, s.records(s.name)) {
 			published[header(r, "ce_id")]++
+		}
+		if n := published[eventID(6)]; n != 1 {
+			cdctest.Violation(t, cdctest.Lost, "%d records of the event whose letter was deleted", n)
 		}
 		if published[eventID(1)] > 0 {
 			cdctest.Violation(t, cdctest.Resurrected, "a dropped event was published")
 		}
-		if len(published) != 4 {
+		if len(published) != 5 {
 			t.Errorf("published: %v", published)
 		}
 		relay.signal(syscall.SIGTERM)
 		s.says(0, "topics NAME.dead-letters and NAME.dead-letters.index: kept", "teardown")
 	})
+}
+
+// lostRecord makes a letter whose record is deleted, which show reports, and does what it prints.
+func (s *site) lostRecord(id int) {
+	s.t.Helper()
+	s.event(id, "e", "no topic, this")
+	eventually(s.t, func() error {
+		if r := s.run("dlq", "show", eventID(id)); r.code != 0 {
+			return errors.New(r.stderr)
+		}
+		return nil
+	})
+	client, err := kgo.NewClient(kgo.SeedBrokers(kafka.Bootstrap()...))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer client.Close()
+	admin, topic := kadm.NewClient(client), s.name+".dead-letters"
+	policy := func(value string) {
+		if _, err := admin.AlterTopicConfigs(s.t.Context(), []kadm.AlterConfig{{Op: kadm.SetConfig, Name: "cleanup.policy", Value: &value}}, topic); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	policy("delete") // or records cannot be deleted
+	ends, err := admin.ListEndOffsets(s.t.Context(), topic)
+	if err == nil {
+		_, err = admin.DeleteRecords(s.t.Context(), ends.Offsets())
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	policy("compact")
+	shown := s.raw("", "dlq", "show", eventID(id))
+	if shown.code != 1 || !strings.Contains(shown.stderr, "its record was deleted") {
+		s.t.Fatalf("show: %s", shown)
+	}
+	s.sql("UPDATE outbox SET topic = '' WHERE aggregate_id = 'e'")
+	s.follows(0, "1 event published", shown.stderr, "replay")
+	s.follows(0, "dropped: 1 letter", shown.stderr, "dlq drop")
 }

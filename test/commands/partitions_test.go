@@ -225,10 +225,16 @@ func TestOldRowsAreDeletedByACommandOnMySQL(t *testing.T) {
 			cmd.Dir = s.dir
 			_ = cmd.Run()
 		})
+		//follows:cmd.readLetterRecords setup
+		mysqlExec(s.t, s.mysql, s.name, "REVOKE SELECT ON cdc_relay_dead_letters FROM "+user)
+		said := s.says(1, "which makes that table and grants the right to read it", "partitions", "run")
+		s.env = []string{"CDC_RELAY_OWNER_DSN=" + s.mysql.DSN(s.name, "")}
+		s.follows(0, "", said, "setup")
+		s.env = nil
 		s.says(0, `msg="old rows deleted" table=NAME.outbox rows=1`, "partitions", "run")
 		stop()
 		s.insert(1)
-		said := s.replace("older_than: 30d", "older_than: 20h").says(2, "shorter than a day", "partitions", "run")
+		said = s.replace("older_than: 30d", "older_than: 20h").says(2, "shorter than a day", "partitions", "run")
 		s.replace("older_than: 20h", "older_than: 30d").follows(0, "nothing is left to do", said, "partitions run")
 		s.wantRows("1")
 		s.sql("ALTER TABLE outbox DROP PRIMARY KEY", "ALTER TABLE outbox PARTITION BY KEY (created_at) PARTITIONS 2")

@@ -18,18 +18,12 @@ checkpoint.diagnose#2 checkpoint
 checkpoint.hold checkpoint
 checkpoint.refuse/fenced position reset
 checkpoint.refuse/fenced teardown
-cmd.desk dead_letter
 cmd.foreignPosition kafka.position_topic
-cmd.leftLetters dead_letter
 cmd.lettersFull dlq drop
 cmd.lettersFull dlq retry
-cmd.nothing partitions
-cmd.nothing#2 partitions
 cmd.printSQL setup
 cmd.printTeardown teardown
 cmd.ready/server_not_ready setup
-dlq.Show dlq drop
-dlq.Show replay
 kafka.LetterProblem setup
 kafka.LetterProblem#2 dead_letter
 kafka.MissingTopicError/unknown_topic errors drop
@@ -45,7 +39,6 @@ kafka.producerIDError#2 kafka.transactional_id
 kafka.producerIDError/fenced kafka.transactional_id
 kafka.producerIDError/kafka_denied kafka.transactional_id
 publisher.ownTopicError/dead_letter_topic setup
-publisher.rejectedError setup
 publisher.rejectedError#2 errors drop
 publisher.verifySource/foreign_dead_letters replay
 publisher.verifySource/foreign_dead_letters dead_letter
@@ -59,7 +52,6 @@ wal.Maintainable partitions
 wal.Verify drop
 wal.Verify retention
 wal.Verify#2 setup
-cmd.readLetterRecords setup
 wal.callError#2 partitions run
 wal.makeSlot/slot_waits repair
 wal.prepare/table_missing setup
