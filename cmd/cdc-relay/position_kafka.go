@@ -85,7 +85,10 @@ func (p *places) resume(ctx context.Context, id cdc.Source) (cdc.Checkpoint, boo
 		}
 		defer client.Close()
 		if err := client.VerifyPositionTopic(ctx, p.config.Kafka.PositionTopic); err != nil {
-			return cdc.Checkpoint{}, false, err
+			if p.read(ctx) != nil || !p.Committed {
+				return cdc.Checkpoint{}, false, err
+			}
+			return p.Last, true, err // the position is moved to another topic
 		}
 	}
 	if err := p.read(ctx); err != nil {

@@ -189,7 +189,7 @@ func (p *mysqlPositions) reset(ctx context.Context, yes bool) error {
 	}
 	p.reportReset(kept, orStart)
 	if !kept {
-		p.app.printf("run refuses to start until `cdc-relay position set` or `cdc-relay repair --since TIME` gives a position\n")
+		p.app.printf("run refuses to start until `cdc-relay position set POSITION` or `cdc-relay repair --since TIME` gives a position\n")
 	}
 	return nil
 }

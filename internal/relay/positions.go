@@ -37,7 +37,7 @@ func (p *Positions) Newest(id cdc.Source) (cdc.Checkpoint, bool, error) {
 		return stored, p.Found, p.Away
 	case p.Found && stored.ExactlyOnce && p.ExactlyOnce && (!p.Committed || stored.Generation > last.Generation && ours(&stored, id)):
 		return stored, true, cdc.PositionError("position_topic_lost",
-			"find out what consumers have, then accept the checkpoint, or another position, with `cdc-relay position set`",
+			"find out what consumers have, then accept the checkpoint, or another position, with `cdc-relay position set POSITION`",
 			"topic of positions %q does not have the position that the checkpoint is a copy of (%s): it was lost or replaced, and what was published behind the copy would be repeated", p.Topic, stored.Progress.Position)
 	case !p.Committed, foreign, p.Found && stored.Generation > last.Generation:
 		return stored, p.Found, p.Away
@@ -50,7 +50,7 @@ func (p *Positions) Newest(id cdc.Source) (cdc.Checkpoint, bool, error) {
 	case !p.Found && (id.Slot != "" || !p.ExactlyOnce): // the slot has moved on since
 		return cdc.Checkpoint{Generation: last.Generation}, false, nil
 	case p.ExactlyOnce && (!p.Found || last.Sequence == Claimed && id.Slot == ""): // the slot would be ahead of the checkpoint
-		return last, true, cdc.PositionError("checkpoint_lost", "find out what consumers have, then set the position with `cdc-relay position set`",
+		return last, true, cdc.PositionError("checkpoint_lost", "find out what consumers have, then set the position with `cdc-relay position set POSITION`",
 			"checkpoint of at-least-once delivery is lost, and what it published since the position in Kafka (%s) would be repeated", last.Progress.Position)
 	}
 	return last, true, nil

@@ -321,6 +321,7 @@ func nothingOpen(t *testing.T, r *cdctest.Rig, topics ...string) {
 //
 //covers:all 13 25 28 exit exactly-once
 //covers:all 28 events exactly-once
+//follows:relay.foreignPosition/foreign_position kafka.position_topic
 func TestUnsuitablePositionTopic(t *testing.T) {
 	t.Parallel()
 	for name, source := range sources() {
@@ -341,7 +342,7 @@ func TestUnsuitablePositionTopic(t *testing.T) {
 				{own + "-missing", 0, "", 2, "does not exist"},
 				{own + "-wide", 2, "compact", 2, "has 2 partitions"},
 				{own + "-deleted", 1, "delete", 2, "cleanup.policy"},
-				{other.Topic + "-positions", 0, "", 5, "position of another source"},
+				{other.Topic + "-positions", 0, "", 5, "give each relay a kafka.position_topic"},
 			} {
 				if tt.partitions > 0 {
 					r.Must(shared.kafka.CreateTopic(r.Within(time.Minute), tt.topic, tt.partitions, map[string]string{"cleanup.policy": tt.policy}))
@@ -369,6 +370,10 @@ func TestUnsuitablePositionTopic(t *testing.T) {
 // it continues where it was.
 //
 //covers:all 25 events exactly-once
+//follows:kafka.PositionProblem setup, position set
+//follows:kafka.PositionProblem#2 setup, position set, kafka.position_topic
+//follows:checkpoint.before position reset, position set
+//follows:relay.Newest/position_topic_lost position set
 func TestPositionTopicIsLost(t *testing.T) {
 	t.Parallel()
 	for name, source := range sources() {
@@ -376,35 +381,32 @@ func TestPositionTopicIsLost(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, source.open(t), cdctest.InFile, exactlyOnce)
 			r.Start()
-			command := func(args ...string) {
-				r.Await("a command to be done", func(ctx context.Context) (bool, error) { // the lock may be held for a moment
-					_, err := r.Relay.Command(ctx, args...)
-					return err == nil, nil
-				})
-			}
 			refused := func(why string) {
 				t.Helper()
 				if shown, err := r.Relay.Command(t.Context(), "position", "show"); err != nil || !strings.Contains(shown, "refused: ") || !strings.Contains(shown, why) {
 					t.Errorf("position show does not say that run refuses: %v: %s", err, shown)
 				}
 			}
-			setBack := func(code int, steps ...string) {
+			setBack := func(code int, start string) {
+				t.Helper()
 				position, _, err := r.Saved(t.Context())
 				r.Must(err)
 				r.Append("while it is lost", 10)
 				if !r.Relay.Running() {
 					r.Must(r.Relay.Start(t.Context()))
 				}
-				says(t, r.AwaitExit(time.Minute, code), append(steps, "position set")...)
+				exit := r.AwaitExit(time.Minute, code)
+				says(t, exit)
+				said := lastWords(exit.Log)
 				refused("position")
-				command(steps...)
+				follow(t, r, said, start)
 				if code == 2 { // with an empty topic
-					refused("`cdc-relay position set`")
+					refused("find out what consumers have, then accept the checkpoint, or another position, with `cdc-relay position set POSITION`")
 					if found, err := r.Relay.Command(t.Context(), "check"); err == nil {
 						t.Errorf("check passes: %s", found)
 					}
 				}
-				command("position", "set", position, "--yes") // forward from the slot
+				follow(t, r, said, "position set", "POSITION", position) // with --yes: forward from the slot
 				r.Start()
 				r.AwaitSaved(r.Append("afterwards", 10))
 			}
@@ -413,7 +415,25 @@ func TestPositionTopicIsLost(t *testing.T) {
 			setBack(2, "setup")
 			r.Kill()
 			overwrite(t, r.Topic+"-positions")
-			setBack(5, "position", "reset")
+			setBack(5, "position reset")
+			stops(r)
+			_, err := kadm.NewClient(kafkaClient(t)).UpdatePartitions(t.Context(), 2, r.Topic+"-positions")
+			r.Must(err)
+			r.Append("while it has two partitions", 10)
+			said := refuses(t, r, 2)
+			position, _, err := r.Saved(t.Context())
+			r.Must(err)
+			if shown := follow(t, r, said, "position show"); !strings.Contains(shown, position) {
+				t.Errorf("position %s is not shown", position)
+			}
+			if !strings.Contains(said, "set kafka.position_topic to another topic") {
+				t.Error("it does not say so")
+			}
+			r.Reconfigure("kafka.position_topic", r.Topic+"-positions-2")
+			follow(t, r, said, "setup")
+			follow(t, r, said, "position set", "POSITION", position)
+			r.Start()
+			r.AwaitSaved(r.Append("afterwards", 10))
 			once(t, r)
 		})
 	}

@@ -82,9 +82,10 @@ func (f *fixing) row() string {
 		"(X'%032x', 'Order', 'odd', 'OrderPlaced', 'text/plain', '2026-01-02 03:04:05.5', 'odd:%d:x')", f.odd, f.odd)
 }
 
-func (f *fixing) reset() {
+// reset drops the position, and returns what the command says.
+func (f *fixing) reset() string {
 	f.t.Helper()
-	follow(f.t, f.Rig, "`cdc-relay position reset`", "position reset")
+	return follow(f.t, f.Rig, "`cdc-relay position reset`", "position reset")
 }
 
 // Each fix on MySQL and MariaDB that stores a position without publishing from the table loses and repeats nothing.
@@ -94,6 +95,8 @@ func (f *fixing) reset() {
 //follows:binlog.beginning/no_checkpoint setup, position set
 //follows:config.checkpoint checkpoint
 //follows:checkpoint.refuse/foreign_checkpoint position reset, checkpoint
+//follows:cmd.reset position set
+//follows:relay.Newest/checkpoint_lost position set
 func TestFixesOfPositionsInBinlog(t *testing.T) {
 	t.Parallel()
 	for _, d := range deliveries() {
@@ -102,15 +105,20 @@ func TestFixesOfPositionsInBinlog(t *testing.T) {
 				t.Helper()
 				f := newFixing(t, db, d)
 				f.step("no table", 2, func() { f.exec("DROP TABLE outbox") }, func(said string) { follow(t, f.Rig, said, "setup") })
-				f.step("first run", 5, f.reset, func(said string) { follow(t, f.Rig, said, "setup") })
-				var saved string
+				f.step("first run", 5, func() { f.reset() }, func(said string) { follow(t, f.Rig, said, "setup") })
+				var saved, out string
 				f.step("position is known", 5, func() {
 					var err error
 					saved, _, err = f.Saved(t.Context())
 					f.Must(err)
-					f.reset()
+					out = f.reset()
 					f.Append("k", 10)
-				}, func(said string) { follow(t, f.Rig, said, "position set", "POSITION", saved) })
+				}, func(said string) {
+					if d == cdctest.ExactlyOnce { // the reset says it too
+						said = out
+					}
+					follow(t, f.Rig, said, "position set", "POSITION", saved)
+				})
 				if d == cdctest.AtLeastOnce {
 					had := f.Config["checkpoint"]
 					f.step("no checkpoint is configured", 2, func() { f.Reconfigure("checkpoint", nil) }, func(said string) {
@@ -122,7 +130,7 @@ func TestFixesOfPositionsInBinlog(t *testing.T) {
 					})
 				}
 				if d == cdctest.ExactlyOnce {
-					f.foreignCopy()
+					f.besideKafka()
 				}
 				if n := f.done().Duplicates; n > 0 {
 					f.Violation(cdctest.Duplicates, "%d events were repeated", n)
@@ -138,6 +146,8 @@ func TestFixesOfPositionsInBinlog(t *testing.T) {
 //covers:binlogs 20 26 events both
 //follows:binlog.stop repair, position set
 //follows:binlog.beginning/no_checkpoint repair
+//follows:cmd.reset repair
+//follows:checkpoint.unusable repair
 //follows:binlog.foreignCheckpoint/foreign_checkpoint position reset, checkpoint
 //follows:binlog.beginning/bad_checkpoint position reset
 //follows:binlog.allSkipped/other_history position reset, repair
@@ -157,7 +167,13 @@ func TestFixesThatRepairOnBinlogs(t *testing.T) {
 				f.step("XA", 1, func() {
 					f.exec(strings.ReplaceAll("XA START %; "+f.row()+"; XA END %; XA PREPARE %; XA COMMIT %", "%", "'"+db.Name()+"'"))
 				}, past)
-				f.step("lost checkpoint", 5, f.reset, f.repaired)
+				var out string
+				f.step("lost checkpoint", 5, func() { out = f.reset() }, func(said string) {
+					if d == cdctest.ExactlyOnce { // the reset says it too
+						said = out
+					}
+					f.repaired(said)
+				})
 				if d == cdctest.AtLeastOnce {
 					f.checkpoints()
 				}
@@ -167,12 +183,25 @@ func TestFixesThatRepairOnBinlogs(t *testing.T) {
 	}
 }
 
-// foreignCopy are steps where the checkpoint is another relay's, and the position in Kafka is this one's.
-func (f *fixing) foreignCopy() {
+// besideKafka are steps with a checkpoint that does not fit the position in Kafka.
+func (f *fixing) besideKafka() {
 	t := f.t
 	t.Helper()
 	another := func() { stored(t, f.Rig, `"database":"[^"]*"`, `"database":"another"`) }
 	f.step("another relay's checkpoint", 5, another, func(said string) { follow(t, f.Rig, said, "position reset") })
+	var saved string
+	f.step("checkpoint of at-least-once delivery is lost", 5, func() {
+		deliver(f.Rig, cdctest.AtLeastOnce)
+		f.Start()
+		f.AwaitSaved(f.Append("k", 10))
+		stops(f.Rig)
+		var err error
+		saved, _, err = f.Saved(t.Context())
+		f.Must(err)
+		_, err = shared.redis.Do(t.Context(), "DEL", f.RedisKey())
+		f.Must(err)
+		deliver(f.Rig, cdctest.ExactlyOnce)
+	}, func(said string) { follow(t, f.Rig, said, "position set", "POSITION", saved) })
 	f.step("own key", 5, another, func(said string) {
 		if !strings.Contains(said, "give each relay its own checkpoint.redis.key") {
 			t.Error("it does not say so")
@@ -186,6 +215,7 @@ func (f *fixing) checkpoints() {
 	t := f.t
 	t.Helper()
 	f.step("bad position", 5, func() { stored(t, f.Rig, `"position":"[^"]*"`, `"position":"nowhere"`) }, f.anew)
+	f.step("unusable", 5, func() { stored(t, f.Rig, `^.*$`, "garbage") }, f.anew)
 	f.step("fewer rows", 5, f.fewerRows, f.anew)
 	another := func() { stored(t, f.Rig, `"database":"[^"]*"`, `"database":"another"`) }
 	f.step("database replaced", 5, another, f.anew)

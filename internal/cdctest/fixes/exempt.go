@@ -9,10 +9,32 @@ type exemption struct {
 func exemptions() []exemption {
 	const property = "sets a property of the slot, and moves nothing"
 	const looks = "names the setting that tells how long events are kept, to look at it"
+	const fence = "goes without the fence: no position moves, and docs/guarantees.md says what a late request may do then"
+	const location = "nothing is stored yet in a location that cannot be used; another location is followed as checkpoint.unusable"
+	const transactional = "changes no position; a start fences also the IDs that the stored positions name, which TestAnotherTransactionalID shows"
 	return append([]exemption{
 		{"cmd.nothing", "partitions", looks},
 		{"cmd.nothing#2", "partitions", looks},
 		{"publisher.rejectedError", "setup", "limits of a topic are set; the command is named for its values, and changes nothing of a topic that exists"},
+		{"kafka.TakeOver", "kafka.transactional_id", fence},
+		{"kafka.describe", "kafka.transactional_id", fence},
+		{"kafka.producerIDError", "kafka.transactional_id", fence},
+		{"kafka.producerIDError#2", "kafka.transactional_id", fence},
+		{"kafka.producerIDError/kafka_denied", "kafka.transactional_id", fence},
+		{"kafka.producerIDError/fenced", "kafka.transactional_id", transactional},
+		{"relay.check/fenced", "kafka.transactional_id", transactional},
+		{"kafka.fetch", "kafka.transactional_id", "says whose transaction it is, and to wait for its end"},
+		{"kafka.LetterProblem", "setup", "creates a topic that does not exist; letters of one that was deleted are gone before"},
+		{"kafka.LetterProblem#2", "dead_letter", "the start compares the setting with the topic, and has written no letter before"},
+		{"kafka.MissingTopicError/unknown_topic", "errors drop", "drops events, as it says; TestDropRejectedEvents has the policy"},
+		{"checkpoint.Check", "checkpoint", "the first start with a checkpoint finds none, and goes on from the slot as before"},
+		{"checkpoint.diagnose", "checkpoint", location},
+		{"checkpoint.diagnose#2", "checkpoint", location},
+		{"checkpoint.hold", "checkpoint", "the file stays the other relay's; a location of its own is followed as checkpoint.refuse/foreign_checkpoint"},
+		{"checkpoint.refuse/fenced", "position reset", "names what was done while the relay ran"},
+		{"checkpoint.refuse/fenced", "teardown", "names what was done while the relay ran"},
+		{"cmd.foreignPosition", "kafka.position_topic", "nothing was changed; the same setting is followed as relay.foreignPosition"},
+		{"cmd.unpublished/position_unknown", "run --start-from", "publishes only what is committed from then on, as it says, where no relay has published before"},
 		{"repair.plan/position_intact", "repair", "the position is intact; TestFixesOfPublications runs the same command so"},
 		{"wal.Finish", "slot", property},
 		{"wal.failover", "slot", property},
