@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 
+	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
@@ -47,6 +49,9 @@ func normalMySQL(text string) string {
 // After that it succeeds and stores the position once.
 //
 //covers:binlogs 28 messages
+//follows:cmd.ready/server_not_ready setup
+//follows:cmd.printSQL setup
+//follows:cmd.printTeardown teardown
 func TestFirstStartOnMySQL(t *testing.T) {
 	for _, o := range []testenv.MySQLOptions{
 		{Flavor: testenv.MySQLFlavor}, {Flavor: testenv.MariaDBFlavor}, {Flavor: testenv.MariaDBFlavor, Release: testenv.MariaDB11},
@@ -66,7 +71,7 @@ func TestFirstStartOnMySQL(t *testing.T) {
 				return r
 			}
 			run("config show")
-			run("setup --print --ahead 1")
+			printed := run("setup --print --ahead 1").stdout
 			run("check")
 			run("run")
 			refused := run("setup --ahead 1")
@@ -74,7 +79,7 @@ func TestFirstStartOnMySQL(t *testing.T) {
 				mysqlExec(t, server, s.name, statement)
 			}
 			run("run")
-			run("setup")
+			run(printedCommand(t, refused.String(), "setup"))
 			run("setup")
 			run("schema apply --ahead 3")
 			run("check")
@@ -92,8 +97,35 @@ func TestFirstStartOnMySQL(t *testing.T) {
 				run(command)
 			}
 			golden(t, o.Flavor+".txt", normalMySQL(text.String())) // the commands hold positions too
+			s.printedFrom(printed)
 		})
 	}
+}
+
+// printedFrom runs what setup --print printed and then says to run, and what teardown --print says. Events that are written after
+// that are published, and rows that are left are kept.
+func (s *site) printedFrom(printed string) {
+	s.t.Helper()
+	for statement := range strings.SplitSeq(printed, ";\n") {
+		if strings.Contains(statement, "\nCREATE ") || strings.Contains(statement, "\nGRANT ") {
+			mysqlExec(s.t, s.mysql, s.name, statement)
+		}
+	}
+	s.says(0, "stored ", printedCommand(s.t, printed, "setup"))
+	relay := s.insert(1).start()
+	s.published(relay.leading(), 1)
+	relay.signal(syscall.SIGTERM)
+	s.says(0, "outbox: kept", printedCommand(s.t, s.run("teardown", "--print").stdout, "teardown"))
+	s.wantRows("1")
+}
+
+func printedCommand(t *testing.T, said, start string) string {
+	t.Helper()
+	args, err := cdctest.PrintedCommand(t.Context(), said, start)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Join(args, " ")
 }
 
 // gtids returns the GTIDs at the end of the binlog.

@@ -2,6 +2,7 @@ package commands
 
 import (
 	"context"
+	"fmt"
 	"os/exec"
 	"strings"
 	"sync"
@@ -67,17 +68,28 @@ func (s *site) follows(code int, part, message, start string) {
 // without it as the table's owner.
 //
 //follows:wal.callError partitions run, setup
+//follows:wal.prepare/table_missing setup
+//follows:wal.Maintainable setup, partitions
+//follows:wal.callError#2 partitions run
+//follows:wal.publicationProblem#2 setup
 func TestPartitionsRun(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	s.config += "partitions: {ahead: 8, ttl: 2d}\n"
+	const maintained = "partitions: {ahead: 8, ttl: 2d}\n"
+	s.config += maintained
 	s.sql("CREATE ROLE keeping LOGIN REPLICATION", "CREATE ROLE owning_parts LOGIN",
 		"GRANT CREATE ON DATABASE "+s.name+" TO owning_parts", "GRANT CREATE ON SCHEMA public TO owning_parts")
 	s.replace("postgres@", "keeping@")
 	s.env = []string{"CDC_RELAY_OWNER_DSN=" + s.pg.DSN(s.name, "owning_parts")}
-	s.setup().says(0, "until", "partitions", "list")
+	s.follows(0, "created", s.says(2, "table public.outbox does not exist", "replay", "--id", eventID(1)), "setup")
+	s.as("owning_parts", "DROP TABLE outbox CASCADE")
+	s.follows(0, "created", s.says(1, "does not exist or has no partitions", "partitions", "run"), "setup")
+	s.replace(maintained, "").says(0, "", "check")
+	s.config += maintained
+	s.says(0, "until", "partitions", "list")
+	s.as("owning_parts", "DROP TABLE outbox CASCADE")
 	s.oldDays("owning_parts", 4)
-	s.says(0, `role "keeping" may maintain the partitions of public.outbox`, "check")
+	s.setup().says(0, `role "keeping" may maintain the partitions of public.outbox`, "check")
 	s.says(0, "would take out cdc_relay.public_outbox_", "partitions", "run", "--dry-run")
 	s.says(2, "--yes", "partitions", "run", "--ttl", "1h")
 	s.replace("ttl: 2d", "ttl: 2d, drop: false").says(0, `change="taken out"`, "partitions", "run")
@@ -96,6 +108,33 @@ func TestPartitionsRun(t *testing.T) {
 	s.env = owner
 	s.follows(0, "", said, "setup")
 	s.says(0, "nothing is left to do", "partitions", "run")
+	s.youngDayOfPostgres(owner)
+	s.as("owning_parts", "DROP TABLE outbox CASCADE")
+	s.follows(0, "created", s.says(3, "table public.outbox does not exist in this database", "check"), "setup")
+	relay := s.insert(2).start()
+	s.published(relay.leading(), 2)
+}
+
+// youngDayOfPostgres takes out yesterday, which the relay's role does not drop before it is a day old, and the owner does. Its row is
+// behind the slot by then.
+func (s *site) youngDayOfPostgres(owner []string) {
+	s.t.Helper()
+	s.oldDays("owning_parts", 1)
+	s.insert(1).sql("INSERT INTO outbox SELECT * FROM json_populate_record((SELECT outbox FROM outbox), json_build_object('created_at', date_trunc('day', now()) - interval '1 second'))")
+	s.env = nil
+	relayed := "SELECT pg_replication_slot_advance('" + s.slot() + "', pg_current_wal_lsn())"
+	s.sql(relayed).run("partitions", "run", "--ttl", "1s", "--yes")
+	said := s.sql(relayed).says(1, "wait until it is a day old", "partitions", "run", "--ttl", "1s", "--yes")
+	s.env = owner
+	s.follows(0, "nothing is left to do", said, "partitions run") // it is not past the TTL of the configuration
+	s.says(0, "change=dropped", "partitions", "run", "--ttl", "1s", "--yes")
+	s.wantRowsOfPostgres(1)
+}
+
+// wantRowsOfPostgres counts the rows of the outbox.
+func (s *site) wantRowsOfPostgres(want int) {
+	s.t.Helper()
+	s.sql(fmt.Sprintf("DO $$ BEGIN IF (SELECT count(*) FROM outbox) <> %d THEN RAISE 'there are %% rows, want %d', (SELECT count(*) FROM outbox); END IF; END $$", want, want))
 }
 
 // oldDays makes a table with partitions for the last days, by its owner.
@@ -140,6 +179,9 @@ func TestPartitionsOfTheTablesOwner(t *testing.T) {
 
 // Old rows of a table without partitions are deleted by a role that setup grants it, once the slot has passed them. A partitioned
 // table is refused.
+//
+//follows:wal.Verify retention, drop
+//follows:wal.Verify#2 setup
 func TestOldRowsAreDeletedByACommand(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -150,9 +192,10 @@ func TestOldRowsAreDeletedByACommand(t *testing.T) {
 	s.says(0, "created", "setup", "--partition", "none")
 	s.says(2, "neither a section partitions nor", "partitions", "run")
 	s.config += "retention: {delete: {older_than: 30d}}\n"
-	s.says(0, "warn  retention: role \"purging\" may not delete rows of public.outbox", "check")
+	said := s.says(0, "warn  retention: role \"purging\" may not delete rows of public.outbox", "check")
 	s.says(0, "GRANT DELETE ON TABLE public.outbox TO purging", "setup", "--print")
-	s.setup().says(0, "old rows of public.outbox can be deleted", "check")
+	s.follows(0, "", said, "setup")
+	s.says(0, "old rows of public.outbox can be deleted", "check")
 	s.sql(`INSERT INTO outbox (event_id, aggregate_type, aggregate_id, event_type, payload, occurred_at, created_at)
 		SELECT gen_random_uuid(), 'Order', i::text, 'OrderPlaced', '', now(), now() - i * interval '1 day' FROM generate_series(25, 34) i`)
 	s.env = nil
@@ -165,9 +208,16 @@ func TestOldRowsAreDeletedByACommand(t *testing.T) {
 	})
 	s.says(0, `msg="old rows deleted" table=public.outbox rows=5`, "partitions", "run")
 	stop()
-	s.sql("DO $$ BEGIN IF (SELECT count(*) FROM outbox) <> 5 THEN RAISE 'others were deleted'; END IF; END $$",
-		"ALTER TABLE outbox RENAME TO rows", "CREATE TABLE outbox (LIKE rows INCLUDING ALL) PARTITION BY RANGE (event_id)")
-	s.says(1, "set partitions in place of retention.delete", "partitions", "run")
+	s.wantRowsOfPostgres(5)
+	s.sql("DROP TABLE outbox")
+	s.env = []string{"CDC_RELAY_OWNER_DSN=" + s.pg.DSN(s.name, "owning_rows")}
+	s.setup().insert(1)
+	s.says(1, "otherwise remove retention.delete", "partitions", "run")
+	s.replace("retention: {delete: {older_than: 30d}}\n", "").says(0, "", "check")
+	s.wantRowsOfPostgres(1)
+	s.config += "partitions: {ttl: 30d}\n" // in place of it
+	s.says(0, "nothing is left to do", "partitions", "run")
+	s.wantRowsOfPostgres(1)
 }
 
 // keepsRows verifies that no row is deleted before the position behind it is saved.
@@ -320,7 +370,7 @@ func (s *site) youngDay(owner string) {
 		"VALUES (X'02', 'Order', '1', 'placed', UTC_TIMESTAMP(6), UTC_DATE() - INTERVAL 1 SECOND)")
 	s.env = nil
 	s.setup()
-	s.run("partitions", "run", "--ttl", "1s", "--yes")
+	s.t.Log(s.run("partitions", "list"), s.run("partitions", "run", "--ttl", "1s", "--yes"), s.run("partitions", "list"))
 	gtids, err := s.mysql.GTIDs(s.t.Context())
 	if err != nil {
 		s.t.Fatal(err)

@@ -14,9 +14,6 @@ func pending() []exemption {
 
 const toDo = `cmd.lettersFull dlq drop
 cmd.lettersFull dlq retry
-cmd.printSQL setup
-cmd.printTeardown teardown
-cmd.ready/server_not_ready setup
 publisher.ownTopicError/dead_letter_topic setup
 publisher.rejectedError#2 errors drop
 publisher.verifySource/foreign_dead_letters replay
@@ -25,14 +22,5 @@ repair.Foreign position reset
 repair.Foreign repair
 repair.Run/repair_interrupted repair
 repair.plan/gap_unknown repair
-wal.Maintainable setup
-wal.Maintainable partitions
-wal.Verify drop
-wal.Verify retention
-wal.Verify#2 setup
-wal.callError#2 partitions run
-wal.makeSlot/slot_waits repair
-wal.prepare/table_missing setup
-wal.publicationProblem#2 setup
 binlog.foreignCheckpoint/foreign_checkpoint repair
 binlog.foreignCheckpoint/foreign_checkpoint source.mysql.id`
