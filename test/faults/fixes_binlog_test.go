@@ -50,7 +50,7 @@ func (f *fixing) step(name string, code int, wrong func(), fixed func(said strin
 func (f *fixing) repaired(said string) {
 	f.t.Helper()
 	f.Append("k", 10)
-	follow(f.t, f.Rig, said, "repair", "TIME", f.began)
+	follow(f.t, f.Rig, said, "repair --since", "TIME", f.began)
 }
 
 // anew follows a reset, and then the repair that a message or the next start names.
@@ -61,6 +61,16 @@ func (f *fixing) anew(said string) {
 		said = refuses(f.t, f.Rig, 5)
 	}
 	f.repaired(said)
+}
+
+// refused returns what a command says that is refused.
+func (f *fixing) refused(args ...string) string {
+	f.t.Helper()
+	out, err := f.Relay.Command(f.t.Context(), args...)
+	if err == nil {
+		f.t.Fatalf("%q was done: %s", args, out)
+	}
+	return out
 }
 
 // done verifies that nothing is lost.
@@ -148,7 +158,9 @@ func TestFixesOfPositionsInBinlog(t *testing.T) {
 //follows:binlog.beginning/no_checkpoint repair
 //follows:cmd.reset repair
 //follows:checkpoint.unusable repair
-//follows:binlog.foreignCheckpoint/foreign_checkpoint position reset, checkpoint
+//follows:binlog.foreignCheckpoint/foreign_checkpoint position reset, checkpoint, repair, source.mysql.id
+//follows:repair.plan/gap_unknown repair
+//follows:repair.Foreign position reset, repair
 //follows:binlog.beginning/bad_checkpoint position reset
 //follows:binlog.allSkipped/other_history position reset, repair
 func TestFixesThatRepairOnBinlogs(t *testing.T) {
@@ -219,6 +231,21 @@ func (f *fixing) checkpoints() {
 	f.step("fewer rows", 5, f.fewerRows, f.anew)
 	another := func() { stored(t, f.Rig, `"database":"[^"]*"`, `"database":"another"`) }
 	f.step("database replaced", 5, another, f.anew)
+	f.step("database replaced: repair", 5, another, func(string) { f.anew(f.refused("repair")) })
+	f.step("lost checkpoint: repair", 5, func() { f.reset() }, func(string) { f.repaired(f.refused("repair")) })
+	f.step("another ID", 5, func() {
+		f.Reconfigure("source.mysql.id", "b")
+		f.Start()
+		f.AwaitSaved(f.Append("k", 10))
+		stops(f.Rig)
+		f.Append("k", 10)
+		f.Reconfigure("source.mysql.id", "c")
+	}, func(said string) {
+		if !strings.Contains(said, "set source.mysql.id to what it was") {
+			t.Error("it does not say so")
+		}
+		f.Reconfigure("source.mysql.id", "b")
+	})
 	f.step("own checkpoint", 5, another, func(said string) {
 		if !strings.Contains(said, "give this relay a checkpoint of its own") {
 			t.Error("it does not say so")

@@ -17,10 +17,4 @@ cmd.lettersFull dlq retry
 publisher.ownTopicError/dead_letter_topic setup
 publisher.rejectedError#2 errors drop
 publisher.verifySource/foreign_dead_letters replay
-publisher.verifySource/foreign_dead_letters dead_letter
-repair.Foreign position reset
-repair.Foreign repair
-repair.Run/repair_interrupted repair
-repair.plan/gap_unknown repair
-binlog.foreignCheckpoint/foreign_checkpoint repair
-binlog.foreignCheckpoint/foreign_checkpoint source.mysql.id`
+publisher.verifySource/foreign_dead_letters dead_letter`
