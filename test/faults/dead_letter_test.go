@@ -174,9 +174,10 @@ func TestDeadLettersSurviveKills(t *testing.T) {
 }
 
 // A transaction has more events that cannot be published than there may be dead letters: the relay publishes nothing more, says so, and
-// goes on as soon as some are dropped.
+// goes on as soon as some are dropped. The retry that it prints loses nothing while their cause is there.
 //
 //covers:all 34 events both
+//follows:cmd.lettersFull dlq retry
 func TestMoreDeadLettersThanAllowed(t *testing.T) {
 	t.Parallel()
 	inBothModes(t, func(t *testing.T, s source, delivery func(*cdctest.RigOptions)) {
@@ -186,10 +187,17 @@ func TestMoreDeadLettersThanAllowed(t *testing.T) {
 		r.Start()
 		r.Exclude(r.AppendAs("k", 1000, stray)...)
 		other := r.Append("other", 10)
-		r.Await("the relay to say that there may be no more", func(ctx context.Context) (bool, error) {
-			out, err := r.Relay.Command(ctx, "status")
-			return strings.Contains(out, "not ready: nothing is published: there may be no more dead letters"), err
+		var said string
+		r.Await("the relay to say that there may be no more", func(ctx context.Context) (_ bool, err error) {
+			said, err = r.Relay.Command(ctx, "status")
+			return strings.Contains(said, "not ready: nothing is published: there may be no more dead letters"), err
 		})
+		retry, err := cdctest.PrintedCommand(t.Context(), said, "dlq retry")
+		r.Must(err)
+		r.Await("letters that are committed", func(ctx context.Context) (bool, error) { return len(counts(ctx, r)) > 0, nil })
+		if out, err := r.Relay.Command(r.Within(time.Minute), retry...); err == nil || len(counts(t.Context(), r)) == 0 {
+			r.Violation(cdctest.Lost, "letters that cannot be published are gone after a retry: %s", out)
+		}
 		r.Await("the letters to be dropped", func(ctx context.Context) (bool, error) {
 			_, _ = r.Relay.Command(ctx, "dlq", "drop", "--all", "--yes") // an error: none is left
 			return r.Reader.Has(other[9].ID), nil

@@ -12,9 +12,7 @@ func pending() []exemption {
 	return all
 }
 
-const toDo = `cmd.lettersFull dlq drop
-cmd.lettersFull dlq retry
-publisher.ownTopicError/dead_letter_topic setup
+const toDo = `publisher.ownTopicError/dead_letter_topic setup
 publisher.rejectedError#2 errors drop
 publisher.verifySource/foreign_dead_letters replay
 publisher.verifySource/foreign_dead_letters dead_letter`
