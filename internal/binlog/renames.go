@@ -91,30 +91,40 @@ func (ss *session) renamed(q *replication.QueryEvent) error {
 			text = strings.ReplaceAll(text, `"`, "`")
 		}
 	})
-	for _, executed := range []bool{true, false} {
-		list := renamings(text, string(q.Schema), executed)
-		for _, r := range list {
-			ours := configured(ss.src.opts.Tables, ss.src.caseless, r.from.String())
-			swapped := slices.ContainsFunc(list, func(o renaming) bool {
-				of := shadow.FindStringSubmatch(o.from.table)
-				return of != nil && o.from.database == r.from.database && o.to == r.from && strings.EqualFold(of[1], r.from.table)
-			})
-			switch {
-			case ours != "" && swapped:
-				ss.src.log.Warn("an online schema change has replaced the table: its copies of rows are not published again", slog.String("table", ours))
-				return nil
-			case ours != "":
-				return content("table_renamed", "rename it back",
-					"table %s is renamed to %s: what is written to it under another name is in the binlog as that of another table, and not published", ours, r.to)
-			}
+	readings := [][]renaming{renamings(text, string(q.Schema), true), renamings(text, string(q.Schema), false)}
+	for _, list := range slices.CompactFunc(readings, slices.Equal) {
+		if err := ss.renames(list); err != nil {
+			return err
 		}
-		for _, r := range list {
-			if ours := configured(ss.src.opts.Tables, ss.src.caseless, r.to.String()); ours != "" {
-				_, behind := ss.location()
-				return cdc.Stop(cdc.ClassRuntime, "table_renamed", fmt.Errorf(
-					"table %s is renamed to %s: what was written to it before is in the binlog as that of another table, and not published", r.from, ours),
-					"publish what consumers miss of it with `cdc-relay repair --since TIME`, and move the position past it with `cdc-relay position set "+behind+"`")
-			}
+	}
+	return nil
+}
+
+// renames is renamed for what one statement does, in this order.
+func (ss *session) renames(list []renaming) error {
+	halves := map[int]bool{} // of online schema changes: the second one, which gives the shadow the table's name
+	for i, r := range list {
+		ours := configured(ss.src.opts.Tables, ss.src.caseless, r.from.String())
+		if ours == "" {
+			continue
+		}
+		half := slices.IndexFunc(list, func(o renaming) bool {
+			of := shadow.FindStringSubmatch(o.from.table)
+			return of != nil && o.from.database == r.from.database && o.to == r.from && strings.EqualFold(of[1], r.from.table)
+		})
+		if half < i || halves[half] {
+			return content("table_renamed", "rename it back",
+				"table %s is renamed to %s: what is written to it under another name is in the binlog as that of another table, and not published", ours, r.to)
+		}
+		halves[half] = true
+		ss.src.log.Warn("an online schema change has replaced the table: its copies of rows are not published again", slog.String("table", ours))
+	}
+	for i, r := range list {
+		if ours := configured(ss.src.opts.Tables, ss.src.caseless, r.to.String()); ours != "" && !halves[i] {
+			_, behind := ss.location()
+			return cdc.Stop(cdc.ClassRuntime, "table_renamed", fmt.Errorf(
+				"table %s is renamed to %s: what was written to it before is in the binlog as that of another table, and not published", r.from, ours),
+				"publish what consumers miss of it with `cdc-relay repair --since TIME`, and move the position past it with `cdc-relay position set "+behind+"`")
 		}
 	}
 	return nil
