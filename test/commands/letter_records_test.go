@@ -177,8 +177,6 @@ func (s *site) locked(table string) (release func()) {
 
 // Tables of one database that several roles own share the table that says which relays have dead letters. A role that may not use its
 // schema is told what to grant, and teardown leaves what it may not remove.
-//
-//follows:wal.execError setup
 func TestLetterRecordsOfSeveralOwners(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

@@ -109,7 +109,7 @@ func TestFixesOfPositions(t *testing.T) {
 		"no slot, as position set says": {
 			cdctest.SlotOnly, false, func(t *testing.T, r *cdctest.Rig) { t.Helper(); r.Must(r.DB.LoseLog(t.Context())) }, 5, command("setup"), "position set 0/1",
 		},
-		//follows:wal.slot#2 slot
+		//follows:wal.slot slot
 		"slot that was left": {
 			"", false, func(t *testing.T, r *cdctest.Rig) {
 				t.Helper()
