@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -31,8 +32,9 @@ func newRepairCommand(a *app) *cobra.Command {
 has taken out of it, and store the position from which run continues. Use it when run has ended with exit code 5: the
 replication slot was lost or recreated, the binlog was purged, the database was restored, or the checkpoint is lost.
 
-Every event of the gap is published once or more. Those that consumers may have already are counted. Events are read in
-order of creation, because the table does not know the order of commits. Rows that were deleted cannot be published.
+Every event of the gap is published once or more. Those that consumers may have already are counted, if the last
+published event is known. Events are read in order of creation, because the table does not know the order of commits.
+Rows that were deleted cannot be published.
 
 On PostgreSQL the checkpoint says in which transaction the gap begins. Without that, and on MySQL and MariaDB, it begins
 at the last published event, less --overlap, or at --since, less --overlap. It is complete then if no transaction was
@@ -119,7 +121,11 @@ func (a *app) reportRepair(source *repair.Source) error {
 		return cdc.Fixable("run the same `cdc-relay repair` again: it begins again, and repeats what was published",
 			"interrupted after %s; the position was not moved", plural(int(done.Rows), "row"))
 	}
-	a.printf("published %s, of which consumers may have %d already\n", plural(int(done.Rows), "row"), done.Repeats)
+	repeats := "some"
+	if done.Counted {
+		repeats = strconv.FormatInt(done.Repeats, 10)
+	}
+	a.printf("published %s, of which consumers may have %s already\n", plural(int(done.Rows), "row"), repeats)
 	a.printf("done: position is %s; start `cdc-relay run`\n", orStart(cdc.Position(display(done.Position))))
 	return nil
 }

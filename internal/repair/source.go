@@ -40,13 +40,16 @@ func (s *Source) Done() <-chan struct{} { return s.done }
 
 // Result is what was published.
 type Result struct {
-	Rows, Repeats int64
-	Position      cdc.Position
+	Rows int64
+	// Repeats is how many of them consumers may have already, if Counted: the last event that was published before is known.
+	Repeats  int64
+	Counted  bool
+	Position cdc.Position
 }
 
 // Result returns what was published so far.
 func (s *Source) Result() Result {
-	return Result{s.rows.Load(), s.repeats.Load(), s.ground.Next.Position}
+	return Result{s.rows.Load(), s.repeats.Load(), !s.gap.behind.IsZero(), s.ground.Next.Position}
 }
 
 // leaderWait is longer than a server takes to notice that the machine of a relay is gone: 10 seconds.
@@ -166,7 +169,11 @@ const progressEvery = 5 * time.Second
 
 func (s *Source) progress(began time.Time) []any {
 	rows := s.rows.Load()
-	return []any{"rows", rows, "possible_repeats", s.repeats.Load(), "rows_per_second", int64(float64(rows) / max(time.Since(began).Seconds(), 1e-3))}
+	repeats := any("unknown")
+	if !s.gap.behind.IsZero() {
+		repeats = s.repeats.Load()
+	}
+	return []any{"rows", rows, "possible_repeats", repeats, "rows_per_second", int64(float64(rows) / max(time.Since(began).Seconds(), 1e-3))}
 }
 
 // finish hands on the new position, waits until it is saved, and makes it possible to go on from it.

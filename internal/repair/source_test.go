@@ -3,6 +3,7 @@ package repair
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"testing"
 	"testing/synctest"
@@ -52,4 +53,16 @@ func TestRepairWaitsForALeader(t *testing.T) {
 func isStop(err error) bool {
 	_, ok := errors.AsType[*cdc.StopError](err)
 	return ok
+}
+
+// Without the last published event nothing tells how many rows consumers have.
+func TestRepeatsAreCountedBehindAKnownEvent(t *testing.T) {
+	for behind, want := range map[time.Time]string{{}: "unknown", time.UnixMicro(5): "2"} {
+		s := New(&led{}, Options{}, slog.New(slog.DiscardHandler))
+		s.gap.behind = behind
+		s.count(&cdc.Batch{Txs: []cdc.Tx{{Time: 4}, {Time: 5}, {Time: 6}}})
+		if got := fmt.Sprint(s.progress(time.Now())[3]); got != want || s.Result().Counted != !behind.IsZero() {
+			t.Errorf("behind %s: %s, counted: %t", behind, got, s.Result().Counted)
+		}
+	}
 }
