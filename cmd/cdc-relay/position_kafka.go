@@ -64,8 +64,8 @@ func resumer(c *config.Config, s store) cdc.Resumer {
 
 // checkpointer returns the store that a relay uses.
 func checkpointer(c *config.Config, s store) relay.Checkpointer {
-	if p := (&places{store: s, config: c}); c.Delivery == config.AtLeastOnce && p.inKafka() {
-		return &handover{places: p}
+	if c.Delivery == config.AtLeastOnce {
+		return &handover{places: &places{store: s, config: c}}
 	}
 	return s
 }
@@ -116,8 +116,16 @@ func (p *places) Load(ctx context.Context) (cdc.Checkpoint, bool, error) {
 
 // readStored reads the store, and forgets what was read before.
 func (p *places) readStored(ctx context.Context) {
-	p.Positions = relay.Positions{Topic: p.config.Kafka.PositionTopic, ExactlyOnce: p.config.Delivery == config.ExactlyOnce}
-	p.Stored, p.Found, p.Away = p.store.Load(ctx)
+	stored, found, away := p.store.Load(ctx)
+	p.remember(stored, found, away)
+}
+
+// remember takes what was read from the store, and forgets what was read before.
+func (p *places) remember(stored cdc.Checkpoint, found bool, away error) {
+	p.Positions = relay.Positions{ExactlyOnce: p.config.Delivery == config.ExactlyOnce, Stored: stored, Found: found, Away: away}
+	if p.inKafka() {
+		p.Topic = p.config.Kafka.PositionTopic
+	}
 }
 
 // read reads both places.
@@ -137,8 +145,8 @@ func (p *places) readKafka(ctx context.Context) (err error) {
 	}
 	p.Last, p.Committed, err = p.newest(ctx)
 	stop, stops := errors.AsType[*cdc.StopError](err)
-	if err == nil && !p.ExactlyOnce && !p.Last.Source.Same(p.id) { // another relay's
-		p.Last, p.Committed = cdc.Checkpoint{Generation: p.Last.Generation}, false
+	if err == nil && !p.ExactlyOnce && p.Committed && !p.Last.Source.Same(p.id) { // another relay's
+		p.Last, p.Committed = cdc.Checkpoint{}, false
 	}
 	if !stops || p.ExactlyOnce || p.Stored.ExactlyOnce {
 		return err
@@ -190,13 +198,13 @@ func (p *places) dropRead(ctx context.Context) (kept bool, err error) {
 func (p *places) set(ctx context.Context, c cdc.Checkpoint) error {
 	c.Generation = max(c.Generation, p.Last.Generation+1, p.Stored.Generation+1)
 	c.Progress.Part = cdc.Part{}
-	if c.ExactlyOnce = p.ExactlyOnce || p.counts(); !c.ExactlyOnce {
+	if c.ExactlyOnce, c.PositionTopic = p.ExactlyOnce || p.counts(), ""; !c.ExactlyOnce {
 		if err := p.sameStored(ctx); err != nil {
 			return err
 		}
 		return p.replaceStored(ctx, c)
 	}
-	c.Fence = p.fence(c.Source)
+	c.Fence, c.PositionTopic = p.fence(c.Source), p.Topic
 	err := p.commit(ctx, c.Source, func(t *checkpoint.Topic) error {
 		err := p.sameInKafka(ctx, t)
 		if err == nil {
@@ -337,7 +345,8 @@ func (h *handover) Load(ctx context.Context) (cdc.Checkpoint, bool, error) { ret
 // Resume implements relay.Handover.
 func (h *handover) Resume(ctx context.Context, id cdc.Source, stored cdc.Checkpoint, found bool) (cdc.Checkpoint, bool, error) {
 	h.supersedes = false
-	h.id, h.Positions = id, relay.Positions{Topic: h.config.Kafka.PositionTopic, Stored: stored, Found: found}
+	h.id = id
+	h.remember(stored, found, nil)
 	if err := h.readKafka(ctx); err != nil {
 		return stored, found, cdc.About(cdc.OnKafka, err)
 	}

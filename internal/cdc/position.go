@@ -94,6 +94,8 @@ type Checkpoint struct {
 	Fence string
 	// ExactlyOnce says that it is a copy of the position in Kafka, which is the one that counts.
 	ExactlyOnce bool
+	// PositionTopic is the topic of that position; "" with at-least-once delivery, and in what earlier versions wrote.
+	PositionTopic string
 	// LastEventID is the ID of the last event published before Position, for people; "" if unknown.
 	LastEventID string
 	// SavedAt is when the relay saved it, by the relay's clock.

@@ -79,6 +79,8 @@
 //	    "tables": "public.outbox"          string; of these tables
 //	  },
 //	  "exactly_once": true,                only in the position in Kafka and its copies
+//	  "position_topic": "cdc-relay.positions.orders.cdc_relay_orders",
+//	                                       string, only beside exactly_once; the topic of that position
 //	  "xmin": "4294968038"                 only of PostgreSQL, string of decimal digits, 64 bits; each transaction
 //	                                       with a lower ID has ended before position (for repair)
 //	}

@@ -28,6 +28,7 @@ type form struct {
 	Reset       bool       `json:"reset,omitempty"`
 	Part        *partForm  `json:"part,omitempty"`
 	ExactlyOnce bool       `json:"exactly_once,omitempty"`
+	Topic       string     `json:"position_topic,omitempty"`
 	XMin        string     `json:"xmin,omitempty"`
 }
 
@@ -55,7 +56,7 @@ func encode(c cdc.Checkpoint) ([]byte, error) {
 	for _, s := range [...]string{
 		c.Source.SystemID, c.Source.Database, c.Source.Slot,
 		c.Source.Fingerprint, c.Fence, string(c.Progress.Position), string(c.Progress.Commit), c.Progress.TxID,
-		c.Progress.Part.TxID, c.Progress.Part.Tables, c.Progress.XMin,
+		c.Progress.Part.TxID, c.Progress.Part.Tables, c.Progress.XMin, c.PositionTopic,
 	} {
 		if !utf8.ValidString(s) { // JSON would store another text, and the source would look foreign
 			return nil, errNotUTF8
@@ -69,6 +70,7 @@ func encode(c cdc.Checkpoint) ([]byte, error) {
 		Version:     formVersion,
 		Part:        part,
 		ExactlyOnce: c.ExactlyOnce,
+		Topic:       c.PositionTopic,
 		Source:      sourceForm(c.Source),
 		Position:    string(c.Progress.Position),
 		Commit:      string(c.Progress.Commit),
@@ -135,7 +137,7 @@ func decode(value []byte) (content, error) {
 	return content{reset: f.Reset, Checkpoint: cdc.Checkpoint{
 		Source:      cdc.Source(f.Source),
 		Progress:    cdc.Progress{Position: cdc.Position(f.Position), Commit: cdc.Position(f.Commit), TxID: f.TxID, XMin: f.XMin, Part: part},
-		ExactlyOnce: f.ExactlyOnce,
+		ExactlyOnce: f.ExactlyOnce, PositionTopic: f.Topic,
 		Generation:  f.Generation,
 		Sequence:    f.Sequence,
 		Fence:       f.Fence,

@@ -83,8 +83,8 @@ func TestFormRoundTrip(t *testing.T) {
 			},
 			Generation: rapid.Uint64().Draw(t, "generation"), Sequence: rapid.Uint64().Draw(t, "sequence"),
 			Fence:       rapid.String().Draw(t, "fence"),
-			LastEventID: rapid.String().Draw(t, "event"),
-			SavedAt:     time.Unix(rapid.Int64Range(0, 1<<37).Draw(t, "seconds"), rapid.Int64Range(0, 999_999_999).Draw(t, "nanoseconds")).UTC(),
+			LastEventID: rapid.String().Draw(t, "event"), PositionTopic: rapid.String().Draw(t, "topic"),
+			SavedAt: time.Unix(rapid.Int64Range(0, 1<<37).Draw(t, "seconds"), rapid.Int64Range(0, 999_999_999).Draw(t, "nanoseconds")).UTC(),
 		}
 		value, err := checkpoint.Encode(want)
 		if err != nil {

@@ -1,11 +1,15 @@
 package relay
 
-import "github.com/cdc-relay/cdc-relay/internal/cdc"
+import (
+	"fmt"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
 
 // Positions are those between which a start chooses: the last one in Kafka (K) and the checkpoint (C). The slot (S) holds one
 // too; it counts where neither does. docs/maintainers/positions.md has the rules and what they are made for.
 type Positions struct {
-	// Topic is that of K.
+	// Topic is that of K; "" if this configuration has none, or could not supersede K.
 	Topic string
 	// ExactlyOnce is the kind of delivery that starts.
 	ExactlyOnce bool
@@ -27,6 +31,8 @@ const Claimed = 1
 func (p *Positions) Newest(id cdc.Source) (cdc.Checkpoint, bool, error) {
 	last, stored := p.Last, p.Stored
 	foreign := p.Committed && !last.Source.Same(id)
+	// A copy whose K is not there.
+	orphan := p.Found && stored.ExactlyOnce && (!p.Committed || foreign || stored.Generation > last.Generation)
 	if !p.Committed { // the next generation must be above that of a reset
 		stored.Generation = max(stored.Generation, last.Generation)
 	}
@@ -35,10 +41,12 @@ func (p *Positions) Newest(id cdc.Source) (cdc.Checkpoint, bool, error) {
 		return last, true, foreignPosition(p.Topic, last.Source, id)
 	case p.Away != nil && !p.ExactlyOnce: // it cannot start without its store
 		return stored, p.Found, p.Away
-	case p.Found && stored.ExactlyOnce && p.ExactlyOnce && (!p.Committed || stored.Generation > last.Generation && ours(&stored, id)):
+	case orphan && p.ExactlyOnce && (!p.Committed || ours(&stored, id)):
 		return stored, true, cdc.PositionError("position_topic_lost",
 			"find out what consumers have, then accept the checkpoint, or another position, with `cdc-relay position set POSITION`",
 			"topic of positions %q does not have the position that the checkpoint is a copy of (%s): it was lost or replaced, and what was published behind the copy would be repeated", p.Topic, stored.Progress.Position)
+	case orphan && !p.ExactlyOnce && stored.Source.Same(id):
+		return stored, true, p.notSuperseded()
 	case !p.Committed, foreign, p.Found && stored.Generation > last.Generation:
 		return stored, p.Found, p.Away
 	case last.ExactlyOnce:
@@ -54,6 +62,30 @@ func (p *Positions) Newest(id cdc.Source) (cdc.Checkpoint, bool, error) {
 			"checkpoint of at-least-once delivery is lost, and what it published since the position in Kafka (%s) would be repeated", last.Progress.Position)
 	}
 	return last, true, nil
+}
+
+// notSuperseded returns the error for a copy of a position that at-least-once delivery does not find. It would have to supersede that
+// before it publishes, or exactly-once delivery could start from it again.
+func (p *Positions) notSuperseded() error {
+	copied := p.Stored.Progress.Position
+	if !p.Committed && p.Last.Generation > p.Stored.Generation {
+		return cdc.PositionError("position_reset", "find out what consumers have, then set the position with `cdc-relay position set POSITION`",
+			"position in Kafka topic %q was reset, and the checkpoint is a copy of an earlier one (%s): what was published behind it would be repeated", p.Topic, copied)
+	}
+	const accept = "find out what consumers have and accept the checkpoint, or another position, with `cdc-relay position set POSITION`"
+	was, where := p.Stored.PositionTopic, fmt.Sprintf("is not in topic %q", p.Topic)
+	fix := fmt.Sprintf("set `kafka.position_topic: %s`, as exactly-once delivery had it; if that topic is lost, "+accept, was)
+	switch was {
+	case "": // an earlier version wrote it
+		fix = "set kafka.position_topic as exactly-once delivery had it; if that topic is lost, " + accept
+	case p.Topic:
+		fix = accept
+	}
+	if p.Topic == "" {
+		where, fix = "is not used with this configuration", "leave kafka.transactional_id out if it is none, until the relay has started once; "+fix
+	}
+	return cdc.PositionError("position_topic_lost", fix,
+		"position in Kafka that the checkpoint is a copy of (%s) %s: at-least-once delivery has to mark it as superseded, or exactly-once delivery could start from it again", copied, where)
 }
 
 func foreignPosition(topic string, of, id cdc.Source) error {

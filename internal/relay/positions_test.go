@@ -33,22 +33,22 @@ func TestEveryCombinationOfPositions(t *testing.T) {
 	// The outcome by K and C: K, C, none, or the reason of an error. First with exactly-once delivery, then with at-least-once.
 	// Where C is older or newer, its generation is compared with K's.
 	want := map[string][2]string{
-		"none/none": {"none", "none"}, "none/alo": {"C", "C"}, "none/copy": {"position_topic_lost", "C"}, "none/away": {"away", "away"}, "none/unusable": {"checkpoint_unusable", "checkpoint_unusable"},
-		"reset/none": {"none", "none"}, "reset/alo": {"C", "C"}, "reset/copy": {"position_topic_lost", "C"}, "reset/away": {"away", "away"}, "reset/unusable": {"checkpoint_unusable", "checkpoint_unusable"},
+		"none/none": {"none", "none"}, "none/alo": {"C", "C"}, "none/copy": {"position_topic_lost", "position_topic_lost"}, "none/away": {"away", "away"}, "none/unusable": {"checkpoint_unusable", "checkpoint_unusable"},
+		"reset/none": {"none", "none"}, "reset/alo": {"C", "C"}, "reset/copy": {"position_topic_lost", "position_reset"}, "reset/away": {"away", "away"}, "reset/unusable": {"checkpoint_unusable", "checkpoint_unusable"},
 
 		"counts/none": {"K", "K"}, "counts/away": {"K", "away"}, "counts/unusable": {"K", "checkpoint_unusable"},
 		"counts/alo older": {"K", "K"}, "counts/alo same": {"K", "K"}, "counts/alo newer": {"C", "C"},
-		"counts/copy older": {"K", "K"}, "counts/copy same": {"K", "K"}, "counts/copy newer": {"position_topic_lost", "C"},
+		"counts/copy older": {"K", "K"}, "counts/copy same": {"K", "K"}, "counts/copy newer": {"position_topic_lost", "position_topic_lost"},
 
 		"superseded/none": {"checkpoint_lost", "none"}, "superseded/away": {"away", "away"}, "superseded/unusable": {"checkpoint_unusable", "checkpoint_unusable"},
 		"superseded/alo older": {"K", "K"}, "superseded/alo same": {"C", "C"}, "superseded/alo newer": {"C", "C"},
-		"superseded/copy older": {"K", "K"}, "superseded/copy same": {"C", "C"}, "superseded/copy newer": {"position_topic_lost", "C"},
+		"superseded/copy older": {"K", "K"}, "superseded/copy same": {"C", "C"}, "superseded/copy newer": {"position_topic_lost", "position_topic_lost"},
 
 		"superseded,claimed/none": {"checkpoint_lost", "none"}, "superseded,claimed/away": {"away", "away"}, "superseded,claimed/unusable": {"checkpoint_unusable", "checkpoint_unusable"},
 		"superseded,claimed/alo older": {"checkpoint_lost", "K"}, "superseded,claimed/alo same": {"C", "C"}, "superseded,claimed/alo newer": {"C", "C"},
-		"superseded,claimed/copy older": {"checkpoint_lost", "K"}, "superseded,claimed/copy same": {"C", "C"}, "superseded,claimed/copy newer": {"position_topic_lost", "C"},
+		"superseded,claimed/copy older": {"checkpoint_lost", "K"}, "superseded,claimed/copy same": {"C", "C"}, "superseded,claimed/copy newer": {"position_topic_lost", "position_topic_lost"},
 
-		"foreign/none": {"foreign_position", "none"}, "foreign/alo": {"foreign_position", "C"}, "foreign/copy": {"foreign_position", "C"}, "foreign/away": {"foreign_position", "away"}, "foreign/unusable": {"foreign_position", "checkpoint_unusable"},
+		"foreign/none": {"foreign_position", "none"}, "foreign/alo": {"foreign_position", "C"}, "foreign/copy": {"foreign_position", "position_topic_lost"}, "foreign/away": {"foreign_position", "away"}, "foreign/unusable": {"foreign_position", "checkpoint_unusable"},
 	}
 	// With a slot, which moves on while at-least-once delivery publishes, a checkpoint that is lost is found out by comparing with it.
 	withSlot := map[string]string{

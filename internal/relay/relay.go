@@ -25,7 +25,7 @@ type Options struct {
 	ShutdownTimeout time.Duration
 	// TransactionalID is the sink's; "": one derived from the source.
 	TransactionalID string
-	// PositionTopic is where the Committer commits positions.
+	// PositionTopic is where the Committer commits positions; "" without one.
 	PositionTopic string
 	// UniqueSource says that no other binlog has the source's system ID, because it was configured.
 	UniqueSource bool

@@ -138,7 +138,7 @@ func (r *Relay) claim(ctx context.Context, id cdc.Source, from cdc.Position, res
 	if from != c.Progress.Position {
 		c.Progress.Position, c.Progress.Part = from, cdc.Part{}
 	}
-	c.Source, c.SavedAt, c.ExactlyOnce = id, time.Now(), r.exactlyOnce()
+	c.Source, c.SavedAt, c.ExactlyOnce, c.PositionTopic = id, time.Now(), r.exactlyOnce(), r.opts.PositionTopic
 	c.Generation, c.Sequence = max(loaded.Generation+1, resumed.Generation+1, uint64(c.SavedAt.UnixMilli())), 0
 	if c.Fence == "" || r.exactlyOnce() {
 		c.Fence = r.fence(id, "")

@@ -353,6 +353,11 @@ func placesMutants() []mutant {
 			caughtBy{relay, "^TestEveryCombinationOfPositions$", ""},
 		},
 		{
+			"go on from a copy of a position that is not superseded", "internal/relay/positions.go",
+			[]edit{{"	case orphan && !p.ExactlyOnce && stored.Source.Same(id):", "	case orphan && !p.ExactlyOnce && stored.Source.Same(id) && foreign:"}},
+			caughtBy{relay, "^TestEveryCombinationOfPositions$", ""},
+		},
+		{
 			"take an older checkpoint over the position in Kafka", "internal/relay/positions.go",
 			[]edit{{"	case last.ExactlyOnce:\n", "	case !p.ExactlyOnce && p.Found && !stored.ExactlyOnce:\n		return stored, true, nil\n	case last.ExactlyOnce:\n"}},
 			caughtBy{relay, "^TestEveryCombinationOfPositions$", ""},
