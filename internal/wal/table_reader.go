@@ -88,7 +88,7 @@ func (t *TableReader) prepare(ctx context.Context) error {
 		return err
 	}
 	if t.table = tables[t.o.Table]; t.table == nil {
-		return cdc.ConfigError("table_missing", "create it with `cdc-relay setup`, or correct tables[].name", "table %s does not exist", t.o.Table)
+		return cdc.ConfigError("table_missing", "rename it back if it was renamed; otherwise create it with `cdc-relay setup`, or correct tables[].name", "table %s does not exist", t.o.Table)
 	}
 	return t.describe(ctx)
 }
