@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/go-mysql-org/go-mysql/replication"
 
@@ -113,7 +114,7 @@ func (ss *session) renames(list []renaming) error {
 			return of != nil && o.from.database == r.from.database && o.to == r.from && strings.EqualFold(of[1], r.from.table)
 		})
 		if half < i || halves[half] {
-			return content("table_renamed", "rename it back",
+			return content("table_renamed", "rename it back (the relay stops there too, and then only the position is to be moved)",
 				"table %s is renamed to %s: what is written to it under another name is in the binlog as that of another table, and not published", ours, r.to)
 		}
 		halves[half] = true
@@ -124,7 +125,8 @@ func (ss *session) renames(list []renaming) error {
 			_, behind := ss.location()
 			return cdc.Stop(cdc.ClassRuntime, "table_renamed", fmt.Errorf(
 				"table %s is renamed to %s: what was written to it before is in the binlog as that of another table, and not published", r.from, ours),
-				"publish what consumers miss of it with `cdc-relay repair --since TIME`, and move the position past it with `cdc-relay position set "+behind+"`")
+				"publish what consumers miss of it with `cdc-relay repair --since TIME`, unless that was done after "+
+					time.UnixMicro(ss.tx.micros).UTC().Format(time.RFC3339)+", and move the position past it with `cdc-relay position set "+behind+"`")
 		}
 	}
 	return nil

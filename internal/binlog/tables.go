@@ -58,7 +58,7 @@ func tableMissing(ctx context.Context, db *sql.DB, name string) error {
 	if err := requireDatabase(ctx, db, schema, "make the table with `cdc-relay setup` and "+grant); err != nil {
 		return err
 	}
-	return cdc.ConfigError("table_missing", "create it with `cdc-relay setup`, "+grant+", or correct tables[].name", "table %s does not exist, or the relay's user may not see it", name)
+	return cdc.ConfigError("table_missing", "rename it back if it was renamed; otherwise create it with `cdc-relay setup`, "+grant+", or correct tables[].name", "table %s does not exist, or the relay's user may not see it", name)
 }
 
 // readConfigured is [readTables] under the configured names, which are also those of the tables.

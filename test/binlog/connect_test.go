@@ -121,7 +121,7 @@ func TestSettings(t *testing.T) {
 		o.Tables = []string{d.name + ".plain"}
 		stops(t, d.source(o), "engine", "InnoDB")
 		o.Tables = []string{d.name + ".nowhere"}
-		stops(t, d.source(o), "table_missing", "cdc-relay setup")
+		stops(t, d.source(o), "table_missing", "rename it back if it was renamed; otherwise create it with `cdc-relay setup`")
 		stops(t, d.source(binlog.Options{}), "no_checkpoint", "cdc-relay setup", "--start-from")
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -121,8 +122,8 @@ func TestStopAtStatementsAndXA(t *testing.T) {
 	}
 }
 
-// The outbox has another name for a while, under which a row is written. The relay stops at each renaming; the repairs that it names
-// publish the row, and the relay goes on behind both. The exchange at the end of an online schema change does not stop it.
+// The outbox has another name for a while, under which a row is written. The relay stops at each renaming; the repair that it names
+// publishes the row, be it repeated or not, and the relay goes on behind both. The exchange at the end of an online schema change does not stop it.
 //
 //covers:binlogs 20 events both
 //follows:binlog.stop repair, position set
@@ -149,11 +150,16 @@ func TestRenamedTableInBinlog(t *testing.T) {
 				exec("RENAME TABLE x TO outbox")
 				r.Append("after", 10)
 				exit := r.AwaitExit(time.Minute, 1)
-				says(t, exit, "outbox is renamed to", "rename it back")
+				says(t, exit, "outbox is renamed to", "rename it back", "the relay stops there too, and then only the position is to be moved")
 				follow(t, r, lastWords(exit.Log), "repair")
 				follow(t, r, lastWords(exit.Log), "position set")
 				said := refuses(t, r, 1) // it has its name again
-				follow(t, r, said, "repair", "TIME", began)
+				if !strings.Contains(said, "unless that was done after ") {
+					t.Error("it does not say that one repair is enough")
+				}
+				if d == cdctest.ExactlyOnce {
+					follow(t, r, said, "repair", "TIME", began)
+				}
 				follow(t, r, said, "position set")
 				r.Start()
 				r.AwaitEvents(r.Append("later", 10))
