@@ -120,7 +120,10 @@ func (r *replayRun) continueFrom(cmd *cobra.Command) error {
 		} `json:"place"`
 	}
 	if err == nil {
-		err = errors.Join(json.Unmarshal(doc, &r.state), json.Unmarshal(doc, &counts))
+		err = json.Unmarshal(doc, &r.state)
+	}
+	if err == nil {
+		err = json.Unmarshal(doc, &counts)
 	}
 	if err != nil {
 		return usage("remove it, and start the replay anew", "the state in %s cannot be read (%w)", filepath.Clean(r.file), err)

@@ -86,6 +86,7 @@ func (p *postgres) newSource(o sourceOptions, log *slog.Logger, reg prometheus.R
 	}
 	options := p.wal
 	options.Verify, options.Temporary, options.Name, options.Problems = o.verify, o.dry, relayName(p.config), o.problems
+	options.SlotAlone = storeLocation(p.config) == "" && !o.dry
 	return walSource{wal.New(options, log, reg)}, nil
 }
 

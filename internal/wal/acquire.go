@@ -201,7 +201,7 @@ func (ss *session) checkMeanwhile(c cdc.Checkpoint) error {
 	if err != nil {
 		return cdc.PositionError("bad_checkpoint", fixCheckpoint, "checkpoint cannot be used: %w", err)
 	}
-	return alteredError(ss.src.opts.Publication, "since the relay last ran", last)
+	return ss.src.altered("since the relay last ran", last)
 }
 
 // checkTables finds a missing column before the first row does. Once rows have been handed on, by this
@@ -227,6 +227,7 @@ func (ss *session) checkTables(ctx context.Context) error {
 // is the slot's.
 func (ss *session) publicationChanged(ctx context.Context) error {
 	if ss.src.acked() > 0 {
+		ss.noteAltered(ctx, ss.sql)
 		return ss.src.publicationChanged()
 	}
 	row, err := readSlot(ctx, ss.sql, ss.src.opts.Slot)
@@ -237,17 +238,7 @@ func (ss *session) publicationChanged(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read the position of slot %s: %w", ss.src.opts.Slot, err)
 	}
-	return alteredError(ss.src.opts.Publication, "while the relay was starting or standing by", last)
-}
-
-func (s *Source) publicationChanged() error {
-	return alteredError(s.opts.Publication, "while the relay was reading", s.acked())
-}
-
-func alteredError(publication, when string, last lsn) error {
-	return cdc.PositionError(cdc.PublicationAltered,
-		"publish what may be missing, and accept the publication as it is now, with `cdc-relay repair`; without a checkpoint with `cdc-relay repair --since TIME`, a time before that",
-		"publication %q was altered %s (it, or one of its tables, was dropped, recreated, renamed, or taken out and put back), so inserts after %s may be missing from the WAL", publication, when, last)
+	return ss.src.altered("while the relay was starting or standing by", last)
 }
 
 func (ss *session) identify(ctx context.Context) (server, error) {
@@ -359,6 +350,9 @@ func (ss *session) start(ctx context.Context) error {
 	args := []string{"proto_version '1'", "publication_names " + quoteLiteral(pgx.Identifier{opts.Publication}.Sanitize())}
 	if !ss.text {
 		args = append(args, "binary 'true'")
+	}
+	if opts.SlotAlone {
+		args = append(args, "messages 'true'") // see altered.go
 	}
 	err := pglogrepl.StartReplication(ctx, ss.repl, pgx.Identifier{slot}.Sanitize(), 0, pglogrepl.StartReplicationOptions{PluginArgs: args})
 	if err != nil {

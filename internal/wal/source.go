@@ -36,6 +36,8 @@ type Options struct {
 	Name string
 	// Problems takes what is wrong with the server at present; nil: nobody asks for it.
 	Problems *cdc.Problems
+	// SlotAlone says that nothing but the slot holds the position: what the next start must know is noted in the WAL.
+	SlotAlone bool
 	// Temporary makes a slot of its own that ends with the connection, for a dry run.
 	Temporary bool
 	// Text asks for text mode even where binary would do.

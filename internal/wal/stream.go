@@ -108,7 +108,9 @@ func (ss *session) message(ctx context.Context, m []byte, off int) error {
 		return ss.commit(ctx, m)
 	case msgRelation:
 		return ss.relation(m)
-	case msgUpdate, msgDelete, msgTruncate, msgType, msgOrigin, msgMessage:
+	case msgMessage:
+		return ss.noted(m)
+	case msgUpdate, msgDelete, msgTruncate, msgType, msgOrigin:
 		return nil // an outbox is append-only: what others do to its rows says nothing new
 	}
 	return fmt.Errorf("replication stream: pgoutput message of unknown kind %q", m[0])

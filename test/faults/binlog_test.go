@@ -127,7 +127,7 @@ func TestStopAtStatementsAndXA(t *testing.T) {
 //
 //covers:binlogs 20 events both
 //follows:binlog.stop repair, position set
-//follows:binlog.renamed/table_renamed repair, position set
+//follows:binlog.renames/table_renamed repair, position set
 func TestRenamedTableInBinlog(t *testing.T) {
 	t.Parallel()
 	for _, flavor := range binlogs() {

@@ -231,7 +231,7 @@ func TestFixesOfPositions(t *testing.T) {
 //follows:wal.missingPublication/publication_missing setup
 //follows:cmd.feasible/slot_too_old slot, setup, repair
 //follows:wal.replicationError/slot_too_old slot, repair
-//follows:wal.alteredError/publication_changed repair
+//follows:wal.altered/publication_changed#2 repair
 //covers:postgres 14 exit events
 func TestFixesOfPublications(t *testing.T) {
 	for name, change := range map[string]string{

@@ -157,3 +157,34 @@ func lastNumber(gtids string) int {
 	n, _ := strconv.Atoi(number.FindString(gtids))
 	return n
 }
+
+// The slot alone holds the position, and the publication is altered and taken back while the relay runs: every start stops, until the
+// command that is named has published what is missing.
+//
+//covers:postgres 12 events
+//follows:wal.altered/publication_changed repair, position.conflict
+func TestAlteredWithTheSlotAlone(t *testing.T) {
+	t.Parallel()
+	db := newPostgres(t)
+	r := newRig(t, db, cdctest.SlotOnly, nil)
+	r.Start()
+	r.AwaitEvents(r.Append("before", 10))
+	r.Must(db.Exec(t.Context(), "SELECT pg_logical_emit_message(true, 'cdc-relay: publication altered, slot other', '0/1')"))
+	began := time.Now().UTC().Add(-time.Minute).Format(time.RFC3339)
+	r.Must(db.Exec(t.Context(), "ALTER PUBLICATION "+db.Name()+" DROP TABLE outbox"))
+	r.Append("unsent", 10)
+	r.Must(db.Exec(t.Context(), "ALTER PUBLICATION "+db.Name()+" ADD TABLE outbox"))
+	says(t, r.AwaitExit(time.Minute, 5), "while the relay was reading")
+	r.Append("after", 10)
+	refuses(t, r, 5)
+	said := refuses(t, r, 5)
+	follow(t, r, said, "repair --since", "TIME", began)
+	r.Reconfigure("position.conflict", "slot")
+	r.Start()
+	r.AwaitEvents(r.Append("accepted", 10))
+	stops(r)
+	r.Reconfigure("position.conflict", nil)
+	r.Start()
+	r.AwaitEvents(r.Append("later", 10))
+	r.Verify()
+}

@@ -420,7 +420,7 @@ func repairMutants() []mutant {
 		},
 		{
 			"drop rows that a dead letter needs", "cmd/cdc-relay/letter_records.go",
-			[]edit{{"	if len(stubs) == 0 {", "	if len(stubs) >= 0 {"}},
+			[]edit{{"	if len(list) == 0 {", "	if len(list) >= 0 {"}},
 			caughtBy{faults, "^TestDeadLetterWithoutItsPayload$", postgres},
 		},
 	}

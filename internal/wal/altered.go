@@ -1,0 +1,66 @@
+package wal
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pglogrepl"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+func (s *Source) publicationChanged() error {
+	return s.altered("while the relay was reading", s.acked())
+}
+
+func (s *Source) altered(when string, last lsn) error {
+	err := fmt.Errorf("publication %q was altered %s (it, or one of its tables, was dropped, recreated, renamed, or taken out and put back), so inserts after %s may be missing from the WAL",
+		s.opts.Publication, when, last)
+	if s.opts.SlotAlone {
+		return cdc.Stop(cdc.ClassPosition, cdc.PublicationAltered, err,
+			"publish what may be missing with `cdc-relay repair --since TIME`, a time before that; then set position.conflict: slot, to accept the publication as it is now, until the relay leads and has no lag")
+	}
+	return cdc.Stop(cdc.ClassPosition, cdc.PublicationAltered, err, "publish what may be missing, and accept the publication as it is now, with `cdc-relay repair`")
+}
+
+// alteredNote is the prefix of a message in the WAL which says that a relay has seen its publication altered; the slot's name follows.
+// Where nothing but the slot holds the position, it is all that tells the next start. It stands behind what the slot has confirmed, and a
+// relay that reads it stops there, unless position.conflict accepts the slot as it is.
+const alteredNote = "cdc-relay: publication altered, slot "
+
+// noteAltered writes the note, unless another relay reads the slot: that one looks for itself, or begins behind the alteration.
+func (ss *session) noteAltered(ctx context.Context, conn *pgx.Conn) {
+	if !ss.src.opts.SlotAlone {
+		return
+	}
+	// In a transaction: only then the server has written it to disk when it answers.
+	_, err := conn.Exec(ctx, `SELECT pg_logical_emit_message(true, $1, $2) FROM pg_replication_slots
+		WHERE slot_name = $3 AND (active_pid IS NULL OR active_pid = $4)`,
+		alteredNote+ss.src.opts.Slot, ss.src.acked().String(), ss.src.opts.Slot, ss.walsender)
+	if err != nil {
+		ss.src.log.Warn("nothing tells the next start that the publication was altered: run the repair before it", "error", err)
+	}
+}
+
+// noted stops at a note of this slot. Messages of others mean nothing here.
+func (ss *session) noted(m []byte) error {
+	if !ss.src.opts.SlotAlone || ss.tx.drop || ss.src.opts.Conflict == cdc.ConflictSlot {
+		return nil
+	}
+	rd := reader{buf: m, off: 1}
+	rd.skip(1 + 8) // flags, LSN
+	prefix := rd.cstring()
+	text := rd.take(int(rd.uint32()))
+	if rd.err != nil {
+		return rd.err
+	}
+	if prefix != alteredNote+ss.src.opts.Slot {
+		return nil
+	}
+	last, err := pglogrepl.ParseLSN(string(text))
+	if err != nil { // not written by a relay
+		return nil //nolint:nilerr // as the comment says
+	}
+	return ss.src.altered("while the relay was reading", last)
+}
