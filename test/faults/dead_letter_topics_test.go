@@ -69,6 +69,7 @@ func awaitRefusal(t *testing.T, topic string, refusal error) {
 // stops, or waits for Kafka, and names the topic and what to do. Then it goes on, and the event becomes a letter after all.
 //
 //covers:all 34 exit events both
+//follows:publisher.ownTopicError/dead_letter_topic setup
 func TestTopicsOfDeadLettersFail(t *testing.T) {
 	t.Parallel()
 	inBothModes(t, func(t *testing.T, s source, delivery func(*cdctest.RigOptions)) {
@@ -77,22 +78,23 @@ func TestTopicsOfDeadLettersFail(t *testing.T) {
 		_, err := r.Relay.Command(r.Within(time.Minute), "setup") // or a letter without a payload is refused before its topic refuses it
 		r.Must(err)
 		r.Start()
-		stops := func(topic, key string, code int, fix string) *cdctest.Event {
+		stops := func(topic, key string, code int, fix string) (*cdctest.Event, string) {
 			e := letter(r, key)
-			says(t, r.AwaitExit(time.Minute, code), topic, fix)
+			exit := r.AwaitExit(time.Minute, code)
+			says(t, exit, topic, fix)
 			for _, left := range []string{letterTopic(r), indexTopic(r)} {
 				if left != topic {
 					nothingOpen(t, r, left)
 				}
 			}
 			r.FaultUnbounded("stop")
-			return e
+			return e, lastWords(exit.Log)
 		}
-		for topic, partitions := range map[string]int{letterTopic(r): 8, indexTopic(r): 1} {
+		for _, topic := range []string{letterTopic(r), indexTopic(r)} {
 			r.AwaitSaved(r.Append("other", 1))
 			deleteTopic(t, topic)
-			bad := stops(topic, "deleted"+topic, 2, "cdc-relay setup")
-			r.Must(r.Kafka.CreateTopic(r.Within(time.Minute), topic, partitions, map[string]string{"cleanup.policy": "compact"}))
+			bad, said := stops(topic, "deleted"+topic, 2, "cdc-relay setup")
+			follow(t, r, said, "setup")
 			r.Start()
 			awaitCounts(r, "map[held:3 unroutable:1]")
 			_, err := r.Relay.Command(r.Within(time.Minute), "dlq", "drop", bad.ID.String())

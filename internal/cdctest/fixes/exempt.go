@@ -12,10 +12,13 @@ func exemptions() []exemption {
 	const fence = "goes without the fence: no position moves, and docs/guarantees.md says what a late request may do then"
 	const location = "nothing is stored yet in a location that cannot be used; another location is followed as checkpoint.unusable"
 	const transactional = "changes no position; a start fences also the IDs that the stored positions name, which TestAnotherTransactionalID shows"
-	return append([]exemption{
+	return []exemption{
 		{"cmd.nothing", "partitions", looks},
 		{"cmd.nothing#2", "partitions", looks},
 		{"publisher.rejectedError", "setup", "limits of a topic are set; the command is named for its values, and changes nothing of a topic that exists"},
+		{"publisher.rejectedError#2", "errors drop", "drops events, as it says; TestDropRejectedEvents has the policy"},
+		{"publisher.verifySource/foreign_dead_letters", "dead_letter", "the start compares the setting with the topic, and has written no letter before"},
+		{"publisher.verifySource/foreign_dead_letters", "replay", "moves no position, and a person chooses what it publishes; followed as dlq.Show"},
 		{"kafka.TakeOver", "kafka.transactional_id", fence},
 		{"kafka.describe", "kafka.transactional_id", fence},
 		{"kafka.producerIDError", "kafka.transactional_id", fence},
@@ -48,7 +51,7 @@ func exemptions() []exemption {
 		{"router.incomplete#2", "dead_letter", "the same setting is followed as router.incomplete#3, for a row with an ID"},
 		{"repair.Run/repair_interrupted", "repair", "a repair moves the position at its end only; the same command is followed as cmd.reportRepair, after an interruption at each moment"},
 		{"router.explain", "dead_letter", "the same setting is followed as router.explain#2, for a row with an ID"},
-	}, pending()...)
+	}
 }
 
 // exempt says why a move needs no test; "" if it needs one.
