@@ -132,7 +132,7 @@ func TestColumnDroppedAndAddedAgain(t *testing.T) {
 		r.Exclude(bad)
 		r.Start()
 		r.AwaitSaved(r.Append("k", 5))
-		stops(r)
+		sigterm(r)
 		r.Reconfigure("errors.malformed", "dead_letter")
 		drop()
 		r.Exclude(r.Append("k", 2)...)
@@ -170,7 +170,7 @@ func TestRenamedColumnOfUnreadRows(t *testing.T) {
 			before := r.Config["tables"]
 			r.Start()
 			r.AwaitSaved(r.Append("k", 5))
-			stops(r)
+			sigterm(r)
 			r.Append("k", 5)
 			executes(r, "ALTER TABLE outbox RENAME COLUMN payload TO body")
 			switch db := r.DB.(type) {

@@ -416,7 +416,7 @@ func TestPositionTopicIsLost(t *testing.T) {
 			r.Kill()
 			overwrite(t, r.Topic+"-positions")
 			setBack(5, "position reset")
-			stops(r)
+			sigterm(r)
 			_, err := kadm.NewClient(kafkaClient(t)).UpdatePartitions(t.Context(), 2, r.Topic+"-positions")
 			r.Must(err)
 			r.Append("while it has two partitions", 10)

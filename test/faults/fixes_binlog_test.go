@@ -39,7 +39,7 @@ func (f *fixing) step(name string, code int, wrong func(), fixed func(said strin
 	f.t.Log(name)
 	if f.Relay.Running() {
 		f.AwaitSaved(f.Append("k", 10))
-		stops(f.Rig)
+		sigterm(f.Rig)
 	}
 	wrong()
 	fixed(refuses(f.t, f.Rig, code))
@@ -206,7 +206,7 @@ func (f *fixing) besideKafka() {
 		deliver(f.Rig, cdctest.AtLeastOnce)
 		f.Start()
 		f.AwaitSaved(f.Append("k", 10))
-		stops(f.Rig)
+		sigterm(f.Rig)
 		var err error
 		saved, _, err = f.Saved(t.Context())
 		f.Must(err)
@@ -237,7 +237,7 @@ func (f *fixing) checkpoints() {
 		f.Reconfigure("source.mysql.id", "b")
 		f.Start()
 		f.AwaitSaved(f.Append("k", 10))
-		stops(f.Rig)
+		sigterm(f.Rig)
 		f.Append("k", 10)
 		f.Reconfigure("source.mysql.id", "c")
 	}, func(said string) {
@@ -262,7 +262,7 @@ func (f *fixing) fewerRows() {
 	f.Must(err)
 	f.Start()
 	f.AwaitSaved(f.Append("k", 10))
-	stops(f.Rig)
+	sigterm(f.Rig)
 	text, err := shared.redis.Do(f.t.Context(), "GET", f.RedisKey())
 	f.Must(err)
 	var c map[string]any
@@ -327,7 +327,7 @@ func (f *fixing) binlogs() {
 		f.Repeated("run --start-from")
 		f.Must(f.Relay.StartCommand(t.Context(), args...))
 		f.AwaitSaved(f.Append("k", 10))
-		stops(f.Rig)
+		sigterm(f.Rig)
 	})
 	f.step("purged", 5, func() { f.Append("k", 10); f.Must(f.DB.LoseLog(t.Context())) }, func(string) {
 		before, _, err := f.Saved(t.Context())

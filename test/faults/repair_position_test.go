@@ -182,7 +182,7 @@ func TestAlteredWithTheSlotAlone(t *testing.T) {
 	r.Reconfigure("position.conflict", "slot")
 	r.Start()
 	r.AwaitEvents(r.Append("accepted", 10))
-	stops(r)
+	sigterm(r)
 	r.Reconfigure("position.conflict", nil)
 	r.Start()
 	r.AwaitEvents(r.Append("later", 10))
