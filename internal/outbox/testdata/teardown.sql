@@ -32,13 +32,15 @@ BEGIN
       DROP TABLE cdc_relay.dead_letters;
     END IF;
   END IF;
+EXCEPTION WHEN insufficient_privilege THEN
+  RAISE NOTICE '%', SQLERRM;
 END
 $$;
 
 DO $$
 BEGIN
   DROP SCHEMA IF EXISTS cdc_relay;
-EXCEPTION WHEN dependent_objects_still_exist THEN
-  NULL; -- another outbox table has its partitions there
+EXCEPTION WHEN dependent_objects_still_exist OR insufficient_privilege THEN
+  NULL; -- another outbox table has its partitions there, or another role owns the schema
 END
 $$;
