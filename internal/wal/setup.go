@@ -184,6 +184,9 @@ func (d *Database) Become(ctx context.Context, table string) error {
 	return nil
 }
 
+// relaySchema has the partitions of all tables, and the records of dead letters; see package outbox.
+const relaySchema = "cdc_relay"
+
 // noPrivilege is the reason when the role lacks a right.
 const noPrivilege = "no_privilege"
 
@@ -194,9 +197,9 @@ func (d *Database) execError(ctx context.Context, doing string, err error) error
 	}
 	switch pg.Code {
 	case stateInsufficientPrivilege:
-		if schema, found := strings.CutPrefix(pg.Message, "permission denied for schema "); found {
-			return cdc.ConfigError(noPrivilege, fmt.Sprintf("run `GRANT USAGE, CREATE ON SCHEMA %s TO %s` as the schema's owner, and then the same command", pgx.Identifier{schema}.Sanitize(), pgx.Identifier{d.Server.Role}.Sanitize()),
-				"%s: role %q may not use schema %s, which another role owns", doing, d.Server.Role, schema)
+		if pg.Message == "permission denied for schema "+relaySchema {
+			return cdc.ConfigError(noPrivilege, fmt.Sprintf("run `GRANT USAGE, CREATE ON SCHEMA %s TO %s` as the schema's owner, and then the same command", relaySchema, pgx.Identifier{d.Server.Role}.Sanitize()),
+				"%s: role %q may not use schema %s, which another role owns", doing, d.Server.Role, relaySchema)
 		}
 		return cdc.ConfigError(noPrivilege, "connect as one that may with --owner-dsn, or hand the SQL of --print to its owner", "%s: role %q may not (%s)", doing, d.Server.Role, pg.Message)
 	case stateInvalidSchemaName:

@@ -3,6 +3,7 @@ package binlog
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 
@@ -37,7 +38,7 @@ func TestLowerCaseTableNames(t *testing.T) {
 		t.Error(err)
 	}
 	r.source.Release(context.WithoutCancel(t.Context()))
-	if got := strings.Join(verified, " "); got != "Shop.Outbox" {
+	if got := strings.Join(slices.Compact(verified), " "); got != "Shop.Outbox" { // at the start, and before the first rows
 		t.Errorf("verified %q", got)
 	}
 	if got := labels(t, reg, "cdc_relay_events_received_total"); got != "Shop.Outbox" {

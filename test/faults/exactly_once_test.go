@@ -2,6 +2,7 @@ package faults
 
 import (
 	"context"
+	"errors"
 	"math"
 	"strings"
 	"syscall"
@@ -294,6 +295,9 @@ func granted(ctx context.Context, client *kgo.Client, id string) (bool, error) {
 	req := kmsg.NewPtrInitProducerIDRequest()
 	req.TransactionalID, req.TransactionTimeoutMillis, req.ProducerID, req.ProducerEpoch = &id, 60_000, math.MaxInt64, 0
 	res, err := req.RequestWith(ctx, client)
+	if errors.Is(err, kerr.TransactionalIDAuthorizationFailed) { // the coordinator was not even told
+		return false, nil
+	}
 	return err == nil && res.ErrorCode != kerr.TransactionalIDAuthorizationFailed.Code, err
 }
 
