@@ -29,7 +29,7 @@ func TestDeadLetterWithoutItsPayload(t *testing.T) {
 		"rows": {
 			func(tb testing.TB, s source) cdctest.Database { tb.Helper(); return plain(tb, s) }, deleting,
 			func(r *cdctest.Rig) {
-				r.Must(r.Relay.AwaitLog(r.Within(time.Minute), "the payload of 4 dead letters is only in the outbox table"))
+				r.Must(r.Relay.AwaitLog(r.Within(time.Minute), "the payload of 4 dead letters of relay"))
 			},
 			awaitNoRows,
 		},
