@@ -97,6 +97,13 @@ func (ss *session) acquire(ctx context.Context, load cdc.Resumer) (cdc.Source, e
 	if err := ss.readSlotInto(ctx, &sv); err != nil {
 		return cdc.Source{}, err
 	}
+	// Again: a standby that was promoted before its slot could be used is on another timeline now, and a position that was saved with the
+	// old one would look as if it were of another history.
+	promoted, err := ss.identify(ctx)
+	if err != nil {
+		return cdc.Source{}, err
+	}
+	sv.source, sv.timeline = promoted.source, promoted.timeline
 	if err := ss.readForks(ctx, &sv); err != nil {
 		return cdc.Source{}, err
 	}
