@@ -233,27 +233,6 @@ func (l *loop) checkSlow(b *brokerState) {
 	l.wakeAt(l.now) // to submit that
 }
 
-// silentSince returns since when a broker that was asked at sentAt has answered nothing, and whether that is a problem. A request may take
-// longer, as one to a partition with slow replicas does, so another connection tells whether the broker answers at all.
-func (l *loop) silentSince(b *brokerState, sentAt time.Time) (since time.Time, silent bool) {
-	since = sentAt
-	if b.answeredAt.After(since) {
-		since = b.answeredAt
-	}
-	if due := since.Add(slowAfter); l.now.Before(due) {
-		l.wakeAt(due)
-		return since, false
-	}
-	if b.probe == nil {
-		b.probe = l.startConnTo(b)
-	}
-	if due := since.Add(silentAfter); l.now.Before(due) {
-		l.wakeAt(due)
-		return since, false
-	}
-	return since, true
-}
-
 // refreshLeaders requests, from time to time, the leaders of partitions whose broker is away.
 func (l *loop) refreshLeaders(b *brokerState) {
 	if b.leadersAskedAt.IsZero() {

@@ -45,6 +45,27 @@ func (l *loop) passed(t *trouble) {
 	}
 }
 
+// silentSince returns since when a broker that was asked at sentAt has answered nothing, and whether that is a problem. A request may take
+// longer, as one to a partition with slow replicas does, so another connection tells whether the broker answers at all.
+func (l *loop) silentSince(b *brokerState, sentAt time.Time) (since time.Time, silent bool) {
+	since = sentAt
+	if b.answeredAt.After(since) {
+		since = b.answeredAt
+	}
+	if due := since.Add(slowAfter); l.now.Before(due) {
+		l.wakeAt(due)
+		return since, false
+	}
+	if b.probe == nil {
+		b.probe = l.startConnTo(b)
+	}
+	if due := since.Add(silentAfter); l.now.Before(due) {
+		l.wakeAt(due)
+		return since, false
+	}
+	return since, true
+}
+
 // noteSilence notes jobs that have had no answer for some time.
 func (l *loop) noteSilence() {
 	silent := func(t *trouble, out bool, at time.Time, asked func() string) {

@@ -10,6 +10,41 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
+// checkMeanwhile compares the publication with the one under which c was saved: what was altered while no
+// relay looked loses rows just as silently. Without a store c is empty, and this is not known.
+func (ss *session) checkMeanwhile(c cdc.Checkpoint) error {
+	before, err := parseFingerprint(c.Source.Fingerprint)
+	if err != nil {
+		return cdc.PositionError("bad_checkpoint", fixCheckpoint, "checkpoint cannot be used: %w", err)
+	}
+	if !before.changed(ss.src.baseline, ss.src.tracked) {
+		return nil
+	}
+	last, err := parsePosition(c.Progress.Position)
+	if err != nil {
+		return cdc.PositionError("bad_checkpoint", fixCheckpoint, "checkpoint cannot be used: %w", err)
+	}
+	return ss.src.altered("since the relay last ran", last)
+}
+
+// publicationChanged is for a change between two acquires. A standby has confirmed nothing itself: its leader's position
+// is the slot's.
+func (ss *session) publicationChanged(ctx context.Context) error {
+	if ss.src.acked() > 0 {
+		ss.noteAltered(ctx, ss.sql)
+		return ss.src.publicationChanged()
+	}
+	row, err := readSlot(ctx, ss.sql, ss.src.opts.Slot)
+	if err != nil {
+		return err
+	}
+	last, err := pglogrepl.ParseLSN(row.ConfirmedFlushLSN)
+	if err != nil {
+		return fmt.Errorf("read the position of slot %s: %w", ss.src.opts.Slot, err)
+	}
+	return ss.src.altered("while the relay was starting or standing by", last)
+}
+
 func (s *Source) publicationChanged() error {
 	return s.altered("while the relay was reading", s.acked())
 }
