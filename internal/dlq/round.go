@@ -100,7 +100,7 @@ func (d *round) readKnown() error {
 	}
 	slices.Sort(known)
 	d.seen = map[string]bool{}
-	for truncated := false; len(known) > 0; {
+	for len(known) > 0 {
 		n := 1
 		for n < len(known) && known[n]-known[n-1] < farApart {
 			n++
@@ -111,10 +111,8 @@ func (d *round) readKnown() error {
 			known = known[n:]
 		case errors.Is(err, errFound):
 			return nil
-		case kafka.Truncated(err):
-			known = nil // nor is what follows there; what is still there a search finds
-		case truncated || d.truncated(known[n-1]):
-			truncated, known = true, known[:n-1]
+		case kafka.Truncated(err) || d.endsBefore(known[n-1]):
+			known = nil // a search finds the letters that are still there
 		default:
 			return err
 		}
@@ -128,17 +126,10 @@ func (d *round) readKnown() error {
 	return nil
 }
 
-// truncated reports whether the partition no longer reaches an offset: somebody has deleted the topic and made it again.
-func (d *round) truncated(offset int64) bool {
-	return kafka.Truncated(d.client.Read(d.ctx, d.r.opts.Topic, d.partition, offset, offset+1, func(*kafka.Record) error { return errFound }))
-}
-
-// notFound is nil if an error only ends a reading.
-func notFound(err error) error {
-	if errors.Is(err, errFound) {
-		return nil
-	}
-	return err
+// endsBefore reports whether the partition ends at or before an offset: somebody has truncated it, or deleted its topic and made it
+// again. At its end there is nothing to read, which is no error, so it is read behind the offset.
+func (d *round) endsBefore(offset int64) bool {
+	return kafka.Truncated(d.client.Read(d.ctx, d.r.opts.Topic, d.partition, offset+1, offset+2, func(*kafka.Record) error { return errFound }))
 }
 
 // search reads the partition from where it was read last, and notes where all letters are that it meets. At the end it begins again;
@@ -168,8 +159,9 @@ func (d *round) search() (more bool, err error) {
 		return d.see(rec)
 	})
 	switch {
+	case errors.Is(err, errFound):
 	case err != nil:
-		return true, notFound(err)
+		return false, err
 	case begun:
 		delete(r.scanned, d.partition)
 	default:
