@@ -27,9 +27,10 @@ type brokerState struct {
 	// leadersAskedAt is when metadata was last requested because the broker was away or slow.
 	leadersAskedAt time.Time
 	trouble        trouble // since the last answer
-	// probe is a connection that only tells whether the broker answers; nil: none is being opened. answeredAt is when one was open.
-	probe      *brokerConn
-	answeredAt time.Time
+	// probe is a connection that only tells whether the broker answers; nil: none is being opened. probedAt is when the last one was
+	// begun, and answeredAt when one was open.
+	probe                *brokerConn
+	probedAt, answeredAt time.Time
 }
 
 // brokerConn is one connection to a broker, from dialing to closing. Every request that it is given comes back to the
@@ -190,7 +191,7 @@ func (l *loop) sendReady(b *brokerState) {
 		return
 	}
 	if b.conn == nil {
-		b.conn = l.startConnTo(b)
+		b.conn = l.connectTo(b)
 	}
 	for b.conn.connected && b.conn.open.len() < l.opts.inFlight {
 		req := l.assemble(b)
@@ -251,7 +252,8 @@ func (l *loop) refreshLeaders(b *brokerState) {
 	l.wakeAt(l.now.Add(leaderInterval))
 }
 
-func (l *loop) startConnTo(b *brokerState) *brokerConn {
+// connectTo opens a connection; see [dialed].
+func (l *loop) connectTo(b *brokerState) *brokerConn {
 	c := &brokerConn{
 		addr: b.addr, inFlight: l.opts.inFlight, broker: b, mail: l.mail, requests: make(chan *request, l.opts.inFlight),
 	}

@@ -52,12 +52,14 @@ func (l *loop) silentSince(b *brokerState, sentAt time.Time) (since time.Time, s
 	if b.answeredAt.After(since) {
 		since = b.answeredAt
 	}
-	if due := since.Add(slowAfter); l.now.Before(due) {
-		l.wakeAt(due)
-		return since, false
+	due := since.Add(slowAfter)
+	if again := b.probedAt.Add(slowAfter); again.After(due) { // a refusal comes at once
+		due = again
 	}
-	if b.probe == nil {
-		b.probe = l.startConnTo(b)
+	if l.now.Before(due) {
+		l.wakeAt(due)
+	} else if b.probe == nil {
+		b.probe, b.probedAt = l.connectTo(b), l.now
 	}
 	if due := since.Add(silentAfter); l.now.Before(due) {
 		l.wakeAt(due)

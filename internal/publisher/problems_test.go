@@ -1,6 +1,7 @@
 package publisher_test
 
 import (
+	"net"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -79,6 +80,56 @@ func TestSlowAnswerIsNoProblem(t *testing.T) {
 	eventually(t, "answers to other requests for longer than a broker may be silent", func() bool {
 		return answers.Load() >= 4 && len(opts.Problems.List()) == 0
 	})
+	close(over)
+	s.answered(t, 2)
+}
+
+// shutListener closes new connections at once while it is shut, and counts them.
+type shutListener struct {
+	net.Listener
+
+	shut    *atomic.Bool
+	refused *atomic.Int32
+}
+
+func (l shutListener) Accept() (net.Conn, error) {
+	for {
+		conn, err := l.Listener.Accept()
+		if err != nil || !l.shut.Load() {
+			return conn, err
+		}
+		l.refused.Add(1)
+		_ = conn.Close()
+	}
+}
+
+// A broker that answers nothing and refuses connections at once is asked about once in a second whether it answers.
+func TestSilentBrokerIsNotFloodedWithConnections(t *testing.T) {
+	t.Parallel()
+	var shut atomic.Bool
+	var refused atomic.Int32
+	c := newCluster(t, 1, 1, kfake.ListenFn(func(network, addr string) (net.Listener, error) {
+		l, err := net.Listen(network, addr)
+		return shutListener{l, &shut, &refused}, err
+	}))
+	opts := options(c)
+	opts.Problems = new(cdc.Problems)
+	s := open(t, opts)
+	s.answered(t, s.send(t, msg("a", "1")))
+	over := make(chan struct{})
+	c.ControlKey(produceKey, func(kmsg.Request) (kmsg.Response, error, bool) {
+		c.SleepControl(func() { <-over })
+		return nil, nil, false
+	})
+	shut.Store(true)
+	began := time.Now()
+	s.send(t, msg("a", "2"))
+	eventually(t, "the problem", func() bool { return len(opts.Problems.List()) > 0 })
+	lasted := time.Since(began)
+	if most := int32(2 + 10*lasted/time.Second); refused.Load() > most {
+		t.Errorf("%d connections in %s, want %d at most", refused.Load(), lasted, most)
+	}
+	shut.Store(false)
 	close(over)
 	s.answered(t, 2)
 }
