@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -136,8 +135,8 @@ func (r *resolution) ask(ctx context.Context, desk *dlq.Desk, c *config.Config, 
 // skippedError says that n letters of a retry were not published, because of errors.skip.
 func skippedError(list []dlq.Listed, n int) error {
 	id := "ID"
-	if len(list) == 1 && strings.Trim(list[0].ID, "0123456789-abcdefABCDEF") == "" { // a UUID, which a shell leaves as it is
-		id = list[0].ID
+	if len(list) == 1 {
+		id = dlq.Quoted(list[0].ID)
 	}
 	return cdc.Fixable("to publish it after all, take its ID out of errors.skip, restart the relay, and run `cdc-relay replay --id "+id+"`",
 		"%s dropped and not published: errors.skip lists the event", plural(n, "letter"))

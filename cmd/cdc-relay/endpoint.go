@@ -57,7 +57,7 @@ func lettersFull(letters *dlq.Resolver) error {
 	if letters == nil || !letters.Summary().Full {
 		return nil
 	}
-	return cdc.Fixable("repair what `cdc-relay dlq list` says and publish them with `cdc-relay dlq retry --all --yes`, drop those that nobody needs, or raise dead_letter.max_held_events and max_held_keys",
+	return cdc.Fixable("see the reasons with `cdc-relay dlq list`, and once they are repaired publish the letters with `cdc-relay dlq retry --all --yes`; drop those that nobody needs, or raise dead_letter.max_held_events and dead_letter.max_held_keys",
 		"nothing is published: there may be no more dead letters")
 }
 

@@ -230,15 +230,14 @@ func (n *needed) check(ctx context.Context) error {
 	}
 	records = append(records, n.db.ownLetters()...)
 	slices.SortFunc(records, func(a, b outbox.LetterRecord) int {
-		return strings.Compare(a.Topic+"\x00"+a.Source, b.Topic+"\x00"+b.Source)
+		return cmp.Or(strings.Compare(a.Topic, b.Topic), strings.Compare(a.Source, b.Source))
 	})
-	records = slices.CompactFunc(records, func(a, b outbox.LetterRecord) bool { return a.Topic == b.Topic && a.Source == b.Source })
-	for _, r := range records {
+	for _, r := range slices.CompactFunc(records, sameLetters) {
 		of, err := n.configOf(r)
-		if err != nil {
-			return err
+		if err == nil {
+			err = n.stubsOf(ctx, r, of)
 		}
-		if err := stubsOf(ctx, cmp.Or(of, n.config), r, of != nil, n.db.forgetLetters(r)); err != nil {
+		if err != nil {
 			return err
 		}
 	}
@@ -246,47 +245,52 @@ func (n *needed) check(ctx context.Context) error {
 		return nil
 	}
 	// A relay of an earlier version wrote no record.
-	err = stubsOf(ctx, n.config, outbox.LetterRecord{Topic: config.DefaultLetterTopic(n.config.Database())}, true, "")
+	err = n.stubsOf(ctx, outbox.LetterRecord{Topic: config.DefaultLetterTopic(n.config.Database())}, n.config)
 	if errors.Is(err, kafka.ErrTopicMissing) {
 		return nil
 	}
 	return err
 }
 
-// configOf returns the configuration of a record's relay, if it is known.
+// sameLetters reports whether two records are of the letters of one relay; each of its tables has a record.
+func sameLetters(a, b outbox.LetterRecord) bool { return a.Topic == b.Topic && a.Source == b.Source }
+
+// configOf returns the configuration of a record's relay; nil: it is not known.
 func (n *needed) configOf(r outbox.LetterRecord) (*config.Config, error) {
 	for _, c := range append([]*config.Config{n.config}, n.others...) {
 		db, err := newDatabase(c)
 		if err != nil {
 			return nil, err
 		}
-		if slices.ContainsFunc(db.ownLetters(), func(own outbox.LetterRecord) bool { return own.Topic == r.Topic && own.Source == r.Source }) {
+		if slices.ContainsFunc(db.ownLetters(), func(own outbox.LetterRecord) bool { return sameLetters(own, r) }) {
 			return c, nil
 		}
 	}
 	return nil, nil
 }
 
-// stubsOf looks at the letters of one relay. If c is not its configuration, they may be in another Kafka; forget removes the record.
-func stubsOf(ctx context.Context, c *config.Config, r outbox.LetterRecord, its bool, forget string) error {
-	other := *c
-	other.DeadLetter.Topic = r.Topic
-	list, of, err := letterDesk(&other).List(ctx, dlq.Filter{Stubs: true})
+// stubsOf looks at the letters of one relay. of is its configuration; if that is nil they may be in another Kafka.
+func (n *needed) stubsOf(ctx context.Context, r outbox.LetterRecord, of *config.Config) error {
+	c := *cmp.Or(of, n.config)
+	c.DeadLetter.Topic = r.Topic
+	list, read, err := letterDesk(&c).List(ctx, dlq.Filter{Stubs: true})
 	elsewhere := func(here string) error {
-		return cdc.Fixable("run `cdc-relay partitions run` with --letters-of and the configuration file of that relay, from a timer, in place of this pass; if that relay is gone for good, run `"+forget+"`",
+		return cdc.Fixable("run `cdc-relay partitions run --letters-of FILE` from a timer in place of this pass, where FILE is the configuration of that relay; if that relay is gone for good, run `"+n.db.forgetLetters(r)+"`",
 			"dead letters of relay %q may need these rows, and that relay has another Kafka than %s, where topic %q %s", r.Source, strings.Join(c.Kafka.Brokers, ","), r.Topic, here)
 	}
 	switch {
-	case errors.Is(err, kafka.ErrTopicMissing) && !its:
+	case of == nil && errors.Is(err, kafka.ErrTopicMissing):
 		return elsewhere("does not exist")
 	case err != nil:
 		return err
-	case of.Source != nil && !its && letterSource(of.Source.SystemID, of.Source.Database, of.Source.Slot) != r.Source:
-		return elsewhere(fmt.Sprintf("has those of relay %q", letterSource(of.Source.SystemID, of.Source.Database, of.Source.Slot)))
+	case of == nil && read.Source != nil:
+		if source := letterSource(read.Source.SystemID, read.Source.Database, read.Source.Slot); source != r.Source {
+			return elsewhere(fmt.Sprintf("has those of relay %q", source))
+		}
 	}
 	if len(list) == 0 {
 		return nil
 	}
-	return cdc.Fixable("repair what `cdc-relay dlq list` says with the configuration of that relay, and publish them with `cdc-relay dlq retry --all --yes`, or drop those that nobody needs",
+	return cdc.Fixable("see the reasons with `cdc-relay dlq list` and the configuration of that relay; once they are repaired, publish the letters with `cdc-relay dlq retry --all --yes`, or drop those that nobody needs",
 		"the payload of %s of relay %q is only in the outbox table, that of %s among them", plural(len(list), "dead letter"), cmp.Or(r.Source, "unknown"), list[0].Letter)
 }

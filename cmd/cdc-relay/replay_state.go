@@ -114,16 +114,9 @@ func (r *replayRun) continueFrom(cmd *cobra.Command) error {
 		return usage("start a replay without --resume, or name its file with --state", "no replay was interrupted: %s does not exist", filepath.Clean(r.file))
 	}
 	rate, source := r.state.Rate, r.state.Source
-	var counts struct {
-		Place struct {
-			Rows *int64 `json:"rows"`
-		} `json:"place"`
-	}
+	r.state.Place.Rows = -1 // what it stays if the state has none
 	if err == nil {
 		err = json.Unmarshal(doc, &r.state)
-	}
-	if err == nil {
-		err = json.Unmarshal(doc, &counts)
 	}
 	if err != nil {
 		return usage("remove it, and start the replay anew", "the state in %s cannot be read (%w)", filepath.Clean(r.file), err)
@@ -131,7 +124,9 @@ func (r *replayRun) continueFrom(cmd *cobra.Command) error {
 	if r.state.Source != source {
 		return usage("use the configuration of that replay, or name its file with --state", "%s is of a replay of database %s, not %s", filepath.Clean(r.file), r.state.Source, source)
 	}
-	r.state.Uncounted = r.state.Uncounted || counts.Place.Rows == nil
+	if r.state.Place.Rows < 0 {
+		r.state.Place.Rows, r.state.Uncounted = 0, true
+	}
 	if rate > 0 {
 		r.state.Rate = rate
 	}

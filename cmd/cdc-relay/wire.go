@@ -256,15 +256,16 @@ func newMaintainer(c *config.Config, db database, load cdc.Loader, log *slog.Log
 	if err != nil {
 		return nil, err
 	}
+	letters := &needed{c, db, dsn, nil}
 	if c.Partitions != nil {
-		tables, err := relayedTables(&needed{c, db, dsn, nil}, false, load)
+		tables, err := relayedTables(letters, false, load)
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, retention.New(retentionOptions(c.Partitions), tables, log, retention.NewMetrics(reg)))
 	}
 	if c.Retention != nil {
-		all = append(all, retention.NewPurger(purgeOptions(c.Retention.Delete), relayedRows(&needed{c, db, dsn, nil}, load), log, reg))
+		all = append(all, retention.NewPurger(purgeOptions(c.Retention.Delete), relayedRows(letters, load), log, reg))
 	}
 	return all, nil
 }

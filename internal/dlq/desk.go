@@ -94,8 +94,8 @@ func (d *Desk) List(ctx context.Context, f Filter) ([]Listed, Read, error) {
 	return list, read, nil
 }
 
-// Typed is an ID as a shell takes it.
-func Typed(id string) string {
+// Quoted quotes an ID for a shell, if it has to be.
+func Quoted(id string) string {
 	if strings.Trim(id, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_.:@/,") == "" {
 		return id
 	}
@@ -131,10 +131,18 @@ func (d *Desk) Show(ctx context.Context, l *Listed) (*deadletter.Letter, error) 
 		found.Entry = *l.Entry
 		return found, nil
 	case err == nil:
-		err = cdc.Fixable("publish the event with `cdc-relay replay --id "+Typed(l.ID)+"`, and when that has published it, drop the letter with `cdc-relay dlq drop "+Typed(l.Letter)+"`",
-			"letter %s is in the index and not in topic %q: its record was deleted", l.Letter, d.Topic)
+		err = d.recordDeleted(l)
 	}
 	return nil, err
+}
+
+func (d *Desk) recordDeleted(l *Listed) error {
+	drop := "drop the letter with `cdc-relay dlq drop " + Quoted(l.Letter) + "`"
+	fix := "publish the event with `cdc-relay replay --id " + Quoted(l.ID) + "`, and when that has published it, " + drop
+	if l.ID == "" {
+		fix = "insert the event again, with an ID, if it is needed, and " + drop
+	}
+	return cdc.Fixable(fix, "letter %s is in the index and not in topic %q: its record was deleted", l.Letter, d.Topic)
 }
 
 // The times of an ask.

@@ -121,8 +121,8 @@ func (s *site) otherKafka(timer, relaying string) string {
 			s.t.Errorf("from another Kafka: %s\nwant %q", r, want)
 		}
 	}
-	printed, err := cdctest.PrintedCommand(s.t.Context(), r.stderr, "partitions run")
-	if err != nil || !slices.Equal(printed, args[:2]) {
+	printed, err := cdctest.PrintedCommand(s.t.Context(), r.stderr, "partitions run", "FILE", args[3])
+	if err != nil || !slices.Equal(printed, args) {
 		s.t.Fatalf("%q is printed: %v", printed, err)
 	}
 	r = s.run(args...)
