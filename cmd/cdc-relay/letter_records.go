@@ -76,7 +76,7 @@ func (p *postgres) letterRecords(ctx context.Context, dsn connString) ([]outbox.
 		return nil, err
 	}
 	rows, err := db.Names(ctx, readingLetterRecords, outbox.PostgresLetterRecords())
-	if wal.MayNot(err) {
+	if wal.IsDenied(err) {
 		return nil, unknownRecords("run `"+outbox.GrantLetterRecords(db.Server.Role)+"` as the schema's owner", err)
 	}
 	if err != nil {
@@ -119,7 +119,7 @@ func (m *mysql) readLetterRecords(ctx context.Context, db *binlog.Database) (rec
 		if binlog.NoSuchTable(err) {
 			continue
 		}
-		if binlog.MayNot(err) {
+		if binlog.IsDenied(err) {
 			return nil, unknownRecords("run `cdc-relay setup` with the owner's connection string, which makes that table and grants the right to read it", err)
 		}
 		if err != nil {

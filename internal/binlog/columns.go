@@ -47,9 +47,9 @@ func readTables(ctx context.Context, db querier, names []string) (map[string]*cd
 	return tables, nil
 }
 
-// compare reads the table as it is now if rows of s lack a column that is needed. The router then knows whether the table lacks it too,
-// which stops the relay, or has got it since. Once the table is altered its table maps have another id.
-func (ss *session) compare(ctx context.Context, s *schema, id uint64) error {
+// compareWithCatalog reads the table from the catalog if rows of s lack a column that is needed. So the router knows whether the table
+// still lacks it, which stops the relay, or has it by now. Once the table is altered its table maps have another id.
+func (ss *session) compareWithCatalog(ctx context.Context, s *schema, id uint64) error {
 	if s.compared && (s.table.Now == nil || s.id == id) {
 		return nil
 	}

@@ -235,8 +235,8 @@ func NoSuchTable(err error) bool {
 	return code == erNoSuchTable
 }
 
-// MayNot reports whether err says that the user lacks a right on a table or database.
-func MayNot(err error) bool {
+// IsDenied reports whether err says that the user lacks a right on a table or database.
+func IsDenied(err error) bool {
 	code, _ := number(err)
 	return code == erTableAccess || code == erDBAccessDenied
 }

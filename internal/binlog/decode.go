@@ -74,8 +74,8 @@ type schema struct {
 	columns []column
 	general bool // go-mysql's general decoder is needed
 	foreign bool // a column is in a character set that is not known here; see legible
-	// compared is set once rows are known to have every column that is needed, or the table was read because those behind the table map
-	// with the id have not; see compare.
+	// compared is set once rows are known to have every column that is needed, or the catalog was read because those behind the table map
+	// with the id lack one; see compareWithCatalog.
 	compared bool
 	id       uint64
 }

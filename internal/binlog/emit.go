@@ -21,7 +21,7 @@ func (ss *session) emitHeld(ctx context.Context) error {
 		return err
 	}
 	ss.takeBack()
-	if _, passing := errors.AsType[*cdc.FixableError](err); passing { // the catalog could not be read: the next attempt continues behind these rows
+	if _, transient := errors.AsType[*cdc.FixableError](err); transient { // the catalog could not be read: the next attempt continues behind these rows
 		ss.src.part = ss.partial()
 		return err
 	}
@@ -122,7 +122,7 @@ func (ss *session) learn(ctx context.Context, e event) (err error) {
 	body := e.body()
 	if old := ss.known[name]; old != nil && bytes.Equal(old.body[6:], body[6:]) && !old.general { // behind the table id
 		ss.schemas[e.tableID()] = old
-		return ss.compare(ctx, old, e.tableID())
+		return ss.compareWithCatalog(ctx, old, e.tableID())
 	}
 	parsed, err := ss.parse(e)
 	if err != nil {
@@ -145,7 +145,7 @@ func (ss *session) learn(ctx context.Context, e event) (err error) {
 	}
 	ss.known[name] = s
 	ss.schemas[e.tableID()] = s
-	return ss.compare(ctx, s, e.tableID())
+	return ss.compareWithCatalog(ctx, s, e.tableID())
 }
 
 // legible refuses rows if a column that is used has an unknown character set. Verify knows which columns are used and

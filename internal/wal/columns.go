@@ -50,16 +50,16 @@ func readTables(ctx context.Context, conn *pgx.Conn, names []string) (map[string
 	return tables, nil
 }
 
-// compare reads the table as it is now if rows of r lack a column that is needed. The router then knows whether the table lacks it too,
-// which stops the relay, or has got it since. PostgreSQL sends the Relation again once the table is altered.
-func (ss *session) compare(ctx context.Context, r *relation) error {
+// compareWithCatalog reads the table from the catalog if rows of r lack a column that is needed. So the router knows whether the table
+// still lacks it, which stops the relay, or has it by now. PostgreSQL sends the Relation again once the table is altered.
+func (ss *session) compareWithCatalog(ctx context.Context, r *relation) error {
 	verify, rows := ss.src.opts.Verify, *r.table
 	rows.Now = nil
 	if r.compared = verify == nil || reasonOf(verify(&rows)) != cdc.MissingColumn; r.compared {
 		return nil
 	}
 	var now *cdc.Table
-	err := ss.beside(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+	err := ss.askCatalog(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		tables, err := readTables(ctx, conn, []string{r.table.String()})
 		now = tables[r.table.String()]
 		return err

@@ -63,8 +63,8 @@ type relation struct {
 	tracked bool
 	// other is set once the catalog has said that the table is none of ours; see verifyOther.
 	other bool
-	// compared is set once its rows are known to have every column that is needed, or the table was read because they have not; see
-	// compare.
+	// compared is set once its rows are known to have every column that is needed, or the catalog was read because they lack one; see
+	// compareWithCatalog.
 	compared bool
 	// received and filtered count its rows.
 	received, filtered prometheus.Counter

@@ -19,14 +19,14 @@ type catalogTables struct {
 	names map[string]bool
 }
 
-// verifyOther is asked once for each relation. It returns nil if a row of r, which has neither the OID nor the name of a configured table, is of another table: the catalog
-// has the table, or one of its name, or it was dropped and had not the columns of an outbox. Of a table that was dropped nobody can
-// say whether it was an outbox once.
+// verifyOther is called once for each relation r that has neither the OID nor the name of a configured table. It returns nil if r is
+// another table: the catalog has it, or a table of its name, or it lacks columns of an outbox. A table that was dropped and has these
+// columns may have been the outbox under another name.
 func (ss *session) verifyOther(ctx context.Context, id uint32, r *relation) error {
 	if r.other = !ss.src.resembles(r.table) || ss.others.has(id, r); r.other {
 		return nil
 	}
-	if err := ss.beside(ctx, ss.others.read); err != nil {
+	if err := ss.askCatalog(ctx, ss.others.read); err != nil {
 		return err
 	}
 	if !ss.others.has(id, r) {
@@ -59,16 +59,15 @@ func (t *catalogTables) read(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// beside asks the catalog on a connection of its own, and serves the stream meanwhile. The catalog is that behind the transaction that is
-// being read.
-func (ss *session) beside(ctx context.Context, ask func(context.Context, *pgx.Conn) error) error {
+// askCatalog calls ask with a connection of its own that sees the transaction that is being read, and serves the stream meanwhile.
+func (ss *session) askCatalog(ctx context.Context, ask func(context.Context, *pgx.Conn) error) error {
 	asking, cancel := context.WithTimeout(ctx, monitorTimeout)
 	defer cancel()
 	var failed error
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		failed = ss.askBehind(asking, ask)
+		failed = ss.askOnceVisible(asking, ask)
 	}()
 	for {
 		timer := time.NewTimer(ss.untilTick())
@@ -86,8 +85,7 @@ func (ss *session) beside(ctx context.Context, ask func(context.Context, *pgx.Co
 	}
 }
 
-// askBehind asks the catalog behind the transaction that is being read.
-func (ss *session) askBehind(ctx context.Context, ask func(context.Context, *pgx.Conn) error) error {
+func (ss *session) askOnceVisible(ctx context.Context, ask func(context.Context, *pgx.Conn) error) error {
 	conn, err := ss.connectAgain(ctx)
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package wal
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -190,22 +191,16 @@ func (r *Rows) Delete(ctx context.Context, keys []any, age time.Duration) (n int
 
 // kept says why rows stay of a DELETE that reports no error.
 func (r *Rows) kept(ctx context.Context) error {
-	var triggers, rules []string
-	err := r.db.conn.QueryRow(ctx, `SELECT ARRAY(SELECT quote_ident(tgname) FROM pg_trigger WHERE tgrelid = $1::text::regclass AND NOT tgisinternal AND tgenabled <> 'D' AND tgtype & 11 = 11 ORDER BY 1),
-		ARRAY(SELECT quote_ident(rulename) FROM pg_rewrite WHERE ev_class = $1::text::regclass AND ev_type = '4' AND ev_enabled <> 'D' ORDER BY 1)`, r.o.SQL).Scan(&triggers, &rules)
+	var by []string
+	err := r.db.conn.QueryRow(ctx, `SELECT ARRAY(
+		SELECT 'rule ' || quote_ident(rulename) FROM pg_rewrite WHERE ev_class = $1::text::regclass AND ev_type = '4' AND ev_enabled <> 'D'
+		UNION SELECT 'trigger ' || quote_ident(tgname) FROM pg_trigger WHERE tgrelid = $1::text::regclass AND NOT tgisinternal AND tgenabled <> 'D' AND tgtype & 11 = 11 ORDER BY 1)`,
+		r.o.SQL).Scan(&by)
 	if err != nil {
-		return r.failed(ctx, "read its triggers", err)
+		return r.failed(ctx, "read its triggers and rules", err)
 	}
-	return cdc.Fixable("let the trigger return OLD, and remove the rule, for the role "+pgx.Identifier{r.db.Server.Role}.Sanitize()+" at least",
-		"%w: a trigger (%s) or a rule (%s) ON DELETE", cdc.ErrHeld, names(triggers), names(rules))
-}
-
-// names lists names that may be none.
-func names(list []string) string {
-	if len(list) == 0 {
-		return "there is none"
-	}
-	return strings.Join(list, ", ")
+	return cdc.Fixable("make the trigger return OLD, or drop the rule, at least for role "+pgx.Identifier{r.db.Server.Role}.Sanitize(),
+		"%w: DELETE has %s", cdc.ErrHeld, cmp.Or(strings.Join(by, ", "), "no trigger and no rule that could be the reason"))
 }
 
 // heldByKey says which foreign key keeps rows.

@@ -168,8 +168,8 @@ func (d *Database) Names(ctx context.Context, doing, query string) ([]string, er
 	return nil, fmt.Errorf("%s: %w", doing, err)
 }
 
-// MayNot reports whether err says that the role lacks a right.
-func MayNot(err error) bool {
+// IsDenied reports whether err says that the role lacks a right.
+func IsDenied(err error) bool {
 	pg, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && pg.Code == stateInsufficientPrivilege
 }
@@ -227,7 +227,7 @@ func (d *Database) partitionInTheWay(ctx context.Context, message string) (table
 	_ = d.conn.QueryRow(ctx, `SELECT format('%I.%I', n.nspname, c.relname), format('%I.%I', pn.nspname, p.relname) FROM pg_inherits
 		JOIN pg_class c ON c.oid = inhrelid JOIN pg_namespace n ON n.oid = c.relnamespace
 		JOIN pg_class p ON p.oid = inhparent JOIN pg_namespace pn ON pn.oid = p.relnamespace
-		WHERE n.nspname = 'cdc_relay' AND strpos($1, '"' || c.relname || '"') > 0`, message).Scan(&table, &of)
+		WHERE n.nspname = $2 AND strpos($1, '"' || c.relname || '"') > 0`, message, relaySchema).Scan(&table, &of)
 	return table, of
 }
 

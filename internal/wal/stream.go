@@ -265,7 +265,7 @@ func (ss *session) insert(ctx context.Context, m []byte, off int) error {
 		return nil
 	}
 	if !r.compared {
-		if err := ss.compare(ctx, r); err != nil {
+		if err := ss.compareWithCatalog(ctx, r); err != nil {
 			return err
 		}
 	}

@@ -155,11 +155,11 @@ func TestOldRowsThatTheDatabaseKeeps(t *testing.T) {
 		},
 		"trigger that returns NULL": {
 			"CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN IF OLD.id > 290 THEN RETURN NULL; END IF; RETURN OLD; END'; CREATE TRIGGER keeper BEFORE DELETE ON events FOR EACH ROW EXECUTE FUNCTION keep()", "", "10",
-			[]string{"not deleted: 10, among them that of event 291: ", "a trigger (keeper) or a rule (there is none)", "Fix: let the trigger return OLD"},
+			[]string{"not deleted: 10, among them that of event 291: ", "DELETE has trigger keeper", "Fix: make the trigger return OLD"},
 		},
 		"rule": {
 			"CREATE RULE keeper AS ON DELETE TO events DO INSTEAD NOTHING", "", "300",
-			[]string{"not deleted: 300, among them that of event 1: ", "or a rule (keeper)"},
+			[]string{"not deleted: 300, among them that of event 1: ", "DELETE has rule keeper"},
 		},
 		"locked": {
 			"", "SELECT FROM events WHERE id = 1 FOR UPDATE", "300",
