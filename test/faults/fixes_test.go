@@ -13,9 +13,8 @@ import (
 
 // fixedBy is a mistake, which begins and ends while the relay is stopped, and what the user does who follows the message.
 type fixedBy struct {
-	// keep is where the position is; "" is in Redis. exactly is the delivery.
-	keep    cdctest.Checkpoint
-	exactly bool
+	keep    cdctest.Checkpoint // where the position is; "": in Redis
+	exactly bool               // the delivery is exactly-once
 	// wrong gets a relay that has saved the position of some events and is stopped; code is that of the next start.
 	wrong  func(t *testing.T, r *cdctest.Rig)
 	code   int
@@ -43,7 +42,8 @@ func (f *fixedBy) run(t *testing.T, db cdctest.Database) {
 		f.follow(t, r, refuses(t, r, f.code))
 	} else {
 		out, err := r.Relay.Command(t.Context(), strings.Fields(f.asked)...)
-		if t.Log(out); (err != nil) != (f.code != 0) {
+		t.Log(out)
+		if (err != nil) != (f.code != 0) {
 			t.Errorf("%s: %v", f.asked, err)
 		}
 		f.follow(t, r, out)
@@ -100,22 +100,21 @@ func TestFixesOfPositions(t *testing.T) {
 			stored(t, r, pattern, with)
 		}
 	}
+	noSlot := func(t *testing.T, r *cdctest.Rig) { t.Helper(); r.Must(r.DB.LoseLog(t.Context())) }
+	unusable := func(t *testing.T, r *cdctest.Rig) { t.Helper(); stored(t, r, `^.*$`, "garbage") }
 	for name, f := range map[string]fixedBy{
 		//follows:wal.missingSlot/slot_missing setup
-		"no slot at the first run": {
-			cdctest.SlotOnly, false, func(t *testing.T, r *cdctest.Rig) { t.Helper(); r.Must(r.DB.LoseLog(t.Context())) }, 5, command("setup"), "",
-		},
-		"no slot, as check says": {cdctest.SlotOnly, false, func(t *testing.T, r *cdctest.Rig) { t.Helper(); r.Must(r.DB.LoseLog(t.Context())) }, 3, command("setup"), "check"},
-		"no slot, as position set says": {
-			cdctest.SlotOnly, false, func(t *testing.T, r *cdctest.Rig) { t.Helper(); r.Must(r.DB.LoseLog(t.Context())) }, 5, command("setup"), "position set 0/1",
-		},
+		"no slot at the first run":      {keep: cdctest.SlotOnly, wrong: noSlot, code: 5, follow: command("setup")},
+		"no slot, as check says":        {keep: cdctest.SlotOnly, wrong: noSlot, code: 3, follow: command("setup"), asked: "check"},
+		"no slot, as position set says": {keep: cdctest.SlotOnly, wrong: noSlot, code: 5, follow: command("setup"), asked: "position set 0/1"},
 		//follows:wal.slot slot
 		"slot that was left": {
-			"", false, func(t *testing.T, r *cdctest.Rig) {
+			wrong: func(t *testing.T, r *cdctest.Rig) {
 				t.Helper()
 				r.Must(postgresOf(r).Exec(t.Context(), "SELECT pg_create_logical_replication_slot($1, 'pgoutput')", r.DB.Name()+"_repair"))
 				r.Append("unsent", 10)
-			}, 0, func(t *testing.T, r *cdctest.Rig, said string) {
+			},
+			follow: func(t *testing.T, r *cdctest.Rig, said string) {
 				t.Helper()
 				sql, err := cdctest.Printed(said, "SELECT pg_drop_replication_slot")
 				r.Must(err)
@@ -123,101 +122,129 @@ func TestFixesOfPositions(t *testing.T) {
 				if out, err := r.Relay.Command(t.Context(), "check"); err != nil || strings.Contains(out, "_repair") {
 					t.Errorf("%s: %v", out, err)
 				}
-			}, "check",
+			},
+			asked: "check",
 		},
 		//follows:wal.Preview/behind_slot repair
-		"position behind the slot": {"", false, func(*testing.T, *cdctest.Rig) {}, 5, since, "position set 0/1"},
+		"position behind the slot": {wrong: func(*testing.T, *cdctest.Rig) {}, code: 5, follow: since, asked: "position set 0/1"},
 		//follows:wal.usable/wrong_slot source.postgres.slot, setup, repair
 		"slot of another plugin": {
-			"", false, func(t *testing.T, r *cdctest.Rig) {
+			wrong: func(t *testing.T, r *cdctest.Rig) {
 				t.Helper()
 				r.Append("unsent", 10)
 				r.Must(r.DB.LoseLog(t.Context()))
 				r.Must(postgresOf(r).Exec(t.Context(), "SELECT pg_create_logical_replication_slot($1, 'test_decoding')", r.DB.Name()))
-			}, 2, func(t *testing.T, r *cdctest.Rig, said string) {
+			},
+			code: 2,
+			follow: func(t *testing.T, r *cdctest.Rig, said string) {
 				t.Helper()
 				if !strings.Contains(said, "set source.postgres.slot to another name") {
 					t.Errorf("it does not say so")
 				}
 				renameSlot(t, r)
 				followAny(t, r, postgresOf(r), said, began)
-			}, "",
+			},
 		},
 		//follows:wal.missingPublication/publication_missing source.postgres.publication
 		//follows:cmd.feasible/slot_too_old source.postgres.publication
 		"name of another publication": {
-			"", false, func(t *testing.T, r *cdctest.Rig) {
+			wrong: func(t *testing.T, r *cdctest.Rig) {
 				t.Helper()
 				r.Append("unsent", 10)
 				r.Reconfigure("source.postgres.publication", "another")
-			}, 2, func(t *testing.T, r *cdctest.Rig, said string) {
+			},
+			code: 2,
+			follow: func(t *testing.T, r *cdctest.Rig, said string) {
 				t.Helper()
 				out, err := r.Relay.Command(t.Context(), "setup")
 				if !strings.Contains(said, "correct source.postgres.publication") || err == nil || !strings.Contains(out, "correct source.postgres.publication") {
 					t.Errorf("it does not say so: %s", out)
 				}
 				r.Reconfigure("source.postgres.publication", r.DB.Name())
-			}, "",
+			},
 		},
 		//follows:wal.checkHistory/history_lost repair
-		"end of the WAL before the position": {"", false, restored(`"position":"[^"]*"`, `"position":"FFFFFFFF00000000"`), 5, since, ""},
+		"end of the WAL before the position": {wrong: restored(`"position":"[^"]*"`, `"position":"FFFFFFFF00000000"`), code: 5, follow: since},
 		//follows:wal.checkHistory/timeline_fork repair
-		"timeline of another history": {"", false, restored(`"timeline":1`, `"timeline":2`), 5, since, ""},
+		"timeline of another history": {wrong: restored(`"timeline":1`, `"timeline":2`), code: 5, follow: since},
 		//follows:wal.otherHistory/other_history position reset, repair
 		"commit of another history": {
-			"", false, func(t *testing.T, r *cdctest.Rig) {
+			wrong: func(t *testing.T, r *cdctest.Rig) {
 				t.Helper()
 				r.Append("unsent", 10)
 				at := current(r, postgresOf(r))
 				stored(t, r, `"(position|commit)":"[^"]*"`, `"$1":"`+at+`"`)
 				stored(t, r, `"txid":"[^"]*"`, `"txid":"7"`)
 				r.Append("unsent", 1)
-			}, 5, func(t *testing.T, r *cdctest.Rig, said string) {
+			},
+			code: 5,
+			follow: func(t *testing.T, r *cdctest.Rig, said string) {
 				t.Helper()
 				follow(t, r, said, "position reset")
 				since(t, r, said)
-			}, "",
+			},
 		},
 		//follows:wal.fromCheckpoint/slot_ahead position reset
-		"checkpoint rolled back: reset": {"", false, rolledBack, 5, command("position reset --yes"), ""},
+		"checkpoint rolled back: reset": {wrong: rolledBack, code: 5, follow: command("position reset --yes")},
 		//follows:wal.readCheckpoint/foreign_checkpoint position reset, repair
-		"another slot: reset": {"", false, func(t *testing.T, r *cdctest.Rig) { t.Helper(); r.Append("unsent", 10); anotherSlot(t, r) }, 5, func(t *testing.T, r *cdctest.Rig, said string) {
-			t.Helper()
-			followAny(t, r, postgresOf(r), said, began)
-		}, ""},
+		"another slot: reset": {
+			wrong: func(t *testing.T, r *cdctest.Rig) { t.Helper(); r.Append("unsent", 10); anotherSlot(t, r) },
+			code:  5,
+			follow: func(t *testing.T, r *cdctest.Rig, said string) {
+				t.Helper()
+				followAny(t, r, postgresOf(r), said, began)
+			},
+		},
 		//follows:wal.readCheckpoint/foreign_checkpoint checkpoint
-		"another slot: own key": {"", false, anotherSlot, 5, func(t *testing.T, r *cdctest.Rig, said string) {
-			t.Helper()
-			if !strings.Contains(said, "checkpoint key of its own") {
-				t.Errorf("it does not say so")
-			}
-			r.Reconfigure("checkpoint.redis.key", r.RedisKey()+"2")
-		}, ""},
+		"another slot: own key": {
+			wrong: anotherSlot,
+			code:  5,
+			follow: func(t *testing.T, r *cdctest.Rig, said string) {
+				t.Helper()
+				if !strings.Contains(said, "checkpoint key of its own") {
+					t.Errorf("it does not say so")
+				}
+				r.Reconfigure("checkpoint.redis.key", r.RedisKey()+"2")
+			},
+		},
 		//follows:wal.checkMeanwhile/bad_checkpoint position reset
-		"bad position": {"", false, func(t *testing.T, r *cdctest.Rig) {
-			t.Helper()
-			stored(t, r, `"position":"[^"]*"`, `"position":"nowhere"`)
-		}, 5, command("position reset"), ""},
+		"bad position": {
+			wrong: func(t *testing.T, r *cdctest.Rig) {
+				t.Helper()
+				stored(t, r, `"position":"[^"]*"`, `"position":"nowhere"`)
+			},
+			code:   5,
+			follow: command("position reset"),
+		},
 		//follows:checkpoint.unusable position reset
-		"unusable": {"", false, func(t *testing.T, r *cdctest.Rig) { t.Helper(); stored(t, r, `^.*$`, "garbage") }, 5, command("position reset"), ""},
+		"unusable": {wrong: unusable, code: 5, follow: command("position reset")},
 		//follows:checkpoint.unusable checkpoint
-		"unusable: another location": {"", false, func(t *testing.T, r *cdctest.Rig) { t.Helper(); stored(t, r, `^.*$`, "garbage") }, 5, func(t *testing.T, r *cdctest.Rig, said string) {
-			t.Helper()
-			if !strings.Contains(said, "set checkpoint.redis.key to another location") {
-				t.Errorf("it does not say so")
-			}
-			r.Reconfigure("checkpoint.redis.key", r.RedisKey()+"2")
-		}, ""},
-		"another relay's checkpoint, newer than the position in Kafka": {"", true, func(t *testing.T, r *cdctest.Rig) {
-			t.Helper()
-			stored(t, r, `"database":"[^"]*"`, `"database":"another"`)
-			stored(t, r, `"generation":"\d*"`, `"generation":"9000000000000"`)
-		}, 5, func(t *testing.T, r *cdctest.Rig, said string) {
-			t.Helper()
-			if out := follow(t, r, said, "position reset"); !strings.Contains(out, "continues from the position in Kafka") {
-				t.Errorf("it does not say so")
-			}
-		}, ""},
+		"unusable: another location": {
+			wrong: unusable,
+			code:  5,
+			follow: func(t *testing.T, r *cdctest.Rig, said string) {
+				t.Helper()
+				if !strings.Contains(said, "set checkpoint.redis.key to another location") {
+					t.Errorf("it does not say so")
+				}
+				r.Reconfigure("checkpoint.redis.key", r.RedisKey()+"2")
+			},
+		},
+		"another relay's checkpoint, newer than the position in Kafka": {
+			exactly: true,
+			wrong: func(t *testing.T, r *cdctest.Rig) {
+				t.Helper()
+				stored(t, r, `"database":"[^"]*"`, `"database":"another"`)
+				stored(t, r, `"generation":"\d*"`, `"generation":"9000000000000"`)
+			},
+			code: 5,
+			follow: func(t *testing.T, r *cdctest.Rig, said string) {
+				t.Helper()
+				if out := follow(t, r, said, "position reset"); !strings.Contains(out, "continues from the position in Kafka") {
+					t.Errorf("it does not say so")
+				}
+			},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

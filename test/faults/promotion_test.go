@@ -115,8 +115,7 @@ func TestFailover(t *testing.T) {
 // A replica that lacks what was published is promoted: the running relay waits for it and then exits with code 5. So does
 // the next start, after the replica has committed more transactions than were lost. What it names publishes them.
 //
-//covers:binlogs 13 29 exit
-//covers:binlogs 13 29 arrivals
+//covers:binlogs 13 29 exit arrivals
 //follows:binlog.historyLost/history_lost repair
 //follows:binlog.dumpError/binlog_gap repair
 func TestFailoverWithLoss(t *testing.T) {

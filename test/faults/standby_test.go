@@ -80,8 +80,7 @@ func TestPostgresFailover(t *testing.T) {
 // The promoted standby lacks what was published: the relay exits with code 5 before it publishes anything. What it names publishes
 // the rows of the new history.
 //
-//covers:postgres 13 29 exit
-//covers:postgres 13 29 arrivals
+//covers:postgres 13 29 exit arrivals
 //follows:wal.checkHistory/timeline_fork repair
 func TestPostgresFailoverWithLoss(t *testing.T) {
 	t.Parallel()
