@@ -64,14 +64,14 @@ func withoutColumn(name string, t *cdc.Table) *fault {
 	if lost == nil {
 		return &fault{
 			reasonMalformed, "is malformed: it was logged without column " + name + ", which the table has now",
-			"run the relay with the configuration of before until it has published such rows, if that does not need the column",
+			"run the relay with its former configuration until it has published such rows, if that does not need the column",
 		}
 	}
 	was := strings.Join(lost, ", ")
 	return &fault{
 		cdc.MissingColumn,
 		fmt.Sprintf("was written when the table had no column %s, but %s, which it does not have now", name, was),
-		fmt.Sprintf("if %s was renamed, rename it back, run the relay with the configuration of before until it stops at the first row with "+
+		fmt.Sprintf("if %s was renamed, rename it back, run the relay with its former configuration until it stops at the first row with "+
 			"the new name, then rename the column again and change the configuration", was),
 	}
 }
@@ -143,28 +143,19 @@ func (e *encoder) explain(id []byte, f *fault) error {
 	if id != nil {
 		event = fmt.Sprintf("event %s of %s%s", printable(id), e.p.source, e.aggregate())
 	}
-	switch {
-	case f == e.p.incomplete:
-		return f.incomplete(event, id)
-	case id == nil:
-		return cdc.Fixable(fmt.Sprintf("%s and set errors.%s: dead_letter to go past it", f.fix, f.reason), "%s %s", event, f.cause)
-	default:
-		return cdc.Fixable(fmt.Sprintf("%s, or go past it with errors.%s: dead_letter or errors.skip: [%q]", f.fix, f.reason, id), "%s %s", event, f.cause)
-	}
-}
-
-// incomplete is explain for a fault of [withoutColumn].
-func (f *fault) incomplete(event string, id []byte) error {
+	fix := f.fix
 	switch {
 	case f.reason == cdc.MissingColumn && id == nil:
-		return cdc.Fixable(f.fix, "%s %s", event, f.cause)
 	case f.reason == cdc.MissingColumn:
-		return cdc.Fixable(fmt.Sprintf("%s; if it was not, go past the event with errors.skip: [%q]", f.fix, id), "%s %s", event, f.cause)
+		fix += fmt.Sprintf("; if it was not, go past the event with errors.skip: [%q]", id)
+	case id == nil && f == e.p.incomplete: // its fix suffices
+		fix += ", or set errors.malformed: dead_letter to go past it"
 	case id == nil:
-		return cdc.Fixable(fmt.Sprintf("%s, or set errors.malformed: dead_letter to go past it", f.fix), "%s %s", event, f.cause)
+		fix += fmt.Sprintf(" and set errors.%s: dead_letter to go past it", f.reason)
 	default:
-		return cdc.Fixable(fmt.Sprintf("%s, or go past it with errors.malformed: dead_letter or errors.skip: [%q]", f.fix, id), "%s %s", event, f.cause)
+		fix += fmt.Sprintf(", or go past it with errors.%s: dead_letter or errors.skip: [%q]", f.reason, id)
 	}
+	return cdc.Fixable(fix, "%s %s", event, f.cause)
 }
 
 // name is the LSN or the GTID of the row's transaction.

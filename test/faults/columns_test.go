@@ -103,7 +103,7 @@ func executes(r *cdctest.Rig, sql string) {
 //
 //covers:all 15 exit events both
 //covers:all 27 exit both
-//follows:router.incomplete#3 errors.skip, dead_letter
+//follows:router.explain errors.skip, dead_letter
 func TestColumnDroppedAndAddedAgain(t *testing.T) {
 	t.Parallel()
 	inBothModes(t, func(t *testing.T, s source, delivery func(*cdctest.RigOptions)) {
@@ -181,7 +181,7 @@ func TestRenamedColumnOfUnreadRows(t *testing.T) {
 			}
 			r.Must(r.DB.InsertMany(t.Context(), "x", 10, 10))
 			renamed(r)
-			if said := refuses(t, r, 2); !strings.Contains(said, "if payload was renamed, rename it back, run the relay with the configuration of before") {
+			if said := refuses(t, r, 2); !strings.Contains(said, "if payload was renamed, rename it back, run the relay with its former configuration") {
 				t.Errorf("it does not say so: %s", said)
 			}
 			executes(r, "ALTER TABLE outbox RENAME COLUMN body TO payload")

@@ -8,7 +8,7 @@ import (
 )
 
 // At-least-once delivery finds a copy of a position that is not in its topic: the topic's setting was reverted with the kind of delivery,
-// the position was reset while the checkpoint was left out, or the topic is lost. Then exactly-once delivery with the topic of before, which
+// the position was reset while the checkpoint was left out, or the topic is lost. Then exactly-once delivery with the former topic, which
 // has no position to start from again. What is printed is done each time.
 //
 //covers:binlogs 13 events both

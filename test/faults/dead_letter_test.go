@@ -82,7 +82,7 @@ func wantCounts(r *cdctest.Rig, want string, kind cdctest.Kind) {
 // pass. Published again, they are in order, before those that come meanwhile.
 //
 //covers:all 34 events both
-//follows:router.explain#2 dead_letter
+//follows:router.explain dead_letter
 func TestDeadLetters(t *testing.T) {
 	t.Parallel()
 	inBothModes(t, func(t *testing.T, s source, delivery func(*cdctest.RigOptions)) {

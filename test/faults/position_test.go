@@ -199,7 +199,7 @@ func TestCheckpointBehindAChangeOfDelivery(t *testing.T) {
 }
 
 // From at-least-once to exactly-once delivery and back on MySQL and MariaDB. source.mysql.id is set for the first time: the
-// checkpoint of before is adopted. The checkpoint is taken out in the same step: setup refuses, and its fix loses nothing. The ID
+// former checkpoint is adopted. The checkpoint is taken out in the same step: setup refuses, and its fix loses nothing. The ID
 // is changed: setup refuses.
 //
 //covers:binlogs 13 28 events both

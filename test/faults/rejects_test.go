@@ -121,7 +121,7 @@ func poisonsOf(source string) map[string]poison {
 //
 //covers:all 24 exit events
 //follows:publisher.rejectedError#2 errors.skip
-//follows:router.explain#2 errors.skip
+//follows:router.explain errors.skip
 func TestStopAtRejectedEvent(t *testing.T) {
 	for name, source := range sources() {
 		t.Run(name, func(t *testing.T) {

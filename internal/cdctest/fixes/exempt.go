@@ -47,10 +47,7 @@ func exemptions() []exemption {
 		{"binlog.take/gtid_mode", "binlog", "servers refuse to send such an event, and then it is binlog.dumpError/gtid_mode"},
 		{"binlog.tableMissing", "setup", "an administrator creates the database first; then it is binlog.tableMissing/table_missing"},
 		{"binlog.Maintainable", "partitions run", "the same command with the owner's connection string is followed as binlog.changeError; here the server is another one"},
-		{"router.incomplete", "errors.skip", "the same setting is followed as router.incomplete#3; only the event that it names is left out"},
-		{"router.incomplete#2", "dead_letter", "the same setting is followed as router.incomplete#3, for a row with an ID"},
 		{"repair.Run/repair_interrupted", "repair", "a repair moves the position at its end only; the same command is followed as cmd.reportRepair, after an interruption at each moment"},
-		{"router.explain", "dead_letter", "the same setting is followed as router.explain#2, for a row with an ID"},
 	}
 }
 
