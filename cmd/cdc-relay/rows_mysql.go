@@ -12,7 +12,7 @@ func (m *mysql) readOptions(t *outboxTable) binlog.ReadOptions {
 	key, at := t.keyAndTime()
 	r := binlog.ReadOptions{Table: t.name.String(), Key: key, At: at}
 	if !t.foreign() {
-		r.TakenOut, r.Routine = outbox.MySQLTakenOut(t.name), outbox.MySQLRoutine(t.name).MySQL()
+		r.TakenOut, r.Routine, r.Spare = outbox.MySQLTakenOut(t.name), outbox.MySQLRoutine(t.name).MySQL(), outbox.MySQLSpare(t.name).String()
 	}
 	return r
 }

@@ -1,8 +1,10 @@
 package binlog
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -21,8 +23,8 @@ type ReadOptions struct {
 	// Key is the column with the event's ID, At the one with the time.
 	Key, At string
 	// TakenOut is a query for the names of the tables that were taken out of it and that the user may see, Routine the procedure that
-	// knows all of them; "": there are none.
-	TakenOut, Routine string
+	// knows all of them; "": there are none. Spare is the name of one that gets its rows, and then another name, while it is listed.
+	TakenOut, Routine, Spare string
 }
 
 // TableReader reads a table and what was taken out of it. It is a [scan.Table].
@@ -177,7 +179,7 @@ func parseTime(text string) (time.Time, error) {
 	return time.Parse("2006-01-02 15:04:05.999999", text)
 }
 
-// refresh reads which tables were taken out, and reports whether another one was.
+// refresh reads which tables were taken out, and reports whether they are others than before.
 func (t *TableReader) refresh(ctx context.Context) (changed bool, err error) {
 	if t.o.TakenOut == "" {
 		return false, nil
@@ -188,19 +190,35 @@ func (t *TableReader) refresh(ctx context.Context) (changed bool, err error) {
 	}
 	found := make([]tableOut, 0, len(names))
 	for _, name := range names {
-		if i := slices.IndexFunc(t.out, func(o tableOut) bool { return o.name == name }); i >= 0 {
-			found = append(found, t.out[i])
+		old := slices.IndexFunc(t.out, func(o tableOut) bool { return o.name == name })
+		if old >= 0 && name != t.o.Spare {
+			found = append(found, t.out[old])
 			continue
 		}
-		changed = true
 		out, err := t.span(ctx, name)
+		if errors.Is(err, scan.ErrGone) {
+			return true, nil // the next look tells
+		}
 		if err != nil {
 			return false, err
 		}
+		changed = changed || old < 0 || !out.since.Equal(t.out[old].since) || !out.until.Equal(t.out[old].until)
 		found = append(found, out)
 	}
+	changed = changed || len(found) < len(t.out)
 	t.out = found
 	return changed, nil
+}
+
+// again makes err [scan.ErrAgain] if a table that was taken out has another name since, or was dropped.
+func (t *TableReader) again(ctx context.Context, err error) error {
+	if !errors.Is(err, scan.ErrGone) {
+		return err
+	}
+	if changed, failed := t.refresh(ctx); failed != nil || changed {
+		return cmp.Or(failed, scan.ErrAgain)
+	}
+	return err
 }
 
 // takenOut returns the names of what was taken out. The catalog shows only what the user has rights on, which the procedure does not

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -135,13 +136,15 @@ func (t *TableReader) Count(ctx context.Context, f scan.Filter) (n int64, err er
 	return n, err
 }
 
-// whole runs a query on the table and on what was taken out of it, and runs it again if another table was taken out before the query
-// had its lock: the rows of that were in neither.
+// whole runs a query on the table and on what was taken out of it, and runs it again if that has changed before the query had its lock:
+// the rows of another table that was taken out were in neither.
 func (t *TableReader) whole(ctx context.Context, query func() error) error {
 	_, err := t.refresh(ctx)
 	for changed := true; err == nil && changed; {
-		if err = query(); err == nil {
+		if err = t.again(ctx, query()); err == nil {
 			changed, err = t.refresh(ctx)
+		} else if errors.Is(err, scan.ErrAgain) {
+			err = nil
 		}
 	}
 	return err
@@ -197,7 +200,8 @@ func (t *TableReader) Sorts() bool { return t.keyCell().hex }
 // Rows reads the rows of a page.
 func (t *TableReader) Rows(ctx context.Context, f scan.Filter, p scan.Page, yield func(*cdc.Batch) error) error {
 	return t.batches.Read(p, func(piece scan.Page, keep func(*cdc.Batch) error) (int, error) {
-		return t.page(ctx, f, piece, keep)
+		found, err := t.page(ctx, f, piece, keep)
+		return found, t.again(ctx, err)
 	}, func() (bool, error) { return t.refresh(ctx) }, yield)
 }
 

@@ -16,6 +16,9 @@ func MySQLRoutine(table Name) Name { return mysqlPart(table, "maintain") }
 // MySQLOnceRoutine is the name of a procedure that its caller drops again, for an owner who wants none in the database.
 func MySQLOnceRoutine(table Name) Name { return mysqlPart(table, "maintain_once") }
 
+// MySQLSpare is the name of the table that the procedure exchanges with a partition, before it gives that a name of its own.
+func MySQLSpare(table Name) Name { return mysqlPart(table, "spare") }
+
 // mysqlRest is the length of the longest name behind the prefix of a table: the 99th of "max_20060102030405".
 const mysqlRest = len("max_20060102030405_99")
 
@@ -51,7 +54,7 @@ func mysqlRoutineText(table, routine Name, f cdc.Flavor) *strings.Replacer {
 	}
 	taken := mysqlLiteral(mysqlTaken(table))
 	noted := fmt.Sprintf("SUBSTR(table_comment, CHAR_LENGTH(%s) + %d, %d)", taken, len("2006-01-02 15:04:05, noted ")+1, len("2006-01-02 15:04:05"))
-	outbox, spare := table.MySQL(), mysqlPart(table, "spare")
+	outbox, spare := table.MySQL(), MySQLSpare(table)
 	age := "24" // of youngest
 	if routine == MySQLOnceRoutine(table) {
 		age = "0"

@@ -1,6 +1,10 @@
 package scan
 
-import "github.com/cdc-relay/cdc-relay/internal/cdc"
+import (
+	"errors"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
 
 // NoID says that a table has no column with the event's ID.
 func NoID(table, column string) error {
@@ -34,7 +38,10 @@ func MayNotRead(table, said string) error {
 		"the rows of table %s may not be read (%s)", table, said)
 }
 
-// Gone says that a table was dropped while it was read.
+// ErrGone says that a table was dropped, or renamed.
+var ErrGone = errors.New("a table was dropped or renamed while it was read")
+
+// Gone is such an error, of a table or of what was taken out of it.
 func Gone(table, said string) error {
-	return cdc.Fixable("run the command again", "a table that retention has taken out of %s was dropped while it was read (%s)", table, said)
+	return cdc.Fixable("run the command again", "%w: %s, or what retention has taken out of it (%s)", ErrGone, table, said)
 }

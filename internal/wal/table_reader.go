@@ -1,6 +1,7 @@
 package wal
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -177,7 +178,7 @@ func (t *TableReader) Bounds(ctx context.Context) ([]time.Time, error) {
 	return slices.CompactFunc(bounds, time.Time.Equal), nil
 }
 
-// refresh reads which tables were taken out, and reports whether another one was.
+// refresh reads which tables were taken out, and reports whether they are others than before.
 func (t *TableReader) refresh(ctx context.Context) (changed bool, err error) {
 	if t.o.TakenOut == "" {
 		return false, nil
@@ -201,12 +202,26 @@ func (t *TableReader) refresh(ctx context.Context) (changed bool, err error) {
 			continue
 		}
 		changed = true
-		if err := t.span(ctx, &found[i]); err != nil {
+		if err := t.span(ctx, &found[i]); errors.Is(err, scan.ErrGone) {
+			return true, nil // the next look tells
+		} else if err != nil {
 			return false, err
 		}
 	}
+	changed = changed || len(found) < len(t.out)
 	t.out = found
 	return changed, nil
+}
+
+// again makes err [scan.ErrAgain] if a table that was taken out was dropped since.
+func (t *TableReader) again(ctx context.Context, err error) error {
+	if !errors.Is(err, scan.ErrGone) {
+		return err
+	}
+	if changed, failed := t.refresh(ctx); failed != nil || changed {
+		return cmp.Or(failed, scan.ErrAgain)
+	}
+	return err
 }
 
 // span reads from when to when the rows of r are.

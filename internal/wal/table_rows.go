@@ -140,8 +140,8 @@ func (t *TableReader) Count(ctx context.Context, f scan.Filter) (n int64, err er
 	return n, err
 }
 
-// whole runs a query on the table and on what was taken out of it, and runs it again if another table was taken out before the query
-// had its lock: the rows of that were in neither.
+// whole runs a query on the table and on what was taken out of it, and runs it again if that has changed before the query had its lock:
+// the rows of another table that was taken out were in neither.
 func (t *TableReader) whole(ctx context.Context, query func() error) error {
 	_, err := t.refresh(ctx)
 	for changed := true; err == nil && changed; {

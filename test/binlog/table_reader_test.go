@@ -10,6 +10,8 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/binlog"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/cdctest"
+	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/scan"
 )
 
@@ -226,5 +228,57 @@ func TestTimesThatAreNoDates(t *testing.T) {
 		if n, err := r.Count(t.Context(), scan.Filter{From: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}); err != nil || n != 2 {
 			t.Errorf("since 2026 %d, %v", n, err)
 		}
+	})
+}
+
+// While days are taken out, step by step, a reader has each row once, whichever name the row's table has by then. What is dropped while
+// it reads is left out.
+func TestRowsAreReadBetweenTheStepsOfAPass(t *testing.T) {
+	onEach(t, func(d *database) {
+		k := keeping(d, 5)
+		d.insertAt(4, 1, 1)
+		d.insertAt(3, 2, 2)
+		d.insertAt(0, 9, 9)
+		r := d.reader(binlog.ReadOptions{
+			Key: "event_id", At: "created_at", TakenOut: outbox.MySQLTakenOut(d.outbox()),
+			Routine: outbox.MySQLRoutine(d.outbox()).MySQL(), Spare: outbox.MySQLSpare(d.outbox()).String(),
+		})
+		wantRows := func(keys []scan.Key, want int, when string) {
+			d.t.Helper()
+			rows := 0
+			if keys == nil {
+				rows = len(d.read(r, scan.Filter{}, scan.Key{}))
+			} else {
+				err := r.Rows(t.Context(), scan.Filter{}, scan.Page{Keys: keys}, func(b *cdc.Batch) error { rows += b.Rows(); return nil })
+				if err != nil {
+					d.t.Errorf("%s: %v", when, err)
+				}
+			}
+			n, err := r.Count(t.Context(), scan.Filter{})
+			if rows != want || int(n) != want || err != nil {
+				cdctest.Violation(d.t, cdctest.Lost, "%s: %d rows are counted and %d read, want %d: %v", when, n, rows, want, err)
+			}
+		}
+		keys := func() []scan.Key {
+			keys, err := r.Keys(t.Context(), scan.Filter{}, scan.Window{}, scan.Key{}, 10)
+			if err != nil {
+				d.t.Fatal(err)
+			}
+			return keys
+		}
+		for _, ago := range []int{4, 3} {
+			for _, step := range []string{"finish", "spare", "flat", "exchange", "finish", "merge"} {
+				before := keys()
+				k.call([]string{step}, "p"+daysAgo(ago))
+				wantRows(before, 3, fmt.Sprintf("%d days ago, after the step %s", ago, step))
+				wantRows(nil, 3, fmt.Sprintf("%d days ago, after the step %s", ago, step))
+			}
+		}
+		before := keys()
+		k.relayed()
+		if err := k.maintain(twoDays()); err != nil {
+			d.t.Fatal(err)
+		}
+		wantRows(before, 1, "what was taken out is dropped")
 	})
 }
