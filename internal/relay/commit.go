@@ -49,7 +49,7 @@ func (r *Relay) commit(ctx context.Context) {
 func (r *Relay) commitOnce(ctx context.Context) error {
 	seq, lastID := r.window.durable()
 	c := *r.checkpoint.Load()
-	c.Source = *r.source.Load()
+	c.Source = r.identity(seq)
 	if seq > r.saved.Load() {
 		c.Progress = r.Source.Progress(seq)
 	}

@@ -110,7 +110,7 @@ func (r *Relay) saveOnce(ctx context.Context) error {
 		_, err := r.store(ctx, c)
 		return err
 	}
-	c.Source = *r.source.Load()
+	c.Source = r.identity(seq)
 	if seq > r.saved.Load() { // otherwise the same position is saved again
 		c.Progress = r.Source.Progress(seq)
 		c.Progress.Part = cdc.Part{} // what is open is repeated
@@ -127,6 +127,15 @@ func (r *Relay) saveOnce(ctx context.Context) error {
 	r.saved.Store(seq)
 	r.window.saved(seq)
 	return nil
+}
+
+// identity returns the source's identity to save once every batch up to seq is durable.
+func (r *Relay) identity(seq uint64) cdc.Source {
+	if source, ok := r.Source.(Adopting); ok {
+		id := source.Identity(seq)
+		r.source.Store(&id)
+	}
+	return *r.source.Load()
 }
 
 // store saves c with the next sequence number.

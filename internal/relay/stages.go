@@ -32,6 +32,13 @@ type Lagging interface {
 	Lag() time.Duration
 }
 
+// Adopting is a [Source] that goes on from a position whose identity it replaces only once it has reached its end: until then the next start
+// must see what was wrong with that position, which a timeline or a fingerprint may tell.
+type Adopting interface {
+	// Identity returns the source's identity to save with Progress(seq). It never blocks.
+	Identity(seq uint64) cdc.Source
+}
+
 // Router turns rows into messages. It is pure.
 type Router interface {
 	// Route fills dst, which was reset to b. On an error nothing of b may be published.

@@ -80,7 +80,7 @@ func (s *Source) Acquire(ctx context.Context, load cdc.Resumer) (cdc.Source, cdc
 		s.db.Close(ctx)
 		return cdc.Source{}, "", err
 	}
-	return g.Source, g.Stored.Progress.Position, nil
+	return s.Identity(0), g.Stored.Progress.Position, nil
 }
 
 // Release implements relay.Source.
@@ -99,6 +99,16 @@ func (s *Source) Progress(seq uint64) cdc.Progress {
 		return s.ground.Next
 	}
 	return s.ground.Stored.Progress
+}
+
+// Identity implements relay.Adopting. Until everything is published, timeline and fingerprint are those of what is stored: they may be all
+// that tells a run, and the next repair, that something is missing.
+func (s *Source) Identity(seq uint64) cdc.Source {
+	id, was := s.ground.Source, s.ground.Stored.Source
+	if end := s.end.Load(); s.ground.Found && was.Same(id) && (end == 0 || seq < end) {
+		return was
+	}
+	return id
 }
 
 // Confirm implements relay.Source.

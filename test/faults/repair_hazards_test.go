@@ -78,6 +78,51 @@ func TestRepairKilled(t *testing.T) {
 	}
 }
 
+// The publication was altered, and the repair that accepts it is killed before it is done: a relay still refuses to start. It gets SIGTERM:
+// what it says publishes what is missing.
+//
+//covers:postgres 12 14 events both
+//follows:cmd.reportRepair repair
+func TestRepairOfAlteredPublicationInterrupted(t *testing.T) {
+	proxy := shared.kafka.Brokers()[0].Proxy()
+	t.Cleanup(func() { proxy.Heal(t.Context()) })
+	for _, d := range deliveries() {
+		t.Run(string(d), func(t *testing.T) {
+			db := newPostgres(t)
+			r := newRig(t, db, cdctest.InRedis, func(o *cdctest.RigOptions) {
+				proxied(o)
+				o.Delivery, o.Window = d, 500
+			})
+			r.Start()
+			r.AwaitSaved(r.Append("before", 10))
+			sigterm(r)
+			r.Must(db.Exec(t.Context(), "ALTER PUBLICATION "+db.Name()+" DROP TABLE outbox"))
+			r.Must(db.InsertMany(r.Within(time.Minute), "many-", 5000, 200))
+			r.Must(db.Exec(t.Context(), "ALTER PUBLICATION "+db.Name()+" ADD TABLE outbox"))
+			said := refuses(t, r, 5)
+			interrupt := func(signal syscall.Signal) {
+				r.Must(proxy.Delay(testenv.Requests, 200*time.Millisecond)) // so that it does not end before
+				r.Repeated("repair")
+				r.Must(r.Relay.StartCommand(t.Context(), "repair"))
+				r.Must(r.Relay.AwaitLog(r.Within(time.Minute), "msg=reading"))
+				r.Must(r.Relay.Signal(signal))
+				_, err := r.Relay.Wait(r.Within(time.Minute))
+				r.Must(err)
+				proxy.Heal(t.Context())
+			}
+			interrupt(syscall.SIGKILL)
+			if again := refuses(t, r, 5); again != said {
+				t.Errorf("first it said %q, then %q", said, again)
+			}
+			interrupt(syscall.SIGTERM)
+			follow(t, r, lastWords(r.Relay.Log()), "repair")
+			r.Start()
+			r.AwaitEvents(r.Append("after", 10))
+			r.Verify()
+		})
+	}
+}
+
 // While repair publishes, no relay leads, and no other repair starts, but the table may be altered and written. Afterwards one goes on.
 // Kafka is slow meanwhile, not away: a repair that loses a transaction starts again, and another one may begin before it.
 //
