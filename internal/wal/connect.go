@@ -302,10 +302,12 @@ func replicationError(err error, slot string) error {
 	case stateConfigurationLimitExceeded:
 		return cdc.ConfigError("no_slot_free", "raise max_replication_slots and restart PostgreSQL, or drop an unused slot (SELECT * FROM pg_replication_slots)", "no replication slot is free (%s)", pg.Message)
 	case stateObjectNotInPrerequisiteState:
-		if strings.Contains(pg.Message, "wal_level") {
+		switch {
+		case saysLost(pg.Message):
+			return lostSlot(slot, pg.Message)
+		case strings.Contains(pg.Message, "wal_level"):
 			return cdc.ConfigError("wal_level", fixWALLevel, "wal_level is not logical")
 		}
-		return lostSlot(slot, pg.Message)
 	case stateUndefinedObject:
 		if strings.Contains(pg.Message, "publication") {
 			return cdc.PositionError("slot_too_old", "drop it with `"+dropSlotSQL(slot)+"`, then publish what it did not send, and make it again, with `cdc-relay repair`",
@@ -314,6 +316,14 @@ func replicationError(err error, slot string) error {
 		return missingSlot(slot)
 	}
 	return serverError(pg, true)
+}
+
+// saysLost reports whether the server's message says that a slot is invalidated; the SQLSTATE has other meanings too. Where messages are
+// translated, the next attempt reads it in the catalog.
+func saysLost(message string) bool {
+	return strings.HasPrefix(message, "can no longer access replication slot") || // PostgreSQL 18
+		strings.HasPrefix(message, "can no longer get changes from replication slot") || // 14 to 17
+		strings.HasPrefix(message, "cannot read from logical replication slot") // 14 and 15
 }
 
 func dropSlotSQL(slot string) string {

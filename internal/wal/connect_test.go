@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/jackc/pgx/v5/pgconn"
+
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
@@ -70,5 +72,28 @@ func TestEachHostsAnswer(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A slot is taken for lost only where PostgreSQL says so: another object that is not in the state that a command needs has the same
+// SQLSTATE.
+func TestAnswersToStartReplication(t *testing.T) {
+	for said, want := range map[string]string{
+		`can no longer access replication slot "wal_level"`:                        slotLost,
+		`can no longer get changes from replication slot "s"`:                      slotLost,
+		`cannot read from logical replication slot "s"`:                            slotLost,
+		`logical decoding requires "wal_level" >= "logical"`:                       "wal_level",
+		"logical decoding on standby requires wal_level >= logical on the primary": "wal_level",
+		"replication slots can only be used if wal_level >= replica":               "wal_level",
+		`cannot use replication slot "s" for logical decoding`:                     "",
+		"cannot use physical replication slot for logical decoding":                "",
+		`replication slot "s" was not created in this database`:                    "",
+		"logical decoding requires a database connection":                          "",
+		`replication slots can only be used if "max_replication_slots" > 0`:        "",
+	} {
+		err := replicationError(&pgconn.PgError{Code: stateObjectNotInPrerequisiteState, Message: said}, "s")
+		if got := reasonOf(err); got != want || want != "wal_level" && !strings.Contains(err.Error(), said) {
+			t.Errorf("%s: reason %q, want %q: %v", said, got, want, err)
+		}
 	}
 }

@@ -209,7 +209,9 @@ func (d *Database) execError(ctx context.Context, doing string, err error) error
 	case stateReadOnly:
 		return cdc.ConfigError("standby", "connect to the primary", "%s: %s is a standby, which takes no writes", doing, d.Server.Address)
 	case stateConfigurationLimitExceeded, stateObjectNotInPrerequisiteState:
-		return replicationError(err, "")
+		if err := replicationError(err, ""); errors.As(err, new(*cdc.StopError)) {
+			return err
+		}
 	case stateWrongObjectType:
 		if table, of := d.partitionInTheWay(ctx, pg.Message); of != "" {
 			return cdc.ConfigError("partition_in_the_way", "if "+of+" was renamed, rename it back with `ALTER TABLE "+of+" RENAME TO NAME`; otherwise give each of its partitions another name, this one with `ALTER TABLE "+table+" RENAME TO NAME`",
