@@ -335,6 +335,9 @@ func (s *mysqlSetup) storePosition(ctx context.Context, db *binlog.Database) err
 	}
 	if in.Found {
 		s.app.printf("checkpoint in %s: exists, position %s\n", at.location(), orStart(in.Checkpoint.Progress.Position))
+		if in.Refused != nil { // what to do about it is not setup's
+			s.app.printf("the next start is refused: %s\n", cdc.Explain(in.Refused))
+		}
 		return nil
 	}
 	if err := s.unpublished(ctx, db); err != nil {

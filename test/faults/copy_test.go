@@ -40,6 +40,9 @@ func TestCopyWithoutItsPosition(t *testing.T) {
 			deliver(r, cdctest.AtLeastOnce)
 			r.Reconfigure("checkpoint", checkpoint)
 			fails(t, r, "position set POSITION", "check")
+			if said := command(t, r, "setup"); !strings.Contains(said, "position set POSITION") {
+				t.Errorf("setup does not say so: %s", said)
+			}
 			return refuses(t, r, 5)
 		}
 		starts := func() {
