@@ -113,12 +113,19 @@ func (ss *session) renames(list []renaming) error {
 			of := shadow.FindStringSubmatch(o.from.table)
 			return of != nil && o.from.database == r.from.database && o.to == r.from && strings.EqualFold(of[1], r.from.table)
 		})
-		if half < i || halves[half] {
+		if half >= i && !halves[half] {
+			halves[half] = true
+			ss.src.log.Warn("an online schema change has replaced the table: its copies of rows are not published again", slog.String("table", ours))
+			continue
+		}
+		replaced := false // by a table that the loop below finds
+		for j, o := range list {
+			replaced = replaced || j > i && !halves[j] && configured(ss.src.opts.Tables, ss.src.caseless, o.to.String()) == ours
+		}
+		if !replaced {
 			return content("table_renamed", "rename it back (the relay stops there too, and then only the position is to be moved)",
 				"table %s is renamed to %s: what is written to it under another name is in the binlog as that of another table, and not published", ours, r.to)
 		}
-		halves[half] = true
-		ss.src.log.Warn("an online schema change has replaced the table: its copies of rows are not published again", slog.String("table", ours))
 	}
 	for i, r := range list {
 		if ours := configured(ss.src.opts.Tables, ss.src.caseless, r.to.String()); ours != "" && !halves[i] {

@@ -123,7 +123,7 @@ func TestStopAtStatementsAndXA(t *testing.T) {
 }
 
 // The outbox has another name for a while, under which a row is written. The relay stops at each renaming; the repair that it names
-// publishes the row, be it repeated or not, and the relay goes on behind both. The exchange at the end of an online schema change does not stop it.
+// publishes the row, be it repeated or not, and the relay goes on behind both. Then another table with a row takes its place. The exchange at the end of an online schema change does not stop it.
 //
 //covers:binlogs 20 events both
 //follows:binlog.stop repair, position set
@@ -137,6 +137,10 @@ func TestRenamedTableInBinlog(t *testing.T) {
 				db := newMySQL(t, flavor)
 				r := newRig(t, db, cdctest.InRedis, func(o *cdctest.RigOptions) { o.Delivery = d })
 				exec := func(sql string) { r.Must(db.Exec(r.Within(time.Minute), sql)) }
+				insert := func(id, key string) {
+					exec(fmt.Sprintf(`INSERT INTO x (event_id, aggregate_id, aggregate_type, event_type, content_type, occurred_at, payload)
+						SELECT UNHEX(REPEAT('%s', 16)), '%[2]s', aggregate_type, event_type, content_type, occurred_at, '%[2]s:1:x' FROM x LIMIT 1`, id, key))
+				}
 				began := time.Now().UTC().Format(time.RFC3339)
 				r.Start()
 				exec("CREATE TABLE _outbox_gho LIKE outbox")
@@ -145,8 +149,7 @@ func TestRenamedTableInBinlog(t *testing.T) {
 				exec("RENAME TABLE outbox TO _outbox_del, _outbox_gho TO outbox")
 				r.AwaitEvents(r.Append("changed", 10))
 				exec("ALTER TABLE outbox RENAME TO x")
-				exec(`INSERT INTO x (event_id, aggregate_id, aggregate_type, event_type, content_type, occurred_at, payload)
-					SELECT UNHEX(REPEAT('ab', 16)), 'u0', aggregate_type, event_type, content_type, occurred_at, 'u0:1:x' FROM x LIMIT 1`)
+				insert("ab", "u0")
 				exec("RENAME TABLE x TO outbox")
 				r.Append("after", 10)
 				exit := r.AwaitExit(time.Minute, 1)
@@ -160,6 +163,13 @@ func TestRenamedTableInBinlog(t *testing.T) {
 				if d == cdctest.ExactlyOnce {
 					follow(t, r, said, "repair", "TIME", began)
 				}
+				follow(t, r, said, "position set")
+				exec("CREATE TABLE x LIKE outbox")
+				exec("INSERT INTO x SELECT * FROM outbox")
+				insert("cd", "u1")
+				exec("RENAME TABLE outbox TO replaced, x TO outbox")
+				said = refuses(t, r, 1)
+				follow(t, r, said, "repair", "TIME", began)
 				follow(t, r, said, "position set")
 				r.Start()
 				r.AwaitEvents(r.Append("later", 10))
