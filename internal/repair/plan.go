@@ -94,10 +94,9 @@ func (o *Options) plan(ctx context.Context, g *Ground) (gap, error) {
 		"no checkpoint tells where the gap begins%s", savedAt(g))
 }
 
-// Foreign returns the error for a checkpoint of another source, which tells nothing about this one.
+// Foreign adds to the error for a checkpoint of another source, which tells nothing about this one, how old the checkpoint is.
 func Foreign(stop *cdc.StopError, savedAt time.Time) error {
-	return cdc.Stop(stop.Class, stop.Reason, stop.Cause, fmt.Sprintf(
-		"if this database has replaced the other one, drop the checkpoint with `cdc-relay position reset`, and run `cdc-relay repair --since TIME`; the checkpoint was saved at %s", clock(savedAt)))
+	return cdc.Stop(stop.Class, stop.Reason, fmt.Errorf("%w; it was saved at %s", stop.Cause, clock(savedAt)), stop.Fix)
 }
 
 func savedAt(g *Ground) string {

@@ -160,7 +160,6 @@ func TestFixesOfPositionsInBinlog(t *testing.T) {
 //follows:checkpoint.unusable repair
 //follows:binlog.foreignCheckpoint/foreign_checkpoint position reset, checkpoint, repair, source.mysql.id
 //follows:repair.plan/gap_unknown repair
-//follows:repair.Foreign position reset, repair
 //follows:binlog.beginning/bad_checkpoint position reset
 //follows:binlog.allSkipped/other_history position reset, repair
 func TestFixesThatRepairOnBinlogs(t *testing.T) {
