@@ -48,7 +48,7 @@ func positionMutants() []mutant {
 		},
 		{
 			"save what was sent when stopped", "internal/relay/save.go",
-			[]edit{{"	c.Source = *r.source.Load()\n", "	if r.flushing() {\n		seq = r.window.state().sent\n	}\n	c.Source = *r.source.Load()\n"}},
+			[]edit{{"	c.Source = r.identity(seq)\n", "	if r.flushing() {\n		seq = r.window.state().sent\n	}\n	c.Source = r.identity(seq)\n"}},
 			caughtBy{faults, "^TestShutdownTimeout$", postgres},
 		},
 		{
@@ -415,7 +415,7 @@ func repairMutants() []mutant {
 		},
 		{
 			"save the new position before the rows are published", "internal/repair/source.go",
-			[]edit{{"return s.ground.Stored.Progress\n}\n\n// Confirm", "return s.ground.Next\n}\n\n// Confirm"}},
+			[]edit{{"return s.ground.Stored.Progress\n}", "return s.ground.Next\n}"}},
 			caughtBy{faults, "^TestRepairKilled$", postgres},
 		},
 		{
