@@ -1,7 +1,6 @@
 package binlog
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -208,17 +207,6 @@ func (t *TableReader) refresh(ctx context.Context) (changed bool, err error) {
 	changed = changed || len(found) < len(t.out)
 	t.out = found
 	return changed, nil
-}
-
-// again makes err [scan.ErrAgain] if a table that was taken out has another name since, or was dropped.
-func (t *TableReader) again(ctx context.Context, err error) error {
-	if !errors.Is(err, scan.ErrGone) {
-		return err
-	}
-	if changed, failed := t.refresh(ctx); failed != nil || changed {
-		return cmp.Or(failed, scan.ErrAgain)
-	}
-	return err
 }
 
 // takenOut returns the names of what was taken out. The catalog shows only what the user has rights on, which the procedure does not

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -136,18 +135,9 @@ func (t *TableReader) Count(ctx context.Context, f scan.Filter) (n int64, err er
 	return n, err
 }
 
-// whole runs a query on the table and on what was taken out of it, and runs it again if that has changed before the query had its lock:
-// the rows of another table that was taken out were in neither.
+// whole runs a query on the table and on what was taken out of it.
 func (t *TableReader) whole(ctx context.Context, query func() error) error {
-	_, err := t.refresh(ctx)
-	for changed := true; err == nil && changed; {
-		if err = t.again(ctx, query()); err == nil {
-			changed, err = t.refresh(ctx)
-		} else if errors.Is(err, scan.ErrAgain) {
-			err = nil
-		}
-	}
-	return err
+	return scan.Whole(ctx, t.refresh, func() error { return scan.Again(ctx, t.refresh, query()) })
 }
 
 // Keys returns the keys of rows behind a key, in order.
@@ -201,7 +191,7 @@ func (t *TableReader) Sorts() bool { return t.keyCell().hex }
 func (t *TableReader) Rows(ctx context.Context, f scan.Filter, p scan.Page, yield func(*cdc.Batch) error) error {
 	return t.batches.Read(p, func(piece scan.Page, keep func(*cdc.Batch) error) (int, error) {
 		found, err := t.page(ctx, f, piece, keep)
-		return found, t.again(ctx, err)
+		return found, scan.Again(ctx, t.refresh, err)
 	}, func() (bool, error) { return t.refresh(ctx) }, yield)
 }
 

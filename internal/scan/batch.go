@@ -1,6 +1,8 @@
 package scan
 
 import (
+	"cmp"
+	"context"
 	"errors"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
@@ -46,6 +48,34 @@ func (s *Batches) Complete(b *cdc.Batch) error {
 
 // ErrAgain says that a statement is to be run again.
 var ErrAgain = errors.New("run the statement again")
+
+// Refresh reads what was taken out of a table, and reports whether that has changed.
+type Refresh func(context.Context) (changed bool, err error)
+
+// Again makes err [ErrAgain] if it says that a table that was taken out is gone, and that is so.
+func Again(ctx context.Context, refresh Refresh, err error) error {
+	if !errors.Is(err, ErrGone) {
+		return err
+	}
+	if changed, failed := refresh(ctx); failed != nil || changed {
+		return cmp.Or(failed, ErrAgain)
+	}
+	return err
+}
+
+// Whole runs a query on a table and on what was taken out of it, and runs it again if that has changed before the query had its lock:
+// the rows of another table that was taken out were in neither.
+func Whole(ctx context.Context, refresh Refresh, query func() error) error {
+	_, err := refresh(ctx)
+	for changed := true; err == nil && changed; {
+		if err = query(); err == nil {
+			changed, err = refresh(ctx)
+		} else if errors.Is(err, ErrAgain) {
+			err = nil
+		}
+	}
+	return err
+}
 
 // errLarge says that the rows of a piece do not fit into memory.
 var errLarge = errors.New("more rows than fit into memory")

@@ -1,7 +1,6 @@
 package wal
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -211,17 +210,6 @@ func (t *TableReader) refresh(ctx context.Context) (changed bool, err error) {
 	changed = changed || len(found) < len(t.out)
 	t.out = found
 	return changed, nil
-}
-
-// again makes err [scan.ErrAgain] if a table that was taken out was dropped since.
-func (t *TableReader) again(ctx context.Context, err error) error {
-	if !errors.Is(err, scan.ErrGone) {
-		return err
-	}
-	if changed, failed := t.refresh(ctx); failed != nil || changed {
-		return cmp.Or(failed, scan.ErrAgain)
-	}
-	return err
 }
 
 // span reads from when to when the rows of r are.

@@ -2,7 +2,6 @@ package wal
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -140,18 +139,9 @@ func (t *TableReader) Count(ctx context.Context, f scan.Filter) (n int64, err er
 	return n, err
 }
 
-// whole runs a query on the table and on what was taken out of it, and runs it again if that has changed before the query had its lock:
-// the rows of another table that was taken out were in neither.
+// whole runs a query on the table and on what was taken out of it.
 func (t *TableReader) whole(ctx context.Context, query func() error) error {
-	_, err := t.refresh(ctx)
-	for changed := true; err == nil && changed; {
-		if err = t.reading(ctx, query); err == nil {
-			changed, err = t.refresh(ctx)
-		} else if errors.Is(err, scan.ErrAgain) {
-			err = nil
-		}
-	}
-	return err
+	return scan.Whole(ctx, t.refresh, func() error { return t.reading(ctx, query) })
 }
 
 // Keys returns the keys of rows behind a key, in order.

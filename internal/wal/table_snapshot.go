@@ -25,7 +25,7 @@ const lockPause = 100 * time.Millisecond
 // if it could not have the lock, or if a partition was taken out meanwhile.
 func (t *TableReader) reading(ctx context.Context, fn func() error) error {
 	if t.o.Snapshot == "" {
-		return t.again(ctx, fn())
+		return scan.Again(ctx, t.refresh, fn())
 	}
 	var outside string
 	err := t.inSnapshot(ctx, func() (err error) {
@@ -44,7 +44,7 @@ func (t *TableReader) reading(ctx context.Context, fn func() error) error {
 		}
 	}
 	if err != nil || outside == "" {
-		return t.again(ctx, err)
+		return scan.Again(ctx, t.refresh, err)
 	}
 	if changed, err := t.refresh(ctx); err != nil || changed {
 		return cmp.Or(err, scan.ErrAgain)

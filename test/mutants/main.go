@@ -47,29 +47,30 @@ type laboratory struct {
 	suite     string // the tests of the built binary, compiled once
 }
 
-// all prints a line for each mutant, and fails if one survives.
+// all prints a line for each mutant, and fails if one survives or cannot be tried.
 func (l *laboratory) all(pattern string) error {
 	matches, err := regexp.Compile(pattern)
 	if err != nil {
 		return err
 	}
 	fmt.Println("| mutant | caught by | seconds |\n|---|---|---|")
-	var survivors []error
+	var failed []error
 	for _, m := range mutants() {
 		if !matches.MatchString(m.name) {
 			continue
 		}
 		began := time.Now()
 		test, err := l.try(&m)
-		if errors.Is(err, errSurvived) {
+		switch {
+		case l.ctx.Err() != nil:
+			return l.ctx.Err()
+		case err != nil:
 			test = "**nothing**"
-			survivors = append(survivors, fmt.Errorf("%w: %s", err, m.name))
-		} else if err != nil {
-			return fmt.Errorf("mutant %q: %w", m.name, err)
+			failed = append(failed, fmt.Errorf("mutant %q: %w", m.name, err))
 		}
 		fmt.Printf("| %s | %s | %.0f |\n", m.name, test, time.Since(began).Seconds())
 	}
-	return errors.Join(survivors...)
+	return errors.Join(failed...)
 }
 
 var errSurvived = errors.New("no test caught the mutant")

@@ -1,0 +1,156 @@
+package main
+
+import "github.com/cdc-relay/cdc-relay/internal/testenv"
+
+// publisherMutants break the order of a key, and the account of what Kafka has acknowledged.
+func publisherMutants() []mutant {
+	return []mutant{
+		{
+			"send a failed batch behind later ones", "internal/publisher/response.go",
+			[]edit{{"	default:\n		b.maybeAppended, p.lastError = true, repeatedError{}", "	default:\n		for range b.n {\n			p.queue.push(p.queue.pop())\n		}\n		l.unbatch(p)\n		p.lastError = repeatedError{}"}},
+			caughtBy{faults, "^TestConnectionsCut$", postgres},
+		},
+		{
+			"send a batch whose response was lost under new sequence numbers", "internal/publisher/response.go",
+			[]edit{{"	default:\n		b.maybeAppended, p.lastError = true, repeatedError{}", "	default:\n		p.seq = nextSequence(p.seq, b.n)\n		l.unbatch(p)\n		p.lastError = repeatedError{}"}},
+			caughtBy{faults, "^TestResponsesLost$", postgres},
+		},
+		{
+			"take an error of one partition for success", "internal/publisher/response.go",
+			[]edit{{"	case moved, absent: // only metadata tells that a topic is missing: it comes from other brokers too\n		return reaction{when: never, refreshMetadata: true}", "	case moved, absent:\n		return reaction{when: atOnce, refreshMetadata: true, do: func(l *loop, b *batch, _ *sarama.ProduceResponseBlock) { l.acknowledged(b) }}"}},
+			caughtBy{publisher, "^(TestRetryableErrorsRepeatTheSameBatch|TestLeaderMoves)$", ""},
+		},
+		{
+			"drop an event that stops the relay", "internal/publisher/failure.go",
+			[]edit{{"|| why.policy == cdc.PolicyStop", `|| why.policy == "none"`}},
+			caughtBy{faults, "^TestStopAtRejectedEvent$", testenv.MySQLFlavor},
+		},
+		{
+			"publish events behind the one that stops the relay", "internal/publisher/failure.go",
+			[]edit{{"			p.state = halted\n			l.stopAt(", "			p.queue.pop()\n			l.stopAt("}, {"	l.stopSeq = seq\n", "	l.stopSeq = seq + 2\n"}},
+			caughtBy{faults, "^TestStopAtRejectedEvent$", postgres},
+		},
+		{
+			"choose other partitions after a restart", "internal/publisher/partitioner.go",
+			[]edit{{`import "encoding/binary"`, "import (\n	\"encoding/binary\"\n	\"os\"\n)"}, {"int(murmur2(key)&0x7fffffff)", "int((murmur2(key)^uint32(os.Getpid()))&0x7fffffff)"}},
+			caughtBy{faults, "^TestSigtermUnderLoad$", postgres},
+		},
+		{
+			"keep a producer ID whose sequence numbers are lost", "internal/publisher/partition.go",
+			[]edit{{"p.producer, p.seq = l.producer, 0", "p.producer = l.producer"}},
+			caughtBy{publisher, "Sequence|Producer|Renewal", ""},
+		},
+	}
+}
+
+// onceMutants break exactly-once delivery.
+func onceMutants() []mutant {
+	return []mutant{
+		{
+			"blame an event for a missing right", "internal/publisher/response.go",
+			[]edit{{"		return transactionDenied\n", "		return unexpected\n"}},
+			caughtBy{publisher, "^TestTransactionalIDIsDenied$", ""},
+		},
+		{
+			"forget the rows of the position", "internal/wal/positions.go",
+			[]edit{{"if k.part.rows > 0 {", "if k.part.rows == 1 {"}},
+			caughtBy{faults, "^TestExactlyOnceWithinATransaction$", postgres},
+		},
+		{
+			"forget the rows of the position, binlog", "internal/binlog/positions.go",
+			[]edit{{"Part: cdc.Part{TxID: k.part.tx, Rows: k.part.rows}", "Part: cdc.Part{TxID: k.part.tx}"}},
+			caughtBy{faults, "^TestExactlyOnceWithinATransaction$", testenv.MySQLFlavor},
+		},
+		{
+			"skip one row too few", "internal/wal/stream.go",
+			[]edit{{"ss.tx.skip, ss.due = due.rows, part{}", "ss.tx.skip, ss.due = due.rows-1, part{}"}},
+			caughtBy{walUnits, "^TestStartWithinATransaction$", ""},
+		},
+		{
+			"send the position before its events are acknowledged", "internal/publisher/group.go",
+			[]edit{{"if g.phase == full && l.window.open.len() == 0 && !l.working() {", "if g.phase == full {"}},
+			caughtBy{faults, "^TestExactlyOnceWithinATransaction$", postgres},
+		},
+		{
+			"confirm before the commit", "internal/relay/commit.go",
+			[]edit{{"	if err := r.Committer.Commit(ctx, c); err != nil {\n		r.metrics", "	r.Source.Confirm(seq)\n	if err := r.Committer.Commit(ctx, c); err != nil {\n		r.metrics"}},
+			caughtBy{relay, "^TestExactlyOnce$", ""},
+		},
+		{
+			"confirm past the commit", "internal/relay/commit.go",
+			[]edit{{"	r.Source.Confirm(seq)\n", "	r.Source.Confirm(r.window.state().sent)\n"}},
+			caughtBy{relay, "^TestExactlyOnce$", ""},
+		},
+		{
+			"save before the commit", "internal/relay/commit.go",
+			[]edit{{"	if err := r.Committer.Commit(ctx, c); err != nil {\n		r.metrics", "	r.checkpoint.Store(&c)\n	if err := r.Committer.Commit(ctx, c); err != nil {\n		r.metrics"}},
+			caughtBy{relay, "^TestExactlyOnce$", ""},
+		},
+		{
+			"start under a transactional ID that fences nobody", "internal/relay/commit.go",
+			[]edit{{"	fence := r.fence(id, \"\")\n	readable", "	fence := r.fence(id, \"\") + strconv.FormatInt(time.Now().UnixNano(), 10)\n	readable"}, {"	\"fmt\"\n", "	\"fmt\"\n	\"strconv\"\n"}},
+			caughtBy{relay, "^TestExactlyOnce$", ""},
+		},
+		{
+			"search for the position without a barrier", "internal/checkpoint/topic.go",
+			[]edit{{"end, err := t.log.Commit(ctx, barrierKey, nil)", "end, err := int64(committed), error(nil)"}},
+			caughtBy{checkpoint, "^TestLastPositionBeforeABarrier$", ""},
+		},
+		{
+			"take a commit without an answer for done", "internal/kafka/transaction.go",
+			[]edit{{"return 0, fmt.Errorf(\"%w: commit the transaction: %w\", cdc.ErrRewind, err)", "return 0, nil"}},
+			caughtBy{kafka, "^TestCommit$", ""},
+		},
+		{
+			"repeat a commit without an answer", "internal/kafka/transaction.go",
+			[]edit{{"return 0, fmt.Errorf(\"%w: commit the transaction: %w\", cdc.ErrRewind, err)", "return 0, err"}},
+			caughtBy{kafka, "^TestCommit$", ""},
+		},
+		{
+			"go on behind a group that was aborted", "internal/relay/commit.go",
+			[]edit{{"r.saved.Store(r.window.reset())", "r.saved.Store(r.window.state().acked)"}},
+			caughtBy{relay, "^TestExactlyOnce$", ""},
+		},
+	}
+}
+
+// placesMutants break the choice between the places that hold a position.
+func placesMutants() []mutant {
+	return []mutant{
+		{
+			"take the position in Kafka whatever its generation", "internal/relay/positions.go",
+			[]edit{{"case !p.Committed, foreign, p.Found && stored.Generation > last.Generation:", "case !p.Committed, foreign:"}},
+			caughtBy{relay, "^TestEveryCombinationOfPositions$", ""},
+		},
+		{
+			"go on from a copy of a position that is not superseded", "internal/relay/positions.go",
+			[]edit{{"	case orphan && !p.ExactlyOnce && stored.Source.Same(id):", "	case orphan && !p.ExactlyOnce && stored.Source.Same(id) && foreign:"}},
+			caughtBy{relay, "^TestEveryCombinationOfPositions$", ""},
+		},
+		{
+			"take an older checkpoint over the position in Kafka", "internal/relay/positions.go",
+			[]edit{{"	case last.ExactlyOnce:\n", "	case !p.ExactlyOnce && p.Found && !stored.ExactlyOnce:\n		return stored, true, nil\n	case last.ExactlyOnce:\n"}},
+			caughtBy{relay, "^TestEveryCombinationOfPositions$", ""},
+		},
+		{
+			"publish before the other kind's checkpoint is replaced", "internal/relay/start.go",
+			[]edit{{"	case copied && r.copyAway(err):", "	case copied || r.copyAway(err):"}},
+			caughtBy{relay, "^TestFirstClaimMustSucceed$", ""},
+		},
+		{
+			"leave an earlier transactional ID unfenced", "internal/relay/commit.go",
+			[]edit{{"EarlierFences(fence, id, p.Stored, readable)", "EarlierFences(fence, id, p.Stored)"}, {"	readable, _, _ :=", "	_, _, _ ="}},
+			caughtBy{relay, "^TestEarlierTransactionalIDIsFenced$", ""},
+		},
+		{
+			"set a position over one that was committed since", "cmd/cdc-relay/position_kafka.go",
+			[]edit{{"if found != p.Committed || last != p.Last {", "if found != p.Committed && last != p.Last {"}},
+			caughtBy{faults, "^TestPositionSetBesideAStart$", testenv.MySQLFlavor},
+		},
+		{
+			"adopt the checkpoint of another server", "internal/binlog/start.go",
+			[]edit{{"sv.executed != nil && sv.executed.covers(position)", "sv.executed != nil"}},
+			caughtBy{setUnits, "^TestResolve$", ""},
+		},
+	}
+}
