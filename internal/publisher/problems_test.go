@@ -57,6 +57,16 @@ func TestProblemsAreReportedWhileTheyLast(t *testing.T) {
 	}
 }
 
+// holdProduce has the next produce request wait for its answer until it is over.
+func holdProduce(c *kfake.Cluster) (over func()) {
+	held := make(chan struct{})
+	c.ControlKey(produceKey, func(kmsg.Request) (kmsg.Response, error, bool) {
+		c.SleepControl(func() { <-held })
+		return nil, nil, false
+	})
+	return func() { close(held) }
+}
+
 // A broker whose answer to a produce request takes long, but which answers other requests, is no problem.
 func TestSlowAnswerIsNoProblem(t *testing.T) {
 	t.Parallel()
@@ -65,11 +75,7 @@ func TestSlowAnswerIsNoProblem(t *testing.T) {
 	opts.Problems = new(cdc.Problems)
 	s := open(t, opts)
 	s.answered(t, s.send(t, msg("a", "1")))
-	over := make(chan struct{})
-	c.ControlKey(produceKey, func(kmsg.Request) (kmsg.Response, error, bool) {
-		c.SleepControl(func() { <-over })
-		return nil, nil, false
-	})
+	over := holdProduce(c)
 	var answers atomic.Int32
 	c.ControlKey(int16(kmsg.ApiVersions), func(kmsg.Request) (kmsg.Response, error, bool) {
 		c.KeepControl()
@@ -80,7 +86,7 @@ func TestSlowAnswerIsNoProblem(t *testing.T) {
 	eventually(t, "answers to other requests for longer than a broker may be silent", func() bool {
 		return answers.Load() >= 4 && len(opts.Problems.List()) == 0
 	})
-	close(over)
+	over()
 	s.answered(t, 2)
 }
 
@@ -116,11 +122,7 @@ func TestSilentBrokerIsNotFloodedWithConnections(t *testing.T) {
 	opts.Problems = new(cdc.Problems)
 	s := open(t, opts)
 	s.answered(t, s.send(t, msg("a", "1")))
-	over := make(chan struct{})
-	c.ControlKey(produceKey, func(kmsg.Request) (kmsg.Response, error, bool) {
-		c.SleepControl(func() { <-over })
-		return nil, nil, false
-	})
+	over := holdProduce(c)
 	shut.Store(true)
 	began := time.Now()
 	s.send(t, msg("a", "2"))
@@ -130,6 +132,6 @@ func TestSilentBrokerIsNotFloodedWithConnections(t *testing.T) {
 		t.Errorf("%d connections in %s, want %d at most", refused.Load(), lasted, most)
 	}
 	shut.Store(false)
-	close(over)
+	over()
 	s.answered(t, 2)
 }

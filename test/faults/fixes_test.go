@@ -64,6 +64,15 @@ func TestFixesOfPositions(t *testing.T) {
 			follow(t, r, said, start, fill...)
 		}
 	}
+	anotherKey := func(advice string) func(*testing.T, *cdctest.Rig, string) {
+		return func(t *testing.T, r *cdctest.Rig, said string) {
+			t.Helper()
+			if !strings.Contains(said, advice) {
+				t.Errorf("it does not say so")
+			}
+			r.Reconfigure("checkpoint.redis.key", r.RedisKey()+"2")
+		}
+	}
 	rolledBack := func(t *testing.T, r *cdctest.Rig) {
 		t.Helper()
 		old, err := shared.redis.Do(t.Context(), "GET", r.RedisKey())
@@ -197,15 +206,9 @@ func TestFixesOfPositions(t *testing.T) {
 		},
 		//follows:wal.readCheckpoint/foreign_checkpoint checkpoint
 		"another slot: own key": {
-			wrong: anotherSlot,
-			code:  5,
-			follow: func(t *testing.T, r *cdctest.Rig, said string) {
-				t.Helper()
-				if !strings.Contains(said, "checkpoint key of its own") {
-					t.Errorf("it does not say so")
-				}
-				r.Reconfigure("checkpoint.redis.key", r.RedisKey()+"2")
-			},
+			wrong:  anotherSlot,
+			code:   5,
+			follow: anotherKey("checkpoint key of its own"),
 		},
 		//follows:wal.checkMeanwhile/bad_checkpoint position reset
 		"bad position": {
@@ -220,15 +223,9 @@ func TestFixesOfPositions(t *testing.T) {
 		"unusable": {wrong: unusable, code: 5, follow: command("position reset")},
 		//follows:checkpoint.unusable checkpoint
 		"unusable: another location": {
-			wrong: unusable,
-			code:  5,
-			follow: func(t *testing.T, r *cdctest.Rig, said string) {
-				t.Helper()
-				if !strings.Contains(said, "set checkpoint.redis.key to another location") {
-					t.Errorf("it does not say so")
-				}
-				r.Reconfigure("checkpoint.redis.key", r.RedisKey()+"2")
-			},
+			wrong:  unusable,
+			code:   5,
+			follow: anotherKey("set checkpoint.redis.key to another location"),
 		},
 		"another relay's checkpoint, newer than the position in Kafka": {
 			exactly: true,
