@@ -191,14 +191,6 @@ func (c *guardedConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// lastWord is the innermost message, unless it is that of a timer.
-func lastWord(err error) string {
-	if errors.Is(err, context.DeadlineExceeded) {
-		return "no answer in time"
-	}
-	return cdc.LastCause(err)
-}
-
 // Error numbers; source: the servers' error message references.
 const (
 	erAccessDenied      = 1045
@@ -288,7 +280,7 @@ func connectError(err error, cfg *mysql.Config) error {
 			"%s accepts connections and does not answer as MySQL does", cfg.Addr)
 	}
 	return &cdc.FixableError{
-		Cause: fmt.Errorf("MySQL at %s cannot be reached (%s)", cfg.Addr, lastWord(err)),
+		Cause: fmt.Errorf("MySQL at %s cannot be reached (%s)", cfg.Addr, cdc.LastCause(err)),
 		Fix:   "start it, or correct host and port in source.mysql.dsn",
 	}
 }

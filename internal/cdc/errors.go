@@ -1,6 +1,7 @@
 package cdc
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -89,17 +90,21 @@ func Fixable(fix, format string, args ...any) error {
 }
 
 // LastCause returns the innermost message; of joined errors that of the first. Drivers wrap it in the whole connection
-// string.
+// string. In place of the name of a timer it says what that means.
 func LastCause(err error) string {
 	for {
 		next := errors.Unwrap(err)
 		if many, ok := err.(interface{ Unwrap() []error }); ok && len(many.Unwrap()) > 0 {
 			next = many.Unwrap()[0]
 		}
-		if next == nil {
+		switch {
+		case next != nil:
+			err = next
+		case errors.Is(err, context.DeadlineExceeded): // also "i/o timeout"
+			return "no answer in time"
+		default:
 			return err.Error()
 		}
-		err = next
 	}
 }
 

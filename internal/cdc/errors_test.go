@@ -1,12 +1,25 @@
 package cdc_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net"
 	"testing"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
+
+func TestLastCause(t *testing.T) {
+	for want, err := range map[string]error{
+		"refused":           fmt.Errorf("connect: %w", errors.Join(errors.New("refused"), context.DeadlineExceeded)),
+		"no answer in time": fmt.Errorf("connect: %w", &net.OpError{Op: "dial", Err: context.DeadlineExceeded}),
+	} {
+		if have := cdc.LastCause(err); have != want {
+			t.Errorf("have %s\nwant %s", have, want)
+		}
+	}
+}
 
 func TestExplain(t *testing.T) {
 	lost := cdc.Stop(cdc.ClassPosition, "slot_lost", errors.New("slot \"s\" is lost: wal_removed"), "run `cdc-relay setup`")

@@ -208,17 +208,9 @@ func hostError(err error, at string, cfg *pgconn.Config, replication bool) error
 		return err
 	case strings.Contains(err.Error(), "failed to receive message"): // the connection was accepted
 		return cdc.Fixable("correct host and port in source.postgres.dsn, or see why the server does not answer",
-			"%s accepts connections and does not answer as PostgreSQL does (%s)", at, lastWord(err))
+			"%s accepts connections and does not answer as PostgreSQL does (%s)", at, cdc.LastCause(err))
 	}
-	return cdc.Fixable("start it, or correct host and port in source.postgres.dsn", "PostgreSQL at %s cannot be reached (%s)", at, lastWord(err))
-}
-
-// lastWord is the innermost message, in place of which a user cannot make anything of the name of a timer.
-func lastWord(err error) string {
-	if errors.Is(err, context.DeadlineExceeded) {
-		return "no answer in time"
-	}
-	return cdc.LastCause(err)
+	return cdc.Fixable("start it, or correct host and port in source.postgres.dsn", "PostgreSQL at %s cannot be reached (%s)", at, cdc.LastCause(err))
 }
 
 // address is host:port, or the directory of a socket.
