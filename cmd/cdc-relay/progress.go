@@ -27,6 +27,7 @@ type progress struct {
 	bar          bool
 	began, lined time.Time
 	from, total  int64
+	why          string // it stands still
 }
 
 func newProgress(out io.Writer, done, total int64) *progress {
@@ -62,6 +63,18 @@ func (p *progress) text(done int64, now time.Time) string {
 		text += fmt.Sprintf(", %.0f/s, %s left", rate, left.Round(time.Second))
 	}
 	return text
+}
+
+// waits says why it stands still, once.
+func (p *progress) waits(why string) {
+	if why == p.why {
+		return
+	}
+	if p.why = why; why == "" {
+		return
+	}
+	p.end()
+	_, _ = fmt.Fprintf(p.out, "waiting: %s\n", why) // as above
 }
 
 // end leaves the bar's line.

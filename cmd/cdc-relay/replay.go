@@ -17,6 +17,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
 	"github.com/cdc-relay/cdc-relay/internal/publisher"
 	"github.com/cdc-relay/cdc-relay/internal/replay"
+	"github.com/cdc-relay/cdc-relay/internal/scan"
 )
 
 // headerReplayed marks a record that replay has published. Its value is when the replay began.
@@ -196,18 +197,36 @@ func (r *replayRun) count(ctx context.Context) error {
 		return nil
 	}
 	for i := range r.selections {
-		s := &r.selections[i]
-		n, err := s.Table.Count(ctx, s.Filter)
+		old, young, err := r.countOf(ctx, &r.selections[i])
 		if err != nil {
 			return err
 		}
-		r.total += n
+		r.total += old + young
+		r.state.Old += old
 	}
 	r.state.Total = r.total
 	if r.total == 0 {
 		return r.nothing()
 	}
 	return nil
+}
+
+// countOf counts the events of a table: those that are old, to which later transactions add none, and the others.
+func (r *replayRun) countOf(ctx context.Context, s *replay.Selection) (old, young int64, err error) {
+	f, since := s.Filter, s.Filter
+	if since.From.Before(r.state.old()) {
+		since.From = r.state.old()
+		if f.To.IsZero() || f.To.After(since.From) {
+			f.To = since.From
+		}
+		if old, err = s.Table.Count(ctx, f); err != nil {
+			return 0, 0, err
+		}
+	}
+	if since.To.IsZero() || since.To.After(since.From) {
+		young, err = s.Table.Count(ctx, since)
+	}
+	return old, young, err
 }
 
 func (r *replayRun) nothing() error {
@@ -269,7 +288,8 @@ func (r *replayRun) publish(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	sink, err := newReplaySink(r.config)
+	problems := new(cdc.Problems)
+	sink, err := newReplaySink(r.config, problems)
 	if err != nil {
 		return err
 	}
@@ -283,10 +303,13 @@ func (r *replayRun) publish(ctx context.Context) error {
 	r.app.printf("publishing %s in order of creation, which is not that of commits where transactions overlapped\n", plural(int(r.total-r.state.Published), "event"))
 	show := newProgress(r.app.stderr, r.state.Published, r.total)
 	err = replay.Run(ctx, replay.Options{
-		Selections: r.selections, Router: router, Sink: sink, From: r.state.Place, Topic: r.state.Topic, Rate: r.state.Rate,
-		Every: time.Second, Report: r.reporter(show),
+		Selections: r.selections, Router: router, Sink: sink, From: r.state.Place, Old: r.state.old(), Topic: r.state.Topic, Rate: r.state.Rate,
+		Every: time.Second, Report: r.reporter(show, problems),
 	})
 	show.end()
+	if stop, ok := errors.AsType[*cdc.StopError](err); ok && r.resume && stop.Reason == scan.ReasonNotAnID {
+		return r.unreadable(err)
+	}
 	if err != nil {
 		r.app.printf("%s published; go on with `cdc-relay replay --resume`\n", plural(int(r.state.Published), "event"))
 		return err
@@ -298,14 +321,19 @@ func (r *replayRun) publish(ctx context.Context) error {
 	return r.missing()
 }
 
-// missing returns an error if rows were removed after they were counted.
+// missing returns an error if rows were removed after they were counted. Events that came meanwhile make up for them, but old ones hardly
+// ever come.
 func (r *replayRun) missing() error {
-	if r.state.Uncounted || r.state.Place.Rows >= r.total {
+	counted, read, which := r.total, r.state.Place.Rows, ""
+	if read >= counted {
+		counted, read, which = r.state.Old, r.state.Place.Old, "created before "+rfc3339(r.state.old())+" and "
+	}
+	if r.state.Uncounted || read >= counted {
 		return nil
 	}
 	return cdc.Fixable("check for how long events are kept: removed events cannot be replayed",
-		"of %s that were counted only %d were in the outbox when they were read: the others were removed meanwhile and are not published",
-		plural(int(r.total), "event"), r.state.Place.Rows)
+		"of %s that were %scounted only %d were in the outbox when they were read: the others were removed meanwhile and are not published",
+		plural(int(counted), "event"), which, read)
 }
 
 // connect waits for Kafka as a relay does at its start: a cluster that has just started has no producer IDs yet.
@@ -333,11 +361,16 @@ func droppedToo(n int64) string {
 }
 
 // reporter returns what saves and shows the progress.
-func (r *replayRun) reporter(show *progress) func(replay.Progress) error {
+func (r *replayRun) reporter(show *progress, problems *cdc.Problems) func(replay.Progress) error {
 	published, dropped := r.state.Published, r.state.Dropped
 	return func(p replay.Progress) error {
 		r.state.Place, r.state.Published, r.state.Dropped = p.Place, published+p.Published, dropped+p.Dropped
 		show.update(r.state.Published + r.state.Dropped)
+		why := ""
+		if list := problems.List(); len(list) > 0 {
+			why = cdc.Explain(&list[0])
+		}
+		show.waits(why)
 		return r.state.save(r.file)
 	}
 }
@@ -351,9 +384,9 @@ func (r *replayRun) router() (replay.Router, error) {
 	return newRouterWith(&c, r.db.tables(), []cdc.Header{{Key: []byte(headerReplayed), Value: []byte(rfc3339(r.state.Began))}})
 }
 
-func newReplaySink(c *config.Config) (*publisher.Publisher, error) {
+func newReplaySink(c *config.Config, problems *cdc.Problems) (*publisher.Publisher, error) {
 	o := publisherOptions(c)
-	o.TransactionalID, o.PositionTopic = kafka.TransactionalNone, ""
+	o.TransactionalID, o.PositionTopic, o.Problems = kafka.TransactionalNone, "", problems
 	p, err := publisher.New(o, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 	if err != nil {
 		return nil, cdc.Stop(cdc.ClassConfig, "config", err, "")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -27,7 +28,9 @@ type replayState struct {
 	Topic  string    `json:"topic,omitempty"`
 	Rate   int       `json:"rate,omitempty"`
 	Began  time.Time `json:"began"`
-	Total  int64     `json:"total"`
+	// Total is how many events were counted, Old how many of them were old.
+	Total int64 `json:"total"`
+	Old   int64 `json:"old"`
 	// Tables are those that are read, in order. Place counts them.
 	Tables []string     `json:"tables"`
 	Place  replay.Place `json:"place"`
@@ -37,6 +40,9 @@ type replayState struct {
 	Published int64 `json:"published"`
 	Dropped   int64 `json:"dropped"`
 }
+
+// old is when events stop to be old, exclusively: hardly any transaction that was open when they were counted has written an older one.
+func (s *replayState) old() time.Time { return s.Began.Add(-time.Minute).Truncate(time.Microsecond) }
 
 // save replaces the file, so that a crash leaves the old or the new one.
 func (s *replayState) save(file string) error {
@@ -114,23 +120,30 @@ func (r *replayRun) continueFrom(cmd *cobra.Command) error {
 		return usage("start a replay without --resume, or name its file with --state", "no replay was interrupted: %s does not exist", filepath.Clean(r.file))
 	}
 	rate, source := r.state.Rate, r.state.Source
-	r.state.Place.Rows = -1 // what it stays if the state has none
+	r.state.Place.Rows = math.MinInt64 // what it stays if the state has none
 	if err == nil {
 		err = json.Unmarshal(doc, &r.state)
 	}
+	if p := r.state.Place; err == nil && (p.Table < 0 || p.Table > len(r.state.Tables) || p.Rows < 0 && p.Rows != math.MinInt64) {
+		err = fmt.Errorf("place %+v is none", p)
+	}
 	if err != nil {
-		return usage("remove it, and start the replay anew", "the state in %s cannot be read (%w)", filepath.Clean(r.file), err)
+		return r.unreadable(err)
 	}
 	if r.state.Source != source {
 		return usage("use the configuration of that replay, or name its file with --state", "%s is of a replay of database %s, not %s", filepath.Clean(r.file), r.state.Source, source)
 	}
-	if r.state.Place.Rows < 0 {
+	if r.state.Place.Rows == math.MinInt64 {
 		r.state.Place.Rows, r.state.Uncounted = 0, true
 	}
 	if rate > 0 {
 		r.state.Rate = rate
 	}
 	return nil
+}
+
+func (r *replayRun) unreadable(err error) error {
+	return usage("remove it, and start the replay anew", "the state in %s cannot be read (%w)", filepath.Clean(r.file), err)
 }
 
 // keepTables notes which tables are read, and returns an error if a replay that goes on would read others.

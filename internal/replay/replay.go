@@ -30,11 +30,12 @@ type Selection struct {
 }
 
 // Place is how far a replay has come: every selected row up to Key of the table is published, and all of the tables before it. These
-// are Rows rows.
+// are Rows rows, of which Old are old.
 type Place struct {
 	Table int      `json:"table"`
 	Key   scan.Key `json:"after"`
 	Rows  int64    `json:"rows"`
+	Old   int64    `json:"old"`
 }
 
 // Progress counts rows.
@@ -51,6 +52,8 @@ type Options struct {
 	Sink       Sink
 	// From is where to begin.
 	From Place
+	// Old is when rows stop to be old, exclusively.
+	Old time.Time
 	// Topic takes every record; "": the router decides.
 	Topic string
 	// Rate limits the events in a second; 0: no limit.
@@ -63,8 +66,21 @@ type Options struct {
 // ahead is how many batches are read before they are published, each of a quarter of a megabyte or one row.
 const ahead = 8
 
-// read is a batch with the place before it.
-type read struct {
+// add counts the rows of b.
+func (p *Place) add(b *cdc.Batch, old time.Time) {
+	if b == nil {
+		return
+	}
+	p.Rows += int64(b.Rows())
+	for i := range b.Txs {
+		if b.Txs[i].Time < old.UnixMicro() {
+			p.Old++
+		}
+	}
+}
+
+// batchAt is a batch with the place before it.
+type batchAt struct {
 	batch *cdc.Batch
 	place Place
 }
@@ -74,7 +90,7 @@ type read struct {
 func Run(ctx context.Context, o Options) error {
 	t := newTracker(o.From)
 	running, ctx := errgroup.WithContext(ctx)
-	batches, ended := make(chan read, ahead), make(chan struct{})
+	batches, ended := make(chan batchAt, ahead), make(chan struct{})
 	running.Go(func() error {
 		defer close(batches)
 		return readAll(ctx, o, batches)
@@ -89,23 +105,21 @@ func Run(ctx context.Context, o Options) error {
 	return errors.Join(err, o.Report(t.progress()))
 }
 
-func readAll(ctx context.Context, o Options, out chan<- read) error {
-	after, rows := o.From.Key, o.From.Rows
+func readAll(ctx context.Context, o Options, out chan<- batchAt) error {
+	after, read := o.From.Key, o.From // so far
 	for i := o.From.Table; i < len(o.Selections); i++ {
 		s := o.Selections[i]
-		place := Place{i, after, rows}
+		place := Place{i, after, read.Rows, read.Old}
 		err := scan.Each(ctx, s.Table, s.Filter, after, func(b *cdc.Batch, done scan.Key) error {
 			switch {
 			case b == nil:
-				place = Place{Table: i + 1, Rows: rows}
+				place = Place{Table: i + 1, Rows: read.Rows, Old: read.Old}
 			case done != place.Key:
-				place = Place{i, done, rows}
+				place = Place{i, done, read.Rows, read.Old}
 			}
-			if b != nil {
-				rows += int64(b.Rows())
-			}
+			read.add(b, o.Old)
 			select {
-			case out <- read{b, place}:
+			case out <- batchAt{b, place}:
 				return nil
 			case <-ctx.Done():
 				return ctx.Err()
@@ -120,7 +134,7 @@ func readAll(ctx context.Context, o Options, out chan<- read) error {
 }
 
 // send routes and publishes what was read, in pieces that keep to the rate.
-func send(ctx context.Context, o Options, t *tracker, batches <-chan read) error {
+func send(ctx context.Context, o Options, t *tracker, batches <-chan batchAt) error {
 	defer t.end()
 	p := pace{rate: o.Rate, since: time.Now()}
 	for r := range batches {

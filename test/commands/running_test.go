@@ -28,10 +28,16 @@ type running struct {
 	more  chan struct{} // closed and replaced with every line
 }
 
-// start starts `cdc-relay run`; it is killed with the test if it still runs.
+// start starts `cdc-relay run`.
 func (s *site) start() *running {
 	s.t.Helper()
-	cmd := s.command("run")
+	return s.background("run")
+}
+
+// background starts a command; it is killed with the test if it still runs.
+func (s *site) background(args ...string) *running {
+	s.t.Helper()
+	cmd := s.command(args...)
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
 		s.t.Fatal(err)
@@ -45,7 +51,7 @@ func (s *site) start() *running {
 		_ = cmd.Process.Kill()
 		<-r.done
 		if s.t.Failed() {
-			s.t.Logf("a relay said: %q", r.lines)
+			s.t.Logf("cdc-relay %s said: %q", args[0], r.lines)
 		}
 	})
 	return r
