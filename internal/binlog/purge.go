@@ -3,9 +3,12 @@ package binlog
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/go-sql-driver/mysql"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
@@ -225,6 +228,12 @@ const (
 	erSignal          = 1644
 )
 
+// signalled reports whether err has an SQLSTATE of those that are meant for SIGNAL, whatever number a trigger gives it.
+func signalled(err error) bool {
+	e, ok := errors.AsType[*mysql.MySQLError](err)
+	return ok && string(e.SQLState[:2]) == "45"
+}
+
 func (r *Rows) failed(ctx context.Context, doing string, err error) error {
 	code, said := number(err)
 	switch {
@@ -236,7 +245,7 @@ func (r *Rows) failed(ctx context.Context, doing string, err error) error {
 		return cdc.Fixable(fmt.Sprintf("run GRANT SELECT, DELETE ON %s TO %s", r.sql, accountOf(r.db.Server.Role)), "user %s may not delete rows of %s", r.db.Server.Role, r.o.Table)
 	case code == erRowReferenced, code == erRowReferenced2:
 		return cdc.Fixable("delete the rows that refer to old events, or remove that foreign key with ALTER TABLE ... DROP FOREIGN KEY", "%w: a foreign key refers to them (%s)", cdc.ErrHeld, said)
-	case code == erSignal:
+	case code == erSignal, signalled(err):
 		return cdc.Fixable("change the trigger so that it lets old rows go", "%w: a trigger ON DELETE says %q", cdc.ErrHeld, said)
 	case code == erLockWaitTimeout, code == erLockDeadlock:
 		cause, fix := r.db.lockedTable(ctx, r.db.rows, r.o.Table, false)

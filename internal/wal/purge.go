@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,7 +26,7 @@ type RowOptions struct {
 	Load cdc.Loader
 }
 
-// Rows are the rows of a table without partitions.
+// Rows are the rows of a table without partitions. Those of a table that inherits from it are never among them: nothing publishes them.
 type Rows struct {
 	db *Database
 	o  RowOptions
@@ -102,14 +103,14 @@ func (r *Rows) old() string {
 
 // Count counts the rows older than age, up to a limit.
 func (r *Rows) Count(ctx context.Context, age time.Duration, limit int) (n int, err error) {
-	err = r.db.conn.QueryRow(ctx, fmt.Sprintf(`SELECT count(*) FROM (SELECT FROM %s WHERE %s LIMIT $2) AS counted`, r.o.SQL, r.old()), age.Seconds(), limit).Scan(&n)
+	err = r.db.conn.QueryRow(ctx, fmt.Sprintf(`SELECT count(*) FROM (SELECT FROM ONLY %s WHERE %s LIMIT $2) AS counted`, r.o.SQL, r.old()), age.Seconds(), limit).Scan(&n)
 	return n, r.failed(ctx, "count old rows", err)
 }
 
 // Keyless returns an error if rows older than age have no key.
 func (r *Rows) Keyless(ctx context.Context, age time.Duration) error {
 	var n int
-	err := r.db.conn.QueryRow(ctx, fmt.Sprintf(`SELECT count(*) FROM %s WHERE %s IS NULL AND %s < now() - make_interval(secs => $1)`, r.o.SQL, r.key, r.at), age.Seconds()).Scan(&n)
+	err := r.db.conn.QueryRow(ctx, fmt.Sprintf(`SELECT count(*) FROM ONLY %s WHERE %s IS NULL AND %s < now() - make_interval(secs => $1)`, r.o.SQL, r.key, r.at), age.Seconds()).Scan(&n)
 	if err != nil {
 		return r.failed(ctx, "count old rows without an ID", err)
 	}
@@ -136,7 +137,7 @@ func (r *Rows) OldAfter(ctx context.Context, age time.Duration, limit int, after
 }
 
 func (r *Rows) read(ctx context.Context, rest string, args ...any) ([]any, cdc.Position, error) {
-	keys, err := r.keys(ctx, fmt.Sprintf("SELECT %s::text FROM %s AS old WHERE %s %s", r.key, r.o.SQL, r.old(), rest), args...)
+	keys, err := r.keys(ctx, fmt.Sprintf("SELECT %s::text FROM ONLY %s AS old WHERE %s %s", r.key, r.o.SQL, r.old(), rest), args...)
 	if err != nil {
 		return nil, "", r.failed(ctx, "read old rows", err)
 	}
@@ -178,10 +179,13 @@ func (r *Rows) Delete(ctx context.Context, keys []any, age time.Duration) (n int
 	for i, key := range keys {
 		texts[i], _ = key.(string)
 	}
-	where := fmt.Sprintf("%s WHERE %s AND %s = ANY($2::text[]::%s[])", r.o.SQL, r.old(), r.key, r.keyType)
+	where := fmt.Sprintf("ONLY %s WHERE %s AND %s = ANY($2::text[]::%s[])", r.o.SQL, r.old(), r.key, r.keyType)
 	done, err := r.db.conn.Exec(ctx, "DELETE FROM "+where, age.Seconds(), texts)
-	if n = done.RowsAffected(); err != nil || n == int64(len(keys)) {
-		return n, nil, r.failed(ctx, "delete old rows", err)
+	if err != nil { // it may come after the number of rows: that of a deferred constraint comes with the commit
+		return 0, nil, r.failed(ctx, "delete old rows", err)
+	}
+	if n = done.RowsAffected(); n == int64(len(keys)) {
+		return n, nil, nil
 	}
 	if held, err = r.keys(ctx, fmt.Sprintf("SELECT %s::text FROM %s", r.key, where), age.Seconds(), texts); err != nil || len(held) == 0 {
 		return n, nil, r.failed(ctx, "read old rows", err) // another session has deleted them
@@ -217,15 +221,15 @@ func (r *Rows) failed(ctx context.Context, doing string, err error) error {
 		return nil
 	case !errors.As(err, &pg):
 		return fmt.Errorf("table %s: %s: %w", r.o.Table, doing, err)
-	case pg.Code == stateForeignKeyViolation, pg.Code == stateRestrictViolation:
+	case (pg.Code == stateForeignKeyViolation || pg.Code == stateRestrictViolation) && pg.ConstraintName != "":
 		return heldByKey("", pg)
-	case pg.Code == stateRaised:
-		return cdc.Fixable("change the trigger's function so that it lets old rows go", "%w: a trigger ON DELETE says %q", cdc.ErrHeld, pg.Message)
 	case pg.Code == stateLockNotAvailable, pg.Code == stateDeadlockDetected:
 		cause, fix := r.db.locked(ctx, r.o.Table, false)
 		return cdc.Fixable(fix, "table %s: %s: %w: %s", r.o.Table, doing, cdc.ErrBusy, cause)
 	case pg.Code == stateQueryCanceled:
 		return cdc.Fixable(fmt.Sprintf("create an index on %s", r.at), "table %s: %s: PostgreSQL was not done in time", r.o.Table, doing)
+	case pg.Code == stateRaised, pg.Where != "" && !slices.Contains([]string{"08", "40", "53", "57", "58", "XX"}, pg.Code[:2]): // in a function, and not because of the server's state
+		return cdc.Fixable("change the trigger's function so that it lets old rows go", "%w: a trigger ON DELETE says %q (SQLSTATE %s)", cdc.ErrHeld, pg.Message, pg.Code)
 	}
 	return fmt.Errorf("table %s: %s: PostgreSQL: %w", r.o.Table, doing, pg)
 }

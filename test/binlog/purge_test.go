@@ -181,6 +181,11 @@ func TestOldRowsThatTheDatabaseKeeps(t *testing.T) {
 				nil, 10,
 				[]string{"not deleted: 10, among them that of event 291: ", `a trigger ON DELETE says "wanted"`, "Fix: change the trigger"},
 			},
+			"trigger with a number of its own": {
+				[]string{"CREATE TRIGGER keeper BEFORE DELETE ON events FOR EACH ROW IF OLD.id > 290 THEN SIGNAL SQLSTATE '45001' SET MESSAGE_TEXT = 'wanted', MYSQL_ERRNO = 9999; END IF"},
+				nil, 10,
+				[]string{"not deleted: 10, among them that of event 291: ", `a trigger ON DELETE says "wanted"`},
+			},
 			"locked": {
 				nil,
 				[]string{"SELECT * FROM events WHERE id = 1 FOR UPDATE"},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -153,6 +154,14 @@ func TestOldRowsThatTheDatabaseKeeps(t *testing.T) {
 			"CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN IF OLD.id > 290 THEN RAISE ''wanted''; END IF; RETURN OLD; END'; CREATE TRIGGER keeper BEFORE DELETE ON events FOR EACH ROW EXECUTE FUNCTION keep()", "", "10",
 			[]string{"not deleted: 10, among them that of event 291: ", `a trigger ON DELETE says "wanted"`, "Fix: change the trigger's function"},
 		},
+		"trigger with an error of its own": {
+			"CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN IF OLD.id > 290 THEN RAISE ''wanted'' USING ERRCODE = ''foreign_key_violation''; END IF; RETURN OLD; END'; CREATE TRIGGER keeper BEFORE DELETE ON events FOR EACH ROW EXECUTE FUNCTION keep()", "", "10",
+			[]string{"not deleted: 10, among them that of event 291: ", `a trigger ON DELETE says "wanted" (SQLSTATE 23503)`},
+		},
+		"trigger that fails": {
+			"CREATE TABLE note (event int UNIQUE); INSERT INTO note VALUES (3), (70); CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN INSERT INTO note VALUES (OLD.id); RETURN OLD; END'; CREATE TRIGGER keeper BEFORE DELETE ON events FOR EACH ROW EXECUTE FUNCTION keep()", "", "2",
+			[]string{"not deleted: 2, among them that of event 3: ", "a trigger ON DELETE says \"duplicate key value"},
+		},
 		"trigger that returns NULL": {
 			"CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN IF OLD.id > 290 THEN RETURN NULL; END IF; RETURN OLD; END'; CREATE TRIGGER keeper BEFORE DELETE ON events FOR EACH ROW EXECUTE FUNCTION keep()", "", "10",
 			[]string{"not deleted: 10, among them that of event 291: ", "DELETE has trigger keeper", "Fix: make the trigger return OLD"},
@@ -184,7 +193,8 @@ func TestOldRowsThatTheDatabaseKeeps(t *testing.T) {
 		open := func(context.Context) ([]retention.Rows, func(), error) {
 			return []retention.Rows{relayedRows{r}}, func() {}, nil
 		}
-		err = retention.NewPurger(retention.PurgeOptions{OlderThan: month, Batch: 5}, open, slog.New(slog.DiscardHandler), prometheus.NewRegistry()).Purge(t.Context())
+		reg := prometheus.NewRegistry()
+		err = retention.NewPurger(retention.PurgeOptions{OlderThan: month, Batch: 5}, open, slog.New(slog.DiscardHandler), reg).Purge(t.Context())
 		if err := release(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -200,5 +210,47 @@ func TestOldRowsThatTheDatabaseKeeps(t *testing.T) {
 		if left := d.text("SELECT count(*)::text FROM events"); left != tt.left {
 			t.Errorf("%s: %s rows are left, want %s", title, left, tt.left)
 		}
+		if counted := deleted(t, reg); strconv.Itoa(300-counted) != tt.left {
+			t.Errorf("%s: %d rows are counted as deleted, and %s of 300 are left", title, counted, tt.left)
+		}
+	}
+}
+
+// deleted is what the metric of deleted rows counts.
+func deleted(t *testing.T, reg *prometheus.Registry) (n int) {
+	t.Helper()
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			if f.GetName() == "cdc_relay_rows_deleted_total" {
+				n += int(m.GetCounter().GetValue())
+			}
+		}
+	}
+	return n
+}
+
+// Rows of a table that inherits from the outbox are not published, and not deleted, also if it is made in the middle of a pass, which
+// has verified that there was none.
+func TestRowsOfAChildAreKept(t *testing.T) {
+	d := newDatabase(t)
+	d.exec("CREATE TABLE events (id int UNIQUE, at timestamptz); INSERT INTO events VALUES (1, now() - interval '40 days')")
+	r, err := d.rows("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.exec("CREATE TABLE child () INHERITS (events); INSERT INTO child VALUES (1, now() - interval '40 days'), (2, now() - interval '40 days')")
+	keys, _, err := r.Old(t.Context(), month, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, _, err := r.Delete(t.Context(), keys, month); n != 1 || err != nil {
+		t.Errorf("%d deleted, %v", n, err)
+	}
+	if left := d.text("SELECT count(*)::text FROM child"); left != "2" {
+		cdctest.Violation(t, cdctest.Unpublished, "%s rows of the child are left, want 2", left)
 	}
 }
