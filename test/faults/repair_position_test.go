@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"context"
 	"regexp"
 	"strconv"
 	"syscall"
@@ -172,6 +173,8 @@ func TestAlteredWithTheSlotAlone(t *testing.T) {
 	r := newRig(t, db, cdctest.SlotOnly, nil)
 	r.Start()
 	r.AwaitEvents(r.Append("before", 10))
+	before := current(r, db)
+	r.Await("these to be confirmed", func(ctx context.Context) (bool, error) { return confirmed(ctx, r, db) >= before, nil }) // or each start repeats them
 	r.Must(db.Exec(t.Context(), "SELECT pg_logical_emit_message(true, 'cdc-relay: publication altered, slot other', '0/1')"))
 	began := time.Now().UTC().Add(-time.Minute).Format(time.RFC3339)
 	r.Must(db.Exec(t.Context(), "ALTER PUBLICATION "+db.Name()+" DROP TABLE outbox"))
