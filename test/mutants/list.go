@@ -261,6 +261,11 @@ func repairMutants() []mutant {
 			caughtBy{wal, "^TestTableChangesBehindASnapshot$", ""},
 		},
 		{
+			"accept the publication before the rows are published", "internal/repair/source.go",
+			[]edit{{"		return was\n", "		return id\n"}},
+			caughtBy{faults, "^TestRepairOfAlteredPublicationInterrupted$", postgres},
+		},
+		{
 			"save the new position before the rows are published", "internal/repair/source.go",
 			[]edit{{"return s.ground.Stored.Progress\n}", "return s.ground.Next\n}"}},
 			caughtBy{faults, "^TestRepairKilled$", postgres},
