@@ -44,9 +44,6 @@ func (s *Source) Acquire(ctx context.Context, load cdc.Resumer) (_ cdc.Source, _
 	if err != nil {
 		return cdc.Source{}, "", err
 	}
-	if err := s.recognise(ctx, db, cfg, from); err != nil {
-		return cdc.Source{}, "", err
-	}
 	charsets, err := readCharsets(ctx, db, s.flavor)
 	if err != nil {
 		return cdc.Source{}, "", err
@@ -55,7 +52,7 @@ func (s *Source) Acquire(ctx context.Context, load cdc.Resumer) (_ cdc.Source, _
 	if err != nil {
 		return cdc.Source{}, "", err
 	}
-	ss, err := s.open(ctx, cfg, from, serverID)
+	ss, err := s.openBehind(ctx, cfg, from, serverID)
 	if err != nil {
 		return cdc.Source{}, "", err
 	}

@@ -36,6 +36,17 @@ func (e event) seconds() uint32             { return binary.LittleEndian.Uint32(
 // ignorable is a flag of events that a reader may leave out (LOG_EVENT_IGNORABLE_F).
 func (e event) ignorable() bool { return binary.LittleEndian.Uint16(e.raw[17:])&0x80 != 0 }
 
+// between reports whether an event of its kind begins a transaction or stands between two.
+func (e event) between() bool {
+	switch e.kind() { //nolint:exhaustive // the rest belongs to a transaction
+	case replication.GTID_EVENT, replication.GTID_TAGGED_LOG_EVENT, replication.MARIADB_GTID_EVENT, replication.ANONYMOUS_GTID_EVENT,
+		replication.FORMAT_DESCRIPTION_EVENT, replication.ROTATE_EVENT, replication.HEARTBEAT_EVENT, replication.HEARTBEAT_LOG_EVENT_V2,
+		replication.INCIDENT_EVENT:
+		return true
+	}
+	return false
+}
+
 // tableID of a table map or of rows.
 func (e event) tableID() uint64 {
 	b := e.body()

@@ -43,5 +43,5 @@
 //     to begin.
 //  4. The server must still have what comes after the position (gtid_purged), and must have all that is in it
 //     (gtid_executed): else the binlog has a gap, or belongs to another history. A server that was restored and has
-//     passed the position since is detected by the last transaction; see recognise.
+//     passed the position since is detected by the last transaction; see openBehind.
 package binlog

@@ -2,10 +2,7 @@ package binlog
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -22,7 +19,7 @@ import (
 // A server that was restored from a backup gives its GTIDs a second time, to other transactions. Once it has executed all that is in
 // our position, the sets do not show that, and the relay would skip what was committed under GTIDs that it published already. So the
 // checkpoint holds one of the last transactions before its position with a time, a stamp, and each connect reads
-// that transaction again, on a connection of its own.
+// that transaction again, before all that follows.
 //
 // The rules make sure that no start is refused wrongly:
 //
@@ -82,6 +79,14 @@ func only(set gtidSet) (g gtid) {
 	return g
 }
 
+// before returns a position whose next transaction is the stamp's; nil if there is none.
+func (s stamp) before(from gtidSet) gtidSet {
+	if s.at <= 0 {
+		return nil
+	}
+	return before(from, s.tx)
+}
+
 // before returns a position whose next transaction is g; nil if there is none.
 func before(set gtidSet, g gtid) gtidSet {
 	set = set.clone()
@@ -102,6 +107,19 @@ func before(set gtidSet, g gtid) gtidSet {
 		return nil
 	}
 	return set
+}
+
+// lastOf returns the transaction of from that comes last if the server begins before g.
+func lastOf(from gtidSet, g gtid) gtid {
+	if set, ok := from.(mariadbSet); ok {
+		return set[g.domain]
+	}
+	return g
+}
+
+// upTo reports whether the server sends g no later than last, if it begins before last or at a transaction before it.
+func (g gtid) upTo(last gtid, f cdc.Flavor) bool {
+	return g == last || f == cdc.MariaDB && g.domain == last.domain && g.number <= last.number
 }
 
 // replace replaces the intervals of g's origin. None is left empty: MySQL 9.7 crashes if a dump request has a tag without intervals.
@@ -145,35 +163,38 @@ func (ss *session) dated(e event) {
 // lookBackTimeout is how long the server may take to find a transaction that is in its binlog; the stream takes as long again.
 const lookBackTimeout = 5 * time.Second
 
-// recognise returns an error if the server has another transaction under the stamp's GTID, or if it must have it and has not.
-func (s *Source) recognise(ctx context.Context, db *sql.DB, cfg *mysql.Config, from gtidSet) error {
+// openBehind opens the stream behind from. It returns an error if the server has another transaction under the stamp's GTID, or if it
+// must have it and has not. The server needs 0.4 s to search a gigabyte of one file, so it is asked once: for the binlog from the stamp's
+// transaction on, which is compared and not handed on again.
+func (s *Source) openBehind(ctx context.Context, cfg *mysql.Config, from gtidSet, serverID uint32) (*session, error) {
 	var unknown error
 	if s.flavor == cdc.MariaDB {
 		unknown = s.adopting
 	}
-	if s.stamp.at <= 0 {
-		return unknown
+	var ss *session
+	if at := s.stamp.before(from); at != nil {
+		seen, err := s.lookBack(ctx, cfg, at, from, serverID)
+		switch {
+		case err != nil && unknown != nil: // it may pass
+			return nil, fmt.Errorf("find out whether the checkpoint is of this server: %w", err)
+		case err != nil:
+			s.log.Debug("last transaction not compared", "transaction", s.stamp.tx.text(s.flavor), "error", err)
+		case seen.time == s.stamp.at:
+			s.adopting, unknown = nil, nil
+		case seen.time > 0:
+			seen.close()
+			return nil, otherHistory(s.stamp.tx.text(s.flavor), s.stamp.at, seen.time)
+		}
+		ss = seen.session
 	}
-	at := before(from, s.stamp.tx)
-	if at == nil {
-		return unknown
-	}
-	ctx, cancel := context.WithTimeout(ctx, lookBackTimeout)
-	defer cancel()
-	found, err := s.lookBack(ctx, db, cfg, at)
 	switch {
-	case err != nil && unknown != nil: // it may pass
-		return fmt.Errorf("find out whether the checkpoint is of this server: %w", err)
-	case err != nil:
-		s.log.Debug("last transaction not compared", "transaction", s.stamp.tx.text(s.flavor), "error", err)
-		return nil
-	case found == s.stamp.at:
-		s.adopting = nil
-		return nil
-	case found <= 0:
-		return unknown
+	case unknown != nil:
+		lookedBack{session: ss}.close()
+		return nil, unknown
+	case ss != nil:
+		return ss, nil
 	}
-	return otherHistory(s.stamp.tx.text(s.flavor), s.stamp.at, found)
+	return s.open(ctx, cfg, from, serverID)
 }
 
 func otherHistory(tx string, published, found int64) error {
@@ -184,33 +205,62 @@ func otherHistory(tx string, published, found int64) error {
 		tx, clock(published), clock(found))
 }
 
-// lookBack returns the time of the stamp's transaction on the server, 0 if it is not known. The session that reads it belongs to a
-// source of its own, as that of a lookahead does.
-func (s *Source) lookBack(ctx context.Context, db *sql.DB, cfg *mysql.Config, at gtidSet) (int64, error) {
-	other := &Source{opts: s.opts, log: s.log, flavor: s.flavor, account: s.account, toEnd: true}
-	other.opts.ServerID = 0
-	id, err := other.serverID(ctx, db)
-	if err != nil {
-		return 0, err
+// lookedBack is what was found of the stamp's transaction.
+type lookedBack struct {
+	time    int64    // on this server; 0: not known
+	session *session // stands in the last transaction that was handed on, if it is not nil
+}
+
+func (l lookedBack) close() {
+	if l.session != nil {
+		l.session.close()
 	}
-	ss, err := other.open(ctx, cfg, at, id)
+}
+
+// lookBack reads from at on until the stamp's transaction has shown its time and everything in from has come.
+func (s *Source) lookBack(ctx context.Context, cfg *mysql.Config, at, from gtidSet, serverID uint32) (lookedBack, error) {
+	ctx, cancel := context.WithTimeout(ctx, lookBackTimeout)
+	defer cancel()
+	ss, err := s.open(ctx, cfg, at, serverID)
 	if err != nil {
-		return 0, err
+		return lookedBack{}, err
 	}
-	defer ss.close()
-	defer context.AfterFunc(ctx, func() { _ = ss.conn.Close() })()
-	for {
+	stop := context.AfterFunc(ctx, func() { _ = ss.conn.Close() })
+	found, behind, err := ss.seek(ctx, s.stamp.tx, lastOf(from, s.stamp.tx))
+	if !stop() && err == nil {
+		err = ctx.Err()
+	}
+	if err != nil || !behind {
+		ss.close()
+		return lookedBack{time: max(found, 0)}, err
+	}
+	ss.tx.again = true
+	return lookedBack{max(found, 0), ss}, nil
+}
+
+// seek reads until the time of the transaction g is known and last, which is g or follows it in its domain, has begun. It returns the
+// time, and whether nothing was read that is to be handed on: a server that has transactions in another order may send some before g.
+func (ss *session) seek(ctx context.Context, g, last gtid) (found int64, behind bool, err error) {
+	reached, behind := false, true
+	for found == 0 || behind && !reached {
 		e, err := ss.nextEvent(ctx)
-		if errors.Is(err, errEnded) {
-			return 0, nil
-		}
 		if err != nil {
-			return 0, err
+			return 0, false, err
 		}
-		if found, err := ss.timeOf(s.stamp.tx, e); found != 0 || err != nil {
-			return max(found, 0), err
+		id := ss.tx.id
+		at, err := ss.timeOf(g, e)
+		if err != nil {
+			return 0, false, err
+		}
+		if found == 0 {
+			found = at
+		}
+		if ss.tx.id != id {
+			behind = behind && !reached && ss.tx.id.upTo(last, ss.src.flavor)
+			reached = reached || ss.tx.id == last
 		}
 	}
+	return found, behind, nil
 }
 
 // timeOfDDL returns the time of a transaction that is one statement.
@@ -220,8 +270,11 @@ func (ss *session) timeOfDDL(e event) (int64, error) {
 		return 0, err
 	}
 	q, ok := parsed.Event.(*replication.QueryEvent)
-	if !ok || slices.Contains([]string{"BEGIN", "COMMIT", "ROLLBACK"}, strings.ToUpper(string(q.Query))) {
+	switch {
+	case !ok || strings.EqualFold(string(q.Query), "BEGIN"):
 		return 0, nil
+	case strings.EqualFold(string(q.Query), "COMMIT") || strings.EqualFold(string(q.Query), "ROLLBACK"):
+		return notKnown, nil
 	}
 	return ss.tx.stamped, nil
 }
@@ -236,10 +289,11 @@ func (ss *session) timeOf(g gtid, e event) (int64, error) {
 		return 0, ss.format(e)
 	case replication.GTID_EVENT, replication.GTID_TAGGED_LOG_EVENT, replication.MARIADB_GTID_EVENT:
 		ended := ss.tx.id == g
-		if err := ss.begin(e); err != nil || !ended {
-			return 0, err
+		err := ss.begin(e)
+		if ended || err == nil && g.upTo(ss.tx.id, ss.src.flavor) && ss.tx.id != g { // MariaDB sends a domain in order
+			return notKnown, err
 		}
-		return notKnown, nil
+		return 0, err
 	}
 	if ss.tx.id != g { // of another server or domain, and behind our position
 		return 0, nil

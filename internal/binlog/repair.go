@@ -92,9 +92,7 @@ func (r *Repair) judge(ctx context.Context, db *sql.DB, cfg *mysql.Config, sv *s
 		if g.Found && !g.Stored.Source.Same(sv.source) {
 			r.src.adopting = foreignCheckpoint(g.Stored.Source, sv.source)
 		}
-		if err = r.tryLog(ctx, db, cfg, at.from); err == nil {
-			err = r.src.recognise(ctx, db, cfg, at.from)
-		}
+		err = r.tryLog(ctx, db, cfg, at.from)
 	}
 	if stop, ok := errors.AsType[*cdc.StopError](err); err != nil && (!ok || stop.Class != cdc.ClassPosition) {
 		return err
@@ -114,7 +112,7 @@ func (r *Repair) tryLog(ctx context.Context, db *sql.DB, cfg *mysql.Config, from
 	if err != nil {
 		return err
 	}
-	ss, err := r.src.open(ctx, cfg, from, id)
+	ss, err := r.src.openBehind(ctx, cfg, from, id)
 	if err != nil {
 		return err
 	}

@@ -77,7 +77,7 @@ type Source struct {
 	part     part    // a transaction that comes again although some of its rows were handed on; zero: none
 	received gtidSet // every transaction handed on; nil: nothing yet
 	commit   gtid    // the last of them with rows of ours
-	stamp    stamp   // the last of them with a time, or that of the checkpoint; see recognise
+	stamp    stamp   // the last of them with a time, or that of the checkpoint; see openBehind
 	adopting error   // why the checkpoint is refused, unless this is the server that it was saved on; see adopts
 	held     txBuffer
 	// damagedAt is the place of the last event that could not be read; see damaged.

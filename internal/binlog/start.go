@@ -82,7 +82,7 @@ func foreignCheckpoint(of, id cdc.Source) error {
 
 // adopts reports whether a checkpoint of another source was saved by a relay on this server before source.mysql.id was set: it is of
 // the same database, without an ID, and the server has executed its position. Only the same history has the transactions of a MySQL
-// position, which have the server's UUID. On MariaDB GTIDs of different servers can be the same, so [Source.recognise] must find
+// position, which have the server's UUID. On MariaDB GTIDs of different servers can be the same, so [Source.openBehind] must find
 // the transaction that the checkpoint holds with its time.
 func (sv *server) adopts(c cdc.Checkpoint, position gtidSet) bool {
 	without := cdc.Source{SystemID: string(sv.flavor), Database: sv.source.Database}

@@ -26,7 +26,7 @@ type transaction struct {
 	// open: its GTID has come, its end has not. begun: BEGIN has come too.
 	open, begun bool
 	micros      int64 // commit time, by the clock of the server where it was committed first
-	stamped     int64 // a time that all servers have in their binlogs; 0: none, mixedTimes: several. See recognise
+	stamped     int64 // a time that all servers have in their binlogs; 0: none, mixedTimes: several. See openBehind
 	rows        bool  // of ours are held
 	unread      error // a statement may have written rows of ours that are not in the binlog
 	// ours are the table ids of tracked tables in the current statement.
@@ -36,10 +36,14 @@ type transaction struct {
 	ordinal uint32 // rows handed on
 	skip    uint32 // of these, the first ones that were handed on before
 	placed  bool   // the batch knows it
+	again   bool   // it was handed on before; see lookBack
 }
 
 // take takes an event in.
 func (ss *session) take(ctx context.Context, e event) error {
+	if ss.tx.again && !e.between() {
+		return nil
+	}
 	switch kind := e.kind(); kind {
 	case replication.WRITE_ROWS_EVENTv1, replication.WRITE_ROWS_EVENTv2, replication.MARIADB_WRITE_ROWS_COMPRESSED_EVENT_V1:
 		ss.dated(e)
