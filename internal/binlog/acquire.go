@@ -1,6 +1,7 @@
 package binlog
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -73,7 +74,7 @@ func (s *Source) checkServer(ctx context.Context, db *sql.DB, cfg *mysql.Config)
 	if err := vars.replicaProblem(ctx, db); err != nil {
 		return server{}, nil, err
 	}
-	s.flavor, s.caseless, s.account = vars.flavor(), vars.caseless(), account(ctx, db)
+	s.flavor, s.caseless, s.account, s.name = vars.flavor(), vars.caseless(), account(ctx, db), cmp.Or(vars["server_uuid"], vars["server_id"])
 	s.show(vars)
 	if err := checkTables(ctx, db, s.opts.Tables, s.caseless); err != nil {
 		return server{}, nil, err
@@ -111,7 +112,7 @@ func (s *Source) resolveStart(ctx context.Context, db *sql.DB, cfg *mysql.Config
 		if s.part, err = s.partBefore(c); err != nil {
 			return cdc.Source{}, nil, err
 		}
-		s.stamp = parseStamp(sv.flavor, c.Progress.Commit)
+		s.stamp, s.hint = parseStamp(sv.flavor, c.Progress.Commit), parseHint(c.Progress.Hint)
 	}
 	from, err := s.agree(ctx, db, sv, storedCheckpoint{c, found})
 	if err != nil {

@@ -76,7 +76,7 @@ func (a *lookahead) extend(ctx context.Context, s *Source, db *sql.DB, cfg *mysq
 	if err != nil {
 		return err
 	}
-	ss, err := other.open(ctx, cfg, a.upto.clone(), id)
+	ss, err := other.open(ctx, cfg, dumpStart{set: a.upto.clone()}, id)
 	if err != nil {
 		return err
 	}

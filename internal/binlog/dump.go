@@ -23,8 +23,14 @@ const (
 	silence = 3 * heartbeatPeriod
 )
 
-// open asks the server for its binlog behind from, and waits until it begins to send.
-func (s *Source) open(ctx context.Context, cfg *mysql.Config, from gtidSet, serverID uint32) (*session, error) {
+// dumpStart is where a server begins to send.
+type dumpStart struct {
+	set gtidSet // behind these transactions
+	at  hint    // and, if it names a file, there
+}
+
+// open asks the server for its binlog, and waits until it begins to send.
+func (s *Source) open(ctx context.Context, cfg *mysql.Config, from dumpStart, serverID uint32) (*session, error) {
 	conn, err := connectReplication(ctx, cfg)
 	if err != nil {
 		return nil, err
@@ -43,7 +49,7 @@ func (s *Source) open(ctx context.Context, cfg *mysql.Config, from gtidSet, serv
 }
 
 // request introduces us as a replica and asks for the binlog.
-func (s *Source) request(conn *client.Conn, cfg *mysql.Config, from gtidSet, serverID uint32) error {
+func (s *Source) request(conn *client.Conn, cfg *mysql.Config, from dumpStart, serverID uint32) error {
 	for _, sql := range s.introduction(serverID, from) {
 		if _, err := conn.Execute(sql); err != nil {
 			if code, said := number(err); code != 0 {
@@ -70,7 +76,7 @@ func (s *Source) request(conn *client.Conn, cfg *mysql.Config, from gtidSet, ser
 
 // introduction sets what the server should know. The UUID is made of a configured server id, so that the server
 // recognises two that have the same, and is random otherwise.
-func (s *Source) introduction(serverID uint32, from gtidSet) []string {
+func (s *Source) introduction(serverID uint32, from dumpStart) []string {
 	id := uuid.New()
 	if s.opts.ServerID != 0 {
 		id = uuid.NewSHA1(uuid.NameSpaceOID, fmt.Appendf(nil, "cdc-relay/%d", serverID))
@@ -83,8 +89,10 @@ func (s *Source) introduction(serverID uint32, from gtidSet) []string {
 	}
 	if s.flavor == cdc.MariaDB {
 		// 4 is MARIA_SLAVE_CAPABILITY_GTID: we understand its GTID events.
-		sqls = append(sqls, "SET @mariadb_slave_capability = 4", "SET @slave_gtid_strict_mode = 1",
-			fmt.Sprintf("SET @slave_connect_state = '%s'", from))
+		sqls = append(sqls, "SET @mariadb_slave_capability = 4")
+	}
+	if s.flavor == cdc.MariaDB && from.at.file == "" {
+		sqls = append(sqls, "SET @slave_gtid_strict_mode = 1", fmt.Sprintf("SET @slave_connect_state = '%s'", from.set))
 	}
 	return sqls
 }
@@ -105,25 +113,26 @@ func (s *Source) registration(conn *client.Conn, cfg *mysql.Config, serverID uin
 }
 
 // dumpRequest is COM_BINLOG_DUMP_GTID with the set, or MariaDB's COM_BINLOG_DUMP, whose position is in
-// @slave_connect_state. With toEnd, which is BINLOG_DUMP_NON_BLOCK, the server ends the stream where it would wait for more.
-func dumpRequest(from gtidSet, serverID uint32, toEnd bool) []byte {
+// @slave_connect_state or the request itself. With toEnd, which is BINLOG_DUMP_NON_BLOCK, the server ends the stream where it would wait for more.
+func dumpRequest(from dumpStart, serverID uint32, toEnd bool) []byte {
 	var flags uint16
 	if toEnd {
 		flags = 1
 	}
 	p := make([]byte, 4, 64)
-	set, ok := from.(mysqlSet)
+	at := max(4, from.at.offset) // a file begins with four bytes that are no event
+	set, ok := from.set.(mysqlSet)
 	if !ok {
 		p = append(p, gomysql.COM_BINLOG_DUMP)
-		p = binary.LittleEndian.AppendUint32(p, 4)
+		p = binary.LittleEndian.AppendUint32(p, at)
 		p = binary.LittleEndian.AppendUint16(p, flags)
-		return binary.LittleEndian.AppendUint32(p, serverID)
+		return append(binary.LittleEndian.AppendUint32(p, serverID), from.at.file...)
 	}
 	p = append(p, gomysql.COM_BINLOG_DUMP_GTID)
 	p = binary.LittleEndian.AppendUint16(p, flags)
 	p = binary.LittleEndian.AppendUint32(p, serverID)
-	p = binary.LittleEndian.AppendUint32(p, 0) // no file name
-	p = binary.LittleEndian.AppendUint64(p, 4)
+	p = append(binary.LittleEndian.AppendUint32(p, uint32(len(from.at.file))), from.at.file...)
+	p = binary.LittleEndian.AppendUint64(p, uint64(at))
 	encoded := set.Encode()
 	p = binary.LittleEndian.AppendUint32(p, uint32(len(encoded)))
 	return append(p, encoded...)

@@ -109,19 +109,6 @@ func before(set gtidSet, g gtid) gtidSet {
 	return set
 }
 
-// lastOf returns the transaction of from that comes last if the server begins before g.
-func lastOf(from gtidSet, g gtid) gtid {
-	if set, ok := from.(mariadbSet); ok {
-		return set[g.domain]
-	}
-	return g
-}
-
-// upTo reports whether the server sends g no later than last, if it begins before last or at a transaction before it.
-func (g gtid) upTo(last gtid, f cdc.Flavor) bool {
-	return g == last || f == cdc.MariaDB && g.domain == last.domain && g.number <= last.number
-}
-
 // replace replaces the intervals of g's origin. None is left empty: MySQL 9.7 crashes if a dump request has a tag without intervals.
 func (s mysqlSet) replace(g gtid, intervals gomysql.IntervalSlice) {
 	tags := s.MysqlGTIDSet[g.sid]
@@ -173,7 +160,10 @@ func (s *Source) openBehind(ctx context.Context, cfg *mysql.Config, from gtidSet
 	}
 	var ss *session
 	if at := s.stamp.before(from); at != nil {
-		seen, err := s.lookBack(ctx, cfg, at, from, serverID)
+		seen, err := s.followHint(ctx, cfg, at, from, serverID)
+		if seen.session == nil {
+			seen, err = s.lookBack(ctx, cfg, dumpStart{set: at}, from, serverID)
+		}
 		switch {
 		case err != nil && unknown != nil: // it may pass
 			return nil, fmt.Errorf("find out whether the checkpoint is of this server: %w", err)
@@ -194,7 +184,7 @@ func (s *Source) openBehind(ctx context.Context, cfg *mysql.Config, from gtidSet
 	case ss != nil:
 		return ss, nil
 	}
-	return s.open(ctx, cfg, from, serverID)
+	return s.open(ctx, cfg, dumpStart{set: from}, serverID)
 }
 
 func otherHistory(tx string, published, found int64) error {
@@ -217,16 +207,32 @@ func (l lookedBack) close() {
 	}
 }
 
-// lookBack reads from at on until the stamp's transaction has shown its time and everything in from has come.
-func (s *Source) lookBack(ctx context.Context, cfg *mysql.Config, at, from gtidSet, serverID uint32) (lookedBack, error) {
+// followHint looks back from where the checkpoint says that the stamp's transaction stands. It returns no session if that is not so.
+func (s *Source) followHint(ctx context.Context, cfg *mysql.Config, at, from gtidSet, serverID uint32) (lookedBack, error) {
+	h := s.hint
+	if h.file == "" || h.server != s.name {
+		return lookedBack{}, nil
+	}
+	seen, err := s.lookBack(ctx, cfg, dumpStart{at, h}, from, serverID)
+	if err != nil || seen.session == nil || seen.time != s.stamp.at {
+		s.log.Debug("hint not followed", "file", h.file, "offset", h.offset, "error", err)
+		seen.close()
+		s.hint = hint{}
+		return lookedBack{}, ctx.Err()
+	}
+	return seen, nil
+}
+
+// lookBack reads until the stamp's transaction has shown its time and everything in from has come.
+func (s *Source) lookBack(ctx context.Context, cfg *mysql.Config, start dumpStart, from gtidSet, serverID uint32) (lookedBack, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookBackTimeout)
 	defer cancel()
-	ss, err := s.open(ctx, cfg, at, serverID)
+	ss, err := s.open(ctx, cfg, start, serverID)
 	if err != nil {
 		return lookedBack{}, err
 	}
 	stop := context.AfterFunc(ctx, func() { _ = ss.conn.Close() })
-	found, behind, err := ss.seek(ctx, s.stamp.tx, lastOf(from, s.stamp.tx))
+	found, behind, err := ss.seek(ctx, s.stamp.tx, from, start.at)
 	if !stop() && err == nil {
 		err = ctx.Err()
 	}
@@ -238,29 +244,28 @@ func (s *Source) lookBack(ctx context.Context, cfg *mysql.Config, at, from gtidS
 	return lookedBack{max(found, 0), ss}, nil
 }
 
-// seek reads until the time of the transaction g is known and last, which is g or follows it in its domain, has begun. It returns the
+// seek reads until the time of the transaction g is known and the last transaction of from that is sent again has begun. It returns the
 // time, and whether nothing was read that is to be handed on: a server that has transactions in another order may send some before g.
-func (ss *session) seek(ctx context.Context, g, last gtid) (found int64, behind bool, err error) {
-	reached, behind := false, true
-	for found == 0 || behind && !reached {
+func (ss *session) seek(ctx context.Context, g gtid, from gtidSet, at hint) (found int64, behind bool, err error) {
+	r := repetition{from: from, first: g, flavor: ss.src.flavor, counted: at.again(ss.src.flavor)}
+	for r.state == repeating || found == 0 && (r.counted == 0 || r.state == repeated) {
 		e, err := ss.nextEvent(ctx)
 		if err != nil {
 			return 0, false, err
 		}
 		id := ss.tx.id
-		at, err := ss.timeOf(g, e)
+		t, err := ss.timeOf(g, e)
 		if err != nil {
 			return 0, false, err
 		}
 		if found == 0 {
-			found = at
+			found = t
 		}
 		if ss.tx.id != id {
-			behind = behind && !reached && ss.tx.id.upTo(last, ss.src.flavor)
-			reached = reached || ss.tx.id == last
+			r.begin(ss.tx.id)
 		}
 	}
-	return found, behind, nil
+	return found, r.state == repeated, nil
 }
 
 // timeOfDDL returns the time of a transaction that is one statement.

@@ -15,6 +15,8 @@ type mark struct {
 	commit gtid
 	// stamp is the last of them that has one.
 	stamp stamp
+	// hint is where the stamp's transaction stands.
+	hint hint
 	// part is the transaction that is open at the end of the batch.
 	part part
 }
@@ -133,6 +135,6 @@ func (m *positionIndex) progress(seq uint64) (cdc.Progress, bool) {
 	m.done = k.upto
 	m.added = append(m.added[:0], m.added[n:]...)
 	return cdc.Progress{
-		Position: cdc.Position(m.base.String()), Commit: k.stamp.text(m.flavor), TxID: k.commit.text(m.flavor), Part: cdc.Part{TxID: k.part.tx, Rows: k.part.rows},
+		Position: cdc.Position(m.base.String()), Commit: k.stamp.text(m.flavor), Hint: k.hint.text(), TxID: k.commit.text(m.flavor), Part: cdc.Part{TxID: k.part.tx, Rows: k.part.rows},
 	}, true
 }

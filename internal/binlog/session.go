@@ -44,6 +44,7 @@ type session struct {
 	hungUp bool
 
 	checksums bool // events end with one; see format
+	place     place
 
 	parser  *replication.BinlogParser
 	schemas map[uint64]*schema // by table id, in the current transaction
@@ -86,7 +87,7 @@ func (s *Source) Run(ctx context.Context, out cdc.Queue) error {
 	if s.received == nil { // not in Acquire: after a Release another relay may lead, and move the checkpoint
 		s.received = ss.from.clone()
 		s.batches.flavor = s.flavor
-		s.positions.start(s.flavor, ss.from, mark{seq: s.handed.Load(), stamp: s.stamp, part: s.part})
+		s.positions.start(s.flavor, ss.from, mark{seq: s.handed.Load(), stamp: s.stamp, hint: s.hint, part: s.part})
 	}
 	s.connected.Store(true)
 	defer s.connected.Store(false)
@@ -217,7 +218,12 @@ func (ss *session) event(packet []byte) (event, error) {
 		if len(e.raw) < eventHeader || int(binary.LittleEndian.Uint32(e.raw[9:])) != len(e.raw) {
 			return event{}, ss.damaged(fmt.Errorf("read binlog: %w", errTruncated))
 		}
-		return ss.checked(e)
+		size := uint32(len(e.raw))
+		e, err := ss.checked(e)
+		if err == nil {
+			ss.place.pass(e, size)
+		}
+		return e, err
 	case gomysql.ERR_HEADER:
 		if len(packet) < 9 {
 			return event{}, ss.damaged(fmt.Errorf("read binlog: %w", errTruncated))
@@ -296,7 +302,7 @@ func (ss *session) flush(ctx context.Context) error {
 	}
 	s := ss.src
 	b.Seq = s.handed.Load() + 1
-	s.positions.set(mark{seq: b.Seq, commit: s.commit, stamp: s.stamp, part: ss.partial()}) // before the offer: the batch may be durable before Offer returns
+	s.positions.set(mark{seq: b.Seq, commit: s.commit, stamp: s.stamp, hint: s.hint, part: ss.partial()}) // before the offer: the batch may be durable before Offer returns
 	rows := b.Rows()
 	b.Bytes = cap(b.Arena) + len(b.Spans)*8
 	if rows > 0 {

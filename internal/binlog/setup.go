@@ -196,7 +196,7 @@ func (d *Database) TryLog(ctx context.Context, o Options) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	ss, err := s.open(ctx, d.cfg, executed, id)
+	ss, err := s.open(ctx, d.cfg, dumpStart{set: executed}, id)
 	if err != nil {
 		return err
 	}

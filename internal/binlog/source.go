@@ -78,6 +78,8 @@ type Source struct {
 	received gtidSet // every transaction handed on; nil: nothing yet
 	commit   gtid    // the last of them with rows of ours
 	stamp    stamp   // the last of them with a time, or that of the checkpoint; see openBehind
+	name     string  // the server that was reached: its UUID; MariaDB's server_id
+	hint     hint    // where the stamp's transaction stands
 	adopting error   // why the checkpoint is refused, unless this is the server that it was saved on; see adopts
 	held     txBuffer
 	// damagedAt is the place of the last event that could not be read; see damaged.
@@ -165,7 +167,7 @@ func (s *Source) Release(context.Context) {
 		s.session.close()
 		s.session = nil
 	}
-	s.part, s.received, s.commit, s.stamp, s.damagedAt = part{}, nil, gtid{}, stamp{}, ""
+	s.part, s.received, s.commit, s.stamp, s.hint, s.damagedAt = part{}, nil, gtid{}, stamp{}, hint{}, ""
 	s.positions.reset()
 	s.saved.Store(s.handed.Load())
 	s.unlock()

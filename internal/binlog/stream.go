@@ -37,6 +37,7 @@ type transaction struct {
 	skip    uint32 // of these, the first ones that were handed on before
 	placed  bool   // the batch knows it
 	again   bool   // it was handed on before; see lookBack
+	hint    hint   // where it begins
 }
 
 // take takes an event in.
@@ -144,7 +145,7 @@ func (ss *session) begin(e event) error {
 	if err != nil {
 		return err
 	}
-	tx := transaction{open: true, micros: int64(e.seconds()) * 1e6}
+	tx := transaction{open: true, micros: int64(e.seconds()) * 1e6, hint: ss.place.hint(ss.src.name)}
 	switch g := parsed.Event.(type) {
 	case *replication.GTIDEvent:
 		err = tx.mysql(g)
@@ -252,8 +253,8 @@ func (ss *session) end() error {
 	s.held.reset()
 	s.received.add(ss.tx.id)
 	s.positions.seen(ss.tx.id)
-	if ss.tx.stamped > 0 {
-		s.stamp = stamp{ss.tx.id, ss.tx.stamped}
+	if s.hint.behind++; ss.tx.stamped > 0 {
+		s.stamp, s.hint = stamp{ss.tx.id, ss.tx.stamped}, ss.tx.hint
 	}
 	id := ss.tx.id
 	s.lastSeen.Store(&id)

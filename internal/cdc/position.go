@@ -18,6 +18,8 @@ type Progress struct {
 	// the outbox is idle. A WAL or binlog that does not have this transaction is of another history. On MySQL and MariaDB it is
 	// one of the last transactions before Position, with or without outbox rows, and its time.
 	Commit Position
+	// Hint is MySQL's and MariaDB's: where the server finds the transaction of Commit without a search. Only the source parses it.
+	Hint string
 	// TxID is that transaction's ID (xid or GTID).
 	TxID string
 	// XMin is PostgreSQL's: each transaction with a lower ID (64 bits, in decimal) has ended before Position. "" if it is not

@@ -30,6 +30,7 @@ type form struct {
 	ExactlyOnce bool       `json:"exactly_once,omitempty"`
 	Topic       string     `json:"position_topic,omitempty"`
 	XMin        string     `json:"xmin,omitempty"`
+	Hint        string     `json:"hint,omitempty"`
 }
 
 type partForm struct {
@@ -56,7 +57,7 @@ func encode(c cdc.Checkpoint) ([]byte, error) {
 	for _, s := range [...]string{
 		c.Source.SystemID, c.Source.Database, c.Source.Slot,
 		c.Source.Fingerprint, c.Fence, string(c.Progress.Position), string(c.Progress.Commit), c.Progress.TxID,
-		c.Progress.Part.TxID, c.Progress.Part.Tables, c.Progress.XMin, c.PositionTopic,
+		c.Progress.Part.TxID, c.Progress.Part.Tables, c.Progress.XMin, c.Progress.Hint, c.PositionTopic,
 	} {
 		if !utf8.ValidString(s) { // JSON would store another text, and the source would look foreign
 			return nil, errNotUTF8
@@ -76,6 +77,7 @@ func encode(c cdc.Checkpoint) ([]byte, error) {
 		Commit:      string(c.Progress.Commit),
 		TxID:        c.Progress.TxID,
 		XMin:        c.Progress.XMin,
+		Hint:        c.Progress.Hint,
 		Generation:  c.Generation,
 		Sequence:    c.Sequence,
 		Fence:       c.Fence,
@@ -136,7 +138,7 @@ func decode(value []byte) (content, error) {
 	}
 	return content{reset: f.Reset, Checkpoint: cdc.Checkpoint{
 		Source:      cdc.Source(f.Source),
-		Progress:    cdc.Progress{Position: cdc.Position(f.Position), Commit: cdc.Position(f.Commit), TxID: f.TxID, XMin: f.XMin, Part: part},
+		Progress:    cdc.Progress{Position: cdc.Position(f.Position), Commit: cdc.Position(f.Commit), TxID: f.TxID, XMin: f.XMin, Hint: f.Hint, Part: part},
 		ExactlyOnce: f.ExactlyOnce, PositionTopic: f.Topic,
 		Generation:  f.Generation,
 		Sequence:    f.Sequence,

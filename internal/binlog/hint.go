@@ -1,0 +1,106 @@
+package binlog
+
+import (
+	"encoding/binary"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/go-mysql-org/go-mysql/replication"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+// # Where a start begins in the file
+//
+// A server that is asked for what follows a GTID set reads the whole file in which that is, 0.4 s for a gigabyte. So the checkpoint also
+// says where the stamp's transaction stood in which file of which server: a hint. It only makes a start faster:
+//
+//  1. It is written by the stream that read the stamp's transaction, and is of no use without a stamp. So whatever moves the position by
+//     other means drops it, and all that stands before the place is in the position.
+//  2. It is followed only on the server that it names, and only if the first transaction there is the stamp's, with its time. In all
+//     other cases the server is asked by GTID, and no start is refused for a hint.
+//  3. MySQL leaves out what is in the position, as it does without a hint. MariaDB takes either a place or GTIDs: there as many
+//     transactions are left out as followed the stamp's when the position was noted, and the last of them must be the position's last
+//     one of its domain. Their numbers would not tell: without gtid_strict_mode they may go down.
+
+// hint is where the stamp's transaction begins. The zero value is none.
+type hint struct {
+	server string // its UUID; MariaDB's server_id
+	file   string
+	offset uint32 // of its GTID event
+	// behind is how many transactions follow it that are in the position too.
+	behind uint32
+}
+
+// text is the hint's form in a checkpoint.
+func (h hint) text() string {
+	if h.file == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s/%s/%d/%d", h.server, h.file, h.offset, h.behind)
+}
+
+// parseHint returns none for a text that it does not know.
+func parseHint(text string) hint {
+	fields := strings.Split(text, "/")
+	if len(fields) != 4 {
+		return hint{}
+	}
+	offset, oerr := strconv.ParseUint(fields[2], 10, 32)
+	behind, berr := strconv.ParseUint(fields[3], 10, 32)
+	if oerr != nil || berr != nil || fields[1] == "" {
+		return hint{}
+	}
+	return hint{fields[0], fields[1], uint32(offset), uint32(behind)}
+}
+
+// again is how many transactions a server sends again that begins at the hint; 0 without one.
+func (h hint) again(f cdc.Flavor) uint32 {
+	switch {
+	case h.file == "":
+		return 0
+	case f == cdc.MariaDB:
+		return 1 + h.behind
+	}
+	return 1
+}
+
+// place is where the stream stands in the server's files.
+type place struct {
+	file string // the one that events come from; "": not known
+	// at is where the last event began, end where it ended; 0: not known.
+	at, end uint32
+	large   bool // the file is larger than the 32 bits of a place
+}
+
+// checksumSize is what a server may leave out of an event that has a checksum in the file.
+const checksumSize = replication.BinlogChecksumLength
+
+// pass notes an event of a size, with its checksum. Where it began is known only if it begins where the one before it ended:
+// a server leaves out what it was not asked for.
+func (p *place) pass(e event, size uint32) {
+	switch e.kind() { //nolint:exhaustive // the rest stands in the file
+	case replication.HEARTBEAT_EVENT, replication.HEARTBEAT_LOG_EVENT_V2:
+		return
+	case replication.ROTATE_EVENT:
+		name := e.body()
+		*p = place{file: string(name[min(8, len(name)):])}
+		return
+	}
+	end := binary.LittleEndian.Uint32(e.raw[13:])
+	p.large = p.large || end != 0 && end < p.end
+	p.at = 0
+	if start := end - size; !p.large && p.end > 0 && (start == p.end || start == p.end+checksumSize) {
+		p.at = p.end
+	}
+	p.end = end
+}
+
+// hint returns where the last event began on this server, as a hint; none if that is not known.
+func (p *place) hint(server string) hint {
+	if p.at == 0 {
+		return hint{}
+	}
+	return hint{server: server, file: p.file, offset: p.at}
+}

@@ -1,0 +1,32 @@
+package main
+
+// startMutants break how a start on MySQL and MariaDB finds its place in the binlog.
+func startMutants() []mutant {
+	return []mutant{
+		{
+			"have the server search its binlog although the place is known", "internal/binlog/history.go",
+			[]edit{{"if h.file == \"\" || h.server != s.name {", "if true {"}},
+			caughtBy{binlog, "^TestStartDoesNotSearchTheBinlog$", ""},
+		},
+		{
+			"note where a transaction ends in place of where it begins", "internal/binlog/hint.go",
+			[]edit{{"p.at = p.end\n", "p.at = end\n"}},
+			caughtBy{binlog, "^TestStartDoesNotSearchTheBinlog$", ""},
+		},
+		{
+			"leave out as many transactions as the hint says, whichever they are", "internal/binlog/repetition.go",
+			[]edit{{"r.begun < r.counted || id == lastOf(r.from, id)", "true"}},
+			caughtBy{binlog, "^TestHints$", ""},
+		},
+		{
+			"hand on again what is read again to compare it", "internal/binlog/history.go",
+			[]edit{{"	ss.tx.again = true\n", ""}},
+			caughtBy{binlog, "^TestHints$", ""},
+		},
+		{
+			"go on behind a transaction that came before the one that is compared", "internal/binlog/history.go",
+			[]edit{{"if err != nil || !behind {", "if err != nil {"}},
+			caughtBy{binlog, "^TestStampBehindNewTransactions$", ""},
+		},
+	}
+}
