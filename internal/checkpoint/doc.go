@@ -81,8 +81,11 @@
 //	  "exactly_once": true,                only in the position in Kafka and its copies
 //	  "position_topic": "cdc-relay.positions.orders.cdc_relay_orders",
 //	                                       string, only beside exactly_once; the topic of that position
-//	  "xmin": "4294968038"                 only of PostgreSQL, string of decimal digits, 64 bits; each transaction
+//	  "xmin": "4294968038",                only of PostgreSQL, string of decimal digits, 64 bits; each transaction
 //	                                       with a lower ID has ended before position (for repair)
+//	  "hint": "3e11fa47-…/binlog.000042/7310/0"
+//	                                       only of MySQL and MariaDB, string; where the transaction of commit
+//	                                       stands: server, file, offset, and how many are behind it
 //	}
 //
 // It is written without white space, in this order; readers rely on neither and ignore fields that
