@@ -184,7 +184,7 @@ func (ss *session) checkPublication(ctx context.Context) error {
 		return err
 	}
 	if ss.src.baseline.changed(st.fingerprint, ss.src.tracked) {
-		return ss.publicationChanged(ctx) // also when it is gone: a reconnect may see that before a look does
+		return ss.publicationChanged(ctx, ss.sql) // also when it is gone: a reconnect may see that before a look does
 	}
 	if st.problem != nil {
 		return st.problem

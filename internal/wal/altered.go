@@ -27,26 +27,22 @@ func (ss *session) checkMeanwhile(c cdc.Checkpoint) error {
 	return ss.src.altered("since the relay last ran", last)
 }
 
-// publicationChanged is for a change between two acquires. A standby has confirmed nothing itself: its leader's position
-// is the slot's.
-func (ss *session) publicationChanged(ctx context.Context) error {
-	if ss.src.acked() > 0 {
-		ss.noteAltered(ctx, ss.sql)
-		return ss.src.publicationChanged()
+// publicationChanged notes the change and returns the error that ends the run. A relay that starts or stands by has confirmed nothing
+// itself: the position is the slot's.
+func (ss *session) publicationChanged(ctx context.Context, conn *pgx.Conn) error {
+	when, last := "while the relay was reading", ss.src.acked()
+	if last == 0 {
+		row, err := readSlot(ctx, conn, ss.src.opts.Slot)
+		if err != nil {
+			return err
+		}
+		if last, err = pglogrepl.ParseLSN(row.ConfirmedFlushLSN); err != nil {
+			return fmt.Errorf("read the position of slot %s: %w", ss.src.opts.Slot, err)
+		}
+		when = "while the relay was starting or standing by"
 	}
-	row, err := readSlot(ctx, ss.sql, ss.src.opts.Slot)
-	if err != nil {
-		return err
-	}
-	last, err := pglogrepl.ParseLSN(row.ConfirmedFlushLSN)
-	if err != nil {
-		return fmt.Errorf("read the position of slot %s: %w", ss.src.opts.Slot, err)
-	}
-	return ss.src.altered("while the relay was starting or standing by", last)
-}
-
-func (s *Source) publicationChanged() error {
-	return s.altered("while the relay was reading", s.acked())
+	ss.noteAltered(ctx, conn, last)
+	return ss.src.altered(when, last)
 }
 
 func (s *Source) altered(when string, last lsn) error {
@@ -65,14 +61,14 @@ func (s *Source) altered(when string, last lsn) error {
 const alteredNote = "cdc-relay: publication altered, slot "
 
 // noteAltered writes the note, unless another relay reads the slot: that one looks for itself, or begins behind the alteration.
-func (ss *session) noteAltered(ctx context.Context, conn *pgx.Conn) {
+func (ss *session) noteAltered(ctx context.Context, conn *pgx.Conn, last lsn) {
 	if !ss.src.opts.SlotAlone {
 		return
 	}
 	// In a transaction: only then the server has written it to disk when it answers.
 	_, err := conn.Exec(ctx, `SELECT pg_logical_emit_message(true, $1, $2) FROM pg_replication_slots
 		WHERE slot_name = $3 AND (active_pid IS NULL OR active_pid = $4)`,
-		alteredNote+ss.src.opts.Slot, ss.src.acked().String(), ss.src.opts.Slot, ss.walsender)
+		alteredNote+ss.src.opts.Slot, last.String(), ss.src.opts.Slot, ss.walsender)
 	if err != nil {
 		ss.src.log.Warn("nothing tells the next start that the publication was altered: run the repair before it", "error", err)
 	}

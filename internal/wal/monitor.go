@@ -114,8 +114,7 @@ func (m *monitor) once(ctx context.Context, seen uint64) error {
 		return m.lost(err)
 	}
 	if s.baseline.changed(st.fingerprint, s.tracked) {
-		m.ss.noteAltered(ctx, m.conn)
-		return s.publicationChanged()
+		return m.ss.publicationChanged(ctx, m.conn)
 	}
 	m.good.Store(seen)
 	s.horizons.accept()

@@ -162,35 +162,60 @@ func lastNumber(gtids string) int {
 	return n
 }
 
-// The slot alone holds the position, and the publication is altered and taken back while the relay runs: every start stops, until the
-// command that is named has published what is missing.
+// The slot alone holds the position, and the publication is altered and taken back while the relay runs, or starts: every start stops,
+// until the command that is named has published what is missing.
 //
 //covers:postgres 12 events
 //follows:wal.altered/publication_changed repair, position.conflict
 func TestAlteredWithTheSlotAlone(t *testing.T) {
 	t.Parallel()
-	db := newPostgres(t)
-	r := newRig(t, db, cdctest.SlotOnly, nil)
+	for when, start := range map[string]func(*testing.T, *cdctest.Rig, *cdctest.Postgres) (started func()){
+		"while the relay was reading":                 reading,
+		"while the relay was starting or standing by": starting,
+	} {
+		t.Run(when, func(t *testing.T) {
+			t.Parallel()
+			db := newPostgres(t)
+			r := newRig(t, db, cdctest.SlotOnly, nil)
+			started := start(t, r, db)
+			r.Must(db.Exec(t.Context(), "SELECT pg_logical_emit_message(true, 'cdc-relay: publication altered, slot other', '0/1')"))
+			began := time.Now().UTC().Add(-time.Minute).Format(time.RFC3339)
+			r.Must(db.Exec(t.Context(), "ALTER PUBLICATION "+db.Name()+" DROP TABLE outbox"))
+			r.Append("unsent", 10)
+			r.Must(db.Exec(t.Context(), "ALTER PUBLICATION "+db.Name()+" ADD TABLE outbox"))
+			says(t, r.AwaitExit(time.Minute, 5), when)
+			started()
+			r.Append("after", 10)
+			refuses(t, r, 5)
+			said := refuses(t, r, 5)
+			follow(t, r, said, "repair --since", "TIME", began)
+			r.Reconfigure("position.conflict", "slot")
+			r.Start()
+			r.AwaitEvents(r.Append("accepted", 10))
+			sigterm(r)
+			r.Reconfigure("position.conflict", nil)
+			r.Start()
+			r.AwaitEvents(r.Append("later", 10))
+			r.Verify()
+		})
+	}
+}
+
+func reading(t *testing.T, r *cdctest.Rig, db *cdctest.Postgres) (started func()) {
+	t.Helper()
 	r.Start()
 	r.AwaitEvents(r.Append("before", 10))
 	before := current(r, db)
 	r.Await("these to be confirmed", func(ctx context.Context) (bool, error) { return confirmed(ctx, r, db) >= before, nil }) // or each start repeats them
-	r.Must(db.Exec(t.Context(), "SELECT pg_logical_emit_message(true, 'cdc-relay: publication altered, slot other', '0/1')"))
-	began := time.Now().UTC().Add(-time.Minute).Format(time.RFC3339)
-	r.Must(db.Exec(t.Context(), "ALTER PUBLICATION "+db.Name()+" DROP TABLE outbox"))
-	r.Append("unsent", 10)
-	r.Must(db.Exec(t.Context(), "ALTER PUBLICATION "+db.Name()+" ADD TABLE outbox"))
-	says(t, r.AwaitExit(time.Minute, 5), "while the relay was reading")
-	r.Append("after", 10)
-	refuses(t, r, 5)
-	said := refuses(t, r, 5)
-	follow(t, r, said, "repair --since", "TIME", began)
-	r.Reconfigure("position.conflict", "slot")
-	r.Start()
-	r.AwaitEvents(r.Append("accepted", 10))
-	sigterm(r)
-	r.Reconfigure("position.conflict", nil)
-	r.Start()
-	r.AwaitEvents(r.Append("later", 10))
-	r.Verify()
+	return func() {}
+}
+
+// starting waits for a relay that finds no broker, and has confirmed nothing.
+func starting(t *testing.T, r *cdctest.Rig, _ *cdctest.Postgres) (started func()) {
+	t.Helper()
+	brokers := shared.kafka.Addrs(testenv.ListenerPlain)
+	r.Reconfigure("kafka.brokers", []string{"127.0.0.1:1"})
+	r.Must(r.Relay.Start(t.Context()))
+	r.Must(r.Relay.AwaitLog(r.Within(time.Minute), "waiting for a server"))
+	return func() { r.Reconfigure("kafka.brokers", brokers) }
 }
