@@ -76,11 +76,11 @@ func (o *Options) plan(ctx context.Context, g *Ground) (gap, error) {
 		from := o.Since.Add(-o.Overlap)
 		return gap{scan.Filter{From: from}, "rows created since " + clock(from) + rests, behind}, nil
 	case g.Lost == nil:
-		from := "the position of the slot" // no checkpoint is configured or stored
+		said := "a run can go on from the position of the slot; no checkpoint is stored, so events before that may be missing if the slot was made again"
 		if p := g.Stored.Progress.Position; p != "" {
-			from = string(p)
+			said = "nothing is lost: a run can go on from " + string(p)
 		}
-		return gap{}, cdc.Stop(cdc.ClassRuntime, Intact, fmt.Errorf("nothing is lost: a run can go on from %s", from),
+		return gap{}, cdc.Stop(cdc.ClassRuntime, Intact, errors.New(said),
 			"start `cdc-relay run`, or publish older rows with `cdc-relay repair --since TIME` or `cdc-relay repair --all`")
 	case g.Where != "":
 		return gap{scan.Filter{Where: g.Where}, g.Exact, behind}, nil

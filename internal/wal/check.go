@@ -91,6 +91,9 @@ func (c *checker) server() bool {
 }
 
 func (c *checker) publication() {
+	if c.survey.Detaching != "" {
+		c.report.Warn("publication", fixDetaching(c.survey.Detaching), notPublishedWhileDetached)
+	}
 	if err := c.survey.Problem; err != nil {
 		c.report.Fail("publication", err)
 		return

@@ -116,6 +116,9 @@ func (m *monitor) once(ctx context.Context, seen uint64) error {
 	if s.baseline.changed(st.fingerprint, s.tracked) {
 		return m.ss.publicationChanged(ctx, m.conn)
 	}
+	if st.detaching != "" {
+		s.log.Warn(notPublishedWhileDetached, cdc.Repeats(), slog.String("fix", fixDetaching(st.detaching)))
+	}
 	m.good.Store(seen)
 	s.horizons.accept()
 	if s.opts.Temporary {

@@ -88,6 +88,8 @@ type Survey struct {
 	// Publication is whether it exists, Problem why it does not deliver every insert of every table.
 	Publication bool
 	Problem     error
+	// Detaching is the SQL that ends a DETACH CONCURRENTLY of a partition of a table; "": there is none.
+	Detaching string
 	// Slot is nil when there is none.
 	Slot *SlotInfo
 }
@@ -114,7 +116,7 @@ func (d *Database) Survey(ctx context.Context, o Options) (Survey, error) {
 	if err != nil {
 		return s, err
 	}
-	s.Publication, s.Problem = pub.fingerprint != nil, pub.problem
+	s.Publication, s.Problem, s.Detaching = pub.fingerprint != nil, pub.problem, pub.detaching
 	s.Slot, err = d.Slot(ctx, o.Slot)
 	return s, err
 }

@@ -236,3 +236,40 @@ func TestPartitionsAreMaintainedUnderLoad(t *testing.T) {
 		})
 	}
 }
+
+// A partition is detached with CONCURRENTLY, which is cut off before its end. PostgreSQL still lets transactions with a snapshot of
+// their own insert into it, and does not publish that: the relay and check say so, and what they say publishes these rows.
+//
+//covers:postgres 16 events
+func TestDetachedConcurrently(t *testing.T) {
+	t.Parallel()
+	db := newPostgres(t)
+	r := newRig(t, db, cdctest.InFile, nil)
+	r.Start()
+	r.Must(db.Exec(t.Context(), "DROP TABLE cdc_relay.public_outbox_default"))
+	r.Must(db.Exec(t.Context(), "ALTER DATABASE "+db.Name()+" SET default_transaction_isolation = 'repeatable read'"))
+	reader, err := pgx.Connect(r.Within(time.Minute), db.Server.DSN(db.Name(), ""))
+	r.Must(err)
+	_, err = reader.Exec(r.Within(time.Minute), "BEGIN; SELECT FROM outbox", pgx.QueryExecModeSimpleProtocol) // the statement waits for its end
+	r.Must(err)
+	day := outbox.PostgresPartition(postgresTable(), time.Now()).SQL()
+	detaching, cut := context.WithCancel(t.Context())
+	cutOff := make(chan error, 1)
+	go func() { cutOff <- db.Exec(detaching, "ALTER TABLE outbox DETACH PARTITION "+day+" CONCURRENTLY") }()
+	r.Must(r.Relay.AwaitLog(r.Within(time.Minute), "is being detached"))
+	cut()
+	<-cutOff
+	missing := r.Append("k", 10)
+	said := command(t, r, "check")
+	r.Must(reader.Close(r.Within(time.Minute)))
+	statement, err := cdctest.Printed(said, "ALTER TABLE")
+	r.Must(err)
+	for _, sql := range []string{
+		statement, "CREATE TABLE today PARTITION OF outbox DEFAULT",
+		"WITH moved AS (DELETE FROM " + day + " RETURNING *) INSERT INTO outbox SELECT * FROM moved",
+	} {
+		r.Must(db.Exec(r.Within(time.Minute), sql))
+	}
+	r.AwaitEvents(missing)
+	once(t, r)
+}
