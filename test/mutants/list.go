@@ -229,6 +229,11 @@ func tableMutants() []mutant {
 			[]edit{{"	r.noteAltered(err)\n", ""}},
 			caughtBy{faults, "^TestRepairOfPosition$/^altered_and_taken_back$", postgres},
 		},
+		{
+			"note only what was altered while the relay read", "internal/wal/altered.go",
+			[]edit{{"	ss.noteAltered(ctx, conn, last)\n", "	if ss.src.acked() > 0 {\n		ss.noteAltered(ctx, conn, last)\n	}\n"}},
+			caughtBy{faults, "^TestAlteredWithTheSlotAlone$/^while_the_relay_was_starting_or_standing_by$", postgres},
+		},
 	}
 }
 
