@@ -57,9 +57,13 @@ func TestFrozenLeaderAndForgetfulRedis(t *testing.T) {
 			r.AwaitProgress(300)
 			r.FaultUnbounded("Redis rolled back")
 			r.Must(r.Relay.Signal(syscall.SIGSTOP))
+			frozen := storedGeneration(t, r)
 			_, err = shared.redis.Do(t.Context(), "SET", r.RedisKey(), old)
 			r.Must(err)
 			r.Must(standby.AwaitLog(r.Within(time.Minute), "msg=leading"))
+			if now := storedGeneration(t, r); now <= frozen { // the leader would save over the standby's position once it goes on
+				t.Fatalf("the standby leads in generation %d, and the frozen leader in %d", now, frozen)
+			}
 			r.AwaitProgress(300)
 			r.Must(r.Relay.Signal(syscall.SIGCONT))
 			r.AwaitExit(time.Minute, 4)
