@@ -67,6 +67,8 @@ type Source struct {
 	// Fingerprint identifies the state of PostgreSQL's publication, which decides which rows are sent. Opaque; "" on MySQL
 	// and MariaDB.
 	Fingerprint string
+	// Server is when PostgreSQL's server was started, which tells servers apart; "" on MySQL and MariaDB.
+	Server string
 }
 
 // SlotMoved is the reason of a stop because PostgreSQL's slot is ahead of what this process has confirmed.
@@ -79,7 +81,7 @@ const PublicationAltered = "publication_changed"
 // stops too, although the alteration may have been taken back.
 const Altered = "publication=altered"
 
-// Same reports whether both identify the same WAL or binlog. It does not compare timelines and fingerprints.
+// Same reports whether both identify the same WAL or binlog. It does not compare timelines, fingerprints and servers.
 func (s Source) Same(o Source) bool {
 	return s.SystemID == o.SystemID && s.Database == o.Database && s.Slot == o.Slot
 }

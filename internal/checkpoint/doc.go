@@ -58,6 +58,7 @@
 //	    "fingerprint": "publication=16385+742&public.outbox=16402+743"
 //	                                       string; what the source compares at the next start, "" if it
 //	                                       has nothing to
+//	    "server": "1795613311.482915"      only of PostgreSQL, string; when the server was started that was read
 //	  },
 //	  "position": "00000000016B3748",      string; the source's own form: for PostgreSQL an LSN as 16
 //	                                       upper-case hex digits

@@ -46,6 +46,7 @@ type sourceForm struct {
 	Timeline uint32 `json:"timeline"`
 
 	Fingerprint string `json:"fingerprint"`
+	Server      string `json:"server,omitempty"`
 }
 
 var (
@@ -56,7 +57,7 @@ var (
 func encode(c cdc.Checkpoint) ([]byte, error) {
 	for _, s := range [...]string{
 		c.Source.SystemID, c.Source.Database, c.Source.Slot,
-		c.Source.Fingerprint, c.Fence, string(c.Progress.Position), string(c.Progress.Commit), c.Progress.TxID,
+		c.Source.Fingerprint, c.Source.Server, c.Fence, string(c.Progress.Position), string(c.Progress.Commit), c.Progress.TxID,
 		c.Progress.Part.TxID, c.Progress.Part.Tables, c.Progress.XMin, c.Progress.Hint, c.PositionTopic,
 	} {
 		if !utf8.ValidString(s) { // JSON would store another text, and the source would look foreign

@@ -18,6 +18,9 @@ import (
 // errServerStopping says that PostgreSQL shuts down, starts up, or ended our session. Retryable.
 var errServerStopping = errors.New("PostgreSQL is shutting down or starting up")
 
+// errPromoted ends an attempt whose positions have the former timeline of a standby. Retryable.
+var errPromoted = errors.New("PostgreSQL was a standby and is promoted: reconnecting, to follow its new timeline")
+
 const acquireTimeout = 30 * time.Second
 
 // minVersion is PostgreSQL 14, the first with binary mode.
@@ -42,7 +45,7 @@ func (s *Source) Acquire(ctx context.Context, load cdc.Resumer) (cdc.Source, cdc
 		ss.close(ctx)
 		return cdc.Source{}, "", err
 	}
-	s.session, s.timeline = ss, id.Timeline
+	s.session, s.read = ss, id
 	s.confirmed.CompareAndSwap(0, uint64(ss.startAt.slot))
 	ss.hold(ctx)
 	return id, formatPosition(ss.startAt.from), nil
@@ -54,7 +57,7 @@ func (s *Source) Release(ctx context.Context) {
 	if s.session != nil {
 		s.session.close(ctx)
 	}
-	s.session, s.timeline, s.handedOn = nil, 0, handedOn{}
+	s.session, s.read, s.handedOn = nil, cdc.Source{}, handedOn{}
 	s.positions.reset()
 	s.confirmed.Store(0)
 	s.durable.Store(s.handed.Load())
@@ -97,6 +100,7 @@ func (ss *session) acquire(ctx context.Context, load cdc.Resumer) (cdc.Source, e
 	if err := ss.readSlotInto(ctx, &sv); err != nil {
 		return cdc.Source{}, err
 	}
+	ss.standby = sv.standby // as of now: a promotion from here on is noticed
 	// Again: a standby that was promoted before its slot could be used is on another timeline now, and a position that was saved with the
 	// old one would look as if it were of another history.
 	promoted, err := ss.identify(ctx)
@@ -128,9 +132,11 @@ func (ss *session) resolveStart(ctx context.Context, sv server, load cdc.Resumer
 	if err != nil {
 		return startPoint{}, err
 	}
-	if sv.before = ss.src.timeline; sv.before == 0 && found {
-		sv.before = c.Source.Timeline
+	before := ss.src.read
+	if before == (cdc.Source{}) && found {
+		before = c.Source
 	}
+	sv.follow(before)
 	at := ss.src.handedOn
 	if at == (handedOn{}) {
 		if at, err = ss.src.handedOnBefore(c); err != nil {
@@ -219,7 +225,10 @@ func (ss *session) identify(ctx context.Context) (server, error) {
 		return server{}, identifyError(err)
 	}
 	return server{
-		source:  cdc.Source{SystemID: id.SystemID, Database: id.DBName, Slot: ss.src.opts.Slot, Timeline: uint32(id.Timeline), Fingerprint: ss.src.baseline.String()},
+		source: cdc.Source{
+			SystemID: id.SystemID, Database: id.DBName, Slot: ss.src.opts.Slot, Timeline: uint32(id.Timeline),
+			Fingerprint: ss.src.baseline.String(), Server: ss.serverStarted,
+		},
 		flushed: id.XLogPos, timeline: uint32(id.Timeline),
 	}, nil
 }
@@ -238,7 +247,7 @@ func (ss *session) readSlotInto(ctx context.Context, sv *server) error {
 	if err := row.usable(ss.src.opts.Slot, sv.source.Database); err != nil {
 		return err
 	}
-	sv.flushed, ss.walsender = row.flushed, row.ActivePID
+	sv.flushed, sv.standby, ss.walsender = row.flushed, row.Recovery, row.ActivePID
 	sv.slot, err = pglogrepl.ParseLSN(row.ConfirmedFlushLSN)
 	if err != nil {
 		return fmt.Errorf("read the position of slot %s: %w", ss.src.opts.Slot, err)

@@ -94,7 +94,7 @@ func (m *monitor) final(ctx context.Context, err error) bool {
 	if err == nil || ctx.Err() != nil {
 		return false
 	}
-	if errors.Is(err, errServerStopping) || errors.As(err, &stop) && stop.Class == cdc.ClassPosition {
+	if errors.Is(err, errServerStopping) || errors.Is(err, errPromoted) || errors.As(err, &stop) && stop.Class == cdc.ClassPosition {
 		return true
 	}
 	m.ss.src.log.Warn("publication cannot be looked at: nothing is confirmed to PostgreSQL until it can", cdc.Repeats(), slog.Any("error", err))
@@ -137,6 +137,9 @@ func (m *monitor) once(ctx context.Context, seen uint64) error {
 	s.slot.Store(&seenSlot)
 	s.metrics.observeSlot(seenSlot)
 	s.meet(ctx, m.conn, leads)
+	if m.ss.standby && !slot.Recovery {
+		return errPromoted
+	}
 	return slot.usable(s.opts.Slot, slot.Database)
 }
 

@@ -239,8 +239,8 @@ func (r *Repair) judge(ctx context.Context, sv *server, lost error, g *repair.Gr
 	if err != nil {
 		return err
 	}
-	if sv.before = g.Stored.Source.Timeline; !g.Found {
-		sv.before = 0
+	if g.Found {
+		sv.follow(g.Stored.Source)
 	}
 	history := checkHistory(*sv, saved.resume)
 	if g.Lost == nil {

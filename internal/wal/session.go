@@ -28,6 +28,7 @@ type session struct {
 	versionText string
 	// serverStarted identifies the server of both connections; see sameServer.
 	serverStarted string
+	standby       bool // whether the server was one when the slot was acquired
 	text          bool
 	startAt       startPoint
 	due           part // a transaction that must come, because some of its rows were handed on before

@@ -63,7 +63,7 @@ type Source struct {
 	handedOn handedOn
 	baseline fingerprint       // of the publication as first seen
 	oids     map[uint32]string // the configured tables' names by OID, at the same time
-	timeline uint32
+	read     cdc.Source        // what the last Acquire returned
 
 	// Written by the owner and the monitor, read by any goroutine.
 	connected  atomic.Bool

@@ -18,11 +18,22 @@ type server struct {
 	slot     lsn // S: the slot's confirmed_flush_lsn
 	flushed  lsn // the end of the server's WAL
 	timeline uint32
+	standby  bool
 	// before is the timeline of our position: the checkpoint's, or the one this process last saw;
 	// 0: unknown.
 	before uint32
 	// forks holds, for each timeline before this one, the LSN at which the history left it.
 	forks map[uint32]lsn
+}
+
+// follow notes the timeline of a position that was read from before. A standby that is promoted while it is read sends rows of its
+// new timeline before the relay notices, so positions have the former one for a moment. The history of a server that was
+// not restarted since has all that it sent.
+func (sv *server) follow(before cdc.Source) {
+	sv.before = before.Timeline
+	if before.Server != "" && before.Server == sv.source.Server {
+		sv.before = sv.timeline
+	}
 }
 
 // startPoint is what a run does with the stream.

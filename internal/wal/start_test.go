@@ -73,6 +73,27 @@ func TestResolve(t *testing.T) {
 	}
 }
 
+// A position that was read behind a promotion has the former timeline for a moment. It is known to be of the server's history
+// until the server is restarted.
+func TestFollow(t *testing.T) {
+	const fork, position = 99, 100
+	for name, tt := range map[string]struct {
+		before cdc.Source
+		want   bool
+	}{
+		"the server that was read":    {cdc.Source{Timeline: 2, Server: "1.5"}, true},
+		"another one, or restarted":   {cdc.Source{Timeline: 2, Server: "1.4"}, false},
+		"saved by an earlier version": {cdc.Source{Timeline: 2}, false},
+		"none was read":               {cdc.Source{}, true},
+	} {
+		sv := server{source: cdc.Source{Server: "1.5"}, flushed: 1000, timeline: 3, forks: map[uint32]lsn{2: fork}}
+		sv.follow(tt.before)
+		if err := checkHistory(sv, position); (err == nil) != tt.want {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 func TestPositions(t *testing.T) {
 	for _, text := range []cdc.Position{"16/B374D848", "00000016B374D848"} {
 		p, err := ParsePosition(text)

@@ -3,6 +3,7 @@ package wal
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -142,7 +143,7 @@ func (ss *session) farewell(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, farewellTimeout)
 	defer cancel()
 	seen := ss.src.handed.Load()
-	if err := ss.monitor.once(ctx, seen); err != nil {
+	if err := ss.monitor.once(ctx, seen); err != nil && !errors.Is(err, errPromoted) {
 		return nil
 	}
 	ss.advance()

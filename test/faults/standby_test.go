@@ -3,6 +3,7 @@ package faults
 import (
 	"context"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -75,6 +76,67 @@ func TestPostgresFailover(t *testing.T) {
 			r.AwaitSaved(r.Append("restarted", 10))
 		})
 	}
+}
+
+// A standby is promoted while it is read, under load. The relay continues with what is written to it then; nothing is lost or
+// repeated, and the next start recognises the timeline of the position.
+//
+//covers:postgres 29 events both
+func TestStandbyIsPromotedWhileItIsRead(t *testing.T) {
+	t.Parallel()
+	for version, delivery := range map[int]cdctest.Delivery{17: cdctest.AtLeastOnce, 18: cdctest.ExactlyOnce} {
+		t.Run(strconv.Itoa(version), func(t *testing.T) {
+			primary := testenv.Postgres(t, testenv.PostgresOptions{Version: version})
+			standby := testenv.PostgresStandby(t, primary, testenv.PostgresOptions{Settings: map[string]string{"sync_replication_slots": "off"}})
+			r, db := onStandby(t, primary, standby, delivery)
+			r.Start()
+			load := r.Load(cdctest.Workload{})
+			r.AwaitProgress(1000)
+			r.Must(primary.Stop(r.Within(time.Minute), testenv.Immediate))
+			r.Must(load.Stop())
+			r.Must(standby.Promote(t.Context()))
+			db.Server = standby
+			r.Load(cdctest.Workload{Prefix: "promoted-"})
+			r.AwaitProgress(1000)
+			r.Must(cdctest.Await(r.Within(time.Minute), "positions with the new timeline", func(ctx context.Context) (bool, error) {
+				status, err := r.Relay.Get(ctx, "/status")
+				return strings.Contains(status, `"timeline": 2`), err
+			}))
+			goesOnOnce(t, r)
+			r.Must(r.TermRelay().Do(t.Context(), r.Random))
+			r.AwaitSaved(r.Append("restarted", 10))
+		})
+	}
+}
+
+// onStandby returns a rig whose writers use the primary, and whose relay reads the standby. Commits wait for the standby.
+func onStandby(t *testing.T, primary, standby *testenv.PostgresServer, delivery cdctest.Delivery) (*cdctest.Rig, *cdctest.Postgres) {
+	t.Helper()
+	db, err := cdctest.NewPostgres(t.Context(), primary, databaseName(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	db.Proxy = testenv.Proxy(t, standby.Addr())
+	r := newRig(t, db, cdctest.InFile, func(o *cdctest.RigOptions) { o.Delivery = delivery })
+	r.Must(db.LoseLog(t.Context())) // it reads a slot of the standby
+	r.Must(primary.Exec(t.Context(), "postgres", "ALTER SYSTEM SET synchronous_standby_names = '*'"))
+	r.Must(primary.Exec(t.Context(), "postgres", "SELECT pg_reload_conf()"))
+	r.Await("the database on the standby", func(ctx context.Context) (bool, error) {
+		return standby.Exec(ctx, db.Name(), "SELECT") == nil, nil
+	})
+	made := make(chan error, 1)
+	go func() {
+		made <- standby.Exec(t.Context(), db.Name(), "SELECT pg_create_logical_replication_slot('"+db.Name()+"', 'pgoutput')")
+	}()
+	r.Await("the slot on the standby", func(ctx context.Context) (bool, error) {
+		select {
+		case err := <-made:
+			return true, err
+		default:
+			return false, primary.Exec(ctx, "postgres", "SELECT pg_log_standby_snapshot()")
+		}
+	})
+	return r, db
 }
 
 // The promoted standby lacks what was published: the relay exits with code 5 before it publishes anything. What it names publishes
