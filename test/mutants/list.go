@@ -25,7 +25,7 @@ const (
 const postgres = "postgres"
 
 func mutants() []mutant {
-	return slices.Concat(positionMutants(), leaderMutants(), readerMutants(), tableMutants(), publisherMutants(), onceMutants(), placesMutants(), retentionMutants(), repairMutants(), letterMutants(), letterOrderMutants(), startMutants())
+	return slices.Concat(positionMutants(), leaderMutants(), readerMutants(), tableMutants(), publisherMutants(), onceMutants(), placesMutants(), retentionMutants(), repairMutants(), letterMutants(), letterOrderMutants(), startMutants(), historyMutants())
 }
 
 // positionMutants break the order of acknowledgement, save and confirmation.
@@ -200,6 +200,26 @@ func tableMutants() []mutant {
 			caughtBy{faults, "^TestRenamedTableInBinlog$", testenv.MariaDBFlavor},
 		},
 		{
+			"take any pair of renames for an online schema change", "internal/binlog/renames.go",
+			[]edit{{" && strings.EqualFold(of[1], r.from.table)", ""}},
+			caughtBy{setUnits, "^TestRenames$", ""},
+		},
+		{
+			"let a pair of renames stand for another rename, too", "internal/binlog/renames.go",
+			[]edit{{"if half >= i && !halves[half] {", "if half >= 0 {"}},
+			caughtBy{setUnits, "^TestRenames$", ""},
+		},
+		{
+			"leave no note of an altered publication", "internal/wal/altered.go",
+			[]edit{{"	if !ss.src.opts.SlotAlone {\n		return\n	}\n", "	if true {\n		return\n	}\n"}},
+			caughtBy{faults, "^TestAlteredWithTheSlotAlone$", postgres},
+		},
+		{
+			"pass the note of an altered publication", "internal/wal/altered.go",
+			[]edit{{"if !ss.src.opts.SlotAlone || ss.tx.drop ||", "if true ||"}},
+			caughtBy{faults, "^TestAlteredWithTheSlotAlone$", postgres},
+		},
+		{
 			"know a table by the name that PostgreSQL sent last", "internal/wal/stream.go",
 			[]edit{{"if name, ours := ss.src.oids[id]; ours {", "if name, ours := ss.src.oids[id]; ours && name == r.table.String() {"}},
 			caughtBy{wal, "^TestRenamedTableIsPublished$", ""},
@@ -233,6 +253,27 @@ func tableMutants() []mutant {
 			"note only what was altered while the relay read", "internal/wal/altered.go",
 			[]edit{{"	ss.noteAltered(ctx, conn, last)\n", "	if ss.src.acked() > 0 {\n		ss.noteAltered(ctx, conn, last)\n	}\n"}},
 			caughtBy{faults, "^TestAlteredWithTheSlotAlone$/^while_the_relay_was_starting_or_standing_by$", postgres},
+		},
+	}
+}
+
+// historyMutants mistake one history of a database for another.
+func historyMutants() []mutant {
+	return []mutant{
+		{
+			"keep the timeline of a standby that is promoted", "internal/wal/monitor.go",
+			[]edit{{"if m.ss.standby && !slot.Recovery {", "if false {"}},
+			caughtBy{faults, "^TestStandbyIsPromotedWhileItIsRead$", postgres},
+		},
+		{
+			"refuse what was read between a promotion and the look", "internal/wal/start.go",
+			[]edit{{"if before.Server != \"\" && before.Server == sv.source.Server {", "if false {"}},
+			caughtBy{walUnits, "^TestFollow$", ""},
+		},
+		{
+			"trust a position that was read from another server", "internal/wal/start.go",
+			[]edit{{"if before.Server != \"\" && before.Server == sv.source.Server {", "if before.Server == sv.source.Server || true {"}},
+			caughtBy{walUnits, "^TestFollow$", ""},
 		},
 	}
 }
