@@ -164,8 +164,12 @@ const (
 	// slowAfter is how long a request may be without a response before leaders are requested too: a broker that hangs
 	// or has lost power does not close connections, and others lead its partitions long before the request times out.
 	slowAfter = time.Second
+	// longestProbePause is between two connections that tell whether a slow broker answers, and unprobedAfter how long such a
+	// connection may take to open before that is a problem.
+	longestProbePause = 30 * time.Second
+	unprobedAfter     = time.Second
 	// silentAfter is how long a broker may be without a response to any request before that is a problem.
-	silentAfter = 2 * slowAfter
+	silentAfter = slowAfter + unprobedAfter
 )
 
 // brokerByID returns nil for a broker that is not known, and for -1.

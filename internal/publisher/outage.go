@@ -48,11 +48,8 @@ func (l *loop) passed(t *trouble) {
 // silentSince returns since when a broker that was asked at sentAt has answered nothing, and whether that is a problem. A request may take
 // longer, as one to a partition with slow replicas does, so another connection tells whether the broker answers at all.
 func (l *loop) silentSince(b *brokerState, sentAt time.Time) (since time.Time, silent bool) {
-	since = sentAt
-	if b.answeredAt.After(since) {
-		since = b.answeredAt
-	}
-	due := since.Add(slowAfter)
+	since, pause := b.probePause(sentAt)
+	due := since.Add(pause)
 	if again := b.probedAt.Add(slowAfter); again.After(due) { // a refusal comes at once
 		due = again
 	}
@@ -61,11 +58,20 @@ func (l *loop) silentSince(b *brokerState, sentAt time.Time) (since time.Time, s
 	} else if b.probe == nil {
 		b.probe, b.probedAt = l.connectTo(b), l.now
 	}
-	if due := since.Add(silentAfter); l.now.Before(due) {
+	if due := since.Add(pause + unprobedAfter); l.now.Before(due) {
 		l.wakeAt(due)
 		return since, false
 	}
 	return since, true
+}
+
+// probePause returns since when b has answered nothing, and after which pause another connection asks it. As long as such
+// connections are answered, the pauses grow with the time for which the request waits.
+func (b *brokerState) probePause(sentAt time.Time) (since time.Time, pause time.Duration) {
+	if !b.answeredAt.After(sentAt) {
+		return sentAt, slowAfter
+	}
+	return b.answeredAt, min(max(slowAfter, b.answeredAt.Sub(sentAt)), longestProbePause)
 }
 
 // noteSilence notes jobs that have had no answer for some time.
