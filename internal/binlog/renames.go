@@ -2,6 +2,7 @@ package binlog
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"log/slog"
 	"regexp"
@@ -23,6 +24,9 @@ func renamings(text, database string, executed bool) (list []renaming) {
 	tokens = slices.DeleteFunc(tokens, func(t string) bool { return t == "*" || t == "/" }) // the end of an executed comment
 	is := func(i int, words ...string) bool {
 		return i < len(tokens) && slices.Contains(words, strings.ToLower(tokens[i]))
+	}
+	if is(0, "set") && is(1, "statement") { // MariaDB: SET STATEMENT … FOR the statement
+		tokens = tokens[1+slices.IndexFunc(tokens, func(t string) bool { return strings.EqualFold(t, "for") }):]
 	}
 	name := func(i int) (n tableName, next int) { // of the table whose name begins at i
 		if is(i, "if") { // EXISTS
@@ -80,18 +84,36 @@ func mentionsRename(sql []byte) bool {
 	return false
 }
 
+// usualQuotes is a statement that the usual sql_mode would read as the session's has read it, as far as names and strings go.
+func usualQuotes(text string, variables []byte) string {
+	var mode uint64
+	eachStatus(variables, func(kind byte, value []byte) {
+		if kind == statusMode {
+			mode = binary.LittleEndian.Uint64(value)
+		}
+	})
+	for _, odd := range []struct {
+		mode  uint64
+		marks []string // each with what stands for it
+	}{
+		{modeANSIQuotes, []string{`"`, "`"}},
+		{modeMSSQL, []string{"[", "`", "]", "`"}},
+		{modeNoBackslashEscapes, []string{`\`, "_"}},
+	} {
+		if mode&odd.mode != 0 {
+			text = strings.NewReplacer(odd.marks...).Replace(text)
+		}
+	}
+	return text
+}
+
 // renamed returns an error if a statement gives a configured table another name, or another table its name: the binlog knows rows by
 // the name that their table had when they were written.
 func (ss *session) renamed(q *replication.QueryEvent) error {
 	if !mentionsRename(q.Query) {
 		return nil
 	}
-	text := string(q.Query)
-	eachStatus(q.StatusVars, func(kind byte, value []byte) {
-		if kind == statusMode && value[0]&4 != 0 { // ANSI_QUOTES
-			text = strings.ReplaceAll(text, `"`, "`")
-		}
-	})
+	text := usualQuotes(string(q.Query), q.StatusVars)
 	readings := [][]renaming{renamings(text, string(q.Schema), true), renamings(text, string(q.Schema), false)}
 	for _, list := range slices.CompactFunc(readings, slices.Equal) {
 		if err := ss.renames(list); err != nil {

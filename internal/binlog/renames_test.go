@@ -1,6 +1,7 @@
 package binlog
 
 import (
+	"encoding/binary"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -14,11 +15,14 @@ import (
 // A statement that gives the outbox another name ("from"), or its name to another table ("to"), stops the relay, unless it is the last one
 // of an online schema change. Only a table whose name is free can be renamed back.
 func TestRenames(t *testing.T) {
-	ansi := append([]byte{statusMode}, 4, 0, 0, 0, 0, 0, 0, 0)
+	modes := map[string]uint64{`"`: modeANSIQuotes, "[": modeANSIQuotes | modeMSSQL, `\`: modeNoBackslashEscapes}
 	for text, want := range map[string]string{
 		"RENAME TABLE outbox TO x": "from", "rename tables a to b, outbox TO `x y`": "from", "RENAME TABLE `app` . `outbox` TO other.outbox": "from",
 		"RENAME TABLE IF EXISTS a TO b, app.outbox WAIT 3 TO x": "from", "/*!80000 RENAME */ TABLE outbox TO x": "from", `RENAME TABLE "outbox" TO "x"`: "from",
 		"ALTER TABLE outbox RENAME x": "from", "ALTER TABLE outbox ADD COLUMN c INT, RENAME AS x": "from", "alter online table if exists app.outbox rename = x": "from",
+		"SET STATEMENT lock_wait_timeout=5, max_statement_time=9 FOR RENAME TABLE outbox TO x": "from", "set statement a='for' for alter table outbox rename x": "from",
+		"RENAME TABLE [outbox] TO [x]": "from", `ALTER TABLE outbox COMMENT 'a\', RENAME TO x`: "from", `ALTER TABLE "outbox" COMMENT '"', RENAME TO "x"`: "from",
+		`ALTER TABLE x COMMENT 'a\', RENAME TO outbox`: "to", "SET STATEMENT lock_wait_timeout=5 FOR RENAME TABLE x TO outbox": "to", "SET STATEMENT x=5": "",
 		"RENAME TABLE x TO outbox": "to", "ALTER TABLE x RENAME TO `app`.`outbox`": "to", "RENAME TABLE `to` TO outbox": "to",
 		"RENAME TABLE outbox TO a, b TO outbox":              "to",
 		"RENAME TABLE outbox TO a, b TO outbox, outbox TO c": "from", "RENAME TABLE outbox TO a, orders TO outbox, a TO orders": "to", "RENAME TABLE outbox TO a, b TO orders": "from",
@@ -41,8 +45,10 @@ func TestRenames(t *testing.T) {
 		received, _ := parseSet(cdc.MySQL, "")
 		ss := &session{src: &Source{received: received, opts: Options{Tables: []string{"app.outbox", "app.orders"}}, log: slog.New(slog.DiscardHandler)}}
 		q := &replication.QueryEvent{Query: []byte(text), Schema: []byte("app")}
-		if text[len(text)-1] == '"' {
-			q.StatusVars = ansi
+		for mark, mode := range modes {
+			if strings.Contains(text, mark) {
+				q.StatusVars = binary.LittleEndian.AppendUint64([]byte{statusMode}, mode)
+			}
 		}
 		got := ""
 		if err := ss.renamed(q); err != nil {

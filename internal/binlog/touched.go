@@ -114,12 +114,16 @@ func builtIn() []string {
 	}
 }
 
-// oddModes are the bits of sql_mode under which a statement is read in another way; source: sql/system_variables.h,
-// MariaDB's sql/sql_class.h.
-const oddModes = 1<<2 | // ANSI_QUOTES
-	1<<3 | // IGNORE_SPACE
-	0x1f<<8 | // of other products, ORACLE among them
-	1<<20 // NO_BACKSLASH_ESCAPES
+// The bits of sql_mode under which a statement is read in another way; source: sql/system_variables.h, MariaDB's sql/sql_class.h.
+const (
+	modeANSIQuotes         = 1 << 2
+	modeIgnoreSpace        = 1 << 3
+	modeMSSQL              = 1 << 10   // MariaDB: names in brackets
+	modesOfOthers          = 0x1f << 8 // ORACLE, MSSQL and others
+	modeNoBackslashEscapes = 1 << 20
+
+	oddModes = modeANSIQuotes | modeIgnoreSpace | modesOfOthers | modeNoBackslashEscapes
+)
 
 // plainMode reports whether a statement was read with the usual sql_mode, in a character set none of whose letters holds
 // a quote or a backslash.
