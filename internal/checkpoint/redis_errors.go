@@ -181,9 +181,9 @@ func (r *Redis) network(err error) diagnosis {
 		return temporary(fmt.Sprintf("has a host name that does not resolve (%s)", host.Name), "correct checkpoint.redis.addrs or the DNS")
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return temporary(fmt.Sprintf("does not answer (%v)", err), r.start())
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET):
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
 		return temporary("closed the connection",
-			"see whether checkpoint.redis.addrs names a Redis server, read its log, and set checkpoint.redis.tls if it uses TLS on this port")
+			"see whether checkpoint.redis.addrs names a Redis server, read its log, raise maxclients if as many are connected, and set checkpoint.redis.tls if it uses TLS on this port")
 	case late && errors.As(err, &secure):
 		return temporary("did not answer the TLS handshake in time",
 			"make sure that it is up and reachable, and remove checkpoint.redis.tls if it does not use TLS on this port")

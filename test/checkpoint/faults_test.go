@@ -4,6 +4,9 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
+	"io"
+	"net"
 	"os"
 	"strings"
 	"testing"
@@ -238,6 +241,36 @@ func TestTLSOnAPlainPort(t *testing.T) {
 func TestPlainTextOnATLSPort(t *testing.T) {
 	_, _, err := opened(t, standalone(testenv.Redis(t, testenv.RedisOptions{TLS: true}))).Load(t.Context())
 	wantPassing(t, err, "closed the connection", "set checkpoint.redis.tls")
+}
+
+// A server with maxclients connections refuses another one and closes it, mostly before the client has read why.
+func TestRedisWithoutAFreeConnection(t *testing.T) {
+	t.Parallel()
+	server := testenv.Redis(t, testenv.RedisOptions{})
+	held, err := net.Dial("tcp", server.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = held.Close() })
+	limit := func(n int) {
+		t.Helper()
+		answer := make([]byte, len("+OK\r\n"))
+		_, err := fmt.Fprintf(held, "CONFIG SET maxclients %d\r\n", n)
+		if err == nil {
+			_, err = io.ReadFull(held, answer)
+		}
+		if err != nil || string(answer) != "+OK\r\n" {
+			t.Fatalf("%q, %v", answer, err)
+		}
+	}
+	limit(1)
+	store := opened(t, standalone(server))
+	for range 20 {
+		_, _, err := store.Load(t.Context())
+		wantPassing(t, err, "redis "+server.Addr(), "raise maxclients")
+	}
+	limit(10000)
+	save(t, store, at(1, 1))
 }
 
 // Saves fail fast until the sentinels have promoted the replica, and then succeed; an older run stays fenced on the new
