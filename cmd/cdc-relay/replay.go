@@ -79,7 +79,7 @@ not acknowledged and the rest of a page of 1,000.`,
 	flags.BoolVar(&r.dryRun, "dry-run", false, "route the events, count them and show the first ten; publish nothing")
 	flags.BoolVar(&r.withHeaders, "with-headers", false, "with --dry-run, also show the headers of the first ten")
 	flags.BoolVar(&r.resume, "resume", false, "go on with an interrupted replay")
-	flags.StringVar(&r.file, "state", "cdc-relay-replay.json", "`file` with the state of a replay that runs or was interrupted")
+	flags.StringVar(&r.file, "state", defaultState, "`file` with the state of a replay that runs or was interrupted")
 	flags.BoolVar(&r.yes, "yes", false, "replay all events without asking")
 	return cmd
 }
@@ -311,7 +311,7 @@ func (r *replayRun) publish(ctx context.Context) error {
 		return r.unreadable(err)
 	}
 	if err != nil {
-		r.app.printf("%s published; go on with `cdc-relay replay --resume`\n", plural(int(r.state.Published), "event"))
+		r.app.printf("%s published; go on with `cdc-relay replay --resume%s`\n", plural(int(r.state.Published), "event"), r.namedState())
 		return err
 	}
 	r.app.printf("%s published%s\n", plural(int(r.state.Published), "event"), droppedToo(r.state.Dropped))

@@ -17,8 +17,11 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/dlq"
 	"github.com/cdc-relay/cdc-relay/internal/replay"
 )
+
+const defaultState = "cdc-relay-replay.json"
 
 // replayState is what a replay needs to go on.
 type replayState struct {
@@ -84,6 +87,14 @@ func (r *replayRun) lock() error {
 	}
 	r.unlock = lock.Unlock
 	return nil
+}
+
+// namedState is the flag that names the state, "" if it need not be given.
+func (r *replayRun) namedState() string {
+	if r.file == defaultState {
+		return ""
+	}
+	return " --state " + dlq.Quoted(r.file)
 }
 
 // refuseOther returns an error if a replay was interrupted.

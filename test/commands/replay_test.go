@@ -366,20 +366,23 @@ func TestReplayIsKilledAndResumed(t *testing.T) {
 		if repeated := len(records) - events; repeated > events/2 {
 			t.Errorf("%d were repeated: %s", repeated, stateBefore)
 		}
-		s.resumesTwice(state, stateBefore)
+		s.resumesTwice(stateBefore)
 	})
 }
 
-// resumesTwice goes on with the state of an earlier version, which counted no rows, stops, and goes on as is printed.
-func (s *site) resumesTwice(file string, state []byte) {
+// resumesTwice goes on with the state of an earlier version, which counted no rows, in a file of another name, stops, and goes on as is
+// printed.
+func (s *site) resumesTwice(state []byte) {
 	s.t.Helper()
+	const name = "it's the state.json"
+	file := filepath.Join(s.dir, name)
 	former := regexp.MustCompile(`,\s*"rows": \d+`).ReplaceAll(state, nil)
 	var before struct{ Published, Total int }
 	if err := errors.Join(os.WriteFile(file, former, 0o600), json.Unmarshal(former, &before)); err != nil || len(former) == len(state) {
 		s.t.Fatalf("%s: %v", former, err)
 	}
 	had := s.records(s.name)
-	cmd := s.command("replay", "--resume", "--rate", "500")
+	cmd := s.command("replay", "--resume", "--rate", "500", "--state", name)
 	var said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &said
 	if err := cmd.Start(); err != nil {
