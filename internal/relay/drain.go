@@ -14,11 +14,13 @@ import (
 //
 // Exactly-once delivery does not finish a transaction of the database, because its position can be within one. Nothing is
 // drained that can only be aborted. Nor is what the sink does not accept, because there may be no more dead letters.
-func (r *Relay) drain(ctx context.Context, cause error) {
+//
+// It returns false if it ended early, so that the next run publishes some of these batches.
+func (r *Relay) drain(ctx context.Context, cause error) (complete bool) {
 	r.window.close(cause == nil && !r.exactlyOnce())
 	close(r.flush)
 	if r.exactlyOnce() && (errors.Is(cause, cdc.ErrRewind) || r.sinkFailed.Load()) {
-		return
+		return true
 	}
 	timeout := r.opts.ShutdownTimeout
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
@@ -39,18 +41,29 @@ func (r *Relay) drain(ctx context.Context, cause error) {
 			done = r.saved.Load() >= min(until, last)
 		}
 		if done || r.saverDone.Load() {
-			return
+			return true
 		}
 		select {
 		case err := <-r.fatal:
 			r.log.Error("drain ended by an error", "error", err)
-			return
+			return false
 		case <-time.After(drainPoll):
 		case <-ctx.Done():
 			r.log.Warn("shutdown timeout: not everything in flight was acknowledged and saved; the next run publishes it again", "timeout", timeout.String(), "in_flight_events", st.events)
-			return
+			return false
 		}
 	}
+}
+
+// undrained returns the cause of a stop whose drain was not complete, with a fix that leaves out nothing in flight: the fix of the cause
+// may move the position past all of that.
+func undrained(cause error) error {
+	stop, ok := errors.AsType[*cdc.StopError](cause)
+	fix := cdc.Fix(cause)
+	if !ok || fix == "" || stop.Class == cdc.ClassFenced {
+		return cause
+	}
+	return cdc.Stop(stop.Class, stop.Reason, cause, "start it again, so that what was in flight is published; if it stops here again, "+fix)
 }
 
 // stuck is Letters.Stuck, and every batch if it is not.

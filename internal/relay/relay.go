@@ -177,7 +177,9 @@ func (r *Relay) attempt(ctx context.Context) error {
 	err := r.waitForEnd(ctx)
 	r.health.set(StateStopping, err)
 	r.noteAltered(err)
-	r.drain(ctx, err)
+	if !r.drain(ctx, err) {
+		err = undrained(err)
+	}
 	stopStages()
 	running.Wait()
 	r.saveLast(ctx, err)

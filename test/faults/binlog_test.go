@@ -122,6 +122,53 @@ func TestStopAtStatementsAndXA(t *testing.T) {
 	}
 }
 
+// A transaction that cannot be published stops the relay while Kafka has been away for long. The printed fix moves the position past it, and
+// skips nothing that waits for Kafka.
+//
+//covers:binlogs 20 10 events both
+func TestStopWhileKafkaIsAway(t *testing.T) {
+	var rigs []*cdctest.Rig
+	for _, flavor := range binlogs() {
+		for _, d := range deliveries() {
+			tb := ofSource{t, flavor + "-" + string(d)}
+			rigs = append(rigs, newRig(tb, newMySQL(tb, flavor), cdctest.InFile, func(o *cdctest.RigOptions) {
+				o.Delivery, o.Settings = d, map[string]any{"shutdown_timeout": "1s"}
+			}))
+		}
+	}
+	for _, r := range rigs {
+		r.Start()
+		r.AwaitSaved(r.Append("before", 10))
+	}
+	resume := pauseKafka(t)
+	for _, r := range rigs {
+		r.Append("waiting", 10)
+		awaitInFlight(r, 10)
+		db := r.DB.(*cdctest.MySQL)
+		// As if Kafka had been away for longer than the overlap of repair.
+		r.Must(db.Server.Exec(t.Context(), db.Name(), "SET sql_log_bin = 0; UPDATE outbox SET created_at = created_at - INTERVAL 20 MINUTE"))
+		r.Must(db.Server.Exec(t.Context(), db.Name(), `XA START 'x'; INSERT INTO outbox (event_id, aggregate_type, aggregate_id, event_type, occurred_at)
+			VALUES (UNHEX(REPLACE(UUID(), '-', '')), 'a', 'k', 't', UTC_TIMESTAMP(6)); XA END 'x'; XA PREPARE 'x'; XA ROLLBACK 'x'`))
+	}
+	exits := make([]cdctest.Exit, len(rigs))
+	for i, r := range rigs {
+		exits[i] = r.AwaitExit(time.Minute, 1)
+	}
+	resume()
+	for i, r := range rigs {
+		said := lastWords(exits[i].Log)
+		t.Log(said)
+		if strings.Contains(said, "Fix: start it again,") {
+			said = refuses(t, r, 1)
+		}
+		follow(t, r, said, "repair")
+		follow(t, r, said, "position set")
+		r.Start()
+		r.AwaitEvents(r.Append("after", 10))
+		r.Verify()
+	}
+}
+
 // The outbox has another name for a while, under which a row is written. The relay stops at each renaming; the repair that it names
 // publishes the row, be it repeated or not, and the relay goes on behind both. Then another table with a row takes its place. The exchange at the end of an online schema change does not stop it.
 //
