@@ -163,6 +163,7 @@ func (r *Relay) rewind() {
 	r.flush = make(chan struct{})
 	r.finalSaveTried.Store(false)
 	r.saverDone.Store(false)
+	r.sourceStopped.Store(false)
 	r.sinkFailed.Store(false)
 	for _, c := range []chan struct{}{r.cut, r.committed, r.window.work, r.window.space, r.window.moved} {
 		select {

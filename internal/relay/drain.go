@@ -15,12 +15,13 @@ import (
 // Exactly-once delivery does not finish a transaction of the database, because its position can be within one. Nothing is
 // drained that can only be aborted. Nor is what the sink does not accept, because there may be no more dead letters.
 //
-// It returns false if it ended early, so that the next run publishes some of these batches.
+// Where the source has stopped, what it handed on before is given to the sink too: the fix of the cause may move the position past all of
+// that. drain returns false if the next run publishes some of it.
 func (r *Relay) drain(ctx context.Context, cause error) (complete bool) {
 	r.window.close(cause == nil && !r.exactlyOnce())
 	close(r.flush)
 	if r.exactlyOnce() && (errors.Is(cause, cdc.ErrRewind) || r.sinkFailed.Load()) {
-		return true
+		return false
 	}
 	timeout := r.opts.ShutdownTimeout
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
@@ -40,8 +41,11 @@ func (r *Relay) drain(ctx context.Context, cause error) (complete bool) {
 			}
 			done = r.saved.Load() >= min(until, last)
 		}
-		if done || r.saverDone.Load() {
-			return true
+		if done && (stuck || r.sinkFailed.Load() || !r.sourceStopped.Load() || !st.unsent) {
+			return !st.unsent && !r.sinkFailed.Load()
+		}
+		if r.saverDone.Load() {
+			return false
 		}
 		select {
 		case err := <-r.fatal:
@@ -55,12 +59,12 @@ func (r *Relay) drain(ctx context.Context, cause error) (complete bool) {
 	}
 }
 
-// undrained returns the cause of a stop whose drain was not complete, with a fix that leaves out nothing in flight: the fix of the cause
-// may move the position past all of that.
-func undrained(cause error) error {
+// undrained returns the cause of a stop whose drain was not complete, with a fix that skips nothing in flight. Only the source's fixes move
+// the position.
+func (r *Relay) undrained(cause error) error {
 	stop, ok := errors.AsType[*cdc.StopError](cause)
 	fix := cdc.Fix(cause)
-	if !ok || fix == "" || stop.Class == cdc.ClassFenced {
+	if !ok || fix == "" || stop.Class == cdc.ClassFenced || !r.sourceStopped.Load() {
 		return cause
 	}
 	return cdc.Stop(stop.Class, stop.Reason, cause, "start it again, so that what was in flight is published; if it stops here again, "+fix)

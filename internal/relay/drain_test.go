@@ -3,6 +3,7 @@ package relay
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"strings"
 	"sync/atomic"
@@ -42,6 +43,40 @@ type letterStage struct{ *fullLetters }
 
 func (letterStage) Load(context.Context, cdc.Source, cdc.Progress) error { return nil }
 func (letterStage) Run(context.Context, func() cdc.Progress)             {}
+
+// stoppingSource hands on ten batches and stops. The router takes a second for each, which is longer than it takes to save the one before.
+type stoppingSource struct{ *fakes }
+
+func (f stoppingSource) Run(_ context.Context, q cdc.Queue) error {
+	for seq := range uint64(10) {
+		q.Offer(batchOf(seq+1, 1, 1))
+	}
+	return cdc.Stop(cdc.ClassRuntime, "bad", errors.New("bad"), "set the position behind it")
+}
+
+func (f stoppingSource) Route(b *cdc.Batch, dst *cdc.Routed) error {
+	time.Sleep(time.Second)
+	return f.fakes.Route(b, dst)
+}
+
+// The fix for what the source stops at may move the position past it: everything before is published first, or the fix says to start again.
+func TestSourceStops(t *testing.T) {
+	for timeout, want := range map[time.Duration]struct{ position, fix string }{
+		time.Minute:             {"10", "set the position behind it"},
+		3500 * time.Millisecond: {"3", "start it again, so that what was in flight is published; if it stops here again, set the position behind it"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			f := stoppingSource{&fakes{durable: make(chan cdc.Durable)}}
+			o := options()
+			o.MaxEvents, o.ShutdownTimeout = 10, timeout
+			r := New(o, Stages{Source: f, Router: f, Sink: f, Checkpointer: f}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+			err := r.Run(t.Context())
+			if fix := cdc.Fix(err); fix != want.fix || f.stored.Progress.Position != cdc.Position(want.position) {
+				t.Errorf("%s: saved %s, %v: %s", timeout, f.stored.Progress.Position, err, fix)
+			}
+		})
+	}
+}
 
 // A relay that may have no more dead letters stops at once: what the sink has accepted is saved, and nothing waits for the rest.
 func TestStopWhileThereMayBeNoMoreLetters(t *testing.T) {

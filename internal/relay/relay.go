@@ -77,6 +77,7 @@ type Relay struct {
 	flush          chan struct{} // closed by drain: save now
 	finalSaveTried atomic.Bool   // a save was tried after flush was closed
 	saverDone      atomic.Bool   // save has ended: nothing more is saved
+	sourceStopped  atomic.Bool   // the source hands on nothing more
 
 	fatal chan error // capacity 1: the first error that ends the attempt
 
@@ -178,7 +179,7 @@ func (r *Relay) attempt(ctx context.Context) error {
 	r.health.set(StateStopping, err)
 	r.noteAltered(err)
 	if !r.drain(ctx, err) {
-		err = undrained(err)
+		err = r.undrained(err)
 	}
 	stopStages()
 	running.Wait()

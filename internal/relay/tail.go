@@ -18,7 +18,7 @@ func (r *Relay) tail(ctx context.Context) {
 		r.health.connected(true)
 		err := r.Source.Run(ctx, r.window)
 		r.health.connected(false)
-		if ctx.Err() != nil || r.stops(err) {
+		if ctx.Err() != nil || r.sourceStops(err) {
 			return
 		}
 		r.interrupted(err)
@@ -29,6 +29,16 @@ func (r *Relay) tail(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// sourceStops is stops for an error of the source. drain, which follows at once, is to know whose it is.
+func (r *Relay) sourceStops(err error) bool {
+	r.sourceStopped.Store(true)
+	if r.stops(err) {
+		return true
+	}
+	r.sourceStopped.Store(false)
+	return false
 }
 
 func (r *Relay) interrupted(err error) {
@@ -66,7 +76,7 @@ func (r *Relay) reacquire(ctx context.Context, retry *pauses) bool {
 				return false
 			}
 		}
-		if ctx.Err() != nil || r.stops(err) {
+		if ctx.Err() != nil || r.sourceStops(err) {
 			return false
 		}
 		r.interrupted(err)

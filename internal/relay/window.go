@@ -257,6 +257,8 @@ type windowState struct {
 	sent uint64
 	// sentEvents is the last batch with events that was given to the sink.
 	sentEvents uint64
+	// unsent is whether a batch was not yet given to the sink.
+	unsent bool
 	// open is whether the last batch ends within a transaction.
 	open bool
 	// The oldest batch that is not durable: when it was offered, and its commit time (zero for a heartbeat). Both
@@ -271,6 +273,9 @@ func (w *window) state() windowState {
 	i := w.head + int(w.acked-w.base())
 	if w.atAck { // what is not committed counts as in flight
 		i = w.head
+	}
+	if n := len(w.entries); n > w.head {
+		st.unsent = w.entries[n-1].seq > w.sentSeq
 	}
 	if i < len(w.entries) {
 		st.oldestOffered = w.entries[i].offered

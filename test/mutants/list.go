@@ -58,8 +58,13 @@ func positionMutants() []mutant {
 		},
 		{
 			"a fix that skips what is in flight", "internal/relay/relay.go",
-			[]edit{{"	if !r.drain(ctx, err) {\n		err = undrained(err)\n	}\n", "	r.drain(ctx, err)\n"}},
+			[]edit{{"	if !r.drain(ctx, err) {\n		err = r.undrained(err)\n	}\n", "	r.drain(ctx, err)\n"}},
 			caughtBy{faults, "^TestStopWhileKafkaIsAway$", testenv.MySQLFlavor},
+		},
+		{
+			"skip what the source handed on before it stopped", "internal/relay/drain.go",
+			[]edit{{"!r.sourceStopped.Load() || !st.unsent) {", "true) {"}},
+			caughtBy{relay, "^TestSourceStops$", ""},
 		},
 		{
 			"save past a gap", "internal/relay/window.go",
