@@ -53,7 +53,7 @@ func positionMutants() []mutant {
 		},
 		{
 			"do not wait for acknowledgements when stopped", "internal/relay/drain.go",
-			[]edit{{"if done || r.saverDone.Load() {", "if done = true; done {"}},
+			[]edit{{"if done && (stuck ||", "if done = true; done && (stuck ||"}},
 			caughtBy{faults, "^TestSigtermWithinATransaction$", ""},
 		},
 		{
