@@ -55,7 +55,7 @@ func (f stoppingSource) Run(_ context.Context, q cdc.Queue) error {
 }
 
 func (f stoppingSource) Route(b *cdc.Batch, dst *cdc.Routed) error {
-	time.Sleep(time.Second)
+	<-time.After(time.Second)
 	return f.fakes.Route(b, dst)
 }
 
