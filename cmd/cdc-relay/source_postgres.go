@@ -33,7 +33,7 @@ func newPostgres(c *config.Config) (*postgres, error) {
 	s := c.Source.Postgres
 	o := wal.Options{
 		DSN: s.ConnString, Slot: s.Slot, Publication: s.Publication, Tables: tableNames(tables),
-		Conflict: c.Position.Conflict,
+		Conflict: c.Position.Conflict, WaitUntilVisible: s.WaitUntilVisible,
 	}
 	if s.TLS != nil {
 		o.TLS = s.TLS.ClientConfig

@@ -2,6 +2,8 @@ package cdctest
 
 import (
 	"context"
+
+	"github.com/google/uuid"
 )
 
 // Database is a database with an outbox table and everything that a relay needs in it. Writers, faults and checkers use a
@@ -58,4 +60,11 @@ type Session interface {
 	Commit(ctx context.Context) error
 	Rollback(ctx context.Context) error
 	Close()
+}
+
+// Looker is a session that looks for rows. The sessions of Postgres and MySQL are.
+type Looker interface {
+	Session
+	// Sees reports whether a new statement sees the row of an event. Call it outside a transaction.
+	Sees(ctx context.Context, event uuid.UUID) (bool, error)
 }

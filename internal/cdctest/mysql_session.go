@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/google/uuid"
 )
 
 // Connect opens a session at READ COMMITTED: it takes no gap locks, so that transactions that lock their keys in order
@@ -97,6 +99,14 @@ func (s *mysqlSession) Insert(ctx context.Context, events []*Event) error {
 	return s.exec(ctx, `INSERT INTO outbox
 		(event_id, topic, aggregate_id, aggregate_type, event_type, content_type, occurred_at, headers, payload)
 		VALUES `+strings.Repeat(row, len(events))[len(", "):], args...)
+}
+
+// Sees asks for the row.
+func (s *mysqlSession) Sees(ctx context.Context, event uuid.UUID) (seen bool, err error) {
+	if err = s.conn.QueryRowContext(ctx, "SELECT COUNT(*) > 0 FROM outbox WHERE event_id = ?", event[:]).Scan(&seen); err != nil {
+		return false, fmt.Errorf("look for event %s: %w", event, err)
+	}
+	return seen, nil
 }
 
 // Close closes the connection without waiting for the server.

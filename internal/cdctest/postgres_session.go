@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 )
 
@@ -78,6 +79,14 @@ func (s *postgresSession) Insert(ctx context.Context, events []*Event) error {
 		}
 	}
 	return s.exec(ctx, insertEvents, ids, topics, keys, kinds, types, media, times, headers, payloads)
+}
+
+// Sees asks for the row.
+func (s *postgresSession) Sees(ctx context.Context, event uuid.UUID) (seen bool, err error) {
+	if err = s.conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM outbox WHERE event_id = $1)", event.String()).Scan(&seen); err != nil {
+		return false, fmt.Errorf("look for event %s: %w", event, err)
+	}
+	return seen, nil
 }
 
 // Close closes the connection, within a time limit if the server is gone.

@@ -19,6 +19,7 @@ import (
 type Reader struct {
 	client *kgo.Client
 	topics []string
+	each   func(Record)
 	cancel context.CancelFunc
 	done   sync.WaitGroup
 
@@ -43,6 +44,8 @@ type ReaderOptions struct {
 	Brokers, Topics []string
 	// Committed sets the isolation level read_committed.
 	Committed bool
+	// Each is called for each record as soon as it was read, by one goroutine; nil: nothing is called.
+	Each func(Record)
 }
 
 // NewReader starts reading; call Close.
@@ -62,7 +65,7 @@ func NewReader(o ReaderOptions) (*Reader, error) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &Reader{
-		client: client, topics: o.Topics, cancel: cancel, distinct: map[uuid.UUID]bool{}, next: map[place]int64{},
+		client: client, topics: o.Topics, each: o.Each, cancel: cancel, distinct: map[uuid.UUID]bool{}, next: map[place]int64{},
 		changed: make(chan struct{}),
 	}
 	r.done.Go(func() { r.read(ctx) })
@@ -89,6 +92,13 @@ func (r *Reader) read(ctx context.Context) {
 		fetches := r.client.PollFetches(ctx)
 		if fetches.IsClientClosed() || ctx.Err() != nil {
 			return
+		}
+		if r.each != nil {
+			fetches.EachRecord(func(k *kgo.Record) {
+				if rec, err := recordOf(k); err == nil && !k.Attrs.IsControl() {
+					r.each(rec)
+				}
+			})
 		}
 		// The client retries by itself. If an error does not pass, the next wait reaches its time limit and reports it.
 		r.take(fetches)

@@ -88,6 +88,8 @@ type RigOptions struct {
 	Delivery Delivery
 	// Committed sets the reader's isolation level to read_committed, as ExactlyOnce does.
 	Committed bool
+	// Each is called for each record as soon as it arrives; see ReaderOptions.
+	Each func(Record)
 	// Settings replace settings of the rig, by path.
 	Settings map[string]any
 }
@@ -116,7 +118,7 @@ func NewRig(tb testing.TB, o RigOptions) *Rig {
 		_, err := r.Relay.Command(ctx, "setup") // stores the first position
 		r.Must(err)
 	}
-	r.Reader, err = NewReader(ReaderOptions{Brokers: o.Kafka.Bootstrap(), Topics: topics, Committed: o.Committed || r.Delivery == ExactlyOnce})
+	r.Reader, err = NewReader(ReaderOptions{Brokers: o.Kafka.Bootstrap(), Topics: topics, Committed: o.Committed || r.Delivery == ExactlyOnce, Each: o.Each})
 	r.Must(err)
 	tb.Cleanup(r.close)
 	return r

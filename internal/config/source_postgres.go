@@ -25,6 +25,8 @@ type Postgres struct {
 	Publication string `yaml:"publication" jsonschema_extras:"x-default=cdc_relay_<database>"`
 	// Whether `setup` creates the slot as a failover slot (PostgreSQL 17 and newer), which survives the promotion of a standby. auto: if the server supports it.
 	Failover Failover `yaml:"failover" jsonschema:"enum=auto,enum=on,enum=off,default=auto"`
+	// Hold each event back until a new statement on this server sees its row. With synchronous replication that is when its commit was acknowledged. false: publish as soon as the commit is in the WAL.
+	WaitUntilVisible bool `yaml:"wait_until_visible" jsonschema:"default=true"`
 
 	names   names
 	command Secret

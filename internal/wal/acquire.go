@@ -45,7 +45,7 @@ func (s *Source) Acquire(ctx context.Context, load cdc.Resumer) (cdc.Source, cdc
 		ss.close(ctx)
 		return cdc.Source{}, "", err
 	}
-	s.session, s.read = ss, id
+	s.session, s.read, s.acquired = ss, id, true
 	s.confirmed.CompareAndSwap(0, uint64(ss.startAt.slot))
 	ss.hold(ctx)
 	return id, formatPosition(ss.startAt.from), nil
@@ -88,6 +88,9 @@ func (ss *session) acquire(ctx context.Context, load cdc.Resumer) (cdc.Source, e
 		return cdc.Source{}, err
 	}
 	if err := ss.checkPublication(ctx); err != nil {
+		return cdc.Source{}, err
+	}
+	if err := ss.verifyAsynchronous(ctx, ss.sql); err != nil {
 		return cdc.Source{}, err
 	}
 	if err := ss.awaitTurn(ctx, ss.src.opts.Slot); err != nil {

@@ -81,6 +81,8 @@ type pooledBatch struct {
 	cdc.Batch
 	chunk *chunk
 	own   []byte // the arena of rows that were copied out of a chunk; kept for reuse
+	// committed are the transactions of Txs.
+	committed []committed
 }
 
 // store decides where b's rows are kept, and charges b for that.
@@ -123,6 +125,7 @@ func (a *arenas) batch(c *chunk, t *cdc.Table) *pooledBatch {
 	}
 	b.chunk, b.Table = c, t
 	b.Spans, b.Txs, b.Bytes = b.Spans[:0], b.Txs[:0], 0
+	b.committed = b.committed[:0]
 	return b
 }
 

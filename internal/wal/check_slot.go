@@ -109,6 +109,9 @@ func (c *checker) limits(ctx context.Context) {
 		c.report.Warn("limits", "ALTER SYSTEM SET idle_replication_slot_timeout = 0, then SELECT pg_reload_conf()",
 			"idle_replication_slot_timeout is %s: a relay that is stopped for longer loses its slot", l.IdleTimeout)
 	}
+	if c.opts.WaitUntilVisible && !c.db.Server.Standby && namesRelay(l.Synchronous) {
+		c.report.Fail("limits", synchronousRelay())
+	}
 	c.failover(l)
 }
 
@@ -120,6 +123,8 @@ type limits struct {
 	WALPerDay int64
 	// IdleTimeout came with 18, Synchronized with 17.
 	IdleTimeout, Synchronized string
+	// Synchronous is synchronous_standby_names.
+	Synchronous string
 	// Standbys is the number of slots that physical standbys read from.
 	Standbys int
 }
@@ -131,8 +136,9 @@ func (c *checker) readLimits(ctx context.Context) (limits, error) {
 		(SELECT setting::bigint FROM pg_settings WHERE name = 'max_slot_wal_keep_size'),
 		(SELECT CASE WHEN now() - stats_reset > interval '1 hour' THEN (wal_bytes / extract(epoch FROM now() - stats_reset) * 86400)::bigint ELSE 0 END FROM pg_stat_wal),
 		COALESCE(current_setting('idle_replication_slot_timeout', true), ''), COALESCE(current_setting('synchronized_standby_slots', true), ''),
+		current_setting('synchronous_standby_names'),
 		(SELECT count(*) FROM pg_replication_slots WHERE slot_type = 'physical')`).
-		Scan(&l.Senders, &l.MaxSenders, &l.KeepMB, &l.WALPerDay, &l.IdleTimeout, &l.Synchronized, &l.Standbys)
+		Scan(&l.Senders, &l.MaxSenders, &l.KeepMB, &l.WALPerDay, &l.IdleTimeout, &l.Synchronized, &l.Synchronous, &l.Standbys)
 	if err != nil {
 		return l, fmt.Errorf("read limits: %w", err)
 	}
@@ -160,7 +166,7 @@ func (c *checker) keep(l limits) {
 // failover: where there are standbys, the slot should live on after a promotion.
 func (c *checker) failover(l limits) {
 	switch slot := c.survey.Slot; {
-	case l.Standbys == 0 || slot == nil || slot.Problem != nil:
+	case l.Standbys == 0 && l.Synchronous == "" || slot == nil || slot.Problem != nil:
 	case c.db.Server.Version < 170000:
 		c.report.Info("failover", "install pg_failover_slots, or upgrade to PostgreSQL 17",
 			"this server has standbys, and PostgreSQL %s does not keep slot %q when one is promoted", c.db.Server.Name, c.opts.Slot)

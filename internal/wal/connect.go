@@ -72,7 +72,7 @@ func connectSQL(ctx context.Context, o Options) (*pgx.Conn, error) {
 	}
 	cfg.ConnectTimeout = cmp.Or(cfg.ConnectTimeout, connectTimeout)
 	maps.Copy(cfg.RuntimeParams, map[string]string{
-		"application_name": "cdc-relay", "statement_timeout": "10s",
+		"application_name": applicationName, "statement_timeout": "10s",
 		"TimeZone": "UTC", "DateStyle": "ISO", // bounds of partitions are read as text
 	})
 	// No prepared statements: this connection asks the same few questions, and a pooler in between
@@ -100,7 +100,7 @@ func connectReplication(ctx context.Context, o Options) (*pgconn.PgConn, error) 
 	}
 	cfg.ConnectTimeout = cmp.Or(cfg.ConnectTimeout, connectTimeout)
 	maps.Copy(cfg.RuntimeParams, map[string]string{
-		"replication": "database", "application_name": "cdc-relay", "wal_sender_timeout": walSenderTimeout,
+		"replication": "database", "application_name": applicationName, "wal_sender_timeout": walSenderTimeout,
 		"TimeZone": "UTC", "DateStyle": "ISO", "bytea_output": "hex", "client_encoding": "UTF8",
 	})
 	cfg.DialFunc = dialPaced(cfg.DialFunc)

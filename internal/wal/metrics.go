@@ -2,6 +2,8 @@ package wal
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/cdc-relay/cdc-relay/internal/visibility"
 )
 
 // slotStates are the values of pg_replication_slots.wal_status.
@@ -12,6 +14,7 @@ type metrics struct {
 	lagBytes           prometheus.Gauge
 	retained, safe     prometheus.Gauge
 	slotStatus         *prometheus.GaugeVec
+	waited             prometheus.Histogram
 }
 
 func newMetrics(reg prometheus.Registerer, s *Source) *metrics {
@@ -31,6 +34,7 @@ func newMetrics(reg prometheus.Registerer, s *Source) *metrics {
 			Namespace: "cdc_relay", Name: "slot_status",
 			Help: "1 for the slot's current wal_status.",
 		}, []string{"status"}),
+		waited: visibility.NewWaited(),
 	}
 	lastEvent := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Namespace: "cdc_relay", Name: "last_event_timestamp_seconds",
@@ -38,7 +42,7 @@ func newMetrics(reg prometheus.Registerer, s *Source) *metrics {
 	},
 		func() float64 { return float64(s.lastCommit.Load()) / 1e6 })
 	m.filtered.WithLabelValues(otherTable) // a rate needs the 0 before the first
-	reg.MustRegister(lastEvent, m.received, m.filtered, m.lagBytes, m.retained, m.safe, m.slotStatus)
+	reg.MustRegister(lastEvent, m.received, m.filtered, m.lagBytes, m.retained, m.safe, m.slotStatus, m.waited)
 	return m
 }
 

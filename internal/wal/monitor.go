@@ -94,7 +94,7 @@ func (m *monitor) final(ctx context.Context, err error) bool {
 	if err == nil || ctx.Err() != nil {
 		return false
 	}
-	if errors.Is(err, errServerStopping) || errors.Is(err, errPromoted) || errors.As(err, &stop) && stop.Class == cdc.ClassPosition {
+	if errors.Is(err, errServerStopping) || errors.Is(err, errPromoted) || errors.Is(err, errSynchronous) || errors.As(err, &stop) && stop.Class == cdc.ClassPosition {
 		return true
 	}
 	m.ss.src.log.Warn("publication cannot be looked at: nothing is confirmed to PostgreSQL until it can", cdc.Repeats(), slog.Any("error", err))
@@ -118,6 +118,9 @@ func (m *monitor) once(ctx context.Context, seen uint64) error {
 	}
 	if st.detaching != "" {
 		s.log.Warn(notPublishedWhileDetached, cdc.Repeats(), slog.String("fix", fixDetaching(st.detaching)))
+	}
+	if err := m.ss.verifyAsynchronous(ctx, m.conn); err != nil {
+		return err
 	}
 	m.good.Store(seen)
 	s.horizons.accept()

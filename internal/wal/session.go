@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/visibility"
 )
 
 // tickInterval is how often the owner comes round when nothing is read.
@@ -49,6 +50,7 @@ type session struct {
 	next      mark               // what the next batch handed on makes safe
 	said      status
 	pings     pings
+	gate      *visibility.Gate[committed] // nil: rows do not wait until they are visible
 }
 
 func newSession(s *Source, sql *pgx.Conn, repl *pgconn.PgConn) *session {
@@ -60,6 +62,9 @@ func (ss *session) close(ctx context.Context) {
 	_ = ss.takeBack()
 	if ss.monitor != nil {
 		ss.monitor.stop()
+	}
+	if ss.gate != nil {
+		ss.gate.Close()
 	}
 	if ss.conn != nil {
 		_ = ss.conn.Close()
@@ -84,6 +89,10 @@ func (s *Source) Run(ctx context.Context, out cdc.Queue) error {
 	if err := ss.verifyHeld(ctx); err != nil {
 		return err
 	}
+	var err error
+	if ss.gate, err = ss.startGate(ctx); err != nil {
+		return err
+	}
 	ss.prepare(out)
 	defer ss.dropBatch()
 	s.connected.Store(true)
@@ -94,7 +103,7 @@ func (s *Source) Run(ctx context.Context, out cdc.Queue) error {
 		_ = ss.conn.SetReadDeadline(time.Unix(1, 0)) // wakes a reader at once
 		close(interrupted)
 	})
-	err := ss.stream(ctx)
+	err = ss.stream(ctx)
 	disarmed := interrupt()
 	if ctx.Err() == nil {
 		return err

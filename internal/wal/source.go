@@ -42,6 +42,8 @@ type Options struct {
 	Temporary bool
 	// Text asks for text mode even where binary would do.
 	Text bool
+	// WaitUntilVisible holds rows back until a statement on the server sees them.
+	WaitUntilVisible bool
 }
 
 // Source tails one slot. Its methods may be called from any goroutine, but Acquire and Run only one
@@ -59,6 +61,7 @@ type Source struct {
 
 	// Kept between attempts; owned by the caller of Acquire and Run.
 	session  *session
+	acquired bool // before
 	text     bool
 	handedOn handedOn
 	baseline fingerprint       // of the publication as first seen

@@ -275,6 +275,7 @@ func (ss *session) insert(ctx context.Context, m []byte, off int) error {
 	}
 	if len(b.Txs) == 0 || b.Txs[len(b.Txs)-1].Commit != uint64(tx.commit) {
 		b.Txs = append(b.Txs, cdc.Tx{Commit: uint64(tx.commit), Time: tx.micros, Row: b.Rows(), Ordinal: tx.ordinal})
+		b.committed = append(b.committed, committed{tx.commit, tx.xid})
 	}
 	if b.Spans, err = decodeInsert(m, off, r, b.Spans); err != nil {
 		if errors.Is(err, errNeedText) {
@@ -346,6 +347,10 @@ func (ss *session) flush(ctx context.Context) error {
 	b := ss.batch
 	if b == nil {
 		return nil
+	}
+	// First of all: an attempt that ends while it waits has handed nothing on, and the rows come again.
+	if err := ss.waitUntilVisible(ctx, b); err != nil {
+		return err
 	}
 	s := ss.src
 	b.Seq = s.handed.Load() + 1

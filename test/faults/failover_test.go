@@ -20,7 +20,7 @@ func TestPostgresFailoverBesideAStandby(t *testing.T) {
 	standby := r.Second()
 	startStandby(t, r, standby)
 	r.Must(p.primary.Exec(t.Context(), "postgres", "ALTER SYSTEM SET synchronized_standby_slots = 'standby'"))
-	r.Must(p.primary.Exec(t.Context(), "postgres", "ALTER SYSTEM SET synchronous_standby_names = '*'"))
+	r.Must(p.primary.Exec(t.Context(), "postgres", "ALTER SYSTEM SET synchronous_standby_names = 'walreceiver'"))
 	r.Must(p.primary.Exec(t.Context(), "postgres", "SELECT pg_reload_conf()"))
 	load := r.Load(cdctest.Workload{Pause: 20 * time.Millisecond})
 	r.AwaitProgress(300)

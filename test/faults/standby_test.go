@@ -59,7 +59,7 @@ func TestPostgresFailover(t *testing.T) {
 			r, db := p.rig(t, cdctest.InFile, delivery)
 			r.Must(p.primary.Exec(t.Context(), "postgres", "ALTER SYSTEM SET synchronized_standby_slots = 'standby'"))
 			// Commits wait for the standby, so that the promotion loses none.
-			r.Must(p.primary.Exec(t.Context(), "postgres", "ALTER SYSTEM SET synchronous_standby_names = '*'"))
+			r.Must(p.primary.Exec(t.Context(), "postgres", "ALTER SYSTEM SET synchronous_standby_names = 'walreceiver'"))
 			r.Must(p.primary.Exec(t.Context(), "postgres", "SELECT pg_reload_conf()"))
 			load := r.Load(cdctest.Workload{})
 			r.AwaitProgress(1000)

@@ -20,12 +20,13 @@ const (
 	letters    = "./internal/deadletter"
 	routing    = "./internal/router"
 	resolver   = "./internal/dlq"
+	visible    = "./internal/visibility"
 )
 
 const postgres = "postgres"
 
 func mutants() []mutant {
-	return slices.Concat(positionMutants(), leaderMutants(), readerMutants(), tableMutants(), publisherMutants(), onceMutants(), placesMutants(), retentionMutants(), repairMutants(), letterMutants(), letterOrderMutants(), startMutants(), historyMutants())
+	return slices.Concat(positionMutants(), leaderMutants(), readerMutants(), tableMutants(), publisherMutants(), onceMutants(), placesMutants(), retentionMutants(), repairMutants(), letterMutants(), letterOrderMutants(), startMutants(), historyMutants(), visibilityMutants())
 }
 
 // positionMutants break the order of acknowledgement, save and confirmation.

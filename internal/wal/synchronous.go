@@ -1,0 +1,63 @@
+package wal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+// applicationName is that of all connections of the relay.
+const applicationName = "cdc-relay"
+
+const fixSynchronous = "name the standbys in synchronous_standby_names, without * and without " + applicationName + ", then SELECT pg_reload_conf()"
+
+// errSynchronous: commits would wait until the relay confirms their rows, and the relay until the commits are visible.
+var errSynchronous = errors.New("synchronous_standby_names matches the relay itself, so commits wait for the relay, and their rows are not visible until then")
+
+// verifyAsynchronous returns an error if PostgreSQL takes the relay's walsender for a synchronous standby. It parses the setting:
+// pg_stat_replication.sync_priority is 0 until the first status update, and NULL for a role without pg_read_all_stats.
+func (ss *session) verifyAsynchronous(ctx context.Context, conn *pgx.Conn) error {
+	if !ss.src.opts.WaitUntilVisible {
+		return nil
+	}
+	var names string
+	var standby bool
+	if err := conn.QueryRow(ctx, `SELECT current_setting('synchronous_standby_names'), pg_is_in_recovery()`).Scan(&names, &standby); err != nil {
+		return fmt.Errorf("read synchronous_standby_names: %w", err)
+	}
+	switch {
+	case standby || !namesRelay(names): // nothing commits on a standby
+		return nil
+	case ss.src.acquired: // it was changed since, and goes on once it is corrected
+		return &cdc.FixableError{Cause: errSynchronous, Fix: fixSynchronous}
+	}
+	return synchronousRelay()
+}
+
+func synchronousRelay() error {
+	return cdc.Stop(cdc.ClassConfig, "synchronous_relay", errSynchronous, fixSynchronous)
+}
+
+// namesRelay reports whether a value of synchronous_standby_names matches the relay: a list of names, or [FIRST | ANY] n (list). * is
+// every walsender, and case does not count. Source: PostgreSQL's syncrep_scanner.l and SyncRepGetStandbyPriority.
+func namesRelay(setting string) bool {
+	for setting != "" {
+		var name string
+		if quoted, ok := strings.CutPrefix(setting, `"`); ok {
+			name, setting, _ = strings.Cut(quoted, `"`)
+		} else if end := strings.IndexAny(setting, " \t\n\r\f\v,()\""); end >= 0 {
+			name, setting = setting[:end], strings.TrimLeft(setting[end:], " \t\n\r\f\v,()")
+		} else {
+			name, setting = setting, ""
+		}
+		if name == "*" || strings.EqualFold(name, applicationName) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,168 @@
+package wal
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/cdc-relay/cdc-relay/internal/visibility"
+)
+
+// keepSnapshot is how long a snapshot counts. Transaction IDs of 32 bits compare within 2^31 transactions.
+const keepSnapshot = time.Hour
+
+const fixNotVisible = "find what the commit waits for (SELECT pid, wait_event FROM pg_stat_activity WHERE wait_event_type = 'IPC'); if it is SyncRep, start the standby or remove it from synchronous_standby_names"
+
+// committed is a transaction whose commit was read from the WAL. The server writes the commit to the WAL first, then waits for
+// synchronous standbys, and only then makes the transaction visible.
+type committed struct {
+	at  lsn // its commit record
+	xid uint32
+}
+
+func (c committed) String() string { return "transaction " + strconv.FormatUint(uint64(c.xid), 10) }
+
+// snapshot is what a statement sees: every transaction before max that was not running.
+type snapshot struct {
+	max     uint32
+	running []uint32
+}
+
+// Shows compares as PostgreSQL does: 32 bits, modulo 2^32.
+func (s snapshot) Shows(tx committed) bool {
+	return int32(tx.xid-s.max) < 0 && !slices.Contains(s.running, tx.xid)
+}
+
+// replayed is the answer of a standby, which sends only what it has replayed: all that was received before. It is no snapshot, because
+// the answer must not show what a promoted standby commits.
+type replayed lsn
+
+func (r replayed) Shows(tx committed) bool { return tx.at <= lsn(r) }
+
+// snapshots asks the session's server, on a connection of its own: the monitor's may wait for seconds.
+type snapshots struct {
+	ss   *session
+	conn *pgconn.PgConn // nil: none
+	// primary is set once a statement has said that recovery is over. The snapshot of that statement itself may have been taken before.
+	primary bool
+}
+
+// startGate returns nil if rows are not to wait. The caller closes it.
+func (ss *session) startGate(ctx context.Context) (*visibility.Gate[committed], error) {
+	s := ss.src
+	if !s.opts.WaitUntilVisible {
+		return nil, nil
+	}
+	gate := visibility.New(&snapshots{ss: ss}, visibility.Options{
+		Log: s.log, Waited: s.metrics.waited, Keep: keepSnapshot, Problems: s.opts.Problems, Fix: fixNotVisible,
+		Serve: func(ctx context.Context) error { return ss.tick(ctx, time.Now()) },
+	})
+	if err := gate.Open(ctx); err != nil {
+		gate.Close()
+		return nil, err
+	}
+	return gate, nil
+}
+
+// waitUntilVisible returns once a statement on the server sees all rows of b.
+func (ss *session) waitUntilVisible(ctx context.Context, b *pooledBatch) error {
+	if ss.gate == nil {
+		return nil
+	}
+	return ss.gate.Wait(ctx, b.committed...)
+}
+
+const snapshotQuestion = `SELECT pg_current_snapshot()::text, pg_is_in_recovery(), (` + serverStarted + `)`
+
+// Connect opens the connection and asks once: a server that recovers at first answers differently.
+func (q *snapshots) Connect(ctx context.Context) error {
+	q.close(ctx)
+	conn, err := connectSQL(ctx, q.ss.src.opts)
+	if err != nil {
+		return err
+	}
+	q.conn = conn.PgConn()
+	// Serializable and deferrable, as a role's or database's default may be, would make the question wait for other transactions.
+	set := q.conn.Exec(ctx, "SET default_transaction_isolation = 'read committed'; SET default_transaction_deferrable = off")
+	if err := set.Close(); err != nil {
+		return fmt.Errorf("prepare the connection: %w", err)
+	}
+	if _, err := q.conn.Prepare(ctx, "visible", snapshotQuestion, nil); err != nil {
+		return fmt.Errorf("prepare the connection: %w", err)
+	}
+	_, err = q.Ask(ctx)
+	return err
+}
+
+// Close closes the connection.
+func (q *snapshots) Close() { q.close(context.Background()) }
+
+func (q *snapshots) close(ctx context.Context) {
+	if q.conn != nil {
+		closeConn(ctx, q.conn)
+	}
+	q.conn, q.primary = nil, false
+}
+
+// Ask asks for a snapshot, and in the same statement whether it counts.
+func (q *snapshots) Ask(ctx context.Context) (visibility.Answer[committed], error) {
+	received := q.ss.tx.commit // before the question: what comes later may be of a promoted server
+	for {
+		res := q.conn.ExecPrepared(ctx, "visible", nil, nil, nil).Read()
+		if res.Err != nil {
+			return nil, res.Err
+		}
+		if len(res.Rows) != 1 || len(res.Rows[0]) != 3 {
+			return nil, errors.New("the server returned no snapshot")
+		}
+		row := res.Rows[0]
+		switch {
+		case string(row[2]) != q.ss.serverStarted: // behind a pooler also on the same connection
+			return nil, errTwoServers()
+		case string(row[1]) == "t":
+			q.primary = false
+			return replayed(received), nil
+		case q.primary:
+			return parseSnapshot(row[0])
+		}
+		q.primary = true
+	}
+}
+
+// parseSnapshot reads "xmin:xmax:xip,xip", transaction IDs of 64 bits, of which the WAL has the lower half.
+func parseSnapshot(text []byte) (snapshot, error) {
+	fields := bytes.Split(text, []byte(":"))
+	if len(fields) != 3 {
+		return snapshot{}, fmt.Errorf("snapshot %q cannot be read", text)
+	}
+	var s snapshot
+	var err error
+	if s.max, err = lowHalf(fields[1]); err != nil {
+		return snapshot{}, err
+	}
+	for id := range bytes.SplitSeq(fields[2], []byte(",")) {
+		if len(id) == 0 {
+			continue // none is running
+		}
+		xid, err := lowHalf(id)
+		if err != nil {
+			return snapshot{}, err
+		}
+		s.running = append(s.running, xid)
+	}
+	return s, nil
+}
+
+func lowHalf(id []byte) (uint32, error) {
+	full, err := strconv.ParseUint(string(id), 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("read a snapshot: %w", err)
+	}
+	return uint32(full), nil
+}

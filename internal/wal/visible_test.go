@@ -1,0 +1,70 @@
+package wal
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// The WAL has the lower half of a transaction ID: what the comparison says of it is what full IDs say, also where the half wraps.
+func TestASnapshotShowsWhatFullIDsSay(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, seed))
+	for range 2000 {
+		limit := 1<<32*random.Uint64N(3) + 1<<31 + random.Uint64N(1<<32)
+		if random.IntN(2) == 0 {
+			limit = 1<<32*(1+random.Uint64N(3)) + random.Uint64N(40) - 20
+		}
+		low := limit - random.Uint64N(50)
+		var running []uint64
+		text := fmt.Sprintf("%d:%d:", low, limit)
+		for id := low; id < limit; id++ {
+			if random.IntN(3) == 0 {
+				if len(running) > 0 {
+					text += ","
+				}
+				text += fmt.Sprint(id)
+				running = append(running, id)
+			}
+		}
+		s, err := parseSnapshot([]byte(text))
+		require.NoError(t, err)
+		for range 100 {
+			id := limit + random.Uint64N(200) - 100
+			if random.IntN(10) == 0 {
+				id = limit - 1<<31 + 1 + random.Uint64N(1<<32-2)
+			}
+			want := id < limit && !slices.Contains(running, id)
+			require.Equal(t, want, s.Shows(committed{xid: uint32(id)}), "%d in %s", id, text)
+		}
+	}
+}
+
+func TestASnapshotThatCannotBeRead(t *testing.T) {
+	for _, text := range []string{"", "1:2", "1:x:", "1:2:x", "1:2:3:4", "1:3:1,,x"} {
+		_, err := parseSnapshot([]byte(text))
+		assert.Error(t, err, "%q", text)
+	}
+}
+
+// An answer of a standby is kept when it is promoted: it must not show what came afterwards.
+func TestAStandbyShowsWhatWasReceived(t *testing.T) {
+	assert.True(t, replayed(100).Shows(committed{at: 100, xid: 7}))
+	assert.False(t, replayed(100).Shows(committed{at: 101, xid: 8}))
+}
+
+func TestSynchronousStandbyNamesThatMatchTheRelay(t *testing.T) {
+	for setting, want := range map[string]bool{
+		"": false, "*": true, `"*"`: true, "a, b": false, "a,*": true, "2 (a, *)": true, "ANY 1 (*)": true, "FIRST 1 (s1,s2)": false,
+		`"cdc-relay"`: true, `a, "CDC-Relay"`: true, `ANY 2 (a, "cdc-relay", b)`: true, `"a ""cdc-relay"" b"`: true, `"a, cdc-relay"`: false,
+		"cdc_relay": false, " *": true, `first 1("a","b")`: false, `"unclosed`: false,
+	} {
+		assert.Equal(t, want, namesRelay(setting), "%q", setting)
+	}
+}

@@ -1,0 +1,174 @@
+package faults
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdctest"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
+)
+
+// rowsBeforeEvents runs a relay under load. A consumer looks for the row of each event when it arrives, by a new statement.
+func rowsBeforeEvents(t *testing.T, db cdctest.Database) {
+	t.Helper()
+	session := looker(t, db)
+	r := newRig(t, db, cdctest.InFile, func(o *cdctest.RigOptions) {
+		o.Each = func(rec cdctest.Record) {
+			switch seen, err := session.Sees(t.Context(), rec.EventID); {
+			case t.Context().Err() != nil:
+			case err != nil:
+				t.Error(err)
+			case !seen:
+				cdctest.Violation(t, cdctest.Phantom, "event %s arrived before its row can be read", rec.EventID)
+			}
+		}
+	})
+	r.Start()
+	r.Load(cdctest.Workload{Writers: 8, Pause: time.Millisecond, Rows: 1})
+	r.AwaitProgress(5000)
+	once(t, r)
+}
+
+func looker(t *testing.T, db cdctest.Database) cdctest.Looker {
+	t.Helper()
+	session, err := db.Connect(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(session.Close)
+	looks, ok := session.(cdctest.Looker)
+	if !ok {
+		t.Fatalf("%T cannot look for rows", session)
+	}
+	return looks
+}
+
+// No event arrives before its row can be read, under load.
+//
+//covers:postgres 36 events
+func TestRowsBeforeEvents(t *testing.T) {
+	t.Parallel()
+	rowsBeforeEvents(t, openPostgres(t))
+}
+
+// synchronousPair is a primary whose commits wait for a standby, and the way from the standby to the primary.
+func synchronousPair(t *testing.T) (p *pair, way *testenv.ProxyServer) {
+	t.Helper()
+	primary := testenv.Postgres(t, testenv.PostgresOptions{Version: 17})
+	way = testenv.Proxy(t, primary.Addr())
+	host, port, err := net.SplitHostPort(way.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	standby := testenv.PostgresStandby(t, primary, testenv.PostgresOptions{Settings: map[string]string{
+		"primary_conninfo": fmt.Sprintf("host=%s port=%s user=postgres dbname=postgres application_name=standby", host, port),
+	}})
+	for _, sql := range []string{"ALTER SYSTEM SET synchronous_standby_names = 'standby'", "SELECT pg_reload_conf()"} {
+		if err := primary.Exec(t.Context(), "postgres", sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return &pair{primary: primary, standby: standby}, way
+}
+
+// Commits wait for a standby that is 20 ms away, while the relay has read them.
+//
+//covers:postgres 36 events
+func TestRowsBeforeEventsWithADistantStandby(t *testing.T) {
+	t.Parallel()
+	p, way := synchronousPair(t)
+	db, err := cdctest.NewPostgres(t.Context(), p.primary, databaseName(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := way.Delay(testenv.Requests, 20*time.Millisecond); err != nil {
+		t.Fatal(err)
+	}
+	rowsBeforeEvents(t, db)
+}
+
+// A commit waits for a standby that has gone silent. It is not published, while the relay serves its connection, and SIGTERM ends
+// the relay. Then the primary is killed: the promoted standby lacks the row, and Kafka the event.
+//
+//covers:postgres 29 36 arrivals
+func TestCommitThatAFailoverTakesBack(t *testing.T) {
+	t.Parallel()
+	p, way := synchronousPair(t)
+	db, err := cdctest.NewPostgres(t.Context(), p.primary, databaseName(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newRig(t, db, cdctest.InFile, nil)
+	r.Start()
+	r.AwaitEvents(r.Append("kept", 10))
+	r.Must(way.Swallow(testenv.Responses))
+	hung := cdctest.NewEvent("hung", 0, 100)
+	ended := commits(t, db, hung)
+	r.Await("the commit to wait", func(ctx context.Context) (waits bool, err error) {
+		err = db.Query(ctx, []any{&waits}, "SELECT count(*) > 0 FROM pg_stat_activity WHERE datname = $1 AND wait_event = 'SyncRep'", db.Name())
+		return waits, err
+	})
+	for range 3 { // one each three seconds
+		var last time.Time
+		status := "SELECT coalesce(max(reply_time), 'epoch') FROM pg_stat_replication JOIN pg_replication_slots ON active_pid = pid WHERE slot_name = $1"
+		r.Must(db.Query(r.Within(time.Minute), []any{&last}, status, db.Name()))
+		r.Await("a status update of the relay", func(ctx context.Context) (bool, error) {
+			var at time.Time
+			err := db.Query(ctx, []any{&at}, status, db.Name())
+			return at.After(last), err
+		})
+		absent(r, hung)
+	}
+	r.Must(r.Relay.Signal(syscall.SIGTERM))
+	r.AwaitExit(time.Minute, 0)
+	way.Cut() // a server that shuts down waits for connections that have sent no request yet
+	r.Must(p.primary.Stop(r.Within(time.Minute), testenv.Immediate))
+	if err := <-ended; err == nil {
+		t.Error("the commit ended without the standby")
+	}
+	r.Must(p.standby.Promote(r.Within(time.Minute)))
+	db.Server = p.standby
+	seen, err := looker(t, db).Sees(t.Context(), hung.ID)
+	r.Must(err)
+	if seen {
+		t.Error("the standby has the row, so the test shows nothing")
+	}
+	r.Must(r.Reader.CatchUp(r.Within(time.Minute)))
+	absent(r, hung)
+}
+
+// commits inserts an event in a transaction of its own. The channel gets the commit's error.
+func commits(t *testing.T, db cdctest.Database, e *cdctest.Event) <-chan error {
+	t.Helper()
+	session, err := db.Connect(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(session.Close)
+	ended := make(chan error, 1)
+	go func() {
+		ctx := context.WithoutCancel(t.Context())
+		for _, step := range []func() error{
+			func() error { return session.Begin(ctx) },
+			func() error { return session.Insert(ctx, []*cdctest.Event{e}) },
+			func() error { return session.Commit(ctx) },
+		} {
+			if err := step(); err != nil {
+				ended <- err
+				return
+			}
+		}
+		ended <- nil
+	}()
+	return ended
+}
+
+func absent(r *cdctest.Rig, e *cdctest.Event) {
+	if r.Reader.Has(e.ID) {
+		r.Violation(cdctest.Phantom, "event %s was published before its commit was acknowledged", e.ID)
+	}
+}

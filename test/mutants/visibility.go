@@ -1,0 +1,51 @@
+package main
+
+// visibilityMutants hand rows on that no statement sees yet.
+func visibilityMutants() []mutant {
+	const gate, snapshot = "internal/visibility/gate.go", "internal/wal/visible.go"
+	return []mutant{
+		{
+			"do not wait until rows are visible", "internal/wal/stream.go",
+			[]edit{{"	if err := ss.waitUntilVisible(ctx, b); err != nil {\n		return err\n	}\n", ""}},
+			caughtBy{wal, "^TestRowsWaitUntilTheyAreVisible$", ""},
+		},
+		{
+			"take the next transaction ID for a visible one", snapshot,
+			[]edit{{"int32(tx.xid-s.max) < 0", "int32(tx.xid-s.max) <= 0"}},
+			caughtBy{walUnits, "^TestASnapshotShowsWhatFullIDsSay$", ""},
+		},
+		{
+			"take a running transaction for a visible one", snapshot,
+			[]edit{{" && !slices.Contains(s.running, tx.xid)", " && (true || !slices.Contains(s.running, tx.xid))"}},
+			caughtBy{wal, "^TestRowsWaitUntilTheyAreVisible$", ""},
+		},
+		{
+			"take all transactions of a standby for visible ones", snapshot,
+			[]edit{{"return tx.at <= lsn(r)", "return tx.at <= lsn(r) || true"}},
+			caughtBy{walUnits, "^TestAStandbyShowsWhatWasReceived$", ""},
+		},
+		{
+			"take the answer of another server", snapshot,
+			[]edit{{"case string(row[2]) != q.ss.serverStarted:", "case string(row[2]) == \"\":"}},
+			caughtBy{wal, "^TestVisibilityOfAnotherServer$", ""},
+		},
+		{
+			"wait for the first transaction of a batch only", gate,
+			[]edit{{"for i, tx := range txs {", "for i, tx := range txs[:min(1, len(txs))] {"}},
+			caughtBy{visible, "^TestEveryTransactionIsWaitedFor$", ""},
+		},
+		{
+			"keep an answer beyond its connection", gate,
+			[]edit{
+				{"		g.known = nil\n		return fmt.Errorf(\"ask", "		return fmt.Errorf(\"ask"},
+				{"	g.known, g.open = nil, false\n	if err := g.serve", "	g.open = false\n	if err := g.serve"},
+			},
+			caughtBy{visible, "^TestAnAnswerEndsWithItsConnection$", ""},
+		},
+		{
+			"be a synchronous standby", "internal/wal/synchronous.go",
+			[]edit{{"if name == \"*\" ||", "if name == \"any\" &&"}},
+			caughtBy{wal, "^TestRelayIsNoSynchronousStandby$", ""},
+		},
+	}
+}

@@ -1,0 +1,292 @@
+package wal
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/cdctest"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
+	"github.com/cdc-relay/cdc-relay/internal/wal"
+)
+
+// synchronousDatabase is on a server of its own, whose commits wait for a standby that does not exist if their session asks for it.
+func synchronousDatabase(t *testing.T) *database {
+	t.Helper()
+	shared := server
+	t.Cleanup(func() { server = shared })
+	server = testenv.Postgres(t, testenv.PostgresOptions{Settings: map[string]string{
+		"synchronous_standby_names": "nobody", "synchronous_commit": "local", "max_prepared_transactions": "5",
+	}})
+	return newDatabase(t)
+}
+
+// setNames sets synchronous_standby_names and waits until the server has read it.
+func (d *database) setNames(names string) {
+	d.t.Helper()
+	d.exec("ALTER SYSTEM SET synchronous_standby_names = '" + names + "'")
+	d.exec("SELECT pg_reload_conf()")
+	d.await("the setting", "SELECT current_setting('synchronous_standby_names') = $1", names)
+}
+
+// await asks the server until it answers true.
+func (d *database) await(what, question string, args ...any) {
+	d.t.Helper()
+	for deadline := time.Now().Add(patience); ; {
+		var yes bool
+		if err := d.conn.QueryRow(d.t.Context(), "SELECT ("+question+"), pg_sleep(0.01)", args...).Scan(&yes, nil); err != nil {
+			d.t.Fatal(err)
+		}
+		if yes {
+			return
+		}
+		if time.Now().After(deadline) {
+			d.t.Fatalf("waited %s for %s", patience, what)
+		}
+	}
+}
+
+// asking is the relay's connection that asks for snapshots.
+const asking = "FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'SELECT pg_current_snapshot()::text, pg_is_in_recovery()%'"
+
+// hidden waits until the relay has asked n times more, and verifies that q has no more than so many events meanwhile. The relay asks
+// only about what it has received.
+func (d *database) hidden(q *queue, visible, n int) {
+	d.t.Helper()
+	var last, at time.Time
+	for deadline, asked := time.Now().Add(patience), 0; asked <= n; {
+		if got := len(q.held()); got > visible {
+			cdctest.Violation(d.t, cdctest.Phantom, "%d events were handed on before their rows are visible", got-visible)
+			d.t.FailNow()
+		}
+		if time.Now().After(deadline) {
+			d.t.Fatalf("the relay asked %d times within %s", asked, patience)
+		}
+		if err := d.conn.QueryRow(d.t.Context(), "SELECT coalesce(max(query_start), 'epoch'), pg_sleep(0.005) "+asking).Scan(&at, nil); err != nil {
+			d.t.Fatal(err)
+		}
+		if at.After(last) {
+			last = at
+			asked++
+		}
+	}
+}
+
+// held runs statements in a session whose commits wait for a standby, and returns once the last one waits. It ends when the setting
+// is emptied.
+func (d *database) held(statements ...string) (done <-chan error) {
+	d.t.Helper()
+	conn, err := pgx.Connect(d.t.Context(), server.DSN(d.name, ""))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	d.t.Cleanup(func() { _ = conn.Close(context.WithoutCancel(d.t.Context())) })
+	for _, sql := range append([]string{"SET synchronous_commit = on"}, statements[:len(statements)-1]...) {
+		if _, err := conn.Exec(d.t.Context(), sql); err != nil {
+			d.t.Fatalf("%s: %v", sql, err)
+		}
+	}
+	ended := make(chan error, 1)
+	go func() {
+		_, err := conn.Exec(d.t.Context(), statements[len(statements)-1])
+		ended <- err
+	}()
+	d.await("the commit to wait for a standby", "SELECT count(*) = 1 FROM pg_stat_activity WHERE pid = $1 AND wait_event = 'SyncRep'", conn.PgConn().PID())
+	return ended
+}
+
+func insertSQL(from, to string) string {
+	return strings.NewReplacer("$1", from, "$2", to).Replace(insertRows)
+}
+
+// A transaction is in the WAL before a statement sees it. It is handed on only afterwards, and what was committed behind it later.
+//
+//covers:postgres 36 rows both
+func TestRowsWaitUntilTheyAreVisible(t *testing.T) {
+	d := synchronousDatabase(t)
+	for name, c := range map[string][]string{
+		"one statement":   {insertSQL("2", "2")},
+		"transaction":     {"BEGIN", insertSQL("2", "2"), "COMMIT"},
+		"subtransactions": {"BEGIN", "SAVEPOINT a", insertSQL("100", "100"), "ROLLBACK TO a", "SAVEPOINT b", insertSQL("2", "2"), "RELEASE b", "COMMIT"},
+		"several batches": {insertSQL("2", "2000")},
+		"prepared":        {"BEGIN", insertSQL("2", "2"), "SET LOCAL synchronous_commit = local", "PREPARE TRANSACTION 'p'", "COMMIT PREPARED 'p'"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := &database{t: t, name: d.name, conn: d.conn}
+			d.setNames("nobody")
+			s, q := d.sourceWith(wal.Options{WaitUntilVisible: true}), newQueue(t)
+			q.confirm = s.Confirm
+			stop := tailing(t, s, q)
+			d.insert(1, 1)
+			q.waitCount(t, 1)
+			done := d.held(c...)
+			last := 3
+			if name == "several batches" {
+				last = 2001
+			}
+			d.insert(last, last) // visible at once
+			d.hidden(q, 1, 10)
+			d.setNames("")
+			if err := <-done; err != nil {
+				t.Fatal(err)
+			}
+			q.waitCount(t, last)
+			if err := stop(); err != nil {
+				t.Fatal(err)
+			}
+			q.holds(t, 1, last)
+			d.awaitFree()
+		})
+	}
+}
+
+// A stop does not wait for a commit, and hands nothing on. The rows come with the next run.
+//
+//covers:postgres 36 rows both
+func TestStopWhileACommitWaits(t *testing.T) {
+	d := synchronousDatabase(t)
+	s, q := d.sourceWith(wal.Options{WaitUntilVisible: true}), newQueue(t)
+	stop := tailing(t, s, q)
+	done := d.held(insertSQL("1", "1"))
+	d.hidden(q, 0, 3)
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	if got := q.held(); len(got) != 0 {
+		cdctest.Violation(t, cdctest.Phantom, "%d events were handed on before their rows are visible", len(got))
+	}
+	d.setNames("")
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	tailing(t, s, q)
+	q.waitCount(t, 1)
+	q.holds(t, 1, 1)
+}
+
+// run acquires and runs a source again and again, as the relay does, until the test ends. It calls begin before each attempt.
+func (d *database) run(s *wal.Source, q cdc.Queue, begin func()) (failed <-chan error) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(d.t.Context()))
+	errs, done := make(chan error, 1000), make(chan struct{})
+	d.t.Cleanup(func() { cancel(); <-done; s.Release(context.WithoutCancel(ctx)) })
+	go func() {
+		defer close(done)
+		for ctx.Err() == nil {
+			begin()
+			_, _, err := s.Acquire(ctx, none)
+			if err == nil {
+				err = s.Run(ctx, q)
+			}
+			if err != nil {
+				select {
+				case errs <- err:
+				default:
+				}
+			}
+		}
+	}()
+	return errs
+}
+
+// The connection that asks is lost again and again: nothing is handed on unseen, and everything once.
+//
+//covers:postgres 36 rows both
+func TestVisibilityIsAskedAgain(t *testing.T) {
+	d := synchronousDatabase(t)
+	s, q := d.sourceWith(wal.Options{WaitUntilVisible: true}), newQueue(t)
+	d.run(s, q, func() {})
+	d.insert(1, 1)
+	q.waitCount(t, 1)
+	done := d.held(insertSQL("2", "2"))
+	for range 5 {
+		d.hidden(q, 1, 2)
+		d.exec("SELECT pg_terminate_backend(pid) " + asking)
+	}
+	d.hidden(q, 1, 2)
+	d.setNames("")
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	q.waitCount(t, 2)
+	d.insert(3, 3)
+	q.waitCount(t, 3)
+	q.holds(t, 1, 3)
+}
+
+// The address leads the connection that asks to another server, whose answer says nothing: the attempt ends and hands nothing on.
+//
+//covers:postgres 36 rows both
+func TestVisibilityOfAnotherServer(t *testing.T) {
+	d := newDatabase(t)
+	other := testenv.Postgres(t, testenv.PostgresOptions{})
+	if err := other.CreateDatabase(t.Context(), d.name); err != nil {
+		t.Fatal(err)
+	}
+	var connects atomic.Int64
+	var moved atomic.Bool
+	moved.Store(true)
+	// The first two connections of an attempt are the monitor's and that of replication.
+	s, q := d.sourceWith(wal.Options{WaitUntilVisible: true, DSN: func(context.Context) (string, error) {
+		if connects.Add(1) > 2 && moved.Load() {
+			return other.DSN(d.name, ""), nil
+		}
+		return server.DSN(d.name, ""), nil
+	}}), newQueue(t)
+	failed := d.run(s, q, func() { connects.Store(0) })
+	d.insert(1, 1)
+	for range 3 {
+		if err := <-failed; !strings.Contains(err.Error(), "different servers") {
+			t.Fatal(err)
+		}
+	}
+	if got := q.held(); len(got) != 0 {
+		cdctest.Violation(t, cdctest.Phantom, "%d events were handed on by another server's answer", len(got))
+	}
+	moved.Store(false)
+	q.waitCount(t, 1)
+	q.holds(t, 1, 1)
+}
+
+// With * the relay is itself a standby for which commits wait, and it would wait for the commits. It refuses to start, and a relay
+// that runs goes on once the setting is corrected.
+func TestRelayIsNoSynchronousStandby(t *testing.T) {
+	d := synchronousDatabase(t)
+	s, q := d.sourceWith(wal.Options{WaitUntilVisible: true}), newQueue(t)
+	refuses := func(err error) {
+		t.Helper()
+		if !strings.Contains(cdc.Explain(err), "matches the relay itself") || !strings.Contains(cdc.Explain(err), "name the standbys in synchronous_standby_names") {
+			t.Fatalf("%v", err)
+		}
+	}
+	d.setNames("*")
+	_, _, err := s.Acquire(t.Context(), none)
+	refuses(err)
+	if _, final := errors.AsType[*cdc.StopError](err); !final {
+		t.Errorf("a start only waits: %v", err)
+	}
+	d.setNames("nobody")
+	failed := d.run(s, q, func() {})
+	d.insert(1, 1)
+	q.waitCount(t, 1)
+	d.setNames(`ANY 1 (nobody, "cdc-relay")`)
+	for range 2 { // of the monitor, and of the next Acquire
+		err := <-failed
+		refuses(err)
+		if _, final := errors.AsType[*cdc.StopError](err); final {
+			t.Errorf("a running relay gives up: %v", err)
+		}
+	}
+	done := d.held(insertSQL("2", "2"))
+	d.setNames("")
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	q.waitCount(t, 2)
+	q.holds(t, 1, 2)
+}
