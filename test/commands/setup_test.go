@@ -137,6 +137,29 @@ func TestSlotOptionsOfPostgreSQL18(t *testing.T) {
 	golden(t, "newer_server.txt", first.String()+"\n"+second.String())
 }
 
+// check and run refuse a server that takes the relay for a synchronous standby. check warns of a failover slot that does not wait for the
+// standbys that commits wait for, also if these read from no slot.
+func TestSynchronousStandbyNames(t *testing.T) {
+	t.Parallel()
+	pg := testenv.Postgres(t, testenv.PostgresOptions{Version: 17, Settings: map[string]string{
+		"synchronous_standby_names": "*", "synchronous_commit": "local",
+	}})
+	s := newSiteOn(t, pg).setup()
+	check := s.run("check")
+	const refused = "synchronous_standby_names matches the relay itself"
+	for _, want := range []string{"fail  limits: " + refused, `warn  failover: slot "SLOT" may run ahead of the standbys`} {
+		if check.code != 3 || !strings.Contains(check.stdout, want) {
+			t.Errorf("want %s\n%s", want, check)
+		}
+	}
+	if r := s.run("run"); r.code != 2 || !strings.Contains(r.stderr, refused) {
+		t.Errorf("run: %s", r)
+	}
+	if r := s.replace("postgres: {", "postgres: {wait_until_visible: false, ").run("check"); strings.Contains(r.stdout, refused) {
+		t.Errorf("without the wait: %s", r)
+	}
+}
+
 // On a server that requires TLS, both connections, for queries and for replication, use TLS as configured by the dsn or by
 // source.postgres.tls, and check reports it.
 func TestTLSToPostgreSQL(t *testing.T) {
