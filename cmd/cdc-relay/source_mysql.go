@@ -33,7 +33,7 @@ func newMySQL(c *config.Config) (*mysql, error) {
 	s := c.Source.MySQL
 	o := binlog.Options{
 		DSN: s.ConnString, ServerID: s.ServerID, ID: s.ID, Tables: tableNames(tables),
-		UnsafeSync: s.UnsafeSyncBinlog,
+		UnsafeSync: s.UnsafeSyncBinlog, WaitUntilVisible: s.WaitUntilVisible,
 	}
 	if s.Flavor != config.FlavorAuto {
 		o.Flavor = s.Flavor
@@ -85,7 +85,7 @@ func (m *mysql) check(ctx context.Context, load cdc.Resumer) ([]finding.Finding,
 // starts.
 func (m *mysql) newSource(o sourceOptions, log *slog.Logger, reg prometheus.Registerer) (source, error) {
 	options := m.binlog
-	options.Verify, options.StartFrom, options.Name = o.verify, o.startFrom, relayName(m.config)
+	options.Verify, options.StartFrom, options.Name, options.Problems = o.verify, o.startFrom, relayName(m.config), o.problems
 	if o.dry {
 		options.StartFrom, options.ServerID, options.NoLock = binlog.Current, 0, true // a running relay keeps both
 	}

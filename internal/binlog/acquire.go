@@ -57,6 +57,10 @@ func (s *Source) Acquire(ctx context.Context, load cdc.Resumer) (_ cdc.Source, _
 	if err != nil {
 		return cdc.Source{}, "", err
 	}
+	if err := ss.watch(ctx); err != nil {
+		ss.close()
+		return cdc.Source{}, "", err
+	}
 	ss.charsets, ss.from = charsets, from
 	s.session = ss
 	return id, cdc.Position(from.String()), nil

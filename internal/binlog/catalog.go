@@ -30,6 +30,9 @@ func variableNames() []string {
 		"binlog_row_value_options", "replica_preserve_commit_order", "slave_preserve_commit_order",
 		"replica_parallel_workers", "slave_parallel_workers", "net_write_timeout", "read_only",
 		"binlog_transaction_compression", "log_bin_compress", "hostname", "max_allowed_packet", "lower_case_table_names",
+		"binlog_optimize_thread_scheduling",
+		"rpl_semi_sync_master_enabled", "rpl_semi_sync_master_timeout", "rpl_semi_sync_master_wait_point",
+		"rpl_semi_sync_source_enabled", "rpl_semi_sync_source_timeout", "rpl_semi_sync_source_wait_point",
 	}
 }
 
@@ -105,6 +108,11 @@ func (v variables) problem(o *Options) error {
 	if list := v.wrong(o); len(list) > 0 {
 		return list[0].problem(f) // the others may hang on it
 	}
+	if o.WaitUntilVisible && v.is("binlog_optimize_thread_scheduling", "OFF") { // see snapshot
+		return cdc.ConfigError("binlog_optimize_thread_scheduling",
+			"remove it from the server's configuration and restart the server, or set source.mysql.wait_until_visible: false",
+			"binlog_optimize_thread_scheduling is OFF, so the server does not tell which transactions are visible")
+	}
 	return nil
 }
 
@@ -143,6 +151,12 @@ func oldestLog(ctx context.Context, db *sql.DB) (string, error) {
 	if err != nil {
 		if code, said := number(err); code == erSpecificAccess {
 			return "", cdc.ConfigError(noPrivilege, grantLog(cdc.MariaDB, account(ctx, db)), "user may not list the binlog files (%s)", said)
+		}
+		if code, _ := number(err); code == 0 && ctx.Err() == nil {
+			return "", &cdc.FixableError{
+				Cause: fmt.Errorf("server does not list its binlog files, as while commits wait (%w)", err),
+				Fix:   commitsWait,
+			}
 		}
 		return "", fmt.Errorf("list the binlog files: %w", err)
 	}

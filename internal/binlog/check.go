@@ -42,6 +42,7 @@ func Check(ctx context.Context, o Options, load cdc.Resumer) ([]finding.Finding,
 	tables := c.tables(ctx)
 	c.partitions(ctx)
 	c.limits(ctx)
+	c.semiSync()
 	c.replication(ctx, load)
 	return c.report.Findings, tables
 }
@@ -141,6 +142,30 @@ func (c *checker) limits(ctx context.Context) {
 	}
 	for _, w := range v.wrongOnReplica() {
 		c.report.Fail("replica", w.problem(c.db.Server.Flavor))
+	}
+}
+
+// leastSemiSync is the shortest semi-sync timeout that is no warning.
+const leastSemiSync = time.Hour
+
+// semiSync warns of a primary that makes rows visible, and so has events published, that a failover to a replica can lose.
+func (c *checker) semiSync() {
+	f, v := c.db.Server.Flavor, c.db.vars
+	prefix := "rpl_semi_sync_source_"
+	if !v.is(prefix+"enabled", "ON") {
+		prefix = "rpl_semi_sync_master_" // MariaDB, and MySQL with the older plugin
+	}
+	if !v.is(prefix+"enabled", "ON") {
+		return
+	}
+	if point := prefix + "wait_point"; v.is(point, "AFTER_COMMIT") {
+		c.report.Warn("visibility", change(f, point, "'AFTER_SYNC'"),
+			"%s is AFTER_COMMIT: rows are visible before a replica has them, so a failover can lose rows whose events are published", point)
+	}
+	timeout := prefix + "timeout"
+	if ms, err := strconv.ParseInt(v[timeout], 10, 64); err == nil && time.Duration(ms)*time.Millisecond < leastSemiSync {
+		c.report.Warn("visibility", change(f, timeout, "4294967295"),
+			"%s is %d ms: after that commits wait for no replica, so a failover can lose rows whose events are published", timeout, ms)
 	}
 }
 

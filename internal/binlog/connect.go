@@ -257,7 +257,7 @@ func connectError(err error, cfg *mysql.Config) error {
 	case code == erTooManyConns:
 		return &cdc.FixableError{Cause: fmt.Errorf("MySQL has no connection free (%s)", said), Fix: "raise max_connections"}
 	case code == erTooManyOfUser, code == erUserLimit:
-		return &cdc.FixableError{Cause: fmt.Errorf("MySQL refuses the user another connection (%s)", said), Fix: "raise its limit: a relay needs 3 connections while it starts, and a standby 2 more"}
+		return &cdc.FixableError{Cause: fmt.Errorf("MySQL refuses the user another connection (%s)", said), Fix: "raise its limit: a relay needs 4 connections while it starts, and a standby 2 more"}
 	case code != 0:
 		return fmt.Errorf("MySQL at %s: %s (%d)", cfg.Addr, said, code)
 	case errors.As(err, &dns):

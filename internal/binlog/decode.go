@@ -47,6 +47,9 @@ func (e event) between() bool {
 	return false
 }
 
+// artificial is a flag of events that are not in the file (LOG_EVENT_ARTIFICIAL_F).
+func (e event) artificial() bool { return binary.LittleEndian.Uint16(e.raw[17:])&0x20 != 0 }
+
 // tableID of a table map or of rows.
 func (e event) tableID() uint64 {
 	b := e.body()

@@ -35,12 +35,17 @@ func (s *Source) open(ctx context.Context, cfg *mysql.Config, from dumpStart, se
 	if err != nil {
 		return nil, err
 	}
-	if err := s.request(conn, cfg, from, serverID); err != nil {
+	server, err := s.identify(conn)
+	if err == nil {
+		err = s.request(conn, cfg, from, serverID)
+	}
+	if err != nil {
 		_ = conn.Close()
 		return nil, err
 	}
 	// From here on packets are cut where they were read: the driver has read none of them yet.
 	ss := newSession(s, conn.Conn.Conn)
+	ss.server = server
 	if err := ss.await(ctx); err != nil {
 		ss.close()
 		return nil, err

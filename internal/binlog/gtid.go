@@ -123,6 +123,12 @@ func (s mysqlSet) covers(o gtidSet) bool {
 	return ok && s.Contain(&other.MysqlGTIDSet)
 }
 
+func (s mysqlSet) has(g gtid) bool {
+	intervals, n := s.MysqlGTIDSet[g.sid][g.tag], int64(g.number)
+	i, _ := slices.BinarySearchFunc(intervals, n, func(x mysql.Interval, n int64) int { return cmp.Compare(x.Stop, n+1) })
+	return i < len(intervals) && intervals[i].Start <= n
+}
+
 func (s mysqlSet) String() string { return s.MysqlGTIDSet.String() }
 
 // mariadbSet is MariaDB's, "0-1-42,1-1-7": domain, the server that wrote last, its number.

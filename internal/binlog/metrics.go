@@ -1,10 +1,15 @@
 package binlog
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/cdc-relay/cdc-relay/internal/visibility"
+)
 
 type metrics struct {
 	received, filtered *prometheus.CounterVec
 	expire             prometheus.Gauge
+	waited             prometheus.Histogram
 }
 
 func newMetrics(reg prometheus.Registerer, s *Source) *metrics {
@@ -19,11 +24,12 @@ func newMetrics(reg prometheus.Registerer, s *Source) *metrics {
 			Help: "How long the server keeps its binlogs (binlog_expire_logs_seconds), as of the last start; 0: until they are purged by hand.",
 		}),
 	}
+	m.waited = visibility.NewWaited()
 	lastEvent := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Namespace: "cdc_relay", Name: "last_event_timestamp_seconds",
 		Help: "Commit time of the last outbox transaction received, by the database's clock; 0: none yet.",
 	},
 		func() float64 { return float64(s.lastCommit.Load()) / 1e6 })
-	reg.MustRegister(lastEvent, m.received, m.filtered, m.expire)
+	reg.MustRegister(lastEvent, m.received, m.filtered, m.expire, m.waited)
 	return m
 }

@@ -46,6 +46,10 @@ type session struct {
 	checksums bool // events end with one; see format
 	place     place
 
+	server  string  // identity of the server, if gate needs it
+	reached fileEnd // the end of the last event
+	gate    *gate   // nil: rows do not wait until they are visible
+
 	parser  *replication.BinlogParser
 	schemas map[uint64]*schema // by table id, in the current transaction
 	known   map[string]*schema // by table: what was decoded before
@@ -73,6 +77,9 @@ func (ss *session) close() {
 	_ = ss.conn.Close()
 	ss.src.held.reset()
 	ss.payload.close()
+	if ss.gate != nil {
+		ss.gate.Close()
+	}
 }
 
 // Run streams until ctx ends or the attempt fails, and hands batches to out. It must follow a successful
@@ -222,6 +229,7 @@ func (ss *session) event(packet []byte) (event, error) {
 		e, err := ss.checked(e)
 		if err == nil {
 			ss.place.pass(e, size)
+			ss.reached.pass(e)
 		}
 		return e, err
 	case gomysql.ERR_HEADER:

@@ -50,6 +50,10 @@ type Options struct {
 	Name string
 	// NoLock reads beside the relay that leads.
 	NoLock bool
+	// WaitUntilVisible hands rows on only once a new statement on the server sees them.
+	WaitUntilVisible bool
+	// Problems takes what is wrong with the server at present; nil: nobody asks for it.
+	Problems *cdc.Problems
 	// Verify is asked about each table's schema before anything is read; nil: it is not called. An error ends
 	// Acquire.
 	Verify func(*cdc.Table) error
@@ -98,6 +102,9 @@ type Source struct {
 
 // New returns a Source that has not connected yet.
 func New(opts Options, log *slog.Logger, reg prometheus.Registerer) *Source {
+	if opts.Problems == nil {
+		opts.Problems = new(cdc.Problems)
+	}
 	s := &Source{opts: opts, log: log, held: txBuffer{limit: heldBytes}}
 	s.metrics = newMetrics(reg, s)
 	return s

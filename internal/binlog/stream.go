@@ -224,6 +224,9 @@ func (ss *session) commit(ctx context.Context) error {
 		return ss.tx.unread
 	}
 	if ss.tx.rows {
+		if err := ss.awaitVisible(ctx); err != nil {
+			return err
+		}
 		if err := ss.emitHeld(ctx); err != nil {
 			return err
 		}

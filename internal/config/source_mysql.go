@@ -25,6 +25,9 @@ type MySQL struct {
 	// Accept a server with sync_binlog or innodb_flush_log_at_trx_commit other than 1: after a crash it can assign a GTID twice, and the second transaction is never published. The relay warns at every start.
 	UnsafeSyncBinlog bool `yaml:"unsafe_sync_binlog,omitempty" jsonschema:"default=false"`
 
+	// Publish an event only once a new statement on the server sees its row: the binlog has a transaction before that, and with semi-synchronous replication long before. It takes one connection more, and about a question for each read of the binlog.
+	WaitUntilVisible bool `yaml:"wait_until_visible" jsonschema:"default=true"`
+
 	names   names
 	command Secret
 }

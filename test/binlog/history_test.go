@@ -46,17 +46,23 @@ func loads(c cdc.Checkpoint) cdc.Resumer {
 	return func(context.Context, cdc.Source) (cdc.Checkpoint, bool, error) { return c, true, nil }
 }
 
-// empty begins the binlog anew: the server gives the same GTIDs again, as one does that was restored from a backup.
-func (d *database) empty() {
+// endDumps ends the threads that send the binlog: the server takes long to notice that a relay has left.
+func (d *database) endDumps() {
 	d.t.Helper()
 	ids, err := d.server.Column(d.t.Context(), "SELECT id AS reader FROM information_schema.processlist WHERE command LIKE 'Binlog Dump%'", "reader")
 	if err != nil {
 		d.t.Fatal(err)
 	}
 	for _, id := range ids {
-		_, _ = d.db.ExecContext(d.t.Context(), "KILL "+id) // the server takes long to notice that a relay has left
+		_, _ = d.db.ExecContext(d.t.Context(), "KILL "+id)
 	}
 	d.eventually(noDump)
+}
+
+// empty begins the binlog anew: the server gives the same GTIDs again, as one does that was restored from a backup.
+func (d *database) empty() {
+	d.t.Helper()
+	d.endDumps()
 	d.exec(map[string]string{"mysql": "RESET BINARY LOGS AND GTIDS", "mariadb": "RESET MASTER"}[d.flavor])
 }
 

@@ -62,7 +62,7 @@ func (d *database) sessions() (n int) {
 	return n
 }
 
-// A user that may not open the three connections of a start is told so.
+// A user that may not open the four connections of a start is told so.
 func TestTooFewConnectionsOfTheUser(t *testing.T) {
 	onEach(t, func(d *database) {
 		t := d.t
@@ -76,13 +76,14 @@ func TestTooFewConnectionsOfTheUser(t *testing.T) {
 		}
 		d.dsn = d.server.UserDSN("few", "secret", d.name, "")
 		o := d.options(current())
-		o.NoLock = false
-		for limit := 1; limit <= 3; limit++ {
+		o.NoLock, o.WaitUntilVisible = false, true
+		for limit := 1; limit <= 4; limit++ {
 			d.exec(fmt.Sprintf("ALTER USER few@'127.0.0.1' WITH MAX_USER_CONNECTIONS %d", limit))
 			s := locking(o)
 			_, _, err := s.Acquire(t.Context(), none)
 			s.Release(t.Context())
-			if refused := err != nil && strings.Contains(cdc.Explain(err), "a relay needs 3 connections"); refused != (limit < 3) {
+			d.endDumps()
+			if refused := err != nil && strings.Contains(cdc.Explain(err), "a relay needs 4 connections"); refused != (limit < 4) {
 				t.Errorf("%d: %v", limit, err)
 			}
 		}

@@ -1,0 +1,96 @@
+package binlog
+
+import (
+	"encoding/binary"
+	"testing"
+
+	"github.com/go-mysql-org/go-mysql/mysql"
+	"github.com/go-mysql-org/go-mysql/replication"
+	"github.com/google/uuid"
+	"pgregory.net/rapid"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+// A set shows a transaction if it covers the set of that one alone.
+func TestExecutedShows(t *testing.T) {
+	origins := []gtid{{sid: uuid.UUID{1}}, {sid: uuid.UUID{2}}, {sid: uuid.UUID{1}, tag: mysql.NewTag("blue")}}
+	rapid.Check(t, func(t *rapid.T) {
+		draw := func() gtid {
+			g := rapid.SampledFrom(origins).Draw(t, "origin")
+			g.number = rapid.Uint64Range(1, 20).Draw(t, "number")
+			return g
+		}
+		empty, err := parseSet(cdc.MySQL, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		set := empty.clone()
+		for range rapid.IntRange(0, 30).Draw(t, "transactions") {
+			set.add(draw())
+		}
+		g, one := draw(), empty.clone()
+		one.add(g)
+		executed, _ := set.(mysqlSet)
+		if got, want := executed.Shows(committed{id: g}), set.covers(one); got != want {
+			t.Fatalf("%s in %s: %v, want %v", g.text(cdc.MySQL), set, got, want)
+		}
+	})
+}
+
+// endsAt returns an event that ends at an offset.
+func endsAt(offset uint32, kind replication.EventType, flags uint16) event {
+	e := eventOf(kind, flags, "")
+	binary.LittleEndian.PutUint32(e.raw[13:], offset)
+	return e
+}
+
+func TestFileEnd(t *testing.T) {
+	rotate := func(file string) event {
+		return eventOf(replication.ROTATE_EVENT, 0x20, "\x04\x00\x00\x00\x00\x00\x00\x00"+file)
+	}
+	const artificial = 0x20
+	var p fileEnd
+	for i, tt := range []struct {
+		event event
+		want  fileEnd
+	}{
+		{rotate("binlog.000009"), fileEnd{"binlog.000009", 0}},
+		{endsAt(0, replication.FORMAT_DESCRIPTION_EVENT, artificial), fileEnd{"binlog.000009", 0}},
+		{endsAt(900, replication.MARIADB_GTID_LIST_EVENT, artificial), fileEnd{"binlog.000009", 0}},
+		{endsAt(500, replication.MARIADB_GTID_EVENT, 0), fileEnd{"binlog.000009", 500}},
+		{endsAt(0, replication.TABLE_MAP_EVENT, 0), fileEnd{"binlog.000009", 500}},
+		{endsAt(600, replication.XID_EVENT, 0), fileEnd{"binlog.000009", 600}},
+		{endsAt(700, replication.HEARTBEAT_EVENT, 0), fileEnd{"binlog.000009", 600}},
+		{endsAt(1<<32-10, replication.MARIADB_GTID_EVENT, 0), fileEnd{"binlog.000009", 1<<32 - 10}},
+		{endsAt(30, replication.XID_EVENT, 0), fileEnd{"binlog.000009", 1<<32 + 30}},
+		{endsAt(20, replication.XID_EVENT, 0), fileEnd{"binlog.000009", 2<<32 + 20}},
+		{rotate("binlog.1000000"), fileEnd{"binlog.1000000", 0}},
+	} {
+		if p.pass(tt.event); p != tt.want {
+			t.Fatalf("event %d: %v, want %v", i, p, tt.want)
+		}
+	}
+	if n := p.number(); n != 1000000 {
+		t.Errorf("number %d", n)
+	}
+}
+
+func TestSnapshotShows(t *testing.T) {
+	snapshot := snapshot{at: fileEnd{"binlog.1000000", 500}, settled: true, exact: true}
+	inexact, unsettled := snapshot, snapshot
+	inexact.exact, unsettled.settled = false, false
+	for tx, shows := range map[fileEnd][3]bool{ // by the snapshot, one that is not exact, and one that is not settled
+		{"binlog.1000000", 500}: {true, false, true},
+		{"binlog.1000000", 501}: {},
+		{"binlog.999999", 9000}: {true, true, false},
+		{"binlog.1000001", 4}:   {},
+		{"binlog", 4}:           {},
+		{}:                      {},
+	} {
+		c := committed{at: tx}
+		if got := [3]bool{snapshot.Shows(c), inexact.Shows(c), unsettled.Shows(c)}; got != shows {
+			t.Errorf("%v: %v, want %v", tx, got, shows)
+		}
+	}
+}

@@ -1,0 +1,277 @@
+package binlog
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/cdc-relay/cdc-relay/internal/binlog"
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
+)
+
+// semiSync are the names of a server's settings of semi-synchronous replication.
+func (d *database) semiSync() (enabled, timeout, point string) {
+	role := "source"
+	if d.flavor == testenv.MariaDBFlavor {
+		role = "master"
+	}
+	prefix := "rpl_semi_sync_" + role + "_"
+	return prefix + "enabled", prefix + "timeout", prefix + "wait_point"
+}
+
+// hold lets no commit become visible until release: it waits for a semi-sync replica, and there is none.
+func (d *database) hold() {
+	d.t.Helper()
+	enabled, timeout, point := d.semiSync()
+	if d.flavor == testenv.MySQLFlavor {
+		_, err := d.db.ExecContext(d.t.Context(), "INSTALL PLUGIN rpl_semi_sync_source SONAME 'semisync_source.so'")
+		if err != nil && !strings.Contains(err.Error(), "already") {
+			d.t.Fatal(err)
+		}
+	}
+	d.exec(fmt.Sprintf("SET GLOBAL %s = 4000000000, %s = 'AFTER_SYNC', %s = ON", timeout, point, enabled))
+	d.t.Cleanup(func() { _ = d.server.Exec(d.t.Context(), "", "SET GLOBAL "+enabled+" = OFF") })
+}
+
+func (d *database) release() {
+	d.t.Helper()
+	enabled, _, _ := d.semiSync()
+	d.exec("SET GLOBAL " + enabled + " = OFF")
+}
+
+// later runs statements on a connection of its own, and returns what ends with them.
+func (d *database) later(statements ...string) <-chan error {
+	done := make(chan error, 1)
+	db := d.open(d.dsn)
+	go func() {
+		defer db.Close()
+		_, err := db.ExecContext(d.t.Context(), strings.Join(statements, "; "))
+		done <- err
+	}()
+	return done
+}
+
+// patient is a source that waits until rows are visible, and what it reports.
+func (d *database) patient() (*binlog.Source, *cdc.Problems) {
+	problems := new(cdc.Problems)
+	o := d.options(current())
+	o.WaitUntilVisible, o.Problems = true, problems
+	return binlog.New(o, slog.New(slog.DiscardHandler), prometheus.NewRegistry()), problems
+}
+
+// heldBack waits until the source has asked again and again, and verifies that it has handed on nothing that cannot be read.
+func (d *database) heldBack(r *running, want ...int) {
+	d.t.Helper()
+	questions := func() int {
+		values, err := d.server.Column(d.t.Context(), "SHOW GLOBAL STATUS LIKE 'Com_select'", "Value")
+		if err != nil {
+			d.t.Fatal(err)
+		}
+		n, err := strconv.Atoi(values[0])
+		if err != nil {
+			d.t.Fatal(err)
+		}
+		return n
+	}
+	const several = 4
+	before := questions()
+	until(d.t, func() bool {
+		r.queue.mu.Lock()
+		defer r.queue.mu.Unlock()
+		return questions() >= before+several || len(r.queue.rows) > len(want)
+	})
+	r.expect(want...)
+	var seen int
+	if err := d.db.QueryRowContext(d.t.Context(), "SELECT COUNT(*) FROM outbox").Scan(&seen); err != nil {
+		d.t.Fatal(err)
+	}
+	if seen != len(want) {
+		d.t.Fatalf("%d rows can be read, want %d: the test held no commit back", seen, len(want))
+	}
+}
+
+// newFile waits until the server has begun another file of the binlog than those that it has now.
+func (d *database) newFile() (wait func()) {
+	d.t.Helper()
+	if d.flavor == testenv.MySQLFlavor { // which begins it after the commit
+		return func() {}
+	}
+	file := func() string {
+		values, err := d.server.Column(d.t.Context(), "SHOW STATUS LIKE 'binlog_snapshot_file'", "Value")
+		if err != nil {
+			d.t.Fatal(err)
+		}
+		return values[0]
+	}
+	before := file()
+	return func() { until(d.t, func() bool { return file() != before }) }
+}
+
+// A row is handed on once a statement sees it: not while its commit waits for a replica, whatever happens to the binlog's files
+// meanwhile.
+//
+//covers:binlogs 17 rows both
+func TestRowsWaitUntilTheyAreVisible(t *testing.T) {
+	for kind := range servers {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			t.Run("alone", func(t *testing.T) { newDatabase(t, kind).waits() })
+			t.Run("rotation", func(t *testing.T) {
+				d := newDatabase(t, kind)
+				d.exec("SET GLOBAL max_binlog_size = 4096")
+				defer func() {
+					d.release()
+					d.exec("SET GLOBAL max_binlog_size = DEFAULT")
+				}()
+				d.waits("INSERT INTO other VALUES (REPEAT('x', 9000))", insert(3))
+			})
+			t.Run("flush", func(t *testing.T) { newDatabase(t, kind).waits("FLUSH BINARY LOGS") })
+		})
+	}
+}
+
+// waits writes rows whose commits are held back, and meanwhile runs a statement that begins a new file of the binlog; another one is row 3.
+func (d *database) waits(meanwhile ...string) {
+	t := d.t
+	d.simple()
+	d.exec("CREATE TABLE other (pad LONGBLOB)")
+	d.exec("FLUSH BINARY LOGS")
+	d.exec("INSERT INTO other VALUES (REPEAT('x', 9000))") // offsets behind the first ones of the next file
+	source, problems := d.patient()
+	r := start(t, source, newQueue(), none)
+	d.exec(insert(1))
+	r.expect(1)
+	d.hold()
+	began := d.newFile()
+	second := d.later(insert(2))
+	d.heldBack(r, 1)
+	if len(meanwhile) == 0 {
+		until(t, func() bool { return len(problems.List()) > 0 }) // after 10 s
+		d.release()
+		succeed(t, second)
+		r.expect(1, 2)
+		until(t, func() bool { return len(problems.List()) == 0 })
+		return
+	}
+	waiting, seen := []<-chan error{second}, []int{1, 2}
+	for i, statement := range meanwhile {
+		waiting = append(waiting, d.later(statement))
+		if i == 0 {
+			began()
+		} else {
+			seen = append(seen, 3)
+		}
+	}
+	d.heldBack(r, 1)
+	d.release()
+	succeed(t, waiting...)
+	r.expect(seen...)
+	d.hold()
+	last := d.later(insert(4))
+	d.heldBack(r, seen...)
+	d.release()
+	succeed(t, last)
+	r.expect(append(seen, 4)...)
+	if err := r.stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+// succeed waits for statements of later.
+func succeed(t *testing.T, statements ...<-chan error) {
+	t.Helper()
+	for _, done := range statements {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// Another server's answer says nothing about the one that is read: nothing is handed on, until both are the same again. A
+// connection that was only lost is made again.
+//
+//covers:binlogs 31 rows both
+func TestVisibilityOfAnotherServer(t *testing.T) {
+	others := map[string]string{"mysql": "mysql", "mariadb": "mariadb11", "mariadb11": "mariadb"}
+	onEach(t, func(d *database) {
+		t := d.t
+		d.simple()
+		var dsn atomic.Value
+		dsn.Store(d.dsn)
+		o := d.options(current())
+		o.WaitUntilVisible = true
+		o.DSN = func(context.Context) (string, error) { return dsn.Load().(string), nil }
+		s, q := binlog.New(o, slog.New(slog.DiscardHandler), prometheus.NewRegistry()), newQueue()
+		r := start(t, s, q, none)
+		d.exec(insert(1))
+		r.expect(1)
+		d.killWitness()
+		d.exec(insert(2))
+		r.expect(1, 2)
+		other := servers[others[strings.TrimPrefix(t.Name(), "TestVisibilityOfAnotherServer/")]]
+		if other == d.server {
+			other = testenv.MySQL(t, testenv.MySQLOptions{Flavor: d.flavor})
+		}
+		dsn.Store(other.DSN("", ""))
+		d.killWitness()
+		d.exec(insert(3))
+		if err := r.ended(); err == nil || !strings.Contains(err.Error(), "two servers") {
+			t.Errorf("%v, want an error about two servers", err)
+		}
+		same(t, numbers(q.rows), []int{1, 2})
+		dsn.Store(d.dsn)
+		r = start(t, s, q, none)
+		r.expect(1, 2, 3)
+		if err := r.stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// killWitness ends the connection on which a source asks what is visible.
+func (d *database) killWitness() {
+	d.t.Helper()
+	var ids []string
+	until(d.t, func() (one bool) {
+		var err error
+		ids, err = d.server.Column(d.t.Context(), "SELECT id AS asks FROM information_schema.processlist WHERE command = 'Sleep' AND db IS NULL", "asks")
+		return err == nil && len(ids) == 1
+	})
+	d.exec("KILL " + ids[0])
+}
+
+// check warns of semi-synchronous replication that does not keep published rows through a failover.
+func TestCheckOfSemiSync(t *testing.T) {
+	onEach(t, func(d *database) {
+		t := d.t
+		d.simple()
+		warnings := func() (list []string) {
+			found, _ := binlog.Check(t.Context(), d.options(current()), none)
+			for _, f := range found {
+				if f.Subject == "visibility" {
+					list = append(list, f.Text)
+				}
+			}
+			return list
+		}
+		if list := warnings(); len(list) > 0 {
+			t.Errorf("without semi-sync: %q", list)
+		}
+		d.hold()
+		if list := warnings(); len(list) > 0 {
+			t.Errorf("with a long timeout: %q", list)
+		}
+		_, timeout, point := d.semiSync()
+		d.exec(fmt.Sprintf("SET GLOBAL %s = 10000, %s = 'AFTER_COMMIT'", timeout, point))
+		if list := warnings(); len(list) != 2 || !strings.Contains(list[0], point) || !strings.Contains(list[1], timeout) {
+			t.Errorf("%q", list)
+		}
+	})
+}
