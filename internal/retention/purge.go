@@ -113,50 +113,43 @@ func (p *Purger) table(ctx context.Context, t Rows) (total int64, err error) {
 		return 0, err
 	}
 	keyless := t.Keyless(ctx, p.opts.OlderThan)
-	total, held, err := p.old(ctx, t)
-	if err == nil && held.rows > 0 {
-		// The next read could return the same rows again, so the rest is read in the order of keys, each once.
-		var more int64
-		more, held, err = p.ordered(ctx, t)
-		total += more
-	}
+	total, held, err := p.deleteOld(ctx, t)
 	return total, errors.Join(keyless, held.error(t), err)
 }
 
-// old deletes old rows in the order in which the database finds them fastest, until none is left, or until it keeps some.
-func (p *Purger) old(ctx context.Context, t Rows) (total int64, held held, err error) {
-	for limit := rounds * p.opts.Batch; ; {
-		keys, behind, err := t.Old(ctx, p.opts.OlderThan, limit)
-		if err != nil || len(keys) == 0 {
-			return total, held, err
-		}
-		n, err := p.relayed(ctx, t, keys, behind, &held)
-		total += n
-		if err != nil || n == 0 || held.rows > 0 || len(keys) < limit {
-			return total, held, err
-		}
-	}
-}
-
-// ordered deletes all old rows but those that the database keeps.
-func (p *Purger) ordered(ctx context.Context, t Rows) (total int64, held held, err error) {
+// deleteOld deletes old rows until none is left but those that the database keeps. It reads them in the order in which the database
+// finds them fastest. Once some are kept, the next read could return the same rows again, so all are read in the order of keys, each once.
+func (p *Purger) deleteOld(ctx context.Context, t Rows) (total int64, kept held, err error) {
 	var after any
+	ordered := false
 	for limit := rounds * p.opts.Batch; ; {
-		keys, behind, err := t.OldAfter(ctx, p.opts.OlderThan, limit, after)
-		if err != nil || len(keys) == 0 {
-			return total, held, err
+		var keys []any
+		var behind cdc.Position
+		if ordered {
+			keys, behind, err = t.OldAfter(ctx, p.opts.OlderThan, limit, after)
+		} else {
+			keys, behind, err = t.Old(ctx, p.opts.OlderThan, limit)
 		}
-		after = keys[len(keys)-1]
-		n, err := p.relayed(ctx, t, keys, behind, &held)
+		if err != nil || len(keys) == 0 {
+			return total, kept, err
+		}
+		n, err := p.deleteRelayed(ctx, t, keys, behind, &kept)
 		total += n
-		if err != nil || len(keys) < limit {
-			return total, held, err
+		switch {
+		case err != nil:
+			return total, kept, err
+		case !ordered && kept.rows > 0:
+			ordered, kept = true, held{}
+		case len(keys) < limit, !ordered && n == 0:
+			return total, kept, nil
+		case ordered:
+			after = keys[len(keys)-1]
 		}
 	}
 }
 
-// relayed deletes rows once the relay has saved a position behind them.
-func (p *Purger) relayed(ctx context.Context, t Rows, keys []any, behind cdc.Position, held *held) (total int64, err error) {
+// deleteRelayed deletes rows once the relay has saved a position behind them.
+func (p *Purger) deleteRelayed(ctx context.Context, t Rows, keys []any, behind cdc.Position, held *held) (total int64, err error) {
 	if err := p.await(ctx, t, behind); err != nil {
 		return 0, err
 	}
