@@ -153,7 +153,11 @@ func (e *encoder) explain(id []byte, f *fault) error {
 	case id == nil:
 		fix += fmt.Sprintf(" and set errors.%s: dead_letter to go past it", f.reason)
 	default:
-		fix += fmt.Sprintf(", or go past it with errors.%s: dead_letter or errors.skip: [%q]", f.reason, id)
+		both := "or"
+		if f.reason == reasonMalformed && f != e.p.incomplete { // the row stays as it is
+			both = "and"
+		}
+		fix += fmt.Sprintf(", %s go past it with errors.%s: dead_letter or errors.skip: [%q]", both, f.reason, id)
 	}
 	return cdc.Fixable(fix, "%s %s", event, f.cause)
 }
