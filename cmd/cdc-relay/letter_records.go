@@ -71,6 +71,23 @@ func (p *postgres) letterRecords(ctx context.Context, dsn connString) ([]outbox.
 		return nil, err
 	}
 	defer db.Close(context.WithoutCancel(ctx))
+	return p.readLetterRecords(ctx, db)
+}
+
+// letterSlots returns the slots of the relays that have dead letters of a table.
+func (p *postgres) letterSlots(db *wal.Database, table string) wal.Slots {
+	return func(ctx context.Context) (slots []string, err error) {
+		records, err := p.readLetterRecords(ctx, db)
+		for _, r := range records {
+			if slot, here := strings.CutPrefix(r.Source, p.config.Database()+" "); here && r.Table == table {
+				slots = append(slots, slot)
+			}
+		}
+		return slots, err
+	}
+}
+
+func (p *postgres) readLetterRecords(ctx context.Context, db *wal.Database) ([]outbox.LetterRecord, error) {
 	there, err := db.Names(ctx, readingLetterRecords, outbox.PostgresLetterTableThere())
 	if err != nil || len(there) == 0 {
 		return nil, err

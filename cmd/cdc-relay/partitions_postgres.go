@@ -61,7 +61,7 @@ func (p *postgres) maintainable(ctx context.Context, db *wal.Database, owner boo
 				return nil, err
 			}
 		}
-		parts := db.Partitions(t.name.String(), routine, p.wal.Slot, load)
+		parts := db.Partitions(t.name.String(), routine, p.wal.Slot, p.letterSlots(db, t.name.String()), load)
 		if err := parts.Maintainable(ctx); err != nil {
 			return nil, err
 		}

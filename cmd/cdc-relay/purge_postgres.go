@@ -17,7 +17,10 @@ func (p *postgres) rows(dsn connString, load cdc.Loader) retention.RowTables {
 		var list []retention.Rows
 		for _, t := range purgedTables(p.config, p.list) {
 			key, at := t.keyAndTime()
-			list = append(list, db.Rows(wal.RowOptions{Table: t.name.String(), SQL: t.name.SQL(), Key: key, At: at, Slot: p.wal.Slot, Load: load}))
+			list = append(list, db.Rows(wal.RowOptions{
+				Table: t.name.String(), SQL: t.name.SQL(), Key: key, At: at,
+				Slot: p.wal.Slot, Slots: p.letterSlots(db, t.name.String()), Load: load,
+			}))
 		}
 		return list, func() { db.Close(context.WithoutCancel(ctx)) }, nil
 	}

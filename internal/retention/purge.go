@@ -256,6 +256,6 @@ func (p *Purger) await(ctx context.Context, t Rows, behind cdc.Position) error {
 func errBehind(t Rows) error {
 	return &cdc.FixableError{
 		Cause: fmt.Errorf("old rows of %s may hold events whose position is not saved yet", t.Name()),
-		Fix:   "start the relay, or find out why it lags; if it always lags that much, make retention.delete.older_than longer",
+		Fix:   "start the relay, or find out why it or another relay of the table lags; if it always lags that much, make retention.delete.older_than longer",
 	}
 }

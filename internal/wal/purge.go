@@ -21,9 +21,10 @@ type RowOptions struct {
 	Table, SQL string
 	// Key is the column with the event's ID, At the one with the time.
 	Key, At string
-	// Slot and Load tell what is relayed; see Partitions.
-	Slot string
-	Load cdc.Loader
+	// Slot, Slots and Load tell what is relayed; see Partitions.
+	Slot  string
+	Slots Slots
+	Load  cdc.Loader
 }
 
 // Rows are the rows of a table without partitions. Those of a table that inherits from it are never among them: nothing publishes them.
@@ -160,9 +161,9 @@ func (r *Rows) keys(ctx context.Context, query string, args ...any) ([]any, erro
 	})
 }
 
-// Passed reports whether the slot and the checkpoint have passed a position.
+// Passed reports whether the slots and the checkpoint have passed a position.
 func (r *Rows) Passed(ctx context.Context, behind cdc.Position) (bool, error) {
-	done, err := r.db.relayed(ctx, r.o.Slot, r.o.Load)
+	done, err := r.db.relayed(ctx, r.o.Slot, r.o.Slots, r.o.Load)
 	if err != nil {
 		return false, err
 	}

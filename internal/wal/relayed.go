@@ -1,6 +1,7 @@
 package wal
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -15,9 +16,9 @@ type relayed struct {
 	// now is the server's time.
 	now time.Time
 	// upto is the slot's position, or the checkpoint's if that is behind: a slot that was recreated or advanced by hand is ahead
-	// of the checkpoint. 0: there is no slot.
+	// of the checkpoint, or that of another relay's slot that is behind. 0: there is no slot.
 	upto lsn
-	// unknown is why the checkpoint does not tell.
+	// unknown is why that cannot be told.
 	unknown error
 }
 
@@ -33,12 +34,18 @@ func Passed(p cdc.Progress, place string) bool {
 	return err == nil && at > commit || ordinal < p.Part.Rows && strings.HasPrefix(p.Part.TxID, tx+"/")
 }
 
-// relayed asks for the positions of the slot and of the checkpoint.
-func (d *Database) relayed(ctx context.Context, slot string, load cdc.Loader) (r relayed, err error) {
+// Slots returns the slots of the relays that have dead letters of a table. Such a relay needs a row until it has passed it: the letter that
+// it may become is without its payload if that is too large.
+type Slots func(ctx context.Context) ([]string, error)
+
+// relayed asks for the positions of the slots and of the checkpoint.
+func (d *Database) relayed(ctx context.Context, slot string, slots Slots, load cdc.Loader) (r relayed, err error) {
+	others, unknown := slots(ctx)
 	var system, file, confirmed string
 	err = d.conn.QueryRow(ctx, `SELECT now(), system_identifier::text, pg_walfile_name(pg_current_wal_lsn()),
-		coalesce((SELECT confirmed_flush_lsn FROM pg_replication_slots WHERE slot_name = $1 AND database = current_database()), '0/0')::text
-		FROM pg_control_system()`, slot).Scan(&r.now, &system, &file, &confirmed)
+		least(coalesce((SELECT confirmed_flush_lsn FROM pg_replication_slots WHERE slot_name = $1 AND database = current_database()), '0/0'),
+			(SELECT min(confirmed_flush_lsn) FROM pg_replication_slots WHERE slot_name = ANY($2) AND database = current_database()))::text
+		FROM pg_control_system()`, slot, others).Scan(&r.now, &system, &file, &confirmed)
 	if err != nil {
 		return r, fmt.Errorf("read the slot's position: %w", err)
 	}
@@ -52,8 +59,8 @@ func (d *Database) relayed(ctx context.Context, slot string, load cdc.Loader) (r
 	here := cdc.Source{SystemID: system, Database: d.Server.Database, Slot: slot, Timeline: uint32(timeline)}
 	c, found, err := load(ctx)
 	switch {
-	case err != nil:
-		r.unknown = err
+	case cmp.Or(unknown, err) != nil:
+		r.unknown = cmp.Or(unknown, err)
 	case found && (!c.Source.Same(here) || c.Source.Timeline != here.Timeline):
 		r.unknown = cdc.Fixable("start the relay, which compares it with the slot", "the checkpoint is of another database or timeline")
 	case found:

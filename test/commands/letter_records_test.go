@@ -20,7 +20,7 @@ import (
 // Rows that only dead letters of the relay can publish again are kept by a configuration that knows nothing of them, and by one of
 // another relay. No letter is without its payload until the database says that the relay has letters. A relay that is gone is
 // forgotten as the error says. A relay whose database does not answer for a while waits with such a letter. The letters of a relay with
-// another Kafka are looked at where its configuration is given.
+// another Kafka are looked at where its configuration is given. On PostgreSQL rows wait for the slots of all these relays.
 //
 //follows:cmd.unrecorded setup
 //follows:cmd.stubsOf partitions run
@@ -94,6 +94,20 @@ func TestRetentionKnowsAllDeadLetters(t *testing.T) {
 		table := "public.outbox"
 		if s.mysql != nil {
 			table = s.name + ".outbox"
+		}
+		if s.mysql == nil {
+			lags := s.name + "_lags"
+			s.sql("INSERT INTO " + records + " VALUES ('" + table + "', 'lags', '" + s.name + " " + lags + "')")
+			s.sql("SELECT pg_create_logical_replication_slot('" + lags + "', 'pgoutput')")
+			s.sql("CREATE TABLE behind_the_slot (x int)")
+			s.config = timer
+			if r := s.run("partitions", "run"); r.code == 0 {
+				cdctest.Violation(t, cdctest.Unpublished, "another relay has not passed the row: %s", r)
+			} else if !strings.Contains(r.stderr, "another relay of the table lags") {
+				t.Errorf("another relay has not passed the row: %s", r)
+			}
+			s.sql("SELECT pg_drop_replication_slot('" + lags + "')")
+			s.sql("DELETE FROM " + records + " WHERE topic = 'lags'")
 		}
 		s.sql("INSERT INTO " + records + " VALUES ('" + table + "', 'gone', 'gone of it')")
 		s.config = timer

@@ -16,6 +16,11 @@ func retentionMutants() []mutant {
 			caughtBy{faults, "^TestOldRowsAreDeletedOnceRelayed$", testenv.MySQLFlavor},
 		},
 		{
+			"drop or delete what another relay has not passed", "internal/wal/relayed.go",
+			[]edit{{"slot_name = ANY($2)", "slot_name = ANY($2) AND false"}},
+			caughtBy{wal, "^TestSlotOfAnotherRelayKeepsRows$", ""},
+		},
+		{
 			"drop or delete before the saved position has passed, binlog", "internal/binlog/relayed.go",
 			[]edit{{"return r.upto != nil && r.upto.covers(noted)", "return r.upto != nil"}},
 			caughtBy{faults, "^(TestOldRowsAreDeletedOnceRelayed|TestPartitionIsKeptWhileTheRelayLags)$", testenv.MariaDBFlavor},

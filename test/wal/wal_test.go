@@ -51,7 +51,12 @@ type database struct {
 	name string
 	conn *pgx.Conn
 	load cdc.Loader // nil: there is no checkpoint
+	// others are the slots of other relays that have dead letters of the table, or why they are not known.
+	others  []string
+	unknown error
 }
+
+func (d *database) slots(context.Context) ([]string, error) { return d.others, d.unknown }
 
 func newDatabase(t *testing.T) *database {
 	t.Helper()
