@@ -129,7 +129,7 @@ func (s mysqlSet) Shows(tx committed) bool { return s.has(tx.id) }
 // identity is an expression that tells servers apart.
 func identity(f cdc.Flavor) string {
 	if f == cdc.MariaDB {
-		return "CONCAT_WS(' ', @@server_uid, @@server_id, @@hostname, @@port)"
+		return "CONCAT_WS(' ', @@server_id, @@hostname, @@port)"
 	}
 	return "@@server_uuid"
 }
