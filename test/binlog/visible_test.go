@@ -117,7 +117,7 @@ func (d *database) newFile() (wait func()) {
 // A row is handed on once a statement sees it: not while its commit waits for a replica, whatever happens to the binlog's files
 // meanwhile.
 //
-//covers:binlogs 17 rows both
+//covers:binlogs 36 rows both
 func TestRowsWaitUntilTheyAreVisible(t *testing.T) {
 	for kind := range servers {
 		t.Run(kind, func(t *testing.T) {

@@ -88,10 +88,7 @@ func matrix() []row {
 		{number: 33, fault: "a server is away at the start", result: "waits, alive and not ready", except: binlogs("the start is the same code on every database")},
 		{number: 34, fault: "an event cannot be published and becomes a dead letter", result: "other keys pass; its key follows it, in order, also after a crash"},
 		{number: 35, fault: "SIGKILL while events become dead letters or are published again", result: "none lost, order kept per key"},
-		{
-			number: 36, fault: "a commit is in the WAL or binlog and not visible yet, or waits for a standby", result: "no event before its row can be read",
-			except: binlogs("the wait is PostgreSQL's only"),
-		},
+		{number: 36, fault: "a commit is in the WAL or binlog and not visible yet, or waits for a standby", result: "no event before its row can be read"},
 	}
 }
 
