@@ -49,10 +49,15 @@ func looker(t *testing.T, db cdctest.Database) cdctest.Looker {
 
 // No event arrives before its row can be read, under load.
 //
-//covers:postgres 36 events
+//covers:all 36 events
 func TestRowsBeforeEvents(t *testing.T) {
 	t.Parallel()
-	rowsBeforeEvents(t, openPostgres(t))
+	for name, source := range sources() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			rowsBeforeEvents(t, source.open(t))
+		})
+	}
 }
 
 // synchronousPair is a primary whose commits wait for a standby, and the way from the standby to the primary.
