@@ -1,8 +1,8 @@
 package binlog
 
 import (
-	"encoding/binary"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 
@@ -68,39 +68,29 @@ func (h hint) again(f cdc.Flavor) uint32 {
 
 // place is where the stream stands in the server's files.
 type place struct {
-	file string // the one that events come from; "": not known
-	// at is where the last event began, end where it ended; 0: not known.
-	at, end uint32
-	large   bool // the file is larger than the 32 bits of a place
+	fileEnd
+
+	at uint64 // where the last event begins; 0: not known
 }
 
 // checksumSize is what a server may leave out of an event that has a checksum in the file.
 const checksumSize = replication.BinlogChecksumLength
 
-// pass notes an event of a size, with its checksum. Where it began is known only if it begins where the one before it ended:
-// a server leaves out what it was not asked for.
-func (p *place) pass(e event, size uint32) {
-	switch e.kind() { //nolint:exhaustive // the rest stands in the file
-	case replication.HEARTBEAT_EVENT, replication.HEARTBEAT_LOG_EVENT_V2:
-		return
-	case replication.ROTATE_EVENT:
-		name := e.body()
-		*p = place{file: string(name[min(8, len(name)):])}
-		return
-	}
-	end := binary.LittleEndian.Uint32(e.raw[13:])
-	p.large = p.large || end != 0 && end < p.end
+// pass notes an event of a size, with its checksum. Where it begins is known only if that is where the one before it ended: a server
+// leaves out what it was not asked for.
+func (p *place) pass(e event, size int) {
+	before := p.fileEnd
+	p.fileEnd.pass(e)
 	p.at = 0
-	if start := end - size; !p.large && p.end > 0 && (start == p.end || start == p.end+checksumSize) {
-		p.at = p.end
+	if start := p.end - uint64(size); p.file == before.file && before.end > 0 && (start == before.end || start == before.end+checksumSize) {
+		p.at = before.end
 	}
-	p.end = end
 }
 
-// hint returns where the last event began on this server, as a hint; none if that is not known.
+// hint returns where the last event begins on this server, as a hint; none if that is not known, or beyond what a server can be asked for.
 func (p *place) hint(server string) hint {
-	if p.at == 0 {
+	if p.at == 0 || p.at > math.MaxUint32 {
 		return hint{}
 	}
-	return hint{server: server, file: p.file, offset: p.at}
+	return hint{server: server, file: p.file, offset: uint32(p.at)}
 }

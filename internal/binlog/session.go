@@ -46,9 +46,8 @@ type session struct {
 	checksums bool // events end with one; see format
 	place     place
 
-	server  string  // identity of the server, if gate needs it
-	reached fileEnd // the end of the last event
-	gate    *gate   // nil: rows do not wait until they are visible
+	server string // identity of the server, if gate needs it
+	gate   *gate  // nil: rows do not wait until they are visible
 
 	parser  *replication.BinlogParser
 	schemas map[uint64]*schema // by table id, in the current transaction
@@ -225,11 +224,10 @@ func (ss *session) event(packet []byte) (event, error) {
 		if len(e.raw) < eventHeader || int(binary.LittleEndian.Uint32(e.raw[9:])) != len(e.raw) {
 			return event{}, ss.damaged(fmt.Errorf("read binlog: %w", errTruncated))
 		}
-		size := uint32(len(e.raw))
+		size := len(e.raw)
 		e, err := ss.checked(e)
 		if err == nil {
 			ss.place.pass(e, size)
-			ss.reached.pass(e)
 		}
 		return e, err
 	case gomysql.ERR_HEADER:

@@ -54,7 +54,7 @@ func (ss *session) awaitVisible(ctx context.Context) error {
 		return nil
 	}
 	id := ss.tx.id
-	return ss.gate.Wait(ctx, committed{id, id.text(ss.src.flavor), ss.reached})
+	return ss.gate.Wait(ctx, committed{id, id.text(ss.src.flavor), ss.place.fileEnd})
 }
 
 // serve hands on what was visible before, and does what time asks for.

@@ -10,7 +10,7 @@ func startMutants() []mutant {
 		},
 		{
 			"note where a transaction ends in place of where it begins", "internal/binlog/hint.go",
-			[]edit{{"p.at = p.end\n", "p.at = end\n"}},
+			[]edit{{"p.at = before.end\n", "p.at = p.end\n"}},
 			caughtBy{binlog, "^TestStartDoesNotSearchTheBinlog$", ""},
 		},
 		{
