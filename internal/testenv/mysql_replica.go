@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strings"
 	"time"
 )
 
@@ -27,13 +28,19 @@ func startMySQLReplica(ctx context.Context, primary *MySQLServer, o MySQLOptions
 
 // Follow makes the server a replica of primary from its own GTIDs, and waits until it has what primary has now.
 func (m *MySQLServer) Follow(ctx context.Context, primary *MySQLServer) error {
-	statements := "CHANGE REPLICATION SOURCE TO SOURCE_HOST='127.0.0.1', SOURCE_PORT=%d, SOURCE_USER='root'," +
+	return m.FollowAt(ctx, primary, primary.Addr())
+}
+
+// FollowAt is Follow through an address that leads to primary, as a proxy's.
+func (m *MySQLServer) FollowAt(ctx context.Context, primary *MySQLServer, addr string) error {
+	port := addr[strings.LastIndexByte(addr, ':')+1:]
+	statements := "CHANGE REPLICATION SOURCE TO SOURCE_HOST='127.0.0.1', SOURCE_PORT=%s, SOURCE_USER='root'," +
 		" SOURCE_AUTO_POSITION=1, GET_SOURCE_PUBLIC_KEY=1, SOURCE_SSL=0, SOURCE_CONNECT_RETRY=1, SOURCE_RETRY_COUNT=86400; START REPLICA"
 	if m.Flavor == MariaDBFlavor {
-		statements = "CHANGE MASTER TO MASTER_HOST='127.0.0.1', MASTER_PORT=%d, MASTER_USER='root'," +
+		statements = "CHANGE MASTER TO MASTER_HOST='127.0.0.1', MASTER_PORT=%s, MASTER_USER='root'," +
 			" MASTER_USE_GTID=slave_pos, MASTER_CONNECT_RETRY=1; START SLAVE"
 	}
-	if err := m.Exec(ctx, "", fmt.Sprintf(statements, primary.port.number)); err != nil {
+	if err := m.Exec(ctx, "", fmt.Sprintf(statements, port)); err != nil {
 		return fmt.Errorf("follow %s: %w", primary.Addr(), err)
 	}
 	gtids, err := primary.GTIDs(ctx)

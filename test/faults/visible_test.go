@@ -96,6 +96,55 @@ func TestRowsBeforeEventsWithADistantStandby(t *testing.T) {
 	rowsBeforeEvents(t, db)
 }
 
+// Commits wait for a semi-synchronous replica that is 20 ms away, while the relay has read them. Files are small: MariaDB begins the next one
+// before it commits what is in the last.
+//
+//covers:binlogs 36 events
+func TestRowsBeforeEventsWithADistantReplica(t *testing.T) {
+	t.Parallel()
+	for _, flavor := range binlogs() {
+		t.Run(flavor, func(t *testing.T) {
+			t.Parallel()
+			primary := testenv.MySQL(t, testenv.MySQLOptions{Flavor: flavor, Settings: map[string]string{"max_binlog_size": "65536"}})
+			replica := testenv.MySQL(t, testenv.MySQLOptions{Flavor: flavor})
+			way := testenv.Proxy(t, primary.Addr())
+			semiSync(t, primary, replica, way)
+			db, err := cdctest.NewMySQL(t.Context(), primary, databaseName(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := way.Delay(testenv.Requests, 20*time.Millisecond); err != nil {
+				t.Fatal(err)
+			}
+			rowsBeforeEvents(t, db)
+		})
+	}
+}
+
+// semiSync has commits of primary wait until replica, which follows it through way, has them.
+func semiSync(t *testing.T, primary, replica *testenv.MySQLServer, way *testenv.ProxyServer) {
+	t.Helper()
+	run := func(s *testenv.MySQLServer, sql string) {
+		t.Helper()
+		if err := s.Exec(t.Context(), "", sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	from, to := "master", "slave"
+	if primary.Flavor == testenv.MySQLFlavor {
+		from, to = "source", "replica"
+		run(primary, "INSTALL PLUGIN rpl_semi_sync_source SONAME 'semisync_source.so'")
+		run(replica, "INSTALL PLUGIN rpl_semi_sync_replica SONAME 'semisync_replica.so'")
+	}
+	run(replica, "SET GLOBAL rpl_semi_sync_"+to+"_enabled = ON")
+	if err := replica.FollowAt(t.Context(), primary, way.Addr()); err != nil {
+		t.Fatal(err)
+	}
+	for _, setting := range []string{"timeout = 4000000000", "wait_point = 'AFTER_SYNC'", "enabled = ON"} {
+		run(primary, "SET GLOBAL rpl_semi_sync_"+from+"_"+setting)
+	}
+}
+
 // A commit waits for a standby that has gone silent. It is not published, while the relay serves its connection, and SIGTERM ends
 // the relay. Then the primary is killed: the promoted standby lacks the row, and Kafka the event.
 //
