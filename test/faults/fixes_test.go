@@ -175,7 +175,9 @@ func TestFixesOfPositions(t *testing.T) {
 		//follows:wal.checkHistory/history_lost repair
 		"end of the WAL before the position": {wrong: restored(`"position":"[^"]*"`, `"position":"FFFFFFFF00000000"`), code: 5, follow: since},
 		//follows:wal.checkHistory/timeline_fork repair
-		"timeline of another history": {wrong: restored(`"timeline":1`, `"timeline":2`), code: 5, follow: since},
+		"timeline of another history": {
+			wrong: restored(`"timeline":1,("fingerprint":"[^"]*"),"server":"[^"]*"`, `"timeline":2,$1,"server":"1"`), code: 5, follow: since,
+		},
 		//follows:wal.otherHistory/other_history position reset, repair
 		"commit of another history": {
 			wrong: func(t *testing.T, r *cdctest.Rig) {
