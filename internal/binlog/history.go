@@ -175,7 +175,10 @@ func (s *Source) openBehind(ctx context.Context, cfg *mysql.Config, from gtidSet
 			seen.close()
 			return nil, otherHistory(s.stamp.tx.text(s.flavor), s.stamp.at, seen.time)
 		}
-		ss = seen.session
+		if ss = seen.session; s.direct {
+			seen.close()
+			ss = nil
+		}
 	}
 	switch {
 	case unknown != nil:

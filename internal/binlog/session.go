@@ -234,7 +234,12 @@ func (ss *session) event(packet []byte) (event, error) {
 		if len(packet) < 9 {
 			return event{}, ss.damaged(fmt.Errorf("read binlog: %w", errTruncated))
 		}
-		return event{}, ss.src.dumpError(binary.LittleEndian.Uint16(packet[1:]), string(packet[9:]))
+		err := ss.src.dumpError(binary.LittleEndian.Uint16(packet[1:]), string(packet[9:]))
+		if ss.tx.again { // only what is behind the position must be readable, and that may be in a later file
+			ss.src.direct = true
+			return event{}, fmt.Errorf("read binlog before the position: %s", cdc.LastCause(err))
+		}
+		return event{}, err
 	case gomysql.EOF_HEADER:
 		return event{}, errEnded
 	}

@@ -84,6 +84,7 @@ type Source struct {
 	stamp    stamp   // the last of them with a time, or that of the checkpoint; see openBehind
 	name     string  // the server that was reached: its UUID; MariaDB's server_id
 	hint     hint    // where the stamp's transaction stands
+	direct   bool    // the stream must begin behind the position, because it cannot be read up to there
 	adopting error   // why the checkpoint is refused, unless this is the server that it was saved on; see adopts
 	held     txBuffer
 	// damagedAt is the place of the last event that could not be read; see damaged.

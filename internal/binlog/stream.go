@@ -249,6 +249,7 @@ func (ss *session) end() error {
 		return nil
 	}
 	s := ss.src
+	s.direct = false
 	ss.tx.open, ss.tx.begun = false, false
 	if ss.tx.skip > 0 {
 		s.part = part{}

@@ -1,5 +1,7 @@
 package main
 
+import "github.com/cdc-relay/cdc-relay/internal/testenv"
+
 // startMutants break how a start on MySQL and MariaDB finds its place in the binlog.
 func startMutants() []mutant {
 	return []mutant{
@@ -27,6 +29,11 @@ func startMutants() []mutant {
 			"go on behind a transaction that came before the one that is compared", "internal/binlog/history.go",
 			[]edit{{"if err != nil || !behind {", "if err != nil || !behind && false {"}},
 			caughtBy{binlog, "^TestStampBehindNewTransactions$", ""},
+		},
+		{
+			"read what stands before the position, again and again", "internal/binlog/session.go",
+			[]edit{{"			ss.src.direct = true\n", ""}},
+			caughtBy{faults, "^TestFixesOfBinlogs$", testenv.MySQLFlavor},
 		},
 	}
 }
