@@ -37,7 +37,9 @@ type report struct {
 	Latency   map[string]*latencyRes      `json:"latency,omitempty"`
 	Replay    map[string]*replayResult    `json:"replay,omitempty"`
 	Start     *startResult                `json:"start,omitempty"`
-	Peers     map[string]*peersResult     `json:"peers,omitempty"`
+	// Tails has the results by kind, with fsync on.
+	Tails map[string]*latencyRes  `json:"tails,omitempty"`
+	Peers map[string]*peersResult `json:"peers,omitempty"`
 	// Binlogs has the results by flavor.
 	Binlogs map[string]*binlogResult `json:"binlogs,omitempty"`
 }
@@ -53,7 +55,7 @@ func main() {
 	var o options
 	flag.IntVar(&o.rows, "rows", 600_000, "rows of the backlog")
 	flag.IntVar(&o.rounds, "rounds", 3, "rounds of each comparison")
-	flag.StringVar(&o.only, "only", "drain,large,topics,once,letters,retention,latency,start,tenfold,mysql,mariadb,replay", "scenarios, comma-separated")
+	flag.StringVar(&o.only, "only", "drain,large,topics,once,letters,retention,latency,tails,start,tenfold,mysql,mariadb,replay", "scenarios, comma-separated")
 	flag.StringVar(&o.bin, "bin", "bin/cdc-relay", "the relay to measure")
 	flag.StringVar(&o.out, "out", "bench/out", "directory for results, logs and configurations")
 	flag.StringVar(&o.profile, "profile", "", "directory for CPU and heap profiles of the relay while it drains")
@@ -123,6 +125,7 @@ func (s *stand) scenarios(ctx context.Context, o options, r *report) error {
 		step("letters", "dead letters", into(&r.Letters, func() (*lettersResult, error) { return s.deadLetters(ctx, o.rows, o.rounds) })),
 		step("retention", "INSERTs while partitions are maintained", into(&r.Retention, func() (map[string]*retentionResult, error) { return s.retentions(ctx) })),
 		step("latency", "insert to consumer at steady rates", into(&r.Latency, func() (map[string]*latencyRes, error) { return s.latencies(ctx, o.rounds, wanted["drain"]) })),
+		step("tails", "insert to consumer with fsync on, both kinds of delivery", into(&r.Tails, func() (map[string]*latencyRes, error) { return s.tails(ctx, o.rounds) })),
 		step("start", "start to ready", into(&r.Start, func() (*startResult, error) { return s.startTimes(ctx) })),
 		step("tenfold", "ten times the backlog", func() error {
 			res, err := s.drain(ctx, "tenfold", 10*o.rows, 10, 1, false)

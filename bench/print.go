@@ -72,12 +72,29 @@ func (r *report) print(w io.Writer) {
 	for _, name := range slices.Sorted(maps.Keys(r.Peers)) {
 		r.Peers[name].rows(row, name)
 	}
+	r.tails(row)
 	if s := r.Start; s != nil {
 		row("start to ready", fmt.Sprintf("%.0f ms", s.Median), "500 ms", s.Median <= 500)
 	}
 	if d := r.Tenfold; d != nil && r.Drain != nil {
 		rate, memory := d.RelayRate/r.Drain.RelayRate, d.RSS/r.Drain.RSS
 		row("ten times the backlog: rate and memory against the drain", fmt.Sprintf("%.2f, %.2f (%.0f MB)", rate, memory, d.RSS), "0.85, 1.15", rate >= 0.85 && memory <= 1.15)
+	}
+}
+
+// tails prints the rows of every kind.
+func (r *report) tails(row func(what, found, reach string, ok bool)) {
+	for _, k := range tailKinds() {
+		l := r.Tails[k.name]
+		if l == nil {
+			continue
+		}
+		p50, p99 := 2.5, l.Kafka.P99+4
+		if k.once {
+			p50, p99 = 8, 25
+		}
+		row(fmt.Sprintf("fsync on, %s: insert to consumer at %d/s, p50", k.name, l.Rate), fmt.Sprintf("%.2f ms (Kafka alone %.2f, INSERT alone %.2f)", l.P50, l.Kafka.P50, l.Insert.P50), fmt.Sprintf("%.1f ms", p50), l.P50 <= p50)
+		row("the same, p99", fmt.Sprintf("%.2f ms (Kafka alone %.2f, INSERT alone %.2f; steal %.0f %%)", l.P99, l.Kafka.P99, l.Insert.P99, l.Steal), fmt.Sprintf("%.1f ms", p99), l.P99 <= p99)
 	}
 }
 

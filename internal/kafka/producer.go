@@ -138,20 +138,32 @@ func (c *Client) checkProducerID(ctx context.Context, transactionalID string) er
 	}
 }
 
+const (
+	// concurrentFirst and concurrentLast bound the pause after CONCURRENT_TRANSACTIONS, which is what a coordinator
+	// answers while it aborts a predecessor's transaction.
+	concurrentFirst, concurrentLast = time.Millisecond, 20 * time.Millisecond
+	// concurrentLimit ends a call that has had no other answer.
+	concurrentLimit = 5 * time.Second
+)
+
 func (c *Client) initProducerID(ctx context.Context, transactionalID string, current Producer) (Producer, error) {
 	p := noProducer()
-	err := whileConcurrent(ctx, func() (sarama.KError, error) { // while a predecessor's transaction is aborted
+	for pause, since := concurrentFirst, time.Now(); ; pause = min(2*pause, concurrentLast) {
 		res, err := c.requestProducerID(ctx, transactionalID, current)
 		switch {
 		case err != nil:
-			return 0, err
-		case res.Err != sarama.ErrNoError:
-			return res.Err, c.producerIDError(transactionalID, res.Err)
+			return p, err
+		case res.Err == sarama.ErrNoError:
+			return Producer{res.ProducerID, res.ProducerEpoch}, nil
+		case res.Err != sarama.ErrConcurrentTransactions || time.Since(since) > concurrentLimit:
+			return p, c.producerIDError(transactionalID, res.Err)
 		}
-		p = Producer{res.ProducerID, res.ProducerEpoch}
-		return 0, nil
-	})
-	return p, err
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return p, ctx.Err()
+		}
+	}
 }
 
 // requestProducerID asks the coordinator of the transactional ID, or any broker without one.

@@ -3,7 +3,6 @@ package kafka
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/IBM/sarama"
 
@@ -15,7 +14,8 @@ import (
 //
 // Its errors: [cdc.ErrRewind] where only a new producer, with a new epoch, can tell whether a transaction was committed;
 // a [cdc.StopError] for a missing right; after all others the call is repeated, which does no harm even if the coordinator
-// had done it: a commit that is repeated is answered like the first.
+// had done it: a commit that is repeated is answered like the first. One of them is [sarama.ErrConcurrentTransactions], which is
+// what a coordinator answers until it has written the commit before into all partitions: usually for a millisecond or two.
 type Transactions struct {
 	client *Client
 	id     string
@@ -30,7 +30,7 @@ func (c *Client) Transactions(transactionalID string) *Transactions {
 // Add adds partitions, by topic, to the open transaction; the first ones begin it. A partition must be added before a
 // record is sent to it. Adding one twice does no harm, so an Add without a response is repeated.
 func (t *Transactions) Add(ctx context.Context, p Producer, partitions map[string][]int32) error {
-	return t.patiently(ctx, func(b *Conn) (sarama.KError, error) {
+	return t.ask(ctx, func(b *Conn) (sarama.KError, error) {
 		res, err := b.AddPartitionsToTxn(&sarama.AddPartitionsToTxnRequest{
 			Version: 2, TransactionalID: t.id, ProducerID: p.ID, ProducerEpoch: p.Epoch, TopicPartitions: partitions,
 		})
@@ -72,7 +72,7 @@ func firstError(res *sarama.AddPartitionsToTxnResponse) (sarama.KError, error) {
 // Commit commits the transaction. Without a response it may be committed or not, and the request may even arrive later;
 // the next producer's epoch makes it too old then.
 func (t *Transactions) Commit(ctx context.Context, p Producer) error {
-	return t.patiently(ctx, func(b *Conn) (sarama.KError, error) {
+	return t.ask(ctx, func(b *Conn) (sarama.KError, error) {
 		res, err := b.EndTxn(&sarama.EndTxnRequest{
 			Version: 2, TransactionalID: t.id, ProducerID: p.ID, ProducerEpoch: p.Epoch, TransactionResult: true,
 		})
@@ -83,45 +83,21 @@ func (t *Transactions) Commit(ctx context.Context, p Producer) error {
 	})
 }
 
-const (
-	// concurrentFirst and concurrentLast bound the pause after CONCURRENT_TRANSACTIONS, which is what a coordinator
-	// answers until it has written the commit before into all partitions: usually some milliseconds.
-	concurrentFirst, concurrentLast = time.Millisecond, 20 * time.Millisecond
-	// concurrentLimit ends a call that has had no other answer.
-	concurrentLimit = 5 * time.Second
-)
-
-// patiently calls fn with the coordinator while it is busy with the transaction before.
-func (t *Transactions) patiently(ctx context.Context, fn func(*Conn) (sarama.KError, error)) error {
-	return whileConcurrent(ctx, func() (sarama.KError, error) {
-		if err := t.connect(ctx); err != nil {
-			return 0, err
-		}
-		addr := t.conn.Addr()
-		t.client.asked.Store(&addr)
-		code, err := fn(t.conn)
-		if code == 0 && err != nil || isMoved(code) {
-			t.Close()
-		}
-		if err == nil {
-			err = t.refusal(code)
-		}
-		return code, err
-	})
-}
-
-func whileConcurrent(ctx context.Context, fn func() (sarama.KError, error)) error {
-	for pause, since := concurrentFirst, time.Now(); ; pause = min(2*pause, concurrentLast) {
-		code, err := fn()
-		if code != sarama.ErrConcurrentTransactions || time.Since(since) > concurrentLimit {
-			return err
-		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+// ask calls fn with the coordinator.
+func (t *Transactions) ask(ctx context.Context, fn func(*Conn) (sarama.KError, error)) error {
+	if err := t.connect(ctx); err != nil {
+		return err
 	}
+	addr := t.conn.Addr()
+	t.client.asked.Store(&addr)
+	code, err := fn(t.conn)
+	if code == 0 && err != nil || isMoved(code) {
+		t.Close()
+	}
+	if err != nil {
+		return err
+	}
+	return t.refusal(code)
 }
 
 // Asked is that of [Client].

@@ -46,7 +46,7 @@ func TestCommit(t *testing.T) {
 		want   error // nil: any, or none without rewind
 	}{
 		"done":                                {nil, false, nil},
-		"busy with the transaction before":    {[]int16{kerr.ConcurrentTransactions.Code, kerr.ConcurrentTransactions.Code}, false, nil},
+		"busy with the transaction before":    {[]int16{kerr.ConcurrentTransactions.Code}, false, sarama.ErrConcurrentTransactions},
 		"no answer":                           {[]int16{-1}, true, nil},
 		"fenced":                              {[]int16{kerr.ProducerFenced.Code}, true, cdc.ErrFenced},
 		"denied":                              {[]int16{kerr.TransactionalIDAuthorizationFailed.Code}, false, sarama.ErrTransactionalIDAuthorizationFailed},

@@ -52,6 +52,7 @@ type group struct {
 	// One job is out at a time.
 	jobOut    bool
 	nextJobAt time.Time
+	busy      busy
 	retry     *backoff.ExponentialBackOff
 	deniedAt  time.Time // of the first refusal in a row
 	trouble   trouble   // of the jobs
@@ -80,6 +81,29 @@ const (
 	// startCommits are the commits of a start: the barrier and, maybe much later, the claim. The relay asks for them.
 	startCommits = 2
 )
+
+// busy is a coordinator that has not finished the transaction before: it answers CONCURRENT_TRANSACTIONS until it has written
+// the commit into all partitions. The loop waits, not the job: partitions that get messages meanwhile are added with the others.
+type busy struct {
+	since time.Time // zero: it is not busy
+	pause time.Duration
+}
+
+const (
+	busyFirst, busyLast = time.Millisecond, 20 * time.Millisecond
+	// busyLimit makes a failure of it.
+	busyLimit = 5 * time.Second
+)
+
+// again returns when the job is to be repeated, and false if that has been done for too long.
+func (b *busy) again(now time.Time) (time.Time, bool) {
+	if b.since.IsZero() {
+		*b = busy{since: now, pause: busyFirst}
+	}
+	at := now.Add(b.pause)
+	b.pause = min(2*b.pause, busyLast)
+	return at, now.Sub(b.since) < busyLimit
+}
 
 // commitRequest is a call of Commit.
 type commitRequest struct {
@@ -325,6 +349,13 @@ func (e ended) apply(l *loop) {
 func (l *loop) groupJobDone(err error) bool {
 	g := l.group
 	g.jobOut = false
+	if errors.Is(err, sarama.ErrConcurrentTransactions) {
+		if at, ok := g.busy.again(l.now); ok {
+			g.nextJobAt = at
+			return false
+		}
+	}
+	g.busy = busy{}
 	if err == nil {
 		l.noteSuccess()
 		l.passed(&g.trouble)

@@ -112,6 +112,56 @@ func reopen(t *testing.T, p *publisher.Publisher) {
 	}
 }
 
+// While the coordinator writes the commit before into the partitions, further ones get messages. All are added with one request.
+func TestPartitionsAreAddedTogether(t *testing.T) {
+	c := newCluster(t, 1, 1)
+	createTopic(t, c.ListenAddrs(), "u", 1, nil)
+	p := openGroups(t, c)
+	send := func(seq uint64, messages ...cdc.Message) {
+		if err := p.Send(t.Context(), &cdc.Routed{Batch: &cdc.Batch{Seq: seq}, Messages: messages}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	untilCut := func() {
+		for d := range p.Durable() {
+			if d.Err != nil {
+				t.Fatal(d.Err)
+			}
+			if d.Cut {
+				return
+			}
+		}
+	}
+	send(1, append(to("u", msg("k", "0")), msg("k", "0"))...) // the publisher knows both topics now
+	untilCut()
+	if _, err := p.Commit(t.Context(), "position", nil); err != nil {
+		t.Fatal(err)
+	}
+	asked := make(chan struct{}, 1)
+	without := 0 // requests since the second topic has a message
+	c.ControlKey(int16(kmsg.AddPartitionsToTxn), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		r := req.(*kmsg.AddPartitionsToTxnRequest)
+		if len(r.Topics) == 3 { // with that of the position
+			return nil, nil, false
+		}
+		if p.Accepted() == 3 {
+			if without++; without > 1 { // one may have been on its way
+				t.Error("the second topic is not added")
+			}
+		}
+		select {
+		case asked <- struct{}{}:
+		default:
+		}
+		return added(r, func(string) *kerr.Error { return kerr.ConcurrentTransactions }), nil, true
+	})
+	send(2, msg("k", "1"))
+	<-asked
+	send(3, to("u", msg("k", "1"))...)
+	untilCut()
+}
+
 // A topic may not be written any more. The event that is for it is named, and the events before it, which are for other
 // topics, are committed first.
 func TestDeniedTopicInAGroup(t *testing.T) {
@@ -206,6 +256,16 @@ func TestTransactionalIDIsDenied(t *testing.T) {
 
 // deny answers as Kafka does if one topic is denied.
 func deny(r *kmsg.AddPartitionsToTxnRequest, name string) kmsg.Response {
+	return added(r, func(topic string) *kerr.Error {
+		if topic == name {
+			return kerr.TopicAuthorizationFailed
+		}
+		return kerr.OperationNotAttempted
+	})
+}
+
+// added answers with the error of each topic.
+func added(r *kmsg.AddPartitionsToTxnRequest, of func(topic string) *kerr.Error) kmsg.Response {
 	res := r.ResponseKind().(*kmsg.AddPartitionsToTxnResponse)
 	res.Version = r.Version
 	for _, asked := range r.Topics {
@@ -213,10 +273,7 @@ func deny(r *kmsg.AddPartitionsToTxnRequest, name string) kmsg.Response {
 		topic.Topic = asked.Topic
 		for _, id := range asked.Partitions {
 			part := kmsg.NewAddPartitionsToTxnResponseTopicPartition()
-			part.Partition, part.ErrorCode = id, kerr.OperationNotAttempted.Code
-			if asked.Topic == name {
-				part.ErrorCode = kerr.TopicAuthorizationFailed.Code
-			}
+			part.Partition, part.ErrorCode = id, of(asked.Topic).Code
 			topic.Partitions = append(topic.Partitions, part)
 		}
 		res.Topics = append(res.Topics, topic)
