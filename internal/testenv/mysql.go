@@ -18,7 +18,7 @@ import (
 // without password.
 type MySQLOptions struct {
 	Flavor   string            // MySQLFlavor (default) or MariaDBFlavor.
-	Release  string            // MariaDB11, or "" for the flavor's default.
+	Release  string            // MariaDB114, MariaDB118, or "" for the flavor's default.
 	Settings map[string]string // Lines of my.cnf; they replace defaults.
 	TLS      bool              // Adds a certificate for 127.0.0.1 and localhost; see CAFile. Otherwise there is no TLS.
 	Durable  bool              // Leaves InnoDB's fsync on. The binlog's is always on, as the relay requires.

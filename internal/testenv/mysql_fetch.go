@@ -16,6 +16,12 @@ const (
 	MariaDBFlavor = "mariadb"
 )
 
+// Releases of MariaDB beside the flavor's default, 10.11.
+const (
+	MariaDB114 = "11.4"
+	MariaDB118 = "11.8"
+)
+
 func flavorName(flavor string) string {
 	if flavor == MariaDBFlavor {
 		return "MariaDB"
@@ -53,15 +59,13 @@ func (p *mysqlProgram) share() string {
 
 // mysqlProgram gets a server from this machine, from Debian's packages or from Maven Central.
 func (s *store) mysqlProgram(ctx context.Context, flavor, release string) (*mysqlProgram, error) {
-	find := s.mysql
-	switch {
-	case flavor == MySQLFlavor && release == "":
-	case flavor == MariaDBFlavor && release == "":
-		find = s.mariadb
-	case flavor == MariaDBFlavor && release == MariaDB11:
-		find = s.mariadb11
-	default:
-		return nil, fmt.Errorf("unknown server %q %q: want %s, %s, or %[4]s %[5]s", flavor, release, MySQLFlavor, MariaDBFlavor, MariaDB11)
+	find := map[[2]string]func(context.Context) (*program, error){
+		{MySQLFlavor, ""}: s.mysql, {MariaDBFlavor, ""}: s.mariadb,
+		{MariaDBFlavor, MariaDB114}: s.mariadb114, {MariaDBFlavor, MariaDB118}: s.mariadb118,
+	}[[2]string{flavor, release}]
+	if find == nil {
+		return nil, fmt.Errorf("unknown server %q %q: want %s, or %s, of which there are also the releases %s and %s",
+			flavor, release, MySQLFlavor, MariaDBFlavor, MariaDB114, MariaDB118)
 	}
 	found, err := find(ctx)
 	if err != nil {
@@ -109,25 +113,31 @@ func (s *store) mariadb(ctx context.Context) (*program, error) {
 	return found, nil
 }
 
+// mariadb118 gets MariaDB 11.8 from Debian's unstable packages, or from this machine.
+func (s *store) mariadb118(ctx context.Context) (*program, error) {
+	if onMac() {
+		if found := beside(ctx, "mariadbd", 11, "/opt/homebrew/opt/mariadb@11.8/bin", "/usr/local/opt/mariadb@11.8/bin"); found != nil {
+			return found, nil
+		}
+		return nil, errors.New("MariaDB 11.8 is missing: run `brew install mariadb@11.8`")
+	}
+	found, err := s.unstableProgram(ctx, "mariadb-server-core", "usr/sbin", "mariadbd")
+	if err != nil {
+		return nil, fmt.Errorf("MariaDB 11.8 could not be fetched from Debian's unstable packages: %w", err)
+	}
+	return found, nil
+}
+
 // unstableProgram fetches a program from Debian unstable with all its libraries, the C library included, and starts it
 // through their loader, so that no library of this system is used. It is in the directory that matches bin.
 func (s *store) unstableProgram(ctx context.Context, pkg, bin, name string) (*program, error) {
-	dir, err := s.entry(ctx, pkg+"-unstable", func(dir string) error {
-		apt, err := s.aptUnstable(ctx)
-		if err != nil {
-			return err
-		}
-		return s.unpackFrom(ctx, apt, dir, pkg)
-	})
+	dir, err := s.entry(ctx, pkg+"-unstable", func(dir string) error { return s.unpackUnstable(ctx, dir, pkg) })
 	if err != nil {
 		return nil, err
 	}
-	loaders, err := filepath.Glob(filepath.Join(dir, "usr", "lib", "*-linux-gnu*", "ld-linux*.so.*"))
+	loader, err := loaderIn(dir)
 	if err != nil {
 		return nil, err
-	}
-	if len(loaders) == 0 {
-		return nil, fmt.Errorf("no loader among the libraries of package %s", pkg)
 	}
 	bins, err := filepath.Glob(filepath.Join(dir, bin))
 	if err != nil {
@@ -136,21 +146,41 @@ func (s *store) unstableProgram(ctx context.Context, pkg, bin, name string) (*pr
 	if len(bins) == 0 {
 		return nil, fmt.Errorf("no directory %s in package %s", bin, pkg)
 	}
-	prog := &program{bin: bins[0], loader: []string{loaders[0], "--library-path", filepath.Dir(loaders[0])}}
+	prog := &program{bin: bins[0], loader: []string{loader, "--library-path", filepath.Dir(loader)}}
 	if prog.major(ctx, name) == 0 {
 		return nil, fmt.Errorf("%s from package %s does not run on this system", name, pkg)
 	}
 	return prog, nil
 }
 
-// aptUnstable runs apt-get on the unstable suite of this machine's mirror. It ignores installed packages, so that it lists
+func (s *store) unpackUnstable(ctx context.Context, dir string, packages ...string) error {
+	apt, err := s.aptUnstable(ctx)
+	if err != nil {
+		return err
+	}
+	return s.unpackFrom(ctx, apt, dir, packages...)
+}
+
+// loaderIn returns the dynamic loader of unpacked packages; their libraries are beside it.
+func loaderIn(dir string) (string, error) {
+	loaders, err := filepath.Glob(filepath.Join(dir, "usr", "lib", "*-linux-gnu*", "ld-linux*.so.*"))
+	if err != nil {
+		return "", err
+	}
+	if len(loaders) == 0 {
+		return "", errors.New("no loader among the libraries of the packages")
+	}
+	return loaders[0], nil
+}
+
+// aptUnstable runs apt-get on the suites unstable and, for what is in no other, experimental of this machine's mirror. It ignores installed packages, so that it lists
 // everything that a server needs.
 func (s *store) aptUnstable(ctx context.Context) (*aptClient, error) {
 	mirror, err := s.debianMirror(ctx)
 	if err != nil {
 		return nil, err
 	}
-	apt, err := s.aptIn("apt-unstable")
+	apt, err := s.aptIn("apt-experimental")
 	if err != nil {
 		return nil, err
 	}
@@ -160,10 +190,20 @@ func (s *store) aptUnstable(ctx context.Context) (*aptClient, error) {
 		signed = "[signed-by=" + keyring + "] "
 	}
 	sources := filepath.Join(apt.dir, "sources.list")
-	if err := os.WriteFile(sources, []byte("deb "+signed+mirror+" sid main\n"), 0o644); err != nil {
+	var list strings.Builder
+	for _, suite := range []string{"sid", "experimental"} {
+		fmt.Fprintf(&list, "deb %s%s %s main\n", signed, mirror, suite)
+	}
+	if err := os.WriteFile(sources, []byte(list.String()), 0o644); err != nil {
 		return nil, err
 	}
-	apt.options = append(apt.options, "-o", "Dir::Etc::sourcelist="+sources, "-o", "Dir::Etc::sourceparts=/dev/null",
+	// PostgreSQL comes from where it is newest, with its client library. Nothing else is taken from experimental.
+	preferences := filepath.Join(apt.dir, "preferences")
+	pin := fmt.Sprintf("Package: src:postgresql-%d\nPin: release a=experimental\nPin-Priority: 500\n", nextPostgres)
+	if err := os.WriteFile(preferences, []byte(pin), 0o644); err != nil {
+		return nil, err
+	}
+	apt.options = append(apt.options, "-o", "Dir::Etc::preferences="+preferences, "-o", "Dir::Etc::sourcelist="+sources, "-o", "Dir::Etc::sourceparts=/dev/null",
 		"-o", "Dir::State::status=/dev/null", "-o", "Acquire::Languages=none")
 	return apt, nil
 }

@@ -20,10 +20,21 @@ type PgBouncerServer struct {
 	port *port
 }
 
-// PgBouncer starts a pooler in front of target for one test.
+// PgBouncer starts a pooler in front of target for one test. It may be of a release before 1.23, the first that passes replication on.
 func PgBouncer(tb testing.TB, target *PostgresServer, settings ...string) *PgBouncerServer {
 	tb.Helper()
-	p, err := startPgBouncer(starting(tb), target, settings...)
+	return newPgBouncer(tb, target, false, settings)
+}
+
+// NewPgBouncer starts one that passes replication on.
+func NewPgBouncer(tb testing.TB, target *PostgresServer, settings ...string) *PgBouncerServer {
+	tb.Helper()
+	return newPgBouncer(tb, target, true, settings)
+}
+
+func newPgBouncer(tb testing.TB, target *PostgresServer, unstable bool, settings []string) *PgBouncerServer {
+	tb.Helper()
+	p, err := startPgBouncer(starting(tb), target, unstable, settings)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -33,12 +44,12 @@ func PgBouncer(tb testing.TB, target *PostgresServer, settings ...string) *PgBou
 
 // startPgBouncer starts a pooler in transaction mode that accepts every client and connects as the superuser.
 // settings are more lines of its [pgbouncer] section.
-func startPgBouncer(ctx context.Context, target *PostgresServer, settings ...string) (*PgBouncerServer, error) {
+func startPgBouncer(ctx context.Context, target *PostgresServer, unstable bool, settings []string) (*PgBouncerServer, error) {
 	store, err := newStore(io.Discard)
 	if err != nil {
 		return nil, err
 	}
-	prog, err := store.pgbouncerProgram(ctx)
+	prog, err := store.pgbouncerProgram(ctx, unstable)
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +98,10 @@ func (p *PgBouncerServer) Close() error {
 }
 
 // pgbouncerProgram gets PgBouncer from this machine or from Debian's packages.
-func (s *store) pgbouncerProgram(ctx context.Context) (*program, error) {
+func (s *store) pgbouncerProgram(ctx context.Context, unstable bool) (*program, error) {
+	if unstable && !onMac() {
+		return s.unstableProgram(ctx, "pgbouncer", "usr/sbin", "pgbouncer")
+	}
 	if found := beside(ctx, "pgbouncer", 1, "/opt/homebrew/bin", "/usr/local/bin", "/usr/sbin"); found != nil && !ignoreInstalled() {
 		return found, nil
 	}

@@ -20,7 +20,7 @@ import (
 // PostgresOptions are the options of a server. The zero value is PostgreSQL 15 with wal_level=logical, trust
 // authentication on 127.0.0.1 and no fsync.
 type PostgresOptions struct {
-	Version  int               // Major version, 14 to 18; 0 is defaultPostgres; see AnyPostgres.
+	Version  int               // Major version, 14 to 19; 0 is defaultPostgres; see AnyPostgres.
 	Settings map[string]string // Lines of postgresql.conf; they replace defaults.
 	HBA      []string          // pg_hba.conf for TCP; nil trusts 127.0.0.1. The superuser can always use the socket.
 	TLS      bool              // ssl=on with a certificate for 127.0.0.1 and localhost; see CAFile.

@@ -32,7 +32,7 @@ func TestPostgresServesAndKeepsItsData(t *testing.T) {
 
 func TestEveryPostgresVersionDecodesLogically(t *testing.T) {
 	t.Parallel()
-	for version := 14; version <= 18; version++ {
+	for version := 14; version <= 19; version++ {
 		t.Run(fmt.Sprint(version), func(t *testing.T) {
 			t.Parallel()
 			p := testenv.Postgres(t, testenv.PostgresOptions{Version: version})

@@ -174,13 +174,21 @@ const (
 	fixCheckpoint = "drop it with `cdc-relay position reset`"
 )
 
+// raisesWALLevel is the first version that decodes with wal_level = replica too: effective_wal_level is logical from the first logical
+// slot on, until the last one is dropped. A server refuses to start replication from a slot while it is not.
+const raisesWALLevel = 190000
+
 // serverProblem says why no relay can work on such a server.
 func serverProblem(version int, walLevel string) error {
-	if version < minVersion {
+	switch {
+	case version < minVersion:
 		return cdc.ConfigError("version", "upgrade it to 14 or newer", "PostgreSQL %d is too old for the relay", version/10000)
-	}
-	if walLevel != "logical" {
+	case walLevel == "logical":
+		return nil
+	case version < raisesWALLevel:
 		return cdc.ConfigError("wal_level", fixWALLevel, "wal_level is %s, not logical", walLevel)
+	case walLevel != "replica":
+		return cdc.ConfigError("wal_level", fixWALLevel, "wal_level is %s, not replica or logical", walLevel)
 	}
 	return nil
 }

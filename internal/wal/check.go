@@ -83,7 +83,11 @@ func (c *checker) server() bool {
 		c.report.Fail("server", err)
 		return false
 	}
-	c.report.OK("server", "wal_level is logical")
+	if level := c.db.Server.WALLevel; level == "logical" {
+		c.report.OK("server", "wal_level is logical")
+	} else {
+		c.report.OK("server", "wal_level is %s, which this server raises to logical while it has a logical slot", level)
+	}
 	if c.db.Server.Standby {
 		c.report.Warn("server", "point source.postgres.dsn at the primary", "this server is a standby: it takes no publication, and a slot on it does not survive its promotion")
 	}

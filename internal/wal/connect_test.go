@@ -75,21 +75,42 @@ func TestEachHostsAnswer(t *testing.T) {
 	}
 }
 
+// From PostgreSQL 19 on wal_level = replica is enough; nothing is before it.
+func TestWALLevels(t *testing.T) {
+	for _, tt := range []struct {
+		version     int
+		level, says string
+	}{
+		{130000, "logical", "PostgreSQL 13 is too old"},
+		{140000, "logical", ""},
+		{180006, "replica", "wal_level is replica, not logical"},
+		{190000, "logical", ""},
+		{190000, "replica", ""},
+		{190000, "minimal", "wal_level is minimal, not replica or logical"},
+	} {
+		err := serverProblem(tt.version, tt.level)
+		if (err == nil) != (tt.says == "") || err != nil && !strings.Contains(err.Error(), tt.says) {
+			t.Errorf("%d with wal_level = %s: %v, want %q", tt.version, tt.level, err, tt.says)
+		}
+	}
+}
+
 // A slot is taken for lost only where PostgreSQL says so: another object that is not in the state that a command needs has the same
 // SQLSTATE.
 func TestAnswersToStartReplication(t *testing.T) {
 	for said, want := range map[string]string{
-		`can no longer access replication slot "wal_level"`:                        slotLost,
-		`can no longer get changes from replication slot "s"`:                      slotLost,
-		`cannot read from logical replication slot "s"`:                            slotLost,
-		`logical decoding requires "wal_level" >= "logical"`:                       "wal_level",
-		"logical decoding on standby requires wal_level >= logical on the primary": "wal_level",
-		"replication slots can only be used if wal_level >= replica":               "wal_level",
-		`cannot use replication slot "s" for logical decoding`:                     "",
-		"cannot use physical replication slot for logical decoding":                "",
-		`replication slot "s" was not created in this database`:                    "",
-		"logical decoding requires a database connection":                          "",
-		`replication slots can only be used if "max_replication_slots" > 0`:        "",
+		`can no longer access replication slot "wal_level"`:                                      slotLost,
+		`can no longer get changes from replication slot "s"`:                                    slotLost,
+		`cannot read from logical replication slot "s"`:                                          slotLost,
+		`logical decoding requires "wal_level" >= "logical"`:                                     "wal_level",
+		"logical decoding on standby requires wal_level >= logical on the primary":               "wal_level",
+		"replication slots can only be used if wal_level >= replica":                             "wal_level",
+		`logical decoding on standby requires "effective_wal_level" >= "logical" on the primary`: "wal_level", // 19
+		`cannot use replication slot "s" for logical decoding`:                                   "",
+		"cannot use physical replication slot for logical decoding":                              "",
+		`replication slot "s" was not created in this database`:                                  "",
+		"logical decoding requires a database connection":                                        "",
+		`replication slots can only be used if "max_replication_slots" > 0`:                      "",
 	} {
 		err := replicationError(&pgconn.PgError{Code: stateObjectNotInPrerequisiteState, Message: said}, "s")
 		if got := reasonOf(err); got != want || want != "wal_level" && !strings.Contains(err.Error(), said) {

@@ -45,7 +45,7 @@ func (k *keeper) takenOut(name string) cdc.Partition {
 //
 //covers:binlogs 16 state both
 func TestRestoredPartitionIsKept(t *testing.T) {
-	onEach(t, func(d *database) {
+	onOlder(t, func(d *database) {
 		t := d.t
 		k := keeping(d, 4)
 		d.insertAt(3, 1, 1)
@@ -74,7 +74,7 @@ func TestRestoredPartitionIsKept(t *testing.T) {
 //
 //covers:binlogs 16 state both
 func TestNameInTheWay(t *testing.T) {
-	onEach(t, func(d *database) {
+	onOlder(t, func(d *database) {
 		t := d.t
 		k := keeping(d, 4)
 		d.insertAt(3, 1, 1)
@@ -113,7 +113,7 @@ func TestNameInTheWay(t *testing.T) {
 //
 //covers:binlogs 16 state both
 func TestServerThatLostItsHistoryDropsNothing(t *testing.T) {
-	onEach(t, func(d *database) {
+	onOlder(t, func(d *database) {
 		t := d.t
 		k := keeping(d, 4)
 		d.insertAt(3, 1, 1)
@@ -165,7 +165,7 @@ func TestNothingIsDroppedWithoutGTIDs(t *testing.T) {
 // A connection that does not commit by itself would wait for its own lock, and take back what it deleted. With a limit it would see
 // one setting of the server, and one partition.
 func TestMaintenanceWithOtherDefaults(t *testing.T) {
-	onEach(t, func(d *database) {
+	onOlder(t, func(d *database) {
 		t := d.t
 		k := keeping(d, 4)
 		k.params = "autocommit=0&time_zone=%27%2B05%3A30%27&sql_select_limit=1"
@@ -186,7 +186,7 @@ func TestMaintenanceWithOtherDefaults(t *testing.T) {
 
 // The connection is lost, and the lock with it: no other one is said to hold it.
 func TestLostLockOfThePartitions(t *testing.T) {
-	onEach(t, func(d *database) {
+	onOlder(t, func(d *database) {
 		t := d.t
 		k := keeping(d, 4)
 		p := k.parts()
@@ -211,7 +211,7 @@ func TestLostLockOfThePartitions(t *testing.T) {
 //
 //covers:binlogs 16 state both
 func TestRoutineIsThisVersions(t *testing.T) {
-	onEach(t, func(d *database) {
+	onOlder(t, func(d *database) {
 		t := d.t
 		db, err := binlog.OpenDatabase(t.Context(), d.options(binlog.Options{}))
 		if err != nil {
@@ -253,7 +253,7 @@ func TestRoutineIsThisVersions(t *testing.T) {
 
 // A procedure of another version is not called on: the error says to run setup.
 func TestRoutineOfAnotherVersion(t *testing.T) {
-	onEach(t, func(d *database) {
+	onOlder(t, func(d *database) {
 		k := keeping(d, 3)
 		text := outbox.MySQLMaintenance(cdc.Flavor(d.flavor), d.outbox(), outbox.MySQLRoutine(d.outbox()))
 		d.session(text[0].SQL, text[1].SQL, "CREATE PROCEDURE "+outbox.MySQLRoutine(d.outbox()).MySQL()+"(a TEXT, b TEXT) SELECT 1, 2, 3, 4")

@@ -150,7 +150,7 @@ func twoDays() retention.Options { return retention.Options{Ahead: 5, TTL: 36 * 
 //
 //covers:binlogs 16 rows both
 func TestPartitionIsDroppedOnceRelayed(t *testing.T) {
-	onEach(t, func(d *database) {
+	onOlder(t, func(d *database) {
 		t := d.t
 		t.Parallel() // a pass waits for the relay
 		k := keeping(d, 4)
@@ -194,7 +194,7 @@ func TestPartitionIsDroppedOnceRelayed(t *testing.T) {
 //
 //covers:binlogs 16 state both
 func TestRowsInPmaxAreNotMoved(t *testing.T) {
-	onEach(t, func(d *database) {
+	onOlder(t, func(d *database) {
 		t := d.t
 		k := keeping(d, 1)
 		d.insertAt(-4, 1, 3)
@@ -235,7 +235,7 @@ func TestRowsInPmaxAreNotMoved(t *testing.T) {
 //
 //covers:binlogs 16 state both
 func TestPassGivesUpBehindAWriter(t *testing.T) {
-	onEach(t, func(d *database) {
+	onOlder(t, func(d *database) {
 		t := d.t
 		k := keeping(d, 4)
 		d.insertAt(3, 1, 1)
@@ -290,7 +290,7 @@ func dayOf(t *testing.T, p *binlog.Partitions, ago int) cdc.Partition {
 //
 //covers:binlogs 16 state both
 func TestInterruptedPass(t *testing.T) {
-	onEach(t, func(d *database) {
+	onOlder(t, func(d *database) {
 		t := d.t
 		t.Parallel()
 		steps := []string{"finish", "spare", "flat", "exchange", "finish", "merge"}
@@ -368,7 +368,7 @@ func call(table outbox.Name, action, part string) string {
 //
 //covers:binlogs 16 state both
 func TestLateRowIsKept(t *testing.T) {
-	onEach(t, func(d *database) {
+	onOlder(t, func(d *database) {
 		t := d.t
 		t.Parallel()
 		k := keeping(d, 5)
@@ -399,7 +399,7 @@ func TestLateRowIsKept(t *testing.T) {
 //
 //covers:binlogs 16 state both
 func TestRoutineTouchesItsTableOnly(t *testing.T) {
-	onEach(t, func(d *database) {
+	onOlder(t, func(d *database) {
 		t := d.t
 		k := keeping(d, 3)
 		d.insertAt(0, 1, 1)
@@ -523,7 +523,7 @@ func TestPartitionsOfAReplicaAreLeftAlone(t *testing.T) {
 //
 //covers:binlogs 16 state both
 func TestPositionIsNotNoted(t *testing.T) {
-	onEach(t, func(d *database) {
+	onOlder(t, func(d *database) {
 		t := d.t
 		k := keeping(d, 4)
 		d.insertAt(3, 1, 1)

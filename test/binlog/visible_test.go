@@ -199,7 +199,7 @@ func succeed(t *testing.T, statements ...<-chan error) {
 //
 //covers:binlogs 31 rows both
 func TestVisibilityOfAnotherServer(t *testing.T) {
-	others := map[string]string{"mysql": "mysql", "mariadb": "mariadb11", "mariadb11": "mariadb"}
+	others := map[string]string{"mysql": "mysql", "mariadb": "mariadb114", "mariadb114": "mariadb118", "mariadb118": "mariadb"}
 	onEach(t, func(d *database) {
 		t := d.t
 		d.simple()

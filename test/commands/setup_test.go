@@ -5,6 +5,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -193,14 +194,28 @@ func TestTLSToPostgreSQL(t *testing.T) {
 	s.published(relay.leading(), 1)
 }
 
-// setup, check and teardown on every supported version of PostgreSQL, and the error for a role without REPLICATION.
+// setup, check, run and teardown on every supported version of PostgreSQL, and the error for a role without REPLICATION. Version 19 needs
+// no wal_level = logical.
 func TestEveryPostgreSQLVersion(t *testing.T) {
-	for _, version := range []int{14, 16, 17} {
+	for _, version := range []int{14, 16, 17, 19} {
 		t.Run(strconv.Itoa(version), func(t *testing.T) {
 			t.Parallel()
-			s := newSiteOn(t, testenv.Postgres(t, testenv.PostgresOptions{Version: version})).setup()
+			settings := map[string]string{}
+			if version >= 19 {
+				settings["wal_level"] = "replica"
+			}
+			s := newSiteOn(t, testenv.Postgres(t, testenv.PostgresOptions{Version: version, Settings: settings}))
+			if r := s.run("check"); !strings.Contains(r.stdout, "ok    server: wal_level is ") {
+				t.Errorf("check before setup: %s", r)
+			}
+			s.setup()
 			if r := s.run("check"); r.code != 0 {
 				t.Errorf("check: %s", r)
+			}
+			relay := s.insert(1).start()
+			s.published(relay.leading(), 1)
+			if code := relay.signal(syscall.SIGTERM); code != 0 {
+				t.Errorf("the relay ended with %d", code)
 			}
 			s.sql("CREATE ROLE onlooker LOGIN").replace("postgres@", "onlooker@")
 			r := s.run("run")

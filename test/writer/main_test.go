@@ -47,7 +47,7 @@ func run(m *testing.M) (code int, err error) {
 		return err
 	})
 	for server, options := range map[*mysql]testenv.MySQLOptions{
-		&my: {}, &maria: {Flavor: testenv.MariaDBFlavor}, &maria11: {Flavor: testenv.MariaDBFlavor, Release: testenv.MariaDB11},
+		&my: {}, &maria: {Flavor: testenv.MariaDBFlavor}, &maria11: {Flavor: testenv.MariaDBFlavor, Release: testenv.MariaDB114},
 	} {
 		starts.Go(func() (err error) {
 			server.MySQLServer, err = testenv.StartMySQL(ctx, options)

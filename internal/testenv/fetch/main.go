@@ -28,8 +28,8 @@ func main() {
 func fetch(ctx context.Context, wanted []string) error {
 	if len(wanted) == 0 || wanted[0] == "all" {
 		wanted = []string{
-			"postgres-15", "postgres-14", "postgres-16", "postgres-17", "postgres-18", "mysql", "mariadb", "mariadb-11.4", "kafka", "redis", "pgbouncer",
-			"helm",
+			"postgres-15", "postgres-14", "postgres-16", "postgres-17", "postgres-18", "postgres-19", "mysql", "mariadb", "mariadb-11.4", "mariadb-11.8", "kafka", "redis",
+			"pgbouncer", "pgbouncer-unstable", "helm",
 		}
 		if runtime.GOOS == "linux" {
 			wanted = append(wanted, "buildah", "crun", "systemd-analyze", "promtool", "chromium")

@@ -1,0 +1,32 @@
+package commands
+
+import (
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
+)
+
+// PgBouncer passes replication on from 1.23 on. A relay works through it with the settings that docs/postgresql.md names. Without them it
+// refuses the relay's connections.
+func TestPoolerThatPassesReplicationOn(t *testing.T) {
+	t.Parallel()
+	const ignore = "ignore_startup_parameters = statement_timeout, wal_sender_timeout, bytea_output"
+	s := newSite(t).setup()
+	direct := s.pg.Addr()
+	through := testenv.NewPgBouncer(t, postgres, "pool_mode = session", ignore).Addr()
+	s.replace(direct, through)
+	if r := s.run("check"); r.code != 0 {
+		t.Errorf("check: %s", r)
+	}
+	relay := s.insert(1).start()
+	s.published(relay.leading(), 1)
+	if code := relay.signal(syscall.SIGTERM); code != 0 {
+		t.Errorf("the relay ended with %d", code)
+	}
+	s.replace(through, testenv.NewPgBouncer(t, postgres, "pool_mode = session").Addr())
+	if r := s.run("run"); r.code != 2 || !strings.Contains(r.stderr, "unsupported startup parameter") {
+		t.Errorf("run: %s", r)
+	}
+}
