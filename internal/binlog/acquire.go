@@ -79,6 +79,9 @@ func (s *Source) checkServer(ctx context.Context, db *sql.DB, cfg *mysql.Config)
 		return server{}, nil, err
 	}
 	s.flavor, s.caseless, s.account, s.name = vars.flavor(), vars.caseless(), account(ctx, db), cmp.Or(vars["server_uuid"], vars["server_id"])
+	if vars.inInnoDB() {
+		s.name = "" // its binlog has no places
+	}
 	s.show(vars)
 	if err := checkTables(ctx, db, s.opts.Tables, s.caseless); err != nil {
 		return server{}, nil, err
@@ -123,7 +126,7 @@ func (s *Source) resolveStart(ctx context.Context, db *sql.DB, cfg *mysql.Config
 		return cdc.Source{}, nil, err
 	}
 	if s.received == nil {
-		if text := vars.untested(); text != "" {
+		if text, _ := vars.untested(); text != "" {
 			s.log.Warn("source", "warning", text)
 		}
 		if c.Progress.TxID == "" { // nothing of ours was published yet: the stream would be too late a judge

@@ -30,7 +30,7 @@ func variableNames() []string {
 		"binlog_row_value_options", "replica_preserve_commit_order", "slave_preserve_commit_order",
 		"replica_parallel_workers", "slave_parallel_workers", "net_write_timeout", "read_only",
 		"binlog_transaction_compression", "log_bin_compress", "hostname", "max_allowed_packet", "lower_case_table_names",
-		"binlog_optimize_thread_scheduling",
+		"binlog_optimize_thread_scheduling", "binlog_storage_engine",
 		"rpl_semi_sync_master_enabled", "rpl_semi_sync_master_timeout", "rpl_semi_sync_master_wait_point",
 		"rpl_semi_sync_source_enabled", "rpl_semi_sync_source_timeout", "rpl_semi_sync_source_wait_point",
 	}
@@ -85,12 +85,19 @@ func version(text string) int {
 	return v
 }
 
-// untested says that no test runs on such a server; "" where tests run on it or on a neighbouring release.
-func (v variables) untested() string {
-	if v.flavor() == cdc.MariaDB || version(v["version"]) >= version(warnedMySQL) {
-		return ""
+// inInnoDB reports whether MariaDB (12.3 and newer) keeps its binlog in InnoDB. Such a binlog has no places in files that a client may ask
+// for, and is durable as InnoDB's log is.
+func (v variables) inInnoDB() bool { return v.is("binlog_storage_engine", "innodb") }
+
+// untested says that no test runs on such a server, and what to do about it; "" where tests run on it or on a neighbouring release.
+func (v variables) untested() (text, fix string) {
+	switch {
+	case v.inInnoDB():
+		return "binlog_storage_engine is innodb, on which the relay is not tested", "try it on a copy of your server first"
+	case v.flavor() == cdc.MariaDB || version(v["version"]) >= version(warnedMySQL):
+		return "", ""
 	}
-	return fmt.Sprintf("MySQL %s has all that the relay needs, but the relay is not tested on releases before 8.4", v["version"])
+	return fmt.Sprintf("MySQL %s has all that the relay needs, but the relay is not tested on releases before 8.4", v["version"]), "upgrade to MySQL 8.4 or newer when you can"
 }
 
 // problem says why no relay can work on such a server, or why it would not be safe.
@@ -107,6 +114,11 @@ func (v variables) problem(o *Options) error {
 	}
 	if list := v.wrong(o); len(list) > 0 {
 		return list[0].problem(f) // the others may hang on it
+	}
+	if o.WaitUntilVisible && v.inInnoDB() {
+		return cdc.ConfigError("binlog_storage_engine",
+			"set source.mysql.wait_until_visible: false",
+			"binlog_storage_engine is innodb, and the relay does not know how to ask such a server which transactions are visible")
 	}
 	if o.WaitUntilVisible && v.is("binlog_optimize_thread_scheduling", "OFF") { // see snapshot
 		return cdc.ConfigError("binlog_optimize_thread_scheduling",
@@ -129,11 +141,17 @@ func readServer(ctx context.Context, db *sql.DB, f cdc.Flavor) (executed, purged
 	return parseBoth(f, has, gone)
 }
 
-// readMariaDB asks for the last GTIDs of the binlog, and for those before its oldest file.
+// readMariaDB asks for the last GTIDs of the binlog, and for those before its oldest file. A server whose binlog is in InnoDB does not
+// tell these (BINLOG_GTID_POS is not available): it refuses to send from a position that it has purged.
 func readMariaDB(ctx context.Context, db *sql.DB) (executed, purged gtidSet, err error) {
-	var has string
-	if err := db.QueryRowContext(ctx, `SELECT @@GLOBAL.gtid_binlog_pos`).Scan(&has); err != nil {
+	var has, engine string
+	err = db.QueryRowContext(ctx, `SELECT @@GLOBAL.gtid_binlog_pos, COALESCE((SELECT VARIABLE_VALUE FROM information_schema.GLOBAL_VARIABLES`+
+		` WHERE VARIABLE_NAME = 'BINLOG_STORAGE_ENGINE'), '')`).Scan(&has, &engine)
+	if err != nil {
 		return nil, nil, fmt.Errorf("read where the binlog stands: %w", err)
+	}
+	if (variables{"binlog_storage_engine": engine}).inInnoDB() {
+		return parseBoth(cdc.MariaDB, has, "")
 	}
 	oldest, err := oldestLog(ctx, db)
 	if err != nil {

@@ -91,8 +91,8 @@ func (c *checker) server() bool {
 		}
 		c.report.OK("server", "the binlog holds rows in full, with the names of their columns, and GTIDs")
 	}
-	if text := c.db.vars.untested(); text != "" {
-		c.report.Warn("server", "upgrade to MySQL 8.4 or newer when you can", "%s", text)
+	if text, fix := c.db.vars.untested(); text != "" {
+		c.report.Warn("server", fix, "%s", text)
 	}
 	if c.opts.UnsafeSync && len(c.db.vars.wrong(&Options{})) > len(wrong) {
 		c.report.Warn("server", change(s.Flavor, "sync_binlog", "1")+" and innodb_flush_log_at_trx_commit too, and remove source.mysql.unsafe_sync_binlog",
@@ -158,7 +158,7 @@ func (c *checker) semiSync() {
 	if !v.is(prefix+"enabled", "ON") {
 		return
 	}
-	if point := prefix + "wait_point"; v.is(point, "AFTER_COMMIT") {
+	if point := prefix + "wait_point"; v.is(point, "AFTER_COMMIT") && !v.inInnoDB() { // which has no other
 		c.report.Warn("visibility", change(f, point, "'AFTER_SYNC'"),
 			"%s is AFTER_COMMIT: rows are visible before a replica has them, so a failover can lose rows whose events are published", point)
 	}

@@ -162,8 +162,11 @@ func (ss *session) await(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if e.kind() != replication.ROTATE_EVENT { // the server names its file first
-		return fmt.Errorf("read binlog: it begins with an event of kind %d", e.kind())
+	switch e.kind() { //nolint:exhaustive // the rest is refused
+	case replication.ROTATE_EVENT: // the server names its file first
+		return nil
+	case replication.FORMAT_DESCRIPTION_EVENT: // or it has none that a client may know; see inInnoDB
+		return ss.format(e)
 	}
-	return nil
+	return fmt.Errorf("read binlog: it begins with an event of kind %d", e.kind())
 }

@@ -26,7 +26,7 @@ import (
 
 // hint is where the stamp's transaction begins. The zero value is none.
 type hint struct {
-	server string // its UUID; MariaDB's server_id
+	server string // its UUID; MariaDB's server_id; not ""
 	file   string
 	offset uint32 // of its GTID event
 	// behind is how many transactions follow it that are in the position too.
@@ -49,7 +49,7 @@ func parseHint(text string) hint {
 	}
 	offset, oerr := strconv.ParseUint(fields[2], 10, 32)
 	behind, berr := strconv.ParseUint(fields[3], 10, 32)
-	if oerr != nil || berr != nil || fields[1] == "" {
+	if oerr != nil || berr != nil || fields[0] == "" || fields[1] == "" {
 		return hint{}
 	}
 	return hint{fields[0], fields[1], uint32(offset), uint32(behind)}
@@ -87,9 +87,9 @@ func (p *place) pass(e event, size int) {
 	}
 }
 
-// hint returns where the last event begins on this server, as a hint; none if that is not known, or beyond what a server can be asked for.
+// hint returns where the last event begins on this server, as a hint; none if that is not known, or is not what a server can be asked for.
 func (p *place) hint(server string) hint {
-	if p.at == 0 || p.at > math.MaxUint32 {
+	if p.at == 0 || p.at > math.MaxUint32 || server == "" {
 		return hint{}
 	}
 	return hint{server: server, file: p.file, offset: uint32(p.at)}

@@ -22,7 +22,7 @@ func TestHintText(t *testing.T) {
 			t.Fatalf("%+v became %+v", h, got)
 		}
 	})
-	for _, text := range []string{"", "a", "a/b/1", "a/b/1/2/3", "a/b/x/1", "a/b/1/-1", "a/b/4294967296/0", "a//1/2"} {
+	for _, text := range []string{"", "a", "a/b/1", "a/b/1/2/3", "a/b/x/1", "a/b/1/-1", "a/b/4294967296/0", "a//1/2", "/b/1/2"} {
 		if got := parseHint(text); got != (hint{}) {
 			t.Errorf("%q is %+v", text, got)
 		}

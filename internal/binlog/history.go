@@ -313,9 +313,9 @@ func (ss *session) timeOf(g gtid, e event) (int64, error) {
 		return ss.timeOfDDL(e)
 	case replication.XID_EVENT:
 		return notKnown, nil
-	case replication.WRITE_ROWS_EVENTv1, replication.UPDATE_ROWS_EVENTv1, replication.DELETE_ROWS_EVENTv1,
-		replication.MARIADB_WRITE_ROWS_COMPRESSED_EVENT_V1, replication.MARIADB_UPDATE_ROWS_COMPRESSED_EVENT_V1, replication.MARIADB_DELETE_ROWS_COMPRESSED_EVENT_V1:
-		ss.dated(e)
+	}
+	if rows, ok := e.rows(); ok {
+		ss.dated(rows)
 		return ss.tx.stamped, nil
 	}
 	return 0, nil

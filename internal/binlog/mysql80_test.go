@@ -58,16 +58,17 @@ func variables80() [][]any {
 	return rows
 }
 
-// server80 answers statements80, and no others, and sends its binlog.
-type server80 struct {
+// fakeServer answers known statements, and no others, and sends its binlog.
+type fakeServer struct {
 	fake.EmptyReplicationHandler
 
+	known   map[string][][]any // by pattern: the names of the columns, then rows
 	mu      sync.Mutex
 	unknown []string
 }
 
-func (s *server80) HandleQuery(query string) (*gomysql.Result, error) {
-	for pattern, answer := range statements80() {
+func (s *fakeServer) HandleQuery(query string) (*gomysql.Result, error) {
+	for pattern, answer := range s.known {
 		if !regexp.MustCompile(pattern).MatchString(query) {
 			continue
 		}
@@ -87,25 +88,33 @@ func (s *server80) HandleQuery(query string) (*gomysql.Result, error) {
 	return nil, gomysql.NewError(gomysql.ER_PARSE_ERROR, "You have an error in your SQL syntax near "+query)
 }
 
-func (s *server80) HandleRegisterSlave([]byte) error { return nil }
+func (s *fakeServer) HandleRegisterSlave([]byte) error { return nil }
 
-func (s *server80) HandleBinlogDumpGTID(*gomysql.MysqlGTIDSet) (*replication.BinlogStreamer, error) {
+func (s *fakeServer) HandleBinlogDump(gomysql.Position) (*replication.BinlogStreamer, error) {
+	return s.HandleBinlogDumpGTID(nil)
+}
+
+func (s *fakeServer) HandleBinlogDumpGTID(*gomysql.MysqlGTIDSet) (*replication.BinlogStreamer, error) {
 	streamer := replication.NewBinlogStreamer()
 	rotate := eventOf(replication.ROTATE_EVENT, 0, "\x04\x00\x00\x00\x00\x00\x00\x00binlog.000001")
 	err := streamer.AddEventToStreamer(&replication.BinlogEvent{RawData: rotate.raw})
 	return streamer, err
 }
 
-// serve80 returns the address of a server that ends with the test.
-func serve80(t *testing.T) (*server80, string) {
+func none(context.Context, cdc.Source) (cdc.Checkpoint, bool, error) {
+	return cdc.Checkpoint{}, false, nil
+}
+
+// serve returns a server that ends with the test, and its address.
+func serve(t *testing.T, version string, known map[string][][]any) (*fakeServer, string) {
 	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = listener.Close() })
-	handler := &server80{}
-	config := fake.NewServer("8.0.22", gomysql.DEFAULT_COLLATION_ID, gomysql.AUTH_NATIVE_PASSWORD, nil, nil)
+	handler := &fakeServer{known: known}
+	config := fake.NewServer(version, gomysql.DEFAULT_COLLATION_ID, gomysql.AUTH_NATIVE_PASSWORD, nil, nil)
 	go func() {
 		for {
 			conn, err := listener.Accept()
@@ -127,9 +136,8 @@ func serve80(t *testing.T) (*server80, string) {
 // MySQL 8.0.22 is accepted with one warning, and the relay asks it nothing that only newer servers know. No such
 // server can be had for tests, so this one knows what the manual of 8.0 says.
 func TestMySQL80(t *testing.T) {
-	handler, address := serve80(t)
+	handler, address := serve(t, "8.0.22", statements80())
 	o := Options{DSN: func(context.Context) (string, error) { return "relay@tcp(" + address + ")/shop", nil }, Tables: []string{"shop.outbox"}, StartFrom: Current}
-	none := func(context.Context, cdc.Source) (cdc.Checkpoint, bool, error) { return cdc.Checkpoint{}, false, nil }
 	var log bytes.Buffer
 	s := New(o, slog.New(slog.NewTextHandler(&log, nil)), prometheus.NewRegistry())
 	if _, from, err := s.Acquire(t.Context(), none); err != nil || string(from) != serverA+":1-9" {

@@ -45,7 +45,13 @@ func (ss *session) take(ctx context.Context, e event) error {
 	if ss.tx.again && !e.between() {
 		return nil
 	}
-	switch kind := e.kind(); kind {
+	kind := e.kind()
+	if ss.parts.come > 0 {
+		if err := ss.parts.interrupted(kind); err != nil {
+			return err
+		}
+	}
+	switch kind {
 	case replication.WRITE_ROWS_EVENTv1, replication.WRITE_ROWS_EVENTv2, replication.MARIADB_WRITE_ROWS_COMPRESSED_EVENT_V1:
 		ss.dated(e)
 		return ss.inserted(e)
@@ -54,6 +60,8 @@ func (ss *session) take(ctx context.Context, e event) error {
 		replication.MARIADB_UPDATE_ROWS_COMPRESSED_EVENT_V1, replication.MARIADB_DELETE_ROWS_COMPRESSED_EVENT_V1:
 		ss.dated(e)
 		return nil // an outbox is append-only: what others do to its rows says nothing new
+	case partialRows:
+		return ss.fragment(ctx, e)
 	case replication.TABLE_MAP_EVENT:
 		return ss.tableMap(e)
 	case replication.GTID_EVENT, replication.GTID_TAGGED_LOG_EVENT, replication.MARIADB_GTID_EVENT:

@@ -94,6 +94,7 @@ func FuzzTake(f *testing.F) {
 	f.Add(byte(replication.TRANSACTION_PAYLOAD_EVENT), "\x02\x01\x00\x03\x01\x0a\x01\x01\x04\x00\x28\xb5\x2f\xfd")
 	f.Add(byte(replication.EXECUTE_LOAD_QUERY_EVENT), "\x00")
 	f.Add(byte(replication.XA_PREPARE_LOG_EVENT), "\x01")
+	f.Add(byte(partialRows), "\x01\x00\x00\x00\x01\x00\x00\x00\x01\x1e\x00\x00\x00\x00\x00\x00\x00"+string(eventOf(replication.WRITE_ROWS_EVENTv1, 0, "\x01\x00\x00\x00\x00\x00\x01\x00\x01\xff\x00").raw))
 	f.Fuzz(func(t *testing.T, kind byte, body string) {
 		switch replication.EventType(kind) { //nolint:exhaustive // these go to go-mysql's parser, which has tests of its own
 		case replication.QUERY_EVENT, replication.MARIADB_QUERY_COMPRESSED_EVENT, replication.FORMAT_DESCRIPTION_EVENT,

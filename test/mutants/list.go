@@ -221,6 +221,16 @@ func tableMutants() []mutant {
 			caughtBy{setUnits, "^TestRenames$", ""},
 		},
 		{
+			"take fragments of rows for whole ones", "internal/binlog/fragments.go",
+			[]edit{{"if f.number != p.come+1 || f.of != p.of || f.number > f.of {", "if false {"}},
+			caughtBy{setUnits, "^TestFragmentsThatDoNotFit$", ""},
+		},
+		{
+			"end a transaction whose fragments have not all come", "internal/binlog/stream.go",
+			[]edit{{"if ss.parts.come > 0 {", "if ss.parts.come > 0 && kind != replication.XID_EVENT {"}},
+			caughtBy{setUnits, "^TestFragmentsThatDoNotFit$", ""},
+		},
+		{
 			"leave no note of an altered publication", "internal/wal/altered.go",
 			[]edit{{"	if !ss.src.opts.SlotAlone {\n		return\n	}\n", "	if true {\n		return\n	}\n"}},
 			caughtBy{faults, "^TestAlteredWithTheSlotAlone$", postgres},

@@ -35,5 +35,10 @@ func startMutants() []mutant {
 			[]edit{{"			ss.src.direct = true\n", ""}},
 			caughtBy{faults, "^TestFixesOfBinlogs$", testenv.MySQLFlavor},
 		},
+		{
+			"note places of a binlog that has none", "internal/binlog/acquire.go",
+			[]edit{{"if vars.inInnoDB() {", "if false {"}},
+			caughtBy{setUnits, "^TestBinlogInInnoDB$", ""},
+		},
 	}
 }

@@ -18,5 +18,10 @@ func binlogVisibilityMutants() []mutant {
 			[]edit{{"if id != w.stream {", "if id == \"\" {"}},
 			caughtBy{binlog, "^TestVisibilityOfAnotherServer$", ""},
 		},
+		{
+			"ask a binlog in InnoDB what is visible, untested", "internal/binlog/catalog.go",
+			[]edit{{"if o.WaitUntilVisible && v.inInnoDB() {", "if false {"}},
+			caughtBy{setUnits, "^TestBinlogInInnoDB$", ""},
+		},
 	}
 }
