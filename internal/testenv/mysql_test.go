@@ -39,7 +39,9 @@ func TestMySQLServesAndKeepsItsData(t *testing.T) {
 func TestMySQLHasTheSettingsThatTheRelayRequires(t *testing.T) {
 	t.Parallel()
 	for _, o := range []testenv.MySQLOptions{
-		{Flavor: testenv.MySQLFlavor}, {Flavor: testenv.MariaDBFlavor}, {Flavor: testenv.MariaDBFlavor, Release: testenv.MariaDB114},
+		{Flavor: testenv.MySQLFlavor},
+		{Flavor: testenv.MariaDBFlavor},
+		{Flavor: testenv.MariaDBFlavor, Release: testenv.MariaDB114},
 		{Flavor: testenv.MariaDBFlavor, Release: testenv.MariaDB118},
 	} {
 		flavor := o.Flavor

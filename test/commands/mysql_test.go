@@ -54,7 +54,9 @@ func normalMySQL(text string) string {
 //follows:cmd.printTeardown teardown
 func TestFirstStartOnMySQL(t *testing.T) {
 	for _, o := range []testenv.MySQLOptions{
-		{Flavor: testenv.MySQLFlavor}, {Flavor: testenv.MariaDBFlavor}, {Flavor: testenv.MariaDBFlavor, Release: testenv.MariaDB114},
+		{Flavor: testenv.MySQLFlavor},
+		{Flavor: testenv.MariaDBFlavor},
+		{Flavor: testenv.MariaDBFlavor, Release: testenv.MariaDB114},
 		{Flavor: testenv.MariaDBFlavor, Release: testenv.MariaDB118},
 	} {
 		t.Run(o.Flavor+o.Release, func(t *testing.T) {

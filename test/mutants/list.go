@@ -26,7 +26,7 @@ const (
 const postgres = "postgres"
 
 func mutants() []mutant {
-	return slices.Concat(positionMutants(), leaderMutants(), readerMutants(), tableMutants(), publisherMutants(), onceMutants(), placesMutants(), retentionMutants(), repairMutants(), letterMutants(), letterOrderMutants(), startMutants(), historyMutants(), visibilityMutants(), binlogVisibilityMutants())
+	return slices.Concat(positionMutants(), leaderMutants(), readerMutants(), tableMutants(), publisherMutants(), onceMutants(), placesMutants(), retentionMutants(), repairMutants(), letterMutants(), letterOrderMutants(), startMutants(), fragmentMutants(), historyMutants(), visibilityMutants(), binlogVisibilityMutants())
 }
 
 // positionMutants break the order of acknowledgement, save and confirmation.
@@ -219,16 +219,6 @@ func tableMutants() []mutant {
 			"let a pair of renames stand for another rename, too", "internal/binlog/renames.go",
 			[]edit{{"if half >= i && !halves[half] {", "if half >= 0 {"}},
 			caughtBy{setUnits, "^TestRenames$", ""},
-		},
-		{
-			"take fragments of rows for whole ones", "internal/binlog/fragments.go",
-			[]edit{{"if f.number != p.come+1 || f.of != p.of || f.number > f.of {", "if false {"}},
-			caughtBy{setUnits, "^TestFragmentsThatDoNotFit$", ""},
-		},
-		{
-			"end a transaction whose fragments have not all come", "internal/binlog/stream.go",
-			[]edit{{"if ss.parts.come > 0 {", "if ss.parts.come > 0 && kind != replication.XID_EVENT {"}},
-			caughtBy{setUnits, "^TestFragmentsThatDoNotFit$", ""},
 		},
 		{
 			"leave no note of an altered publication", "internal/wal/altered.go",

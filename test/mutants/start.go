@@ -42,3 +42,19 @@ func startMutants() []mutant {
 		},
 	}
 }
+
+// fragmentMutants put rows together that do not belong together.
+func fragmentMutants() []mutant {
+	return []mutant{
+		{
+			"take fragments of rows for whole ones", "internal/binlog/fragments.go",
+			[]edit{{"if f.number != p.come+1 || f.of != p.of || f.number > f.of {", "if false {"}},
+			caughtBy{setUnits, "^TestFragmentsThatDoNotFit$", ""},
+		},
+		{
+			"end a transaction whose fragments have not all come", "internal/binlog/stream.go",
+			[]edit{{"if ss.parts.come > 0 {", "if ss.parts.come > 0 && kind != replication.XID_EVENT {"}},
+			caughtBy{setUnits, "^TestFragmentsThatDoNotFit$", ""},
+		},
+	}
+}
