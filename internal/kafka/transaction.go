@@ -71,6 +71,11 @@ func firstError(res *sarama.AddPartitionsToTxnResponse) (sarama.KError, error) {
 
 // Commit commits the transaction. Without a response it may be committed or not, and the request may even arrive later;
 // the next producer's epoch makes it too old then.
+//
+// It is the only EndTxn, and none aborts: only a new epoch ends a transaction that is not committed. A batch without a
+// response may still be on its way. If its transaction were aborted under the same epoch, Kafka would take it for a
+// part of the next one, and commit it a second time. A batch of an older epoch is rejected. So a relay commits only
+// after every batch is acknowledged, and ends everything else by InitProducerId.
 func (t *Transactions) Commit(ctx context.Context, p Producer) error {
 	return t.ask(ctx, func(b *Conn) (sarama.KError, error) {
 		res, err := b.EndTxn(&sarama.EndTxnRequest{

@@ -16,8 +16,9 @@ import (
 )
 
 // answering answers the requests to commit with codes, one after the other, and then with success; -1 is no answer, and
-// ends the connection.
-func answering(c *kfake.Cluster, codes ...int16) {
+// ends the connection. A request to abort fails the test.
+func answering(t *testing.T, c *kfake.Cluster, codes ...int16) {
+	t.Helper()
 	c.ControlKey(kmsg.FindCoordinator.Int16(), func(req kmsg.Request) (kmsg.Response, error, bool) {
 		c.KeepControl()
 		res, _ := req.ResponseKind().(*kmsg.FindCoordinatorResponse)
@@ -27,6 +28,9 @@ func answering(c *kfake.Cluster, codes ...int16) {
 	})
 	c.ControlKey(kmsg.EndTxn.Int16(), func(req kmsg.Request) (kmsg.Response, error, bool) {
 		c.KeepControl()
+		if end, _ := req.(*kmsg.EndTxnRequest); !end.Commit {
+			t.Error("a transaction is aborted under its epoch")
+		}
 		res, _ := req.ResponseKind().(*kmsg.EndTxnResponse)
 		if len(codes) > 0 {
 			res.ErrorCode, codes = codes[0], codes[1:]
@@ -55,7 +59,7 @@ func TestCommit(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			cluster := newCluster(t, 1, 1)
-			answering(cluster, tt.codes...)
+			answering(t, cluster, tt.codes...)
 			txns := newClient(t, kafka.Options{Brokers: cluster.ListenAddrs()}).Transactions("x")
 			defer txns.Close()
 			err := txns.Commit(t.Context(), kafka.Producer{ID: 1})

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/goleak"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
@@ -29,7 +30,8 @@ func TestMain(m *testing.M) {
 // patience is how long a test waits for what is to happen; a busy machine needs seconds for what takes milliseconds.
 const patience = time.Minute
 
-// newCluster starts a fake of some brokers with topic "t" of some partitions.
+// newCluster starts a fake of some brokers with topic "t" of some partitions. It fails the test if a transaction is aborted under its
+// epoch, see [kafka.Transactions.Commit].
 func newCluster(t *testing.T, brokers, partitions int, more ...kfake.Opt) *kfake.Cluster {
 	t.Helper()
 	opts := append([]kfake.Opt{kfake.NumBrokers(brokers), kfake.SeedTopics(int32(partitions), "t")}, more...)
@@ -38,6 +40,12 @@ func newCluster(t *testing.T, brokers, partitions int, more ...kfake.Opt) *kfake
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
+	c.ControlKey(int16(kmsg.EndTxn), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		if end, _ := req.(*kmsg.EndTxnRequest); !end.Commit {
+			cdctest.Violation(t, cdctest.Duplicates, "a transaction is aborted under its epoch")
+		}
+		return nil, nil, false
+	})
 	return c
 }
 

@@ -22,6 +22,7 @@ type ProxyServer struct {
 	links   map[*link]struct{}
 	faults  map[Direction]fault
 	changed chan struct{} // closed and replaced when faults change
+	next    *Held         // waits for its data; nil: none does
 }
 
 // Direction is the direction of data through a proxy.
@@ -139,6 +140,50 @@ func (p *ProxyServer) set(d Direction, f fault) {
 func (p *ProxyServer) change() {
 	close(p.changed)
 	p.changed = make(chan struct{})
+}
+
+// Held is a request that HoldBack holds.
+type Held struct {
+	matches                    func(data []byte) bool
+	caught, released, answered chan struct{}
+	release, answer            sync.Once
+}
+
+// HoldBack holds the first request that matches until Release, with what follows it on its connection, also if the client closes that
+// meanwhile. Other connections are not affected.
+func (p *ProxyServer) HoldBack(matches func(data []byte) bool) *Held {
+	h := &Held{matches: matches, caught: make(chan struct{}), released: make(chan struct{}), answered: make(chan struct{})}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.next = h
+	return h
+}
+
+// Caught is closed once the request is held.
+func (h *Held) Caught() <-chan struct{} { return h.caught }
+
+// Release passes the request on, and returns when the server has answered it, or closed the connection.
+func (h *Held) Release(ctx context.Context) error {
+	h.release.Do(func() { close(h.released) })
+	select {
+	case <-h.answered:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// catches returns what holds data that a client has sent; nil: nothing does.
+func (p *ProxyServer) catches(data []byte) *Held {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	h := p.next
+	if h == nil || !h.matches(data) {
+		return nil
+	}
+	p.next = nil
+	close(h.caught)
+	return h
 }
 
 // Heal ends Swallow and Delay: delayed data arrives now. It closes the connections that were open during a Swallow.

@@ -3,6 +3,7 @@ package testenv
 import (
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -12,6 +13,7 @@ type link struct {
 	client, server net.Conn
 	over           chan struct{}
 	once           sync.Once
+	held           atomic.Pointer[Held] // the request that was held back here
 }
 
 // chunk is data that was read at once.
@@ -46,13 +48,43 @@ func (l *link) pass(d Direction, from, to net.Conn) {
 	var reading sync.WaitGroup
 	reading.Go(func() { l.read(d, from, chunks) })
 	for c := range chunks {
+		var held *Held
+		if d == Requests {
+			held = l.proxy.catches(c.data)
+		}
+		l.await(held, func(h *Held) <-chan struct{} { l.held.Store(h); return h.released })
 		if l.hold(d, c.at) {
 			_, _ = to.Write(c.data) // fails if the receiver is gone
 		}
+		l.await(held, func(h *Held) <-chan struct{} { return h.answered }) // before the connection is closed, so that the server reads it
 		close(c.done)
 	}
 	_ = to.Close()
 	reading.Wait()
+}
+
+// await waits for a step of a request that is held back; held may be nil.
+func (l *link) await(held *Held, step func(*Held) <-chan struct{}) {
+	if held == nil {
+		return
+	}
+	select {
+	case <-step(held):
+	case <-l.over:
+	}
+}
+
+// answered notes the answer to a request that was held back.
+func (l *link) answered() {
+	h := l.held.Load()
+	if h == nil {
+		return
+	}
+	select {
+	case <-h.released: // else it is the answer to an earlier one
+		h.answer.Do(func() { close(h.answered) })
+	default:
+	}
 }
 
 // read reads on while data is delayed. Otherwise the receiver's pace is the sender's.
@@ -60,6 +92,9 @@ func (l *link) read(d Direction, from net.Conn, chunks chan<- chunk) {
 	defer close(chunks)
 	for buffer := make([]byte, 32<<10); ; {
 		n, err := from.Read(buffer)
+		if d == Responses {
+			l.answered()
+		}
 		if n > 0 {
 			c := chunk{append([]byte(nil), buffer[:n]...), time.Now(), make(chan struct{})}
 			select {

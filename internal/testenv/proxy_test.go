@@ -215,3 +215,24 @@ func TestProxyIsRestoredWhileProcessesStart(t *testing.T) {
 	cancel()
 	starting.Wait()
 }
+
+// A request is held back, and answered after its client has closed the connection. Other connections are not affected.
+func TestProxyHoldsARequestBack(t *testing.T) {
+	addr, lines := echo(t)
+	proxy := testenv.Proxy(t, addr)
+	held := proxy.HoldBack(func(data []byte) bool { return strings.HasPrefix(string(data), "late") })
+	first, second := connect(t, proxy.Addr()), connect(t, proxy.Addr())
+	say(t, first, "early")
+	wantLine(t, first, "early")
+	say(t, first, "late")
+	<-held.Caught()
+	must(t, first.Close())
+	say(t, second, "between")
+	wantLine(t, second, "between")
+	must(t, held.Release(t.Context()))
+	for _, want := range []string{"early", "between", "late"} {
+		if line := <-lines; line != want {
+			t.Errorf("the server has got %q, want %q", line, want)
+		}
+	}
+}

@@ -1,6 +1,9 @@
 package faults
 
 import (
+	"bytes"
+	"encoding/binary"
+	"strings"
 	"testing"
 	"time"
 
@@ -31,5 +34,49 @@ func TestLateRequestsAreRejected(t *testing.T) {
 			r.AwaitProgress(500)
 			r.Verify()
 		})
+	}
+}
+
+// A request to publish is held back on its way until the transaction in which the relay has sent it again is committed. It comes
+// between two transactions then, and the broker refuses the batch behind it. The relay starts again from the position in
+// Kafka, once, and every event arrives once.
+//
+//covers:all 22 events exactly-once
+func TestRequestOfAnEarlierTransaction(t *testing.T) {
+	proxy := shared.kafka.Brokers()[0].Proxy()
+	rigs := rigs(t, func(o *cdctest.RigOptions) {
+		exactlyOnce(o)
+		proxied(o)
+		o.Settings = map[string]any{"kafka.request_timeout": "10s"} // a busy machine loses no other request
+	})
+	held, late := make([]*testenv.Held, len(rigs)), make([][]*cdctest.Event, len(rigs))
+	for i, r := range rigs {
+		r.Start()
+		r.AwaitSaved(r.Append("k", 1))
+		held[i] = proxy.HoldBack(publishesTo(r.Topic))
+		late[i] = r.Append("k", 1)
+		select {
+		case <-held[i].Caught():
+		case <-r.Within(time.Minute).Done():
+			t.Fatal("no request to publish was sent")
+		}
+	}
+	for i, r := range rigs {
+		r.AwaitEvents(late[i]) // read as committed: the partition has the end of the transaction
+		r.Must(held[i].Release(r.Within(time.Minute)))
+		r.AwaitSaved(r.Append("k", 1))
+		once(t, r)
+		if n := strings.Count(r.Relay.Log(), "starting again from the position in Kafka"); n != 1 {
+			t.Errorf("%s: it has started again %d times, want once", r.Topic, n)
+		}
+	}
+}
+
+// publishesTo recognizes requests to publish to a topic: of version 8, as the relay's.
+func publishesTo(topic string) func(request []byte) bool {
+	const keyField, keyProduce = 4, 0
+	name := append(binary.BigEndian.AppendUint16(nil, uint16(len(topic))), topic...)
+	return func(request []byte) bool {
+		return len(request) > keyField+2 && binary.BigEndian.Uint16(request[keyField:]) == keyProduce && bytes.Contains(request, name)
 	}
 }

@@ -26,7 +26,7 @@ const (
 const postgres = "postgres"
 
 func mutants() []mutant {
-	return slices.Concat(positionMutants(), leaderMutants(), readerMutants(), tableMutants(), publisherMutants(), onceMutants(), placesMutants(), retentionMutants(), repairMutants(), letterMutants(), letterOrderMutants(), startMutants(), fragmentMutants(), historyMutants(), visibilityMutants(), binlogVisibilityMutants())
+	return slices.Concat(positionMutants(), leaderMutants(), readerMutants(), tableMutants(), publisherMutants(), onceMutants(), commitMutants(), placesMutants(), retentionMutants(), repairMutants(), letterMutants(), letterOrderMutants(), startMutants(), fragmentMutants(), historyMutants(), visibilityMutants(), binlogVisibilityMutants())
 }
 
 // positionMutants break the order of acknowledgement, save and confirmation.

@@ -97,6 +97,17 @@ func onceMutants() []mutant {
 			caughtBy{checkpoint, "^TestLastPositionBeforeABarrier$", ""},
 		},
 		{
+			"go on behind a group that was aborted", "internal/relay/commit.go",
+			[]edit{{"r.saved.Store(r.window.reset())", "r.saved.Store(r.window.state().acked)"}},
+			caughtBy{relay, "^TestExactlyOnce$", ""},
+		},
+	}
+}
+
+// commitMutants break the end of a transaction in Kafka.
+func commitMutants() []mutant {
+	return []mutant{
+		{
 			"take a commit without an answer for done", "internal/kafka/transaction.go",
 			[]edit{{"return 0, fmt.Errorf(\"%w: commit the transaction: %w\", cdc.ErrRewind, err)", "return 0, nil"}},
 			caughtBy{kafka, "^TestCommit$", ""},
@@ -107,9 +118,9 @@ func onceMutants() []mutant {
 			caughtBy{kafka, "^TestCommit$", ""},
 		},
 		{
-			"go on behind a group that was aborted", "internal/relay/commit.go",
-			[]edit{{"r.saved.Store(r.window.reset())", "r.saved.Store(r.window.state().acked)"}},
-			caughtBy{relay, "^TestExactlyOnce$", ""},
+			"abort a transaction and keep its epoch", "internal/kafka/transaction.go",
+			[]edit{{"		return res.Err, nil\n", "		if res.Err == sarama.ErrInvalidTxnState {\n			_, _ = b.EndTxn(&sarama.EndTxnRequest{Version: 2, TransactionalID: t.id, ProducerID: p.ID, ProducerEpoch: p.Epoch})\n		}\n		return res.Err, nil\n"}},
+			caughtBy{kafka, "^TestCommit$", ""},
 		},
 	}
 }
