@@ -77,9 +77,30 @@ func (c *check) checkKafka(ctx context.Context) []finding.Finding {
 	for i := range d.Topics {
 		found = append(found, c.topicFindings(&d.Topics[i], refused[d.Topics[i].Name])...)
 	}
-	found = append(found, c.letterFindings(ctx, client)...)
+	found = append(append(found, c.letterFindings(ctx, client)...), c.transactionFindings(ctx, client)...)
 	if len(topics) < len(c.config.Routes) || len(topics) == 0 {
 		found = append(found, finding.Finding{Severity: finding.Info, Subject: "topics", Text: "topics that rows name, or that templates make, are known only once an event comes"})
+	}
+	return found
+}
+
+// transactionFindings are about transactions that hold back consumers of the topics.
+func (c *check) transactionFindings(ctx context.Context, client *kafka.Client) []finding.Finding {
+	open, err := client.OpenTransactions(ctx, knownTopics(c.config), func(t *kafka.OpenTransaction) bool {
+		return time.Since(t.Written) > kafka.LongOpen
+	})
+	if err == nil {
+		err = open.DeniedError()
+	} else if !errors.Is(err, kafka.ErrTransactionsUnknown) {
+		return nil // a broker that does not answer has a finding of its own
+	}
+	var found []finding.Finding
+	for i := range open.All {
+		problem := open.All[i].Problem(c.config.Kafka.TransactionalID)
+		found = append(found, finding.Finding{Severity: finding.Warn, Subject: "topic " + open.All[i].Topic, Text: problem.Error(), Fix: cdc.Fix(problem)})
+	}
+	if err != nil {
+		found = append(found, finding.Finding{Severity: finding.Info, Subject: "kafka", Text: err.Error(), Fix: cdc.Fix(err)})
 	}
 	return found
 }

@@ -102,6 +102,18 @@ func reserved(c *config.Config) []string {
 	return topics
 }
 
+// knownTopics are the topics that a relay writes to, as far as the configuration names them.
+func knownTopics(c *config.Config) []string {
+	topics := literalTopics(c)
+	if p := positionTopic(c); p != "" {
+		topics = append(topics, p)
+	}
+	if c.DeadLetter.On() {
+		topics = append(topics, c.DeadLetter.Topic, c.DeadLetter.Index())
+	}
+	return topics
+}
+
 // inQuotes writes a name as the router reads it, whatever it holds.
 func inQuotes(n outbox.Name) string {
 	quote := func(s string) string { return `"` + strings.ReplaceAll(s, `"`, `""`) + `"` }
@@ -139,7 +151,7 @@ func publisherOptions(c *config.Config) publisher.Options {
 	return publisher.Options{
 		Kafka: kafkaOptions(c), Compression: string(c.Kafka.Compression), Create: topicSpec(c),
 		TransactionalID: c.Kafka.TransactionalID, MaxMessageBytes: int(c.Kafka.MaxMessageBytes),
-		PositionTopic: positionTopic(c), RetryInitial: c.Retry.Initial, RetryMax: c.Retry.Max,
+		PositionTopic: positionTopic(c), Watched: knownTopics(c), RetryInitial: c.Retry.Initial, RetryMax: c.Retry.Max,
 		UnknownTopic: kept(c.Errors.UnknownTopic), TooLarge: kept(c.Errors.TooLarge), Rejected: kept(c.Errors.Rejected),
 	}
 }

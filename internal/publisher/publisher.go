@@ -39,6 +39,8 @@ type Publisher struct {
 	open bool
 
 	careful int // see group.careful; the loop's while it runs
+	// watch outlives a Kill, so that an attempt goes on with what the one before has seen.
+	watch *openWatch
 
 	lastSeq atomic.Uint64
 }
@@ -62,7 +64,11 @@ func New(opts Options, log *slog.Logger, reg prometheus.Registerer) (*Publisher,
 	if err != nil {
 		return nil, err
 	}
-	p := &Publisher{opts: opts, log: log, metrics: m, client: client, coordinator: coordinator}
+	watch, err := newOpenWatch(&opts, log, m)
+	if err != nil {
+		return nil, err // has its own words
+	}
+	p := &Publisher{opts: opts, log: log, metrics: m, client: client, coordinator: coordinator, watch: watch}
 	p.Reset()
 	return p, nil
 }
@@ -167,6 +173,7 @@ func (p *Publisher) start(life context.Context, transactionalID string, producer
 		p.startLetters(l)
 	}
 	p.wg.Go(func() { l.run(life) })
+	p.wg.Go(func() { p.watch.run(life, transactionalID, p.published) })
 }
 
 // startGroups makes l publish in transactions. The first Commit has no batches.

@@ -66,6 +66,7 @@ type sink struct {
 	err  error
 	news chan struct{}
 	log  *lines
+	reg  *prometheus.Registry
 }
 
 // lines keeps the log.
@@ -82,10 +83,12 @@ func (l *lines) Write(line []byte) (int, error) {
 	return l.out.Write(line)
 }
 
-func (l *lines) has(text string) bool {
+func (l *lines) has(text string) bool { return l.count(text) > 0 }
+
+func (l *lines) count(text string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return strings.Contains(l.text.String(), text)
+	return strings.Count(l.text.String(), text)
 }
 
 func unopened(t *testing.T, opts publisher.Options) *sink {
@@ -94,12 +97,13 @@ func unopened(t *testing.T, opts publisher.Options) *sink {
 	if testing.Verbose() {
 		log.out = t.Output()
 	}
-	p, err := publisher.New(opts, slog.New(slog.NewTextHandler(log, nil)), prometheus.NewRegistry())
+	reg := prometheus.NewRegistry()
+	p, err := publisher.New(opts, slog.New(slog.NewTextHandler(log, nil)), reg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(p.Kill)
-	return &sink{Publisher: p, next: 1, done: map[uint64]bool{}, news: make(chan struct{}, 1), log: log}
+	return &sink{Publisher: p, next: 1, done: map[uint64]bool{}, news: make(chan struct{}, 1), log: log, reg: reg}
 }
 
 // describe describes topics as `check` does.
