@@ -130,9 +130,13 @@ func (g *Gate[T]) hidden(txs []T) []T {
 	return nil
 }
 
-// ask replaces the last answer. A connection that was lost is made again once.
+// ask replaces the last answer. A connection that was lost is made again once. An error of Serve is none of the connection, and may come only
+// once.
 func (g *Gate[T]) ask(ctx context.Context) error {
 	if g.open {
+		if err := g.serve(ctx); err != nil {
+			return err
+		}
 		err := g.question(ctx)
 		if err == nil || ctx.Err() != nil || final(err) {
 			return err
@@ -146,9 +150,6 @@ func (g *Gate[T]) ask(ctx context.Context) error {
 }
 
 func (g *Gate[T]) question(ctx context.Context) error {
-	if err := g.serve(ctx); err != nil {
-		return err
-	}
 	at := time.Now()
 	asking, cancel := context.WithTimeout(ctx, questionTimeout)
 	defer cancel()

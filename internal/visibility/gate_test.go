@@ -102,12 +102,26 @@ func TestWaitServesAndSlowsDown(t *testing.T) {
 	})
 }
 
+// What Serve says once ends the wait, whenever that is.
 func TestServeEndsTheWait(t *testing.T) {
-	gone := errors.New("gone")
-	g := newGate(&fakeServer{answer: always(0)}, func(o *visibility.Options) {
-		o.Serve = func(context.Context) error { return gone }
+	synctest.Test(t, func(t *testing.T) {
+		for last := range 5 {
+			gone, served := errors.New("gone"), 0
+			f := &fakeServer{answer: always(0)}
+			g := newGate(f, func(o *visibility.Options) {
+				o.Serve = func(context.Context) error {
+					if served++; served == last+1 {
+						return gone
+					}
+					return nil
+				}
+			})
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			require.ErrorIs(t, g.Wait(ctx, 1), gone)
+			cancel()
+			assert.LessOrEqual(t, f.connects, 1)
+		}
 	})
-	require.ErrorIs(t, g.Wait(t.Context(), 1), gone)
 }
 
 func TestContextEndsTheWait(t *testing.T) {

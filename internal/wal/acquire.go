@@ -174,8 +174,8 @@ const (
 	fixCheckpoint = "drop it with `cdc-relay position reset`"
 )
 
-// raisesWALLevel is the first version that decodes with wal_level = replica too: effective_wal_level is logical from the first logical
-// slot on, until the last one is dropped. A server refuses to start replication from a slot while it is not.
+// raisesWALLevel is the first version that decodes with wal_level = replica too: effective_wal_level is logical from the primary's first
+// logical slot on, until its last one is dropped. A server refuses to start replication from a slot while it is not.
 const raisesWALLevel = 190000
 
 // serverProblem says why no relay can work on such a server.

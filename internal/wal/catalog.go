@@ -69,6 +69,7 @@ func readSlot(ctx context.Context, conn *pgx.Conn, name string) (slotRow, error)
 	if err := json.Unmarshal(doc, &row); err != nil {
 		return row, fmt.Errorf("read slot %s: %w", name, err)
 	}
+	row.RestartLSN, row.ConfirmedFlushLSN = plainLSN(row.RestartLSN), plainLSN(row.ConfirmedFlushLSN)
 	if row.flushed, err = pglogrepl.ParseLSN(flushed); err == nil {
 		row.ended, err = parseHorizon(xmin, inserted)
 	}
@@ -76,6 +77,14 @@ func readSlot(ctx context.Context, conn *pgx.Conn, name string) (slotRow, error)
 		return row, fmt.Errorf("read the server's WAL end: %w", err)
 	}
 	return row, nil
+}
+
+// plainLSN is a position as the relay prints it: from PostgreSQL 19 on the server's text has leading zeros.
+func plainLSN(text string) string {
+	if at, err := pglogrepl.ParseLSN(text); err == nil {
+		return at.String()
+	}
+	return text
 }
 
 func missingSlot(name string) error {

@@ -86,7 +86,7 @@ func (c *checker) server() bool {
 	if level := c.db.Server.WALLevel; level == "logical" {
 		c.report.OK("server", "wal_level is logical")
 	} else {
-		c.report.OK("server", "wal_level is %s, which this server raises to logical while it has a logical slot", level)
+		c.report.OK("server", "wal_level is %s, and the first logical slot of the primary raises it to logical", level)
 	}
 	if c.db.Server.Standby {
 		c.report.Warn("server", "point source.postgres.dsn at the primary", "this server is a standby: it takes no publication, and a slot on it does not survive its promotion")

@@ -95,6 +95,14 @@ func TestWALLevels(t *testing.T) {
 	}
 }
 
+func TestPlainLSN(t *testing.T) {
+	for text, want := range map[string]string{"0/01BAFC30": "0/1BAFC30", "0/1BAFC30": "0/1BAFC30", "A/000000FF": "A/FF", "": ""} {
+		if got := plainLSN(text); got != want {
+			t.Errorf("%q is %q, want %q", text, got, want)
+		}
+	}
+}
+
 // A slot is taken for lost only where PostgreSQL says so: another object that is not in the state that a command needs has the same
 // SQLSTATE.
 func TestAnswersToStartReplication(t *testing.T) {

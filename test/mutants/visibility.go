@@ -43,6 +43,11 @@ func visibilityMutants() []mutant {
 			caughtBy{visible, "^TestAnAnswerEndsWithItsConnection$", ""},
 		},
 		{
+			"take a promotion for a lost connection", gate,
+			[]edit{{"		if err := g.serve(ctx); err != nil {\n			return err\n		}\n		err := g.question(ctx)\n", "		err := g.serve(ctx)\n		if err == nil {\n			err = g.question(ctx)\n		}\n"}},
+			caughtBy{visible, "^TestServeEndsTheWait$", ""},
+		},
+		{
 			"be a synchronous standby", "internal/wal/synchronous.go",
 			[]edit{{"if name == \"*\" ||", "if name == \"any\" &&"}},
 			caughtBy{wal, "^TestRelayIsNoSynchronousStandby$", ""},
