@@ -1,7 +1,6 @@
 package binlog
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -78,10 +77,7 @@ func (s *Source) checkServer(ctx context.Context, db *sql.DB, cfg *mysql.Config)
 	if err := vars.replicaProblem(ctx, db); err != nil {
 		return server{}, nil, err
 	}
-	s.flavor, s.caseless, s.account, s.name = vars.flavor(), vars.caseless(), account(ctx, db), cmp.Or(vars["server_uuid"], vars["server_id"])
-	if vars.inInnoDB() {
-		s.name = "" // its binlog has no places
-	}
+	s.flavor, s.caseless, s.account, s.inInnoDB = vars.flavor(), vars.caseless(), account(ctx, db), vars.inInnoDB()
 	s.show(vars)
 	if err := checkTables(ctx, db, s.opts.Tables, s.caseless); err != nil {
 		return server{}, nil, err

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
@@ -164,17 +165,23 @@ func readMariaDB(ctx context.Context, db *sql.DB) (executed, purged gtidSet, err
 	return parseBoth(cdc.MariaDB, has, gone.String)
 }
 
+// listLogs hangs while two groups of commits wait for a replica.
+const listLogs = "SHOW BINARY LOGS"
+
+// stuckAfter is when a statement that takes milliseconds counts as one that hangs.
+const stuckAfter = 2 * time.Second
+
 func oldestLog(ctx context.Context, db *sql.DB) (string, error) {
-	found, err := db.QueryContext(ctx, `SHOW BINARY LOGS`)
+	if err := notStuck(ctx, db); err != nil {
+		return "", err
+	}
+	found, err := db.QueryContext(ctx, listLogs)
 	if err != nil {
 		if code, said := number(err); code == erSpecificAccess {
 			return "", cdc.ConfigError(noPrivilege, grantLog(cdc.MariaDB, account(ctx, db)), "user may not list the binlog files (%s)", said)
 		}
 		if code, _ := number(err); code == 0 && ctx.Err() == nil {
-			return "", &cdc.FixableError{
-				Cause: fmt.Errorf("server does not list its binlog files, as while commits wait (%w)", err),
-				Fix:   commitsWait,
-			}
+			return "", listHangs(err)
 		}
 		return "", fmt.Errorf("list the binlog files: %w", err)
 	}
@@ -188,6 +195,27 @@ func oldestLog(ctx context.Context, db *sql.DB) (string, error) {
 		return "", fmt.Errorf("list the binlog files: %w", err)
 	}
 	return name, nil
+}
+
+// notStuck returns an error if the list that an earlier attempt asked for still hangs: the server keeps the thread of each when its client
+// is gone, and attempts would use up max_connections.
+func notStuck(ctx context.Context, db *sql.DB) error {
+	var stuck int
+	err := db.QueryRowContext(ctx, `SELECT COUNT(*) FROM information_schema.processlist WHERE info = ? AND time_ms > ?`, listLogs, stuckAfter.Milliseconds()).Scan(&stuck)
+	switch {
+	case err != nil:
+		return fmt.Errorf("look for statements that hang: %w", err)
+	case stuck > 0:
+		return listHangs(errors.New("an earlier attempt still waits for the list"))
+	}
+	return nil
+}
+
+func listHangs(err error) error {
+	return &cdc.FixableError{
+		Cause: fmt.Errorf("server does not list its binlog files, as while commits wait (%w)", err),
+		Fix:   commitsWait,
+	}
 }
 
 func parseBoth(f cdc.Flavor, has, gone string) (executed, purged gtidSet, err error) {

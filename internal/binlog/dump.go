@@ -36,7 +36,11 @@ func (s *Source) open(ctx context.Context, cfg *mysql.Config, from dumpStart, se
 		return nil, err
 	}
 	server, err := s.identify(conn)
-	if err == nil {
+	switch {
+	case err != nil:
+	case from.at.file != "" && from.at.server != server: // what stands before the place there need not be in the set
+		err = fmt.Errorf("the place in the binlog is one of server %q, and this is %q", from.at.server, server)
+	default:
 		err = s.request(conn, cfg, from, serverID)
 	}
 	if err != nil {

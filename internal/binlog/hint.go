@@ -18,7 +18,8 @@ import (
 //
 //  1. It is written by the stream that read the stamp's transaction, and is of no use without a stamp. So whatever moves the position by
 //     other means drops it, and all that stands before the place is in the position.
-//  2. It is followed only on the server that it names, and only if the first transaction there is the stamp's, with its time. In all
+//  2. It is followed only on the server that it names, asked on the connection that sends the binlog: another one may have transactions
+//     before the same place that are in no position. And only if the first transaction there is the stamp's, with its time. In all
 //     other cases the server is asked by GTID, and no start is refused for a hint.
 //  3. MySQL leaves out what is in the position, as it does without a hint. MariaDB takes either a place or GTIDs: there as many
 //     transactions are left out as followed the stamp's when the position was noted, and the last of them must be the position's last
@@ -26,7 +27,7 @@ import (
 
 // hint is where the stamp's transaction begins. The zero value is none.
 type hint struct {
-	server string // its UUID; MariaDB's server_id; not ""
+	server string // see identity; not ""
 	file   string
 	offset uint32 // of its GTID event
 	// behind is how many transactions follow it that are in the position too.

@@ -33,6 +33,7 @@ func statements80() map[string][][]any {
 		`^SHOW REPLICAS$`:             {{"Server_id", "Host", "Port", "Source_id", "Replica_UUID"}},
 		`^SELECT CURRENT_USER\(\)$`:   {{"CURRENT_USER()"}, {"relay@%"}},
 		`^SELECT @@GLOBAL.server_id$`: {{"server_id"}, {"1"}},
+		`^SELECT @@server_uuid$`:      {{"uuid"}, {serverA}},
 		`^SELECT @@GLOBAL.gtid_executed, @@GLOBAL.gtid_purged$`:             {{"executed", "purged"}, {serverA + ":1-9", serverA + ":1-2"}},
 		`FROM information_schema.tables WHERE`:                              {{"name", "engine"}, {"shop.outbox", "InnoDB"}},
 		`FROM information_schema.partitions WHERE`:                          {{"seconds"}, {"864000"}},

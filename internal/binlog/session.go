@@ -46,7 +46,7 @@ type session struct {
 	checksums bool // events end with one; see format
 	place     place
 
-	server string // identity of the server, if gate needs it
+	server string // identity of the server
 	gate   *gate  // nil: rows do not wait until they are visible
 
 	parser  *replication.BinlogParser

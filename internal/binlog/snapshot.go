@@ -136,7 +136,11 @@ func (w *witness) compare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	f := &w.fresh
-	f.exact = file != f.last.file || f.last.end <= end
+	w.fresh.compared(file, end)
 	return nil
+}
+
+// compared takes in where the binlog ends.
+func (f *freshFile) compared(file string, end uint64) {
+	f.exact = file == f.last.file && f.last.end <= end
 }

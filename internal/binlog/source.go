@@ -82,7 +82,7 @@ type Source struct {
 	received gtidSet // every transaction handed on; nil: nothing yet
 	commit   gtid    // the last of them with rows of ours
 	stamp    stamp   // the last of them with a time, or that of the checkpoint; see openBehind
-	name     string  // the server that was reached: its UUID; MariaDB's server_id; "": it takes no hints
+	inInnoDB bool    // the server's binlog is no files, so it has no places
 	hint     hint    // where the stamp's transaction stands
 	direct   bool    // the stream must begin behind the position, because it cannot be read up to there
 	adopting error   // why the checkpoint is refused, unless this is the server that it was saved on; see adopts

@@ -153,7 +153,7 @@ func (ss *session) begin(e event) error {
 	if err != nil {
 		return err
 	}
-	tx := transaction{open: true, micros: int64(e.seconds()) * 1e6, hint: ss.place.hint(ss.src.name)}
+	tx := transaction{open: true, micros: int64(e.seconds()) * 1e6, hint: ss.hint()}
 	switch g := parsed.Event.(type) {
 	case *replication.GTIDEvent:
 		err = tx.mysql(g)
@@ -176,6 +176,14 @@ func (ss *session) begin(e event) error {
 	ss.aged(tx.micros)
 	ss.src.held.reset()
 	return nil
+}
+
+// hint is where the last event begins.
+func (ss *session) hint() hint {
+	if ss.src.inInnoDB {
+		return hint{}
+	}
+	return ss.place.hint(ss.server)
 }
 
 func (tx *transaction) mysql(g *replication.GTIDEvent) error {

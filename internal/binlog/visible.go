@@ -54,7 +54,10 @@ func (ss *session) awaitVisible(ctx context.Context) error {
 		return nil
 	}
 	id := ss.tx.id
-	return ss.gate.Wait(ctx, committed{id, id.text(ss.src.flavor), ss.place.fileEnd})
+	if err := ss.gate.Wait(ctx, committed{id, id.text(ss.src.flavor), ss.place.fileEnd}); err != nil {
+		return &cdc.FixableError{Cause: err} // however often: it is not about what stands in the binlog; see located
+	}
+	return nil
 }
 
 // serve hands on what was visible before, and does what time asks for.
@@ -134,11 +137,8 @@ func identity(f cdc.Flavor) string {
 	return "@@server_uuid"
 }
 
-// identify returns the identity of the server that will send the binlog, if it will be needed.
+// identify returns the identity of the server that will send the binlog.
 func (s *Source) identify(conn *client.Conn) (string, error) {
-	if !s.opts.WaitUntilVisible {
-		return "", nil
-	}
 	found, err := conn.Execute("SELECT " + identity(s.flavor))
 	if err != nil {
 		return "", fmt.Errorf("ask for the server's identity: %w", err)

@@ -94,3 +94,18 @@ func TestSnapshotShows(t *testing.T) {
 		}
 	}
 }
+
+// The server has begun a new file, and an offset behind its end is one of the file before. One of a file that is not the last any more
+// is not told apart, and the next answer has the next file.
+func TestOffsetOfTheFileBefore(t *testing.T) {
+	for last, exact := range map[fileEnd]bool{
+		{"binlog.000002", 339}: true,
+		{"binlog.000002", 340}: false,
+		{"binlog.000001", 300}: false,
+	} {
+		f := freshFile{last: last, settled: true}
+		if f.compared("binlog.000002", 339); f.exact != exact {
+			t.Errorf("%v: %v, want %v", last, f.exact, exact)
+		}
+	}
+}

@@ -14,7 +14,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
-// A user with a password and only the required rights connects over TLS with verification of the certificate, and on
+// A user with a password and only the required rights reads the binlog and asks what is visible, over TLS with verification of the certificate, and on
 // MySQL, with caching_sha2_password, also without TLS.
 func TestTLS(t *testing.T) {
 	for _, flavor := range []string{testenv.MySQLFlavor, testenv.MariaDBFlavor} {
@@ -41,7 +41,7 @@ func TestTLS(t *testing.T) {
 					t.Fatal(err)
 				}
 				o := current()
-				o.TLS = secure
+				o.TLS, o.WaitUntilVisible = secure, true
 				r := start(t, d.source(o), newQueue(), none)
 				d.session(insert(1))
 				r.expect(1)

@@ -185,3 +185,44 @@ func TestStampBehindNewTransactions(t *testing.T) {
 		}
 	})
 }
+
+// The server that was promoted has the transaction that is compared at the same place of the same file, and before it one that is in no
+// position.
+//
+//covers:binlogs 29 rows both
+func TestHintOfAnotherServer(t *testing.T) {
+	type transactions struct{ before, either, other, compared []string }
+	const origin = "SET gtid_next = '3e11fa47-71ca-11e1-9e33-c80aa9429562:"
+	of := map[string]transactions{
+		"mysql": {
+			before: []string{origin + "1'", insert(2)}, either: []string{origin + "2'", insert(3)}, other: []string{origin + "9'", insert(5)},
+			compared: []string{origin + "3'", "SET original_commit_timestamp = 1700000000000000", insert(4)},
+		},
+		"mariadb": {
+			before: []string{"SET gtid_domain_id = 7", insert(2)}, either: []string{"SET gtid_domain_id = 0", insert(3)}, other: []string{"SET gtid_domain_id = 9", insert(5)},
+			compared: []string{"SET gtid_domain_id = 7, timestamp = 1700000000", insert(4)},
+		},
+	}
+	onEach(t, func(d *database) {
+		tx := of[d.flavor]
+		d.tables()
+		d.empty()
+		c := d.published(tx.before, tx.either, tx.compared)
+		own, place, _ := strings.Cut(c.Progress.Hint, "/")
+		if own == "" {
+			d.t.Fatalf("%+v has no hint", c.Progress)
+		}
+		d.empty()
+		d.fresh(insert(1))
+		for _, statements := range [][]string{tx.before, tx.other, tx.compared, tx.either} {
+			d.fresh(statements...)
+		}
+		c.Progress.Hint = "another/" + place
+		r := start(d.t, d.source(binlog.Options{}), newQueue(), loads(c))
+		d.fresh(insert(6))
+		r.expect(5, 6)
+		if err := r.stop(); err != nil {
+			d.t.Fatal(err)
+		}
+	})
+}

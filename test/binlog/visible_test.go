@@ -2,10 +2,13 @@ package binlog
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -37,7 +40,7 @@ func (d *database) hold() {
 		}
 	}
 	d.exec(fmt.Sprintf("SET GLOBAL %s = 4000000000, %s = 'AFTER_SYNC', %s = ON", timeout, point, enabled))
-	d.t.Cleanup(func() { _ = d.server.Exec(d.t.Context(), "", "SET GLOBAL "+enabled+" = OFF") })
+	d.t.Cleanup(func() { _ = d.server.Exec(context.WithoutCancel(d.t.Context()), "", "SET GLOBAL "+enabled+" = OFF") })
 }
 
 func (d *database) release() {
@@ -58,34 +61,45 @@ func (d *database) later(statements ...string) <-chan error {
 	return done
 }
 
+// asks gives sources a user of their own, so that their connections can be told from others.
+func (d *database) asks() {
+	d.t.Helper()
+	d.exec("CREATE USER IF NOT EXISTS asks@'127.0.0.1' IDENTIFIED BY 'secret'; GRANT ALL ON *.* TO asks@'127.0.0.1'")
+	d.dsn = d.server.UserDSN("asks", "secret", d.name, "")
+}
+
 // patient is a source that waits until rows are visible, and what it reports.
 func (d *database) patient() (*binlog.Source, *cdc.Problems) {
+	d.asks()
 	problems := new(cdc.Problems)
 	o := d.options(current())
 	o.WaitUntilVisible, o.Problems = true, problems
 	return binlog.New(o, slog.New(slog.DiscardHandler), prometheus.NewRegistry()), problems
 }
 
+// questions counts the queries that the server has answered.
+func (d *database) questions() int {
+	d.t.Helper()
+	values, err := d.server.Column(d.t.Context(), "SHOW GLOBAL STATUS LIKE 'Com_select'", "Value")
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	n, err := strconv.Atoi(values[0])
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return n
+}
+
 // heldBack waits until the source has asked again and again, and verifies that it has handed on nothing that cannot be read.
 func (d *database) heldBack(r *running, want ...int) {
 	d.t.Helper()
-	questions := func() int {
-		values, err := d.server.Column(d.t.Context(), "SHOW GLOBAL STATUS LIKE 'Com_select'", "Value")
-		if err != nil {
-			d.t.Fatal(err)
-		}
-		n, err := strconv.Atoi(values[0])
-		if err != nil {
-			d.t.Fatal(err)
-		}
-		return n
-	}
 	const several = 4
-	before := questions()
+	before := d.questions()
 	until(d.t, func() bool {
 		r.queue.mu.Lock()
 		defer r.queue.mu.Unlock()
-		return questions() >= before+several || len(r.queue.rows) > len(want)
+		return d.questions() >= before+several || len(r.queue.rows) > len(want)
 	})
 	r.expect(want...)
 	var seen int
@@ -184,6 +198,89 @@ func (d *database) waits(meanwhile ...string) {
 	}
 }
 
+// Whatever a transaction is made of, its rows wait, also while the connection that asks is cut again and again.
+//
+//covers:binlogs 36 rows both
+func TestEveryKindOfTransactionWaits(t *testing.T) {
+	const many = 6000
+	type transaction struct {
+		statements []string
+		rows       int
+	}
+	for kind := range servers {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			for name, tx := range map[string]transaction{
+				"one statement":   {[]string{insert(2)}, 1},
+				"savepoints":      {[]string{"BEGIN", "SAVEPOINT a", insert(100), "ROLLBACK TO a", "SAVEPOINT b", insert(2), "RELEASE SAVEPOINT b", "COMMIT"}, 1},
+				"XA in one phase": {[]string{"XA START 'x'", insert(2), "XA END 'x'", "XA COMMIT 'x' ONE PHASE"}, 1},
+				"several batches": {[]string{deep[servers[kind].Flavor], "BEGIN", big(2, many), "COMMIT"}, many},
+			} {
+				t.Run(name, func(t *testing.T) {
+					d := newDatabase(t, kind)
+					d.simple()
+					source, _ := d.patient()
+					r := start(t, source, newQueue(), none)
+					d.exec(insert(1))
+					r.expect(1)
+					d.hold()
+					began := d.newFile()
+					done := d.later(tx.statements...)
+					for range 3 {
+						d.heldBack(r, 1)
+						d.killWitness()
+					}
+					flushed := d.later("FLUSH BINARY LOGS")
+					began()
+					d.heldBack(r, 1)
+					d.release()
+					succeed(t, done, flushed)
+					r.expectUpTo(1, 1+tx.rows)
+					if err := r.stop(); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+		})
+	}
+}
+
+// While commits wait, MariaDB does not list the files of its binlog, and keeps a thread for each list that was asked for: all attempts
+// together leave one.
+func TestAttemptsWhileCommitsWait(t *testing.T) {
+	for _, kind := range []string{"mariadb", "mariadb11"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			d := newDatabase(t, kind)
+			d.simple()
+			source, _ := d.patient()
+			d.hold()
+			first, second := d.later(insert(1)), d.later(insert(2)) // the second one holds what the list needs
+			attempt := func() (ok bool) {
+				_, _, err := source.Acquire(t.Context(), none)
+				source.Release(t.Context())
+				if err != nil && !strings.Contains(cdc.Explain(err), "does not list its binlog files") {
+					t.Fatal(err)
+				}
+				return err == nil
+			}
+			until(t, func() bool { return !attempt() })
+			for range 3 {
+				if attempt() {
+					t.Fatal("an attempt succeeded while commits wait")
+				}
+			}
+			stuck, err := d.server.Value(t.Context(), "SELECT COUNT(*) FROM information_schema.processlist WHERE info = 'SHOW BINARY LOGS'")
+			if err != nil || stuck != "1" {
+				t.Errorf("%s lists hang, want 1: %v", stuck, err)
+			}
+			d.release()
+			succeed(t, first, second)
+			until(t, attempt)
+		})
+	}
+}
+
 // succeed waits for statements of later.
 func succeed(t *testing.T, statements ...<-chan error) {
 	t.Helper()
@@ -203,6 +300,7 @@ func TestVisibilityOfAnotherServer(t *testing.T) {
 	onEach(t, func(d *database) {
 		t := d.t
 		d.simple()
+		d.asks()
 		var dsn atomic.Value
 		dsn.Store(d.dsn)
 		o := d.options(current())
@@ -235,13 +333,77 @@ func TestVisibilityOfAnotherServer(t *testing.T) {
 	})
 }
 
+// A server that twice does not answer whether a transaction is visible has not damaged its binlog: the relay tries again.
+//
+//covers:binlogs 36 rows both
+func TestVisibilityCannotBeAsked(t *testing.T) {
+	onEach(t, func(d *database) {
+		t := d.t
+		d.simple()
+		d.asks()
+		var dsn atomic.Value
+		dsn.Store(d.dsn)
+		o := d.options(current())
+		o.WaitUntilVisible = true
+		o.DSN = func(context.Context) (string, error) { return dsn.Load().(string), nil }
+		s, q := binlog.New(o, slog.New(slog.DiscardHandler), prometheus.NewRegistry()), newQueue()
+		refusing := "root@tcp(" + refuses(t) + ")/"
+		r := start(t, s, q, none)
+		d.exec(insert(1))
+		r.expect(1)
+		d.hold()
+		held := d.later(insert(2))
+		for range 3 {
+			d.heldBack(r, 1)
+			dsn.Store(refusing)
+			d.killWitness()
+			var stop *cdc.StopError
+			if err := r.ended(); err == nil || errors.As(err, &stop) {
+				t.Fatalf("%v, want an error that passes", err)
+			}
+			dsn.Store(d.dsn)
+			r = start(t, s, q, none)
+		}
+		d.heldBack(r, 1)
+		d.release()
+		succeed(t, held)
+		r.expect(1, 2)
+		if err := r.stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// refuses returns the address of a server that is shutting down, as it says to each client.
+func refuses(t *testing.T) string {
+	t.Helper()
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			const said = "\xff\x1d\x04#08S01Server shutdown in progress"
+			_, _ = conn.Write(append([]byte{byte(len(said)), 0, 0, 0}, said...))
+			_ = conn.Close()
+		}
+	})
+	t.Cleanup(func() { _ = listener.Close(); serving.Wait() })
+	return listener.Addr().String()
+}
+
 // killWitness ends the connection on which a source asks what is visible.
 func (d *database) killWitness() {
 	d.t.Helper()
 	var ids []string
 	until(d.t, func() (one bool) {
 		var err error
-		ids, err = d.server.Column(d.t.Context(), "SELECT id AS asks FROM information_schema.processlist WHERE command = 'Sleep' AND db IS NULL", "asks")
+		ids, err = d.server.Column(d.t.Context(), "SELECT id AS asks FROM information_schema.processlist WHERE command = 'Sleep' AND user = 'asks' AND db IS NULL", "asks")
 		return err == nil && len(ids) == 1
 	})
 	d.exec("KILL " + ids[0])

@@ -18,7 +18,7 @@ type replication struct {
 }
 
 // database creates a database on the primary. The relay connects to the address.
-func (s *replication) database(tb testing.TB) cdctest.Database {
+func (s *replication) database(tb testing.TB) *cdctest.MySQL {
 	tb.Helper()
 	db, err := cdctest.NewMySQL(tb.Context(), s.primary, databaseName(tb))
 	if err != nil {
@@ -80,7 +80,7 @@ func TestFailover(t *testing.T) {
 	t.Parallel()
 	onReplications(t, func(t *testing.T, s *replication) {
 		t.Helper()
-		rigs := besides(t, s.database, cdctest.InFile, nil)
+		rigs := besides(t, func(tb testing.TB) cdctest.Database { return s.database(tb) }, cdctest.InFile, nil)
 		s.semiSync(t, rigs[0])
 		loads := loaded(rigs)
 		awaitProgress(rigs, 300)
@@ -109,6 +109,40 @@ func TestFailover(t *testing.T) {
 		for _, r := range rigs {
 			goesOnOnce(t, r)
 		}
+	})
+}
+
+// Relay and primary are killed under load. The relay starts on the promoted server, whose files have the same names and the transactions at
+// other places, and is killed and started there once more.
+//
+//covers:binlogs 13 29 events both
+func TestStartAfterAFailover(t *testing.T) {
+	t.Parallel()
+	onReplications(t, func(t *testing.T, s *replication) {
+		t.Helper()
+		rigs := besides(t, func(tb testing.TB) cdctest.Database { return s.database(tb) }, cdctest.InFile, nil)
+		s.semiSync(t, rigs[0])
+		loads := loaded(rigs)
+		awaitProgress(rigs, 300)
+		for _, r := range rigs {
+			r.Kill()
+			r.Append("unread", 10) // once it returns, the replica has received what was published
+		}
+		rigs[0].Must(s.primary.Stop(rigs[0].Within(time.Minute), testenv.MySQLCrash))
+		for i, r := range rigs {
+			r.Must(loads[i].Stop())
+		}
+		s.promote(rigs...)
+		rigs[0].Must(s.address.Redirect(s.replica.Addr()))
+		for _, r := range rigs {
+			r.Start()
+			r.Load(cdctest.Workload{Prefix: "promoted-"})
+			r.AwaitProgress(300)
+			r.Kill()
+			r.Start()
+			r.AwaitProgress(300)
+		}
+		verify(rigs)
 	})
 }
 

@@ -88,7 +88,9 @@ func TestStandbyIsPromotedWhileItIsRead(t *testing.T) {
 		t.Run(strconv.Itoa(version), func(t *testing.T) {
 			primary := testenv.Postgres(t, testenv.PostgresOptions{Version: version})
 			standby := testenv.PostgresStandby(t, primary, testenv.PostgresOptions{Settings: map[string]string{"sync_replication_slots": "off"}})
-			r, db := onStandby(t, primary, standby, delivery)
+			r, db := onStandby(t, primary, standby, func(*cdctest.Postgres) func(*cdctest.RigOptions) {
+				return func(o *cdctest.RigOptions) { o.Delivery = delivery }
+			})
 			r.Start()
 			load := r.Load(cdctest.Workload{})
 			r.AwaitProgress(1000)
@@ -109,21 +111,29 @@ func TestStandbyIsPromotedWhileItIsRead(t *testing.T) {
 	}
 }
 
-// onStandby returns a rig whose writers use the primary, and whose relay reads the standby. Commits wait for the standby.
-func onStandby(t *testing.T, primary, standby *testenv.PostgresServer, delivery cdctest.Delivery) (*cdctest.Rig, *cdctest.Postgres) {
+// onStandby returns a rig whose writers use the primary, and whose relay reads the standby. Commits wait for the standby. change is given
+// the database there.
+func onStandby(t *testing.T, primary, standby *testenv.PostgresServer, change func(*cdctest.Postgres) func(*cdctest.RigOptions)) (*cdctest.Rig, *cdctest.Postgres) {
 	t.Helper()
 	db, err := cdctest.NewPostgres(t.Context(), primary, databaseName(t))
 	if err != nil {
 		t.Fatal(err)
 	}
+	there := *db
+	there.Server = standby
+	waiting, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	err = cdctest.Await(waiting, "the database on the standby", func(ctx context.Context) (bool, error) {
+		return standby.Exec(ctx, db.Name(), "SELECT 1 FROM outbox") == nil, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	db.Proxy = testenv.Proxy(t, standby.Addr())
-	r := newRig(t, db, cdctest.InFile, func(o *cdctest.RigOptions) { o.Delivery = delivery })
+	r := newRig(t, db, cdctest.InFile, change(&there))
 	r.Must(db.LoseLog(t.Context())) // it reads a slot of the standby
 	r.Must(primary.Exec(t.Context(), "postgres", "ALTER SYSTEM SET synchronous_standby_names = '*'"))
 	r.Must(primary.Exec(t.Context(), "postgres", "SELECT pg_reload_conf()"))
-	r.Await("the database on the standby", func(ctx context.Context) (bool, error) {
-		return standby.Exec(ctx, db.Name(), "SELECT") == nil, nil
-	})
 	made := make(chan error, 1)
 	go func() {
 		made <- standby.Exec(t.Context(), db.Name(), "SELECT pg_create_logical_replication_slot('"+db.Name()+"', 'pgoutput')")

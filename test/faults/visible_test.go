@@ -2,8 +2,10 @@ package faults
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -12,11 +14,11 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
-// rowsBeforeEvents runs a relay under load. A consumer looks for the row of each event when it arrives, by a new statement.
-func rowsBeforeEvents(t *testing.T, db cdctest.Database) {
+// looks has a consumer look for the row of each event when it arrives, by a new statement on db.
+func looks(t *testing.T, db cdctest.Database) func(*cdctest.RigOptions) {
 	t.Helper()
 	session := looker(t, db)
-	r := newRig(t, db, cdctest.InFile, func(o *cdctest.RigOptions) {
+	return func(o *cdctest.RigOptions) {
 		o.Each = func(rec cdctest.Record) {
 			switch seen, err := session.Sees(t.Context(), rec.EventID); {
 			case t.Context().Err() != nil:
@@ -26,7 +28,12 @@ func rowsBeforeEvents(t *testing.T, db cdctest.Database) {
 				cdctest.Violation(t, cdctest.Phantom, "event %s arrived before its row can be read", rec.EventID)
 			}
 		}
-	})
+	}
+}
+
+// rowsBeforeEvents runs the rig's relay under load.
+func rowsBeforeEvents(t *testing.T, r *cdctest.Rig) {
+	t.Helper()
 	r.Start()
 	r.Load(cdctest.Workload{Writers: 8, Pause: time.Millisecond, Rows: 1})
 	r.AwaitProgress(5000)
@@ -40,11 +47,11 @@ func looker(t *testing.T, db cdctest.Database) cdctest.Looker {
 		t.Fatal(err)
 	}
 	t.Cleanup(session.Close)
-	looks, ok := session.(cdctest.Looker)
+	l, ok := session.(cdctest.Looker)
 	if !ok {
 		t.Fatalf("%T cannot look for rows", session)
 	}
-	return looks
+	return l
 }
 
 // No event arrives before its row can be read, under load.
@@ -55,7 +62,8 @@ func TestRowsBeforeEvents(t *testing.T) {
 	for name, source := range sources() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			rowsBeforeEvents(t, source.open(t))
+			db := source.open(t)
+			rowsBeforeEvents(t, newRig(t, db, cdctest.InFile, looks(t, db)))
 		})
 	}
 }
@@ -93,7 +101,39 @@ func TestRowsBeforeEventsWithADistantStandby(t *testing.T) {
 	if err := way.Delay(testenv.Requests, 20*time.Millisecond); err != nil {
 		t.Fatal(err)
 	}
-	rowsBeforeEvents(t, db)
+	rowsBeforeEvents(t, newRig(t, db, cdctest.InFile, looks(t, db)))
+}
+
+// The relay reads a standby, whose snapshots do not tell what is visible. A consumer reads the same standby.
+//
+//covers:postgres 36 events
+func TestRowsBeforeEventsOfAStandby(t *testing.T) {
+	t.Parallel()
+	primary := testenv.Postgres(t, testenv.PostgresOptions{Version: 17})
+	standby := testenv.PostgresStandby(t, primary, testenv.PostgresOptions{Settings: map[string]string{"sync_replication_slots": "off"}})
+	r, _ := onStandby(t, primary, standby, func(there *cdctest.Postgres) func(*cdctest.RigOptions) { return looks(t, there) })
+	rowsBeforeEvents(t, r)
+}
+
+// The relay reads a replica, which has the rows later than the primary. A consumer reads the same replica.
+//
+//covers:binlogs 36 events
+func TestRowsBeforeEventsOfAReplica(t *testing.T) {
+	t.Parallel()
+	onReplications(t, func(t *testing.T, s *replication) {
+		t.Helper()
+		db := s.database(t)
+		there := *db
+		there.Server = s.replica
+		gtids, err := s.primary.GTIDs(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(s.replica.AwaitGTIDs(t.Context(), gtids), s.address.Redirect(s.replica.Addr())); err != nil {
+			t.Fatal(err)
+		}
+		rowsBeforeEvents(t, newRig(t, db, cdctest.InFile, looks(t, &there)))
+	})
 }
 
 // Commits wait for a semi-synchronous replica that is 20 ms away, while the relay has read them. Files are small: MariaDB begins the next one
@@ -116,7 +156,7 @@ func TestRowsBeforeEventsWithADistantReplica(t *testing.T) {
 			if err := way.Delay(testenv.Requests, 20*time.Millisecond); err != nil {
 				t.Fatal(err)
 			}
-			rowsBeforeEvents(t, db)
+			rowsBeforeEvents(t, newRig(t, db, cdctest.InFile, looks(t, db)))
 		})
 	}
 }
@@ -193,6 +233,54 @@ func TestCommitThatAFailoverTakesBack(t *testing.T) {
 	}
 	r.Must(r.Reader.CatchUp(r.Within(time.Minute)))
 	absent(r, hung)
+}
+
+// A commit waits for a semi-synchronous replica that has gone silent. It is not published, while the relay reports the wait and ends at
+// SIGTERM. The promoted replica lacks the row, Kafka the event, and the relay goes on there.
+//
+//covers:binlogs 29 36 events
+func TestCommitThatAPromotionTakesBack(t *testing.T) {
+	t.Parallel()
+	for _, flavor := range binlogs() {
+		t.Run(flavor, func(t *testing.T) {
+			t.Parallel()
+			primary, replica := testenv.MySQL(t, testenv.MySQLOptions{Flavor: flavor}), testenv.MySQL(t, testenv.MySQLOptions{Flavor: flavor})
+			way := testenv.Proxy(t, primary.Addr())
+			semiSync(t, primary, replica, way)
+			s := &replication{primary, replica, testenv.Proxy(t, primary.Addr())}
+			r := newRig(t, s.database(t), cdctest.InFile, nil)
+			r.Start()
+			r.AwaitSaved(r.Append("kept", 10))
+			r.Must(way.Swallow(testenv.Responses))
+			hung := cdctest.NewEvent("hung", 0, 100)
+			ended := commits(t, r.DB, hung)
+			r.Await("the relay to report the wait", func(ctx context.Context) (bool, error) { // after 10 s
+				status, err := r.Relay.Get(ctx, "/status")
+				return strings.Contains(status, "is committed but not visible"), err
+			})
+			absent(r, hung)
+			_, err := r.Relay.Get(r.Within(time.Minute), "/livez")
+			r.Must(err)
+			r.Must(r.Relay.Signal(syscall.SIGTERM))
+			r.AwaitExit(time.Minute, 0)
+			r.Must(primary.Stop(r.Within(time.Minute), testenv.MySQLCrash))
+			if err := <-ended; err == nil {
+				t.Error("the commit ended without the replica")
+			}
+			way.Cut()
+			s.promote(r)
+			seen, err := looker(t, r.DB).Sees(t.Context(), hung.ID)
+			r.Must(err)
+			if seen {
+				t.Error("the replica has the row, so the test shows nothing")
+			}
+			r.Must(s.address.Redirect(replica.Addr()))
+			r.Start()
+			r.AwaitEvents(r.Append("promoted", 10))
+			absent(r, hung)
+			r.Verify()
+		})
+	}
 }
 
 // commits inserts an event in a transaction of its own. The channel gets the commit's error.

@@ -7,8 +7,13 @@ func startMutants() []mutant {
 	return []mutant{
 		{
 			"have the server search its binlog although the place is known", "internal/binlog/history.go",
-			[]edit{{"if h.file == \"\" || h.server != s.name {", "if true {"}},
+			[]edit{{"	h := s.hint\n	if h.file == \"\" {", "	h := s.hint\n	if true {"}},
 			caughtBy{binlog, "^TestStartDoesNotSearchTheBinlog$", ""},
+		},
+		{
+			"follow a hint on another server", "internal/binlog/dump.go",
+			[]edit{{"from.at.server != server:", "from.at.server == \"\":"}},
+			caughtBy{binlog, "^TestHintOfAnotherServer$", ""},
 		},
 		{
 			"note where a transaction ends in place of where it begins", "internal/binlog/hint.go",
@@ -36,8 +41,8 @@ func startMutants() []mutant {
 			caughtBy{faults, "^TestFixesOfBinlogs$", testenv.MySQLFlavor},
 		},
 		{
-			"note places of a binlog that has none", "internal/binlog/acquire.go",
-			[]edit{{"if vars.inInnoDB() {", "if false {"}},
+			"note places of a binlog that has none", "internal/binlog/stream.go",
+			[]edit{{"	if ss.src.inInnoDB {", "	if false {"}},
 			caughtBy{setUnits, "^TestBinlogInInnoDB$", ""},
 		},
 	}

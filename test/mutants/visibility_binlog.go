@@ -14,6 +14,16 @@ func binlogVisibilityMutants() []mutant {
 			caughtBy{binlog, "^TestRowsWaitUntilTheyAreVisible$", ""},
 		},
 		{
+			"take an offset of the file before for one of MariaDB's new file", "internal/binlog/snapshot.go",
+			[]edit{{"f.exact = file == f.last.file && f.last.end <= end", "f.exact = file == f.last.file"}},
+			caughtBy{setUnits, "^TestOffsetOfTheFileBefore$", ""},
+		},
+		{
+			"take a server that does not answer for a damaged binlog", "internal/binlog/visible.go",
+			[]edit{{"return &cdc.FixableError{Cause: err}", "return err"}},
+			caughtBy{binlog, "^TestVisibilityCannotBeAsked$", ""},
+		},
+		{
 			"ask another server what is visible, binlog", "internal/binlog/visible.go",
 			[]edit{{"if id != w.stream {", "if id == \"\" {"}},
 			caughtBy{binlog, "^TestVisibilityOfAnotherServer$", ""},
