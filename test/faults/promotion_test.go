@@ -18,7 +18,12 @@ type replication struct {
 }
 
 // database creates a database on the primary. The relay connects to the address.
-func (s *replication) database(tb testing.TB) *cdctest.MySQL {
+func (s *replication) database(tb testing.TB) cdctest.Database {
+	tb.Helper()
+	return s.mysql(tb)
+}
+
+func (s *replication) mysql(tb testing.TB) *cdctest.MySQL {
 	tb.Helper()
 	db, err := cdctest.NewMySQL(tb.Context(), s.primary, databaseName(tb))
 	if err != nil {
@@ -80,7 +85,7 @@ func TestFailover(t *testing.T) {
 	t.Parallel()
 	onReplications(t, func(t *testing.T, s *replication) {
 		t.Helper()
-		rigs := besides(t, func(tb testing.TB) cdctest.Database { return s.database(tb) }, cdctest.InFile, nil)
+		rigs := besides(t, s.database, cdctest.InFile, nil)
 		s.semiSync(t, rigs[0])
 		loads := loaded(rigs)
 		awaitProgress(rigs, 300)
@@ -120,7 +125,7 @@ func TestStartAfterAFailover(t *testing.T) {
 	t.Parallel()
 	onReplications(t, func(t *testing.T, s *replication) {
 		t.Helper()
-		rigs := besides(t, func(tb testing.TB) cdctest.Database { return s.database(tb) }, cdctest.InFile, nil)
+		rigs := besides(t, s.database, cdctest.InFile, nil)
 		s.semiSync(t, rigs[0])
 		loads := loaded(rigs)
 		awaitProgress(rigs, 300)

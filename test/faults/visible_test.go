@@ -122,7 +122,7 @@ func TestRowsBeforeEventsOfAReplica(t *testing.T) {
 	t.Parallel()
 	onReplications(t, func(t *testing.T, s *replication) {
 		t.Helper()
-		db := s.database(t)
+		db := s.mysql(t)
 		there := *db
 		there.Server = s.replica
 		gtids, err := s.primary.GTIDs(t.Context())
