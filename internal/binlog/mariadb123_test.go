@@ -47,6 +47,7 @@ func statements123() map[string][][]any {
 // are visible is not asked, because the question for it is not tested.
 func TestBinlogInInnoDB(t *testing.T) {
 	handler, address := serve(t, "12.3.2-MariaDB", statements123())
+	handler.noFiles = true
 	o := Options{DSN: func(context.Context) (string, error) { return "relay@tcp(" + address + ")/shop", nil }, Tables: []string{"shop.outbox"}, StartFrom: Current}
 	var log bytes.Buffer
 	s := New(o, slog.New(slog.NewTextHandler(&log, nil)), prometheus.NewRegistry())

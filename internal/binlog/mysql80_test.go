@@ -64,6 +64,7 @@ type fakeServer struct {
 	fake.EmptyReplicationHandler
 
 	known   map[string][][]any // by pattern: the names of the columns, then rows
+	noFiles bool               // its binlog begins with no name of a file
 	mu      sync.Mutex
 	unknown []string
 }
@@ -97,8 +98,11 @@ func (s *fakeServer) HandleBinlogDump(gomysql.Position) (*replication.BinlogStre
 
 func (s *fakeServer) HandleBinlogDumpGTID(*gomysql.MysqlGTIDSet) (*replication.BinlogStreamer, error) {
 	streamer := replication.NewBinlogStreamer()
-	rotate := eventOf(replication.ROTATE_EVENT, 0, "\x04\x00\x00\x00\x00\x00\x00\x00binlog.000001")
-	err := streamer.AddEventToStreamer(&replication.BinlogEvent{RawData: rotate.raw})
+	first := eventOf(replication.ROTATE_EVENT, 0, "\x04\x00\x00\x00\x00\x00\x00\x00binlog.000001")
+	if s.noFiles {
+		first = formatEvent()
+	}
+	err := streamer.AddEventToStreamer(&replication.BinlogEvent{RawData: first.raw})
 	return streamer, err
 }
 

@@ -56,8 +56,7 @@ func TestRareEvents(t *testing.T) {
 func TestUnreadableEvent(t *testing.T) {
 	s := New(Options{Tables: []string{"d.outbox"}}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 	ss := newSession(s, nil)
-	version := "\x04\x00" + "8.4.0" + strings.Repeat("\x00", 49) + "\x13"
-	if err := ss.format(eventOf(replication.FORMAT_DESCRIPTION_EVENT, 0, version+strings.Repeat("\x0a", 41)+"\x00....")); err != nil {
+	if err := ss.format(formatEvent()); err != nil {
 		t.Fatal(err)
 	}
 	_, err := ss.parse(eventOf(replication.WRITE_ROWS_EVENTv2, 0, "\x01\x00\x00\x00\x00\x00\x01\x00\x02\x00\x01\xffa secret"))

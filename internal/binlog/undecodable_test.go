@@ -36,11 +36,16 @@ func sessionAt(t *testing.T, s *Source, q cdc.Queue) *session {
 	}
 	ss := newSession(s, nil)
 	ss.out = q
-	version := "\x04\x00" + "8.4.0" + strings.Repeat("\x00", 49) + "\x13"
-	if err := ss.format(eventOf(replication.FORMAT_DESCRIPTION_EVENT, 0, version+strings.Repeat("\x0a", 41)+"\x00....")); err != nil {
+	if err := ss.format(formatEvent()); err != nil {
 		t.Fatal(err)
 	}
 	return ss
+}
+
+// formatEvent describes a binlog without checksums.
+func formatEvent() event {
+	version := "\x04\x00" + "8.4.0" + strings.Repeat("\x00", 49) + "\x13"
+	return eventOf(replication.FORMAT_DESCRIPTION_EVENT, 0, version+strings.Repeat("\x0a", 41)+"\x00....")
 }
 
 // The table map and rows of d.outbox (n INT). A bad row is cut off in its column.
