@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/visibility"
@@ -90,35 +91,47 @@ func (w *witness) askMariaDB(ctx context.Context) (visibility.Answer[committed],
 const (
 	// binlogHeader is the offset of the first event.
 	binlogHeader = 4
-	// pageSize is how many events are looked at in one question: the server commits nothing meanwhile.
+	// pageSize is how many events are looked at in one statement: the server commits nothing meanwhile.
 	pageSize = 100
+	// searchTime bounds a search, in which the stream is not served.
+	searchTime = time.Second
 )
 
 // settle looks for the event by which the server says that all transactions in earlier files are durable in InnoDB. It
-// follows at most a second after the beginning of the file.
+// follows at most a second after the beginning of the file, behind what was written to it until then.
 func (w *witness) settle(ctx context.Context) error {
+	for began := time.Now(); time.Since(began) < searchTime; {
+		if more, err := w.page(ctx); err != nil || !more {
+			return err
+		}
+	}
+	return nil
+}
+
+// page looks at some events, and returns whether there are more.
+func (w *witness) page(ctx context.Context) (more bool, err error) {
 	f := &w.fresh
 	found, err := w.query(ctx, fmt.Sprintf("SHOW BINLOG EVENTS IN '%s' FROM %d LIMIT %d", strings.ReplaceAll(f.last.file, "'", "''"), f.next, pageSize))
 	if err != nil {
-		return err
+		return false, err
 	}
 	for row := range found.Values {
 		kind, err := found.GetStringByName(row, "Event_type")
 		if err != nil {
-			return err
+			return false, err
 		}
 		info, err := found.GetStringByName(row, "Info")
 		if err != nil {
-			return err
+			return false, err
 		}
 		if f.next, err = found.GetUintByName(row, "Pos"); err != nil {
-			return err
+			return false, err
 		}
 		if f.settled = kind == "Binlog_checkpoint" && info == f.last.file; f.settled {
-			return nil
+			return false, nil
 		}
 	}
-	return nil
+	return len(found.Values) == pageSize, nil
 }
 
 // compare finds out whether the offset is one of the file: one of the file before is behind its end, because a file is nearly full
