@@ -213,7 +213,7 @@ func (l lookedBack) close() {
 // followHint looks back from where the checkpoint says that the stamp's transaction stands. It returns no session if that is not so.
 func (s *Source) followHint(ctx context.Context, cfg *mysql.Config, at, from gtidSet, serverID uint32) (lookedBack, error) {
 	h := s.hint
-	if h.file == "" {
+	if h.file == "" || s.inInnoDB { // the checkpoint may be of before the binlog was
 		return lookedBack{}, nil
 	}
 	seen, err := s.lookBack(ctx, cfg, dumpStart{at, h}, from, serverID)

@@ -58,6 +58,10 @@ func TestBinlogInInnoDB(t *testing.T) {
 	if h := s.session.hint(); h != (hint{}) {
 		t.Errorf("a hint: %+v", h)
 	}
+	stored := &Source{inInnoDB: true, hint: hint{"1 db 3306", "binlog.000001", 400, 0}}
+	if seen, err := stored.followHint(t.Context(), nil, nil, nil, 0); seen.session != nil || err != nil { // it would need the address
+		t.Errorf("an earlier hint is followed: %v", err)
+	}
 	s.Release(t.Context())
 	if n := strings.Count(log.String(), "the relay is not tested"); n != 1 {
 		t.Errorf("%d warnings:\n%s", n, &log)

@@ -7,8 +7,13 @@ func startMutants() []mutant {
 	return []mutant{
 		{
 			"have the server search its binlog although the place is known", "internal/binlog/history.go",
-			[]edit{{"	h := s.hint\n	if h.file == \"\" {", "	h := s.hint\n	if true {"}},
+			[]edit{{"	h := s.hint\n	if h.file == \"\" || s.inInnoDB {", "	h := s.hint\n	if true {"}},
 			caughtBy{binlog, "^TestStartDoesNotSearchTheBinlog$", ""},
+		},
+		{
+			"follow a hint into a binlog that has no places", "internal/binlog/history.go",
+			[]edit{{" || s.inInnoDB {", " {"}},
+			caughtBy{setUnits, "^TestBinlogInInnoDB$", ""},
 		},
 		{
 			"follow a hint on another server", "internal/binlog/dump.go",
