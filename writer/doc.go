@@ -28,10 +28,19 @@
 // time inside a version 7 ID; for other IDs it is the database's now(). An event that is already in the table is
 // [ErrDuplicate], unless [WithOnDuplicate] says to skip it.
 //
+// [Retryable] reports whether a failed transaction is to be run again.
+//
+// # What all events have in common
+//
+// [WithHeaders] and [WithTenant] take a trace context, an operator or a tenant from the context of each Append.
+// [WithInterceptor] changes events, adds others or leaves some out, and [WithObserver] sees the rows that were written.
+// They hold for every adapter.
+//
 // # Ownership
 //
-// Append changes only the ID and OccurredAt of events, as described above, and does not keep events, payloads or headers
-// after it returns. Do not pass the same Event to two concurrent calls. A [Writer] is safe for concurrent use.
+// Append changes only the ID and OccurredAt of events, as described above, also with interceptors, and does not keep
+// events, payloads or headers after it returns. Do not pass the same Event to two concurrent calls. A [Writer] is safe
+// for concurrent use.
 //
 // # Order
 //

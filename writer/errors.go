@@ -18,12 +18,31 @@ var ErrPayloadTooLarge = fmt.Errorf("%w: payload too large", ErrInvalidEvent)
 // [WithOnDuplicate].
 var ErrDuplicate = errors.New("an event with this ID already exists")
 
-var errNilTx = errors.New("the transaction is nil: pass the open transaction that writes the business data")
+// ErrNoTransaction means that an event was to be appended outside of a transaction.
+var ErrNoTransaction = errors.New("not in a transaction")
+
+var errNilTx = fmt.Errorf("%w: the transaction is nil: pass the open transaction that writes the business data", ErrNoTransaction)
+
+// Retryable reports whether the transaction in which err occurred, also at its commit, is to be rolled back and run
+// again: the database could not serialize it (SQLSTATE 40001, MySQL's and MariaDB's 1020), chose it as the victim of a
+// deadlock (40P01, 1213), or a lock was not free in time (1205, which undoes only the statement).
+func Retryable(err error) bool {
+	var state interface{ SQLState() string }
+	if errors.As(err, &state) && (state.SQLState() == "40001" || state.SQLState() == "40P01") {
+		return true
+	}
+	switch mysqlNumber(err) {
+	case 1020, 1205, 1213:
+		return true
+	default:
+		return false
+	}
+}
 
 // EventError says which event and field of a call is wrong, why, and the fix. It wraps [ErrInvalidEvent], and
 // [ErrPayloadTooLarge] for a payload over the limit.
 type EventError struct {
-	// Index is the event's index in the arguments.
+	// Index is the event's index in the arguments, or in what the last interceptor returned.
 	Index int
 
 	// Field is the Go field, for example `AggregateID` or `Headers["trace"]`; "" if the event itself is wrong.
@@ -62,6 +81,8 @@ func fixPostgres(sqlState, table string) string {
 		return "GRANT INSERT ON " + table + " to the role of this connection"
 	case "23514": // check_violation, also if a partitioned table has no partition for the row
 		return "if no partition takes the row, add a DEFAULT partition as 'cdc-relay schema print' shows"
+	case "40001", "40P01": // serialization_failure, deadlock_detected
+		return "roll back and run the transaction again"
 	case "25006": // read_only_sql_transaction
 		return "open a read-write transaction on the primary"
 	case "25P02": // in_failed_sql_transaction

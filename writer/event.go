@@ -66,17 +66,18 @@ type Event struct {
 	Tombstone bool
 }
 
-// JSON returns an event with v as payload, encoded by encoding/json. Set the other fields on the result. The error is an
-// [ErrInvalidEvent] that says what could not be encoded.
-func JSON(aggregateType, aggregateID, typ string, v any) (*Event, error) {
+// JSON returns an event with v as payload, encoded by encoding/json. The types may be of named string types, so that
+// they can be constants of their own. Set the other fields on the result. The error is an [ErrInvalidEvent] that says
+// what could not be encoded.
+func JSON[A, T ~string](aggregateType A, aggregateID string, typ T, v any) (*Event, error) {
 	payload, err := json.Marshal(v)
 	if err != nil {
-		return nil, fmt.Errorf("%w: encode payload of %q as JSON: %w", ErrInvalidEvent, typ, err)
+		return nil, fmt.Errorf("%w: encode payload of %q as JSON: %w", ErrInvalidEvent, string(typ), err)
 	}
 	return &Event{
-		AggregateType: aggregateType,
+		AggregateType: string(aggregateType),
 		AggregateID:   aggregateID,
-		Type:          typ,
+		Type:          string(typ),
 		ContentType:   contentTypeJSON,
 		Payload:       payload,
 	}, nil

@@ -1,9 +1,6 @@
 package writer
 
-import (
-	"errors"
-	"reflect"
-)
+import "reflect"
 
 // mysqlDuplicate is ER_DUP_ENTRY, the error for a row that exists.
 const mysqlDuplicate = 1062
@@ -30,23 +27,29 @@ func fixMySQL(number uint64, table string) string {
 		return "use utf8mb4 for the table, as 'cdc-relay schema print' does, and for the connection (charset=utf8mb4 in the DSN)"
 	case 3140, 3144, 3156, 4025: // ER_INVALID_JSON_TEXT, ER_INVALID_JSON_CHARSET and a like one; MariaDB's ER_CONSTRAINT_FAILED
 		return "compare the table's columns with 'cdc-relay schema print'; for a payload of JSON use WithPayloadColumn"
-	case 1205, 1213: // ER_LOCK_WAIT_TIMEOUT, ER_LOCK_DEADLOCK
-		return "roll back and try the transaction again"
+	case 1020, 1205, 1213: // ER_CHECKREAD, ER_LOCK_WAIT_TIMEOUT, ER_LOCK_DEADLOCK
+		return "roll back and run the transaction again"
 	default:
 		return ""
 	}
 }
 
-// mysqlNumber returns the number of the server's error in err's chain, or 0. It finds the field by name, because
+// mysqlNumber returns the number of the server's error in err's tree, or 0. It finds the field by name, because
 // go-sql-driver's *MySQLError has no method for it and the writer does not import drivers.
 func mysqlNumber(err error) uint64 {
-	for ; err != nil; err = errors.Unwrap(err) {
-		v := reflect.Indirect(reflect.ValueOf(err))
-		if v.Kind() != reflect.Struct {
-			continue
-		}
+	if v := reflect.Indirect(reflect.ValueOf(err)); v.Kind() == reflect.Struct {
 		if number := v.FieldByName("Number"); number.IsValid() && number.Kind() == reflect.Uint16 {
 			return number.Uint()
+		}
+	}
+	switch err := err.(type) { //nolint:errorlint // walks the tree itself
+	case interface{ Unwrap() error }:
+		return mysqlNumber(err.Unwrap())
+	case interface{ Unwrap() []error }:
+		for _, e := range err.Unwrap() {
+			if n := mysqlNumber(e); n != 0 {
+				return n
+			}
 		}
 	}
 	return 0

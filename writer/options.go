@@ -1,6 +1,13 @@
 package writer
 
-import "fmt"
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+)
 
 const (
 	defaultTable      = "outbox"
@@ -20,6 +27,16 @@ type config struct {
 	aggregateType string
 	payload       PayloadColumn
 	onDuplicate   OnDuplicate
+	hooks
+}
+
+// hooks are the caller's functions.
+type hooks struct {
+	chain        []Interceptor
+	copyPayloads bool
+	observers    []func(context.Context, []Row)
+	now          func() time.Time
+	newID        func() (uuid.UUID, error)
 }
 
 // PayloadColumn is the type of the table's payload column.
@@ -101,6 +118,17 @@ func WithPayloadColumn(p PayloadColumn) Option {
 			return fmt.Errorf("payload column %d is unknown: give WithPayloadColumn PayloadBytea, PayloadText or PayloadJSONB", p)
 		}
 		c.payload = p
+		return nil
+	}
+}
+
+// WithClock replaces the clock that sets OccurredAt, for tests. The time in a new ID is not affected, see [WithIDs].
+func WithClock(now func() time.Time) Option {
+	return func(c *config) error {
+		if now == nil {
+			return errors.New("the clock is nil: give WithClock a function")
+		}
+		c.now = now
 		return nil
 	}
 }

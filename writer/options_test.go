@@ -35,6 +35,12 @@ func TestNewRefusesBadSettings(t *testing.T) {
 		"long aggregate type":  {2, writer.WithDefaultAggregateType(strings.Repeat("x", 256)), "has 256 characters, and its column takes 255"},
 		"backtick left open":   {3, writer.WithTable("app.`outbox"), "lacks a closing quote"},
 		"payload column":       {1, writer.WithPayloadColumn(9), "give WithPayloadColumn PayloadBytea"},
+		"interceptor":          {1, writer.WithInterceptor(nil), "give WithInterceptor functions"},
+		"headers":              {1, writer.WithHeaders(nil), "give WithHeaders a function"},
+		"tenant":               {1, writer.WithTenant(nil), "give WithTenant a function"},
+		"observer":             {1, writer.WithObserver(nil), "give WithObserver a function"},
+		"clock":                {1, writer.WithClock(nil), "give WithClock a function"},
+		"IDs":                  {1, writer.WithIDs(nil), "give WithIDs a function"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var opts []writer.Option

@@ -37,12 +37,17 @@ type Row struct {
 	CreatedAt     time.Time // UTC, in whole milliseconds; zero is the database's now()
 }
 
-// Prepare is the part of an append that needs no database, for adapters. It checks the events, sets their IDs and times,
-// and returns dst with their rows appended, in order. The rows share the events' payloads. An error is [ErrInvalidEvent],
-// or ctx's error if ctx has ended.
+// Prepare is the part of an append that needs no database, for adapters. It calls the interceptors, checks the events,
+// sets their IDs and times, and returns dst with their rows appended, in order; with interceptors there may be more or
+// fewer of them, or none. The rows share the events' payloads. An error is [ErrInvalidEvent], an interceptor's, or ctx's
+// error if ctx has ended.
 func (w *Writer) Prepare(ctx context.Context, dst []Row, events ...*Event) ([]Row, error) {
 	if err := ctx.Err(); err != nil {
 		return dst, fmt.Errorf("append events: %w", err)
+	}
+	events, err := w.intercept(ctx, events)
+	if err != nil {
+		return dst, err
 	}
 	for i, e := range events {
 		if err := w.check(i, e); err != nil {
@@ -54,7 +59,7 @@ func (w *Writer) Prepare(ctx context.Context, dst []Row, events ...*Event) ([]Ro
 		if e.ID != uuid.Nil {
 			given++
 		}
-		if err := fill(e); err != nil {
+		if err := w.fill(e); err != nil {
 			return dst, err
 		}
 	}
@@ -71,16 +76,16 @@ func (w *Writer) Prepare(ctx context.Context, dst []Row, events ...*Event) ([]Ro
 }
 
 // fill sets what a retry must use again.
-func fill(e *Event) error {
+func (w *Writer) fill(e *Event) error {
 	if e.ID == uuid.Nil {
-		id, err := uuid.NewV7()
+		id, err := w.newID()
 		if err != nil {
 			return fmt.Errorf("make event id: %w", err)
 		}
 		e.ID = id
 	}
 	if e.OccurredAt.IsZero() {
-		e.OccurredAt = time.Now().UTC().Truncate(time.Microsecond)
+		e.OccurredAt = w.now().UTC().Truncate(time.Microsecond)
 	}
 	return nil
 }

@@ -4,6 +4,11 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
 )
 
 // Dialect is the SQL dialect of a database. The zero value is invalid.
@@ -39,6 +44,7 @@ type Writer struct {
 	maxText       int // characters of a text column; 0: no limit
 	sql           inserts
 	arrays        string // see InsertArrays
+	hooks
 }
 
 // New returns a writer for the dialect, with the given options. It does not connect to the database.
@@ -46,14 +52,14 @@ func New(d Dialect, opts ...Option) (*Writer, error) {
 	if d < Postgres || d > MariaDB {
 		return nil, fmt.Errorf("make writer: dialect %d is unknown: use writer.Postgres, writer.MySQL or writer.MariaDB", d)
 	}
-	c := config{table: defaultTable, maxPayload: defaultMaxPayload}
+	c := config{table: defaultTable, maxPayload: defaultMaxPayload, hooks: hooks{now: time.Now, newID: uuid.NewV7}}
 	for _, o := range opts {
 		if err := o(&c); err != nil {
 			return nil, fmt.Errorf("make writer: %w", err)
 		}
 	}
 	w := &Writer{
-		dialect: d, maxPayload: c.maxPayload, aggregateType: c.aggregateType, payload: c.payload, onDuplicate: c.onDuplicate,
+		dialect: d, maxPayload: c.maxPayload, aggregateType: c.aggregateType, payload: c.payload, onDuplicate: c.onDuplicate, hooks: c.hooks,
 	}
 	if err := w.speak(c.table); err != nil {
 		return nil, fmt.Errorf("make writer: %w", err)
@@ -113,10 +119,14 @@ func (w *Writer) appendOne(ctx context.Context, tx Tx, e *Event) error {
 	if err != nil {
 		return err
 	}
+	if len(rows) != 1 { // interceptors left it out or added others
+		return w.insertMany(ctx, tx, slices.Clone(rows))
+	}
 	query, args := w.InsertOne(rows[0])
 	if _, err := tx.ExecContext(ctx, query, args...); err != nil {
-		return w.InsertError(1, err)
+		return w.InsertError(1, explainBun(tx, err))
 	}
+	w.Written(ctx, rows)
 	return nil
 }
 
@@ -125,11 +135,31 @@ func (w *Writer) appendMany(ctx context.Context, tx Tx, events []*Event) error {
 	if err != nil {
 		return err
 	}
+	return w.insertMany(ctx, tx, rows)
+}
+
+func (w *Writer) insertMany(ctx context.Context, tx Tx, rows []Row) error {
 	for chunk := range Chunks(rows, maxRows) {
 		query, args := w.InsertMany(chunk)
 		if _, err := tx.ExecContext(ctx, query, args...); err != nil {
-			return w.InsertError(len(chunk), err)
+			return w.InsertError(len(chunk), explainBun(tx, err))
 		}
 	}
+	if len(rows) > 0 {
+		w.Written(ctx, rows)
+	}
 	return nil
+}
+
+// explainBun adds the fix to an error of bun's Tx on PostgreSQL: it formats a question mark and leaves $1 as it is, without
+// its argument. The server's or the driver's words for that do not name bun.
+func explainBun(tx Tx, err error) error {
+	t := reflect.TypeOf(tx)
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if t.PkgPath() != "github.com/uptrace/bun" {
+		return err
+	}
+	return fmt.Errorf("%w: bun's Tx does not pass arguments on: append with tx.Tx, the *sql.Tx in it", err)
 }

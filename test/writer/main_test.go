@@ -87,6 +87,13 @@ type speech struct {
 	textPayload string // the payload as text, for rows
 	hang        []string
 	hanging     string // the newest connection after the given one that hangs in the trigger; NULL if there is none
+	conflicts   map[string]conflict
+}
+
+// conflict is how a transaction fails that changes a row after another one has.
+type conflict struct {
+	before []string // what the transaction does first
+	commit bool     // the other one is committed, and not only open
 }
 
 // onEach runs a test on all databases in parallel.

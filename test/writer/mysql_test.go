@@ -50,8 +50,13 @@ func (m mysql) script(o outbox.TableOptions) ([]outbox.Statement, error) {
 }
 
 func (m mysql) speech() speech {
+	conflicts := map[string]conflict{"a lock that is not free in time": {[]string{"SET SESSION innodb_lock_wait_timeout = 1"}, false}}
+	if m.dialect() == writer.MariaDB {
+		conflicts["changed since the snapshot"] = conflict{[]string{"SET SESSION innodb_snapshot_isolation = ON"}, true}
+	}
 	return speech{
-		clear: "DELETE FROM ",
+		conflicts: conflicts,
+		clear:     "DELETE FROM ",
 		rows: `SELECT LOWER(HEX(event_id)), aggregate_type, aggregate_id, event_type, tenant_id, topic, partition_key, content_type,
 	schema_id, CAST(schema_version AS CHAR), headers, %s,
 	TIMESTAMPDIFF(MICROSECOND, '1970-01-01', occurred_at), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', created_at) DIV 1000,

@@ -57,7 +57,8 @@ FROM %s ORDER BY tableoid, ctid`,
 			"CREATE FUNCTION hang() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(600); RETURN NEW; END'",
 			"CREATE TRIGGER hang BEFORE INSERT ON outbox FOR EACH ROW EXECUTE FUNCTION hang()",
 		},
-		hanging: "SELECT max(pid) FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep' AND pid <> $1",
+		hanging:   "SELECT max(pid) FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep' AND pid <> $1",
+		conflicts: map[string]conflict{"changed since the snapshot": {[]string{"SET TRANSACTION ISOLATION LEVEL REPEATABLE READ"}, true}},
 	}
 }
 

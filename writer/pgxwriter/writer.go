@@ -10,6 +10,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -25,7 +26,7 @@ const (
 	fewRows = 8
 )
 
-var errNilTx = errors.New("the transaction is nil: pass the open transaction that writes the business data")
+var errNilTx = fmt.Errorf("%w: the transaction is nil: pass the open transaction that writes the business data", writer.ErrNoTransaction)
 
 // Writer appends events to one outbox table. It holds only settings and is safe for concurrent use.
 type Writer struct {
@@ -69,10 +70,14 @@ func (w *Writer) appendOne(ctx context.Context, tx pgx.Tx, e *writer.Event) erro
 	if err != nil {
 		return err
 	}
+	if len(rows) != 1 { // interceptors left it out or added others
+		return w.insertMany(ctx, tx, slices.Clone(rows))
+	}
 	query, args := w.rows.InsertOne(rows[0])
 	if _, err := tx.Exec(ctx, query, args...); err != nil {
 		return w.insertError(1, err)
 	}
+	w.rows.Written(ctx, rows)
 	return nil
 }
 
@@ -81,11 +86,18 @@ func (w *Writer) appendMany(ctx context.Context, tx pgx.Tx, events []*writer.Eve
 	if err != nil {
 		return err
 	}
+	return w.insertMany(ctx, tx, rows)
+}
+
+func (w *Writer) insertMany(ctx context.Context, tx pgx.Tx, rows []writer.Row) error {
 	for chunk := range writer.Chunks(rows, maxRows) {
 		query, args := w.statement(chunk)
 		if _, err := tx.Exec(ctx, query, args...); err != nil {
 			return w.insertError(len(chunk), err)
 		}
+	}
+	if len(rows) > 0 {
+		w.rows.Written(ctx, rows)
 	}
 	return nil
 }
