@@ -77,7 +77,7 @@ func TestInterceptors(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var events []*writer.Event
-			for _, letter := range strings.SplitSeq(tt.events, "") {
+			for letter := range strings.SplitSeq(tt.events, "") {
 				e := newEvent()
 				e.Type = letter
 				if letter == "-" {
