@@ -40,6 +40,7 @@ func (s snapshot) Shows(tx committed) bool {
 type freshFile struct {
 	last           fileEnd // the last answer's
 	next           uint64  // where to look on for the checkpoint
+	page           int     // how many events were looked at last
 	settled, exact bool
 }
 
@@ -91,8 +92,9 @@ func (w *witness) askMariaDB(ctx context.Context) (visibility.Answer[committed],
 const (
 	// binlogHeader is the offset of the first event.
 	binlogHeader = 4
-	// pageSize is how many events are looked at in one statement: the server commits nothing meanwhile.
-	pageSize = 100
+	// firstPage is how many events are looked at in the first statement of a file, in which they are as a rule. Each has twice as many as
+	// the one before, up to lastPage: the server reads events whole, however large, and commits nothing meanwhile.
+	firstPage, lastPage = 8, 128
 	// searchTime bounds a search, in which the stream is not served.
 	searchTime = time.Second
 )
@@ -111,7 +113,8 @@ func (w *witness) settle(ctx context.Context) error {
 // page looks at some events, and returns whether there are more.
 func (w *witness) page(ctx context.Context) (more bool, err error) {
 	f := &w.fresh
-	found, err := w.query(ctx, fmt.Sprintf("SHOW BINLOG EVENTS IN '%s' FROM %d LIMIT %d", strings.ReplaceAll(f.last.file, "'", "''"), f.next, pageSize))
+	f.page = min(max(firstPage, 2*f.page), lastPage)
+	found, err := w.query(ctx, fmt.Sprintf("SHOW BINLOG EVENTS IN '%s' FROM %d LIMIT %d", strings.ReplaceAll(f.last.file, "'", "''"), f.next, f.page))
 	if err != nil {
 		return false, err
 	}
@@ -131,7 +134,7 @@ func (w *witness) page(ctx context.Context) (more bool, err error) {
 			return false, nil
 		}
 	}
-	return len(found.Values) == pageSize, nil
+	return len(found.Values) == f.page, nil
 }
 
 // compare finds out whether the offset is one of the file: one of the file before is behind its end, because a file is nearly full
