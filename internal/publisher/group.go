@@ -82,29 +82,6 @@ const (
 	startCommits = 2
 )
 
-// busy is a coordinator that has not finished the transaction before: it answers CONCURRENT_TRANSACTIONS until it has written
-// the commit into all partitions. The loop waits, not the job: partitions that get messages meanwhile are added with the others.
-type busy struct {
-	since time.Time // zero: it is not busy
-	pause time.Duration
-}
-
-const (
-	busyFirst, busyLast = time.Millisecond, 20 * time.Millisecond
-	// busyLimit makes a failure of it.
-	busyLimit = 5 * time.Second
-)
-
-// again returns when the job is to be repeated, and false if that has been done for too long.
-func (b *busy) again(now time.Time) (time.Time, bool) {
-	if b.since.IsZero() {
-		*b = busy{since: now, pause: busyFirst}
-	}
-	at := now.Add(b.pause)
-	b.pause = min(2*b.pause, busyLast)
-	return at, now.Sub(b.since) < busyLimit
-}
-
 // commitRequest is a call of Commit.
 type commitRequest struct {
 	key, value []byte
@@ -131,17 +108,6 @@ func (p *Publisher) Commit(ctx context.Context, key string, value []byte) (offse
 	case <-p.life().Done():
 		return 0, ErrKilled
 	}
-}
-
-// LastPosition returns the value of the last committed record with key in the topic of positions, before the offset end
-// or [kafka.Committed].
-func (p *Publisher) LastPosition(ctx context.Context, key string, end int64) (value []byte, found bool, err error) {
-	client, err := kafka.NewClient(p.opts.Kafka)
-	if err != nil {
-		return nil, false, err
-	}
-	defer client.Close()
-	return client.LastRecord(ctx, p.opts.PositionTopic, key, end)
 }
 
 func (r *commitRequest) apply(l *loop) {

@@ -211,6 +211,17 @@ func (p *Publisher) Accepted() uint64 { return p.lastSeq.Load() }
 // comes after it. The channel is never closed.
 func (p *Publisher) Durable() <-chan cdc.Durable { return p.out }
 
+// LastPosition returns the value of the last committed record with key in the topic of positions, before the offset end
+// or [kafka.Committed].
+func (p *Publisher) LastPosition(ctx context.Context, key string, end int64) (value []byte, found bool, err error) {
+	client, err := kafka.NewClient(p.opts.Kafka)
+	if err != nil {
+		return nil, false, err
+	}
+	defer client.Close()
+	return client.LastRecord(ctx, p.opts.PositionTopic, key, end)
+}
+
 // Kill ends everything at once: when it returns all connections are closed, nothing more is sent, and no message is
 // used any more. Messages without an answer may be published or not. It may be called at any time, from several
 // goroutines, and again.

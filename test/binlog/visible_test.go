@@ -331,6 +331,16 @@ func succeed(t *testing.T, statements ...<-chan error) {
 	}
 }
 
+// movable is a source that waits for visible rows, and the address of its server, which may be changed.
+func (d *database) movable() (*binlog.Source, *atomic.Value) {
+	dsn := &atomic.Value{}
+	dsn.Store(d.dsn)
+	o := d.options(current())
+	o.WaitUntilVisible = true
+	o.DSN = func(context.Context) (string, error) { return dsn.Load().(string), nil }
+	return binlog.New(o, slog.New(slog.DiscardHandler), prometheus.NewRegistry()), dsn
+}
+
 // Another server's answer says nothing about the one that is read: nothing is handed on, until both are the same again. A
 // connection that was only lost is made again.
 //
@@ -341,12 +351,8 @@ func TestVisibilityOfAnotherServer(t *testing.T) {
 		t := d.t
 		d.simple()
 		d.asks()
-		var dsn atomic.Value
-		dsn.Store(d.dsn)
-		o := d.options(current())
-		o.WaitUntilVisible = true
-		o.DSN = func(context.Context) (string, error) { return dsn.Load().(string), nil }
-		s, q := binlog.New(o, slog.New(slog.DiscardHandler), prometheus.NewRegistry()), newQueue()
+		s, dsn := d.movable()
+		q := newQueue()
 		r := start(t, s, q, none)
 		d.exec(insert(1))
 		r.expect(1)
@@ -381,12 +387,8 @@ func TestVisibilityCannotBeAsked(t *testing.T) {
 		t := d.t
 		d.simple()
 		d.asks()
-		var dsn atomic.Value
-		dsn.Store(d.dsn)
-		o := d.options(current())
-		o.WaitUntilVisible = true
-		o.DSN = func(context.Context) (string, error) { return dsn.Load().(string), nil }
-		s, q := binlog.New(o, slog.New(slog.DiscardHandler), prometheus.NewRegistry()), newQueue()
+		s, dsn := d.movable()
+		q := newQueue()
 		refusing := "root@tcp(" + refuses(t) + ")/"
 		r := start(t, s, q, none)
 		d.exec(insert(1))
