@@ -187,10 +187,10 @@ repairs: setup build ## Lose the slot or purge the binlog REPAIRS (20) times on 
 tidy-check: ## Fail if a go.mod or go.sum is not tidy.
 	@tmp=$$(mktemp -d) && trap 'rm -rf "$$tmp"' EXIT && for m in $(MODULES); do \
 		cp $$m/go.mod "$$tmp" && sed '\,^$(MODULE)/,d' $$m/go.sum > "$$tmp/go.sum" && \
-		go mod edit -replace=$(MODULE)/writer=$(ROOT)/writer "$$tmp/go.mod" && \
+		go mod edit -replace=$(MODULE)/writer=$(ROOT)/writer -replace=$(MODULE)/inbox=$(ROOT)/inbox "$$tmp/go.mod" && \
 		(cd $$m && GOWORK=off go mod tidy -diff -modfile="$$tmp/go.mod") || exit 1; done
 
 # It is not part of .ci/run, which must pass without the network; without VULNDB it fails and says so.
 .PHONY: vuln
 vuln: ## Check what is shipped for known vulnerabilities, those of VULNDB (https://vuln.go.dev).
-	@for m in ./cmd/... ./writer/... ./writer/pgxwriter/...; do echo "vuln $$m" && go run $(GOVULNCHECK) -db $(VULNDB) $$m || exit 1; done
+	@for m in ./cmd/... $(patsubst %,%/...,$(filter ./writer% ./inbox%,$(MODULES))); do echo "vuln $$m" && go run $(GOVULNCHECK) -db $(VULNDB) $$m || exit 1; done

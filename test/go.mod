@@ -136,6 +136,9 @@ require (
 
 replace (
 	github.com/cdc-relay/cdc-relay => ../
+	github.com/cdc-relay/cdc-relay/inbox => ../inbox
+	github.com/cdc-relay/cdc-relay/inbox/kgoinbox => ../inbox/kgoinbox
+	github.com/cdc-relay/cdc-relay/inbox/pgxinbox => ../inbox/pgxinbox
 	github.com/cdc-relay/cdc-relay/writer => ../writer
 	github.com/cdc-relay/cdc-relay/writer/pgxwriter => ../writer/pgxwriter
 )

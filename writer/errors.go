@@ -27,16 +27,18 @@ var errNilTx = fmt.Errorf("%w: the transaction is nil: pass the open transaction
 // again: the database could not serialize it (SQLSTATE 40001, MySQL's and MariaDB's 1020), chose it as the victim of a
 // deadlock (40P01, 1213), or a lock was not free in time (1205, which undoes only the statement).
 func Retryable(err error) bool {
-	var state interface{ SQLState() string }
-	if errors.As(err, &state) && (state.SQLState() == "40001" || state.SQLState() == "40P01") {
-		return true
+	state, number := ServerError(err)
+	return state == "40001" || state == "40P01" || number == 1020 || number == 1205 || number == 1213
+}
+
+// ServerError returns the SQLSTATE of PostgreSQL's error in err's tree, or the number of MySQL's or MariaDB's, by whatever
+// driver; "" and 0 mean that the error is not the server's. It is for adapters.
+func ServerError(err error) (sqlState string, number uint64) {
+	var state interface{ SQLState() string } // *pgconn.PgError and *pq.Error have it
+	if errors.As(err, &state) {
+		return state.SQLState(), 0
 	}
-	switch mysqlNumber(err) {
-	case 1020, 1205, 1213:
-		return true
-	default:
-		return false
-	}
+	return "", mysqlNumber(err)
 }
 
 // EventError says which event and field of a call is wrong, why, and the fix. It wraps [ErrInvalidEvent], and
@@ -112,16 +114,13 @@ func (w *Writer) InsertError(rows int, err error) error {
 
 // fix returns the fix, "" if unknown, and whether the error means a duplicate.
 func (w *Writer) fix(err error) (hint string, duplicate bool) {
-	var state interface{ SQLState() string } // *pgconn.PgError and *pq.Error have it
+	state, number := ServerError(err)
 	switch {
 	case errors.Is(err, sql.ErrTxDone):
 		return "append before the transaction is committed or rolled back, and before its context ends", false
 	case w.dialect != Postgres:
-		number := mysqlNumber(err)
 		return fixMySQL(number, w.table), number == mysqlDuplicate
-	case errors.As(err, &state):
-		return fixPostgres(state.SQLState(), w.table), state.SQLState() == uniqueViolation
 	default:
-		return "", false
+		return fixPostgres(state, w.table), state == uniqueViolation
 	}
 }

@@ -71,19 +71,34 @@ func newSchemaPrintCommand(a *app) *cobra.Command {
 		dialect   string
 		format    outbox.Format
 		name, dir string
+
+		inbox, idempotency bool
 	)
 	cmd := &cobra.Command{
 		Use:   "print",
-		Short: "Print the SQL that creates the outbox table",
+		Short: "Print the SQL that creates the outbox table, or a consumer's tables",
 		Long: `Print the SQL that creates the outbox table with its partitions, as plain SQL or as a migration. No configuration and
-no database are needed. The SQL may be run again: it creates what is missing.`,
+no database are needed. The SQL may be run again: it creates what is missing.
+
+With --inbox print the tables of package inbox, with --idempotency that of package idempotency: they belong to the
+consumer's database, which may be another one.`,
 		Example: `  cdc-relay schema print | psql "$DATABASE_URL"
   cdc-relay schema print --dialect mysql | mysql orders
   cdc-relay schema print --payload jsonb --partition none
-  cdc-relay schema print --format goose --dir migrations`,
+  cdc-relay schema print --format goose --dir migrations
+  cdc-relay schema print --inbox | psql "$DATABASE_URL"`,
 		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
-			script, err := flags.script(dialect, name)
+			var script outbox.Script
+			var err error
+			switch {
+			case inbox:
+				script = outbox.InboxTables(dialect != dialectPostgres)
+			case idempotency:
+				script = outbox.IdempotencyTable(dialect != dialectPostgres)
+			default:
+				script, err = flags.script(dialect, name)
+			}
 			if err != nil {
 				return &usageError{err}
 			}
@@ -99,6 +114,14 @@ no database are needed. The SQL may be run again: it creates what is missing.`,
 	cmd.Flags().StringVar(&name, "table", "", "the table's `name` (default public.outbox, on MySQL and MariaDB outbox)")
 	addChoice(cmd, &format, "format", "format of the output", outbox.FormatPlain, outbox.FormatGoose, outbox.FormatGolangMigrate)
 	cmd.Flags().StringVar(&dir, "dir", "", "write files into this `directory` instead of printing")
+	cmd.Flags().BoolVar(&inbox, "inbox", false, "print the tables in which a consumer records handled and parked messages")
+	cmd.Flags().BoolVar(&idempotency, "idempotency", false, "print the table of idempotency keys and responses")
+	for _, flag := range []string{"table", "payload", "partition", "ahead", "idempotency"} {
+		cmd.MarkFlagsMutuallyExclusive("inbox", flag)
+	}
+	for _, flag := range []string{"table", "payload", "partition", "ahead"} {
+		cmd.MarkFlagsMutuallyExclusive("idempotency", flag)
+	}
 	return cmd
 }
 

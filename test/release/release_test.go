@@ -28,7 +28,7 @@ type user struct {
 func newUser(t *testing.T, version string) *user {
 	t.Helper()
 	proxy, dir := t.TempDir(), t.TempDir()
-	for _, module := range []string{"", "/writer", "/writer/pgxwriter"} {
+	for _, module := range []string{"", "/writer", "/writer/pgxwriter", "/inbox", "/inbox/pgxinbox", "/inbox/kgoinbox"} {
 		publish(t, proxy, module, version)
 	}
 	u := &user{dir: dir, bin: filepath.Join(dir, "bin")}

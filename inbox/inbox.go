@@ -1,0 +1,225 @@
+package inbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"time"
+
+	"github.com/cdc-relay/cdc-relay/inbox/internal/sqltext"
+	"github.com/cdc-relay/cdc-relay/writer"
+)
+
+// Inbox records which messages a consumer has handled. It holds only settings and is safe for concurrent use.
+type Inbox[Tx any] struct {
+	db       DB[Tx]
+	consumer string
+	table    string // quoted
+	source   func(*Message) string
+}
+
+type config struct {
+	table  string
+	source func(*Message) string
+}
+
+// Option configures an [Inbox].
+type Option func(*config) error
+
+// WithTable sets the table, by default inbox: a name, or schema.name.
+func WithTable(name string) Option {
+	return func(c *config) error {
+		c.table = name
+		return nil
+	}
+}
+
+// WithSource replaces the source of messages. It keeps repeats recognizable after the relay's record.source was changed, if
+// it returns the old source for both, and gives a source to messages without one.
+func WithSource(source func(*Message) string) Option {
+	return func(c *config) error {
+		if source == nil {
+			return errors.New("the source of messages is nil: give WithSource a function")
+		}
+		c.source = source
+		return nil
+	}
+}
+
+// New returns the inbox of a consumer. It does not connect to the database.
+//
+// The consumer's name stands for the effect of its work, not for the Kafka group: if the group is renamed, nothing is
+// handled twice. Two consumers with one name share their work: each message is handled by one of them.
+func New[Tx any](db DB[Tx], consumer string, opts ...Option) (*Inbox[Tx], error) {
+	c := config{table: "inbox"}
+	for _, o := range opts {
+		if err := o(&c); err != nil {
+			return nil, fmt.Errorf("make inbox: %w", err)
+		}
+	}
+	if err := checkText("consumer name", consumer, MaxConsumer); err != nil {
+		return nil, fmt.Errorf("make inbox: %w", err)
+	}
+	table, err := quoteTable(db.Dialect(), c.table)
+	if err != nil {
+		return nil, fmt.Errorf("make inbox: %w", err)
+	}
+	return &Inbox[Tx]{db: db, consumer: consumer, table: table, source: c.source}, nil
+}
+
+// quoteTable quotes a table's name as the writer does.
+func quoteTable(d writer.Dialect, name string) (string, error) {
+	w, err := writer.New(d, writer.WithTable(name))
+	if err != nil {
+		return "", err
+	}
+	return w.Table(), nil
+}
+
+// Once records the message in the transaction and reports whether it is the first time: if so, do the work in the same
+// transaction. If the work fails, roll the transaction back, or the message is lost.
+//
+// Once blocks while another transaction records the same message, until that one has ended. Errors for which
+// [writer.Retryable] is true mean that the transaction is to be rolled back and run again; [Inbox.Handle] does so.
+func (in *Inbox[Tx]) Once(ctx context.Context, tx Tx, m *Message) (first bool, err error) {
+	id, err := m.identify(in.source)
+	if err != nil {
+		return false, err
+	}
+	if err := checkTx(tx); err != nil {
+		return false, err
+	}
+	return in.insert(ctx, tx, id)
+}
+
+// checkTx refuses a transaction that is nil.
+func checkTx[Tx any](tx Tx) error {
+	v := reflect.ValueOf(tx)
+	if !v.IsValid() || (v.Kind() == reflect.Pointer && v.IsNil()) {
+		return fmt.Errorf("%w: the transaction is nil: pass the open transaction that does the work", writer.ErrNoTransaction)
+	}
+	return nil
+}
+
+// insert adds one row. On MySQL and MariaDB it is a plain INSERT whose error 1062 means a repeat: INSERT IGNORE would cut off
+// long IDs and hide other errors, and affected rows depend on the connection's flag clientFoundRows.
+func (in *Inbox[Tx]) insert(ctx context.Context, tx Tx, id MessageID) (first bool, err error) {
+	s := in.statement("INSERT INTO ", " (consumer, source, message_id) VALUES (").Texts(in.consumer, id.Source, id.ID).Add(")")
+	if s.Postgres() {
+		s.Add(" ON CONFLICT DO NOTHING")
+	}
+	query, args := s.SQL()
+	n, err := in.db.Exec(ctx, tx, query, args...)
+	if _, number := writer.ServerError(err); number == duplicate {
+		return false, nil
+	}
+	if err != nil {
+		return false, databaseError("insert into "+in.table, in.table, err)
+	}
+	return n == 1, nil
+}
+
+// duplicate is ER_DUP_ENTRY, the error of MySQL and MariaDB for a row that exists.
+const duplicate = 1062
+
+// statement begins a statement about the table.
+func (in *Inbox[Tx]) statement(before, after string) *sqltext.Statement {
+	return sqltext.New(in.db.Dialect(), before).Add(in.table).Add(after)
+}
+
+// Handle records the message and calls fn in one transaction of its own. A repeat is not given to fn. If fn fails or
+// panics, the transaction is rolled back and the error returned, a panic as *[PanicError].
+//
+// If the database could not serialize the transaction, it is run again, and with it fn: what fn does outside of tx is done
+// again. Errors that are not fn's wrap [ErrDatabase] or [ErrInvalidMessage].
+func (in *Inbox[Tx]) Handle(ctx context.Context, m *Message, fn func(context.Context, Tx) error) (repeat bool, err error) {
+	if _, err := m.identify(in.source); err != nil {
+		return false, err
+	}
+	err = Transact(ctx, in.db, func(ctx context.Context, tx Tx) error {
+		first, err := in.Once(ctx, tx, m)
+		if repeat = err == nil && !first; err != nil || repeat {
+			return err
+		}
+		return fn(ctx, tx)
+	})
+	return repeat && err == nil, err
+}
+
+// Forget deletes the records of messages in the transaction and returns how many there were. A replay of them is then
+// handled again, after a handler was repaired. IDs are those in the table, so with the sources that [WithSource] returns.
+func (in *Inbox[Tx]) Forget(ctx context.Context, tx Tx, ids ...MessageID) (n int64, err error) {
+	if err := checkTx(tx); err != nil {
+		return 0, err
+	}
+	for _, id := range ids {
+		if err := id.check(); err != nil {
+			return n, err
+		}
+		query, args := in.statement("DELETE FROM ", " WHERE consumer = ").Text(in.consumer).
+			Add(" AND source = ").Text(id.Source).Add(" AND message_id = ").Text(id.ID).SQL()
+		deleted, err := in.db.Exec(ctx, tx, query, args...)
+		if err != nil {
+			return n, databaseError("delete from "+in.table, in.table, err)
+		}
+		n += deleted
+	}
+	return n, nil
+}
+
+// Purge deletes this consumer's records of messages that were handled before a time, in transactions of batch rows, and
+// returns how many it deleted, also with an error. Keep records for longer than the topic keeps its records, and than the
+// relay could be moved back with 'position set': a repeat without a record is handled again.
+func (in *Inbox[Tx]) Purge(ctx context.Context, before time.Time, batch int) (n int64, err error) {
+	if batch < 1 {
+		return 0, fmt.Errorf("purge %s: batch is %d: use 1000, for example", in.table, batch)
+	}
+	for {
+		deleted := int64(0)
+		err := Transact(ctx, in.db, func(ctx context.Context, tx Tx) (err error) {
+			query, args := in.purge(before, batch).SQL()
+			deleted, err = in.db.Exec(ctx, tx, query, args...)
+			if err != nil {
+				return databaseError("delete from "+in.table, in.table, err)
+			}
+			return nil
+		})
+		if err != nil {
+			return n, err
+		}
+		if n += deleted; deleted < int64(batch) {
+			return n, nil
+		}
+	}
+}
+
+func (in *Inbox[Tx]) purge(before time.Time, batch int) *sqltext.Statement {
+	s := in.statement("DELETE FROM ", " WHERE ")
+	if s.Postgres() { // which has no DELETE with LIMIT
+		s.Add("ctid = ANY (ARRAY(SELECT ctid FROM ").Add(in.table).Add(" WHERE ")
+	}
+	s.Add("consumer = ").Text(in.consumer).Add(" AND handled_at < ").Time(before).Add(" ORDER BY handled_at LIMIT ").Int(int64(batch))
+	if s.Postgres() {
+		s.Add("))")
+	}
+	return s
+}
+
+// Check reads the table with a query that returns no row, so that a missing table or right is an error when the consumer
+// starts.
+func (in *Inbox[Tx]) Check(ctx context.Context) error {
+	return Transact(ctx, in.db, func(ctx context.Context, tx Tx) error {
+		query, _ := in.statement("SELECT consumer, source, message_id, handled_at FROM ", " WHERE 1 = 0").SQL()
+		rows, err := in.db.Query(ctx, tx, query)
+		if err == nil {
+			for rows.Next() { // there is none, but some drivers report an error only here
+			}
+			err = errors.Join(rows.Err(), rows.Close())
+		}
+		if err != nil {
+			return databaseError("read "+in.table, in.table, err)
+		}
+		return nil
+	})
+}
