@@ -6,6 +6,8 @@ require (
 	ariga.io/atlas v0.32.1-0.20250325101103-175b25e1c1b9
 	github.com/alicebob/miniredis/v2 v2.40.0
 	github.com/cdc-relay/cdc-relay v0.0.0-00010101000000-000000000000
+	github.com/cdc-relay/cdc-relay/inbox v0.1.0
+	github.com/cdc-relay/cdc-relay/inbox/pgxinbox v0.0.0-00010101000000-000000000000
 	github.com/cdc-relay/cdc-relay/writer v0.1.0
 	github.com/cdc-relay/cdc-relay/writer/pgxwriter v0.0.0-00010101000000-000000000000
 	github.com/chromedp/cdproto v0.0.0-20250724212937-08a3db8b4327

@@ -1,0 +1,119 @@
+package inbox
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/cdc-relay/cdc-relay/writer"
+)
+
+// HandleBatch records messages of one partition and calls fn once with those that are new, in their order, in one
+// transaction. It returns how many messages from the front are done, handled or repeats, and an error if not all are.
+//
+// If fn fails, the messages are handled one by one, each in its own transaction, up to the first that fails: fn must take
+// a single message, too. fn is not called if all are repeats.
+func (in *Inbox[Tx]) HandleBatch(ctx context.Context, ms []*Message, fn func(ctx context.Context, tx Tx, ms []*Message) error) (done int, err error) {
+	err = in.handleAll(ctx, ms, fn)
+	if err == nil {
+		return len(ms), nil
+	}
+	if errors.Is(err, ErrDatabase) || ctx.Err() != nil {
+		return 0, err
+	}
+	for i, m := range ms {
+		if _, err := in.Handle(ctx, m, func(ctx context.Context, tx Tx) error { return fn(ctx, tx, []*Message{m}) }); err != nil {
+			return i, err
+		}
+	}
+	return len(ms), nil
+}
+
+// handleAll is HandleBatch in one transaction.
+func (in *Inbox[Tx]) handleAll(ctx context.Context, ms []*Message, fn func(context.Context, Tx, []*Message) error) error {
+	if len(ms) == 0 {
+		return nil
+	}
+	byID := make(map[MessageID]*Message, len(ms))
+	ids := make([]MessageID, 0, len(ms))
+	for _, m := range ms {
+		id, err := m.identify(in.source)
+		if err != nil {
+			return err
+		}
+		if byID[id] == nil { // the first of two is handled
+			byID[id] = m
+			ids = append(ids, id)
+		}
+	}
+	// In one order everywhere: two batches that insert the same IDs in different orders would wait for each other.
+	slices.SortFunc(ids, func(a, b MessageID) int { return cmp.Or(cmp.Compare(a.Source, b.Source), cmp.Compare(a.ID, b.ID)) })
+	return Transact(ctx, in.db, func(ctx context.Context, tx Tx) error {
+		inserted, err := in.insertAll(ctx, tx, ids)
+		if err != nil || len(inserted) == 0 {
+			return err
+		}
+		first := make(map[*Message]bool, len(inserted))
+		for _, id := range inserted {
+			first[byID[id]] = true
+		}
+		return fn(ctx, tx, slices.DeleteFunc(slices.Clone(ms), func(m *Message) bool { return !first[m] }))
+	})
+}
+
+// insertAll returns the IDs that are new. PostgreSQL takes all in one statement. MySQL and MariaDB do so if all are new; a
+// repeat fails and undoes that statement, and each ID gets a statement of its own.
+func (in *Inbox[Tx]) insertAll(ctx context.Context, tx Tx, ids []MessageID) ([]MessageID, error) {
+	if in.db.Dialect() == writer.Postgres {
+		return in.insertArrays(ctx, tx, ids)
+	}
+	s := in.statement("INSERT INTO ", " (consumer, source, message_id) VALUES ")
+	for i, id := range ids {
+		s.Add([2]string{"(", ", ("}[min(i, 1)]).Texts(in.consumer, id.Source, id.ID).Add(")")
+	}
+	query, args := s.SQL()
+	_, err := in.db.Exec(ctx, tx, query, args...)
+	if err == nil {
+		return ids, nil
+	}
+	if _, number := writer.ServerError(err); number != duplicate {
+		return nil, databaseError("insert into "+in.table, in.table, err)
+	}
+	var inserted []MessageID
+	for _, id := range ids {
+		first, err := in.insert(ctx, tx, id)
+		if err != nil {
+			return nil, err
+		}
+		if first {
+			inserted = append(inserted, id)
+		}
+	}
+	return inserted, nil
+}
+
+func (in *Inbox[Tx]) insertArrays(ctx context.Context, tx Tx, ids []MessageID) (inserted []MessageID, err error) {
+	sources, texts := make([]string, len(ids)), make([]string, len(ids))
+	for i, id := range ids {
+		sources[i], texts[i] = id.Source, id.ID
+	}
+	query, args := in.statement("INSERT INTO ", " (consumer, source, message_id) SELECT ").Text(in.consumer).
+		Add("::text, source, message_id FROM unnest(").Array(sources).Add(", ").Array(texts).
+		Add(") AS m (source, message_id) ON CONFLICT DO NOTHING RETURNING source, message_id").SQL()
+	rows, err := in.db.Query(ctx, tx, query, args...)
+	if err != nil {
+		return nil, databaseError("insert into "+in.table, in.table, err)
+	}
+	for rows.Next() {
+		var id MessageID
+		if err := rows.Scan(&id.Source, &id.ID); err != nil {
+			return nil, errors.Join(databaseError("insert into "+in.table, in.table, err), rows.Close())
+		}
+		inserted = append(inserted, id)
+	}
+	if err := errors.Join(rows.Err(), rows.Close()); err != nil {
+		return nil, databaseError("insert into "+in.table, in.table, err)
+	}
+	return inserted, nil
+}

@@ -1,0 +1,102 @@
+package inbox_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/cdc-relay/cdc-relay/inbox"
+)
+
+// The database's errors are told from the handler's: a consumer parks messages for the latter only.
+func TestWhoseError(t *testing.T) {
+	onEachWay(t, func(t *testing.T, db *database, w way) {
+		t.Helper()
+		access := w.open(t, sql.LevelDefault)
+		in := access.inbox(t, w.name)
+		refused := errors.New("refused")
+		for name, c := range map[string]struct {
+			in       handler
+			work     func(ctx context.Context, tx execer) error
+			database bool
+			either   bool // drivers and servers name a lost connection differently
+			fix      string
+		}{
+			"handler":         {work: func(context.Context, execer) error { return refused }},
+			"SQL of handler":  {work: func(ctx context.Context, tx execer) error { return tx(ctx, "INSERT INTO nowhere VALUES (1)") }},
+			"panic":           {work: func(context.Context, execer) error { panic(refused) }},
+			"killed":          {work: func(ctx context.Context, tx execer) error { return tx(ctx, db.killSelf()) }, either: true},
+			"missing table":   {in: access.inbox(t, "c", inbox.WithTable("nowhere")), database: true, fix: "schema print --inbox"},
+			"stopping server": {work: func(ctx context.Context, tx execer) error { return tx(ctx, db.outage()) }, database: true},
+		} {
+			if c.in == nil {
+				c.in = in
+			}
+			m := message(name)
+			repeat, err := c.in.handle(t.Context(), m, c.work)
+			if err == nil || repeat || (errors.Is(err, inbox.ErrDatabase) != c.database && !c.either) || !strings.Contains(err.Error(), c.fix) {
+				t.Errorf("%s: repeat %v, error %v", name, repeat, err)
+			}
+			if repeat, err := in.handle(t.Context(), m, add(m)); repeat || err != nil {
+				t.Errorf("%s, then again: repeat %v, error %v", name, repeat, err)
+			}
+		}
+		if err := access.inbox(t, "c", inbox.WithTable("nowhere")).Check(t.Context()); !errors.Is(err, inbox.ErrDatabase) {
+			t.Errorf("check of a missing table: %v", err)
+		}
+		must(t, in.Check(t.Context()))
+	})
+}
+
+// killSelf ends the connection on which it runs.
+func (db *database) killSelf() string {
+	if db.my != nil {
+		return "KILL CONNECTION_ID()"
+	}
+	return "SELECT pg_terminate_backend(pg_backend_pid())"
+}
+
+// outage is an error of a server that stops.
+func (db *database) outage() string {
+	if db.my != nil {
+		return "SIGNAL SQLSTATE 'HY000' SET MYSQL_ERRNO = 1053, MESSAGE_TEXT = 'Server shutdown in progress'"
+	}
+	return "DO $$ BEGIN RAISE 'stopping' USING ERRCODE = '57P01'; END $$"
+}
+
+// PostgreSQL refuses these only at the commit. Neither is an outage, or a consumer would repeat the message for ever.
+func TestErrorsOfTheCommit(t *testing.T) {
+	db := newDatabase(t, servers[0])
+	db.exec(t, "CREATE TABLE late (id int UNIQUE DEFERRABLE INITIALLY DEFERRED)", "INSERT INTO late VALUES (1)")
+	for _, w := range db.ways() {
+		in := w.open(t, sql.LevelDefault).inbox(t, w.name)
+		for name, work := range map[string]func(context.Context, execer) error{
+			"deferred constraint": func(ctx context.Context, tx execer) error { return tx(ctx, "INSERT INTO late VALUES (1)") },
+			"ignored error": func(ctx context.Context, tx execer) error {
+				_ = tx(ctx, "INSERT INTO nowhere VALUES (1)")
+				return nil
+			},
+		} {
+			m := message(name)
+			if _, err := in.handle(t.Context(), m, work); err == nil || errors.Is(err, inbox.ErrDatabase) {
+				t.Errorf("%s, %s: %v", w.name, name, err)
+			}
+			if repeat, err := in.handle(t.Context(), m, add(m)); repeat || err != nil {
+				t.Errorf("%s, %s, then again: repeat %v, error %v", w.name, name, repeat, err)
+			}
+		}
+	}
+}
+
+// The panic's stack shows where it happened.
+func TestPanicHasAStack(t *testing.T) {
+	db := newDatabase(t, servers[0])
+	in := db.ways()[0].open(t, sql.LevelDefault).inbox(t, "c")
+	_, err := in.handle(t.Context(), message("1"), func(context.Context, execer) error { panic("out of tea") })
+	var p *inbox.PanicError
+	if !errors.As(err, &p) || p.Value != "out of tea" || !strings.Contains(string(p.Stack), "TestPanicHasAStack") {
+		t.Errorf("%v", err)
+	}
+}
