@@ -98,3 +98,31 @@ func ExampleRegistry() {
 	// Cart Deleted: something deleted
 	// Cart Filled: default
 }
+
+// The lanes of a partition take messages until they are full; their workers are those of all partitions.
+func ExampleLanes() {
+	ctx := context.Background()
+	lanes := inbox.NewLanes(ctx, inbox.LanesConfig{
+		Workers: inbox.NewWorkers(8),
+		Handle: func(_ context.Context, m *inbox.Message) time.Duration {
+			fmt.Println(string(m.Key), m.Offset)
+			return 0 // finished; time.Second would handle it again in a second
+		},
+	})
+	if !lanes.Offer(&inbox.Message{Key: []byte("order 1"), Offset: 41}) {
+		fmt.Println("full: pause the partition")
+	}
+	done := make(chan struct{})
+	lanes.Do([]byte("order 1"), func(context.Context) time.Duration { // behind the message
+		close(done)
+		return 0
+	})
+	<-done
+	if err := lanes.Stop(ctx); err != nil {
+		panic(err)
+	}
+	fmt.Println("commit", lanes.Next())
+	// Output:
+	// order 1 41
+	// commit 42
+}
