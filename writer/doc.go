@@ -28,7 +28,15 @@
 // time inside a version 7 ID; for other IDs it is the database's now(). An event that is already in the table is
 // [ErrDuplicate], unless [WithOnDuplicate] says to skip it.
 //
-// [Retryable] reports whether a failed transaction is to be run again.
+// [Retryable] reports whether a failed transaction is to be run again, [CommitError] whether one may be committed although
+// its commit failed.
+//
+// # Unit of work
+//
+// Aggregates that embed [Raised] raise events, and [Writer.Run] writes them: it runs a function in a transaction, appends what
+// was raised as the last statements, commits, and runs the function again after a deadlock. Events are cleared only after
+// the commit. [Unit.AfterCommit] and [Unit.AfterRollback] are for work that is not in the database. [Writer.Flush] and
+// [Unit.End] do the same in transactions that something else begins.
 //
 // # What all events have in common
 //

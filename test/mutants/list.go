@@ -21,12 +21,13 @@ const (
 	routing    = "./internal/router"
 	resolver   = "./internal/dlq"
 	visible    = "./internal/visibility"
+	appending  = "./test/writer"
 )
 
 const postgres = "postgres"
 
 func mutants() []mutant {
-	return slices.Concat(positionMutants(), leaderMutants(), readerMutants(), tableMutants(), publisherMutants(), onceMutants(), commitMutants(), placesMutants(), retentionMutants(), repairMutants(), letterMutants(), letterOrderMutants(), startMutants(), fragmentMutants(), historyMutants(), visibilityMutants(), binlogVisibilityMutants())
+	return slices.Concat(positionMutants(), leaderMutants(), readerMutants(), tableMutants(), publisherMutants(), onceMutants(), commitMutants(), placesMutants(), retentionMutants(), repairMutants(), letterMutants(), letterOrderMutants(), startMutants(), fragmentMutants(), historyMutants(), visibilityMutants(), binlogVisibilityMutants(), writerMutants())
 }
 
 // positionMutants break the order of acknowledgement, save and confirmation.

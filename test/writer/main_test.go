@@ -66,6 +66,7 @@ type engine interface {
 	fmt.Stringer
 
 	CreateDatabase(ctx context.Context, name string) error
+	Addr() string
 	// look opens the test's connections to a database.
 	look(database string) (*sql.DB, error)
 	// script returns the script for a table that keeps the order of insertion.

@@ -1,6 +1,7 @@
 package writer_test
 
 import (
+	"cmp"
 	"database/sql"
 	"errors"
 	"strings"
@@ -93,13 +94,10 @@ func (m mysql) drivers(database string) []writerbench.Driver {
 }
 
 func (m mysql) way(params string) way {
-	return way{"sql/mysql?" + params, func(tb testing.TB, database, user string, opts ...writer.Option) session {
+	return way{"sql/mysql?" + params, func(tb testing.TB, dsn string, opts ...writer.Option) session {
 		tb.Helper()
-		if user == "" {
-			user = "root"
-		}
-		return openSQL(tb, m.dialect(), "mysql", m.UserDSN(user, "", database, params), opts)
-	}}
+		return openSQL(tb, m.dialect(), "mysql", dsn, opts)
+	}, func(database, user string) string { return m.UserDSN(cmp.Or(user, "root"), "", database, params) }}
 }
 
 // onBoth runs a test on MySQL and on MariaDB.

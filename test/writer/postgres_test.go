@@ -77,9 +77,8 @@ func (p postgres) ways() []way {
 	}
 	for _, mode := range []string{"cache_statement", "cache_describe", "describe_exec", "exec", "simple_protocol"} {
 		params := []string{"default_query_exec_mode", mode}
-		all = append(all, p.way("sql/pgx/"+mode, "pgx", params...), way{"pgx/" + mode, func(tb testing.TB, database, user string, opts ...writer.Option) session {
-			tb.Helper()
-			return openPgx(tb, p.DSN(database, user, params...), opts)
+		all = append(all, p.way("sql/pgx/"+mode, "pgx", params...), way{"pgx/" + mode, openPgx, func(database, user string) string {
+			return p.DSN(database, user, params...)
 		}})
 	}
 	return all
@@ -90,10 +89,10 @@ func (p postgres) drivers(database string) []writerbench.Driver {
 }
 
 func (p postgres) way(name, driver string, params ...string) way {
-	return way{name, func(tb testing.TB, database, user string, opts ...writer.Option) session {
+	return way{name, func(tb testing.TB, dsn string, opts ...writer.Option) session {
 		tb.Helper()
-		return openSQL(tb, writer.Postgres, driver, p.DSN(database, user, params...), opts)
-	}}
+		return openSQL(tb, writer.Postgres, driver, dsn, opts)
+	}, func(database, user string) string { return p.DSN(database, user, params...) }}
 }
 
 type pgxSession struct {
@@ -101,7 +100,7 @@ type pgxSession struct {
 	events *pgxwriter.Writer
 }
 
-func openPgx(tb testing.TB, dsn string, opts []writer.Option) session {
+func openPgx(tb testing.TB, dsn string, opts ...writer.Option) session {
 	tb.Helper()
 	events, err := pgxwriter.New(opts...)
 	if err != nil {
@@ -124,6 +123,12 @@ func (s pgxSession) begin(tb testing.TB) transaction {
 	return pgxTx{tx, s.events}
 }
 
+func (s pgxSession) run(ctx context.Context, fn func(context.Context, transaction, *writer.Unit) error, o ...writer.UnitOption) error {
+	return s.events.Run(ctx, s.conn, pgx.TxOptions{}, func(ctx context.Context, tx pgx.Tx, u *writer.Unit) error {
+		return fn(ctx, pgxTx{tx, s.events}, u)
+	}, o...)
+}
+
 type pgxTx struct {
 	pgx.Tx
 
@@ -133,6 +138,8 @@ type pgxTx struct {
 func (t pgxTx) Append(ctx context.Context, events ...*writer.Event) error {
 	return t.events.Append(ctx, t.Tx, events...)
 }
+
+func (t pgxTx) Flush(ctx context.Context, u *writer.Unit) error { return t.events.Flush(ctx, t.Tx, u) }
 
 func (t pgxTx) Exec(ctx context.Context, query string) error {
 	_, err := t.Tx.Exec(ctx, query)

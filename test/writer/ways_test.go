@@ -3,25 +3,42 @@ package writer_test
 import (
 	"context"
 	"database/sql"
+	"strings"
 	"testing"
 
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 	"github.com/cdc-relay/cdc-relay/writer"
 )
 
 // way is a driver in one of its modes.
 type way struct {
 	name string
-	// open connects to a database as user ("" is the superuser) and creates a writer with options.
-	open func(tb testing.TB, database, user string, opts ...writer.Option) session
+	// connect connects with a DSN and creates a writer with options.
+	connect func(tb testing.TB, dsn string, opts ...writer.Option) session
+	dsn     func(database, user string) string
+}
+
+// open connects to a database as user; "" is the superuser.
+func (w way) open(tb testing.TB, database, user string, opts ...writer.Option) session {
+	tb.Helper()
+	return w.connect(tb, w.dsn(database, user), opts...)
+}
+
+// openThrough connects through a proxy.
+func (w way) openThrough(tb testing.TB, proxy *testenv.ProxyServer, database string, opts ...writer.Option) session {
+	tb.Helper()
+	return w.connect(tb, strings.Replace(w.dsn(database, ""), proxy.Target(), proxy.Addr(), 1), opts...)
 }
 
 // session is a connection with one transaction at a time.
 type session interface {
 	begin(tb testing.TB) transaction
+	run(ctx context.Context, fn func(context.Context, transaction, *writer.Unit) error, o ...writer.UnitOption) error
 }
 
 type transaction interface {
 	Append(ctx context.Context, events ...*writer.Event) error
+	Flush(ctx context.Context, u *writer.Unit) error
 	Exec(ctx context.Context, query string) error
 	Commit(ctx context.Context) error
 	Rollback(ctx context.Context) error
@@ -57,6 +74,12 @@ func (s sqlSession) begin(tb testing.TB) transaction {
 	return sqlTx{tx, s.events}
 }
 
+func (s sqlSession) run(ctx context.Context, fn func(context.Context, transaction, *writer.Unit) error, o ...writer.UnitOption) error {
+	return s.events.Run(ctx, s.pool, nil, func(ctx context.Context, tx *sql.Tx, u *writer.Unit) error {
+		return fn(ctx, sqlTx{tx, s.events}, u)
+	}, o...)
+}
+
 type sqlTx struct {
 	tx     *sql.Tx
 	events *writer.Writer
@@ -65,6 +88,8 @@ type sqlTx struct {
 func (t sqlTx) Append(ctx context.Context, events ...*writer.Event) error {
 	return t.events.Append(ctx, t.tx, events...)
 }
+
+func (t sqlTx) Flush(ctx context.Context, u *writer.Unit) error { return t.events.Flush(ctx, t.tx, u) }
 
 func (t sqlTx) Exec(ctx context.Context, query string) error {
 	_, err := t.tx.ExecContext(ctx, query)

@@ -203,3 +203,31 @@ func ExampleWriter_Append() {
 	fmt.Println("statements:", len(tx.queries), "error:", err)
 	// Output: statements: 1 error: <nil>
 }
+
+// The function runs again after a deadlock, so it loads its aggregates.
+func ExampleWriter_Run() {
+	type Account struct {
+		writer.Raised
+
+		ID string
+	}
+	events, err := pgxwriter.New()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	deposit := func(ctx context.Context, pool *pgxpool.Pool, id string) error {
+		return events.Run(ctx, pool, pgx.TxOptions{}, func(ctx context.Context, tx pgx.Tx, u *writer.Unit) error {
+			a := &Account{ID: id} // load it
+			u.Track(a)
+			a.Raise(&writer.Event{AggregateType: "Account", AggregateID: a.ID, Type: "Deposited", Payload: []byte(`{}`)})
+			_, err := tx.Exec(ctx, "UPDATE accounts SET balance = balance + 1 WHERE id = $1", a.ID)
+			return err // Run appends the event and commits
+		})
+	}
+	_ = deposit
+	u := writer.NewUnit() // with a transaction that something else began
+	u.Add(&writer.Event{AggregateType: "Account", AggregateID: "a-1", Type: "Opened", Payload: []byte(`{}`)})
+	fmt.Println(events.Flush(context.Background(), &recorder{}, u))
+	// Output: <nil>
+}

@@ -1,0 +1,44 @@
+package main
+
+// writerMutants break the unit of work.
+func writerMutants() []mutant {
+	unknown := caughtBy{appending, "^TestCommitWithoutAnAnswer$", ""}
+	unit := caughtBy{appending, "^TestUnitOfWork$", ""}
+	return []mutant{
+		{
+			"a commit without an answer is a rollback", "writer/commit.go",
+			[]edit{{"	case rolledBack(ctx, err):\n", "	case err != nil:\n"}},
+			unknown,
+		},
+		{
+			"hooks run after a commit without an answer", "writer/unit_end.go",
+			[]edit{{"		return nil\n	default:", "		return u.committed\n	default:"}},
+			unknown,
+		},
+		{
+			"events are cleared by a rollback", "writer/raised.go",
+			[]edit{{"r.events, r.unit, r.stale = u.by(r), nil, !committed", "r.events, r.unit, r.stale = nil, nil, !committed"}},
+			unit,
+		},
+		{
+			"an aggregate of a failed attempt is used again", "writer/raised.go",
+			[]edit{{"nil, !committed", "nil, false"}},
+			caughtBy{appending, "^TestRunAgainAfterAConflict$", ""},
+		},
+		{
+			"what a savepoint raised is kept", "writer/unit_end.go",
+			[]edit{{"u.raised, u.sources = u.raised[:m.raised], u.sources[:m.sources]", "u.sources = u.sources[:m.sources]"}},
+			unit,
+		},
+		{
+			"what was flushed in a savepoint is not flushed again", "writer/unit_end.go",
+			[]edit{{"u.flushed, u.stale = m.flushed, m.stale", "u.stale = m.stale"}},
+			unit,
+		},
+		{
+			"commit after the context has ended", "writer/run.go",
+			[]edit{{"if err := ctx.Err(); err != nil {", "if err := ctx.Err(); false {"}},
+			unit,
+		},
+	}
+}

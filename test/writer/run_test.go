@@ -1,0 +1,219 @@
+package writer_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
+	"github.com/cdc-relay/cdc-relay/writer"
+)
+
+func TestRunAgainAfterADeadlock(t *testing.T) { onEach(t, runAgainAfterADeadlock) }
+
+// Two transactions take two rows in different orders. The victim runs again, whichever it is.
+func runAgainAfterADeadlock(t *testing.T, e engine) {
+	t.Helper()
+	db := newDatabase(t, e, plain("outbox"))
+	if e == engine(pg) {
+		db.exec(t, "ALTER DATABASE "+db.name+" SET deadlock_timeout = '10ms'") // in place of 1s
+	}
+	db.exec(t, "CREATE TABLE stock (id int PRIMARY KEY, n int)", "INSERT INTO stock VALUES (1, 0), (2, 0)")
+	for _, w := range e.ways() {
+		t.Run(w.name, func(t *testing.T) {
+			db.clear(t, "outbox")
+			var firsts sync.WaitGroup // first attempts that have their first row
+			firsts.Add(2)
+			take := func(ids ...string) func() error {
+				s := w.open(t, db.name, "")
+				return func() error {
+					attempts := 0
+					return s.run(t.Context(), func(ctx context.Context, tx transaction, u *writer.Unit) error {
+						o := &order{id: ids[0]}
+						u.Track(o)
+						o.raise("Taken")
+						err := tx.Exec(ctx, "UPDATE stock SET n = n + 1 WHERE id = "+ids[0])
+						if attempts++; attempts == 1 {
+							firsts.Done()
+							firsts.Wait()
+						}
+						return errors.Join(err, tx.Exec(ctx, "UPDATE stock SET n = n + 1 WHERE id = "+ids[1]))
+					}, writer.WithAttempts(100))
+				}
+			}
+			var both errgroup.Group
+			both.Go(take("1", "2"))
+			both.Go(take("2", "1"))
+			must(t, both.Wait())
+			if got := written(t, db); got != "1 Taken, 2 Taken" && got != "2 Taken, 1 Taken" {
+				t.Errorf("rows %q", got)
+			}
+		})
+	}
+}
+
+func TestRunAgainAfterAConflict(t *testing.T) { onEach(t, runAgainAfterAConflict) }
+
+// A row changed since the transaction's snapshot, or is locked. An aggregate of the attempt that failed is refused.
+func runAgainAfterAConflict(t *testing.T, e engine) {
+	t.Helper()
+	db := newDatabase(t, e, plain("outbox"))
+	db.exec(t, "CREATE TABLE stock (id int PRIMARY KEY, n int)", "INSERT INTO stock VALUES (1, 0)")
+	for _, w := range e.ways() {
+		for name, c := range db.speech().conflicts {
+			t.Run(w.name+"/"+name, func(t *testing.T) {
+				db.clear(t, "outbox")
+				kept, other := &order{id: "kept"}, w.open(t, db.name, "").begin(t)
+				conflicting := func(source func() *order, attempts *int) work {
+					return func(ctx context.Context, tx transaction, u *writer.Unit) error {
+						o := source()
+						u.Track(o)
+						o.raise("Placed")
+						for _, s := range append(c.before, "SELECT n FROM stock") {
+							must(t, tx.Exec(ctx, s))
+						}
+						if *attempts++; *attempts == 1 {
+							must(t, other.Exec(ctx, "UPDATE stock SET n = n + 1"))
+						}
+						if c.commit == (*attempts == 1) { // an open transaction ends before the second attempt
+							must(t, other.Commit(ctx))
+						}
+						return tx.Exec(ctx, "UPDATE stock SET n = n + 1")
+					}
+				}
+				var attempts int
+				did, err := conflicting(func() *order { return &order{id: "new"} }, &attempts).run(t, db, w.open(t, db.name, ""), writer.WithAttempts(2))
+				must(t, err)
+				did.require(t, "new Placed", 2, "rolled back", "committed")
+				attempts, other = 0, w.open(t, db.name, "").begin(t)
+				did, err = conflicting(func() *order { return kept }, &attempts).run(t, db, w.open(t, db.name, ""))
+				if !errors.Is(err, writer.ErrStaleSource) {
+					t.Errorf("error %v", err)
+				}
+				did.require(t, "new Placed", 2, "rolled back", "rolled back")
+			})
+		}
+	}
+}
+
+// Errors of COMMIT itself after which PostgreSQL has rolled back.
+func TestCommitRolledBack(t *testing.T) {
+	db := newDatabase(t, pg, plain("outbox"))
+	db.exec(t, "CREATE TABLE goods (id int PRIMARY KEY)", "CREATE TABLE stock (id int REFERENCES goods DEFERRABLE INITIALLY DEFERRED)",
+		"CREATE TABLE pair (id int, n int)", "INSERT INTO pair VALUES (1, 0), (2, 0)")
+	for _, w := range pg.ways() {
+		for name, c := range map[string]struct {
+			before, other string
+			failed        bool // the function does not return a statement's error
+			want          string
+			attempts      int
+			rows          string
+		}{
+			"deferred constraint":   {before: "INSERT INTO stock VALUES (7)", want: "foreign key", attempts: 1},
+			"failed before":         {before: "SELECT 1/0", failed: true, want: "commit transaction", attempts: 1},
+			"not serializable once": {before: "SELECT sum(n) FROM pair; UPDATE pair SET n = n + 1 WHERE id = 1", other: "UPDATE pair SET n = n + 1 WHERE id = 2", attempts: 2, rows: "o-1 OrderPlaced"},
+		} {
+			t.Run(w.name+"/"+name, func(t *testing.T) {
+				db.clear(t, "outbox")
+				other := w.open(t, db.name, "").begin(t)
+				var attempts int
+				observer := writer.WithObserver(func(ctx context.Context, _ []writer.Row) {
+					if attempts == 1 && c.other != "" { // between the last statement and COMMIT
+						must(t, other.Commit(ctx))
+					}
+				})
+				did, err := work(func(ctx context.Context, tx transaction, u *writer.Unit) error {
+					if attempts++; c.other != "" {
+						must(t, tx.Exec(ctx, "SET TRANSACTION ISOLATION LEVEL SERIALIZABLE"))
+					}
+					for s := range strings.SplitSeq(c.before, "; ") {
+						if err := tx.Exec(ctx, s); (err != nil) != c.failed {
+							t.Fatal(err)
+						}
+					}
+					if c.other != "" && attempts == 1 {
+						must(t, other.Exec(ctx, "SET TRANSACTION ISOLATION LEVEL SERIALIZABLE"))
+						must(t, other.Exec(ctx, "SELECT sum(n) FROM pair"))
+						must(t, other.Exec(ctx, c.other))
+					}
+					if !c.failed {
+						u.Add(newEvent(1))
+					}
+					return nil
+				}).run(t, db, w.open(t, db.name, "", observer))
+				var unknown *writer.CommitUnknownError
+				if errors.As(err, &unknown) || (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+					t.Errorf("error %v", err)
+				}
+				hooks := []string{"rolled back", "committed"}
+				if c.want != "" {
+					hooks = hooks[:1]
+				}
+				did.require(t, c.rows, c.attempts, hooks...)
+			})
+		}
+	}
+}
+
+func TestCommitWithoutAnAnswer(t *testing.T) { onEach(t, commitWithoutAnAnswer) }
+
+// The connection is lost before COMMIT arrives, or before its answer does, or the context ends in between: nobody knows, so
+// nothing is repeated and nothing is called.
+func commitWithoutAnAnswer(t *testing.T, e engine) {
+	t.Helper()
+	db := newDatabase(t, e, plain("outbox"))
+	proxy := testenv.Proxy(t, e.Addr())
+	for _, w := range e.ways() {
+		for name, c := range map[string]struct {
+			rows           string
+			answered, ends bool
+		}{"COMMIT is lost": {}, "its answer is lost": {"a Placed", true, false}, "the context ends": {"a Placed", true, true}} {
+			if c.ends && !strings.Contains(w.name, "pgx") {
+				continue // the other drivers wait for the answer
+			}
+			t.Run(w.name+"/"+name, func(t *testing.T) {
+				db.clear(t, "outbox")
+				must(t, proxy.Restore())
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				s, a := w.openThrough(t, proxy, db.name), &order{id: "a"}
+				var interference sync.WaitGroup
+				did, err := work(func(_ context.Context, _ transaction, u *writer.Unit) error {
+					u.Track(a)
+					a.raise("Placed")
+					held := proxy.HoldBack(func(data []byte) bool { return bytes.Contains(bytes.ToLower(data), []byte("commit")) })
+					interference.Go(func() { //nolint:contextcheck // it ends ctx
+						<-held.Caught()
+						if !c.answered {
+							must(t, proxy.Swallow(testenv.Requests)) // or it may arrive while the connection is closed
+						} else {
+							must(t, proxy.Swallow(testenv.Responses))
+							must(t, held.Release(t.Context()))
+						}
+						if c.ends {
+							cancel()
+							return
+						}
+						proxy.Cut()
+					})
+					return nil
+				}).runIn(ctx, t, db, s)
+				interference.Wait()
+				proxy.Heal(t.Context())
+				var unknown *writer.CommitUnknownError
+				if !errors.As(err, &unknown) || writer.Retryable(err) {
+					t.Errorf("error %v", err)
+				}
+				did.require(t, c.rows, 1)
+				if len(a.Events()) != 1 {
+					t.Error("events were cleared")
+				}
+			})
+		}
+	}
+}

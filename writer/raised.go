@@ -1,0 +1,55 @@
+package writer
+
+import "slices"
+
+// Source is an aggregate that raises events: a pointer to a struct that embeds [Raised]. For an aggregate that cannot
+// embed it, call [Unit.Add] with its events, and clear them in [Unit.AfterCommit].
+type Source interface{ raising() *Raised }
+
+// Raised holds the events that an aggregate has raised, until the transaction that writes them is committed: an attempt
+// that is rolled back loses nothing. Embed it in the aggregate. Its zero value is ready. A copy of an aggregate that is
+// tracked is not tracked. It is not safe for concurrent use.
+type Raised struct {
+	events []*Event // those that are not in unit
+	unit   *Unit    // where it is tracked
+	stale  bool     // it was tracked in a transaction that was not committed
+}
+
+func (r *Raised) raising() *Raised { return r }
+
+// Raise adds events, in order. They are checked when they are appended.
+func (r *Raised) Raise(events ...*Event) {
+	if r.unit != nil {
+		r.unit.add(r, events)
+		return
+	}
+	r.events = append(r.events, events...)
+}
+
+// Events returns the events that are not committed, in order, and keeps them.
+func (r *Raised) Events() []*Event {
+	if r.unit != nil {
+		return r.unit.by(r)
+	}
+	return slices.Clone(r.events)
+}
+
+// PullEvents returns the events that are not committed and removes them, for callers that append them by hand. If the
+// transaction is rolled back, they are in the result only.
+func (r *Raised) PullEvents() []*Event {
+	events := r.Events()
+	r.events = nil
+	if r.unit != nil {
+		for i := range r.unit.raised {
+			if r.unit.raised[i].by == r {
+				r.unit.raised[i].pulled = true
+			}
+		}
+	}
+	return events
+}
+
+// leave ends the tracking.
+func (r *Raised) leave(u *Unit, committed bool) {
+	r.events, r.unit, r.stale = u.by(r), nil, !committed
+}

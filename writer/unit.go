@@ -1,0 +1,140 @@
+package writer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// ErrStaleSource means that an aggregate was part of a transaction or savepoint that was not committed, or is part of
+// another unit of work. Its fields may not be what the database has: load it again, inside the transaction.
+var ErrStaleSource = errors.New("the aggregate is of another unit of work, which was not committed: load it inside the transaction")
+
+// ErrUnitEnded means that a unit of work was used after its end.
+var ErrUnitEnded = errors.New("the unit of work has ended: use it only inside its transaction, and make another with NewUnit")
+
+// Unit collects the events of one transaction, in the order in which they are raised, and the functions to be called after
+// it. Each attempt has a unit of its own. [Writer.Run] makes it; in a transaction of your own call NewUnit, [Writer.Flush]
+// as the last statement, and [Unit.End] after the commit or rollback.
+//
+// A Unit is not safe for concurrent use. Track, Add, AfterCommit, AfterRollback and Restore panic with an error that wraps
+// [ErrUnitEnded] after the end, because nothing would write the event or call the function.
+type Unit struct {
+	raised      []raisedEvent
+	sources     []*Raised
+	committed   []hook
+	rolledBack  []hook
+	flushed     int   // so many of raised are in the table
+	stale       error // for Flush
+	ended       bool
+	onHookError func(context.Context, error)
+}
+
+// raisedEvent is an event and, unless it was added, the aggregate that raised it.
+type raisedEvent struct {
+	by     *Raised
+	event  *Event
+	pulled bool // removed; its place is kept for the positions in a Mark
+}
+
+type hook func(context.Context) error
+
+// NewUnit returns a unit of work for a transaction that is not begun by Run. Of the options only [WithHookErrors] has an
+// effect.
+func NewUnit(o ...UnitOption) *Unit { return newUnitConfig(o).newUnit() }
+
+// Track adds the events of aggregates to the unit: those that they have raised, and from now on those that they raise. An
+// aggregate may be tracked twice. If one is stale, Flush returns [ErrStaleSource].
+func (u *Unit) Track(sources ...Source) {
+	u.mustBeOpen()
+	for _, s := range sources {
+		r := s.raising()
+		switch {
+		case r.unit == u:
+			continue
+		case r.unit != nil || r.stale:
+			u.stale = fmt.Errorf("track %T: %w", s, ErrStaleSource)
+			continue
+		}
+		before := r.events
+		r.unit, r.events = u, nil
+		u.sources = append(u.sources, r)
+		u.add(r, before)
+	}
+}
+
+// Add adds events that no tracked aggregate raises.
+func (u *Unit) Add(events ...*Event) {
+	u.mustBeOpen()
+	u.add(nil, events)
+}
+
+// AfterCommit adds a function that End calls if the transaction was committed, in the order of the calls. It gets a context
+// that does not end, and its error goes to the handler of [WithHookErrors].
+func (u *Unit) AfterCommit(f func(context.Context) error) {
+	u.mustBeOpen()
+	u.committed = append(u.committed, f)
+}
+
+// AfterRollback adds a function that End calls if the transaction was rolled back, like [Unit.AfterCommit].
+func (u *Unit) AfterRollback(f func(context.Context) error) {
+	u.mustBeOpen()
+	u.rolledBack = append(u.rolledBack, f)
+}
+
+// Flush passes the events that were not flushed yet to write, in order. It is for adapters; see [Writer.Flush].
+func (u *Unit) Flush(write func(events ...*Event) error) error {
+	if u.ended {
+		return fmt.Errorf("flush events: %w", ErrUnitEnded)
+	}
+	if u.stale != nil {
+		return u.stale
+	}
+	if events := u.unflushed(); len(events) > 0 {
+		if err := write(events...); err != nil {
+			return err
+		}
+	}
+	u.flushed = len(u.raised)
+	return nil
+}
+
+// Flush appends the events of the unit in the order in which they were raised or added; those that an aggregate had raised
+// before it was tracked have the place of Track. Call it as the last statement of the transaction: the relay publishes a
+// key's events in the order in which they are inserted. A second Flush appends what was raised since the first.
+//
+// Besides the errors of [Writer.Append] it returns [ErrStaleSource] and [ErrUnitEnded], before it sends anything.
+func (w *Writer) Flush(ctx context.Context, tx Tx, u *Unit) error {
+	return u.Flush(func(events ...*Event) error { return w.Append(ctx, tx, events...) })
+}
+
+func (u *Unit) mustBeOpen() {
+	if u.ended {
+		panic(fmt.Errorf("use unit of work: %w", ErrUnitEnded))
+	}
+}
+
+func (u *Unit) add(by *Raised, events []*Event) {
+	for _, e := range events {
+		u.raised = append(u.raised, raisedEvent{by: by, event: e})
+	}
+}
+
+func (u *Unit) unflushed() (events []*Event) {
+	for _, r := range u.raised[u.flushed:] {
+		if !r.pulled {
+			events = append(events, r.event)
+		}
+	}
+	return events
+}
+
+// by returns the events that an aggregate has raised.
+func (u *Unit) by(r *Raised) (events []*Event) {
+	for _, e := range u.raised {
+		if e.by == r && !e.pulled {
+			events = append(events, e.event)
+		}
+	}
+	return events
+}

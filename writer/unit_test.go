@@ -1,0 +1,212 @@
+package writer_test
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"testing"
+
+	"github.com/cdc-relay/cdc-relay/writer"
+)
+
+// basket is an aggregate.
+type basket struct {
+	writer.Raised
+
+	name string
+}
+
+func (b *basket) add(types ...string) {
+	for _, typ := range types {
+		b.Raise(&writer.Event{AggregateType: "Basket", AggregateID: b.name, Type: typ, Payload: []byte(`{}`)})
+	}
+}
+
+// names returns aggregate and type of events.
+func names(events []*writer.Event) (all []string) {
+	for _, e := range events {
+		all = append(all, e.AggregateID+" "+e.Type)
+	}
+	return all
+}
+
+func requireNames(t *testing.T, got []*writer.Event, want ...string) {
+	t.Helper()
+	if !slices.Equal(names(got), want) {
+		t.Errorf("events %q, want %q", names(got), want)
+	}
+}
+
+// flush flushes u into a slice.
+func flush(t *testing.T, u *writer.Unit) (events []*writer.Event) {
+	t.Helper()
+	if err := u.Flush(func(e ...*writer.Event) error { events = e; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	return events
+}
+
+func TestPulledEventsAreNotFlushed(t *testing.T) {
+	a, u := &basket{name: "a"}, writer.NewUnit()
+	a.add("1")
+	u.Track(a)
+	a.add("2")
+	m := u.Mark()
+	requireNames(t, a.PullEvents(), "a 1", "a 2")
+	a.add("3")
+	requireNames(t, a.Events(), "a 3")
+	requireNames(t, flush(t, u), "a 3")
+	u.Restore(m)
+	requireNames(t, flush(t, u))
+	a.add("4")
+	requireNames(t, flush(t, u), "a 4")
+}
+
+// What was flushed before a savepoint is flushed once; what was flushed in it and raised before it again.
+func TestRestoreAndFlush(t *testing.T) {
+	a, u := &basket{name: "a"}, writer.NewUnit()
+	u.Track(a)
+	a.add("1")
+	requireNames(t, flush(t, u), "a 1")
+	a.add("2")
+	m := u.Mark()
+	a.add("3")
+	requireNames(t, flush(t, u), "a 2", "a 3")
+	u.Restore(m)
+	a.add("4")
+	requireNames(t, flush(t, u), "a 2", "a 4")
+	u.End(t.Context(), nil)
+	requireNames(t, a.Events())
+}
+
+// A write that fails is not a flush.
+func TestFlushAgain(t *testing.T) {
+	u, full := writer.NewUnit(), errors.New("disk full")
+	u.Add(&writer.Event{AggregateID: "a", Type: "1"})
+	if err := u.Flush(func(...*writer.Event) error { return full }); !errors.Is(err, full) {
+		t.Errorf("error %v", err)
+	}
+	requireNames(t, flush(t, u), "a 1")
+}
+
+func TestStaleSources(t *testing.T) {
+	for name, spoil := range map[string]func(u *writer.Unit, b *basket){
+		"rolled back": func(u *writer.Unit, b *basket) { u.Track(b); u.End(t.Context(), io.EOF) },
+		"unknown": func(u *writer.Unit, b *basket) {
+			u.Track(b)
+			u.End(t.Context(), fmt.Errorf("wrapped: %w", &writer.CommitUnknownError{Err: io.EOF}))
+		},
+		"in another unit":    func(u *writer.Unit, b *basket) { u.Track(b) },
+		"savepoint":          func(u *writer.Unit, b *basket) { m := u.Mark(); u.Track(b); u.Restore(m) },
+		"ended, not flushed": func(u *writer.Unit, b *basket) { u.Track(b); u.End(t.Context(), writer.ErrInvalidEvent) },
+	} {
+		b, u := &basket{name: "b"}, writer.NewUnit()
+		b.add("1")
+		spoil(writer.NewUnit(), b)
+		requireNames(t, b.Events(), "b 1")
+		m := u.Mark()
+		u.Track(b)
+		if err := u.Flush(func(...*writer.Event) error { return nil }); !errors.Is(err, writer.ErrStaleSource) {
+			t.Errorf("%s: error %v", name, err)
+		}
+		u.Restore(m)
+		requireNames(t, flush(t, u))
+	}
+}
+
+func TestMisuseOfAUnitPanics(t *testing.T) {
+	ended := func() *writer.Unit { u := writer.NewUnit(); u.End(t.Context(), nil); return u }
+	hook := func(context.Context) error { return nil }
+	for name, use := range map[string]func(){
+		"track":          func() { ended().Track(&basket{}) },
+		"add":            func() { ended().Add(&writer.Event{}) },
+		"after commit":   func() { ended().AfterCommit(hook) },
+		"after rollback": func() { ended().AfterRollback(hook) },
+		"restore":        func() { u := ended(); u.Restore(u.Mark()) },
+		"another's mark": func() { writer.NewUnit().Restore(writer.NewUnit().Mark()) },
+		"a mark of a rolled-back savepoint": func() {
+			u := writer.NewUnit()
+			outer := u.Mark()
+			u.AfterCommit(hook)
+			inner := u.Mark()
+			u.Restore(outer)
+			u.Restore(inner)
+		},
+	} {
+		func() {
+			defer func() {
+				err, _ := recover().(error)
+				if err == nil || errors.Is(err, writer.ErrUnitEnded) == (name[0] == 'a' && name[1] != 'd' && name[1] != 'f') {
+					t.Errorf("%s: panic %v", name, err)
+				}
+			}()
+			use()
+		}()
+	}
+}
+
+func TestCommitError(t *testing.T) {
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, c := range []struct {
+		ctx     context.Context
+		err     error
+		unknown bool
+	}{
+		{t.Context(), io.ErrUnexpectedEOF, true},
+		{t.Context(), driver.ErrBadConn, true}, // lib/pq: also if the answer was lost
+		{ended, context.Canceled, true},
+		{ended, sql.ErrTxDone, false},
+		{t.Context(), sql.ErrTxDone, true}, // the function committed or rolled back
+		{t.Context(), state("40001"), false},
+		{t.Context(), state("23503"), false},
+		{t.Context(), state("57014"), false},
+		{t.Context(), state("57P01"), true},
+		{t.Context(), state("08006"), true},
+		{t.Context(), state("40003"), true},
+		{t.Context(), state("XX000"), true},
+		{t.Context(), &number{1213}, false},
+		{t.Context(), &number{3101}, false},
+		{t.Context(), &number{1290}, false},
+		{t.Context(), &number{1180}, true},
+		{t.Context(), &number{1053}, true},
+	} {
+		err := writer.CommitError(c.ctx, c.err)
+		var unknown *writer.CommitUnknownError
+		if !errors.Is(err, c.err) || errors.As(err, &unknown) != c.unknown {
+			t.Errorf("%v becomes %v", c.err, err)
+		}
+	}
+	if err := writer.CommitError(t.Context(), nil); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAttemptsAreChecked(t *testing.T) {
+	events, _ := writer.New(writer.Postgres)
+	if err := events.Run(t.Context(), openShop(), nil, nil, writer.WithAttempts(0)); err == nil {
+		t.Error("no error")
+	}
+}
+
+// Run ends when its context does between two attempts, and says why it wanted another.
+func TestRunEndsBetweenAttempts(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	attempts := 0
+	err := writer.RunAttempts(ctx, func(context.Context) (writer.Attempt, error) {
+		return writer.Attempt{
+			Do: func(context.Context, *writer.Unit) error { attempts++; return state("40001") },
+			Rollback: func(context.Context) error {
+				cancel()
+				return nil
+			},
+		}, ctx.Err()
+	}, writer.WithAttempts(1000))
+	if attempts != 1 || !errors.Is(err, context.Canceled) {
+		t.Errorf("%d attempts, error %v", attempts, err)
+	}
+}
