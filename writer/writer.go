@@ -91,6 +91,9 @@ func (w *Writer) speak(table string) (err error) {
 // Table returns the table's name, quoted for SQL.
 func (w *Writer) Table() string { return w.table }
 
+// Dialect returns the dialect that New got.
+func (w *Writer) Dialect() Dialect { return w.dialect }
+
 // Append inserts events in the transaction, in order. It neither commits nor rolls back.
 //
 // All events are checked before the first statement is sent: after an [ErrInvalidEvent] the transaction is unchanged.

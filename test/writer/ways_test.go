@@ -8,6 +8,7 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 	"github.com/cdc-relay/cdc-relay/writer"
+	"github.com/cdc-relay/cdc-relay/writer/writertest"
 )
 
 // way is a driver in one of its modes.
@@ -39,6 +40,8 @@ type session interface {
 type transaction interface {
 	Append(ctx context.Context, events ...*writer.Event) error
 	Flush(ctx context.Context, u *writer.Unit) error
+	// look returns what reads the events of the transaction.
+	look() (writertest.Table, writertest.Reader)
 	Exec(ctx context.Context, query string) error
 	Commit(ctx context.Context) error
 	Rollback(ctx context.Context) error

@@ -42,6 +42,12 @@ func New(opts ...writer.Option) (*Writer, error) {
 	return &Writer{rows: rows}, nil
 }
 
+// Table returns the table's name, quoted for SQL.
+func (w *Writer) Table() string { return w.rows.Table() }
+
+// Dialect returns [writer.Postgres].
+func (w *Writer) Dialect() writer.Dialect { return w.rows.Dialect() }
+
 // Append inserts events in the transaction, in order. It neither commits nor rolls back.
 //
 // All events are checked before the first statement is sent: after a [writer.ErrInvalidEvent] the transaction is

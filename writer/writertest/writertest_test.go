@@ -1,0 +1,157 @@
+package writertest_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/cdc-relay/cdc-relay/writer"
+	"github.com/cdc-relay/cdc-relay/writer/writertest"
+)
+
+// failing is a test that may fail.
+type failing struct {
+	testing.TB
+
+	said string
+}
+
+func (f *failing) Helper() {}
+
+func (f *failing) Context() context.Context { return context.Background() }
+
+func (f *failing) Fatalf(format string, args ...any) {
+	f.said = fmt.Sprintf(format, args...)
+	runtime.Goexit()
+}
+
+// said returns what a check says when it fails; "" if it passes.
+func said(t *testing.T, check func(f *failing)) string {
+	t.Helper()
+	f, done := &failing{TB: t}, make(chan struct{})
+	go func() {
+		defer close(done)
+		check(f)
+	}()
+	<-done
+	return f.said
+}
+
+// record appends events to a recorder: two orders that are placed, and one that is paid.
+func record(t *testing.T) (*writer.Writer, *writertest.Recorder) {
+	t.Helper()
+	var r writertest.Recorder
+	n := byte(0)
+	w, err := writer.New(writer.Postgres, r.Option(), writer.WithIDs(func() (uuid.UUID, error) { n++; return uuid.UUID{15: n}, nil }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	order := func(id, typ string, total any) *writer.Event {
+		e, err := writer.JSON("Order", id, typ, map[string]any{"id": id, "total": total})
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.TenantID, e.Headers = "acme", map[string]string{"trace": "t-" + id}
+		return e
+	}
+	tx := r.Tx()
+	err = errors.Join(
+		w.Append(t.Context(), tx, order("o-1", "OrderPlaced", 12), order("o-2", "OrderPlaced", 13)),
+		w.Append(t.Context(), tx, order("o-1", "OrderPaid", 12345678901234567)), tx.Commit())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w, &r
+}
+
+func TestRequireAppended(t *testing.T) {
+	w, r := record(t)
+	for _, c := range []struct {
+		m    writertest.Match
+		want []string // what the failure says
+	}{
+		{writertest.Match{Type: "OrderPaid"}, nil},
+		{writertest.Match{AggregateID: "o-2", AggregateType: "Order", TenantID: "acme", Headers: map[string]string{"trace": "t-o-2"}}, nil},
+		{writertest.Match{Payload: map[string]any{"total": 13, "id": "o-2"}}, nil},
+		{writertest.Match{Payload: `{"total": 13, "id": "o-2"}`}, nil},
+		{writertest.Match{Payload: []byte(`{"total":12345678901234567,"id":"o-1"}`)}, nil},
+		{writertest.Match{Payload: `{"total":12345678901234568,"id":"o-1"}`}, []string{"no event matches", "12345678901234567"}},
+		{
+			writertest.Match{Type: "OrderPaid", AggregateID: "o-2", Headers: map[string]string{"trace": "t-o-2", "op": "x"}},
+			[]string{
+				`no event matches {Type: "OrderPaid", AggregateID: "o-2", Headers["op"]: "x", Headers["trace"]: "t-o-2"}`,
+				"the nearest of 3 is event 00000000-0000-0000-0000-000000000002, which has:\n\t" + `Type: "OrderPlaced", want "OrderPaid"`,
+				`Headers["op"]: missing, want "x"`,
+			},
+		},
+		{writertest.Match{Topic: "t", Key: "k", Payload: "x"}, []string{`Topic: "", want "t"`, `Key: "", want "k"`, "Payload: {", "want x"}},
+		{writertest.Match{Type: "OrderPlaced"}, []string{
+			`2 events match {Type: "OrderPlaced"}: set more fields`, "differ in:", `AggregateID: "o-1", want "o-2"`, "Payload: {",
+		}},
+	} {
+		text := said(t, func(f *failing) { writertest.RequireAppended(f, w, r, c.m) })
+		if (text == "") != (c.want == nil) {
+			t.Errorf("%v: says %q", c.m, text)
+		}
+		for _, want := range c.want {
+			if !strings.Contains(text, want) {
+				t.Errorf("%v: says %q without %q", c.m, text, want)
+			}
+		}
+		not := said(t, func(f *failing) { writertest.RequireNotAppended(f, w, r, c.m) })
+		if found := c.want == nil || strings.HasPrefix(text, "2 events"); found != strings.Contains(not, " matches {") {
+			t.Errorf("%v: RequireNotAppended says %q", c.m, not)
+		}
+	}
+	long := said(t, func(f *failing) {
+		writertest.RequireAppended(f, w, r, writertest.Match{Payload: strings.Repeat("x", 100000)})
+	})
+	if len(long) > 5000 || !strings.Contains(long, "(100000 bytes)") {
+		t.Errorf("says %d bytes", len(long))
+	}
+	if e := writertest.RequireAppended(t, w, r, writertest.Match{Type: "OrderPaid"}); e.AggregateID != "o-1" || e.OccurredAt.IsZero() || e.Tombstone {
+		t.Errorf("event %+v", e)
+	}
+}
+
+func TestRequireAppendedInOrder(t *testing.T) {
+	w, r := record(t)
+	placed, paid, first := writertest.Match{Type: "OrderPlaced"}, writertest.Match{Type: "OrderPaid"}, writertest.Match{AggregateID: "o-1"}
+	if events := writertest.RequireAppendedInOrder(t, w, r, first, placed, first); events[1].AggregateID != "o-2" || events[2].Type != "OrderPaid" {
+		t.Errorf("events %v", events)
+	}
+	for want, ms := range map[string][]writertest.Match{
+		"after the events of the first 1 matches no event matches": {paid, placed},
+		"there are no events": {placed, placed, paid, placed},
+		"the nearest of 1":    {placed, placed, placed},
+	} {
+		if text := said(t, func(f *failing) { writertest.RequireAppendedInOrder(f, w, r, ms...) }); !strings.Contains(text, want) {
+			t.Errorf("says %q, want %q", text, want)
+		}
+	}
+}
+
+// A recorder forgets what was rolled back, and its transaction ends.
+func TestRecorderRollsBack(t *testing.T) {
+	w, r := record(t)
+	tx := r.Tx()
+	late := &writer.Event{AggregateType: "Order", AggregateID: "o-3", Type: "OrderPlaced", Tombstone: true}
+	if err := w.Append(t.Context(), tx, late); err != nil {
+		t.Fatal(err)
+	}
+	if e := writertest.RequireAppended(t, w, r, writertest.Match{AggregateID: "o-3"}); !e.Tombstone {
+		t.Error("no tombstone")
+	}
+	if err := tx.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	writertest.RequireNotAppended(t, w, r, writertest.Match{AggregateID: "o-3"})
+	if err := errors.Join(tx.Commit(), tx.Rollback(), w.Append(t.Context(), tx, late)); err == nil || strings.Count(err.Error(), "already been") != 3 {
+		t.Errorf("error %v", err)
+	}
+}
