@@ -9,6 +9,7 @@ require (
 	github.com/cdc-relay/cdc-relay/inbox v0.1.0
 	github.com/cdc-relay/cdc-relay/inbox/pgxinbox v0.0.0-00010101000000-000000000000
 	github.com/cdc-relay/cdc-relay/writer v0.1.0
+	github.com/cdc-relay/cdc-relay/writer/gormwriter v0.0.0-00010101000000-000000000000
 	github.com/cdc-relay/cdc-relay/writer/pgxwriter v0.0.0-00010101000000-000000000000
 	github.com/chromedp/cdproto v0.0.0-20250724212937-08a3db8b4327
 	github.com/chromedp/chromedp v0.14.2
@@ -18,6 +19,7 @@ require (
 	github.com/google/uuid v1.6.0
 	github.com/jackc/pglogrepl v0.0.0-20250509230407-a9884f6bd75a
 	github.com/jackc/pgx/v5 v5.12.0
+	github.com/jmoiron/sqlx v1.4.0
 	github.com/lib/pq v1.12.3
 	github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring v0.95.1
 	github.com/prometheus/client_golang v1.25.0
@@ -26,10 +28,16 @@ require (
 	github.com/twmb/franz-go/pkg/kfake v0.0.0-20260918054303-01f206a7e32c
 	github.com/twmb/franz-go/pkg/kmsg v1.15.0
 	github.com/uptrace/bun v1.3.0
+	github.com/uptrace/bun/dialect/mysqldialect v1.3.0
 	github.com/uptrace/bun/dialect/pgdialect v1.3.0
+	go.opentelemetry.io/otel v1.47.0
+	go.opentelemetry.io/otel/trace v1.47.0
 	go.uber.org/goleak v1.3.0
 	go.yaml.in/yaml/v4 v4.0.0
 	golang.org/x/sync v0.23.0
+	gorm.io/driver/mysql v1.6.0
+	gorm.io/driver/postgres v1.6.3
+	gorm.io/gorm v1.31.2
 	k8s.io/api v0.37.2
 	k8s.io/apimachinery v0.37.2
 	pgregory.net/rapid v1.3.0
@@ -85,6 +93,7 @@ require (
 	github.com/jcmturner/gokrb5/v8 v8.4.4 // indirect
 	github.com/jcmturner/rpc/v2 v2.0.3 // indirect
 	github.com/jinzhu/inflection v1.0.0 // indirect
+	github.com/jinzhu/now v1.1.5 // indirect
 	github.com/jpillora/backoff v1.0.0 // indirect
 	github.com/json-iterator/go v1.1.12 // indirect
 	github.com/klauspost/compress v1.20.3 // indirect
@@ -153,6 +162,7 @@ replace (
 	github.com/cdc-relay/cdc-relay/inbox/kgoinbox => ../inbox/kgoinbox
 	github.com/cdc-relay/cdc-relay/inbox/pgxinbox => ../inbox/pgxinbox
 	github.com/cdc-relay/cdc-relay/writer => ../writer
+	github.com/cdc-relay/cdc-relay/writer/gormwriter => ../writer/gormwriter
 	github.com/cdc-relay/cdc-relay/writer/pgxwriter => ../writer/pgxwriter
 )
 

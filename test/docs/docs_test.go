@@ -100,6 +100,22 @@ func TestReadmeExample(t *testing.T) {
 	}
 }
 
+// The Go code of docs/orms.md is in tests that run.
+func TestORMExamples(t *testing.T) {
+	unindented := func(text string) string { return regexp.MustCompile(`\n\t+`).ReplaceAllString(text, "\n") }
+	var tested strings.Builder
+	for _, file := range []string{
+		"test/writer/orms_test.go", "test/writer/context_test.go", "writer/example_unit_test.go", "writer/writertest/example_test.go",
+	} {
+		tested.WriteString(unindented(read(t, file)))
+	}
+	for _, block := range blocks(read(t, "docs/orms.md"), "go") {
+		if !strings.Contains(tested.String(), unindented(block)) {
+			t.Errorf("no test holds this example of docs/orms.md:\n%s", block)
+		}
+	}
+}
+
 // blocks returns the fenced blocks of a language without their indentation.
 func blocks(text, language string) []string {
 	var found []string

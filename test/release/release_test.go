@@ -28,7 +28,7 @@ type user struct {
 func newUser(t *testing.T, version string) *user {
 	t.Helper()
 	proxy, dir := t.TempDir(), t.TempDir()
-	for _, module := range []string{"", "/writer", "/writer/pgxwriter", "/inbox", "/inbox/pgxinbox", "/inbox/kgoinbox"} {
+	for _, module := range []string{"", "/writer", "/writer/pgxwriter", "/writer/gormwriter", "/inbox", "/inbox/pgxinbox", "/inbox/kgoinbox"} {
 		publish(t, proxy, module, version)
 	}
 	u := &user{dir: dir, bin: filepath.Join(dir, "bin")}
@@ -157,8 +157,10 @@ const program = `package main
 
 import (
 	"context"
+	"errors"
 
 	"github.com/cdc-relay/cdc-relay/writer"
+	"github.com/cdc-relay/cdc-relay/writer/gormwriter"
 	"github.com/cdc-relay/cdc-relay/writer/pgxwriter"
 	"github.com/jackc/pgx/v5"
 )
@@ -175,6 +177,9 @@ func main() {
 	if _, err := pgxwriter.New(); err != nil {
 		panic(err)
 	}
+	if _, err := gormwriter.Tx(nil); !errors.Is(err, writer.ErrNoTransaction) {
+		panic(err)
+	}
 	_ = place
 }
 `
@@ -182,7 +187,7 @@ func main() {
 func TestGoGetWriters(t *testing.T) {
 	version := nextVersion(t)
 	u := newUser(t, version)
-	u.run(t, "go", "get", modulePath+"/writer/pgxwriter@"+version)
+	u.run(t, "go", "get", modulePath+"/writer/pgxwriter@"+version, modulePath+"/writer/gormwriter@"+version)
 	u.write(t, "main.go", program)
 	u.run(t, "go", "get", ".")
 	u.run(t, "go", "run", ".")
