@@ -126,3 +126,25 @@ func ExampleLanes() {
 	// order 1 41
 	// commit 42
 }
+
+// An operator lists what is parked, has it handled again after a handler was repaired, and drops the rest.
+func ExampleParking() {
+	repaired := func(ctx context.Context, in *inbox.Inbox[*sql.Tx]) error {
+		parking, err := inbox.NewParking(in)
+		if err != nil {
+			return err
+		}
+		for row, err := range parking.List(ctx, inbox.Filter{Error: "out of stock"}) {
+			if err != nil {
+				return err
+			}
+			fmt.Println(row.ID, row.Message.Attempt, row.Error)
+		}
+		if _, err := parking.Retry(ctx, inbox.Filter{Type: "OrderPlaced"}); err != nil {
+			return err
+		}
+		_, err = parking.Drop(ctx, inbox.Filter{Before: time.Now().AddDate(0, 0, -30)})
+		return err
+	}
+	_ = repaired
+}

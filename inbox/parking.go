@@ -1,0 +1,253 @@
+package inbox
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/cdc-relay/cdc-relay/inbox/internal/sqltext"
+	"github.com/cdc-relay/cdc-relay/writer"
+)
+
+// ErrParkingFull means that a partition has as many parked messages as [WithParkingLimit] allows. Nothing was parked: retry
+// or drop some.
+var ErrParkingFull = errors.New("too many messages are parked")
+
+// Parking keeps the messages that could not be handled in the table inbox_parked of the consumer's database. Messages
+// behind them with the same key are parked, too, so the order of a key holds while other keys go on. It holds only settings
+// and is safe for concurrent use.
+//
+// Several processes may believe that they own a partition: one that was stopped by the system learns of its loss when it
+// runs again. These rules keep each effect once and the order of a key nevertheless:
+//
+//   - A message is parked in one transaction that also records it in the inbox. If the inbox has it, another process handled
+//     or parked it, and it is not parked: it would be handled again by a retry.
+//   - When the inbox has a message ([Inbox.Handle] reports a repeat), ask [Parking.IsParked], and if so treat its key as
+//     blocked. An old owner may have parked it after the new one loaded the blocked keys.
+//   - Load [Parking.Blocked] after the partition's committed offset was read, so when its first records are there. What is
+//     before that offset was parked before it was committed, and so before it was loaded; what is behind it meets the rule above.
+//   - A message of a blocked key is parked by [Parking.Follow], which first locks the key's first parked row. A retry deletes
+//     that row in the transaction of the work: either the message is parked before the retry looks for the key's next row, or
+//     there is no row left and the message is handled after those before it.
+//   - A retry ([Parking.Redo]) deletes the parked row in the transaction of the work. Of two retries the second finds no row.
+//     It is given the first row of a key: that stays the first until it is deleted, because a message is parked only after
+//     those before it were handled or parked.
+//   - Purge of the inbox leaves parked rows. A repeat of a parked message whose record was purged finds its key blocked and
+//     its parked row there.
+//
+// All that holds for messages of one key in one partition. While partitions are added to a topic, a key has two.
+type Parking[Tx any] struct {
+	in    *Inbox[Tx]
+	table string // quoted
+	limit int64
+}
+
+type parkingConfig struct {
+	table string
+	limit int64
+}
+
+// ParkingOption configures [Parking].
+type ParkingOption func(*parkingConfig)
+
+// WithParkingTable sets the table, by default inbox_parked: a name, or schema.name.
+func WithParkingTable(name string) ParkingOption { return func(c *parkingConfig) { c.table = name } }
+
+// WithParkingLimit sets how many messages of a partition may be parked, by default 10,000.
+func WithParkingLimit(n int) ParkingOption { return func(c *parkingConfig) { c.limit = int64(n) } }
+
+// NewParking returns the parking of an inbox's consumer. It does not connect to the database.
+func NewParking[Tx any](in *Inbox[Tx], opts ...ParkingOption) (*Parking[Tx], error) {
+	c := parkingConfig{table: "inbox_parked", limit: 10_000}
+	for _, o := range opts {
+		o(&c)
+	}
+	table, err := quoteTable(in.db.Dialect(), c.table)
+	if err != nil {
+		return nil, fmt.Errorf("make parking: %w", err)
+	}
+	if c.limit < 1 {
+		return nil, fmt.Errorf("make parking: the limit is %d: give WithParkingLimit 1 or more", c.limit)
+	}
+	return &Parking[Tx]{in: in, table: table, limit: c.limit}, nil
+}
+
+// ParkingKey is the hash of a message's key. A message without a key has one of its own, made of its place.
+type ParkingKey [sha256.Size]byte
+
+// KeyOf returns the key under which a message is parked.
+func KeyOf(m *Message) ParkingKey {
+	if m.Key != nil {
+		return hashKey(m.Key)
+	}
+	place := binary.BigEndian.AppendUint64([]byte("offset "), uint64(m.Offset))
+	return sha256.Sum256(binary.BigEndian.AppendUint32(append(place, m.Topic...), uint32(m.Partition)))
+}
+
+func hashKey(key []byte) ParkingKey { return sha256.Sum256(append([]byte("key "), key...)) }
+
+// Park parks a message whose handling failed with cause after m.Attempt attempts. It reports false if the inbox has the
+// message: then another process handled or parked it. Errors: [ErrParkingFull], [ErrDatabase], [ErrInvalidMessage].
+func (p *Parking[Tx]) Park(ctx context.Context, m *Message, cause error) (parked bool, err error) {
+	err = Transact(ctx, p.in.db, func(ctx context.Context, tx Tx) error {
+		parked, err = p.insert(ctx, tx, m, cause)
+		return err
+	})
+	return parked && err == nil, err
+}
+
+// Follow parks a message of a blocked key behind the key's parked messages. It reports false if none is parked anymore: the
+// key is free, and the message is to be handled. A message that the inbox has stays where it is. Errors as Park's.
+func (p *Parking[Tx]) Follow(ctx context.Context, m *Message) (blocked bool, err error) {
+	err = Transact(ctx, p.in.db, func(ctx context.Context, tx Tx) error {
+		s := p.key(p.statement("SELECT topic_offset FROM "), m.Topic, m.Partition, KeyOf(m)).Add(" ORDER BY topic_offset LIMIT 1 FOR UPDATE")
+		blocked = false
+		err := p.query(ctx, tx, s, func(Rows) error {
+			blocked = true
+			return nil
+		})
+		if err != nil || !blocked {
+			return err
+		}
+		_, err = p.insert(ctx, tx, m, nil)
+		return err
+	})
+	return blocked && err == nil, err
+}
+
+// insert records the message and its parked row; cause is nil for a message that follows another one.
+func (p *Parking[Tx]) insert(ctx context.Context, tx Tx, m *Message, cause error) (parked bool, err error) {
+	id, err := m.identify(p.in.source)
+	if err != nil {
+		return false, err
+	}
+	first, err := p.in.insert(ctx, tx, id)
+	if err != nil || !first {
+		return false, err
+	}
+	if err := p.checkLimit(ctx, tx, m); err != nil {
+		return false, err
+	}
+	record, err := json.Marshal(m)
+	if err != nil {
+		return false, fmt.Errorf("encode %s: %w", m.place(), err)
+	}
+	key := KeyOf(m)
+	s := p.statement("INSERT INTO ").
+		Add(" (consumer, source, message_id, topic, topic_partition, topic_offset, key_hash, event_type, aggregate_type, record, error, attempts) VALUES (").
+		Texts(p.in.consumer, id.Source, id.ID, m.Topic).Add(", ").Int(int64(m.Partition)).Add(", ").Int(m.Offset).Add(", ").Bytes(key[:]).
+		Add(", ").Texts(storable(m.Type, MaxID), storable(m.AggregateType, MaxID)).Add(", ").Bytes(record).Add(", ")
+	addError(s, cause).Add(", ").Int(int64(m.Attempt)).Add(")")
+	if s.Postgres() {
+		s.Add(" ON CONFLICT DO NOTHING")
+	}
+	_, err = p.exec(ctx, tx, s)
+	if _, number := writer.ServerError(err); number == duplicate { // its record in the inbox was purged
+		err = nil
+	}
+	return err == nil, err
+}
+
+func (p *Parking[Tx]) checkLimit(ctx context.Context, tx Tx, m *Message) error {
+	s := p.statement("SELECT count(*) FROM ").Add(" WHERE consumer = ").Text(p.in.consumer).
+		Add(" AND topic = ").Text(m.Topic).Add(" AND topic_partition = ").Int(int64(m.Partition))
+	n, err := p.number(ctx, tx, s)
+	if err == nil && n >= p.limit {
+		return fmt.Errorf("park %s: %w (%d in this partition): Retry or Drop some, or raise WithParkingLimit", m.place(), ErrParkingFull, n)
+	}
+	return err
+}
+
+// maxError bounds the text of an error that is stored.
+const maxError = 4096
+
+func addError(s *sqltext.Statement, err error) *sqltext.Statement {
+	if err == nil {
+		return s.Add("NULL")
+	}
+	return s.Text(storable(err.Error(), maxError))
+}
+
+// storable returns what every database takes as text of at most limit bytes.
+func storable(text string, limit int) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(text[:min(len(text), limit)], ""), "\x00", "")
+}
+
+// IsParked reports whether the message is parked. Ask it after a repeat.
+func (p *Parking[Tx]) IsParked(ctx context.Context, m *Message) (parked bool, err error) {
+	id, err := m.identify(p.in.source)
+	if err != nil {
+		return false, err
+	}
+	n, err := p.Count(ctx, Filter{IDs: []MessageID{id}})
+	return n > 0, err
+}
+
+// Blocked returns the keys with parked messages of a partition.
+func (p *Parking[Tx]) Blocked(ctx context.Context, topic string, partition int32) (map[ParkingKey]bool, error) {
+	keys := map[ParkingKey]bool{}
+	err := Transact(ctx, p.in.db, func(ctx context.Context, tx Tx) error {
+		s := p.statement("SELECT DISTINCT key_hash FROM ").Add(" WHERE consumer = ").Text(p.in.consumer).
+			Add(" AND topic = ").Text(topic).Add(" AND topic_partition = ").Int(int64(partition))
+		return p.query(ctx, tx, s, func(rows Rows) error {
+			var hash []byte
+			err := rows.Scan(&hash)
+			if err == nil && len(hash) == sha256.Size {
+				keys[ParkingKey(hash)] = true
+			}
+			return err
+		})
+	})
+	return keys, err
+}
+
+func (p *Parking[Tx]) statement(before string) *sqltext.Statement {
+	return sqltext.New(p.in.db.Dialect(), before).Add(p.table)
+}
+
+// key adds the condition that rows are of a key.
+func (p *Parking[Tx]) key(s *sqltext.Statement, topic string, partition int32, key ParkingKey) *sqltext.Statement {
+	return s.Add(" WHERE consumer = ").Text(p.in.consumer).Add(" AND topic = ").Text(topic).
+		Add(" AND topic_partition = ").Int(int64(partition)).Add(" AND key_hash = ").Bytes(key[:])
+}
+
+func (p *Parking[Tx]) exec(ctx context.Context, tx Tx, s *sqltext.Statement) (int64, error) {
+	query, args := s.SQL()
+	n, err := p.in.db.Exec(ctx, tx, query, args...)
+	if err != nil {
+		return n, databaseError("write "+p.table, p.table, err)
+	}
+	return n, nil
+}
+
+// query calls each with every row.
+func (p *Parking[Tx]) query(ctx context.Context, tx Tx, s *sqltext.Statement, each func(Rows) error) error {
+	query, args := s.SQL()
+	rows, err := p.in.db.Query(ctx, tx, query, args...)
+	if err != nil {
+		return p.readError(err)
+	}
+	for rows.Next() {
+		if err := each(rows); err != nil {
+			return errors.Join(p.readError(err), rows.Close())
+		}
+	}
+	return p.readError(errors.Join(rows.Err(), rows.Close()))
+}
+
+func (p *Parking[Tx]) readError(err error) error {
+	if err == nil {
+		return nil
+	}
+	return databaseError("read "+p.table, p.table, err)
+}
+
+// number returns a query's only number.
+func (p *Parking[Tx]) number(ctx context.Context, tx Tx, s *sqltext.Statement) (n int64, err error) {
+	err = p.query(ctx, tx, s, func(rows Rows) error { return rows.Scan(&n) })
+	return n, err
+}

@@ -1,0 +1,218 @@
+package inbox
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/cdc-relay/cdc-relay/inbox/internal/sqltext"
+)
+
+// Filter chooses parked messages of the consumer. Fields that are zero are not compared; several must all match.
+type Filter struct {
+	Topic         string
+	Partition     *int32
+	Type          string
+	AggregateType string
+	IDs           []MessageID // as the table has them, so with the sources that [WithSource] returns
+	Key           []byte      // of the record
+	Before        time.Time   // parked before
+	Error         string      // is part of the error's text; messages behind others have none
+}
+
+// Parked is a parked message.
+type Parked struct {
+	ID      MessageID
+	Message *Message // a copy of its own, with Attempt as it was
+	Error   string   // of the last attempt, at most 4096 bytes; "" if it waits behind another one of its key
+	Retry   bool     // [Parking.Retry] chose it, and it was not tried yet
+	At      time.Time
+}
+
+// List returns the parked messages, by source and ID, in pages of 100. It ends at the first error. Messages that come and
+// go meanwhile may be there or not.
+func (p *Parking[Tx]) List(ctx context.Context, f Filter) iter.Seq2[*Parked, error] {
+	return func(yield func(*Parked, error) bool) {
+		for after := (MessageID{}); ; {
+			s := p.parked()
+			p.where(s, f)
+			if after != (MessageID{}) {
+				s.Add(" AND (source, message_id) > (").Texts(after.Source, after.ID).Add(")")
+			}
+			page, err := p.read(ctx, s.Add(" ORDER BY source, message_id LIMIT ").Int(pageSize))
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			for _, row := range page {
+				if !yield(row, nil) {
+					return
+				}
+				after = row.ID
+			}
+			if len(page) < pageSize {
+				return
+			}
+		}
+	}
+}
+
+// pageSize is how many parked messages are read at once.
+const pageSize = 100
+
+// Count returns how many messages are parked.
+func (p *Parking[Tx]) Count(ctx context.Context, f Filter) (n int64, err error) {
+	err = Transact(ctx, p.in.db, func(ctx context.Context, tx Tx) (err error) {
+		s := p.statement("SELECT count(*) FROM ")
+		p.where(s, f)
+		n, err = p.number(ctx, tx, s)
+		return err
+	})
+	return n, err
+}
+
+// Retry asks the owner of the partition to handle parked messages again, and returns how many were chosen now. The owner
+// begins with the first message of the key, also if another one was chosen, and goes on up to the first that fails.
+func (p *Parking[Tx]) Retry(ctx context.Context, f Filter) (int64, error) {
+	s := p.statement("UPDATE ").Add(" SET retry = true")
+	p.where(s, f)
+	return p.change(ctx, s.Add(" AND retry = false"))
+}
+
+// Drop deletes parked messages, which are then never handled: the inbox keeps their records. Messages of the same keys
+// behind them are handled by the owner of the partition if no earlier one is left.
+func (p *Parking[Tx]) Drop(ctx context.Context, f Filter) (int64, error) {
+	s := p.statement("DELETE FROM ")
+	p.where(s, f)
+	return p.change(ctx, s)
+}
+
+func (p *Parking[Tx]) change(ctx context.Context, s *sqltext.Statement) (n int64, err error) {
+	err = Transact(ctx, p.in.db, func(ctx context.Context, tx Tx) (err error) {
+		n, err = p.exec(ctx, tx, s)
+		return err
+	})
+	return n, err
+}
+
+// Ready returns the first parked message of each key of a partition that is to be handled now, at most 100: Retry chose a
+// message of the key, or the first one has no error, because the one before it was handled or dropped. Give each to Redo
+// in the key's lane, so that newer messages of the key wait.
+func (p *Parking[Tx]) Ready(ctx context.Context, topic string, partition int32) ([]*Parked, error) {
+	const sameKey = " o WHERE o.consumer = p.consumer AND o.topic = p.topic AND o.topic_partition = p.topic_partition AND o.key_hash = p.key_hash AND "
+	s := p.parked().Add(" p")
+	p.where(s, Filter{Topic: topic, Partition: &partition})
+	s.Add(" AND NOT EXISTS (SELECT 1 FROM ").Add(p.table).Add(sameKey).Add("o.topic_offset < p.topic_offset)").
+		Add(" AND (error IS NULL OR EXISTS (SELECT 1 FROM ").Add(p.table).Add(sameKey).Add("o.retry = true))")
+	return p.read(ctx, s.Add(" LIMIT ").Int(pageSize))
+}
+
+// First returns the first parked message of a key, nil if there is none.
+func (p *Parking[Tx]) First(ctx context.Context, topic string, partition int32, key ParkingKey) (*Parked, error) {
+	rows, err := p.read(ctx, p.key(p.parked(), topic, partition, key).Add(" ORDER BY topic_offset LIMIT 1"))
+	if err != nil || len(rows) == 0 {
+		return nil, err
+	}
+	return rows[0], nil
+}
+
+// Redo deletes a parked message and calls fn in one transaction. If another process deleted it, fn is not called and Redo
+// reports false. Errors are those of [Inbox.Handle]. Call [Parking.Failed] if fn will not be tried again.
+func (p *Parking[Tx]) Redo(ctx context.Context, row *Parked, fn func(context.Context, Tx) error) (done bool, err error) {
+	err = Transact(ctx, p.in.db, func(ctx context.Context, tx Tx) error {
+		s := p.statement("DELETE FROM ")
+		p.where(s, Filter{IDs: []MessageID{row.ID}})
+		n, err := p.exec(ctx, tx, s)
+		if done = err == nil && n == 1; !done {
+			return err
+		}
+		return fn(ctx, tx)
+	})
+	return done && err == nil, err
+}
+
+// Failed stores the error of a parked message and the number of attempts, and forgets that messages of its key were chosen
+// by Retry.
+func (p *Parking[Tx]) Failed(ctx context.Context, row *Parked, cause error) error {
+	return Transact(ctx, p.in.db, func(ctx context.Context, tx Tx) error {
+		m := row.Message
+		s := addError(p.statement("UPDATE ").Add(" SET error = "), cause).Add(", attempts = ").Int(int64(m.Attempt))
+		p.where(s, Filter{IDs: []MessageID{row.ID}})
+		if _, err := p.exec(ctx, tx, s); err != nil {
+			return err
+		}
+		_, err := p.exec(ctx, tx, p.key(p.statement("UPDATE ").Add(" SET retry = false"), m.Topic, m.Partition, KeyOf(m)))
+		return err
+	})
+}
+
+// where adds the filter's conditions.
+func (p *Parking[Tx]) where(s *sqltext.Statement, f Filter) {
+	s.Add(" WHERE consumer = ").Text(p.in.consumer)
+	for _, c := range []struct{ column, value string }{{"topic", f.Topic}, {"event_type", f.Type}, {"aggregate_type", f.AggregateType}} {
+		if c.value != "" {
+			s.Add(" AND " + c.column + " = ").Text(c.value)
+		}
+	}
+	if f.Partition != nil {
+		s.Add(" AND topic_partition = ").Int(int64(*f.Partition))
+	}
+	if f.Key != nil {
+		key := hashKey(f.Key)
+		s.Add(" AND key_hash = ").Bytes(key[:])
+	}
+	if !f.Before.IsZero() {
+		s.Add(" AND parked_at < ").Time(f.Before)
+	}
+	if f.Error != "" {
+		s.Add(" AND position(").Text(f.Error).Add(" IN error) > 0")
+	}
+	for i, id := range f.IDs {
+		s.Add([2]string{" AND ((source, message_id) IN ((", "), ("}[min(i, 1)]).Texts(id.Source, id.ID)
+	}
+	if len(f.IDs) > 0 {
+		s.Add(")))")
+	}
+}
+
+// parked begins a query for read. Times are numbers, because drivers of MySQL do not always parse them.
+func (p *Parking[Tx]) parked() *sqltext.Statement {
+	s := sqltext.New(p.in.db.Dialect(), "SELECT source, message_id, record, error, attempts, retry, ")
+	if s.Postgres() {
+		s.Add("(extract(epoch FROM parked_at) * 1000000)::bigint FROM ")
+	} else {
+		s.Add("CAST(UNIX_TIMESTAMP(parked_at) * 1000000 AS SIGNED) FROM ")
+	}
+	return s.Add(p.table)
+}
+
+func (p *Parking[Tx]) read(ctx context.Context, s *sqltext.Statement) (found []*Parked, err error) {
+	err = Transact(ctx, p.in.db, func(ctx context.Context, tx Tx) error {
+		found = nil
+		return p.query(ctx, tx, s, func(rows Rows) error {
+			row, record, text, attempts, at := &Parked{Message: &Message{}}, []byte(nil), (*string)(nil), 0, int64(0)
+			if err := rows.Scan(&row.ID.Source, &row.ID.ID, &record, &text, &attempts, &row.Retry, &at); err != nil {
+				return err
+			}
+			if err := json.Unmarshal(record, row.Message); err != nil {
+				return fmt.Errorf("decode parked message %s of %s: %w: Drop it", row.ID.ID, row.ID.Source, err)
+			}
+			row.Message.Attempt, row.At = attempts, time.UnixMicro(at)
+			if text != nil {
+				row.Error = *text
+			}
+			found = append(found, row)
+			return nil
+		})
+	})
+	return found, err
+}
+
+// Check reads the table with a query that finds no row, so that a missing table or right is an error when the consumer
+// starts.
+func (p *Parking[Tx]) Check(ctx context.Context) error {
+	_, err := p.First(ctx, "", 0, ParkingKey{})
+	return err
+}

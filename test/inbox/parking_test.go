@@ -1,0 +1,262 @@
+package inbox_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cdc-relay/cdc-relay/inbox"
+	"github.com/cdc-relay/cdc-relay/internal/cdctest"
+)
+
+// parked is the parking of a consumer, with what its tests need.
+type parked[Tx any] struct {
+	*inbox.Parking[Tx]
+
+	t  *testing.T
+	in *inbox.Inbox[Tx]
+	db inbox.DB[Tx]
+}
+
+func newParked[Tx any](t *testing.T, db inbox.DB[Tx], consumer string, opts ...inbox.ParkingOption) parked[Tx] {
+	t.Helper()
+	in, err := inbox.New(db, consumer)
+	must(t, err)
+	p, err := inbox.NewParking(in, opts...)
+	must(t, err)
+	return parked[Tx]{p, t, in, db}
+}
+
+func record(key string, offset int64) *inbox.Message {
+	m := message(fmt.Sprintf("%s%d", key, offset))
+	m.Topic, m.Partition, m.Offset, m.Type, m.AggregateType, m.Attempt = "orders", 3, offset, "Order"+key, "Order", 5
+	if key != "" {
+		m.Key = []byte(key)
+	}
+	m.Value, m.Headers = []byte{0, 255}, []inbox.Header{{Key: "h", Value: nil}}
+	return m
+}
+
+func (p parked[Tx]) count(f inbox.Filter, want int64) {
+	p.t.Helper()
+	if n, err := p.Count(p.t.Context(), f); err != nil || n != want {
+		p.t.Errorf("%d are parked, want %d (%v) by %+v", n, want, err, f)
+	}
+}
+
+func (p parked[Tx]) park(m *inbox.Message, want bool) {
+	p.t.Helper()
+	if got, err := p.Park(p.t.Context(), m, errors.New("out of \x00 stock \xff")); err != nil || got != want {
+		p.t.Errorf("%s: parked %v, want %v (%v)", m.ID, got, want, err)
+	}
+}
+
+func (p parked[Tx]) follow(m *inbox.Message, want bool) {
+	p.t.Helper()
+	if got, err := p.Follow(p.t.Context(), m); err != nil || got != want {
+		p.t.Errorf("%s: blocked %v, want %v (%v)", m.ID, got, want, err)
+	}
+}
+
+// ready returns the only message that is to be handled, nil if there is none.
+func (p parked[Tx]) ready(want string) *inbox.Parked {
+	p.t.Helper()
+	rows, err := p.Ready(p.t.Context(), "orders", 3)
+	must(p.t, err)
+	if want == "" && len(rows) == 0 {
+		return nil
+	}
+	if len(rows) != 1 || rows[0].ID.ID != want {
+		p.t.Fatalf("%d are ready, want %q", len(rows), want)
+	}
+	return rows[0]
+}
+
+func (p parked[Tx]) redo(row *inbox.Parked, fails error, want bool) {
+	p.t.Helper()
+	done, err := p.Redo(p.t.Context(), row, func(ctx context.Context, tx Tx) error {
+		return errors.Join(fails, add(row.Message)(ctx, exec(p.db, tx)))
+	})
+	if done != want || !errors.Is(err, fails) {
+		p.t.Errorf("%s: done %v, want %v (%v)", row.ID.ID, done, want, err)
+	}
+	if fails != nil {
+		row.Message.Attempt++
+		must(p.t, p.Failed(p.t.Context(), row, err))
+	}
+}
+
+func TestParking(t *testing.T) {
+	onEachWay(t, func(t *testing.T, db *database, w way) {
+		t.Helper()
+		for _, level := range []sql.IsolationLevel{sql.LevelDefault, sql.LevelSerializable} {
+			switch a := w.open(t, level).(type) {
+			case typed[*sql.Tx]:
+				park(t, db, a.db)
+			case typed[pgx.Tx]:
+				park(t, db, a.db)
+			}
+			db.exec(t, "DELETE FROM effects", "DELETE FROM inbox", "DELETE FROM inbox_parked")
+		}
+	})
+}
+
+func park[Tx any](t *testing.T, db *database, access inbox.DB[Tx]) {
+	t.Helper()
+	p, other := newParked(t, access, "c", inbox.WithParkingLimit(6)), newParked(t, access, "other")
+	must(t, p.Check(t.Context()))
+	if err := newParked(t, access, "c", inbox.WithParkingTable("nowhere")).Check(t.Context()); !errors.Is(err, inbox.ErrDatabase) {
+		t.Errorf("a missing table: %v", err)
+	}
+	a1, a2, a3 := record("a", 1), record("a", 2), record("a", 3)
+	p.park(a1, true)
+	p.park(a1, false) // another process did
+	p.follow(a2, true)
+	p.follow(a2, true)
+	p.follow(record("b", 1), false)
+	p.count(inbox.Filter{}, 2)
+	other.count(inbox.Filter{}, 0)
+	handled := record("b", 2)
+	repeats := func(m *inbox.Message, want bool) {
+		t.Helper()
+		if repeat, err := p.in.Handle(t.Context(), m, func(context.Context, Tx) error { return nil }); err != nil || repeat != want {
+			t.Errorf("%s: repeat %v (%v)", m.ID, repeat, err)
+		}
+	}
+	repeats(a1, true)
+	repeats(handled, false)
+	p.park(handled, false)
+	for m, want := range map[*inbox.Message]bool{a1: true, a2: true, handled: false} {
+		if got, err := p.IsParked(t.Context(), m); err != nil || got != want {
+			t.Errorf("%s is parked: %v (%v)", m.ID, got, err)
+		}
+	}
+	if keys, err := p.Blocked(t.Context(), "orders", 3); err != nil || len(keys) != 1 || !keys[inbox.KeyOf(a3)] {
+		t.Errorf("%d keys are blocked (%v)", len(keys), err)
+	}
+	retry(p, a2, a3)
+	drop(p)
+	filters(p)
+	if n := db.count(t, "effects"); n != 3 {
+		cdctest.Violation(t, kindOf(n-2), "%d effects of 3 messages", n)
+	}
+}
+
+// retry handles a1, which fails once, a2, which was chosen and waits behind it, and a3.
+func retry[Tx any](p parked[Tx], a2, a3 *inbox.Message) {
+	p.t.Helper()
+	ctx := p.t.Context()
+	p.ready("")
+	choose := func(f inbox.Filter, want int64) {
+		p.t.Helper()
+		if n, err := p.Retry(ctx, f); err != nil || n != want {
+			p.t.Errorf("chose %d, want %d (%v)", n, want, err)
+		}
+	}
+	choose(inbox.Filter{IDs: []inbox.MessageID{{Source: a2.Source, ID: a2.ID}}}, 1)
+	choose(inbox.Filter{IDs: []inbox.MessageID{{Source: a2.Source, ID: a2.ID}}}, 0)
+	row := p.ready("a1")
+	if m := row.Message; string(m.Key) != "a" || string(m.Value) != "\x00\xff" || len(m.Headers) != 1 || m.Attempt != 5 || m.Offset != 1 || row.Error != "out of  stock " || time.Since(row.At).Abs() > time.Hour {
+		p.t.Errorf("%+v %+v", row, m)
+	}
+	p.redo(row, errors.New("still out of stock"), false)
+	p.ready("")
+	choose(inbox.Filter{}, 2)
+	row = p.ready("a1")
+	if row.Error != "still out of stock" || row.Message.Attempt != 6 {
+		p.t.Errorf("%+v", row)
+	}
+	p.redo(row, nil, true)
+	p.redo(row, nil, false) // another process did
+	p.follow(a3, true)
+	for _, want := range []string{"a2", "a3"} {
+		row := p.ready(want)
+		if first, err := p.First(ctx, "orders", 3, inbox.KeyOf(a3)); err != nil || first == nil || first.ID != row.ID {
+			p.t.Errorf("the key's first message is %v (%v)", first, err)
+		}
+		p.redo(row, nil, true)
+	}
+	p.ready("")
+	p.follow(record("a", 4), false)
+}
+
+// drop drops the first message of a key; what is behind it is handled. A repeat stays parked although its record was purged.
+func drop[Tx any](p parked[Tx]) {
+	p.t.Helper()
+	ctx := p.t.Context()
+	d1, d2 := record("d", 1), record("d", 2)
+	p.park(d1, true)
+	p.follow(d2, true)
+	_, err := p.in.Purge(ctx, time.Now().Add(time.Hour), 100)
+	must(p.t, err)
+	p.follow(d1, true)
+	p.count(inbox.Filter{Key: []byte("d")}, 2)
+	if n, err := p.Drop(ctx, inbox.Filter{Key: []byte("d"), Error: "stock"}); err != nil || n != 1 {
+		p.t.Errorf("dropped %d (%v)", n, err)
+	}
+	p.ready("d2")
+	if n, err := p.Drop(ctx, inbox.Filter{}); err != nil || n != 1 {
+		p.t.Errorf("dropped %d (%v)", n, err)
+	}
+}
+
+func filters[Tx any](p parked[Tx]) {
+	p.t.Helper()
+	for offset := range int64(5) {
+		p.park(record("", offset), true) // no key, and none waits behind another
+	}
+	p.park(record("f", 9), true)
+	if _, err := p.Park(p.t.Context(), record("g", 10), errors.New("no")); !errors.Is(err, inbox.ErrParkingFull) || errors.Is(err, inbox.ErrDatabase) {
+		p.t.Errorf("above the limit: %v", err)
+	}
+	partition, elsewhere := int32(3), int32(4)
+	for _, c := range []*struct {
+		f    inbox.Filter
+		want int64
+	}{
+		{inbox.Filter{}, 6},
+		{inbox.Filter{Topic: "orders", Partition: &partition, Type: "Orderf", AggregateType: "Order", Key: []byte("f"), Before: time.Now().Add(time.Hour), Error: "of  st"}, 1},
+		{inbox.Filter{Topic: "other"}, 0},
+		{inbox.Filter{Partition: &elsewhere}, 0},
+		{inbox.Filter{Type: "Order"}, 5},
+		{inbox.Filter{AggregateType: "order"}, 0},
+		{inbox.Filter{Before: time.Now().Add(-time.Hour)}, 0},
+		{inbox.Filter{Error: "%"}, 0},
+		{inbox.Filter{IDs: []inbox.MessageID{{Source: record("f", 9).Source, ID: "f9"}, {Source: "other", ID: "1"}}}, 1},
+	} {
+		p.count(c.f, c.want)
+	}
+	pages(p, 6)
+}
+
+// pages lists all; 100 are a page.
+func pages[Tx any](p parked[Tx], want int) {
+	p.t.Helper()
+	seen := map[string]bool{}
+	for row, err := range p.List(p.t.Context(), inbox.Filter{}) {
+		must(p.t, err)
+		if row.Error == "" || seen[row.ID.ID] {
+			p.t.Errorf("%s has no error, or is listed twice", row.ID.ID)
+		}
+		seen[row.ID.ID] = true
+	}
+	if len(seen) != want {
+		p.t.Errorf("listed %d, want %d", len(seen), want)
+	}
+}
+
+func TestParkingListsPages(t *testing.T) {
+	onEach(t, func(t *testing.T, db *database) {
+		t.Helper()
+		p := newParked(t, db.ways()[0].open(t, sql.LevelDefault).(typed[*sql.Tx]).db, "c")
+		for n := range int64(101) {
+			p.park(record("", n), true)
+		}
+		pages(p, 101)
+	})
+}
