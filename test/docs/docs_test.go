@@ -105,7 +105,7 @@ func TestORMExamples(t *testing.T) {
 	unindented := func(text string) string { return regexp.MustCompile(`\n\t+`).ReplaceAllString(text, "\n") }
 	var tested strings.Builder
 	for _, file := range []string{
-		"test/writer/orms_test.go", "test/writer/context_test.go", "writer/example_unit_test.go", "writer/writertest/example_test.go",
+		"test/writer/orms_test.go", "test/writer/testdata/ent/main.go.txt", "test/writer/context_test.go", "writer/example_unit_test.go", "writer/writertest/example_test.go",
 	} {
 		tested.WriteString(unindented(read(t, file)))
 	}
