@@ -16,6 +16,8 @@ import (
 	gormpostgres "gorm.io/driver/postgres"
 	"gorm.io/gorm"
 
+	sqlcmysql "github.com/cdc-relay/cdc-relay/test/writer/sqlc/mysql"
+	sqlcpostgres "github.com/cdc-relay/cdc-relay/test/writer/sqlc/postgres"
 	"github.com/cdc-relay/cdc-relay/writer"
 	"github.com/cdc-relay/cdc-relay/writer/gormwriter"
 	"github.com/cdc-relay/cdc-relay/writer/pgxwriter"
@@ -122,6 +124,41 @@ func (s sqlxStore) place(ctx context.Context, p Purchase) error {
 	return s.events.Append(ctx, s.tx, p.placed())
 }
 
+type sqlcStore struct {
+	db     *sql.DB
+	events *writer.Writer
+	tx     *sql.Tx
+	mysql  bool
+}
+
+func (s sqlcStore) within(ctx context.Context, fn func(s store) error) error {
+	if s.tx != nil {
+		return savepoint(ctx, s.tx, func() error { return fn(s) })
+	}
+	return s.events.Run(ctx, s.db, nil, func(_ context.Context, tx *sql.Tx, _ *writer.Unit) error {
+		return fn(sqlcStore{s.db, s.events, tx, s.mysql})
+	})
+}
+
+func (s sqlcStore) place(ctx context.Context, p Purchase) error {
+	if s.mysql {
+		return s.placeMySQL(ctx, p)
+	}
+	queries := sqlcpostgres.New(s.db).WithTx(s.tx)
+	if err := queries.AddPurchase(ctx, sqlcpostgres.AddPurchaseParams{ID: p.ID, Total: int32(p.Total)}); err != nil {
+		return err
+	}
+	return s.events.Append(ctx, s.tx, p.placed())
+}
+
+func (s sqlcStore) placeMySQL(ctx context.Context, p Purchase) error {
+	queries := sqlcmysql.New(s.db).WithTx(s.tx)
+	if err := queries.AddPurchase(ctx, sqlcmysql.AddPurchaseParams{ID: p.ID, Total: int32(p.Total)}); err != nil {
+		return err
+	}
+	return s.events.Append(ctx, s.tx, p.placed())
+}
+
 type pgxStore struct {
 	db interface {
 		Begin(ctx context.Context) (pgx.Tx, error)
@@ -160,6 +197,7 @@ func stores(t *testing.T, db *database) map[string]store {
 		"gorm/prepared": gormStore{openGORM(t, db, pool, &gorm.Config{PrepareStmt: true, SkipDefaultTransaction: true}), events},
 		"bun":           bunStore{bunDB, events},
 		"sqlx":          sqlxStore{sqlx.NewDb(pool, driver), events, nil},
+		"sqlc":          sqlcStore{pool, events, nil, driver == "mysql"},
 	}
 	if db.engine == engine(pg) {
 		pool, err := pgxpool.New(t.Context(), pg.DSN(db.name, ""))

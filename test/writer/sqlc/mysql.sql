@@ -1,0 +1,2 @@
+-- name: AddPurchase :exec
+INSERT INTO purchases (id, total) VALUES (?, ?);

@@ -1,0 +1,1 @@
+CREATE TABLE purchases (id varchar(10) PRIMARY KEY, total int NOT NULL);
