@@ -1,0 +1,62 @@
+package pgxwritertest_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cdc-relay/cdc-relay/writer"
+	"github.com/cdc-relay/cdc-relay/writer/pgxwriter"
+	"github.com/cdc-relay/cdc-relay/writer/pgxwriter/pgxwritertest"
+	"github.com/cdc-relay/cdc-relay/writer/writertest"
+)
+
+// pay is code under test.
+func pay(ctx context.Context, tx pgx.Tx, events *pgxwriter.Writer, id string) error {
+	event, err := writer.JSON("Order", id, "OrderPaid", map[string]string{"id": id})
+	if err != nil {
+		return err
+	}
+	return events.Append(ctx, tx, event)
+}
+
+// Code that appends with pgx runs without a database.
+func ExampleTx() {
+	var recorder writertest.Recorder // check it with writertest.RequireAppended(t, events, &recorder, ...)
+	events, err := pgxwriter.New(recorder.Option())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(pay(context.Background(), pgxwritertest.Tx(&recorder), events, "o-1"))
+	// Output: <nil>
+}
+
+func TestTx(t *testing.T) {
+	var recorder writertest.Recorder
+	events, err := pgxwriter.New(recorder.Option())
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := pgxwritertest.Tx(&recorder)
+	if err := errors.Join(pay(t.Context(), kept, events, "o-1"), kept.Commit(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	undone := pgxwritertest.Tx(&recorder)
+	if err := errors.Join(pay(t.Context(), undone, events, "o-2"), undone.Rollback(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	writertest.RequireAppended(t, events, &recorder, writertest.Match{AggregateID: "o-1", Payload: `{"id":"o-1"}`})
+	writertest.RequireNotAppended(t, events, &recorder, writertest.Match{AggregateID: "o-2"})
+	if err := kept.Rollback(t.Context()); !errors.Is(err, pgx.ErrTxClosed) {
+		t.Errorf("error %v", err)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := pgxwritertest.Tx(&recorder).Exec(ended, ""); !errors.Is(err, context.Canceled) || errors.Is(err, pgx.ErrTxClosed) {
+		t.Errorf("error %v", err)
+	}
+}
