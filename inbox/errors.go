@@ -85,18 +85,19 @@ func databaseError(op, table string, err error) error {
 	if errors.As(err, &already) {
 		return err
 	}
-	return &DatabaseError{Op: op, Err: err, Fix: fix(table, err)}
+	return &DatabaseError{Op: op, Err: err, Fix: Fix(table, err)}
 }
 
-// fix returns the fix for an error by its SQLSTATE (PostgreSQL documentation, appendix A) or number (MySQL manual, "Server
-// Error Message Reference"), "" if unknown.
-func fix(table string, err error) string {
+// Fix returns the fix for an error of a statement about a table of this module, by its SQLSTATE (PostgreSQL documentation,
+// appendix A) or number (MySQL manual, "Server Error Message Reference"), "" if unknown. It is for packages that build on this
+// one.
+func Fix(table string, err error) string {
 	if errors.Is(err, sql.ErrTxDone) {
 		return "use the transaction before it is committed or rolled back, and before its context ends"
 	}
 	switch state, number := writer.ServerError(err); {
 	case state == "42P01", state == "42703", number == 1146, number == 1054:
-		return "create the consumer's tables as 'cdc-relay schema print --inbox' prints them, or correct WithTable or search_path"
+		return "create the table as 'cdc-relay schema print' prints it with --inbox or --idempotency, or correct WithTable or search_path"
 	case state == "42501", number == 1142, number == 1143:
 		return "GRANT SELECT, INSERT, UPDATE, DELETE ON " + table + " to the user of this connection"
 	case state == "25006", number == 1290, number == 1792, number == 1836:

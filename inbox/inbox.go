@@ -172,38 +172,18 @@ func (in *Inbox[Tx]) Forget(ctx context.Context, tx Tx, ids ...MessageID) (n int
 // returns how many it deleted, also with an error. Keep records for longer than the topic keeps its records, and than the
 // relay could be moved back with 'position set': a repeat without a record is handled again.
 func (in *Inbox[Tx]) Purge(ctx context.Context, before time.Time, batch int) (n int64, err error) {
-	if batch < 1 {
-		return 0, fmt.Errorf("purge %s: batch is %d: use 1000, for example", in.table, batch)
+	where := func(s *sqltext.Statement) {
+		s.Add("consumer = ").Text(in.consumer).Add(" AND handled_at < ").Time(before)
 	}
-	for {
-		deleted := int64(0)
-		err := Transact(ctx, in.db, func(ctx context.Context, tx Tx) (err error) {
-			query, args := in.purge(before, batch).SQL()
-			deleted, err = in.db.Exec(ctx, tx, query, args...)
-			if err != nil {
+	return sqltext.Purge(in.db.Dialect(), in.table, where, "handled_at", batch, func(query string, args []any) (deleted int64, err error) {
+		err = Transact(ctx, in.db, func(ctx context.Context, tx Tx) (err error) {
+			if deleted, err = in.db.Exec(ctx, tx, query, args...); err != nil {
 				return databaseError("delete from "+in.table, in.table, err)
 			}
 			return nil
 		})
-		if err != nil {
-			return n, err
-		}
-		if n += deleted; deleted < int64(batch) {
-			return n, nil
-		}
-	}
-}
-
-func (in *Inbox[Tx]) purge(before time.Time, batch int) *sqltext.Statement {
-	s := in.statement("DELETE FROM ", " WHERE ")
-	if s.Postgres() { // which has no DELETE with LIMIT
-		s.Add("ctid = ANY (ARRAY(SELECT ctid FROM ").Add(in.table).Add(" WHERE ")
-	}
-	s.Add("consumer = ").Text(in.consumer).Add(" AND handled_at < ").Time(before).Add(" ORDER BY handled_at LIMIT ").Int(int64(batch))
-	if s.Postgres() {
-		s.Add("))")
-	}
-	return s
+		return deleted, err
+	})
 }
 
 // Check reads the table with a query that returns no row, so that a missing table or right is an error when the consumer

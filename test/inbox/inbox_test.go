@@ -18,61 +18,74 @@ import (
 // callers is how many calls with one message or key there are at once.
 const callers = 64
 
+// once does the work of one ID, and reports whether it was done before.
+type once func(ctx context.Context, id string, work func(ctx context.Context, tx execer) error) (repeat bool, err error)
+
 // The first call commits or rolls back; of all others one or none does the work, at each isolation level.
 func TestConcurrentRepeats(t *testing.T) {
 	onEachWay(t, func(t *testing.T, db *database, w way) {
 		t.Helper()
-		for _, level := range []sql.IsolationLevel{sql.LevelReadCommitted, sql.LevelRepeatableRead, sql.LevelSerializable} {
+		concurrentCalls(t, db, func(level sql.IsolationLevel) once {
 			in := w.open(t, level).inbox(t, w.name)
-			for _, first := range []error{nil, errors.New("refused")} {
-				m := message(level.String() + first2name(first))
-				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-				started, answers, release := make(chan struct{}, callers), make(chan answer, callers), make(chan struct{})
+			return func(ctx context.Context, id string, work func(context.Context, execer) error) (bool, error) {
+				return in.handle(ctx, message(id), work)
+			}
+		})
+	})
+}
+
+func concurrentCalls(t *testing.T, db *database, open func(sql.IsolationLevel) once) {
+	t.Helper()
+	for _, level := range []sql.IsolationLevel{sql.LevelReadCommitted, sql.LevelRepeatableRead, sql.LevelSerializable} {
+		call := open(level)
+		for end, first := range map[string]error{"the first commits": nil, "the first rolls back": errors.New("refused")} {
+			id := level.String() + ", " + end
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+			started, answers, release := make(chan struct{}, callers), make(chan answer, callers), make(chan struct{})
+			ask := func(work func(context.Context, execer) error) {
+				repeat, err := call(ctx, id, work)
+				answers <- answer{repeat, err}
+			}
+			go ask(func(ctx context.Context, tx execer) error {
+				select {
+				case started <- struct{}{}:
+				default: // the transaction was run again
+				}
+				<-release
+				return errors.Join(first, add(message(id))(ctx, tx))
+			})
+			receive(ctx, t, started)
+			for range callers - 1 {
 				go func() {
-					repeat, err := in.handle(ctx, m, func(ctx context.Context, tx execer) error {
-						select {
-						case started <- struct{}{}:
-						default: // the transaction was run again
-						}
-						<-release
-						return errors.Join(first, add(m)(ctx, tx))
-					})
-					answers <- answer{repeat, err}
+					started <- struct{}{}
+					ask(add(message(id)))
 				}()
+			}
+			for range callers - 1 {
 				receive(ctx, t, started)
-				for range callers - 1 {
-					go func() {
-						started <- struct{}{}
-						repeat, err := in.handle(ctx, m, add(m))
-						answers <- answer{repeat, err}
-					}()
-				}
-				for range callers - 1 {
-					receive(ctx, t, started)
-				}
-				begun := time.Now()
-				close(release)
-				repeats, failed := 0, 0
-				for range callers {
-					switch a := receive(ctx, t, answers); {
-					case a.repeat:
-						repeats++
-					case first != nil && errors.Is(a.err, first):
-						failed++
-					case a.err != nil:
-						t.Errorf("%s: %v", m.ID, a.err)
-					}
-				}
-				t.Logf("%s: all answered after %v", m.ID, time.Since(begun).Round(time.Millisecond))
-				cancel()
-				wantFailed := map[bool]int{true: 1}[first != nil]
-				if n := db.count(t, "effects WHERE message = '"+m.ID+"'"); n != 1 || failed != wantFailed || repeats != callers-1-failed {
-					cdctest.Violation(t, kindOf(n), "%s: %d effects, %d failed, %d repeats", m.ID, n, failed, repeats)
+			}
+			begun := time.Now()
+			close(release)
+			repeats, failed := 0, 0
+			for range callers {
+				switch a := receive(ctx, t, answers); {
+				case a.repeat:
+					repeats++
+				case first != nil && errors.Is(a.err, first):
+					failed++
+				case a.err != nil:
+					t.Errorf("%s: %v", id, a.err)
 				}
 			}
-			db.exec(t, "DELETE FROM effects")
+			t.Logf("%s: all answered after %v", id, time.Since(begun).Round(time.Millisecond))
+			cancel()
+			wantFailed := map[bool]int{true: 1}[first != nil]
+			if n := db.count(t, "effects WHERE message = '"+id+"'"); n != 1 || failed != wantFailed || repeats != callers-1-failed {
+				cdctest.Violation(t, kindOf(n), "%s: %d effects, %d failed, %d repeats", id, n, failed, repeats)
+			}
 		}
-	})
+	}
+	db.exec(t, "DELETE FROM effects")
 }
 
 // receive fails the test when ctx ends.
@@ -97,13 +110,6 @@ func kindOf(effects int) cdctest.Kind {
 type answer struct {
 	repeat bool
 	err    error
-}
-
-func first2name(err error) string {
-	if err == nil {
-		return ", the first commits"
-	}
-	return ", the first rolls back"
 }
 
 func TestOnceInTheCallersTransaction(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"sync/atomic"
 	"testing"
@@ -19,6 +20,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/cdc-relay/cdc-relay/inbox"
+	"github.com/cdc-relay/cdc-relay/inbox/idempotency"
 	"github.com/cdc-relay/cdc-relay/inbox/pgxinbox"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
@@ -156,6 +158,14 @@ type way struct {
 type access interface {
 	inbox(tb testing.TB, consumer string, opts ...inbox.Option) handler
 	transact(ctx context.Context, fn func(ctx context.Context, tx execer) error) error
+	keys(t *testing.T, opts ...idempotency.Option) keys
+}
+
+// keys is a store of idempotency keys.
+type keys interface {
+	do(ctx context.Context, key string, work func(ctx context.Context, tx execer) (*idempotency.Response, error)) (*idempotency.Response, bool, error)
+	serve(h func(w http.ResponseWriter, r *http.Request, tx execer)) http.Handler
+	Purge(ctx context.Context, before time.Time, batch int) (int64, error)
 }
 
 // execer runs a statement in a transaction.
@@ -194,6 +204,35 @@ func (a typed[Tx]) inbox(tb testing.TB, consumer string, opts ...inbox.Option) h
 
 func (a typed[Tx]) transact(ctx context.Context, fn func(context.Context, execer) error) error {
 	return inbox.Transact(ctx, a.db, func(ctx context.Context, tx Tx) error { return fn(ctx, exec(a.db, tx)) })
+}
+
+type typedKeys[Tx any] struct {
+	*idempotency.Store[Tx]
+
+	db inbox.DB[Tx]
+}
+
+func (a typed[Tx]) keys(t *testing.T, opts ...idempotency.Option) keys {
+	t.Helper()
+	s, err := idempotency.New(a.db, opts...)
+	must(t, err)
+	return typedKeys[Tx]{s, a.db}
+}
+
+func (k typedKeys[Tx]) do(ctx context.Context, key string, work func(context.Context, execer) (*idempotency.Response, error)) (*idempotency.Response, bool, error) {
+	return k.Do(ctx, idempotency.Key{Scope: "alice", Key: key}, [32]byte{1}, func(ctx context.Context, tx Tx) (*idempotency.Response, error) {
+		return work(ctx, exec(k.db, tx))
+	})
+}
+
+func (k typedKeys[Tx]) serve(h func(http.ResponseWriter, *http.Request, execer)) http.Handler {
+	caller := func(r *http.Request) (string, error) {
+		if r.Header.Get("Caller") == "nobody" {
+			return "", errors.New("no token")
+		}
+		return r.Header.Get("Caller"), nil
+	}
+	return k.Middleware(caller, func(w http.ResponseWriter, r *http.Request, tx Tx) { h(w, r, exec(k.db, tx)) })
 }
 
 func exec[Tx any](db inbox.DB[Tx], tx Tx) execer {

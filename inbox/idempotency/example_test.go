@@ -1,0 +1,62 @@
+package idempotency_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"time"
+
+	"github.com/cdc-relay/cdc-relay/inbox"
+	"github.com/cdc-relay/cdc-relay/inbox/idempotency"
+	"github.com/cdc-relay/cdc-relay/writer"
+)
+
+// Without HTTP, the caller says what the request is.
+func ExampleStore_Do() {
+	pay := func(ctx context.Context, keys *idempotency.Store[*sql.Tx], account, key string, cents int) error {
+		k := idempotency.Key{Scope: account, Key: key}
+		_, _, err := keys.Do(ctx, k, sha256.Sum256(fmt.Append(nil, cents)), func(ctx context.Context, tx *sql.Tx) (*idempotency.Response, error) {
+			_, err := tx.ExecContext(ctx, "INSERT INTO payments (account, cents) VALUES ($1, $2)", account, cents)
+			return &idempotency.Response{Status: http.StatusCreated}, err
+		})
+		return err
+	}
+	_ = pay
+}
+
+// A request without a key is refused before the database is asked.
+func ExampleStore_Middleware() {
+	var db *sql.DB
+	keys, err := idempotency.New(inbox.SQL(db, writer.Postgres), idempotency.WithWait(time.Second))
+	if err != nil {
+		panic(err)
+	}
+	caller := func(*http.Request) (string, error) { return "alice", nil } // whom the API has authenticated
+	place := keys.Middleware(caller, func(w http.ResponseWriter, r *http.Request, tx *sql.Tx) {
+		if _, err := tx.ExecContext(r.Context(), "INSERT INTO orders DEFAULT VALUES"); err != nil {
+			http.Error(w, "try again", http.StatusInternalServerError) // rolls back
+			return
+		}
+		w.WriteHeader(http.StatusCreated)
+	})
+	answer := httptest.NewRecorder()
+	place.ServeHTTP(answer, httptest.NewRequest(http.MethodPost, "/orders", strings.NewReader("{}")))
+	var problem struct{ Title string }
+	_ = json.Unmarshal(answer.Body.Bytes(), &problem)
+	fmt.Println(answer.Code, problem.Title)
+	// Output: 400 Bad Request
+}
+
+// Keys are deleted after the time for which the API's documentation promises to know them.
+func ExampleStore_Purge() {
+	purge := func(ctx context.Context, keys *idempotency.Store[*sql.Tx]) error {
+		_, err := keys.Purge(ctx, time.Now().Add(-24*time.Hour), 1000)
+		return err
+	}
+	_ = purge
+}

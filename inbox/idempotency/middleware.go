@@ -1,0 +1,147 @@
+package idempotency
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"strings"
+
+	"github.com/cdc-relay/cdc-relay/inbox"
+)
+
+// HeaderKey is the header of the key (IETF draft-ietf-httpapi-idempotency-key-header-07), and HeaderReplayed is set to "true"
+// in a response that was stored.
+const (
+	HeaderKey      = "Idempotency-Key"
+	HeaderReplayed = "Idempotency-Replayed"
+)
+
+// The errors of a request that is not given to its handler.
+var (
+	ErrNoKey    = fmt.Errorf("%w: the header Idempotency-Key is missing: send one, as a quoted string such as \"8e03978e-40d5-43e8-bc93-6894a57f9324\"", ErrInvalidKey)
+	ErrBadKey   = fmt.Errorf("%w: the header Idempotency-Key is not one quoted string of printable ASCII: send one such as \"8e03978e-40d5-43e8-bc93-6894a57f9324\"", ErrInvalidKey)
+	ErrScope    = errors.New("the caller is unknown")
+	ErrReadBody = errors.New("the request's body cannot be read")
+)
+
+// Middleware gives a request to h once, in a transaction, and sends what h has written after the commit. A repeat of the
+// request gets the same response. The hash that tells requests apart is that of method, path, query, Content-Type and body.
+//
+// scope returns the authenticated caller; without one the request is refused (403). h must write with tx only: the response
+// is buffered, at most [MaxBody] bytes, and cannot be streamed. Set-Cookie and the headers of a connection are sent but not
+// stored. If h answers with 500 or more, or panics, everything is rolled back; the panic goes on as *[inbox.PanicError]. If
+// the database could not serialize the transaction, h is called again with the same request.
+//
+// Other answers: 400 for a missing or invalid key or a body that was cut short, 409 for another request with the key in
+// progress, 413 for a body over [WithMaxRequest], 422 for a key of another request, 503 if the database failed: the
+// client may send the request again with the same key.
+func (s *Store[Tx]) Middleware(scope func(*http.Request) (string, error), h func(w http.ResponseWriter, r *http.Request, tx Tx)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		response, replayed, err := s.serve(w, r, scope, h)
+		if err != nil {
+			passPanic(err)
+			s.fail(w, r, err)
+			return
+		}
+		maps.Copy(w.Header(), response.Header)
+		if replayed {
+			w.Header().Set(HeaderReplayed, "true")
+		}
+		w.WriteHeader(response.Status)
+		_, _ = w.Write(response.Body) // the client may be gone: it will ask again
+	})
+}
+
+// passPanic goes on with a panic of the handler.
+func passPanic(err error) {
+	var p *inbox.PanicError
+	if !errors.As(err, &p) {
+		return
+	}
+	if p.Value == http.ErrAbortHandler { //nolint:errorlint // net/http compares it so
+		panic(http.ErrAbortHandler)
+	}
+	panic(p)
+}
+
+func (s *Store[Tx]) serve(w http.ResponseWriter, r *http.Request, scope func(*http.Request) (string, error), h func(http.ResponseWriter, *http.Request, Tx)) (*Response, bool, error) {
+	var k Key
+	var err error
+	if k.Scope, err = scope(r); err != nil || k.Scope == "" {
+		return nil, false, errors.Join(ErrScope, err)
+	}
+	if k.Key, err = readKey(r.Header.Values(HeaderKey)); err != nil {
+		return nil, false, err
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, s.maxRequest))
+	if err != nil {
+		return nil, false, fmt.Errorf("%w: %w", ErrReadBody, err)
+	}
+	var sent http.Header // by h, with what is not stored
+	response, replayed, err := s.Do(r.Context(), k, hash(r, body), func(ctx context.Context, tx Tx) (*Response, error) {
+		again := r.WithContext(ctx)
+		again.Body = io.NopCloser(bytes.NewReader(body))
+		b := newBuffer()
+		h(b, again, tx)
+		sent = b.header
+		return b.response()
+	})
+	if err == nil && !replayed {
+		response.Header = sent
+	}
+	return response, replayed, err
+}
+
+// readKey reads the header's value, a string of RFC 9651. A bare token is accepted, because clients of other APIs send one.
+func readKey(values []string) (string, error) {
+	if len(values) == 0 {
+		return "", ErrNoKey
+	}
+	v := strings.Trim(values[0], " \t")
+	if len(values) > 1 || v == "" {
+		return "", ErrBadKey
+	}
+	if v[0] != '"' {
+		if strings.ContainsFunc(v, func(c rune) bool { return c <= ' ' || c >= 0x7f || strings.ContainsRune(`",;\`, c) }) {
+			return "", ErrBadKey
+		}
+		return v, nil
+	}
+	var key strings.Builder
+	for i := 1; i < len(v); i++ {
+		switch c := v[i]; {
+		case c == '"' && i == len(v)-1:
+			if key.Len() == 0 {
+				return "", ErrBadKey
+			}
+			return key.String(), nil
+		case c == '\\' && i+1 < len(v) && (v[i+1] == '"' || v[i+1] == '\\'):
+			i++
+			key.WriteByte(v[i])
+		case c == '"' || c == '\\' || c < ' ' || c >= 0x7f:
+			return "", ErrBadKey
+		default:
+			key.WriteByte(c)
+		}
+	}
+	return "", ErrBadKey
+}
+
+// hash of the request; each part is preceded by its length.
+func hash(r *http.Request, body []byte) (sum [32]byte) {
+	h := sha256.New()
+	for _, part := range [][]byte{[]byte(r.Method), []byte(r.URL.EscapedPath()), []byte(r.URL.RawQuery), []byte(r.Header.Get("Content-Type")), body} {
+		var length [8]byte
+		binary.BigEndian.PutUint64(length[:], uint64(len(part)))
+		h.Write(length[:])
+		h.Write(part)
+	}
+	h.Sum(sum[:0])
+	return sum
+}

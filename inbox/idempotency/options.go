@@ -1,0 +1,50 @@
+package idempotency
+
+import (
+	"errors"
+	"net/http"
+	"time"
+)
+
+type config struct {
+	table      string // quoted, once the store is made
+	wait       time.Duration
+	maxRequest int64
+	fail       func(http.ResponseWriter, *http.Request, error)
+}
+
+// Option configures a [Store].
+type Option func(*config) error
+
+// WithTable sets the table: a name, or schema.name.
+func WithTable(name string) Option {
+	return func(c *config) error {
+		c.table = name
+		return nil
+	}
+}
+
+// WithMaxRequest sets how many bytes of a request's body [Store.Middleware] reads, by default 1 MiB: it must read the whole
+// body before it can tell whether the request is a repeat.
+func WithMaxRequest(bytes int64) Option {
+	return func(c *config) error {
+		if bytes < 0 {
+			return errors.New("the limit of request bodies is negative: give WithMaxRequest bytes")
+		}
+		c.maxRequest = bytes
+		return nil
+	}
+}
+
+// WithErrorHandler replaces what answers a request that [Store.Middleware] cannot let through, and sees every error. The
+// default answers with application/problem+json (RFC 9457) and logs statuses of 500 and more with [log/slog.Default]. It may
+// call [Respond] after something else.
+func WithErrorHandler(fail func(http.ResponseWriter, *http.Request, error)) Option {
+	return func(c *config) error {
+		if fail == nil {
+			return errors.New("the error handler is nil: give WithErrorHandler a function")
+		}
+		c.fail = fail
+		return nil
+	}
+}

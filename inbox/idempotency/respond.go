@@ -1,0 +1,51 @@
+package idempotency
+
+import (
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+
+	"github.com/cdc-relay/cdc-relay/inbox"
+)
+
+// respond is the default of [WithErrorHandler].
+func respond(w http.ResponseWriter, r *http.Request, err error) {
+	if status := Respond(w, err); status >= http.StatusInternalServerError {
+		slog.Default().ErrorContext(r.Context(), "idempotent request failed", "method", r.Method, "path", r.URL.Path, "status", status, "error", err)
+	}
+}
+
+// Respond answers with the status and problem details of an error of [Store.Middleware], and returns the status. The text of
+// errors that are not the client's is not sent.
+func Respond(w http.ResponseWriter, err error) int {
+	var tooLarge *http.MaxBytesError
+	var mismatch *MismatchError
+	status, detail := http.StatusInternalServerError, ""
+	switch {
+	case errors.Is(err, ErrScope):
+		status, detail = http.StatusForbidden, ErrScope.Error()
+	case errors.Is(err, ErrInvalidKey):
+		status, detail = http.StatusBadRequest, err.Error()
+	case errors.As(err, &tooLarge):
+		status, detail = http.StatusRequestEntityTooLarge, "the request's body is too large"
+	case errors.Is(err, ErrReadBody):
+		status, detail = http.StatusBadRequest, ErrReadBody.Error()
+	case errors.Is(err, ErrInProgress):
+		status, detail = http.StatusConflict, ErrInProgress.Error()
+		w.Header().Set("Retry-After", "1")
+	case errors.As(err, &mismatch):
+		status, detail = http.StatusUnprocessableEntity, err.Error()
+	case errors.Is(err, inbox.ErrDatabase):
+		status = http.StatusServiceUnavailable
+		w.Header().Set("Retry-After", "1")
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(struct {
+		Title  string `json:"title"`
+		Status int    `json:"status"`
+		Detail string `json:"detail,omitempty"`
+	}{http.StatusText(status), status, detail})
+	return status
+}

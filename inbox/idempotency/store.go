@@ -1,0 +1,173 @@
+package idempotency
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/cdc-relay/cdc-relay/inbox"
+	"github.com/cdc-relay/cdc-relay/inbox/internal/sqltext"
+	"github.com/cdc-relay/cdc-relay/writer"
+)
+
+// Response is the result of a request.
+type Response struct {
+	// Status is an HTTP status. One of 500 or more rolls back and is not stored.
+	Status int
+	// Header is stored as it is.
+	Header http.Header
+	// Body is at most MaxBody bytes.
+	Body []byte
+}
+
+// Store keeps keys and responses in one table. It holds only settings and is safe for concurrent use.
+type Store[Tx any] struct {
+	db inbox.DB[Tx]
+	config
+}
+
+// New returns a store in the table idempotency_keys. It does not connect to the database.
+func New[Tx any](db inbox.DB[Tx], opts ...Option) (*Store[Tx], error) {
+	s := &Store[Tx]{db: db, config: config{table: "idempotency_keys", wait: 2 * time.Second, maxRequest: 1 << 20, fail: respond}}
+	for _, o := range opts {
+		if err := o(&s.config); err != nil {
+			return nil, fmt.Errorf("make store of idempotency keys: %w", err)
+		}
+	}
+	w, err := writer.New(db.Dialect(), writer.WithTable(s.table)) // which quotes the name
+	if err != nil {
+		return nil, fmt.Errorf("make store of idempotency keys: %w", err)
+	}
+	s.table = w.Table()
+	return s, nil
+}
+
+// Do runs fn in a transaction that also stores the key and fn's response, and returns the response. If the key is stored,
+// it returns the stored response and true, without calling fn.
+//
+// A second call with the same key waits for the first one, and if that rolls back, runs its own fn; [ErrInProgress] means
+// that it took longer than [WithWait]. request identifies what is asked for: with another one than the stored key's the
+// result is a *[MismatchError].
+//
+// An error of fn, a panic (returned as *[inbox.PanicError]) and a status of 500 or more roll back and store nothing; the
+// response of such a status is returned as it is. If the database could not serialize the transaction, fn is called again.
+// The database's own errors wrap [inbox.ErrDatabase]; call Do again with the same key.
+func (s *Store[Tx]) Do(ctx context.Context, k Key, request [32]byte, fn func(ctx context.Context, tx Tx) (*Response, error)) (r *Response, replayed bool, err error) {
+	if err := k.check(); err != nil {
+		return nil, false, err
+	}
+	err = inbox.Transact(ctx, s.db, func(ctx context.Context, tx Tx) error {
+		first, err := s.insert(ctx, tx, k, request)
+		if replayed = err == nil && !first; err != nil {
+			return err
+		}
+		if replayed {
+			r, err = s.stored(ctx, tx, k, request)
+			return err
+		}
+		if r, err = fn(ctx, tx); err != nil {
+			return err
+		}
+		return s.store(ctx, tx, k, r)
+	})
+	if errors.Is(err, errNotStored) {
+		return r, false, nil
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	return r, replayed, nil
+}
+
+// errNotStored rolls back a transaction whose response is returned nevertheless.
+var errNotStored = errors.New("the response's status is 500 or more")
+
+// store adds the response to the row of its key.
+func (s *Store[Tx]) store(ctx context.Context, tx Tx, k Key, r *Response) error {
+	switch {
+	case r == nil:
+		return errors.New("store response: there is none: return a Response or an error")
+	case r.Status < 200 || r.Status > 999:
+		return fmt.Errorf("store response: status %d is not a final one: use 200 to 499", r.Status)
+	case r.Status >= 500:
+		return errNotStored
+	case len(r.Body) > MaxBody:
+		return fmt.Errorf("%w: it has %d bytes, the limit is %d: return a reference to it", ErrTooLarge, len(r.Body), MaxBody)
+	}
+	headers, err := json.Marshal(r.Header)
+	if err != nil {
+		return fmt.Errorf("store response: %w", err)
+	}
+	body := r.Body
+	if body == nil {
+		body = []byte{}
+	}
+	q := sqltext.New(s.db.Dialect(), "UPDATE ").Add(s.table).Add(" SET status = ").Int(int64(r.Status)).
+		Add(", headers = ").Text(string(headers)).Add(", body = ").Bytes(body)
+	query, args := s.where(q, k).SQL()
+	if _, err := s.db.Exec(ctx, tx, query, args...); err != nil {
+		return s.failed("update", err)
+	}
+	return nil
+}
+
+// stored returns the stored response. It reads with a lock: under MySQL's REPEATABLE READ a plain SELECT may not see what
+// another transaction has just stored.
+func (s *Store[Tx]) stored(ctx context.Context, tx Tx, k Key, request [32]byte) (*Response, error) {
+	q := s.where(sqltext.New(s.db.Dialect(), "SELECT request_hash, status, headers, body FROM ").Add(s.table), k)
+	query, args := q.Add(map[bool]string{true: " FOR SHARE", false: " LOCK IN SHARE MODE"}[q.Postgres()]).SQL()
+	rows, err := s.db.Query(ctx, tx, query, args...)
+	if err != nil {
+		return nil, s.failed("read", err)
+	}
+	var (
+		hash, headers []byte
+		r             Response
+	)
+	found := rows.Next()
+	if found {
+		err = rows.Scan(&hash, &r.Status, &headers, &r.Body)
+	}
+	if err = errors.Join(err, rows.Err(), rows.Close()); err != nil {
+		return nil, s.failed("read", err)
+	}
+	switch {
+	case !found: // deleted since: the next call runs
+		return nil, ErrInProgress
+	case !bytes.Equal(hash, request[:]):
+		return nil, &MismatchError{Key: k}
+	}
+	if err := json.Unmarshal(headers, &r.Header); err != nil {
+		return nil, fmt.Errorf("read headers of the stored response: %w", err)
+	}
+	return &r, nil
+}
+
+func (s *Store[Tx]) where(q *sqltext.Statement, k Key) *sqltext.Statement {
+	return q.Add(" WHERE scope = ").Text(k.Scope).Add(" AND idempotency_key = ").Text(k.Key)
+}
+
+// Purge deletes keys that were stored before a time, in transactions of batch rows, and returns how many it deleted, also
+// with an error. A request with a deleted key is done again: say in the documentation of the API how long keys are kept.
+func (s *Store[Tx]) Purge(ctx context.Context, before time.Time, batch int) (int64, error) {
+	n, err := sqltext.Purge(s.db.Dialect(), s.table, func(q *sqltext.Statement) { q.Add("created_at < ").Time(before) }, "created_at", batch,
+		func(query string, args []any) (deleted int64, err error) {
+			err = inbox.Transact(ctx, s.db, func(ctx context.Context, tx Tx) (err error) {
+				if deleted, err = s.db.Exec(ctx, tx, query, args...); err != nil {
+					return s.failed("delete from", err)
+				}
+				return nil
+			})
+			return deleted, err
+		})
+	return n, err
+}
+
+// failed describes an error of a statement of the store.
+func (s *Store[Tx]) failed(op string, err error) error {
+	return &inbox.DatabaseError{Op: op + " " + s.table, Err: err, Fix: inbox.Fix(s.table, err)}
+}

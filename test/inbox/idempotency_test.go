@@ -1,0 +1,296 @@
+package inbox_test
+
+import (
+	"bufio"
+	"context"
+	"database/sql"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cdc-relay/cdc-relay/inbox"
+	"github.com/cdc-relay/cdc-relay/inbox/idempotency"
+	"github.com/cdc-relay/cdc-relay/writer"
+)
+
+func TestConcurrentKeys(t *testing.T) {
+	onEachWay(t, func(t *testing.T, db *database, w way) {
+		t.Helper()
+		concurrentCalls(t, db, func(level sql.IsolationLevel) once {
+			keys := w.open(t, level).keys(t, idempotency.WithWait(2*time.Minute))
+			return func(ctx context.Context, id string, work func(context.Context, execer) error) (bool, error) {
+				r, replayed, err := keys.do(ctx, w.name+id, func(ctx context.Context, tx execer) (*idempotency.Response, error) {
+					return &idempotency.Response{Status: 201, Body: []byte(id)}, work(ctx, tx)
+				})
+				if err == nil && string(r.Body) != id {
+					t.Errorf("response %q", r.Body)
+				}
+				return replayed, err
+			}
+		})
+	})
+}
+
+// The server ends the wait for another call, and the handler's statements and later transactions have the session's timeout.
+func TestKeyInProgress(t *testing.T) {
+	onEachWay(t, func(t *testing.T, db *database, w way) {
+		t.Helper()
+		keys := w.open(t, sql.LevelDefault).keys(t, idempotency.WithWait(100*time.Millisecond))
+		timeouts := func(ctx context.Context, tx execer) (*idempotency.Response, error) {
+			return &idempotency.Response{Status: 200}, tx(ctx, db.defaultTimeout())
+		}
+		_, _, err := keys.do(t.Context(), w.name, func(ctx context.Context, tx execer) (*idempotency.Response, error) {
+			for range 3 {
+				if _, _, err := keys.do(ctx, w.name, timeouts); !errors.Is(err, idempotency.ErrInProgress) {
+					return nil, errors.Join(errors.New("second call"), err)
+				}
+				if _, _, err := keys.do(ctx, w.name+" another", timeouts); err != nil {
+					return nil, err
+				}
+			}
+			return timeouts(ctx, tx)
+		})
+		must(t, err)
+		if _, replayed, err := keys.do(t.Context(), w.name, timeouts); !replayed || err != nil {
+			t.Errorf("after the commit: replayed %v, error %v", replayed, err)
+		}
+	})
+}
+
+// defaultTimeout fails if the session's timeout of locks is not the default.
+func (db *database) defaultTimeout() string {
+	if db.my != nil {
+		return "INSERT INTO effects SELECT CASE @@SESSION.innodb_lock_wait_timeout WHEN @@GLOBAL.innodb_lock_wait_timeout THEN 'default' END"
+	}
+	return "INSERT INTO effects SELECT CASE current_setting('lock_timeout') WHEN '0' THEN 'default' END"
+}
+
+// What fails is rolled back with the key, which is free then.
+func TestKeyIsFreeAfterAFailure(t *testing.T) {
+	onEachWay(t, func(t *testing.T, db *database, w way) {
+		t.Helper()
+		db.exec(t, "DELETE FROM effects")
+		keys := w.open(t, sql.LevelDefault).keys(t)
+		refused := errors.New("refused")
+		for name, c := range map[string]struct {
+			r    *idempotency.Response
+			fail func(ctx context.Context, tx execer) error
+			want error // nil: the response is returned
+		}{
+			"error":       {fail: func(context.Context, execer) error { return refused }, want: refused},
+			"panic":       {fail: func(context.Context, execer) error { panic(refused) }, want: refused},
+			"status":      {r: &idempotency.Response{Status: 503}},
+			"too large":   {r: &idempotency.Response{Status: 200, Body: make([]byte, idempotency.MaxBody+1)}, want: idempotency.ErrTooLarge},
+			"lost":        {fail: func(ctx context.Context, tx execer) error { return tx(ctx, db.killSelf()) }},
+			"no response": {}, "no final status": {r: &idempotency.Response{Status: 103}},
+		} {
+			key := w.name + name
+			r, replayed, err := keys.do(t.Context(), key, func(ctx context.Context, tx execer) (*idempotency.Response, error) {
+				err := add(message(name))(ctx, tx)
+				if c.fail != nil {
+					err = errors.Join(err, c.fail(ctx, tx))
+				}
+				return c.r, err
+			})
+			if name == "status" && (err != nil || r.Status != 503) || name != "status" && (err == nil || c.want != nil && !errors.Is(err, c.want)) || replayed {
+				t.Errorf("%s: %v, replayed %v, error %v", name, r, replayed, err)
+			}
+			if n := db.count(t, "effects WHERE message = '"+name+"'"); n != 0 {
+				t.Errorf("%s: %d effects", name, n)
+			}
+			for again := range 2 {
+				r, replayed, err := keys.do(t.Context(), key, func(ctx context.Context, tx execer) (*idempotency.Response, error) {
+					return &idempotency.Response{Status: 201, Header: http.Header{"A": {"1", "2"}}, Body: []byte("done\x00\xff")}, add(message(name))(ctx, tx)
+				})
+				if err != nil || replayed != (again == 1) || r.Status != 201 || string(r.Body) != "done\x00\xff" || strings.Join(r.Header["A"], "") != "12" {
+					t.Errorf("%s, then again: %v, replayed %v, error %v", name, r, replayed, err)
+				}
+			}
+			if n := db.count(t, "effects WHERE message = '"+name+"'"); n != 1 {
+				t.Errorf("%s, then again: %d effects", name, n)
+			}
+		}
+		db.exec(t, "UPDATE idempotency_keys SET created_at = "+db.hourBefore("created_at")+" WHERE idempotency_key <> "+db.key(w.name+"error"))
+		n, err := keys.Purge(t.Context(), time.Now().Add(-30*time.Minute), 4)
+		if left := db.count(t, "idempotency_keys"); err != nil || n != 6 || left != 1 {
+			t.Errorf("purged %d, left %d, error %v", n, left, err)
+		}
+		db.exec(t, "DELETE FROM idempotency_keys")
+	})
+}
+
+func (db *database) key(s string) string { return "'" + s + "'" }
+
+func (db *database) hourBefore(column string) string {
+	if db.my != nil {
+		return column + " - INTERVAL 1 HOUR"
+	}
+	return column + " - interval '1 hour'"
+}
+
+func TestInvalidKeys(t *testing.T) {
+	keys, err := idempotency.New(inbox.SQL(nil, writer.Postgres))
+	must(t, err)
+	long := strings.Repeat("k", idempotency.MaxKey+1)
+	for _, k := range []idempotency.Key{{}, {Scope: "a"}, {Key: "k"}, {Scope: "a", Key: long}, {Scope: long, Key: "k"}, {Scope: "a\x00", Key: "k"}, {Scope: "a", Key: "\xff"}} {
+		if _, _, err := keys.Do(t.Context(), k, [32]byte{}, nil); !errors.Is(err, idempotency.ErrInvalidKey) {
+			t.Errorf("%.20q %.20q: %v", k.Scope, k.Key, err)
+		}
+	}
+	for name, o := range map[string]idempotency.Option{
+		"table": idempotency.WithTable("a.b.c.d"), "wait": idempotency.WithWait(0), "limit": idempotency.WithMaxRequest(-1), "handler": idempotency.WithErrorHandler(nil),
+	} {
+		if _, err := idempotency.New(inbox.SQL(nil, writer.Postgres), o); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+// request is sent to a server with the middleware.
+type request struct {
+	caller, path, body string
+	keys               []string
+}
+
+func TestMiddleware(t *testing.T) {
+	onEach(t, func(t *testing.T, db *database) {
+		t.Helper()
+		var calls atomic.Int64
+		handler := db.ways()[0].open(t, sql.LevelDefault).keys(t, idempotency.WithMaxRequest(100)).serve(func(w http.ResponseWriter, r *http.Request, tx execer) {
+			calls.Add(1)
+			must(t, tx(r.Context(), "INSERT INTO effects VALUES ('x')"))
+			write(t, w, r)
+		})
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Outer", "kept")
+			defer func() { // net/http would log the panic
+				if v := recover(); v != nil {
+					w.WriteHeader(599)
+				}
+			}()
+			handler.ServeHTTP(w, r)
+		}))
+		t.Cleanup(server.Close)
+		first := request{path: "/created", body: "1", keys: []string{`"k1"`}}
+		for _, step := range []struct {
+			request
+			status   int
+			replayed bool
+			called   bool
+			body     string
+		}{
+			{first, 201, false, true, "created 1"},
+			{first, 201, true, false, "created 1"},
+			{request{path: "/created", body: "1", keys: []string{`k1`}}, 201, true, false, "created 1"},
+			{request{path: "/created", body: "2", keys: []string{`"k1"`}}, 422, false, false, "another request"},
+			{request{path: "/created?a", body: "1", keys: []string{`"k1"`}}, 422, false, false, "another request"},
+			{request{path: "/created", body: "1", keys: []string{`"k1"`}, caller: "bob"}, 201, false, true, "created 1"},
+			{request{path: "/created", caller: "nobody", keys: []string{`"k1"`}}, 403, false, false, "caller"},
+			{request{path: "/created"}, 400, false, false, "missing"},
+			{request{path: "/created", keys: []string{"a", "b"}}, 400, false, false, "one quoted string"},
+			{request{path: "/created", keys: []string{`""`}}, 400, false, false, "one quoted string"},
+			{request{path: "/created", keys: []string{`"a`}}, 400, false, false, "one quoted string"},
+			{request{path: "/created", keys: []string{`"a"; b`}}, 400, false, false, "one quoted string"},
+			{request{path: "/created", keys: []string{strings.Repeat("k", 256)}}, 400, false, false, "limit is 255"},
+			{request{path: "/created", keys: []string{`"a \"quoted\" \\ key"`}}, 201, false, true, "created "},
+			{request{path: "/created", body: strings.Repeat("x", 101), keys: []string{"long"}}, 413, false, false, "too large"},
+			{request{path: "/refused", keys: []string{"refused"}}, 409, false, true, "refused"},
+			{request{path: "/refused", keys: []string{"refused"}}, 409, true, false, "refused"},
+			{request{path: "/failed", keys: []string{"failed"}}, 500, false, true, "failed"},
+			{request{path: "/failed", keys: []string{"failed"}}, 500, false, true, "failed"},
+			{request{path: "/panics", keys: []string{"panics"}}, 599, false, true, ""},
+			{request{path: "/panics", keys: []string{"panics"}}, 599, false, true, ""},
+			{request{path: "/large", keys: []string{"large"}}, 500, false, true, "Internal"},
+			{request{path: "/flushed", keys: []string{"flushed"}}, 500, false, true, "Internal"},
+			{request{path: "/hijacked", keys: []string{"hijacked"}}, 500, false, true, "Internal"},
+			{request{path: "/empty", keys: []string{"empty"}}, 200, false, true, ""},
+			{request{path: "/empty", keys: []string{"empty"}}, 200, true, false, ""},
+		} {
+			before, effects := calls.Load(), db.count(t, "effects")
+			r, body := send(t, server.URL, step.request)
+			name := step.path + " " + strings.Join(step.keys, " ")
+			if r.StatusCode != step.status || (r.Header.Get(idempotency.HeaderReplayed) != "") != step.replayed || !strings.Contains(body, step.body) {
+				t.Errorf("%s: status %d, headers %v, body %s", name, r.StatusCode, r.Header, body)
+			}
+			if (calls.Load() != before) != step.called || (db.count(t, "effects") != effects) != (step.called && step.status < 500) {
+				t.Errorf("%s: %d calls, %d effects more", name, calls.Load()-before, db.count(t, "effects")-effects)
+			}
+			if cookie := r.Header.Get("Set-Cookie") != ""; cookie != (step.called && step.status == 201) || r.Header.Get("Outer") != "kept" {
+				t.Errorf("%s: headers %v", name, r.Header)
+			}
+		}
+		cutShort(t, server.Listener.Addr().String())
+		db.exec(t, "DROP TABLE idempotency_keys")
+		if r, body := send(t, server.URL, first); r.StatusCode != http.StatusServiceUnavailable || r.Header.Get("Retry-After") == "" || strings.Contains(body, "idempotency_keys") {
+			t.Errorf("without the table: status %d, body %s", r.StatusCode, body)
+		}
+	})
+}
+
+// write writes the response that the path asks for.
+func write(t *testing.T, w http.ResponseWriter, r *http.Request) {
+	t.Helper()
+	switch r.URL.Path {
+	case "/created":
+		body, err := io.ReadAll(r.Body)
+		must(t, err)
+		w.Header().Set("Set-Cookie", "session=secret")
+		w.WriteHeader(http.StatusCreated)
+		w.Header().Set("Too-Late", "not sent")
+		_, _ = io.WriteString(w, "created "+string(body))
+	case "/refused":
+		http.Error(w, "refused", http.StatusConflict)
+	case "/failed":
+		http.Error(w, "failed", http.StatusInternalServerError)
+	case "/panics":
+		panic("out of tea")
+	case "/large":
+		_, _ = w.Write(make([]byte, idempotency.MaxBody))
+		_, _ = w.Write([]byte("x"))
+	case "/flushed":
+		_ = http.NewResponseController(w).Flush()
+	case "/hijacked":
+		_, _, _ = http.NewResponseController(w).Hijack()
+	}
+}
+
+func send(t *testing.T, url string, q request) (r *http.Response, body string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+q.path, strings.NewReader(q.body))
+	must(t, err)
+	req.Header.Set("Caller", "alice")
+	if q.caller != "" {
+		req.Header.Set("Caller", q.caller)
+	}
+	for _, k := range q.keys {
+		req.Header.Add(idempotency.HeaderKey, k)
+	}
+	r, err = http.DefaultClient.Do(req)
+	must(t, err)
+	all, err := io.ReadAll(r.Body)
+	must(t, errors.Join(err, r.Body.Close()))
+	return r, string(all)
+}
+
+// cutShort sends a request whose body ends early: the answer is 400, and the handler is not called.
+func cutShort(t *testing.T, addr string) {
+	t.Helper()
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", addr)
+	must(t, err)
+	defer func() { _ = conn.Close() }()
+	_, err = io.WriteString(conn, "POST /created HTTP/1.1\r\nHost: x\r\nCaller: alice\r\nIdempotency-Key: short\r\nContent-Length: 10\r\n\r\nhalf")
+	must(t, err)
+	must(t, conn.(*net.TCPConn).CloseWrite())
+	r, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	must(t, err)
+	if r.StatusCode != http.StatusBadRequest {
+		t.Errorf("cut short: status %d", r.StatusCode)
+	}
+	must(t, r.Body.Close())
+}
