@@ -1,0 +1,132 @@
+package kgoinbox
+
+import (
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/cdc-relay/cdc-relay/inbox"
+)
+
+// Config are the settings of a [Consumer]. Zero values are the defaults.
+type Config struct {
+	// Client are options of the Kafka client: at least kgo.ConsumerGroup and kgo.ConsumeTopics. The consumer sets those for
+	// commits, isolation (read_committed) and changes of the group itself.
+	Client []kgo.Opt
+
+	// IDFrom are headers that may hold a message's ID; the first one that a record has is taken. None: ce_id.
+	IDFrom []string
+
+	// Workers is how many messages are handled at once, 8.
+	Workers int
+
+	// Count and Bytes bound the messages of a partition, see [inbox.LanesConfig]. A full partition is paused.
+	Count, Bytes int
+
+	// Attempts is how often a message is handled before it is parked, 5. Between two attempts is a random pause of up to
+	// Backoff (100 ms) that doubles up to MaxBackoff (30 s). Failures of the database are no attempts.
+	Attempts            int
+	Backoff, MaxBackoff time.Duration
+
+	// Stop, in place of parking: Run returns the error of a message that cannot be handled.
+	Stop bool
+
+	// Parking are the options of the parking.
+	Parking []inbox.ParkingOption
+
+	// Drain is how long handlers may take to end when Run's context ends or a partition goes to another consumer, 20 s.
+	// Keep it below the group's rebalance timeout (60 s in franz-go). Then their contexts end.
+	Drain time.Duration
+
+	// CommitInterval is the time between two commits of offsets, 1 s. RetryInterval is the time between two looks for
+	// parked messages to handle again, 5 s.
+	CommitInterval, RetryInterval time.Duration
+
+	// Observer, if not nil, sees what becomes of messages.
+	Observer Observer
+
+	// Logger gets what failed; nil is slog.Default.
+	Logger *slog.Logger
+}
+
+// Observer counts messages, for metrics. It is called from several goroutines and must not block.
+type Observer interface {
+	// Handled is called after each attempt; err is that of Failed and Parked.
+	Handled(m *inbox.Message, o Outcome, took time.Duration, err error)
+
+	// InFlight is called when a partition's number of unfinished messages has changed.
+	InFlight(topic string, partition int32, n int)
+}
+
+// Outcome is what became of an attempt.
+type Outcome string
+
+// The outcomes. Failed messages are tried again.
+const (
+	Handled Outcome = "handled"
+	Repeat  Outcome = "repeat"
+	Failed  Outcome = "failed"
+	Parked  Outcome = "parked"
+)
+
+// withDefaults returns the settings with defaults in place of zeros.
+func (c Config) withDefaults() Config {
+	for _, n := range []struct {
+		to  *int
+		def int
+	}{{&c.Workers, 8}, {&c.Attempts, 5}} {
+		if *n.to <= 0 {
+			*n.to = n.def
+		}
+	}
+	for _, d := range []struct {
+		to  *time.Duration
+		def time.Duration
+	}{
+		{&c.Backoff, 100 * time.Millisecond},
+		{&c.MaxBackoff, 30 * time.Second},
+		{&c.Drain, 20 * time.Second},
+		{&c.CommitInterval, time.Second},
+		{&c.RetryInterval, 5 * time.Second},
+	} {
+		if *d.to <= 0 {
+			*d.to = d.def
+		}
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	return c
+}
+
+// pause returns the time to the next attempt after n failed: half of it is random.
+func (c *Config) pause(n int) time.Duration {
+	d := c.MaxBackoff
+	if n < 30 {
+		d = min(d, c.Backoff<<max(n-1, 0))
+	}
+	return d/2 + rand.N(d/2+1) + 1 //nolint:gosec // jitter
+}
+
+// message returns the record as a message. An error is an [inbox.ErrInvalidMessage].
+func (c *Config) message(r *kgo.Record) (*inbox.Message, error) {
+	m := &inbox.Message{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Key: r.Key, Value: r.Value}
+	for _, h := range r.Headers {
+		m.Headers = append(m.Headers, inbox.Header{Key: h.Key, Value: h.Value})
+	}
+	if err := m.ReadCloudEvents(); err != nil {
+		return m, err
+	}
+	for _, key := range c.IDFrom {
+		if id, ok := m.Header(key); ok {
+			m.ID = string(id)
+			break
+		}
+	}
+	return m, nil
+}
+
+var errNoGroup = errors.New("make consumer: there is no group: add kgo.ConsumerGroup to Config.Client")

@@ -1,0 +1,261 @@
+package kgoinbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/cdc-relay/cdc-relay/inbox"
+)
+
+// Consumer consumes topics in a group. Each Run has a client of its own.
+type Consumer[Tx any] struct {
+	config  Config
+	in      *inbox.Inbox[Tx]
+	parking *inbox.Parking[Tx]
+	handle  inbox.Handler[Tx]
+}
+
+// New returns a consumer that gives messages to the registry's handlers. It does not connect.
+//
+// A message that cannot be recorded (no ID or source, two, or a longer one than the table takes) stops Run with an error:
+// it cannot be parked either, and to skip it would be to lose it. Config.IDFrom and inbox.WithSource give it both.
+func New[Tx any](in *inbox.Inbox[Tx], handlers *inbox.Registry[Tx], c Config) (*Consumer[Tx], error) {
+	parking, err := inbox.NewParking(in, c.Parking...)
+	if err != nil {
+		return nil, err
+	}
+	return &Consumer[Tx]{config: c.withDefaults(), in: in, parking: parking, handle: handlers.Handle}, nil
+}
+
+// Parking returns the parking, to list, retry and drop.
+func (c *Consumer[Tx]) Parking() *inbox.Parking[Tx] { return c.parking }
+
+// place is a partition of a topic.
+type place struct {
+	topic     string
+	partition int32
+}
+
+// run is one Run.
+type run[Tx any] struct {
+	*Consumer[Tx]
+
+	client  *kgo.Client
+	workers inbox.Workers
+	cancel  context.CancelCauseFunc // ends Run
+
+	// commits is held while offsets are read and committed, and while a partition is given up: otherwise the commit of a
+	// partition that another consumer has meanwhile could set its offset back.
+	commits   sync.Mutex
+	committed map[place]int64
+
+	mu         sync.Mutex
+	partitions map[place]*partition[Tx]
+}
+
+// Run consumes until ctx ends and returns nil after handlers have ended (Config.Drain) and offsets are committed, or returns
+// the error that stops it: a missing table, a record that is not valid, a message that cannot be handled if Config.Stop is
+// set, or Kafka's refusal of the group, a topic or the credentials.
+func (c *Consumer[Tx]) Run(ctx context.Context) error {
+	if err := errors.Join(c.in.Check(ctx), c.parking.Check(ctx)); err != nil {
+		return err
+	}
+	stopped, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	r := &run[Tx]{
+		Consumer: c, workers: inbox.NewWorkers(c.config.Workers), cancel: cancel,
+		committed: map[place]int64{}, partitions: map[place]*partition[Tx]{},
+	}
+	work, end := context.WithCancel(context.WithoutCancel(ctx)) // handlers outlive ctx by Config.Drain
+	defer end()
+	if err := r.connect(work); err != nil {
+		return err
+	}
+	var committer sync.WaitGroup
+	committer.Go(func() { r.commitRegularly(stopped) })
+	r.poll(stopped)
+	committer.Wait()
+	r.giveUp(work, nil, true)
+	r.client.CloseAllowingRebalance()
+	if cause := context.Cause(stopped); cause != context.Cause(ctx) { //nolint:errorlint // whose it is
+		return cause
+	}
+	return nil
+}
+
+// connect makes the client. It blocks changes of the group while polled records are handed out, which takes no time: records
+// of a partition that was given up in between could not be told from those after it came back.
+func (r *run[Tx]) connect(work context.Context) (err error) {
+	list := func(parts map[string][]int32, each func(place)) {
+		for topic, ps := range parts {
+			for _, p := range ps {
+				each(place{topic, p})
+			}
+		}
+	}
+	lose := func(commit bool) func(context.Context, *kgo.Client, map[string][]int32) {
+		return func(_ context.Context, _ *kgo.Client, parts map[string][]int32) {
+			lost := map[place]bool{}
+			list(parts, func(p place) { lost[p] = true })
+			if len(lost) > 0 {
+				r.giveUp(work, lost, commit)
+			}
+		}
+	}
+	r.client, err = kgo.NewClient(append(append([]kgo.Opt{}, r.config.Client...),
+		kgo.DisableAutoCommit(), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.BlockRebalanceOnPoll(),
+		kgo.OnPartitionsAssigned(func(_ context.Context, _ *kgo.Client, parts map[string][]int32) {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			list(parts, func(p place) { r.partitions[p] = newPartition(work, r, p) })
+		}),
+		kgo.OnPartitionsRevoked(lose(true)), kgo.OnPartitionsLost(lose(false)))...)
+	if err != nil {
+		return fmt.Errorf("make Kafka client: %w", err)
+	}
+	if group, _ := r.client.OptValue(kgo.ConsumerGroup).(string); group == "" {
+		r.client.Close()
+		return errNoGroup
+	}
+	return nil
+}
+
+// poll hands out records until ctx ends.
+func (r *run[Tx]) poll(ctx context.Context) {
+	for ctx.Err() == nil {
+		fetches := r.client.PollRecords(ctx, 1000)
+		fetches.EachError(r.fetchError)
+		fetches.EachRecord(func(record *kgo.Record) {
+			m, err := r.config.message(record)
+			if err != nil {
+				r.fail(err)
+			}
+			r.mu.Lock()
+			p := r.partitions[place{record.Topic, record.Partition}]
+			r.mu.Unlock()
+			if p != nil && ctx.Err() == nil {
+				p.hold(m)
+			}
+		})
+		r.client.AllowRebalance()
+	}
+}
+
+// fail ends Run with an error.
+func (r *run[Tx]) fail(err error) { r.cancel(err) }
+
+// fetchError logs what franz-go reports with fetches: it goes on by itself, unless Kafka refuses.
+func (r *run[Tx]) fetchError(topic string, partition int32, err error) {
+	if errors.Is(err, context.Canceled) {
+		return
+	}
+	r.config.Logger.Error("fetch", "topic", topic, "partition", partition, "error", err)
+	for _, refusal := range []error{
+		kerr.TopicAuthorizationFailed, kerr.GroupAuthorizationFailed, kerr.ClusterAuthorizationFailed, kerr.SaslAuthenticationFailed,
+		kerr.UnknownTopicOrPartition, kerr.UnknownTopicID, kerr.InvalidGroupID,
+	} {
+		if errors.Is(err, refusal) {
+			r.fail(fmt.Errorf("fetch %s[%d]: %w: create the topic, or grant READ on it and on the group", topic, partition, err))
+		}
+	}
+}
+
+func (r *run[Tx]) commitRegularly(ctx context.Context) {
+	every := time.NewTicker(r.config.CommitInterval)
+	defer every.Stop()
+	for {
+		select {
+		case <-every.C:
+			r.commits.Lock()
+			r.commit(ctx, r.owned(nil))
+			r.commits.Unlock()
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// owned returns the partitions among these, nil is all.
+func (r *run[Tx]) owned(among map[place]bool) map[place]*partition[Tx] {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	found := map[place]*partition[Tx]{}
+	for at, p := range r.partitions {
+		if among == nil || among[at] {
+			found[at] = p
+		}
+	}
+	return found
+}
+
+// commit commits what is finished. An error is logged only: the next commit says the same or more.
+func (r *run[Tx]) commit(ctx context.Context, of map[place]*partition[Tx]) {
+	offsets := map[string]map[int32]kgo.EpochOffset{}
+	for at, p := range of {
+		next := p.lanes.Next()
+		if last, ok := r.committed[at]; next < 0 || (ok && last == next) {
+			continue
+		}
+		if offsets[at.topic] == nil {
+			offsets[at.topic] = map[int32]kgo.EpochOffset{}
+		}
+		offsets[at.topic][at.partition] = kgo.EpochOffset{Epoch: -1, Offset: next}
+	}
+	if len(offsets) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.config.Drain)
+	defer cancel()
+	r.client.CommitOffsetsSync(ctx, offsets, func(_ *kgo.Client, _ *kmsg.OffsetCommitRequest, answer *kmsg.OffsetCommitResponse, err error) {
+		if err != nil {
+			r.config.Logger.Warn("commit offsets", "error", err)
+			return
+		}
+		for _, t := range answer.Topics {
+			for _, p := range t.Partitions {
+				if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
+					r.config.Logger.Warn("commit offset", "topic", t.Topic, "partition", p.Partition, "error", err)
+					continue
+				}
+				r.committed[place{t.Topic, p.Partition}] = offsets[t.Topic][p.Partition].Offset
+			}
+		}
+	})
+}
+
+// giveUp stops partitions, nil is all, commits what they finished, and forgets them.
+func (r *run[Tx]) giveUp(ctx context.Context, lost map[place]bool, commit bool) {
+	r.commits.Lock()
+	defer r.commits.Unlock()
+	owned := r.owned(lost)
+	limit, cancel := context.WithTimeout(ctx, r.config.Drain)
+	defer cancel()
+	if !commit {
+		cancel() // another consumer has them already
+	}
+	var all sync.WaitGroup
+	for at, p := range owned {
+		all.Go(func() {
+			if err := p.stop(limit); err != nil && commit {
+				r.config.Logger.Warn("stop partition: what handlers did not finish is handled again", "topic", at.topic, "partition", at.partition, "error", err)
+			}
+		})
+	}
+	all.Wait()
+	if commit {
+		r.commit(ctx, owned)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for at := range owned {
+		delete(r.partitions, at)
+		delete(r.committed, at)
+	}
+}

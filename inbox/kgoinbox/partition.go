@@ -1,0 +1,320 @@
+package kgoinbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/cdc-relay/cdc-relay/inbox"
+)
+
+// partition is what a consumer has of a partition while it owns it.
+type partition[Tx any] struct {
+	*run[Tx]
+
+	at    place
+	lanes *inbox.Lanes
+	wake  chan struct{} // records arrived, or messages are finished
+	end   context.CancelFunc
+	ended sync.WaitGroup
+
+	mu       sync.Mutex
+	held     []*inbox.Message // polled, not offered yet
+	paused   bool
+	blocked  map[inbox.ParkingKey]bool // keys with parked messages
+	retrying map[inbox.ParkingKey]bool // keys whose retry is in its lane
+}
+
+// maxHeld is how many polled messages pause a partition, also if lanes take none because the database is down.
+const maxHeld = 1000
+
+func newPartition[Tx any](ctx context.Context, r *run[Tx], at place) *partition[Tx] {
+	p := &partition[Tx]{run: r, at: at, wake: make(chan struct{}, 1), blocked: map[inbox.ParkingKey]bool{}, retrying: map[inbox.ParkingKey]bool{}}
+	p.lanes = inbox.NewLanes(ctx, inbox.LanesConfig{
+		Handle: p.message, Workers: r.workers, Count: r.config.Count, Bytes: r.config.Bytes, Finished: p.signal,
+	})
+	ctx, p.end = context.WithCancel(ctx) //nolint:gosec // stop calls it
+	p.ended.Go(func() { p.feed(ctx) })
+	return p
+}
+
+func (p *partition[Tx]) signal() {
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
+
+// hold takes a polled message. It does not block.
+func (p *partition[Tx]) hold(m *inbox.Message) {
+	p.mu.Lock()
+	p.held = append(p.held, m)
+	p.pause(len(p.held) >= maxHeld || p.paused)
+	p.mu.Unlock()
+	p.signal()
+}
+
+// pause is called with p.mu.
+func (p *partition[Tx]) pause(paused bool) {
+	parts := map[string][]int32{p.at.topic: {p.at.partition}}
+	switch {
+	case paused && !p.paused:
+		p.client.PauseFetchPartitions(parts)
+	case !paused && p.paused:
+		p.client.ResumeFetchPartitions(parts)
+	}
+	p.paused = paused
+}
+
+// feed gives held messages to the lanes, and looks for parked messages to handle again, until ctx ends. The blocked keys are
+// loaded when the first records are here: their offset was read before (see [inbox.Parking]). Until then they are loaded for
+// each look, because a partition without new records has parked messages, too.
+func (p *partition[Tx]) feed(ctx context.Context) {
+	retry := time.NewTicker(p.config.RetryInterval)
+	defer retry.Stop()
+	for loaded := false; ; {
+		select {
+		case <-p.wake:
+			for failed := 1; !loaded; failed++ {
+				if loaded = p.load(ctx); !loaded && !wait(ctx, p.config.pause(failed)) {
+					return
+				}
+			}
+			p.offer()
+		case <-retry.C:
+			if loaded || p.load(ctx) {
+				p.retry(ctx)
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// wait reports false if ctx ends first.
+func wait(ctx context.Context, d time.Duration) bool {
+	pause := time.NewTimer(d)
+	defer pause.Stop()
+	select {
+	case <-pause.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (p *partition[Tx]) load(ctx context.Context) bool {
+	blocked, err := p.parking.Blocked(ctx, p.at.topic, p.at.partition)
+	if err != nil && ctx.Err() == nil {
+		p.config.Logger.Warn("load parked keys", "topic", p.at.topic, "partition", p.at.partition, "error", err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err == nil {
+		p.blocked = blocked
+	}
+	return err == nil
+}
+
+func (p *partition[Tx]) offer() {
+	p.mu.Lock()
+	for len(p.held) > 0 && p.lanes.Offer(p.held[0]) {
+		p.held = p.held[1:]
+	}
+	p.pause(len(p.held) > 0)
+	p.mu.Unlock()
+	if o := p.config.Observer; o != nil {
+		o.InFlight(p.at.topic, p.at.partition, p.lanes.Len())
+	}
+}
+
+// stop ends what the partition does, as [inbox.Lanes.Stop].
+func (p *partition[Tx]) stop(ctx context.Context) error {
+	p.end()
+	p.ended.Wait()
+	p.mu.Lock()
+	p.pause(false) // a pause would outlive the partition
+	p.mu.Unlock()
+	return p.lanes.Stop(ctx)
+}
+
+// message is the task of a message.
+func (p *partition[Tx]) message(ctx context.Context, m *inbox.Message) (again time.Duration) {
+	key, begun := inbox.KeyOf(m), time.Now()
+	if p.isBlocked(key) {
+		blocked, err := p.parking.Follow(ctx, m)
+		if err != nil {
+			return p.later(ctx, m, err, begun)
+		}
+		if blocked {
+			p.observe(m, Parked, begun, nil)
+			return 0
+		}
+		p.block(key, false)
+	}
+	m.Attempt++
+	repeat, err := p.in.Handle(ctx, m, func(ctx context.Context, tx Tx) error { return p.handle(ctx, tx, m) })
+	switch {
+	case err == nil && repeat:
+		return p.repeated(ctx, m, begun)
+	case err == nil:
+		p.observe(m, Handled, begun, nil)
+		return 0
+	case p.tryAgain(ctx, m, err, m.Attempt):
+		return p.later(ctx, m, err, begun)
+	case p.config.Stop, errors.Is(err, inbox.ErrInvalidMessage):
+		return p.refuse(m, err)
+	}
+	return p.park(ctx, m, err, begun)
+}
+
+// refuse ends Run. The message stays unfinished.
+func (p *partition[Tx]) refuse(m *inbox.Message, err error) time.Duration {
+	p.fail(fmt.Errorf("handle record %s[%d]@%d: %w: repair the handler or the record, and start again", m.Topic, m.Partition, m.Offset, err))
+	return p.config.MaxBackoff
+}
+
+// repeated looks whether the message is a repeat because it is parked.
+func (p *partition[Tx]) repeated(ctx context.Context, m *inbox.Message, begun time.Time) time.Duration {
+	parked, err := p.parking.IsParked(ctx, m)
+	if err != nil {
+		return p.later(ctx, m, err, begun)
+	}
+	if parked {
+		p.block(inbox.KeyOf(m), true)
+	}
+	p.observe(m, Repeat, begun, nil)
+	return 0
+}
+
+func (p *partition[Tx]) park(ctx context.Context, m *inbox.Message, cause error, begun time.Time) time.Duration {
+	parked, err := p.parking.Park(ctx, m, cause)
+	switch {
+	case err != nil:
+		return p.later(ctx, m, err, begun)
+	case !parked:
+		return p.repeated(ctx, m, begun)
+	}
+	p.block(inbox.KeyOf(m), true)
+	p.config.Logger.Error("message parked", "topic", m.Topic, "partition", m.Partition, "offset", m.Offset, "attempts", m.Attempt, "error", cause)
+	p.observe(m, Parked, begun, cause)
+	return 0
+}
+
+// tryAgain reports whether the failed attempt is followed by another one. The database's failure, and the end of ctx, are no
+// attempts.
+func (p *partition[Tx]) tryAgain(ctx context.Context, m *inbox.Message, err error, attempts int) bool {
+	if errors.Is(err, inbox.ErrDatabase) || ctx.Err() != nil {
+		m.Attempt--
+		return true
+	}
+	return attempts < p.config.Attempts && !inbox.IsPermanent(err)
+}
+
+// later returns the pause after a failure.
+func (p *partition[Tx]) later(ctx context.Context, m *inbox.Message, err error, begun time.Time) time.Duration {
+	if ctx.Err() != nil {
+		return p.config.MaxBackoff // the partition is stopped: the message is not finished
+	}
+	p.config.Logger.Warn("handle message", "topic", m.Topic, "partition", m.Partition, "offset", m.Offset, "attempt", m.Attempt, "error", err)
+	p.observe(m, Failed, begun, err)
+	if errors.Is(err, inbox.ErrInvalidMessage) {
+		return p.refuse(m, err)
+	}
+	if errors.Is(err, inbox.ErrParkingFull) {
+		return p.config.MaxBackoff
+	}
+	return p.config.pause(max(m.Attempt, 1))
+}
+
+// retry puts a task into the lane of each key that has parked messages to handle now.
+func (p *partition[Tx]) retry(ctx context.Context) {
+	p.mu.Lock()
+	none := len(p.blocked) == 0
+	p.mu.Unlock()
+	if none {
+		return
+	}
+	rows, err := p.parking.Ready(ctx, p.at.topic, p.at.partition)
+	if err != nil {
+		p.config.Logger.Warn("look for parked messages", "topic", p.at.topic, "partition", p.at.partition, "error", err)
+		return
+	}
+	for _, row := range rows {
+		key := inbox.KeyOf(row.Message)
+		p.mu.Lock()
+		started := p.retrying[key]
+		p.retrying[key], p.blocked[key] = true, true
+		p.mu.Unlock()
+		if !started {
+			tries := 0
+			p.lanes.Do(row.Message.Key, func(ctx context.Context) time.Duration { return p.redo(ctx, key, &tries) })
+		}
+	}
+}
+
+// redo handles the first parked message of a key, and runs again until none is left or one fails. tries counts the attempts
+// of this message now.
+func (p *partition[Tx]) redo(ctx context.Context, key inbox.ParkingKey, tries *int) (again time.Duration) {
+	begun := time.Now()
+	row, err := p.parking.First(ctx, p.at.topic, p.at.partition, key)
+	if err != nil {
+		return p.config.pause(1)
+	}
+	if row == nil {
+		p.block(key, false)
+		p.retried(key)
+		return 0
+	}
+	m := row.Message
+	m.Attempt += 1 + *tries
+	done, err := p.parking.Redo(ctx, row, func(ctx context.Context, tx Tx) error { return p.handle(ctx, tx, m) })
+	if err == nil {
+		if *tries = 0; done {
+			p.observe(m, Handled, begun, nil)
+		}
+		return 1 // the next one of the key
+	}
+	if p.tryAgain(ctx, m, err, *tries+1) {
+		if !errors.Is(err, inbox.ErrDatabase) {
+			*tries++
+		}
+		return p.later(ctx, m, err, begun)
+	}
+	if err := p.parking.Failed(ctx, row, err); err != nil {
+		return p.later(ctx, m, err, begun)
+	}
+	p.observe(m, Parked, begun, err)
+	p.retried(key)
+	return 0
+}
+
+func (p *partition[Tx]) retried(key inbox.ParkingKey) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.retrying, key)
+}
+
+func (p *partition[Tx]) isBlocked(key inbox.ParkingKey) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.blocked[key]
+}
+
+func (p *partition[Tx]) block(key inbox.ParkingKey, blocked bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if blocked {
+		p.blocked[key] = true
+	} else {
+		delete(p.blocked, key)
+	}
+}
+
+func (p *partition[Tx]) observe(m *inbox.Message, o Outcome, begun time.Time, err error) {
+	if p.config.Observer != nil {
+		p.config.Observer.Handled(m, o, time.Since(begun), err)
+	}
+}
