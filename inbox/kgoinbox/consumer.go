@@ -64,7 +64,7 @@ type run[Tx any] struct {
 // the error that stops it: a missing table, a record that is not valid, a message that cannot be handled if Config.Stop is
 // set, or Kafka's refusal of the group, a topic or the credentials.
 func (c *Consumer[Tx]) Run(ctx context.Context) error {
-	if err := errors.Join(c.in.Check(ctx), c.parking.Check(ctx)); err != nil {
+	if err := errors.Join(c.in.Check(ctx), c.parking.Check(ctx)); err != nil && ctx.Err() == nil {
 		return err
 	}
 	stopped, cancel := context.WithCancelCause(ctx)

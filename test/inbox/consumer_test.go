@@ -46,6 +46,9 @@ const (
 func consume() error {
 	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer cancel()
+	if _, err := os.Stdout.WriteString("ready\n"); err != nil {
+		return err
+	}
 	dialect, err := strconv.Atoi(os.Getenv(childDialect))
 	if err != nil {
 		return err
@@ -109,10 +112,14 @@ func (f *fleet) start(i int) {
 	exe, err := os.Executable()
 	must(f.t, err)
 	c := process.CommandContext(context.WithoutCancel(f.t.Context()), exe)
-	c.Env, c.Stdout, c.Stderr = append(os.Environ(), f.env...), io.Discard, &f.logs[i]
+	c.Env, c.Stderr = append(os.Environ(), f.env...), &f.logs[i]
+	out, err := c.StdoutPipe()
+	must(f.t, err)
 	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	must(f.t, c.Start())
 	f.members[i] = c
+	_, err = io.ReadFull(out, make([]byte, len("ready\n"))) // now it ends itself at SIGTERM
+	must(f.t, err)
 }
 
 // end ends a process by a signal.
