@@ -97,7 +97,7 @@ func Fix(table string, err error) string {
 	}
 	switch state, number := writer.ServerError(err); {
 	case state == "42P01", state == "42703", number == 1146, number == 1054:
-		return "create the table as 'cdc-relay schema print' prints it with --inbox or --idempotency, or correct WithTable or search_path"
+		return "create the table with the SQL of 'cdc-relay schema print --inbox' (for keys: --idempotency), or correct WithTable or search_path"
 	case state == "42501", number == 1142, number == 1143:
 		return "GRANT SELECT, INSERT, UPDATE, DELETE ON " + table + " to the user of this connection"
 	case state == "25006", number == 1290, number == 1792, number == 1836:
