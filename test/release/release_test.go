@@ -159,6 +159,9 @@ import (
 	"context"
 	"errors"
 
+	"github.com/cdc-relay/cdc-relay/inbox"
+	"github.com/cdc-relay/cdc-relay/inbox/kgoinbox"
+	"github.com/cdc-relay/cdc-relay/inbox/pgxinbox"
 	"github.com/cdc-relay/cdc-relay/writer"
 	"github.com/cdc-relay/cdc-relay/writer/gormwriter"
 	"github.com/cdc-relay/cdc-relay/writer/pgxwriter"
@@ -181,13 +184,24 @@ func main() {
 		panic(err)
 	}
 	_ = place
+	in, err := inbox.New(pgxinbox.Pool(nil), "revenue")
+	if err != nil {
+		panic(err)
+	}
+	if _, err := kgoinbox.New(in, new(inbox.Registry[pgx.Tx]), kgoinbox.Config{}); err != nil {
+		panic(err)
+	}
 }
 `
 
-func TestGoGetWriters(t *testing.T) {
+func TestGoGetLibraries(t *testing.T) {
 	version := nextVersion(t)
 	u := newUser(t, version)
-	u.run(t, "go", "get", modulePath+"/writer/pgxwriter@"+version, modulePath+"/writer/gormwriter@"+version)
+	get := []string{"get"}
+	for _, m := range []string{"writer/pgxwriter", "writer/gormwriter", "inbox/pgxinbox", "inbox/kgoinbox"} {
+		get = append(get, modulePath+"/"+m+"@"+version)
+	}
+	u.run(t, "go", get...)
 	u.write(t, "main.go", program)
 	u.run(t, "go", "get", ".")
 	u.run(t, "go", "run", ".")
