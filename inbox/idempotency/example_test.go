@@ -36,10 +36,22 @@ func ExampleStore_Middleware() {
 	if err != nil {
 		panic(err)
 	}
+	events, err := writer.New(writer.Postgres)
+	if err != nil {
+		panic(err)
+	}
 	caller := func(*http.Request) (string, error) { return "alice", nil } // whom the API has authenticated
 	place := keys.Middleware(caller, func(w http.ResponseWriter, r *http.Request, tx *sql.Tx) {
 		if _, err := tx.ExecContext(r.Context(), "INSERT INTO orders DEFAULT VALUES"); err != nil {
 			http.Error(w, "try again", http.StatusInternalServerError) // rolls back
+			return
+		}
+		event, err := writer.JSON("Order", "o-1", "OrderPlaced", 1)
+		if err == nil {
+			err = events.Append(r.Context(), tx, event)
+		}
+		if err != nil {
+			http.Error(w, "try again", http.StatusInternalServerError)
 			return
 		}
 		w.WriteHeader(http.StatusCreated)

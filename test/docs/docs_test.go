@@ -100,18 +100,23 @@ func TestReadmeExample(t *testing.T) {
 	}
 }
 
-// The Go code of docs/orms.md is in tests that run.
-func TestORMExamples(t *testing.T) {
+// The Go code of these pages is in files that are tested.
+func TestExamplesOfPages(t *testing.T) {
 	unindented := func(text string) string { return regexp.MustCompile(`\n\t+`).ReplaceAllString(text, "\n") }
-	var tested strings.Builder
-	for _, file := range []string{
-		"test/writer/orms_test.go", "test/writer/testdata/ent/main.go.txt", "test/writer/context_test.go", "writer/example_unit_test.go", "writer/writertest/example_test.go",
+	for page, files := range map[string][]string{
+		"docs/orms.md": {
+			"test/writer/orms_test.go", "test/writer/testdata/ent/main.go.txt", "test/writer/context_test.go", "writer/example_unit_test.go", "writer/writertest/example_test.go",
+		},
+		"docs/idempotency.md": {"inbox/idempotency/example_test.go"},
 	} {
-		tested.WriteString(unindented(read(t, file)))
-	}
-	for _, block := range blocks(read(t, "docs/orms.md"), "go") {
-		if !strings.Contains(tested.String(), unindented(block)) {
-			t.Errorf("no test holds this example of docs/orms.md:\n%s", block)
+		var tested strings.Builder
+		for _, file := range files {
+			tested.WriteString(unindented(read(t, file)))
+		}
+		for _, block := range blocks(read(t, page), "go") {
+			if !strings.Contains(tested.String(), unindented(block)) {
+				t.Errorf("no test holds this example of %s:\n%s", page, block)
+			}
 		}
 	}
 }
