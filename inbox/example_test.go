@@ -3,6 +3,7 @@ package inbox_test
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"time"
 
@@ -147,4 +148,76 @@ func ExampleParking() {
 		return err
 	}
 	_ = repaired
+}
+
+// HandleBatch pays for one commit, however many messages it records.
+func ExampleInbox_HandleBatch() {
+	batch := func(ctx context.Context, in *inbox.Inbox[*sql.Tx], polled []*inbox.Message) (next int64, err error) {
+		done, err := in.HandleBatch(ctx, polled, func(ctx context.Context, tx *sql.Tx, ms []*inbox.Message) error {
+			_, err := tx.ExecContext(ctx, "UPDATE revenue SET orders = orders + $1", len(ms))
+			return err
+		})
+		return polled[0].Offset + int64(done), err // the offset to commit; without gaps in offsets, else that of polled[done]
+	}
+	_ = batch
+}
+
+// Consumers that are not kgoinbox fill a Message from their client's record.
+func ExampleMessage_ReadCloudEvents() {
+	m := &inbox.Message{Topic: "orders", Offset: 7, Headers: []inbox.Header{
+		{Key: "ce_source", Value: []byte("/orders/public.outbox")}, {Key: "ce_id", Value: []byte("019aa6a0-7b7c-7cc0-8000-2c7d3b0f9a41")}, {Key: "ce_type", Value: []byte("OrderPlaced")},
+	}}
+	if err := m.ReadCloudEvents(); err != nil {
+		panic(err)
+	}
+	fmt.Println(m.Source, m.ID, m.Type)
+	// Output: /orders/public.outbox 019aa6a0-7b7c-7cc0-8000-2c7d3b0f9a41 OrderPlaced
+}
+
+// A handler says that another attempt will not help: a consumer parks the message at once.
+func ExamplePermanent() {
+	err := inbox.Permanent(errors.New("order o-1 has an unknown currency"))
+	fmt.Println(err, inbox.IsPermanent(err), inbox.IsPermanent(context.DeadlineExceeded))
+	// Output: order o-1 has an unknown currency true false
+}
+
+// A consumer with a loop of its own: a message that fails is parked, and those of its key follow. blocked begins as what
+// Blocked returns when the partition is assigned.
+func ExampleParking_Park() {
+	handle := func(ctx context.Context, in *inbox.Inbox[*sql.Tx], p *inbox.Parking[*sql.Tx], blocked map[inbox.ParkingKey]bool, m *inbox.Message, h inbox.Handler[*sql.Tx]) error {
+		key := inbox.KeyOf(m)
+		if blocked[key] {
+			if follows, err := p.Follow(ctx, m); err != nil || follows {
+				return err
+			}
+			delete(blocked, key)
+		}
+		repeat, err := in.Handle(ctx, m, func(ctx context.Context, tx *sql.Tx) error { return h(ctx, tx, m) })
+		switch {
+		case repeat: // handled before, or parked by the partition's former owner
+			blocked[key], err = p.IsParked(ctx, m)
+		case err != nil && !errors.Is(err, inbox.ErrDatabase): // a database that fails is no reason to park
+			blocked[key], err = p.Park(ctx, m, err)
+		}
+		return err
+	}
+	_ = handle
+}
+
+// The owner of a partition tries parked messages again.
+func ExampleParking_Redo() {
+	again := func(ctx context.Context, p *inbox.Parking[*sql.Tx], topic string, partition int32, h inbox.Handler[*sql.Tx]) error {
+		ready, err := p.Ready(ctx, topic, partition)
+		for _, row := range ready {
+			_, err := p.Redo(ctx, row, func(ctx context.Context, tx *sql.Tx) error { return h(ctx, tx, row.Message) })
+			if err == nil || errors.Is(err, inbox.ErrDatabase) {
+				continue
+			}
+			if err := p.Failed(ctx, row, err); err != nil {
+				return err
+			}
+		}
+		return err
+	}
+	_ = again
 }

@@ -125,3 +125,27 @@ func ExampleRaised_PullEvents() {
 	// <nil>
 	// 0 left
 }
+
+// An adapter for a library with transactions of its own says how one begins, commits and rolls back.
+func ExampleRunAttempts() {
+	events, _ := writer.New(writer.Postgres)
+	err := writer.RunAttempts(context.Background(), func(context.Context) (writer.Attempt, error) {
+		tx := &recorder{}
+		return writer.Attempt{
+			Do: func(ctx context.Context, u *writer.Unit) error {
+				cart := &Cart{ID: "c-1"}
+				u.Track(cart)
+				if err := cart.Put("pen"); err != nil {
+					return err
+				}
+				return events.Flush(ctx, tx, u)
+			},
+			Commit:   func(context.Context) error { fmt.Println("COMMIT"); return nil },
+			Rollback: func(context.Context) error { fmt.Println("ROLLBACK"); return nil },
+		}, nil
+	})
+	fmt.Println(err)
+	// Output:
+	// COMMIT
+	// <nil>
+}

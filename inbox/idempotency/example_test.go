@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -71,4 +72,24 @@ func ExampleStore_Purge() {
 		return err
 	}
 	_ = purge
+}
+
+// An API with error bodies of its own replaces those of the middleware.
+func ExampleWithErrorHandler() {
+	own := idempotency.WithErrorHandler(func(w http.ResponseWriter, _ *http.Request, err error) {
+		if errors.Is(err, idempotency.ErrInProgress) {
+			http.Error(w, "still working on it", http.StatusConflict)
+			return
+		}
+		idempotency.Respond(w, err)
+	})
+	_ = own
+}
+
+// Respond chooses status and body as the middleware does.
+func ExampleRespond() {
+	w := httptest.NewRecorder()
+	idempotency.Respond(w, &idempotency.MismatchError{Key: idempotency.Key{Scope: "alice", Key: "k1"}})
+	fmt.Print(w.Code, " ", w.Body)
+	// Output: 422 {"title":"Unprocessable Entity","status":422,"detail":"idempotency key \"k1\" was used for another request: use a new key"}
 }
