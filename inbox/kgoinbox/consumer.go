@@ -80,6 +80,7 @@ func (c *Consumer[Tx]) Run(ctx context.Context) error {
 	}
 	var committer sync.WaitGroup
 	committer.Go(func() { r.commitRegularly(stopped) })
+	r.reportMissing(stopped)
 	r.poll(stopped)
 	committer.Wait()
 	r.giveUp(work, nil, true)
@@ -151,18 +152,39 @@ func (r *run[Tx]) poll(ctx context.Context) {
 // fail ends Run with an error.
 func (r *run[Tx]) fail(err error) { r.cancel(err) }
 
-// fetchError logs what franz-go reports with fetches: it goes on by itself, unless Kafka refuses.
+// reportMissing logs the topics that do not exist: franz-go waits for them and says nothing.
+func (r *run[Tx]) reportMissing(ctx context.Context) {
+	ask := kmsg.NewPtrMetadataRequest()
+	for _, name := range r.client.GetConsumeTopics() {
+		topic := kmsg.NewMetadataRequestTopic()
+		topic.Topic = &name
+		ask.Topics = append(ask.Topics, topic)
+	}
+	if len(ask.Topics) == 0 {
+		return // chosen by an expression
+	}
+	answer, err := ask.RequestWith(ctx, r.client)
+	if err != nil {
+		return // fetches report it
+	}
+	for _, t := range answer.Topics {
+		if t.ErrorCode == kerr.UnknownTopicOrPartition.Code {
+			r.config.Logger.Warn("topic does not exist: it is consumed once it does", "topic", *t.Topic)
+		}
+	}
+}
+
+// fetchError logs what franz-go reports with fetches. It goes on by itself, and does not report what may pass, unless Kafka refuses.
 func (r *run[Tx]) fetchError(topic string, partition int32, err error) {
 	if errors.Is(err, context.Canceled) {
 		return
 	}
 	r.config.Logger.Error("fetch", "topic", topic, "partition", partition, "error", err)
 	for _, refusal := range []error{
-		kerr.TopicAuthorizationFailed, kerr.GroupAuthorizationFailed, kerr.ClusterAuthorizationFailed, kerr.SaslAuthenticationFailed,
-		kerr.UnknownTopicOrPartition, kerr.UnknownTopicID, kerr.InvalidGroupID,
+		kerr.TopicAuthorizationFailed, kerr.GroupAuthorizationFailed, kerr.ClusterAuthorizationFailed, kerr.SaslAuthenticationFailed, kerr.InvalidGroupID,
 	} {
 		if errors.Is(err, refusal) {
-			r.fail(fmt.Errorf("fetch %s[%d]: %w: create the topic, or grant READ on it and on the group", topic, partition, err))
+			r.fail(fmt.Errorf("fetch %s[%d]: %w: grant READ on the topic and on the group to this client's user, or correct its credentials", topic, partition, err))
 		}
 	}
 }

@@ -22,6 +22,7 @@ type partition[Tx any] struct {
 
 	mu       sync.Mutex
 	held     []*inbox.Message // polled, not offered yet
+	next     int64            // behind the last polled record
 	paused   bool
 	blocked  map[inbox.ParkingKey]bool // keys with parked messages
 	retrying map[inbox.ParkingKey]bool // keys whose retry is in its lane
@@ -48,11 +49,19 @@ func (p *partition[Tx]) signal() {
 }
 
 // hold takes a polled message. It does not block.
+//
+// franz-go goes back if the partition's log has lost its end, or its topic was made anew. What is unfinished cannot be told from the
+// new records then, and Run ends; the next one begins at the committed offset, or where the client's reset policy says.
 func (p *partition[Tx]) hold(m *inbox.Message) {
 	p.mu.Lock()
+	defer p.mu.Unlock()
+	if m.Offset < p.next {
+		p.fail(fmt.Errorf("record %s[%d]@%d came after offset %d: the log has lost its end, or the topic was made anew: run the consumer again", m.Topic, m.Partition, m.Offset, p.next-1))
+		return
+	}
+	p.next = m.Offset + 1
 	p.held = append(p.held, m)
 	p.pause(len(p.held) >= maxHeld || p.paused)
-	p.mu.Unlock()
 	p.signal()
 }
 

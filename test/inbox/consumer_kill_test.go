@@ -1,0 +1,57 @@
+package inbox_test
+
+import (
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// Consumers are killed, stopped by the system until others have their partitions, and replaced.
+func TestConsumersThatAreKilled(t *testing.T) {
+	rounds := 20
+	if n, err := strconv.Atoi(os.Getenv("CDC_RELAY_KILLS")); err == nil {
+		rounds = n
+	}
+	kafka := startKafka(t)
+	onEach(t, func(t *testing.T, db *database) {
+		t.Helper()
+		seed := rand.Uint64()
+		if s, err := strconv.ParseUint(os.Getenv("CDC_RELAY_SEED"), 10, 64); err == nil {
+			seed = s
+		}
+		t.Logf("CDC_RELAY_SEED=%d", seed)
+		r := rand.New(rand.NewPCG(seed, 0))
+		consumeRounds(t, db, kafka, rounds, func(f *fleet, client *kgo.Client, group string) {
+			i := r.IntN(2)
+			switch r.IntN(5) {
+			case 0, 1:
+				_ = f.end(i, syscall.SIGKILL)
+				f.start(i)
+			case 2:
+				f.replace(i)
+			default:
+				must(t, f.members[i].Process.Signal(syscall.SIGSTOP))
+				awaitMembers(t, client, group, 1) // the transactions of the stopped one hold its keys until it runs again
+				must(t, f.members[i].Process.Signal(syscall.SIGCONT))
+			}
+		})
+	})
+}
+
+// awaitMembers waits until Kafka has removed all members of the group but n.
+func awaitMembers(t *testing.T, client *kgo.Client, group string, n int) {
+	t.Helper()
+	for tick := time.NewTicker(50 * time.Millisecond); ; <-tick.C {
+		groups, err := kadm.NewClient(client).DescribeGroups(t.Context(), group)
+		must(t, err)
+		if g := groups[group]; len(g.Members) <= n {
+			return
+		}
+	}
+}

@@ -1,0 +1,239 @@
+package inbox_test
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	process "os/exec"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/cdc-relay/cdc-relay/inbox"
+	"github.com/cdc-relay/cdc-relay/inbox/kgoinbox"
+	"github.com/cdc-relay/cdc-relay/internal/cdctest"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
+	"github.com/cdc-relay/cdc-relay/writer"
+)
+
+// The consumer processes of a test are this test binary with these variables.
+const (
+	childTopic   = "CONSUMER_TEST_TOPIC"
+	childBrokers = "CONSUMER_TEST_BROKERS"
+	childDSN     = "CONSUMER_TEST_DSN"
+	childDialect = "CONSUMER_TEST_DIALECT"
+)
+
+const (
+	chains  = 12 // keys
+	perLink = 5  // messages of each key in a round
+)
+
+// consume is a consumer process. Its handler fails for 5 % of the attempts, and fails the chain if a message of a key is not
+// the next one.
+func consume() error {
+	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer cancel()
+	if _, err := os.Stdout.WriteString("ready\n"); err != nil {
+		return err
+	}
+	dialect, err := strconv.Atoi(os.Getenv(childDialect))
+	if err != nil {
+		return err
+	}
+	driver := "mysql"
+	if writer.Dialect(dialect) == writer.Postgres {
+		driver = "pgx"
+	}
+	db, err := sql.Open(driver, os.Getenv(childDSN))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = db.Close() }()
+	in, err := inbox.New(inbox.SQL(db, writer.Dialect(dialect)), "chains")
+	if err != nil {
+		return err
+	}
+	var handlers inbox.Registry[*sql.Tx]
+	handlers.Default(link)
+	c, err := kgoinbox.New(in, &handlers, kgoinbox.Config{
+		Client: []kgo.Opt{
+			kgo.SeedBrokers(strings.Split(os.Getenv(childBrokers), ",")...), kgo.ConsumerGroup(os.Getenv(childTopic)), kgo.ConsumeTopics(os.Getenv(childTopic)),
+			kgo.SessionTimeout(2 * time.Second), kgo.HeartbeatInterval(200 * time.Millisecond),
+		},
+		Workers: 4, Attempts: 2, Backoff: time.Millisecond, CommitInterval: 50 * time.Millisecond, RetryInterval: 100 * time.Millisecond,
+		Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
+	})
+	if err != nil {
+		return err
+	}
+	return c.Run(ctx)
+}
+
+// link adds a message to its key's chain.
+func link(ctx context.Context, tx *sql.Tx, m *inbox.Message) error {
+	if rand.IntN(20) == 0 {
+		return inbox.Permanent(errors.New("one of the 5 %"))
+	}
+	n := string(m.Value)
+	r, err := tx.ExecContext(ctx, "UPDATE chains SET n = "+n+" WHERE k = '"+string(m.Key)+"' AND n = "+n+" - 1")
+	if err != nil {
+		return err
+	}
+	if linked, err := r.RowsAffected(); err != nil || linked == 1 {
+		return err
+	}
+	_, err = tx.ExecContext(ctx, "INSERT INTO effects VALUES ('"+m.ID+" is not the next one')")
+	return err
+}
+
+// fleet are two consumer processes.
+type fleet struct {
+	t       *testing.T
+	env     []string
+	members [2]*process.Cmd
+	logs    [2]bytes.Buffer
+}
+
+func (f *fleet) start(i int) {
+	f.t.Helper()
+	exe, err := os.Executable()
+	must(f.t, err)
+	c := process.CommandContext(context.WithoutCancel(f.t.Context()), exe)
+	c.Env, c.Stderr = append(os.Environ(), f.env...), &f.logs[i]
+	out, err := c.StdoutPipe()
+	must(f.t, err)
+	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	must(f.t, c.Start())
+	f.members[i] = c
+	_, err = io.ReadFull(out, make([]byte, len("ready\n"))) // now it ends itself at SIGTERM
+	must(f.t, err)
+}
+
+// end ends a process by a signal.
+func (f *fleet) end(i int, s os.Signal) error {
+	return errors.Join(f.members[i].Process.Signal(syscall.SIGCONT), f.members[i].Process.Signal(s), f.members[i].Wait())
+}
+
+// Two consumers share the partitions; every message is published twice and 5 % of the attempts fail. Each effect happens
+// once and in its key's order, also after the consumers were replaced, and after a retry of all nothing is parked.
+func TestTwoConsumers(t *testing.T) {
+	kafka := startKafka(t)
+	onEach(t, func(t *testing.T, db *database) {
+		t.Helper()
+		consumeRounds(t, db, kafka, 2, func(f *fleet, _ *kgo.Client, _ string) { f.replace(0) })
+	})
+}
+
+// startKafka starts a broker that soon notices a dead consumer.
+func startKafka(t *testing.T) *testenv.KafkaCluster {
+	t.Helper()
+	return testenv.Kafka(t, testenv.KafkaOptions{Settings: map[string]string{
+		"group.min.session.timeout.ms": "1000", "group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "1",
+	}})
+}
+
+// replace asks a process to stop and starts another one.
+func (f *fleet) replace(i int) {
+	f.t.Helper()
+	if err := f.end(i, syscall.SIGTERM); err != nil {
+		f.t.Errorf("a consumer that was asked to stop: %v", err)
+	}
+	f.start(i)
+}
+
+// consumeRounds publishes messages and meanwhile calls fault, in each round.
+func consumeRounds(t *testing.T, db *database, kafka *testenv.KafkaCluster, rounds int, fault func(f *fleet, client *kgo.Client, group string)) {
+	t.Helper()
+	topic := db.name
+	must(t, kafka.CreateTopic(t.Context(), topic, 4, nil))
+	db.exec(t, "CREATE TABLE chains (k varchar(10) PRIMARY KEY, n int NOT NULL)")
+	for k := range chains {
+		db.exec(t, fmt.Sprintf("INSERT INTO chains VALUES ('k%d', 0)", k))
+	}
+	producer, err := kgo.NewClient(kgo.SeedBrokers(kafka.Bootstrap()...), kgo.DefaultProduceTopic(topic))
+	must(t, err)
+	t.Cleanup(producer.Close)
+	dsn := func() string {
+		if db.pg != nil {
+			return db.pg.DSN(db.name, "")
+		}
+		return db.my.DSN(db.name, "")
+	}()
+	f := &fleet{t: t, env: []string{childTopic + "=" + topic, childBrokers + "=" + strings.Join(kafka.Bootstrap(), ","), childDSN + "=" + dsn, childDialect + "=" + strconv.Itoa(int(db.dialect))}}
+	for i := range f.members {
+		f.start(i)
+	}
+	t.Cleanup(func() {
+		for i := range f.members {
+			_ = f.end(i, syscall.SIGKILL)
+			if t.Failed() {
+				t.Logf("consumer %d:\n%s", i, f.logs[i].String())
+			}
+		}
+	})
+	p := newParked(t, inbox.SQL(db.conn, db.dialect), "chains")
+	for round := range rounds {
+		publish(t, producer, round)
+		fault(f, producer, topic)
+		f.settle(p, db, func() bool { return db.count(t, fmt.Sprintf("chains WHERE n < %d", (round+1)*perLink)) == 0 })
+		if n := db.count(t, "effects"); n > 0 {
+			cdctest.Violation(t, cdctest.Order, "%d messages are repeated or out of order", n)
+			return
+		}
+	}
+	f.settle(p, db, func() bool { return db.count(t, "inbox_parked") == 0 })
+	for i := range f.members {
+		f.replace(i)
+	}
+	if n, want := db.count(t, "inbox"), rounds*chains*perLink; n != want {
+		cdctest.Violation(t, cdctest.Lost, "%d messages are recorded, want %d", n, want)
+	}
+}
+
+// settle retries what is parked until a condition holds.
+func (f *fleet) settle(p parked[*sql.Tx], db *database, done func() bool) {
+	f.t.Helper()
+	deadline := time.Now().Add(2 * time.Minute)
+	for tick := time.NewTicker(20 * time.Millisecond); !done() && db.count(f.t, "effects") == 0; <-tick.C {
+		_, err := p.Retry(f.t.Context(), inbox.Filter{})
+		must(f.t, err)
+		if time.Now().After(deadline) {
+			f.t.Fatalf("not settled: %d are parked", db.count(f.t, "inbox_parked"))
+		}
+	}
+}
+
+// publish publishes the messages of a round, twice.
+func publish(t *testing.T, producer *kgo.Client, round int) {
+	t.Helper()
+	var all errgroup.Group
+	for k := range chains {
+		all.Go(func() error {
+			var records []*kgo.Record
+			for range 2 {
+				for i := range perLink {
+					n := strconv.Itoa(round*perLink + i + 1)
+					key := fmt.Sprintf("k%d", k)
+					records = append(records, &kgo.Record{Key: []byte(key), Value: []byte(n), Headers: []kgo.RecordHeader{
+						{Key: "ce_source", Value: []byte("/chains")}, {Key: "ce_id", Value: []byte(key + "-" + n)},
+					}})
+				}
+			}
+			return producer.ProduceSync(t.Context(), records...).FirstErr()
+		})
+	}
+	must(t, all.Wait())
+}
