@@ -177,6 +177,10 @@ kills: setup build ## Kill relays KILLS (200) times, and servers meanwhile, with
 	CDC_RELAY_BIN=$(ROOT)/bin/cdc-relay CDC_RELAY_KILLS=$(KILLS) CDC_RELAY_SOURCES=$(DB) CDC_RELAY_DELIVERY=$(or $(DELIVERY),exactly-once) \
 		go test -count=1 -timeout 0 -v ./test/soak
 
+.PHONY: consumer-kills
+consumer-kills: setup ## Kill, stop and replace consumers with the inbox in CONSUMER_KILLS (1000) rounds on each database.
+	CDC_RELAY_KILLS=$(or $(CONSUMER_KILLS),1000) go test -count=1 -timeout 0 -run '^TestConsumersThatAreKilled$$' -v ./test/inbox
+
 .PHONY: repairs
 repairs: setup build ## Lose the slot or purge the binlog REPAIRS (20) times on each database, or on DB=mysql, and repair.
 	CDC_RELAY_BIN=$(ROOT)/bin/cdc-relay CDC_RELAY_REPAIRS=$(REPAIRS) CDC_RELAY_SOURCES=$(DB) \

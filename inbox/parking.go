@@ -57,7 +57,8 @@ type ParkingOption func(*parkingConfig)
 // WithParkingTable sets the table, by default inbox_parked: a name, or schema.name.
 func WithParkingTable(name string) ParkingOption { return func(c *parkingConfig) { c.table = name } }
 
-// WithParkingLimit sets how many messages of a partition may be parked, by default 10,000.
+// WithParkingLimit sets how many messages of a partition may be parked, by default 10,000. Messages that are parked at the same moment
+// do not count each other, so there may be a few more.
 func WithParkingLimit(n int) ParkingOption { return func(c *parkingConfig) { c.limit = int64(n) } }
 
 // NewParking returns the parking of an inbox's consumer. It does not connect to the database.

@@ -1,7 +1,6 @@
 package kgoinbox
 
 import (
-	"errors"
 	"log/slog"
 	"math/rand/v2"
 	"time"
@@ -23,7 +22,8 @@ type Config struct {
 	// Workers is how many messages are handled at once, 8.
 	Workers int
 
-	// Count and Bytes bound the messages of a partition, see [inbox.LanesConfig]. A full partition is paused.
+	// Count and Bytes bound the messages of a partition that are in lanes, see [inbox.LanesConfig]. When 1,000 more, or 4 MiB, wait for
+	// room, the partition is paused.
 	Count, Bytes int
 
 	// Attempts is how often a message is handled before it is parked, 5. Between two attempts is a random pause of up to
@@ -57,7 +57,7 @@ type Observer interface {
 	// Handled is called after each attempt; err is that of Failed and Parked.
 	Handled(m *inbox.Message, o Outcome, took time.Duration, err error)
 
-	// InFlight is called when a partition's number of unfinished messages has changed.
+	// InFlight is called when the number of messages of a partition that were polled and are unfinished has changed.
 	InFlight(topic string, partition int32, n int)
 }
 
@@ -128,5 +128,3 @@ func (c *Config) message(r *kgo.Record) (*inbox.Message, error) {
 	}
 	return m, nil
 }
-
-var errNoGroup = errors.New("make consumer: there is no group: add kgo.ConsumerGroup to Config.Client")

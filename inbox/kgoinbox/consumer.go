@@ -119,11 +119,7 @@ func (r *run[Tx]) connect(work context.Context) (err error) {
 		}),
 		kgo.OnPartitionsRevoked(lose(true)), kgo.OnPartitionsLost(lose(false)))...)
 	if err != nil {
-		return fmt.Errorf("make Kafka client: %w", err)
-	}
-	if group, _ := r.client.OptValue(kgo.ConsumerGroup).(string); group == "" {
-		r.client.Close()
-		return errNoGroup
+		return fmt.Errorf("make Kafka client (Config.Client needs kgo.ConsumerGroup and kgo.ConsumeTopics): %w", err)
 	}
 	return nil
 }
@@ -131,7 +127,7 @@ func (r *run[Tx]) connect(work context.Context) (err error) {
 // poll hands out records until ctx ends.
 func (r *run[Tx]) poll(ctx context.Context) {
 	for ctx.Err() == nil {
-		fetches := r.client.PollRecords(ctx, 1000)
+		fetches := r.client.PollFetches(ctx)
 		fetches.EachError(r.fetchError)
 		fetches.EachRecord(func(record *kgo.Record) {
 			m, err := r.config.message(record)

@@ -22,17 +22,25 @@ type partition[Tx any] struct {
 
 	mu       sync.Mutex
 	held     []*inbox.Message // polled, not offered yet
+	bytes    int              // of held
 	next     int64            // behind the last polled record
 	paused   bool
-	blocked  map[inbox.ParkingKey]bool // keys with parked messages
-	retrying map[inbox.ParkingKey]bool // keys whose retry is in its lane
+	blocked  map[inbox.ParkingKey]bool     // keys with parked messages
+	retrying map[inbox.ParkingKey]*attempt // keys whose retry is in its lane
 }
 
-// maxHeld is how many polled messages pause a partition, also if lanes take none because the database is down.
-const maxHeld = 1000
+// attempt counts how often a parked message was tried since its retry began.
+type attempt struct{ n int }
+
+// A partition is paused when this much is held, and resumed when half is left: franz-go drops what it has fetched of a paused partition,
+// and fetches it again. Much more is not held than these and what one fetch returns.
+const (
+	maxHeld      = 1000
+	maxHeldBytes = 4 << 20
+)
 
 func newPartition[Tx any](ctx context.Context, r *run[Tx], at place) *partition[Tx] {
-	p := &partition[Tx]{run: r, at: at, wake: make(chan struct{}, 1), blocked: map[inbox.ParkingKey]bool{}, retrying: map[inbox.ParkingKey]bool{}}
+	p := &partition[Tx]{run: r, at: at, wake: make(chan struct{}, 1), blocked: map[inbox.ParkingKey]bool{}, retrying: map[inbox.ParkingKey]*attempt{}}
 	p.lanes = inbox.NewLanes(ctx, inbox.LanesConfig{
 		Handle: p.message, Workers: r.workers, Count: r.config.Count, Bytes: r.config.Bytes, Finished: p.signal,
 	})
@@ -60,10 +68,12 @@ func (p *partition[Tx]) hold(m *inbox.Message) {
 		return
 	}
 	p.next = m.Offset + 1
-	p.held = append(p.held, m)
-	p.pause(len(p.held) >= maxHeld || p.paused)
+	p.held, p.bytes = append(p.held, m), p.bytes+size(m)
+	p.pause(len(p.held) >= maxHeld || p.bytes >= maxHeldBytes || p.paused)
 	p.signal()
 }
+
+func size(m *inbox.Message) int { return len(m.Key) + len(m.Value) }
 
 // pause is called with p.mu.
 func (p *partition[Tx]) pause(paused bool) {
@@ -130,12 +140,14 @@ func (p *partition[Tx]) load(ctx context.Context) bool {
 func (p *partition[Tx]) offer() {
 	p.mu.Lock()
 	for len(p.held) > 0 && p.lanes.Offer(p.held[0]) {
+		p.bytes -= size(p.held[0])
 		p.held = p.held[1:]
 	}
-	p.pause(len(p.held) > 0)
+	p.pause(p.paused && (len(p.held) > maxHeld/2 || p.bytes > maxHeldBytes/2))
+	n := len(p.held) + p.lanes.Len()
 	p.mu.Unlock()
 	if o := p.config.Observer; o != nil {
-		o.InFlight(p.at.topic, p.at.partition, p.lanes.Len())
+		o.InFlight(p.at.topic, p.at.partition, n)
 	}
 }
 
@@ -154,6 +166,9 @@ func (p *partition[Tx]) message(ctx context.Context, m *inbox.Message) (again ti
 	key, begun := inbox.KeyOf(m), time.Now()
 	if p.isBlocked(key) {
 		blocked, err := p.parking.Follow(ctx, m)
+		if retry := p.retryOf(key); retry != nil && errors.Is(err, inbox.ErrParkingFull) {
+			return max(p.redo(ctx, key, retry), 1) // the retry waits behind this message in its lane
+		}
 		if err != nil {
 			return p.later(ctx, m, err, begun)
 		}
@@ -253,20 +268,23 @@ func (p *partition[Tx]) retry(ctx context.Context) {
 	}
 	for _, row := range rows {
 		key := inbox.KeyOf(row.Message)
-		p.mu.Lock()
-		started := p.retrying[key]
-		p.retrying[key], p.blocked[key] = true, true
-		p.mu.Unlock()
-		if !started {
-			tries := 0
-			p.lanes.Do(row.Message.Key, func(ctx context.Context) time.Duration { return p.redo(ctx, key, &tries) })
+		if p.retryOf(key) != nil {
+			continue
 		}
+		retry := new(attempt)
+		p.mu.Lock()
+		p.retrying[key], p.blocked[key] = retry, true
+		p.mu.Unlock()
+		p.lanes.Do(row.Message.Key, func(ctx context.Context) time.Duration { return p.redo(ctx, key, retry) })
 	}
 }
 
-// redo handles the first parked message of a key, and runs again until none is left or one fails. tries counts the attempts
-// of this message now.
-func (p *partition[Tx]) redo(ctx context.Context, key inbox.ParkingKey, tries *int) (again time.Duration) {
+// redo handles the first parked message of a key, and runs again until none is left or one fails, or the retry was ended before it came
+// to the front of its lane.
+func (p *partition[Tx]) redo(ctx context.Context, key inbox.ParkingKey, retry *attempt) (again time.Duration) {
+	if p.retryOf(key) != retry {
+		return 0
+	}
 	begun := time.Now()
 	row, err := p.parking.First(ctx, p.at.topic, p.at.partition, key)
 	if err != nil {
@@ -278,17 +296,17 @@ func (p *partition[Tx]) redo(ctx context.Context, key inbox.ParkingKey, tries *i
 		return 0
 	}
 	m := row.Message
-	m.Attempt += 1 + *tries
+	m.Attempt += 1 + retry.n
 	done, err := p.parking.Redo(ctx, row, func(ctx context.Context, tx Tx) error { return p.handle(ctx, tx, m) })
 	if err == nil {
-		if *tries = 0; done {
+		if retry.n = 0; done {
 			p.observe(m, Handled, begun, nil)
 		}
 		return 1 // the next one of the key
 	}
-	if p.tryAgain(ctx, m, err, *tries+1) {
+	if p.tryAgain(ctx, m, err, retry.n+1) {
 		if !errors.Is(err, inbox.ErrDatabase) {
-			*tries++
+			retry.n++
 		}
 		return p.later(ctx, m, err, begun)
 	}
@@ -298,6 +316,12 @@ func (p *partition[Tx]) redo(ctx context.Context, key inbox.ParkingKey, tries *i
 	p.observe(m, Parked, begun, err)
 	p.retried(key)
 	return 0
+}
+
+func (p *partition[Tx]) retryOf(key inbox.ParkingKey) *attempt {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.retrying[key]
 }
 
 func (p *partition[Tx]) retried(key inbox.ParkingKey) {

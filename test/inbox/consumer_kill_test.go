@@ -18,7 +18,6 @@ func TestConsumersThatAreKilled(t *testing.T) {
 	if n, err := strconv.Atoi(os.Getenv("CDC_RELAY_KILLS")); err == nil {
 		rounds = n
 	}
-	kafka := startKafka(t)
 	onEach(t, func(t *testing.T, db *database) {
 		t.Helper()
 		seed := rand.Uint64()
@@ -27,7 +26,7 @@ func TestConsumersThatAreKilled(t *testing.T) {
 		}
 		t.Logf("CDC_RELAY_SEED=%d", seed)
 		r := rand.New(rand.NewPCG(seed, 0))
-		consumeRounds(t, db, kafka, rounds, func(f *fleet, client *kgo.Client, group string) {
+		consumeRounds(t, db, rounds, func(f *fleet, client *kgo.Client, group string) {
 			i := r.IntN(2)
 			switch r.IntN(5) {
 			case 0, 1:
@@ -47,11 +46,16 @@ func TestConsumersThatAreKilled(t *testing.T) {
 // awaitMembers waits until Kafka has removed all members of the group but n.
 func awaitMembers(t *testing.T, client *kgo.Client, group string, n int) {
 	t.Helper()
+	deadline := time.Now().Add(2 * time.Minute)
 	for tick := time.NewTicker(50 * time.Millisecond); ; <-tick.C {
 		groups, err := kadm.NewClient(client).DescribeGroups(t.Context(), group)
 		must(t, err)
-		if g := groups[group]; len(g.Members) <= n {
+		g := groups[group]
+		if len(g.Members) <= n {
 			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the group still has %d members, and is %s", len(g.Members), g.State)
 		}
 	}
 }

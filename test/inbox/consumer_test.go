@@ -24,7 +24,6 @@ import (
 	"github.com/cdc-relay/cdc-relay/inbox"
 	"github.com/cdc-relay/cdc-relay/inbox/kgoinbox"
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
-	"github.com/cdc-relay/cdc-relay/internal/testenv"
 	"github.com/cdc-relay/cdc-relay/writer"
 )
 
@@ -130,19 +129,10 @@ func (f *fleet) end(i int, s os.Signal) error {
 // Two consumers share the partitions; every message is published twice and 5 % of the attempts fail. Each effect happens
 // once and in its key's order, also after the consumers were replaced, and after a retry of all nothing is parked.
 func TestTwoConsumers(t *testing.T) {
-	kafka := startKafka(t)
 	onEach(t, func(t *testing.T, db *database) {
 		t.Helper()
-		consumeRounds(t, db, kafka, 2, func(f *fleet, _ *kgo.Client, _ string) { f.replace(0) })
+		consumeRounds(t, db, 2, func(f *fleet, _ *kgo.Client, _ string) { f.replace(0) })
 	})
-}
-
-// startKafka starts a broker that soon notices a dead consumer.
-func startKafka(t *testing.T) *testenv.KafkaCluster {
-	t.Helper()
-	return testenv.Kafka(t, testenv.KafkaOptions{Settings: map[string]string{
-		"group.min.session.timeout.ms": "1000", "group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "1",
-	}})
 }
 
 // replace asks a process to stop and starts another one.
@@ -155,7 +145,7 @@ func (f *fleet) replace(i int) {
 }
 
 // consumeRounds publishes messages and meanwhile calls fault, in each round.
-func consumeRounds(t *testing.T, db *database, kafka *testenv.KafkaCluster, rounds int, fault func(f *fleet, client *kgo.Client, group string)) {
+func consumeRounds(t *testing.T, db *database, rounds int, fault func(f *fleet, client *kgo.Client, group string)) {
 	t.Helper()
 	topic := db.name
 	must(t, kafka.CreateTopic(t.Context(), topic, 4, nil))
@@ -166,13 +156,7 @@ func consumeRounds(t *testing.T, db *database, kafka *testenv.KafkaCluster, roun
 	producer, err := kgo.NewClient(kgo.SeedBrokers(kafka.Bootstrap()...), kgo.DefaultProduceTopic(topic))
 	must(t, err)
 	t.Cleanup(producer.Close)
-	dsn := func() string {
-		if db.pg != nil {
-			return db.pg.DSN(db.name, "")
-		}
-		return db.my.DSN(db.name, "")
-	}()
-	f := &fleet{t: t, env: []string{childTopic + "=" + topic, childBrokers + "=" + strings.Join(kafka.Bootstrap(), ","), childDSN + "=" + dsn, childDialect + "=" + strconv.Itoa(int(db.dialect))}}
+	f := &fleet{t: t, env: []string{childTopic + "=" + topic, childBrokers + "=" + strings.Join(kafka.Bootstrap(), ","), childDSN + "=" + db.dsn(), childDialect + "=" + strconv.Itoa(int(db.dialect))}}
 	for i := range f.members {
 		f.start(i)
 	}

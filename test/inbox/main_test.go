@@ -35,6 +35,9 @@ type server struct {
 	my      *testenv.MySQLServer
 }
 
+// kafka soon notices a dead consumer.
+var kafka *testenv.KafkaCluster
+
 var servers = []*server{{name: "PostgreSQL", dialect: writer.Postgres}, {name: "MySQL", dialect: writer.MySQL}, {name: "MariaDB", dialect: writer.MariaDB}}
 
 func TestMain(m *testing.M) {
@@ -53,6 +56,9 @@ func run(m *testing.M) (code int, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	defer func() {
+		if kafka != nil {
+			err = errors.Join(err, kafka.Close())
+		}
 		for _, s := range servers {
 			if s.pg != nil {
 				err = errors.Join(err, s.pg.Close())
@@ -63,6 +69,12 @@ func run(m *testing.M) (code int, err error) {
 		}
 	}()
 	var starts errgroup.Group
+	starts.Go(func() (err error) {
+		kafka, err = testenv.StartKafka(ctx, testenv.KafkaOptions{Settings: map[string]string{
+			"group.min.session.timeout.ms": "1000", "group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "1",
+		}})
+		return err
+	})
 	for _, s := range servers {
 		starts.Go(func() (err error) {
 			switch s.dialect {
@@ -134,6 +146,20 @@ func newDatabase(tb testing.TB, s *server) *database {
 	}
 	db.exec(tb, "CREATE TABLE effects (message varchar(200) NOT NULL)", "CREATE TABLE stock (id int PRIMARY KEY, n int NOT NULL)", "INSERT INTO stock VALUES (1, 0)")
 	return db
+}
+
+func (db *database) dsn() string {
+	if db.pg != nil {
+		return db.pg.DSN(db.name, "")
+	}
+	return db.my.DSN(db.name, "")
+}
+
+func (db *database) addr() string {
+	if db.pg != nil {
+		return db.pg.Addr()
+	}
+	return db.my.Addr()
 }
 
 func (db *database) exec(tb testing.TB, statements ...string) {

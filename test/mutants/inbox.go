@@ -25,5 +25,25 @@ func inboxMutants() []mutant {
 			[]edit{{"	if len(l.open) > 0 {\n		return l.open[0].offset\n	}\n", ""}},
 			caughtBy{"./inbox", "^TestLanes", ""},
 		},
+		{
+			"commit the offset before the database's commit", "inbox/kgoinbox/consumer.go",
+			[]edit{{"		next := p.lanes.Next()\n", "		next := p.polled()\n"}, {"// giveUp stops", "func (p *partition[Tx]) polled() int64 {\n	p.mu.Lock()\n	defer p.mu.Unlock()\n	return p.next\n}\n\n// giveUp stops"}},
+			caughtBy{consuming, "^TestHandlersDrain$", ""},
+		},
+		{
+			"give up a partition before its handlers have ended", "inbox/kgoinbox/consumer.go",
+			[]edit{{"	if !commit {\n		cancel()", "	if lost != nil {\n		cancel()"}},
+			caughtBy{consuming, "^TestRevokedPartitionDrains$", ""},
+		},
+		{
+			"count an outage of the database as an attempt", "inbox/kgoinbox/partition.go",
+			[]edit{{"	if errors.Is(err, inbox.ErrDatabase) || ctx.Err() != nil {\n", "	if ctx.Err() != nil {\n"}},
+			caughtBy{consuming, "^TestDatabaseOutage$", ""},
+		},
+		{
+			"a retry waits behind a message that a full parking keeps", "inbox/kgoinbox/partition.go",
+			[]edit{{"		if retry := p.retryOf(key); retry != nil && errors.Is", "		if retry := p.retryOf(key); retry != nil && false && errors.Is"}},
+			caughtBy{consuming, "^TestFullParking$", ""},
+		},
 	}
 }
