@@ -31,7 +31,7 @@ func Languages() []Language { return []Language{Python, Java, Node} }
 func (l Language) libraries() []string {
 	switch l {
 	case Python:
-		return []string{"alembic==1.20.1", "Django==5.2.19", "SQLAlchemy==2.1.9", "psycopg[binary]==3.3.9", "PyMySQL==1.2.4"}
+		return []string{"alembic==1.20.1", "Django==5.2.19", "SQLAlchemy[asyncio]==2.1.9", "psycopg[binary]==3.3.9", "PyMySQL==1.2.4"}
 	case Java:
 		return []string{
 			"org.eclipse.jdt:ecj:3.40.0", "org.flywaydb:flyway-database-postgresql:13.12.1", "org.flywaydb:flyway-mysql:13.12.1", "org.liquibase:liquibase-core:4.33.0",
