@@ -98,7 +98,7 @@ func (r *Relay) StartCommand(ctx context.Context, args ...string) error {
 	}
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), r.bin, append(args, "--config", r.configPath())...)
 	cmd.Stdout, cmd.Stderr, cmd.Dir = log, log, r.dir
-	cmd.SysProcAttr = dieWithParent()
+	cmd.SysProcAttr = DieWithParent()
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start relay: %w", err)
 	}

@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// dieWithParent makes the kernel kill the relay when this process ends.
-func dieWithParent() *syscall.SysProcAttr {
+// DieWithParent makes the kernel kill a process that is started with it when this process ends.
+func DieWithParent() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 }
 

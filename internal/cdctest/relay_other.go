@@ -7,7 +7,8 @@ import (
 	"syscall"
 )
 
-func dieWithParent() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
+// DieWithParent has no such effect here.
+func DieWithParent() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
 var errOnlyLinux = errors.New("available on Linux only") //nolint:gochecknoglobals // a sentinel
 

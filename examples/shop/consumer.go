@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/cdc-relay/cdc-relay/inbox"
+	"github.com/cdc-relay/cdc-relay/inbox/kgoinbox"
+)
+
+// stock reserves items for orders: each event takes effect once, although it may be delivered more than once.
+type stock struct {
+	db database
+	in *inbox.Inbox[*sql.Tx]
+}
+
+func openStock(db database) (*stock, error) {
+	in, err := inbox.New(inbox.SQL(db.DB, db.dialect), "stock")
+	return &stock{db, in}, err
+}
+
+// consume handles events until ctx ends.
+func (s *stock) consume(ctx context.Context, brokers []string, topic, instance string) error {
+	var handlers inbox.Registry[*sql.Tx]
+	c, err := kgoinbox.New(s.in, &handlers, kgoinbox.Config{
+		Client: []kgo.Opt{
+			kgo.SeedBrokers(brokers...), kgo.ConsumerGroup("stock." + topic), kgo.ConsumeTopics(topic),
+			kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+			kgo.InstanceID(instance), // restarted, the process takes its place in the group back at once
+		},
+		RetryInterval: time.Second,
+	})
+	err = errors.Join(err,
+		inbox.OnJSON(&handlers, string(aggregateOrder), string(orderPlaced), s.placed),
+		inbox.OnJSON(&handlers, string(aggregateOrder), string(orderCancelled), s.cancelled))
+	if err != nil {
+		return err
+	}
+	return c.Run(ctx)
+}
+
+// placed is called in the transaction that records the message in the inbox.
+func (s *stock) placed(ctx context.Context, tx *sql.Tx, _ *inbox.Message, o order) error {
+	return s.reserve(ctx, tx, o.Item, o.Quantity)
+}
+
+func (s *stock) cancelled(ctx context.Context, tx *sql.Tx, _ *inbox.Message, o order) error {
+	return s.reserve(ctx, tx, o.Item, -o.Quantity)
+}
+
+// reserve parks the message of an unknown item at once: another attempt cannot help before somebody has added the item.
+func (s *stock) reserve(ctx context.Context, tx *sql.Tx, item string, pieces int) error {
+	known, err := s.db.reserve(ctx, tx, item, pieces)
+	if err == nil && !known {
+		err = inbox.Permanent(fmt.Errorf("the stock has no item %q: insert it, then retry", item))
+	}
+	return err
+}
+
+// parked prints the parked messages.
+func (s *stock) parked(ctx context.Context) error {
+	parking, err := inbox.NewParking(s.in)
+	if err != nil {
+		return err
+	}
+	for p, err := range parking.List(ctx, inbox.Filter{}) {
+		if err != nil {
+			return err
+		}
+		why := p.Error
+		if why == "" {
+			why = "behind another one of its order"
+		}
+		fmt.Printf("%s of order %s: %s\n", p.Message.Type, p.Message.Key, why)
+	}
+	return nil
+}
+
+// retry asks the consumer to handle the parked messages again.
+func (s *stock) retry(ctx context.Context) error {
+	parking, err := inbox.NewParking(s.in)
+	if err != nil {
+		return err
+	}
+	n, err := parking.Retry(ctx, inbox.Filter{})
+	if err == nil {
+		fmt.Printf("%d parked messages will be handled again\n", n)
+	}
+	return err
+}
