@@ -1,7 +1,7 @@
 // Appends events to cdc-relay's outbox table in the caller's transaction, on PostgreSQL with node-postgres (pg), on MySQL and MariaDB with
 // mysql2. The relay publishes them after the commit.
 //
-// Copy this file into your project. It needs Node 20, pg 8.18 or mysql2 3, and a table whose payload column takes bytes, the default of
+// Copy this file into your project. It needs Node 20, pg 8 (tested with 8.23) or mysql2 3, and a table whose payload column takes bytes, the default of
 // `cdc-relay schema print`.
 //
 //   await client.query("BEGIN");
