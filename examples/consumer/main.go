@@ -1,37 +1,41 @@
-// Command consumer handles each event of a topic exactly once. It records the IDs of handled events in a table, in the
-// same transaction as the work. docs/deduplication.md explains it.
+// Command consumer does the work of each event of a topic once, in a consumer group of sarama. docs/consumer.md explains it.
 //
+//	cdc-relay schema print --inbox | psql "$DATABASE_URL"
+//	cdc-relay schema print | psql "$DATABASE_URL" # for dead letters
 //	go run ./consumer -brokers localhost:9092 -topic orders -dsn "$DATABASE_URL"
 //
-// Its work must not be done twice: it adds up the totals of orders.
+// Its work must not be done twice: it adds up the totals of orders. Orders of a key are handled in order, keys in parallel. An event that
+// cannot be handled becomes a dead letter, in the transaction that records it as done.
 package main
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/signal"
 	"strings"
 	"syscall"
+	"time"
 
-	"github.com/google/uuid"
+	"github.com/IBM/sarama"
 	"github.com/jackc/pgx/v5"
-	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/cdc-relay/cdc-relay/inbox"
+	"github.com/cdc-relay/cdc-relay/inbox/pgxinbox"
+	"github.com/cdc-relay/cdc-relay/writer"
+	"github.com/cdc-relay/cdc-relay/writer/pgxwriter"
 )
 
-// schema belongs to the consumer, whose database may differ from the outbox's.
-const schema = `
-CREATE TABLE IF NOT EXISTS processed_events (
-  event_id uuid PRIMARY KEY,
-  processed_at timestamptz NOT NULL DEFAULT now()
-);
-CREATE TABLE IF NOT EXISTS revenue (
-  currency text PRIMARY KEY,
-  orders bigint NOT NULL,
-  total bigint NOT NULL
-)`
+const (
+	workers  = 8
+	attempts = 5
+	drain    = 20 * time.Second // below Config.Consumer.Group.Rebalance.Timeout
+)
 
 func main() {
 	brokers := flag.String("brokers", "localhost:9092", "Kafka, `host:port,...`")
@@ -49,85 +53,161 @@ func main() {
 }
 
 func run(ctx context.Context, brokers []string, topic, instance, dsn string) error {
-	db, err := pgx.Connect(ctx, dsn)
+	pool, err := pgxpool.New(ctx, dsn)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = db.Close(context.WithoutCancel(ctx)) }()
-	if _, err := db.Exec(ctx, schema); err != nil {
-		return fmt.Errorf("create tables: %w", err)
-	}
-	client, err := kgo.NewClient(
-		kgo.SeedBrokers(brokers...), kgo.ConsumeTopics(topic), kgo.ConsumerGroup("revenue"), kgo.InstanceID(instance),
-		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
-		kgo.DisableAutoCommit(), // offsets are committed after the work
-		kgo.BlockRebalanceOnPoll(),
-	)
+	defer pool.Close()
+	c, err := newConsumer(ctx, pool)
 	if err != nil {
 		return err
 	}
-	defer client.CloseAllowingRebalance()
-	for ctx.Err() == nil {
-		if err := consume(ctx, db, client); err != nil && ctx.Err() == nil {
+	config := sarama.NewConfig()
+	config.Consumer.Group.InstanceId = instance
+	config.Consumer.Offsets.Initial = sarama.OffsetOldest
+	config.Consumer.IsolationLevel = sarama.ReadCommitted
+	group, err := sarama.NewConsumerGroup(brokers, "revenue", config)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = group.Close() }()
+	for ctx.Err() == nil { // Consume returns at each change of the group
+		if err := group.Consume(ctx, []string{topic}, c); err != nil && ctx.Err() == nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// consume handles the fetched records and then commits their offsets. After a crash in between, the same records are
-// fetched again.
-func consume(ctx context.Context, db *pgx.Conn, client *kgo.Client) error {
-	defer client.AllowRebalance()
-	fetches := client.PollFetches(ctx)
-	if err := fetches.Err0(); err != nil {
-		return err
-	}
-	for records := fetches.RecordIter(); !records.Done(); {
-		r := records.Next()
-		if err := handle(ctx, db, r); err != nil {
-			return fmt.Errorf("record %s[%d]@%d: %w", r.Topic, r.Partition, r.Offset, err)
-		}
-	}
-	return client.CommitUncommittedOffsets(ctx)
+// consumer is the handler of the group. Setup and Cleanup have nothing to do.
+type consumer struct {
+	inbox    *inbox.Inbox[pgx.Tx]
+	handlers inbox.Registry[pgx.Tx]
+	letters  *pgxwriter.Writer
+	workers  inbox.Workers // of all partitions
 }
 
-// handle does an event's work once: the ID and the work are written in one transaction.
-func handle(ctx context.Context, db *pgx.Conn, r *kgo.Record) error {
-	id, err := uuid.Parse(header(r, "ce_id"))
+type order struct {
+	Total int64 `json:"total"`
+}
+
+func newConsumer(ctx context.Context, pool *pgxpool.Pool) (*consumer, error) {
+	const revenue = `CREATE TABLE IF NOT EXISTS revenue (currency text PRIMARY KEY, orders bigint NOT NULL, total bigint NOT NULL)`
+	if _, err := pool.Exec(ctx, revenue); err != nil {
+		return nil, fmt.Errorf("create table: %w", err)
+	}
+	in, err := inbox.New(pgxinbox.Pool(pool), "revenue")
 	if err != nil {
-		return fmt.Errorf("header ce_id: %w", err)
+		return nil, err
 	}
-	return pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
-		mark, err := tx.Exec(ctx, `INSERT INTO processed_events (event_id) VALUES ($1) ON CONFLICT DO NOTHING`, id.String())
-		if err != nil || mark.RowsAffected() == 0 { // no row: it was handled before
-			return err
-		}
-		return work(ctx, tx, r)
-	})
+	if err := in.Check(ctx); err != nil {
+		return nil, err
+	}
+	letters, err := pgxwriter.New()
+	if err != nil {
+		return nil, err
+	}
+	c := &consumer{inbox: in, letters: letters, workers: inbox.NewWorkers(workers)}
+	c.handlers.Default(func(context.Context, pgx.Tx, *inbox.Message) error { return nil }) // other events are none of its business
+	return c, inbox.OnJSON(&c.handlers, "", "OrderPlaced", add)
 }
 
-// work is the consumer's business logic.
-func work(ctx context.Context, tx pgx.Tx, r *kgo.Record) error {
-	if header(r, "ce_type") != "OrderPlaced" {
-		return nil
-	}
-	var order struct {
-		Total int64 `json:"total"`
-	}
-	if err := json.Unmarshal(r.Value, &order); err != nil {
-		return err
+// add is the consumer's business logic.
+func add(ctx context.Context, tx pgx.Tx, _ *inbox.Message, o order) error {
+	if o.Total < 0 {
+		return inbox.Permanent(fmt.Errorf("the total is negative: %d", o.Total))
 	}
 	_, err := tx.Exec(ctx, `INSERT INTO revenue VALUES ('EUR', 1, $1)
-		ON CONFLICT (currency) DO UPDATE SET orders = revenue.orders + 1, total = revenue.total + $1`, order.Total)
+		ON CONFLICT (currency) DO UPDATE SET orders = revenue.orders + 1, total = revenue.total + $1`, o.Total)
 	return err
 }
 
-func header(r *kgo.Record, key string) string {
-	for _, h := range r.Headers {
-		if h.Key == key {
-			return string(h.Value)
+func (*consumer) Setup(sarama.ConsumerGroupSession) error { return nil }
+
+func (*consumer) Cleanup(sarama.ConsumerGroupSession) error { return nil }
+
+// ConsumeClaim consumes a partition until it goes to another consumer, and then waits for its handlers. It marks the offset before the first
+// unfinished message; sarama commits it.
+func (c *consumer) ConsumeClaim(session sarama.ConsumerGroupSession, claim sarama.ConsumerGroupClaim) error {
+	finished := make(chan struct{}, 1)
+	lanes := inbox.NewLanes(context.WithoutCancel(session.Context()), inbox.LanesConfig{
+		Workers: c.workers, Handle: c.handle,
+		Finished: func() {
+			select {
+			case finished <- struct{}{}:
+			default:
+			}
+		},
+	})
+	mark := func() {
+		if next := lanes.Next(); next >= 0 {
+			session.MarkOffset(claim.Topic(), claim.Partition(), next, "")
 		}
 	}
-	return ""
+	defer mark()
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.Background(), drain)
+		defer cancel()
+		if err := lanes.Stop(ctx); err != nil {
+			slog.Warn("what handlers did not finish is handled again", "partition", claim.Partition(), "error", err)
+		}
+	}()
+	for {
+		select {
+		case r, ok := <-claim.Messages():
+			if !ok {
+				return nil
+			}
+			m, err := message(r)
+			if err != nil {
+				return err
+			}
+			for !lanes.Offer(m) { // full: sarama fetches no more until a message is taken
+				select {
+				case <-finished:
+					mark()
+				case <-session.Context().Done():
+					return nil
+				}
+			}
+		case <-finished:
+			mark()
+		case <-session.Context().Done():
+			return nil
+		}
+	}
+}
+
+// message returns the record as a message.
+func message(r *sarama.ConsumerMessage) (*inbox.Message, error) {
+	m := &inbox.Message{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Key: r.Key, Value: r.Value}
+	for _, h := range r.Headers {
+		m.Headers = append(m.Headers, inbox.Header{Key: string(h.Key), Value: h.Value})
+	}
+	return m, m.ReadCloudEvents()
+}
+
+// handle is a lane's task: it returns 0 when the message is done, or when to try again.
+func (c *consumer) handle(ctx context.Context, m *inbox.Message) time.Duration {
+	_, err := c.inbox.Handle(ctx, m, func(ctx context.Context, tx pgx.Tx) error { return c.handlers.Handle(ctx, tx, m) })
+	if err != nil && !errors.Is(err, inbox.ErrDatabase) {
+		m.Attempt++ // a failure of the database is none
+	}
+	if inbox.IsPermanent(err) || m.Attempt >= attempts {
+		cause := err
+		_, err = c.inbox.Handle(ctx, m, func(ctx context.Context, tx pgx.Tx) error { return c.letters.Append(ctx, tx, letter(m, cause)) })
+	}
+	if err != nil {
+		slog.Warn("handle record", "partition", m.Partition, "offset", m.Offset, "attempt", m.Attempt, "error", err)
+		return time.Second
+	}
+	return 0
+}
+
+// letter is the dead letter of a message: an event like any other, which a relay publishes to the topic of its route.
+func letter(m *inbox.Message, cause error) *writer.Event {
+	return &writer.Event{
+		AggregateType: "DeadLetter", AggregateID: cmp.Or(string(m.Key), m.ID), Type: "revenue.failed", Topic: "revenue.dead-letters", Payload: m.Value,
+		Headers: map[string]string{"error": cause.Error(), "source": m.Source, "id": m.ID, "type": m.Type},
+	}
 }

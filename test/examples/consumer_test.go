@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -16,16 +17,26 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
+	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
-// The consumer of docs/deduplication.md processes each event once, although events are repeated and it is killed and
-// restarted.
+// The consumer of docs/consumer.md handles each event once, although events are repeated and it is killed and restarted. What it cannot
+// handle becomes a dead letter, once.
 func TestConsumer(t *testing.T) {
 	const orders = 300
 	db := testenv.Postgres(t, testenv.PostgresOptions{})
 	if err := db.CreateDatabase(t.Context(), "shop"); err != nil {
 		t.Fatal(err)
+	}
+	script, err := outbox.PostgresTable(outbox.TableOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, statement := range slices.Concat(outbox.InboxTables(false).Up, script.Up) {
+		if err := db.Exec(t.Context(), "shop", statement.SQL); err != nil {
+			t.Fatal(err)
+		}
 	}
 	kafka := testenv.Kafka(t, testenv.KafkaOptions{})
 	if err := kafka.CreateTopic(t.Context(), "orders", 4, nil); err != nil {
@@ -44,13 +55,20 @@ func TestConsumer(t *testing.T) {
 	produce(t, kafka.Bootstrap(), records)
 	produce(t, kafka.Bootstrap(), orderRecords(1)) // one more event, after the repeats
 	c.await(t, orders+1, orders+1)
+	refused := orderRecords(1)
+	refused[0].Value = []byte(`{"total": -1}`)
+	produce(t, kafka.Bootstrap(), append(refused, refused[0]))
+	c.awaitLetter(t, `{"total": -1}`)
+	produce(t, kafka.Bootstrap(), orderRecords(1)) // behind it
+	c.await(t, orders+2, orders+2)
 	c.kill()
 
 	count, total := c.revenue(t.Context(), t)
-	want := int64(orders*(orders+1)/2 + 1)
-	if count != orders+1 || total != want {
-		t.Errorf("%d orders with a total of %d, want %d and %d", count, total, orders+1, want)
+	want := int64(orders*(orders+1)/2 + 2)
+	if count != orders+2 || total != want {
+		t.Errorf("%d orders with a total of %d, want %d and %d", count, total, orders+2, want)
 	}
+	c.awaitLetter(t, `{"total": -1}`)
 }
 
 // orderRecords returns records of one key as the relay publishes them, with totals of 1, 2, 3, ...
@@ -59,7 +77,7 @@ func orderRecords(n int) []*kgo.Record {
 	for i := range records {
 		records[i] = &kgo.Record{
 			Topic: "orders", Key: []byte("o-1"), Value: fmt.Appendf(nil, `{"total": %d}`, i+1),
-			Headers: []kgo.RecordHeader{{Key: "ce_id", Value: []byte(uuid.NewString())}, {Key: "ce_type", Value: []byte("OrderPlaced")}},
+			Headers: []kgo.RecordHeader{{Key: "ce_source", Value: []byte("/shop")}, {Key: "ce_id", Value: []byte(uuid.NewString())}, {Key: "ce_type", Value: []byte("OrderPlaced")}},
 		}
 	}
 	return records
@@ -127,6 +145,30 @@ func (c *consumer) await(t *testing.T, n, most int64) {
 			return false, errors.New("orders were counted twice")
 		}
 		return count >= n, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// awaitLetter waits for the only dead letter.
+func (c *consumer) awaitLetter(t *testing.T, payload string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	db, err := pgx.Connect(ctx, c.dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close(ctx) }()
+	err = cdctest.Await(ctx, "the dead letter", func(ctx context.Context) (bool, error) {
+		var n int
+		var got string
+		err := db.QueryRow(ctx, `SELECT count(*), coalesce(min(convert_from(payload, 'UTF8') || ' ' || topic || ' ' || (headers->>'error')), '') FROM outbox`).Scan(&n, &got)
+		if n > 1 || n == 1 && got != payload+" revenue.dead-letters the total is negative: -1" {
+			return false, fmt.Errorf("%d letters: %s", n, got)
+		}
+		return n == 1, err
 	})
 	if err != nil {
 		t.Fatal(err)
