@@ -85,6 +85,7 @@ type consumer struct {
 	handlers inbox.Registry[pgx.Tx]
 	letters  *pgxwriter.Writer
 	workers  inbox.Workers // of all partitions
+	log      *slog.Logger
 }
 
 type order struct {
@@ -107,7 +108,7 @@ func newConsumer(ctx context.Context, pool *pgxpool.Pool) (*consumer, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &consumer{inbox: in, letters: letters, workers: inbox.NewWorkers(workers)}
+	c := &consumer{inbox: in, letters: letters, workers: inbox.NewWorkers(workers), log: slog.New(slog.NewTextHandler(os.Stderr, nil))}
 	c.handlers.Default(func(context.Context, pgx.Tx, *inbox.Message) error { return nil }) // other events are none of its business
 	return c, inbox.OnJSON(&c.handlers, "", "OrderPlaced", add)
 }
@@ -149,7 +150,7 @@ func (c *consumer) ConsumeClaim(session sarama.ConsumerGroupSession, claim saram
 		ctx, cancel := context.WithTimeout(context.Background(), drain)
 		defer cancel()
 		if err := lanes.Stop(ctx); err != nil {
-			slog.Warn("what handlers did not finish is handled again", "partition", claim.Partition(), "error", err)
+			c.log.Warn("what handlers did not finish is handled again", "partition", claim.Partition(), "error", err)
 		}
 	}()
 	for {
@@ -184,7 +185,8 @@ func message(r *sarama.ConsumerMessage) (*inbox.Message, error) {
 	for _, h := range r.Headers {
 		m.Headers = append(m.Headers, inbox.Header{Key: string(h.Key), Value: h.Value})
 	}
-	return m, m.ReadCloudEvents()
+	err := m.ReadCloudEvents()
+	return m, err
 }
 
 // handle is a lane's task: it returns 0 when the message is done, or when to try again.
@@ -198,7 +200,7 @@ func (c *consumer) handle(ctx context.Context, m *inbox.Message) time.Duration {
 		_, err = c.inbox.Handle(ctx, m, func(ctx context.Context, tx pgx.Tx) error { return c.letters.Append(ctx, tx, letter(m, cause)) })
 	}
 	if err != nil {
-		slog.Warn("handle record", "partition", m.Partition, "offset", m.Offset, "attempt", m.Attempt, "error", err)
+		c.log.Warn("handle record", "partition", m.Partition, "offset", m.Offset, "attempt", m.Attempt, "error", err)
 		return time.Second
 	}
 	return 0

@@ -29,7 +29,7 @@ func TestConsumer(t *testing.T) {
 	if err := db.CreateDatabase(t.Context(), "shop"); err != nil {
 		t.Fatal(err)
 	}
-	script, err := outbox.PostgresTable(outbox.TableOptions{})
+	script, err := outbox.PostgresTable(outbox.TableOptions{Name: outbox.Name{Schema: "public", Table: "outbox"}, Partition: outbox.PartitionNone})
 	if err != nil {
 		t.Fatal(err)
 	}
