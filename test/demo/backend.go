@@ -30,9 +30,9 @@ type backend interface {
 	dialect() writer.Dialect
 	// open returns the prepared database for the checkers.
 	open() cdctest.Database
-	// changeOrder adds n to the changes of an order, which may be new, and returns the sum. db is for statements outside of
+	// changeAccount adds n to the changes of an account, which may be new, and returns the sum. db is for statements outside of
 	// the transaction.
-	changeOrder(ctx context.Context, db *sql.DB, tx *sql.Tx, id string, n int) (changes int, err error)
+	changeAccount(ctx context.Context, db *sql.DB, tx *sql.Tx, id string, n int) (changes int, err error)
 }
 
 // Kinds of database, by their names in package testenv.

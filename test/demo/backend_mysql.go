@@ -59,24 +59,24 @@ func (m mysql) prepare(ctx context.Context) error {
 	return nil
 }
 
-// changeOrder inserts a new order outside of the transaction: two transactions that insert the same order deadlock when a
+// changeAccount inserts a new account outside of the transaction: two transactions that insert the same account deadlock when a
 // third one rolls it back.
-func (m mysql) changeOrder(ctx context.Context, db *sql.DB, tx *sql.Tx, id string, n int) (changes int, err error) {
-	changes, found, err := m.updateOrder(ctx, tx, id, n)
+func (m mysql) changeAccount(ctx context.Context, db *sql.DB, tx *sql.Tx, id string, n int) (changes int, err error) {
+	changes, found, err := m.updateAccount(ctx, tx, id, n)
 	if err != nil || found {
 		return changes, err
 	}
-	if _, err := db.ExecContext(ctx, "INSERT IGNORE INTO orders VALUES (?, 0)", id); err != nil {
+	if _, err := db.ExecContext(ctx, "INSERT IGNORE INTO accounts VALUES (?, 0)", id); err != nil {
 		return 0, err
 	}
-	if changes, found, err = m.updateOrder(ctx, tx, id, n); err == nil && !found {
-		err = errors.New("the order does not exist")
+	if changes, found, err = m.updateAccount(ctx, tx, id, n); err == nil && !found {
+		err = errors.New("the account does not exist")
 	}
 	return changes, err
 }
 
-func (m mysql) updateOrder(ctx context.Context, tx *sql.Tx, id string, n int) (changes int, found bool, err error) {
-	result, err := tx.ExecContext(ctx, "UPDATE orders SET changes = LAST_INSERT_ID(changes + ?) WHERE id = ?", n, id)
+func (m mysql) updateAccount(ctx context.Context, tx *sql.Tx, id string, n int) (changes int, found bool, err error) {
+	result, err := tx.ExecContext(ctx, "UPDATE accounts SET changes = LAST_INSERT_ID(changes + ?) WHERE id = ?", n, id)
 	if err != nil {
 		return 0, false, err
 	}

@@ -42,8 +42,8 @@ func (p postgres) prepare(ctx context.Context) error {
 	return nil
 }
 
-func (p postgres) changeOrder(ctx context.Context, _ *sql.DB, tx *sql.Tx, id string, n int) (changes int, err error) {
-	err = tx.QueryRowContext(ctx, `INSERT INTO orders VALUES ($1, $2)
-		ON CONFLICT (id) DO UPDATE SET changes = orders.changes + $2 RETURNING changes`, id, n).Scan(&changes)
+func (p postgres) changeAccount(ctx context.Context, _ *sql.DB, tx *sql.Tx, id string, n int) (changes int, err error) {
+	err = tx.QueryRowContext(ctx, `INSERT INTO accounts VALUES ($1, $2)
+		ON CONFLICT (id) DO UPDATE SET changes = accounts.changes + $2 RETURNING changes`, id, n).Scan(&changes)
 	return changes, err
 }

@@ -32,8 +32,12 @@ type demo struct {
 	reader  *cdctest.Reader
 	load    *cdctest.Load
 	faults  []cdctest.Fault
-	// truth is the committed events.
-	truth *cdctest.Truth
+	// truth is the committed events of the writers; arrived is set if all were read.
+	truth   *cdctest.Truth
+	arrived bool
+	// example is the path of the built examples/shop; "": it is built.
+	example string
+	orders  *orders
 	// began is when the writers started, ended when all events had arrived.
 	began, ended time.Time
 
@@ -43,7 +47,7 @@ type demo struct {
 
 // run returns an error if anything failed or a promise was broken. Call close afterwards.
 func (d *demo) run(ctx context.Context) (err error) {
-	for _, act := range []func(context.Context) error{d.makeDir, d.start, d.setup, d.startRelay, d.write, d.drain} {
+	for _, act := range []func(context.Context) error{d.makeDir, d.start, d.setup, d.startRelay, d.write, d.drain, d.order, d.stop} {
 		if err := act(ctx); err != nil {
 			return err
 		}
@@ -93,7 +97,7 @@ func (d *demo) setup(ctx context.Context) (err error) {
 	d.topic = "cdc-relay-demo-" + run
 	d.relay, err = cdctest.NewRelay(d.binary, d.dir, cdctest.Config{
 		"source":     d.servers.backend.source(),
-		"routes":     []any{map[string]any{"topic": d.topic}},
+		"routes":     []any{map[string]any{"match": map[string]any{"aggregate_type": "Order"}, "topic": d.topic + ordersSuffix}, map[string]any{"topic": d.topic}},
 		"kafka":      map[string]any{"brokers": d.servers.brokers},
 		"topics":     map[string]any{"create": map[string]any{"partitions": 8}},
 		"checkpoint": map[string]any{"redis": map[string]any{"addrs": d.servers.redis, "key": "cdc-relay-demo:{" + run + "}"}},
@@ -169,7 +173,7 @@ func (d *demo) write(ctx context.Context) error {
 	d.screen.say("writing  %s of transactions through package writer, a tenth of them rolled back", d.duration)
 	d.began = time.Now()
 	d.load = cdctest.Workload{
-		DB: d.shop, Prefix: "order-", Writers: 8, Keys: 500, Rows: 4, Pause: 10 * time.Millisecond, Seed: rand.Uint64(),
+		DB: d.shop, Prefix: "account-", Writers: 8, Keys: 500, Rows: 4, Pause: 10 * time.Millisecond, Seed: rand.Uint64(),
 	}.Start(ctx)
 	ticker := time.NewTicker(d.screen.interval())
 	defer ticker.Stop()
@@ -222,8 +226,7 @@ func (d *demo) showProgress() {
 		number(d.load.Ledger.Committed()), number(events), number(records-events))
 }
 
-// drain waits until all committed events were read or the time limit is reached (judge reports what is missing), and stops
-// the relay with SIGTERM.
+// drain waits until all committed events were read or the time limit is reached: judge reports what is missing.
 func (d *demo) drain(ctx context.Context) error {
 	waiting, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -231,11 +234,13 @@ func (d *demo) drain(ctx context.Context) error {
 	if err := d.shop.Committed(ctx, d.truth.Add); err != nil {
 		return fmt.Errorf("read the outbox table: %w", err)
 	}
-	arrived := d.reader.AwaitAll(waiting, d.truth, nil)
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
+	d.arrived = d.reader.AwaitAll(waiting, d.truth, nil) == nil
 	d.ended = time.Now()
+	return ctx.Err()
+}
+
+// stop stops the relay with SIGTERM.
+func (d *demo) stop(ctx context.Context) error {
 	if err := d.relay.Signal(syscall.SIGTERM); err != nil {
 		return fmt.Errorf("%w: %s", err, d.relay.LogTail(3))
 	}
@@ -245,7 +250,7 @@ func (d *demo) drain(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if exit.Code != 0 && arrived == nil {
+	if exit.Code != 0 && d.arrived {
 		return fmt.Errorf("the relay ended with exit code %d: %s", exit.Code, d.relay.LogTail(3))
 	}
 	return d.reader.CatchUp(stopping)
@@ -258,6 +263,9 @@ func (d *demo) close(ctx context.Context) (err error) {
 	if d.load != nil {
 		_ = d.load.Stop() // reported before, or no longer of interest
 	}
+	if d.orders != nil {
+		d.orders.close()
+	}
 	if d.relay != nil {
 		d.relay.Kill()
 	}
@@ -266,7 +274,7 @@ func (d *demo) close(ctx context.Context) (err error) {
 	}
 	if d.relay != nil && d.servers.lent() {
 		_, err = d.command(ctx, "teardown")
-		err = errors.Join(err, d.servers.deleteTopic(ctx, d.topic))
+		err = errors.Join(err, d.servers.deleteTopics(ctx, d.topic, d.topic+ordersSuffix))
 	}
 	if d.shop != nil {
 		err = errors.Join(err, d.shop.db.Close())
@@ -280,7 +288,7 @@ func (d *demo) close(ctx context.Context) (err error) {
 // sayWhere prints where to look.
 func (d *demo) sayWhere(w io.Writer) {
 	_, _ = fmt.Fprintf(w, `
-config and logs  %s: cdc-relay.yaml, relay.log, %s
+config and logs  %s: cdc-relay.yaml, relay.log, shop.log, %s
 next             your own database: see docs/quickstart.md
                  another one in the demo: make demo DB=postgres, mysql or mariadb
                  real servers: KAFKA=localhost:9092 REDIS=localhost:6379 make demo

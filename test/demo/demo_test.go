@@ -20,12 +20,29 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// example is the built examples/shop.
+var example string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "cdc-relay-demo-test-")
+	if err == nil {
+		example = filepath.Join(dir, "shop")
+		err = buildExample(context.Background(), example)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		_ = os.RemoveAll(dir)
+		os.Exit(code)
+	}))
+}
 
 // brief returns a demo that is as short as possible.
 func brief(t *testing.T, kind string, out *bytes.Buffer) *demo {
 	t.Helper()
-	return &demo{options: options{kind: kind, duration: shortest, dir: t.TempDir()}, screen: newScreen(out)}
+	return &demo{options: options{kind: kind, duration: shortest, dir: t.TempDir()}, screen: newScreen(out), example: example}
 }
 
 // eachKind lists the kinds of database.
@@ -50,10 +67,10 @@ func TestDemoPasses(t *testing.T) {
 					t.Errorf("%s: %d", row, n)
 				}
 			}
-			for _, row := range []string{"duplicates", "p50", "p99", "longest", "events per second"} {
+			for _, row := range []string{"duplicates", "p50", "p99", "longest", "events per second", "orders", "reserved"} {
 				count(t, &out, row)
 			}
-			if n := strings.Count(out.String(), "kill -9"); n != 2 || d.relay.Starts() != 3 {
+			if n := strings.Count(out.String(), "kill -9"); n != 4 || d.relay.Starts() != 3 {
 				t.Errorf("%d kills shown, %d starts of the relay", n, d.relay.Starts())
 			}
 			if title := d.servers.backend.title(); !strings.HasPrefix(out.String(), "servers  "+title+" on ") {
@@ -180,6 +197,15 @@ func (w trigger) Write(p []byte) (int, error) {
 		w.do()
 	}
 	return len(p), nil
+}
+
+// An order that was placed or took effect twice breaks a promise, as one that is missing.
+func TestOrdersAreCounted(t *testing.T) {
+	for _, o := range []orders{{placed: wanted + 1, reserved: wanted}, {placed: wanted, reserved: wanted + 1}, {placed: wanted, reserved: wanted - 1}} {
+		if o.check() == nil {
+			t.Errorf("%d orders with %d pieces are not reported", o.placed, o.reserved)
+		}
+	}
 }
 
 func TestCommandLine(t *testing.T) {

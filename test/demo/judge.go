@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -23,7 +24,7 @@ func (d *demo) judge() error {
 	}
 	report := cdctest.Check(d.truth, records, cdctest.CheckOptions{Faults: d.allowed()})
 	d.show(report, d.latencies(records))
-	if err := report.Err(); err != nil {
+	if err := errors.Join(report.Err(), d.orders.check()); err != nil {
 		return fmt.Errorf("a promise was broken: %w", err)
 	}
 	return nil
@@ -92,6 +93,11 @@ func (d *demo) show(r *cdctest.Report, l latencies) {
 		{"p99", millis(quantile(l.steady, 0.99)), ""},
 		{"longest", millis(l.longest), "across the kills"},
 		{"events per second", number(int(float64(r.Delivered) / elapsed.Seconds())), "limited by the writers"},
+	}
+	if d.orders != nil {
+		rows = append(rows,
+			[3]string{"orders", number(d.orders.placed), "each request sent twice with one Idempotency-Key, the API killed once"},
+			[3]string{"reserved", number(d.orders.reserved), "by the events of orders, the consumer killed once"})
 	}
 	d.screen.say("")
 	for _, row := range rows {

@@ -1,12 +1,13 @@
 // Command demo shows the whole path on one machine. It starts servers, prepares a database with cdc-relay setup, writes
 // events with package writer, runs the built cdc-relay, kills it twice with SIGKILL, reads all records with another client
-// library, and counts.
+// library, and counts. Then it places orders at examples/shop, sends each request twice, and kills its API and its consumer.
 //
 //	make demo
 //	make demo DB=mysql
 //	KAFKA=localhost:9092 REDIS=localhost:6379 make demo
 //
-// It exits with 1 if an event was lost, out of order, or published although it was rolled back.
+// It exits with 1 if an event was lost, out of order, or published although it was rolled back, or if
+// an order was placed or took effect twice or not at all.
 package main
 
 import (

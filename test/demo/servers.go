@@ -6,13 +6,12 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"time"
 
 	"github.com/alicebob/miniredis/v2"
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
@@ -73,8 +72,8 @@ func (s *servers) close(logPath string) error {
 // lent reports whether the demo uses servers that it did not start, where it must leave nothing behind.
 func (s *servers) lent() bool { return s.fakes.kafka == nil || s.fakes.redis == nil }
 
-// deleteTopic deletes the demo's topic from a real Kafka.
-func (s *servers) deleteTopic(ctx context.Context, topic string) error {
+// deleteTopics deletes the demo's topics, and the groups of the shop's consumer, from a real Kafka.
+func (s *servers) deleteTopics(ctx context.Context, topics ...string) error {
 	if s.fakes.kafka != nil {
 		return nil
 	}
@@ -83,20 +82,15 @@ func (s *servers) deleteTopic(ctx context.Context, topic string) error {
 		return err
 	}
 	defer client.Close()
-	request := kmsg.NewPtrDeleteTopicsRequest()
-	request.TimeoutMillis = int32((10 * time.Second).Milliseconds())
-	request.TopicNames = []string{topic}
-	named := kmsg.NewDeleteTopicsRequestTopic()
-	named.Topic = &topic
-	request.Topics = append(request.Topics, named)
-	response, err := request.RequestWith(ctx, client)
-	if err != nil {
-		return fmt.Errorf("delete topic %s: %w", topic, err)
-	}
-	for _, t := range response.Topics {
-		if err := kerr.ErrorForCode(t.ErrorCode); err != nil && !errors.Is(err, kerr.UnknownTopicOrPartition) {
-			return fmt.Errorf("delete topic %s: %w", topic, err)
+	admin := kadm.NewClient(client)
+	var errs []error
+	for _, topic := range topics {
+		if _, err := admin.DeleteTopic(ctx, topic); err != nil && !errors.Is(err, kerr.UnknownTopicOrPartition) {
+			errs = append(errs, fmt.Errorf("delete topic %s: %w", topic, err))
+		}
+		if _, err := admin.DeleteGroup(ctx, "stock."+topic); err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
+			errs = append(errs, fmt.Errorf("delete group stock.%s: %w", topic, err))
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }

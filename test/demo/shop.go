@@ -15,7 +15,7 @@ import (
 
 const database = "shop"
 
-// shop is an application: its transactions change orders and append the events about them.
+// shop is an application: its transactions change accounts and append the events about them.
 type shop struct {
 	cdctest.Database // for the checkers
 
@@ -48,9 +48,9 @@ func openShop(ctx context.Context, b backend) (*shop, error) {
 		return nil, err
 	}
 	s := &shop{Database: b.open(), backend: b, db: db, events: events, sent: map[uuid.UUID]time.Time{}}
-	if _, err := db.ExecContext(ctx, "CREATE TABLE orders (id varchar(255) PRIMARY KEY, changes int NOT NULL)"); err != nil {
+	if _, err := db.ExecContext(ctx, "CREATE TABLE accounts (id varchar(255) PRIMARY KEY, changes int NOT NULL)"); err != nil {
 		_ = db.Close()
-		return nil, fmt.Errorf("create table orders: %w", err)
+		return nil, fmt.Errorf("create table accounts: %w", err)
 	}
 	return s, nil
 }
@@ -79,19 +79,19 @@ type session struct {
 	ids  []uuid.UUID // appended in the open transaction
 }
 
-// Begin uses READ COMMITTED, PostgreSQL's default. MySQL's default takes gap locks when a new order is inserted.
+// Begin uses READ COMMITTED, PostgreSQL's default. MySQL's default takes gap locks when a new account is inserted.
 func (s *session) Begin(ctx context.Context) (err error) {
 	s.ids = s.ids[:0]
 	s.tx, err = s.conn.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 	return err
 }
 
-// Reserve is the business transaction: n changes of an order. They lock its row until the transaction ends, so the numbers
+// Reserve is the business transaction: n changes of an account. They lock its row until the transaction ends, so the numbers
 // follow commit order.
 func (s *session) Reserve(ctx context.Context, key string, n int) (first int, err error) {
-	last, err := s.shop.backend.changeOrder(ctx, s.shop.db, s.tx, key, n)
+	last, err := s.shop.backend.changeAccount(ctx, s.shop.db, s.tx, key, n)
 	if err != nil {
-		return 0, fmt.Errorf("change order %s: %w", key, err)
+		return 0, fmt.Errorf("change account %s: %w", key, err)
 	}
 	return last - n + 1, nil
 }
@@ -101,7 +101,7 @@ func (s *session) Insert(ctx context.Context, events []*cdctest.Event) error {
 	batch := make([]*writer.Event, len(events))
 	for i, e := range events {
 		batch[i] = &writer.Event{
-			ID: e.ID, AggregateType: e.AggregateType, AggregateID: e.Key, Type: e.Type,
+			ID: e.ID, AggregateType: "Account", AggregateID: e.Key, Type: e.Type,
 			ContentType: e.ContentType, OccurredAt: e.OccurredAt, Headers: e.Headers, Payload: e.Payload,
 		}
 		s.ids = append(s.ids, e.ID)
