@@ -132,7 +132,8 @@ func (in *Inbox[Tx]) statement(before, after string) *sqltext.Statement {
 // panics, the transaction is rolled back and the error returned, a panic as *[PanicError].
 //
 // If the database could not serialize the transaction, it is run again, and with it fn: what fn does outside of tx is done
-// again. Errors that are not fn's wrap [ErrDatabase] or [ErrInvalidMessage].
+// again. fn must return the errors of its statements: with a deadlock MySQL and MariaDB have rolled back everything, the record
+// too, and a commit would succeed with nothing in it. Errors that are not fn's wrap [ErrDatabase] or [ErrInvalidMessage].
 func (in *Inbox[Tx]) Handle(ctx context.Context, m *Message, fn func(context.Context, Tx) error) (repeat bool, err error) {
 	if _, err := m.identify(in.source); err != nil {
 		return false, err

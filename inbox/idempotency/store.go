@@ -53,6 +53,8 @@ func New[Tx any](db inbox.DB[Tx], opts ...Option) (*Store[Tx], error) {
 // that it took longer than [WithWait]. request identifies what is asked for: with another one than the stored key's the
 // result is a *[MismatchError].
 //
+// fn must return the errors of its statements: after a deadlock the server has rolled back everything.
+//
 // An error of fn, a panic (returned as *[inbox.PanicError]) and a status of 500 or more roll back and store nothing; the
 // response of such a status is returned as it is. If the database could not serialize the transaction, fn is called again.
 // The database's own errors wrap [inbox.ErrDatabase]; call Do again with the same key.
@@ -109,8 +111,12 @@ func (s *Store[Tx]) store(ctx context.Context, tx Tx, k Key, r *Response) error 
 	q := sqltext.New(s.db.Dialect(), "UPDATE ").Add(s.table).Add(" SET status = ").Int(int64(r.Status)).
 		Add(", headers = ").Text(string(headers)).Add(", body = ").Bytes(body)
 	query, args := s.where(q, k).SQL()
-	if _, err := s.db.Exec(ctx, tx, query, args...); err != nil {
+	n, err := s.db.Exec(ctx, tx, query, args...)
+	if err != nil {
 		return s.failed("update", err)
+	}
+	if n == 0 { // the transaction of the key has ended: MySQL ends it with a deadlock
+		return fmt.Errorf("store response: %w: it was rolled back or committed: return the errors of statements, and leave the transaction open", writer.ErrNoTransaction)
 	}
 	return nil
 }

@@ -83,11 +83,15 @@ func TestKeyIsFreeAfterAFailure(t *testing.T) {
 			fail func(ctx context.Context, tx execer) error
 			want error // nil: the response is returned
 		}{
-			"error":       {fail: func(context.Context, execer) error { return refused }, want: refused},
-			"panic":       {fail: func(context.Context, execer) error { panic(refused) }, want: refused},
-			"status":      {r: &idempotency.Response{Status: 503}},
-			"too large":   {r: &idempotency.Response{Status: 200, Body: make([]byte, idempotency.MaxBody+1)}, want: idempotency.ErrTooLarge},
-			"lost":        {fail: func(ctx context.Context, tx execer) error { return tx(ctx, db.killSelf()) }},
+			"error":     {fail: func(context.Context, execer) error { return refused }, want: refused},
+			"panic":     {fail: func(context.Context, execer) error { panic(refused) }, want: refused},
+			"status":    {r: &idempotency.Response{Status: 503}},
+			"too large": {r: &idempotency.Response{Status: 200, Body: make([]byte, idempotency.MaxBody+1)}, want: idempotency.ErrTooLarge},
+			"lost":      {fail: func(ctx context.Context, tx execer) error { return tx(ctx, db.killSelf()) }},
+			"rolled back": {
+				r: &idempotency.Response{Status: 201}, want: writer.ErrNoTransaction,
+				fail: func(ctx context.Context, tx execer) error { return tx(ctx, "ROLLBACK") }, // as a deadlock does whose error is not returned
+			},
 			"no response": {}, "no final status": {r: &idempotency.Response{Status: 103}},
 		} {
 			key := w.name + name
@@ -118,7 +122,7 @@ func TestKeyIsFreeAfterAFailure(t *testing.T) {
 		}
 		db.exec(t, "UPDATE idempotency_keys SET created_at = "+db.hourBefore("created_at")+" WHERE idempotency_key <> "+db.key(w.name+"error"))
 		n, err := keys.Purge(t.Context(), time.Now().Add(-30*time.Minute), 4)
-		if left := db.count(t, "idempotency_keys"); err != nil || n != 6 || left != 1 {
+		if left := db.count(t, "idempotency_keys"); err != nil || n != 7 || left != 1 {
 			t.Errorf("purged %d, left %d, error %v", n, left, err)
 		}
 		db.exec(t, "DELETE FROM idempotency_keys")

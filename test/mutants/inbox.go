@@ -26,6 +26,11 @@ func inboxMutants() []mutant {
 			caughtBy{"./inbox", "^TestLanes", ""},
 		},
 		{
+			"answer a request whose transaction was rolled back", "inbox/idempotency/store.go",
+			[]edit{{"	if n == 0 { //", "	if n < 0 { //"}},
+			caughtBy{consuming, "^TestKeyIsFreeAfterAFailure$", ""},
+		},
+		{
 			"commit the offset before the database's commit", "inbox/kgoinbox/consumer.go",
 			[]edit{{"		next := p.lanes.Next()\n", "		next := p.polled()\n"}, {"// giveUp stops", "func (p *partition[Tx]) polled() int64 {\n	p.mu.Lock()\n	defer p.mu.Unlock()\n	return p.next\n}\n\n// giveUp stops"}},
 			caughtBy{consuming, "^TestHandlersDrain$", ""},
