@@ -57,7 +57,8 @@ type Observer interface {
 	// Handled is called after each attempt; err is that of Failed and Parked.
 	Handled(m *inbox.Message, o Outcome, took time.Duration, err error)
 
-	// InFlight is called when the number of messages of a partition that were polled and are unfinished has changed.
+	// InFlight is called when the number of messages of a partition that were polled and are unfinished has changed; it is 0 when the
+	// partition was given up.
 	InFlight(topic string, partition int32, n int)
 }
 

@@ -146,6 +146,10 @@ func (p *partition[Tx]) offer() {
 	p.pause(p.paused && (len(p.held) > maxHeld/2 || p.bytes > maxHeldBytes/2))
 	n := len(p.held) + p.lanes.Len()
 	p.mu.Unlock()
+	p.inFlight(n)
+}
+
+func (p *partition[Tx]) inFlight(n int) {
 	if o := p.config.Observer; o != nil {
 		o.InFlight(p.at.topic, p.at.partition, n)
 	}
@@ -158,7 +162,9 @@ func (p *partition[Tx]) stop(ctx context.Context) error {
 	p.mu.Lock()
 	p.pause(false) // a pause would outlive the partition
 	p.mu.Unlock()
-	return p.lanes.Stop(ctx)
+	err := p.lanes.Stop(ctx)
+	p.inFlight(0) // of this consumer
+	return err
 }
 
 // message is the task of a message.
