@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -15,9 +16,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"go.uber.org/goleak"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 // example is the built examples/shop.
@@ -80,6 +84,32 @@ func TestDemoPasses(t *testing.T) {
 				t.Errorf("the database's log is missing: %v", err)
 			}
 		})
+	}
+}
+
+// On a Kafka that the demo did not start it leaves neither topics nor groups.
+func TestDemoCleansUp(t *testing.T) {
+	kafka := testenv.Kafka(t, testenv.KafkaOptions{})
+	var out, complaints bytes.Buffer
+	d := brief(t, kindPostgres, &out)
+	d.kafka = kafka.Bootstrap()
+	if code := perform(t.Context(), d, &complaints); code != exitKept {
+		d.violations(t)
+		t.Fatalf("exit code %d\n%s%s", code, complaints.String(), out.String())
+	}
+	client, err := kgo.NewClient(kgo.SeedBrokers(d.kafka...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := cdctest.Await(ctx, "a Kafka without topics and groups", func(ctx context.Context) (bool, error) { // brokers learn of it later
+		topics, errTopics := kadm.NewClient(client).ListTopics(ctx)
+		groups, errGroups := kadm.NewClient(client).ListGroups(ctx)
+		return len(topics.Names()) == 0 && len(groups.Groups()) == 0, errors.Join(errTopics, errGroups)
+	}); err != nil {
+		t.Error(err)
 	}
 }
 

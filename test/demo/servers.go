@@ -88,6 +88,8 @@ func (s *servers) deleteTopics(ctx context.Context, topics ...string) error {
 		if _, err := admin.DeleteTopic(ctx, topic); err != nil && !errors.Is(err, kerr.UnknownTopicOrPartition) {
 			errs = append(errs, fmt.Errorf("delete topic %s: %w", topic, err))
 		}
+		// Its member was killed, and would leave only later. An error is one of DeleteGroup, too.
+		_, _ = admin.LeaveGroup(ctx, kadm.LeaveGroup("stock."+topic).InstanceIDs("stock-1"))
 		if _, err := admin.DeleteGroup(ctx, "stock."+topic); err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
 			errs = append(errs, fmt.Errorf("delete group stock.%s: %w", topic, err))
 		}
