@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"net/http"
 
 	"github.com/cdc-relay/cdc-relay/inbox"
@@ -18,6 +19,7 @@ type api struct {
 	db       database
 	events   *writer.Writer
 	password string
+	log      *slog.Logger
 }
 
 func (a *api) handler() (http.Handler, error) {
@@ -46,52 +48,51 @@ func (a *api) customer(r *http.Request) (string, error) {
 // place is called in a transaction that also stores the idempotency key and the response. The middleware commits it, or
 // rolls it back if the status is 500 or more.
 func (a *api) place(w http.ResponseWriter, r *http.Request, tx *sql.Tx) {
-	ctx := r.Context()
+	o, err := a.storeOrder(r, tx)
+	a.respond(w, http.StatusCreated, o, err)
+}
+
+func (a *api) storeOrder(r *http.Request, tx *sql.Tx) (*order, error) {
 	customer, err := a.customer(r)
 	if err != nil {
-		respond(w, 0, nil, err)
-		return
+		return nil, err
 	}
 	var want struct {
 		Item     string `json:"item"`
 		Quantity int    `json:"quantity"`
 	}
 	if err := json.NewDecoder(r.Body).Decode(&want); err != nil {
-		respond(w, 0, nil, errInvalidOrder)
-		return
+		return nil, errInvalidOrder
 	}
 	o, err := placeOrder(customer, want.Item, want.Quantity)
 	if err != nil {
-		respond(w, 0, nil, err)
-		return
+		return nil, err
 	}
 	u := writer.NewUnit() // without hooks, which would have to wait for the middleware's commit
 	u.Track(o)
-	if err = a.db.insertOrder(ctx, tx, o); err == nil {
-		err = a.events.Flush(ctx, tx, u)
+	if err := a.db.insertOrder(r.Context(), tx, o); err != nil {
+		return nil, err
 	}
-	respond(w, http.StatusCreated, o, err)
+	return o, a.events.Flush(r.Context(), tx, u)
 }
 
 // cancel has a transaction of its own. Run appends what the order raised and commits; after a deadlock it starts again.
 func (a *api) cancel(w http.ResponseWriter, r *http.Request) {
-	customer, err := a.customer(r)
-	if err != nil {
-		respond(w, 0, nil, err)
-		return
-	}
 	var o *order
-	err = a.events.Run(r.Context(), a.db, nil, func(ctx context.Context, tx *sql.Tx, u *writer.Unit) (err error) {
-		if o, err = a.db.loadOrder(ctx, tx, customer, r.PathValue("id"), "FOR UPDATE"); err != nil {
-			return err
-		}
-		u.Track(o)
-		if err := o.cancel(); err != nil {
-			return err
-		}
-		return a.db.updateStatus(ctx, tx, o)
-	})
-	respond(w, http.StatusOK, o, err)
+	customer, err := a.customer(r)
+	if err == nil {
+		err = a.events.Run(r.Context(), a.db, nil, func(ctx context.Context, tx *sql.Tx, u *writer.Unit) (err error) {
+			if o, err = a.db.loadOrder(ctx, tx, customer, r.PathValue("id"), "FOR UPDATE"); err != nil {
+				return err
+			}
+			u.Track(o)
+			if err := o.cancel(); err != nil {
+				return err
+			}
+			return a.db.updateStatus(ctx, tx, o)
+		})
+	}
+	a.respond(w, http.StatusOK, o, err)
 }
 
 func (a *api) show(w http.ResponseWriter, r *http.Request) {
@@ -100,11 +101,11 @@ func (a *api) show(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		o, err = a.db.loadOrder(r.Context(), a.db, customer, r.PathValue("id"), "")
 	}
-	respond(w, http.StatusOK, o, err)
+	a.respond(w, http.StatusOK, o, err)
 }
 
 // respond writes an order with a status, or the status of an error.
-func respond(w http.ResponseWriter, status int, o *order, err error) {
+func (a *api) respond(w http.ResponseWriter, status int, o *order, err error) {
 	switch {
 	case err == nil:
 		w.Header().Set("Content-Type", "application/json")
@@ -117,7 +118,8 @@ func respond(w http.ResponseWriter, status int, o *order, err error) {
 		http.Error(w, err.Error(), http.StatusNotFound)
 	case errors.Is(err, errInvalidOrder):
 		http.Error(w, err.Error(), http.StatusBadRequest)
-	default: // its text is for the log, not for a client
+	default: // its text is not for clients
+		a.log.Error("request failed", "error", err)
 		http.Error(w, "try again", http.StatusInternalServerError)
 	}
 }

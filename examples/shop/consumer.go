@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -15,13 +16,18 @@ import (
 
 // stock reserves items for orders: each event takes effect once, although it may be delivered more than once.
 type stock struct {
-	db database
-	in *inbox.Inbox[*sql.Tx]
+	db      database
+	in      *inbox.Inbox[*sql.Tx]
+	parking *inbox.Parking[*sql.Tx]
 }
 
 func openStock(db database) (*stock, error) {
 	in, err := inbox.New(inbox.SQL(db.DB, db.dialect), "stock")
-	return &stock{db, in}, err
+	if err != nil {
+		return nil, err
+	}
+	parking, err := inbox.NewParking(in)
+	return &stock{db, in, parking}, err
 }
 
 // consume handles events until ctx ends.
@@ -62,32 +68,20 @@ func (s *stock) reserve(ctx context.Context, tx *sql.Tx, item string, pieces int
 	return err
 }
 
-// parked prints the parked messages.
-func (s *stock) parked(ctx context.Context) error {
-	parking, err := inbox.NewParking(s.in)
-	if err != nil {
-		return err
-	}
-	for p, err := range parking.List(ctx, inbox.Filter{}) {
+// listParked prints the parked messages.
+func (s *stock) listParked(ctx context.Context) error {
+	for p, err := range s.parking.List(ctx, inbox.Filter{}) {
 		if err != nil {
 			return err
 		}
-		why := p.Error
-		if why == "" {
-			why = "behind another one of its order"
-		}
-		fmt.Printf("%s of order %s: %s\n", p.Message.Type, p.Message.Key, why)
+		fmt.Printf("%s of order %s: %s\n", p.Message.Type, p.Message.Key, cmp.Or(p.Error, "behind another one of its order"))
 	}
 	return nil
 }
 
-// retry asks the consumer to handle the parked messages again.
-func (s *stock) retry(ctx context.Context) error {
-	parking, err := inbox.NewParking(s.in)
-	if err != nil {
-		return err
-	}
-	n, err := parking.Retry(ctx, inbox.Filter{})
+// retryParked asks the consumer to handle the parked messages again.
+func (s *stock) retryParked(ctx context.Context) error {
+	n, err := s.parking.Retry(ctx, inbox.Filter{})
 	if err == nil {
 		fmt.Printf("%d parked messages will be handled again\n", n)
 	}

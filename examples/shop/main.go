@@ -16,6 +16,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -58,9 +59,9 @@ func run(ctx context.Context, command string) error {
 		brokers := strings.Split(setting("KAFKA", "localhost:9092"), ",")
 		return s.consume(ctx, brokers, setting("SHOP_TOPIC", "orders"), setting("SHOP_INSTANCE", "stock-1"))
 	case "parked":
-		return s.parked(ctx)
+		return s.listParked(ctx)
 	case "retry":
-		return s.retry(ctx)
+		return s.retryParked(ctx)
 	default:
 		return fmt.Errorf("unknown command %q: use migrate, serve, consume, parked or retry", command)
 	}
@@ -72,7 +73,7 @@ func serve(ctx context.Context, db database) error {
 	if err != nil {
 		return err
 	}
-	a := &api{db: db, events: events, password: os.Getenv("SHOP_PASSWORD")}
+	a := &api{db: db, events: events, password: os.Getenv("SHOP_PASSWORD"), log: slog.New(slog.NewTextHandler(os.Stderr, nil))}
 	if a.password == "" {
 		return errors.New("there is no password: set SHOP_PASSWORD")
 	}
