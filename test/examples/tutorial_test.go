@@ -139,7 +139,7 @@ var reads = regexp.MustCompile(`^(psql .* "SELECT |shop parked|cdc-relay status|
 // follow runs a command and compares what it prints.
 func (s *shell) follow(t *testing.T, here *strings.Replacer, step step) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
 	want, got := pattern(step.shown), ""
 	err := cdctest.Await(ctx, "what the page shows", func(context.Context) (bool, error) {
