@@ -2,6 +2,7 @@
 package examples
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -21,45 +23,62 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
-// The consumer of docs/consumer.md handles each event once, although events are repeated and it is killed and restarted. What it cannot
-// handle becomes a dead letter, once.
+// The consumer of docs/consumer.md on real servers.
 func TestConsumer(t *testing.T) {
-	const orders = 300
-	db := testenv.Postgres(t, testenv.PostgresOptions{})
-	if err := db.CreateDatabase(t.Context(), "shop"); err != nil {
-		t.Fatal(err)
+	db, kafka := testenv.Postgres(t, testenv.PostgresOptions{}), testenv.Kafka(t, testenv.KafkaOptions{})
+	for topic, partitions := range map[string]int{"orders": 4, "lanes": 2} {
+		if err := kafka.CreateTopic(t.Context(), topic, partitions, nil); err != nil {
+			t.Fatal(err)
+		}
 	}
+	binary := build(t, "consumer")
+	started := func(t *testing.T, topic string) *consumer {
+		t.Helper()
+		c := &consumer{binary: binary, brokers: kafka.Bootstrap()[0], topic: topic, dsn: db.DSN(topic, "")}
+		c.createTables(t, db)
+		c.start(t)
+		return c
+	}
+	t.Run("repeats", func(t *testing.T) { handlesRepeatsOnce(t, started(t, "orders")) })
+	t.Run("lanes", func(t *testing.T) { keepsOrderAndDrains(t, started(t, "lanes")) })
+}
+
+func (c *consumer) createTables(t *testing.T, db *testenv.PostgresServer) {
+	t.Helper()
 	script, err := outbox.PostgresTable(outbox.TableOptions{Name: outbox.Name{Schema: "public", Table: "outbox"}, Partition: outbox.PartitionNone})
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := db.CreateDatabase(t.Context(), c.topic); err != nil {
+		t.Fatal(err)
+	}
 	for _, statement := range slices.Concat(outbox.InboxTables(false).Up, script.Up) {
-		if err := db.Exec(t.Context(), "shop", statement.SQL); err != nil {
+		if err := db.Exec(t.Context(), c.topic, statement.SQL); err != nil {
 			t.Fatal(err)
 		}
 	}
-	kafka := testenv.Kafka(t, testenv.KafkaOptions{})
-	if err := kafka.CreateTopic(t.Context(), "orders", 4, nil); err != nil {
-		t.Fatal(err)
-	}
-	c := &consumer{binary: build(t, "consumer"), brokers: kafka.Bootstrap()[0], dsn: db.DSN("shop", "")}
-	records := orderRecords(orders)
+}
 
-	c.start(t)
-	produce(t, kafka.Bootstrap(), records[:200])
+// handlesRepeatsOnce repeats events and kills the consumer: each is handled once. What it cannot handle becomes a dead letter, once.
+func handlesRepeatsOnce(t *testing.T, c *consumer) {
+	t.Helper()
+	const orders = 300
+	brokers, records := []string{c.brokers}, orderRecords(orders)
+	produce(t, brokers, records[:200])
 	c.await(t, 50, 200)
 	c.kill() // before it has committed its offsets
-	produce(t, kafka.Bootstrap(), records[100:])
+	produce(t, brokers, records[100:])
 	c.start(t)
 	c.await(t, orders, orders)
-	produce(t, kafka.Bootstrap(), records)
-	produce(t, kafka.Bootstrap(), orderRecords(1)) // one more event, after the repeats
+	produce(t, brokers, records)
+	produce(t, brokers, orderRecords(1)) // one more event, after the repeats
 	c.await(t, orders+1, orders+1)
-	refused := orderRecords(1)
-	refused[0].Value = []byte(`{"total": -1}`)
-	produce(t, kafka.Bootstrap(), append(refused, refused[0]))
-	c.awaitLetter(t, `{"total": -1}`)
-	produce(t, kafka.Bootstrap(), orderRecords(1)) // behind it
+
+	c.exec(t, "ALTER TABLE revenue ADD CONSTRAINT small CHECK (total < 1000000)")
+	refused := orderRecords(3)
+	refused[0].Value, refused[1].Value, refused[2].Value = []byte(`{"total": -1}`), []byte(`{"total": 1000000}`), nil
+	produce(t, brokers, slices.Concat(refused, refused))
+	produce(t, brokers, orderRecords(1)) // behind them
 	c.await(t, orders+2, orders+2)
 	c.kill()
 
@@ -68,7 +87,46 @@ func TestConsumer(t *testing.T) {
 	if count != orders+2 || total != want {
 		t.Errorf("%d orders with a total of %d, want %d and %d", count, total, orders+2, want)
 	}
-	c.awaitLetter(t, `{"total": -1}`)
+	c.checkLetters(t, refused)
+}
+
+// checkLetters expects one dead letter for each record, in their order.
+func (c *consumer) checkLetters(t *testing.T, records []*kgo.Record) {
+	t.Helper()
+	rows, err := c.connect(t).Query(t.Context(), `SELECT topic, aggregate_id, headers->>'id', headers->>'error', payload FROM outbox ORDER BY event_id`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	type letter struct {
+		Topic, Key, ID, Error string
+		Payload               []byte
+	}
+	letters, err := pgx.CollectRows(rows, pgx.RowToStructByPos[letter])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(letters) > len(records) {
+		cdctest.Violation(t, cdctest.Duplicates, "%d dead letters of %d records", len(letters), len(records))
+	}
+	if len(letters) != len(records) {
+		t.Fatalf("%d dead letters of %d records", len(letters), len(records))
+	}
+	for i, reason := range []string{"the total is negative", "violates check constraint", "tombstone"} {
+		l, r := letters[i], records[i]
+		if l.Topic != "revenue.dead-letters" || l.Key != string(r.Key) || l.ID != idOf(r) || !strings.Contains(l.Error, reason) || !bytes.Equal(l.Payload, r.Value) ||
+			(l.Payload == nil) != (r.Value == nil) {
+			t.Errorf("letter %d is %+v, of the record %s", i, l, r.Value)
+		}
+	}
+}
+
+func idOf(r *kgo.Record) string {
+	for _, h := range r.Headers {
+		if h.Key == "ce_id" {
+			return string(h.Value)
+		}
+	}
+	return ""
 }
 
 // orderRecords returns records of one key as the relay publishes them, with totals of 1, 2, 3, ...
@@ -110,26 +168,60 @@ func build(t *testing.T, name string) string {
 	return path
 }
 
-// consumer runs the example, one process after another.
+// consumer runs the example, one process after another. Its database and its group have the name of its topic.
 type consumer struct {
-	binary, brokers, dsn string
-	cmd                  *exec.Cmd
+	binary, brokers, topic, dsn string
+	cmd                         *exec.Cmd
+	log                         lines // of all instances
 }
 
 func (c *consumer) start(t *testing.T) {
 	t.Helper()
-	c.cmd = exec.Command(c.binary, "-brokers", c.brokers, "-topic", "orders", "-dsn", c.dsn)
-	c.cmd.Stdout, c.cmd.Stderr = os.Stdout, os.Stderr
-	if err := c.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.kill)
+	c.cmd = c.process(t, "first")
 }
 
-func (c *consumer) kill() {
-	if c.cmd.ProcessState == nil {
-		_ = c.cmd.Process.Kill()
-		_ = c.cmd.Wait()
+// process starts an instance, whose name is that of its connections, too.
+func (c *consumer) process(t *testing.T, instance string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command(c.binary, "-brokers", c.brokers, "-topic", c.topic, "-group", c.topic, "-instance", instance, "-dsn", c.dsn)
+	cmd.Env = append(os.Environ(), "PGAPPNAME="+instance)
+	cmd.SysProcAttr = cdctest.DieWithParent()
+	cmd.Stderr = &c.log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if kill(cmd); t.Failed() {
+			t.Log(c.log.text())
+		}
+	})
+	return cmd
+}
+
+func (c *consumer) kill() { kill(c.cmd) }
+
+func kill(cmd *exec.Cmd) {
+	if cmd.ProcessState == nil {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	}
+}
+
+// connect opens a connection that the test closes.
+func (c *consumer) connect(t *testing.T) *pgx.Conn {
+	t.Helper()
+	db, err := pgx.Connect(t.Context(), c.dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close(context.WithoutCancel(t.Context())) })
+	return db
+}
+
+func (c *consumer) exec(t *testing.T, statement string) {
+	t.Helper()
+	if _, err := c.connect(t).Exec(t.Context(), statement); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -145,30 +237,6 @@ func (c *consumer) await(t *testing.T, n, most int64) {
 			return false, errors.New("orders were counted twice")
 		}
 		return count >= n, nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// awaitLetter waits for the only dead letter.
-func (c *consumer) awaitLetter(t *testing.T, payload string) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	db, err := pgx.Connect(ctx, c.dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = db.Close(ctx) }()
-	err = cdctest.Await(ctx, "the dead letter", func(ctx context.Context) (bool, error) {
-		var n int
-		var got string
-		err := db.QueryRow(ctx, `SELECT count(*), coalesce(min(convert_from(payload, 'UTF8') || ' ' || topic || ' ' || (headers->>'error')), '') FROM outbox`).Scan(&n, &got)
-		if n > 1 || n == 1 && got != payload+" revenue.dead-letters the total is negative: -1" {
-			return false, fmt.Errorf("%d letters: %s", n, got)
-		}
-		return n == 1, err
 	})
 	if err != nil {
 		t.Fatal(err)
