@@ -133,7 +133,7 @@ func (in *Inbox[Tx]) statement(before, after string) *sqltext.Statement {
 //
 // If the database could not serialize the transaction, it is run again, and with it fn: what fn does outside of tx is done
 // again. fn must return the errors of its statements: with a deadlock MySQL and MariaDB have rolled back everything, the record
-// too, and a commit would succeed with nothing in it. Errors that are not fn's wrap [ErrDatabase] or [ErrInvalidMessage].
+// too, and commit each later statement of fn at once. Errors that are not fn's wrap [ErrDatabase] or [ErrInvalidMessage].
 func (in *Inbox[Tx]) Handle(ctx context.Context, m *Message, fn func(context.Context, Tx) error) (repeat bool, err error) {
 	if _, err := m.identify(in.source); err != nil {
 		return false, err

@@ -32,9 +32,6 @@ func (b *buffer) WriteHeader(status int) {
 
 // Write keeps bytes up to the limit. Over it nothing is stored, and the transaction is rolled back.
 func (b *buffer) Write(p []byte) (int, error) {
-	if b.status == 0 && b.header.Get("Content-Type") == "" {
-		b.header.Set("Content-Type", http.DetectContentType(p)) // as net/http does, and so that it is stored
-	}
 	b.WriteHeader(http.StatusOK)
 	if len(b.body)+len(p) > MaxBody {
 		b.refused = fmt.Errorf("%w: it has more than %d bytes: return a reference to it", ErrTooLarge, MaxBody)

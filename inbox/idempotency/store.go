@@ -18,7 +18,7 @@ import (
 type Response struct {
 	// Status is an HTTP status. One of 500 or more rolls back and is not stored.
 	Status int
-	// Header is stored as it is.
+	// Header is stored as JSON, in which bytes that are not UTF-8 are replaced.
 	Header http.Header
 	// Body is at most MaxBody bytes.
 	Body []byte
@@ -110,7 +110,7 @@ func (s *Store[Tx]) store(ctx context.Context, tx Tx, k Key, r *Response) error 
 	}
 	q := sqltext.New(s.db.Dialect(), "UPDATE ").Add(s.table).Add(" SET status = ").Int(int64(r.Status)).
 		Add(", headers = ").Text(string(headers)).Add(", body = ").Bytes(body)
-	query, args := s.where(q, k).SQL()
+	query, args := s.where(q, k).Add(" AND status = 0").SQL() // not what another call has stored
 	n, err := s.db.Exec(ctx, tx, query, args...)
 	if err != nil {
 		return s.failed("update", err)

@@ -129,6 +129,37 @@ func TestKeyIsFreeAfterAFailure(t *testing.T) {
 	})
 }
 
+// A transaction that the server has ended does not keep another call from doing the work; the stored response stays.
+func TestResponseIsNotReplaced(t *testing.T) {
+	onEachWay(t, func(t *testing.T, _ *database, w way) {
+		t.Helper()
+		keys := w.open(t, sql.LevelDefault).keys(t)
+		respond := func(body string) *idempotency.Response { return &idempotency.Response{Status: 201, Body: []byte(body)} }
+		other := func(context.Context, execer) (*idempotency.Response, error) { return respond("other"), nil }
+		_, _, err := keys.do(t.Context(), w.name, func(ctx context.Context, tx execer) (*idempotency.Response, error) {
+			if err := tx(ctx, "ROLLBACK"); err != nil { // as a deadlock does whose error is not returned
+				return nil, err
+			}
+			_, _, err := keys.do(ctx, w.name, other)
+			return respond("late"), err
+		})
+		if !errors.Is(err, writer.ErrNoTransaction) {
+			t.Errorf("late response: error %v", err)
+		}
+		if r, replayed, err := keys.do(t.Context(), w.name, other); err != nil || !replayed || string(r.Body) != "other" {
+			t.Errorf("stored response: %v, replayed %v, error %v", r, replayed, err)
+		}
+	})
+}
+
+// deadlock is an error after which the transaction is run again.
+func (db *database) deadlock() string {
+	if db.my != nil {
+		return "SIGNAL SQLSTATE '40001' SET MYSQL_ERRNO = 1213, MESSAGE_TEXT = 'Deadlock found'"
+	}
+	return "DO $$ BEGIN RAISE 'deadlock' USING ERRCODE = '40P01'; END $$"
+}
+
 func (db *database) key(s string) string { return "'" + s + "'" }
 
 func (db *database) hourBefore(column string) string {
@@ -166,9 +197,13 @@ func TestMiddleware(t *testing.T) {
 	onEach(t, func(t *testing.T, db *database) {
 		t.Helper()
 		var calls atomic.Int64
+		var retried atomic.Bool
 		handler := db.ways()[0].open(t, sql.LevelDefault).keys(t, idempotency.WithMaxRequest(100)).serve(func(w http.ResponseWriter, r *http.Request, tx execer) {
 			calls.Add(1)
 			must(t, tx(r.Context(), "INSERT INTO effects VALUES ('x')"))
+			if r.URL.Path == "/retried" && !retried.Swap(true) {
+				panic(tx(r.Context(), db.deadlock()))
+			}
 			write(t, w, r)
 		})
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -215,6 +250,9 @@ func TestMiddleware(t *testing.T) {
 			{request{path: "/hijacked", keys: []string{"hijacked"}}, 500, false, true, "Internal"},
 			{request{path: "/empty", keys: []string{"empty"}}, 200, false, true, ""},
 			{request{path: "/empty", keys: []string{"empty"}}, 200, true, false, ""},
+			{request{path: "/encoded", keys: []string{"encoded"}}, 200, false, true, "<html>"},
+			{request{path: "/encoded", keys: []string{"encoded"}}, 200, true, false, "<html>"},
+			{request{path: "/retried", keys: []string{"retried"}}, 200, false, true, "once"},
 		} {
 			before, effects := calls.Load(), db.count(t, "effects")
 			r, body := send(t, server.URL, step.request)
@@ -224,6 +262,9 @@ func TestMiddleware(t *testing.T) {
 			}
 			if (calls.Load() != before) != step.called || (db.count(t, "effects") != effects) != (step.called && step.status < 500) {
 				t.Errorf("%s: %d calls, %d effects more", name, calls.Load()-before, db.count(t, "effects")-effects)
+			}
+			if want, ok := map[string]string{"/created": "text/plain; charset=utf-8", "/encoded": ""}[step.path]; ok && r.StatusCode < 300 && r.Header.Get("Content-Type") != want {
+				t.Errorf("%s: headers %v", name, r.Header)
 			}
 			if cookie := r.Header.Get("Set-Cookie") != ""; cookie != (step.called && step.status == 201) || r.Header.Get("Outer") != "kept" {
 				t.Errorf("%s: headers %v", name, r.Header)
@@ -259,6 +300,11 @@ func write(t *testing.T, w http.ResponseWriter, r *http.Request) {
 		_, _ = w.Write([]byte("x"))
 	case "/flushed":
 		_ = http.NewResponseController(w).Flush()
+	case "/encoded": // whose type net/http does not guess
+		w.Header().Set("Content-Encoding", "x")
+		_, _ = io.WriteString(w, "<html>")
+	case "/retried":
+		_, _ = io.WriteString(w, "once")
 	case "/hijacked":
 		_, _, _ = http.NewResponseController(w).Hijack()
 	}

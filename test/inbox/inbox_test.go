@@ -223,10 +223,36 @@ func TestBatch(t *testing.T) {
 				t.Errorf("%v: %d done, handed over %v, error %v", step.in, done, seen, err)
 			}
 		}
-		if n := db.count(t, "effects"); n != 7 {
+		seen = nil
+		same := message("8")
+		if done, err := in.handleBatch(t.Context(), []*inbox.Message{same, same}, work); done != 2 || err != nil || !slices.Equal(seen, []string{"8"}) {
+			t.Errorf("the same message twice: %d done, handed over %v, error %v", done, seen, err)
+		}
+		if n := db.count(t, "effects"); n != 8 {
 			t.Errorf("%d effects", n)
 		}
 	})
+}
+
+// A batch may be larger than a statement, which MariaDB limits to 16 MiB.
+func TestLargeBatch(t *testing.T) {
+	db := newDatabase(t, servers[2])
+	in := db.ways()[0].open(t, sql.LevelDefault).inbox(t, strings.Repeat("c", inbox.MaxConsumer))
+	var ms []*inbox.Message
+	for i := range 9_500 {
+		ms = append(ms, &inbox.Message{Source: strings.Repeat("s", inbox.MaxSource), ID: fmt.Sprintf("%0*d", inbox.MaxID, i)})
+	}
+	if _, err := in.handle(t.Context(), ms[5], func(context.Context, execer) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	first := 0
+	done, err := in.handleBatch(t.Context(), ms, func(_ context.Context, _ execer, ms []*inbox.Message) error {
+		first = len(ms)
+		return nil
+	})
+	if done != len(ms) || first != len(ms)-1 || err != nil || db.count(t, "inbox") != len(ms) {
+		t.Errorf("%d done, %d handed over, error %v", done, first, err)
+	}
 }
 
 func ids(ms []*inbox.Message) (all []string) {

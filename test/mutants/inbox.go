@@ -31,6 +31,16 @@ func inboxMutants() []mutant {
 			caughtBy{consuming, "^TestKeyIsFreeAfterAFailure$", ""},
 		},
 		{
+			"replace the response of another call", "inbox/idempotency/store.go",
+			[]edit{{`s.where(q, k).Add(" AND status = 0").SQL()`, "s.where(q, k).SQL()"}},
+			caughtBy{consuming, "^TestResponseIsNotReplaced$", ""},
+		},
+		{
+			"hand a message over twice that a batch has twice", "inbox/batch.go",
+			[]edit{{"			delete(first, m)\n", ""}},
+			caughtBy{consuming, "^TestBatch$", ""},
+		},
+		{
 			"commit the offset before the database's commit", "inbox/kgoinbox/consumer.go",
 			[]edit{{"		next := p.lanes.Next()\n", "		next := p.polled()\n"}, {"// giveUp stops", "func (p *partition[Tx]) polled() int64 {\n	p.mu.Lock()\n	defer p.mu.Unlock()\n	return p.next\n}\n\n// giveUp stops"}},
 			caughtBy{consuming, "^TestHandlersDrain$", ""},
