@@ -85,11 +85,13 @@ func (r *Registry[Tx]) Use(i ...Interceptor[Tx]) { r.chain = append(r.chain, i..
 
 // Handle gives the message to its handler, in the interceptors. A panic is returned as *[PanicError].
 func (r *Registry[Tx]) Handle(ctx context.Context, tx Tx, m *Message) error {
-	h := r.find(m)
-	for _, i := range slices.Backward(r.chain) {
-		h = i(h)
-	}
-	return call(ctx, tx, func(ctx context.Context, tx Tx) error { return h(ctx, tx, m) })
+	return call(ctx, tx, func(ctx context.Context, tx Tx) error {
+		h := r.find(m)
+		for _, i := range slices.Backward(r.chain) {
+			h = i(h)
+		}
+		return h(ctx, tx, m)
+	})
 }
 
 func (r *Registry[Tx]) find(m *Message) Handler[Tx] {

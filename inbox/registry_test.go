@@ -94,6 +94,10 @@ func TestInterceptorsRunInOrderAndReverse(t *testing.T) {
 	if err := r.Handle(t.Context(), tx{}, &inbox.Message{Type: "panics"}); !errors.As(err, &p) || !strings.Contains(err.Error(), "registry_test.go") {
 		t.Errorf("panic: %v", err)
 	}
+	r.Use(func(inbox.Handler[tx]) inbox.Handler[tx] { panic("out of milk") })
+	if err := r.Handle(t.Context(), tx{}, &inbox.Message{}); !errors.As(err, &p) || p.Value != "out of milk" {
+		t.Errorf("panic of an interceptor: %v", err)
+	}
 }
 
 // Each handler runs, and every error is returned.
