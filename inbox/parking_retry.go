@@ -25,7 +25,7 @@ type Filter struct {
 // Parked is a parked message.
 type Parked struct {
 	ID      MessageID
-	Message *Message // a copy of its own, with Attempt as it was
+	Message *Message // a copy of its own, with Attempt as it was; bytes of its texts that are not UTF-8 are replaced
 	Error   string   // of the last attempt, at most 4096 bytes; "" if it waits behind another one of its key
 	Retry   bool     // [Parking.Retry] chose it, and it was not tried yet
 	At      time.Time
