@@ -1,8 +1,8 @@
 // Appends events to cdc-relay's outbox table in the caller's transaction, on PostgreSQL with node-postgres (pg), on MySQL and MariaDB with
 // mysql2. The relay publishes them after the commit.
 //
-// Copy this file into your project. It needs Node 20, pg 8 (tested with 8.23) or mysql2 3, and a table whose payload column takes bytes, the default of
-// `cdc-relay schema print`.
+// Copy this file into your project. It needs Node 20, pg with getTransactionStatus (tested with 8.23.1) or mysql2 3, and a table whose payload
+// column takes bytes, the default of `cdc-relay schema print`.
 //
 //   await client.query("BEGIN");
 //   await client.query("INSERT INTO orders ...");
@@ -55,7 +55,7 @@ export interface MySQLConnection {
 /** Appends events in order. The client must be in a transaction. If it fails, roll back. */
 export async function appendPostgres(client: PostgresClient, events: OutboxEvent | OutboxEvent[], options: Options = {}): Promise<void> {
   if (typeof client.getTransactionStatus !== "function" || client.getTransactionStatus() !== "T") {
-    throw new Error("the client is not in a transaction: await BEGIN on a client, which a pool gives by connect()");
+    throw new Error("the client is not in a transaction: await BEGIN on a client, which a pool gives by connect(); older releases of pg cannot tell, update it");
   }
   for (const [text, values] of statements("postgres", events, options)) {
     await client.query(text, values);
@@ -85,8 +85,9 @@ export function statements(
   { table = "outbox", maxPayload = 1 << 20 }: Options = {},
 ): [string, unknown[]][] {
   const postgres = dialect === "postgres";
+  // Some libraries send text in the binary format of the parameter's type, so that is text.
   const values = postgres
-    ? "$1::uuid, $2, $3, $4, $5, $6, $7, $8, $9, $10::int, $11::jsonb, $12::bytea, $13::timestamptz, COALESCE($14::timestamptz, now())"
+    ? "$1::text::uuid, $2, $3, $4, $5, $6, $7, $8, $9, $10::int, $11::text::jsonb, $12::bytea, $13::text::timestamptz, COALESCE($14::text::timestamptz, now())"
     : "?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, COALESCE(?, UTC_TIMESTAMP(6))";
   const sql = `INSERT INTO ${table} (event_id, aggregate_type, aggregate_id, event_type, tenant_id, topic, partition_key, content_type,
   schema_id, schema_version, headers, payload, occurred_at, created_at) VALUES (${values})`;

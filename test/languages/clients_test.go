@@ -28,7 +28,7 @@ func (e *engine) clients() map[string]int {
 	return all
 }
 
-// Each client's events arrive with their headers and in order, and what it rolled back, or a savepoint of it, does not.
+// Each client's events, and those of the page's example for Django, arrive with their headers and in order, and what it rolled back, or a savepoint of it, does not.
 func TestClients(t *testing.T) {
 	java, python, node := []string{"-cp", compile(t, javaFiles(t)...), "Clients"}, []string{"testdata/clients.py"}, []string{typeScript(t)}
 	type reading struct {
@@ -51,6 +51,9 @@ func TestClients(t *testing.T) {
 	output(t, command)
 	output(t, testenv.Interpreter(t, testenv.Node, node...))
 	for _, e := range engines {
+		output(t, testenv.Interpreter(t, testenv.Python, "testdata/django_snippet.py", filepath.Join(root, "docs", "other-languages.md"), e.sqlalchemy("clients")))
+	}
+	for _, e := range engines {
 		t.Run(e.dialect, func(t *testing.T) {
 			r := started[e]
 			if err := r.relay.Start(t.Context()); err != nil {
@@ -58,8 +61,12 @@ func TestClients(t *testing.T) {
 			}
 			t.Cleanup(r.relay.Kill)
 			got := e.published(t, r.topic)
+			wanted := map[string][]string{"django": {plain("django", "OrderPlaced", `{"total": 1999}`), plain("django", "OrderPaid", "{}")}}
 			for client, n := range e.clients() {
-				if want := events(client, n); !slices.Equal(got[client], want) {
+				wanted[client] = events(client, n)
+			}
+			for client, want := range wanted {
+				if !slices.Equal(got[client], want) {
 					t.Errorf("%s: got\n%s\nwant\n%s", client, strings.Join(got[client], "\n"), strings.Join(want, "\n"))
 				}
 				delete(got, client)
@@ -124,15 +131,16 @@ func describe(r *kgo.Record) string {
 
 // events are what each client is to have published; n numbers the client's fixed ID.
 func events(client string, n int) []string {
-	plain := func(kind, value string) string {
-		return "ce_aggregatetype:Order ce_subject:" + client + " ce_type:" + kind + " content-type:application/json " + value
-	}
 	return []string{
 		fmt.Sprintf("ce_aggregatetype:Order ce_dataschema:shop.Full ce_dataschemaversion:2 ce_id:019aa6a0-7b7c-7cc0-8000-%012x ce_subject:o-1 "+
 			"ce_tenant:acme ce_time:2026-01-02T03:04:05.678Z ce_type:Full content-type:application/vnd.order+json "+
 			`quote:a"b\c`+"\n é😀 traceparent:00-1 "+`{"name": "é😀"}`, n),
-		plain("Tombstone", "null"), plain("Before", "{}"), plain("After", "{}"),
+		plain(client, "Tombstone", "null"), plain(client, "Before", "{}"), plain(client, "After", "{}"),
 	}
+}
+
+func plain(client, kind, value string) string {
+	return "ce_aggregatetype:Order ce_subject:" + client + " ce_type:" + kind + " content-type:application/json " + value
 }
 
 // keepsIDTimes verifies that created_at is the time in the ID, as the table's key needs it, and that times are in UTC.
