@@ -40,8 +40,7 @@ const (
 	perLink = 5  // messages of each key in a round
 )
 
-// consume is a consumer process. Its handler fails for 5 % of the attempts, and fails the chain if a message of a key is not
-// the next one.
+// consume is a consumer process. Its handler fails for 5 % of the attempts.
 func consume() error {
 	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer cancel()
@@ -66,7 +65,7 @@ func consume() error {
 		return err
 	}
 	var handlers inbox.Registry[*sql.Tx]
-	handlers.Default(link)
+	handlers.Default(link(5))
 	c, err := kgoinbox.New(in, &handlers, kgoinbox.Config{
 		Client: []kgo.Opt{
 			kgo.SeedBrokers(strings.Split(os.Getenv(childBrokers), ",")...), kgo.ConsumerGroup(os.Getenv(childTopic)), kgo.ConsumeTopics(os.Getenv(childTopic)),
@@ -81,21 +80,24 @@ func consume() error {
 	return c.Run(ctx)
 }
 
-// link adds a message to its key's chain.
-func link(ctx context.Context, tx *sql.Tx, m *inbox.Message) error {
-	if rand.IntN(20) == 0 {
-		return inbox.Permanent(errors.New("one of the 5 %"))
-	}
-	n := string(m.Value)
-	r, err := tx.ExecContext(ctx, "UPDATE chains SET n = "+n+" WHERE k = '"+string(m.Key)+"' AND n = "+n+" - 1")
-	if err != nil {
+// link adds messages to the chains of their keys, and a row to effects if a message is not the next one. It fails for so many percent
+// of the attempts.
+func link(percent int) inbox.Handler[*sql.Tx] {
+	return func(ctx context.Context, tx *sql.Tx, m *inbox.Message) error {
+		if rand.IntN(100) < percent {
+			return inbox.Permanent(errors.New("one of those that fail"))
+		}
+		n := string(m.Value)
+		r, err := tx.ExecContext(ctx, "UPDATE chains SET n = "+n+" WHERE k = '"+string(m.Key)+"' AND n = "+n+" - 1")
+		if err != nil {
+			return err
+		}
+		if linked, err := r.RowsAffected(); err != nil || linked == 1 {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, "INSERT INTO effects VALUES ('"+m.ID+" is not the next one')")
 		return err
 	}
-	if linked, err := r.RowsAffected(); err != nil || linked == 1 {
-		return err
-	}
-	_, err = tx.ExecContext(ctx, "INSERT INTO effects VALUES ('"+m.ID+" is not the next one')")
-	return err
 }
 
 // fleet are two consumer processes.
@@ -148,14 +150,7 @@ func (f *fleet) replace(i int) {
 func consumeRounds(t *testing.T, db *database, rounds int, fault func(f *fleet, client *kgo.Client, group string)) {
 	t.Helper()
 	topic := db.name
-	must(t, kafka.CreateTopic(t.Context(), topic, 4, nil))
-	db.exec(t, "CREATE TABLE chains (k varchar(10) PRIMARY KEY, n int NOT NULL)")
-	for k := range chains {
-		db.exec(t, fmt.Sprintf("INSERT INTO chains VALUES ('k%d', 0)", k))
-	}
-	producer, err := kgo.NewClient(kgo.SeedBrokers(kafka.Bootstrap()...), kgo.DefaultProduceTopic(topic))
-	must(t, err)
-	t.Cleanup(producer.Close)
+	producer := newChains(t, db, topic)
 	f := &fleet{t: t, env: []string{childTopic + "=" + topic, childBrokers + "=" + strings.Join(kafka.Bootstrap(), ","), childDSN + "=" + db.dsn(), childDialect + "=" + strconv.Itoa(int(db.dialect))}}
 	for i := range f.members {
 		f.start(i)
@@ -171,32 +166,54 @@ func consumeRounds(t *testing.T, db *database, rounds int, fault func(f *fleet, 
 	p := newParked(t, inbox.SQL(db.conn, db.dialect), "chains")
 	for round := range rounds {
 		publish(t, producer, round)
-		fault(f, producer, topic)
-		f.settle(p, db, func() bool { return db.count(t, fmt.Sprintf("chains WHERE n < %d", (round+1)*perLink)) == 0 })
-		if n := db.count(t, "effects"); n > 0 {
-			cdctest.Violation(t, cdctest.Order, "%d messages are repeated or out of order", n)
+		if fault(f, producer, topic); !settle(t, p, db, round+1) {
 			return
 		}
 	}
-	f.settle(p, db, func() bool { return db.count(t, "inbox_parked") == 0 })
 	for i := range f.members {
 		f.replace(i)
 	}
-	if n, want := db.count(t, "inbox"), rounds*chains*perLink; n != want {
-		cdctest.Violation(t, cdctest.Lost, "%d messages are recorded, want %d", n, want)
-	}
+	allRecorded(t, db, rounds)
 }
 
-// settle retries what is parked until a condition holds.
-func (f *fleet) settle(p parked[*sql.Tx], db *database, done func() bool) {
-	f.t.Helper()
+// newChains makes the topic and the table, and returns a client that publishes to the topic.
+func newChains(t *testing.T, db *database, topic string) *kgo.Client {
+	t.Helper()
+	must(t, kafka.CreateTopic(t.Context(), topic, 4, nil))
+	db.exec(t, "CREATE TABLE chains (k varchar(10) PRIMARY KEY, n int NOT NULL)")
+	for k := range chains {
+		db.exec(t, fmt.Sprintf("INSERT INTO chains VALUES ('k%d', 0)", k))
+	}
+	producer, err := kgo.NewClient(kgo.SeedBrokers(kafka.Bootstrap()...), kgo.DefaultProduceTopic(topic))
+	must(t, err)
+	t.Cleanup(producer.Close)
+	return producer
+}
+
+// settle retries what is parked until all messages of the rounds have had their effects and none is parked.
+func settle(t *testing.T, p parked[*sql.Tx], db *database, rounds int) bool {
+	t.Helper()
 	deadline := time.Now().Add(2 * time.Minute)
-	for tick := time.NewTicker(20 * time.Millisecond); !done() && db.count(f.t, "effects") == 0; <-tick.C {
-		_, err := p.Retry(f.t.Context(), inbox.Filter{})
-		must(f.t, err)
+	done := func() bool {
+		return db.count(t, fmt.Sprintf("chains WHERE n < %d", rounds*perLink)) == 0 && db.count(t, "inbox_parked") == 0
+	}
+	for tick := time.NewTicker(20 * time.Millisecond); !done() && db.count(t, "effects") == 0; <-tick.C {
+		_, err := p.Retry(t.Context(), inbox.Filter{})
+		must(t, err)
 		if time.Now().After(deadline) {
-			f.t.Fatalf("not settled: %d are parked", db.count(f.t, "inbox_parked"))
+			t.Fatalf("not settled: %d are parked", db.count(t, "inbox_parked"))
 		}
+	}
+	if n := db.count(t, "effects"); n > 0 {
+		cdctest.Violation(t, cdctest.Order, "%d messages are repeated or out of order", n)
+	}
+	return !t.Failed()
+}
+
+func allRecorded(t *testing.T, db *database, rounds int) {
+	t.Helper()
+	if n, want := db.count(t, "inbox"), rounds*chains*perLink; n != want {
+		cdctest.Violation(t, cdctest.Lost, "%d messages are recorded, want %d", n, want)
 	}
 }
 

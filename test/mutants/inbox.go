@@ -16,6 +16,11 @@ func inboxMutants() []mutant {
 			caughtBy{consuming, "^TestParking$", ""},
 		},
 		{
+			"a message follows a parked one that a retry is deleting", "inbox/parking.go",
+			[]edit{{" ORDER BY topic_offset LIMIT 1 FOR UPDATE", " ORDER BY topic_offset LIMIT 1"}},
+			caughtBy{consuming, "^TestRetryOfTwoOwners$", ""},
+		},
+		{
 			"a retry whose row another process deleted does the work", "inbox/parking_retry.go",
 			[]edit{{"		if done = err == nil && n == 1; !done {\n", "		if done = err == nil && n <= 1; !done {\n"}},
 			caughtBy{consuming, "^TestParking$", ""},
@@ -40,6 +45,12 @@ func inboxMutants() []mutant {
 			[]edit{{"			delete(first, m)\n", ""}},
 			caughtBy{consuming, "^TestBatch$", ""},
 		},
+	}
+}
+
+// kgoinboxMutants break what a consumer does with partitions.
+func kgoinboxMutants() []mutant {
+	return []mutant{
 		{
 			"commit the offset before the database's commit", "inbox/kgoinbox/consumer.go",
 			[]edit{{"		next := p.lanes.Next()\n", "		next := p.polled()\n"}, {"// giveUp stops", "func (p *partition[Tx]) polled() int64 {\n	p.mu.Lock()\n	defer p.mu.Unlock()\n	return p.next\n}\n\n// giveUp stops"}},
@@ -59,6 +70,16 @@ func inboxMutants() []mutant {
 			"a retry waits behind a message that a full parking keeps", "inbox/kgoinbox/partition.go",
 			[]edit{{"		if retry := p.retryOf(key); retry != nil && errors.Is", "		if retry := p.retryOf(key); retry != nil && false && errors.Is"}},
 			caughtBy{consuming, "^TestFullParking$", ""},
+		},
+		{
+			"a message that another owner parked does not block its key", "inbox/kgoinbox/partition.go",
+			[]edit{{"	if parked {\n		p.block", "	if false && parked {\n		p.block"}},
+			caughtBy{consuming, "^TestTwoOwners$", ""},
+		},
+		{
+			"drain a partition that another consumer has already", "inbox/kgoinbox/consumer.go",
+			[]edit{{"	if !commit {\n		cancel()", "	if false && !commit {\n		cancel()"}},
+			caughtBy{consuming, "^TestLostPartition$", ""},
 		},
 	}
 }
