@@ -197,7 +197,9 @@ func ExampleParking_Park() {
 		case repeat: // handled before, or parked by the partition's former owner
 			blocked[key], err = p.IsParked(ctx, m)
 		case err != nil && !errors.Is(err, inbox.ErrDatabase): // a database that fails is no reason to park
-			blocked[key], err = p.Park(ctx, m, err)
+			if _, err = p.Park(ctx, m, err); err == nil {
+				blocked[key], err = p.IsParked(ctx, m) // another process may have handled it in between
+			}
 		}
 		return err
 	}
