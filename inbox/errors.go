@@ -102,6 +102,8 @@ func Fix(table string, err error) string {
 		return "GRANT SELECT, INSERT, UPDATE, DELETE ON " + table + " to the user of this connection"
 	case state == "25006", number == 1290, number == 1792, number == 1836:
 		return "connect to the primary, which takes writes"
+	case number == 1153:
+		return "raise the server's max_allowed_packet over three times the largest record"
 	case state == "25P02":
 		return "an earlier statement of this transaction failed: roll back and fix that statement"
 	default:

@@ -8,7 +8,8 @@ import (
 )
 
 // Task is work in a lane. If it returns a time above 0, it is not finished: it runs again after that time, its key waits
-// until then, and its worker is free meanwhile. Return such a time also when ctx has ended before the work was done.
+// until then, and its worker is free meanwhile. Return such a time also when ctx has ended before the work was done. A task
+// must return: behind one that ends its goroutine (runtime.Goexit, as FailNow of a test does) its key waits until Stop.
 type Task func(ctx context.Context) (again time.Duration)
 
 // Workers bounds how many tasks run at once, in all Lanes that share it.

@@ -10,7 +10,8 @@ import (
 	"github.com/cdc-relay/cdc-relay/inbox/internal/sqltext"
 )
 
-// Filter chooses parked messages of the consumer. Fields that are zero are not compared; several must all match.
+// Filter chooses parked messages of the consumer. Fields that are zero are not compared; several must all match. The zero
+// Filter, and one whose only field is an empty IDs, chooses all.
 type Filter struct {
 	Topic         string
 	Partition     *int32

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"github.com/cdc-relay/cdc-relay/writer"
 )
 
 // Handler handles a message in the transaction in which the inbox records it.
@@ -113,12 +115,17 @@ func (k kind) String() string {
 }
 
 // All returns a handler that runs several in one transaction, each one also after another has failed, and joins their
-// errors. Either all their work is committed or none.
+// errors. Either all their work is committed or none. After an error of the database the rest is not run: it may have ended
+// the transaction, as MySQL and MariaDB do in a deadlock, and then commit each statement by itself.
 func All[Tx any](hs ...Handler[Tx]) Handler[Tx] {
 	return func(ctx context.Context, tx Tx, m *Message) error {
 		var errs []error
 		for _, h := range hs {
-			errs = append(errs, call(ctx, tx, func(ctx context.Context, tx Tx) error { return h(ctx, tx, m) }))
+			err := call(ctx, tx, func(ctx context.Context, tx Tx) error { return h(ctx, tx, m) })
+			errs = append(errs, err)
+			if state, number := writer.ServerError(err); state != "" || number != 0 {
+				break
+			}
 		}
 		return errors.Join(errs...)
 	}

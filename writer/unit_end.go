@@ -21,7 +21,8 @@ func (u *Unit) Mark() Mark {
 }
 
 // Restore forgets what was tracked, raised, added and hooked since the mark. Call it with ROLLBACK TO SAVEPOINT. Aggregates
-// that were tracked since are stale: load them again. It panics if the mark is of another unit.
+// that were tracked since are stale: load them again. Those tracked before keep what changed in their fields. It panics if
+// the mark is of another unit.
 func (u *Unit) Restore(m Mark) {
 	u.mustBeOpen()
 	if m.unit != u || m.raised > len(u.raised) || m.sources > len(u.sources) || m.committed > len(u.committed) || m.rolledBack > len(u.rolledBack) {

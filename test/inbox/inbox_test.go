@@ -318,6 +318,12 @@ func TestPurge(t *testing.T) {
 		if left := db.count(t, "inbox"); err != nil || n != 10 || left != 40 {
 			t.Errorf("deleted %d, left %d, error %v", n, left, err)
 		}
+		db.exec(t, "UPDATE inbox SET handled_at = "+map[bool]string{true: "FROM_UNIXTIME(1700000000.123456)", false: "to_timestamp(1700000000) + interval '123456 microseconds'"}[db.my != nil])
+		for after, want := range []int64{0, 15} {
+			if n, err := in.Purge(t.Context(), time.Unix(1700000000, 0).Add(time.Duration(123456+after)*time.Microsecond), 100); n != want || err != nil {
+				t.Errorf("%d µs after it: deleted %d, error %v", after, n, err)
+			}
+		}
 		if n, err := in.Purge(t.Context(), time.Now(), 0); n != 0 || err == nil {
 			t.Errorf("batches of 0: deleted %d, error %v", n, err)
 		}

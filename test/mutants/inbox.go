@@ -52,6 +52,11 @@ func inboxMutants() []mutant {
 func kgoinboxMutants() []mutant {
 	return []mutant{
 		{
+			"go on with another handler after a deadlock", "inbox/registry.go",
+			[]edit{{`state != "" || number != 0`, `state != "" && number != 0`}},
+			caughtBy{consuming, "^TestAllStopsAfterADeadlock$", ""},
+		},
+		{
 			"commit the offset before the database's commit", "inbox/kgoinbox/consumer.go",
 			[]edit{{"		next := p.lanes.Next()\n", "		next := p.polled()\n"}, {"// giveUp stops", "func (p *partition[Tx]) polled() int64 {\n	p.mu.Lock()\n	defer p.mu.Unlock()\n	return p.next\n}\n\n// giveUp stops"}},
 			caughtBy{consuming, "^TestHandlersDrain$", ""},

@@ -72,8 +72,7 @@ func (s *Statement) Time(t time.Time) *Statement {
 	if s.Postgres() {
 		return s.Add("timestamptz '").Add(t.UTC().Format("2006-01-02 15:04:05.999999")).Add("+00'")
 	}
-	micros := strconv.FormatInt(t.UnixMicro(), 10)
-	return s.Add("FROM_UNIXTIME(").Add(micros).Add(" / 1000000)")
+	return s.Add("FROM_UNIXTIME(").Int(t.Unix()).Add(t.UTC().Format(".000000)")) // a quotient would have four digits
 }
 
 func (s *Statement) arg(v any) *Statement {
