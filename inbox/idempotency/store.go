@@ -160,7 +160,7 @@ func (s *Store[Tx]) where(q *sqltext.Statement, k Key) *sqltext.Statement {
 // Purge deletes keys that were stored before a time, in transactions of batch rows, and returns how many it deleted, also
 // with an error. A request with a deleted key is done again: say in the documentation of the API how long keys are kept.
 func (s *Store[Tx]) Purge(ctx context.Context, before time.Time, batch int) (int64, error) {
-	n, err := sqltext.Purge(s.db.Dialect(), s.table, func(q *sqltext.Statement) { q.Add("created_at < ").Time(before) }, "created_at", batch,
+	return sqltext.Purge(s.db.Dialect(), s.table, func(q *sqltext.Statement) { q.Add("created_at < ").Time(before) }, "created_at", batch,
 		func(query string, args []any) (deleted int64, err error) {
 			err = inbox.Transact(ctx, s.db, func(ctx context.Context, tx Tx) (err error) {
 				if deleted, err = s.db.Exec(ctx, tx, query, args...); err != nil {
@@ -170,7 +170,6 @@ func (s *Store[Tx]) Purge(ctx context.Context, before time.Time, batch int) (int
 			})
 			return deleted, err
 		})
-	return n, err
 }
 
 // failed describes an error of a statement of the store.

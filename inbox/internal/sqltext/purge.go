@@ -24,8 +24,11 @@ func Purge(d writer.Dialect, table string, where func(*Statement), order string,
 	query, args := s.SQL()
 	for {
 		deleted, err := exec(query, args)
-		if n += deleted; err != nil || deleted < int64(batch) {
+		if err != nil { // what a failed commit deleted is there again
 			return n, err
+		}
+		if n += deleted; deleted < int64(batch) {
+			return n, nil
 		}
 	}
 }
