@@ -22,8 +22,8 @@ func (e *InvalidError) Error() string { return e.What + " " + e.Reason + ": " + 
 func (*InvalidError) Unwrap() error { return ErrInvalidMessage }
 
 // ErrDatabase is wrapped by errors that are the database's and not the handler's: it cannot be reached, takes no writes, or
-// lacks a table or a right. The message was not handled; another attempt will fail until the database is repaired. A commit
-// whose answer was lost is such an error too; then the next attempt finds out whether the message was handled.
+// lacks a table or a right. Another attempt will fail until the database is repaired. The message was not handled, unless the
+// answer to COMMIT was lost: the next attempt finds out.
 var ErrDatabase = errors.New("the inbox's database failed")
 
 // PanicError is a panic of a handler. Its transaction was rolled back.

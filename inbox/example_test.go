@@ -50,7 +50,7 @@ func ExampleInbox_Once() {
 	_ = once
 }
 
-// Old records go in batches, so that no transaction is long.
+// Old rows are deleted in batches, so that no transaction is long.
 func ExampleInbox_Purge() {
 	purge := func(ctx context.Context, in *inbox.Inbox[*sql.Tx]) error {
 		_, err := in.Purge(ctx, time.Now().AddDate(0, 0, -30), 1000)
@@ -157,7 +157,11 @@ func ExampleInbox_HandleBatch() {
 			_, err := tx.ExecContext(ctx, "UPDATE revenue SET orders = orders + $1", len(ms))
 			return err
 		})
-		return polled[0].Offset + int64(done), err // the offset to commit; without gaps in offsets, else that of polled[done]
+		next = polled[len(polled)-1].Offset + 1
+		if done < len(polled) {
+			next = polled[done].Offset
+		}
+		return next, err // the offset to commit
 	}
 	_ = batch
 }
@@ -182,7 +186,7 @@ func ExamplePermanent() {
 }
 
 // A consumer with a loop of its own: a message that fails is parked, and those of its key follow. blocked begins as what
-// Blocked returns when the partition is assigned.
+// Blocked returns once the partition's first records are there.
 func ExampleParking_Park() {
 	handle := func(ctx context.Context, in *inbox.Inbox[*sql.Tx], p *inbox.Parking[*sql.Tx], blocked map[inbox.ParkingKey]bool, m *inbox.Message, h inbox.Handler[*sql.Tx]) error {
 		key := inbox.KeyOf(m)

@@ -58,7 +58,7 @@ func New[Tx any](db DB[Tx], consumer string, opts ...Option) (*Inbox[Tx], error)
 			return nil, fmt.Errorf("make inbox: %w", err)
 		}
 	}
-	if err := checkText("consumer name", consumer, MaxConsumer); err != nil {
+	if err := checkText("consumer name", consumer, MaxConsumer, "name the effect of the consumer's work"); err != nil {
 		return nil, fmt.Errorf("make inbox: %w", err)
 	}
 	table, err := quoteTable(db.Dialect(), c.table)
@@ -148,8 +148,8 @@ func (in *Inbox[Tx]) Handle(ctx context.Context, m *Message, fn func(context.Con
 	return repeat && err == nil, err
 }
 
-// Forget deletes the records of messages in the transaction and returns how many there were. A replay of them is then
-// handled again, after a handler was repaired. IDs are those in the table, so with the sources that [WithSource] returns.
+// Forget deletes the rows of messages in the transaction and returns how many there were. A replay of these messages is
+// then handled again, after a handler was repaired. IDs are those in the table, so with the sources that [WithSource] returns.
 func (in *Inbox[Tx]) Forget(ctx context.Context, tx Tx, ids ...MessageID) (n int64, err error) {
 	if err := checkTx(tx); err != nil {
 		return 0, err
@@ -169,9 +169,9 @@ func (in *Inbox[Tx]) Forget(ctx context.Context, tx Tx, ids ...MessageID) (n int
 	return n, nil
 }
 
-// Purge deletes this consumer's records of messages that were handled before a time, in transactions of batch rows, and
-// returns how many it deleted, also with an error. Keep records for longer than the topic keeps its records, and than the
-// relay could be moved back with 'position set': a repeat without a record is handled again.
+// Purge deletes this consumer's rows of messages that were handled before a time, in transactions of batch rows, and
+// returns how many it deleted, also with an error. Keep rows for longer than the topic keeps its records, and than the
+// relay could be moved back with 'position set' or 'replay': a repeat without a row is handled again.
 func (in *Inbox[Tx]) Purge(ctx context.Context, before time.Time, batch int) (n int64, err error) {
 	where := func(s *sqltext.Statement) {
 		s.Add("consumer = ").Text(in.consumer).Add(" AND handled_at < ").Time(before)

@@ -39,8 +39,9 @@ type LanesConfig struct {
 	Finished func()
 }
 
-// Lanes handles the messages of one partition: those of a key one at a time and in order, keys in parallel. Messages with
-// a nil key have no order. It knows no Kafka client and no database, and is safe for concurrent use.
+// Lanes handles the messages of one partition: those of a key one at a time and in order, keys in parallel. A lane is the
+// queue of a key; a message with a nil key has its own, so such messages have no order. Lanes needs neither a Kafka client
+// nor a database, and is safe for concurrent use.
 type Lanes struct {
 	config LanesConfig
 

@@ -13,7 +13,7 @@ type Message struct {
 	// ce_source and ce_id. They are at most MaxSource and MaxID bytes.
 	Source, ID string
 
-	// Of the record's CloudEvents attributes; empty if there are none.
+	// From the record's CloudEvents attributes; empty if it has none.
 	Type, AggregateType, Subject, TenantID string
 	Time                                   time.Time
 
@@ -76,17 +76,18 @@ func (m *Message) identify(source func(*Message) string) (MessageID, error) {
 }
 
 func (id MessageID) check() error {
-	if err := checkText("source", id.Source, MaxSource); err != nil {
+	const missing = "set it; records of cdc-relay have the headers ce_source and ce_id"
+	if err := checkText("source", id.Source, MaxSource, missing); err != nil {
 		return err
 	}
-	return checkText("ID", id.ID, MaxID)
+	return checkText("ID", id.ID, MaxID, missing)
 }
 
-// checkText refuses what the databases would refuse, or store as something else.
-func checkText(what, s string, limit int) error {
+// checkText refuses what the databases would refuse, or store as something else; missing is the fix for an empty text.
+func checkText(what, s string, limit int, missing string) error {
 	switch {
 	case s == "":
-		return &InvalidError{What: what, Reason: "is empty", Fix: "set it; records of cdc-relay have the headers ce_source and ce_id"}
+		return &InvalidError{What: what, Reason: "is empty", Fix: missing}
 	case len(s) > limit:
 		return &InvalidError{
 			What: what, Reason: fmt.Sprintf("has %d bytes, the limit is %d", len(s), limit),

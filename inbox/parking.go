@@ -36,8 +36,8 @@ var ErrParkingFull = errors.New("too many messages are parked")
 //   - A retry ([Parking.Redo]) deletes the parked row in the transaction of the work. Of two retries the second finds no row.
 //     It is given the first row of a key: that stays the first until it is deleted, because a message is parked only after
 //     those before it were handled or parked.
-//   - Purge of the inbox leaves parked rows. A repeat of a parked message whose record was purged finds its key blocked and
-//     its parked row there.
+//   - [Inbox.Purge] leaves parked rows. A repeat of a parked message whose row in the inbox was purged finds its key blocked
+//     and its parked row there.
 //
 // All that holds for messages of one key in one partition. While partitions are added to a topic, a key has two.
 type Parking[Tx any] struct {
@@ -77,7 +77,7 @@ func NewParking[Tx any](in *Inbox[Tx], opts ...ParkingOption) (*Parking[Tx], err
 	return &Parking[Tx]{in: in, table: table, limit: c.limit}, nil
 }
 
-// ParkingKey is the hash of a message's key. A message without a key has one of its own, made of its place.
+// ParkingKey is the hash of a message's key. A message without a key has a hash of its own, of topic, partition and offset.
 type ParkingKey [sha256.Size]byte
 
 // KeyOf returns the key under which a message is parked.
@@ -102,7 +102,8 @@ func (p *Parking[Tx]) Park(ctx context.Context, m *Message, cause error) (parked
 }
 
 // Follow parks a message of a blocked key behind the key's parked messages. It reports false if none is parked anymore: the
-// key is free, and the message is to be handled. A message that the inbox has stays where it is. Errors as Park's.
+// key is free, and the message is to be handled. A message that the inbox has already is not parked again. Errors are those
+// of [Parking.Park].
 func (p *Parking[Tx]) Follow(ctx context.Context, m *Message) (blocked bool, err error) {
 	err = Transact(ctx, p.in.db, func(ctx context.Context, tx Tx) error {
 		s := p.key(p.statement("SELECT topic_offset FROM "), m.Topic, m.Partition, KeyOf(m)).Add(" ORDER BY topic_offset LIMIT 1 FOR UPDATE")
@@ -147,7 +148,7 @@ func (p *Parking[Tx]) insert(ctx context.Context, tx Tx, m *Message, cause error
 		s.Add(" ON CONFLICT DO NOTHING")
 	}
 	_, err = p.exec(ctx, tx, s)
-	if _, number := writer.ServerError(err); number == duplicate { // its record in the inbox was purged
+	if _, number := writer.ServerError(err); number == duplicate { // its row in the inbox was purged
 		err = nil
 	}
 	return err == nil, err

@@ -82,8 +82,8 @@ func (p *Parking[Tx]) Retry(ctx context.Context, f Filter) (int64, error) {
 	return p.change(ctx, s.Add(" AND retry = false"))
 }
 
-// Drop deletes parked messages, which are then never handled: the inbox keeps their records. Messages of the same keys
-// behind them are handled by the owner of the partition if no earlier one is left.
+// Drop deletes parked messages, which are then never handled: the inbox keeps their rows. Messages of the same keys behind
+// them are handled by the owner of the partition if no earlier one is left.
 func (p *Parking[Tx]) Drop(ctx context.Context, f Filter) (int64, error) {
 	s := p.statement("DELETE FROM ")
 	p.where(s, f)

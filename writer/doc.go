@@ -38,11 +38,11 @@
 // the commit. [Unit.AfterCommit] and [Unit.AfterRollback] are for work that is not in the database. [Writer.Flush] and
 // [Unit.End] do the same in transactions that something else begins.
 //
-// # What all events have in common
+// # Context and interceptors
 //
 // [WithHeaders] and [WithTenant] take a trace context, an operator or a tenant from the context of each Append.
 // [WithInterceptor] changes events, adds others or leaves some out, and [WithObserver] sees the rows that were written.
-// They hold for every adapter.
+// They apply to every adapter.
 //
 // # Ownership
 //

@@ -84,8 +84,8 @@ func (s *Store[Tx]) insertMySQL(ctx context.Context, tx Tx, k Key, request [32]b
 }
 
 // WithWait sets how long a call waits for another one with the same key, by default 2 s. On MySQL and MariaDB it is rounded up
-// to seconds. On MySQL a context that ends right after the INSERT of the key leaves this limit as innodb_lock_wait_timeout on
-// the connection: set ConnMaxLifetime, so that it does not stay.
+// to seconds. On MySQL, if the context of [Store.Do] ends right after the INSERT of the key, the connection keeps this limit as
+// its innodb_lock_wait_timeout: set ConnMaxLifetime, so that the connection is replaced.
 func WithWait(d time.Duration) Option {
 	return func(c *config) error {
 		if d <= 0 {

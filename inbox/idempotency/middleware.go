@@ -22,12 +22,13 @@ const (
 	HeaderReplayed = "Idempotency-Replayed"
 )
 
-// The errors of a request that is not given to its handler.
+// The errors of a request that is not given to its handler. ErrNoKey and ErrBadKey wrap [ErrInvalidKey]. ErrScope means that
+// scope returned no caller, ErrReadBody that the body is too large or was cut short.
 var (
 	ErrNoKey    = fmt.Errorf("%w: the header Idempotency-Key is missing: send one, as a quoted string such as \"8e03978e-40d5-43e8-bc93-6894a57f9324\"", ErrInvalidKey)
 	ErrBadKey   = fmt.Errorf("%w: the header Idempotency-Key is not one quoted string of printable ASCII: send one such as \"8e03978e-40d5-43e8-bc93-6894a57f9324\"", ErrInvalidKey)
-	ErrScope    = errors.New("the caller is unknown")
-	ErrReadBody = errors.New("the request's body cannot be read")
+	ErrScope    = errors.New("the caller is unknown: authenticate the request")
+	ErrReadBody = errors.New("the request's body was not read to its end: send it again")
 )
 
 // Middleware gives a request to h once, in a transaction, and sends what h has written after the commit. A repeat of the

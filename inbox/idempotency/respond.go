@@ -3,6 +3,7 @@ package idempotency
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 
@@ -28,7 +29,7 @@ func Respond(w http.ResponseWriter, err error) int {
 	case errors.Is(err, ErrInvalidKey):
 		status, detail = http.StatusBadRequest, err.Error()
 	case errors.As(err, &tooLarge):
-		status, detail = http.StatusRequestEntityTooLarge, "the request's body is too large"
+		status, detail = http.StatusRequestEntityTooLarge, fmt.Sprintf("the request's body has more than %d bytes: send less", tooLarge.Limit)
 	case errors.Is(err, ErrReadBody):
 		status, detail = http.StatusBadRequest, ErrReadBody.Error()
 	case errors.Is(err, ErrInProgress):

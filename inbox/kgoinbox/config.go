@@ -16,39 +16,39 @@ type Config struct {
 	// commits, isolation (read_committed) and changes of the group itself.
 	Client []kgo.Opt
 
-	// IDFrom are headers that may hold a message's ID; the first one that a record has is taken. None: ce_id.
+	// IDFrom are headers that may hold a message's ID; the first one that a record has is taken, else ce_id.
 	IDFrom []string
 
-	// Workers is how many messages are handled at once, 8.
+	// Workers is how many messages are handled at once, by default 8. Each takes a connection of the database's pool.
 	Workers int
 
 	// Count and Bytes bound the messages of a partition that are in lanes, see [inbox.LanesConfig]. When 1,000 more, or 4 MiB, wait for
 	// room, the partition is paused.
 	Count, Bytes int
 
-	// Attempts is how often a message is handled before it is parked, 5. Between two attempts is a random pause of up to
-	// Backoff (100 ms) that doubles up to MaxBackoff (30 s). Failures of the database are no attempts.
+	// Attempts is how often a message is handled before it is parked, by default 5. Between two attempts is a random pause of
+	// up to Backoff (100 ms) that doubles up to MaxBackoff (30 s). A failure of the database does not count as an attempt.
 	Attempts            int
 	Backoff, MaxBackoff time.Duration
 
-	// Stop, in place of parking: Run returns the error of a message that cannot be handled.
+	// Stop ends Run with the error of a message that cannot be handled, in place of parking it.
 	Stop bool
 
 	// Parking are the options of the parking.
 	Parking []inbox.ParkingOption
 
-	// Drain is how long handlers may take to end when Run's context ends or a partition goes to another consumer, 20 s.
-	// Keep it below the group's rebalance timeout (60 s in franz-go). Then their contexts end.
+	// Drain is how long handlers may take to end when Run's context ends or a partition goes to another consumer, by default
+	// 20 s; then their contexts end. Keep it below the group's rebalance timeout (60 s in franz-go).
 	Drain time.Duration
 
-	// CommitInterval is the time between two commits of offsets, 1 s. RetryInterval is the time between two looks for
-	// parked messages to handle again, 5 s.
+	// CommitInterval is the time between two commits of offsets, by default 1 s, and RetryInterval the time between two looks
+	// for parked messages to handle again, by default 5 s.
 	CommitInterval, RetryInterval time.Duration
 
 	// Observer, if not nil, sees what becomes of messages.
 	Observer Observer
 
-	// Logger gets what failed; nil is slog.Default.
+	// Logger logs failures; nil is slog.Default.
 	Logger *slog.Logger
 }
 

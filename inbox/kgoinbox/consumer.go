@@ -37,8 +37,8 @@ func New[Tx any](in *inbox.Inbox[Tx], handlers *inbox.Registry[Tx], c Config) (*
 // Parking returns the parking, to list, retry and drop.
 func (c *Consumer[Tx]) Parking() *inbox.Parking[Tx] { return c.parking }
 
-// place is a partition of a topic.
-type place struct {
+// topicPartition is a partition of a topic.
+type topicPartition struct {
 	topic     string
 	partition int32
 }
@@ -54,10 +54,10 @@ type run[Tx any] struct {
 	// commits is held while offsets are read and committed, and while a partition is given up: otherwise the commit of a
 	// partition that another consumer has meanwhile could set its offset back.
 	commits   sync.Mutex
-	committed map[place]int64
+	committed map[topicPartition]int64
 
 	mu         sync.Mutex
-	partitions map[place]*partition[Tx]
+	partitions map[topicPartition]*partition[Tx]
 }
 
 // Run consumes until ctx ends and returns nil after handlers have ended (Config.Drain) and offsets are committed, or returns
@@ -71,7 +71,7 @@ func (c *Consumer[Tx]) Run(ctx context.Context) error {
 	defer cancel(nil)
 	r := &run[Tx]{
 		Consumer: c, workers: inbox.NewWorkers(c.config.Workers), cancel: cancel,
-		committed: map[place]int64{}, partitions: map[place]*partition[Tx]{},
+		committed: map[topicPartition]int64{}, partitions: map[topicPartition]*partition[Tx]{},
 	}
 	work, end := context.WithCancel(context.WithoutCancel(ctx)) // handlers outlive ctx by Config.Drain
 	defer end()
@@ -94,17 +94,17 @@ func (c *Consumer[Tx]) Run(ctx context.Context) error {
 // connect makes the client. It blocks changes of the group while polled records are handed out, which takes no time: records
 // of a partition that was given up in between could not be told from those after it came back.
 func (r *run[Tx]) connect(work context.Context) (err error) {
-	list := func(parts map[string][]int32, each func(place)) {
+	list := func(parts map[string][]int32, each func(topicPartition)) {
 		for topic, ps := range parts {
 			for _, p := range ps {
-				each(place{topic, p})
+				each(topicPartition{topic, p})
 			}
 		}
 	}
 	lose := func(commit bool) func(context.Context, *kgo.Client, map[string][]int32) {
 		return func(_ context.Context, _ *kgo.Client, parts map[string][]int32) {
-			lost := map[place]bool{}
-			list(parts, func(p place) { lost[p] = true })
+			lost := map[topicPartition]bool{}
+			list(parts, func(p topicPartition) { lost[p] = true })
 			if len(lost) > 0 {
 				r.giveUp(work, lost, commit)
 			}
@@ -115,7 +115,7 @@ func (r *run[Tx]) connect(work context.Context) (err error) {
 		kgo.OnPartitionsAssigned(func(_ context.Context, _ *kgo.Client, parts map[string][]int32) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
-			list(parts, func(p place) { r.partitions[p] = newPartition(work, r, p) })
+			list(parts, func(p topicPartition) { r.partitions[p] = newPartition(work, r, p) })
 		}),
 		kgo.OnPartitionsRevoked(lose(true)), kgo.OnPartitionsLost(lose(false)))...)
 	if err != nil {
@@ -135,7 +135,7 @@ func (r *run[Tx]) poll(ctx context.Context) {
 				r.fail(err)
 			}
 			r.mu.Lock()
-			p := r.partitions[place{record.Topic, record.Partition}]
+			p := r.partitions[topicPartition{record.Topic, record.Partition}]
 			r.mu.Unlock()
 			if p != nil && ctx.Err() == nil {
 				p.hold(m)
@@ -201,10 +201,10 @@ func (r *run[Tx]) commitRegularly(ctx context.Context) {
 }
 
 // owned returns the partitions among these, nil is all.
-func (r *run[Tx]) owned(among map[place]bool) map[place]*partition[Tx] {
+func (r *run[Tx]) owned(among map[topicPartition]bool) map[topicPartition]*partition[Tx] {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	found := map[place]*partition[Tx]{}
+	found := map[topicPartition]*partition[Tx]{}
 	for at, p := range r.partitions {
 		if among == nil || among[at] {
 			found[at] = p
@@ -214,7 +214,7 @@ func (r *run[Tx]) owned(among map[place]bool) map[place]*partition[Tx] {
 }
 
 // commit commits what is finished. An error is logged only: the next commit says the same or more.
-func (r *run[Tx]) commit(ctx context.Context, of map[place]*partition[Tx]) {
+func (r *run[Tx]) commit(ctx context.Context, of map[topicPartition]*partition[Tx]) {
 	offsets := map[string]map[int32]kgo.EpochOffset{}
 	for at, p := range of {
 		next := p.lanes.Next()
@@ -242,14 +242,14 @@ func (r *run[Tx]) commit(ctx context.Context, of map[place]*partition[Tx]) {
 					r.config.Logger.Warn("commit offset", "topic", t.Topic, "partition", p.Partition, "error", err)
 					continue
 				}
-				r.committed[place{t.Topic, p.Partition}] = offsets[t.Topic][p.Partition].Offset
+				r.committed[topicPartition{t.Topic, p.Partition}] = offsets[t.Topic][p.Partition].Offset
 			}
 		}
 	})
 }
 
 // giveUp stops partitions, nil is all, commits what they finished, and forgets them.
-func (r *run[Tx]) giveUp(ctx context.Context, lost map[place]bool, commit bool) {
+func (r *run[Tx]) giveUp(ctx context.Context, lost map[topicPartition]bool, commit bool) {
 	r.commits.Lock()
 	defer r.commits.Unlock()
 	owned := r.owned(lost)

@@ -7,8 +7,8 @@
 //	...
 //	err = c.Run(ctx) // until ctx ends
 //
-// A process that the system stops in a transaction holds its keys until it runs again or the database ends its session: set
-// idle_in_transaction_session_timeout or wait_timeout.
+// If the system stops a process in a transaction, this message and the later ones of its key wait until the process runs
+// again or the database ends its session: set idle_in_transaction_session_timeout or wait_timeout.
 //
 // Offsets are committed after the database's commit. A message that is delivered again is a repeat in the inbox.
 package kgoinbox

@@ -14,7 +14,7 @@ import (
 type partition[Tx any] struct {
 	*run[Tx]
 
-	at    place
+	at    topicPartition
 	lanes *inbox.Lanes
 	wake  chan struct{} // records arrived, or messages are finished
 	end   context.CancelFunc
@@ -39,7 +39,7 @@ const (
 	maxHeldBytes = 4 << 20
 )
 
-func newPartition[Tx any](ctx context.Context, r *run[Tx], at place) *partition[Tx] {
+func newPartition[Tx any](ctx context.Context, r *run[Tx], at topicPartition) *partition[Tx] {
 	p := &partition[Tx]{run: r, at: at, wake: make(chan struct{}, 1), blocked: map[inbox.ParkingKey]bool{}, retrying: map[inbox.ParkingKey]*attempt{}}
 	p.lanes = inbox.NewLanes(ctx, inbox.LanesConfig{
 		Handle: p.message, Workers: r.workers, Count: r.config.Count, Bytes: r.config.Bytes, Finished: p.signal,
