@@ -126,6 +126,9 @@ func (m *Message) ReadCloudEvents() error {
 	}
 	if at != "" {
 		t, err := time.Parse(time.RFC3339Nano, at)
+		if err == nil {
+			_, err = t.MarshalText() // stricter than Parse, and a parked message is stored with it
+		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", m.place(), &InvalidError{What: "header ce_time", Reason: "is not a time of RFC 3339", Fix: "correct its producer"})
 		}

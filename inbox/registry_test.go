@@ -162,9 +162,11 @@ func TestReadCloudEvents(t *testing.T) {
 			t.Errorf("%s: %v", want, err)
 		}
 	}
-	late := &inbox.Message{Headers: []inbox.Header{{"ce_time", []byte("yesterday")}}}
-	if err := late.ReadCloudEvents(); !errors.Is(err, inbox.ErrInvalidMessage) {
-		t.Errorf("time: %v", err)
+	for _, at := range []string{"yesterday", "2026-11-21T11:12:58+24:00"} {
+		bad := &inbox.Message{Headers: []inbox.Header{{"ce_time", []byte(at)}}}
+		if err := bad.ReadCloudEvents(); !errors.Is(err, inbox.ErrInvalidMessage) {
+			t.Errorf("time %s: %v", at, err)
+		}
 	}
 }
 
