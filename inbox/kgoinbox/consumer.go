@@ -213,6 +213,9 @@ func (r *run[Tx]) owned(among map[topicPartition]bool) map[topicPartition]*parti
 	return found
 }
 
+// commitTime bounds a commit of offsets. What is not committed is a repeat in the inbox.
+const commitTime = 10 * time.Second
+
 // commit commits what is finished. An error is logged only: the next commit says the same or more.
 func (r *run[Tx]) commit(ctx context.Context, of map[topicPartition]*partition[Tx]) {
 	offsets := map[string]map[int32]kgo.EpochOffset{}
@@ -229,7 +232,7 @@ func (r *run[Tx]) commit(ctx context.Context, of map[topicPartition]*partition[T
 	if len(offsets) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, r.config.Drain)
+	ctx, cancel := context.WithTimeout(ctx, commitTime)
 	defer cancel()
 	r.client.CommitOffsetsSync(ctx, offsets, func(_ *kgo.Client, _ *kmsg.OffsetCommitRequest, answer *kmsg.OffsetCommitResponse, err error) {
 		if err != nil {

@@ -102,9 +102,8 @@ func TestHandlersDrain(t *testing.T) {
 				time.AfterFunc(50*time.Millisecond, func() { close(end) })
 			}
 			must(t, stop())
-			want := map[bool]int64{true: 1, false: 0}[finishes]
-			if n := c.count(t, "effects"); c.committed(0) != want || (n == 1) != finishes {
-				t.Errorf("offset %d, want %d; %d effects", c.committed(0), want, n)
+			if n, next := c.count(t, "effects"), c.committed(0); (next == 1) != finishes || (n == 1) != finishes {
+				t.Errorf("offset %d, %d effects", next, n)
 			}
 			c.send(0, "a 2")
 			stop, _ = c.start(effect, nil)
