@@ -27,6 +27,9 @@ type Consumer[Tx any] struct {
 // A message that cannot be recorded (no ID or source, two, or a longer one than the table takes) stops Run with an error:
 // it cannot be parked either, and to skip it would be to lose it. Config.IDFrom and inbox.WithSource give it both.
 func New[Tx any](in *inbox.Inbox[Tx], handlers *inbox.Registry[Tx], c Config) (*Consumer[Tx], error) {
+	if handlers == nil {
+		return nil, errors.New("make consumer: the registry is nil: give New one with handlers")
+	}
 	parking, err := inbox.NewParking(in, c.Parking...)
 	if err != nil {
 		return nil, err
@@ -180,7 +183,7 @@ func (r *run[Tx]) fetchError(topic string, partition int32, err error) {
 		kerr.TopicAuthorizationFailed, kerr.GroupAuthorizationFailed, kerr.ClusterAuthorizationFailed, kerr.SaslAuthenticationFailed, kerr.InvalidGroupID,
 	} {
 		if errors.Is(err, refusal) {
-			r.fail(fmt.Errorf("fetch %s[%d]: %w: grant READ on the topic and on the group to this client's user, or correct its credentials", topic, partition, err))
+			r.fail(fmt.Errorf("fetch %s[%d]: %w: correct the group's name, the credentials, or this user's READ on the topic and the group", topic, partition, err))
 		}
 	}
 }

@@ -294,6 +294,7 @@ func (p *partition[Tx]) redo(ctx context.Context, key inbox.ParkingKey, retry *a
 	begun := time.Now()
 	row, err := p.parking.First(ctx, p.at.topic, p.at.partition, key)
 	if err != nil {
+		p.config.Logger.Warn("read parked message", "topic", p.at.topic, "partition", p.at.partition, "error", err)
 		return p.config.pause(1)
 	}
 	if row == nil {

@@ -23,3 +23,9 @@ func TestOffsetsThatFallEndRun(t *testing.T) {
 		t.Errorf("%d held: %v", len(p.held), err)
 	}
 }
+
+func TestConsumerWithoutHandlers(t *testing.T) {
+	if _, err := New[int](nil, nil, Config{}); err == nil || !strings.Contains(err.Error(), "the registry is nil") {
+		t.Error(err)
+	}
+}
