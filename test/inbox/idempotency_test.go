@@ -238,7 +238,7 @@ func TestMiddleware(t *testing.T) {
 			{request{path: "/created", keys: []string{`"a"; b`}}, 400, false, false, "one quoted string"},
 			{request{path: "/created", keys: []string{strings.Repeat("k", 256)}}, 400, false, false, "limit is 255"},
 			{request{path: "/created", keys: []string{`"a \"quoted\" \\ key"`}}, 201, false, true, "created "},
-			{request{path: "/created", body: strings.Repeat("x", 101), keys: []string{"long"}}, 413, false, false, "too large"},
+			{request{path: "/created", body: strings.Repeat("x", 101), keys: []string{"long"}}, 413, false, false, "more than 100 bytes: send less"},
 			{request{path: "/refused", keys: []string{"refused"}}, 409, false, true, "refused"},
 			{request{path: "/refused", keys: []string{"refused"}}, 409, true, false, "refused"},
 			{request{path: "/failed", keys: []string{"failed"}}, 500, false, true, "failed"},
