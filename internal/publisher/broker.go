@@ -273,14 +273,16 @@ func (l *loop) assemble(b *brokerState) *request {
 		if p.state != ready || p.readyAt != b {
 			continue
 		}
-		p.state, p.readyAt = idle, nil
 		if p.batch == nil && !l.newBatch(p) {
+			if p.state == ready {
+				p.to(l, idle)
+			}
 			continue
 		}
 		if req == nil {
 			req = l.newRequest(b.conn)
 		}
-		p.state = inFlight
+		p.to(l, inFlight)
 		p.batch.req = req
 		req.batches = append(req.batches, p.batch)
 		req.bytes += p.batch.wireBytes()

@@ -113,7 +113,7 @@ func (l *loop) dropUnsendable(p *partition) {
 			l.metrics.errors.WithLabelValues(p.topic.name, why.reason).Inc()
 		}
 		if e.isOwn() || why.policy == cdc.PolicyStop && e.pending.item == nil {
-			p.state = halted
+			p.halt(l)
 			l.stopAt(e.pending.seq, e, rejectedError(p, e, why))
 			return
 		}
@@ -178,13 +178,13 @@ func clockError(topic string, sent time.Time, cause error) error {
 // dropPartition gives up p's queue, once its batch is no longer in flight.
 func (l *loop) dropPartition(p *partition, cause error) {
 	p.gone = true
-	if p.state == inFlight {
+	if p.sent() {
 		return
 	}
 	if p.batch != nil {
 		l.unbatch(p)
 	}
-	p.state = halted
+	p.halt(l)
 	for p.queue.len() > 0 {
 		e := p.queue.pop()
 		l.giveUp(&e, rejection{"unknown_topic", l.opts.UnknownTopic, cause})
@@ -219,7 +219,7 @@ func (l *loop) failItems(tp *topic, why rejection) {
 		sent := 0
 		switch {
 		case p.batch == nil:
-		case p.state == inFlight:
+		case p.sent():
 			sent = p.batch.n
 		case l.hasItem(p):
 			if p.batch.maybeAppended {
@@ -284,7 +284,7 @@ func (l *loop) haltTopic(tp *topic, err error) {
 	}
 	compare(&tp.parked)
 	for _, p := range tp.partitions {
-		p.state = halted
+		p.halt(l)
 		compare(&p.queue)
 	}
 	if first != nil {
@@ -327,7 +327,6 @@ func (l *loop) stopAt(seq uint64, e *entry, err error) {
 	}
 	l.failure = &failure{seq: seq, err: err, until: until}
 	l.stopSeq = seq
-	l.wakeAt(until)
 }
 
 // reportFailure sends the error once all earlier messages are resolved, or their time is over.
@@ -337,6 +336,7 @@ func (l *loop) reportFailure() {
 		return
 	}
 	if oldest, found := l.window.oldest(); found && oldest < f.seq && l.now.Before(f.until) {
+		l.wakeAt(f.until)
 		return
 	}
 	f.reported, l.stopSeq = true, 0

@@ -13,22 +13,55 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
 )
 
-// phase is a group's. They follow each other, and collecting follows ending:
+// phase is a group's. The first group begins as reported:
 //
-//	collecting    batches are accepted and sent
-//	full          nothing is accepted; what was is being acknowledged
-//	reported      everything is acknowledged; the relay has been told, and is to call Commit with the position
-//	recording     the record with the position is in flight
-//	ending        the coordinator is asked to commit
+//	     bounds, or no                acknowledged,             Commit,                 acknowledged
+//	     further batch                relay told                tasks ended
+//	collecting ─────────────► full ─────────────► reported ─────────────► recording ─────────────► ending
+//	     ▲ │                                                                 ▲                       │
+//	     │ └────────────────────────── Commit without batches ──────────────┘                       │
+//	     └─────────────────────────────────── committed: the next group ────────────────────────────┘
+//
+// A group that cannot be committed ends the publisher, in whichever phase it is.
 type phase uint8
 
 const (
-	collecting phase = iota
-	full
-	reported
-	recording
-	ending
+	collecting phase = iota // batches are accepted and sent
+	full                    // nothing is accepted; what was is being acknowledged
+	reported                // everything is acknowledged; the relay has been told, and is to call Commit with the position
+	recording               // the record with the position is in flight
+	ending                  // the coordinator is asked to commit
 )
+
+func (ph phase) String() string {
+	return [...]string{"collecting", "full", "reported", "recording", "ending"}[ph]
+}
+
+// mayBecome is the table of moves.
+func (ph phase) mayBecome(next phase) bool {
+	switch ph {
+	case collecting:
+		return next == full || next == recording
+	case ending:
+		return next == collecting
+	default:
+		return next == ph+1
+	}
+}
+
+// to moves g to another phase: nothing else writes it.
+func (g *group) to(l *loop, next phase) {
+	if !g.phase.mayBecome(next) {
+		l.badMove("transaction", g.phase, next)
+	}
+	g.phase = next
+	if next == collecting { // another group begins
+		g.number++
+		g.committedAt = l.now
+		g.request, g.record = nil, nil
+		g.first, g.events, g.worked, g.awaited = 0, 0, false, false
+	}
+}
 
 // group is what one transaction in Kafka publishes: batches, and the position behind them, which is sent last. So a
 // position is never committed without its events, whatever the coordinator takes for the end of the transaction.
@@ -130,7 +163,7 @@ func (l *loop) recordPosition() {
 	if l.working() {
 		return
 	}
-	g.phase = recording
+	g.to(l, recording)
 	g.record = &pendingBatch{open: 1, then: func(*loop) {}} // its seq is before every batch: what stops it stops all
 	l.queue(&cdc.Message{Topic: g.topic, Key: g.request.key, Value: g.request.value}, g.record, 1)
 }
@@ -175,13 +208,13 @@ func (l *loop) stepGroup() {
 	case g.request != nil && g.record == nil:
 		l.recordPosition()
 	case g.phase == collecting && l.groupEnds():
-		g.phase = full
+		g.to(l, full)
 	}
 	if g.phase == full {
 		l.openForCommit()
 	}
 	if g.phase == full && l.window.open.len() == 0 && !l.working() {
-		g.phase = reported
+		g.to(l, reported)
 		l.window.answers.push(cdc.Durable{First: g.last + 1, Last: g.last, Cut: true})
 	}
 	switch {
@@ -296,8 +329,7 @@ func (e ended) apply(l *loop) {
 	}
 	g.request.done <- commitResult{offset: g.offset}
 	*g.careful = max(0, *g.careful-max(1, g.events))
-	g.phase, g.number, g.request, g.record, g.committedAt = collecting, g.number+1, nil, nil, l.now
-	g.first, g.events, g.worked, g.awaited = 0, 0, false, false
+	g.to(l, collecting)
 	for _, fn := range g.then {
 		fn()
 	}
@@ -370,7 +402,8 @@ func (l *loop) recorded(b *batch) bool {
 	if l.group == nil || b.p.topic.name != l.group.topic {
 		return false
 	}
-	l.group.offset, l.group.phase = b.offset, ending
+	l.group.offset = b.offset
+	l.group.to(l, ending)
 	return true
 }
 

@@ -53,6 +53,7 @@ func options(c *kfake.Cluster) publisher.Options {
 	return publisher.Options{
 		Kafka:        kafka.Options{Brokers: c.ListenAddrs(), DialTimeout: patience, RequestTimeout: patience},
 		Timing:       publisher.Timing{Patience: 300 * time.Millisecond},
+		Strict:       true,
 		RetryInitial: 5 * time.Millisecond, RetryMax: 50 * time.Millisecond,
 	}
 }
@@ -73,6 +74,7 @@ func open(t *testing.T, opts publisher.Options) *sink {
 	s := &sink{reg: prometheus.NewRegistry(), done: map[uint64]int{}, news: make(chan struct{}, 1), next: 1}
 	dropped := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "cdc_relay_events_dropped_total"}, []string{"reason"})
 	s.reg.MustRegister(dropped)
+	opts.Strict = true
 	opts.Dropped = func(reason string) { dropped.WithLabelValues(reason).Inc() }
 	p, err := publisher.New(opts, logger(t), s.reg)
 	if err != nil {

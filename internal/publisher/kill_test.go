@@ -147,6 +147,7 @@ func TestKillWithUnreadAnswers(t *testing.T) {
 
 func unopened(t *testing.T, opts publisher.Options) *publisher.Publisher {
 	t.Helper()
+	opts.Strict = true
 	p, err := publisher.New(opts, logger(t), prometheus.NewRegistry())
 	if err != nil {
 		t.Fatal(err)

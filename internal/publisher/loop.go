@@ -2,6 +2,7 @@ package publisher
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"math"
 	"sync"
@@ -31,7 +32,7 @@ type loop struct {
 
 	now      time.Time // of this turn
 	timer    *time.Timer
-	wake     time.Time // when the next turn is due; zero: with the next event
+	wake     time.Time // when the next turn is due, see wakeAt; zero: with the next event
 	armed    time.Time // what the timer is set to
 	spare    []event
 	window   window
@@ -92,21 +93,22 @@ func (l *loop) run(ctx context.Context) {
 func (l *loop) wait(ctx context.Context) bool {
 	in, out, next := l.channels()
 	l.setTimer()
+	var r *cdc.Routed
 	select {
 	case <-ctx.Done():
 		return false
-	case r := <-in:
-		l.now = l.opts.Timing.Now()
-		l.accept(r)
-		l.acceptMore(in)
+	case r = <-in:
 	case out <- next:
 		l.window.answers.pop()
-		l.now = l.opts.Timing.Now()
 	case <-l.mail.wake:
-		l.now = l.opts.Timing.Now()
 	case <-l.timer.C:
 		l.armed = time.Time{}
-		l.now = l.opts.Timing.Now()
+	}
+	// What waits for a time arms the timer again in each turn, or in what happens before it.
+	l.now, l.wake = l.opts.Timing.Now(), time.Time{}
+	if r != nil {
+		l.accept(r)
+		l.acceptMore(in)
 	}
 	return true
 }
@@ -154,7 +156,6 @@ func (l *loop) acceptMore(in <-chan *cdc.Routed) {
 
 // turn does what is due and sends what is ready.
 func (l *loop) turn() {
-	l.wake = time.Time{}
 	l.retryDue()
 	l.refresh()
 	l.submitDue()
@@ -181,7 +182,7 @@ func (l *loop) retryDue() {
 			l.wakeAt(p.retryAt)
 			still = append(still, p)
 		default:
-			p.state = idle
+			p.to(l, idle)
 			l.markReady(p)
 		}
 	}
@@ -200,6 +201,16 @@ func (l *loop) refresh() {
 		tp.limitStale = true
 		l.wantMetadata(tp)
 	}
+}
+
+// badMove reports that a state machine makes a move that its table does not have. It is made all the same: a relay that ends
+// loses no event, but one that hangs does not publish.
+func (l *loop) badMove(machine string, from, to fmt.Stringer) {
+	if l.opts.Strict {
+		panic(fmt.Sprintf("a %s moves from %s to %s", machine, from, to))
+	}
+	l.log.Error("a state changes in a way that it must not: please report this", slog.String("of", machine),
+		slog.String("from", from.String()), slog.String("to", to.String()))
 }
 
 // wakeAt schedules the next turn at t at the latest.

@@ -45,8 +45,10 @@ type Options struct {
 	// MaxMessageBytes is used for topics whose max.message.bytes may not be read; 1048588, which is Kafka's default.
 	MaxMessageBytes int
 
-	// Timing is for tests, those on real Kafka included, which are in another module.
+	// Timing and Strict are for tests, those on real Kafka included, which are in another module. With Strict a state machine
+	// that makes a move which its table does not have panics.
 	Timing Timing
+	Strict bool
 
 	// maxBatchBytes bounds the batch of one partition before compression; max.message.bytes of its topic is a bound
 	// too.

@@ -12,7 +12,21 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
 )
 
-// state is a partition's; see the package documentation.
+// state is a partition's:
+//
+//	        messages                  request
+//	idle ───────────────► ready ─────────────────► inFlight ──────────────► halting
+//	 ▲ ▲                    │                        │      the run stops,     │
+//	 │ └── nothing to send ─┘                        │      or the topic       │ response
+//	 │                                               │                         ▼
+//	 ├────────────────────── response ───────────────┘                       halted
+//	 │                                                                         ▲
+//	 ├── backoff over, other leader ── waiting                                 │
+//	 │                                    ▲                                    │
+//	 └──── error that may pass ───────────┘      idle, ready, waiting ─────────┘
+//
+// A response takes the partition to idle, and what it says decides what follows: the next batch, the same one at once, or
+// waiting. See mayBecome for the table.
 type state uint8
 
 const (
@@ -20,8 +34,71 @@ const (
 	ready                 // in the list of its leader
 	inFlight              // its batch is in a request
 	waiting               // its batch is sent again at retryAt
+	halting               // its batch is in a request, and is the last
 	halted                // nothing is sent any more
 )
+
+func (s state) String() string {
+	return [...]string{"idle", "ready", "inFlight", "waiting", "halting", "halted"}[s]
+}
+
+// mayBecome is the table of moves.
+func (s state) mayBecome(next state) bool {
+	switch s {
+	case idle:
+		return next == ready || next == waiting || next == halted
+	case ready: // again, for another leader
+		return next == inFlight || next == idle || next == ready || next == halted
+	case inFlight:
+		return next == idle || next == halting
+	case waiting:
+		return next == idle || next == halted
+	case halting:
+		return next == halted
+	default:
+		return false
+	}
+}
+
+// to moves p to another state: nothing else writes it. What belongs to one state is cleared when that ends, and set when the next
+// begins.
+func (p *partition) to(l *loop, next state) {
+	if !p.state.mayBecome(next) {
+		l.badMove("partition", p.state, next)
+	}
+	switch p.state {
+	case ready:
+		p.readyAt = nil
+	case waiting:
+		p.retryAt = time.Time{}
+	default:
+	}
+	p.state = next
+	switch next {
+	case ready:
+		p.readyAt = p.leader
+		p.leader.ready.push(p)
+	case waiting:
+		p.retryAt = l.after(p.backoff)
+		l.waiting = append(l.waiting, p)
+		l.wakeAt(p.retryAt)
+	default:
+	}
+}
+
+// sent reports whether p's batch is in a request: its connection may be encoding it.
+func (p *partition) sent() bool { return p.state == inFlight || p.state == halting }
+
+// halt sends nothing of p any more.
+func (p *partition) halt(l *loop) {
+	switch p.state {
+	case inFlight:
+		p.to(l, halting)
+	case halting, halted:
+	default:
+		p.to(l, halted)
+	}
+}
 
 var errLeaderless = errors.New("the partition has no leader")
 
@@ -90,18 +167,18 @@ func (l *loop) markReady(p *partition) {
 		return
 	}
 	if p.leader == nil {
-		p.state, p.readyAt = idle, nil
+		if p.state == ready {
+			p.to(l, idle)
+		}
 		l.wantMetadata(p.topic)
 		return
 	}
 	if !l.includes(p) {
 		return
 	}
-	if p.state == ready && p.readyAt == p.leader {
-		return
+	if p.state == idle || p.readyAt != p.leader {
+		p.to(l, ready)
 	}
-	p.state, p.readyAt = ready, p.leader
-	p.leader.ready.push(p)
 }
 
 // behindStop reports whether all of p's messages come after the one that stops the run.
@@ -156,9 +233,7 @@ func (l *loop) retryLater(p *partition, cause error) {
 	if p.backoff == nil {
 		p.backoff = l.newBackoff()
 	}
-	p.state, p.retryAt = waiting, l.after(p.backoff)
-	l.waiting = append(l.waiting, p)
-	l.wakeAt(p.retryAt)
+	p.to(l, waiting)
 	l.logDelayed(p, cause)
 }
 

@@ -33,8 +33,10 @@ func (e requestDone) apply(l *loop) {
 
 func (l *loop) batchDone(b *batch, e requestDone) {
 	p := b.p
-	if p.state == inFlight {
-		p.state = idle
+	if p.state == halting {
+		p.to(l, halted)
+	} else {
+		p.to(l, idle)
 	}
 	switch {
 	case p.gone:

@@ -264,7 +264,7 @@ func (l *loop) setLeader(p *partition, md *sarama.PartitionMetadata) {
 	p.leader = b
 	switch {
 	case p.state == waiting:
-		p.state = idle
+		p.to(l, idle)
 	case p.state == inFlight && b != nil && l.now.Sub(p.batch.req.sentAt) >= slowAfter:
 		l.closeConn(p.batch.req.conn, errReplaced)
 	}

@@ -93,6 +93,7 @@ func (l *lines) count(text string) int {
 
 func unopened(t *testing.T, opts publisher.Options) *sink {
 	t.Helper()
+	opts.Strict = true
 	log := &lines{out: io.Discard}
 	if testing.Verbose() {
 		log.out = t.Output()

@@ -1,0 +1,89 @@
+package publisher
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/IBM/sarama"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+// newLoop makes a loop without connections, and topic "t" with one partition, which broker 1 leads.
+func newLoop(t *testing.T) (*loop, *partition) {
+	t.Helper()
+	m, err := newMetrics(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts := withDefaults(Options{Strict: true})
+	l := &loop{
+		opts: &opts, log: slog.New(slog.DiscardHandler), metrics: m, mail: newMailbox(), now: time.Now(), stopSeq: noStop,
+		jobs: make(chan job, 1), asked: func() string { return "" }, topics: map[string]*topic{}, lastSeq: new(atomic.Uint64),
+	}
+	b := &brokerState{id: 1}
+	b.conn = &brokerConn{broker: b, connected: true, requests: make(chan *request, 2)}
+	tp := &topic{name: "t", limit: 1 << 20, metrics: m.topic("t")}
+	p := &partition{topic: tp, leader: b}
+	tp.partitions, l.topics[tp.name], l.brokers = []*partition{p}, tp, []*brokerState{b}
+	return l, p
+}
+
+func routedTo(topic string, seq uint64) *cdc.Routed {
+	return &cdc.Routed{Batch: &cdc.Batch{Seq: seq}, Messages: []cdc.Message{{Topic: topic, Key: []byte("k"), Headers: []cdc.Header{{}}}}}
+}
+
+// A batch belongs to its connection until the response, also if its topic is halted and then found missing meanwhile.
+func TestHaltedTopicIsFoundMissingWhileABatchIsInFlight(t *testing.T) {
+	for name, code := range map[string]sarama.KError{"acknowledged": sarama.ErrNoError, "rejected": sarama.ErrTopicAuthorizationFailed} {
+		t.Run(name, func(t *testing.T) {
+			l, p := newLoop(t)
+			l.opts.UnknownTopic = cdc.PolicyDrop
+			l.accept(routedTo("t", 1))
+			l.turn()
+			req := <-p.leader.conn.requests
+			l.haltTopic(p.topic, errors.New("denied"))
+			l.dropPartitions(p.topic, errTopicMissing)
+			if p.state != halting || p.batch != req.batches[0] {
+				t.Fatalf("the partition is %s, and its batch was taken from the connection: %t", p.state, p.batch == nil)
+			}
+			res := &sarama.ProduceResponse{Blocks: map[string]map[int32]*sarama.ProduceResponseBlock{"t": {0: {Err: code}}}}
+			requestDone{req, res, nil}.apply(l)
+			if p.state != halted || p.queue.len() > 0 {
+				t.Errorf("the partition is %s with %d messages", p.state, p.queue.len())
+			}
+		})
+	}
+}
+
+// The run ends when the time of earlier messages is over, although nothing else happens.
+func TestFailureIsReportedInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, p := newLoop(t)
+		p.topic.partitions, l.brokers = nil, nil
+		in, out := make(chan *cdc.Routed), make(chan cdc.Durable)
+		l.in, l.out = in, out
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		began := time.Now()
+		go l.run(ctx)
+		in <- routedTo("t", 1) // for a partition that nobody knows
+		l.mail.post(failing{errors.New("rejected")})
+		if d := <-out; d.First != 2 || d.Err == nil {
+			t.Errorf("answer %+v", d)
+		}
+		if took := time.Since(began); took > stopGrace {
+			t.Errorf("reported after %s", took)
+		}
+	})
+}
+
+// failing stops the run at its second batch.
+type failing struct{ err error }
+
+func (f failing) apply(l *loop) { l.stopAt(2, nil, f.err) }
