@@ -314,12 +314,8 @@ const (
 )
 
 func (l *loop) newRequest(c *brokerConn) *request {
-	var id *string
-	if l.group != nil {
-		id = &l.transactionalID
-	}
 	return &request{conn: c, sentAt: l.now, produce: sarama.ProduceRequest{
-		TransactionalID: id, Version: produceVersion, RequiredAcks: sarama.WaitForAll,
+		TransactionalID: l.produceID, Version: produceVersion, RequiredAcks: sarama.WaitForAll,
 		// Shorter than the timeout of the connection, so that a broker with slow replicas can still say so.
 		Timeout: int32((l.opts.Kafka.RequestTimeout * 4 / 5).Milliseconds()),
 	}}

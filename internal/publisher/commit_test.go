@@ -10,9 +10,11 @@ import (
 // A commit is answered once: the loop does not wait for a caller that has left with the failure of the group.
 func TestCommitIsAnsweredOnce(t *testing.T) {
 	request := &commitRequest{done: make(chan commitResult, 1)}
-	l := &loop{group: &group{phase: ending, request: request}, failure: &failure{err: cdc.ErrRewind}}
+	l := &loop{failure: &failure{err: cdc.ErrRewind}}
+	txn := &kafkaTransaction{loop: l, phase: ending, request: request}
+	l.txn = txn
 	l.reportFailure()
-	ended{}.apply(l) // must not block
+	ended{txn: txn}.apply(l) // must not block
 	if res := <-request.done; res.err == nil {
 		t.Error("the failure was lost")
 	}
@@ -23,8 +25,8 @@ func TestCommitIsAnsweredOnce(t *testing.T) {
 func TestNothingIsAskedForBeforeTheClaim(t *testing.T) {
 	for number, want := range map[uint64]bool{1: false, 2: false, 3: true} {
 		now := time.Now()
-		l := &loop{now: now, group: &group{number: number, careful: new(int), committedAt: now.Add(-2 * idleInterval)}}
-		if got := l.groupEnds(); got != want {
+		txn := &kafkaTransaction{loop: &loop{now: now}, number: number, committedAt: now.Add(-2 * idleInterval)}
+		if got := txn.ends(); got != want {
 			t.Errorf("commit %d: %v", number, got)
 		}
 	}

@@ -3,11 +3,11 @@ package publisher
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"time"
 
 	"github.com/IBM/sarama"
+	"github.com/cenkalti/backoff/v5"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
@@ -16,6 +16,22 @@ import (
 // job is a request to the cluster. One is out at a time, outside of the loop, which gets the result as an event.
 type job interface {
 	run(ctx context.Context, c *kafka.Client) event
+}
+
+// jobQueue has jobs of one kind: one is out at a time.
+type jobQueue struct {
+	jobs    chan<- job
+	asked   func() string // the address that the last job asked
+	out     bool
+	at      time.Time // when it was submitted
+	next    time.Time // when the next one may be
+	backoff *backoff.ExponentialBackOff
+	trouble trouble
+}
+
+func (q *jobQueue) submit(l *loop, j job) {
+	q.out, q.at = true, l.now
+	q.jobs <- j // has room for the one that may be out
 }
 
 // runJobs runs the loop's jobs.
@@ -115,12 +131,12 @@ func (l *loop) wantMetadata(tp *topic) {
 
 // submitDue submits the next job, if there is one and its time has come.
 func (l *loop) submitDue() {
-	if l.jobOut {
+	if l.jobs.out {
 		return
 	}
-	if l.now.Before(l.nextJobAt) {
+	if l.now.Before(l.jobs.next) {
 		if l.producerLost || len(l.wanted)+len(l.questions) > 0 {
-			l.wakeAt(l.nextJobAt)
+			l.wakeAt(l.jobs.next)
 		}
 		return
 	}
@@ -130,26 +146,21 @@ func (l *loop) submitDue() {
 	case l.renewalDue() && !l.producerLost: // rarely, so that metadata, of which there may always be some to request, does not wait for it
 		l.submitRenewal(true)
 	case len(l.wanted) > 0:
-		l.submit(l.metadataJob())
+		l.jobs.submit(l, l.metadataJob())
 	case l.renews() && !l.producerLost: // else it may be overdue, and the loop would spin
 		l.wakeAt(l.renewAt)
 	}
 }
 
-func (l *loop) submit(j job) {
-	l.jobOut, l.jobAt = true, l.now
-	l.jobs <- j // has room for the one that may be out
-}
-
 func (l *loop) submitRenewal(routine bool) {
-	l.submit(producerJob{l.transactionalID, l.producer, routine, l.renewalLost, l.questions})
+	l.jobs.submit(l, producerJob{l.transactionalID, l.producer, routine, l.renewalLost, l.questions})
 	l.questions = nil
 }
 
 func (l *loop) metadataJob() metadataJob {
 	j := metadataJob{create: l.opts.Create}
 	for _, tp := range l.wanted {
-		if l.isOwnTopic(tp.name) {
+		if tp.own {
 			j.own = append(j.own, tp.name)
 		}
 		tp.wanted, tp.askedAt = false, l.now
@@ -167,25 +178,25 @@ const jobInterval = 50 * time.Millisecond
 
 // jobDone schedules the next job: soon, or after a backoff when no broker responds.
 func (l *loop) jobDone(err error) {
-	l.jobOut = false
+	l.jobs.out = false
 	if err == nil {
-		l.nextJobAt = l.now.Add(min(l.opts.RetryInitial, jobInterval))
+		l.jobs.next = l.now.Add(min(l.opts.RetryInitial, jobInterval))
 		l.noteSuccess()
-		l.passed(&l.jobTrouble)
+		l.passed(&l.jobs.trouble)
 		return
 	}
-	l.met(&l.jobTrouble, l.now, err)
+	l.met(&l.jobs.trouble, l.now, err)
 	l.delayJobs(l.opts.RetryMax)
 	l.noteFailure("", err)
 }
 
 // delayJobs waits for a backoff of at most limit.
 func (l *loop) delayJobs(limit time.Duration) {
-	if l.jobBackoff == nil {
-		l.jobBackoff = l.newBackoff()
+	if l.jobs.backoff == nil {
+		l.jobs.backoff = l.newBackoff()
 	}
-	l.jobBackoff.MaxInterval = limit
-	l.nextJobAt = l.after(l.jobBackoff)
+	l.jobs.backoff.MaxInterval = limit
+	l.jobs.next = l.after(l.jobs.backoff)
 }
 
 func (r metadataResult) apply(l *loop) {
@@ -219,7 +230,7 @@ func (r metadataResult) apply(l *loop) {
 	if len(l.wanted) > 0 { // a leader or a topic is missing: for a moment, or for longer
 		l.delayJobs(min(l.opts.RetryMax, leaderInterval))
 	} else {
-		l.jobBackoff = nil
+		l.jobs.backoff = nil
 	}
 }
 
@@ -256,8 +267,8 @@ func (l *loop) applyBrokers(md *sarama.MetadataResponse) {
 	}
 }
 
-// renews reports whether there is anything to renew. A group's commit keeps the transactional ID alive.
-func (l *loop) renews() bool { return l.transactionalID != "" && l.group == nil }
+// renews reports whether there is anything to renew. A transaction's commit keeps the transactional ID alive.
+func (l *loop) renews() bool { return l.transactionalID != "" && l.produceID == nil }
 
 // renewalDue reports whether the producer ID is to be renewed although it is valid.
 func (l *loop) renewalDue() bool {
@@ -267,14 +278,9 @@ func (l *loop) renewalDue() bool {
 // needProducer requests a new producer ID or epoch, whose sequence numbers begin at 0, once nothing is in flight. The
 // batches that were in flight are sent again first, so that the order holds; they may be published twice.
 //
-// A group ends with its producer: what it has sent is aborted.
+// A transaction ends with its producer: what it has sent is aborted.
 func (l *loop) needProducer(cause error) {
-	switch {
-	case l.group != nil && kafka.Fenced(cause) && l.now.Sub(l.group.began) < kafka.TransactionTimeout*4/5: // or it was aborted
-		l.rewind(fmt.Errorf("%w: %w", cdc.ErrFenced, cause))
-	case l.group != nil:
-		l.rewind(cause)
-	case !l.producerLost:
+	if !l.txn.loses(cause) && !l.producerLost {
 		l.producerLost = true
 		l.log.Warn("a new producer ID is needed: events in flight may be published twice", cdc.Repeats(), slog.Any("error", cause))
 	}

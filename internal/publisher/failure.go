@@ -24,7 +24,7 @@ func (l *loop) topicDenied(b *batch, block *sarama.ProduceResponseBlock) {
 	l.refuseRecords(tp, kafka.DeniedTopicError(tp.name, causeOf(block)))
 }
 
-// transactionDenied stops at once: what the group has published cannot be committed, and no event is the reason.
+// transactionDenied stops at once: what the transaction has published cannot be committed, and no event is the reason.
 func (l *loop) transactionDenied(_ *batch, block *sarama.ProduceResponseBlock) {
 	l.stopAt(0, nil, l.opts.Kafka.TransactionDenied(l.transactionalID, causeOf(block)))
 }
@@ -44,7 +44,7 @@ func (l *loop) recordInvalid(b *batch, block *sarama.ProduceResponseBlock) {
 }
 
 func (l *loop) unexpectedError(b *batch, block *sarama.ProduceResponseBlock) {
-	if l.group != nil { // a new producer would get the same answer, for ever
+	if l.produceID != nil { // a new producer would get the same answer, for ever
 		if l.hasItem(b.p) { // the attempt was counted
 			l.rewind(causeOf(block))
 			return
@@ -69,24 +69,22 @@ func (l *loop) rejectBatch(b *batch, why rejection, named []sarama.ProduceRespon
 	}
 	found := n == 1
 	if found {
-		p.queue.at(0).rejected = true
+		p.queue.at(0).rejected = &why
 	}
 	for _, r := range named {
 		if r.BatchIndex >= 0 && int(r.BatchIndex) < n {
-			p.queue.at(int(r.BatchIndex)).rejected, found = true, true
+			p.queue.at(int(r.BatchIndex)).rejected, found = &why, true
 		}
 	}
-	if found {
-		p.rejection = why
-	} else {
+	if !found {
 		p.bisect(n)
 	}
 	l.unbatch(p)
 }
 
-// unsendable reports whether e was rejected, or would be, or is behind a letter of its key.
+// unsendable reports whether e was rejected, or would be.
 func (l *loop) unsendable(p *partition, e *entry) bool {
-	return e.rejected || l.tooLarge(p, e) || l.overtaken(e)
+	return e.rejected != nil || l.tooLarge(p, e)
 }
 
 // tooLarge is known in advance only without compression.
@@ -94,7 +92,7 @@ func (l *loop) tooLarge(p *partition, e *entry) bool {
 	if e.size() > hardLimit {
 		return true
 	}
-	return l.codec == 0 && e.size()+batchOverhead > p.topic.limit && e.pending.item == nil // whose limit may have been raised just now
+	return l.codec == 0 && e.size()+batchOverhead > p.topic.limit && e.pending.kind != republished // whose limit may have been raised just now
 }
 
 // hardLimit is below sarama.MaxRequestSize and the brokers' socket.request.max.bytes, which end the connection: no
@@ -105,14 +103,14 @@ const hardLimit = 99 << 20
 func (l *loop) dropUnsendable(p *partition) {
 	for p.queue.len() > 0 && p.state != halted {
 		e := p.queue.at(0)
-		if e.pending.seq >= l.stopSeq || !l.unsendable(p, e) {
+		if e.pending.seq >= l.stopSeq || !l.unsendable(p, e) && !l.letters.overtaken(e) {
 			return
 		}
 		why := l.whyUnsendable(p, e)
 		if why.reason != "" {
 			l.metrics.errors.WithLabelValues(p.topic.name, why.reason).Inc()
 		}
-		if e.isOwn() || why.policy == cdc.PolicyStop && e.pending.item == nil {
+		if e.pending.kind == ownWrite || why.policy == cdc.PolicyStop && e.pending.kind == relayed {
 			p.halt(l)
 			l.stopAt(e.pending.seq, e, rejectedError(p, e, why))
 			return
@@ -126,8 +124,8 @@ func (l *loop) dropUnsendable(p *partition) {
 // whyUnsendable is the zero value for an event behind a letter of its key.
 func (l *loop) whyUnsendable(p *partition, e *entry) rejection {
 	switch {
-	case e.rejected:
-		return p.rejection
+	case e.rejected != nil:
+		return *e.rejected
 	case l.tooLarge(p, e):
 		return l.tooLargeRejection(p, e)
 	}
@@ -143,6 +141,14 @@ func (l *loop) tooLargeRejection(p *partition, e *entry) rejection {
 		"the record takes %d bytes and the topic allows %d (max.message.bytes)", e.size()+batchOverhead, p.topic.limit)}
 }
 
+// giveUp decides about an event that cannot be published. e is in no queue any more.
+func (l *loop) giveUp(e *entry, why rejection) {
+	l.buffered -= e.weight()
+	if !l.letters.giveUp(e, why) {
+		l.dropMessage(e, why.reason, why.err)
+	}
+}
+
 // dropMessage resolves a message without publishing it.
 func (l *loop) dropMessage(e *entry, reason string, err error) {
 	l.opts.Dropped(reason)
@@ -151,7 +157,7 @@ func (l *loop) dropMessage(e *entry, reason string, err error) {
 }
 
 func rejectedError(p *partition, e *entry, why rejection) error {
-	if e.isOwn() {
+	if e.pending.kind == ownWrite {
 		return cdc.Stop(cdc.ClassRuntime, why.reason, fmt.Errorf("write to the relay's own topic %q partition %d: %w", p.topic.name, p.id, why.err),
 			"set the topic's max.message.bytes and its other limits as `cdc-relay setup` does for a new one")
 	}
@@ -205,7 +211,7 @@ func (l *loop) failItems(tp *topic, why rejection) {
 	fail := func(queue *fifo[entry], sent int) (failed int) {
 		for i := range queue.len() {
 			e := queue.pop()
-			if i >= sent && e.pending.item != nil {
+			if i >= sent && e.pending.kind == republished {
 				l.giveUp(&e, why)
 				failed++
 			} else {
@@ -238,7 +244,7 @@ func (l *loop) failItems(tp *topic, why rejection) {
 func (tp *topic) onlyItems() bool {
 	for _, p := range tp.partitions {
 		for i := range p.queue.len() {
-			if p.queue.at(i).pending.item == nil {
+			if p.queue.at(i).pending.kind != republished {
 				return false
 			}
 		}
@@ -249,7 +255,7 @@ func (tp *topic) onlyItems() bool {
 // hasItem reports whether p's batch has a letter that is published again.
 func (l *loop) hasItem(p *partition) bool {
 	for i := range p.batch.n {
-		if p.queue.at(i).pending.item != nil {
+		if p.queue.at(i).pending.kind == republished {
 			return true
 		}
 	}
@@ -294,7 +300,7 @@ func (l *loop) haltTopic(tp *topic, err error) {
 
 // withEvent adds the first event that cannot be published, for errors.skip, unless every event has the same error.
 func withEvent(e *entry, err error) error {
-	if stop, ok := errors.AsType[*cdc.StopError](err); e.isOwn() || ok && stop.Reason == clockReason {
+	if stop, ok := errors.AsType[*cdc.StopError](err); e.pending.kind == ownWrite || ok && stop.Reason == clockReason {
 		return err
 	}
 	return fmt.Errorf("event %q: %w", e.m.EventID(), err)
@@ -315,7 +321,7 @@ const stopGrace = 5 * time.Second
 // stopAt stops the run at the batch seq: nothing of it and of later ones is sent any more, earlier ones are still
 // resolved, and then the relay gets the error. e is the event that cannot be published; nil if the error is not about one.
 func (l *loop) stopAt(seq uint64, e *entry, err error) {
-	seq, err = l.stopInGroup(seq, err)
+	seq, err = l.txn.stopAt(seq, err)
 	if l.failure != nil && l.failure.seq <= seq {
 		return
 	}
@@ -340,9 +346,7 @@ func (l *loop) reportFailure() {
 		return
 	}
 	f.reported, l.stopSeq = true, 0
-	if l.group != nil && l.group.request != nil {
-		l.group.request.done <- commitResult{0, f.err}
-	}
+	l.txn.failed(f.err)
 	l.window.answers.push(cdc.Durable{First: f.seq, Last: f.seq, Err: f.err})
 }
 
@@ -357,7 +361,7 @@ func eventAttr(e *entry) slog.Attr {
 	switch {
 	case e == nil:
 		return slog.Attr{}
-	case e.isOwn():
+	case e.pending.kind == ownWrite:
 		return cdc.EventAttr("", nil, e.m.Topic)
 	}
 	return cdc.EventAttr(e.m.EventID(), e.m.Key, e.m.Topic)

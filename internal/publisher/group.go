@@ -7,22 +7,21 @@ import (
 	"time"
 
 	"github.com/IBM/sarama"
-	"github.com/cenkalti/backoff/v5"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
 )
 
-// phase is a group's. The first group begins as reported:
+// phase is a transaction's. The first one begins as reported:
 //
 //	     bounds, or no                acknowledged,             Commit,                 acknowledged
 //	     further batch                relay told                tasks ended
 //	collecting ─────────────► full ─────────────► reported ─────────────► recording ─────────────► ending
 //	     ▲ │                                                                 ▲                       │
 //	     │ └────────────────────────── Commit without batches ──────────────┘                       │
-//	     └─────────────────────────────────── committed: the next group ────────────────────────────┘
+//	     └─────────────────────────────────── committed: the next one ──────────────────────────────┘
 //
-// A group that cannot be committed ends the publisher, in whichever phase it is.
+// A transaction that cannot be committed ends the publisher, in whichever phase it is.
 type phase uint8
 
 const (
@@ -49,63 +48,99 @@ func (ph phase) mayBecome(next phase) bool {
 	}
 }
 
-// to moves g to another phase: nothing else writes it.
-func (g *group) to(l *loop, next phase) {
-	if !g.phase.mayBecome(next) {
-		l.badMove("transaction", g.phase, next)
+// transaction is what the loop needs of transactions in Kafka, which make a batch and its position durable together.
+type transaction interface {
+	// hasRoom reports whether another batch may be accepted, and accepted adds it.
+	hasRoom() bool
+	accepted(r *cdc.Routed)
+	// includes reports whether records may be sent to p. If not, p is added and then marked ready.
+	includes(p *partition) bool
+	// step is called in each turn.
+	step()
+	// commit answers a call of Commit.
+	commit(r *commitRequest)
+	// loses reports whether the publisher ends because it needs another producer ID.
+	loses(cause error) bool
+	// stopAt returns where the run stops, and why, for a batch that cannot be published, and failed that it has stopped.
+	stopAt(seq uint64, err error) (uint64, error)
+	failed(err error)
+
+	// What follows is for letters. taskBegan keeps the transaction open for a task, takesTasks reports whether one may begin, and
+	// whenCommitted calls fn when what is acknowledged now is also committed; awaited: somebody waits for it.
+	taskBegan()
+	takesTasks() bool
+	whenCommitted(fn func(), awaited bool)
+	// defers reports whether r has to wait until what has begun is committed.
+	defers(r *closeRequest) bool
+}
+
+// noTransaction is at-least-once delivery: what is acknowledged is committed.
+type noTransaction struct{}
+
+func (noTransaction) hasRoom() bool                                { return true }
+func (noTransaction) accepted(*cdc.Routed)                         {}
+func (noTransaction) includes(*partition) bool                     { return true }
+func (noTransaction) step()                                        {}
+func (noTransaction) commit(r *commitRequest)                      { r.done <- commitResult{0, errNoTransaction} }
+func (noTransaction) loses(error) bool                             { return false }
+func (noTransaction) stopAt(seq uint64, err error) (uint64, error) { return seq, err }
+func (noTransaction) failed(error)                                 {}
+func (noTransaction) taskBegan()                                   {}
+func (noTransaction) takesTasks() bool                             { return true }
+func (noTransaction) whenCommitted(fn func(), _ bool)              { fn() }
+func (noTransaction) defers(*closeRequest) bool                    { return false }
+
+var errNoTransaction = errors.New("commit without a transaction that has ended")
+
+// to moves t to another phase: nothing else writes it.
+func (t *kafkaTransaction) to(next phase) {
+	if !t.phase.mayBecome(next) {
+		t.loop.badMove("transaction", t.phase, next)
 	}
-	g.phase = next
-	if next == collecting { // another group begins
-		g.number++
-		g.committedAt = l.now
-		g.request, g.record = nil, nil
-		g.first, g.events, g.worked, g.awaited = 0, 0, false, false
+	t.phase = next
+	if next == collecting { // another one begins
+		t.number++
+		t.committedAt = t.loop.now
+		t.request = nil
+		t.first, t.events, t.worked, t.awaited = 0, 0, false, false
 	}
 }
 
-// group is what one transaction in Kafka publishes: batches, and the position behind them, which is sent last. So a
-// position is never committed without its events, whatever the coordinator takes for the end of the transaction.
+// kafkaTransaction publishes batches, and the position behind them, which is sent last. So a position is never committed without
+// its events, whatever the coordinator takes for the end of the transaction.
 //
 // It ends as soon as its partitions are added and no further batch waits, so that it is short at a low rate and carries full
 // batches at a high one, or at one of the bounds. There is one at a time: the next batches wait for the
-// coordinator's answer. A group that cannot be committed ends the publisher with [cdc.ErrRewind].
-type group struct {
-	topic  string // of positions
+// coordinator's answer. A transaction that cannot be committed ends the publisher with [cdc.ErrRewind].
+type kafkaTransaction struct {
+	loop   *loop
 	txns   *kafka.Transactions
-	jobs   chan<- job
 	phase  phase
-	number uint64 // a partition belongs to the group that has its number
+	number uint64 // a partition belongs to the transaction that has its number
 	toAdd  []*partition
 
 	first, last uint64 // of the batches; first is 0 for none
 	events      int
 	began       time.Time // with the first batch
-	committedAt time.Time // the group before
+	committedAt time.Time // the one before
 
-	// One job is out at a time.
-	jobOut    bool
-	nextJobAt time.Time
-	busy      busy
-	retry     *backoff.ExponentialBackOff
-	deniedAt  time.Time // of the first refusal in a row
-	trouble   trouble   // of the jobs
-	jobAt     time.Time // when the last one was submitted
-	request   *commitRequest
-	record    *pendingBatch
-	worked    bool     // tasks have begun in it
-	then      []func() // called when it is committed
-	awaited   bool     // somebody waits for that
+	busy     busy
+	deniedAt time.Time      // of the first refusal in a row
+	request  *commitRequest // whose position is to be committed
+	offset   int64          // of its record
+	worked   bool           // tasks have begun in it
+	then     []func()       // called when it is committed
+	awaited  bool           // somebody waits for that
 	// boundary are requests that wait for its end, before which nothing more is accepted.
 	boundary []*closeRequest
-	offset   int64 // of the record
-	// careful is how many more events are published in groups of one batch; see stopInGroup.
-	careful *int
+	// careful is how many more events are published in transactions of one batch; see stopAt. The next attempt takes it over.
+	careful int
 }
 
 const (
-	// groupTime and groupEvents bound a group. A transaction has a fixed cost of some milliseconds.
-	groupTime   = 200 * time.Millisecond
-	groupEvents = 1 << 16
+	// txnTime and txnEvents bound a transaction, which has a fixed cost of some milliseconds.
+	txnTime   = 200 * time.Millisecond
+	txnEvents = 1 << 16
 	// heartbeatInterval is the least time between the commits of positions without events.
 	heartbeatInterval = time.Second
 	// idleInterval is how often the position is committed again while nothing happens, so that the coordinator does not
@@ -144,118 +179,116 @@ func (p *Publisher) Commit(ctx context.Context, key string, value []byte) (offse
 }
 
 func (r *commitRequest) apply(l *loop) {
-	g := l.group
-	if l.failure != nil {
-		r.done <- commitResult{0, l.failure.err}
+	l.txn.commit(r)
+}
+
+func (t *kafkaTransaction) commit(r *commitRequest) {
+	switch {
+	case t.loop.failure != nil:
+		r.done <- commitResult{0, t.loop.failure.err}
+	case t.phase != reported && (t.phase != collecting || t.first != 0):
+		r.done <- commitResult{0, errNoTransaction}
+	default:
+		t.request = r
+		t.recordPosition()
+	}
+}
+
+// recordPosition sends the position of a commit, once the tasks of the transaction have ended.
+func (t *kafkaTransaction) recordPosition() {
+	l := t.loop
+	if l.letters.working() {
 		return
 	}
-	if g.phase != reported && (g.phase != collecting || g.first != 0) {
-		r.done <- commitResult{0, errors.New("commit without a group that has ended")}
-		return
+	t.to(recording)
+	m := &cdc.Message{Topic: l.opts.PositionTopic, Key: t.request.key, Value: t.request.value}
+	// Its seq is before every batch: what stops it stops all.
+	l.queue(m, &pendingBatch{kind: ownWrite, open: 1, written: t.recorded}, 1)
+}
+
+// recorded asks for the commit: the position's record is acknowledged.
+func (t *kafkaTransaction) recorded() {
+	t.offset = t.loop.topic(t.loop.opts.PositionTopic).partitions[0].end - 1
+	t.to(ending)
+}
+
+func (t *kafkaTransaction) accepted(r *cdc.Routed) {
+	if t.first == 0 {
+		t.first, t.began = r.Seq(), t.loop.now
 	}
-	g.request = r
-	l.recordPosition()
+	t.last = r.Seq()
+	t.events += len(r.Messages) + len(r.Refused)
 }
 
-// recordPosition sends the position of a commit, once the tasks of the group have ended.
-func (l *loop) recordPosition() {
-	g := l.group
-	if l.working() {
-		return
-	}
-	g.to(l, recording)
-	g.record = &pendingBatch{open: 1, then: func(*loop) {}} // its seq is before every batch: what stops it stops all
-	l.queue(&cdc.Message{Topic: g.topic, Key: g.request.key, Value: g.request.value}, g.record, 1)
+func (t *kafkaTransaction) hasRoom() bool {
+	return t.phase == collecting && len(t.boundary) == 0 && t.events < txnEvents && (t.careful <= 0 || t.first == 0)
 }
 
-// working reports whether tasks of the group have not ended.
-func (l *loop) working() bool { return l.letters != nil && l.letters.open > 0 }
-
-// accepted adds a batch.
-func (g *group) accepted(r *cdc.Routed, now time.Time) {
-	if g.first == 0 {
-		g.first, g.began = r.Seq(), now
-	}
-	g.last = r.Seq()
-	g.events += len(r.Messages) + len(r.Refused)
-}
-
-// hasRoom reports whether the group accepts another batch.
-func (g *group) hasRoom() bool {
-	return g.phase == collecting && len(g.boundary) == 0 && g.events < groupEvents && (*g.careful <= 0 || g.first == 0)
-}
-
-// includes reports whether records may be sent to p. If not, p is added to the transaction and then marked ready.
-func (l *loop) includes(p *partition) bool {
-	g := l.group
-	if g == nil || p.group == g.number {
+func (t *kafkaTransaction) includes(p *partition) bool {
+	if p.included == t.number {
 		return true
 	}
-	if p.adding != g.number {
-		p.adding = g.number
-		g.toAdd = append(g.toAdd, p)
+	if p.adding != t.number {
+		p.adding = t.number
+		t.toAdd = append(t.toAdd, p)
 	}
 	return false
 }
 
-// stepGroup goes on with the group as far as possible.
-func (l *loop) stepGroup() {
-	g := l.group
-	if g == nil || l.failure != nil {
+// step goes on as far as possible.
+func (t *kafkaTransaction) step() {
+	l := t.loop
+	if l.failure != nil {
 		return
 	}
 	switch {
-	case g.request != nil && g.record == nil:
-		l.recordPosition()
-	case g.phase == collecting && l.groupEnds():
-		g.to(l, full)
+	case t.request != nil && (t.phase == collecting || t.phase == reported):
+		t.recordPosition()
+	case t.phase == collecting && t.ends():
+		t.to(full)
 	}
-	if g.phase == full {
-		l.openForCommit()
+	if t.phase == full && t.awaited {
+		l.letters.openForCommit()
 	}
-	if g.phase == full && l.window.open.len() == 0 && !l.working() {
-		g.to(l, reported)
-		l.window.answers.push(cdc.Durable{First: g.last + 1, Last: g.last, Cut: true})
+	if t.phase == full && l.window.open.len() == 0 && !l.letters.working() {
+		t.to(reported)
+		l.window.answers.push(cdc.Durable{First: t.last + 1, Last: t.last, Cut: true})
 	}
+	jobs := &l.coordinator
 	switch {
-	case g.jobOut:
-	case l.now.Before(g.nextJobAt):
-		l.wakeAt(g.nextJobAt)
-	case g.phase == ending:
-		l.submitGroup(endJob{g.txns, l.producer})
-	case len(g.toAdd) > 0:
-		l.submitGroup(l.addJob())
+	case jobs.out:
+	case l.now.Before(jobs.next):
+		l.wakeAt(jobs.next)
+	case t.phase == ending:
+		jobs.submit(l, endJob{t, l.producer})
+	case len(t.toAdd) > 0:
+		jobs.submit(l, t.addJob())
 	}
 }
 
-// groupEnds reports whether the group ends now, or when to look again.
-func (l *loop) groupEnds() bool {
-	g := l.group
-	due := g.began.Add(groupTime)
+// ends reports whether the transaction ends now, or when to look again.
+func (t *kafkaTransaction) ends() bool {
+	l := t.loop
+	due := t.began.Add(txnTime)
 	switch {
-	case g.first == 0 && g.number <= startCommits:
+	case t.first == 0 && t.number <= startCommits:
 		return false
-	case g.first == 0 && g.worked:
-		return !l.working()
-	case g.first == 0:
-		due = g.committedAt.Add(idleInterval)
-	case !g.hasRoom(), g.events > 0 && len(g.toAdd) == 0 && !g.jobOut && len(l.in) == 0:
+	case t.first == 0 && t.worked:
+		return !l.letters.working()
+	case t.first == 0:
+		due = t.committedAt.Add(idleInterval)
+	case !t.hasRoom(), t.events > 0 && len(t.toAdd) == 0 && !l.coordinator.out && len(l.in) == 0:
 		return true
-	case g.events == 0:
-		due = g.committedAt.Add(heartbeatInterval)
+	case t.events == 0:
+		due = t.committedAt.Add(heartbeatInterval)
 	}
 	l.wakeAt(due)
 	return !l.now.Before(due)
 }
 
-func (l *loop) submitGroup(j job) {
-	l.group.jobOut, l.group.jobAt = true, l.now
-	l.group.jobs <- j // has room for the one that may be out
-}
-
 // addJob adds partitions to the transaction.
 type addJob struct {
-	txns     *kafka.Transactions
+	txn      *kafkaTransaction
 	producer kafka.Producer
 	parts    []*partition
 	byTopic  map[string][]int32
@@ -267,35 +300,35 @@ type added struct {
 }
 
 // addJob takes the partitions that are to be added, and with the first ones that of the position.
-func (l *loop) addJob() addJob {
-	g := l.group
-	if tp := l.topics[g.topic]; tp != nil && len(tp.partitions) > 0 {
-		l.includes(tp.partitions[0])
+func (t *kafkaTransaction) addJob() addJob {
+	l := t.loop
+	if tp := l.topics[l.opts.PositionTopic]; tp != nil && len(tp.partitions) > 0 {
+		t.includes(tp.partitions[0])
 	}
-	j := addJob{g.txns, l.producer, g.toAdd, map[string][]int32{}}
-	for _, p := range g.toAdd {
+	j := addJob{t, l.producer, t.toAdd, map[string][]int32{}}
+	for _, p := range t.toAdd {
 		j.byTopic[p.topic.name] = append(j.byTopic[p.topic.name], p.id)
 	}
-	g.toAdd = nil
+	t.toAdd = nil
 	return j
 }
 
 func (j addJob) run(ctx context.Context, _ *kafka.Client) event {
-	return added{j, j.txns.Add(ctx, j.producer, j.byTopic)}
+	return added{j, j.txn.txns.Add(ctx, j.producer, j.byTopic)}
 }
 
 func (e added) apply(l *loop) {
-	g := l.group
-	if l.groupJobDone(e.err) {
+	t := e.job.txn
+	if t.jobDone(e.err) {
 		for _, p := range e.job.parts {
-			p.group = g.number
+			p.included = t.number
 			l.markReady(p)
 		}
 		return
 	}
 	for _, p := range e.job.parts {
 		if p.queue.len() > 0 {
-			g.toAdd = append(g.toAdd, p)
+			t.toAdd = append(t.toAdd, p)
 		} else { // its letters were refused
 			p.adding = 0
 		}
@@ -309,86 +342,87 @@ func (e added) apply(l *loop) {
 
 // endJob commits the transaction.
 type endJob struct {
-	txns     *kafka.Transactions
+	txn      *kafkaTransaction
 	producer kafka.Producer
 }
 
-type ended struct{ err error }
+type ended struct {
+	txn *kafkaTransaction
+	err error
+}
 
 func (j endJob) run(ctx context.Context, _ *kafka.Client) event {
-	return ended{j.txns.Commit(ctx, j.producer)}
+	return ended{j.txn, j.txn.txns.Commit(ctx, j.producer)}
 }
 
 func (e ended) apply(l *loop) {
-	g := l.group
-	if !l.groupJobDone(e.err) || l.failure != nil { // Commit gets the failure
+	t := e.txn
+	if !t.jobDone(e.err) || l.failure != nil { // Commit gets the failure
 		return
 	}
-	if g.first != 0 {
-		l.metrics.transaction.WithLabelValues().Observe(l.now.Sub(g.began).Seconds())
+	if t.first != 0 {
+		l.metrics.transaction.WithLabelValues().Observe(l.now.Sub(t.began).Seconds())
 	}
-	g.request.done <- commitResult{offset: g.offset}
-	*g.careful = max(0, *g.careful-max(1, g.events))
-	g.to(l, collecting)
-	for _, fn := range g.then {
+	t.request.done <- commitResult{offset: t.offset}
+	t.careful = max(0, t.careful-max(1, t.events))
+	t.to(collecting)
+	for _, fn := range t.then {
 		fn()
 	}
-	boundary := g.boundary
-	g.then, g.boundary = nil, nil
+	boundary := t.boundary
+	t.then, t.boundary = nil, nil
 	for _, r := range boundary {
-		r.apply(l)
+		l.letters.apply(r)
 	}
-	if l.letters != nil {
-		l.startTasks()
-	}
+	l.letters.startTasks()
 }
 
-// groupJobDone reports whether a job succeeded. If it did not, it is repeated after a pause, or the group has failed.
-func (l *loop) groupJobDone(err error) bool {
-	g := l.group
-	g.jobOut = false
+// jobDone reports whether a job succeeded. If it did not, it is repeated after a pause, or the transaction has failed.
+func (t *kafkaTransaction) jobDone(err error) bool {
+	l, jobs := t.loop, &t.loop.coordinator
+	jobs.out = false
 	if errors.Is(err, sarama.ErrConcurrentTransactions) {
-		if at, ok := g.busy.again(l.now); ok {
-			g.nextJobAt = at
+		if at, ok := t.busy.again(l.now); ok {
+			jobs.next = at
 			return false
 		}
 	}
-	g.busy = busy{}
+	t.busy = busy{}
 	if err == nil {
 		l.noteSuccess()
-		l.passed(&g.trouble)
-		g.retry, g.deniedAt = nil, time.Time{}
+		l.passed(&jobs.trouble)
+		jobs.backoff, t.deniedAt = nil, time.Time{}
 		return true
 	}
-	l.met(&g.trouble, l.now, err)
+	l.met(&jobs.trouble, l.now, err)
 	var stop *cdc.StopError
 	switch {
 	case errors.Is(err, cdc.ErrRewind):
 		l.rewind(err)
 	case errors.As(err, &stop):
-		l.groupDenied(err)
+		t.denied(err)
 	default:
-		g.deniedAt = time.Time{}
+		t.deniedAt = time.Time{}
 		l.noteFailure("", err)
 	}
-	if g.retry == nil {
-		g.retry = l.newBackoff()
+	if jobs.backoff == nil {
+		jobs.backoff = l.newBackoff()
 	}
-	g.nextJobAt = l.after(g.retry)
+	jobs.next = l.after(jobs.backoff)
 	return false
 }
 
-// groupDenied stops before the first event of a topic that may not be written, or at once, if the error lasts: a new grant
+// denied stops before the first event of a topic that may not be written, or at once, if the error lasts: a new grant
 // does not reach every broker at once.
-func (l *loop) groupDenied(err error) {
-	g := l.group
-	if g.deniedAt.IsZero() {
-		g.deniedAt = l.now
+func (t *kafkaTransaction) denied(err error) {
+	l := t.loop
+	if t.deniedAt.IsZero() {
+		t.deniedAt = l.now
 	}
-	if l.now.Sub(g.deniedAt) < l.opts.Timing.Patience {
+	if l.now.Sub(t.deniedAt) < l.opts.Timing.Patience {
 		return
 	}
-	if denied, ok := errors.AsType[*kafka.TopicDenied](err); ok && denied.Topic != g.topic {
+	if denied, ok := errors.AsType[*kafka.TopicDenied](err); ok && denied.Topic != l.opts.PositionTopic {
 		if tp := l.topics[denied.Topic]; tp != nil { // it may have been found missing meanwhile
 			l.refuseRecords(tp, denied)
 			return
@@ -397,17 +431,7 @@ func (l *loop) groupDenied(err error) {
 	l.stopAt(0, nil, err)
 }
 
-// recorded goes on if the batch has the position's record, which is acknowledged now.
-func (l *loop) recorded(b *batch) bool {
-	if l.group == nil || b.p.topic.name != l.group.topic {
-		return false
-	}
-	l.group.offset = b.offset
-	l.group.to(l, ending)
-	return true
-}
-
-// rewind ends the publisher: the group cannot be committed, or whether it was is not known.
+// rewind ends the publisher: the transaction cannot be committed, or whether it was is not known.
 func (l *loop) rewind(cause error) {
 	if !errors.Is(cause, cdc.ErrRewind) {
 		cause = fmt.Errorf("%w: %w", cdc.ErrRewind, cause)
@@ -415,14 +439,45 @@ func (l *loop) rewind(cause error) {
 	l.stopAt(0, nil, cause)
 }
 
-// stopInGroup returns the error for a group that has a batch, seq, that cannot be published. Events of earlier and of
-// later batches were sent in the same transaction, so it is not committed. The next attempt publishes so many events in
-// groups of one batch: everything before the batch is committed then, and the batch, alone in its group, ends the run.
-func (l *loop) stopInGroup(seq uint64, err error) (uint64, error) {
-	g := l.group
-	if g == nil || seq <= g.first {
+// loses aborts what was sent: a transaction ends with its producer.
+func (t *kafkaTransaction) loses(cause error) bool {
+	if kafka.Fenced(cause) && t.loop.now.Sub(t.began) < kafka.TransactionTimeout*4/5 { // or it was aborted
+		cause = fmt.Errorf("%w: %w", cdc.ErrFenced, cause)
+	}
+	t.loop.rewind(cause)
+	return true
+}
+
+// stopAt returns the error for a batch, seq, that cannot be published. Events of earlier and of later batches were sent in the same
+// transaction, so it is not committed. The next attempt publishes so many events in transactions of one batch: everything before
+// the batch is committed then, and the batch, alone in its transaction, ends the run.
+func (t *kafkaTransaction) stopAt(seq uint64, err error) (uint64, error) {
+	if seq <= t.first {
 		return seq, err
 	}
-	*g.careful = g.events + 1
+	t.careful = t.events + 1
 	return 0, fmt.Errorf("%w: events before one that cannot be published are published alone: %w", cdc.ErrRewind, err)
+}
+
+func (t *kafkaTransaction) failed(err error) {
+	if t.request != nil {
+		t.request.done <- commitResult{0, err}
+	}
+}
+
+func (t *kafkaTransaction) taskBegan() { t.worked = true }
+
+// takesTasks: also when full, because it may have events that wait for a task.
+func (t *kafkaTransaction) takesTasks() bool { return t.phase <= full }
+
+func (t *kafkaTransaction) whenCommitted(fn func(), awaited bool) {
+	t.then, t.awaited = append(t.then, fn), t.awaited || awaited
+}
+
+func (t *kafkaTransaction) defers(r *closeRequest) bool {
+	if t.phase == collecting && t.first == 0 && !t.worked {
+		return false
+	}
+	t.boundary = append(t.boundary, r)
+	return true
 }

@@ -16,7 +16,7 @@ import (
 // the event count as acknowledged. So a letter always has an entry, and no position passes an event that is in neither. From then
 // on the key is held: its later events become letters too, until the last of them is resolved.
 //
-// An event that is queued already when its key becomes held is found when it is about to be sent ([loop.overtaken]).
+// An event that is queued already when its key becomes held is found when it is about to be sent ([letters.overtaken]).
 
 // LetterOptions say where dead letters go.
 type LetterOptions struct {
@@ -32,10 +32,66 @@ type LetterOptions struct {
 	MayStub func(ctx context.Context) error
 }
 
-// letters is what the loop knows of them.
-type letters struct {
-	opts  *LetterOptions
-	index *deadletter.Index // nil until it is installed
+// letters is what the loop needs of dead letters.
+type letters interface {
+	// hasRoom reports whether events may be accepted.
+	hasRoom() bool
+	// any reports whether there are letters: otherwise no event that is accepted or sent has to be looked at.
+	any() bool
+	// takes decides about an event that is accepted: it becomes a letter if its key is held, or if an earlier run has made one of it.
+	takes(b *pendingBatch, m *cdc.Message) bool
+	// refuse makes a letter of a row that made no record.
+	refuse(b *pendingBatch, r *cdc.Refused)
+	// overtaken reports whether e may not be sent, because there is a letter of its key that comes before it.
+	overtaken(e *entry) bool
+	// giveUp reports whether an event that cannot be published is or becomes a letter. Otherwise the policy drops it.
+	giveUp(e *entry, why rejection) bool
+	// acknowledged notes where the letters of a batch are.
+	acknowledged(b *batch)
+	// step is called in each turn.
+	step()
+	// apply answers what the publisher was asked for.
+	apply(e letterEvent)
+
+	// What follows is for transactions. working reports whether a task has begun and not ended, openForCommit opens all keys if the
+	// transaction cannot end before that, and startTasks starts what waited for its end.
+	working() bool
+	openForCommit()
+	startTasks()
+}
+
+// letterEvent is an event about letters.
+type letterEvent interface{ applyTo(s *deadLetters) }
+
+// forLetters passes it to them.
+type forLetters struct{ letterEvent }
+
+func (e forLetters) apply(l *loop) { l.letters.apply(e.letterEvent) }
+
+// noLetters is a publisher whose events do not become letters.
+type noLetters struct{}
+
+func (noLetters) hasRoom() bool                          { return true }
+func (noLetters) any() bool                              { return false }
+func (noLetters) takes(*pendingBatch, *cdc.Message) bool { return false }
+func (noLetters) refuse(*pendingBatch, *cdc.Refused) {
+	panic("a row was refused, and no event becomes a letter")
+}
+func (noLetters) overtaken(*entry) bool         { return false }
+func (noLetters) giveUp(*entry, rejection) bool { return false }
+func (noLetters) acknowledged(*batch)           {}
+func (noLetters) step()                         {}
+func (noLetters) apply(letterEvent)             {}
+func (noLetters) working() bool                 { return false }
+func (noLetters) openForCommit()                {}
+func (noLetters) startTasks()                   {}
+
+// deadLetters are those of a loop.
+type deadLetters struct {
+	loop      *loop
+	opts      *LetterOptions
+	index     *deadletter.Index // empty until it is installed
+	installed bool
 	// swept: entries of batches up to this one may be behind a letter of their key that became one later.
 	swept uint64
 	// closing has the keys whose last letters are being resolved, until when that may take. Their new events wait in parked.
@@ -57,98 +113,93 @@ type gate struct {
 }
 
 // pass returns the step of a letter that the gate may hold back.
-func pass(stub bool) func(*loop, *task) {
-	return func(l *loop, t *task) {
-		g, ask := &l.letters.gate, l.letters.opts.MayStub
+func pass(stub bool) func(*deadLetters, *task) {
+	return func(s *deadLetters, t *task) {
+		g, ask := &s.gate, s.opts.MayStub
 		if stub && !g.open && !g.asking && ask != nil {
 			g.asking = true
-			l.ask(func(ctx context.Context) event { return gateAnswer{ask(ctx)} })
+			s.loop.ask(func(ctx context.Context) event { return forLetters{gateAnswer{ask(ctx)}} })
 		}
 		if g.asking {
 			g.behind = append(g.behind, t)
 			return
 		}
-		l.next(t)
+		s.next(t)
 	}
 }
 
 // gateAnswer is what MayStub has returned.
 type gateAnswer struct{ err error }
 
-func (a gateAnswer) apply(l *loop) {
-	g := &l.letters.gate
+func (a gateAnswer) applyTo(s *deadLetters) {
+	g := &s.gate
 	if a.err != nil {
-		l.stopAt(g.behind[0].seq, nil, a.err) // the gate stays closed
+		s.loop.stopAt(g.behind[0].seq, nil, a.err) // the gate stays closed
 		return
 	}
 	behind := g.behind
 	*g = gate{open: true}
 	for _, t := range behind {
-		l.next(t)
+		s.next(t)
 	}
 }
 
-// takes decides about an event that was accepted: it becomes a letter if its key is held, or if an earlier run has made one of it.
-func (l *loop) takes(pending *pendingBatch, m *cdc.Message) bool {
-	x := l.letters.index
-	if x.Len() == 0 {
-		return false
-	}
+func (s *deadLetters) hasRoom() bool { return s.installed && !s.index.Full() }
+
+func (s *deadLetters) any() bool { return s.index.Len() > 0 }
+
+func (s *deadLetters) working() bool { return s.open > 0 }
+
+func (s *deadLetters) apply(e letterEvent) { e.applyTo(s) }
+
+func (s *deadLetters) takes(pending *pendingBatch, m *cdc.Message) bool {
 	b := pending.routed.Batch
-	if old := x.Unmet(func() string { return letterID(b, m.Row, eventID(m)) }); old != nil {
-		l.bury(pending, &letter{message: m, row: m.Row, earlier: old, reason: old.Reason, text: old.Error})
+	if old := s.index.Unmet(func() string { return letterID(b, m.Row, eventID(m)) }); old != nil {
+		s.bury(pending, &letter{message: m, row: m.Row, earlier: old, reason: old.Reason, text: old.Error})
 		return true
 	}
-	l.letters.name = deadletter.AppendHoldName(l.letters.name[:0], b.Table, m.Key)
-	if !x.Holds(l.letters.name) {
+	s.name = deadletter.AppendHoldName(s.name[:0], b.Table, m.Key)
+	if !s.index.Holds(s.name) {
 		return false
 	}
-	name := string(l.letters.name)
-	if _, closing := l.letters.closing[name]; closing {
-		e := entry{m: m, pending: pending, body: int32(min(bodySize(m), 1<<30))}
-		l.buffered += e.weight()
-		l.letters.parked[name] = append(l.letters.parked[name], e)
+	name := string(s.name)
+	if _, closing := s.closing[name]; closing {
+		s.parked[name] = append(s.parked[name], s.loop.newEntry(m, pending))
 	} else {
-		l.bury(pending, &letter{message: m, row: m.Row, reason: deadletter.Held})
+		s.bury(pending, &letter{message: m, row: m.Row, reason: deadletter.Held})
 	}
 	return true
 }
 
-// refuse makes a letter of a row that made no record.
-func (l *loop) refuse(pending *pendingBatch, r *cdc.Refused) {
+func (s *deadLetters) refuse(pending *pendingBatch, r *cdc.Refused) {
 	id := func() string { return letterID(pending.routed.Batch, r.Row, r.EventID) }
-	l.bury(pending, &letter{refused: r, row: r.Row, earlier: l.letters.index.Unmet(id), reason: r.Reason, text: deadletter.Shortened(r.Err)})
+	s.bury(pending, &letter{refused: r, row: r.Row, earlier: s.index.Unmet(id), reason: r.Reason, text: deadletter.Shortened(r.Err)})
 }
 
-// overtaken reports whether e may not be sent, because there is a letter of its key that comes before it.
-func (l *loop) overtaken(e *entry) bool {
+func (s *deadLetters) overtaken(e *entry) bool {
+	x, b := s.index, e.pending
 	switch {
-	case l.letters == nil || l.letters.index == nil:
-		return false
-	case e.pending.item != nil:
-		it := e.pending.item
-		return l.letters.index.Precedes(it.name, it.order, true)
-	case e.pending.routed == nil || e.pending.seq > l.letters.swept:
+	case b.kind == republished:
+		return x.Precedes(b.item.name, b.item.order, true)
+	case b.kind == ownWrite, b.seq > s.swept:
 		return false
 	}
-	x := l.letters.index
-	return x.Precedes(deadletter.HoldName(e.pending.routed.Batch.Table, e.m.Key), x.Order(e.pending.seq, e.m.Row), false)
+	return x.Precedes(deadletter.HoldName(b.routed.Batch.Table, e.m.Key), x.Order(b.seq, e.m.Row), false)
 }
 
-// giveUp decides about an event that cannot be published. e is in no queue any more.
-func (l *loop) giveUp(e *entry, why rejection) {
-	l.buffered -= e.weight()
+func (s *deadLetters) giveUp(e *entry, why rejection) bool {
 	switch {
-	case e.pending.item != nil:
-		l.failed(e.pending.item, why)
-	case l.overtaken(e):
-		l.bury(e.pending, &letter{message: e.m, row: e.m.Row, reason: deadletter.Held})
+	case e.pending.kind == republished:
+		s.failed(e.pending.item, why)
+	case s.overtaken(e):
+		s.bury(e.pending, &letter{message: e.m, row: e.m.Row, reason: deadletter.Held})
 	case why.policy == cdc.PolicyDeadLetter:
-		l.letters.swept = l.lastSeq.Load()
-		l.bury(e.pending, &letter{message: e.m, row: e.m.Row, reason: why.reason, text: deadletter.Shortened(why.err)})
+		s.swept = s.loop.lastSeq.Load()
+		s.bury(e.pending, &letter{message: e.m, row: e.m.Row, reason: why.reason, text: deadletter.Shortened(why.err)})
 	default:
-		l.dropMessage(e, why.reason, why.err)
+		return false
 	}
+	return true
 }
 
 // letter is an event that becomes one.
@@ -162,8 +213,8 @@ type letter struct {
 }
 
 // bury makes a letter of a row of a batch. The row is resolved when its entry and the letter are acknowledged.
-func (l *loop) bury(pending *pendingBatch, what *letter) {
-	x, opts := l.letters.index, l.letters.opts
+func (s *deadLetters) bury(pending *pendingBatch, what *letter) {
+	l, x, opts := s.loop, s.index, s.opts
 	d := what.letter(pending.routed)
 	d.Order, d.Time = x.Order(pending.seq, what.row), l.now.UTC()
 	if what.earlier != nil {
@@ -171,48 +222,47 @@ func (l *loop) bury(pending *pendingBatch, what *letter) {
 	}
 	id := deadletter.ID([]byte(d.ID), d.Place)
 	d.Partition = letterPartition(d.RecordKey, id, opts.Partitions)
-	record := l.letterRecord(d, id)
+	record := s.record(d, id)
 	entry := own{cdc.Message{Topic: opts.Index, Key: deadletter.EntryKey(id), Value: d.Encode()}, 0}
 	x.Add(id, &d.Entry)
-	steps := []func(*loop, *task){pass(d.Stub)}
+	steps := []func(*deadLetters, *task){pass(d.Stub)}
 	if what.earlier == nil {
-		steps = append(steps, func(l *loop, t *task) {
-			l.noteLetter(d)
-			l.next(t)
+		steps = append(steps, func(s *deadLetters, t *task) {
+			s.note(d)
+			s.next(t)
 		})
 	}
-	if l.group != nil {
+	if l.produceID != nil {
 		steps = append(steps, write(entry, record))
 	} else {
 		steps = append(steps, write(entry), write(record))
 	}
-	l.begin(&task{seq: pending.seq, steps: append(steps, func(l *loop, t *task) {
-		l.next(t)
+	s.begin(&task{seq: pending.seq, steps: append(steps, func(s *deadLetters, t *task) {
+		s.next(t)
 		l.resolve(pending, 1)
-		l.whenCommitted(func() { // it can be read from now on
+		l.txn.whenCommitted(func() { // it can be read from now on
 			x.Stored(id)
 			opts.Stored() // it may be due already
-		})
+		}, false)
 	})})
 }
 
-// noteOffsets notes where the letters of a batch are. Without an index, at a start, it has none.
-func (l *loop) noteOffsets(b *batch) {
-	if l.letters == nil || l.letters.index == nil || b.p.topic.name != l.letters.opts.Topic || b.offset <= 0 {
+func (s *deadLetters) acknowledged(b *batch) {
+	if b.p.topic.name != s.opts.Topic || b.offset <= 0 {
 		return
 	}
 	for i := range b.n {
 		if m := b.p.queue.at(i).m; m.Value != nil {
-			l.letters.index.Found(string(m.Key), b.offset+int64(i))
+			s.index.Found(string(m.Key), b.offset+int64(i))
 		}
 	}
 }
 
-// letterRecord is the letter itself, as a stub if it would be too large.
-func (l *loop) letterRecord(d *deadletter.Letter, id string) own {
-	record := own{cdc.Message{Topic: l.letters.opts.Topic, Key: []byte(id)}, d.Partition}
+// record is the letter itself, as a stub if it would be too large.
+func (s *deadLetters) record(d *deadletter.Letter, id string) own {
+	record := own{cdc.Message{Topic: s.opts.Topic, Key: []byte(id)}, d.Partition}
 	record.message.Value, record.message.Headers = d.EncodeRecord()
-	if size := bodySize(&record.message) + batchOverhead + recordGrowth; size > min(l.topic(l.letters.opts.Topic).limit, hardLimit) {
+	if size := bodySize(&record.message) + batchOverhead + recordGrowth; size > min(s.loop.topic(s.opts.Topic).limit, hardLimit) {
 		d.MakeStub()
 		record.message.Value, record.message.Headers = d.EncodeRecord()
 	}
@@ -282,26 +332,25 @@ func header(m *cdc.Message, name string) []byte {
 	return nil
 }
 
-// noteLetter counts and logs a new letter.
-func (l *loop) noteLetter(d *deadletter.Letter) {
-	l.metrics.letters.WithLabelValues(d.Reason).Inc()
-	l.log.Warn("event became a dead letter", cdc.Repeats(), slog.String("table", d.Table), cdc.EventAttr(d.ID, []byte(d.Key), d.Topic),
+// note counts and logs a new letter.
+func (s *deadLetters) note(d *deadletter.Letter) {
+	s.loop.metrics.letters.WithLabelValues(d.Reason).Inc()
+	s.loop.log.Warn("event became a dead letter", cdc.Repeats(), slog.String("table", d.Table), cdc.EventAttr(d.ID, []byte(d.Key), d.Topic),
 		slog.String("reason", d.Reason), slog.String("error", d.Error))
 }
 
 // release queues the events that waited for the last letters of their key, in order: those behind a letter that is left, or that
 // has come meanwhile, become letters too.
-func (l *loop) release(name string) {
-	parked := l.letters.parked[name]
-	delete(l.letters.parked, name)
-	delete(l.letters.closing, name)
-	x := l.letters.index
+func (s *deadLetters) release(name string) {
+	parked := s.parked[name]
+	delete(s.parked, name)
+	delete(s.closing, name)
 	for _, e := range parked {
-		if x.Precedes(name, x.Order(e.pending.seq, e.m.Row), false) {
-			l.buffered -= e.weight()
-			l.bury(e.pending, &letter{message: e.m, row: e.m.Row, reason: deadletter.Held})
+		if s.index.Precedes(name, s.index.Order(e.pending.seq, e.m.Row), false) {
+			s.loop.buffered -= e.weight()
+			s.bury(e.pending, &letter{message: e.m, row: e.m.Row, reason: deadletter.Held})
 		} else {
-			l.requeue(e)
+			s.loop.requeue(e)
 		}
 	}
 }

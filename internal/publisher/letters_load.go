@@ -32,10 +32,9 @@ type barrierRequest struct {
 	done   chan struct{} // closed
 }
 
-func (r *barrierRequest) apply(l *loop) {
-	b := &l.letters.barrier
-	b.asked = r
-	b.answer()
+func (r *barrierRequest) applyTo(s *deadLetters) {
+	s.barrier.asked = r
+	s.barrier.answer()
 }
 
 func (b *barrier) answer() {
@@ -49,26 +48,27 @@ func (b *barrier) answer() {
 // startLetters makes l put events into the dead letters.
 func (p *Publisher) startLetters(l *loop) {
 	o := p.opts.Letters
-	l.letters = &letters{opts: o, closing: map[string]time.Time{}, parked: map[string][]entry{}}
-	p.mail.post(openBarrier{})
+	l.letters = &deadLetters{
+		loop: l, opts: o, index: deadletter.NewIndex(o.Options, nil, nil), closing: map[string]time.Time{}, parked: map[string][]entry{},
+	}
+	p.mail.post(forLetters{openBarrier{}})
 }
 
 // openBarrier is the first event of a loop with letters.
 type openBarrier struct{}
 
-func (openBarrier) apply(l *loop) {
-	o := l.letters.opts
+func (openBarrier) applyTo(s *deadLetters) {
+	o := s.opts
 	records := []own{{cdc.Message{Topic: o.Index, Key: []byte(deadletter.Barrier), Value: []byte{}}, 0}}
 	for id := range o.Partitions {
 		records = append(records, own{cdc.Message{Topic: o.Topic, Key: []byte(deadletter.Barrier), Value: []byte{}}, int32(id)})
 	}
-	l.begin(&task{steps: []func(*loop, *task){
+	s.begin(&task{steps: []func(*deadLetters, *task){
 		write(records...),
-		func(l *loop, t *task) {
-			b := &l.letters.barrier
-			b.offset, b.known = l.topic(o.Index).partitions[0].end, true
-			b.answer()
-			l.next(t)
+		func(s *deadLetters, t *task) {
+			s.barrier.offset, s.barrier.known = s.loop.topic(o.Index).partitions[0].end, true
+			s.barrier.answer()
+			s.next(t)
 		},
 	}})
 }
@@ -76,14 +76,14 @@ func (openBarrier) apply(l *loop) {
 // install is the index of a start, and what has to be written before the first event.
 type install struct {
 	index *deadletter.Index
-	steps []func(*loop, *task)
+	steps []func(*deadLetters, *task)
 	done  chan struct{} // closed; what is written is durable, or becomes so with the next commit
 }
 
-func (in *install) apply(l *loop) {
-	l.begin(&task{steps: append(in.steps, func(l *loop, t *task) {
-		l.letters.index = in.index
-		l.next(t)
+func (in *install) applyTo(s *deadLetters) {
+	s.begin(&task{steps: append(in.steps, func(s *deadLetters, t *task) {
+		s.index, s.installed = in.index, true
+		s.next(t)
 		close(in.done)
 	})})
 }
@@ -97,7 +97,7 @@ func (p *Publisher) LoadLetters(ctx context.Context, id cdc.Source, passed func(
 		return nil, 0, nil
 	}
 	b := &barrierRequest{done: make(chan struct{})}
-	p.mail.post(b)
+	p.mail.post(forLetters{b})
 	if err := await(ctx, p, b.done); err != nil {
 		return nil, 0, err
 	}
@@ -110,7 +110,7 @@ func (p *Publisher) LoadLetters(ctx context.Context, id cdc.Source, passed func(
 	}
 	in := &install{index: deadletter.NewIndex(p.opts.Letters.Options, records.Entries, passed), done: make(chan struct{})}
 	in.steps = p.cleanup(records, id)
-	p.mail.post(in)
+	p.mail.post(forLetters{in})
 	return in.index, b.offset, await(ctx, p, in.done)
 }
 
@@ -139,7 +139,7 @@ func (p *Publisher) verifySource(of *deadletter.SourceRecord, id cdc.Source) err
 }
 
 // cleanup removes what is done, and asks whose commands have to ask again, in that order.
-func (p *Publisher) cleanup(records *deadletter.Records, id cdc.Source) []func(*loop, *task) {
+func (p *Publisher) cleanup(records *deadletter.Records, id cdc.Source) []func(*deadLetters, *task) {
 	o, done := p.opts.Letters, map[string]int32{}
 	for id, e := range records.Entries {
 		if e.Done != "" {
@@ -153,13 +153,5 @@ func (p *Publisher) cleanup(records *deadletter.Records, id cdc.Source) []func(*
 	if records.Source == nil {
 		index = append(index, own{cdc.Message{Topic: o.Index, Key: []byte(deadletter.SourceKey), Value: deadletter.NewSourceRecord(id).Encode()}, 0})
 	}
-	return []func(*loop, *task){write(topic...), write(index...)}
-}
-
-// hasRoom reports whether events may be accepted.
-func (s *letters) hasRoom() bool { return s.index != nil && !s.index.Full() }
-
-// isOwnTopic reports whether a topic holds no events, but what the relay itself needs.
-func (l *loop) isOwnTopic(name string) bool {
-	return l.group != nil && name == l.group.topic || l.letters != nil && (name == l.letters.opts.Topic || name == l.letters.opts.Index)
+	return []func(*deadLetters, *task){write(topic...), write(index...)}
 }

@@ -25,7 +25,6 @@ type loop struct {
 	mail    *mailbox
 	in      <-chan *cdc.Routed
 	out     chan<- cdc.Durable
-	jobs    chan<- job
 	// ask answers a question in a goroutine of its own, until the publisher is killed. startConn runs a connection so.
 	ask       func(question func(context.Context) event)
 	startConn func(c *brokerConn)
@@ -45,11 +44,7 @@ type loop struct {
 	// transactionalID is "" for none.
 	transactionalID string
 
-	// One job is out at a time: for a producer ID, or for the metadata of wanted topics.
-	jobOut       bool
-	jobAt        time.Time // when it was submitted
-	nextJobAt    time.Time
-	jobBackoff   *backoff.ExponentialBackOff
+	jobs         jobQueue // for a producer ID, or for the metadata of wanted topics
 	wanted       []*topic
 	producerLost bool // no batch is sent until there is a new producer ID
 	fenced       bool // another publisher has taken over
@@ -60,8 +55,12 @@ type loop struct {
 	openBatches  int               // batches in them
 	refreshAt    time.Time
 
-	group   *group   // nil: at-least-once
-	letters *letters // nil: no event becomes one
+	txn     transaction
+	letters letters
+	// produceID is the transactional ID in requests; nil without transactions.
+	produceID *string
+	// coordinator has the jobs of transactions, if there are any.
+	coordinator jobQueue
 	// lastSeq is that of the batch that was accepted last.
 	lastSeq *atomic.Uint64
 
@@ -69,9 +68,7 @@ type loop struct {
 	stopSeq uint64 // batches from this one on are not sent
 
 	outage     outage
-	jobTrouble trouble
-	asked      func() string // the address that the last job asked
-	unreported bool          // problems have changed
+	unreported bool // problems have changed
 	reportedAt time.Time
 }
 
@@ -126,7 +123,7 @@ func (l *loop) channels() (in <-chan *cdc.Routed, out chan<- cdc.Durable, next c
 }
 
 func (l *loop) hasRoom() bool {
-	return l.buffered < l.maxBuffered() && l.failure == nil && (l.group == nil || l.group.hasRoom()) && (l.letters == nil || l.letters.hasRoom())
+	return l.buffered < l.maxBuffered() && l.failure == nil && l.txn.hasRoom() && l.letters.hasRoom()
 }
 
 // bufferPerPartition is what may be buffered for each partition with messages. A batch costs a broker as much as about
@@ -165,8 +162,8 @@ func (l *loop) turn() {
 			l.checkSlow(b) // also what was sent just now: nothing else may wake the loop
 		}
 	}
-	l.openLate()
-	l.stepGroup()
+	l.letters.step()
+	l.txn.step()
 	l.reportFailure()
 	l.noteSilence()
 	l.reportProblems()

@@ -114,6 +114,11 @@ func withDefaults(o Options) Options {
 	return o
 }
 
+// ownTopic reports whether a topic holds no events, but what the relay itself needs.
+func (o *Options) ownTopic(name string) bool {
+	return name == o.PositionTopic || o.Letters != nil && (name == o.Letters.Topic || name == o.Letters.Index)
+}
+
 func setDefault[T comparable](v *T, def T) {
 	var zero T
 	if *v == zero {

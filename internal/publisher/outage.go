@@ -76,24 +76,20 @@ func (b *brokerState) probePause(sentAt time.Time) (since time.Time, pause time.
 
 // noteSilence notes jobs that have had no answer for some time.
 func (l *loop) noteSilence() {
-	silent := func(t *trouble, out bool, at time.Time, asked func() string) {
-		if !out || !t.since.IsZero() {
-			return
+	for _, q := range []*jobQueue{&l.jobs, &l.coordinator} {
+		if !q.out || !q.trouble.since.IsZero() {
+			continue
 		}
-		addr := asked()
+		addr := q.asked()
 		if i := slices.IndexFunc(l.brokers, func(b *brokerState) bool { return b.addr == addr }); i >= 0 {
-			if since, silent := l.silentSince(l.brokers[i], at); silent {
-				l.met(t, since, silentError(addr))
+			if since, silent := l.silentSince(l.brokers[i], q.at); silent {
+				l.met(&q.trouble, since, silentError(addr))
 			}
-		} else if due := at.Add(silentAfter); l.now.Before(due) { // of kafka.brokers, not yet known
+		} else if due := q.at.Add(silentAfter); l.now.Before(due) { // of kafka.brokers, not yet known
 			l.wakeAt(due)
 		} else {
-			l.met(t, at, silentError(addr))
+			l.met(&q.trouble, q.at, silentError(addr))
 		}
-	}
-	silent(&l.jobTrouble, l.jobOut, l.jobAt, l.asked)
-	if g := l.group; g != nil {
-		silent(&g.trouble, g.jobOut, g.jobAt, g.txns.Asked)
 	}
 }
 
@@ -139,11 +135,11 @@ func (l *loop) problems() []cdc.Problem {
 			add(b.addr, b.trouble)
 		}
 	}
-	if l.group != nil && (len(all) == 0 || isAnswer(l.group.trouble.err)) {
-		add("", l.group.trouble)
+	if len(all) == 0 || isAnswer(l.coordinator.trouble.err) {
+		add("", l.coordinator.trouble)
 	}
 	if len(all) == 0 {
-		add("", l.jobTrouble)
+		add("", l.jobs.trouble)
 	}
 	for _, name := range slices.Sorted(maps.Keys(l.topics)) {
 		add("", l.topics[name].trouble())

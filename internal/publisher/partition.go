@@ -111,8 +111,8 @@ type partition struct {
 	gone   bool // its topic was found missing and is removed
 	// readyAt is the broker whose list holds the partition while it is ready; entries in other lists are stale.
 	readyAt *brokerState
-	// group is the number of the last group that included the partition, adding of the last that is to include it.
-	group, adding uint64
+	// included is the number of the last transaction that has the partition, adding of the last that is to have it.
+	included, adding uint64
 
 	// queue holds messages that are not acknowledged; the batch covers its first entries.
 	queue fifo[entry]
@@ -131,8 +131,6 @@ type partition struct {
 
 	// After a batch was rejected as a whole, the next retryCount records are sent in batches of at most retrySize.
 	retryCount, retrySize int
-	// rejection is why the entry marked as rejected was rejected.
-	rejection rejection
 }
 
 // clearErrors forgets earlier errors.
@@ -173,7 +171,7 @@ func (l *loop) markReady(p *partition) {
 		l.wantMetadata(p.topic)
 		return
 	}
-	if !l.includes(p) {
+	if !l.txn.includes(p) {
 		return
 	}
 	if p.state == idle || p.readyAt != p.leader {
@@ -189,11 +187,11 @@ func (l *loop) behindStop(p *partition) bool {
 // newBatch makes the next batch of p from the queue and reports whether there is one.
 func (l *loop) newBatch(p *partition) bool {
 	l.dropUnsendable(p)
-	n, size := 0, batchOverhead
+	n, size, lettered := 0, batchOverhead, l.letters.any()
 	limit := min(l.opts.maxBatchBytes, p.topic.limit)
 	for n < min(p.queue.len(), p.maxRecords()) {
 		e := p.queue.at(n)
-		if p.state == halted || e.pending.seq >= l.stopSeq || l.unsendable(p, e) {
+		if p.state == halted || e.pending.seq >= l.stopSeq || l.unsendable(p, e) || lettered && l.letters.overtaken(e) {
 			break
 		}
 		if n > 0 && size+e.weight() > limit {
@@ -206,7 +204,7 @@ func (l *loop) newBatch(p *partition) bool {
 	}
 	b := l.pool.get()
 	b.fill(p, n, size-batchOverhead, l.codec)
-	b.rb.IsTransactional = l.group != nil
+	b.rb.IsTransactional = l.produceID != nil
 	if p.producer != l.producer { // renewed since: the batch before is acknowledged
 		p.producer, p.seq = l.producer, 0
 	}

@@ -38,7 +38,7 @@ type Publisher struct {
 	mu   sync.Mutex // guards what follows, and Open against Kill
 	open bool
 
-	careful int // see group.careful; the loop's while it runs
+	last *kafkaTransaction // of the last attempt, whose careful the next one takes over
 	// watch outlives a Kill, so that an attempt goes on with what the one before has seen.
 	watch *openWatch
 
@@ -68,7 +68,7 @@ func New(opts Options, log *slog.Logger, reg prometheus.Registerer) (*Publisher,
 	if err != nil {
 		return nil, err // has its own words
 	}
-	p := &Publisher{opts: opts, log: log, metrics: m, client: client, coordinator: coordinator, watch: watch}
+	p := &Publisher{opts: opts, log: log, metrics: m, client: client, coordinator: coordinator, watch: watch, last: &kafkaTransaction{}}
 	p.Reset()
 	return p, nil
 }
@@ -155,7 +155,7 @@ func (p *Publisher) start(life context.Context, transactionalID string, producer
 	p.opts.Problems.Report(problemReporter) // what an earlier loop had is over
 	l := &loop{
 		opts: &p.opts, log: p.log, metrics: p.metrics, mail: p.mail,
-		in: p.in, out: p.out, jobs: jobs, asked: p.client.Asked,
+		in: p.in, out: p.out, jobs: jobQueue{jobs: jobs, asked: p.client.Asked}, txn: noTransaction{}, letters: noLetters{},
 		topics: map[string]*topic{}, transactionalID: transactionalID, producer: producer, stopSeq: noStop, lastSeq: &p.lastSeq,
 	}
 	l.codec, _ = codec(p.opts.Compression) // validated
@@ -167,7 +167,7 @@ func (p *Publisher) start(life context.Context, transactionalID string, producer
 	l.ask = func(question func(context.Context) event) { p.wg.Go(func() { l.mail.post(question(life)) }) }
 	p.wg.Go(func() { runJobs(life, p.client, jobs, l.mail) })
 	if p.opts.PositionTopic != "" {
-		p.startGroups(life, l)
+		p.startTransactions(life, l)
 	}
 	if p.opts.Letters != nil {
 		p.startLetters(l)
@@ -176,11 +176,13 @@ func (p *Publisher) start(life context.Context, transactionalID string, producer
 	p.wg.Go(func() { p.watch.run(life, transactionalID, p.published) })
 }
 
-// startGroups makes l publish in transactions. The first Commit has no batches.
-func (p *Publisher) startGroups(life context.Context, l *loop) {
+// startTransactions makes l publish in transactions. The first Commit has no batches.
+func (p *Publisher) startTransactions(life context.Context, l *loop) {
 	jobs := make(chan job, 1)
 	txns := p.coordinator.Transactions(l.transactionalID)
-	l.group = &group{topic: p.opts.PositionTopic, txns: txns, jobs: jobs, phase: reported, number: 1, careful: &p.careful}
+	t := &kafkaTransaction{loop: l, txns: txns, phase: reported, number: 1, careful: p.last.careful}
+	l.txn, l.produceID, l.coordinator = t, &l.transactionalID, jobQueue{jobs: jobs, asked: txns.Asked}
+	p.last = t
 	p.wg.Go(func() {
 		runJobs(life, p.coordinator, jobs, l.mail)
 		txns.Close()

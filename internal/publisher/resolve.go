@@ -43,8 +43,10 @@ type Outcome struct {
 type chunk struct {
 	items []*item
 	open  int // items that are being published, and one until all of them are queued
-	task  *task
-	done  chan struct{} // closed
+	// letters do task.
+	letters *deadLetters
+	task    *task
+	done    chan struct{} // closed
 }
 
 // item is a letter of a chunk.
@@ -64,7 +66,7 @@ func (p *Publisher) Resolve(ctx context.Context, letters []Resolution) ([]Outcom
 	for _, r := range letters {
 		c.items = append(c.items, &item{Resolution: r, chunk: c, name: r.Hold, order: r.Order})
 	}
-	p.mail.post(c)
+	p.mail.post(forLetters{c})
 	if err := await(ctx, p, c.done); err != nil {
 		return nil, err
 	}
@@ -75,15 +77,15 @@ func (p *Publisher) Resolve(ctx context.Context, letters []Resolution) ([]Outcom
 	return outcomes, nil
 }
 
-func (c *chunk) apply(l *loop) {
-	c.task = &task{steps: []func(*loop, *task){c.publish, c.record, c.end}}
-	l.submitTask(c.task)
+func (c *chunk) applyTo(s *deadLetters) {
+	c.letters, c.task = s, &task{steps: []func(*deadLetters, *task){c.publish, c.record, c.end}}
+	s.submitTask(c.task)
 }
 
 // publish queues the messages.
-func (c *chunk) publish(l *loop, t *task) {
+func (c *chunk) publish(s *deadLetters, t *task) {
 	for _, it := range c.items { // all of them first: what is accepted meanwhile may be behind the last
-		it.outcome.Skipped = !l.letters.index.Begin(it.ID, it.Message == nil && it.Refused == nil)
+		it.outcome.Skipped = !s.index.Begin(it.ID, it.Message == nil && it.Refused == nil)
 	}
 	c.open = 1
 	for _, it := range c.items {
@@ -92,37 +94,36 @@ func (c *chunk) publish(l *loop, t *task) {
 			continue
 		case it.Refused != nil:
 			c.open++
-			l.failed(it, rejection{reason: it.Reason, err: it.Refused})
+			s.failed(it, rejection{reason: it.Reason, err: it.Refused})
 			continue
 		}
 		c.open++
-		pending := &pendingBatch{seq: t.seq, open: 1, item: it, then: func(l *loop) { c.one(l) }}
-		l.queue(it.Message, pending, 0)
+		s.loop.queue(it.Message, &pendingBatch{kind: republished, seq: t.seq, item: it}, 0)
 	}
-	c.one(l)
+	c.one()
 }
 
 // one notes that an item was published or has failed.
-func (c *chunk) one(l *loop) {
+func (c *chunk) one() {
 	if c.open--; c.open == 0 {
-		l.next(c.task)
+		c.letters.next(c.task)
 	}
 }
 
 // failed notes that an item cannot be published: it, and what follows it in its key, stay.
-func (l *loop) failed(it *item, why rejection) {
-	if l.overtaken(&entry{pending: &pendingBatch{item: it}}) {
+func (s *deadLetters) failed(it *item, why rejection) {
+	if s.index.Precedes(it.name, it.order, true) {
 		it.outcome.Skipped = true
-		l.letters.index.Back(it.ID)
+		s.index.Back(it.ID)
 	} else {
 		it.outcome = Outcome{Reason: why.reason, Err: why.err}
-		l.letters.index.Failed(it.ID, why.reason, l.now, it.Attempts)
+		s.index.Failed(it.ID, why.reason, s.loop.now, it.Attempts)
 	}
-	it.chunk.one(l)
+	it.chunk.one()
 }
 
 // record writes what became of the items into the index.
-func (c *chunk) record(l *loop, t *task) {
+func (c *chunk) record(s *deadLetters, t *task) {
 	var records []own
 	for _, it := range c.items {
 		var value []byte
@@ -136,23 +137,23 @@ func (c *chunk) record(l *loop, t *task) {
 		default:
 			value = deadletter.DoneValue(it.Partition, deadletter.Published)
 		}
-		records = append(records, own{cdc.Message{Topic: l.letters.opts.Index, Key: deadletter.EntryKey(it.ID), Value: value}, 0})
+		records = append(records, own{cdc.Message{Topic: s.opts.Index, Key: deadletter.EntryKey(it.ID), Value: value}, 0})
 	}
-	write(records...)(l, t)
+	write(records...)(s, t)
 }
 
 // end releases the keys that have no letter left.
-func (c *chunk) end(l *loop, t *task) {
+func (c *chunk) end(s *deadLetters, t *task) {
 	for _, it := range c.items {
 		if !it.outcome.Skipped && it.outcome.Err == nil {
-			l.letters.index.Resolved(it.ID)
+			s.index.Resolved(it.ID)
 		}
-		if it.outcome.Err != nil || !l.letters.index.Holds([]byte(it.name)) {
-			l.release(it.name)
+		if it.outcome.Err != nil || !s.index.Holds([]byte(it.name)) {
+			s.release(it.name)
 		}
 	}
-	l.next(t)
-	l.closeWhenCommitted(c.done)
+	s.next(t)
+	s.closeWhenCommitted(c.done)
 }
 
 // closeRequest is a call of CloseKeys or OpenKeys.
@@ -166,57 +167,53 @@ type closeRequest struct {
 // few seconds they become letters, and at once if a commit that the caller waits for would wait for them.
 func (p *Publisher) CloseKeys(ctx context.Context, names []string) error {
 	r := &closeRequest{names: names, done: make(chan struct{})}
-	p.mail.post(r)
+	p.mail.post(forLetters{r})
 	return await(ctx, p, r.done)
 }
 
 // OpenKeys ends the wait of those whose letters were not all resolved.
 func (p *Publisher) OpenKeys(ctx context.Context, names []string) error {
 	r := &closeRequest{names: names, open: true, done: make(chan struct{})}
-	p.mail.post(r)
+	p.mail.post(forLetters{r})
 	return await(ctx, p, r.done)
 }
 
-// apply waits for the end of a group that has begun: its letters cannot be read before, and its events could not be committed while
-// some of them wait.
-func (r *closeRequest) apply(l *loop) {
-	if g := l.group; g != nil && !r.open && (g.phase != collecting || g.first != 0 || g.worked) {
-		g.boundary = append(g.boundary, r)
+// applyTo waits for the end of a transaction that has begun: its letters cannot be read before, and its events could not be
+// committed while some of them wait.
+func (r *closeRequest) applyTo(s *deadLetters) {
+	if !r.open && s.loop.txn.defers(r) {
 		return
 	}
 	for _, name := range r.names {
 		switch {
 		case r.open:
-			l.release(name)
-		case l.letters.index.Holds([]byte(name)):
-			l.letters.closing[name] = l.now.Add(l.opts.Timing.Closed)
-			l.wakeAt(l.letters.closing[name])
+			s.release(name)
+		case s.index.Holds([]byte(name)):
+			s.closing[name] = s.loop.now.Add(s.loop.opts.Timing.Closed)
+			s.loop.wakeAt(s.closing[name])
 		}
 	}
 	close(r.done)
 }
 
-// openLate opens the keys that took too long.
-func (l *loop) openLate() {
-	if l.letters == nil {
-		return
-	}
-	for name, due := range l.letters.closing {
-		if l.now.Before(due) {
-			l.wakeAt(due)
+// step opens the keys that took too long.
+func (s *deadLetters) step() {
+	for name, due := range s.closing {
+		if s.loop.now.Before(due) {
+			s.loop.wakeAt(due)
 		} else {
-			l.release(name)
+			s.release(name)
 		}
 	}
 }
 
-// openForCommit opens all keys if the group cannot end before that, and somebody waits for its end who would resolve more letters.
-func (l *loop) openForCommit() {
-	if l.letters == nil || l.letters.open > 0 || !l.group.awaited {
+// openForCommit is called if somebody waits for the end of the transaction, who would resolve more letters.
+func (s *deadLetters) openForCommit() {
+	if s.open > 0 {
 		return
 	}
-	for name := range l.letters.closing {
-		l.release(name)
+	for name := range s.closing {
+		s.release(name)
 	}
 }
 

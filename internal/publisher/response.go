@@ -101,13 +101,12 @@ func (l *loop) applyBlock(b *batch, block *sarama.ProduceResponseBlock) {
 func (l *loop) acknowledged(b *batch) {
 	p, m := b.p, &b.p.topic.metrics
 	p.end = b.offset + int64(b.n)
-	l.noteOffsets(b)
+	l.letters.acknowledged(b)
 	if oldest := p.queue.at(0); oldest.pending.committed != 0 {
 		m.ack.observe(l.now.Sub(time.UnixMicro(oldest.pending.committed)), oldest.m, l.now)
 	}
-	var pending *pendingBatch
-	var run int
-	for range b.n {
+	pending, run := p.queue.pop().pending, 1
+	for range b.n - 1 {
 		if e := p.queue.pop(); e.pending == pending {
 			run++
 		} else {
@@ -116,7 +115,7 @@ func (l *loop) acknowledged(b *batch) {
 		}
 	}
 	l.resolve(pending, run)
-	if !l.recorded(b) && !l.isOwnTopic(p.topic.name) {
+	if !p.topic.own {
 		m.published.Add(float64(b.n))
 		m.bytes.Add(float64(b.bytes))
 	}
@@ -131,19 +130,6 @@ func (l *loop) acknowledged(b *batch) {
 	n := b.n
 	l.pool.put(b)
 	l.dequeued(p.topic, n)
-}
-
-// resolve marks n messages of a pendingBatch, which may be nil, as acknowledged or dropped.
-func (l *loop) resolve(pending *pendingBatch, n int) {
-	switch {
-	case pending == nil:
-	case pending.then == nil:
-		l.window.resolve(pending, n)
-	default:
-		if pending.open -= n; pending.open == 0 {
-			pending.then(l)
-		}
-	}
 }
 
 // outcome classifies an error code of a produce response; see reactionTo.

@@ -15,6 +15,7 @@ import (
 // topic is the loop's state of a topic.
 type topic struct {
 	name       string
+	own        bool         // of the relay's own records, not of events
 	partitions []*partition // empty: not known yet
 	limit      int          // max.message.bytes
 	metrics    topicMetrics
@@ -39,7 +40,7 @@ type topic struct {
 func (l *loop) topic(name string) *topic {
 	tp := l.topics[name]
 	if tp == nil {
-		tp = &topic{name: name, limit: l.opts.MaxMessageBytes}
+		tp = &topic{name: name, own: l.opts.ownTopic(name), limit: l.opts.MaxMessageBytes}
 		l.topics[name] = tp
 		l.wantMetadata(tp)
 	}
@@ -50,35 +51,43 @@ func (l *loop) topic(name string) *topic {
 func (l *loop) accept(r *cdc.Routed) {
 	pending := l.window.add(r)
 	l.lastSeq.Store(pending.seq)
-	if l.group != nil {
-		l.group.accepted(r, l.now)
-	}
+	l.txn.accepted(r)
 	var tp *topic
-	refused := r.Refused
+	refused, lettered := r.Refused, l.letters.any()
 	for i := range r.Messages {
 		m := &r.Messages[i]
 		for ; len(refused) > 0 && refused[0].Row < m.Row; refused = refused[1:] {
-			l.refuse(pending, &refused[0])
+			l.letters.refuse(pending, &refused[0])
+			lettered = true
 		}
-		if l.letters != nil && l.takes(pending, m) {
+		if lettered && l.letters.takes(pending, m) {
 			continue
 		}
 		if tp == nil || tp.name != m.Topic {
 			tp = l.topic(m.Topic)
 		}
-		e := entry{m: m, pending: pending, body: int32(min(bodySize(m), 1<<30))}
-		l.buffered += e.weight()
-		if len(tp.partitions) == 0 || tp.grown != nil || tp.err != nil {
+		if e := l.newEntry(m, pending); tp.parks() {
 			l.park(tp, e)
+			lettered = l.letters.any() // it may have become one
 		} else {
 			l.enqueue(tp, e)
 		}
 	}
 	for i := range refused {
-		l.refuse(pending, &refused[i])
+		l.letters.refuse(pending, &refused[i])
 	}
 	l.resolve(pending, 1)
 }
+
+// newEntry counts a message as buffered.
+func (l *loop) newEntry(m *cdc.Message, pending *pendingBatch) entry {
+	e := entry{m: m, pending: pending, body: int32(min(bodySize(m), 1<<30))}
+	l.buffered += e.weight()
+	return e
+}
+
+// parks reports whether messages wait until the topic's partitions are known.
+func (tp *topic) parks() bool { return len(tp.partitions) == 0 || tp.grown != nil || tp.err != nil }
 
 // enqueue adds a message to the queue of its partition.
 func (l *loop) enqueue(tp *topic, e entry) {
@@ -273,13 +282,13 @@ func (l *loop) setLeader(p *partition, md *sarama.PartitionMetadata) {
 
 // topicMissing applies the policy to a topic that does not exist.
 func (l *loop) topicMissing(tp *topic, cause error) {
-	if l.group != nil && tp.name == l.group.topic { // no event is the reason; the next Open says what is
+	if tp.name == l.opts.PositionTopic { // no event is the reason; the next Open says what is
 		l.rewind(fmt.Errorf("publish to topic %q: %w", tp.name, cause))
 		return
 	}
 	policy := l.opts.UnknownTopic
 	l.failItems(tp, rejection{"unknown_topic", policy, kafka.MissingTopicError(tp.name, cause)})
-	if l.isOwnTopic(tp.name) {
+	if tp.own {
 		l.haltTopic(tp, ownTopicError(tp, cause))
 		return
 	}

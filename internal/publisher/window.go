@@ -2,18 +2,42 @@ package publisher
 
 import "github.com/cdc-relay/cdc-relay/internal/cdc"
 
-// pendingBatch follows one Routed from Send to its answer.
+// kind is what messages are of.
+type kind uint8
+
+const (
+	relayed     kind = iota // a Routed of the relay, which gets an answer
+	ownWrite                // a write of the publisher's own, without which it cannot go on
+	republished             // a letter that is published again, which fails alone
+)
+
+// pendingBatch is what messages in queues belong to: it follows them until the last one is acknowledged or dropped.
 type pendingBatch struct {
-	seq uint64
-	// open counts the messages that are not resolved, and one until all of them are queued.
+	kind kind
+	seq  uint64 // of the batch, or of the one that was accepted last
+	// open counts the messages that are not resolved, and of a Routed one until all of them are queued.
 	open int
-	// committed is when its first transaction was committed, in Unix microseconds; 0: unknown.
+
+	// committed is when the first transaction of a Routed was committed, in Unix microseconds; 0: unknown.
 	committed int64
-	// routed is nil for what is not of a Routed: then is called when nothing is open any more, and item is the letter that is
-	// published again, or nil.
-	routed *cdc.Routed
-	then   func(l *loop)
-	item   *item
+	routed    *cdc.Routed
+
+	written func() // of a write: called when nothing is open any more
+	item    *item  // the letter
+}
+
+// resolve marks n messages of b as acknowledged or dropped.
+func (l *loop) resolve(b *pendingBatch, n int) {
+	switch b.kind {
+	case relayed:
+		l.window.resolve(b, n)
+	case ownWrite:
+		if b.open -= n; b.open == 0 {
+			b.written()
+		}
+	case republished:
+		b.item.chunk.one()
+	}
 }
 
 // entry is a message in a partition's queue.
@@ -23,8 +47,8 @@ type entry struct {
 	body    int32 // bodySize
 	// partition is one more than the partition, or 0 for the key's.
 	partition int32
-	// rejected: a broker rejects this very record.
-	rejected bool
+	// rejected is why a broker rejects this very record; nil: none does.
+	rejected *rejection
 }
 
 // window holds the batches without an answer, in the order of Send.

@@ -59,7 +59,7 @@ func letterOrderMutants() []mutant {
 	return []mutant{
 		{
 			"let queued events overtake a letter of their key", "internal/publisher/letters.go",
-			[]edit{{"	return x.Precedes(deadletter.HoldName(e.pending.routed.Batch.Table, e.m.Key), x.Order(e.pending.seq, e.m.Row), false)", "	return x == nil"}},
+			[]edit{{"	return x.Precedes(deadletter.HoldName(b.routed.Batch.Table, e.m.Key), x.Order(b.seq, e.m.Row), false)", "	return x == nil"}},
 			caughtBy{publisher, "^TestRejectedEventsBecomeLetters$", ""},
 		},
 		{
@@ -95,7 +95,7 @@ func letterOrderMutants() []mutant {
 		{
 			"count a batch as published before its letter", "internal/publisher/letters.go",
 			[]edit{
-				{"		l.next(t)\n		l.resolve(pending, 1)\n", "		l.next(t)\n"},
+				{"		s.next(t)\n		l.resolve(pending, 1)\n", "		s.next(t)\n"},
 				{"	x.Add(id, &d.Entry)\n", "	x.Add(id, &d.Entry)\n	l.resolve(pending, 1)\n"},
 			},
 			caughtBy{publisher, "^TestRowWaitsForItsLetter$", ""},

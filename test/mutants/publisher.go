@@ -68,7 +68,7 @@ func onceMutants() []mutant {
 		},
 		{
 			"send the position before its events are acknowledged", "internal/publisher/group.go",
-			[]edit{{"if g.phase == full && l.window.open.len() == 0 && !l.working() {", "if g.phase == full {"}},
+			[]edit{{"if t.phase == full && l.window.open.len() == 0 && !l.letters.working() {", "if t.phase == full {"}},
 			caughtBy{faults, "^TestExactlyOnceWithinATransaction$", postgres},
 		},
 		{
