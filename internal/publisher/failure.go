@@ -82,23 +82,6 @@ func (l *loop) rejectBatch(b *batch, why rejection, named []sarama.ProduceRespon
 	l.unbatch(p)
 }
 
-// unsendable reports whether e was rejected, or would be.
-func (l *loop) unsendable(p *partition, e *entry) bool {
-	return e.rejected != nil || l.tooLarge(p, e)
-}
-
-// tooLarge is known in advance only without compression.
-func (l *loop) tooLarge(p *partition, e *entry) bool {
-	if e.size() > hardLimit {
-		return true
-	}
-	return l.codec == 0 && e.size()+batchOverhead > p.topic.limit && e.pending.kind != republished // whose limit may have been raised just now
-}
-
-// hardLimit is below sarama.MaxRequestSize and the brokers' socket.request.max.bytes, which end the connection: no
-// limit of a topic can be above them.
-const hardLimit = 99 << 20
-
 // dropUnsendable applies the policy to unsendable messages at the front of p's queue.
 func (l *loop) dropUnsendable(p *partition) {
 	for p.queue.len() > 0 && p.state != halted {

@@ -151,6 +151,38 @@ func (l *loop) acceptMore(in <-chan *cdc.Routed) {
 	}
 }
 
+// accept queues the messages of a Routed.
+func (l *loop) accept(r *cdc.Routed) {
+	pending := l.window.add(r)
+	l.lastSeq.Store(pending.seq)
+	l.txn.accepted(r)
+	var tp *topic
+	refused, lettered := r.Refused, l.letters.any()
+	for i := range r.Messages {
+		m := &r.Messages[i]
+		for ; len(refused) > 0 && refused[0].Row < m.Row; refused = refused[1:] {
+			l.letters.refuse(pending, &refused[0])
+			lettered = true
+		}
+		if lettered && l.letters.takes(pending, m) {
+			continue
+		}
+		if tp == nil || tp.name != m.Topic {
+			tp = l.topic(m.Topic)
+		}
+		if e := l.newEntry(m, pending); tp.parks() {
+			l.park(tp, e)
+			lettered = l.letters.any() // it may have become one
+		} else {
+			l.enqueue(tp, e)
+		}
+	}
+	for i := range refused {
+		l.letters.refuse(pending, &refused[i])
+	}
+	l.resolve(pending, 1)
+}
+
 // turn does what is due and sends what is ready.
 func (l *loop) turn() {
 	l.retryDue()
@@ -239,6 +271,97 @@ func (l *loop) after(b *backoff.ExponentialBackOff) time.Time {
 
 // noStop is a stopSeq beyond every batch.
 const noStop = math.MaxUint64
+
+// kind is what messages are of.
+type kind uint8
+
+const (
+	relayed     kind = iota // a Routed of the relay, which gets an answer
+	ownWrite                // a write of the publisher's own, without which it cannot go on
+	republished             // a letter that is published again, which fails alone
+)
+
+// pendingBatch is what messages in queues belong to: it follows them until the last one is acknowledged or dropped.
+type pendingBatch struct {
+	kind kind
+	seq  uint64 // of the batch, or of the one that was accepted last
+	// open counts the messages that are not resolved, and of a Routed one until all of them are queued.
+	open int
+
+	// committed is when the first transaction of a Routed was committed, in Unix microseconds; 0: unknown.
+	committed int64
+	routed    *cdc.Routed
+
+	written func() // of a write: called when nothing is open any more
+	item    *item  // the letter
+}
+
+// resolve marks n messages of b as acknowledged or dropped.
+func (l *loop) resolve(b *pendingBatch, n int) {
+	switch b.kind {
+	case relayed:
+		l.window.resolve(b, n)
+	case ownWrite:
+		if b.open -= n; b.open == 0 {
+			b.written()
+		}
+	case republished:
+		b.item.chunk.one()
+	}
+}
+
+// window holds the batches without an answer, in the order of Send.
+type window struct {
+	open   fifo[*pendingBatch]
+	unused []*pendingBatch
+	// answers wait for the relay to receive them.
+	answers fifo[cdc.Durable]
+}
+
+func (w *window) add(r *cdc.Routed) *pendingBatch {
+	b := &pendingBatch{}
+	if n := len(w.unused); n > 0 {
+		b, w.unused = w.unused[n-1], w.unused[:n-1]
+	}
+	b.seq, b.open, b.committed, b.routed = r.Seq(), len(r.Messages)+len(r.Refused)+1, 0, r
+	if len(r.Batch.Txs) > 0 {
+		b.committed = r.Batch.Txs[0].Time
+	}
+	w.open.push(b)
+	return b
+}
+
+// resolve marks n messages of b as acknowledged or dropped, and answers b when none is left.
+func (w *window) resolve(b *pendingBatch, n int) {
+	b.open -= n
+	if b.open > 0 {
+		return
+	}
+	b.routed = nil
+	w.answer(b.seq)
+	for w.open.len() > 0 && (*w.open.at(0)).open == 0 {
+		w.unused = append(w.unused, w.open.pop())
+	}
+}
+
+// answer adds an answer, which neighbours share.
+func (w *window) answer(seq uint64) {
+	if n := w.answers.len(); n > 0 {
+		if last := w.answers.at(n - 1); last.Err == nil && !last.Cut && last.Last+1 == seq {
+			last.Last = seq
+			return
+		}
+	}
+	w.answers.push(cdc.Durable{First: seq, Last: seq})
+}
+
+// oldest returns the sequence number of the first batch that is not resolved.
+func (w *window) oldest() (seq uint64, found bool) {
+	if w.open.len() == 0 {
+		return 0, false
+	}
+	return (*w.open.at(0)).seq, true
+}
 
 // event is something that happened outside the loop.
 type event interface{ apply(l *loop) }

@@ -133,6 +133,65 @@ type partition struct {
 	retryCount, retrySize int
 }
 
+// entry is a message in a partition's queue.
+type entry struct {
+	m       *cdc.Message
+	pending *pendingBatch
+	body    int32 // bodySize
+	// partition is one more than the partition, or 0 for the key's.
+	partition int32
+	// rejected is why a broker rejects this very record; nil: none does.
+	rejected *rejection
+}
+
+// weight is the entry's size in batches and buffers.
+func (e *entry) weight() int { return e.size() + recordGrowth }
+
+// size is that of the record as the first of its batch.
+func (e *entry) size() int { return varintSize(int(e.body)) + int(e.body) }
+
+// newEntry counts a message as buffered.
+func (l *loop) newEntry(m *cdc.Message, pending *pendingBatch) entry {
+	e := entry{m: m, pending: pending, body: int32(min(bodySize(m), 1<<30))}
+	l.buffered += e.weight()
+	return e
+}
+
+// enqueue adds a message to the queue of its partition.
+func (l *loop) enqueue(tp *topic, e entry) {
+	var p *partition
+	switch {
+	case e.partition > 0: // others may have added partitions, which nobody reads
+		p = tp.partitions[e.partition-1]
+	case e.m.Key != nil:
+		p = tp.partitions[partitionOf(e.m.Key, len(tp.partitions))]
+	default:
+		p = tp.keyless()
+	}
+	p.queue.push(e)
+	tp.queued++
+	if p.state == idle {
+		l.markReady(p)
+	}
+}
+
+// queue queues a message. partition is 0 for the key's, else one more than the partition.
+func (l *loop) queue(m *cdc.Message, pending *pendingBatch, partition int32) {
+	e := l.newEntry(m, pending)
+	e.partition = partition
+	l.requeue(e)
+}
+
+// requeue queues an entry that is counted already.
+func (l *loop) requeue(e entry) {
+	l.wakeAt(l.now) // this turn may have sent already
+	if tp := l.topic(e.m.Topic); tp.parks() {
+		l.park(tp, e)
+	} else {
+		l.enqueue(tp, e)
+	}
+}
+
 // clearErrors forgets earlier errors.
 func (l *loop) clearErrors(p *partition) {
 	l.passed(&p.failing)
@@ -215,6 +274,23 @@ func (l *loop) newBatch(p *partition) bool {
 	return true
 }
 
+// unsendable reports whether e was rejected, or would be.
+func (l *loop) unsendable(p *partition, e *entry) bool {
+	return e.rejected != nil || l.tooLarge(p, e)
+}
+
+// tooLarge is known in advance only without compression.
+func (l *loop) tooLarge(p *partition, e *entry) bool {
+	if e.size() > hardLimit {
+		return true
+	}
+	return l.codec == 0 && e.size()+batchOverhead > p.topic.limit && e.pending.kind != republished // whose limit may have been raised just now
+}
+
+// hardLimit is below sarama.MaxRequestSize and the brokers' socket.request.max.bytes, which end the connection: no
+// limit of a topic can be above them.
+const hardLimit = 99 << 20
+
 // unbatch releases a batch whose records are known not to be appended. They stay in the queue.
 func (l *loop) unbatch(p *partition) {
 	l.buffered += p.batch.bytes
@@ -233,6 +309,130 @@ func (l *loop) retryLater(p *partition, cause error) {
 	}
 	p.to(l, waiting)
 	l.logDelayed(p, cause)
+}
+
+// errNoBlock is a response that lacks a partition of the request.
+var errNoBlock = errors.New("the broker's response leaves the partition out")
+
+// apply handles the end of a request.
+func (e requestDone) apply(l *loop) {
+	c := e.req.conn
+	c.open.pop()
+	l.openRequests--
+	l.openBatches -= len(e.req.batches)
+	switch {
+	case e.err == nil:
+		c.responded, c.broker.backoff = true, nil
+		l.noteSuccess()
+		l.passed(&c.broker.trouble)
+		l.throttle(c.broker, e.res)
+	case !isEncodingError(e.err):
+		l.closeConn(c, e.err)
+	}
+	for _, b := range e.req.batches {
+		l.batchDone(b, e)
+	}
+}
+
+func (l *loop) batchDone(b *batch, e requestDone) {
+	p := b.p
+	if p.state == halting {
+		p.to(l, halted)
+	} else {
+		p.to(l, idle)
+	}
+	switch {
+	case p.gone:
+		l.lateResponse(b, e)
+	case e.err == nil:
+		l.applyBlock(b, e.res.GetBlock(p.topic.name, p.id))
+	case isEncodingError(e.err):
+		l.rejectBatch(b, rejection{reason: "not_encodable", policy: l.opts.Rejected, err: e.err}, nil)
+	default:
+		b.maybeAppended, p.lastError = true, repeatedError{}
+		l.metrics.errors.WithLabelValues(p.topic.name, "connection").Inc()
+		l.wantMetadata(p.topic)
+	}
+	l.markReady(p)
+}
+
+// lateResponse handles the response for a partition whose topic was found missing meanwhile. The messages behind the
+// batch are dropped in any case: if the topic exists again, later messages may already be in it.
+func (l *loop) lateResponse(b *batch, e requestDone) {
+	p := b.p
+	if b.appended(e.res) {
+		l.acknowledged(b)
+	}
+	l.dropPartition(p, errTopicMissing)
+}
+
+// throttle sends nothing to a broker for as long as it asks. sarama would sleep for that time with the connection
+// locked, so the pause must not be shorter.
+func (l *loop) throttle(b *brokerState, res *sarama.ProduceResponse) {
+	if res.ThrottleTime > 0 {
+		b.pausedUntil = l.now.Add(res.ThrottleTime)
+	}
+}
+
+// applyBlock handles the part of a response about one batch.
+func (l *loop) applyBlock(b *batch, block *sarama.ProduceResponseBlock) {
+	p := b.p
+	if block == nil {
+		p.lastError = repeatedError{}
+		l.retryLater(p, errNoBlock)
+		return
+	}
+	r := reactionTo(classify(block.Err))
+	if block.Err != sarama.ErrNoError && block.Err != sarama.ErrDuplicateSequenceNumber {
+		l.metrics.errors.WithLabelValues(p.topic.name, reasonOf(block.Err)).Inc()
+	}
+	if block.Err == sarama.ErrRequestTimedOut || block.Err == sarama.ErrNotEnoughReplicasAfterAppend {
+		b.maybeAppended = true // the leader has appended it, and all replicas may yet do so
+	}
+	if r.refreshMetadata {
+		l.wantMetadata(p.topic)
+	}
+	lasted := p.lastError.lasted(block.Err, l.now)
+	if r.when == atOnce || r.when == repeated && lasted >= l.opts.Timing.Patience {
+		r.do(l, b, block)
+	} else {
+		l.retryLater(p, causeOf(block))
+	}
+}
+
+// acknowledged removes a batch from the queue and resolves its messages.
+func (l *loop) acknowledged(b *batch) {
+	p, m := b.p, &b.p.topic.metrics
+	p.end = b.offset + int64(b.n)
+	l.letters.acknowledged(b)
+	if oldest := p.queue.at(0); oldest.pending.committed != 0 {
+		m.ack.observe(l.now.Sub(time.UnixMicro(oldest.pending.committed)), oldest.m, l.now)
+	}
+	pending, run := p.queue.pop().pending, 1
+	for range b.n - 1 {
+		if e := p.queue.pop(); e.pending == pending {
+			run++
+		} else {
+			l.resolve(pending, run)
+			pending, run = e.pending, 1
+		}
+	}
+	l.resolve(pending, run)
+	if !p.topic.own {
+		m.published.Add(float64(b.n))
+		m.bytes.Add(float64(b.bytes))
+	}
+	m.produce.Observe(l.now.Sub(b.req.sentAt).Seconds())
+	p.seq = nextSequence(p.seq, b.n)
+	p.bisected(b.n)
+	l.clearErrors(p)
+	if !p.gone {
+		p.topic.lastError = repeatedError{} // whatever metadata says
+	}
+	p.batch = nil
+	n := b.n
+	l.pool.put(b)
+	l.dequeued(p.topic, n)
 }
 
 // batch is the one record batch of a partition that is in flight, or about to be sent again. While it is not known

@@ -72,23 +72,6 @@ func write(records ...own) func(*deadLetters, *task) {
 	}
 }
 
-// queue queues a message. partition is 0 for the key's, else one more than the partition.
-func (l *loop) queue(m *cdc.Message, pending *pendingBatch, partition int32) {
-	e := l.newEntry(m, pending)
-	e.partition = partition
-	l.requeue(e)
-}
-
-// requeue queues an entry that is counted already.
-func (l *loop) requeue(e entry) {
-	l.wakeAt(l.now) // this turn may have sent already
-	if tp := l.topic(e.m.Topic); tp.parks() {
-		l.park(tp, e)
-	} else {
-		l.enqueue(tp, e)
-	}
-}
-
 // writeRequest is a call of Write.
 type writeRequest struct {
 	records []own

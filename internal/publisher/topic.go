@@ -47,65 +47,8 @@ func (l *loop) topic(name string) *topic {
 	return tp
 }
 
-// accept queues the messages of a Routed.
-func (l *loop) accept(r *cdc.Routed) {
-	pending := l.window.add(r)
-	l.lastSeq.Store(pending.seq)
-	l.txn.accepted(r)
-	var tp *topic
-	refused, lettered := r.Refused, l.letters.any()
-	for i := range r.Messages {
-		m := &r.Messages[i]
-		for ; len(refused) > 0 && refused[0].Row < m.Row; refused = refused[1:] {
-			l.letters.refuse(pending, &refused[0])
-			lettered = true
-		}
-		if lettered && l.letters.takes(pending, m) {
-			continue
-		}
-		if tp == nil || tp.name != m.Topic {
-			tp = l.topic(m.Topic)
-		}
-		if e := l.newEntry(m, pending); tp.parks() {
-			l.park(tp, e)
-			lettered = l.letters.any() // it may have become one
-		} else {
-			l.enqueue(tp, e)
-		}
-	}
-	for i := range refused {
-		l.letters.refuse(pending, &refused[i])
-	}
-	l.resolve(pending, 1)
-}
-
-// newEntry counts a message as buffered.
-func (l *loop) newEntry(m *cdc.Message, pending *pendingBatch) entry {
-	e := entry{m: m, pending: pending, body: int32(min(bodySize(m), 1<<30))}
-	l.buffered += e.weight()
-	return e
-}
-
 // parks reports whether messages wait until the topic's partitions are known.
 func (tp *topic) parks() bool { return len(tp.partitions) == 0 || tp.grown != nil || tp.err != nil }
-
-// enqueue adds a message to the queue of its partition.
-func (l *loop) enqueue(tp *topic, e entry) {
-	var p *partition
-	switch {
-	case e.partition > 0: // others may have added partitions, which nobody reads
-		p = tp.partitions[e.partition-1]
-	case e.m.Key != nil:
-		p = tp.partitions[partitionOf(e.m.Key, len(tp.partitions))]
-	default:
-		p = tp.keyless()
-	}
-	p.queue.push(e)
-	tp.queued++
-	if p.state == idle {
-		l.markReady(p)
-	}
-}
 
 // park keeps a message until the topic's metadata is known. Metadata of a missing topic is requested again before its
 // messages are dropped, but not for each of them.

@@ -6,17 +6,17 @@ import "github.com/cdc-relay/cdc-relay/internal/testenv"
 func publisherMutants() []mutant {
 	return []mutant{
 		{
-			"send a failed batch behind later ones", "internal/publisher/response.go",
+			"send a failed batch behind later ones", "internal/publisher/partition.go",
 			[]edit{{"	default:\n		b.maybeAppended, p.lastError = true, repeatedError{}", "	default:\n		for range b.n {\n			p.queue.push(p.queue.pop())\n		}\n		l.unbatch(p)\n		p.lastError = repeatedError{}"}},
 			caughtBy{faults, "^TestConnectionsCut$", postgres},
 		},
 		{
-			"send a batch whose response was lost under new sequence numbers", "internal/publisher/response.go",
+			"send a batch whose response was lost under new sequence numbers", "internal/publisher/partition.go",
 			[]edit{{"	default:\n		b.maybeAppended, p.lastError = true, repeatedError{}", "	default:\n		p.seq = nextSequence(p.seq, b.n)\n		l.unbatch(p)\n		p.lastError = repeatedError{}"}},
 			caughtBy{faults, "^TestResponsesLost$", postgres},
 		},
 		{
-			"take an error of one partition for success", "internal/publisher/response.go",
+			"take an error of one partition for success", "internal/publisher/outcome.go",
 			[]edit{{"	case moved, absent: // only metadata tells that a topic is missing: it comes from other brokers too\n		return reaction{when: never, refreshMetadata: true}", "	case moved, absent:\n		return reaction{when: atOnce, refreshMetadata: true, do: func(l *loop, b *batch, _ *sarama.ProduceResponseBlock) { l.acknowledged(b) }}"}},
 			caughtBy{publisher, "^(TestRetryableErrorsRepeatTheSameBatch|TestLeaderMoves)$", ""},
 		},
@@ -47,7 +47,7 @@ func publisherMutants() []mutant {
 func onceMutants() []mutant {
 	return []mutant{
 		{
-			"blame an event for a missing right", "internal/publisher/response.go",
+			"blame an event for a missing right", "internal/publisher/outcome.go",
 			[]edit{{"		return transactionDenied\n", "		return unexpected\n"}},
 			caughtBy{publisher, "^TestTransactionalIDIsDenied$", ""},
 		},
@@ -67,7 +67,7 @@ func onceMutants() []mutant {
 			caughtBy{walUnits, "^TestStartWithinATransaction$", ""},
 		},
 		{
-			"send the position before its events are acknowledged", "internal/publisher/group.go",
+			"send the position before its events are acknowledged", "internal/publisher/transaction.go",
 			[]edit{{"if t.phase == full && l.window.open.len() == 0 && !l.letters.working() {", "if t.phase == full {"}},
 			caughtBy{faults, "^TestExactlyOnceWithinATransaction$", postgres},
 		},
