@@ -50,8 +50,8 @@ type letters interface {
 	acknowledged(b *batch)
 	// step is called in each turn.
 	step()
-	// apply answers what the publisher was asked for.
-	apply(e letterEvent)
+	// do answers what the publisher was asked for.
+	do(fn func(s *deadLetters))
 
 	// What follows is for transactions. working reports whether a task has begun and not ended, openForCommit opens all keys if the
 	// transaction cannot end before that, and startTasks starts what waited for its end.
@@ -60,13 +60,10 @@ type letters interface {
 	startTasks()
 }
 
-// letterEvent is an event about letters.
-type letterEvent interface{ applyTo(s *deadLetters) }
+// forLetters is an event about letters.
+type forLetters func(s *deadLetters)
 
-// forLetters passes it to them.
-type forLetters struct{ letterEvent }
-
-func (e forLetters) apply(l *loop) { l.letters.apply(e.letterEvent) }
+func (fn forLetters) apply(l *loop) { l.letters.do(fn) }
 
 // noLetters is a publisher whose events do not become letters.
 type noLetters struct{}
@@ -81,7 +78,7 @@ func (noLetters) overtaken(*entry) bool         { return false }
 func (noLetters) giveUp(*entry, rejection) bool { return false }
 func (noLetters) acknowledged(*batch)           {}
 func (noLetters) step()                         {}
-func (noLetters) apply(letterEvent)             {}
+func (noLetters) do(func(*deadLetters))         {}
 func (noLetters) working() bool                 { return false }
 func (noLetters) openForCommit()                {}
 func (noLetters) startTasks()                   {}
@@ -118,7 +115,10 @@ func pass(stub bool) func(*deadLetters, *task) {
 		g, ask := &s.gate, s.opts.MayStub
 		if stub && !g.open && !g.asking && ask != nil {
 			g.asking = true
-			s.loop.ask(func(ctx context.Context) event { return forLetters{gateAnswer{ask(ctx)}} })
+			s.loop.ask(func(ctx context.Context) event {
+				err := ask(ctx)
+				return forLetters(func(s *deadLetters) { s.openGate(err) })
+			})
 		}
 		if g.asking {
 			g.behind = append(g.behind, t)
@@ -128,13 +128,11 @@ func pass(stub bool) func(*deadLetters, *task) {
 	}
 }
 
-// gateAnswer is what MayStub has returned.
-type gateAnswer struct{ err error }
-
-func (a gateAnswer) applyTo(s *deadLetters) {
+// openGate goes on with what MayStub has returned.
+func (s *deadLetters) openGate(err error) {
 	g := &s.gate
-	if a.err != nil {
-		s.loop.stopAt(g.behind[0].seq, nil, a.err) // the gate stays closed
+	if err != nil {
+		s.loop.stopAt(g.behind[0].seq, nil, err) // the gate stays closed
 		return
 	}
 	behind := g.behind
@@ -150,7 +148,7 @@ func (s *deadLetters) any() bool { return s.index.Len() > 0 }
 
 func (s *deadLetters) working() bool { return s.open > 0 }
 
-func (s *deadLetters) apply(e letterEvent) { e.applyTo(s) }
+func (s *deadLetters) do(fn func(*deadLetters)) { fn(s) }
 
 func (s *deadLetters) takes(pending *pendingBatch, m *cdc.Message) bool {
 	b := pending.routed.Batch

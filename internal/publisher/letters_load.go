@@ -32,11 +32,6 @@ type barrierRequest struct {
 	done   chan struct{} // closed
 }
 
-func (r *barrierRequest) applyTo(s *deadLetters) {
-	s.barrier.asked = r
-	s.barrier.answer()
-}
-
 func (b *barrier) answer() {
 	if b.known && b.asked != nil {
 		b.asked.offset = b.offset
@@ -51,13 +46,11 @@ func (p *Publisher) startLetters(l *loop) {
 	l.letters = &deadLetters{
 		loop: l, opts: o, index: deadletter.NewIndex(o.Options, nil, nil), closing: map[string]time.Time{}, parked: map[string][]entry{},
 	}
-	p.mail.post(forLetters{openBarrier{}})
+	p.mail.post(forLetters((*deadLetters).writeBarrier))
 }
 
-// openBarrier is the first event of a loop with letters.
-type openBarrier struct{}
-
-func (openBarrier) applyTo(s *deadLetters) {
+// writeBarrier is the first thing that a loop with letters does.
+func (s *deadLetters) writeBarrier() {
 	o := s.opts
 	records := []own{{cdc.Message{Topic: o.Index, Key: []byte(deadletter.Barrier), Value: []byte{}}, 0}}
 	for id := range o.Partitions {
@@ -73,18 +66,12 @@ func (openBarrier) applyTo(s *deadLetters) {
 	}})
 }
 
-// install is the index of a start, and what has to be written before the first event.
-type install struct {
-	index *deadletter.Index
-	steps []func(*deadLetters, *task)
-	done  chan struct{} // closed; what is written is durable, or becomes so with the next commit
-}
-
-func (in *install) applyTo(s *deadLetters) {
-	s.begin(&task{steps: append(in.steps, func(s *deadLetters, t *task) {
-		s.index, s.installed = in.index, true
+// install makes index that of a start, once what the steps write is durable, or becomes so with the next commit. Then it closes done.
+func (s *deadLetters) install(index *deadletter.Index, steps []func(*deadLetters, *task), done chan struct{}) {
+	s.begin(&task{steps: append(steps, func(s *deadLetters, t *task) {
+		s.index, s.installed = index, true
 		s.next(t)
-		close(in.done)
+		close(done)
 	})})
 }
 
@@ -97,7 +84,10 @@ func (p *Publisher) LoadLetters(ctx context.Context, id cdc.Source, passed func(
 		return nil, 0, nil
 	}
 	b := &barrierRequest{done: make(chan struct{})}
-	p.mail.post(forLetters{b})
+	p.mail.post(forLetters(func(s *deadLetters) {
+		s.barrier.asked = b
+		s.barrier.answer()
+	}))
 	if err := await(ctx, p, b.done); err != nil {
 		return nil, 0, err
 	}
@@ -108,10 +98,9 @@ func (p *Publisher) LoadLetters(ctx context.Context, id cdc.Source, passed func(
 	if err := p.verifySource(records.Source, id); err != nil {
 		return nil, 0, err
 	}
-	in := &install{index: deadletter.NewIndex(p.opts.Letters.Options, records.Entries, passed), done: make(chan struct{})}
-	in.steps = p.cleanup(records, id)
-	p.mail.post(forLetters{in})
-	return in.index, b.offset, await(ctx, p, in.done)
+	index, done := deadletter.NewIndex(p.opts.Letters.Options, records.Entries, passed), make(chan struct{})
+	p.mail.post(forLetters(func(s *deadLetters) { s.install(index, p.cleanup(records, id), done) }))
+	return index, b.offset, await(ctx, p, done)
 }
 
 func (p *Publisher) readIndex(ctx context.Context, end int64) (*deadletter.Records, error) {

@@ -366,6 +366,11 @@ func (w *window) oldest() (seq uint64, found bool) {
 // event is something that happened outside the loop.
 type event interface{ apply(l *loop) }
 
+// call is an event that has nothing to keep.
+type call func(l *loop)
+
+func (fn call) apply(l *loop) { fn(l) }
+
 // mailbox passes events to the loop. Posting never blocks: sarama's goroutines post, and must go on reading. The events
 // in it are bounded by the requests that are out.
 type mailbox struct {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -145,29 +146,16 @@ func (w *openWatch) say(err error) {
 	}
 }
 
-// publishedQuestion asks the loop what it publishes to, and as whom.
-type publishedQuestion struct {
-	topics   []string
-	producer kafka.Producer
-	done     chan struct{} // closed
-}
-
-func (q *publishedQuestion) apply(l *loop) {
-	for name := range l.topics {
-		q.topics = append(q.topics, name)
-	}
-	q.producer = l.producer
-	close(q.done)
-}
-
 // published returns the topics that are watched, and the present producer.
 func (p *Publisher) published(ctx context.Context) ([]string, kafka.Producer, error) {
-	q := &publishedQuestion{done: make(chan struct{})}
-	p.mail.post(q)
-	if err := await(ctx, p, q.done); err != nil {
+	all, producer, done := slices.Clone(p.opts.Watched), kafka.Producer{}, make(chan struct{})
+	p.mail.post(call(func(l *loop) {
+		all, producer = slices.AppendSeq(all, maps.Keys(l.topics)), l.producer
+		close(done)
+	}))
+	if err := await(ctx, p, done); err != nil {
 		return nil, kafka.Producer{}, err
 	}
-	all := slices.Concat(q.topics, p.opts.Watched)
 	slices.Sort(all)
-	return slices.Compact(all), q.producer, nil
+	return slices.Compact(all), producer, nil
 }

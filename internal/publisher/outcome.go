@@ -11,28 +11,17 @@ import (
 type outcome uint8
 
 const (
-	// accepted: appended.
-	accepted outcome = iota
-	// temporary: may succeed later.
-	temporary
-	// moved: as temporary, and the leader may have changed.
-	moved
-	// absent: this broker does not know the topic.
-	absent
-	// denied: a grant or a setting that concerns the whole topic.
-	denied
-	// transactionDenied: the grant on the transactional ID.
-	transactionDenied
-	// badTimestamp: the broker rejects the time of this attempt.
-	badTimestamp
-	// tooLarge: the batch is over the topic's limit.
-	tooLarge
-	// invalid: the broker rejects a record of the batch.
-	invalid
-	// unexpected: an error code that no producer should get.
-	unexpected
-	// outOfSequence: the brokers have lost the producer's sequence numbers, its epoch, or its transaction.
-	outOfSequence
+	accepted          outcome = iota // appended
+	temporary                        // may succeed later
+	moved                            // as temporary, and the leader may have changed
+	absent                           // this broker does not know the topic
+	denied                           // a grant or a setting that concerns the whole topic
+	transactionDenied                // the grant on the transactional ID
+	badTimestamp                     // the broker rejects the time of this attempt
+	tooLarge                         // the batch is over the topic's limit
+	invalid                          // the broker rejects a record of the batch
+	unexpected                       // an error code that no producer should get
+	outOfSequence                    // the brokers have lost the producer's sequence numbers, its epoch, or its transaction
 )
 
 // actWhen says when the relay acts on an outcome. Until then the same batch is sent again.

@@ -220,7 +220,8 @@ func (p *partition) maxRecords() int {
 
 // markReady lists p at its leader, if it has something to send and no batch in flight or waiting.
 func (l *loop) markReady(p *partition) {
-	if p.state != idle && p.state != ready || p.queue.len() == 0 || l.behindStop(p) {
+	if p.state != idle && p.state != ready || p.queue.len() == 0 ||
+		p.batch == nil && p.queue.at(0).pending.seq >= l.stopSeq { // all come after the message that stops the run
 		return
 	}
 	if p.leader == nil {
@@ -236,11 +237,6 @@ func (l *loop) markReady(p *partition) {
 	if p.state == idle || p.readyAt != p.leader {
 		p.to(l, ready)
 	}
-}
-
-// behindStop reports whether all of p's messages come after the one that stops the run.
-func (l *loop) behindStop(p *partition) bool {
-	return p.batch == nil && p.queue.at(0).pending.seq >= l.stopSeq
 }
 
 // newBatch makes the next batch of p from the queue and reports whether there is one.
@@ -274,7 +270,7 @@ func (l *loop) newBatch(p *partition) bool {
 	return true
 }
 
-// unsendable reports whether e was rejected, or would be.
+// unsendable reports whether e was rejected, or would be; for letters see [letters.overtaken].
 func (l *loop) unsendable(p *partition, e *entry) bool {
 	return e.rejected != nil || l.tooLarge(p, e)
 }

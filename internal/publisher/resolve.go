@@ -66,7 +66,7 @@ func (p *Publisher) Resolve(ctx context.Context, letters []Resolution) ([]Outcom
 	for _, r := range letters {
 		c.items = append(c.items, &item{Resolution: r, chunk: c, name: r.Hold, order: r.Order})
 	}
-	p.mail.post(forLetters{c})
+	p.mail.post(forLetters(c.applyTo))
 	if err := await(ctx, p, c.done); err != nil {
 		return nil, err
 	}
@@ -167,21 +167,21 @@ type closeRequest struct {
 // few seconds they become letters, and at once if a commit that the caller waits for would wait for them.
 func (p *Publisher) CloseKeys(ctx context.Context, names []string) error {
 	r := &closeRequest{names: names, done: make(chan struct{})}
-	p.mail.post(forLetters{r})
+	p.mail.post(forLetters(r.applyTo))
 	return await(ctx, p, r.done)
 }
 
 // OpenKeys ends the wait of those whose letters were not all resolved.
 func (p *Publisher) OpenKeys(ctx context.Context, names []string) error {
 	r := &closeRequest{names: names, open: true, done: make(chan struct{})}
-	p.mail.post(forLetters{r})
+	p.mail.post(forLetters(r.applyTo))
 	return await(ctx, p, r.done)
 }
 
 // applyTo waits for the end of a transaction that has begun: its letters cannot be read before, and its events could not be
 // committed while some of them wait.
 func (r *closeRequest) applyTo(s *deadLetters) {
-	if !r.open && s.loop.txn.defers(r) {
+	if !r.open && s.loop.txn.defers(r.applyTo) {
 		return
 	}
 	for _, name := range r.names {

@@ -72,22 +72,6 @@ func write(records ...own) func(*deadLetters, *task) {
 	}
 }
 
-// writeRequest is a call of Write.
-type writeRequest struct {
-	records []own
-	done    chan struct{} // closed
-}
-
-func (r *writeRequest) applyTo(s *deadLetters) {
-	s.submitTask(&task{steps: []func(*deadLetters, *task){
-		write(r.records...),
-		func(s *deadLetters, t *task) {
-			s.next(t)
-			s.closeWhenCommitted(r.done)
-		},
-	}})
-}
-
 // closeWhenCommitted closes done when what is acknowledged now is also committed.
 func (s *deadLetters) closeWhenCommitted(done chan struct{}) {
 	s.loop.txn.whenCommitted(func() { close(done) }, true)
@@ -98,9 +82,14 @@ func (p *Publisher) write(ctx context.Context, records ...own) error {
 	if len(records) == 0 {
 		return nil
 	}
-	req := &writeRequest{records, make(chan struct{})}
-	p.mail.post(forLetters{req})
-	return await(ctx, p, req.done)
+	done := make(chan struct{})
+	p.mail.post(forLetters(func(s *deadLetters) {
+		s.submitTask(&task{steps: []func(*deadLetters, *task){write(records...), func(s *deadLetters, t *task) {
+			s.next(t)
+			s.closeWhenCommitted(done)
+		}}})
+	}))
+	return await(ctx, p, done)
 }
 
 // await waits for an answer of the loop.

@@ -71,7 +71,7 @@ type transaction interface {
 	takesTasks() bool
 	whenCommitted(fn func(), awaited bool)
 	// defers reports whether r has to wait until what has begun is committed.
-	defers(r *closeRequest) bool
+	defers(r func(*deadLetters)) bool
 }
 
 // noTransaction is at-least-once delivery: what is acknowledged is committed.
@@ -88,7 +88,7 @@ func (noTransaction) failed(error)                                 {}
 func (noTransaction) taskBegan()                                   {}
 func (noTransaction) takesTasks() bool                             { return true }
 func (noTransaction) whenCommitted(fn func(), _ bool)              { fn() }
-func (noTransaction) defers(*closeRequest) bool                    { return false }
+func (noTransaction) defers(func(*deadLetters)) bool               { return false }
 
 var errNoTransaction = errors.New("commit without a transaction that has ended")
 
@@ -132,7 +132,7 @@ type kafkaTransaction struct {
 	then     []func()       // called when it is committed
 	awaited  bool           // somebody waits for that
 	// boundary are requests that wait for its end, before which nothing more is accepted.
-	boundary []*closeRequest
+	boundary []func(*deadLetters)
 	// careful is how many more events are published in transactions of one batch; see stopAt. The next attempt takes it over.
 	careful int
 }
@@ -372,7 +372,7 @@ func (e ended) apply(l *loop) {
 	boundary := t.boundary
 	t.then, t.boundary = nil, nil
 	for _, r := range boundary {
-		l.letters.apply(r)
+		l.letters.do(r)
 	}
 	l.letters.startTasks()
 }
@@ -474,7 +474,7 @@ func (t *kafkaTransaction) whenCommitted(fn func(), awaited bool) {
 	t.then, t.awaited = append(t.then, fn), t.awaited || awaited
 }
 
-func (t *kafkaTransaction) defers(r *closeRequest) bool {
+func (t *kafkaTransaction) defers(r func(*deadLetters)) bool {
 	if t.phase == collecting && t.first == 0 && !t.worked {
 		return false
 	}
