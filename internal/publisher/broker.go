@@ -365,10 +365,7 @@ func (l *loop) closeConn(c *brokerConn, err error) {
 		c.responded, b.backoff = true, nil
 	}
 	if !c.responded || b.backoff != nil {
-		if b.backoff == nil {
-			b.backoff = l.newBackoff()
-		}
-		b.pausedUntil = l.after(b.backoff)
+		b.pausedUntil = l.after(&b.backoff, l.opts.RetryMax)
 	} else {
 		b.backoff = l.newBackoff()
 	}

@@ -14,7 +14,7 @@ func TestCommitIsAnsweredOnce(t *testing.T) {
 	txn := &kafkaTransaction{loop: l, phase: ending, request: request}
 	l.txn = txn
 	l.reportFailure()
-	ended{txn: txn}.apply(l) // must not block
+	txn.ended(nil) // must not block
 	if res := <-request.done; res.err == nil {
 		t.Error("the failure was lost")
 	}

@@ -13,10 +13,8 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
 )
 
-// job is a request to the cluster. One is out at a time, outside of the loop, which gets the result as an event.
-type job interface {
-	run(ctx context.Context, c *kafka.Client) event
-}
+// job is a request to the cluster, outside of the loop, which gets the result as an event.
+type job func(ctx context.Context, c *kafka.Client) event
 
 // jobQueue has jobs of one kind: one is out at a time.
 type jobQueue struct {
@@ -42,7 +40,7 @@ func runJobs(ctx context.Context, c *kafka.Client, jobs <-chan job, mail *mailbo
 		case <-ctx.Done():
 			return
 		case j := <-jobs:
-			mail.post(j.run(ctx, c))
+			mail.post(j(ctx, c))
 		}
 	}
 }
@@ -146,14 +144,14 @@ func (l *loop) submitDue() {
 	case l.renewalDue() && !l.producerLost: // rarely, so that metadata, of which there may always be some to request, does not wait for it
 		l.submitRenewal(true)
 	case len(l.wanted) > 0:
-		l.jobs.submit(l, l.metadataJob())
+		l.jobs.submit(l, l.metadataJob().run)
 	case l.renews() && !l.producerLost: // else it may be overdue, and the loop would spin
 		l.wakeAt(l.renewAt)
 	}
 }
 
 func (l *loop) submitRenewal(routine bool) {
-	l.jobs.submit(l, producerJob{l.transactionalID, l.producer, routine, l.renewalLost, l.questions})
+	l.jobs.submit(l, producerJob{l.transactionalID, l.producer, routine, l.renewalLost, l.questions}.run)
 	l.questions = nil
 }
 
@@ -192,11 +190,7 @@ func (l *loop) jobDone(err error) {
 
 // delayJobs waits for a backoff of at most limit.
 func (l *loop) delayJobs(limit time.Duration) {
-	if l.jobs.backoff == nil {
-		l.jobs.backoff = l.newBackoff()
-	}
-	l.jobs.backoff.MaxInterval = limit
-	l.jobs.next = l.after(l.jobs.backoff)
+	l.jobs.next = l.after(&l.jobs.backoff, limit)
 }
 
 func (r metadataResult) apply(l *loop) {

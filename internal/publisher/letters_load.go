@@ -98,9 +98,9 @@ func (p *Publisher) LoadLetters(ctx context.Context, id cdc.Source, passed func(
 	if err := p.verifySource(records.Source, id); err != nil {
 		return nil, 0, err
 	}
-	index, done := deadletter.NewIndex(p.opts.Letters.Options, records.Entries, passed), make(chan struct{})
-	p.mail.post(forLetters(func(s *deadLetters) { s.install(index, p.cleanup(records, id), done) }))
-	return index, b.offset, await(ctx, p, done)
+	index := deadletter.NewIndex(p.opts.Letters.Options, records.Entries, passed)
+	err = p.ask(ctx, func(s *deadLetters, done chan struct{}) { s.install(index, p.cleanup(records, id), done) })
+	return index, b.offset, err
 }
 
 func (p *Publisher) readIndex(ctx context.Context, end int64) (*deadletter.Records, error) {

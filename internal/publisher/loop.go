@@ -264,9 +264,13 @@ func (l *loop) newBackoff() *backoff.ExponentialBackOff {
 	}
 }
 
-// after is the end of b's next pause. The jitter does not exceed the longest pause.
-func (l *loop) after(b *backoff.ExponentialBackOff) time.Time {
-	return l.now.Add(min(b.NextBackOff(), b.MaxInterval))
+// after is the end of b's next pause; b is begun if it is nil. The jitter does not exceed the longest pause.
+func (l *loop) after(b **backoff.ExponentialBackOff, longest time.Duration) time.Time {
+	if *b == nil {
+		*b = l.newBackoff()
+	}
+	(*b).MaxInterval = longest
+	return l.now.Add(min((*b).NextBackOff(), longest))
 }
 
 // noStop is a stopSeq beyond every batch.

@@ -79,7 +79,7 @@ func (p *partition) to(l *loop, next state) {
 		p.readyAt = p.leader
 		p.leader.ready.push(p)
 	case waiting:
-		p.retryAt = l.after(p.backoff)
+		p.retryAt = l.after(&p.backoff, l.opts.RetryMax)
 		l.waiting = append(l.waiting, p)
 		l.wakeAt(p.retryAt)
 	default:
@@ -300,9 +300,6 @@ func (l *loop) retryLater(p *partition, cause error) {
 		return
 	}
 	l.met(&p.failing, l.now, cause)
-	if p.backoff == nil {
-		p.backoff = l.newBackoff()
-	}
 	p.to(l, waiting)
 	l.logDelayed(p, cause)
 }

@@ -156,44 +156,35 @@ func (c *chunk) end(s *deadLetters, t *task) {
 	s.closeWhenCommitted(c.done)
 }
 
-// closeRequest is a call of CloseKeys or OpenKeys.
-type closeRequest struct {
-	names []string
-	open  bool
-	done  chan struct{} // closed
-}
-
 // CloseKeys makes new events wait of keys whose last letters are about to be resolved, by the names of what they hold. After a
 // few seconds they become letters, and at once if a commit that the caller waits for would wait for them.
 func (p *Publisher) CloseKeys(ctx context.Context, names []string) error {
-	r := &closeRequest{names: names, done: make(chan struct{})}
-	p.mail.post(forLetters(r.applyTo))
-	return await(ctx, p, r.done)
+	return p.ask(ctx, func(s *deadLetters, done chan struct{}) { s.closeKeys(names, done) })
 }
 
-// OpenKeys ends the wait of those whose letters were not all resolved.
-func (p *Publisher) OpenKeys(ctx context.Context, names []string) error {
-	r := &closeRequest{names: names, open: true, done: make(chan struct{})}
-	p.mail.post(forLetters(r.applyTo))
-	return await(ctx, p, r.done)
-}
-
-// applyTo waits for the end of a transaction that has begun: its letters cannot be read before, and its events could not be
+// closeKeys waits for the end of a transaction that has begun: its letters cannot be read before, and its events could not be
 // committed while some of them wait.
-func (r *closeRequest) applyTo(s *deadLetters) {
-	if !r.open && s.loop.txn.defers(r.applyTo) {
+func (s *deadLetters) closeKeys(names []string, done chan struct{}) {
+	if s.loop.txn.defers(func(s *deadLetters) { s.closeKeys(names, done) }) {
 		return
 	}
-	for _, name := range r.names {
-		switch {
-		case r.open:
-			s.release(name)
-		case s.index.Holds([]byte(name)):
+	for _, name := range names {
+		if s.index.Holds([]byte(name)) {
 			s.closing[name] = s.loop.now.Add(s.loop.opts.Timing.Closed)
 			s.loop.wakeAt(s.closing[name])
 		}
 	}
-	close(r.done)
+	close(done)
+}
+
+// OpenKeys ends the wait of those whose letters were not all resolved.
+func (p *Publisher) OpenKeys(ctx context.Context, names []string) error {
+	return p.ask(ctx, func(s *deadLetters, done chan struct{}) {
+		for _, name := range names {
+			s.release(name)
+		}
+		close(done)
+	})
 }
 
 // step opens the keys that took too long.

@@ -82,13 +82,18 @@ func (p *Publisher) write(ctx context.Context, records ...own) error {
 	if len(records) == 0 {
 		return nil
 	}
-	done := make(chan struct{})
-	p.mail.post(forLetters(func(s *deadLetters) {
+	return p.ask(ctx, func(s *deadLetters, done chan struct{}) {
 		s.submitTask(&task{steps: []func(*deadLetters, *task){write(records...), func(s *deadLetters, t *task) {
 			s.next(t)
 			s.closeWhenCommitted(done)
 		}}})
-	}))
+	})
+}
+
+// ask asks the loop's letters for something, and waits until they close done.
+func (p *Publisher) ask(ctx context.Context, what func(s *deadLetters, done chan struct{})) error {
+	done := make(chan struct{})
+	p.mail.post(forLetters(func(s *deadLetters) { what(s, done) }))
 	return await(ctx, p, done)
 }
 

@@ -260,7 +260,11 @@ func (t *kafkaTransaction) step() {
 	case l.now.Before(jobs.next):
 		l.wakeAt(jobs.next)
 	case t.phase == ending:
-		jobs.submit(l, endJob{t, l.producer})
+		producer := l.producer
+		jobs.submit(l, func(ctx context.Context, _ *kafka.Client) event {
+			err := t.txns.Commit(ctx, producer)
+			return call(func(*loop) { t.ended(err) })
+		})
 	case len(t.toAdd) > 0:
 		jobs.submit(l, t.addJob())
 	}
@@ -286,78 +290,50 @@ func (t *kafkaTransaction) ends() bool {
 	return !l.now.Before(due)
 }
 
-// addJob adds partitions to the transaction.
-type addJob struct {
-	txn      *kafkaTransaction
-	producer kafka.Producer
-	parts    []*partition
-	byTopic  map[string][]int32
-}
-
-type added struct {
-	job addJob
-	err error
-}
-
-// addJob takes the partitions that are to be added, and with the first ones that of the position.
-func (t *kafkaTransaction) addJob() addJob {
+// addJob adds the partitions that are to be added, and with the first ones that of the position.
+func (t *kafkaTransaction) addJob() job {
 	l := t.loop
 	if tp := l.topics[l.opts.PositionTopic]; tp != nil && len(tp.partitions) > 0 {
 		t.includes(tp.partitions[0])
 	}
-	j := addJob{t, l.producer, t.toAdd, map[string][]int32{}}
-	for _, p := range t.toAdd {
-		j.byTopic[p.topic.name] = append(j.byTopic[p.topic.name], p.id)
+	producer, parts, byTopic := l.producer, t.toAdd, map[string][]int32{}
+	for _, p := range parts {
+		byTopic[p.topic.name] = append(byTopic[p.topic.name], p.id)
 	}
 	t.toAdd = nil
-	return j
+	return func(ctx context.Context, _ *kafka.Client) event {
+		err := t.txns.Add(ctx, producer, byTopic)
+		return call(func(*loop) { t.added(parts, err) })
+	}
 }
 
-func (j addJob) run(ctx context.Context, _ *kafka.Client) event {
-	return added{j, j.txn.txns.Add(ctx, j.producer, j.byTopic)}
-}
-
-func (e added) apply(l *loop) {
-	t := e.job.txn
-	if t.jobDone(e.err) {
-		for _, p := range e.job.parts {
+func (t *kafkaTransaction) added(parts []*partition, err error) {
+	l := t.loop
+	if t.jobDone(err) {
+		for _, p := range parts {
 			p.included = t.number
 			l.markReady(p)
 		}
 		return
 	}
-	for _, p := range e.job.parts {
+	for _, p := range parts {
 		if p.queue.len() > 0 {
 			t.toAdd = append(t.toAdd, p)
 		} else { // its letters were refused
 			p.adding = 0
 		}
 	}
-	if errors.Is(e.err, sarama.ErrUnknownTopicOrPartition) {
-		for _, p := range e.job.parts {
+	if errors.Is(err, sarama.ErrUnknownTopicOrPartition) {
+		for _, p := range parts {
 			l.wantMetadata(p.topic)
 		}
 	}
 }
 
-// endJob commits the transaction.
-type endJob struct {
-	txn      *kafkaTransaction
-	producer kafka.Producer
-}
-
-type ended struct {
-	txn *kafkaTransaction
-	err error
-}
-
-func (j endJob) run(ctx context.Context, _ *kafka.Client) event {
-	return ended{j.txn, j.txn.txns.Commit(ctx, j.producer)}
-}
-
-func (e ended) apply(l *loop) {
-	t := e.txn
-	if !t.jobDone(e.err) || l.failure != nil { // Commit gets the failure
+// ended goes on when the coordinator has answered the request to commit.
+func (t *kafkaTransaction) ended(err error) {
+	l := t.loop
+	if !t.jobDone(err) || l.failure != nil { // Commit gets the failure
 		return
 	}
 	if t.first != 0 {
@@ -405,10 +381,7 @@ func (t *kafkaTransaction) jobDone(err error) bool {
 		t.deniedAt = time.Time{}
 		l.noteFailure("", err)
 	}
-	if jobs.backoff == nil {
-		jobs.backoff = l.newBackoff()
-	}
-	jobs.next = l.after(jobs.backoff)
+	jobs.next = l.after(&jobs.backoff, l.opts.RetryMax)
 	return false
 }
 
