@@ -238,11 +238,9 @@ func (l *loop) createFailed(tp *topic, err error) {
 		l.wantMetadata(tp)
 		return
 	}
-	l.whenRepeated(tp, code, func() { l.haltTopic(tp, createError(tp.name, err)) })
-}
-
-func createError(topic string, cause error) error {
-	return cdc.Stop(cdc.ClassConfig, "topic_create", kafka.CreateError(topic, cause), "")
+	l.whenRepeated(tp, code, func() {
+		l.haltTopic(tp, cdc.Stop(cdc.ClassConfig, "topic_create", kafka.CreateError(tp.name, err), ""))
+	})
 }
 
 func (l *loop) applyBrokers(md *sarama.MetadataResponse) {

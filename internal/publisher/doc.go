@@ -17,27 +17,11 @@
 // blocks sarama. Every request that a brokerConn gets comes back once, with or without a response. [Publisher.Kill]
 // ends a context that closes all sockets, and waits.
 //
-// # A partition
+// # Three machines
 //
-// A key belongs to the partition that Java producers choose (murmur2). A partition has at most one batch in flight, so
-// no batch can overtake another. All messages that wait become its next batch: batches grow with the load, and without
-// load they are sent at once. A request combines the ready partitions of a broker.
-//
-//	        messages                  request
-//	idle ───────────────► ready ─────────────────► inFlight
-//	 ▲  ▲                   ▲                        │
-//	 │  └───────────────────┼──── acknowledged ──────┤ (its sequence numbers are used)
-//	 │                      │                        │
-//	 │       backoff over,  │   connection lost:     │
-//	 │       other leader   ├─── the same batch ─────┤
-//	 │                      │   as soon as there     │
-//	 └── waiting ◄──────────┼─── is another          │
-//	        ▲               │                        │
-//	        └───────────────┼─── temporary error ────┤ (the same batch again, after a backoff)
-//	                        │                        │
-//	                        └─── record rejected ────┤ (found by halves, then dropped, or ...)
-//	                                                 ▼
-//	                                               halted: nothing more of the partition is sent
+// A partition (partition.go) has at most one batch in flight, so no batch can overtake another. All messages that wait become
+// its next batch: batches grow with the load, and without load they are sent at once. A request combines the ready partitions
+// of a broker. A key belongs to the partition that Java producers choose (murmur2).
 //
 // A connection is lost when it fails, when a request times out, or when another broker leads a partition whose request
 // has had no response for a second. A batch that may have been appended is sent again unchanged, and the brokers
@@ -46,11 +30,18 @@
 // numbers), all requests in flight end first. Then there is a new producer ID or epoch, and sequence numbers begin at 0:
 // records may be published twice then, but none is lost and none overtakes another.
 //
-// # A response
+// A transaction (transaction.go), with exactly-once delivery, has batches and the position behind them. A partition is ready once
+// it is in the transaction, and the next transaction begins when the coordinator has committed this one.
 //
-// A response goes from brokerConn (broker.go) through the mailbox to the loop (loop.go), which acts on its error code
-// (response.go). An acknowledged batch leaves its partition's queue (partition.go) and resolves its messages
-// (window.go); the answer leaves through the loop.
+// Letters (letters.go) hold back the later events of their keys. Their resolution (resolve.go) is a task of steps: the letters are
+// published, the index says what became of them, their keys are released.
+//
+// # On the way
+//
+// A Routed goes from Send (publisher.go) to the loop, which queues its messages (loop.go), by topic (topic.go) and partition; a
+// partition makes a batch (partition.go), and a connection encodes and writes it (broker.go, encode.go). The response goes through
+// the mailbox to the partition (partition.go), where a table (outcome.go) says what its error code leads to. An acknowledged batch
+// resolves its messages, and the answer leaves through the loop.
 //
 // # Stopping
 //

@@ -9,7 +9,6 @@ import (
 	"github.com/IBM/sarama"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
-	"github.com/cdc-relay/cdc-relay/internal/kafka"
 )
 
 // rejection is why a record cannot be published.
@@ -17,26 +16,6 @@ type rejection struct {
 	reason string // snake_case: too_large, rejected, ...
 	policy cdc.Policy
 	err    error
-}
-
-func (l *loop) topicDenied(b *batch, block *sarama.ProduceResponseBlock) {
-	tp := b.p.topic
-	l.refuseRecords(tp, kafka.DeniedTopicError(tp.name, causeOf(block)))
-}
-
-// transactionDenied stops at once: what the transaction has published cannot be committed, and no event is the reason.
-func (l *loop) transactionDenied(_ *batch, block *sarama.ProduceResponseBlock) {
-	l.stopAt(0, nil, l.opts.Kafka.TransactionDenied(l.transactionalID, causeOf(block)))
-}
-
-func (l *loop) timestampRejected(b *batch, block *sarama.ProduceResponseBlock) {
-	tp := b.p.topic
-	l.refuseRecords(tp, clockError(tp.name, b.rb.FirstTimestamp, causeOf(block)))
-}
-
-func (l *loop) batchTooLarge(b *batch, block *sarama.ProduceResponseBlock) {
-	b.p.topic.limitStale = true
-	l.rejectBatch(b, rejection{reason: "too_large", policy: l.opts.TooLarge, err: causeOf(block)}, nil)
 }
 
 func (l *loop) recordInvalid(b *batch, block *sarama.ProduceResponseBlock) {
@@ -76,8 +55,8 @@ func (l *loop) rejectBatch(b *batch, why rejection, named []sarama.ProduceRespon
 			p.queue.at(int(r.BatchIndex)).rejected, found = &why, true
 		}
 	}
-	if !found {
-		p.bisect(n)
+	if !found { // in halves
+		p.retryCount, p.retrySize = max(p.retryCount, n), (n+1)/2
 	}
 	l.unbatch(p)
 }
@@ -127,15 +106,11 @@ func (l *loop) tooLargeRejection(p *partition, e *entry) rejection {
 // giveUp decides about an event that cannot be published. e is in no queue any more.
 func (l *loop) giveUp(e *entry, why rejection) {
 	l.buffered -= e.weight()
-	if !l.letters.giveUp(e, why) {
-		l.dropMessage(e, why.reason, why.err)
+	if l.letters.giveUp(e, why) {
+		return
 	}
-}
-
-// dropMessage resolves a message without publishing it.
-func (l *loop) dropMessage(e *entry, reason string, err error) {
-	l.opts.Dropped(reason)
-	l.log.Warn("event dropped by policy", cdc.Repeats(), eventAttr(e), slog.String("reason", reason), slog.Any("error", err))
+	l.opts.Dropped(why.reason)
+	l.log.Warn("event dropped by policy", cdc.Repeats(), eventAttr(e), slog.String("reason", why.reason), slog.Any("error", why.err))
 	l.resolve(e.pending, 1)
 }
 

@@ -357,3 +357,106 @@ func ownTopicError(tp *topic, cause error) error {
 	return cdc.Stop(cdc.ClassConfig, "dead_letter_topic", fmt.Errorf("publish to topic of dead letters %q: %w", tp.name, cause),
 		"create it with `cdc-relay setup`, and see to it that nobody deletes it")
 }
+
+// task is something that takes several steps, such as to write a letter's entry and then the letter. Each step calls next
+// when it is done.
+//
+// With exactly-once delivery a task belongs to the transaction in which it began, which does not end before it.
+type task struct {
+	seq   uint64 // of the batch that it is for, or the last one that was accepted
+	steps []func(s *deadLetters, t *task)
+}
+
+// own is a record in a topic of the relay's own.
+type own struct {
+	message   cdc.Message
+	partition int32
+}
+
+// begin starts a task of the loop's own.
+func (s *deadLetters) begin(t *task) {
+	s.open++
+	s.loop.txn.taskBegan()
+	s.next(t)
+}
+
+// submitTask starts a task that was asked for, as soon as the transaction takes it.
+func (s *deadLetters) submitTask(t *task) {
+	if !s.loop.txn.takesTasks() {
+		s.waiting = append(s.waiting, t)
+		return
+	}
+	t.seq = s.loop.lastSeq.Load()
+	s.begin(t)
+}
+
+// startTasks starts those that waited for a transaction.
+func (s *deadLetters) startTasks() {
+	waiting := s.waiting
+	s.waiting = nil
+	for _, t := range waiting {
+		s.submitTask(t)
+	}
+}
+
+// next does t's next step.
+func (s *deadLetters) next(t *task) {
+	if len(t.steps) == 0 {
+		s.open--
+		return
+	}
+	step := t.steps[0]
+	t.steps = t.steps[1:]
+	step(s, t)
+}
+
+// write returns a step that writes records into the relay's own topics.
+func write(records ...own) func(*deadLetters, *task) {
+	return func(s *deadLetters, t *task) {
+		if len(records) == 0 {
+			s.next(t)
+			return
+		}
+		pending := &pendingBatch{kind: ownWrite, seq: t.seq, open: len(records), written: func() { s.next(t) }}
+		for i := range records {
+			s.loop.queue(&records[i].message, pending, records[i].partition+1)
+		}
+	}
+}
+
+// closeWhenCommitted closes done when what is acknowledged now is also committed.
+func (s *deadLetters) closeWhenCommitted(done chan struct{}) {
+	s.loop.txn.whenCommitted(func() { close(done) }, true)
+}
+
+// write writes records into the relay's own topics and returns when they are durable.
+func (p *Publisher) write(ctx context.Context, records ...own) error {
+	if len(records) == 0 {
+		return nil
+	}
+	return p.ask(ctx, func(s *deadLetters, done chan struct{}) {
+		s.submitTask(&task{steps: []func(*deadLetters, *task){write(records...), func(s *deadLetters, t *task) {
+			s.next(t)
+			s.closeWhenCommitted(done)
+		}}})
+	})
+}
+
+// await waits for an answer of the loop.
+func await(ctx context.Context, p *Publisher, done <-chan struct{}) error {
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-p.life().Done():
+		return ErrKilled
+	}
+}
+
+// ask asks the loop's letters for something, and waits until they close done.
+func (p *Publisher) ask(ctx context.Context, what func(s *deadLetters, done chan struct{})) error {
+	done := make(chan struct{})
+	p.mail.post(forLetters(func(s *deadLetters) { what(s, done) }))
+	return await(ctx, p, done)
+}

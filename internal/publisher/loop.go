@@ -88,7 +88,16 @@ func (l *loop) run(ctx context.Context) {
 
 // wait returns when something has happened, and false when the publisher is killed.
 func (l *loop) wait(ctx context.Context) bool {
-	in, out, next := l.channels()
+	// Nothing is received while enough is buffered, or after a failure, and nothing is sent without an answer.
+	var in <-chan *cdc.Routed
+	if l.hasRoom() {
+		in = l.in
+	}
+	var out chan<- cdc.Durable
+	var next cdc.Durable
+	if l.window.answers.len() > 0 {
+		out, next = l.out, *l.window.answers.at(0)
+	}
 	l.setTimer()
 	var r *cdc.Routed
 	select {
@@ -108,18 +117,6 @@ func (l *loop) wait(ctx context.Context) bool {
 		l.acceptMore(in)
 	}
 	return true
-}
-
-// channels returns those that this turn may use: nothing is received while enough is buffered, or after a failure, and
-// nothing is sent without an answer.
-func (l *loop) channels() (in <-chan *cdc.Routed, out chan<- cdc.Durable, next cdc.Durable) {
-	if l.hasRoom() {
-		in = l.in
-	}
-	if l.window.answers.len() > 0 {
-		out, next = l.out, *l.window.answers.at(0)
-	}
-	return in, out, next
 }
 
 func (l *loop) hasRoom() bool {

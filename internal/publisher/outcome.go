@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/IBM/sarama"
+
+	"github.com/cdc-relay/cdc-relay/internal/kafka"
 )
 
 // outcome classifies an error code of a produce response; see reactionTo.
@@ -56,13 +58,23 @@ func reactionTo(o outcome) reaction {
 	case moved, absent: // only metadata tells that a topic is missing: it comes from other brokers too
 		return reaction{when: never, refreshMetadata: true}
 	case denied:
-		return reaction{when: repeated, do: (*loop).topicDenied}
+		return reaction{when: repeated, do: func(l *loop, b *batch, block *sarama.ProduceResponseBlock) {
+			l.refuseRecords(b.p.topic, kafka.DeniedTopicError(b.p.topic.name, causeOf(block)))
+		}}
 	case transactionDenied:
-		return reaction{when: repeated, do: (*loop).transactionDenied}
+		return reaction{when: repeated, do: func(l *loop, _ *batch, block *sarama.ProduceResponseBlock) {
+			// What the transaction has published cannot be committed, and no event is the reason.
+			l.stopAt(0, nil, l.opts.Kafka.TransactionDenied(l.transactionalID, causeOf(block)))
+		}}
 	case badTimestamp:
-		return reaction{when: repeated, do: (*loop).timestampRejected}
+		return reaction{when: repeated, do: func(l *loop, b *batch, block *sarama.ProduceResponseBlock) {
+			l.refuseRecords(b.p.topic, clockError(b.p.topic.name, b.rb.FirstTimestamp, causeOf(block)))
+		}}
 	case tooLarge:
-		return reaction{when: atOnce, refreshMetadata: true, do: (*loop).batchTooLarge}
+		return reaction{when: atOnce, refreshMetadata: true, do: func(l *loop, b *batch, block *sarama.ProduceResponseBlock) {
+			b.p.topic.limitStale = true
+			l.rejectBatch(b, rejection{reason: "too_large", policy: l.opts.TooLarge, err: causeOf(block)}, nil)
+		}}
 	case invalid:
 		return reaction{when: atOnce, do: (*loop).recordInvalid}
 	case unexpected:

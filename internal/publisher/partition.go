@@ -198,18 +198,6 @@ func (l *loop) clearErrors(p *partition) {
 	p.lastError, p.backoff = repeatedError{}, nil
 }
 
-// bisect sends the first n entries again in halves, because a broker rejects one of them. Nothing was appended, so
-// their sequence numbers are still free.
-func (p *partition) bisect(n int) {
-	p.retryCount, p.retrySize = max(p.retryCount, n), (n+1)/2
-}
-
-// bisected notes that the first n entries were acknowledged.
-func (p *partition) bisected(n int) {
-	p.retryCount = max(0, p.retryCount-n)
-	p.retrySize *= 2
-}
-
 // maxRecords bounds the records of the next batch.
 func (p *partition) maxRecords() int {
 	if p.retryCount > 0 {
@@ -266,7 +254,9 @@ func (l *loop) newBatch(p *partition) bool {
 	b.stamp(p.producer, p.seq)
 	p.batch = b
 	l.buffered -= b.bytes
-	p.topic.rotate(p)
+	if p.topic.sticky == p {
+		p.topic.sticky = nil
+	}
 	return true
 }
 
@@ -318,7 +308,9 @@ func (e requestDone) apply(l *loop) {
 		c.responded, c.broker.backoff = true, nil
 		l.noteSuccess()
 		l.passed(&c.broker.trouble)
-		l.throttle(c.broker, e.res)
+		if pause := e.res.ThrottleTime; pause > 0 { // sarama would sleep for that time with the connection locked
+			c.broker.pausedUntil = l.now.Add(pause)
+		}
 	case !isEncodingError(e.err):
 		l.closeConn(c, e.err)
 	}
@@ -336,7 +328,11 @@ func (l *loop) batchDone(b *batch, e requestDone) {
 	}
 	switch {
 	case p.gone:
-		l.lateResponse(b, e)
+		// The messages behind the batch are dropped in any case: if the topic exists again, later ones may already be in it.
+		if b.appended(e.res) {
+			l.acknowledged(b)
+		}
+		l.dropPartition(p, errTopicMissing)
 	case e.err == nil:
 		l.applyBlock(b, e.res.GetBlock(p.topic.name, p.id))
 	case isEncodingError(e.err):
@@ -347,24 +343,6 @@ func (l *loop) batchDone(b *batch, e requestDone) {
 		l.wantMetadata(p.topic)
 	}
 	l.markReady(p)
-}
-
-// lateResponse handles the response for a partition whose topic was found missing meanwhile. The messages behind the
-// batch are dropped in any case: if the topic exists again, later messages may already be in it.
-func (l *loop) lateResponse(b *batch, e requestDone) {
-	p := b.p
-	if b.appended(e.res) {
-		l.acknowledged(b)
-	}
-	l.dropPartition(p, errTopicMissing)
-}
-
-// throttle sends nothing to a broker for as long as it asks. sarama would sleep for that time with the connection
-// locked, so the pause must not be shorter.
-func (l *loop) throttle(b *brokerState, res *sarama.ProduceResponse) {
-	if res.ThrottleTime > 0 {
-		b.pausedUntil = l.now.Add(res.ThrottleTime)
-	}
 }
 
 // applyBlock handles the part of a response about one batch.
@@ -417,7 +395,7 @@ func (l *loop) acknowledged(b *batch) {
 	}
 	m.produce.Observe(l.now.Sub(b.req.sentAt).Seconds())
 	p.seq = nextSequence(p.seq, b.n)
-	p.bisected(b.n)
+	p.retryCount, p.retrySize = max(0, p.retryCount-b.n), 2*p.retrySize
 	l.clearErrors(p)
 	if !p.gone {
 		p.topic.lastError = repeatedError{} // whatever metadata says

@@ -83,13 +83,6 @@ func (tp *topic) keyless() *partition {
 	return tp.sticky
 }
 
-// rotate chooses another partition for messages without a key if p is the current one.
-func (tp *topic) rotate(p *partition) {
-	if tp.sticky == p {
-		tp.sticky = nil
-	}
-}
-
 var errTopicMissing = kafka.ErrTopicMissing
 
 // applyMetadata applies the metadata of a topic.
