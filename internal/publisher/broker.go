@@ -154,8 +154,8 @@ func (c *brokerConn) returnRequests(ctx context.Context) {
 
 // isEncodingError reports whether a request was not sent because sarama cannot encode it.
 func isEncodingError(err error) bool {
-	var encoding sarama.PacketEncodingError
-	return errors.As(err, &encoding)
+	_, ok := errors.AsType[sarama.PacketEncodingError](err)
+	return ok
 }
 
 const (
@@ -184,7 +184,8 @@ func (l *loop) brokerByID(id int32) *brokerState {
 
 // sendReady sends the partitions that are ready for a broker, as far as its connection allows.
 func (l *loop) sendReady(b *brokerState) {
-	if b.ready.len() == 0 && !l.probes(b) {
+	// A broker that nothing waits for is connected to if that tells whether it is still away.
+	if b.ready.len() == 0 && (b.conn != nil || b.trouble.since.IsZero() || l.failure != nil || !l.leads(b)) {
 		return
 	}
 	if b.ready.len() > 0 && (b.conn == nil || !b.conn.connected) {
@@ -207,11 +208,6 @@ func (l *loop) sendReady(b *brokerState) {
 		l.openBatches += len(req.batches)
 		b.conn.requests <- req // has room: see brokerConn.requests
 	}
-}
-
-// probes reports whether b is to be connected to although nothing waits for it: that tells whether it is still away.
-func (l *loop) probes(b *brokerState) bool {
-	return b.conn == nil && !b.trouble.since.IsZero() && l.failure == nil && l.leads(b)
 }
 
 // checkSlow requests the leaders of partitions whose batches a broker has not answered for some time; see setLeader.

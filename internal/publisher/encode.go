@@ -56,7 +56,11 @@ func (b *batch) appendTo(dst []byte) []byte {
 	dst = be.AppendUint32(dst, uint32(rb.PartitionLeaderEpoch))
 	dst = append(dst, byte(rb.Version), 0, 0, 0, 0)
 	checked := len(dst)
-	dst = be.AppendUint16(dst, b.attributes())
+	attributes := uint16(0)
+	if rb.IsTransactional {
+		attributes = 0x10
+	}
+	dst = be.AppendUint16(dst, attributes)
 	dst = be.AppendUint32(dst, uint32(rb.LastOffsetDelta))
 	dst = be.AppendUint64(dst, uint64(rb.FirstTimestamp.UnixMilli()))
 	dst = be.AppendUint64(dst, uint64(rb.MaxTimestamp.UnixMilli()))
@@ -71,15 +75,6 @@ func (b *batch) appendTo(dst []byte) []byte {
 	be.PutUint32(dst[size+12:], uint32(len(dst)-size-16))
 	be.PutUint32(dst[checked-4:], crc32.Checksum(dst[checked:], crc32.MakeTable(crc32.Castagnoli)))
 	return dst
-}
-
-// attributes are those of a batch without compression (org.apache.kafka.common.record.DefaultRecordBatch).
-func (b *batch) attributes() uint16 {
-	const transactional = 0x10
-	if b.rb.IsTransactional {
-		return transactional
-	}
-	return 0
 }
 
 // addBatches adds the batches for sarama, which keeps what it has encoded for further attempts.

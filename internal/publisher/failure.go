@@ -68,7 +68,12 @@ func (l *loop) dropUnsendable(p *partition) {
 		if e.pending.seq >= l.stopSeq || !l.unsendable(p, e) && !l.letters.overtaken(e) {
 			return
 		}
-		why := l.whyUnsendable(p, e)
+		var why rejection // none for an event behind a letter of its key
+		if e.rejected != nil {
+			why = *e.rejected
+		} else if l.tooLarge(p, e) {
+			why = l.tooLargeRejection(p, e)
+		}
 		if why.reason != "" {
 			l.metrics.errors.WithLabelValues(p.topic.name, why.reason).Inc()
 		}
@@ -81,17 +86,6 @@ func (l *loop) dropUnsendable(p *partition) {
 		l.giveUp(&gone, why)
 		l.dequeued(p.topic, 1)
 	}
-}
-
-// whyUnsendable is the zero value for an event behind a letter of its key.
-func (l *loop) whyUnsendable(p *partition, e *entry) rejection {
-	switch {
-	case e.rejected != nil:
-		return *e.rejected
-	case l.tooLarge(p, e):
-		return l.tooLargeRejection(p, e)
-	}
-	return rejection{}
 }
 
 func (l *loop) tooLargeRejection(p *partition, e *entry) rejection {

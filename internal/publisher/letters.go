@@ -34,30 +34,20 @@ type LetterOptions struct {
 
 // letters is what the loop needs of dead letters.
 type letters interface {
-	// hasRoom reports whether events may be accepted.
-	hasRoom() bool
-	// any reports whether there are letters: otherwise no event that is accepted or sent has to be looked at.
-	any() bool
-	// takes decides about an event that is accepted: it becomes a letter if its key is held, or if an earlier run has made one of it.
-	takes(b *pendingBatch, m *cdc.Message) bool
-	// refuse makes a letter of a row that made no record.
-	refuse(b *pendingBatch, r *cdc.Refused)
-	// overtaken reports whether e may not be sent, because there is a letter of its key that comes before it.
-	overtaken(e *entry) bool
-	// giveUp reports whether an event that cannot be published is or becomes a letter. Otherwise the policy drops it.
-	giveUp(e *entry, why rejection) bool
-	// acknowledged notes where the letters of a batch are.
-	acknowledged(b *batch)
-	// step is called in each turn.
-	step()
-	// do answers what the publisher was asked for.
-	do(fn func(s *deadLetters))
+	hasRoom() bool                              // whether events may be accepted
+	any() bool                                  // whether there are letters: else no event that is accepted or sent has to be looked at
+	takes(b *pendingBatch, m *cdc.Message) bool // whether an accepted event becomes a letter: its key is held, or an earlier run has made one of it
+	refuse(b *pendingBatch, r *cdc.Refused)     // makes a letter of a row that made no record
+	overtaken(e *entry) bool                    // whether e may not be sent, because a letter of its key comes before it
+	giveUp(e *entry, why rejection) bool        // whether an event that cannot be published is or becomes a letter; else the policy drops it
+	acknowledged(b *batch)                      // notes where the letters of a batch are
+	step()                                      // in each turn
+	do(fn func(s *deadLetters))                 // what the publisher was asked for
 
-	// What follows is for transactions. working reports whether a task has begun and not ended, openForCommit opens all keys if the
-	// transaction cannot end before that, and startTasks starts what waited for its end.
-	working() bool
-	openForCommit()
-	startTasks()
+	// For transactions:
+	working() bool  // whether a task has begun and not ended
+	openForCommit() // opens all keys if the transaction cannot end before that
+	startTasks()    // starts what waited for its end
 }
 
 // forLetters is an event about letters.
@@ -424,11 +414,6 @@ func write(records ...own) func(*deadLetters, *task) {
 	}
 }
 
-// closeWhenCommitted closes done when what is acknowledged now is also committed.
-func (s *deadLetters) closeWhenCommitted(done chan struct{}) {
-	s.loop.txn.whenCommitted(func() { close(done) }, true)
-}
-
 // write writes records into the relay's own topics and returns when they are durable.
 func (p *Publisher) write(ctx context.Context, records ...own) error {
 	if len(records) == 0 {
@@ -437,7 +422,7 @@ func (p *Publisher) write(ctx context.Context, records ...own) error {
 	return p.ask(ctx, func(s *deadLetters, done chan struct{}) {
 		s.submitTask(&task{steps: []func(*deadLetters, *task){write(records...), func(s *deadLetters, t *task) {
 			s.next(t)
-			s.closeWhenCommitted(done)
+			s.loop.txn.whenCommitted(func() { close(done) }, true)
 		}}})
 	})
 }

@@ -23,19 +23,12 @@ import (
 type barrier struct {
 	offset int64 // in the index, once it is acknowledged
 	known  bool
-	asked  *barrierRequest // nil: not asked yet
-}
-
-// barrierRequest asks for the barrier's offset.
-type barrierRequest struct {
-	offset int64
-	done   chan struct{} // closed
+	asked  func() // called then; nil: nobody has asked
 }
 
 func (b *barrier) answer() {
 	if b.known && b.asked != nil {
-		b.asked.offset = b.offset
-		close(b.asked.done)
+		b.asked()
 		b.asked = nil
 	}
 }
@@ -83,15 +76,17 @@ func (p *Publisher) LoadLetters(ctx context.Context, id cdc.Source, passed func(
 	if p.opts.Letters == nil {
 		return nil, 0, nil
 	}
-	b := &barrierRequest{done: make(chan struct{})}
-	p.mail.post(forLetters(func(s *deadLetters) {
-		s.barrier.asked = b
+	var end int64
+	if err := p.ask(ctx, func(s *deadLetters, done chan struct{}) {
+		s.barrier.asked = func() {
+			end = s.barrier.offset
+			close(done)
+		}
 		s.barrier.answer()
-	}))
-	if err := await(ctx, p, b.done); err != nil {
+	}); err != nil {
 		return nil, 0, err
 	}
-	records, err := p.readIndex(ctx, b.offset)
+	records, err := p.readIndex(ctx, end)
 	if err != nil {
 		return nil, 0, fmt.Errorf("read the index of dead letters: %w", err)
 	}
@@ -100,7 +95,7 @@ func (p *Publisher) LoadLetters(ctx context.Context, id cdc.Source, passed func(
 	}
 	index := deadletter.NewIndex(p.opts.Letters.Options, records.Entries, passed)
 	err = p.ask(ctx, func(s *deadLetters, done chan struct{}) { s.install(index, p.cleanup(records, id), done) })
-	return index, b.offset, err
+	return index, end, err
 }
 
 func (p *Publisher) readIndex(ctx context.Context, end int64) (*deadletter.Records, error) {

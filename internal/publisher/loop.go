@@ -114,7 +114,14 @@ func (l *loop) wait(ctx context.Context) bool {
 	l.now, l.wake = l.opts.Timing.Now(), time.Time{}
 	if r != nil {
 		l.accept(r)
-		l.acceptMore(in)
+	}
+	for r != nil && l.hasRoom() { // what has been sent already shares requests
+		select {
+		case r = <-in:
+			l.accept(r)
+		default:
+			r = nil
+		}
 	}
 	return true
 }
@@ -134,18 +141,6 @@ func (l *loop) maxBuffered() int {
 		busy += b.ready.len()
 	}
 	return l.opts.maxBuffered + busy*bufferPerPartition
-}
-
-// acceptMore receives what has been sent already, so that it shares requests.
-func (l *loop) acceptMore(in <-chan *cdc.Routed) {
-	for l.hasRoom() {
-		select {
-		case r := <-in:
-			l.accept(r)
-		default:
-			return
-		}
-	}
 }
 
 // accept queues the messages of a Routed.

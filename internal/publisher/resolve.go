@@ -153,7 +153,7 @@ func (c *chunk) end(s *deadLetters, t *task) {
 		}
 	}
 	s.next(t)
-	s.closeWhenCommitted(c.done)
+	s.loop.txn.whenCommitted(func() { close(c.done) }, true)
 }
 
 // CloseKeys makes new events wait of keys whose last letters are about to be resolved, by the names of what they hold. After a

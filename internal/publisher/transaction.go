@@ -50,28 +50,20 @@ func (ph phase) mayBecome(next phase) bool {
 
 // transaction is what the loop needs of transactions in Kafka, which make a batch and its position durable together.
 type transaction interface {
-	// hasRoom reports whether another batch may be accepted, and accepted adds it.
-	hasRoom() bool
-	accepted(r *cdc.Routed)
-	// includes reports whether records may be sent to p. If not, p is added and then marked ready.
-	includes(p *partition) bool
-	// step is called in each turn.
-	step()
-	// commit answers a call of Commit.
-	commit(r *commitRequest)
-	// loses reports whether the publisher ends because it needs another producer ID.
-	loses(cause error) bool
-	// stopAt returns where the run stops, and why, for a batch that cannot be published, and failed that it has stopped.
-	stopAt(seq uint64, err error) (uint64, error)
-	failed(err error)
+	hasRoom() bool                                // whether another batch may be accepted
+	accepted(r *cdc.Routed)                       // adds a batch
+	includes(p *partition) bool                   // whether records may be sent to p; if not, p is added and then marked ready
+	step()                                        // in each turn
+	commit(r *commitRequest)                      // answers a call of Commit
+	loses(cause error) bool                       // whether the publisher ends because it needs another producer ID
+	stopAt(seq uint64, err error) (uint64, error) // where the run stops, and why, for a batch that cannot be published
+	failed(err error)                             // the run has stopped
 
-	// What follows is for letters. taskBegan keeps the transaction open for a task, takesTasks reports whether one may begin, and
-	// whenCommitted calls fn when what is acknowledged now is also committed; awaited: somebody waits for it.
-	taskBegan()
-	takesTasks() bool
-	whenCommitted(fn func(), awaited bool)
-	// defers reports whether r has to wait until what has begun is committed.
-	defers(r func(*deadLetters)) bool
+	// For letters:
+	taskBegan()                            // keeps the transaction open until the task ends
+	takesTasks() bool                      // whether a task may begin
+	whenCommitted(fn func(), awaited bool) // calls fn when what is acknowledged now is committed; awaited: somebody waits for it
+	defers(fn func(*deadLetters)) bool     // whether fn has to wait until what has begun is committed
 }
 
 // noTransaction is at-least-once delivery: what is acknowledged is committed.
