@@ -20,7 +20,7 @@ type postgresPositions struct {
 
 // at opens the database for fn.
 func (p *postgres) at(ctx context.Context, at *positions, fn func(*postgresPositions) error) error {
-	db, err := wal.OpenDatabase(ctx, p.wal)
+	db, err := wal.OpenDatabase(ctx, p.wal.Target)
 	if err != nil {
 		return err
 	}
@@ -45,7 +45,7 @@ func (p *postgres) resetPosition(ctx context.Context, at *positions, yes bool) e
 }
 
 func (p *postgresPositions) inspect(ctx context.Context) (wal.Inspection, error) {
-	return p.db.Inspect(ctx, p.wal, p.resume)
+	return wal.Inspect(ctx, p.db, p.wal, p.resume)
 }
 
 // shownPosition is a position in both forms.

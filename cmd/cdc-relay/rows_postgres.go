@@ -18,7 +18,7 @@ func (p *postgres) readOptions(t *outboxTable) wal.ReadOptions {
 }
 
 func (p *postgres) reader(ctx context.Context, dsn connString, t *outboxTable) (tableReader, error) {
-	o := p.wal
+	o := p.wal.Target
 	o.DSN = dsn
 	r, err := wal.OpenTable(ctx, o, p.readOptions(t))
 	if err != nil {

@@ -42,7 +42,7 @@ func (p *postgres) apply(ctx context.Context, a *app, flags *tableFlags, owner c
 		if err != nil {
 			return &usageError{err}
 		}
-		before, err := db.Survey(ctx, wal.Options{Tables: []string{o.Name.String()}})
+		before, err := db.Survey(ctx, wal.Target{Tables: []string{o.Name.String()}})
 		if err != nil {
 			return err
 		}
@@ -98,7 +98,7 @@ func (s *postgresSetup) printSQL(ctx context.Context) error {
 	version := 0
 	asking, cancel := context.WithTimeout(ctx, surveyTimeout)
 	defer cancel()
-	if db, err := wal.OpenDatabase(asking, s.wal); err == nil {
+	if db, err := wal.OpenDatabase(asking, s.wal.Target); err == nil {
 		version = db.Server.Version
 		db.Close(ctx)
 	}
@@ -116,7 +116,7 @@ func (s *postgresSetup) printSQL(ctx context.Context) error {
 
 // run creates what is missing, in the order of dependencies.
 func (s *postgresSetup) run(ctx context.Context, ownerDSN connString) error {
-	db, err := wal.OpenDatabase(ctx, s.wal)
+	db, err := wal.OpenDatabase(ctx, s.wal.Target)
 	if err != nil {
 		return err
 	}
@@ -124,7 +124,7 @@ func (s *postgresSetup) run(ctx context.Context, ownerDSN connString) error {
 	if err := db.Server.Problem(); err != nil {
 		return err
 	}
-	before, err := db.Survey(ctx, s.wal)
+	before, err := db.Survey(ctx, s.wal.Target)
 	if err != nil {
 		return err
 	}
@@ -162,7 +162,7 @@ func (s *postgresSetup) makeObjects(ctx context.Context, db *wal.Database, owner
 			return err
 		}
 	}
-	after, err := db.Survey(ctx, s.wal)
+	after, err := db.Survey(ctx, s.wal.Target)
 	if err != nil {
 		return err
 	}

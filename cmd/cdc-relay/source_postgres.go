@@ -32,8 +32,10 @@ func newPostgres(c *config.Config) (*postgres, error) {
 	}
 	s := c.Source.Postgres
 	o := wal.Options{
-		DSN: s.ConnString, Slot: s.Slot, Publication: s.Publication, Tables: tableNames(tables),
-		Conflict: c.Position.Conflict, WaitUntilVisible: s.WaitUntilVisible,
+		Target: wal.Target{
+			DSN: s.ConnString, Slot: s.Slot, Publication: s.Publication, Tables: tableNames(tables), WaitUntilVisible: s.WaitUntilVisible,
+		},
+		Conflict: c.Position.Conflict,
 	}
 	if s.TLS != nil {
 		o.TLS = s.TLS.ClientConfig
@@ -51,7 +53,7 @@ func (p *postgres) slotPosition() func(ctx context.Context) (cdc.Progress, error
 		return nil
 	}
 	return func(ctx context.Context) (cdc.Progress, error) {
-		at, err := wal.SlotPosition(ctx, p.wal)
+		at, err := wal.SlotPosition(ctx, p.wal.Target)
 		return cdc.Progress{Position: at}, err
 	}
 }
@@ -70,7 +72,7 @@ func (p *postgres) connString(given string) (connString, error) {
 
 // open connects with another connection string than the relay's.
 func (p *postgres) open(ctx context.Context, dsn connString) (*wal.Database, error) {
-	o := p.wal
+	o := p.wal.Target
 	o.DSN = dsn
 	return wal.OpenDatabase(ctx, o)
 }

@@ -28,12 +28,12 @@ func (t *postgresTeardown) options() outbox.TeardownOptions {
 }
 
 func (t *postgresTeardown) run(ctx context.Context, ownerDSN connString) error {
-	db, err := wal.OpenDatabase(ctx, t.wal)
+	db, err := wal.OpenDatabase(ctx, t.wal.Target)
 	if err != nil {
 		return err
 	}
 	defer db.Close(ctx)
-	before, err := db.Survey(ctx, t.wal)
+	before, err := db.Survey(ctx, t.wal.Target)
 	if err != nil {
 		return err
 	}

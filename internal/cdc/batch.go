@@ -24,6 +24,9 @@ type Tx struct {
 	Ordinal uint32
 }
 
+// BatchCost is what a small batch holds beside its rows, in bytes: itself, its places in queues, and what is made of it.
+const BatchCost = 1 << 10
+
 // Batch is a sequence of committed rows of one table, in commit order: the rows of one transaction, of several small ones,
 // or of a part of a large one. A batch without rows is a heartbeat: it advances the position while no outbox rows arrive.
 type Batch struct {

@@ -15,16 +15,10 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// errServerStopping says that PostgreSQL shuts down, starts up, or ended our session. Retryable.
-var errServerStopping = errors.New("PostgreSQL is shutting down or starting up")
-
 // errPromoted ends an attempt whose positions have the former timeline of a standby. Retryable.
 var errPromoted = errors.New("PostgreSQL was a standby and is promoted: reconnecting, to follow its new timeline")
 
 const acquireTimeout = 30 * time.Second
-
-// minVersion is PostgreSQL 14, the first with binary mode.
-const minVersion = 140000
 
 // Acquire connects, takes the slot, and only then calls load for the checkpoint: the previous owner
 // of the slot may have saved until the end. It applies the start rules (see resolve). When it returns without
@@ -64,11 +58,11 @@ func (s *Source) Release(ctx context.Context) {
 }
 
 func (s *Source) connect(ctx context.Context) (*session, error) {
-	sql, err := connectSQL(ctx, s.opts)
+	sql, err := connectSQL(ctx, s.opts.Target)
 	if err != nil {
 		return nil, err
 	}
-	repl, err := connectReplication(ctx, s.opts)
+	repl, err := connectReplication(ctx, s.opts.Target)
 	if err != nil {
 		_ = sql.Close(ctx)
 		return nil, err
@@ -111,7 +105,7 @@ func (ss *session) acquire(ctx context.Context, load cdc.Resumer) (cdc.Source, e
 		return cdc.Source{}, err
 	}
 	sv.source, sv.timeline = promoted.source, promoted.timeline
-	if err := ss.readForks(ctx, &sv); err != nil {
+	if err := sv.readForks(ctx, ss.repl); err != nil {
 		return cdc.Source{}, err
 	}
 	if err := ss.start(ctx); err != nil {
@@ -135,25 +129,12 @@ func (ss *session) resolveStart(ctx context.Context, sv server, load cdc.Resumer
 	if err != nil {
 		return startPoint{}, err
 	}
-	before := ss.src.read
-	if before == (cdc.Source{}) && found {
-		before = c.Source
+	s := ss.src
+	p, at, err := startRules{&s.opts, s.baseline, s.read, s.handedOn, s.acked()}.apply(sv, storedCheckpoint{c, found})
+	if at.end > 0 && p.from == at.end {
+		s.handedOn = at
 	}
-	sv.follow(before)
-	at := ss.src.handedOn
-	if at == (handedOn{}) {
-		if at, err = ss.src.handedOnBefore(c); err != nil {
-			return startPoint{}, err
-		}
-	}
-	p, err := resolve(sv, storedCheckpoint{checkpoint: c, found: found}, at, ss.src.acked(), ss.src.opts.Conflict)
-	if err != nil {
-		return startPoint{}, err
-	}
-	if p.from == at.end {
-		ss.src.handedOn = at
-	}
-	return p, ss.checkMeanwhile(c)
+	return p, err
 }
 
 func (ss *session) checkVersion(ctx context.Context) error {
@@ -169,38 +150,14 @@ func (ss *session) checkVersion(ctx context.Context) error {
 	return serverProblem(v, level)
 }
 
-const (
-	fixWALLevel   = "run ALTER SYSTEM SET wal_level = logical, then restart PostgreSQL (managed services have a parameter for it)"
-	fixCheckpoint = "drop it with `cdc-relay position reset`"
-)
-
-// raisesWALLevel is the first version that decodes with wal_level = replica too: effective_wal_level is logical from the primary's first
-// logical slot on, until its last one is dropped. A server refuses to start replication from a slot while it is not.
-const raisesWALLevel = 190000
-
-// serverProblem says why no relay can work on such a server.
-func serverProblem(version int, walLevel string) error {
-	switch {
-	case version < minVersion:
-		return cdc.ConfigError("version", "upgrade it to 14 or newer", "PostgreSQL %d is too old for the relay", version/10000)
-	case walLevel == "logical":
-		return nil
-	case version < raisesWALLevel:
-		return cdc.ConfigError("wal_level", fixWALLevel, "wal_level is %s, not logical", walLevel)
-	case walLevel != "replica":
-		return cdc.ConfigError("wal_level", fixWALLevel, "wal_level is %s, not replica or logical", walLevel)
-	}
-	return nil
-}
-
 // checkPublication takes the publication as it is at the first acquire of this process as the baseline
 // that every later look is compared with, also across reconnects.
 func (ss *session) checkPublication(ctx context.Context) error {
-	st, err := readPublication(ctx, ss.sql, ss.src.opts, ss.version)
+	st, err := readPublication(ctx, ss.sql, ss.src.opts.Target, ss.version)
 	if err != nil {
 		return err
 	}
-	if ss.src.baseline.changed(st.fingerprint, ss.src.tracked) {
+	if ss.src.baseline.changed(st.fingerprint, ss.src.opts.tracked) {
 		return ss.publicationChanged(ctx, ss.sql) // also when it is gone: a reconnect may see that before a look does
 	}
 	if st.problem != nil {
@@ -231,48 +188,58 @@ func (ss *session) checkTables(ctx context.Context) error {
 }
 
 func (ss *session) identify(ctx context.Context) (server, error) {
-	id, err := pglogrepl.IdentifySystem(ctx, ss.repl)
+	return identify(ctx, ss.repl, cdc.Source{Slot: ss.src.opts.Slot, Fingerprint: ss.src.baseline.String(), Server: ss.serverStarted})
+}
+
+// identify completes what is known of the source.
+func identify(ctx context.Context, repl *pgconn.PgConn, source cdc.Source) (server, error) {
+	id, err := pglogrepl.IdentifySystem(ctx, repl)
 	if err != nil {
 		return server{}, identifyError(err)
 	}
-	return server{
-		source: cdc.Source{
-			SystemID: id.SystemID, Database: id.DBName, Slot: ss.src.opts.Slot, Timeline: uint32(id.Timeline),
-			Fingerprint: ss.src.baseline.String(), Server: ss.serverStarted,
-		},
-		flushed: id.XLogPos, timeline: uint32(id.Timeline),
-	}, nil
+	source.SystemID, source.Database, source.Timeline = id.SystemID, id.DBName, uint32(id.Timeline)
+	return server{source: source, flushed: id.XLogPos, timeline: source.Timeline}, nil
 }
 
 func (ss *session) readSlotInto(ctx context.Context, sv *server) error {
 	if ss.src.opts.Temporary {
 		return nil
 	}
-	row, err := readSlot(ctx, ss.sql, ss.src.opts.Slot)
+	row, err := readUsableSlot(ctx, ss.sql, sv)
+	if err == nil {
+		ss.walsender = row.ActivePID
+	}
+	return err
+}
+
+// readUsableSlot reads the slot into sv, and refuses one that cannot deliver what was promised.
+func readUsableSlot(ctx context.Context, sql *pgx.Conn, sv *server) (slotRow, error) {
+	name := sv.source.Slot
+	row, err := readSlot(ctx, sql, name)
 	if reasonOf(err) == slotMissing && row.Recovery { // the slot may not be synchronized yet
-		return cdc.Fixable("promote it, or name the primary in source.postgres.dsn", "PostgreSQL is a standby and has no replication slot %q", ss.src.opts.Slot)
+		return row, cdc.Fixable("promote it, or name the primary in source.postgres.dsn", "PostgreSQL is a standby and has no replication slot %q", name)
 	}
 	if err != nil {
-		return err
+		return row, err
 	}
-	if err := row.usable(ss.src.opts.Slot, sv.source.Database); err != nil {
-		return err
+	if err := row.usable(name, sv.source.Database); err != nil {
+		return row, err
 	}
-	sv.flushed, sv.standby, ss.walsender = row.flushed, row.Recovery, row.ActivePID
+	sv.flushed, sv.standby = row.flushed, row.Recovery
 	sv.slot, err = pglogrepl.ParseLSN(row.ConfirmedFlushLSN)
 	if err != nil {
-		return fmt.Errorf("read the position of slot %s: %w", ss.src.opts.Slot, err)
+		return row, fmt.Errorf("read the position of slot %s: %w", name, err)
 	}
-	return nil
+	return row, nil
 }
 
 // readForks reads where the server's history left earlier timelines. Lines of a history file are
 // "timeline TAB lsn TAB reason".
-func (ss *session) readForks(ctx context.Context, sv *server) error {
+func (sv *server) readForks(ctx context.Context, repl *pgconn.PgConn) error {
 	if sv.timeline <= 1 {
 		return nil
 	}
-	res, err := pglogrepl.TimelineHistory(ctx, ss.repl, int32(sv.timeline))
+	res, err := pglogrepl.TimelineHistory(ctx, repl, int32(sv.timeline))
 	if err != nil {
 		return fmt.Errorf("read the history of timeline %d: %w", sv.timeline, err)
 	}
@@ -353,8 +320,6 @@ func (ss *session) start(ctx context.Context) error {
 	return ss.takeOver(ctx)
 }
 
-func quoteLiteral(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
-
 // takeOver takes the socket from the driver: from here on frames are cut where they were read, without
 // a copy. What the driver has read already is framed again into the first chunk.
 func (ss *session) takeOver(ctx context.Context) error {
@@ -376,11 +341,4 @@ func (ss *session) takeOver(ctx context.Context) error {
 	}
 	ss.conn = hijacked.Conn
 	return nil
-}
-
-// closeConn ends a connection that the driver still owns, also after ctx ended.
-func closeConn(ctx context.Context, conn *pgconn.PgConn) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-	defer cancel()
-	_ = conn.Close(ctx)
 }

@@ -12,19 +12,19 @@ import (
 
 // checkMeanwhile compares the publication with the one under which c was saved: what was altered while no
 // relay looked loses rows just as silently. Without a store c is empty, and this is not known.
-func (ss *session) checkMeanwhile(c cdc.Checkpoint) error {
+func (r startRules) checkMeanwhile(c cdc.Checkpoint) error {
 	before, err := parseFingerprint(c.Source.Fingerprint)
 	if err != nil {
 		return cdc.PositionError("bad_checkpoint", fixCheckpoint, "checkpoint cannot be used: %w", err)
 	}
-	if !before.changed(ss.src.baseline, ss.src.tracked) {
+	if !before.changed(r.baseline, r.opts.tracked) {
 		return nil
 	}
 	last, err := parsePosition(c.Progress.Position)
 	if err != nil {
 		return cdc.PositionError("bad_checkpoint", fixCheckpoint, "checkpoint cannot be used: %w", err)
 	}
-	return ss.src.altered("since the relay last ran", last)
+	return r.opts.altered("since the relay last ran", last)
 }
 
 // publicationChanged notes the change and returns the error that ends the run. A relay that starts or stands by has confirmed nothing
@@ -42,13 +42,13 @@ func (ss *session) publicationChanged(ctx context.Context, conn *pgx.Conn) error
 		when = "while the relay was starting or standing by"
 	}
 	ss.noteAltered(ctx, conn, last)
-	return ss.src.altered(when, last)
+	return ss.src.opts.altered(when, last)
 }
 
-func (s *Source) altered(when string, last lsn) error {
+func (o *Options) altered(when string, last lsn) error {
 	err := fmt.Errorf("publication %q was altered %s (it, or one of its tables, was dropped, recreated, renamed, or taken out and put back), so inserts after %s may be missing from the WAL",
-		s.opts.Publication, when, last)
-	if s.opts.SlotAlone {
+		o.Publication, when, last)
+	if o.SlotAlone {
 		return cdc.Stop(cdc.ClassPosition, cdc.PublicationAltered, err,
 			"publish what may be missing with `cdc-relay repair --since TIME`, a time before that; then set position.conflict: slot, to accept the publication as it is now, until the relay leads and has no lag")
 	}
@@ -93,5 +93,5 @@ func (ss *session) noted(m []byte) error {
 	if err != nil { // not written by a relay
 		return nil //nolint:nilerr // as the comment says
 	}
-	return ss.src.altered("while the relay was reading", last)
+	return ss.src.opts.altered("while the relay was reading", last)
 }

@@ -16,9 +16,6 @@ const chunkSize = 256 << 10
 // leastInPlace is the size of the smallest batch whose rows stay in the chunk.
 const leastInPlace = chunkSize / 8
 
-// smallBatchCost is what a small batch holds beside its rows: itself, its places in queues, and what is made of it.
-const smallBatchCost = 1 << 10
-
 // maxFree bounds the chunks, and the batches, kept for reuse. Not in a sync.Pool: that one empties with
 // every garbage collection.
 const maxFree = 64
@@ -97,7 +94,7 @@ func (a *arenas) store(b *pooledBatch) {
 	b.copyOut()
 	a.release(b.chunk)
 	b.chunk = nil
-	b.Bytes = cap(b.own) + smallBatchCost
+	b.Bytes = cap(b.own) + cdc.BatchCost
 }
 
 // copyOut moves the values of b's rows into an arena of their own.

@@ -27,22 +27,22 @@ type SlotStatus struct {
 // slotRow is a row of pg_replication_slots. It is read as JSON because its columns differ between
 // versions: wal_status came with 13, invalidation_reason with 17.
 type slotRow struct {
-	Plugin             string `json:"plugin"`
-	SlotType           string `json:"slot_type"`
-	Database           string `json:"database"`
-	ActivePID          int    `json:"active_pid"`
-	RestartLSN         string `json:"restart_lsn"`
-	ConfirmedFlushLSN  string `json:"confirmed_flush_lsn"`
-	WALStatus          string `json:"wal_status"`
-	SafeWALSize        *int64 `json:"safe_wal_size"`
-	InvalidationReason string `json:"invalidation_reason"`
-	Conflicting        bool   `json:"conflicting"`
-	Failover           bool   `json:"failover"`
-	Synced             bool   `json:"synced"` // with 17; still true once the standby was promoted
-	Recovery           bool   `json:"-"`
-	Retained           int64  `json:"-"`
-	flushed            lsn
-	ended              horizon
+	Plugin             string  `json:"plugin"`
+	SlotType           string  `json:"slot_type"`
+	Database           string  `json:"database"`
+	ActivePID          int     `json:"active_pid"`
+	RestartLSN         string  `json:"restart_lsn"`
+	ConfirmedFlushLSN  string  `json:"confirmed_flush_lsn"`
+	WALStatus          string  `json:"wal_status"`
+	SafeWALSize        *int64  `json:"safe_wal_size"`
+	InvalidationReason string  `json:"invalidation_reason"`
+	Conflicting        bool    `json:"conflicting"`
+	Failover           bool    `json:"failover"`
+	Synced             bool    `json:"synced"` // with 17; still true once the standby was promoted
+	Recovery           bool    `json:"-"`
+	Retained           int64   `json:"-"`
+	flushed            lsn     `json:"-"`
+	ended              horizon `json:"-"`
 }
 
 // walEnd reads the end of the WAL also on a standby, from which 16 and later can decode.
@@ -205,7 +205,7 @@ const (
 	noSchemas      = `SELECT NULL::text AS row`
 )
 
-func readPublication(ctx context.Context, conn *pgx.Conn, o Options, version int) (publicationState, error) {
+func readPublication(ctx context.Context, conn *pgx.Conn, o Target, version int) (publicationState, error) {
 	name := o.Publication
 	schemas, asOfSchema := noSchemas, ""
 	if version >= 150000 {
@@ -275,7 +275,7 @@ func fixDetaching(statement string) string {
 }
 
 // publicationProblem returns the first reason why some insert would not arrive; nil: none.
-func publicationProblem(o Options, found []publishedTable, insert, viaRoot bool) error {
+func publicationProblem(o Target, found []publishedTable, insert, viaRoot bool) error {
 	name := o.Publication
 	bad := func(fix, format string, args ...any) error {
 		return cdc.ConfigError("publication", fix, format, args...)
@@ -317,4 +317,20 @@ func publicationProblem(o Options, found []publishedTable, insert, viaRoot bool)
 		}
 	}
 	return nil
+}
+
+const repairSuffix = "_repair"
+
+// maxSlotName is the longest name of a slot.
+const maxSlotName = 63
+
+// repairSlot is the name of the slot that a repair makes.
+func repairSlot(slot string) string {
+	return slot[:min(len(slot), maxSlotName-len(repairSuffix))] + repairSuffix
+}
+
+// fixLeftSlot is what to do with the slot that an interrupted repair left behind one that can be read. No relay drops it by itself: it
+// might be another one's.
+func fixLeftSlot(slot string) string {
+	return "unless a repair runs now, drop it with `" + dropSlotSQL(repairSlot(slot)) + "`"
 }

@@ -20,15 +20,24 @@ const checkTimeout = 30 * time.Second
 // checker gathers findings about one database.
 type checker struct {
 	db     *Database
-	opts   Options
+	opts   Target
 	survey Survey
 	report finding.Report
 }
 
-// Check verifies what a run needs from the database and changes nothing; load is asked for the checkpoint
-// to compare with the slot. It also returns the configured tables that exist, so that their columns can be
-// checked.
-func Check(ctx context.Context, o Options, load cdc.Resumer) ([]finding.Finding, map[string]*cdc.Table) {
+// Resume is where a run that starts now would go on.
+type Resume struct {
+	// Source is what the replication connection leads to.
+	Source cdc.Source
+	// Known is whether what is stored could be read; Refused is why a run would not start.
+	Known   bool
+	From    cdc.Position
+	Refused error
+}
+
+// CheckTarget verifies what a run needs from the database and changes nothing; resume is asked, on connections of the check, where a run
+// would go on. It also returns the configured tables that exist, so that their columns can be checked.
+func CheckTarget(ctx context.Context, o Target, resume func(context.Context, *Database, *pgconn.PgConn) (Resume, error)) ([]finding.Finding, map[string]*cdc.Table) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	c := &checker{opts: o}
@@ -52,7 +61,7 @@ func Check(ctx context.Context, o Options, load cdc.Resumer) ([]finding.Finding,
 	c.partitions(ctx)
 	c.slot(ctx)
 	c.limits(ctx)
-	c.replication(ctx, load)
+	c.replication(ctx, resume)
 	return c.report.Findings, c.survey.Tables
 }
 
@@ -107,14 +116,14 @@ func (c *checker) publication() {
 
 // replication verifies that this role may replicate from here: rights, pg_hba.conf, poolers and free slots
 // are all in it. One connection does for everything: there may be no room for two.
-func (c *checker) replication(ctx context.Context, load cdc.Resumer) {
+func (c *checker) replication(ctx context.Context, resume func(context.Context, *Database, *pgconn.PgConn) (Resume, error)) {
 	repl, err := connectReplication(ctx, c.opts)
 	if err != nil {
 		c.report.Fail("replication", err)
 		return
 	}
 	defer closeConn(ctx, repl)
-	in, err := c.db.inspect(ctx, repl, c.opts, load)
+	in, err := resume(ctx, c.db, repl)
 	if err != nil {
 		c.report.Fail("replication", err)
 		return
@@ -126,7 +135,7 @@ func (c *checker) replication(ctx context.Context, load cdc.Resumer) {
 	}
 	c.report.OK("replication", "%s", works)
 	switch {
-	case c.survey.Slot.Problem != nil || in.LoadErr != nil && !in.Found: // findings of their own
+	case c.survey.Slot.Problem != nil || !in.Known: // findings of their own
 	case in.Refused != nil:
 		c.report.Fail("positions", in.Refused)
 	default:

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -48,29 +47,4 @@ func readTables(ctx context.Context, conn *pgx.Conn, names []string) (map[string
 		tables[table.String()] = table
 	}
 	return tables, nil
-}
-
-// compareWithCatalog reads the table from the catalog if rows of r lack a column that is needed. So the router knows whether the table
-// still lacks it, which stops the relay, or has it by now. PostgreSQL sends the Relation again once the table is altered.
-func (ss *session) compareWithCatalog(ctx context.Context, r *relation) error {
-	verify, rows := ss.src.opts.Verify, *r.table
-	rows.Now = nil
-	if r.compared = verify == nil || reasonOf(verify(&rows)) != cdc.MissingColumn; r.compared {
-		return nil
-	}
-	var now *cdc.Table
-	err := ss.askCatalog(ctx, func(ctx context.Context, conn *pgx.Conn) error {
-		tables, err := readTables(ctx, conn, []string{r.table.String()})
-		now = tables[r.table.String()]
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	r.compared = true
-	if now != nil && (r.table.Now == nil || !slices.Equal(r.table.Now.Columns, now.Columns)) {
-		rows.Now = now
-		r.table = &rows
-	}
-	return nil
 }

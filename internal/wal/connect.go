@@ -57,8 +57,29 @@ const (
 	stateDependentObjects                  = "2BP01"
 )
 
+// errServerStopping says that PostgreSQL shuts down, starts up, or ended our session. Retryable.
+var errServerStopping = errors.New("PostgreSQL is shutting down or starting up")
+
+// Target says which database is read, and which of its tables, through which slot and publication.
+type Target struct {
+	// DSN returns the connection string or URL. It is called at every connect, so that a rotated
+	// password is picked up.
+	DSN func(context.Context) (string, error)
+	// TLS returns how to secure the connections; nil: as the DSN says. It is called at every connect.
+	TLS func() (*tls.Config, error)
+	// Slot and Publication are names as the database spells them, unquoted.
+	Slot, Publication string
+	// Tables are the outbox tables, schema-qualified and unquoted ("public.outbox"). Rows of other
+	// tables in the publication are skipped before they are decoded.
+	Tables []string
+	// Routines are the routines that maintain the tables' partitions, by table; none: they are not maintained.
+	Routines map[string]Routine
+	// WaitUntilVisible holds rows back until a statement on the server sees them.
+	WaitUntilVisible bool
+}
+
 // connectSQL opens an ordinary connection. The caller closes it.
-func connectSQL(ctx context.Context, o Options) (*pgx.Conn, error) {
+func connectSQL(ctx context.Context, o Target) (*pgx.Conn, error) {
 	text, err := o.DSN(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("source.postgres.dsn: %w", err)
@@ -86,7 +107,7 @@ func connectSQL(ctx context.Context, o Options) (*pgx.Conn, error) {
 }
 
 // connectReplication opens a logical replication connection whose reads are paced. The caller closes it.
-func connectReplication(ctx context.Context, o Options) (*pgconn.PgConn, error) {
+func connectReplication(ctx context.Context, o Target) (*pgconn.PgConn, error) {
 	text, err := o.DSN(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("source.postgres.dsn: %w", err)
@@ -324,4 +345,23 @@ func dropSlotSQL(slot string) string {
 
 func behindPooler(pg *pgconn.PgError) error {
 	return cdc.ConfigError("pooler", "point source.postgres.dsn at the database's direct endpoint", "a pooler is between relay and PostgreSQL and does not pass replication on (%s)", pg.Message)
+}
+
+// closeConn ends a connection that the driver still owns, also after ctx ended.
+func closeConn(ctx context.Context, conn *pgconn.PgConn) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	_ = conn.Close(ctx)
+}
+
+// quoteLiteral quotes a text in SQL.
+func quoteLiteral(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
+
+// queryError sorts a failed query: the server ending our session is its word for a shutdown.
+func queryError(conn *pgx.Conn, err error) error {
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) && (pg.Code == stateAdminShutdown || pg.Code == stateCannotConnectNow) {
+		return fmt.Errorf("%w: %s", errServerStopping, pg.Message)
+	}
+	return fmt.Errorf("ask PostgreSQL at %s: %w", address(&conn.Config().Config), err)
 }

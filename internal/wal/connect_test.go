@@ -61,7 +61,7 @@ func TestEachHostsAnswer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dsn := fmt.Sprintf("postgres://u@%s/d?sslmode=require", tt.hosts)
-			_, err := connectReplication(t.Context(), Options{DSN: func(context.Context) (string, error) { return dsn, nil }})
+			_, err := connectReplication(t.Context(), Target{DSN: func(context.Context) (string, error) { return dsn, nil }})
 			var stop *cdc.StopError
 			if errors.As(err, &stop) != tt.final || cdc.Fix(err) == "" {
 				t.Errorf("final: %v, want %v: %v", !tt.final, tt.final, cdc.Explain(err))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/jackc/pgx/v5/pgtype"
 	"pgregory.net/rapid"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
@@ -46,7 +47,7 @@ func TestRelationRoundTrip(t *testing.T) {
 		columns := rapid.SliceOfN(name, 0, 20).Draw(t, "columns")
 		types := make([]uint32, len(columns))
 		for i := range types {
-			types[i] = rapid.SampledFrom([]uint32{oidText, oidBytea, oidUUID, oidTimestamptz, oidInt4, oidJSONB, 1700}).Draw(t, "type")
+			types[i] = rapid.SampledFrom([]uint32{pgtype.TextOID, pgtype.ByteaOID, pgtype.UUIDOID, pgtype.TimestamptzOID, pgtype.Int4OID, pgtype.JSONBOID, 1700}).Draw(t, "type")
 		}
 		id, schema, table, binaryMode := rapid.Uint32().Draw(t, "id"), name.Draw(t, "schema"), name.Draw(t, "table"), rapid.Bool().Draw(t, "binary")
 		m := encodeRelation(id, schema, table, columns, types)
@@ -112,7 +113,7 @@ func TestInsertRefusals(t *testing.T) {
 
 // FuzzDecode feeds every decoder with whatever comes: no panic, and no span outside of the message.
 func FuzzDecode(f *testing.F) {
-	f.Add(encodeRelation(1, "public", "outbox", []string{"id", "payload"}, []uint32{oidUUID, oidBytea}))
+	f.Add(encodeRelation(1, "public", "outbox", []string{"id", "payload"}, []uint32{pgtype.UUIDOID, pgtype.ByteaOID}))
 	f.Add(encodeInsert(1, 'b', [][]byte{[]byte("0123456789abcdef"), nil}))
 	f.Add(append([]byte{msgBegin}, make([]byte, 20)...))
 	f.Add(append([]byte{msgCommit}, make([]byte, 25)...))

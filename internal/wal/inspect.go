@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/finding"
 )
 
 // Inspection holds the stored positions of a relay that does not run.
@@ -27,49 +28,55 @@ type Inspection struct {
 
 // Inspect reads the slot and the checkpoint and applies the start rules as [Source.Acquire] does, without
 // taking the slot. The error is for a database that cannot be asked.
-func (d *Database) Inspect(ctx context.Context, o Options, load cdc.Resumer) (Inspection, error) {
-	repl, err := connectReplication(ctx, o)
+func Inspect(ctx context.Context, db *Database, o Options, load cdc.Resumer) (Inspection, error) {
+	repl, err := connectReplication(ctx, o.Target)
 	if err != nil {
 		return Inspection{}, err
 	}
 	defer closeConn(ctx, repl)
-	if _, err := sameServer(ctx, d.conn, repl); err != nil {
+	if _, err := sameServer(ctx, db.conn, repl); err != nil {
 		return Inspection{}, err
 	}
-	return d.inspect(ctx, repl, o, load)
+	return inspect(ctx, db, repl, o, load)
 }
 
-func (d *Database) inspect(ctx context.Context, repl *pgconn.PgConn, o Options, load cdc.Resumer) (Inspection, error) {
-	pub, err := readPublication(ctx, d.conn, o, d.Server.Version)
+func inspect(ctx context.Context, db *Database, repl *pgconn.PgConn, o Options, load cdc.Resumer) (Inspection, error) {
+	pub, err := readPublication(ctx, db.conn, o.Target, db.Server.Version)
 	if err != nil {
 		return Inspection{}, err
 	}
-	ss := newSession(&Source{opts: o, baseline: pub.fingerprint}, d.conn, repl)
-	sv, err := ss.identify(ctx)
+	sv, err := identify(ctx, repl, cdc.Source{Slot: o.Slot, Fingerprint: pub.fingerprint.String()})
 	if err != nil {
 		return Inspection{}, err
 	}
-	if err := ss.readForks(ctx, &sv); err != nil {
+	if err := sv.readForks(ctx, repl); err != nil {
 		return Inspection{}, err
 	}
 	in := Inspection{Source: sv.source, WALEnd: formatPosition(sv.flushed)}
-	if in.Slot, err = d.Slot(ctx, o.Slot); err != nil {
+	if in.Slot, err = db.Slot(ctx, o.Slot); err != nil {
 		return in, err
 	}
 	in.Checkpoint, in.Found, in.LoadErr = load(ctx, sv.source)
-	in.From, in.Refused = ss.nextStart(ctx, &sv, in)
+	if _, in.Refused = readUsableSlot(ctx, db.conn, &sv); in.Refused != nil {
+		return in, nil
+	}
+	if in.Refused = in.LoadErr; in.Refused != nil {
+		return in, nil
+	}
+	var p startPoint
+	p, _, in.Refused = startRules{opts: &o, baseline: pub.fingerprint}.apply(sv, storedCheckpoint{in.Checkpoint, in.Found})
+	in.From = formatPosition(p.from)
 	return in, nil
 }
 
-// nextStart is what a start would say.
-func (ss *session) nextStart(ctx context.Context, sv *server, in Inspection) (cdc.Position, error) {
-	if err := ss.readSlotInto(ctx, sv); err != nil {
-		return "", err
-	}
-	p, err := ss.resolveStart(ctx, *sv, func(context.Context, cdc.Source) (cdc.Checkpoint, bool, error) {
-		return in.Checkpoint, in.Found, in.LoadErr
+// Check verifies what a run needs from the database and changes nothing; load is asked for the checkpoint
+// to compare with the slot. It also returns the configured tables that exist, so that their columns can be
+// checked.
+func Check(ctx context.Context, o Options, load cdc.Resumer) ([]finding.Finding, map[string]*cdc.Table) {
+	return CheckTarget(ctx, o.Target, func(ctx context.Context, db *Database, repl *pgconn.PgConn) (Resume, error) {
+		in, err := inspect(ctx, db, repl, o, load)
+		return Resume{Source: in.Source, Known: in.LoadErr == nil || in.Found, From: in.From, Refused: in.Refused}, err
 	})
-	return formatPosition(p.from), err
 }
 
 // Move is a change of position by hand.

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
@@ -67,14 +68,14 @@ func transactionOf(n, size int, tables ...uint32) []byte {
 
 // fedSession reads from f what public.outbox and public.noise bring.
 func fedSession(f *feed, out cdc.Queue) *session {
-	s := New(Options{Tables: []string{"public.outbox"}}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+	s := New(Options{Target: Target{Tables: []string{"public.outbox"}}}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 	ss := newSession(s, nil, nil)
 	ss.conn, ss.monitor = f, &monitor{ss: ss, failed: make(chan error, 1)}
 	ss.prepare(out)
 	ss.others.oids = map[uint32]bool{noiseID: true}
 	ss.said.at = time.Now().Add(time.Hour) // a feed takes no status updates
 	for id, name := range map[uint32]string{outboxID: "outbox", noiseID: "noise"} {
-		m := encodeRelation(id, "public", name, []string{"id", "key", "payload"}, []uint32{oidUUID, oidText, oidBytea})
+		m := encodeRelation(id, "public", name, []string{"id", "key", "payload"}, []uint32{pgtype.UUIDOID, pgtype.TextOID, pgtype.ByteaOID})
 		if err := ss.relation(m); err != nil {
 			panic(err)
 		}

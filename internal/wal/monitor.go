@@ -3,13 +3,11 @@ package wal
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
@@ -109,11 +107,11 @@ func (m *monitor) once(ctx context.Context, seen uint64) error {
 	if err := m.connect(ctx); err != nil {
 		return err
 	}
-	st, err := readPublication(ctx, m.conn, s.opts, m.ss.version)
+	st, err := readPublication(ctx, m.conn, s.opts.Target, m.ss.version)
 	if err != nil {
-		return m.lost(err)
+		return queryError(m.conn, err)
 	}
-	if s.baseline.changed(st.fingerprint, s.tracked) {
+	if s.baseline.changed(st.fingerprint, s.opts.tracked) {
 		return m.ss.publicationChanged(ctx, m.conn)
 	}
 	if st.detaching != "" {
@@ -129,7 +127,7 @@ func (m *monitor) once(ctx context.Context, seen uint64) error {
 	}
 	slot, err := readSlot(ctx, m.conn, s.opts.Slot)
 	if err != nil {
-		return m.lost(err)
+		return queryError(m.conn, err)
 	}
 	s.horizons.propose(slot.ended)
 	var received lsn
@@ -160,7 +158,7 @@ func (m *monitor) connect(ctx context.Context) error {
 
 // connectAgain opens another ordinary connection to the session's server. The caller closes it.
 func (ss *session) connectAgain(ctx context.Context) (*pgx.Conn, error) {
-	conn, err := connectSQL(ctx, ss.src.opts)
+	conn, err := connectSQL(ctx, ss.src.opts.Target)
 	if err != nil {
 		return nil, err
 	}
@@ -173,13 +171,4 @@ func (ss *session) connectAgain(ctx context.Context) (*pgx.Conn, error) {
 		return nil, err
 	}
 	return conn, nil
-}
-
-// lost sorts a failed query: the server ending our session is its word for a shutdown.
-func (m *monitor) lost(err error) error {
-	var pg *pgconn.PgError
-	if errors.As(err, &pg) && (pg.Code == stateAdminShutdown || pg.Code == stateCannotConnectNow) {
-		return fmt.Errorf("%w: %s", errServerStopping, pg.Message)
-	}
-	return fmt.Errorf("ask PostgreSQL at %s: %w", address(&m.conn.Config().Config), err)
 }

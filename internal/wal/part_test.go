@@ -14,7 +14,7 @@ func resumed(t *testing.T, f *feed, k *keeper, p cdc.Progress) *session {
 	t.Helper()
 	ss := fedSession(f, k)
 	var err error
-	if ss.src.handedOn, err = ss.src.handedOnBefore(cdc.Checkpoint{Progress: p}); err != nil {
+	if ss.src.handedOn, err = handedOnBefore(cdc.Checkpoint{Progress: p}, ss.src.opts.Tables); err != nil {
 		t.Fatal(err)
 	}
 	if ss.startAt.from, err = parsePosition(p.Position); err != nil {
@@ -93,7 +93,7 @@ func TestPositionsWithinATransaction(t *testing.T) {
 // The rows that the position counts are those of some tables.
 func TestTablesChangedWithinATransaction(t *testing.T) {
 	s := fedSession(&feed{}, nil).src
-	_, err := s.handedOnBefore(cdc.Checkpoint{Progress: cdc.Progress{Part: cdc.Part{TxID: "00000000000003E8/0", Rows: 3, Tables: "public.other,public.outbox"}}})
+	_, err := handedOnBefore(cdc.Checkpoint{Progress: cdc.Progress{Part: cdc.Part{TxID: "00000000000003E8/0", Rows: 3, Tables: "public.other,public.outbox"}}}, s.opts.Tables)
 	if stop, ok := errors.AsType[*cdc.StopError](err); !ok || stop.Reason != "tables_changed" {
 		t.Errorf("%v", err)
 	}

@@ -91,12 +91,12 @@ func (k mark) progress() cdc.Progress {
 func (p part) String() string { return fmt.Sprintf("%s/%d", formatPosition(p.commit), p.xid) }
 
 // handedOnBefore is what the checkpoint of an earlier run says about the rows of a transaction at its position.
-func (s *Source) handedOnBefore(c cdc.Checkpoint) (handedOn, error) {
+func handedOnBefore(c cdc.Checkpoint, tables []string) (handedOn, error) {
 	stored := c.Progress.Part
 	if stored.Rows == 0 {
 		return handedOn{}, nil
 	}
-	if err := stored.SameTables(cdc.CountedTables(s.opts.Tables)); err != nil {
+	if err := stored.SameTables(cdc.CountedTables(tables)); err != nil {
 		return handedOn{}, err
 	}
 	at := handedOn{part: part{rows: stored.Rows}}
@@ -113,3 +113,5 @@ func (s *Source) handedOnBefore(c cdc.Checkpoint) (handedOn, error) {
 	}
 	return at, nil
 }
+
+const fixCheckpoint = "drop it with `cdc-relay position reset`"

@@ -81,7 +81,7 @@ func (d *Database) Source(ctx context.Context, slot string) (cdc.Source, error) 
 }
 
 // SlotPosition returns the position of the configured slot, from which a relay without a checkpoint starts.
-func SlotPosition(ctx context.Context, o Options) (cdc.Position, error) {
+func SlotPosition(ctx context.Context, o Target) (cdc.Position, error) {
 	d, err := OpenDatabase(ctx, o)
 	if err != nil {
 		return "", err

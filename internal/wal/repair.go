@@ -39,7 +39,7 @@ type Repair struct {
 
 	src     *Source
 	ss      *session
-	lock    *pgx.Conn // holds the lock of repair, and exports a snapshot; the session's own belongs to its monitor
+	lock    *Database // holds the lock of repair, and exports a snapshot; the session's own belongs to its monitor
 	readers []*TableReader
 	fresh   bool // the slot is to be made
 }
@@ -48,16 +48,6 @@ type Repair struct {
 func NewRepair(o RepairOptions, log *slog.Logger) *Repair {
 	o.Conflict = cdc.ConflictStop // what is between checkpoint and slot is a gap
 	return &Repair{opts: o, log: log}
-}
-
-const repairSuffix = "_repair"
-
-// maxSlotName is the longest name of a slot.
-const maxSlotName = 63
-
-// repairSlot is the name of the slot that a repair makes.
-func repairSlot(slot string) string {
-	return slot[:min(len(slot), maxSlotName-len(repairSuffix))] + repairSuffix
 }
 
 // Lead implements [repair.Database].
@@ -76,7 +66,7 @@ func (r *Repair) Lead(ctx context.Context, load cdc.Resumer) (g repair.Ground, e
 	if err != nil {
 		return g, err
 	}
-	if err := r.ss.readForks(ctx, &sv); err != nil {
+	if err := sv.readForks(ctx, r.ss.repl); err != nil {
 		return g, err
 	}
 	if err := r.keepOthersOut(ctx); err != nil {
@@ -133,8 +123,8 @@ func (r *Repair) takeSlot(ctx context.Context, sv *server) (snapshot string, los
 	if err := r.ss.readSlotInto(ctx, sv); err != nil { // its last owner may have moved it
 		return "", nil, err
 	}
-	if _, err = r.lock.Exec(ctx, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"); err == nil {
-		err = r.lock.QueryRow(ctx, "SELECT pg_export_snapshot()").Scan(&snapshot)
+	if _, err = r.lock.conn.Exec(ctx, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"); err == nil {
+		err = r.lock.conn.QueryRow(ctx, "SELECT pg_export_snapshot()").Scan(&snapshot)
 	}
 	if err != nil {
 		err = fmt.Errorf("take a snapshot: %w", err)
@@ -145,9 +135,9 @@ func (r *Repair) takeSlot(ctx context.Context, sv *server) (snapshot string, los
 // makeSlot makes the slot of repair, in place of one that an earlier repair left. Where that one was killed while PostgreSQL made
 // the slot, its session holds the slot until then: it learns only afterwards that its client is gone.
 func (r *Repair) makeSlot(ctx context.Context, sv *server) (snapshot string, err error) {
-	slot, d := repairSlot(r.opts.Slot), &Database{conn: r.ss.sql}
+	slot := repairSlot(r.opts.Slot)
 	if err := r.ss.awaitTurn(ctx, slot); err != nil {
-		return "", fmt.Errorf("%w%s", err, d.oldest(ctx))
+		return "", fmt.Errorf("%w%s", err, r.lock.oldest(ctx))
 	}
 	if err := r.dropSlot(ctx, slot); err != nil {
 		return "", err
@@ -161,16 +151,10 @@ func (r *Repair) makeSlot(ctx context.Context, sv *server) (snapshot string, err
 		sv.slot, err = pglogrepl.ParseLSN(made.ConsistentPoint)
 		return made.SnapshotName, err
 	case waiting.Err() != nil && ctx.Err() == nil:
-		return "", cdc.Stop(cdc.ClassRuntime, "slot_waits", fmt.Errorf("create slot %q: PostgreSQL was not done after %s%s", slot, execTimeout, d.oldest(ctx)),
+		return "", cdc.Stop(cdc.ClassRuntime, "slot_waits", fmt.Errorf("create slot %q: PostgreSQL was not done after %s%s", slot, execTimeout, r.lock.oldest(ctx)),
 			"end that transaction, or wait for its end, and run the same `cdc-relay repair` again")
 	}
 	return "", replicationError(err, slot)
-}
-
-// fixLeftSlot is what to do with the slot that an interrupted repair left behind one that can be read. No relay drops it by itself: it
-// might be another one's.
-func fixLeftSlot(slot string) string {
-	return "unless a repair runs now, drop it with `" + dropSlotSQL(repairSlot(slot)) + "`"
 }
 
 // warnOfLeftSlot names a slot that would fill the disk.
@@ -184,9 +168,9 @@ func (ss *session) warnOfLeftSlot(ctx context.Context) {
 }
 
 func (r *Repair) dropSlot(ctx context.Context, slot string) error {
-	_, err := r.lock.Exec(ctx, "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = $1", slot)
+	_, err := r.lock.conn.Exec(ctx, "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = $1", slot)
 	if err != nil {
-		return (&Database{conn: r.lock}).execError(ctx, "drop slot "+slot, err)
+		return r.lock.execError(ctx, "drop slot "+slot, err)
 	}
 	return nil
 }
@@ -194,17 +178,17 @@ func (r *Repair) dropSlot(ctx context.Context, slot string) error {
 // keepOthersOut keeps other repairs out. It locks no table: while the slot waits for the transactions that are open, one of them may
 // wait for a writer's place behind a DDL statement, which would wait for that lock.
 func (r *Repair) keepOthersOut(ctx context.Context) (err error) {
-	if r.lock, err = connectSQL(ctx, r.opts.Options); err != nil {
+	if r.lock, err = OpenDatabase(ctx, r.opts.Target); err != nil {
 		return err
 	}
 	var alone bool
-	if err := r.lock.QueryRow(ctx, "SELECT pg_try_advisory_lock(hashtextextended($1, 0))", "cdc-relay repair "+r.opts.Slot).Scan(&alone); err != nil {
+	if err := r.lock.conn.QueryRow(ctx, "SELECT pg_try_advisory_lock(hashtextextended($1, 0))", "cdc-relay repair "+r.opts.Slot).Scan(&alone); err != nil {
 		return fmt.Errorf("take the lock of repair: %w", err)
 	}
 	if !alone {
 		return fmt.Errorf("%w: it holds the advisory lock of slot %q", cdc.ErrStandby, r.opts.Slot)
 	}
-	_, err = r.lock.Exec(ctx, "SELECT set_config(name, '0', false) FROM unnest(ARRAY['statement_timeout', 'idle_in_transaction_session_timeout', 'idle_session_timeout']) AS name")
+	_, err = r.lock.conn.Exec(ctx, "SELECT set_config(name, '0', false) FROM unnest(ARRAY['statement_timeout', 'idle_in_transaction_session_timeout', 'idle_session_timeout']) AS name")
 	if err != nil {
 		return fmt.Errorf("prepare the connection: %w", err)
 	}
@@ -213,7 +197,7 @@ func (r *Repair) keepOthersOut(ctx context.Context) (err error) {
 
 // openTables opens the tables to read them in a snapshot; "": as they are.
 func (r *Repair) openTables(ctx context.Context, snapshot string) (tables []scan.Table, err error) {
-	reading := r.opts.Options
+	reading := r.opts.Target
 	reading.DSN = r.opts.ReadDSN
 	for _, o := range r.opts.Read {
 		o.Snapshot = snapshot
@@ -265,34 +249,6 @@ func (r *Repair) judge(ctx context.Context, sv *server, lost error, g *repair.Gr
 	return nil
 }
 
-// horizon returns the snapshot's xmin, and the first ID of which it shows nothing, with their epochs. The xmax of a slot's snapshot is
-// behind the last commit that the slot has decoded, and may be below its xmin: what ended before that is shown all the same
-// (SnapBuildProcessRunningXacts in snapbuild.c).
-func (t *TableReader) horizon(ctx context.Context) (xmin, next uint64, err error) {
-	var low, high string
-	err = t.inSnapshot(ctx, func() error {
-		return t.conn.QueryRow(ctx, "SELECT pg_snapshot_xmin(s)::text, pg_snapshot_xmax(s)::text FROM pg_current_snapshot() s").Scan(&low, &high)
-	})
-	if err != nil {
-		return 0, 0, t.failed(err)
-	}
-	if xmin, err = parseXMin(low); err == nil {
-		next, err = parseXMin(high)
-	}
-	return xmin, max(xmin, next), err
-}
-
-// since returns the condition for rows whose transaction is not below xmin; next is not yet given away. A row has the lower 32 bits
-// only. They tell the transactions from xmin to next from all others, unless these are 2^32 or more; of older ones, which are
-// frozen, some may look like them, and are repeated.
-func since(xmin, next uint64) (where, text string) {
-	if next-xmin >= 1<<32 {
-		return "", "all rows: more than 2^32 transactions began since the last saved position"
-	}
-	return fmt.Sprintf("((xmin::text::bigint - %d) & 4294967295) < %d", uint32(xmin), next-xmin),
-		fmt.Sprintf("rows of transaction %d and later ones: all earlier ones had ended before the last saved position", xmin)
-}
-
 // Finish implements [repair.Database]. The slot of repair is copied: a slot cannot be renamed.
 func (r *Repair) Finish(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), execTimeout)
@@ -300,8 +256,8 @@ func (r *Repair) Finish(ctx context.Context) error {
 	if !r.fresh {
 		return r.dropSlot(ctx, repairSlot(r.opts.Slot))
 	}
-	if _, err := r.lock.Exec(ctx, "SELECT pg_copy_logical_replication_slot($1, $2)", repairSlot(r.opts.Slot), r.opts.Slot); err != nil {
-		return (&Database{conn: r.lock}).execError(ctx, "copy slot "+repairSlot(r.opts.Slot), err)
+	if _, err := r.lock.conn.Exec(ctx, "SELECT pg_copy_logical_replication_slot($1, $2)", repairSlot(r.opts.Slot), r.opts.Slot); err != nil {
+		return r.lock.execError(ctx, "copy slot "+repairSlot(r.opts.Slot), err)
 	}
 	if err := r.setFailover(ctx); err != nil {
 		r.log.Warn("slot is not synchronized to standbys", "slot", r.opts.Slot, "error", err,
@@ -328,7 +284,7 @@ func (r *Repair) Close(ctx context.Context) {
 		t.Close(ctx)
 	}
 	if r.lock != nil {
-		closeConn(ctx, r.lock.PgConn())
+		r.lock.Close(ctx)
 	}
 	if r.ss != nil {
 		r.ss.close(ctx)

@@ -121,7 +121,7 @@ func (ss *session) prepare(out cdc.Queue) {
 	ss.due = s.handedOn.part
 	ss.next = mark{seq: s.handed.Load(), resume: ss.startAt.from, commit: ss.startAt.commit, xid: ss.startAt.commitXID, part: ss.due}
 	s.positions.add(ss.next)
-	s.horizons.start(horizon{ss.startAt.xmin, ss.startAt.from})
+	s.horizons.start(horizon{xmin: ss.startAt.xmin, at: ss.startAt.from})
 	ss.chunk = s.arenas.take(max(chunkSize, len(ss.leftover)+minRead))
 	ss.w = copy(ss.chunk.buf, ss.leftover)
 	ss.leftover = nil

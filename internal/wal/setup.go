@@ -43,7 +43,7 @@ type Server struct {
 func (s *Server) Problem() error { return serverProblem(s.Version, s.WALLevel) }
 
 // OpenDatabase connects. The caller closes it.
-func OpenDatabase(ctx context.Context, o Options) (*Database, error) {
+func OpenDatabase(ctx context.Context, o Target) (*Database, error) {
 	conn, err := connectSQL(ctx, o)
 	if err != nil {
 		return nil, err
@@ -106,7 +106,7 @@ type SlotInfo struct {
 }
 
 // Survey looks for the configured tables, the publication and the slot.
-func (d *Database) Survey(ctx context.Context, o Options) (Survey, error) {
+func (d *Database) Survey(ctx context.Context, o Target) (Survey, error) {
 	var s Survey
 	var err error
 	if s.Tables, err = readTables(ctx, d.conn, o.Tables); err != nil {
@@ -277,4 +277,28 @@ func (d *Database) AdvanceSlot(ctx context.Context, slot string, to cdc.Position
 		return "", d.execError(ctx, "advance slot "+slot, err)
 	}
 	return ParsePosition(cdc.Position(end))
+}
+
+// minVersion is PostgreSQL 14, the first with binary mode.
+const minVersion = 140000
+
+const fixWALLevel = "run ALTER SYSTEM SET wal_level = logical, then restart PostgreSQL (managed services have a parameter for it)"
+
+// raisesWALLevel is the first version that decodes with wal_level = replica too: effective_wal_level is logical from the primary's first
+// logical slot on, until its last one is dropped. A server refuses to start replication from a slot while it is not.
+const raisesWALLevel = 190000
+
+// serverProblem says why no relay can work on such a server.
+func serverProblem(version int, walLevel string) error {
+	switch {
+	case version < minVersion:
+		return cdc.ConfigError("version", "upgrade it to 14 or newer", "PostgreSQL %d is too old for the relay", version/10000)
+	case walLevel == "logical":
+		return nil
+	case version < raisesWALLevel:
+		return cdc.ConfigError("wal_level", fixWALLevel, "wal_level is %s, not logical", walLevel)
+	case walLevel != "replica":
+		return cdc.ConfigError("wal_level", fixWALLevel, "wal_level is %s, not replica or logical", walLevel)
+	}
+	return nil
 }

@@ -1,8 +1,6 @@
 package wal
 
 import (
-	"context"
-	"crypto/tls"
 	"log/slog"
 	"slices"
 	"sync/atomic"
@@ -15,18 +13,8 @@ import (
 
 // Options configure a Source; see config for their defaults.
 type Options struct {
-	// DSN returns the connection string or URL. It is called at every connect, so that a rotated
-	// password is picked up.
-	DSN func(context.Context) (string, error)
-	// TLS returns how to secure the connections; nil: as the DSN says. It is called at every connect.
-	TLS func() (*tls.Config, error)
-	// Slot and Publication are names as the database spells them, unquoted.
-	Slot, Publication string
-	// Tables are the outbox tables, schema-qualified and unquoted ("public.outbox"). Rows of other
-	// tables in the publication are skipped before they are decoded.
-	Tables []string
-	// Routines are the routines that maintain the tables' partitions, by table; none: they are not maintained.
-	Routines map[string]Routine
+	Target
+
 	// Conflict decides when the slot stands ahead of the checkpoint.
 	Conflict cdc.Conflict
 	// Verify is asked about each table's schema before anything is read; nil: it is not called. An error ends
@@ -42,9 +30,9 @@ type Options struct {
 	Temporary bool
 	// Text asks for text mode even where binary would do.
 	Text bool
-	// WaitUntilVisible holds rows back until a statement on the server sees them.
-	WaitUntilVisible bool
 }
+
+func (o *Options) tracked(table string) bool { return slices.Contains(o.Tables, table) }
 
 // Source tails one slot. Its methods may be called from any goroutine, but Acquire and Run only one
 // at a time: what they keep between attempts belongs to their caller.
@@ -163,5 +151,3 @@ func (s *Source) Status() Status {
 
 // acked is the last position confirmed to the server.
 func (s *Source) acked() lsn { return lsn(s.confirmed.Load()) }
-
-func (s *Source) tracked(table string) bool { return slices.Contains(s.opts.Tables, table) }

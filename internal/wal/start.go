@@ -53,6 +53,36 @@ type startPoint struct {
 	xmin uint64
 }
 
+// startRules decide where a run goes on. Of a relay that has not run yet there is nothing but the options and the publication.
+type startRules struct {
+	opts      *Options
+	baseline  fingerprint // of the publication now
+	read      cdc.Source  // what was read before
+	handedOn  handedOn
+	confirmed lsn
+}
+
+// apply returns where to go on, and what was handed on before.
+func (r startRules) apply(sv server, stored storedCheckpoint) (startPoint, handedOn, error) {
+	before := r.read
+	if before == (cdc.Source{}) && stored.found {
+		before = stored.checkpoint.Source
+	}
+	sv.follow(before)
+	at := r.handedOn
+	if at == (handedOn{}) {
+		var err error
+		if at, err = handedOnBefore(stored.checkpoint, r.opts.Tables); err != nil {
+			return startPoint{}, handedOn{}, err
+		}
+	}
+	p, err := resolve(sv, stored, at, r.confirmed, r.opts.Conflict)
+	if err != nil {
+		return startPoint{}, handedOn{}, err
+	}
+	return p, at, r.checkMeanwhile(stored.checkpoint)
+}
+
 // resolve applies the start rules: where to go on, given the server, the checkpoint and what this
 // process itself handed on before (handedOn; zero at the first attempt). confirmed is the last position
 // this process told the server; 0: none.

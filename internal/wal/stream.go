@@ -202,7 +202,7 @@ func (ss *session) relation(m []byte) error {
 	if name, ours := ss.src.oids[id]; ours {
 		r.table.Schema, r.table.Name, _ = strings.Cut(name, ".")
 	}
-	r.tracked = ss.src.tracked(r.table.String())
+	r.tracked = ss.src.opts.tracked(r.table.String())
 	label := otherTable
 	if r.tracked {
 		label = r.table.String()

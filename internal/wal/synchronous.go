@@ -19,12 +19,10 @@ const fixSynchronous = "name the standbys in synchronous_standby_names, without 
 // errSynchronous: commits would wait until the relay confirms their rows, and the relay until the commits are visible.
 var errSynchronous = errors.New("synchronous_standby_names matches the relay itself, so commits wait for the relay, and their rows are not visible until then")
 
-// verifyAsynchronous returns an error if PostgreSQL takes the relay's walsender for a synchronous standby. It parses the setting:
+// verifyAsynchronous returns an error if PostgreSQL takes the relay's walsender for a synchronous standby; running is whether the relay has
+// worked here before, so that the setting was changed since, and it goes on once that is corrected. It parses the setting:
 // pg_stat_replication.sync_priority is 0 until the first status update, and NULL for a role without pg_read_all_stats.
-func (ss *session) verifyAsynchronous(ctx context.Context, conn *pgx.Conn) error {
-	if !ss.src.opts.WaitUntilVisible {
-		return nil
-	}
+func verifyAsynchronous(ctx context.Context, conn *pgx.Conn, running bool) error {
 	var names string
 	var standby bool
 	if err := conn.QueryRow(ctx, `SELECT current_setting('synchronous_standby_names'), pg_is_in_recovery()`).Scan(&names, &standby); err != nil {
@@ -33,7 +31,7 @@ func (ss *session) verifyAsynchronous(ctx context.Context, conn *pgx.Conn) error
 	switch {
 	case standby || !namesRelay(names): // nothing commits on a standby
 		return nil
-	case ss.src.acquired: // it was changed since, and goes on once it is corrected
+	case running:
 		return &cdc.FixableError{Cause: errSynchronous, Fix: fixSynchronous}
 	}
 	return synchronousRelay()

@@ -57,7 +57,7 @@ const readerSettings = `SET default_transaction_read_only = on; SET statement_ti
 	SET row_security = off; SET bytea_output = hex; SET client_encoding = 'UTF8'; SET application_name = 'cdc-relay reader'`
 
 // OpenTable connects to read a table. The caller closes it.
-func OpenTable(ctx context.Context, o Options, r ReadOptions) (*TableReader, error) {
+func OpenTable(ctx context.Context, o Target, r ReadOptions) (*TableReader, error) {
 	conn, err := connectSQL(ctx, o)
 	if err != nil {
 		return nil, err
@@ -131,7 +131,7 @@ func (t *TableReader) describe(ctx context.Context) error {
 	case t.atType == "" || t.table.Index(t.o.At) < 0:
 		return scan.NoTime(t.o.Table, t.o.At)
 	}
-	t.batches = scan.Batches{At: t.table.Index(t.o.At), Cost: smallBatchCost}
+	t.batches = scan.Batches{At: t.table.Index(t.o.At), Cost: cdc.BatchCost}
 	if t.nullable {
 		return t.requirePlaces(ctx)
 	}

@@ -1,34 +1,20 @@
 package wal
 
-import "github.com/cdc-relay/cdc-relay/internal/cdc"
+import (
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
 
 // postgresEpochMicros is 2000-01-01 UTC in Unix microseconds, where PostgreSQL's clocks start.
 const postgresEpochMicros = 946684800000000
-
-// Type OIDs are fixed in src/include/catalog/pg_type.dat.
-const (
-	oidBool        = 16
-	oidBytea       = 17
-	oidName        = 19
-	oidInt8        = 20
-	oidInt2        = 21
-	oidInt4        = 23
-	oidText        = 25
-	oidJSON        = 114
-	oidBPChar      = 1042
-	oidVarchar     = 1043
-	oidTimestamp   = 1114
-	oidTimestamptz = 1184
-	oidUUID        = 2950
-	oidJSONB       = 3802
-)
 
 // hasBinaryForm says whether a type's binary output is known here. One column without makes the whole
 // stream text: pgoutput's binary option knows no columns.
 func hasBinaryForm(oid uint32) bool {
 	switch oid {
-	case oidBool, oidBytea, oidName, oidInt8, oidInt2, oidInt4, oidText, oidJSON, oidBPChar, oidVarchar,
-		oidTimestamp, oidTimestamptz, oidUUID, oidJSONB:
+	case pgtype.BoolOID, pgtype.ByteaOID, pgtype.NameOID, pgtype.Int8OID, pgtype.Int2OID, pgtype.Int4OID, pgtype.TextOID, pgtype.JSONOID, pgtype.BPCharOID, pgtype.VarcharOID,
+		pgtype.TimestampOID, pgtype.TimestamptzOID, pgtype.UUIDOID, pgtype.JSONBOID:
 		return true
 	}
 	return false
@@ -39,11 +25,11 @@ func formOf(oid uint32, binaryMode bool) cdc.Form {
 		return binaryForm(oid)
 	}
 	switch oid {
-	case oidBytea:
+	case pgtype.ByteaOID:
 		return cdc.FormHex
-	case oidTimestamp, oidTimestamptz:
+	case pgtype.TimestampOID, pgtype.TimestamptzOID:
 		return cdc.FormTimestampText
-	case oidBool:
+	case pgtype.BoolOID:
 		return cdc.FormBool
 	}
 	return cdc.FormText
@@ -51,19 +37,19 @@ func formOf(oid uint32, binaryMode bool) cdc.Form {
 
 func binaryForm(oid uint32) cdc.Form {
 	switch oid {
-	case oidBool:
+	case pgtype.BoolOID:
 		return cdc.FormBool
-	case oidBytea:
+	case pgtype.ByteaOID:
 		return cdc.FormBytes
-	case oidInt2, oidInt4, oidInt8:
+	case pgtype.Int2OID, pgtype.Int4OID, pgtype.Int8OID:
 		return cdc.FormInt
-	case oidTimestamptz:
+	case pgtype.TimestamptzOID:
 		return cdc.FormMicros2000
-	case oidTimestamp:
+	case pgtype.TimestampOID:
 		return cdc.FormLocalMicros2000
-	case oidUUID:
+	case pgtype.UUIDOID:
 		return cdc.FormUUID
-	case oidJSONB:
+	case pgtype.JSONBOID:
 		return cdc.FormJSONB
 	}
 	return cdc.FormText

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/cdc-relay/cdc-relay/internal/visibility"
@@ -70,6 +71,14 @@ func (ss *session) startGate(ctx context.Context) (*visibility.Gate[committed], 
 	return gate, nil
 }
 
+// verifyAsynchronous returns an error if commits wait for the relay while the relay waits until they are visible.
+func (ss *session) verifyAsynchronous(ctx context.Context, conn *pgx.Conn) error {
+	if !ss.src.opts.WaitUntilVisible {
+		return nil
+	}
+	return verifyAsynchronous(ctx, conn, ss.src.acquired)
+}
+
 // waitUntilVisible returns once a statement on the server sees all rows of b.
 func (ss *session) waitUntilVisible(ctx context.Context, b *pooledBatch) error {
 	if ss.gate == nil {
@@ -83,7 +92,7 @@ const snapshotQuestion = `SELECT pg_current_snapshot()::text, pg_is_in_recovery(
 // Connect opens the connection and asks once: a server that recovers at first answers differently.
 func (q *snapshots) Connect(ctx context.Context) error {
 	q.close(ctx)
-	conn, err := connectSQL(ctx, q.ss.src.opts)
+	conn, err := connectSQL(ctx, q.ss.src.opts.Target)
 	if err != nil {
 		return err
 	}

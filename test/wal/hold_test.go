@@ -52,12 +52,12 @@ func TestReadingBeginsDuringALook(t *testing.T) {
 	d := newDatabase(t)
 	way := testenv.Proxy(t, server.Addr())
 	var connects atomic.Int32
-	s, q := d.sourceWith(wal.Options{DSN: func(context.Context) (string, error) {
+	s, q := d.sourceWith(wal.Options{Target: wal.Target{DSN: func(context.Context) (string, error) {
 		if connects.Add(1) == 1 { // that of the looks
 			return strings.Replace(server.DSN(d.name, ""), server.Addr(), way.Addr(), 1), nil
 		}
 		return server.DSN(d.name, ""), nil
-	}}), newQueue(t)
+	}}}), newQueue(t)
 	if _, _, err := s.Acquire(t.Context(), none); err != nil {
 		t.Fatal(err)
 	}

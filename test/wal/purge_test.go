@@ -23,7 +23,7 @@ const month = 30 * 24 * time.Hour
 // rows returns the rows of table events and whether a role can delete them.
 func (d *database) rows(role string) (*wal.Rows, error) {
 	d.t.Helper()
-	db, err := wal.OpenDatabase(d.t.Context(), wal.Options{DSN: func(context.Context) (string, error) { return server.DSN(d.name, role), nil }})
+	db, err := wal.OpenDatabase(d.t.Context(), wal.Target{DSN: func(context.Context) (string, error) { return server.DSN(d.name, role), nil }})
 	if err != nil {
 		d.t.Fatal(err)
 	}

@@ -68,7 +68,7 @@ func TestRenamedTableUnderItsNewName(t *testing.T) {
 	d := newDatabase(t)
 	n := d.written("+ outbox; ALTER TABLE outbox RENAME TO x; + x")
 	q := newQueue(t)
-	tailing(t, d.sourceWith(wal.Options{Tables: []string{"public.x"}}), q)
+	tailing(t, d.sourceWith(wal.Options{Target: wal.Target{Tables: []string{"public.x"}}}), q)
 	q.waitCount(t, n)
 	q.holds(t, 1, n)
 }

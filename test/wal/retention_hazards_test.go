@@ -313,7 +313,7 @@ func TestRoutineIsTheTablesAndThisVersions(t *testing.T) {
 	d, role := keeping(t, 1)
 	may := func() bool {
 		t.Helper()
-		db, err := wal.OpenDatabase(t.Context(), wal.Options{DSN: func(context.Context) (string, error) { return server.DSN(d.name, role), nil }})
+		db, err := wal.OpenDatabase(t.Context(), wal.Target{DSN: func(context.Context) (string, error) { return server.DSN(d.name, role), nil }})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -374,7 +374,7 @@ func TestTablesWhoseNamesJoinAlike(t *testing.T) {
 		former, begin := outbox.FormerPostgresRoutine(n)
 		return wal.Routine{Name: outbox.PostgresRoutine(n).SQL(), Body: outbox.PostgresRoutineBody(n), Former: former.SQL(), FormerBegin: begin}
 	}
-	db, err := wal.OpenDatabase(t.Context(), wal.Options{DSN: func(context.Context) (string, error) { return server.DSN(d.name, role), nil }})
+	db, err := wal.OpenDatabase(t.Context(), wal.Target{DSN: func(context.Context) (string, error) { return server.DSN(d.name, role), nil }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -58,7 +58,7 @@ func keeping(t *testing.T, days int) (d *database, role string) {
 // parts connects as a role to the table's partitions.
 func (d *database) parts(role string) *wal.Partitions {
 	d.t.Helper()
-	o := wal.Options{DSN: func(context.Context) (string, error) { return server.DSN(d.name, role), nil }}
+	o := wal.Target{DSN: func(context.Context) (string, error) { return server.DSN(d.name, role), nil }}
 	db, err := wal.OpenDatabase(d.t.Context(), o)
 	if err != nil {
 		d.t.Fatal(err)

@@ -36,7 +36,7 @@ func (d *database) reader(o wal.ReadOptions) *wal.TableReader {
 	if o.Table == "" {
 		o.Table, o.SQL, o.Key, o.At = "public.outbox", "public.outbox", "event_id", "created_at"
 	}
-	r, err := wal.OpenTable(d.t.Context(), wal.Options{DSN: func(context.Context) (string, error) { return server.DSN(d.name, ""), nil }}, o)
+	r, err := wal.OpenTable(d.t.Context(), wal.Target{DSN: func(context.Context) (string, error) { return server.DSN(d.name, ""), nil }}, o)
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -290,7 +290,7 @@ func TestTableThatCannotBeReadBySQL(t *testing.T) {
 		"NULL ID":   {wal.ReadOptions{Table: "public.tasks", SQL: "public.tasks", Key: "id", At: "at"}, "", "no_place"},
 		"no rights": {wal.ReadOptions{Table: "public.jobs", SQL: "public.jobs", Key: "id", At: "at"}, "reads_nothing", "no_privilege"},
 	} {
-		r, err := wal.OpenTable(t.Context(), wal.Options{DSN: func(context.Context) (string, error) { return server.DSN(d.name, c.role), nil }}, c.o)
+		r, err := wal.OpenTable(t.Context(), wal.Target{DSN: func(context.Context) (string, error) { return server.DSN(d.name, c.role), nil }}, c.o)
 		var stop *cdc.StopError
 		if !errors.As(err, &stop) || stop.Reason != c.reason || cdc.Fix(err) == "" {
 			t.Errorf("%s: %v", name, err)

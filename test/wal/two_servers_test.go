@@ -29,9 +29,9 @@ func TestConnectionsToTwoServersAreRefused(t *testing.T) {
 		}
 		return server.Addr()
 	})
-	s := d.sourceWith(wal.Options{DSN: func(context.Context) (string, error) {
+	s := d.sourceWith(wal.Options{Target: wal.Target{DSN: func(context.Context) (string, error) {
 		return strings.Replace(server.DSN(d.name, ""), server.Addr(), addr, 1), nil
-	}})
+	}}})
 	moved.Store(true)
 	_, _, err := s.Acquire(t.Context(), none)
 	var stop *cdc.StopError
