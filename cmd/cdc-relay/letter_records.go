@@ -17,7 +17,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/finding"
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
-	"github.com/cdc-relay/cdc-relay/internal/wal"
+	"github.com/cdc-relay/cdc-relay/internal/postgres"
 )
 
 // This file finds the dead letters of every relay of a table, whichever configuration removes rows; see docs/maintainers/dead-letters.md.
@@ -42,7 +42,7 @@ func lettersOf(c *config.Config, tables []outboxTable, source string) []outbox.L
 	return records
 }
 
-func (p *postgres) ownLetters() []outbox.LetterRecord {
+func (p *postgresCommands) ownLetters() []outbox.LetterRecord {
 	return lettersOf(p.config, p.list, letterSource("", p.config.Database(), p.wal.Slot))
 }
 
@@ -65,7 +65,7 @@ func parseLetterRecords(rows []string, tables []outboxTable) (records []outbox.L
 
 const readingLetterRecords = "read which relays have dead letters"
 
-func (p *postgres) letterRecords(ctx context.Context, dsn connString) ([]outbox.LetterRecord, error) {
+func (p *postgresCommands) letterRecords(ctx context.Context, dsn connString) ([]outbox.LetterRecord, error) {
 	db, err := p.open(ctx, dsn)
 	if err != nil {
 		return nil, err
@@ -75,7 +75,7 @@ func (p *postgres) letterRecords(ctx context.Context, dsn connString) ([]outbox.
 }
 
 // letterSlots returns the slots of the relays that have dead letters of a table.
-func (p *postgres) letterSlots(db *wal.Database, table string) wal.Slots {
+func (p *postgresCommands) letterSlots(db *postgres.Database, table string) postgres.Slots {
 	return func(ctx context.Context) (slots []string, err error) {
 		records, err := p.readLetterRecords(ctx, db)
 		for _, r := range records {
@@ -87,13 +87,13 @@ func (p *postgres) letterSlots(db *wal.Database, table string) wal.Slots {
 	}
 }
 
-func (p *postgres) readLetterRecords(ctx context.Context, db *wal.Database) ([]outbox.LetterRecord, error) {
+func (p *postgresCommands) readLetterRecords(ctx context.Context, db *postgres.Database) ([]outbox.LetterRecord, error) {
 	there, err := db.Names(ctx, readingLetterRecords, outbox.PostgresLetterTableThere())
 	if err != nil || len(there) == 0 {
 		return nil, err
 	}
 	rows, err := db.Names(ctx, readingLetterRecords, outbox.PostgresLetterRecords())
-	if wal.IsDenied(err) {
+	if postgres.IsDenied(err) {
 		return nil, unknownRecords("run `"+outbox.GrantLetterRecords(db.Server.Role)+"` as the schema's owner", err)
 	}
 	if err != nil {
@@ -102,7 +102,7 @@ func (p *postgres) readLetterRecords(ctx context.Context, db *wal.Database) ([]o
 	return parseLetterRecords(rows, p.list)
 }
 
-func (p *postgres) forgetLetters(r outbox.LetterRecord) string { return r.ForgetPostgres() }
+func (p *postgresCommands) forgetLetters(r outbox.LetterRecord) string { return r.ForgetPostgres() }
 
 func (m *mysql) forgetLetters(r outbox.LetterRecord) string { return r.ForgetMySQL() }
 

@@ -5,13 +5,13 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
+	"github.com/cdc-relay/cdc-relay/internal/postgres"
 	"github.com/cdc-relay/cdc-relay/internal/retention"
-	"github.com/cdc-relay/cdc-relay/internal/wal"
 )
 
 // routines returns the routine of each table that is ours.
-func routines(tables []outboxTable) map[string]wal.Routine {
-	names := map[string]wal.Routine{}
+func routines(tables []outboxTable) map[string]postgres.Routine {
+	names := map[string]postgres.Routine{}
 	for _, t := range tables {
 		if !t.foreign() {
 			names[t.name.String()] = routineOf(t.name)
@@ -20,15 +20,15 @@ func routines(tables []outboxTable) map[string]wal.Routine {
 	return names
 }
 
-func routineOf(table outbox.Name) wal.Routine {
-	r := wal.Routine{Name: outbox.PostgresRoutine(table).SQL(), Body: outbox.PostgresRoutineBody(table)}
+func routineOf(table outbox.Name) postgres.Routine {
+	r := postgres.Routine{Name: outbox.PostgresRoutine(table).SQL(), Body: outbox.PostgresRoutineBody(table)}
 	if former, begin := outbox.FormerPostgresRoutine(table); former.SQL() != r.Name {
 		r.Former, r.FormerBegin = former.SQL(), begin
 	}
 	return r
 }
 
-func (p *postgres) partitions(dsn connString, owner bool, load cdc.Loader) (retention.Tables, error) {
+func (p *postgresCommands) partitions(dsn connString, owner bool, load cdc.Loader) (retention.Tables, error) {
 	return func(ctx context.Context) ([]retention.Table, func(), error) {
 		db, err := p.open(ctx, dsn)
 		if err != nil {
@@ -44,7 +44,7 @@ func (p *postgres) partitions(dsn connString, owner bool, load cdc.Loader) (rete
 }
 
 // maintainable returns the tables that are ours. An owner gets a routine that ends with the session.
-func (p *postgres) maintainable(ctx context.Context, db *wal.Database, owner bool, load cdc.Loader) ([]retention.Table, error) {
+func (p *postgresCommands) maintainable(ctx context.Context, db *postgres.Database, owner bool, load cdc.Loader) ([]retention.Table, error) {
 	var tables []retention.Table
 	for _, t := range p.list {
 		if t.foreign() {
@@ -53,7 +53,7 @@ func (p *postgres) maintainable(ctx context.Context, db *wal.Database, owner boo
 		routine := routineOf(t.name)
 		if owner {
 			temporary := outbox.TemporaryRoutine(t.name)
-			routine = wal.Routine{Name: temporary.SQL()}
+			routine = postgres.Routine{Name: temporary.SQL()}
 			if err := db.Become(ctx, t.name.String()); err != nil {
 				return nil, err
 			}

@@ -7,20 +7,21 @@ import (
 	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/postgres"
 	"github.com/cdc-relay/cdc-relay/internal/wal"
 )
 
 // postgresPositions is one position command on PostgreSQL.
 type postgresPositions struct {
 	*positions
-	*postgres
+	*postgresCommands
 
-	db *wal.Database
+	db *postgres.Database
 }
 
 // at opens the database for fn.
-func (p *postgres) at(ctx context.Context, at *positions, fn func(*postgresPositions) error) error {
-	db, err := wal.OpenDatabase(ctx, p.wal.Target)
+func (p *postgresCommands) at(ctx context.Context, at *positions, fn func(*postgresPositions) error) error {
+	db, err := postgres.OpenDatabase(ctx, p.wal.Options)
 	if err != nil {
 		return err
 	}
@@ -28,19 +29,19 @@ func (p *postgres) at(ctx context.Context, at *positions, fn func(*postgresPosit
 	return fn(&postgresPositions{at, p, db})
 }
 
-func (p *postgres) showPositions(ctx context.Context, at *positions, asJSON bool) error {
+func (p *postgresCommands) showPositions(ctx context.Context, at *positions, asJSON bool) error {
 	return p.at(ctx, at, func(p *postgresPositions) error { return p.show(ctx, asJSON) })
 }
 
-func (p *postgres) setPosition(ctx context.Context, at *positions, text string, yes bool) error {
-	to, err := wal.ParsePosition(cdc.Position(text))
+func (p *postgresCommands) setPosition(ctx context.Context, at *positions, text string, yes bool) error {
+	to, err := postgres.ParsePosition(cdc.Position(text))
 	if err != nil || to == "" {
 		return usage("write it as PostgreSQL prints it (16/B374D848) or as 16 hex digits", "%q is not an LSN", text)
 	}
 	return p.at(ctx, at, func(p *postgresPositions) error { return p.set(ctx, to, yes) })
 }
 
-func (p *postgres) resetPosition(ctx context.Context, at *positions, yes bool) error {
+func (p *postgresCommands) resetPosition(ctx context.Context, at *positions, yes bool) error {
 	return p.at(ctx, at, func(p *postgresPositions) error { return p.reset(ctx, yes) })
 }
 
@@ -55,11 +56,11 @@ type shownPosition struct {
 }
 
 func shown(p cdc.Position) *shownPosition {
-	parsed, err := wal.ParsePosition(p)
+	parsed, err := postgres.ParsePosition(p)
 	if err != nil || parsed == "" {
 		return nil
 	}
-	return &shownPosition{LSN: wal.DisplayPosition(parsed), Hex: string(parsed)}
+	return &shownPosition{LSN: postgres.DisplayPosition(parsed), Hex: string(parsed)}
 }
 
 func (p *shownPosition) String() string {

@@ -9,7 +9,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/wal"
 )
 
-func (p *postgres) newRepair(verify func(*cdc.Table) error, read connString, log *slog.Logger) repair.Database {
+func (p *postgresCommands) newRepair(verify func(*cdc.Table) error, read connString, log *slog.Logger) repair.Database {
 	o := wal.RepairOptions{Options: p.wal, Failover: p.config.Source.Postgres.Failover != config.FailoverOff}
 	o.Verify, o.ReadDSN = verify, read
 	for i := range p.list {

@@ -9,24 +9,24 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
-	"github.com/cdc-relay/cdc-relay/internal/wal"
+	"github.com/cdc-relay/cdc-relay/internal/postgres"
 )
 
 // postgresSetup is one run of setup on PostgreSQL.
 type postgresSetup struct {
 	*setup
-	*postgres
+	*postgresCommands
 }
 
-func (p *postgres) setup(ctx context.Context, s *setup, owner connString) error {
+func (p *postgresCommands) setup(ctx context.Context, s *setup, owner connString) error {
 	return (&postgresSetup{s, p}).run(ctx, owner)
 }
 
-func (p *postgres) printSetup(ctx context.Context, s *setup) error {
+func (p *postgresCommands) printSetup(ctx context.Context, s *setup) error {
 	return (&postgresSetup{s, p}).printSQL(ctx)
 }
 
-func (p *postgres) apply(ctx context.Context, a *app, flags *tableFlags, owner connString) error {
+func (p *postgresCommands) apply(ctx context.Context, a *app, flags *tableFlags, owner connString) error {
 	db, err := p.open(ctx, owner)
 	if err != nil {
 		return err
@@ -42,7 +42,7 @@ func (p *postgres) apply(ctx context.Context, a *app, flags *tableFlags, owner c
 		if err != nil {
 			return &usageError{err}
 		}
-		before, err := db.Survey(ctx, wal.Target{Tables: []string{o.Name.String()}})
+		before, err := db.Survey(ctx, postgres.Options{Tables: []string{o.Name.String()}})
 		if err != nil {
 			return err
 		}
@@ -98,7 +98,7 @@ func (s *postgresSetup) printSQL(ctx context.Context) error {
 	version := 0
 	asking, cancel := context.WithTimeout(ctx, surveyTimeout)
 	defer cancel()
-	if db, err := wal.OpenDatabase(asking, s.wal.Target); err == nil {
+	if db, err := postgres.OpenDatabase(asking, s.wal.Options); err == nil {
 		version = db.Server.Version
 		db.Close(ctx)
 	}
@@ -116,7 +116,7 @@ func (s *postgresSetup) printSQL(ctx context.Context) error {
 
 // run creates what is missing, in the order of dependencies.
 func (s *postgresSetup) run(ctx context.Context, ownerDSN connString) error {
-	db, err := wal.OpenDatabase(ctx, s.wal.Target)
+	db, err := postgres.OpenDatabase(ctx, s.wal.Options)
 	if err != nil {
 		return err
 	}
@@ -124,7 +124,7 @@ func (s *postgresSetup) run(ctx context.Context, ownerDSN connString) error {
 	if err := db.Server.Problem(); err != nil {
 		return err
 	}
-	before, err := db.Survey(ctx, s.wal.Target)
+	before, err := db.Survey(ctx, s.wal.Options)
 	if err != nil {
 		return err
 	}
@@ -144,7 +144,7 @@ func (s *postgresSetup) run(ctx context.Context, ownerDSN connString) error {
 }
 
 // makeObjects creates tables and publication, as their owner and in one transaction.
-func (s *postgresSetup) makeObjects(ctx context.Context, db *wal.Database, ownerDSN connString, before wal.Survey) error {
+func (s *postgresSetup) makeObjects(ctx context.Context, db *postgres.Database, ownerDSN connString, before postgres.Survey) error {
 	if err := s.feasible(before); err != nil {
 		return err
 	}
@@ -162,7 +162,7 @@ func (s *postgresSetup) makeObjects(ctx context.Context, db *wal.Database, owner
 			return err
 		}
 	}
-	after, err := db.Survey(ctx, s.wal.Target)
+	after, err := db.Survey(ctx, s.wal.Options)
 	if err != nil {
 		return err
 	}
@@ -172,7 +172,7 @@ func (s *postgresSetup) makeObjects(ctx context.Context, db *wal.Database, owner
 
 // mayMaintain reports whether the relay's role may maintain the partitions and delete old rows, if it is to, and whether its dead
 // letters are recorded.
-func (s *postgresSetup) mayMaintain(ctx context.Context, db *wal.Database) (bool, error) {
+func (s *postgresSetup) mayMaintain(ctx context.Context, db *postgres.Database) (bool, error) {
 	for table, routine := range s.wal.Routines {
 		if may, err := db.MayMaintain(ctx, table, routine); err != nil || !may {
 			return false, err
@@ -187,18 +187,18 @@ func (s *postgresSetup) mayMaintain(ctx context.Context, db *wal.Database) (bool
 	if err != nil {
 		return false, err
 	}
-	return unrecorded(ctx, s.postgres, dsn) == nil, nil
+	return unrecorded(ctx, s.postgresCommands, dsn) == nil, nil
 }
 
 // feasible returns an error for what setup cannot fix.
-func (s *postgresSetup) feasible(before wal.Survey) error {
+func (s *postgresSetup) feasible(before postgres.Survey) error {
 	for _, t := range s.list {
 		if t.foreign() && before.Tables[t.name.String()] == nil {
 			return cdc.Stop(cdc.ClassConfig, "table_missing", fmt.Errorf(
 				"table %s does not exist, and setup creates no table that has a columns mapping", t.name), "correct tables[].name, or have its software create it")
 		}
 	}
-	if stop, ok := errors.AsType[*cdc.StopError](before.Problem); ok && stop.Reason == wal.UnfitTable {
+	if stop, ok := errors.AsType[*cdc.StopError](before.Problem); ok && stop.Reason == postgres.UnfitTable {
 		return before.Problem
 	}
 	if before.Slot != nil && before.Slot.Problem != nil {
@@ -213,7 +213,7 @@ func (s *postgresSetup) feasible(before wal.Survey) error {
 }
 
 // execOwner runs the owner's statements, with grants where the relay has a role of its own.
-func (s *postgresSetup) execOwner(ctx context.Context, owner *wal.Database, relayRole string, before wal.Survey) error {
+func (s *postgresSetup) execOwner(ctx context.Context, owner *postgres.Database, relayRole string, before postgres.Survey) error {
 	if relayRole == owner.Server.Role {
 		relayRole = ""
 	}
@@ -236,7 +236,7 @@ func statementsFor(steps outbox.Steps, runner outbox.Runner) []outbox.Statement 
 	return nil
 }
 
-func (s *postgresSetup) report(before, after wal.Survey) {
+func (s *postgresSetup) report(before, after postgres.Survey) {
 	for _, t := range s.list {
 		said := "exists"
 		if before.Tables[t.name.String()] == nil && after.Tables[t.name.String()] != nil {
@@ -256,7 +256,7 @@ func (s *postgresSetup) report(before, after wal.Survey) {
 }
 
 // makeSlot creates the slot, after the publication is committed.
-func (s *postgresSetup) makeSlot(ctx context.Context, db *wal.Database, slot *wal.SlotInfo) error {
+func (s *postgresSetup) makeSlot(ctx context.Context, db *postgres.Database, slot *postgres.SlotInfo) error {
 	if slot != nil {
 		s.app.printf("slot %s: exists, position %s\n", s.wal.Slot, slot.Confirmed)
 		return nil

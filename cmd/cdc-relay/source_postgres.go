@@ -11,18 +11,19 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/finding"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
+	"github.com/cdc-relay/cdc-relay/internal/postgres"
 	"github.com/cdc-relay/cdc-relay/internal/router"
 	"github.com/cdc-relay/cdc-relay/internal/wal"
 )
 
 // postgres is the database of PostgreSQL.
-type postgres struct {
+type postgresCommands struct {
 	config *config.Config
 	wal    wal.Options
 	list   []outboxTable
 }
 
-func newPostgres(c *config.Config) (*postgres, error) {
+func newPostgres(c *config.Config) (*postgresCommands, error) {
 	tables, err := outboxTables(c, outbox.ParseName)
 	if err != nil {
 		return nil, err
@@ -32,7 +33,7 @@ func newPostgres(c *config.Config) (*postgres, error) {
 	}
 	s := c.Source.Postgres
 	o := wal.Options{
-		Target: wal.Target{
+		Options: postgres.Options{
 			DSN: s.ConnString, Slot: s.Slot, Publication: s.Publication, Tables: tableNames(tables), WaitUntilVisible: s.WaitUntilVisible,
 		},
 		Conflict: c.Position.Conflict,
@@ -43,24 +44,26 @@ func newPostgres(c *config.Config) (*postgres, error) {
 	if c.Partitions != nil {
 		o.Routines = routines(tables)
 	}
-	return &postgres{c, o, tables}, nil
+	return &postgresCommands{c, o, tables}, nil
 }
 
-func (p *postgres) passed(at cdc.Progress, place string) bool { return wal.Passed(at, place) }
+func (p *postgresCommands) passed(at cdc.Progress, place string) bool {
+	return postgres.Passed(at, place)
+}
 
-func (p *postgres) slotPosition() func(ctx context.Context) (cdc.Progress, error) {
+func (p *postgresCommands) slotPosition() func(ctx context.Context) (cdc.Progress, error) {
 	if storeLocation(p.config) != "" {
 		return nil
 	}
 	return func(ctx context.Context) (cdc.Progress, error) {
-		at, err := wal.SlotPosition(ctx, p.wal.Target)
+		at, err := postgres.SlotPosition(ctx, p.wal.Options)
 		return cdc.Progress{Position: at}, err
 	}
 }
 
-func (p *postgres) tables() []outboxTable { return p.list }
+func (p *postgresCommands) tables() []outboxTable { return p.list }
 
-func (p *postgres) connString(given string) (connString, error) {
+func (p *postgresCommands) connString(given string) (connString, error) {
 	if given == "" {
 		return p.wal.DSN, nil
 	}
@@ -71,18 +74,18 @@ func (p *postgres) connString(given string) (connString, error) {
 }
 
 // open connects with another connection string than the relay's.
-func (p *postgres) open(ctx context.Context, dsn connString) (*wal.Database, error) {
-	o := p.wal.Target
+func (p *postgresCommands) open(ctx context.Context, dsn connString) (*postgres.Database, error) {
+	o := p.wal.Options
 	o.DSN = dsn
-	return wal.OpenDatabase(ctx, o)
+	return postgres.OpenDatabase(ctx, o)
 }
 
-func (p *postgres) check(ctx context.Context, load cdc.Resumer) ([]finding.Finding, map[string]*cdc.Table) {
+func (p *postgresCommands) check(ctx context.Context, load cdc.Resumer) ([]finding.Finding, map[string]*cdc.Table) {
 	return wal.Check(ctx, p.wal, load)
 }
 
 // newSource returns a reader of the slot, for a dry run of a temporary one, which the server drops with the connection.
-func (p *postgres) newSource(o sourceOptions, log *slog.Logger, reg prometheus.Registerer) (source, error) {
+func (p *postgresCommands) newSource(o sourceOptions, log *slog.Logger, reg prometheus.Registerer) (source, error) {
 	if o.startFrom != "" {
 		return nil, usage("leave it out: on PostgreSQL the replication slot holds the position", "--start-from is for MySQL and MariaDB")
 	}

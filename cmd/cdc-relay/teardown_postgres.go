@@ -6,20 +6,20 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
-	"github.com/cdc-relay/cdc-relay/internal/wal"
+	"github.com/cdc-relay/cdc-relay/internal/postgres"
 )
 
 // postgresTeardown is one run of teardown on PostgreSQL.
 type postgresTeardown struct {
 	*teardown
-	*postgres
+	*postgresCommands
 }
 
-func (p *postgres) teardown(ctx context.Context, t *teardown, owner connString) error {
+func (p *postgresCommands) teardown(ctx context.Context, t *teardown, owner connString) error {
 	return (&postgresTeardown{t, p}).run(ctx, owner)
 }
 
-func (p *postgres) printTeardown(t *teardown) {
+func (p *postgresCommands) printTeardown(t *teardown) {
 	t.app.printf("%s", outbox.PostgresTeardown((&postgresTeardown{t, p}).options()))
 }
 
@@ -28,12 +28,12 @@ func (t *postgresTeardown) options() outbox.TeardownOptions {
 }
 
 func (t *postgresTeardown) run(ctx context.Context, ownerDSN connString) error {
-	db, err := wal.OpenDatabase(ctx, t.wal.Target)
+	db, err := postgres.OpenDatabase(ctx, t.wal.Options)
 	if err != nil {
 		return err
 	}
 	defer db.Close(ctx)
-	before, err := db.Survey(ctx, t.wal.Target)
+	before, err := db.Survey(ctx, t.wal.Options)
 	if err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func (t *postgresTeardown) run(ctx context.Context, ownerDSN connString) error {
 }
 
 // takenOut returns what was taken out of each table.
-func (t *postgresTeardown) takenOut(ctx context.Context, db *wal.Database) (map[string][]string, error) {
+func (t *postgresTeardown) takenOut(ctx context.Context, db *postgres.Database) (map[string][]string, error) {
 	taken := map[string][]string{}
 	for _, table := range t.list {
 		if table.foreign() {
@@ -81,7 +81,7 @@ func (t *postgresTeardown) takenOut(ctx context.Context, db *wal.Database) (map[
 }
 
 // idle returns an error if a relay is using the slot.
-func (t *postgresTeardown) idle(slot *wal.SlotInfo) error {
+func (t *postgresTeardown) idle(slot *postgres.SlotInfo) error {
 	if slot == nil || slot.ActivePID == 0 {
 		return nil
 	}
@@ -89,7 +89,7 @@ func (t *postgresTeardown) idle(slot *wal.SlotInfo) error {
 		"slot %q is being read (PID %d on the server), and nothing was dropped", t.wal.Slot, slot.ActivePID), "stop its relay first, then try again")
 }
 
-func (t *postgresTeardown) reportSlot(slot *wal.SlotInfo) {
+func (t *postgresTeardown) reportSlot(slot *postgres.SlotInfo) {
 	if slot == nil {
 		t.app.printf("slot %s: does not exist\n", t.wal.Slot)
 		return
@@ -97,7 +97,7 @@ func (t *postgresTeardown) reportSlot(slot *wal.SlotInfo) {
 	t.app.printf("slot %s: dropped at %s; PostgreSQL keeps no more WAL for it (it kept %s)\n", t.wal.Slot, slot.Confirmed, byteSize(slot.RetainedBytes))
 }
 
-func (t *postgresTeardown) dropObjects(ctx context.Context, ownerDSN connString, before wal.Survey, statements []outbox.Statement) error {
+func (t *postgresTeardown) dropObjects(ctx context.Context, ownerDSN connString, before postgres.Survey, statements []outbox.Statement) error {
 	if before.Publication || len(t.options().Drop) > 0 {
 		owner, err := t.open(ctx, ownerDSN)
 		if err != nil {

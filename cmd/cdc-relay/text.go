@@ -8,11 +8,11 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/config"
-	"github.com/cdc-relay/cdc-relay/internal/wal"
+	"github.com/cdc-relay/cdc-relay/internal/postgres"
 )
 
 // display returns a position as its database prints it. An LSN is stored in another form, a GTID set is not.
-func display(p cdc.Position) string { return wal.DisplayPosition(p) }
+func display(p cdc.Position) string { return postgres.DisplayPosition(p) }
 
 // byteSize formats a number of bytes as pg_size_pretty does.
 func byteSize(n int64) string {

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/postgres"
 )
 
 // errPromoted ends an attempt whose positions have the former timeline of a standby. Retryable.
@@ -42,7 +43,7 @@ func (s *Source) Acquire(ctx context.Context, load cdc.Resumer) (cdc.Source, cdc
 	s.session, s.read, s.acquired = ss, id, true
 	s.confirmed.CompareAndSwap(0, uint64(ss.startAt.slot))
 	ss.hold(ctx)
-	return id, formatPosition(ss.startAt.from), nil
+	return id, postgres.FormatLSN(ss.startAt.from), nil
 }
 
 // Release gives up what Acquire took, and forgets what was handed on: the next Acquire starts from what its load returns.
@@ -58,17 +59,17 @@ func (s *Source) Release(ctx context.Context) {
 }
 
 func (s *Source) connect(ctx context.Context) (*session, error) {
-	sql, err := connectSQL(ctx, s.opts.Target)
+	sql, err := postgres.Connect(ctx, s.opts.Options)
 	if err != nil {
 		return nil, err
 	}
-	repl, err := connectReplication(ctx, s.opts.Target)
+	repl, err := postgres.ConnectReplication(ctx, s.opts.Options)
 	if err != nil {
 		_ = sql.Close(ctx)
 		return nil, err
 	}
 	ss := newSession(s, sql, repl)
-	if ss.serverStarted, err = sameServer(ctx, sql, repl); err != nil {
+	if ss.serverStarted, err = postgres.SameServer(ctx, sql, repl); err != nil {
 		ss.close(ctx)
 		return nil, err
 	}
@@ -147,24 +148,24 @@ func (ss *session) checkVersion(ctx context.Context) error {
 		return fmt.Errorf("read the server's version: %w", err)
 	}
 	ss.version = v
-	return serverProblem(v, level)
+	return postgres.ServerProblem(v, level)
 }
 
 // checkPublication takes the publication as it is at the first acquire of this process as the baseline
 // that every later look is compared with, also across reconnects.
 func (ss *session) checkPublication(ctx context.Context) error {
-	st, err := readPublication(ctx, ss.sql, ss.src.opts.Target, ss.version)
+	st, err := postgres.ReadPublication(ctx, ss.sql, ss.src.opts.Options, ss.version)
 	if err != nil {
 		return err
 	}
-	if ss.src.baseline.changed(st.fingerprint, ss.src.opts.tracked) {
+	if ss.src.baseline.Changed(st.Fingerprint, ss.src.opts.tracked) {
 		return ss.publicationChanged(ctx, ss.sql) // also when it is gone: a reconnect may see that before a look does
 	}
-	if st.problem != nil {
-		return st.problem
+	if st.Problem != nil {
+		return st.Problem
 	}
-	ss.src.baseline, ss.src.oids = st.fingerprint, st.oids
-	ss.text = st.text || ss.src.text
+	ss.src.baseline, ss.src.oids = st.Fingerprint, st.Oids
+	ss.text = st.Text || ss.src.text
 	return nil
 }
 
@@ -175,7 +176,7 @@ func (ss *session) checkTables(ctx context.Context) error {
 	if ss.src.opts.Verify == nil || ss.startAt.commit > 0 || ss.src.handedOn.end > 0 {
 		return nil
 	}
-	tables, err := readTables(ctx, ss.sql, ss.src.opts.Tables)
+	tables, err := postgres.ReadTables(ctx, ss.sql, ss.src.opts.Tables)
 	if err != nil {
 		return err
 	}
@@ -195,7 +196,7 @@ func (ss *session) identify(ctx context.Context) (server, error) {
 func identify(ctx context.Context, repl *pgconn.PgConn, source cdc.Source) (server, error) {
 	id, err := pglogrepl.IdentifySystem(ctx, repl)
 	if err != nil {
-		return server{}, identifyError(err)
+		return server{}, postgres.IdentifyError(err)
 	}
 	source.SystemID, source.Database, source.Timeline = id.SystemID, id.DBName, uint32(id.Timeline)
 	return server{source: source, flushed: id.XLogPos, timeline: source.Timeline}, nil
@@ -213,19 +214,19 @@ func (ss *session) readSlotInto(ctx context.Context, sv *server) error {
 }
 
 // readUsableSlot reads the slot into sv, and refuses one that cannot deliver what was promised.
-func readUsableSlot(ctx context.Context, sql *pgx.Conn, sv *server) (slotRow, error) {
+func readUsableSlot(ctx context.Context, sql *pgx.Conn, sv *server) (postgres.SlotRow, error) {
 	name := sv.source.Slot
-	row, err := readSlot(ctx, sql, name)
-	if reasonOf(err) == slotMissing && row.Recovery { // the slot may not be synchronized yet
+	row, err := postgres.ReadSlot(ctx, sql, name)
+	if postgres.ReasonOf(err) == postgres.SlotMissing && row.Recovery { // the slot may not be synchronized yet
 		return row, cdc.Fixable("promote it, or name the primary in source.postgres.dsn", "PostgreSQL is a standby and has no replication slot %q", name)
 	}
 	if err != nil {
 		return row, err
 	}
-	if err := row.usable(name, sv.source.Database); err != nil {
+	if err := row.Usable(name, sv.source.Database); err != nil {
 		return row, err
 	}
-	sv.flushed, sv.standby = row.flushed, row.Recovery
+	sv.flushed, sv.standby = row.Flushed, row.Recovery
 	sv.slot, err = pglogrepl.ParseLSN(row.ConfirmedFlushLSN)
 	if err != nil {
 		return row, fmt.Errorf("read the position of slot %s: %w", name, err)
@@ -303,10 +304,10 @@ func (ss *session) start(ctx context.Context) error {
 		slot = fmt.Sprintf("cdc_relay_dry_run_%d", ss.repl.PID())
 		_, err := pglogrepl.CreateReplicationSlot(ctx, ss.repl, slot, "pgoutput", pglogrepl.CreateReplicationSlotOptions{Temporary: true, SnapshotAction: "NOEXPORT_SNAPSHOT"})
 		if err != nil {
-			return replicationError(err, slot)
+			return postgres.ReplicationError(err, slot)
 		}
 	}
-	args := []string{"proto_version '1'", "publication_names " + quoteLiteral(pgx.Identifier{opts.Publication}.Sanitize())}
+	args := []string{"proto_version '1'", "publication_names " + postgres.QuoteLiteral(pgx.Identifier{opts.Publication}.Sanitize())}
 	if !ss.text {
 		args = append(args, "binary 'true'")
 	}
@@ -315,7 +316,7 @@ func (ss *session) start(ctx context.Context) error {
 	}
 	err := pglogrepl.StartReplication(ctx, ss.repl, pgx.Identifier{slot}.Sanitize(), 0, pglogrepl.StartReplicationOptions{PluginArgs: args})
 	if err != nil {
-		return replicationError(err, slot)
+		return postgres.ReplicationError(err, slot)
 	}
 	return ss.takeOver(ctx)
 }

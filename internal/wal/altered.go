@@ -8,19 +8,20 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/postgres"
 )
 
 // checkMeanwhile compares the publication with the one under which c was saved: what was altered while no
 // relay looked loses rows just as silently. Without a store c is empty, and this is not known.
 func (r startRules) checkMeanwhile(c cdc.Checkpoint) error {
-	before, err := parseFingerprint(c.Source.Fingerprint)
+	before, err := postgres.ParseFingerprint(c.Source.Fingerprint)
 	if err != nil {
 		return cdc.PositionError("bad_checkpoint", fixCheckpoint, "checkpoint cannot be used: %w", err)
 	}
-	if !before.changed(r.baseline, r.opts.tracked) {
+	if !before.Changed(r.baseline, r.opts.tracked) {
 		return nil
 	}
-	last, err := parsePosition(c.Progress.Position)
+	last, err := postgres.ParseLSN(c.Progress.Position)
 	if err != nil {
 		return cdc.PositionError("bad_checkpoint", fixCheckpoint, "checkpoint cannot be used: %w", err)
 	}
@@ -32,7 +33,7 @@ func (r startRules) checkMeanwhile(c cdc.Checkpoint) error {
 func (ss *session) publicationChanged(ctx context.Context, conn *pgx.Conn) error {
 	when, last := "while the relay was reading", ss.src.acked()
 	if last == 0 {
-		row, err := readSlot(ctx, conn, ss.src.opts.Slot)
+		row, err := postgres.ReadSlot(ctx, conn, ss.src.opts.Slot)
 		if err != nil {
 			return err
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/postgres"
 )
 
 // Message kinds of the streaming replication protocol and of pgoutput's proto_version 1.
@@ -76,7 +77,7 @@ func decodeBegin(m []byte) (begin, error) {
 	}
 	return begin{
 		commit: lsn(binary.BigEndian.Uint64(m[1:])),
-		micros: int64(binary.BigEndian.Uint64(m[9:])) + postgresEpochMicros,
+		micros: int64(binary.BigEndian.Uint64(m[9:])) + postgres.EpochMicros,
 		xid:    binary.BigEndian.Uint32(m[17:]),
 	}, nil
 }
@@ -113,7 +114,7 @@ func decodeRelation(m []byte, binaryMode bool) (id uint32, r *relation, err erro
 		if rd.err != nil {
 			break
 		}
-		t.Columns = append(t.Columns, cdc.Column{Name: name, Form: formOf(oid, binaryMode)})
+		t.Columns = append(t.Columns, cdc.Column{Name: name, Form: postgres.FormOf(oid, binaryMode)})
 		r.types = append(r.types, oid)
 	}
 	if rd.err != nil {

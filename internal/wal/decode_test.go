@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/postgres"
 )
 
 // encodeInsert writes an Insert message as pgoutput does; nil is NULL.
@@ -56,7 +57,7 @@ func TestRelationRoundTrip(t *testing.T) {
 			t.Fatalf("decoded %d %+v: %v", gotID, r, err)
 		}
 		for i, c := range r.table.Columns {
-			if c.Name != columns[i] || r.types[i] != types[i] || c.Form != formOf(types[i], binaryMode) {
+			if c.Name != columns[i] || r.types[i] != types[i] || c.Form != postgres.FormOf(types[i], binaryMode) {
 				t.Fatalf("column %d is %+v of type %d", i, c, r.types[i])
 			}
 		}

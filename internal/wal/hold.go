@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/postgres"
 )
 
 // holder serves an acquired connection until Run takes over: opening Kafka may take longer than wal_sender_timeout, and a
@@ -69,7 +70,7 @@ func (ss *session) verifyHeld(ctx context.Context) error {
 	if err := ss.monitor.connect(looking); err != nil { // a look that was cut short has closed the connection
 		return err
 	}
-	row, err := readSlot(looking, ss.sql, ss.src.opts.Slot)
+	row, err := postgres.ReadSlot(looking, ss.sql, ss.src.opts.Slot)
 	ss.monitor = startMonitor(context.WithoutCancel(ctx), ss)
 	if err == nil && row.ActivePID != ss.walsender {
 		err = fmt.Errorf("replication slot %q was lost before it was read", ss.src.opts.Slot)

@@ -2,17 +2,19 @@ package wal
 
 import (
 	"testing"
+
+	"github.com/cdc-relay/cdc-relay/internal/postgres"
 )
 
 // A horizon counts once the position has passed its place, and only after another look that found the publication unchanged.
 func TestHorizonCountsBehindItsPlace(t *testing.T) {
 	var h horizons
-	h.start(horizon{xmin: 100, at: 1000})
-	look := func(next horizon) {
+	h.start(postgres.Horizon{XMin: 100, At: 1000})
+	look := func(next postgres.Horizon) {
 		h.accept()
 		h.propose(next)
 	}
-	look(horizon{xmin: 200, at: 2000})
+	look(postgres.Horizon{XMin: 200, At: 2000})
 	want := func(position lsn, xmin string) {
 		t.Helper()
 		if got := h.before(position); got != xmin {
@@ -20,17 +22,17 @@ func TestHorizonCountsBehindItsPlace(t *testing.T) {
 		}
 	}
 	want(3000, "100") // the look may have been just before the publication was changed
-	look(horizon{xmin: 200, at: 2500})
+	look(postgres.Horizon{XMin: 200, At: 2500})
 	want(1999, "100")
 	want(2000, "200")
-	look(horizon{xmin: 300, at: 3000})
-	want(3000, "200") // not "300", and the earlier place of 200 still counts
-	look(horizon{})   // of a standby
+	look(postgres.Horizon{XMin: 300, At: 3000})
+	want(3000, "200")        // not "300", and the earlier place of 200 still counts
+	look(postgres.Horizon{}) // of a standby
 	want(2999, "200")
 	want(3000, "300")
 	h.forget(2500)
 	want(2500, "200")
-	h.start(horizon{})
+	h.start(postgres.Horizon{})
 	want(9000, "")
 }
 
@@ -38,7 +40,7 @@ func TestHorizonCountsBehindItsPlace(t *testing.T) {
 func TestHorizonsAreLimited(t *testing.T) {
 	var h horizons
 	for i := range uint64(10 * maxHorizons) {
-		h.propose(horizon{xmin: i + 1, at: lsn(i + 1)})
+		h.propose(postgres.Horizon{XMin: i + 1, At: lsn(i + 1)})
 		h.accept()
 	}
 	if len(h.list) > maxHorizons {
@@ -48,7 +50,7 @@ func TestHorizonsAreLimited(t *testing.T) {
 		t.Error("none is left")
 	}
 	for _, each := range h.list {
-		if each.xmin != uint64(each.at) {
+		if each.XMin != uint64(each.At) {
 			t.Errorf("%v is none of those that were added", each)
 		}
 	}

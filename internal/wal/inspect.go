@@ -8,13 +8,14 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/finding"
+	"github.com/cdc-relay/cdc-relay/internal/postgres"
 )
 
 // Inspection holds the stored positions of a relay that does not run.
 type Inspection struct {
 	Source cdc.Source
 	// Slot is nil when there is none.
-	Slot *SlotInfo
+	Slot *postgres.SlotInfo
 	// WALEnd is the end of the server's WAL.
 	WALEnd cdc.Position
 	// Checkpoint is what is stored, Found whether anything is, LoadErr why that is not known or not continued from.
@@ -28,54 +29,58 @@ type Inspection struct {
 
 // Inspect reads the slot and the checkpoint and applies the start rules as [Source.Acquire] does, without
 // taking the slot. The error is for a database that cannot be asked.
-func Inspect(ctx context.Context, db *Database, o Options, load cdc.Resumer) (Inspection, error) {
-	repl, err := connectReplication(ctx, o.Target)
+func Inspect(ctx context.Context, db *postgres.Database, o Options, load cdc.Resumer) (Inspection, error) {
+	repl, err := postgres.ConnectReplication(ctx, o.Options)
 	if err != nil {
 		return Inspection{}, err
 	}
-	defer closeConn(ctx, repl)
-	if _, err := sameServer(ctx, db.conn, repl); err != nil {
+	defer postgres.CloseConn(ctx, repl)
+	if _, err := postgres.SameServer(ctx, db.Conn, repl); err != nil {
 		return Inspection{}, err
 	}
 	return inspect(ctx, db, repl, o, load)
 }
 
-func inspect(ctx context.Context, db *Database, repl *pgconn.PgConn, o Options, load cdc.Resumer) (Inspection, error) {
-	pub, err := readPublication(ctx, db.conn, o.Target, db.Server.Version)
+func inspect(ctx context.Context, db *postgres.Database, repl *pgconn.PgConn, o Options, load cdc.Resumer) (Inspection, error) {
+	pub, err := postgres.ReadPublication(ctx, db.Conn, o.Options, db.Server.Version)
 	if err != nil {
 		return Inspection{}, err
 	}
-	sv, err := identify(ctx, repl, cdc.Source{Slot: o.Slot, Fingerprint: pub.fingerprint.String()})
+	sv, err := identify(ctx, repl, cdc.Source{Slot: o.Slot, Fingerprint: pub.Fingerprint.String()})
 	if err != nil {
 		return Inspection{}, err
 	}
 	if err := sv.readForks(ctx, repl); err != nil {
 		return Inspection{}, err
 	}
-	in := Inspection{Source: sv.source, WALEnd: formatPosition(sv.flushed)}
+	in := Inspection{Source: sv.source, WALEnd: postgres.FormatLSN(sv.flushed)}
 	if in.Slot, err = db.Slot(ctx, o.Slot); err != nil {
 		return in, err
 	}
 	in.Checkpoint, in.Found, in.LoadErr = load(ctx, sv.source)
-	if _, in.Refused = readUsableSlot(ctx, db.conn, &sv); in.Refused != nil {
-		return in, nil
-	}
-	if in.Refused = in.LoadErr; in.Refused != nil {
-		return in, nil
-	}
-	var p startPoint
-	p, _, in.Refused = startRules{opts: &o, baseline: pub.fingerprint}.apply(sv, storedCheckpoint{in.Checkpoint, in.Found})
-	in.From = formatPosition(p.from)
+	in.From, in.Refused = in.resume(ctx, db, &sv, startRules{opts: &o, baseline: pub.Fingerprint})
 	return in, nil
+}
+
+// resume is what a start would say.
+func (in *Inspection) resume(ctx context.Context, db *postgres.Database, sv *server, rules startRules) (cdc.Position, error) {
+	if _, err := readUsableSlot(ctx, db.Conn, sv); err != nil {
+		return "", err
+	}
+	if in.LoadErr != nil {
+		return "", in.LoadErr
+	}
+	p, _, err := rules.apply(*sv, storedCheckpoint{in.Checkpoint, in.Found})
+	return postgres.FormatLSN(p.from), err
 }
 
 // Check verifies what a run needs from the database and changes nothing; load is asked for the checkpoint
 // to compare with the slot. It also returns the configured tables that exist, so that their columns can be
 // checked.
 func Check(ctx context.Context, o Options, load cdc.Resumer) ([]finding.Finding, map[string]*cdc.Table) {
-	return CheckTarget(ctx, o.Target, func(ctx context.Context, db *Database, repl *pgconn.PgConn) (Resume, error) {
+	return postgres.Check(ctx, o.Options, func(ctx context.Context, db *postgres.Database, repl *pgconn.PgConn) (postgres.Resume, error) {
 		in, err := inspect(ctx, db, repl, o, load)
-		return Resume{Source: in.Source, Known: in.LoadErr == nil || in.Found, From: in.From, Refused: in.Refused}, err
+		return postgres.Resume{Source: in.Source, Known: in.LoadErr == nil || in.Found, From: in.From, Refused: in.Refused}, err
 	})
 }
 
@@ -91,24 +96,24 @@ type Move struct {
 
 // Preview returns what a move to the position means, or why it cannot be made.
 func (in *Inspection) Preview(to cdc.Position) (Move, error) {
-	target, err := parsePosition(to)
+	target, err := postgres.ParseLSN(to)
 	if err != nil {
 		return Move{}, err
 	}
 	if err := in.Idle(); err != nil {
 		return Move{}, err
 	}
-	slot, err := parsePosition(cdc.Position(in.Slot.Confirmed))
+	slot, err := postgres.ParseLSN(cdc.Position(in.Slot.Confirmed))
 	if err != nil {
 		return Move{}, err
 	}
-	end, err := parsePosition(in.WALEnd)
+	end, err := postgres.ParseLSN(in.WALEnd)
 	if err != nil {
 		return Move{}, err
 	}
 	now := slot
 	if in.Found {
-		if now, err = parsePosition(in.Checkpoint.Progress.Position); err != nil {
+		if now, err = postgres.ParseLSN(in.Checkpoint.Progress.Position); err != nil {
 			return Move{}, err
 		}
 	}
@@ -120,14 +125,14 @@ func (in *Inspection) Preview(to cdc.Position) (Move, error) {
 	case target > end:
 		return Move{}, cdc.ConfigError("beyond_wal", "give a position that exists already", "%s lies beyond %s, the end of the server's WAL", target, end)
 	}
-	return Move{To: formatPosition(target), Skips: ahead(target, now), Repeats: ahead(now, target), Slot: target > slot}, nil
+	return Move{To: postgres.FormatLSN(target), Skips: ahead(target, now), Repeats: ahead(now, target), Slot: target > slot}, nil
 }
 
 // Idle returns an error while a relay may move the positions itself, and when there is no slot.
 func (in *Inspection) Idle() error {
 	switch {
 	case in.Slot == nil:
-		return missingSlot(in.Source.Slot)
+		return postgres.MissingSlot(in.Source.Slot)
 	case in.Slot.ActivePID != 0:
 		return cdc.Stop(cdc.ClassRuntime, "slot_active", fmt.Errorf(
 			"a relay runs (PID %d on the server reads slot %q)", in.Slot.ActivePID, in.Source.Slot), "stop it first, then try again")

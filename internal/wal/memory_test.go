@@ -18,6 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/postgres"
 )
 
 const (
@@ -68,7 +69,7 @@ func transactionOf(n, size int, tables ...uint32) []byte {
 
 // fedSession reads from f what public.outbox and public.noise bring.
 func fedSession(f *feed, out cdc.Queue) *session {
-	s := New(Options{Target: Target{Tables: []string{"public.outbox"}}}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+	s := New(Options{Options: postgres.Options{Tables: []string{"public.outbox"}}}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 	ss := newSession(s, nil, nil)
 	ss.conn, ss.monitor = f, &monitor{ss: ss, failed: make(chan error, 1)}
 	ss.prepare(out)

@@ -3,6 +3,7 @@ package wal
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/cdc-relay/cdc-relay/internal/postgres"
 	"github.com/cdc-relay/cdc-relay/internal/visibility"
 )
 
@@ -46,7 +47,7 @@ func newMetrics(reg prometheus.Registerer, s *Source) *metrics {
 	return m
 }
 
-func (m *metrics) observeSlot(s SlotStatus) {
+func (m *metrics) observeSlot(s postgres.SlotStatus) {
 	m.lagBytes.Set(float64(s.LagBytes))
 	m.retained.Set(float64(s.RetainedBytes))
 	m.safe.Set(float64(s.SafeBytes))

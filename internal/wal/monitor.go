@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/postgres"
 )
 
 const (
@@ -92,7 +93,7 @@ func (m *monitor) final(ctx context.Context, err error) bool {
 	if err == nil || ctx.Err() != nil {
 		return false
 	}
-	if errors.Is(err, errServerStopping) || errors.Is(err, errPromoted) || errors.Is(err, errSynchronous) || errors.As(err, &stop) && stop.Class == cdc.ClassPosition {
+	if errors.Is(err, postgres.ErrStopping) || errors.Is(err, errPromoted) || errors.Is(err, postgres.ErrSynchronous) || errors.As(err, &stop) && stop.Class == cdc.ClassPosition {
 		return true
 	}
 	m.ss.src.log.Warn("publication cannot be looked at: nothing is confirmed to PostgreSQL until it can", cdc.Repeats(), slog.Any("error", err))
@@ -107,15 +108,16 @@ func (m *monitor) once(ctx context.Context, seen uint64) error {
 	if err := m.connect(ctx); err != nil {
 		return err
 	}
-	st, err := readPublication(ctx, m.conn, s.opts.Target, m.ss.version)
+	st, err := postgres.ReadPublication(ctx, m.conn, s.opts.Options, m.ss.version)
 	if err != nil {
-		return queryError(m.conn, err)
+		return postgres.QueryError(m.conn, err)
 	}
-	if s.baseline.changed(st.fingerprint, s.opts.tracked) {
+	if s.baseline.Changed(st.Fingerprint, s.opts.tracked) {
 		return m.ss.publicationChanged(ctx, m.conn)
 	}
-	if st.detaching != "" {
-		s.log.Warn(notPublishedWhileDetached, cdc.Repeats(), slog.String("fix", fixDetaching(st.detaching)))
+	if st.Detaching != "" {
+		const warning = postgres.NotPublishedWhileDetached
+		s.log.Warn(warning, cdc.Repeats(), slog.String("fix", postgres.FixDetaching(st.Detaching)))
 	}
 	if err := m.ss.verifyAsynchronous(ctx, m.conn); err != nil {
 		return err
@@ -125,23 +127,23 @@ func (m *monitor) once(ctx context.Context, seen uint64) error {
 	if s.opts.Temporary {
 		return nil
 	}
-	slot, err := readSlot(ctx, m.conn, s.opts.Slot)
+	slot, err := postgres.ReadSlot(ctx, m.conn, s.opts.Slot)
 	if err != nil {
-		return queryError(m.conn, err)
+		return postgres.QueryError(m.conn, err)
 	}
-	s.horizons.propose(slot.ended)
+	s.horizons.propose(slot.Ended)
 	var received lsn
 	if k, ok := s.positions.at(seen); ok {
 		received = k.resume
 	}
-	seenSlot := slot.status(received)
+	seenSlot := slot.Status(received)
 	s.slot.Store(&seenSlot)
 	s.metrics.observeSlot(seenSlot)
 	s.meet(ctx, m.conn, leads)
 	if m.ss.standby && !slot.Recovery {
 		return errPromoted
 	}
-	return slot.usable(s.opts.Slot, slot.Database)
+	return slot.Usable(s.opts.Slot, slot.Database)
 }
 
 func (m *monitor) connect(ctx context.Context) error {
@@ -158,13 +160,13 @@ func (m *monitor) connect(ctx context.Context) error {
 
 // connectAgain opens another ordinary connection to the session's server. The caller closes it.
 func (ss *session) connectAgain(ctx context.Context) (*pgx.Conn, error) {
-	conn, err := connectSQL(ctx, ss.src.opts.Target)
+	conn, err := postgres.Connect(ctx, ss.src.opts.Options)
 	if err != nil {
 		return nil, err
 	}
-	started, err := startOf(ctx, conn)
+	started, err := postgres.Started(ctx, conn)
 	if err == nil && started != ss.serverStarted {
-		err = errTwoServers()
+		err = postgres.ErrTwoServers()
 	}
 	if err != nil {
 		_ = conn.Close(ctx)

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/postgres"
 )
 
 // catalogTables are the tables of the database, by OID and by name.
@@ -90,7 +91,7 @@ func (ss *session) askOnceVisible(ctx context.Context, ask func(context.Context,
 	if err != nil {
 		return err
 	}
-	defer closeConn(ctx, conn.PgConn())
+	defer postgres.CloseConn(ctx, conn.PgConn())
 	if err := ss.awaitVisible(ctx, conn); err != nil {
 		return err
 	}
@@ -132,12 +133,12 @@ func (s *Source) resembles(t *cdc.Table) bool {
 func (ss *session) compareWithCatalog(ctx context.Context, r *relation) error {
 	verify, rows := ss.src.opts.Verify, *r.table
 	rows.Now = nil
-	if r.compared = verify == nil || reasonOf(verify(&rows)) != cdc.MissingColumn; r.compared {
+	if r.compared = verify == nil || postgres.ReasonOf(verify(&rows)) != cdc.MissingColumn; r.compared {
 		return nil
 	}
 	var now *cdc.Table
 	err := ss.askCatalog(ctx, func(ctx context.Context, conn *pgx.Conn) error {
-		tables, err := readTables(ctx, conn, []string{r.table.String()})
+		tables, err := postgres.ReadTables(ctx, conn, []string{r.table.String()})
 		now = tables[r.table.String()]
 		return err
 	})

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/postgres"
 )
 
 // resumed is a session that starts at the position of an earlier run.
@@ -17,7 +18,7 @@ func resumed(t *testing.T, f *feed, k *keeper, p cdc.Progress) *session {
 	if ss.src.handedOn, err = handedOnBefore(cdc.Checkpoint{Progress: p}, ss.src.opts.Tables); err != nil {
 		t.Fatal(err)
 	}
-	if ss.startAt.from, err = parsePosition(p.Position); err != nil {
+	if ss.startAt.from, err = postgres.ParseLSN(p.Position); err != nil {
 		t.Fatal(err)
 	}
 	ss.prepare(k)
@@ -51,7 +52,7 @@ func TestStartWithinATransaction(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			k := &keeper{most: 1 << 30, full: func() {}}
-			p := cdc.Progress{Position: formatPosition(100), Part: cdc.Part{TxID: tt.part, Rows: tt.rows, Tables: "public.outbox"}}
+			p := cdc.Progress{Position: postgres.FormatLSN(100), Part: cdc.Part{TxID: tt.part, Rows: tt.rows, Tables: "public.outbox"}}
 			err := resumed(t, feedOf(tt.feed...), k, p).stream(t.Context())
 			stop, refused := errors.AsType[*cdc.StopError](err)
 			if refused != tt.refuse || refused && stop.Reason != "other_history" || !refused && !errors.Is(err, io.EOF) {

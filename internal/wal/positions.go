@@ -7,7 +7,11 @@ import (
 	"sync"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/postgres"
 )
+
+// lsn is a byte offset in the WAL; 0 is none.
+type lsn = postgres.LSN
 
 // mark says which position is safe once a batch is durable.
 type mark struct {
@@ -43,7 +47,7 @@ func (m *positionIndex) reset() {
 	m.list, m.head = nil, 0
 }
 
-// at returns the last mark with a seq of at most seq.
+// At returns the last mark with a seq of at most seq.
 func (m *positionIndex) at(seq uint64) (mark, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -77,7 +81,7 @@ func (m *positionIndex) find(seq uint64) (mark, bool) {
 }
 
 func (k mark) progress() cdc.Progress {
-	p := cdc.Progress{Position: formatPosition(k.resume), Commit: formatPosition(k.commit)}
+	p := cdc.Progress{Position: postgres.FormatLSN(k.resume), Commit: postgres.FormatLSN(k.commit)}
 	if k.xid != 0 {
 		p.TxID = strconv.FormatUint(uint64(k.xid), 10)
 	}
@@ -88,7 +92,7 @@ func (k mark) progress() cdc.Progress {
 }
 
 // String is "LSN/xid".
-func (p part) String() string { return fmt.Sprintf("%s/%d", formatPosition(p.commit), p.xid) }
+func (p part) String() string { return fmt.Sprintf("%s/%d", postgres.FormatLSN(p.commit), p.xid) }
 
 // handedOnBefore is what the checkpoint of an earlier run says about the rows of a transaction at its position.
 func handedOnBefore(c cdc.Checkpoint, tables []string) (handedOn, error) {
@@ -102,8 +106,8 @@ func handedOnBefore(c cdc.Checkpoint, tables []string) (handedOn, error) {
 	at := handedOn{part: part{rows: stored.Rows}}
 	commit, xid, _ := strings.Cut(stored.TxID, "/")
 	var err error
-	if at.end, err = parsePosition(c.Progress.Position); err == nil {
-		at.commit, err = parsePosition(cdc.Position(commit))
+	if at.end, err = postgres.ParseLSN(c.Progress.Position); err == nil {
+		at.commit, err = postgres.ParseLSN(cdc.Position(commit))
 	}
 	if err == nil {
 		_, err = fmt.Sscan(xid, &at.xid)

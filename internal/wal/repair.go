@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/postgres"
 	"github.com/cdc-relay/cdc-relay/internal/repair"
 	"github.com/cdc-relay/cdc-relay/internal/scan"
 )
@@ -22,7 +23,7 @@ type RepairOptions struct {
 
 	// Read are the tables, ReadDSN the connection string that reads them: that of their owner may also read what retention has taken
 	// out.
-	Read    []ReadOptions
+	Read    []postgres.ReadOptions
 	ReadDSN func(context.Context) (string, error)
 	// Failover is whether standbys synchronize the slot.
 	Failover bool
@@ -39,8 +40,8 @@ type Repair struct {
 
 	src     *Source
 	ss      *session
-	lock    *Database // holds the lock of repair, and exports a snapshot; the session's own belongs to its monitor
-	readers []*TableReader
+	lock    *postgres.Database // holds the lock of repair, and exports a snapshot; the session's own belongs to its monitor
+	readers []*postgres.TableReader
 	fresh   bool // the slot is to be made
 }
 
@@ -99,8 +100,8 @@ func (r *Repair) Lead(ctx context.Context, load cdc.Resumer) (g repair.Ground, e
 // the snapshot does not show is behind sv.slot.
 func (r *Repair) takeSlot(ctx context.Context, sv *server) (snapshot string, lost, err error) {
 	lost = r.ss.readSlotInto(ctx, sv)
-	switch reasonOf(lost) {
-	case slotMissing, slotLost: // which is the same to a run
+	switch postgres.ReasonOf(lost) {
+	case postgres.SlotMissing, postgres.SlotLost: // which is the same to a run
 		r.fresh = true
 		if err := r.dropSlot(ctx, r.opts.Slot); err != nil {
 			return "", nil, err
@@ -123,8 +124,8 @@ func (r *Repair) takeSlot(ctx context.Context, sv *server) (snapshot string, los
 	if err := r.ss.readSlotInto(ctx, sv); err != nil { // its last owner may have moved it
 		return "", nil, err
 	}
-	if _, err = r.lock.conn.Exec(ctx, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"); err == nil {
-		err = r.lock.conn.QueryRow(ctx, "SELECT pg_export_snapshot()").Scan(&snapshot)
+	if _, err = r.lock.Conn.Exec(ctx, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"); err == nil {
+		err = r.lock.Conn.QueryRow(ctx, "SELECT pg_export_snapshot()").Scan(&snapshot)
 	}
 	if err != nil {
 		err = fmt.Errorf("take a snapshot: %w", err)
@@ -135,15 +136,15 @@ func (r *Repair) takeSlot(ctx context.Context, sv *server) (snapshot string, los
 // makeSlot makes the slot of repair, in place of one that an earlier repair left. Where that one was killed while PostgreSQL made
 // the slot, its session holds the slot until then: it learns only afterwards that its client is gone.
 func (r *Repair) makeSlot(ctx context.Context, sv *server) (snapshot string, err error) {
-	slot := repairSlot(r.opts.Slot)
+	slot := postgres.RepairSlot(r.opts.Slot)
 	if err := r.ss.awaitTurn(ctx, slot); err != nil {
-		return "", fmt.Errorf("%w%s", err, r.lock.oldest(ctx))
+		return "", fmt.Errorf("%w%s", err, r.lock.Oldest(ctx))
 	}
 	if err := r.dropSlot(ctx, slot); err != nil {
 		return "", err
 	}
 	r.log.Info("making a slot, which waits for the transactions that are open now", "slot", slot)
-	waiting, cancel := context.WithTimeout(ctx, execTimeout)
+	waiting, cancel := context.WithTimeout(ctx, postgres.ExecTimeout)
 	defer cancel()
 	made, err := pglogrepl.CreateReplicationSlot(waiting, r.ss.repl, slot, "pgoutput", pglogrepl.CreateReplicationSlotOptions{SnapshotAction: "EXPORT_SNAPSHOT"})
 	switch {
@@ -151,26 +152,26 @@ func (r *Repair) makeSlot(ctx context.Context, sv *server) (snapshot string, err
 		sv.slot, err = pglogrepl.ParseLSN(made.ConsistentPoint)
 		return made.SnapshotName, err
 	case waiting.Err() != nil && ctx.Err() == nil:
-		return "", cdc.Stop(cdc.ClassRuntime, "slot_waits", fmt.Errorf("create slot %q: PostgreSQL was not done after %s%s", slot, execTimeout, r.lock.oldest(ctx)),
+		return "", cdc.Stop(cdc.ClassRuntime, "slot_waits", fmt.Errorf("create slot %q: PostgreSQL was not done after %s%s", slot, postgres.ExecTimeout, r.lock.Oldest(ctx)),
 			"end that transaction, or wait for its end, and run the same `cdc-relay repair` again")
 	}
-	return "", replicationError(err, slot)
+	return "", postgres.ReplicationError(err, slot)
 }
 
 // warnOfLeftSlot names a slot that would fill the disk.
 func (ss *session) warnOfLeftSlot(ctx context.Context) {
 	slot := ss.src.opts.Slot
 	var left bool
-	err := ss.sql.QueryRow(ctx, "SELECT count(*) > 0 FROM pg_replication_slots WHERE slot_name = $1 AND NOT active", repairSlot(slot)).Scan(&left)
+	err := ss.sql.QueryRow(ctx, "SELECT count(*) > 0 FROM pg_replication_slots WHERE slot_name = $1 AND NOT active", postgres.RepairSlot(slot)).Scan(&left)
 	if err == nil && left && !ss.src.opts.Temporary {
-		ss.src.log.Warn("a slot is left from a repair that was interrupted, and keeps WAL", "slot", repairSlot(slot), "fix", fixLeftSlot(slot))
+		ss.src.log.Warn("a slot is left from a repair that was interrupted, and keeps WAL", "slot", postgres.RepairSlot(slot), "fix", postgres.FixLeftSlot(slot))
 	}
 }
 
 func (r *Repair) dropSlot(ctx context.Context, slot string) error {
-	_, err := r.lock.conn.Exec(ctx, "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = $1", slot)
+	_, err := r.lock.Conn.Exec(ctx, "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = $1", slot)
 	if err != nil {
-		return r.lock.execError(ctx, "drop slot "+slot, err)
+		return r.lock.ExecError(ctx, "drop slot "+slot, err)
 	}
 	return nil
 }
@@ -178,17 +179,17 @@ func (r *Repair) dropSlot(ctx context.Context, slot string) error {
 // keepOthersOut keeps other repairs out. It locks no table: while the slot waits for the transactions that are open, one of them may
 // wait for a writer's place behind a DDL statement, which would wait for that lock.
 func (r *Repair) keepOthersOut(ctx context.Context) (err error) {
-	if r.lock, err = OpenDatabase(ctx, r.opts.Target); err != nil {
+	if r.lock, err = postgres.OpenDatabase(ctx, r.opts.Options.Options); err != nil {
 		return err
 	}
 	var alone bool
-	if err := r.lock.conn.QueryRow(ctx, "SELECT pg_try_advisory_lock(hashtextextended($1, 0))", "cdc-relay repair "+r.opts.Slot).Scan(&alone); err != nil {
+	if err := r.lock.Conn.QueryRow(ctx, "SELECT pg_try_advisory_lock(hashtextextended($1, 0))", "cdc-relay repair "+r.opts.Slot).Scan(&alone); err != nil {
 		return fmt.Errorf("take the lock of repair: %w", err)
 	}
 	if !alone {
 		return fmt.Errorf("%w: it holds the advisory lock of slot %q", cdc.ErrStandby, r.opts.Slot)
 	}
-	_, err = r.lock.conn.Exec(ctx, "SELECT set_config(name, '0', false) FROM unnest(ARRAY['statement_timeout', 'idle_in_transaction_session_timeout', 'idle_session_timeout']) AS name")
+	_, err = r.lock.Conn.Exec(ctx, "SELECT set_config(name, '0', false) FROM unnest(ARRAY['statement_timeout', 'idle_in_transaction_session_timeout', 'idle_session_timeout']) AS name")
 	if err != nil {
 		return fmt.Errorf("prepare the connection: %w", err)
 	}
@@ -197,11 +198,11 @@ func (r *Repair) keepOthersOut(ctx context.Context) (err error) {
 
 // openTables opens the tables to read them in a snapshot; "": as they are.
 func (r *Repair) openTables(ctx context.Context, snapshot string) (tables []scan.Table, err error) {
-	reading := r.opts.Target
+	reading := r.opts.Options.Options
 	reading.DSN = r.opts.ReadDSN
 	for _, o := range r.opts.Read {
 		o.Snapshot = snapshot
-		t, err := OpenTable(ctx, reading, o)
+		t, err := postgres.OpenTable(ctx, reading, o)
 		if err != nil {
 			return nil, err
 		}
@@ -230,14 +231,14 @@ func (r *Repair) judge(ctx context.Context, sv *server, lost error, g *repair.Gr
 	if g.Lost == nil {
 		_, g.Lost = r.ss.resolveStart(ctx, *sv, func(context.Context, cdc.Source) (cdc.Checkpoint, bool, error) { return g.Stored, g.Found, nil })
 	}
-	xmin, next, err := r.readers[len(r.readers)-1].horizon(ctx)
+	xmin, next, err := r.readers[len(r.readers)-1].Horizon(ctx)
 	if err != nil {
 		return err
 	}
 	if history == nil && saved.xmin > 0 && saved.xmin <= next {
-		g.Where, g.Exact = since(saved.xmin, next)
+		g.Where, g.Exact = postgres.RowsSince(saved.xmin, next)
 	}
-	g.Next = cdc.Progress{Position: formatPosition(sv.slot)}
+	g.Next = cdc.Progress{Position: postgres.FormatLSN(sv.slot)}
 	switch {
 	case r.fresh:
 		g.Next.XMin = strconv.FormatUint(xmin, 10)
@@ -251,19 +252,19 @@ func (r *Repair) judge(ctx context.Context, sv *server, lost error, g *repair.Gr
 
 // Finish implements [repair.Database]. The slot of repair is copied: a slot cannot be renamed.
 func (r *Repair) Finish(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), execTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), postgres.ExecTimeout)
 	defer cancel()
 	if !r.fresh {
-		return r.dropSlot(ctx, repairSlot(r.opts.Slot))
+		return r.dropSlot(ctx, postgres.RepairSlot(r.opts.Slot))
 	}
-	if _, err := r.lock.conn.Exec(ctx, "SELECT pg_copy_logical_replication_slot($1, $2)", repairSlot(r.opts.Slot), r.opts.Slot); err != nil {
-		return r.lock.execError(ctx, "copy slot "+repairSlot(r.opts.Slot), err)
+	if _, err := r.lock.Conn.Exec(ctx, "SELECT pg_copy_logical_replication_slot($1, $2)", postgres.RepairSlot(r.opts.Slot), r.opts.Slot); err != nil {
+		return r.lock.ExecError(ctx, "copy slot "+postgres.RepairSlot(r.opts.Slot), err)
 	}
 	if err := r.setFailover(ctx); err != nil {
 		r.log.Warn("slot is not synchronized to standbys", "slot", r.opts.Slot, "error", err,
 			"fix", "stop the relay, and send ALTER_REPLICATION_SLOT "+pgx.Identifier{r.opts.Slot}.Sanitize()+" (FAILOVER true) on a replication connection")
 	}
-	return r.dropSlot(ctx, repairSlot(r.opts.Slot))
+	return r.dropSlot(ctx, postgres.RepairSlot(r.opts.Slot))
 }
 
 // failoverSince is the first version whose slots standbys can synchronize.

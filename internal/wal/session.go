@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/postgres"
 	"github.com/cdc-relay/cdc-relay/internal/visibility"
 )
 
@@ -27,7 +28,7 @@ type session struct {
 	conn        net.Conn       // from takeOver on
 	version     int
 	versionText string
-	// serverStarted identifies the server of both connections; see sameServer.
+	// StartedQuery identifies the server of both connections; see sameServer.
 	serverStarted string
 	standby       bool // whether the server was one when the slot was acquired
 	text          bool
@@ -69,9 +70,9 @@ func (ss *session) close(ctx context.Context) {
 	if ss.conn != nil {
 		_ = ss.conn.Close()
 	} else {
-		closeConn(ctx, ss.repl)
+		postgres.CloseConn(ctx, ss.repl)
 	}
-	closeConn(ctx, ss.sql.PgConn())
+	postgres.CloseConn(ctx, ss.sql.PgConn())
 }
 
 // Run streams until ctx ends or the attempt fails, and hands batches to out. It must follow a
@@ -121,7 +122,7 @@ func (ss *session) prepare(out cdc.Queue) {
 	ss.due = s.handedOn.part
 	ss.next = mark{seq: s.handed.Load(), resume: ss.startAt.from, commit: ss.startAt.commit, xid: ss.startAt.commitXID, part: ss.due}
 	s.positions.add(ss.next)
-	s.horizons.start(horizon{xmin: ss.startAt.xmin, at: ss.startAt.from})
+	s.horizons.start(postgres.Horizon{XMin: ss.startAt.xmin, At: ss.startAt.from})
 	ss.chunk = s.arenas.take(max(chunkSize, len(ss.leftover)+minRead))
 	ss.w = copy(ss.chunk.buf, ss.leftover)
 	ss.leftover = nil

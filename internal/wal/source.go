@@ -9,11 +9,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/postgres"
 )
 
 // Options configure a Source; see config for their defaults.
 type Options struct {
-	Target
+	postgres.Options
 
 	// Conflict decides when the slot stands ahead of the checkpoint.
 	Conflict cdc.Conflict
@@ -35,7 +36,7 @@ type Options struct {
 func (o *Options) tracked(table string) bool { return slices.Contains(o.Tables, table) }
 
 // Source tails one slot. Its methods may be called from any goroutine, but Acquire and Run only one
-// at a time: what they keep between attempts belongs to their caller.
+// At a time: what they keep between attempts belongs to their caller.
 type Source struct {
 	opts      Options
 	log       *slog.Logger
@@ -52,16 +53,16 @@ type Source struct {
 	acquired bool // before
 	text     bool
 	handedOn handedOn
-	baseline fingerprint       // of the publication as first seen
-	oids     map[uint32]string // the configured tables' names by OID, at the same time
-	read     cdc.Source        // what the last Acquire returned
+	baseline postgres.Fingerprint // of the publication as first seen
+	oids     map[uint32]string    // the configured tables' names by OID, at the same time
+	read     cdc.Source           // what the last Acquire returned
 
 	// Written by the owner and the monitor, read by any goroutine.
 	connected  atomic.Bool
 	confirmed  atomic.Uint64 // the last position confirmed to the server; 0: none. The owner's to write
 	lastCommit atomic.Int64  // Unix microseconds
 	lastTick   atomic.Int64  // Unix nanoseconds
-	slot       atomic.Pointer[SlotStatus]
+	slot       atomic.Pointer[postgres.SlotStatus]
 	peers      cdc.Peers
 }
 
@@ -126,7 +127,7 @@ type Status struct {
 	// LastTick is when the owner of the connection last came round: old means stuck.
 	LastTick time.Time
 	// Slot is the last look at the slot.
-	Slot SlotStatus
+	Slot postgres.SlotStatus
 	// Peers are the other relays of the slot.
 	Peers []cdc.Peer
 }

@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/postgres"
 )
 
 // storedCheckpoint is the checkpoint a run starts from.
@@ -49,15 +50,15 @@ type startPoint struct {
 	// commit and commitXID are the last outbox commit known, carried on into new checkpoints.
 	commit    lsn
 	commitXID uint32
-	// xmin is the checkpoint's horizon; 0: not known.
+	// XMin is the checkpoint's horizon; 0: not known.
 	xmin uint64
 }
 
 // startRules decide where a run goes on. Of a relay that has not run yet there is nothing but the options and the publication.
 type startRules struct {
 	opts      *Options
-	baseline  fingerprint // of the publication now
-	read      cdc.Source  // what was read before
+	baseline  postgres.Fingerprint // of the publication now
+	read      cdc.Source           // what was read before
 	handedOn  handedOn
 	confirmed lsn
 }
@@ -132,10 +133,10 @@ func readCheckpoint(sv server, sd storedCheckpoint) (mark, error) {
 	}
 	var k mark
 	var err error
-	if k.resume, err = parsePosition(c.Progress.Position); err != nil {
+	if k.resume, err = postgres.ParseLSN(c.Progress.Position); err != nil {
 		return k, cdc.PositionError("bad_checkpoint", fixCheckpoint, "checkpoint cannot be used: %w", err)
 	}
-	if k.commit, err = parsePosition(c.Progress.Commit); err != nil {
+	if k.commit, err = postgres.ParseLSN(c.Progress.Commit); err != nil {
 		return k, cdc.PositionError("bad_checkpoint", fixCheckpoint, "checkpoint cannot be used: %w", err)
 	}
 	if c.Progress.TxID != "" {
@@ -145,7 +146,7 @@ func readCheckpoint(sv server, sd storedCheckpoint) (mark, error) {
 		}
 		k.xid = uint32(xid)
 	}
-	if k.xmin, err = parseXMin(c.Progress.XMin); err != nil {
+	if k.xmin, err = postgres.ParseXMin(c.Progress.XMin); err != nil {
 		return k, cdc.PositionError("bad_checkpoint", fixCheckpoint, "checkpoint cannot be used: %w", err)
 	}
 	return k, nil

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/postgres"
 )
 
 func here() cdc.Source { return cdc.Source{SystemID: "1", Database: "d", Slot: "s", Timeline: 3} }
@@ -13,7 +14,7 @@ func here() cdc.Source { return cdc.Source{SystemID: "1", Database: "d", Slot: "
 func checkpointAt(resume, commit lsn, xid string) storedCheckpoint {
 	return storedCheckpoint{found: true, checkpoint: cdc.Checkpoint{
 		Source:   here(),
-		Progress: cdc.Progress{Position: formatPosition(resume), Commit: formatPosition(commit), TxID: xid},
+		Progress: cdc.Progress{Position: postgres.FormatLSN(resume), Commit: postgres.FormatLSN(commit), TxID: xid},
 	}}
 }
 
@@ -96,17 +97,17 @@ func TestFollow(t *testing.T) {
 
 func TestPositions(t *testing.T) {
 	for _, text := range []cdc.Position{"16/B374D848", "00000016B374D848"} {
-		p, err := ParsePosition(text)
-		if err != nil || p != "00000016B374D848" || DisplayPosition(p) != "16/B374D848" {
+		p, err := postgres.ParsePosition(text)
+		if err != nil || p != "00000016B374D848" || postgres.DisplayPosition(p) != "16/B374D848" {
 			t.Errorf("%s: %s, %v", text, p, err)
 		}
 	}
 	for _, text := range []cdc.Position{"16", "x/y", "00000016B374D84", "zz000016B374D848"} {
-		if p, err := ParsePosition(text); err == nil {
+		if p, err := postgres.ParsePosition(text); err == nil {
 			t.Errorf("%s was read as %s", text, p)
 		}
 	}
-	if p, err := ParsePosition(""); p != "" || err != nil {
+	if p, err := postgres.ParsePosition(""); p != "" || err != nil {
 		t.Errorf("none: %s, %v", p, err)
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/postgres"
 )
 
 const (
@@ -20,7 +22,7 @@ const (
 	writeTimeout  = 10 * time.Second
 )
 
-// status is what was said to the server last, and when.
+// Status is what was said to the server last, and when.
 type status struct {
 	at        time.Time
 	position  lsn
@@ -56,7 +58,7 @@ func (ss *session) tick(ctx context.Context, now time.Time) error {
 	}
 	ss.src.lastTick.Store(now.UnixNano())
 	if ss.pings.n >= stoppingPings {
-		return fmt.Errorf("%w: it waits for this connection to end", errServerStopping)
+		return fmt.Errorf("%w: it waits for this connection to end", postgres.ErrStopping)
 	}
 	since := now.Sub(ss.said.at)
 	ss.advance()
@@ -101,7 +103,7 @@ func (ss *session) sayStatus(now time.Time) error {
 	for i := range 3 {
 		binary.BigEndian.PutUint64(body[1+8*i:], uint64(acked))
 	}
-	binary.BigEndian.PutUint64(body[25:], uint64(now.UnixMicro()-postgresEpochMicros))
+	binary.BigEndian.PutUint64(body[25:], uint64(now.UnixMicro()-postgres.EpochMicros))
 	if err := ss.write(frame[:]); err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/postgres"
 )
 
 // A batch is handed on when the socket is empty between transactions (so at low load each transaction
@@ -91,9 +92,9 @@ func (ss *session) otherFrame(kind byte, body []byte) error {
 		if err := msg.Decode(body); err != nil {
 			return fmt.Errorf("replication stream: %w", err)
 		}
-		return replicationError(pgconn.ErrorResponseToPgError(&msg), ss.src.opts.Slot)
+		return postgres.ReplicationError(pgconn.ErrorResponseToPgError(&msg), ss.src.opts.Slot)
 	case 'c', 'C', 'Z':
-		return fmt.Errorf("%w: it ended the stream", errServerStopping)
+		return fmt.Errorf("%w: it ended the stream", postgres.ErrStopping)
 	}
 	return fmt.Errorf("replication stream: message of unknown kind %q", kind)
 }
@@ -210,7 +211,7 @@ func (ss *session) relation(m []byte) error {
 	}
 	r.filtered = ss.src.metrics.filtered.WithLabelValues(label)
 	for i, oid := range r.types {
-		if r.tracked && !ss.text && !hasBinaryForm(oid) {
+		if r.tracked && !ss.text && !postgres.HasBinaryForm(oid) {
 			ss.src.text = true
 			return fmt.Errorf("%w: type %d of column %s of %s", errNeedText, oid, r.table.Columns[i].Name, r.table)
 		}

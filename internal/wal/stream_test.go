@@ -3,6 +3,8 @@ package wal
 import (
 	"testing"
 	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/postgres"
 )
 
 // While Kafka stalls in a busy database, keepalives must not fill the memory with heartbeats. When everything handed
@@ -29,7 +31,7 @@ func TestNoHeartbeatWhileBatchesAreInFlight(t *testing.T) {
 	if len(k.batches) != 2 {
 		t.Errorf("%d heartbeats after the first was confirmed, want 2", len(k.batches))
 	}
-	if p := ss.src.Progress(2); p.Position != formatPosition(0xb00) {
+	if p := ss.src.Progress(2); p.Position != postgres.FormatLSN(0xb00) {
 		t.Errorf("position %s, want that of the first keepalive after the confirmation", p.Position)
 	}
 	if err := ss.keepalive(t.Context(), keepalive{walEnd: walEnd + 1, reply: true}); err != nil || len(k.batches) != 3 {

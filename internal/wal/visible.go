@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/cdc-relay/cdc-relay/internal/postgres"
 	"github.com/cdc-relay/cdc-relay/internal/visibility"
 )
 
@@ -71,12 +72,12 @@ func (ss *session) startGate(ctx context.Context) (*visibility.Gate[committed], 
 	return gate, nil
 }
 
-// verifyAsynchronous returns an error if commits wait for the relay while the relay waits until they are visible.
+// VerifyAsynchronous returns an error if commits wait for the relay while the relay waits until they are visible.
 func (ss *session) verifyAsynchronous(ctx context.Context, conn *pgx.Conn) error {
 	if !ss.src.opts.WaitUntilVisible {
 		return nil
 	}
-	return verifyAsynchronous(ctx, conn, ss.src.acquired)
+	return postgres.VerifyAsynchronous(ctx, conn, ss.src.acquired)
 }
 
 // waitUntilVisible returns once a statement on the server sees all rows of b.
@@ -87,12 +88,12 @@ func (ss *session) waitUntilVisible(ctx context.Context, b *pooledBatch) error {
 	return ss.gate.Wait(ctx, b.committed...)
 }
 
-const snapshotQuestion = `SELECT pg_current_snapshot()::text, pg_is_in_recovery(), (` + serverStarted + `)`
+const snapshotQuestion = `SELECT pg_current_snapshot()::text, pg_is_in_recovery(), (` + postgres.StartedQuery + `)`
 
 // Connect opens the connection and asks once: a server that recovers at first answers differently.
 func (q *snapshots) Connect(ctx context.Context) error {
 	q.close(ctx)
-	conn, err := connectSQL(ctx, q.ss.src.opts.Target)
+	conn, err := postgres.Connect(ctx, q.ss.src.opts.Options)
 	if err != nil {
 		return err
 	}
@@ -114,7 +115,7 @@ func (q *snapshots) Close() { q.close(context.Background()) }
 
 func (q *snapshots) close(ctx context.Context) {
 	if q.conn != nil {
-		closeConn(ctx, q.conn)
+		postgres.CloseConn(ctx, q.conn)
 	}
 	q.conn, q.primary = nil, false
 }
@@ -133,7 +134,7 @@ func (q *snapshots) Ask(ctx context.Context) (visibility.Answer[committed], erro
 		row := res.Rows[0]
 		switch {
 		case string(row[2]) != q.ss.serverStarted: // behind a pooler also on the same connection
-			return nil, errTwoServers()
+			return nil, postgres.ErrTwoServers()
 		case string(row[1]) == "t":
 			q.primary = false
 			return replayed(received), nil

@@ -67,11 +67,11 @@ func (s *site) follows(code int, part, message, start string) {
 // partitions run makes days and removes old ones once the slot has passed them: through the function that setup makes, or
 // without it as the table's owner.
 //
-//follows:wal.callError partitions run, setup
-//follows:wal.prepare/table_missing setup
-//follows:wal.Maintainable setup, partitions
-//follows:wal.callError#2 partitions run
-//follows:wal.publicationProblem#2 setup
+//follows:postgres.callError partitions run, setup
+//follows:postgres.prepare/table_missing setup
+//follows:postgres.Maintainable setup, partitions
+//follows:postgres.callError#2 partitions run
+//follows:postgres.publicationProblem#2 setup
 func TestPartitionsRun(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -186,8 +186,8 @@ func TestPartitionsOfTheTablesOwner(t *testing.T) {
 // Old rows of a table without partitions are deleted by a role that setup grants it, once the slot has passed them. A partitioned
 // table is refused.
 //
-//follows:wal.Verify retention, drop
-//follows:wal.Verify#2 setup
+//follows:postgres.Verify retention, drop
+//follows:postgres.Verify#2 setup
 func TestOldRowsAreDeletedByACommand(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

@@ -112,11 +112,11 @@ func TestFixesOfPositions(t *testing.T) {
 	noSlot := func(t *testing.T, r *cdctest.Rig) { t.Helper(); r.Must(r.DB.LoseLog(t.Context())) }
 	unusable := func(t *testing.T, r *cdctest.Rig) { t.Helper(); stored(t, r, `^.*$`, "garbage") }
 	for name, f := range map[string]fixedBy{
-		//follows:wal.missingSlot/slot_missing setup
+		//follows:postgres.MissingSlot/slot_missing setup
 		"no slot at the first run":      {keep: cdctest.SlotOnly, wrong: noSlot, code: 5, follow: command("setup")},
 		"no slot, as check says":        {keep: cdctest.SlotOnly, wrong: noSlot, code: 3, follow: command("setup"), asked: "check"},
 		"no slot, as position set says": {keep: cdctest.SlotOnly, wrong: noSlot, code: 5, follow: command("setup"), asked: "position set 0/1"},
-		//follows:wal.slot slot
+		//follows:postgres.slot slot
 		"slot that was left": {
 			wrong: func(t *testing.T, r *cdctest.Rig) {
 				t.Helper()
@@ -136,7 +136,7 @@ func TestFixesOfPositions(t *testing.T) {
 		},
 		//follows:wal.Preview/behind_slot repair
 		"position behind the slot": {wrong: func(*testing.T, *cdctest.Rig) {}, code: 5, follow: since, asked: "position set 0/1"},
-		//follows:wal.usable/wrong_slot source.postgres.slot, setup, repair
+		//follows:postgres.Usable/wrong_slot source.postgres.slot, setup, repair
 		"slot of another plugin": {
 			wrong: func(t *testing.T, r *cdctest.Rig) {
 				t.Helper()
@@ -154,7 +154,7 @@ func TestFixesOfPositions(t *testing.T) {
 				followAny(t, r, postgresOf(r), said, began)
 			},
 		},
-		//follows:wal.missingPublication/publication_missing source.postgres.publication
+		//follows:postgres.missingPublication/publication_missing source.postgres.publication
 		//follows:cmd.feasible/slot_too_old source.postgres.publication
 		"name of another publication": {
 			wrong: func(t *testing.T, r *cdctest.Rig) {
@@ -254,22 +254,22 @@ func TestFixesOfPositions(t *testing.T) {
 
 // A publication that is not as it must be is corrected as the message says, and what was written meanwhile is published.
 //
-//follows:wal.missingPublication/publication_missing setup
+//follows:postgres.missingPublication/publication_missing setup
 //follows:cmd.feasible/slot_too_old slot, setup, repair
-//follows:wal.replicationError/slot_too_old slot, repair
+//follows:postgres.ReplicationError/slot_too_old slot, repair
 //follows:wal.altered/publication_changed#2 repair
 //covers:postgres 14 exit events
 func TestFixesOfPublications(t *testing.T) {
 	for name, change := range map[string]string{
-		//follows:wal.publicationProblem publication, repair
+		//follows:postgres.publicationProblem publication, repair
 		"without inserts": "ALTER PUBLICATION % SET (publish = 'update')",
-		//follows:wal.publicationProblem#3 publication, repair
+		//follows:postgres.publicationProblem#3 publication, repair
 		"without table": "ALTER PUBLICATION % DROP TABLE outbox",
-		//follows:wal.publicationProblem#4 publication, drop, repair
+		//follows:postgres.publicationProblem#4 publication, drop, repair
 		"filter": "ALTER PUBLICATION % SET TABLE outbox WHERE (event_type = 'no such type')",
-		//follows:wal.publicationProblem#5 publication, drop, slot, repair
+		//follows:postgres.publicationProblem#5 publication, drop, slot, repair
 		"column list": "ALTER PUBLICATION % SET TABLE outbox (event_id, created_at)",
-		//follows:wal.publicationProblem#6 publication, repair
+		//follows:postgres.publicationProblem#6 publication, repair
 		"partitions": "ALTER PUBLICATION % SET (publish_via_partition_root = false)",
 		"dropped":    "DROP PUBLICATION %",
 		"recreated":  "DROP PUBLICATION %; CREATE PUBLICATION % FOR TABLE outbox WITH (publish = 'insert', publish_via_partition_root = true)",

@@ -17,7 +17,7 @@ import (
 //
 //covers:postgres 12 13 14 events both
 //follows:wal.fromCheckpoint/slot_ahead repair
-//follows:wal.lostSlot/slot_lost repair
+//follows:postgres.lostSlot/slot_lost repair
 //follows:wal.resolve/slot_moved repair
 func TestRepairOfPosition(t *testing.T) {
 	for name, lose := range map[string]func(*testing.T, *cdctest.Rig, *cdctest.Postgres){

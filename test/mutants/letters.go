@@ -14,7 +14,7 @@ func letterMutants() []mutant {
 			caughtBy{letters, "^TestLetterIsReadAsWritten$", ""},
 		},
 		{
-			"take the start of a commit for behind it", "internal/wal/relayed.go",
+			"take the start of a commit for behind it", "internal/postgres/relayed.go",
 			[]edit{{"err == nil && at > commit ||", "err == nil && at >= commit ||"}},
 			caughtBy{walUnits, "^TestPassed$", ""},
 		},

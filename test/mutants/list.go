@@ -294,13 +294,13 @@ func historyMutants() []mutant {
 func repairMutants() []mutant {
 	return []mutant{
 		{
-			"end the gap at the xmax of the slot's snapshot", "internal/wal/repair.go",
+			"end the gap at the xmax of the slot's snapshot", "internal/postgres/ended.go",
 			[]edit{{"return xmin, max(xmin, next), err", "return xmin, next, err"}},
 			caughtBy{faults, "^TestRepairWhileTransactionsEnd$", postgres},
 		},
 		{
 			"adopt the horizon before the position has passed it", "internal/wal/horizon.go",
-			[]edit{{"if each.at <= position && each.xmin > 0 {", "if each.xmin > 0 {"}},
+			[]edit{{"if each.At <= position && each.XMin > 0 {", "if each.XMin > 0 {"}},
 			caughtBy{walUnits, "^TestHorizonCountsBehindItsPlace$", ""},
 		},
 		{
@@ -314,7 +314,7 @@ func repairMutants() []mutant {
 			caughtBy{binlog, "^TestTakenOutWhileAStatementWaits$", ""},
 		},
 		{
-			"take a rewritten table for an empty one", "internal/wal/table_snapshot.go",
+			"take a rewritten table for an empty one", "internal/postgres/table_snapshot.go",
 			[]edit{{"if err != nil || outside == \"\" {", "if err != nil || outside != \"never\" {"}},
 			caughtBy{wal, "^TestTableChangesBehindASnapshot$", ""},
 		},

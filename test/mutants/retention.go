@@ -16,7 +16,7 @@ func retentionMutants() []mutant {
 			caughtBy{faults, "^TestOldRowsAreDeletedOnceRelayed$", testenv.MySQLFlavor},
 		},
 		{
-			"drop or delete what another relay has not passed", "internal/wal/relayed.go",
+			"drop or delete what another relay has not passed", "internal/postgres/relayed.go",
 			[]edit{{"slot_name = ANY($2)", "slot_name = ANY($2) AND false"}},
 			caughtBy{wal, "^TestSlotOfAnotherRelayKeepsRows$", ""},
 		},

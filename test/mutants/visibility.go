@@ -48,7 +48,7 @@ func visibilityMutants() []mutant {
 			caughtBy{visible, "^TestServeEndsTheWait$", ""},
 		},
 		{
-			"be a synchronous standby", "internal/wal/synchronous.go",
+			"be a synchronous standby", "internal/postgres/synchronous.go",
 			[]edit{{"if name == \"*\" ||", "if name == \"any\" &&"}},
 			caughtBy{wal, "^TestRelayIsNoSynchronousStandby$", ""},
 		},

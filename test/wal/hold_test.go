@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cdc-relay/cdc-relay/internal/postgres"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 	"github.com/cdc-relay/cdc-relay/internal/wal"
 )
@@ -52,7 +53,7 @@ func TestReadingBeginsDuringALook(t *testing.T) {
 	d := newDatabase(t)
 	way := testenv.Proxy(t, server.Addr())
 	var connects atomic.Int32
-	s, q := d.sourceWith(wal.Options{Target: wal.Target{DSN: func(context.Context) (string, error) {
+	s, q := d.sourceWith(wal.Options{Options: postgres.Options{DSN: func(context.Context) (string, error) {
 		if connects.Add(1) == 1 { // that of the looks
 			return strings.Replace(server.DSN(d.name, ""), server.Addr(), way.Addr(), 1), nil
 		}

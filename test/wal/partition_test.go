@@ -8,6 +8,7 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/finding"
+	"github.com/cdc-relay/cdc-relay/internal/postgres"
 	"github.com/cdc-relay/cdc-relay/internal/wal"
 )
 
@@ -45,8 +46,8 @@ func TestLeafPartitionIsRefused(t *testing.T) {
 			d.exec("CREATE TABLE leaf PARTITION OF mid FOR VALUES IN ('2')")
 			d.exec("CREATE TABLE plain (payload bytea); CREATE TABLE parent (payload bytea); CREATE TABLE heir () INHERITS (parent)")
 			d.exec("CREATE PUBLICATION " + d.name + " FOR " + tt.publication)
-			o := wal.Target{Slot: d.name, Tables: []string{tt.table}, DSN: func(context.Context) (string, error) { return server.DSN(d.name, ""), nil }, Publication: d.name}
-			found, _ := wal.Check(t.Context(), wal.Options{Target: o}, none)
+			o := postgres.Options{Slot: d.name, Tables: []string{tt.table}, DSN: func(context.Context) (string, error) { return server.DSN(d.name, ""), nil }, Publication: d.name}
+			found, _ := wal.Check(t.Context(), wal.Options{Options: o}, none)
 			var checked string
 			for _, f := range found {
 				if f.Subject == "publication" && f.Severity == finding.Fail {
@@ -55,7 +56,7 @@ func TestLeafPartitionIsRefused(t *testing.T) {
 			}
 			d.exec("SELECT pg_drop_replication_slot($1)", d.name) // its publication is newer
 			d.exec("SELECT pg_create_logical_replication_slot($1, 'pgoutput')", d.name)
-			s, q := d.sourceWith(wal.Options{Target: o}), newQueue(t)
+			s, q := d.sourceWith(wal.Options{Options: o}), newQueue(t)
 			_, _, err := s.Acquire(t.Context(), none)
 			s.Release(t.Context())
 			var stop *cdc.StopError
@@ -79,7 +80,7 @@ func TestAttachedPartitionIsDetected(t *testing.T) {
 	d.exec("CREATE TABLE root (payload bytea) PARTITION BY LIST (payload)")
 	d.exec("CREATE TABLE part (payload bytea)")
 	d.exec("ALTER PUBLICATION " + d.name + " ADD TABLE root, part")
-	s, q := d.sourceWith(wal.Options{Target: wal.Target{Tables: []string{"public.part"}}}), newQueue(t)
+	s, q := d.sourceWith(wal.Options{Options: postgres.Options{Tables: []string{"public.part"}}}), newQueue(t)
 	q.confirm = s.Confirm
 	if _, _, err := s.Acquire(t.Context(), none); err != nil {
 		t.Fatal(err)

@@ -14,21 +14,21 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
+	"github.com/cdc-relay/cdc-relay/internal/postgres"
 	"github.com/cdc-relay/cdc-relay/internal/retention"
-	"github.com/cdc-relay/cdc-relay/internal/wal"
 )
 
 const month = 30 * 24 * time.Hour
 
 // rows returns the rows of table events and whether a role can delete them.
-func (d *database) rows(role string) (*wal.Rows, error) {
+func (d *database) rows(role string) (*postgres.Rows, error) {
 	d.t.Helper()
-	db, err := wal.OpenDatabase(d.t.Context(), wal.Target{DSN: func(context.Context) (string, error) { return server.DSN(d.name, role), nil }})
+	db, err := postgres.OpenDatabase(d.t.Context(), postgres.Options{DSN: func(context.Context) (string, error) { return server.DSN(d.name, role), nil }})
 	if err != nil {
 		d.t.Fatal(err)
 	}
 	d.t.Cleanup(func() { db.Close(context.WithoutCancel(d.t.Context())) })
-	r := db.Rows(wal.RowOptions{Table: "public.events", SQL: "public.events", Key: "id", At: "at", Slot: d.name, Slots: d.slots, Load: checkpoint.None{}.Load})
+	r := db.Rows(postgres.RowOptions{Table: "public.events", SQL: "public.events", Key: "id", At: "at", Slot: d.name, Slots: d.slots, Load: checkpoint.None{}.Load})
 	err = r.Verify(d.t.Context())
 	return r, err
 }
@@ -125,7 +125,7 @@ func TestOldRowsThatCannotBeDeleted(t *testing.T) {
 }
 
 // relayedRows are rows whose position is saved.
-type relayedRows struct{ *wal.Rows }
+type relayedRows struct{ *postgres.Rows }
 
 func (relayedRows) Passed(context.Context, cdc.Position) (bool, error) { return true, nil }
 

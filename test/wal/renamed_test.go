@@ -10,6 +10,7 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
+	"github.com/cdc-relay/cdc-relay/internal/postgres"
 	"github.com/cdc-relay/cdc-relay/internal/wal"
 )
 
@@ -68,7 +69,7 @@ func TestRenamedTableUnderItsNewName(t *testing.T) {
 	d := newDatabase(t)
 	n := d.written("+ outbox; ALTER TABLE outbox RENAME TO x; + x")
 	q := newQueue(t)
-	tailing(t, d.sourceWith(wal.Options{Target: wal.Target{Tables: []string{"public.x"}}}), q)
+	tailing(t, d.sourceWith(wal.Options{Options: postgres.Options{Tables: []string{"public.x"}}}), q)
 	q.waitCount(t, n)
 	q.holds(t, 1, n)
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
+	"github.com/cdc-relay/cdc-relay/internal/postgres"
 	"github.com/cdc-relay/cdc-relay/internal/retention"
-	"github.com/cdc-relay/cdc-relay/internal/wal"
 )
 
 // oldest returns the oldest daily partition of the routine's.
@@ -313,7 +313,7 @@ func TestRoutineIsTheTablesAndThisVersions(t *testing.T) {
 	d, role := keeping(t, 1)
 	may := func() bool {
 		t.Helper()
-		db, err := wal.OpenDatabase(t.Context(), wal.Target{DSN: func(context.Context) (string, error) { return server.DSN(d.name, role), nil }})
+		db, err := postgres.OpenDatabase(t.Context(), postgres.Options{DSN: func(context.Context) (string, error) { return server.DSN(d.name, role), nil }})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -370,11 +370,11 @@ func TestTablesWhoseNamesJoinAlike(t *testing.T) {
 			}
 		}
 	}
-	routineOf := func(n outbox.Name) wal.Routine {
+	routineOf := func(n outbox.Name) postgres.Routine {
 		former, begin := outbox.FormerPostgresRoutine(n)
-		return wal.Routine{Name: outbox.PostgresRoutine(n).SQL(), Body: outbox.PostgresRoutineBody(n), Former: former.SQL(), FormerBegin: begin}
+		return postgres.Routine{Name: outbox.PostgresRoutine(n).SQL(), Body: outbox.PostgresRoutineBody(n), Former: former.SQL(), FormerBegin: begin}
 	}
-	db, err := wal.OpenDatabase(t.Context(), wal.Target{DSN: func(context.Context) (string, error) { return server.DSN(d.name, role), nil }})
+	db, err := postgres.OpenDatabase(t.Context(), postgres.Options{DSN: func(context.Context) (string, error) { return server.DSN(d.name, role), nil }})
 	if err != nil {
 		t.Fatal(err)
 	}

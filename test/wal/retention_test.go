@@ -15,14 +15,14 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
+	"github.com/cdc-relay/cdc-relay/internal/postgres"
 	"github.com/cdc-relay/cdc-relay/internal/retention"
-	"github.com/cdc-relay/cdc-relay/internal/wal"
 )
 
 func outboxName() outbox.Name { return outbox.Name{Schema: "public", Table: "outbox"} }
 
-func routine() wal.Routine {
-	return wal.Routine{Name: outbox.PostgresRoutine(outboxName()).SQL(), Body: outbox.PostgresRoutineBody(outboxName())}
+func routine() postgres.Routine {
+	return postgres.Routine{Name: outbox.PostgresRoutine(outboxName()).SQL(), Body: outbox.PostgresRoutineBody(outboxName())}
 }
 
 // keeping returns a database whose table has partitions for the last days too, and a role that may maintain them.
@@ -56,10 +56,10 @@ func keeping(t *testing.T, days int) (d *database, role string) {
 }
 
 // parts connects as a role to the table's partitions.
-func (d *database) parts(role string) *wal.Partitions {
+func (d *database) parts(role string) *postgres.Partitions {
 	d.t.Helper()
-	o := wal.Target{DSN: func(context.Context) (string, error) { return server.DSN(d.name, role), nil }}
-	db, err := wal.OpenDatabase(d.t.Context(), o)
+	o := postgres.Options{DSN: func(context.Context) (string, error) { return server.DSN(d.name, role), nil }}
+	db, err := postgres.OpenDatabase(d.t.Context(), o)
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -75,7 +75,7 @@ func (d *database) parts(role string) *wal.Partitions {
 	return p
 }
 
-func (d *database) list(p *wal.Partitions) []cdc.Partition {
+func (d *database) list(p *postgres.Partitions) []cdc.Partition {
 	d.t.Helper()
 	list, _, err := p.List(d.t.Context())
 	if err != nil {
@@ -85,7 +85,7 @@ func (d *database) list(p *wal.Partitions) []cdc.Partition {
 }
 
 // maintain returns what a Maintainer leaves undone.
-func (d *database) maintain(p *wal.Partitions, o retention.Options) error {
+func (d *database) maintain(p *postgres.Partitions, o retention.Options) error {
 	d.t.Helper()
 	open := func(context.Context) ([]retention.Table, func(), error) { return []retention.Table{p}, func() {}, nil }
 	return retention.New(o, open, slog.New(slog.DiscardHandler), nil).Maintain(d.t.Context())

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/postgres"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 	"github.com/cdc-relay/cdc-relay/internal/wal"
 )
@@ -21,7 +22,7 @@ func TestStandbyWithoutTheSlot(t *testing.T) {
 	}
 	standby := testenv.PostgresStandby(t, primary, testenv.PostgresOptions{})
 	d := &database{t: t, name: "standby"}
-	s := d.sourceWith(wal.Options{Target: wal.Target{Slot: "events", DSN: func(context.Context) (string, error) { return standby.DSN("postgres", ""), nil }}})
+	s := d.sourceWith(wal.Options{Options: postgres.Options{Slot: "events", DSN: func(context.Context) (string, error) { return standby.DSN("postgres", ""), nil }}})
 	_, _, err := s.Acquire(t.Context(), none)
 	if _, final := errors.AsType[*cdc.StopError](err); final || err == nil || !strings.Contains(err.Error(), "is a standby") {
 		t.Errorf("standby: %v, want an error that may pass", err)

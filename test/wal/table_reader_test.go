@@ -10,8 +10,8 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
+	"github.com/cdc-relay/cdc-relay/internal/postgres"
 	"github.com/cdc-relay/cdc-relay/internal/scan"
-	"github.com/cdc-relay/cdc-relay/internal/wal"
 )
 
 // cells lists the values of b's rows as they are, with their forms.
@@ -31,12 +31,12 @@ func cells(b *cdc.Batch) (rows []string) {
 }
 
 // reader opens the table outbox to read it by SQL.
-func (d *database) reader(o wal.ReadOptions) *wal.TableReader {
+func (d *database) reader(o postgres.ReadOptions) *postgres.TableReader {
 	d.t.Helper()
 	if o.Table == "" {
 		o.Table, o.SQL, o.Key, o.At = "public.outbox", "public.outbox", "event_id", "created_at"
 	}
-	r, err := wal.OpenTable(d.t.Context(), wal.Target{DSN: func(context.Context) (string, error) { return server.DSN(d.name, ""), nil }}, o)
+	r, err := postgres.OpenTable(d.t.Context(), postgres.Options{DSN: func(context.Context) (string, error) { return server.DSN(d.name, ""), nil }}, o)
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -127,7 +127,7 @@ func TestRowsReadBySQLAreThoseOfTheWAL(t *testing.T) {
 				t.Fatal(err)
 			}
 			var got []string
-			r := d.reader(wal.ReadOptions{Table: "public.outbox", SQL: "public.outbox", Key: "row_id", At: "at"})
+			r := d.reader(postgres.ReadOptions{Table: "public.outbox", SQL: "public.outbox", Key: "row_id", At: "at"})
 			if err := scan.Each(t.Context(), r, scan.Filter{}, scan.Key{}, func(b *cdc.Batch, _ scan.Key) error {
 				got = append(got, cells(b)...)
 				return nil
@@ -177,7 +177,7 @@ func TestReadInOrderOfCreation(t *testing.T) {
 	d.exec(`ALTER TABLE outbox DROP COLUMN topic`)
 	d.exec(`ALTER TABLE outbox ADD COLUMN topic text`) // in another place than in what was taken out
 	d.exec(`ALTER TABLE outbox ADD COLUMN shard int`)
-	r := d.reader(wal.ReadOptions{Table: "public.outbox", SQL: "public.outbox", Key: "event_id", At: "created_at", TakenOut: outbox.PostgresTakenOut(outboxName())})
+	r := d.reader(postgres.ReadOptions{Table: "public.outbox", SQL: "public.outbox", Key: "event_id", At: "created_at", TakenOut: outbox.PostgresTakenOut(outboxName())})
 	keys, err := r.Keys(t.Context(), scan.Filter{}, scan.Window{}, scan.Key{}, 3)
 	if err != nil {
 		t.Fatal(err)
@@ -231,7 +231,7 @@ func TestKeysAreInTheOrderOfTheirTypes(t *testing.T) {
 			d.exec("INSERT INTO jobs SELECT i, '2026-01-02 00:00:00Z' FROM generate_series(8, 12) i")
 			d.exec("INSERT INTO jobs VALUES (4, 'infinity'), (3, '9999-12-31 00:00:00Z'), (2, '10000-01-01 00:00:00Z'), (1, '2026-01-03 00:00:00.5Z')")
 			d.exec("INSERT INTO out VALUES (7, '-infinity'), (6, '4713-01-01 00:00:00 BC'), (5, '0001-01-01'), (13, '294276-12-31 00:00:00Z'), (14, 'infinity')")
-			o := wal.ReadOptions{Table: "public.jobs", SQL: "public.jobs", Key: "id", At: "at", TakenOut: "SELECT 'public.out'"}
+			o := postgres.ReadOptions{Table: "public.jobs", SQL: "public.jobs", Key: "id", At: "at", TakenOut: "SELECT 'public.out'"}
 			r := d.reader(o)
 			var got []string
 			for after := (scan.Key{}); ; {
@@ -279,18 +279,18 @@ func TestTableThatCannotBeReadBySQL(t *testing.T) {
 	d.exec("INSERT INTO tasks VALUES (NULL, now())")
 	d.exec("CREATE ROLE reads_nothing LOGIN")
 	for name, c := range map[string]struct {
-		o            wal.ReadOptions
+		o            postgres.ReadOptions
 		role, reason string
 	}{
-		"no table":  {wal.ReadOptions{Table: "public.none", SQL: "public.none", Key: "id", At: "at"}, "", "table_missing"},
-		"no ID":     {wal.ReadOptions{Table: "public.jobs", SQL: "public.jobs", Key: "event_id", At: "at"}, "", "no_id"},
-		"no time":   {wal.ReadOptions{Table: "public.jobs", SQL: "public.jobs", Key: "id"}, "", "no_time"},
-		"text":      {wal.ReadOptions{Table: "public.jobs", SQL: "public.jobs", Key: "id", At: "body"}, "", "no_time"},
-		"NULL":      {wal.ReadOptions{Table: "public.jobs", SQL: "public.jobs", Key: "id", At: "at"}, "", "no_place"},
-		"NULL ID":   {wal.ReadOptions{Table: "public.tasks", SQL: "public.tasks", Key: "id", At: "at"}, "", "no_place"},
-		"no rights": {wal.ReadOptions{Table: "public.jobs", SQL: "public.jobs", Key: "id", At: "at"}, "reads_nothing", "no_privilege"},
+		"no table":  {postgres.ReadOptions{Table: "public.none", SQL: "public.none", Key: "id", At: "at"}, "", "table_missing"},
+		"no ID":     {postgres.ReadOptions{Table: "public.jobs", SQL: "public.jobs", Key: "event_id", At: "at"}, "", "no_id"},
+		"no time":   {postgres.ReadOptions{Table: "public.jobs", SQL: "public.jobs", Key: "id"}, "", "no_time"},
+		"text":      {postgres.ReadOptions{Table: "public.jobs", SQL: "public.jobs", Key: "id", At: "body"}, "", "no_time"},
+		"NULL":      {postgres.ReadOptions{Table: "public.jobs", SQL: "public.jobs", Key: "id", At: "at"}, "", "no_place"},
+		"NULL ID":   {postgres.ReadOptions{Table: "public.tasks", SQL: "public.tasks", Key: "id", At: "at"}, "", "no_place"},
+		"no rights": {postgres.ReadOptions{Table: "public.jobs", SQL: "public.jobs", Key: "id", At: "at"}, "reads_nothing", "no_privilege"},
 	} {
-		r, err := wal.OpenTable(t.Context(), wal.Target{DSN: func(context.Context) (string, error) { return server.DSN(d.name, c.role), nil }}, c.o)
+		r, err := postgres.OpenTable(t.Context(), postgres.Options{DSN: func(context.Context) (string, error) { return server.DSN(d.name, c.role), nil }}, c.o)
 		var stop *cdc.StopError
 		if !errors.As(err, &stop) || stop.Reason != c.reason || cdc.Fix(err) == "" {
 			t.Errorf("%s: %v", name, err)
@@ -300,7 +300,7 @@ func TestTableThatCannotBeReadBySQL(t *testing.T) {
 		}
 	}
 	d.insert(1, 1)
-	_, err := d.reader(wal.ReadOptions{}).Count(t.Context(), scan.Filter{IDs: []string{"4711"}})
+	_, err := d.reader(postgres.ReadOptions{}).Count(t.Context(), scan.Filter{IDs: []string{"4711"}})
 	if !hasReason(err, "bad_id") {
 		t.Errorf("an ID that is none: %v", err)
 	}

@@ -9,17 +9,17 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
+	"github.com/cdc-relay/cdc-relay/internal/postgres"
 	"github.com/cdc-relay/cdc-relay/internal/scan"
-	"github.com/cdc-relay/cdc-relay/internal/wal"
 )
 
 // days makes the table days with a partition of three rows and another one of two.
-func (d *database) days() wal.ReadOptions {
+func (d *database) days() postgres.ReadOptions {
 	d.exec("CREATE TABLE days (id int, at timestamptz NOT NULL, PRIMARY KEY (id, at)) PARTITION BY RANGE (at)")
 	d.exec("CREATE TABLE first PARTITION OF days FOR VALUES FROM ('2026-01-01') TO ('2026-01-02')")
 	d.exec("CREATE TABLE rest PARTITION OF days DEFAULT")
 	d.exec("INSERT INTO days SELECT i, '2026-01-01 12:00Z'::timestamptz + (i / 4) * interval '1 day' FROM generate_series(1, 5) i")
-	return wal.ReadOptions{
+	return postgres.ReadOptions{
 		Table: "public.days", SQL: "public.days", Key: "id", At: "at",
 		TakenOut: "SELECT oid::regclass::text FROM pg_class WHERE relname = 'first' AND relkind = 'r' AND NOT relispartition",
 	}
@@ -43,7 +43,7 @@ func (d *database) exportSnapshot() (name string) {
 }
 
 // rowIDs reads the table as a replay or a repair does.
-func (d *database) rowIDs(r *wal.TableReader) (string, error) {
+func (d *database) rowIDs(r *postgres.TableReader) (string, error) {
 	var got []string
 	err := scan.Each(d.t.Context(), r, scan.Filter{}, scan.Key{}, func(b *cdc.Batch, _ scan.Key) error {
 		for row := range rowsOf(b) {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/postgres"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 	"github.com/cdc-relay/cdc-relay/internal/wal"
 )
@@ -29,7 +30,7 @@ func TestConnectionsToTwoServersAreRefused(t *testing.T) {
 		}
 		return server.Addr()
 	})
-	s := d.sourceWith(wal.Options{Target: wal.Target{DSN: func(context.Context) (string, error) {
+	s := d.sourceWith(wal.Options{Options: postgres.Options{DSN: func(context.Context) (string, error) {
 		return strings.Replace(server.DSN(d.name, ""), server.Addr(), addr, 1), nil
 	}}})
 	moved.Store(true)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
+	"github.com/cdc-relay/cdc-relay/internal/postgres"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 	"github.com/cdc-relay/cdc-relay/internal/wal"
 )
@@ -120,7 +121,7 @@ func TestRowsWaitUntilTheyAreVisible(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := &database{t: t, name: d.name, conn: d.conn}
 			d.setNames("nobody")
-			s, q := d.sourceWith(wal.Options{Target: wal.Target{WaitUntilVisible: true}}), newQueue(t)
+			s, q := d.sourceWith(wal.Options{Options: postgres.Options{WaitUntilVisible: true}}), newQueue(t)
 			q.confirm = s.Confirm
 			stop := tailing(t, s, q)
 			d.insert(1, 1)
@@ -151,7 +152,7 @@ func TestRowsWaitUntilTheyAreVisible(t *testing.T) {
 //covers:postgres 36 rows both
 func TestStopWhileACommitWaits(t *testing.T) {
 	d := synchronousDatabase(t)
-	s, q := d.sourceWith(wal.Options{Target: wal.Target{WaitUntilVisible: true}}), newQueue(t)
+	s, q := d.sourceWith(wal.Options{Options: postgres.Options{WaitUntilVisible: true}}), newQueue(t)
 	stop := tailing(t, s, q)
 	done := d.held(insertSQL("1", "1"))
 	d.hidden(q, 0, 3)
@@ -199,7 +200,7 @@ func (d *database) run(s *wal.Source, q cdc.Queue, begin func()) (failed <-chan 
 //covers:postgres 36 rows both
 func TestVisibilityIsAskedAgain(t *testing.T) {
 	d := synchronousDatabase(t)
-	s, q := d.sourceWith(wal.Options{Target: wal.Target{WaitUntilVisible: true}}), newQueue(t)
+	s, q := d.sourceWith(wal.Options{Options: postgres.Options{WaitUntilVisible: true}}), newQueue(t)
 	d.run(s, q, func() {})
 	d.insert(1, 1)
 	q.waitCount(t, 1)
@@ -232,7 +233,7 @@ func TestVisibilityOfAnotherServer(t *testing.T) {
 	var moved atomic.Bool
 	moved.Store(true)
 	// The first two connections of an attempt are the monitor's and that of replication.
-	s, q := d.sourceWith(wal.Options{Target: wal.Target{WaitUntilVisible: true, DSN: func(context.Context) (string, error) {
+	s, q := d.sourceWith(wal.Options{Options: postgres.Options{WaitUntilVisible: true, DSN: func(context.Context) (string, error) {
 		if connects.Add(1) > 2 && moved.Load() {
 			return other.DSN(d.name, ""), nil
 		}
@@ -262,7 +263,7 @@ func TestVisibilityOfAnotherServer(t *testing.T) {
 // that runs goes on once the setting is corrected.
 func TestRelayIsNoSynchronousStandby(t *testing.T) {
 	d := synchronousDatabase(t)
-	s, q := d.sourceWith(wal.Options{Target: wal.Target{WaitUntilVisible: true}}), newQueue(t)
+	s, q := d.sourceWith(wal.Options{Options: postgres.Options{WaitUntilVisible: true}}), newQueue(t)
 	refuses := func(err error) {
 		t.Helper()
 		if !strings.Contains(cdc.Explain(err), "matches the relay itself") || !strings.Contains(cdc.Explain(err), "name the standbys in synchronous_standby_names") {

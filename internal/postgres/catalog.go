@@ -1,4 +1,4 @@
-package wal
+package postgres
 
 import (
 	"cmp"
@@ -24,9 +24,9 @@ type SlotStatus struct {
 	LagBytes      int64 // WAL written and not received yet
 }
 
-// slotRow is a row of pg_replication_slots. It is read as JSON because its columns differ between
+// SlotRow is a row of pg_replication_slots. It is read as JSON because its columns differ between
 // versions: wal_status came with 13, invalidation_reason with 17.
-type slotRow struct {
+type SlotRow struct {
 	Plugin             string  `json:"plugin"`
 	SlotType           string  `json:"slot_type"`
 	Database           string  `json:"database"`
@@ -41,8 +41,8 @@ type slotRow struct {
 	Synced             bool    `json:"synced"` // with 17; still true once the standby was promoted
 	Recovery           bool    `json:"-"`
 	Retained           int64   `json:"-"`
-	flushed            lsn     `json:"-"`
-	ended              horizon `json:"-"`
+	Flushed            LSN     `json:"-"`
+	Ended              Horizon `json:"-"`
 }
 
 // walEnd reads the end of the WAL also on a standby, from which 16 and later can decode.
@@ -50,18 +50,19 @@ const walEnd = `CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE
 
 // Reasons for which repair makes another slot: there is none, and it cannot be read.
 const (
-	slotMissing = "slot_missing"
-	slotLost    = "slot_lost"
+	SlotMissing = "slot_missing"
+	SlotLost    = "slot_lost"
 )
 
-func readSlot(ctx context.Context, conn *pgx.Conn, name string) (slotRow, error) {
-	var row slotRow
+// ReadSlot reads a slot; its absence is the error of [MissingSlot].
+func ReadSlot(ctx context.Context, conn *pgx.Conn, name string) (SlotRow, error) {
+	var row SlotRow
 	var doc []byte
 	var flushed, xmin, inserted string
 	err := conn.QueryRow(ctx, `SELECT to_jsonb(s), COALESCE(pg_wal_lsn_diff(`+walEnd+`, s.restart_lsn), 0)::bigint, (`+walEnd+`)::text, pg_is_in_recovery(), `+endedNow+`
 		FROM (SELECT) AS one LEFT JOIN pg_replication_slots s ON s.slot_name = $1`, name).Scan(&doc, &row.Retained, &flushed, &row.Recovery, &xmin, &inserted)
 	if err == nil && doc == nil {
-		return row, missingSlot(name)
+		return row, MissingSlot(name)
 	}
 	if err != nil {
 		return row, fmt.Errorf("read slot %s: %w", name, err)
@@ -70,8 +71,8 @@ func readSlot(ctx context.Context, conn *pgx.Conn, name string) (slotRow, error)
 		return row, fmt.Errorf("read slot %s: %w", name, err)
 	}
 	row.RestartLSN, row.ConfirmedFlushLSN = plainLSN(row.RestartLSN), plainLSN(row.ConfirmedFlushLSN)
-	if row.flushed, err = pglogrepl.ParseLSN(flushed); err == nil {
-		row.ended, err = parseHorizon(xmin, inserted)
+	if row.Flushed, err = pglogrepl.ParseLSN(flushed); err == nil {
+		row.Ended, err = parseHorizon(xmin, inserted)
 	}
 	if err != nil {
 		return row, fmt.Errorf("read the server's WAL end: %w", err)
@@ -87,22 +88,23 @@ func plainLSN(text string) string {
 	return text
 }
 
-func missingSlot(name string) error {
-	return cdc.PositionError(slotMissing,
+// MissingSlot says that there is no such slot.
+func MissingSlot(name string) error {
+	return cdc.PositionError(SlotMissing,
 		"if it existed, publish what it did not send from the outbox table, and make it again, with `cdc-relay repair`; otherwise create it with `cdc-relay setup`",
 		"replication slot %q does not exist", name)
 }
 
 func lostSlot(name, why string) error {
-	return cdc.PositionError(slotLost,
+	return cdc.PositionError(SlotLost,
 		"publish what it did not send from the outbox table, and make it again, with `cdc-relay repair`; then raise max_slot_wal_keep_size",
 		"replication slot %q is lost (%s), and with it WAL that was not relayed yet", name, why)
 }
 
 const fixOtherSlot = "set source.postgres.slot to another name and create that slot with `cdc-relay setup`; if a relay has run before, then publish what was not sent with `cdc-relay repair --since TIME`"
 
-// usable refuses a slot that cannot deliver what was promised.
-func (r slotRow) usable(name, database string) error {
+// Usable refuses a slot that cannot deliver what was promised.
+func (r SlotRow) Usable(name, database string) error {
 	switch {
 	case r.SlotType != "logical" || r.Plugin != "pgoutput":
 		return cdc.ConfigError("wrong_slot", fixOtherSlot, "replication slot %q is a %s slot with plugin %q, not a logical one with pgoutput", name, r.SlotType, r.Plugin)
@@ -120,29 +122,30 @@ func (r slotRow) usable(name, database string) error {
 	return nil
 }
 
-func (r slotRow) status(received lsn) SlotStatus {
+// Status returns what people see of the slot; received is how far a relay has read.
+func (r SlotRow) Status(received LSN) SlotStatus {
 	s := SlotStatus{WALStatus: r.WALStatus, Restart: r.RestartLSN, Confirmed: r.ConfirmedFlushLSN, RetainedBytes: r.Retained, SafeBytes: -1}
 	if r.SafeWALSize != nil {
 		s.SafeBytes = *r.SafeWALSize
 	}
-	if r.flushed > received {
-		s.LagBytes = int64(r.flushed - received)
+	if r.Flushed > received {
+		s.LagBytes = int64(r.Flushed - received)
 	}
 	return s
 }
 
-// publicationState is what the publication says of the tracked tables at one moment.
-type publicationState struct {
-	// fingerprint is nil where there is no such publication.
-	fingerprint fingerprint
-	// oids are the names of the tracked tables by OID.
-	oids map[uint32]string
-	// text is whether a column of a tracked table has no binary form that is known.
-	text bool
-	// problem is a sentence when the publication does not deliver every insert of every tracked table.
-	problem error
-	// detaching is the SQL that ends a DETACH CONCURRENTLY of a partition of a tracked table; "": there is none.
-	detaching string
+// PublicationState is what the publication says of the tracked tables at one moment.
+type PublicationState struct {
+	// Fingerprint is nil where there is no such publication.
+	Fingerprint Fingerprint
+	// Oids are the names of the tracked tables by OID.
+	Oids map[uint32]string
+	// Text is whether a column of a tracked table has no binary form that is known.
+	Text bool
+	// Problem is a sentence when the publication does not deliver every insert of every tracked table.
+	Problem error
+	// Detaching is the SQL that ends a DETACH CONCURRENTLY of a partition of a tracked table; "": there is none.
+	Detaching string
 }
 
 type publishedTable struct {
@@ -193,7 +196,7 @@ const inheritor = `CASE WHEN c.relkind = 'r' THEN (
         SELECT format('%I.%I', hn.nspname, h.relname) FROM pg_inherits JOIN pg_class h ON h.oid = inhrelid
         JOIN pg_namespace hn ON hn.oid = h.relnamespace WHERE inhparent = c.oid ORDER BY 1 LIMIT 1) END`
 
-// detaching ends a DETACH CONCURRENTLY of a partition of c.
+// Detaching ends a DETACH CONCURRENTLY of a partition of c.
 const detaching = `(SELECT format('ALTER TABLE %I.%I DETACH PARTITION %I.%I FINALIZE', n.nspname, c.relname, hn.nspname, h.relname)
         FROM pg_inherits JOIN pg_class h ON h.oid = inhrelid JOIN pg_namespace hn ON hn.oid = h.relnamespace
         WHERE inhparent = c.oid AND inhdetachpending)`
@@ -205,7 +208,8 @@ const (
 	noSchemas      = `SELECT NULL::text AS row`
 )
 
-func readPublication(ctx context.Context, conn *pgx.Conn, o Target, version int) (publicationState, error) {
+// ReadPublication reads the publication of a server of that version, and how the tables stand in it.
+func ReadPublication(ctx context.Context, conn *pgx.Conn, o Options, version int) (PublicationState, error) {
 	name := o.Publication
 	schemas, asOfSchema := noSchemas, ""
 	if version >= 150000 {
@@ -220,30 +224,30 @@ func readPublication(ctx context.Context, conn *pgx.Conn, o Target, version int)
 	var doc, list []byte
 	err := conn.QueryRow(ctx, fmt.Sprintf(publicationQuery, schemas, fmt.Sprintf(publishedAs, asOfSchema), inheritor, detaching), name, o.Tables).Scan(&doc, &list)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return publicationState{problem: missingPublication(name)}, nil
+		return PublicationState{Problem: missingPublication(name)}, nil
 	}
 	if err != nil {
-		return publicationState{}, fmt.Errorf("read publication %s: %w", name, err)
+		return PublicationState{}, fmt.Errorf("read publication %s: %w", name, err)
 	}
 	var found []publishedTable
 	if err := errors.Join(json.Unmarshal(doc, &pub), json.Unmarshal(list, &found)); err != nil {
-		return publicationState{}, fmt.Errorf("read publication %s: %w", name, err)
+		return PublicationState{}, fmt.Errorf("read publication %s: %w", name, err)
 	}
-	st := publicationState{
-		fingerprint: fingerprint{ofPublication: fmt.Sprintf("%s %s", pub.OID, pub.XMin)},
-		oids:        make(map[uint32]string, len(found)),
-		problem:     publicationProblem(o, found, pub.PubInsert, pub.ViaRoot),
+	st := PublicationState{
+		Fingerprint: Fingerprint{ofPublication: fmt.Sprintf("%s %s", pub.OID, pub.XMin)},
+		Oids:        make(map[uint32]string, len(found)),
+		Problem:     publicationProblem(o, found, pub.PubInsert, pub.ViaRoot),
 	}
 	for i := range found {
 		t := &found[i]
-		st.oids[t.OID] = t.Name
-		st.detaching = cmp.Or(st.detaching, t.Detaching)
-		st.fingerprint[t.Name] = fmt.Sprintf("%d %s", t.OID, t.Rows)
-		if t.As != "" { // since it was attached to another table
-			st.fingerprint[t.Name] += " " + t.As
+		st.Oids[t.OID] = t.Name
+		st.Detaching = cmp.Or(st.Detaching, t.Detaching)
+		st.Fingerprint[t.Name] = fmt.Sprintf("%d %s", t.OID, t.Rows)
+		if t.As != "" { // RowsSince it was attached to another table
+			st.Fingerprint[t.Name] += " " + t.As
 		}
 		for _, oid := range t.Types {
-			st.text = st.text || !hasBinaryForm(oid)
+			st.Text = st.Text || !HasBinaryForm(oid)
 		}
 	}
 	return st, nil
@@ -267,15 +271,16 @@ func inherited(table, quoted, child string) error {
 		"table %s inherits from table %s, so that its rows appear there, but are not published and would be deleted unpublished", child, table)
 }
 
-// A transaction with a snapshot of its own still finds a partition that is being detached, whose inserts are not published any more.
-const notPublishedWhileDetached = "a partition is being detached with CONCURRENTLY, and PostgreSQL does not publish what REPEATABLE READ and SERIALIZABLE transactions insert into it meanwhile"
+// NotPublishedWhileDetached is a warning: a transaction with a snapshot of its own still finds a partition that is being detached, whose inserts are not published any more.
+const NotPublishedWhileDetached = "a partition is being detached with CONCURRENTLY, and PostgreSQL does not publish what REPEATABLE READ and SERIALIZABLE transactions insert into it meanwhile"
 
-func fixDetaching(statement string) string {
+// FixDetaching is the fix for that; statement ends the DETACH.
+func FixDetaching(statement string) string {
 	return "run `" + statement + "` unless a session waits for that, then move the rows that they inserted meanwhile from there to the outbox"
 }
 
 // publicationProblem returns the first reason why some insert would not arrive; nil: none.
-func publicationProblem(o Target, found []publishedTable, insert, viaRoot bool) error {
+func publicationProblem(o Options, found []publishedTable, insert, viaRoot bool) error {
 	name := o.Publication
 	bad := func(fix, format string, args ...any) error {
 		return cdc.ConfigError("publication", fix, format, args...)
@@ -324,13 +329,13 @@ const repairSuffix = "_repair"
 // maxSlotName is the longest name of a slot.
 const maxSlotName = 63
 
-// repairSlot is the name of the slot that a repair makes.
-func repairSlot(slot string) string {
+// RepairSlot is the name of the slot that a repair makes.
+func RepairSlot(slot string) string {
 	return slot[:min(len(slot), maxSlotName-len(repairSuffix))] + repairSuffix
 }
 
-// fixLeftSlot is what to do with the slot that an interrupted repair left behind one that can be read. No relay drops it by itself: it
+// FixLeftSlot is what to do with the slot that an interrupted repair left behind one that can be read. No relay drops it by itself: it
 // might be another one's.
-func fixLeftSlot(slot string) string {
-	return "unless a repair runs now, drop it with `" + dropSlotSQL(repairSlot(slot)) + "`"
+func FixLeftSlot(slot string) string {
+	return "unless a repair runs now, drop it with `" + dropSlotSQL(RepairSlot(slot)) + "`"
 }

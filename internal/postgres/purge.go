@@ -1,4 +1,4 @@
-package wal
+package postgres
 
 import (
 	"cmp"
@@ -59,7 +59,7 @@ func (r *Rows) Verify(ctx context.Context) error {
 	}
 	var partitioned, may, timed, unique bool
 	var child string
-	err := r.db.conn.QueryRow(ctx, describeRows, r.o.Table, r.o.Key, r.o.At).Scan(&partitioned, &may, &r.keyType, &timed, &unique, &child)
+	err := r.db.Conn.QueryRow(ctx, describeRows, r.o.Table, r.o.Key, r.o.At).Scan(&partitioned, &may, &r.keyType, &timed, &unique, &child)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return cdc.Fixable("correct tables[].name, or create the table", "table %s does not exist", r.o.Table)
@@ -89,7 +89,7 @@ func (r *Rows) Verify(ctx context.Context) error {
 
 // MayDelete reports whether the role of the connection may delete rows of a table.
 func (d *Database) MayDelete(ctx context.Context, table string) (may bool, err error) {
-	err = d.conn.QueryRow(ctx, `SELECT count(*) > 0 FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace
+	err = d.Conn.QueryRow(ctx, `SELECT count(*) > 0 FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace
 		WHERE nspname || '.' || relname = $1 AND has_table_privilege(c.oid, 'DELETE')`, table).Scan(&may)
 	if err != nil {
 		return false, fmt.Errorf("read the rights on %s: %w", table, err)
@@ -104,14 +104,14 @@ func (r *Rows) old() string {
 
 // Count counts the rows older than age, up to a limit.
 func (r *Rows) Count(ctx context.Context, age time.Duration, limit int) (n int, err error) {
-	err = r.db.conn.QueryRow(ctx, fmt.Sprintf(`SELECT count(*) FROM (SELECT FROM ONLY %s WHERE %s LIMIT $2) AS counted`, r.o.SQL, r.old()), age.Seconds(), limit).Scan(&n)
+	err = r.db.Conn.QueryRow(ctx, fmt.Sprintf(`SELECT count(*) FROM (SELECT FROM ONLY %s WHERE %s LIMIT $2) AS counted`, r.o.SQL, r.old()), age.Seconds(), limit).Scan(&n)
 	return n, r.failed(ctx, "count old rows", err)
 }
 
 // Keyless returns an error if rows older than age have no key.
 func (r *Rows) Keyless(ctx context.Context, age time.Duration) error {
 	var n int
-	err := r.db.conn.QueryRow(ctx, fmt.Sprintf(`SELECT count(*) FROM ONLY %s WHERE %s IS NULL AND %s < now() - make_interval(secs => $1)`, r.o.SQL, r.key, r.at), age.Seconds()).Scan(&n)
+	err := r.db.Conn.QueryRow(ctx, fmt.Sprintf(`SELECT count(*) FROM ONLY %s WHERE %s IS NULL AND %s < now() - make_interval(secs => $1)`, r.o.SQL, r.key, r.at), age.Seconds()).Scan(&n)
 	if err != nil {
 		return r.failed(ctx, "count old rows without an ID", err)
 	}
@@ -143,14 +143,14 @@ func (r *Rows) read(ctx context.Context, rest string, args ...any) ([]any, cdc.P
 		return nil, "", r.failed(ctx, "read old rows", err)
 	}
 	var behind string
-	if err := r.db.conn.QueryRow(ctx, `SELECT pg_current_wal_insert_lsn()::text`).Scan(&behind); err != nil {
+	if err := r.db.Conn.QueryRow(ctx, `SELECT pg_current_wal_insert_lsn()::text`).Scan(&behind); err != nil {
 		return nil, "", r.failed(ctx, "read the WAL's end", err)
 	}
 	return keys, cdc.Position(behind), nil
 }
 
 func (r *Rows) keys(ctx context.Context, query string, args ...any) ([]any, error) {
-	rows, err := r.db.conn.Query(ctx, query, args...)
+	rows, err := r.db.Conn.Query(ctx, query, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -167,7 +167,7 @@ func (r *Rows) Passed(ctx context.Context, behind cdc.Position) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	noted, err := parsePosition(behind)
+	noted, err := ParseLSN(behind)
 	if err == nil {
 		err = done.unknown
 	}
@@ -181,7 +181,7 @@ func (r *Rows) Delete(ctx context.Context, keys []any, age time.Duration) (n int
 		texts[i], _ = key.(string)
 	}
 	where := fmt.Sprintf("ONLY %s WHERE %s AND %s = ANY($2::text[]::%s[])", r.o.SQL, r.old(), r.key, r.keyType)
-	done, err := r.db.conn.Exec(ctx, "DELETE FROM "+where, age.Seconds(), texts)
+	done, err := r.db.Conn.Exec(ctx, "DELETE FROM "+where, age.Seconds(), texts)
 	if err != nil { // it may come after the number of rows: that of a deferred constraint comes with the commit
 		return 0, nil, r.failed(ctx, "delete old rows", err)
 	}
@@ -197,7 +197,7 @@ func (r *Rows) Delete(ctx context.Context, keys []any, age time.Duration) (n int
 // kept says why rows stay of a DELETE that reports no error.
 func (r *Rows) kept(ctx context.Context) error {
 	var by []string
-	err := r.db.conn.QueryRow(ctx, `SELECT ARRAY(
+	err := r.db.Conn.QueryRow(ctx, `SELECT ARRAY(
 		SELECT 'rule ' || quote_ident(rulename) FROM pg_rewrite WHERE ev_class = $1::text::regclass AND ev_type = '4' AND ev_enabled <> 'D'
 		UNION SELECT 'trigger ' || quote_ident(tgname) FROM pg_trigger WHERE tgrelid = $1::text::regclass AND NOT tgisinternal AND tgenabled <> 'D' AND tgtype & 11 = 11 ORDER BY 1)`,
 		r.o.SQL).Scan(&by)

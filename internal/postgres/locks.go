@@ -1,4 +1,4 @@
-package wal
+package postgres
 
 import (
 	"context"
@@ -32,7 +32,7 @@ ORDER BY age DESC NULLS LAST, pid, relation IN (SELECT oid FROM part), mode LIMI
 func (d *Database) locked(ctx context.Context, table string, reads bool) (cause, fix string) {
 	var pid int
 	var relation, mode, application, role string
-	err := d.conn.QueryRow(ctx, lockHolders, table, reads).Scan(&pid, &relation, &mode, &application, &role)
+	err := d.Conn.QueryRow(ctx, lockHolders, table, reads).Scan(&pid, &relation, &mode, &application, &role)
 	if err != nil {
 		return "a transaction held a lock on it, or on a table that a foreign key connects with it", "end long transactions on these tables, if this is said again and again"
 	}

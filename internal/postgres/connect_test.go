@@ -1,4 +1,4 @@
-package wal
+package postgres
 
 import (
 	"context"
@@ -61,7 +61,7 @@ func TestEachHostsAnswer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dsn := fmt.Sprintf("postgres://u@%s/d?sslmode=require", tt.hosts)
-			_, err := connectReplication(t.Context(), Target{DSN: func(context.Context) (string, error) { return dsn, nil }})
+			_, err := ConnectReplication(t.Context(), Options{DSN: func(context.Context) (string, error) { return dsn, nil }})
 			var stop *cdc.StopError
 			if errors.As(err, &stop) != tt.final || cdc.Fix(err) == "" {
 				t.Errorf("final: %v, want %v: %v", !tt.final, tt.final, cdc.Explain(err))
@@ -88,7 +88,7 @@ func TestWALLevels(t *testing.T) {
 		{190000, "replica", ""},
 		{190000, "minimal", "wal_level is minimal, not replica or logical"},
 	} {
-		err := serverProblem(tt.version, tt.level)
+		err := ServerProblem(tt.version, tt.level)
 		if (err == nil) != (tt.says == "") || err != nil && !strings.Contains(err.Error(), tt.says) {
 			t.Errorf("%d with wal_level = %s: %v, want %q", tt.version, tt.level, err, tt.says)
 		}
@@ -107,9 +107,9 @@ func TestPlainLSN(t *testing.T) {
 // SQLSTATE.
 func TestAnswersToStartReplication(t *testing.T) {
 	for said, want := range map[string]string{
-		`can no longer access replication slot "wal_level"`:                                      slotLost,
-		`can no longer get changes from replication slot "s"`:                                    slotLost,
-		`cannot read from logical replication slot "s"`:                                          slotLost,
+		`can no longer access replication slot "wal_level"`:                                      SlotLost,
+		`can no longer get changes from replication slot "s"`:                                    SlotLost,
+		`cannot read from logical replication slot "s"`:                                          SlotLost,
 		`logical decoding requires "wal_level" >= "logical"`:                                     "wal_level",
 		"logical decoding on standby requires wal_level >= logical on the primary":               "wal_level",
 		"replication slots can only be used if wal_level >= replica":                             "wal_level",
@@ -120,8 +120,8 @@ func TestAnswersToStartReplication(t *testing.T) {
 		"logical decoding requires a database connection":                                        "",
 		`replication slots can only be used if "max_replication_slots" > 0`:                      "",
 	} {
-		err := replicationError(&pgconn.PgError{Code: stateObjectNotInPrerequisiteState, Message: said}, "s")
-		if got := reasonOf(err); got != want || want != "wal_level" && !strings.Contains(err.Error(), said) {
+		err := ReplicationError(&pgconn.PgError{Code: stateObjectNotInPrerequisiteState, Message: said}, "s")
+		if got := ReasonOf(err); got != want || want != "wal_level" && !strings.Contains(err.Error(), said) {
 			t.Errorf("%s: reason %q, want %q: %v", said, got, want, err)
 		}
 	}

@@ -1,4 +1,4 @@
-package wal
+package postgres
 
 import (
 	"cmp"
@@ -57,11 +57,11 @@ const (
 	stateDependentObjects                  = "2BP01"
 )
 
-// errServerStopping says that PostgreSQL shuts down, starts up, or ended our session. Retryable.
-var errServerStopping = errors.New("PostgreSQL is shutting down or starting up")
+// ErrStopping says that PostgreSQL shuts down, starts up, or ended our session. Retryable.
+var ErrStopping = errors.New("PostgreSQL is shutting down or starting up")
 
-// Target says which database is read, and which of its tables, through which slot and publication.
-type Target struct {
+// Options says which database is read, and which of its tables, through which slot and publication.
+type Options struct {
 	// DSN returns the connection string or URL. It is called at every connect, so that a rotated
 	// password is picked up.
 	DSN func(context.Context) (string, error)
@@ -78,8 +78,8 @@ type Target struct {
 	WaitUntilVisible bool
 }
 
-// connectSQL opens an ordinary connection. The caller closes it.
-func connectSQL(ctx context.Context, o Target) (*pgx.Conn, error) {
+// Connect opens an ordinary connection. The caller closes it.
+func Connect(ctx context.Context, o Options) (*pgx.Conn, error) {
 	text, err := o.DSN(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("source.postgres.dsn: %w", err)
@@ -106,8 +106,8 @@ func connectSQL(ctx context.Context, o Target) (*pgx.Conn, error) {
 	return conn, nil
 }
 
-// connectReplication opens a logical replication connection whose reads are paced. The caller closes it.
-func connectReplication(ctx context.Context, o Target) (*pgconn.PgConn, error) {
+// ConnectReplication opens a logical replication connection whose reads are paced. The caller closes it.
+func ConnectReplication(ctx context.Context, o Options) (*pgconn.PgConn, error) {
 	text, err := o.DSN(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("source.postgres.dsn: %w", err)
@@ -266,7 +266,7 @@ func serverError(pg *pgconn.PgError, replication bool) error {
 		}
 		return cdc.Fixable("raise max_connections", "PostgreSQL has no connection free (%s)", pg.Message)
 	case stateCannotConnectNow, stateAdminShutdown:
-		return fmt.Errorf("%w: %s", errServerStopping, pg.Message)
+		return fmt.Errorf("%w: %s", ErrStopping, pg.Message)
 	}
 	if isPoolerRefusal(pg) {
 		return behindPooler(pg)
@@ -293,9 +293,9 @@ func isPoolerRefusal(pg *pgconn.PgError) bool {
 		pg.Code == stateProtocolViolation && strings.Contains(pg.Message, "replication")
 }
 
-// identifyError maps what IDENTIFY_SYSTEM answers: a pooler that swallowed the replication parameter hands
+// IdentifyError maps what IDENTIFY_SYSTEM answers: a pooler that swallowed the replication parameter hands
 // the command to an ordinary session, which does not know it.
-func identifyError(err error) error {
+func IdentifyError(err error) error {
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) && pg.Code == stateSyntaxError {
 		return behindPooler(pg)
@@ -303,8 +303,8 @@ func identifyError(err error) error {
 	return fmt.Errorf("identify system: %w", err)
 }
 
-// replicationError maps what START_REPLICATION and slot commands answer.
-func replicationError(err error, slot string) error {
+// ReplicationError maps what START_REPLICATION and slot commands answer.
+func ReplicationError(err error, slot string) error {
 	var pg *pgconn.PgError
 	if !errors.As(err, &pg) {
 		return fmt.Errorf("start replication from slot %s: %w", slot, err)
@@ -326,7 +326,7 @@ func replicationError(err error, slot string) error {
 			return cdc.PositionError("slot_too_old", "drop it with `"+dropSlotSQL(slot)+"`, then publish what it did not send, and make it again, with `cdc-relay repair`",
 				"slot %q cannot be read with its publication (%s in its view), which was dropped or made after it", slot, pg.Message)
 		}
-		return missingSlot(slot)
+		return MissingSlot(slot)
 	}
 	return serverError(pg, true)
 }
@@ -340,28 +340,28 @@ func saysLost(message string) bool {
 }
 
 func dropSlotSQL(slot string) string {
-	return "SELECT pg_drop_replication_slot(" + quoteLiteral(slot) + ")"
+	return "SELECT pg_drop_replication_slot(" + QuoteLiteral(slot) + ")"
 }
 
 func behindPooler(pg *pgconn.PgError) error {
 	return cdc.ConfigError("pooler", "point source.postgres.dsn at the database's direct endpoint", "a pooler is between relay and PostgreSQL and does not pass replication on (%s)", pg.Message)
 }
 
-// closeConn ends a connection that the driver still owns, also after ctx ended.
-func closeConn(ctx context.Context, conn *pgconn.PgConn) {
+// CloseConn ends a connection that the driver still owns, also after ctx ended.
+func CloseConn(ctx context.Context, conn *pgconn.PgConn) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
 	_ = conn.Close(ctx)
 }
 
-// quoteLiteral quotes a text in SQL.
-func quoteLiteral(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
+// QuoteLiteral quotes a text in SQL.
+func QuoteLiteral(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
 
-// queryError sorts a failed query: the server ending our session is its word for a shutdown.
-func queryError(conn *pgx.Conn, err error) error {
+// QueryError sorts a failed query: the server ending our session is its word for a shutdown.
+func QueryError(conn *pgx.Conn, err error) error {
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) && (pg.Code == stateAdminShutdown || pg.Code == stateCannotConnectNow) {
-		return fmt.Errorf("%w: %s", errServerStopping, pg.Message)
+		return fmt.Errorf("%w: %s", ErrStopping, pg.Message)
 	}
 	return fmt.Errorf("ask PostgreSQL at %s: %w", address(&conn.Config().Config), err)
 }

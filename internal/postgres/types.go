@@ -1,4 +1,4 @@
-package wal
+package postgres
 
 import (
 	"github.com/jackc/pgx/v5/pgtype"
@@ -6,12 +6,12 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// postgresEpochMicros is 2000-01-01 UTC in Unix microseconds, where PostgreSQL's clocks start.
-const postgresEpochMicros = 946684800000000
+// EpochMicros is 2000-01-01 UTC in Unix microseconds, where PostgreSQL's clocks start.
+const EpochMicros = 946684800000000
 
-// hasBinaryForm says whether a type's binary output is known here. One column without makes the whole
+// HasBinaryForm says whether a type's binary output is known here. One column without makes the whole
 // stream text: pgoutput's binary option knows no columns.
-func hasBinaryForm(oid uint32) bool {
+func HasBinaryForm(oid uint32) bool {
 	switch oid {
 	case pgtype.BoolOID, pgtype.ByteaOID, pgtype.NameOID, pgtype.Int8OID, pgtype.Int2OID, pgtype.Int4OID, pgtype.TextOID, pgtype.JSONOID, pgtype.BPCharOID, pgtype.VarcharOID,
 		pgtype.TimestampOID, pgtype.TimestamptzOID, pgtype.UUIDOID, pgtype.JSONBOID:
@@ -20,7 +20,8 @@ func hasBinaryForm(oid uint32) bool {
 	return false
 }
 
-func formOf(oid uint32, binaryMode bool) cdc.Form {
+// FormOf returns the form of a type's values in a stream that is binary or text.
+func FormOf(oid uint32, binaryMode bool) cdc.Form {
 	if binaryMode {
 		return binaryForm(oid)
 	}

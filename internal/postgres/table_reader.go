@@ -1,4 +1,4 @@
-package wal
+package postgres
 
 import (
 	"context"
@@ -57,8 +57,8 @@ const readerSettings = `SET default_transaction_read_only = on; SET statement_ti
 	SET row_security = off; SET bytea_output = hex; SET client_encoding = 'UTF8'; SET application_name = 'cdc-relay reader'`
 
 // OpenTable connects to read a table. The caller closes it.
-func OpenTable(ctx context.Context, o Target, r ReadOptions) (*TableReader, error) {
-	conn, err := connectSQL(ctx, o)
+func OpenTable(ctx context.Context, o Options, r ReadOptions) (*TableReader, error) {
+	conn, err := Connect(ctx, o)
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +71,7 @@ func OpenTable(ctx context.Context, o Target, r ReadOptions) (*TableReader, erro
 }
 
 // Close ends the connection.
-func (t *TableReader) Close(ctx context.Context) { closeConn(ctx, t.conn.PgConn()) }
+func (t *TableReader) Close(ctx context.Context) { CloseConn(ctx, t.conn.PgConn()) }
 
 // Name returns the table's name.
 func (t *TableReader) Name() string { return t.o.Table }
@@ -83,7 +83,7 @@ func (t *TableReader) prepare(ctx context.Context) error {
 	if err := t.exec(ctx, readerSettings); err != nil {
 		return t.failed(err)
 	}
-	tables, err := readTables(ctx, t.conn, []string{t.o.Table})
+	tables, err := ReadTables(ctx, t.conn, []string{t.o.Table})
 	if err != nil {
 		return err
 	}
@@ -111,7 +111,7 @@ func (t *TableReader) describe(ctx context.Context) error {
 	var oid uint32
 	_, err = pgx.ForEachRow(rows, []any{&t.role, &name, &kind, &timed, &notNull, &oid}, func() error {
 		types[name] = kind
-		t.text = t.text || t.table.Index(name) >= 0 && !hasBinaryForm(oid)
+		t.text = t.text || t.table.Index(name) >= 0 && !HasBinaryForm(oid)
 		if name == t.o.At && timed {
 			t.atType = kind
 		}

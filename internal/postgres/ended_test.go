@@ -1,4 +1,4 @@
-package wal
+package postgres
 
 import (
 	"context"
@@ -31,7 +31,7 @@ func TestRowsSinceHorizon(t *testing.T) {
 		"nothing is open": {1000, 1000, nil, []uint64{999, 1000}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			where, _ := since(tt.xmin, tt.next)
+			where, _ := RowsSince(tt.xmin, tt.next)
 			for want, ids := range map[bool][]uint64{true: tt.in, false: tt.out} {
 				for _, id := range ids {
 					var got bool
@@ -43,7 +43,7 @@ func TestRowsSinceHorizon(t *testing.T) {
 			}
 		})
 	}
-	if where, _ := since(1000, epoch+1000); where != "" {
+	if where, _ := RowsSince(1000, epoch+1000); where != "" {
 		t.Errorf("2^32 transactions later: %q", where)
 	}
 }

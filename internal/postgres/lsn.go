@@ -1,4 +1,4 @@
-package wal
+package postgres
 
 import (
 	"fmt"
@@ -10,11 +10,11 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// lsn is a byte offset in the WAL; 0 is none.
-type lsn = pglogrepl.LSN
+// LSN is a byte offset in the WAL; 0 is none.
+type LSN = pglogrepl.LSN
 
-// formatPosition renders an LSN as 16 hex digits: it sorts as text, and Redis cannot round it.
-func formatPosition(l lsn) cdc.Position {
+// FormatLSN renders an LSN as 16 hex digits: it sorts as text, and Redis cannot round it.
+func FormatLSN(l LSN) cdc.Position {
 	if l == 0 {
 		return ""
 	}
@@ -23,20 +23,21 @@ func formatPosition(l lsn) cdc.Position {
 
 // ParsePosition reads a position of this source: 16 hex digits, or the X/X form that PostgreSQL prints.
 func ParsePosition(p cdc.Position) (cdc.Position, error) {
-	l, err := parsePosition(p)
-	return formatPosition(l), err
+	l, err := ParseLSN(p)
+	return FormatLSN(l), err
 }
 
 // DisplayPosition renders a position as PostgreSQL prints it (16/B374D848); "" for none.
 func DisplayPosition(p cdc.Position) string {
-	l, err := parsePosition(p)
+	l, err := ParseLSN(p)
 	if err != nil || l == 0 {
 		return string(p)
 	}
 	return l.String()
 }
 
-func parsePosition(p cdc.Position) (lsn, error) {
+// ParseLSN reads a position of either form; "" is 0.
+func ParseLSN(p cdc.Position) (LSN, error) {
 	if p == "" {
 		return 0, nil
 	}
@@ -51,5 +52,5 @@ func parsePosition(p cdc.Position) (lsn, error) {
 	if err != nil || len(p) != 16 {
 		return 0, fmt.Errorf("position %q is not an LSN (16/B374D848 or 16 hex digits)", p)
 	}
-	return lsn(v), nil
+	return LSN(v), nil
 }

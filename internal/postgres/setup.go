@@ -1,4 +1,4 @@
-package wal
+package postgres
 
 import (
 	"context"
@@ -18,7 +18,8 @@ import (
 // Database is an ordinary connection for the commands around a run: setup, teardown, check and position.
 // It is not safe for concurrent use.
 type Database struct {
-	conn *pgx.Conn
+	// Conn is for single statements of the caller.
+	Conn *pgx.Conn
 	// Server is what the connection leads to.
 	Server Server
 }
@@ -40,15 +41,15 @@ type Server struct {
 }
 
 // Problem says why no relay can work on such a server; nil: none.
-func (s *Server) Problem() error { return serverProblem(s.Version, s.WALLevel) }
+func (s *Server) Problem() error { return ServerProblem(s.Version, s.WALLevel) }
 
 // OpenDatabase connects. The caller closes it.
-func OpenDatabase(ctx context.Context, o Target) (*Database, error) {
-	conn, err := connectSQL(ctx, o)
+func OpenDatabase(ctx context.Context, o Options) (*Database, error) {
+	conn, err := Connect(ctx, o)
 	if err != nil {
 		return nil, err
 	}
-	d := &Database{conn: conn}
+	d := &Database{Conn: conn}
 	if err := d.identify(ctx); err != nil {
 		d.Close(ctx)
 		return nil, err
@@ -57,12 +58,12 @@ func OpenDatabase(ctx context.Context, o Target) (*Database, error) {
 }
 
 // Close ends the connection.
-func (d *Database) Close(ctx context.Context) { closeConn(ctx, d.conn.PgConn()) }
+func (d *Database) Close(ctx context.Context) { CloseConn(ctx, d.Conn.PgConn()) }
 
 func (d *Database) identify(ctx context.Context) error {
 	s := &d.Server
 	var version string
-	err := d.conn.QueryRow(ctx, `SELECT current_setting('server_version_num'), current_setting('server_version'), current_database(),
+	err := d.Conn.QueryRow(ctx, `SELECT current_setting('server_version_num'), current_setting('server_version'), current_database(),
 		current_user, current_setting('is_superuser') = 'on', current_setting('wal_level'), pg_is_in_recovery()`).
 		Scan(&version, &s.Name, &s.Database, &s.Role, &s.Superuser, &s.WALLevel, &s.Standby)
 	if err != nil {
@@ -72,9 +73,9 @@ func (d *Database) identify(ctx context.Context) error {
 		return fmt.Errorf("read the server's version: %w", err)
 	}
 	s.Name, _, _ = strings.Cut(s.Name, " ") // "15.18 (Debian 15.18-0+deb12u1)"
-	cfg := d.conn.Config()
+	cfg := d.Conn.Config()
 	s.Address = address(&cfg.Config)
-	if secure, ok := d.conn.PgConn().Conn().(*tls.Conn); ok {
+	if secure, ok := d.Conn.PgConn().Conn().(*tls.Conn); ok {
 		state := secure.ConnectionState()
 		s.TLS, s.Verified = tls.VersionName(state.Version), len(state.VerifiedChains) > 0
 	}
@@ -106,37 +107,38 @@ type SlotInfo struct {
 }
 
 // Survey looks for the configured tables, the publication and the slot.
-func (d *Database) Survey(ctx context.Context, o Target) (Survey, error) {
+func (d *Database) Survey(ctx context.Context, o Options) (Survey, error) {
 	var s Survey
 	var err error
-	if s.Tables, err = readTables(ctx, d.conn, o.Tables); err != nil {
+	if s.Tables, err = ReadTables(ctx, d.Conn, o.Tables); err != nil {
 		return s, err
 	}
-	pub, err := readPublication(ctx, d.conn, o, d.Server.Version)
+	pub, err := ReadPublication(ctx, d.Conn, o, d.Server.Version)
 	if err != nil {
 		return s, err
 	}
-	s.Publication, s.Problem, s.Detaching = pub.fingerprint != nil, pub.problem, pub.detaching
+	s.Publication, s.Problem, s.Detaching = pub.Fingerprint != nil, pub.Problem, pub.Detaching
 	s.Slot, err = d.Slot(ctx, o.Slot)
 	return s, err
 }
 
 // Slot returns the slot, or nil when there is none.
 func (d *Database) Slot(ctx context.Context, name string) (*SlotInfo, error) {
-	row, err := readSlot(ctx, d.conn, name)
-	if reasonOf(err) == slotMissing {
+	row, err := ReadSlot(ctx, d.Conn, name)
+	if ReasonOf(err) == SlotMissing {
 		return nil, nil //nolint:nilnil // no slot is an answer
 	}
 	if err != nil {
 		return nil, err
 	}
 	return &SlotInfo{
-		SlotStatus: row.status(0), ActivePID: row.ActivePID, Failover: row.Failover,
-		Problem: row.usable(name, d.Server.Database),
+		SlotStatus: row.Status(0), ActivePID: row.ActivePID, Failover: row.Failover,
+		Problem: row.Usable(name, d.Server.Database),
 	}, nil
 }
 
-func reasonOf(err error) string {
+// ReasonOf returns the reason of a [cdc.StopError]; "" for another error.
+func ReasonOf(err error) string {
 	if stop, ok := errors.AsType[*cdc.StopError](err); ok {
 		return stop.Reason
 	}
@@ -149,9 +151,9 @@ func (d *Database) Exec(ctx context.Context, doing string, statements ...string)
 		statements = append(append([]string{"BEGIN"}, statements...), "COMMIT")
 	}
 	for _, sql := range statements {
-		if _, err := d.conn.PgConn().Exec(ctx, sql).ReadAll(); err != nil {
-			_, _ = d.conn.PgConn().Exec(ctx, "ROLLBACK").ReadAll() // a warning outside of a transaction
-			return d.execError(ctx, doing, err)
+		if _, err := d.Conn.PgConn().Exec(ctx, sql).ReadAll(); err != nil {
+			_, _ = d.Conn.PgConn().Exec(ctx, "ROLLBACK").ReadAll() // a warning outside of a transaction
+			return d.ExecError(ctx, doing, err)
 		}
 	}
 	return nil
@@ -159,7 +161,7 @@ func (d *Database) Exec(ctx context.Context, doing string, statements ...string)
 
 // Names returns the first column of a query.
 func (d *Database) Names(ctx context.Context, doing, query string) ([]string, error) {
-	rows, err := d.conn.Query(ctx, query)
+	rows, err := d.Conn.Query(ctx, query)
 	if err == nil {
 		var names []string
 		names, err = pgx.CollectRows(rows, pgx.RowTo[string])
@@ -178,10 +180,10 @@ func IsDenied(err error) bool {
 
 // Become takes the role of a table's owner: what is made from now on belongs to that. A superuser may, and a member of the role.
 func (d *Database) Become(ctx context.Context, table string) error {
-	_, err := d.conn.Exec(ctx, `SELECT set_config('role', pg_get_userbyid(relowner), false)
+	_, err := d.Conn.Exec(ctx, `SELECT set_config('role', pg_get_userbyid(relowner), false)
 		FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace WHERE nspname || '.' || relname = $1`, table)
 	if err != nil {
-		return d.execError(ctx, "become the owner of "+table, err)
+		return d.ExecError(ctx, "become the owner of "+table, err)
 	}
 	return nil
 }
@@ -192,7 +194,8 @@ const relaySchema = "cdc_relay"
 // noPrivilege is the reason when the role lacks a right.
 const noPrivilege = "no_privilege"
 
-func (d *Database) execError(ctx context.Context, doing string, err error) error {
+// ExecError maps what the server says of a statement; doing is what that does.
+func (d *Database) ExecError(ctx context.Context, doing string, err error) error {
 	var pg *pgconn.PgError
 	if !errors.As(err, &pg) {
 		return fmt.Errorf("%s: %w", doing, err)
@@ -207,11 +210,11 @@ func (d *Database) execError(ctx context.Context, doing string, err error) error
 	case stateInvalidSchemaName:
 		return cdc.ConfigError("schema_missing", "correct tables[].name, or create the schema", "%s: %s", doing, pg.Message)
 	case stateQueryCanceled:
-		return cdc.Fixable("try again when it is less busy", "%s: PostgreSQL was not done after %s%s", doing, execTimeout, d.oldest(ctx))
+		return cdc.Fixable("try again when it is less busy", "%s: PostgreSQL was not done after %s%s", doing, ExecTimeout, d.Oldest(ctx))
 	case stateReadOnly:
 		return cdc.ConfigError("standby", "connect to the primary", "%s: %s is a standby, which takes no writes", doing, d.Server.Address)
 	case stateConfigurationLimitExceeded, stateObjectNotInPrerequisiteState:
-		if err := replicationError(err, ""); errors.As(err, new(*cdc.StopError)) {
+		if err := ReplicationError(err, ""); errors.As(err, new(*cdc.StopError)) {
 			return err
 		}
 	case stateWrongObjectType:
@@ -228,27 +231,27 @@ func (d *Database) execError(ctx context.Context, doing string, err error) error
 // partitionInTheWay returns the partition that a message of PostgreSQL names, which has the name of one that is to be made, and the table
 // that it belongs to; "" if it names none.
 func (d *Database) partitionInTheWay(ctx context.Context, message string) (table, of string) {
-	_ = d.conn.QueryRow(ctx, `SELECT format('%I.%I', n.nspname, c.relname), format('%I.%I', pn.nspname, p.relname) FROM pg_inherits
+	_ = d.Conn.QueryRow(ctx, `SELECT format('%I.%I', n.nspname, c.relname), format('%I.%I', pn.nspname, p.relname) FROM pg_inherits
 		JOIN pg_class c ON c.oid = inhrelid JOIN pg_namespace n ON n.oid = c.relnamespace
 		JOIN pg_class p ON p.oid = inhparent JOIN pg_namespace pn ON pn.oid = p.relnamespace
 		WHERE n.nspname = $2 AND strpos($1, '"' || c.relname || '"') > 0`, message, relaySchema).Scan(&table, &of)
 	return table, of
 }
 
-// execTimeout is how long a statement of setup may take. A slot is made only once every transaction that
+// ExecTimeout is how long a statement of setup may take. A slot is made only once every transaction that
 // runs at that moment has ended.
-const execTimeout = time.Minute
+const ExecTimeout = time.Minute
 
 // Patient lets statements take [execTimeout] instead of the few seconds that questions get.
 func (d *Database) Patient(ctx context.Context) error {
-	return d.Exec(ctx, "set statement_timeout", fmt.Sprintf("SET statement_timeout = %d", execTimeout.Milliseconds()))
+	return d.Exec(ctx, "set statement_timeout", fmt.Sprintf("SET statement_timeout = %d", ExecTimeout.Milliseconds()))
 }
 
-// oldest names the transaction that has run for longest, which a new slot waits for; "" if none is known.
-func (d *Database) oldest(ctx context.Context) string {
+// Oldest names the transaction that has run for longest, which a new slot waits for; "" if none is known.
+func (d *Database) Oldest(ctx context.Context) string {
 	var pid int
 	var since time.Time
-	err := d.conn.QueryRow(ctx, `SELECT pid, xact_start FROM pg_stat_activity
+	err := d.Conn.QueryRow(ctx, `SELECT pid, xact_start FROM pg_stat_activity
 		WHERE backend_xid IS NOT NULL AND pid <> pg_backend_pid() ORDER BY xact_start LIMIT 1`).Scan(&pid, &since)
 	if err != nil {
 		return ""
@@ -259,7 +262,7 @@ func (d *Database) oldest(ctx context.Context) string {
 // CreateSlot runs the statement that makes the slot.
 func (d *Database) CreateSlot(ctx context.Context, slot, statement string) error {
 	err := d.Exec(ctx, fmt.Sprintf("create slot %q", slot), statement)
-	if reasonOf(err) != noPrivilege {
+	if ReasonOf(err) != noPrivilege {
 		return err
 	}
 	return fmt.Errorf("create slot %q: %w", slot, mayNotReplicate(d.Server.Role, "it lacks REPLICATION"))
@@ -267,14 +270,14 @@ func (d *Database) CreateSlot(ctx context.Context, slot, statement string) error
 
 // AdvanceSlot moves an inactive slot forward and returns where it stands then.
 func (d *Database) AdvanceSlot(ctx context.Context, slot string, to cdc.Position) (cdc.Position, error) {
-	target, err := parsePosition(to)
+	target, err := ParseLSN(to)
 	if err != nil {
 		return "", err
 	}
 	var end string
-	err = d.conn.QueryRow(ctx, `SELECT end_lsn::text FROM pg_replication_slot_advance($1, $2::text::pg_lsn)`, slot, target.String()).Scan(&end)
+	err = d.Conn.QueryRow(ctx, `SELECT end_lsn::text FROM pg_replication_slot_advance($1, $2::text::pg_lsn)`, slot, target.String()).Scan(&end)
 	if err != nil {
-		return "", d.execError(ctx, "advance slot "+slot, err)
+		return "", d.ExecError(ctx, "advance slot "+slot, err)
 	}
 	return ParsePosition(cdc.Position(end))
 }
@@ -288,8 +291,8 @@ const fixWALLevel = "run ALTER SYSTEM SET wal_level = logical, then restart Post
 // logical slot on, until its last one is dropped. A server refuses to start replication from a slot while it is not.
 const raisesWALLevel = 190000
 
-// serverProblem says why no relay can work on such a server.
-func serverProblem(version int, walLevel string) error {
+// ServerProblem says why no relay can work on such a server.
+func ServerProblem(version int, walLevel string) error {
 	switch {
 	case version < minVersion:
 		return cdc.ConfigError("version", "upgrade it to 14 or newer", "PostgreSQL %d is too old for the relay", version/10000)

@@ -1,4 +1,4 @@
-package wal
+package postgres
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 func (c *checker) slot(ctx context.Context) {
 	s := c.survey.Slot
 	if s == nil {
-		c.report.Fail("slot", missingSlot(c.opts.Slot))
+		c.report.Fail("slot", MissingSlot(c.opts.Slot))
 		return
 	}
 	if s.Problem != nil {
@@ -30,8 +30,8 @@ func (c *checker) slot(ctx context.Context) {
 	}
 	c.report.OK("slot", "slot %q is at %s and keeps %s of WAL; %s", c.opts.Slot, s.Confirmed, size(s.RetainedBytes), held)
 	c.room(s)
-	if left, err := c.db.Slot(ctx, repairSlot(c.opts.Slot)); err == nil && left != nil && left.ActivePID == 0 {
-		c.report.Warn("slot", fixLeftSlot(c.opts.Slot), "slot %q is left from a repair that was interrupted, and keeps %s of WAL", repairSlot(c.opts.Slot), size(left.RetainedBytes))
+	if left, err := c.db.Slot(ctx, RepairSlot(c.opts.Slot)); err == nil && left != nil && left.ActivePID == 0 {
+		c.report.Warn("slot", FixLeftSlot(c.opts.Slot), "slot %q is left from a repair that was interrupted, and keeps %s of WAL", RepairSlot(c.opts.Slot), size(left.RetainedBytes))
 	}
 }
 
@@ -46,7 +46,7 @@ const (
 func (c *checker) peek(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, peekTime)
 	defer cancel()
-	tx, err := c.db.conn.Begin(ctx)
+	tx, err := c.db.Conn.Begin(ctx)
 	if err != nil {
 		return fmt.Errorf("look into slot %s: %w", c.opts.Slot, err)
 	}
@@ -64,7 +64,7 @@ func (c *checker) peek(ctx context.Context) error {
 	case pg.Code == stateQueryCanceled, pg.Code == stateObjectInUse, pg.Code == stateInsufficientPrivilege:
 		return nil // too much to read now, or a relay has just started; rights are the replication finding's
 	}
-	return replicationError(err, c.opts.Slot)
+	return ReplicationError(err, c.opts.Slot)
 }
 
 // room warns when the slot has used up most of what max_slot_wal_keep_size leaves it.
@@ -131,7 +131,7 @@ type limits struct {
 
 func (c *checker) readLimits(ctx context.Context) (limits, error) {
 	var l limits
-	err := c.db.conn.QueryRow(ctx, `SELECT
+	err := c.db.Conn.QueryRow(ctx, `SELECT
 		(SELECT count(*) FROM pg_stat_replication), current_setting('max_wal_senders')::int,
 		(SELECT setting::bigint FROM pg_settings WHERE name = 'max_slot_wal_keep_size'),
 		(SELECT CASE WHEN now() - stats_reset > interval '1 hour' THEN (wal_bytes / extract(epoch FROM now() - stats_reset) * 86400)::bigint ELSE 0 END FROM pg_stat_wal),

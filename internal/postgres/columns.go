@@ -1,4 +1,4 @@
-package wal
+package postgres
 
 import (
 	"context"
@@ -10,9 +10,9 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// readTables reads the schemas of those tables that exist, in the forms in which the stream would bring
+// ReadTables reads the schemas of those tables that exist, in the forms in which the stream would bring
 // them; it brings no generated columns.
-func readTables(ctx context.Context, conn *pgx.Conn, names []string) (map[string]*cdc.Table, error) {
+func ReadTables(ctx context.Context, conn *pgx.Conn, names []string) (map[string]*cdc.Table, error) {
 	var doc []byte
 	err := conn.QueryRow(ctx, `SELECT COALESCE(jsonb_agg(t), '[]') FROM (
 		SELECT n.nspname AS schema, c.relname AS name, (SELECT jsonb_agg(jsonb_build_object('name', a.attname, 'type', a.atttypid::bigint) ORDER BY a.attnum)
@@ -35,14 +35,14 @@ func readTables(ctx context.Context, conn *pgx.Conn, names []string) (map[string
 	binary := true
 	for _, t := range found {
 		for _, c := range t.Columns {
-			binary = binary && hasBinaryForm(c.Type)
+			binary = binary && HasBinaryForm(c.Type)
 		}
 	}
 	tables := make(map[string]*cdc.Table, len(found))
 	for _, t := range found {
 		table := &cdc.Table{Schema: t.Schema, Name: t.Name}
 		for _, c := range t.Columns {
-			table.Columns = append(table.Columns, cdc.Column{Name: c.Name, Form: formOf(c.Type, binary)})
+			table.Columns = append(table.Columns, cdc.Column{Name: c.Name, Form: FormOf(c.Type, binary)})
 		}
 		tables[table.String()] = table
 	}

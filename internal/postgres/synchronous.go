@@ -1,4 +1,4 @@
-package wal
+package postgres
 
 import (
 	"context"
@@ -16,13 +16,13 @@ const applicationName = "cdc-relay"
 
 const fixSynchronous = "name the standbys in synchronous_standby_names, without * and without " + applicationName + ", then SELECT pg_reload_conf()"
 
-// errSynchronous: commits would wait until the relay confirms their rows, and the relay until the commits are visible.
-var errSynchronous = errors.New("synchronous_standby_names matches the relay itself, so commits wait for the relay, and their rows are not visible until then")
+// ErrSynchronous says that commits would wait until the relay confirms their rows, and the relay until the commits are visible.
+var ErrSynchronous = errors.New("synchronous_standby_names matches the relay itself, so commits wait for the relay, and their rows are not visible until then")
 
-// verifyAsynchronous returns an error if PostgreSQL takes the relay's walsender for a synchronous standby; running is whether the relay has
+// VerifyAsynchronous returns an error if PostgreSQL takes the relay's walsender for a synchronous standby; running is whether the relay has
 // worked here before, so that the setting was changed since, and it goes on once that is corrected. It parses the setting:
 // pg_stat_replication.sync_priority is 0 until the first status update, and NULL for a role without pg_read_all_stats.
-func verifyAsynchronous(ctx context.Context, conn *pgx.Conn, running bool) error {
+func VerifyAsynchronous(ctx context.Context, conn *pgx.Conn, running bool) error {
 	var names string
 	var standby bool
 	if err := conn.QueryRow(ctx, `SELECT current_setting('synchronous_standby_names'), pg_is_in_recovery()`).Scan(&names, &standby); err != nil {
@@ -32,13 +32,13 @@ func verifyAsynchronous(ctx context.Context, conn *pgx.Conn, running bool) error
 	case standby || !namesRelay(names): // nothing commits on a standby
 		return nil
 	case running:
-		return &cdc.FixableError{Cause: errSynchronous, Fix: fixSynchronous}
+		return &cdc.FixableError{Cause: ErrSynchronous, Fix: fixSynchronous}
 	}
 	return synchronousRelay()
 }
 
 func synchronousRelay() error {
-	return cdc.Stop(cdc.ClassConfig, "synchronous_relay", errSynchronous, fixSynchronous)
+	return cdc.Stop(cdc.ClassConfig, "synchronous_relay", ErrSynchronous, fixSynchronous)
 }
 
 // namesRelay reports whether a value of synchronous_standby_names matches the relay: a list of names, or [FIRST | ANY] n (list). * is

@@ -1,4 +1,4 @@
-package wal
+package postgres
 
 import (
 	"context"
@@ -40,7 +40,7 @@ func (p *Partitions) Maintainable(ctx context.Context) error {
 		return cdc.Fixable("point source.postgres.dsn at the primary", "partitions of %s: %s is a standby, which takes no writes", p.table, p.db.Server.Address)
 	}
 	var partitioned bool
-	err := p.db.conn.QueryRow(ctx, `SELECT count(*) > 0 FROM pg_partitioned_table
+	err := p.db.Conn.QueryRow(ctx, `SELECT count(*) > 0 FROM pg_partitioned_table
 		JOIN pg_class c ON c.oid = partrelid JOIN pg_namespace n ON n.oid = relnamespace WHERE nspname || '.' || relname = $1`, p.table).Scan(&partitioned)
 	if err != nil {
 		return fmt.Errorf("read partitions of %s: %w", p.table, err)
@@ -62,7 +62,7 @@ func (p *Partitions) findRoutine(ctx context.Context) error {
 	const query = `SELECT count(*) > 0 FROM pg_proc JOIN pg_namespace n ON n.oid = pronamespace WHERE quote_ident(nspname) || '.' || quote_ident(proname) = $1 AND starts_with(prosrc, $2)`
 	for _, name := range []string{p.routine.Name, p.routine.Former} {
 		var found bool
-		if err := p.db.conn.QueryRow(ctx, query, name, p.routine.FormerBegin).Scan(&found); err != nil {
+		if err := p.db.Conn.QueryRow(ctx, query, name, p.routine.FormerBegin).Scan(&found); err != nil {
 			return fmt.Errorf("find the routine of table %s: %w", p.table, err)
 		}
 		if found {
@@ -97,7 +97,7 @@ func (p *Partitions) List(ctx context.Context) ([]cdc.Partition, time.Time, erro
 	if err != nil {
 		return nil, done.now, fmt.Errorf("read partitions of %s: %w", p.table, err)
 	}
-	rows, err := p.db.conn.Query(ctx, listPartitions, p.table)
+	rows, err := p.db.Conn.Query(ctx, listPartitions, p.table)
 	if err != nil {
 		return nil, done.now, fmt.Errorf("read partitions of %s: %w", p.table, err)
 	}
@@ -158,7 +158,7 @@ func (p *Partitions) Drop(ctx context.Context, part cdc.Partition) error {
 }
 
 func (p *Partitions) call(ctx context.Context, doing, action string, at time.Time) (n int64, err error) {
-	err = p.db.conn.QueryRow(ctx, "SELECT "+p.routine.Name+"($1::text, $2::text::timestamp)", action, at.UTC().Format("2006-01-02 15:04:05")).Scan(&n)
+	err = p.db.Conn.QueryRow(ctx, "SELECT "+p.routine.Name+"($1::text, $2::text::timestamp)", action, at.UTC().Format("2006-01-02 15:04:05")).Scan(&n)
 	if err != nil {
 		return 0, p.callError(ctx, fmt.Sprintf("table %s: %s", p.table, doing), err)
 	}
@@ -204,7 +204,7 @@ type Routine struct {
 // rights of the table's owner.
 func (d *Database) MayMaintain(ctx context.Context, table string, r Routine) (bool, error) {
 	var may bool
-	err := d.conn.QueryRow(ctx, `SELECT coalesce(has_schema_privilege('cdc_relay', 'USAGE') AND has_function_privilege(p.oid, 'EXECUTE')
+	err := d.Conn.QueryRow(ctx, `SELECT coalesce(has_schema_privilege('cdc_relay', 'USAGE') AND has_function_privilege(p.oid, 'EXECUTE')
 			AND prosecdef AND prosrc = $2 AND proowner = relowner, false)
 		FROM (SELECT to_regprocedure($1) AS f) AS one LEFT JOIN pg_proc p ON p.oid = f
 		LEFT JOIN (pg_class c JOIN pg_namespace n ON n.oid = relnamespace) ON nspname || '.' || relname = $3`,

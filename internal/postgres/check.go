@@ -1,4 +1,4 @@
-package wal
+package postgres
 
 import (
 	"context"
@@ -20,7 +20,7 @@ const checkTimeout = 30 * time.Second
 // checker gathers findings about one database.
 type checker struct {
 	db     *Database
-	opts   Target
+	opts   Options
 	survey Survey
 	report finding.Report
 }
@@ -35,9 +35,9 @@ type Resume struct {
 	Refused error
 }
 
-// CheckTarget verifies what a run needs from the database and changes nothing; resume is asked, on connections of the check, where a run
+// Check verifies what a run needs from the database and changes nothing; resume is asked, on connections of the check, where a run
 // would go on. It also returns the configured tables that exist, so that their columns can be checked.
-func CheckTarget(ctx context.Context, o Target, resume func(context.Context, *Database, *pgconn.PgConn) (Resume, error)) ([]finding.Finding, map[string]*cdc.Table) {
+func Check(ctx context.Context, o Options, resume func(context.Context, *Database, *pgconn.PgConn) (Resume, error)) ([]finding.Finding, map[string]*cdc.Table) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	c := &checker{opts: o}
@@ -105,7 +105,7 @@ func (c *checker) server() bool {
 
 func (c *checker) publication() {
 	if c.survey.Detaching != "" {
-		c.report.Warn("publication", fixDetaching(c.survey.Detaching), notPublishedWhileDetached)
+		c.report.Warn("publication", FixDetaching(c.survey.Detaching), NotPublishedWhileDetached)
 	}
 	if err := c.survey.Problem; err != nil {
 		c.report.Fail("publication", err)
@@ -117,12 +117,12 @@ func (c *checker) publication() {
 // replication verifies that this role may replicate from here: rights, pg_hba.conf, poolers and free slots
 // are all in it. One connection does for everything: there may be no room for two.
 func (c *checker) replication(ctx context.Context, resume func(context.Context, *Database, *pgconn.PgConn) (Resume, error)) {
-	repl, err := connectReplication(ctx, c.opts)
+	repl, err := ConnectReplication(ctx, c.opts)
 	if err != nil {
 		c.report.Fail("replication", err)
 		return
 	}
-	defer closeConn(ctx, repl)
+	defer CloseConn(ctx, repl)
 	in, err := resume(ctx, c.db, repl)
 	if err != nil {
 		c.report.Fail("replication", err)
@@ -153,9 +153,9 @@ func (c *checker) trySlot(ctx context.Context, repl *pgconn.PgConn, works string
 	switch {
 	case errors.Is(creating.Err(), context.DeadlineExceeded):
 		c.report.Warn("replication", "end that transaction, or wait for it", "%s, but a new slot was not ready after %s%s",
-			works, checkTimeout/3, c.db.oldest(ctx))
+			works, checkTimeout/3, c.db.Oldest(ctx))
 	case err != nil:
-		c.report.Fail("replication", replicationError(err, slot))
+		c.report.Fail("replication", ReplicationError(err, slot))
 	default:
 		c.report.OK("replication", "%s and a slot can be made", works)
 	}

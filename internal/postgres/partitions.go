@@ -1,4 +1,4 @@
-package wal
+package postgres
 
 import (
 	"context"
@@ -21,7 +21,7 @@ const partitionsAhead = `SELECT pn.nspname || '.' || p.relname, coalesce(extract
 	WHERE pn.nspname || '.' || p.relname = ANY($1) GROUP BY 1 ORDER BY 1`
 
 func (c *checker) partitions(ctx context.Context) {
-	tables, err := readPartitionsAhead(ctx, c.db.conn, c.opts.Tables)
+	tables, err := readPartitionsAhead(ctx, c.db.Conn, c.opts.Tables)
 	if err != nil {
 		c.report.Info("partitions", "", "the table's partitions cannot be read (%v)", err)
 	}

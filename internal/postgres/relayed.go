@@ -1,4 +1,4 @@
-package wal
+package postgres
 
 import (
 	"cmp"
@@ -17,7 +17,7 @@ type relayed struct {
 	now time.Time
 	// upto is the slot's position, or the checkpoint's if that is behind: a slot that was recreated or advanced by hand is ahead
 	// of the checkpoint, or that of another relay's slot that is behind. 0: there is no slot.
-	upto lsn
+	upto LSN
 	// unknown is why that cannot be told.
 	unknown error
 }
@@ -26,11 +26,11 @@ type relayed struct {
 // record, whose rows are still to come.
 func Passed(p cdc.Progress, place string) bool {
 	tx, ordinal := cdc.SplitPlace(place)
-	commit, err := parsePosition(cdc.Position(tx))
+	commit, err := ParseLSN(cdc.Position(tx))
 	if err != nil {
 		return false
 	}
-	at, err := parsePosition(p.Position)
+	at, err := ParseLSN(p.Position)
 	return err == nil && at > commit || ordinal < p.Part.Rows && strings.HasPrefix(p.Part.TxID, tx+"/")
 }
 
@@ -42,14 +42,14 @@ type Slots func(ctx context.Context) ([]string, error)
 func (d *Database) relayed(ctx context.Context, slot string, slots Slots, load cdc.Loader) (r relayed, err error) {
 	others, unknown := slots(ctx)
 	var system, file, confirmed string
-	err = d.conn.QueryRow(ctx, `SELECT now(), system_identifier::text, pg_walfile_name(pg_current_wal_lsn()),
+	err = d.Conn.QueryRow(ctx, `SELECT now(), system_identifier::text, pg_walfile_name(pg_current_wal_lsn()),
 		least(coalesce((SELECT confirmed_flush_lsn FROM pg_replication_slots WHERE slot_name = $1 AND database = current_database()), '0/0'),
 			(SELECT min(confirmed_flush_lsn) FROM pg_replication_slots WHERE slot_name = ANY($2) AND database = current_database()))::text
 		FROM pg_control_system()`, slot, others).Scan(&r.now, &system, &file, &confirmed)
 	if err != nil {
 		return r, fmt.Errorf("read the slot's position: %w", err)
 	}
-	if r.upto, err = parsePosition(cdc.Position(confirmed)); err != nil {
+	if r.upto, err = ParseLSN(cdc.Position(confirmed)); err != nil {
 		return r, err
 	}
 	timeline, err := strconv.ParseUint(file[:8], 16, 32)
@@ -64,8 +64,8 @@ func (d *Database) relayed(ctx context.Context, slot string, slots Slots, load c
 	case found && (!c.Source.Same(here) || c.Source.Timeline != here.Timeline):
 		r.unknown = cdc.Fixable("start the relay, which compares it with the slot", "the checkpoint is of another database or timeline")
 	case found:
-		var saved lsn
-		saved, r.unknown = parsePosition(c.Progress.Position)
+		var saved LSN
+		saved, r.unknown = ParseLSN(c.Progress.Position)
 		r.upto = min(r.upto, saved)
 	}
 	return r, nil
@@ -74,21 +74,21 @@ func (d *Database) relayed(ctx context.Context, slot string, slots Slots, load c
 // Source returns what identifies the slot's source.
 func (d *Database) Source(ctx context.Context, slot string) (cdc.Source, error) {
 	id := cdc.Source{Database: d.Server.Database, Slot: slot}
-	if err := d.conn.QueryRow(ctx, `SELECT system_identifier::text FROM pg_control_system()`).Scan(&id.SystemID); err != nil {
+	if err := d.Conn.QueryRow(ctx, `SELECT system_identifier::text FROM pg_control_system()`).Scan(&id.SystemID); err != nil {
 		return id, fmt.Errorf("read the system's identifier: %w", err)
 	}
 	return id, nil
 }
 
 // SlotPosition returns the position of the configured slot, from which a relay without a checkpoint starts.
-func SlotPosition(ctx context.Context, o Target) (cdc.Position, error) {
+func SlotPosition(ctx context.Context, o Options) (cdc.Position, error) {
 	d, err := OpenDatabase(ctx, o)
 	if err != nil {
 		return "", err
 	}
 	defer d.Close(context.WithoutCancel(ctx))
 	var confirmed string
-	err = d.conn.QueryRow(ctx, `SELECT confirmed_flush_lsn::text FROM pg_replication_slots WHERE slot_name = $1`, o.Slot).Scan(&confirmed)
+	err = d.Conn.QueryRow(ctx, `SELECT confirmed_flush_lsn::text FROM pg_replication_slots WHERE slot_name = $1`, o.Slot).Scan(&confirmed)
 	if err != nil {
 		return "", fmt.Errorf("read the slot's position: %w", err)
 	}
@@ -98,7 +98,7 @@ func SlotPosition(ctx context.Context, o Target) (cdc.Position, error) {
 // verdict reports whether everything before a position that was noted is relayed, or why that cannot be known: a comment that
 // the routine did not write, as after a restore, may hold a position of another server.
 func (r *relayed) verdict(table, note string, untouched bool) (bool, error) {
-	noted, err := parsePosition(cdc.Position(note))
+	noted, err := ParseLSN(cdc.Position(note))
 	switch {
 	case err != nil:
 		return false, err
@@ -110,4 +110,4 @@ func (r *relayed) verdict(table, note string, untouched bool) (bool, error) {
 	return r.passed(noted), nil
 }
 
-func (r *relayed) passed(noted lsn) bool { return r.upto > 0 && r.upto >= noted }
+func (r *relayed) passed(noted LSN) bool { return r.upto > 0 && r.upto >= noted }
