@@ -11,7 +11,6 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/deadletter"
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
-	"github.com/cdc-relay/cdc-relay/internal/publisher"
 )
 
 // Options configure a [Resolver].
@@ -31,10 +30,10 @@ type Options struct {
 	Row func(ctx context.Context, l *deadletter.Letter) (*cdc.Batch, error)
 }
 
-// Sink is what publishes: a [publisher.Publisher].
+// Sink is what publishes: the publisher.
 type Sink interface {
 	LoadLetters(ctx context.Context, id cdc.Source, passed func(place string) bool) (*deadletter.Index, int64, error)
-	Resolve(ctx context.Context, letters []publisher.Resolution) ([]publisher.Outcome, error)
+	Resolve(ctx context.Context, letters []deadletter.Resolution) ([]deadletter.Outcome, error)
 	NoteAttempts(ctx context.Context, entries map[string][]byte) error
 	Forget(ctx context.Context, letters map[string]int32) error
 	Answer(ctx context.Context, id string, answer *deadletter.Ask) error

@@ -9,7 +9,6 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/deadletter"
-	"github.com/cdc-relay/cdc-relay/internal/publisher"
 )
 
 // resolving is a sink that resolves what it is asked to.
@@ -30,15 +29,15 @@ func (s *resolving) LoadLetters(_ context.Context, _ cdc.Source, passed func(str
 	return s.index, 0, nil
 }
 
-func (s *resolving) Resolve(_ context.Context, letters []publisher.Resolution) ([]publisher.Outcome, error) {
+func (s *resolving) Resolve(_ context.Context, letters []deadletter.Resolution) ([]deadletter.Outcome, error) {
 	for _, l := range letters {
 		if !s.index.Begin(l.ID, l.Message == nil) {
-			return []publisher.Outcome{{Skipped: true}}, nil
+			return []deadletter.Outcome{{Skipped: true}}, nil
 		}
 		s.index.Resolved(l.ID)
 		s.resolved = append(s.resolved, l.ID)
 	}
-	return make([]publisher.Outcome, len(letters)), nil
+	return make([]deadletter.Outcome, len(letters)), nil
 }
 
 var errFollowers = errors.New("followers are to be published")

@@ -11,7 +11,6 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/deadletter"
-	"github.com/cdc-relay/cdc-relay/internal/publisher"
 )
 
 // roundLetters is the most letters of a round, between which commands are heard. A key has at most half of them.
@@ -78,9 +77,9 @@ func (r *Resolver) retryAll(ctx context.Context, work []deadletter.Work) (bool, 
 }
 
 // resolution routes a letter as it would be now.
-func (r *Resolver) resolution(ctx context.Context, p *piece) publisher.Resolution {
+func (r *Resolver) resolution(ctx context.Context, p *piece) deadletter.Resolution {
 	l := p.letter
-	res := publisher.Resolution{
+	res := deadletter.Resolution{
 		ID: p.work.ID, Partition: p.work.Partition, Order: p.work.Order, Hold: p.work.Hold, Attempts: l.Attempts,
 		Failed: func(reason string, err error) []byte {
 			e := l.Entry
@@ -131,7 +130,7 @@ func reasonOf(err error) string {
 }
 
 // resolve publishes or drops letters, and tells the asks.
-func (r *Resolver) resolve(ctx context.Context, do string, letters []publisher.Resolution) error {
+func (r *Resolver) resolve(ctx context.Context, do string, letters []deadletter.Resolution) error {
 	outcomes, err := r.outcomes(ctx, letters)
 	if err != nil {
 		return err
@@ -161,7 +160,7 @@ func (r *Resolver) resolve(ctx context.Context, do string, letters []publisher.R
 const slowAfter = 5 * time.Second
 
 // outcomes waits for those of letters. That may take as long as Kafka is away, so commands are heard meanwhile.
-func (r *Resolver) outcomes(ctx context.Context, letters []publisher.Resolution) (outcomes []publisher.Outcome, err error) {
+func (r *Resolver) outcomes(ctx context.Context, letters []deadletter.Resolution) (outcomes []deadletter.Outcome, err error) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -191,16 +190,16 @@ func (r *Resolver) outcomes(ctx context.Context, letters []publisher.Resolution)
 // drop drops a round of the letters that are to be dropped, and reports whether there were any. The saved position should have passed
 // them: otherwise a crash brings them back.
 func (r *Resolver) drop(ctx context.Context, passed func(place string) bool) (bool, error) {
-	var letters []publisher.Resolution
+	var letters []deadletter.Resolution
 	for _, id := range r.asks.drops() {
 		w, settled, found := r.index.Letter(id)
 		if !found || !settled || !passed(w.Place) {
 			continue
 		}
-		letters = append(letters, publisher.Resolution{ID: id, Partition: w.Partition, Order: w.Order, Hold: w.Hold})
+		letters = append(letters, deadletter.Resolution{ID: id, Partition: w.Partition, Order: w.Order, Hold: w.Hold})
 	}
-	slices.SortFunc(letters, func(a, b publisher.Resolution) int { return a.Order.Compare(b.Order) })
-	letters = slices.CompactFunc(letters, func(a, b publisher.Resolution) bool { return a.ID == b.ID })
+	slices.SortFunc(letters, func(a, b deadletter.Resolution) int { return a.Order.Compare(b.Order) })
+	letters = slices.CompactFunc(letters, func(a, b deadletter.Resolution) bool { return a.ID == b.ID })
 	letters = letters[:min(len(letters), r.round)]
 	r.done = map[string]int32{}
 	for chunk := range slices.Chunk(letters, chunkLetters) {

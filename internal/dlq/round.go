@@ -11,7 +11,6 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/deadletter"
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
-	"github.com/cdc-relay/cdc-relay/internal/publisher"
 )
 
 const (
@@ -47,7 +46,7 @@ type round struct {
 type piece struct {
 	work       deadletter.Work
 	letter     *deadletter.Letter
-	resolution publisher.Resolution // as it is routed now
+	resolution deadletter.Resolution // as it is routed now
 }
 
 // retryPartition publishes letters in the order of their records, of any keys, and those of a key in their order. The records of a
@@ -262,7 +261,7 @@ func (d *round) flush() error {
 	if err := d.r.sink.NoteAttempts(d.ctx, noted); err != nil {
 		return err
 	}
-	letters := make([]publisher.Resolution, len(chunk))
+	letters := make([]deadletter.Resolution, len(chunk))
 	for i := range chunk {
 		if p := &chunk[i]; p.letter.Stub { // a row may be too large for this machine: the attempt is noted before
 			p.resolution = d.r.resolution(d.ctx, p)

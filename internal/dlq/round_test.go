@@ -17,7 +17,6 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/deadletter"
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
-	"github.com/cdc-relay/cdc-relay/internal/publisher"
 )
 
 // shelf is a topic of letters with one partition, the relay's memory of it, and what is published.
@@ -68,8 +67,8 @@ func (s *shelf) LoadLetters(context.Context, cdc.Source, func(string) bool) (*de
 	return s.index, 0, nil
 }
 
-func (s *shelf) Resolve(_ context.Context, letters []publisher.Resolution) ([]publisher.Outcome, error) {
-	outcomes := make([]publisher.Outcome, len(letters))
+func (s *shelf) Resolve(_ context.Context, letters []deadletter.Resolution) ([]deadletter.Outcome, error) {
+	outcomes := make([]deadletter.Outcome, len(letters))
 	for i, l := range letters {
 		outcomes[i].Skipped = !s.index.Begin(l.ID, l.Message == nil)
 	}
@@ -379,7 +378,7 @@ type slow struct {
 	acknowledged chan struct{}
 }
 
-func (s *slow) Resolve(context.Context, []publisher.Resolution) ([]publisher.Outcome, error) {
+func (s *slow) Resolve(context.Context, []deadletter.Resolution) ([]deadletter.Outcome, error) {
 	<-s.acknowledged
 	return nil, errors.New("killed")
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/deadletter"
 	"github.com/cdc-relay/cdc-relay/internal/publisher"
 )
 
@@ -38,7 +39,7 @@ func TestDeniedLettersStay(t *testing.T) {
 		}
 		denied()
 		for _, out := range l.resolve(t, "denied", ids...) {
-			if out != (publisher.Outcome{}) {
+			if out != (deadletter.Outcome{}) {
 				t.Errorf("outcome: %+v", out)
 			}
 		}

@@ -226,15 +226,15 @@ func (l *lettered) letters(t *testing.T) map[string]*deadletter.Letter {
 }
 
 // resolve publishes the letters to topic, in the order of their IDs, or drops them, and removes those that are done.
-func (l *lettered) resolve(t *testing.T, topic string, ids ...string) []publisher.Outcome {
+func (l *lettered) resolve(t *testing.T, topic string, ids ...string) []deadletter.Outcome {
 	t.Helper()
 	letters := l.letters(t)
 	index := l.entries(t)
-	var asked []publisher.Resolution
+	var asked []deadletter.Resolution
 	done := map[string]int32{}
 	for _, id := range ids {
 		d, e := letters[id], index[id]
-		r := publisher.Resolution{ID: id, Partition: e.Partition, Order: e.Order, Hold: e.HoldName(), Attempts: 1}
+		r := deadletter.Resolution{ID: id, Partition: e.Partition, Order: e.Order, Hold: e.HoldName(), Attempts: 1}
 		r.Failed = func(reason string, err error) []byte {
 			again := *e
 			again.Reason, again.Error, again.Attempts = reason, err.Error(), 1
@@ -303,7 +303,7 @@ func TestKeyIsHeld(t *testing.T) {
 			t.Errorf("it was published before the first: %+v", out)
 		}
 		for i, out := range l.resolve(t, "t", ids...) {
-			if out != (publisher.Outcome{}) {
+			if out != (deadletter.Outcome{}) {
 				t.Errorf("letter %d: %+v", i, out)
 			}
 		}
@@ -433,7 +433,7 @@ func TestDropAndLimit(t *testing.T) {
 		if !l.index.Full() {
 			t.Error("it is not full")
 		}
-		if out := l.resolve(t, "", "a/1@0000000000000100/0"); out[0] != (publisher.Outcome{}) {
+		if out := l.resolve(t, "", "a/1@0000000000000100/0"); out[0] != (deadletter.Outcome{}) {
 			t.Errorf("not dropped: %+v", out)
 		}
 		l.answered(t, waiting)

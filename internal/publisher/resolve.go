@@ -13,32 +13,6 @@ import (
 // New events of a key that is closed wait until its last letter is resolved, so that a busy key comes to an end. What follows, the
 // tombstones, is the caller's: a relay that starts in between finds entries that are done, and writes them.
 
-// Resolution is a letter to publish or to drop.
-type Resolution struct {
-	ID        string
-	Partition int32
-	Order     deadletter.Order
-	// Hold is the letter's name of what it holds; "" for nothing.
-	Hold string
-	// Message is the event as it is routed now; nil drops it. Refused is why it cannot be routed, with the Reason; nil: it can.
-	Message *cdc.Message
-	Refused error
-	Reason  string
-	// Attempts counts this one.
-	Attempts int
-	// Failed returns the index's entry for a letter that stays. It must be safe to call from another goroutine.
-	Failed func(reason string, err error) []byte
-}
-
-// Outcome is what became of a [Resolution]. The zero value: it was published or dropped.
-type Outcome struct {
-	// Skipped says that nothing was tried: an earlier letter of the key stays, or this one is gone.
-	Skipped bool
-	// Reason and Err are why it could not be published.
-	Reason string
-	Err    error
-}
-
 // chunk is a call of Resolve.
 type chunk struct {
 	items []*item
@@ -51,17 +25,17 @@ type chunk struct {
 
 // item is a letter of a chunk.
 type item struct {
-	Resolution
+	deadletter.Resolution
 
 	chunk   *chunk
 	name    string
 	order   deadletter.Order
-	outcome Outcome
+	outcome deadletter.Outcome
 }
 
 // Resolve publishes letters in their order, or drops them, and returns an outcome for each when the index has it. Those of a key must
 // be the first that it has, unless they are dropped. The messages must not change until it returns.
-func (p *Publisher) Resolve(ctx context.Context, letters []Resolution) ([]Outcome, error) {
+func (p *Publisher) Resolve(ctx context.Context, letters []deadletter.Resolution) ([]deadletter.Outcome, error) {
 	c := &chunk{done: make(chan struct{})}
 	for _, r := range letters {
 		c.items = append(c.items, &item{Resolution: r, chunk: c, name: r.Hold, order: r.Order})
@@ -70,7 +44,7 @@ func (p *Publisher) Resolve(ctx context.Context, letters []Resolution) ([]Outcom
 	if err := await(ctx, p, c.done); err != nil {
 		return nil, err
 	}
-	outcomes := make([]Outcome, len(c.items))
+	outcomes := make([]deadletter.Outcome, len(c.items))
 	for i, it := range c.items {
 		outcomes[i] = it.outcome
 	}
@@ -116,7 +90,7 @@ func (s *deadLetters) failed(it *item, why rejection) {
 		it.outcome.Skipped = true
 		s.index.Back(it.ID)
 	} else {
-		it.outcome = Outcome{Reason: why.reason, Err: why.err}
+		it.outcome = deadletter.Outcome{Reason: why.reason, Err: why.err}
 		s.index.Failed(it.ID, why.reason, s.loop.now, it.Attempts)
 	}
 	it.chunk.one()
