@@ -10,7 +10,6 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/deadletter"
-	"github.com/cdc-relay/cdc-relay/internal/dlq"
 	"github.com/cdc-relay/cdc-relay/internal/finding"
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
 	"github.com/cdc-relay/cdc-relay/internal/publisher"
@@ -29,14 +28,14 @@ func letterOptions(c *config.Config, db database, log *slog.Logger) *publisher.L
 }
 
 // newResolver makes what resolves letters while the relay leads.
-func newResolver(c *config.Config, db database, letters *publisher.LetterOptions, sink *publisher.Publisher, log *slog.Logger, reg prometheus.Registerer) (*dlq.Resolver, error) {
+func newResolver(c *config.Config, db database, letters *publisher.LetterOptions, sink *publisher.Publisher, log *slog.Logger, reg prometheus.Registerer) (*deadletter.Resolver, error) {
 	again := *c // whatever cannot be published stays a letter
 	again.Errors.Unroutable, again.Errors.Malformed = cdc.PolicyDeadLetter, cdc.PolicyDeadLetter
 	router, err := newRelayRouter(&again, db.tables())
 	if err != nil {
 		return nil, err
 	}
-	r := dlq.New(dlq.Options{
+	r := deadletter.NewResolver(deadletter.ResolverOptions{
 		Kafka: kafkaOptions(c), Topic: letters.Topic, Index: letters.Index,
 		RetryAfter: c.DeadLetter.RetryAfter, MaxAttempts: c.DeadLetter.MaxAttempts, Passed: db.passed, Stored: db.slotPosition(),
 		Row: func(ctx context.Context, l *deadletter.Letter) (*cdc.Batch, error) { return stubRow(ctx, db, l) },
@@ -62,7 +61,7 @@ func (s *setup) makeLetterTopics(ctx context.Context, c *config.Config) error {
 func leftLetters(ctx context.Context, c *config.Config) []finding.Finding {
 	before := *c
 	before.DeadLetter.Topic = config.DefaultLetterTopic(c.Database())
-	list, _, err := letterDesk(&before).List(ctx, dlq.Filter{})
+	list, _, err := letterDesk(&before).List(ctx, deadletter.Filter{})
 	if err != nil || len(list) == 0 {
 		return nil // as a rule there is no such topic
 	}

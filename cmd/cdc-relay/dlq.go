@@ -8,7 +8,7 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/config"
-	"github.com/cdc-relay/cdc-relay/internal/dlq"
+	"github.com/cdc-relay/cdc-relay/internal/deadletter"
 )
 
 func newDLQCommand(a *app) *cobra.Command {
@@ -23,7 +23,7 @@ work in its own order, and the command waits and reports.`
 }
 
 // letterFilter are the flags that select letters.
-type letterFilter struct{ dlq.Filter }
+type letterFilter struct{ deadletter.Filter }
 
 func (f *letterFilter) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
@@ -38,7 +38,7 @@ func (f *letterFilter) add(cmd *cobra.Command) {
 }
 
 // desk is where the command looks at letters.
-func (a *app) desk() (*dlq.Desk, *config.Config, error) {
+func (a *app) desk() (*deadletter.Desk, *config.Config, error) {
 	c, err := a.load()
 	if err != nil {
 		return nil, nil, err
@@ -49,12 +49,12 @@ func (a *app) desk() (*dlq.Desk, *config.Config, error) {
 	return letterDesk(c), c, nil
 }
 
-func letterDesk(c *config.Config) *dlq.Desk {
-	return &dlq.Desk{Kafka: kafkaOptions(c), Topic: c.DeadLetter.Topic, Index: c.DeadLetter.Index()}
+func letterDesk(c *config.Config) *deadletter.Desk {
+	return &deadletter.Desk{Kafka: kafkaOptions(c), Topic: c.DeadLetter.Topic, Index: c.DeadLetter.Index()}
 }
 
 // find returns the letters that the flags select, and the offset behind what it has read.
-func (f *letterFilter) find(ctx context.Context, desk *dlq.Desk, ids []string) ([]dlq.Listed, int64, error) {
+func (f *letterFilter) find(ctx context.Context, desk *deadletter.Desk, ids []string) ([]deadletter.Listed, int64, error) {
 	if !f.From.IsZero() && !f.To.IsZero() && !f.From.Before(f.To) {
 		return nil, 0, notBefore(f.From, f.To)
 	}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/deadletter"
-	"github.com/cdc-relay/cdc-relay/internal/dlq"
 )
 
 func newDLQListCommand(a *app) *cobra.Command {
@@ -36,7 +35,7 @@ func newDLQListCommand(a *app) *cobra.Command {
 				return err
 			}
 			if output.json() {
-				return printJSON(a.stdout, append([]dlq.Listed{}, list[:min(limit, len(list))]...))
+				return printJSON(a.stdout, append([]deadletter.Listed{}, list[:min(limit, len(list))]...))
 			}
 			if rest := a.printLetters(list, limit); rest > 0 {
 				a.printf("--after %q lists them\n", list[limit-1].Letter)
@@ -52,7 +51,7 @@ func newDLQListCommand(a *app) *cobra.Command {
 }
 
 // letters returns those that the flags select.
-func (a *app) letters(ctx context.Context, f *letterFilter, ids []string) ([]dlq.Listed, error) {
+func (a *app) letters(ctx context.Context, f *letterFilter, ids []string) ([]deadletter.Listed, error) {
 	desk, _, err := a.desk()
 	if err != nil {
 		return nil, err
@@ -62,11 +61,11 @@ func (a *app) letters(ctx context.Context, f *letterFilter, ids []string) ([]dlq
 }
 
 // following are the letters after the one with an ID; "" for all.
-func following(list []dlq.Listed, after string) ([]dlq.Listed, error) {
+func following(list []deadletter.Listed, after string) ([]deadletter.Listed, error) {
 	if after == "" {
 		return list, nil
 	}
-	i := slices.IndexFunc(list, func(l dlq.Listed) bool { return l.Letter == after })
+	i := slices.IndexFunc(list, func(l deadletter.Listed) bool { return l.Letter == after })
 	if i < 0 {
 		return nil, cdc.Fixable("list from the start", "no dead letter has the ID %q: it was resolved meanwhile, or the filters leave it out", after)
 	}
@@ -74,7 +73,7 @@ func following(list []dlq.Listed, after string) ([]dlq.Listed, error) {
 }
 
 // printLetters prints so many letters, and returns how many more there are.
-func (a *app) printLetters(list []dlq.Listed, limit int) (more int) {
+func (a *app) printLetters(list []deadletter.Listed, limit int) (more int) {
 	page := list[:min(limit, len(list))]
 	for i := range page {
 		l := &page[i]
@@ -103,11 +102,11 @@ func newDLQCountCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			counts := dlq.Counts(list)
+			counts := deadletter.Counts(list)
 			if output.json() {
 				return printJSON(a.stdout, counts)
 			}
-			for _, reason := range dlq.Reasons(counts) {
+			for _, reason := range deadletter.Reasons(counts) {
 				a.printf("%-14s %d\n", reason, counts[reason])
 			}
 			a.printf("%-14s %d\n", "all", len(list))
@@ -121,7 +120,7 @@ func newDLQCountCommand(a *app) *cobra.Command {
 
 // shownLetter is a letter with its record.
 type shownLetter struct {
-	dlq.Listed
+	deadletter.Listed
 
 	Headers map[string]string `json:"headers"`
 	// Payload is text, and PayloadBytes other bytes; neither is NULL or, in a stub, left out.
@@ -157,7 +156,7 @@ func newDLQShowCommand(a *app) *cobra.Command {
 	return cmd
 }
 
-func (a *app) showLetter(ctx context.Context, desk *dlq.Desk, l *dlq.Listed) error {
+func (a *app) showLetter(ctx context.Context, desk *deadletter.Desk, l *deadletter.Listed) error {
 	letter, err := desk.Show(ctx, l)
 	if err != nil {
 		return err

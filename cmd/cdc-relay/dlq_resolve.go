@@ -10,7 +10,6 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/deadletter"
-	"github.com/cdc-relay/cdc-relay/internal/dlq"
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
 	"github.com/cdc-relay/cdc-relay/internal/publisher"
 )
@@ -98,7 +97,7 @@ func (r *resolution) confirm(n int) error {
 }
 
 // ask asks the leader.
-func (r *resolution) ask(ctx context.Context, desk *dlq.Desk, c *config.Config, list []dlq.Listed, end int64) error {
+func (r *resolution) ask(ctx context.Context, desk *deadletter.Desk, c *config.Config, list []deadletter.Listed, end int64) error {
 	write, closeAll, err := indexWriter(ctx, c)
 	if err != nil {
 		return err
@@ -133,10 +132,10 @@ func (r *resolution) ask(ctx context.Context, desk *dlq.Desk, c *config.Config, 
 }
 
 // skippedError says that n letters of a retry were not published, because of errors.skip.
-func skippedError(list []dlq.Listed, n int) error {
+func skippedError(list []deadletter.Listed, n int) error {
 	id := "ID"
 	if len(list) == 1 {
-		id = dlq.Quoted(list[0].ID)
+		id = deadletter.Quoted(list[0].ID)
 	}
 	return cdc.Fixable("to publish it after all, take its ID out of errors.skip, restart the relay, and run `cdc-relay replay --id "+id+"`",
 		"%s dropped and not published: errors.skip lists the event", plural(n, "letter"))

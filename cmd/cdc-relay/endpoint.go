@@ -12,7 +12,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/admin"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/config"
-	"github.com/cdc-relay/cdc-relay/internal/dlq"
+	"github.com/cdc-relay/cdc-relay/internal/deadletter"
 	"github.com/cdc-relay/cdc-relay/internal/relay"
 )
 
@@ -20,7 +20,7 @@ import (
 // the servers do, so a longer time is a bug of the relay that only a restart fixes.
 const stuckAfter = time.Minute
 
-func endpoint(c *config.Config, r *relay.Relay, src source, letters *dlq.Resolver, reg prometheus.Gatherer, profile bool) admin.Options {
+func endpoint(c *config.Config, r *relay.Relay, src source, letters *deadletter.Resolver, reg prometheus.Gatherer, profile bool) admin.Options {
 	started, version := time.Now(), buildVersion()
 	return admin.Options{
 		Listen: c.HTTP.Listen, HealthListen: c.HTTP.HealthListen, WebConfig: c.HTTP.WebConfig, Gatherer: withUnits(reg), Profile: profile,
@@ -44,7 +44,7 @@ func endpoint(c *config.Config, r *relay.Relay, src source, letters *dlq.Resolve
 	}
 }
 
-func letterStatus(letters *dlq.Resolver) *admin.DeadLetters {
+func letterStatus(letters *deadletter.Resolver) *admin.DeadLetters {
 	if letters == nil {
 		return nil
 	}
@@ -53,7 +53,7 @@ func letterStatus(letters *dlq.Resolver) *admin.DeadLetters {
 }
 
 // lettersFull is an error if nothing is published because there may be no more dead letters.
-func lettersFull(letters *dlq.Resolver) error {
+func lettersFull(letters *deadletter.Resolver) error {
 	if letters == nil || !letters.Summary().Full {
 		return nil
 	}

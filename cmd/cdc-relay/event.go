@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/cdc-relay/cdc-relay/internal/dlq"
+	"github.com/cdc-relay/cdc-relay/internal/deadletter"
 )
 
 func newEventCommand(a *app) *cobra.Command {
@@ -65,8 +65,8 @@ type eventFound struct {
 	Searched []string  `json:"searched"`
 	Since    time.Time `json:"since,omitzero"`
 	// Letters are those in the dead letters; DeadLetters is false where there can be none.
-	Letters     []dlq.Listed `json:"letters"`
-	DeadLetters bool         `json:"dead_letters"`
+	Letters     []deadletter.Listed `json:"letters"`
+	DeadLetters bool                `json:"dead_letters"`
 	// BehindSaved is whether the event is before the saved position: yes, no or unknown.
 	BehindSaved string `json:"before_saved_position"`
 }

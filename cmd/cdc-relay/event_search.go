@@ -15,7 +15,7 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/config"
-	"github.com/cdc-relay/cdc-relay/internal/dlq"
+	"github.com/cdc-relay/cdc-relay/internal/deadletter"
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
 	"github.com/cdc-relay/cdc-relay/internal/scan"
 )
@@ -29,7 +29,7 @@ type search struct {
 
 func newSearch(a *app, c *config.Config, id string) *search {
 	return &search{app: a, config: c, found: eventFound{
-		ID: id, Rows: []rowFound{}, Records: []recordFound{}, Searched: []string{}, Letters: []dlq.Listed{}, BehindSaved: unknown,
+		ID: id, Rows: []rowFound{}, Records: []recordFound{}, Searched: []string{}, Letters: []deadletter.Listed{}, BehindSaved: unknown,
 	}}
 }
 
@@ -50,7 +50,7 @@ func (s *search) run(ctx context.Context, owner *ownerFlag) error {
 	}
 	if s.config.DeadLetter.On() {
 		s.found.DeadLetters = true
-		letters, _, err := letterDesk(s.config).List(ctx, dlq.Filter{IDs: []string{s.found.ID}})
+		letters, _, err := letterDesk(s.config).List(ctx, deadletter.Filter{IDs: []string{s.found.ID}})
 		if err != nil {
 			return err
 		}

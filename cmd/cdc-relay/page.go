@@ -6,7 +6,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/admin"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/config"
-	"github.com/cdc-relay/cdc-relay/internal/dlq"
+	"github.com/cdc-relay/cdc-relay/internal/deadletter"
 	"github.com/cdc-relay/cdc-relay/internal/finding"
 )
 
@@ -15,10 +15,10 @@ const pageLetters = 50
 
 // letterPage is one page of dead letters, without their payloads.
 type letterPage struct {
-	Letters []dlq.Listed   `json:"letters"`
-	Reasons map[string]int `json:"reasons"`
-	Total   int            `json:"total"`
-	More    bool           `json:"more"`
+	Letters []deadletter.Listed `json:"letters"`
+	Reasons map[string]int      `json:"reasons"`
+	Total   int                 `json:"total"`
+	More    bool                `json:"more"`
 }
 
 // pageDesk does what the commands do, with the relay's own configuration and rights.
@@ -48,7 +48,7 @@ func pageDesk(c *config.Config) admin.Desk {
 }
 
 func lettersAfter(ctx context.Context, c *config.Config, after string) (*letterPage, error) {
-	all, _, err := letterDesk(c).List(ctx, dlq.Filter{})
+	all, _, err := letterDesk(c).List(ctx, deadletter.Filter{})
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +57,7 @@ func lettersAfter(ctx context.Context, c *config.Config, after string) (*letterP
 		return nil, err
 	}
 	shown := list[:min(pageLetters, len(list))]
-	return &letterPage{append([]dlq.Listed{}, shown...), dlq.Counts(all), len(all), len(list) > len(shown)}, nil
+	return &letterPage{append([]deadletter.Listed{}, shown...), deadletter.Counts(all), len(all), len(list) > len(shown)}, nil
 }
 
 func errResolved(id string) error {
@@ -67,7 +67,7 @@ func errResolved(id string) error {
 // resolveLetter asks the relay that leads, which may be another one.
 func resolveLetter(ctx context.Context, c *config.Config, do, id string) error {
 	desk := letterDesk(c)
-	list, read, err := desk.List(ctx, dlq.Filter{IDs: []string{id}})
+	list, read, err := desk.List(ctx, deadletter.Filter{IDs: []string{id}})
 	if err != nil {
 		return err
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
-	"github.com/cdc-relay/cdc-relay/internal/dlq"
+	"github.com/cdc-relay/cdc-relay/internal/deadletter"
 	"github.com/cdc-relay/cdc-relay/internal/replay"
 )
 
@@ -94,7 +94,7 @@ func (r *replayRun) namedState() string {
 	if r.file == defaultState {
 		return ""
 	}
-	return " --state " + dlq.Quoted(r.file)
+	return " --state " + deadletter.Quoted(r.file)
 }
 
 // refuseOther returns an error if a replay was interrupted.

@@ -15,7 +15,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
 	"github.com/cdc-relay/cdc-relay/internal/config"
-	"github.com/cdc-relay/cdc-relay/internal/dlq"
+	"github.com/cdc-relay/cdc-relay/internal/deadletter"
 	"github.com/cdc-relay/cdc-relay/internal/relay"
 )
 
@@ -105,7 +105,7 @@ func run(ctx context.Context, c *config.Config, start binlog.StartFrom, log *slo
 	if c.HTTP.Listen == "" {
 		return r.Run(ctx)
 	}
-	letters, _ := stages.Letters.(*dlq.Resolver)
+	letters, _ := stages.Letters.(*deadletter.Resolver)
 	server, err := admin.New(ctx, endpoint(c, r, stages.source, letters, reg, profile), log)
 	if err != nil {
 		return err

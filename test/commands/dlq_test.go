@@ -118,7 +118,7 @@ func TestDeadLetters(t *testing.T) {
 		s.published(url, 4)
 		s.follows(0, "all            0", said, "dlq count")
 		s.config = on
-		s.lostRecord(6) //follows:dlq.recordDeleted replay, dlq drop
+		s.lostRecord(6) //follows:deadletter.recordDeleted replay, dlq drop
 		published := map[string]int{}
 		for _, r := range s.consume(s.name, s.records(s.name)) {
 			published[header(r, "ce_id")]++

@@ -67,29 +67,29 @@ func letterOrderMutants() []mutant {
 			caughtBy{publisher, "^TestKeyIsFreeOnceTheIndexSaysSo$", ""},
 		},
 		{
-			"drop the followers of a letter", "internal/dlq/retry.go",
+			"drop the followers of a letter", "internal/deadletter/retry.go",
 			[]edit{{"case len(routed.Messages) > 0:", "case len(routed.Messages) > 0 && p.work.Blocked:"}},
 			caughtBy{faults, "^TestDeadLetters$", postgres},
 		},
 		{
-			"look for a letter only where its record was", "internal/dlq/round.go",
+			"look for a letter only where its record was", "internal/deadletter/round.go",
 			[]edit{{"		if w.Offset > 0 && !d.seen[id] {", "		if w.Offset < 0 && !d.seen[id] {"}},
-			caughtBy{resolver, "^TestRoundsAgainstAList$", ""},
+			caughtBy{letters, "^TestRoundsAgainstAList$", ""},
 		},
 		{
-			"search each time from the start", "internal/dlq/round.go",
+			"search each time from the start", "internal/deadletter/round.go",
 			[]edit{{"		r.scanned[d.partition] = rec.Offset + 1\n", ""}},
-			caughtBy{resolver, "^TestRoundsReadEachRecordOnce$", ""},
+			caughtBy{letters, "^TestRoundsReadEachRecordOnce$", ""},
 		},
 		{
-			"drop without waiting for the position", "internal/dlq/retry.go",
+			"drop without waiting for the position", "internal/deadletter/retry.go",
 			[]edit{{"!found || !settled || !passed(w.Place)", "!found || !settled"}},
-			caughtBy{resolver, "^TestDropWaitsForThePosition$", ""},
+			caughtBy{letters, "^TestDropWaitsForThePosition$", ""},
 		},
 		{
-			"drop behind a position that the slot does not have", "internal/dlq/resolver.go",
+			"drop behind a position that the slot does not have", "internal/deadletter/resolver.go",
 			[]edit{{"r.opts.Stored == nil ||", "r.opts.Stored != nil ||"}},
-			caughtBy{resolver, "^TestDropWaitsForThePosition$", ""},
+			caughtBy{letters, "^TestDropWaitsForThePosition$", ""},
 		},
 		{
 			"count a batch as published before its letter", "internal/publisher/letters.go",

@@ -19,7 +19,6 @@ const (
 	setUnits   = "./internal/binlog"
 	letters    = "./internal/deadletter"
 	routing    = "./internal/router"
-	resolver   = "./internal/dlq"
 	visible    = "./internal/visibility"
 	appending  = "./test/writer"
 )

@@ -18,7 +18,7 @@ func exemptions() []exemption {
 		{"publisher.rejectedError", "setup", "limits of a topic are set; the command is named for its values, and changes nothing of a topic that exists"},
 		{"publisher.rejectedError#2", "errors drop", "drops events, as it says; TestDropRejectedEvents has the policy"},
 		{"publisher.verifySource/foreign_dead_letters", "dead_letter", "the start compares the setting with the topic, and has written no letter before"},
-		{"publisher.verifySource/foreign_dead_letters", "replay", "moves no position, and a person chooses what it publishes; followed as dlq.recordDeleted"},
+		{"publisher.verifySource/foreign_dead_letters", "replay", "moves no position, and a person chooses what it publishes; followed as deadletter.recordDeleted"},
 		{"kafka.TakeOver", "kafka.transactional_id", fence},
 		{"kafka.describe", "kafka.transactional_id", fence},
 		{"kafka.producerIDError", "kafka.transactional_id", fence},

@@ -1,4 +1,4 @@
-package dlq
+package deadletter
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
-	"github.com/cdc-relay/cdc-relay/internal/deadletter"
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
 )
 
@@ -30,7 +29,7 @@ type round struct {
 	client    source
 	partition int32
 	// wanted are the letters that have not been taken, and queues the IDs of those of each key that holds something, the next one first.
-	wanted map[string]*deadletter.Work
+	wanted map[string]*Work
 	queues map[string][]string
 	seen   map[string]bool // wanted letters whose records were read in this pass
 	chunk  []piece
@@ -44,16 +43,16 @@ type round struct {
 
 // piece is a letter that was found.
 type piece struct {
-	work       deadletter.Work
-	letter     *deadletter.Letter
-	resolution deadletter.Resolution // as it is routed now
+	work       Work
+	letter     *Letter
+	resolution Resolution // as it is routed now
 }
 
 // retryPartition publishes letters in the order of their records, of any keys, and those of a key in their order. The records of a
 // key are in that order, unless some were written again: then they are read again.
-func (r *Resolver) retryPartition(ctx context.Context, partition int32, work []deadletter.Work, leaders map[string]string) (int, error) {
+func (r *Resolver) retryPartition(ctx context.Context, partition int32, work []Work, leaders map[string]string) (int, error) {
 	d := &round{
-		r: r, ctx: ctx, partition: partition, wanted: map[string]*deadletter.Work{}, queues: map[string][]string{},
+		r: r, ctx: ctx, partition: partition, wanted: map[string]*Work{}, queues: map[string][]string{},
 		seen: map[string]bool{}, leaders: leaders, stuck: map[string]bool{},
 	}
 	for i := range work {
@@ -189,7 +188,7 @@ func (d *round) see(rec *kafka.Record) error {
 	if w.Hold != "" && d.queues[w.Hold][0] != w.ID {
 		return nil
 	}
-	l, err := deadletter.Decode(rec.Value, rec.Headers)
+	l, err := Decode(rec.Value, rec.Headers)
 	if err != nil {
 		return fmt.Errorf("read the dead letter %q: %w", w.ID, err)
 	}
@@ -222,7 +221,7 @@ func (d *round) missing() {
 		}
 		delete(d.wanted, id)
 		d.tried++
-		d.r.asks.outcome(deadletter.Retry, id, failed)
+		d.r.asks.outcome(Retry, id, failed)
 		_, known := d.r.lost[id]
 		d.r.lost[id] = time.Now().Add(lookAgain)
 		if known {
@@ -261,14 +260,14 @@ func (d *round) flush() error {
 	if err := d.r.sink.NoteAttempts(d.ctx, noted); err != nil {
 		return err
 	}
-	letters := make([]deadletter.Resolution, len(chunk))
+	letters := make([]Resolution, len(chunk))
 	for i := range chunk {
 		if p := &chunk[i]; p.letter.Stub { // a row may be too large for this machine: the attempt is noted before
 			p.resolution = d.r.resolution(d.ctx, p)
 		}
 		letters[i] = chunk[i].resolution
 	}
-	return d.r.resolve(d.ctx, deadletter.Retry, letters)
+	return d.r.resolve(d.ctx, Retry, letters)
 }
 
 // leaderPause is how long letters are not tried whose topic has no leader.

@@ -1,4 +1,4 @@
-package dlq
+package deadletter
 
 import (
 	"context"
@@ -13,7 +13,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
-	"github.com/cdc-relay/cdc-relay/internal/deadletter"
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
 )
 
@@ -31,7 +30,7 @@ type Listed struct {
 	// Letter is its ID.
 	Letter string `json:"letter"`
 
-	*deadletter.Entry
+	*Entry
 }
 
 // Filter selects letters: all that is set must be right.
@@ -50,7 +49,7 @@ type Read struct {
 	// End is the offset behind it.
 	End int64
 	// Source is whose letters these are; nil: no relay has used the topic.
-	Source *deadletter.SourceRecord
+	Source *SourceRecord
 }
 
 // Empty reports whether the filter takes every letter.
@@ -75,7 +74,7 @@ func (d *Desk) List(ctx context.Context, f Filter) ([]Listed, Read, error) {
 	}
 	defer client.Close()
 	var read Read
-	records := deadletter.NewRecords()
+	records := NewRecords()
 	err = client.Read(ctx, d.Index, 0, kafka.Oldest, kafka.Committed, func(r *kafka.Record) error {
 		read.End = r.Offset + 1
 		return records.Add(string(r.Key), r.Value)
@@ -106,7 +105,7 @@ func Quoted(id string) string {
 var errFound = errors.New("found")
 
 // Show returns a letter's record.
-func (d *Desk) Show(ctx context.Context, l *Listed) (*deadletter.Letter, error) {
+func (d *Desk) Show(ctx context.Context, l *Listed) (*Letter, error) {
 	client, err := kafka.NewClient(d.Kafka)
 	if err != nil {
 		return nil, err
@@ -116,12 +115,12 @@ func (d *Desk) Show(ctx context.Context, l *Listed) (*deadletter.Letter, error) 
 	if err != nil {
 		return nil, err
 	}
-	var found *deadletter.Letter
+	var found *Letter
 	err = client.Read(ctx, d.Topic, l.Partition, from, kafka.Committed, func(r *kafka.Record) error {
 		if string(r.Key) != l.Letter || r.Value == nil {
 			return nil
 		}
-		if found, err = deadletter.Decode(r.Value, r.Headers); err != nil {
+		if found, err = Decode(r.Value, r.Headers); err != nil {
 			return err
 		}
 		return errFound
@@ -163,9 +162,9 @@ type Result struct {
 // Ask asks the leader to resolve letters, and waits until it has. It calls waits with each new reason for which the leader waits. What
 // was asked is withdrawn when it returns: after an error the leader ends only what it has begun.
 func (d *Desk) Ask(ctx context.Context, do string, letters []string, from int64, waits func(why string)) (Result, error) {
-	a := asking{desk: d, open: map[string]*deadletter.Ask{}, said: map[string]bool{"": true}, waits: waits, heard: time.Now()}
-	for _, ask := range deadletter.NewAsks(do, letters) {
-		key := string(deadletter.AskKey(uuid.NewString()))
+	a := asking{desk: d, open: map[string]*Ask{}, said: map[string]bool{"": true}, waits: waits, heard: time.Now()}
+	for _, ask := range NewAsks(do, letters) {
+		key := string(AskKey(uuid.NewString()))
 		a.keys, a.open[key] = append(a.keys, key), ask
 	}
 	following, cancel := context.WithCancel(ctx)
@@ -182,8 +181,8 @@ func (d *Desk) Ask(ctx context.Context, do string, letters []string, from int64,
 // asking is what one command asks for.
 type asking struct {
 	desk *Desk
-	keys []string                   // in the order of the letters: the first of a held key have to be published first
-	open map[string]*deadletter.Ask // those without an answer, by key
+	keys []string        // in the order of the letters: the first of a held key have to be published first
+	open map[string]*Ask // those without an answer, by key
 	// said are the reasons that waits was called with.
 	said  map[string]bool
 	waits func(why string)
@@ -236,7 +235,7 @@ func (a *asking) hear(got answer) {
 		a.said[got.Waits] = true
 		a.waits(got.Waits)
 	}
-	if a.open[got.key] != nil && got.State == deadletter.Ended {
+	if a.open[got.key] != nil && got.State == Ended {
 		a.result.Done += got.Done
 		a.result.Skipped += got.Skipped
 		a.result.Failed += got.Failed
@@ -258,7 +257,7 @@ func (a *asking) withdraw(ctx context.Context) error {
 
 // answer is one to the ask with a key; without a key, a relay leads and works.
 type answer struct {
-	deadletter.Ask
+	Ask
 
 	key string
 }
@@ -274,7 +273,7 @@ func (d *Desk) follow(ctx context.Context, keys []string, from int64, answers ch
 			from = r.Offset + 1
 			var a answer
 			switch key := string(r.Key); {
-			case deadletter.IsEntry(key):
+			case IsEntry(key):
 			case r.Value != nil && slices.Contains(keys, key):
 				a.key = key
 				if err := json.Unmarshal(r.Value, &a.Ask); err != nil || a.State == "" { // no answer

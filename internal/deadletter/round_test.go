@@ -1,4 +1,4 @@
-package dlq
+package deadletter
 
 import (
 	"cmp"
@@ -15,7 +15,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
-	"github.com/cdc-relay/cdc-relay/internal/deadletter"
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
 )
 
@@ -23,12 +22,12 @@ import (
 type shelf struct {
 	Sink
 
-	index     *deadletter.Index
+	index     *Index
 	log       []kafka.Record // by offset, some of which are compacted away
 	next      int64
 	read      int // records that were read
 	published []string
-	answers   map[string]*deadletter.Ask
+	answers   map[string]*Ask
 	leaders   map[string]int32
 	// then is called for each letter that is published.
 	then func(id string)
@@ -63,12 +62,12 @@ func (s *shelf) Leaderless(context.Context, []string) (map[string]int32, error) 
 	return s.leaders, nil
 }
 
-func (s *shelf) LoadLetters(context.Context, cdc.Source, func(string) bool) (*deadletter.Index, int64, error) {
+func (s *shelf) LoadLetters(context.Context, cdc.Source, func(string) bool) (*Index, int64, error) {
 	return s.index, 0, nil
 }
 
-func (s *shelf) Resolve(_ context.Context, letters []deadletter.Resolution) ([]deadletter.Outcome, error) {
-	outcomes := make([]deadletter.Outcome, len(letters))
+func (s *shelf) Resolve(_ context.Context, letters []Resolution) ([]Outcome, error) {
+	outcomes := make([]Outcome, len(letters))
 	for i, l := range letters {
 		outcomes[i].Skipped = !s.index.Begin(l.ID, l.Message == nil)
 	}
@@ -98,7 +97,7 @@ func (s *shelf) Forget(_ context.Context, letters map[string]int32) error {
 	return nil
 }
 
-func (s *shelf) Answer(_ context.Context, id string, answer *deadletter.Ask) error {
+func (s *shelf) Answer(_ context.Context, id string, answer *Ask) error {
 	s.answers[id] = answer
 	return nil
 }
@@ -119,15 +118,15 @@ func (s *shelf) append(id string, value []byte, headers []cdc.Header) int64 {
 }
 
 // write writes a letter's record, and returns its offset.
-func (s *shelf) write(id string, e *deadletter.Entry) int64 {
+func (s *shelf) write(id string, e *Entry) int64 {
 	key := e.Key
-	l := deadletter.Letter{Entry: *e, Payload: []byte("{}"), Row: deadletter.Row{Columns: []deadletter.Column{{Name: "key", Text: &key}}}}
+	l := Letter{Entry: *e, Payload: []byte("{}"), Row: Row{Columns: []Column{{Name: "key", Text: &key}}}}
 	value, headers := l.EncodeRecord()
 	return s.append(id, value, headers)
 }
 
 // add adds a letter, whose offset is known if the run that writes it resolves it too.
-func (s *shelf) add(id string, e *deadletter.Entry) {
+func (s *shelf) add(id string, e *Entry) {
 	s.index.Add(id, e)
 	s.index.Found(id, s.write(id, e))
 	s.index.Stored(id)
@@ -142,17 +141,17 @@ func (s *shelf) compact() {
 	s.log = slices.DeleteFunc(s.log, func(r kafka.Record) bool { return last[string(r.Key)] != r.Offset })
 }
 
-func newShelf(t interface{ Fatal(args ...any) }, entries map[string]*deadletter.Entry) (*shelf, *Resolver) {
-	s := &shelf{answers: map[string]*deadletter.Ask{}}
-	s.append(deadletter.Barrier, []byte{}, nil)
+func newShelf(t interface{ Fatal(args ...any) }, entries map[string]*Entry) (*shelf, *Resolver) {
+	s := &shelf{answers: map[string]*Ask{}}
+	s.append(Barrier, []byte{}, nil)
 	r := s.start(t, entries)
 	return s, r
 }
 
 // start is that of a relay, which knows the letters of the index and none of their offsets.
-func (s *shelf) start(t interface{ Fatal(args ...any) }, entries map[string]*deadletter.Entry) *Resolver {
-	s.index = deadletter.NewIndex(deadletter.Options{HoldKey: true, MaxKeys: 1 << 20, MaxLetters: 1 << 20}, entries, func(string) bool { return true })
-	r := New(Options{Passed: func(cdc.Progress, string) bool { return true }}, s, s, slog.New(slog.DiscardHandler))
+func (s *shelf) start(t interface{ Fatal(args ...any) }, entries map[string]*Entry) *Resolver {
+	s.index = NewIndex(Options{HoldKey: true, MaxKeys: 1 << 20, MaxLetters: 1 << 20}, entries, func(string) bool { return true })
+	r := NewResolver(ResolverOptions{Passed: func(cdc.Progress, string) bool { return true }}, s, s, slog.New(slog.DiscardHandler))
 	r.open = func() (source, error) { return s, nil }
 	if err := r.Load(context.Background(), cdc.Source{}, cdc.Progress{}); err != nil {
 		t.Fatal(err)
@@ -180,14 +179,14 @@ func TestRoundsAgainstAList(t *testing.T) {
 		s, r := newShelf(t, nil)
 		r.round = 4
 		var all []string // in order
-		entries, gone, done := map[string]*deadletter.Entry{}, map[string]bool{}, 0
+		entries, gone, done := map[string]*Entry{}, map[string]bool{}, 0
 		for seq := range rapid.IntRange(1, 60).Draw(t, "steps") {
 			left := slices.DeleteFunc(slices.Clone(all), func(id string) bool { return entries[id] == nil || gone[id] })
 			what := rapid.IntRange(0, 9).Draw(t, "what")
 			switch {
 			case what < 5 || len(left) == 0 && what < 8:
 				key := rapid.SampledFrom([]string{"", "k", "l"}).Draw(t, "key")
-				e := &deadletter.Entry{Table: "a.b", Key: key, Reason: deadletter.Held, Time: time.Now(), Order: s.index.Order(uint64(seq), 0)}
+				e := &Entry{Table: "a.b", Key: key, Reason: Held, Time: time.Now(), Order: s.index.Order(uint64(seq), 0)}
 				id := fmt.Sprintf("%s%d@1", cmp.Or(key, "-"), seq)
 				all, entries[id] = append(all, id), e
 				s.add(id, e)
@@ -245,8 +244,8 @@ func TestRoundsAgainstAList(t *testing.T) {
 func TestTruncatedTopicOfLetters(t *testing.T) {
 	for left := range 9 {
 		s, r := newShelf(t, nil)
-		entry := func(i int) *deadletter.Entry {
-			return &deadletter.Entry{Table: "a.b", Reason: deadletter.Held, Time: time.Now(), Order: s.index.Order(uint64(i), 0)}
+		entry := func(i int) *Entry {
+			return &Entry{Table: "a.b", Reason: Held, Time: time.Now(), Order: s.index.Order(uint64(i), 0)}
 		}
 		for i := range 9 {
 			s.add(fmt.Sprintf("%d@1", i), entry(i))
@@ -267,10 +266,10 @@ func TestTruncatedTopicOfLetters(t *testing.T) {
 // However many rounds a key takes, each record is read about once.
 func TestRoundsReadEachRecordOnce(t *testing.T) {
 	const letters = 3000
-	entries := map[string]*deadletter.Entry{}
+	entries := map[string]*Entry{}
 	s, _ := newShelf(t, nil)
 	for i := range letters {
-		e := &deadletter.Entry{Table: "a.b", Key: "k", Reason: deadletter.Held, Order: deadletter.Order{Epoch: 1, Seq: uint64(i)}}
+		e := &Entry{Table: "a.b", Key: "k", Reason: Held, Order: Order{Epoch: 1, Seq: uint64(i)}}
 		id := fmt.Sprintf("%d@1", i)
 		entries[id] = e
 		s.write(id, e)
@@ -280,7 +279,7 @@ func TestRoundsReadEachRecordOnce(t *testing.T) {
 	n := 0
 	s.then = func(string) { // the key goes on
 		if n++; n <= letters {
-			s.add(fmt.Sprintf("more%d@1", n), &deadletter.Entry{Table: "a.b", Key: "k", Reason: deadletter.Held, Order: s.index.Order(uint64(n), 0)})
+			s.add(fmt.Sprintf("more%d@1", n), &Entry{Table: "a.b", Key: "k", Reason: Held, Order: s.index.Order(uint64(n), 0)})
 		}
 	}
 	drain(t, r)
@@ -293,24 +292,24 @@ func TestRoundsReadEachRecordOnce(t *testing.T) {
 func TestBusyKeyKeepsNobodyWaiting(t *testing.T) {
 	s, r := newShelf(t, nil)
 	r.round = 8
-	held := func(seq uint64, key, reason string) *deadletter.Entry {
-		return &deadletter.Entry{Table: "a.b", Key: key, Reason: reason, Order: s.index.Order(seq, 0)}
+	held := func(seq uint64, key, reason string) *Entry {
+		return &Entry{Table: "a.b", Key: key, Reason: reason, Order: s.index.Order(seq, 0)}
 	}
 	s.add("bad@1", held(0, "k", "unroutable"))
 	s.add("other@1", held(0, "l", "unroutable"))
 	s.add("dropped@1", held(0, "m", "unroutable"))
 	for i := range uint64(20) {
-		s.add(fmt.Sprintf("%d@1", i), held(1+i, "k", deadletter.Held))
+		s.add(fmt.Sprintf("%d@1", i), held(1+i, "k", Held))
 	}
 	n := uint64(20)
 	s.then = func(id string) {
 		if id != "other@1" && id != "dropped@1" {
 			n++
-			s.add(fmt.Sprintf("%d@1", n), held(1+n, "k", deadletter.Held))
+			s.add(fmt.Sprintf("%d@1", n), held(1+n, "k", Held))
 		}
 	}
 	ask := func(id, do, letter string) {
-		r.asks.take(ask{id: id, asked: &deadletter.Ask{Do: do, Letters: []string{letter}}})
+		r.asks.take(ask{id: id, asked: &Ask{Do: do, Letters: []string{letter}}})
 	}
 	ended := func(id string) {
 		t.Helper()
@@ -319,15 +318,15 @@ func TestBusyKeyKeepsNobodyWaiting(t *testing.T) {
 				t.Fatalf("the key is drained: %v, %v", !more, err)
 			}
 		}
-		if a := s.answers[id]; a == nil || a.State != deadletter.Ended || a.Done != 1 {
+		if a := s.answers[id]; a == nil || a.State != Ended || a.Done != 1 {
 			t.Errorf("answer to %s: %+v", id, a)
 		}
 	}
-	ask("1", deadletter.Retry, "bad@1")
+	ask("1", Retry, "bad@1")
 	ended("1")
-	ask("2", deadletter.Retry, "other@1")
+	ask("2", Retry, "other@1")
 	ended("2")
-	ask("3", deadletter.Drop, "dropped@1")
+	ask("3", Drop, "dropped@1")
 	ended("3")
 }
 
@@ -335,21 +334,21 @@ func TestBusyKeyKeepsNobodyWaiting(t *testing.T) {
 func TestLetterForALeaderlessTopicWaits(t *testing.T) {
 	s, r := newShelf(t, nil)
 	for i, key := range []string{"away", "away", "here"} {
-		reason := deadletter.Held
+		reason := Held
 		if i != 1 {
 			reason = "unroutable"
 		}
-		s.add(fmt.Sprintf("%s%d@1", key, i), &deadletter.Entry{Table: "a.b", Key: key, Reason: reason, Order: s.index.Order(uint64(i), 0)})
+		s.add(fmt.Sprintf("%s%d@1", key, i), &Entry{Table: "a.b", Key: key, Reason: reason, Order: s.index.Order(uint64(i), 0)})
 	}
 	s.leaders = map[string]int32{"away": 2}
 	for _, id := range []string{"away0@1", "away1@1", "here2@1"} {
-		r.asks.take(ask{id: id, asked: &deadletter.Ask{Do: deadletter.Retry, Letters: []string{id}}})
+		r.asks.take(ask{id: id, asked: &Ask{Do: Retry, Letters: []string{id}}})
 	}
 	drain(t, r)
 	_, _ = r.step(t.Context(), cdc.Progress{}) // the answers
-	for id, want := range map[string]string{"away0@1": deadletter.Accepted, "away1@1": deadletter.Accepted, "here2@1": deadletter.Ended} {
+	for id, want := range map[string]string{"away0@1": Accepted, "away1@1": Accepted, "here2@1": Ended} {
 		a := s.answers[id]
-		if a == nil || a.State != want || strings.Contains(a.Waits, `topic "away" has no leader for partition 2`) != (want == deadletter.Accepted) {
+		if a == nil || a.State != want || strings.Contains(a.Waits, `topic "away" has no leader for partition 2`) != (want == Accepted) {
 			t.Errorf("answer to %s: %+v", id, a)
 		}
 	}
@@ -363,10 +362,10 @@ func TestLetterForALeaderlessTopicWaits(t *testing.T) {
 // A retry of a letter that errors.skip lists publishes nothing, and its command is told so.
 func TestRetryOfASkippedEventIsNotDone(t *testing.T) {
 	s, r := newShelf(t, nil)
-	s.add("x@1", &deadletter.Entry{Table: "a.b", Key: "skip", Reason: "unroutable", Order: s.index.Order(1, 0)})
-	r.asks.take(ask{id: "a", asked: &deadletter.Ask{Do: deadletter.Retry, Letters: []string{"x@1"}}})
+	s.add("x@1", &Entry{Table: "a.b", Key: "skip", Reason: "unroutable", Order: s.index.Order(1, 0)})
+	r.asks.take(ask{id: "a", asked: &Ask{Do: Retry, Letters: []string{"x@1"}}})
 	drain(t, r)
-	if a := s.answers["a"]; a == nil || a.State != deadletter.Ended || a.Done != 0 || a.Skipped != 1 {
+	if a := s.answers["a"]; a == nil || a.State != Ended || a.Done != 0 || a.Skipped != 1 {
 		t.Errorf("answer %+v", a)
 	}
 }
@@ -378,7 +377,7 @@ type slow struct {
 	acknowledged chan struct{}
 }
 
-func (s *slow) Resolve(context.Context, []deadletter.Resolution) ([]deadletter.Outcome, error) {
+func (s *slow) Resolve(context.Context, []Resolution) ([]Outcome, error) {
 	<-s.acknowledged
 	return nil, errors.New("killed")
 }
@@ -386,7 +385,7 @@ func (s *slow) Resolve(context.Context, []deadletter.Resolution) ([]deadletter.O
 // A command is answered although Kafka does not acknowledge what is being published: a relay leads.
 func TestCommandIsHeardWhileKafkaIsAway(t *testing.T) {
 	s, r := newShelf(t, nil)
-	s.add("x@1", &deadletter.Entry{Table: "a.b", Reason: deadletter.Held, Order: s.index.Order(1, 0)})
+	s.add("x@1", &Entry{Table: "a.b", Reason: Held, Order: s.index.Order(1, 0)})
 	away := &slow{s, make(chan struct{})}
 	r.sink = away
 	stepped := make(chan struct{})
@@ -394,9 +393,9 @@ func TestCommandIsHeardWhileKafkaIsAway(t *testing.T) {
 		defer close(stepped)
 		_, _ = r.step(t.Context(), cdc.Progress{})
 	}()
-	r.asked <- ask{id: "1", asked: &deadletter.Ask{Do: deadletter.Retry, Letters: []string{"x@1"}}}
+	r.asked <- ask{id: "1", asked: &Ask{Do: Retry, Letters: []string{"x@1"}}}
 	r.asked <- ask{id: "2"} // the answer to the first is written by then
-	if a := s.answers["1"]; a == nil || a.State != deadletter.Accepted {
+	if a := s.answers["1"]; a == nil || a.State != Accepted {
 		t.Errorf("answer %+v", a)
 	}
 	close(away.acknowledged)

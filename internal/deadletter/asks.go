@@ -1,4 +1,4 @@
-package dlq
+package deadletter
 
 import (
 	"context"
@@ -10,14 +10,13 @@ import (
 	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
-	"github.com/cdc-relay/cdc-relay/internal/deadletter"
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
 )
 
 // ask is one that was found in the index: nil as soon as its command has gone.
 type ask struct {
 	id    string
-	asked *deadletter.Ask
+	asked *Ask
 }
 
 // follow reads the index behind the barrier, and passes on what commands ask.
@@ -43,13 +42,13 @@ func (r *Resolver) followOnce(ctx context.Context, from *int64, asked chan<- ask
 	defer client.Close()
 	return client.Follow(ctx, r.opts.Index, 0, *from, func(rec *kafka.Record) error {
 		*from = rec.Offset + 1
-		id, ok := strings.CutPrefix(string(rec.Key), string(deadletter.AskKey("")))
+		id, ok := strings.CutPrefix(string(rec.Key), string(AskKey("")))
 		if !ok {
 			return nil
 		}
 		a := ask{id: id}
 		if rec.Value != nil {
-			a.asked = new(deadletter.Ask)
+			a.asked = new(Ask)
 			err := json.Unmarshal(rec.Value, a.asked)
 			ok = err == nil && a.asked.State == "" // otherwise an answer of this relay
 		}
@@ -80,9 +79,9 @@ type pending struct {
 
 func (p *pending) state() string {
 	if len(p.left) > 0 {
-		return deadletter.Accepted
+		return Accepted
 	}
-	return deadletter.Ended
+	return Ended
 }
 
 // take adds an ask. One that is sent again is answered again.
@@ -105,7 +104,7 @@ func (s asks) take(a ask) {
 // retries reports whether somebody asks to publish a letter.
 func (s asks) retries(id string) bool {
 	for _, p := range s {
-		if p.do == deadletter.Retry && p.left[id] {
+		if p.do == Retry && p.left[id] {
 			return true
 		}
 	}
@@ -116,7 +115,7 @@ func (s asks) retries(id string) bool {
 func (s asks) drops() []string {
 	var ids []string
 	for _, p := range s {
-		if p.do == deadletter.Drop {
+		if p.do == Drop {
 			ids = slices.AppendSeq(ids, maps.Keys(p.left))
 		}
 	}
@@ -152,7 +151,7 @@ func (s asks) outcome(do, id string, became result) {
 }
 
 // review looks at what was not done: it waits, or it cannot be done. postponed returns why a letter is not tried yet, or "".
-func (s asks) review(x *deadletter.Index, passed func(place string) bool, wanted deadletter.Wanted, postponed func(id string) string) {
+func (s asks) review(x *Index, passed func(place string) bool, wanted Wanted, postponed func(id string) string) {
 	for _, p := range s {
 		p.waits = ""
 		for id := range p.left {
@@ -162,9 +161,9 @@ func (s asks) review(x *deadletter.Index, passed func(place string) bool, wanted
 				delete(p.left, id)
 			case !settled:
 				p.waits = "the relay has yet to read its row again"
-			case p.do == deadletter.Drop && !passed(w.Place):
+			case p.do == Drop && !passed(w.Place):
 				p.waits = "the position behind it is not saved yet"
-			case p.do == deadletter.Retry:
+			case p.do == Retry:
 				head, settled, found := x.Head(id)
 				if !found {
 					head = w
@@ -187,7 +186,7 @@ func (r *Resolver) answer(ctx context.Context, state string) error {
 		if p.state() != state || p.answered == now {
 			continue
 		}
-		a := &deadletter.Ask{Do: p.do, State: state, Waits: p.waits, Done: p.done, Failed: p.failed, Skipped: p.skipped}
+		a := &Ask{Do: p.do, State: state, Waits: p.waits, Done: p.done, Failed: p.failed, Skipped: p.skipped}
 		if err := r.sink.Answer(ctx, id, a); err != nil {
 			return err
 		}

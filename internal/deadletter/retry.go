@@ -1,4 +1,4 @@
-package dlq
+package deadletter
 
 import (
 	"context"
@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
-	"github.com/cdc-relay/cdc-relay/internal/deadletter"
 )
 
 // roundLetters is the most letters of a round, between which commands are heard. A key has at most half of them.
@@ -40,9 +39,9 @@ func (r *Resolver) retry(ctx context.Context) (bool, error) {
 }
 
 // allStored returns the work with all letters of keys that are closed, once the last ones are written.
-func (r *Resolver) allStored(ctx context.Context, work []deadletter.Work, closed []string) []deadletter.Work {
+func (r *Resolver) allStored(ctx context.Context, work []Work, closed []string) []Work {
 	slices.Sort(closed)
-	work = slices.DeleteFunc(work, func(w deadletter.Work) bool {
+	work = slices.DeleteFunc(work, func(w Work) bool {
 		_, found := slices.BinarySearch(closed, w.Hold)
 		return found
 	})
@@ -59,8 +58,8 @@ func (r *Resolver) allStored(ctx context.Context, work []deadletter.Work, closed
 	}
 }
 
-func (r *Resolver) retryAll(ctx context.Context, work []deadletter.Work) (bool, error) {
-	partitions := map[int32][]deadletter.Work{}
+func (r *Resolver) retryAll(ctx context.Context, work []Work) (bool, error) {
+	partitions := map[int32][]Work{}
 	for i := range work {
 		partitions[work[i].Partition] = append(partitions[work[i].Partition], work[i])
 	}
@@ -77,13 +76,13 @@ func (r *Resolver) retryAll(ctx context.Context, work []deadletter.Work) (bool, 
 }
 
 // resolution routes a letter as it would be now.
-func (r *Resolver) resolution(ctx context.Context, p *piece) deadletter.Resolution {
+func (r *Resolver) resolution(ctx context.Context, p *piece) Resolution {
 	l := p.letter
-	res := deadletter.Resolution{
+	res := Resolution{
 		ID: p.work.ID, Partition: p.work.Partition, Order: p.work.Order, Hold: p.work.Hold, Attempts: l.Attempts,
 		Failed: func(reason string, err error) []byte {
 			e := l.Entry
-			e.Reason, e.Error, e.Tried = reason, deadletter.Shortened(err), time.Now().UTC()
+			e.Reason, e.Error, e.Tried = reason, Shortened(err), time.Now().UTC()
 			return e.Encode()
 		},
 	}
@@ -109,7 +108,7 @@ func (r *Resolver) resolution(ctx context.Context, p *piece) deadletter.Resoluti
 }
 
 // batch is the row as the source handed it on. A stub's row is read again, and is in the same place as before.
-func (r *Resolver) batch(ctx context.Context, l *deadletter.Letter) (*cdc.Batch, error) {
+func (r *Resolver) batch(ctx context.Context, l *Letter) (*cdc.Batch, error) {
 	b := l.Batch(r.tables)
 	if !l.Stub {
 		return b, nil
@@ -130,7 +129,7 @@ func reasonOf(err error) string {
 }
 
 // resolve publishes or drops letters, and tells the asks.
-func (r *Resolver) resolve(ctx context.Context, do string, letters []deadletter.Resolution) error {
+func (r *Resolver) resolve(ctx context.Context, do string, letters []Resolution) error {
 	outcomes, err := r.outcomes(ctx, letters)
 	if err != nil {
 		return err
@@ -145,7 +144,7 @@ func (r *Resolver) resolve(ctx context.Context, do string, letters []deadletter.
 				cdc.Repeats(), eventAttr(l.ID, l.Hold, l.Message), slog.String("letter", l.ID), slog.String("reason", o.Reason), slog.Any("error", o.Err))
 		default:
 			became := resolved
-			if do == deadletter.Retry && l.Message == nil {
+			if do == Retry && l.Message == nil {
 				became = skipped
 				r.log.Warn("dead letter dropped: errors.skip lists its event", cdc.Repeats(), eventAttr(l.ID, l.Hold, nil), slog.String("letter", l.ID))
 			}
@@ -160,7 +159,7 @@ func (r *Resolver) resolve(ctx context.Context, do string, letters []deadletter.
 const slowAfter = 5 * time.Second
 
 // outcomes waits for those of letters. That may take as long as Kafka is away, so commands are heard meanwhile.
-func (r *Resolver) outcomes(ctx context.Context, letters []deadletter.Resolution) (outcomes []deadletter.Outcome, err error) {
+func (r *Resolver) outcomes(ctx context.Context, letters []Resolution) (outcomes []Outcome, err error) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -180,7 +179,7 @@ func (r *Resolver) outcomes(ctx context.Context, letters []deadletter.Resolution
 		for _, p := range r.asks {
 			p.waits = waits
 		}
-		if err := r.answer(ctx, deadletter.Accepted); err != nil {
+		if err := r.answer(ctx, Accepted); err != nil {
 			<-done // it ends for the same reason
 			return nil, err
 		}
@@ -190,20 +189,20 @@ func (r *Resolver) outcomes(ctx context.Context, letters []deadletter.Resolution
 // drop drops a round of the letters that are to be dropped, and reports whether there were any. The saved position should have passed
 // them: otherwise a crash brings them back.
 func (r *Resolver) drop(ctx context.Context, passed func(place string) bool) (bool, error) {
-	var letters []deadletter.Resolution
+	var letters []Resolution
 	for _, id := range r.asks.drops() {
 		w, settled, found := r.index.Letter(id)
 		if !found || !settled || !passed(w.Place) {
 			continue
 		}
-		letters = append(letters, deadletter.Resolution{ID: id, Partition: w.Partition, Order: w.Order, Hold: w.Hold})
+		letters = append(letters, Resolution{ID: id, Partition: w.Partition, Order: w.Order, Hold: w.Hold})
 	}
-	slices.SortFunc(letters, func(a, b deadletter.Resolution) int { return a.Order.Compare(b.Order) })
-	letters = slices.CompactFunc(letters, func(a, b deadletter.Resolution) bool { return a.ID == b.ID })
+	slices.SortFunc(letters, func(a, b Resolution) int { return a.Order.Compare(b.Order) })
+	letters = slices.CompactFunc(letters, func(a, b Resolution) bool { return a.ID == b.ID })
 	letters = letters[:min(len(letters), r.round)]
 	r.done = map[string]int32{}
 	for chunk := range slices.Chunk(letters, chunkLetters) {
-		if err := r.resolve(ctx, deadletter.Drop, chunk); err != nil {
+		if err := r.resolve(ctx, Drop, chunk); err != nil {
 			return false, err
 		}
 		for _, l := range chunk {

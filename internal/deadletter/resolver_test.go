@@ -1,4 +1,4 @@
-package dlq
+package deadletter
 
 import (
 	"context"
@@ -8,45 +8,44 @@ import (
 	"testing"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
-	"github.com/cdc-relay/cdc-relay/internal/deadletter"
 )
 
-// resolving is a sink that resolves what it is asked to.
-type resolving struct {
+// resolverSink is a sink that resolves what it is asked to.
+type resolverSink struct {
 	Sink
 
-	index    *deadletter.Index
+	index    *Index
 	resolved []string
-	answered *deadletter.Ask
+	answered *Ask
 }
 
-func (s *resolving) LoadLetters(_ context.Context, _ cdc.Source, passed func(string) bool) (*deadletter.Index, int64, error) {
-	entries := map[string]*deadletter.Entry{
+func (s *resolverSink) LoadLetters(_ context.Context, _ cdc.Source, passed func(string) bool) (*Index, int64, error) {
+	entries := map[string]*Entry{
 		"bad":  {Place: "1", Table: "a.b", Key: "k", Reason: "unroutable"},
-		"held": {Place: "2", Table: "a.b", Key: "k", Reason: deadletter.Held, Order: deadletter.Order{Seq: 1}},
+		"held": {Place: "2", Table: "a.b", Key: "k", Reason: Held, Order: Order{Seq: 1}},
 	}
-	s.index = deadletter.NewIndex(deadletter.Options{HoldKey: true, MaxKeys: 9, MaxLetters: 9}, entries, passed)
+	s.index = NewIndex(Options{HoldKey: true, MaxKeys: 9, MaxLetters: 9}, entries, passed)
 	return s.index, 0, nil
 }
 
-func (s *resolving) Resolve(_ context.Context, letters []deadletter.Resolution) ([]deadletter.Outcome, error) {
+func (s *resolverSink) Resolve(_ context.Context, letters []Resolution) ([]Outcome, error) {
 	for _, l := range letters {
 		if !s.index.Begin(l.ID, l.Message == nil) {
-			return []deadletter.Outcome{{Skipped: true}}, nil
+			return []Outcome{{Skipped: true}}, nil
 		}
 		s.index.Resolved(l.ID)
 		s.resolved = append(s.resolved, l.ID)
 	}
-	return make([]deadletter.Outcome, len(letters)), nil
+	return make([]Outcome, len(letters)), nil
 }
 
 var errFollowers = errors.New("followers are to be published")
 
-func (s *resolving) CloseKeys(context.Context, []string) error { return errFollowers }
+func (s *resolverSink) CloseKeys(context.Context, []string) error { return errFollowers }
 
-func (s *resolving) Forget(context.Context, map[string]int32) error { return nil }
+func (s *resolverSink) Forget(context.Context, map[string]int32) error { return nil }
 
-func (s *resolving) Answer(_ context.Context, _ string, answer *deadletter.Ask) error {
+func (s *resolverSink) Answer(_ context.Context, _ string, answer *Ask) error {
 	s.answered = answer
 	return nil
 }
@@ -56,17 +55,17 @@ func (s *resolving) Answer(_ context.Context, _ string, answer *deadletter.Ask) 
 func TestDropWaitsForThePosition(t *testing.T) {
 	for _, slotOnly := range []bool{false, true} {
 		saved, slot := cdc.Progress{Position: "0"}, cdc.Progress{Position: "0"}
-		o := Options{Passed: func(p cdc.Progress, place string) bool { return string(p.Position) >= place }}
+		o := ResolverOptions{Passed: func(p cdc.Progress, place string) bool { return string(p.Position) >= place }}
 		if slotOnly {
 			saved.Position = "2"
 			o.Stored = func(context.Context) (cdc.Progress, error) { return slot, nil }
 		}
-		sink := &resolving{}
-		r := New(o, sink, nil, slog.New(slog.DiscardHandler))
+		sink := &resolverSink{}
+		r := NewResolver(o, sink, nil, slog.New(slog.DiscardHandler))
 		if err := r.Load(t.Context(), cdc.Source{}, cdc.Progress{Position: "2"}); err != nil {
 			t.Fatal(err)
 		}
-		r.asks.take(ask{id: "a", asked: &deadletter.Ask{Do: deadletter.Drop, Letters: []string{"bad"}}})
+		r.asks.take(ask{id: "a", asked: &Ask{Do: Drop, Letters: []string{"bad"}}})
 		_, _ = r.step(t.Context(), saved) // the answer to the ask
 		if _, err := r.step(t.Context(), saved); err != nil || sink.resolved != nil || sink.answered.Waits == "" {
 			t.Errorf("slot alone %v: dropped %v, answer %+v, %v", slotOnly, sink.resolved, sink.answered, err)

@@ -1,4 +1,4 @@
-package dlq
+package deadletter
 
 import (
 	"context"
@@ -9,12 +9,11 @@ import (
 	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
-	"github.com/cdc-relay/cdc-relay/internal/deadletter"
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
 )
 
-// Options configure a [Resolver].
-type Options struct {
+// ResolverOptions configure a [Resolver].
+type ResolverOptions struct {
 	Kafka kafka.Options
 	// Topic holds the letters, Index says which there are.
 	Topic, Index string
@@ -27,16 +26,16 @@ type Options struct {
 	// Stored returns the position that a start would have, where that is not the one which was saved last; it may be nil.
 	Stored func(ctx context.Context) (cdc.Progress, error)
 	// Row returns the row of a letter that is a stub, as a batch with nothing else.
-	Row func(ctx context.Context, l *deadletter.Letter) (*cdc.Batch, error)
+	Row func(ctx context.Context, l *Letter) (*cdc.Batch, error)
 }
 
 // Sink is what publishes: the publisher.
 type Sink interface {
-	LoadLetters(ctx context.Context, id cdc.Source, passed func(place string) bool) (*deadletter.Index, int64, error)
-	Resolve(ctx context.Context, letters []deadletter.Resolution) ([]deadletter.Outcome, error)
+	LoadLetters(ctx context.Context, id cdc.Source, passed func(place string) bool) (*Index, int64, error)
+	Resolve(ctx context.Context, letters []Resolution) ([]Outcome, error)
 	NoteAttempts(ctx context.Context, entries map[string][]byte) error
 	Forget(ctx context.Context, letters map[string]int32) error
-	Answer(ctx context.Context, id string, answer *deadletter.Ask) error
+	Answer(ctx context.Context, id string, answer *Ask) error
 	CloseKeys(ctx context.Context, names []string) error
 	OpenKeys(ctx context.Context, names []string) error
 	Accepted() uint64
@@ -57,17 +56,17 @@ type source interface {
 
 // Resolver resolves letters: Load, then Run, for each attempt of the relay.
 type Resolver struct {
-	opts   Options
+	opts   ResolverOptions
 	sink   Sink
 	router Router
 	log    *slog.Logger
 	open   func() (source, error)
-	round  int                              // the most letters of one
-	tables map[string]*cdc.Table            // schemas of rows
-	news   chan struct{}                    // capacity 1: letters may have become due
-	loaded atomic.Pointer[deadletter.Index] // index, for metrics and status
+	round  int                   // the most letters of one
+	tables map[string]*cdc.Table // schemas of rows
+	news   chan struct{}         // capacity 1: letters may have become due
+	loaded atomic.Pointer[Index] // index, for metrics and status
 
-	index   *deadletter.Index
+	index   *Index
 	barrier int64
 	asks    asks
 	asked   chan ask
@@ -86,8 +85,8 @@ type postponed struct {
 	why   string
 }
 
-// New returns a resolver. It connects to nothing.
-func New(opts Options, sink Sink, router Router, log *slog.Logger) *Resolver {
+// NewResolver returns a resolver. It connects to nothing.
+func NewResolver(opts ResolverOptions, sink Sink, router Router, log *slog.Logger) *Resolver {
 	return &Resolver{
 		opts: opts, sink: sink, router: router, log: log, round: roundLetters,
 		open: func() (source, error) { return kafka.NewClient(opts.Kafka) }, tables: map[string]*cdc.Table{}, news: make(chan struct{}, 1),
@@ -173,7 +172,7 @@ func (r *Resolver) takeMore() {
 func (r *Resolver) step(ctx context.Context, saved cdc.Progress) (more bool, err error) {
 	passed := func(place string) bool { return r.opts.Passed(saved, place) }
 	r.index.Settle(passed)
-	if err := r.answer(ctx, deadletter.Accepted); err != nil {
+	if err := r.answer(ctx, Accepted); err != nil {
 		return false, err
 	}
 	stored, err := r.stored(ctx, saved)
@@ -188,7 +187,7 @@ func (r *Resolver) step(ctx context.Context, saved cdc.Progress) (more bool, err
 	}
 	tried, err := r.retry(ctx)
 	r.asks.review(r.index, gone, r.wanted, r.postponed)
-	return err == nil && (dropped || tried), errors.Join(err, r.answer(ctx, deadletter.Ended))
+	return err == nil && (dropped || tried), errors.Join(err, r.answer(ctx, Ended))
 }
 
 // stored is the position behind which a dropped letter does not come back.
