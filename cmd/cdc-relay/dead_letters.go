@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -13,6 +15,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/finding"
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
 	"github.com/cdc-relay/cdc-relay/internal/publisher"
+	"github.com/cdc-relay/cdc-relay/internal/scan"
 )
 
 // letterOptions is nil without dead letters.
@@ -43,6 +46,35 @@ func newResolver(c *config.Config, db database, letters *publisher.LetterOptions
 	letters.Stored = r.Notify
 	r.Register(reg)
 	return r, nil
+}
+
+// stubRow reads the row of a letter that is too large for its topic.
+func stubRow(ctx context.Context, db database, l *deadletter.Letter) (*cdc.Batch, error) {
+	tables := db.tables()
+	i := slices.IndexFunc(tables, func(t outboxTable) bool { return t.name.String() == l.Table })
+	if i < 0 {
+		return nil, fmt.Errorf("its payload is only in table %s, which is not configured", l.Table)
+	}
+	dsn, err := db.connString("")
+	if err != nil {
+		return nil, err
+	}
+	reader, err := db.reader(ctx, dsn, &tables[i])
+	if err != nil {
+		return nil, err
+	}
+	defer reader.Close(ctx)
+	rows := 0
+	var row *cdc.Batch
+	err = scan.Fetch(ctx, reader, l.ID, time.Time{}, func(b *cdc.Batch) error {
+		rows += len(b.Txs)
+		row = b
+		return nil
+	})
+	if err == nil && rows != 1 {
+		err = fmt.Errorf("its payload is only in table %s, which has %s with this event ID", l.Table, plural(rows, "row"))
+	}
+	return row, err
 }
 
 // makeLetterTopics makes the topics of dead letters.

@@ -33,8 +33,8 @@ func newPartitionsListCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return withPartitions(cmd.Context(), c, "", false, nil, func(open retention.Tables) error {
-				return eachTable(cmd.Context(), open, func(t retention.Table, parts []cdc.Partition, now time.Time) {
+			return withPartitions(cmd.Context(), c, "", false, nil, func(open retention.Tables, guard retention.Guard) error {
+				return eachTable(cmd.Context(), open, guard, func(t retention.Table, parts []cdc.Partition, now time.Time) {
 					a.printf("table %s: partitions for %d days ahead\n", t.Name(), retention.Ahead(parts, now))
 					for _, p := range parts {
 						a.printf("  %s  %s\n", p.Name, describePartition(p))
@@ -63,13 +63,13 @@ func describePartition(p cdc.Partition) string {
 }
 
 // withPartitions calls fn with the tables that have partitions; what is stored as the checkpoint decides what is relayed.
-func withPartitions(ctx context.Context, c *config.Config, given string, owner bool, others []*config.Config, fn func(retention.Tables) error) error {
+func withPartitions(ctx context.Context, c *config.Config, given string, owner bool, others []*config.Config, fn func(retention.Tables, retention.Guard) error) error {
 	return withStore(ctx, c, given, func(db database, dsn connString, load cdc.Loader) error {
-		open, err := relayedTables(&needed{c, db, dsn, others}, owner, load)
+		open, err := db.partitions(dsn, owner, load)
 		if err != nil {
 			return err
 		}
-		return fn(open)
+		return fn(open, (&needed{c, db, dsn, others}).check)
 	})
 }
 
@@ -92,14 +92,14 @@ func withStore(ctx context.Context, c *config.Config, given string, fn func(data
 }
 
 // eachTable connects and lists the partitions of each table.
-func eachTable(ctx context.Context, open retention.Tables, see func(retention.Table, []cdc.Partition, time.Time)) error {
+func eachTable(ctx context.Context, open retention.Tables, guard retention.Guard, see func(retention.Table, []cdc.Partition, time.Time)) error {
 	tables, closeAll, err := open(ctx)
 	if err != nil {
 		return err
 	}
 	defer closeAll()
 	for _, t := range tables {
-		parts, now, err := t.List(ctx)
+		parts, now, err := guard.List(ctx, t)
 		if err != nil {
 			return err
 		}
@@ -177,16 +177,16 @@ func (r *partitionsRun) run(ctx context.Context, a *app, c *config.Config, owner
 
 // maintain makes the partitions ahead and removes those past the TTL.
 func (r *partitionsRun) maintain(ctx context.Context, a *app, c *config.Config, owner string) error {
-	return withPartitions(ctx, c, owner, owner != "" && !r.dry, r.others, func(open retention.Tables) error {
+	return withPartitions(ctx, c, owner, owner != "" && !r.dry, r.others, func(open retention.Tables, guard retention.Guard) error {
 		o, err := r.options(c)
 		if err != nil {
 			return err
 		}
 		if r.dry {
-			return eachTable(ctx, open, func(t retention.Table, parts []cdc.Partition, now time.Time) { a.printPlan(t, o.Plan(parts, now)) })
+			return eachTable(ctx, open, guard, func(t retention.Table, parts []cdc.Partition, now time.Time) { a.printPlan(t, o.Plan(parts, now)) })
 		}
 		log := slog.New(slog.NewTextHandler(a.stdout, &slog.HandlerOptions{ReplaceAttr: withoutTime}))
-		return retention.New(o, open, log, nil).Maintain(ctx)
+		return retention.New(o, open, guard, log, nil).Maintain(ctx)
 	})
 }
 

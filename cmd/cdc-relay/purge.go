@@ -47,12 +47,12 @@ func (r *partitionsRun) purge(ctx context.Context, a *app, c *config.Config, own
 	if err != nil {
 		return err
 	}
-	return withRows(ctx, c, owner, r.others, func(open retention.RowTables) error {
+	return withRows(ctx, c, owner, r.others, func(open retention.RowTables, guard retention.Guard) error {
 		if r.dry {
 			return countRows(ctx, a, open, o.OlderThan)
 		}
 		log := slog.New(slog.NewTextHandler(a.stdout, &slog.HandlerOptions{ReplaceAttr: withoutTime}))
-		return retention.NewPurger(o, open, log, prometheus.NewRegistry()).Purge(ctx)
+		return retention.NewPurger(o, open, guard, log, prometheus.NewRegistry()).Purge(ctx)
 	})
 }
 
@@ -65,9 +65,9 @@ func (r *partitionsRun) purgeOptions(c *config.Config) (retention.PurgeOptions, 
 }
 
 // withRows calls fn with the tables whose old rows are deleted.
-func withRows(ctx context.Context, c *config.Config, given string, others []*config.Config, fn func(retention.RowTables) error) error {
+func withRows(ctx context.Context, c *config.Config, given string, others []*config.Config, fn func(retention.RowTables, retention.Guard) error) error {
 	return withStore(ctx, c, given, func(db database, dsn connString, load cdc.Loader) error {
-		return fn(relayedRows(&needed{c, db, dsn, others}, load))
+		return fn(db.rows(dsn, load), (&needed{c, db, dsn, others}).check)
 	})
 }
 

@@ -268,16 +268,16 @@ func newMaintainer(c *config.Config, db database, load cdc.Loader, log *slog.Log
 	if err != nil {
 		return nil, err
 	}
-	letters := &needed{c, db, dsn, nil}
+	guard := (&needed{c, db, dsn, nil}).check
 	if c.Partitions != nil {
-		tables, err := relayedTables(letters, false, load)
+		tables, err := db.partitions(dsn, false, load)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, retention.New(retentionOptions(c.Partitions), tables, log, retention.NewMetrics(reg)))
+		all = append(all, retention.New(retentionOptions(c.Partitions), tables, guard, log, retention.NewMetrics(reg)))
 	}
 	if c.Retention != nil {
-		all = append(all, retention.NewPurger(purgeOptions(c.Retention.Delete), relayedRows(letters, load), log, reg))
+		all = append(all, retention.NewPurger(purgeOptions(c.Retention.Delete), db.rows(dsn, load), guard, log, reg))
 	}
 	return all, nil
 }

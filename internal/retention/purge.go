@@ -53,15 +53,16 @@ type PurgeOptions struct {
 type Purger struct {
 	opts    PurgeOptions
 	open    RowTables
+	guard   Guard
 	log     *slog.Logger
 	deleted *prometheus.CounterVec
 	errors  prometheus.Counter
 }
 
-// NewPurger returns a Purger and registers its metrics.
-func NewPurger(opts PurgeOptions, open RowTables, log *slog.Logger, reg prometheus.Registerer) *Purger {
+// NewPurger returns a Purger, which keeps what the guard says, and registers its metrics.
+func NewPurger(opts PurgeOptions, open RowTables, guard Guard, log *slog.Logger, reg prometheus.Registerer) *Purger {
 	p := &Purger{
-		opts: opts, open: open, log: log,
+		opts: opts, open: open, guard: guard, log: log,
 		deleted: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: "cdc_relay", Name: "rows_deleted_total", Help: "Rows deleted from outbox tables because of retention.delete.",
 		}, []string{"table"}),
@@ -236,7 +237,7 @@ const (
 func (p *Purger) await(ctx context.Context, t Rows, behind cdc.Position) error {
 	warned := false
 	for since := time.Now(); ; {
-		passed, err := t.Passed(ctx, behind)
+		passed, err := p.guard.passed(ctx, t, behind)
 		waited := time.Since(since)
 		switch {
 		case err != nil || passed:

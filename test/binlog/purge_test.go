@@ -225,7 +225,7 @@ func TestOldRowsThatTheDatabaseKeeps(t *testing.T) {
 			open := func(context.Context) ([]retention.Rows, func(), error) {
 				return []retention.Rows{relayedRows{r}}, func() {}, nil
 			}
-			err = retention.NewPurger(retention.PurgeOptions{OlderThan: 30 * 24 * time.Hour, Batch: 5}, open, slog.New(slog.DiscardHandler), prometheus.NewRegistry()).Purge(d.t.Context())
+			err = retention.NewPurger(retention.PurgeOptions{OlderThan: 30 * 24 * time.Hour, Batch: 5}, open, retention.Unguarded, slog.New(slog.DiscardHandler), prometheus.NewRegistry()).Purge(d.t.Context())
 			if _, err := conn.ExecContext(d.t.Context(), "ROLLBACK"); err != nil {
 				d.t.Fatal(err)
 			}

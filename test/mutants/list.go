@@ -19,6 +19,7 @@ const (
 	setUnits   = "./internal/binlog"
 	letters    = "./internal/deadletter"
 	routing    = "./internal/router"
+	retention  = "./internal/retention"
 	visible    = "./internal/visibility"
 	appending  = "./test/writer"
 )

@@ -194,7 +194,7 @@ func TestOldRowsThatTheDatabaseKeeps(t *testing.T) {
 			return []retention.Rows{relayedRows{r}}, func() {}, nil
 		}
 		reg := prometheus.NewRegistry()
-		err = retention.NewPurger(retention.PurgeOptions{OlderThan: month, Batch: 5}, open, slog.New(slog.DiscardHandler), reg).Purge(t.Context())
+		err = retention.NewPurger(retention.PurgeOptions{OlderThan: month, Batch: 5}, open, retention.Unguarded, slog.New(slog.DiscardHandler), reg).Purge(t.Context())
 		if err := release(t.Context()); err != nil {
 			t.Fatal(err)
 		}

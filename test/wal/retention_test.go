@@ -88,7 +88,7 @@ func (d *database) list(p *postgres.Partitions) []cdc.Partition {
 func (d *database) maintain(p *postgres.Partitions, o retention.Options) error {
 	d.t.Helper()
 	open := func(context.Context) ([]retention.Table, func(), error) { return []retention.Table{p}, func() {}, nil }
-	return retention.New(o, open, slog.New(slog.DiscardHandler), nil).Maintain(d.t.Context())
+	return retention.New(o, open, retention.Unguarded, slog.New(slog.DiscardHandler), nil).Maintain(d.t.Context())
 }
 
 // insertAt inserts the events from..to with a created_at some days ago.
