@@ -12,7 +12,8 @@ type Message struct {
 	// Key decides the partition; nil means no key.
 	Key []byte
 	// Value is the payload; nil is a tombstone.
-	Value   []byte
+	Value []byte
+	// Headers begin with ce_id, the event's ID, in each message of the router: see [Message.ID].
 	Headers []Header
 	// Row is the index of the row in the batch, for error messages.
 	Row int32
@@ -72,6 +73,10 @@ func (r *Routed) Reset(b *Batch) {
 	r.Messages, r.Drops, r.Headers, r.Scratch = r.Messages[:0], r.Drops[:0], r.Headers[:0], r.Scratch[:0]
 	r.Refused, r.Payload = nil, -1 // rare
 }
+
+// ID returns the event's ID byte for byte: the value of the first header. The router puts ce_id there, and what identifies a dead
+// letter relies on it. Only messages of the router have it.
+func (m *Message) ID() []byte { return m.Headers[0].Value }
 
 // EventID returns the event ID in the header "ce_id" or "id", for error messages (see [KeyText]); "" if there is none.
 func (m *Message) EventID() string {

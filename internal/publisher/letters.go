@@ -142,7 +142,7 @@ func (s *deadLetters) do(fn func(*deadLetters)) { fn(s) }
 
 func (s *deadLetters) takes(pending *pendingBatch, m *cdc.Message) bool {
 	b := pending.routed.Batch
-	if old := s.index.Unmet(func() string { return letterID(b, m.Row, eventID(m)) }); old != nil {
+	if old := s.index.Unmet(func() string { return letterID(b, m.Row, m.ID()) }); old != nil {
 		s.bury(pending, &letter{message: m, row: m.Row, earlier: old, reason: old.Reason, text: old.Error})
 		return true
 	}
@@ -274,7 +274,7 @@ func (what *letter) letter(r *cdc.Routed) *deadletter.Letter {
 	form, short := cdc.FormBytes, deadletter.Short
 	if m := what.message; m != nil {
 		d.RecordKey, d.Payload, d.Headers, d.Topic = m.Key, m.Value, m.Headers, m.Topic
-		d.ID, d.Type, d.AggregateType, d.Tenant = short(eventID(m)), short(header(m, "ce_type")), short(header(m, "ce_aggregatetype")), short(header(m, "ce_tenant"))
+		d.ID, d.Type, d.AggregateType, d.Tenant = short(m.ID()), short(header(m, "ce_type")), short(header(m, "ce_aggregatetype")), short(header(m, "ce_tenant"))
 	} else {
 		f := what.refused
 		d.RecordKey, d.ID, d.Type, d.AggregateType, d.Tenant = f.Key, short(f.EventID), short(f.Type), short(f.AggregateType), short(f.Tenant)
@@ -307,9 +307,6 @@ func rawPayload(b *cdc.Batch, row, column int) ([]byte, cdc.Form) {
 func letterID(b *cdc.Batch, row int32, eventID []byte) string {
 	return deadletter.ID(eventID, b.Place(int(row)))
 }
-
-// eventID is that of a record of the router: the first header is ce_id.
-func eventID(m *cdc.Message) []byte { return m.Headers[0].Value }
 
 func header(m *cdc.Message, name string) []byte {
 	for i := range m.Headers {

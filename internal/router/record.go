@@ -37,7 +37,7 @@ func (e *encoder) message(id []byte) *fault {
 	}
 	first := len(e.dst.Headers)
 	k := &e.r.keys
-	e.dst.Headers = append(e.dst.Headers,
+	e.dst.Headers = append(e.dst.Headers, // the ID first: see cdc.Message.ID
 		cdc.Header{Key: k.id, Value: id},
 		cdc.Header{Key: k.specVersion, Value: k.specVersionValue},
 		cdc.Header{Key: k.source, Value: e.p.table.source})

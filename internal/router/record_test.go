@@ -71,3 +71,20 @@ func TestGoldenRecordOfNulls(t *testing.T) {
 		t.Errorf("got\n%swant\n%s", got, goldenLeast)
 	}
 }
+
+// The first header of each message is the event's ID, whatever else it has: dead letters are identified by it.
+func TestFirstHeaderIsTheID(t *testing.T) {
+	o := options()
+	o.Headers = []cdc.Header{{Key: []byte("added"), Value: []byte("x")}}
+	full := order().with("headers", `{"a":"b"}`)
+	dst, err := route(t, o, batch(native(), full.with("event_id", "1"), full.without("headers", "tenant_id").with("event_id", "2")))
+	if err != nil || len(dst.Messages) != 2 {
+		t.Fatalf("%+v, %v", dst.Messages, err)
+	}
+	for i, want := range []string{"1", "2"} {
+		m := &dst.Messages[i]
+		if string(m.Headers[0].Key) != "ce_id" || string(m.ID()) != want || m.EventID() != want {
+			t.Errorf("message %d: first header %s, ID %s, want %s", i, m.Headers[0].Key, m.ID(), want)
+		}
+	}
+}

@@ -75,8 +75,7 @@ func (r *Router) Route(b *cdc.Batch, dst *cdc.Routed) error {
 	}
 	p.learn(dst, rows)
 	if n := len(dst.Messages); n > 0 {
-		// The first header is ce_id.
-		dst.LastEventID = string(dst.Messages[n-1].Headers[0].Value)
+		dst.LastEventID = string(dst.Messages[n-1].ID())
 	}
 	return nil
 }
