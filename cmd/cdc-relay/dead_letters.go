@@ -25,7 +25,7 @@ func letterOptions(c *config.Config, db database, log *slog.Logger) *publisher.L
 		return nil
 	}
 	return &publisher.LetterOptions{
-		Topic: l.Topic, Index: l.Index(), Partitions: l.Partitions, Stored: func() {}, MayStub: mayStub(c, db, log),
+		Topic: l.Topic, Index: l.Index(), Partitions: l.Partitions, Due: deadletter.NewDue(), MayStub: mayStub(c, db, log),
 		Options: deadletter.Options{HoldKey: l.HoldKey, MaxKeys: l.MaxHeldKeys, MaxLetters: l.MaxHeldEvents},
 	}
 }
@@ -39,11 +39,10 @@ func newResolver(c *config.Config, db database, letters *publisher.LetterOptions
 		return nil, err
 	}
 	r := deadletter.NewResolver(deadletter.ResolverOptions{
-		Kafka: kafkaOptions(c), Topic: letters.Topic, Index: letters.Index,
+		Kafka: kafkaOptions(c), Topic: letters.Topic, Index: letters.Index, Due: letters.Due,
 		RetryAfter: c.DeadLetter.RetryAfter, MaxAttempts: c.DeadLetter.MaxAttempts, Passed: db.passed, Stored: db.slotPosition(),
 		Row: func(ctx context.Context, l *deadletter.Letter) (*cdc.Batch, error) { return stubRow(ctx, db, l) },
 	}, sink, router, log)
-	letters.Stored = r.Notify
 	r.Register(reg)
 	return r, nil
 }

@@ -17,6 +17,8 @@ type ResolverOptions struct {
 	Kafka kafka.Options
 	// Topic holds the letters, Index says which there are.
 	Topic, Index string
+	// Due is the publisher's, too.
+	Due Due
 	// RetryAfter is the pause before the first automatic attempt, which doubles with each; 0: there are none. MaxAttempts is how
 	// many attempts there are.
 	RetryAfter  time.Duration
@@ -27,6 +29,20 @@ type ResolverOptions struct {
 	Stored func(ctx context.Context) (cdc.Progress, error)
 	// Row returns the row of a letter that is a stub, as a batch with nothing else.
 	Row func(ctx context.Context, l *Letter) (*cdc.Batch, error)
+}
+
+// Due tells the resolver that letters may be due. The publisher and the resolver get the same one.
+type Due chan struct{}
+
+// NewDue returns a [Due]. It has room for one notice, which says as much as several.
+func NewDue() Due { return make(Due, 1) }
+
+// Notify says that letters may be due. It does not block.
+func (d Due) Notify() {
+	select {
+	case d <- struct{}{}:
+	default:
+	}
 }
 
 // Sink is what publishes: the publisher.
@@ -63,7 +79,6 @@ type Resolver struct {
 	open   func() (source, error)
 	round  int                   // the most letters of one
 	tables map[string]*cdc.Table // schemas of rows
-	news   chan struct{}         // capacity 1: letters may have become due
 	loaded atomic.Pointer[Index] // index, for metrics and status
 
 	index   *Index
@@ -89,15 +104,7 @@ type postponed struct {
 func NewResolver(opts ResolverOptions, sink Sink, router Router, log *slog.Logger) *Resolver {
 	return &Resolver{
 		opts: opts, sink: sink, router: router, log: log, round: roundLetters,
-		open: func() (source, error) { return kafka.NewClient(opts.Kafka) }, tables: map[string]*cdc.Table{}, news: make(chan struct{}, 1),
-	}
-}
-
-// Notify says that letters may be due. It does not block.
-func (r *Resolver) Notify() {
-	select {
-	case r.news <- struct{}{}:
-	default:
+		open: func() (source, error) { return kafka.NewClient(opts.Kafka) }, tables: map[string]*cdc.Table{},
 	}
 }
 
@@ -110,7 +117,7 @@ func (r *Resolver) Load(ctx context.Context, id cdc.Source, from cdc.Progress) e
 	r.index, r.barrier, r.asks, r.asked = index, barrier, asks{}, make(chan ask)
 	r.lost, r.scanned, r.later = map[string]time.Time{}, map[int32]int64{}, map[string]postponed{}
 	r.loaded.Store(index)
-	r.Notify()
+	r.opts.Due.Notify()
 	return nil
 }
 
@@ -138,13 +145,13 @@ func (r *Resolver) Run(ctx context.Context, saved func() cdc.Progress) {
 	defer tick.Stop()
 	for more := false; ; {
 		if more {
-			r.Notify()
+			r.opts.Due.Notify()
 		}
 		select {
 		case a := <-r.asked:
 			r.asks.take(a)
 			r.takeMore()
-		case <-r.news:
+		case <-r.opts.Due:
 		case <-tick.C:
 		case <-ctx.Done():
 			return

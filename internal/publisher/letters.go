@@ -25,8 +25,8 @@ type LetterOptions struct {
 	// Topic holds the letters, in so many Partitions, and Index says which there are.
 	Topic, Index string
 	Partitions   int
-	// Stored is called when a letter can be resolved. It must not block.
-	Stored func()
+	// Due is told when a letter can be resolved.
+	Due deadletter.Due
 	// MayStub returns once it is known that the row of a letter is not removed while the letter needs it, or an error if no letter may
 	// be without its payload; nil: it may. It is called in a goroutine of its own, and letters wait until it returns.
 	MayStub func(ctx context.Context) error
@@ -230,7 +230,7 @@ func (s *deadLetters) bury(pending *pendingBatch, what *letter) {
 		l.resolve(pending, 1)
 		l.txn.whenCommitted(func() { // it can be read from now on
 			x.Stored(id)
-			opts.Stored() // it may be due already
+			opts.Due.Notify() // it may be due already
 		}, false)
 	})})
 }

@@ -52,7 +52,7 @@ func eachDelivery(t *testing.T, test func(t *testing.T, l *lettered)) {
 			createTopic(t, c.ListenAddrs(), positions, 1, compacted)
 			opts := options(c)
 			opts.Letters = &publisher.LetterOptions{
-				Topic: letterTopic, Index: letterIndex, Partitions: 4, Stored: func() {},
+				Topic: letterTopic, Index: letterIndex, Partitions: 4, Due: deadletter.NewDue(),
 				Options: deadletter.Options{HoldKey: true, MaxKeys: 100, MaxLetters: 1000},
 			}
 			opts.UnknownTopic, opts.TooLarge, opts.Rejected = cdc.PolicyDeadLetter, cdc.PolicyDeadLetter, cdc.PolicyDeadLetter
