@@ -38,30 +38,33 @@ func (f *letterFilter) add(cmd *cobra.Command) {
 }
 
 // desk is where the command looks at letters.
-func (a *app) desk() (*deadletter.Desk, *config.Config, error) {
+func (a *app) desk() (*deadletter.Desk, error) {
 	c, err := a.load()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if !c.DeadLetter.On() {
-		return nil, nil, usage("set one of errors.* to dead_letter, or dead_letter.topic", "the configuration has no dead letters")
+		return nil, usage("set one of errors.* to dead_letter, or dead_letter.topic", "the configuration has no dead letters")
 	}
-	return letterDesk(c), c, nil
+	return letterDesk(c), nil
 }
 
 func letterDesk(c *config.Config) *deadletter.Desk {
-	return &deadletter.Desk{Kafka: kafkaOptions(c), Topic: c.DeadLetter.Topic, Index: c.DeadLetter.Index()}
+	return &deadletter.Desk{
+		Kafka: kafkaOptions(c), Topic: c.DeadLetter.Topic, Index: c.DeadLetter.Index(),
+		Open: func(ctx context.Context) (deadletter.Write, func(), error) { return indexWriter(ctx, c) },
+	}
 }
 
-// find returns the letters that the flags select, and the offset behind what it has read.
-func (f *letterFilter) find(ctx context.Context, desk *deadletter.Desk, ids []string) ([]deadletter.Listed, int64, error) {
+// find returns the letters that the flags select.
+func (f *letterFilter) find(ctx context.Context, desk *deadletter.Desk, ids []string) ([]deadletter.Listed, deadletter.Read, error) {
 	if !f.From.IsZero() && !f.To.IsZero() && !f.From.Before(f.To) {
-		return nil, 0, notBefore(f.From, f.To)
+		return nil, deadletter.Read{}, notBefore(f.From, f.To)
 	}
 	f.IDs = ids
 	list, read, err := desk.List(ctx, f.Filter)
 	if err == nil && len(list) == 0 && len(ids) > 0 {
 		err = cdc.Fixable("see `cdc-relay dlq list`", "no dead letter has the ID %s", strings.Join(ids, " or "))
 	}
-	return list, read.End, err
+	return list, read, err
 }

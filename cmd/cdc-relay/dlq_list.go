@@ -2,13 +2,11 @@ package main
 
 import (
 	"context"
-	"slices"
 	"time"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
-	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/deadletter"
 )
 
@@ -31,7 +29,7 @@ func newDLQListCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if list, err = following(list, after); err != nil {
+			if list, err = deadletter.After(list, after); err != nil {
 				return err
 			}
 			if output.json() {
@@ -52,24 +50,12 @@ func newDLQListCommand(a *app) *cobra.Command {
 
 // letters returns those that the flags select.
 func (a *app) letters(ctx context.Context, f *letterFilter, ids []string) ([]deadletter.Listed, error) {
-	desk, _, err := a.desk()
+	desk, err := a.desk()
 	if err != nil {
 		return nil, err
 	}
 	list, _, err := f.find(ctx, desk, ids)
 	return list, err
-}
-
-// following are the letters after the one with an ID; "" for all.
-func following(list []deadletter.Listed, after string) ([]deadletter.Listed, error) {
-	if after == "" {
-		return list, nil
-	}
-	i := slices.IndexFunc(list, func(l deadletter.Listed) bool { return l.Letter == after })
-	if i < 0 {
-		return nil, cdc.Fixable("list from the start", "no dead letter has the ID %q: it was resolved meanwhile, or the filters leave it out", after)
-	}
-	return list[i+1:], nil
 }
 
 // printLetters prints so many letters, and returns how many more there are.
@@ -136,7 +122,7 @@ func newDLQShowCommand(a *app) *cobra.Command {
 		Example: "  cdc-relay dlq show 018f4e3c-7a10-7cc0-8000-2c7d3b0f9a41",
 		Args:    exactlyOne("the ID of an event or of a letter"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			desk, _, err := a.desk()
+			desk, err := a.desk()
 			if err != nil {
 				return err
 			}

@@ -59,11 +59,11 @@ func (r *resolution) add(cmd *cobra.Command) {
 }
 
 func (r *resolution) run(cmd *cobra.Command, args []string) error {
-	desk, c, err := r.app.desk()
+	desk, err := r.app.desk()
 	if err != nil {
 		return err
 	}
-	list, end, err := r.filter.find(cmd.Context(), desk, args)
+	list, read, err := r.filter.find(cmd.Context(), desk, args)
 	if err != nil {
 		return err
 	}
@@ -79,7 +79,7 @@ func (r *resolution) run(cmd *cobra.Command, args []string) error {
 	if err := r.confirm(len(list)); err != nil {
 		return err
 	}
-	return r.ask(cmd.Context(), desk, c, list, end)
+	return r.ask(cmd.Context(), desk, list, read)
 }
 
 // confirm asks before more than one letter is resolved.
@@ -97,27 +97,17 @@ func (r *resolution) confirm(n int) error {
 }
 
 // ask asks the leader.
-func (r *resolution) ask(ctx context.Context, desk *deadletter.Desk, c *config.Config, list []deadletter.Listed, end int64) error {
-	write, closeAll, err := indexWriter(ctx, c)
-	if err != nil {
-		return err
-	}
-	defer closeAll()
-	desk.Write = write
-	ids := make([]string, len(list))
-	for i := range list {
-		ids[i] = list[i].Letter
-	}
-	result, err := desk.Ask(ctx, r.do, ids, end, func(why string) { r.app.printf("waiting: %s\n", why) })
-	if err != nil && ctx.Err() != nil {
+func (r *resolution) ask(ctx context.Context, desk *deadletter.Desk, list []deadletter.Listed, read deadletter.Read) error {
+	result, err := desk.Ask(ctx, r.do, list, read, func(why string) { r.app.printf("waiting: %s\n", why) })
+	if result.Asked && err != nil && ctx.Err() != nil {
 		r.app.printf("the request is withdrawn: what the relay has begun it ends, nothing else is done\n")
 	}
 	if err != nil {
 		return err
 	}
 	r.app.printf("%s: %s\n", map[string]string{deadletter.Retry: "published", deadletter.Drop: "dropped"}[r.do], plural(result.Done, "letter"))
-	if before := len(ids) - result.Done - result.Skipped - result.Failed; before > 0 {
-		r.app.printf("resolved before: %s, by another command or by the relay\n", plural(before, "letter"))
+	if result.Before > 0 {
+		r.app.printf("resolved before: %s, by another command or by the relay\n", plural(result.Before, "letter"))
 	}
 	switch {
 	case result.Failed > 0 && result.Skipped > 0:
@@ -143,7 +133,7 @@ func skippedError(list []deadletter.Listed, n int) error {
 
 // indexWriter returns what writes a record into the index of dead letters. It has no transactional ID: it must not fence the
 // relay.
-func indexWriter(ctx context.Context, c *config.Config) (func(ctx context.Context, key, value []byte) error, func(), error) {
+func indexWriter(ctx context.Context, c *config.Config) (deadletter.Write, func(), error) {
 	o := publisherOptions(c)
 	o.PositionTopic, o.TransactionalID, o.Create = "", kafka.TransactionalNone, nil
 	p, err := publisher.New(o, slog.New(slog.DiscardHandler), nil)

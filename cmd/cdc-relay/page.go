@@ -52,7 +52,7 @@ func lettersAfter(ctx context.Context, c *config.Config, after string) (*letterP
 	if err != nil {
 		return nil, err
 	}
-	list, err := following(all, after)
+	list, err := deadletter.After(all, after)
 	if err != nil {
 		return nil, err
 	}
@@ -74,14 +74,8 @@ func resolveLetter(ctx context.Context, c *config.Config, do, id string) error {
 	if len(list) != 1 || list[0].Letter != id { // an event's ID may be that of several letters
 		return errResolved(id)
 	}
-	write, closeAll, err := indexWriter(ctx, c)
-	if err != nil {
-		return err
-	}
-	defer closeAll()
-	desk.Write = write
 	why := ""
-	result, err := desk.Ask(ctx, do, []string{id}, read.End, func(reason string) { why = reason })
+	result, err := desk.Ask(ctx, do, list, read, func(reason string) { why = reason })
 	switch {
 	case err != nil && why != "":
 		return cdc.Fixable("try again when that has passed", "the relay waits: %s", why)

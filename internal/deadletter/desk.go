@@ -21,9 +21,12 @@ type Desk struct {
 	Kafka kafka.Options
 	// Topic holds the letters, Index says which there are.
 	Topic, Index string
-	// Write writes a record into the index.
-	Write func(ctx context.Context, key, value []byte) error
+	// Open connects what writes into the index; the caller closes it.
+	Open func(ctx context.Context) (write Write, closeAll func(), err error)
 }
+
+// Write writes a record into the index, and returns when it is durable.
+type Write func(ctx context.Context, key, value []byte) error
 
 // Listed is a letter as commands show it.
 type Listed struct {
@@ -93,6 +96,18 @@ func (d *Desk) List(ctx context.Context, f Filter) ([]Listed, Read, error) {
 	return list, read, nil
 }
 
+// After returns the letters of a list after the one with an ID; all for "".
+func After(list []Listed, letter string) ([]Listed, error) {
+	if letter == "" {
+		return list, nil
+	}
+	i := slices.IndexFunc(list, func(l Listed) bool { return l.Letter == letter })
+	if i < 0 {
+		return nil, cdc.Fixable("list from the start", "no dead letter has the ID %q: it was resolved meanwhile, or the filters leave it out", letter)
+	}
+	return list[i+1:], nil
+}
+
 // Quoted quotes an ID for a shell, if it has to be.
 func Quoted(id string) string {
 	if strings.Trim(id, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_.:@/,") == "" {
@@ -152,37 +167,52 @@ const (
 	askPatience = 15 * time.Second
 )
 
-// Result counts what became of letters that the leader was asked to resolve; the others were resolved before.
+// Result counts what became of letters that the leader was asked to resolve.
 type Result struct {
 	// Done were resolved as asked. Skipped were to be published, and were dropped because errors.skip lists their events. Failed
 	// cannot be published.
 	Done, Skipped, Failed int
+	// Before were resolved before, by another command or by the relay.
+	Before int
+	// Asked is false if the index could not be written to: nothing was asked.
+	Asked bool
 }
 
-// Ask asks the leader to resolve letters, and waits until it has. It calls waits with each new reason for which the leader waits. What
-// was asked is withdrawn when it returns: after an error the leader ends only what it has begun.
-func (d *Desk) Ask(ctx context.Context, do string, letters []string, from int64, waits func(why string)) (Result, error) {
-	a := asking{desk: d, open: map[string]*Ask{}, said: map[string]bool{"": true}, waits: waits, heard: time.Now()}
-	for _, ask := range NewAsks(do, letters) {
+// Ask asks the leader to resolve letters of a list, and waits until it has. It calls waits with each new reason for which the leader waits.
+// What was asked is withdrawn when it returns: after an error the leader ends only what it has begun.
+func (d *Desk) Ask(ctx context.Context, do string, letters []Listed, read Read, waits func(why string)) (Result, error) {
+	write, closeAll, err := d.Open(ctx)
+	if err != nil {
+		return Result{}, err
+	}
+	defer closeAll()
+	ids := make([]string, len(letters))
+	for i := range letters {
+		ids[i] = letters[i].Letter
+	}
+	a := asking{write: write, open: map[string]*Ask{}, said: map[string]bool{"": true}, waits: waits, heard: time.Now()}
+	for _, ask := range NewAsks(do, ids) {
 		key := string(AskKey(uuid.NewString()))
 		a.keys, a.open[key] = append(a.keys, key), ask
 	}
 	following, cancel := context.WithCancel(ctx)
 	defer cancel()
 	answers := make(chan answer)
-	go d.follow(following, a.keys, from, answers)
-	err := a.wait(ctx, answers)
+	go d.follow(following, a.keys, read.End, answers)
+	err = a.wait(ctx, answers)
 	if back := a.withdraw(context.WithoutCancel(ctx)); err != nil && back != nil {
 		err = cdc.Fixable("start the command again, and let it end, as soon as Kafka answers", "%w; the request could not be withdrawn, so the relay may still do it: %w", err, back)
 	}
+	a.result.Asked = true
+	a.result.Before = len(letters) - a.result.Done - a.result.Skipped - a.result.Failed
 	return a.result, err
 }
 
 // asking is what one command asks for.
 type asking struct {
-	desk *Desk
-	keys []string        // in the order of the letters: the first of a held key have to be published first
-	open map[string]*Ask // those without an answer, by key
+	write Write
+	keys  []string        // in the order of the letters: the first of a held key have to be published first
+	open  map[string]*Ask // those without an answer, by key
 	// said are the reasons that waits was called with.
 	said  map[string]bool
 	waits func(why string)
@@ -221,7 +251,7 @@ func (a *asking) wait(ctx context.Context, answers <-chan answer) error {
 func (a *asking) send(ctx context.Context) error {
 	for _, key := range a.keys {
 		if ask := a.open[key]; ask != nil {
-			if err := a.desk.Write(ctx, []byte(key), ask.Encode()); err != nil {
+			if err := a.write(ctx, []byte(key), ask.Encode()); err != nil {
 				return err
 			}
 		}
@@ -248,7 +278,7 @@ func (a *asking) withdraw(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, askPatience)
 	defer cancel()
 	for _, key := range a.keys {
-		if err := a.desk.Write(ctx, []byte(key), nil); err != nil {
+		if err := a.write(ctx, []byte(key), nil); err != nil {
 			return err
 		}
 	}
