@@ -6,6 +6,7 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
+	"github.com/cdc-relay/cdc-relay/internal/position"
 	"github.com/cdc-relay/cdc-relay/internal/relay"
 )
 
@@ -53,7 +54,7 @@ func (h *handover) Claim(ctx context.Context, next, loaded cdc.Checkpoint) error
 		if err := h.store.Claim(ctx, next, loaded); err != nil {
 			return cdc.About(cdc.OnCheckpoint, err)
 		}
-		superseded.Sequence = relay.Claimed
+		superseded.Sequence = position.Claimed
 		return t.Commit(ctx, superseded)
 	})
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/finding"
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
+	"github.com/cdc-relay/cdc-relay/internal/position"
 	"github.com/cdc-relay/cdc-relay/internal/publisher"
 	"github.com/cdc-relay/cdc-relay/internal/relay"
 )
@@ -23,7 +24,7 @@ import (
 // delivery uses the two apart.
 type places struct {
 	store
-	relay.Positions // as they were read last
+	position.Known // as they were read last
 
 	config *config.Config
 	id     cdc.Source // of this relay; zero: not known
@@ -122,7 +123,7 @@ func (p *places) readStored(ctx context.Context) {
 
 // remember takes what was read from the store, and forgets what was read before.
 func (p *places) remember(stored cdc.Checkpoint, found bool, away error) {
-	p.Positions = relay.Positions{ExactlyOnce: p.config.Delivery == config.ExactlyOnce, Stored: stored, Found: found, Away: away}
+	p.Known = position.Known{ExactlyOnce: p.config.Delivery == config.ExactlyOnce, Stored: stored, Found: found, Away: away}
 	if p.inKafka() {
 		p.Topic = p.config.Kafka.PositionTopic
 	}
@@ -296,7 +297,7 @@ func (p *places) publisher() (*publisher.Publisher, error) {
 }
 
 func (p *places) fence(id cdc.Source) string {
-	return kafka.TransactionalID(p.config.Kafka.TransactionalID, relay.Fence(id))
+	return kafka.TransactionalID(p.config.Kafka.TransactionalID, position.Fence(id))
 }
 
 // commit fences every relay that may still publish, with this configuration or with an earlier one, and calls fn.
@@ -307,7 +308,7 @@ func (p *places) commit(ctx context.Context, id cdc.Source, fn func(*checkpoint.
 	}
 	defer k.Kill()
 	fence := p.fence(id)
-	if err := openPatiently(ctx, k, fence, relay.EarlierFences(fence, id, p.Stored, p.Last)...); err != nil {
+	if err := openPatiently(ctx, k, fence, position.EarlierFences(fence, id, p.Stored, p.Last)...); err != nil {
 		return err
 	}
 	return fn(checkpoint.NewTopic(k))

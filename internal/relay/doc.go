@@ -14,10 +14,10 @@
 //	                                                 │ position
 //	                                            Checkpointer, then Source.Confirm
 //
-// The files, in the order of this flow: stages.go has the interfaces, relay.go runs the pipeline, start.go becomes the
-// leader, tail.go reads the source into window.go, route.go passes batches through the router to the sink and takes the
-// sink's answers, save.go saves and confirms the position, commit.go does so in Kafka for exactly-once delivery, drain.go
-// ends the run.
+// The files, in the order of this flow: stages.go has the interfaces, relay.go makes an attempt for each start, attempt.go runs its
+// goroutines, start.go becomes the leader, tail.go reads the source into window.go, route.go passes batches through the router to the
+// sink and takes the sink's answers, drain.go ends the attempt. How positions are kept is a keeper (keeper.go) of one of two kinds,
+// at_least_once.go and exactly_once.go; save.go is what both use.
 //
 // # Order of writes
 //
@@ -32,8 +32,8 @@
 //   - tail streams from the source into the window. After an error it pauses, acquires the source again and goes on.
 //   - route passes batches from the window, in order, through the router to the sink.
 //   - acknowledge takes the sink's answers, which extend the durable prefix.
-//   - save saves the position of the durable prefix and confirms it. A slow store gets fewer, larger steps.
-//   - commit commits the position in Kafka for exactly-once delivery; save copies it then.
+//   - keep saves the position of the durable prefix and confirms it; with exactly-once delivery it commits it in Kafka, confirms it,
+//     and a second goroutine copies it to the store.
 //   - watch reports a pipeline that has batches in flight and makes no progress.
 //   - resolveLetters publishes dead letters again, or drops them, where somebody asks for it.
 //   - maintain keeps the partitions of the outbox tables, if the configuration says so.

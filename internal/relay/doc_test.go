@@ -7,10 +7,10 @@ import (
 	"testing"
 )
 
-// The package comment lists exactly the goroutines that Relay.run starts.
+// The package comment lists exactly the goroutines that attempt.run starts.
 func TestDocumentedGoroutines(t *testing.T) {
 	documented := names(t, "doc.go", `(?m)^//   - (\w+) `)
-	started := names(t, "relay.go", `(?:running|tailing)\.Go\(func\(\) \{ r\.(\w+)\(`)
+	started := names(t, "attempt.go", `(?:running|tailing)\.Go\(func\(\) \{ a\.(\w+)\(`)
 	if len(started) == 0 || !slices.Equal(documented, started) {
 		t.Errorf("doc.go lists %q, run starts %q", documented, started)
 	}

@@ -9,51 +9,37 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// drain closes the window, at the end of a transaction, and waits until the batches given to the sink are durable, saved
-// and confirmed. After a rejected record only the batches before it can be saved, and after a refused checkpoint none.
-//
-// Exactly-once delivery does not finish a transaction of the database, because its position can be within one. Nothing is
-// drained that can only be aborted. Nor is what the sink does not accept, because there may be no more dead letters.
+// drain closes the window and waits until the batches given to the sink are durable, saved and confirmed. After a rejected record only
+// the batches before it can be saved, and after a refused checkpoint none.
 //
 // Where the source has stopped, what it handed on before is given to the sink too: the fix of the cause may move the position past all of
 // that. drain returns false if the next run publishes some of it.
-func (r *Relay) drain(ctx context.Context, cause error) (complete bool) {
-	r.window.close(cause == nil && !r.exactlyOnce())
-	close(r.flush)
-	if r.exactlyOnce() && (errors.Is(cause, cdc.ErrRewind) || r.sinkFailed.Load()) {
+func (a *attempt) drain(ctx context.Context, cause error) (complete bool) {
+	finish, worthwhile := a.keeper.closing(cause)
+	a.window.close(finish)
+	close(a.flush)
+	if !worthwhile {
 		return false
 	}
-	timeout := r.opts.ShutdownTimeout
+	timeout := a.opts.ShutdownTimeout
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 	defer cancel()
 	for {
-		st := r.window.state()
-		until := st.sent
-		if r.sinkFailed.Load() {
-			until = st.acked
+		st := a.window.state()
+		last, stuck := a.stuck()
+		if a.keeper.drained(st, last, cause != nil || stuck) && (stuck || a.sinkFailed.Load() || !a.sourceStopped.Load() || !st.unsent) {
+			return !st.unsent && !a.sinkFailed.Load()
 		}
-		last, stuck := r.stuck()
-		done := r.saved.Load() >= min(until, last) && r.finalSaveTried.Load() && (cause != nil || stuck || st.oldestOffered.IsZero() && !st.open)
-		if r.exactlyOnce() {
-			until = st.sentEvents
-			if r.source.Load().Fingerprint == cdc.Altered { // it is committed with what is open; see noteAltered
-				until = st.sent
-			}
-			done = r.saved.Load() >= min(until, last)
-		}
-		if done && (stuck || r.sinkFailed.Load() || !r.sourceStopped.Load() || !st.unsent) {
-			return !st.unsent && !r.sinkFailed.Load()
-		}
-		if r.saverDone.Load() {
+		if a.saverDone.Load() {
 			return false
 		}
 		select {
-		case err := <-r.fatal:
-			r.log.Error("drain ended by an error", "error", err)
+		case err := <-a.fatal:
+			a.log.Error("drain ended by an error", "error", err)
 			return false
 		case <-time.After(drainPoll):
 		case <-ctx.Done():
-			r.log.Warn("shutdown timeout: not everything in flight was acknowledged and saved; the next run publishes it again", "timeout", timeout.String(), "in_flight_events", st.events)
+			a.log.Warn("shutdown timeout: not everything in flight was acknowledged and saved; the next run publishes it again", "timeout", timeout.String(), "in_flight_events", st.events)
 			return false
 		}
 	}
@@ -61,19 +47,19 @@ func (r *Relay) drain(ctx context.Context, cause error) (complete bool) {
 
 // undrained returns the cause of a stop whose drain was not complete, with a fix that skips nothing in flight. Only the source's fixes move
 // the position.
-func (r *Relay) undrained(cause error) error {
+func (a *attempt) undrained(cause error) error {
 	stop, ok := errors.AsType[*cdc.StopError](cause)
 	fix := cdc.Fix(cause)
-	if !ok || fix == "" || stop.Class == cdc.ClassFenced || !r.sourceStopped.Load() {
+	if !ok || fix == "" || stop.Class == cdc.ClassFenced || !a.sourceStopped.Load() {
 		return cause
 	}
 	return cdc.Stop(stop.Class, stop.Reason, cause, "start it again, so that what was in flight is published; if it stops here again, "+fix)
 }
 
 // stuck is Letters.Stuck, and every batch if it is not.
-func (r *Relay) stuck() (last uint64, stuck bool) {
-	if r.Letters != nil {
-		if last, stuck = r.Letters.Stuck(); stuck {
+func (a *attempt) stuck() (last uint64, stuck bool) {
+	if a.Letters != nil {
+		if last, stuck = a.Letters.Stuck(); stuck {
 			return last, true
 		}
 	}

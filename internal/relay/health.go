@@ -104,7 +104,8 @@ func (h *health) stall(on bool) {
 
 // Status returns the state as of now.
 func (r *Relay) Status() Status {
-	w := r.window.state()
+	a := r.current.Load()
+	w := a.window.state()
 	r.health.mu.Lock()
 	st, connAt, known := r.health.status, r.health.connAt, r.health.connKnown
 	r.health.mu.Unlock()
@@ -114,9 +115,7 @@ func (r *Relay) Status() Status {
 	if c := r.checkpoint.Load(); c != nil {
 		st.Checkpoint = *c
 	}
-	if st.Acked = st.Checkpoint.Progress.Position; !r.exactlyOnce() { // for which nothing else may ask for progress
-		st.Acked = r.Source.Progress(w.acked).Position
-	}
+	st.Acked = a.keeper.acked(w.acked)
 	st.InFlightEvents, st.InFlightBytes = w.events, w.bytes
 	if !w.oldestCommit.IsZero() {
 		st.Lag = time.Since(w.oldestCommit)
@@ -180,16 +179,16 @@ const (
 const stallAfter = time.Minute
 
 // watch reports a stalled pipeline: batches are in flight and the oldest is not acknowledged.
-func (r *Relay) watch(ctx context.Context) {
+func (a *attempt) watch(ctx context.Context) {
 	var warned time.Time
 	for sleep(ctx, time.Second) == nil {
-		st := r.window.state()
+		st := a.window.state()
 		age := time.Since(st.oldestOffered)
 		stalled := !st.oldestOffered.IsZero() && age > stallAfter
-		r.health.stall(stalled)
+		a.health.stall(stalled)
 		if stalled && time.Since(warned) > time.Minute {
 			warned = time.Now()
-			r.log.Error("stalled: Kafka does not acknowledge; check that it is reachable and has enough in-sync replicas",
+			a.log.Error("stalled: Kafka does not acknowledge; check that it is reachable and has enough in-sync replicas",
 				"oldest_in_flight", age.Round(time.Second).String(), "in_flight_events", st.events)
 		}
 	}

@@ -3,8 +3,8 @@ package relay
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -52,40 +52,26 @@ type Stages struct {
 	Maintainer Maintainer
 }
 
-// Relay is one run of the pipeline. Use a new one for each run.
+// Relay is one run of the pipeline. Use a new one for each run. It makes an attempt for each start, and keeps what lives longer than
+// an attempt.
 type Relay struct {
 	Stages
 
 	opts    Options
 	log     *slog.Logger
 	metrics *metrics
-	window  *window
 	health  health
 
 	// spare keeps used Routeds for reuse. It is not a sync.Pool, which every garbage collection empties: Routeds are the
 	// largest objects in memory.
-	spare      chan *cdc.Routed
-	sinkFailed atomic.Bool // the sink returned its final error: nothing more becomes durable
-
+	spare chan *cdc.Routed
 	// source is what the last Acquire returned: a promoted standby has another timeline.
 	source atomic.Pointer[cdc.Source]
-	// checkpoint is the last one claimed or saved. Only save writes it once the goroutines run; Acquire reads it on a
+	// checkpoint is the last one claimed, saved or committed. A start writes it, and then only the keeper; Acquire reads it on a
 	// reconnect.
-	checkpoint     atomic.Pointer[cdc.Checkpoint]
-	saved          atomic.Uint64 // every batch up to here is durable, its position saved and confirmed
-	sequence       uint64        // of the last save that was tried in this generation; only save uses it
-	flush          chan struct{} // closed by drain: save now
-	finalSaveTried atomic.Bool   // a save was tried after flush was closed
-	saverDone      atomic.Bool   // save has ended: nothing more is saved
-	sourceStopped  atomic.Bool   // the source hands on nothing more
-
-	fatal chan error // capacity 1: the first error that ends the attempt
-
-	// Of exactly-once delivery; see commit.go.
-	cut       chan struct{} // capacity 1: everything sent is acknowledged
-	committed chan struct{} // capacity 1: checkpoint has changed
-	rewound   bool          // this is not the first attempt
-	rewinds   rewinds
+	checkpoint atomic.Pointer[cdc.Checkpoint]
+	current    atomic.Pointer[attempt] // only run writes it
+	rewinds    rewinds                 // only run and what it calls use it
 }
 
 // New returns a Relay that has not started.
@@ -93,15 +79,8 @@ func New(opts Options, stages Stages, log *slog.Logger, reg prometheus.Registere
 	if opts.Problems == nil {
 		opts.Problems = new(cdc.Problems)
 	}
-	r := &Relay{
-		Stages: stages, opts: opts, log: log,
-		window: newWindow(opts.MaxEvents, opts.MaxBytes),
-		spare:  make(chan *cdc.Routed, maxSpare), flush: make(chan struct{}), fatal: make(chan error, 1),
-		cut: make(chan struct{}, 1), committed: make(chan struct{}, 1),
-	}
-	if r.exactlyOnce() {
-		r.window.releaseAtAck()
-	}
+	r := &Relay{Stages: stages, opts: opts, log: log, spare: make(chan *cdc.Routed, maxSpare)}
+	r.current.Store(newAttempt(r, 0))
 	r.health.set(StateStarting, nil)
 	r.metrics = newMetrics(reg, r)
 	return r
@@ -130,8 +109,8 @@ func (r *Relay) Run(ctx context.Context) error {
 // run makes one attempt, and further ones where exactly-once delivery has to start again from the position in Kafka.
 func (r *Relay) run(ctx context.Context) error {
 	for retry := r.pauses(); ; {
-		started := *r.checkpointOrNone()
-		err := r.attempt(ctx)
+		started, a := *r.checkpointOrNone(), r.current.Load()
+		err := a.run(ctx)
 		if !errors.Is(err, cdc.ErrRewind) {
 			return err
 		}
@@ -151,75 +130,7 @@ func (r *Relay) run(ctx context.Context) error {
 		if err := sleep(ctx, retry.next()); err != nil {
 			return err
 		}
-		r.rewind()
-	}
-}
-
-// attempt starts the goroutines that doc.go lists, waits for the end and drains.
-func (r *Relay) attempt(ctx context.Context) error {
-	defer r.Source.Release(ctx) // last, and also when the start failed: a parked relay must not hold the slot
-	defer r.Sink.Kill()
-	if err := r.start(ctx); err != nil {
-		return err
-	}
-
-	stages, stopStages := context.WithCancel(context.WithoutCancel(ctx))
-	reading, stopReading := context.WithCancel(context.WithoutCancel(ctx))
-	var running, tailing sync.WaitGroup
-	tailing.Go(func() { r.tail(reading) })
-	tailing.Go(func() { r.maintain(reading) })
-	running.Go(func() { r.resolveLetters(stages) })
-	running.Go(func() { r.route(stages) })
-	running.Go(func() { r.acknowledge(stages) })
-	running.Go(func() { r.save(stages) })
-	running.Go(func() { r.commit(stages) })
-	running.Go(func() { r.watch(stages) })
-
-	err := r.waitForEnd(ctx)
-	r.health.set(StateStopping, err)
-	r.noteAltered(err)
-	if !r.drain(ctx, err) {
-		err = r.undrained(err)
-	}
-	stopStages()
-	running.Wait()
-	r.saveLast(ctx, err)
-	r.abort(ctx, err)
-	stopReading() // before the source disconnects, it reports the last confirmed position
-	tailing.Wait()
-	return err
-}
-
-// maintain looks after the tables of the source.
-func (r *Relay) maintain(ctx context.Context) {
-	if r.Maintainer != nil {
-		r.Maintainer.Run(ctx)
-	}
-}
-
-// resolveLetters resolves dead letters.
-func (r *Relay) resolveLetters(ctx context.Context) {
-	if r.Letters != nil {
-		r.Letters.Run(ctx, func() cdc.Progress { return r.checkpointOrNone().Progress })
-	}
-}
-
-// loadLetters reads which dead letters there are.
-func (r *Relay) loadLetters(ctx context.Context, c *cdc.Checkpoint) error {
-	if r.Letters == nil {
-		return nil
-	}
-	return cdc.About(cdc.OnKafka, r.Letters.Load(ctx, c.Source, c.Progress))
-}
-
-// waitForEnd returns nil when ctx ends, or the error that ends the run.
-func (r *Relay) waitForEnd(ctx context.Context) error {
-	select {
-	case <-ctx.Done():
-		r.log.Info("stopping: draining records in flight", "timeout", r.opts.ShutdownTimeout.String())
-		return nil
-	case err := <-r.fatal:
-		return err
+		r.current.Store(newAttempt(r, a.window.last())) // the source goes on counting
 	}
 }
 
@@ -231,10 +142,28 @@ func (r *Relay) checkpointOrNone() *cdc.Checkpoint {
 	return new(cdc.Checkpoint)
 }
 
-// fail ends the attempt with err, unless another error was first.
-func (r *Relay) fail(err error) {
-	select {
-	case r.fatal <- err:
-	default:
+// rewinds counts those that a relay on another database could be the reason of.
+type rewinds struct{ fenced []time.Time }
+
+const (
+	// fencedLimit rewinds within fencedInterval, while this relay had the slot or lock each time, are not a takeover.
+	fencedLimit    = 3
+	fencedInterval = time.Minute
+)
+
+// check returns the error that ends the run if the relay is fenced again and again although it leads.
+func (r *rewinds) check(err error) error {
+	if !errors.Is(err, cdc.ErrFenced) {
+		return nil
 	}
+	now := time.Now()
+	r.fenced = append(r.fenced, now)
+	if n := len(r.fenced); n > fencedLimit {
+		r.fenced = r.fenced[n-fencedLimit:]
+	}
+	if len(r.fenced) < fencedLimit || now.Sub(r.fenced[0]) > fencedInterval {
+		return nil
+	}
+	return cdc.Stop(cdc.ClassFenced, "fenced", fmt.Errorf("fenced %d times within a minute while this relay led: another one uses its transactional ID for another database", fencedLimit),
+		"give each relay a kafka.transactional_id of its own, or leave it out")
 }

@@ -3,7 +3,6 @@ package relay
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -11,20 +10,17 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// stops ends the run if a retry cannot fix err. Errors of configuration are retried: what worked once in this run is
+// stops ends the attempt if a retry cannot fix err. Errors of configuration are retried: what worked once in this run is
 // expected to work again, for example after a password was rotated or an object created again.
-//
-// With exactly-once delivery a relay that was superseded starts again, and stands by.
-func (r *Relay) stops(err error) bool {
-	if r.exactlyOnce() && errors.Is(err, cdc.ErrFenced) {
-		r.fail(fmt.Errorf("%w: %w", cdc.ErrRewind, err))
+func (a *attempt) stops(err error) bool {
+	if errors.Is(err, cdc.ErrFenced) && a.keeper.superseded(err) {
 		return true
 	}
 	stop, ok := errors.AsType[*cdc.StopError](err)
 	if ok && stop.Class == cdc.ClassConfig || stopError(err) == nil {
 		return false
 	}
-	r.fail(stopError(err))
+	a.fail(stopError(err))
 	return true
 }
 

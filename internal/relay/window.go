@@ -58,8 +58,10 @@ type entry struct {
 // readAhead keeps the router busy while the source reads; more would only cost memory.
 const readAhead = 1 << 20
 
-func newWindow(maxEvents, maxBytes int) *window {
+// newWindow returns a window whose first batch follows the number last.
+func newWindow(maxEvents, maxBytes int, last uint64) *window {
 	return &window{
+		acked: last, sentSeq: last, eventSeq: last,
 		maxEvents: maxEvents, maxBytes: maxBytes, maxAhead: min(maxBytes, readAhead),
 		space: make(chan struct{}, 1), work: make(chan struct{}, 1), moved: make(chan struct{}, 1),
 	}
@@ -69,19 +71,14 @@ func newWindow(maxEvents, maxBytes int) *window {
 // transaction in Kafka may be larger than the window, and the next one collects in it while one is committed.
 func (w *window) releaseAtAck() { w.atAck, w.maxAhead = true, w.maxBytes }
 
-// reset forgets all batches, which will be read again, and returns the last seq. The next one follows it.
-func (w *window) reset() uint64 {
+// last returns the number of the last batch that was offered, or the one that the window began behind.
+func (w *window) last() uint64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	last := w.acked
 	if n := len(w.entries); n > w.head {
-		last = w.entries[n-1].seq
+		return w.entries[n-1].seq
 	}
-	w.entries, w.head, w.next = nil, 0, 0
-	w.acked, w.sentSeq, w.eventSeq = last, last, last
-	w.events, w.bytes, w.ahead = 0, 0, 0
-	w.open, w.refused, w.closed = false, false, false
-	return last
+	return w.acked
 }
 
 func signal(c chan struct{}) {

@@ -20,7 +20,7 @@ func batchOf(seq uint64, rows, bytes int) *cdc.Batch {
 func TestWindowAgainstAModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const maxEvents, maxBytes = 20, 100
-		w := newWindow(maxEvents, maxBytes)
+		w := newWindow(maxEvents, maxBytes, 0)
 		var offered, taken uint64
 		durable := map[uint64]bool{}
 		rows, bytes := map[uint64]int{}, map[uint64]int{}
@@ -117,7 +117,7 @@ func TestWindowAgainstAModel(t *testing.T) {
 
 // A refused offer is followed by a signal as soon as there is room, or the source would wait for ever.
 func TestWindowSignalsSpace(t *testing.T) {
-	w := newWindow(1, 1)
+	w := newWindow(1, 1, 0)
 	w.Offer(batchOf(1, 1, 1))
 	if w.Offer(batchOf(2, 1, 1)) {
 		t.Fatal("a full window took a batch")
@@ -137,7 +137,7 @@ func TestWindowSignalsSpace(t *testing.T) {
 
 // However large the window, the source reads at most readAhead bytes ahead of the sink.
 func TestWindowLimitsReadAhead(t *testing.T) {
-	w := newWindow(1000, 64*readAhead)
+	w := newWindow(1000, 64*readAhead, 0)
 	offered := uint64(0)
 	offer := func() bool {
 		ok := w.Offer(batchOf(offered+1, 1, readAhead/4))
@@ -159,7 +159,7 @@ func TestWindowLimitsReadAhead(t *testing.T) {
 }
 
 func TestClosedWindowRefuses(t *testing.T) {
-	w := newWindow(10, 10)
+	w := newWindow(10, 10, 0)
 	w.close(true)
 	if w.Offer(batchOf(1, 1, 1)) {
 		t.Fatal("a closed window took a batch")
@@ -169,7 +169,7 @@ func TestClosedWindowRefuses(t *testing.T) {
 // A window that is closed within a transaction takes the rest of it, unless the run has failed.
 func TestClosedWindowTakesTheRestOfATransaction(t *testing.T) {
 	for _, finish := range []bool{true, false} {
-		w := newWindow(10, 10)
+		w := newWindow(10, 10, 0)
 		offer := func(seq uint64, open bool) bool {
 			b := batchOf(seq, 1, 1)
 			b.Open = open

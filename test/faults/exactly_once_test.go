@@ -325,7 +325,7 @@ func nothingOpen(t *testing.T, r *cdctest.Rig, topics ...string) {
 //
 //covers:all 13 25 28 exit exactly-once
 //covers:all 28 events exactly-once
-//follows:relay.foreignPosition/foreign_position kafka.position_topic
+//follows:position.foreignPosition/foreign_position kafka.position_topic
 func TestUnsuitablePositionTopic(t *testing.T) {
 	t.Parallel()
 	for name, source := range sources() {
@@ -377,7 +377,7 @@ func TestUnsuitablePositionTopic(t *testing.T) {
 //follows:kafka.PositionProblem setup, position set
 //follows:kafka.PositionProblem#2 setup, position set, kafka.position_topic
 //follows:checkpoint.before position reset, position set
-//follows:relay.Newest/position_topic_lost position set
+//follows:position.Newest/position_topic_lost position set
 func TestPositionTopicIsLost(t *testing.T) {
 	t.Parallel()
 	for name, source := range sources() {

@@ -106,7 +106,7 @@ func (f *fixing) reset() string {
 //follows:config.checkpoint checkpoint
 //follows:checkpoint.refuse/foreign_checkpoint position reset, checkpoint
 //follows:cmd.reset position set
-//follows:relay.Newest/checkpoint_lost position set
+//follows:position.Newest/checkpoint_lost position set
 func TestFixesOfPositionsInBinlog(t *testing.T) {
 	t.Parallel()
 	for _, d := range deliveries() {

@@ -14,6 +14,7 @@ const (
 	checkpoint = "./internal/checkpoint"
 	publisher  = "./internal/publisher"
 	relay      = "./internal/relay"
+	position   = "./internal/position"
 	kafka      = "./internal/kafka"
 	walUnits   = "./internal/wal"
 	setUnits   = "./internal/binlog"
@@ -35,37 +36,37 @@ func positionMutants() []mutant {
 	return []mutant{
 		{
 			"confirm before the acknowledgement", "internal/relay/save.go",
-			[]edit{{"seq, lastID := r.window.durable()", "_, lastID := r.window.durable()\n\tseq := r.window.state().sent"}},
+			[]edit{{"seq, lastID := a.window.durable()", "seq, lastID := a.window.durable()\n\tseq = a.window.state().sent"}},
 			caughtBy{faults, "^TestKeepalivesWhileUnacknowledged$", postgres},
 		},
 		{
 			"confirm before the acknowledgement, binlog", "internal/relay/save.go",
-			[]edit{{"seq, lastID := r.window.durable()", "_, lastID := r.window.durable()\n\tseq := r.window.state().sent"}},
+			[]edit{{"seq, lastID := a.window.durable()", "seq, lastID := a.window.durable()\n\tseq = a.window.state().sent"}},
 			caughtBy{faults, "^TestLateRequestsAreRejected$", testenv.MySQLFlavor},
 		},
 		{
-			"confirm before the save", "internal/relay/save.go",
-			[]edit{{"	c.LastEventID = cmp.Or(lastID, c.LastEventID)\n", "	c.LastEventID = cmp.Or(lastID, c.LastEventID)\n	r.Source.Confirm(seq)\n"}},
+			"confirm before the save", "internal/relay/at_least_once.go",
+			[]edit{{"	c, err := k.store(ctx, c)\n", "	k.Source.Confirm(seq)\n	c, err := k.store(ctx, c)\n"}},
 			caughtBy{faults, "^TestRedisUnavailable$", postgres},
 		},
 		{
 			"save what was sent when stopped", "internal/relay/save.go",
-			[]edit{{"	c.Source = r.identity(seq)\n", "	if r.flushing() {\n		seq = r.window.state().sent\n	}\n	c.Source = r.identity(seq)\n"}},
+			[]edit{{"	c.Source = a.identity(seq)\n", "	if a.flushing() {\n		seq = a.window.state().sent\n	}\n	c.Source = a.identity(seq)\n"}},
 			caughtBy{faults, "^TestShutdownTimeout$", postgres},
 		},
 		{
 			"do not wait for acknowledgements when stopped", "internal/relay/drain.go",
-			[]edit{{"if done && (stuck ||", "if done = true; done && (stuck ||"}},
+			[]edit{{"if a.keeper.drained(st, last, cause != nil || stuck) && (stuck ||", "if a.keeper.drained(st, last, stuck); true && (stuck ||"}},
 			caughtBy{faults, "^TestSigtermWithinATransaction$", ""},
 		},
 		{
-			"a fix that skips what is in flight", "internal/relay/relay.go",
-			[]edit{{"	if !r.drain(ctx, err) {\n		err = r.undrained(err)\n	}\n", "	r.drain(ctx, err)\n"}},
+			"a fix that skips what is in flight", "internal/relay/attempt.go",
+			[]edit{{"	if !a.drain(ctx, err) {\n		err = a.undrained(err)\n	}\n", "	a.drain(ctx, err)\n"}},
 			caughtBy{faults, "^TestStopWhileKafkaIsAway$", testenv.MySQLFlavor},
 		},
 		{
 			"skip what the source handed on before it stopped", "internal/relay/drain.go",
-			[]edit{{"!r.sourceStopped.Load() || !st.unsent) {", "true) {"}},
+			[]edit{{"!a.sourceStopped.Load() || !st.unsent) {", "true) {"}},
 			caughtBy{relay, "^TestSourceStops$", ""},
 		},
 		{
@@ -95,8 +96,8 @@ func positionMutants() []mutant {
 func leaderMutants() []mutant {
 	return []mutant{
 		{
-			"skip the fence", "internal/relay/start.go",
-			[]edit{{"r.Sink.Open(ctx, current, replaced...)", `r.Sink.Open(ctx, "", replaced...)`}},
+			"skip the fence", "internal/relay/at_least_once.go",
+			[]edit{{"k.Sink.Open(ctx, current, replaced...)", `k.Sink.Open(ctx, "", replaced...)`}},
 			caughtBy{faults, "^TestLateRequestsAreRejected$", postgres},
 		},
 		{
@@ -110,13 +111,13 @@ func leaderMutants() []mutant {
 			caughtBy{wal, "^TestSlotLostBeforeReading$", ""},
 		},
 		{
-			"take another relay's checkpoint for a copy of the position in Kafka", "internal/relay/positions.go",
+			"take another relay's checkpoint for a copy of the position in Kafka", "internal/position/known.go",
 			[]edit{{" && (!p.Committed || ours(&stored, id))", ""}},
 			caughtBy{faults, "^TestFixesOfPositions$/^another_relay", postgres},
 		},
 		{
-			"take a slot that is gone for one that another relay moved", "internal/relay/tail.go",
-			[]edit{{"return stop.Reason == cdc.SlotMoved && r.Sink.Fenced(ctx)", "return r.Sink.Fenced(ctx)"}},
+			"take a slot that is gone for one that another relay moved", "internal/relay/at_least_once.go",
+			[]edit{{"return stop.Reason == cdc.SlotMoved && k.Sink.Fenced(ctx)", "return k.Sink.Fenced(ctx)"}},
 			caughtBy{relay, "^TestPositionMovedWhileDisconnected$", ""},
 		},
 		{
@@ -252,13 +253,13 @@ func tableMutants() []mutant {
 			caughtBy{wal, "^TestRowsOfDroppedTable$", ""},
 		},
 		{
-			"take an altered publication for a takeover", "internal/relay/tail.go",
-			[]edit{{"		return stop.Reason != cdc.PublicationAltered", "		return true"}},
+			"take an altered publication for a takeover", "internal/relay/exactly_once.go",
+			[]edit{{"	return stop.Reason != cdc.PublicationAltered", "	return true"}},
 			caughtBy{relay, "^TestAlteredWhileDisconnectedIsCommitted$", ""},
 		},
 		{
-			"forget that the publication was altered", "internal/relay/relay.go",
-			[]edit{{"	r.noteAltered(err)\n", ""}},
+			"forget that the publication was altered", "internal/relay/attempt.go",
+			[]edit{{"	a.noteAltered(err)\n", ""}},
 			caughtBy{faults, "^TestRepairOfPosition$/^altered_and_taken_back$", postgres},
 		},
 		{

@@ -72,23 +72,23 @@ func onceMutants() []mutant {
 			caughtBy{faults, "^TestExactlyOnceWithinATransaction$", postgres},
 		},
 		{
-			"confirm before the commit", "internal/relay/commit.go",
-			[]edit{{"	if err := r.Committer.Commit(ctx, c); err != nil {\n		r.metrics", "	r.Source.Confirm(seq)\n	if err := r.Committer.Commit(ctx, c); err != nil {\n		r.metrics"}},
+			"confirm before the commit", "internal/relay/exactly_once.go",
+			[]edit{{"	if err := k.Committer.Commit(ctx, c); err != nil {\n		k.metrics", "	k.Source.Confirm(seq)\n	if err := k.Committer.Commit(ctx, c); err != nil {\n		k.metrics"}},
 			caughtBy{relay, "^TestExactlyOnce$", ""},
 		},
 		{
-			"confirm past the commit", "internal/relay/commit.go",
-			[]edit{{"	r.Source.Confirm(seq)\n", "	r.Source.Confirm(r.window.state().sent)\n"}},
+			"confirm past the commit", "internal/relay/exactly_once.go",
+			[]edit{{"	k.confirm(seq, &c)\n", "	k.confirm(k.window.state().sent, &c)\n"}},
 			caughtBy{relay, "^TestExactlyOnce$", ""},
 		},
 		{
-			"save before the commit", "internal/relay/commit.go",
-			[]edit{{"	if err := r.Committer.Commit(ctx, c); err != nil {\n		r.metrics", "	r.checkpoint.Store(&c)\n	if err := r.Committer.Commit(ctx, c); err != nil {\n		r.metrics"}},
+			"save before the commit", "internal/relay/exactly_once.go",
+			[]edit{{"	if err := k.Committer.Commit(ctx, c); err != nil {\n		k.metrics", "	k.checkpoint.Store(&c)\n	if err := k.Committer.Commit(ctx, c); err != nil {\n		k.metrics"}},
 			caughtBy{relay, "^TestExactlyOnce$", ""},
 		},
 		{
-			"start under a transactional ID that fences nobody", "internal/relay/commit.go",
-			[]edit{{"	fence := r.fence(id, \"\")\n	readable", "	fence := r.fence(id, \"\") + strconv.FormatInt(time.Now().UnixNano(), 10)\n	readable"}, {"	\"fmt\"\n", "	\"fmt\"\n	\"strconv\"\n"}},
+			"start under a transactional ID that fences nobody", "internal/relay/exactly_once.go",
+			[]edit{{"	fence := k.fence(id, \"\")\n	readable", "	fence := k.fence(id, \"\") + strconv.FormatInt(time.Now().UnixNano(), 10)\n	readable"}, {"	\"fmt\"\n", "	\"fmt\"\n	\"strconv\"\n"}},
 			caughtBy{relay, "^TestExactlyOnce$", ""},
 		},
 		{
@@ -97,8 +97,8 @@ func onceMutants() []mutant {
 			caughtBy{checkpoint, "^TestLastPositionBeforeABarrier$", ""},
 		},
 		{
-			"go on behind a group that was aborted", "internal/relay/commit.go",
-			[]edit{{"r.saved.Store(r.window.reset())", "r.saved.Store(r.window.state().acked)"}},
+			"go on behind a group that was aborted", "internal/relay/relay.go",
+			[]edit{{"newAttempt(r, a.window.last())", "newAttempt(r, a.window.state().acked)"}},
 			caughtBy{relay, "^TestExactlyOnce$", ""},
 		},
 	}
@@ -129,27 +129,27 @@ func commitMutants() []mutant {
 func placesMutants() []mutant {
 	return []mutant{
 		{
-			"take the position in Kafka whatever its generation", "internal/relay/positions.go",
+			"take the position in Kafka whatever its generation", "internal/position/known.go",
 			[]edit{{"case !p.Committed, foreign, p.Found && stored.Generation > last.Generation:", "case !p.Committed, foreign:"}},
-			caughtBy{relay, "^TestEveryCombinationOfPositions$", ""},
+			caughtBy{position, "^TestEveryCombinationOfPositions$", ""},
 		},
 		{
-			"go on from a copy of a position that is not superseded", "internal/relay/positions.go",
+			"go on from a copy of a position that is not superseded", "internal/position/known.go",
 			[]edit{{"	case orphan && !p.ExactlyOnce && stored.Source.Same(id):", "	case orphan && !p.ExactlyOnce && stored.Source.Same(id) && foreign:"}},
-			caughtBy{relay, "^TestEveryCombinationOfPositions$", ""},
+			caughtBy{position, "^TestEveryCombinationOfPositions$", ""},
 		},
 		{
-			"take an older checkpoint over the position in Kafka", "internal/relay/positions.go",
+			"take an older checkpoint over the position in Kafka", "internal/position/known.go",
 			[]edit{{"	case last.ExactlyOnce:\n", "	case !p.ExactlyOnce && p.Found && !stored.ExactlyOnce:\n		return stored, true, nil\n	case last.ExactlyOnce:\n"}},
-			caughtBy{relay, "^TestEveryCombinationOfPositions$", ""},
+			caughtBy{position, "^TestEveryCombinationOfPositions$", ""},
 		},
 		{
-			"publish before the other kind's checkpoint is replaced", "internal/relay/start.go",
-			[]edit{{"	case copied && r.copyAway(err):", "	case copied || r.copyAway(err):"}},
+			"publish before the other kind's checkpoint is replaced", "internal/relay/exactly_once.go",
+			[]edit{{"	case copied && copyAway(err):", "	case copied || copyAway(err):"}},
 			caughtBy{relay, "^TestFirstClaimMustSucceed$", ""},
 		},
 		{
-			"leave an earlier transactional ID unfenced", "internal/relay/commit.go",
+			"leave an earlier transactional ID unfenced", "internal/relay/exactly_once.go",
 			[]edit{{"EarlierFences(fence, id, p.Stored, readable)", "EarlierFences(fence, id, p.Stored)"}, {"	readable, _, _ :=", "	_, _, _ ="}},
 			caughtBy{relay, "^TestEarlierTransactionalIDIsFenced$", ""},
 		},

@@ -1,4 +1,4 @@
-package relay
+package position
 
 import (
 	"fmt"
@@ -6,9 +6,9 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// Positions are those between which a start chooses: the last one in Kafka (K) and the checkpoint (C). The slot (S) holds one
+// Known holds the positions between which a start chooses: the last one in Kafka (K) and the checkpoint (C). The slot (S) holds one
 // too; it counts where neither does. docs/maintainers/positions.md has the rules and what they are made for.
-type Positions struct {
+type Known struct {
 	// Topic is that of K; "" if this configuration has none, or could not supersede K.
 	Topic string
 	// ExactlyOnce is the kind of delivery that starts.
@@ -28,7 +28,7 @@ const Claimed = 1
 // Newest returns the position that counts; false: that of the slot, or none. It chooses by the generations: a run of either kind has a
 // higher one than those before it, and writes K first. K counts until at-least-once delivery supersedes it, which it does before it
 // publishes. With a [cdc.StopError] it returns the position that a person would continue from.
-func (p *Positions) Newest(id cdc.Source) (cdc.Checkpoint, bool, error) {
+func (p *Known) Newest(id cdc.Source) (cdc.Checkpoint, bool, error) {
 	last, stored := p.Last, p.Stored
 	foreign := p.Committed && !last.Source.Same(id)
 	// A copy whose K is not there.
@@ -66,7 +66,7 @@ func (p *Positions) Newest(id cdc.Source) (cdc.Checkpoint, bool, error) {
 
 // notSuperseded returns the error for a copy of a position that at-least-once delivery does not find. It would have to supersede that
 // before it publishes, or exactly-once delivery could start from it again.
-func (p *Positions) notSuperseded() error {
+func (p *Known) notSuperseded() error {
 	copied := p.Stored.Progress.Position
 	if !p.Committed && p.Last.Generation > p.Stored.Generation {
 		return cdc.PositionError("position_reset", "find out what consumers have, then set the position with `cdc-relay position set POSITION`",

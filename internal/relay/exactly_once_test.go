@@ -377,3 +377,56 @@ func TestExactlyOnceAfterASuccessor(t *testing.T) {
 		})
 	}
 }
+
+// Exactly-once delivery follows at-least-once delivery, whose checkpoint cannot be replaced: nothing is published. A copy of its own
+// may stay as it is.
+func TestFirstClaimMustSucceed(t *testing.T) {
+	for name, copied := range map[string]bool{"at-least-once": false, "copy": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				id := cdc.Source{Database: "d"}
+				f := &fakes{durable: make(chan cdc.Durable), id: id, stored: &cdc.Checkpoint{Source: id, Generation: 1, ExactlyOnce: copied}}
+				f.save = func(cdc.Checkpoint) error { return errors.New("read only") }
+				kafka := &committer{}
+				if copied {
+					kafka.last = f.stored
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				r := New(options(), Stages{Source: f, Router: f, Sink: f, Checkpointer: f, Committer: kafka}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+				_ = r.Run(ctx)
+				if (f.runs > 0) != copied {
+					t.Errorf("read %d times", f.runs)
+				}
+			})
+		})
+	}
+}
+
+// hidden is a position in Kafka that an open transaction of an earlier relay hides from the barrier until that one is fenced.
+type hidden struct {
+	committer
+
+	sink *fakes
+}
+
+func (h *hidden) Last(ctx context.Context) (cdc.Checkpoint, bool, error) {
+	if !slices.Contains(h.sink.replaced, h.last.Fence) {
+		return cdc.Checkpoint{}, false, errors.New("it is readable to an earlier offset only")
+	}
+	return h.committer.Last(ctx)
+}
+
+// The transactional ID has changed, and there is no checkpoint: the last position names the one that is to be fenced.
+func TestEarlierTransactionalIDIsFenced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakes{durable: make(chan cdc.Durable)}
+		kafka := &hidden{committer{&cdc.Checkpoint{Generation: 1, ExactlyOnce: true, Fence: "earlier"}}, f}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		r := New(options(), Stages{Source: f, Router: f, Sink: f, Checkpointer: f, Committer: kafka}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+		if err := r.Run(ctx); err != nil || f.runs != 1 {
+			t.Errorf("read %d times: %v", f.runs, err)
+		}
+	})
+}
