@@ -10,6 +10,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/finding"
+	"github.com/cdc-relay/cdc-relay/internal/position"
 )
 
 func newCheckCommand(a *app) *cobra.Command {
@@ -40,7 +41,7 @@ Each finding is one line with its fix. The exit code is 3 if any finding is a fa
 type check struct {
 	config *config.Config
 	db     database
-	store  store
+	store  *position.Places
 }
 
 // report is the JSON form of a check.
@@ -92,7 +93,7 @@ func count(found []finding.Finding, s finding.Severity) int {
 
 // all checks configuration, database, Kafka and checkpoint store concurrently, and lists the findings in that order.
 func (c *check) all(ctx context.Context) []finding.Finding {
-	store, err := newPositions(ctx, c.config)
+	store, err := newPlaces(ctx, c.config)
 	if err != nil {
 		return []finding.Finding{finding.Failed("checkpoint", err)}
 	}
@@ -116,7 +117,7 @@ func (c *check) checkConfig(context.Context) []finding.Finding {
 }
 
 func (c *check) checkDatabase(ctx context.Context) []finding.Finding {
-	found, tables := c.db.check(ctx, resumer(c.config, c.store))
+	found, tables := c.db.check(ctx, c.store.Resume)
 	if tables != nil {
 		found = append(append(found, c.checkRows(ctx)...), c.recordFindings(ctx)...)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/deadletter"
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
+	"github.com/cdc-relay/cdc-relay/internal/position"
 	"github.com/cdc-relay/cdc-relay/internal/publisher"
 )
 
@@ -140,7 +141,7 @@ func indexWriter(ctx context.Context, c *config.Config) (deadletter.Write, func(
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := openPatiently(ctx, p, ""); err != nil {
+	if err := position.Open(ctx, p, ""); err != nil {
 		return nil, nil, err
 	}
 	seq := uint64(0)

@@ -214,7 +214,7 @@ func (s *search) saved(ctx context.Context, db database) error {
 			places = append(places, fmt.Sprintf("%s/%d", strings.ToUpper(commit), n))
 		}
 	}
-	store, err := newPositions(ctx, s.config)
+	store, err := newPlaces(ctx, s.config)
 	if err != nil {
 		return err
 	}

@@ -83,7 +83,7 @@ func withStore(ctx context.Context, c *config.Config, given string, fn func(data
 	if err != nil {
 		return err
 	}
-	store, err := newPositions(ctx, c)
+	store, err := newPlaces(ctx, c)
 	if err != nil {
 		return err
 	}

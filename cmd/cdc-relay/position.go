@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/position"
 )
 
 func newPositionCommand(a *app) *cobra.Command {
@@ -28,7 +29,7 @@ without a checkpoint. On MySQL and MariaDB only the checkpoint stores the positi
 
 // positions is what the position commands share.
 type positions struct {
-	*places
+	*position.Places
 
 	app *app
 }
@@ -43,7 +44,7 @@ func (p *positions) with(ctx context.Context, a *app, fn func(database) error) e
 	if err != nil {
 		return err
 	}
-	if p.places, err = newPlaces(ctx, c); err != nil {
+	if p.Places, err = newPlaces(ctx, c); err != nil {
 		return err
 	}
 	defer func() { _ = p.Close() }()
@@ -149,26 +150,6 @@ func foreignPosition(refused error) error {
 	return usage("name this relay's own topic in kafka.position_topic, or give --yes if this database has replaced that one", "%s", stop)
 }
 
-// settable returns the error for a position that cannot be set because what is stored is not known, or is another source's.
-func settable(load, refused error, found bool) error {
-	stop, ok := errors.AsType[*cdc.StopError](load)
-	if load != nil && (!found || !ok || stop.Class != cdc.ClassPosition) {
-		return load
-	}
-	if stop, ok := errors.AsType[*cdc.StopError](refused); ok && (stop.Reason == "foreign_checkpoint" || stop.Reason == "foreign_position") {
-		return refused
-	}
-	return nil
-}
-
-// resettable returns the error for a reset whose positions cannot be read. Those that cannot be used are what it is for.
-func resettable(load error) error {
-	if stop, ok := errors.AsType[*cdc.StopError](load); ok && stop.Class == cdc.ClassPosition {
-		return nil
-	}
-	return load
-}
-
 // reportReset prints what was dropped, and what was kept.
 func (p *positions) reportReset(kept bool, show func(cdc.Position) string) {
 	was := func(found bool, c *cdc.Checkpoint) string {
@@ -177,31 +158,15 @@ func (p *positions) reportReset(kept bool, show func(cdc.Position) string) {
 		}
 		return " (its position was " + show(c.Progress.Position) + ")"
 	}
-	if !kept && (p.ExactlyOnce || p.counts()) {
+	if !kept && (p.ExactlyOnce || p.Counts()) {
 		p.app.printf("position in Kafka topic %s: dropped%s\n", p.Topic, was(p.Committed, &p.Last))
 	}
-	if store := checkpointLocation(p.config); store != "" {
+	if store := p.Place(); store != "" {
 		p.app.printf("checkpoint in %s: dropped%s\n", store, was(p.Found, &p.Stored))
 	}
 	if kept {
 		p.app.printf("the next run continues from the position in Kafka topic %s, %s\n", p.Topic, show(p.Last.Progress.Position))
 	}
-}
-
-// moved returns the checkpoint of a position set by hand. It has a new generation, so that the saves of a relay that is
-// still running are rejected.
-func moved(c cdc.Checkpoint, source cdc.Source, to cdc.Position, keepsCommit bool) cdc.Checkpoint {
-	c.Source = source
-	c.Progress.Position, c.Progress.Part, c.Progress.XMin = to, cdc.Part{}, "" // it may be of a position that is further
-	if !keepsCommit {                                                          // a commit that is repeated is not the last one
-		c.Progress.Commit, c.Progress.TxID, c.LastEventID = "", "", ""
-	}
-	c.SavedAt = time.Now()
-	if c.Generation == 0 { // nothing is stored: the clock's milliseconds are more than any counted generation
-		c.Generation = uint64(c.SavedAt.UnixMilli())
-	}
-	c.Generation, c.Sequence = c.Generation+1, 0
-	return c
 }
 
 // repeatedPart says what a move to the position that is stored changes, which may be within a transaction.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/binlog"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/position"
 )
 
 // mysqlPositions is one position command on MySQL or MariaDB.
@@ -63,7 +64,7 @@ type shownGTIDs struct {
 }
 
 func (p *mysqlPositions) show(ctx context.Context, asJSON bool) error {
-	in, err := p.db.Inspect(ctx, p.binlog, p.resume)
+	in, err := p.db.Inspect(ctx, p.binlog, p.Resume)
 	if err != nil {
 		return err
 	}
@@ -81,7 +82,7 @@ func (p *mysqlPositions) present(in *binlog.Inspection) shownGTIDs {
 	server := p.db.Server
 	s := shownGTIDs{
 		ID: in.Source.SystemID, Database: in.Source.Database, Flavor: string(server.Flavor), Version: server.Name, Address: server.Address,
-		Executed: string(in.Executed), Purged: string(in.Purged), Place: p.location(),
+		Executed: string(in.Executed), Purged: string(in.Purged), Place: p.Location(),
 	}
 	if c := &in.Checkpoint; in.Found {
 		position := string(c.Progress.Position)
@@ -126,11 +127,11 @@ func (p *mysqlPositions) set(ctx context.Context, text string, yes bool) error {
 	if err := p.db.Idle(ctx, p.binlog); err != nil {
 		return err
 	}
-	in, err := p.db.Inspect(ctx, p.binlog, p.resume)
+	in, err := p.db.Inspect(ctx, p.binlog, p.Resume)
 	if err != nil {
 		return err
 	}
-	if err := settable(in.LoadErr, in.Refused, in.Found); err != nil {
+	if err := position.Settable(in.LoadErr, in.Refused, in.Found); err != nil {
 		return err
 	}
 	move, err := in.Preview(to)
@@ -140,9 +141,9 @@ func (p *mysqlPositions) set(ctx context.Context, text string, yes bool) error {
 	if move.Skips > 0 && !yes {
 		return usage("give --yes if that is meant", "%s skips %s, whose unpublished events would never be published", move.To, transactions(move.Skips))
 	}
-	next := moved(in.Checkpoint, in.Source, move.To, move.Repeats == 0)
+	next := position.Moved(in.Checkpoint, in.Source, move.To, move.Repeats == 0)
 	next.Progress.Commit = "" // the server may be a restored one, which this position fits
-	if err := p.places.set(ctx, next); err != nil {
+	if err := p.Set(ctx, next); err != nil {
 		return err
 	}
 	p.reportMove(move, in.Found, in.Checkpoint.Progress.Part)
@@ -172,18 +173,18 @@ func (p *mysqlPositions) reset(ctx context.Context, yes bool) error {
 	if err := p.db.Idle(ctx, p.binlog); err != nil {
 		return err
 	}
-	_, _, refused := p.resume(ctx, p.db.Source(p.binlog))
+	_, _, refused := p.Resume(ctx, p.db.Source(p.binlog))
 	if err := foreignPosition(refused); err != nil && !yes {
 		return err
 	}
-	if err := resettable(refused); err != nil {
+	if err := position.Resettable(refused); err != nil {
 		return err
 	}
 	if !p.Committed && !p.Found && refused == nil {
-		p.app.printf("no checkpoint is stored in %s\n", p.location())
+		p.app.printf("no checkpoint is stored in %s\n", p.Location())
 		return nil
 	}
-	kept, err := p.dropRead(ctx)
+	kept, err := p.DropRead(ctx)
 	if err != nil {
 		return err
 	}

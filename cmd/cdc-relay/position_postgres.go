@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/position"
 	"github.com/cdc-relay/cdc-relay/internal/postgres"
 	"github.com/cdc-relay/cdc-relay/internal/wal"
 )
@@ -46,7 +47,7 @@ func (p *postgresCommands) resetPosition(ctx context.Context, at *positions, yes
 }
 
 func (p *postgresPositions) inspect(ctx context.Context) (wal.Inspection, error) {
-	return wal.Inspect(ctx, p.db, p.wal, p.resume)
+	return wal.Inspect(ctx, p.db, p.wal, p.Resume)
 }
 
 // shownPosition is a position in both forms.
@@ -101,7 +102,7 @@ func (p *postgresPositions) show(ctx context.Context, asJSON bool) error {
 	if err != nil {
 		return err
 	}
-	s := present(in, p.location())
+	s := present(in, p.Location())
 	if asJSON {
 		return printJSON(p.app.stdout, s)
 	}
@@ -182,7 +183,7 @@ func (p *postgresPositions) set(ctx context.Context, to cdc.Position, yes bool) 
 	if err != nil {
 		return err
 	}
-	if err := settable(in.LoadErr, in.Refused, in.Found); err != nil {
+	if err := position.Settable(in.LoadErr, in.Refused, in.Found); err != nil {
 		return err
 	}
 	move, err := in.Preview(to)
@@ -192,7 +193,7 @@ func (p *postgresPositions) set(ctx context.Context, to cdc.Position, yes bool) 
 	if move.Skips > 0 && !yes {
 		return usage("give --yes if that is meant", "%s is a move forward over %s of WAL, whose unpublished events would never be published", display(to), byteSize(move.Skips))
 	}
-	if err := p.places.set(ctx, moved(in.Checkpoint, in.Source, move.To, in.Checkpoint.Progress.Commit <= move.To)); err != nil {
+	if err := p.Set(ctx, position.Moved(in.Checkpoint, in.Source, move.To, in.Checkpoint.Progress.Commit <= move.To)); err != nil {
 		return err
 	}
 	if move.Slot && move.Skips > 0 {
@@ -220,7 +221,7 @@ func (p *postgresPositions) reset(ctx context.Context, yes bool) error {
 	if err != nil {
 		return err
 	}
-	if err := resettable(in.LoadErr); err != nil {
+	if err := position.Resettable(in.LoadErr); err != nil {
 		return err
 	}
 	if err := foreignPosition(in.LoadErr); err != nil && !yes {
@@ -229,7 +230,7 @@ func (p *postgresPositions) reset(ctx context.Context, yes bool) error {
 	if err := in.Idle(); err != nil && in.Slot != nil {
 		return err
 	}
-	location := p.location()
+	location := p.Location()
 	if location == "" {
 		p.app.printf("no checkpoint is configured: the slot alone holds the position\n")
 		return nil
@@ -241,7 +242,7 @@ func (p *postgresPositions) reset(ctx context.Context, yes bool) error {
 	if stop, ok := errors.AsType[*cdc.StopError](in.Refused); ok && stop.Reason == "slot_ahead" && !yes {
 		return usage("give --yes if they were published or are not needed", "slot %q is ahead of the checkpoint, so events between them may never have been published", p.wal.Slot)
 	}
-	kept, err := p.dropRead(ctx)
+	kept, err := p.DropRead(ctx)
 	if err != nil {
 		return err
 	}

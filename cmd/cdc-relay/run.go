@@ -16,6 +16,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/deadletter"
+	"github.com/cdc-relay/cdc-relay/internal/position"
 	"github.com/cdc-relay/cdc-relay/internal/relay"
 )
 
@@ -172,7 +173,7 @@ func wire(ctx context.Context, c *config.Config, o sourceOptions, dropped func(r
 	if err != nil {
 		return stages{}, nil, err
 	}
-	if s.Maintainer, err = newMaintainer(c, db, positionsIn(c, store).Load, log, reg); err != nil {
+	if s.Maintainer, err = newMaintainer(c, db, position.New(store, positionOptions(c)).Load, log, reg); err != nil {
 		return stages{}, nil, err
 	}
 	s.Source, s.Router = src, router
@@ -180,7 +181,7 @@ func wire(ctx context.Context, c *config.Config, o sourceOptions, dropped func(r
 }
 
 // wireSink returns the stages behind the router, and the store, which the caller closes.
-func wireSink(ctx context.Context, c *config.Config, db database, problems *cdc.Problems, dropped func(reason string), log *slog.Logger, reg prometheus.Registerer) (relay.Stages, store, error) {
+func wireSink(ctx context.Context, c *config.Config, db database, problems *cdc.Problems, dropped func(reason string), log *slog.Logger, reg prometheus.Registerer) (relay.Stages, position.Store, error) {
 	letters := letterOptions(c, db, log)
 	sink, err := newPublisher(c, problems, dropped, letters, log, reg)
 	if err != nil {
@@ -190,9 +191,11 @@ func wireSink(ctx context.Context, c *config.Config, db database, problems *cdc.
 	if err != nil {
 		return relay.Stages{}, nil, err
 	}
-	s := relay.Stages{Sink: sink, Checkpointer: checkpointer(c, store)}
-	if c.Delivery == config.ExactlyOnce {
+	s := relay.Stages{Sink: sink, Checkpointer: store}
+	if o := positionOptions(c); o.ExactlyOnce {
 		s.Committer = checkpoint.NewTopic(sink)
+	} else {
+		s.Checkpointer = position.NewHandover(store, o)
 	}
 	if letters != nil {
 		s.Letters, err = newResolver(c, db, letters, sink, log, reg)

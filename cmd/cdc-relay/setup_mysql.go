@@ -9,8 +9,8 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/binlog"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
-	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
+	"github.com/cdc-relay/cdc-relay/internal/position"
 )
 
 // mysqlSetup is one run of setup on MySQL or MariaDB.
@@ -326,15 +326,15 @@ func (s *mysqlSetup) storePosition(ctx context.Context, db *binlog.Database) err
 		return err
 	}
 	defer func() { _ = at.Close() }()
-	in, err := db.Inspect(ctx, s.binlog, at.resume)
+	in, err := db.Inspect(ctx, s.binlog, at.Resume)
 	if err != nil {
 		return err
 	}
-	if err := settable(in.LoadErr, in.Refused, in.Found); err != nil {
+	if err := position.Settable(in.LoadErr, in.Refused, in.Found); err != nil {
 		return err
 	}
 	if in.Found {
-		s.app.printf("checkpoint in %s: exists, position %s\n", at.location(), orStart(in.Checkpoint.Progress.Position))
+		s.app.printf("checkpoint in %s: exists, position %s\n", at.Location(), orStart(in.Checkpoint.Progress.Position))
 		if in.Refused != nil { // what to do about it is not setup's
 			s.app.printf("the next start is refused: %s\n", cdc.Explain(in.Refused))
 		}
@@ -344,17 +344,17 @@ func (s *mysqlSetup) storePosition(ctx context.Context, db *binlog.Database) err
 		return err
 	}
 	first := cdc.Checkpoint{Source: in.Source, Progress: cdc.Progress{Position: in.Executed}, SavedAt: time.Now()}
-	if err := at.set(ctx, first); err != nil {
+	if err := at.Set(ctx, first); err != nil {
 		return err
 	}
-	s.app.printf("checkpoint in %s: stored %s; events committed from now on are published\n", at.location(), orStart(in.Executed))
+	s.app.printf("checkpoint in %s: stored %s; events committed from now on are published\n", at.Location(), orStart(in.Executed))
 	return nil
 }
 
 // unpublished returns an error if rows would be skipped that a relay with at-least-once delivery may have left: without its checkpoint
 // nothing tells up to where it published.
 func (s *mysqlSetup) unpublished(ctx context.Context, db *binlog.Database) error {
-	if s.backfill || s.config.Delivery != config.ExactlyOnce || checkpointLocation(s.config) != "" {
+	if o := positionOptions(s.config); s.backfill || !o.ExactlyOnce || o.Place != "" {
 		return nil
 	}
 	for _, t := range s.list {

@@ -52,7 +52,7 @@ func (p *postgresCommands) passed(at cdc.Progress, place string) bool {
 }
 
 func (p *postgresCommands) slotPosition() func(ctx context.Context) (cdc.Progress, error) {
-	if storeLocation(p.config) != "" {
+	if positionOptions(p.config).Location() != "" {
 		return nil
 	}
 	return func(ctx context.Context) (cdc.Progress, error) {
@@ -91,7 +91,7 @@ func (p *postgresCommands) newSource(o sourceOptions, log *slog.Logger, reg prom
 	}
 	options := p.wal
 	options.Verify, options.Temporary, options.Name, options.Problems = o.verify, o.dry, relayName(p.config), o.problems
-	options.SlotAlone = storeLocation(p.config) == "" && !o.dry
+	options.SlotAlone = positionOptions(p.config).Location() == "" && !o.dry
 	return walSource{wal.New(options, log, reg)}, nil
 }
 

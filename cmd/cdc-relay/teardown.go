@@ -147,15 +147,15 @@ func (t *teardown) dropCheckpoint(ctx context.Context, c *config.Config, id cdc.
 		return err
 	}
 	defer func() { _ = store.Close() }()
-	_, _, refused := store.resume(ctx, id)
+	_, _, refused := store.Resume(ctx, id)
 	if foreignPosition(refused) != nil {
-		t.app.printf("checkpoint in %s: kept, it is another relay's\n", storeLocation(c))
+		t.app.printf("checkpoint in %s: kept, it is another relay's\n", positionOptions(c).Location())
 		return nil
 	}
 	if err := store.Reset(ctx); err != nil {
 		return err
 	}
-	if location := storeLocation(c); location != "" {
+	if location := positionOptions(c).Location(); location != "" {
 		t.app.printf("checkpoint in %s: dropped\n", location)
 	}
 	return nil

@@ -37,14 +37,6 @@ func plural(n int, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
-// storeLocation says where the checkpoint is stored; "" if none is configured.
-func storeLocation(c *config.Config) string {
-	if c.Delivery == config.ExactlyOnce {
-		return "Kafka topic " + c.Kafka.PositionTopic
-	}
-	return checkpointLocation(c)
-}
-
 // checkpointLocation says where the checkpoint is stored; "" if nowhere.
 func checkpointLocation(c *config.Config) string {
 	switch {

@@ -14,7 +14,7 @@ import (
 
 // makePositionTopic makes the topic of positions for exactly-once delivery.
 func (s *setup) makePositionTopic(ctx context.Context, c *config.Config) error {
-	if c.Delivery != config.ExactlyOnce {
+	if positionTopic(c) == "" {
 		return nil
 	}
 	return s.makeTopicsAs(ctx, c, []string{c.Kafka.PositionTopic}, kafka.PositionTopic(topicSpec(c)))

@@ -13,10 +13,10 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
 	"github.com/cdc-relay/cdc-relay/internal/config"
-	"github.com/cdc-relay/cdc-relay/internal/finding"
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
 	"github.com/cdc-relay/cdc-relay/internal/logging"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
+	"github.com/cdc-relay/cdc-relay/internal/position"
 	"github.com/cdc-relay/cdc-relay/internal/publisher"
 	"github.com/cdc-relay/cdc-relay/internal/relay"
 	"github.com/cdc-relay/cdc-relay/internal/retention"
@@ -219,15 +219,28 @@ func kafkaSASL(s *config.SASL) *kafka.SASL {
 	}
 }
 
-// store is what every checkpoint store offers to the commands.
-type store interface {
-	relay.Checkpointer
-	Reset(ctx context.Context) error
-	Check(ctx context.Context) []finding.Finding
-	Close() error
+// newPlaces returns where the relay keeps its position.
+func newPlaces(ctx context.Context, c *config.Config) (*position.Places, error) {
+	s, err := newStore(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	return position.New(s, positionOptions(c)), nil
 }
 
-func newStore(ctx context.Context, c *config.Config) (store, error) {
+func positionOptions(c *config.Config) position.Options {
+	return position.Options{
+		ExactlyOnce: positionTopic(c) != "", Topic: c.Kafka.PositionTopic, TransactionalID: c.Kafka.TransactionalID, Place: checkpointLocation(c),
+		Client: func() (*kafka.Client, error) { return newKafkaClient(c) },
+		Publisher: func() (position.Publisher, error) {
+			once := *c
+			once.Delivery = config.ExactlyOnce
+			return newPublisher(&once, nil, func(string) {}, nil, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+		},
+	}
+}
+
+func newStore(ctx context.Context, c *config.Config) (position.Store, error) {
 	switch {
 	case c.Checkpoint.Redis != nil:
 		return checkpoint.NewRedis(ctx, redisOptions(c.Checkpoint.Redis))

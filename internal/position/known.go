@@ -22,8 +22,8 @@ type Known struct {
 	Away   error
 }
 
-// Claimed is the sequence of a superseded position after at-least-once delivery has stored its first checkpoint.
-const Claimed = 1
+// claimed is the sequence of a superseded position after at-least-once delivery has stored its first checkpoint.
+const claimed = 1
 
 // Newest returns the position that counts; false: that of the slot, or none. It chooses by the generations: a run of either kind has a
 // higher one than those before it, and writes K first. K counts until at-least-once delivery supersedes it, which it does before it
@@ -57,7 +57,7 @@ func (p *Known) Newest(id cdc.Source) (cdc.Checkpoint, bool, error) {
 		return stored, true, nil
 	case !p.Found && (id.Slot != "" || !p.ExactlyOnce): // the slot has moved on since
 		return cdc.Checkpoint{Generation: last.Generation}, false, nil
-	case p.ExactlyOnce && (!p.Found || last.Sequence == Claimed && id.Slot == ""): // the slot would be ahead of the checkpoint
+	case p.ExactlyOnce && (!p.Found || last.Sequence == claimed && id.Slot == ""): // the slot would be ahead of the checkpoint
 		return last, true, cdc.PositionError("checkpoint_lost", "find out what consumers have, then set the position with `cdc-relay position set POSITION`",
 			"checkpoint of at-least-once delivery is lost, and what it published since the position in Kafka (%s) would be repeated", last.Progress.Position)
 	}

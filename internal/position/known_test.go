@@ -20,7 +20,7 @@ func TestEveryCombinationOfPositions(t *testing.T) {
 		"reset":              {Generation: 9},
 		"counts":             {ExactlyOnce: true},
 		"superseded":         {},
-		"superseded,claimed": {Sequence: Claimed},
+		"superseded,claimed": {Sequence: claimed},
 		"foreign":            {ExactlyOnce: true},
 	}
 	// The outcome by K and C: K, C, none, or the reason of an error. First with exactly-once delivery, then with at-least-once.

@@ -202,7 +202,11 @@ func (s *site) raw(typed string, args ...string) result {
 
 func (s *site) command(args ...string) *exec.Cmd {
 	s.t.Helper()
-	if err := os.WriteFile(filepath.Join(s.dir, "cdc-relay.yaml"), []byte(s.config), 0o644); err != nil {
+	path := filepath.Join(s.dir, "cdc-relay.yaml") // renamed: a command that was just started may be reading it
+	if err := os.WriteFile(path+".new", []byte(s.config), 0o644); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := os.Rename(path+".new", path); err != nil {
 		s.t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(s.t.Context(), commandTimeout)

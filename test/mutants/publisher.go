@@ -154,7 +154,7 @@ func placesMutants() []mutant {
 			caughtBy{relay, "^TestEarlierTransactionalIDIsFenced$", ""},
 		},
 		{
-			"set a position over one that was committed since", "cmd/cdc-relay/position_kafka.go",
+			"set a position over one that was committed since", "internal/position/places.go",
 			[]edit{{"if found != p.Committed || last != p.Last {", "if found != p.Committed && last != p.Last {"}},
 			caughtBy{faults, "^TestPositionSetBesideAStart$", testenv.MySQLFlavor},
 		},

@@ -1,0 +1,368 @@
+package position
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
+	"github.com/cdc-relay/cdc-relay/internal/finding"
+	"github.com/cdc-relay/cdc-relay/internal/kafka"
+)
+
+// Store keeps the checkpoint (C): one of those in package checkpoint.
+type Store interface {
+	Load(ctx context.Context) (cdc.Checkpoint, bool, error)
+	Claim(ctx context.Context, next, loaded cdc.Checkpoint) error
+	Save(ctx context.Context, c cdc.Checkpoint) error
+	Reset(ctx context.Context) error
+	Check(ctx context.Context) []finding.Finding
+	Close() error
+}
+
+// Publisher commits positions to Kafka. Open fences every other one that was opened with fence, or with one that it replaces.
+type Publisher interface {
+	checkpoint.Log
+	Open(ctx context.Context, fence string, replaced ...string) error
+	Kill()
+}
+
+// Options are of one relay, as it is configured.
+type Options struct {
+	ExactlyOnce bool   // the kind of delivery
+	Topic       string // of positions; "" if none is configured
+	// TransactionalID is the configured one: a name, "" or [kafka.TransactionalNone].
+	TransactionalID string
+	// Place says where the store has the checkpoint, for display; "" without a store.
+	Place string
+	// Client and Publisher connect to Kafka. Nothing is open before the first use.
+	Client    func() (*kafka.Client, error)
+	Publisher func() (Publisher, error)
+}
+
+// Location says where the relay keeps its position, for display; "" if in the slot alone.
+func (o Options) Location() string {
+	if o.ExactlyOnce {
+		return "Kafka topic " + o.Topic
+	}
+	return o.Place
+}
+
+// inKafka reports whether there may be a position in Kafka that a relay with these options can supersede.
+func (o Options) inKafka() bool {
+	return o.ExactlyOnce || o.Topic != "" && o.TransactionalID != kafka.TransactionalNone
+}
+
+// Places are the two places that hold a position beside the slot, for commands and for the start of at-least-once delivery: the
+// topic of positions (K), which counts until at-least-once delivery supersedes it, and the store (C). A relay with exactly-once
+// delivery uses the two apart.
+//
+// Only Load and Check may be called by several goroutines.
+type Places struct {
+	Known // as they were read last
+
+	store Store
+	opts  Options
+	id    cdc.Source // of this relay; zero: not known
+}
+
+// New returns the places of a relay. Close closes the store.
+func New(store Store, o Options) *Places { return &Places{store: store, opts: o} }
+
+// Close closes the store.
+func (p *Places) Close() error { return p.store.Close() }
+
+// Resume returns what a run would start from, or why it would refuse to. It is a [cdc.Resumer].
+func (p *Places) Resume(ctx context.Context, id cdc.Source) (cdc.Checkpoint, bool, error) {
+	p.id = id
+	if p.opts.ExactlyOnce {
+		client, err := p.opts.Client()
+		if err != nil {
+			return cdc.Checkpoint{}, false, err
+		}
+		defer client.Close()
+		if err := client.VerifyPositionTopic(ctx, p.opts.Topic); err != nil {
+			if p.read(ctx) != nil || !p.Committed {
+				return cdc.Checkpoint{}, false, err
+			}
+			return p.Last, true, err // the position is moved to another topic
+		}
+	}
+	if err := p.read(ctx); err != nil {
+		return p.Stored, p.Found && !p.ExactlyOnce, err
+	}
+	return p.Newest(id)
+}
+
+// Load returns the position up to which events are published, whatever its source, and also if a run would refuse it.
+func (p *Places) Load(ctx context.Context) (cdc.Checkpoint, bool, error) {
+	if !p.opts.ExactlyOnce {
+		return p.store.Load(ctx)
+	}
+	p = New(p.store, p.opts)
+	if err := p.read(ctx); err != nil {
+		return cdc.Checkpoint{}, false, err
+	}
+	id := p.Stored.Source
+	if p.Committed {
+		id = p.Last.Source
+	}
+	c, found, err := p.Newest(id)
+	if err != nil && errors.Is(err, p.Away) {
+		return cdc.Checkpoint{}, false, err
+	}
+	return c, found, nil
+}
+
+// readStored reads the store, and forgets what was read before.
+func (p *Places) readStored(ctx context.Context) {
+	stored, found, away := p.store.Load(ctx)
+	p.remember(stored, found, away)
+}
+
+// remember takes what was read from the store, and forgets what was read before.
+func (p *Places) remember(stored cdc.Checkpoint, found bool, away error) {
+	p.Known = Known{ExactlyOnce: p.opts.ExactlyOnce, Stored: stored, Found: found, Away: away}
+	if p.opts.inKafka() {
+		p.Topic = p.opts.Topic
+	}
+}
+
+// read reads both places.
+func (p *Places) read(ctx context.Context) error {
+	p.readStored(ctx)
+	if stop, ok := errors.AsType[*cdc.StopError](p.Away); ok && stop.Reason != cdc.UnusableCheckpoint {
+		return p.Away
+	}
+	return p.readKafka(ctx)
+}
+
+// readKafka reads the position in Kafka. At-least-once delivery ignores a topic that it has no right to, or that has something else:
+// its own checkpoint counts then.
+func (p *Places) readKafka(ctx context.Context) (err error) {
+	if !p.opts.inKafka() {
+		return nil
+	}
+	p.Last, p.Committed, err = p.newest(ctx)
+	stop, stops := errors.AsType[*cdc.StopError](err)
+	if err == nil && !p.ExactlyOnce && p.Committed && !p.Last.Source.Same(p.id) { // another relay's
+		p.Last, p.Committed = cdc.Checkpoint{}, false
+	}
+	if !stops || p.ExactlyOnce || p.Stored.ExactlyOnce {
+		return err
+	}
+	if stop.Class == cdc.ClassConfig || p.Found && stop.Reason == checkpoint.BadPosition {
+		return nil
+	}
+	return err
+}
+
+// newest returns the position in Kafka, if there is one.
+func (p *Places) newest(ctx context.Context) (cdc.Checkpoint, bool, error) {
+	k, err := p.opts.Publisher()
+	if err != nil {
+		return cdc.Checkpoint{}, false, err
+	}
+	last, found, err := checkpoint.NewTopic(k).Newest(ctx)
+	if errors.Is(err, kafka.ErrTopicMissing) { // setup has yet to create it
+		return last, false, nil
+	}
+	if err != nil {
+		err = fmt.Errorf("read the position in Kafka: %w", err)
+	}
+	return last, found, err
+}
+
+// Counts reports whether the position in Kafka is that of exactly-once delivery, which at-least-once delivery has not superseded.
+func (p *Places) Counts() bool { return p.Committed && p.Last.ExactlyOnce }
+
+// Location says where the position that counts is stored; "" if the slot alone holds it.
+func (p *Places) Location() string {
+	if p.Counts() {
+		return "Kafka topic " + p.Topic
+	}
+	return p.opts.Location()
+}
+
+// Place says where the store has the checkpoint; "" without a store.
+func (p *Places) Place() string { return p.opts.Place }
+
+// DropRead drops what Resume has read, and reports whether the position in Kafka is kept: it is if it is this relay's and the checkpoint is
+// another one's, which hides it or is in its way.
+func (p *Places) DropRead(ctx context.Context) (kept bool, err error) {
+	if p.Committed && p.Last.Source.Same(p.id) && p.Found && !p.Stored.Source.Same(p.id) {
+		return p.ExactlyOnce || p.Counts(), p.store.Reset(ctx)
+	}
+	return false, p.Reset(ctx)
+}
+
+// Settable returns the error for a position that cannot be set because what is stored is not known, or is another source's.
+func Settable(load, refused error, found bool) error {
+	stop, ok := errors.AsType[*cdc.StopError](load)
+	if load != nil && (!found || !ok || stop.Class != cdc.ClassPosition) {
+		return load
+	}
+	if stop, ok := errors.AsType[*cdc.StopError](refused); ok && (stop.Reason == "foreign_checkpoint" || stop.Reason == "foreign_position") {
+		return refused
+	}
+	return nil
+}
+
+// Resettable returns the error for a reset whose positions cannot be read. Those that cannot be used are what it is for.
+func Resettable(load error) error {
+	if stop, ok := errors.AsType[*cdc.StopError](load); ok && stop.Class == cdc.ClassPosition {
+		return nil
+	}
+	return load
+}
+
+// Moved returns the checkpoint of a position set by hand. It has a new generation, so that the saves of a relay that is
+// still running are rejected.
+func Moved(c cdc.Checkpoint, source cdc.Source, to cdc.Position, keepsCommit bool) cdc.Checkpoint {
+	c.Source = source
+	c.Progress.Position, c.Progress.Part, c.Progress.XMin = to, cdc.Part{}, "" // it may be of a position that is further
+	if !keepsCommit {                                                          // a commit that is repeated is not the last one
+		c.Progress.Commit, c.Progress.TxID, c.LastEventID = "", "", ""
+	}
+	c.SavedAt = time.Now()
+	if c.Generation == 0 { // nothing is stored: the clock's milliseconds are more than any counted generation
+		c.Generation = uint64(c.SavedAt.UnixMilli())
+	}
+	c.Generation, c.Sequence = c.Generation+1, 0
+	return c
+}
+
+// Set stores a position that a person gives, in place of what was read: in Kafka first if the position there counts, and in the
+// store. It refuses if a relay has changed either since, and fences one that still runs.
+func (p *Places) Set(ctx context.Context, c cdc.Checkpoint) error {
+	c.Generation = max(c.Generation, p.Last.Generation+1, p.Stored.Generation+1)
+	c.Progress.Part = cdc.Part{}
+	if c.ExactlyOnce, c.PositionTopic = p.ExactlyOnce || p.Counts(), ""; !c.ExactlyOnce {
+		if err := p.sameStored(ctx); err != nil {
+			return err
+		}
+		return p.replaceStored(ctx, c)
+	}
+	c.Fence, c.PositionTopic = p.fence(c.Source), p.Topic
+	err := p.commit(ctx, c.Source, func(t *checkpoint.Topic) error {
+		err := p.sameInKafka(ctx, t)
+		if err == nil {
+			err = p.sameStored(ctx)
+		}
+		if err != nil {
+			return err
+		}
+		return t.Commit(ctx, c)
+	})
+	if err != nil {
+		return err
+	}
+	if err := p.replaceStored(ctx, c); !errors.Is(err, cdc.ErrFenced) { // a relay has started from the position in Kafka
+		return err
+	}
+	return nil
+}
+
+// replaceStored stores c in place of what was read.
+func (p *Places) replaceStored(ctx context.Context, c cdc.Checkpoint) error {
+	err := p.store.Claim(ctx, c, p.Stored)
+	if errors.Is(err, cdc.ErrStandby) {
+		return cdc.Fixable("stop it first, then try again", "%w", err)
+	}
+	return err
+}
+
+// sameInKafka returns an error if the position in Kafka is another than the one that was read. The caller has fenced every relay
+// with exactly-once delivery: none commits another one from now on.
+func (p *Places) sameInKafka(ctx context.Context, t *checkpoint.Topic) error {
+	last, found, err := t.Last(ctx)
+	if err != nil {
+		return fmt.Errorf("read the position in Kafka: %w", err)
+	}
+	if found != p.Committed || last != p.Last {
+		return startedMeanwhile()
+	}
+	return nil
+}
+
+func (p *Places) sameStored(ctx context.Context) error {
+	stored, found, err := p.store.Load(ctx)
+	stop, stops := errors.AsType[*cdc.StopError](err)
+	switch {
+	case stops && stop.Reason == cdc.UnusableCheckpoint && p.Away != nil:
+		err = nil // as it was
+	case err == nil && (found != p.Found || stored != p.Stored):
+		err = startedMeanwhile()
+	}
+	return err
+}
+
+func startedMeanwhile() error {
+	return cdc.Fixable("stop the relay, then try again", "a relay has started and saved a position of its own meanwhile, so nothing was changed")
+}
+
+// Reset drops the position in both places.
+func (p *Places) Reset(ctx context.Context) error {
+	p.readStored(ctx) // one that is unusable is what a reset is for
+	err := p.readKafka(ctx)
+	stop, stops := errors.AsType[*cdc.StopError](err)
+	bad := stops && stop.Reason == checkpoint.BadPosition
+	if bad {
+		p.Last = cdc.Checkpoint{Generation: uint64(time.Now().UnixMilli())}
+	} else if err != nil {
+		return err
+	}
+	if bad || p.Counts() || p.Committed && p.ExactlyOnce {
+		err = p.commit(ctx, p.id, func(t *checkpoint.Topic) error {
+			if !bad {
+				if err := p.sameInKafka(ctx, t); err != nil {
+					return err
+				}
+			}
+			return t.Reset(ctx, p.Last)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return p.store.Reset(ctx)
+}
+
+func (p *Places) fence(id cdc.Source) string {
+	return kafka.TransactionalID(p.opts.TransactionalID, Fence(id))
+}
+
+// commit fences every relay that may still publish, with this configuration or with an earlier one, and calls fn.
+func (p *Places) commit(ctx context.Context, id cdc.Source, fn func(*checkpoint.Topic) error) error {
+	k, err := p.opts.Publisher()
+	if err != nil {
+		return err
+	}
+	defer k.Kill()
+	fence := p.fence(id)
+	if err := Open(ctx, k, fence, EarlierFences(fence, id, p.Stored, p.Last)...); err != nil {
+		return err
+	}
+	return fn(checkpoint.NewTopic(k))
+}
+
+// startTimeout is how long a cluster that was just started may take until it can open a publisher.
+const startTimeout = 10 * time.Second
+
+// Open repeats Open while the coordinator loads its state, or Kafka creates its topic of transactions.
+func Open(ctx context.Context, p Publisher, fence string, replaced ...string) error {
+	for since := time.Now(); ; {
+		err := p.Open(ctx, fence, replaced...)
+		var stop *cdc.StopError
+		if err == nil || errors.As(err, &stop) || time.Since(since) > startTimeout {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(startTimeout / 20):
+		}
+	}
+}
