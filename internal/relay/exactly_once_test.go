@@ -214,6 +214,11 @@ func TestExactlyOnce(t *testing.T) {
 			r := New(o, Stages{Source: b, Router: b, Sink: b, Checkpointer: b, Committer: b}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 			defer cancel()
+			go func() { // as the endpoint does
+				for sleep(ctx, 5*time.Second) == nil {
+					r.Status()
+				}
+			}()
 			if err := r.Run(ctx); err != nil {
 				t.Fatalf("seed %d: %v", seed, err)
 			}
@@ -325,6 +330,58 @@ func TestAlteredWhileDisconnectedIsCommitted(t *testing.T) {
 		}
 		if kafka.last.Source.Fingerprint != cdc.Altered || f.stored.Source.Fingerprint != cdc.Altered {
 			t.Errorf("committed %+v, stored %+v", kafka.last.Source, f.stored.Source)
+		}
+	})
+}
+
+// forgetful is a source that has nothing more after its first attempt, and knows no position of what it handed on there.
+type forgetful struct{ *fakes }
+
+func (f *forgetful) Progress(seq uint64) cdc.Progress {
+	if f.attempts > 1 {
+		return cdc.Progress{}
+	}
+	return f.fakes.Progress(seq)
+}
+
+// An attempt that publishes nothing, behind one that was aborted, keeps the position, waits for no acknowledgement when it stops, and has
+// no limit for its start.
+func TestQuietAttemptAfterARewind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := options()
+		began, stopped := time.Now(), time.Time{}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		kafka := &committer{}
+		f := &fakes{durable: make(chan cdc.Durable), id: cdc.Source{Slot: "x"}, batches: 3}
+		f.open = func() error {
+			if f.attempts > 1 && time.Since(began) < 10*o.StartupTimeout {
+				return errors.New("connection refused")
+			}
+			return nil
+		}
+		f.run = func(attempt int) error {
+			if attempt == 1 {
+				go func() {
+					<-time.After(time.Second)
+					f.durable <- cdc.Durable{Err: cdc.ErrRewind}
+				}()
+				return nil
+			}
+			stopped = time.Now()
+			return cdc.PositionError(cdc.PublicationAltered, "publish what may be missing", "publication was altered")
+		}
+		source := &forgetful{f}
+		r := New(o, Stages{Source: source, Router: f, Sink: f, Checkpointer: f, Committer: kafka}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+		stop, ok := errors.AsType[*cdc.StopError](r.Run(ctx))
+		if !ok || stop.Reason != cdc.PublicationAltered || f.handed != 3 || f.runs != 2 {
+			t.Fatalf("%d batches, %d runs, ended with %v", f.handed, f.runs, stop)
+		}
+		if took := time.Since(stopped); took > o.ShutdownTimeout/2 {
+			t.Errorf("nothing was in flight, and the stop took %s", took)
+		}
+		if p := kafka.last.Progress.Position; p != "start" || kafka.last.Source.Fingerprint != cdc.Altered {
+			t.Errorf("committed %q, fingerprint %q", p, kafka.last.Source.Fingerprint)
 		}
 	})
 }
