@@ -89,7 +89,7 @@ func (r *Reader) Also(topic string) {
 
 func (r *Reader) read(ctx context.Context) {
 	for ctx.Err() == nil {
-		fetches := r.client.PollFetches(ctx)
+		fetches := r.client.PollRecords(ctx, 100) // so that records count soon, although each may take long
 		if fetches.IsClientClosed() || ctx.Err() != nil {
 			return
 		}

@@ -345,7 +345,7 @@ func (r *Rig) AwaitCount(n int) {
 func (r *Rig) AwaitProgress(n int) {
 	r.tb.Helper()
 	_, have := r.Reader.Count()
-	r.Must(r.Reader.AwaitEvents(r.Within(patience), have+n))
+	r.Must(r.arrive(func(ctx context.Context) error { return r.Reader.AwaitEvents(ctx, have+n) }))
 }
 
 // Delay sleeps for a random time up to most, to vary when the next fault happens. No condition depends on it.
