@@ -9,6 +9,7 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/config"
+	"github.com/cdc-relay/cdc-relay/internal/display"
 	"github.com/cdc-relay/cdc-relay/internal/finding"
 	"github.com/cdc-relay/cdc-relay/internal/position"
 )
@@ -78,7 +79,7 @@ func (a *app) printFindings(found []finding.Finding, failures int) {
 	if failures > 0 {
 		result = "check failed"
 	}
-	a.printf("\n%s: %s, %s\n", result, plural(failures, "failure"), plural(count(found, finding.Warn), "warning"))
+	a.printf("\n%s: %s, %s\n", result, display.Plural(failures, "failure"), display.Plural(count(found, finding.Warn), "warning"))
 }
 
 func count(found []finding.Finding, s finding.Severity) int {

@@ -12,6 +12,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/deadletter"
+	"github.com/cdc-relay/cdc-relay/internal/display"
 	"github.com/cdc-relay/cdc-relay/internal/finding"
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
 	"github.com/cdc-relay/cdc-relay/internal/publisher"
@@ -71,7 +72,7 @@ func stubRow(ctx context.Context, db database, l *deadletter.Letter) (*cdc.Batch
 		return nil
 	})
 	if err == nil && rows != 1 {
-		err = fmt.Errorf("its payload is only in table %s, which has %s with this event ID", l.Table, plural(rows, "row"))
+		err = fmt.Errorf("its payload is only in table %s, which has %s with this event ID", l.Table, display.Plural(rows, "row"))
 	}
 	return row, err
 }
@@ -98,7 +99,7 @@ func leftLetters(ctx context.Context, c *config.Config) []finding.Finding {
 	}
 	return []finding.Finding{{
 		Severity: finding.Warn, Subject: "topic " + before.DeadLetter.Topic,
-		Text: fmt.Sprintf("has %s, which nobody can publish, and later events of their keys pass", plural(len(list), "dead letter")),
+		Text: fmt.Sprintf("has %s, which nobody can publish, and later events of their keys pass", display.Plural(len(list), "dead letter")),
 		Fix:  "name it as dead_letter.topic until `cdc-relay dlq count` says 0",
 	}}
 }
@@ -131,7 +132,7 @@ func (c *check) letterFindings(ctx context.Context, client *kafka.Client) []find
 		if t.Name == l.Topic && t.MaxMessageBytes < letterBytes {
 			found = append(found, finding.Finding{
 				Severity: finding.Warn, Subject: subject,
-				Text: fmt.Sprintf("takes records up to %s: a large event is kept without its payload", byteSize(int64(t.MaxMessageBytes))),
+				Text: fmt.Sprintf("takes records up to %s: a large event is kept without its payload", display.Bytes(int64(t.MaxMessageBytes))),
 				Fix:  fmt.Sprintf("set its max.message.bytes to %d", letterBytes),
 			})
 		}

@@ -44,7 +44,7 @@ func (a *app) desk() (*deadletter.Desk, error) {
 		return nil, err
 	}
 	if !c.DeadLetter.On() {
-		return nil, usage("set one of errors.* to dead_letter, or dead_letter.topic", "the configuration has no dead letters")
+		return nil, cdc.Usage("set one of errors.* to dead_letter, or dead_letter.topic", "the configuration has no dead letters")
 	}
 	return letterDesk(c), nil
 }

@@ -7,7 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/deadletter"
+	"github.com/cdc-relay/cdc-relay/internal/display"
 )
 
 func newDLQListCommand(a *app) *cobra.Command {
@@ -23,7 +25,7 @@ func newDLQListCommand(a *app) *cobra.Command {
 		Example: "  cdc-relay dlq list --reason too_large\n  cdc-relay dlq list --limit 1000 -o json",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if limit < 1 {
-				return usage("give 1 or more", "--limit is %d", limit)
+				return cdc.Usage("give 1 or more", "--limit is %d", limit)
 			}
 			list, err := a.letters(cmd.Context(), &f, args)
 			if err != nil {
@@ -63,13 +65,13 @@ func (a *app) printLetters(list []deadletter.Listed, limit int) (more int) {
 	page := list[:min(limit, len(list))]
 	for i := range page {
 		l := &page[i]
-		a.printf("%s  %s\n    %s, key %s, topic %s, attempts %d: %s\n", l.Time.UTC().Format(time.RFC3339), visible(l.Letter),
-			l.Reason, orNone(visible(l.Key)), orNone(visible(l.Topic)), l.Attempts, orNone(visible(l.Error)))
+		a.printf("%s  %s\n    %s, key %s, topic %s, attempts %d: %s\n", l.Time.UTC().Format(time.RFC3339), display.Visible(l.Letter),
+			l.Reason, display.OrNone(display.Visible(l.Key)), display.OrNone(display.Visible(l.Topic)), l.Attempts, display.OrNone(display.Visible(l.Error)))
 	}
 	if more = len(list) - len(page); more > 0 {
-		a.printf("and %s more\n", plural(more, "letter"))
+		a.printf("and %s more\n", display.Plural(more, "letter"))
 	} else {
-		a.printf("%s\n", plural(len(list), "dead letter"))
+		a.printf("%s\n", display.Plural(len(list), "dead letter"))
 	}
 	return more
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/deadletter"
+	"github.com/cdc-relay/cdc-relay/internal/display"
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
 	"github.com/cdc-relay/cdc-relay/internal/position"
 	"github.com/cdc-relay/cdc-relay/internal/publisher"
@@ -70,7 +71,7 @@ func (r *resolution) run(cmd *cobra.Command, args []string) error {
 	}
 	switch {
 	case r.filter.Empty() && !r.all:
-		return usage("give an ID, a filter, or --all", "nothing says which letters to %s", r.do)
+		return cdc.Usage("give an ID, a filter, or --all", "nothing says which letters to %s", r.do)
 	case len(list) == 0:
 		return cdc.Fixable("see `cdc-relay dlq list`", "no dead letter matches")
 	case r.dry:
@@ -88,11 +89,11 @@ func (r *resolution) confirm(n int) error {
 	if n == 1 || r.yes {
 		return nil
 	}
-	r.app.printf("%s %s? [y/N] ", r.do, plural(n, "dead letter"))
+	r.app.printf("%s %s? [y/N] ", r.do, display.Plural(n, "dead letter"))
 	var answer string
 	_, _ = fmt.Fscanln(r.app.stdin, &answer)
 	if answer != "y" && answer != "yes" {
-		return usage("answer y, or give --yes", "nothing was done: %s not confirmed", r.do)
+		return cdc.Usage("answer y, or give --yes", "nothing was done: %s not confirmed", r.do)
 	}
 	return nil
 }
@@ -106,18 +107,18 @@ func (r *resolution) ask(ctx context.Context, desk *deadletter.Desk, list []dead
 	if err != nil {
 		return err
 	}
-	r.app.printf("%s: %s\n", map[string]string{deadletter.Retry: "published", deadletter.Drop: "dropped"}[r.do], plural(result.Done, "letter"))
+	r.app.printf("%s: %s\n", map[string]string{deadletter.Retry: "published", deadletter.Drop: "dropped"}[r.do], display.Plural(result.Done, "letter"))
 	if result.Before > 0 {
-		r.app.printf("resolved before: %s, by another command or by the relay\n", plural(result.Before, "letter"))
+		r.app.printf("resolved before: %s, by another command or by the relay\n", display.Plural(result.Before, "letter"))
 	}
 	switch {
 	case result.Failed > 0 && result.Skipped > 0:
-		r.app.printf("dropped: %s, because errors.skip lists the events\n", plural(result.Skipped, "letter"))
+		r.app.printf("dropped: %s, because errors.skip lists the events\n", display.Plural(result.Skipped, "letter"))
 	case result.Skipped > 0:
 		return skippedError(list, result.Skipped)
 	}
 	if result.Failed > 0 {
-		return cdc.Fixable("see the reasons with `cdc-relay dlq list`, and fix them", "%s could not be published, or are behind such a one", plural(result.Failed, "letter"))
+		return cdc.Fixable("see the reasons with `cdc-relay dlq list`, and fix them", "%s could not be published, or are behind such a one", display.Plural(result.Failed, "letter"))
 	}
 	return nil
 }
@@ -129,7 +130,7 @@ func skippedError(list []deadletter.Listed, n int) error {
 		id = deadletter.Quoted(list[0].ID)
 	}
 	return cdc.Fixable("to publish it after all, take its ID out of errors.skip, restart the relay, and run `cdc-relay replay --id "+id+"`",
-		"%s dropped and not published: errors.skip lists the event", plural(n, "letter"))
+		"%s dropped and not published: errors.skip lists the event", display.Plural(n, "letter"))
 }
 
 // indexWriter returns what writes a record into the index of dead letters. It has no transactional ID: it must not fence the

@@ -13,6 +13,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/deadletter"
+	"github.com/cdc-relay/cdc-relay/internal/postgres"
 	"github.com/cdc-relay/cdc-relay/internal/relay"
 )
 
@@ -73,7 +74,7 @@ func statusOf(r relay.Status, f sourceState) admin.Status {
 		State: string(r.State), Since: r.Since, Connected: r.Connected, Stalled: r.Stalled,
 		Source: admin.Source{SystemID: r.Source.SystemID, Database: r.Source.Database, Slot: r.Source.Slot, Timeline: r.Source.Timeline},
 		Positions: admin.Positions{
-			Received: f.received, Acked: display(r.Acked), Saved: display(r.Checkpoint.Progress.Position), Confirmed: f.confirmed,
+			Received: f.received, Acked: postgres.DisplayPosition(r.Acked), Saved: postgres.DisplayPosition(r.Checkpoint.Progress.Position), Confirmed: f.confirmed,
 		},
 		Lag:      admin.Lag{Seconds: r.Lag.Seconds(), Bytes: f.lagBytes},
 		InFlight: admin.InFlight{Events: r.InFlightEvents, Bytes: r.InFlightBytes},

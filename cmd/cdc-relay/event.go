@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cdc-relay/cdc-relay/internal/deadletter"
+	"github.com/cdc-relay/cdc-relay/internal/display"
 )
 
 func newEventCommand(a *app) *cobra.Command {
@@ -112,7 +113,7 @@ func (s *search) print() {
 		line("published", "no record in %s", strings.Join(f.Searched, ", ")+sinceText(f.Since))
 	}
 	for _, l := range f.Letters {
-		line("dead letter", "%s since %s: %s", l.Reason, rfc3339(l.Time), orNone(visible(l.Error)))
+		line("dead letter", "%s since %s: %s", l.Reason, rfc3339(l.Time), display.OrNone(display.Visible(l.Error)))
 	}
 	switch {
 	case len(f.Letters) > 0:
@@ -140,7 +141,7 @@ func aheadText(ahead bool, before, after string) string {
 
 func routedTo(r *rowFound) string {
 	if r.Topic == "" {
-		return "not routed: " + escaped(r.Refused)
+		return "not routed: " + display.Escaped(r.Refused)
 	}
 	return "goes to topic " + r.Topic
 }

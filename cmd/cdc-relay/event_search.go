@@ -143,7 +143,7 @@ func (s *search) partitions(ctx context.Context) (map[string]int32, error) {
 		}
 	}
 	found, err := t.partitions(ctx, s.config)
-	if _, none := errors.AsType[*usageError](err); none { // it does not exist yet
+	if stop, ok := errors.AsType[*cdc.StopError](err); ok && stop.Reason == "usage" { // it does not exist yet
 		return nil, nil
 	}
 	return found, err

@@ -8,13 +8,13 @@ import (
 	"strings"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/display"
 )
 
 // Exit codes. For a [cdc.StopError] it is the class.
 const (
 	exitDone        = 0
 	exitRuntime     = int(cdc.ClassRuntime)
-	exitUsage       = int(cdc.ClassConfig)
 	exitCheckFailed = 3
 	exitFenced      = int(cdc.ClassFenced)
 )
@@ -22,28 +22,13 @@ const (
 // errCheckFailed means that the findings, which are already printed, have a failure.
 var errCheckFailed = errors.New("check failed")
 
-// usageError is an error on the command line.
-type usageError struct{ err error }
-
-func (e *usageError) Error() string { return e.err.Error() }
-
-func (e *usageError) Unwrap() error { return e.err }
-
-// usage returns an error on the command line with its fix; "" if an error among args has the fix.
-func usage(fix, format string, args ...any) error {
-	return &usageError{cdc.Fixable(fix, format, args...)}
-}
-
 func exitCode(err error) int {
 	var stop *cdc.StopError
-	var mistaken *usageError
 	switch {
 	case err == nil:
 		return exitDone
 	case errors.Is(err, errCheckFailed):
 		return exitCheckFailed
-	case errors.As(err, &mistaken):
-		return exitUsage
 	case errors.As(err, &stop):
 		return int(stop.Class)
 	case errors.Is(err, cdc.ErrFenced):
@@ -65,6 +50,6 @@ func printError(ctx context.Context, w io.Writer, err error) {
 		text = "interrupted"
 	}
 	for line := range strings.Lines(text) {
-		_, _ = fmt.Fprintf(w, "cdc-relay: %s\n", escaped(strings.TrimSpace(line)))
+		_, _ = fmt.Fprintf(w, "cdc-relay: %s\n", display.Escaped(strings.TrimSpace(line)))
 	}
 }

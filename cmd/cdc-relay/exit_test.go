@@ -23,8 +23,8 @@ func TestExitCode(t *testing.T) {
 		{wrong, 1, "cdc-relay: wrong\n"},
 		{errors.New("topic \x1b[2J\b\u009b31m of\tévent"), 1, "cdc-relay: topic \\x1b[2J\\b\\u009b31m of\tévent\n"},
 		{fmt.Errorf("run: %w", context.Canceled), 1, "cdc-relay: interrupted\n"},
-		{usage("", "%w", wrong), 2, "cdc-relay: wrong\n"},
-		{usage("correct it", "%w", wrong), 2, "cdc-relay: wrong. Fix: correct it.\n"},
+		{cdc.Usage("", "%w", wrong), 2, "cdc-relay: wrong\n"},
+		{cdc.Usage("correct it", "%w", wrong), 2, "cdc-relay: wrong. Fix: correct it.\n"},
 		{errCheckFailed, 3, ""},
 		{fmt.Errorf("save: %w", cdc.ErrFenced), 4, "cdc-relay: save: fenced by a newer relay\n"},
 		{cdc.Stop(cdc.ClassRuntime, "r", wrong, ""), 1, "cdc-relay: wrong\n"},
@@ -47,13 +47,5 @@ func TestCanceledWithoutASignal(t *testing.T) {
 	printError(t.Context(), &said, fmt.Errorf("read the table: %w", context.Canceled))
 	if said.String() != "cdc-relay: read the table: context canceled\n" {
 		t.Errorf("%q", said.String())
-	}
-}
-
-func TestByteSize(t *testing.T) {
-	for n, want := range map[int64]string{0: "0 bytes", 1023: "1023 bytes", 1024: "1.0 kB", 1536 << 10: "1.5 MB", 3 << 40: "3.0 TB", 5 << 50: "5120.0 TB"} {
-		if got := byteSize(n); got != want {
-			t.Errorf("%d: %s, want %s", n, got, want)
-		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/scan"
 )
@@ -46,7 +47,7 @@ func (f *filter) addTimes(cmd *cobra.Command) {
 func (f *filter) check() error {
 	for name, values := range map[string][]string{"id": f.IDs, "key": f.Keys, "type": f.Types, "aggregate-type": f.Aggregates, "tenant": f.Tenants} {
 		if slices.Contains(values, "") {
-			return usage("give a value, or leave it out", "--%s is empty", name)
+			return cdc.Usage("give a value, or leave it out", "--%s is empty", name)
 		}
 	}
 	if !f.From.IsZero() && !f.To.IsZero() && !f.From.Before(f.To) {
@@ -56,7 +57,7 @@ func (f *filter) check() error {
 }
 
 func notBefore(from, to time.Time) error {
-	return usage("give an earlier --from", "--from %s is not before --to %s", rfc3339(from), rfc3339(to))
+	return cdc.Usage("give an earlier --from", "--from %s is not before --to %s", rfc3339(from), rfc3339(to))
 }
 
 func rfc3339(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
@@ -130,10 +131,10 @@ func (f *timeFlag) Set(s string) error {
 	}
 	for _, layout := range []string{"2006-01-02T15:04:05", "2006-01-02 15:04:05", "2006-01-02T15:04", "2006-01-02 15:04", time.DateOnly} {
 		if local, err := time.Parse(layout, s); err == nil {
-			return usage("write "+local.Format("2006-01-02T15:04:05")+"Z for UTC, or with an offset such as +02:00", "the time has no zone")
+			return cdc.Usage("write "+local.Format("2006-01-02T15:04:05")+"Z for UTC, or with an offset such as +02:00", "the time has no zone")
 		}
 	}
-	return usage("write it like 2026-01-02T15:04:05Z", "not a time")
+	return cdc.Usage("write it like 2026-01-02T15:04:05Z", "not a time")
 }
 
 // String returns the flag's value.

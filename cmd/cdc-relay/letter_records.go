@@ -14,6 +14,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/deadletter"
+	"github.com/cdc-relay/cdc-relay/internal/display"
 	"github.com/cdc-relay/cdc-relay/internal/finding"
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
@@ -309,5 +310,5 @@ func (n *needed) stubsOf(ctx context.Context, r outbox.LetterRecord, of *config.
 		return nil
 	}
 	return cdc.Fixable("see the reasons with `cdc-relay dlq list` and the configuration of that relay; once they are repaired, publish the letters with `cdc-relay dlq retry --all --yes`, or drop those that nobody needs",
-		"the payload of %s of relay %q is only in the outbox table, that of %s among them", plural(len(list), "dead letter"), cmp.Or(r.Source, "unknown"), list[0].Letter)
+		"the payload of %s of relay %q is only in the outbox table, that of %s among them", display.Plural(len(list), "dead letter"), cmp.Or(r.Source, "unknown"), list[0].Letter)
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/interrupt"
 )
 
@@ -37,7 +38,7 @@ func execute(ctx context.Context, a *app, args []string) int {
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	if err != nil && !a.started {
-		err = &usageError{err}
+		err = cdc.Stop(cdc.ClassConfig, "usage", err, "")
 	}
 	printError(ctx, a.stderr, err)
 	return exitCode(err)

@@ -192,7 +192,7 @@ func (r *partitionsRun) maintain(ctx context.Context, a *app, c *config.Config, 
 
 func (r *partitionsRun) options(c *config.Config) (retention.Options, error) {
 	if c.Partitions == nil {
-		return retention.Options{}, usage("add one", "the configuration has neither a section partitions nor a section retention")
+		return retention.Options{}, cdc.Usage("add one", "the configuration has neither a section partitions nor a section retention")
 	}
 	o := retentionOptions(c.Partitions)
 	age, err := r.age("ttl", r.ttl, o.TTL)
@@ -207,10 +207,10 @@ func (r *partitionsRun) age(flag, given string, configured time.Duration) (time.
 	}
 	age, err := config.ParseAge(given)
 	if err != nil {
-		return 0, usage("write it like 30d or 36h", "--%s: %w", flag, err)
+		return 0, cdc.Usage("write it like 30d or 36h", "--%s: %w", flag, err)
 	}
 	if age < 24*time.Hour && !r.yes {
-		return 0, usage("give --yes if that is meant", "--%s %s is shorter than a day", flag, given)
+		return 0, cdc.Usage("give --yes if that is meant", "--%s %s is shorter than a day", flag, given)
 	}
 	return age, nil
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/display"
 	"github.com/cdc-relay/cdc-relay/internal/position"
 )
 
@@ -147,7 +148,7 @@ func foreignPosition(refused error) error {
 	if !ok || stop.Reason != "foreign_position" {
 		return nil
 	}
-	return usage("name this relay's own topic in kafka.position_topic, or give --yes if this database has replaced that one", "%s", stop)
+	return cdc.Usage("name this relay's own topic in kafka.position_topic, or give --yes if this database has replaced that one", "%s", stop)
 }
 
 // reportReset prints what was dropped, and what was kept.
@@ -174,28 +175,14 @@ func repeatedPart(p cdc.Part) string {
 	if p.TxID == "" {
 		return ""
 	}
-	return fmt.Sprintf(", before transaction %s; its first %s, published already, will be published again", p.TxID, plural(int(p.Rows), "row"))
+	return fmt.Sprintf(", before transaction %s; its first %s, published already, will be published again", p.TxID, display.Plural(int(p.Rows), "row"))
 }
 
 // savedLines are the lines about a checkpoint that are the same for every database.
 func savedLines(commit string, c *cdc.Checkpoint) [][2]string {
 	return [][2]string{
 		{"last outbox commit", commit},
-		{"last event", orNone(c.LastEventID)},
+		{"last event", display.OrNone(c.LastEventID)},
 		{"saved", fmt.Sprintf("%s, generation %d, save %d", c.SavedAt.Format(time.RFC3339), c.Generation, c.Sequence)},
 	}
-}
-
-func suffix(before, s string) string {
-	if s == "" {
-		return ""
-	}
-	return before + s
-}
-
-func orNone(s string) string {
-	if s == "" {
-		return "none"
-	}
-	return s
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/binlog"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/display"
 	"github.com/cdc-relay/cdc-relay/internal/position"
 )
 
@@ -110,9 +111,9 @@ func (p *mysqlPositions) lines(s *shownGTIDs, in *binlog.Inspection) [][2]string
 		lines = append(lines, [2]string{"checkpoint (C)", "none yet in " + s.Place})
 	default:
 		lines = append(lines, [2]string{"checkpoint (C)", fmt.Sprintf("%s  %s", orStart(in.Checkpoint.Progress.Position), s.Place)})
-		lines = append(lines, savedLines(orNone(s.LastCommit), &in.Checkpoint)...)
+		lines = append(lines, savedLines(display.OrNone(s.LastCommit), &in.Checkpoint)...)
 	}
-	lines = append(lines, [2]string{"server executed", orNone(s.Executed)}, [2]string{"server purged", orNone(s.Purged)})
+	lines = append(lines, [2]string{"server executed", display.OrNone(s.Executed)}, [2]string{"server purged", display.OrNone(s.Purged)})
 	if s.Refused != "" {
 		return append(lines, [2]string{"next start", "refused: " + s.Refused})
 	}
@@ -122,7 +123,7 @@ func (p *mysqlPositions) lines(s *shownGTIDs, in *binlog.Inspection) [][2]string
 func (p *mysqlPositions) set(ctx context.Context, text string, yes bool) error {
 	to, err := binlog.ParsePosition(p.db.Server.Flavor, cdc.Position(text))
 	if err != nil {
-		return usage("", "%w", err)
+		return cdc.Usage("", "%w", err)
 	}
 	if err := p.db.Idle(ctx, p.binlog); err != nil {
 		return err
@@ -139,7 +140,7 @@ func (p *mysqlPositions) set(ctx context.Context, text string, yes bool) error {
 		return err
 	}
 	if move.Skips > 0 && !yes {
-		return usage("give --yes if that is meant", "%s skips %s, whose unpublished events would never be published", move.To, transactions(move.Skips))
+		return cdc.Usage("give --yes if that is meant", "%s skips %s, whose unpublished events would never be published", move.To, transactions(move.Skips))
 	}
 	next := position.Moved(in.Checkpoint, in.Source, move.To, move.Repeats == 0)
 	next.Progress.Commit = "" // the server may be a restored one, which this position fits
@@ -167,7 +168,7 @@ func (p *mysqlPositions) reportMove(m binlog.Move, found bool, part cdc.Part) {
 	p.app.printf("\n")
 }
 
-func transactions(n uint64) string { return plural(int(n), "transaction") }
+func transactions(n uint64) string { return display.Plural(int(n), "transaction") }
 
 func (p *mysqlPositions) reset(ctx context.Context, yes bool) error {
 	if err := p.db.Idle(ctx, p.binlog); err != nil {

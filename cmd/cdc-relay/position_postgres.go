@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/display"
 	"github.com/cdc-relay/cdc-relay/internal/position"
 	"github.com/cdc-relay/cdc-relay/internal/postgres"
 	"github.com/cdc-relay/cdc-relay/internal/wal"
@@ -37,7 +38,7 @@ func (p *postgresCommands) showPositions(ctx context.Context, at *positions, asJ
 func (p *postgresCommands) setPosition(ctx context.Context, at *positions, text string, yes bool) error {
 	to, err := postgres.ParsePosition(cdc.Position(text))
 	if err != nil || to == "" {
-		return usage("write it as PostgreSQL prints it (16/B374D848) or as 16 hex digits", "%q is not an LSN", text)
+		return cdc.Usage("write it as PostgreSQL prints it (16/B374D848) or as 16 hex digits", "%q is not an LSN", text)
 	}
 	return p.at(ctx, at, func(p *postgresPositions) error { return p.set(ctx, to, yes) })
 }
@@ -143,8 +144,8 @@ func (s *shownPositions) lines() [][2]string {
 	}
 	if s.Checkpoint != nil {
 		lines = append(lines,
-			[2]string{"last outbox commit", s.LastCommit.String() + suffix("  xid ", s.TxID)},
-			[2]string{"last event", orNone(s.LastEventID)},
+			[2]string{"last outbox commit", s.LastCommit.String() + display.Suffix("  xid ", s.TxID)},
+			[2]string{"last event", display.OrNone(s.LastEventID)},
 			[2]string{"saved", fmt.Sprintf("%s, generation %d, save %d", s.SavedAt.Format(time.RFC3339), s.Generation, s.Sequence)})
 	}
 	lines = append(lines, [2]string{"end of WAL", s.WALEnd.String()})
@@ -162,7 +163,7 @@ func (s *shownPositions) slotLine() string {
 	if s.SlotPID != 0 {
 		held = fmt.Sprintf("in use by PID %d", s.SlotPID)
 	}
-	return fmt.Sprintf("%s  %s, %s, keeps %s of WAL", s.Slot, s.SlotName, held, byteSize(s.RetainedBytes))
+	return fmt.Sprintf("%s  %s, %s, keeps %s of WAL", s.Slot, s.SlotName, held, display.Bytes(s.RetainedBytes))
 }
 
 func (s *shownPositions) checkpointLine() string {
@@ -191,7 +192,7 @@ func (p *postgresPositions) set(ctx context.Context, to cdc.Position, yes bool) 
 		return err
 	}
 	if move.Skips > 0 && !yes {
-		return usage("give --yes if that is meant", "%s is a move forward over %s of WAL, whose unpublished events would never be published", display(to), byteSize(move.Skips))
+		return cdc.Usage("give --yes if that is meant", "%s is a move forward over %s of WAL, whose unpublished events would never be published", postgres.DisplayPosition(to), display.Bytes(move.Skips))
 	}
 	if err := p.Set(ctx, position.Moved(in.Checkpoint, in.Source, move.To, in.Checkpoint.Progress.Commit <= move.To)); err != nil {
 		return err
@@ -208,11 +209,11 @@ func (p *postgresPositions) set(ctx context.Context, to cdc.Position, yes bool) 
 func (p *postgresPositions) reportMove(m wal.Move, part cdc.Part) {
 	switch {
 	case m.Skips > 0:
-		p.app.printf("position is %s now, %s further: unpublished events before it will never be published\n", display(m.To), byteSize(m.Skips))
+		p.app.printf("position is %s now, %s further: unpublished events before it will never be published\n", postgres.DisplayPosition(m.To), display.Bytes(m.Skips))
 	case m.Repeats > 0:
-		p.app.printf("position is %s now, %s back: events committed after it are published again\n", display(m.To), byteSize(m.Repeats))
+		p.app.printf("position is %s now, %s back: events committed after it are published again\n", postgres.DisplayPosition(m.To), display.Bytes(m.Repeats))
 	default:
-		p.app.printf("position is %s already%s\n", display(m.To), repeatedPart(part))
+		p.app.printf("position is %s already%s\n", postgres.DisplayPosition(m.To), repeatedPart(part))
 	}
 }
 
@@ -240,13 +241,13 @@ func (p *postgresPositions) reset(ctx context.Context, yes bool) error {
 		return nil
 	}
 	if stop, ok := errors.AsType[*cdc.StopError](in.Refused); ok && stop.Reason == "slot_ahead" && !yes {
-		return usage("give --yes if they were published or are not needed", "slot %q is ahead of the checkpoint, so events between them may never have been published", p.wal.Slot)
+		return cdc.Usage("give --yes if they were published or are not needed", "slot %q is ahead of the checkpoint, so events between them may never have been published", p.wal.Slot)
 	}
 	kept, err := p.DropRead(ctx)
 	if err != nil {
 		return err
 	}
-	p.reportReset(kept, display)
+	p.reportReset(kept, postgres.DisplayPosition)
 	if !kept {
 		p.app.printf("the next run continues from slot %s\n", p.wal.Slot)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/config"
+	"github.com/cdc-relay/cdc-relay/internal/display"
 	"github.com/cdc-relay/cdc-relay/internal/finding"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/retention"
@@ -87,7 +88,7 @@ func countRows(ctx context.Context, a *app, open retention.RowTables, age time.D
 		if n == maxCounted {
 			more = " or more"
 		}
-		a.printf("table %s: would delete %s%s older than %s\n", t.Name(), plural(n, "row"), more, age)
+		a.printf("table %s: would delete %s%s older than %s\n", t.Name(), display.Plural(n, "row"), more, age)
 		return nil
 	})
 }

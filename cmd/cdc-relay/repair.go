@@ -12,6 +12,8 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
 	"github.com/cdc-relay/cdc-relay/internal/config"
+	"github.com/cdc-relay/cdc-relay/internal/display"
+	"github.com/cdc-relay/cdc-relay/internal/postgres"
 	"github.com/cdc-relay/cdc-relay/internal/relay"
 	"github.com/cdc-relay/cdc-relay/internal/repair"
 )
@@ -65,18 +67,18 @@ it can be run again. Nothing is moved before everything is published.`,
 func repairOptions(o *repair.Options, since string) error {
 	switch {
 	case o.All && since != "":
-		return usage("leave one of them out", "--all and --since cannot be combined")
+		return cdc.Usage("leave one of them out", "--all and --since cannot be combined")
 	case o.Overlap < 0:
-		return usage("give a duration such as 10m", "--overlap is negative")
+		return cdc.Usage("give a duration such as 10m", "--overlap is negative")
 	case since == "":
 		return nil
 	}
 	at, err := time.Parse(time.RFC3339, since)
 	if err != nil {
-		return usage("write it with date, time and zone, such as 2026-01-02T15:04:05Z", "--since %q is no time", since)
+		return cdc.Usage("write it with date, time and zone, such as 2026-01-02T15:04:05Z", "--since %q is no time", since)
 	}
 	if at.After(time.Now()) {
-		return usage("give a time in the past", "--since %s is in the future", since)
+		return cdc.Usage("give a time in the past", "--since %s is in the future", since)
 	}
 	o.Since = at
 	return nil
@@ -119,14 +121,14 @@ func (a *app) reportRepair(source *repair.Source) error {
 	case <-source.Done():
 	default:
 		return cdc.Fixable("run the same `cdc-relay repair` again: it begins again, and repeats what was published",
-			"interrupted after %s; the position was not moved", plural(int(done.Rows), "row"))
+			"interrupted after %s; the position was not moved", display.Plural(int(done.Rows), "row"))
 	}
 	repeats := "some"
 	if done.Counted {
 		repeats = strconv.FormatInt(done.Repeats, 10)
 	}
-	a.printf("published %s, of which consumers may have %s already\n", plural(int(done.Rows), "row"), repeats)
-	a.printf("done: position is %s; start `cdc-relay run`\n", orStart(cdc.Position(display(done.Position))))
+	a.printf("published %s, of which consumers may have %s already\n", display.Plural(int(done.Rows), "row"), repeats)
+	a.printf("done: position is %s; start `cdc-relay run`\n", orStart(cdc.Position(postgres.DisplayPosition(done.Position))))
 	return nil
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/config"
+	"github.com/cdc-relay/cdc-relay/internal/display"
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
 	"github.com/cdc-relay/cdc-relay/internal/publisher"
 	"github.com/cdc-relay/cdc-relay/internal/replay"
@@ -128,11 +129,11 @@ func (r *replayRun) prepare(cmd *cobra.Command) (err error) {
 	}
 	switch {
 	case r.state.Rate < 0 || cmd.Flags().Changed("rate") && r.state.Rate == 0:
-		return usage("give the events per second, or leave it out", "--rate %d is not more than 0", r.state.Rate)
+		return cdc.Usage("give the events per second, or leave it out", "--rate %d is not more than 0", r.state.Rate)
 	case r.withHeaders && !r.dryRun:
-		return usage("add --dry-run", "--with-headers shows the headers of a dry run")
+		return cdc.Usage("add --dry-run", "--with-headers shows the headers of a dry run")
 	case r.resume && r.dryRun:
-		return usage("leave one out", "--resume publishes, --dry-run does not")
+		return cdc.Usage("leave one out", "--resume publishes, --dry-run does not")
 	}
 	if r.config, err = r.app.load(); err != nil {
 		return err
@@ -182,10 +183,10 @@ func (r *replayRun) open(ctx context.Context) (readers []tableReader, err error)
 		}
 	}
 	if !named {
-		return readers, usage("name a table of the configuration", "--table: %s is not configured", r.state.Table)
+		return readers, cdc.Usage("name a table of the configuration", "--table: %s is not configured", r.state.Table)
 	}
 	if len(r.selections) == 0 {
-		return readers, usage("use another filter, or map the column in tables[].columns", "no table has the column that %s needs", r.state.Filter.flags())
+		return readers, cdc.Usage("use another filter, or map the column in tables[].columns", "no table has the column that %s needs", r.state.Filter.flags())
 	}
 	return readers, nil
 }
@@ -243,7 +244,7 @@ func (r *replayRun) requireTopic(ctx context.Context) error {
 		return nil
 	}
 	if slices.Contains(reserved(r.config), name) {
-		return usage("name another topic", "--topic: %s is a topic of the relay's own", name)
+		return cdc.Usage("name another topic", "--topic: %s is a topic of the relay's own", name)
 	}
 	client, err := newKafkaClient(r.config)
 	if err != nil {
@@ -257,9 +258,9 @@ func (r *replayRun) requireTopic(ctx context.Context) error {
 	for _, topic := range md.Topics {
 		switch topic.Err { //nolint:exhaustive // the publisher knows the others
 		case sarama.ErrUnknownTopicOrPartition:
-			return usage("create it, or correct --topic", "--topic: topic %q does not exist", name)
+			return cdc.Usage("create it, or correct --topic", "--topic: topic %q does not exist", name)
 		case sarama.ErrInvalidTopic:
-			return usage("correct --topic", "--topic: Kafka refuses the name %q", name)
+			return cdc.Usage("correct --topic", "--topic: Kafka refuses the name %q", name)
 		}
 	}
 	return nil
@@ -270,9 +271,9 @@ func (r *replayRun) confirm() error {
 	if r.resume || r.yes || !r.state.Filter.empty() || r.total <= handful {
 		return nil
 	}
-	question := fmt.Sprintf("No filter is given: all %s of the outbox would be published once more", plural(int(r.total), "event"))
+	question := fmt.Sprintf("No filter is given: all %s of the outbox would be published once more", display.Plural(int(r.total), "event"))
 	if !isTerminal(r.app.stdin) {
-		return usage("narrow them down, for example with --from and --to, or add --yes", "no filter is given, and all %s of the outbox would be published once more", plural(int(r.total), "event"))
+		return cdc.Usage("narrow them down, for example with --from and --to, or add --yes", "no filter is given, and all %s of the outbox would be published once more", display.Plural(int(r.total), "event"))
 	}
 	r.app.printf("%s. Go on? [y/N] ", question)
 	var answer string
@@ -300,7 +301,7 @@ func (r *replayRun) publish(ctx context.Context) error {
 	if err := r.state.save(r.file); err != nil {
 		return err
 	}
-	r.app.printf("publishing %s in order of creation, which is not that of commits where transactions overlapped\n", plural(int(r.total-r.state.Published), "event"))
+	r.app.printf("publishing %s in order of creation, which is not that of commits where transactions overlapped\n", display.Plural(int(r.total-r.state.Published), "event"))
 	show := newProgress(r.app.stderr, r.state.Published, r.total)
 	err = replay.Run(ctx, replay.Options{
 		Selections: r.selections, Router: router, Sink: sink, From: r.state.Place, Old: r.state.old(), Topic: r.state.Topic, Rate: r.state.Rate,
@@ -311,10 +312,10 @@ func (r *replayRun) publish(ctx context.Context) error {
 		return r.unreadable(err)
 	}
 	if err != nil {
-		r.app.printf("%s published; go on with `cdc-relay replay --resume%s`\n", plural(int(r.state.Published), "event"), r.namedState())
+		r.app.printf("%s published; go on with `cdc-relay replay --resume%s`\n", display.Plural(int(r.state.Published), "event"), r.namedState())
 		return err
 	}
-	r.app.printf("%s published%s\n", plural(int(r.state.Published), "event"), droppedToo(r.state.Dropped))
+	r.app.printf("%s published%s\n", display.Plural(int(r.state.Published), "event"), droppedToo(r.state.Dropped))
 	if err := r.state.remove(r.file); err != nil {
 		return err
 	}
@@ -333,7 +334,7 @@ func (r *replayRun) missing() error {
 	}
 	return cdc.Fixable("check for how long events are kept: removed events cannot be replayed",
 		"of %s that were %scounted only %d were in the outbox when they were read: the others were removed meanwhile and are not published",
-		plural(int(counted), "event"), which, read)
+		display.Plural(int(counted), "event"), which, read)
 }
 
 // connect waits for Kafka as a relay does at its start: a cluster that has just started has no producer IDs yet.
@@ -357,7 +358,7 @@ func droppedToo(n int64) string {
 	if n == 0 {
 		return ""
 	}
-	return fmt.Sprintf(", %s not, because of errors.* in the configuration", plural(int(n), "event"))
+	return fmt.Sprintf(", %s not, because of errors.* in the configuration", display.Plural(int(n), "event"))
 }
 
 // reporter returns what saves and shows the progress.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/display"
 	"github.com/cdc-relay/cdc-relay/internal/replay"
 )
 
@@ -58,7 +59,7 @@ func (r *replayRun) show(ctx context.Context) error {
 	if counted.Published+counted.Dropped == 0 {
 		return r.nothing()
 	}
-	r.app.printf("%s would be published in order of creation%s\n", plural(int(counted.Published), "event"), droppedToo(counted.Dropped))
+	r.app.printf("%s would be published in order of creation%s\n", display.Plural(int(counted.Published), "event"), droppedToo(counted.Dropped))
 	for _, topic := range slices.Sorted(maps.Keys(dry.topics)) {
 		r.app.printf("%-8s %s: %d\n", "topic", topic, dry.topics[topic])
 	}
@@ -68,7 +69,7 @@ func (r *replayRun) show(ctx context.Context) error {
 			continue
 		}
 		for _, name := range slices.Sorted(maps.Keys(rec.Headers)) {
-			r.app.printf("    %s: %s\n", escaped(name), escaped(rec.Headers[name]))
+			r.app.printf("    %s: %s\n", display.Escaped(name), display.Escaped(rec.Headers[name]))
 		}
 	}
 	return nil
@@ -78,7 +79,7 @@ func (r *replayRun) show(ctx context.Context) error {
 func eventLine(at string, r *printedRecord) string {
 	key := "-"
 	if r.Key != nil {
-		key = oneLine(*r.Key)
+		key = display.OneLine(*r.Key)
 	}
-	return at + "  " + r.Topic + "  " + key + "  " + oneLine(r.Headers["ce_type"]) + "  " + oneLine(r.Headers["ce_id"])
+	return at + "  " + r.Topic + "  " + key + "  " + display.OneLine(r.Headers["ce_type"]) + "  " + display.OneLine(r.Headers["ce_id"])
 }

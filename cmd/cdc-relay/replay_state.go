@@ -83,7 +83,7 @@ func (r *replayRun) lock() error {
 		return stateError(err)
 	}
 	if !held {
-		return usage("wait until it has ended, or stop it; for another replay next to it name another file with --state", "a replay runs with the state in %s", filepath.Clean(r.file))
+		return cdc.Usage("wait until it has ended, or stop it; for another replay next to it name another file with --state", "a replay runs with the state in %s", filepath.Clean(r.file))
 	}
 	r.unlock = lock.Unlock
 	return nil
@@ -108,9 +108,9 @@ func (r *replayRun) refuseOther() error {
 		return stateError(err)
 	}
 	if doc, err := os.ReadFile(r.file); err == nil && !json.Valid(doc) {
-		return usage("remove it, or name another file with --state", "%s is no state of a replay", filepath.Clean(r.file))
+		return cdc.Usage("remove it, or name another file with --state", "%s is no state of a replay", filepath.Clean(r.file))
 	}
-	return usage("go on with --resume, remove the file, or name another one with --state", "%s has the state of a replay that was interrupted", filepath.Clean(r.file))
+	return cdc.Usage("go on with --resume, remove the file, or name another one with --state", "%s has the state of a replay that was interrupted", filepath.Clean(r.file))
 }
 
 // continueFrom reads the state. Only the rate may be another one.
@@ -124,11 +124,11 @@ func (r *replayRun) continueFrom(cmd *cobra.Command) error {
 		}
 	})
 	if given != "" {
-		return usage("leave it out, or remove the state and start anew", "--%s cannot be changed for a replay that goes on", given)
+		return cdc.Usage("leave it out, or remove the state and start anew", "--%s cannot be changed for a replay that goes on", given)
 	}
 	doc, err := os.ReadFile(r.file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return usage("start a replay without --resume, or name its file with --state", "no replay was interrupted: %s does not exist", filepath.Clean(r.file))
+		return cdc.Usage("start a replay without --resume, or name its file with --state", "no replay was interrupted: %s does not exist", filepath.Clean(r.file))
 	}
 	rate, source := r.state.Rate, r.state.Source
 	r.state.Place.Rows = math.MinInt64 // what it stays if the state has none
@@ -142,7 +142,7 @@ func (r *replayRun) continueFrom(cmd *cobra.Command) error {
 		return r.unreadable(err)
 	}
 	if r.state.Source != source {
-		return usage("use the configuration of that replay, or name its file with --state", "%s is of a replay of database %s, not %s", filepath.Clean(r.file), r.state.Source, source)
+		return cdc.Usage("use the configuration of that replay, or name its file with --state", "%s is of a replay of database %s, not %s", filepath.Clean(r.file), r.state.Source, source)
 	}
 	if r.state.Place.Rows == math.MinInt64 {
 		r.state.Place.Rows, r.state.Uncounted = 0, true
@@ -154,7 +154,7 @@ func (r *replayRun) continueFrom(cmd *cobra.Command) error {
 }
 
 func (r *replayRun) unreadable(err error) error {
-	return usage("remove it, and start the replay anew", "the state in %s cannot be read (%w)", filepath.Clean(r.file), err)
+	return cdc.Usage("remove it, and start the replay anew", "the state in %s cannot be read (%w)", filepath.Clean(r.file), err)
 }
 
 // keepTables notes which tables are read, and returns an error if a replay that goes on would read others.
@@ -164,7 +164,7 @@ func (r *replayRun) keepTables() error {
 		names[i] = r.selections[i].Table.Name()
 	}
 	if r.resume && !slices.Equal(r.state.Tables, names) {
-		return usage("use the configuration of that replay, or remove the state and start anew", "%s is of a replay of the tables %s, not %s",
+		return cdc.Usage("use the configuration of that replay, or remove the state and start anew", "%s is of a replay of the tables %s, not %s",
 			filepath.Clean(r.file), strings.Join(r.state.Tables, ", "), strings.Join(names, ", "))
 	}
 	r.state.Tables = names

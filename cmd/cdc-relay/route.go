@@ -120,7 +120,7 @@ func oneRow(tables []outboxTable, table, row string) (*cdc.Batch, error) {
 		at = slices.IndexFunc(tables, func(t outboxTable) bool { return t.name.String() == table || t.name.Table == table })
 	}
 	if at < 0 {
-		return nil, usage("name a table of the configuration", "--table: %s is not configured", table)
+		return nil, cdc.Usage("name a table of the configuration", "--table: %s is not configured", table)
 	}
 	layout, err := outbox.Mapped(tables[at].columns)
 	if err != nil {
@@ -157,7 +157,7 @@ func parseRow(text string) (map[string][]byte, error) {
 		if err == nil {
 			err = errors.New("null")
 		}
-		return nil, usage(`give an object such as {"aggregate_type": "Order", "event_type": "OrderPlaced"}`, "--row is not a JSON object: %w", err)
+		return nil, cdc.Usage(`give an object such as {"aggregate_type": "Order", "event_type": "OrderPlaced"}`, "--row is not a JSON object: %w", err)
 	}
 	values := make(map[string][]byte, len(object))
 	for column, raw := range object {

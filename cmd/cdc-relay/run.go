@@ -40,7 +40,7 @@ On MySQL and MariaDB only the checkpoint holds the position. Without a checkpoin
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if dry && start != "" {
-				return usage("leave one of them out", "--dry-run and --start-from cannot be combined")
+				return cdc.Usage("leave one of them out", "--dry-run and --start-from cannot be combined")
 			}
 			hangups, stop := hangups() // first: unhandled, SIGHUP ends the process
 			defer stop()

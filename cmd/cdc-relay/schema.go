@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 )
 
@@ -102,11 +103,11 @@ consumer's database, which may be another one.`,
 				script, err = flags.script(dialect, name)
 			}
 			if err != nil {
-				return &usageError{err}
+				return cdc.Stop(cdc.ClassConfig, "usage", err, "")
 			}
 			files, err := script.Files(format, time.Now())
 			if err != nil {
-				return &usageError{err}
+				return cdc.Stop(cdc.ClassConfig, "usage", err, "")
 			}
 			return a.writeFiles(files, dir)
 		},

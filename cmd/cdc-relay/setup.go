@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/repair"
 )
@@ -44,7 +45,7 @@ With --print the SQL is printed, grouped by the role that must run it, and nothi
 				return err
 			}
 			if sql && action.backfill {
-				return usage("leave one of them out", "--print and --backfill cannot be combined")
+				return cdc.Usage("leave one of them out", "--print and --backfill cannot be combined")
 			}
 			if sql {
 				return db.printSetup(cmd.Context(), &action)

@@ -54,7 +54,7 @@ func (m *mysql) apply(ctx context.Context, a *app, flags *tableFlags, owner conn
 func makeTable(ctx context.Context, owner *binlog.Database, o outbox.TableOptions) error {
 	script, err := outbox.MySQLTable(o)
 	if err != nil {
-		return &usageError{err}
+		return cdc.Stop(cdc.ClassConfig, "usage", err, "")
 	}
 	if err := owner.RequireDatabase(ctx, o.Name.Schema); err != nil {
 		return err
@@ -105,7 +105,7 @@ func (s *mysqlSetup) steps(v serverState, tables []outbox.TableOptions, maintain
 	}
 	steps, err := outbox.MySQLSetup(o)
 	if err != nil {
-		return nil, &usageError{err}
+		return nil, cdc.Stop(cdc.ClassConfig, "usage", err, "")
 	}
 	return steps, nil
 }

@@ -40,7 +40,7 @@ func (p *postgresCommands) apply(ctx context.Context, a *app, flags *tableFlags,
 		o := flags.table(t.name)
 		script, err := outbox.PostgresTable(o)
 		if err != nil {
-			return &usageError{err}
+			return cdc.Stop(cdc.ClassConfig, "usage", err, "")
 		}
 		before, err := db.Survey(ctx, postgres.Options{Tables: []string{o.Name.String()}})
 		if err != nil {
@@ -72,7 +72,7 @@ func (s *postgresSetup) steps(version int, role string, missing func(outboxTable
 	o.Letters = s.ownLetters()
 	steps, err := outbox.PostgresSetup(o)
 	if err != nil {
-		return nil, &usageError{err}
+		return nil, cdc.Stop(cdc.ClassConfig, "usage", err, "")
 	}
 	return steps, nil
 }

@@ -65,7 +65,7 @@ func (m *mysql) connString(given string) (connString, error) {
 	}
 	dsn, err := config.MySQLConnString(given)
 	if err != nil {
-		return nil, usage("", "the connection string of the owner (--owner-dsn or %s) %w", envOwner, err)
+		return nil, cdc.Usage("", "the connection string of the owner (--owner-dsn or %s) %w", envOwner, err)
 	}
 	return func(context.Context) (string, error) { return dsn, nil }, nil
 }

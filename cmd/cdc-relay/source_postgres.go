@@ -68,7 +68,7 @@ func (p *postgresCommands) connString(given string) (connString, error) {
 		return p.wal.DSN, nil
 	}
 	if err := config.PostgresConnString(given); err != nil {
-		return nil, usage("", "the connection string of the owner (--owner-dsn or %s) %w", envOwner, err)
+		return nil, cdc.Usage("", "the connection string of the owner (--owner-dsn or %s) %w", envOwner, err)
 	}
 	return func(context.Context) (string, error) { return given, nil }, nil
 }
@@ -87,7 +87,7 @@ func (p *postgresCommands) check(ctx context.Context, load cdc.Resumer) ([]findi
 // newSource returns a reader of the slot, for a dry run of a temporary one, which the server drops with the connection.
 func (p *postgresCommands) newSource(o sourceOptions, log *slog.Logger, reg prometheus.Registerer) (source, error) {
 	if o.startFrom != "" {
-		return nil, usage("leave it out: on PostgreSQL the replication slot holds the position", "--start-from is for MySQL and MariaDB")
+		return nil, cdc.Usage("leave it out: on PostgreSQL the replication slot holds the position", "--start-from is for MySQL and MariaDB")
 	}
 	options := p.wal
 	options.Verify, options.Temporary, options.Name, options.Problems = o.verify, o.dry, relayName(p.config), o.problems

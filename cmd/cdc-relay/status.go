@@ -10,7 +10,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cdc-relay/cdc-relay/internal/admin"
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/config"
+	"github.com/cdc-relay/cdc-relay/internal/display"
 )
 
 // statusTimeout limits the request to a running relay.
@@ -65,7 +67,7 @@ func (a *app) relayAddress(url, ca string) (string, *tls.Config, error) {
 	if ca != "" {
 		var err error
 		if secure, err = (&config.TLS{CA: ca}).ClientConfig(); err != nil {
-			return "", nil, usage("", "--ca: %w", err)
+			return "", nil, cdc.Usage("", "--ca: %w", err)
 		}
 	}
 	if url != "" {
@@ -76,7 +78,7 @@ func (a *app) relayAddress(url, ca string) (string, *tls.Config, error) {
 		return "", nil, err
 	}
 	if c.HTTP.Listen == "" {
-		return "", nil, usage("set it, or give --url", "http.listen is empty, so the relay does not serve its status")
+		return "", nil, cdc.Usage("set it, or give --url", "http.listen is empty, so the relay does not serve its status")
 	}
 	base, err := admin.URL(c.HTTP.Listen)
 	return base, secure, err
@@ -87,12 +89,12 @@ func statusLines(st *admin.Status, now time.Time) [][2]string {
 		{"state", fmt.Sprintf("%s for %s%s", st.State, age(now, st.Since), readiness(st))},
 		{"database", sourceText(&st.Source) + connection(st)},
 		{"lag", lagText(st)},
-		{"in flight", fmt.Sprintf("%d events, %s", st.InFlight.Events, byteSize(int64(st.InFlight.Bytes)))},
+		{"in flight", fmt.Sprintf("%d events, %s", st.InFlight.Events, display.Bytes(int64(st.InFlight.Bytes)))},
 		{"published", fmt.Sprintf("%.0f events in %s", st.Counters["events_published"], age(now, st.StartedAt))},
-		{"received", orNone(st.Positions.Received)},
-		{"acknowledged", orNone(st.Positions.Acked)},
-		{"saved", orNone(st.Positions.Saved) + saved(st, now)},
-		{"confirmed", orNone(st.Positions.Confirmed)},
+		{"received", display.OrNone(st.Positions.Received)},
+		{"acknowledged", display.OrNone(st.Positions.Acked)},
+		{"saved", display.OrNone(st.Positions.Saved) + saved(st, now)},
+		{"confirmed", display.OrNone(st.Positions.Confirmed)},
 	}
 	if st.Slot != nil {
 		lines = append(lines, [2]string{"slot", slotText(st.Slot)})
@@ -112,7 +114,7 @@ func statusLines(st *admin.Status, now time.Time) [][2]string {
 	case e != nil && len(st.Problems) == 0:
 		lines = append(lines, [2]string{"last error", fmt.Sprintf("%s ago: %s", age(now, e.At), e.Text)})
 	}
-	return append(lines, [2]string{"version", st.Version + suffix(" ", st.Revision)})
+	return append(lines, [2]string{"version", st.Version + display.Suffix(" ", st.Revision)})
 }
 
 // sourceText identifies the WAL by slot and system, or the binlog by the ID that checkpoints have.
@@ -130,7 +132,7 @@ func readiness(st *admin.Status) string {
 	if st.Ready {
 		return ", ready"
 	}
-	return ", not ready" + suffix(": ", st.NotReady)
+	return ", not ready" + display.Suffix(": ", st.NotReady)
 }
 
 func connection(st *admin.Status) string {
@@ -147,7 +149,7 @@ func connection(st *admin.Status) string {
 func lagText(st *admin.Status) string {
 	text := time.Duration(st.Lag.Seconds * float64(time.Second)).Round(time.Millisecond).String()
 	if st.Lag.Bytes != nil {
-		text += ", " + byteSize(*st.Lag.Bytes) + " of WAL"
+		text += ", " + display.Bytes(*st.Lag.Bytes) + " of WAL"
 	}
 	return text
 }
@@ -157,14 +159,14 @@ func saved(st *admin.Status, now time.Time) string {
 		return ""
 	}
 	text := fmt.Sprintf(", %s ago, generation %d", age(now, st.Checkpoint.SavedAt), st.Checkpoint.Generation)
-	return text + suffix(", last event ", st.Checkpoint.LastEventID)
+	return text + display.Suffix(", last event ", st.Checkpoint.LastEventID)
 }
 
 func lettersText(l *admin.DeadLetters, now time.Time) string {
 	if l.Events == 0 {
 		return "none"
 	}
-	text := fmt.Sprintf("%s, of which %d only wait, of %s; the oldest for %s", plural(l.Events, "event"), l.Held, plural(l.Keys, "key"), age(now, l.Oldest))
+	text := fmt.Sprintf("%s, of which %d only wait, of %s; the oldest for %s", display.Plural(l.Events, "event"), l.Held, display.Plural(l.Keys, "key"), age(now, l.Oldest))
 	if l.Full {
 		text += "; full: nothing is published"
 	}
@@ -172,9 +174,9 @@ func lettersText(l *admin.DeadLetters, now time.Time) string {
 }
 
 func slotText(s *admin.Slot) string {
-	text := fmt.Sprintf("%s, keeps %s of WAL", s.Status, byteSize(s.RetainedBytes))
+	text := fmt.Sprintf("%s, keeps %s of WAL", s.Status, display.Bytes(s.RetainedBytes))
 	if s.SafeBytes != nil {
-		text += fmt.Sprintf(", %s more until it is in danger", byteSize(*s.SafeBytes))
+		text += fmt.Sprintf(", %s more until it is in danger", display.Bytes(*s.SafeBytes))
 	}
 	return text
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/config"
+	"github.com/cdc-relay/cdc-relay/internal/display"
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
 )
 
@@ -94,7 +95,7 @@ func (t *tailRun) show(rec *tailed) error {
 	line := eventLine(rec.Time.UTC().Format("2006-01-02T15:04:05.000Z"), &rec.printedRecord)
 	switch {
 	case rec.Value != nil:
-		line += "  " + escaped(*rec.Value)
+		line += "  " + display.Escaped(*rec.Value)
 	case rec.ValueBase64 != nil:
 		line += fmt.Sprintf("  (%d bytes)", len(rec.ValueBase64))
 	}
@@ -247,7 +248,7 @@ func (t *tailRun) partitions(ctx context.Context, c *config.Config) (map[string]
 	}
 	for _, name := range t.topics {
 		if found[name] == 0 {
-			return nil, usage("correct --topic, or start the relay so that the topic is created", "--topic: topic %q does not exist", name)
+			return nil, cdc.Usage("correct --topic, or start the relay so that the topic is created", "--topic: topic %q does not exist", name)
 		}
 	}
 	if len(found) == 0 {

@@ -77,7 +77,7 @@ func (t *teardown) confirm(tables []outbox.Name, taken map[string][]string) erro
 		typed, _ := in.ReadString('\n') // the end of the input is a no
 		if typed = strings.TrimSpace(typed); typed != name.String() && typed != name.Table {
 			_, _ = fmt.Fprintln(t.app.stderr)
-			return usage(fmt.Sprintf("type %s, or give --yes", name), "the table's name was not typed, and nothing was dropped")
+			return cdc.Usage(fmt.Sprintf("type %s, or give --yes", name), "the table's name was not typed, and nothing was dropped")
 		}
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/display"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/postgres"
 )
@@ -94,7 +95,7 @@ func (t *postgresTeardown) reportSlot(slot *postgres.SlotInfo) {
 		t.app.printf("slot %s: does not exist\n", t.wal.Slot)
 		return
 	}
-	t.app.printf("slot %s: dropped at %s; PostgreSQL keeps no more WAL for it (it kept %s)\n", t.wal.Slot, slot.Confirmed, byteSize(slot.RetainedBytes))
+	t.app.printf("slot %s: dropped at %s; PostgreSQL keeps no more WAL for it (it kept %s)\n", t.wal.Slot, slot.Confirmed, display.Bytes(slot.RetainedBytes))
 }
 
 func (t *postgresTeardown) dropObjects(ctx context.Context, ownerDSN connString, before postgres.Survey, statements []outbox.Statement) error {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/config"
+	"github.com/cdc-relay/cdc-relay/internal/display"
 	"github.com/cdc-relay/cdc-relay/internal/finding"
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
 )
@@ -200,9 +201,9 @@ func (c *check) topicFindings(t *kafka.TopicInfo, refused error) []finding.Findi
 }
 
 func topicText(t *kafka.TopicInfo) string {
-	text := plural(t.Partitions, "partition") + ", " + plural(t.Replicas, "replica")
+	text := display.Plural(t.Partitions, "partition") + ", " + display.Plural(t.Replicas, "replica")
 	if t.MaxMessageBytes > 0 {
-		text += fmt.Sprintf(", records up to %s", byteSize(int64(t.MaxMessageBytes)))
+		text += fmt.Sprintf(", records up to %s", display.Bytes(int64(t.MaxMessageBytes)))
 	}
 	if t.Write == kafka.GrantUnknown {
 		text += ", whether the relay may write is not told"

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/tls"
+	"fmt"
 	"io"
 	"log/slog"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/logging"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/position"
+	"github.com/cdc-relay/cdc-relay/internal/postgres"
 	"github.com/cdc-relay/cdc-relay/internal/publisher"
 	"github.com/cdc-relay/cdc-relay/internal/relay"
 	"github.com/cdc-relay/cdc-relay/internal/retention"
@@ -219,6 +221,21 @@ func kafkaSASL(s *config.SASL) *kafka.SASL {
 	}
 }
 
+// checkpointLocation says where the checkpoint is stored; "" if nowhere.
+func checkpointLocation(c *config.Config) string {
+	switch {
+	case c.Checkpoint.Redis != nil:
+		return fmt.Sprintf("redis %s, key %s", strings.Join(c.Checkpoint.Redis.Addrs, ","), c.Checkpoint.Redis.Key)
+	case c.Checkpoint.File != "":
+		return "file " + c.Checkpoint.File
+	default:
+		return ""
+	}
+}
+
+// templated reports whether a route's topic depends on the row.
+func templated(topic string) bool { return strings.Contains(topic, "${") }
+
 // newPlaces returns where the relay keeps its position.
 func newPlaces(ctx context.Context, c *config.Config) (*position.Places, error) {
 	s, err := newStore(ctx, c)
@@ -301,7 +318,7 @@ func retentionOptions(p *config.Partitions) retention.Options {
 
 func relayOptions(c *config.Config, dropped func(reason string)) relay.Options {
 	return relay.Options{
-		MaxEvents: c.Window.Events, MaxBytes: int(c.Window.Bytes), Dropped: dropped, Display: display,
+		MaxEvents: c.Window.Events, MaxBytes: int(c.Window.Bytes), Dropped: dropped, Display: postgres.DisplayPosition,
 		RetryInitial: c.Retry.Initial, RetryMax: c.Retry.Max,
 		StartupTimeout: c.StartupTimeout, ShutdownTimeout: c.ShutdownTimeout, Park: c.Errors.OnStop == config.OnStopPark,
 		TransactionalID: kafka.TransactionalID(c.Kafka.TransactionalID, ""), PositionTopic: positionTopic(c),

@@ -79,6 +79,11 @@ func ConfigError(reason, fix, format string, args ...any) error {
 	return Stop(ClassConfig, reason, fmt.Errorf(format, args...), fix)
 }
 
+// Usage returns a [StopError] for an error on the command line.
+func Usage(fix, format string, args ...any) error {
+	return ConfigError("usage", fix, format, args...)
+}
+
 // PositionError returns a [StopError] of [ClassPosition]; format and args make its cause.
 func PositionError(reason, fix, format string, args ...any) error {
 	return Stop(ClassPosition, reason, fmt.Errorf(format, args...), fix)
