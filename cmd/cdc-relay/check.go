@@ -12,6 +12,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/display"
 	"github.com/cdc-relay/cdc-relay/internal/finding"
 	"github.com/cdc-relay/cdc-relay/internal/position"
+	"github.com/cdc-relay/cdc-relay/internal/source"
 )
 
 func newCheckCommand(a *app) *cobra.Command {
@@ -41,7 +42,7 @@ Each finding is one line with its fix. The exit code is 3 if any finding is a fa
 // check is one run of the command.
 type check struct {
 	config *config.Config
-	db     database
+	db     source.Database
 	store  *position.Places
 }
 
@@ -52,7 +53,7 @@ type report struct {
 }
 
 func runCheck(ctx context.Context, a *app, c *config.Config, asJSON bool) error {
-	db, err := newDatabase(c)
+	db, err := source.New(c)
 	if err != nil {
 		return err
 	}
@@ -118,7 +119,7 @@ func (c *check) checkConfig(context.Context) []finding.Finding {
 }
 
 func (c *check) checkDatabase(ctx context.Context) []finding.Finding {
-	found, tables := c.db.check(ctx, c.store.Resume)
+	found, tables := c.db.Check(ctx, c.store.Resume)
 	if tables != nil {
 		found = append(append(found, c.checkRows(ctx)...), c.recordFindings(ctx)...)
 	}
@@ -127,12 +128,13 @@ func (c *check) checkDatabase(ctx context.Context) []finding.Finding {
 
 // checkTables verifies that the tables have the columns that the router needs.
 func (c *check) checkTables(tables map[string]*cdc.Table) []finding.Finding {
-	router, err := newRouter(c.config, c.db.tables())
+	router, err := newRouter(c.config, c.db.Tables())
 	if err != nil {
 		return []finding.Finding{finding.Failed("routes", err)}
 	}
 	var found []finding.Finding
-	for _, name := range tableNames(c.db.tables()) {
+	for _, table := range c.db.Tables() {
+		name := table.Name.String()
 		t := tables[name]
 		if t == nil {
 			continue

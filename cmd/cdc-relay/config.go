@@ -8,6 +8,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/admin"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/config"
+	"github.com/cdc-relay/cdc-relay/internal/source"
 )
 
 func newConfigCommand(a *app) *cobra.Command {
@@ -49,11 +50,11 @@ error with its line and column. No server is contacted; cdc-relay check does tha
 
 // validateStages finds errors that only the stages' own validation finds, and probable mistakes.
 func validateStages(c *config.Config) ([]error, error) {
-	db, err := newDatabase(c)
+	db, err := source.New(c)
 	if err != nil {
 		return nil, err
 	}
-	r, err := newRouter(c, db.tables())
+	r, err := newRouter(c, db.Tables())
 	if err != nil {
 		return nil, err
 	}

@@ -17,10 +17,11 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
 	"github.com/cdc-relay/cdc-relay/internal/publisher"
 	"github.com/cdc-relay/cdc-relay/internal/scan"
+	"github.com/cdc-relay/cdc-relay/internal/source"
 )
 
 // letterOptions is nil without dead letters.
-func letterOptions(c *config.Config, db database, log *slog.Logger) *publisher.LetterOptions {
+func letterOptions(c *config.Config, db source.Database, log *slog.Logger) *publisher.LetterOptions {
 	l := &c.DeadLetter
 	if !l.On() {
 		return nil
@@ -32,16 +33,16 @@ func letterOptions(c *config.Config, db database, log *slog.Logger) *publisher.L
 }
 
 // newResolver makes what resolves letters while the relay leads.
-func newResolver(c *config.Config, db database, letters *publisher.LetterOptions, sink *publisher.Publisher, log *slog.Logger, reg prometheus.Registerer) (*deadletter.Resolver, error) {
+func newResolver(c *config.Config, db source.Database, letters *publisher.LetterOptions, sink *publisher.Publisher, log *slog.Logger, reg prometheus.Registerer) (*deadletter.Resolver, error) {
 	again := *c // whatever cannot be published stays a letter
 	again.Errors.Unroutable, again.Errors.Malformed = cdc.PolicyDeadLetter, cdc.PolicyDeadLetter
-	router, err := newRelayRouter(&again, db.tables())
+	router, err := newRelayRouter(&again, db.Tables())
 	if err != nil {
 		return nil, err
 	}
 	r := deadletter.NewResolver(deadletter.ResolverOptions{
 		Kafka: kafkaOptions(c), Topic: letters.Topic, Index: letters.Index, Due: letters.Due,
-		RetryAfter: c.DeadLetter.RetryAfter, MaxAttempts: c.DeadLetter.MaxAttempts, Passed: db.passed, Stored: db.slotPosition(),
+		RetryAfter: c.DeadLetter.RetryAfter, MaxAttempts: c.DeadLetter.MaxAttempts, Passed: db.Passed, Stored: db.SlotPosition(),
 		Row: func(ctx context.Context, l *deadletter.Letter) (*cdc.Batch, error) { return stubRow(ctx, db, l) },
 	}, sink, router, log)
 	r.Register(reg)
@@ -49,17 +50,17 @@ func newResolver(c *config.Config, db database, letters *publisher.LetterOptions
 }
 
 // stubRow reads the row of a letter that is too large for its topic.
-func stubRow(ctx context.Context, db database, l *deadletter.Letter) (*cdc.Batch, error) {
-	tables := db.tables()
-	i := slices.IndexFunc(tables, func(t outboxTable) bool { return t.name.String() == l.Table })
+func stubRow(ctx context.Context, db source.Database, l *deadletter.Letter) (*cdc.Batch, error) {
+	tables := db.Tables()
+	i := slices.IndexFunc(tables, func(t source.Table) bool { return t.Name.String() == l.Table })
 	if i < 0 {
 		return nil, fmt.Errorf("its payload is only in table %s, which is not configured", l.Table)
 	}
-	dsn, err := db.connString("")
+	dsn, err := db.ConnString("")
 	if err != nil {
 		return nil, err
 	}
-	reader, err := db.reader(ctx, dsn, &tables[i])
+	reader, err := db.Reader(ctx, dsn, &tables[i])
 	if err != nil {
 		return nil, err
 	}

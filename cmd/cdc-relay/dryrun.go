@@ -14,6 +14,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/relay"
+	"github.com/cdc-relay/cdc-relay/internal/source"
 )
 
 // dryRun prints what run would publish from now on.
@@ -26,15 +27,15 @@ func dryRun(ctx context.Context, c *config.Config, out io.Writer, log *slog.Logg
 // relay's slot or checkpoint.
 func readSource(ctx context.Context, c *config.Config, sink relay.Sink, log *slog.Logger) error {
 	reg := prometheus.NewRegistry()
-	db, err := newDatabase(c)
+	db, err := source.New(c)
 	if err != nil {
 		return err
 	}
-	router, err := newRouter(c, db.tables())
+	router, err := newRouter(c, db.Tables())
 	if err != nil {
 		return err
 	}
-	src, err := db.newSource(sourceOptions{verify: router.Check, dry: true}, log, reg)
+	src, err := db.NewSource(source.Options{Verify: router.Check, Dry: true}, log, reg)
 	if err != nil {
 		return err
 	}

@@ -1,10 +1,6 @@
 package main
 
 import (
-	"net"
-	"os"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -15,13 +11,14 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/deadletter"
 	"github.com/cdc-relay/cdc-relay/internal/postgres"
 	"github.com/cdc-relay/cdc-relay/internal/relay"
+	"github.com/cdc-relay/cdc-relay/internal/source"
 )
 
 // stuckAfter is how long the replication connection may go unserved. It is served several times a second, whatever
 // the servers do, so a longer time is a bug of the relay that only a restart fixes.
 const stuckAfter = time.Minute
 
-func endpoint(c *config.Config, r *relay.Relay, src source, letters *deadletter.Resolver, reg prometheus.Gatherer, profile bool) admin.Options {
+func endpoint(c *config.Config, r *relay.Relay, src source.Source, letters *deadletter.Resolver, reg prometheus.Gatherer, profile bool) admin.Options {
 	started, version := time.Now(), buildVersion()
 	return admin.Options{
 		Listen: c.HTTP.Listen, HealthListen: c.HTTP.HealthListen, WebConfig: c.HTTP.WebConfig, Gatherer: withUnits(reg), Profile: profile,
@@ -32,9 +29,9 @@ func endpoint(c *config.Config, r *relay.Relay, src source, letters *deadletter.
 			}
 			return lettersFull(letters)
 		},
-		Live: func() error { return live(r.Status(), src.state()) },
+		Live: func() error { return live(r.Status(), src.State()) },
 		Status: func() admin.Status {
-			st := statusOf(r.Status(), src.state())
+			st := statusOf(r.Status(), src.State())
 			if st.Source.Database == "" { // a standby has not asked
 				st.Source.Database = c.Database()
 			}
@@ -62,29 +59,35 @@ func lettersFull(letters *deadletter.Resolver) error {
 		"nothing is published: there may be no more dead letters")
 }
 
-func live(r relay.Status, f sourceState) error {
-	if r.State == relay.StateLeading && f.connected && !f.lastTick.IsZero() && time.Since(f.lastTick) > stuckAfter {
-		return cdc.Fixable("restart the relay and report this", "the replication connection was not served for %s", time.Since(f.lastTick).Round(time.Second))
+func live(r relay.Status, f source.State) error {
+	if r.State == relay.StateLeading && f.Connected && !f.LastTick.IsZero() && time.Since(f.LastTick) > stuckAfter {
+		return cdc.Fixable("restart the relay and report this", "the replication connection was not served for %s", time.Since(f.LastTick).Round(time.Second))
 	}
 	return nil
 }
 
-func statusOf(r relay.Status, f sourceState) admin.Status {
+func statusOf(r relay.Status, f source.State) admin.Status {
 	st := admin.Status{
 		State: string(r.State), Since: r.Since, Connected: r.Connected, Stalled: r.Stalled,
 		Source: admin.Source{SystemID: r.Source.SystemID, Database: r.Source.Database, Slot: r.Source.Slot, Timeline: r.Source.Timeline},
 		Positions: admin.Positions{
-			Received: f.received, Acked: postgres.DisplayPosition(r.Acked), Saved: postgres.DisplayPosition(r.Checkpoint.Progress.Position), Confirmed: f.confirmed,
+			Received: f.Received, Acked: postgres.DisplayPosition(r.Acked), Saved: postgres.DisplayPosition(r.Checkpoint.Progress.Position), Confirmed: f.Confirmed,
 		},
-		Lag:      admin.Lag{Seconds: r.Lag.Seconds(), Bytes: f.lagBytes},
+		Lag:      admin.Lag{Seconds: r.Lag.Seconds()},
 		InFlight: admin.InFlight{Events: r.InFlightEvents, Bytes: r.InFlightBytes},
 		Checkpoint: admin.Checkpoint{
 			Generation: r.Checkpoint.Generation, Sequence: r.Checkpoint.Sequence,
 			SavedAt: r.Checkpoint.SavedAt, LastEventID: r.Checkpoint.LastEventID,
 		},
-		Slot: f.slot,
 	}
-	for _, p := range f.peers {
+	if f.Slot.WALStatus != "" {
+		st.Lag.Bytes = &f.Slot.LagBytes
+		st.Slot = &admin.Slot{Status: f.Slot.WALStatus, RetainedBytes: f.Slot.RetainedBytes}
+		if f.Slot.SafeBytes >= 0 {
+			st.Slot.SafeBytes = &f.Slot.SafeBytes
+		}
+	}
+	for _, p := range f.Peers {
 		role := "standby"
 		if p.Leads {
 			role = "leading"
@@ -102,24 +105,4 @@ func statusOf(r relay.Status, f sourceState) admin.Status {
 		}
 	}
 	return st
-}
-
-// relayName is what other relays of the same source are told: the host with the port of http.listen, which has the page, or with
-// the process ID where no port is set.
-func relayName(c *config.Config) string {
-	host, err := os.Hostname()
-	if err != nil {
-		host = "unknown"
-	}
-	plain := func(r rune) rune {
-		if r == '-' || r == '.' || r == '_' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {
-			return r
-		}
-		return '_'
-	}
-	_, port, err := net.SplitHostPort(c.HTTP.Listen)
-	if err != nil || port == "0" {
-		port = "pid-" + strconv.Itoa(os.Getpid())
-	}
-	return strings.Map(plain, host) + ":" + strings.Map(plain, port)
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/deadletter"
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
 	"github.com/cdc-relay/cdc-relay/internal/scan"
+	"github.com/cdc-relay/cdc-relay/internal/source"
 )
 
 // search looks for an event.
@@ -34,7 +35,7 @@ func newSearch(a *app, c *config.Config, id string) *search {
 }
 
 func (s *search) run(ctx context.Context, owner *ownerFlag) error {
-	db, err := newDatabase(s.config)
+	db, err := source.New(s.config)
 	if err != nil {
 		return err
 	}
@@ -60,20 +61,20 @@ func (s *search) run(ctx context.Context, owner *ownerFlag) error {
 }
 
 // rows looks into the tables.
-func (s *search) rows(ctx context.Context, db database, dsn connString) error {
-	router, err := newRouter(s.config, db.tables())
+func (s *search) rows(ctx context.Context, db source.Database, dsn source.ConnString) error {
+	router, err := newRouter(s.config, db.Tables())
 	if err != nil {
 		return err
 	}
-	tables := db.tables()
+	tables := db.Tables()
 	for i := range tables {
-		reader, err := db.reader(ctx, dsn, &tables[i])
+		reader, err := db.Reader(ctx, dsn, &tables[i])
 		if err != nil {
 			return err
 		}
 		err = scan.Fetch(ctx, reader, s.found.ID, time.Time{}, func(b *cdc.Batch) error {
 			for row := range b.Txs {
-				found := rowFound{Table: tables[i].name.String()}
+				found := rowFound{Table: tables[i].Name.String()}
 				if at := b.Txs[row].Time; at != 0 {
 					found.Created = time.UnixMicro(at).UTC()
 					found.Ahead = found.Created.After(time.Now())
@@ -203,7 +204,7 @@ func (s *search) partition(ctx context.Context, client *kafka.Client, topic stri
 }
 
 // saved says whether the saved position is behind the event, where a record or a letter says where in the WAL or binlog it is.
-func (s *search) saved(ctx context.Context, db database) error {
+func (s *search) saved(ctx context.Context, db source.Database) error {
 	var places []string
 	for _, l := range s.found.Letters {
 		places = append(places, l.Place)
@@ -224,7 +225,7 @@ func (s *search) saved(ctx context.Context, db database) error {
 		return err
 	}
 	s.found.BehindSaved = no
-	if db.passed(c.Progress, places[0]) {
+	if db.Passed(c.Progress, places[0]) {
 		s.found.BehindSaved = yes
 	}
 	return nil

@@ -10,6 +10,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/scan"
+	"github.com/cdc-relay/cdc-relay/internal/source"
 )
 
 // filter selects events. Values of one kind are alternatives; the kinds are combined.
@@ -68,8 +69,8 @@ func (f *filter) empty() bool {
 }
 
 // forTable returns the filter in the columns of a table, and false if the table lacks one, so that nothing in it is selected.
-func (f *filter) forTable(t *outboxTable, r scan.Table) (scan.Filter, bool, error) {
-	layout, err := outbox.Mapped(t.columns)
+func (f *filter) forTable(t *source.Table, r scan.Table) (scan.Filter, bool, error) {
+	layout, err := outbox.Mapped(t.Columns)
 	if err != nil {
 		return scan.Filter{}, false, err
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/deadletter"
 	"github.com/cdc-relay/cdc-relay/internal/finding"
+	"github.com/cdc-relay/cdc-relay/internal/source"
 )
 
 // pageLetters is how many dead letters the page shows at once.
@@ -32,7 +33,7 @@ func pageDesk(c *config.Config) admin.Desk {
 			return s.found, nil
 		},
 		Check: func(ctx context.Context) (any, error) {
-			db, err := newDatabase(c)
+			db, err := source.New(c)
 			if err != nil {
 				return nil, err
 			}

@@ -10,6 +10,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/retention"
+	"github.com/cdc-relay/cdc-relay/internal/source"
 )
 
 func newPartitionsCommand(a *app) *cobra.Command {
@@ -64,22 +65,18 @@ func describePartition(p cdc.Partition) string {
 
 // withPartitions calls fn with the tables that have partitions; what is stored as the checkpoint decides what is relayed.
 func withPartitions(ctx context.Context, c *config.Config, given string, owner bool, others []*config.Config, fn func(retention.Tables, retention.Guard) error) error {
-	return withStore(ctx, c, given, func(db database, dsn connString, load cdc.Loader) error {
-		open, err := db.partitions(dsn, owner, load)
-		if err != nil {
-			return err
-		}
-		return fn(open, (&needed{c, db, dsn, others}).check)
+	return withStore(ctx, c, given, func(db source.Database, dsn source.ConnString, load cdc.Loader) error {
+		return fn(db.Partitions(dsn, owner, load), (&needed{c, db, dsn, others}).check)
 	})
 }
 
 // withStore calls fn with the database, the connection string that was given or the relay's, and the checkpoint's loader.
-func withStore(ctx context.Context, c *config.Config, given string, fn func(database, connString, cdc.Loader) error) error {
-	db, err := newDatabase(c)
+func withStore(ctx context.Context, c *config.Config, given string, fn func(source.Database, source.ConnString, cdc.Loader) error) error {
+	db, err := source.New(c)
 	if err != nil {
 		return err
 	}
-	dsn, err := db.connString(given)
+	dsn, err := db.ConnString(given)
 	if err != nil {
 		return err
 	}
@@ -123,7 +120,7 @@ tables without partitions are deleted, once they are relayed.
 Rows that dead letters of any relay of the tables may need are kept. Where another relay has another Kafka, name its configuration with
 --letters-of; the passes of the relays themselves keep everything there.
 
-The relay's role calls the routine that cdc-relay setup makes. With --owner-dsn (also ` + envOwner + `) no routine is needed.`,
+The relay's role calls the routine that cdc-relay setup makes. With --owner-dsn (also ` + source.EnvOwner + `) no routine is needed.`,
 		Example: "  cdc-relay partitions run --dry-run\n  cdc-relay partitions run --ttl 90d",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -2,15 +2,12 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
-	"github.com/cdc-relay/cdc-relay/internal/display"
 	"github.com/cdc-relay/cdc-relay/internal/position"
+	"github.com/cdc-relay/cdc-relay/internal/source"
 )
 
 func newPositionCommand(a *app) *cobra.Command {
@@ -28,36 +25,26 @@ without a checkpoint. On MySQL and MariaDB only the checkpoint stores the positi
 	return cmd
 }
 
-// positions is what the position commands share.
-type positions struct {
-	*position.Places
-
-	app *app
-}
-
-// with opens the store for fn and closes it afterwards.
-func (p *positions) with(ctx context.Context, a *app, fn func(database) error) error {
+// withPositions calls fn with what holds the positions.
+func (a *app) withPositions(ctx context.Context, fn func(source.Database, *position.Places) error) error {
 	c, err := a.load()
 	if err != nil {
 		return err
 	}
-	db, err := newDatabase(c)
+	db, err := source.New(c)
 	if err != nil {
 		return err
 	}
-	if p.Places, err = newPlaces(ctx, c); err != nil {
+	places, err := newPlaces(ctx, c)
+	if err != nil {
 		return err
 	}
-	defer func() { _ = p.Close() }()
-	p.app = a
-	return fn(db)
+	defer func() { _ = places.Close() }()
+	return fn(db, places)
 }
 
 func newPositionShowCommand(a *app) *cobra.Command {
-	var (
-		p      positions
-		output outputFlag
-	)
+	var output outputFlag
 	cmd := &cobra.Command{
 		Use:   "show",
 		Short: "Show the positions of database and checkpoint, and where a run would continue",
@@ -67,7 +54,19 @@ checkpoint, and the GTIDs that the server has executed and purged. Nothing is ch
 		Example: "  cdc-relay position show\n  cdc-relay position show -o json",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return p.with(cmd.Context(), a, func(db database) error { return db.showPositions(cmd.Context(), &p, output.json()) })
+			return a.withPositions(cmd.Context(), func(db source.Database, at *position.Places) error {
+				answer, lines, err := db.ShowPositions(cmd.Context(), at)
+				if err != nil {
+					return err
+				}
+				if output.json() {
+					return printJSON(a.stdout, answer)
+				}
+				for _, line := range lines {
+					a.printf("%-20s %s\n", line[0], line[1])
+				}
+				return nil
+			})
 		},
 	}
 	output.add(cmd)
@@ -75,10 +74,7 @@ checkpoint, and the GTIDs that the server has executed and purged. Nothing is ch
 }
 
 func newPositionSetCommand(a *app) *cobra.Command {
-	var (
-		p   positions
-		yes bool
-	)
+	var yes bool
 	cmd := &cobra.Command{
 		Use:   "set POSITION",
 		Short: "Continue from another position",
@@ -96,7 +92,9 @@ needs --yes; on PostgreSQL it also moves the slot, which cannot be undone.`,
   cdc-relay position set 0-1-42`,
 		Args: exactlyOne("a position, such as 16/B374D848, or a GTID set"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return p.with(cmd.Context(), a, func(db database) error { return db.setPosition(cmd.Context(), &p, args[0], yes) })
+			return a.withPositions(cmd.Context(), func(db source.Database, at *position.Places) error {
+				return db.SetPosition(cmd.Context(), at, args[0], yes, a.printf)
+			})
 		},
 	}
 	cmd.Flags().BoolVar(&yes, "yes", false, "move forward and skip events, which are then never published")
@@ -113,10 +111,7 @@ func exactlyOne(what string) cobra.PositionalArgs {
 }
 
 func newPositionResetCommand(a *app) *cobra.Command {
-	var (
-		p   positions
-		yes bool
-	)
+	var yes bool
 	cmd := &cobra.Command{
 		Use:   "reset",
 		Short: "Delete the checkpoint and continue from the slot",
@@ -134,55 +129,11 @@ position. The deleted position is printed.`,
 		Example: "  cdc-relay position reset",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return p.with(cmd.Context(), a, func(db database) error { return db.resetPosition(cmd.Context(), &p, yes) })
+			return a.withPositions(cmd.Context(), func(db source.Database, at *position.Places) error {
+				return db.ResetPosition(cmd.Context(), at, yes, a.printf)
+			})
 		},
 	}
 	cmd.Flags().BoolVar(&yes, "yes", false, "drop it although the slot is ahead, whose events are then never published, or although it is another database's")
 	return cmd
-}
-
-// foreignPosition returns the error of a reset whose run is refused because the position in Kafka is another relay's: the reset would
-// fence that one and drop its position.
-func foreignPosition(refused error) error {
-	stop, ok := errors.AsType[*cdc.StopError](refused)
-	if !ok || stop.Reason != "foreign_position" {
-		return nil
-	}
-	return cdc.Usage("name this relay's own topic in kafka.position_topic, or give --yes if this database has replaced that one", "%s", stop)
-}
-
-// reportReset prints what was dropped, and what was kept.
-func (p *positions) reportReset(kept bool, show func(cdc.Position) string) {
-	was := func(found bool, c *cdc.Checkpoint) string {
-		if !found {
-			return ""
-		}
-		return " (its position was " + show(c.Progress.Position) + ")"
-	}
-	if !kept && (p.ExactlyOnce || p.Counts()) {
-		p.app.printf("position in Kafka topic %s: dropped%s\n", p.Topic, was(p.Committed, &p.Last))
-	}
-	if store := p.Place(); store != "" {
-		p.app.printf("checkpoint in %s: dropped%s\n", store, was(p.Found, &p.Stored))
-	}
-	if kept {
-		p.app.printf("the next run continues from the position in Kafka topic %s, %s\n", p.Topic, show(p.Last.Progress.Position))
-	}
-}
-
-// repeatedPart says what a move to the position that is stored changes, which may be within a transaction.
-func repeatedPart(p cdc.Part) string {
-	if p.TxID == "" {
-		return ""
-	}
-	return fmt.Sprintf(", before transaction %s; its first %s, published already, will be published again", p.TxID, display.Plural(int(p.Rows), "row"))
-}
-
-// savedLines are the lines about a checkpoint that are the same for every database.
-func savedLines(commit string, c *cdc.Checkpoint) [][2]string {
-	return [][2]string{
-		{"last outbox commit", commit},
-		{"last event", display.OrNone(c.LastEventID)},
-		{"saved", fmt.Sprintf("%s, generation %d, save %d", c.SavedAt.Format(time.RFC3339), c.Generation, c.Sequence)},
-	}
 }

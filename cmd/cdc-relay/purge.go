@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"log/slog"
 	"time"
@@ -12,28 +11,9 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/display"
 	"github.com/cdc-relay/cdc-relay/internal/finding"
-	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/retention"
+	"github.com/cdc-relay/cdc-relay/internal/source"
 )
-
-// purgedTables returns the tables whose old rows retention.delete removes.
-func purgedTables(c *config.Config, tables []outboxTable) []outboxTable {
-	var list []outboxTable
-	for i, t := range tables {
-		if c.Purged(&c.Tables[i]) {
-			list = append(list, t)
-		}
-	}
-	return list
-}
-
-// keyAndTime returns the columns with the event's ID and with its time.
-func (t *outboxTable) keyAndTime() (key, at string) {
-	if !t.foreign() {
-		return outbox.EventID.String(), outbox.CreatedAt.String()
-	}
-	return t.columns[outbox.EventID.String()], cmp.Or(t.columns[outbox.CreatedAt.String()], t.columns[outbox.OccurredAt.String()])
-}
 
 func purgeOptions(d config.Delete) retention.PurgeOptions {
 	return retention.PurgeOptions{OlderThan: d.Age(), Batch: d.Batch, Pause: d.Pause, Every: d.Every}
@@ -67,8 +47,8 @@ func (r *partitionsRun) purgeOptions(c *config.Config) (retention.PurgeOptions, 
 
 // withRows calls fn with the tables whose old rows are deleted.
 func withRows(ctx context.Context, c *config.Config, given string, others []*config.Config, fn func(retention.RowTables, retention.Guard) error) error {
-	return withStore(ctx, c, given, func(db database, dsn connString, load cdc.Loader) error {
-		return fn(db.rows(dsn, load), (&needed{c, db, dsn, others}).check)
+	return withStore(ctx, c, given, func(db source.Database, dsn source.ConnString, load cdc.Loader) error {
+		return fn(db.Rows(dsn, load), (&needed{c, db, dsn, others}).check)
 	})
 }
 
@@ -113,12 +93,12 @@ func (c *check) checkRows(ctx context.Context) []finding.Finding {
 	if c.config.Retention == nil {
 		return nil
 	}
-	dsn, err := c.db.connString("")
+	dsn, err := c.db.ConnString("")
 	if err != nil {
 		return nil // reported
 	}
 	var report finding.Report
-	err = eachRows(ctx, c.db.rows(dsn, c.store.Load), func(t retention.Rows) error {
+	err = eachRows(ctx, c.db.Rows(dsn, c.store.Load), func(t retention.Rows) error {
 		if err := t.Verify(ctx); err != nil {
 			report.Warn("retention", cdc.Fix(err), "%v", err)
 		} else {

@@ -16,6 +16,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/postgres"
 	"github.com/cdc-relay/cdc-relay/internal/relay"
 	"github.com/cdc-relay/cdc-relay/internal/repair"
+	"github.com/cdc-relay/cdc-relay/internal/source"
 )
 
 // defaultOverlap is longer than the transactions of an application, and clocks differ by less.
@@ -93,7 +94,7 @@ func (a *app) repair(ctx context.Context, o repair.Options, owner ownerFlag) err
 	log := slog.New(slog.NewTextHandler(a.stdout, &slog.HandlerOptions{ReplaceAttr: withoutTime}))
 	checkpoint.LogTo(log)
 	tuneGC(a.env, int64(c.Window.Bytes))
-	source, r, closeStore, err := a.newRepair(ctx, c, o, owner, log)
+	rows, r, closeStore, err := a.newRepair(ctx, c, o, owner, log)
 	if err != nil {
 		return err
 	}
@@ -101,7 +102,7 @@ func (a *app) repair(ctx context.Context, o repair.Options, owner ownerFlag) err
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	go func() {
-		<-source.Done()
+		<-rows.Done()
 		stop()
 	}()
 	err = r.Run(ctx)
@@ -112,13 +113,13 @@ func (a *app) repair(ctx context.Context, o repair.Options, owner ownerFlag) err
 	if err != nil {
 		return err
 	}
-	return a.reportRepair(source)
+	return a.reportRepair(rows)
 }
 
-func (a *app) reportRepair(source *repair.Source) error {
-	done := source.Result()
+func (a *app) reportRepair(rows *repair.Source) error {
+	done := rows.Result()
 	select {
-	case <-source.Done():
+	case <-rows.Done():
 	default:
 		return cdc.Fixable("run the same `cdc-relay repair` again: it begins again, and repeats what was published",
 			"interrupted after %s; the position was not moved", display.Plural(int(done.Rows), "row"))
@@ -128,18 +129,18 @@ func (a *app) reportRepair(source *repair.Source) error {
 		repeats = strconv.FormatInt(done.Repeats, 10)
 	}
 	a.printf("published %s, of which consumers may have %s already\n", display.Plural(int(done.Rows), "row"), repeats)
-	a.printf("done: position is %s; start `cdc-relay run`\n", orStart(cdc.Position(postgres.DisplayPosition(done.Position))))
+	a.printf("done: position is %s; start `cdc-relay run`\n", source.OrStart(cdc.Position(postgres.DisplayPosition(done.Position))))
 	return nil
 }
 
 func (a *app) newRepair(ctx context.Context, c *config.Config, o repair.Options, owner ownerFlag, log *slog.Logger) (*repair.Source, *relay.Relay, func(), error) {
 	reg := newRegistry()
 	dropped := newDropped(reg)
-	db, err := newDatabase(c)
+	db, err := source.New(c)
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	router, err := newRelayRouter(c, db.tables())
+	router, err := newRelayRouter(c, db.Tables())
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -147,13 +148,13 @@ func (a *app) newRepair(ctx context.Context, c *config.Config, o repair.Options,
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	source := repair.New(db.newRepair(router.Check, read, log), o, log)
+	rows := repair.New(db.NewRepair(router.Check, read, log), o, log)
 	stages, store, err := wireSink(ctx, c, db, nil, dropped, log, reg)
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	stages.Source, stages.Router = source, router
+	stages.Source, stages.Router = rows, router
 	options := relayOptions(c, dropped)
 	options.Park = false
-	return source, relay.New(options, stages, log, reg), func() { _ = store.Close() }, nil
+	return rows, relay.New(options, stages, log, reg), func() { _ = store.Close() }, nil
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/publisher"
 	"github.com/cdc-relay/cdc-relay/internal/replay"
 	"github.com/cdc-relay/cdc-relay/internal/scan"
+	"github.com/cdc-relay/cdc-relay/internal/source"
 )
 
 // headerReplayed marks a record that replay has published. Its value is when the replay began.
@@ -37,7 +38,7 @@ type replayRun struct {
 	resume, dryRun, withHeaders, yes bool
 
 	config     *config.Config
-	db         database
+	db         source.Database
 	selections []replay.Selection
 	total      int64
 	unlock     func() error
@@ -56,7 +57,7 @@ overlapped, the two differ. Records are routed by the present configuration and 
 the header ` + headerReplayed + ` with the time of the replay, ce_committime, which is created_at, and ce_sequence, which is
 absent. The relay may run meanwhile: its position and its fence are not touched.
 
-It takes SELECT on the table, which the relay's role may lack: set ` + envOwner + ` to the connection string of the
+It takes SELECT on the table, which the relay's role may lack: set ` + source.EnvOwner + ` to the connection string of the
 table's owner. Rows are looked up by event ID and created_at; without an index on created_at each 100,000 events
 read the index of a partition once.
 
@@ -139,7 +140,7 @@ func (r *replayRun) prepare(cmd *cobra.Command) (err error) {
 		return err
 	}
 	tuneGC(r.app.env, int64(r.config.Window.Bytes))
-	if r.db, err = newDatabase(r.config); err != nil {
+	if r.db, err = source.New(r.config); err != nil {
 		return err
 	}
 	r.state.Source = r.config.Database()
@@ -156,20 +157,20 @@ func (r *replayRun) prepare(cmd *cobra.Command) (err error) {
 }
 
 // open opens the tables that the filter selects from. It returns them also with an error.
-func (r *replayRun) open(ctx context.Context) (readers []tableReader, err error) {
+func (r *replayRun) open(ctx context.Context) (readers []source.TableReader, err error) {
 	dsn, err := r.owner.dsn(r.app, r.db)
 	if err != nil {
 		return nil, err
 	}
 	named := false
-	tables := r.db.tables()
+	tables := r.db.Tables()
 	for i := range tables {
 		t := &tables[i]
-		if r.state.Table != "" && r.state.Table != t.name.String() && r.state.Table != t.name.Table {
+		if r.state.Table != "" && r.state.Table != t.Name.String() && r.state.Table != t.Name.Table {
 			continue
 		}
 		named = true
-		reader, err := r.db.reader(ctx, dsn, t)
+		reader, err := r.db.Reader(ctx, dsn, t)
 		if err != nil {
 			return readers, err
 		}
@@ -382,7 +383,7 @@ func (r *replayRun) router() (replay.Router, error) {
 	if r.state.Topic != "" {
 		c.Routes = []config.Route{{Topic: r.state.Topic}}
 	}
-	return newRouterWith(&c, r.db.tables(), []cdc.Header{{Key: []byte(headerReplayed), Value: []byte(rfc3339(r.state.Began))}})
+	return newRouterWith(&c, r.db.Tables(), []cdc.Header{{Key: []byte(headerReplayed), Value: []byte(rfc3339(r.state.Began))}})
 }
 
 func newReplaySink(c *config.Config, problems *cdc.Problems) (*publisher.Publisher, error) {

@@ -12,6 +12,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
 	"github.com/cdc-relay/cdc-relay/internal/config"
+	"github.com/cdc-relay/cdc-relay/internal/source"
 )
 
 // app is what all commands share.
@@ -33,6 +34,15 @@ const (
 
 // load reads the configuration file that the command line names.
 func (a *app) load() (*config.Config, error) { return config.Load(a.configPath, a.env) }
+
+// database loads the configuration and returns its database.
+func (a *app) database() (source.Database, error) {
+	c, err := a.load()
+	if err != nil {
+		return nil, err
+	}
+	return source.New(c)
+}
 
 // printf writes to standard output. It ignores errors: the reader may have closed the pipe.
 func (a *app) printf(format string, args ...any) { _, _ = fmt.Fprintf(a.stdout, format, args...) }

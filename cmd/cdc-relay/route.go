@@ -14,6 +14,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
+	"github.com/cdc-relay/cdc-relay/internal/source"
 )
 
 // routedRow is the answer of the command route.
@@ -80,15 +81,15 @@ func (a *app) printRouted(r routedRow) {
 
 // routeRow routes a row of a table, "" for the first, as run would.
 func routeRow(c *config.Config, table, row string) (routedRow, error) {
-	db, err := newDatabase(c)
+	db, err := source.New(c)
 	if err != nil {
 		return routedRow{}, err
 	}
-	r, err := newRouter(c, db.tables())
+	r, err := newRouter(c, db.Tables())
 	if err != nil {
 		return routedRow{}, err
 	}
-	batch, err := oneRow(db.tables(), table, row)
+	batch, err := oneRow(db.Tables(), table, row)
 	if err != nil {
 		return routedRow{}, err
 	}
@@ -114,15 +115,15 @@ func notPublished(d cdc.Drop) error {
 const exampleID = "00000000-0000-7000-8000-000000000000"
 
 // oneRow is a batch with a row of the named table.
-func oneRow(tables []outboxTable, table, row string) (*cdc.Batch, error) {
+func oneRow(tables []source.Table, table, row string) (*cdc.Batch, error) {
 	at := 0
 	if table != "" {
-		at = slices.IndexFunc(tables, func(t outboxTable) bool { return t.name.String() == table || t.name.Table == table })
+		at = slices.IndexFunc(tables, func(t source.Table) bool { return t.Name.String() == table || t.Name.Table == table })
 	}
 	if at < 0 {
 		return nil, cdc.Usage("name a table of the configuration", "--table: %s is not configured", table)
 	}
-	layout, err := outbox.Mapped(tables[at].columns)
+	layout, err := outbox.Mapped(tables[at].Columns)
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +136,7 @@ func oneRow(tables []outboxTable, table, row string) (*cdc.Batch, error) {
 			values[column] = example(role)
 		}
 	}
-	return batchOf(tables[at].name, values), nil
+	return batchOf(tables[at].Name, values), nil
 }
 
 // example is a value for a column that the database fills in; nil is NULL.

@@ -18,6 +18,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/deadletter"
 	"github.com/cdc-relay/cdc-relay/internal/position"
 	"github.com/cdc-relay/cdc-relay/internal/relay"
+	"github.com/cdc-relay/cdc-relay/internal/source"
 )
 
 func newRunCommand(a *app) *cobra.Command {
@@ -94,7 +95,7 @@ func run(ctx context.Context, c *config.Config, start binlog.StartFrom, log *slo
 	reg := newRegistry()
 	dropped := newDropped(reg)
 	problems := new(cdc.Problems)
-	stages, closeStore, err := wire(ctx, c, sourceOptions{startFrom: start, problems: problems}, dropped, log, reg)
+	stages, closeStore, err := wire(ctx, c, source.Options{StartFrom: start, Problems: problems}, dropped, log, reg)
 	if err != nil {
 		return err
 	}
@@ -133,7 +134,7 @@ func newRegistry() *prometheus.Registry {
 
 // newInfo returns the metric that tells by the database, the slot and source.mysql.id which relays belong together. Its labels are no constant ones of every metric: a
 // scrape target has one database.
-func newInfo(c *config.Config, s source) prometheus.Collector {
+func newInfo(c *config.Config, s source.Source) prometheus.Collector {
 	desc := prometheus.NewDesc("cdc_relay_info", "1, with the names of the database and the slot, source.mysql.id, the database's flavor once it was reached, and the version.",
 		[]string{"database", "flavor", "slot", "source_id", "version"}, nil)
 	slot, id := "", ""
@@ -144,7 +145,7 @@ func newInfo(c *config.Config, s source) prometheus.Collector {
 		id = m.ID
 	}
 	return prometheus.CollectorFunc(func(ch chan<- prometheus.Metric) {
-		ch <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, 1, c.Database(), s.state().flavor, slot, id, buildVersion().Version)
+		ch <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, 1, c.Database(), s.State().Flavor, slot, id, buildVersion().Version)
 	})
 }
 
@@ -152,24 +153,24 @@ func newInfo(c *config.Config, s source) prometheus.Collector {
 type stages struct {
 	relay.Stages
 
-	source source
+	source source.Source
 }
 
-func wire(ctx context.Context, c *config.Config, o sourceOptions, dropped func(reason string), log *slog.Logger, reg prometheus.Registerer) (stages, func(), error) {
-	db, err := newDatabase(c)
+func wire(ctx context.Context, c *config.Config, o source.Options, dropped func(reason string), log *slog.Logger, reg prometheus.Registerer) (stages, func(), error) {
+	db, err := source.New(c)
 	if err != nil {
 		return stages{}, nil, err
 	}
-	router, err := newRelayRouter(c, db.tables())
+	router, err := newRelayRouter(c, db.Tables())
 	if err != nil {
 		return stages{}, nil, err
 	}
-	o.verify = router.Check
-	src, err := db.newSource(o, log, reg)
+	o.Verify = router.Check
+	src, err := db.NewSource(o, log, reg)
 	if err != nil {
 		return stages{}, nil, err
 	}
-	s, store, err := wireSink(ctx, c, db, o.problems, dropped, log, reg)
+	s, store, err := wireSink(ctx, c, db, o.Problems, dropped, log, reg)
 	if err != nil {
 		return stages{}, nil, err
 	}
@@ -181,7 +182,7 @@ func wire(ctx context.Context, c *config.Config, o sourceOptions, dropped func(r
 }
 
 // wireSink returns the stages behind the router, and the store, which the caller closes.
-func wireSink(ctx context.Context, c *config.Config, db database, problems *cdc.Problems, dropped func(reason string), log *slog.Logger, reg prometheus.Registerer) (relay.Stages, position.Store, error) {
+func wireSink(ctx context.Context, c *config.Config, db source.Database, problems *cdc.Problems, dropped func(reason string), log *slog.Logger, reg prometheus.Registerer) (relay.Stages, position.Store, error) {
 	letters := letterOptions(c, db, log)
 	sink, err := newPublisher(c, problems, dropped, letters, log, reg)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
+	"github.com/cdc-relay/cdc-relay/internal/source"
 )
 
 func newSchemaCommand(a *app) *cobra.Command {
@@ -183,7 +184,7 @@ creates publication, slot and topics.
 			if err != nil {
 				return err
 			}
-			return db.apply(cmd.Context(), a, &flags, dsn)
+			return (&setup{app: a, flags: flags}).on(db).apply(cmd.Context(), dsn)
 		},
 	}
 	flags.add(cmd)
@@ -201,8 +202,8 @@ func (a *app) reportTable(o *outbox.TableOptions, existed bool) {
 }
 
 // reportForeign prints that a table of other software is not changed.
-func (a *app) reportForeign(t outboxTable) {
-	a.printf("table %s: unchanged, it has a columns mapping\n", t.name)
+func (a *app) reportForeign(t source.Table) {
+	a.printf("table %s: unchanged, it has a columns mapping\n", t.Name)
 }
 
 // partitionsUntil says until when there are daily partitions.
@@ -211,12 +212,4 @@ func partitionsUntil(o *outbox.TableOptions) string {
 		return ""
 	}
 	return ", with daily partitions until " + o.From.UTC().AddDate(0, 0, o.Ahead).Format(time.DateOnly)
-}
-
-func texts(statements []outbox.Statement) []string {
-	list := make([]string, len(statements))
-	for i, s := range statements {
-		list[i] = s.SQL
-	}
-	return list
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/repair"
+	"github.com/cdc-relay/cdc-relay/internal/source"
 )
 
 func newSetupCommand(a *app) *cobra.Command {
@@ -48,13 +49,13 @@ With --print the SQL is printed, grouped by the role that must run it, and nothi
 				return cdc.Usage("leave one of them out", "--print and --backfill cannot be combined")
 			}
 			if sql {
-				return db.printSetup(cmd.Context(), &action)
+				return action.on(db).printSQL(cmd.Context())
 			}
 			dsn, err := owner.dsn(a, db)
 			if err != nil {
 				return err
 			}
-			if err := db.setup(cmd.Context(), &action, dsn); err != nil || !action.backfill {
+			if err := action.on(db).run(cmd.Context(), dsn); err != nil || !action.backfill {
 				return err
 			}
 			return a.repair(cmd.Context(), repair.Options{All: true}, owner)
@@ -72,6 +73,22 @@ type setup struct {
 	app      *app
 	flags    tableFlags
 	backfill bool // every row is published afterwards
+}
+
+// maker is a run of the command on a database of one kind.
+type maker interface {
+	run(ctx context.Context, owner source.ConnString) error
+	printSQL(ctx context.Context) error
+	// apply creates the tables, or their missing partitions.
+	apply(ctx context.Context, owner source.ConnString) error
+}
+
+func (s *setup) on(db source.Database) maker {
+	if m, ok := db.(*source.MySQL); ok {
+		return &mysqlSetup{s, m}
+	}
+	p, _ := db.(*source.Postgres)
+	return &postgresSetup{s, p}
 }
 
 // finish makes the topics and says how to continue.

@@ -11,42 +11,35 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/position"
+	"github.com/cdc-relay/cdc-relay/internal/source"
 )
 
 // mysqlSetup is one run of setup on MySQL or MariaDB.
 type mysqlSetup struct {
 	*setup
-	*mysql
+	*source.MySQL
 }
 
-func (m *mysql) setup(ctx context.Context, s *setup, owner connString) error {
-	return (&mysqlSetup{s, m}).run(ctx, owner)
-}
-
-func (m *mysql) printSetup(ctx context.Context, s *setup) error {
-	return (&mysqlSetup{s, m}).printSQL(ctx)
-}
-
-func (m *mysql) apply(ctx context.Context, a *app, flags *tableFlags, owner connString) error {
-	db, err := m.open(ctx, owner)
+func (s *mysqlSetup) apply(ctx context.Context, owner source.ConnString) error {
+	db, err := s.Open(ctx, owner)
 	if err != nil {
 		return err
 	}
 	defer db.Close()
-	before, err := db.Survey(ctx, m.binlog)
+	before, err := db.Survey(ctx, s.Binlog)
 	if err != nil {
 		return err
 	}
-	for _, t := range m.list {
-		if t.foreign() {
-			a.reportForeign(t)
+	for _, t := range s.Tables() {
+		if t.Foreign() {
+			s.app.reportForeign(t)
 			continue
 		}
-		o := flags.table(t.name)
+		o := s.flags.table(t.Name)
 		if err := makeTable(ctx, db, o); err != nil {
 			return err
 		}
-		a.reportTable(&o, before.Tables[o.Name.String()] != nil)
+		s.app.reportTable(&o, before.Tables[o.Name.String()] != nil)
 	}
 	return nil
 }
@@ -59,7 +52,7 @@ func makeTable(ctx context.Context, owner *binlog.Database, o outbox.TableOption
 	if err := owner.RequireDatabase(ctx, o.Name.Schema); err != nil {
 		return err
 	}
-	return owner.Exec(ctx, "create table "+o.Name.String(), texts(script.Up)...)
+	return owner.Exec(ctx, "create table "+o.Name.String(), outbox.Texts(script.Up)...)
 }
 
 // serverState is what setup must know of the server; flavor is a guess if the server did not answer.
@@ -73,16 +66,16 @@ type serverState struct {
 func (s *mysqlSetup) survey(ctx context.Context) serverState {
 	asking, cancel := context.WithTimeout(ctx, surveyTimeout)
 	defer cancel()
-	db, err := binlog.OpenDatabase(asking, s.binlog)
+	db, err := binlog.OpenDatabase(asking, s.Binlog)
 	if err != nil {
-		flavor := s.binlog.Flavor
+		flavor := s.Binlog.Flavor
 		if flavor == "" {
 			flavor = cdc.MySQL
 		}
-		return serverState{flavor: flavor, user: s.config.Role()}
+		return serverState{flavor: flavor, user: s.Config.Role()}
 	}
 	defer db.Close()
-	return serverState{flavor: db.Server.Flavor, settings: db.Settings(s.binlog), user: db.Server.Role, answered: true}
+	return serverState{flavor: db.Server.Flavor, settings: db.Settings(s.Binlog), user: db.Server.Role, answered: true}
 }
 
 // steps returns the SQL for an administrator and the tables' owner. maintain is whether the procedures are lacking.
@@ -91,17 +84,17 @@ func (s *mysqlSetup) steps(v serverState, tables []outbox.TableOptions, maintain
 	for _, setting := range v.settings {
 		o.Settings = append(o.Settings, outbox.Setting{Name: setting.Name, Value: setting.Want})
 	}
-	for _, t := range s.list {
-		o.Read = append(o.Read, t.name)
-		if _, maintained := s.binlog.Routines[t.name.String()]; maintain && maintained {
-			o.Maintain = append(o.Maintain, t.name)
+	for _, t := range s.Tables() {
+		o.Read = append(o.Read, t.Name)
+		if _, maintained := s.Binlog.Routines[t.Name.String()]; maintain && maintained {
+			o.Maintain = append(o.Maintain, t.Name)
 		}
 	}
-	for _, t := range purgedTables(s.config, s.list) {
-		o.Delete = append(o.Delete, t.name)
+	for _, t := range s.Purged() {
+		o.Delete = append(o.Delete, t.Name)
 	}
-	if s.needsRecords() && maintain {
-		o.Records, o.Letters = s.databases(), s.ownLetters()
+	if s.NeedsRecords() && maintain {
+		o.Records, o.Letters = s.Databases(), s.OwnLetters()
 	}
 	steps, err := outbox.MySQLSetup(o)
 	if err != nil {
@@ -112,9 +105,9 @@ func (s *mysqlSetup) steps(v serverState, tables []outbox.TableOptions, maintain
 
 func (s *mysqlSetup) printSQL(ctx context.Context) error {
 	var tables []outbox.TableOptions
-	for _, t := range s.list {
-		if !t.foreign() {
-			tables = append(tables, s.flags.table(t.name))
+	for _, t := range s.Tables() {
+		if !t.Foreign() {
+			tables = append(tables, s.flags.table(t.Name))
 		}
 	}
 	v := s.survey(ctx)
@@ -130,13 +123,13 @@ func (s *mysqlSetup) printSQL(ctx context.Context) error {
 }
 
 // run creates what is missing, in the order of dependencies.
-func (s *mysqlSetup) run(ctx context.Context, owner connString) error {
-	db, err := binlog.OpenDatabase(ctx, s.binlog)
+func (s *mysqlSetup) run(ctx context.Context, owner source.ConnString) error {
+	db, err := binlog.OpenDatabase(ctx, s.Binlog)
 	if err != nil {
 		return err
 	}
 	defer db.Close()
-	if err := db.Problem(s.binlog); err != nil && len(db.Settings(s.binlog)) == 0 {
+	if err := db.Problem(s.Binlog); err != nil && len(db.Settings(s.Binlog)) == 0 {
 		return err // another flavor or an unsupported version
 	}
 	if err := s.makeTables(ctx, db, owner); err != nil {
@@ -151,29 +144,29 @@ func (s *mysqlSetup) run(ctx context.Context, owner connString) error {
 	if err := s.storePosition(ctx, db); err != nil {
 		return err
 	}
-	return s.finish(ctx, s.config)
+	return s.finish(ctx, s.Config)
 }
 
 // mayMaintain reports whether the relay's user may maintain the partitions, if it is to, and whether dead letters are recorded.
 func (s *mysqlSetup) mayMaintain(ctx context.Context, db *binlog.Database) (bool, error) {
-	for _, routine := range s.binlog.Routines {
+	for _, routine := range s.Binlog.Routines {
 		if may, err := db.MayMaintain(ctx, routine); err != nil || !may {
 			return false, err
 		}
 	}
-	if !s.needsRecords() {
+	if !s.NeedsRecords() {
 		return true, nil
 	}
-	records, err := s.readLetterRecords(ctx, db)
-	if err != nil || len(records) == 0 && s.config.DeadLetter.On() {
+	records, err := s.LetterRecords(ctx, s.Binlog.DSN)
+	if err != nil || len(records) == 0 && s.Config.DeadLetter.On() {
 		return false, nil //nolint:nilerr // setup makes them
 	}
-	return !slices.ContainsFunc(s.ownLetters(), func(r outbox.LetterRecord) bool { return !slices.Contains(records, r) }), nil
+	return !slices.ContainsFunc(s.OwnLetters(), func(r outbox.LetterRecord) bool { return !slices.Contains(records, r) }), nil
 }
 
 // makeTables creates the tables and procedures as their owner, and grants the relay's user its rights if the owner may.
-func (s *mysqlSetup) makeTables(ctx context.Context, db *binlog.Database, owner connString) error {
-	before, err := db.Survey(ctx, s.binlog)
+func (s *mysqlSetup) makeTables(ctx context.Context, db *binlog.Database, owner source.ConnString) error {
+	before, err := db.Survey(ctx, s.Binlog)
 	if err != nil {
 		return err
 	}
@@ -186,57 +179,57 @@ func (s *mysqlSetup) makeTables(ctx context.Context, db *binlog.Database, owner 
 			return err
 		}
 	}
-	for _, t := range s.list {
-		o := s.flags.table(t.name)
-		if before.Tables[t.name.String()] == nil {
-			s.app.printf("table %s: created%s\n", t.name, partitionsUntil(&o))
+	for _, t := range s.Tables() {
+		o := s.flags.table(t.Name)
+		if before.Tables[t.Name.String()] == nil {
+			s.app.printf("table %s: created%s\n", t.Name, partitionsUntil(&o))
 		} else {
-			s.app.printf("table %s: exists\n", t.name)
+			s.app.printf("table %s: exists\n", t.Name)
 		}
 	}
 	return nil
 }
 
-func (s *mysqlSetup) asOwner(ctx context.Context, user string, dsn connString, before binlog.Survey) error {
-	owner, err := s.open(ctx, dsn)
+func (s *mysqlSetup) asOwner(ctx context.Context, user string, dsn source.ConnString, before binlog.Survey) error {
+	owner, err := s.Open(ctx, dsn)
 	if err != nil {
 		return err
 	}
 	defer owner.Close()
-	known, err := owner.Survey(ctx, s.binlog)
+	known, err := owner.Survey(ctx, s.Binlog)
 	if err != nil {
 		return err
 	}
-	for _, t := range s.list {
-		name := t.name.String()
+	for _, t := range s.Tables() {
+		name := t.Name.String()
 		if before.Tables[name] == nil && known.Tables[name] == nil {
-			if t.foreign() {
+			if t.Foreign() {
 				return cdc.Stop(cdc.ClassConfig, "table_missing", fmt.Errorf(
 					"table %s does not exist, or its owner may not see it, and setup creates no table that has a columns mapping", name),
 					"correct tables[].name, or have its software create it")
 			}
-			if err := makeTable(ctx, owner, s.flags.table(t.name)); err != nil {
+			if err := makeTable(ctx, owner, s.flags.table(t.Name)); err != nil {
 				return err
 			}
 		}
-		_, maintain := s.binlog.Routines[name]
+		_, maintain := s.Binlog.Routines[name]
 		if maintain {
-			statements := outbox.MySQLMaintenance(owner.Server.Flavor, t.name, outbox.MySQLRoutine(t.name))
-			if err := owner.Exec(ctx, "create the procedure that maintains the partitions of "+name, texts(statements)...); err != nil {
+			statements := outbox.MySQLMaintenance(owner.Server.Flavor, t.Name, outbox.MySQLRoutine(t.Name))
+			if err := owner.Exec(ctx, "create the procedure that maintains the partitions of "+name, outbox.Texts(statements)...); err != nil {
 				return err
 			}
 		}
-		if s.needsRecords() {
-			statements := outbox.MySQLRecordLetters([]string{t.name.Schema}, s.ownLetters())
-			if err := owner.Exec(ctx, "record the dead letters of "+name, texts(statements)...); err != nil {
+		if s.NeedsRecords() {
+			statements := outbox.MySQLRecordLetters([]string{t.Name.Schema}, s.OwnLetters())
+			if err := owner.Exec(ctx, "record the dead letters of "+name, outbox.Texts(statements)...); err != nil {
 				return err
 			}
 			if user != owner.Server.Role {
-				grantRecords(ctx, owner, user, t.name)
+				grantRecords(ctx, owner, user, t.Name)
 			}
 		}
 		if user != owner.Server.Role && (maintain || before.Tables[name] == nil) {
-			grant(ctx, owner, user, t.name, maintain)
+			grant(ctx, owner, user, t.Name, maintain)
 		}
 	}
 	return nil
@@ -272,8 +265,8 @@ func grantRecords(ctx context.Context, owner *binlog.Database, user string, tabl
 // ready returns an error if the binlog cannot be read, because a position must not be stored then. It prints the
 // statements that fix it.
 func (s *mysqlSetup) ready(ctx context.Context, db *binlog.Database) error {
-	v := serverState{flavor: db.Server.Flavor, settings: db.Settings(s.binlog), user: db.Server.Role}
-	after, err := db.Survey(ctx, s.binlog)
+	v := serverState{flavor: db.Server.Flavor, settings: db.Settings(s.Binlog), user: db.Server.Role}
+	after, err := db.Survey(ctx, s.Binlog)
 	if err != nil {
 		return err
 	}
@@ -285,7 +278,7 @@ func (s *mysqlSetup) ready(ctx context.Context, db *binlog.Database) error {
 		lacks = append(lacks, v.user+" must see the tables")
 	}
 	if len(v.settings) == 0 {
-		err = db.TryLog(ctx, s.binlog)
+		err = db.TryLog(ctx, s.Binlog)
 		if err != nil && !binlog.MayNotRead(err) {
 			return err
 		}
@@ -315,18 +308,18 @@ func (s *mysqlSetup) ready(ctx context.Context, db *binlog.Database) error {
 
 // storePosition stores the end of the binlog as the first position, unless one is stored.
 func (s *mysqlSetup) storePosition(ctx context.Context, db *binlog.Database) error {
-	if err := s.makeLetterTopics(ctx, s.config); err != nil {
+	if err := s.makeLetterTopics(ctx, s.Config); err != nil {
 		return err
 	}
-	if err := s.makePositionTopic(ctx, s.config); err != nil {
+	if err := s.makePositionTopic(ctx, s.Config); err != nil {
 		return err
 	}
-	at, err := newPlaces(ctx, s.config)
+	at, err := newPlaces(ctx, s.Config)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = at.Close() }()
-	in, err := db.Inspect(ctx, s.binlog, at.Resume)
+	in, err := db.Inspect(ctx, s.Binlog, at.Resume)
 	if err != nil {
 		return err
 	}
@@ -334,7 +327,7 @@ func (s *mysqlSetup) storePosition(ctx context.Context, db *binlog.Database) err
 		return err
 	}
 	if in.Found {
-		s.app.printf("checkpoint in %s: exists, position %s\n", at.Location(), orStart(in.Checkpoint.Progress.Position))
+		s.app.printf("checkpoint in %s: exists, position %s\n", at.Location(), source.OrStart(in.Checkpoint.Progress.Position))
 		if in.Refused != nil { // what to do about it is not setup's
 			s.app.printf("the next start is refused: %s\n", cdc.Explain(in.Refused))
 		}
@@ -347,34 +340,53 @@ func (s *mysqlSetup) storePosition(ctx context.Context, db *binlog.Database) err
 	if err := at.Set(ctx, first); err != nil {
 		return err
 	}
-	s.app.printf("checkpoint in %s: stored %s; events committed from now on are published\n", at.Location(), orStart(in.Executed))
+	s.app.printf("checkpoint in %s: stored %s; events committed from now on are published\n", at.Location(), source.OrStart(in.Executed))
 	return nil
 }
 
 // unpublished returns an error if rows would be skipped that a relay with at-least-once delivery may have left: without its checkpoint
 // nothing tells up to where it published.
 func (s *mysqlSetup) unpublished(ctx context.Context, db *binlog.Database) error {
-	if o := positionOptions(s.config); s.backfill || !o.ExactlyOnce || o.Place != "" {
+	if o := positionOptions(s.Config); s.backfill || !o.ExactlyOnce || o.Place != "" {
 		return nil
 	}
-	for _, t := range s.list {
-		rows, err := db.HasRows(ctx, t.name.MySQL())
+	for _, t := range s.Tables() {
+		rows, err := db.HasRows(ctx, t.Name.MySQL())
 		if err != nil {
 			return err
 		}
 		if rows {
 			return cdc.PositionError("position_unknown",
 				"if a relay has published from this database, configure its checkpoint again (checkpoint.redis or checkpoint.file) and run `cdc-relay setup`: the first start takes its position over, and the checkpoint may be left out afterwards; otherwise publish every row with `cdc-relay setup --backfill`, or only what is committed from now on with `cdc-relay run --start-from current`",
-				"table %s has rows, no position is stored, and no checkpoint is configured that could tell which of them are published", t.name)
+				"table %s has rows, no position is stored, and no checkpoint is configured that could tell which of them are published", t.Name)
 		}
 	}
 	return nil
 }
 
-// orStart names the position before the first transaction, which is an empty GTID set.
-func orStart(p cdc.Position) string {
-	if p == "" {
-		return "the start of the binlog"
+// grantDelete grants the relay's user DELETE on tables whose old rows it deletes. It ignores an error of the grant: the owner may
+// lack the right, and check reports the missing one.
+func (s *mysqlSetup) grantDelete(ctx context.Context, db *binlog.Database, dsn source.ConnString) error {
+	var lacks []source.Table
+	for _, t := range s.Purged() {
+		may, err := db.MayDelete(ctx, t.Name.MySQL())
+		if err != nil {
+			return err
+		}
+		if !may {
+			lacks = append(lacks, t)
+		}
 	}
-	return string(p)
+	if len(lacks) == 0 {
+		return nil
+	}
+	owner, err := s.Open(ctx, dsn)
+	if err != nil {
+		return err
+	}
+	defer owner.Close()
+	for _, t := range lacks {
+		_ = owner.Exec(ctx, "grant DELETE on "+t.Name.String(), outbox.MySQLDeleteGrant(t.Name, db.Server.Role).SQL)
+	}
+	return nil
 }

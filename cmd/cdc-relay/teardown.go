@@ -13,6 +13,8 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
+	"github.com/cdc-relay/cdc-relay/internal/position"
+	"github.com/cdc-relay/cdc-relay/internal/source"
 )
 
 func newTeardownCommand(a *app) *cobra.Command {
@@ -43,14 +45,14 @@ still runs can no longer save and ends with exit code 4.
 				return err
 			}
 			if sql {
-				db.printTeardown(&action)
+				action.on(db).printTeardown()
 				return nil
 			}
 			dsn, err := owner.dsn(a, db)
 			if err != nil {
 				return err
 			}
-			return db.teardown(cmd.Context(), &action, dsn)
+			return action.on(db).run(cmd.Context(), dsn)
 		},
 	}
 	owner.add(cmd)
@@ -64,6 +66,20 @@ still runs can no longer save and ends with exit code 4.
 type teardown struct {
 	app             *app
 	withTable, sure bool
+}
+
+// remover is a run of the command on a database of one kind.
+type remover interface {
+	run(ctx context.Context, owner source.ConnString) error
+	printTeardown()
+}
+
+func (t *teardown) on(db source.Database) remover {
+	if m, ok := db.(*source.MySQL); ok {
+		return &mysqlTeardown{t, m}
+	}
+	p, _ := db.(*source.Postgres)
+	return &postgresTeardown{t, p}
 }
 
 // confirm asks the user to type the names of the tables. taken lists what was taken out of each.
@@ -112,28 +128,28 @@ func droppedOrMissing(there bool) string {
 }
 
 // drop returns the tables to drop.
-func (t *teardown) drop(tables []outboxTable) []outbox.Name {
+func (t *teardown) drop(tables []source.Table) []outbox.Name {
 	var drop []outbox.Name
 	for _, table := range tables {
-		if t.withTable && !table.foreign() {
-			drop = append(drop, table.name)
+		if t.withTable && !table.Foreign() {
+			drop = append(drop, table.Name)
 		}
 	}
 	return drop
 }
 
 // reportTables prints what was done with the tables.
-func (t *teardown) reportTables(tables []outboxTable, before map[string]*cdc.Table) {
+func (t *teardown) reportTables(tables []source.Table, before map[string]*cdc.Table) {
 	for _, table := range tables {
-		there := before[table.name.String()] != nil
+		there := before[table.Name.String()] != nil
 		said := droppedOrMissing(there)
 		switch {
-		case there && table.foreign():
+		case there && table.Foreign():
 			said = "kept, it has a columns mapping"
 		case there && !t.withTable:
 			said = "kept; --table drops it with all its events"
 		}
-		t.app.printf("table %s: %s\n", table.name, said)
+		t.app.printf("table %s: %s\n", table.Name, said)
 	}
 }
 
@@ -148,7 +164,7 @@ func (t *teardown) dropCheckpoint(ctx context.Context, c *config.Config, id cdc.
 	}
 	defer func() { _ = store.Close() }()
 	_, _, refused := store.Resume(ctx, id)
-	if foreignPosition(refused) != nil {
+	if position.Foreign(refused) != nil {
 		t.app.printf("checkpoint in %s: kept, it is another relay's\n", positionOptions(c).Location())
 		return nil
 	}

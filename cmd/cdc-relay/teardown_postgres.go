@@ -8,33 +8,30 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/display"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/postgres"
+	"github.com/cdc-relay/cdc-relay/internal/source"
 )
 
 // postgresTeardown is one run of teardown on PostgreSQL.
 type postgresTeardown struct {
 	*teardown
-	*postgresCommands
+	*source.Postgres
 }
 
-func (p *postgresCommands) teardown(ctx context.Context, t *teardown, owner connString) error {
-	return (&postgresTeardown{t, p}).run(ctx, owner)
-}
-
-func (p *postgresCommands) printTeardown(t *teardown) {
-	t.app.printf("%s", outbox.PostgresTeardown((&postgresTeardown{t, p}).options()))
+func (t *postgresTeardown) printTeardown() {
+	t.app.printf("%s", outbox.PostgresTeardown(t.options()))
 }
 
 func (t *postgresTeardown) options() outbox.TeardownOptions {
-	return outbox.TeardownOptions{Publication: t.wal.Publication, Slot: t.wal.Slot, Drop: t.drop(t.list)}
+	return outbox.TeardownOptions{Publication: t.WAL.Publication, Slot: t.WAL.Slot, Drop: t.drop(t.Tables())}
 }
 
-func (t *postgresTeardown) run(ctx context.Context, ownerDSN connString) error {
-	db, err := postgres.OpenDatabase(ctx, t.wal.Options)
+func (t *postgresTeardown) run(ctx context.Context, ownerDSN source.ConnString) error {
+	db, err := postgres.OpenDatabase(ctx, t.WAL.Options)
 	if err != nil {
 		return err
 	}
 	defer db.Close(ctx)
-	before, err := db.Survey(ctx, t.wal.Options)
+	before, err := db.Survey(ctx, t.WAL.Options)
 	if err != nil {
 		return err
 	}
@@ -50,7 +47,7 @@ func (t *postgresTeardown) run(ctx context.Context, ownerDSN connString) error {
 		return err
 	}
 	steps := outbox.PostgresTeardown(o)
-	if err := db.Exec(ctx, fmt.Sprintf("drop slot %q", t.wal.Slot), texts(statementsFor(steps, outbox.RunnerRelay))...); err != nil {
+	if err := db.Exec(ctx, fmt.Sprintf("drop slot %q", t.WAL.Slot), outbox.Texts(statementsFor(steps, outbox.RunnerRelay))...); err != nil {
 		return err
 	}
 	t.reportSlot(before.Slot)
@@ -58,25 +55,25 @@ func (t *postgresTeardown) run(ctx context.Context, ownerDSN connString) error {
 		return err
 	}
 	t.reportTakenOut(taken)
-	id, err := db.Source(ctx, t.wal.Slot)
+	id, err := db.Source(ctx, t.WAL.Slot)
 	if err != nil {
 		return err
 	}
-	return t.dropCheckpoint(ctx, t.config, id)
+	return t.dropCheckpoint(ctx, t.Config, id)
 }
 
 // takenOut returns what was taken out of each table.
 func (t *postgresTeardown) takenOut(ctx context.Context, db *postgres.Database) (map[string][]string, error) {
 	taken := map[string][]string{}
-	for _, table := range t.list {
-		if table.foreign() {
+	for _, table := range t.Tables() {
+		if table.Foreign() {
 			continue
 		}
-		names, err := db.Names(ctx, "read what was taken out of "+table.name.String(), outbox.PostgresTakenOut(table.name))
+		names, err := db.Names(ctx, "read what was taken out of "+table.Name.String(), outbox.PostgresTakenOut(table.Name))
 		if err != nil {
 			return nil, err
 		}
-		taken[table.name.String()] = names
+		taken[table.Name.String()] = names
 	}
 	return taken, nil
 }
@@ -87,29 +84,29 @@ func (t *postgresTeardown) idle(slot *postgres.SlotInfo) error {
 		return nil
 	}
 	return cdc.Stop(cdc.ClassRuntime, "slot_active", fmt.Errorf(
-		"slot %q is being read (PID %d on the server), and nothing was dropped", t.wal.Slot, slot.ActivePID), "stop its relay first, then try again")
+		"slot %q is being read (PID %d on the server), and nothing was dropped", t.WAL.Slot, slot.ActivePID), "stop its relay first, then try again")
 }
 
 func (t *postgresTeardown) reportSlot(slot *postgres.SlotInfo) {
 	if slot == nil {
-		t.app.printf("slot %s: does not exist\n", t.wal.Slot)
+		t.app.printf("slot %s: does not exist\n", t.WAL.Slot)
 		return
 	}
-	t.app.printf("slot %s: dropped at %s; PostgreSQL keeps no more WAL for it (it kept %s)\n", t.wal.Slot, slot.Confirmed, display.Bytes(slot.RetainedBytes))
+	t.app.printf("slot %s: dropped at %s; PostgreSQL keeps no more WAL for it (it kept %s)\n", t.WAL.Slot, slot.Confirmed, display.Bytes(slot.RetainedBytes))
 }
 
-func (t *postgresTeardown) dropObjects(ctx context.Context, ownerDSN connString, before postgres.Survey, statements []outbox.Statement) error {
+func (t *postgresTeardown) dropObjects(ctx context.Context, ownerDSN source.ConnString, before postgres.Survey, statements []outbox.Statement) error {
 	if before.Publication || len(t.options().Drop) > 0 {
-		owner, err := t.open(ctx, ownerDSN)
+		owner, err := t.Open(ctx, ownerDSN)
 		if err != nil {
 			return err
 		}
 		defer owner.Close(ctx)
-		if err := owner.Exec(ctx, fmt.Sprintf("drop publication %q", t.wal.Publication), texts(statements)...); err != nil {
+		if err := owner.Exec(ctx, fmt.Sprintf("drop publication %q", t.WAL.Publication), outbox.Texts(statements)...); err != nil {
 			return err
 		}
 	}
-	t.app.printf("publication %s: %s\n", t.wal.Publication, droppedOrMissing(before.Publication))
-	t.reportTables(t.list, before.Tables)
+	t.app.printf("publication %s: %s\n", t.WAL.Publication, droppedOrMissing(before.Publication))
+	t.reportTables(t.Tables(), before.Tables)
 	return nil
 }

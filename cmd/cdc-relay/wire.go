@@ -23,6 +23,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/relay"
 	"github.com/cdc-relay/cdc-relay/internal/retention"
 	"github.com/cdc-relay/cdc-relay/internal/router"
+	"github.com/cdc-relay/cdc-relay/internal/source"
 	"github.com/cdc-relay/cdc-relay/internal/token"
 )
 
@@ -64,26 +65,26 @@ func withFix(_ []string, a slog.Attr) slog.Attr {
 }
 
 // newRouter returns a router for what has no dead letters: what would become one is an error.
-func newRouter(c *config.Config, tables []outboxTable) (*router.Router, error) {
+func newRouter(c *config.Config, tables []source.Table) (*router.Router, error) {
 	return newRouterWith(c, tables, nil)
 }
 
 // newRouterWith returns a router that adds headers to every record.
-func newRouterWith(c *config.Config, tables []outboxTable, headers []cdc.Header) (*router.Router, error) {
+func newRouterWith(c *config.Config, tables []source.Table, headers []cdc.Header) (*router.Router, error) {
 	return makeRouter(c, tables, router.Options{
 		Headers: headers, Unroutable: kept(c.Errors.Unroutable), Malformed: kept(c.Errors.Malformed),
 	})
 }
 
 // newRelayRouter returns the router of a relay, whose publisher has the dead letters.
-func newRelayRouter(c *config.Config, tables []outboxTable) (*router.Router, error) {
+func newRelayRouter(c *config.Config, tables []source.Table) (*router.Router, error) {
 	return makeRouter(c, tables, router.Options{Unroutable: c.Errors.Unroutable, Malformed: c.Errors.Malformed})
 }
 
-func makeRouter(c *config.Config, tables []outboxTable, o router.Options) (*router.Router, error) {
+func makeRouter(c *config.Config, tables []source.Table, o router.Options) (*router.Router, error) {
 	o.Source, o.Skip, o.Reserved = c.Record.Source, c.Errors.Skip, reserved(c)
 	for _, t := range tables {
-		o.Tables = append(o.Tables, router.Table{Name: inQuotes(t.name), Columns: t.columns, Source: t.uri})
+		o.Tables = append(o.Tables, router.Table{Name: inQuotes(t.Name), Columns: t.Columns, Source: t.URI})
 	}
 	for _, r := range c.Routes {
 		o.Routes = append(o.Routes, router.Route{Match: r.Match, Topic: r.Topic})
@@ -293,21 +294,17 @@ func (m maintainers) Run(ctx context.Context) {
 }
 
 // newMaintainer returns what looks after the tables; nothing where the configuration leaves them alone.
-func newMaintainer(c *config.Config, db database, load cdc.Loader, log *slog.Logger, reg prometheus.Registerer) (all maintainers, err error) {
-	dsn, err := db.connString("")
+func newMaintainer(c *config.Config, db source.Database, load cdc.Loader, log *slog.Logger, reg prometheus.Registerer) (all maintainers, err error) {
+	dsn, err := db.ConnString("")
 	if err != nil {
 		return nil, err
 	}
 	guard := (&needed{c, db, dsn, nil}).check
 	if c.Partitions != nil {
-		tables, err := db.partitions(dsn, false, load)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, retention.New(retentionOptions(c.Partitions), tables, guard, log, retention.NewMetrics(reg)))
+		all = append(all, retention.New(retentionOptions(c.Partitions), db.Partitions(dsn, false, load), guard, log, retention.NewMetrics(reg)))
 	}
 	if c.Retention != nil {
-		all = append(all, retention.NewPurger(purgeOptions(c.Retention.Delete), db.rows(dsn, load), guard, log, reg))
+		all = append(all, retention.NewPurger(purgeOptions(c.Retention.Delete), db.Rows(dsn, load), guard, log, reg))
 	}
 	return all, nil
 }
@@ -324,4 +321,17 @@ func relayOptions(c *config.Config, dropped func(reason string)) relay.Options {
 		TransactionalID: kafka.TransactionalID(c.Kafka.TransactionalID, ""), PositionTopic: positionTopic(c),
 		UniqueSource: c.Source.MySQL != nil && c.Source.MySQL.ID != "",
 	}
+}
+
+// literalTopics returns the topics of the routes that are not templates, without repeats.
+func literalTopics(c *config.Config) []string {
+	var topics []string
+	seen := map[string]bool{}
+	for _, r := range c.Routes {
+		if !templated(r.Topic) && !seen[r.Topic] {
+			seen[r.Topic] = true
+			topics = append(topics, r.Topic)
+		}
+	}
+	return topics
 }

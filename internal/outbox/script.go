@@ -10,6 +10,15 @@ type Statement struct {
 	SQL string
 }
 
+// Texts returns the SQL of statements.
+func Texts(statements []Statement) []string {
+	list := make([]string, len(statements))
+	for i, s := range statements {
+		list[i] = s.SQL
+	}
+	return list
+}
+
 // Script creates something in a database, and drops it.
 type Script struct {
 	// Name is part of file names: "create_outbox".

@@ -218,6 +218,16 @@ func Resettable(load error) error {
 	return load
 }
 
+// Foreign returns the error of a reset whose run is refused because the position in Kafka is another relay's: the reset would
+// fence that one and drop its position.
+func Foreign(refused error) error {
+	stop, ok := errors.AsType[*cdc.StopError](refused)
+	if !ok || stop.Reason != "foreign_position" {
+		return nil
+	}
+	return cdc.Usage("name this relay's own topic in kafka.position_topic, or give --yes if this database has replaced that one", "%s", stop)
+}
+
 // Moved returns the checkpoint of a position set by hand. It has a new generation, so that the saves of a relay that is
 // still running are rejected.
 func Moved(c cdc.Checkpoint, source cdc.Source, to cdc.Position, keepsCommit bool) cdc.Checkpoint {

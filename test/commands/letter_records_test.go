@@ -22,7 +22,7 @@ import (
 // forgotten as the error says. A relay whose database does not answer for a while waits with such a letter. The letters of a relay with
 // another Kafka are looked at where its configuration is given. On PostgreSQL rows wait for the slots of all these relays.
 //
-//follows:cmd.unrecorded setup
+//follows:source.Unrecorded setup
 //follows:cmd.stubsOf partitions run
 //follows:cmd.stubsOf#2 dlq retry
 func TestRetentionKnowsAllDeadLetters(t *testing.T) {

@@ -105,7 +105,7 @@ func (f *fixing) reset() string {
 //follows:binlog.beginning/no_checkpoint setup, position set
 //follows:config.checkpoint checkpoint
 //follows:checkpoint.refuse/foreign_checkpoint position reset, checkpoint
-//follows:cmd.reset position set
+//follows:source.reset position set
 //follows:position.Newest/checkpoint_lost position set
 func TestFixesOfPositionsInBinlog(t *testing.T) {
 	t.Parallel()
@@ -156,7 +156,7 @@ func TestFixesOfPositionsInBinlog(t *testing.T) {
 //covers:binlogs 20 26 events both
 //follows:binlog.stop repair, position set
 //follows:binlog.beginning/no_checkpoint repair
-//follows:cmd.reset repair
+//follows:source.reset repair
 //follows:checkpoint.unusable repair
 //follows:binlog.foreignCheckpoint/foreign_checkpoint position reset, checkpoint, repair, source.mysql.id
 //follows:repair.plan/gap_unknown repair

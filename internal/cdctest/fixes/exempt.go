@@ -36,7 +36,7 @@ func exemptions() []exemption {
 		{"checkpoint.hold", "checkpoint", "the file stays the other relay's; a location of its own is followed as checkpoint.refuse/foreign_checkpoint"},
 		{"checkpoint.refuse/fenced", "position reset", "names what was done while the relay ran"},
 		{"checkpoint.refuse/fenced", "teardown", "names what was done while the relay ran"},
-		{"cmd.foreignPosition", "kafka.position_topic", "nothing was changed; the same setting is followed as position.foreignPosition"},
+		{"position.Foreign", "kafka.position_topic", "nothing was changed; the same setting is followed as position.foreignPosition"},
 		{"cmd.unpublished/position_unknown", "run --start-from", "publishes only what is committed from then on, as it says, where no relay has published before"},
 		{"repair.plan/position_intact", "repair", "the position is intact; TestFixesOfPublications runs the same command so"},
 		{"wal.Finish", "slot", property},

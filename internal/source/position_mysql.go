@@ -1,4 +1,4 @@
-package main
+package source
 
 import (
 	"context"
@@ -13,15 +13,15 @@ import (
 
 // mysqlPositions is one position command on MySQL or MariaDB.
 type mysqlPositions struct {
-	*positions
-	*mysql
+	positions
+	*MySQL
 
 	db *binlog.Database
 }
 
 // at opens the database for fn.
-func (m *mysql) at(ctx context.Context, at *positions, fn func(*mysqlPositions) error) error {
-	db, err := binlog.OpenDatabase(ctx, m.binlog)
+func (m *MySQL) at(ctx context.Context, at positions, fn func(*mysqlPositions) error) error {
+	db, err := binlog.OpenDatabase(ctx, m.Binlog)
 	if err != nil {
 		return err
 	}
@@ -29,16 +29,23 @@ func (m *mysql) at(ctx context.Context, at *positions, fn func(*mysqlPositions) 
 	return fn(&mysqlPositions{at, m, db})
 }
 
-func (m *mysql) showPositions(ctx context.Context, at *positions, asJSON bool) error {
-	return m.at(ctx, at, func(p *mysqlPositions) error { return p.show(ctx, asJSON) })
+// ShowPositions implements [Database].
+func (m *MySQL) ShowPositions(ctx context.Context, at *position.Places) (answer any, lines [][2]string, err error) {
+	err = m.at(ctx, positions{Places: at}, func(p *mysqlPositions) error {
+		answer, lines, err = p.show(ctx)
+		return err
+	})
+	return answer, lines, err
 }
 
-func (m *mysql) setPosition(ctx context.Context, at *positions, text string, yes bool) error {
-	return m.at(ctx, at, func(p *mysqlPositions) error { return p.set(ctx, text, yes) })
+// SetPosition implements [Database].
+func (m *MySQL) SetPosition(ctx context.Context, at *position.Places, text string, yes bool, printf Printf) error {
+	return m.at(ctx, positions{at, printf}, func(p *mysqlPositions) error { return p.set(ctx, text, yes) })
 }
 
-func (m *mysql) resetPosition(ctx context.Context, at *positions, yes bool) error {
-	return m.at(ctx, at, func(p *mysqlPositions) error { return p.reset(ctx, yes) })
+// ResetPosition implements [Database].
+func (m *MySQL) ResetPosition(ctx context.Context, at *position.Places, yes bool, printf Printf) error {
+	return m.at(ctx, positions{at, printf}, func(p *mysqlPositions) error { return p.reset(ctx, yes) })
 }
 
 // shownGTIDs is the answer of position show.
@@ -64,19 +71,13 @@ type shownGTIDs struct {
 	Refused     string     `json:"next_start_refused,omitempty"`
 }
 
-func (p *mysqlPositions) show(ctx context.Context, asJSON bool) error {
-	in, err := p.db.Inspect(ctx, p.binlog, p.Resume)
+func (p *mysqlPositions) show(ctx context.Context) (any, [][2]string, error) {
+	in, err := p.db.Inspect(ctx, p.Binlog, p.Resume)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	s := p.present(&in)
-	if asJSON {
-		return printJSON(p.app.stdout, s)
-	}
-	for _, line := range p.lines(&s, &in) {
-		p.app.printf("%-20s %s\n", line[0], line[1])
-	}
-	return nil
+	return s, p.lines(&s, &in), nil
 }
 
 func (p *mysqlPositions) present(in *binlog.Inspection) shownGTIDs {
@@ -110,14 +111,14 @@ func (p *mysqlPositions) lines(s *shownGTIDs, in *binlog.Inspection) [][2]string
 	case s.Checkpoint == nil:
 		lines = append(lines, [2]string{"checkpoint (C)", "none yet in " + s.Place})
 	default:
-		lines = append(lines, [2]string{"checkpoint (C)", fmt.Sprintf("%s  %s", orStart(in.Checkpoint.Progress.Position), s.Place)})
+		lines = append(lines, [2]string{"checkpoint (C)", fmt.Sprintf("%s  %s", OrStart(in.Checkpoint.Progress.Position), s.Place)})
 		lines = append(lines, savedLines(display.OrNone(s.LastCommit), &in.Checkpoint)...)
 	}
 	lines = append(lines, [2]string{"server executed", display.OrNone(s.Executed)}, [2]string{"server purged", display.OrNone(s.Purged)})
 	if s.Refused != "" {
 		return append(lines, [2]string{"next start", "refused: " + s.Refused})
 	}
-	return append(lines, [2]string{"next start", orStart(in.From)})
+	return append(lines, [2]string{"next start", OrStart(in.From)})
 }
 
 func (p *mysqlPositions) set(ctx context.Context, text string, yes bool) error {
@@ -125,10 +126,10 @@ func (p *mysqlPositions) set(ctx context.Context, text string, yes bool) error {
 	if err != nil {
 		return cdc.Usage("", "%w", err)
 	}
-	if err := p.db.Idle(ctx, p.binlog); err != nil {
+	if err := p.db.Idle(ctx, p.Binlog); err != nil {
 		return err
 	}
-	in, err := p.db.Inspect(ctx, p.binlog, p.Resume)
+	in, err := p.db.Inspect(ctx, p.Binlog, p.Resume)
 	if err != nil {
 		return err
 	}
@@ -152,46 +153,54 @@ func (p *mysqlPositions) set(ctx context.Context, text string, yes bool) error {
 }
 
 func (p *mysqlPositions) reportMove(m binlog.Move, found bool, part cdc.Part) {
-	p.app.printf("position is %s now", orStart(m.To))
+	p.printf("position is %s now", OrStart(m.To))
 	switch {
 	case !found:
-		p.app.printf(", the first one stored")
+		p.printf(", the first one stored")
 	case m.Skips == 0 && m.Repeats == 0:
-		p.app.printf(", as it was%s", repeatedPart(part))
+		p.printf(", as it was%s", repeatedPart(part))
 	}
 	if m.Skips > 0 {
-		p.app.printf("; %s skipped, whose unpublished events will never be published", transactions(m.Skips))
+		p.printf("; %s skipped, whose unpublished events will never be published", transactions(m.Skips))
 	}
 	if m.Repeats > 0 {
-		p.app.printf("; %s repeated: their events are published again", transactions(m.Repeats))
+		p.printf("; %s repeated: their events are published again", transactions(m.Repeats))
 	}
-	p.app.printf("\n")
+	p.printf("\n")
 }
 
 func transactions(n uint64) string { return display.Plural(int(n), "transaction") }
 
 func (p *mysqlPositions) reset(ctx context.Context, yes bool) error {
-	if err := p.db.Idle(ctx, p.binlog); err != nil {
+	if err := p.db.Idle(ctx, p.Binlog); err != nil {
 		return err
 	}
-	_, _, refused := p.Resume(ctx, p.db.Source(p.binlog))
-	if err := foreignPosition(refused); err != nil && !yes {
+	_, _, refused := p.Resume(ctx, p.db.Source(p.Binlog))
+	if err := position.Foreign(refused); err != nil && !yes {
 		return err
 	}
 	if err := position.Resettable(refused); err != nil {
 		return err
 	}
 	if !p.Committed && !p.Found && refused == nil {
-		p.app.printf("no checkpoint is stored in %s\n", p.Location())
+		p.printf("no checkpoint is stored in %s\n", p.Location())
 		return nil
 	}
 	kept, err := p.DropRead(ctx)
 	if err != nil {
 		return err
 	}
-	p.reportReset(kept, orStart)
+	p.reportReset(kept, OrStart)
 	if !kept {
-		p.app.printf("run refuses to start until `cdc-relay position set POSITION` or `cdc-relay repair --since TIME` gives a position\n")
+		p.printf("run refuses to start until `cdc-relay position set POSITION` or `cdc-relay repair --since TIME` gives a position\n")
 	}
 	return nil
+}
+
+// OrStart names the position before the first transaction, which is an empty GTID set.
+func OrStart(p cdc.Position) string {
+	if p == "" {
+		return "the start of the binlog"
+	}
+	return string(p)
 }

@@ -1,7 +1,8 @@
-package main
+package source
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -18,7 +19,7 @@ func TestSetPositionWithinATransaction(t *testing.T) {
 		t.Errorf("the rows are skipped: %+v", c.Progress)
 	}
 	var out bytes.Buffer
-	shared := &positions{app: &app{stdout: &out}}
+	shared := positions{printf: func(format string, args ...any) { fmt.Fprintf(&out, format, args...) }}
 	(&postgresPositions{positions: shared}).reportMove(wal.Move{To: "0000000000000001"}, part)
 	(&mysqlPositions{positions: shared}).reportMove(binlog.Move{To: "0-1-6"}, true, part)
 	for line := range strings.Lines(out.String()) {

@@ -1,4 +1,4 @@
-package main
+package source
 
 import (
 	"context"
@@ -8,18 +8,19 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/retention"
 )
 
-func (p *postgresCommands) rows(dsn connString, load cdc.Loader) retention.RowTables {
+// Rows implements [Database].
+func (p *Postgres) Rows(dsn ConnString, load cdc.Loader) retention.RowTables {
 	return func(ctx context.Context) ([]retention.Rows, func(), error) {
-		db, err := p.open(ctx, dsn)
+		db, err := p.Open(ctx, dsn)
 		if err != nil {
 			return nil, nil, err
 		}
 		var list []retention.Rows
-		for _, t := range purgedTables(p.config, p.list) {
+		for _, t := range p.Purged() {
 			key, at := t.keyAndTime()
 			list = append(list, db.Rows(postgres.RowOptions{
-				Table: t.name.String(), SQL: t.name.SQL(), Key: key, At: at,
-				Slot: p.wal.Slot, Slots: p.letterSlots(db, t.name.String()), Load: load,
+				Table: t.Name.String(), SQL: t.Name.SQL(), Key: key, At: at,
+				Slot: p.WAL.Slot, Slots: p.letterSlots(db, t.Name.String()), Load: load,
 			}))
 		}
 		return list, func() { db.Close(context.WithoutCancel(ctx)) }, nil

@@ -1,4 +1,4 @@
-package main
+package source
 
 import (
 	"context"
@@ -9,15 +9,16 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/retention"
 )
 
-func (m *mysql) partitions(dsn connString, owner bool, load cdc.Loader) (retention.Tables, error) {
+// Partitions implements [Database].
+func (m *MySQL) Partitions(dsn ConnString, owner bool, load cdc.Loader) retention.Tables {
 	return func(ctx context.Context) ([]retention.Table, func(), error) {
 		return m.maintainable(ctx, dsn, owner, load)
-	}, nil
+	}
 }
 
 // maintainable returns the tables that are ours. An owner gets procedures that are dropped again.
-func (m *mysql) maintainable(ctx context.Context, dsn connString, owner bool, load cdc.Loader) ([]retention.Table, func(), error) {
-	db, err := m.open(ctx, dsn)
+func (m *MySQL) maintainable(ctx context.Context, dsn ConnString, owner bool, load cdc.Loader) ([]retention.Table, func(), error) {
+	db, err := m.Open(ctx, dsn)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -28,21 +29,21 @@ func (m *mysql) maintainable(ctx context.Context, dsn connString, owner bool, lo
 		}
 		db.Close()
 	}
-	source := db.Source(m.binlog)
-	source.Database = m.config.Database() // the owner's connection may have another
+	source := db.Source(m.Binlog)
+	source.Database = m.Config.Database() // the owner's connection may have another
 	var tables []retention.Table
-	for _, t := range m.list {
-		if t.foreign() {
+	for _, t := range m.tables {
+		if t.Foreign() {
 			continue
 		}
 		o := binlog.PartitionOptions{
-			Table: t.name.String(), Routine: outbox.MySQLRoutine(t.name).MySQL(), Lock: outbox.MySQLPartitionLock(t.name),
+			Table: t.Name.String(), Routine: outbox.MySQLRoutine(t.Name).MySQL(), Lock: outbox.MySQLPartitionLock(t.Name),
 			Source: source, Load: load,
 		}
 		if owner {
-			routine := outbox.MySQLOnceRoutine(t.name)
+			routine := outbox.MySQLOnceRoutine(t.Name)
 			o.Routine, made = routine.MySQL(), append(made, routine)
-			if err := db.Exec(ctx, "create a procedure for this run", texts(outbox.MySQLMaintenance(db.Server.Flavor, t.name, routine))...); err != nil {
+			if err := db.Exec(ctx, "create a procedure for this run", outbox.Texts(outbox.MySQLMaintenance(db.Server.Flavor, t.Name, routine))...); err != nil {
 				closeAll()
 				return nil, nil, err
 			}

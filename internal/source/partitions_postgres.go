@@ -1,4 +1,4 @@
-package main
+package source
 
 import (
 	"context"
@@ -10,11 +10,11 @@ import (
 )
 
 // routines returns the routine of each table that is ours.
-func routines(tables []outboxTable) map[string]postgres.Routine {
+func routines(tables []Table) map[string]postgres.Routine {
 	names := map[string]postgres.Routine{}
 	for _, t := range tables {
-		if !t.foreign() {
-			names[t.name.String()] = routineOf(t.name)
+		if !t.Foreign() {
+			names[t.Name.String()] = routineOf(t.Name)
 		}
 	}
 	return names
@@ -28,9 +28,10 @@ func routineOf(table outbox.Name) postgres.Routine {
 	return r
 }
 
-func (p *postgresCommands) partitions(dsn connString, owner bool, load cdc.Loader) (retention.Tables, error) {
+// Partitions implements [Database].
+func (p *Postgres) Partitions(dsn ConnString, owner bool, load cdc.Loader) retention.Tables {
 	return func(ctx context.Context) ([]retention.Table, func(), error) {
-		db, err := p.open(ctx, dsn)
+		db, err := p.Open(ctx, dsn)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -40,28 +41,28 @@ func (p *postgresCommands) partitions(dsn connString, owner bool, load cdc.Loade
 			return nil, nil, err
 		}
 		return tables, func() { db.Close(context.WithoutCancel(ctx)) }, nil
-	}, nil
+	}
 }
 
 // maintainable returns the tables that are ours. An owner gets a routine that ends with the session.
-func (p *postgresCommands) maintainable(ctx context.Context, db *postgres.Database, owner bool, load cdc.Loader) ([]retention.Table, error) {
+func (p *Postgres) maintainable(ctx context.Context, db *postgres.Database, owner bool, load cdc.Loader) ([]retention.Table, error) {
 	var tables []retention.Table
-	for _, t := range p.list {
-		if t.foreign() {
+	for _, t := range p.tables {
+		if t.Foreign() {
 			continue
 		}
-		routine := routineOf(t.name)
+		routine := routineOf(t.Name)
 		if owner {
-			temporary := outbox.TemporaryRoutine(t.name)
+			temporary := outbox.TemporaryRoutine(t.Name)
 			routine = postgres.Routine{Name: temporary.SQL()}
-			if err := db.Become(ctx, t.name.String()); err != nil {
+			if err := db.Become(ctx, t.Name.String()); err != nil {
 				return nil, err
 			}
-			if err := db.Exec(ctx, "create a temporary routine", outbox.PostgresMaintenance(t.name, temporary).SQL); err != nil {
+			if err := db.Exec(ctx, "create a temporary routine", outbox.PostgresMaintenance(t.Name, temporary).SQL); err != nil {
 				return nil, err
 			}
 		}
-		parts := db.Partitions(t.name.String(), routine, p.wal.Slot, p.letterSlots(db, t.name.String()), load)
+		parts := db.Partitions(t.Name.String(), routine, p.WAL.Slot, p.letterSlots(db, t.Name.String()), load)
 		if err := parts.Maintainable(ctx); err != nil {
 			return nil, err
 		}

@@ -1,4 +1,4 @@
-package main
+package source
 
 import (
 	"context"
@@ -15,15 +15,15 @@ import (
 
 // postgresPositions is one position command on PostgreSQL.
 type postgresPositions struct {
-	*positions
-	*postgresCommands
+	positions
+	*Postgres
 
 	db *postgres.Database
 }
 
 // at opens the database for fn.
-func (p *postgresCommands) at(ctx context.Context, at *positions, fn func(*postgresPositions) error) error {
-	db, err := postgres.OpenDatabase(ctx, p.wal.Options)
+func (p *Postgres) at(ctx context.Context, at positions, fn func(*postgresPositions) error) error {
+	db, err := postgres.OpenDatabase(ctx, p.WAL.Options)
 	if err != nil {
 		return err
 	}
@@ -31,24 +31,31 @@ func (p *postgresCommands) at(ctx context.Context, at *positions, fn func(*postg
 	return fn(&postgresPositions{at, p, db})
 }
 
-func (p *postgresCommands) showPositions(ctx context.Context, at *positions, asJSON bool) error {
-	return p.at(ctx, at, func(p *postgresPositions) error { return p.show(ctx, asJSON) })
+// ShowPositions implements [Database].
+func (p *Postgres) ShowPositions(ctx context.Context, at *position.Places) (answer any, lines [][2]string, err error) {
+	err = p.at(ctx, positions{Places: at}, func(p *postgresPositions) error {
+		answer, lines, err = p.show(ctx)
+		return err
+	})
+	return answer, lines, err
 }
 
-func (p *postgresCommands) setPosition(ctx context.Context, at *positions, text string, yes bool) error {
+// SetPosition implements [Database].
+func (p *Postgres) SetPosition(ctx context.Context, at *position.Places, text string, yes bool, printf Printf) error {
 	to, err := postgres.ParsePosition(cdc.Position(text))
 	if err != nil || to == "" {
 		return cdc.Usage("write it as PostgreSQL prints it (16/B374D848) or as 16 hex digits", "%q is not an LSN", text)
 	}
-	return p.at(ctx, at, func(p *postgresPositions) error { return p.set(ctx, to, yes) })
+	return p.at(ctx, positions{at, printf}, func(p *postgresPositions) error { return p.set(ctx, to, yes) })
 }
 
-func (p *postgresCommands) resetPosition(ctx context.Context, at *positions, yes bool) error {
-	return p.at(ctx, at, func(p *postgresPositions) error { return p.reset(ctx, yes) })
+// ResetPosition implements [Database].
+func (p *Postgres) ResetPosition(ctx context.Context, at *position.Places, yes bool, printf Printf) error {
+	return p.at(ctx, positions{at, printf}, func(p *postgresPositions) error { return p.reset(ctx, yes) })
 }
 
 func (p *postgresPositions) inspect(ctx context.Context) (wal.Inspection, error) {
-	return wal.Inspect(ctx, p.db, p.wal, p.Resume)
+	return wal.Inspect(ctx, p.db, p.WAL, p.Resume)
 }
 
 // shownPosition is a position in both forms.
@@ -98,19 +105,13 @@ type shownPositions struct {
 	Refused     string         `json:"next_start_refused,omitempty"`
 }
 
-func (p *postgresPositions) show(ctx context.Context, asJSON bool) error {
+func (p *postgresPositions) show(ctx context.Context) (any, [][2]string, error) {
 	in, err := p.inspect(ctx)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	s := present(in, p.Location())
-	if asJSON {
-		return printJSON(p.app.stdout, s)
-	}
-	for _, line := range s.lines() {
-		p.app.printf("%-20s %s\n", line[0], line[1])
-	}
-	return nil
+	return s, s.lines(), nil
 }
 
 func present(in wal.Inspection, location string) shownPositions {
@@ -198,7 +199,7 @@ func (p *postgresPositions) set(ctx context.Context, to cdc.Position, yes bool) 
 		return err
 	}
 	if move.Slot && move.Skips > 0 {
-		if _, err := p.db.AdvanceSlot(ctx, p.wal.Slot, move.To); err != nil {
+		if _, err := p.db.AdvanceSlot(ctx, p.WAL.Slot, move.To); err != nil {
 			return err
 		}
 	}
@@ -209,11 +210,11 @@ func (p *postgresPositions) set(ctx context.Context, to cdc.Position, yes bool) 
 func (p *postgresPositions) reportMove(m wal.Move, part cdc.Part) {
 	switch {
 	case m.Skips > 0:
-		p.app.printf("position is %s now, %s further: unpublished events before it will never be published\n", postgres.DisplayPosition(m.To), display.Bytes(m.Skips))
+		p.printf("position is %s now, %s further: unpublished events before it will never be published\n", postgres.DisplayPosition(m.To), display.Bytes(m.Skips))
 	case m.Repeats > 0:
-		p.app.printf("position is %s now, %s back: events committed after it are published again\n", postgres.DisplayPosition(m.To), display.Bytes(m.Repeats))
+		p.printf("position is %s now, %s back: events committed after it are published again\n", postgres.DisplayPosition(m.To), display.Bytes(m.Repeats))
 	default:
-		p.app.printf("position is %s already%s\n", postgres.DisplayPosition(m.To), repeatedPart(part))
+		p.printf("position is %s already%s\n", postgres.DisplayPosition(m.To), repeatedPart(part))
 	}
 }
 
@@ -225,7 +226,7 @@ func (p *postgresPositions) reset(ctx context.Context, yes bool) error {
 	if err := position.Resettable(in.LoadErr); err != nil {
 		return err
 	}
-	if err := foreignPosition(in.LoadErr); err != nil && !yes {
+	if err := position.Foreign(in.LoadErr); err != nil && !yes {
 		return err
 	}
 	if err := in.Idle(); err != nil && in.Slot != nil {
@@ -233,15 +234,15 @@ func (p *postgresPositions) reset(ctx context.Context, yes bool) error {
 	}
 	location := p.Location()
 	if location == "" {
-		p.app.printf("no checkpoint is configured: the slot alone holds the position\n")
+		p.printf("no checkpoint is configured: the slot alone holds the position\n")
 		return nil
 	}
 	if !in.Found && in.LoadErr == nil {
-		p.app.printf("no checkpoint is stored in %s: the next run continues from slot %s\n", location, p.wal.Slot)
+		p.printf("no checkpoint is stored in %s: the next run continues from slot %s\n", location, p.WAL.Slot)
 		return nil
 	}
 	if stop, ok := errors.AsType[*cdc.StopError](in.Refused); ok && stop.Reason == "slot_ahead" && !yes {
-		return cdc.Usage("give --yes if they were published or are not needed", "slot %q is ahead of the checkpoint, so events between them may never have been published", p.wal.Slot)
+		return cdc.Usage("give --yes if they were published or are not needed", "slot %q is ahead of the checkpoint, so events between them may never have been published", p.WAL.Slot)
 	}
 	kept, err := p.DropRead(ctx)
 	if err != nil {
@@ -249,7 +250,7 @@ func (p *postgresPositions) reset(ctx context.Context, yes bool) error {
 	}
 	p.reportReset(kept, postgres.DisplayPosition)
 	if !kept {
-		p.app.printf("the next run continues from slot %s\n", p.wal.Slot)
+		p.printf("the next run continues from slot %s\n", p.WAL.Slot)
 	}
 	return nil
 }

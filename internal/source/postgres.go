@@ -1,0 +1,114 @@
+package source
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/config"
+	"github.com/cdc-relay/cdc-relay/internal/finding"
+	"github.com/cdc-relay/cdc-relay/internal/outbox"
+	"github.com/cdc-relay/cdc-relay/internal/postgres"
+	"github.com/cdc-relay/cdc-relay/internal/router"
+	"github.com/cdc-relay/cdc-relay/internal/wal"
+)
+
+// Postgres is the database of PostgreSQL.
+type Postgres struct {
+	configured
+
+	WAL wal.Options
+}
+
+func newPostgres(c *config.Config) (*Postgres, error) {
+	tables, err := configuredTables(c, outbox.ParseName)
+	if err != nil {
+		return nil, err
+	}
+	for i := range tables.tables {
+		tables.tables[i].URI = router.DefaultSource(c.Database(), c.Tables[i].Name)
+	}
+	s := c.Source.Postgres
+	o := wal.Options{
+		Options: postgres.Options{
+			DSN: s.ConnString, Slot: s.Slot, Publication: s.Publication, Tables: tables.names(), WaitUntilVisible: s.WaitUntilVisible,
+		},
+		Conflict: c.Position.Conflict,
+	}
+	if s.TLS != nil {
+		o.TLS = s.TLS.ClientConfig
+	}
+	if c.Partitions != nil {
+		o.Routines = routines(tables.tables)
+	}
+	return &Postgres{tables, o}, nil
+}
+
+// Passed implements [Database].
+func (p *Postgres) Passed(at cdc.Progress, place string) bool {
+	return postgres.Passed(at, place)
+}
+
+// SlotPosition implements [Database].
+func (p *Postgres) SlotPosition() func(ctx context.Context) (cdc.Progress, error) {
+	if !p.slotAlone() {
+		return nil
+	}
+	return func(ctx context.Context) (cdc.Progress, error) {
+		at, err := postgres.SlotPosition(ctx, p.WAL.Options)
+		return cdc.Progress{Position: at}, err
+	}
+}
+
+// ConnString implements [Database].
+func (p *Postgres) ConnString(given string) (ConnString, error) {
+	if given == "" {
+		return p.WAL.DSN, nil
+	}
+	if err := config.PostgresConnString(given); err != nil {
+		return nil, cdc.Usage("", "the connection string of the owner (--owner-dsn or %s) %w", EnvOwner, err)
+	}
+	return func(context.Context) (string, error) { return given, nil }, nil
+}
+
+// Open connects with another connection string than the relay's.
+func (p *Postgres) Open(ctx context.Context, dsn ConnString) (*postgres.Database, error) {
+	o := p.WAL.Options
+	o.DSN = dsn
+	return postgres.OpenDatabase(ctx, o)
+}
+
+// Check implements [Database].
+func (p *Postgres) Check(ctx context.Context, load cdc.Resumer) ([]finding.Finding, map[string]*cdc.Table) {
+	return wal.Check(ctx, p.WAL, load)
+}
+
+// NewSource returns a reader of the slot, for a dry run of a temporary one, which the server drops with the connection.
+func (p *Postgres) NewSource(o Options, log *slog.Logger, reg prometheus.Registerer) (Source, error) {
+	if o.StartFrom != "" {
+		return nil, cdc.Usage("leave it out: on PostgreSQL the replication slot holds the position", "--start-from is for MySQL and MariaDB")
+	}
+	options := p.WAL
+	options.Verify, options.Temporary, options.Name, options.Problems = o.Verify, o.Dry, relayName(p.Config), o.Problems
+	options.SlotAlone = p.slotAlone() && !o.Dry
+	return walSource{wal.New(options, log, reg)}, nil
+}
+
+// walSource adds the state to wal.Source.
+type walSource struct{ *wal.Source }
+
+// State returns the state as of now.
+func (s walSource) State() State {
+	w := s.Status()
+	return State{
+		Flavor: "postgresql", Connected: w.Connected, LastTick: w.LastTick, Received: w.Received, Confirmed: w.Confirmed, Slot: w.Slot, Peers: w.Peers,
+	}
+}
+
+// slotAlone reports whether only the slot has the position.
+func (p *Postgres) slotAlone() bool {
+	c := p.Config
+	return c.Delivery != config.ExactlyOnce && c.Checkpoint.Redis == nil && c.Checkpoint.File == ""
+}

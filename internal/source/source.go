@@ -1,0 +1,202 @@
+// Package source is what differs between PostgreSQL on the one side and MySQL and MariaDB on the other: how the configured database is
+// read, its tables maintained, and its positions shown and moved. [Database] is the contract, [Postgres] and [MySQL] keep it; each
+// *_postgres.go has a *_mysql.go beside it.
+package source
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/cdc-relay/cdc-relay/internal/binlog"
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/config"
+	"github.com/cdc-relay/cdc-relay/internal/finding"
+	"github.com/cdc-relay/cdc-relay/internal/outbox"
+	"github.com/cdc-relay/cdc-relay/internal/position"
+	"github.com/cdc-relay/cdc-relay/internal/postgres"
+	"github.com/cdc-relay/cdc-relay/internal/relay"
+	"github.com/cdc-relay/cdc-relay/internal/repair"
+	"github.com/cdc-relay/cdc-relay/internal/retention"
+	"github.com/cdc-relay/cdc-relay/internal/scan"
+)
+
+// Database is what the relay and its commands need of a database.
+type Database interface {
+	// NewSource makes the source that run reads.
+	NewSource(o Options, log *slog.Logger, reg prometheus.Registerer) (Source, error)
+	// NewRepair takes the relay's place. verify checks each table's schema, read is the connection that reads it.
+	NewRepair(verify func(*cdc.Table) error, read ConnString, log *slog.Logger) repair.Database
+	// Passed reports whether a position is behind a row's place; see [cdc.Batch.Place].
+	Passed(p cdc.Progress, place string) bool
+	// SlotPosition is that of the slot where only the slot has the position, and nil elsewhere.
+	SlotPosition() func(ctx context.Context) (cdc.Progress, error)
+	// Tables are the configured tables, in their order.
+	Tables() []Table
+	// ConnString returns the owner's connection string if it is given, or the relay's own if given is "".
+	ConnString(given string) (ConnString, error)
+	// Check verifies what a run needs, and returns the tables that exist by name.
+	Check(ctx context.Context, load cdc.Resumer) ([]finding.Finding, map[string]*cdc.Table)
+	// Partitions returns the tables that have daily partitions. With owner the routine of setup is not needed. load finds the
+	// position that decides what is relayed.
+	Partitions(dsn ConnString, owner bool, load cdc.Loader) retention.Tables
+	// Reader opens a table to read its rows by SQL. The caller closes it.
+	Reader(ctx context.Context, dsn ConnString, t *Table) (TableReader, error)
+	// Rows returns the tables whose old rows retention.delete removes.
+	Rows(dsn ConnString, load cdc.Loader) retention.RowTables
+	// LetterRecords returns which relays have dead letters of the tables, and OwnLetters what this relay's records are.
+	LetterRecords(ctx context.Context, dsn ConnString) ([]outbox.LetterRecord, error)
+	OwnLetters() []outbox.LetterRecord
+	// ForgetLetters is the statement that removes the records of a relay that is gone.
+	ForgetLetters(r outbox.LetterRecord) string
+	// ShowPositions returns the stored positions and where a run would continue, as JSON and as lines.
+	ShowPositions(ctx context.Context, at *position.Places) (answer any, lines [][2]string, err error)
+	// SetPosition moves the position, and ResetPosition drops what is stored beside the slot. Both print what they did, and return an
+	// error if events would be skipped or another relay's position dropped, unless yes is given.
+	SetPosition(ctx context.Context, at *position.Places, to string, yes bool, printf Printf) error
+	ResetPosition(ctx context.Context, at *position.Places, yes bool, printf Printf) error
+}
+
+// Printf prints to a person.
+type Printf = func(format string, args ...any)
+
+// TableReader reads the rows of a table and of what retention has taken out of it.
+type TableReader interface {
+	scan.Table
+	Close(ctx context.Context)
+}
+
+// EnvOwner is the variable with the owner's connection string.
+const EnvOwner = "CDC_RELAY_OWNER_DSN"
+
+// ConnString returns a connection string with its password. It is called at every connect.
+type ConnString = func(context.Context) (string, error)
+
+// Options are what a run adds to the configuration of its source.
+type Options struct {
+	// Verify checks each table's schema.
+	Verify func(*cdc.Table) error
+	// StartFrom is where to start without a checkpoint.
+	StartFrom binlog.StartFrom
+	// Dry reads what is committed from now on and leaves nothing in the database.
+	Dry bool
+	// Problems takes those at present; nil: nobody asks for them.
+	Problems *cdc.Problems
+}
+
+// Source is a source of the relay that also reports its state.
+type Source interface {
+	relay.Source
+	State() State
+}
+
+// State is the state of a source, for /status and /livez.
+type State struct {
+	Flavor    string // of the database; empty: not known yet
+	Connected bool
+	// LastTick is when the goroutine that owns the connection last served it.
+	LastTick time.Time
+	// Received and Confirmed are positions as the database prints them.
+	Received, Confirmed string
+	// Slot is the zero value where the database has none.
+	Slot  postgres.SlotStatus
+	Peers []cdc.Peer
+}
+
+// New returns the database of a configuration.
+func New(c *config.Config) (Database, error) {
+	if c.Source.MySQL != nil {
+		return newMySQL(c)
+	}
+	return newPostgres(c)
+}
+
+// Table is a configured table.
+type Table struct {
+	Name outbox.Name
+	// URI is the ce_source of its records unless record.source is set.
+	URI string
+	// Columns is the columns mapping of a table of other software, which is never created or dropped; otherwise nil.
+	Columns map[string]string
+}
+
+// Foreign reports whether the table belongs to other software.
+func (t *Table) Foreign() bool { return t.Columns != nil }
+
+// keyAndTime returns the columns with the event's ID and with its time.
+func (t *Table) keyAndTime() (key, at string) {
+	if !t.Foreign() {
+		return outbox.EventID.String(), outbox.CreatedAt.String()
+	}
+	return t.Columns[outbox.EventID.String()], cmp.Or(t.Columns[outbox.CreatedAt.String()], t.Columns[outbox.OccurredAt.String()])
+}
+
+// configured is what a configuration says of its tables.
+type configured struct {
+	Config *config.Config
+	tables []Table
+}
+
+// Tables are the configured tables, in their order.
+func (c *configured) Tables() []Table { return c.tables }
+
+// Purged returns the tables whose old rows retention.delete removes.
+func (c *configured) Purged() []Table {
+	var list []Table
+	for i, t := range c.tables {
+		if c.Config.Purged(&c.Config.Tables[i]) {
+			list = append(list, t)
+		}
+	}
+	return list
+}
+
+// names are those of the tables.
+func (c *configured) names() []string {
+	names := make([]string, len(c.tables))
+	for i, t := range c.tables {
+		names[i] = t.Name.String()
+	}
+	return names
+}
+
+// configuredTables parses the tables' names by the rules of the database.
+func configuredTables(c *config.Config, parse func(string) (outbox.Name, error)) (configured, error) {
+	tables := make([]Table, len(c.Tables))
+	for i, name := range c.TableNames() {
+		parsed, err := parse(name)
+		if err != nil {
+			return configured{}, cdc.Stop(cdc.ClassConfig, "config", fmt.Errorf("tables[%d].name: %w", i, err), "")
+		}
+		tables[i] = Table{Name: parsed, Columns: c.Tables[i].Columns.Map()}
+	}
+	return configured{c, tables}, nil
+}
+
+// relayName is what other relays of the same source are told: the host with the port of http.listen, which has the page, or with
+// the process ID where no port is set.
+func relayName(c *config.Config) string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	plain := func(r rune) rune {
+		if r == '-' || r == '.' || r == '_' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {
+			return r
+		}
+		return '_'
+	}
+	_, port, err := net.SplitHostPort(c.HTTP.Listen)
+	if err != nil || port == "0" {
+		port = "pid-" + strconv.Itoa(os.Getpid())
+	}
+	return strings.Map(plain, host) + ":" + strings.Map(plain, port)
+}
