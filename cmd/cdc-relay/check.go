@@ -13,6 +13,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/finding"
 	"github.com/cdc-relay/cdc-relay/internal/position"
 	"github.com/cdc-relay/cdc-relay/internal/source"
+	"github.com/cdc-relay/cdc-relay/internal/stages"
 )
 
 func newCheckCommand(a *app) *cobra.Command {
@@ -95,7 +96,7 @@ func count(found []finding.Finding, s finding.Severity) int {
 
 // all checks configuration, database, Kafka and checkpoint store concurrently, and lists the findings in that order.
 func (c *check) all(ctx context.Context) []finding.Finding {
-	store, err := newPlaces(ctx, c.config)
+	store, err := stages.Places(ctx, c.config)
 	if err != nil {
 		return []finding.Finding{finding.Failed("checkpoint", err)}
 	}
@@ -128,7 +129,7 @@ func (c *check) checkDatabase(ctx context.Context) []finding.Finding {
 
 // checkTables verifies that the tables have the columns that the router needs.
 func (c *check) checkTables(tables map[string]*cdc.Table) []finding.Finding {
-	router, err := newRouter(c.config, c.db.Tables())
+	router, err := stages.Router(c.config, c.db.Tables())
 	if err != nil {
 		return []finding.Finding{finding.Failed("routes", err)}
 	}

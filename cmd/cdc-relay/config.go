@@ -9,6 +9,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/source"
+	"github.com/cdc-relay/cdc-relay/internal/stages"
 )
 
 func newConfigCommand(a *app) *cobra.Command {
@@ -54,7 +55,7 @@ func validateStages(c *config.Config) ([]error, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := newRouter(c, db.Tables())
+	r, err := stages.Router(c, db.Tables())
 	if err != nil {
 		return nil, err
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/publisher"
 	"github.com/cdc-relay/cdc-relay/internal/scan"
 	"github.com/cdc-relay/cdc-relay/internal/source"
+	"github.com/cdc-relay/cdc-relay/internal/stages"
 )
 
 // letterOptions is nil without dead letters.
@@ -36,12 +37,12 @@ func letterOptions(c *config.Config, db source.Database, log *slog.Logger) *publ
 func newResolver(c *config.Config, db source.Database, letters *publisher.LetterOptions, sink *publisher.Publisher, log *slog.Logger, reg prometheus.Registerer) (*deadletter.Resolver, error) {
 	again := *c // whatever cannot be published stays a letter
 	again.Errors.Unroutable, again.Errors.Malformed = cdc.PolicyDeadLetter, cdc.PolicyDeadLetter
-	router, err := newRelayRouter(&again, db.Tables())
+	router, err := stages.RelayRouter(&again, db.Tables())
 	if err != nil {
 		return nil, err
 	}
 	r := deadletter.NewResolver(deadletter.ResolverOptions{
-		Kafka: kafkaOptions(c), Topic: letters.Topic, Index: letters.Index, Due: letters.Due,
+		Kafka: stages.KafkaOptions(c), Topic: letters.Topic, Index: letters.Index, Due: letters.Due,
 		RetryAfter: c.DeadLetter.RetryAfter, MaxAttempts: c.DeadLetter.MaxAttempts, Passed: db.Passed, Stored: db.SlotPosition(),
 		Row: func(ctx context.Context, l *deadletter.Letter) (*cdc.Batch, error) { return stubRow(ctx, db, l) },
 	}, sink, router, log)
@@ -84,17 +85,17 @@ func (s *setup) makeLetterTopics(ctx context.Context, c *config.Config) error {
 	if !l.On() {
 		return nil
 	}
-	if err := s.makeTopicsAs(ctx, c, []string{l.Topic}, kafka.LetterTopic(l.Partitions, topicSpec(c))); err != nil {
+	if err := s.makeTopicsAs(ctx, c, []string{l.Topic}, kafka.LetterTopic(l.Partitions, stages.TopicSpec(c))); err != nil {
 		return err
 	}
-	return s.makeTopicsAs(ctx, c, []string{l.Index()}, kafka.PositionTopic(topicSpec(c)))
+	return s.makeTopicsAs(ctx, c, []string{l.Index()}, kafka.PositionTopic(stages.TopicSpec(c)))
 }
 
 // leftLetters are those in the default topic of a configuration that has no dead letters any more.
 func leftLetters(ctx context.Context, c *config.Config) []finding.Finding {
 	before := *c
 	before.DeadLetter.Topic = config.DefaultLetterTopic(c.Database())
-	list, _, err := letterDesk(&before).List(ctx, deadletter.Filter{})
+	list, _, err := stages.LetterDesk(&before).List(ctx, deadletter.Filter{})
 	if err != nil || len(list) == 0 {
 		return nil // as a rule there is no such topic
 	}

@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
-	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/deadletter"
+	"github.com/cdc-relay/cdc-relay/internal/stages"
 )
 
 func newDLQCommand(a *app) *cobra.Command {
@@ -46,14 +46,7 @@ func (a *app) desk() (*deadletter.Desk, error) {
 	if !c.DeadLetter.On() {
 		return nil, cdc.Usage("set one of errors.* to dead_letter, or dead_letter.topic", "the configuration has no dead letters")
 	}
-	return letterDesk(c), nil
-}
-
-func letterDesk(c *config.Config) *deadletter.Desk {
-	return &deadletter.Desk{
-		Kafka: kafkaOptions(c), Topic: c.DeadLetter.Topic, Index: c.DeadLetter.Index(),
-		Open: func(ctx context.Context) (deadletter.Write, func(), error) { return indexWriter(ctx, c) },
-	}
+	return stages.LetterDesk(c), nil
 }
 
 // find returns the letters that the flags select.

@@ -3,17 +3,12 @@ package main
 import (
 	"context"
 	"fmt"
-	"log/slog"
 
 	"github.com/spf13/cobra"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
-	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/deadletter"
 	"github.com/cdc-relay/cdc-relay/internal/display"
-	"github.com/cdc-relay/cdc-relay/internal/kafka"
-	"github.com/cdc-relay/cdc-relay/internal/position"
-	"github.com/cdc-relay/cdc-relay/internal/publisher"
 )
 
 func newDLQRetryCommand(a *app) *cobra.Command {
@@ -131,33 +126,4 @@ func skippedError(list []deadletter.Listed, n int) error {
 	}
 	return cdc.Fixable("to publish it after all, take its ID out of errors.skip, restart the relay, and run `cdc-relay replay --id "+id+"`",
 		"%s dropped and not published: errors.skip lists the event", display.Plural(n, "letter"))
-}
-
-// indexWriter returns what writes a record into the index of dead letters. It has no transactional ID: it must not fence the
-// relay.
-func indexWriter(ctx context.Context, c *config.Config) (deadletter.Write, func(), error) {
-	o := publisherOptions(c)
-	o.PositionTopic, o.TransactionalID, o.Create = "", kafka.TransactionalNone, nil
-	p, err := publisher.New(o, slog.New(slog.DiscardHandler), nil)
-	if err != nil {
-		return nil, nil, err
-	}
-	if err := position.Open(ctx, p, ""); err != nil {
-		return nil, nil, err
-	}
-	seq := uint64(0)
-	write := func(ctx context.Context, key, value []byte) error {
-		seq++
-		m := cdc.Message{Topic: c.DeadLetter.Index(), Key: key, Value: value}
-		if err := p.Send(ctx, &cdc.Routed{Batch: &cdc.Batch{Seq: seq}, Messages: []cdc.Message{m}}); err != nil {
-			return err
-		}
-		select {
-		case d := <-p.Durable():
-			return d.Err
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-	return write, p.Kill, nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/relay"
 	"github.com/cdc-relay/cdc-relay/internal/source"
+	"github.com/cdc-relay/cdc-relay/internal/stages"
 )
 
 // dryRun prints what run would publish from now on.
@@ -31,7 +32,7 @@ func readSource(ctx context.Context, c *config.Config, sink relay.Sink, log *slo
 	if err != nil {
 		return err
 	}
-	router, err := newRouter(c, db.Tables())
+	router, err := stages.Router(c, db.Tables())
 	if err != nil {
 		return err
 	}
@@ -39,8 +40,8 @@ func readSource(ctx context.Context, c *config.Config, sink relay.Sink, log *slo
 	if err != nil {
 		return err
 	}
-	stages := relay.Stages{Source: src, Router: router, Checkpointer: checkpoint.None{}, Sink: sink}
-	return relay.New(relayOptions(c, newDropped(reg)), stages, log, reg).Run(ctx)
+	s := relay.Stages{Source: src, Router: router, Checkpointer: checkpoint.None{}, Sink: sink}
+	return relay.New(relayOptions(c, newDropped(reg)), s, log, reg).Run(ctx)
 }
 
 // printer is a sink that prints each record as a line of JSON.

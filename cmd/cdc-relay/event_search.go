@@ -19,6 +19,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
 	"github.com/cdc-relay/cdc-relay/internal/scan"
 	"github.com/cdc-relay/cdc-relay/internal/source"
+	"github.com/cdc-relay/cdc-relay/internal/stages"
 )
 
 // search looks for an event.
@@ -51,7 +52,7 @@ func (s *search) run(ctx context.Context, owner *ownerFlag) error {
 	}
 	if s.config.DeadLetter.On() {
 		s.found.DeadLetters = true
-		letters, _, err := letterDesk(s.config).List(ctx, deadletter.Filter{IDs: []string{s.found.ID}})
+		letters, _, err := stages.LetterDesk(s.config).List(ctx, deadletter.Filter{IDs: []string{s.found.ID}})
 		if err != nil {
 			return err
 		}
@@ -62,7 +63,7 @@ func (s *search) run(ctx context.Context, owner *ownerFlag) error {
 
 // rows looks into the tables.
 func (s *search) rows(ctx context.Context, db source.Database, dsn source.ConnString) error {
-	router, err := newRouter(s.config, db.Tables())
+	router, err := stages.Router(s.config, db.Tables())
 	if err != nil {
 		return err
 	}
@@ -120,7 +121,7 @@ func (s *search) records(ctx context.Context) error {
 	s.found.Searched = slices.AppendSeq(s.found.Searched, maps.Keys(partitions))
 	slices.Sort(s.found.Searched)
 	s.found.Since = s.since()
-	client, err := newKafkaClient(s.config)
+	client, err := stages.KafkaClient(s.config)
 	if err != nil {
 		return err
 	}
@@ -215,7 +216,7 @@ func (s *search) saved(ctx context.Context, db source.Database) error {
 			places = append(places, fmt.Sprintf("%s/%d", strings.ToUpper(commit), n))
 		}
 	}
-	store, err := newPlaces(ctx, s.config)
+	store, err := stages.Places(ctx, s.config)
 	if err != nil {
 		return err
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/source"
+	"github.com/cdc-relay/cdc-relay/internal/stages"
 )
 
 // This file finds the dead letters of every relay of a table, whichever configuration removes rows; see docs/maintainers/dead-letters.md.
@@ -133,7 +134,7 @@ func (n *needed) configOf(r outbox.LetterRecord) (*config.Config, error) {
 func (n *needed) stubsOf(ctx context.Context, r outbox.LetterRecord, of *config.Config) error {
 	c := *cmp.Or(of, n.config)
 	c.DeadLetter.Topic = r.Topic
-	list, read, err := letterDesk(&c).List(ctx, deadletter.Filter{Stubs: true})
+	list, read, err := stages.LetterDesk(&c).List(ctx, deadletter.Filter{Stubs: true})
 	elsewhere := func(here string) error {
 		return cdc.Fixable("run `cdc-relay partitions run --letters-of FILE` from a timer in place of this pass, where FILE is the configuration of that relay; if that relay is gone for good, run `"+n.db.ForgetLetters(r)+"`",
 			"dead letters of relay %q may need these rows, and that relay has another Kafka than %s, where topic %q %s", r.Source, strings.Join(c.Kafka.Brokers, ","), r.Topic, here)

@@ -9,6 +9,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/deadletter"
 	"github.com/cdc-relay/cdc-relay/internal/finding"
 	"github.com/cdc-relay/cdc-relay/internal/source"
+	"github.com/cdc-relay/cdc-relay/internal/stages"
 )
 
 // pageLetters is how many dead letters the page shows at once.
@@ -49,7 +50,7 @@ func pageDesk(c *config.Config) admin.Desk {
 }
 
 func lettersAfter(ctx context.Context, c *config.Config, after string) (*letterPage, error) {
-	all, _, err := letterDesk(c).List(ctx, deadletter.Filter{})
+	all, _, err := stages.LetterDesk(c).List(ctx, deadletter.Filter{})
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +68,7 @@ func errResolved(id string) error {
 
 // resolveLetter asks the relay that leads, which may be another one.
 func resolveLetter(ctx context.Context, c *config.Config, do, id string) error {
-	desk := letterDesk(c)
+	desk := stages.LetterDesk(c)
 	list, read, err := desk.List(ctx, deadletter.Filter{IDs: []string{id}})
 	if err != nil {
 		return err

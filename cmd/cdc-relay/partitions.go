@@ -11,6 +11,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/retention"
 	"github.com/cdc-relay/cdc-relay/internal/source"
+	"github.com/cdc-relay/cdc-relay/internal/stages"
 )
 
 func newPartitionsCommand(a *app) *cobra.Command {
@@ -80,7 +81,7 @@ func withStore(ctx context.Context, c *config.Config, given string, fn func(sour
 	if err != nil {
 		return err
 	}
-	store, err := newPlaces(ctx, c)
+	store, err := stages.Places(ctx, c)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/position"
 	"github.com/cdc-relay/cdc-relay/internal/source"
+	"github.com/cdc-relay/cdc-relay/internal/stages"
 )
 
 func newPositionCommand(a *app) *cobra.Command {
@@ -35,7 +36,7 @@ func (a *app) withPositions(ctx context.Context, fn func(source.Database, *posit
 	if err != nil {
 		return err
 	}
-	places, err := newPlaces(ctx, c)
+	places, err := stages.Places(ctx, c)
 	if err != nil {
 		return err
 	}

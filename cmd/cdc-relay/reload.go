@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"errors"
+	"io"
+	"log/slog"
 	"os"
 	"os/signal"
 	"slices"
@@ -12,6 +14,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/admin"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/config"
+	"github.com/cdc-relay/cdc-relay/internal/logging"
 )
 
 // hangups returns a channel of SIGHUPs, and what ends it.
@@ -65,4 +68,39 @@ func logProblems(log *logs, err error) {
 		p.Fix = ""
 		log.Error(text, "error", &cdc.FixableError{Cause: p, Fix: fix})
 	}
+}
+
+// logs is the log of a run, whose level can be changed.
+type logs struct {
+	*slog.Logger
+
+	level   *slog.LevelVar
+	limiter *logging.Limiter
+}
+
+func newLogs(w io.Writer, c config.Log) *logs {
+	level := new(slog.LevelVar)
+	level.Set(levelOf(c))
+	opts := &slog.HandlerOptions{Level: level, ReplaceAttr: withFix}
+	var handler slog.Handler = slog.NewJSONHandler(w, opts)
+	if c.Format == config.LogText {
+		handler = slog.NewTextHandler(w, opts)
+	}
+	limiter := logging.Limit(handler)
+	return &logs{slog.New(limiter), level, limiter}
+}
+
+func levelOf(c config.Log) slog.Level {
+	return map[config.LogLevel]slog.Level{
+		config.LogDebug: slog.LevelDebug, config.LogInfo: slog.LevelInfo, config.LogWarn: slog.LevelWarn, config.LogError: slog.LevelError,
+	}[c.Level]
+}
+
+// withFix puts the fix of a logged error beside it.
+func withFix(_ []string, a slog.Attr) slog.Attr {
+	err, ok := a.Value.Any().(error)
+	if !ok || cdc.Fix(err) == "" {
+		return a
+	}
+	return slog.GroupAttrs("", slog.String(a.Key, err.Error()), slog.String("fix", cdc.Fix(err)))
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/relay"
 	"github.com/cdc-relay/cdc-relay/internal/repair"
 	"github.com/cdc-relay/cdc-relay/internal/source"
+	"github.com/cdc-relay/cdc-relay/internal/stages"
 )
 
 // defaultOverlap is longer than the transactions of an application, and clocks differ by less.
@@ -140,7 +141,7 @@ func (a *app) newRepair(ctx context.Context, c *config.Config, o repair.Options,
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	router, err := newRelayRouter(c, db.Tables())
+	router, err := stages.RelayRouter(c, db.Tables())
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -149,12 +150,12 @@ func (a *app) newRepair(ctx context.Context, c *config.Config, o repair.Options,
 		return nil, nil, nil, err
 	}
 	rows := repair.New(db.NewRepair(router.Check, read, log), o, log)
-	stages, store, err := wireSink(ctx, c, db, nil, dropped, log, reg)
+	s, store, err := wireSink(ctx, c, db, nil, dropped, log, reg)
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	stages.Source, stages.Router = rows, router
+	s.Source, s.Router = rows, router
 	options := relayOptions(c, dropped)
 	options.Park = false
-	return rows, relay.New(options, stages, log, reg), func() { _ = store.Close() }, nil
+	return rows, relay.New(options, s, log, reg), func() { _ = store.Close() }, nil
 }

@@ -15,11 +15,11 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/display"
-	"github.com/cdc-relay/cdc-relay/internal/kafka"
 	"github.com/cdc-relay/cdc-relay/internal/publisher"
 	"github.com/cdc-relay/cdc-relay/internal/replay"
 	"github.com/cdc-relay/cdc-relay/internal/scan"
 	"github.com/cdc-relay/cdc-relay/internal/source"
+	"github.com/cdc-relay/cdc-relay/internal/stages"
 )
 
 // headerReplayed marks a record that replay has published. Its value is when the replay began.
@@ -244,10 +244,10 @@ func (r *replayRun) requireTopic(ctx context.Context) error {
 	if name == "" {
 		return nil
 	}
-	if slices.Contains(reserved(r.config), name) {
+	if slices.Contains(stages.Reserved(r.config), name) {
 		return cdc.Usage("name another topic", "--topic: %s is a topic of the relay's own", name)
 	}
-	client, err := newKafkaClient(r.config)
+	client, err := stages.KafkaClient(r.config)
 	if err != nil {
 		return err
 	}
@@ -383,12 +383,12 @@ func (r *replayRun) router() (replay.Router, error) {
 	if r.state.Topic != "" {
 		c.Routes = []config.Route{{Topic: r.state.Topic}}
 	}
-	return newRouterWith(&c, r.db.Tables(), []cdc.Header{{Key: []byte(headerReplayed), Value: []byte(rfc3339(r.state.Began))}})
+	return stages.Router(&c, r.db.Tables(), cdc.Header{Key: []byte(headerReplayed), Value: []byte(rfc3339(r.state.Began))})
 }
 
 func newReplaySink(c *config.Config, problems *cdc.Problems) (*publisher.Publisher, error) {
-	o := publisherOptions(c)
-	o.TransactionalID, o.PositionTopic, o.Problems = kafka.TransactionalNone, "", problems
+	o := stages.Unfenced(c)
+	o.Problems = problems
 	p, err := publisher.New(o, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 	if err != nil {
 		return nil, cdc.Stop(cdc.ClassConfig, "config", err, "")

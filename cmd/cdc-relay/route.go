@@ -15,6 +15,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/source"
+	"github.com/cdc-relay/cdc-relay/internal/stages"
 )
 
 // routedRow is the answer of the command route.
@@ -85,7 +86,7 @@ func routeRow(c *config.Config, table, row string) (routedRow, error) {
 	if err != nil {
 		return routedRow{}, err
 	}
-	r, err := newRouter(c, db.Tables())
+	r, err := stages.Router(c, db.Tables())
 	if err != nil {
 		return routedRow{}, err
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/position"
 	"github.com/cdc-relay/cdc-relay/internal/relay"
 	"github.com/cdc-relay/cdc-relay/internal/source"
+	"github.com/cdc-relay/cdc-relay/internal/stages"
 )
 
 func newRunCommand(a *app) *cobra.Command {
@@ -95,20 +96,20 @@ func run(ctx context.Context, c *config.Config, start binlog.StartFrom, log *slo
 	reg := newRegistry()
 	dropped := newDropped(reg)
 	problems := new(cdc.Problems)
-	stages, closeStore, err := wire(ctx, c, source.Options{StartFrom: start, Problems: problems}, dropped, log, reg)
+	s, src, closeStore, err := wire(ctx, c, source.Options{StartFrom: start, Problems: problems}, dropped, log, reg)
 	if err != nil {
 		return err
 	}
 	defer closeStore()
-	reg.MustRegister(newInfo(c, stages.source))
+	reg.MustRegister(newInfo(c, src))
 	o := relayOptions(c, dropped)
 	o.Problems = problems
-	r := relay.New(o, stages.Stages, log, reg)
+	r := relay.New(o, s, log, reg)
 	if c.HTTP.Listen == "" {
 		return r.Run(ctx)
 	}
-	letters, _ := stages.Letters.(*deadletter.Resolver)
-	server, err := admin.New(ctx, endpoint(c, r, stages.source, letters, reg, profile), log)
+	letters, _ := s.Letters.(*deadletter.Resolver)
+	server, err := admin.New(ctx, endpoint(c, r, src, letters, reg, profile), log)
 	if err != nil {
 		return err
 	}
@@ -149,51 +150,45 @@ func newInfo(c *config.Config, s source.Source) prometheus.Collector {
 	})
 }
 
-// stages are the relay's stages; source is also the relay's Source.
-type stages struct {
-	relay.Stages
-
-	source source.Source
-}
-
-func wire(ctx context.Context, c *config.Config, o source.Options, dropped func(reason string), log *slog.Logger, reg prometheus.Registerer) (stages, func(), error) {
+// wire returns the stages of a relay; the source is also theirs.
+func wire(ctx context.Context, c *config.Config, o source.Options, dropped func(reason string), log *slog.Logger, reg prometheus.Registerer) (relay.Stages, source.Source, func(), error) {
 	db, err := source.New(c)
 	if err != nil {
-		return stages{}, nil, err
+		return relay.Stages{}, nil, nil, err
 	}
-	router, err := newRelayRouter(c, db.Tables())
+	router, err := stages.RelayRouter(c, db.Tables())
 	if err != nil {
-		return stages{}, nil, err
+		return relay.Stages{}, nil, nil, err
 	}
 	o.Verify = router.Check
 	src, err := db.NewSource(o, log, reg)
 	if err != nil {
-		return stages{}, nil, err
+		return relay.Stages{}, nil, nil, err
 	}
 	s, store, err := wireSink(ctx, c, db, o.Problems, dropped, log, reg)
 	if err != nil {
-		return stages{}, nil, err
+		return relay.Stages{}, nil, nil, err
 	}
-	if s.Maintainer, err = newMaintainer(c, db, position.New(store, positionOptions(c)).Load, log, reg); err != nil {
-		return stages{}, nil, err
+	if s.Maintainer, err = newMaintainer(c, db, position.New(store, stages.PositionOptions(c)).Load, log, reg); err != nil {
+		return relay.Stages{}, nil, nil, err
 	}
 	s.Source, s.Router = src, router
-	return stages{s, src}, func() { _ = store.Close() }, nil
+	return s, src, func() { _ = store.Close() }, nil
 }
 
 // wireSink returns the stages behind the router, and the store, which the caller closes.
 func wireSink(ctx context.Context, c *config.Config, db source.Database, problems *cdc.Problems, dropped func(reason string), log *slog.Logger, reg prometheus.Registerer) (relay.Stages, position.Store, error) {
 	letters := letterOptions(c, db, log)
-	sink, err := newPublisher(c, problems, dropped, letters, log, reg)
+	sink, err := stages.Publisher(c, problems, dropped, letters, log, reg)
 	if err != nil {
 		return relay.Stages{}, nil, err
 	}
-	store, err := newStore(ctx, c)
+	store, err := stages.Store(ctx, c)
 	if err != nil {
 		return relay.Stages{}, nil, err
 	}
 	s := relay.Stages{Sink: sink, Checkpointer: store}
-	if o := positionOptions(c); o.ExactlyOnce {
+	if o := stages.PositionOptions(c); o.ExactlyOnce {
 		s.Committer = checkpoint.NewTopic(sink)
 	} else {
 		s.Checkpointer = position.NewHandover(store, o)
@@ -202,4 +197,17 @@ func wireSink(ctx context.Context, c *config.Config, db source.Database, problem
 		s.Letters, err = newResolver(c, db, letters, sink, log, reg)
 	}
 	return s, store, err
+}
+
+// newDropped registers the counter of events that the router or the publisher drops.
+func newDropped(reg prometheus.Registerer) func(reason string) {
+	counter := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "cdc_relay_events_dropped_total",
+		Help: "Events not published because the configuration says so (errors.*: drop, errors.skip).",
+	}, []string{"reason"})
+	reg.MustRegister(counter)
+	for _, reason := range []string{"unroutable", "malformed", "unknown_topic", "too_large", "rejected"} { // a rate needs the 0 before the first
+		counter.WithLabelValues(reason)
+	}
+	return func(reason string) { counter.WithLabelValues(reason).Inc() }
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/position"
 	"github.com/cdc-relay/cdc-relay/internal/source"
+	"github.com/cdc-relay/cdc-relay/internal/stages"
 )
 
 // mysqlSetup is one run of setup on MySQL or MariaDB.
@@ -314,7 +315,7 @@ func (s *mysqlSetup) storePosition(ctx context.Context, db *binlog.Database) err
 	if err := s.makePositionTopic(ctx, s.Config); err != nil {
 		return err
 	}
-	at, err := newPlaces(ctx, s.Config)
+	at, err := stages.Places(ctx, s.Config)
 	if err != nil {
 		return err
 	}
@@ -347,7 +348,7 @@ func (s *mysqlSetup) storePosition(ctx context.Context, db *binlog.Database) err
 // unpublished returns an error if rows would be skipped that a relay with at-least-once delivery may have left: without its checkpoint
 // nothing tells up to where it published.
 func (s *mysqlSetup) unpublished(ctx context.Context, db *binlog.Database) error {
-	if o := positionOptions(s.Config); s.backfill || !o.ExactlyOnce || o.Place != "" {
+	if o := stages.PositionOptions(s.Config); s.backfill || !o.ExactlyOnce || o.Place != "" {
 		return nil
 	}
 	for _, t := range s.Tables() {

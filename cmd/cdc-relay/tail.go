@@ -21,6 +21,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/display"
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
+	"github.com/cdc-relay/cdc-relay/internal/stages"
 )
 
 // tailRun is one run of the command tail.
@@ -177,7 +178,7 @@ func (t *tailRun) fromTopics(ctx context.Context, c *config.Config, log *slog.Lo
 // follow prints the records of a partition from its present end on, also when its leader moves. ready is called once that end is
 // known, or cannot be.
 func (t *tailRun) follow(ctx context.Context, c *config.Config, topic string, partition int32, ready func(), log *slog.Logger) error {
-	client, err := newKafkaClient(c)
+	client, err := stages.KafkaClient(c)
 	if err != nil {
 		ready()
 		return err
@@ -231,7 +232,7 @@ func printedKafka(topic string, r *kafka.Record) printedRecord {
 
 // partitions returns how many partitions each topic has: those that are given, or else those of the routes.
 func (t *tailRun) partitions(ctx context.Context, c *config.Config) (map[string]int32, error) {
-	client, err := newKafkaClient(c)
+	client, err := stages.KafkaClient(c)
 	if err != nil {
 		return nil, err
 	}
@@ -242,7 +243,7 @@ func (t *tailRun) partitions(ctx context.Context, c *config.Config) (map[string]
 	}
 	found := map[string]int32{}
 	for _, topic := range md.Topics {
-		if !slices.Contains(reserved(c), topic.Name) && (slices.Contains(t.topics, topic.Name) || t.topics == nil && routed(c, topic.Name)) {
+		if !slices.Contains(stages.Reserved(c), topic.Name) && (slices.Contains(t.topics, topic.Name) || t.topics == nil && routed(c, topic.Name)) {
 			found[topic.Name] = int32(len(topic.Partitions))
 		}
 	}

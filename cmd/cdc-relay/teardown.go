@@ -15,6 +15,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/position"
 	"github.com/cdc-relay/cdc-relay/internal/source"
+	"github.com/cdc-relay/cdc-relay/internal/stages"
 )
 
 func newTeardownCommand(a *app) *cobra.Command {
@@ -158,20 +159,20 @@ func (t *teardown) dropCheckpoint(ctx context.Context, c *config.Config, id cdc.
 	if l := &c.DeadLetter; l.On() {
 		t.app.printf("topics %s and %s: kept, with the dead letters that are left\n", l.Topic, l.Index())
 	}
-	store, err := newPlaces(ctx, c)
+	store, err := stages.Places(ctx, c)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = store.Close() }()
 	_, _, refused := store.Resume(ctx, id)
 	if position.Foreign(refused) != nil {
-		t.app.printf("checkpoint in %s: kept, it is another relay's\n", positionOptions(c).Location())
+		t.app.printf("checkpoint in %s: kept, it is another relay's\n", stages.PositionOptions(c).Location())
 		return nil
 	}
 	if err := store.Reset(ctx); err != nil {
 		return err
 	}
-	if location := positionOptions(c).Location(); location != "" {
+	if location := stages.PositionOptions(c).Location(); location != "" {
 		t.app.printf("checkpoint in %s: dropped\n", location)
 	}
 	return nil

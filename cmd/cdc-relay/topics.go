@@ -11,27 +11,28 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/display"
 	"github.com/cdc-relay/cdc-relay/internal/finding"
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
+	"github.com/cdc-relay/cdc-relay/internal/stages"
 )
 
 // makePositionTopic makes the topic of positions for exactly-once delivery.
 func (s *setup) makePositionTopic(ctx context.Context, c *config.Config) error {
-	if positionTopic(c) == "" {
+	if stages.PositionTopic(c) == "" {
 		return nil
 	}
-	return s.makeTopicsAs(ctx, c, []string{c.Kafka.PositionTopic}, kafka.PositionTopic(topicSpec(c)))
+	return s.makeTopicsAs(ctx, c, []string{c.Kafka.PositionTopic}, kafka.PositionTopic(stages.TopicSpec(c)))
 }
 
 // makeTopics makes the topics that routes name, where the configuration says how.
 func (s *setup) makeTopics(ctx context.Context, c *config.Config) error {
-	topics := literalTopics(c)
+	topics := stages.RouteTopics(c)
 	if c.Topics.Create == nil || len(topics) == 0 {
 		return nil
 	}
-	return s.makeTopicsAs(ctx, c, topics, topicSpec(c))
+	return s.makeTopicsAs(ctx, c, topics, stages.TopicSpec(c))
 }
 
 func (s *setup) makeTopicsAs(ctx context.Context, c *config.Config, topics []string, spec *kafka.TopicSpec) error {
-	client, err := newKafkaClient(c)
+	client, err := stages.KafkaClient(c)
 	if err != nil {
 		return err
 	}
@@ -57,11 +58,11 @@ func existsOr(changed bool, how string) string {
 
 // checkKafka checks the cluster and the topics that routes name.
 func (c *check) checkKafka(ctx context.Context) []finding.Finding {
-	client, err := newKafkaClient(c.config)
+	client, err := stages.KafkaClient(c.config)
 	if err != nil {
 		return []finding.Finding{finding.Failed("kafka", err)}
 	}
-	topics := literalTopics(c.config)
+	topics := stages.RouteTopics(c.config)
 	d, err := describe(ctx, client, topics, kafka.TransactionalID(c.config.Kafka.TransactionalID, kafka.TransactionalPrefix+"check"))
 	if err != nil {
 		return []finding.Finding{finding.Failed("kafka", err)}
@@ -87,7 +88,7 @@ func (c *check) checkKafka(ctx context.Context) []finding.Finding {
 
 // transactionFindings are about transactions that hold back consumers of the topics.
 func (c *check) transactionFindings(ctx context.Context, client *kafka.Client) []finding.Finding {
-	open, err := client.OpenTransactions(ctx, knownTopics(c.config), func(t *kafka.OpenTransaction) bool {
+	open, err := client.OpenTransactions(ctx, stages.Topics(c.config), func(t *kafka.OpenTransaction) bool {
 		return time.Since(t.Written) > kafka.LongOpen
 	})
 	if err == nil {
@@ -164,7 +165,7 @@ func (c *check) validateMissing(ctx context.Context, client *kafka.Client, topic
 			missing = append(missing, topics[i].Name)
 		}
 	}
-	return client.ValidateTopics(ctx, missing, topicSpec(c.config))
+	return client.ValidateTopics(ctx, missing, stages.TopicSpec(c.config))
 }
 
 // topicFindings are about one topic. refused is why it cannot be created, if it is missing.

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/config"
+	"github.com/cdc-relay/cdc-relay/internal/kafka"
+	"github.com/cdc-relay/cdc-relay/internal/postgres"
+	"github.com/cdc-relay/cdc-relay/internal/relay"
+	"github.com/cdc-relay/cdc-relay/internal/retention"
+	"github.com/cdc-relay/cdc-relay/internal/source"
+	"github.com/cdc-relay/cdc-relay/internal/stages"
+)
+
+// maintainers run side by side.
+type maintainers []relay.Maintainer
+
+// Run ends when all have ended.
+func (m maintainers) Run(ctx context.Context) {
+	var running sync.WaitGroup
+	for _, each := range m {
+		running.Go(func() { each.Run(ctx) })
+	}
+	running.Wait()
+}
+
+// newMaintainer returns what looks after the tables; nothing where the configuration leaves them alone.
+func newMaintainer(c *config.Config, db source.Database, load cdc.Loader, log *slog.Logger, reg prometheus.Registerer) (all maintainers, err error) {
+	dsn, err := db.ConnString("")
+	if err != nil {
+		return nil, err
+	}
+	guard := (&needed{c, db, dsn, nil}).check
+	if c.Partitions != nil {
+		all = append(all, retention.New(retentionOptions(c.Partitions), db.Partitions(dsn, false, load), guard, log, retention.NewMetrics(reg)))
+	}
+	if c.Retention != nil {
+		all = append(all, retention.NewPurger(purgeOptions(c.Retention.Delete), db.Rows(dsn, load), guard, log, reg))
+	}
+	return all, nil
+}
+
+func retentionOptions(p *config.Partitions) retention.Options {
+	return retention.Options{Ahead: p.Ahead, TTL: p.Age(), Every: p.Every, Drop: p.Drop}
+}
+
+func relayOptions(c *config.Config, dropped func(reason string)) relay.Options {
+	return relay.Options{
+		MaxEvents: c.Window.Events, MaxBytes: int(c.Window.Bytes), Dropped: dropped, Display: postgres.DisplayPosition,
+		RetryInitial: c.Retry.Initial, RetryMax: c.Retry.Max,
+		StartupTimeout: c.StartupTimeout, ShutdownTimeout: c.ShutdownTimeout, Park: c.Errors.OnStop == config.OnStopPark,
+		TransactionalID: kafka.TransactionalID(c.Kafka.TransactionalID, ""), PositionTopic: stages.PositionTopic(c),
+		UniqueSource: c.Source.MySQL != nil && c.Source.MySQL.ID != "",
+	}
+}

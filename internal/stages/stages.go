@@ -1,0 +1,282 @@
+// Package stages makes each stage, and what connects to the servers, from the configuration.
+package stages
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
+	"github.com/cdc-relay/cdc-relay/internal/config"
+	"github.com/cdc-relay/cdc-relay/internal/deadletter"
+	"github.com/cdc-relay/cdc-relay/internal/kafka"
+	"github.com/cdc-relay/cdc-relay/internal/outbox"
+	"github.com/cdc-relay/cdc-relay/internal/position"
+	"github.com/cdc-relay/cdc-relay/internal/publisher"
+	"github.com/cdc-relay/cdc-relay/internal/router"
+	"github.com/cdc-relay/cdc-relay/internal/source"
+	"github.com/cdc-relay/cdc-relay/internal/token"
+)
+
+// Router returns a router for what has no dead letters: what would become one is an error. It adds headers to every record.
+func Router(c *config.Config, tables []source.Table, headers ...cdc.Header) (*router.Router, error) {
+	return makeRouter(c, tables, router.Options{
+		Headers: headers, Unroutable: kept(c.Errors.Unroutable), Malformed: kept(c.Errors.Malformed),
+	})
+}
+
+// RelayRouter returns the router of a relay, whose publisher has the dead letters.
+func RelayRouter(c *config.Config, tables []source.Table) (*router.Router, error) {
+	return makeRouter(c, tables, router.Options{Unroutable: c.Errors.Unroutable, Malformed: c.Errors.Malformed})
+}
+
+func makeRouter(c *config.Config, tables []source.Table, o router.Options) (*router.Router, error) {
+	o.Source, o.Skip, o.Reserved = c.Record.Source, c.Errors.Skip, Reserved(c)
+	for _, t := range tables {
+		o.Tables = append(o.Tables, router.Table{Name: inQuotes(t.Name), Columns: t.Columns, Source: t.URI})
+	}
+	for _, r := range c.Routes {
+		o.Routes = append(o.Routes, router.Route{Match: r.Match, Topic: r.Topic})
+	}
+	r, err := router.New(o)
+	if err != nil {
+		return nil, cdc.Stop(cdc.ClassConfig, "config", err, "")
+	}
+	return r, nil
+}
+
+// Reserved are the relay's own topics.
+func Reserved(c *config.Config) []string {
+	topics := []string{c.Kafka.PositionTopic}
+	if c.DeadLetter.On() {
+		topics = append(topics, c.DeadLetter.Topic, c.DeadLetter.Index())
+	}
+	return topics
+}
+
+// Topics are the topics that a relay writes to, as far as the configuration names them.
+func Topics(c *config.Config) []string {
+	topics := RouteTopics(c)
+	if p := PositionTopic(c); p != "" {
+		topics = append(topics, p)
+	}
+	if c.DeadLetter.On() {
+		topics = append(topics, c.DeadLetter.Topic, c.DeadLetter.Index())
+	}
+	return topics
+}
+
+// inQuotes writes a name as the router reads it, whatever it holds.
+func inQuotes(n outbox.Name) string {
+	quote := func(s string) string { return `"` + strings.ReplaceAll(s, `"`, `""`) + `"` }
+	return quote(n.Schema) + "." + quote(n.Table)
+}
+
+// Publisher returns what publishes to Kafka. Without letters no event becomes a dead letter.
+func Publisher(c *config.Config, problems *cdc.Problems, dropped func(reason string), letters *publisher.LetterOptions, log *slog.Logger, reg prometheus.Registerer) (*publisher.Publisher, error) {
+	o := PublisherOptions(c)
+	o.Dropped, o.Problems = dropped, problems
+	if letters != nil {
+		o.Letters = letters
+		o.UnknownTopic, o.TooLarge, o.Rejected = c.Errors.UnknownTopic, c.Errors.TooLarge, c.Errors.Rejected
+	}
+	p, err := publisher.New(o, log, reg)
+	if err != nil {
+		return nil, cdc.Stop(cdc.ClassConfig, "config", err, "")
+	}
+	return p, nil
+}
+
+// PublisherOptions are those of a publisher without dead letters.
+func PublisherOptions(c *config.Config) publisher.Options {
+	return publisher.Options{
+		Kafka: KafkaOptions(c), Compression: string(c.Kafka.Compression), Create: TopicSpec(c),
+		TransactionalID: c.Kafka.TransactionalID, MaxMessageBytes: int(c.Kafka.MaxMessageBytes),
+		PositionTopic: PositionTopic(c), Watched: Topics(c), RetryInitial: c.Retry.Initial, RetryMax: c.Retry.Max,
+		UnknownTopic: kept(c.Errors.UnknownTopic), TooLarge: kept(c.Errors.TooLarge), Rejected: kept(c.Errors.Rejected),
+	}
+}
+
+// Unfenced are the options of a publisher beside the relay: without a transactional ID it does not fence the relay.
+func Unfenced(c *config.Config) publisher.Options {
+	o := PublisherOptions(c)
+	o.TransactionalID, o.PositionTopic = kafka.TransactionalNone, ""
+	return o
+}
+
+// kept is the policy of a publisher without dead letters: the event must not be lost.
+func kept(p cdc.Policy) cdc.Policy {
+	if p == cdc.PolicyDeadLetter {
+		return cdc.PolicyStop
+	}
+	return p
+}
+
+// PositionTopic is "" for at-least-once delivery.
+func PositionTopic(c *config.Config) string {
+	if c.Delivery == config.ExactlyOnce {
+		return c.Kafka.PositionTopic
+	}
+	return ""
+}
+
+// TopicSpec is nil where the relay creates no topics.
+func TopicSpec(c *config.Config) *kafka.TopicSpec {
+	t := c.Topics.Create
+	if t == nil {
+		return nil
+	}
+	return &kafka.TopicSpec{Partitions: int32(t.Partitions), ReplicationFactor: int16(t.ReplicationFactor), Configs: t.Config}
+}
+
+// KafkaClient returns a client, which connects when it is used.
+func KafkaClient(c *config.Config) (*kafka.Client, error) {
+	client, err := kafka.NewClient(KafkaOptions(c))
+	if err != nil {
+		return nil, cdc.Stop(cdc.ClassConfig, "config", err, "")
+	}
+	return client, nil
+}
+
+// KafkaOptions say how Kafka is reached.
+func KafkaOptions(c *config.Config) kafka.Options {
+	o := kafka.Options{Brokers: c.Kafka.Brokers, ClientID: c.Kafka.ClientID, RequestTimeout: c.Kafka.RequestTimeout}
+	if c.Kafka.TLS != nil {
+		o.TLS = c.Kafka.TLS.ClientConfig
+	}
+	if s := c.Kafka.SASL; s != nil {
+		o.SASL = kafkaSASL(s)
+	}
+	return o
+}
+
+func kafkaSASL(s *config.SASL) *kafka.SASL {
+	switch {
+	case s.Mechanism == config.MechanismMSK:
+		signer := &token.MSK{Region: s.AWS.Region, RoleARN: s.AWS.RoleARN, Profile: s.AWS.Profile}
+		return &kafka.SASL{Mechanism: kafka.OAuthBearer, Token: token.Cached(signer.Fetch)}
+	case s.Mechanism == config.MechanismOAuth && s.OAuth.TokenURL != "":
+		o := s.OAuth
+		endpoint := &token.Endpoint{URL: o.TokenURL, ClientID: o.ClientID, Secret: o.ClientSecret.Reveal, Scopes: o.Scopes, Params: o.Params}
+		if o.TLS != nil {
+			endpoint.TLS = o.TLS.ClientConfig
+		}
+		return &kafka.SASL{Mechanism: kafka.OAuthBearer, Token: token.Cached(endpoint.Fetch), Extensions: o.Extensions}
+	case s.Mechanism == config.MechanismOAuth:
+		return &kafka.SASL{Mechanism: kafka.OAuthBearer, Token: s.OAuth.RevealToken, Extensions: s.OAuth.Extensions}
+	default:
+		return &kafka.SASL{Mechanism: string(s.Mechanism), Username: s.Username, Password: s.Reveal}
+	}
+}
+
+// checkpointLocation says where the checkpoint is stored; "" if nowhere.
+func checkpointLocation(c *config.Config) string {
+	switch {
+	case c.Checkpoint.Redis != nil:
+		return fmt.Sprintf("redis %s, key %s", strings.Join(c.Checkpoint.Redis.Addrs, ","), c.Checkpoint.Redis.Key)
+	case c.Checkpoint.File != "":
+		return "file " + c.Checkpoint.File
+	default:
+		return ""
+	}
+}
+
+// Places returns where the relay keeps its position. The caller closes it.
+func Places(ctx context.Context, c *config.Config) (*position.Places, error) {
+	s, err := Store(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	return position.New(s, PositionOptions(c)), nil
+}
+
+// PositionOptions say where the relay keeps its position. Nothing is connected before the first use.
+func PositionOptions(c *config.Config) position.Options {
+	return position.Options{
+		ExactlyOnce: PositionTopic(c) != "", Topic: c.Kafka.PositionTopic, TransactionalID: c.Kafka.TransactionalID, Place: checkpointLocation(c),
+		Client: func() (*kafka.Client, error) { return KafkaClient(c) },
+		Publisher: func() (position.Publisher, error) {
+			once := *c
+			once.Delivery = config.ExactlyOnce
+			return Publisher(&once, nil, func(string) {}, nil, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+		},
+	}
+}
+
+// Store returns where the checkpoint is kept. The caller closes it.
+func Store(ctx context.Context, c *config.Config) (position.Store, error) {
+	switch {
+	case c.Checkpoint.Redis != nil:
+		return checkpoint.NewRedis(ctx, redisOptions(c.Checkpoint.Redis))
+	case c.Checkpoint.File != "":
+		return checkpoint.NewFile(c.Checkpoint.File)
+	default:
+		return checkpoint.None{}, nil
+	}
+}
+
+func redisOptions(r *config.Redis) checkpoint.RedisOptions {
+	o := checkpoint.RedisOptions{
+		Mode: checkpoint.Mode(r.Mode), Addrs: r.Addrs, MasterName: r.MasterName, Key: r.Key, DB: r.DB,
+		Username: r.Username, Password: r.Reveal,
+		SentinelUsername: r.SentinelUsername, SentinelPassword: r.RevealSentinel,
+	}
+	if r.TLS != nil {
+		o.TLS = func() (*tls.Config, error) { return r.TLS.ClientConfig() }
+	}
+	return o
+}
+
+// RouteTopics returns the topics of the routes that are not templates, without repeats.
+func RouteTopics(c *config.Config) []string {
+	var topics []string
+	for _, r := range c.Routes {
+		if !strings.Contains(r.Topic, "${") && !slices.Contains(topics, r.Topic) {
+			topics = append(topics, r.Topic)
+		}
+	}
+	return topics
+}
+
+// LetterDesk is where commands look at dead letters.
+func LetterDesk(c *config.Config) *deadletter.Desk {
+	return &deadletter.Desk{
+		Kafka: KafkaOptions(c), Topic: c.DeadLetter.Topic, Index: c.DeadLetter.Index(),
+		Open: func(ctx context.Context) (deadletter.Write, func(), error) { return indexWriter(ctx, c) },
+	}
+}
+
+// indexWriter returns what writes a record into the index of dead letters. It has no transactional ID: it must not fence the
+// relay.
+func indexWriter(ctx context.Context, c *config.Config) (deadletter.Write, func(), error) {
+	o := Unfenced(c)
+	o.Create = nil
+	p, err := publisher.New(o, slog.New(slog.DiscardHandler), nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := position.Open(ctx, p, ""); err != nil {
+		return nil, nil, err
+	}
+	seq := uint64(0)
+	write := func(ctx context.Context, key, value []byte) error {
+		seq++
+		m := cdc.Message{Topic: c.DeadLetter.Index(), Key: key, Value: value}
+		if err := p.Send(ctx, &cdc.Routed{Batch: &cdc.Batch{Seq: seq}, Messages: []cdc.Message{m}}); err != nil {
+			return err
+		}
+		select {
+		case d := <-p.Durable():
+			return d.Err
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return write, p.Kill, nil
+}
