@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"slices"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -16,9 +14,9 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/finding"
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
 	"github.com/cdc-relay/cdc-relay/internal/publisher"
-	"github.com/cdc-relay/cdc-relay/internal/scan"
 	"github.com/cdc-relay/cdc-relay/internal/source"
 	"github.com/cdc-relay/cdc-relay/internal/stages"
+	"github.com/cdc-relay/cdc-relay/internal/stubs"
 )
 
 // letterOptions is nil without dead letters.
@@ -28,7 +26,7 @@ func letterOptions(c *config.Config, db source.Database, log *slog.Logger) *publ
 		return nil
 	}
 	return &publisher.LetterOptions{
-		Topic: l.Topic, Index: l.Index(), Partitions: l.Partitions, Due: deadletter.NewDue(), MayStub: mayStub(c, db, log),
+		Topic: l.Topic, Index: l.Index(), Partitions: l.Partitions, Due: deadletter.NewDue(), MayStub: stubs.MayStub(c, db, log),
 		Options: deadletter.Options{HoldKey: l.HoldKey, MaxKeys: l.MaxHeldKeys, MaxLetters: l.MaxHeldEvents},
 	}
 }
@@ -44,39 +42,10 @@ func newResolver(c *config.Config, db source.Database, letters *publisher.Letter
 	r := deadletter.NewResolver(deadletter.ResolverOptions{
 		Kafka: stages.KafkaOptions(c), Topic: letters.Topic, Index: letters.Index, Due: letters.Due,
 		RetryAfter: c.DeadLetter.RetryAfter, MaxAttempts: c.DeadLetter.MaxAttempts, Passed: db.Passed, Stored: db.SlotPosition(),
-		Row: func(ctx context.Context, l *deadletter.Letter) (*cdc.Batch, error) { return stubRow(ctx, db, l) },
+		Row: func(ctx context.Context, l *deadletter.Letter) (*cdc.Batch, error) { return stubs.Row(ctx, db, l) },
 	}, sink, router, log)
 	r.Register(reg)
 	return r, nil
-}
-
-// stubRow reads the row of a letter that is too large for its topic.
-func stubRow(ctx context.Context, db source.Database, l *deadletter.Letter) (*cdc.Batch, error) {
-	tables := db.Tables()
-	i := slices.IndexFunc(tables, func(t source.Table) bool { return t.Name.String() == l.Table })
-	if i < 0 {
-		return nil, fmt.Errorf("its payload is only in table %s, which is not configured", l.Table)
-	}
-	dsn, err := db.ConnString("")
-	if err != nil {
-		return nil, err
-	}
-	reader, err := db.Reader(ctx, dsn, &tables[i])
-	if err != nil {
-		return nil, err
-	}
-	defer reader.Close(ctx)
-	rows := 0
-	var row *cdc.Batch
-	err = scan.Fetch(ctx, reader, l.ID, time.Time{}, func(b *cdc.Batch) error {
-		rows += len(b.Txs)
-		row = b
-		return nil
-	})
-	if err == nil && rows != 1 {
-		err = fmt.Errorf("its payload is only in table %s, which has %s with this event ID", l.Table, display.Plural(rows, "row"))
-	}
-	return row, err
 }
 
 // makeLetterTopics makes the topics of dead letters.
@@ -106,9 +75,6 @@ func leftLetters(ctx context.Context, c *config.Config) []finding.Finding {
 	}}
 }
 
-// letterBytes is how large a letter may be in the topic that setup creates.
-const letterBytes = 16 << 20
-
 // letterFindings are about the topics of dead letters.
 func (c *check) letterFindings(ctx context.Context, client *kafka.Client) []finding.Finding {
 	l := &c.config.DeadLetter
@@ -131,11 +97,11 @@ func (c *check) letterFindings(ctx context.Context, client *kafka.Client) []find
 			continue
 		}
 		found = append(found, finding.Finding{Severity: finding.OK, Subject: subject, Text: "can hold dead letters"})
-		if t.Name == l.Topic && t.MaxMessageBytes < letterBytes {
+		if t.Name == l.Topic && t.MaxMessageBytes < kafka.LetterBytes {
 			found = append(found, finding.Finding{
 				Severity: finding.Warn, Subject: subject,
 				Text: fmt.Sprintf("takes records up to %s: a large event is kept without its payload", display.Bytes(int64(t.MaxMessageBytes))),
-				Fix:  fmt.Sprintf("set its max.message.bytes to %d", letterBytes),
+				Fix:  fmt.Sprintf("set its max.message.bytes to %d", kafka.LetterBytes),
 			})
 		}
 	}

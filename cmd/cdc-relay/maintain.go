@@ -15,6 +15,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/retention"
 	"github.com/cdc-relay/cdc-relay/internal/source"
 	"github.com/cdc-relay/cdc-relay/internal/stages"
+	"github.com/cdc-relay/cdc-relay/internal/stubs"
 )
 
 // maintainers run side by side.
@@ -35,7 +36,7 @@ func newMaintainer(c *config.Config, db source.Database, load cdc.Loader, log *s
 	if err != nil {
 		return nil, err
 	}
-	guard := (&needed{c, db, dsn, nil}).check
+	guard := stubs.Guard(c, db, dsn, nil)
 	if c.Partitions != nil {
 		all = append(all, retention.New(retentionOptions(c.Partitions), db.Partitions(dsn, false, load), guard, log, retention.NewMetrics(reg)))
 	}

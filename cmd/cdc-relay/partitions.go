@@ -12,6 +12,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/retention"
 	"github.com/cdc-relay/cdc-relay/internal/source"
 	"github.com/cdc-relay/cdc-relay/internal/stages"
+	"github.com/cdc-relay/cdc-relay/internal/stubs"
 )
 
 func newPartitionsCommand(a *app) *cobra.Command {
@@ -67,7 +68,7 @@ func describePartition(p cdc.Partition) string {
 // withPartitions calls fn with the tables that have partitions; what is stored as the checkpoint decides what is relayed.
 func withPartitions(ctx context.Context, c *config.Config, given string, owner bool, others []*config.Config, fn func(retention.Tables, retention.Guard) error) error {
 	return withStore(ctx, c, given, func(db source.Database, dsn source.ConnString, load cdc.Loader) error {
-		return fn(db.Partitions(dsn, owner, load), (&needed{c, db, dsn, others}).check)
+		return fn(db.Partitions(dsn, owner, load), stubs.Guard(c, db, dsn, others))
 	})
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/finding"
 	"github.com/cdc-relay/cdc-relay/internal/retention"
 	"github.com/cdc-relay/cdc-relay/internal/source"
+	"github.com/cdc-relay/cdc-relay/internal/stubs"
 )
 
 func purgeOptions(d config.Delete) retention.PurgeOptions {
@@ -48,7 +49,7 @@ func (r *partitionsRun) purgeOptions(c *config.Config) (retention.PurgeOptions, 
 // withRows calls fn with the tables whose old rows are deleted.
 func withRows(ctx context.Context, c *config.Config, given string, others []*config.Config, fn func(retention.RowTables, retention.Guard) error) error {
 	return withStore(ctx, c, given, func(db source.Database, dsn source.ConnString, load cdc.Loader) error {
-		return fn(db.Rows(dsn, load), (&needed{c, db, dsn, others}).check)
+		return fn(db.Rows(dsn, load), stubs.Guard(c, db, dsn, others))
 	})
 }
 

@@ -176,11 +176,7 @@ func (s *postgresSetup) mayMaintain(ctx context.Context, db *postgres.Database) 
 			return false, err
 		}
 	}
-	dsn, err := s.ConnString("")
-	if err != nil {
-		return false, err
-	}
-	return source.Unrecorded(ctx, s.Postgres, dsn) == nil, nil
+	return source.Unrecorded(ctx, s.Postgres) == nil, nil
 }
 
 // feasible returns an error for what setup cannot fix.

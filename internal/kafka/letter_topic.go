@@ -9,6 +9,9 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
+// LetterBytes is how large a letter may be in a topic that [LetterTopic] describes. A letter has its row too, which takes more than the event.
+const LetterBytes = 16 << 20
+
 // LetterTopic says how a topic of dead letters is created. like has the replication and the settings of the other topics; it
 // may be nil.
 func LetterTopic(partitions int, like *TopicSpec) *TopicSpec {
@@ -16,8 +19,7 @@ func LetterTopic(partitions int, like *TopicSpec) *TopicSpec {
 	spec.Partitions = int32(partitions)
 	delete(spec.Configs, "segment.bytes")
 	maps.Copy(spec.Configs, map[string]string{
-		// A letter has its row too, which takes more than the event.
-		maxMessageBytes: strconv.Itoa(16 << 20),
+		maxMessageBytes: strconv.Itoa(LetterBytes),
 		// The payload of an event that was dropped must go from disk, also where little is written.
 		"segment.ms": strconv.Itoa(24 * 3600 * 1000), "max.compaction.lag.ms": strconv.Itoa(7 * 24 * 3600 * 1000),
 	})

@@ -158,10 +158,14 @@ func unknownRecords(fix string, cause error) error {
 }
 
 // Unrecorded returns an error unless the database says where this relay's dead letters are.
-func Unrecorded(ctx context.Context, db Database, dsn ConnString) error {
+func Unrecorded(ctx context.Context, db Database) error {
 	mine := db.OwnLetters()
 	if len(mine) == 0 {
 		return nil
+	}
+	dsn, err := db.ConnString("")
+	if err != nil {
+		return err
 	}
 	records, err := db.LetterRecords(ctx, dsn)
 	if err != nil {

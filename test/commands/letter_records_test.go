@@ -23,8 +23,8 @@ import (
 // another Kafka are looked at where its configuration is given. On PostgreSQL rows wait for the slots of all these relays.
 //
 //follows:source.Unrecorded setup
-//follows:cmd.stubsOf partitions run
-//follows:cmd.stubsOf#2 dlq retry
+//follows:stubs.stubsOf partitions run
+//follows:stubs.stubsOf#2 dlq retry
 func TestRetentionKnowsAllDeadLetters(t *testing.T) {
 	t.Parallel()
 	onAll(t, func(s *site) {

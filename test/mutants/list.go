@@ -330,7 +330,7 @@ func repairMutants() []mutant {
 			caughtBy{faults, "^TestRepairKilled$", postgres},
 		},
 		{
-			"drop rows that a dead letter needs", "cmd/cdc-relay/letter_records.go",
+			"drop rows that a dead letter needs", "internal/stubs/stubs.go",
 			[]edit{{"	if len(list) == 0 {", "	if len(list) >= 0 {"}},
 			caughtBy{faults, "^TestDeadLetterWithoutItsPayload$", postgres},
 		},

@@ -1,4 +1,6 @@
-package main
+// Package stubs keeps the rows that dead letters without a payload need: those of every relay of a table, whichever configuration removes
+// rows; see docs/maintainers/dead-letters.md.
+package stubs
 
 import (
 	"cmp"
@@ -14,27 +16,28 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/deadletter"
 	"github.com/cdc-relay/cdc-relay/internal/display"
-	"github.com/cdc-relay/cdc-relay/internal/finding"
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
+	"github.com/cdc-relay/cdc-relay/internal/retention"
+	"github.com/cdc-relay/cdc-relay/internal/scan"
 	"github.com/cdc-relay/cdc-relay/internal/source"
 	"github.com/cdc-relay/cdc-relay/internal/stages"
 )
 
-// This file finds the dead letters of every relay of a table, whichever configuration removes rows; see docs/maintainers/dead-letters.md.
-
-// mayStub lets letters be without their payload once all who remove rows can know of them. While the database is away it waits.
-func mayStub(c *config.Config, db source.Database, log *slog.Logger) func(ctx context.Context) error {
+// MayStub lets letters be without their payload once all who remove rows can know of them. While the database is away it waits.
+func MayStub(c *config.Config, db source.Database, log *slog.Logger) func(ctx context.Context) error {
 	return func(ctx context.Context) error {
 		for {
-			err := recorded(ctx, db)
+			asking, cancel := context.WithTimeout(ctx, recordTimeout)
+			err := source.Unrecorded(asking, db)
+			cancel()
 			switch {
 			case err == nil || ctx.Err() != nil:
 				return ctx.Err()
 			case errors.As(err, new(source.UnrecordedError)):
 				return cdc.Stop(cdc.ClassConfig, "dead_letter_without_payload",
 					fmt.Errorf("an event is too large for topic %q of dead letters, so that only its row would have the payload: %w", c.DeadLetter.Topic, err),
-					fmt.Sprintf("%s; or set max.message.bytes of topic %s to %d", cdc.Fix(err), c.DeadLetter.Topic, letterBytes))
+					fmt.Sprintf("%s; or set max.message.bytes of topic %s to %d", cdc.Fix(err), c.DeadLetter.Topic, kafka.LetterBytes))
 			}
 			log.Warn("dead letters wait until it is known that the row of one without its payload is kept", cdc.Repeats(), slog.Any("error", err))
 			select {
@@ -50,27 +53,10 @@ const (
 	recordPause   = time.Second
 )
 
-// recorded is unrecorded for the relay's own connection string.
-func recorded(ctx context.Context, db source.Database) error {
-	ctx, cancel := context.WithTimeout(ctx, recordTimeout)
-	defer cancel()
-	dsn, err := db.ConnString("")
-	if err != nil {
-		return err
-	}
-	return source.Unrecorded(ctx, db, dsn)
-}
-
-// recordFindings verifies that all who remove rows can know of this relay's letters.
-func (c *check) recordFindings(ctx context.Context) []finding.Finding {
-	dsn, err := c.db.ConnString("")
-	if err != nil {
-		return nil // reported
-	}
-	if err := source.Unrecorded(ctx, c.db, dsn); err != nil {
-		return []finding.Finding{{Severity: finding.Warn, Subject: "dead letters", Text: err.Error() + ", and the relay stops at an event that is too large for that topic", Fix: cdc.Fix(err)}}
-	}
-	return nil
+// Guard returns what keeps rows while dead letters of any relay of the tables may need them. others are configurations of relays whose
+// letters may be in another Kafka.
+func Guard(c *config.Config, db source.Database, dsn source.ConnString, others []*config.Config) retention.Guard {
+	return (&needed{c, db, dsn, others}).check
 }
 
 // needed says whether rows are needed: no pass removes rows while it may be so.
@@ -78,7 +64,6 @@ type needed struct {
 	config *config.Config
 	db     source.Database
 	dsn    source.ConnString
-	// others are configurations of relays whose letters may be in another Kafka.
 	others []*config.Config
 }
 
@@ -145,8 +130,8 @@ func (n *needed) stubsOf(ctx context.Context, r outbox.LetterRecord, of *config.
 	case err != nil:
 		return err
 	case of == nil && read.Source != nil:
-		if source := source.LetterSource(read.Source.SystemID, read.Source.Database, read.Source.Slot); source != r.Source {
-			return elsewhere(fmt.Sprintf("has those of relay %q", source))
+		if of := source.LetterSource(read.Source.SystemID, read.Source.Database, read.Source.Slot); of != r.Source {
+			return elsewhere(fmt.Sprintf("has those of relay %q", of))
 		}
 	}
 	if len(list) == 0 {
@@ -154,4 +139,33 @@ func (n *needed) stubsOf(ctx context.Context, r outbox.LetterRecord, of *config.
 	}
 	return cdc.Fixable("see the reasons with `cdc-relay dlq list` and the configuration of that relay; once they are repaired, publish the letters with `cdc-relay dlq retry --all --yes`, or drop those that nobody needs",
 		"the payload of %s of relay %q is only in the outbox table, that of %s among them", display.Plural(len(list), "dead letter"), cmp.Or(r.Source, "unknown"), list[0].Letter)
+}
+
+// Row reads the row of a letter that is too large for its topic.
+func Row(ctx context.Context, db source.Database, l *deadletter.Letter) (*cdc.Batch, error) {
+	tables := db.Tables()
+	i := slices.IndexFunc(tables, func(t source.Table) bool { return t.Name.String() == l.Table })
+	if i < 0 {
+		return nil, fmt.Errorf("its payload is only in table %s, which is not configured", l.Table)
+	}
+	dsn, err := db.ConnString("")
+	if err != nil {
+		return nil, err
+	}
+	reader, err := db.Reader(ctx, dsn, &tables[i])
+	if err != nil {
+		return nil, err
+	}
+	defer reader.Close(ctx)
+	rows := 0
+	var row *cdc.Batch
+	err = scan.Fetch(ctx, reader, l.ID, time.Time{}, func(b *cdc.Batch) error {
+		rows += len(b.Txs)
+		row = b
+		return nil
+	})
+	if err == nil && rows != 1 {
+		err = fmt.Errorf("its payload is only in table %s, which has %s with this event ID", l.Table, display.Plural(rows, "row"))
+	}
+	return row, err
 }
