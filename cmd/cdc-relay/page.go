@@ -7,8 +7,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/deadletter"
-	"github.com/cdc-relay/cdc-relay/internal/finding"
-	"github.com/cdc-relay/cdc-relay/internal/source"
+	"github.com/cdc-relay/cdc-relay/internal/provision"
 	"github.com/cdc-relay/cdc-relay/internal/stages"
 )
 
@@ -33,14 +32,7 @@ func pageDesk(c *config.Config) admin.Desk {
 			}
 			return s.found, nil
 		},
-		Check: func(ctx context.Context) (any, error) {
-			db, err := source.New(c)
-			if err != nil {
-				return nil, err
-			}
-			found := (&check{config: c, db: db}).all(ctx)
-			return report{count(found, finding.Fail) == 0, found}, nil
-		},
+		Check: func(ctx context.Context) (any, error) { return provision.Check(ctx, c) },
 	}
 	if c.DeadLetter.On() {
 		desk.Letters = func(ctx context.Context, after string) (any, error) { return lettersAfter(ctx, c, after) }

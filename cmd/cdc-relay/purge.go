@@ -10,7 +10,6 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/display"
-	"github.com/cdc-relay/cdc-relay/internal/finding"
 	"github.com/cdc-relay/cdc-relay/internal/retention"
 	"github.com/cdc-relay/cdc-relay/internal/source"
 	"github.com/cdc-relay/cdc-relay/internal/stubs"
@@ -57,7 +56,7 @@ func withRows(ctx context.Context, c *config.Config, given string, others []*con
 const maxCounted = 1_000_000
 
 func countRows(ctx context.Context, a *app, open retention.RowTables, age time.Duration) error {
-	return eachRows(ctx, open, func(t retention.Rows) error {
+	return open.Each(ctx, func(t retention.Rows) error {
 		if err := t.Verify(ctx); err != nil {
 			return err
 		}
@@ -72,43 +71,4 @@ func countRows(ctx context.Context, a *app, open retention.RowTables, age time.D
 		a.printf("table %s: would delete %s%s older than %s\n", t.Name(), display.Plural(n, "row"), more, age)
 		return nil
 	})
-}
-
-// eachRows connects and calls fn with each table.
-func eachRows(ctx context.Context, open retention.RowTables, fn func(retention.Rows) error) error {
-	tables, closeAll, err := open(ctx)
-	if err != nil {
-		return err
-	}
-	defer closeAll()
-	for _, t := range tables {
-		if err := fn(t); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// checkRows verifies that old rows can be deleted.
-func (c *check) checkRows(ctx context.Context) []finding.Finding {
-	if c.config.Retention == nil {
-		return nil
-	}
-	dsn, err := c.db.ConnString("")
-	if err != nil {
-		return nil // reported
-	}
-	var report finding.Report
-	err = eachRows(ctx, c.db.Rows(dsn, c.store.Load), func(t retention.Rows) error {
-		if err := t.Verify(ctx); err != nil {
-			report.Warn("retention", cdc.Fix(err), "%v", err)
-		} else {
-			report.OK("retention", "old rows of %s can be deleted", t.Name())
-		}
-		return nil
-	})
-	if err != nil {
-		report.Warn("retention", cdc.Fix(err), "%v", err)
-	}
-	return report.Findings
 }

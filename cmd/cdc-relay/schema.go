@@ -10,7 +10,7 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
-	"github.com/cdc-relay/cdc-relay/internal/source"
+	"github.com/cdc-relay/cdc-relay/internal/provision"
 )
 
 func newSchemaCommand(a *app) *cobra.Command {
@@ -184,32 +184,10 @@ creates publication, slot and topics.
 			if err != nil {
 				return err
 			}
-			return (&setup{app: a, flags: flags}).on(db).apply(cmd.Context(), dsn)
+			return (&provision.Setup{Table: flags.table, Printf: a.printf}).Apply(cmd.Context(), db, dsn)
 		},
 	}
 	flags.add(cmd)
 	owner.add(cmd)
 	return cmd
-}
-
-// reportTable prints what was done with a table.
-func (a *app) reportTable(o *outbox.TableOptions, existed bool) {
-	said := "created"
-	if existed {
-		said = "exists"
-	}
-	a.printf("table %s: %s%s\n", o.Name, said, partitionsUntil(o))
-}
-
-// reportForeign prints that a table of other software is not changed.
-func (a *app) reportForeign(t source.Table) {
-	a.printf("table %s: unchanged, it has a columns mapping\n", t.Name)
-}
-
-// partitionsUntil says until when there are daily partitions.
-func partitionsUntil(o *outbox.TableOptions) string {
-	if o.Partition == outbox.PartitionNone {
-		return ""
-	}
-	return ", with daily partitions until " + o.From.UTC().AddDate(0, 0, o.Ahead).Format(time.DateOnly)
 }

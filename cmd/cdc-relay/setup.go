@@ -1,21 +1,19 @@
 package main
 
 import (
-	"context"
-
 	"github.com/spf13/cobra"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
-	"github.com/cdc-relay/cdc-relay/internal/config"
+	"github.com/cdc-relay/cdc-relay/internal/provision"
 	"github.com/cdc-relay/cdc-relay/internal/repair"
-	"github.com/cdc-relay/cdc-relay/internal/source"
 )
 
 func newSetupCommand(a *app) *cobra.Command {
 	var (
 		owner  ownerFlag
 		sql    bool
-		action = setup{app: a}
+		flags  tableFlags
+		action = provision.Setup{Table: flags.table, Printf: a.printf}
 	)
 	cmd := &cobra.Command{
 		Use:   "setup",
@@ -45,57 +43,25 @@ With --print the SQL is printed, grouped by the role that must run it, and nothi
 			if err != nil {
 				return err
 			}
-			if sql && action.backfill {
+			if sql && action.Backfill {
 				return cdc.Usage("leave one of them out", "--print and --backfill cannot be combined")
 			}
 			if sql {
-				return action.on(db).printSQL(cmd.Context())
+				return action.Print(cmd.Context(), db)
 			}
 			dsn, err := owner.dsn(a, db)
 			if err != nil {
 				return err
 			}
-			if err := action.on(db).run(cmd.Context(), dsn); err != nil || !action.backfill {
+			if err := action.Run(cmd.Context(), db, dsn); err != nil || !action.Backfill {
 				return err
 			}
 			return a.repair(cmd.Context(), repair.Options{All: true}, owner)
 		},
 	}
-	action.flags.add(cmd)
+	flags.add(cmd)
 	owner.add(cmd)
 	cmd.Flags().BoolVar(&sql, "print", false, "print the SQL instead of running it")
-	cmd.Flags().BoolVar(&action.backfill, "backfill", false, "then publish every row of the tables, also those from before the slot or the first position")
+	cmd.Flags().BoolVar(&action.Backfill, "backfill", false, "then publish every row of the tables, also those from before the slot or the first position")
 	return cmd
-}
-
-// setup is one run of the command.
-type setup struct {
-	app      *app
-	flags    tableFlags
-	backfill bool // every row is published afterwards
-}
-
-// maker is a run of the command on a database of one kind.
-type maker interface {
-	run(ctx context.Context, owner source.ConnString) error
-	printSQL(ctx context.Context) error
-	// apply creates the tables, or their missing partitions.
-	apply(ctx context.Context, owner source.ConnString) error
-}
-
-func (s *setup) on(db source.Database) maker {
-	if m, ok := db.(*source.MySQL); ok {
-		return &mysqlSetup{s, m}
-	}
-	p, _ := db.(*source.Postgres)
-	return &postgresSetup{s, p}
-}
-
-// finish makes the topics and says how to continue.
-func (s *setup) finish(ctx context.Context, c *config.Config) error {
-	if err := s.makeTopics(ctx, c); err != nil {
-		return err
-	}
-	s.app.printf("done: verify with `cdc-relay check`, then start `cdc-relay run`\n")
-	return nil
 }

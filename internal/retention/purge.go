@@ -36,6 +36,21 @@ type Rows interface {
 // RowTables connects to the database and returns its tables. The caller closes the connection.
 type RowTables func(ctx context.Context) (tables []Rows, closeAll func(), err error)
 
+// Each connects and calls fn with each table, until one returns an error.
+func (open RowTables) Each(ctx context.Context, fn func(Rows) error) error {
+	tables, closeAll, err := open(ctx)
+	if err != nil {
+		return err
+	}
+	defer closeAll()
+	for _, t := range tables {
+		if err := fn(t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // PurgeOptions are how old rows are deleted.
 type PurgeOptions struct {
 	// OlderThan is the age by the table's time column.

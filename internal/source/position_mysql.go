@@ -77,7 +77,8 @@ func (p *mysqlPositions) show(ctx context.Context) (any, [][2]string, error) {
 		return nil, nil, err
 	}
 	s := p.present(&in)
-	return s, p.lines(&s, &in), nil
+	lines := p.lines(&s, &in)
+	return s, lines, nil
 }
 
 func (p *mysqlPositions) present(in *binlog.Inspection) shownGTIDs {

@@ -111,7 +111,8 @@ func (p *postgresPositions) show(ctx context.Context) (any, [][2]string, error) 
 		return nil, nil, err
 	}
 	s := present(in, p.Location())
-	return s, s.lines(), nil
+	lines := s.lines()
+	return s, lines, nil
 }
 
 func present(in wal.Inspection, location string) shownPositions {

@@ -49,9 +49,9 @@ func normalMySQL(text string) string {
 // After that it succeeds and stores the position once.
 //
 //covers:binlogs 28 messages
-//follows:cmd.ready/server_not_ready setup
-//follows:cmd.printSQL setup
-//follows:cmd.printTeardown teardown
+//follows:provision.ready/server_not_ready setup
+//follows:provision.printSQL setup
+//follows:provision.printTeardown teardown
 func TestFirstStartOnMySQL(t *testing.T) {
 	for _, o := range []testenv.MySQLOptions{
 		{Flavor: testenv.MySQLFlavor},

@@ -155,7 +155,7 @@ func TestFixesOfPositions(t *testing.T) {
 			},
 		},
 		//follows:postgres.missingPublication/publication_missing source.postgres.publication
-		//follows:cmd.feasible/slot_too_old source.postgres.publication
+		//follows:provision.feasible/slot_too_old source.postgres.publication
 		"name of another publication": {
 			wrong: func(t *testing.T, r *cdctest.Rig) {
 				t.Helper()
@@ -255,7 +255,7 @@ func TestFixesOfPositions(t *testing.T) {
 // A publication that is not as it must be is corrected as the message says, and what was written meanwhile is published.
 //
 //follows:postgres.missingPublication/publication_missing setup
-//follows:cmd.feasible/slot_too_old slot, setup, repair
+//follows:provision.feasible/slot_too_old slot, setup, repair
 //follows:postgres.ReplicationError/slot_too_old slot, repair
 //follows:wal.altered/publication_changed#2 repair
 //covers:postgres 14 exit events

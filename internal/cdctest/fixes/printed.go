@@ -143,7 +143,7 @@ func (c *code) passed(fn *function, call *ast.CallExpr, found func(ast.Node, ast
 		case !ok || literal.Kind != token.STRING:
 		case literal.Value == `"fix"` && i+1 < len(call.Args): // an attribute of a log line
 			found(call, call.Args[i+1], "")
-		case name(call) == "printf" && strings.Contains(literal.Value, "`cdc-relay "):
+		case strings.EqualFold(name(call), "printf") && strings.Contains(literal.Value, "`cdc-relay "):
 			found(call, arg, "")
 		}
 	}

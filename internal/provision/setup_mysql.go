@@ -1,4 +1,4 @@
-package main
+package provision
 
 import (
 	"context"
@@ -17,7 +17,7 @@ import (
 
 // mysqlSetup is one run of setup on MySQL or MariaDB.
 type mysqlSetup struct {
-	*setup
+	*Setup
 	*source.MySQL
 }
 
@@ -33,14 +33,14 @@ func (s *mysqlSetup) apply(ctx context.Context, owner source.ConnString) error {
 	}
 	for _, t := range s.Tables() {
 		if t.Foreign() {
-			s.app.reportForeign(t)
+			s.reportForeign(t)
 			continue
 		}
-		o := s.flags.table(t.Name)
+		o := s.Table(t.Name)
 		if err := makeTable(ctx, db, o); err != nil {
 			return err
 		}
-		s.app.reportTable(&o, before.Tables[o.Name.String()] != nil)
+		s.reportTable(&o, before.Tables[o.Name.String()] != nil)
 	}
 	return nil
 }
@@ -108,7 +108,7 @@ func (s *mysqlSetup) printSQL(ctx context.Context) error {
 	var tables []outbox.TableOptions
 	for _, t := range s.Tables() {
 		if !t.Foreign() {
-			tables = append(tables, s.flags.table(t.Name))
+			tables = append(tables, s.Table(t.Name))
 		}
 	}
 	v := s.survey(ctx)
@@ -117,9 +117,9 @@ func (s *mysqlSetup) printSQL(ctx context.Context) error {
 		return err
 	}
 	if !v.answered {
-		s.app.printf("-- The database did not answer, so its settings are not known: `cdc-relay check` reports those that must change.\n\n")
+		s.Printf("-- The database did not answer, so its settings are not known: `cdc-relay check` reports those that must change.\n\n")
 	}
-	s.app.printf("%s\n-- Then run `cdc-relay setup`: it stores the first position in the checkpoint.\n", steps)
+	s.Printf("%s\n-- Then run `cdc-relay setup`: it stores the first position in the checkpoint.\n", steps)
 	return nil
 }
 
@@ -181,11 +181,11 @@ func (s *mysqlSetup) makeTables(ctx context.Context, db *binlog.Database, owner 
 		}
 	}
 	for _, t := range s.Tables() {
-		o := s.flags.table(t.Name)
+		o := s.Table(t.Name)
 		if before.Tables[t.Name.String()] == nil {
-			s.app.printf("table %s: created%s\n", t.Name, partitionsUntil(&o))
+			s.Printf("table %s: created%s\n", t.Name, partitionsUntil(&o))
 		} else {
-			s.app.printf("table %s: exists\n", t.Name)
+			s.Printf("table %s: exists\n", t.Name)
 		}
 	}
 	return nil
@@ -209,7 +209,7 @@ func (s *mysqlSetup) asOwner(ctx context.Context, user string, dsn source.ConnSt
 					"table %s does not exist, or its owner may not see it, and setup creates no table that has a columns mapping", name),
 					"correct tables[].name, or have its software create it")
 			}
-			if err := makeTable(ctx, owner, s.flags.table(t.Name)); err != nil {
+			if err := makeTable(ctx, owner, s.Table(t.Name)); err != nil {
 				return err
 			}
 		}
@@ -301,7 +301,7 @@ func (s *mysqlSetup) ready(ctx context.Context, db *binlog.Database) error {
 	if err != nil {
 		return err
 	}
-	s.app.printf("\n%s\n", steps)
+	s.Printf("\n%s\n", steps)
 	return cdc.Stop(cdc.ClassConfig, "server_not_ready", fmt.Errorf(
 		"the server is not ready (%s), so no position was stored", strings.Join(lacks, "; ")),
 		"have an administrator run the statements above, then run `cdc-relay setup` again")
@@ -328,9 +328,9 @@ func (s *mysqlSetup) storePosition(ctx context.Context, db *binlog.Database) err
 		return err
 	}
 	if in.Found {
-		s.app.printf("checkpoint in %s: exists, position %s\n", at.Location(), source.OrStart(in.Checkpoint.Progress.Position))
+		s.Printf("checkpoint in %s: exists, position %s\n", at.Location(), source.OrStart(in.Checkpoint.Progress.Position))
 		if in.Refused != nil { // what to do about it is not setup's
-			s.app.printf("the next start is refused: %s\n", cdc.Explain(in.Refused))
+			s.Printf("the next start is refused: %s\n", cdc.Explain(in.Refused))
 		}
 		return nil
 	}
@@ -341,14 +341,14 @@ func (s *mysqlSetup) storePosition(ctx context.Context, db *binlog.Database) err
 	if err := at.Set(ctx, first); err != nil {
 		return err
 	}
-	s.app.printf("checkpoint in %s: stored %s; events committed from now on are published\n", at.Location(), source.OrStart(in.Executed))
+	s.Printf("checkpoint in %s: stored %s; events committed from now on are published\n", at.Location(), source.OrStart(in.Executed))
 	return nil
 }
 
 // unpublished returns an error if rows would be skipped that a relay with at-least-once delivery may have left: without its checkpoint
 // nothing tells up to where it published.
 func (s *mysqlSetup) unpublished(ctx context.Context, db *binlog.Database) error {
-	if o := stages.PositionOptions(s.Config); s.backfill || !o.ExactlyOnce || o.Place != "" {
+	if o := stages.PositionOptions(s.Config); s.Backfill || !o.ExactlyOnce || o.Place != "" {
 		return nil
 	}
 	for _, t := range s.Tables() {

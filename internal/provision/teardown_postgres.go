@@ -1,4 +1,4 @@
-package main
+package provision
 
 import (
 	"context"
@@ -13,12 +13,12 @@ import (
 
 // postgresTeardown is one run of teardown on PostgreSQL.
 type postgresTeardown struct {
-	*teardown
+	*Teardown
 	*source.Postgres
 }
 
 func (t *postgresTeardown) printTeardown() {
-	t.app.printf("%s", outbox.PostgresTeardown(t.options()))
+	t.Printf("%s", outbox.PostgresTeardown(t.options()))
 }
 
 func (t *postgresTeardown) options() outbox.TeardownOptions {
@@ -38,12 +38,12 @@ func (t *postgresTeardown) run(ctx context.Context, ownerDSN source.ConnString) 
 	if err := t.idle(before.Slot); err != nil {
 		return err
 	}
-	taken, err := t.takenOut(ctx, db)
+	taken, err := takenOut(ctx, db, t.Tables(), outbox.PostgresTakenOut)
 	if err != nil {
 		return err
 	}
 	o := t.options()
-	if err := t.confirm(o.Drop, taken); err != nil {
+	if err := t.Confirm(o.Drop, taken); err != nil {
 		return err
 	}
 	steps := outbox.PostgresTeardown(o)
@@ -62,22 +62,6 @@ func (t *postgresTeardown) run(ctx context.Context, ownerDSN source.ConnString) 
 	return t.dropCheckpoint(ctx, t.Config, id)
 }
 
-// takenOut returns what was taken out of each table.
-func (t *postgresTeardown) takenOut(ctx context.Context, db *postgres.Database) (map[string][]string, error) {
-	taken := map[string][]string{}
-	for _, table := range t.Tables() {
-		if table.Foreign() {
-			continue
-		}
-		names, err := db.Names(ctx, "read what was taken out of "+table.Name.String(), outbox.PostgresTakenOut(table.Name))
-		if err != nil {
-			return nil, err
-		}
-		taken[table.Name.String()] = names
-	}
-	return taken, nil
-}
-
 // idle returns an error if a relay is using the slot.
 func (t *postgresTeardown) idle(slot *postgres.SlotInfo) error {
 	if slot == nil || slot.ActivePID == 0 {
@@ -89,10 +73,10 @@ func (t *postgresTeardown) idle(slot *postgres.SlotInfo) error {
 
 func (t *postgresTeardown) reportSlot(slot *postgres.SlotInfo) {
 	if slot == nil {
-		t.app.printf("slot %s: does not exist\n", t.WAL.Slot)
+		t.Printf("slot %s: does not exist\n", t.WAL.Slot)
 		return
 	}
-	t.app.printf("slot %s: dropped at %s; PostgreSQL keeps no more WAL for it (it kept %s)\n", t.WAL.Slot, slot.Confirmed, display.Bytes(slot.RetainedBytes))
+	t.Printf("slot %s: dropped at %s; PostgreSQL keeps no more WAL for it (it kept %s)\n", t.WAL.Slot, slot.Confirmed, display.Bytes(slot.RetainedBytes))
 }
 
 func (t *postgresTeardown) dropObjects(ctx context.Context, ownerDSN source.ConnString, before postgres.Survey, statements []outbox.Statement) error {
@@ -106,7 +90,7 @@ func (t *postgresTeardown) dropObjects(ctx context.Context, ownerDSN source.Conn
 			return err
 		}
 	}
-	t.app.printf("publication %s: %s\n", t.WAL.Publication, droppedOrMissing(before.Publication))
+	t.Printf("publication %s: %s\n", t.WAL.Publication, droppedOrMissing(before.Publication))
 	t.reportTables(t.Tables(), before.Tables)
 	return nil
 }

@@ -1,4 +1,4 @@
-package main
+package provision
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 
 // postgresSetup is one run of setup on PostgreSQL.
 type postgresSetup struct {
-	*setup
+	*Setup
 	*source.Postgres
 }
 
@@ -27,10 +27,10 @@ func (s *postgresSetup) apply(ctx context.Context, owner source.ConnString) erro
 	defer db.Close(ctx)
 	for _, t := range s.Tables() {
 		if t.Foreign() {
-			s.app.reportForeign(t)
+			s.reportForeign(t)
 			continue
 		}
-		o := s.flags.table(t.Name)
+		o := s.Table(t.Name)
 		script, err := outbox.PostgresTable(o)
 		if err != nil {
 			return cdc.Stop(cdc.ClassConfig, "usage", err, "")
@@ -42,7 +42,7 @@ func (s *postgresSetup) apply(ctx context.Context, owner source.ConnString) erro
 		if err := db.Exec(ctx, "create table "+o.Name.String(), outbox.Texts(script.Up)...); err != nil {
 			return err
 		}
-		s.app.reportTable(&o, before.Tables[o.Name.String()] != nil)
+		s.reportTable(&o, before.Tables[o.Name.String()] != nil)
 	}
 	return nil
 }
@@ -53,7 +53,7 @@ func (s *postgresSetup) steps(version int, role string, missing func(source.Tabl
 	for _, t := range s.Tables() {
 		o.Publish = append(o.Publish, t.Name)
 		if !t.Foreign() && missing(t) {
-			o.Make = append(o.Make, s.flags.table(t.Name))
+			o.Make = append(o.Make, s.Table(t.Name))
 		}
 		if _, maintained := s.WAL.Routines[t.Name.String()]; maintained {
 			o.Maintain = append(o.Maintain, t.Name)
@@ -100,10 +100,10 @@ func (s *postgresSetup) printSQL(ctx context.Context) error {
 		return err
 	}
 	if version == 0 && s.Config.Source.Postgres.Failover == config.FailoverAuto {
-		s.app.printf("-- The database did not answer, so its version is not known. On PostgreSQL 17 and newer add\n" +
+		s.Printf("-- The database did not answer, so its version is not known. On PostgreSQL 17 and newer add\n" +
 			"-- failover => true to pg_create_logical_replication_slot: the slot then survives a standby's promotion.\n\n")
 	}
-	s.app.printf("%s", steps)
+	s.Printf("%s", steps)
 	return nil
 }
 
@@ -229,25 +229,25 @@ func (s *postgresSetup) report(before, after postgres.Survey) {
 	for _, t := range s.Tables() {
 		said := "exists"
 		if before.Tables[t.Name.String()] == nil && after.Tables[t.Name.String()] != nil {
-			o := s.flags.table(t.Name)
+			o := s.Table(t.Name)
 			said = "created" + partitionsUntil(&o)
 		}
-		s.app.printf("table %s: %s\n", t.Name, said)
+		s.Printf("table %s: %s\n", t.Name, said)
 	}
 	switch {
 	case !before.Publication && after.Publication:
-		s.app.printf("publication %s: created\n", s.WAL.Publication)
+		s.Printf("publication %s: created\n", s.WAL.Publication)
 	case before.Problem != nil && after.Problem == nil:
-		s.app.printf("publication %s: completed\n", s.WAL.Publication)
+		s.Printf("publication %s: completed\n", s.WAL.Publication)
 	default:
-		s.app.printf("publication %s: exists\n", s.WAL.Publication)
+		s.Printf("publication %s: exists\n", s.WAL.Publication)
 	}
 }
 
 // makeSlot creates the slot, after the publication is committed.
 func (s *postgresSetup) makeSlot(ctx context.Context, db *postgres.Database, slot *postgres.SlotInfo) error {
 	if slot != nil {
-		s.app.printf("slot %s: exists, position %s\n", s.WAL.Slot, slot.Confirmed)
+		s.Printf("slot %s: exists, position %s\n", s.WAL.Slot, slot.Confirmed)
 		return nil
 	}
 	if err := db.Patient(ctx); err != nil {
@@ -261,6 +261,6 @@ func (s *postgresSetup) makeSlot(ctx context.Context, db *postgres.Database, slo
 	if err != nil || slot == nil {
 		return err
 	}
-	s.app.printf("slot %s: created at %s; PostgreSQL keeps WAL from now on until the relay has read it\n", s.WAL.Slot, slot.Confirmed)
+	s.Printf("slot %s: created at %s; PostgreSQL keeps WAL from now on until the relay has read it\n", s.WAL.Slot, slot.Confirmed)
 	return nil
 }

@@ -1,4 +1,4 @@
-package main
+package provision
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/config"
+	"github.com/cdc-relay/cdc-relay/internal/deadletter"
 	"github.com/cdc-relay/cdc-relay/internal/display"
 	"github.com/cdc-relay/cdc-relay/internal/finding"
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
@@ -15,7 +16,7 @@ import (
 )
 
 // makePositionTopic makes the topic of positions for exactly-once delivery.
-func (s *setup) makePositionTopic(ctx context.Context, c *config.Config) error {
+func (s *Setup) makePositionTopic(ctx context.Context, c *config.Config) error {
 	if stages.PositionTopic(c) == "" {
 		return nil
 	}
@@ -23,7 +24,7 @@ func (s *setup) makePositionTopic(ctx context.Context, c *config.Config) error {
 }
 
 // makeTopics makes the topics that routes name, where the configuration says how.
-func (s *setup) makeTopics(ctx context.Context, c *config.Config) error {
+func (s *Setup) makeTopics(ctx context.Context, c *config.Config) error {
 	topics := stages.RouteTopics(c)
 	if c.Topics.Create == nil || len(topics) == 0 {
 		return nil
@@ -31,7 +32,7 @@ func (s *setup) makeTopics(ctx context.Context, c *config.Config) error {
 	return s.makeTopicsAs(ctx, c, topics, stages.TopicSpec(c))
 }
 
-func (s *setup) makeTopicsAs(ctx context.Context, c *config.Config, topics []string, spec *kafka.TopicSpec) error {
+func (s *Setup) makeTopicsAs(ctx context.Context, c *config.Config, topics []string, spec *kafka.TopicSpec) error {
 	client, err := stages.KafkaClient(c)
 	if err != nil {
 		return err
@@ -43,7 +44,7 @@ func (s *setup) makeTopicsAs(ctx context.Context, c *config.Config, topics []str
 	}
 	for _, name := range topics {
 		if err == nil || made[name] {
-			s.app.printf("topic %s: %s\n", name, existsOr(made[name], "created"))
+			s.Printf("topic %s: %s\n", name, existsOr(made[name], "created"))
 		}
 	}
 	return err
@@ -210,4 +211,64 @@ func topicText(t *kafka.TopicInfo) string {
 		text += ", whether the relay may write is not told"
 	}
 	return text
+}
+
+// makeLetterTopics makes the topics of dead letters.
+func (s *Setup) makeLetterTopics(ctx context.Context, c *config.Config) error {
+	l := &c.DeadLetter
+	if !l.On() {
+		return nil
+	}
+	if err := s.makeTopicsAs(ctx, c, []string{l.Topic}, kafka.LetterTopic(l.Partitions, stages.TopicSpec(c))); err != nil {
+		return err
+	}
+	return s.makeTopicsAs(ctx, c, []string{l.Index()}, kafka.PositionTopic(stages.TopicSpec(c)))
+}
+
+// leftLetters are those in the default topic of a configuration that has no dead letters any more.
+func leftLetters(ctx context.Context, c *config.Config) []finding.Finding {
+	before := *c
+	before.DeadLetter.Topic = config.DefaultLetterTopic(c.Database())
+	list, _, err := stages.LetterDesk(&before).List(ctx, deadletter.Filter{})
+	if err != nil || len(list) == 0 {
+		return nil // as a rule there is no such topic
+	}
+	return []finding.Finding{{
+		Severity: finding.Warn, Subject: "topic " + before.DeadLetter.Topic,
+		Text: fmt.Sprintf("has %s, which nobody can publish, and later events of their keys pass", display.Plural(len(list), "dead letter")),
+		Fix:  "name it as dead_letter.topic until `cdc-relay dlq count` says 0",
+	}}
+}
+
+// letterFindings are about the topics of dead letters.
+func (c *check) letterFindings(ctx context.Context, client *kafka.Client) []finding.Finding {
+	l := &c.config.DeadLetter
+	if !l.On() {
+		return leftLetters(ctx, c.config)
+	}
+	d, err := client.Describe(ctx, []string{l.Topic, l.Index()}, "")
+	if err != nil {
+		return nil // the check of Kafka says so
+	}
+	var found []finding.Finding
+	for i := range d.Topics {
+		t, want := &d.Topics[i], l.Partitions
+		if t.Name == l.Index() {
+			want = 1
+		}
+		subject := "topic " + t.Name
+		if err := t.LetterProblem(want); err != nil {
+			found = append(found, finding.Failed(subject, err))
+			continue
+		}
+		found = append(found, finding.Finding{Severity: finding.OK, Subject: subject, Text: "can hold dead letters"})
+		if t.Name == l.Topic && t.MaxMessageBytes < kafka.LetterBytes {
+			found = append(found, finding.Finding{
+				Severity: finding.Warn, Subject: subject,
+				Text: fmt.Sprintf("takes records up to %s: a large event is kept without its payload", display.Bytes(int64(t.MaxMessageBytes))),
+				Fix:  fmt.Sprintf("set its max.message.bytes to %d", kafka.LetterBytes),
+			})
+		}
+	}
+	return found
 }

@@ -1,4 +1,4 @@
-package main
+package provision
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 
 // mysqlTeardown is one run of teardown on MySQL or MariaDB.
 type mysqlTeardown struct {
-	*teardown
+	*Teardown
 	*source.MySQL
 }
 
@@ -34,11 +34,11 @@ func (t *mysqlTeardown) run(ctx context.Context, owner source.ConnString) error 
 		return err
 	}
 	defer maker.Close()
-	taken, err := t.takenOut(ctx, maker)
+	taken, err := takenOut(ctx, maker, t.Tables(), outbox.MySQLTakenOut)
 	if err != nil {
 		return err
 	}
-	if err := t.confirm(drop, taken); err != nil {
+	if err := t.Confirm(drop, taken); err != nil {
 		return err
 	}
 	if err := t.dropCheckpoint(ctx, t.Config, db.Source(t.Binlog)); err != nil {
@@ -52,23 +52,7 @@ func (t *mysqlTeardown) run(ctx context.Context, owner source.ConnString) error 
 	return nil
 }
 
-// takenOut returns what was taken out of each table, as far as the user may see it.
-func (t *mysqlTeardown) takenOut(ctx context.Context, owner *binlog.Database) (map[string][]string, error) {
-	taken := map[string][]string{}
-	for _, t := range t.Tables() {
-		if t.Foreign() {
-			continue
-		}
-		names, err := owner.Names(ctx, "read what was taken out of "+t.Name.String(), outbox.MySQLTakenOut(t.Name))
-		if err != nil {
-			return nil, err
-		}
-		taken[t.Name.String()] = names
-	}
-	return taken, nil
-}
-
-// drop drops tables, and the procedures that are there: to drop one that is not takes a right too.
+// dropTables drops tables, and the procedures that are there: to drop one that is not takes a right too.
 func (t *mysqlTeardown) dropTables(ctx context.Context, tables []outbox.Name, owner *binlog.Database) error {
 	var maintained []outbox.Name
 	for _, table := range tables {
@@ -91,8 +75,8 @@ func (t *mysqlTeardown) dropTables(ctx context.Context, tables []outbox.Name, ow
 func (t *mysqlTeardown) printTeardown() {
 	steps := outbox.MySQLTeardown(t.drop(t.Tables()), t.drop(t.Tables()))
 	if len(steps) == 0 {
-		t.app.printf("-- Nothing to run: the server has only the table, which --table drops. `cdc-relay teardown` drops the checkpoint.\n")
+		t.Printf("-- Nothing to run: the server has only the table, which --table drops. `cdc-relay teardown` drops the checkpoint.\n")
 		return
 	}
-	t.app.printf("%s", steps)
+	t.Printf("%s", steps)
 }
