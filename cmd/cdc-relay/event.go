@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/cdc-relay/cdc-relay/internal/deadletter"
 	"github.com/cdc-relay/cdc-relay/internal/display"
+	"github.com/cdc-relay/cdc-relay/internal/events"
 )
 
 func newEventCommand(a *app) *cobra.Command {
@@ -32,14 +32,14 @@ then. What cannot be known is called unknown: a row that was removed, a record t
 			if err != nil {
 				return err
 			}
-			s := newSearch(a, c, args[0])
-			if err := s.run(cmd.Context(), &owner); err != nil {
+			found, err := events.Search(cmd.Context(), c, owner.given(a), args[0])
+			if err != nil {
 				return err
 			}
 			if output.json() {
-				return printJSON(a.stdout, s.found)
+				return printJSON(a.stdout, found)
 			}
-			s.print()
+			a.printFound(found)
 			return nil
 		},
 	}
@@ -48,53 +48,9 @@ then. What cannot be known is called unknown: a row that was removed, a record t
 	return cmd
 }
 
-// What is known of a question about an event.
-const (
-	yes     = "yes"
-	no      = "no"
-	unknown = "unknown"
-)
-
-// eventFound is what is known of an event.
-type eventFound struct {
-	ID      string        `json:"id"`
-	Rows    []rowFound    `json:"rows"`
-	Records []recordFound `json:"records"`
-	// Ahead is the time in the ID, if that is a UUIDv7 whose time is ahead of the clock.
-	Ahead string `json:"ahead_of_clock,omitempty"`
-	// Searched are the topics that were searched, and Since from when on; zero: everything that they have.
-	Searched []string  `json:"searched"`
-	Since    time.Time `json:"since,omitzero"`
-	// Letters are those in the dead letters; DeadLetters is false where there can be none.
-	Letters     []deadletter.Listed `json:"letters"`
-	DeadLetters bool                `json:"dead_letters"`
-	// BehindSaved is whether the event is before the saved position: yes, no or unknown.
-	BehindSaved string `json:"before_saved_position"`
-}
-
-type rowFound struct {
-	Table string `json:"table"`
-	// Created is zero if it is no time of the years 1 to 9999, Ahead whether it is ahead of the clock.
-	Created time.Time `json:"created_at,omitzero"`
-	Ahead   bool      `json:"ahead_of_clock,omitempty"`
-	// Topic is where the row is routed now, or Refused why it is not.
-	Topic   string `json:"topic,omitempty"`
-	Refused string `json:"refused,omitempty"`
-}
-
-type recordFound struct {
-	Topic     string    `json:"topic"`
-	Partition int32     `json:"partition"`
-	Offset    int64     `json:"offset"`
-	Time      time.Time `json:"time"`
-	Replayed  bool      `json:"replayed,omitempty"`
-	sequence  string
-}
-
-// print prints a line for each question.
-func (s *search) print() {
-	f := &s.found
-	line := func(name, format string, args ...any) { s.app.printf("%-13s %s\n", name, fmt.Sprintf(format, args...)) }
+// printFound prints a line for each question.
+func (a *app) printFound(f *events.Found) {
+	line := func(name, format string, args ...any) { a.printf("%-13s %s\n", name, fmt.Sprintf(format, args...)) }
 	line("event", "%s", f.ID+aheadText(f.Ahead != "", ": its time, "+f.Ahead+",", ""))
 	for _, r := range f.Rows {
 		line("table", "%s, created at %s: %s", r.Table, createdText(&r), routedTo(&r))
@@ -103,7 +59,7 @@ func (s *search) print() {
 		line("table", "not there: never committed, or removed since (unknown)")
 	}
 	for _, r := range f.Records {
-		line("published", "%s, partition %d, offset %d, at %s%s", r.Topic, r.Partition, r.Offset, rfc3339(r.Time), replayedText(r.Replayed))
+		line("published", "%s, partition %d, offset %d, at %s%s", r.Topic, r.Partition, r.Offset, events.RFC3339(r.Time), replayedText(r.Replayed))
 	}
 	switch {
 	case len(f.Records) > 0:
@@ -113,7 +69,7 @@ func (s *search) print() {
 		line("published", "no record in %s", strings.Join(f.Searched, ", ")+sinceText(f.Since))
 	}
 	for _, l := range f.Letters {
-		line("dead letter", "%s since %s: %s", l.Reason, rfc3339(l.Time), display.OrNone(display.Visible(l.Error)))
+		line("dead letter", "%s since %s: %s", l.Reason, events.RFC3339(l.Time), display.OrNone(display.Visible(l.Error)))
 	}
 	switch {
 	case len(f.Letters) > 0:
@@ -125,11 +81,11 @@ func (s *search) print() {
 	line("before saved", "%s", f.BehindSaved)
 }
 
-func createdText(r *rowFound) string {
+func createdText(r *events.FoundRow) string {
 	if r.Created.IsZero() {
 		return "a time that is no date of the years 1 to 9999"
 	}
-	return rfc3339(r.Created) + aheadText(r.Ahead, ", which", ", so that all records are searched")
+	return events.RFC3339(r.Created) + aheadText(r.Ahead, ", which", ", so that all records are searched")
 }
 
 func aheadText(ahead bool, before, after string) string {
@@ -139,7 +95,7 @@ func aheadText(ahead bool, before, after string) string {
 	return before + " is ahead of the clock" + after
 }
 
-func routedTo(r *rowFound) string {
+func routedTo(r *events.FoundRow) string {
 	if r.Topic == "" {
 		return "not routed: " + display.Escaped(r.Refused)
 	}
@@ -157,5 +113,5 @@ func sinceText(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
-	return " since " + rfc3339(t)
+	return " since " + events.RFC3339(t)
 }

@@ -9,12 +9,9 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/config"
-	"github.com/cdc-relay/cdc-relay/internal/kafka"
-	"github.com/cdc-relay/cdc-relay/internal/postgres"
 	"github.com/cdc-relay/cdc-relay/internal/relay"
 	"github.com/cdc-relay/cdc-relay/internal/retention"
 	"github.com/cdc-relay/cdc-relay/internal/source"
-	"github.com/cdc-relay/cdc-relay/internal/stages"
 	"github.com/cdc-relay/cdc-relay/internal/stubs"
 )
 
@@ -48,14 +45,4 @@ func newMaintainer(c *config.Config, db source.Database, load cdc.Loader, log *s
 
 func retentionOptions(p *config.Partitions) retention.Options {
 	return retention.Options{Ahead: p.Ahead, TTL: p.Age(), Every: p.Every, Drop: p.Drop}
-}
-
-func relayOptions(c *config.Config, dropped func(reason string)) relay.Options {
-	return relay.Options{
-		MaxEvents: c.Window.Events, MaxBytes: int(c.Window.Bytes), Dropped: dropped, Display: postgres.DisplayPosition,
-		RetryInitial: c.Retry.Initial, RetryMax: c.Retry.Max,
-		StartupTimeout: c.StartupTimeout, ShutdownTimeout: c.ShutdownTimeout, Park: c.Errors.OnStop == config.OnStopPark,
-		TransactionalID: kafka.TransactionalID(c.Kafka.TransactionalID, ""), PositionTopic: stages.PositionTopic(c),
-		UniqueSource: c.Source.MySQL != nil && c.Source.MySQL.ID != "",
-	}
 }

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/events"
 	"github.com/cdc-relay/cdc-relay/internal/source"
 )
 
@@ -115,3 +117,48 @@ func (f *ownerFlag) given(a *app) string {
 	value, _ := a.env(source.EnvOwner)
 	return value
 }
+
+// addFilter adds the flags of a filter.
+func addFilter(cmd *cobra.Command, f *events.Filter) {
+	for name, flag := range map[string]struct {
+		values *[]string
+		help   string
+	}{
+		"id":             {&f.IDs, "the event with this `ID`"},
+		"key":            {&f.Keys, "events of this `key`: partition_key, or else aggregate_id"},
+		"type":           {&f.Types, "events of this event `type`"},
+		"aggregate-type": {&f.Aggregates, "events of this aggregate `type`"},
+		"tenant":         {&f.Tenants, "events of this `tenant`"},
+	} {
+		cmd.Flags().StringArrayVar(flag.values, name, nil, flag.help+" (may be repeated)")
+	}
+}
+
+// timeFlag is a flag with a time and its zone.
+type timeFlag struct{ at *time.Time }
+
+// Set parses RFC 3339.
+func (f *timeFlag) Set(s string) error {
+	at, err := time.Parse(time.RFC3339Nano, s)
+	if err == nil {
+		*f.at = at
+		return nil
+	}
+	for _, layout := range []string{"2006-01-02T15:04:05", "2006-01-02 15:04:05", "2006-01-02T15:04", "2006-01-02 15:04", time.DateOnly} {
+		if local, err := time.Parse(layout, s); err == nil {
+			return cdc.Usage("write "+local.Format("2006-01-02T15:04:05")+"Z for UTC, or with an offset such as +02:00", "the time has no zone")
+		}
+	}
+	return cdc.Usage("write it like 2026-01-02T15:04:05Z", "not a time")
+}
+
+// String returns the flag's value.
+func (f *timeFlag) String() string {
+	if f.at == nil || f.at.IsZero() {
+		return ""
+	}
+	return events.RFC3339(*f.at)
+}
+
+// Type is what the help shows.
+func (f *timeFlag) Type() string { return "time" }

@@ -7,6 +7,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/deadletter"
+	"github.com/cdc-relay/cdc-relay/internal/events"
 	"github.com/cdc-relay/cdc-relay/internal/provision"
 	"github.com/cdc-relay/cdc-relay/internal/stages"
 )
@@ -25,13 +26,7 @@ type letterPage struct {
 // pageDesk does what the commands do, with the relay's own configuration and rights.
 func pageDesk(c *config.Config) admin.Desk {
 	desk := admin.Desk{
-		Event: func(ctx context.Context, id string) (any, error) {
-			s := newSearch(&app{env: func(string) (string, bool) { return "", false }}, c, id)
-			if err := s.run(ctx, &ownerFlag{}); err != nil {
-				return nil, err
-			}
-			return s.found, nil
-		},
+		Event: func(ctx context.Context, id string) (any, error) { return events.Search(ctx, c, "", id) },
 		Check: func(ctx context.Context) (any, error) { return provision.Check(ctx, c) },
 	}
 	if c.DeadLetter.On() {

@@ -155,7 +155,7 @@ func (a *app) newRepair(ctx context.Context, c *config.Config, o repair.Options,
 		return nil, nil, nil, err
 	}
 	s.Source, s.Router = rows, router
-	options := relayOptions(c, dropped)
+	options := stages.RelayOptions(c, dropped)
 	options.Park = false
 	return rows, relay.New(options, s, log, reg), func() { _ = store.Close() }, nil
 }

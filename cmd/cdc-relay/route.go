@@ -1,29 +1,13 @@
 package main
 
 import (
-	"bytes"
-	"encoding/json"
-	"errors"
-	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/cdc-relay/cdc-relay/internal/cdc"
-	"github.com/cdc-relay/cdc-relay/internal/config"
-	"github.com/cdc-relay/cdc-relay/internal/outbox"
-	"github.com/cdc-relay/cdc-relay/internal/source"
-	"github.com/cdc-relay/cdc-relay/internal/stages"
+	"github.com/cdc-relay/cdc-relay/internal/events"
 )
-
-// routedRow is the answer of the command route.
-type routedRow struct {
-	// By names what decided the topic: a route or the topic column.
-	By string `json:"by"`
-	printedRecord
-}
 
 func newRouteCommand(a *app) *cobra.Command {
 	var (
@@ -44,14 +28,14 @@ is left out, is NULL. A row without an event ID gets an example.`,
 			if err != nil {
 				return err
 			}
-			res, err := routeRow(c, table, row)
+			res, err := events.Route(c, table, row)
 			if err != nil {
 				return err
 			}
 			if output.json() {
 				return printJSON(a.stdout, res)
 			}
-			a.printRouted(res)
+			a.printRouted(&res)
 			return nil
 		},
 	}
@@ -61,7 +45,7 @@ is left out, is NULL. A row without an event ID gets an example.`,
 	return cmd
 }
 
-func (a *app) printRouted(r routedRow) {
+func (a *app) printRouted(r *events.Routed) {
 	key := "NULL: any partition"
 	if r.Key != nil {
 		key = *r.Key
@@ -78,116 +62,4 @@ func (a *app) printRouted(r routedRow) {
 	default:
 		a.printf("%-8s %s\n", "value", "NULL: a tombstone")
 	}
-}
-
-// routeRow routes a row of a table, "" for the first, as run would.
-func routeRow(c *config.Config, table, row string) (routedRow, error) {
-	db, err := source.New(c)
-	if err != nil {
-		return routedRow{}, err
-	}
-	r, err := stages.Router(c, db.Tables())
-	if err != nil {
-		return routedRow{}, err
-	}
-	batch, err := oneRow(db.Tables(), table, row)
-	if err != nil {
-		return routedRow{}, err
-	}
-	var routed cdc.Routed
-	routed.Reset(batch)
-	if err := r.Route(batch, &routed); err != nil {
-		return routedRow{}, err
-	}
-	if len(routed.Drops) > 0 {
-		return routedRow{}, notPublished(routed.Drops[0])
-	}
-	return routedRow{r.Matched(batch), printed(&routed.Messages[0])}, nil
-}
-
-func notPublished(d cdc.Drop) error {
-	if d.Err != nil {
-		return fmt.Errorf("not published, because of errors.unroutable: %w", d.Err)
-	}
-	return fmt.Errorf("event %s is not published, because errors.skip lists it", d.EventID)
-}
-
-// exampleID is the event ID of a row without one.
-const exampleID = "00000000-0000-7000-8000-000000000000"
-
-// oneRow is a batch with a row of the named table.
-func oneRow(tables []source.Table, table, row string) (*cdc.Batch, error) {
-	at := 0
-	if table != "" {
-		at = slices.IndexFunc(tables, func(t source.Table) bool { return t.Name.String() == table || t.Name.Table == table })
-	}
-	if at < 0 {
-		return nil, cdc.Usage("name a table of the configuration", "--table: %s is not configured", table)
-	}
-	layout, err := outbox.Mapped(tables[at].Columns)
-	if err != nil {
-		return nil, err
-	}
-	values, err := parseRow(row)
-	if err != nil {
-		return nil, err
-	}
-	for role := range outbox.Roles {
-		if column := layout.Column(role); column != "" && values[column] == nil {
-			values[column] = example(role)
-		}
-	}
-	return batchOf(tables[at].Name, values), nil
-}
-
-// example is a value for a column that the database fills in; nil is NULL.
-func example(role outbox.Role) []byte {
-	switch role {
-	case outbox.EventID:
-		return []byte(exampleID)
-	case outbox.OccurredAt, outbox.CreatedAt:
-		return []byte(time.Now().UTC().Format(time.RFC3339Nano))
-	default:
-		return nil
-	}
-}
-
-// parseRow returns the values of a JSON object as text; nil is NULL.
-func parseRow(text string) (map[string][]byte, error) {
-	var object map[string]json.RawMessage
-	if err := json.Unmarshal([]byte(text), &object); err != nil || object == nil {
-		if err == nil {
-			err = errors.New("null")
-		}
-		return nil, cdc.Usage(`give an object such as {"aggregate_type": "Order", "event_type": "OrderPlaced"}`, "--row is not a JSON object: %w", err)
-	}
-	values := make(map[string][]byte, len(object))
-	for column, raw := range object {
-		var s string
-		switch {
-		case bytes.Equal(raw, []byte("null")):
-			values[column] = nil
-		case json.Unmarshal(raw, &s) == nil:
-			values[column] = append([]byte{}, s...)
-		default:
-			values[column] = raw
-		}
-	}
-	return values, nil
-}
-
-// batchOf returns a batch of one row in a table of text columns.
-func batchOf(table outbox.Name, values map[string][]byte) *cdc.Batch {
-	t := &cdc.Table{Schema: table.Schema, Name: table.Table}
-	b := &cdc.Batch{Seq: 1, Table: t, Txs: []cdc.Tx{{Time: time.Now().UnixMicro()}}}
-	for _, column := range slices.Sorted(maps.Keys(values)) {
-		t.Columns = append(t.Columns, cdc.Column{Name: column, Form: cdc.FormText})
-		span := cdc.Span{Off: int32(len(b.Arena)), Len: -1}
-		if v := values[column]; v != nil {
-			span.Len = int32(len(v))
-			b.Arena = append(b.Arena, v...)
-		}
-		b.Spans = append(b.Spans, span)
-	}
-	return b
 }

@@ -102,7 +102,7 @@ func run(ctx context.Context, c *config.Config, start binlog.StartFrom, log *slo
 	}
 	defer closeStore()
 	reg.MustRegister(newInfo(c, src))
-	o := relayOptions(c, dropped)
+	o := stages.RelayOptions(c, dropped)
 	o.Problems = problems
 	r := relay.New(o, s, log, reg)
 	if c.HTTP.Listen == "" {

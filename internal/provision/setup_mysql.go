@@ -334,7 +334,7 @@ func (s *mysqlSetup) storePosition(ctx context.Context, db *binlog.Database) err
 		}
 		return nil
 	}
-	if err := s.unpublished(ctx, db); err != nil {
+	if err := s.unpublished(ctx, db, at); err != nil {
 		return err
 	}
 	first := cdc.Checkpoint{Source: in.Source, Progress: cdc.Progress{Position: in.Executed}, SavedAt: time.Now()}
@@ -347,8 +347,8 @@ func (s *mysqlSetup) storePosition(ctx context.Context, db *binlog.Database) err
 
 // unpublished returns an error if rows would be skipped that a relay with at-least-once delivery may have left: without its checkpoint
 // nothing tells up to where it published.
-func (s *mysqlSetup) unpublished(ctx context.Context, db *binlog.Database) error {
-	if o := stages.PositionOptions(s.Config); s.Backfill || !o.ExactlyOnce || o.Place != "" {
+func (s *mysqlSetup) unpublished(ctx context.Context, db *binlog.Database, at *position.Places) error {
+	if s.Backfill || stages.PositionTopic(s.Config) == "" || at.Place() != "" {
 		return nil
 	}
 	for _, t := range s.Tables() {

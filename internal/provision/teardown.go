@@ -100,15 +100,16 @@ func (t *Teardown) dropCheckpoint(ctx context.Context, c *config.Config, id cdc.
 		return err
 	}
 	defer func() { _ = store.Close() }()
+	location := store.Location() // of this delivery, whatever is found there
 	_, _, refused := store.Resume(ctx, id)
 	if position.Foreign(refused) != nil {
-		t.Printf("checkpoint in %s: kept, it is another relay's\n", stages.PositionOptions(c).Location())
+		t.Printf("checkpoint in %s: kept, it is another relay's\n", location)
 		return nil
 	}
 	if err := store.Reset(ctx); err != nil {
 		return err
 	}
-	if location := stages.PositionOptions(c).Location(); location != "" {
+	if location != "" {
 		t.Printf("checkpoint in %s: dropped\n", location)
 	}
 	return nil

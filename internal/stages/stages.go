@@ -18,7 +18,9 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/position"
+	"github.com/cdc-relay/cdc-relay/internal/postgres"
 	"github.com/cdc-relay/cdc-relay/internal/publisher"
+	"github.com/cdc-relay/cdc-relay/internal/relay"
 	"github.com/cdc-relay/cdc-relay/internal/router"
 	"github.com/cdc-relay/cdc-relay/internal/source"
 	"github.com/cdc-relay/cdc-relay/internal/token"
@@ -80,7 +82,7 @@ func inQuotes(n outbox.Name) string {
 
 // Publisher returns what publishes to Kafka. Without letters no event becomes a dead letter.
 func Publisher(c *config.Config, problems *cdc.Problems, dropped func(reason string), letters *publisher.LetterOptions, log *slog.Logger, reg prometheus.Registerer) (*publisher.Publisher, error) {
-	o := PublisherOptions(c)
+	o := publisherOptions(c)
 	o.Dropped, o.Problems = dropped, problems
 	if letters != nil {
 		o.Letters = letters
@@ -93,8 +95,8 @@ func Publisher(c *config.Config, problems *cdc.Problems, dropped func(reason str
 	return p, nil
 }
 
-// PublisherOptions are those of a publisher without dead letters.
-func PublisherOptions(c *config.Config) publisher.Options {
+// publisherOptions are those of a publisher without dead letters.
+func publisherOptions(c *config.Config) publisher.Options {
 	return publisher.Options{
 		Kafka: KafkaOptions(c), Compression: string(c.Kafka.Compression), Create: TopicSpec(c),
 		TransactionalID: c.Kafka.TransactionalID, MaxMessageBytes: int(c.Kafka.MaxMessageBytes),
@@ -103,11 +105,32 @@ func PublisherOptions(c *config.Config) publisher.Options {
 	}
 }
 
-// Unfenced are the options of a publisher beside the relay: without a transactional ID it does not fence the relay.
-func Unfenced(c *config.Config) publisher.Options {
-	o := PublisherOptions(c)
+// Unfenced returns a publisher beside the relay: without a transactional ID it does not fence the relay.
+func Unfenced(c *config.Config, problems *cdc.Problems) (*publisher.Publisher, error) {
+	o := unfenced(c)
+	o.Problems = problems
+	p, err := publisher.New(o, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+	if err != nil {
+		return nil, cdc.Stop(cdc.ClassConfig, "config", err, "")
+	}
+	return p, nil
+}
+
+func unfenced(c *config.Config) publisher.Options {
+	o := publisherOptions(c)
 	o.TransactionalID, o.PositionTopic = kafka.TransactionalNone, ""
 	return o
+}
+
+// RelayOptions are those of a relay; dropped counts what is not published.
+func RelayOptions(c *config.Config, dropped func(reason string)) relay.Options {
+	return relay.Options{
+		MaxEvents: c.Window.Events, MaxBytes: int(c.Window.Bytes), Dropped: dropped, Display: postgres.DisplayPosition,
+		RetryInitial: c.Retry.Initial, RetryMax: c.Retry.Max,
+		StartupTimeout: c.StartupTimeout, ShutdownTimeout: c.ShutdownTimeout, Park: c.Errors.OnStop == config.OnStopPark,
+		TransactionalID: kafka.TransactionalID(c.Kafka.TransactionalID, ""), PositionTopic: PositionTopic(c),
+		UniqueSource: c.Source.MySQL != nil && c.Source.MySQL.ID != "",
+	}
 }
 
 // kept is the policy of a publisher without dead letters: the event must not be lost.
@@ -255,7 +278,7 @@ func LetterDesk(c *config.Config) *deadletter.Desk {
 // indexWriter returns what writes a record into the index of dead letters. It has no transactional ID: it must not fence the
 // relay.
 func indexWriter(ctx context.Context, c *config.Config) (deadletter.Write, func(), error) {
-	o := Unfenced(c)
+	o := unfenced(c)
 	o.Create = nil
 	p, err := publisher.New(o, slog.New(slog.DiscardHandler), nil)
 	if err != nil {

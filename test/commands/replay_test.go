@@ -287,7 +287,7 @@ func TestReplayWithoutKafka(t *testing.T) {
 // A replay that is killed goes on with --resume: every event is published at least once, and each key's in order. So does one of an
 // earlier version, and one that is stopped, as it prints.
 //
-//follows:cmd.publish replay
+//follows:events.publish replay
 func TestReplayIsKilledAndResumed(t *testing.T) {
 	t.Parallel()
 	onAll(t, func(s *site) {

@@ -13,8 +13,8 @@ func exemptions() []exemption {
 	const location = "nothing is stored yet in a location that cannot be used; another location is followed as checkpoint.unusable"
 	const transactional = "changes no position; a start fences also the IDs that the stored positions name, which TestAnotherTransactionalID shows"
 	return []exemption{
-		{"cmd.nothing", "partitions", looks},
-		{"cmd.nothing#2", "partitions", looks},
+		{"events.nothing", "partitions", looks},
+		{"events.nothing#2", "partitions", looks},
 		{"publisher.rejectedError", "setup", "limits of a topic are set; the command is named for its values, and changes nothing of a topic that exists"},
 		{"publisher.rejectedError#2", "errors drop", "drops events, as it says; TestDropRejectedEvents has the policy"},
 		{"publisher.verifySource/foreign_dead_letters", "dead_letter", "the start compares the setting with the topic, and has written no letter before"},

@@ -1,9 +1,8 @@
-package main
+package events
 
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -17,30 +16,80 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/deadletter"
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
+	"github.com/cdc-relay/cdc-relay/internal/router"
 	"github.com/cdc-relay/cdc-relay/internal/scan"
 	"github.com/cdc-relay/cdc-relay/internal/source"
 	"github.com/cdc-relay/cdc-relay/internal/stages"
 )
 
+// What is known of a question about an event.
+const (
+	yes     = "yes"
+	no      = "no"
+	unknown = "unknown"
+)
+
+// Found is what is known of an event.
+type Found struct {
+	ID      string        `json:"id"`
+	Rows    []FoundRow    `json:"rows"`
+	Records []FoundRecord `json:"records"`
+	// Ahead is the time in the ID, if that is a UUIDv7 whose time is ahead of the clock.
+	Ahead string `json:"ahead_of_clock,omitempty"`
+	// Searched are the topics that were searched, and Since from when on; zero: everything that they have.
+	Searched []string  `json:"searched"`
+	Since    time.Time `json:"since,omitzero"`
+	// Letters are those in the dead letters; DeadLetters is false where there can be none.
+	Letters     []deadletter.Listed `json:"letters"`
+	DeadLetters bool                `json:"dead_letters"`
+	// BehindSaved is whether the event is before the saved position: yes, no or unknown.
+	BehindSaved string `json:"before_saved_position"`
+}
+
+// FoundRow is a row of an event.
+type FoundRow struct {
+	Table string `json:"table"`
+	// Created is zero if it is no time of the years 1 to 9999, Ahead whether it is ahead of the clock.
+	Created time.Time `json:"created_at,omitzero"`
+	Ahead   bool      `json:"ahead_of_clock,omitempty"`
+	// Topic is where the row is routed now, or Refused why it is not.
+	Topic   string `json:"topic,omitempty"`
+	Refused string `json:"refused,omitempty"`
+}
+
+// FoundRecord is a record of an event.
+type FoundRecord struct {
+	Topic     string    `json:"topic"`
+	Partition int32     `json:"partition"`
+	Offset    int64     `json:"offset"`
+	Time      time.Time `json:"time"`
+	Replayed  bool      `json:"replayed,omitempty"`
+	sequence  string
+}
+
 // search looks for an event.
 type search struct {
-	app    *app
 	config *config.Config
-	found  eventFound
+	found  Found
 }
 
-func newSearch(a *app, c *config.Config, id string) *search {
-	return &search{app: a, config: c, found: eventFound{
-		ID: id, Rows: []rowFound{}, Records: []recordFound{}, Searched: []string{}, Letters: []deadletter.Listed{}, BehindSaved: unknown,
+// Search says what became of an event. owner is the connection string of the tables' owner; "": the relay's own is used. It reads only.
+func Search(ctx context.Context, c *config.Config, owner, id string) (*Found, error) {
+	s := &search{config: c, found: Found{
+		ID: id, Rows: []FoundRow{}, Records: []FoundRecord{}, Searched: []string{}, Letters: []deadletter.Listed{}, BehindSaved: unknown,
 	}}
+	if err := s.run(ctx, owner); err != nil {
+		return nil, err
+	}
+	return &s.found, nil
 }
 
-func (s *search) run(ctx context.Context, owner *ownerFlag) error {
+func (s *search) run(ctx context.Context, owner string) error {
 	db, err := source.New(s.config)
 	if err != nil {
 		return err
 	}
-	dsn, err := owner.dsn(s.app, db)
+	dsn, err := db.ConnString(owner)
 	if err != nil {
 		return err
 	}
@@ -75,7 +124,7 @@ func (s *search) rows(ctx context.Context, db source.Database, dsn source.ConnSt
 		}
 		err = scan.Fetch(ctx, reader, s.found.ID, time.Time{}, func(b *cdc.Batch) error {
 			for row := range b.Txs {
-				found := rowFound{Table: tables[i].Name.String()}
+				found := FoundRow{Table: tables[i].Name.String()}
 				if at := b.Txs[row].Time; at != 0 {
 					found.Created = time.UnixMicro(at).UTC()
 					found.Ahead = found.Created.After(time.Now())
@@ -93,10 +142,7 @@ func (s *search) rows(ctx context.Context, db source.Database, dsn source.ConnSt
 }
 
 // route says where the last row goes now. Rows of one event are alike: an ID that is used twice is an error of who writes it.
-func (s *search) route(router interface {
-	Route(b *cdc.Batch, dst *cdc.Routed) error
-}, b *cdc.Batch,
-) error {
+func (s *search) route(router *router.Router, b *cdc.Batch) error {
 	last := &s.found.Rows[len(s.found.Rows)-1]
 	routed := new(cdc.Routed)
 	routed.Reset(b)
@@ -138,16 +184,13 @@ func (s *search) records(ctx context.Context) error {
 
 // partitions are those of the topic that the row is routed to, or else of all that routes may lead to.
 func (s *search) partitions(ctx context.Context) (map[string]int32, error) {
-	t := &tailRun{}
+	var topics []string
 	for _, r := range s.found.Rows {
-		if r.Topic != "" && !slices.Contains(t.topics, r.Topic) {
-			t.topics = append(t.topics, r.Topic)
+		if r.Topic != "" && !slices.Contains(topics, r.Topic) {
+			topics = append(topics, r.Topic)
 		}
 	}
-	found, err := t.partitions(ctx, s.config)
-	if stop, ok := errors.AsType[*cdc.StopError](err); ok && stop.Reason == "usage" { // it does not exist yet
-		return nil, nil
-	}
+	found, _, err := partitions(ctx, s.config, topics) // a topic that does not exist yet has nothing
 	return found, err
 }
 
@@ -174,7 +217,7 @@ func (s *search) since() time.Time {
 		ms := binary.BigEndian.Uint64(append([]byte{0, 0}, id[:6]...))
 		first = time.UnixMilli(int64(ms))
 		if first.After(time.Now()) {
-			s.found.Ahead = rfc3339(first)
+			s.found.Ahead = RFC3339(first)
 			return time.Time{}
 		}
 	}
@@ -195,7 +238,7 @@ func (s *search) partition(ctx context.Context, client *kafka.Client, topic stri
 			headers[string(h.Key)] = string(h.Value)
 		}
 		if headers["ce_id"] == s.found.ID {
-			s.found.Records = append(s.found.Records, recordFound{
+			s.found.Records = append(s.found.Records, FoundRecord{
 				Topic: topic, Partition: r.Partition, Offset: r.Offset, Time: r.Time.UTC(),
 				Replayed: headers["replayed_at"] != "", sequence: headers["ce_sequence"],
 			})

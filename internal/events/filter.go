@@ -1,11 +1,10 @@
-package main
+// Package events finds events in the tables, in the topics and among the dead letters, shows them, and publishes them once more.
+package events
 
 import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/spf13/cobra"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
@@ -13,8 +12,8 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/source"
 )
 
-// filter selects events. Values of one kind are alternatives; the kinds are combined.
-type filter struct {
+// Filter selects events. Values of one kind are alternatives; the kinds are combined.
+type Filter struct {
 	IDs        []string  `json:"id,omitempty"`
 	Keys       []string  `json:"key,omitempty"`
 	Types      []string  `json:"type,omitempty"`
@@ -24,52 +23,34 @@ type filter struct {
 	To         time.Time `json:"to,omitzero"`
 }
 
-func (f *filter) add(cmd *cobra.Command) {
-	for name, flag := range map[string]struct {
-		values *[]string
-		help   string
-	}{
-		"id":             {&f.IDs, "the event with this `ID`"},
-		"key":            {&f.Keys, "events of this `key`: partition_key, or else aggregate_id"},
-		"type":           {&f.Types, "events of this event `type`"},
-		"aggregate-type": {&f.Aggregates, "events of this aggregate `type`"},
-		"tenant":         {&f.Tenants, "events of this `tenant`"},
-	} {
-		cmd.Flags().StringArrayVar(flag.values, name, nil, flag.help+" (may be repeated)")
-	}
-}
-
-func (f *filter) addTimes(cmd *cobra.Command) {
-	cmd.Flags().Var(&timeFlag{&f.From}, "from", "events created at or after this `time`, such as 2026-01-02T15:04:05Z")
-	cmd.Flags().Var(&timeFlag{&f.To}, "to", "events created before this `time`")
-}
-
-// check returns an error for values that select nothing.
-func (f *filter) check() error {
+// Check returns an error for values that select nothing.
+func (f *Filter) Check() error {
 	for name, values := range map[string][]string{"id": f.IDs, "key": f.Keys, "type": f.Types, "aggregate-type": f.Aggregates, "tenant": f.Tenants} {
 		if slices.Contains(values, "") {
 			return cdc.Usage("give a value, or leave it out", "--%s is empty", name)
 		}
 	}
 	if !f.From.IsZero() && !f.To.IsZero() && !f.From.Before(f.To) {
-		return notBefore(f.From, f.To)
+		return NotBefore(f.From, f.To)
 	}
 	return nil
 }
 
-func notBefore(from, to time.Time) error {
-	return cdc.Usage("give an earlier --from", "--from %s is not before --to %s", rfc3339(from), rfc3339(to))
+// NotBefore is the error of times that select nothing.
+func NotBefore(from, to time.Time) error {
+	return cdc.Usage("give an earlier --from", "--from %s is not before --to %s", RFC3339(from), RFC3339(to))
 }
 
-func rfc3339(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
+// RFC3339 writes a time with its zone.
+func RFC3339(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 
-// empty reports whether it selects everything.
-func (f *filter) empty() bool {
+// Empty reports whether it selects everything.
+func (f *Filter) Empty() bool {
 	return len(f.IDs)+len(f.Keys)+len(f.Types)+len(f.Aggregates)+len(f.Tenants) == 0 && f.From.IsZero() && f.To.IsZero()
 }
 
 // forTable returns the filter in the columns of a table, and false if the table lacks one, so that nothing in it is selected.
-func (f *filter) forTable(t *source.Table, r scan.Table) (scan.Filter, bool, error) {
+func (f *Filter) forTable(t *source.Table, r scan.Table) (scan.Filter, bool, error) {
 	layout, err := outbox.Mapped(t.Columns)
 	if err != nil {
 		return scan.Filter{}, false, err
@@ -102,7 +83,7 @@ func (f *filter) forTable(t *source.Table, r scan.Table) (scan.Filter, bool, err
 }
 
 // flags lists what is selected, as on the command line.
-func (f *filter) flags() string {
+func (f *Filter) flags() string {
 	var b strings.Builder
 	for _, values := range []struct {
 		name string
@@ -114,37 +95,19 @@ func (f *filter) flags() string {
 	}
 	for name, at := range map[string]time.Time{"from": f.From, "to": f.To} {
 		if !at.IsZero() {
-			b.WriteString(" --" + name + " " + rfc3339(at))
+			b.WriteString(" --" + name + " " + RFC3339(at))
 		}
 	}
 	return strings.TrimSpace(b.String())
 }
 
-// timeFlag is a flag with a time and its zone.
-type timeFlag struct{ at *time.Time }
-
-// Set parses RFC 3339.
-func (f *timeFlag) Set(s string) error {
-	at, err := time.Parse(time.RFC3339Nano, s)
-	if err == nil {
-		*f.at = at
-		return nil
+// selects reports whether a record has the values.
+func (f *Filter) selects(r *Record) bool {
+	among := func(values []string, value string) bool { return len(values) == 0 || slices.Contains(values, value) }
+	key := ""
+	if r.Key != nil {
+		key = *r.Key
 	}
-	for _, layout := range []string{"2006-01-02T15:04:05", "2006-01-02 15:04:05", "2006-01-02T15:04", "2006-01-02 15:04", time.DateOnly} {
-		if local, err := time.Parse(layout, s); err == nil {
-			return cdc.Usage("write "+local.Format("2006-01-02T15:04:05")+"Z for UTC, or with an offset such as +02:00", "the time has no zone")
-		}
-	}
-	return cdc.Usage("write it like 2026-01-02T15:04:05Z", "not a time")
+	return among(f.IDs, r.Headers["ce_id"]) && among(f.Keys, key) && among(f.Types, r.Headers["ce_type"]) &&
+		among(f.Aggregates, r.Headers["ce_aggregatetype"]) && among(f.Tenants, r.Headers["ce_tenant"])
 }
-
-// String returns the flag's value.
-func (f *timeFlag) String() string {
-	if f.at == nil || f.at.IsZero() {
-		return ""
-	}
-	return rfc3339(*f.at)
-}
-
-// Type is what the help shows.
-func (f *timeFlag) Type() string { return "time" }

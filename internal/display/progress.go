@@ -1,4 +1,4 @@
-package main
+package display
 
 import (
 	"fmt"
@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// isTerminal reports whether a person reads or types there.
-func isTerminal(stream any) bool {
+// IsTerminal reports whether a person reads or types there.
+func IsTerminal(stream any) bool {
 	f, ok := stream.(*os.File)
 	if !ok {
 		return false
@@ -21,8 +21,8 @@ func isTerminal(stream any) bool {
 // linesEvery is how often progress is a line where there is no terminal.
 const linesEvery = 10 * time.Second
 
-// progress shows how far a command is: a bar on a terminal, otherwise a line now and then.
-type progress struct {
+// Progress shows how far a command is: a bar on a terminal, otherwise a line now and then.
+type Progress struct {
 	out          io.Writer
 	bar          bool
 	began, lined time.Time
@@ -30,12 +30,14 @@ type progress struct {
 	why          string // it stands still
 }
 
-func newProgress(out io.Writer, done, total int64) *progress {
+// NewProgress returns one that begins at done.
+func NewProgress(out io.Writer, done, total int64) *Progress {
 	now := time.Now()
-	return &progress{out: out, bar: isTerminal(out), began: now, lined: now, from: done, total: total}
+	return &Progress{out: out, bar: IsTerminal(out), began: now, lined: now, from: done, total: total}
 }
 
-func (p *progress) update(done int64) {
+// Update says how many are done.
+func (p *Progress) Update(done int64) {
 	now := time.Now()
 	if !p.bar && now.Sub(p.lined) < linesEvery {
 		return
@@ -53,9 +55,9 @@ func (p *progress) update(done int64) {
 }
 
 // share may be reached before the end: events may have been added since they were counted.
-func (p *progress) share(done int64) float64 { return min(1, float64(done)/float64(max(1, p.total))) }
+func (p *Progress) share(done int64) float64 { return min(1, float64(done)/float64(max(1, p.total))) }
 
-func (p *progress) text(done int64, now time.Time) string {
+func (p *Progress) text(done int64, now time.Time) string {
 	text := fmt.Sprintf("%d of %d events (%.0f %%)", done, p.total, 100*p.share(done))
 	rate := float64(done-p.from) / max(now.Sub(p.began).Seconds(), 0.001)
 	if rate >= 1 {
@@ -65,20 +67,20 @@ func (p *progress) text(done int64, now time.Time) string {
 	return text
 }
 
-// waits says why it stands still, once.
-func (p *progress) waits(why string) {
+// Waits says why it stands still, once.
+func (p *Progress) Waits(why string) {
 	if why == p.why {
 		return
 	}
 	if p.why = why; why == "" {
 		return
 	}
-	p.end()
+	p.End()
 	_, _ = fmt.Fprintf(p.out, "waiting: %s\n", why) // as above
 }
 
-// end leaves the bar's line.
-func (p *progress) end() {
+// End leaves the bar's line.
+func (p *Progress) End() {
 	if p.bar {
 		_, _ = io.WriteString(p.out, "\n") // as above
 	}

@@ -1,4 +1,4 @@
-package main
+package events
 
 import (
 	"encoding/json"
@@ -13,21 +13,20 @@ import (
 	"time"
 
 	"github.com/gofrs/flock"
-	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/deadletter"
 	"github.com/cdc-relay/cdc-relay/internal/replay"
 )
 
-const defaultState = "cdc-relay-replay.json"
+// DefaultState is the file with the state, unless another one is named.
+const DefaultState = "cdc-relay-replay.json"
 
-// replayState is what a replay needs to go on.
-type replayState struct {
+// State is what a replay needs to go on.
+type State struct {
 	Source string    `json:"database"`
 	Table  string    `json:"table,omitempty"`
-	Filter filter    `json:"filter"`
+	Filter Filter    `json:"filter"`
 	Topic  string    `json:"topic,omitempty"`
 	Rate   int       `json:"rate,omitempty"`
 	Began  time.Time `json:"began"`
@@ -45,10 +44,10 @@ type replayState struct {
 }
 
 // old is when events stop to be old, exclusively: hardly any transaction that was open when they were counted has written an older one.
-func (s *replayState) old() time.Time { return s.Began.Add(-time.Minute).Truncate(time.Microsecond) }
+func (s *State) old() time.Time { return s.Began.Add(-time.Minute).Truncate(time.Microsecond) }
 
 // save replaces the file, so that a crash leaves the old or the new one.
-func (s *replayState) save(file string) error {
+func (s *State) save(file string) error {
 	doc, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {
 		return fmt.Errorf("save the state of the replay: %w", err)
@@ -63,7 +62,7 @@ func (s *replayState) save(file string) error {
 	return nil
 }
 
-func (s *replayState) remove(file string) error {
+func (s *State) remove(file string) error {
 	if err := os.Remove(file); err != nil {
 		return stateError(err)
 	}
@@ -76,97 +75,88 @@ func stateError(err error) error {
 
 // lock keeps other replays from the state until this one has ended, however it ends. The file of the lock stays: removing it could let
 // two in.
-func (r *replayRun) lock() error {
-	lock := flock.New(r.file+".lock", flock.SetPermissions(0o600))
+func (r *Replay) lock() (unlock func() error, err error) {
+	lock := flock.New(r.File+".lock", flock.SetPermissions(0o600))
 	held, err := lock.TryLock()
 	if err != nil {
-		return stateError(err)
+		return nil, stateError(err)
 	}
 	if !held {
-		return cdc.Usage("wait until it has ended, or stop it; for another replay next to it name another file with --state", "a replay runs with the state in %s", filepath.Clean(r.file))
+		return nil, cdc.Usage("wait until it has ended, or stop it; for another replay next to it name another file with --state", "a replay runs with the state in %s", filepath.Clean(r.File))
 	}
-	r.unlock = lock.Unlock
-	return nil
+	return lock.Unlock, nil
 }
 
 // namedState is the flag that names the state, "" if it need not be given.
-func (r *replayRun) namedState() string {
-	if r.file == defaultState {
+func (r *Replay) namedState() string {
+	if r.File == DefaultState {
 		return ""
 	}
-	return " --state " + deadletter.Quoted(r.file)
+	return " --state " + deadletter.Quoted(r.File)
 }
 
 // refuseOther returns an error if a replay was interrupted.
-func (r *replayRun) refuseOther() error {
-	r.state.Began = time.Now()
-	_, err := os.Stat(r.file)
+func (r *Replay) refuseOther() error {
+	r.State.Began = time.Now()
+	_, err := os.Stat(r.File)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case err != nil:
 		return stateError(err)
 	}
-	if doc, err := os.ReadFile(r.file); err == nil && !json.Valid(doc) {
-		return cdc.Usage("remove it, or name another file with --state", "%s is no state of a replay", filepath.Clean(r.file))
+	if doc, err := os.ReadFile(r.File); err == nil && !json.Valid(doc) {
+		return cdc.Usage("remove it, or name another file with --state", "%s is no state of a replay", filepath.Clean(r.File))
 	}
-	return cdc.Usage("go on with --resume, remove the file, or name another one with --state", "%s has the state of a replay that was interrupted", filepath.Clean(r.file))
+	return cdc.Usage("go on with --resume, remove the file, or name another one with --state", "%s has the state of a replay that was interrupted", filepath.Clean(r.File))
 }
 
 // continueFrom reads the state. Only the rate may be another one.
-func (r *replayRun) continueFrom(cmd *cobra.Command) error {
-	var given string
-	cmd.Flags().Visit(func(f *pflag.Flag) {
-		switch f.Name {
-		case "resume", "state", "rate", "yes", "owner-dsn", "config":
-		default:
-			given = f.Name
-		}
-	})
-	if given != "" {
-		return cdc.Usage("leave it out, or remove the state and start anew", "--%s cannot be changed for a replay that goes on", given)
+func (r *Replay) continueFrom() error {
+	if r.Given != "" {
+		return cdc.Usage("leave it out, or remove the state and start anew", "--%s cannot be changed for a replay that goes on", r.Given)
 	}
-	doc, err := os.ReadFile(r.file)
+	doc, err := os.ReadFile(r.File)
 	if errors.Is(err, fs.ErrNotExist) {
-		return cdc.Usage("start a replay without --resume, or name its file with --state", "no replay was interrupted: %s does not exist", filepath.Clean(r.file))
+		return cdc.Usage("start a replay without --resume, or name its file with --state", "no replay was interrupted: %s does not exist", filepath.Clean(r.File))
 	}
-	rate, source := r.state.Rate, r.state.Source
-	r.state.Place.Rows = math.MinInt64 // what it stays if the state has none
+	rate, source := r.State.Rate, r.State.Source
+	r.State.Place.Rows = math.MinInt64 // what it stays if the state has none
 	if err == nil {
-		err = json.Unmarshal(doc, &r.state)
+		err = json.Unmarshal(doc, &r.State)
 	}
-	if p := r.state.Place; err == nil && (p.Table < 0 || p.Table > len(r.state.Tables) || p.Rows < 0 && p.Rows != math.MinInt64) {
+	if p := r.State.Place; err == nil && (p.Table < 0 || p.Table > len(r.State.Tables) || p.Rows < 0 && p.Rows != math.MinInt64) {
 		err = fmt.Errorf("place %+v is none", p)
 	}
 	if err != nil {
 		return r.unreadable(err)
 	}
-	if r.state.Source != source {
-		return cdc.Usage("use the configuration of that replay, or name its file with --state", "%s is of a replay of database %s, not %s", filepath.Clean(r.file), r.state.Source, source)
+	if r.State.Source != source {
+		return cdc.Usage("use the configuration of that replay, or name its file with --state", "%s is of a replay of database %s, not %s", filepath.Clean(r.File), r.State.Source, source)
 	}
-	if r.state.Place.Rows == math.MinInt64 {
-		r.state.Place.Rows, r.state.Uncounted = 0, true
+	if r.State.Place.Rows == math.MinInt64 {
+		r.State.Place.Rows, r.State.Uncounted = 0, true
 	}
 	if rate > 0 {
-		r.state.Rate = rate
+		r.State.Rate = rate
 	}
 	return nil
 }
 
-func (r *replayRun) unreadable(err error) error {
-	return cdc.Usage("remove it, and start the replay anew", "the state in %s cannot be read (%w)", filepath.Clean(r.file), err)
+func (r *Replay) unreadable(err error) error {
+	return cdc.Usage("remove it, and start the replay anew", "the state in %s cannot be read (%w)", filepath.Clean(r.File), err)
 }
 
 // keepTables notes which tables are read, and returns an error if a replay that goes on would read others.
-func (r *replayRun) keepTables() error {
+func (r *Replay) keepTables() error {
 	names := make([]string, len(r.selections))
 	for i := range r.selections {
 		names[i] = r.selections[i].Table.Name()
 	}
-	if r.resume && !slices.Equal(r.state.Tables, names) {
+	if r.Resume && !slices.Equal(r.State.Tables, names) {
 		return cdc.Usage("use the configuration of that replay, or remove the state and start anew", "%s is of a replay of the tables %s, not %s",
-			filepath.Clean(r.file), strings.Join(r.state.Tables, ", "), strings.Join(names, ", "))
+			filepath.Clean(r.File), strings.Join(r.State.Tables, ", "), strings.Join(names, ", "))
 	}
-	r.state.Tables = names
+	r.State.Tables = names
 	return nil
 }

@@ -1,17 +1,16 @@
-package main
+package stages
 
 import (
 	"testing"
 	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/config"
-	"github.com/cdc-relay/cdc-relay/internal/stages"
 )
 
 func TestRetryReachesEveryStage(t *testing.T) {
 	c := &config.Config{Retry: config.Retry{Initial: 3 * time.Second, Max: 7 * time.Second}}
-	p := stages.PublisherOptions(c)
-	r := relayOptions(c, nil)
+	p := publisherOptions(c)
+	r := RelayOptions(c, nil)
 	for stage, have := range map[string]config.Retry{
 		"publisher": {Initial: p.RetryInitial, Max: p.RetryMax}, "relay": {Initial: r.RetryInitial, Max: r.RetryMax},
 	} {

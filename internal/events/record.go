@@ -1,0 +1,113 @@
+package events
+
+import (
+	"context"
+	"log/slog"
+	"unicode/utf8"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
+	"github.com/cdc-relay/cdc-relay/internal/config"
+	"github.com/cdc-relay/cdc-relay/internal/kafka"
+	"github.com/cdc-relay/cdc-relay/internal/relay"
+	"github.com/cdc-relay/cdc-relay/internal/source"
+	"github.com/cdc-relay/cdc-relay/internal/stages"
+)
+
+// FromSource calls show with what run would publish from now on. It leaves nothing in the database and does not use the relay's slot or
+// checkpoint.
+func FromSource(ctx context.Context, c *config.Config, log *slog.Logger, show func(*Record) error) error {
+	reg := prometheus.NewRegistry()
+	db, err := source.New(c)
+	if err != nil {
+		return err
+	}
+	router, err := stages.Router(c, db.Tables())
+	if err != nil {
+		return err
+	}
+	src, err := db.NewSource(source.Options{Verify: router.Check, Dry: true}, log, reg)
+	if err != nil {
+		return err
+	}
+	s := relay.Stages{Source: src, Router: router, Checkpointer: checkpoint.None{}, Sink: newSink(show)}
+	return relay.New(stages.RelayOptions(c, func(string) {}), s, log, reg).Run(ctx)
+}
+
+// Record is a record of Kafka, as it is shown.
+type Record struct {
+	Topic   string            `json:"topic"`
+	Key     *string           `json:"key"`
+	Headers map[string]string `json:"headers"`
+	// Value is the payload as text; ValueBase64 is a payload that is not UTF-8. Both are absent for a tombstone.
+	Value       *string `json:"value,omitempty"`
+	ValueBase64 []byte  `json:"value_base64,omitempty"`
+}
+
+func printed(m *cdc.Message) Record {
+	rec := Record{Topic: m.Topic, Headers: map[string]string{}}
+	if m.Key != nil {
+		key := string(m.Key)
+		rec.Key = &key
+	}
+	for _, h := range m.Headers {
+		rec.Headers[string(h.Key)] = string(h.Value)
+	}
+	if utf8.Valid(m.Value) && m.Value != nil {
+		value := string(m.Value)
+		rec.Value = &value
+	} else {
+		rec.ValueBase64 = m.Value
+	}
+	return rec
+}
+
+func printedKafka(topic string, r *kafka.Record) Record {
+	rec := printed(&cdc.Message{Topic: topic, Key: r.Key, Headers: r.Headers})
+	if r.Value == nil {
+		return rec
+	}
+	if utf8.Valid(r.Value) {
+		value := string(r.Value)
+		rec.Value = &value
+	} else {
+		rec.ValueBase64 = r.Value
+	}
+	return rec
+}
+
+// sink is a sink that shows each record and publishes nothing.
+type sink struct {
+	show    func(*Record) error
+	durable chan cdc.Durable
+}
+
+func newSink(show func(*Record) error) *sink { return &sink{show, make(chan cdc.Durable, 1)} }
+
+// Send implements [relay.Sink].
+func (s *sink) Send(ctx context.Context, r *cdc.Routed) error {
+	for i := range r.Messages {
+		rec := printed(&r.Messages[i])
+		if err := s.show(&rec); err != nil {
+			return err
+		}
+	}
+	select {
+	case s.durable <- cdc.Durable{First: r.Seq(), Last: r.Seq()}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (s *sink) Durable() <-chan cdc.Durable { return s.durable }
+
+func (s *sink) Open(context.Context, string, ...string) error { return nil }
+
+func (s *sink) Kill() {}
+
+func (s *sink) Reset() {}
+
+func (s *sink) Fenced(context.Context) bool { return false }
