@@ -5,10 +5,12 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/config"
+	"github.com/cdc-relay/cdc-relay/internal/display"
 	"github.com/cdc-relay/cdc-relay/internal/retention"
 	"github.com/cdc-relay/cdc-relay/internal/source"
 	"github.com/cdc-relay/cdc-relay/internal/stages"
@@ -36,8 +38,8 @@ func newPartitionsListCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return withPartitions(cmd.Context(), c, "", false, nil, func(open retention.Tables, guard retention.Guard) error {
-				return eachTable(cmd.Context(), open, guard, func(t retention.Table, parts []cdc.Partition, now time.Time) {
+			return withTables(cmd.Context(), c, "", nil, func(db passTables) error {
+				return eachTable(cmd.Context(), db.Partitions(db.dsn, false, db.load), db.guard, func(t retention.Table, parts []cdc.Partition, now time.Time) {
 					a.printf("table %s: partitions for %d days ahead\n", t.Name(), retention.Ahead(parts, now))
 					for _, p := range parts {
 						a.printf("  %s  %s\n", p.Name, describePartition(p))
@@ -65,20 +67,22 @@ func describePartition(p cdc.Partition) string {
 	}
 }
 
-// withPartitions calls fn with the tables that have partitions; what is stored as the checkpoint decides what is relayed.
-func withPartitions(ctx context.Context, c *config.Config, given string, owner bool, others []*config.Config, fn func(retention.Tables, retention.Guard) error) error {
-	return withStore(ctx, c, given, func(db source.Database, dsn source.ConnString, load cdc.Loader) error {
-		return fn(db.Partitions(dsn, owner, load), stubs.Guard(c, db, dsn, others))
-	})
+// passTables is what a pass over the tables is made with.
+type passTables struct {
+	source.Database
+
+	dsn   source.ConnString // that was given, or the relay's
+	load  cdc.Loader        // of the position that decides what is relayed
+	guard retention.Guard
 }
 
-// withStore calls fn with the database, the connection string that was given or the relay's, and the checkpoint's loader.
-func withStore(ctx context.Context, c *config.Config, given string, fn func(source.Database, source.ConnString, cdc.Loader) error) error {
+// withTables calls fn with the database.
+func withTables(ctx context.Context, c *config.Config, owner string, others []*config.Config, fn func(passTables) error) error {
 	db, err := source.New(c)
 	if err != nil {
 		return err
 	}
-	dsn, err := db.ConnString(given)
+	dsn, err := db.ConnString(owner)
 	if err != nil {
 		return err
 	}
@@ -87,7 +91,7 @@ func withStore(ctx context.Context, c *config.Config, given string, fn func(sour
 		return err
 	}
 	defer func() { _ = store.Close() }()
-	return fn(db, dsn, store.Load)
+	return fn(passTables{db, dsn, store.Load, stubs.Guard(c, db, dsn, others)})
 }
 
 // eachTable connects and lists the partitions of each table.
@@ -176,16 +180,16 @@ func (r *partitionsRun) run(ctx context.Context, a *app, c *config.Config, owner
 
 // maintain makes the partitions ahead and removes those past the TTL.
 func (r *partitionsRun) maintain(ctx context.Context, a *app, c *config.Config, owner string) error {
-	return withPartitions(ctx, c, owner, owner != "" && !r.dry, r.others, func(open retention.Tables, guard retention.Guard) error {
+	return withTables(ctx, c, owner, r.others, func(db passTables) error {
+		open := db.Partitions(db.dsn, owner != "" && !r.dry, db.load)
 		o, err := r.options(c)
 		if err != nil {
 			return err
 		}
 		if r.dry {
-			return eachTable(ctx, open, guard, func(t retention.Table, parts []cdc.Partition, now time.Time) { a.printPlan(t, o.Plan(parts, now)) })
+			return eachTable(ctx, open, db.guard, func(t retention.Table, parts []cdc.Partition, now time.Time) { a.printPlan(t, o.Plan(parts, now)) })
 		}
-		log := slog.New(slog.NewTextHandler(a.stdout, &slog.HandlerOptions{ReplaceAttr: withoutTime}))
-		return retention.New(o, open, guard, log, nil).Maintain(ctx)
+		return retention.New(o, open, db.guard, a.plainLog(), nil).Maintain(ctx)
 	})
 }
 
@@ -233,10 +237,63 @@ func (a *app) printPlan(t retention.Table, p retention.Plan) {
 	}
 }
 
-// withoutTime leaves the message and what it is about.
-func withoutTime(_ []string, a slog.Attr) slog.Attr {
-	if a.Key == slog.TimeKey || a.Key == slog.LevelKey {
-		return slog.Attr{}
+// plainLog writes to standard output, without time and level.
+func (a *app) plainLog() *slog.Logger {
+	return slog.New(slog.NewTextHandler(a.stdout, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey || a.Key == slog.LevelKey {
+			return slog.Attr{}
+		}
+		return a
+	}}))
+}
+
+func purgeOptions(d config.Delete) retention.PurgeOptions {
+	return retention.PurgeOptions{OlderThan: d.Age(), Batch: d.Batch, Pause: d.Pause, Every: d.Every}
+}
+
+// purgePatience is how long a command waits for the relay to have published and saved what is to be deleted.
+const purgePatience = 15 * time.Second
+
+// purge deletes old rows once, or prints how many there are.
+func (r *partitionsRun) purge(ctx context.Context, a *app, c *config.Config, owner string) error {
+	o, err := r.purgeOptions(c)
+	if err != nil {
+		return err
 	}
-	return a
+	return withTables(ctx, c, owner, r.others, func(db passTables) error {
+		open := db.Rows(db.dsn, db.load)
+		if r.dry {
+			return countRows(ctx, a, open, o.OlderThan)
+		}
+		return retention.NewPurger(o, open, db.guard, a.plainLog(), prometheus.NewRegistry()).Purge(ctx)
+	})
+}
+
+func (r *partitionsRun) purgeOptions(c *config.Config) (retention.PurgeOptions, error) {
+	o := purgeOptions(c.Retention.Delete)
+	o.Patience = purgePatience
+	age, err := r.age("older-than", r.olderThan, o.OlderThan)
+	o.OlderThan = age
+	return o, err
+}
+
+// maxCounted limits the counting of a dry run.
+const maxCounted = 1_000_000
+
+func countRows(ctx context.Context, a *app, open retention.RowTables, age time.Duration) error {
+	return open.Each(ctx, func(t retention.Rows) error {
+		if err := t.Verify(ctx); err != nil {
+			return err
+		}
+		n, err := t.Count(ctx, age, maxCounted)
+		if err != nil {
+			return err
+		}
+		more := ""
+		if n == maxCounted {
+			more = " or more"
+		}
+		a.printf("table %s: would delete %s%s older than %s\n", t.Name(), display.Plural(n, "row"), more, age)
+		return nil
+	})
 }

@@ -92,7 +92,7 @@ func (a *app) repair(ctx context.Context, o repair.Options, owner ownerFlag) err
 	if err != nil {
 		return err
 	}
-	log := slog.New(slog.NewTextHandler(a.stdout, &slog.HandlerOptions{ReplaceAttr: withoutTime}))
+	log := a.plainLog()
 	checkpoint.LogTo(log)
 	tuneGC(a.env, int64(c.Window.Bytes))
 	rows, r, closeStore, err := a.newRepair(ctx, c, o, owner, log)

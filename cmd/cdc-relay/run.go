@@ -2,9 +2,13 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
 	"log/slog"
 	"runtime/debug"
+	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -16,10 +20,14 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/deadletter"
+	"github.com/cdc-relay/cdc-relay/internal/events"
 	"github.com/cdc-relay/cdc-relay/internal/position"
+	"github.com/cdc-relay/cdc-relay/internal/publisher"
 	"github.com/cdc-relay/cdc-relay/internal/relay"
+	"github.com/cdc-relay/cdc-relay/internal/retention"
 	"github.com/cdc-relay/cdc-relay/internal/source"
 	"github.com/cdc-relay/cdc-relay/internal/stages"
+	"github.com/cdc-relay/cdc-relay/internal/stubs"
 )
 
 func newRunCommand(a *app) *cobra.Command {
@@ -210,4 +218,77 @@ func newDropped(reg prometheus.Registerer) func(reason string) {
 		counter.WithLabelValues(reason)
 	}
 	return func(reason string) { counter.WithLabelValues(reason).Inc() }
+}
+
+// maintainers run side by side.
+type maintainers []relay.Maintainer
+
+// Run ends when all have ended.
+func (m maintainers) Run(ctx context.Context) {
+	var running sync.WaitGroup
+	for _, each := range m {
+		running.Go(func() { each.Run(ctx) })
+	}
+	running.Wait()
+}
+
+// newMaintainer returns what looks after the tables; nothing where the configuration leaves them alone.
+func newMaintainer(c *config.Config, db source.Database, load cdc.Loader, log *slog.Logger, reg prometheus.Registerer) (all maintainers, err error) {
+	dsn, err := db.ConnString("")
+	if err != nil {
+		return nil, err
+	}
+	guard := stubs.Guard(c, db, dsn, nil)
+	if c.Partitions != nil {
+		all = append(all, retention.New(retentionOptions(c.Partitions), db.Partitions(dsn, false, load), guard, log, retention.NewMetrics(reg)))
+	}
+	if c.Retention != nil {
+		all = append(all, retention.NewPurger(purgeOptions(c.Retention.Delete), db.Rows(dsn, load), guard, log, reg))
+	}
+	return all, nil
+}
+
+func retentionOptions(p *config.Partitions) retention.Options {
+	return retention.Options{Ahead: p.Ahead, TTL: p.Age(), Every: p.Every, Drop: p.Drop}
+}
+
+// letterOptions is nil without dead letters.
+func letterOptions(c *config.Config, db source.Database, log *slog.Logger) *publisher.LetterOptions {
+	l := &c.DeadLetter
+	if !l.On() {
+		return nil
+	}
+	return &publisher.LetterOptions{
+		Topic: l.Topic, Index: l.Index(), Partitions: l.Partitions, Due: deadletter.NewDue(), MayStub: stubs.MayStub(c, db, log),
+		Options: deadletter.Options{HoldKey: l.HoldKey, MaxKeys: l.MaxHeldKeys, MaxLetters: l.MaxHeldEvents},
+	}
+}
+
+// newResolver makes what resolves letters while the relay leads.
+func newResolver(c *config.Config, db source.Database, letters *publisher.LetterOptions, sink *publisher.Publisher, log *slog.Logger, reg prometheus.Registerer) (*deadletter.Resolver, error) {
+	again := *c // whatever cannot be published stays a letter
+	again.Errors.Unroutable, again.Errors.Malformed = cdc.PolicyDeadLetter, cdc.PolicyDeadLetter
+	router, err := stages.RelayRouter(&again, db.Tables())
+	if err != nil {
+		return nil, err
+	}
+	r := deadletter.NewResolver(deadletter.ResolverOptions{
+		Kafka: stages.KafkaOptions(c), Topic: letters.Topic, Index: letters.Index, Due: letters.Due,
+		RetryAfter: c.DeadLetter.RetryAfter, MaxAttempts: c.DeadLetter.MaxAttempts, Passed: db.Passed, Stored: db.SlotPosition(),
+		Row: func(ctx context.Context, l *deadletter.Letter) (*cdc.Batch, error) { return stubs.Row(ctx, db, l) },
+	}, sink, router, log)
+	r.Register(reg)
+	return r, nil
+}
+
+// dryRun prints what run would publish from now on.
+func dryRun(ctx context.Context, c *config.Config, out io.Writer, log *slog.Logger) error {
+	log.Info("dry run: printing records of new commits, publishing nothing")
+	lines := json.NewEncoder(out)
+	return events.FromSource(ctx, c, log, func(r *events.Record) error {
+		if err := lines.Encode(r); err != nil {
+			return fmt.Errorf("print record: %w", err)
+		}
+		return nil
+	})
 }
