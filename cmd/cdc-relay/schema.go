@@ -184,7 +184,7 @@ creates publication, slot and topics.
 			if err != nil {
 				return err
 			}
-			return (&provision.Setup{Table: flags.table, Printf: a.printf}).Apply(cmd.Context(), db, dsn)
+			return provision.NewSetup(db, provision.SetupOptions{Table: flags.table, Printf: a.printf}).Apply(cmd.Context(), dsn)
 		},
 	}
 	flags.add(cmd)

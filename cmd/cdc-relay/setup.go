@@ -10,10 +10,10 @@ import (
 
 func newSetupCommand(a *app) *cobra.Command {
 	var (
-		owner  ownerFlag
-		sql    bool
-		flags  tableFlags
-		action = provision.Setup{Table: flags.table, Printf: a.printf}
+		owner   ownerFlag
+		sql     bool
+		flags   tableFlags
+		options = provision.SetupOptions{Table: flags.table, Printf: a.printf}
 	)
 	cmd := &cobra.Command{
 		Use:   "setup",
@@ -43,17 +43,17 @@ With --print the SQL is printed, grouped by the role that must run it, and nothi
 			if err != nil {
 				return err
 			}
-			if sql && action.Backfill {
+			if sql && options.Backfill {
 				return cdc.Usage("leave one of them out", "--print and --backfill cannot be combined")
 			}
 			if sql {
-				return action.Print(cmd.Context(), db)
+				return provision.NewSetup(db, options).Print(cmd.Context())
 			}
 			dsn, err := owner.dsn(a, db)
 			if err != nil {
 				return err
 			}
-			if err := action.Run(cmd.Context(), db, dsn); err != nil || !action.Backfill {
+			if err := provision.NewSetup(db, options).Run(cmd.Context(), dsn); err != nil || !options.Backfill {
 				return err
 			}
 			return a.repair(cmd.Context(), repair.Options{All: true}, owner)
@@ -62,6 +62,6 @@ With --print the SQL is printed, grouped by the role that must run it, and nothi
 	flags.add(cmd)
 	owner.add(cmd)
 	cmd.Flags().BoolVar(&sql, "print", false, "print the SQL instead of running it")
-	cmd.Flags().BoolVar(&action.Backfill, "backfill", false, "then publish every row of the tables, also those from before the slot or the first position")
+	cmd.Flags().BoolVar(&options.Backfill, "backfill", false, "then publish every row of the tables, also those from before the slot or the first position")
 	return cmd
 }

@@ -14,10 +14,10 @@ import (
 
 func newTeardownCommand(a *app) *cobra.Command {
 	var (
-		owner  ownerFlag
-		sql    bool
-		yes    bool
-		action = provision.Teardown{Printf: a.printf}
+		owner   ownerFlag
+		sql     bool
+		yes     bool
+		options = provision.TeardownOptions{Printf: a.printf}
 	)
 	cmd := &cobra.Command{
 		Use:   "teardown",
@@ -41,22 +41,22 @@ still runs can no longer save and ends with exit code 4.
 				return err
 			}
 			if sql {
-				action.Print(db)
+				provision.NewTeardown(db, options).Print()
 				return nil
 			}
 			dsn, err := owner.dsn(a, db)
 			if err != nil {
 				return err
 			}
-			action.Confirm = a.confirmDrop
+			options.Confirm = a.confirmDrop
 			if yes {
-				action.Confirm = func([]outbox.Name, map[string][]string) error { return nil }
+				options.Confirm = func([]outbox.Name, map[string][]string) error { return nil }
 			}
-			return action.Run(cmd.Context(), db, dsn)
+			return provision.NewTeardown(db, options).Run(cmd.Context(), dsn)
 		},
 	}
 	owner.add(cmd)
-	cmd.Flags().BoolVar(&action.WithTable, "table", false, "drop the outbox table too, with all its events")
+	cmd.Flags().BoolVar(&options.WithTable, "table", false, "drop the outbox table too, with all its events")
 	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask before the table is dropped")
 	cmd.Flags().BoolVar(&sql, "print", false, "print the SQL instead of running it")
 	return cmd

@@ -2,7 +2,6 @@ package provision
 
 import (
 	"context"
-	"slices"
 	"sync"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
@@ -52,40 +51,45 @@ func Check(ctx context.Context, c *config.Config) (Report, error) {
 	}
 	defer func() { _ = store.Close() }()
 	check := &check{c, db, store}
-	var parts [4][]finding.Finding
+	var parts [4]finding.Report
 	var wg sync.WaitGroup
-	for i, part := range []func(context.Context) []finding.Finding{check.checkConfig, check.checkDatabase, check.checkKafka, store.Check} {
-		wg.Go(func() { parts[i] = part(ctx) })
+	for i, part := range []func(context.Context, *finding.Report){check.checkConfig, check.checkDatabase, check.checkKafka, check.checkStore} {
+		wg.Go(func() { part(ctx, &parts[i]) })
 	}
 	wg.Wait()
-	r := Report{Findings: slices.Concat(parts[:]...)}
+	var r Report
+	for i := range parts {
+		r.Findings = append(r.Findings, parts[i].Findings...)
+	}
 	r.OK = r.Count(finding.Fail) == 0
 	return r, nil
 }
 
-func (c *check) checkConfig(context.Context) []finding.Finding {
-	var found []finding.Finding
+func (c *check) checkConfig(_ context.Context, r *finding.Report) {
 	for _, w := range c.config.Warnings() {
-		found = append(found, finding.Finding{Severity: finding.Warn, Subject: "configuration", Text: w.Text, Fix: w.Fix})
+		r.Warn("configuration", w.Fix, "%s", w.Text)
 	}
-	return found
 }
 
-func (c *check) checkDatabase(ctx context.Context) []finding.Finding {
+func (c *check) checkStore(ctx context.Context, r *finding.Report) { r.Findings = c.store.Check(ctx) }
+
+func (c *check) checkDatabase(ctx context.Context, r *finding.Report) {
 	found, tables := c.db.Check(ctx, c.store.Resume)
+	r.Findings = found
 	if tables != nil {
-		found = append(append(found, c.checkRows(ctx)...), c.recordFindings(ctx)...)
+		c.checkRows(ctx, r)
+		c.checkRecords(ctx, r)
 	}
-	return append(found, c.checkTables(tables)...)
+	c.checkTables(tables, r)
 }
 
 // checkTables verifies that the tables have the columns that the router needs.
-func (c *check) checkTables(tables map[string]*cdc.Table) []finding.Finding {
+func (c *check) checkTables(tables map[string]*cdc.Table, r *finding.Report) {
 	router, err := stages.Router(c.config, c.db.Tables())
 	if err != nil {
-		return []finding.Finding{finding.Failed("routes", err)}
+		r.Fail("routes", err)
+		return
 	}
-	var found []finding.Finding
 	for _, table := range c.db.Tables() {
 		name := table.Name.String()
 		t := tables[name]
@@ -93,42 +97,38 @@ func (c *check) checkTables(tables map[string]*cdc.Table) []finding.Finding {
 			continue
 		}
 		if err := router.Check(t); err != nil {
-			found = append(found, finding.Failed("table "+name, err))
+			r.Fail("table "+name, err)
 			continue
 		}
-		found = append(found, finding.Finding{Severity: finding.OK, Subject: "table " + name, Text: "has the columns that records and routes need"})
+		r.OK("table "+name, "has the columns that records and routes need")
 	}
-	return found
 }
 
-// recordFindings verifies that all who remove rows can know of this relay's letters.
-func (c *check) recordFindings(ctx context.Context) []finding.Finding {
+// checkRecords verifies that all who remove rows can know of this relay's letters.
+func (c *check) checkRecords(ctx context.Context, r *finding.Report) {
 	if err := source.Unrecorded(ctx, c.db); err != nil {
-		return []finding.Finding{{Severity: finding.Warn, Subject: "dead letters", Text: err.Error() + ", and the relay stops at an event that is too large for that topic", Fix: cdc.Fix(err)}}
+		r.Warn("dead letters", cdc.Fix(err), "%v, and the relay stops at an event that is too large for that topic", err)
 	}
-	return nil
 }
 
 // checkRows verifies that old rows can be deleted.
-func (c *check) checkRows(ctx context.Context) []finding.Finding {
+func (c *check) checkRows(ctx context.Context, r *finding.Report) {
 	if c.config.Retention == nil {
-		return nil
+		return
 	}
 	dsn, err := c.db.ConnString("")
 	if err != nil {
-		return nil // reported
+		return // reported
 	}
-	var report finding.Report
 	err = c.db.Rows(dsn, c.store.Load).Each(ctx, func(t retention.Rows) error {
 		if err := t.Verify(ctx); err != nil {
-			report.Warn("retention", cdc.Fix(err), "%v", err)
+			r.Warn("retention", cdc.Fix(err), "%v", err)
 		} else {
-			report.OK("retention", "old rows of %s can be deleted", t.Name())
+			r.OK("retention", "old rows of %s can be deleted", t.Name())
 		}
 		return nil
 	})
 	if err != nil {
-		report.Warn("retention", cdc.Fix(err), "%v", err)
+		r.Warn("retention", cdc.Fix(err), "%v", err)
 	}
-	return report.Findings
 }

@@ -3,15 +3,28 @@ package provision
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/config"
+	"github.com/cdc-relay/cdc-relay/internal/kafka"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/source"
+	"github.com/cdc-relay/cdc-relay/internal/stages"
 )
 
 // Setup creates what a relay needs and does not find.
-type Setup struct {
+type Setup interface {
+	// Run creates what is missing. owner is the connection string of the tables' owner.
+	Run(ctx context.Context, owner source.ConnString) error
+	// Print prints the SQL that Run would execute, by the role that must.
+	Print(ctx context.Context) error
+	// Apply creates the tables, or their missing partitions.
+	Apply(ctx context.Context, owner source.ConnString) error
+}
+
+// SetupOptions are those of a [Setup].
+type SetupOptions struct {
 	// Table returns how a table is created.
 	Table func(outbox.Name) outbox.TableOptions
 	// Backfill says that every row is published afterwards.
@@ -20,36 +33,17 @@ type Setup struct {
 	Printf source.Printf
 }
 
-// setter is a [Setup] of a database of one kind.
-type setter interface {
-	run(ctx context.Context, owner source.ConnString) error
-	printSQL(ctx context.Context) error
-	apply(ctx context.Context, owner source.ConnString) error
-}
-
-func (s *Setup) of(db source.Database) setter {
+// NewSetup returns the setup of a database.
+func NewSetup(db source.Database, o SetupOptions) Setup {
 	if m, ok := db.(*source.MySQL); ok {
-		return &mysqlSetup{s, m}
+		return &mysqlSetup{o, m}
 	}
 	p, _ := db.(*source.Postgres)
-	return &postgresSetup{s, p}
-}
-
-// Run creates what is missing. owner is the connection string of the tables' owner.
-func (s *Setup) Run(ctx context.Context, db source.Database, owner source.ConnString) error {
-	return s.of(db).run(ctx, owner)
-}
-
-// Print prints the SQL that Run would execute, by the role that must.
-func (s *Setup) Print(ctx context.Context, db source.Database) error { return s.of(db).printSQL(ctx) }
-
-// Apply creates the tables, or their missing partitions.
-func (s *Setup) Apply(ctx context.Context, db source.Database, owner source.ConnString) error {
-	return s.of(db).apply(ctx, owner)
+	return &postgresSetup{o, p}
 }
 
 // finish makes the topics and says how to continue.
-func (s *Setup) finish(ctx context.Context, c *config.Config) error {
+func (s *SetupOptions) finish(ctx context.Context, c *config.Config) error {
 	if err := s.makeTopics(ctx, c); err != nil {
 		return err
 	}
@@ -58,16 +52,12 @@ func (s *Setup) finish(ctx context.Context, c *config.Config) error {
 }
 
 // reportTable prints what was done with a table.
-func (s *Setup) reportTable(o *outbox.TableOptions, existed bool) {
-	said := "created"
-	if existed {
-		said = "exists"
-	}
-	s.Printf("table %s: %s%s\n", o.Name, said, partitionsUntil(o))
+func (s *SetupOptions) reportTable(o *outbox.TableOptions, existed bool) {
+	s.Printf("table %s: %s%s\n", o.Name, createdOr(existed), partitionsUntil(o))
 }
 
 // reportForeign prints that a table of other software is not changed.
-func (s *Setup) reportForeign(t source.Table) {
+func (s *SetupOptions) reportForeign(t source.Table) {
 	s.Printf("table %s: unchanged, it has a columns mapping\n", t.Name)
 }
 
@@ -77,4 +67,51 @@ func partitionsUntil(o *outbox.TableOptions) string {
 		return ""
 	}
 	return ", with daily partitions until " + o.From.UTC().AddDate(0, 0, o.Ahead).Format(time.DateOnly)
+}
+
+// makeOwnTopics makes the topics of dead letters, and that of positions for exactly-once delivery.
+func (s *SetupOptions) makeOwnTopics(ctx context.Context, c *config.Config) error {
+	like := stages.TopicSpec(c)
+	if l := &c.DeadLetter; l.On() {
+		if err := s.makeTopicsAs(ctx, c, []string{l.Topic}, kafka.LetterTopic(l.Partitions, like)); err != nil {
+			return err
+		}
+		if err := s.makeTopicsAs(ctx, c, []string{l.Index()}, kafka.PositionTopic(like)); err != nil {
+			return err
+		}
+	}
+	if topic := stages.PositionTopic(c); topic != "" {
+		return s.makeTopicsAs(ctx, c, []string{topic}, kafka.PositionTopic(like))
+	}
+	return nil
+}
+
+// makeTopics makes the topics that routes name, where the configuration says how.
+func (s *SetupOptions) makeTopics(ctx context.Context, c *config.Config) error {
+	topics := stages.RouteTopics(c)
+	if c.Topics.Create == nil || len(topics) == 0 {
+		return nil
+	}
+	return s.makeTopicsAs(ctx, c, topics, stages.TopicSpec(c))
+}
+
+func (s *SetupOptions) makeTopicsAs(ctx context.Context, c *config.Config, topics []string, spec *kafka.TopicSpec) error {
+	client, err := stages.KafkaClient(c)
+	if err != nil {
+		return err
+	}
+	created, err := client.EnsureTopics(ctx, topics, spec)
+	for _, name := range topics {
+		if made := slices.Contains(created, name); made || err == nil {
+			s.Printf("topic %s: %s\n", name, createdOr(!made))
+		}
+	}
+	return err
+}
+
+func createdOr(existed bool) string {
+	if existed {
+		return "exists"
+	}
+	return "created"
 }

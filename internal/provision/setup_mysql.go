@@ -17,11 +17,11 @@ import (
 
 // mysqlSetup is one run of setup on MySQL or MariaDB.
 type mysqlSetup struct {
-	*Setup
+	SetupOptions
 	*source.MySQL
 }
 
-func (s *mysqlSetup) apply(ctx context.Context, owner source.ConnString) error {
+func (s *mysqlSetup) Apply(ctx context.Context, owner source.ConnString) error {
 	db, err := s.Open(ctx, owner)
 	if err != nil {
 		return err
@@ -104,7 +104,7 @@ func (s *mysqlSetup) steps(v serverState, tables []outbox.TableOptions, maintain
 	return steps, nil
 }
 
-func (s *mysqlSetup) printSQL(ctx context.Context) error {
+func (s *mysqlSetup) Print(ctx context.Context) error {
 	var tables []outbox.TableOptions
 	for _, t := range s.Tables() {
 		if !t.Foreign() {
@@ -123,8 +123,8 @@ func (s *mysqlSetup) printSQL(ctx context.Context) error {
 	return nil
 }
 
-// run creates what is missing, in the order of dependencies.
-func (s *mysqlSetup) run(ctx context.Context, owner source.ConnString) error {
+// Run creates what is missing, in the order of dependencies.
+func (s *mysqlSetup) Run(ctx context.Context, owner source.ConnString) error {
 	db, err := binlog.OpenDatabase(ctx, s.Binlog)
 	if err != nil {
 		return err
@@ -309,10 +309,7 @@ func (s *mysqlSetup) ready(ctx context.Context, db *binlog.Database) error {
 
 // storePosition stores the end of the binlog as the first position, unless one is stored.
 func (s *mysqlSetup) storePosition(ctx context.Context, db *binlog.Database) error {
-	if err := s.makeLetterTopics(ctx, s.Config); err != nil {
-		return err
-	}
-	if err := s.makePositionTopic(ctx, s.Config); err != nil {
+	if err := s.makeOwnTopics(ctx, s.Config); err != nil {
 		return err
 	}
 	at, err := stages.Places(ctx, s.Config)

@@ -15,11 +15,11 @@ import (
 
 // postgresSetup is one run of setup on PostgreSQL.
 type postgresSetup struct {
-	*Setup
+	SetupOptions
 	*source.Postgres
 }
 
-func (s *postgresSetup) apply(ctx context.Context, owner source.ConnString) error {
+func (s *postgresSetup) Apply(ctx context.Context, owner source.ConnString) error {
 	db, err := s.Open(ctx, owner)
 	if err != nil {
 		return err
@@ -87,7 +87,7 @@ func (s *postgresSetup) failover(version int) bool {
 // surveyTimeout limits how long --print waits for the server.
 const surveyTimeout = 5 * time.Second
 
-func (s *postgresSetup) printSQL(ctx context.Context) error {
+func (s *postgresSetup) Print(ctx context.Context) error {
 	version := 0
 	asking, cancel := context.WithTimeout(ctx, surveyTimeout)
 	defer cancel()
@@ -107,8 +107,8 @@ func (s *postgresSetup) printSQL(ctx context.Context) error {
 	return nil
 }
 
-// run creates what is missing, in the order of dependencies.
-func (s *postgresSetup) run(ctx context.Context, ownerDSN source.ConnString) error {
+// Run creates what is missing, in the order of dependencies.
+func (s *postgresSetup) Run(ctx context.Context, ownerDSN source.ConnString) error {
 	db, err := postgres.OpenDatabase(ctx, s.WAL.Options)
 	if err != nil {
 		return err
@@ -127,10 +127,7 @@ func (s *postgresSetup) run(ctx context.Context, ownerDSN source.ConnString) err
 	if err := s.makeSlot(ctx, db, before.Slot); err != nil {
 		return err
 	}
-	if err := s.makeLetterTopics(ctx, s.Config); err != nil {
-		return err
-	}
-	if err := s.makePositionTopic(ctx, s.Config); err != nil {
+	if err := s.makeOwnTopics(ctx, s.Config); err != nil {
 		return err
 	}
 	return s.finish(ctx, s.Config)

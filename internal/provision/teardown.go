@@ -14,7 +14,15 @@ import (
 )
 
 // Teardown drops what [Setup] created.
-type Teardown struct {
+type Teardown interface {
+	// Run drops what is there. owner is the connection string of the tables' owner.
+	Run(ctx context.Context, owner source.ConnString) error
+	// Print prints the SQL that Run would execute.
+	Print()
+}
+
+// TeardownOptions are those of a [Teardown].
+type TeardownOptions struct {
 	// WithTable drops the tables, too. Confirm is asked before: it gets their names, and what was taken out of each.
 	WithTable bool
 	Confirm   func(tables []outbox.Name, taken map[string][]string) error
@@ -22,30 +30,17 @@ type Teardown struct {
 	Printf source.Printf
 }
 
-// remover is a [Teardown] of a database of one kind.
-type remover interface {
-	run(ctx context.Context, owner source.ConnString) error
-	printTeardown()
-}
-
-func (t *Teardown) of(db source.Database) remover {
+// NewTeardown returns the teardown of a database.
+func NewTeardown(db source.Database, o TeardownOptions) Teardown {
 	if m, ok := db.(*source.MySQL); ok {
-		return &mysqlTeardown{t, m}
+		return &mysqlTeardown{o, m}
 	}
 	p, _ := db.(*source.Postgres)
-	return &postgresTeardown{t, p}
+	return &postgresTeardown{o, p}
 }
-
-// Run drops it. owner is the connection string of the tables' owner.
-func (t *Teardown) Run(ctx context.Context, db source.Database, owner source.ConnString) error {
-	return t.of(db).run(ctx, owner)
-}
-
-// Print prints the SQL that Run would execute.
-func (t *Teardown) Print(db source.Database) { t.of(db).printTeardown() }
 
 // reportTakenOut prints what was done with what was taken out.
-func (t *Teardown) reportTakenOut(taken map[string][]string) {
+func (t *TeardownOptions) reportTakenOut(taken map[string][]string) {
 	said := "kept; --table drops it with all its events"
 	if t.WithTable {
 		said = "dropped"
@@ -65,7 +60,7 @@ func droppedOrMissing(there bool) string {
 }
 
 // drop returns the tables to drop.
-func (t *Teardown) drop(tables []source.Table) []outbox.Name {
+func (t *TeardownOptions) drop(tables []source.Table) []outbox.Name {
 	var drop []outbox.Name
 	for _, table := range tables {
 		if t.WithTable && !table.Foreign() {
@@ -76,7 +71,7 @@ func (t *Teardown) drop(tables []source.Table) []outbox.Name {
 }
 
 // reportTables prints what was done with the tables.
-func (t *Teardown) reportTables(tables []source.Table, before map[string]*cdc.Table) {
+func (t *TeardownOptions) reportTables(tables []source.Table, before map[string]*cdc.Table) {
 	for _, table := range tables {
 		there := before[table.Name.String()] != nil
 		said := droppedOrMissing(there)
@@ -91,7 +86,7 @@ func (t *Teardown) reportTables(tables []source.Table, before map[string]*cdc.Ta
 }
 
 // dropCheckpoint drops the checkpoint, which would not fit the next slot or setup.
-func (t *Teardown) dropCheckpoint(ctx context.Context, c *config.Config, id cdc.Source) error {
+func (t *TeardownOptions) dropCheckpoint(ctx context.Context, c *config.Config, id cdc.Source) error {
 	if l := &c.DeadLetter; l.On() {
 		t.Printf("topics %s and %s: kept, with the dead letters that are left\n", l.Topic, l.Index())
 	}

@@ -10,12 +10,12 @@ import (
 
 // mysqlTeardown is one run of teardown on MySQL or MariaDB.
 type mysqlTeardown struct {
-	*Teardown
+	TeardownOptions
 	*source.MySQL
 }
 
-// run drops the checkpoint and, with --table, the tables. The relay has nothing else in the server.
-func (t *mysqlTeardown) run(ctx context.Context, owner source.ConnString) error {
+// Run drops the checkpoint and, with --table, the tables. The relay has nothing else in the server.
+func (t *mysqlTeardown) Run(ctx context.Context, owner source.ConnString) error {
 	db, err := binlog.OpenDatabase(ctx, t.Binlog)
 	if err != nil {
 		return err
@@ -72,7 +72,7 @@ func (t *mysqlTeardown) dropTables(ctx context.Context, tables []outbox.Name, ow
 	return nil
 }
 
-func (t *mysqlTeardown) printTeardown() {
+func (t *mysqlTeardown) Print() {
 	steps := outbox.MySQLTeardown(t.drop(t.Tables()), t.drop(t.Tables()))
 	if len(steps) == 0 {
 		t.Printf("-- Nothing to run: the server has only the table, which --table drops. `cdc-relay teardown` drops the checkpoint.\n")

@@ -13,11 +13,11 @@ import (
 
 // postgresTeardown is one run of teardown on PostgreSQL.
 type postgresTeardown struct {
-	*Teardown
+	TeardownOptions
 	*source.Postgres
 }
 
-func (t *postgresTeardown) printTeardown() {
+func (t *postgresTeardown) Print() {
 	t.Printf("%s", outbox.PostgresTeardown(t.options()))
 }
 
@@ -25,7 +25,7 @@ func (t *postgresTeardown) options() outbox.TeardownOptions {
 	return outbox.TeardownOptions{Publication: t.WAL.Publication, Slot: t.WAL.Slot, Drop: t.drop(t.Tables())}
 }
 
-func (t *postgresTeardown) run(ctx context.Context, ownerDSN source.ConnString) error {
+func (t *postgresTeardown) Run(ctx context.Context, ownerDSN source.ConnString) error {
 	db, err := postgres.OpenDatabase(ctx, t.WAL.Options)
 	if err != nil {
 		return err

@@ -105,7 +105,7 @@ func TestDeadLetters(t *testing.T) {
 		s.says(0, "1 event published", again...)
 		on := s.config
 		s.replace("errors: {unroutable: dead_letter}\n", "")
-		//follows:provision.leftLetters dead_letter
+		//follows:provision.checkLeftLetters dead_letter
 		said := s.says(0, "topic NAME.dead-letters: has 2 dead letters, which nobody can publish", "check")
 		if !strings.Contains(said, "name it as dead_letter.topic until") {
 			t.Errorf("check: %s", said)

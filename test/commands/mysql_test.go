@@ -50,8 +50,8 @@ func normalMySQL(text string) string {
 //
 //covers:binlogs 28 messages
 //follows:provision.ready/server_not_ready setup
-//follows:provision.printSQL setup
-//follows:provision.printTeardown teardown
+//follows:provision.Print setup
+//follows:provision.Print#2 teardown
 func TestFirstStartOnMySQL(t *testing.T) {
 	for _, o := range []testenv.MySQLOptions{
 		{Flavor: testenv.MySQLFlavor},

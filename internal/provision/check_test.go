@@ -25,7 +25,9 @@ func TestCheckValidatesNewTopics(t *testing.T) {
 	}}
 	for replicas, severity := range map[int]finding.Severity{1: finding.Info, 3: finding.Fail, -1: finding.Info} {
 		check.config.Topics.Create = &config.CreateTopics{Partitions: 4, ReplicationFactor: replicas}
-		found := check.checkKafka(t.Context())
+		var report finding.Report
+		check.checkKafka(t.Context(), &report)
+		found := report.Findings
 		if i := slices.IndexFunc(found, func(f finding.Finding) bool { return f.Subject == "topic orders" }); i < 0 || found[i].Severity != severity {
 			t.Errorf("%d replicas on one broker: %v", replicas, found)
 		}
@@ -42,7 +44,9 @@ func TestCheckWarnsWithoutFence(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(c.Close)
-			found := (&check{config: &config.Config{Kafka: config.Kafka{Brokers: c.ListenAddrs(), TransactionalID: id}}}).checkKafka(t.Context())
+			var report finding.Report
+			(&check{config: &config.Config{Kafka: config.Kafka{Brokers: c.ListenAddrs(), TransactionalID: id}}}).checkKafka(t.Context(), &report)
+			found := report.Findings
 			has := slices.ContainsFunc(found, func(f finding.Finding) bool {
 				return f.Severity == finding.Warn && strings.Contains(f.Text, "Redpanda") && f.Fix != ""
 			})
