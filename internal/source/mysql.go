@@ -12,6 +12,8 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/finding"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/relay"
+	"github.com/cdc-relay/cdc-relay/internal/repair"
+	"github.com/cdc-relay/cdc-relay/internal/retention"
 	"github.com/cdc-relay/cdc-relay/internal/router"
 )
 
@@ -102,4 +104,102 @@ var _ relay.Lagging = binlogSource{}
 func (s binlogSource) State() State {
 	b := s.Status()
 	return State{Flavor: string(b.Flavor), Connected: b.Connected, LastTick: b.LastTick, Received: b.Received, Confirmed: b.Confirmed, Peers: b.Peers}
+}
+
+// readOptions are those to read a table by SQL.
+func (m *MySQL) readOptions(t *Table) binlog.ReadOptions {
+	key, at := t.keyAndTime()
+	r := binlog.ReadOptions{Table: t.Name.String(), Key: key, At: at}
+	if !t.Foreign() {
+		r.TakenOut, r.Routine, r.Spare = outbox.MySQLTakenOut(t.Name), outbox.MySQLRoutine(t.Name).MySQL(), outbox.MySQLSpare(t.Name).String()
+	}
+	return r
+}
+
+// Reader implements [Database].
+func (m *MySQL) Reader(ctx context.Context, dsn ConnString, t *Table) (TableReader, error) {
+	o := m.Binlog
+	o.DSN = dsn
+	r, err := binlog.OpenTable(ctx, o, m.readOptions(t))
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// NewRepair implements [Database].
+func (m *MySQL) NewRepair(verify func(*cdc.Table) error, read ConnString, log *slog.Logger) repair.Database {
+	o := binlog.RepairOptions{Options: m.Binlog}
+	o.Verify, o.ReadDSN = verify, read
+	for i := range m.tables {
+		o.Read = append(o.Read, m.readOptions(&m.tables[i]))
+	}
+	return binlog.NewRepair(o, log)
+}
+
+// Partitions implements [Database].
+func (m *MySQL) Partitions(dsn ConnString, owner bool, load cdc.Loader) retention.Tables {
+	return func(ctx context.Context) ([]retention.Table, func(), error) {
+		return m.maintainable(ctx, dsn, owner, load)
+	}
+}
+
+// maintainable returns the tables that are ours. An owner gets procedures that are dropped again.
+func (m *MySQL) maintainable(ctx context.Context, dsn ConnString, owner bool, load cdc.Loader) ([]retention.Table, func(), error) {
+	db, err := m.Open(ctx, dsn)
+	if err != nil {
+		return nil, nil, err
+	}
+	var made []outbox.Name
+	closeAll := func() {
+		for _, routine := range made {
+			_ = db.Exec(context.WithoutCancel(ctx), "drop the procedure", "DROP PROCEDURE IF EXISTS "+routine.MySQL()) // the next run replaces it
+		}
+		db.Close()
+	}
+	source := db.Source(m.Binlog)
+	source.Database = m.Config.Database() // the owner's connection may have another
+	var tables []retention.Table
+	for _, t := range m.tables {
+		if t.Foreign() {
+			continue
+		}
+		o := binlog.PartitionOptions{
+			Table: t.Name.String(), Routine: outbox.MySQLRoutine(t.Name).MySQL(), Lock: outbox.MySQLPartitionLock(t.Name),
+			Source: source, Load: load,
+		}
+		if owner {
+			routine := outbox.MySQLOnceRoutine(t.Name)
+			o.Routine, made = routine.MySQL(), append(made, routine)
+			if err := db.Exec(ctx, "create a procedure for this run", outbox.Texts(outbox.MySQLMaintenance(db.Server.Flavor, t.Name, routine))...); err != nil {
+				closeAll()
+				return nil, nil, err
+			}
+		}
+		parts := db.Partitions(o)
+		if err := parts.Maintainable(ctx); err != nil {
+			closeAll()
+			return nil, nil, err
+		}
+		tables = append(tables, parts)
+	}
+	return tables, closeAll, nil
+}
+
+// Rows implements [Database].
+func (m *MySQL) Rows(dsn ConnString, load cdc.Loader) retention.RowTables {
+	return func(ctx context.Context) ([]retention.Rows, func(), error) {
+		db, err := m.Open(ctx, dsn)
+		if err != nil {
+			return nil, nil, err
+		}
+		source := db.Source(m.Binlog)
+		source.Database = m.Config.Database() // the owner's connection may have another
+		var list []retention.Rows
+		for _, t := range m.Purged() {
+			key, at := t.keyAndTime()
+			list = append(list, db.Rows(binlog.RowOptions{Table: t.Name.String(), Key: key, At: at, Source: source, Load: load}))
+		}
+		return list, db.Close, nil
+	}
 }

@@ -11,6 +11,8 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/finding"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/postgres"
+	"github.com/cdc-relay/cdc-relay/internal/repair"
+	"github.com/cdc-relay/cdc-relay/internal/retention"
 	"github.com/cdc-relay/cdc-relay/internal/router"
 	"github.com/cdc-relay/cdc-relay/internal/wal"
 )
@@ -111,4 +113,116 @@ func (s walSource) State() State {
 func (p *Postgres) slotAlone() bool {
 	c := p.Config
 	return c.Delivery != config.ExactlyOnce && c.Checkpoint.Redis == nil && c.Checkpoint.File == ""
+}
+
+// readOptions are those to read a table by SQL.
+func (p *Postgres) readOptions(t *Table) postgres.ReadOptions {
+	key, at := t.keyAndTime()
+	r := postgres.ReadOptions{Table: t.Name.String(), SQL: t.Name.SQL(), Key: key, At: at}
+	if !t.Foreign() {
+		r.TakenOut = outbox.PostgresTakenOut(t.Name)
+	}
+	return r
+}
+
+// Reader implements [Database].
+func (p *Postgres) Reader(ctx context.Context, dsn ConnString, t *Table) (TableReader, error) {
+	o := p.WAL.Options
+	o.DSN = dsn
+	r, err := postgres.OpenTable(ctx, o, p.readOptions(t))
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// NewRepair implements [Database].
+func (p *Postgres) NewRepair(verify func(*cdc.Table) error, read ConnString, log *slog.Logger) repair.Database {
+	o := wal.RepairOptions{Options: p.WAL, Failover: p.Config.Source.Postgres.Failover != config.FailoverOff}
+	o.Verify, o.ReadDSN = verify, read
+	for i := range p.tables {
+		o.Read = append(o.Read, p.readOptions(&p.tables[i]))
+	}
+	return wal.NewRepair(o, log)
+}
+
+// routines returns the routine of each table that is ours.
+func routines(tables []Table) map[string]postgres.Routine {
+	names := map[string]postgres.Routine{}
+	for _, t := range tables {
+		if !t.Foreign() {
+			names[t.Name.String()] = routineOf(t.Name)
+		}
+	}
+	return names
+}
+
+func routineOf(table outbox.Name) postgres.Routine {
+	r := postgres.Routine{Name: outbox.PostgresRoutine(table).SQL(), Body: outbox.PostgresRoutineBody(table)}
+	if former, begin := outbox.FormerPostgresRoutine(table); former.SQL() != r.Name {
+		r.Former, r.FormerBegin = former.SQL(), begin
+	}
+	return r
+}
+
+// Partitions implements [Database].
+func (p *Postgres) Partitions(dsn ConnString, owner bool, load cdc.Loader) retention.Tables {
+	return func(ctx context.Context) ([]retention.Table, func(), error) {
+		db, err := p.Open(ctx, dsn)
+		if err != nil {
+			return nil, nil, err
+		}
+		tables, err := p.maintainable(ctx, db, owner, load)
+		if err != nil {
+			db.Close(context.WithoutCancel(ctx))
+			return nil, nil, err
+		}
+		return tables, func() { db.Close(context.WithoutCancel(ctx)) }, nil
+	}
+}
+
+// maintainable returns the tables that are ours. An owner gets a routine that ends with the session.
+func (p *Postgres) maintainable(ctx context.Context, db *postgres.Database, owner bool, load cdc.Loader) ([]retention.Table, error) {
+	var tables []retention.Table
+	for _, t := range p.tables {
+		if t.Foreign() {
+			continue
+		}
+		routine := routineOf(t.Name)
+		if owner {
+			temporary := outbox.TemporaryRoutine(t.Name)
+			routine = postgres.Routine{Name: temporary.SQL()}
+			if err := db.Become(ctx, t.Name.String()); err != nil {
+				return nil, err
+			}
+			if err := db.Exec(ctx, "create a temporary routine", outbox.PostgresMaintenance(t.Name, temporary).SQL); err != nil {
+				return nil, err
+			}
+		}
+		parts := db.Partitions(t.Name.String(), routine, p.WAL.Slot, p.letterSlots(db, t.Name.String()), load)
+		if err := parts.Maintainable(ctx); err != nil {
+			return nil, err
+		}
+		tables = append(tables, parts)
+	}
+	return tables, nil
+}
+
+// Rows implements [Database].
+func (p *Postgres) Rows(dsn ConnString, load cdc.Loader) retention.RowTables {
+	return func(ctx context.Context) ([]retention.Rows, func(), error) {
+		db, err := p.Open(ctx, dsn)
+		if err != nil {
+			return nil, nil, err
+		}
+		var list []retention.Rows
+		for _, t := range p.Purged() {
+			key, at := t.keyAndTime()
+			list = append(list, db.Rows(postgres.RowOptions{
+				Table: t.Name.String(), SQL: t.Name.SQL(), Key: key, At: at,
+				Slot: p.WAL.Slot, Slots: p.letterSlots(db, t.Name.String()), Load: load,
+			}))
+		}
+		return list, func() { db.Close(context.WithoutCancel(ctx)) }, nil
+	}
 }
