@@ -38,7 +38,7 @@ func execute(ctx context.Context, a *app, args []string) int {
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	if err != nil && !a.started {
-		err = cdc.Stop(cdc.ClassConfig, "usage", err, "")
+		err = cdc.Usage("", "%w", err)
 	}
 	printError(ctx, a.stderr, err)
 	return exitCode(err)

@@ -104,11 +104,11 @@ consumer's database, which may be another one.`,
 				script, err = flags.script(dialect, name)
 			}
 			if err != nil {
-				return cdc.Stop(cdc.ClassConfig, "usage", err, "")
+				return cdc.Usage("", "%w", err)
 			}
 			files, err := script.Files(format, time.Now())
 			if err != nil {
-				return cdc.Stop(cdc.ClassConfig, "usage", err, "")
+				return cdc.Usage("", "%w", err)
 			}
 			return a.writeFiles(files, dir)
 		},

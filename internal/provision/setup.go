@@ -51,14 +51,31 @@ func (s *SetupOptions) finish(ctx context.Context, c *config.Config) error {
 	return nil
 }
 
-// reportTable prints what was done with a table.
-func (s *SetupOptions) reportTable(o *outbox.TableOptions, existed bool) {
-	s.Printf("table %s: %s%s\n", o.Name, createdOr(existed), partitionsUntil(o))
+// apply calls create with each table that is ours; it reports whether the table existed.
+func (s *SetupOptions) apply(tables []source.Table, create func(outbox.TableOptions) (existed bool, err error)) error {
+	for _, t := range tables {
+		if t.Foreign() {
+			s.Printf("table %s: unchanged, it has a columns mapping\n", t.Name)
+			continue
+		}
+		o := s.Table(t.Name)
+		existed, err := create(o)
+		if err != nil {
+			return err
+		}
+		s.Printf("table %s: %s%s\n", o.Name, createdOr(existed), partitionsUntil(&o))
+	}
+	return nil
 }
 
-// reportForeign prints that a table of other software is not changed.
-func (s *SetupOptions) reportForeign(t source.Table) {
-	s.Printf("table %s: unchanged, it has a columns mapping\n", t.Name)
+// reportTable prints whether a table was created.
+func (s *SetupOptions) reportTable(t *source.Table, created bool) {
+	said := "exists"
+	if created {
+		o := s.Table(t.Name)
+		said = "created" + partitionsUntil(&o)
+	}
+	s.Printf("table %s: %s\n", t.Name, said)
 }
 
 // partitionsUntil says until when there are daily partitions.

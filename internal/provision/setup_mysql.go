@@ -31,24 +31,15 @@ func (s *mysqlSetup) Apply(ctx context.Context, owner source.ConnString) error {
 	if err != nil {
 		return err
 	}
-	for _, t := range s.Tables() {
-		if t.Foreign() {
-			s.reportForeign(t)
-			continue
-		}
-		o := s.Table(t.Name)
-		if err := makeTable(ctx, db, o); err != nil {
-			return err
-		}
-		s.reportTable(&o, before.Tables[o.Name.String()] != nil)
-	}
-	return nil
+	return s.apply(s.Tables(), func(o outbox.TableOptions) (bool, error) {
+		return before.Tables[o.Name.String()] != nil, makeTable(ctx, db, o)
+	})
 }
 
 func makeTable(ctx context.Context, owner *binlog.Database, o outbox.TableOptions) error {
 	script, err := outbox.MySQLTable(o)
 	if err != nil {
-		return cdc.Stop(cdc.ClassConfig, "usage", err, "")
+		return cdc.Usage("", "%w", err)
 	}
 	if err := owner.RequireDatabase(ctx, o.Name.Schema); err != nil {
 		return err
@@ -99,7 +90,7 @@ func (s *mysqlSetup) steps(v serverState, tables []outbox.TableOptions, maintain
 	}
 	steps, err := outbox.MySQLSetup(o)
 	if err != nil {
-		return nil, cdc.Stop(cdc.ClassConfig, "usage", err, "")
+		return nil, cdc.Usage("", "%w", err)
 	}
 	return steps, nil
 }
@@ -181,12 +172,7 @@ func (s *mysqlSetup) makeTables(ctx context.Context, db *binlog.Database, owner 
 		}
 	}
 	for _, t := range s.Tables() {
-		o := s.Table(t.Name)
-		if before.Tables[t.Name.String()] == nil {
-			s.Printf("table %s: created%s\n", t.Name, partitionsUntil(&o))
-		} else {
-			s.Printf("table %s: exists\n", t.Name)
-		}
+		s.reportTable(&t, before.Tables[t.Name.String()] == nil)
 	}
 	return nil
 }
@@ -226,35 +212,25 @@ func (s *mysqlSetup) asOwner(ctx context.Context, user string, dsn source.ConnSt
 				return err
 			}
 			if user != owner.Server.Role {
-				grantRecords(ctx, owner, user, t.Name)
+				grant(ctx, owner, t.Name, outbox.MySQLSetupOptions{User: user, Records: []string{t.Name.Schema}})
 			}
 		}
 		if user != owner.Server.Role && (maintain || before.Tables[name] == nil) {
-			grant(ctx, owner, user, t.Name, maintain)
+			o := outbox.MySQLSetupOptions{User: user}
+			if maintain {
+				o.Maintain = []outbox.Name{t.Name}
+			}
+			grant(ctx, owner, t.Name, o)
 		}
 	}
 	return nil
 }
 
-// grant gives the relay's user its rights on a table and its procedure. It ignores errors: the owner may lack the right to
-// grant, and ready reports missing rights.
-func grant(ctx context.Context, owner *binlog.Database, user string, table outbox.Name, maintain bool) {
-	o := outbox.MySQLSetupOptions{User: user, Read: []outbox.Name{table}}
-	if maintain {
-		o.Maintain = o.Read
-	}
+// grant gives the relay's user rights on a table and what belongs to it. It ignores errors: the owner may lack the right to grant, and
+// ready reports missing rights.
+func grant(ctx context.Context, owner *binlog.Database, table outbox.Name, o outbox.MySQLSetupOptions) {
+	o.Read = []outbox.Name{table}
 	steps, err := outbox.MySQLSetup(o)
-	if err != nil || len(steps) == 0 {
-		return
-	}
-	for _, statement := range steps[len(steps)-1].Statements {
-		_ = owner.Exec(ctx, "grant rights on "+table.String(), statement.SQL)
-	}
-}
-
-// grantRecords lets the relay's user read which relays have dead letters of a table, as grant does.
-func grantRecords(ctx context.Context, owner *binlog.Database, user string, table outbox.Name) {
-	steps, err := outbox.MySQLSetup(outbox.MySQLSetupOptions{User: user, Read: []outbox.Name{table}, Records: []string{table.Schema}})
 	if err != nil || len(steps) == 0 {
 		return
 	}

@@ -25,26 +25,17 @@ func (s *postgresSetup) Apply(ctx context.Context, owner source.ConnString) erro
 		return err
 	}
 	defer db.Close(ctx)
-	for _, t := range s.Tables() {
-		if t.Foreign() {
-			s.reportForeign(t)
-			continue
-		}
-		o := s.Table(t.Name)
+	return s.apply(s.Tables(), func(o outbox.TableOptions) (bool, error) {
 		script, err := outbox.PostgresTable(o)
 		if err != nil {
-			return cdc.Stop(cdc.ClassConfig, "usage", err, "")
+			return false, cdc.Usage("", "%w", err)
 		}
 		before, err := db.Survey(ctx, postgres.Options{Tables: []string{o.Name.String()}})
 		if err != nil {
-			return err
+			return false, err
 		}
-		if err := db.Exec(ctx, "create table "+o.Name.String(), outbox.Texts(script.Up)...); err != nil {
-			return err
-		}
-		s.reportTable(&o, before.Tables[o.Name.String()] != nil)
-	}
-	return nil
+		return before.Tables[o.Name.String()] != nil, db.Exec(ctx, "create table "+o.Name.String(), outbox.Texts(script.Up)...)
+	})
 }
 
 // steps returns the SQL, with grants for role unless it is "".
@@ -65,7 +56,7 @@ func (s *postgresSetup) steps(version int, role string, missing func(source.Tabl
 	o.Letters = s.OwnLetters()
 	steps, err := outbox.PostgresSetup(o)
 	if err != nil {
-		return nil, cdc.Stop(cdc.ClassConfig, "usage", err, "")
+		return nil, cdc.Usage("", "%w", err)
 	}
 	return steps, nil
 }
@@ -224,21 +215,17 @@ func statementsFor(steps outbox.Steps, runner outbox.Runner) []outbox.Statement 
 
 func (s *postgresSetup) report(before, after postgres.Survey) {
 	for _, t := range s.Tables() {
-		said := "exists"
-		if before.Tables[t.Name.String()] == nil && after.Tables[t.Name.String()] != nil {
-			o := s.Table(t.Name)
-			said = "created" + partitionsUntil(&o)
-		}
-		s.Printf("table %s: %s\n", t.Name, said)
+		name := t.Name.String()
+		s.reportTable(&t, before.Tables[name] == nil && after.Tables[name] != nil)
 	}
+	said := "exists"
 	switch {
 	case !before.Publication && after.Publication:
-		s.Printf("publication %s: created\n", s.WAL.Publication)
+		said = "created"
 	case before.Problem != nil && after.Problem == nil:
-		s.Printf("publication %s: completed\n", s.WAL.Publication)
-	default:
-		s.Printf("publication %s: exists\n", s.WAL.Publication)
+		said = "completed"
 	}
+	s.Printf("publication %s: %s\n", s.WAL.Publication, said)
 }
 
 // makeSlot creates the slot, after the publication is committed.

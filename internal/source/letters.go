@@ -20,26 +20,16 @@ func LetterSource(system, database, slot string) string {
 	return system + " " + database
 }
 
-// lettersOf returns the records of the relay of this configuration.
-func (c *configured) lettersOf(source string) []outbox.LetterRecord {
+// OwnLetters implements [Database].
+func (c *configured) OwnLetters() []outbox.LetterRecord {
 	if !c.Config.DeadLetter.On() {
 		return nil
 	}
 	records := make([]outbox.LetterRecord, len(c.tables))
 	for i, t := range c.tables {
-		records[i] = outbox.LetterRecord{Table: t.Name.String(), Topic: c.Config.DeadLetter.Topic, Source: source}
+		records[i] = outbox.LetterRecord{Table: t.Name.String(), Topic: c.Config.DeadLetter.Topic, Source: c.letters}
 	}
 	return records
-}
-
-// OwnLetters implements [Database].
-func (p *Postgres) OwnLetters() []outbox.LetterRecord {
-	return p.lettersOf(LetterSource("", p.Config.Database(), p.WAL.Slot))
-}
-
-// OwnLetters implements [Database].
-func (m *MySQL) OwnLetters() []outbox.LetterRecord {
-	return m.lettersOf(LetterSource(m.Config.Source.MySQL.ID, m.Config.Database(), ""))
 }
 
 func (c *configured) parseLetterRecords(rows []string) (records []outbox.LetterRecord, err error) {
@@ -123,10 +113,6 @@ func (m *MySQL) LetterRecords(ctx context.Context, dsn ConnString) (records []ou
 		return nil, err
 	}
 	defer db.Close()
-	return m.readLetterRecords(ctx, db)
-}
-
-func (m *MySQL) readLetterRecords(ctx context.Context, db *binlog.Database) (records []outbox.LetterRecord, err error) {
 	for _, name := range m.Databases() {
 		rows, err := db.Names(ctx, readingLetterRecords, outbox.MySQLLetterRecords(name))
 		if binlog.NoSuchTable(err) {

@@ -25,7 +25,8 @@ type MySQL struct {
 }
 
 func newMySQL(c *config.Config) (*MySQL, error) {
-	tables, err := configuredTables(c, func(name string) (outbox.Name, error) { return outbox.ParseMySQLName(name, c.Database()) })
+	parse := func(name string) (outbox.Name, error) { return outbox.ParseMySQLName(name, c.Database()) }
+	tables, err := configuredTables(c, LetterSource(c.Source.MySQL.ID, c.Database(), ""), parse)
 	if err != nil {
 		return nil, err
 	}

@@ -111,7 +111,7 @@ func (p *postgresPositions) show(ctx context.Context) (any, [][2]string, error) 
 		return nil, nil, err
 	}
 	s := present(in, p.Location())
-	lines := s.lines()
+	lines := s.lines(&in.Checkpoint)
 	return s, lines, nil
 }
 
@@ -138,17 +138,14 @@ func present(in wal.Inspection, location string) shownPositions {
 	return s
 }
 
-func (s *shownPositions) lines() [][2]string {
+func (s *shownPositions) lines(c *cdc.Checkpoint) [][2]string {
 	lines := [][2]string{
 		{"database", fmt.Sprintf("%s, system %s, timeline %d", s.Database, s.SystemID, s.Timeline)},
 		{"slot (S)", s.slotLine()},
 		{"checkpoint (C)", s.checkpointLine()},
 	}
 	if s.Checkpoint != nil {
-		lines = append(lines,
-			[2]string{"last outbox commit", s.LastCommit.String() + display.Suffix("  xid ", s.TxID)},
-			[2]string{"last event", display.OrNone(s.LastEventID)},
-			[2]string{"saved", fmt.Sprintf("%s, generation %d, save %d", s.SavedAt.Format(time.RFC3339), s.Generation, s.Sequence)})
+		lines = append(lines, savedLines(s.LastCommit.String()+display.Suffix("  xid ", s.TxID), c)...)
 	}
 	lines = append(lines, [2]string{"end of WAL", s.WALEnd.String()})
 	if s.Refused != "" {

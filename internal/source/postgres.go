@@ -25,7 +25,7 @@ type Postgres struct {
 }
 
 func newPostgres(c *config.Config) (*Postgres, error) {
-	tables, err := configuredTables(c, outbox.ParseName)
+	tables, err := configuredTables(c, LetterSource("", c.Database(), c.Source.Postgres.Slot), outbox.ParseName)
 	if err != nil {
 		return nil, err
 	}

@@ -143,6 +143,8 @@ func (t *Table) keyAndTime() (key, at string) {
 type configured struct {
 	Config *config.Config
 	tables []Table
+	// letters names the relay in the records of its dead letters; see [LetterSource].
+	letters string
 }
 
 // Tables are the configured tables, in their order.
@@ -169,7 +171,7 @@ func (c *configured) names() []string {
 }
 
 // configuredTables parses the tables' names by the rules of the database.
-func configuredTables(c *config.Config, parse func(string) (outbox.Name, error)) (configured, error) {
+func configuredTables(c *config.Config, letters string, parse func(string) (outbox.Name, error)) (configured, error) {
 	tables := make([]Table, len(c.Tables))
 	for i, name := range c.TableNames() {
 		parsed, err := parse(name)
@@ -178,7 +180,7 @@ func configuredTables(c *config.Config, parse func(string) (outbox.Name, error))
 		}
 		tables[i] = Table{Name: parsed, Columns: c.Tables[i].Columns.Map()}
 	}
-	return configured{c, tables}, nil
+	return configured{c, tables, letters}, nil
 }
 
 // relayName is what other relays of the same source are told: the host with the port of http.listen, which has the page, or with

@@ -281,7 +281,7 @@ func TestOldRowsAreDeletedByACommandOnMySQL(t *testing.T) {
 			cmd.Dir = s.dir
 			_ = cmd.Run()
 		})
-		//follows:source.readLetterRecords setup
+		//follows:source.LetterRecords setup
 		mysqlExec(s.t, s.mysql, s.name, "REVOKE SELECT ON cdc_relay_dead_letters FROM "+user)
 		said := s.says(1, "which makes that table and grants the right to read it", "partitions", "run")
 		s.env = []string{"CDC_RELAY_OWNER_DSN=" + s.mysql.DSN(s.name, "")}
