@@ -10,7 +10,6 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
 	"github.com/cdc-relay/cdc-relay/internal/config"
-	"github.com/cdc-relay/cdc-relay/internal/kafka"
 	"github.com/cdc-relay/cdc-relay/internal/relay"
 	"github.com/cdc-relay/cdc-relay/internal/source"
 	"github.com/cdc-relay/cdc-relay/internal/stages"
@@ -60,20 +59,6 @@ func printed(m *cdc.Message) Record {
 		rec.Value = &value
 	} else {
 		rec.ValueBase64 = m.Value
-	}
-	return rec
-}
-
-func printedKafka(topic string, r *kafka.Record) Record {
-	rec := printed(&cdc.Message{Topic: topic, Key: r.Key, Headers: r.Headers})
-	if r.Value == nil {
-		return rec
-	}
-	if utf8.Valid(r.Value) {
-		value := string(r.Value)
-		rec.Value = &value
-	} else {
-		rec.ValueBase64 = r.Value
 	}
 	return rec
 }

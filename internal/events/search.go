@@ -233,10 +233,7 @@ func (s *search) partition(ctx context.Context, client *kafka.Client, topic stri
 		}
 	}
 	return client.Read(ctx, topic, id, from, kafka.Committed, func(r *kafka.Record) error {
-		headers := map[string]string{}
-		for _, h := range r.Headers {
-			headers[string(h.Key)] = string(h.Value)
-		}
+		headers := printed(&cdc.Message{Headers: r.Headers}).Headers
 		if headers["ce_id"] == s.found.ID {
 			s.found.Records = append(s.found.Records, FoundRecord{
 				Topic: topic, Partition: r.Partition, Offset: r.Offset, Time: r.Time.UTC(),

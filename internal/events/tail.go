@@ -102,7 +102,7 @@ func (t *Tail) follow(ctx context.Context, c *config.Config, topic string, parti
 		var shown error
 		err = client.Follow(ctx, topic, partition, next, func(r *kafka.Record) error {
 			next = r.Offset + 1
-			rec := Event{Time: r.Time, Partition: &r.Partition, Offset: &r.Offset, Record: printedKafka(topic, r)}
+			rec := Event{Time: r.Time, Partition: &r.Partition, Offset: &r.Offset, Record: printed(&cdc.Message{Topic: topic, Key: r.Key, Headers: r.Headers, Value: r.Value})}
 			shown = t.show(&rec)
 			return shown
 		})

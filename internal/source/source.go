@@ -1,6 +1,5 @@
 // Package source is what differs between PostgreSQL on the one side and MySQL and MariaDB on the other: how the configured database is
-// read, its tables maintained, and its positions shown and moved. [Database] is the contract, [Postgres] and [MySQL] keep it; each
-// *_postgres.go has a *_mysql.go beside it.
+// read, its tables maintained, and its positions shown and moved. [Database] is the contract; [Postgres] and [MySQL] keep it.
 package source
 
 import (
