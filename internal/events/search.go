@@ -131,7 +131,8 @@ func (s *search) rows(ctx context.Context, db source.Database, dsn source.ConnSt
 				}
 				s.found.Rows = append(s.found.Rows, found)
 			}
-			return s.route(router, b)
+			s.route(router, b)
+			return nil
 		})
 		reader.Close(ctx)
 		if err != nil {
@@ -142,7 +143,7 @@ func (s *search) rows(ctx context.Context, db source.Database, dsn source.ConnSt
 }
 
 // route says where the last row goes now. Rows of one event are alike: an ID that is used twice is an error of who writes it.
-func (s *search) route(router *router.Router, b *cdc.Batch) error {
+func (s *search) route(router *router.Router, b *cdc.Batch) {
 	last := &s.found.Rows[len(s.found.Rows)-1]
 	routed := new(cdc.Routed)
 	routed.Reset(b)
@@ -155,7 +156,6 @@ func (s *search) route(router *router.Router, b *cdc.Batch) error {
 	default:
 		last.Refused = "left out by the configuration (errors.skip, or a policy drop)"
 	}
-	return nil
 }
 
 // records looks into Kafka.

@@ -64,14 +64,7 @@ func (m *MySQL) Passed(at cdc.Progress, place string) bool { return binlog.Passe
 
 // ConnString implements [Database].
 func (m *MySQL) ConnString(given string) (ConnString, error) {
-	if given == "" {
-		return m.Binlog.DSN, nil
-	}
-	dsn, err := config.MySQLConnString(given)
-	if err != nil {
-		return nil, cdc.Usage("", "the connection string of the owner (--owner-dsn or %s) %w", EnvOwner, err)
-	}
-	return func(context.Context) (string, error) { return dsn, nil }, nil
+	return connString(given, m.Binlog.DSN, config.MySQLConnString)
 }
 
 // Open connects with another connection string than the relay's.

@@ -66,13 +66,8 @@ func (p *Postgres) SlotPosition() func(ctx context.Context) (cdc.Progress, error
 
 // ConnString implements [Database].
 func (p *Postgres) ConnString(given string) (ConnString, error) {
-	if given == "" {
-		return p.WAL.DSN, nil
-	}
-	if err := config.PostgresConnString(given); err != nil {
-		return nil, cdc.Usage("", "the connection string of the owner (--owner-dsn or %s) %w", EnvOwner, err)
-	}
-	return func(context.Context) (string, error) { return given, nil }, nil
+	parse := func(dsn string) (string, error) { return dsn, config.PostgresConnString(dsn) }
+	return connString(given, p.WAL.DSN, parse)
 }
 
 // Open connects with another connection string than the relay's.

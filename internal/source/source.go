@@ -79,6 +79,18 @@ const EnvOwner = "CDC_RELAY_OWNER_DSN"
 // ConnString returns a connection string with its password. It is called at every connect.
 type ConnString = func(context.Context) (string, error)
 
+// connString returns own, or what parse makes of the string that was given.
+func connString(given string, own ConnString, parse func(string) (string, error)) (ConnString, error) {
+	if given == "" {
+		return own, nil
+	}
+	dsn, err := parse(given)
+	if err != nil {
+		return nil, cdc.Usage("", "the connection string of the owner (--owner-dsn or %s) %w", EnvOwner, err)
+	}
+	return func(context.Context) (string, error) { return dsn, nil }, nil
+}
+
 // Options are what a run adds to the configuration of its source.
 type Options struct {
 	// Verify checks each table's schema.
