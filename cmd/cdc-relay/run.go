@@ -158,7 +158,7 @@ func newInfo(c *config.Config, s source.Source) prometheus.Collector {
 	})
 }
 
-// wire returns the stages of a relay; the source is also theirs.
+// wire returns the stages of a relay, and their source, whose state is shown.
 func wire(ctx context.Context, c *config.Config, o source.Options, dropped func(reason string), log *slog.Logger, reg prometheus.Registerer) (relay.Stages, source.Source, func(), error) {
 	db, err := source.New(c)
 	if err != nil {
