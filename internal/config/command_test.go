@@ -92,7 +92,7 @@ func TestPasswordCommandFails(t *testing.T) {
 
 func TestPasswordCommandHangs(t *testing.T) {
 	t.Parallel()
-	_, err := config.RunCommand(t.Context(), config.Command{"sh", "-c", "echo hunter2; sleep 1000"}, 100*time.Millisecond)
+	_, err := config.RunCommand(t.Context(), config.Command{"sh", "-c", "echo hunter2; sleep 20"}, 100*time.Millisecond)
 	if have := cdc.Explain(err); have != "sh did not end within 100ms. Fix: run it as the relay's user to see what it waits for." {
 		t.Error(have)
 	}
@@ -170,7 +170,7 @@ func TestPasswordCommandFailsOnce(t *testing.T) {
 // What a program leaves behind does not hold the relay up.
 func TestPasswordCommandLeavesAProcess(t *testing.T) {
 	t.Parallel()
-	got, err := withCommand(t, "sleep 1000 & echo token").Kafka.SASL.Reveal(t.Context())
+	got, err := withCommand(t, "sleep 20 & echo token").Kafka.SASL.Reveal(t.Context())
 	if got != "token" || err != nil {
 		t.Errorf("%q %v", got, err)
 	}
