@@ -85,12 +85,14 @@ func TestOtherTransactionAtTheSamePosition(t *testing.T) {
 			if want != "" {
 				cdctest.Violation(t, cdctest.Phantom, "xid %s: events of another history were handed on", xid)
 			}
+			cancel()
+			<-done // Release must not run beside Run
 		case err := <-done:
 			if want == "" || !hasReason(err, want) {
 				t.Errorf("xid %s: %v", xid, err)
 			}
+			cancel()
 		}
-		cancel()
 		s.Release(t.Context())
 		d.awaitFree()
 	}

@@ -105,7 +105,7 @@ func TestShutdownBeforeRun(t *testing.T) {
 	if _, _, err := s.Acquire(t.Context(), none); err != nil {
 		t.Fatal(err)
 	}
-	defer s.Release(t.Context())
+	t.Cleanup(func() { s.Release(context.WithoutCancel(t.Context())) }) // after tailing has ended: it cleans up first
 	d.insert(1, 30_000)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
