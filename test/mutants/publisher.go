@@ -159,6 +159,11 @@ func placesMutants() []mutant {
 			caughtBy{faults, "^TestPositionSetBesideAStart$", testenv.MySQLFlavor},
 		},
 		{
+			"leave the note that the claim is stored out when a start is tried again", "internal/position/handover.go",
+			[]edit{{" || found && c == h.places.Last)", ")"}},
+			caughtBy{position, "^TestHandoverIsTriedAgain$", ""},
+		},
+		{
 			"adopt the checkpoint of another server", "internal/binlog/start.go",
 			[]edit{{"sv.executed != nil && sv.executed.covers(position)", "sv.executed != nil"}},
 			caughtBy{setUnits, "^TestResolve$", ""},
