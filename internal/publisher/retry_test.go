@@ -120,6 +120,28 @@ func TestLostResponseIsNotPublishedTwice(t *testing.T) {
 	}
 }
 
+// A connection is lost while later messages of the partition wait: the batch that was in flight is still the first.
+func TestLostBatchStaysAhead(t *testing.T) {
+	c := newCluster(t, 1, 1)
+	reached, waiting := make(chan struct{}), make(chan struct{})
+	c.ControlKey(produceKey, func(kmsg.Request) (kmsg.Response, error, bool) {
+		close(reached)
+		select {
+		case <-waiting:
+		case <-t.Context().Done():
+		}
+		return nil, net.ErrClosed, true // not appended
+	})
+	s := open(t, options(c))
+	s.send(t, numbered(0, 5, 1)...)
+	<-reached
+	last := s.send(t, numbered(5, 5, 1)...)
+	eventually(t, "later messages in the queue", func() bool { return s.Accepted() == last })
+	close(waiting)
+	s.answered(t, last)
+	inOrder(t, c.ListenAddrs(), 10, 1)
+}
+
 func TestSwallowedResponseIsNoticed(t *testing.T) {
 	addr, a := startAcker(t, 1, 1)
 	s := open(t, publisher.Options{Kafka: kafka.Options{Brokers: []string{addr}, RequestTimeout: 2 * time.Second}, TransactionalID: kafka.TransactionalNone})

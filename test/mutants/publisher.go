@@ -8,7 +8,7 @@ func publisherMutants() []mutant {
 		{
 			"send a failed batch behind later ones", "internal/publisher/partition.go",
 			[]edit{{"	default:\n		b.maybeAppended, p.lastError = true, repeatedError{}", "	default:\n		for range b.n {\n			p.queue.push(p.queue.pop())\n		}\n		l.unbatch(p)\n		p.lastError = repeatedError{}"}},
-			caughtBy{faults, "^TestConnectionsCut$", postgres},
+			caughtBy{publisher, "^TestLostBatchStaysAhead$", ""},
 		},
 		{
 			"send a batch whose response was lost under new sequence numbers", "internal/publisher/partition.go",
