@@ -121,6 +121,7 @@ func (b *broker) Open(_ context.Context, fence string, _ ...string) error {
 	if b.fence = cmp.Or(b.fence, fence); b.fence != fence {
 		b.note("opened as %s, not as %s", fence, b.fence)
 	}
+	b.sinkMoves("open", isOpen, isNew, isOpen)
 	b.open, b.failed, b.answers, b.accepts = nil, false, make(chan cdc.Durable, b.total+2), make(chan struct{})
 	close(b.accepts)
 	return nil
@@ -128,6 +129,7 @@ func (b *broker) Open(_ context.Context, fence string, _ ...string) error {
 
 // Send ends the transaction, or fails, at random.
 func (b *broker) Send(ctx context.Context, r *cdc.Routed) error {
+	b.sinkIs(isOpen, "send")
 	seq := r.Seq() // before the answer, after which r is used again
 	b.lock.Lock()
 	accepts := b.accepts
@@ -169,6 +171,7 @@ func (b *broker) Newest(context.Context) (cdc.Checkpoint, bool, error) {
 }
 
 func (b *broker) Last(context.Context) (cdc.Checkpoint, bool, error) {
+	b.sinkIs(isOpen, "barrier")
 	b.lock.Lock()
 	defer b.lock.Unlock()
 	if b.random.IntN(10) == 0 {
@@ -184,6 +187,7 @@ func (b *broker) Abort(context.Context, string) error { return nil }
 
 // Commit commits, or does not; and the relay is told, or is not.
 func (b *broker) Commit(_ context.Context, c cdc.Checkpoint) error {
+	b.sinkIs(isOpen, "commit")
 	b.lock.Lock()
 	defer b.lock.Unlock()
 	if b.random.IntN(4) > 0 {
@@ -404,6 +408,45 @@ func (c *committer) Commit(_ context.Context, next cdc.Checkpoint) error {
 }
 
 func (c *committer) Abort(context.Context, string) error { return nil }
+
+// unanswered is a sink that acknowledges nothing.
+type unanswered struct {
+	*fakes
+	committer
+
+	aborts int
+}
+
+func (u *unanswered) Send(context.Context, *cdc.Routed) error {
+	u.sinkIs(isOpen, "send")
+	return nil
+}
+
+func (u *unanswered) Abort(context.Context, string) error {
+	u.sinkIs(isKilled, "abort")
+	if !u.held {
+		u.note("abort after the source was given up")
+	}
+	u.aborts++
+	return nil
+}
+
+// A stop that cannot drain aborts what is open. The sink is killed before, and the source is held until then: an abort fences, and a
+// successor that leads already must not be fenced.
+func TestAbortAtTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		u := &unanswered{fakes: &fakes{durable: make(chan cdc.Durable), id: cdc.Source{Slot: "x"}, batches: 1}}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		r := New(options(), Stages{Source: u, Router: u, Sink: u, Checkpointer: u, Committer: u}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+		if err := r.Run(ctx); err != nil || u.aborts != 1 {
+			t.Errorf("aborted %d times: %v", u.aborts, err)
+		}
+		if got := fmt.Sprint(u.events); got != "[kill kill farewell 0 kill]" { // at the start, for the abort, and at the end
+			t.Errorf("events %s", got)
+		}
+	})
+}
 
 // A relay whose successor moved the slot and ended leads again, from the position in Kafka, also without a checkpoint store.
 // If the position there is behind the slot, the start says so.

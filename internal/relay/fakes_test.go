@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -39,8 +41,31 @@ type fakes struct {
 	fenced         bool       // another sink was opened with the fence since
 	id             cdc.Source // what Acquire says it leads, its database aside
 	held           bool       // by Acquire, until Release or the end of Run
+	sink           sinkState
 	lag            time.Duration
 }
+
+// sinkState is that of the sink. A call that does not belong to it is noted.
+type sinkState string
+
+const (
+	isNew    sinkState = ""
+	isOpen   sinkState = "open"
+	isKilled sinkState = "killed"
+)
+
+// sinkMoves notes a call that belongs to one of some states, after which the sink is in another one.
+func (f *fakes) sinkMoves(call string, next sinkState, from ...sinkState) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !slices.Contains(from, f.sink) {
+		f.events = append(f.events, fmt.Sprintf("%s while the sink is %q", call, f.sink))
+	}
+	f.sink = next
+}
+
+// sinkIs notes a call that belongs to one state.
+func (f *fakes) sinkIs(state sinkState, call string) { f.sinkMoves(call, state, state) }
 
 func (f *fakes) Lag() time.Duration { return f.lag }
 
@@ -128,12 +153,16 @@ func (f *fakes) Route(b *cdc.Batch, dst *cdc.Routed) error {
 func (f *fakes) Open(_ context.Context, fence string, replaced ...string) error {
 	f.fence, f.replaced = fence, replaced
 	if f.open != nil {
-		return f.open()
+		if err := f.open(); err != nil {
+			return err
+		}
 	}
+	f.sinkMoves("open", isOpen, isNew, isOpen)
 	return nil
 }
 
 func (f *fakes) Send(ctx context.Context, r *cdc.Routed) error {
+	f.sinkIs(isOpen, "send")
 	d := cdc.Durable{First: r.Seq(), Last: r.Seq()}
 	if r.Seq() == f.refuse {
 		d.Err = cdc.Stop(cdc.ClassRuntime, "rejected", errors.New("refused"), "")
@@ -148,8 +177,13 @@ func (f *fakes) Send(ctx context.Context, r *cdc.Routed) error {
 
 func (f *fakes) Fenced(context.Context) bool { return f.fenced }
 func (f *fakes) Durable() <-chan cdc.Durable { return f.durable }
-func (f *fakes) Kill()                       { f.note("kill") }
-func (f *fakes) Reset()                      {}
+
+func (f *fakes) Kill() {
+	f.note("kill")
+	f.sinkMoves("kill", isKilled, isNew, isOpen, isKilled)
+}
+
+func (f *fakes) Reset() { f.sinkMoves("reset", isNew, isKilled) }
 
 func (f *fakes) Load(context.Context) (cdc.Checkpoint, bool, error) {
 	if f.load != nil {
@@ -190,7 +224,7 @@ func options() Options {
 }
 
 func newRelay(f *fakes, o Options) *Relay {
-	f.durable = make(chan cdc.Durable)
+	f.durable, f.sink = make(chan cdc.Durable), isNew
 	return New(o, Stages{Source: f, Router: f, Sink: f, Checkpointer: f}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 }
 
@@ -206,5 +240,10 @@ func drive(t *testing.T, f *fakes, o Options) (*Relay, error) {
 	<-time.After(time.Hour) // of the bubble's clock: everything that can happen has happened
 	cancel()
 	<-done
+	for _, e := range f.events {
+		if strings.Contains(e, "while the sink is") {
+			t.Error(e)
+		}
+	}
 	return r, err
 }

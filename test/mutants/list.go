@@ -50,6 +50,31 @@ func positionMutants() []mutant {
 			caughtBy{faults, "^TestRedisUnavailable$", postgres},
 		},
 		{
+			"confirm to the database before the checkpoint is saved", "internal/relay/at_least_once.go",
+			[]edit{{"	c, err := k.store(ctx, c)\n", "	k.Source.Confirm(seq)\n	c, err := k.store(ctx, c)\n"}},
+			caughtBy{relay, "^TestEverythingIsSavedAndConfirmed$", ""},
+		},
+		{
+			"publish before the sink is open", "internal/relay/at_least_once.go",
+			[]edit{{"if err := k.Sink.Open(ctx, current, replaced...); err != nil {", "if err := ctx.Err(); err != nil && replaced == nil {"}},
+			caughtBy{relay, "^TestEverythingIsSavedAndConfirmed$", ""},
+		},
+		{
+			"open a sink that was killed before it is reset", "internal/relay/exactly_once.go",
+			[]edit{{"		k.Sink.Reset()\n", ""}},
+			caughtBy{relay, "^TestExactlyOnce$", ""},
+		},
+		{
+			"abort while the sink may publish", "internal/relay/exactly_once.go",
+			[]edit{{"	k.Sink.Kill()\n	if err := k.Committer.Abort", "	if err := k.Committer.Abort"}},
+			caughtBy{relay, "^TestAbortAtTheEnd$", ""},
+		},
+		{
+			"abort after the source was given up", "internal/relay/attempt.go",
+			[]edit{{"	a.keeper.finish(ctx, err)\n	stopReading() // before the source disconnects, it reports the last confirmed position\n	tailing.Wait()\n", "	stopReading()\n	tailing.Wait()\n	a.keeper.finish(ctx, err)\n"}},
+			caughtBy{relay, "^TestAbortAtTheEnd$", ""},
+		},
+		{
 			"save what was sent when stopped", "internal/relay/save.go",
 			[]edit{{"	c.Source = a.identity(seq)\n", "	if a.flushing() {\n		seq = a.window.state().sent\n	}\n	c.Source = a.identity(seq)\n"}},
 			caughtBy{faults, "^TestShutdownTimeout$", postgres},
