@@ -41,7 +41,7 @@ type letters interface {
 	overtaken(e *entry) bool                    // whether e may not be sent, because a letter of its key comes before it
 	giveUp(e *entry, why rejection) bool        // whether an event that cannot be published is or becomes a letter; else the policy drops it
 	acknowledged(b *batch)                      // notes where the letters of a batch are
-	step()                                      // in each turn
+	turn()                                      // in each turn of the loop
 	do(fn func(s *deadLetters))                 // what the publisher was asked for
 
 	// For transactions:
@@ -67,7 +67,7 @@ func (noLetters) refuse(*pendingBatch, *cdc.Refused) {
 func (noLetters) overtaken(*entry) bool         { return false }
 func (noLetters) giveUp(*entry, rejection) bool { return false }
 func (noLetters) acknowledged(*batch)           {}
-func (noLetters) step()                         {}
+func (noLetters) turn()                         {}
 func (noLetters) do(func(*deadLetters))         {}
 func (noLetters) working() bool                 { return false }
 func (noLetters) openForCommit()                {}
@@ -100,7 +100,7 @@ type gate struct {
 }
 
 // pass returns the step of a letter that the gate may hold back.
-func pass(stub bool) func(*deadLetters, *task) {
+func pass(stub bool) step {
 	return func(s *deadLetters, t *task) {
 		g, ask := &s.gate, s.opts.MayStub
 		if stub && !g.open && !g.asking && ask != nil {
@@ -168,7 +168,7 @@ func (s *deadLetters) overtaken(e *entry) bool {
 	x, b := s.index, e.pending
 	switch {
 	case b.kind == republished:
-		return x.Precedes(b.item.name, b.item.order, true)
+		return x.Precedes(b.item.Hold, b.item.Order, true)
 	case b.kind == ownWrite, b.seq > s.swept:
 		return false
 	}
@@ -213,7 +213,7 @@ func (s *deadLetters) bury(pending *pendingBatch, what *letter) {
 	record := s.record(d, id)
 	entry := own{cdc.Message{Topic: opts.Index, Key: deadletter.EntryKey(id), Value: d.Encode()}, 0}
 	x.Add(id, &d.Entry)
-	steps := []func(*deadLetters, *task){pass(d.Stub)}
+	steps := []step{pass(d.Stub)}
 	if what.earlier == nil {
 		steps = append(steps, func(s *deadLetters, t *task) {
 			s.note(d)
@@ -345,14 +345,16 @@ func ownTopicError(tp *topic, cause error) error {
 		"create it with `cdc-relay setup`, and see to it that nobody deletes it")
 }
 
-// task is something that takes several steps, such as to write a letter's entry and then the letter. Each step calls next
-// when it is done.
+// task is a sequence of steps, such as to write a letter's entry and then the letter.
 //
 // With exactly-once delivery a task belongs to the transaction in which it began, which does not end before it.
 type task struct {
 	seq   uint64 // of the batch that it is for, or the last one that was accepted
-	steps []func(s *deadLetters, t *task)
+	steps []step
 }
+
+// step calls next when it is done.
+type step func(s *deadLetters, t *task)
 
 // own is a record in a topic of the relay's own.
 type own struct {
@@ -398,7 +400,7 @@ func (s *deadLetters) next(t *task) {
 }
 
 // write returns a step that writes records into the relay's own topics.
-func write(records ...own) func(*deadLetters, *task) {
+func write(records ...own) step {
 	return func(s *deadLetters, t *task) {
 		if len(records) == 0 {
 			s.next(t)
@@ -411,16 +413,21 @@ func write(records ...own) func(*deadLetters, *task) {
 	}
 }
 
+// committed returns the last step of a task that somebody waits for. It closes done when what the task wrote is committed.
+func committed(done chan struct{}) step {
+	return func(s *deadLetters, t *task) {
+		s.next(t)
+		s.loop.txn.whenCommitted(func() { close(done) }, true)
+	}
+}
+
 // write writes records into the relay's own topics and returns when they are durable.
 func (p *Publisher) write(ctx context.Context, records ...own) error {
 	if len(records) == 0 {
 		return nil
 	}
 	return p.ask(ctx, func(s *deadLetters, done chan struct{}) {
-		s.submitTask(&task{steps: []func(*deadLetters, *task){write(records...), func(s *deadLetters, t *task) {
-			s.next(t)
-			s.loop.txn.whenCommitted(func() { close(done) }, true)
-		}}})
+		s.submitTask(&task{steps: []step{write(records...), committed(done)}})
 	})
 }
 

@@ -49,7 +49,7 @@ func (s *deadLetters) writeBarrier() {
 	for id := range o.Partitions {
 		records = append(records, own{cdc.Message{Topic: o.Topic, Key: []byte(deadletter.Barrier), Value: []byte{}}, int32(id)})
 	}
-	s.begin(&task{steps: []func(*deadLetters, *task){
+	s.begin(&task{steps: []step{
 		write(records...),
 		func(s *deadLetters, t *task) {
 			s.barrier.offset, s.barrier.known = s.loop.topic(o.Index).partitions[0].end, true
@@ -60,7 +60,7 @@ func (s *deadLetters) writeBarrier() {
 }
 
 // install makes index that of a start, once what the steps write is durable, or becomes so with the next commit. Then it closes done.
-func (s *deadLetters) install(index *deadletter.Index, steps []func(*deadLetters, *task), done chan struct{}) {
+func (s *deadLetters) install(index *deadletter.Index, steps []step, done chan struct{}) {
 	s.begin(&task{steps: append(steps, func(s *deadLetters, t *task) {
 		s.index, s.installed = index, true
 		s.next(t)
@@ -123,7 +123,7 @@ func (p *Publisher) verifySource(of *deadletter.SourceRecord, id cdc.Source) err
 }
 
 // cleanup removes what is done, and asks whose commands have to ask again, in that order.
-func (p *Publisher) cleanup(records *deadletter.Records, id cdc.Source) []func(*deadLetters, *task) {
+func (p *Publisher) cleanup(records *deadletter.Records, id cdc.Source) []step {
 	o, done := p.opts.Letters, map[string]int32{}
 	for id, e := range records.Entries {
 		if e.Done != "" {
@@ -137,5 +137,5 @@ func (p *Publisher) cleanup(records *deadletter.Records, id cdc.Source) []func(*
 	if records.Source == nil {
 		index = append(index, own{cdc.Message{Topic: o.Index, Key: []byte(deadletter.SourceKey), Value: deadletter.NewSourceRecord(id).Encode()}, 0})
 	}
-	return []func(*deadLetters, *task){write(topic...), write(index...)}
+	return []step{write(topic...), write(index...)}
 }

@@ -186,8 +186,8 @@ func (l *loop) turn() {
 			l.checkSlow(b) // also what was sent just now: nothing else may wake the loop
 		}
 	}
-	l.letters.step()
-	l.txn.step()
+	l.letters.turn()
+	l.txn.turn()
 	l.reportFailure()
 	l.noteSilence()
 	l.reportProblems()
@@ -302,7 +302,7 @@ func (l *loop) resolve(b *pendingBatch, n int) {
 			b.written()
 		}
 	case republished:
-		b.item.chunk.one()
+		b.item.request.itemDone()
 	}
 }
 

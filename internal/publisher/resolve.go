@@ -9,97 +9,88 @@ import (
 
 // # Resolving letters
 //
-// A chunk of letters is published, or dropped, and then the index says so; both are one transaction with exactly-once delivery.
+// Letters are published, or dropped, and then the index says so; both are one transaction with exactly-once delivery.
 // New events of a key that is closed wait until its last letter is resolved, so that a busy key comes to an end. What follows, the
 // tombstones, is the caller's: a relay that starts in between finds entries that are done, and writes them.
 
-// chunk is a call of Resolve.
-type chunk struct {
-	items []*item
-	open  int // items that are being published, and one until all of them are queued
-	// letters do task.
-	letters *deadLetters
-	task    *task
-	done    chan struct{} // closed
+// resolveRequest is a call of Resolve.
+type resolveRequest struct {
+	items     []*item
+	open      int    // items that are being published, and one until all of them are queued
+	published func() // called when there is none
 }
 
-// item is a letter of a chunk.
+// item is a letter of a resolveRequest.
 type item struct {
 	deadletter.Resolution
 
-	chunk   *chunk
-	name    string
-	order   deadletter.Order
+	request *resolveRequest
 	outcome deadletter.Outcome
 }
 
 // Resolve publishes letters in their order, or drops them, and returns an outcome for each when the index has it. Those of a key must
 // be the first that it has, unless they are dropped. The messages must not change until it returns.
 func (p *Publisher) Resolve(ctx context.Context, letters []deadletter.Resolution) ([]deadletter.Outcome, error) {
-	c := &chunk{done: make(chan struct{})}
-	for _, r := range letters {
-		c.items = append(c.items, &item{Resolution: r, chunk: c, name: r.Hold, order: r.Order})
+	r := &resolveRequest{}
+	for _, l := range letters {
+		r.items = append(r.items, &item{Resolution: l, request: r})
 	}
-	p.mail.post(forLetters(c.applyTo))
-	if err := await(ctx, p, c.done); err != nil {
+	err := p.ask(ctx, func(s *deadLetters, done chan struct{}) {
+		s.submitTask(&task{steps: []step{r.publish, r.record, r.release, committed(done)}})
+	})
+	if err != nil {
 		return nil, err
 	}
-	outcomes := make([]deadletter.Outcome, len(c.items))
-	for i, it := range c.items {
+	outcomes := make([]deadletter.Outcome, len(r.items))
+	for i, it := range r.items {
 		outcomes[i] = it.outcome
 	}
 	return outcomes, nil
 }
 
-func (c *chunk) applyTo(s *deadLetters) {
-	c.letters, c.task = s, &task{steps: []func(*deadLetters, *task){c.publish, c.record, c.end}}
-	s.submitTask(c.task)
-}
-
 // publish queues the messages.
-func (c *chunk) publish(s *deadLetters, t *task) {
-	for _, it := range c.items { // all of them first: what is accepted meanwhile may be behind the last
+func (r *resolveRequest) publish(s *deadLetters, t *task) {
+	for _, it := range r.items { // all of them first: what is accepted meanwhile may be behind the last
 		it.outcome.Skipped = !s.index.Begin(it.ID, it.Message == nil && it.Refused == nil)
 	}
-	c.open = 1
-	for _, it := range c.items {
+	r.open, r.published = 1, func() { s.next(t) }
+	for _, it := range r.items {
 		switch {
-		case it.outcome.Skipped, it.Message == nil && it.Refused == nil:
-			continue
+		case it.outcome.Skipped:
 		case it.Refused != nil:
-			c.open++
+			r.open++
 			s.failed(it, rejection{reason: it.Reason, err: it.Refused})
-			continue
+		case it.Message != nil:
+			r.open++
+			s.loop.queue(it.Message, &pendingBatch{kind: republished, seq: t.seq, item: it}, 0)
 		}
-		c.open++
-		s.loop.queue(it.Message, &pendingBatch{kind: republished, seq: t.seq, item: it}, 0)
 	}
-	c.one()
+	r.itemDone()
 }
 
-// one notes that an item was published or has failed.
-func (c *chunk) one() {
-	if c.open--; c.open == 0 {
-		c.letters.next(c.task)
+// itemDone notes that an item was published or has failed.
+func (r *resolveRequest) itemDone() {
+	if r.open--; r.open == 0 {
+		r.published()
 	}
 }
 
 // failed notes that an item cannot be published: it, and what follows it in its key, stay.
 func (s *deadLetters) failed(it *item, why rejection) {
-	if s.index.Precedes(it.name, it.order, true) {
+	if s.index.Precedes(it.Hold, it.Order, true) {
 		it.outcome.Skipped = true
 		s.index.Back(it.ID)
 	} else {
 		it.outcome = deadletter.Outcome{Reason: why.reason, Err: why.err}
 		s.index.Failed(it.ID, why.reason, s.loop.now, it.Attempts)
 	}
-	it.chunk.one()
+	it.request.itemDone()
 }
 
 // record writes what became of the items into the index.
-func (c *chunk) record(s *deadLetters, t *task) {
+func (r *resolveRequest) record(s *deadLetters, t *task) {
 	var records []own
-	for _, it := range c.items {
+	for _, it := range r.items {
 		var value []byte
 		switch {
 		case it.outcome.Skipped:
@@ -116,18 +107,17 @@ func (c *chunk) record(s *deadLetters, t *task) {
 	write(records...)(s, t)
 }
 
-// end releases the keys that have no letter left.
-func (c *chunk) end(s *deadLetters, t *task) {
-	for _, it := range c.items {
+// release releases the keys that have no letter left.
+func (r *resolveRequest) release(s *deadLetters, t *task) {
+	for _, it := range r.items {
 		if !it.outcome.Skipped && it.outcome.Err == nil {
 			s.index.Resolved(it.ID)
 		}
-		if it.outcome.Err != nil || !s.index.Holds([]byte(it.name)) {
-			s.release(it.name)
+		if it.outcome.Err != nil || !s.index.Holds([]byte(it.Hold)) {
+			s.release(it.Hold)
 		}
 	}
 	s.next(t)
-	s.loop.txn.whenCommitted(func() { close(c.done) }, true)
 }
 
 // CloseKeys makes new events wait of keys whose last letters are about to be resolved, by the names of what they hold. After a
@@ -161,8 +151,8 @@ func (p *Publisher) OpenKeys(ctx context.Context, names []string) error {
 	})
 }
 
-// step opens the keys that took too long.
-func (s *deadLetters) step() {
+// turn opens the keys that took too long.
+func (s *deadLetters) turn() {
 	for name, due := range s.closing {
 		if s.loop.now.Before(due) {
 			s.loop.wakeAt(due)

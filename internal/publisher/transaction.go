@@ -53,7 +53,7 @@ type transaction interface {
 	hasRoom() bool                                // whether another batch may be accepted
 	accepted(r *cdc.Routed)                       // adds a batch
 	includes(p *partition) bool                   // whether records may be sent to p; if not, p is added and then marked ready
-	step()                                        // in each turn
+	turn()                                        // in each turn of the loop
 	commit(r *commitRequest)                      // answers a call of Commit
 	loses(cause error) bool                       // whether the publisher ends because it needs another producer ID
 	stopAt(seq uint64, err error) (uint64, error) // where the run stops, and why, for a batch that cannot be published
@@ -72,7 +72,7 @@ type noTransaction struct{}
 func (noTransaction) hasRoom() bool                                { return true }
 func (noTransaction) accepted(*cdc.Routed)                         {}
 func (noTransaction) includes(*partition) bool                     { return true }
-func (noTransaction) step()                                        {}
+func (noTransaction) turn()                                        {}
 func (noTransaction) commit(r *commitRequest)                      { r.done <- commitResult{0, errNoTransaction} }
 func (noTransaction) loses(error) bool                             { return false }
 func (noTransaction) stopAt(seq uint64, err error) (uint64, error) { return seq, err }
@@ -227,8 +227,8 @@ func (t *kafkaTransaction) includes(p *partition) bool {
 	return false
 }
 
-// step goes on as far as possible.
-func (t *kafkaTransaction) step() {
+// turn goes on as far as possible.
+func (t *kafkaTransaction) turn() {
 	l := t.loop
 	if l.failure != nil {
 		return

@@ -63,7 +63,7 @@ func letterOrderMutants() []mutant {
 		},
 		{
 			"release a key before the index says that it is free", "internal/publisher/resolve.go",
-			[]edit{{"{c.publish, c.record, c.end}", "{c.publish, c.end, c.record}"}},
+			[]edit{{"{r.publish, r.record, r.release,", "{r.publish, r.release, r.record,"}},
 			caughtBy{publisher, "^TestKeyIsFreeOnceTheIndexSaysSo$", ""},
 		},
 		{
