@@ -155,22 +155,22 @@ func (s asks) review(x *Index, passed func(place string) bool, wanted Wanted, po
 	for _, p := range s {
 		p.waits = ""
 		for id := range p.left {
-			w, settled, found := x.Letter(id)
+			w, isStored, found := x.Letter(id)
 			switch {
 			case !found: // resolved before, and nothing says how
 				delete(p.left, id)
-			case !settled:
+			case !isStored:
 				p.waits = "the relay has yet to read its row again"
 			case p.do == Drop && !passed(w.Place):
 				p.waits = "the position behind it is not saved yet"
 			case p.do == Retry:
-				head, settled, found := x.Head(id)
+				head, isStored, found := x.Head(id)
 				if !found {
 					head = w
 				}
 				if why := postponed(head.ID); why != "" {
 					p.waits = why
-				} else if found && settled && !wanted(head.ID, head.Blocked, head.Tried, head.Attempts) { // it stays, and what is behind it
+				} else if found && isStored && !wanted(head.ID, head.Blocked, head.Tried, head.Attempts) { // it stays, and what is behind it
 					p.failed++
 					delete(p.left, id)
 				}

@@ -7,6 +7,9 @@ import (
 	"time"
 )
 
+// panics is told of a change of a letter's state that is a mistake.
+func panics(from, to fmt.Stringer) { panic(fmt.Sprintf("a letter moves from %s to %s", from, to)) }
+
 // Two ask for opposite things at once: the letter is resolved once, and only who asked for what happened is told that it was done. A
 // letter that cannot be published can still be dropped.
 func TestOppositeAsks(t *testing.T) {
@@ -18,7 +21,7 @@ func TestOppositeAsks(t *testing.T) {
 		return asked
 	}
 	passed := func(string) bool { return true }
-	empty := NewIndex(Options{HoldKey: true, MaxKeys: 9, MaxLetters: 9}, nil, passed)
+	empty := NewIndex(Options{HoldKey: true, MaxKeys: 9, MaxLetters: 9}, panics, nil, passed)
 	for name, tt := range map[string]struct {
 		after func(asks)
 		want  map[string]string
@@ -52,7 +55,7 @@ func TestRetryBehindABlockedLetterEnds(t *testing.T) {
 	}
 	for _, passed := range []bool{true, false} {
 		behind := func(string) bool { return passed }
-		x := NewIndex(Options{HoldKey: true, MaxKeys: 9, MaxLetters: 9}, entries, behind)
+		x := NewIndex(Options{HoldKey: true, MaxKeys: 9, MaxLetters: 9}, panics, entries, behind)
 		asked := asks{}
 		asked.take(ask{id: "a", asked: &Ask{Do: Retry, Letters: []string{"1", "2"}}})
 		asked.review(x, behind, unwanted, func(string) string { return "" })

@@ -1,6 +1,7 @@
 package deadletter
 
 import (
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -12,8 +13,9 @@ import (
 //
 // Safe for concurrent use.
 type Index struct {
-	opts Options
-	size atomic.Int64 // letters
+	opts    Options
+	badMove func(from, to fmt.Stringer)
+	size    atomic.Int64 // letters
 
 	mu      sync.Mutex
 	epoch   uint64
@@ -32,19 +34,48 @@ type Options struct {
 	MaxKeys, MaxLetters int
 }
 
-// state is a letter's.
+// state is a letter's. A letter whose row comes again takes the place of an unmet one:
+//
+//	       acknowledged             Begin
+//	writing ─────────────► stored ─────────► resolving ───► published or dropped: it is removed
+//	                        ▲  ▲                 │
+//	unmet ──────────────────┘  └─────────────────┘
+//	       its row was passed     failed, or not tried
 type state uint8
 
 const (
-	// unmet: an earlier run wrote its entry, and its row may come again.
-	unmet state = iota
-	// writing: its entry and the letter are not acknowledged yet.
-	writing
-	// stored: it can be resolved.
-	stored
-	// resolving: it is being resolved.
-	resolving
+	unmet     state = iota // an earlier run wrote its entry, and its row may come again
+	writing                // its entry and the letter are not acknowledged yet
+	stored                 // it can be resolved
+	resolving              // it is being resolved
 )
+
+func (s state) String() string { return [...]string{"unmet", "writing", "stored", "resolving"}[s] }
+
+// mayBecome is the table of moves.
+func (s state) mayBecome(next state) bool {
+	if s == stored {
+		return next == resolving
+	}
+	return next == stored
+}
+
+// to moves l to another state: after add nothing else writes it.
+func (x *Index) to(l *letter, next state) {
+	if !l.state.mayBecome(next) {
+		x.badMove(l.state, next)
+	}
+	x.leave(l)
+	l.state = next
+}
+
+// leave ends what belongs to the state of l.
+func (x *Index) leave(l *letter) {
+	if l.state == unmet {
+		x.unmet--
+		l.entry = nil
+	}
+}
 
 // letter is one that is not resolved; about 300 bytes with what refers to it.
 type letter struct {
@@ -69,9 +100,9 @@ type key struct {
 }
 
 // NewIndex returns that of what a start has read. passed reports whether the position to start from is behind a place; the rows of
-// other places come again. Letters that are done are left out.
-func NewIndex(opts Options, entries map[string]*Entry, passed func(place string) bool) *Index {
-	x := &Index{opts: opts, letters: map[string]*letter{}, held: map[string]*key{}, keyless: map[string]*letter{}}
+// other places come again. Letters that are done are left out. badMove is told of a change of a letter's state that is a mistake.
+func NewIndex(opts Options, badMove func(from, to fmt.Stringer), entries map[string]*Entry, passed func(place string) bool) *Index {
+	x := &Index{opts: opts, badMove: badMove, letters: map[string]*letter{}, held: map[string]*key{}, keyless: map[string]*letter{}}
 	ids := make([]string, 0, len(entries))
 	for id, e := range entries {
 		if e.Done == "" {
@@ -82,12 +113,8 @@ func NewIndex(opts Options, entries map[string]*Entry, passed func(place string)
 	slices.SortFunc(ids, func(a, b string) int { return entries[a].Order.Compare(entries[b].Order) })
 	for _, id := range ids {
 		e := entries[id]
-		l := x.add(id, e)
-		if passed(e.Place) {
-			l.state = stored
-		} else {
-			l.entry = e
-			x.unmet++
+		if l := x.add(id, e, unmet); passed(e.Place) {
+			x.to(l, stored)
 		}
 		x.epoch = max(x.epoch, e.Order.Epoch)
 	}
@@ -166,17 +193,21 @@ func (x *Index) Add(id string, e *Entry) {
 	if old := x.letters[id]; old != nil {
 		x.remove(old)
 	}
-	x.add(id, e).state = writing
+	x.add(id, e, writing)
 }
 
-// add adds a letter that is unmet.
-func (x *Index) add(id string, e *Entry) *letter {
+// add adds a letter in its first state.
+func (x *Index) add(id string, e *Entry, first state) *letter {
 	l := &letter{
-		id: id, place: e.Place, order: e.Order, part: e.Partition, blocked: e.Blocked(), attempts: e.Attempts,
+		state: first, id: id, place: e.Place, order: e.Order, part: e.Partition, blocked: e.Blocked(), attempts: e.Attempts,
 		time: e.Time.Unix(), tried: max(e.Time.Unix(), e.Tried.Unix()),
 	}
 	x.letters[id] = l
 	x.size.Store(int64(len(x.letters)))
+	if first == unmet {
+		l.entry = e
+		x.unmet++
+	}
 	if l.blocked {
 		x.blocked++
 	}
@@ -201,9 +232,7 @@ func (k *key) find(o Order) int {
 }
 
 func (x *Index) remove(l *letter) {
-	if l.state == unmet && l.entry != nil {
-		x.unmet--
-	}
+	x.leave(l)
 	if l.blocked {
 		x.blocked--
 	}
@@ -232,7 +261,7 @@ func (x *Index) Stored(id string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if l := x.letters[id]; l != nil {
-		l.state = stored
+		x.to(l, stored)
 	}
 }
 
@@ -245,8 +274,8 @@ func (x *Index) Found(id string, offset int64) {
 	}
 }
 
-// Settle makes letters resolvable whose row no longer comes: the position has passed it.
-func (x *Index) Settle(passed func(place string) bool) {
+// Pass makes letters resolvable whose row no longer comes: the position has passed it.
+func (x *Index) Pass(passed func(place string) bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.unmet == 0 {
@@ -254,8 +283,7 @@ func (x *Index) Settle(passed func(place string) bool) {
 	}
 	for _, l := range x.letters {
 		if l.state == unmet && passed(l.place) {
-			l.state, l.entry = stored, nil
-			x.unmet--
+			x.to(l, stored)
 		}
 	}
 }
@@ -275,7 +303,7 @@ func (x *Index) Begin(id string, anywhere bool) bool {
 			return false
 		}
 	}
-	l.state = resolving
+	x.to(l, resolving)
 	return true
 }
 
@@ -283,7 +311,7 @@ func (x *Index) Begin(id string, anywhere bool) bool {
 func (x *Index) Back(id string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.letters[id].state = stored
+	x.to(x.letters[id], stored)
 }
 
 // Failed says that a letter that was being resolved stays. reason is why.
@@ -294,7 +322,8 @@ func (x *Index) Failed(id, reason string, tried time.Time, attempts int) {
 	if l.blocked {
 		x.blocked--
 	}
-	l.state, l.blocked, l.tried, l.attempts = stored, reason != Held, tried.Unix(), attempts
+	x.to(l, stored)
+	l.blocked, l.tried, l.attempts = reason != Held, tried.Unix(), attempts
 	if l.blocked {
 		x.blocked++
 	}

@@ -13,6 +13,9 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/deadletter"
 )
 
+// panics is told of a change of a letter's state that is a mistake.
+func panics(from, to fmt.Stringer) { panic(fmt.Sprintf("a letter moves from %s to %s", from, to)) }
+
 // modelled is a letter of the plain list that an index is compared with.
 type modelled struct {
 	id, key         string
@@ -24,7 +27,7 @@ type modelled struct {
 func TestIndexAgainstAList(t *testing.T) {
 	table := &cdc.Table{Schema: "a", Name: "b"}
 	rapid.Check(t, func(t *rapid.T) {
-		x := deadletter.NewIndex(deadletter.Options{HoldKey: true, MaxKeys: 3, MaxLetters: 8}, nil, nil)
+		x := deadletter.NewIndex(deadletter.Options{HoldKey: true, MaxKeys: 3, MaxLetters: 8}, panics, nil, nil)
 		var list []modelled
 		at := func(id string) int { return slices.IndexFunc(list, func(m modelled) bool { return m.id == id }) }
 		for seq := range rapid.IntRange(1, 40).Draw(t, "steps") {
@@ -131,7 +134,7 @@ func TestRoundsAreBounded(t *testing.T) {
 			entries[fmt.Sprint(seq)] = e
 			count[e.HoldName()]++
 		}
-		x := deadletter.NewIndex(deadletter.Options{HoldKey: true, MaxKeys: 9, MaxLetters: 99}, entries, func(string) bool { return true })
+		x := deadletter.NewIndex(deadletter.Options{HoldKey: true, MaxKeys: 9, MaxLetters: 99}, panics, entries, func(string) bool { return true })
 		wanted := func(string, bool, time.Time, int) bool { return true }
 		most := rapid.IntRange(2, 40).Draw(t, "most")
 		work, whole := x.Retryable(most, wanted)
@@ -171,7 +174,7 @@ func TestUnmetLetters(t *testing.T) {
 		"b@2/0": {Place: "2/0", Reason: "rejected", Order: deadletter.Order{Epoch: 4, Seq: 1}},
 		"c@3/0": {Done: deadletter.Published},
 	}
-	x := deadletter.NewIndex(deadletter.Options{HoldKey: true, MaxKeys: 9, MaxLetters: 9}, entries, func(place string) bool { return place == "1/0" })
+	x := deadletter.NewIndex(deadletter.Options{HoldKey: true, MaxKeys: 9, MaxLetters: 9}, panics, entries, func(place string) bool { return place == "1/0" })
 	id := func(id string) func() string { return func() string { return id } }
 	if x.Len() != 2 || x.Unmet(id("a@1/0")) != nil || x.Unmet(id("b@2/0")) == nil || x.Order(1, 0).Epoch != 5 {
 		t.Fatalf("%d letters, %+v", x.Len(), x.Unmet(id("b@2/0")))
@@ -179,7 +182,7 @@ func TestUnmetLetters(t *testing.T) {
 	if !x.Begin("a@1/0", false) || x.Begin("b@2/0", true) {
 		t.Error("what is unmet was resolved, or what is not was not")
 	}
-	x.Settle(func(string) bool { return true })
+	x.Pass(func(string) bool { return true })
 	if !x.Begin("b@2/0", true) {
 		t.Error("it cannot be resolved although its row no longer comes")
 	}

@@ -178,7 +178,7 @@ func (r *Resolver) takeMore() {
 // key may get letters as fast as they are published.
 func (r *Resolver) step(ctx context.Context, saved cdc.Progress) (more bool, err error) {
 	passed := func(place string) bool { return r.opts.Passed(saved, place) }
-	r.index.Settle(passed)
+	r.index.Pass(passed)
 	if err := r.answer(ctx, Accepted); err != nil {
 		return false, err
 	}

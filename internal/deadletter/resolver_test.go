@@ -24,7 +24,7 @@ func (s *resolverSink) LoadLetters(_ context.Context, _ cdc.Source, passed func(
 		"bad":  {Place: "1", Table: "a.b", Key: "k", Reason: "unroutable"},
 		"held": {Place: "2", Table: "a.b", Key: "k", Reason: Held, Order: Order{Seq: 1}},
 	}
-	s.index = NewIndex(Options{HoldKey: true, MaxKeys: 9, MaxLetters: 9}, entries, passed)
+	s.index = NewIndex(Options{HoldKey: true, MaxKeys: 9, MaxLetters: 9}, panics, entries, passed)
 	return s.index, 0, nil
 }
 

@@ -191,8 +191,8 @@ func (r *Resolver) outcomes(ctx context.Context, letters []Resolution) (outcomes
 func (r *Resolver) drop(ctx context.Context, passed func(place string) bool) (bool, error) {
 	var letters []Resolution
 	for _, id := range r.asks.drops() {
-		w, settled, found := r.index.Letter(id)
-		if !found || !settled || !passed(w.Place) {
+		w, isStored, found := r.index.Letter(id)
+		if !found || !isStored || !passed(w.Place) {
 			continue
 		}
 		letters = append(letters, Resolution{ID: id, Partition: w.Partition, Order: w.Order, Hold: w.Hold})

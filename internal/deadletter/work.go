@@ -102,7 +102,7 @@ func (x *Index) Unfound(partition int32) time.Time {
 
 // Letter returns a letter that is stored, and false if there is none of that ID. stored is false for one whose row has yet to
 // come.
-func (x *Index) Letter(id string) (w Work, settled, found bool) {
+func (x *Index) Letter(id string) (w Work, isStored, found bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	l := x.letters[id]
@@ -123,9 +123,9 @@ func (l *letter) work() Work {
 	return w
 }
 
-// Head returns the first letter of another one's key, and false if that is none or the first itself. settled is false for one whose row
+// Head returns the first letter of another one's key, and false if that is none or the first itself. isStored is false for one whose row
 // has yet to come.
-func (x *Index) Head(id string) (w Work, settled, found bool) {
+func (x *Index) Head(id string) (w Work, isStored, found bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	l := x.letters[id]

@@ -17,7 +17,7 @@
 // blocks sarama. Every request that a brokerConn gets comes back once, with or without a response. [Publisher.Kill]
 // ends a context that closes all sockets, and waits.
 //
-// # Two machines, and letters
+// # Three machines
 //
 // A partition (partition.go) has at most one batch in flight, so no batch can overtake another. All messages that wait become
 // its next batch: batches grow with the load, and without load they are sent at once. A request combines the ready partitions
@@ -33,8 +33,8 @@
 // A transaction (transaction.go), with exactly-once delivery, has batches and the position behind them. A partition is ready once
 // it is in the transaction, and the next transaction begins when the coordinator has committed this one.
 //
-// Letters (letters.go) hold back the later events of their keys. Their resolution (resolve.go) is not a machine but a task, which always
-// takes the same steps: the letters are published, the index says what became of them, their keys are released.
+// Letters (letters.go) hold back the later events of their keys. The states of a letter are those of [deadletter.Index]. Their resolution
+// (resolve.go) is a task, which always takes the same steps: they are published, the index says what became of them, their keys are released.
 //
 // # On the way
 //

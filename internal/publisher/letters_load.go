@@ -37,9 +37,13 @@ func (b *barrier) answer() {
 func (p *Publisher) startLetters(l *loop) {
 	o := p.opts.Letters
 	l.letters = &deadLetters{
-		loop: l, opts: o, index: deadletter.NewIndex(o.Options, nil, nil), closing: map[string]time.Time{}, parked: map[string][]entry{},
+		loop: l, opts: o, index: p.newIndex(nil, nil), closing: map[string]time.Time{}, parked: map[string][]entry{},
 	}
 	p.mail.post(forLetters((*deadLetters).writeBarrier))
+}
+
+func (p *Publisher) newIndex(entries map[string]*deadletter.Entry, passed func(place string) bool) *deadletter.Index {
+	return deadletter.NewIndex(p.opts.Letters.Options, func(from, to fmt.Stringer) { badMove(&p.opts, p.log, "letter", from, to) }, entries, passed)
 }
 
 // writeBarrier is the first thing that a loop with letters does.
@@ -93,7 +97,7 @@ func (p *Publisher) LoadLetters(ctx context.Context, id cdc.Source, passed func(
 	if err := p.verifySource(records.Source, id); err != nil {
 		return nil, 0, err
 	}
-	index := deadletter.NewIndex(p.opts.Letters.Options, records.Entries, passed)
+	index := p.newIndex(records.Entries, passed)
 	err = p.ask(ctx, func(s *deadLetters, done chan struct{}) { s.install(index, p.cleanup(records, id), done) })
 	return index, end, err
 }

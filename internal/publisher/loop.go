@@ -226,11 +226,11 @@ func (l *loop) refresh() {
 
 // badMove reports that a state machine makes a move that its table does not have. It is made all the same: a relay that ends
 // loses no event, but one that hangs does not publish.
-func (l *loop) badMove(machine string, from, to fmt.Stringer) {
-	if l.opts.Strict {
+func badMove(opts *Options, log *slog.Logger, machine string, from, to fmt.Stringer) {
+	if opts.Strict {
 		panic(fmt.Sprintf("a %s moves from %s to %s", machine, from, to))
 	}
-	l.log.Error("a state changes in a way that it must not: please report this", slog.String("of", machine),
+	log.Error("a state changes in a way that it must not: please report this", slog.String("of", machine),
 		slog.String("from", from.String()), slog.String("to", to.String()))
 }
 

@@ -64,7 +64,7 @@ func (s state) mayBecome(next state) bool {
 // begins.
 func (p *partition) to(l *loop, next state) {
 	if !p.state.mayBecome(next) {
-		l.badMove("partition", p.state, next)
+		badMove(l.opts, l.log, "partition", p.state, next)
 	}
 	switch p.state {
 	case ready:

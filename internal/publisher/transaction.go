@@ -87,7 +87,7 @@ var errNoTransaction = errors.New("commit without a transaction that has ended")
 // to moves t to another phase: nothing else writes it.
 func (t *kafkaTransaction) to(next phase) {
 	if !t.phase.mayBecome(next) {
-		t.loop.badMove("transaction", t.phase, next)
+		badMove(t.loop.opts, t.loop.log, "transaction", t.phase, next)
 	}
 	t.phase = next
 	if next == collecting { // another one begins

@@ -30,7 +30,7 @@ func letterMutants() []mutant {
 		},
 		{
 			"forget which rows come again", "internal/deadletter/index.go",
-			[]edit{{"		if passed(e.Place) {\n", "		if passed(e.Place) || true {\n"}},
+			[]edit{{"unmet); passed(e.Place) {\n", "unmet); passed(e.Place) || true {\n"}},
 			caughtBy{publisher, "^TestLetterIsMetAgain$", ""},
 		},
 		{
@@ -83,7 +83,7 @@ func letterOrderMutants() []mutant {
 		},
 		{
 			"drop without waiting for the position", "internal/deadletter/retry.go",
-			[]edit{{"!found || !settled || !passed(w.Place)", "!found || !settled"}},
+			[]edit{{"!found || !isStored || !passed(w.Place)", "!found || !isStored"}},
 			caughtBy{letters, "^TestDropWaitsForThePosition$", ""},
 		},
 		{
