@@ -34,7 +34,7 @@ type brokerState struct {
 }
 
 // brokerConn is one connection to a broker, from dialing to closing. Every request that it is given comes back to the
-// loop exactly once, as a requestDone event.
+// loop exactly once, as a requestDone.
 type brokerConn struct {
 	addr     string
 	inFlight int

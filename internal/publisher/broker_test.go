@@ -23,7 +23,7 @@ func TestConnReturnsEveryRequest(t *testing.T) {
 		c.run(ctx, client)
 		close(ended)
 	}()
-	events := func() []event {
+	events := func() []notice {
 		<-c.mail.wake
 		return c.mail.take(nil)
 	}

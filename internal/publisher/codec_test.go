@@ -53,7 +53,7 @@ func TestRecord(t *testing.T) {
 		}
 		r.Length = int32(len(r.AppendTo(nil)) - 1) // its length field says 0, in one byte
 		want := r.AppendTo(nil)
-		e := entry{m: &m, body: int32(bodySize(&m))}
+		e := queuedMessage{m: &m, body: int32(bodySize(&m))}
 		if got := appendRecord(nil, &m, int(e.body), int(r.OffsetDelta)); !bytes.Equal(got, want) {
 			t.Errorf("encoded %x, want %x", got, want)
 		}

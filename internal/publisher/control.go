@@ -14,7 +14,7 @@ import (
 )
 
 // job is a request to the cluster, outside of the loop, which gets the result as an event.
-type job func(ctx context.Context, c *kafka.Client) event
+type job func(ctx context.Context, c *kafka.Client) notice
 
 // jobQueue has jobs of one kind: one is out at a time.
 type jobQueue struct {
@@ -61,7 +61,7 @@ type metadataResult struct {
 	err     error
 }
 
-func (j metadataJob) run(ctx context.Context, c *kafka.Client) event {
+func (j metadataJob) run(ctx context.Context, c *kafka.Client) notice {
 	r := metadataResult{job: j}
 	if r.md, r.err = c.Metadata(ctx, j.topics); r.err != nil {
 		return r
@@ -91,7 +91,7 @@ type producerResult struct {
 	err      error
 }
 
-func (j producerJob) run(ctx context.Context, c *kafka.Client) event {
+func (j producerJob) run(ctx context.Context, c *kafka.Client) notice {
 	p, err := c.Renew(ctx, j.transactionalID, j.current, j.lost)
 	return producerResult{j, p, err}
 }

@@ -27,7 +27,7 @@ func testRequest(topics, n int) *request {
 		b := &batch{req: r}
 		for j := range n {
 			m := testMessage(i + j)
-			p.queue.push(entry{m: m, body: int32(bodySize(m))})
+			p.queue.push(queuedMessage{m: m, body: int32(bodySize(m))})
 			b.bytes += bodySize(m) + 4
 		}
 		b.fill(p, n, b.bytes, sarama.CompressionNone)

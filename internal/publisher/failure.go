@@ -88,7 +88,7 @@ func (l *loop) dropUnsendable(p *partition) {
 	}
 }
 
-func (l *loop) tooLargeRejection(p *partition, e *entry) rejection {
+func (l *loop) tooLargeRejection(p *partition, e *queuedMessage) rejection {
 	if e.size() > hardLimit {
 		return rejection{"too_large", l.opts.TooLarge, fmt.Errorf(
 			"the record takes %d bytes and a request to Kafka holds %d at most", e.size(), hardLimit)}
@@ -98,7 +98,7 @@ func (l *loop) tooLargeRejection(p *partition, e *entry) rejection {
 }
 
 // giveUp decides about an event that cannot be published. e is in no queue any more.
-func (l *loop) giveUp(e *entry, why rejection) {
+func (l *loop) giveUp(e *queuedMessage, why rejection) {
 	l.buffered -= e.weight()
 	if l.letters.giveUp(e, why) {
 		return
@@ -108,7 +108,7 @@ func (l *loop) giveUp(e *entry, why rejection) {
 	l.resolve(e.pending, 1)
 }
 
-func rejectedError(p *partition, e *entry, why rejection) error {
+func rejectedError(p *partition, e *queuedMessage, why rejection) error {
 	if e.pending.kind == ownWrite {
 		return cdc.Stop(cdc.ClassRuntime, why.reason, fmt.Errorf("write to the relay's own topic %q partition %d: %w", p.topic.name, p.id, why.err),
 			"set the topic's max.message.bytes and its other limits as `cdc-relay setup` does for a new one")
@@ -160,7 +160,7 @@ func (l *loop) giveUpParked(tp *topic, cause error) {
 
 // failItems fails the letters that are published again to a topic: they are no reason to stop.
 func (l *loop) failItems(tp *topic, why rejection) {
-	fail := func(queue *fifo[entry], sent int) (failed int) {
+	fail := func(queue *fifo[queuedMessage], sent int) (failed int) {
 		for i := range queue.len() {
 			e := queue.pop()
 			if i >= sent && e.pending.kind == republished {
@@ -234,8 +234,8 @@ func (l *loop) haltTopic(tp *topic, err error) {
 		return
 	}
 	tp.err = err
-	var first *entry
-	compare := func(queue *fifo[entry]) {
+	var first *queuedMessage
+	compare := func(queue *fifo[queuedMessage]) {
 		if queue.len() > 0 && (first == nil || queue.at(0).pending.seq < first.pending.seq) {
 			first = queue.at(0)
 		}
@@ -251,7 +251,7 @@ func (l *loop) haltTopic(tp *topic, err error) {
 }
 
 // withEvent adds the first event that cannot be published, for errors.skip, unless every event has the same error.
-func withEvent(e *entry, err error) error {
+func withEvent(e *queuedMessage, err error) error {
 	if stop, ok := errors.AsType[*cdc.StopError](err); e.pending.kind == ownWrite || ok && stop.Reason == clockReason {
 		return err
 	}
@@ -272,7 +272,7 @@ const stopGrace = 5 * time.Second
 
 // stopAt stops the run at the batch seq: nothing of it and of later ones is sent any more, earlier ones are still
 // resolved, and then the relay gets the error. e is the event that cannot be published; nil if the error is not about one.
-func (l *loop) stopAt(seq uint64, e *entry, err error) {
+func (l *loop) stopAt(seq uint64, e *queuedMessage, err error) {
 	seq, err = l.txn.stopAt(seq, err)
 	if l.failure != nil && l.failure.seq <= seq {
 		return
@@ -293,13 +293,13 @@ func (l *loop) reportFailure() {
 	if f == nil || f.reported {
 		return
 	}
-	if oldest, found := l.window.oldest(); found && oldest < f.seq && l.now.Before(f.until) {
+	if oldest, found := l.pending.oldest(); found && oldest < f.seq && l.now.Before(f.until) {
 		l.wakeAt(f.until)
 		return
 	}
 	f.reported, l.stopSeq = true, 0
 	l.txn.failed(f.err)
-	l.window.answers.push(cdc.Durable{First: f.seq, Last: f.seq, Err: f.err})
+	l.pending.answers.push(cdc.Durable{First: f.seq, Last: f.seq, Err: f.err})
 }
 
 // logDelayed logs an error of a partition that is tried again.
@@ -309,7 +309,7 @@ func (l *loop) logDelayed(p *partition, cause error) {
 }
 
 // eventAttr names an event in a log line, or the topic of a record of the relay's own.
-func eventAttr(e *entry) slog.Attr {
+func eventAttr(e *queuedMessage) slog.Attr {
 	switch {
 	case e == nil:
 		return slog.Attr{}

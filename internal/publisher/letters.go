@@ -34,15 +34,15 @@ type LetterOptions struct {
 
 // letters is what the loop needs of dead letters.
 type letters interface {
-	hasRoom() bool                              // whether events may be accepted
-	any() bool                                  // whether there are letters: else no event that is accepted or sent has to be looked at
-	takes(b *pendingBatch, m *cdc.Message) bool // whether an accepted event becomes a letter: its key is held, or an earlier run has made one of it
-	refuse(b *pendingBatch, r *cdc.Refused)     // makes a letter of a row that made no record
-	overtaken(e *entry) bool                    // whether e may not be sent, because a letter of its key comes before it
-	giveUp(e *entry, why rejection) bool        // whether an event that cannot be published is or becomes a letter; else the policy drops it
-	acknowledged(b *batch)                      // notes where the letters of a batch are
-	turn()                                      // in each turn of the loop
-	do(fn func(s *deadLetters))                 // what the publisher was asked for
+	hasRoom() bool                               // whether events may be accepted
+	any() bool                                   // whether there are letters: else no event that is accepted or sent has to be looked at
+	takes(b *pendingBatch, m *cdc.Message) bool  // whether an accepted event becomes a letter: its key is held, or an earlier run has made one of it
+	refuse(b *pendingBatch, r *cdc.Refused)      // makes a letter of a row that made no record
+	overtaken(e *queuedMessage) bool             // whether e may not be sent, because a letter of its key comes before it
+	giveUp(e *queuedMessage, why rejection) bool // whether an event that cannot be published is or becomes a letter; else the policy drops it
+	acknowledged(b *batch)                       // notes where the letters of a batch are
+	turn()                                       // in each turn of the loop
+	do(fn func(s *deadLetters))                  // what the publisher was asked for
 
 	// For transactions:
 	working() bool  // whether a task has begun and not ended
@@ -50,7 +50,7 @@ type letters interface {
 	startTasks()    // starts what waited for its end
 }
 
-// forLetters is an event about letters.
+// forLetters is a notice about letters.
 type forLetters func(s *deadLetters)
 
 func (fn forLetters) apply(l *loop) { l.letters.do(fn) }
@@ -64,14 +64,14 @@ func (noLetters) takes(*pendingBatch, *cdc.Message) bool { return false }
 func (noLetters) refuse(*pendingBatch, *cdc.Refused) {
 	panic("a row was refused, and no event becomes a letter")
 }
-func (noLetters) overtaken(*entry) bool         { return false }
-func (noLetters) giveUp(*entry, rejection) bool { return false }
-func (noLetters) acknowledged(*batch)           {}
-func (noLetters) turn()                         {}
-func (noLetters) do(func(*deadLetters))         {}
-func (noLetters) working() bool                 { return false }
-func (noLetters) openForCommit()                {}
-func (noLetters) startTasks()                   {}
+func (noLetters) overtaken(*queuedMessage) bool         { return false }
+func (noLetters) giveUp(*queuedMessage, rejection) bool { return false }
+func (noLetters) acknowledged(*batch)                   {}
+func (noLetters) turn()                                 {}
+func (noLetters) do(func(*deadLetters))                 {}
+func (noLetters) working() bool                         { return false }
+func (noLetters) openForCommit()                        {}
+func (noLetters) startTasks()                           {}
 
 // deadLetters are those of a loop.
 type deadLetters struct {
@@ -79,11 +79,11 @@ type deadLetters struct {
 	opts      *LetterOptions
 	index     *deadletter.Index // empty until it is installed
 	installed bool
-	// swept: entries of batches up to this one may be behind a letter of their key that became one later.
+	// swept: events of batches up to this one may be behind a letter of their key that became one later.
 	swept uint64
 	// closing has the keys whose last letters are being resolved, until when that may take. Their new events wait in parked.
 	closing map[string]time.Time
-	parked  map[string][]entry
+	parked  map[string][]queuedMessage
 
 	name    []byte  // of the event that is accepted, what it holds
 	open    int     // tasks that have begun and not ended
@@ -105,7 +105,7 @@ func pass(stub bool) step {
 		g, ask := &s.gate, s.opts.MayStub
 		if stub && !g.open && !g.asking && ask != nil {
 			g.asking = true
-			s.loop.ask(func(ctx context.Context) event {
+			s.loop.ask(func(ctx context.Context) notice {
 				err := ask(ctx)
 				return forLetters(func(s *deadLetters) { s.openGate(err) })
 			})
@@ -152,7 +152,7 @@ func (s *deadLetters) takes(pending *pendingBatch, m *cdc.Message) bool {
 	}
 	name := string(s.name)
 	if _, closing := s.closing[name]; closing {
-		s.parked[name] = append(s.parked[name], s.loop.newEntry(m, pending))
+		s.parked[name] = append(s.parked[name], s.loop.newQueued(m, pending))
 	} else {
 		s.bury(pending, &letter{message: m, row: m.Row, reason: deadletter.Held})
 	}
@@ -164,7 +164,7 @@ func (s *deadLetters) refuse(pending *pendingBatch, r *cdc.Refused) {
 	s.bury(pending, &letter{refused: r, row: r.Row, earlier: s.index.Unmet(id), reason: r.Reason, text: deadletter.Shortened(r.Err)})
 }
 
-func (s *deadLetters) overtaken(e *entry) bool {
+func (s *deadLetters) overtaken(e *queuedMessage) bool {
 	x, b := s.index, e.pending
 	switch {
 	case b.kind == republished:
@@ -175,7 +175,7 @@ func (s *deadLetters) overtaken(e *entry) bool {
 	return x.Precedes(deadletter.HoldName(b.routed.Batch.Table, e.m.Key), x.Order(b.seq, e.m.Row), false)
 }
 
-func (s *deadLetters) giveUp(e *entry, why rejection) bool {
+func (s *deadLetters) giveUp(e *queuedMessage, why rejection) bool {
 	switch {
 	case e.pending.kind == republished:
 		s.failed(e.pending.item, why)

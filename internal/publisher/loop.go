@@ -26,17 +26,17 @@ type loop struct {
 	in      <-chan *cdc.Routed
 	out     chan<- cdc.Durable
 	// ask answers a question in a goroutine of its own, until the publisher is killed. startConn runs a connection so.
-	ask       func(question func(context.Context) event)
+	ask       func(question func(context.Context) notice)
 	startConn func(c *brokerConn)
 
 	now      time.Time // of this turn
 	timer    *time.Timer
-	wake     time.Time // when the next turn is due, see wakeAt; zero: with the next event
+	wake     time.Time // when the next turn is due, see wakeAt; zero: with the next notice
 	armed    time.Time // what the timer is set to
-	spare    []event
-	window   window
+	spare    []notice
+	pending  pendingBatches
 	pool     batchPool
-	buffered int // bytes of entries that are in no batch
+	buffered int // bytes of queued messages that are in no batch
 	topics   map[string]*topic
 	brokers  []*brokerState
 	waiting  []*partition
@@ -79,8 +79,8 @@ func (l *loop) run(ctx context.Context) {
 	l.refreshAt, l.renewAt = l.now.Add(l.opts.Timing.MetadataInterval), l.now.Add(l.opts.Timing.RenewInterval)
 	for l.wait(ctx) {
 		l.spare = l.mail.take(l.spare)
-		for _, e := range l.spare {
-			e.apply(l)
+		for _, n := range l.spare {
+			n.apply(l)
 		}
 		l.turn()
 	}
@@ -95,8 +95,8 @@ func (l *loop) wait(ctx context.Context) bool {
 	}
 	var out chan<- cdc.Durable
 	var next cdc.Durable
-	if l.window.answers.len() > 0 {
-		out, next = l.out, *l.window.answers.at(0)
+	if l.pending.answers.len() > 0 {
+		out, next = l.out, *l.pending.answers.at(0)
 	}
 	l.setTimer()
 	var r *cdc.Routed
@@ -105,7 +105,7 @@ func (l *loop) wait(ctx context.Context) bool {
 		return false
 	case r = <-in:
 	case out <- next:
-		l.window.answers.pop()
+		l.pending.answers.pop()
 	case <-l.mail.wake:
 	case <-l.timer.C:
 		l.armed = time.Time{}
@@ -145,7 +145,7 @@ func (l *loop) maxBuffered() int {
 
 // accept queues the messages of a Routed.
 func (l *loop) accept(r *cdc.Routed) {
-	pending := l.window.add(r)
+	pending := l.pending.add(r)
 	l.lastSeq.Store(pending.seq)
 	l.txn.accepted(r)
 	var tp *topic
@@ -162,7 +162,7 @@ func (l *loop) accept(r *cdc.Routed) {
 		if tp == nil || tp.name != m.Topic {
 			tp = l.topic(m.Topic)
 		}
-		if e := l.newEntry(m, pending); tp.parks() {
+		if e := l.newQueued(m, pending); tp.parks() {
 			l.park(tp, e)
 			lettered = l.letters.any() // it may have become one
 		} else {
@@ -296,7 +296,7 @@ type pendingBatch struct {
 func (l *loop) resolve(b *pendingBatch, n int) {
 	switch b.kind {
 	case relayed:
-		l.window.resolve(b, n)
+		l.pending.resolve(b, n)
 	case ownWrite:
 		if b.open -= n; b.open == 0 {
 			b.written()
@@ -306,81 +306,81 @@ func (l *loop) resolve(b *pendingBatch, n int) {
 	}
 }
 
-// window holds the batches without an answer, in the order of Send.
-type window struct {
+// pendingBatches holds the batches without an answer, in the order of Send.
+type pendingBatches struct {
 	open   fifo[*pendingBatch]
 	unused []*pendingBatch
 	// answers wait for the relay to receive them.
 	answers fifo[cdc.Durable]
 }
 
-func (w *window) add(r *cdc.Routed) *pendingBatch {
+func (p *pendingBatches) add(r *cdc.Routed) *pendingBatch {
 	b := &pendingBatch{}
-	if n := len(w.unused); n > 0 {
-		b, w.unused = w.unused[n-1], w.unused[:n-1]
+	if n := len(p.unused); n > 0 {
+		b, p.unused = p.unused[n-1], p.unused[:n-1]
 	}
 	b.seq, b.open, b.committed, b.routed = r.Seq(), len(r.Messages)+len(r.Refused)+1, 0, r
 	if len(r.Batch.Txs) > 0 {
 		b.committed = r.Batch.Txs[0].Time
 	}
-	w.open.push(b)
+	p.open.push(b)
 	return b
 }
 
 // resolve marks n messages of b as acknowledged or dropped, and answers b when none is left.
-func (w *window) resolve(b *pendingBatch, n int) {
+func (p *pendingBatches) resolve(b *pendingBatch, n int) {
 	b.open -= n
 	if b.open > 0 {
 		return
 	}
 	b.routed = nil
-	w.answer(b.seq)
-	for w.open.len() > 0 && (*w.open.at(0)).open == 0 {
-		w.unused = append(w.unused, w.open.pop())
+	p.answer(b.seq)
+	for p.open.len() > 0 && (*p.open.at(0)).open == 0 {
+		p.unused = append(p.unused, p.open.pop())
 	}
 }
 
 // answer adds an answer, which neighbours share.
-func (w *window) answer(seq uint64) {
-	if n := w.answers.len(); n > 0 {
-		if last := w.answers.at(n - 1); last.Err == nil && !last.Cut && last.Last+1 == seq {
+func (p *pendingBatches) answer(seq uint64) {
+	if n := p.answers.len(); n > 0 {
+		if last := p.answers.at(n - 1); last.Err == nil && !last.Cut && last.Last+1 == seq {
 			last.Last = seq
 			return
 		}
 	}
-	w.answers.push(cdc.Durable{First: seq, Last: seq})
+	p.answers.push(cdc.Durable{First: seq, Last: seq})
 }
 
 // oldest returns the sequence number of the first batch that is not resolved.
-func (w *window) oldest() (seq uint64, found bool) {
-	if w.open.len() == 0 {
+func (p *pendingBatches) oldest() (seq uint64, found bool) {
+	if p.open.len() == 0 {
 		return 0, false
 	}
-	return (*w.open.at(0)).seq, true
+	return (*p.open.at(0)).seq, true
 }
 
-// event is something that happened outside the loop.
-type event interface{ apply(l *loop) }
+// notice is something that happened outside the loop.
+type notice interface{ apply(l *loop) }
 
-// call is an event that has nothing to keep.
+// call is a notice that has nothing to keep.
 type call func(l *loop)
 
 func (fn call) apply(l *loop) { fn(l) }
 
-// mailbox passes events to the loop. Posting never blocks: sarama's goroutines post, and must go on reading. The events
+// mailbox passes notices to the loop. Posting never blocks: sarama's goroutines post, and must go on reading. The notices
 // in it are bounded by the requests that are out.
 type mailbox struct {
 	wake chan struct{}
 
-	mu     sync.Mutex
-	events []event
+	mu      sync.Mutex
+	notices []notice
 }
 
 func newMailbox() *mailbox { return &mailbox{wake: make(chan struct{}, 1)} }
 
-func (m *mailbox) post(e event) {
+func (m *mailbox) post(n notice) {
 	m.mu.Lock()
-	m.events = append(m.events, e)
+	m.notices = append(m.notices, n)
 	m.mu.Unlock()
 	select {
 	case m.wake <- struct{}{}:
@@ -388,12 +388,12 @@ func (m *mailbox) post(e event) {
 	}
 }
 
-// take returns the posted events, and keeps the memory of spare for later ones.
-func (m *mailbox) take(spare []event) []event {
+// take returns the posted notices, and keeps the memory of spare for later ones.
+func (m *mailbox) take(spare []notice) []notice {
 	clear(spare)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	events := m.events
-	m.events = spare[:0]
-	return events
+	notices := m.notices
+	m.notices = spare[:0]
+	return notices
 }

@@ -114,10 +114,10 @@ type partition struct {
 	// included is the number of the last transaction that has the partition, adding of the last that is to have it.
 	included, adding uint64
 
-	// queue holds messages that are not acknowledged; the batch covers its first entries.
-	queue fifo[entry]
+	// queue holds messages that are not acknowledged; the batch covers the first ones.
+	queue fifo[queuedMessage]
 	batch *batch
-	// producer sends the next batch, and seq is the sequence number of the first entry: it moves when a batch is
+	// producer sends the next batch, and seq is the sequence number of the first message: it moves when a batch is
 	// acknowledged.
 	producer kafka.Producer
 	seq      int32
@@ -133,8 +133,8 @@ type partition struct {
 	retryCount, retrySize int
 }
 
-// entry is a message in a partition's queue.
-type entry struct {
+// queuedMessage is a message in a partition's queue.
+type queuedMessage struct {
 	m       *cdc.Message
 	pending *pendingBatch
 	body    int32 // bodySize
@@ -144,21 +144,21 @@ type entry struct {
 	rejected *rejection
 }
 
-// weight is the entry's size in batches and buffers.
-func (e *entry) weight() int { return e.size() + recordGrowth }
+// weight is the message's size in batches and buffers.
+func (e *queuedMessage) weight() int { return e.size() + recordGrowth }
 
 // size is that of the record as the first of its batch.
-func (e *entry) size() int { return varintSize(int(e.body)) + int(e.body) }
+func (e *queuedMessage) size() int { return varintSize(int(e.body)) + int(e.body) }
 
-// newEntry counts a message as buffered.
-func (l *loop) newEntry(m *cdc.Message, pending *pendingBatch) entry {
-	e := entry{m: m, pending: pending, body: int32(min(bodySize(m), 1<<30))}
+// newQueued counts a message as buffered.
+func (l *loop) newQueued(m *cdc.Message, pending *pendingBatch) queuedMessage {
+	e := queuedMessage{m: m, pending: pending, body: int32(min(bodySize(m), 1<<30))}
 	l.buffered += e.weight()
 	return e
 }
 
 // enqueue adds a message to the queue of its partition.
-func (l *loop) enqueue(tp *topic, e entry) {
+func (l *loop) enqueue(tp *topic, e queuedMessage) {
 	var p *partition
 	switch {
 	case e.partition > 0: // others may have added partitions, which nobody reads
@@ -177,13 +177,13 @@ func (l *loop) enqueue(tp *topic, e entry) {
 
 // queue queues a message. partition is 0 for the key's, else one more than the partition.
 func (l *loop) queue(m *cdc.Message, pending *pendingBatch, partition int32) {
-	e := l.newEntry(m, pending)
+	e := l.newQueued(m, pending)
 	e.partition = partition
 	l.requeue(e)
 }
 
-// requeue queues an entry that is counted already.
-func (l *loop) requeue(e entry) {
+// requeue queues a message that is counted already.
+func (l *loop) requeue(e queuedMessage) {
 	l.wakeAt(l.now) // this turn may have sent already
 	if tp := l.topic(e.m.Topic); tp.parks() {
 		l.park(tp, e)
@@ -261,12 +261,12 @@ func (l *loop) newBatch(p *partition) bool {
 }
 
 // unsendable reports whether e was rejected, or would be; for letters see [letters.overtaken].
-func (l *loop) unsendable(p *partition, e *entry) bool {
+func (l *loop) unsendable(p *partition, e *queuedMessage) bool {
 	return e.rejected != nil || l.tooLarge(p, e)
 }
 
 // tooLarge is known in advance only without compression.
-func (l *loop) tooLarge(p *partition, e *entry) bool {
+func (l *loop) tooLarge(p *partition, e *queuedMessage) bool {
 	if e.size() > hardLimit {
 		return true
 	}
@@ -412,7 +412,7 @@ func (l *loop) acknowledged(b *batch) {
 // The loop fills it and its connection encodes it for each attempt. In between it is handed over with its request.
 type batch struct {
 	p             *partition
-	n             int      // the first n entries of p's queue
+	n             int      // the first n messages of p's queue
 	bytes         int      // their weight
 	req           *request // of the last attempt
 	offset        int64    // of its first record, once it is acknowledged
@@ -424,7 +424,7 @@ type batch struct {
 	buf    recordBuffer // for compression
 }
 
-// fill makes the batch of the first n entries of p's queue.
+// fill makes the batch of the first n messages of p's queue.
 func (b *batch) fill(p *partition, n, bytes int, codec sarama.CompressionCodec) {
 	b.p, b.n, b.bytes = p, n, bytes
 	for i := range n {

@@ -164,7 +164,7 @@ func (p *Publisher) start(life context.Context, transactionalID string, producer
 		c.closeNow = closeNow
 		p.wg.Go(func() { c.run(ctx, p.client) })
 	}
-	l.ask = func(question func(context.Context) event) { p.wg.Go(func() { l.mail.post(question(life)) }) }
+	l.ask = func(question func(context.Context) notice) { p.wg.Go(func() { l.mail.post(question(life)) }) }
 	p.wg.Go(func() { runJobs(life, p.client, jobs, l.mail) })
 	if p.opts.PositionTopic != "" {
 		p.startTransactions(life, l)

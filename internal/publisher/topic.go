@@ -21,10 +21,10 @@ type topic struct {
 	metrics    topicMetrics
 
 	// parked holds messages whose partition is not known yet, in order.
-	parked fifo[entry]
+	parked fifo[queuedMessage]
 	// sticky is the partition of messages without a key until its next batch is made.
 	sticky *partition
-	// queued counts the entries in the partitions' queues.
+	// queued counts the messages in the partitions' queues.
 	queued int
 	// grown is the metadata of a larger number of partitions; applied once queued is 0.
 	grown []*sarama.PartitionMetadata
@@ -52,7 +52,7 @@ func (tp *topic) parks() bool { return len(tp.partitions) == 0 || tp.grown != ni
 
 // park keeps a message until the topic's metadata is known. Metadata of a missing topic is requested again before its
 // messages are dropped, but not for each of them.
-func (l *loop) park(tp *topic, e entry) {
+func (l *loop) park(tp *topic, e queuedMessage) {
 	tp.parked.push(e)
 	switch {
 	case tp.err != nil:
@@ -173,7 +173,7 @@ func (l *loop) addPartitions(tp *topic, parts []*sarama.PartitionMetadata) {
 	}
 }
 
-// dequeued notes that n entries of the partitions' queues are resolved.
+// dequeued notes that n messages of the partitions' queues are resolved.
 func (l *loop) dequeued(tp *topic, n int) {
 	tp.queued -= n
 	l.growIfEmpty(tp)

@@ -242,9 +242,9 @@ func (t *kafkaTransaction) turn() {
 	if t.phase == full && t.awaited {
 		l.letters.openForCommit()
 	}
-	if t.phase == full && l.window.open.len() == 0 && !l.letters.working() {
+	if t.phase == full && l.pending.open.len() == 0 && !l.letters.working() {
 		t.to(reported)
-		l.window.answers.push(cdc.Durable{First: t.last + 1, Last: t.last, Cut: true})
+		l.pending.answers.push(cdc.Durable{First: t.last + 1, Last: t.last, Cut: true})
 	}
 	jobs := &l.coordinator
 	switch {
@@ -253,7 +253,7 @@ func (t *kafkaTransaction) turn() {
 		l.wakeAt(jobs.next)
 	case t.phase == ending:
 		producer := l.producer
-		jobs.submit(l, func(ctx context.Context, _ *kafka.Client) event {
+		jobs.submit(l, func(ctx context.Context, _ *kafka.Client) notice {
 			err := t.txns.Commit(ctx, producer)
 			return call(func(*loop) { t.ended(err) })
 		})
@@ -293,7 +293,7 @@ func (t *kafkaTransaction) addJob() job {
 		byTopic[p.topic.name] = append(byTopic[p.topic.name], p.id)
 	}
 	t.toAdd = nil
-	return func(ctx context.Context, _ *kafka.Client) event {
+	return func(ctx context.Context, _ *kafka.Client) notice {
 		err := t.txns.Add(ctx, producer, byTopic)
 		return call(func(*loop) { t.added(parts, err) })
 	}

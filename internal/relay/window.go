@@ -22,9 +22,9 @@ type window struct {
 	maxEvents, maxBytes, maxAhead int
 
 	mu       sync.Mutex
-	entries  []entry // entries[head:] in order of seq, without gaps
+	batches  []windowBatch // batches[head:] in order of seq, without gaps
 	head     int
-	next     int    // index of the first entry that take has not returned
+	next     int    // index of the first batch that take has not returned
 	acked    uint64 // every batch up to here is durable
 	sentSeq  uint64 // the last batch given to the sink
 	events   int
@@ -43,7 +43,7 @@ type window struct {
 	moved chan struct{} // capacity 1: acked has grown
 }
 
-type entry struct {
+type windowBatch struct {
 	batch   *cdc.Batch // nil once durable
 	routed  *cdc.Routed
 	seq     uint64
@@ -75,8 +75,8 @@ func (w *window) releaseAtAck() { w.atAck, w.maxAhead = true, w.maxBytes }
 func (w *window) last() uint64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if n := len(w.entries); n > w.head {
-		return w.entries[n-1].seq
+	if n := len(w.batches); n > w.head {
+		return w.batches[n-1].seq
 	}
 	return w.acked
 }
@@ -99,11 +99,11 @@ func (w *window) Offer(b *cdc.Batch) bool {
 		w.refused = true
 		return false
 	}
-	e := entry{batch: b, seq: b.Seq, events: events, bytes: b.Bytes, offered: time.Now()}
+	e := windowBatch{batch: b, seq: b.Seq, events: events, bytes: b.Bytes, offered: time.Now()}
 	if events > 0 {
 		e.commit = b.Txs[0].Time
 	}
-	w.entries = append(w.entries, e)
+	w.batches = append(w.batches, e)
 	w.events += events
 	w.bytes += b.Bytes
 	w.ahead += b.Bytes
@@ -120,10 +120,10 @@ func (w *window) Space() <-chan struct{} { return w.space }
 func (w *window) take() *cdc.Batch {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.next == len(w.entries) {
+	if w.next == len(w.batches) {
 		return nil
 	}
-	b := w.entries[w.next].batch
+	b := w.batches[w.next].batch
 	w.next++
 	return b
 }
@@ -132,7 +132,7 @@ func (w *window) take() *cdc.Batch {
 func (w *window) setRouted(r *cdc.Routed) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	e := w.entry(r.Batch.Seq)
+	e := w.at(r.Batch.Seq)
 	e.routed, e.lastID = r, r.LastEventID
 	w.sentSeq = e.seq
 	if e.events > 0 {
@@ -142,9 +142,9 @@ func (w *window) setRouted(r *cdc.Routed) {
 	w.wake()
 }
 
-// entry returns the entry of seq, which must be held.
-func (w *window) entry(seq uint64) *entry {
-	return &w.entries[w.head+int(seq-w.entries[w.head].seq)]
+// at returns the batch of seq, which must be held.
+func (w *window) at(seq uint64) *windowBatch {
+	return &w.batches[w.head+int(seq-w.batches[w.head].seq)]
 }
 
 // complete marks the batches first to last as durable and gives back their bytes. It appends their Routeds to done,
@@ -153,7 +153,7 @@ func (w *window) complete(first, last uint64, done []*cdc.Routed) []*cdc.Routed 
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for seq := first; seq <= last; seq++ {
-		e := w.entry(seq)
+		e := w.at(seq)
 		if e.durable {
 			continue
 		}
@@ -165,8 +165,8 @@ func (w *window) complete(first, last uint64, done []*cdc.Routed) []*cdc.Routed 
 		}
 		e.batch, e.routed, e.durable = nil, nil, true
 	}
-	for i := w.head + int(w.acked-w.base()); i < w.next && w.entries[i].durable; i++ {
-		w.acked, w.lastID = w.entries[i].seq, cmp.Or(w.entries[i].lastID, w.lastID)
+	for i := w.head + int(w.acked-w.base()); i < w.next && w.batches[i].durable; i++ {
+		w.acked, w.lastID = w.batches[i].seq, cmp.Or(w.batches[i].lastID, w.lastID)
 		signal(w.moved)
 	}
 	if w.unsaved {
@@ -176,12 +176,12 @@ func (w *window) complete(first, last uint64, done []*cdc.Routed) []*cdc.Routed 
 	return done
 }
 
-// base is the seq before that of the first entry.
+// base is the seq before that of the first batch.
 func (w *window) base() uint64 {
-	if w.head == len(w.entries) {
+	if w.head == len(w.batches) {
 		return w.acked
 	}
-	return w.entries[w.head].seq - 1
+	return w.batches[w.head].seq - 1
 }
 
 // durable returns the end of the contiguous durable prefix and the ID of its last event.
@@ -212,22 +212,22 @@ func (w *window) notSaved() {
 
 // drop removes the durable batches up to seq.
 func (w *window) drop(seq uint64) {
-	for w.head < w.next && w.entries[w.head].durable && w.entries[w.head].seq <= seq {
-		w.events -= w.entries[w.head].events
-		w.entries[w.head] = entry{}
+	for w.head < w.next && w.batches[w.head].durable && w.batches[w.head].seq <= seq {
+		w.events -= w.batches[w.head].events
+		w.batches[w.head] = windowBatch{}
 		w.head++
 	}
 	w.compact()
 }
 
-// compact moves the entries to the front when half of the slice is unused.
+// compact moves the batches to the front when half of the slice is unused.
 func (w *window) compact() {
-	if w.head < 64 || w.head < len(w.entries)/2 {
+	if w.head < 64 || w.head < len(w.batches)/2 {
 		return
 	}
-	n := copy(w.entries, w.entries[w.head:])
-	clear(w.entries[n:])
-	w.entries, w.next, w.head = w.entries[:n], w.next-w.head, 0
+	n := copy(w.batches, w.batches[w.head:])
+	clear(w.batches[n:])
+	w.batches, w.next, w.head = w.batches[:n], w.next-w.head, 0
 }
 
 // wake signals space after a refused offer.
@@ -271,12 +271,12 @@ func (w *window) state() windowState {
 	if w.atAck { // what is not committed counts as in flight
 		i = w.head
 	}
-	if n := len(w.entries); n > w.head {
-		st.unsent = w.entries[n-1].seq > w.sentSeq
+	if n := len(w.batches); n > w.head {
+		st.unsent = w.batches[n-1].seq > w.sentSeq
 	}
-	if i < len(w.entries) {
-		st.oldestOffered = w.entries[i].offered
-		if c := w.entries[i].commit; c != 0 {
+	if i < len(w.batches) {
+		st.oldestOffered = w.batches[i].offered
+		if c := w.batches[i].commit; c != 0 {
 			st.oldestCommit = time.UnixMicro(c)
 		}
 	}

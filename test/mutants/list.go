@@ -96,7 +96,7 @@ func positionMutants() []mutant {
 		},
 		{
 			"save past a gap", "internal/relay/window.go",
-			[]edit{{"i < w.next && w.entries[i].durable; i++ {", "i < w.next && w.entries[i].seq <= last; i++ {"}},
+			[]edit{{"i < w.next && w.batches[i].durable; i++ {", "i < w.next && w.batches[i].seq <= last; i++ {"}},
 			caughtBy{relay, "^TestWindow", ""},
 		},
 		{

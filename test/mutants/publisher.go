@@ -68,7 +68,7 @@ func onceMutants() []mutant {
 		},
 		{
 			"send the position before its events are acknowledged", "internal/publisher/transaction.go",
-			[]edit{{"if t.phase == full && l.window.open.len() == 0 && !l.letters.working() {", "if t.phase == full {"}},
+			[]edit{{"if t.phase == full && l.pending.open.len() == 0 && !l.letters.working() {", "if t.phase == full {"}},
 			caughtBy{faults, "^TestExactlyOnceWithinATransaction$", postgres},
 		},
 		{
