@@ -196,7 +196,7 @@ const inheritor = `CASE WHEN c.relkind = 'r' THEN (
         SELECT format('%I.%I', hn.nspname, h.relname) FROM pg_inherits JOIN pg_class h ON h.oid = inhrelid
         JOIN pg_namespace hn ON hn.oid = h.relnamespace WHERE inhparent = c.oid ORDER BY 1 LIMIT 1) END`
 
-// Detaching ends a DETACH CONCURRENTLY of a partition of c.
+// detaching is the SQL that ends a DETACH CONCURRENTLY of a partition of c.
 const detaching = `(SELECT format('ALTER TABLE %I.%I DETACH PARTITION %I.%I FINALIZE', n.nspname, c.relname, hn.nspname, h.relname)
         FROM pg_inherits JOIN pg_class h ON h.oid = inhrelid JOIN pg_namespace hn ON hn.oid = h.relnamespace
         WHERE inhparent = c.oid AND inhdetachpending)`
@@ -243,7 +243,7 @@ func ReadPublication(ctx context.Context, conn *pgx.Conn, o Options, version int
 		st.Oids[t.OID] = t.Name
 		st.Detaching = cmp.Or(st.Detaching, t.Detaching)
 		st.Fingerprint[t.Name] = fmt.Sprintf("%d %s", t.OID, t.Rows)
-		if t.As != "" { // RowsSince it was attached to another table
+		if t.As != "" { // its rows are published as those of another table
 			st.Fingerprint[t.Name] += " " + t.As
 		}
 		for _, oid := range t.Types {

@@ -10,7 +10,7 @@ import (
 // will be, once the position has passed that place. So a row whose xmin is not below it is all that repair has to read.
 //
 // An ID has 64 bits, the upper ones of which are the epoch. 0: nothing is known. A transaction that is open, or prepared, holds the
-// Horizon back, and its subtransactions have higher IDs than it has.
+// horizon back, and its subtransactions have higher IDs than it has.
 type Horizon struct {
 	XMin uint64
 	At   LSN

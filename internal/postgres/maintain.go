@@ -31,7 +31,7 @@ func (d *Database) Partitions(table string, routine Routine, slot string, slots 
 // Name returns the table's name.
 func (p *Partitions) Name() string { return p.table }
 
-// Writers wait for the lock until our transaction ends, so it does not wait for the disk or a standby.
+// releaseEarly is because writers wait for the lock until our transaction ends: it does not wait for the disk or a standby.
 const releaseEarly = "SET synchronous_commit = off"
 
 // Maintainable prepares the connection for changes. It returns an error on a standby, and for a table without partitions.

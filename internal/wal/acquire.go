@@ -131,7 +131,7 @@ func (ss *session) resolveStart(ctx context.Context, sv server, load cdc.Resumer
 		return startPoint{}, err
 	}
 	s := ss.src
-	p, at, err := startRules{&s.opts, s.baseline, s.read, s.handedOn, s.acked()}.apply(sv, storedCheckpoint{c, found})
+	p, at, err := startRules{&s.opts, s.baseline, s.read, s.handedOn, s.lastConfirmed()}.apply(sv, storedCheckpoint{c, found})
 	if at.end > 0 && p.from == at.end {
 		s.handedOn = at
 	}
@@ -173,7 +173,7 @@ func (ss *session) checkPublication(ctx context.Context) error {
 // process or one before it, the stream is the judge: rows from before an ALTER TABLE still have the column,
 // and the first without it stops the relay.
 func (ss *session) checkTables(ctx context.Context) error {
-	if ss.src.opts.Verify == nil || ss.startAt.commit > 0 || ss.src.handedOn.end > 0 {
+	if ss.src.opts.Verify == nil || ss.startAt.lastEnd > 0 || ss.src.handedOn.end > 0 {
 		return nil
 	}
 	tables, err := postgres.ReadTables(ctx, ss.sql, ss.src.opts.Tables)

@@ -31,7 +31,7 @@ func (r startRules) checkMeanwhile(c cdc.Checkpoint) error {
 // publicationChanged notes the change and returns the error that ends the run. A relay that starts or stands by has confirmed nothing
 // itself: the position is the slot's.
 func (ss *session) publicationChanged(ctx context.Context, conn *pgx.Conn) error {
-	when, last := "while the relay was reading", ss.src.acked()
+	when, last := "while the relay was reading", ss.src.lastConfirmed()
 	if last == 0 {
 		row, err := postgres.ReadSlot(ctx, conn, ss.src.opts.Slot)
 		if err != nil {

@@ -18,7 +18,7 @@ func keepaliveAt(walEnd uint64) []byte {
 // A transaction of which a part was handed on before the connection was lost goes on behind that part, also when the
 // server says on the new connection how far it has come before it sends the transaction again.
 func TestKeepaliveBeforePartComesAgain(t *testing.T) {
-	const rows = 1000 // At WAL position 1000
+	const rows = 1000 // at WAL position 1000
 	whole := transactionOf(0, rowSize, slices.Repeat([]uint32{outboxID}, rows)...)
 	k := &keeper{most: 1 << 30, full: func() {}}
 	feed := &feed{transaction: func(int) []byte { return whole[:len(whole)/2] }, most: 1}

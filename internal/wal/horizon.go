@@ -36,7 +36,7 @@ func (h *horizons) propose(next postgres.Horizon) {
 func (h *horizons) accept() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if n := len(h.list); h.next.XMin == 0 || n > 0 && h.next.XMin <= h.list[n-1].XMin { // At an earlier place it is worth more
+	if n := len(h.list); h.next.XMin == 0 || n > 0 && h.next.XMin <= h.list[n-1].XMin { // at an earlier place it is worth more
 		return
 	}
 	if len(h.list) == maxHorizons {

@@ -15,12 +15,12 @@ type lsn = postgres.LSN
 
 // mark says which position is safe once a batch is durable.
 type mark struct {
-	seq    uint64
-	resume lsn
-	commit lsn // end of the last transaction with rows of ours
-	xid    uint32
-	part   part   // the transaction that is open at the end of the batch
-	xmin   uint64 // only in what a checkpoint says; see horizons
+	seq     uint64
+	resume  lsn
+	lastEnd lsn // of the last transaction with outbox rows
+	lastXID uint32
+	part    part   // the transaction that is open at the end of the batch
+	xmin    uint64 // only in what a checkpoint says; see horizons
 }
 
 // positionIndex keeps the positions of batches handed on and not confirmed yet, in order of seq.
@@ -47,7 +47,7 @@ func (m *positionIndex) reset() {
 	m.list, m.head = nil, 0
 }
 
-// At returns the last mark with a seq of at most seq.
+// at returns the last mark with a seq of at most seq.
 func (m *positionIndex) at(seq uint64) (mark, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -81,9 +81,9 @@ func (m *positionIndex) find(seq uint64) (mark, bool) {
 }
 
 func (k mark) progress() cdc.Progress {
-	p := cdc.Progress{Position: postgres.FormatLSN(k.resume), Commit: postgres.FormatLSN(k.commit)}
-	if k.xid != 0 {
-		p.TxID = strconv.FormatUint(uint64(k.xid), 10)
+	p := cdc.Progress{Position: postgres.FormatLSN(k.resume), Commit: postgres.FormatLSN(k.lastEnd)}
+	if k.lastXID != 0 {
+		p.TxID = strconv.FormatUint(uint64(k.lastXID), 10)
 	}
 	if k.part.rows > 0 {
 		p.Part = cdc.Part{TxID: k.part.String(), Rows: k.part.rows}

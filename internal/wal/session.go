@@ -28,7 +28,7 @@ type session struct {
 	conn        net.Conn       // from takeOver on
 	version     int
 	versionText string
-	// StartedQuery identifies the server of both connections; see sameServer.
+	// serverStarted identifies the server of both connections; see sameServer.
 	serverStarted string
 	standby       bool // whether the server was one when the slot was acquired
 	text          bool
@@ -120,7 +120,7 @@ func (ss *session) prepare(out cdc.Queue) {
 	s := ss.src
 	ss.out = out
 	ss.due = s.handedOn.part
-	ss.next = mark{seq: s.handed.Load(), resume: ss.startAt.from, commit: ss.startAt.commit, xid: ss.startAt.commitXID, part: ss.due}
+	ss.next = mark{seq: s.handed.Load(), resume: ss.startAt.from, lastEnd: ss.startAt.lastEnd, lastXID: ss.startAt.lastXID, part: ss.due}
 	s.positions.add(ss.next)
 	s.horizons.start(postgres.Horizon{XMin: ss.startAt.xmin, At: ss.startAt.from})
 	ss.chunk = s.arenas.take(max(chunkSize, len(ss.leftover)+minRead))

@@ -36,7 +36,7 @@ type Options struct {
 func (o *Options) tracked(table string) bool { return slices.Contains(o.Tables, table) }
 
 // Source tails one slot. Its methods may be called from any goroutine, but Acquire and Run only one
-// At a time: what they keep between attempts belongs to their caller.
+// at a time: what they keep between attempts belongs to their caller.
 type Source struct {
 	opts      Options
 	log       *slog.Logger
@@ -59,7 +59,7 @@ type Source struct {
 
 	// Written by the owner and the monitor, read by any goroutine.
 	connected  atomic.Bool
-	confirmed  atomic.Uint64 // the last position confirmed to the server; 0: none. The owner's to write
+	confirmed  atomic.Uint64 // see lastConfirmed; the owner's to write
 	lastCommit atomic.Int64  // Unix microseconds
 	lastTick   atomic.Int64  // Unix nanoseconds
 	slot       atomic.Pointer[postgres.SlotStatus]
@@ -134,7 +134,7 @@ type Status struct {
 
 // Status returns the state as of now.
 func (s *Source) Status() Status {
-	st := Status{Connected: s.connected.Load(), Confirmed: s.acked().String(), Peers: s.peers.List(time.Now())}
+	st := Status{Connected: s.connected.Load(), Confirmed: s.lastConfirmed().String(), Peers: s.peers.List(time.Now())}
 	if k, ok := s.positions.at(s.handed.Load()); ok {
 		st.Received = k.resume.String()
 	}
@@ -150,5 +150,5 @@ func (s *Source) Status() Status {
 	return st
 }
 
-// acked is the last position confirmed to the server.
-func (s *Source) acked() lsn { return lsn(s.confirmed.Load()) }
+// lastConfirmed is the last position confirmed to the server; 0: none.
+func (s *Source) lastConfirmed() lsn { return lsn(s.confirmed.Load()) }

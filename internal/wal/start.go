@@ -47,10 +47,10 @@ type startPoint struct {
 	// later does and before anything is confirmed.
 	expect    lsn
 	expectXID uint32
-	// commit and commitXID are the last outbox commit known, carried on into new checkpoints.
-	commit    lsn
-	commitXID uint32
-	// XMin is the checkpoint's horizon; 0: not known.
+	// lastEnd is the end of the last transaction with outbox rows that is known, lastXID its xid; carried on into new checkpoints.
+	lastEnd lsn
+	lastXID uint32
+	// xmin is the checkpoint's horizon; 0: not known.
 	xmin uint64
 }
 
@@ -136,7 +136,7 @@ func readCheckpoint(sv server, sd storedCheckpoint) (mark, error) {
 	if k.resume, err = postgres.ParseLSN(c.Progress.Position); err != nil {
 		return k, cdc.PositionError("bad_checkpoint", fixCheckpoint, "checkpoint cannot be used: %w", err)
 	}
-	if k.commit, err = postgres.ParseLSN(c.Progress.Commit); err != nil {
+	if k.lastEnd, err = postgres.ParseLSN(c.Progress.Commit); err != nil {
 		return k, cdc.PositionError("bad_checkpoint", fixCheckpoint, "checkpoint cannot be used: %w", err)
 	}
 	if c.Progress.TxID != "" {
@@ -144,7 +144,7 @@ func readCheckpoint(sv server, sd storedCheckpoint) (mark, error) {
 		if err != nil {
 			return k, cdc.PositionError("bad_checkpoint", fixCheckpoint, "checkpoint cannot be used: its xid %q is no number", c.Progress.TxID)
 		}
-		k.xid = uint32(xid)
+		k.lastXID = uint32(xid)
 	}
 	if k.xmin, err = postgres.ParseXMin(c.Progress.XMin); err != nil {
 		return k, cdc.PositionError("bad_checkpoint", fixCheckpoint, "checkpoint cannot be used: %w", err)
@@ -153,7 +153,7 @@ func readCheckpoint(sv server, sd storedCheckpoint) (mark, error) {
 }
 
 func fromCheckpoint(sv server, c mark, conflict cdc.Conflict) (startPoint, error) {
-	p := startPoint{slot: sv.slot, from: c.resume, commit: c.commit, commitXID: c.xid}
+	p := startPoint{slot: sv.slot, from: c.resume, lastEnd: c.lastEnd, lastXID: c.lastXID}
 	switch {
 	case sv.slot > c.resume && conflict == cdc.ConflictSlot:
 		p.from = sv.slot
@@ -161,8 +161,8 @@ func fromCheckpoint(sv server, c mark, conflict cdc.Conflict) (startPoint, error
 		return p, cdc.PositionError("slot_ahead",
 			"publish the events committed between them with `cdc-relay repair`; or, if consumers have them, go on from the slot with `cdc-relay position reset --yes` or position.conflict: slot",
 			"slot is at %s, ahead of the checkpoint at %s (the checkpoint store lost its last writes, or the slot was moved or recreated)", sv.slot, c.resume)
-	case sv.slot < c.commit:
-		p.expect, p.expectXID = c.commit, c.xid
+	case sv.slot < c.lastEnd:
+		p.expect, p.expectXID = c.lastEnd, c.lastXID
 	}
 	return p, nil
 }

@@ -37,13 +37,13 @@ func TestResolve(t *testing.T) {
 		reason        string
 	}{
 		"slot alone":                        {slot: 100, want: startPoint{slot: 100, from: 100}},
-		"checkpoint ahead of slot":          {slot: 80, saved: checkpointAt(100, 90, "7"), want: startPoint{slot: 80, from: 100, expect: 90, expectXID: 7, commit: 90, commitXID: 7}},
-		"slot past the last commit":         {slot: 95, saved: checkpointAt(100, 90, "7"), want: startPoint{slot: 95, from: 100, commit: 90, commitXID: 7}},
-		"slot at the last commit's end":     {slot: 90, saved: checkpointAt(100, 90, "7"), want: startPoint{slot: 90, from: 100, commit: 90, commitXID: 7}},
+		"checkpoint ahead of slot":          {slot: 80, saved: checkpointAt(100, 90, "7"), want: startPoint{slot: 80, from: 100, expect: 90, expectXID: 7, lastEnd: 90, lastXID: 7}},
+		"slot past the last commit":         {slot: 95, saved: checkpointAt(100, 90, "7"), want: startPoint{slot: 95, from: 100, lastEnd: 90, lastXID: 7}},
+		"slot at the last commit's end":     {slot: 90, saved: checkpointAt(100, 90, "7"), want: startPoint{slot: 90, from: 100, lastEnd: 90, lastXID: 7}},
 		"idle checkpoint without a commit":  {slot: 80, saved: checkpointAt(100, 0, ""), want: startPoint{slot: 80, from: 100}},
 		"checkpoint without a position":     {slot: 80, saved: checkpointAt(0, 0, ""), want: startPoint{slot: 80, from: 80}},
 		"slot ahead of checkpoint":          {slot: 120, saved: checkpointAt(100, 90, "7"), reason: "slot_ahead"},
-		"slot believed":                     {slot: 120, saved: checkpointAt(100, 90, "7"), conflict: cdc.ConflictSlot, want: startPoint{slot: 120, from: 120, commit: 90, commitXID: 7}},
+		"slot believed":                     {slot: 120, saved: checkpointAt(100, 90, "7"), conflict: cdc.ConflictSlot, want: startPoint{slot: 120, from: 120, lastEnd: 90, lastXID: 7}},
 		"foreign checkpoint":                {slot: 80, saved: foreign, reason: "foreign_checkpoint"},
 		"unreadable checkpoint":             {slot: 80, saved: unreadable, reason: "bad_checkpoint"},
 		"unreadable xid":                    {slot: 80, saved: badXID, reason: "bad_checkpoint"},

@@ -22,7 +22,7 @@ const (
 	writeTimeout  = 10 * time.Second
 )
 
-// Status is what was said to the server last, and when.
+// status is what was said to the server last, and when.
 type status struct {
 	at        time.Time
 	position  lsn
@@ -45,7 +45,7 @@ func (p *pings) add(walEnd lsn, now time.Time) {
 	p.n++
 }
 
-// tick does what time asks for: it takes the look's verdict, answers the server, reports unprompted,
+// tick does what time asks for: it takes the result of the last look, answers the server, reports unprompted,
 // and lets a server go that waits for us to shut down. It never waits for anything but the socket.
 func (ss *session) tick(ctx context.Context, now time.Time) error {
 	if err := ctx.Err(); err != nil {
@@ -64,7 +64,7 @@ func (ss *session) tick(ctx context.Context, now time.Time) error {
 	ss.advance()
 	switch {
 	case ss.pings.due && since >= replyPause,
-		ss.src.acked() > ss.said.position && since >= replyPause,
+		ss.src.lastConfirmed() > ss.said.position && since >= replyPause,
 		since >= statusInterval:
 		return ss.sayStatus(now)
 	}
@@ -86,7 +86,7 @@ func (ss *session) advance() {
 		return
 	}
 	s := ss.src
-	if k, ok := s.positions.trim(min(s.durable.Load(), ss.monitor.good.Load())); ok && k.resume > s.acked() {
+	if k, ok := s.positions.trim(min(s.durable.Load(), ss.monitor.good.Load())); ok && k.resume > s.lastConfirmed() {
 		s.confirmed.Store(uint64(k.resume))
 		s.horizons.forget(k.resume)
 	}
@@ -98,16 +98,16 @@ func (ss *session) sayStatus(now time.Time) error {
 	var frame [frameHeader + 34]byte
 	frame[0] = frameCopyData
 	binary.BigEndian.PutUint32(frame[1:], uint32(len(frame)-1))
-	body, acked := frame[frameHeader:], ss.src.acked()
+	body, confirmed := frame[frameHeader:], ss.src.lastConfirmed()
 	body[0] = 'r'
 	for i := range 3 {
-		binary.BigEndian.PutUint64(body[1+8*i:], uint64(acked))
+		binary.BigEndian.PutUint64(body[1+8*i:], uint64(confirmed))
 	}
 	binary.BigEndian.PutUint64(body[25:], uint64(now.UnixMicro()-postgres.EpochMicros))
 	if err := ss.write(frame[:]); err != nil {
 		return err
 	}
-	ss.said.at, ss.said.position, ss.pings.due = now, acked, false
+	ss.said.at, ss.said.position, ss.pings.due = now, confirmed, false
 	return nil
 }
 

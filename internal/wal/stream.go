@@ -163,7 +163,7 @@ func (ss *session) commit(ctx context.Context, m []byte) error {
 	if !tx.rows {
 		return nil // nothing of ours: a keepalive will carry the position
 	}
-	ss.next.commit, ss.next.xid = c.end, tx.xid
+	ss.next.lastEnd, ss.next.lastXID = c.end, tx.xid
 	if ss.batch == nil { // the rows went out before: the position follows in a batch of its own
 		return ss.heartbeat(ctx)
 	}

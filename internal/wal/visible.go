@@ -72,7 +72,7 @@ func (ss *session) startGate(ctx context.Context) (*visibility.Gate[committed], 
 	return gate, nil
 }
 
-// VerifyAsynchronous returns an error if commits wait for the relay while the relay waits until they are visible.
+// verifyAsynchronous returns an error if commits wait for the relay while the relay waits until they are visible.
 func (ss *session) verifyAsynchronous(ctx context.Context, conn *pgx.Conn) error {
 	if !ss.src.opts.WaitUntilVisible {
 		return nil

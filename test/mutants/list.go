@@ -289,7 +289,7 @@ func tableMutants() []mutant {
 		},
 		{
 			"note only what was altered while the relay read", "internal/wal/altered.go",
-			[]edit{{"	ss.noteAltered(ctx, conn, last)\n", "	if ss.src.acked() > 0 {\n		ss.noteAltered(ctx, conn, last)\n	}\n"}},
+			[]edit{{"	ss.noteAltered(ctx, conn, last)\n", "	if ss.src.lastConfirmed() > 0 {\n		ss.noteAltered(ctx, conn, last)\n	}\n"}},
 			caughtBy{faults, "^TestAlteredWithTheSlotAlone$/^while_the_relay_was_starting_or_standing_by$", postgres},
 		},
 	}
