@@ -39,9 +39,9 @@ func (s *resolverSink) Resolve(_ context.Context, letters []Resolution) ([]Outco
 	return make([]Outcome, len(letters)), nil
 }
 
-var errFollowers = errors.New("followers are to be published")
+var errHeld = errors.New("held letters are to be published")
 
-func (s *resolverSink) CloseKeys(context.Context, []string) error { return errFollowers }
+func (s *resolverSink) CloseKeys(context.Context, []string) error { return errHeld }
 
 func (s *resolverSink) Forget(context.Context, map[string]int32) error { return nil }
 
@@ -71,7 +71,7 @@ func TestDropWaitsForThePosition(t *testing.T) {
 			t.Errorf("slot alone %v: dropped %v, answer %+v, %v", slotOnly, sink.resolved, sink.answered, err)
 		}
 		saved.Position, slot.Position = "2", "1"
-		if _, err := r.step(t.Context(), saved); !errors.Is(err, errFollowers) || !slices.Equal(sink.resolved, []string{"bad"}) {
+		if _, err := r.step(t.Context(), saved); !errors.Is(err, errHeld) || !slices.Equal(sink.resolved, []string{"bad"}) {
 			t.Errorf("slot alone %v: dropped %v, %v", slotOnly, sink.resolved, err)
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// A commit is answered once: the loop does not wait for a caller that has left with the failure of the group.
+// A commit is answered once: the loop does not wait for a caller that has left with the failure of the transaction.
 func TestCommitIsAnsweredOnce(t *testing.T) {
 	request := &commitRequest{done: make(chan commitResult, 1)}
 	l := &loop{failure: &failure{err: cdc.ErrRewind}}
@@ -20,7 +20,7 @@ func TestCommitIsAnsweredOnce(t *testing.T) {
 	}
 }
 
-// A start that takes long is not asked for a position before it has claimed one: the next batches could be in the group by the
+// A start that takes long is not asked for a position before it has claimed one: the next batches could be in the transaction by the
 // time the relay gets to it.
 func TestNothingIsAskedForBeforeTheClaim(t *testing.T) {
 	for number, want := range map[uint64]bool{1: false, 2: false, 3: true} {

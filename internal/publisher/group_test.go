@@ -23,8 +23,8 @@ import (
 
 const positions = "positions"
 
-// openGroups opens a publisher of groups, whose barrier and claim are committed.
-func openGroups(t *testing.T, c *kfake.Cluster) *publisher.Publisher {
+// openTransactional opens a publisher of transactions, whose barrier and claim are committed.
+func openTransactional(t *testing.T, c *kfake.Cluster) *publisher.Publisher {
 	t.Helper()
 	createTopic(t, c.ListenAddrs(), positions, 1, map[string]string{"cleanup.policy": "compact"})
 	opts := options(c)
@@ -58,7 +58,7 @@ func TestOpenTransactionEnds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCluster(t, 1, 1)
-			p := openGroups(t, c)
+			p := openTransactional(t, c)
 			if err := p.Send(t.Context(), &cdc.Routed{Batch: &cdc.Batch{Seq: 1}, Messages: []cdc.Message{msg("k", "0")}}); err != nil {
 				t.Fatal(err)
 			}
@@ -116,7 +116,7 @@ func reopen(t *testing.T, p *publisher.Publisher) {
 func TestPartitionsAreAddedTogether(t *testing.T) {
 	c := newCluster(t, 1, 1)
 	createTopic(t, c.ListenAddrs(), "u", 1, nil)
-	p := openGroups(t, c)
+	p := openTransactional(t, c)
 	send := func(seq uint64, messages ...cdc.Message) {
 		if err := p.Send(t.Context(), &cdc.Routed{Batch: &cdc.Batch{Seq: seq}, Messages: messages}); err != nil {
 			t.Fatal(err)
@@ -164,7 +164,7 @@ func TestPartitionsAreAddedTogether(t *testing.T) {
 
 // A topic may not be written any more. The event that is for it is named, and the events before it, which are for other
 // topics, are committed first.
-func TestDeniedTopicInAGroup(t *testing.T) {
+func TestDeniedTopicInATransaction(t *testing.T) {
 	c := newCluster(t, 1, 1)
 	createTopic(t, c.ListenAddrs(), "denied", 1, nil)
 	c.ControlKey(int16(kmsg.AddPartitionsToTxn), func(req kmsg.Request) (kmsg.Response, error, bool) {
@@ -175,7 +175,7 @@ func TestDeniedTopicInAGroup(t *testing.T) {
 		}
 		return deny(r, "denied"), nil, true
 	})
-	p := openGroups(t, c)
+	p := openTransactional(t, c)
 	for _, first := range []bool{true, false} {
 		if !first {
 			p.Kill()
@@ -284,7 +284,7 @@ func added(r *kmsg.AddPartitionsToTxnRequest, of func(topic string) *kerr.Error)
 // Positions are found although somebody has added partitions to their topic while the relay runs.
 func TestPositionStaysInItsPartition(t *testing.T) {
 	c := newCluster(t, 1, 1)
-	p := openGroups(t, c)
+	p := openTransactional(t, c)
 	growTopic(t, c, positions, 3) // the key belongs to another partition now
 	asked := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Metadata}, Topic: positions, Observe: true, Count: -1})
 	eventually(t, "the publisher to have learnt of it", func() bool { return asked.Hits() > 2 })

@@ -27,7 +27,7 @@ func TestClosedKeysDoNotHoldACommitUp(t *testing.T) {
 		if a, c := l.published(t, "a"), l.published(t, "c"); a != "1 2" || c != "1 2" {
 			t.Errorf("published: %q, %q", a, c)
 		}
-		if l.group {
+		if l.exactlyOnce {
 			l.resolve(t, "t", "b/2@0000000000000200/1")
 		}
 		if b := l.published(t, "b"); b != "1 2" {

@@ -92,7 +92,7 @@ func TestOwnTopicsAreDenied(t *testing.T) {
 
 // denyTopic makes a topic one that may not be written, until the returned function is called.
 func denyTopic(l *lettered, topic string) func() {
-	if !l.group {
+	if !l.exactlyOnce {
 		f := l.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: topic, Err: kerr.TopicAuthorizationFailed, Count: -1})
 		return f.Remove
 	}

@@ -84,11 +84,11 @@ func TestBarrierPrecedesTheIndex(t *testing.T) {
 		}
 		loaded := make(chan *deadletter.Index, 1)
 		go func() {
-			if l.group {
+			if l.exactlyOnce {
 				_, _ = l.Commit(t.Context(), "barrier", nil)
 			}
 			index, _, _ := l.LoadLetters(t.Context(), source(), func(string) bool { return true })
-			if l.group {
+			if l.exactlyOnce {
 				_, _ = l.Commit(t.Context(), "position", nil)
 			}
 			loaded <- index

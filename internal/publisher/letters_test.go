@@ -29,11 +29,11 @@ const (
 type lettered struct {
 	*publisher.Publisher
 
-	cluster *kfake.Cluster
-	opts    publisher.Options
-	index   *deadletter.Index
-	next    uint64
-	group   bool
+	cluster     *kfake.Cluster
+	opts        publisher.Options
+	index       *deadletter.Index
+	next        uint64
+	exactlyOnce bool
 
 	mu    sync.Mutex
 	acked uint64
@@ -43,8 +43,8 @@ type lettered struct {
 // eachDelivery runs a test for both kinds of delivery.
 func eachDelivery(t *testing.T, test func(t *testing.T, l *lettered)) {
 	t.Helper()
-	for _, group := range []bool{false, true} {
-		t.Run(map[bool]string{false: "at-least-once", true: "exactly-once"}[group], func(t *testing.T) {
+	for _, exactlyOnce := range []bool{false, true} {
+		t.Run(map[bool]string{false: "at-least-once", true: "exactly-once"}[exactlyOnce], func(t *testing.T) {
 			c := newCluster(t, 1, 3)
 			compacted := map[string]string{"cleanup.policy": "compact"}
 			createTopic(t, c.ListenAddrs(), letterTopic, 4, compacted)
@@ -56,10 +56,10 @@ func eachDelivery(t *testing.T, test func(t *testing.T, l *lettered)) {
 				Options: deadletter.Options{HoldKey: true, MaxKeys: 100, MaxLetters: 1000},
 			}
 			opts.UnknownTopic, opts.TooLarge, opts.Rejected = cdc.PolicyDeadLetter, cdc.PolicyDeadLetter, cdc.PolicyDeadLetter
-			if group {
+			if exactlyOnce {
 				opts.PositionTopic = positions
 			}
-			l := &lettered{cluster: c, opts: opts, next: 1, group: group}
+			l := &lettered{cluster: c, opts: opts, next: 1, exactlyOnce: exactlyOnce}
 			p, err := publisher.New(opts, logger(t), nil)
 			if err != nil {
 				t.Fatal(err)
@@ -81,13 +81,13 @@ func (l *lettered) start(t *testing.T, passed func(string) bool) {
 		passed = func(string) bool { return true }
 	}
 	err := l.Open(t.Context(), "cdc-relay.test")
-	if err == nil && l.group {
+	if err == nil && l.exactlyOnce {
 		_, err = l.Commit(t.Context(), "barrier", nil)
 	}
 	if err == nil {
 		l.index, _, err = l.LoadLetters(t.Context(), source(), passed)
 	}
-	if err == nil && l.group {
+	if err == nil && l.exactlyOnce {
 		_, err = l.Commit(t.Context(), "position", nil)
 	}
 	if err != nil {
@@ -118,7 +118,7 @@ func (l *lettered) collect(ctx context.Context, answers <-chan cdc.Durable) {
 				_, err = l.Commit(ctx, "position", nil)
 			}
 			l.mu.Lock()
-			if d.Cut == l.group { // it is committed
+			if d.Cut == l.exactlyOnce { // it is committed
 				l.acked = max(l.acked, d.Last)
 			}
 			if err != nil && l.err == nil {
@@ -422,7 +422,7 @@ func TestLetterIsMetAgain(t *testing.T) {
 	})
 }
 
-// Dropped letters are gone, and their followers stay. At the limit nothing more is accepted, and letters can be resolved.
+// Dropped letters are gone, and the letters behind them stay. At the limit nothing more is accepted, and letters can be resolved.
 func TestDropAndLimit(t *testing.T) {
 	eachDelivery(t, func(t *testing.T, l *lettered) {
 		t.Helper()
@@ -452,7 +452,7 @@ func TestForeignLetters(t *testing.T) {
 		if err := l.Open(t.Context(), "cdc-relay.test"); err != nil {
 			t.Fatal(err)
 		}
-		if l.group {
+		if l.exactlyOnce {
 			if _, err := l.Commit(t.Context(), "barrier", nil); err != nil {
 				t.Fatal(err)
 			}

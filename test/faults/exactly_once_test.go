@@ -50,7 +50,7 @@ func TestExactlyOnceWithinATransaction(t *testing.T) {
 	t.Cleanup(func() { proxy.Heal(t.Context()) })
 	rigs := rigs(t, func(o *cdctest.RigOptions) { exactlyOnce(o); proxied(o) })
 	for _, r := range rigs {
-		r.Must(proxy.Delay(testenv.Responses, 20*time.Millisecond)) // so that a group ends by its time
+		r.Must(proxy.Delay(testenv.Responses, 20*time.Millisecond)) // so that a transaction ends by its time
 		r.Start()
 		r.Largest(rows)
 		r.Must(r.DB.InsertMany(r.Within(time.Minute), "large", rows, 100))
@@ -223,7 +223,7 @@ func TestExactlyOnceStopsAtPoison(t *testing.T) {
 			poison := func() *cdctest.Event {
 				return r.AppendAs("bad", 1, func(e *cdctest.Event) { e.Key = "" })[0]
 			}
-			first := poison() // of its group
+			first := poison() // of its transaction
 			before := r.Append("before", 2000)
 			within := poison()
 			after := r.Append("after", 2000)

@@ -67,7 +67,7 @@ func letterOrderMutants() []mutant {
 			caughtBy{publisher, "^TestKeyIsFreeOnceTheIndexSaysSo$", ""},
 		},
 		{
-			"drop the followers of a letter", "internal/deadletter/retry.go",
+			"drop the letters that are held behind another", "internal/deadletter/retry.go",
 			[]edit{{"case len(routed.Messages) > 0:", "case len(routed.Messages) > 0 && p.work.Blocked:"}},
 			caughtBy{faults, "^TestDeadLetters$", postgres},
 		},

@@ -65,8 +65,8 @@ func number(t *testing.T, value []byte) uint64 {
 	return n
 }
 
-// commitGroups commits each group until ctx ends or the publisher fails.
-func (p *transactional) commitGroups(ctx context.Context) {
+// commitEach commits each transaction until ctx ends or the publisher fails.
+func (p *transactional) commitEach(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -98,7 +98,7 @@ func TestTransactions(t *testing.T) {
 		before = p.last
 		ctx, cancel := context.WithTimeout(t.Context(), rand.N(lives))
 		committing := make(chan struct{})
-		go func() { p.commitGroups(ctx); close(committing) }()
+		go func() { p.commitEach(ctx); close(committing) }()
 		for seq := p.last + 1; seq <= batches && ctx.Err() == nil; seq++ {
 			msgs := numbered("transactions", int(seq-1)*each, each, keys)
 			_ = p.Send(ctx, &cdc.Routed{Batch: &cdc.Batch{Seq: seq}, Messages: msgs})
