@@ -100,8 +100,7 @@ func (x *Index) Unfound(partition int32) time.Time {
 	return time.Unix(oldest, 0)
 }
 
-// Letter returns a letter that is stored, and false if there is none of that ID. stored is false for one whose row has yet to
-// come.
+// Letter returns a letter, and false if there is none of that ID. isStored is false for one whose row has yet to come.
 func (x *Index) Letter(id string) (w Work, isStored, found bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
