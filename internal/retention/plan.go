@@ -38,7 +38,7 @@ func (o Options) Plan(parts []cdc.Partition, now time.Time) Plan {
 	p := Plan{Make: o.missing(parts, now)}
 	for _, part := range parts {
 		switch {
-		case o.TTL == 0 || part.Foreign || part.Until.IsZero() || now.Sub(part.Until) < o.TTL:
+		case o.TTL == 0 || part.Foreign || part.Until.IsZero() && !part.Out || now.Sub(part.Until) < o.TTL: // taken out at an unknown time: says why
 		case !part.Out && part.Until.Sub(part.Since) == day:
 			p.TakeOut = append(p.TakeOut, part)
 		case !part.Out || !o.Drop: // partitions of other lengths are not ours

@@ -135,6 +135,14 @@ func TestPass(t *testing.T) {
 	}
 }
 
+// What was taken out at a time that its comment no longer tells is kept, and said to be.
+func TestTakenOutAtAnUnknownTime(t *testing.T) {
+	part := cdc.Partition{Name: "restored", Out: true, Kept: errors.New("restored")}
+	if p := (Options{TTL: day, Drop: true}).Plan([]cdc.Partition{part}, time.Now()); len(p.Unrelayed) != 1 || len(p.Drop)+len(p.TakeOut) > 0 {
+		t.Errorf("%+v", p)
+	}
+}
+
 // The database's clock tells which days are past the TTL, not the relay's. The metrics are set although a change fails.
 func TestPassByTheDatabasesClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

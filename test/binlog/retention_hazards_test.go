@@ -41,35 +41,6 @@ func (k *keeper) takenOut(name string) cdc.Partition {
 	return parts[i]
 }
 
-// A dump restores a table that was taken out with its comment. Its GTIDs are of another server.
-//
-//covers:binlogs 16 state both
-func TestRestoredPartitionIsKept(t *testing.T) {
-	onOlder(t, func(d *database) {
-		t := d.t
-		k := keeping(d, 4)
-		d.insertAt(3, 1, 1)
-		p, name := k.parts(), "outbox_"+daysAgo(3)
-		if err := p.TakeOut(t.Context(), dayOf(t, p, 3)); err != nil {
-			t.Fatal(err)
-		}
-		k.relayed()
-		if part := k.takenOut(name); !part.Relayed {
-			t.Fatalf("not relayed: %+v", part)
-		}
-		d.restored(name)
-		k.relayed()
-		if part := k.takenOut(name); part.Relayed {
-			cdctest.Violation(t, cdctest.Unpublished, "restored, and relayed: %+v", part)
-		} else if part.Kept == nil || !strings.Contains(cdc.Explain(part.Kept), "drop it") {
-			t.Errorf("restored: %+v", part)
-		}
-		if err := p.Drop(t.Context(), k.takenOut(name)); err == nil {
-			cdctest.Violation(t, cdctest.Unpublished, "a restored table was dropped")
-		}
-	})
-}
-
 // A table of the name that is used between two steps is not touched: one of somebody else, or of a dump that was made then.
 //
 //covers:binlogs 16 state both

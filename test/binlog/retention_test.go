@@ -3,7 +3,6 @@ package binlog
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -71,10 +70,12 @@ func (k *keeper) connect(server *testenv.MySQLServer) (p *binlog.Partitions, don
 	return db.Partitions(binlog.PartitionOptions{
 		Table: k.name + ".outbox", Routine: outbox.MySQLRoutine(k.outbox()).MySQL(), Lock: outbox.MySQLPartitionLock(k.outbox()),
 		Source: k.source,
-		Load: func(context.Context) (cdc.Checkpoint, bool, error) {
-			return k.saved, k.saved.Source != cdc.Source{}, nil
-		},
+		Load:   k.load,
 	}), db.Close
+}
+
+func (k *keeper) load(context.Context) (cdc.Checkpoint, bool, error) {
+	return k.saved, k.saved.Source != cdc.Source{}, nil
 }
 
 // relayed saves the end of the binlog as the checkpoint.
@@ -145,51 +146,6 @@ func wantOut(t *testing.T, parts []cdc.Partition, want ...string) {
 
 func twoDays() retention.Options { return retention.Options{Ahead: 5, TTL: 36 * time.Hour, Drop: true} }
 
-// The relay's user makes days ahead and takes out those past the TTL. They are dropped only once the position has passed
-// every event in them. The relay publishes the events of what was taken out before it read them, and goes on.
-//
-//covers:binlogs 16 rows both
-func TestPartitionIsDroppedOnceRelayed(t *testing.T) {
-	onOlder(t, func(d *database) {
-		t := d.t
-		t.Parallel() // a pass waits for the relay
-		k := keeping(d, 4)
-		before := cdc.Position(d.position())
-		d.insertAt(3, 1, 5)
-		if err := k.maintain(twoDays()); err == nil || !strings.Contains(cdc.Explain(err), "start the relay") {
-			t.Fatalf("while nothing is relayed: %v", err)
-		}
-		k.saved = cdc.Checkpoint{Source: k.source, Progress: cdc.Progress{Position: before}}
-		parts := k.list()
-		wantOut(t, parts, "outbox_"+daysAgo(3))
-		if n := retention.Ahead(parts, time.Now()); n != 5 {
-			t.Errorf("%d days ahead: %v", n, parts)
-		}
-		o := d.options(binlog.Options{ID: k.source.SystemID})
-		r := start(t, d.source(o), newQueue(), d.stored(before))
-		r.await(5)
-		d.insertAt(0, 6, 6)
-		r.await(6)
-		k.relayed()
-		if err := k.maintain(twoDays()); err != nil {
-			t.Fatal(err)
-		}
-		wantOut(t, k.list())
-		d.insertAt(0, 7, 8)
-		for i, row := range r.await(8) {
-			if row["aggregate_id"] != fmt.Sprint(i+1) {
-				cdctest.Violation(t, cdctest.Order, "event %d is %s", i+1, row["aggregate_id"])
-			}
-		}
-		if err := r.stop(); err != nil {
-			t.Error(err)
-		}
-		if got := d.held("outbox"); got != "6,7,8" {
-			t.Errorf("the table holds %s", got)
-		}
-	})
-}
-
 // Days that lack a partition although pmax has their rows are made all the same: the rows are taken out where they are.
 //
 //covers:binlogs 16 state both
@@ -227,48 +183,6 @@ func TestRowsInPmaxAreNotMoved(t *testing.T) {
 			t.Fatal(err)
 		}
 		wantOut(t, k.list())
-	})
-}
-
-// A transaction that wrote to a day keeps it from being taken out until it ends, and what it wrote is taken out with the
-// day. The pass gives up before a second is over, so that other writers go on.
-//
-//covers:binlogs 16 state both
-func TestPassGivesUpBehindAWriter(t *testing.T) {
-	onOlder(t, func(d *database) {
-		t := d.t
-		k := keeping(d, 4)
-		d.insertAt(3, 1, 1)
-		tx, err := d.db.BeginTx(t.Context(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		insert := "INSERT INTO " + d.outbox().MySQL() + " (event_id, aggregate_type, aggregate_id, event_type, occurred_at, created_at) " +
-			"VALUES (X'02', 'Order', '2', 'placed', UTC_TIMESTAMP(6), UTC_TIMESTAMP(6) - INTERVAL 3 DAY)"
-		if _, err := tx.ExecContext(t.Context(), insert); err != nil {
-			t.Fatal(err)
-		}
-		p := k.parts()
-		day := dayOf(t, p, 3)
-		for range 3 {
-			err = p.TakeOut(t.Context(), day)
-			if !errors.Is(err, cdc.ErrBusy) || cdc.Fix(err) == "" {
-				t.Fatalf("behind a writer: %v", err)
-			}
-			if err = p.Make(t.Context(), time.Now().AddDate(0, 0, 1), false); !errors.Is(err, cdc.ErrBusy) {
-				t.Fatalf("behind a writer: %v", err)
-			}
-		}
-		wantOut(t, k.list())
-		if err := tx.Commit(); err != nil {
-			t.Fatal(err)
-		}
-		if err := p.TakeOut(t.Context(), day); err != nil {
-			t.Fatal(err)
-		}
-		if got := d.held("outbox_" + daysAgo(3)); got != "1,2" {
-			cdctest.Violation(t, cdctest.Unpublished, "taken out: %s, want 1,2", got)
-		}
 	})
 }
 

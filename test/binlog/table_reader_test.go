@@ -102,61 +102,6 @@ func TestRowsReadBySQLAreThoseOfTheBinlog(t *testing.T) {
 const dayOutbox = `CREATE TABLE outbox (event_id VARBINARY(16) NOT NULL, aggregate_id VARCHAR(20), topic VARCHAR(20), created_at DATETIME(6) NOT NULL, PRIMARY KEY (event_id, created_at))
 	PARTITION BY RANGE COLUMNS (created_at) (PARTITION p1 VALUES LESS THAN ('2026-01-02'), PARTITION p2 VALUES LESS THAN ('2026-01-03'), PARTITION pmax VALUES LESS THAN (MAXVALUE))`
 
-// Rows are read in order of creation, across partitions and what was taken out, from a key on, and as a filter says.
-func TestReadInOrderOfCreation(t *testing.T) {
-	onEach(t, func(d *database) {
-		d.exec(dayOutbox)
-		d.exec("CREATE TABLE outbox_20260101 (created_at DATETIME(6) NOT NULL, event_id VARBINARY(16) NOT NULL, aggregate_id VARCHAR(20))") // without topic, in another order
-		for i, at := range []string{"2026-01-02 00:00:00", "2026-01-01 23:59:59.999999", "2026-01-05", "2026-01-02", "2026-01-04"} {
-			d.exec("INSERT INTO outbox (event_id, aggregate_id, created_at) VALUES (UNHEX(LPAD(?, 32, '0')), ?, ?)", 10-i, fmt.Sprint("k", i%2), at)
-		}
-		d.exec("INSERT INTO outbox_20260101 VALUES ('2026-01-01 12:00:00', UNHEX(LPAD('77', 32, '0')), 'K1'), ('2026-01-03 12:00:00', UNHEX(LPAD('78', 32, '0')), 'k1')")
-		r := d.reader(binlog.ReadOptions{Key: "event_id", At: "created_at", TakenOut: "SELECT '" + d.name + ".outbox_20260101'"})
-		all := scan.Filter{}
-		day := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
-		keys, err := r.Keys(t.Context(), all, scan.Window{}, scan.Key{}, 3)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for name, c := range map[string]struct {
-			filter scan.Filter
-			after  scan.Key
-			want   string
-		}{
-			"all":      {all, scan.Key{}, "77 09 07 10 78 06 08"},
-			"resumed":  {all, keys[2], "10 78 06 08"},
-			"from, to": {scan.Filter{From: day, To: day.AddDate(0, 0, 2)}, scan.Key{}, "07 10 78"},
-			"an id":    {scan.Filter{IDs: []string{"00000000-0000-0000-0000-000000000078", "00000000-0000-0000-0000-000000000006"}}, scan.Key{}, "78 06"},
-			"a key":    {scan.Filter{Matches: []scan.Match{{Columns: []string{"topic", "aggregate_id"}, Values: []string{"k1"}}}}, scan.Key{}, "09 07 78"},
-			"SQL":      {scan.Filter{Where: "aggregate_id = 'k0' OR aggregate_id IS NULL", From: day}, scan.Key{}, "10 06 08"},
-			"nothing":  {scan.Filter{From: day, To: day}, scan.Key{}, ""},
-		} {
-			var got []string
-			err := scan.Each(t.Context(), r, c.filter, c.after, func(b *cdc.Batch, _ scan.Key) error {
-				for row := range max(0, rowsOf(b)) {
-					raw, _ := b.Value(row, 0)
-					got = append(got, fmt.Sprintf("%02x", raw[15]))
-				}
-				return nil
-			})
-			if err != nil || strings.Join(got, " ") != c.want {
-				t.Errorf("%s: %v, %v; want %s", name, got, err, c.want)
-			}
-			n, err := r.Count(t.Context(), c.filter)
-			if err != nil || c.after == (scan.Key{}) && int(n) != len(got) {
-				t.Errorf("%s: counted %d, %v; want %d", name, n, err, len(got))
-			}
-		}
-	})
-}
-
-func rowsOf(b *cdc.Batch) int {
-	if b == nil {
-		return 0
-	}
-	return b.Rows()
-}
-
 // A table that is taken out while a statement waits for the metadata lock is neither in the table nor known to be beside it. Its rows are
 // counted and read all the same.
 func TestTakenOutWhileAStatementWaits(t *testing.T) {

@@ -74,66 +74,6 @@ func TestTransactions(t *testing.T) {
 	})
 }
 
-// A source continues exactly behind its position, in the same process and in the next.
-//
-//covers:binlogs 18 rows both
-func TestResume(t *testing.T) {
-	onEach(t, func(d *database) {
-		t := d.t
-		d.simple()
-		r := start(t, d.source(current()), newQueue(), none)
-		for n := range 10 {
-			d.session(insert(n))
-		}
-		r.await(10)
-		half := r.source.Progress(r.queue.last())
-		if err := r.stop(); err != nil {
-			t.Fatal(err)
-		}
-		d.session(insert(10), insert(11))
-		stored := d.stored(half.Position)
-		again := start(t, d.source(binlog.Options{}), newQueue(), stored)
-		again.expect(10, 11)
-		// The connection is lost: the same process continues behind what it has passed on.
-		d.cut()
-		if err := again.ended(); err == nil {
-			t.Fatal("a lost connection is no error")
-		}
-		d.session(insert(12))
-		more := start(t, again.source, again.queue, stored)
-		more.expect(10, 11, 12)
-		if err := more.stop(); err != nil {
-			t.Error(err)
-		}
-	})
-}
-
-// A relay that gave up the lead before it read anything continues from the checkpoint that another one saved meanwhile.
-func TestReleasedBeforeReading(t *testing.T) {
-	onEach(t, func(d *database) {
-		t := d.t
-		d.simple()
-		released := d.source(current())
-		if _, _, err := released.Acquire(t.Context(), none); err != nil {
-			t.Fatal(err)
-		}
-		released.Release(t.Context())
-		other := start(t, d.source(current()), newQueue(), none)
-		d.session(insert(1))
-		other.expect(1)
-		saved := other.source.Progress(other.queue.last())
-		if err := other.stop(); err != nil {
-			t.Fatal(err)
-		}
-		d.session(insert(2))
-		again := start(t, released, newQueue(), d.stored(saved.Position))
-		again.expect(2)
-		if err := again.stop(); err != nil {
-			t.Error(err)
-		}
-	})
-}
-
 // cut kills the dump threads.
 func (d *database) cut() {
 	d.t.Helper()

@@ -96,30 +96,6 @@ func TestSlotAheadOfCheckpointDropsNothing(t *testing.T) {
 	}
 }
 
-// A dump restores a partition that was taken out with its comment, in another transaction. Its position is of another server.
-//
-//covers:postgres 16 state both
-func TestRestoredPartitionIsKept(t *testing.T) {
-	d, role := keeping(t, 3)
-	part := d.takeOutOldest(role)
-	d.insert(1, 1) // the change before is written by now
-	d.exec("SELECT pg_replication_slot_advance($1, pg_current_wal_lsn())", d.name)
-	if part = d.listed(role, part.Name); !part.Relayed {
-		t.Fatalf("not relayed: %v", part)
-	}
-	d.exec("COMMENT ON TABLE " + part.Name + " IS '" + d.text("SELECT obj_description($1::regclass)", part.Name) + "'")
-	part = d.listed(role, part.Name)
-	if part.Relayed {
-		cdctest.Violation(t, cdctest.Unpublished, "restored, and relayed: %+v", part)
-	} else if part.Kept == nil || !strings.Contains(cdc.Explain(part.Kept), "drop it") {
-		t.Errorf("restored: %+v", part)
-	}
-	err := d.maintain(d.parts(role), retention.Options{TTL: time.Hour, Drop: true})
-	if err == nil || !strings.Contains(cdc.Explain(err), "restored") {
-		t.Errorf("a pass says %v", err)
-	}
-}
-
 // Bounds are read in UTC whatever the role's settings are. IST is read as Israel's.
 //
 //covers:postgres 16 state both

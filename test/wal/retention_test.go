@@ -117,39 +117,6 @@ func count(parts []cdc.Partition, is func(cdc.Partition) bool) (n int) {
 
 func out(p cdc.Partition) bool { return p.Out }
 
-// The relay's role makes days ahead and takes out those past the TTL. They are dropped only once the position has passed
-// every event in them. The relay publishes the events of partitions that were taken out before it read them, and goes on.
-//
-//covers:postgres 16 rows both
-func TestPartitionIsDroppedOnceRelayed(t *testing.T) {
-	d, role := keeping(t, 3)
-	d.insertAt(3, 1, 5)
-	p := d.parts(role)
-	o := retention.Options{Ahead: 5, TTL: 36 * time.Hour, Drop: true}
-	if err := d.maintain(p, o); err == nil || !strings.Contains(cdc.Explain(err), "start the relay") {
-		t.Fatalf("while nothing is relayed: %v", err)
-	}
-	parts := d.list(p)
-	if n := count(parts, out); n < 1 || retention.Ahead(parts, time.Now()) != 5 {
-		t.Fatalf("%d taken out, %d days ahead: %v", n, retention.Ahead(parts, time.Now()), parts)
-	}
-	s, q := d.source(), newQueue(t)
-	q.confirm = s.Confirm
-	tailing(t, s, q)
-	q.waitCount(t, 5)
-	q.holds(t, 1, 5)
-	d.insert(6, 6)
-	if err := d.maintain(p, o); err != nil {
-		t.Fatal(err)
-	}
-	if parts := d.list(p); count(parts, out) != 0 {
-		t.Errorf("still there: %v", parts)
-	}
-	d.insert(7, 8)
-	q.waitCount(t, 8)
-	q.holds(t, 1, 8)
-}
-
 // The relay publishes the events of partitions that were detached and dropped by hand while it was stopped, from the WAL.
 //
 //covers:postgres 16 rows both
@@ -219,43 +186,6 @@ func (d *database) age(by time.Duration) {
 			EXECUTE format('ALTER TABLE %%s RENAME TO %%I', part.name, left(part.relname, -14) || to_char(to_timestamp(right(part.relname, 14), 'YYYYMMDDHH24MISS') - interval '%[1]d seconds', 'YYYYMMDDHH24MISS'));
 		END LOOP;
 	END $$`, int(by.Seconds())))
-}
-
-// A pass does not wait behind a transaction that writes, so that no other writer waits behind the pass.
-//
-//covers:postgres 16 state both
-func TestPassGivesUpBehindAWriter(t *testing.T) {
-	d, role := keeping(t, 3)
-	p := d.parts(role)
-	writer, err := pgx.Connect(t.Context(), server.DSN(d.name, ""))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = writer.Close(context.WithoutCancel(t.Context())) }()
-	tx, err := writer.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := tx.Exec(t.Context(), insertRows, 1, 1); err != nil {
-		t.Fatal(err)
-	}
-	var oldest cdc.Partition
-	for _, part := range d.list(p) {
-		if !part.Default && (oldest.Name == "" || part.Since.Before(oldest.Since)) {
-			oldest = part
-		}
-	}
-	err = p.TakeOut(t.Context(), oldest)
-	if !errors.Is(err, cdc.ErrBusy) || cdc.Fix(err) == "" {
-		t.Fatalf("behind a writer: %v", err)
-	}
-	d.insert(2, 2) // nobody waits any more
-	if err := tx.Commit(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := p.TakeOut(t.Context(), oldest); err != nil {
-		t.Error(err)
-	}
 }
 
 // The routine touches partitions of its table and what it took out of it, and nothing else, whatever the relay's role asks.

@@ -35,27 +35,3 @@ func TestStandbyWithoutTheSlot(t *testing.T) {
 		t.Errorf("promoted: %v, want slot_missing", err)
 	}
 }
-
-// A relay that gave up the lead before it read anything continues from the slot that another one moved meanwhile.
-func TestReleasedBeforeReading(t *testing.T) {
-	d := newDatabase(t)
-	released := d.source()
-	if _, _, err := released.Acquire(t.Context(), none); err != nil {
-		t.Fatal(err)
-	}
-	released.Release(t.Context())
-	d.awaitFree()
-	s, other := d.source(), newQueue(t)
-	other.confirm = s.Confirm
-	stop := tailing(t, s, other)
-	d.insert(1, 1)
-	other.waitCount(t, 1)
-	if err := stop(); err != nil {
-		t.Fatal(err)
-	}
-	d.insert(2, 2)
-	q := newQueue(t)
-	tailing(t, released, q)
-	q.waitCount(t, 1)
-	equal(t, q.held(), []string{"2"})
-}

@@ -6,10 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
-	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/postgres"
 	"github.com/cdc-relay/cdc-relay/internal/scan"
 )
@@ -154,72 +152,6 @@ func without(list []string, name string, names []string) (kept []string) {
 	return kept
 }
 
-// Rows are read in order of creation, across partitions and what was taken out, from a key on, and as a filter says. What is dropped
-// while they are read is left out.
-func TestReadInOrderOfCreation(t *testing.T) {
-	d, role := keeping(t, 3)
-	today := time.Now().UTC().Truncate(24 * time.Hour)
-	insert := func(n, key string, at time.Time) {
-		d.exec(`INSERT INTO outbox (event_id, aggregate_type, aggregate_id, event_type, occurred_at, created_at)
-			VALUES ($1::text::uuid, 'a', $2, 'e', now(), $3)`, "00000000-0000-0000-0000-0000000000"+n, key, at)
-	}
-	first := today.AddDate(0, 0, -3)
-	insert("08", "k0", today)
-	insert("77", "k1", first.Add(time.Hour))
-	insert("07", "k1", today)
-	insert("09", "K1", today.Add(-time.Microsecond))
-	insert("78", "k1", today.AddDate(0, 0, -10)) // in the default partition
-	insert("06", "", today.AddDate(0, 0, 5))
-	part := d.takeOutOldest(role)
-	if !strings.HasSuffix(part.Name, first.Format("20060102")) {
-		t.Fatalf("%s was taken out", part.Name)
-	}
-	d.exec(`ALTER TABLE outbox DROP COLUMN topic`)
-	d.exec(`ALTER TABLE outbox ADD COLUMN topic text`) // in another place than in what was taken out
-	d.exec(`ALTER TABLE outbox ADD COLUMN shard int`)
-	r := d.reader(postgres.ReadOptions{Table: "public.outbox", SQL: "public.outbox", Key: "event_id", At: "created_at", TakenOut: outbox.PostgresTakenOut(outboxName())})
-	keys, err := r.Keys(t.Context(), scan.Filter{}, scan.Window{}, scan.Key{}, 3)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, c := range map[string]struct {
-		filter scan.Filter
-		after  scan.Key
-		want   string
-	}{
-		"all":      {scan.Filter{}, scan.Key{}, "78 77 09 07 08 06"},
-		"resumed":  {scan.Filter{}, keys[2], "07 08 06"},
-		"from, to": {scan.Filter{From: first, To: today.Add(time.Microsecond)}, scan.Key{}, "77 09 07 08"},
-		"an id":    {scan.Filter{IDs: []string{"00000000-0000-0000-0000-000000000078", "00000000-0000-0000-0000-000000000006"}}, scan.Key{}, "78 06"},
-		"a key":    {scan.Filter{Matches: []scan.Match{{Columns: []string{"partition_key", "aggregate_id"}, Values: []string{"k1", `"}`}}}}, scan.Key{}, "78 77 07"},
-		"added":    {scan.Filter{Matches: []scan.Match{{Columns: []string{"shard"}, Values: []string{"1"}}}}, scan.Key{}, ""},
-		"SQL":      {scan.Filter{Where: "xmin::text::bigint > 0 AND aggregate_id = 'k1'", From: first}, scan.Key{}, "77 07"},
-		"nothing":  {scan.Filter{From: today, To: today}, scan.Key{}, ""},
-	} {
-		var got []string
-		err := scan.Each(t.Context(), r, c.filter, c.after, func(b *cdc.Batch, _ scan.Key) error {
-			got = append(got, ids(b)...)
-			return nil
-		})
-		if err != nil || strings.Join(got, " ") != c.want {
-			t.Errorf("%s: %q, %v; want %s", name, got, err, c.want)
-		}
-		n, err := r.Count(t.Context(), c.filter)
-		if err != nil || c.after == (scan.Key{}) && int(n) != len(got) {
-			t.Errorf("%s: counted %d, %v; want %d", name, n, err, len(got))
-		}
-	}
-	d.exec("DROP TABLE " + part.Name)
-	var got []string
-	err = r.Rows(t.Context(), scan.Filter{}, scan.Page{Keys: keys}, func(b *cdc.Batch) error {
-		got = append(got, ids(b)...)
-		return nil
-	})
-	if err != nil || strings.Join(got, " ") != "78 09" {
-		t.Errorf("without what was dropped: %q, %v", got, err)
-	}
-}
-
 // Keys are in the order of the columns' types and none is left out at a limit, also where texts have another order, and where no date
 // of Go or RFC 3339 has the time. What was taken out may have such times too.
 func TestKeysAreInTheOrderOfTheirTypes(t *testing.T) {
@@ -256,18 +188,6 @@ func TestKeysAreInTheOrderOfTheirTypes(t *testing.T) {
 			}
 		})
 	}
-}
-
-// ids returns the last two digits of the event IDs.
-func ids(b *cdc.Batch) (list []string) {
-	if b == nil {
-		return nil
-	}
-	for row := range b.Rows() {
-		raw, _ := b.Value(row, b.Table.Index("event_id"))
-		list = append(list, fmt.Sprintf("%02x", raw[15]))
-	}
-	return list
 }
 
 // A table without an ID or a time, and rows that may not be read, are refused with the fix.

@@ -1,0 +1,95 @@
+package conformance
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/cdctest"
+	"github.com/cdc-relay/cdc-relay/internal/retention"
+)
+
+// PartitionIsDroppedOnceRelayed makes passes before the relay reads, and while it does.
+func PartitionIsDroppedOnceRelayed(t *testing.T, d Outbox) {
+	t.Helper()
+	d.Insert(3, 1, 5)
+	o := retention.Options{Ahead: 5, TTL: 36 * time.Hour, Drop: true}
+	if err := maintain(t, d, o); err == nil || !strings.Contains(cdc.Explain(err), "start the relay") {
+		t.Fatalf("while nothing is relayed: %v", err)
+	}
+	if parts, out := list(t, d), takenOut(t, d); len(out) == 0 || retention.Ahead(parts, time.Now()) != 5 {
+		t.Fatalf("%d taken out, %d days ahead: %v", len(out), retention.Ahead(parts, time.Now()), parts)
+	}
+	r := start(t, d.Source(), d.Begin())
+	r.expect(1, 5)
+	d.Insert(0, 6, 6)
+	r.expect(1, 6)
+	d.Save(r.checkpoint())
+	if err := maintain(t, d, o); err != nil {
+		t.Fatal(err)
+	}
+	if out := takenOut(t, d); len(out) > 0 {
+		t.Errorf("still there: %v", out)
+	}
+	d.Insert(0, 7, 8)
+	r.expect(1, 8)
+	if got := d.Numbers("outbox"); got != "6,7,8" {
+		t.Errorf("the table holds %s", got)
+	}
+}
+
+// PassGivesUpBehindAWriter takes out a day that a transaction has written to.
+func PassGivesUpBehindAWriter(t *testing.T, d Outbox) {
+	t.Helper()
+	d.Insert(3, 1, 1)
+	end, _ := d.Hold("UPDATE outbox SET aggregate_id = '2' WHERE created_at < " + d.Ago(2))
+	p, old := d.Partitions(), day(t, d, 3)
+	for range 3 {
+		if err := p.TakeOut(t.Context(), old); !errors.Is(err, cdc.ErrBusy) || cdc.Fix(err) == "" {
+			t.Fatalf("behind a writer: %v", err)
+		}
+	}
+	d.Insert(0, 3, 3) // nobody waits any more
+	if out := takenOut(t, d); len(out) > 0 {
+		t.Errorf("taken out: %v", out)
+	}
+	end(true)
+	if err := p.TakeOut(t.Context(), old); err != nil {
+		t.Fatal(err)
+	}
+	if got := d.Numbers(takenOut(t, d)[0].Name); got != "2" {
+		cdctest.Violation(t, cdctest.Unpublished, "taken out: %s, want 2", got)
+	}
+}
+
+// RestoredPartitionIsKept makes a pass over a partition as a dump restores it.
+func RestoredPartitionIsKept(t *testing.T, d Outbox) {
+	t.Helper()
+	d.Insert(3, 1, 1)
+	if err := d.Partitions().TakeOut(t.Context(), day(t, d, 3)); err != nil {
+		t.Fatal(err)
+	}
+	d.Relayed()
+	part := takenOut(t, d)[0]
+	if !part.Relayed {
+		t.Fatalf("not relayed: %+v", part)
+	}
+	d.Restore(part.Name)
+	d.Relayed()
+	part = takenOut(t, d)[0]
+	if part.Relayed {
+		cdctest.Violation(t, cdctest.Unpublished, "restored, and relayed: %+v", part)
+	} else if part.Kept == nil || !strings.Contains(cdc.Explain(part.Kept), "drop it") {
+		t.Errorf("restored: %+v", part)
+	}
+	err := maintain(t, d, retention.Options{TTL: time.Hour, Drop: true})
+	if err == nil || !strings.Contains(cdc.Explain(err), "restored") {
+		t.Errorf("a pass says %v", err)
+	}
+	if !slices.ContainsFunc(takenOut(t, d), func(p cdc.Partition) bool { return p.Name == part.Name }) {
+		cdctest.Violation(t, cdctest.Unpublished, "%s was restored, and dropped", part.Name)
+	}
+}
