@@ -3,15 +3,13 @@ package binlog
 import (
 	"context"
 	"database/sql"
-	"fmt"
-	"math/rand/v2"
-	"slices"
 	"strconv"
 	"time"
 
-	"github.com/go-sql-driver/mysql"
+	driver "github.com/go-sql-driver/mysql"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/mysql"
 )
 
 const (
@@ -35,7 +33,7 @@ func (s *Source) Acquire(ctx context.Context, load cdc.Resumer) (_ cdc.Source, _
 			s.unlock() // another relay may have what this one lacks
 		}
 	}()
-	db, cfg, err := connectSQL(ctx, &s.opts)
+	db, cfg, err := mysql.Connect(ctx, &s.opts.Options)
 	if err != nil {
 		return cdc.Source{}, "", err
 	}
@@ -44,15 +42,15 @@ func (s *Source) Acquire(ctx context.Context, load cdc.Resumer) (_ cdc.Source, _
 	if err != nil {
 		return cdc.Source{}, "", err
 	}
-	charsets, err := readCharsets(ctx, db, s.flavor)
+	charsets, err := mysql.ReadCharsets(ctx, db, s.flavor)
 	if err != nil {
 		return cdc.Source{}, "", err
 	}
-	serverID, err := s.serverID(ctx, db)
+	d, err := s.dialer(ctx, db, cfg)
 	if err != nil {
 		return cdc.Source{}, "", err
 	}
-	ss, err := s.openBehind(ctx, cfg, from, serverID)
+	ss, err := s.openBehind(ctx, d, from)
 	if err != nil {
 		return cdc.Source{}, "", err
 	}
@@ -66,27 +64,27 @@ func (s *Source) Acquire(ctx context.Context, load cdc.Resumer) (_ cdc.Source, _
 }
 
 // checkServer checks settings and tables, in the order in which a person would fix them.
-func (s *Source) checkServer(ctx context.Context, db *sql.DB, cfg *mysql.Config) (server, variables, error) {
-	vars, err := readVariables(ctx, db)
+func (s *Source) checkServer(ctx context.Context, db *sql.DB, cfg *driver.Config) (server, mysql.Variables, error) {
+	vars, err := mysql.ReadVariables(ctx, db)
 	if err != nil {
 		return server{}, nil, err
 	}
-	if err := vars.problem(&s.opts); err != nil {
+	if err := vars.Problem(&s.opts.Options); err != nil {
 		return server{}, nil, err
 	}
-	if err := vars.replicaProblem(ctx, db); err != nil {
+	if err := vars.ReplicaProblem(ctx, db); err != nil {
 		return server{}, nil, err
 	}
-	s.flavor, s.caseless, s.account, s.inInnoDB = vars.flavor(), vars.caseless(), account(ctx, db), vars.inInnoDB()
+	s.flavor, s.caseless, s.account, s.inInnoDB = vars.Flavor(), vars.Caseless(), mysql.Account(ctx, db), vars.InInnoDB()
 	s.show(vars)
-	if err := checkTables(ctx, db, s.opts.Tables, s.caseless); err != nil {
+	if err := mysql.CheckTables(ctx, db, s.opts.Tables, s.caseless); err != nil {
 		return server{}, nil, err
 	}
-	return server{source: s.opts.source(s.flavor, cfg.DBName), flavor: s.flavor}, vars, nil
+	return server{source: s.opts.Source(s.flavor, cfg.DBName), flavor: s.flavor}, vars, nil
 }
 
 // show publishes what the server says of itself.
-func (s *Source) show(vars variables) {
+func (s *Source) show(vars mysql.Variables) {
 	flavor := s.flavor
 	s.server.Store(&flavor)
 	if keeps, err := strconv.ParseFloat(vars["binlog_expire_logs_seconds"], 64); err == nil {
@@ -95,7 +93,7 @@ func (s *Source) show(vars variables) {
 }
 
 // resolveStart checks the server, takes the lock, and applies the start rules.
-func (s *Source) resolveStart(ctx context.Context, db *sql.DB, cfg *mysql.Config, load cdc.Resumer) (cdc.Source, gtidSet, error) {
+func (s *Source) resolveStart(ctx context.Context, db *sql.DB, cfg *driver.Config, load cdc.Resumer) (cdc.Source, mysql.Set, error) {
 	sv, vars, err := s.checkServer(ctx, db, cfg)
 	if err != nil {
 		return cdc.Source{}, nil, err
@@ -122,11 +120,11 @@ func (s *Source) resolveStart(ctx context.Context, db *sql.DB, cfg *mysql.Config
 		return cdc.Source{}, nil, err
 	}
 	if s.received == nil {
-		if text, _ := vars.untested(); text != "" {
+		if text, _ := vars.Untested(); text != "" {
 			s.log.Warn("source", "warning", text)
 		}
 		if c.Progress.TxID == "" { // nothing of ours was published yet: the stream would be too late a judge
-			err = s.verifyTables(ctx, db)
+			err = mysql.VerifyTables(ctx, db, s.opts.Tables, s.caseless, s.opts.Verify)
 		}
 	}
 	return sv.source, from, err
@@ -143,24 +141,15 @@ func (s *Source) partBefore(c cdc.Checkpoint) (part, error) {
 
 // has reports whether the server has executed the transaction.
 func (sv *server) has(p part) bool {
-	set, err := parseSet(sv.flavor, p.tx)
-	return err == nil && sv.executed.covers(set)
-}
-
-// source is the binlog's identity.
-func (o *Options) source(f cdc.Flavor, database string) cdc.Source {
-	id := o.ID
-	if id == "" {
-		id = string(f)
-	}
-	return cdc.Source{SystemID: id, Database: database}
+	set, err := mysql.ParseSet(sv.flavor, p.tx)
+	return err == nil && sv.executed.Covers(set)
 }
 
 // agree applies the start rules, and waits a while for a server that is behind.
-func (s *Source) agree(ctx context.Context, db *sql.DB, sv server, sd storedCheckpoint) (gtidSet, error) {
+func (s *Source) agree(ctx context.Context, db *sql.DB, sv server, sd storedCheckpoint) (mysql.Set, error) {
 	for since := time.Now(); ; {
 		var err error
-		if sv.executed, sv.purged, err = readServer(ctx, db, sv.flavor); err != nil {
+		if sv.executed, sv.purged, err = mysql.ReadGTIDs(ctx, db, sv.flavor); err != nil {
 			return nil, err
 		}
 		v, err := resolve(sv, sd, s.received, s.opts.StartFrom)
@@ -181,55 +170,4 @@ func (s *Source) agree(ctx context.Context, db *sql.DB, sv server, sd storedChec
 			return nil, ctx.Err()
 		}
 	}
-}
-
-// serverID returns the id under which to read: the configured one, or one in the upper half that no replica
-// known to the server has.
-func (s *Source) serverID(ctx context.Context, db *sql.DB) (uint32, error) {
-	if s.opts.ServerID != 0 {
-		return s.opts.ServerID, nil
-	}
-	var own uint32
-	if err := db.QueryRowContext(ctx, `SELECT @@GLOBAL.server_id`).Scan(&own); err != nil {
-		return 0, fmt.Errorf("read the server's id: %w", err)
-	}
-	taken := append(replicaIDs(ctx, db, s.flavor), own)
-	for {
-		if id := 1<<31 | rand.Uint32(); !slices.Contains(taken, id) { //nolint:gosec // it need only differ
-			return id, nil
-		}
-	}
-}
-
-// replicaIDs lists the ids of the server's replicas; none when it may not be asked, which is then left to chance.
-func replicaIDs(ctx context.Context, db *sql.DB, f cdc.Flavor) []uint32 {
-	query := `SHOW REPLICAS`
-	if f == cdc.MariaDB {
-		query = `SHOW SLAVE HOSTS`
-	}
-	found, err := db.QueryContext(ctx, query)
-	if err != nil {
-		return nil
-	}
-	defer func() { _ = found.Close() }()
-	columns, err := found.Columns()
-	if err != nil {
-		return nil
-	}
-	var ids []uint32
-	for found.Next() {
-		var id uint32
-		row := make([]any, len(columns))
-		row[0] = &id
-		for i := 1; i < len(row); i++ {
-			row[i] = new(sql.RawBytes)
-		}
-		if err := found.Scan(row...); err == nil {
-			ids = append(ids, id)
-		}
-	}
-	if found.Err() != nil {
-		return nil
-	}
-	return ids
 }

@@ -10,14 +10,16 @@ import (
 	"time"
 
 	"github.com/go-mysql-org/go-mysql/replication"
-	"github.com/go-sql-driver/mysql"
+	driver "github.com/go-sql-driver/mysql"
+
+	"github.com/cdc-relay/cdc-relay/internal/mysql"
 )
 
 // lookahead is the DDL that the binlog holds behind our position: the catalog tells of now, so a statement of the past can be
 // judged by it only if nothing was dropped or renamed in between. It is read on a connection of its own before
 // anything behind the statement is handed on.
 type lookahead struct {
-	upto gtidSet // nil: nothing was read
+	upto mysql.Set // nil: nothing was read
 	// ddl are the statements that may have taken a trigger, a view or a table away, each behind its default database, in
 	// lower case.
 	ddl map[string]bool
@@ -43,11 +45,11 @@ func on(ddl string, n tableName) bool {
 
 // untouched reports whether the tables are what they were at our position, given that executed was read after the
 // catalog.
-func (ss *session) untouched(ctx context.Context, db *sql.DB, cfg *mysql.Config, t touched, executed gtidSet) (bool, error) {
+func (ss *session) untouched(ctx context.Context, db *sql.DB, cfg *driver.Config, t touched, executed mysql.Set) (bool, error) {
 	a, s := &ss.ahead, ss.src
 	for _, again := range []bool{false, true} { // what was found may stand before our position now
-		if again || a.upto == nil || !a.upto.covers(s.received) {
-			*a = lookahead{upto: s.received.clone(), ddl: map[string]bool{}}
+		if again || a.upto == nil || !a.upto.Covers(s.received) {
+			*a = lookahead{upto: s.received.Clone(), ddl: map[string]bool{}}
 		}
 		if err := a.extend(ctx, s, db, cfg, executed); err != nil {
 			*a = lookahead{}
@@ -64,68 +66,49 @@ func (ss *session) untouched(ctx context.Context, db *sql.DB, cfg *mysql.Config,
 	return false, nil
 }
 
-// extend reads on to the end of the binlog, where executed must be covered. The session that does so belongs to a source of
-// its own, so that nothing of what it reads gets into ours.
-func (a *lookahead) extend(ctx context.Context, s *Source, db *sql.DB, cfg *mysql.Config, executed gtidSet) error {
-	if a.upto.covers(executed) {
+// extend reads on to the end of the binlog, where executed must be covered.
+func (a *lookahead) extend(ctx context.Context, s *Source, db *sql.DB, cfg *driver.Config, executed mysql.Set) error {
+	if a.upto.Covers(executed) {
 		return nil
 	}
-	other := &Source{opts: s.opts, log: s.log, flavor: s.flavor, account: s.account, toEnd: true}
-	other.opts.ServerID = 0 // the server ends one of two readers with the same
-	id, err := other.serverID(ctx, db)
+	d, err := newDialer(ctx, db, cfg, s.flavor, s.account, 0) // the server ends one of two readers with the same ID
 	if err != nil {
 		return err
 	}
-	ss, err := other.open(ctx, cfg, dumpStart{set: a.upto.clone()}, id)
+	d.toEnd = true
+	c, err := d.open(ctx, dumpStart{set: a.upto.Clone()})
 	if err != nil {
 		return err
 	}
-	defer ss.close()
+	defer func() { _ = c.conn.Close() }()
 	for {
-		e, err := ss.nextEvent(ctx)
+		e, err := c.nextEvent(ctx)
 		s.lastTick.Store(time.Now().UnixNano())
 		switch {
-		case errors.Is(err, errEnded) && a.upto.covers(executed):
+		case errors.Is(err, errEnded) && a.upto.Covers(executed):
 			return nil
 		case err != nil:
 			return err
 		}
-		if err := a.take(ss, e); err != nil {
+		if err := a.take(c, e); err != nil {
 			return err
-		}
-	}
-}
-
-// nextEvent waits for the next event.
-func (ss *session) nextEvent(ctx context.Context) (event, error) {
-	for {
-		packet, err := ss.packet()
-		if err != nil {
-			return event{}, err
-		}
-		if packet != nil {
-			return ss.event(packet)
-		}
-		if err := ss.conn.SetReadDeadline(time.Now().Add(silence)); err != nil {
-			return event{}, err
-		}
-		if err := errors.Join(ctx.Err(), ss.fill()); err != nil {
-			return event{}, err
 		}
 	}
 }
 
 // take notes a transaction when it begins: the server sends whole ones, and what was read is forgotten if it ends early.
-func (a *lookahead) take(ss *session, e event) error {
+func (a *lookahead) take(c *dump, e event) error {
 	switch e.kind() { //nolint:exhaustive // the rest is of no interest; a compressed transaction holds no DDL
 	case replication.FORMAT_DESCRIPTION_EVENT:
-		return ss.format(e)
+		return c.format(e)
 	case replication.GTID_EVENT, replication.GTID_TAGGED_LOG_EVENT, replication.MARIADB_GTID_EVENT:
-		err := ss.begin(e)
-		a.upto.add(ss.tx.id)
-		return err
+		tx, err := c.transaction(e)
+		if err != nil {
+			return err
+		}
+		a.upto.Add(tx.id)
 	case replication.QUERY_EVENT, replication.MARIADB_QUERY_COMPRESSED_EVENT:
-		parsed, err := ss.parse(e)
+		parsed, err := c.parse(e)
 		if err != nil {
 			return err
 		}

@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/mysql"
 )
 
 // maxFree bounds the batches kept for reuse, and maxKept the arena of one: a huge row must not stay in memory.
@@ -24,7 +25,7 @@ type batches struct {
 type batch struct {
 	cdc.Batch
 
-	ids []gtid // of Txs
+	ids []mysql.GTID // of Txs
 }
 
 // take returns an empty batch.
@@ -44,7 +45,7 @@ func (p *batches) blank() *batch {
 	}
 	b := &batch{}
 	b.Free = func(*cdc.Batch) { p.give(b) }
-	b.TxName = func(i int) string { return b.ids[i].text(p.flavor) }
+	b.TxName = func(i int) string { return b.ids[i].Text(p.flavor) }
 	return b
 }
 

@@ -7,14 +7,16 @@ import (
 
 	"github.com/go-mysql-org/go-mysql/replication"
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/cdc-relay/cdc-relay/internal/mysql"
 )
 
 // Whatever is damaged in a table map or in rows ends in an error at worst, and never in a panic or an endless loop.
 func TestDamagedRowsEndInAnError(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
-	s := New(Options{Tables: []string{"d.outbox"}}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+	s := New(Options{Options: mysql.Options{Tables: []string{"d.outbox"}}}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 	for range 5000 {
-		table, rows := damage(random, mapEvent().body()), damage(random, rowEvent(goodRow).body())
+		table, rows := damaged(random, mapEvent().body()), damaged(random, rowEvent(goodRow).body())
 		ss := sessionAt(t, s, &rowCount{})
 		func() {
 			defer func() {
@@ -27,8 +29,8 @@ func TestDamagedRowsEndInAnError(t *testing.T) {
 	}
 }
 
-// damage changes, cuts or adds a few bytes behind the table id.
-func damage(random *rand.Rand, body []byte) string {
+// damaged changes, cuts or adds a few bytes behind the table id.
+func damaged(random *rand.Rand, body []byte) string {
 	b := append([]byte(nil), body...)
 	for range random.IntN(3) {
 		i := 6 + random.IntN(len(b)-6)

@@ -9,11 +9,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-mysql-org/go-mysql/mysql"
+	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 	"github.com/go-mysql-org/go-mysql/replication"
 	"golang.org/x/text/encoding/charmap"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/mysql"
 )
 
 var (
@@ -95,7 +96,7 @@ type schema struct {
 }
 
 // schemaOf makes a schema of a table map. charsets are by id of the collation.
-func schemaOf(t *replication.TableMapEvent, body []byte, charsets map[uint64]charset) (*schema, error) {
+func schemaOf(t *replication.TableMapEvent, body []byte, charsets map[uint64]mysql.Charset) (*schema, error) {
 	s := &schema{body: bytes.Clone(body), table: &cdc.Table{Schema: string(t.Schema), Name: string(t.Table)}}
 	names := t.ColumnNameString()
 	if len(names) != int(t.ColumnCount) {
@@ -113,25 +114,25 @@ func schemaOf(t *replication.TableMapEvent, body []byte, charsets map[uint64]cha
 		if !text {
 			collation, text = listed[i]
 		}
-		cs := charsetBinary
+		cs := mysql.CharsetBinary
 		if text {
 			cs = charsets[collation]
 		}
 		c := columnOf(t.ColumnType[i], t.ColumnMeta[i], unsigned[i], cs)
 		if !readable(c.real) {
 			return nil, content("column_type", fmt.Sprintf(
-				"give it another one (ALTER TABLE %s.%s MODIFY ...; of a COMPRESSED column the same without COMPRESSED)", mysqlName(s.table.Schema), mysqlName(s.table.Name)),
+				"give it another one (ALTER TABLE %s.%s MODIFY ...; of a COMPRESSED column the same without COMPRESSED)", mysql.QuoteName(s.table.Schema), mysql.QuoteName(s.table.Name)),
 				"column %s of %s has a type that cannot be read (%d)", name, s.table, c.real)
 		}
 		if c.kind == kindJSON {
-			t.ColumnType[i] = mysql.MYSQL_TYPE_BLOB // has go-mysql hand out the bytes
+			t.ColumnType[i] = gomysql.MYSQL_TYPE_BLOB // has go-mysql hand out the bytes
 		}
 		c.names = namesOf(append(enums[i], sets[i]...), cs)
 		_, length := realType(t.ColumnType[i], t.ColumnMeta[i])
 		s.general = s.general || c.kind == kindOther
 		s.columns = append(s.columns, c)
 		s.table.Columns = append(s.table.Columns, cdc.Column{Name: name, Form: c.form(length)})
-		if text && cs == charsetUnknown {
+		if text && cs == mysql.CharsetUnknown {
 			s.table.Columns[i].Form, s.foreign = cdc.FormForeign, true
 		}
 	}
@@ -143,16 +144,14 @@ func setFull(setting string) string {
 	return "SET PERSIST " + setting + " = FULL (on MariaDB SET GLOBAL, and the same in the server's configuration)"
 }
 
-func namesOf(names []string, cs charset) []string {
-	if cs == charsetLatin1 {
+func namesOf(names []string, cs mysql.Charset) []string {
+	if cs == mysql.CharsetLatin1 {
 		for i, name := range names {
 			names[i] = string(appendLatin1(nil, []byte(name)))
 		}
 	}
 	return names
 }
-
-func mysqlName(name string) string { return "`" + strings.ReplaceAll(name, "`", "``") + "`" }
 
 // rows is the body of an event of inserted rows, cut open.
 type rows struct {
@@ -189,7 +188,7 @@ func openRows(e event, s *schema) (rows, error) {
 	data := b[off+bitmap:]
 	if e.kind() == replication.MARIADB_WRITE_ROWS_COMPRESSED_EVENT_V1 {
 		var err error
-		if data, err = mysql.DecompressMariadbData(data); err != nil {
+		if data, err = gomysql.DecompressMariadbData(data); err != nil {
 			return rows{}, fmt.Errorf("decode compressed rows of %s: %w", s.table, err)
 		}
 	}
@@ -271,7 +270,7 @@ func (c *column) integer(arena, data []byte) []byte {
 
 // text appends bytes of a character or binary column.
 func (c *column) text(arena, bytes []byte) []byte {
-	if c.charset == charsetLatin1 {
+	if c.charset == mysql.CharsetLatin1 {
 		return appendLatin1(arena, bytes)
 	}
 	arena = append(arena, bytes...)

@@ -2,18 +2,20 @@ package binlog
 
 import (
 	"context"
+	"database/sql"
 	"encoding/binary"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/go-mysql-org/go-mysql/client"
 	gomysql "github.com/go-mysql-org/go-mysql/mysql"
-	"github.com/go-mysql-org/go-mysql/replication"
-	"github.com/go-sql-driver/mysql"
+	driver "github.com/go-sql-driver/mysql"
 	"github.com/google/uuid"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/mysql"
 )
 
 const (
@@ -25,59 +27,115 @@ const (
 
 // dumpStart is where a server begins to send.
 type dumpStart struct {
-	set gtidSet // behind these transactions
-	at  hint    // and, if it names a file, there
+	set mysql.Set // behind these transactions
+	at  hint      // and, if it names a file, there
+}
+
+// dialer asks a server for its binlog, as a replica would.
+type dialer struct {
+	cfg     *driver.Config
+	flavor  cdc.Flavor
+	account string // the server's name for us
+	// serverID is the ID of the replica that we are to the server. Of two readers with the same it ends one.
+	serverID   uint32
+	configured bool // the ID is that of the configuration
+	toEnd      bool // the binlog is read to its end and not further; see lookahead
+}
+
+// newDialer takes the configured server ID; 0: one that is free is chosen.
+func newDialer(ctx context.Context, db *sql.DB, cfg *driver.Config, f cdc.Flavor, account string, serverID uint32) (*dialer, error) {
+	d := &dialer{cfg: cfg, flavor: f, account: account, serverID: serverID, configured: serverID != 0}
+	if d.configured {
+		return d, nil
+	}
+	var err error
+	d.serverID, err = mysql.FreeServerID(ctx, db, f)
+	return d, err
+}
+
+// dialer returns the one for the server that db leads to.
+func (s *Source) dialer(ctx context.Context, db *sql.DB, cfg *driver.Config) (*dialer, error) {
+	return newDialer(ctx, db, cfg, s.flavor, s.account, s.opts.ServerID)
 }
 
 // open asks the server for its binlog, and waits until it begins to send.
-func (s *Source) open(ctx context.Context, cfg *mysql.Config, from dumpStart, serverID uint32) (*session, error) {
-	conn, err := connectReplication(ctx, cfg)
+func (d *dialer) open(ctx context.Context, from dumpStart) (*dump, error) {
+	c, err := d.dial(ctx, from)
 	if err != nil {
 		return nil, err
 	}
-	server, err := s.identify(conn)
+	if err := c.await(ctx); err != nil {
+		_ = c.conn.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// open opens a session of the source's own.
+func (s *Source) open(ctx context.Context, d *dialer, from dumpStart) (*session, error) {
+	c, err := d.dial(ctx, from)
+	if err != nil {
+		return nil, err
+	}
+	ss := newSession(s, c)
+	if err := c.await(ctx); err != nil {
+		ss.close()
+		return nil, ss.unlessDamaged(err)
+	}
+	return ss, nil
+}
+
+func (d *dialer) dial(ctx context.Context, from dumpStart) (*dump, error) {
+	conn, err := mysql.ConnectReplication(ctx, d.cfg)
+	if err != nil {
+		return nil, err
+	}
+	server, err := d.identify(conn)
 	switch {
 	case err != nil:
 	case from.at.file != "" && from.at.server != server: // what stands before the place there need not be in the set
 		err = fmt.Errorf("the place in the binlog is one of server %q, and this is %q", from.at.server, server)
 	default:
-		err = s.request(conn, cfg, from, serverID)
+		err = d.request(conn, from)
 	}
 	if err != nil {
 		_ = conn.Close()
 		return nil, err
 	}
 	// From here on packets are cut where they were read: the driver has read none of them yet.
-	ss := newSession(s, conn.Conn.Conn)
-	ss.server = server
-	if err := ss.await(ctx); err != nil {
-		ss.close()
-		return nil, err
+	return newDump(conn.Conn.Conn, server, d), nil
+}
+
+// identify returns the identity of the server that will send the binlog.
+func (d *dialer) identify(conn *client.Conn) (string, error) {
+	found, err := conn.Execute("SELECT " + identity(d.flavor))
+	if err != nil {
+		return "", fmt.Errorf("ask for the server's identity: %w", err)
 	}
-	return ss, nil
+	return found.GetString(0, 0)
 }
 
 // request introduces us as a replica and asks for the binlog.
-func (s *Source) request(conn *client.Conn, cfg *mysql.Config, from dumpStart, serverID uint32) error {
-	for _, sql := range s.introduction(serverID, from) {
+func (d *dialer) request(conn *client.Conn, from dumpStart) error {
+	for _, sql := range d.introduction(from) {
 		if _, err := conn.Execute(sql); err != nil {
-			if code, said := number(err); code != 0 {
-				return s.dumpError(code, said)
+			if code, said := mysql.ErrorNumber(err); code != 0 {
+				return d.dumpError(code, said)
 			}
 			return fmt.Errorf("prepare to read binlog: %w", err)
 		}
 	}
-	if err := conn.WritePacket(s.registration(conn, cfg, serverID)); err != nil {
+	if err := conn.WritePacket(d.registration(conn)); err != nil {
 		return fmt.Errorf("register as a replica: %w", err)
 	}
 	if _, err := conn.ReadOKPacket(); err != nil {
-		if code, said := number(err); code != 0 {
-			return s.dumpError(code, said)
+		if code, said := mysql.ErrorNumber(err); code != 0 {
+			return d.dumpError(code, said)
 		}
 		return fmt.Errorf("register as a replica: %w", err)
 	}
 	conn.ResetSequence()
-	if err := conn.WritePacket(dumpRequest(from, serverID, s.toEnd)); err != nil {
+	if err := conn.WritePacket(d.dumpRequest(from)); err != nil {
 		return fmt.Errorf("ask for binlog: %w", err)
 	}
 	return nil
@@ -85,10 +143,10 @@ func (s *Source) request(conn *client.Conn, cfg *mysql.Config, from dumpStart, s
 
 // introduction sets what the server should know. The UUID is made of a configured server id, so that the server
 // recognises two that have the same, and is random otherwise.
-func (s *Source) introduction(serverID uint32, from dumpStart) []string {
+func (d *dialer) introduction(from dumpStart) []string {
 	id := uuid.New()
-	if s.opts.ServerID != 0 {
-		id = uuid.NewSHA1(uuid.NameSpaceOID, fmt.Appendf(nil, "cdc-relay/%d", serverID))
+	if d.configured {
+		id = uuid.NewSHA1(uuid.NameSpaceOID, fmt.Appendf(nil, "cdc-relay/%d", d.serverID))
 	}
 	sqls := []string{
 		// We know checksums, and the first event need not have one.
@@ -96,24 +154,24 @@ func (s *Source) introduction(serverID uint32, from dumpStart) []string {
 		fmt.Sprintf("SET @master_heartbeat_period = %d, @source_heartbeat_period = %[1]d", heartbeatPeriod.Nanoseconds()),
 		fmt.Sprintf("SET @slave_uuid = '%s', @replica_uuid = '%[1]s'", id),
 	}
-	if s.flavor == cdc.MariaDB {
+	if d.flavor == cdc.MariaDB {
 		// 4 is MARIA_SLAVE_CAPABILITY_GTID: we understand its GTID events.
 		sqls = append(sqls, "SET @mariadb_slave_capability = 4")
 	}
-	if s.flavor == cdc.MariaDB && from.at.file == "" {
+	if d.flavor == cdc.MariaDB && from.at.file == "" {
 		sqls = append(sqls, "SET @slave_gtid_strict_mode = 1", fmt.Sprintf("SET @slave_connect_state = '%s'", from.set))
 	}
 	return sqls
 }
 
 // registration is COM_REGISTER_SLAVE: SHOW REPLICAS lists us by it.
-func (s *Source) registration(conn *client.Conn, cfg *mysql.Config, serverID uint32) []byte {
+func (d *dialer) registration(conn *client.Conn) []byte {
 	conn.ResetSequence()
 	host, _ := os.Hostname()
 	p := make([]byte, 4, 64) // room for the packet's header
 	p = append(p, gomysql.COM_REGISTER_SLAVE)
-	p = binary.LittleEndian.AppendUint32(p, serverID)
-	for _, text := range []string{host, cfg.User, ""} {
+	p = binary.LittleEndian.AppendUint32(p, d.serverID)
+	for _, text := range []string{host, d.cfg.User, ""} {
 		text = text[:min(len(text), 60)]
 		p = append(append(p, byte(len(text))), text...)
 	}
@@ -123,23 +181,23 @@ func (s *Source) registration(conn *client.Conn, cfg *mysql.Config, serverID uin
 
 // dumpRequest is COM_BINLOG_DUMP_GTID with the set, or MariaDB's COM_BINLOG_DUMP, whose position is in
 // @slave_connect_state or the request itself. With toEnd, which is BINLOG_DUMP_NON_BLOCK, the server ends the stream where it would wait for more.
-func dumpRequest(from dumpStart, serverID uint32, toEnd bool) []byte {
+func (d *dialer) dumpRequest(from dumpStart) []byte {
 	var flags uint16
-	if toEnd {
+	if d.toEnd {
 		flags = 1
 	}
 	p := make([]byte, 4, 64)
 	at := max(4, from.at.offset) // a file begins with four bytes that are no event
-	set, ok := from.set.(mysqlSet)
+	set, ok := from.set.(mysql.IntervalSet)
 	if !ok {
 		p = append(p, gomysql.COM_BINLOG_DUMP)
 		p = binary.LittleEndian.AppendUint32(p, at)
 		p = binary.LittleEndian.AppendUint16(p, flags)
-		return append(binary.LittleEndian.AppendUint32(p, serverID), from.at.file...)
+		return append(binary.LittleEndian.AppendUint32(p, d.serverID), from.at.file...)
 	}
 	p = append(p, gomysql.COM_BINLOG_DUMP_GTID)
 	p = binary.LittleEndian.AppendUint16(p, flags)
-	p = binary.LittleEndian.AppendUint32(p, serverID)
+	p = binary.LittleEndian.AppendUint32(p, d.serverID)
 	p = append(binary.LittleEndian.AppendUint32(p, uint32(len(from.at.file))), from.at.file...)
 	p = binary.LittleEndian.AppendUint64(p, uint64(at))
 	encoded := set.Encode()
@@ -147,30 +205,41 @@ func dumpRequest(from dumpStart, serverID uint32, toEnd bool) []byte {
 	return append(p, encoded...)
 }
 
-// await reads until the server has sent an event that tells nothing yet, or refused.
-func (ss *session) await(ctx context.Context) error {
-	deadline, _ := ctx.Deadline()
-	if err := ss.conn.SetReadDeadline(deadline); err != nil {
-		return fmt.Errorf("read binlog: %w", err)
-	}
-	packet, err := ss.packet()
-	for packet == nil && err == nil {
-		if err = ss.fill(); err == nil {
-			packet, err = ss.packet()
+// Error numbers of MariaDB; source: its error message reference.
+const (
+	erGtidNotInBinlog = 1955
+	eeFileNotFound    = 29 // of a file of its binlog
+)
+
+// dumpError maps the server's refusal to send its binlog, or to go on with it.
+func (d *dialer) dumpError(code uint16, said string) error {
+	switch {
+	case strings.Contains(said, "same server_uuid") || strings.Contains(said, "same server_id"):
+		if !d.configured {
+			return fmt.Errorf("another replica reads the binlog under our server id, choosing another: %s (%d)", said, code)
 		}
+		return cdc.Stop(cdc.ClassRuntime, "server_id_clash", fmt.Errorf("another replica reads the binlog under server id %d (%s)", d.serverID, said),
+			"give each its own in source.mysql.server_id, or remove the setting to have a free one chosen")
+	case strings.Contains(said, "diverged"): // MariaDB, whose later transactions have higher numbers than the position
+		return cdc.PositionError("binlog_gap", sinceThen,
+			"server cannot send its binlog from the position on (%s, %d): it has another history", said, code)
+	case code == erGtidNotInBinlog, code == gomysql.ER_MASTER_FATAL_ERROR_READING_BINLOG && (strings.Contains(said, "GTID") || strings.Contains(said, "purged") || strings.Contains(said, "gtid")):
+		return cdc.PositionError("binlog_gap", "publish what it held from the outbox table, and move the position, with `cdc-relay repair`; then keep binlogs for longer",
+			"server cannot send its binlog from the position on (%s, %d): it was purged, or the server has another history", said, code)
+	case code == gomysql.ER_MASTER_FATAL_ERROR_READING_BINLOG && strings.Contains(said, "anonymous"):
+		return cdc.Stop(cdc.ClassRuntime, "gtid_mode", fmt.Errorf("server cannot send a transaction without a GTID, which was committed while gtid_mode was not ON (%s, %d)", said, code),
+			mysql.FixGTIDMode+", then "+nextFile)
+	case code == gomysql.ER_MASTER_FATAL_ERROR_READING_BINLOG && !isTransient(said), code == eeFileNotFound:
+		return cdc.Stop(cdc.ClassRuntime, "log_unreadable", fmt.Errorf("server cannot send its binlog from the position on (%s, %d), and will not by itself", said, code),
+			"correct what it says; where the binlog is damaged or lost, "+nextFile)
+	case code == gomysql.ER_SPECIFIC_ACCESS_DENIED_ERROR, code == gomysql.ER_ACCESS_DENIED_ERROR:
+		return cdc.ConfigError("no_replication", mysql.GrantLog(d.flavor, d.account), "user may not read the binlog (%s)", said)
 	}
-	if err != nil {
-		return err
-	}
-	e, err := ss.event(packet)
-	if err != nil {
-		return err
-	}
-	switch e.kind() { //nolint:exhaustive // the rest is refused
-	case replication.ROTATE_EVENT: // the server names its file first
-		return nil
-	case replication.FORMAT_DESCRIPTION_EVENT: // or it has none that a client may know; see inInnoDB
-		return ss.format(e)
-	}
-	return fmt.Errorf("read binlog: it begins with an event of kind %d", e.kind())
+	return fmt.Errorf("read binlog: %s (%d)", said, code)
+}
+
+// isTransient reports whether a server that cannot send its binlog may be able to after a while.
+func isTransient(said string) bool {
+	said = strings.ToLower(said)
+	return strings.Contains(said, "memory allocation") || strings.Contains(said, "shutdown") || strings.Contains(said, "shutting down")
 }

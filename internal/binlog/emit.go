@@ -10,6 +10,7 @@ import (
 	"github.com/go-mysql-org/go-mysql/replication"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/mysql"
 )
 
 // emitHeld hands on the rows of a transaction that has committed. If one cannot be decoded, those before it that still
@@ -136,7 +137,7 @@ func (ss *session) learn(ctx context.Context, e event) (err error) {
 	if err != nil {
 		return err
 	}
-	s.table.Schema, s.table.Name, _ = strings.Cut(configured(ss.src.opts.Tables, ss.src.caseless, name), ".")
+	s.table.Schema, s.table.Name, _ = strings.Cut(mysql.ConfiguredName(ss.src.opts.Tables, ss.src.caseless, name), ".")
 	if err := ss.legible(s); err != nil {
 		return err
 	}

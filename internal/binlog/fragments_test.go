@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/mysql"
 )
 
 // fragmentEvent makes a fragment. A size of 0 is not given.
@@ -54,7 +55,7 @@ func TestFragmentsOfRows(t *testing.T) {
 			slices.Sort(offsets)
 			return split(e, offsets...)
 		}
-		s := New(Options{Tables: []string{"d.outbox"}}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+		s := New(Options{Options: mysql.Options{Tables: []string{"d.outbox"}}}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 		q := &rowCount{}
 		events := slices.Concat([]event{mapEvent(), rowEvent(goodRow)}, cut(ours), cut(foreign), cut(update), []event{rowEvent(goodRow), xidEvent()})
 		ss := sessionAt(t, s, q)
@@ -101,12 +102,12 @@ func TestFragmentsThatDoNotFit(t *testing.T) {
 		"without its size":        {[]event{eventOf(partialRows, 0, "\x01\x00\x00\x00\x01\x00\x00\x00\x01\x00")}, "truncated"},
 		"without its header":      {[]event{fragmentEvent(1, 2, size, "x")}, "truncated"},
 	} {
-		s := New(Options{Tables: []string{"d.outbox"}}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+		s := New(Options{Options: mysql.Options{Tables: []string{"d.outbox"}}}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 		q := &rowCount{}
 		for attempt, reason := range []string{"", "event_unreadable"} {
 			err := sessionAt(t, s, q).takeAll(t, slices.Concat([]event{mapEvent()}, tt.events, []event{xidEvent()})...)
-			if err == nil || reasonOf(err) != reason || !strings.Contains(err.Error(), tt.says) {
-				t.Errorf("%s, attempt %d: %v (%s), want %q (%s)", name, attempt, err, reasonOf(err), tt.says, reason)
+			if err == nil || cdc.ReasonOf(err) != reason || !strings.Contains(err.Error(), tt.says) {
+				t.Errorf("%s, attempt %d: %v (%s), want %q (%s)", name, attempt, err, cdc.ReasonOf(err), tt.says, reason)
 			}
 			if stop, ok := errors.AsType[*cdc.StopError](err); ok && (!strings.HasPrefix(err.Error(), "transaction 0-1-2: ") || !strings.HasSuffix(stop.Fix, "`cdc-relay position set 0-1-2`")) {
 				t.Errorf("%s: %s", name, cdc.Explain(err))
@@ -122,9 +123,9 @@ func TestFragmentsThatDoNotFit(t *testing.T) {
 func TestTimeOfFragments(t *testing.T) {
 	rows := rowEvent(strings.Repeat(goodRow, 8))
 	binary.LittleEndian.PutUint32(rows.raw, 1700000000)
-	s := New(Options{Tables: []string{"d.outbox"}}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+	s := New(Options{Options: mysql.Options{Tables: []string{"d.outbox"}}}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 	ss := sessionAt(t, s, nil)
-	ss.tx = transaction{open: true, begun: true, id: gtid{server: 1, number: 2}}
+	ss.tx = transaction{open: true, begun: true, id: mysql.GTID{Server: 1, Number: 2}}
 	if at, err := ss.timeOf(ss.tx.id, split(rows, 30)[0]); at != 1700000000e6 || err != nil {
 		t.Errorf("%d, %v", at, err)
 	}

@@ -1,14 +1,13 @@
 package binlog
 
 import (
-	"bytes"
 	"fmt"
-	"math"
 	"strconv"
 
-	"github.com/go-mysql-org/go-mysql/mysql"
+	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/mysql"
 )
 
 // generalRow appends a row that go-mysql decoded.
@@ -33,7 +32,7 @@ func (c *column) general(arena []byte, v any) ([]byte, error) {
 	switch v := v.(type) {
 	case string:
 		if c.kind == kindDatetime || c.kind == kindTimestamp {
-			return appendTrimmed(arena, v), nil
+			return mysql.AppendTrimmed(arena, v), nil
 		}
 		return c.text(arena, []byte(v)), nil
 	case []byte:
@@ -42,22 +41,22 @@ func (c *column) general(arena []byte, v any) ([]byte, error) {
 		}
 		return c.text(arena, v), nil
 	case float32:
-		return appendFloat(arena, float64(v), 32), nil
+		return mysql.AppendFloat(arena, float64(v), 32), nil
 	case float64:
-		return appendFloat(arena, v, 64), nil
+		return mysql.AppendFloat(arena, v, 64), nil
 	}
 	n, err := integerOf(v)
 	if err != nil {
 		return arena, err
 	}
 	switch {
-	case c.real == mysql.MYSQL_TYPE_ENUM:
+	case c.real == gomysql.MYSQL_TYPE_ENUM:
 		return c.enum(arena, n), nil
-	case c.real == mysql.MYSQL_TYPE_SET:
+	case c.real == gomysql.MYSQL_TYPE_SET:
 		return c.set(arena, n), nil
-	case c.real == mysql.MYSQL_TYPE_YEAR:
+	case c.real == gomysql.MYSQL_TYPE_YEAR:
 		return append(arena, digit(int(n/1000)), digit(int(n/100)), digit(int(n/10)), digit(int(n))), nil
-	case c.kind == kindUint, c.real == mysql.MYSQL_TYPE_BIT:
+	case c.kind == kindUint, c.real == gomysql.MYSQL_TYPE_BIT:
 		return strconv.AppendUint(arena, uint64(n), 10), nil
 	}
 	return strconv.AppendInt(arena, n, 10), nil
@@ -85,44 +84,6 @@ func integerOf(v any) (int64, error) {
 		return int64(v), nil
 	}
 	return 0, fmt.Errorf("a value of type %T", v)
-}
-
-// appendTrimmed leaves out zeros at the end of a fraction of a second.
-func appendTrimmed(arena []byte, text string) []byte {
-	arena = append(arena, text...)
-	if len(text) > 20 && text[19] == '.' {
-		for arena[len(arena)-1] == '0' {
-			arena = arena[:len(arena)-1]
-		}
-		if arena[len(arena)-1] == '.' {
-			arena = arena[:len(arena)-1]
-		}
-	}
-	return arena
-}
-
-// minExponent is the smallest whole number that is printed with an exponent.
-const minExponent = 1e15
-
-// appendFloat prints as the server does: the shortest text that reads back as the value, exponents without plus.
-func appendFloat(arena []byte, v float64, bits int) []byte {
-	format := byte('f')
-	if size := math.Abs(v); size != 0 && (size >= minExponent || size < 1e-15) {
-		format = 'e'
-	}
-	start := len(arena)
-	arena = strconv.AppendFloat(arena, v, format, -1, bits)
-	if i := bytes.IndexByte(arena[start:], 'e'); i >= 0 {
-		exponent := arena[start+i+1:]
-		sign := exponent[0]
-		digits := bytes.TrimLeft(exponent[1:], "0")
-		arena = arena[:start+i+1]
-		if sign == '-' {
-			arena = append(arena, '-')
-		}
-		arena = append(arena, digits...)
-	}
-	return arena
 }
 
 // enum appends the name of an ENUM's value; 0 is the empty one that stands for an invalid value.

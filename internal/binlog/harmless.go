@@ -8,7 +8,10 @@ import (
 	"strings"
 	"time"
 
+	gomysql "github.com/go-mysql-org/go-mysql/mysql"
+
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/mysql"
 )
 
 // harmless reports whether statements on the tables cannot have written to an outbox. An answer is not made up: to
@@ -19,7 +22,7 @@ func (ss *session) harmless(ctx context.Context, t touched) (harmless bool, righ
 	if t.ofRDS() || ss.shown[t] {
 		return true, "", nil
 	}
-	if configured(ss.src.opts.Tables, true, t.changed.String()) != "" {
+	if mysql.ConfiguredName(ss.src.opts.Tables, true, t.changed.String()) != "" {
 		return false, "", nil
 	}
 	harmless, rights, err = ss.lookUp(ctx, t)
@@ -36,7 +39,7 @@ func (ss *session) harmless(ctx context.Context, t touched) (harmless bool, righ
 
 func (ss *session) lookUp(ctx context.Context, t touched) (harmless bool, rights string, err error) {
 	s := ss.src
-	db, cfg, err := connectSQL(ctx, &s.opts)
+	db, cfg, err := mysql.Connect(ctx, &s.opts.Options)
 	if err != nil {
 		return false, "", err
 	}
@@ -44,13 +47,13 @@ func (ss *session) lookUp(ctx context.Context, t touched) (harmless bool, rights
 	if plain, rights, err := s.plainTables(ctx, db, t); err != nil || !plain {
 		return false, rights, err
 	}
-	executed, _, err := readServer(ctx, db, s.flavor)
+	executed, _, err := mysql.ReadGTIDs(ctx, db, s.flavor)
 	if err != nil {
 		return false, "", err
 	}
-	reached := s.received.clone()
-	reached.add(ss.tx.id)
-	if !executed.covers(reached) {
+	reached := s.received.Clone()
+	reached.Add(ss.tx.id)
+	if !executed.Covers(reached) {
 		return false, "", fmt.Errorf("the dsn leads to a server that has not executed the statement: it has reached %s", executed)
 	}
 	harmless, err = ss.untouched(ctx, db, cfg, t, executed)
@@ -98,8 +101,8 @@ func (s *Source) plainTables(ctx context.Context, db *sql.DB, t touched) (plain 
 // has none.
 func isTable(ctx context.Context, db *sql.DB, n tableName) (is, seen bool, err error) {
 	found, err := db.QueryContext(ctx, `SHOW CREATE TABLE `+n.quoted())
-	switch code, _ := number(err); {
-	case code == erTableAccess, code == erDBAccessDenied, code == erNoSuchTable, code == erUnknownDatabase:
+	switch code, _ := mysql.ErrorNumber(err); {
+	case code == gomysql.ER_TABLEACCESS_DENIED_ERROR, code == gomysql.ER_DBACCESS_DENIED_ERROR, code == gomysql.ER_NO_SUCH_TABLE, code == gomysql.ER_BAD_DB_ERROR:
 		return false, false, nil
 	case err != nil:
 		return false, false, fmt.Errorf("look up table %s: %w", n, err)

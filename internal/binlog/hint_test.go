@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/mysql"
 )
 
 // A hint is read as it was written, and no text is taken for another one.
@@ -92,7 +93,7 @@ func TestRepetition(t *testing.T) {
 		{cdc.MariaDB, "0-1-6,7-1-2", 2, []string{"0-1-5", "7-1-1"}, passed},
 		{cdc.MariaDB, "0-1-3", 2, []string{"0-1-5", "0-1-3"}, repeated}, // without gtid_strict_mode
 	} {
-		from, err := parseSet(tt.flavor, tt.from)
+		from, err := mysql.ParseSet(tt.flavor, tt.from)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,11 +7,10 @@ import (
 	"strings"
 	"time"
 
-	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 	"github.com/go-mysql-org/go-mysql/replication"
-	"github.com/go-sql-driver/mysql"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/mysql"
 )
 
 // # A restored server
@@ -33,7 +32,7 @@ import (
 
 // stamp is a transaction and its time. The zero value is none.
 type stamp struct {
-	tx gtid
+	tx mysql.GTID
 	at int64 // Unix microseconds
 }
 
@@ -45,7 +44,7 @@ func (s stamp) text(f cdc.Flavor) cdc.Position {
 	if s.at <= 0 {
 		return ""
 	}
-	return cdc.Position(s.tx.text(f) + "@" + strconv.FormatInt(s.at, 10))
+	return cdc.Position(s.tx.Text(f) + "@" + strconv.FormatInt(s.at, 10))
 }
 
 // parseStamp returns none for a text that it does not know.
@@ -55,82 +54,19 @@ func parseStamp(f cdc.Flavor, text cdc.Position) stamp {
 	if err != nil {
 		return stamp{}
 	}
-	set, err := parseSet(f, id)
+	set, err := mysql.ParseSet(f, id)
 	if err != nil {
 		return stamp{}
 	}
-	return stamp{only(set), micros}
-}
-
-// only returns the one transaction of a set.
-func only(set gtidSet) (g gtid) {
-	switch set := set.(type) {
-	case mariadbSet:
-		for _, last := range set {
-			g = last
-		}
-	case mysqlSet:
-		for sid, tags := range set.MysqlGTIDSet {
-			for tag, intervals := range tags {
-				g = gtid{sid: sid, tag: tag, number: uint64(intervals[0].Start)}
-			}
-		}
-	}
-	return g
+	return stamp{mysql.Only(set), micros}
 }
 
 // before returns a position whose next transaction is the stamp's; nil if there is none.
-func (s stamp) before(from gtidSet) gtidSet {
+func (s stamp) before(from mysql.Set) mysql.Set {
 	if s.at <= 0 {
 		return nil
 	}
-	return before(from, s.tx)
-}
-
-// before returns a position whose next transaction is g; nil if there is none.
-func before(set gtidSet, g gtid) gtidSet {
-	set = set.clone()
-	switch set := set.(type) {
-	case mariadbSet:
-		if g.number < 2 || set[g.domain].number < g.number {
-			return nil
-		}
-		set[g.domain] = gtid{domain: g.domain, server: g.server, number: g.number - 1}
-	case mysqlSet:
-		intervals := set.MysqlGTIDSet[g.sid][g.tag]
-		for i, x := range intervals {
-			if n := int64(g.number); x.Start <= n && n < x.Stop {
-				set.replace(g, apart(intervals, i, n))
-				return set
-			}
-		}
-		return nil
-	}
-	return set
-}
-
-// replace replaces the intervals of g's origin. None is left empty: MySQL 9.7 crashes if a dump request has a tag without intervals.
-func (s mysqlSet) replace(g gtid, intervals gomysql.IntervalSlice) {
-	tags := s.MysqlGTIDSet[g.sid]
-	if len(intervals) > 0 {
-		tags[g.tag] = intervals
-		return
-	}
-	if delete(tags, g.tag); len(tags) == 0 {
-		delete(s.MysqlGTIDSet, g.sid)
-	}
-}
-
-// apart returns the intervals with n, which is in the one at i, left out.
-func apart(intervals gomysql.IntervalSlice, i int, n int64) gomysql.IntervalSlice {
-	x := intervals[i]
-	kept := append(gomysql.IntervalSlice{}, intervals[:i]...)
-	for _, rest := range []gomysql.Interval{{Start: x.Start, Stop: n}, {Start: n + 1, Stop: x.Stop}} {
-		if rest.Start < rest.Stop {
-			kept = append(kept, rest)
-		}
-	}
-	return append(kept, intervals[i+1:]...)
+	return mysql.Before(from, s.tx)
 }
 
 // dated notes the time of rows, of whatever table. MySQL's time is that of the GTID; see [transaction.mysql].
@@ -153,27 +89,27 @@ const lookBackTimeout = 5 * time.Second
 // openBehind opens the stream behind from. It returns an error if the server has another transaction under the stamp's GTID, or if it
 // must have it and has not. The server needs 0.4 s to search a gigabyte of one file, so it is asked once: for the binlog from the stamp's
 // transaction on, which is compared and not handed on again.
-func (s *Source) openBehind(ctx context.Context, cfg *mysql.Config, from gtidSet, serverID uint32) (*session, error) {
+func (s *Source) openBehind(ctx context.Context, d *dialer, from mysql.Set) (*session, error) {
 	var unknown error
 	if s.flavor == cdc.MariaDB {
 		unknown = s.adopting
 	}
 	var ss *session
 	if at := s.stamp.before(from); at != nil {
-		seen, err := s.followHint(ctx, cfg, at, from, serverID)
+		seen, err := s.followHint(ctx, d, at, from)
 		if seen.session == nil {
-			seen, err = s.lookBack(ctx, cfg, dumpStart{set: at}, from, serverID)
+			seen, err = s.lookBack(ctx, d, dumpStart{set: at}, from)
 		}
 		switch {
 		case err != nil && unknown != nil: // it may pass
 			return nil, fmt.Errorf("find out whether the checkpoint is of this server: %w", err)
 		case err != nil:
-			s.log.Debug("last transaction not compared", "transaction", s.stamp.tx.text(s.flavor), "error", err)
+			s.log.Debug("last transaction not compared", "transaction", s.stamp.tx.Text(s.flavor), "error", err)
 		case seen.time == s.stamp.at:
 			s.adopting, unknown = nil, nil
 		case seen.time > 0:
 			seen.close()
-			return nil, otherHistory(s.stamp.tx.text(s.flavor), s.stamp.at, seen.time)
+			return nil, otherHistory(s.stamp.tx.Text(s.flavor), s.stamp.at, seen.time)
 		}
 		if ss = seen.session; s.direct {
 			seen.close()
@@ -187,7 +123,7 @@ func (s *Source) openBehind(ctx context.Context, cfg *mysql.Config, from gtidSet
 	case ss != nil:
 		return ss, nil
 	}
-	return s.open(ctx, cfg, dumpStart{set: from}, serverID)
+	return s.open(ctx, d, dumpStart{set: from})
 }
 
 func otherHistory(tx string, published, found int64) error {
@@ -211,12 +147,12 @@ func (l lookedBack) close() {
 }
 
 // followHint looks back from where the checkpoint says that the stamp's transaction stands. It returns no session if that is not so.
-func (s *Source) followHint(ctx context.Context, cfg *mysql.Config, at, from gtidSet, serverID uint32) (lookedBack, error) {
+func (s *Source) followHint(ctx context.Context, d *dialer, at, from mysql.Set) (lookedBack, error) {
 	h := s.hint
 	if h.file == "" || s.inInnoDB { // the checkpoint may be of before the binlog was
 		return lookedBack{}, nil
 	}
-	seen, err := s.lookBack(ctx, cfg, dumpStart{at, h}, from, serverID)
+	seen, err := s.lookBack(ctx, d, dumpStart{at, h}, from)
 	if err != nil || seen.session == nil || seen.time != s.stamp.at {
 		s.log.Debug("hint not followed", "file", h.file, "offset", h.offset, "error", err)
 		seen.close()
@@ -227,10 +163,10 @@ func (s *Source) followHint(ctx context.Context, cfg *mysql.Config, at, from gti
 }
 
 // lookBack reads until the stamp's transaction has shown its time and everything in from has come.
-func (s *Source) lookBack(ctx context.Context, cfg *mysql.Config, start dumpStart, from gtidSet, serverID uint32) (lookedBack, error) {
+func (s *Source) lookBack(ctx context.Context, d *dialer, start dumpStart, from mysql.Set) (lookedBack, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookBackTimeout)
 	defer cancel()
-	ss, err := s.open(ctx, cfg, start, serverID)
+	ss, err := s.open(ctx, d, start)
 	if err != nil {
 		return lookedBack{}, err
 	}
@@ -249,12 +185,12 @@ func (s *Source) lookBack(ctx context.Context, cfg *mysql.Config, start dumpStar
 
 // seek reads until the time of the transaction g is known and the last transaction of from that is sent again has begun. It returns the
 // time, and whether nothing was read that is to be handed on: a server that has transactions in another order may send some before g.
-func (ss *session) seek(ctx context.Context, g gtid, from gtidSet, at hint) (found int64, behind bool, err error) {
+func (ss *session) seek(ctx context.Context, g mysql.GTID, from mysql.Set, at hint) (found int64, behind bool, err error) {
 	r := repetition{from: from, first: g, flavor: ss.src.flavor, counted: at.again(ss.src.flavor)}
 	for r.state == repeating || found == 0 && (r.counted == 0 || r.state == repeated) {
 		e, err := ss.nextEvent(ctx)
 		if err != nil {
-			return 0, false, err
+			return 0, false, ss.unlessDamaged(err)
 		}
 		id := ss.tx.id
 		t, err := ss.timeOf(g, e)
@@ -291,14 +227,14 @@ func (ss *session) timeOfDDL(e event) (int64, error) {
 const notKnown = -1
 
 // timeOf returns the time of the transaction g once e, the next event, shows it; 0: not yet.
-func (ss *session) timeOf(g gtid, e event) (int64, error) {
+func (ss *session) timeOf(g mysql.GTID, e event) (int64, error) {
 	switch e.kind() { //nolint:exhaustive // the rest does not tell
 	case replication.FORMAT_DESCRIPTION_EVENT:
 		return 0, ss.format(e)
 	case replication.GTID_EVENT, replication.GTID_TAGGED_LOG_EVENT, replication.MARIADB_GTID_EVENT:
 		ended := ss.tx.id == g
 		err := ss.begin(e)
-		if ended || err == nil && g.upTo(ss.tx.id, ss.src.flavor) && ss.tx.id != g { // MariaDB sends a domain in order
+		if ended || err == nil && upTo(g, ss.tx.id, ss.src.flavor) && ss.tx.id != g { // MariaDB sends a domain in order
 			return notKnown, err
 		}
 		return 0, err

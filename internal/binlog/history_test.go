@@ -6,6 +6,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/mysql"
 )
 
 // The position before a transaction lacks just that transaction, and names no origin without transactions: MySQL 9.7 crashes if a
@@ -22,16 +23,16 @@ func TestPositionBeforeATransaction(t *testing.T) {
 		{cdc.MariaDB, "0-1-9,7-2-3", "0-1-9", "0-1-8,7-2-3"},
 		{cdc.MariaDB, "0-1-9,7-2-3", "0-2-5", "0-2-4,7-2-3"},
 	} {
-		set, err := parseSet(tt.flavor, tt.set)
+		set, err := mysql.ParseSet(tt.flavor, tt.set)
 		if err != nil {
 			t.Fatal(err)
 		}
-		at := before(set, parseStamp(tt.flavor, cdc.Position(tt.last+"@1")).tx)
+		at := mysql.Before(set, parseStamp(tt.flavor, cdc.Position(tt.last+"@1")).tx)
 		if at == nil || at.String() != tt.want {
 			t.Errorf("%s without %s is %v, want %s", tt.set, tt.last, at, tt.want)
 			continue
 		}
-		if s, ok := at.(mysqlSet); ok {
+		if s, ok := at.(mysql.IntervalSet); ok {
 			for _, tags := range s.MysqlGTIDSet {
 				for tag, intervals := range tags {
 					if len(intervals) == 0 {
@@ -54,11 +55,11 @@ const sid = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 // A transaction that is not in the position has no position before it, nor has the first of a domain of MariaDB.
 func TestNoPositionBeforeATransaction(t *testing.T) {
 	for set, last := range map[string]string{"0-1-9": "0-1-10", "0-1-1": "0-1-1", "7-1-9": "0-1-5"} {
-		at, err := parseSet(cdc.MariaDB, set)
+		at, err := mysql.ParseSet(cdc.MariaDB, set)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := before(at, parseStamp(cdc.MariaDB, cdc.Position(last+"@1")).tx); got != nil {
+		if got := mysql.Before(at, parseStamp(cdc.MariaDB, cdc.Position(last+"@1")).tx); got != nil {
 			t.Errorf("%s without %s is %s", set, last, got)
 		}
 	}

@@ -2,11 +2,10 @@ package binlog
 
 import (
 	"context"
-	"errors"
-
-	"github.com/go-mysql-org/go-mysql/mysql"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/finding"
+	"github.com/cdc-relay/cdc-relay/internal/mysql"
 )
 
 // Inspection holds the stored positions of a relay that does not run.
@@ -28,10 +27,10 @@ type Inspection struct {
 
 // Inspect reads where the server's log stands and the checkpoint, and applies the start rules as
 // [Source.Acquire] does. The error is for a server that cannot be asked.
-func (d *Database) Inspect(ctx context.Context, o Options, load cdc.Resumer) (Inspection, error) {
-	sv := server{source: d.Source(o), flavor: d.Server.Flavor}
+func Inspect(ctx context.Context, d *mysql.Database, o Options, load cdc.Resumer) (Inspection, error) {
+	sv := server{source: d.Source(o.Options), flavor: d.Server.Flavor}
 	var err error
-	if sv.executed, sv.purged, err = readServer(ctx, d.db, sv.flavor); err != nil {
+	if sv.executed, sv.purged, err = mysql.ReadGTIDs(ctx, d.DB, sv.flavor); err != nil {
 		return Inspection{}, err
 	}
 	in := Inspection{
@@ -65,67 +64,57 @@ type Move struct {
 // nothing is known to be skipped.
 func (in *Inspection) Preview(to cdc.Position) (Move, error) {
 	f := in.server.flavor
-	target, err := parseSet(f, string(to))
+	target, err := mysql.ParseSet(f, string(to))
 	if err != nil {
 		return Move{}, cdc.ConfigError("position", "give what `cdc-relay position show` prints", "%w", err)
 	}
 	switch {
-	case !target.covers(in.server.purged):
+	case !target.Covers(in.server.purged):
 		return Move{}, cdc.PositionError("binlog_purged", "publish what consumers miss with `cdc-relay repair --since TIME`",
 			"%s lies before %s, where the server's binlog begins, and no replication goes back there", target, in.server.purged)
-	case !in.server.executed.covers(target):
+	case !in.server.executed.Covers(target):
 		return Move{}, cdc.ConfigError("beyond_log", "give a position that has been", "%s holds transactions that the server does not have, which has reached %s", target, in.server.executed)
 	}
 	m := Move{To: cdc.Position(target.String())}
 	if !in.Found {
 		return m, nil
 	}
-	now, err := parseSet(f, string(in.Checkpoint.Progress.Position))
+	now, err := mysql.ParseSet(f, string(in.Checkpoint.Progress.Position))
 	if err != nil { // what is stored is of no use, so it says nothing about what would be skipped
 		return m, nil //nolint:nilerr // a position set by hand is the fix
 	}
-	m.Skips, m.Repeats = without(target, now), without(now, target)
+	m.Skips, m.Repeats = mysql.Without(target, now), mysql.Without(now, target)
 	return m, nil
 }
 
-// without counts the transactions of a that are not in b.
-func without(a, b gtidSet) uint64 {
-	var n uint64
-	switch a := a.(type) {
-	case mariadbSet:
-		other, _ := b.(mariadbSet)
-		for domain, g := range a {
-			if before := other[domain].number; g.number > before {
-				n += g.number - before
-			}
-		}
-	case mysqlSet:
-		other, _ := b.(mysqlSet)
-		for sid, tags := range a.MysqlGTIDSet {
-			for tag, intervals := range tags {
-				n += beyond(intervals, other.MysqlGTIDSet[sid][tag])
-			}
-		}
+// TryLog verifies that this user may read the binlog from here: it asks for what comes next and hangs up.
+func TryLog(ctx context.Context, d *mysql.Database) error {
+	executed, _, err := mysql.ReadGTIDs(ctx, d.DB, d.Server.Flavor)
+	if err != nil {
+		return err
 	}
-	return n
+	// Under the configured server ID the server would end the relay that runs.
+	by, err := newDialer(ctx, d.DB, d.Config, d.Server.Flavor, mysql.AccountOf(d.Server.Role), 0)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, mysql.ConnectTimeout)
+	defer cancel()
+	c, err := by.open(ctx, dumpStart{set: executed})
+	if err != nil {
+		return err
+	}
+	return c.conn.Close()
 }
 
-// beyond counts the numbers in a that are not in b. Intervals end before their Stop, and those of a set do not
-// overlap.
-func beyond(a, b mysql.IntervalSlice) uint64 {
-	var n int64
-	for _, x := range a {
-		n += x.Stop - x.Start
-		for _, y := range b {
-			n -= max(0, min(x.Stop, y.Stop)-max(x.Start, y.Start))
+// Check verifies what a run needs from the server and changes nothing; load is asked for the checkpoint to compare
+// with the binlog. It also returns the configured tables that exist, so that their columns can be checked.
+func Check(ctx context.Context, o Options, load cdc.Resumer) ([]finding.Finding, map[string]*cdc.Table) {
+	return mysql.Check(ctx, o.Options, func(ctx context.Context, d *mysql.Database) (mysql.Resume, error) {
+		if err := TryLog(ctx, d); err != nil {
+			return mysql.Resume{Unreadable: err}, nil //nolint:nilerr // it is a finding of its own
 		}
-	}
-	return uint64(n)
-}
-
-func reasonOf(err error) string {
-	if stop, ok := errors.AsType[*cdc.StopError](err); ok {
-		return stop.Reason
-	}
-	return ""
+		in, err := Inspect(ctx, d, o, load)
+		return mysql.Resume{Known: in.LoadErr == nil || in.Found, From: in.From, Refused: in.Refused}, err
+	})
 }

@@ -6,8 +6,10 @@ import (
 	"math"
 	"strconv"
 
-	"github.com/go-mysql-org/go-mysql/mysql"
+	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 	"github.com/go-mysql-org/go-mysql/replication"
+
+	"github.com/cdc-relay/cdc-relay/internal/mysql"
 )
 
 // maxJSONDepth is the server's own bound (JSON_DOCUMENT_MAX_DEPTH).
@@ -168,8 +170,8 @@ func (t *jsonText) double(data []byte) error {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return errMalformed
 	}
-	t.arena = appendFloat(t.arena, v, 64)
-	if v == math.Trunc(v) && math.Abs(v) < minExponent {
+	t.arena = mysql.AppendFloat(t.arena, v, 64)
+	if v == math.Trunc(v) && math.Abs(v) < mysql.MinExponent {
 		t.arena = append(t.arena, ".0"...)
 	}
 	return nil
@@ -194,12 +196,12 @@ func (t *jsonText) opaque(data []byte) error {
 		return err
 	}
 	switch tp := data[0]; tp {
-	case mysql.MYSQL_TYPE_NEWDECIMAL:
+	case gomysql.MYSQL_TYPE_NEWDECIMAL:
 		var ok bool
 		if t.arena, ok = appendDecimal(t.arena, bytes); !ok {
 			return errMalformed
 		}
-	case mysql.MYSQL_TYPE_DATE, mysql.MYSQL_TYPE_TIME, mysql.MYSQL_TYPE_DATETIME, mysql.MYSQL_TYPE_TIMESTAMP:
+	case gomysql.MYSQL_TYPE_DATE, gomysql.MYSQL_TYPE_TIME, gomysql.MYSQL_TYPE_DATETIME, gomysql.MYSQL_TYPE_TIMESTAMP:
 		if len(bytes) != 8 {
 			return errMalformed
 		}
@@ -228,21 +230,21 @@ func appendBase64(arena, bytes []byte) []byte {
 func appendPacked(arena []byte, tp byte, packed int64) []byte {
 	if packed < 0 {
 		packed = -packed
-		if tp == mysql.MYSQL_TYPE_TIME {
+		if tp == gomysql.MYSQL_TYPE_TIME {
 			arena = append(arena, '-')
 		}
 	}
 	micros, whole := int(packed&(1<<24-1)), int(packed>>24&(1<<40-1))
-	if tp != mysql.MYSQL_TYPE_TIME {
+	if tp != gomysql.MYSQL_TYPE_TIME {
 		months := whole >> 22
 		arena = appendDate(arena, months/13, months%13, whole>>17&31)
-		if tp == mysql.MYSQL_TYPE_DATE {
+		if tp == gomysql.MYSQL_TYPE_DATE {
 			return arena
 		}
 		arena = append(arena, ' ')
 	}
 	hour := whole >> 12 & 31
-	if tp == mysql.MYSQL_TYPE_TIME {
+	if tp == gomysql.MYSQL_TYPE_TIME {
 		if hour = whole >> 12 & 1023; hour >= 100 {
 			arena = append(arena, digit(hour/100))
 		}

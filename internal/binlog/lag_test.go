@@ -12,7 +12,7 @@ import (
 // A heartbeat says that the end of the binlog is reached, and a young transaction too.
 func TestLag(t *testing.T) {
 	s := New(Options{}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
-	ss := newSession(s, nil)
+	ss := newSession(s, newDump(nil, "", &dialer{flavor: s.flavor}))
 	before := func(d time.Duration) { ss.aged(ss.read.Add(-d).UnixMicro()) }
 	before(time.Hour)
 	if got := s.Lag().Round(time.Second); got != time.Hour {

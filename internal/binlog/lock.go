@@ -9,9 +9,10 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/go-sql-driver/mysql"
+	driver "github.com/go-sql-driver/mysql"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/mysql"
 )
 
 // # The lock
@@ -52,7 +53,7 @@ func nameOfLock(id cdc.Source) string {
 }
 
 // lead takes the lock, unless it was taken before the reconnect and db leads to the server that has it.
-func (s *Source) lead(ctx context.Context, db *sql.DB, cfg *mysql.Config, id cdc.Source) error {
+func (s *Source) lead(ctx context.Context, db *sql.DB, cfg *driver.Config, id cdc.Source) error {
 	if s.opts.NoLock {
 		return nil
 	}
@@ -72,8 +73,8 @@ func (s *Source) lead(ctx context.Context, db *sql.DB, cfg *mysql.Config, id cdc
 
 // takeLock connects and takes the lock, waiting for up to lockWait. The error wraps [cdc.ErrStandby] if another
 // session keeps it.
-func (s *Source) takeLock(ctx context.Context, cfg *mysql.Config, name string) (*lock, error) {
-	db, err := openSQL(ctx, cfg)
+func (s *Source) takeLock(ctx context.Context, cfg *driver.Config, name string) (*lock, error) {
+	db, err := mysql.Open(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -126,9 +127,9 @@ func lockHolder(ctx context.Context, db queryer, name string) (int64, error) {
 }
 
 // Idle returns an error while a relay leads, which would save its own position over one that was set by hand.
-func (d *Database) Idle(ctx context.Context, o Options) error {
-	name := nameOfLock(d.Source(o))
-	holder, err := lockHolder(ctx, d.db, name)
+func Idle(ctx context.Context, d *mysql.Database, o Options) error {
+	name := nameOfLock(d.Source(o.Options))
+	holder, err := lockHolder(ctx, d.DB, name)
 	if err == nil && holder != 0 {
 		err = cdc.Stop(cdc.ClassRuntime, "lock_held", fmt.Errorf(
 			"a relay runs (connection %d of the server holds the lock %q)", holder, name), "stop it first, then try again")

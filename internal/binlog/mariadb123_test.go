@@ -12,6 +12,7 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/finding"
+	"github.com/cdc-relay/cdc-relay/internal/mysql"
 )
 
 // statements123 are those of the relay's that MariaDB 12.3 knows by its documentation while its binlog is in InnoDB: BINLOG_GTID_POS and
@@ -48,7 +49,7 @@ func statements123() map[string][][]any {
 func TestBinlogInInnoDB(t *testing.T) {
 	handler, address := serve(t, "12.3.2-MariaDB", statements123())
 	handler.noFiles = true
-	o := Options{DSN: func(context.Context) (string, error) { return "relay@tcp(" + address + ")/shop", nil }, Tables: []string{"shop.outbox"}, StartFrom: Current}
+	o := Options{Options: mysql.Options{DSN: func(context.Context) (string, error) { return "relay@tcp(" + address + ")/shop", nil }, Tables: []string{"shop.outbox"}}, StartFrom: Current}
 	var log bytes.Buffer
 	s := New(o, slog.New(slog.NewTextHandler(&log, nil)), prometheus.NewRegistry())
 	if _, from, err := s.Acquire(t.Context(), none); err != nil || from != "0-1-9" {
@@ -59,7 +60,7 @@ func TestBinlogInInnoDB(t *testing.T) {
 		t.Errorf("a hint: %+v", h)
 	}
 	stored := &Source{inInnoDB: true, hint: hint{"1 db 3306", "binlog.000001", 400, 0}}
-	if seen, err := stored.followHint(t.Context(), nil, nil, nil, 0); seen.session != nil || err != nil { // it would need the address
+	if seen, err := stored.followHint(t.Context(), nil, nil, nil); seen.session != nil || err != nil { // it would need the address
 		t.Errorf("an earlier hint is followed: %v", err)
 	}
 	s.Release(t.Context())
@@ -86,7 +87,7 @@ func TestBinlogInInnoDB(t *testing.T) {
 		t.Errorf("check of a relay that waits finds %q", list)
 	}
 	_, _, err := New(o, slog.New(slog.DiscardHandler), prometheus.NewRegistry()).Acquire(t.Context(), none)
-	if reasonOf(err) != "binlog_storage_engine" || cdc.Fix(err) != "set source.mysql.wait_until_visible: false" {
+	if cdc.ReasonOf(err) != "binlog_storage_engine" || cdc.Fix(err) != "set source.mysql.wait_until_visible: false" {
 		t.Errorf("%v", err)
 	}
 }

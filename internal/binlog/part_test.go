@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/mysql"
 )
 
 // transactionOf is transaction 0-1-number with rows of d.outbox.
@@ -35,7 +36,7 @@ func (q *sizes) Offer(b *cdc.Batch) bool {
 // resumed reads transactions from the position of an earlier run on.
 func resumed(t *testing.T, q cdc.Queue, p cdc.Progress, transactions ...[]event) (*Source, error) {
 	t.Helper()
-	s := New(Options{Tables: []string{"d.outbox"}}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+	s := New(Options{Options: mysql.Options{Tables: []string{"d.outbox"}}}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 	var err error
 	if s.part, err = s.partBefore(cdc.Checkpoint{Progress: p}); err != nil {
 		return s, err

@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/mysql"
 )
 
 // mark says which transactions are safe once a batch is durable.
@@ -12,7 +13,7 @@ type mark struct {
 	// upto counts the runs added before; see positionIndex.added.
 	upto uint64
 	// commit is the last of them with rows of ours.
-	commit gtid
+	commit mysql.GTID
 	// stamp is the last of them that has one.
 	stamp stamp
 	// hint is where the stamp's transaction stands.
@@ -35,20 +36,20 @@ type positionIndex struct {
 	flavor cdc.Flavor
 
 	mu    sync.Mutex
-	base  gtidSet // what was folded
-	done  uint64  // how many runs that were
-	added []run   // those after them; runs behind the last mark may still grow
-	merge int     // how many runs behind the last mark are too many
+	base  mysql.Set   // what was folded
+	done  uint64      // how many runs that were
+	added []mysql.Run // those after them; runs behind the last mark may still grow
+	merge int         // how many runs behind the last mark are too many
 	list  []mark
 	head  int
 }
 
 // start begins at a position, which is safe with the mark's batch. It is called before the first mark, and again only after
 // a reset.
-func (m *positionIndex) start(f cdc.Flavor, from gtidSet, k mark) {
+func (m *positionIndex) start(f cdc.Flavor, from mysql.Set, k mark) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.flavor, m.base, m.merge = f, from.clone(), leastMerge
+	m.flavor, m.base, m.merge = f, from.Clone(), leastMerge
 	m.list = append(m.list, k)
 }
 
@@ -59,23 +60,23 @@ func (m *positionIndex) reset() {
 }
 
 // text names a transaction as its server prints it.
-func (m *positionIndex) text(g gtid) string {
+func (m *positionIndex) text(g mysql.GTID) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return g.text(m.flavor)
+	return g.Text(m.flavor)
 }
 
 // seen adds a transaction that was handed on whole.
-func (m *positionIndex) seen(g gtid) {
+func (m *positionIndex) seen(g mysql.GTID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	open := m.added[m.marked():]
 	for i := len(open) - 1; i >= max(0, len(open)-lookBack); i-- {
-		if open[i].extend(m.flavor, g) {
+		if open[i].Extend(m.flavor, g) {
 			return
 		}
 	}
-	m.added = append(m.added, run{gtid: g, first: g.number})
+	m.added = append(m.added, mysql.Run{GTID: g, First: g.Number})
 	if len(open) >= m.merge {
 		m.mergeOpen()
 	}
@@ -91,7 +92,7 @@ const (
 // mergeOpen joins runs that seen did not find, because their GTIDs came out of order.
 func (m *positionIndex) mergeOpen() {
 	from := m.marked()
-	m.added = append(m.added[:from], joined(m.flavor, m.added[from:])...)
+	m.added = append(m.added[:from], mysql.JoinRuns(m.flavor, m.added[from:])...)
 	m.merge = max(leastMerge, 2*(len(m.added)-from))
 }
 
@@ -130,11 +131,11 @@ func (m *positionIndex) progress(seq uint64) (cdc.Progress, bool) {
 	k := m.list[m.head]
 	n := int(k.upto - m.done)
 	for _, r := range m.added[:n] {
-		m.base.addRun(r)
+		m.base.AddRun(r)
 	}
 	m.done = k.upto
 	m.added = append(m.added[:0], m.added[n:]...)
 	return cdc.Progress{
-		Position: cdc.Position(m.base.String()), Commit: k.stamp.text(m.flavor), Hint: k.hint.text(), TxID: k.commit.text(m.flavor), Part: cdc.Part{TxID: k.part.tx, Rows: k.part.rows},
+		Position: cdc.Position(m.base.String()), Commit: k.stamp.text(m.flavor), Hint: k.hint.text(), TxID: k.commit.Text(m.flavor), Part: cdc.Part{TxID: k.part.tx, Rows: k.part.rows},
 	}, true
 }

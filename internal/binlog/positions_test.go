@@ -6,12 +6,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-mysql-org/go-mysql/mysql"
+	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 	"pgregory.net/rapid"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/mysql"
 )
 
 // A position holds what was added before its batch was handed on, and nothing that came later.
@@ -22,7 +23,7 @@ func TestMarks(t *testing.T) {
 }
 
 func checkMarks(t *rapid.T, f cdc.Flavor) {
-	empty, err := parseSet(f, "")
+	empty, err := mysql.ParseSet(f, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +32,7 @@ func checkMarks(t *rapid.T, f cdc.Flavor) {
 	m.merge = 3
 
 	drawn := origins(t, f)
-	var added []gtid
+	var added []mysql.GTID
 	asked, upto := 0, []int{0} // by seq
 	for range rapid.IntRange(1, 100).Draw(t, "steps") {
 		switch rapid.IntRange(0, 5).Draw(t, "step") {
@@ -47,9 +48,9 @@ func checkMarks(t *rapid.T, f cdc.Flavor) {
 			m.set(mark{seq: uint64(len(upto) - 1)})
 		case 5:
 			asked = rapid.IntRange(asked, len(upto)-1).Draw(t, "seq")
-			want := empty.clone()
+			want := empty.Clone()
 			for _, g := range added[:upto[asked]] {
-				want.add(g)
+				want.Add(g)
 			}
 			p, ok := m.progress(uint64(asked))
 			if !ok || string(p.Position) != want.String() {
@@ -60,21 +61,21 @@ func checkMarks(t *rapid.T, f cdc.Flavor) {
 }
 
 // origins returns GTIDs of several servers in turn. MySQL's come out of order, as from a replica that applies in parallel.
-func origins(t *rapid.T, f cdc.Flavor) func() gtid {
+func origins(t *rapid.T, f cdc.Flavor) func() mysql.GTID {
 	next := map[int]uint64{}
 	late := map[int][]uint64{}
-	return func() gtid {
+	return func() mysql.GTID {
 		origin := rapid.IntRange(0, 9).Draw(t, "origin")
 		if f == cdc.MariaDB {
 			next[origin]++
-			return gtid{domain: uint32(origin), server: rapid.Uint32Range(1, 2).Draw(t, "server"), number: next[origin]}
+			return mysql.GTID{Domain: uint32(origin), Server: rapid.Uint32Range(1, 2).Draw(t, "server"), Number: next[origin]}
 		}
-		g := gtid{sid: uuid.UUID{byte(origin / 2)}}
+		g := mysql.GTID{SID: uuid.UUID{byte(origin / 2)}}
 		if origin%2 == 1 {
-			g.tag = mysql.NewTag("blue")
+			g.Tag = gomysql.NewTag("blue")
 		}
 		if held := late[origin]; len(held) > 0 && rapid.Bool().Draw(t, "late") {
-			g.number, late[origin] = held[0], held[1:]
+			g.Number, late[origin] = held[0], held[1:]
 			return g
 		}
 		for rapid.IntRange(0, 3).Draw(t, "skip") == 0 {
@@ -82,7 +83,7 @@ func origins(t *rapid.T, f cdc.Flavor) func() gtid {
 			late[origin] = append(late[origin], next[origin])
 		}
 		next[origin]++
-		g.number = next[origin]
+		g.Number = next[origin]
 		return g
 	}
 }
@@ -103,27 +104,27 @@ func TestMemoryIsFlatWhileABatchIsInFlight(t *testing.T) {
 	for name, tt := range map[string]struct {
 		flavor       cdc.Flavor
 		transactions uint64
-		origin       func(n uint64) gtid
+		origin       func(n uint64) mysql.GTID
 	}{
-		"one server":      {cdc.MySQL, 2 * million, func(n uint64) gtid { return gtid{sid: uuid.UUID{1}, number: n + 1} }},
-		"servers in turn": {cdc.MySQL, million, func(n uint64) gtid { return gtid{sid: uuid.UUID{byte(n % 3)}, number: n/3 + 1} }},
-		"out of order":    {cdc.MySQL, million, func(n uint64) gtid { return gtid{sid: uuid.UUID{1}, number: n/64*64 + (n*37)%64 + 1} }},
-		"one domain":      {cdc.MariaDB, 2 * million, func(n uint64) gtid { return gtid{server: 1, number: n + 1} }},
-		"twenty in turn":  {cdc.MariaDB, million, func(n uint64) gtid { return gtid{domain: uint32(n % 20), server: 1, number: n + 1} }},
+		"one server":      {cdc.MySQL, 2 * million, func(n uint64) mysql.GTID { return mysql.GTID{SID: uuid.UUID{1}, Number: n + 1} }},
+		"servers in turn": {cdc.MySQL, million, func(n uint64) mysql.GTID { return mysql.GTID{SID: uuid.UUID{byte(n % 3)}, Number: n/3 + 1} }},
+		"out of order":    {cdc.MySQL, million, func(n uint64) mysql.GTID { return mysql.GTID{SID: uuid.UUID{1}, Number: n/64*64 + (n*37)%64 + 1} }},
+		"one domain":      {cdc.MariaDB, 2 * million, func(n uint64) mysql.GTID { return mysql.GTID{Server: 1, Number: n + 1} }},
+		"twenty in turn":  {cdc.MariaDB, million, func(n uint64) mysql.GTID { return mysql.GTID{Domain: uint32(n % 20), Server: 1, Number: n + 1} }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := New(Options{}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 			s.flavor = tt.flavor
-			from, err := parseSet(s.flavor, "")
+			from, err := mysql.ParseSet(s.flavor, "")
 			if err != nil {
 				t.Fatal(err)
 			}
-			s.received = from.clone()
+			s.received = from.Clone()
 			s.positions.start(s.flavor, from, mark{})
 			s.handed.Store(1)
 			s.positions.set(mark{seq: 1})
 			q := &endless{}
-			ss := newSession(s, nil)
+			ss := newSession(s, newDump(nil, "", &dialer{flavor: s.flavor}))
 			ss.out = q
 			before := heap()
 			for n := range tt.transactions {

@@ -13,6 +13,7 @@ import (
 	"github.com/go-mysql-org/go-mysql/replication"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/mysql"
 )
 
 // renaming is a table that a statement gives another name.
@@ -127,7 +128,7 @@ func (ss *session) renamed(q *replication.QueryEvent) error {
 func (ss *session) renames(list []renaming) error {
 	halves := map[int]bool{} // of online schema changes: the second one, which gives the shadow the table's name
 	for i, r := range list {
-		ours := configured(ss.src.opts.Tables, ss.src.caseless, r.from.String())
+		ours := mysql.ConfiguredName(ss.src.opts.Tables, ss.src.caseless, r.from.String())
 		if ours == "" {
 			continue
 		}
@@ -142,7 +143,7 @@ func (ss *session) renames(list []renaming) error {
 		}
 		replaced := false // by a table that the loop below finds
 		for j, o := range list {
-			replaced = replaced || j > i && !halves[j] && configured(ss.src.opts.Tables, ss.src.caseless, o.to.String()) == ours
+			replaced = replaced || j > i && !halves[j] && mysql.ConfiguredName(ss.src.opts.Tables, ss.src.caseless, o.to.String()) == ours
 		}
 		if !replaced {
 			return content("table_renamed", "rename it back (the relay stops there too, and then only the position is to be moved)",
@@ -150,7 +151,7 @@ func (ss *session) renames(list []renaming) error {
 		}
 	}
 	for i, r := range list {
-		if ours := configured(ss.src.opts.Tables, ss.src.caseless, r.to.String()); ours != "" && !halves[i] {
+		if ours := mysql.ConfiguredName(ss.src.opts.Tables, ss.src.caseless, r.to.String()); ours != "" && !halves[i] {
 			_, behind := ss.location()
 			return cdc.Stop(cdc.ClassRuntime, "table_renamed", fmt.Errorf(
 				"table %s is renamed to %s: what was written to it before is in the binlog as that of another table, and not published", r.from, ours),

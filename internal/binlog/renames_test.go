@@ -10,6 +10,7 @@ import (
 	"github.com/go-mysql-org/go-mysql/replication"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/mysql"
 )
 
 // A statement that gives the outbox another name ("from"), or its name to another table ("to"), stops the relay, unless it is the last one
@@ -42,8 +43,8 @@ func TestRenames(t *testing.T) {
 		"ALTER TABLE x COMMENT 'RENAME TO outbox'": "", "ALTER TABLE outbox ADD COLUMN `rename` INT": "", "CREATE TABLE outbox (n INT)": "", "DROP TABLE outbox": "", "RENAME TABLE": "",
 		"ALTER TABLE": "", "RENAME TABLE outbox": "", "RENAME USER a TO b": "",
 	} {
-		received, _ := parseSet(cdc.MySQL, "")
-		ss := &session{src: &Source{received: received, opts: Options{Tables: []string{"app.outbox", "app.orders"}}, log: slog.New(slog.DiscardHandler)}}
+		received, _ := mysql.ParseSet(cdc.MySQL, "")
+		ss := &session{src: &Source{received: received, opts: Options{Options: mysql.Options{Tables: []string{"app.outbox", "app.orders"}}}, log: slog.New(slog.DiscardHandler)}}
 		q := &replication.QueryEvent{Query: []byte(text), Schema: []byte("app")}
 		for mark, mode := range modes {
 			if strings.Contains(text, mark) {

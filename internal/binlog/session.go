@@ -2,18 +2,15 @@ package binlog
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
-	"net"
 	"os"
 	"time"
 
 	gomysql "github.com/go-mysql-org/go-mysql/mysql"
-	"github.com/go-mysql-org/go-mysql/replication"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/mysql"
 )
 
 const (
@@ -22,34 +19,22 @@ const (
 	// patience is how long a connection may stay without being read. A server that is shutting down waits for its dump
 	// thread, which is stuck in writing to such a connection.
 	patience = 2 * time.Second
-	// chunkSize is how much one read may take from the socket.
-	chunkSize = 256 << 10
-	// packetHeader is a length of three bytes and a sequence number.
-	packetHeader = 4
 )
 
 // session is one attempt at the stream. Everything in it belongs to the owner (Acquire, then Run).
 type session struct {
+	*dump
+
 	src      *Source
-	conn     net.Conn
-	charsets map[uint64]charset
-	from     gtidSet // where the server begins
+	charsets map[uint64]mysql.Charset
+	from     mysql.Set // where the server begins
 	out      cdc.Queue
 
-	buf  []byte // buf[r:w] is read and not cut yet
-	r, w int
-	long []byte // the beginning of an event of more than one packet
-	read time.Time
 	// hungUp: the connection was closed because there was no room; what was read is still handed on.
 	hungUp bool
 
-	checksums bool // events end with one; see format
-	place     place
+	gate *gate // nil: rows do not wait until they are visible
 
-	server string // identity of the server
-	gate   *gate  // nil: rows do not wait until they are visible
-
-	parser  *replication.BinlogParser
 	schemas map[uint64]*schema // by table id, in the current transaction
 	known   map[string]*schema // by table: what was decoded before
 	tx      transaction
@@ -62,14 +47,8 @@ type session struct {
 	ahead lookahead
 }
 
-func newSession(s *Source, conn net.Conn) *session {
-	ss := &session{
-		src: s, conn: conn, buf: make([]byte, chunkSize), read: time.Now(),
-		schemas: map[uint64]*schema{}, known: map[string]*schema{}, shown: map[touched]bool{}, parser: replication.NewBinlogParser(),
-	}
-	ss.parser.SetFlavor(string(s.flavor))
-	ss.parser.SetTimestampStringLocation(time.UTC)
-	return ss
+func newSession(s *Source, d *dump) *session {
+	return &session{dump: d, src: s, schemas: map[uint64]*schema{}, known: map[string]*schema{}, shown: map[touched]bool{}}
 }
 
 // close gives the connection up.
@@ -92,7 +71,7 @@ func (s *Source) Run(ctx context.Context, out cdc.Queue) error {
 	ss.out = out
 	defer ss.close()
 	if s.received == nil { // not in Acquire: after a Release another relay may lead, and move the checkpoint
-		s.received = ss.from.clone()
+		s.received = ss.from.Clone()
 		s.batches.flavor = s.flavor
 		s.positions.start(s.flavor, ss.from, mark{seq: s.handed.Load(), stamp: s.stamp, hint: s.hint, part: s.part})
 	}
@@ -174,119 +153,23 @@ func (ss *session) cut(ctx context.Context) error {
 	for {
 		packet, err := ss.packet()
 		if err != nil {
-			return err
+			return ss.unlessDamaged(err)
 		}
 		if packet == nil {
 			return ss.flush(ctx)
 		}
 		e, err := ss.event(packet)
+		if err != nil && ss.tx.again && packet[0] == gomysql.ERR_HEADER && !errors.As(err, new(*damage)) {
+			ss.src.direct = true // only what is behind the position must be readable, and that may be in a later file
+			return fmt.Errorf("read binlog before the position: %s", cdc.LastCause(err))
+		}
 		if err != nil {
-			return err
+			return ss.unlessDamaged(err)
 		}
 		if err := ss.take(ctx, e); err != nil {
 			return ss.located(ctx, err)
 		}
 	}
-}
-
-// packet returns the next whole one, or nil. It is valid until the next fill.
-func (ss *session) packet() ([]byte, error) {
-	for {
-		have := ss.buf[ss.r:ss.w]
-		if len(have) < packetHeader {
-			return nil, nil
-		}
-		size := int(have[0]) | int(have[1])<<8 | int(have[2])<<16
-		if len(have) < packetHeader+size {
-			return nil, nil
-		}
-		body := have[packetHeader : packetHeader+size]
-		ss.r += packetHeader + size
-		if size == gomysql.MaxPayloadLen { // more follows
-			ss.long = append(ss.long, body...)
-			continue
-		}
-		if ss.long != nil {
-			body = append(ss.long, body...)
-			ss.long = nil
-		}
-		if len(body) == 0 {
-			return nil, ss.damaged(errors.New("read binlog: empty packet"))
-		}
-		return body, nil
-	}
-}
-
-// event unwraps a packet: a byte 0 and the event, an error, or the end.
-func (ss *session) event(packet []byte) (event, error) {
-	switch packet[0] {
-	case gomysql.OK_HEADER:
-		e := event{packet[1:]}
-		if len(e.raw) < eventHeader || int(binary.LittleEndian.Uint32(e.raw[9:])) != len(e.raw) {
-			return event{}, ss.damaged(fmt.Errorf("read binlog: %w", errTruncated))
-		}
-		size := len(e.raw)
-		e, err := ss.checked(e)
-		if err == nil {
-			ss.place.pass(e, size)
-		}
-		return e, err
-	case gomysql.ERR_HEADER:
-		if len(packet) < 9 {
-			return event{}, ss.damaged(fmt.Errorf("read binlog: %w", errTruncated))
-		}
-		err := ss.src.dumpError(binary.LittleEndian.Uint16(packet[1:]), string(packet[9:]))
-		if ss.tx.again { // only what is behind the position must be readable, and that may be in a later file
-			ss.src.direct = true
-			return event{}, fmt.Errorf("read binlog before the position: %s", cdc.LastCause(err))
-		}
-		return event{}, err
-	case gomysql.EOF_HEADER:
-		return event{}, errEnded
-	}
-	return event{}, ss.damaged(fmt.Errorf("read binlog: packet of unknown kind %d", packet[0]))
-}
-
-// checked takes an event's checksum off, once the server has said that there are any.
-func (ss *session) checked(e event) (event, error) {
-	if !ss.checksums || e.kind() == replication.FORMAT_DESCRIPTION_EVENT {
-		return e, nil
-	}
-	n := len(e.raw) - replication.BinlogChecksumLength
-	if n < eventHeader || crc32.ChecksumIEEE(e.raw[:n]) != binary.LittleEndian.Uint32(e.raw[n:]) {
-		return event{}, ss.damaged(errors.New("read binlog: an event's checksum is wrong"))
-	}
-	binary.LittleEndian.PutUint32(e.raw[9:], uint32(n))
-	return event{e.raw[:n]}, nil
-}
-
-// fill reads what the socket has, at least one byte, or fails at the deadline.
-func (ss *session) fill() error {
-	if ss.r == ss.w {
-		ss.r, ss.w = 0, 0
-		if len(ss.buf) > chunkSize { // for one huge event
-			ss.buf = make([]byte, chunkSize)
-		}
-	}
-	if ss.w == len(ss.buf) {
-		if ss.r > 0 {
-			ss.w = copy(ss.buf, ss.buf[ss.r:ss.w])
-			ss.r = 0
-		} else {
-			grown := make([]byte, min(2*len(ss.buf), packetHeader+gomysql.MaxPayloadLen))
-			ss.w = copy(grown, ss.buf[:ss.w])
-			ss.buf = grown
-		}
-	}
-	n, err := ss.conn.Read(ss.buf[ss.w:])
-	ss.w += n
-	if n > 0 {
-		ss.read = time.Now()
-	}
-	if err != nil {
-		return fmt.Errorf("read binlog: %w", err)
-	}
-	return nil
 }
 
 // tick does what time asks for. An outbox that is idle in a busy database must move its position on, or the

@@ -2,7 +2,6 @@ package binlog
 
 import (
 	"context"
-	"crypto/tls"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -10,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/mysql"
 )
 
 // StartFrom says where a relay begins that has no checkpoint.
@@ -25,33 +25,17 @@ const (
 
 // Options configure a Source; see config for their defaults.
 type Options struct {
-	// DSN returns the connection in the form of go-sql-driver, with its password. It is called at every
-	// connect, so that a rotated password is picked up.
-	DSN func(context.Context) (string, error)
-	// TLS returns how to secure the connection; nil: as the DSN says. It is called at every connect.
-	TLS func() (*tls.Config, error)
-	// Flavor is what the server must be; empty: whatever it says.
-	Flavor cdc.Flavor
+	mysql.Options
+
 	// ServerID is the id under which the relay reads the binlog, which no other replica may have; 0: one
 	// that is free is chosen.
 	ServerID uint32
-	// ID names the binlog in checkpoints: it outlives the failover to another server. Empty: the flavor.
-	ID string
-	// Tables are the outbox tables with their database ("orders.outbox"), unquoted. Rows of others are
-	// skipped before they are decoded.
-	Tables []string
-	// Routines are the procedures that maintain the partitions, by table; for Check.
-	Routines map[string]Routine
 	// StartFrom is where to begin without a checkpoint.
 	StartFrom StartFrom
-	// UnsafeSync accepts a server that may lose committed transactions in a crash (sync_binlog other than 1).
-	UnsafeSync bool
 	// Name is what other relays of the lock are told that this one is called; empty: nothing.
 	Name string
 	// NoLock reads beside the relay that leads.
 	NoLock bool
-	// WaitUntilVisible hands rows on only once a new statement on the server sees them.
-	WaitUntilVisible bool
 	// Problems takes what is wrong with the server at present; nil: nobody asks for it.
 	Problems *cdc.Problems
 	// Verify is asked about each table's schema before anything is read; nil: it is not called. An error ends
@@ -75,17 +59,16 @@ type Source struct {
 	lock     *lock // nil: not taken
 	session  *session
 	flavor   cdc.Flavor
-	account  string  // the server's name for us
-	caseless bool    // the server does not tell Outbox from outbox
-	toEnd    bool    // read the binlog to its end and not further; see lookahead
-	part     part    // a transaction that comes again although some of its rows were handed on; zero: none
-	received gtidSet // every transaction handed on; nil: nothing yet
-	commit   gtid    // the last of them with rows of ours
-	stamp    stamp   // the last of them with a time, or that of the checkpoint; see openBehind
-	inInnoDB bool    // the server's binlog is no files, so it has no places
-	hint     hint    // where the stamp's transaction stands
-	direct   bool    // the stream must begin behind the position, because it cannot be read up to there
-	adopting error   // why the checkpoint is refused, unless this is the server that it was saved on; see adopts
+	account  string     // the server's name for us
+	caseless bool       // the server does not tell Outbox from outbox
+	part     part       // a transaction that comes again although some of its rows were handed on; zero: none
+	received mysql.Set  // every transaction handed on; nil: nothing yet
+	commit   mysql.GTID // the last of them with rows of ours
+	stamp    stamp      // the last of them with a time, or that of the checkpoint; see openBehind
+	inInnoDB bool       // the server's binlog is no files, so it has no places
+	hint     hint       // where the stamp's transaction stands
+	direct   bool       // the stream must begin behind the position, because it cannot be read up to there
+	adopting error      // why the checkpoint is refused, unless this is the server that it was saved on; see adopts
 	held     txBuffer
 	// damagedAt is the place of the last event that could not be read; see damaged.
 	damagedAt string
@@ -96,7 +79,7 @@ type Source struct {
 	lastCommit atomic.Int64 // Unix microseconds
 	lastTick   atomic.Int64 // Unix nanoseconds
 	lag        atomic.Int64 // nanoseconds
-	lastSeen   atomic.Pointer[gtid]
+	lastSeen   atomic.Pointer[mysql.GTID]
 	server     atomic.Pointer[cdc.Flavor]
 	peers      cdc.Peers
 }
@@ -165,7 +148,7 @@ func (s *Source) Status() Status {
 }
 
 func (s *Source) tracked(table string) bool {
-	return configured(s.opts.Tables, s.caseless, table) != ""
+	return mysql.ConfiguredName(s.opts.Tables, s.caseless, table) != ""
 }
 
 // Release gives up what Acquire took, and forgets what was handed on: the next Acquire starts from what its load returns.
@@ -175,7 +158,7 @@ func (s *Source) Release(context.Context) {
 		s.session.close()
 		s.session = nil
 	}
-	s.part, s.received, s.commit, s.stamp, s.hint, s.damagedAt = part{}, nil, gtid{}, stamp{}, hint{}, ""
+	s.part, s.received, s.commit, s.stamp, s.hint, s.damagedAt = part{}, nil, mysql.GTID{}, stamp{}, hint{}, ""
 	s.positions.reset()
 	s.saved.Store(s.handed.Load())
 	s.unlock()

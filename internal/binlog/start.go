@@ -2,6 +2,7 @@ package binlog
 
 import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/mysql"
 )
 
 // storedCheckpoint is the checkpoint a run starts from.
@@ -15,14 +16,14 @@ type server struct {
 	source cdc.Source
 	flavor cdc.Flavor
 	// executed is every transaction that the server has (gtid_executed; MariaDB: gtid_binlog_pos).
-	executed gtidSet
+	executed mysql.Set
 	// purged is what it has no log of any more (gtid_purged; MariaDB: before its oldest log).
-	purged gtidSet
+	purged mysql.Set
 }
 
 // startPoint is the result of the start rules.
 type startPoint struct {
-	from gtidSet
+	from mysql.Set
 	// behind: the server does not have all of from yet. A replica that was promoted, or is read, may catch up.
 	behind bool
 }
@@ -35,7 +36,7 @@ type startPoint struct {
 //  2. P is what was received, else the checkpoint, else where a person said to begin; never silently now.
 //  3. What the server purged must be in P: else events between the two are gone from the binlog.
 //  4. All of P must be on the server: else it has lost history, or is behind.
-func resolve(sv server, sd storedCheckpoint, received gtidSet, startFrom StartFrom) (startPoint, error) {
+func resolve(sv server, sd storedCheckpoint, received mysql.Set, startFrom StartFrom) (startPoint, error) {
 	from := received
 	if from == nil {
 		var err error
@@ -43,18 +44,18 @@ func resolve(sv server, sd storedCheckpoint, received gtidSet, startFrom StartFr
 			return startPoint{}, err
 		}
 	}
-	if !from.covers(sv.purged) {
+	if !from.Covers(sv.purged) {
 		return startPoint{}, cdc.PositionError("binlog_purged",
 			"publish what it held from the outbox table, and move the position, with `cdc-relay repair`; then keep binlogs for longer (binlog_expire_logs_seconds; on RDS `binlog retention hours`)",
 			"server has purged its binlog past our position: it has nothing before %s any more, and our position is %s", sv.purged, from)
 	}
-	return startPoint{from: from, behind: !sv.executed.covers(from)}, nil
+	return startPoint{from: from, behind: !sv.executed.Covers(from)}, nil
 }
 
-func beginning(sv server, sd storedCheckpoint, startFrom StartFrom) (gtidSet, error) {
+func beginning(sv server, sd storedCheckpoint, startFrom StartFrom) (mysql.Set, error) {
 	if sd.found {
 		c := sd.checkpoint
-		set, err := parseSet(sv.flavor, string(c.Progress.Position))
+		set, err := mysql.ParseSet(sv.flavor, string(c.Progress.Position))
 		if !c.Source.Same(sv.source) && (err != nil || !sv.adopts(c, set)) {
 			return nil, foreignCheckpoint(c.Source, sv.source)
 		}
@@ -65,9 +66,9 @@ func beginning(sv server, sd storedCheckpoint, startFrom StartFrom) (gtidSet, er
 	}
 	switch startFrom {
 	case Earliest:
-		return sv.purged.clone(), nil
+		return sv.purged.Clone(), nil
 	case Current:
-		return sv.executed.clone(), nil
+		return sv.executed.Clone(), nil
 	}
 	return nil, cdc.PositionError("no_checkpoint",
 		"for a first run store the position with `cdc-relay setup`; if one was stored and is lost, publish what consumers may lack, and store the position, with `cdc-relay repair --since TIME`, or with `cdc-relay position set POSITION` if it is known from a log or a backup, or begin with `cdc-relay run --start-from earliest` (repeats what the binlog still holds) or current (skips what was committed before)",
@@ -84,13 +85,13 @@ func foreignCheckpoint(of, id cdc.Source) error {
 // the same database, without an ID, and the server has executed its position. Only the same history has the transactions of a MySQL
 // position, which have the server's UUID. On MariaDB GTIDs of different servers can be the same, so [Source.openBehind] must find
 // the transaction that the checkpoint holds with its time.
-func (sv *server) adopts(c cdc.Checkpoint, position gtidSet) bool {
+func (sv *server) adopts(c cdc.Checkpoint, position mysql.Set) bool {
 	without := cdc.Source{SystemID: string(sv.flavor), Database: sv.source.Database}
-	return c.Source.Same(without) && c.Progress.Position != "" && sv.executed != nil && sv.executed.covers(position) &&
+	return c.Source.Same(without) && c.Progress.Position != "" && sv.executed != nil && sv.executed.Covers(position) &&
 		(sv.flavor == cdc.MySQL || parseStamp(sv.flavor, c.Progress.Commit).at > 0)
 }
 
-func historyLost(sv server, from gtidSet) error {
+func historyLost(sv server, from mysql.Set) error {
 	return cdc.PositionError("history_lost",
 		"start the relay again later if the server is a replica that lags; otherwise "+sinceThen,
 		"server has not executed all that was published: it has reached %s, our position is %s (it was restored from a backup, or a failover lost transactions)", sv.executed, from)

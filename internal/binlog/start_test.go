@@ -6,6 +6,12 @@ import (
 	"testing"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/mysql"
+)
+
+const (
+	serverA = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
+	serverB = "4e11fa47-71ca-11e1-9e33-c80aa9429562"
 )
 
 func here() cdc.Source { return cdc.Source{SystemID: "mysql", Database: "d"} }
@@ -54,14 +60,14 @@ func TestResolve(t *testing.T) {
 		"reconnect, purged since":         {executed: a + ":1-9", purged: a + ":1-8", saved: at(a + ":1-5"), received: a + ":1-7", reason: "binlog_purged"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			set := func(text string) gtidSet {
-				s, err := parseSet(cdc.MySQL, text)
+			set := func(text string) mysql.Set {
+				s, err := mysql.ParseSet(cdc.MySQL, text)
 				if err != nil {
 					t.Fatal(err)
 				}
 				return s
 			}
-			var received gtidSet
+			var received mysql.Set
 			if tt.received != "" {
 				received = set(tt.received)
 			}
@@ -91,11 +97,12 @@ func TestResolve(t *testing.T) {
 func TestAdoptOnMariaDB(t *testing.T) {
 	for commit, want := range map[cdc.Position]bool{"": false, "0-1-5@": false, "0-1-5@1700000000000000": true} {
 		c := cdc.Checkpoint{Source: cdc.Source{SystemID: "mariadb", Database: "d"}, Progress: cdc.Progress{Position: "0-1-5", Commit: commit}}
-		executed, err := parseSet(cdc.MariaDB, "0-1-9")
-		if err != nil {
-			t.Fatal(err)
+		executed, err := mysql.ParseSet(cdc.MariaDB, "0-1-9")
+		purged, perr := mysql.ParseSet(cdc.MariaDB, "")
+		if err != nil || perr != nil {
+			t.Fatal(err, perr)
 		}
-		sv := server{source: cdc.Source{SystemID: "orders", Database: "d"}, flavor: cdc.MariaDB, executed: executed, purged: mariadbSet{}}
+		sv := server{source: cdc.Source{SystemID: "orders", Database: "d"}, flavor: cdc.MariaDB, executed: executed, purged: purged}
 		if _, err := resolve(sv, storedCheckpoint{c, true}, nil, ""); (err == nil) != want {
 			t.Errorf("%q: %v", commit, err)
 		}

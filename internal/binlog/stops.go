@@ -42,9 +42,9 @@ func (ss *session) location() (where, behind string) {
 	if !ss.tx.open {
 		return "behind the position " + s.received.String(), ""
 	}
-	past := s.received.clone()
-	past.add(ss.tx.id)
-	return "transaction " + ss.tx.id.text(s.flavor), past.String()
+	past := s.received.Clone()
+	past.Add(ss.tx.id)
+	return "transaction " + ss.tx.id.Text(s.flavor), past.String()
 }
 
 // located adds the place to an error of the event that was taken last. Only the end of ctx and a [cdc.FixableError]
@@ -74,6 +74,14 @@ func (ss *session) stop(e *contentError) error {
 		fix = e.fix + ", then " + fix
 	}
 	return cdc.Stop(cdc.ClassRuntime, e.reason, fmt.Errorf("%s: %w", where, e.cause), fix)
+}
+
+// unlessDamaged returns an error of the connection as it is.
+func (ss *session) unlessDamaged(err error) error {
+	if d, ok := errors.AsType[*damage](err); ok {
+		return ss.damaged(d.error)
+	}
+	return err
 }
 
 // damaged is for an event that cannot be read and of which no row was handed on. The network may have damaged it, so

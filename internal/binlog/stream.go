@@ -1,7 +1,6 @@
 package binlog
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/mysql"
 )
 
 // A batch is handed on when everything that was read has been taken in (so at low load each transaction goes at
@@ -22,7 +22,7 @@ const (
 
 // transaction is the one whose events are being read.
 type transaction struct {
-	id gtid
+	id mysql.GTID
 	// open: its GTID has come, its end has not. begun: BEGIN has come too.
 	open, begun bool
 	micros      int64 // commit time, by the clock of the server where it was committed first
@@ -77,7 +77,7 @@ func (ss *session) take(ctx context.Context, e event) error {
 	case replication.XA_PREPARE_LOG_EVENT:
 		return ss.prepared(ctx, e)
 	case replication.ANONYMOUS_GTID_EVENT:
-		return content("gtid_mode", gtidsAgain,
+		return content("gtid_mode", mysql.FixGTIDMode,
 			"binlog holds a transaction without a GTID: gtid_mode is not ON")
 	case replication.INCIDENT_EVENT:
 		return incident(e)
@@ -107,66 +107,14 @@ func (ss *session) other(e event, kind replication.EventType) error {
 	return cdc.Stop(cdc.ClassRuntime, "unknown_event", fmt.Errorf("binlog holds an event of kind %d, which this version does not know", kind), "use a newer cdc-relay")
 }
 
-// format takes the description of a log file in: from here on its events carry checksums or none. They are looked
-// at where events are cut, so the parser is told that there are none.
-func (ss *session) format(e event) error {
-	parsed, err := ss.parse(e)
-	if err != nil {
-		return err
-	}
-	if f, ok := parsed.Event.(*replication.FormatDescriptionEvent); ok {
-		ss.checksums = f.ChecksumAlgorithm == replication.BINLOG_CHECKSUM_ALG_CRC32
-		f.ChecksumAlgorithm = replication.BINLOG_CHECKSUM_ALG_OFF
-	}
-	return nil
-}
-
-// parse has go-mysql parse an event. What it keeps, the description of the binlog file and table maps, points into the
-// bytes that it is given, so these are its own.
-func (ss *session) parse(e event) (parsed *replication.BinlogEvent, err error) {
-	defer recovered(&err)
-	raw := e.raw
-	if kind := e.kind(); kind == replication.FORMAT_DESCRIPTION_EVENT || kind == replication.TABLE_MAP_EVENT {
-		raw = bytes.Clone(raw)
-	}
-	parsed, err = ss.parser.Parse(raw)
-	if bad, ok := errors.AsType[*replication.EventError](err); ok {
-		// Not its own text: that quotes the whole event, and rows must not be logged.
-		return nil, fmt.Errorf("read binlog: event of kind %d that ends at %d: %s", bad.Header.EventType, bad.Header.LogPos, bad.Err)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read binlog: %w", err)
-	}
-	return parsed, nil
-}
-
-// recovered makes an error of a panic: go-mysql trusts lengths that it reads.
-func recovered(err *error) {
-	if r := recover(); r != nil {
-		*err = fmt.Errorf("read binlog: damaged event: %v", r)
-	}
-}
-
 // begin starts a transaction. The server sends whole ones, so an open one before it was DDL, which ends by itself.
 func (ss *session) begin(e event) error {
-	parsed, err := ss.parse(e)
+	tx, err := ss.transaction(e)
 	if err != nil {
 		return err
 	}
-	tx := transaction{open: true, micros: int64(e.seconds()) * 1e6, hint: ss.hint()}
-	switch g := parsed.Event.(type) {
-	case *replication.GTIDEvent:
-		err = tx.mysql(g)
-	case *replication.GtidTaggedLogEvent:
-		err = tx.mysql(&g.GTIDEvent)
-	case *replication.MariadbGTIDEvent:
-		tx.id = gtid{domain: g.GTID.DomainID, server: g.GTID.ServerID, number: g.GTID.SequenceNumber}
-		tx.begun = !g.IsStandalone() // its GTID event stands for BEGIN
-	}
-	if err != nil {
-		return fmt.Errorf("read binlog: %w", err)
-	}
-	if p := ss.src.part; p.rows > 0 && p.tx == tx.id.text(ss.src.flavor) {
+	tx.hint = ss.hint()
+	if p := ss.src.part; p.rows > 0 && p.tx == tx.id.Text(ss.src.flavor) {
 		tx.skip = p.rows
 	}
 	tx.ours, tx.points = ss.tx.ours, ss.tx.points
@@ -176,6 +124,28 @@ func (ss *session) begin(e event) error {
 	ss.aged(tx.micros)
 	ss.src.held.reset()
 	return nil
+}
+
+// transaction reads what a GTID event says of the transaction that it begins.
+func (d *dump) transaction(e event) (transaction, error) {
+	parsed, err := d.parse(e)
+	if err != nil {
+		return transaction{}, err
+	}
+	tx := transaction{open: true, micros: int64(e.seconds()) * 1e6}
+	switch g := parsed.Event.(type) {
+	case *replication.GTIDEvent:
+		err = tx.mysql(g)
+	case *replication.GtidTaggedLogEvent:
+		err = tx.mysql(&g.GTIDEvent)
+	case *replication.MariadbGTIDEvent:
+		tx.id = mysql.GTID{Domain: g.GTID.DomainID, Server: g.GTID.ServerID, Number: g.GTID.SequenceNumber}
+		tx.begun = !g.IsStandalone() // its GTID event stands for BEGIN
+	}
+	if err != nil {
+		return transaction{}, fmt.Errorf("read binlog: %w", err)
+	}
+	return tx, nil
 }
 
 // hint is where the last event begins.
@@ -188,7 +158,7 @@ func (ss *session) hint() hint {
 
 func (tx *transaction) mysql(g *replication.GTIDEvent) error {
 	sid, err := uuid.FromBytes(g.SID)
-	tx.id = gtid{sid: sid, tag: g.Tag, number: uint64(g.GNO)}
+	tx.id = mysql.GTID{SID: sid, Tag: g.Tag, Number: uint64(g.GNO)}
 	tx.stamped = int64(g.OriginalCommitTimestamp)
 	if g.OriginalCommitTimestamp != 0 { // where it was committed first: the same on every server
 		tx.micros = int64(g.OriginalCommitTimestamp)
@@ -271,7 +241,7 @@ func (ss *session) end() error {
 		s.part = part{}
 	}
 	s.held.reset()
-	s.received.add(ss.tx.id)
+	s.received.Add(ss.tx.id)
 	s.positions.seen(ss.tx.id)
 	if s.hint.behind++; ss.tx.stamped > 0 {
 		s.stamp, s.hint = stamp{ss.tx.id, ss.tx.stamped}, ss.tx.hint

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/mysql"
 )
 
 // eventOf makes an event without a checksum.
@@ -36,7 +37,7 @@ func TestRareEvents(t *testing.T) {
 		"unknown and ignorable":      {eventOf(120, 0x80, ""), ""},
 		"heartbeat":                  {eventOf(replication.HEARTBEAT_EVENT, 0, "binlog.000001"), ""},
 	} {
-		s := New(Options{Tables: []string{"d.outbox"}}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+		s := New(Options{Options: mysql.Options{Tables: []string{"d.outbox"}}}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 		ss := sessionAt(t, s, nil)
 		err := ss.take(t.Context(), tt.event)
 		if err != nil {
@@ -54,8 +55,8 @@ func TestRareEvents(t *testing.T) {
 
 // An event that cannot be read is named without what stands in it.
 func TestUnreadableEvent(t *testing.T) {
-	s := New(Options{Tables: []string{"d.outbox"}}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
-	ss := newSession(s, nil)
+	s := New(Options{Options: mysql.Options{Tables: []string{"d.outbox"}}}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+	ss := newSession(s, newDump(nil, "", &dialer{flavor: s.flavor}))
 	if err := ss.format(formatEvent()); err != nil {
 		t.Fatal(err)
 	}
@@ -100,8 +101,8 @@ func FuzzTake(f *testing.F) {
 			replication.GTID_EVENT, replication.GTID_TAGGED_LOG_EVENT, replication.MARIADB_GTID_EVENT:
 			return
 		}
-		s := New(Options{Tables: []string{"d.outbox"}}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
-		ss := newSession(s, nil)
+		s := New(Options{Options: mysql.Options{Tables: []string{"d.outbox"}}}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+		ss := newSession(s, newDump(nil, "", &dialer{flavor: s.flavor}))
 		defer ss.payload.close()
 		_ = ss.take(t.Context(), eventOf(replication.EventType(kind), 0, body))
 	})

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/go-mysql-org/go-mysql/replication"
+
+	"github.com/cdc-relay/cdc-relay/internal/mysql"
 )
 
 func TestTokens(t *testing.T) {
@@ -116,7 +118,7 @@ func TestUnknownStatementsAreLookedBehind(t *testing.T) {
 		"/*M! UPDATE */ RENAME TABLE v TO t": 0,
 		"RENAME TABLE v TO t":                0,
 	} {
-		ss := &session{src: &Source{opts: Options{Tables: []string{"shop.outbox"}}}, charsets: map[uint64]charset{45: charsetUTF8}, shown: map[touched]bool{{}: true}}
+		ss := &session{src: &Source{opts: Options{Options: mysql.Options{Tables: []string{"shop.outbox"}}}}, charsets: map[uint64]mysql.Charset{45: mysql.CharsetUTF8}, shown: map[touched]bool{{}: true}}
 		ss.tx.begun = true
 		variables := "\x01\x00\x00\x00\x00\x00\x00\x00\x00\x04-\x00-\x00-\x00\x0c\x01percona\x00"
 		if err := ss.otherStatement(t.Context(), &replication.QueryEvent{Query: []byte(text), Schema: []byte("percona"), StatusVars: []byte(variables)}); err != nil || len(ss.shown) != want {

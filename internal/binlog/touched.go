@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/cdc-relay/cdc-relay/internal/mysql"
 )
 
 // tableName is a table with its database, as a statement spells them.
@@ -12,7 +14,9 @@ type tableName struct{ database, table string }
 
 func (n tableName) String() string { return n.database + "." + n.table }
 
-func (n tableName) quoted() string { return mysqlName(n.database) + "." + mysqlName(n.table) }
+func (n tableName) quoted() string {
+	return mysql.QuoteName(n.database) + "." + mysql.QuoteName(n.table)
+}
 
 // touched are the only tables that a statement names: the one that it changes, and the one that it reads, if any.
 // It calls nothing but functions of the server's, so only a trigger on the first, or a view in place of either, lets
@@ -137,5 +141,5 @@ func (ss *session) plainMode(variables []byte) bool {
 			client = uint64(binary.LittleEndian.Uint16(value))
 		}
 	})
-	return mode&oddModes == 0 && ss.charsets[client] != charsetUnknown
+	return mode&oddModes == 0 && ss.charsets[client] != mysql.CharsetUnknown
 }

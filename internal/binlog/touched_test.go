@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/cdc-relay/cdc-relay/internal/mysql"
 )
 
 // checksumChunk is what pt-table-checksum writes for each part of a table.
@@ -136,7 +138,7 @@ func TestOfRDS(t *testing.T) {
 }
 
 func TestPlainMode(t *testing.T) {
-	ss := &session{charsets: map[uint64]charset{45: charsetUTF8}}
+	ss := &session{charsets: map[uint64]mysql.Charset{45: mysql.CharsetUTF8}}
 	variables := func(mode uint64, client uint16) []byte {
 		b := append([]byte{0, 0, 0, 0, 0, statusMode}, binary.LittleEndian.AppendUint64(nil, mode)...)
 		return append(append(b, statusCharsets), byte(client), byte(client>>8), 0, 0, 0, 0)

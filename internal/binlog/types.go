@@ -1,9 +1,10 @@
 package binlog
 
 import (
-	"github.com/go-mysql-org/go-mysql/mysql"
+	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/mysql"
 )
 
 // kind says how a column's values stand in the binlog and what becomes of them.
@@ -21,23 +22,13 @@ const (
 	kindJSON // MySQL's binary form behind a length of size bytes
 )
 
-// charset is what becomes of a text column's bytes.
-type charset uint8
-
-const (
-	charsetUnknown charset = iota
-	charsetUTF8            // as they are: utf8mb4, utf8mb3, ascii
-	charsetBinary
-	charsetLatin1
-)
-
 // column is how to read one column.
 type column struct {
 	kind kind
 	// real is the type behind the binlog's MYSQL_TYPE_STRING, which also stands for ENUM and SET.
 	real    byte
 	size    int
-	charset charset
+	charset mysql.Charset
 	// pad is the length of a BINARY column: the binlog leaves trailing zero bytes out.
 	pad int
 	// names are an ENUM's or a SET's.
@@ -47,7 +38,7 @@ type column struct {
 // realType undoes the packing of ENUM, SET and long CHAR columns into MYSQL_TYPE_STRING
 // (Field_string::do_save_field_metadata in sql/field.cc), and returns the type and the column's greatest length in bytes.
 func realType(tp byte, meta uint16) (behind byte, length int) {
-	if tp != mysql.MYSQL_TYPE_STRING || meta < 256 {
+	if tp != gomysql.MYSQL_TYPE_STRING || meta < 256 {
 		return tp, int(meta)
 	}
 	first, second := byte(meta>>8), int(meta&0xff)
@@ -61,12 +52,12 @@ func realType(tp byte, meta uint16) (behind byte, length int) {
 // wrong place.
 func readable(tp byte) bool {
 	switch tp {
-	case mysql.MYSQL_TYPE_TINY, mysql.MYSQL_TYPE_SHORT, mysql.MYSQL_TYPE_INT24, mysql.MYSQL_TYPE_LONG, mysql.MYSQL_TYPE_LONGLONG,
-		mysql.MYSQL_TYPE_FLOAT, mysql.MYSQL_TYPE_DOUBLE, mysql.MYSQL_TYPE_NEWDECIMAL, mysql.MYSQL_TYPE_BIT, mysql.MYSQL_TYPE_YEAR,
-		mysql.MYSQL_TYPE_DATE, mysql.MYSQL_TYPE_TIME, mysql.MYSQL_TYPE_TIME2, mysql.MYSQL_TYPE_DATETIME, mysql.MYSQL_TYPE_DATETIME2,
-		mysql.MYSQL_TYPE_TIMESTAMP, mysql.MYSQL_TYPE_TIMESTAMP2, mysql.MYSQL_TYPE_STRING, mysql.MYSQL_TYPE_VAR_STRING,
-		mysql.MYSQL_TYPE_VARCHAR, mysql.MYSQL_TYPE_BLOB, mysql.MYSQL_TYPE_ENUM, mysql.MYSQL_TYPE_SET, mysql.MYSQL_TYPE_JSON,
-		mysql.MYSQL_TYPE_GEOMETRY:
+	case gomysql.MYSQL_TYPE_TINY, gomysql.MYSQL_TYPE_SHORT, gomysql.MYSQL_TYPE_INT24, gomysql.MYSQL_TYPE_LONG, gomysql.MYSQL_TYPE_LONGLONG,
+		gomysql.MYSQL_TYPE_FLOAT, gomysql.MYSQL_TYPE_DOUBLE, gomysql.MYSQL_TYPE_NEWDECIMAL, gomysql.MYSQL_TYPE_BIT, gomysql.MYSQL_TYPE_YEAR,
+		gomysql.MYSQL_TYPE_DATE, gomysql.MYSQL_TYPE_TIME, gomysql.MYSQL_TYPE_TIME2, gomysql.MYSQL_TYPE_DATETIME, gomysql.MYSQL_TYPE_DATETIME2,
+		gomysql.MYSQL_TYPE_TIMESTAMP, gomysql.MYSQL_TYPE_TIMESTAMP2, gomysql.MYSQL_TYPE_STRING, gomysql.MYSQL_TYPE_VAR_STRING,
+		gomysql.MYSQL_TYPE_VARCHAR, gomysql.MYSQL_TYPE_BLOB, gomysql.MYSQL_TYPE_ENUM, gomysql.MYSQL_TYPE_SET, gomysql.MYSQL_TYPE_JSON,
+		gomysql.MYSQL_TYPE_GEOMETRY:
 		return true
 	}
 	return false
@@ -76,43 +67,43 @@ func readable(tp byte) bool {
 // the types with a character set, as the server does, and would give columns behind one the character set of another.
 func countVectors(types []byte) {
 	for i, tp := range types {
-		if tp == mysql.MYSQL_TYPE_VECTOR {
-			types[i] = mysql.MYSQL_TYPE_BLOB
+		if tp == gomysql.MYSQL_TYPE_VECTOR {
+			types[i] = gomysql.MYSQL_TYPE_BLOB
 		}
 	}
 }
 
 // columnOf reads a table map's description of a column.
-func columnOf(tp byte, meta uint16, unsigned bool, cs charset) column {
+func columnOf(tp byte, meta uint16, unsigned bool, cs mysql.Charset) column {
 	c := column{charset: cs}
 	var length int
 	c.real, length = realType(tp, meta)
 	switch c.real {
-	case mysql.MYSQL_TYPE_TINY:
+	case gomysql.MYSQL_TYPE_TINY:
 		c.kind, c.size = kindInt, 1
-	case mysql.MYSQL_TYPE_SHORT:
+	case gomysql.MYSQL_TYPE_SHORT:
 		c.kind, c.size = kindInt, 2
-	case mysql.MYSQL_TYPE_INT24:
+	case gomysql.MYSQL_TYPE_INT24:
 		c.kind, c.size = kindInt, 3
-	case mysql.MYSQL_TYPE_LONG:
+	case gomysql.MYSQL_TYPE_LONG:
 		c.kind, c.size = kindInt, 4
-	case mysql.MYSQL_TYPE_LONGLONG:
+	case gomysql.MYSQL_TYPE_LONGLONG:
 		c.kind, c.size = kindInt, 8
-	case mysql.MYSQL_TYPE_VARCHAR, mysql.MYSQL_TYPE_VAR_STRING, mysql.MYSQL_TYPE_STRING:
+	case gomysql.MYSQL_TYPE_VARCHAR, gomysql.MYSQL_TYPE_VAR_STRING, gomysql.MYSQL_TYPE_STRING:
 		c.kind, c.size = kindString, 1
 		if length > 255 {
 			c.size = 2
 		}
-		if c.real == mysql.MYSQL_TYPE_STRING && cs == charsetBinary {
+		if c.real == gomysql.MYSQL_TYPE_STRING && cs == mysql.CharsetBinary {
 			c.pad = length
 		}
-	case mysql.MYSQL_TYPE_BLOB, mysql.MYSQL_TYPE_GEOMETRY: // VECTOR has been made one: see countVectors
+	case gomysql.MYSQL_TYPE_BLOB, gomysql.MYSQL_TYPE_GEOMETRY: // VECTOR has been made one: see countVectors
 		c.kind, c.size = kindBlob, int(meta)
-	case mysql.MYSQL_TYPE_JSON:
+	case gomysql.MYSQL_TYPE_JSON:
 		c.kind, c.size = kindJSON, int(meta)
-	case mysql.MYSQL_TYPE_DATETIME2:
+	case gomysql.MYSQL_TYPE_DATETIME2:
 		c.kind, c.size = kindDatetime, int(meta)
-	case mysql.MYSQL_TYPE_TIMESTAMP2:
+	case gomysql.MYSQL_TYPE_TIMESTAMP2:
 		c.kind, c.size = kindTimestamp, int(meta)
 	}
 	if c.kind == kindInt && unsigned {
@@ -121,15 +112,12 @@ func columnOf(tp byte, meta uint16, unsigned bool, cs charset) column {
 	return c
 }
 
-// uuidSize is the length of a column that is taken for a UUID when it is asked for as text.
-const uuidSize = 16
-
 // form is how the column's values stand in a batch's arena.
 func (c *column) form(length int) cdc.Form {
 	switch {
-	case c.charset == charsetBinary && c.kind == kindString && length == uuidSize:
+	case c.charset == mysql.CharsetBinary && c.kind == kindString && length == mysql.UUIDSize:
 		return cdc.FormUUID
-	case c.charset == charsetBinary && (c.kind == kindString || c.kind == kindBlob):
+	case c.charset == mysql.CharsetBinary && (c.kind == kindString || c.kind == kindBlob):
 		return cdc.FormBytes
 	case c.kind == kindDatetime, c.kind == kindTimestamp:
 		return cdc.FormTimestampText

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/mysql"
 )
 
 // rowCount is a queue that counts rows.
@@ -27,14 +28,14 @@ func sessionAt(t *testing.T, s *Source, q cdc.Queue) *session {
 	t.Helper()
 	if s.received == nil {
 		s.flavor = cdc.MariaDB
-		from, err := parseSet(cdc.MariaDB, "0-1-1")
+		from, err := mysql.ParseSet(cdc.MariaDB, "0-1-1")
 		if err != nil {
 			t.Fatal(err)
 		}
 		s.received = from
 		s.positions.start(cdc.MariaDB, from, mark{})
 	}
-	ss := newSession(s, nil)
+	ss := newSession(s, newDump(nil, "", &dialer{flavor: s.flavor}))
 	ss.out = q
 	if err := ss.format(formatEvent()); err != nil {
 		t.Fatal(err)
@@ -62,7 +63,7 @@ const goodRow, badRow = "\x00\x07\x00\x00\x00", "\x00\x07\x00"
 // takeAll takes the events of transaction 0-1-2 as Run does.
 func (ss *session) takeAll(t *testing.T, events ...event) error {
 	t.Helper()
-	ss.tx = transaction{open: true, begun: true, id: gtid{server: 1, number: 2}}
+	ss.tx = transaction{open: true, begun: true, id: mysql.GTID{Server: 1, Number: 2}}
 	for _, e := range events {
 		if err := ss.take(t.Context(), e); err != nil {
 			err = ss.located(t.Context(), err)
@@ -78,10 +79,10 @@ func (ss *session) takeAll(t *testing.T, events ...event) error {
 
 //covers:binlogs 27 messages both
 func TestRowThatCannotBeDecodedStops(t *testing.T) {
-	s := New(Options{Tables: []string{"d.outbox"}}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+	s := New(Options{Options: mysql.Options{Tables: []string{"d.outbox"}}}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 	q := &rowCount{}
 	ss := sessionAt(t, s, q)
-	ss.tx = transaction{open: true, begun: true, id: gtid{server: 1, number: 1}}
+	ss.tx = transaction{open: true, begun: true, id: mysql.GTID{Server: 1, Number: 1}}
 	for _, e := range []event{mapEvent(), rowEvent(goodRow), eventOf(replication.XID_EVENT, 0, "12345678")} { // waits in the same batch
 		if err := ss.take(t.Context(), e); err != nil {
 			t.Fatal(err)
@@ -108,7 +109,7 @@ func TestRowThatCannotBeDecodedStops(t *testing.T) {
 
 // Batches of a large transaction are handed on before its last row is decoded.
 func TestUndecodableRowOfALargeTransactionIsNotTriedAgain(t *testing.T) {
-	s := New(Options{Tables: []string{"d.outbox"}}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+	s := New(Options{Options: mysql.Options{Tables: []string{"d.outbox"}}}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 	q := &rowCount{}
 	ss := sessionAt(t, s, q)
 	err := ss.takeAll(t, mapEvent(), rowEvent(strings.Repeat(goodRow, 3*batchRows)+badRow), eventOf(replication.XID_EVENT, 0, "12345678"))
@@ -127,7 +128,7 @@ func TestDamagedEventIsReadAgainOnce(t *testing.T) {
 		"compressed events": eventOf(replication.TRANSACTION_PAYLOAD_EVENT, 0, "\x02\x01"),
 		"LOAD DATA":         eventOf(replication.EXECUTE_LOAD_QUERY_EVENT, 0, "\x00"),
 	} {
-		s := New(Options{Tables: []string{"d.outbox"}}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+		s := New(Options{Options: mysql.Options{Tables: []string{"d.outbox"}}}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 		err := sessionAt(t, s, &rowCount{}).takeAll(t, damaged)
 		if _, stops := errors.AsType[*cdc.StopError](err); stops || err == nil {
 			t.Errorf("%s: %v, want an error that is retried", name, err)
@@ -142,13 +143,13 @@ func TestDamagedEventIsReadAgainOnce(t *testing.T) {
 
 // An event with a wrong checksum is refused before it is known what it is.
 func TestWrongChecksumIsReadAgainOnce(t *testing.T) {
-	s := New(Options{Tables: []string{"d.outbox"}}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+	s := New(Options{Options: mysql.Options{Tables: []string{"d.outbox"}}}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 	for attempt, want := range []string{"", "event_unreadable"} {
 		ss := sessionAt(t, s, &rowCount{})
 		ss.checksums = true
 		e := eventOf(replication.XID_EVENT, 0, "12345678....")
 		_, err := ss.event(append([]byte{0}, e.raw...))
-		if err == nil || reasonOf(err) != want {
+		if err = ss.unlessDamaged(err); err == nil || cdc.ReasonOf(err) != want {
 			t.Errorf("attempt %d: %v, want reason %q", attempt, err, want)
 		}
 	}

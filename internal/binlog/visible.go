@@ -9,6 +9,7 @@ import (
 	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/mysql"
 	"github.com/cdc-relay/cdc-relay/internal/visibility"
 )
 
@@ -23,15 +24,12 @@ import (
 
 // committed is a transaction of ours whose end was read.
 type committed struct {
-	id   gtid
+	id   mysql.GTID
 	name string
 	at   fileEnd // its end
 }
 
 func (c committed) String() string { return "transaction " + c.name }
-
-// commitsWait is the fix if commits do not end.
-const commitsWait = "see in SHOW PROCESSLIST what commits wait for; if it is a semi-sync replica, start one, or turn semi-sync replication off"
 
 // gate waits until transactions are visible.
 type gate = visibility.Gate[committed]
@@ -43,7 +41,7 @@ func (ss *session) watch(ctx context.Context) error {
 		return nil
 	}
 	ss.gate = visibility.New[committed](&witness{src: s, stream: ss.server}, visibility.Options{
-		Log: s.log, Waited: s.metrics.waited, Serve: ss.serve, Problems: s.opts.Problems, Fix: commitsWait,
+		Log: s.log, Waited: s.metrics.waited, Serve: ss.serve, Problems: s.opts.Problems, Fix: mysql.FixCommitsWait,
 	})
 	return ss.gate.Open(ctx)
 }
@@ -54,7 +52,7 @@ func (ss *session) awaitVisible(ctx context.Context) error {
 		return nil
 	}
 	id := ss.tx.id
-	if err := ss.gate.Wait(ctx, committed{id, id.text(ss.src.flavor), ss.place.fileEnd}); err != nil {
+	if err := ss.gate.Wait(ctx, committed{id, id.Text(ss.src.flavor), ss.place.fileEnd}); err != nil {
 		return &cdc.FixableError{Cause: err} // however often: it is not about what stands in the binlog; see located
 	}
 	return nil
@@ -83,11 +81,11 @@ type witness struct {
 // Connect implements [visibility.Server].
 func (w *witness) Connect(ctx context.Context) error {
 	w.Close()
-	cfg, err := w.src.opts.endpoint(ctx)
+	cfg, err := w.src.opts.Endpoint(ctx)
 	if err != nil {
 		return err
 	}
-	if w.conn, err = connectReplication(ctx, cfg); err != nil {
+	if w.conn, err = mysql.ConnectReplication(ctx, cfg); err != nil {
 		return err
 	}
 	_, err = w.query(ctx, "SET SESSION autocommit = 1, sql_select_limit = 18446744073709551615")
@@ -118,16 +116,19 @@ func (w *witness) Ask(ctx context.Context) (visibility.Answer[committed], error)
 	if err != nil {
 		return nil, err
 	}
-	set, err := parseSet(cdc.MySQL, text)
+	set, err := mysql.ParseSet(cdc.MySQL, text)
 	if err != nil {
 		return nil, err
 	}
-	executed, _ := set.(mysqlSet)
-	return executed, nil
+	executed, _ := set.(mysql.IntervalSet)
+	return gtidExecuted{executed}, nil
 }
 
-// Shows implements [visibility.Answer]: the set is gtid_executed.
-func (s mysqlSet) Shows(tx committed) bool { return s.has(tx.id) }
+// gtidExecuted is MySQL's answer.
+type gtidExecuted struct{ mysql.IntervalSet }
+
+// Shows implements [visibility.Answer].
+func (s gtidExecuted) Shows(tx committed) bool { return s.Has(tx.id) }
 
 // identity is an expression that tells servers apart.
 func identity(f cdc.Flavor) string {
@@ -135,15 +136,6 @@ func identity(f cdc.Flavor) string {
 		return "CONCAT_WS(' ', @@server_id, @@hostname, @@port)"
 	}
 	return "@@server_uuid"
-}
-
-// identify returns the identity of the server that will send the binlog.
-func (s *Source) identify(conn *client.Conn) (string, error) {
-	found, err := conn.Execute("SELECT " + identity(s.flavor))
-	if err != nil {
-		return "", fmt.Errorf("ask for the server's identity: %w", err)
-	}
-	return found.GetString(0, 0)
 }
 
 // same returns an error if the answer, which begins with the identity, is of another server than the stream.

@@ -4,36 +4,37 @@ import (
 	"encoding/binary"
 	"testing"
 
-	"github.com/go-mysql-org/go-mysql/mysql"
+	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 	"github.com/go-mysql-org/go-mysql/replication"
 	"github.com/google/uuid"
 	"pgregory.net/rapid"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/mysql"
 )
 
 // A set shows a transaction if it covers the set of that one alone.
 func TestExecutedShows(t *testing.T) {
-	origins := []gtid{{sid: uuid.UUID{1}}, {sid: uuid.UUID{2}}, {sid: uuid.UUID{1}, tag: mysql.NewTag("blue")}}
+	origins := []mysql.GTID{{SID: uuid.UUID{1}}, {SID: uuid.UUID{2}}, {SID: uuid.UUID{1}, Tag: gomysql.NewTag("blue")}}
 	rapid.Check(t, func(t *rapid.T) {
-		draw := func() gtid {
+		draw := func() mysql.GTID {
 			g := rapid.SampledFrom(origins).Draw(t, "origin")
-			g.number = rapid.Uint64Range(1, 20).Draw(t, "number")
+			g.Number = rapid.Uint64Range(1, 20).Draw(t, "number")
 			return g
 		}
-		empty, err := parseSet(cdc.MySQL, "")
+		empty, err := mysql.ParseSet(cdc.MySQL, "")
 		if err != nil {
 			t.Fatal(err)
 		}
-		set := empty.clone()
+		set := empty.Clone()
 		for range rapid.IntRange(0, 30).Draw(t, "transactions") {
-			set.add(draw())
+			set.Add(draw())
 		}
-		g, one := draw(), empty.clone()
-		one.add(g)
-		executed, _ := set.(mysqlSet)
-		if got, want := executed.Shows(committed{id: g}), set.covers(one); got != want {
-			t.Fatalf("%s in %s: %v, want %v", g.text(cdc.MySQL), set, got, want)
+		g, one := draw(), empty.Clone()
+		one.Add(g)
+		executed, _ := set.(mysql.IntervalSet)
+		if got, want := (gtidExecuted{executed}).Shows(committed{id: g}), set.Covers(one); got != want {
+			t.Fatalf("%s in %s: %v, want %v", g.Text(cdc.MySQL), set, got, want)
 		}
 	})
 }

@@ -94,6 +94,14 @@ func Fixable(fix, format string, args ...any) error {
 	return &FixableError{Cause: fmt.Errorf(format, args...), Fix: fix}
 }
 
+// ReasonOf returns the reason of a [StopError]; "" for any other error.
+func ReasonOf(err error) string {
+	if stop, ok := errors.AsType[*StopError](err); ok {
+		return stop.Reason
+	}
+	return ""
+}
+
 // LastCause returns the innermost message; of joined errors that of the first. Drivers wrap it in the whole connection
 // string. In place of the name of a timer it says what that means.
 func LastCause(err error) string {

@@ -121,7 +121,7 @@ func TestAnswersToStartReplication(t *testing.T) {
 		`replication slots can only be used if "max_replication_slots" > 0`:                      "",
 	} {
 		err := ReplicationError(&pgconn.PgError{Code: stateObjectNotInPrerequisiteState, Message: said}, "s")
-		if got := ReasonOf(err); got != want || want != "wal_level" && !strings.Contains(err.Error(), said) {
+		if got := cdc.ReasonOf(err); got != want || want != "wal_level" && !strings.Contains(err.Error(), said) {
 			t.Errorf("%s: reason %q, want %q: %v", said, got, want, err)
 		}
 	}

@@ -125,7 +125,7 @@ func (d *Database) Survey(ctx context.Context, o Options) (Survey, error) {
 // Slot returns the slot, or nil when there is none.
 func (d *Database) Slot(ctx context.Context, name string) (*SlotInfo, error) {
 	row, err := ReadSlot(ctx, d.Conn, name)
-	if ReasonOf(err) == SlotMissing {
+	if cdc.ReasonOf(err) == SlotMissing {
 		return nil, nil //nolint:nilnil // no slot is an answer
 	}
 	if err != nil {
@@ -135,14 +135,6 @@ func (d *Database) Slot(ctx context.Context, name string) (*SlotInfo, error) {
 		SlotStatus: row.Status(0), ActivePID: row.ActivePID, Failover: row.Failover,
 		Problem: row.Usable(name, d.Server.Database),
 	}, nil
-}
-
-// ReasonOf returns the reason of a [cdc.StopError]; "" for another error.
-func ReasonOf(err error) string {
-	if stop, ok := errors.AsType[*cdc.StopError](err); ok {
-		return stop.Reason
-	}
-	return ""
 }
 
 // Exec runs statements, several in one transaction. doing is what they do, for errors: "create publication p".
@@ -262,7 +254,7 @@ func (d *Database) Oldest(ctx context.Context) string {
 // CreateSlot runs the statement that makes the slot.
 func (d *Database) CreateSlot(ctx context.Context, slot, statement string) error {
 	err := d.Exec(ctx, fmt.Sprintf("create slot %q", slot), statement)
-	if ReasonOf(err) != noPrivilege {
+	if cdc.ReasonOf(err) != noPrivilege {
 		return err
 	}
 	return fmt.Errorf("create slot %q: %w", slot, mayNotReplicate(d.Server.Role, "it lacks REPLICATION"))

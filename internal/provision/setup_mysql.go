@@ -9,6 +9,7 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/binlog"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/mysql"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/position"
 	"github.com/cdc-relay/cdc-relay/internal/source"
@@ -27,7 +28,7 @@ func (s *mysqlSetup) Apply(ctx context.Context, owner source.ConnString) error {
 		return err
 	}
 	defer db.Close()
-	before, err := db.Survey(ctx, s.Binlog)
+	before, err := db.Survey(ctx, s.Binlog.Options)
 	if err != nil {
 		return err
 	}
@@ -36,7 +37,7 @@ func (s *mysqlSetup) Apply(ctx context.Context, owner source.ConnString) error {
 	})
 }
 
-func makeTable(ctx context.Context, owner *binlog.Database, o outbox.TableOptions) error {
+func makeTable(ctx context.Context, owner *mysql.Database, o outbox.TableOptions) error {
 	script, err := outbox.MySQLTable(o)
 	if err != nil {
 		return cdc.Usage("", "%w", err)
@@ -50,7 +51,7 @@ func makeTable(ctx context.Context, owner *binlog.Database, o outbox.TableOption
 // serverState is what setup must know of the server; flavor is a guess if the server did not answer.
 type serverState struct {
 	flavor   cdc.Flavor
-	settings []binlog.Setting
+	settings []mysql.Setting
 	user     string
 	answered bool
 }
@@ -58,7 +59,7 @@ type serverState struct {
 func (s *mysqlSetup) survey(ctx context.Context) serverState {
 	asking, cancel := context.WithTimeout(ctx, surveyTimeout)
 	defer cancel()
-	db, err := binlog.OpenDatabase(asking, s.Binlog)
+	db, err := mysql.OpenDatabase(asking, s.Binlog.Options)
 	if err != nil {
 		flavor := s.Binlog.Flavor
 		if flavor == "" {
@@ -67,7 +68,7 @@ func (s *mysqlSetup) survey(ctx context.Context) serverState {
 		return serverState{flavor: flavor, user: s.Config.Role()}
 	}
 	defer db.Close()
-	return serverState{flavor: db.Server.Flavor, settings: db.Settings(s.Binlog), user: db.Server.Role, answered: true}
+	return serverState{flavor: db.Server.Flavor, settings: db.Settings(s.Binlog.Options), user: db.Server.Role, answered: true}
 }
 
 // steps returns the SQL for an administrator and the tables' owner. maintain is whether the procedures are lacking.
@@ -116,12 +117,12 @@ func (s *mysqlSetup) Print(ctx context.Context) error {
 
 // Run creates what is missing, in the order of dependencies.
 func (s *mysqlSetup) Run(ctx context.Context, owner source.ConnString) error {
-	db, err := binlog.OpenDatabase(ctx, s.Binlog)
+	db, err := mysql.OpenDatabase(ctx, s.Binlog.Options)
 	if err != nil {
 		return err
 	}
 	defer db.Close()
-	if err := db.Problem(s.Binlog); err != nil && len(db.Settings(s.Binlog)) == 0 {
+	if err := db.Problem(s.Binlog.Options); err != nil && len(db.Settings(s.Binlog.Options)) == 0 {
 		return err // another flavor or an unsupported version
 	}
 	if err := s.makeTables(ctx, db, owner); err != nil {
@@ -140,7 +141,7 @@ func (s *mysqlSetup) Run(ctx context.Context, owner source.ConnString) error {
 }
 
 // mayMaintain reports whether the relay's user may maintain the partitions, if it is to, and whether dead letters are recorded.
-func (s *mysqlSetup) mayMaintain(ctx context.Context, db *binlog.Database) (bool, error) {
+func (s *mysqlSetup) mayMaintain(ctx context.Context, db *mysql.Database) (bool, error) {
 	for _, routine := range s.Binlog.Routines {
 		if may, err := db.MayMaintain(ctx, routine); err != nil || !may {
 			return false, err
@@ -157,8 +158,8 @@ func (s *mysqlSetup) mayMaintain(ctx context.Context, db *binlog.Database) (bool
 }
 
 // makeTables creates the tables and procedures as their owner, and grants the relay's user its rights if the owner may.
-func (s *mysqlSetup) makeTables(ctx context.Context, db *binlog.Database, owner source.ConnString) error {
-	before, err := db.Survey(ctx, s.Binlog)
+func (s *mysqlSetup) makeTables(ctx context.Context, db *mysql.Database, owner source.ConnString) error {
+	before, err := db.Survey(ctx, s.Binlog.Options)
 	if err != nil {
 		return err
 	}
@@ -177,13 +178,13 @@ func (s *mysqlSetup) makeTables(ctx context.Context, db *binlog.Database, owner 
 	return nil
 }
 
-func (s *mysqlSetup) asOwner(ctx context.Context, user string, dsn source.ConnString, before binlog.Survey) error {
+func (s *mysqlSetup) asOwner(ctx context.Context, user string, dsn source.ConnString, before mysql.Survey) error {
 	owner, err := s.Open(ctx, dsn)
 	if err != nil {
 		return err
 	}
 	defer owner.Close()
-	known, err := owner.Survey(ctx, s.Binlog)
+	known, err := owner.Survey(ctx, s.Binlog.Options)
 	if err != nil {
 		return err
 	}
@@ -228,7 +229,7 @@ func (s *mysqlSetup) asOwner(ctx context.Context, user string, dsn source.ConnSt
 
 // grant gives the relay's user rights on a table and what belongs to it. It ignores errors: the owner may lack the right to grant, and
 // ready reports missing rights.
-func grant(ctx context.Context, owner *binlog.Database, table outbox.Name, o outbox.MySQLSetupOptions) {
+func grant(ctx context.Context, owner *mysql.Database, table outbox.Name, o outbox.MySQLSetupOptions) {
 	o.Read = []outbox.Name{table}
 	steps, err := outbox.MySQLSetup(o)
 	if err != nil || len(steps) == 0 {
@@ -241,9 +242,9 @@ func grant(ctx context.Context, owner *binlog.Database, table outbox.Name, o out
 
 // ready returns an error if the binlog cannot be read, because a position must not be stored then. It prints the
 // statements that fix it.
-func (s *mysqlSetup) ready(ctx context.Context, db *binlog.Database) error {
-	v := serverState{flavor: db.Server.Flavor, settings: db.Settings(s.Binlog), user: db.Server.Role}
-	after, err := db.Survey(ctx, s.Binlog)
+func (s *mysqlSetup) ready(ctx context.Context, db *mysql.Database) error {
+	v := serverState{flavor: db.Server.Flavor, settings: db.Settings(s.Binlog.Options), user: db.Server.Role}
+	after, err := db.Survey(ctx, s.Binlog.Options)
 	if err != nil {
 		return err
 	}
@@ -255,8 +256,8 @@ func (s *mysqlSetup) ready(ctx context.Context, db *binlog.Database) error {
 		lacks = append(lacks, v.user+" must see the tables")
 	}
 	if len(v.settings) == 0 {
-		err = db.TryLog(ctx, s.Binlog)
-		if err != nil && !binlog.MayNotRead(err) {
+		err = binlog.TryLog(ctx, db)
+		if err != nil && !mysql.MayNotRead(err) {
 			return err
 		}
 		if err != nil {
@@ -284,7 +285,7 @@ func (s *mysqlSetup) ready(ctx context.Context, db *binlog.Database) error {
 }
 
 // storePosition stores the end of the binlog as the first position, unless one is stored.
-func (s *mysqlSetup) storePosition(ctx context.Context, db *binlog.Database) error {
+func (s *mysqlSetup) storePosition(ctx context.Context, db *mysql.Database) error {
 	if err := s.makeOwnTopics(ctx, s.Config); err != nil {
 		return err
 	}
@@ -293,7 +294,7 @@ func (s *mysqlSetup) storePosition(ctx context.Context, db *binlog.Database) err
 		return err
 	}
 	defer func() { _ = at.Close() }()
-	in, err := db.Inspect(ctx, s.Binlog, at.Resume)
+	in, err := binlog.Inspect(ctx, db, s.Binlog, at.Resume)
 	if err != nil {
 		return err
 	}
@@ -320,7 +321,7 @@ func (s *mysqlSetup) storePosition(ctx context.Context, db *binlog.Database) err
 
 // unpublished returns an error if rows would be skipped that a relay with at-least-once delivery may have left: without its checkpoint
 // nothing tells up to where it published.
-func (s *mysqlSetup) unpublished(ctx context.Context, db *binlog.Database, at *position.Places) error {
+func (s *mysqlSetup) unpublished(ctx context.Context, db *mysql.Database, at *position.Places) error {
 	if s.Backfill || stages.PositionTopic(s.Config) == "" || at.Place() != "" {
 		return nil
 	}
@@ -340,7 +341,7 @@ func (s *mysqlSetup) unpublished(ctx context.Context, db *binlog.Database, at *p
 
 // grantDelete grants the relay's user DELETE on tables whose old rows it deletes. It ignores an error of the grant: the owner may
 // lack the right, and check reports the missing one.
-func (s *mysqlSetup) grantDelete(ctx context.Context, db *binlog.Database, dsn source.ConnString) error {
+func (s *mysqlSetup) grantDelete(ctx context.Context, db *mysql.Database, dsn source.ConnString) error {
 	var lacks []source.Table
 	for _, t := range s.Purged() {
 		may, err := db.MayDelete(ctx, t.Name.MySQL())

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/cdc-relay/cdc-relay/internal/binlog"
+	"github.com/cdc-relay/cdc-relay/internal/mysql"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/source"
 )
@@ -16,16 +17,16 @@ type mysqlTeardown struct {
 
 // Run drops the checkpoint and, with --table, the tables. The relay has nothing else in the server.
 func (t *mysqlTeardown) Run(ctx context.Context, owner source.ConnString) error {
-	db, err := binlog.OpenDatabase(ctx, t.Binlog)
+	db, err := mysql.OpenDatabase(ctx, t.Binlog.Options)
 	if err != nil {
 		return err
 	}
 	defer db.Close()
-	before, err := db.Survey(ctx, t.Binlog)
+	before, err := db.Survey(ctx, t.Binlog.Options)
 	if err != nil {
 		return err
 	}
-	if err := db.Idle(ctx, t.Binlog); err != nil {
+	if err := binlog.Idle(ctx, db, t.Binlog); err != nil {
 		return err
 	}
 	drop := t.drop(t.Tables())
@@ -41,7 +42,7 @@ func (t *mysqlTeardown) Run(ctx context.Context, owner source.ConnString) error 
 	if err := t.Confirm(drop, taken); err != nil {
 		return err
 	}
-	if err := t.dropCheckpoint(ctx, t.Config, db.Source(t.Binlog)); err != nil {
+	if err := t.dropCheckpoint(ctx, t.Config, db.Source(t.Binlog.Options)); err != nil {
 		return err
 	}
 	if err := t.dropTables(ctx, drop, maker); err != nil {
@@ -53,7 +54,7 @@ func (t *mysqlTeardown) Run(ctx context.Context, owner source.ConnString) error 
 }
 
 // dropTables drops tables, and the procedures that are there: to drop one that is not takes a right too.
-func (t *mysqlTeardown) dropTables(ctx context.Context, tables []outbox.Name, owner *binlog.Database) error {
+func (t *mysqlTeardown) dropTables(ctx context.Context, tables []outbox.Name, owner *mysql.Database) error {
 	var maintained []outbox.Name
 	for _, table := range tables {
 		names, err := owner.Names(ctx, "look for the procedure of "+table.String(), outbox.MySQLRoutineThere(table))

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/cdc-relay/cdc-relay/internal/binlog"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/mysql"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/postgres"
 )
@@ -115,10 +115,10 @@ func (m *MySQL) LetterRecords(ctx context.Context, dsn ConnString) (records []ou
 	defer db.Close()
 	for _, name := range m.Databases() {
 		rows, err := db.Names(ctx, readingLetterRecords, outbox.MySQLLetterRecords(name))
-		if binlog.NoSuchTable(err) {
+		if mysql.NoSuchTable(err) {
 			continue
 		}
-		if binlog.IsDenied(err) {
+		if mysql.IsDenied(err) {
 			return nil, unknownRecords("run `cdc-relay setup` with the owner's connection string, which makes that table and grants the right to read it", err)
 		}
 		if err != nil {

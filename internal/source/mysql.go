@@ -10,6 +10,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/finding"
+	"github.com/cdc-relay/cdc-relay/internal/mysql"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/relay"
 	"github.com/cdc-relay/cdc-relay/internal/repair"
@@ -35,8 +36,11 @@ func newMySQL(c *config.Config) (*MySQL, error) {
 	}
 	s := c.Source.MySQL
 	o := binlog.Options{
-		DSN: s.ConnString, ServerID: s.ServerID, ID: s.ID, Tables: tables.names(),
-		UnsafeSync: s.UnsafeSyncBinlog, WaitUntilVisible: s.WaitUntilVisible,
+		Options: mysql.Options{
+			DSN: s.ConnString, ID: s.ID, Tables: tables.names(),
+			UnsafeSync: s.UnsafeSyncBinlog, WaitUntilVisible: s.WaitUntilVisible,
+		},
+		ServerID: s.ServerID,
 	}
 	if s.Flavor != config.FlavorAuto {
 		o.Flavor = s.Flavor
@@ -45,11 +49,11 @@ func newMySQL(c *config.Config) (*MySQL, error) {
 		o.TLS = s.TLS.ClientConfig
 	}
 	if c.Partitions != nil {
-		o.Routines = map[string]binlog.Routine{}
+		o.Routines = map[string]mysql.Routine{}
 		for _, t := range tables.tables {
 			if !t.Foreign() {
 				sum := func(f cdc.Flavor) string { return outbox.MySQLRoutineSum(f, t.Name) }
-				o.Routines[t.Name.String()] = binlog.Routine{Name: outbox.MySQLRoutine(t.Name).MySQL(), Sum: sum}
+				o.Routines[t.Name.String()] = mysql.Routine{Name: outbox.MySQLRoutine(t.Name).MySQL(), Sum: sum}
 			}
 		}
 	}
@@ -60,7 +64,7 @@ func newMySQL(c *config.Config) (*MySQL, error) {
 func (m *MySQL) SlotPosition() func(ctx context.Context) (cdc.Progress, error) { return nil }
 
 // Passed implements [Database].
-func (m *MySQL) Passed(at cdc.Progress, place string) bool { return binlog.Passed(at, place) }
+func (m *MySQL) Passed(at cdc.Progress, place string) bool { return mysql.Passed(at, place) }
 
 // ConnString implements [Database].
 func (m *MySQL) ConnString(given string) (ConnString, error) {
@@ -68,10 +72,10 @@ func (m *MySQL) ConnString(given string) (ConnString, error) {
 }
 
 // Open connects with another connection string than the relay's.
-func (m *MySQL) Open(ctx context.Context, dsn ConnString) (*binlog.Database, error) {
-	o := m.Binlog
+func (m *MySQL) Open(ctx context.Context, dsn ConnString) (*mysql.Database, error) {
+	o := m.Binlog.Options
 	o.DSN = dsn
-	return binlog.OpenDatabase(ctx, o)
+	return mysql.OpenDatabase(ctx, o)
 }
 
 // Check implements [Database].
@@ -101,9 +105,9 @@ func (s binlogSource) State() State {
 }
 
 // readOptions are those to read a table by SQL.
-func (m *MySQL) readOptions(t *Table) binlog.ReadOptions {
+func (m *MySQL) readOptions(t *Table) mysql.ReadOptions {
 	key, at := t.keyAndTime()
-	r := binlog.ReadOptions{Table: t.Name.String(), Key: key, At: at}
+	r := mysql.ReadOptions{Table: t.Name.String(), Key: key, At: at}
 	if !t.Foreign() {
 		r.TakenOut, r.Routine, r.Spare = outbox.MySQLTakenOut(t.Name), outbox.MySQLRoutine(t.Name).MySQL(), outbox.MySQLSpare(t.Name).String()
 	}
@@ -112,9 +116,9 @@ func (m *MySQL) readOptions(t *Table) binlog.ReadOptions {
 
 // Reader implements [Database].
 func (m *MySQL) Reader(ctx context.Context, dsn ConnString, t *Table) (TableReader, error) {
-	o := m.Binlog
+	o := m.Binlog.Options
 	o.DSN = dsn
-	r, err := binlog.OpenTable(ctx, o, m.readOptions(t))
+	r, err := mysql.OpenTable(ctx, o, m.readOptions(t))
 	if err != nil {
 		return nil, err
 	}
@@ -151,14 +155,14 @@ func (m *MySQL) maintainable(ctx context.Context, dsn ConnString, owner bool, lo
 		}
 		db.Close()
 	}
-	source := db.Source(m.Binlog)
+	source := db.Source(m.Binlog.Options)
 	source.Database = m.Config.Database() // the owner's connection may have another
 	var tables []retention.Table
 	for _, t := range m.tables {
 		if t.Foreign() {
 			continue
 		}
-		o := binlog.PartitionOptions{
+		o := mysql.PartitionOptions{
 			Table: t.Name.String(), Routine: outbox.MySQLRoutine(t.Name).MySQL(), Lock: outbox.MySQLPartitionLock(t.Name),
 			Source: source, Load: load,
 		}
@@ -187,12 +191,12 @@ func (m *MySQL) Rows(dsn ConnString, load cdc.Loader) retention.RowTables {
 		if err != nil {
 			return nil, nil, err
 		}
-		source := db.Source(m.Binlog)
+		source := db.Source(m.Binlog.Options)
 		source.Database = m.Config.Database() // the owner's connection may have another
 		var list []retention.Rows
 		for _, t := range m.Purged() {
 			key, at := t.keyAndTime()
-			list = append(list, db.Rows(binlog.RowOptions{Table: t.Name.String(), Key: key, At: at, Source: source, Load: load}))
+			list = append(list, db.Rows(mysql.RowOptions{Table: t.Name.String(), Key: key, At: at, Source: source, Load: load}))
 		}
 		return list, db.Close, nil
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/binlog"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/display"
+	"github.com/cdc-relay/cdc-relay/internal/mysql"
 	"github.com/cdc-relay/cdc-relay/internal/position"
 )
 
@@ -16,12 +17,12 @@ type mysqlPositions struct {
 	positions
 	*MySQL
 
-	db *binlog.Database
+	db *mysql.Database
 }
 
 // at opens the database for fn.
 func (m *MySQL) at(ctx context.Context, at positions, fn func(*mysqlPositions) error) error {
-	db, err := binlog.OpenDatabase(ctx, m.Binlog)
+	db, err := mysql.OpenDatabase(ctx, m.Binlog.Options)
 	if err != nil {
 		return err
 	}
@@ -72,7 +73,7 @@ type shownGTIDs struct {
 }
 
 func (p *mysqlPositions) show(ctx context.Context) (any, [][2]string, error) {
-	in, err := p.db.Inspect(ctx, p.Binlog, p.Resume)
+	in, err := binlog.Inspect(ctx, p.db, p.Binlog, p.Resume)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -123,14 +124,14 @@ func (p *mysqlPositions) lines(s *shownGTIDs, in *binlog.Inspection) [][2]string
 }
 
 func (p *mysqlPositions) set(ctx context.Context, text string, yes bool) error {
-	to, err := binlog.ParsePosition(p.db.Server.Flavor, cdc.Position(text))
+	to, err := mysql.ParsePosition(p.db.Server.Flavor, cdc.Position(text))
 	if err != nil {
 		return cdc.Usage("", "%w", err)
 	}
-	if err := p.db.Idle(ctx, p.Binlog); err != nil {
+	if err := binlog.Idle(ctx, p.db, p.Binlog); err != nil {
 		return err
 	}
-	in, err := p.db.Inspect(ctx, p.Binlog, p.Resume)
+	in, err := binlog.Inspect(ctx, p.db, p.Binlog, p.Resume)
 	if err != nil {
 		return err
 	}
@@ -173,10 +174,10 @@ func (p *mysqlPositions) reportMove(m binlog.Move, found bool, part cdc.Part) {
 func transactions(n uint64) string { return display.Plural(int(n), "transaction") }
 
 func (p *mysqlPositions) reset(ctx context.Context, yes bool) error {
-	if err := p.db.Idle(ctx, p.Binlog); err != nil {
+	if err := binlog.Idle(ctx, p.db, p.Binlog); err != nil {
 		return err
 	}
-	_, _, refused := p.Resume(ctx, p.db.Source(p.Binlog))
+	_, _, refused := p.Resume(ctx, p.db.Source(p.Binlog.Options))
 	if err := position.Foreign(refused); err != nil && !yes {
 		return err
 	}

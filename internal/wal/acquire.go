@@ -217,7 +217,7 @@ func (ss *session) readSlotInto(ctx context.Context, sv *server) error {
 func readUsableSlot(ctx context.Context, sql *pgx.Conn, sv *server) (postgres.SlotRow, error) {
 	name := sv.source.Slot
 	row, err := postgres.ReadSlot(ctx, sql, name)
-	if postgres.ReasonOf(err) == postgres.SlotMissing && row.Recovery { // the slot may not be synchronized yet
+	if cdc.ReasonOf(err) == postgres.SlotMissing && row.Recovery { // the slot may not be synchronized yet
 		return row, cdc.Fixable("promote it, or name the primary in source.postgres.dsn", "PostgreSQL is a standby and has no replication slot %q", name)
 	}
 	if err != nil {

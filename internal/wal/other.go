@@ -133,7 +133,7 @@ func (s *Source) resembles(t *cdc.Table) bool {
 func (ss *session) compareWithCatalog(ctx context.Context, r *relation) error {
 	verify, rows := ss.src.opts.Verify, *r.table
 	rows.Now = nil
-	if r.compared = verify == nil || postgres.ReasonOf(verify(&rows)) != cdc.MissingColumn; r.compared {
+	if r.compared = verify == nil || cdc.ReasonOf(verify(&rows)) != cdc.MissingColumn; r.compared {
 		return nil
 	}
 	var now *cdc.Table

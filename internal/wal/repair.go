@@ -100,7 +100,7 @@ func (r *Repair) Lead(ctx context.Context, load cdc.Resumer) (g repair.Ground, e
 // the snapshot does not show is behind sv.slot.
 func (r *Repair) takeSlot(ctx context.Context, sv *server) (snapshot string, lost, err error) {
 	lost = r.ss.readSlotInto(ctx, sv)
-	switch postgres.ReasonOf(lost) {
+	switch cdc.ReasonOf(lost) {
 	case postgres.SlotMissing, postgres.SlotLost: // which is the same to a run
 		r.fresh = true
 		if err := r.dropSlot(ctx, r.opts.Slot); err != nil {

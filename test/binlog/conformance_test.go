@@ -9,6 +9,7 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/binlog"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/mysql"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/relay"
 	"github.com/cdc-relay/cdc-relay/internal/retention"
@@ -21,7 +22,7 @@ type conforming struct {
 	*keeper
 
 	begin cdc.Checkpoint
-	table *binlog.Partitions
+	table *mysql.Partitions
 }
 
 // conform runs a test on every kind of server.
@@ -111,14 +112,14 @@ func (c *conforming) Relayed() { c.relayed() }
 func (c *conforming) Restore(table string) { c.restored(table[strings.Index(table, ".")+1:]) }
 
 func (c *conforming) Reader() scan.Table {
-	return c.reader(binlog.ReadOptions{
+	return c.reader(mysql.ReadOptions{
 		Key: "event_id", At: "created_at", TakenOut: outbox.MySQLTakenOut(c.outbox()),
 		Routine: outbox.MySQLRoutine(c.outbox()).MySQL(), Spare: outbox.MySQLSpare(c.outbox()).String(),
 	})
 }
 
 func (c *conforming) Source() relay.Source {
-	return c.database.source(binlog.Options{ID: c.flavor}) // as that of the checkpoints
+	return c.database.source(binlog.Options{Options: mysql.Options{ID: c.flavor}}) // as that of the checkpoints
 }
 
 func (c *conforming) Begin() cdc.Resumer {

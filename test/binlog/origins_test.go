@@ -6,6 +6,7 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/binlog"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/mysql"
 )
 
 // origins are statements that give the session's next transaction a GTID of another origin.
@@ -85,7 +86,7 @@ func (r *running) position() cdc.Position { return r.source.Progress(r.queue.las
 // parsed returns a position in its stored form.
 func (d *database) parsed(p cdc.Position) cdc.Position {
 	d.t.Helper()
-	stored, err := binlog.ParsePosition(cdc.Flavor(d.flavor), p)
+	stored, err := mysql.ParsePosition(cdc.Flavor(d.flavor), p)
 	if err != nil {
 		d.t.Fatal(err)
 	}

@@ -5,20 +5,20 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/cdc-relay/cdc-relay/internal/binlog"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
+	"github.com/cdc-relay/cdc-relay/internal/mysql"
 )
 
 // rows returns the rows of table events and whether they can be deleted by a user.
-func (d *database) rows(user string, load cdc.Loader) (*binlog.Rows, error) {
+func (d *database) rows(user string, load cdc.Loader) (*mysql.Rows, error) {
 	d.t.Helper()
-	db, err := binlog.OpenDatabase(d.t.Context(), binlog.Options{DSN: func(context.Context) (string, error) { return d.server.UserDSN(user, "", d.name, ""), nil }})
+	db, err := mysql.OpenDatabase(d.t.Context(), mysql.Options{DSN: func(context.Context) (string, error) { return d.server.UserDSN(user, "", d.name, ""), nil }})
 	if err != nil {
 		d.t.Fatal(err)
 	}
 	d.t.Cleanup(db.Close)
-	r := db.Rows(binlog.RowOptions{Table: d.name + ".events", Key: "id", At: "at", Source: cdc.Source{Database: d.name}, Load: load})
+	r := db.Rows(mysql.RowOptions{Table: d.name + ".events", Key: "id", At: "at", Source: cdc.Source{Database: d.name}, Load: load})
 	err = r.Verify(d.t.Context())
 	return r, err
 }

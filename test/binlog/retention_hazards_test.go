@@ -13,6 +13,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/binlog"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
+	"github.com/cdc-relay/cdc-relay/internal/mysql"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/retention"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
@@ -184,7 +185,7 @@ func TestLostLockOfThePartitions(t *testing.T) {
 func TestRoutineIsThisVersions(t *testing.T) {
 	onOlder(t, func(d *database) {
 		t := d.t
-		db, err := binlog.OpenDatabase(t.Context(), d.options(binlog.Options{}))
+		db, err := mysql.OpenDatabase(t.Context(), d.options(binlog.Options{}).Options)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -194,7 +195,7 @@ func TestRoutineIsThisVersions(t *testing.T) {
 			routine := outbox.MySQLRoutine(name)
 			may := func() bool {
 				t.Helper()
-				ok, err := db.MayMaintain(t.Context(), binlog.Routine{Name: routine.MySQL(), Sum: func(f cdc.Flavor) string { return outbox.MySQLRoutineSum(f, name) }})
+				ok, err := db.MayMaintain(t.Context(), mysql.Routine{Name: routine.MySQL(), Sum: func(f cdc.Flavor) string { return outbox.MySQLRoutineSum(f, name) }})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cdc-relay/cdc-relay/internal/binlog"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
+	"github.com/cdc-relay/cdc-relay/internal/mysql"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/retention"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
@@ -53,21 +53,21 @@ func keeping(d *database, days int) *keeper {
 }
 
 // parts connects as the user to the table's partitions.
-func (k *keeper) parts() *binlog.Partitions {
+func (k *keeper) parts() *mysql.Partitions {
 	k.t.Helper()
 	p, done := k.connect(k.server)
 	k.t.Cleanup(done)
 	return p
 }
 
-func (k *keeper) connect(server *testenv.MySQLServer) (p *binlog.Partitions, done func()) {
+func (k *keeper) connect(server *testenv.MySQLServer) (p *mysql.Partitions, done func()) {
 	k.t.Helper()
 	dsn := server.UserDSN(k.user, "", k.name, k.params)
-	db, err := binlog.OpenDatabase(k.t.Context(), binlog.Options{DSN: func(context.Context) (string, error) { return dsn, nil }})
+	db, err := mysql.OpenDatabase(k.t.Context(), mysql.Options{DSN: func(context.Context) (string, error) { return dsn, nil }})
 	if err != nil {
 		k.t.Fatal(err)
 	}
-	return db.Partitions(binlog.PartitionOptions{
+	return db.Partitions(mysql.PartitionOptions{
 		Table: k.name + ".outbox", Routine: outbox.MySQLRoutine(k.outbox()).MySQL(), Lock: outbox.MySQLPartitionLock(k.outbox()),
 		Source: k.source,
 		Load:   k.load,
@@ -186,7 +186,7 @@ func TestRowsInPmaxAreNotMoved(t *testing.T) {
 	})
 }
 
-func dayOf(t *testing.T, p *binlog.Partitions, ago int) cdc.Partition {
+func dayOf(t *testing.T, p *mysql.Partitions, ago int) cdc.Partition {
 	t.Helper()
 	parts, _, err := p.List(t.Context())
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/binlog"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
+	"github.com/cdc-relay/cdc-relay/internal/mysql"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/scan"
 )
@@ -29,10 +30,10 @@ func cells(b *cdc.Batch) (rows []string) {
 }
 
 // reader opens the table outbox to read it by SQL.
-func (d *database) reader(o binlog.ReadOptions) *binlog.TableReader {
+func (d *database) reader(o mysql.ReadOptions) *mysql.TableReader {
 	d.t.Helper()
 	o.Table = d.name + ".outbox"
-	r, err := binlog.OpenTable(d.t.Context(), d.options(binlog.Options{}), o)
+	r, err := mysql.OpenTable(d.t.Context(), d.options(binlog.Options{}).Options, o)
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -82,7 +83,7 @@ func TestRowsReadBySQLAreThoseOfTheBinlog(t *testing.T) {
 				if err := running.stop(); err != nil {
 					d.t.Fatal(err)
 				}
-				got := d.read(d.reader(binlog.ReadOptions{Key: "row_id", At: "created_at"}), scan.Filter{}, scan.Key{})
+				got := d.read(d.reader(mysql.ReadOptions{Key: "row_id", At: "created_at"}), scan.Filter{}, scan.Key{})
 				if len(got) != len(logged) {
 					d.t.Fatalf("%d rows, want %d", len(got), len(logged))
 				}
@@ -106,12 +107,12 @@ const dayOutbox = `CREATE TABLE outbox (event_id VARBINARY(16) NOT NULL, aggrega
 // counted and read all the same.
 func TestTakenOutWhileAStatementWaits(t *testing.T) {
 	onEach(t, func(d *database) {
-		for name, read := range map[string]func(r *binlog.TableReader) (int, error){
-			"keys": func(r *binlog.TableReader) (int, error) {
+		for name, read := range map[string]func(r *mysql.TableReader) (int, error){
+			"keys": func(r *mysql.TableReader) (int, error) {
 				keys, err := r.Keys(t.Context(), scan.Filter{}, scan.Window{}, scan.Key{}, 10)
 				return len(keys), err
 			},
-			"count": func(r *binlog.TableReader) (int, error) {
+			"count": func(r *mysql.TableReader) (int, error) {
 				n, err := r.Count(t.Context(), scan.Filter{})
 				return int(n), err
 			},
@@ -120,7 +121,7 @@ func TestTakenOutWhileAStatementWaits(t *testing.T) {
 			d.exec(dayOutbox)
 			d.exec("CREATE TABLE taken (event_id VARBINARY(16) NOT NULL, aggregate_id VARCHAR(20), topic VARCHAR(20), created_at DATETIME(6) NOT NULL, PRIMARY KEY (event_id, created_at))")
 			d.exec("INSERT INTO outbox (event_id, created_at) VALUES ('1', '2026-01-01'), ('2', '2026-01-01'), ('3', '2026-01-05')")
-			r := d.reader(binlog.ReadOptions{
+			r := d.reader(mysql.ReadOptions{
 				Key: "event_id", At: "created_at",
 				TakenOut: "SELECT CONCAT(table_schema, '.', table_name) FROM information_schema.tables WHERE table_schema = '" + d.name + "' AND table_comment = 'out'",
 			})
@@ -160,7 +161,7 @@ func TestTimesThatAreNoDates(t *testing.T) {
 		d.session("SET SESSION sql_mode = ''",
 			"INSERT INTO outbox VALUES (3, '2026-01-02'), (1, '0000-00-00'), (2, '0001-01-01'), (4, '9999-12-31 23:59:59.999999')",
 			"INSERT INTO taken VALUES (5, '0000-00-00'), (6, '2026-00-15'), (7, '0000-00-00')")
-		r := d.reader(binlog.ReadOptions{Key: "id", At: "at", TakenOut: "SELECT '" + d.name + ".taken'"})
+		r := d.reader(mysql.ReadOptions{Key: "id", At: "at", TakenOut: "SELECT '" + d.name + ".taken'"})
 		var got []string
 		for _, row := range d.read(r, scan.Filter{}, scan.Key{}) {
 			_, id, _ := strings.Cut(row, `"`)
@@ -184,7 +185,7 @@ func TestRowsAreReadBetweenTheStepsOfAPass(t *testing.T) {
 		d.insertAt(4, 1, 1)
 		d.insertAt(3, 2, 2)
 		d.insertAt(0, 9, 9)
-		r := d.reader(binlog.ReadOptions{
+		r := d.reader(mysql.ReadOptions{
 			Key: "event_id", At: "created_at", TakenOut: outbox.MySQLTakenOut(d.outbox()),
 			Routine: outbox.MySQLRoutine(d.outbox()).MySQL(), Spare: outbox.MySQLSpare(d.outbox()).String(),
 		})

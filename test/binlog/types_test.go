@@ -10,6 +10,7 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/binlog"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/mysql"
 )
 
 // golden are columns of every type, each with two values, and the expected text if it differs from SELECT CAST(... AS CHAR).
@@ -135,7 +136,7 @@ func TestTypes(t *testing.T) {
 				if err := r.stop(); err != nil {
 					t.Error(err)
 				}
-				if _, checked := binlog.Check(t.Context(), binlog.Options{DSN: func(context.Context) (string, error) { return d.dsn, nil }, Tables: []string{d.name + ".outbox"}}, none); fmt.Sprint(checked[d.name+".outbox"].Columns) != fmt.Sprint(r.queue.columns) {
+				if _, checked := binlog.Check(t.Context(), binlog.Options{Options: mysql.Options{DSN: func(context.Context) (string, error) { return d.dsn, nil }, Tables: []string{d.name + ".outbox"}}}, none); fmt.Sprint(checked[d.name+".outbox"].Columns) != fmt.Sprint(r.queue.columns) {
 					t.Errorf("check finds\n%v, the binlog has\n%v", checked[d.name+".outbox"].Columns, r.queue.columns)
 				}
 			})

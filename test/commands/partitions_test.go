@@ -255,7 +255,7 @@ func (s *site) advancing(advance func(ctx context.Context)) (stop func()) {
 // On MySQL and MariaDB too, a role that may not delete is granted it by setup. The checkpoint decides what is relayed.
 //
 //follows:config.retention partitions run
-//follows:binlog.Verify retention, drop
+//follows:mysql.Verify retention, drop
 func TestOldRowsAreDeletedByACommandOnMySQL(t *testing.T) {
 	onMySQL(t, func(s *site) {
 		user := "purging_" + s.mysql.Flavor
@@ -308,10 +308,10 @@ func TestOldRowsAreDeletedByACommandOnMySQL(t *testing.T) {
 
 // On MySQL and MariaDB, too, partitions run goes through the procedure that setup makes, or without it as the table's owner.
 //
-//follows:binlog.changeError partitions run, setup
-//follows:binlog.Maintainable#2 setup, partitions
+//follows:mysql.changeError partitions run, setup
+//follows:mysql.Maintainable#2 setup, partitions
 //follows:config.partitions partitions run
-//follows:binlog.changeError#2 partitions run
+//follows:mysql.changeError#2 partitions run
 func TestPartitionsRunOnMySQL(t *testing.T) {
 	onMySQL(t, func(s *site) {
 		maintained := "partitions: {ahead: 8, ttl: 2d}\n"

@@ -101,7 +101,7 @@ func (f *fixing) reset() string {
 // Each fix on MySQL and MariaDB that stores a position without publishing from the table loses and repeats nothing.
 //
 //covers:binlogs 26 28 events both
-//follows:binlog.tableMissing/table_missing setup
+//follows:mysql.tableMissing/table_missing setup
 //follows:binlog.beginning/no_checkpoint setup, position set
 //follows:config.checkpoint checkpoint
 //follows:checkpoint.refuse/foreign_checkpoint position reset, checkpoint
@@ -281,7 +281,7 @@ func (f *fixing) fewerRows() {
 //follows:binlog.Preview/binlog_purged repair
 //follows:binlog.dumpError/log_unreadable position reset, repair, binlog
 //follows:binlog.stop position reset, binlog
-//follows:binlog.problem binlog, repair
+//follows:mysql.problem binlog, repair
 //follows:binlog.dumpError/gtid_mode position reset, repair, binlog
 func TestFixesOfBinlogs(t *testing.T) {
 	t.Parallel()

@@ -19,9 +19,9 @@ func letterMutants() []mutant {
 			caughtBy{walUnits, "^TestPassed$", ""},
 		},
 		{
-			"take a transaction that is partly published for behind the position", "internal/binlog/relayed.go",
+			"take a transaction that is partly published for behind the position", "internal/mysql/relayed.go",
 			[]edit{{"return ordinal < p.Part.Rows", "return ordinal <= p.Part.Rows"}},
-			caughtBy{setUnits, "^TestPassed$", ""},
+			caughtBy{"./internal/mysql", "^TestPassed$", ""},
 		},
 		{
 			"hold no key after a start", "internal/deadletter/index.go",

@@ -213,7 +213,7 @@ func readerMutants() []mutant {
 		},
 		{
 			"repeat what was read before a reconnect", "internal/binlog/stream.go",
-			[]edit{{"	s.received.add(ss.tx.id)\n", ""}},
+			[]edit{{"	s.received.Add(ss.tx.id)\n", ""}},
 			caughtBy{faults, "^TestBinlogConnectionsCut$", testenv.MariaDBFlavor},
 		},
 		{

@@ -165,7 +165,7 @@ func placesMutants() []mutant {
 		},
 		{
 			"adopt the checkpoint of another server", "internal/binlog/start.go",
-			[]edit{{"sv.executed != nil && sv.executed.covers(position)", "sv.executed != nil"}},
+			[]edit{{"sv.executed != nil && sv.executed.Covers(position)", "sv.executed != nil"}},
 			caughtBy{setUnits, "^TestResolve$", ""},
 		},
 	}

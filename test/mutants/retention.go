@@ -36,8 +36,8 @@ func retentionMutants() []mutant {
 			caughtBy{wal, "^TestSlotOfAnotherRelayKeepsRows$", ""},
 		},
 		{
-			"drop or delete before the saved position has passed, binlog", "internal/binlog/relayed.go",
-			[]edit{{"return r.upto != nil && r.upto.covers(noted)", "return r.upto != nil"}},
+			"drop or delete before the saved position has passed, binlog", "internal/mysql/relayed.go",
+			[]edit{{"return r.upto != nil && r.upto.Covers(noted)", "return r.upto != nil"}},
 			caughtBy{faults, "^(TestOldRowsAreDeletedOnceRelayed|TestPartitionIsKeptWhileTheRelayLags)$", testenv.MariaDBFlavor},
 		},
 	}

@@ -27,7 +27,7 @@ func startMutants() []mutant {
 		},
 		{
 			"leave out as many transactions as the hint says, whichever they are", "internal/binlog/repetition.go",
-			[]edit{{"r.begun < r.counted || id == lastOf(r.from, id)", "true"}},
+			[]edit{{"r.begun < r.counted || id == mysql.LastOf(r.from, id)", "true"}},
 			caughtBy{binlog, "^TestHints$", ""},
 		},
 		{
@@ -42,7 +42,7 @@ func startMutants() []mutant {
 		},
 		{
 			"read what stands before the position, again and again", "internal/binlog/session.go",
-			[]edit{{"			ss.src.direct = true\n", ""}},
+			[]edit{{"			ss.src.direct = true // only what is behind the position must be readable, and that may be in a later file\n", ""}},
 			caughtBy{faults, "^TestFixesOfBinlogs$", testenv.MySQLFlavor},
 		},
 		{

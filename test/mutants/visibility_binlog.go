@@ -29,8 +29,8 @@ func binlogVisibilityMutants() []mutant {
 			caughtBy{binlog, "^TestVisibilityOfAnotherServer$", ""},
 		},
 		{
-			"ask a binlog in InnoDB what is visible, untested", "internal/binlog/catalog.go",
-			[]edit{{"if o.WaitUntilVisible && v.inInnoDB() {", "if false {"}},
+			"ask a binlog in InnoDB what is visible, untested", "internal/mysql/catalog.go",
+			[]edit{{"if o.WaitUntilVisible && v.InInnoDB() {", "if false {"}},
 			caughtBy{setUnits, "^TestBinlogInInnoDB$", ""},
 		},
 	}

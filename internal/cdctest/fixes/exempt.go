@@ -45,8 +45,8 @@ func exemptions() []exemption {
 		{"wal.makeSlot/slot_waits", "repair", "it is said after a minute, before anything was published or moved; the same command, after an interruption at that moment, runs in TestRepairAfterAKilledOne"},
 		{"binlog.dumpError/binlog_gap#2", "repair", "a server says so only if it purges between the look at what it has and the request; the same command is followed as binlog.resolve/binlog_purged"},
 		{"binlog.take/gtid_mode", "binlog", "servers refuse to send such an event, and then it is binlog.dumpError/gtid_mode"},
-		{"binlog.tableMissing", "setup", "an administrator creates the database first; then it is binlog.tableMissing/table_missing"},
-		{"binlog.Maintainable", "partitions run", "the same command with the owner's connection string is followed as binlog.changeError; here the server is another one"},
+		{"mysql.tableMissing", "setup", "an administrator creates the database first; then it is mysql.tableMissing/table_missing"},
+		{"mysql.Maintainable", "partitions run", "the same command with the owner's connection string is followed as mysql.changeError; here the server is another one"},
 		{"repair.Run/repair_interrupted", "repair", "a repair moves the position at its end only; the same command is followed as cmd.reportRepair, after an interruption at each moment"},
 	}
 }

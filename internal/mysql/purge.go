@@ -1,4 +1,4 @@
-package binlog
+package mysql
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 	"github.com/go-sql-driver/mysql"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
@@ -36,7 +37,7 @@ type Rows struct {
 // Rows returns the rows of a table. Verify comes first.
 func (d *Database) Rows(o RowOptions) *Rows {
 	schema, table, _ := strings.Cut(o.Table, ".")
-	return &Rows{db: d, o: o, sql: mysqlName(schema) + "." + mysqlName(table), key: mysqlName(o.Key), at: mysqlName(o.At)}
+	return &Rows{db: d, o: o, sql: QuoteName(schema) + "." + QuoteName(table), key: QuoteName(o.Key), at: QuoteName(o.At)}
 }
 
 // Name returns the table's name.
@@ -96,8 +97,8 @@ func explainDelete(ctx context.Context, db querier, table string) error {
 
 // MayDelete reports whether the user may delete rows of a table, whose name is in SQL.
 func (d *Database) MayDelete(ctx context.Context, table string) (bool, error) {
-	err := explainDelete(ctx, d.db, table)
-	if code, _ := number(err); code == erTableAccess {
+	err := explainDelete(ctx, d.DB, table)
+	if code, _ := ErrorNumber(err); code == gomysql.ER_TABLEACCESS_DENIED_ERROR {
 		return false, nil
 	}
 	if err != nil {
@@ -111,8 +112,8 @@ func (r *Rows) connect(ctx context.Context) (err error) {
 	if r.db.rows != nil {
 		return nil
 	}
-	if r.db.rows, err = r.db.db.Conn(ctx); err != nil {
-		return connectError(err, r.db.cfg)
+	if r.db.rows, err = r.db.DB.Conn(ctx); err != nil {
+		return connectError(err, r.db.Config)
 	}
 	for _, setting := range []string{
 		"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", "SET SESSION innodb_lock_wait_timeout = 1",
@@ -201,7 +202,7 @@ func (r *Rows) keys(ctx context.Context, query string, args ...any) ([]any, erro
 
 // Passed reports whether the checkpoint has passed a position.
 func (r *Rows) Passed(ctx context.Context, behind cdc.Position) (bool, error) {
-	noted, err := parseSet(r.db.Server.Flavor, string(behind))
+	noted, err := ParseSet(r.db.Server.Flavor, string(behind))
 	if err != nil {
 		return false, err
 	}
@@ -220,14 +221,6 @@ func (r *Rows) Delete(ctx context.Context, keys []any, age time.Duration) (int64
 	return n, nil, r.failed(ctx, "delete old rows", err)
 }
 
-const (
-	erLockWaitTimeout = 1205
-	erLockDeadlock    = 1213
-	erRowReferenced   = 1217
-	erRowReferenced2  = 1451
-	erSignal          = 1644
-)
-
 // signalled reports whether err has an SQLSTATE of those that are meant for SIGNAL, whatever number a trigger gives it.
 func signalled(err error) bool {
 	e, ok := errors.AsType[*mysql.MySQLError](err)
@@ -235,19 +228,19 @@ func signalled(err error) bool {
 }
 
 func (r *Rows) failed(ctx context.Context, doing string, err error) error {
-	code, said := number(err)
+	code, said := ErrorNumber(err)
 	switch {
 	case err == nil:
 		return nil
 	case code == 0:
 		return fmt.Errorf("table %s: %s: %w", r.o.Table, doing, err)
-	case code == erTableAccess:
-		return cdc.Fixable(fmt.Sprintf("run GRANT SELECT, DELETE ON %s TO %s", r.sql, accountOf(r.db.Server.Role)), "user %s may not delete rows of %s", r.db.Server.Role, r.o.Table)
-	case code == erRowReferenced, code == erRowReferenced2:
+	case code == gomysql.ER_TABLEACCESS_DENIED_ERROR:
+		return cdc.Fixable(fmt.Sprintf("run GRANT SELECT, DELETE ON %s TO %s", r.sql, AccountOf(r.db.Server.Role)), "user %s may not delete rows of %s", r.db.Server.Role, r.o.Table)
+	case code == gomysql.ER_ROW_IS_REFERENCED, code == gomysql.ER_ROW_IS_REFERENCED_2:
 		return cdc.Fixable("delete the rows that refer to old events, or remove that foreign key with ALTER TABLE ... DROP FOREIGN KEY", "%w: a foreign key refers to them (%s)", cdc.ErrHeld, said)
-	case code == erSignal, signalled(err):
+	case code == gomysql.ER_SIGNAL_EXCEPTION, signalled(err):
 		return cdc.Fixable("change the trigger so that it lets old rows go", "%w: a trigger ON DELETE says %q", cdc.ErrHeld, said)
-	case code == erLockWaitTimeout, code == erLockDeadlock:
+	case code == gomysql.ER_LOCK_WAIT_TIMEOUT, code == gomysql.ER_LOCK_DEADLOCK:
 		cause, fix := r.db.lockedTable(ctx, r.db.rows, r.o.Table, false)
 		return cdc.Fixable(fix, "table %s: %s: %w: %s", r.o.Table, doing, cdc.ErrBusy, cause)
 	}

@@ -1,4 +1,4 @@
-package binlog
+package mysql
 
 import (
 	"cmp"
@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
@@ -44,7 +46,7 @@ func (p *Partitions) Name() string { return p.Table }
 
 // Maintainable returns an error on a replica, and for a table that is not partitioned as setup does it.
 func (p *Partitions) Maintainable(ctx context.Context) error {
-	if p.db.Server.ReadOnly || readReplica(ctx, p.db.db, p.db.Server.Flavor).runs {
+	if p.db.Server.ReadOnly || readReplica(ctx, p.db.DB, p.db.Server.Flavor).runs {
 		return cdc.Fixable("point source.mysql.dsn at the primary, or set CDC_RELAY_OWNER_DSN to the connection string of the table's owner there, and run `cdc-relay partitions run` from a timer",
 			"partitions of %s: %s is a replica or takes no writes", p.Table, p.db.Server.Address)
 	}
@@ -53,7 +55,7 @@ func (p *Partitions) Maintainable(ctx context.Context) error {
 	}
 	var ahead int64
 	schema, table, _ := strings.Cut(p.Table, ".")
-	err := p.db.db.QueryRowContext(ctx, partitionsAhead, schema, table).Scan(&ahead)
+	err := p.db.DB.QueryRowContext(ctx, partitionsAhead, schema, table).Scan(&ahead)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return cdc.Fixable("remove partitions from the configuration, or, if the table does not exist, create it with `cdc-relay setup`",
@@ -145,14 +147,14 @@ func (p *Partitions) lock(ctx context.Context) error {
 	if err := p.db.openCanceller(ctx); err != nil {
 		return err
 	}
-	err := p.db.db.QueryRowContext(ctx, "SELECT COALESCE(GET_LOCK(?, 0), 0)", p.Lock).Scan(&p.locked)
+	err := p.db.DB.QueryRowContext(ctx, "SELECT COALESCE(GET_LOCK(?, 0), 0)", p.Lock).Scan(&p.locked)
 	if err != nil {
 		return fmt.Errorf("table %s: lock its partitions: %w", p.Table, err)
 	}
 	if !p.locked {
 		return &heldError{p.Table}
 	}
-	if _, err := p.db.db.ExecContext(ctx, "SET SESSION lock_wait_timeout = 1, innodb_lock_wait_timeout = 1"); err != nil {
+	if _, err := p.db.DB.ExecContext(ctx, "SET SESSION lock_wait_timeout = 1, innodb_lock_wait_timeout = 1"); err != nil {
 		return fmt.Errorf("table %s: prepare the connection: %w", p.Table, err)
 	}
 	return nil
@@ -176,7 +178,7 @@ func (p *Partitions) change(ctx context.Context, doing, action, part string) err
 		defer close(watched)
 		p.cancelWaits(running)
 	}()
-	_, err := p.db.db.ExecContext(ctx, "CALL "+p.Routine+"(?, ?)", action, part)
+	_, err := p.db.DB.ExecContext(ctx, "CALL "+p.Routine+"(?, ?)", action, part)
 	ended()
 	<-watched // or it would end the next call
 	return p.changeError(ctx, doing, err)
@@ -202,7 +204,7 @@ func (p *Partitions) cancelWaits(running context.Context) {
 // openCanceller opens the connection that ends waits.
 func (d *Database) openCanceller(ctx context.Context) (err error) {
 	if d.canceller == nil {
-		d.canceller, err = openSQL(ctx, d.cfg)
+		d.canceller, err = Open(ctx, d.Config)
 	}
 	return err
 }
@@ -217,43 +219,36 @@ func (e *heldError) Error() string {
 func (e *heldError) Is(target error) bool { return target == cdc.ErrBusy }
 
 func (p *Partitions) busy(ctx context.Context, doing string) error {
-	cause, fix := p.db.lockedTable(ctx, p.db.db, p.Table, true)
+	cause, fix := p.db.lockedTable(ctx, p.db.DB, p.Table, true)
 	return cdc.Fixable(fix, "table %s: %s: %w, and application and relay do not wait for each other: %s", p.Table, doing, cdc.ErrBusy, cause)
 }
 
-// Error numbers of the routine.
-const (
-	erTableExists      = 1050
-	erInterrupted      = 1317
-	erNoSuchRoutine    = 1305
-	erRoutineAccess    = 1370
-	erExchangeMismatch = 1731
-	erYoung            = 45024 // outbox.MySQLYoung
-)
+// erYoung is outbox.MySQLYoung, an error number of the routine.
+const erYoung = 45024
 
 // missing reports whether err says that the user may not call the routine.
 func missing(err error) bool {
-	code, _ := number(err)
-	return code == erNoSuchRoutine || code == erRoutineAccess
+	code, _ := ErrorNumber(err)
+	return code == gomysql.ER_SP_DOES_NOT_EXIST || code == gomysql.ER_PROCACCESS_DENIED_ERROR
 }
 
 func (p *Partitions) changeError(ctx context.Context, doing string, err error) error {
-	code, said := number(err)
+	code, said := ErrorNumber(err)
 	switch {
 	case err == nil:
 		return nil
-	case code == erLockWaitTimeout, code == erLockDeadlock, code == erInterrupted:
+	case code == gomysql.ER_LOCK_WAIT_TIMEOUT, code == gomysql.ER_LOCK_DEADLOCK, code == gomysql.ER_QUERY_INTERRUPTED:
 		return p.busy(ctx, doing)
 	case missing(err), errors.Is(err, errStale):
 		return cdc.Fixable("set CDC_RELAY_OWNER_DSN to the connection string of the table's owner, and run `cdc-relay setup` once, or `cdc-relay partitions run` from a timer",
 			"table %s: %s: user %s may not call the routine that maintains the partitions, or that is not this version's (%s)", p.Table, doing, p.db.Server.Role, cmp.Or(said, err.Error()))
-	case code == erTableExists:
+	case code == gomysql.ER_TABLE_EXISTS_ERROR:
 		return cdc.Fixable("rename that table with RENAME TABLE", "table %s: %s: a table of that name is in the way (%s)", p.Table, doing, said)
 	case code == erYoung:
 		return cdc.Fixable("wait until it is a day old, or set CDC_RELAY_OWNER_DSN to the connection string of the table's owner and run the same `cdc-relay partitions run`", "table %s: %s: the relay's user drops no rows of the last 24 hours (%s)", p.Table, doing, said)
-	case code == erExchangeMismatch:
+	case code == gomysql.ER_PARTITION_EXCHANGE_DIFFERENT_OPTION:
 		schema, table, _ := strings.Cut(p.Table, ".")
-		return cdc.Fixable("run ALTER TABLE "+mysqlName(schema)+"."+mysqlName(table)+" FORCE, ALGORITHM = INPLACE, LOCK = NONE, which copies the table while writers go on; in future add columns with ALGORITHM = INPLACE",
+		return cdc.Fixable("run ALTER TABLE "+QuoteName(schema)+"."+QuoteName(table)+" FORCE, ALGORITHM = INPLACE, LOCK = NONE, which copies the table while writers go on; in future add columns with ALGORITHM = INPLACE",
 			"table %s: %s: partitions cannot be exchanged with a table that is made now, as after adding a column with ALGORITHM = INSTANT, or a change of innodb_default_row_format (%s)", p.Table, doing, said)
 	}
 	return p.db.execError("table "+p.Table+": "+doing, err)
@@ -273,8 +268,8 @@ type Routine struct {
 // MayMaintain reports whether the user of the connection may call a table's routine, and that is this version's.
 func (d *Database) MayMaintain(ctx context.Context, r Routine) (bool, error) {
 	var sum sql.NullString
-	err := d.db.QueryRowContext(ctx, "CALL "+r.Name+"('body', '')").Scan(&sum)
-	if code, _ := number(err); code != 0 || errors.Is(err, sql.ErrNoRows) {
+	err := d.DB.QueryRowContext(ctx, "CALL "+r.Name+"('body', '')").Scan(&sum)
+	if code, _ := ErrorNumber(err); code != 0 || errors.Is(err, sql.ErrNoRows) {
 		return false, nil // another version fails in its own way
 	}
 	if err != nil {

@@ -1,4 +1,4 @@
-package binlog
+package mysql
 
 import (
 	"bytes"
@@ -108,9 +108,9 @@ func (c *conditions) clause() string {
 func (t *TableReader) columns(has []string) string {
 	list := make([]string, len(t.table.Columns), len(t.table.Columns)+2)
 	for i, c := range t.table.Columns {
-		list[i] = t.cells[i].sql + " AS " + mysqlName("c"+strconv.Itoa(i))
+		list[i] = t.cells[i].sql + " AS " + QuoteName("c"+strconv.Itoa(i))
 		if has != nil && !slices.Contains(has, c.Name) { // added after the table was taken out
-			list[i] = "NULL AS " + mysqlName("c"+strconv.Itoa(i))
+			list[i] = "NULL AS " + QuoteName("c"+strconv.Itoa(i))
 		}
 	}
 	return strings.Join(append(list, t.at+" AS row_at", t.key+" AS row_id"), ", ")

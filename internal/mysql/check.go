@@ -1,4 +1,4 @@
-package binlog
+package mysql
 
 import (
 	"context"
@@ -21,9 +21,19 @@ type checker struct {
 	report finding.Report
 }
 
-// Check verifies what a run needs from the server and changes nothing; load is asked for the checkpoint to compare
-// with the binlog. It also returns the configured tables that exist, so that their columns can be checked.
-func Check(ctx context.Context, o Options, load cdc.Resumer) ([]finding.Finding, map[string]*cdc.Table) {
+// Resume is where a run that starts now would go on.
+type Resume struct {
+	// Unreadable is why the server does not send its binlog to this user.
+	Unreadable error
+	// Known is whether what is stored could be read; Refused is why a run would not start.
+	Known   bool
+	From    cdc.Position
+	Refused error
+}
+
+// Check verifies what a run needs from the server and changes nothing; resume is asked where a run would go on. It also returns the
+// configured tables that exist, so that their columns can be checked.
+func Check(ctx context.Context, o Options, resume func(context.Context, *Database) (Resume, error)) ([]finding.Finding, map[string]*cdc.Table) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	c := &checker{opts: o}
@@ -43,7 +53,7 @@ func Check(ctx context.Context, o Options, load cdc.Resumer) ([]finding.Finding,
 	c.partitions(ctx)
 	c.limits(ctx)
 	c.semiSync()
-	c.replication(ctx, load)
+	c.replication(ctx, resume)
 	return c.report.Findings, tables
 }
 
@@ -63,7 +73,7 @@ func (c *checker) connection() {
 
 // role warns of a user that may do everything.
 func (c *checker) role(ctx context.Context) {
-	grants, err := readGrants(ctx, c.db.db)
+	grants, err := c.db.Names(ctx, "read the user's rights", `SHOW GRANTS`)
 	if err != nil {
 		c.report.Info("role", "", "the user's rights cannot be read (%v)", err)
 		return
@@ -91,7 +101,7 @@ func (c *checker) server() bool {
 		}
 		c.report.OK("server", "the binlog holds rows in full, with the names of their columns, and GTIDs")
 	}
-	if text, fix := c.db.vars.untested(); text != "" {
+	if text, fix := c.db.vars.Untested(); text != "" {
 		c.report.Warn("server", fix, "%s", text)
 	}
 	if c.opts.UnsafeSync && len(c.db.vars.wrong(&Options{})) > len(wrong) {
@@ -137,7 +147,7 @@ func (c *checker) limits(ctx context.Context) {
 			c.report.OK("limits", "the server keeps binlogs for %.1f days: a relay may be stopped that long", keeps.Hours()/24)
 		}
 	}
-	if !readReplica(ctx, c.db.db, c.db.Server.Flavor).configured {
+	if !readReplica(ctx, c.db.DB, c.db.Server.Flavor).configured {
 		return
 	}
 	for _, w := range v.wrongOnReplica() {
@@ -158,7 +168,7 @@ func (c *checker) semiSync() {
 	if !v.is(prefix+"enabled", "ON") {
 		return
 	}
-	if point := prefix + "wait_point"; v.is(point, "AFTER_COMMIT") && !v.inInnoDB() { // which has no other
+	if point := prefix + "wait_point"; v.is(point, "AFTER_COMMIT") && !v.InInnoDB() { // which has no other
 		c.report.Warn("visibility", change(f, point, "'AFTER_SYNC'"),
 			"%s is AFTER_COMMIT: rows are visible before a replica has them, so a failover can lose rows whose events are published", point)
 	}
@@ -170,17 +180,17 @@ func (c *checker) semiSync() {
 }
 
 // replication verifies that this user may read the binlog from here.
-func (c *checker) replication(ctx context.Context, load cdc.Resumer) {
-	if err := c.db.TryLog(ctx, c.opts); err != nil {
-		c.report.Fail("replication", err)
+func (c *checker) replication(ctx context.Context, resume func(context.Context, *Database) (Resume, error)) {
+	in, err := resume(ctx, c.db)
+	if in.Unreadable != nil {
+		c.report.Fail("replication", in.Unreadable)
 		return
 	}
 	c.report.OK("replication", "the server sends its binlog to this user")
-	in, err := c.db.Inspect(ctx, c.opts, load)
 	switch {
 	case err != nil:
 		c.report.Fail("positions", err)
-	case in.LoadErr != nil && !in.Found: // the checkpoint's own finding
+	case !in.Known: // the checkpoint's own finding
 	case in.Refused != nil:
 		c.report.Fail("positions", in.Refused)
 	default:

@@ -1,4 +1,4 @@
-package binlog
+package mysql
 
 import (
 	"context"
@@ -43,7 +43,7 @@ func TestCleartextPassword(t *testing.T) {
 			o := Options{DSN: func(context.Context) (string, error) {
 				return "relay:" + token + "@tcp(" + address + ")/orders" + tt.params, nil
 			}, TLS: tt.tls}
-			db, _, err := connectSQL(t.Context(), &o)
+			db, _, err := Connect(t.Context(), &o)
 			if err == nil {
 				_ = db.Close()
 			}
@@ -51,11 +51,11 @@ func TestCleartextPassword(t *testing.T) {
 			if tt.stops && tt.tls != nil {
 				return // the relay never gets to the second connection
 			}
-			cfg, err := o.endpoint(t.Context())
+			cfg, err := o.Endpoint(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
-			conn, err := connectReplication(t.Context(), cfg)
+			conn, err := ConnectReplication(t.Context(), cfg)
 			if err == nil {
 				_ = conn.Close()
 			}
@@ -71,12 +71,12 @@ func TestCleartextPassword(t *testing.T) {
 func TestUnknownAuthenticationPlugin(t *testing.T) {
 	address, _ := asksForPassword(t, "dialog", nil, "hunter2")
 	o := Options{DSN: func(context.Context) (string, error) { return "relay:hunter2@tcp(" + address + ")/orders", nil }}
-	cfg, err := o.endpoint(t.Context())
+	cfg, err := o.Endpoint(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, queries := openSQL(t.Context(), cfg)
-	_, replication := connectReplication(t.Context(), cfg)
+	_, queries := Open(t.Context(), cfg)
+	_, replication := ConnectReplication(t.Context(), cfg)
 	for _, err := range []error{queries, replication} {
 		var stop *cdc.StopError
 		if !errors.As(err, &stop) || stop.Reason != "auth_plugin" || !strings.Contains(cdc.Fix(err), "caching_sha2_password") {

@@ -1,4 +1,4 @@
-package binlog
+package mysql
 
 import (
 	"bytes"
@@ -21,13 +21,36 @@ import (
 )
 
 const (
-	connectTimeout = 10 * time.Second
+	// ConnectTimeout bounds the connecting.
+	ConnectTimeout = 10 * time.Second
 	// queryTimeout bounds one question to the server.
 	queryTimeout = 10 * time.Second
 )
 
-// endpoint reads the connection's settings, with TLS as the configuration or the DSN asks.
-func (o *Options) endpoint(ctx context.Context) (*mysql.Config, error) {
+// Options say which server is read, as whom, and which of its tables.
+type Options struct {
+	// DSN returns the connection in the form of go-sql-driver, with its password. It is called at every
+	// connect, so that a rotated password is picked up.
+	DSN func(context.Context) (string, error)
+	// TLS returns how to secure the connection; nil: as the DSN says. It is called at every connect.
+	TLS func() (*tls.Config, error)
+	// Flavor is what the server must be; empty: whatever it says.
+	Flavor cdc.Flavor
+	// ID names the binlog in checkpoints: it outlives the failover to another server. Empty: the flavor.
+	ID string
+	// Tables are the outbox tables with their database ("orders.outbox"), unquoted. Rows of others are
+	// skipped before they are decoded.
+	Tables []string
+	// Routines are the procedures that maintain the partitions, by table; for Check.
+	Routines map[string]Routine
+	// UnsafeSync accepts a server that may lose committed transactions in a crash (sync_binlog other than 1).
+	UnsafeSync bool
+	// WaitUntilVisible hands rows on only once a new statement on the server sees them.
+	WaitUntilVisible bool
+}
+
+// Endpoint reads the connection's settings, with TLS as the configuration or the DSN asks.
+func (o *Options) Endpoint(ctx context.Context) (*mysql.Config, error) {
 	text, err := o.DSN(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("source.mysql.dsn: %w", err)
@@ -49,22 +72,23 @@ func (o *Options) endpoint(ctx context.Context) (*mysql.Config, error) {
 		}
 	}
 	cfg.ParseTime, cfg.Loc, cfg.InterpolateParams = false, time.UTC, true
-	cfg.Timeout, cfg.ReadTimeout, cfg.WriteTimeout = connectTimeout, queryTimeout, queryTimeout
+	cfg.Timeout, cfg.ReadTimeout, cfg.WriteTimeout = ConnectTimeout, queryTimeout, queryTimeout
 	cfg.Logger = &mysql.NopLogger{}
 	return cfg, nil
 }
 
-// connectSQL opens an ordinary connection. The caller closes it.
-func connectSQL(ctx context.Context, o *Options) (*sql.DB, *mysql.Config, error) {
-	cfg, err := o.endpoint(ctx)
+// Connect opens an ordinary connection. The caller closes it.
+func Connect(ctx context.Context, o *Options) (*sql.DB, *mysql.Config, error) {
+	cfg, err := o.Endpoint(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	db, err := openSQL(ctx, cfg)
+	db, err := Open(ctx, cfg)
 	return db, cfg, err
 }
 
-func openSQL(ctx context.Context, cfg *mysql.Config) (*sql.DB, error) {
+// Open opens an ordinary connection with settings of [Options.Endpoint]. The caller closes it.
+func Open(ctx context.Context, cfg *mysql.Config) (*sql.DB, error) {
 	// Without a default database, which takes a right in it: a relay that may only replicate has none before
 	// `cdc-relay setup` has made the table.
 	cfg = cfg.Clone()
@@ -88,7 +112,7 @@ func openSQL(ctx context.Context, cfg *mysql.Config) (*sql.DB, error) {
 	}
 	db := sql.OpenDB(connector)
 	db.SetMaxOpenConns(1)
-	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	ctx, cancel := context.WithTimeout(ctx, ConnectTimeout)
 	defer cancel()
 	if err := db.PingContext(ctx); err != nil {
 		_ = db.Close()
@@ -113,14 +137,14 @@ func (l *listener) Print(v ...any) {
 	}
 }
 
-// connectReplication opens a connection for reading the binlog. The caller closes it.
-func connectReplication(ctx context.Context, cfg *mysql.Config) (*client.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+// ConnectReplication opens a connection for reading the binlog. The caller closes it.
+func ConnectReplication(ctx context.Context, cfg *mysql.Config) (*client.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, ConnectTimeout)
 	defer cancel()
 	var guard *guardedConn
 	reached := false
 	dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
-		conn, err := (&net.Dialer{KeepAlive: connectTimeout}).DialContext(ctx, network, addr)
+		conn, err := (&net.Dialer{KeepAlive: ConnectTimeout}).DialContext(ctx, network, addr)
 		if err != nil {
 			return nil, err
 		}
@@ -143,7 +167,7 @@ func connectReplication(ctx context.Context, cfg *mysql.Config) (*client.Conn, e
 	case err != nil:
 		return nil, connectError(silent(err, reached), cfg)
 	}
-	if err := conn.SetDeadline(time.Now().Add(connectTimeout)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(ConnectTimeout)); err != nil {
 		_ = conn.Close()
 		return nil, fmt.Errorf("connect to %s: %w", cfg.Addr, err)
 	}
@@ -157,7 +181,7 @@ func (e *silentError) Unwrap() error { return e.error }
 
 func silent(err error, reached bool) error {
 	late, ok := errors.AsType[net.Error](err)
-	if code, _ := number(err); reached && code == 0 && (ok && late.Timeout() || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, mysql.ErrMalformPkt) || errors.Is(err, mysql.ErrPktSync)) {
+	if code, _ := ErrorNumber(err); reached && code == 0 && (ok && late.Timeout() || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, mysql.ErrMalformPkt) || errors.Is(err, mysql.ErrPktSync)) {
 		return &silentError{err}
 	}
 	return err
@@ -191,27 +215,11 @@ func (c *guardedConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// Error numbers; source: the servers' error message references.
-const (
-	erAccessDenied      = 1045
-	erDBAccessDenied    = 1044
-	erUnknownDatabase   = 1049
-	erTooManyConns      = 1040
-	erTooManyOfUser     = 1203 // by max_user_connections
-	erUserLimit         = 1226 // by a limit of the user's own
-	erSpecificAccess    = 1227
-	erTableAccess       = 1142
-	erNoSuchTable       = 1146
-	erHostNotPrivileged = 1130
-	erSecureTransport   = 3159
-	erMasterFatal       = 1236 // the binlog cannot be sent from here
-	erGtidNotInBinlog   = 1955 // MariaDB
-	erShutdown          = 1053
-	eeFileNotFound      = 29 // MariaDB, of a file of its binlog
-)
+// erSecureTransport is ER_SECURE_TRANSPORT_REQUIRED of MySQL 8; source: its error message reference.
+const erSecureTransport = 3159
 
-// number is the server's error number, of either client; 0: it is not the server's word.
-func number(err error) (code uint16, said string) {
+// ErrorNumber is the server's error number, of either client; 0: it is not the server's word.
+func ErrorNumber(err error) (code uint16, said string) {
 	if e, ok := errors.AsType[*mysql.MySQLError](err); ok {
 		return e.Number, e.Message
 	}
@@ -223,40 +231,40 @@ func number(err error) (code uint16, said string) {
 
 // NoSuchTable reports whether err says that a table does not exist. Where a user has no right on it, the server does not tell.
 func NoSuchTable(err error) bool {
-	code, _ := number(err)
-	return code == erNoSuchTable
+	code, _ := ErrorNumber(err)
+	return code == gomysql.ER_NO_SUCH_TABLE
 }
 
 // IsDenied reports whether err says that the user lacks a right on a table or database.
 func IsDenied(err error) bool {
-	code, _ := number(err)
-	return code == erTableAccess || code == erDBAccessDenied
+	code, _ := ErrorNumber(err)
+	return code == gomysql.ER_TABLEACCESS_DENIED_ERROR || code == gomysql.ER_DBACCESS_DENIED_ERROR
 }
 
 // connectError turns what a driver says into what a person must do. Everything is retryable except what only
 // a person can fix.
 func connectError(err error, cfg *mysql.Config) error {
-	code, said := number(err)
+	code, said := ErrorNumber(err)
 	var dns *net.DNSError
 	var certificate *tls.CertificateVerificationError
 	switch {
-	case code == erAccessDenied:
+	case code == gomysql.ER_ACCESS_DENIED_ERROR:
 		fix := "correct user and password in source.mysql.dsn, or the host in CREATE USER"
 		if cfg.TLS == nil { // what a user with REQUIRE SSL is told, and on MariaDB everybody where TLS is a must
 			fix += ", or set source.mysql.tls if the server asks for TLS"
 		}
 		return cdc.ConfigError("password", fix, "MySQL refuses the user (%s)", said)
-	case code == erDBAccessDenied:
-		return cdc.ConfigError("no_privilege", "GRANT SELECT ON "+mysqlName(cfg.DBName)+".* TO the relay's user", "MySQL refuses the database (%s)", said)
-	case code == erUnknownDatabase:
+	case code == gomysql.ER_DBACCESS_DENIED_ERROR:
+		return cdc.ConfigError("no_privilege", "GRANT SELECT ON "+QuoteName(cfg.DBName)+".* TO the relay's user", "MySQL refuses the database (%s)", said)
+	case code == gomysql.ER_BAD_DB_ERROR:
 		return cdc.ConfigError("database_missing", "correct the database in source.mysql.dsn", "%s", said)
-	case code == erHostNotPrivileged:
+	case code == gomysql.ER_HOST_NOT_PRIVILEGED:
 		return cdc.ConfigError("password", "CREATE USER for this host", "MySQL does not admit this relay (%s)", said)
 	case code == erSecureTransport:
 		return cdc.ConfigError("tls_required", "set source.mysql.tls, or tls=true in source.mysql.dsn", "MySQL asks for TLS (%s)", said)
-	case code == erTooManyConns:
+	case code == gomysql.ER_CON_COUNT_ERROR:
 		return &cdc.FixableError{Cause: fmt.Errorf("MySQL has no connection free (%s)", said), Fix: "raise max_connections"}
-	case code == erTooManyOfUser, code == erUserLimit:
+	case code == gomysql.ER_TOO_MANY_USER_CONNECTIONS, code == gomysql.ER_USER_LIMIT_REACHED:
 		return &cdc.FixableError{Cause: fmt.Errorf("MySQL refuses the user another connection (%s)", said), Fix: "raise its limit: a relay needs 4 connections while it starts, and a standby 2 more"}
 	case code != 0:
 		return fmt.Errorf("MySQL at %s: %s (%d)", cfg.Addr, said, code)
@@ -285,35 +293,11 @@ func connectError(err error, cfg *mysql.Config) error {
 	}
 }
 
-// dumpError maps the server's refusal to send its binlog, or to go on with it.
-func (s *Source) dumpError(code uint16, said string) error {
-	switch {
-	case strings.Contains(said, "same server_uuid") || strings.Contains(said, "same server_id"):
-		if s.opts.ServerID == 0 {
-			return fmt.Errorf("another replica reads the binlog under our server id, choosing another: %s (%d)", said, code)
-		}
-		return cdc.Stop(cdc.ClassRuntime, "server_id_clash", fmt.Errorf("another replica reads the binlog under server id %d (%s)", s.opts.ServerID, said),
-			"give each its own in source.mysql.server_id, or remove the setting to have a free one chosen")
-	case strings.Contains(said, "diverged"): // MariaDB, whose later transactions have higher numbers than the position
-		return cdc.PositionError("binlog_gap", sinceThen,
-			"server cannot send its binlog from the position on (%s, %d): it has another history", said, code)
-	case code == erGtidNotInBinlog, code == erMasterFatal && (strings.Contains(said, "GTID") || strings.Contains(said, "purged") || strings.Contains(said, "gtid")):
-		return cdc.PositionError("binlog_gap", "publish what it held from the outbox table, and move the position, with `cdc-relay repair`; then keep binlogs for longer",
-			"server cannot send its binlog from the position on (%s, %d): it was purged, or the server has another history", said, code)
-	case code == erMasterFatal && strings.Contains(said, "anonymous"):
-		return cdc.Stop(cdc.ClassRuntime, "gtid_mode", fmt.Errorf("server cannot send a transaction without a GTID, which was committed while gtid_mode was not ON (%s, %d)", said, code),
-			gtidsAgain+", then "+nextFile)
-	case code == erMasterFatal && !isTransient(said), code == eeFileNotFound:
-		return cdc.Stop(cdc.ClassRuntime, "log_unreadable", fmt.Errorf("server cannot send its binlog from the position on (%s, %d), and will not by itself", said, code),
-			"correct what it says; where the binlog is damaged or lost, "+nextFile)
-	case code == erSpecificAccess, code == erAccessDenied:
-		return cdc.ConfigError("no_replication", grantLog(s.flavor, s.account), "user may not read the binlog (%s)", said)
+// Source is the binlog's identity.
+func (o *Options) Source(f cdc.Flavor, database string) cdc.Source {
+	id := o.ID
+	if id == "" {
+		id = string(f)
 	}
-	return fmt.Errorf("read binlog: %s (%d)", said, code)
-}
-
-// isTransient reports whether a server that cannot send its binlog may be able to after a while.
-func isTransient(said string) bool {
-	said = strings.ToLower(said)
-	return strings.Contains(said, "memory allocation") || strings.Contains(said, "shutdown") || strings.Contains(said, "shutting down")
+	return cdc.Source{SystemID: id, Database: database}
 }

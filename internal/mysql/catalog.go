@@ -1,4 +1,4 @@
-package binlog
+package mysql
 
 import (
 	"context"
@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
@@ -20,9 +22,9 @@ const (
 	minMariaDB  = "10.11.0"
 )
 
-// variables are the server's settings that matter here, by name, as it prints them; what it does not know is
+// Variables are the server's settings that matter here, by name, as it prints them; what it does not know is
 // missing.
-type variables map[string]string
+type Variables map[string]string
 
 func variableNames() []string {
 	return []string{
@@ -37,41 +39,30 @@ func variableNames() []string {
 	}
 }
 
-func readVariables(ctx context.Context, db querier) (variables, error) {
+// ReadVariables reads them.
+func ReadVariables(ctx context.Context, db querier) (Variables, error) {
 	names := variableNames()
 	args := make([]any, len(names))
 	for i, name := range names {
 		args[i] = name
 	}
-	found, err := db.QueryContext(ctx, `SHOW GLOBAL VARIABLES WHERE Variable_name IN (?`+strings.Repeat(", ?", len(args)-1)+`)`, args...)
-	if err != nil {
-		return nil, fmt.Errorf("read the server's settings: %w", err)
-	}
-	defer func() { _ = found.Close() }()
-	vars := variables{}
-	for found.Next() {
-		var name, value string
-		if err := found.Scan(&name, &value); err != nil {
-			return nil, fmt.Errorf("read the server's settings: %w", err)
-		}
-		vars[strings.ToLower(name)] = value
-	}
-	if err := found.Err(); err != nil {
-		return nil, fmt.Errorf("read the server's settings: %w", err)
-	}
-	return vars, nil
+	vars := Variables{}
+	var name, value string
+	return vars, eachRow(ctx, db, "read the server's settings", func() { vars[strings.ToLower(name)] = value }, []any{&name, &value},
+		`SHOW GLOBAL VARIABLES WHERE Variable_name IN `+placeholders(len(args)), args...)
 }
 
-func (v variables) flavor() cdc.Flavor {
+// Flavor is the kind of server.
+func (v Variables) Flavor() cdc.Flavor {
 	if strings.Contains(v["version"], "MariaDB") {
 		return cdc.MariaDB
 	}
 	return cdc.MySQL
 }
 
-func (v variables) is(name, want string) bool { return strings.EqualFold(v[name], want) }
+func (v Variables) is(name, want string) bool { return strings.EqualFold(v[name], want) }
 
-// number is the first number of a version such as 10.11.14-MariaDB-log, in the form 101114.
+// version is the first number of a version such as 10.11.14-MariaDB-log, in the form 101114.
 func version(text string) int {
 	text, _, _ = strings.Cut(text, "-")
 	v := 0
@@ -86,24 +77,24 @@ func version(text string) int {
 	return v
 }
 
-// inInnoDB reports whether MariaDB (12.3 and newer) keeps its binlog in InnoDB. Such a binlog has no places in files that a client may ask
+// InInnoDB reports whether MariaDB (12.3 and newer) keeps its binlog in InnoDB. Such a binlog has no places in files that a client may ask
 // for, and is durable as InnoDB's log is.
-func (v variables) inInnoDB() bool { return v.is("binlog_storage_engine", "innodb") }
+func (v Variables) InInnoDB() bool { return v.is("binlog_storage_engine", "innodb") }
 
-// untested says that no test runs on such a server, and what to do about it; "" where tests run on it or on a neighbouring release.
-func (v variables) untested() (text, fix string) {
+// Untested says that no test runs on such a server, and what to do about it; "" where tests run on it or on a neighbouring release.
+func (v Variables) Untested() (text, fix string) {
 	switch {
-	case v.inInnoDB():
+	case v.InInnoDB():
 		return "binlog_storage_engine is innodb, on which the relay is not tested", "try it on a copy of your server first"
-	case v.flavor() == cdc.MariaDB || version(v["version"]) >= version(warnedMySQL):
+	case v.Flavor() == cdc.MariaDB || version(v["version"]) >= version(warnedMySQL):
 		return "", ""
 	}
 	return fmt.Sprintf("MySQL %s has all that the relay needs, but the relay is not tested on releases before 8.4", v["version"]), "upgrade to MySQL 8.4 or newer when you can"
 }
 
-// problem says why no relay can work on such a server, or why it would not be safe.
-func (v variables) problem(o *Options) error {
-	f, oldest := v.flavor(), minMySQL
+// Problem says why no relay can work on such a server, or why it would not be safe.
+func (v Variables) Problem(o *Options) error {
+	f, oldest := v.Flavor(), minMySQL
 	if f == cdc.MariaDB {
 		oldest = minMariaDB
 	}
@@ -116,7 +107,7 @@ func (v variables) problem(o *Options) error {
 	if list := v.wrong(o); len(list) > 0 {
 		return list[0].problem(f) // the others may hang on it
 	}
-	if o.WaitUntilVisible && v.inInnoDB() {
+	if o.WaitUntilVisible && v.InInnoDB() {
 		return cdc.ConfigError("binlog_storage_engine",
 			"set source.mysql.wait_until_visible: false",
 			"binlog_storage_engine is innodb, and the relay does not know how to ask such a server which transactions are visible")
@@ -129,8 +120,8 @@ func (v variables) problem(o *Options) error {
 	return nil
 }
 
-// readServer reads where the server's log stands.
-func readServer(ctx context.Context, db *sql.DB, f cdc.Flavor) (executed, purged gtidSet, err error) {
+// ReadGTIDs reads where the server's log stands.
+func ReadGTIDs(ctx context.Context, db *sql.DB, f cdc.Flavor) (executed, purged Set, err error) {
 	if f == cdc.MariaDB {
 		return readMariaDB(ctx, db)
 	}
@@ -144,14 +135,14 @@ func readServer(ctx context.Context, db *sql.DB, f cdc.Flavor) (executed, purged
 
 // readMariaDB asks for the last GTIDs of the binlog, and for those before its oldest file. A server whose binlog is in InnoDB does not
 // tell these (BINLOG_GTID_POS is not available): it refuses to send from a position that it has purged.
-func readMariaDB(ctx context.Context, db *sql.DB) (executed, purged gtidSet, err error) {
+func readMariaDB(ctx context.Context, db *sql.DB) (executed, purged Set, err error) {
 	var has, engine string
 	err = db.QueryRowContext(ctx, `SELECT @@GLOBAL.gtid_binlog_pos, COALESCE((SELECT VARIABLE_VALUE FROM information_schema.GLOBAL_VARIABLES`+
 		` WHERE VARIABLE_NAME = 'BINLOG_STORAGE_ENGINE'), '')`).Scan(&has, &engine)
 	if err != nil {
 		return nil, nil, fmt.Errorf("read where the binlog stands: %w", err)
 	}
-	if (variables{"binlog_storage_engine": engine}).inInnoDB() {
+	if (Variables{"binlog_storage_engine": engine}).InInnoDB() {
 		return parseBoth(cdc.MariaDB, has, "")
 	}
 	oldest, err := oldestLog(ctx, db)
@@ -177,10 +168,10 @@ func oldestLog(ctx context.Context, db *sql.DB) (string, error) {
 	}
 	found, err := db.QueryContext(ctx, listLogs)
 	if err != nil {
-		if code, said := number(err); code == erSpecificAccess {
-			return "", cdc.ConfigError(noPrivilege, grantLog(cdc.MariaDB, account(ctx, db)), "user may not list the binlog files (%s)", said)
+		if code, said := ErrorNumber(err); code == gomysql.ER_SPECIFIC_ACCESS_DENIED_ERROR {
+			return "", cdc.ConfigError(noPrivilege, GrantLog(cdc.MariaDB, Account(ctx, db)), "user may not list the binlog files (%s)", said)
 		}
-		if code, _ := number(err); code == 0 && ctx.Err() == nil {
+		if code, _ := ErrorNumber(err); code == 0 && ctx.Err() == nil {
 			return "", listHangs(err)
 		}
 		return "", fmt.Errorf("list the binlog files: %w", err)
@@ -214,16 +205,58 @@ func notStuck(ctx context.Context, db *sql.DB) error {
 func listHangs(err error) error {
 	return &cdc.FixableError{
 		Cause: fmt.Errorf("server does not list its binlog files, as while commits wait (%w)", err),
-		Fix:   commitsWait,
+		Fix:   FixCommitsWait,
 	}
 }
 
-func parseBoth(f cdc.Flavor, has, gone string) (executed, purged gtidSet, err error) {
-	if executed, err = parseSet(f, has); err != nil {
+func parseBoth(f cdc.Flavor, has, gone string) (executed, purged Set, err error) {
+	if executed, err = ParseSet(f, has); err != nil {
 		return nil, nil, fmt.Errorf("read where the binlog stands: %w", err)
 	}
-	if purged, err = parseSet(f, gone); err != nil {
+	if purged, err = ParseSet(f, gone); err != nil {
 		return nil, nil, fmt.Errorf("read where the binlog begins: %w", err)
 	}
 	return executed, purged, nil
+}
+
+// FixCommitsWait is the fix if commits do not end.
+const FixCommitsWait = "see in SHOW PROCESSLIST what commits wait for; if it is a semi-sync replica, start one, or turn semi-sync replication off"
+
+// SnapshotPosition returns a position that is not behind the commit of anything that a snapshot taken from now on does not show. MySQL adds a GTID to
+// gtid_executed once the engine has committed. MariaDB's gtid_binlog_pos is ahead of the engine, but it tells what a snapshot shows.
+func SnapshotPosition(ctx context.Context, db *sql.DB, f cdc.Flavor, executed Set) (position cdc.Position, err error) {
+	if f == cdc.MySQL {
+		return cdc.Position(executed.String()), nil
+	}
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return "", fmt.Errorf("read where the binlog stands: %w", err)
+	}
+	defer func() { _ = conn.Close() }()
+	if _, err := conn.ExecContext(ctx, "START TRANSACTION WITH CONSISTENT SNAPSHOT"); err != nil {
+		return "", fmt.Errorf("read where the binlog stands: %w", err)
+	}
+	var name, file, place string
+	var gtids sql.NullString
+	err = conn.QueryRowContext(ctx, "SHOW STATUS LIKE 'binlog_snapshot_file'").Scan(&name, &file)
+	if err == nil {
+		err = conn.QueryRowContext(ctx, "SHOW STATUS LIKE 'binlog_snapshot_position'").Scan(&name, &place)
+	}
+	if err == nil {
+		err = conn.QueryRowContext(ctx, "SELECT BINLOG_GTID_POS(?, ?)", file, place).Scan(&gtids)
+	}
+	if err == nil && !gtids.Valid {
+		err = fmt.Errorf("MariaDB does not know the GTIDs of %s:%s", file, place)
+	}
+	if err == nil {
+		_, err = conn.ExecContext(ctx, "ROLLBACK")
+	}
+	if err != nil {
+		return "", fmt.Errorf("read where the binlog stands: %w", err)
+	}
+	set, err := ParseSet(f, gtids.String)
+	if err != nil {
+		return "", err
+	}
+	return cdc.Position(set.String()), nil
 }

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"testing"
 
+	gomysql "github.com/go-mysql-org/go-mysql/mysql"
+
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
@@ -19,7 +21,7 @@ func TestDumpErrors(t *testing.T) {
 		"Server shutdown in progress":                                                                                   "",
 		"A replica with the same server_uuid/server_id as this replica has connected to the source; the first event ''": "",
 	} {
-		err := (&Source{flavor: cdc.MySQL}).dumpError(erMasterFatal, said)
+		err := (&dialer{flavor: cdc.MySQL}).dumpError(gomysql.ER_MASTER_FATAL_ERROR_READING_BINLOG, said)
 		var stop *cdc.StopError
 		if errors.As(err, &stop) != (want != "") || want != "" && stop.Reason != want {
 			t.Errorf("%s: %v, want %q", said, err, want)

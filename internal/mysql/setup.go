@@ -1,4 +1,4 @@
-package binlog
+package mysql
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 	"github.com/go-sql-driver/mysql"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
@@ -15,10 +16,10 @@ import (
 // Database is an ordinary connection for the commands around a run: setup, teardown, check and position.
 // It is not safe for concurrent use.
 type Database struct {
-	db   *sql.DB
-	rows *sql.Conn // of the first Rows.Verify
-	cfg  *mysql.Config
-	vars variables
+	DB     *sql.DB
+	rows   *sql.Conn // of the first Rows.Verify
+	Config *mysql.Config
+	vars   Variables
 	// canceller ends statements of db that wait; nil: not needed so far.
 	canceller *sql.DB
 	// Server is what the connection leads to.
@@ -47,16 +48,16 @@ const execTimeout = time.Minute
 
 // OpenDatabase connects. The caller closes it. Of o it looks at the connection only.
 func OpenDatabase(ctx context.Context, o Options) (*Database, error) {
-	cfg, err := o.endpoint(ctx)
+	cfg, err := o.Endpoint(ctx)
 	if err != nil {
 		return nil, err
 	}
 	cfg.ReadTimeout = execTimeout
-	db, err := openSQL(ctx, cfg)
+	db, err := Open(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
-	d := &Database{db: db, cfg: cfg}
+	d := &Database{DB: db, Config: cfg}
 	if err := d.identify(ctx); err != nil {
 		d.Close()
 		return nil, err
@@ -69,7 +70,7 @@ func (d *Database) Close() {
 	if d.rows != nil {
 		_ = d.rows.Close()
 	}
-	_ = d.db.Close()
+	_ = d.DB.Close()
 	if d.canceller != nil {
 		_ = d.canceller.Close()
 	}
@@ -79,27 +80,27 @@ func (d *Database) identify(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
 	var err error
-	if d.vars, err = readVariables(ctx, d.db); err != nil {
+	if d.vars, err = ReadVariables(ctx, d.DB); err != nil {
 		return err
 	}
 	s := &d.Server
-	s.Flavor, s.Name, s.Version, s.Address = d.vars.flavor(), d.vars["version"], version(d.vars["version"]), d.cfg.Addr
+	s.Flavor, s.Name, s.Version, s.Address = d.vars.Flavor(), d.vars["version"], version(d.vars["version"]), d.Config.Addr
 	s.Name, _, _ = strings.Cut(s.Name, "-") // 10.11.14-MariaDB-log
 	s.ReadOnly = d.vars.is("read_only", "ON")
-	s.Database = d.cfg.DBName
-	if err := d.db.QueryRowContext(ctx, `SELECT CURRENT_USER()`).Scan(&s.Role); err != nil {
+	s.Database = d.Config.DBName
+	if err := d.DB.QueryRowContext(ctx, `SELECT CURRENT_USER()`).Scan(&s.Role); err != nil {
 		return fmt.Errorf("read the connection's user: %w", err)
 	}
 	var name string
-	if err := d.db.QueryRowContext(ctx, `SHOW SESSION STATUS LIKE 'Ssl_version'`).Scan(&name, &s.TLS); err != nil {
+	if err := d.DB.QueryRowContext(ctx, `SHOW SESSION STATUS LIKE 'Ssl_version'`).Scan(&name, &s.TLS); err != nil {
 		return fmt.Errorf("read the connection's protocol: %w", err)
 	}
-	s.Verified = s.TLS != "" && d.cfg.TLS != nil && !d.cfg.TLS.InsecureSkipVerify
+	s.Verified = s.TLS != "" && d.Config.TLS != nil && !d.Config.TLS.InsecureSkipVerify
 	return nil
 }
 
 // Problem says why no relay can work on such a server, or would not be safe; nil: none.
-func (d *Database) Problem(o Options) error { return d.vars.problem(&o) }
+func (d *Database) Problem(o Options) error { return d.vars.Problem(&o) }
 
 // Settings are the server's settings that must change before a relay can work.
 func (d *Database) Settings(o Options) []Setting { return d.vars.wrong(&o) }
@@ -116,10 +117,10 @@ type Survey struct {
 func (d *Database) Survey(ctx context.Context, o Options) (Survey, error) {
 	var s Survey
 	var err error
-	if s.Tables, err = readConfigured(ctx, d.db, o.Tables, d.vars.caseless()); err != nil {
+	if s.Tables, err = ReadTables(ctx, d.DB, o.Tables, d.vars.Caseless()); err != nil {
 		return s, err
 	}
-	if s.Problem = checkTables(ctx, d.db, o.Tables, d.vars.caseless()); s.Problem != nil && reasonOf(s.Problem) == "" {
+	if s.Problem = CheckTables(ctx, d.DB, o.Tables, d.vars.Caseless()); s.Problem != nil && cdc.ReasonOf(s.Problem) == "" {
 		return s, s.Problem
 	}
 	return s, nil
@@ -128,9 +129,9 @@ func (d *Database) Survey(ctx context.Context, o Options) (Survey, error) {
 // Exec runs statements one after the other on one connection; MySQL commits each change of a schema by
 // itself. doing is what they do, for errors: "create table orders.outbox".
 func (d *Database) Exec(ctx context.Context, doing string, statements ...string) error {
-	conn, err := d.db.Conn(ctx)
+	conn, err := d.DB.Conn(ctx)
 	if err != nil {
-		return connectError(err, d.cfg)
+		return connectError(err, d.Config)
 	}
 	defer func() { _ = conn.Close() }()
 	for _, statement := range statements {
@@ -143,35 +144,28 @@ func (d *Database) Exec(ctx context.Context, doing string, statements ...string)
 
 // Names returns the first column of a query. doing is what it does, for errors.
 func (d *Database) Names(ctx context.Context, doing, query string) ([]string, error) {
-	return firstColumn(ctx, d.db, doing, query)
+	return firstColumn(ctx, d.DB, doing, query)
 }
 
 // noPrivilege is the reason when the user lacks a right.
 const noPrivilege = "no_privilege"
 
 func (d *Database) execError(doing string, err error) error {
-	code, said := number(err)
+	code, said := ErrorNumber(err)
 	switch code {
 	case 0:
 		return fmt.Errorf("%s: %w", doing, err)
-	case erAccessDenied, erDBAccessDenied, erTableAccess, erSpecificAccess, erCannotGrant, erRoutineAccess:
+	case gomysql.ER_ACCESS_DENIED_ERROR, gomysql.ER_DBACCESS_DENIED_ERROR, gomysql.ER_TABLEACCESS_DENIED_ERROR, gomysql.ER_SPECIFIC_ACCESS_DENIED_ERROR, gomysql.ER_CANT_CREATE_USER_WITH_GRANT, gomysql.ER_PROCACCESS_DENIED_ERROR:
 		return cdc.ConfigError(noPrivilege, "connect as one that may with --owner-dsn, or hand the SQL of --print to its owner", "%s: user %s may not (%s)", doing, d.Server.Role, said)
-	case erOptionPrevents, erReadOnlyMode:
+	case gomysql.ER_OPTION_PREVENTS_STATEMENT, gomysql.ER_READ_ONLY_MODE:
 		return cdc.ConfigError("read_only", "connect to the primary", "%s: %s takes no writes (%s)", doing, d.Server.Address, said)
 	}
 	return fmt.Errorf("%s: %s: %s (%d)", doing, d.Server.Flavor.Title(), said, code)
 }
 
-// Error numbers of statements.
-const (
-	erOptionPrevents = 1290 // --read-only
-	erReadOnlyMode   = 1836
-	erCannotGrant    = 1410
-)
-
 // HasRows reports whether a table, quoted, has a row.
 func (d *Database) HasRows(ctx context.Context, table string) (rows bool, err error) {
-	if err := d.db.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM "+table+")").Scan(&rows); err != nil {
+	if err := d.DB.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM "+table+")").Scan(&rows); err != nil {
 		return false, fmt.Errorf("look for rows of %s: %w", table, err)
 	}
 	return rows, nil
@@ -179,58 +173,37 @@ func (d *Database) HasRows(ctx context.Context, table string) (rows bool, err er
 
 // Source is the binlog's identity, as checkpoints name it.
 func (d *Database) Source(o Options) cdc.Source {
-	return o.source(d.Server.Flavor, d.Server.Database)
-}
-
-// TryLog verifies that this user may read the binlog from here: it asks for what comes next and hangs up.
-func (d *Database) TryLog(ctx context.Context, o Options) error {
-	o.ServerID = 0 // under the configured one the server would end the relay that runs
-	s := &Source{opts: o, flavor: d.Server.Flavor, account: accountOf(d.Server.Role)}
-	executed, _, err := readServer(ctx, d.db, s.flavor)
-	if err != nil {
-		return err
-	}
-	id, err := s.serverID(ctx, d.db)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
-	defer cancel()
-	ss, err := s.open(ctx, d.cfg, dumpStart{set: executed}, id)
-	if err != nil {
-		return err
-	}
-	ss.close()
-	return nil
+	return o.Source(d.Server.Flavor, d.Server.Database)
 }
 
 // MayNotRead reports whether err says that the user lacks the right to read the binlog.
 func MayNotRead(err error) bool {
-	reason := reasonOf(err)
+	reason := cdc.ReasonOf(err)
 	return reason == "no_replication" || reason == noPrivilege
 }
 
-func readGrants(ctx context.Context, db *sql.DB) ([]string, error) {
-	return firstColumn(ctx, db, "read the user's rights", `SHOW GRANTS`)
+// firstColumn returns the first column of a query.
+func firstColumn(ctx context.Context, db querier, doing, query string) (list []string, err error) {
+	var text string
+	err = eachRow(ctx, db, doing, func() { list = append(list, text) }, []any{&text}, query)
+	return list, err
 }
 
-// firstColumn returns the first column of a query.
-func firstColumn(ctx context.Context, db querier, doing, query string) ([]string, error) {
-	found, err := db.QueryContext(ctx, query)
+// eachRow calls row for each row of a query, once its columns are in to. doing is what the query does, for errors.
+func eachRow(ctx context.Context, db querier, doing string, row func(), to []any, query string, args ...any) error {
+	found, err := db.QueryContext(ctx, query, args...)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", doing, err)
+		return fmt.Errorf("%s: %w", doing, err)
 	}
 	defer func() { _ = found.Close() }()
-	var list []string
 	for found.Next() {
-		var text string
-		if err := found.Scan(&text); err != nil {
-			return nil, fmt.Errorf("%s: %w", doing, err)
+		if err := found.Scan(to...); err != nil {
+			return fmt.Errorf("%s: %w", doing, err)
 		}
-		list = append(list, text)
+		row()
 	}
 	if err := found.Err(); err != nil {
-		return nil, fmt.Errorf("%s: %w", doing, err)
+		return fmt.Errorf("%s: %w", doing, err)
 	}
-	return list, nil
+	return nil
 }

@@ -1,8 +1,10 @@
-package binlog
+package mysql
 
 import (
+	"bytes"
 	"encoding/hex"
 	"errors"
+	"math"
 	"strconv"
 	"strings"
 
@@ -32,7 +34,7 @@ const (
 
 // cellOf returns how to select a column of a type. BIT has no text, a FLOAT only six digits of it.
 func cellOf(kind string, c cdc.Column) cell {
-	name := mysqlName(c.Name)
+	name := QuoteName(c.Name)
 	s := cell{sql: name, form: c.Form}
 	switch kind {
 	case "tinyint", "smallint", "mediumint", "int", "bigint":
@@ -74,9 +76,9 @@ func (c *cell) append(arena, value []byte) ([]byte, error) {
 		if err != nil {
 			return arena, err
 		}
-		return appendFloat(arena, v, bits), nil
+		return AppendFloat(arena, v, bits), nil
 	case cellTime:
-		return appendTrimmed(arena, string(value)), nil
+		return AppendTrimmed(arena, string(value)), nil
 	case cellAsIs:
 	}
 	return append(arena, value...), nil
@@ -133,7 +135,7 @@ func (c *cell) idArg(id string) (any, error) {
 	switch {
 	case c.hex && c.form == cdc.FormUUID:
 		raw, err := hex.DecodeString(strings.ReplaceAll(id, "-", ""))
-		if err == nil && len(raw) != uuidSize {
+		if err == nil && len(raw) != UUIDSize {
 			err = errors.New("not a UUID")
 		}
 		return raw, err
@@ -144,4 +146,42 @@ func (c *cell) idArg(id string) (any, error) {
 		return id, err
 	}
 	return id, nil
+}
+
+// AppendTrimmed leaves out zeros at the end of a fraction of a second.
+func AppendTrimmed(arena []byte, text string) []byte {
+	arena = append(arena, text...)
+	if len(text) > 20 && text[19] == '.' {
+		for arena[len(arena)-1] == '0' {
+			arena = arena[:len(arena)-1]
+		}
+		if arena[len(arena)-1] == '.' {
+			arena = arena[:len(arena)-1]
+		}
+	}
+	return arena
+}
+
+// MinExponent is the smallest whole number that is printed with an exponent.
+const MinExponent = 1e15
+
+// AppendFloat prints as the server does: the shortest text that reads back as the value, exponents without plus.
+func AppendFloat(arena []byte, v float64, bits int) []byte {
+	format := byte('f')
+	if size := math.Abs(v); size != 0 && (size >= MinExponent || size < 1e-15) {
+		format = 'e'
+	}
+	start := len(arena)
+	arena = strconv.AppendFloat(arena, v, format, -1, bits)
+	if i := bytes.IndexByte(arena[start:], 'e'); i >= 0 {
+		exponent := arena[start+i+1:]
+		sign := exponent[0]
+		digits := bytes.TrimLeft(exponent[1:], "0")
+		arena = arena[:start+i+1]
+		if sign == '-' {
+			arena = append(arena, '-')
+		}
+		arena = append(arena, digits...)
+	}
+	return arena
 }

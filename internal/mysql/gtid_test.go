@@ -1,4 +1,4 @@
-package binlog
+package mysql
 
 import (
 	"slices"
@@ -32,7 +32,7 @@ func TestParseSet(t *testing.T) {
 		{cdc.MariaDB, "0-1", "refused"},
 		{cdc.MariaDB, "0-1-x", "refused"},
 	} {
-		set, err := parseSet(tt.flavor, tt.text)
+		set, err := ParseSet(tt.flavor, tt.text)
 		if tt.want == "refused" {
 			if err == nil {
 				t.Errorf("%s %q: not refused", tt.flavor, tt.text)
@@ -49,21 +49,21 @@ func TestParseSet(t *testing.T) {
 func TestSetsGrow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		flavor := rapid.SampledFrom([]cdc.Flavor{cdc.MySQL, cdc.MariaDB}).Draw(t, "flavor")
-		set, err := parseSet(flavor, "")
+		set, err := ParseSet(flavor, "")
 		if err != nil {
 			t.Fatal(err)
 		}
 		last := map[uint32]uint64{}
 		for range rapid.IntRange(1, 30).Draw(t, "transactions") {
-			before := set.clone()
+			before := set.Clone()
 			domain := rapid.Uint32Range(0, 2).Draw(t, "origin")
 			last[domain] += rapid.Uint64Range(1, 3).Draw(t, "step")
-			set.add(gtid{sid: uuid.UUID{byte(domain)}, domain: domain, server: domain + 1, number: last[domain]})
-			if !set.covers(before) || before.covers(set) {
+			set.Add(GTID{SID: uuid.UUID{byte(domain)}, Domain: domain, Server: domain + 1, Number: last[domain]})
+			if !set.Covers(before) || before.Covers(set) {
 				t.Fatalf("%s grew to %s", before, set)
 			}
-			again, err := parseSet(flavor, set.String())
-			if err != nil || again.String() != set.String() || !again.covers(set) || !set.covers(again) {
+			again, err := ParseSet(flavor, set.String())
+			if err != nil || again.String() != set.String() || !again.Covers(set) || !set.Covers(again) {
 				t.Fatalf("%s reads back as %s, %v", set, again, err)
 			}
 		}
@@ -93,10 +93,10 @@ func TestGrowingWithManyGaps(t *testing.T) {
 	for i := range gaps {
 		gaps[i] = mysql.Interval{Start: int64(2*i + 1), Stop: int64(2*i + 2)}
 	}
-	set := mysqlSet{mysql.MysqlGTIDSet{sid: {mysql.Tag{}: gaps}}}
+	set := IntervalSet{mysql.MysqlGTIDSet{sid: {mysql.Tag{}: gaps}}}
 	number := uint64(gaps[len(gaps)-1].Stop)
 	if n := testing.AllocsPerRun(100, func() {
-		set.add(gtid{sid: sid, number: number})
+		set.Add(GTID{SID: sid, Number: number})
 		number++
 	}); n > 0 || len(set.MysqlGTIDSet[sid][mysql.Tag{}]) != len(gaps) {
 		t.Errorf("%v allocations a transaction, %d intervals", n, len(set.MysqlGTIDSet[sid][mysql.Tag{}]))

@@ -1,4 +1,4 @@
-package binlog
+package mysql
 
 import (
 	"context"
@@ -11,14 +11,14 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// caseless reports whether the server takes Outbox and outbox for one table. Then the binlog may spell a name in
+// Caseless reports whether the server takes Outbox and outbox for one table. Then the binlog may spell a name in
 // another way than the configuration: with lower_case_table_names = 1 it is in lower case.
-func (v variables) caseless() bool {
+func (v Variables) Caseless() bool {
 	return v["lower_case_table_names"] != "" && v["lower_case_table_names"] != "0"
 }
 
-// configured returns the configured name of a table that the server spells so; "": it is none of ours.
-func configured(names []string, caseless bool, table string) string {
+// ConfiguredName returns the configured name of a table that the server spells so; "": it is none of ours.
+func ConfiguredName(names []string, caseless bool, table string) string {
 	if slices.Contains(names, table) {
 		return table
 	}
@@ -30,8 +30,8 @@ func configured(names []string, caseless bool, table string) string {
 	return ""
 }
 
-// checkTables refuses tables that are not there, or not in an engine that commits with the binlog.
-func checkTables(ctx context.Context, db *sql.DB, names []string, caseless bool) error {
+// CheckTables refuses tables that are not there, or not in an engine that commits with the binlog.
+func CheckTables(ctx context.Context, db *sql.DB, names []string, caseless bool) error {
 	for _, name := range names {
 		schema, table, _ := strings.Cut(name, ".")
 		var spelled string
@@ -39,12 +39,12 @@ func checkTables(ctx context.Context, db *sql.DB, names []string, caseless bool)
 		err := db.QueryRowContext(ctx, `SELECT CONCAT(table_schema, '.', table_name), engine FROM information_schema.tables WHERE table_schema = ? AND table_name = ? AND table_type = 'BASE TABLE'`,
 			schema, table).Scan(&spelled, &engine)
 		switch {
-		case errors.Is(err, sql.ErrNoRows), err == nil && configured([]string{name}, caseless, spelled) == "":
+		case errors.Is(err, sql.ErrNoRows), err == nil && ConfiguredName([]string{name}, caseless, spelled) == "":
 			return tableMissing(ctx, db, name)
 		case err != nil:
 			return fmt.Errorf("read table %s: %w", name, err)
 		case !strings.EqualFold(engine.String, "InnoDB"):
-			return cdc.ConfigError("engine", fmt.Sprintf("ALTER TABLE %s.%s ENGINE = InnoDB", mysqlName(schema), mysqlName(table)),
+			return cdc.ConfigError("engine", fmt.Sprintf("ALTER TABLE %s.%s ENGINE = InnoDB", QuoteName(schema), QuoteName(table)),
 				"table %s is in engine %s, which does not commit and roll back with the application's transaction", name, engine.String)
 		}
 	}
@@ -54,22 +54,22 @@ func checkTables(ctx context.Context, db *sql.DB, names []string, caseless bool)
 // tableMissing says what is not there: the table, or its database with it.
 func tableMissing(ctx context.Context, db *sql.DB, name string) error {
 	schema, table, _ := strings.Cut(name, ".")
-	grant := fmt.Sprintf("GRANT SELECT ON %s.%s TO %s", mysqlName(schema), mysqlName(table), account(ctx, db))
+	grant := fmt.Sprintf("GRANT SELECT ON %s.%s TO %s", QuoteName(schema), QuoteName(table), Account(ctx, db))
 	if err := requireDatabase(ctx, db, schema, "make the table with `cdc-relay setup` and "+grant); err != nil {
 		return err
 	}
 	return cdc.ConfigError("table_missing", "rename it back if it was renamed; otherwise create it with `cdc-relay setup`, "+grant+", or correct tables[].name", "table %s does not exist, or the relay's user may not see it", name)
 }
 
-// readConfigured is [readTables] under the configured names, which are also those of the tables.
-func readConfigured(ctx context.Context, db querier, names []string, caseless bool) (map[string]*cdc.Table, error) {
+// ReadTables is [readTables] under the configured names, which are also those of the tables.
+func ReadTables(ctx context.Context, db querier, names []string, caseless bool) (map[string]*cdc.Table, error) {
 	tables, err := readTables(ctx, db, names)
 	if err != nil {
 		return nil, err
 	}
 	found := make(map[string]*cdc.Table, len(tables))
 	for spelled, t := range tables {
-		if name := configured(names, caseless, spelled); name != "" {
+		if name := ConfiguredName(names, caseless, spelled); name != "" {
 			t.Schema, t.Name, _ = strings.Cut(name, ".")
 			found[name] = t
 		}
@@ -77,21 +77,21 @@ func readConfigured(ctx context.Context, db querier, names []string, caseless bo
 	return found, nil
 }
 
-// verifyTables finds a missing column before the first row does.
-func (s *Source) verifyTables(ctx context.Context, db *sql.DB) error {
-	if s.opts.Verify == nil {
+// VerifyTables finds a missing column before the first row does.
+func VerifyTables(ctx context.Context, db *sql.DB, names []string, caseless bool, verify func(*cdc.Table) error) error {
+	if verify == nil {
 		return nil
 	}
-	tables, err := readConfigured(ctx, db, s.opts.Tables, s.caseless)
+	tables, err := ReadTables(ctx, db, names, caseless)
 	if err != nil {
 		return err
 	}
-	for _, name := range s.opts.Tables {
+	for _, name := range names {
 		t := tables[name]
 		if t == nil {
 			return tableMissing(ctx, db, name)
 		}
-		if err := s.opts.Verify(t); err != nil {
+		if err := verify(t); err != nil {
 			return err
 		}
 	}

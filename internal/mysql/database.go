@@ -1,4 +1,4 @@
-package binlog
+package mysql
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 // RequireDatabase returns an error where there is no database of that name, or none that the user may see: no
 // server says so in words of its own when a table is made in one.
 func (d *Database) RequireDatabase(ctx context.Context, name string) error {
-	return requireDatabase(ctx, d.db, name, "grant the user its rights there")
+	return requireDatabase(ctx, d.DB, name, "grant the user its rights there")
 }
 
 func requireDatabase(ctx context.Context, db *sql.DB, name, grant string) error {
@@ -24,7 +24,7 @@ func requireDatabase(ctx context.Context, db *sql.DB, name, grant string) error 
 		return fmt.Errorf("look for database %s: %w", name, err)
 	}
 	if !found {
-		return cdc.ConfigError("database_missing", "have an administrator run CREATE DATABASE "+mysqlName(name)+", "+grant+", or correct the database in source.mysql.dsn",
+		return cdc.ConfigError("database_missing", "have an administrator run CREATE DATABASE "+QuoteName(name)+", "+grant+", or correct the database in source.mysql.dsn",
 			"database %s does not exist, or the user may not see it", name)
 	}
 	return nil

@@ -1,4 +1,4 @@
-package binlog
+package mysql
 
 import (
 	"cmp"
@@ -24,7 +24,7 @@ func (c *checker) partitions(ctx context.Context) {
 	for _, name := range c.opts.Tables {
 		schema, table, _ := strings.Cut(name, ".")
 		var seconds int64
-		err := c.db.db.QueryRowContext(ctx, partitionsAhead, schema, table).Scan(&seconds)
+		err := c.db.DB.QueryRowContext(ctx, partitionsAhead, schema, table).Scan(&seconds)
 		switch {
 		case errors.Is(err, sql.ErrNoRows): // not divided by day
 			continue
@@ -94,7 +94,7 @@ func (p *Partitions) List(ctx context.Context) (parts []cdc.Partition, now time.
 
 func (d *Database) now(ctx context.Context) (now time.Time, err error) {
 	var text string
-	if err = d.db.QueryRowContext(ctx, "SELECT DATE_FORMAT(UTC_TIMESTAMP(), '%Y-%m-%d %H:%i:%s')").Scan(&text); err == nil {
+	if err = d.DB.QueryRowContext(ctx, "SELECT DATE_FORMAT(UTC_TIMESTAMP(), '%Y-%m-%d %H:%i:%s')").Scan(&text); err == nil {
 		now, err = time.Parse(time.DateTime, text)
 	}
 	if err != nil {
@@ -104,7 +104,7 @@ func (d *Database) now(ctx context.Context) (now time.Time, err error) {
 }
 
 func (p *Partitions) read(ctx context.Context, query string) (list []partition, err error) {
-	found, err := p.db.db.QueryContext(ctx, query)
+	found, err := p.db.DB.QueryContext(ctx, query)
 	if err != nil {
 		return nil, err // the caller adds the context
 	}
@@ -166,8 +166,8 @@ func (p *Partitions) DefaultRows(ctx context.Context) (int64, error) {
 
 func (p *Partitions) count(ctx context.Context, part string, limit int) (n int64, err error) {
 	schema, table, _ := strings.Cut(p.Table, ".")
-	err = p.db.db.QueryRowContext(ctx, fmt.Sprintf("SELECT COUNT(*) FROM (SELECT 1 FROM %s.%s PARTITION (%s) LIMIT %d) AS counted",
-		mysqlName(schema), mysqlName(table), mysqlName(part), limit)).Scan(&n)
+	err = p.db.DB.QueryRowContext(ctx, fmt.Sprintf("SELECT COUNT(*) FROM (SELECT 1 FROM %s.%s PARTITION (%s) LIMIT %d) AS counted",
+		QuoteName(schema), QuoteName(table), QuoteName(part), limit)).Scan(&n)
 	if err != nil {
 		return 0, fmt.Errorf("count the rows of %s in partition %s: %w", p.Table, part, err)
 	}

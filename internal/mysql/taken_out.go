@@ -1,4 +1,4 @@
-package binlog
+package mysql
 
 import (
 	"context"
@@ -39,11 +39,11 @@ func (p *Partitions) relayed(ctx context.Context, out []takenOut) ([]cdc.Partiti
 	if len(out) == 0 {
 		return nil, nil
 	}
-	now, err := p.db.end(ctx, p.db.db)
+	now, err := p.db.end(ctx, p.db.DB)
 	if err != nil {
 		return nil, err
 	}
-	saved := func() relayed { return p.db.relayed(ctx, p.db.db, p.Source, p.Load) }
+	saved := func() relayed { return p.db.relayed(ctx, p.db.DB, p.Source, p.Load) }
 	done := saved()
 	if slices.ContainsFunc(out, func(t takenOut) bool { return t.end == "" }) {
 		for since := time.Now(); done.unknown == nil && !done.passed(now) && time.Since(since) < relayWait && pause(ctx) == nil; {
@@ -75,11 +75,11 @@ func pause(ctx context.Context) error {
 }
 
 // before reports whether everything in it is relayed, or why that is not known.
-func (t *takenOut) before(f cdc.Flavor, now gtidSet, done relayed) (bool, error) {
+func (t *takenOut) before(f cdc.Flavor, now Set, done relayed) (bool, error) {
 	end := now
 	if t.end != "" {
 		var err error
-		if end, err = parseSet(f, t.end); err != nil {
+		if end, err = ParseSet(f, t.end); err != nil {
 			return false, err
 		}
 	}

@@ -1,4 +1,4 @@
-package binlog
+package mysql
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 	"github.com/go-sql-driver/mysql"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
@@ -63,18 +64,18 @@ func readerSettings() []string {
 
 // OpenTable connects to read a table. The caller closes it.
 func OpenTable(ctx context.Context, o Options, r ReadOptions) (*TableReader, error) {
-	cfg, err := o.endpoint(ctx)
+	cfg, err := o.Endpoint(ctx)
 	if err != nil {
 		return nil, err
 	}
 	cfg.ReadTimeout = 0          // a filter without an index takes its time
 	cfg.InterpolateParams = true // to prepare a statement for each page takes longer than to run it
-	db, err := openSQL(ctx, cfg)
+	db, err := Open(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
 	schema, table, _ := strings.Cut(r.Table, ".")
-	t := &TableReader{db: db, cfg: cfg, o: r, sql: mysqlName(schema) + "." + mysqlName(table), key: mysqlName(r.Key), at: mysqlName(r.At)}
+	t := &TableReader{db: db, cfg: cfg, o: r, sql: QuoteName(schema) + "." + QuoteName(table), key: QuoteName(r.Key), at: QuoteName(r.At)}
 	if err := t.prepare(ctx); err != nil {
 		t.Close(ctx)
 		return nil, err
@@ -100,7 +101,7 @@ func (t *TableReader) prepare(ctx context.Context) (err error) {
 	if t.conn, err = t.db.Conn(ctx); err != nil {
 		return connectError(err, t.cfg)
 	}
-	vars, err := readVariables(ctx, t.conn)
+	vars, err := ReadVariables(ctx, t.conn)
 	if err != nil {
 		return err
 	}
@@ -109,7 +110,7 @@ func (t *TableReader) prepare(ctx context.Context) (err error) {
 			return t.failed(err)
 		}
 	}
-	tables, err := readConfigured(ctx, t.conn, []string{t.o.Table}, vars.caseless())
+	tables, err := ReadTables(ctx, t.conn, []string{t.o.Table}, vars.Caseless())
 	if err != nil {
 		return err
 	}
@@ -147,7 +148,7 @@ func (t *TableReader) describe(ctx context.Context) error {
 		return nil
 	}
 	for _, column := range []string{t.o.At, t.o.Key} {
-		err := t.query(ctx, "SELECT 1 FROM "+t.sql+" WHERE "+mysqlName(column)+" IS NULL LIMIT 1", nil, func([]sql.RawBytes) error {
+		err := t.query(ctx, "SELECT 1 FROM "+t.sql+" WHERE "+QuoteName(column)+" IS NULL LIMIT 1", nil, func([]sql.RawBytes) error {
 			return scan.NoPlace(t.o.Table, column)
 		})
 		if err != nil {
@@ -232,9 +233,9 @@ func (t *TableReader) takenOut(ctx context.Context) (names []string, err error) 
 	return names, err
 }
 
-// endAtLatest leaves out what is created after the latest row that is there now. Without an index it takes a read of the last partition
+// EndAtLatest leaves out what is created after the latest row that is there now. Without an index it takes a read of the last partition
 // that has rows.
-func (t *TableReader) endAtLatest(ctx context.Context) error {
+func (t *TableReader) EndAtLatest(ctx context.Context) error {
 	bounds, err := t.Bounds(ctx)
 	if err != nil {
 		return err
@@ -280,7 +281,7 @@ const lastYear = 9999
 // span reads the columns of what was taken out, and from when to when its rows are.
 func (t *TableReader) span(ctx context.Context, name string) (tableOut, error) {
 	schema, table, _ := strings.Cut(name, ".")
-	out := tableOut{name: name, sql: mysqlName(schema) + "." + mysqlName(table)}
+	out := tableOut{name: name, sql: QuoteName(schema) + "." + QuoteName(table)}
 	err := t.query(ctx, "SELECT column_name FROM information_schema.columns WHERE table_schema = ? AND table_name = ?", []any{schema, table}, func(values []sql.RawBytes) error {
 		out.columns = append(out.columns, string(values[0]))
 		return nil
@@ -337,19 +338,16 @@ func (t *TableReader) failed(err error) error {
 	if err == nil {
 		return nil
 	}
-	code, said := number(err)
+	code, said := ErrorNumber(err)
 	switch code {
 	case 0:
 		return fmt.Errorf("read table %s: %w", t.o.Table, err)
-	case erTableAccess, erDBAccessDenied, erColumnAccess:
+	case gomysql.ER_TABLEACCESS_DENIED_ERROR, gomysql.ER_DBACCESS_DENIED_ERROR, gomysql.ER_COLUMNACCESS_DENIED_ERROR:
 		return scan.MayNotRead(t.o.Table, said)
-	case erNoSuchTable:
+	case gomysql.ER_NO_SUCH_TABLE:
 		return scan.Gone(t.o.Table, said)
-	case erNoSuchRoutine, erRoutineAccess:
+	case gomysql.ER_SP_DOES_NOT_EXIST, gomysql.ER_PROCACCESS_DENIED_ERROR:
 		return err // the caller knows them
 	}
 	return fmt.Errorf("read table %s: %s (%d)", t.o.Table, said, code)
 }
-
-// erColumnAccess says that a column may not be read.
-const erColumnAccess = 1143

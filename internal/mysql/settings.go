@@ -1,4 +1,4 @@
-package binlog
+package mysql
 
 import (
 	"context"
@@ -21,7 +21,7 @@ type Setting struct {
 
 // wrong lists the settings with which no relay can work, or not safely, in the order in which a person would
 // fix them.
-func (v variables) wrong(o *Options) []Setting {
+func (v Variables) wrong(o *Options) []Setting {
 	var list []Setting
 	must := func(name, want, why string) {
 		if !v.is(name, want) {
@@ -29,7 +29,7 @@ func (v variables) wrong(o *Options) []Setting {
 		}
 	}
 	must("log_bin", "ON", "so there is no binlog to read")
-	if v.flavor() == cdc.MySQL {
+	if v.Flavor() == cdc.MySQL {
 		must("gtid_mode", "ON", "and positions by file do not survive a failover")
 	}
 	const open = "and open sessions keep the old one until they reconnect"
@@ -39,7 +39,7 @@ func (v variables) wrong(o *Options) []Setting {
 	must("binlog_row_image", "FULL", "so the binlog leaves columns out, "+open)
 	must("binlog_row_metadata", "FULL", "so the binlog does not name columns")
 	if !o.UnsafeSync {
-		if !v.inInnoDB() {
+		if !v.InInnoDB() {
 			must("sync_binlog", "1", "so after a crash a GTID can be used twice, and the second transaction would be skipped")
 		}
 		must("innodb_flush_log_at_trx_commit", "1", "so a crash can lose transactions that were published")
@@ -49,7 +49,7 @@ func (v variables) wrong(o *Options) []Setting {
 
 // wrongOnReplica lists the settings with which the binlog of a replica lacks transactions or reorders them. A server that
 // was promoted has both in what it replicated before.
-func (v variables) wrongOnReplica() []Setting {
+func (v Variables) wrongOnReplica() []Setting {
 	var list []Setting
 	for _, name := range []string{"log_replica_updates", "log_slave_updates"} { // both on MySQL, the second on MariaDB
 		if _, known := v[name]; known && !v.is(name, "ON") {
@@ -67,10 +67,10 @@ func (v variables) wrongOnReplica() []Setting {
 	return list
 }
 
-// replicaProblem is asked at every connect, because that may lead to another server.
-func (v variables) replicaProblem(ctx context.Context, db *sql.DB) error {
-	if list := v.wrongOnReplica(); len(list) > 0 && readReplica(ctx, db, v.flavor()).configured {
-		return list[0].problem(v.flavor())
+// ReplicaProblem is asked at every connect, because that may lead to another server.
+func (v Variables) ReplicaProblem(ctx context.Context, db *sql.DB) error {
+	if list := v.wrongOnReplica(); len(list) > 0 && readReplica(ctx, db, v.Flavor()).configured {
+		return list[0].problem(v.Flavor())
 	}
 	return nil
 }
@@ -105,8 +105,8 @@ func (s Setting) fix(f cdc.Flavor) string {
 	}
 }
 
-// gtidsAgain is what to do first if the server gave transactions no GTIDs for a while.
-const gtidsAgain = "set gtid_mode to ON (`cdc-relay check` prints the statements)"
+// FixGTIDMode is what to do first if the server gave transactions no GTIDs for a while.
+const FixGTIDMode = "set gtid_mode to ON (`cdc-relay check` prints the statements)"
 
 // gtidsOn are the statements that lead from the present mode to ON, and never back to transactions without GTIDs. These are behind
 // no position: the server sends nothing of them.

@@ -1,0 +1,98 @@
+package mysql
+
+import (
+	"context"
+	"database/sql"
+	"strings"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+// readTables reads the schemas of those tables that exist, in the forms in which the binlog would bring them.
+func readTables(ctx context.Context, db querier, names []string) (map[string]*cdc.Table, error) {
+	tables := map[string]*cdc.Table{}
+	if len(names) == 0 {
+		return tables, nil
+	}
+	args := make([]any, len(names))
+	for i, name := range names {
+		args[i] = name
+	}
+	var schema, table, column, kind, set string
+	var length uint64
+	return tables, eachRow(ctx, db, "read the tables' columns", func() {
+		t := tables[schema+"."+table]
+		if t == nil {
+			t = &cdc.Table{Schema: schema, Name: table}
+			tables[t.String()] = t
+		}
+		t.Columns = append(t.Columns, cdc.Column{Name: column, Form: foreign(formOf(strings.ToLower(kind), length), set)})
+	}, []any{&schema, &table, &column, &kind, &length, &set}, `SELECT table_schema, table_name, column_name, data_type, COALESCE(character_octet_length, 0), COALESCE(character_set_name, '')
+		FROM information_schema.columns WHERE CONCAT(table_schema, '.', table_name) IN (?`+strings.Repeat(", ?", len(args)-1)+`)
+		ORDER BY table_schema, table_name, ordinal_position`, args...)
+}
+
+// foreign is [cdc.FormForeign] for a column whose character set is not known here.
+func foreign(form cdc.Form, set string) cdc.Form {
+	if set != "" && charsetOf(set) == CharsetUnknown {
+		return cdc.FormForeign
+	}
+	return form
+}
+
+func formOf(kind string, length uint64) cdc.Form {
+	switch kind {
+	case "binary", "varbinary":
+		if length == UUIDSize {
+			return cdc.FormUUID
+		}
+		return cdc.FormBytes
+	case "uuid", "inet6": // of MariaDB; the binlog tells them from BINARY as little as inet4
+		return cdc.FormUUID
+	case "tinyblob", "blob", "mediumblob", "longblob", "vector", "inet4", "geometry", "point", "linestring", "polygon",
+		"multipoint", "multilinestring", "multipolygon", "geometrycollection", "geomcollection":
+		return cdc.FormBytes
+	case "datetime", "timestamp":
+		return cdc.FormTimestampText
+	}
+	return cdc.FormText
+}
+
+// ReadCharsets reads what each collation's character set means here.
+func ReadCharsets(ctx context.Context, db *sql.DB, f cdc.Flavor) (map[uint64]Charset, error) {
+	from := "collations"
+	if f == cdc.MariaDB { // whose newer collations have an id for each character set
+		from = "collation_character_set_applicability"
+	}
+	charsets := map[uint64]Charset{}
+	var id uint64
+	var name string
+	return charsets, eachRow(ctx, db, "read the character sets", func() { charsets[id] = charsetOf(name) }, []any{&id, &name},
+		`SELECT id, character_set_name FROM information_schema.`+from+` WHERE id IS NOT NULL AND character_set_name IS NOT NULL`)
+}
+
+func charsetOf(name string) Charset {
+	switch name {
+	case "utf8mb4", "utf8mb3", "utf8", "ascii":
+		return CharsetUTF8
+	case "binary":
+		return CharsetBinary
+	case "latin1":
+		return CharsetLatin1
+	}
+	return CharsetUnknown
+}
+
+// Charset is what becomes of a text column's bytes.
+type Charset uint8
+
+// The character sets that are told apart.
+const (
+	CharsetUnknown Charset = iota
+	CharsetUTF8            // as they are: utf8mb4, utf8mb3, ascii
+	CharsetBinary
+	CharsetLatin1
+)
+
+// UUIDSize is the length of a column that is taken for a UUID when it is asked for as text.
+const UUIDSize = 16

@@ -1,0 +1,343 @@
+package mysql
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/go-mysql-org/go-mysql/mysql"
+	"github.com/google/uuid"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+// GTID names one transaction.
+type GTID struct {
+	// MySQL: the server's UUID, and a tag (8.3 and newer; empty without).
+	SID uuid.UUID
+	Tag mysql.Tag
+	// MariaDB: domain and server.
+	Domain, Server uint32
+	// Number counts within the above, from 1.
+	Number uint64
+}
+
+// Run is GTIDs of one origin without a gap, up to and with GTID. On MariaDB, where a position is the last GTID of each
+// domain, it is all of a domain.
+type Run struct {
+	GTID
+
+	First uint64
+}
+
+// Extend adds g where it follows.
+func (r *Run) Extend(f cdc.Flavor, g GTID) bool {
+	switch {
+	case f == cdc.MariaDB && r.Domain == g.Domain:
+		r.GTID = g
+	case f == cdc.MySQL && r.Number+1 == g.Number && r.SID == g.SID && r.Tag == g.Tag:
+		r.Number = g.Number
+	default:
+		return false
+	}
+	return true
+}
+
+// JoinRuns returns the runs with those that follow one another made one.
+func JoinRuns(f cdc.Flavor, runs []Run) []Run {
+	slices.SortStableFunc(runs, func(a, b Run) int { // on MariaDB it keeps the order within a domain
+		return cmp.Or(cmp.Compare(a.Domain, b.Domain), bytes.Compare(a.SID[:], b.SID[:]), strings.Compare(a.Tag.String(), b.Tag.String()), firstOf(f, a, b))
+	})
+	n := 0
+	for _, r := range runs[1:] {
+		last := &runs[n]
+		next := r.GTID
+		if f == cdc.MySQL {
+			next.Number = r.First
+		}
+		if last.Extend(f, next) {
+			last.GTID = r.GTID
+			continue
+		}
+		n++
+		runs[n] = r
+	}
+	return runs[:n+1]
+}
+
+func firstOf(f cdc.Flavor, a, b Run) int {
+	if f == cdc.MariaDB {
+		return 0
+	}
+	return cmp.Compare(a.First, b.First)
+}
+
+// Set is how far a log was read: MySQL keeps every transaction's number, in intervals; MariaDB the last
+// one of each domain, in which numbers only grow. It belongs to one goroutine.
+type Set interface {
+	Add(GTID)
+	AddRun(Run)
+	Clone() Set
+	// covers says whether every transaction of o is in it.
+	Covers(o Set) bool
+	// String is the position's text, in one line, as the server would print it.
+	String() string
+}
+
+// IntervalSet is MySQL's, "3E11FA47-...:1-5:7,..." in lower case.
+type IntervalSet struct{ mysql.MysqlGTIDSet }
+
+// Add implements [Set].
+func (s IntervalSet) Add(g GTID) { s.AddRun(Run{GTID: g, First: g.Number}) }
+
+// AddRun implements [Set].
+func (s IntervalSet) AddRun(r Run) {
+	tags := s.MysqlGTIDSet[r.SID]
+	if tags == nil {
+		tags = map[mysql.Tag]mysql.IntervalSlice{}
+		s.MysqlGTIDSet[r.SID] = tags
+	}
+	tags[r.Tag] = inserted(tags[r.Tag], mysql.Interval{Start: int64(r.First), Stop: int64(r.Number) + 1})
+}
+
+// inserted puts x into intervals that are in order and apart, and joins it with those that it touches: every transaction does so,
+// and sorting the whole set each time (Normalize) would take too long in a set with many gaps.
+func inserted(set mysql.IntervalSlice, x mysql.Interval) mysql.IntervalSlice {
+	from, _ := slices.BinarySearchFunc(set, x.Start, func(i mysql.Interval, start int64) int { return cmp.Compare(i.Stop, start) })
+	to := from
+	for ; to < len(set) && set[to].Start <= x.Stop; to++ {
+		x.Start, x.Stop = min(x.Start, set[to].Start), max(x.Stop, set[to].Stop)
+	}
+	return slices.Replace(set, from, to, x)
+}
+
+// Clone implements [Set].
+func (s IntervalSet) Clone() Set {
+	c, _ := s.MysqlGTIDSet.Clone().(*mysql.MysqlGTIDSet)
+	return IntervalSet{*c}
+}
+
+// Covers implements [Set].
+func (s IntervalSet) Covers(o Set) bool {
+	other, ok := o.(IntervalSet)
+	return ok && s.Contain(&other.MysqlGTIDSet)
+}
+
+// Has reports whether a transaction is in it.
+func (s IntervalSet) Has(g GTID) bool {
+	intervals, n := s.MysqlGTIDSet[g.SID][g.Tag], int64(g.Number)
+	i, _ := slices.BinarySearchFunc(intervals, n, func(x mysql.Interval, n int64) int { return cmp.Compare(x.Stop, n+1) })
+	return i < len(intervals) && intervals[i].Start <= n
+}
+
+func (s IntervalSet) String() string { return s.MysqlGTIDSet.String() }
+
+// mariadbSet is MariaDB's, "0-1-42,1-1-7": domain, the server that wrote last, its number.
+type mariadbSet map[uint32]GTID
+
+func (s mariadbSet) Add(g GTID) { s[g.Domain] = g }
+
+func (s mariadbSet) AddRun(r Run) { s[r.Domain] = r.GTID }
+
+func (s mariadbSet) Clone() Set { return maps.Clone(s) }
+
+func (s mariadbSet) Covers(o Set) bool {
+	other, ok := o.(mariadbSet)
+	if !ok {
+		return false
+	}
+	for domain, g := range other {
+		if s[domain].Number < g.Number {
+			return false
+		}
+	}
+	return true
+}
+
+func (s mariadbSet) String() string {
+	var b strings.Builder
+	for i, domain := range slices.Sorted(maps.Keys(s)) {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString(s[domain].mariadb())
+	}
+	return b.String()
+}
+
+func (g GTID) mariadb() string { return fmt.Sprintf("%d-%d-%d", g.Domain, g.Server, g.Number) }
+
+// Text is the transaction's name as its server prints it.
+func (g GTID) Text(f cdc.Flavor) string {
+	switch {
+	case g.Number == 0:
+		return ""
+	case f == cdc.MariaDB:
+		return g.mariadb()
+	case g.Tag != mysql.Tag{}:
+		return fmt.Sprintf("%s:%s:%d", g.SID, g.Tag, g.Number)
+	}
+	return fmt.Sprintf("%s:%d", g.SID, g.Number)
+}
+
+// ParseSet reads a position; the empty text is the empty set, before the first transaction.
+func ParseSet(f cdc.Flavor, text string) (Set, error) {
+	text = strings.NewReplacer("\n", "", "\r", "", " ", "").Replace(text)
+	if f == cdc.MariaDB {
+		return parseMariaDB(text)
+	}
+	if text == "" {
+		return IntervalSet{mysql.NewMysqlGTIDSet()}, nil
+	}
+	parsed, err := mysql.ParseMysqlGTIDSet(text)
+	if err != nil {
+		return nil, cdc.Fixable("write it as `cdc-relay position show` prints it, such as 3e11fa47-71ca-11e1-9e33-c80aa9429562:1-5", "%q is not a GTID set of MySQL", text)
+	}
+	set, _ := parsed.(*mysql.MysqlGTIDSet)
+	return IntervalSet{*set}, nil
+}
+
+func parseMariaDB(text string) (Set, error) {
+	set := mariadbSet{}
+	for part := range strings.SplitSeq(text, ",") {
+		if part == "" {
+			continue
+		}
+		fields := strings.Split(part, "-")
+		if len(fields) != 3 {
+			return nil, notMariaDB(text)
+		}
+		domain, derr := strconv.ParseUint(fields[0], 10, 32)
+		server, serr := strconv.ParseUint(fields[1], 10, 32)
+		number, nerr := strconv.ParseUint(fields[2], 10, 64)
+		_, twice := set[uint32(domain)]
+		if derr != nil || serr != nil || nerr != nil || twice {
+			return nil, notMariaDB(text)
+		}
+		set[uint32(domain)] = GTID{Domain: uint32(domain), Server: uint32(server), Number: number}
+	}
+	return set, nil
+}
+
+func notMariaDB(text string) error {
+	return cdc.Fixable("write it as `cdc-relay position show` prints it, such as 0-1-42, with one entry for each domain", "%q is not a GTID position of MariaDB", text)
+}
+
+// ParsePosition checks a position that a person typed and returns it in its stored form.
+func ParsePosition(f cdc.Flavor, p cdc.Position) (cdc.Position, error) {
+	set, err := ParseSet(f, string(p))
+	if err != nil {
+		return "", err
+	}
+	return cdc.Position(set.String()), nil
+}
+
+// Only returns the one transaction of a set.
+func Only(set Set) (g GTID) {
+	switch set := set.(type) {
+	case mariadbSet:
+		for _, last := range set {
+			g = last
+		}
+	case IntervalSet:
+		for sid, tags := range set.MysqlGTIDSet {
+			for tag, intervals := range tags {
+				g = GTID{SID: sid, Tag: tag, Number: uint64(intervals[0].Start)}
+			}
+		}
+	}
+	return g
+}
+
+// Before returns a position whose next transaction is g; nil if there is none.
+func Before(set Set, g GTID) Set {
+	set = set.Clone()
+	switch set := set.(type) {
+	case mariadbSet:
+		if g.Number < 2 || set[g.Domain].Number < g.Number {
+			return nil
+		}
+		set[g.Domain] = GTID{Domain: g.Domain, Server: g.Server, Number: g.Number - 1}
+	case IntervalSet:
+		intervals := set.MysqlGTIDSet[g.SID][g.Tag]
+		for i, x := range intervals {
+			if n := int64(g.Number); x.Start <= n && n < x.Stop {
+				set.replace(g, apart(intervals, i, n))
+				return set
+			}
+		}
+		return nil
+	}
+	return set
+}
+
+// replace replaces the intervals of g's origin. None is left empty: MySQL 9.7 crashes if a dump request has a tag without intervals.
+func (s IntervalSet) replace(g GTID, intervals mysql.IntervalSlice) {
+	tags := s.MysqlGTIDSet[g.SID]
+	if len(intervals) > 0 {
+		tags[g.Tag] = intervals
+		return
+	}
+	if delete(tags, g.Tag); len(tags) == 0 {
+		delete(s.MysqlGTIDSet, g.SID)
+	}
+}
+
+// apart returns the intervals with n, which is in the one at i, left out.
+func apart(intervals mysql.IntervalSlice, i int, n int64) mysql.IntervalSlice {
+	x := intervals[i]
+	kept := append(mysql.IntervalSlice{}, intervals[:i]...)
+	for _, rest := range []mysql.Interval{{Start: x.Start, Stop: n}, {Start: n + 1, Stop: x.Stop}} {
+		if rest.Start < rest.Stop {
+			kept = append(kept, rest)
+		}
+	}
+	return append(kept, intervals[i+1:]...)
+}
+
+// Without counts the transactions of a that are not in b.
+func Without(a, b Set) uint64 {
+	var n uint64
+	switch a := a.(type) {
+	case mariadbSet:
+		other, _ := b.(mariadbSet)
+		for domain, g := range a {
+			if before := other[domain].Number; g.Number > before {
+				n += g.Number - before
+			}
+		}
+	case IntervalSet:
+		other, _ := b.(IntervalSet)
+		for sid, tags := range a.MysqlGTIDSet {
+			for tag, intervals := range tags {
+				n += beyond(intervals, other.MysqlGTIDSet[sid][tag])
+			}
+		}
+	}
+	return n
+}
+
+// beyond counts the numbers in a that are not in b. Intervals end before their Stop, and those of a set do not
+// overlap.
+func beyond(a, b mysql.IntervalSlice) uint64 {
+	var n int64
+	for _, x := range a {
+		n += x.Stop - x.Start
+		for _, y := range b {
+			n -= max(0, min(x.Stop, y.Stop)-max(x.Start, y.Start))
+		}
+	}
+	return uint64(n)
+}
+
+// LastOf returns the transaction of from that comes last if the server begins before g.
+func LastOf(from Set, g GTID) GTID {
+	if set, ok := from.(mariadbSet); ok {
+		return set[g.Domain]
+	}
+	return g
+}

@@ -1,0 +1,96 @@
+package mysql
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+// replica is whether a server replicates from another.
+type replica struct {
+	configured bool // it does, or did before it was promoted
+	runs       bool
+}
+
+// readReplica asks the server. A user without the right to ask gets no answer.
+func readReplica(ctx context.Context, db *sql.DB, f cdc.Flavor) (r replica) {
+	query := `SHOW REPLICA STATUS`
+	if f == cdc.MariaDB {
+		query = `SHOW ALL SLAVES STATUS`
+	}
+	found, err := db.QueryContext(ctx, query)
+	if err != nil {
+		return r
+	}
+	defer func() { _ = found.Close() }()
+	columns, err := found.Columns()
+	if err != nil {
+		return r
+	}
+	values, row := make([]sql.NullString, len(columns)), make([]any, len(columns))
+	for i := range values {
+		row[i] = &values[i]
+	}
+	for found.Next() && found.Scan(row...) == nil {
+		r.configured = true
+		for i, name := range columns {
+			if strings.HasSuffix(name, "_Running") && values[i].String != "No" && values[i].String != "" {
+				r.runs = true
+			}
+		}
+	}
+	r.runs = r.runs || found.Err() != nil
+	return r
+}
+
+// FreeServerID returns an ID in the upper half that no replica known to the server has.
+func FreeServerID(ctx context.Context, db *sql.DB, f cdc.Flavor) (uint32, error) {
+	var own uint32
+	if err := db.QueryRowContext(ctx, `SELECT @@GLOBAL.server_id`).Scan(&own); err != nil {
+		return 0, fmt.Errorf("read the server's id: %w", err)
+	}
+	taken := append(replicaIDs(ctx, db, f), own)
+	for {
+		if id := 1<<31 | rand.Uint32(); !slices.Contains(taken, id) { //nolint:gosec // it need only differ
+			return id, nil
+		}
+	}
+}
+
+// replicaIDs lists the ids of the server's replicas; none when it may not be asked, which is then left to chance.
+func replicaIDs(ctx context.Context, db *sql.DB, f cdc.Flavor) []uint32 {
+	query := `SHOW REPLICAS`
+	if f == cdc.MariaDB {
+		query = `SHOW SLAVE HOSTS`
+	}
+	found, err := db.QueryContext(ctx, query)
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = found.Close() }()
+	columns, err := found.Columns()
+	if err != nil {
+		return nil
+	}
+	var ids []uint32
+	for found.Next() {
+		var id uint32
+		row := make([]any, len(columns))
+		row[0] = &id
+		for i := 1; i < len(row); i++ {
+			row[i] = new(sql.RawBytes)
+		}
+		if err := found.Scan(row...); err == nil {
+			ids = append(ids, id)
+		}
+	}
+	if found.Err() != nil {
+		return nil
+	}
+	return ids
+}

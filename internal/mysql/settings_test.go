@@ -1,0 +1,30 @@
+package mysql
+
+import (
+	"fmt"
+	"testing"
+)
+
+func TestWrongOnReplica(t *testing.T) {
+	for name, tt := range map[string]struct {
+		vars Variables
+		want []string
+	}{
+		"as it should be":             {Variables{"log_replica_updates": "ON", "replica_preserve_commit_order": "ON", "replica_parallel_workers": "4"}, nil},
+		"order lost":                  {Variables{"log_replica_updates": "ON", "replica_preserve_commit_order": "OFF", "replica_parallel_workers": "4"}, []string{"replica_preserve_commit_order"}},
+		"one worker keeps the order":  {Variables{"replica_preserve_commit_order": "OFF", "replica_parallel_workers": "1"}, nil},
+		"both names":                  {Variables{"log_replica_updates": "OFF", "log_slave_updates": "OFF", "replica_preserve_commit_order": "OFF", "slave_preserve_commit_order": "OFF"}, []string{"log_replica_updates", "replica_preserve_commit_order"}},
+		"MySQL 8.0.22":                {Variables{"log_slave_updates": "ON", "slave_preserve_commit_order": "OFF", "slave_parallel_workers": "4"}, []string{"slave_preserve_commit_order"}},
+		"MySQL 8.0.22, as it comes":   {Variables{"log_slave_updates": "ON", "slave_preserve_commit_order": "OFF", "slave_parallel_workers": "0"}, nil},
+		"MariaDB keeps the order":     {Variables{"log_slave_updates": "ON"}, nil},
+		"MariaDB without its updates": {Variables{"log_slave_updates": "OFF"}, []string{"log_slave_updates"}},
+	} {
+		var names []string
+		for _, s := range tt.vars.wrongOnReplica() {
+			names = append(names, s.Name)
+		}
+		if fmt.Sprint(names) != fmt.Sprint(tt.want) {
+			t.Errorf("%s: %v, want %v", name, names, tt.want)
+		}
+	}
+}
