@@ -65,16 +65,11 @@ func (x *Index) to(l *letter, next state) {
 	if !l.state.mayBecome(next) {
 		x.badMove(l.state, next)
 	}
-	x.leave(l)
-	l.state = next
-}
-
-// leave ends what belongs to the state of l.
-func (x *Index) leave(l *letter) {
 	if l.state == unmet {
 		x.unmet--
 		l.entry = nil
 	}
+	l.state = next
 }
 
 // letter is one that is not resolved; about 300 bytes with what refers to it.
@@ -232,7 +227,9 @@ func (k *key) find(o Order) int {
 }
 
 func (x *Index) remove(l *letter) {
-	x.leave(l)
+	if l.state == unmet {
+		x.unmet--
+	}
 	if l.blocked {
 		x.blocked--
 	}
@@ -256,7 +253,7 @@ func (x *Index) remove(l *letter) {
 	}
 }
 
-// Stored says that a letter's records are acknowledged.
+// Stored says that a letter's records are acknowledged, or that it was being resolved and was not tried.
 func (x *Index) Stored(id string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -305,13 +302,6 @@ func (x *Index) Begin(id string, anywhere bool) bool {
 	}
 	x.to(l, resolving)
 	return true
-}
-
-// Back says that a letter that was being resolved was not tried.
-func (x *Index) Back(id string) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.to(x.letters[id], stored)
 }
 
 // Failed says that a letter that was being resolved stays. reason is why.

@@ -79,7 +79,7 @@ func (r *resolveRequest) itemDone() {
 func (s *deadLetters) failed(it *item, why rejection) {
 	if s.index.Precedes(it.Hold, it.Order, true) {
 		it.outcome.Skipped = true
-		s.index.Back(it.ID)
+		s.index.Stored(it.ID)
 	} else {
 		it.outcome = deadletter.Outcome{Reason: why.reason, Err: why.err}
 		s.index.Failed(it.ID, why.reason, s.loop.now, it.Attempts)
