@@ -51,9 +51,12 @@ func (k *atLeastOnce) open(ctx context.Context) error {
 	if err := k.Checkpointer.Save(ctx, c); err != nil {
 		return cdc.About(cdc.OnCheckpoint, err)
 	}
-	c.Fence = current
+	if err := k.loadLetters(ctx, &c); err != nil {
+		return err
+	}
+	c.Fence = current // last: the claim that a repeated open saves must be the one that is stored
 	k.checkpoint.Store(&c)
-	return k.loadLetters(ctx, &c)
+	return nil
 }
 
 func (k *atLeastOnce) keep(ctx context.Context) { k.saveLoop(ctx, k.window.moved, k.save) }

@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
@@ -203,6 +205,45 @@ func TestReadinessIsAboutThePresent(t *testing.T) {
 		cancel()
 		if err := <-done; err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// absentLetters cannot be read the first time.
+type absentLetters struct {
+	Letters
+
+	loads int
+}
+
+func (l *absentLetters) Load(context.Context, cdc.Source, cdc.Progress) error {
+	if l.loads++; l.loads == 1 {
+		return errors.New("connection refused")
+	}
+	return nil
+}
+
+func (*absentLetters) Run(context.Context, func() cdc.Progress) {}
+func (*absentLetters) Stuck() (last uint64, stuck bool)         { return 0, false }
+
+// The transactional ID has changed, and the index of dead letters cannot be read at once: the next try is not fenced by the claim of the
+// same start.
+func TestLettersAreReadAgainUnderAnotherTransactionalID(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakes{batches: 1, durable: make(chan cdc.Durable), stored: &cdc.Checkpoint{Generation: 1, Fence: "earlier"}}
+		f.save = func(c cdc.Checkpoint) error { // as the stores do
+			if s := f.stored; *s != c && (c.Generation < s.Generation || c.Generation == s.Generation && c.Sequence <= s.Sequence) {
+				return cdc.ErrFenced
+			}
+			return nil
+		}
+		o := options()
+		o.TransactionalID = "renamed"
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		r := New(o, Stages{Source: f, Router: f, Sink: f, Checkpointer: f, Letters: &absentLetters{}}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+		if err := r.Run(ctx); err != nil || f.stored.Fence != "renamed" {
+			t.Errorf("stored %+v, ended with %v", f.stored, err)
 		}
 	})
 }
