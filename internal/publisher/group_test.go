@@ -79,6 +79,20 @@ func TestOpenTransactionEnds(t *testing.T) {
 	}
 }
 
+// Where nothing is open, a stop makes no request to end it.
+func TestAbortOfNothing(t *testing.T) {
+	c := newCluster(t, 1, 1)
+	p := openTransactional(t, c)
+	p.Kill()
+	c.ControlKey(kmsg.InitProducerID.Int16(), func(kmsg.Request) (kmsg.Response, error, bool) {
+		t.Error("a transaction is aborted")
+		return nil, nil, false
+	})
+	if err := p.Abort(t.Context(), "cdc-relay.test"); err != nil {
+		t.Error(err)
+	}
+}
+
 // openRecords is how many records of topic "t" consumers of committed ones have to wait for.
 func openRecords(t *testing.T, c *kfake.Cluster) int64 {
 	t.Helper()

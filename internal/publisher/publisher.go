@@ -38,7 +38,7 @@ type Publisher struct {
 	mu   sync.Mutex // guards what follows, and Open against Kill
 	open bool
 
-	last *kafkaTransaction // of the last attempt, whose careful the next one takes over
+	last *kafkaTransaction // of the last attempt: Abort ends it, and the next one takes its careful over
 	// watch outlives a Kill, so that an attempt goes on with what the one before has seen.
 	watch *openWatch
 
@@ -140,10 +140,13 @@ func (p *Publisher) takeOver(ctx context.Context, transactionalID string, replac
 	return producer, err
 }
 
-// Abort ends the transaction that a publisher with the transactional ID has left open, and fences it. It may be called after Kill.
+// Abort ends the transaction that the last attempt, which was opened with the transactional ID, has left open, if any. It follows Kill.
 func (p *Publisher) Abort(ctx context.Context, transactionalID string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if !p.last.begun {
+		return nil
+	}
 	defer p.client.Close()
 	_, err := p.client.TakeOver(ctx, kafka.TransactionalID(p.opts.TransactionalID, transactionalID))
 	return err

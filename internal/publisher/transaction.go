@@ -94,7 +94,7 @@ func (t *kafkaTransaction) to(next phase) {
 		t.number++
 		t.committedAt = t.loop.now
 		t.request = nil
-		t.first, t.events, t.worked, t.awaited = 0, 0, false, false
+		t.begun, t.first, t.events, t.worked, t.awaited = false, 0, 0, false, false
 	}
 }
 
@@ -110,6 +110,7 @@ type kafkaTransaction struct {
 	phase  phase
 	number uint64 // a partition belongs to the transaction that has its number
 	toAdd  []*partition
+	begun  bool // the coordinator was asked to add partitions: something may be open
 
 	first, last uint64 // of the batches; first is 0 for none
 	events      int
@@ -292,7 +293,7 @@ func (t *kafkaTransaction) addJob() job {
 	for _, p := range parts {
 		byTopic[p.topic.name] = append(byTopic[p.topic.name], p.id)
 	}
-	t.toAdd = nil
+	t.begun, t.toAdd = true, nil
 	return func(ctx context.Context, _ *kafka.Client) notice {
 		err := t.txns.Add(ctx, producer, byTopic)
 		return call(func(*loop) { t.added(parts, err) })

@@ -188,8 +188,7 @@ func (k *exactlyOnce) finish(ctx context.Context, cause error) {
 		return
 	}
 	ctx = context.WithoutCancel(ctx)
-	complete := k.saved.Load() >= k.window.state().sentEvents
-	if complete && k.source.Load().Fingerprint != k.checkpoint.Load().Source.Fingerprint { // see noteAltered
+	if k.saved.Load() >= k.window.state().sentEvents && k.source.Load().Fingerprint != k.checkpoint.Load().Source.Fingerprint { // see noteAltered
 		limited, cancel := context.WithTimeout(ctx, saveTimeout)
 		err := k.commitOnce(limited)
 		cancel()
@@ -200,7 +199,7 @@ func (k *exactlyOnce) finish(ctx context.Context, cause error) {
 	if err := k.copy(ctx); err != nil {
 		k.log.Warn("checkpoint not saved; the position in Kafka is", "error", err)
 	}
-	if !complete && k.Status().Connected {
+	if k.Status().Connected {
 		k.abort(ctx)
 	}
 }
@@ -208,8 +207,8 @@ func (k *exactlyOnce) finish(ctx context.Context, cause error) {
 // abortTimeout limits an abort at the end of a run.
 const abortTimeout = 5 * time.Second
 
-// abort ends the transaction that a run which could not drain leaves open, because consumers of committed records wait at
-// it until Kafka's timeout. The slot or lock is still held, so that no successor is fenced.
+// abort ends the transaction that is open, because consumers of committed records wait at it until Kafka's timeout: it has what could
+// not be drained, or dead letters that are published again. The slot or lock is still held, so that no successor is fenced.
 func (k *exactlyOnce) abort(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, abortTimeout)
 	defer cancel()

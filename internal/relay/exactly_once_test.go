@@ -390,8 +390,39 @@ func TestQuietAttemptAfterARewind(t *testing.T) {
 	})
 }
 
+// Dead letters that are published again when the relay stops leave a transaction open, although every event is committed.
+func TestStopAbortsWhatIsOpen(t *testing.T) {
+	for name, connected := range map[string]bool{"while it leads": true, "while another one may lead": false} {
+		synctest.Test(t, func(t *testing.T) {
+			kafka := &committer{}
+			f := &fakes{durable: make(chan cdc.Durable), id: cdc.Source{Slot: "x"}}
+			f.run = func(int) error {
+				if connected {
+					return nil
+				}
+				return errors.New("connection lost")
+			}
+			f.acquire = func(attempt int) error {
+				if attempt == 1 {
+					return nil
+				}
+				return errors.New("connection refused")
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			r := New(options(), Stages{Source: f, Router: f, Sink: f, Checkpointer: f, Committer: kafka}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+			if err := r.Run(ctx); err != nil || (kafka.aborts == 1) != connected {
+				t.Errorf("%s: %d transactions were aborted, %v", name, kafka.aborts, err)
+			}
+		})
+	}
+}
+
 // committer keeps the last position, as Kafka does.
-type committer struct{ last *cdc.Checkpoint }
+type committer struct {
+	last   *cdc.Checkpoint
+	aborts int
+}
 
 func (c *committer) Last(context.Context) (cdc.Checkpoint, bool, error) {
 	if c.last == nil {
@@ -407,7 +438,10 @@ func (c *committer) Commit(_ context.Context, next cdc.Checkpoint) error {
 	return nil
 }
 
-func (c *committer) Abort(context.Context, string) error { return nil }
+func (c *committer) Abort(context.Context, string) error {
+	c.aborts++
+	return nil
+}
 
 // unanswered is a sink that acknowledges nothing.
 type unanswered struct {
@@ -521,7 +555,7 @@ func (h *hidden) Last(ctx context.Context) (cdc.Checkpoint, bool, error) {
 func TestEarlierTransactionalIDIsFenced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakes{durable: make(chan cdc.Durable)}
-		kafka := &hidden{committer{&cdc.Checkpoint{Generation: 1, ExactlyOnce: true, Fence: "earlier"}}, f}
+		kafka := &hidden{committer{last: &cdc.Checkpoint{Generation: 1, ExactlyOnce: true, Fence: "earlier"}}, f}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		r := New(options(), Stages{Source: f, Router: f, Sink: f, Checkpointer: f, Committer: kafka}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())

@@ -74,7 +74,7 @@ type Committer interface {
 	// Commit commits all that was sent up to the last [cdc.Durable] that says Cut, with c. An error that wraps
 	// cdc.ErrRewind leaves open whether it did.
 	Commit(ctx context.Context, c cdc.Checkpoint) error
-	// Abort ends the transaction that the sink has left open, which was opened with fence and killed.
+	// Abort ends the transaction that the sink has left open, if any. The sink was opened with fence and killed.
 	Abort(ctx context.Context, fence string) error
 }
 
