@@ -53,11 +53,6 @@ func newDialer(ctx context.Context, db *sql.DB, cfg *driver.Config, f cdc.Flavor
 	return d, err
 }
 
-// dialer returns the one for the server that db leads to.
-func (s *Source) dialer(ctx context.Context, db *sql.DB, cfg *driver.Config) (*dialer, error) {
-	return newDialer(ctx, db, cfg, s.flavor, s.account, s.opts.ServerID)
-}
-
 // open asks the server for its binlog, and waits until it begins to send.
 func (d *dialer) open(ctx context.Context, from dumpStart) (*dump, error) {
 	c, err := d.dial(ctx, from)

@@ -8,8 +8,9 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// readTables reads the schemas of those tables that exist, in the forms in which the binlog would bring them.
-func readTables(ctx context.Context, db querier, names []string) (map[string]*cdc.Table, error) {
+// ReadTables reads the schemas of those configured tables that exist, in the forms in which the binlog would bring them. They have
+// their configured names.
+func ReadTables(ctx context.Context, db querier, names []string, caseless bool) (map[string]*cdc.Table, error) {
 	tables := map[string]*cdc.Table{}
 	if len(names) == 0 {
 		return tables, nil
@@ -20,16 +21,25 @@ func readTables(ctx context.Context, db querier, names []string) (map[string]*cd
 	}
 	var schema, table, column, kind, set string
 	var length uint64
-	return tables, eachRow(ctx, db, "read the tables' columns", func() {
-		t := tables[schema+"."+table]
+	err := eachRow(ctx, db, "read the tables' columns", func() {
+		name := ConfiguredName(names, caseless, schema+"."+table)
+		if name == "" {
+			return
+		}
+		t := tables[name]
 		if t == nil {
-			t = &cdc.Table{Schema: schema, Name: table}
-			tables[t.String()] = t
+			t = &cdc.Table{}
+			t.Schema, t.Name, _ = strings.Cut(name, ".")
+			tables[name] = t
 		}
 		t.Columns = append(t.Columns, cdc.Column{Name: column, Form: foreign(formOf(strings.ToLower(kind), length), set)})
 	}, []any{&schema, &table, &column, &kind, &length, &set}, `SELECT table_schema, table_name, column_name, data_type, COALESCE(character_octet_length, 0), COALESCE(character_set_name, '')
-		FROM information_schema.columns WHERE CONCAT(table_schema, '.', table_name) IN (?`+strings.Repeat(", ?", len(args)-1)+`)
+		FROM information_schema.columns WHERE CONCAT(table_schema, '.', table_name) IN `+placeholders(len(args))+`
 		ORDER BY table_schema, table_name, ordinal_position`, args...)
+	if err != nil {
+		return nil, err // not some of the columns
+	}
+	return tables, nil
 }
 
 // foreign is [cdc.FormForeign] for a column whose character set is not known here.

@@ -61,22 +61,6 @@ func tableMissing(ctx context.Context, db *sql.DB, name string) error {
 	return cdc.ConfigError("table_missing", "rename it back if it was renamed; otherwise create it with `cdc-relay setup`, "+grant+", or correct tables[].name", "table %s does not exist, or the relay's user may not see it", name)
 }
 
-// ReadTables is [readTables] under the configured names, which are also those of the tables.
-func ReadTables(ctx context.Context, db querier, names []string, caseless bool) (map[string]*cdc.Table, error) {
-	tables, err := readTables(ctx, db, names)
-	if err != nil {
-		return nil, err
-	}
-	found := make(map[string]*cdc.Table, len(tables))
-	for spelled, t := range tables {
-		if name := ConfiguredName(names, caseless, spelled); name != "" {
-			t.Schema, t.Name, _ = strings.Cut(name, ".")
-			found[name] = t
-		}
-	}
-	return found, nil
-}
-
 // VerifyTables finds a missing column before the first row does.
 func VerifyTables(ctx context.Context, db *sql.DB, names []string, caseless bool, verify func(*cdc.Table) error) error {
 	if verify == nil {
