@@ -172,6 +172,19 @@ func drain(t interface{ Fatal(args ...any) }, r *Resolver) {
 	}
 }
 
+// Compaction keeps the last record of a letter, behind the place that is known.
+func TestLetterIsFoundBehindItsPlace(t *testing.T) {
+	s, r := newShelf(t, nil)
+	e := &Entry{Table: "a.b", Key: "k", Reason: Held, Time: time.Now(), Order: s.index.Order(1, 0)}
+	s.add("k1@1", e)
+	s.write("k1@1", e)
+	s.compact()
+	drain(t, r)
+	if !slices.Equal(s.published, []string{"k1@1"}) {
+		t.Errorf("published %q", s.published)
+	}
+}
+
 // Whatever letters are written, written again, compacted away and deleted, and wherever a relay starts in between: those that have a
 // record are published once, those of a key in their order, and none overtakes one that is missing.
 func TestRoundsAgainstAList(t *testing.T) {

@@ -74,7 +74,7 @@ func letterOrderMutants() []mutant {
 		{
 			"look for a letter only where its record was", "internal/deadletter/round.go",
 			[]edit{{"		if w.Offset > 0 && !d.seen[id] {", "		if w.Offset < 0 && !d.seen[id] {"}},
-			caughtBy{letters, "^TestRoundsAgainstAList$", ""},
+			caughtBy{letters, "^TestLetterIsFoundBehindItsPlace$", ""},
 		},
 		{
 			"search each time from the start", "internal/deadletter/round.go",

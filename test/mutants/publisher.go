@@ -77,6 +77,16 @@ func onceMutants() []mutant {
 			caughtBy{relay, "^TestExactlyOnce$", ""},
 		},
 		{
+			"leave dead letters that are published again in an open transaction", "internal/relay/exactly_once.go",
+			[]edit{{"	if k.Status().Connected {\n		k.abort(ctx)", "	if k.Status().Connected && k.saved.Load() < k.window.state().sentEvents {\n		k.abort(ctx)"}},
+			caughtBy{relay, "^TestStopAbortsWhatIsOpen$", ""},
+		},
+		{
+			"keep a fence that is not stored while a start is tried again", "internal/relay/at_least_once.go",
+			[]edit{{"	if err := k.loadLetters(ctx, &c); err != nil {", "	c.Fence = current\n	k.checkpoint.Store(&c)\n	if err := k.loadLetters(ctx, &c); err != nil {"}},
+			caughtBy{relay, "^TestLettersAreReadAgainUnderAnotherTransactionalID$", ""},
+		},
+		{
 			"confirm past the commit", "internal/relay/exactly_once.go",
 			[]edit{{"	k.confirm(seq, &c)\n", "	k.confirm(max(seq, k.window.state().sent), &c)\n"}},
 			caughtBy{relay, "^TestExactlyOnce$", ""},
