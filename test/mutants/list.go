@@ -28,7 +28,7 @@ const (
 const postgres = "postgres"
 
 func mutants() []mutant {
-	return slices.Concat(positionMutants(), leaderMutants(), readerMutants(), tableMutants(), publisherMutants(), onceMutants(), commitMutants(), placesMutants(), retentionMutants(), repairMutants(), letterMutants(), letterOrderMutants(), startMutants(), fragmentMutants(), historyMutants(), visibilityMutants(), binlogVisibilityMutants(), writerMutants(), inboxMutants(), kgoinboxMutants())
+	return slices.Concat(positionMutants(), windowMutants(), leaderMutants(), readerMutants(), tableMutants(), publisherMutants(), onceMutants(), commitMutants(), placesMutants(), retentionMutants(), repairMutants(), letterMutants(), letterOrderMutants(), startMutants(), fragmentMutants(), historyMutants(), visibilityMutants(), binlogVisibilityMutants(), writerMutants(), inboxMutants(), kgoinboxMutants())
 }
 
 // positionMutants break the order of acknowledgement, save and confirmation.
@@ -46,11 +46,6 @@ func positionMutants() []mutant {
 		},
 		{
 			"confirm before the save", "internal/relay/at_least_once.go",
-			[]edit{{"	c, err := k.store(ctx, c)\n", "	k.Source.Confirm(seq)\n	c, err := k.store(ctx, c)\n"}},
-			caughtBy{faults, "^TestRedisUnavailable$", postgres},
-		},
-		{
-			"confirm to the database before the checkpoint is saved", "internal/relay/at_least_once.go",
 			[]edit{{"	c, err := k.store(ctx, c)\n", "	k.Source.Confirm(seq)\n	c, err := k.store(ctx, c)\n"}},
 			caughtBy{relay, "^TestEverythingIsSavedAndConfirmed$", ""},
 		},
@@ -94,6 +89,12 @@ func positionMutants() []mutant {
 			[]edit{{"!a.sourceStopped.Load() || !st.unsent) {", "true) {"}},
 			caughtBy{relay, "^TestSourceStops$", ""},
 		},
+	}
+}
+
+// windowMutants break what is counted as durable, and the bound of what comes again.
+func windowMutants() []mutant {
+	return []mutant{
 		{
 			"save past a gap", "internal/relay/window.go",
 			[]edit{{"i < w.next && w.batches[i].durable; i++ {", "i < w.next && w.batches[i].seq <= last; i++ {"}},
