@@ -90,7 +90,7 @@ type Lag struct {
 	Bytes *int64 `json:"bytes,omitempty"`
 }
 
-// InFlight is what was received and not yet acknowledged by Kafka.
+// InFlight is what was received and is not safe yet: events until their position is saved, bytes until Kafka has acknowledged them.
 type InFlight struct {
 	Events int `json:"events"`
 	Bytes  int `json:"bytes"`

@@ -310,11 +310,15 @@ const (
 )
 
 func (l *loop) newRequest(c *brokerConn) *request {
-	return &request{conn: c, sentAt: l.now, produce: sarama.ProduceRequest{
-		TransactionalID: l.produceID, Version: produceVersion, RequiredAcks: sarama.WaitForAll,
+	r := &request{conn: c, sentAt: l.now, produce: sarama.ProduceRequest{
+		Version: produceVersion, RequiredAcks: sarama.WaitForAll,
 		// Shorter than the timeout of the connection, so that a broker with slow replicas can still say so.
 		Timeout: int32((l.opts.Kafka.RequestTimeout * 4 / 5).Milliseconds()),
 	}}
+	if l.transactional {
+		r.produce.TransactionalID = &l.transactionalID
+	}
+	return r
 }
 
 func (e dialed) apply(l *loop) {

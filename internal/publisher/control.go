@@ -13,7 +13,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
 )
 
-// job is a request to the cluster, outside of the loop, which gets the result as an event.
+// job is a request to the cluster, outside of the loop, which gets the result as a notice.
 type job func(ctx context.Context, c *kafka.Client) notice
 
 // jobQueue has jobs of one kind: one is out at a time.
@@ -260,7 +260,7 @@ func (l *loop) applyBrokers(md *sarama.MetadataResponse) {
 }
 
 // renews reports whether there is anything to renew. A transaction's commit keeps the transactional ID alive.
-func (l *loop) renews() bool { return l.transactionalID != "" && l.produceID == nil }
+func (l *loop) renews() bool { return l.transactionalID != "" && !l.transactional }
 
 // renewalDue reports whether the producer ID is to be renewed although it is valid.
 func (l *loop) renewalDue() bool {

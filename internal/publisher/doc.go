@@ -45,8 +45,8 @@
 //
 // # Stopping
 //
-// A message that cannot be published, and must not be dropped, stops the run at its Routed: nothing of it and of later
-// ones is sent any more. Earlier ones are still resolved, so that the next run starts as late as possible. Then
+// A message that cannot be published, and becomes no dead letter and must not be dropped, stops the run at its Routed: nothing of it and of
+// later ones is sent any more. With transactions a rewind comes first, which leaves the message alone in its transaction. Earlier ones are still resolved, so that the next run starts as late as possible. Then
 // [Publisher.Durable] returns the error.
 //
 // # Why not sarama's AsyncProducer, or its Client

@@ -23,7 +23,7 @@ func (l *loop) recordInvalid(b *batch, block *sarama.ProduceResponseBlock) {
 }
 
 func (l *loop) unexpectedError(b *batch, block *sarama.ProduceResponseBlock) {
-	if l.produceID != nil { // a new producer would get the same answer, for ever
+	if l.transactional { // a new producer would get the same answer, for ever
 		if l.hasItem(b.p) { // the attempt was counted
 			l.rewind(causeOf(block))
 			return

@@ -220,7 +220,7 @@ func (s *deadLetters) bury(pending *pendingBatch, what *letter) {
 			s.next(t)
 		})
 	}
-	if l.produceID != nil {
+	if l.transactional {
 		steps = append(steps, write(entry, record))
 	} else {
 		steps = append(steps, write(entry), write(record))

@@ -57,15 +57,15 @@ type loop struct {
 
 	txn     transaction
 	letters letters
-	// produceID is the transactional ID in requests; nil without transactions.
-	produceID *string
+	// transactional says that requests belong to transactions; false with at-least-once delivery, also under a transactional ID.
+	transactional bool
 	// coordinator has the jobs of transactions, if there are any.
 	coordinator jobQueue
-	// lastSeq is that of the batch that was accepted last.
+	// lastSeq is that of the relay's batch that was accepted last.
 	lastSeq *atomic.Uint64
 
 	failure *failure
-	stopSeq uint64 // batches from this one on are not sent
+	stopSeq uint64 // the relay's batches from this one on are not sent
 
 	outage     outage
 	unreported bool // problems have changed

@@ -16,8 +16,8 @@ import (
 //
 //	        messages                  request
 //	idle ───────────────► ready ─────────────────► inFlight ──────────────► halting
-//	 ▲ ▲                    │                        │      the run stops,     │
-//	 │ └── nothing to send ─┘                        │      or the topic       │ response
+//	 ▲ ▲                    │                        │     its topic halts     │
+//	 │ └── nothing to send ─┘                        │                         │ response
 //	 │                                               │                         ▼
 //	 ├────────────────────── response ───────────────┘                       halted
 //	 │                                                                         ▲
@@ -247,7 +247,7 @@ func (l *loop) newBatch(p *partition) bool {
 	}
 	b := l.pool.get()
 	b.fill(p, n, size-batchOverhead, l.codec)
-	b.rb.IsTransactional = l.produceID != nil
+	b.rb.IsTransactional = l.transactional
 	if p.producer != l.producer { // renewed since: the batch before is acknowledged
 		p.producer, p.seq = l.producer, 0
 	}

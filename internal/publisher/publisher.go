@@ -184,7 +184,7 @@ func (p *Publisher) startTransactions(life context.Context, l *loop) {
 	jobs := make(chan job, 1)
 	txns := p.coordinator.Transactions(l.transactionalID)
 	t := &kafkaTransaction{loop: l, txns: txns, phase: reported, number: 1, careful: p.last.careful}
-	l.txn, l.produceID, l.coordinator = t, &l.transactionalID, jobQueue{jobs: jobs, asked: txns.Asked}
+	l.txn, l.transactional, l.coordinator = t, true, jobQueue{jobs: jobs, asked: txns.Asked}
 	p.last = t
 	p.wg.Go(func() {
 		runJobs(life, p.coordinator, jobs, l.mail)

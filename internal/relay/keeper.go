@@ -6,7 +6,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// keeper is how an attempt keeps positions. Everything in which the two kinds of delivery differ is one of its methods. In both nothing is
+// keeper is how an attempt keeps positions. What the two kinds of delivery do differently with them is one of its methods. In both nothing is
 // confirmed to the source before it is durable in Kafka and its position saved.
 type keeper interface {
 	// resume returns the position that counts, given the checkpoint that was loaded, or away, why it was not. It is called while the

@@ -10,7 +10,7 @@ import (
 // Source reads a database's WAL or binlog.
 type Source interface {
 	// Acquire takes the slot or lock that makes this relay the leader, then loads the checkpoint (false: there is
-	// none) and decides where to continue. It reads nothing yet. An error that wraps cdc.ErrStandby means that another
+	// none) and decides where to continue. No row is handed on yet. An error that wraps cdc.ErrStandby means that another
 	// relay leads; Acquire has waited for its end for a while.
 	Acquire(ctx context.Context, load cdc.Resumer) (cdc.Source, cdc.Position, error)
 	// Release gives back what Acquire took, so that another relay can lead, and forgets what was streamed: after the next
@@ -91,7 +91,7 @@ type Checkpointer interface {
 	Save(ctx context.Context, c cdc.Checkpoint) error
 }
 
-// Handover is a [Checkpointer] of at-least-once delivery where exactly-once delivery may have published before. Its Claim
+// Handover is what a [Checkpointer] of at-least-once delivery also is where exactly-once delivery may have published before: its Claim
 // supersedes the position in Kafka.
 type Handover interface {
 	// Resume returns the position that counts, given the checkpoint.

@@ -22,7 +22,7 @@ type encoder struct {
 	stamp []byte     // ce_sequence up to the ordinal; nil where the commit has no number
 }
 
-// row appends the row's message or drop.
+// row appends the row's message, refusal or drop.
 func (e *encoder) row(at int) error {
 	e.at, e.spans = at, e.b.Spans[at*e.p.width:(at+1)*e.p.width]
 	for at >= e.next {
