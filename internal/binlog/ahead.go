@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 	driver "github.com/go-sql-driver/mysql"
 
 	"github.com/cdc-relay/cdc-relay/internal/mysql"
+	"github.com/cdc-relay/cdc-relay/internal/statement"
 )
 
 // lookahead is the DDL that the binlog holds behind our position: the catalog tells of now, so a statement of the past can be
@@ -25,27 +25,9 @@ type lookahead struct {
 	ddl map[string]bool
 }
 
-// takesAway reports whether a statement may have taken a trigger, a view or a table away. What only creates does
-// not: the catalog has it.
-func takesAway(text string) bool {
-	if tokens, plain := tokensOf(text, false); plain && len(tokens) > 0 && slices.Contains([]string{"insert", "replace", "update", "delete"}, strings.ToLower(tokens[0])) {
-		return false
-	}
-	text = strings.ToLower(text)
-	return slices.ContainsFunc([]string{"drop", "rename", "replace", "convert"}, func(word string) bool { return strings.Contains(text, word) })
-}
-
-// on reports whether DDL may have been on the table: triggers are dropped without their table's name. In plain names,
-// which alone get here, there is nothing to escape, so they stand in the text as they are.
-func on(ddl string, n tableName) bool {
-	has := func(part string) bool { return strings.Contains(ddl, strings.ToLower(part)) }
-	return strings.ContainsFunc(ddl, func(c rune) bool { return c >= 0x80 }) ||
-		has(n.database) && (has(n.table) || has("trigger") || has("database") || has("schema"))
-}
-
 // untouched reports whether the tables are what they were at our position, given that executed was read after the
 // catalog.
-func (ss *session) untouched(ctx context.Context, db *sql.DB, cfg *driver.Config, t touched, executed mysql.Set) (bool, error) {
+func (ss *session) untouched(ctx context.Context, db *sql.DB, cfg *driver.Config, t statement.Tables, executed mysql.Set) (bool, error) {
 	a, s := &ss.ahead, ss.src
 	for _, again := range []bool{false, true} { // what was found may stand before our position now
 		if again || a.upto == nil || !a.upto.Covers(s.received) {
@@ -57,7 +39,7 @@ func (ss *session) untouched(ctx context.Context, db *sql.DB, cfg *driver.Config
 		}
 		found := false
 		for ddl := range a.ddl {
-			found = found || on(ddl, t.changed) || on(ddl, t.read)
+			found = found || statement.On(ddl, t.Changed) || statement.On(ddl, t.Read)
 		}
 		if !found {
 			return true, nil
@@ -112,7 +94,7 @@ func (a *lookahead) take(c *dump, e event) error {
 		if err != nil {
 			return err
 		}
-		if q, ok := parsed.Event.(*replication.QueryEvent); ok && takesAway(string(q.Query)) {
+		if q, ok := parsed.Event.(*replication.QueryEvent); ok && statement.TakesAway(string(q.Query)) {
 			a.ddl[strings.ToLower(string(q.Schema)+" "+string(q.Query))] = true
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/mysql"
+	"github.com/cdc-relay/cdc-relay/internal/statement"
 )
 
 const (
@@ -43,12 +44,12 @@ type session struct {
 	payload payload
 	parts   fragmented
 
-	shown map[touched]bool // statements on these tables write to no outbox; until the next DDL
+	shown map[statement.Tables]bool // statements on these tables write to no outbox; until the next DDL
 	ahead lookahead
 }
 
 func newSession(s *Source, d *dump) *session {
-	return &session{dump: d, src: s, schemas: map[uint64]*schema{}, known: map[string]*schema{}, shown: map[touched]bool{}}
+	return &session{dump: d, src: s, schemas: map[uint64]*schema{}, known: map[string]*schema{}, shown: map[statement.Tables]bool{}}
 }
 
 // close gives the connection up.

@@ -6,6 +6,9 @@ import (
 	"strings"
 
 	"github.com/go-mysql-org/go-mysql/replication"
+
+	"github.com/cdc-relay/cdc-relay/internal/mysql"
+	"github.com/cdc-relay/cdc-relay/internal/statement"
 )
 
 // query: what is not a row. BEGIN, COMMIT and ROLLBACK; savepoints; DDL, which is a transaction by itself; and
@@ -19,7 +22,7 @@ func (ss *session) query(ctx context.Context, e event) error {
 	if !ok {
 		return nil
 	}
-	text := uncommented(string(q.Query))
+	text := statement.Uncommented(string(q.Query))
 	word, rest, _ := strings.Cut(text, " ")
 	switch strings.ToUpper(strings.TrimRight(word, ";")) {
 	case "BEGIN":
@@ -28,7 +31,7 @@ func (ss *session) query(ctx context.Context, e event) error {
 	case "COMMIT":
 		return ss.commit(ctx)
 	case "ROLLBACK":
-		if to, partial := savepoint(text); partial {
+		if to, partial := statement.Savepoint(text); partial {
 			return ss.rewind(to)
 		}
 		return ss.rollback()
@@ -36,7 +39,7 @@ func (ss *session) query(ctx context.Context, e event) error {
 		if ss.tx.points == nil {
 			ss.tx.points = map[string]int64{}
 		}
-		ss.tx.points[pointName(rest)] = ss.src.held.size()
+		ss.tx.points[statement.PointName(rest)] = ss.src.held.size()
 		return nil
 	case "XA":
 		return ss.xa(strings.ToUpper(rest))
@@ -51,11 +54,14 @@ func (ss *session) otherStatement(ctx context.Context, q *replication.QueryEvent
 	if err := ss.renamed(q); err != nil {
 		return err
 	}
-	what := ss.touchedBy(q)
-	if what == nil {
+	text, plain := string(q.Query), ss.plainMode(q.StatusVars)
+	var what *statement.Tables // nil: it is not known what the statement touches
+	if t, known := statement.TablesOf(text, string(q.Schema)); known && plain {
+		what = &t
+	} else {
 		clear(ss.shown) // it may have made a trigger or a view
 	}
-	if kind := ss.changes(q); kind != "" {
+	if kind := statement.Changes(text, ss.tx.begun, plain); kind != "" {
 		if err := ss.statement(ctx, q.StatusVars, kind, what); err != nil {
 			return err
 		}
@@ -64,44 +70,6 @@ func (ss *session) otherStatement(ctx context.Context, q *replication.QueryEvent
 		return nil
 	}
 	return ss.end() // DDL
-}
-
-// uncommented is a statement without white space and comments before it.
-func uncommented(text string) string {
-	for {
-		text = strings.TrimLeft(text, " \t\r\n(")
-		n := 0
-		if text != "" && !strings.HasPrefix(text, "/*!") && !strings.HasPrefix(text, "/*M!") {
-			n, _ = commentSize(text, false)
-		}
-		if n == 0 {
-			return text
-		}
-		text = text[n:]
-	}
-}
-
-// savepoint returns the name in ROLLBACK [WORK] TO [SAVEPOINT] name.
-func savepoint(text string) (name string, partial bool) {
-	rest := strings.TrimSpace(text[len("ROLLBACK"):])
-	for _, word := range []string{"WORK", "TO"} {
-		if len(rest) > len(word) && strings.EqualFold(rest[:len(word)], word) && rest[len(word)] == ' ' {
-			rest, partial = strings.TrimSpace(rest[len(word):]), word == "TO"
-		}
-	}
-	if !partial {
-		return "", false
-	}
-	if word := "SAVEPOINT "; len(rest) > len(word) && strings.EqualFold(rest[:len(word)], word) {
-		rest = rest[len(word):]
-	}
-	return pointName(rest), true
-}
-
-// pointName is a savepoint's name without quotes; the server compares them without case.
-func pointName(text string) string {
-	name := strings.TrimRight(strings.TrimSpace(text), "; ")
-	return strings.ToLower(strings.ReplaceAll(strings.Trim(name, "`"), "``", "`"))
 }
 
 // rewind forgets the rows since a savepoint. One that is not known was set before anything of ours.
@@ -155,4 +123,11 @@ func (ss *session) load(ctx context.Context, e event) error {
 		return fmt.Errorf("decode LOAD DATA: %w", errTruncated)
 	}
 	return ss.statement(ctx, b[26:schema], "load", nil)
+}
+
+// plainMode reports whether a statement was read with the usual sql_mode, in a character set none of whose letters holds
+// a quote or a backslash.
+func (ss *session) plainMode(variables []byte) bool {
+	usual, client := statement.Settings(variables)
+	return usual && ss.charsets[client] != mysql.CharsetUnknown
 }

@@ -66,27 +66,6 @@ func TestUnreadableEvent(t *testing.T) {
 	}
 }
 
-func TestSavepoint(t *testing.T) {
-	for text, want := range map[string]string{
-		"ROLLBACK TO a": "a", "rollback to savepoint `A b`": "a b", "ROLLBACK WORK TO SAVEPOINT x;": "x", "ROLLBACK TO `to`": "to",
-		"ROLLBACK": "", "ROLLBACK WORK": "", "ROLLBACK AND CHAIN": "",
-	} {
-		if got, partial := savepoint(text); got != want || partial != (want != "") {
-			t.Errorf("%q: %q, %t", text, got, partial)
-		}
-	}
-}
-
-func TestUncommented(t *testing.T) {
-	for text, want := range map[string]string{
-		"INSERT": "INSERT", "  /* a */ -- b\n# c\n(INSERT": "INSERT", "/*! INSERT */": "/*! INSERT */", "/* open": "",
-	} {
-		if got := uncommented(text); got != want {
-			t.Errorf("%q: %q, want %q", text, got, want)
-		}
-	}
-}
-
 // FuzzTake holds every event that a server could send to an error at worst.
 func FuzzTake(f *testing.F) {
 	f.Add(byte(replication.TABLE_MAP_EVENT), "\x01\x00\x00\x00\x00\x00\x01\x00\x01d\x00\x06outbox\x00\x01\x03\x00\x01")

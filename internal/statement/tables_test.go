@@ -1,12 +1,9 @@
-package binlog
+package statement
 
 import (
-	"encoding/binary"
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/cdc-relay/cdc-relay/internal/mysql"
 )
 
 // checksumChunk is what pt-table-checksum writes for each part of a table.
@@ -15,7 +12,7 @@ const checksumChunk = "REPLACE INTO `percona`.`checksums` (db, tbl, chunk, chunk
 	"convert(`na.me` using utf8mb4), UNIX_TIMESTAMP(`at`), ROUND(`f`, 17 - 3), CONCAT(ISNULL(`at`), ISNULL(`f`)))) AS UNSIGNED)), 10, 16)), 0) AS crc " +
 	"FROM `shop`.`orders` FORCE INDEX(`PRIMARY`) WHERE ((`id` > '1') OR (`id` = '1' AND `f` >= '2')) AND ((`id` <= '9')) /*checksum chunk*/"
 
-func TestTouchedBy(t *testing.T) {
+func TestTablesOf(t *testing.T) {
 	for text, want := range map[string]string{
 		checksumChunk: "percona.checksums shop.orders",
 		"REPLACE INTO `percona`.`checksums` (db) SELECT 'x', NULL, COUNT(*), '0' FROM `shop`.`o``r` WHERE ((`id` < '1')) ORDER BY `id` /*past lower chunk*/": "",
@@ -115,8 +112,8 @@ func TestTouchedBy(t *testing.T) {
 		"SET STATEMENT x = 1 FOR INSERT INTO t SELECT 1": "",
 		"": "",
 	} {
-		got, known := touchedBy(text, "here")
-		if named := got.changed.String() + " " + got.read.String(); known != (want != "") || known && named != want {
+		got, known := TablesOf(text, "here")
+		if named := got.Changed.String() + " " + got.Read.String(); known != (want != "") || known && named != want {
 			t.Errorf("%s: %s %v, want %q", text, named, known, want)
 		}
 	}
@@ -131,32 +128,8 @@ func TestOfRDS(t *testing.T) {
 		"INSERT INTO shop.outbox SELECT * FROM mysql.rds_sysinfo":                                    false,
 		"UPDATE t SET n = 1": false,
 	} {
-		if got, known := touchedBy(text, "here"); got.ofRDS() && known != want {
+		if got, known := TablesOf(text, "here"); got.OfRDS() && known != want {
 			t.Errorf("%s: want %v", text, want)
-		}
-	}
-}
-
-func TestPlainMode(t *testing.T) {
-	ss := &session{charsets: map[uint64]mysql.Charset{45: mysql.CharsetUTF8}}
-	variables := func(mode uint64, client uint16) []byte {
-		b := append([]byte{0, 0, 0, 0, 0, statusMode}, binary.LittleEndian.AppendUint64(nil, mode)...)
-		return append(append(b, statusCharsets), byte(client), byte(client>>8), 0, 0, 0, 0)
-	}
-	for _, tt := range []struct {
-		variables []byte
-		want      bool
-	}{
-		{variables(1<<19|1<<21, 45), true},
-		{append([]byte{statusCollations, 1, 45, 0, 0, 9}, variables(0, 45)...), true},
-		{variables(0, 28), false},     // gbk
-		{variables(1<<2, 45), false},  // ANSI_QUOTES
-		{variables(1<<9, 45), false},  // ORACLE
-		{variables(1<<20, 45), false}, // NO_BACKSLASH_ESCAPES
-		{nil, false},
-	} {
-		if got := ss.plainMode(tt.variables); got != tt.want {
-			t.Errorf("%x: %v", tt.variables, got)
 		}
 	}
 }
@@ -169,14 +142,14 @@ func TestDDLAhead(t *testing.T) {
 		"/*!99999 REPLACE */ DROP TABLE t": true,
 		"DROP VIEW y":                      false, "CREATE TABLE IF NOT EXISTS x.t (n INT)": false, "REPLACE INTO t VALUES ('drop')": false, "": false,
 	} {
-		if got := takesAway(text) && on(strings.ToLower("X "+text), tableName{"x", "T"}); got != want {
+		if got := TakesAway(text) && On(strings.ToLower("X "+text), Table{"x", "T"}); got != want {
 			t.Errorf("%s: %v", text, got)
 		}
 	}
 }
 
 // No text makes it fail, and whatever passes names its tables, and calls nothing that is not known.
-func FuzzTouchedBy(f *testing.F) {
+func FuzzTablesOf(f *testing.F) {
 	for _, text := range []string{
 		checksumChunk, "INSERT INTO outbox SELECT f() FROM v", "UPDATE `outbox` SET n = 1", "DELETE FROM x.outbox WHERE (1)",
 		"INSERT INTO t VALUES ('\\'', \"x\", `f`(1), x.f(1), max (1), evil(1), (evil) (2)) /* x */",
@@ -184,11 +157,11 @@ func FuzzTouchedBy(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		got, known := touchedBy(text, "here")
+		got, known := TablesOf(text, "here")
 		if !known {
 			return
 		}
-		if got.changed.table == "" || got.changed.database == "" {
+		if got.Changed.Name == "" || got.Changed.Database == "" {
 			t.Errorf("%q changes nothing", text)
 		}
 		// By other means: no literals, no comments, no space.
@@ -204,7 +177,7 @@ func FuzzTouchedBy(f *testing.F) {
 			}
 			rest = rest[i+1:]
 		}
-		named := strings.ToLower(got.changed.String() + " " + got.read.String())
+		named := strings.ToLower(got.Changed.String() + " " + got.Read.String())
 		words := wordsOf(text, true)
 		for i, word := range words[:len(words)-1] {
 			if slices.Contains([]string{"from", "into", "update", "join"}, word) && !strings.Contains(named, strings.ToLower(strings.Trim(words[i+1], "`"))) {

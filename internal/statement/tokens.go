@@ -1,11 +1,11 @@
-package binlog
+package statement
 
 import "strings"
 
 // tokensOf cuts a statement into tokens: words and numbers as they stand, a parenthesis glued to the word before it, such
 // as "count(", names in their backquotes, "”" for each string, and punctuation marks. Comments are left out; executed says
 // whether executable ones, /*! */ and MariaDB's /*M! */, are part of the statement. plain is false of a text that
-// servers, their versions or their settings read in different ways; see plainMode for the settings that it relies on.
+// servers, their versions or their settings read in different ways; see Settings for the ones that it relies on.
 func tokensOf(text string, executed bool) (tokens []string, plain bool) {
 	plain = true
 	for word := false; text != ""; {

@@ -1,12 +1,8 @@
-package binlog
+package statement
 
 import (
 	"strings"
 	"testing"
-
-	"github.com/go-mysql-org/go-mysql/replication"
-
-	"github.com/cdc-relay/cdc-relay/internal/mysql"
 )
 
 func TestTokens(t *testing.T) {
@@ -87,42 +83,46 @@ func TestChanges(t *testing.T) {
 		"DROP /*!40005 TEMPORARY */ TABLE t":                            "",
 		"/*!40000 ALTER TABLE t DISABLE KEYS */":                        "",
 	} {
-		ss := &session{}
-		if got := ss.changes(&replication.QueryEvent{Query: []byte(text)}); got != want {
+		if got := Changes(text, false, false); got != want {
 			t.Errorf("%s: %q, want %q", text, got, want)
 		}
 	}
 }
 
-func TestUsedDatabases(t *testing.T) {
+func TestDatabases(t *testing.T) {
 	full := "\x00\x00\x00\x00\x00\x01........\x06\x03std\x04......\x05\x06SYSTEM\x07..\x08..\x0b\x01u\x01h\x0c\x02shop\x00x\x00\x0d..."
-	if names, known := usedDatabases([]byte(full)); !known || strings.Join(names, " ") != "shop x" {
+	if names, known := Databases([]byte(full)); !known || strings.Join(names, " ") != "shop x" {
 		t.Errorf("%v %v", names, known)
 	}
 	for i := range len(full) - len("shop\x00x\x00\x0d...") + 7 {
-		if names, known := usedDatabases([]byte(full[:i])); known {
+		if names, known := Databases([]byte(full[:i])); known {
 			t.Errorf("%d bytes: %v", i, names)
 		}
 	}
 	for _, vars := range []string{"\x0c\xfe", "\x0c\x00", "\x0c\x01\x00", "\x63.", ""} {
-		if names, known := usedDatabases([]byte(vars)); known {
+		if names, known := Databases([]byte(vars)); known {
 			t.Errorf("%q: %v", vars, names)
 		}
 	}
 }
 
-// What may have made a trigger or a view makes the relay look again, although it used other databases only.
-func TestUnknownStatementsAreLookedBehind(t *testing.T) {
-	for text, want := range map[string]int{
-		"UPDATE t SET n = 1":                 1,
-		"/*M! UPDATE */ RENAME TABLE v TO t": 0,
-		"RENAME TABLE v TO t":                0,
+func TestSavepoint(t *testing.T) {
+	for text, want := range map[string]string{
+		"ROLLBACK TO a": "a", "rollback to savepoint `A b`": "a b", "ROLLBACK WORK TO SAVEPOINT x;": "x", "ROLLBACK TO `to`": "to",
+		"ROLLBACK": "", "ROLLBACK WORK": "", "ROLLBACK AND CHAIN": "",
 	} {
-		ss := &session{src: &Source{opts: Options{Options: mysql.Options{Tables: []string{"shop.outbox"}}}}, charsets: map[uint64]mysql.Charset{45: mysql.CharsetUTF8}, shown: map[touched]bool{{}: true}}
-		ss.tx.begun = true
-		variables := "\x01\x00\x00\x00\x00\x00\x00\x00\x00\x04-\x00-\x00-\x00\x0c\x01percona\x00"
-		if err := ss.otherStatement(t.Context(), &replication.QueryEvent{Query: []byte(text), Schema: []byte("percona"), StatusVars: []byte(variables)}); err != nil || len(ss.shown) != want {
-			t.Errorf("%s: %d tables known, %v", text, len(ss.shown), err)
+		if got, partial := Savepoint(text); got != want || partial != (want != "") {
+			t.Errorf("%q: %q, %t", text, got, partial)
+		}
+	}
+}
+
+func TestUncommented(t *testing.T) {
+	for text, want := range map[string]string{
+		"INSERT": "INSERT", "  /* a */ -- b\n# c\n(INSERT": "INSERT", "/*! INSERT */": "/*! INSERT */", "/* open": "",
+	} {
+		if got := Uncommented(text); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
 		}
 	}
 }
