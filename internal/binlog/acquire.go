@@ -30,7 +30,7 @@ func (s *Source) Acquire(ctx context.Context, load cdc.Resumer) (_ cdc.Source, _
 	defer cancel()
 	defer func() {
 		if err != nil {
-			s.unlock() // another relay may have what this one lacks
+			s.leader.Release() // another relay may have what this one lacks
 		}
 	}()
 	db, cfg, err := mysql.Connect(ctx, &s.opts.Options)
@@ -90,6 +90,14 @@ func (s *Source) show(vars mysql.Variables) {
 	if keeps, err := strconv.ParseFloat(vars["binlog_expire_logs_seconds"], 64); err == nil {
 		s.metrics.expire.Set(keeps)
 	}
+}
+
+// lead takes the lock, unless the source reads beside the relay that leads.
+func (s *Source) lead(ctx context.Context, db *sql.DB, cfg *driver.Config, id cdc.Source) error {
+	if s.opts.NoLock {
+		return nil
+	}
+	return s.leader.Lead(ctx, db, cfg, id)
 }
 
 // resolveStart checks the server, takes the lock, and applies the start rules.

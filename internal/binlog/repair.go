@@ -130,6 +130,6 @@ func (r *Repair) Close(ctx context.Context) {
 	}
 	r.readers = nil
 	if r.src != nil {
-		r.src.unlock()
+		r.src.leader.Release()
 	}
 }

@@ -179,7 +179,7 @@ func (ss *session) cut(ctx context.Context) error {
 func (ss *session) tick(ctx context.Context) error {
 	now, s := time.Now(), ss.src
 	s.lastTick.Store(now.UnixNano())
-	if s.lock != nil && !s.lock.held() {
+	if s.leader.Lost() {
 		return errors.New("read binlog: the connection that holds the lock of the leader has ended")
 	}
 	if now.Sub(ss.beat) < tickInterval || s.saved.Load() < s.handed.Load() || !s.positions.news() {

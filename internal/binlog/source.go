@@ -56,7 +56,7 @@ type Source struct {
 	saved  atomic.Uint64 // seq of the last one that was confirmed
 
 	// Kept between attempts; owned by the caller of Acquire and Run.
-	lock     *lock // nil: not taken
+	leader   mysql.Leader
 	session  *session
 	flavor   cdc.Flavor
 	account  string     // the server's name for us
@@ -81,7 +81,6 @@ type Source struct {
 	lag        atomic.Int64 // nanoseconds
 	lastSeen   atomic.Pointer[mysql.GTID]
 	server     atomic.Pointer[cdc.Flavor]
-	peers      cdc.Peers
 }
 
 // New returns a Source that has not connected yet.
@@ -89,7 +88,7 @@ func New(opts Options, log *slog.Logger, reg prometheus.Registerer) *Source {
 	if opts.Problems == nil {
 		opts.Problems = new(cdc.Problems)
 	}
-	s := &Source{opts: opts, log: log, held: txBuffer{limit: heldBytes}}
+	s := &Source{opts: opts, log: log, held: txBuffer{limit: heldBytes}, leader: mysql.Leader{Name: opts.Name}}
 	s.metrics = newMetrics(reg, s)
 	return s
 }
@@ -128,7 +127,7 @@ type Status struct {
 
 // Status returns the state as of now.
 func (s *Source) Status() Status {
-	st := Status{Connected: s.connected.Load(), Peers: s.peers.List(time.Now())}
+	st := Status{Connected: s.connected.Load(), Peers: s.leader.Peers.List(time.Now())}
 	if f := s.server.Load(); f != nil {
 		st.Flavor = *f
 	}
@@ -161,5 +160,5 @@ func (s *Source) Release(context.Context) {
 	s.part, s.received, s.commit, s.stamp, s.hint, s.damagedAt = part{}, nil, mysql.GTID{}, stamp{}, hint{}, ""
 	s.positions.reset()
 	s.saved.Store(s.handed.Load())
-	s.unlock()
+	s.leader.Release()
 }

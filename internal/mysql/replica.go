@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
@@ -68,28 +69,13 @@ func replicaIDs(ctx context.Context, db *sql.DB, f cdc.Flavor) []uint32 {
 	if f == cdc.MariaDB {
 		query = `SHOW SLAVE HOSTS`
 	}
-	found, err := db.QueryContext(ctx, query)
-	if err != nil {
-		return nil
-	}
-	defer func() { _ = found.Close() }()
-	columns, err := found.Columns()
-	if err != nil {
-		return nil
-	}
 	var ids []uint32
-	for found.Next() {
-		var id uint32
-		row := make([]any, len(columns))
-		row[0] = &id
-		for i := 1; i < len(row); i++ {
-			row[i] = new(sql.RawBytes)
+	err := eachShown(ctx, db, query, func(shown map[string]string) {
+		if id, err := strconv.ParseUint(shown["server_id"], 10, 32); err == nil {
+			ids = append(ids, uint32(id))
 		}
-		if err := found.Scan(row...); err == nil {
-			ids = append(ids, id)
-		}
-	}
-	if found.Err() != nil {
+	})
+	if err != nil {
 		return nil
 	}
 	return ids

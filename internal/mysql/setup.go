@@ -207,3 +207,27 @@ func eachRow(ctx context.Context, db querier, doing string, row func(), to []any
 	}
 	return nil
 }
+
+// eachShown calls row for each row of a SHOW statement with its columns by name, in lower case: servers differ in which there are.
+func eachShown(ctx context.Context, db querier, query string, row func(map[string]string)) error {
+	found, err := db.QueryContext(ctx, query)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = found.Close() }()
+	columns, err := found.Columns()
+	if err != nil {
+		return err
+	}
+	values, to, shown := make([]sql.NullString, len(columns)), make([]any, len(columns)), map[string]string{}
+	for i := range values {
+		to[i] = &values[i]
+	}
+	for found.Next() && found.Scan(to...) == nil {
+		for i, name := range columns {
+			shown[strings.ToLower(name)] = values[i].String
+		}
+		row(shown)
+	}
+	return found.Err()
+}

@@ -3,7 +3,6 @@ package provision
 import (
 	"context"
 
-	"github.com/cdc-relay/cdc-relay/internal/binlog"
 	"github.com/cdc-relay/cdc-relay/internal/mysql"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/source"
@@ -26,7 +25,7 @@ func (t *mysqlTeardown) Run(ctx context.Context, owner source.ConnString) error 
 	if err != nil {
 		return err
 	}
-	if err := binlog.Idle(ctx, db, t.Binlog); err != nil {
+	if err := mysql.Idle(ctx, db, t.Binlog.Options); err != nil {
 		return err
 	}
 	drop := t.drop(t.Tables())

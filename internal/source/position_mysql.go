@@ -128,7 +128,7 @@ func (p *mysqlPositions) set(ctx context.Context, text string, yes bool) error {
 	if err != nil {
 		return cdc.Usage("", "%w", err)
 	}
-	if err := binlog.Idle(ctx, p.db, p.Binlog); err != nil {
+	if err := mysql.Idle(ctx, p.db, p.Binlog.Options); err != nil {
 		return err
 	}
 	in, err := binlog.Inspect(ctx, p.db, p.Binlog, p.Resume)
@@ -174,7 +174,7 @@ func (p *mysqlPositions) reportMove(m binlog.Move, found bool, part cdc.Part) {
 func transactions(n uint64) string { return display.Plural(int(n), "transaction") }
 
 func (p *mysqlPositions) reset(ctx context.Context, yes bool) error {
-	if err := binlog.Idle(ctx, p.db, p.Binlog); err != nil {
+	if err := mysql.Idle(ctx, p.db, p.Binlog.Options); err != nil {
 		return err
 	}
 	_, _, refused := p.Resume(ctx, p.db.Source(p.Binlog.Options))

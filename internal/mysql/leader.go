@@ -1,4 +1,4 @@
-package binlog
+package mysql
 
 import (
 	"cmp"
@@ -7,12 +7,14 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"hash/crc32"
+	"strconv"
+	"strings"
 	"time"
 
-	driver "github.com/go-sql-driver/mysql"
+	"github.com/go-sql-driver/mysql"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
-	"github.com/cdc-relay/cdc-relay/internal/mysql"
 )
 
 // # The lock
@@ -34,6 +36,16 @@ const (
 	lockName = 64
 )
 
+// Leader takes the lock and keeps it. Its methods belong to one goroutine, but Peers to any.
+type Leader struct {
+	// Name is what other relays of the lock are told that this one is called; empty: nothing.
+	Name string
+	// Peers are the other relays of the lock.
+	Peers cdc.Peers
+
+	lock *lock // nil: not taken
+}
+
 // lock is the session that holds the lock.
 type lock struct {
 	db   *sql.DB
@@ -52,18 +64,16 @@ func nameOfLock(id cdc.Source) string {
 	return name
 }
 
-// lead takes the lock, unless it was taken before the reconnect and db leads to the server that has it.
-func (s *Source) lead(ctx context.Context, db *sql.DB, cfg *driver.Config, id cdc.Source) error {
-	if s.opts.NoLock {
-		return nil
-	}
+// Lead takes the lock, unless it was taken before the reconnect and db leads to the server that has it. The error wraps
+// [cdc.ErrStandby] if another session keeps it.
+func (s *Leader) Lead(ctx context.Context, db *sql.DB, cfg *mysql.Config, id cdc.Source) error {
 	name := nameOfLock(id)
 	if s.lock != nil {
 		holder, err := lockHolder(ctx, db, name)
-		if err != nil || s.lock.held() && s.lock.id == holder {
+		if err != nil || !s.Lost() && s.lock.id == holder {
 			return err
 		}
-		s.unlock()
+		s.Release()
 	}
 	s.meet(ctx, db, name, false)
 	l, err := s.takeLock(ctx, cfg, name)
@@ -71,10 +81,9 @@ func (s *Source) lead(ctx context.Context, db *sql.DB, cfg *driver.Config, id cd
 	return err
 }
 
-// takeLock connects and takes the lock, waiting for up to lockWait. The error wraps [cdc.ErrStandby] if another
-// session keeps it.
-func (s *Source) takeLock(ctx context.Context, cfg *driver.Config, name string) (*lock, error) {
-	db, err := mysql.Open(ctx, cfg)
+// takeLock connects and takes the lock, waiting for up to lockWait.
+func (s *Leader) takeLock(ctx context.Context, cfg *mysql.Config, name string) (*lock, error) {
+	db, err := Open(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -113,12 +122,10 @@ func (l *lock) take(ctx context.Context, name, comment string) error {
 	}
 }
 
-type queryer interface {
-	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
-}
-
 // lockHolder returns the server's ID of the connection that holds the lock, or 0.
-func lockHolder(ctx context.Context, db queryer, name string) (int64, error) {
+func lockHolder(ctx context.Context, db interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}, name string) (int64, error) {
 	var id sql.NullInt64
 	if err := db.QueryRowContext(ctx, "SELECT IS_USED_LOCK(?)", name).Scan(&id); err != nil {
 		return 0, fmt.Errorf("look for the lock of the leader: %w", err)
@@ -127,8 +134,8 @@ func lockHolder(ctx context.Context, db queryer, name string) (int64, error) {
 }
 
 // Idle returns an error while a relay leads, which would save its own position over one that was set by hand.
-func Idle(ctx context.Context, d *mysql.Database, o Options) error {
-	name := nameOfLock(d.Source(o.Options))
+func Idle(ctx context.Context, d *Database, o Options) error {
+	name := nameOfLock(d.Source(o))
 	holder, err := lockHolder(ctx, d.DB, name)
 	if err == nil && holder != 0 {
 		err = cdc.Stop(cdc.ClassRuntime, "lock_held", fmt.Errorf(
@@ -170,21 +177,63 @@ func (l *lock) ping(ctx context.Context) bool {
 	return l.conn.PingContext(ctx) == nil
 }
 
-// held reports whether the session still lives, as far as is known.
-func (l *lock) held() bool {
-	select {
-	case <-l.done:
+// Lost reports whether the session that took the lock is known to have ended.
+func (s *Leader) Lost() bool {
+	if s.lock == nil {
 		return false
-	default:
+	}
+	select {
+	case <-s.lock.done:
 		return true
+	default:
+		return false
 	}
 }
 
-// unlock ends the session, and with it the lock.
-func (s *Source) unlock() {
+// Release ends the session, and with it the lock.
+func (s *Leader) Release() {
 	if s.lock != nil {
 		s.lock.stop()
 		<-s.lock.done
 		s.lock = nil
 	}
+}
+
+// The relays of a lock know each other from the server's process list, which shows an account its own sessions without any right. A
+// standby has its name in the statement that waits for the lock. Of the leader, whose session is idle, only the address is known.
+
+// standbyMark begins the comment in the statement of a standby.
+func standbyMark(lock string) string {
+	return fmt.Sprintf("standby %08x ", crc32.ChecksumIEEE([]byte(lock)))
+}
+
+// comment names a standby in its statement.
+func (s *Leader) comment(lock string) string {
+	if s.Name == "" {
+		return ""
+	}
+	return "/* cdc-relay " + standbyMark(lock) + s.Name + " */ "
+}
+
+// meet notes the other relays. Nothing depends on it: without an answer there is no news.
+func (s *Leader) meet(ctx context.Context, db *sql.DB, lock string, leading bool) {
+	if s.Name == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, lockPing)
+	defer cancel()
+	holder, err := lockHolder(ctx, db, lock)
+	if err != nil {
+		return
+	}
+	// Not information_schema.processlist, which fails on MySQL while a statement with bytes that are no text runs.
+	_ = eachShown(ctx, db, "SHOW PROCESSLIST", func(shown map[string]string) { // what was read counts
+		id, _ := strconv.ParseInt(shown["id"], 10, 64)
+		_, name, _ := strings.Cut(shown["info"], standbyMark(lock)) // info is the first 100 characters
+		name, _, _ = strings.Cut(name, " ")
+		address, _, _ := strings.Cut(shown["host"], ":")
+		if name != "" && name != s.Name || name == "" && id == holder && !leading {
+			s.Peers.Saw(time.Now(), cdc.Peer{Leads: id == holder, Name: name, Address: address})
+		}
+	})
 }
