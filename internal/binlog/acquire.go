@@ -141,10 +141,7 @@ func (s *Source) resolveStart(ctx context.Context, db *sql.DB, cfg *driver.Confi
 // partBefore is what the checkpoint of an earlier run says about the rows of a transaction at its position.
 func (s *Source) partBefore(c cdc.Checkpoint) (part, error) {
 	stored := c.Progress.Part
-	if err := stored.SameTables(cdc.CountedTables(s.opts.Tables)); err != nil {
-		return part{}, err
-	}
-	return part{stored.TxID, stored.Rows}, nil
+	return part{stored.TxID, stored.Rows}, stored.SameTables(cdc.CountedTables(s.opts.Tables))
 }
 
 // has reports whether the server has executed the transaction.

@@ -53,34 +53,17 @@ func newDialer(ctx context.Context, db *sql.DB, cfg *driver.Config, f cdc.Flavor
 	return d, err
 }
 
-// open asks the server for its binlog, and waits until it begins to send.
-func (d *dialer) open(ctx context.Context, from dumpStart) (*dump, error) {
-	c, err := d.dial(ctx, from)
-	if err != nil {
-		return nil, err
-	}
-	if err := c.await(ctx); err != nil {
-		_ = c.conn.Close()
-		return nil, err
-	}
-	return c, nil
-}
-
 // open opens a session of the source's own.
 func (s *Source) open(ctx context.Context, d *dialer, from dumpStart) (*session, error) {
-	c, err := d.dial(ctx, from)
+	c, err := d.open(ctx, from)
 	if err != nil {
-		return nil, err
+		return nil, newSession(s, c).unlessDamaged(err)
 	}
-	ss := newSession(s, c)
-	if err := c.await(ctx); err != nil {
-		ss.close()
-		return nil, ss.unlessDamaged(err)
-	}
-	return ss, nil
+	return newSession(s, c), nil
 }
 
-func (d *dialer) dial(ctx context.Context, from dumpStart) (*dump, error) {
+// open asks the server for its binlog, and waits until it begins to send.
+func (d *dialer) open(ctx context.Context, from dumpStart) (*dump, error) {
 	conn, err := mysql.ConnectReplication(ctx, d.cfg)
 	if err != nil {
 		return nil, err
@@ -98,7 +81,12 @@ func (d *dialer) dial(ctx context.Context, from dumpStart) (*dump, error) {
 		return nil, err
 	}
 	// From here on packets are cut where they were read: the driver has read none of them yet.
-	return newDump(conn.Conn.Conn, server, d), nil
+	c := newDump(conn.Conn.Conn, server, d)
+	if err := c.await(ctx); err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	return c, nil
 }
 
 // identify returns the identity of the server that will send the binlog.

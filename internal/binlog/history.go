@@ -58,7 +58,7 @@ func parseStamp(f cdc.Flavor, text cdc.Position) stamp {
 	if err != nil {
 		return stamp{}
 	}
-	return stamp{mysql.Only(set), micros}
+	return stamp{set.Only(), micros}
 }
 
 // before returns a position whose next transaction is the stamp's; nil if there is none.
@@ -66,7 +66,7 @@ func (s stamp) before(from mysql.Set) mysql.Set {
 	if s.at <= 0 {
 		return nil
 	}
-	return mysql.Before(from, s.tx)
+	return from.Before(s.tx)
 }
 
 // dated notes the time of rows, of whatever table. MySQL's time is that of the GTID; see [transaction.mysql].
@@ -108,17 +108,17 @@ func (s *Source) openBehind(ctx context.Context, d *dialer, from mysql.Set) (*se
 		case seen.time == s.stamp.at:
 			s.adopting, unknown = nil, nil
 		case seen.time > 0:
-			seen.close()
+			seen.session.close()
 			return nil, otherHistory(s.stamp.tx.Text(s.flavor), s.stamp.at, seen.time)
 		}
 		if ss = seen.session; s.direct {
-			seen.close()
+			seen.session.close()
 			ss = nil
 		}
 	}
 	switch {
 	case unknown != nil:
-		lookedBack{session: ss}.close()
+		ss.close()
 		return nil, unknown
 	case ss != nil:
 		return ss, nil
@@ -140,12 +140,6 @@ type lookedBack struct {
 	session *session // stands in the last transaction that was handed on, if it is not nil
 }
 
-func (l lookedBack) close() {
-	if l.session != nil {
-		l.session.close()
-	}
-}
-
 // followHint looks back from where the checkpoint says that the stamp's transaction stands. It returns no session if that is not so.
 func (s *Source) followHint(ctx context.Context, d *dialer, at, from mysql.Set) (lookedBack, error) {
 	h := s.hint
@@ -155,7 +149,7 @@ func (s *Source) followHint(ctx context.Context, d *dialer, at, from mysql.Set) 
 	seen, err := s.lookBack(ctx, d, dumpStart{at, h}, from)
 	if err != nil || seen.session == nil || seen.time != s.stamp.at {
 		s.log.Debug("hint not followed", "file", h.file, "offset", h.offset, "error", err)
-		seen.close()
+		seen.session.close()
 		s.hint = hint{}
 		return lookedBack{}, ctx.Err()
 	}
@@ -255,4 +249,50 @@ func (ss *session) timeOf(g mysql.GTID, e event) (int64, error) {
 		return ss.tx.stamped, nil
 	}
 	return 0, nil
+}
+
+// repetition follows the transactions that a server sends again:
+//
+//	repeating ─► repeated ─► passed
+//	    └───────────────────────▲
+type repetition struct {
+	from   mysql.Set // they are in it
+	first  mysql.GTID
+	flavor cdc.Flavor
+	// counted is how many they are; 0: the server was asked by GTID.
+	counted, begun uint32
+	state          repeatState
+}
+
+type repeatState int
+
+const (
+	repeating repeatState = iota
+	// repeated: the last one has begun.
+	repeated
+	// passed: one has begun that is to be handed on, or should not be here.
+	passed
+)
+
+// begin takes the beginning of a transaction in.
+func (r *repetition) begin(id mysql.GTID) {
+	r.begun++
+	switch {
+	case r.state != repeating || !r.expects(id):
+		r.state = passed
+	case r.counted == 0 && id == r.from.LastOf(r.first) || r.counted > 0 && r.begun == r.counted:
+		r.state = repeated
+	}
+}
+
+func (r *repetition) expects(id mysql.GTID) bool {
+	if r.counted == 0 {
+		return upTo(id, r.from.LastOf(r.first), r.flavor)
+	}
+	return (r.begun > 1 || id == r.first) && (r.begun < r.counted || id == r.from.LastOf(id))
+}
+
+// upTo reports whether the server sends g no later than last, if it begins before last or at a transaction before it.
+func upTo(g, last mysql.GTID, f cdc.Flavor) bool {
+	return g == last || f == cdc.MariaDB && g.Domain == last.Domain && g.Number <= last.Number
 }

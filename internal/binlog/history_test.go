@@ -27,7 +27,7 @@ func TestPositionBeforeATransaction(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		at := mysql.Before(set, parseStamp(tt.flavor, cdc.Position(tt.last+"@1")).tx)
+		at := set.Before(parseStamp(tt.flavor, cdc.Position(tt.last+"@1")).tx)
 		if at == nil || at.String() != tt.want {
 			t.Errorf("%s without %s is %v, want %s", tt.set, tt.last, at, tt.want)
 			continue
@@ -59,7 +59,7 @@ func TestNoPositionBeforeATransaction(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := mysql.Before(at, parseStamp(cdc.MariaDB, cdc.Position(last+"@1")).tx); got != nil {
+		if got := at.Before(parseStamp(cdc.MariaDB, cdc.Position(last+"@1")).tx); got != nil {
 			t.Errorf("%s without %s is %s", set, last, got)
 		}
 	}

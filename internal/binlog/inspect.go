@@ -83,7 +83,7 @@ func (in *Inspection) Preview(to cdc.Position) (Move, error) {
 	if err != nil { // what is stored is of no use, so it says nothing about what would be skipped
 		return m, nil //nolint:nilerr // a position set by hand is the fix
 	}
-	m.Skips, m.Repeats = mysql.Without(target, now), mysql.Without(now, target)
+	m.Skips, m.Repeats = target.Without(now), now.Without(target)
 	return m, nil
 }
 

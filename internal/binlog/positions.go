@@ -1,6 +1,10 @@
 package binlog
 
 import (
+	"bytes"
+	"cmp"
+	"slices"
+	"strings"
 	"sync"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
@@ -36,10 +40,10 @@ type positionIndex struct {
 	flavor cdc.Flavor
 
 	mu    sync.Mutex
-	base  mysql.Set   // what was folded
-	done  uint64      // how many runs that were
-	added []mysql.Run // those after them; runs behind the last mark may still grow
-	merge int         // how many runs behind the last mark are too many
+	base  mysql.Set // what was folded
+	done  uint64    // how many runs that were
+	added []run     // those after them; runs behind the last mark may still grow
+	merge int       // how many runs behind the last mark are too many
 	list  []mark
 	head  int
 }
@@ -72,11 +76,11 @@ func (m *positionIndex) seen(g mysql.GTID) {
 	defer m.mu.Unlock()
 	open := m.added[m.marked():]
 	for i := len(open) - 1; i >= max(0, len(open)-lookBack); i-- {
-		if open[i].Extend(m.flavor, g) {
+		if open[i].extend(m.flavor, g) {
 			return
 		}
 	}
-	m.added = append(m.added, mysql.Run{GTID: g, First: g.Number})
+	m.added = append(m.added, run{g, g.Number})
 	if len(open) >= m.merge {
 		m.mergeOpen()
 	}
@@ -92,7 +96,7 @@ const (
 // mergeOpen joins runs that seen did not find, because their GTIDs came out of order.
 func (m *positionIndex) mergeOpen() {
 	from := m.marked()
-	m.added = append(m.added[:from], mysql.JoinRuns(m.flavor, m.added[from:])...)
+	m.added = append(m.added[:from], joinRuns(m.flavor, m.added[from:])...)
 	m.merge = max(leastMerge, 2*(len(m.added)-from))
 }
 
@@ -131,11 +135,61 @@ func (m *positionIndex) progress(seq uint64) (cdc.Progress, bool) {
 	k := m.list[m.head]
 	n := int(k.upto - m.done)
 	for _, r := range m.added[:n] {
-		m.base.AddRun(r)
+		m.base.AddRun(r.first, r.GTID)
 	}
 	m.done = k.upto
 	m.added = append(m.added[:0], m.added[n:]...)
 	return cdc.Progress{
 		Position: cdc.Position(m.base.String()), Commit: k.stamp.text(m.flavor), Hint: k.hint.text(), TxID: k.commit.Text(m.flavor), Part: cdc.Part{TxID: k.part.tx, Rows: k.part.rows},
 	}, true
+}
+
+// run is GTIDs of one origin without a gap, up to and with GTID. On MariaDB, where a position is the last GTID of each
+// domain, it is all of a domain.
+type run struct {
+	mysql.GTID
+
+	first uint64
+}
+
+// extend adds g where it follows.
+func (r *run) extend(f cdc.Flavor, g mysql.GTID) bool {
+	switch {
+	case f == cdc.MariaDB && r.Domain == g.Domain:
+		r.GTID = g
+	case f == cdc.MySQL && r.Number+1 == g.Number && r.SID == g.SID && r.Tag == g.Tag:
+		r.Number = g.Number
+	default:
+		return false
+	}
+	return true
+}
+
+// joinRuns returns the runs with those that follow one another made one.
+func joinRuns(f cdc.Flavor, runs []run) []run {
+	slices.SortStableFunc(runs, func(a, b run) int { // on MariaDB it keeps the order within a domain
+		return cmp.Or(cmp.Compare(a.Domain, b.Domain), bytes.Compare(a.SID[:], b.SID[:]), strings.Compare(a.Tag.String(), b.Tag.String()), firstOf(f, a, b))
+	})
+	n := 0
+	for _, r := range runs[1:] {
+		last := &runs[n]
+		next := r.GTID
+		if f == cdc.MySQL {
+			next.Number = r.first
+		}
+		if last.extend(f, next) {
+			last.GTID = r.GTID
+			continue
+		}
+		n++
+		runs[n] = r
+	}
+	return runs[:n+1]
+}
+
+func firstOf(f cdc.Flavor, a, b run) int {
+	if f == cdc.MariaDB {
+		return 0
+	}
+	return cmp.Compare(a.first, b.first)
 }

@@ -54,6 +54,9 @@ func newSession(s *Source, d *dump) *session {
 
 // close gives the connection up.
 func (ss *session) close() {
+	if ss == nil {
+		return
+	}
 	_ = ss.conn.Close()
 	ss.src.held.reset()
 	ss.payload.close()

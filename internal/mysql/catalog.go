@@ -1,6 +1,7 @@
 package mysql
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -166,23 +167,17 @@ func oldestLog(ctx context.Context, db *sql.DB) (string, error) {
 	if err := notStuck(ctx, db); err != nil {
 		return "", err
 	}
-	found, err := db.QueryContext(ctx, listLogs)
-	if err != nil {
-		if code, said := ErrorNumber(err); code == gomysql.ER_SPECIFIC_ACCESS_DENIED_ERROR {
-			return "", cdc.ConfigError(noPrivilege, GrantLog(cdc.MariaDB, Account(ctx, db)), "user may not list the binlog files (%s)", said)
-		}
-		if code, _ := ErrorNumber(err); code == 0 && ctx.Err() == nil {
-			return "", listHangs(err)
-		}
-		return "", fmt.Errorf("list the binlog files: %w", err)
-	}
-	defer func() { _ = found.Close() }()
-	if !found.Next() {
-		return "", errors.Join(found.Err(), errors.New("list the binlog files: there is none"))
-	}
 	var name string
-	var size uint64
-	if err := found.Scan(&name, &size); err != nil {
+	err := eachShown(ctx, db, listLogs, func(shown map[string]string) { name = cmp.Or(name, shown["log_name"]) })
+	switch code, said := ErrorNumber(err); {
+	case code == gomysql.ER_SPECIFIC_ACCESS_DENIED_ERROR:
+		return "", cdc.ConfigError(noPrivilege, GrantLog(cdc.MariaDB, Account(ctx, db)), "user may not list the binlog files (%s)", said)
+	case err != nil && code == 0 && ctx.Err() == nil:
+		return "", listHangs(err)
+	case err == nil && name == "":
+		err = errors.New("there is none")
+	}
+	if err != nil {
 		return "", fmt.Errorf("list the binlog files: %w", err)
 	}
 	return name, nil

@@ -1,7 +1,6 @@
 package mysql
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"maps"
@@ -26,64 +25,23 @@ type GTID struct {
 	Number uint64
 }
 
-// Run is GTIDs of one origin without a gap, up to and with GTID. On MariaDB, where a position is the last GTID of each
-// domain, it is all of a domain.
-type Run struct {
-	GTID
-
-	First uint64
-}
-
-// Extend adds g where it follows.
-func (r *Run) Extend(f cdc.Flavor, g GTID) bool {
-	switch {
-	case f == cdc.MariaDB && r.Domain == g.Domain:
-		r.GTID = g
-	case f == cdc.MySQL && r.Number+1 == g.Number && r.SID == g.SID && r.Tag == g.Tag:
-		r.Number = g.Number
-	default:
-		return false
-	}
-	return true
-}
-
-// JoinRuns returns the runs with those that follow one another made one.
-func JoinRuns(f cdc.Flavor, runs []Run) []Run {
-	slices.SortStableFunc(runs, func(a, b Run) int { // on MariaDB it keeps the order within a domain
-		return cmp.Or(cmp.Compare(a.Domain, b.Domain), bytes.Compare(a.SID[:], b.SID[:]), strings.Compare(a.Tag.String(), b.Tag.String()), firstOf(f, a, b))
-	})
-	n := 0
-	for _, r := range runs[1:] {
-		last := &runs[n]
-		next := r.GTID
-		if f == cdc.MySQL {
-			next.Number = r.First
-		}
-		if last.Extend(f, next) {
-			last.GTID = r.GTID
-			continue
-		}
-		n++
-		runs[n] = r
-	}
-	return runs[:n+1]
-}
-
-func firstOf(f cdc.Flavor, a, b Run) int {
-	if f == cdc.MariaDB {
-		return 0
-	}
-	return cmp.Compare(a.First, b.First)
-}
-
 // Set is how far a log was read: MySQL keeps every transaction's number, in intervals; MariaDB the last
 // one of each domain, in which numbers only grow. It belongs to one goroutine.
 type Set interface {
 	Add(GTID)
-	AddRun(Run)
+	// AddRun adds the transactions of one origin from the number first up to the last.
+	AddRun(first uint64, last GTID)
 	Clone() Set
 	// covers says whether every transaction of o is in it.
 	Covers(o Set) bool
+	// Only returns the one transaction of the set.
+	Only() GTID
+	// Before returns a position whose next transaction is g; nil if there is none.
+	Before(g GTID) Set
+	// Without counts the transactions that are not in o.
+	Without(o Set) uint64
+	// LastOf returns the transaction that comes last if the server begins before g.
+	LastOf(g GTID) GTID
 	// String is the position's text, in one line, as the server would print it.
 	String() string
 }
@@ -92,16 +50,16 @@ type Set interface {
 type IntervalSet struct{ mysql.MysqlGTIDSet }
 
 // Add implements [Set].
-func (s IntervalSet) Add(g GTID) { s.AddRun(Run{GTID: g, First: g.Number}) }
+func (s IntervalSet) Add(g GTID) { s.AddRun(g.Number, g) }
 
 // AddRun implements [Set].
-func (s IntervalSet) AddRun(r Run) {
+func (s IntervalSet) AddRun(first uint64, r GTID) {
 	tags := s.MysqlGTIDSet[r.SID]
 	if tags == nil {
 		tags = map[mysql.Tag]mysql.IntervalSlice{}
 		s.MysqlGTIDSet[r.SID] = tags
 	}
-	tags[r.Tag] = inserted(tags[r.Tag], mysql.Interval{Start: int64(r.First), Stop: int64(r.Number) + 1})
+	tags[r.Tag] = inserted(tags[r.Tag], mysql.Interval{Start: int64(first), Stop: int64(r.Number) + 1})
 }
 
 // inserted puts x into intervals that are in order and apart, and joins it with those that it touches: every transaction does so,
@@ -141,7 +99,7 @@ type mariadbSet map[uint32]GTID
 
 func (s mariadbSet) Add(g GTID) { s[g.Domain] = g }
 
-func (s mariadbSet) AddRun(r Run) { s[r.Domain] = r.GTID }
+func (s mariadbSet) AddRun(_ uint64, last GTID) { s[last.Domain] = last }
 
 func (s mariadbSet) Clone() Set { return maps.Clone(s) }
 
@@ -157,6 +115,32 @@ func (s mariadbSet) Covers(o Set) bool {
 	}
 	return true
 }
+
+func (s mariadbSet) Only() (g GTID) {
+	for _, last := range s {
+		g = last
+	}
+	return g
+}
+
+func (s mariadbSet) Before(g GTID) Set {
+	if g.Number < 2 || s[g.Domain].Number < g.Number {
+		return nil
+	}
+	before := maps.Clone(s)
+	before[g.Domain] = GTID{Domain: g.Domain, Server: g.Server, Number: g.Number - 1}
+	return before
+}
+
+func (s mariadbSet) Without(o Set) (n uint64) {
+	other, _ := o.(mariadbSet)
+	for domain, g := range s {
+		n += g.Number - min(g.Number, other[domain].Number)
+	}
+	return n
+}
+
+func (s mariadbSet) LastOf(g GTID) GTID { return s[g.Domain] }
 
 func (s mariadbSet) String() string {
 	var b strings.Builder
@@ -236,44 +220,41 @@ func ParsePosition(f cdc.Flavor, p cdc.Position) (cdc.Position, error) {
 	return cdc.Position(set.String()), nil
 }
 
-// Only returns the one transaction of a set.
-func Only(set Set) (g GTID) {
-	switch set := set.(type) {
-	case mariadbSet:
-		for _, last := range set {
-			g = last
-		}
-	case IntervalSet:
-		for sid, tags := range set.MysqlGTIDSet {
-			for tag, intervals := range tags {
-				g = GTID{SID: sid, Tag: tag, Number: uint64(intervals[0].Start)}
-			}
+// Only implements [Set].
+func (s IntervalSet) Only() (g GTID) {
+	for sid, tags := range s.MysqlGTIDSet {
+		for tag, intervals := range tags {
+			g = GTID{SID: sid, Tag: tag, Number: uint64(intervals[0].Start)}
 		}
 	}
 	return g
 }
 
-// Before returns a position whose next transaction is g; nil if there is none.
-func Before(set Set, g GTID) Set {
-	set = set.Clone()
-	switch set := set.(type) {
-	case mariadbSet:
-		if g.Number < 2 || set[g.Domain].Number < g.Number {
-			return nil
-		}
-		set[g.Domain] = GTID{Domain: g.Domain, Server: g.Server, Number: g.Number - 1}
-	case IntervalSet:
-		intervals := set.MysqlGTIDSet[g.SID][g.Tag]
-		for i, x := range intervals {
-			if n := int64(g.Number); x.Start <= n && n < x.Stop {
-				set.replace(g, apart(intervals, i, n))
-				return set
-			}
-		}
+// Before implements [Set].
+func (s IntervalSet) Before(g GTID) Set {
+	intervals, n := s.MysqlGTIDSet[g.SID][g.Tag], int64(g.Number)
+	i := slices.IndexFunc(intervals, func(x mysql.Interval) bool { return x.Start <= n && n < x.Stop })
+	if i < 0 {
 		return nil
 	}
-	return set
+	c, _ := s.MysqlGTIDSet.Clone().(*mysql.MysqlGTIDSet)
+	IntervalSet{*c}.replace(g, apart(intervals, i, n))
+	return IntervalSet{*c}
 }
+
+// Without implements [Set].
+func (s IntervalSet) Without(o Set) (n uint64) {
+	other, _ := o.(IntervalSet)
+	for sid, tags := range s.MysqlGTIDSet {
+		for tag, intervals := range tags {
+			n += beyond(intervals, other.MysqlGTIDSet[sid][tag])
+		}
+	}
+	return n
+}
+
+// LastOf implements [Set].
+func (IntervalSet) LastOf(g GTID) GTID { return g }
 
 // replace replaces the intervals of g's origin. None is left empty: MySQL 9.7 crashes if a dump request has a tag without intervals.
 func (s IntervalSet) replace(g GTID, intervals mysql.IntervalSlice) {
@@ -299,28 +280,6 @@ func apart(intervals mysql.IntervalSlice, i int, n int64) mysql.IntervalSlice {
 	return append(kept, intervals[i+1:]...)
 }
 
-// Without counts the transactions of a that are not in b.
-func Without(a, b Set) uint64 {
-	var n uint64
-	switch a := a.(type) {
-	case mariadbSet:
-		other, _ := b.(mariadbSet)
-		for domain, g := range a {
-			if before := other[domain].Number; g.Number > before {
-				n += g.Number - before
-			}
-		}
-	case IntervalSet:
-		other, _ := b.(IntervalSet)
-		for sid, tags := range a.MysqlGTIDSet {
-			for tag, intervals := range tags {
-				n += beyond(intervals, other.MysqlGTIDSet[sid][tag])
-			}
-		}
-	}
-	return n
-}
-
 // beyond counts the numbers in a that are not in b. Intervals end before their Stop, and those of a set do not
 // overlap.
 func beyond(a, b mysql.IntervalSlice) uint64 {
@@ -332,12 +291,4 @@ func beyond(a, b mysql.IntervalSlice) uint64 {
 		}
 	}
 	return uint64(n)
-}
-
-// LastOf returns the transaction of from that comes last if the server begins before g.
-func LastOf(from Set, g GTID) GTID {
-	if set, ok := from.(mariadbSet); ok {
-		return set[g.Domain]
-	}
-	return g
 }

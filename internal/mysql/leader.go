@@ -156,7 +156,10 @@ func (l *lock) keep(ctx context.Context, meet func(context.Context)) {
 			return
 		case <-ticker.C:
 		}
-		if !l.ping(ctx) {
+		pinging, cancel := context.WithTimeout(ctx, lockPing)
+		err := l.conn.PingContext(pinging)
+		cancel()
+		if err != nil {
 			return
 		}
 		meet(ctx)
@@ -169,12 +172,6 @@ func (l *lock) close() {
 		_ = l.conn.Close()
 	}
 	_ = l.db.Close()
-}
-
-func (l *lock) ping(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(ctx, lockPing)
-	defer cancel()
-	return l.conn.PingContext(ctx) == nil
 }
 
 // Lost reports whether the session that took the lock is known to have ended.

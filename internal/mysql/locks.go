@@ -3,7 +3,6 @@ package mysql
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -40,32 +39,17 @@ func (d *Database) lockedTable(ctx context.Context, conn querier, table string, 
 }
 
 func (d *Database) linked(ctx context.Context, conn querier, schema, name string) (tables [][2]string) {
-	rows, err := conn.QueryContext(ctx, linkedTables, schema, name, schema, name)
-	if err != nil {
-		return nil
-	}
-	defer func() { _ = rows.Close() }()
-	for rows.Next() {
-		var t [2]string
-		if rows.Scan(&t[0], &t[1]) == nil {
-			tables = append(tables, t)
-		}
-	}
-	if rows.Err() != nil {
+	var t [2]string
+	if eachRow(ctx, conn, "read foreign keys", func() { tables = append(tables, t) }, []any{&t[0], &t[1]}, linkedTables, schema, name, schema, name) != nil {
 		return nil
 	}
 	return tables
 }
 
 func tableLockHolder(ctx context.Context, conn querier, schema, name string, shared bool) (id int, user string, err error) {
-	rows, err := conn.QueryContext(ctx, tableLocks, schema, name, schema, name, shared)
-	if err != nil {
-		return 0, "", err
+	err = eachRow(ctx, conn, "read locks", func() {}, []any{&id, &user}, tableLocks, schema, name, schema, name, shared)
+	if err == nil && id == 0 {
+		err = sql.ErrNoRows
 	}
-	defer func() { _ = rows.Close() }()
-	if !rows.Next() {
-		return 0, "", sql.ErrNoRows
-	}
-	err = errors.Join(rows.Scan(&id, &user), rows.Err())
 	return id, user, err
 }

@@ -55,7 +55,7 @@ func CheckTables(ctx context.Context, db *sql.DB, names []string, caseless bool)
 func tableMissing(ctx context.Context, db *sql.DB, name string) error {
 	schema, table, _ := strings.Cut(name, ".")
 	grant := fmt.Sprintf("GRANT SELECT ON %s.%s TO %s", QuoteName(schema), QuoteName(table), Account(ctx, db))
-	if err := requireDatabase(ctx, db, schema, "make the table with `cdc-relay setup` and "+grant); err != nil {
+	if err := RequireDatabase(ctx, db, schema, "make the table with `cdc-relay setup` and "+grant); err != nil {
 		return err
 	}
 	return cdc.ConfigError("table_missing", "rename it back if it was renamed; otherwise create it with `cdc-relay setup`, "+grant+", or correct tables[].name", "table %s does not exist, or the relay's user may not see it", name)
@@ -78,6 +78,24 @@ func VerifyTables(ctx context.Context, db *sql.DB, names []string, caseless bool
 		if err := verify(t); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// RequireDatabase returns an error where there is no database of that name, or none that the user may see: no
+// server says so in words of its own when a table is made in one. grant is what the fix asks for once it is there.
+func RequireDatabase(ctx context.Context, db *sql.DB, name, grant string) error {
+	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
+	defer cancel()
+	var found bool
+	err := db.QueryRowContext(ctx, `SELECT COUNT(*) > 0 FROM information_schema.schemata WHERE schema_name = ?
+		OR @@GLOBAL.lower_case_table_names > 0 AND LOWER(schema_name) = LOWER(?)`, name, name).Scan(&found)
+	if err != nil {
+		return fmt.Errorf("look for database %s: %w", name, err)
+	}
+	if !found {
+		return cdc.ConfigError("database_missing", "have an administrator run CREATE DATABASE "+QuoteName(name)+", "+grant+", or correct the database in source.mysql.dsn",
+			"database %s does not exist, or the user may not see it", name)
 	}
 	return nil
 }

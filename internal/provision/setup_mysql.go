@@ -42,7 +42,7 @@ func makeTable(ctx context.Context, owner *mysql.Database, o outbox.TableOptions
 	if err != nil {
 		return cdc.Usage("", "%w", err)
 	}
-	if err := owner.RequireDatabase(ctx, o.Name.Schema); err != nil {
+	if err := mysql.RequireDatabase(ctx, owner.DB, o.Name.Schema, "grant the user its rights there"); err != nil {
 		return err
 	}
 	return owner.Exec(ctx, "create table "+o.Name.String(), outbox.Texts(script.Up)...)

@@ -240,7 +240,7 @@ func tableMutants() []mutant {
 		},
 		{
 			"take any pair of renames for an online schema change", "internal/binlog/renames.go",
-			[]edit{{" && strings.EqualFold(of[1], r.from.table)", ""}},
+			[]edit{{" && strings.EqualFold(of[1], r.From.Name)", ""}},
 			caughtBy{setUnits, "^TestRenames$", ""},
 		},
 		{

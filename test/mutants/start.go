@@ -26,8 +26,8 @@ func startMutants() []mutant {
 			caughtBy{binlog, "^TestStartDoesNotSearchTheBinlog$", ""},
 		},
 		{
-			"leave out as many transactions as the hint says, whichever they are", "internal/binlog/repetition.go",
-			[]edit{{"r.begun < r.counted || id == mysql.LastOf(r.from, id)", "true"}},
+			"leave out as many transactions as the hint says, whichever they are", "internal/binlog/history.go",
+			[]edit{{"r.begun < r.counted || id == r.from.LastOf(id)", "true"}},
 			caughtBy{binlog, "^TestHints$", ""},
 		},
 		{
