@@ -168,7 +168,11 @@ func (r *run) extend(f cdc.Flavor, g mysql.GTID) bool {
 // joinRuns returns the runs with those that follow one another made one.
 func joinRuns(f cdc.Flavor, runs []run) []run {
 	slices.SortStableFunc(runs, func(a, b run) int { // on MariaDB it keeps the order within a domain
-		return cmp.Or(cmp.Compare(a.Domain, b.Domain), bytes.Compare(a.SID[:], b.SID[:]), strings.Compare(a.Tag.String(), b.Tag.String()), firstOf(f, a, b))
+		order := cmp.Or(cmp.Compare(a.Domain, b.Domain), bytes.Compare(a.SID[:], b.SID[:]), strings.Compare(a.Tag.String(), b.Tag.String()))
+		if order == 0 && f == cdc.MySQL {
+			order = cmp.Compare(a.first, b.first)
+		}
+		return order
 	})
 	n := 0
 	for _, r := range runs[1:] {
@@ -185,11 +189,4 @@ func joinRuns(f cdc.Flavor, runs []run) []run {
 		runs[n] = r
 	}
 	return runs[:n+1]
-}
-
-func firstOf(f cdc.Flavor, a, b run) int {
-	if f == cdc.MariaDB {
-		return 0
-	}
-	return cmp.Compare(a.first, b.first)
 }

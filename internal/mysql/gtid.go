@@ -237,9 +237,9 @@ func (s IntervalSet) Before(g GTID) Set {
 	if i < 0 {
 		return nil
 	}
-	c, _ := s.MysqlGTIDSet.Clone().(*mysql.MysqlGTIDSet)
-	IntervalSet{*c}.replace(g, apart(intervals, i, n))
-	return IntervalSet{*c}
+	before, _ := s.Clone().(IntervalSet)
+	before.replace(g, apart(intervals, i, n))
+	return before
 }
 
 // Without implements [Set].

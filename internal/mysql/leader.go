@@ -123,14 +123,10 @@ func (l *lock) take(ctx context.Context, name, comment string) error {
 }
 
 // lockHolder returns the server's ID of the connection that holds the lock, or 0.
-func lockHolder(ctx context.Context, db interface {
-	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
-}, name string) (int64, error) {
+func lockHolder(ctx context.Context, db querier, name string) (int64, error) {
 	var id sql.NullInt64
-	if err := db.QueryRowContext(ctx, "SELECT IS_USED_LOCK(?)", name).Scan(&id); err != nil {
-		return 0, fmt.Errorf("look for the lock of the leader: %w", err)
-	}
-	return id.Int64, nil
+	err := eachRow(ctx, db, "look for the lock of the leader", func() {}, []any{&id}, "SELECT IS_USED_LOCK(?)", name)
+	return id.Int64, err
 }
 
 // Idle returns an error while a relay leads, which would save its own position over one that was set by hand.

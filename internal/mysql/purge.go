@@ -212,8 +212,7 @@ func (r *Rows) Passed(ctx context.Context, behind cdc.Position) (bool, error) {
 
 // Delete deletes the rows of these keys that are older than age. A trigger keeps rows here by an error only.
 func (r *Rows) Delete(ctx context.Context, keys []any, age time.Duration) (int64, []any, error) {
-	list := strings.TrimSuffix(strings.Repeat("?,", len(keys)), ",")
-	done, err := r.db.rows.ExecContext(ctx, fmt.Sprintf("DELETE FROM %s WHERE %s IN (%s) AND %s", r.sql, r.key, list, r.old(age)), keys...)
+	done, err := r.db.rows.ExecContext(ctx, fmt.Sprintf("DELETE FROM %s WHERE %s IN %s AND %s", r.sql, r.key, placeholders(len(keys)), r.old(age)), keys...)
 	if err != nil {
 		return 0, nil, r.failed(ctx, "delete old rows", err)
 	}
