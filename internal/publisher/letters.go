@@ -61,7 +61,7 @@ type noLetters struct{}
 func (noLetters) hasRoom() bool                          { return true }
 func (noLetters) any() bool                              { return false }
 func (noLetters) takes(*pendingBatch, *cdc.Message) bool { return false }
-func (noLetters) refuse(*pendingBatch, *cdc.Refused) {
+func (noLetters) refuse(*pendingBatch, *cdc.Refused) { // the router refuses rows only for dead letters; to go on would lose the row
 	panic("a row was refused, and no event becomes a letter")
 }
 func (noLetters) overtaken(*queuedMessage) bool         { return false }
@@ -90,46 +90,6 @@ type deadLetters struct {
 	waiting []*task // tasks that have not begun
 	barrier barrier
 	gate    gate
-}
-
-// gate holds new letters back while it is not known whether one may be without its payload: the entries of a key are written in order.
-type gate struct {
-	open   bool // a letter may be without its payload
-	asking bool
-	behind []*task // in order; the first one asks
-}
-
-// pass returns the step of a letter that the gate may hold back.
-func pass(stub bool) step {
-	return func(s *deadLetters, t *task) {
-		g, ask := &s.gate, s.opts.MayStub
-		if stub && !g.open && !g.asking && ask != nil {
-			g.asking = true
-			s.loop.ask(func(ctx context.Context) notice {
-				err := ask(ctx)
-				return forLetters(func(s *deadLetters) { s.openGate(err) })
-			})
-		}
-		if g.asking {
-			g.behind = append(g.behind, t)
-			return
-		}
-		s.next(t)
-	}
-}
-
-// openGate goes on with what MayStub has returned.
-func (s *deadLetters) openGate(err error) {
-	g := &s.gate
-	if err != nil {
-		s.loop.stopAt(g.behind[0].seq, nil, err) // the gate stays closed
-		return
-	}
-	behind := g.behind
-	*g = gate{open: true}
-	for _, t := range behind {
-		s.next(t)
-	}
 }
 
 func (s *deadLetters) hasRoom() bool { return s.installed && !s.index.Full() }
@@ -343,109 +303,4 @@ func (s *deadLetters) release(name string) {
 func ownTopicError(tp *topic, cause error) error {
 	return cdc.Stop(cdc.ClassConfig, "dead_letter_topic", fmt.Errorf("publish to topic of dead letters %q: %w", tp.name, cause),
 		"create it with `cdc-relay setup`, and see to it that nobody deletes it")
-}
-
-// task is a sequence of steps, such as to write a letter's entry and then the letter.
-//
-// With exactly-once delivery a task belongs to the transaction in which it began, which does not end before it.
-type task struct {
-	seq   uint64 // of the batch that it is for, or the last one that was accepted
-	steps []step
-}
-
-// step calls next when it is done.
-type step func(s *deadLetters, t *task)
-
-// own is a record in a topic of the relay's own.
-type own struct {
-	message   cdc.Message
-	partition int32
-}
-
-// begin starts a task of the loop's own.
-func (s *deadLetters) begin(t *task) {
-	s.open++
-	s.loop.txn.taskBegan()
-	s.next(t)
-}
-
-// submitTask starts a task that was asked for, as soon as the transaction takes it.
-func (s *deadLetters) submitTask(t *task) {
-	if !s.loop.txn.takesTasks() {
-		s.waiting = append(s.waiting, t)
-		return
-	}
-	t.seq = s.loop.lastSeq.Load()
-	s.begin(t)
-}
-
-// startTasks starts those that waited for a transaction.
-func (s *deadLetters) startTasks() {
-	waiting := s.waiting
-	s.waiting = nil
-	for _, t := range waiting {
-		s.submitTask(t)
-	}
-}
-
-// next does t's next step.
-func (s *deadLetters) next(t *task) {
-	if len(t.steps) == 0 {
-		s.open--
-		return
-	}
-	step := t.steps[0]
-	t.steps = t.steps[1:]
-	step(s, t)
-}
-
-// write returns a step that writes records into the relay's own topics.
-func write(records ...own) step {
-	return func(s *deadLetters, t *task) {
-		if len(records) == 0 {
-			s.next(t)
-			return
-		}
-		pending := &pendingBatch{kind: ownWrite, seq: t.seq, open: len(records), written: func() { s.next(t) }}
-		for i := range records {
-			s.loop.queue(&records[i].message, pending, records[i].partition+1)
-		}
-	}
-}
-
-// committed returns the last step of a task that somebody waits for. It closes done when what the task wrote is committed.
-func committed(done chan struct{}) step {
-	return func(s *deadLetters, t *task) {
-		s.next(t)
-		s.loop.txn.whenCommitted(func() { close(done) }, true)
-	}
-}
-
-// write writes records into the relay's own topics and returns when they are durable.
-func (p *Publisher) write(ctx context.Context, records ...own) error {
-	if len(records) == 0 {
-		return nil
-	}
-	return p.ask(ctx, func(s *deadLetters, done chan struct{}) {
-		s.submitTask(&task{steps: []step{write(records...), committed(done)}})
-	})
-}
-
-// await waits for an answer of the loop.
-func await(ctx context.Context, p *Publisher, done <-chan struct{}) error {
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-p.life().Done():
-		return ErrKilled
-	}
-}
-
-// ask asks the loop's letters for something, and waits until they close done.
-func (p *Publisher) ask(ctx context.Context, what func(s *deadLetters, done chan struct{})) error {
-	done := make(chan struct{})
-	p.mail.post(forLetters(func(s *deadLetters) { what(s, done) }))
-	return await(ctx, p, done)
 }
