@@ -37,6 +37,10 @@ const (
 	FormTimestampText
 	// FormForeign is text in a character set that the source does not know: bytes that must not be taken for text.
 	FormForeign
+	// FormOpaque is a binary form that the source does not know, of a column that no part of an event needs.
+	FormOpaque
+	// FormMySQLJSON is a document in MySQL's binary form.
+	FormMySQLJSON
 )
 
 // micros2000 is 2000-01-01 00:00:00 UTC in Unix microseconds: PostgreSQL's epoch

@@ -18,7 +18,32 @@ type Column struct {
 	Name string
 	// Form is how the column's values stand in a batch's arena.
 	Form Form
+	// Type is what they are, in whatever form.
+	Type Type
 }
+
+// Type says what the values of a column are. Their [Form] does not: an integer that the database printed is text.
+type Type uint8
+
+// The types. Dead letters hold their numbers: new ones come last.
+const (
+	// TypeOther is any other type; its values are what the database prints.
+	TypeOther Type = iota
+	// TypeText is text of any length; TypeChar is padded with spaces, and PostgreSQL's char(n) is.
+	TypeText
+	TypeChar
+	TypeBytes
+	TypeUUID
+	// TypeInteger, TypeDecimal and TypeFloat are numbers.
+	TypeInteger
+	TypeDecimal
+	TypeFloat
+	TypeBool
+	TypeJSON
+	// TypeTime is a moment; TypeLocalTime is date and time of day without a zone.
+	TypeTime
+	TypeLocalTime
+)
 
 // Index returns the position of the named column, or -1.
 func (t *Table) Index(name string) int {

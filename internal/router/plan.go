@@ -169,10 +169,7 @@ func isTime(f cdc.Form) bool {
 func (r *Router) findSlots(p *plan) error {
 	p.slots = make([]column, len(r.names))
 	for slot, name := range r.names {
-		wanted := name
-		if role, ok := outbox.ParseRole(name); ok && p.table.layout.Column(role) != "" {
-			wanted = p.table.layout.Column(role)
-		}
+		wanted := p.table.named(name)
 		i := p.source.Index(wanted)
 		switch {
 		case i >= 0:
