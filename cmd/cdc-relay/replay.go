@@ -138,7 +138,7 @@ func (r *replayCommand) show(ctx context.Context, c *config.Config) error {
 		r.printf("%-8s %s: %d\n", "topic", topic, dry.Topics[topic])
 	}
 	for _, rec := range dry.First {
-		r.printf("%s\n", eventLine(rec.Headers["ce_committime"], &rec))
+		r.printf("%s\n", eventLine(rec.Attributes().CommitTime, &rec))
 		if !r.headers {
 			continue
 		}

@@ -79,5 +79,6 @@ func eventLine(at string, r *events.Record) string {
 	if r.Key != nil {
 		key = display.OneLine(*r.Key)
 	}
-	return at + "  " + r.Topic + "  " + key + "  " + display.OneLine(r.Headers["ce_type"]) + "  " + display.OneLine(r.Headers["ce_id"])
+	about := r.Attributes()
+	return at + "  " + r.Topic + "  " + key + "  " + display.OneLine(about.Type) + "  " + display.OneLine(about.ID)
 }

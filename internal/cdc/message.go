@@ -8,12 +8,13 @@ type Header struct {
 
 // Message is a record to publish. All slices are read-only and valid until the batch is released.
 type Message struct {
+	// ID is the event's, which consumers deduplicate on, byte for byte; nil for a record of the relay's own.
+	ID    []byte
 	Topic string
 	// Key decides the partition; nil means no key.
 	Key []byte
 	// Value is the payload; nil is a tombstone.
-	Value []byte
-	// Headers begin with ce_id, the event's ID, in each message of the router: see [Message.ID].
+	Value   []byte
 	Headers []Header
 	// Row is the index of the row in the batch, for error messages.
 	Row int32
@@ -39,8 +40,16 @@ type Refused struct {
 	Reason string
 	// Err is the cause. It contains no payload.
 	Err error
-	// What could be read of the row: nil for NULL, an absent column, or a value that cannot be read.
-	EventID, Key, Type, AggregateType, Tenant []byte
+	// EventID and Key could be read of the row; nil for NULL, an absent column, or a value that cannot be read.
+	EventID, Key []byte
+}
+
+// Described is what a row says of its event, for people; nil is as in [Refused].
+type Described struct{ Type, AggregateType, Tenant []byte }
+
+// Describer reads rows of a batch. It may be called from any goroutine until the batch is released.
+type Describer interface {
+	Describe(b *Batch, row int) Described
 }
 
 // Routed is a batch with its messages, at most one for each row, in row order. A Routed without messages becomes durable
@@ -54,6 +63,8 @@ type Routed struct {
 	Refused []Refused
 	// Payload is the index of the payload's column, or -1.
 	Payload int
+	// Describer reads the batch's rows; nil: nobody routed them.
+	Describer Describer
 	// LastEventID is the event ID of the last message; "" if there are none.
 	LastEventID string
 	// Headers and Scratch are the memory of the messages' headers and rendered values, for the router. They are here so
@@ -71,22 +82,11 @@ func (r *Routed) Reset(b *Batch) {
 	clear(r.Headers)
 	r.Batch, r.LastEventID = b, ""
 	r.Messages, r.Drops, r.Headers, r.Scratch = r.Messages[:0], r.Drops[:0], r.Headers[:0], r.Scratch[:0]
-	r.Refused, r.Payload = nil, -1 // rare
+	r.Refused, r.Payload, r.Describer = nil, -1, nil
 }
 
-// ID returns the event's ID byte for byte: the value of the first header. The router puts ce_id there, and what identifies a dead
-// letter relies on it. Only messages of the router have it.
-func (m *Message) ID() []byte { return m.Headers[0].Value }
-
-// EventID returns the event ID in the header "ce_id" or "id", for error messages (see [KeyText]); "" if there is none.
-func (m *Message) EventID() string {
-	for i := range m.Headers {
-		if k := string(m.Headers[i].Key); k == "ce_id" || k == "id" {
-			return KeyText(m.Headers[i].Value)
-		}
-	}
-	return ""
-}
+// EventID returns the event's ID for error messages; see [KeyText].
+func (m *Message) EventID() string { return KeyText(m.ID) }
 
 // Durable is a sink's result for the batches First to Last, inclusive.
 type Durable struct {

@@ -106,7 +106,7 @@ func (s *shelf) Answer(_ context.Context, id string, answer *Ask) error {
 func (s *shelf) Route(b *cdc.Batch, dst *cdc.Routed) error {
 	key, _ := b.Value(0, 0)
 	if string(key) != "skip" {
-		dst.Messages = append(dst.Messages, cdc.Message{Topic: string(key), Headers: []cdc.Header{{Key: []byte("ce_id")}}})
+		dst.Messages = append(dst.Messages, cdc.Message{Topic: string(key)})
 	}
 	return nil
 }

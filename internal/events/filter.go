@@ -108,6 +108,7 @@ func (f *Filter) selects(r *Record) bool {
 	if r.Key != nil {
 		key = *r.Key
 	}
-	return among(f.IDs, r.Headers["ce_id"]) && among(f.Keys, key) && among(f.Types, r.Headers["ce_type"]) &&
-		among(f.Aggregates, r.Headers["ce_aggregatetype"]) && among(f.Tenants, r.Headers["ce_tenant"])
+	about := r.Attributes()
+	return among(f.IDs, about.ID) && among(f.Keys, key) && among(f.Types, about.Type) &&
+		among(f.Aggregates, about.AggregateType) && among(f.Tenants, about.Tenant)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
 	"github.com/cdc-relay/cdc-relay/internal/config"
+	"github.com/cdc-relay/cdc-relay/internal/record"
 	"github.com/cdc-relay/cdc-relay/internal/relay"
 	"github.com/cdc-relay/cdc-relay/internal/source"
 	"github.com/cdc-relay/cdc-relay/internal/stages"
@@ -44,6 +45,9 @@ type Record struct {
 	Value       *string `json:"value,omitempty"`
 	ValueBase64 []byte  `json:"value_base64,omitempty"`
 }
+
+// Attributes are what it says of its event.
+func (r *Record) Attributes() record.Attributes { return record.Read(r.Headers) }
 
 func printed(m *cdc.Message) Record {
 	rec := Record{Topic: m.Topic, Headers: map[string]string{}}

@@ -233,11 +233,11 @@ func (s *search) partition(ctx context.Context, client *kafka.Client, topic stri
 		}
 	}
 	return client.Read(ctx, topic, id, from, kafka.Committed, func(r *kafka.Record) error {
-		headers := printed(&cdc.Message{Headers: r.Headers}).Headers
-		if headers["ce_id"] == s.found.ID {
+		rec := printed(&cdc.Message{Headers: r.Headers})
+		if about := rec.Attributes(); about.ID == s.found.ID {
 			s.found.Records = append(s.found.Records, FoundRecord{
 				Topic: topic, Partition: r.Partition, Offset: r.Offset, Time: r.Time.UTC(),
-				Replayed: headers["replayed_at"] != "", sequence: headers["ce_sequence"],
+				Replayed: rec.Headers["replayed_at"] != "", sequence: about.Sequence,
 			})
 		}
 		return nil

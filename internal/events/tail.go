@@ -53,7 +53,7 @@ func (t *Tail) FromSource(ctx context.Context, c *config.Config, log *slog.Logge
 		if t.Topics != nil && !slices.Contains(t.Topics, r.Topic) {
 			return nil
 		}
-		at, _ := time.Parse(time.RFC3339Nano, r.Headers["ce_committime"]) // without it the time is not known
+		at, _ := time.Parse(time.RFC3339Nano, r.Attributes().CommitTime) // without it the time is not known
 		if err := t.show(&Event{Time: at, Record: *r}); err != nil {
 			return fmt.Errorf("print event: %w", err)
 		}

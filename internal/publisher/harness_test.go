@@ -190,7 +190,7 @@ func (s *sink) send(t *testing.T, msgs ...cdc.Message) uint64 {
 // msg makes a message to topic "t"; its event id is key/value.
 func msg(key, value string) cdc.Message {
 	return cdc.Message{
-		Topic: "t", Key: []byte(key), Value: []byte(value),
+		ID: []byte(key + "/" + value), Topic: "t", Key: []byte(key), Value: []byte(value),
 		Headers: []cdc.Header{{Key: []byte("ce_id"), Value: []byte(key + "/" + value)}, {Key: []byte("k"), Value: []byte("v")}},
 	}
 }

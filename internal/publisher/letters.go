@@ -102,7 +102,7 @@ func (s *deadLetters) do(fn func(*deadLetters)) { fn(s) }
 
 func (s *deadLetters) takes(pending *pendingBatch, m *cdc.Message) bool {
 	b := pending.routed.Batch
-	if old := s.index.Unmet(func() string { return letterID(b, m.Row, m.ID()) }); old != nil {
+	if old := s.index.Unmet(func() string { return letterID(b, m.Row, m.ID) }); old != nil {
 		s.bury(pending, &letter{message: m, row: m.Row, earlier: old, reason: old.Reason, text: old.Error})
 		return true
 	}
@@ -234,11 +234,15 @@ func (what *letter) letter(r *cdc.Routed) *deadletter.Letter {
 	form, short := cdc.FormBytes, deadletter.Short
 	if m := what.message; m != nil {
 		d.RecordKey, d.Payload, d.Headers, d.Topic = m.Key, m.Value, m.Headers, m.Topic
-		d.ID, d.Type, d.AggregateType, d.Tenant = short(m.ID()), short(header(m, "ce_type")), short(header(m, "ce_aggregatetype")), short(header(m, "ce_tenant"))
+		d.ID = short(m.ID)
 	} else {
 		f := what.refused
-		d.RecordKey, d.ID, d.Type, d.AggregateType, d.Tenant = f.Key, short(f.EventID), short(f.Type), short(f.AggregateType), short(f.Tenant)
+		d.RecordKey, d.ID = f.Key, short(f.EventID)
 		d.Payload, form = rawPayload(b, row, r.Payload)
+	}
+	if r.Describer != nil {
+		about := r.Describer.Describe(b, row)
+		d.Type, d.AggregateType, d.Tenant = short(about.Type), short(about.AggregateType), short(about.Tenant)
 	}
 	d.Key = cdc.KeyText(d.RecordKey)
 	d.Row = deadletter.RowOf(b, row, r.Payload, form)
@@ -266,15 +270,6 @@ func rawPayload(b *cdc.Batch, row, column int) ([]byte, cdc.Form) {
 
 func letterID(b *cdc.Batch, row int32, eventID []byte) string {
 	return deadletter.ID(eventID, b.Place(int(row)))
-}
-
-func header(m *cdc.Message, name string) []byte {
-	for i := range m.Headers {
-		if string(m.Headers[i].Key) == name {
-			return m.Headers[i].Value
-		}
-	}
-	return nil
 }
 
 // note counts and logs a new letter.

@@ -153,7 +153,7 @@ func (l *lettered) send(t *testing.T, facts ...fact) uint64 {
 			m.Value = nil
 		}
 		if f.topic == "" {
-			r.Refused = append(r.Refused, cdc.Refused{Row: int32(i), Reason: "unroutable", Err: errors.New("no route"), EventID: m.Headers[0].Value, Key: m.Key})
+			r.Refused = append(r.Refused, cdc.Refused{Row: int32(i), Reason: "unroutable", Err: errors.New("no route"), EventID: m.ID, Key: m.Key})
 		} else {
 			r.Messages = append(r.Messages, m)
 		}
@@ -241,7 +241,7 @@ func (l *lettered) resolve(t *testing.T, topic string, ids ...string) []deadlett
 			return again.Encode()
 		}
 		if topic != "" {
-			r.Message = &cdc.Message{Topic: topic, Key: d.RecordKey, Value: d.Payload, Headers: d.Headers}
+			r.Message = &cdc.Message{ID: []byte(d.ID), Topic: topic, Key: d.RecordKey, Value: d.Payload, Headers: d.Headers}
 		}
 		asked = append(asked, r)
 	}

@@ -179,3 +179,12 @@ func sampledTrace(m *cdc.Message) string {
 	}
 	return parts[1]
 }
+
+func header(m *cdc.Message, name string) []byte {
+	for i := range m.Headers {
+		if string(m.Headers[i].Key) == name {
+			return m.Headers[i].Value
+		}
+	}
+	return nil
+}

@@ -35,7 +35,7 @@ func newLoop(t *testing.T) (*loop, *partition) {
 }
 
 func routedTo(topic string, seq uint64) *cdc.Routed {
-	return &cdc.Routed{Batch: &cdc.Batch{Seq: seq}, Messages: []cdc.Message{{Topic: topic, Key: []byte("k"), Headers: []cdc.Header{{}}}}}
+	return &cdc.Routed{Batch: &cdc.Batch{Seq: seq}, Messages: []cdc.Message{{Topic: topic, Key: []byte("k")}}}
 }
 
 // A batch belongs to its connection until the response, also if its topic is halted and then found missing meanwhile.

@@ -4,39 +4,10 @@
 //
 // A [Router] compiles each table's schema once (a schema change is a new [cdc.Table]) and avoids copies:
 // topics are interned, constant headers are shared, text columns are sent from the batch's arena, and the
-// rest is rendered into the memory of the [cdc.Routed]. A record follows the
-// Kafka protocol binding of CloudEvents 1.0.2 in binary content mode.
+// rest is rendered into the memory of the [cdc.Routed].
 //
-// A row makes one record:
+// A row makes one record. Its value and its headers are those of its table's format (package record), and the rest is decided here:
 //
 //	topic      the topic column; where that is NULL or empty, the topic of the first route that matches
 //	key        partition_key; where that is NULL or empty, aggregate_id; where that is too, no key (null)
-//	value      the payload's bytes, unchanged; NULL in the native table is a null value (a tombstone).
-//	           bytea is its bytes, text and JSON are the text that the database prints, in UTF-8
-//	timestamp  the sink's: when it is published
-//
-// and these headers, in this order. Values are UTF-8 text. A header whose column is not in the table, is
-// NULL or is empty is left out; those marked * are never left out: a row without them is malformed.
-//
-//	ce_id *                event_id; a uuid in its canonical form, lower case
-//	ce_specversion *       1.0
-//	ce_source *            record.source, by default /<database>/<table>
-//	ce_type *              event_type
-//	ce_subject             aggregate_id
-//	ce_time                occurred_at: RFC 3339 in UTC, to the microsecond, without trailing zeros (a
-//	                       mapped column of text holds RFC 3339 already and stays as it is)
-//	content-type           content_type
-//	ce_aggregatetype       aggregate_type
-//	ce_tenant              tenant_id
-//	ce_dataschema          schema_id
-//	ce_dataschemaversion   schema_version
-//	ce_sequence            16 hex digits, "-", 8 hex digits: the LSN of the commit record and the row's
-//	                       ordinal in its transaction, from 0. Sorting these texts gives commit order
-//	                       within one database's history. PostgreSQL only
-//	ce_committime *        when the transaction committed, by the database's clock, written as ce_time
-//	...                    the members of headers, in the order that the database prints them
-//
-// A member of headers keeps its name and its bytes: traceparent arrives as it was stored. A string is
-// its own text, null is a header with a null value, and anything else is its JSON text. Names that start
-// with ce_, the name content-type (both in any case) and the empty name make the row malformed.
 package router

@@ -1,40 +1,22 @@
 package router
 
 import (
-	"encoding/binary"
-	"unicode/utf8"
-
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/outbox"
 )
 
-// encoder makes the records of one batch.
+// encoder makes the messages of one batch.
 type encoder struct {
 	r   *Router
 	p   *plan
-	b   *cdc.Batch
+	row outbox.Row
 	dst *cdc.Routed
-
-	at    int        // the row
-	spans []cdc.Span // its values
-	tx    int        // its transaction; -1 before the first row
-	next  int        // the first row of the next transaction
-	time  []byte     // ce_committime
-	stamp []byte     // ce_sequence up to the ordinal; nil where the commit has no number
 }
 
-// row appends the row's message, refusal or drop.
-func (e *encoder) row(at int) error {
-	e.at, e.spans = at, e.b.Spans[at*e.p.width:(at+1)*e.p.width]
-	for at >= e.next {
-		e.transaction()
-	}
-	id, f := e.text(&e.p.eventID)
-	switch {
-	case e.p.incomplete != nil && !e.p.eventID.exists():
-		id, f = nil, e.p.incomplete
-	case f == nil && len(id) == 0:
-		id, f = nil, badColumn(e.p.eventID.name, "is empty")
-	}
+// encode appends the row's message, refusal or drop.
+func (e *encoder) encode(at int) error {
+	e.row.Move(at)
+	id, f := e.id()
 	if f != nil {
 		return e.refuse(nil, f)
 	}
@@ -44,8 +26,8 @@ func (e *encoder) row(at int) error {
 			return nil
 		}
 	}
-	if e.p.incomplete != nil {
-		return e.refuse(id, e.p.incomplete)
+	if e.p.Incomplete != nil {
+		return e.refuse(id, e.p.Incomplete)
 	}
 	first := len(e.dst.Headers)
 	if f := e.message(id); f != nil {
@@ -56,60 +38,53 @@ func (e *encoder) row(at int) error {
 	return nil
 }
 
-// raw returns a value as it is in the arena, or false for NULL or an absent column.
-func (e *encoder) raw(c *column) ([]byte, bool) {
-	if !c.exists() {
-		return nil, false
+// id returns the event's ID.
+func (e *encoder) id() ([]byte, *outbox.Fault) {
+	part := &e.p.Parts[outbox.EventID]
+	if e.p.Incomplete != nil && !part.Exists() {
+		return nil, e.p.Incomplete
 	}
-	s := e.spans[c.number-1]
-	if s.Len < 0 {
-		return nil, false
+	id, f := e.row.Text(part)
+	switch {
+	case f != nil:
+		return nil, f
+	case id == nil:
+		return nil, outbox.BadColumn(part.Column, "is NULL")
+	case len(id) == 0:
+		return nil, outbox.BadColumn(part.Column, "is empty")
+	default:
+		return id, nil
 	}
-	return e.b.Arena[s.Off : s.Off+s.Len : s.Off+s.Len], true
 }
 
-// text returns a value as valid UTF-8, nil only for NULL or an absent column.
-func (e *encoder) text(c *column) ([]byte, *fault) {
-	raw, ok := e.raw(c)
-	if !ok {
-		if c.notNull {
-			return nil, badColumn(c.name, "is NULL")
-		}
-		return nil, nil
+// message appends the row's message.
+func (e *encoder) message(id []byte) *outbox.Fault {
+	m := cdc.Message{ID: id, Row: int32(e.row.At)}
+	var f *outbox.Fault
+	if m.Topic, f = e.topic(); f != nil {
+		return f
 	}
-	text := raw
-	if c.form != cdc.FormText && c.form != cdc.FormBytes {
-		start := len(e.dst.Scratch)
-		grown, err := c.form.AppendText(e.dst.Scratch, raw)
-		if err != nil {
-			return nil, badColumn(c.name, "cannot be read: "+err.Error())
-		}
-		e.dst.Scratch = grown
-		text = grown[start:len(grown):len(grown)]
+	if m.Key, f = e.key(); f != nil {
+		return f
 	}
-	if !c.ascii && !validText(text) {
-		return nil, badColumn(c.name, "is not valid UTF-8")
+	first := len(e.dst.Headers)
+	if m.Value, e.dst.Headers, f = e.p.record.Encode(&e.row, id, e.dst.Headers); f != nil {
+		return f
 	}
-	if text == nil {
-		text = []byte{}
-	}
-	return text, nil
+	e.dst.Headers = append(e.dst.Headers, e.r.added...)
+	m.Headers = e.dst.Headers[first:len(e.dst.Headers):len(e.dst.Headers)]
+	e.dst.Messages = append(e.dst.Messages, m)
+	return nil
 }
 
-// validText is utf8.Valid, at a third of the cost for short ASCII, which nearly all columns have.
-func validText(text []byte) bool {
-	rest := text
-	for ; len(rest) >= 8; rest = rest[8:] {
-		if binary.LittleEndian.Uint64(rest)&(0x80*ones) != 0 {
-			return utf8.Valid(text)
-		}
+// key returns the record's key, nil for none.
+func (e *encoder) key() ([]byte, *outbox.Fault) {
+	key, f := e.row.Text(&e.p.Parts[outbox.PartitionKey])
+	if f == nil && len(key) == 0 {
+		key, f = e.row.Text(&e.p.Parts[outbox.AggregateID])
 	}
-	var all byte
-	for _, c := range rest {
-		all |= c
+	if len(key) == 0 {
+		return nil, f
 	}
-	return all < utf8.RuneSelf || utf8.Valid(text)
+	return key, f
 }
-
-// ones times a byte is that byte eight times.
-const ones = 0x0101010101010101

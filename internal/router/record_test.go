@@ -1,6 +1,7 @@
 package router_test
 
 import (
+	"reflect"
 	"testing"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
@@ -72,8 +73,8 @@ func TestGoldenRecordOfNulls(t *testing.T) {
 	}
 }
 
-// The first header of each message is the event's ID, whatever else it has: dead letters are identified by it.
-func TestFirstHeaderIsTheID(t *testing.T) {
+// Each message has its event's ID, by which dead letters are identified, whatever headers it has.
+func TestMessageHasTheID(t *testing.T) {
 	o := options()
 	o.Headers = []cdc.Header{{Key: []byte("added"), Value: []byte("x")}}
 	full := order().with("headers", `{"a":"b"}`)
@@ -83,8 +84,26 @@ func TestFirstHeaderIsTheID(t *testing.T) {
 	}
 	for i, want := range []string{"1", "2"} {
 		m := &dst.Messages[i]
-		if string(m.Headers[0].Key) != "ce_id" || string(m.ID()) != want || m.EventID() != want {
-			t.Errorf("message %d: first header %s, ID %s, want %s", i, m.Headers[0].Key, m.ID(), want)
+		if got, _ := header(m, "ce_id"); got != want || string(m.ID) != want || m.EventID() != want {
+			t.Errorf("message %d: ce_id %s, ID %s, want %s", i, got, m.ID, want)
+		}
+	}
+}
+
+// What a dead letter says of its event is read from the row, whatever is the matter with the rest of it.
+func TestDescribe(t *testing.T) {
+	o := options()
+	o.Malformed = cdc.PolicyDeadLetter
+	b := batch(native(), order(), order().with("tenant_id", "\xff").with("headers", "x").without("aggregate_type"))
+	dst, err := route(t, o, b)
+	if err != nil || len(dst.Refused) != 1 {
+		t.Fatalf("%+v, %v", dst, err)
+	}
+	for row, want := range []cdc.Described{
+		{Type: []byte("order.placed"), AggregateType: []byte("Order"), Tenant: []byte("acme")}, {Type: []byte("order.placed")},
+	} {
+		if got := dst.Describer.Describe(b, row); !reflect.DeepEqual(got, want) {
+			t.Errorf("row %d: %q, want %q", row, got, want)
 		}
 	}
 }

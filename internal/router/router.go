@@ -20,13 +20,14 @@ type Router struct {
 	// unroutable and malformed are the policies for rows that make no record.
 	unroutable, malformed cdc.Policy
 	skip                  map[string]struct{}
-	keys                  headerKeys
 	added                 []cdc.Header // at the end of every record
 
 	plans map[*cdc.Table]*plan
 	last  *plan // of the last batch
 	known map[string]string
 	key   []byte // scratch: the route cache's key
+
+	encoder encoder // of the last batch; here, so that a batch does not allocate one
 }
 
 // New returns a router, or the first error in the options with the setting and the fix.
@@ -38,7 +39,6 @@ func New(o Options) (*Router, error) {
 		unroutable: o.Unroutable, malformed: cmp.Or(o.Malformed, o.Unroutable), reserved: o.Reserved,
 		skip:  skipSet(o.Skip),
 		added: o.Headers,
-		keys:  newHeaderKeys(),
 		plans: make(map[*cdc.Table]*plan),
 		known: make(map[string]string),
 	}
@@ -66,16 +66,18 @@ func (r *Router) Route(b *cdc.Batch, dst *cdc.Routed) error {
 		return err
 	}
 	p.reserve(dst, rows)
-	dst.Payload = int(p.payload.number) - 1
-	e := encoder{r: r, p: p, b: b, dst: dst, tx: -1}
-	for row := range rows {
-		if err := e.row(row); err != nil {
+	dst.Payload, dst.Describer = p.Parts[outbox.Payload].Index(), p
+	e := &r.encoder
+	*e = encoder{r: r, p: p, row: outbox.Rows(b, dst.Scratch), dst: dst}
+	for at := range rows {
+		if err := e.encode(at); err != nil {
 			return err
 		}
 	}
+	dst.Scratch = e.row.Scratch
 	p.learn(dst, rows)
 	if n := len(dst.Messages); n > 0 {
-		dst.LastEventID = string(dst.Messages[n-1].ID())
+		dst.LastEventID = string(dst.Messages[n-1].ID)
 	}
 	return nil
 }
@@ -93,9 +95,12 @@ func (r *Router) Matched(b *cdc.Batch) string {
 	if err != nil {
 		return ""
 	}
-	e := encoder{r: r, p: p, b: b, dst: new(cdc.Routed), spans: b.Spans[:p.width]}
-	if name, f := e.text(&p.topic); f != nil || len(name) > 0 {
-		return "column " + p.topic.name
+	e := encoder{r: r, p: p, row: outbox.Rows(b, nil)}
+	e.row.Move(0)
+	if topic := &p.Parts[outbox.Topic]; topic.Exists() {
+		if name, f := e.row.Text(topic); f != nil || len(name) > 0 {
+			return "column " + topic.Column
+		}
 	}
 	values, f := e.values()
 	if f != nil {
@@ -109,7 +114,7 @@ func (r *Router) Matched(b *cdc.Batch) string {
 
 // plan returns the compiled schema of t.
 func (r *Router) plan(t *cdc.Table) (*plan, error) {
-	if r.last != nil && r.last.source == t {
+	if r.last != nil && r.last.Table == t {
 		return r.last, nil
 	}
 	p := r.plans[t]
@@ -125,23 +130,4 @@ func (r *Router) plan(t *cdc.Table) (*plan, error) {
 	}
 	r.last = p
 	return p, nil
-}
-
-// headerKeys are the header names as bytes, made once for all records.
-type headerKeys struct {
-	id, specVersion, source, sequence, commitTime []byte
-	specVersionValue                              []byte
-	attributes                                    [outbox.Roles][]byte
-}
-
-func newHeaderKeys() headerKeys {
-	k := headerKeys{
-		id: []byte("ce_id"), specVersion: []byte("ce_specversion"), source: []byte("ce_source"),
-		sequence: []byte("ce_sequence"), commitTime: []byte("ce_committime"),
-		specVersionValue: []byte("1.0"),
-	}
-	for _, a := range attributes() {
-		k.attributes[a.role] = []byte(a.header)
-	}
-	return k
 }

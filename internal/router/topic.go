@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/cdc-relay/cdc-relay/internal/outbox"
 )
 
 const (
@@ -20,7 +22,7 @@ const (
 // topic is the result of routing a row: a topic, or the fault.
 type topic struct {
 	name  string
-	fault *fault
+	fault *outbox.Fault
 }
 
 // value is what a route reads: the text of a column, or NULL.
@@ -30,8 +32,8 @@ type value struct {
 }
 
 // topic finds the row's topic: the topic column's, else that of the first route that matches.
-func (e *encoder) topic() (string, *fault) {
-	name, f := e.text(&e.p.topic)
+func (e *encoder) topic() (string, *outbox.Fault) {
+	name, f := e.row.Text(&e.p.Parts[outbox.Topic])
 	if f != nil {
 		return "", f
 	}
@@ -41,11 +43,11 @@ func (e *encoder) topic() (string, *fault) {
 	if known, ok := e.r.known[string(name)]; ok {
 		return known, nil
 	}
-	return e.r.intern(e.p.topic.name, string(name))
+	return e.r.intern(e.p.Parts[outbox.Topic].Column, string(name))
 }
 
 // intern keeps one string for each topic name, so that a record does not allocate one.
-func (r *Router) intern(column, name string) (string, *fault) {
+func (r *Router) intern(column, name string) (string, *outbox.Fault) {
 	if f := r.badName(name, "column "+column+" holds"); f != nil {
 		return "", f
 	}
@@ -57,7 +59,7 @@ func (r *Router) intern(column, name string) (string, *fault) {
 }
 
 // routed returns the topic that the routes give the row. Results are cached by the values that routes read.
-func (e *encoder) routed() (string, *fault) {
+func (e *encoder) routed() (string, *outbox.Fault) {
 	key := e.routeKey()
 	if t, ok := e.p.topics[string(key)]; ok {
 		return t.name, t.fault
@@ -77,10 +79,10 @@ func (e *encoder) routed() (string, *fault) {
 }
 
 // values returns what routes read of the row.
-func (e *encoder) values() ([]value, *fault) {
+func (e *encoder) values() ([]value, *outbox.Fault) {
 	values := make([]value, len(e.p.slots))
 	for i := range e.p.slots {
-		text, f := e.text(&e.p.slots[i])
+		text, f := e.row.Text(&e.p.slots[i])
 		if f != nil {
 			return nil, f
 		}
@@ -94,7 +96,7 @@ func (e *encoder) values() ([]value, *fault) {
 func (e *encoder) routeKey() []byte {
 	key := e.r.key[:0]
 	for i := range e.p.slots {
-		raw, ok := e.raw(&e.p.slots[i])
+		raw, ok := e.row.Raw(&e.p.slots[i])
 		if !ok {
 			key = append(key, 0)
 			continue
@@ -107,7 +109,7 @@ func (e *encoder) routeKey() []byte {
 }
 
 // resolve returns the topic of the first route that matches.
-func (r *Router) resolve(values []value) (string, *fault) {
+func (r *Router) resolve(values []value) (string, *outbox.Fault) {
 	if c, groups := r.match(values); c != nil {
 		name, f := c.render(values, groups)
 		if f == nil {
@@ -119,7 +121,7 @@ func (r *Router) resolve(values []value) (string, *fault) {
 }
 
 // badName returns the fault of a name that is no topic for events; whose begins the sentence.
-func (r *Router) badName(name, whose string) *fault {
+func (r *Router) badName(name, whose string) *outbox.Fault {
 	switch {
 	case !validTopic(name):
 		return badTopic(whose)
@@ -154,7 +156,7 @@ func (c *route) matches(values []value) ([][]string, bool) {
 	return groups, true
 }
 
-func (c *route) render(values []value, groups [][]string) (string, *fault) {
+func (c *route) render(values []value, groups [][]string) (string, *outbox.Fault) {
 	var b strings.Builder
 	for _, p := range c.topic {
 		text := p.literal

@@ -193,7 +193,7 @@ func numbered(topic string, first, n, keys int) []cdc.Message {
 	for i := range msgs {
 		v := strconv.Itoa(first + i)
 		msgs[i] = cdc.Message{
-			Topic: topic, Key: []byte("k" + strconv.Itoa((first+i)%keys)), Value: []byte(v),
+			ID: []byte("id-" + v), Topic: topic, Key: []byte("k" + strconv.Itoa((first+i)%keys)), Value: []byte(v),
 			Headers: []cdc.Header{{Key: []byte("ce_id"), Value: []byte("id-" + v)}, {Key: []byte("empty")}},
 		}
 	}

@@ -182,7 +182,10 @@ func TestLargestRecord(t *testing.T) {
 	const limit = 2000
 	newTopic(t, shared, "limit", 1, map[string]string{"max.message.bytes": "2000"})
 	record := func(n int) cdc.Message {
-		return cdc.Message{Topic: "limit", Key: []byte("k"), Value: []byte(strings.Repeat("v", n)), Headers: []cdc.Header{{Key: []byte("ce_id"), Value: []byte("big")}}}
+		return cdc.Message{
+			ID: []byte("big"), Topic: "limit", Key: []byte("k"), Value: []byte(strings.Repeat("v", n)),
+			Headers: []cdc.Header{{Key: []byte("ce_id"), Value: []byte("big")}},
+		}
 	}
 	const overhead = 61 + 2 + 3 + 2 + 2 + 1 + 1 + 5 + 1 + 3 // batch, length, attributes and deltas, key, value's length, headers
 	s := open(t, publisher.Options{Kafka: kafka.Options{Brokers: shared.Bootstrap()}, TooLarge: cdc.PolicyStop})
@@ -201,7 +204,7 @@ func TestLargestRecord(t *testing.T) {
 	}
 	noise := make([]byte, 2*limit)
 	_, _ = rand.NewChaCha8([32]byte{}).Read(noise)
-	s.send(t, cdc.Message{Topic: "limit", Key: []byte("k"), Value: noise, Headers: []cdc.Header{{Key: []byte("ce_id"), Value: []byte("noise")}}})
+	s.send(t, cdc.Message{ID: []byte("noise"), Topic: "limit", Key: []byte("k"), Value: noise})
 	if err := s.await(t, soon, 2); err == nil || !strings.Contains(cdc.Explain(err), `"noise"`) || !strings.Contains(cdc.Explain(err), "max.message.bytes") {
 		t.Errorf("a record that stays large when compressed: %v", err)
 	}

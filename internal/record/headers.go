@@ -1,4 +1,4 @@
-package router
+package record
 
 import (
 	"bytes"
@@ -10,34 +10,33 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 )
 
-// userHeaders appends the members of the row's headers column.
-func (e *encoder) userHeaders() *fault {
-	c := &e.p.headers
-	raw, ok := e.raw(c)
-	if !ok {
-		return nil
+// appendMembers appends the members of the JSON object in a column.
+func appendMembers(headers []cdc.Header, row *outbox.Row, column *outbox.Accessor) ([]cdc.Header, *outbox.Fault) {
+	raw, f := row.Bytes(column)
+	if f != nil || !outbox.ValidText(raw) {
+		return headers, outbox.BadColumn(column.Column, "is not valid UTF-8 JSON")
 	}
-	raw, grown, err := c.form.Bytes(e.dst.Scratch, raw)
-	e.dst.Scratch = grown
-	if err != nil || !validText(raw) {
-		return badColumn(c.name, "is not valid UTF-8 JSON")
+	if raw == nil {
+		return headers, nil
 	}
-	first := len(e.dst.Headers)
-	e.dst.Headers, ok = scanHeaders(e.dst.Headers, raw)
+	first := len(headers)
+	headers, ok := scanHeaders(headers, raw)
 	if !ok {
-		clear(e.dst.Headers[first:])
-		e.dst.Headers = e.dst.Headers[:first]
-		if e.dst.Headers, ok = decodeHeaders(e.dst.Headers, raw); !ok {
-			return badColumn(c.name, "is not a JSON object")
+		clear(headers[first:])
+		if headers, ok = decodeHeaders(headers[:first], raw); !ok {
+			return headers, outbox.BadColumn(column.Column, "is not a JSON object")
 		}
 	}
-	for _, h := range e.dst.Headers[first:] {
+	for _, h := range headers[first:] {
 		if len(h.Key) == 0 || outbox.ReservedHeader(h.Key) {
-			return badColumn(c.name, fmt.Sprintf("sets the header %.100q, which is the relay's own", h.Key))
+			return headers, outbox.BadColumn(column.Column, fmt.Sprintf("sets the header %.100q, which is the relay's own", h.Key))
 		}
 	}
-	return nil
+	return headers, nil
 }
+
+// ones times a byte is that byte eight times.
+const ones = 0x0101010101010101
 
 // scanHeaders appends the members of a flat JSON object of plain strings, which nearly all are, without a
 // copy. It returns false for anything else, malformed or only rare, and may have appended part of it.
