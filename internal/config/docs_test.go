@@ -56,6 +56,8 @@ func valueOf(s *jsonschema.Schema) string {
 		return name
 	}
 	switch {
+	case s.Ref != "":
+		return "[part](#parts-of-an-event)"
 	case s.Type == "string":
 		return "text"
 	case s.Type == "integer":
@@ -146,4 +148,21 @@ again at every connect, so a rotated secret is used without a restart.
 - *size*: bytes, as a number or with a unit: ` + "`65536`, `64KiB`, `8MiB`, `1GiB`" + ` (` + "`KB`, `MB`, `GB`" + ` are powers of ten).
 - *file*: a path; a relative path starts at the directory of the configuration file.
 - *section*: a group of settings; it has no effect until it is present, even as ` + "`{}`" + `.
+
+## Parts of an event
+
+In ` + "`tables[].columns`" + ` each part of an event is one of these:
+
+| written | the part is |
+|---|---|
+| ` + "`aggregate_id: order_id`" + ` | the column |
+| ` + "`payload: {column: body, encoding: base64}`" + ` | the bytes behind base64 or hex in the column |
+| ` + "`event_id: {column: id, prefix: \"orders-\"}`" + ` | the column behind a text: the numbers of two tables collide |
+| ` + "`event_type: {const: OrderPlaced}`" + ` | the same for all rows |
+| ` + "`partition_key: {template: \"${tenant}/${order_id}\"}`" + ` | a text with columns in it; NULL if one of them is NULL |
+| ` + "`event_type: {json: metadata, path: \"$.event.type\"}`" + ` | a value in the document of a JSON column, which may be of a type of text |
+
+A path is ` + "`$`, then members (`.name`, `[\"any name\"]`) and elements (`[0]`)" + `. A string is its text, a number, an object and an array are their
+text in the document. If the path leads to nothing, or to null, the part is NULL. Of members with the same name the last one counts. A
+document that is not JSON makes the row malformed. The ID and ` + "`created_at`" + ` are columns, because rows are looked for by them.
 `

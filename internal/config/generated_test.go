@@ -68,11 +68,19 @@ func reflectSchema(t *testing.T) *jsonschema.Schema {
 	if err := r.AddGoComments("github.com/cdc-relay/cdc-relay/internal/config", "."); err != nil {
 		t.Fatal(err)
 	}
+	r.Mapper = nil
+	part := r.Reflect(&config.Part{})
+	r.Mapper = mapType
+	finish(part)
+	part = &jsonschema.Schema{
+		AnyOf:  []*jsonschema.Schema{{Type: "object", Properties: part.Properties, AdditionalProperties: part.AdditionalProperties}, {Type: "string"}},
+		Extras: map[string]any{"x-short": "column"}, Description: part.Description,
+	}
 	s := r.Reflect(&config.Config{})
 	s.Title = "cdc-relay configuration"
 	finish(s)
 	oneOf(s, "source", "postgres", "mysql")
-	s.Definitions = jsonschema.Definitions{"reference": {
+	s.Definitions = jsonschema.Definitions{"part": part, "reference": {
 		Type: "string", Pattern: refPattern,
 		Description: "A value from the environment or from a file: ${env:NAME}, ${env:NAME:-default} or ${file:PATH}.",
 	}}
@@ -107,6 +115,8 @@ func mapType(t reflect.Type) *jsonschema.Schema {
 		return &jsonschema.Schema{Type: "string", Format: "go-duration", Pattern: durationPattern}
 	case reflect.TypeFor[config.Size]():
 		return &jsonschema.Schema{Type: "string", Format: "byte-size", Pattern: sizePattern}
+	case reflect.TypeFor[config.Part]():
+		return &jsonschema.Schema{Ref: "#/$defs/part"}
 	case reflect.TypeFor[config.Secret]():
 		return &jsonschema.Schema{Type: "string", Format: "secret", WriteOnly: true}
 	default:

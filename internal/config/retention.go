@@ -44,7 +44,7 @@ func (d *document) retention(c *Config) {
 		d.report(path, "make it 1d or longer; then `cdc-relay partitions run --older-than "+c.Retention.Delete.OlderThan+" --yes` deletes rows once", "is shorter than a day; it is %s", d.text(path))
 	}
 	for i := range c.Tables {
-		if t := &c.Tables[i]; c.Purged(t) && t.Columns != nil && t.Columns.CreatedAt == "" && t.Columns.OccurredAt == "" {
+		if t := &c.Tables[i]; c.Purged(t) && t.Columns != nil && t.Columns.CreatedAt.column() == "" && t.Columns.OccurredAt.column() == "" {
 			d.report(item("tables", i)+".columns", "add created_at with the column that holds the time of the INSERT", "maps neither created_at nor occurred_at, so retention.delete does not know which rows are old")
 		}
 	}

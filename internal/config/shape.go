@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 )
 
 //go:embed schema.json
@@ -43,6 +44,13 @@ type shape struct {
 	MinItems  int      `json:"minItems"`
 	// Optional marks an object that is absent unless the file has it.
 	Optional bool `json:"x-optional"`
+	// Short is the property that a text in place of the object stands for, or "".
+	Short string `json:"x-short"`
+	// Example is one of a value that Ref describes.
+	Example string `json:"x-example"`
+	// Ref names one of the definitions, which has the rest.
+	Ref         string            `json:"$ref"`
+	Definitions map[string]*shape `json:"$defs"`
 	// Zero says that a duration may be 0.
 	Zero bool `json:"x-zero"`
 }
@@ -52,7 +60,24 @@ func rootShape() *shape {
 	if err := json.Unmarshal(schemaJSON, &s); err != nil {
 		panic(fmt.Sprintf("schema.json: %v", err)) // generated and embedded: cannot happen
 	}
+	s.resolve(s.Definitions)
 	return &s
+}
+
+// resolve puts definitions in the place of references.
+func (s *shape) resolve(definitions map[string]*shape) {
+	if of := definitions[strings.TrimPrefix(s.Ref, "#/$defs/")]; of != nil {
+		s.Type, s.Properties, s.Required, s.Additional, s.Short = of.Type, of.Properties, of.Required, of.Additional, of.Short
+		if s.Example != "" {
+			s.Examples = []any{s.Example}
+		}
+	}
+	for _, key := range s.keys() {
+		s.Properties[key].resolve(definitions)
+	}
+	if s.Items != nil {
+		s.Items.resolve(definitions)
+	}
 }
 
 // UnmarshalJSON reads a schema and folds the first alternative into it.
@@ -64,6 +89,7 @@ func (s *shape) UnmarshalJSON(data []byte) error {
 	if len(s.AnyOf) > 0 {
 		first := s.AnyOf[0]
 		s.Type, s.Enum, s.Format, s.Minimum, s.Maximum = first.Type, first.Enum, first.Format, first.Minimum, first.Maximum
+		s.Properties, s.Required, s.Additional = first.Properties, first.Required, first.Additional
 	}
 	return nil
 }

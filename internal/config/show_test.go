@@ -3,10 +3,12 @@ package config_test
 import (
 	"bytes"
 	"errors"
+	"maps"
 	"strings"
 	"testing"
 
 	"github.com/cdc-relay/cdc-relay/internal/config"
+	"github.com/cdc-relay/cdc-relay/internal/outbox"
 )
 
 func show(t *testing.T, c *config.Config) string {
@@ -100,11 +102,12 @@ func TestDefaultNames(t *testing.T) {
 
 func TestColumnsMap(t *testing.T) {
 	c := mustParse(t, minimal+`tables: [{name: app.outbox, columns: {event_id: id, event_type: type, payload: body, tenant_id: t}}]`, nil)
-	m := c.Tables[0].Columns.Map()
-	if len(m) != 4 || m["event_id"] != "id" || m["payload"] != "body" || m["tenant_id"] != "t" || m["event_type"] != "type" {
+	m := c.Tables[0].Columns.Parts()
+	want := map[string]outbox.Part{"event_id": outbox.Of("id"), "event_type": outbox.Of("type"), "payload": outbox.Of("body"), "tenant_id": outbox.Of("t")}
+	if !maps.Equal(m, want) {
 		t.Errorf("have %v", m)
 	}
-	if (*config.Columns)(nil).Map() != nil {
+	if (*config.Columns)(nil).Parts() != nil {
 		t.Error("no columns are not none")
 	}
 }

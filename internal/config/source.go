@@ -3,6 +3,8 @@ package config
 import (
 	"regexp"
 	"strings"
+
+	"github.com/cdc-relay/cdc-relay/internal/outbox"
 )
 
 // Source is the database whose committed rows are published: exactly one of the two is set.
@@ -99,59 +101,94 @@ func (d *document) source(s *Source) {
 type Table struct {
 	// The table as the database spells it, schema.table. The default schema is public, on MySQL the dsn's database. Put a part that contains a dot in double quotes, on MySQL in backticks.
 	Name string `yaml:"name" jsonschema:"required,minLength=1,example=public.outbox"`
-	// Maps the parts of an event to columns, for a table that was not created by cdc-relay. A part that is not listed has no column. Default: the columns of the native table.
+	// What the parts of an event are made of, for a table that was not created by cdc-relay: columns as a rule, see [parts of an event](#parts-of-an-event). A part that is not listed has nothing. Default: the columns of the native table.
 	Columns *Columns `yaml:"columns,omitempty" jsonschema_extras:"x-optional=true"`
 }
 
-// Columns names the column for each part of an event.
+// Columns says what each part of an event is made of.
 type Columns struct {
-	// The event's ID, by which consumers deduplicate.
-	EventID string `yaml:"event_id" jsonschema:"required,minLength=1,example=id"`
+	// The event's ID, by which consumers deduplicate: a column, with a prefix if another table has the same IDs.
+	EventID *Part `yaml:"event_id,omitempty" jsonschema:"required" jsonschema_extras:"x-optional=true,x-example=id"`
 	// The type of the entity that the event is about.
-	AggregateType string `yaml:"aggregate_type,omitempty"`
+	AggregateType *Part `yaml:"aggregate_type,omitempty" jsonschema_extras:"x-optional=true"`
 	// The ID of that entity, and the record key unless partition_key is set.
-	AggregateID string `yaml:"aggregate_id,omitempty"`
+	AggregateID *Part `yaml:"aggregate_id,omitempty" jsonschema_extras:"x-optional=true"`
 	// The type of the event.
-	EventType string `yaml:"event_type" jsonschema:"required,minLength=1,example=event_type"`
+	EventType *Part `yaml:"event_type,omitempty" jsonschema:"required" jsonschema_extras:"x-optional=true,x-example=event_type"`
 	// The tenant that the event belongs to.
-	TenantID string `yaml:"tenant_id,omitempty"`
+	TenantID *Part `yaml:"tenant_id,omitempty" jsonschema_extras:"x-optional=true"`
 	// The topic; if it is NULL, routes decide.
-	Topic string `yaml:"topic,omitempty"`
+	Topic *Part `yaml:"topic,omitempty" jsonschema_extras:"x-optional=true"`
 	// The record key; if it is NULL, the aggregate ID.
-	PartitionKey string `yaml:"partition_key,omitempty"`
+	PartitionKey *Part `yaml:"partition_key,omitempty" jsonschema_extras:"x-optional=true"`
 	// The payload's media type.
-	ContentType string `yaml:"content_type,omitempty"`
+	ContentType *Part `yaml:"content_type,omitempty" jsonschema_extras:"x-optional=true"`
 	// The name of the payload's schema.
-	SchemaID string `yaml:"schema_id,omitempty"`
+	SchemaID *Part `yaml:"schema_id,omitempty" jsonschema_extras:"x-optional=true"`
 	// The version of that schema.
-	SchemaVersion string `yaml:"schema_version,omitempty"`
-	// A JSON object with more record headers.
-	Headers string `yaml:"headers,omitempty"`
+	SchemaVersion *Part `yaml:"schema_version,omitempty" jsonschema_extras:"x-optional=true"`
+	// A JSON object with more record headers: a column.
+	Headers *Part `yaml:"headers,omitempty" jsonschema_extras:"x-optional=true"`
 	// The record's value.
-	Payload string `yaml:"payload" jsonschema:"required,minLength=1,example=payload"`
+	Payload *Part `yaml:"payload,omitempty" jsonschema:"required" jsonschema_extras:"x-optional=true,x-example=payload"`
 	// When the event happened, by the application's clock.
-	OccurredAt string `yaml:"occurred_at,omitempty"`
-	// When the row was written.
-	CreatedAt string `yaml:"created_at,omitempty"`
+	OccurredAt *Part `yaml:"occurred_at,omitempty" jsonschema_extras:"x-optional=true"`
+	// When the row was written: a column.
+	CreatedAt *Part `yaml:"created_at,omitempty" jsonschema_extras:"x-optional=true"`
 }
 
-// Map returns the columns that are set, by the name of their part; nil for a nil receiver.
-func (c *Columns) Map() map[string]string {
+// Part says what a part of an event is made of. A text alone is a column.
+type Part struct {
+	// A column.
+	Column string `yaml:"column,omitempty"`
+	// Text before an event's ID.
+	Prefix string `yaml:"prefix,omitempty"`
+	// How the column holds a payload of bytes as text.
+	Encoding string `yaml:"encoding,omitempty" jsonschema:"enum=base64,enum=hex"`
+	// The same text for all rows.
+	Const string `yaml:"const,omitempty"`
+	// A text in which ${name} is replaced by a column.
+	Template string `yaml:"template,omitempty" jsonschema:"example=${tenant}/${order_id}"`
+	// A column that holds a JSON document.
+	JSON string `yaml:"json,omitempty"`
+	// The path to a value in that document.
+	Path string `yaml:"path,omitempty" jsonschema:"example=$.event.type"`
+}
+
+// MarshalYAML writes a column alone as text.
+func (p Part) MarshalYAML() (any, error) {
+	if p == (Part{Column: p.Column}) {
+		return p.Column, nil
+	}
+	type plain Part
+	return plain(p), nil
+}
+
+// column is the column that the part is; "" for a nil receiver, and if it is none.
+func (p *Part) column() string {
+	if p == nil {
+		return ""
+	}
+	return p.Column
+}
+
+// Parts returns the parts that are set, by their names; nil for a nil receiver.
+func (c *Columns) Parts() map[string]outbox.Part {
 	if c == nil {
 		return nil
 	}
-	m := map[string]string{
+	parts := map[string]outbox.Part{}
+	for name, part := range map[string]*Part{
 		"event_id": c.EventID, "aggregate_type": c.AggregateType, "aggregate_id": c.AggregateID,
 		"event_type": c.EventType, "tenant_id": c.TenantID, "topic": c.Topic, "partition_key": c.PartitionKey,
 		"content_type": c.ContentType, "schema_id": c.SchemaID, "schema_version": c.SchemaVersion,
 		"headers": c.Headers, "payload": c.Payload, "occurred_at": c.OccurredAt, "created_at": c.CreatedAt,
-	}
-	for part, column := range m {
-		if column == "" {
-			delete(m, part)
+	} {
+		if part != nil {
+			parts[name] = outbox.Part(*part)
 		}
 	}
-	return m
+	return parts
 }
 
 // Route sends rows to a topic.

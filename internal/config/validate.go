@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+
+	"github.com/cdc-relay/cdc-relay/internal/outbox"
 )
 
 // validate checks what the schema cannot, and fills in the defaults that depend on other settings. An invalid value is zero
@@ -53,6 +55,7 @@ func (d *document) validate(c *Config) {
 func (d *document) tables(tables []Table, source *Source) {
 	first := map[string]int{}
 	for i, t := range tables {
+		d.parts(t.Columns.Parts(), item("tables", i)+".columns")
 		path := item("tables", i) + ".name"
 		if t.Name == "" {
 			continue
@@ -68,6 +71,16 @@ func (d *document) tables(tables []Table, source *Source) {
 			continue
 		}
 		first[full] = i
+	}
+}
+
+// parts checks what the parts of an event are made of.
+func (d *document) parts(parts map[string]outbox.Part, path string) {
+	for name, part := range parts {
+		role, _ := outbox.ParseRole(name)
+		if err := part.Check(role); err != nil {
+			d.fault(dotted(path, name), err)
+		}
 	}
 }
 

@@ -29,12 +29,26 @@ func (d *document) value(n *yaml.Node, s *shape, path string) (*yaml.Node, bool)
 	}
 	switch s.Type {
 	case "object":
+		if s.Short != "" && n.Kind == yaml.ScalarNode {
+			return d.short(n, s, path)
+		}
 		return d.mapping(n, s, path)
 	case "array":
 		return d.list(n, s, path)
 	default:
 		return d.scalar(n, s, path)
 	}
+}
+
+// short checks a text that stands for an object with one property.
+func (d *document) short(n *yaml.Node, s *shape, path string) (*yaml.Node, bool) {
+	property := *s.Properties[s.Short]
+	property.MinLength, property.Examples = 1, s.Examples
+	checked, ok := d.scalar(n, &property, path)
+	if !ok {
+		return nil, false
+	}
+	return &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: n.Line, Column: n.Column, Content: []*yaml.Node{text(s.Short, n), checked}}, true
 }
 
 func (d *document) mapping(n *yaml.Node, s *shape, path string) (*yaml.Node, bool) {

@@ -49,13 +49,18 @@ func (f *Filter) Empty() bool {
 	return len(f.IDs)+len(f.Keys)+len(f.Types)+len(f.Aggregates)+len(f.Tenants) == 0 && f.From.IsZero() && f.To.IsZero()
 }
 
-// forTable returns the filter in the columns of a table, and false if the table lacks one, so that nothing in it is selected.
-func (f *Filter) forTable(t *source.Table, r scan.Table) (scan.Filter, bool, error) {
-	layout, err := outbox.Mapped(t.Columns)
-	if err != nil {
-		return scan.Filter{}, false, err
+// forTable returns the filter in the columns of a table, and false if nothing in it is selected: it lacks a column, or no event of it has
+// one of the IDs.
+func (f *Filter) forTable(t *source.Table, r scan.Table) (scan.Filter, bool) {
+	found := scan.Filter{From: f.From, To: f.To}
+	for _, id := range f.IDs {
+		if own, ok := t.Layout.RowID(id); ok {
+			found.IDs = append(found.IDs, own)
+		}
 	}
-	found := scan.Filter{IDs: f.IDs, From: f.From, To: f.To}
+	if len(f.IDs) > 0 && len(found.IDs) == 0 {
+		return found, false
+	}
 	for _, m := range []struct {
 		values []string
 		roles  []outbox.Role
@@ -70,16 +75,16 @@ func (f *Filter) forTable(t *source.Table, r scan.Table) (scan.Filter, bool, err
 		}
 		var columns []string
 		for _, role := range m.roles {
-			if column := layout.Column(role); column != "" && r.Has(column) {
+			if column := t.Layout.Column(role); column != "" && r.Has(column) {
 				columns = append(columns, column)
 			}
 		}
 		if len(columns) == 0 {
-			return found, false, nil
+			return found, false
 		}
 		found.Matches = append(found.Matches, scan.Match{Columns: columns, Values: m.values})
 	}
-	return found, true, nil
+	return found, true
 }
 
 // flags lists what is selected, as on the command line.

@@ -164,11 +164,7 @@ func (r *Replay) open(ctx context.Context) (readers []source.TableReader, err er
 			return readers, err
 		}
 		readers = append(readers, reader)
-		f, selects, err := r.State.Filter.forTable(t, reader)
-		if err != nil {
-			return readers, err
-		}
-		if selects {
+		if f, selects := r.State.Filter.forTable(t, reader); selects {
 			r.selections = append(r.selections, replay.Selection{Table: reader, Filter: f})
 		}
 	}

@@ -67,17 +67,15 @@ func oneRow(tables []source.Table, table, row string) (*cdc.Batch, error) {
 	if at < 0 {
 		return nil, cdc.Usage("name a table of the configuration", "--table: %s is not configured", table)
 	}
-	layout, err := outbox.Mapped(tables[at].Columns)
-	if err != nil {
-		return nil, err
-	}
 	values, err := parseRow(row)
 	if err != nil {
 		return nil, err
 	}
 	for role := range outbox.Roles {
-		if column := layout.Column(role); column != "" && values[column] == nil {
-			values[column] = example(role)
+		for _, column := range tables[at].Layout.Part(role).Columns() {
+			if values[column] == nil {
+				values[column] = example(role)
+			}
 		}
 	}
 	return batchOf(tables[at].Name, values), nil

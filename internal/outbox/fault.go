@@ -20,9 +20,9 @@ type Fault struct {
 	Fix string
 }
 
-// BadColumn is the fault of a value.
-func BadColumn(column, cause string) *Fault {
-	return &Fault{Malformed, fmt.Sprintf("is malformed: column %s %s", column, cause), "correct what writes it"}
+// Bad is the fault of a value.
+func Bad(a *Accessor, cause string) *Fault {
+	return &Fault{Malformed, fmt.Sprintf("is malformed: %s %s", a.Name, cause), "correct what writes it"}
 }
 
 // withoutColumn is the fault of rows that lack a column which their table has now. If it has lost one of theirs, the column may have

@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -8,53 +9,84 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// Layout maps roles to the columns of a table. The zero Layout has no columns; use [Native] or [Mapped].
+// Layout says what each part of an event is made of in a table. The zero Layout is that of the table that [PostgresTable] and [MySQLTable]
+// create: every role has a column of its name.
 type Layout struct {
-	columns [Roles]string
-	mapped  bool
+	mapped *[Roles]Part // of another software's table
 }
 
-// Native returns the layout of the table that [PostgresTable] and [MySQLTable] create: every role has a column of its name.
-func Native() Layout {
-	var l Layout
-	copy(l.columns[:], strings.Fields(roleNames))
-	return l
-}
+// Native returns the zero Layout.
+func Native() Layout { return Layout{} }
 
-// Mapped returns the layout of another software's table from role names and their columns. A role that is not listed has
-// no column, even if the table has a column of that name. event_id, event_type and payload must be listed. An empty map is
+// Mapped returns the layout of another software's table from parts by the names of their roles. A role that is not listed has
+// no part, even if the table has a column of that name. event_id, event_type and payload must be listed. An empty map is
 // the native layout.
-func Mapped(columns map[string]string) (Layout, error) {
-	if len(columns) == 0 {
+func Mapped(parts map[string]Part) (Layout, error) {
+	if len(parts) == 0 {
 		return Native(), nil
 	}
-	l := Layout{mapped: true}
-	for _, name := range slices.Sorted(maps.Keys(columns)) {
+	l := Layout{new([Roles]Part)}
+	for _, name := range slices.Sorted(maps.Keys(parts)) {
 		role, ok := ParseRole(name)
 		if !ok {
 			return Layout{}, cdc.Fixable("use one of "+strings.Join(strings.Fields(roleNames), ", "), "%s: not a part of an event", name)
 		}
-		if columns[name] == "" {
-			return Layout{}, cdc.Fixable("name the column, or remove the line", "%s: the column's name is empty", name)
+		l.mapped[role] = parts[name]
+		if err := l.mapped[role].Check(role); err != nil {
+			return Layout{}, fmt.Errorf("%s: %w", name, err)
 		}
-		l.columns[role] = columns[name]
 	}
 	for _, role := range []Role{EventID, EventType, Payload} {
-		if l.columns[role] == "" {
+		if !l.Has(role) {
 			return Layout{}, cdc.Fixable("name the column that holds it", "%s: missing", role)
 		}
 	}
 	return l, nil
 }
 
-// Column returns the role's column, "" if it has none.
-func (l Layout) Column(r Role) string { return l.columns[r] }
+// Foreign reports whether the table belongs to other software: [Mapped] made the layout of some parts.
+func (l Layout) Foreign() bool { return l.mapped != nil }
 
-// MustExist reports whether the table must have the role's column. A mapped table must have every column listed. The
+// Part returns what the role's part is made of.
+func (l Layout) Part(r Role) *Part {
+	if l.mapped == nil {
+		return &Part{Column: r.String()}
+	}
+	return &l.mapped[r]
+}
+
+// Has reports whether the role has a part.
+func (l Layout) Has(r Role) bool { return *l.Part(r) != Part{} }
+
+// Column returns the column that holds the role's part as it is, apart from an ID's prefix; "" if none does.
+func (l Layout) Column(r Role) string {
+	part := l.Part(r)
+	if part.Encoding != "" {
+		return ""
+	}
+	return part.Column
+}
+
+// RowID returns what the row of an event has in the column of the ID, and false for an ID that no event of the table has.
+func (l Layout) RowID(eventID string) (string, bool) {
+	return strings.CutPrefix(eventID, l.Part(EventID).Prefix)
+}
+
+// Reads reports whether a part reads the column.
+func (l Layout) Reads(column string) bool {
+	for role := range Roles {
+		if slices.Contains(l.Part(role).Columns(), column) {
+			return true
+		}
+	}
+	return false
+}
+
+// MustExist reports whether the table must have the columns of the role's part. A mapped table must have every column listed. The
 // native table must have what a record, its topic and its partition need; columns that only add a header may be absent.
 func (l Layout) MustExist(r Role) bool {
-	if l.mapped {
-		return l.columns[r] != ""
+	if l.Foreign() {
+		return l.Has(r)
 	}
 	switch r {
 	case TenantID, ContentType, SchemaID, SchemaVersion, Headers, CreatedAt:
@@ -70,7 +102,7 @@ func (l Layout) NotNull(r Role) bool {
 	case EventID, EventType:
 		return true
 	case AggregateType, AggregateID, OccurredAt:
-		return !l.mapped
+		return !l.Foreign()
 	case Payload:
 		return !l.Tombstones()
 	default:
@@ -80,4 +112,4 @@ func (l Layout) NotNull(r Role) bool {
 
 // Tombstones reports whether NULL in the payload column means a record with a null value. That is so in the native table;
 // in a mapped table NULL is malformed.
-func (l Layout) Tombstones() bool { return !l.mapped }
+func (l Layout) Tombstones() bool { return !l.Foreign() }

@@ -27,7 +27,9 @@ func TestRolesAreNamedLikeTheirColumns(t *testing.T) {
 }
 
 func TestRequiredColumns(t *testing.T) {
-	mapped, err := outbox.Mapped(map[string]string{"event_id": "id", "event_type": "kind", "payload": "body", "tenant_id": "tenant"})
+	mapped, err := outbox.Mapped(map[string]outbox.Part{
+		"event_id": outbox.Of("id"), "event_type": outbox.Of("kind"), "payload": outbox.Of("body"), "tenant_id": outbox.Of("tenant"),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,26 +73,42 @@ func roles(is func(outbox.Role) bool) string {
 }
 
 func TestMappedErrors(t *testing.T) {
-	least := map[string]string{"event_id": "id", "event_type": "type", "payload": "data"}
-	tests := []struct{ role, column, says string }{
-		{"id", "id", "id: not a part of an event"},
-		{"topic", "", "topic: the column's name is empty"},
-		{"payload", "-", "payload: missing"},
-		{"event_id", "-", "event_id: missing"},
-		{"event_type", "-", "event_type: missing"},
-	}
-	for _, tt := range tests {
-		columns := map[string]string{tt.role: tt.column}
-		for role, column := range least {
-			if role != tt.role {
-				columns[role] = column
-			}
+	type part = outbox.Part
+	for _, tt := range []struct {
+		role string
+		part part
+		says string
+	}{
+		{"id", outbox.Of("id"), "id: not a part of an event"},
+		{"payload", part{}, "payload: missing"},
+		{"event_id", part{}, "event_id: missing"},
+		{"event_type", part{}, "event_type: missing"},
+		{"topic", part{Prefix: "x"}, "topic: names nothing"},
+		{"topic", part{Column: "a", Const: "b"}, "topic: has more than one of column, const, template and json"},
+		{"event_id", part{Const: "1"}, "event_id: is not a column"},
+		{"created_at", part{Template: "${a}"}, "created_at: is not a column"},
+		{"headers", part{JSON: "a", Path: "$.b"}, "headers: is not a column"},
+		{"topic", part{Column: "a", Prefix: "x"}, "topic: has a prefix"},
+		{"topic", part{Column: "a", Encoding: "hex"}, "topic: has an encoding"},
+		{"payload", part{Const: "a", Encoding: "hex"}, "payload: has an encoding"},
+		{"payload", part{Column: "a", Encoding: "base32"}, `payload: has the encoding "base32", which is not known`},
+		{"topic", part{Column: "a", Path: "$.a"}, "topic: has a path without json"},
+		{"topic", part{Template: "a${b"}, `topic: "a${b" has a ${ without a name and a closing }`},
+		{"topic", part{JSON: "a"}, `topic: has the path "", which leads to no value`},
+		{"topic", part{JSON: "a", Path: "$"}, `topic: has the path "$", which leads to no value`},
+		{"topic", part{JSON: "a", Path: "a.b"}, `topic: has the path "a.b"`},
+		{"topic", part{JSON: "a", Path: "$.a..b"}, `topic: has the path "$.a..b", which cannot be read from "`},
+		{"topic", part{JSON: "a", Path: "$.a[-1]"}, `topic: has the path "$.a[-1]", which cannot be read from "[-1]" on`},
+		{"topic", part{JSON: "a", Path: `$["a]`}, "topic: has the path"},
+		{"topic", part{JSON: "a", Path: "$[1"}, "topic: has the path"},
+		{"topic", part{JSON: "a", Path: "$.a*"}, ""},
+	} {
+		parts := map[string]part{"event_id": outbox.Of("id"), "event_type": outbox.Of("type"), "payload": outbox.Of("data")}
+		if parts[tt.role] = tt.part; tt.part == (part{}) {
+			delete(parts, tt.role)
 		}
-		if tt.column == "-" {
-			delete(columns, tt.role)
-		}
-		if _, err := outbox.Mapped(columns); err == nil || !strings.HasPrefix(err.Error(), tt.says) {
-			t.Errorf("%v: %v, want %q", columns, err, tt.says)
+		if _, err := outbox.Mapped(parts); (err == nil) != (tt.says == "") || err != nil && !strings.HasPrefix(err.Error(), tt.says) {
+			t.Errorf("%s %+v: %v, want %q", tt.role, tt.part, err, tt.says)
 		}
 	}
 	if l, err := outbox.Mapped(nil); err != nil || l != outbox.Native() {

@@ -2,6 +2,7 @@ package outbox
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
@@ -16,57 +17,139 @@ type Plan struct {
 	Required [Roles]bool
 	// Incomplete is why no row of this schema makes a record; nil: it does.
 	Incomplete *Fault
+
+	documents []document // that accessors look into
 }
 
 // Accessor reads a value of a row; see [Row.Text]. The zero value reads NULL.
 type Accessor struct {
-	// Column is the name of the column that is read, for error messages.
-	Column string
-
-	number int32 // of the column, from 1; 0: the rows have none
+	kind   kind
 	form   cdc.Form
-	ascii  bool // rendered by the relay
+	plain  bool  // the value is the bytes in the arena
+	ascii  bool  // rendered by the relay
+	number int32 // of the column, from 1; 0: the rows have none
+
+	*detail // what few events need, so that the rest is close together
 }
 
-// Exists reports whether the rows have the column.
-func (a *Accessor) Exists() bool { return a.number > 0 }
+type detail struct {
+	// Name is what is read, for error messages: "column payload".
+	Name string
 
-// Form is the column's form.
-func (a *Accessor) Form() cdc.Form { return a.form }
+	encoding string // of a payload; see [Part]
+	text     []byte // the constant; the prefix of a column's value
+	pieces   []accessorPiece
+	document int // its index in the plan
+	path     int // the index of the value in the document
+}
 
-// Index returns the index of the column, or -1.
-func (a *Accessor) Index() int { return int(a.number) - 1 }
+// kind is how an accessor reads.
+type kind uint8
+
+const (
+	kindNone kind = iota
+	kindColumn
+	kindConst
+	kindTemplate
+	kindJSON
+)
+
+// accessorPiece is text, or a column.
+type accessorPiece struct {
+	text   []byte
+	column *Accessor // nil: text
+}
+
+// Exists reports whether there is anything to read: a constant, or columns that the rows have.
+func (a *Accessor) Exists() bool { return a.kind != kindNone }
+
+// IsText reports whether the value may be any text, and not only what a type of the database prints.
+func (a *Accessor) IsText() bool { return a.kind != kindColumn || a.form == cdc.FormText }
+
+// Index returns the index of the column whose value this is, byte for byte; -1 if there is none.
+func (a *Accessor) Index() int {
+	if a.kind != kindColumn || a.encoding != "" {
+		return -1
+	}
+	return int(a.number) - 1
+}
 
 // Plan finds the parts of an event in a table. setting is the table's place in the configuration ("tables[0]"). An error is a
 // [cdc.StopError] about the table or the configuration.
 func (l Layout) Plan(t *cdc.Table, setting string) (*Plan, error) {
 	p := &Plan{Table: t}
 	for role := range Roles {
-		name := l.Column(role)
+		part := l.Part(role)
 		p.Required[role] = l.NotNull(role)
-		if l.MustExist(role) && p.Added(name) {
-			p.Parts[role].Column = name
-			continue
-		}
-		a, err := Column(t, name)
-		if err != nil {
-			return nil, err
-		}
-		fix := ""
+		a, missing, err := p.Accessor(part)
 		switch {
-		case !a.Exists() && l.MustExist(role):
-			err = fmt.Errorf("column %s of %s is missing", name, t)
-			fix = fmt.Sprintf("add it to the table, or name the column that holds the %s under %s.columns", role, setting)
-		case a.Exists() && role == OccurredAt && !isTime(a.form):
-			err = fmt.Errorf("column %s of %s is not a time", name, t)
-			fix = fmt.Sprintf("name a time column under %s.columns.%s", setting, role)
-		}
-		if err != nil {
-			return nil, cdc.Stop(cdc.ClassConfig, cdc.MissingColumn, err, fix)
+		case err != nil:
+			return nil, err
+		case missing != "" && l.MustExist(role) && !p.Added(missing):
+			return nil, cdc.Stop(cdc.ClassConfig, cdc.MissingColumn, fmt.Errorf("column %s of %s is missing", missing, t),
+				fmt.Sprintf("add it to the table, or name the column that holds the %s under %s.columns", role, setting))
+		case role == OccurredAt && a.kind == kindColumn && !isTime(a.form):
+			return nil, cdc.Stop(cdc.ClassConfig, cdc.MissingColumn, fmt.Errorf("column %s of %s is not a time", part.Column, t),
+				fmt.Sprintf("name a time column under %s.columns.%s", setting, role))
 		}
 		p.Parts[role] = a
 	}
 	return p, nil
+}
+
+// Accessor returns what reads a part, or the first of its columns that the rows lack; then it reads NULL.
+func (p *Plan) Accessor(part *Part) (a Accessor, missing string, err error) {
+	for _, name := range part.Columns() {
+		if _, err := Column(p.Table, name); err != nil {
+			return a, "", err
+		}
+		if p.Table.Index(name) < 0 {
+			return Accessor{detail: &detail{Name: part.String()}}, name, nil
+		}
+	}
+	switch {
+	case part.Column != "":
+		a, err = Column(p.Table, part.Column)
+		a.text, a.encoding, a.plain = []byte(part.Prefix), part.Encoding, a.plain && part.Prefix == ""
+	case part.Const != "":
+		a = Accessor{kind: kindConst, detail: &detail{text: []byte(part.Const)}}
+	case part.Template != "":
+		a, err = p.template(part.Template)
+	case part.JSON != "":
+		a, err = p.value(part)
+	default:
+		a.detail = new(detail)
+	}
+	a.Name = part.String()
+	return a, "", err
+}
+
+func (p *Plan) template(text string) (Accessor, error) {
+	a := Accessor{kind: kindTemplate, detail: new(detail)}
+	pieces, err := parseTemplate(text)
+	for _, piece := range pieces {
+		made := accessorPiece{text: []byte(piece.text)}
+		if piece.column != "" {
+			column, _ := Column(p.Table, piece.column) // which the caller has looked for
+			made.column = &column
+		}
+		a.pieces = append(a.pieces, made)
+	}
+	return a, err
+}
+
+// value returns what reads a value of a document. All paths into a column share one.
+func (p *Plan) value(part *Part) (Accessor, error) {
+	steps, err := parsePath(part.Path)
+	if err != nil {
+		return Accessor{}, err
+	}
+	at := slices.IndexFunc(p.documents, func(d document) bool { return p.Table.Columns[d.column.number-1].Name == part.JSON })
+	if at < 0 {
+		column, _ := Column(p.Table, part.JSON) // which the caller has looked for
+		at, p.documents = len(p.documents), append(p.documents, document{column: column})
+	}
+	return Accessor{kind: kindJSON, detail: &detail{document: at, path: p.documents[at].add(steps)}}, nil
 }
 
 // Added reports whether the table has a column by now that it did not have when rows of this schema were written: then there is nothing
@@ -84,15 +167,14 @@ func (p *Plan) Added(column string) bool {
 
 // Column returns what reads a column, which the table need not have. It refuses one in a character set that the source does not know.
 func Column(t *cdc.Table, name string) (Accessor, error) {
-	i := -1
-	if name != "" {
-		i = t.Index(name)
-	}
+	a, i := Accessor{detail: &detail{Name: "column " + name}}, t.Index(name)
 	if i < 0 {
-		return Accessor{Column: name}, nil
+		return a, nil
 	}
-	a := Accessor{Column: name, number: int32(i + 1), form: t.Columns[i].Form}
+	a.kind, a.number, a.form = kindColumn, int32(i+1), t.Columns[i].Form
 	switch a.form {
+	case cdc.FormText, cdc.FormBytes:
+		a.plain = true
 	case cdc.FormForeign:
 		return a, cdc.Stop(cdc.ClassConfig, "charset", fmt.Errorf(
 			"column %s of %s is in a character set that the relay does not know", name, t),

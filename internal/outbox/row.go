@@ -1,16 +1,22 @@
 package outbox
 
 import (
+	"bytes"
+	"encoding/base64"
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"slices"
 	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// Row reads the rows of a batch, one after the other. Values point into the batch's arena, or into Scratch; they stay valid when Scratch
-// grows.
+// Row reads the rows of a batch, one after the other; see [Row.Start]. Values point into the batch's arena, or into Scratch; they stay
+// valid when Scratch grows.
 type Row struct {
 	// At is the row's index in the batch, and Ordinal its number in its transaction, from 0.
 	At      int
@@ -18,18 +24,36 @@ type Row struct {
 	// Scratch holds rendered values.
 	Scratch []byte
 
+	plan  *Plan
 	batch *cdc.Batch
-	width int        // columns of a row
 	spans []cdc.Span // its values
 	tx    int        // its transaction; -1 before the first row
 	next  int        // the first row of the next transaction
 	time  []byte     // see CommitTime; nil: not rendered yet
 	stamp []byte     // see Sequence: what its transaction's rows share
+
+	documents []read // of the row, by their index in the plan
+	texts     [][]byte
 }
 
-// Rows returns a reader of b, which is before its first row. It renders into scratch.
-func Rows(b *cdc.Batch, scratch []byte) Row {
-	return Row{Scratch: scratch, batch: b, width: len(b.Table.Columns), tx: -1}
+// read is a document that was read.
+type read struct {
+	reader
+
+	row int // of which it was read, from 1
+	err error
+}
+
+// Start goes before the first row of b, whose schema is that of p. Values are rendered into scratch. What else the row needs it keeps from
+// batch to batch.
+func (r *Row) Start(p *Plan, b *cdc.Batch, scratch []byte) {
+	*r = Row{
+		Scratch: scratch, plan: p, batch: b, tx: -1, texts: r.texts,
+		documents: slices.Grow(r.documents[:0], len(p.documents))[:len(p.documents)],
+	}
+	for i := range r.documents {
+		r.documents[i].row = 0
+	}
 }
 
 // Move goes on to a row, at or behind the last one.
@@ -42,8 +66,8 @@ func (r *Row) Move(at int) {
 			r.next = r.batch.Txs[r.tx+1].Row
 		}
 	}
-	tx := &r.batch.Txs[r.tx]
-	r.At, r.Ordinal, r.spans = at, tx.Ordinal+uint32(at-tx.Row), r.batch.Spans[at*r.width:(at+1)*r.width]
+	tx, width := &r.batch.Txs[r.tx], len(r.batch.Table.Columns)
+	r.At, r.Ordinal, r.spans = at, tx.Ordinal+uint32(at-tx.Row), r.batch.Spans[at*width:(at+1)*width]
 }
 
 // Tx returns the row's transaction.
@@ -93,11 +117,8 @@ func (r *Row) Sequence() []byte {
 // cut returns what was rendered from start on.
 func (r *Row) cut(start int) []byte { return r.Scratch[start:len(r.Scratch):len(r.Scratch)] }
 
-// Raw returns a value as it is in the arena, or false for NULL or an absent column.
-func (r *Row) Raw(a *Accessor) ([]byte, bool) {
-	if !a.Exists() {
-		return nil, false
-	}
+// raw returns a column's value as it is in the arena, or false for NULL.
+func (r *Row) raw(a *Accessor) ([]byte, bool) {
 	s := r.spans[a.number-1]
 	if s.Len < 0 {
 		return nil, false
@@ -105,24 +126,27 @@ func (r *Row) Raw(a *Accessor) ([]byte, bool) {
 	return r.batch.Arena[s.Off : s.Off+s.Len : s.Off+s.Len], true
 }
 
-// Text returns a value as valid UTF-8, nil only for NULL or an absent column.
+// Text returns a value as valid UTF-8, nil only for NULL.
 func (r *Row) Text(a *Accessor) ([]byte, *Fault) {
-	raw, ok := r.Raw(a)
+	if a.kind != kindColumn {
+		return r.made(a)
+	}
+	raw, ok := r.raw(a)
 	if !ok {
 		return nil, nil
 	}
 	text := raw
-	if a.form != cdc.FormText && a.form != cdc.FormBytes {
+	if !a.plain {
 		start := len(r.Scratch)
-		grown, err := a.form.AppendText(r.Scratch, raw)
+		grown, err := a.form.AppendText(append(r.Scratch, a.text...), raw)
 		if err != nil {
-			return nil, BadColumn(a.Column, "cannot be read: "+err.Error())
+			return nil, Bad(a, "cannot be read: "+err.Error())
 		}
 		r.Scratch = grown
 		text = r.cut(start)
 	}
 	if !a.ascii && !ValidText(text) {
-		return nil, BadColumn(a.Column, "is not valid UTF-8")
+		return nil, Bad(a, "is not valid UTF-8")
 	}
 	if text == nil {
 		text = []byte{}
@@ -130,21 +154,114 @@ func (r *Row) Text(a *Accessor) ([]byte, *Fault) {
 	return text, nil
 }
 
-// Bytes returns a value as bytes, which a record's value is; nil only for NULL or an absent column.
+// made returns a value that is no column's.
+func (r *Row) made(a *Accessor) ([]byte, *Fault) {
+	switch a.kind {
+	case kindConst:
+		return a.text, nil
+	case kindTemplate:
+		return r.template(a)
+	case kindJSON:
+		return r.value(a)
+	default:
+		return nil, nil
+	}
+}
+
+func (r *Row) template(a *Accessor) ([]byte, *Fault) {
+	r.texts = r.texts[:0]
+	for i := range a.pieces {
+		text := a.pieces[i].text
+		if column := a.pieces[i].column; column != nil {
+			var f *Fault
+			if text, f = r.Text(column); text == nil {
+				return nil, f
+			}
+		}
+		r.texts = append(r.texts, text)
+	}
+	start := len(r.Scratch)
+	for _, text := range r.texts {
+		r.Scratch = append(r.Scratch, text...)
+	}
+	return r.cut(start), nil
+}
+
+// value returns a value of a document. The first one that is asked for reads the document.
+func (r *Row) value(a *Accessor) ([]byte, *Fault) {
+	d := &r.documents[a.document]
+	if d.row != r.At+1 {
+		d.row = r.At + 1
+		r.document(d, &r.plan.documents[a.document])
+	}
+	if d.err != nil {
+		return nil, Bad(a, d.err.Error())
+	}
+	value := d.found[a.path]
+	if len(value) == 0 || value[0] != '"' {
+		return value, nil
+	}
+	if !bytes.Contains(value, []byte{'\\'}) {
+		return value[1 : len(value)-1 : len(value)-1], nil
+	}
+	start := len(r.Scratch)
+	r.Scratch, _ = jsontext.AppendUnquote(r.Scratch, value) // cannot fail: the document was read
+	return r.cut(start), nil
+}
+
+// errNoJSON has no part of the document, which may be secret.
+var errNoJSON = errors.New("cannot be read: it is not JSON")
+
+func (r *Row) document(into *read, d *document) {
+	text, f := r.Bytes(&d.column)
+	switch {
+	case f != nil:
+		into.err = errNoJSON
+	case text == nil:
+		into.err = nil
+		into.none(d)
+	default:
+		if into.err = into.read(d, text); into.err != nil {
+			into.err = errNoJSON
+		}
+	}
+}
+
+// Bytes returns a value as bytes, which a record's value is; nil only for NULL.
 func (r *Row) Bytes(a *Accessor) ([]byte, *Fault) {
-	raw, ok := r.Raw(a)
+	if a.kind != kindColumn {
+		return r.Text(a)
+	}
+	raw, ok := r.raw(a)
 	if !ok {
 		return nil, nil
 	}
 	value, grown, err := a.form.Bytes(r.Scratch, raw)
+	if err == nil && a.encoding != "" {
+		value, grown, err = decoded(a.encoding, grown, value)
+	}
 	if err != nil {
-		return nil, BadColumn(a.Column, "cannot be read: "+err.Error())
+		return nil, Bad(a, "cannot be read: "+err.Error())
 	}
 	r.Scratch = grown
 	if value == nil {
 		value = []byte{} // an empty payload is no tombstone
 	}
 	return value, nil
+}
+
+// decoded appends the bytes behind an encoding to dst.
+func decoded(encoding string, dst, text []byte) (value, grown []byte, err error) {
+	start := len(dst)
+	if encoding == Hex {
+		grown, err = hex.AppendDecode(dst, text)
+	} else {
+		grown, err = base64.StdEncoding.AppendDecode(dst, text)
+	}
+	if err != nil {
+		return nil, dst, fmt.Errorf("it is not %s", encoding)
+	}
+	return grown[start:len(grown):len(grown)], grown, nil
 }
 
 // ValidText is utf8.Valid, at a third of the cost for short ASCII, which nearly all columns have.

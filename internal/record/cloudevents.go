@@ -93,7 +93,7 @@ func (c *CloudEvents) Encode(row *outbox.Row, id []byte, headers []cdc.Header) (
 	}
 	value, f = row.Bytes(&c.payload)
 	if f == nil && value == nil && !c.tombstones {
-		f = outbox.BadColumn(c.payload.Column, "is NULL")
+		f = outbox.Bad(&c.payload, "is NULL")
 	}
 	return value, headers, f
 }
@@ -102,20 +102,20 @@ func (c *CloudEvents) Encode(row *outbox.Row, id []byte, headers []cdc.Header) (
 func (a *attribute) check(text []byte) *outbox.Fault {
 	switch {
 	case a.required && text == nil:
-		return outbox.BadColumn(a.Column, "is NULL")
+		return outbox.Bad(&a.Accessor, "is NULL")
 	case a.role == outbox.EventType && len(text) == 0:
-		return outbox.BadColumn(a.Column, "is empty")
-	case a.role == outbox.OccurredAt && text != nil && !isRFC3339(text, a.Form()):
-		return outbox.BadColumn(a.Column, "is not a time of the years 0 to 9999")
+		return outbox.Bad(&a.Accessor, "is empty")
+	case a.role == outbox.OccurredAt && text != nil && !a.isTime(text):
+		return outbox.Bad(&a.Accessor, "is not a time of the years 0 to 9999")
 	default:
 		return nil
 	}
 }
 
-// isRFC3339 is false for infinity, years BC and years of five digits, which RFC 3339 cannot express. A text column is
-// parsed, because it may have any text; for a timestamp the shape is enough.
-func isRFC3339(text []byte, f cdc.Form) bool {
-	if f == cdc.FormText {
+// isTime is false for infinity, years BC and years of five digits, which RFC 3339 cannot express. Text is
+// parsed, because it may be any; for a timestamp the shape is enough.
+func (a *attribute) isTime(text []byte) bool {
+	if a.IsText() {
 		_, err := time.Parse(time.RFC3339, string(text))
 		return err == nil
 	}

@@ -14,7 +14,7 @@ import (
 func appendMembers(headers []cdc.Header, row *outbox.Row, column *outbox.Accessor) ([]cdc.Header, *outbox.Fault) {
 	raw, f := row.Bytes(column)
 	if f != nil || !outbox.ValidText(raw) {
-		return headers, outbox.BadColumn(column.Column, "is not valid UTF-8 JSON")
+		return headers, outbox.Bad(column, "is not valid UTF-8 JSON")
 	}
 	if raw == nil {
 		return headers, nil
@@ -24,12 +24,12 @@ func appendMembers(headers []cdc.Header, row *outbox.Row, column *outbox.Accesso
 	if !ok {
 		clear(headers[first:])
 		if headers, ok = decodeHeaders(headers[:first], raw); !ok {
-			return headers, outbox.BadColumn(column.Column, "is not a JSON object")
+			return headers, outbox.Bad(column, "is not a JSON object")
 		}
 	}
 	for _, h := range headers[first:] {
 		if len(h.Key) == 0 || outbox.ReservedHeader(h.Key) {
-			return headers, outbox.BadColumn(column.Column, fmt.Sprintf("sets the header %.100q, which is the relay's own", h.Key))
+			return headers, outbox.Bad(column, fmt.Sprintf("sets the header %.100q, which is the relay's own", h.Key))
 		}
 	}
 	return headers, nil

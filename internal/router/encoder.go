@@ -7,10 +7,12 @@ import (
 
 // encoder makes the messages of one batch.
 type encoder struct {
-	r   *Router
-	p   *plan
-	row outbox.Row
-	dst *cdc.Routed
+	r     *Router
+	p     *plan
+	row   outbox.Row
+	dst   *cdc.Routed
+	slots [][]byte // what routes read of the row; nil is NULL
+	key   []byte   // see routeKey
 }
 
 // encode appends the row's message, refusal or drop.
@@ -49,9 +51,9 @@ func (e *encoder) id() ([]byte, *outbox.Fault) {
 	case f != nil:
 		return nil, f
 	case id == nil:
-		return nil, outbox.BadColumn(part.Column, "is NULL")
+		return nil, outbox.Bad(part, "is NULL")
 	case len(id) == 0:
-		return nil, outbox.BadColumn(part.Column, "is empty")
+		return nil, outbox.Bad(part, "is empty")
 	default:
 		return id, nil
 	}
@@ -64,7 +66,7 @@ func (e *encoder) message(id []byte) *outbox.Fault {
 	if m.Topic, f = e.topic(); f != nil {
 		return f
 	}
-	if m.Key, f = e.key(); f != nil {
+	if m.Key, f = e.recordKey(); f != nil {
 		return f
 	}
 	first := len(e.dst.Headers)
@@ -77,8 +79,8 @@ func (e *encoder) message(id []byte) *outbox.Fault {
 	return nil
 }
 
-// key returns the record's key, nil for none.
-func (e *encoder) key() ([]byte, *outbox.Fault) {
+// recordKey returns the record's key, nil for none.
+func (e *encoder) recordKey() ([]byte, *outbox.Fault) {
 	key, f := e.row.Text(&e.p.Parts[outbox.PartitionKey])
 	if f == nil && len(key) == 0 {
 		key, f = e.row.Text(&e.p.Parts[outbox.AggregateID])

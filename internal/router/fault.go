@@ -46,7 +46,7 @@ func (e *encoder) refuse(id []byte, f *outbox.Fault) error {
 	case cdc.PolicyDrop:
 		e.drop(id, f.Reason, err)
 	case cdc.PolicyDeadLetter:
-		key, _ := e.key()
+		key, _ := e.recordKey()
 		e.dst.Refused = append(e.dst.Refused, cdc.Refused{Row: int32(e.row.At), Reason: f.Reason, Err: err, EventID: id, Key: key})
 	default:
 		class := cdc.ClassRuntime
@@ -60,7 +60,7 @@ func (e *encoder) refuse(id []byte, f *outbox.Fault) error {
 
 func (e *encoder) drop(id []byte, reason string, err error) {
 	topic, _ := e.topic() // "" if it has none
-	key, _ := e.key()
+	key, _ := e.recordKey()
 	e.dst.Drops = append(e.dst.Drops, cdc.Drop{Row: e.row.At, EventID: string(id), Key: key, Topic: topic, Reason: reason, Err: err})
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/router"
 )
 
@@ -85,6 +86,20 @@ func options() router.Options {
 		Tables: []router.Table{{Name: "public.outbox", Source: "/shop/outbox"}},
 		Routes: []router.Route{{Match: map[string]string{"aggregate_type": ".*"}, Topic: "outbox.event.${aggregate_type}"}},
 	}
+}
+
+// mapped is the layout of a table with these columns, by the names of their roles.
+func mapped(tb testing.TB, columns map[string]string) outbox.Layout {
+	tb.Helper()
+	parts := map[string]outbox.Part{}
+	for role, column := range columns {
+		parts[role] = outbox.Of(column)
+	}
+	layout, err := outbox.Mapped(parts)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return layout
 }
 
 func newRouter(tb testing.TB, o router.Options) *router.Router {

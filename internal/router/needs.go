@@ -1,31 +1,24 @@
 package router
 
-import "github.com/cdc-relay/cdc-relay/internal/outbox"
+import (
+	"slices"
+
+	"github.com/cdc-relay/cdc-relay/internal/outbox"
+)
 
 // Needs reports whether a part of an event or a route reads a column of a table, "schema.name". Of a table that is not configured it
 // needs none.
 func (r *Router) Needs(table, column string) bool {
 	t := r.tables[table]
-	if t == nil {
-		return false
-	}
-	for role := range outbox.Roles {
-		if t.layout.Column(role) == column {
-			return true
-		}
-	}
-	for _, name := range r.names {
-		if t.named(name) == column {
-			return true
-		}
-	}
-	return false
+	return t != nil && (t.layout.Reads(column) ||
+		slices.ContainsFunc(r.names, func(name string) bool { return slices.Contains(t.read(name).Columns(), column) }))
 }
 
-// named returns the column that a route means: that of the part with the name, or the one of that name.
-func (conf *table) named(name string) string {
-	if role, ok := outbox.ParseRole(name); ok && conf.layout.Column(role) != "" {
-		return conf.layout.Column(role)
+// read returns what a route means by a name: the part of that role, or else the column of that name.
+func (t *table) read(name string) *outbox.Part {
+	if role, ok := outbox.ParseRole(name); ok && t.layout.Has(role) {
+		return t.layout.Part(role)
 	}
-	return name
+	part := outbox.Of(name)
+	return &part
 }

@@ -32,8 +32,8 @@ type Options struct {
 type Table struct {
 	// Name as [outbox.ParseName] reads it.
 	Name string
-	// Columns maps role names to columns as [outbox.Mapped] reads them; empty: the native layout.
-	Columns map[string]string
+	// Layout says what the parts of an event are made of.
+	Layout outbox.Layout
 	// Source is the table's ce_source where Options.Source is empty; see [DefaultSource].
 	Source string
 }
@@ -118,10 +118,6 @@ func newTables(o Options) (map[string]*table, error) {
 		if tables[name.String()] != nil {
 			return nil, cdc.Fixable("remove one", "%s.name: %s is listed twice", setting, name)
 		}
-		layout, err := outbox.Mapped(t.Columns)
-		if err != nil {
-			return nil, fmt.Errorf("%s.columns.%w", setting, err)
-		}
 		source := o.Source
 		if source == "" {
 			source = t.Source
@@ -129,7 +125,7 @@ func newTables(o Options) (map[string]*table, error) {
 				return nil, err
 			}
 		}
-		tables[name.String()] = &table{setting: setting, layout: layout, source: []byte(source)}
+		tables[name.String()] = &table{setting: setting, layout: t.Layout, source: []byte(source)}
 	}
 	return tables, nil
 }

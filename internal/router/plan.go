@@ -38,7 +38,8 @@ const maxScratchPerRow = 512
 
 // Describe implements [cdc.Describer]: as far as the row can be read.
 func (p *plan) Describe(b *cdc.Batch, row int) (d cdc.Described) {
-	r := outbox.Rows(b, nil)
+	var r outbox.Row
+	r.Start(p.Plan, b, nil)
 	r.Move(row)
 	d.Type, _ = r.Text(&p.Parts[outbox.EventType])
 	d.AggregateType, _ = r.Text(&p.Parts[outbox.AggregateType])
@@ -61,22 +62,21 @@ func (r *Router) compile(t *cdc.Table) (*plan, error) {
 	return p, r.findSlots(p, conf)
 }
 
-// findSlots finds the columns that routes read: the column of that role, or else of that name. With several tables a
+// findSlots finds what routes read: the part of that role, or else the column of that name. With several tables a
 // route may be meant for another table, so a route whose column is missing does not match. With one table a missing
 // column is an error.
 func (r *Router) findSlots(p *plan, conf *table) error {
 	p.slots = make([]outbox.Accessor, len(r.names))
 	for slot, name := range r.names {
-		wanted := conf.named(name)
-		a, err := outbox.Column(p.Table, wanted)
+		a, missing, err := p.Accessor(conf.read(name))
 		if err != nil {
 			return err
 		}
-		if p.slots[slot] = a; a.Exists() || len(r.tables) > 1 || p.Added(wanted) {
+		if p.slots[slot] = a; missing == "" || len(r.tables) > 1 || p.Added(missing) {
 			continue
 		}
 		return cdc.Stop(cdc.ClassConfig, cdc.MissingColumn, fmt.Errorf(
-			"%s: %s has no column %s", r.settingOf(slot), p.Table, wanted), "add it to the table, or change the route")
+			"%s: %s has no column %s", r.settingOf(slot), p.Table, missing), "add it to the table, or change the route")
 	}
 	return nil
 }

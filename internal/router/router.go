@@ -25,9 +25,8 @@ type Router struct {
 	plans map[*cdc.Table]*plan
 	last  *plan // of the last batch
 	known map[string]string
-	key   []byte // scratch: the route cache's key
 
-	encoder encoder // of the last batch; here, so that a batch does not allocate one
+	encoder encoder // keeps its memory from batch to batch
 }
 
 // New returns a router, or the first error in the options with the setting and the fix.
@@ -68,7 +67,8 @@ func (r *Router) Route(b *cdc.Batch, dst *cdc.Routed) error {
 	p.reserve(dst, rows)
 	dst.Payload, dst.Describer = p.Parts[outbox.Payload].Index(), p
 	e := &r.encoder
-	*e = encoder{r: r, p: p, row: outbox.Rows(b, dst.Scratch), dst: dst}
+	e.r, e.p, e.dst = r, p, dst
+	e.row.Start(p.Plan, b, dst.Scratch)
 	for at := range rows {
 		if err := e.encode(at); err != nil {
 			return err
@@ -95,18 +95,18 @@ func (r *Router) Matched(b *cdc.Batch) string {
 	if err != nil {
 		return ""
 	}
-	e := encoder{r: r, p: p, row: outbox.Rows(b, nil)}
+	e := encoder{r: r, p: p}
+	e.row.Start(p.Plan, b, nil)
 	e.row.Move(0)
 	if topic := &p.Parts[outbox.Topic]; topic.Exists() {
 		if name, f := e.row.Text(topic); f != nil || len(name) > 0 {
-			return "column " + topic.Column
+			return topic.Name
 		}
 	}
-	values, f := e.values()
-	if f != nil {
+	if f := e.read(); f != nil {
 		return ""
 	}
-	if c, _ := r.match(values); c != nil {
+	if c, _ := r.match(e.values()); c != nil {
 		return c.setting
 	}
 	return ""

@@ -102,9 +102,9 @@ func TestSchemaChanges(t *testing.T) {
 // A mapped table: only the columns that are named play roles.
 func TestMappedTable(t *testing.T) {
 	o := options()
-	o.Tables = []router.Table{{Name: `app."Events"`, Source: "/legacy", Columns: map[string]string{
+	o.Tables = []router.Table{{Name: `app."Events"`, Source: "/legacy", Layout: mapped(t, map[string]string{
 		"event_id": "id", "event_type": "kind", "payload": "body", "partition_key": "routing_key", "tenant_id": "org", "occurred_at": "at",
-	}}}
+	})}}
 	o.Routes = []router.Route{{Match: map[string]string{"tenant_id": ".+", "topic": "t.*"}, Topic: "${topic}.${tenant_id}.${org}"}}
 	table := &cdc.Table{Schema: "app", Name: "Events"}
 	for name := range strings.FieldsSeq("id kind body routing_key org at topic aggregate_id headers tenant_id") {
@@ -137,7 +137,7 @@ ce_committime: "2026-01-02T03:04:06.5Z"
 
 func TestMappedColumnOfTheWrongKind(t *testing.T) {
 	o := options()
-	o.Tables[0].Columns = map[string]string{"event_id": "event_id", "event_type": "event_type", "payload": "payload", "occurred_at": "schema_version"}
+	o.Tables[0].Layout = mapped(t, map[string]string{"event_id": "event_id", "event_type": "event_type", "payload": "payload", "occurred_at": "schema_version"})
 	table := native()
 	setForm(table, "schema_version", cdc.FormInt)
 	_, err := route(t, o, batch(table, order()))

@@ -43,12 +43,12 @@ func (e *encoder) topic() (string, *outbox.Fault) {
 	if known, ok := e.r.known[string(name)]; ok {
 		return known, nil
 	}
-	return e.r.intern(e.p.Parts[outbox.Topic].Column, string(name))
+	return e.r.intern(e.p.Parts[outbox.Topic].Name, string(name))
 }
 
 // intern keeps one string for each topic name, so that a record does not allocate one.
-func (r *Router) intern(column, name string) (string, *outbox.Fault) {
-	if f := r.badName(name, "column "+column+" holds"); f != nil {
+func (r *Router) intern(holder, name string) (string, *outbox.Fault) {
+	if f := r.badName(name, holder+" holds"); f != nil {
 		return "", f
 	}
 	if len(r.known) >= maxTopics {
@@ -60,15 +60,14 @@ func (r *Router) intern(column, name string) (string, *outbox.Fault) {
 
 // routed returns the topic that the routes give the row. Results are cached by the values that routes read.
 func (e *encoder) routed() (string, *outbox.Fault) {
+	if f := e.read(); f != nil {
+		return "", f
+	}
 	key := e.routeKey()
 	if t, ok := e.p.topics[string(key)]; ok {
 		return t.name, t.fault
 	}
-	values, f := e.values()
-	if f != nil {
-		return "", f
-	}
-	name, f := e.r.resolve(values)
+	name, f := e.r.resolve(e.values())
 	if len(key) <= maxRouteKey {
 		if len(e.p.topics) >= maxTopics {
 			clear(e.p.topics)
@@ -78,34 +77,40 @@ func (e *encoder) routed() (string, *outbox.Fault) {
 	return name, f
 }
 
-// values returns what routes read of the row.
-func (e *encoder) values() ([]value, *outbox.Fault) {
-	values := make([]value, len(e.p.slots))
+// read reads what routes read of the row.
+func (e *encoder) read() *outbox.Fault {
+	e.slots = e.slots[:0]
 	for i := range e.p.slots {
 		text, f := e.row.Text(&e.p.slots[i])
 		if f != nil {
-			return nil, f
+			return f
 		}
+		e.slots = append(e.slots, text)
+	}
+	return nil
+}
+
+func (e *encoder) values() []value {
+	values := make([]value, len(e.slots))
+	for i, text := range e.slots {
 		values[i] = value{string(text), text != nil}
 	}
-	return values, nil
+	return values
 }
 
 // routeKey is what the row's route depends on: each value with its length before it, so that no two rows
 // of different values share a key.
 func (e *encoder) routeKey() []byte {
-	key := e.r.key[:0]
-	for i := range e.p.slots {
-		raw, ok := e.row.Raw(&e.p.slots[i])
-		if !ok {
-			key = append(key, 0)
+	e.key = e.key[:0]
+	for _, text := range e.slots {
+		if text == nil {
+			e.key = append(e.key, 0)
 			continue
 		}
-		key = binary.AppendUvarint(key, uint64(len(raw))+1)
-		key = append(key, raw...)
+		e.key = binary.AppendUvarint(e.key, uint64(len(text))+1)
+		e.key = append(e.key, text...)
 	}
-	e.r.key = key
-	return key
+	return e.key
 }
 
 // resolve returns the topic of the first route that matches.

@@ -47,7 +47,7 @@ func (m *matcher) key() string { return fmt.Sprintf("%d %s", m.slot, m.re) }
 
 func (r *Router) allNative() bool {
 	for _, t := range r.tables {
-		if t.layout != outbox.Native() {
+		if t.layout.Foreign() {
 			return false
 		}
 	}

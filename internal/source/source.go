@@ -135,19 +135,16 @@ type Table struct {
 	Name outbox.Name
 	// URI is the ce_source of its records unless record.source is set.
 	URI string
-	// Columns is the columns mapping of a table of other software, which is never created or dropped; otherwise nil.
-	Columns map[string]string
+	// Layout says what the parts of an event are made of.
+	Layout outbox.Layout
 }
 
-// Foreign reports whether the table belongs to other software.
-func (t *Table) Foreign() bool { return t.Columns != nil }
+// Foreign reports whether the table belongs to other software. Such a table is never created or dropped.
+func (t *Table) Foreign() bool { return t.Layout.Foreign() }
 
 // keyAndTime returns the columns with the event's ID and with its time.
 func (t *Table) keyAndTime() (key, at string) {
-	if !t.Foreign() {
-		return outbox.EventID.String(), outbox.CreatedAt.String()
-	}
-	return t.Columns[outbox.EventID.String()], cmp.Or(t.Columns[outbox.CreatedAt.String()], t.Columns[outbox.OccurredAt.String()])
+	return t.Layout.Column(outbox.EventID), cmp.Or(t.Layout.Column(outbox.CreatedAt), t.Layout.Column(outbox.OccurredAt))
 }
 
 // configured is what a configuration says of its tables.
@@ -189,7 +186,11 @@ func configuredTables(c *config.Config, letters string, parse func(string) (outb
 		if err != nil {
 			return configured{}, cdc.Stop(cdc.ClassConfig, "config", fmt.Errorf("tables[%d].name: %w", i, err), "")
 		}
-		tables[i] = Table{Name: parsed, Columns: c.Tables[i].Columns.Map()}
+		layout, err := outbox.Mapped(c.Tables[i].Columns.Parts())
+		if err != nil {
+			return configured{}, cdc.Stop(cdc.ClassConfig, "config", fmt.Errorf("tables[%d].columns.%w", i, err), "")
+		}
+		tables[i] = Table{Name: parsed, Layout: layout}
 	}
 	return configured{c, tables, letters}, nil
 }

@@ -41,7 +41,7 @@ func RelayRouter(c *config.Config, tables []source.Table) (*router.Router, error
 func makeRouter(c *config.Config, tables []source.Table, o router.Options) (*router.Router, error) {
 	o.Source, o.Skip, o.Reserved = c.Record.Source, c.Errors.Skip, Reserved(c)
 	for _, t := range tables {
-		o.Tables = append(o.Tables, router.Table{Name: inQuotes(t.Name), Columns: t.Columns, Source: t.URI})
+		o.Tables = append(o.Tables, router.Table{Name: inQuotes(t.Name), Layout: t.Layout, Source: t.URI})
 	}
 	for _, r := range c.Routes {
 		o.Routes = append(o.Routes, router.Route{Match: r.Match, Topic: r.Topic})

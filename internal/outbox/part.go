@@ -1,0 +1,124 @@
+package outbox
+
+import (
+	"strings"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+// Part says what a part of an event is made of. Exactly one of Column, Const, Template and JSON is set; in the zero value none is, and the
+// part is always NULL.
+type Part struct {
+	// Column is the name of a column.
+	Column string
+	// Prefix is put before an event's ID. With Column.
+	Prefix string
+	// Encoding is how the column holds a payload: "base64", "hex", or "" for as it is. With Column.
+	Encoding string
+	// Const is the same text for all rows.
+	Const string
+	// Template is a text in which ${name} stands for a column; NULL if one of them is.
+	Template string
+	// JSON is a column that holds a JSON document, and Path a value in it; see [parsePath]. NULL if there is none, or null.
+	JSON, Path string
+}
+
+// The encodings of a payload.
+const (
+	Base64 = "base64"
+	Hex    = "hex"
+)
+
+// Of returns the part that is a column.
+func Of(column string) Part { return Part{Column: column} }
+
+// Check returns an error with a fix if a part of that role cannot be made so.
+func (p *Part) Check(role Role) error {
+	set := 0
+	for _, text := range []string{p.Column, p.Const, p.Template, p.JSON} {
+		if text != "" {
+			set++
+		}
+	}
+	switch {
+	case set == 0:
+		return cdc.Fixable("give a column, or one of const, template, and json with path", "names nothing")
+	case set > 1:
+		return cdc.Fixable("keep one", "has more than one of column, const, template and json")
+	case p.Column == "" && (role == EventID || role == CreatedAt):
+		return cdc.Fixable("name a column", "is not a column, and rows are looked for by it")
+	case p.Column == "" && role == Headers:
+		return cdc.Fixable("name a column that holds a JSON object", "is not a column")
+	case p.Prefix != "" && role != EventID:
+		return cdc.Fixable("remove it; a template puts text before a column", "has a prefix, and only event_id has one")
+	case p.Encoding != "" && (role != Payload || p.Column == ""):
+		return cdc.Fixable("remove it", "has an encoding, and only a payload that is a column has one")
+	case p.Encoding != "" && p.Encoding != Base64 && p.Encoding != Hex:
+		return cdc.Fixable("use base64 or hex", "has the encoding %q, which is not known", p.Encoding)
+	case p.Path != "" && p.JSON == "":
+		return cdc.Fixable("name the column under json", "has a path without json")
+	case p.JSON != "":
+		_, err := parsePath(p.Path)
+		return err
+	case p.Template != "":
+		_, err := parseTemplate(p.Template)
+		return err
+	}
+	return nil
+}
+
+// Columns returns the columns that the part reads.
+func (p *Part) Columns() []string {
+	switch {
+	case p.Column != "":
+		return []string{p.Column}
+	case p.JSON != "":
+		return []string{p.JSON}
+	}
+	var names []string
+	pieces, _ := parseTemplate(p.Template) // checked before
+	for _, piece := range pieces {
+		if piece.column != "" {
+			names = append(names, piece.column)
+		}
+	}
+	return names
+}
+
+// String names what the part is, for error messages; "" for nothing.
+func (p *Part) String() string {
+	switch {
+	case p.Column != "":
+		return "column " + p.Column
+	case p.JSON != "":
+		return p.Path + " of column " + p.JSON
+	case p.Template != "":
+		return "template " + p.Template
+	case p.Const != "":
+		return "constant " + p.Const
+	}
+	return ""
+}
+
+// piece is a part of a template: text, or a column.
+type piece struct{ text, column string }
+
+func parseTemplate(template string) ([]piece, error) {
+	var pieces []piece
+	for rest := template; rest != ""; {
+		text, behind, found := strings.Cut(rest, "${")
+		if text != "" {
+			pieces = append(pieces, piece{text: text})
+		}
+		if !found {
+			break
+		}
+		name, after, closed := strings.Cut(behind, "}")
+		if !closed || name == "" {
+			return nil, cdc.Fixable("write ${column}", "%q has a ${ without a name and a closing }", template)
+		}
+		pieces = append(pieces, piece{column: name})
+		rest = after
+	}
+	return pieces, nil
+}
