@@ -78,7 +78,7 @@ func (d *document) tables(tables []Table, source *Source) {
 func (d *document) parts(parts map[string]outbox.Part, path string) {
 	for name, part := range parts {
 		role, _ := outbox.ParseRole(name)
-		if err := part.Check(role); err != nil {
+		if err := part.Check(role); err != nil && !d.badBelow(dotted(path, name)) {
 			d.fault(dotted(path, name), err)
 		}
 	}

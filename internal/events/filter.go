@@ -50,8 +50,8 @@ func (f *Filter) Empty() bool {
 }
 
 // forTable returns the filter in the columns of a table, and false if nothing in it is selected: it lacks a column, or no event of it has
-// one of the IDs.
-func (f *Filter) forTable(t *source.Table, r scan.Table) (scan.Filter, bool) {
+// one of the IDs. An error is about a part that is not in a column.
+func (f *Filter) forTable(t *source.Table, r scan.Table) (scan.Filter, bool, error) {
 	found := scan.Filter{From: f.From, To: f.To}
 	for _, id := range f.IDs {
 		if own, ok := t.Layout.RowID(id); ok {
@@ -59,32 +59,52 @@ func (f *Filter) forTable(t *source.Table, r scan.Table) (scan.Filter, bool) {
 		}
 	}
 	if len(f.IDs) > 0 && len(found.IDs) == 0 {
-		return found, false
+		return found, false, nil
 	}
-	for _, m := range []struct {
-		values []string
-		roles  []outbox.Role
-	}{
-		{f.Keys, []outbox.Role{outbox.PartitionKey, outbox.AggregateID}},
-		{f.Types, []outbox.Role{outbox.EventType}},
-		{f.Aggregates, []outbox.Role{outbox.AggregateType}},
-		{f.Tenants, []outbox.Role{outbox.TenantID}},
+	for _, m := range []condition{
+		{"key", f.Keys, []outbox.Role{outbox.PartitionKey, outbox.AggregateID}},
+		{"type", f.Types, []outbox.Role{outbox.EventType}},
+		{"aggregate-type", f.Aggregates, []outbox.Role{outbox.AggregateType}},
+		{"tenant", f.Tenants, []outbox.Role{outbox.TenantID}},
 	} {
 		if len(m.values) == 0 {
 			continue
 		}
-		var columns []string
-		for _, role := range m.roles {
-			if column := t.Layout.Column(role); column != "" && r.Has(column) {
-				columns = append(columns, column)
-			}
+		columns, selects, err := m.columns(t, r)
+		if err != nil || !selects {
+			return found, false, err
 		}
-		if len(columns) == 0 {
-			return found, false
+		if len(columns) > 0 {
+			found.Matches = append(found.Matches, scan.Match{Columns: columns, Values: m.values})
 		}
-		found.Matches = append(found.Matches, scan.Match{Columns: columns, Values: m.values})
 	}
-	return found, true
+	return found, true, nil
+}
+
+// condition is that a part has one of the values: the first of the roles that is neither NULL nor empty.
+type condition struct {
+	flag   string
+	values []string
+	roles  []outbox.Role
+}
+
+// columns returns the columns that have the part. There are none if every row has the same; selects says then whether it is one of the
+// values.
+func (c *condition) columns(t *source.Table, r scan.Table) (columns []string, selects bool, err error) {
+	for _, role := range c.roles {
+		switch part := t.Layout.Part(role); {
+		case part.Column != "":
+			if r.Has(part.Column) {
+				columns = append(columns, part.Column)
+			}
+		case part.Const != "" && len(columns) == 0:
+			return nil, slices.Contains(c.values, part.Const), nil
+		case t.Layout.Has(role):
+			return nil, false, cdc.Usage("leave it out, and select by --id, or by --from and --to",
+				"--%s cannot be looked for in table %s, whose %s is no column but %s", c.flag, t.Name, role, part)
+		}
+	}
+	return columns, len(columns) > 0, nil
 }
 
 // flags lists what is selected, as on the command line.

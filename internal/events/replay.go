@@ -164,7 +164,11 @@ func (r *Replay) open(ctx context.Context) (readers []source.TableReader, err er
 			return readers, err
 		}
 		readers = append(readers, reader)
-		if f, selects := r.State.Filter.forTable(t, reader); selects {
+		f, selects, err := r.State.Filter.forTable(t, reader)
+		if err != nil {
+			return readers, err
+		}
+		if selects {
 			r.selections = append(r.selections, replay.Selection{Table: reader, Filter: f})
 		}
 	}

@@ -93,7 +93,7 @@ func TestMappedErrors(t *testing.T) {
 		{"payload", part{Const: "a", Encoding: "hex"}, "payload: has an encoding"},
 		{"payload", part{Column: "a", Encoding: "base32"}, `payload: has the encoding "base32", which is not known`},
 		{"topic", part{Column: "a", Path: "$.a"}, "topic: has a path without json"},
-		{"topic", part{Template: "a${b"}, `topic: "a${b" has a ${ without a name and a closing }`},
+		{"topic", part{Template: "a${b"}, `topic: has the template "a${b", in which a ${ has no name or no closing }`},
 		{"topic", part{JSON: "a"}, `topic: has the path "", which leads to no value`},
 		{"topic", part{JSON: "a", Path: "$"}, `topic: has the path "$", which leads to no value`},
 		{"topic", part{JSON: "a", Path: "a.b"}, `topic: has the path "a.b"`},

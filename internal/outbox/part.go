@@ -115,7 +115,7 @@ func parseTemplate(template string) ([]piece, error) {
 		}
 		name, after, closed := strings.Cut(behind, "}")
 		if !closed || name == "" {
-			return nil, cdc.Fixable("write ${column}", "%q has a ${ without a name and a closing }", template)
+			return nil, cdc.Fixable("write ${column}", "has the template %q, in which a ${ has no name or no closing }", template)
 		}
 		pieces = append(pieces, piece{column: name})
 		rest = after
