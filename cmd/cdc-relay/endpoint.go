@@ -14,7 +14,6 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/deadletter"
 	"github.com/cdc-relay/cdc-relay/internal/events"
-	"github.com/cdc-relay/cdc-relay/internal/postgres"
 	"github.com/cdc-relay/cdc-relay/internal/provision"
 	"github.com/cdc-relay/cdc-relay/internal/relay"
 	"github.com/cdc-relay/cdc-relay/internal/source"
@@ -25,7 +24,7 @@ import (
 // the servers do, so a longer time is a bug of the relay that only a restart fixes.
 const stuckAfter = time.Minute
 
-func endpoint(c *config.Config, r *relay.Relay, src source.Source, letters *deadletter.Resolver, reg prometheus.Gatherer, profile bool) admin.Options {
+func endpoint(c *config.Config, db source.Database, r *relay.Relay, src source.Source, letters *deadletter.Resolver, reg prometheus.Gatherer, profile bool) admin.Options {
 	started, version := time.Now(), buildVersion()
 	return admin.Options{
 		Listen: c.HTTP.Listen, HealthListen: c.HTTP.HealthListen, WebConfig: c.HTTP.WebConfig, Gatherer: withUnits(reg), Profile: profile,
@@ -38,7 +37,7 @@ func endpoint(c *config.Config, r *relay.Relay, src source.Source, letters *dead
 		},
 		Live: func() error { return live(r.Status(), src.State()) },
 		Status: func() admin.Status {
-			st := statusOf(r.Status(), src.State())
+			st := statusOf(r.Status(), src.State(), db.Display)
 			if st.Source.Database == "" { // a standby has not asked
 				st.Source.Database = c.Database()
 			}
@@ -73,12 +72,12 @@ func live(r relay.Status, f source.State) error {
 	return nil
 }
 
-func statusOf(r relay.Status, f source.State) admin.Status {
+func statusOf(r relay.Status, f source.State, display func(cdc.Position) string) admin.Status {
 	st := admin.Status{
 		State: string(r.State), Since: r.Since, Connected: r.Connected, Stalled: r.Stalled,
 		Source: admin.Source{SystemID: r.Source.SystemID, Database: r.Source.Database, Slot: r.Source.Slot, Timeline: r.Source.Timeline},
 		Positions: admin.Positions{
-			Received: f.Received, Acked: postgres.DisplayPosition(r.Acked), Saved: postgres.DisplayPosition(r.Checkpoint.Progress.Position), Confirmed: f.Confirmed,
+			Received: f.Received, Acked: display(r.Acked), Saved: display(r.Checkpoint.Progress.Position), Confirmed: f.Confirmed,
 		},
 		Lag:      admin.Lag{Seconds: r.Lag.Seconds()},
 		InFlight: admin.InFlight{Events: r.InFlightEvents, Bytes: r.InFlightBytes},

@@ -13,7 +13,6 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/display"
-	"github.com/cdc-relay/cdc-relay/internal/postgres"
 	"github.com/cdc-relay/cdc-relay/internal/relay"
 	"github.com/cdc-relay/cdc-relay/internal/repair"
 	"github.com/cdc-relay/cdc-relay/internal/source"
@@ -95,7 +94,11 @@ func (a *app) repair(ctx context.Context, o repair.Options, owner ownerFlag) err
 	log := a.plainLog()
 	checkpoint.LogTo(log)
 	tuneGC(a.env, int64(c.Window.Bytes))
-	rows, r, closeStore, err := a.newRepair(ctx, c, o, owner, log)
+	db, err := source.New(c)
+	if err != nil {
+		return err
+	}
+	rows, r, closeStore, err := a.newRepair(ctx, c, db, o, owner, log)
 	if err != nil {
 		return err
 	}
@@ -114,10 +117,10 @@ func (a *app) repair(ctx context.Context, o repair.Options, owner ownerFlag) err
 	if err != nil {
 		return err
 	}
-	return a.reportRepair(rows)
+	return a.reportRepair(rows, db)
 }
 
-func (a *app) reportRepair(rows *repair.Source) error {
+func (a *app) reportRepair(rows *repair.Source, db source.Database) error {
 	done := rows.Result()
 	select {
 	case <-rows.Done():
@@ -130,17 +133,13 @@ func (a *app) reportRepair(rows *repair.Source) error {
 		repeats = strconv.FormatInt(done.Repeats, 10)
 	}
 	a.printf("published %s, of which consumers may have %s already\n", display.Plural(int(done.Rows), "row"), repeats)
-	a.printf("done: position is %s; start `cdc-relay run`\n", source.OrStart(cdc.Position(postgres.DisplayPosition(done.Position))))
+	a.printf("done: position is %s; start `cdc-relay run`\n", source.OrStart(cdc.Position(db.Display(done.Position))))
 	return nil
 }
 
-func (a *app) newRepair(ctx context.Context, c *config.Config, o repair.Options, owner ownerFlag, log *slog.Logger) (*repair.Source, *relay.Relay, func(), error) {
+func (a *app) newRepair(ctx context.Context, c *config.Config, db source.Database, o repair.Options, owner ownerFlag, log *slog.Logger) (*repair.Source, *relay.Relay, func(), error) {
 	reg := newRegistry()
 	dropped := newDropped(reg)
-	db, err := source.New(c)
-	if err != nil {
-		return nil, nil, nil, err
-	}
 	router, err := stages.RelayRouter(c, db.Tables())
 	if err != nil {
 		return nil, nil, nil, err
@@ -155,7 +154,7 @@ func (a *app) newRepair(ctx context.Context, c *config.Config, o repair.Options,
 		return nil, nil, nil, err
 	}
 	s.Source, s.Router = rows, router
-	options := stages.RelayOptions(c, dropped)
+	options := stages.RelayOptions(c, db, dropped)
 	options.Park = false
 	return rows, relay.New(options, s, log, reg), func() { _ = store.Close() }, nil
 }

@@ -101,23 +101,27 @@ func tuneGC(env func(string) (string, bool), window int64) {
 // run connects the stages and runs the relay until ctx ends or an error stops it. The endpoint listens first, so that a
 // port in use is found before anything starts.
 func run(ctx context.Context, c *config.Config, start binlog.StartFrom, log *slog.Logger, profile bool) error {
+	db, err := source.New(c)
+	if err != nil {
+		return err
+	}
 	reg := newRegistry()
 	dropped := newDropped(reg)
 	problems := new(cdc.Problems)
-	s, src, closeStore, err := wire(ctx, c, source.Options{StartFrom: start, Problems: problems}, dropped, log, reg)
+	s, src, closeStore, err := wire(ctx, c, db, source.Options{StartFrom: start, Problems: problems}, dropped, log, reg)
 	if err != nil {
 		return err
 	}
 	defer closeStore()
 	reg.MustRegister(newInfo(c, src))
-	o := stages.RelayOptions(c, dropped)
+	o := stages.RelayOptions(c, db, dropped)
 	o.Problems = problems
 	r := relay.New(o, s, log, reg)
 	if c.HTTP.Listen == "" {
 		return r.Run(ctx)
 	}
 	letters, _ := s.Letters.(*deadletter.Resolver)
-	server, err := admin.New(ctx, endpoint(c, r, src, letters, reg, profile), log)
+	server, err := admin.New(ctx, endpoint(c, db, r, src, letters, reg, profile), log)
 	if err != nil {
 		return err
 	}
@@ -159,11 +163,7 @@ func newInfo(c *config.Config, s source.Source) prometheus.Collector {
 }
 
 // wire returns the stages of a relay, and their source, whose state is shown.
-func wire(ctx context.Context, c *config.Config, o source.Options, dropped func(reason string), log *slog.Logger, reg prometheus.Registerer) (relay.Stages, source.Source, func(), error) {
-	db, err := source.New(c)
-	if err != nil {
-		return relay.Stages{}, nil, nil, err
-	}
+func wire(ctx context.Context, c *config.Config, db source.Database, o source.Options, dropped func(reason string), log *slog.Logger, reg prometheus.Registerer) (relay.Stages, source.Source, func(), error) {
 	router, err := stages.RelayRouter(c, db.Tables())
 	if err != nil {
 		return relay.Stages{}, nil, nil, err

@@ -33,7 +33,7 @@ func FromSource(ctx context.Context, c *config.Config, log *slog.Logger, show fu
 		return err
 	}
 	s := relay.Stages{Source: src, Router: router, Checkpointer: checkpoint.None{}, Sink: newSink(show)}
-	return relay.New(stages.RelayOptions(c, func(string) {}), s, log, reg).Run(ctx)
+	return relay.New(stages.RelayOptions(c, db, func(string) {}), s, log, reg).Run(ctx)
 }
 
 // Record is a record of Kafka, as it is shown.

@@ -34,12 +34,9 @@ type SetupOptions struct {
 }
 
 // NewSetup returns the setup of a database.
-func NewSetup(db source.Database, o SetupOptions) Setup {
-	if m, ok := db.(*source.MySQL); ok {
-		return &mysqlSetup{o, m}
-	}
-	p, _ := db.(*source.Postgres)
-	return &postgresSetup{o, p}
+func NewSetup(db source.Database, o SetupOptions) (s Setup) {
+	db.Visit(func(p *source.Postgres) { s = &postgresSetup{o, p} }, func(m *source.MySQL) { s = &mysqlSetup{o, m} })
+	return s
 }
 
 // finish makes the topics and says how to continue.

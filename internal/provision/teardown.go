@@ -31,12 +31,9 @@ type TeardownOptions struct {
 }
 
 // NewTeardown returns the teardown of a database.
-func NewTeardown(db source.Database, o TeardownOptions) Teardown {
-	if m, ok := db.(*source.MySQL); ok {
-		return &mysqlTeardown{o, m}
-	}
-	p, _ := db.(*source.Postgres)
-	return &postgresTeardown{o, p}
+func NewTeardown(db source.Database, o TeardownOptions) (t Teardown) {
+	db.Visit(func(p *source.Postgres) { t = &postgresTeardown{o, p} }, func(m *source.MySQL) { t = &mysqlTeardown{o, m} })
+	return t
 }
 
 // reportTakenOut prints what was done with what was taken out.

@@ -63,6 +63,12 @@ func newMySQL(c *config.Config) (*MySQL, error) {
 // SlotPosition implements [Database].
 func (m *MySQL) SlotPosition() func(ctx context.Context) (cdc.Progress, error) { return nil }
 
+// Visit implements [Database].
+func (m *MySQL) Visit(_ func(*Postgres), mysql func(*MySQL)) { mysql(m) }
+
+// Display implements [Database].
+func (m *MySQL) Display(p cdc.Position) string { return string(p) }
+
 // Passed implements [Database].
 func (m *MySQL) Passed(at cdc.Progress, place string) bool { return mysql.Passed(at, place) }
 

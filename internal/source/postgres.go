@@ -48,6 +48,12 @@ func newPostgres(c *config.Config) (*Postgres, error) {
 	return &Postgres{tables, o}, nil
 }
 
+// Visit implements [Database].
+func (p *Postgres) Visit(postgres func(*Postgres), _ func(*MySQL)) { postgres(p) }
+
+// Display implements [Database].
+func (p *Postgres) Display(at cdc.Position) string { return postgres.DisplayPosition(at) }
+
 // Passed implements [Database].
 func (p *Postgres) Passed(at cdc.Progress, place string) bool {
 	return postgres.Passed(at, place)

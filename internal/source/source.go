@@ -34,6 +34,10 @@ type Database interface {
 	NewSource(o Options, log *slog.Logger, reg prometheus.Registerer) (Source, error)
 	// NewRepair takes the relay's place. verify checks each table's schema, read is the connection that reads it.
 	NewRepair(verify func(*cdc.Table) error, read ConnString, log *slog.Logger) repair.Database
+	// Visit calls the function for its kind.
+	Visit(postgres func(*Postgres), mysql func(*MySQL))
+	// Display returns a position as the database prints it; "" for none.
+	Display(p cdc.Position) string
 	// Passed reports whether a position is behind a row's place; see [cdc.Batch.Place].
 	Passed(p cdc.Progress, place string) bool
 	// SlotPosition is that of the slot where only the slot has the position, and nil elsewhere.

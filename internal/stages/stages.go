@@ -18,7 +18,6 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/position"
-	"github.com/cdc-relay/cdc-relay/internal/postgres"
 	"github.com/cdc-relay/cdc-relay/internal/publisher"
 	"github.com/cdc-relay/cdc-relay/internal/relay"
 	"github.com/cdc-relay/cdc-relay/internal/router"
@@ -122,10 +121,10 @@ func unfenced(c *config.Config) publisher.Options {
 	return o
 }
 
-// RelayOptions are those of a relay; dropped counts what is not published.
-func RelayOptions(c *config.Config, dropped func(reason string)) relay.Options {
+// RelayOptions are those of a relay that reads db; dropped counts what is not published.
+func RelayOptions(c *config.Config, db source.Database, dropped func(reason string)) relay.Options {
 	return relay.Options{
-		MaxEvents: c.Window.Events, MaxBytes: int(c.Window.Bytes), Dropped: dropped, Display: postgres.DisplayPosition,
+		MaxEvents: c.Window.Events, MaxBytes: int(c.Window.Bytes), Dropped: dropped, Display: db.Display,
 		RetryInitial: c.Retry.Initial, RetryMax: c.Retry.Max,
 		StartupTimeout: c.StartupTimeout, ShutdownTimeout: c.ShutdownTimeout, Park: c.Errors.OnStop == config.OnStopPark,
 		TransactionalID: kafka.TransactionalID(c.Kafka.TransactionalID, ""), PositionTopic: PositionTopic(c),
