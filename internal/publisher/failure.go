@@ -13,8 +13,8 @@ import (
 
 // rejection is why a record cannot be published.
 type rejection struct {
-	reason string // snake_case: too_large, rejected, ...
-	policy cdc.Policy
+	reason string     // snake_case: too_large, rejected, ...
+	policy cdc.Policy // "": none applies, the relay stops
 	err    error
 }
 
@@ -113,9 +113,12 @@ func rejectedError(p *partition, e *queuedMessage, why rejection) error {
 		return cdc.Stop(cdc.ClassRuntime, why.reason, fmt.Errorf("write to the relay's own topic %q partition %d: %w", p.topic.name, p.id, why.err),
 			"set the topic's max.message.bytes and its other limits as `cdc-relay setup` does for a new one")
 	}
-	fix := "correct the event or list it under errors.skip, or set errors.rejected: drop"
-	if why.reason == "too_large" {
+	fix := "correct the event or list it under errors.skip"
+	switch {
+	case why.reason == "too_large":
 		fix = "list the event under errors.skip, or set errors.too_large: drop"
+	case why.policy == cdc.PolicyStop:
+		fix += ", or set errors.rejected: drop"
 	}
 	if why.reason == "too_large" && e.size() <= hardLimit {
 		fix = "raise the topic's max.message.bytes, " + fix

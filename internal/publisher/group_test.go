@@ -268,6 +268,35 @@ func TestTransactionalIDIsDenied(t *testing.T) {
 	}
 }
 
+// An answer that no policy is for stops a publisher of transactions, whatever errors.rejected is: the fix does not name it.
+func TestUnexpectedErrorInATransaction(t *testing.T) {
+	c := newCluster(t, 1, 1)
+	createTopic(t, c.ListenAddrs(), positions, 1, map[string]string{"cleanup.policy": "compact"})
+	opts := options(c)
+	opts.PositionTopic, opts.Timing.Patience, opts.Dropped = positions, time.Nanosecond, func(string) {}
+	opts.Rejected = cdc.PolicyDrop
+	p, err := publisher.New(opts, logger(t), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Kill)
+	reopen(t, p)
+	c.Fault(onProduce(kerr.UnknownServerError, -1))
+	go func() {
+		_ = p.Send(t.Context(), &cdc.Routed{Batch: &cdc.Batch{Seq: 1}, Messages: []cdc.Message{msg("k", "0")}})
+	}()
+	var d cdc.Durable
+	for d = range p.Durable() {
+		if d.Err != nil {
+			break
+		}
+	}
+	stop, ok := errors.AsType[*cdc.StopError](d.Err)
+	if !ok || stop.Reason != "rejected" || !strings.Contains(stop.Fix, "errors.skip") || strings.Contains(stop.Fix, "errors.rejected") {
+		t.Errorf("stopped with %v: %s", d.Err, cdc.Explain(d.Err))
+	}
+}
+
 // deny answers as Kafka does if one topic is denied.
 func deny(r *kmsg.AddPartitionsToTxnRequest, name string) kmsg.Response {
 	return added(r, func(topic string) *kerr.Error {
