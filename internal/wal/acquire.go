@@ -40,19 +40,20 @@ func (s *Source) Acquire(ctx context.Context, load cdc.Resumer) (cdc.Source, cdc
 		ss.close(ctx)
 		return cdc.Source{}, "", err
 	}
-	s.session, s.read, s.acquired = ss, id, true
+	s.read, s.acquired = id, true
 	s.confirmed.CompareAndSwap(0, uint64(ss.startAt.slot))
-	ss.hold(ctx)
+	s.held = ss.hold(ctx)
 	return id, postgres.FormatLSN(ss.startAt.from), nil
 }
 
 // Release gives up what Acquire took, and forgets what was handed on: the next Acquire starts from what its load returns.
 // Run must have ended. Another relay may lead from now on, and move the slot.
 func (s *Source) Release(ctx context.Context) {
-	if s.session != nil {
-		s.session.close(ctx)
+	if s.held != nil {
+		ss, _ := s.held.takeBack()
+		ss.close(ctx)
 	}
-	s.session, s.read, s.handedOn = nil, cdc.Source{}, handedOn{}
+	s.held, s.read, s.handedOn = nil, cdc.Source{}, handedOn{}
 	s.positions.reset()
 	s.confirmed.Store(0)
 	s.durable.Store(s.handed.Load())

@@ -30,15 +30,14 @@ type monitor struct {
 	failed chan error
 	cancel context.CancelFunc
 	done   chan struct{}
-	conn   *pgx.Conn // nil: lost
 	// failing is since when looks fail; zero: they do not.
 	failing time.Time
 }
 
-// startMonitor takes over the session's ordinary connection until stop returns.
+// startMonitor takes over the session's ordinary connection until stop returns, also when ctx ends before.
 func startMonitor(ctx context.Context, ss *session) *monitor {
-	ctx, cancel := context.WithCancel(ctx)
-	m := &monitor{ss: ss, failed: make(chan error, 1), cancel: cancel, done: make(chan struct{}), conn: ss.sql}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	m := &monitor{ss: ss, failed: make(chan error, 1), cancel: cancel, done: make(chan struct{})}
 	go m.run(ctx)
 	return m
 }
@@ -105,21 +104,22 @@ func (m *monitor) once(ctx context.Context, seen uint64) error {
 	ctx, cancel := context.WithTimeout(ctx, monitorTimeout)
 	defer cancel()
 	s := m.ss.src
-	if err := m.connect(ctx); err != nil {
+	if err := m.ss.reconnect(ctx); err != nil {
 		return err
 	}
-	st, err := postgres.ReadPublication(ctx, m.conn, s.opts.Options, m.ss.version)
+	conn := m.ss.sql
+	st, err := postgres.ReadPublication(ctx, conn, s.opts.Options, m.ss.version)
 	if err != nil {
-		return postgres.QueryError(m.conn, err)
+		return postgres.QueryError(conn, err)
 	}
 	if s.baseline.Changed(st.Fingerprint, s.opts.tracked) {
-		return m.ss.publicationChanged(ctx, m.conn)
+		return m.ss.publicationChanged(ctx, conn)
 	}
 	if st.Detaching != "" {
 		const warning = postgres.NotPublishedWhileDetached
 		s.log.Warn(warning, cdc.Repeats(), slog.String("fix", postgres.FixDetaching(st.Detaching)))
 	}
-	if err := m.ss.verifyAsynchronous(ctx, m.conn); err != nil {
+	if err := m.ss.verifyAsynchronous(ctx, conn); err != nil {
 		return err
 	}
 	m.good.Store(seen)
@@ -127,9 +127,9 @@ func (m *monitor) once(ctx context.Context, seen uint64) error {
 	if s.opts.Temporary {
 		return nil
 	}
-	slot, err := postgres.ReadSlot(ctx, m.conn, s.opts.Slot)
+	slot, err := postgres.ReadSlot(ctx, conn, s.opts.Slot)
 	if err != nil {
-		return postgres.QueryError(m.conn, err)
+		return postgres.QueryError(conn, err)
 	}
 	s.horizons.propose(slot.Ended)
 	var received lsn
@@ -139,23 +139,23 @@ func (m *monitor) once(ctx context.Context, seen uint64) error {
 	seenSlot := slot.Status(received)
 	s.slot.Store(&seenSlot)
 	s.metrics.observeSlot(seenSlot)
-	s.meet(ctx, m.conn, leads)
+	s.meet(ctx, conn, leads)
 	if m.ss.standby && !slot.Recovery {
 		return errPromoted
 	}
 	return slot.Usable(s.opts.Slot, slot.Database)
 }
 
-func (m *monitor) connect(ctx context.Context) error {
-	if m.conn != nil && !m.conn.IsClosed() {
+// reconnect replaces the ordinary connection if it was lost.
+func (ss *session) reconnect(ctx context.Context) error {
+	if !ss.sql.IsClosed() {
 		return nil
 	}
-	conn, err := m.ss.connectAgain(ctx)
-	if err != nil {
-		return err
+	conn, err := ss.connectAgain(ctx)
+	if err == nil {
+		ss.sql = conn
 	}
-	m.conn, m.ss.sql = conn, conn
-	return nil
+	return err
 }
 
 // connectAgain opens another ordinary connection to the session's server. The caller closes it.

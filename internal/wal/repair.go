@@ -40,6 +40,7 @@ type Repair struct {
 
 	src     *Source
 	ss      *session
+	held    *held              // where the slot can be read
 	lock    *postgres.Database // holds the lock of repair, and exports a snapshot; the session's own belongs to its monitor
 	readers []*postgres.TableReader
 	fresh   bool // the slot is to be made
@@ -87,7 +88,7 @@ func (r *Repair) Lead(ctx context.Context, load cdc.Resumer) (g repair.Ground, e
 		return g, err
 	}
 	if !r.fresh {
-		r.ss.hold(ctx)
+		r.held = r.ss.hold(ctx)
 	}
 	if g.Tables, err = r.openTables(ctx, snapshot); err != nil {
 		return g, err
@@ -287,8 +288,11 @@ func (r *Repair) Close(ctx context.Context) {
 	if r.lock != nil {
 		r.lock.Close(ctx)
 	}
+	if r.held != nil {
+		_, _ = r.held.takeBack()
+	}
 	if r.ss != nil {
 		r.ss.close(ctx)
 	}
-	r.readers, r.lock, r.ss, r.fresh = nil, nil, nil, false
+	r.readers, r.lock, r.ss, r.held, r.fresh = nil, nil, nil, nil, false
 }

@@ -19,13 +19,12 @@ import (
 // tickInterval is how often the owner comes round when nothing is read.
 const tickInterval = 500 * time.Millisecond
 
-// session is one attempt at the stream. Everything in it belongs to the owner (Acquire, then the holder, then Run),
-// except the look, which has the ordinary connection and hands over through its own fields.
+// session is one attempt at the stream. Everything in it belongs to its owner: Acquire, then a [held] that serves it, then Run.
 type session struct {
 	src         *Source
-	sql         *pgx.Conn
-	repl        *pgconn.PgConn // until takeOver
-	conn        net.Conn       // from takeOver on
+	sql         *pgx.Conn      // the monitor's while it runs
+	repl        *pgconn.PgConn // takes commands until takeOver
+	conn        net.Conn       // the socket of repl, from takeOver on
 	version     int
 	versionText string
 	// serverStarted identifies the server of both connections; see sameServer.
@@ -38,8 +37,7 @@ type session struct {
 	leftover      []byte
 
 	out       cdc.Queue
-	monitor   *monitor // from hold on
-	holder    *holder
+	monitor   *monitor // who owns the session starts and stops it
 	chunk     *chunk
 	r, w      int // chunk.buf[r:w] is read and not yet decoded
 	relations map[uint32]*relation
@@ -58,20 +56,13 @@ func newSession(s *Source, sql *pgx.Conn, repl *pgconn.PgConn) *session {
 	return &session{src: s, sql: sql, repl: repl, relations: map[uint32]*relation{}}
 }
 
-// close gives the connections up, and with them the slot.
+// close gives the connections up, and with them the slot. The monitor must be stopped.
 func (ss *session) close(ctx context.Context) {
-	_ = ss.takeBack()
-	if ss.monitor != nil {
-		ss.monitor.stop()
-	}
 	if ss.gate != nil {
 		ss.gate.Close()
 	}
-	if ss.conn != nil {
-		_ = ss.conn.Close()
-	} else {
-		postgres.CloseConn(ctx, ss.repl)
-	}
+	postgres.CloseConn(ctx, ss.repl) // does nothing after takeOver
+	_ = ss.repl.Conn().Close()
 	postgres.CloseConn(ctx, ss.sql.PgConn())
 }
 
@@ -81,16 +72,17 @@ func (ss *session) close(ctx context.Context) {
 //
 // The slot is free when Run returns. A [cdc.StopError] is for people; any other error is retryable.
 func (s *Source) Run(ctx context.Context, out cdc.Queue) error {
-	ss := s.session
-	s.session = nil
+	ss, err := s.held.takeBack()
+	s.held = nil
 	defer ss.close(ctx)
-	if err := ss.takeBack(); err != nil {
+	if err != nil {
 		return err
 	}
 	if err := ss.verifyHeld(ctx); err != nil {
 		return err
 	}
-	var err error
+	ss.monitor = startMonitor(ctx, ss)
+	defer ss.monitor.stop()
 	if ss.gate, err = ss.startGate(ctx); err != nil {
 		return err
 	}

@@ -49,8 +49,8 @@ type Source struct {
 	durable atomic.Uint64 // seq up to which Confirm was called
 
 	// Kept between attempts; owned by the caller of Acquire and Run.
-	session  *session
-	acquired bool // before
+	held     *held // between Acquire and Run
+	acquired bool  // before
 	text     bool
 	handedOn handedOn
 	baseline postgres.Fingerprint // of the publication as first seen
