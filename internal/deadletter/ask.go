@@ -26,6 +26,8 @@ type Ask struct {
 	Done    int `json:"resolved,omitempty"`
 	Failed  int `json:"failed,omitempty"`
 	Skipped int `json:"skipped,omitempty"`
+	// Refused is why nothing was done for an ended one, or "".
+	Refused string `json:"refused,omitempty"`
 }
 
 // NewAsks returns what asks for these letters.

@@ -3,6 +3,7 @@ package deadletter
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
@@ -74,6 +75,7 @@ type pending struct {
 	done, failed int
 	skipped      int // dropped by a retry
 	waits        string
+	refused      string
 	answered     string // the state that its command was told last
 }
 
@@ -93,12 +95,21 @@ func (s asks) take(a ask) {
 	case p != nil:
 		p.answered = ""
 	default:
-		p = &pending{do: a.asked.Do, left: map[string]bool{}}
-		for _, id := range a.asked.Letters {
-			p.left[id] = true
-		}
-		s[a.id] = p
+		s[a.id] = a.asked.accept()
 	}
+}
+
+// accept accepts a request, or refuses one that only relays of another version know.
+func (a *Ask) accept() *pending {
+	p := &pending{do: a.Do, left: map[string]bool{}}
+	if p.do != Retry && p.do != Drop {
+		p.refused = fmt.Sprintf("it does not know the request %q", p.do)
+		return p
+	}
+	for _, id := range a.Letters {
+		p.left[id] = true
+	}
+	return p
 }
 
 // retries reports whether somebody asks to publish a letter.
@@ -186,7 +197,7 @@ func (r *Resolver) answer(ctx context.Context, state string) error {
 		if p.state() != state || p.answered == now {
 			continue
 		}
-		a := &Ask{Do: p.do, State: state, Waits: p.waits, Done: p.done, Failed: p.failed, Skipped: p.skipped}
+		a := &Ask{Do: p.do, State: state, Waits: p.waits, Done: p.done, Failed: p.failed, Skipped: p.skipped, Refused: p.refused}
 		if err := r.sink.Answer(ctx, id, a); err != nil {
 			return err
 		}

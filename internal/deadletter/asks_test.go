@@ -45,6 +45,17 @@ func TestOppositeAsks(t *testing.T) {
 	}
 }
 
+// A command of another version may ask for what this relay cannot do: it is told so, and does not wait.
+func TestUnknownRequestIsRefused(t *testing.T) {
+	for do, want := range map[string]string{"move": `done "it does not know the request \"move\""`, Drop: `accepted ""`} {
+		asked := asks{}
+		asked.take(ask{id: "a", asked: &Ask{Do: do, Letters: []string{"1"}}})
+		if have := fmt.Sprintf("%s %q", asked["a"].state(), asked["a"].refused); have != want {
+			t.Errorf("%s: %s, want %s", do, have, want)
+		}
+	}
+}
+
 func unwanted(string, bool, time.Time, int) bool { return false }
 
 // A retry of letters that wait behind one which is blocked ends: they cannot be published.

@@ -231,6 +231,9 @@ func (a *asking) wait(ctx context.Context, answers <-chan answer) error {
 	for len(a.open) > 0 {
 		select {
 		case answer := <-answers:
+			if answer.Refused != "" {
+				return cdc.Fixable("use the command of the relay's version", "the relay refuses the request: %s", answer.Refused)
+			}
 			a.hear(answer)
 		case <-again.C:
 			if time.Since(a.heard) > askPatience {

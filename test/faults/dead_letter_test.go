@@ -9,7 +9,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kgo"
+
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
+	"github.com/cdc-relay/cdc-relay/internal/deadletter"
+	"github.com/cdc-relay/cdc-relay/internal/kafka"
 )
 
 // letterRig is a rig whose relay has dead letters, and a route for orders only.
@@ -169,6 +173,40 @@ func TestDeadLettersSurviveKills(t *testing.T) {
 			_, _ = r.Relay.Command(ctx, "dlq", "retry", "--all", "--yes")
 			return false, nil
 		})
+		r.Verify()
+	})
+}
+
+// A command of another version asks for what the relay cannot do with a letter: the relay refuses it, and the letter stays.
+//
+//covers:all 34 events both
+func TestUnknownRequestIsRefused(t *testing.T) {
+	t.Parallel()
+	inBothModes(t, func(t *testing.T, s source, delivery func(*cdctest.RigOptions)) {
+		t.Helper()
+		r := letterRig(t, s, delivery)
+		r.Start()
+		bad := r.AppendAs("k", 1, stray)
+		r.Exclude(bad...)
+		awaitCounts(r, "map[unroutable:1]")
+		client, err := kgo.NewClient(kgo.SeedBrokers(r.Kafka.Bootstrap()...))
+		r.Must(err)
+		t.Cleanup(client.Close)
+		desk := deadletter.Desk{
+			Kafka: kafka.Options{Brokers: r.Kafka.Bootstrap()}.WithDefaults(), Topic: letterTopic(r), Index: indexTopic(r),
+			Open: func(context.Context) (deadletter.Write, func(), error) {
+				return func(ctx context.Context, key, value []byte) error {
+					return client.ProduceSync(ctx, &kgo.Record{Topic: indexTopic(r), Key: key, Value: value}).FirstErr()
+				}, func() {}, nil
+			},
+		}
+		ctx := r.Within(time.Minute)
+		list, read, err := desk.List(ctx, deadletter.Filter{})
+		r.Must(err)
+		if _, err := desk.Ask(ctx, "move", list, read, func(string) {}); err == nil || !strings.Contains(err.Error(), `does not know the request "move"`) {
+			t.Errorf("the relay answered %v", err)
+		}
+		awaitCounts(r, "map[unroutable:1]")
 		r.Verify()
 	})
 }
