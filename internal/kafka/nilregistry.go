@@ -27,6 +27,3 @@ func (nilRegistry) Register(string, any) error        { return nil }
 func (nilRegistry) RunHealthchecks()                  {}
 func (nilRegistry) Unregister(string)                 {}
 func (nilRegistry) UnregisterAll()                    {}
-
-// NoMetrics is a registry for connections that are not made by a [Client].
-func NoMetrics() gometrics.Registry { return nilRegistry{} }

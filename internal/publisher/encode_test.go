@@ -69,7 +69,7 @@ func sink(tb testing.TB, serve func(net.Conn)) string {
 func saramas(tb testing.TB, addr string) *sarama.Broker {
 	tb.Helper()
 	conf := sarama.NewConfig()
-	conf.Version, conf.ApiVersionsRequest, conf.MetricRegistry = sarama.MaxVersion, false, kafka.NoMetrics()
+	conf.Version, conf.ApiVersionsRequest = sarama.MaxVersion, false
 	broker := sarama.NewBroker(addr)
 	if err := broker.Open(conf); err != nil {
 		tb.Fatal(err)
