@@ -151,11 +151,9 @@ func (o RedisOptions) dial(ctx context.Context, network, addr string) (net.Conn,
 }
 
 // secureError is a failed connection with TLS.
-type secureError struct{ err error }
+type secureError struct{ error }
 
-func (e *secureError) Error() string { return e.err.Error() }
-
-func (e *secureError) Unwrap() error { return e.err }
+func (e *secureError) Unwrap() error { return e.error }
 
 // settingError is a setting whose file or program fails at connect time.
 type settingError struct {

@@ -12,10 +12,9 @@ import (
 )
 
 // credentialError is a credential that cannot be had, so that no broker can be reached.
-type credentialError struct{ err error }
+type credentialError struct{ error }
 
-func (e *credentialError) Error() string { return e.err.Error() }
-func (e *credentialError) Unwrap() error { return e.err }
+func (e *credentialError) Unwrap() error { return e.error }
 
 // tokens gives sarama the tokens of one connection: for its first authentication, and for those that a broker asks for when a
 // token expires or connections.max.reauth.ms has passed (KIP-368).

@@ -43,13 +43,13 @@ func (t *Transactions) Add(ctx context.Context, p Producer, partitions map[strin
 
 // TopicDenied is the error of an Add without the right to write to a topic.
 type TopicDenied struct {
+	error
+
 	Topic string
-	err   error
 }
 
-func (e *TopicDenied) Error() string { return e.err.Error() }
-
-func (e *TopicDenied) Unwrap() error { return e.err }
+// Unwrap returns the cause.
+func (e *TopicDenied) Unwrap() error { return e.error }
 
 // firstError returns the error of an Add, which is that of one of its partitions: none of the others was added then.
 func firstError(res *sarama.AddPartitionsToTxnResponse) (sarama.KError, error) {
@@ -60,7 +60,7 @@ func firstError(res *sarama.AddPartitionsToTxnResponse) (sarama.KError, error) {
 			case sarama.ErrNoError, sarama.ErrOperationNotAttempted:
 				continue
 			case sarama.ErrTopicAuthorizationFailed:
-				return p.Err, &TopicDenied{topic, DeniedTopicError(topic, p.Err)}
+				return p.Err, &TopicDenied{DeniedTopicError(topic, p.Err), topic}
 			default:
 				code = p.Err
 			}
