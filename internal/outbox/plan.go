@@ -165,7 +165,7 @@ func (p *Plan) Added(column string) bool {
 	return true
 }
 
-// Column returns what reads a column, which the table need not have. It refuses one in a character set that the source does not know.
+// Column returns what reads a column, which the table need not have. It refuses one in a character set or a binary form that the source does not know.
 func Column(t *cdc.Table, name string) (Accessor, error) {
 	a, i := Accessor{detail: &detail{Name: "column " + name}}, t.Index(name)
 	if i < 0 {
@@ -179,6 +179,10 @@ func Column(t *cdc.Table, name string) (Accessor, error) {
 		return a, cdc.Stop(cdc.ClassConfig, "charset", fmt.Errorf(
 			"column %s of %s is in a character set that the relay does not know", name, t),
 			"convert it to utf8mb4, ascii or latin1 (ALTER TABLE ... MODIFY ... CHARACTER SET utf8mb4), or name another column")
+	case cdc.FormOpaque:
+		return a, cdc.Stop(cdc.ClassConfig, "column_type", fmt.Errorf(
+			"column %s of %s is in a binary form that the relay does not know: no part of an event needed it when its rows were received", name, t),
+			"name another column, or publish the events again from their table")
 	case cdc.FormUUID, cdc.FormMicros2000, cdc.FormLocalMicros2000, cdc.FormInt, cdc.FormBool:
 		a.ascii = true
 	default:

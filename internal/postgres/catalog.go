@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pglogrepl"
@@ -140,7 +141,9 @@ type PublicationState struct {
 	Fingerprint Fingerprint
 	// Oids are the names of the tracked tables by OID.
 	Oids map[uint32]string
-	// Text is whether a column of a tracked table has no binary form that is known.
+	// Types are those of the tracked tables' columns.
+	Types Types
+	// Text is whether a needed column of a tracked table has no binary form that is known.
 	Text bool
 	// Problem is a sentence when the publication does not deliver every insert of every tracked table.
 	Problem error
@@ -155,11 +158,10 @@ type publishedTable struct {
 	Persistence string `json:"persistence"`
 	Published   bool   `json:"published"`
 	Filter      bool   `json:"filter"`
-	Columns     bool   `json:"columns"`
 	Rows        string `json:"rows"` // oid and xmin of what publishes it
 	// As is the table that it is a partition of and as whose its rows are published; "" where they are its own.
-	As    string `json:"as"`
-	Types []uint32
+	As      string `json:"as"`
+	Columns []catalogColumn
 	// Child is a table that inherits from it and is no partition; "" if there is none.
 	Child string `json:"child"`
 	// Detaching is the SQL that ends a DETACH CONCURRENTLY of one of its partitions; "" if there is none.
@@ -173,9 +175,11 @@ SELECT to_jsonb(p) || jsonb_build_object('xmin', p.xmin::text),
   COALESCE((SELECT jsonb_agg(jsonb_build_object(
       'oid', c.oid::bigint, 'name', n.nspname || '.' || c.relname, 'kind', c.relkind, 'persistence', c.relpersistence,
       'as', %[2]s, 'child', %[3]s, 'detaching', %[4]s, 'published', p.puballtables OR pr.oid IS NOT NULL OR pn.row IS NOT NULL,
-      'filter', to_jsonb(pr) ->> 'prqual' IS NOT NULL, 'columns', to_jsonb(pr) ->> 'prattrs' IS NOT NULL,
+      'filter', to_jsonb(pr) ->> 'prqual' IS NOT NULL,
       'rows', concat_ws(' ', pr.oid, pr.xmin, pn.row),
-      'Types', (SELECT jsonb_agg(a.atttypid::bigint) FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped)))
+      'columns', (SELECT jsonb_agg(jsonb_build_object('name', a.attname, 'type', a.atttypid::bigint, 'sender', ` + senderOfColumn + `,
+          'omitted', NOT NULLIF(to_jsonb(pr) -> 'prattrs', 'null') @> to_jsonb(a.attnum)) ORDER BY a.attnum)
+        FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = '')))
     FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
     LEFT JOIN pg_publication_rel pr ON pr.prpubid = p.oid AND pr.prrelid = c.oid
     LEFT JOIN LATERAL (%[1]s) pn ON true
@@ -236,6 +240,7 @@ func ReadPublication(ctx context.Context, conn *pgx.Conn, o Options, version int
 	st := PublicationState{
 		Fingerprint: Fingerprint{ofPublication: fmt.Sprintf("%s %s", pub.OID, pub.XMin)},
 		Oids:        make(map[uint32]string, len(found)),
+		Types:       Types{},
 		Problem:     publicationProblem(o, found, pub.PubInsert, pub.ViaRoot),
 	}
 	for i := range found {
@@ -246,9 +251,7 @@ func ReadPublication(ctx context.Context, conn *pgx.Conn, o Options, version int
 		if t.As != "" { // its rows are published as those of another table
 			st.Fingerprint[t.Name] += " " + t.As
 		}
-		for _, oid := range t.Types {
-			st.Text = st.Text || !HasBinaryForm(oid)
-		}
+		st.Text = needText(o, t.Name, t.Columns, st.Types) || st.Text
 	}
 	return st, nil
 }
@@ -297,6 +300,7 @@ func publicationProblem(o Options, found []publishedTable, insert, viaRoot bool)
 	}
 	for _, table := range o.Tables {
 		t, ok := byName[table]
+		omitted := slices.IndexFunc(t.Columns, func(c catalogColumn) bool { return c.Omitted && o.Needed(table, c.Name) })
 		quoted := pgx.Identifier(strings.SplitN(table, ".", 2)).Sanitize()
 		alter := "ALTER PUBLICATION " + pub
 		switch {
@@ -314,9 +318,9 @@ func publicationProblem(o Options, found []publishedTable, insert, viaRoot bool)
 			return bad("run `"+alter+" ADD TABLE "+quoted+"`"+unsent, "publication %q does not hold table %s", name, table)
 		case t.Filter:
 			return bad("run `"+alter+" DROP TABLE "+quoted+"`, then `"+alter+" ADD TABLE "+quoted+"`"+unsent, "publication %q filters the rows of %s, so events would be lost", name, table)
-		case t.Columns:
+		case omitted >= 0:
 			return bad("run `"+alter+" DROP TABLE "+quoted+"`, then `"+alter+" ADD TABLE "+quoted+"`; if a relay has run before, then drop the slot, whose rows lack columns, with `"+dropSlotSQL(o.Slot)+
-				"`, and publish what it did not send, and make it again, with `cdc-relay repair --since TIME`", "publication %q leaves out columns of %s", name, table)
+				"`, and publish what it did not send, and make it again, with `cdc-relay repair --since TIME`", "publication %q leaves out column %s of %s, which is needed", name, t.Columns[omitted].Name, table)
 		case t.Kind == "p" && !viaRoot:
 			return bad("run `"+alter+" SET (publish_via_partition_root = true)`"+unsent, "publication %q names partitions instead of %s", name, table)
 		}

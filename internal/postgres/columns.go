@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -11,40 +12,55 @@ import (
 )
 
 // ReadTables reads the schemas of those tables that exist, in the forms in which the stream would bring
-// them; it brings no generated columns.
-func ReadTables(ctx context.Context, conn *pgx.Conn, names []string) (map[string]*cdc.Table, error) {
+// them, and reports whether it would be binary. It brings no generated columns.
+func ReadTables(ctx context.Context, conn *pgx.Conn, o Options, names []string) (tables map[string]*cdc.Table, binary bool, err error) {
 	var doc []byte
-	err := conn.QueryRow(ctx, `SELECT COALESCE(jsonb_agg(t), '[]') FROM (
-		SELECT n.nspname AS schema, c.relname AS name, (SELECT jsonb_agg(jsonb_build_object('name', a.attname, 'type', a.atttypid::bigint) ORDER BY a.attnum)
+	err = conn.QueryRow(ctx, `SELECT COALESCE(jsonb_agg(t), '[]') FROM (
+		SELECT n.nspname AS schema, c.relname AS name, (SELECT jsonb_agg(jsonb_build_object('name', a.attname, 'type', a.atttypid::bigint, 'sender', `+senderOfColumn+`) ORDER BY a.attnum)
 			FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = '') AS columns
 		FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 		WHERE n.nspname || '.' || c.relname = ANY($1) AND c.relkind IN ('r', 'p')) t`, names).Scan(&doc)
 	if err != nil {
-		return nil, fmt.Errorf("read the tables' columns: %w", err)
+		return nil, false, fmt.Errorf("read the tables' columns: %w", err)
 	}
 	var found []struct {
 		Schema, Name string
-		Columns      []struct {
-			Name string
-			Type uint32
-		}
+		Columns      []catalogColumn
 	}
 	if err := json.Unmarshal(doc, &found); err != nil {
-		return nil, fmt.Errorf("read the tables' columns: %w", err)
+		return nil, false, fmt.Errorf("read the tables' columns: %w", err)
 	}
-	binary := true
+	types := Types{}
+	binary = true
 	for _, t := range found {
-		for _, c := range t.Columns {
-			binary = binary && HasBinaryForm(c.Type)
-		}
+		binary = !needText(o, t.Schema+"."+t.Name, t.Columns, types) && binary
 	}
-	tables := make(map[string]*cdc.Table, len(found))
+	tables = make(map[string]*cdc.Table, len(found))
 	for _, t := range found {
 		table := &cdc.Table{Schema: t.Schema, Name: t.Name}
 		for _, c := range t.Columns {
-			table.Columns = append(table.Columns, cdc.Column{Name: c.Name, Form: FormOf(c.Type, binary)})
+			table.Columns = append(table.Columns, types.Column(c.Name, c.Type, binary))
 		}
 		tables[table.String()] = table
 	}
-	return tables, nil
+	return tables, binary, nil
+}
+
+// catalogColumn is a column as the catalog describes it.
+type catalogColumn struct {
+	Name   string
+	Type   uint32
+	Sender string
+	// Omitted is whether the publication leaves it out.
+	Omitted bool
+}
+
+// needText adds the types of a table's columns, and reports whether a published one that is needed has no binary form that is known.
+func needText(o Options, table string, columns []catalogColumn, types Types) bool {
+	for _, c := range columns {
+		types.add(c.Type, c.Sender)
+	}
+	return slices.ContainsFunc(columns, func(c catalogColumn) bool {
+		return !c.Omitted && !types.HasBinaryForm(c.Type) && o.Needed(table, c.Name)
+	})
 }

@@ -72,11 +72,16 @@ type Options struct {
 	// Tables are the outbox tables, schema-qualified and unquoted ("public.outbox"). Rows of other
 	// tables in the publication are skipped before they are decoded.
 	Tables []string
+	// Needs reports whether a column of a table is needed; nil: every one is.
+	Needs func(table, column string) bool
 	// Routines are the routines that maintain the tables' partitions, by table; none: they are not maintained.
 	Routines map[string]Routine
 	// WaitUntilVisible holds rows back until a statement on the server sees them.
 	WaitUntilVisible bool
 }
+
+// Needed reports whether a column of a table is needed.
+func (o *Options) Needed(table, column string) bool { return o.Needs == nil || o.Needs(table, column) }
 
 // Connect opens an ordinary connection. The caller closes it.
 func Connect(ctx context.Context, o Options) (*pgx.Conn, error) {

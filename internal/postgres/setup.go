@@ -110,7 +110,7 @@ type SlotInfo struct {
 func (d *Database) Survey(ctx context.Context, o Options) (Survey, error) {
 	var s Survey
 	var err error
-	if s.Tables, err = ReadTables(ctx, d.Conn, o.Tables); err != nil {
+	if s.Tables, _, err = ReadTables(ctx, d.Conn, o, o.Tables); err != nil {
 		return s, err
 	}
 	pub, err := ReadPublication(ctx, d.Conn, o, d.Server.Version)

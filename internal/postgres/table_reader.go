@@ -34,9 +34,9 @@ type TableReader struct {
 	role  string
 	// key and at are quoted, keyType and atType their types.
 	key, at, keyType, atType string
-	// types are the columns' types, by column, in SQL; text is whether one has no binary form.
-	types []string
-	text  bool
+	// types are the columns' types, by column, in SQL, and formats those in which the stream would send the values.
+	types   []string
+	formats []int16
 	// nullable is whether the ID or the time may be NULL.
 	nullable bool
 	out      []relationOut
@@ -63,7 +63,7 @@ func OpenTable(ctx context.Context, o Options, r ReadOptions) (*TableReader, err
 		return nil, err
 	}
 	t := &TableReader{conn: conn, o: r, key: pgx.Identifier{r.Key}.Sanitize(), at: pgx.Identifier{r.At}.Sanitize()}
-	if err := t.prepare(ctx); err != nil {
+	if err := t.prepare(ctx, o); err != nil {
 		t.Close(ctx)
 		return nil, err
 	}
@@ -79,18 +79,18 @@ func (t *TableReader) Name() string { return t.o.Table }
 // Has reports whether the table has a column.
 func (t *TableReader) Has(column string) bool { return t.table.Index(column) >= 0 }
 
-func (t *TableReader) prepare(ctx context.Context) error {
+func (t *TableReader) prepare(ctx context.Context, o Options) error {
 	if err := t.exec(ctx, readerSettings); err != nil {
 		return t.failed(err)
 	}
-	tables, err := ReadTables(ctx, t.conn, []string{t.o.Table})
+	tables, binary, err := ReadTables(ctx, t.conn, o, []string{t.o.Table})
 	if err != nil {
 		return err
 	}
 	if t.table = tables[t.o.Table]; t.table == nil {
 		return cdc.ConfigError("table_missing", "rename it back if it was renamed; otherwise create it with `cdc-relay setup`, or correct tables[].name", "table %s does not exist", t.o.Table)
 	}
-	return t.describe(ctx)
+	return t.describe(ctx, binary)
 }
 
 func (t *TableReader) exec(ctx context.Context, sql string) error {
@@ -98,20 +98,21 @@ func (t *TableReader) exec(ctx context.Context, sql string) error {
 	return err
 }
 
-// describe reads the types of the columns, and returns an error if they give no order.
-func (t *TableReader) describe(ctx context.Context) error {
-	rows, err := t.conn.Query(ctx, `SELECT current_user, attname, format_type(atttypid, atttypmod), typname IN ('timestamptz', 'timestamp', 'date'), attnotnull, atttypid
+// describe reads the types of the columns, and returns an error if they give no order. binary is whether the stream would be.
+func (t *TableReader) describe(ctx context.Context, binary bool) error {
+	rows, err := t.conn.Query(ctx, `SELECT current_user, attname, format_type(atttypid, atttypmod), typname IN ('timestamptz', 'timestamp', 'date'), attnotnull, typsend <> 0
 		FROM pg_attribute a JOIN pg_type t ON t.oid = atttypid WHERE attrelid = $1::text::regclass AND attnum > 0 AND NOT attisdropped`, t.o.SQL)
 	if err != nil {
 		return t.failed(err)
 	}
-	types := map[string]string{}
+	types, formats := map[string]string{}, map[string]int16{}
 	var name, kind string
-	var timed, notNull bool
-	var oid uint32
-	_, err = pgx.ForEachRow(rows, []any{&t.role, &name, &kind, &timed, &notNull, &oid}, func() error {
+	var timed, notNull, sent bool
+	_, err = pgx.ForEachRow(rows, []any{&t.role, &name, &kind, &timed, &notNull, &sent}, func() error {
 		types[name] = kind
-		t.text = t.text || t.table.Index(name) >= 0 && !HasBinaryForm(oid)
+		if binary && sent { // others come as text also in a binary stream
+			formats[name] = pgx.BinaryFormatCode
+		}
 		if name == t.o.At && timed {
 			t.atType = kind
 		}
@@ -124,6 +125,7 @@ func (t *TableReader) describe(ctx context.Context) error {
 	t.keyType = types[t.o.Key]
 	for _, c := range t.table.Columns {
 		t.types = append(t.types, types[c.Name])
+		t.formats = append(t.formats, formats[c.Name])
 	}
 	switch {
 	case t.keyType == "" || t.table.Index(t.o.Key) < 0:

@@ -214,7 +214,7 @@ func (t *TableReader) page(ctx context.Context, f scan.Filter, p scan.Page, yiel
 		return yield(full)
 	}
 	var id []byte
-	err = t.query(ctx, "SELECT * FROM "+from+" ORDER BY "+order, args, t.formats(), func(values [][]byte) error {
+	err = t.query(ctx, "SELECT * FROM "+from+" ORDER BY "+order, args, t.formats, func(values [][]byte) error {
 		var err error
 		if id, err = form.AppendText(id[:0], values[key]); err == nil && found < len(p.Keys) && string(id) == p.Keys[found].ID {
 			found++
@@ -259,14 +259,6 @@ func appendRow(b *cdc.Batch, values [][]byte) {
 		b.Spans = append(b.Spans, cdc.Span{Off: int32(len(b.Arena)), Len: int32(len(value))})
 		b.Arena = append(b.Arena, value...)
 	}
-}
-
-// formats asks for every value as the stream would send it: binary if every column has a binary form, otherwise as text.
-func (t *TableReader) formats() []int16 {
-	if t.text {
-		return nil
-	}
-	return []int16{pgx.BinaryFormatCode}
 }
 
 // query runs a query and calls row for each row, whose values are valid until it returns.

@@ -32,10 +32,14 @@ func newPostgres(c *config.Config) (*Postgres, error) {
 	for i := range tables.tables {
 		tables.tables[i].URI = router.DefaultSource(c.Database(), c.Tables[i].Name)
 	}
+	needs, err := tables.needs()
+	if err != nil {
+		return nil, err
+	}
 	s := c.Source.Postgres
 	o := wal.Options{
 		Options: postgres.Options{
-			DSN: s.ConnString, Slot: s.Slot, Publication: s.Publication, Tables: tables.names(), WaitUntilVisible: s.WaitUntilVisible,
+			DSN: s.ConnString, Slot: s.Slot, Publication: s.Publication, Tables: tables.names(), Needs: needs, WaitUntilVisible: s.WaitUntilVisible,
 		},
 		Conflict: c.Position.Conflict,
 	}

@@ -25,6 +25,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/relay"
 	"github.com/cdc-relay/cdc-relay/internal/repair"
 	"github.com/cdc-relay/cdc-relay/internal/retention"
+	"github.com/cdc-relay/cdc-relay/internal/router"
 	"github.com/cdc-relay/cdc-relay/internal/scan"
 )
 
@@ -171,6 +172,32 @@ func (c *configured) Purged() []Table {
 		}
 	}
 	return list
+}
+
+// RouterOptions are the tables and the routes as the router reads them.
+func RouterOptions(c *config.Config, tables []Table) (o router.Options) {
+	for _, t := range tables {
+		o.Tables = append(o.Tables, router.Table{Name: inQuotes(t.Name), Layout: t.Layout, Source: t.URI})
+	}
+	for _, r := range c.Routes {
+		o.Routes = append(o.Routes, router.Route{Match: r.Match, Topic: r.Topic})
+	}
+	return o
+}
+
+// inQuotes writes a name as the router reads it, whatever it holds.
+func inQuotes(n outbox.Name) string {
+	quote := func(s string) string { return `"` + strings.ReplaceAll(s, `"`, `""`) + `"` }
+	return quote(n.Schema) + "." + quote(n.Table)
+}
+
+// needs returns what reports whether a part of an event or a route reads a column.
+func (c *configured) needs() (func(table, column string) bool, error) {
+	r, err := router.New(RouterOptions(c.Config, c.tables))
+	if err != nil {
+		return nil, cdc.Stop(cdc.ClassConfig, "config", err, "")
+	}
+	return r.Needs, nil
 }
 
 // names are those of the tables.

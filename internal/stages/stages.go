@@ -16,7 +16,6 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/deadletter"
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
-	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/position"
 	"github.com/cdc-relay/cdc-relay/internal/publisher"
 	"github.com/cdc-relay/cdc-relay/internal/relay"
@@ -39,12 +38,8 @@ func RelayRouter(c *config.Config, tables []source.Table) (*router.Router, error
 
 func makeRouter(c *config.Config, tables []source.Table, o router.Options) (*router.Router, error) {
 	o.Source, o.Skip, o.Reserved = c.Record.Source, c.Errors.Skip, Reserved(c)
-	for _, t := range tables {
-		o.Tables = append(o.Tables, router.Table{Name: inQuotes(t.Name), Layout: t.Layout, Source: t.URI})
-	}
-	for _, r := range c.Routes {
-		o.Routes = append(o.Routes, router.Route{Match: r.Match, Topic: r.Topic})
-	}
+	read := source.RouterOptions(c, tables)
+	o.Tables, o.Routes = read.Tables, read.Routes
 	r, err := router.New(o)
 	if err != nil {
 		return nil, cdc.Stop(cdc.ClassConfig, "config", err, "")
@@ -71,12 +66,6 @@ func Topics(c *config.Config) []string {
 		topics = append(topics, c.DeadLetter.Topic, c.DeadLetter.Index())
 	}
 	return topics
-}
-
-// inQuotes writes a name as the router reads it, whatever it holds.
-func inQuotes(n outbox.Name) string {
-	quote := func(s string) string { return `"` + strings.ReplaceAll(s, `"`, `""`) + `"` }
-	return quote(n.Schema) + "." + quote(n.Table)
 }
 
 // Publisher returns what publishes to Kafka. Without letters no event becomes a dead letter.

@@ -165,7 +165,7 @@ func (ss *session) checkPublication(ctx context.Context) error {
 	if st.Problem != nil {
 		return st.Problem
 	}
-	ss.src.baseline, ss.src.oids = st.Fingerprint, st.Oids
+	ss.src.baseline, ss.src.oids, ss.src.types = st.Fingerprint, st.Oids, st.Types
 	ss.text = st.Text || ss.src.text
 	return nil
 }
@@ -177,7 +177,7 @@ func (ss *session) checkTables(ctx context.Context) error {
 	if ss.src.opts.Verify == nil || ss.startAt.lastEnd > 0 || ss.src.handedOn.end > 0 {
 		return nil
 	}
-	tables, err := postgres.ReadTables(ctx, ss.sql, ss.src.opts.Tables)
+	tables, _, err := postgres.ReadTables(ctx, ss.sql, ss.src.opts.Options, ss.src.opts.Tables)
 	if err != nil {
 		return err
 	}

@@ -36,7 +36,7 @@ const (
 
 var (
 	errTruncated = errors.New("truncated message")
-	// errNeedText says that a column's type has no binary form that is known here: the stream must be
+	// errNeedText says that a needed column's type has no binary form that is known here: the stream must be
 	// asked for in text.
 	errNeedText = errors.New("a column needs text mode")
 )
@@ -97,7 +97,7 @@ func decodeKeepalive(m []byte) (keepalive, error) {
 }
 
 // decodeRelation reads a Relation message. The caller decides whether the table is tracked.
-func decodeRelation(m []byte, binaryMode bool) (id uint32, r *relation, err error) {
+func decodeRelation(m []byte, types postgres.Types, binaryMode bool) (id uint32, r *relation, err error) {
 	rd := reader{buf: m, off: 1}
 	id = rd.uint32()
 	t := &cdc.Table{Schema: rd.cstring(), Name: rd.cstring()}
@@ -114,7 +114,7 @@ func decodeRelation(m []byte, binaryMode bool) (id uint32, r *relation, err erro
 		if rd.err != nil {
 			break
 		}
-		t.Columns = append(t.Columns, cdc.Column{Name: name, Form: postgres.FormOf(oid, binaryMode)})
+		t.Columns = append(t.Columns, types.Column(name, oid, binaryMode))
 		r.types = append(r.types, oid)
 	}
 	if rd.err != nil {
@@ -133,7 +133,7 @@ func decodeInsert(m []byte, base int, r *relation, spans []cdc.Span) ([]cdc.Span
 	if n != len(r.table.Columns) {
 		return spans, fmt.Errorf("an Insert into %s has %d columns, its Relation message %d", r.table, n, len(r.table.Columns))
 	}
-	for range n {
+	for i := range n {
 		if off >= len(m) {
 			return spans, fmt.Errorf("decode Insert: %w", errTruncated)
 		}
@@ -143,7 +143,7 @@ func decodeInsert(m []byte, base int, r *relation, spans []cdc.Span) ([]cdc.Span
 			spans = append(spans, cdc.Span{Len: -1})
 			continue
 		}
-		if kind != r.kind {
+		if kind != r.kind && (kind != 't' || r.table.Columns[i].Form != cdc.FormOpaque) { // a type without binary output comes as text
 			return spans, valueKindError(kind, r)
 		}
 		if off+4 > len(m) {

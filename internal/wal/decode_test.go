@@ -52,17 +52,17 @@ func TestRelationRoundTrip(t *testing.T) {
 		}
 		id, schema, table, binaryMode := rapid.Uint32().Draw(t, "id"), name.Draw(t, "schema"), name.Draw(t, "table"), rapid.Bool().Draw(t, "binary")
 		m := encodeRelation(id, schema, table, columns, types)
-		gotID, r, err := decodeRelation(m, binaryMode)
+		gotID, r, err := decodeRelation(m, nil, binaryMode)
 		if err != nil || gotID != id || r.table.Schema != schema || r.table.Name != table || len(r.table.Columns) != len(columns) {
 			t.Fatalf("decoded %d %+v: %v", gotID, r, err)
 		}
 		for i, c := range r.table.Columns {
-			if c.Name != columns[i] || r.types[i] != types[i] || c.Form != postgres.FormOf(types[i], binaryMode) {
+			if r.types[i] != types[i] || c != postgres.Types(nil).Column(columns[i], types[i], binaryMode) {
 				t.Fatalf("column %d is %+v of type %d", i, c, r.types[i])
 			}
 		}
 		for cut := range m {
-			if _, _, err := decodeRelation(m[:cut], binaryMode); err == nil {
+			if _, _, err := decodeRelation(m[:cut], nil, binaryMode); err == nil {
 				t.Fatalf("a message cut at %d of %d was accepted", cut, len(m))
 			}
 		}
@@ -123,7 +123,7 @@ func FuzzDecode(f *testing.F) {
 		_, _ = decodeBegin(m)
 		_, _ = decodeCommit(m)
 		_, _ = decodeKeepalive(m)
-		_, _, _ = decodeRelation(m, true)
+		_, _, _ = decodeRelation(m, nil, true)
 		for columns := range 4 {
 			r := &relation{table: &cdc.Table{Columns: make([]cdc.Column, columns)}, kind: 'b'}
 			spans, err := decodeInsert(m, 0, r, nil)

@@ -77,7 +77,7 @@ func fedSession(f *feed, out cdc.Queue) *session {
 	ss.said.at = time.Now().Add(time.Hour) // a feed takes no status updates
 	for id, name := range map[uint32]string{outboxID: "outbox", noiseID: "noise"} {
 		m := encodeRelation(id, "public", name, []string{"id", "key", "payload"}, []uint32{pgtype.UUIDOID, pgtype.TextOID, pgtype.ByteaOID})
-		if err := ss.relation(m); err != nil {
+		if err := ss.relation(context.Background(), m); err != nil {
 			panic(err)
 		}
 	}

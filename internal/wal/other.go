@@ -138,7 +138,7 @@ func (ss *session) compareWithCatalog(ctx context.Context, r *relation) error {
 	}
 	var now *cdc.Table
 	err := ss.askCatalog(ctx, func(ctx context.Context, conn *pgx.Conn) error {
-		tables, err := postgres.ReadTables(ctx, conn, []string{r.table.String()})
+		tables, _, err := postgres.ReadTables(ctx, conn, ss.src.opts.Options, []string{r.table.String()})
 		now = tables[r.table.String()]
 		return err
 	})

@@ -55,6 +55,7 @@ type Source struct {
 	handedOn handedOn
 	baseline postgres.Fingerprint // of the publication as first seen
 	oids     map[uint32]string    // the configured tables' names by OID, at the same time
+	types    postgres.Types       // of their columns, at the same time, and of those that the stream had since
 	read     cdc.Source           // what the last Acquire returned
 
 	// Written by the owner and the monitor, read by any goroutine.

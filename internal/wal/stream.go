@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgproto3"
 
@@ -108,7 +109,7 @@ func (ss *session) message(ctx context.Context, m []byte, off int) error {
 	case msgCommit:
 		return ss.commit(ctx, m)
 	case msgRelation:
-		return ss.relation(m)
+		return ss.relation(ctx, m)
 	case msgMessage:
 		return ss.noted(m)
 	case msgUpdate, msgDelete, msgTruncate, msgType, msgOrigin:
@@ -193,8 +194,8 @@ func otherHistoryPart(due part, what string) error {
 		"transaction %d at %s, of which %d rows were published, did not come again from the slot, %s: the position belongs to another history of this database (a backup was restored, or a clone is read)", due.xid, due.commit, due.rows, what)
 }
 
-func (ss *session) relation(m []byte) error {
-	id, r, err := decodeRelation(m, !ss.text)
+func (ss *session) relation(ctx context.Context, m []byte) error {
+	id, r, err := decodeRelation(m, ss.src.types, !ss.text)
 	if err != nil {
 		return err
 	}
@@ -210,10 +211,9 @@ func (ss *session) relation(m []byte) error {
 		r.received = ss.src.metrics.received.WithLabelValues(label)
 	}
 	r.filtered = ss.src.metrics.filtered.WithLabelValues(label)
-	for i, oid := range r.types {
-		if r.tracked && !ss.text && !postgres.HasBinaryForm(oid) {
-			ss.src.text = true
-			return fmt.Errorf("%w: type %d of column %s of %s", errNeedText, oid, r.table.Columns[i].Name, r.table)
+	if r.tracked {
+		if err := ss.resolveTypes(ctx, r); err != nil {
+			return err
 		}
 	}
 	// The server repeats a Relation whenever its cache was invalidated: keep the Table, and with it all
@@ -223,6 +223,26 @@ func (ss *session) relation(m []byte) error {
 		return nil
 	}
 	ss.relations[id] = r
+	return nil
+}
+
+// resolveTypes asks the catalog for types that r has and the table did not have when the relay connected.
+func (ss *session) resolveTypes(ctx context.Context, r *relation) error {
+	types := ss.src.types
+	for i, oid := range r.types {
+		column := &r.table.Columns[i]
+		if !types.Knows(oid) {
+			err := ss.askCatalog(ctx, func(ctx context.Context, conn *pgx.Conn) error { return types.Read(ctx, conn, oid) })
+			if err != nil {
+				return err
+			}
+			*column = types.Column(column.Name, oid, !ss.text)
+		}
+		if !ss.text && !types.HasBinaryForm(oid) && ss.src.opts.Needed(r.table.String(), column.Name) {
+			ss.src.text = true
+			return fmt.Errorf("%w: type %d of column %s of %s", errNeedText, oid, column.Name, r.table)
+		}
+	}
 	return nil
 }
 

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/postgres"
 	"github.com/cdc-relay/cdc-relay/internal/scan"
+	"github.com/cdc-relay/cdc-relay/internal/wal"
 )
 
 // cells lists the values of b's rows as they are, with their forms.
@@ -21,11 +23,42 @@ func cells(b *cdc.Batch) (rows []string) {
 		var text strings.Builder
 		for i, c := range b.Table.Columns {
 			raw, ok := b.Value(row, i)
-			fmt.Fprintf(&text, "%s %d %t %q\n", c.Name, c.Form, ok, raw)
+			fmt.Fprintf(&text, "%s %d %d %t %q\n", c.Name, c.Form, c.Type, ok, raw)
 		}
 		rows = append(rows, text.String())
 	}
 	return rows
+}
+
+// texts lists the values of b's rows as text, which has the same columns in whatever form. Opaque columns have none.
+func texts(t *testing.T, b *cdc.Batch) (rows []string) {
+	t.Helper()
+	for row := range b.Rows() {
+		var text []byte
+		for i, c := range b.Table.Columns {
+			raw, ok := b.Value(row, i)
+			text = fmt.Appendf(text, "%s %d %t ", c.Name, c.Type, ok)
+			if ok && c.Form != cdc.FormOpaque {
+				var err error
+				if text, err = c.Form.AppendText(text, raw); err != nil {
+					t.Error(err)
+				}
+			}
+			text = append(text, '\n')
+		}
+		rows = append(rows, string(text))
+	}
+	return rows
+}
+
+// needed returns the lines of those columns that are needed.
+func (d *database) needed(row string) (lines []string) {
+	for line := range strings.Lines(row) {
+		if column, _, _ := strings.Cut(line, " "); d.needs == nil || d.needs("public.outbox", column) {
+			lines = append(lines, line)
+		}
+	}
+	return lines
 }
 
 // reader opens the table outbox to read it by SQL.
@@ -34,7 +67,7 @@ func (d *database) reader(o postgres.ReadOptions) *postgres.TableReader {
 	if o.Table == "" {
 		o.Table, o.SQL, o.Key, o.At = "public.outbox", "public.outbox", "event_id", "created_at"
 	}
-	r, err := postgres.OpenTable(d.t.Context(), postgres.Options{DSN: func(context.Context) (string, error) { return server.DSN(d.name, ""), nil }}, o)
+	r, err := postgres.OpenTable(d.t.Context(), postgres.Options{DSN: func(context.Context) (string, error) { return server.DSN(d.name, ""), nil }, Needs: d.needs}, o)
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -42,14 +75,16 @@ func (d *database) reader(o postgres.ReadOptions) *postgres.TableReader {
 	return r
 }
 
-// cellQueue keeps the cells of all batches.
+// cellQueue keeps the cells of all batches, and their texts.
 type cellQueue struct {
 	*queue
-	rows []string
+	rows, texts []string
 }
 
 func (q *cellQueue) Offer(b *cdc.Batch) bool {
-	q.rows = append(q.rows, cells(b)...)
+	if b.Rows() > 0 {
+		q.rows, q.texts = append(q.rows, cells(b)...), append(q.texts, texts(q.tb.(*testing.T), b)...)
+	}
 	return q.queue.Offer(b)
 }
 
@@ -68,12 +103,18 @@ func walTypes() map[string][][3]string {
 		{"j", "json", `'{"b":1,  "a":2}'|'null'`},
 		{"jb", "jsonb", `'{"b":1,"a":"\u00e4"}'|'[1.50]'`},
 		{"ts", "timestamp", "'2026-01-02 03:04:05.123456'|'infinity'"},
-		{"tz", "timestamptz", "'2026-01-02 05:04:05.060+02'|'0001-01-01 00:00:00+00 BC'"},
+		{"tz", "timestamptz", "'2026-01-02 05:04:05.060+02'|'0001-01-01 00:00:00+00'"},
 		{"u", "uuid", "'0198c0de-0000-7000-8000-00000000002a'|'00000000-0000-0000-0000-000000000000'"},
+		{"e", "mood", "'happy'|'sad'"},
+		{"ci", "citext", "'Größe'|''"},
+		{"dt", "moment", "'2026-01-02 05:04:05+02'|NULL"},
+		{"draw", "twice", `'\x00ff41'|''`},
+		{"db", "yes", "true|NULL"},
+		{"de", "good", "'happy'|NULL"},
 		{"gone", "int", "1|2"},
 		{"added", "text DEFAULT 'x'", "DEFAULT|NULL"},
 	}
-	return map[string][][3]string{"binary": binary, "text": append(binary, [][3]string{
+	text := append(binary[:len(binary):len(binary)], [][3]string{
 		{"num", "numeric(20,5)", "-123.45|'NaN'"},
 		{"f4", "float4", "0.1|1e20"},
 		{"f8", "float8", "3.141592653589793|'-infinity'"},
@@ -82,7 +123,9 @@ func walTypes() map[string][][3]string {
 		{"tt", "timetz", "'03:04:05+02'|'03:04:05-08'"},
 		{"iv", "interval", "'1 mon -2 days 03:04:05'|'-1 year'"},
 		{"arr", "int[]", "'{1,NULL,3}'|'{}'"},
-		{"e", "mood", "'happy'|'sad'"},
+		{"es", "mood[]", "'{happy}'|'{}'"},
+		{"ch", "\"char\"", "'x'|''"},
+		{"acl", "aclitem", "'=r/postgres'|NULL"},
 		{"bits", "bit(3)", "B'101'|B'000'"},
 		{"vb", "varbit", "B'1'|B''"},
 		{"ip", "inet", "'192.0.2.1/24'|'::1'"},
@@ -92,17 +135,22 @@ func walTypes() map[string][][3]string {
 		{"r", "int4range", "'[1,5)'|'empty'"},
 		{"dom", "price", "1.50|2"},
 		{"comp", "pair", "'(1,x)'|NULL"},
-	}...)}
+	}...)
+	return map[string][][3]string{"binary": binary, "text": text, "unneeded": text}
 }
 
-// A row that is read by SQL has the same cells, in the same forms, as the same row from the WAL.
+// A row that is read by SQL has the same cells, in the same forms, as the same row from the WAL. Columns that nobody needs leave the stream
+// binary, and the others have the same values in a binary stream as in text.
 func TestRowsReadBySQLAreThoseOfTheWAL(t *testing.T) {
 	for name, columns := range walTypes() {
 		t.Run(name, func(t *testing.T) {
 			d := newDatabase(t)
 			d.exec(`DROP TABLE outbox CASCADE`)
 			d.exec(`CREATE TYPE mood AS ENUM ('sad', 'happy')`)
-			d.exec(`CREATE DOMAIN price AS numeric(9,2)`)
+			d.exec(`CREATE EXTENSION citext`)
+			for _, domain := range []string{"price AS numeric(9,2)", "moment AS timestamptz", "octets AS bytea", "twice AS octets", "yes AS boolean", "good AS mood"} {
+				d.exec("CREATE DOMAIN " + domain)
+			}
 			d.exec(`CREATE TYPE pair AS (a int, b text)`)
 			ddl, names, values := []string{"row_id bigint PRIMARY KEY", "at timestamp NOT NULL", "payload bytea DEFAULT ''", "doubled bigint GENERATED ALWAYS AS (row_id * 2) STORED"}, []string{"row_id", "at"}, [2][]string{{"1", "'2026-01-02'"}, {"2", "'2026-01-02'"}}
 			for _, c := range columns {
@@ -114,15 +162,30 @@ func TestRowsReadBySQLAreThoseOfTheWAL(t *testing.T) {
 			d.exec("ALTER TABLE outbox DROP COLUMN gone")
 			d.exec(fmt.Sprintf("ALTER PUBLICATION %s ADD TABLE outbox", d.name))
 			names, values[0], values[1] = without(names, "gone", names), without(values[0], "gone", names), without(values[1], "gone", names)
-			q := &cellQueue{queue: newQueue(t)}
-			stop := tailing(t, d.source(), q)
+			if name == "unneeded" {
+				d.needs = func(table, column string) bool {
+					return slices.ContainsFunc(walTypes()["binary"], func(c [3]string) bool { return c[0] == column }) || table != "public.outbox"
+				}
+			}
+			other := d.name + "_text"
+			d.exec("SELECT pg_create_logical_replication_slot($1, 'pgoutput')", other)
+			defer d.exec("SELECT pg_drop_replication_slot($1)", other)
+			q, inText := &cellQueue{queue: newQueue(t)}, &cellQueue{queue: newQueue(t)}
+			stop, stopText := tailing(t, d.source(), q), tailing(t, d.sourceWith(wal.Options{Options: postgres.Options{Slot: other}, Text: true}), inText)
 			for _, v := range values {
 				d.exec("INSERT INTO outbox (" + strings.Join(names, ", ") + ") VALUES (" + strings.Join(v, ", ") + ")")
 			}
 			d.exec("INSERT INTO outbox (row_id, at) VALUES (3, '2026-01-02')")
 			q.waitCount(t, 3)
-			if err := stop(); err != nil {
+			inText.waitCount(t, 3)
+			if err := errors.Join(stop(), stopText()); err != nil {
 				t.Fatal(err)
+			}
+			if binary := strings.Contains(q.rows[0], fmt.Sprintf("payload %d ", cdc.FormBytes)); binary != (name != "text") {
+				t.Errorf("the stream is binary: %t", binary)
+			}
+			for i := range q.texts {
+				equal(t, d.needed(q.texts[i]), d.needed(inText.texts[i]))
 			}
 			var got []string
 			r := d.reader(postgres.ReadOptions{Table: "public.outbox", SQL: "public.outbox", Key: "row_id", At: "at"})

@@ -51,6 +51,8 @@ type database struct {
 	name string
 	conn *pgx.Conn
 	load cdc.Loader // nil: there is no checkpoint
+	// needs are the columns that are needed; nil: all are.
+	needs func(table, column string) bool
 	// others are the slots of other relays that have dead letters of the table, or why they are not known.
 	others  []string
 	unknown error
@@ -120,7 +122,7 @@ func (d *database) sourceWith(o wal.Options) *wal.Source {
 	if o.Tables == nil {
 		o.Tables = []string{"public.outbox"}
 	}
-	o.Publication, o.Conflict = d.name, cdc.ConflictStop
+	o.Publication, o.Conflict, o.Needs = d.name, cdc.ConflictStop, d.needs
 	return wal.New(o, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 }
 
@@ -385,6 +387,30 @@ func TestTextMode(t *testing.T) {
 		q.waitCount(t, 20)
 	}
 	q.holds(t, 1, 20)
+}
+
+// A type that was made while the relay reads, in the transaction of its first row, is read from the catalog; the stream goes on.
+func TestNewType(t *testing.T) {
+	for name, text := range map[string]bool{"binary": false, "text": true} {
+		t.Run(name, func(t *testing.T) {
+			d := newDatabase(t)
+			q := newQueue(t)
+			stop := tailing(t, d.sourceWith(wal.Options{Text: text}), q)
+			d.insert(1, 10)
+			d.exec("BEGIN")
+			d.exec("CREATE DOMAIN body AS bytea")
+			d.exec("ALTER TABLE outbox ALTER payload TYPE body")
+			d.insert(11, 20)
+			d.exec("COMMIT")
+			q.waitCount(t, 20)
+			d.insert(21, 30)
+			q.waitCount(t, 30)
+			q.holds(t, 1, 30)
+			if err := stop(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
 }
 
 func TestLargeRows(t *testing.T) {
