@@ -114,7 +114,7 @@ func walTypes() map[string][][3]string {
 		{"gone", "int", "1|2"},
 		{"added", "text DEFAULT 'x'", "DEFAULT|NULL"},
 	}
-	text := append(binary[:len(binary):len(binary)], [][3]string{
+	text := slices.Concat(binary, [][3]string{
 		{"num", "numeric(20,5)", "-123.45|'NaN'"},
 		{"f4", "float4", "0.1|1e20"},
 		{"f8", "float8", "3.141592653589793|'-infinity'"},
@@ -135,7 +135,7 @@ func walTypes() map[string][][3]string {
 		{"r", "int4range", "'[1,5)'|'empty'"},
 		{"dom", "price", "1.50|2"},
 		{"comp", "pair", "'(1,x)'|NULL"},
-	}...)
+	})
 	return map[string][][3]string{"binary": binary, "text": text, "unneeded": text}
 }
 
