@@ -90,9 +90,6 @@ func (ss *session) emit(ctx context.Context, e event) error {
 	if err != nil {
 		return err
 	}
-	if s.general {
-		return ss.emitGeneral(ctx, e, s)
-	}
 	for len(r.data) > 0 {
 		if ss.tx.ordinal < ss.tx.skip {
 			if r, _, _, err = s.next(r, nil, nil); err != nil {
@@ -122,7 +119,7 @@ func (ss *session) learn(ctx context.Context, e event) (err error) {
 		return err
 	}
 	body := e.body()
-	if old := ss.known[name]; old != nil && bytes.Equal(old.body[6:], body[6:]) && !old.general { // behind the table id
+	if old := ss.known[name]; old != nil && bytes.Equal(old.body[6:], body[6:]) { // behind the table id
 		ss.schemas[e.tableID()] = old
 		return ss.compareWithCatalog(ctx, old, e.tableID())
 	}
@@ -141,9 +138,6 @@ func (ss *session) learn(ctx context.Context, e event) (err error) {
 	s.table.Schema, s.table.Name, _ = strings.Cut(mysql.ConfiguredName(ss.src.opts.Tables, ss.src.caseless, name), ".")
 	if err := ss.legible(s); err != nil {
 		return err
-	}
-	if old := ss.known[name]; old != nil && bytes.Equal(old.body[6:], body[6:]) {
-		s = old // go-mysql wants to see the map again, its meaning is the same
 	}
 	ss.known[name] = s
 	ss.schemas[e.tableID()] = s
@@ -169,33 +163,6 @@ func (ss *session) legible(s *schema) error {
 
 // illegible is the reason of a column in an unknown character set.
 const illegible = "charset"
-
-// emitGeneral has go-mysql decode rows with columns whose encoding is involved.
-func (ss *session) emitGeneral(ctx context.Context, e event, s *schema) error {
-	parsed, err := ss.parse(e)
-	if err != nil {
-		return err
-	}
-	decoded, ok := parsed.Event.(*replication.RowsEvent)
-	if !ok {
-		return fmt.Errorf("read binlog: expected a rows event, got %T", parsed.Event)
-	}
-	for _, values := range decoded.Rows {
-		if ss.tx.ordinal < ss.tx.skip {
-			ss.tx.ordinal++
-			continue
-		}
-		b, err := ss.batchFor(ctx, s.table)
-		if err != nil {
-			return err
-		}
-		if b.Arena, b.Spans, err = s.generalRow(values, b.Arena, b.Spans); err != nil {
-			return err
-		}
-		ss.tx.ordinal++
-	}
-	return nil
-}
 
 // batchFor returns the batch that takes the next row of t.
 func (ss *session) batchFor(ctx context.Context, t *cdc.Table) (*batch, error) {

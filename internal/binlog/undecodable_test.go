@@ -24,13 +24,13 @@ func (q *rowCount) Offer(b *cdc.Batch) bool {
 func (q *rowCount) Space() <-chan struct{} { return nil }
 
 // sessionAt returns a session of MariaDB behind 0-1-1 that has read the format of the binlog file.
-func sessionAt(t *testing.T, s *Source, q cdc.Queue) *session {
-	t.Helper()
+func sessionAt(tb testing.TB, s *Source, q cdc.Queue) *session {
+	tb.Helper()
 	if s.received == nil {
 		s.flavor = cdc.MariaDB
 		from, err := mysql.ParseSet(cdc.MariaDB, "0-1-1")
 		if err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 		s.received = from
 		s.positions.start(cdc.MariaDB, from, mark{})
@@ -38,7 +38,7 @@ func sessionAt(t *testing.T, s *Source, q cdc.Queue) *session {
 	ss := newSession(s, newDump(nil, "", &dialer{flavor: s.flavor}))
 	ss.out = q
 	if err := ss.format(formatEvent()); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return ss
 }

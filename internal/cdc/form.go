@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strconv"
 	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/mysqljson"
 )
 
 // Form says how a column's values stand in an arena. Sources choose the form that costs them least;
@@ -39,7 +41,7 @@ const (
 	FormForeign
 	// FormOpaque is a binary form that the source does not know, of a column that no part of an event needs.
 	FormOpaque
-	// FormMySQLJSON is a document in MySQL's binary form.
+	// FormMySQLJSON is a document in MySQL's binary form. As text and as bytes it is what SELECT prints.
 	FormMySQLJSON
 )
 
@@ -100,6 +102,8 @@ func (f Form) AppendText(dst, raw []byte) ([]byte, error) {
 		return appendInt(dst, raw)
 	case FormBool:
 		return appendBool(dst, raw)
+	case FormMySQLJSON:
+		return mysqljson.Append(dst, raw)
 	default:
 		return dst, fmt.Errorf("form %d: %w", f, errMalformed)
 	}

@@ -28,6 +28,8 @@ func TestAppendText(t *testing.T) {
 		{"hex", cdc.FormHex, `\x00fF`, "\x00\xff"},
 		{"empty hex", cdc.FormHex, `\x`, ""},
 		{"jsonb", cdc.FormJSONB, "\x01{}", "{}"},
+		{"MySQL's JSON", cdc.FormMySQLJSON, "\x02\x01\x00\x07\x00\x05\x07\x00", "[7]"},
+		{"MySQL's empty JSON", cdc.FormMySQLJSON, "", "null"},
 		{
 			"uuid", cdc.FormUUID, "\x01\x98\xc0\xde\x00\x00\x70\x00\x80\x00\x00\x00\x00\x00\x00\x2a",
 			"0198c0de-0000-7000-8000-00000000002a",
@@ -82,6 +84,7 @@ func TestMalformedValues(t *testing.T) {
 		{cdc.FormHex, `\x1g`, "invalid byte"},
 		{cdc.FormJSONB, "", "version"},
 		{cdc.FormJSONB, "\x02{}", "version"},
+		{cdc.FormMySQLJSON, "\x02\x01\x00\x07\x00\x05\x07", "malformed JSON"},
 		{cdc.FormUUID, "123", "3 bytes"},
 		{cdc.FormMicros2000, "1234567", "7 bytes"},
 		{cdc.FormLocalMicros2000, "", "0 bytes"},
@@ -114,6 +117,10 @@ func TestOctetsCopiesOnlyWhatChanges(t *testing.T) {
 	got, grown, err := cdc.FormHex.Bytes([]byte("before"), []byte(`\x6f6b`))
 	if err != nil || string(got) != "ok" || string(grown) != "beforeok" || cap(got) != 2 {
 		t.Errorf("hex: %q (cap %d) in %q, %v", got, cap(got), grown, err)
+	}
+	got, grown, err = cdc.FormMySQLJSON.Bytes([]byte("before"), []byte("\x04\x01"))
+	if err != nil || string(got) != "true" || string(grown) != "beforetrue" || cap(got) != 4 {
+		t.Errorf("MySQL's JSON: %q (cap %d) in %q, %v", got, cap(got), grown, err)
 	}
 	got, grown, err = cdc.FormInt.Bytes([]byte("before"), []byte{0, 7})
 	if err != nil || string(got) != "7" || string(grown) != "before7" || cap(got) != 1 {

@@ -105,6 +105,11 @@ func RowOf(b *cdc.Batch, row, payload int, payloadForm cdc.Form) Row {
 	for i := range b.Table.Columns {
 		c := Column{Name: b.Table.Columns[i].Name, Form: b.Table.Columns[i].Form, Payload: i == payload}
 		raw, ok := b.Value(row, i)
+		if c.Form == cdc.FormMySQLJSON && !c.Payload { // earlier releases do not know the form, not even of a NULL
+			if text, err := c.Form.AppendText(nil, raw); err == nil {
+				raw, c.Form = text, cdc.FormText
+			}
+		}
 		switch {
 		case c.Payload:
 			c.Form = payloadForm

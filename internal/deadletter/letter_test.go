@@ -2,6 +2,7 @@ package deadletter_test
 
 import (
 	"bytes"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -91,6 +92,19 @@ func sameRow(t *rapid.T, got, want *cdc.Batch, payload int) {
 		if isA != isB || !bytes.Equal(a, b) || got.Table.Columns[i].Form != form {
 			t.Fatalf("column %d is %q, %v, want %q, %v", i, a, isA, b, isB)
 		}
+	}
+}
+
+// A letter has the text of JSON in a binary form, which earlier releases do not know, unless it cannot be read.
+func TestLettersHaveJSONAsText(t *testing.T) {
+	damaged := []byte("\x04\x09")
+	b := &cdc.Batch{Arena: slices.Concat([]byte("\x04\x01"), damaged), Spans: []cdc.Span{{Off: 0, Len: 2}, {Len: -1}, {Off: 2, Len: 2}}, Txs: []cdc.Tx{{}}, Table: &cdc.Table{
+		Columns: []cdc.Column{{Name: "json", Form: cdc.FormMySQLJSON}, {Name: "null", Form: cdc.FormMySQLJSON}, {Name: "damaged", Form: cdc.FormMySQLJSON}},
+	}}
+	text, raw := "true", string(damaged)
+	want := []deadletter.Column{{Name: "json", Text: &text}, {Name: "null"}, {Name: "damaged", Form: cdc.FormMySQLJSON, Text: &raw}}
+	if got := deadletter.RowOf(b, 0, -1, cdc.FormBytes).Columns; !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
 	}
 }
 

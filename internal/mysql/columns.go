@@ -32,7 +32,7 @@ func ReadTables(ctx context.Context, db querier, names []string, caseless bool) 
 			t.Schema, t.Name, _ = strings.Cut(name, ".")
 			tables[name] = t
 		}
-		t.Columns = append(t.Columns, cdc.Column{Name: column, Form: foreign(formOf(strings.ToLower(kind), length), set)})
+		t.Columns = append(t.Columns, columnOf(column, strings.ToLower(kind), length, set))
 	}, []any{&schema, &table, &column, &kind, &length, &set}, `SELECT table_schema, table_name, column_name, data_type, COALESCE(character_octet_length, 0), COALESCE(character_set_name, '')
 		FROM information_schema.columns WHERE CONCAT(table_schema, '.', table_name) IN `+placeholders(len(args))+`
 		ORDER BY table_schema, table_name, ordinal_position`, args...)
@@ -42,30 +42,40 @@ func ReadTables(ctx context.Context, db querier, names []string, caseless bool) 
 	return tables, nil
 }
 
-// foreign is [cdc.FormForeign] for a column whose character set is not known here.
-func foreign(form cdc.Form, set string) cdc.Form {
-	if set != "" && charsetOf(set) == CharsetUnknown {
-		return cdc.FormForeign
-	}
-	return form
-}
-
-func formOf(kind string, length uint64) cdc.Form {
+// columnOf describes a column as the binlog would. Its character set is "" if it is none of text.
+func columnOf(name, kind string, length uint64, set string) cdc.Column {
+	c := cdc.Column{Name: name}
 	switch kind {
 	case "binary", "varbinary":
+		c.Form, c.Type = cdc.FormBytes, cdc.TypeBytes
 		if length == UUIDSize {
-			return cdc.FormUUID
+			c.Form, c.Type = cdc.FormUUID, cdc.TypeUUID
 		}
-		return cdc.FormBytes
 	case "uuid", "inet6": // of MariaDB; the binlog tells them from BINARY as little as inet4
-		return cdc.FormUUID
+		c.Form, c.Type = cdc.FormUUID, cdc.TypeUUID
 	case "tinyblob", "blob", "mediumblob", "longblob", "vector", "inet4", "geometry", "point", "linestring", "polygon",
 		"multipoint", "multilinestring", "multipolygon", "geometrycollection", "geomcollection":
-		return cdc.FormBytes
-	case "datetime", "timestamp":
-		return cdc.FormTimestampText
+		c.Form, c.Type = cdc.FormBytes, cdc.TypeBytes
+	case "datetime":
+		c.Form, c.Type = cdc.FormTimestampText, cdc.TypeLocalTime
+	case "timestamp":
+		c.Form, c.Type = cdc.FormTimestampText, cdc.TypeTime
+	case "json": // MariaDB's is text
+		c.Form, c.Type = cdc.FormMySQLJSON, cdc.TypeJSON
+	case "tinyint", "smallint", "mediumint", "int", "bigint", "year", "bit":
+		c.Type = cdc.TypeInteger
+	case "decimal":
+		c.Type = cdc.TypeDecimal
+	case "float", "double":
+		c.Type = cdc.TypeFloat
 	}
-	return cdc.FormText
+	if set != "" {
+		c.Type = cdc.TypeText
+		if charsetOf(set) == CharsetUnknown {
+			c.Form = cdc.FormForeign
+		}
+	}
+	return c
 }
 
 // ReadCharsets reads what each collation's character set means here.

@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"encoding/hex"
 	"errors"
-	"math"
 	"strconv"
 	"strings"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/mysqljson"
 )
 
 // cell says how a column is selected, so that it arrives in the form of the binlog.
@@ -30,6 +30,7 @@ const (
 	cellFloat
 	cellDouble
 	cellTime
+	cellClock
 )
 
 // cellOf returns how to select a column of a type. BIT has no text, a FLOAT only six digits of it.
@@ -49,6 +50,8 @@ func cellOf(kind string, c cdc.Column) cell {
 		s.kind = cellDouble
 	case "datetime", "timestamp":
 		s.kind = cellTime
+	case "time":
+		s.kind = cellClock
 	case "uuid", "inet6":
 		s.sql = "CAST(" + name + " AS BINARY(16))"
 	case "inet4":
@@ -76,9 +79,13 @@ func (c *cell) append(arena, value []byte) ([]byte, error) {
 		if err != nil {
 			return arena, err
 		}
-		return AppendFloat(arena, v, bits), nil
+		return mysqljson.AppendFloat(arena, v, bits), nil
 	case cellTime:
-		return AppendTrimmed(arena, string(value)), nil
+		return appendTrimmed(arena, value), nil
+	case cellClock:
+		if whole, fraction, _ := bytes.Cut(value, []byte(".")); len(bytes.Trim(fraction, "0")) == 0 {
+			value = whole
+		}
 	case cellAsIs:
 	}
 	return append(arena, value...), nil
@@ -148,8 +155,8 @@ func (c *cell) idArg(id string) (any, error) {
 	return id, nil
 }
 
-// AppendTrimmed leaves out zeros at the end of a fraction of a second.
-func AppendTrimmed(arena []byte, text string) []byte {
+// appendTrimmed leaves out zeros at the end of a fraction of a second.
+func appendTrimmed(arena, text []byte) []byte {
 	arena = append(arena, text...)
 	if len(text) > 20 && text[19] == '.' {
 		for arena[len(arena)-1] == '0' {
@@ -158,30 +165,6 @@ func AppendTrimmed(arena []byte, text string) []byte {
 		if arena[len(arena)-1] == '.' {
 			arena = arena[:len(arena)-1]
 		}
-	}
-	return arena
-}
-
-// MinExponent is the smallest whole number that is printed with an exponent.
-const MinExponent = 1e15
-
-// AppendFloat prints as the server does: the shortest text that reads back as the value, exponents without plus.
-func AppendFloat(arena []byte, v float64, bits int) []byte {
-	format := byte('f')
-	if size := math.Abs(v); size != 0 && (size >= MinExponent || size < 1e-15) {
-		format = 'e'
-	}
-	start := len(arena)
-	arena = strconv.AppendFloat(arena, v, format, -1, bits)
-	if i := bytes.IndexByte(arena[start:], 'e'); i >= 0 {
-		exponent := arena[start+i+1:]
-		sign := exponent[0]
-		digits := bytes.TrimLeft(exponent[1:], "0")
-		arena = arena[:start+i+1]
-		if sign == '-' {
-			arena = append(arena, '-')
-		}
-		arena = append(arena, digits...)
 	}
 	return arena
 }

@@ -117,6 +117,11 @@ func (t *TableReader) prepare(ctx context.Context) (err error) {
 	if t.table = tables[t.o.Table]; t.table == nil {
 		return scan.MayNotRead(t.o.Table, "it does not exist, or the user may not see it")
 	}
+	for i := range t.table.Columns {
+		if c := &t.table.Columns[i]; c.Form == cdc.FormMySQLJSON {
+			c.Form = cdc.FormText
+		}
+	}
 	return t.describe(ctx)
 }
 

@@ -87,7 +87,7 @@ func TestCatalogAwayWithinTransaction(t *testing.T) {
 		if err := again.stop(); err != nil {
 			t.Error(err)
 		}
-		if want := fmt.Sprint([]cdc.Column{{Name: "x"}}); now != want {
+		if want := fmt.Sprint([]cdc.Column{{Name: "x", Type: cdc.TypeInteger}}); now != want {
 			t.Errorf("the table has %s now, want %s", now, want)
 		}
 	})

@@ -81,8 +81,8 @@ func goldensOf(flavor string) []golden {
 	}
 }
 
-// general are the types that go-mysql decodes.
-func general() []golden {
+// rarer are types that the native table does not have, with those that it has.
+func rarer() []golden {
 	return append(goldens(), []golden{
 		{"d", "DECIMAL(20,5)", []string{"-123456789012345.67890", "0"}, nil},
 		{"big", "DECIMAL(65,30)", []string{"12345678901234567890123456789012345.123456789012345678901234567890", "-0.000000000000000000000000000001"}, nil},
@@ -106,7 +106,7 @@ func general() []golden {
 //
 //covers:binlogs 27 rows both
 func TestTypes(t *testing.T) {
-	for name, columns := range map[string][]golden{"native": goldens(), "general": general()} {
+	for name, columns := range map[string][]golden{"native": goldens(), "rarer": rarer()} {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(d *database) {
 				t := d.t
@@ -156,6 +156,49 @@ func TestStopAtUnsupportedType(t *testing.T) {
 	if err := r.ended(); !errors.As(err, &stop) || stop.Reason != "column_type" || !strings.Contains(err.Error(), "column packed of "+d.name+".outbox") {
 		t.Error(err)
 	}
+}
+
+// Tables of old MariaDB servers, and of those with mysql56_temporal_format = OFF, have other types for times. Of those with a fraction the
+// binlog does not tell how many digits they have.
+//
+//covers:binlogs 27 rows both
+func TestOldTimes(t *testing.T) {
+	on(t, []string{"mariadb", "mariadb114", "mariadb118"}, func(d *database) {
+		d.exec("SET GLOBAL mysql56_temporal_format = OFF")
+		d.t.Cleanup(func() { _, _ = d.db.Exec("SET GLOBAL mysql56_temporal_format = ON") })
+		d.exec("CREATE TABLE outbox (n INT, ti TIME, dt DATETIME, ts TIMESTAMP NULL, behind INT)")
+		d.exec("CREATE TABLE exact (at DATETIME(6), behind INT)")
+		tables := []string{d.name + ".outbox", d.name + ".exact"}
+		r := start(d.t, d.source(binlog.Options{Options: mysql.Options{Tables: tables}, StartFrom: binlog.Current}), newQueue(), none)
+		d.session("SET time_zone = '+00:00'", `INSERT INTO outbox VALUES (1, '-838:59:59', '2026-01-02 03:04:05', '2026-01-02 03:04:05', 1),
+			(2, '-00:00:01', '1000-01-01 00:00:00', '2038-01-19 03:14:07', 2), (3, '12:00:00', '9999-12-31 23:59:59', NULL, 3)`)
+		for i, want := range []string{
+			"map[behind:1 dt:2026-01-02T03:04:05Z n:1 ti:-838:59:59 ts:2026-01-02T03:04:05Z]",
+			"map[behind:2 dt:1000-01-01T00:00:00Z n:2 ti:-00:00:01 ts:2038-01-19T03:14:07Z]",
+			"map[behind:3 dt:9999-12-31T23:59:59Z n:3 ti:12:00:00]",
+		} {
+			if got := fmt.Sprint(r.await(3)[i]); got != want {
+				d.t.Errorf("%s, want %s", got, want)
+			}
+		}
+		if _, checked := binlog.Check(d.t.Context(), d.options(binlog.Options{}), none); fmt.Sprint(checked[tables[0]].Columns) != fmt.Sprint(r.queue.columns) {
+			d.t.Errorf("check finds\n%v, the binlog has\n%v", checked[tables[0]].Columns, r.queue.columns)
+		}
+		d.exec("INSERT INTO exact VALUES ('2026-01-02 03:04:05.123456', 1)")
+		if err := r.ended(); cdc.ReasonOf(err) != "row_unreadable" {
+			d.t.Errorf("%v, want row_unreadable", err)
+		}
+		d.exec("SET GLOBAL mysql56_temporal_format = ON")
+		d.exec("ALTER TABLE exact MODIFY at DATETIME(6)")
+		r = start(d.t, d.source(binlog.Options{Options: mysql.Options{Tables: tables}, StartFrom: binlog.Current}), newQueue(), none)
+		d.exec("INSERT INTO exact VALUES ('2026-01-02 03:04:05.123456', 1)")
+		if got := r.await(1)[0]["at"]; got != "2026-01-02T03:04:05.123456Z" {
+			d.t.Error(got)
+		}
+		if err := r.stop(); err != nil {
+			d.t.Error(err)
+		}
+	})
 }
 
 // printed returns the i-th row as SELECT prints it.

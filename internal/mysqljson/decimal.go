@@ -1,20 +1,25 @@
-package binlog
+package mysqljson
 
 // A DECIMAL stands in groups of nine digits, four bytes each, counted from the point. What is left at either end
 // takes as many bytes as its digits need. The highest bit is set where the number is not negative, and all bytes
 // are inverted where it is (decimal2bin in strings/decimal.cc).
-const groupDigits, groupOctets = 9, 4
+const groupDigits, groupBytes = 9, 4
 
-// appendDecimal appends a DECIMAL with all the digits of its scale. Its precision and its scale stand before it.
-func appendDecimal(arena, data []byte) (text []byte, ok bool) {
-	if len(data) < 3 || data[1] > data[0] {
-		return arena, false
+// DecimalSize returns how many bytes a DECIMAL of precision digits has, scale of them behind the point; 0: there is none.
+func DecimalSize(precision, scale byte) int {
+	if scale > precision {
+		return 0
 	}
-	whole, fraction := int(data[0]-data[1]), int(data[1])
-	data = data[2:]
-	if len(data) != decimalBytes(whole)+decimalBytes(fraction) {
-		return arena, false
-	}
+	return sizeOf(int(precision-scale)) + sizeOf(int(scale))
+}
+
+func sizeOf(digits int) int {
+	return digits/groupDigits*groupBytes + (digits%groupDigits+1)/2
+}
+
+// AppendDecimal appends a DECIMAL with all the digits of its scale. data has its size, which is not 0.
+func AppendDecimal(arena, data []byte, precision, scale byte) []byte {
+	whole, fraction := int(precision-scale), int(scale)
 	mask := byte(0)
 	if data[0]&0x80 == 0 {
 		mask = 0xff
@@ -28,18 +33,14 @@ func appendDecimal(arena, data []byte) (text []byte, ok bool) {
 	}
 	d.trim(start)
 	if fraction == 0 {
-		return d.arena, true
+		return d.arena
 	}
 	d.arena = append(d.arena, '.')
 	for range fraction / groupDigits {
 		d.digits(groupDigits)
 	}
 	d.digits(fraction % groupDigits)
-	return d.arena, true
-}
-
-func decimalBytes(digits int) int {
-	return digits/groupDigits*groupOctets + (digits%groupDigits+1)/2
+	return d.arena
 }
 
 type decimal struct {
@@ -51,13 +52,13 @@ type decimal struct {
 // digits appends the next n digits.
 func (d *decimal) digits(n int) {
 	var v uint64
-	bytes := decimalBytes(n)
+	bytes := sizeOf(n)
 	for _, b := range d.data[:bytes] {
 		v = v<<8 | uint64(b^d.mask^d.sign)
 		d.sign = 0
 	}
 	d.data = d.data[bytes:]
-	d.arena = appendDigits(d.arena, v, n)
+	d.arena = AppendDigits(d.arena, v, n)
 }
 
 // trim leaves out zeros at the front and writes at least one digit.

@@ -1,4 +1,4 @@
-package binlog
+package mysqljson
 
 import (
 	"bytes"
@@ -22,22 +22,22 @@ func documents() map[string]string {
 	}
 }
 
-func TestAppendJSON(t *testing.T) {
+func TestAppend(t *testing.T) {
 	for digits, want := range documents() {
 		document := decodeHex(t, digits)
-		text, err := appendJSON([]byte("kept"), document)
+		text, err := Append([]byte("kept"), document)
 		if err != nil || string(text) != "kept"+want {
 			t.Errorf("%s: %s, %v, want %s", digits, text, err, want)
 		}
 		for n := 1; n < len(document); n++ {
-			if text, err := appendJSON(nil, document[:n]); err == nil {
+			if text, err := Append(nil, document[:n]); err == nil {
 				t.Errorf("%d bytes of %s: %s", n, digits, text)
 			}
 		}
 	}
 }
 
-func TestMalformedJSON(t *testing.T) {
+func TestMalformedDocuments(t *testing.T) {
 	array := func(members string) string { return "02" + members } // count, size, entries
 	for name, digits := range map[string]string{
 		"type":                 "0d00",
@@ -53,16 +53,16 @@ func TestMalformedJSON(t *testing.T) {
 		"decimal of no digits": "0ff6020000", "scale over precision": "0ff603010280", "decimal too long": "0ff6050302813200",
 		"date of 4 bytes": "0f0a0400000000", "opaque without a type": "0f",
 	} {
-		if text, err := appendJSON(nil, decodeHex(t, digits)); err == nil {
+		if text, err := Append(nil, decodeHex(t, digits)); err == nil {
 			t.Errorf("%s: %s", name, text)
 		}
 	}
 }
 
-func TestJSONDepth(t *testing.T) {
+func TestDepth(t *testing.T) {
 	document := []byte{0, 0, 4, 0} // an empty array
 	for depth := 1; depth <= 101; depth++ {
-		text, err := appendJSON(nil, append([]byte{2}, document...))
+		text, err := Append(nil, append([]byte{2}, document...))
 		if (err == nil) != (depth <= 100) {
 			t.Errorf("depth %d: %s, %v", depth, text, err)
 		}
@@ -80,13 +80,13 @@ func decodeHex(tb testing.TB, digits string) []byte {
 	return b
 }
 
-// FuzzJSON holds malformed documents to an error. What comes of the others is JSON, and not much larger than they.
-func FuzzJSON(f *testing.F) {
+// FuzzDocument holds malformed documents to an error. What comes of the others is JSON, and not much larger than they.
+func FuzzDocument(f *testing.F) {
 	for digits := range documents() {
 		f.Add(decodeHex(f, digits))
 	}
 	f.Fuzz(func(t *testing.T, document []byte) {
-		text, err := appendJSON([]byte("kept"), document)
+		text, err := Append([]byte("kept"), document)
 		if !bytes.HasPrefix(text, []byte("kept")) {
 			t.Fatalf("%q", text)
 		}
