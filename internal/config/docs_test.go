@@ -157,7 +157,6 @@ In ` + "`tables[].columns`" + ` each part of an event is one of these:
 |---|---|
 | ` + "`aggregate_id: order_id`" + ` | the column |
 | ` + "`payload: {column: body, encoding: base64}`" + ` | the bytes behind base64 or hex in the column |
-| ` + "`event_id: {column: id, prefix: \"orders-\"}`" + ` | the column behind a text: the numbers of two tables collide |
 | ` + "`event_type: {const: OrderPlaced}`" + ` | the same for all rows |
 | ` + "`partition_key: {template: \"${tenant}/${order_id}\"}`" + ` | a text with columns in it; NULL if one of them is NULL |
 | ` + "`event_type: {json: metadata, path: \"$.event.type\"}`" + ` | a value in the document of a JSON column, which may be of a type of text |

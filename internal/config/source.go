@@ -107,7 +107,7 @@ type Table struct {
 
 // Columns says what each part of an event is made of.
 type Columns struct {
-	// The event's ID, by which consumers deduplicate: a column, with a prefix if another table has the same IDs.
+	// The event's ID, by which consumers deduplicate: a column.
 	EventID *Part `yaml:"event_id,omitempty" jsonschema:"required" jsonschema_extras:"x-optional=true,x-example=id"`
 	// The type of the entity that the event is about.
 	AggregateType *Part `yaml:"aggregate_type,omitempty" jsonschema_extras:"x-optional=true"`
@@ -141,8 +141,6 @@ type Columns struct {
 type Part struct {
 	// A column.
 	Column string `yaml:"column,omitempty"`
-	// Text before an event's ID.
-	Prefix string `yaml:"prefix,omitempty"`
 	// How the column holds a payload of bytes as text.
 	Encoding string `yaml:"encoding,omitempty" jsonschema:"enum=base64,enum=hex"`
 	// The same text for all rows.

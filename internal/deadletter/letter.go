@@ -75,6 +75,7 @@ type Row struct {
 type Column struct {
 	Name string   `json:"name"`
 	Form cdc.Form `json:"form"`
+	Type cdc.Type `json:"type,omitempty"`
 	// Payload says that the letter has the value.
 	Payload bool `json:"payload,omitempty"`
 	// Text is a value in UTF-8, and Bytes is another one; neither is NULL.
@@ -103,7 +104,7 @@ func RowOf(b *cdc.Batch, row, payload int, payloadForm cdc.Form) Row {
 	tx, ordinal := b.Tx(row)
 	r := Row{Commit: tx.Commit, TxName: b.NameOf(row), Time: tx.Time, Ordinal: ordinal, Schema: b.Table.Schema, Table: b.Table.Name}
 	for i := range b.Table.Columns {
-		c := Column{Name: b.Table.Columns[i].Name, Form: b.Table.Columns[i].Form, Payload: i == payload}
+		c := Column{Name: b.Table.Columns[i].Name, Form: b.Table.Columns[i].Form, Type: b.Table.Columns[i].Type, Payload: i == payload}
 		raw, ok := b.Value(row, i)
 		if c.Form == cdc.FormMySQLJSON && !c.Payload { // earlier releases do not know the form, not even of a NULL
 			if text, err := c.Form.AppendText(nil, raw); err == nil {
@@ -161,14 +162,14 @@ func (l *Letter) value(c *Column) ([]byte, bool) {
 func (r *Row) schema(tables map[string]*cdc.Table) *cdc.Table {
 	parts := []string{r.Schema, r.Table}
 	for i := range r.Columns {
-		parts = append(parts, strconv.Itoa(int(r.Columns[i].Form))+r.Columns[i].Name)
+		parts = append(parts, fmt.Sprintf("%d %d %s", r.Columns[i].Form, r.Columns[i].Type, r.Columns[i].Name))
 	}
 	name := strings.Join(parts, "\x00")
 	t := tables[name]
 	if t == nil {
 		t = &cdc.Table{Schema: r.Schema, Name: r.Table}
 		for i := range r.Columns {
-			t.Columns = append(t.Columns, cdc.Column{Name: r.Columns[i].Name, Form: r.Columns[i].Form})
+			t.Columns = append(t.Columns, cdc.Column{Name: r.Columns[i].Name, Form: r.Columns[i].Form, Type: r.Columns[i].Type})
 		}
 		tables[name] = t
 	}

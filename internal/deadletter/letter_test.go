@@ -67,7 +67,10 @@ func drawRow(t *rapid.T) (*cdc.Batch, int) {
 	}
 	n := rapid.IntRange(1, 5).Draw(t, "columns")
 	for i := range n {
-		table.Columns = append(table.Columns, cdc.Column{Name: strings.Repeat("c", i+1), Form: rapid.SampledFrom([]cdc.Form{cdc.FormText, cdc.FormInt, cdc.FormHex}).Draw(t, "form")})
+		table.Columns = append(table.Columns, cdc.Column{
+			Name: strings.Repeat("c", i+1), Form: rapid.SampledFrom([]cdc.Form{cdc.FormText, cdc.FormInt, cdc.FormHex}).Draw(t, "form"),
+			Type: rapid.SampledFrom([]cdc.Type{cdc.TypeOther, cdc.TypeChar, cdc.TypeInteger}).Draw(t, "type"),
+		})
 		span := cdc.Span{Off: int32(len(b.Arena)), Len: -1}
 		if value := rapid.SampledFrom([][]byte{nil, {}, []byte("text"), {0, 0xff}}).Draw(t, "value"); value != nil {
 			span.Len = int32(len(value))

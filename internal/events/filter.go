@@ -49,18 +49,10 @@ func (f *Filter) Empty() bool {
 	return len(f.IDs)+len(f.Keys)+len(f.Types)+len(f.Aggregates)+len(f.Tenants) == 0 && f.From.IsZero() && f.To.IsZero()
 }
 
-// forTable returns the filter in the columns of a table, and false if nothing in it is selected: it lacks a column, or no event of it has
-// one of the IDs. An error is about a part that is not in a column.
+// forTable returns the filter in the columns of a table, and false if the table lacks one, so that nothing in it is selected. An error is
+// about a part that is not in a column.
 func (f *Filter) forTable(t *source.Table, r scan.Table) (scan.Filter, bool, error) {
-	found := scan.Filter{From: f.From, To: f.To}
-	for _, id := range f.IDs {
-		if own, ok := t.Layout.RowID(id); ok {
-			found.IDs = append(found.IDs, own)
-		}
-	}
-	if len(f.IDs) > 0 && len(found.IDs) == 0 {
-		return found, false, nil
-	}
+	found := scan.Filter{IDs: f.IDs, From: f.From, To: f.To}
 	for _, m := range []condition{
 		{"key", f.Keys, []outbox.Role{outbox.PartitionKey, outbox.AggregateID}},
 		{"type", f.Types, []outbox.Role{outbox.EventType}},

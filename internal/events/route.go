@@ -73,9 +73,12 @@ func oneRow(tables []source.Table, table, row string) (*cdc.Batch, error) {
 	}
 	for role := range outbox.Roles {
 		for _, column := range tables[at].Layout.Part(role).Columns() {
-			if values[column] == nil {
-				values[column] = example(role)
+			if _, given := values[column]; !given {
+				values[column] = nil // NULL
 			}
+		}
+		if column := tables[at].Layout.Column(role); column != "" && values[column] == nil {
+			values[column] = example(role)
 		}
 	}
 	return batchOf(tables[at].Name, values), nil

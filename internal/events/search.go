@@ -118,15 +118,11 @@ func (s *search) rows(ctx context.Context, db source.Database, dsn source.ConnSt
 	}
 	tables := db.Tables()
 	for i := range tables {
-		id, ok := tables[i].Layout.RowID(s.found.ID)
-		if !ok {
-			continue
-		}
 		reader, err := db.Reader(ctx, dsn, &tables[i])
 		if err != nil {
 			return err
 		}
-		err = scan.Fetch(ctx, reader, id, time.Time{}, func(b *cdc.Batch) error {
+		err = scan.Fetch(ctx, reader, s.found.ID, time.Time{}, func(b *cdc.Batch) error {
 			for row := range b.Txs {
 				found := FoundRow{Table: tables[i].Name.String()}
 				if at := b.Txs[row].Time; at != 0 {

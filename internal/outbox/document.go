@@ -89,11 +89,12 @@ func (r *reader) read(d *document, text []byte) error {
 	r.none(d)
 	r.text = text
 	r.buf = *bytes.NewBuffer(text)
-	// A name may stand twice in a column of the type json, and in text.
+	// In a column of the type json, and in text, a name may stand twice, and an escape may be half a surrogate.
+	names, halves := jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)
 	if r.decoder == nil {
-		r.decoder = jsontext.NewDecoder(&r.buf, jsontext.AllowDuplicateNames(true))
+		r.decoder = jsontext.NewDecoder(&r.buf, names, halves)
 	} else {
-		r.decoder.Reset(&r.buf, jsontext.AllowDuplicateNames(true))
+		r.decoder.Reset(&r.buf, names, halves)
 	}
 	if err := r.value(&d.root); err != nil {
 		return err
@@ -138,9 +139,7 @@ func (r *reader) object(n *node) error {
 		if err != nil {
 			return err
 		}
-		if r.name, err = jsontext.AppendUnquote(r.name[:0], quoted); err != nil {
-			return err
-		}
+		r.name, _ = jsontext.AppendUnquote(r.name[:0], quoted)
 		if i := slices.IndexFunc(n.members, func(m member) bool { return m.name == string(r.name) }); i >= 0 {
 			err = r.value(n.members[i].node)
 		} else {

@@ -58,18 +58,13 @@ func (l Layout) Part(r Role) *Part {
 // Has reports whether the role has a part.
 func (l Layout) Has(r Role) bool { return *l.Part(r) != Part{} }
 
-// Column returns the column that holds the role's part as it is, apart from an ID's prefix; "" if none does.
+// Column returns the column that holds the role's part as it is; "" if none does.
 func (l Layout) Column(r Role) string {
 	part := l.Part(r)
 	if part.Encoding != "" {
 		return ""
 	}
 	return part.Column
-}
-
-// RowID returns what the row of an event has in the column of the ID, and false for an ID that no event of the table has.
-func (l Layout) RowID(eventID string) (string, bool) {
-	return strings.CutPrefix(eventID, l.Part(EventID).Prefix)
 }
 
 // Reads reports whether a part reads the column.

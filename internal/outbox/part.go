@@ -11,8 +11,6 @@ import (
 type Part struct {
 	// Column is the name of a column.
 	Column string
-	// Prefix is put before an event's ID. With Column.
-	Prefix string
 	// Encoding is how the column holds a payload: "base64", "hex", or "" for as it is. With Column.
 	Encoding string
 	// Const is the same text for all rows.
@@ -49,8 +47,8 @@ func (p *Part) Check(role Role) error {
 		return cdc.Fixable("name a column", "is not a column, and rows are looked for by it")
 	case p.Column == "" && role == Headers:
 		return cdc.Fixable("name a column that holds a JSON object", "is not a column")
-	case p.Prefix != "" && role != EventID:
-		return cdc.Fixable("remove it; a template puts text before a column", "has a prefix, and only event_id has one")
+	case p.Const != "" && role == PartitionKey:
+		return cdc.Fixable("name a column, or remove it", "is the same for all events, so that one partition would have them all")
 	case p.Encoding != "" && (role != Payload || p.Column == ""):
 		return cdc.Fixable("remove it", "has an encoding, and only a payload that is a column has one")
 	case p.Encoding != "" && p.Encoding != Base64 && p.Encoding != Hex:

@@ -27,6 +27,7 @@ type Accessor struct {
 	form   cdc.Form
 	plain  bool  // the value is the bytes in the arena
 	ascii  bool  // rendered by the relay
+	padded bool  // with spaces, which are no part of the value
 	number int32 // of the column, from 1; 0: the rows have none
 
 	*detail // what few events need, so that the rest is close together
@@ -37,7 +38,7 @@ type detail struct {
 	Name string
 
 	encoding string // of a payload; see [Part]
-	text     []byte // the constant; the prefix of a column's value
+	text     []byte // the constant
 	pieces   []accessorPiece
 	document int // its index in the plan
 	path     int // the index of the value in the document
@@ -110,7 +111,7 @@ func (p *Plan) Accessor(part *Part) (a Accessor, missing string, err error) {
 	switch {
 	case part.Column != "":
 		a, err = Column(p.Table, part.Column)
-		a.text, a.encoding, a.plain = []byte(part.Prefix), part.Encoding, a.plain && part.Prefix == ""
+		a.encoding = part.Encoding
 	case part.Const != "":
 		a = Accessor{kind: kindConst, detail: &detail{text: []byte(part.Const)}}
 	case part.Template != "":
@@ -172,9 +173,10 @@ func Column(t *cdc.Table, name string) (Accessor, error) {
 		return a, nil
 	}
 	a.kind, a.number, a.form = kindColumn, int32(i+1), t.Columns[i].Form
+	a.padded = t.Columns[i].Type == cdc.TypeChar
 	switch a.form {
 	case cdc.FormText, cdc.FormBytes:
-		a.plain = true
+		a.plain = !a.padded
 	case cdc.FormForeign:
 		return a, cdc.Stop(cdc.ClassConfig, "charset", fmt.Errorf(
 			"column %s of %s is in a character set that the relay does not know", name, t),

@@ -138,9 +138,12 @@ func (r *Row) Text(a *Accessor) ([]byte, *Fault) {
 	text := raw
 	if !a.plain {
 		start := len(r.Scratch)
-		grown, err := a.form.AppendText(append(r.Scratch, a.text...), raw)
+		grown, err := a.form.AppendText(r.Scratch, raw)
 		if err != nil {
 			return nil, Bad(a, "cannot be read: "+err.Error())
+		}
+		if a.padded {
+			grown = grown[:start+len(bytes.TrimRight(grown[start:], " "))]
 		}
 		r.Scratch = grown
 		text = r.cut(start)
@@ -205,7 +208,7 @@ func (r *Row) value(a *Accessor) ([]byte, *Fault) {
 		return value[1 : len(value)-1 : len(value)-1], nil
 	}
 	start := len(r.Scratch)
-	r.Scratch, _ = jsontext.AppendUnquote(r.Scratch, value) // cannot fail: the document was read
+	r.Scratch, _ = jsontext.AppendUnquote(r.Scratch, value) // half a surrogate becomes U+FFFD, as in headers
 	return r.cut(start), nil
 }
 
@@ -215,7 +218,7 @@ var errNoJSON = errors.New("cannot be read: it is not JSON")
 func (r *Row) document(into *read, d *document) {
 	text, f := r.Bytes(&d.column)
 	switch {
-	case f != nil:
+	case f != nil || !ValidText(text):
 		into.err = errNoJSON
 	case text == nil:
 		into.err = nil

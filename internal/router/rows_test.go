@@ -58,6 +58,14 @@ func TestMalformedRows(t *testing.T) {
 		{name: "header without a name", row: order().with("headers", `{"": "secret"}`), says: `sets the header ""`},
 		{name: "reserved, escaped", row: order().with("headers", `{"\u0063e_x": "secret"}`), says: `sets the header "ce_x"`},
 		{
+			name: "headers of damaged MySQL JSON", row: order().with("headers", "\x00\x01\x00secret"),
+			form: map[string]cdc.Form{"headers": cdc.FormMySQLJSON}, says: "column headers is not valid UTF-8 JSON",
+		},
+		{
+			name: "payload of damaged MySQL JSON", row: order().with("payload", "\x00\x01\x00secret"),
+			form: map[string]cdc.Form{"payload": cdc.FormMySQLJSON}, says: "column payload cannot be read: ",
+		},
+		{
 			name: "payload not hex", row: order().with("payload", "secret"),
 			form: map[string]cdc.Form{"payload": cdc.FormHex}, says: `column payload cannot be read: bytea that does not start with \x`,
 		},
@@ -99,6 +107,8 @@ func neighbour(forms map[string]cdc.Form) row {
 			good[column] = `\x00`
 		case cdc.FormJSONB:
 			good[column] = "\x01{}"
+		case cdc.FormMySQLJSON:
+			good[column] = "\x00\x00\x00\x04\x00" // {}
 		default:
 			good[column] = "2026-01-02T03:04:05+02:00"
 		}

@@ -264,7 +264,7 @@ func tableMutants() []mutant {
 			caughtBy{wal, "^TestRenamedTableIsPublished$", ""},
 		},
 		{
-			"take a renamed column for one that was dropped", "internal/router/fault.go",
+			"take a renamed column for one that was dropped", "internal/outbox/fault.go",
 			[]edit{{"	if lost == nil {", "	if lost == nil || true {"}},
 			caughtBy{routing, "^TestColumnAddedSince$", ""},
 		},
