@@ -1,0 +1,75 @@
+package commands
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// Five outbox tables as they are, each written and updated as its own software does: every committed INSERT becomes one record, with values
+// as a SELECT shows them, and nothing else does. What the rows hold is ours; the tables are those of testdata/layouts.
+func TestLayouts(t *testing.T) {
+	t.Parallel()
+	for name, databases := range map[string]string{"a": "postgres mysql mariadb", "b": "postgres", "c": "postgres", "d": "postgres mysql mariadb", "e": "postgres"} {
+		for database := range strings.FieldsSeq(databases) {
+			t.Run(name+"/"+database, func(t *testing.T) {
+				t.Parallel()
+				s := newSite
+				if database != "postgres" {
+					s = func(t *testing.T) *site { return newMySQLSite(t, database) }
+				}
+				s(t).layout(name)
+			})
+		}
+	}
+}
+
+// layout publishes the rows of a table of testdata/layouts, and compares the records.
+func (s *site) layout(name string) {
+	s.t.Helper()
+	dialect := "postgres"
+	if s.mysql != nil {
+		dialect = "mysql"
+	}
+	schema, rows, _ := strings.Cut(s.file(name+"."+dialect+".sql"), "-- rows\n")
+	s.sql(statementsOf(schema)...)
+	s.config = s.file(name+".yaml") + s.config
+	s.replace("partitions: 3", "partitions: 1").setup()
+	relay := s.start()
+	url := relay.leading()
+	s.sql(statementsOf(rows)...)
+	want := strings.Count(rows, "INSERT INTO")
+	eventually(s.t, func() error {
+		if n := s.status(url).Counters["events_published"]; int(n) < want {
+			return fmt.Errorf("%d of %d events are published", int(n), want)
+		}
+		return nil
+	})
+	if code := relay.signal(syscall.SIGTERM); code != 0 {
+		s.t.Errorf("the relay ended with %d: %q", code, relay.lines)
+	}
+	if n := s.records(s.name); n != want {
+		s.t.Errorf("%d records of %d events", n, want)
+	}
+	var got []string
+	for _, r := range s.consume(s.name, want) {
+		got = append(got, text(r))
+	}
+	golden(s.t, filepath.Join("layouts", name+".txt"), strings.ReplaceAll(strings.Join(got, "\n"), s.name, "NAME"))
+}
+
+func (s *site) file(name string) string {
+	s.t.Helper()
+	content, err := os.ReadFile(filepath.Join("testdata", "layouts", name))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return strings.ReplaceAll(string(content), "NAME", s.name)
+}
+
+func statementsOf(script string) []string {
+	return strings.Split(strings.TrimSuffix(strings.TrimSpace(script), ";"), ";\n")
+}
