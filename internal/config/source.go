@@ -191,9 +191,9 @@ func (c *Columns) Parts() map[string]outbox.Part {
 
 // Route sends rows to a topic.
 type Route struct {
-	// Parts of an event or columns, each with a regular expression (RE2) that must match the whole value. All must match; NULL never matches. Without expressions every row matches.
+	// Parts of an event, columns, or `table` (the table's name without its schema), each with a regular expression (RE2) that must match the whole value. All must match; NULL never matches. Without expressions every row matches.
 	Match map[string]string `yaml:"match,omitempty"`
-	// The topic. ${name} is replaced by a part of the event, a column, or a named group of the expressions.
+	// The topic. ${name} is replaced by a part of the event, a column, `table`, or a named group of the expressions.
 	Topic string `yaml:"topic" jsonschema:"required,minLength=1,example=orders.${tenant_id}"`
 }
 

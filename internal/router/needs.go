@@ -14,8 +14,14 @@ func (r *Router) Needs(table, column string) bool {
 		slices.ContainsFunc(r.names, func(name string) bool { return slices.Contains(t.read(name).Columns(), column) }))
 }
 
-// read returns what a route means by a name: the part of that role, or else the column of that name.
+// tableName is what routes call the name of a row's table, without its schema.
+const tableName = "table"
+
+// read returns what a route means by a name: the table's own, the part of that role, or else the column of that name.
 func (t *table) read(name string) *outbox.Part {
+	if name == tableName {
+		return &outbox.Part{Const: t.name}
+	}
 	if role, ok := outbox.ParseRole(name); ok && t.layout.Has(role) {
 		return t.layout.Part(role)
 	}

@@ -40,11 +40,11 @@ type Table struct {
 
 // Route gives a topic to the rows that match.
 type Route struct {
-	// Match holds regular expressions (Go's, RE2) by role or column. All must match the whole value, in
-	// its case; NULL matches nothing. An empty Match takes every row.
+	// Match holds regular expressions (Go's, RE2) by role, column, or "table", the table's name without its schema. All must match the
+	// whole value, in its case; NULL matches nothing. An empty Match takes every row.
 	Match map[string]string
 	// Topic is the topic's name. ${name} stands for a named group of the expressions in Match, else for
-	// a role or column. A row for which one of them is NULL or empty cannot be routed.
+	// what it stands for in Match. A row for which one of them is NULL or empty cannot be routed.
 	Topic string
 }
 
@@ -103,6 +103,7 @@ func skipSet(ids []string) map[string]struct{} {
 // table is a configured table.
 type table struct {
 	setting string // "tables[0]"
+	name    string // without its schema
 	layout  outbox.Layout
 	source  []byte
 }
@@ -125,7 +126,7 @@ func newTables(o Options) (map[string]*table, error) {
 				return nil, err
 			}
 		}
-		tables[name.String()] = &table{setting: setting, layout: t.Layout, source: []byte(source)}
+		tables[name.String()] = &table{setting: setting, name: name.Table, layout: t.Layout, source: []byte(source)}
 	}
 	return tables, nil
 }

@@ -45,6 +45,7 @@ func TestTopic(t *testing.T) {
 		{"NULL matches nothing", routed.without("tenant_id"), []router.Route{{Match: match("tenant_id", ".*"), Topic: "a"}, {Topic: "b"}}, "b"},
 		{"empty matches .*", routed.with("tenant_id", ""), []router.Route{{Match: match("tenant_id", ".*"), Topic: "a"}}, "a"},
 		{"a column without a role", routed.with("region", "eu"), []router.Route{{Match: match("region", "eu"), Topic: "r.${region}"}}, "r.eu"},
+		{"the table", routed, []router.Route{{Match: match("table", "orders_.*"), Topic: "a"}, {Match: match("table", "outbox"), Topic: "of.${table}"}}, "of.outbox"},
 		{"a number", routed, []router.Route{{Match: match("schema_version", "[0-9]+"), Topic: "v${schema_version}"}}, "v3"},
 		{"a time", routed, []router.Route{{Match: match("occurred_at", `(?<year>\d+)-.*`), Topic: "y${year}"}}, "y2026"},
 		{"several in a template", routed, []router.Route{{Topic: "${tenant_id}.${aggregate_type}-${tenant_id}"}}, "acme.Order-acme"},
