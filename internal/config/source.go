@@ -103,6 +103,8 @@ type Table struct {
 	Name string `yaml:"name" jsonschema:"required,minLength=1,example=public.outbox"`
 	// What the parts of an event are made of, for a table that was not created by cdc-relay: columns as a rule, see [parts of an event](#parts-of-an-event). A part that is not listed has nothing. Default: the columns of the native table.
 	Columns *Columns `yaml:"columns,omitempty" jsonschema_extras:"x-optional=true"`
+	// What a NULL payload becomes: a record with a null value, one with an empty value, or a malformed row. Default: a tombstone in the native table, malformed in one with columns.
+	NullPayload outbox.NullPayload `yaml:"null_payload,omitempty" jsonschema:"enum=tombstone,enum=empty,enum=malformed"`
 }
 
 // Columns says what each part of an event is made of.

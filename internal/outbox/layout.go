@@ -13,10 +13,30 @@ import (
 // create: every role has a column of its name.
 type Layout struct {
 	mapped *[Roles]Part // of another software's table
+	null   NullPayload
 }
 
 // Native returns the zero Layout.
 func Native() Layout { return Layout{} }
+
+// NullPayload is what a NULL payload becomes.
+type NullPayload string
+
+// The choices.
+const (
+	// NullTombstone makes a record with a null value.
+	NullTombstone NullPayload = "tombstone"
+	// NullEmpty makes a record with an empty value.
+	NullEmpty NullPayload = "empty"
+	// NullMalformed makes the row malformed.
+	NullMalformed NullPayload = "malformed"
+)
+
+// WithNull returns the layout with what a NULL payload becomes; "" is a tombstone in the native table, and malformed in a mapped one.
+func (l Layout) WithNull(null NullPayload) Layout {
+	l.null = null
+	return l
+}
 
 // Mapped returns the layout of another software's table from parts by the names of their roles. A role that is not listed has
 // no part, even if the table has a column of that name. event_id, event_type and payload must be listed. An empty map is
@@ -25,7 +45,7 @@ func Mapped(parts map[string]Part) (Layout, error) {
 	if len(parts) == 0 {
 		return Native(), nil
 	}
-	l := Layout{new([Roles]Part)}
+	l := Layout{mapped: new([Roles]Part)}
 	for _, name := range slices.Sorted(maps.Keys(parts)) {
 		role, ok := ParseRole(name)
 		if !ok {
@@ -99,12 +119,20 @@ func (l Layout) NotNull(r Role) bool {
 	case AggregateType, AggregateID, OccurredAt:
 		return !l.Foreign()
 	case Payload:
-		return !l.Tombstones()
+		return l.Null() == NullMalformed
 	default:
 		return false
 	}
 }
 
-// Tombstones reports whether NULL in the payload column means a record with a null value. That is so in the native table;
-// in a mapped table NULL is malformed.
-func (l Layout) Tombstones() bool { return !l.Foreign() }
+// Null is what a NULL payload becomes.
+func (l Layout) Null() NullPayload {
+	switch {
+	case l.null != "":
+		return l.null
+	case l.Foreign():
+		return NullMalformed
+	default:
+		return NullTombstone
+	}
+}

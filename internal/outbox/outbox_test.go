@@ -56,8 +56,8 @@ func TestRequiredColumns(t *testing.T) {
 		if got := roles(tt.layout.NotNull); got != tt.notNull {
 			t.Errorf("%s is not null in %s, want %s", tt.name, got, tt.notNull)
 		}
-		if tt.layout.Tombstones() != tt.nullIsTombstone {
-			t.Errorf("%s: tombstones %v", tt.name, tt.layout.Tombstones())
+		if (tt.layout.Null() == outbox.NullTombstone) != tt.nullIsTombstone {
+			t.Errorf("%s: NULL is %s", tt.name, tt.layout.Null())
 		}
 	}
 }

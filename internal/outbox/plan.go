@@ -15,6 +15,8 @@ type Plan struct {
 	Parts [Roles]Accessor
 	// Required reports, by role, whether a row with NULL in it is malformed.
 	Required [Roles]bool
+	// Null is what a NULL payload becomes.
+	Null NullPayload
 	// Incomplete is why no row of this schema makes a record; nil: it does.
 	Incomplete *Fault
 
@@ -78,7 +80,7 @@ func (a *Accessor) Index() int {
 // Plan finds the parts of an event in a table. setting is the table's place in the configuration ("tables[0]"). An error is a
 // [cdc.StopError] about the table or the configuration.
 func (l Layout) Plan(t *cdc.Table, setting string) (*Plan, error) {
-	p := &Plan{Table: t}
+	p := &Plan{Table: t, Null: l.Null()}
 	for role := range Roles {
 		part := l.Part(role)
 		p.Required[role] = l.NotNull(role)

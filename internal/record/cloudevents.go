@@ -23,7 +23,7 @@ type CloudEvents struct {
 	attributes []attribute
 	headers    outbox.Accessor
 	payload    outbox.Accessor
-	tombstones bool
+	null       outbox.NullPayload
 
 	sequence, commitTime []byte // names
 }
@@ -44,7 +44,7 @@ func NewCloudEvents(p *outbox.Plan, source []byte) *CloudEvents {
 		headers:  p.Parts[outbox.Headers],
 		payload:  p.Parts[outbox.Payload],
 		sequence: []byte(headerSequence), commitTime: []byte(headerCommitTime),
-		tombstones: !p.Required[outbox.Payload],
+		null: p.Null,
 	}
 	for _, a := range []struct {
 		role   outbox.Role
@@ -91,9 +91,14 @@ func (c *CloudEvents) Encode(row *outbox.Row, id []byte, headers []cdc.Header) (
 	if headers, f = appendMembers(headers, row, &c.headers); f != nil {
 		return nil, headers, f
 	}
-	value, f = row.Bytes(&c.payload)
-	if f == nil && value == nil && !c.tombstones {
-		f = outbox.Bad(&c.payload, "is NULL")
+	if value, f = row.Bytes(&c.payload); value == nil && f == nil {
+		switch c.null {
+		case outbox.NullMalformed:
+			f = outbox.Bad(&c.payload, "is NULL")
+		case outbox.NullEmpty:
+			value = []byte{}
+		case outbox.NullTombstone:
+		}
 	}
 	return value, headers, f
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/router"
 )
 
@@ -133,6 +134,32 @@ ce_committime: "2026-01-02T03:04:06.5Z"
 	stopped(t, err, cdc.ClassRuntime, "malformed", "event 01J of app.Events is malformed: column body is NULL")
 	_, err = route(t, o, batch(without(table, "org"), r))
 	stopped(t, err, cdc.ClassConfig, "missing_column", "column org of app.Events is missing", "tables[0].columns")
+}
+
+// What a NULL payload becomes is said for each table.
+func TestNullPayload(t *testing.T) {
+	foreign := mapped(t, map[string]string{"event_id": "event_id", "event_type": "event_type", "payload": "payload"})
+	for _, tt := range []struct {
+		layout outbox.Layout
+		null   outbox.NullPayload
+		want   string // the value; "" is malformed
+	}{
+		{outbox.Native(), "", "null"},
+		{outbox.Native(), outbox.NullEmpty, `""`},
+		{outbox.Native(), outbox.NullMalformed, ""},
+		{foreign, "", ""},
+		{foreign, outbox.NullTombstone, "null"},
+		{foreign, outbox.NullEmpty, `""`},
+	} {
+		o := options()
+		o.Tables[0].Layout = tt.layout.WithNull(tt.null)
+		dst, err := route(t, o, batch(native(), order().without("payload")))
+		if tt.want == "" {
+			stopped(t, err, cdc.ClassRuntime, "malformed", "column payload is NULL")
+		} else if err != nil || quoted(dst.Messages[0].Value) != tt.want {
+			t.Errorf("%+v: %v, want %s", tt, err, tt.want)
+		}
+	}
 }
 
 func TestMappedColumnOfTheWrongKind(t *testing.T) {

@@ -221,7 +221,7 @@ func configuredTables(c *config.Config, letters string, parse func(string) (outb
 		if err != nil {
 			return configured{}, cdc.Stop(cdc.ClassConfig, "config", fmt.Errorf("tables[%d].columns.%w", i, err), "")
 		}
-		tables[i] = Table{Name: parsed, Layout: layout}
+		tables[i] = Table{Name: parsed, Layout: layout.WithNull(c.Tables[i].NullPayload)}
 	}
 	return configured{c, tables, letters}, nil
 }
