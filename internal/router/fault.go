@@ -104,7 +104,8 @@ func (e *encoder) explain(id []byte, f *outbox.Fault) error {
 func (e *encoder) aggregate() string {
 	typ, f := e.row.Text(&e.p.Parts[outbox.AggregateType])
 	id, f2 := e.row.Text(&e.p.Parts[outbox.AggregateID])
-	if f != nil || f2 != nil || len(typ)+len(id) == 0 {
+	missing := typ == nil && e.p.Required[outbox.AggregateType] || id == nil && e.p.Required[outbox.AggregateID]
+	if f != nil || f2 != nil || missing || len(typ)+len(id) == 0 {
 		return ""
 	}
 	return fmt.Sprintf(" (aggregate %s %s)", printable(typ), printable(id))

@@ -229,22 +229,28 @@ func TestChartNamesWhatIsWrong(t *testing.T) {
 	}
 }
 
-// generatedLine is the part of the chart's schema for cdc-relay's own configuration. It comes from the schema of the
+// generatedLine is a part of the chart's schema for cdc-relay's own configuration. It comes from the schema of the
 // relay, without required settings: a shared configuration and that of a database have parts of them.
-var generatedLine = regexp.MustCompile(`(?m)^    "config": (.*)$`)
+func generatedLine(name string) *regexp.Regexp { return regexp.MustCompile(`(?m)^    "` + name + `": (.*)$`) }
 
 func TestChartSchemaHasEverySetting(t *testing.T) {
 	t.Parallel()
 	var relay map[string]any
 	decode(t, root+"/internal/config/schema.json", &relay)
-	want := map[string]any{"config": shape(relay), "reference": shape(relay["$defs"].(map[string]any)["reference"].(map[string]any))}
+	want := map[string]any{"config": shape(relay)}
+	for name, definition := range relay["$defs"].(map[string]any) {
+		want[name] = shape(definition.(map[string]any))
+	}
 	path := chart + "/values.schema.json"
 	if *update {
-		encoded, err := json.Marshal(want["config"])
-		if err != nil {
-			t.Fatal(err)
+		text := read(t, path)
+		for name, part := range want {
+			encoded, err := json.Marshal(part)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text = generatedLine(name).ReplaceAllLiteralString(text, `    "`+name+`": `+string(encoded)+",")
 		}
-		text := generatedLine.ReplaceAllLiteralString(read(t, path), `    "config": `+string(encoded)+",")
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
