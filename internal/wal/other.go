@@ -119,10 +119,16 @@ func (ss *session) awaitVisible(ctx context.Context, conn *pgx.Conn) error {
 	}
 }
 
-// resembles reports whether a table has the columns of a configured one.
+// resembles reports whether a table has the columns of a configured one, whatever their types: only those of configured tables are known.
 func (s *Source) resembles(t *cdc.Table) bool {
+	columns := slices.Clone(t.Columns)
+	for i := range columns {
+		if columns[i].Form == cdc.FormOpaque {
+			columns[i].Form = cdc.FormText
+		}
+	}
 	return s.opts.Verify == nil || slices.ContainsFunc(s.opts.Tables, func(name string) bool {
-		twin := *t
+		twin := cdc.Table{Columns: columns}
 		twin.Schema, twin.Name, _ = strings.Cut(name, ".")
 		return s.opts.Verify(&twin) == nil
 	})
