@@ -17,11 +17,11 @@ func TestLayouts(t *testing.T) {
 		for database := range strings.FieldsSeq(databases) {
 			t.Run(name+"/"+database, func(t *testing.T) {
 				t.Parallel()
-				s := newSite
-				if database != "postgres" {
-					s = func(t *testing.T) *site { return newMySQLSite(t, database) }
+				if database == "postgres" {
+					newSite(t).layout(name)
+				} else {
+					newMySQLSite(t, database).layout(name)
 				}
-				s(t).layout(name)
 			})
 		}
 	}

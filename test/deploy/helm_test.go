@@ -231,7 +231,9 @@ func TestChartNamesWhatIsWrong(t *testing.T) {
 
 // generatedLine is a part of the chart's schema for cdc-relay's own configuration. It comes from the schema of the
 // relay, without required settings: a shared configuration and that of a database have parts of them.
-func generatedLine(name string) *regexp.Regexp { return regexp.MustCompile(`(?m)^    "` + name + `": (.*)$`) }
+func generatedLine(name string) *regexp.Regexp {
+	return regexp.MustCompile(`(?m)^    "` + name + `": (.*)$`)
+}
 
 func TestChartSchemaHasEverySetting(t *testing.T) {
 	t.Parallel()
