@@ -44,7 +44,7 @@ func (d *Database) Rows(o RowOptions) *Rows {
 func (r *Rows) Name() string { return r.o.Table }
 
 const describeRows = `SELECT relkind = 'p', coalesce(has_table_privilege(c.oid, 'DELETE') AND has_table_privilege(c.oid, 'SELECT'), false),
-	coalesce(format_type(k.atttypid, k.atttypmod), ''), coalesce(t.typname IN ('timestamptz', 'timestamp', 'date'), false),
+	coalesce(format_type(k.atttypid, k.atttypmod), ''), ` + timeType + ` IS NOT NULL,
 	EXISTS (SELECT FROM pg_index WHERE indrelid = c.oid AND indisunique AND indisvalid AND indpred IS NULL AND indnkeyatts = 1 AND indkey[0] = k.attnum),
 	coalesce(` + inheritor + `, '')
 	FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace

@@ -100,21 +100,21 @@ func (t *TableReader) exec(ctx context.Context, sql string) error {
 
 // describe reads the types of the columns, and returns an error if they give no order. binary is whether the stream would be.
 func (t *TableReader) describe(ctx context.Context, binary bool) error {
-	rows, err := t.conn.Query(ctx, `SELECT current_user, attname, format_type(atttypid, atttypmod), typname IN ('timestamptz', 'timestamp', 'date'), attnotnull, typsend <> 0
+	rows, err := t.conn.Query(ctx, `SELECT current_user, attname, format_type(atttypid, atttypmod), COALESCE(`+timeType+`, ''), attnotnull, typsend <> 0
 		FROM pg_attribute a JOIN pg_type t ON t.oid = atttypid WHERE attrelid = $1::text::regclass AND attnum > 0 AND NOT attisdropped`, t.o.SQL)
 	if err != nil {
 		return t.failed(err)
 	}
 	types, formats := map[string]string{}, map[string]int16{}
-	var name, kind string
-	var timed, notNull, sent bool
+	var name, kind, timed string
+	var notNull, sent bool
 	_, err = pgx.ForEachRow(rows, []any{&t.role, &name, &kind, &timed, &notNull, &sent}, func() error {
 		types[name] = kind
 		if binary && sent { // others come as text also in a binary stream
 			formats[name] = pgx.BinaryFormatCode
 		}
-		if name == t.o.At && timed {
-			t.atType = kind
+		if name == t.o.At {
+			t.atType = timed
 		}
 		t.nullable = t.nullable || !notNull && (name == t.o.At || name == t.o.Key)
 		return nil

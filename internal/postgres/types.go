@@ -24,6 +24,9 @@ type Types map[uint32]uint32
 const senderOf = `(SELECT s.prosrc FROM pg_type st JOIN pg_proc s ON s.oid = st.typsend JOIN pg_language l ON l.oid = s.prolang
 	WHERE l.lanname = 'internal' AND st.oid = `
 
+// timeType is the name of the date or timestamp that type t is or, being a domain, has behind it; NULL for others.
+const timeType = `substring(t.typsend::regproc::text FROM '^(timestamptz|timestamp|date)_send$')`
+
 // senderOfColumn is that of column a; NULL for the server's own types.
 const senderOfColumn = senderOf + `a.atttypid AND st.oid >= 16384)`
 
@@ -81,10 +84,13 @@ func sentBy(sender string) uint32 {
 // Knows reports whether a type is the server's own or was read from the catalog.
 func (t Types) Knows(oid uint32) bool { return oid < firstUserOID || t[oid] != 0 }
 
-// Read reads a type. One that was dropped stands for itself.
-func (t Types) Read(ctx context.Context, conn *pgx.Conn, oid uint32) error {
+// Read reads a type. base is the server's own type behind it, if the stream has said so, for a domain that was dropped since. Another
+// type that was dropped stands for itself.
+func (t Types) Read(ctx context.Context, conn *pgx.Conn, oid uint32, base string) error {
 	var by string
-	if err := conn.QueryRow(ctx, "SELECT COALESCE("+senderOf+"$1), '')", oid).Scan(&by); err != nil {
+	err := conn.QueryRow(ctx, "SELECT COALESCE("+senderOf+"$1), "+senderOf+"(SELECT oid FROM pg_type WHERE typname = $2 AND typnamespace = 'pg_catalog'::regnamespace)), '')",
+		oid, base).Scan(&by)
+	if err != nil {
 		return fmt.Errorf("read type %d: %w", oid, err)
 	}
 	t.add(oid, by)

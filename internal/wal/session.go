@@ -41,7 +41,8 @@ type session struct {
 	chunk     *chunk
 	r, w      int // chunk.buf[r:w] is read and not yet decoded
 	relations map[uint32]*relation
-	others    catalogTables // what the catalog has; see verifyOther
+	domains   map[uint32]string // the server's own types behind users' domains, by OID
+	others    catalogTables     // what the catalog has; see verifyOther
 	tx        transaction
 	batch     *pooledBatch       // rows not handed on yet, or nil
 	debt      int                // bytes kept in memory by batches handed on; the next batch is charged for them
@@ -53,7 +54,7 @@ type session struct {
 }
 
 func newSession(s *Source, sql *pgx.Conn, repl *pgconn.PgConn) *session {
-	return &session{src: s, sql: sql, repl: repl, relations: map[uint32]*relation{}}
+	return &session{src: s, sql: sql, repl: repl, relations: map[uint32]*relation{}, domains: map[uint32]string{}}
 }
 
 // close gives the connections up, and with them the slot. The monitor must be stopped.

@@ -112,7 +112,9 @@ func (ss *session) message(ctx context.Context, m []byte, off int) error {
 		return ss.relation(ctx, m)
 	case msgMessage:
 		return ss.noted(m)
-	case msgUpdate, msgDelete, msgTruncate, msgType, msgOrigin:
+	case msgType:
+		return ss.domain(m)
+	case msgUpdate, msgDelete, msgTruncate, msgOrigin:
 		return nil // an outbox is append-only: what others do to its rows says nothing new
 	}
 	return fmt.Errorf("replication stream: pgoutput message of unknown kind %q", m[0])
@@ -226,13 +228,24 @@ func (ss *session) relation(ctx context.Context, m []byte) error {
 	return nil
 }
 
+// domain notes the type behind a domain as it was when the rows were written. The message stands before that of their table, and has the
+// name of the type behind, without a schema if it is the server's own.
+func (ss *session) domain(m []byte) error {
+	rd := reader{buf: m, off: 1}
+	oid, schema, name := rd.uint32(), rd.cstring(), rd.cstring()
+	if schema == "" {
+		ss.domains[oid] = name
+	}
+	return rd.err
+}
+
 // resolveTypes asks the catalog for types that r has and the table did not have when the relay connected.
 func (ss *session) resolveTypes(ctx context.Context, r *relation) error {
 	types := ss.src.types
 	for i, oid := range r.types {
 		column := &r.table.Columns[i]
 		if !types.Knows(oid) {
-			err := ss.askCatalog(ctx, func(ctx context.Context, conn *pgx.Conn) error { return types.Read(ctx, conn, oid) })
+			err := ss.askCatalog(ctx, func(ctx context.Context, conn *pgx.Conn) error { return types.Read(ctx, conn, oid, ss.domains[oid]) })
 			if err != nil {
 				return err
 			}

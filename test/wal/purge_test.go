@@ -29,7 +29,7 @@ func (d *database) rows(role string) (*postgres.Rows, error) {
 // has verified that there was none.
 func TestRowsOfAChildAreKept(t *testing.T) {
 	d := newDatabase(t)
-	d.exec("CREATE TABLE events (id int UNIQUE, at timestamptz); INSERT INTO events VALUES (1, now() - interval '40 days')")
+	d.exec("CREATE DOMAIN moment AS timestamptz; CREATE TABLE events (id int UNIQUE, at moment); INSERT INTO events VALUES (1, now() - interval '40 days')")
 	r, err := d.rows("")
 	if err != nil {
 		t.Fatal(err)

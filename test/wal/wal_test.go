@@ -413,6 +413,45 @@ func TestNewType(t *testing.T) {
 	}
 }
 
+// A domain that was dropped since is what it was when the rows were written, and what an ENUM was is text.
+func TestDroppedType(t *testing.T) {
+	for name, text := range map[string]bool{"binary": false, "text": true} {
+		t.Run(name, func(t *testing.T) {
+			d := newDatabase(t)
+			for _, statement := range []string{
+				"CREATE DOMAIN octets AS bytea", "CREATE DOMAIN body AS octets", "CREATE DOMAIN moment AS timestamptz", "CREATE TYPE mood AS ENUM ('sad', 'happy')",
+				"ALTER TABLE outbox ALTER payload TYPE body, ALTER occurred_at TYPE moment, ADD mood mood DEFAULT 'happy'",
+			} {
+				d.exec(statement)
+			}
+			d.insert(1, 10)
+			d.exec("ALTER TABLE outbox ALTER payload TYPE bytea, ALTER occurred_at TYPE timestamptz, DROP mood")
+			d.exec("DROP TYPE body, octets, moment, mood")
+			d.needs = func(_, column string) bool { return column != "mood" }
+			d.insert(11, 20)
+			q := &cellQueue{queue: newQueue(t)}
+			stop := tailing(t, d.sourceWith(wal.Options{Text: text}), q)
+			q.waitCount(t, 20)
+			q.holds(t, 1, 20)
+			if err := stop(); err != nil {
+				t.Error(err)
+			}
+			bytes, moment := cdc.FormBytes, cdc.FormMicros2000
+			if text {
+				bytes, moment = cdc.FormHex, cdc.FormTimestampText
+			}
+			for _, row := range q.rows {
+				if !strings.Contains(row, fmt.Sprintf("payload %d %d ", bytes, cdc.TypeBytes)) || !strings.Contains(row, fmt.Sprintf("occurred_at %d %d ", moment, cdc.TypeTime)) {
+					t.Errorf("a row is %s", row)
+				}
+			}
+			if row := q.rows[0]; text && !strings.Contains(row, `true "happy"`) {
+				t.Errorf("a row with what was an ENUM is %s", row)
+			}
+		})
+	}
+}
+
 func TestLargeRows(t *testing.T) {
 	d := newDatabase(t)
 	q := newQueue(t)
