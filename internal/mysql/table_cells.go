@@ -33,7 +33,8 @@ const (
 	cellClock
 )
 
-// cellOf returns how to select a column of a type. BIT has no text, a FLOAT only six digits of it.
+// cellOf returns how to select a column of a type. BIT has no text, a FLOAT only six digits of it, and the year 0000 in a subquery
+// one.
 func cellOf(kind string, c cdc.Column) cell {
 	name := QuoteName(c.Name)
 	s := cell{sql: name, form: c.Form}
@@ -44,6 +45,8 @@ func cellOf(kind string, c cdc.Column) cell {
 		s.kind = cellNumber
 	case "bit":
 		s.sql, s.whole = "CAST("+name+" AS UNSIGNED)", true
+	case "year":
+		s.sql = "LPAD(" + name + ", 4, '0')"
 	case "float":
 		s.sql, s.kind = name+" + 0e0", cellFloat
 	case "double":
