@@ -19,7 +19,7 @@ import (
 // anyField draws a column of any type, and returns what draws its values.
 func anyField(t *rapid.T, name string) (field, func(*rapid.T) string) {
 	f := field{name: name}
-	octets := func(n int) func(*rapid.T) string {
+	inBytes := func(n int) func(*rapid.T) string {
 		return func(t *rapid.T) string {
 			return string(rapid.SliceOfN(rapid.Byte(), n, n).Draw(t, "bytes"))
 		}
@@ -42,10 +42,10 @@ func anyField(t *rapid.T, name string) (field, func(*rapid.T) string) {
 	switch f.tp {
 	case gomysql.MYSQL_TYPE_FLOAT:
 		f.meta = "\x04"
-		return f, octets(4)
+		return f, inBytes(4)
 	case gomysql.MYSQL_TYPE_DOUBLE:
 		f.meta = "\x08"
-		return f, octets(8)
+		return f, inBytes(8)
 	case gomysql.MYSQL_TYPE_NEWDECIMAL:
 		precision := rapid.IntRange(1, 65).Draw(t, "precision")
 		scale := rapid.IntRange(0, min(precision, 30)).Draw(t, "scale")
@@ -54,9 +54,9 @@ func anyField(t *rapid.T, name string) (field, func(*rapid.T) string) {
 	case gomysql.MYSQL_TYPE_BIT:
 		bits := rapid.IntRange(1, 64).Draw(t, "bits")
 		f.meta = string([]byte{byte(bits % 8), byte(bits / 8)})
-		return f, octets((bits + 7) / 8)
+		return f, inBytes((bits + 7) / 8)
 	case gomysql.MYSQL_TYPE_YEAR:
-		return f, octets(1)
+		return f, inBytes(1)
 	case gomysql.MYSQL_TYPE_DATE:
 		return f, func(t *rapid.T) string {
 			return lowest(3, uint64(number(t, 9999)<<9|number(t, 12)<<5|number(t, 31)))
@@ -69,7 +69,7 @@ func anyField(t *rapid.T, name string) (field, func(*rapid.T) string) {
 			return lowest(8, uint64(date*1e6+clock))
 		}
 	case gomysql.MYSQL_TYPE_TIMESTAMP:
-		return f, octets(4)
+		return f, inBytes(4)
 	case gomysql.MYSQL_TYPE_TIME2, gomysql.MYSQL_TYPE_DATETIME2, gomysql.MYSQL_TYPE_TIMESTAMP2:
 		digits := rapid.IntRange(0, 6).Draw(t, "digits")
 		f.meta = string([]byte{byte(digits)})
@@ -100,7 +100,7 @@ func anyField(t *rapid.T, name string) (field, func(*rapid.T) string) {
 		return anyList(t, f)
 	}
 	f.unsigned = rapid.Bool().Draw(t, "unsigned")
-	return f, octets(integers[f.tp])
+	return f, inBytes(integers[f.tp])
 }
 
 // anyList draws an ENUM or a SET. Values may be beyond its names.

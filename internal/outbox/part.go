@@ -59,8 +59,9 @@ func (p *Part) Check(role Role) error {
 		_, err := parsePath(p.Path)
 		return err
 	case p.Template != "":
-		_, err := parseTemplate(p.Template)
-		return err
+		if _, ok := CutTemplate(p.Template); !ok {
+			return cdc.Fixable("write ${column}", "has the template %q, in which a ${ has no name or no closing }", p.Template)
+		}
 	}
 	return nil
 }
@@ -74,10 +75,10 @@ func (p *Part) Columns() []string {
 		return []string{p.JSON}
 	}
 	var names []string
-	pieces, _ := parseTemplate(p.Template) // checked before
+	pieces, _ := CutTemplate(p.Template) // checked before
 	for _, piece := range pieces {
-		if piece.column != "" {
-			names = append(names, piece.column)
+		if piece.Name != "" {
+			names = append(names, piece.Name)
 		}
 	}
 	return names
@@ -98,25 +99,25 @@ func (p *Part) String() string {
 	return ""
 }
 
-// piece is a part of a template: text, or a column.
-type piece struct{ text, column string }
+// Piece is a part of a template: text, or a name that stands as ${name}.
+type Piece struct{ Text, Name string }
 
-func parseTemplate(template string) ([]piece, error) {
-	var pieces []piece
+// CutTemplate returns the pieces of a template, and false if a ${ has no name or no closing }.
+func CutTemplate(template string) (pieces []Piece, ok bool) {
 	for rest := template; rest != ""; {
 		text, behind, found := strings.Cut(rest, "${")
 		if text != "" {
-			pieces = append(pieces, piece{text: text})
+			pieces = append(pieces, Piece{Text: text})
 		}
 		if !found {
 			break
 		}
 		name, after, closed := strings.Cut(behind, "}")
 		if !closed || name == "" {
-			return nil, cdc.Fixable("write ${column}", "has the template %q, in which a ${ has no name or no closing }", template)
+			return nil, false
 		}
-		pieces = append(pieces, piece{column: name})
+		pieces = append(pieces, Piece{Name: name})
 		rest = after
 	}
-	return pieces, nil
+	return pieces, true
 }

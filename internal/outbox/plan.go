@@ -117,7 +117,7 @@ func (p *Plan) Accessor(part *Part) (a Accessor, missing string, err error) {
 	case part.Const != "":
 		a = Accessor{kind: kindConst, detail: &detail{text: []byte(part.Const)}}
 	case part.Template != "":
-		a, err = p.template(part.Template)
+		a = p.template(part.Template)
 	case part.JSON != "":
 		a, err = p.value(part)
 	default:
@@ -127,18 +127,18 @@ func (p *Plan) Accessor(part *Part) (a Accessor, missing string, err error) {
 	return a, "", err
 }
 
-func (p *Plan) template(text string) (Accessor, error) {
+func (p *Plan) template(text string) Accessor {
 	a := Accessor{kind: kindTemplate, detail: new(detail)}
-	pieces, err := parseTemplate(text)
+	pieces, _ := CutTemplate(text) // checked before
 	for _, piece := range pieces {
-		made := accessorPiece{text: []byte(piece.text)}
-		if piece.column != "" {
-			column, _ := Column(p.Table, piece.column) // which the caller has looked for
+		made := accessorPiece{text: []byte(piece.Text)}
+		if piece.Name != "" {
+			column, _ := Column(p.Table, piece.Name) // which the caller has looked for
 			made.column = &column
 		}
 		a.pieces = append(a.pieces, made)
 	}
-	return a, err
+	return a
 }
 
 // value returns what reads a value of a document. All paths into a column share one.
@@ -186,7 +186,7 @@ func Column(t *cdc.Table, name string) (Accessor, error) {
 	case cdc.FormOpaque:
 		return a, cdc.Stop(cdc.ClassConfig, "column_type", fmt.Errorf(
 			"column %s of %s is in a binary form that the relay does not know: no part of an event needed it when its rows were received", name, t),
-			"name another column, or publish the events again from their table")
+			"name another column; an event that is a dead letter is published from its table with `cdc-relay replay --id`, and the letter dropped with `cdc-relay dlq drop`")
 	case cdc.FormUUID, cdc.FormMicros2000, cdc.FormLocalMicros2000, cdc.FormInt, cdc.FormBool:
 		a.ascii = true
 	default:

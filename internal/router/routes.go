@@ -5,9 +5,9 @@ import (
 	"maps"
 	"regexp"
 	"slices"
-	"strings"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/outbox"
 )
 
 // route is a compiled route.
@@ -101,27 +101,22 @@ func (s *routeSet) slot(name string) int {
 	return len(s.names) - 1
 }
 
-// template splits a topic template into its parts.
+// template returns the parts of a topic template.
 func (s *routeSet) template(c *route, text string) ([]part, error) {
+	pieces, ok := outbox.CutTemplate(text)
+	if !ok {
+		return nil, cdc.Fixable("write ${column}", "%q has a ${ without a name and a closing }", text)
+	}
 	var parts []part
-	rest := text
-	for rest != "" {
-		literal, behind, found := strings.Cut(rest, "${")
-		if i := badTopicByte(literal); i >= 0 {
-			return nil, cdc.Fixable("use letters, digits, '.', '_' and '-', and ${column}", "%q has %q in it, which a topic's name may not have", text, literal[i:i+1])
+	for _, piece := range pieces {
+		if i := badTopicByte(piece.Text); i >= 0 {
+			return nil, cdc.Fixable("use letters, digits, '.', '_' and '-', and ${column}", "%q has %q in it, which a topic's name may not have", text, piece.Text[i:i+1])
 		}
-		if literal != "" {
-			parts = append(parts, part{literal: literal})
+		if piece.Name != "" {
+			parts = append(parts, s.variable(c, piece.Name))
+		} else {
+			parts = append(parts, part{literal: piece.Text})
 		}
-		if !found {
-			break
-		}
-		name, after, closed := strings.Cut(behind, "}")
-		if !closed || name == "" {
-			return nil, cdc.Fixable("write ${column}", "%q has a ${ without a name and a closing }", text)
-		}
-		parts = append(parts, s.variable(c, name))
-		rest = after
 	}
 	return parts, checkTemplate(text, parts)
 }

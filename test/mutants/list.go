@@ -259,7 +259,7 @@ func tableMutants() []mutant {
 			caughtBy{faults, "^TestAlteredWithTheSlotAlone$", postgres},
 		},
 		{
-			"know a table by the name that PostgreSQL sent last", "internal/wal/stream.go",
+			"know a table by the name that PostgreSQL sent last", "internal/wal/relation.go",
 			[]edit{{"if name, ours := ss.src.oids[id]; ours {", "if name, ours := ss.src.oids[id]; ours && name == r.table.String() {"}},
 			caughtBy{wal, "^TestRenamedTableIsPublished$", ""},
 		},

@@ -148,7 +148,7 @@ func TestRowsReadBySQLAreThoseOfTheWAL(t *testing.T) {
 			d.exec(`DROP TABLE outbox CASCADE`)
 			d.exec(`CREATE TYPE mood AS ENUM ('sad', 'happy')`)
 			d.exec(`CREATE EXTENSION citext`)
-			for _, domain := range []string{"price AS numeric(9,2)", "moment AS timestamptz", "octets AS bytea", "twice AS octets", "yes AS boolean", "good AS mood"} {
+			for _, domain := range []string{"price AS numeric(9,2)", "moment AS timestamptz", "raw AS bytea", "twice AS raw", "yes AS boolean", "good AS mood"} {
 				d.exec("CREATE DOMAIN " + domain)
 			}
 			d.exec(`CREATE TYPE pair AS (a int, b text)`)

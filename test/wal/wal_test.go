@@ -419,14 +419,14 @@ func TestDroppedType(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := newDatabase(t)
 			for _, statement := range []string{
-				"CREATE DOMAIN octets AS bytea", "CREATE DOMAIN body AS octets", "CREATE DOMAIN moment AS timestamptz", "CREATE TYPE mood AS ENUM ('sad', 'happy')",
+				"CREATE DOMAIN raw AS bytea", "CREATE DOMAIN body AS raw", "CREATE DOMAIN moment AS timestamptz", "CREATE TYPE mood AS ENUM ('sad', 'happy')",
 				"ALTER TABLE outbox ALTER payload TYPE body, ALTER occurred_at TYPE moment, ADD mood mood DEFAULT 'happy'",
 			} {
 				d.exec(statement)
 			}
 			d.insert(1, 10)
 			d.exec("ALTER TABLE outbox ALTER payload TYPE bytea, ALTER occurred_at TYPE timestamptz, DROP mood")
-			d.exec("DROP TYPE body, octets, moment, mood")
+			d.exec("DROP TYPE body, raw, moment, mood")
 			d.needs = func(_, column string) bool { return column != "mood" }
 			d.insert(11, 20)
 			q := &cellQueue{queue: newQueue(t)}
