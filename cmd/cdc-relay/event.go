@@ -63,6 +63,8 @@ func (a *app) printFound(f *events.Found) {
 	}
 	switch {
 	case len(f.Records) > 0:
+	case len(f.NoID) > 0:
+		line("published", "unknown: records of %s do not say which event they are of (format plain; a header made of event_id would)", strings.Join(f.NoID, ", "))
 	case len(f.Searched) == 0:
 		line("published", "unknown: no topic to search")
 	default:

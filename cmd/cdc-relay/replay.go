@@ -137,8 +137,9 @@ func (r *replayCommand) show(ctx context.Context, c *config.Config) error {
 	for _, topic := range slices.Sorted(maps.Keys(dry.Topics)) {
 		r.printf("%-8s %s: %d\n", "topic", topic, dry.Topics[topic])
 	}
-	for _, rec := range dry.First {
-		r.printf("%s\n", eventLine(rec.Attributes().CommitTime, &rec))
+	for i := range dry.First {
+		rec := &dry.First[i]
+		r.printf("%s\n", eventLine(rec.About.CommitTime, rec))
 		if !r.headers {
 			continue
 		}

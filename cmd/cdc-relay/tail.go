@@ -79,6 +79,6 @@ func eventLine(at string, r *events.Record) string {
 	if r.Key != nil {
 		key = display.OneLine(*r.Key)
 	}
-	about := r.Attributes()
+	about := r.About
 	return at + "  " + r.Topic + "  " + key + "  " + display.OneLine(about.Type) + "  " + display.OneLine(about.ID)
 }

@@ -43,7 +43,7 @@ func recordOf(r *kgo.Record) (Record, error) {
 		case "ce_sequence":
 			rec.Place = string(h.Value)
 			continue
-		case "ce_committime":
+		case "ce_committime", "replayed_at":
 			continue
 		case "ce_id":
 			id, err := uuid.ParseBytes(h.Value)

@@ -62,6 +62,8 @@ func valueOf(s *jsonschema.Schema) string {
 		return "text"
 	case s.Type == "integer":
 		return "whole number"
+	case s.Type == "array" && s.Items.Ref != "":
+		return "list of [named parts](#parts-of-an-event)"
 	case s.Type == "array" && s.Items.Properties == nil:
 		return "list of text"
 	case s.Type == "array":
@@ -163,5 +165,8 @@ In ` + "`tables[].columns`" + ` each part of an event is one of these:
 
 A path is ` + "`$`, then members (`.name`, `[\"any name\"]`) and elements (`[0]`)" + `. A string is its text, a number, an object and an array are their
 text in the document. If the path leads to nothing, or to null, the part is NULL. Of members with the same name the last one counts. A
-document that is not JSON makes the row malformed. The ID and ` + "`created_at`" + ` are columns, because rows are looked for by them.
+document that is not JSON makes the row malformed. Without a path it is the whole document. The ID and ` + "`created_at`" + ` are columns, because
+rows are looked for by them.
+
+A named part, in ` + "`tables[].headers` and `tables[].value`" + `, is one of these with a name: ` + "`{name: tenant, column: tenant_id}`" + `.
 `

@@ -69,9 +69,11 @@ func reflectSchema(t *testing.T) *jsonschema.Schema {
 		t.Fatal(err)
 	}
 	r.Mapper = nil
-	part := r.Reflect(&config.Part{})
+	part, field := r.Reflect(&config.Part{}), r.Reflect(&config.Field{})
 	r.Mapper = mapType
 	finish(part)
+	finish(field)
+	field.Version = ""
 	part = &jsonschema.Schema{
 		AnyOf:  []*jsonschema.Schema{{Type: "object", Properties: part.Properties, AdditionalProperties: part.AdditionalProperties}, {Type: "string"}},
 		Extras: map[string]any{"x-short": "column"}, Description: part.Description,
@@ -80,7 +82,7 @@ func reflectSchema(t *testing.T) *jsonschema.Schema {
 	s.Title = "cdc-relay configuration"
 	finish(s)
 	oneOf(s, "source", "postgres", "mysql")
-	s.Definitions = jsonschema.Definitions{"part": part, "reference": {
+	s.Definitions = jsonschema.Definitions{"part": part, "field": field, "reference": {
 		Type: "string", Pattern: refPattern,
 		Description: "A value from the environment or from a file: ${env:NAME}, ${env:NAME:-default} or ${file:PATH}.",
 	}}
@@ -117,6 +119,8 @@ func mapType(t reflect.Type) *jsonschema.Schema {
 		return &jsonschema.Schema{Type: "string", Format: "byte-size", Pattern: sizePattern}
 	case reflect.TypeFor[config.Part]():
 		return &jsonschema.Schema{Ref: "#/$defs/part"}
+	case reflect.TypeFor[config.Field]():
+		return &jsonschema.Schema{Ref: "#/$defs/field"}
 	case reflect.TypeFor[config.Secret]():
 		return &jsonschema.Schema{Type: "string", Format: "secret", WriteOnly: true}
 	default:

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
+	"github.com/cdc-relay/cdc-relay/internal/record"
 )
 
 // Source is the database whose committed rows are published: exactly one of the two is set.
@@ -43,8 +44,8 @@ func (s *Source) names() names {
 // holds a dot. The quotes are the database's own: double ones on PostgreSQL, backticks on MySQL and MariaDB.
 func (c *Config) TableNames() []string {
 	list := make([]string, len(c.Tables))
-	for i, t := range c.Tables {
-		list[i] = c.Source.qualified(t.Name)
+	for i := range c.Tables {
+		list[i] = c.Source.qualified(c.Tables[i].Name)
 	}
 	return list
 }
@@ -105,6 +106,36 @@ type Table struct {
 	Columns *Columns `yaml:"columns,omitempty" jsonschema_extras:"x-optional=true"`
 	// What a NULL payload becomes: a record with a null value, one with an empty value, or a malformed row. Default: a tombstone in the native table, malformed in one with columns.
 	NullPayload outbox.NullPayload `yaml:"null_payload,omitempty" jsonschema:"enum=tombstone,enum=empty,enum=malformed"`
+	// How an event stands in a record: CloudEvents with attributes as headers (cloudevents), CloudEvents as one JSON object (cloudevents-json), or the payload with the headers listed here alone (plain). See [formats](records.md#formats).
+	Format record.Format `yaml:"format,omitempty" jsonschema:"enum=cloudevents,enum=cloudevents-json,enum=plain" jsonschema_extras:"x-default=cloudevents"`
+	// The members of a JSON object that is the value, in this order, in place of the payload.
+	Value []Field `yaml:"value,omitempty"`
+	// More record headers, each a part of an event. One that is NULL is left out.
+	Headers []Field `yaml:"headers,omitempty"`
+	// What goes before the names of the members of columns.headers, except those that are renamed.
+	HeadersPrefix string `yaml:"headers_prefix,omitempty"`
+	// New names of members of columns.headers.
+	HeadersRename map[string]string `yaml:"headers_rename,omitempty"`
+	// Members of columns.headers that become no headers.
+	HeadersDrop []string `yaml:"headers_drop,omitempty"`
+	// What becomes of a member of columns.headers that would be a header of the relay's own (ce_..., content-type) or of headers: the row is malformed, the name gets x_ in front, or it is left out. Default: malformed.
+	HeadersConflict record.Conflict `yaml:"headers_conflict,omitempty" jsonschema:"enum=malformed,enum=rename,enum=drop"`
+}
+
+// Shape returns what the table's records are made of.
+func (t *Table) Shape() *record.Shape {
+	return &record.Shape{
+		Format: t.Format, Value: fields(t.Value), Headers: fields(t.Headers),
+		Members: record.Members{Prefix: t.HeadersPrefix, Rename: t.HeadersRename, Drop: t.HeadersDrop, Conflict: t.HeadersConflict},
+	}
+}
+
+func fields(list []Field) []record.Field {
+	var all []record.Field
+	for _, f := range list {
+		all = append(all, record.Field{Name: f.Name, Part: outbox.Part(f.Made)})
+	}
+	return all
 }
 
 // Columns says what each part of an event is made of.
@@ -115,8 +146,8 @@ type Columns struct {
 	AggregateType *Part `yaml:"aggregate_type,omitempty" jsonschema_extras:"x-optional=true"`
 	// The ID of that entity, and the record key unless partition_key is set.
 	AggregateID *Part `yaml:"aggregate_id,omitempty" jsonschema_extras:"x-optional=true"`
-	// The type of the event.
-	EventType *Part `yaml:"event_type,omitempty" jsonschema:"required" jsonschema_extras:"x-optional=true,x-example=event_type"`
+	// The type of the event. Required unless the format is plain.
+	EventType *Part `yaml:"event_type,omitempty" jsonschema_extras:"x-optional=true,x-example=event_type"`
 	// The tenant that the event belongs to.
 	TenantID *Part `yaml:"tenant_id,omitempty" jsonschema_extras:"x-optional=true"`
 	// The topic; if it is NULL, routes decide.
@@ -131,8 +162,8 @@ type Columns struct {
 	SchemaVersion *Part `yaml:"schema_version,omitempty" jsonschema_extras:"x-optional=true"`
 	// A JSON object with more record headers: a column.
 	Headers *Part `yaml:"headers,omitempty" jsonschema_extras:"x-optional=true"`
-	// The record's value.
-	Payload *Part `yaml:"payload,omitempty" jsonschema:"required" jsonschema_extras:"x-optional=true,x-example=payload"`
+	// The record's value. Required unless there is a value.
+	Payload *Part `yaml:"payload,omitempty" jsonschema_extras:"x-optional=true,x-example=payload"`
 	// When the event happened, by the application's clock.
 	OccurredAt *Part `yaml:"occurred_at,omitempty" jsonschema_extras:"x-optional=true"`
 	// When the row was written: a column.
@@ -141,6 +172,18 @@ type Columns struct {
 
 // Part says what a part of an event is made of. A text alone is a column.
 type Part struct {
+	Made `yaml:",inline"`
+}
+
+// Field is a part of an event under a name.
+type Field struct {
+	// The name.
+	Name string `yaml:"name" jsonschema:"required,minLength=1"`
+	Made `yaml:",inline"`
+}
+
+// Made says what a part of an event is made of.
+type Made struct {
 	// A column.
 	Column string `yaml:"column,omitempty"`
 	// How the column holds a payload of bytes as text.
@@ -151,17 +194,16 @@ type Part struct {
 	Template string `yaml:"template,omitempty" jsonschema:"example=${tenant}/${order_id}"`
 	// A column that holds a JSON document.
 	JSON string `yaml:"json,omitempty"`
-	// The path to a value in that document.
+	// The path to a value in that document. Default: the whole document.
 	Path string `yaml:"path,omitempty" jsonschema:"example=$.event.type"`
 }
 
 // MarshalYAML writes a column alone as text.
 func (p Part) MarshalYAML() (any, error) {
-	if p == (Part{Column: p.Column}) {
+	if p.Made == (Made{Column: p.Column}) {
 		return p.Column, nil
 	}
-	type plain Part
-	return plain(p), nil
+	return p.Made, nil
 }
 
 // column is the column that the part is; "" for a nil receiver, and if it is none.
@@ -185,7 +227,7 @@ func (c *Columns) Parts() map[string]outbox.Part {
 		"headers": c.Headers, "payload": c.Payload, "occurred_at": c.OccurredAt, "created_at": c.CreatedAt,
 	} {
 		if part != nil {
-			parts[name] = outbox.Part(*part)
+			parts[name] = outbox.Part(part.Made)
 		}
 	}
 	return parts

@@ -54,8 +54,10 @@ func (d *document) validate(c *Config) {
 
 func (d *document) tables(tables []Table, source *Source) {
 	first := map[string]int{}
-	for i, t := range tables {
+	for i := range tables {
+		t := &tables[i]
 		d.parts(t.Columns.Parts(), item("tables", i)+".columns")
+		d.shape(t, item("tables", i))
 		path := item("tables", i) + ".name"
 		if t.Name == "" {
 			continue
@@ -81,6 +83,18 @@ func (d *document) parts(parts map[string]outbox.Part, path string) {
 		if err := part.Check(role); err != nil && !d.badBelow(dotted(path, name)) {
 			d.fault(dotted(path, name), err)
 		}
+	}
+}
+
+// shape checks what a table's records are made of.
+func (d *document) shape(t *Table, path string) {
+	layout, err := outbox.Mapped(t.Columns.Parts())
+	if err != nil || d.badBelow(path) {
+		return // which was reported
+	}
+	shape := t.Shape()
+	if setting, err := shape.Check(layout); err != nil {
+		d.fault(dotted(path, setting), err)
 	}
 }
 

@@ -125,7 +125,7 @@ func (f *Filter) selects(r *Record) bool {
 	if r.Key != nil {
 		key = *r.Key
 	}
-	about := r.Attributes()
+	about := r.About
 	return among(f.IDs, about.ID) && among(f.Keys, key) && among(f.Types, about.Type) &&
 		among(f.Aggregates, about.AggregateType) && among(f.Tenants, about.Tenant)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
 	"github.com/cdc-relay/cdc-relay/internal/config"
+	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/record"
 	"github.com/cdc-relay/cdc-relay/internal/relay"
 	"github.com/cdc-relay/cdc-relay/internal/source"
@@ -32,7 +33,7 @@ func FromSource(ctx context.Context, c *config.Config, log *slog.Logger, show fu
 	if err != nil {
 		return err
 	}
-	s := relay.Stages{Source: src, Router: router, Checkpointer: checkpoint.None{}, Sink: newSink(show)}
+	s := relay.Stages{Source: src, Router: router, Checkpointer: checkpoint.None{}, Sink: newSink(newPrinter(c), show)}
 	return relay.New(stages.RelayOptions(c, db, func(string) {}), s, log, reg).Run(ctx)
 }
 
@@ -44,12 +45,32 @@ type Record struct {
 	// Value is the payload as text; ValueBase64 is a payload that is not UTF-8. Both are absent for a tombstone.
 	Value       *string `json:"value,omitempty"`
 	ValueBase64 []byte  `json:"value_base64,omitempty"`
+	// About is what it says of its event.
+	About record.Attributes `json:"-"`
 }
 
-// Attributes are what it says of its event.
-func (r *Record) Attributes() record.Attributes { return record.Read(r.Headers) }
+// printer makes records to show.
+type printer struct {
+	plain []record.Names
+	noID  []string // tables whose records do not say which event they are of
+}
 
-func printed(m *cdc.Message) Record {
+func newPrinter(c *config.Config) printer {
+	var p printer
+	for i := range c.Tables {
+		layout, _ := outbox.Mapped(c.Tables[i].Columns.Parts()) // checked before
+		shape := c.Tables[i].Shape()
+		names, plain := shape.Names(layout)
+		if plain && names.ID == "" {
+			p.noID = append(p.noID, c.Tables[i].Name)
+		} else if plain {
+			p.plain = append(p.plain, names)
+		}
+	}
+	return p
+}
+
+func (p printer) record(m *cdc.Message) Record {
 	rec := Record{Topic: m.Topic, Headers: map[string]string{}}
 	if m.Key != nil {
 		key := string(m.Key)
@@ -64,21 +85,25 @@ func printed(m *cdc.Message) Record {
 	} else {
 		rec.ValueBase64 = m.Value
 	}
+	rec.About = record.Read(rec.Headers, m.Value, p.plain)
 	return rec
 }
 
 // sink is a sink that shows each record and publishes nothing.
 type sink struct {
+	printer printer
 	show    func(*Record) error
 	durable chan cdc.Durable
 }
 
-func newSink(show func(*Record) error) *sink { return &sink{show, make(chan cdc.Durable, 1)} }
+func newSink(p printer, show func(*Record) error) *sink {
+	return &sink{p, show, make(chan cdc.Durable, 1)}
+}
 
 // Send implements [relay.Sink].
 func (s *sink) Send(ctx context.Context, r *cdc.Routed) error {
 	for i := range r.Messages {
-		rec := printed(&r.Messages[i])
+		rec := s.printer.record(&r.Messages[i])
 		if err := s.show(&rec); err != nil {
 			return err
 		}

@@ -113,7 +113,7 @@ func (r *Replay) Dry(ctx context.Context, c *config.Config) (*DryReplay, error) 
 		return nil, err
 	}
 	dry := &DryReplay{Topics: map[string]int{}}
-	shown := newSink(func(rec *Record) error {
+	shown := newSink(newPrinter(r.config), func(rec *Record) error {
 		dry.Topics[rec.Topic]++
 		if len(dry.First) < shownFirst {
 			dry.First = append(dry.First, *rec)

@@ -45,7 +45,7 @@ func Route(c *config.Config, table, row string) (Routed, error) {
 	if len(routed.Drops) > 0 {
 		return Routed{}, notPublished(routed.Drops[0])
 	}
-	return Routed{r.Matched(batch), printed(&routed.Messages[0])}, nil
+	return Routed{r.Matched(batch), newPrinter(c).record(&routed.Messages[0])}, nil
 }
 
 func notPublished(d cdc.Drop) error {

@@ -36,6 +36,8 @@ type Found struct {
 	Records []FoundRecord `json:"records"`
 	// Ahead is the time in the ID, if that is a UUIDv7 whose time is ahead of the clock.
 	Ahead string `json:"ahead_of_clock,omitempty"`
+	// NoID are tables whose records do not say which event they are of.
+	NoID []string `json:"tables_without_id_in_records,omitempty"`
 	// Searched are the topics that were searched, and Since from when on; zero: everything that they have.
 	Searched []string  `json:"searched"`
 	Since    time.Time `json:"since,omitzero"`
@@ -69,15 +71,17 @@ type FoundRecord struct {
 
 // search looks for an event.
 type search struct {
-	config *config.Config
-	found  Found
+	config  *config.Config
+	printer printer
+	found   Found
 }
 
 // Search says what became of an event. owner is the connection string of the tables' owner; "": the relay's own is used. It reads only.
 func Search(ctx context.Context, c *config.Config, owner, id string) (*Found, error) {
-	s := &search{config: c, found: Found{
+	s := &search{config: c, printer: newPrinter(c), found: Found{
 		ID: id, Rows: []FoundRow{}, Records: []FoundRecord{}, Searched: []string{}, Letters: []deadletter.Listed{}, BehindSaved: unknown,
 	}}
+	s.found.NoID = s.printer.noID
 	if err := s.run(ctx, owner); err != nil {
 		return nil, err
 	}
@@ -233,8 +237,8 @@ func (s *search) partition(ctx context.Context, client *kafka.Client, topic stri
 		}
 	}
 	return client.Read(ctx, topic, id, from, kafka.Committed, func(r *kafka.Record) error {
-		rec := printed(&cdc.Message{Headers: r.Headers})
-		if about := rec.Attributes(); about.ID == s.found.ID {
+		rec := s.printer.record(&cdc.Message{Headers: r.Headers, Value: r.Value})
+		if about := rec.About; about.ID == s.found.ID {
 			s.found.Records = append(s.found.Records, FoundRecord{
 				Topic: topic, Partition: r.Partition, Offset: r.Offset, Time: r.Time.UTC(),
 				Replayed: rec.Headers["replayed_at"] != "", sequence: about.Sequence,

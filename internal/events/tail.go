@@ -53,7 +53,7 @@ func (t *Tail) FromSource(ctx context.Context, c *config.Config, log *slog.Logge
 		if t.Topics != nil && !slices.Contains(t.Topics, r.Topic) {
 			return nil
 		}
-		at, _ := time.Parse(time.RFC3339Nano, r.Attributes().CommitTime) // without it the time is not known
+		at, _ := time.Parse(time.RFC3339Nano, r.About.CommitTime) // without it the time is not known
 		if err := t.show(&Event{Time: at, Record: *r}); err != nil {
 			return fmt.Errorf("print event: %w", err)
 		}
@@ -98,11 +98,12 @@ func (t *Tail) follow(ctx context.Context, c *config.Config, topic string, parti
 	defer client.Close()
 	next, err := client.OffsetAt(ctx, topic, partition, time.Now().Add(time.Hour))
 	ready()
+	printer := newPrinter(c)
 	for err == nil {
 		var shown error
 		err = client.Follow(ctx, topic, partition, next, func(r *kafka.Record) error {
 			next = r.Offset + 1
-			rec := Event{Time: r.Time, Partition: &r.Partition, Offset: &r.Offset, Record: printed(&cdc.Message{Topic: topic, Key: r.Key, Headers: r.Headers, Value: r.Value})}
+			rec := Event{Time: r.Time, Partition: &r.Partition, Offset: &r.Offset, Record: printer.record(&cdc.Message{Topic: topic, Key: r.Key, Headers: r.Headers, Value: r.Value})}
 			shown = t.show(&rec)
 			return shown
 		})

@@ -2,9 +2,9 @@ package outbox
 
 import "strings"
 
-// headerPrefix starts the names of the headers that carry CloudEvents attributes
+// HeaderPrefix starts the names of the headers that carry CloudEvents attributes
 // (Kafka protocol binding for CloudEvents 1.0.2, section 3.2.3).
-const headerPrefix = "ce_"
+const HeaderPrefix = "ce_"
 
 // HeaderContentType is the header that carries the payload's media type.
 const HeaderContentType = "content-type"
@@ -16,5 +16,5 @@ func ReservedHeader[S string | []byte](name S) bool {
 		return false
 	}
 	n := strings.ToLower(string(name))
-	return n == HeaderContentType || strings.HasPrefix(n, headerPrefix)
+	return n == HeaderContentType || strings.HasPrefix(n, HeaderPrefix)
 }

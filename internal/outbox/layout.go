@@ -39,8 +39,7 @@ func (l Layout) WithNull(null NullPayload) Layout {
 }
 
 // Mapped returns the layout of another software's table from parts by the names of their roles. A role that is not listed has
-// no part, even if the table has a column of that name. event_id, event_type and payload must be listed. An empty map is
-// the native layout.
+// no part, even if the table has a column of that name. event_id must be listed. An empty map is the native layout.
 func Mapped(parts map[string]Part) (Layout, error) {
 	if len(parts) == 0 {
 		return Native(), nil
@@ -56,10 +55,8 @@ func Mapped(parts map[string]Part) (Layout, error) {
 			return Layout{}, fmt.Errorf("%s: %w", name, err)
 		}
 	}
-	for _, role := range []Role{EventID, EventType, Payload} {
-		if !l.Has(role) {
-			return Layout{}, cdc.Fixable("name the column that holds it", "%s: missing", role)
-		}
+	if !l.Has(EventID) {
+		return Layout{}, cdc.Fixable("name the column that holds it", "%s: missing", EventID)
 	}
 	return l, nil
 }

@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
@@ -17,7 +18,7 @@ type Part struct {
 	Const string
 	// Template is a text in which ${name} stands for a column; NULL if one of them is.
 	Template string
-	// JSON is a column that holds a JSON document, and Path a value in it; see [parsePath]. NULL if there is none, or null.
+	// JSON is a column that holds a JSON document, and Path a value in it; "" is the whole document. NULL if there is none, or null.
 	JSON, Path string
 }
 
@@ -90,7 +91,7 @@ func (p *Part) String() string {
 	case p.Column != "":
 		return "column " + p.Column
 	case p.JSON != "":
-		return p.Path + " of column " + p.JSON
+		return cmp.Or(p.Path, "$") + " of column " + p.JSON
 	case p.Template != "":
 		return "template " + p.Template
 	case p.Const != "":

@@ -14,11 +14,11 @@ type step struct {
 	index  int // -1: to a member
 }
 
-// parsePath reads a path to a value in a document: $, then .name, ["any name"] and [0].
+// parsePath reads a path to a value in a document: $, then .name, ["any name"] and [0]. "" is $, the whole document.
 func parsePath(path string) ([]step, error) {
 	rest, ok := strings.CutPrefix(path, "$")
-	if !ok || rest == "" {
-		return nil, cdc.Fixable(`write one such as $.type, $.events[0].id or $["event type"]`, "has the path %q, which leads to no value in the document", path)
+	if !ok && path != "" {
+		return nil, cdc.Fixable(`write one such as $.type, $.events[0].id or $["event type"]`, "has the path %q, which does not begin with $", path)
 	}
 	var steps []step
 	for rest != "" {

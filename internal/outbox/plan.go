@@ -39,8 +39,9 @@ type detail struct {
 	// Name is what is read, for error messages: "column payload".
 	Name string
 
-	encoding string // of a payload; see [Part]
-	text     []byte // the constant
+	typ      cdc.Type // of the column
+	encoding string   // of a payload; see [Part]
+	text     []byte   // the constant
 	pieces   []accessorPiece
 	document int // its index in the plan
 	path     int // the index of the value in the document
@@ -89,8 +90,7 @@ func (l Layout) Plan(t *cdc.Table, setting string) (*Plan, error) {
 		case err != nil:
 			return nil, err
 		case missing != "" && l.MustExist(role) && !p.Added(missing):
-			return nil, cdc.Stop(cdc.ClassConfig, cdc.MissingColumn, fmt.Errorf("column %s of %s is missing", missing, t),
-				fmt.Sprintf("add it to the table, or name the column that holds the %s under %s.columns", role, setting))
+			return nil, p.missing(missing, fmt.Sprintf("name the column that holds the %s under %s.columns", role, setting))
 		case role == OccurredAt && a.kind == kindColumn && !isTime(a.form):
 			return nil, cdc.Stop(cdc.ClassConfig, cdc.MissingColumn, fmt.Errorf("column %s of %s is not a time", part.Column, t),
 				fmt.Sprintf("name a time column under %s.columns.%s", setting, role))
@@ -125,6 +125,19 @@ func (p *Plan) Accessor(part *Part) (a Accessor, missing string, err error) {
 	}
 	a.Name = part.String()
 	return a, "", err
+}
+
+// Need is [Plan.Accessor] for a part whose columns the table must have. setting is its place in the configuration.
+func (p *Plan) Need(part *Part, setting string) (Accessor, error) {
+	a, missing, err := p.Accessor(part)
+	if err == nil && missing != "" && !p.Added(missing) {
+		err = p.missing(missing, "correct "+setting)
+	}
+	return a, err
+}
+
+func (p *Plan) missing(column, fix string) error {
+	return cdc.Stop(cdc.ClassConfig, cdc.MissingColumn, fmt.Errorf("column %s of %s is missing", column, p.Table), "add it to the table, or "+fix)
 }
 
 func (p *Plan) template(text string) Accessor {
@@ -175,7 +188,8 @@ func Column(t *cdc.Table, name string) (Accessor, error) {
 		return a, nil
 	}
 	a.kind, a.number, a.form = kindColumn, int32(i+1), t.Columns[i].Form
-	a.padded = t.Columns[i].Type == cdc.TypeChar
+	a.typ = t.Columns[i].Type
+	a.padded = a.typ == cdc.TypeChar
 	switch a.form {
 	case cdc.FormText, cdc.FormBytes:
 		a.plain = !a.padded
@@ -186,7 +200,7 @@ func Column(t *cdc.Table, name string) (Accessor, error) {
 	case cdc.FormOpaque:
 		return a, cdc.Stop(cdc.ClassConfig, "column_type", fmt.Errorf(
 			"column %s of %s is in a binary form that the relay does not know: no part of an event needed it when its rows were received", name, t),
-			"name another column; an event that is a dead letter is published from its table with `cdc-relay replay --id`, and the letter dropped with `cdc-relay dlq drop`")
+			"name another column; if the event is a dead letter, publish it from its table with `cdc-relay replay --id ID`, and then drop the letter with `cdc-relay dlq drop ID`")
 	case cdc.FormUUID, cdc.FormMicros2000, cdc.FormLocalMicros2000, cdc.FormInt, cdc.FormBool:
 		a.ascii = true
 	default:

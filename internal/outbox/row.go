@@ -23,6 +23,8 @@ type Row struct {
 	Ordinal uint32
 	// Scratch holds rendered values.
 	Scratch []byte
+	// Draft is memory for a value that is made of several others; see [Row.Keep].
+	Draft []byte
 
 	plan  *Plan
 	batch *cdc.Batch
@@ -48,7 +50,7 @@ type read struct {
 // batch to batch.
 func (r *Row) Start(p *Plan, b *cdc.Batch, scratch []byte) {
 	*r = Row{
-		Scratch: scratch, plan: p, batch: b, tx: -1, texts: r.texts,
+		Scratch: scratch, Draft: r.Draft[:0], plan: p, batch: b, tx: -1, texts: r.texts,
 		documents: slices.Grow(r.documents[:0], len(p.documents))[:len(p.documents)],
 	}
 	for i := range r.documents {
@@ -190,8 +192,22 @@ func (r *Row) template(a *Accessor) ([]byte, *Fault) {
 	return r.cut(start), nil
 }
 
-// value returns a value of a document. The first one that is asked for reads the document.
+// value returns a value of a document as text.
 func (r *Row) value(a *Accessor) ([]byte, *Fault) {
+	value, f := r.json(a)
+	if len(value) == 0 || value[0] != '"' {
+		return value, f
+	}
+	if !bytes.Contains(value, []byte{'\\'}) {
+		return value[1 : len(value)-1 : len(value)-1], nil
+	}
+	start := len(r.Scratch)
+	r.Scratch, _ = jsontext.AppendUnquote(r.Scratch, value) // half a surrogate becomes U+FFFD, as in headers
+	return r.cut(start), nil
+}
+
+// json returns a value of a document as it stands there. The first one that is asked for reads the document.
+func (r *Row) json(a *Accessor) ([]byte, *Fault) {
 	d := &r.documents[a.document]
 	if d.row != r.At+1 {
 		d.row = r.At + 1
@@ -200,16 +216,7 @@ func (r *Row) value(a *Accessor) ([]byte, *Fault) {
 	if d.err != nil {
 		return nil, Bad(a, d.err.Error())
 	}
-	value := d.found[a.path]
-	if len(value) == 0 || value[0] != '"' {
-		return value, nil
-	}
-	if !bytes.Contains(value, []byte{'\\'}) {
-		return value[1 : len(value)-1 : len(value)-1], nil
-	}
-	start := len(r.Scratch)
-	r.Scratch, _ = jsontext.AppendUnquote(r.Scratch, value) // half a surrogate becomes U+FFFD, as in headers
-	return r.cut(start), nil
+	return d.found[a.path], nil
 }
 
 // errNoJSON has no part of the document, which may be secret.

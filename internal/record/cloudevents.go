@@ -17,13 +17,12 @@ const (
 	headerCommitTime    = "ce_committime"
 )
 
-// CloudEvents makes records in the binary content mode of CloudEvents. It is immutable.
-type CloudEvents struct {
+// cloudEvents makes records in the binary content mode of CloudEvents.
+type cloudEvents struct {
+	content
+
 	first      []cdc.Header // of every record; the ID has no value yet
 	attributes []attribute
-	headers    outbox.Accessor
-	payload    outbox.Accessor
-	null       outbox.NullPayload
 
 	sequence, commitTime []byte // names
 }
@@ -37,15 +36,18 @@ type attribute struct {
 	required bool
 }
 
-// NewCloudEvents returns the encoder of a table. source is the ce_source of its records.
-func NewCloudEvents(p *outbox.Plan, source []byte) *CloudEvents {
-	c := &CloudEvents{
-		first:    []cdc.Header{{Key: []byte(headerID)}, {Key: []byte("ce_specversion"), Value: []byte("1.0")}, {Key: []byte("ce_source"), Value: source}},
-		headers:  p.Parts[outbox.Headers],
-		payload:  p.Parts[outbox.Payload],
-		sequence: []byte(headerSequence), commitTime: []byte(headerCommitTime),
-		null: p.Null,
+func newCloudEvents(c content, p *outbox.Plan, source []byte) *cloudEvents {
+	return &cloudEvents{
+		content:    c,
+		first:      []cdc.Header{{Key: []byte(headerID)}, {Key: []byte("ce_specversion"), Value: []byte("1.0")}, {Key: []byte("ce_source"), Value: source}},
+		attributes: newAttributes(p),
+		sequence:   []byte(headerSequence), commitTime: []byte(headerCommitTime),
 	}
+}
+
+// newAttributes are the attributes of a table's events in the order of the headers.
+func newAttributes(p *outbox.Plan) []attribute {
+	var all []attribute
 	for _, a := range []struct {
 		role   outbox.Role
 		header string
@@ -60,14 +62,25 @@ func NewCloudEvents(p *outbox.Plan, source []byte) *CloudEvents {
 		{outbox.SchemaVersion, "ce_dataschemaversion"},
 	} {
 		if p.Parts[a.role].Exists() {
-			c.attributes = append(c.attributes, attribute{p.Parts[a.role], []byte(a.header), a.role, p.Required[a.role]})
+			all = append(all, attribute{p.Parts[a.role], []byte(a.header), a.role, p.Required[a.role]})
 		}
 	}
-	return c
+	return all
 }
 
 // Encode implements [Encoder].
-func (c *CloudEvents) Encode(row *outbox.Row, id []byte, headers []cdc.Header) (value []byte, all []cdc.Header, f *outbox.Fault) {
+func (c *cloudEvents) Encode(row *outbox.Row, id []byte, headers []cdc.Header) (value []byte, all []cdc.Header, f *outbox.Fault) {
+	if headers, f = c.appendAttributes(headers, row, id); f != nil {
+		return nil, headers, f
+	}
+	if headers, f = c.headers.append(headers, row); f != nil {
+		return nil, headers, f
+	}
+	value, f = c.value.of(row)
+	return value, headers, f
+}
+
+func (c *cloudEvents) appendAttributes(headers []cdc.Header, row *outbox.Row, id []byte) ([]cdc.Header, *outbox.Fault) {
 	at := len(headers)
 	headers = append(headers, c.first...)
 	headers[at].Value = id
@@ -78,7 +91,7 @@ func (c *CloudEvents) Encode(row *outbox.Row, id []byte, headers []cdc.Header) (
 			f = a.check(text)
 		}
 		if f != nil {
-			return nil, headers, f
+			return headers, f
 		}
 		if len(text) > 0 {
 			headers = append(headers, cdc.Header{Key: a.header, Value: text})
@@ -87,20 +100,7 @@ func (c *CloudEvents) Encode(row *outbox.Row, id []byte, headers []cdc.Header) (
 	if sequence := row.Sequence(); sequence != nil {
 		headers = append(headers, cdc.Header{Key: c.sequence, Value: sequence})
 	}
-	headers = append(headers, cdc.Header{Key: c.commitTime, Value: row.CommitTime()})
-	if headers, f = appendMembers(headers, row, &c.headers); f != nil {
-		return nil, headers, f
-	}
-	if value, f = row.Bytes(&c.payload); value == nil && f == nil {
-		switch c.null {
-		case outbox.NullMalformed:
-			f = outbox.Bad(&c.payload, "is NULL")
-		case outbox.NullEmpty:
-			value = []byte{}
-		case outbox.NullTombstone:
-		}
-	}
-	return value, headers, f
+	return append(headers, cdc.Header{Key: c.commitTime, Value: row.CommitTime()}), nil
 }
 
 // check returns a fault if text is not a valid value of the attribute.

@@ -1,6 +1,6 @@
 // Package record makes records of rows. Each format has an [Encoder]. It is pure: no context, no I/O, no logging and no metrics.
 //
-// A record of the format cloudevents follows the Kafka protocol binding of CloudEvents 1.0.2 in binary content mode:
+// A [Shape] says which format a table has, and what else its records are made of. A record of the format cloudevents follows the Kafka protocol binding of CloudEvents 1.0.2 in binary content mode:
 //
 //	value      the payload's bytes, unchanged; NULL in the native table is a null value (a tombstone).
 //	           bytea is its bytes, text and JSON are the text that the database prints, in UTF-8
@@ -27,7 +27,12 @@
 //	ce_committime *        when the transaction committed, by the database's clock, written as ce_time
 //	...                    the members of headers, in the order that the database prints them
 //
+// Headers that are configured stand before the members of headers.
+//
 // A member of headers keeps its name and its bytes: traceparent arrives as it was stored. A string is
 // its own text, null is a header with a null value, and anything else is its JSON text. Names that start
-// with ce_, the name content-type (both in any case) and the empty name make the row malformed.
+// with ce_, the name content-type (both in any case), that of a header that is configured, and the empty name make the row malformed, unless
+// [Members] says otherwise.
+//
+// A record of the format cloudevents-json has the same attributes in its value, a JSON object, and one of the format plain has none.
 package record

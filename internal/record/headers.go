@@ -5,34 +5,102 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 )
 
+// headers are those besides the format's own.
+type headers struct {
+	fields  []field
+	members outbox.Accessor
+	how     Members
+	rename  map[string][]byte // of how
+	own     bool              // the format has some of the reserved names
+}
+
+// append appends the row's headers. One that is NULL is left out.
+func (h *headers) append(dst []cdc.Header, row *outbox.Row) ([]cdc.Header, *outbox.Fault) {
+	for i := range h.fields {
+		text, f := row.Text(&h.fields[i].Accessor)
+		if f != nil {
+			return dst, f
+		}
+		if text != nil {
+			dst = append(dst, cdc.Header{Key: h.fields[i].name, Value: text})
+		}
+	}
+	return h.appendMembers(dst, row)
+}
+
 // appendMembers appends the members of the JSON object in a column.
-func appendMembers(headers []cdc.Header, row *outbox.Row, column *outbox.Accessor) ([]cdc.Header, *outbox.Fault) {
-	raw, f := row.Bytes(column)
+func (h *headers) appendMembers(dst []cdc.Header, row *outbox.Row) ([]cdc.Header, *outbox.Fault) {
+	raw, f := row.Bytes(&h.members)
 	if f != nil || !outbox.ValidText(raw) {
-		return headers, outbox.Bad(column, "is not valid UTF-8 JSON")
+		return dst, outbox.Bad(&h.members, "is not valid UTF-8 JSON")
 	}
 	if raw == nil {
-		return headers, nil
+		return dst, nil
 	}
-	first := len(headers)
-	headers, ok := scanHeaders(headers, raw)
+	first := len(dst)
+	dst, ok := scanHeaders(dst, raw)
 	if !ok {
-		clear(headers[first:])
-		if headers, ok = decodeHeaders(headers[:first], raw); !ok {
-			return headers, outbox.Bad(column, "is not a JSON object")
+		clear(dst[first:])
+		if dst, ok = decodeHeaders(dst[:first], raw); !ok {
+			return dst, outbox.Bad(&h.members, "is not a JSON object")
 		}
 	}
-	for _, h := range headers[first:] {
-		if len(h.Key) == 0 || outbox.ReservedHeader(h.Key) {
-			return headers, outbox.Bad(column, fmt.Sprintf("sets the header %.100q, which is the relay's own", h.Key))
+	kept := first
+	for _, member := range dst[first:] {
+		key, keep := h.name(row, member.Key)
+		if !keep {
+			continue
 		}
+		if key == nil {
+			return dst, outbox.Bad(&h.members, fmt.Sprintf("sets the header %.100q, which is the relay's own", member.Key))
+		}
+		dst[kept] = cdc.Header{Key: key, Value: member.Value}
+		kept++
 	}
-	return headers, nil
+	clear(dst[kept:])
+	return dst[:kept], nil
+}
+
+// name returns the name of the header that a member becomes; nil: it may not become one. keep is false if it is left out.
+func (h *headers) name(row *outbox.Row, member []byte) (name []byte, keep bool) {
+	if slices.Contains(h.how.Drop, string(member)) {
+		return nil, false
+	}
+	name = member
+	if renamed, ok := h.rename[string(member)]; ok {
+		name = renamed
+	} else if h.how.Prefix != "" {
+		name = joined(row, h.how.Prefix, member)
+	}
+	if !h.taken(name) {
+		return name, true
+	}
+	switch {
+	case h.how.Conflict == ConflictDrop:
+		return nil, false
+	case h.how.Conflict == ConflictRename && len(name) > 0:
+		return joined(row, renamedPrefix, name), true
+	default:
+		return nil, true
+	}
+}
+
+const renamedPrefix = "x_"
+
+// taken reports whether a name is that of another header, or none.
+func (h *headers) taken(name []byte) bool {
+	return len(name) == 0 || h.own && outbox.ReservedHeader(name) || slices.ContainsFunc(h.fields, func(f field) bool { return bytes.Equal(f.name, name) })
+}
+
+func joined(row *outbox.Row, prefix string, name []byte) []byte {
+	row.Draft = append(append(row.Draft[:0], prefix...), name...)
+	return row.Keep()
 }
 
 // ones times a byte is that byte eight times.

@@ -1,14 +1,58 @@
 package record
 
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/cdc-relay/cdc-relay/internal/outbox"
+)
+
 // Attributes are what a record in Kafka says of its event, "" for what it does not say.
 type Attributes struct {
-	ID, Type, AggregateType, Tenant string
+	ID            string `json:"id"`
+	Type          string `json:"type"`
+	AggregateType string `json:"aggregatetype"`
+	Tenant        string `json:"tenant"`
 	// Sequence is that of [outbox.Row.Sequence], and CommitTime when the transaction committed, in RFC 3339.
-	Sequence, CommitTime string
+	Sequence   string `json:"sequence"`
+	CommitTime string `json:"committime"`
 }
 
-// Read returns the attributes of a record whose headers are text.
-func Read(headers map[string]string) Attributes {
+// Names are the headers in which the plain records of a table say what their events are, "" for what they do not say.
+type Names struct{ ID, Type, AggregateType, Tenant string }
+
+// Names returns the headers of the records of a table with that layout; false: they are CloudEvents.
+func (s *Shape) Names(l outbox.Layout) (Names, bool) {
+	return Names{
+		s.header(l.Part(outbox.EventID)), s.header(l.Part(outbox.EventType)), s.header(l.Part(outbox.AggregateType)), s.header(l.Part(outbox.TenantID)),
+	}, s.Format == FormatPlain
+}
+
+// header returns the name of the header that is a part and nothing else; "" if none is.
+func (s *Shape) header(part *outbox.Part) string {
+	for i := range s.Headers {
+		if s.Headers[i].Part == *part {
+			return s.Headers[i].Name
+		}
+	}
+	return ""
+}
+
+// Read returns the attributes of a record in any of the formats. plain are the headers of the tables whose format is [FormatPlain]; the first
+// table counts whose records have the ID that this record has.
+func Read(headers map[string]string, value []byte, plain []Names) Attributes {
+	var a Attributes
+	if headers[headerID] == "" {
+		mediaType, _, _ := strings.Cut(headers[outbox.HeaderContentType], ";")
+		if strings.EqualFold(mediaType, mediaTypeJSON) && json.Unmarshal(value, &a) == nil {
+			return a
+		}
+		for _, n := range plain {
+			if id := headers[n.ID]; id != "" {
+				return Attributes{ID: id, Type: headers[n.Type], AggregateType: headers[n.AggregateType], Tenant: headers[n.Tenant]}
+			}
+		}
+	}
 	return Attributes{
 		ID: headers[headerID], Type: headers[headerType], AggregateType: headers[headerAggregateType], Tenant: headers[headerTenant],
 		Sequence: headers[headerSequence], CommitTime: headers[headerCommitTime],

@@ -10,7 +10,7 @@ import (
 // needs none.
 func (r *Router) Needs(table, column string) bool {
 	t := r.tables[table]
-	return t != nil && (t.layout.Reads(column) ||
+	return t != nil && (t.layout.Reads(column) || t.shape.Reads(column) ||
 		slices.ContainsFunc(r.names, func(name string) bool { return slices.Contains(t.read(name).Columns(), column) }))
 }
 

@@ -1,12 +1,14 @@
 package router
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
 	"strings"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
+	"github.com/cdc-relay/cdc-relay/internal/record"
 )
 
 // Options configure a router. Errors name the settings as the configuration file does.
@@ -34,6 +36,8 @@ type Table struct {
 	Name string
 	// Layout says what the parts of an event are made of.
 	Layout outbox.Layout
+	// Shape says what its records are made of; nil is the zero Shape.
+	Shape *record.Shape
 	// Source is the table's ce_source where Options.Source is empty; see [DefaultSource].
 	Source string
 }
@@ -105,6 +109,7 @@ type table struct {
 	setting string // "tables[0]"
 	name    string // without its schema
 	layout  outbox.Layout
+	shape   *record.Shape
 	source  []byte
 }
 
@@ -119,6 +124,10 @@ func newTables(o Options) (map[string]*table, error) {
 		if tables[name.String()] != nil {
 			return nil, cdc.Fixable("remove one", "%s.name: %s is listed twice", setting, name)
 		}
+		shape := cmp.Or(t.Shape, new(record.Shape))
+		if at, err := shape.Check(t.Layout); err != nil {
+			return nil, fmt.Errorf("%s.%s: %w", setting, at, err)
+		}
 		source := o.Source
 		if source == "" {
 			source = t.Source
@@ -126,7 +135,7 @@ func newTables(o Options) (map[string]*table, error) {
 				return nil, err
 			}
 		}
-		tables[name.String()] = &table{setting: setting, name: name.Table, layout: t.Layout, source: []byte(source)}
+		tables[name.String()] = &table{setting: setting, name: name.Table, layout: t.Layout, shape: shape, source: []byte(source)}
 	}
 	return tables, nil
 }

@@ -58,7 +58,10 @@ func (r *Router) compile(t *cdc.Table) (*plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &plan{Plan: parts, record: record.NewCloudEvents(parts, conf.source), topics: make(map[string]topic)}
+	p := &plan{Plan: parts, topics: make(map[string]topic)}
+	if p.record, err = record.New(conf.shape, parts, conf.setting, conf.source); err != nil {
+		return nil, err
+	}
 	return p, r.findSlots(p, conf)
 }
 

@@ -65,7 +65,7 @@ func (r *Router) Route(b *cdc.Batch, dst *cdc.Routed) error {
 		return err
 	}
 	p.reserve(dst, rows)
-	dst.Payload, dst.Describer = p.Parts[outbox.Payload].Index(), p
+	dst.Payload, dst.Describer = p.record.Payload(), p
 	e := &r.encoder
 	e.r, e.p, e.dst = r, p, dst
 	e.row.Start(p.Plan, b, dst.Scratch)

@@ -22,6 +22,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/position"
 	"github.com/cdc-relay/cdc-relay/internal/postgres"
+	"github.com/cdc-relay/cdc-relay/internal/record"
 	"github.com/cdc-relay/cdc-relay/internal/relay"
 	"github.com/cdc-relay/cdc-relay/internal/repair"
 	"github.com/cdc-relay/cdc-relay/internal/retention"
@@ -142,6 +143,8 @@ type Table struct {
 	URI string
 	// Layout says what the parts of an event are made of.
 	Layout outbox.Layout
+	// Shape says what its records are made of.
+	Shape *record.Shape
 }
 
 // Foreign reports whether the table belongs to other software. Such a table is never created or dropped.
@@ -177,7 +180,7 @@ func (c *configured) Purged() []Table {
 // RouterOptions are the tables and the routes as the router reads them.
 func RouterOptions(c *config.Config, tables []Table) (o router.Options) {
 	for _, t := range tables {
-		o.Tables = append(o.Tables, router.Table{Name: inQuotes(t.Name), Layout: t.Layout, Source: t.URI})
+		o.Tables = append(o.Tables, router.Table{Name: inQuotes(t.Name), Layout: t.Layout, Shape: t.Shape, Source: t.URI})
 	}
 	for _, r := range c.Routes {
 		o.Routes = append(o.Routes, router.Route{Match: r.Match, Topic: r.Topic})
@@ -221,7 +224,7 @@ func configuredTables(c *config.Config, letters string, parse func(string) (outb
 		if err != nil {
 			return configured{}, cdc.Stop(cdc.ClassConfig, "config", fmt.Errorf("tables[%d].columns.%w", i, err), "")
 		}
-		tables[i] = Table{Name: parsed, Layout: layout.WithNull(c.Tables[i].NullPayload)}
+		tables[i] = Table{Name: parsed, Layout: layout.WithNull(c.Tables[i].NullPayload), Shape: c.Tables[i].Shape()}
 	}
 	return configured{c, tables, letters}, nil
 }

@@ -197,6 +197,42 @@ func TestRenamedColumnOfUnreadRows(t *testing.T) {
 	}
 }
 
+// A route reads a column of a type that only the database can print, after a row with it became a dead letter. No retry publishes the letter;
+// what the message says publishes the event.
+//
+//covers:postgres 34 events both
+//follows:outbox.Column/column_type replay, dlq drop
+func TestLetterWithoutAPrintedColumn(t *testing.T) {
+	t.Parallel()
+	for _, d := range deliveries() {
+		t.Run(string(d), func(t *testing.T) {
+			t.Parallel()
+			r := letterRig(t, source{open: openPostgres, keeps: (*cdctest.Postgres)(nil).Checkpoints()}, func(o *cdctest.RigOptions) { o.Delivery = d })
+			executes(r, "ALTER TABLE outbox ADD COLUMN amount numeric NOT NULL DEFAULT 1.5")
+			r.Start()
+			r.AwaitEvents(r.Append("k", 5))
+			bad := r.AppendAs("k", 1, stray)[0]
+			awaitCounts(r, "map[unroutable:1]")
+			sigterm(r)
+			r.Reconfigure("routes", []any{map[string]any{"match": map[string]any{"amount": ".+"}, "topic": r.Topic}})
+			r.Start()
+			if out, err := r.Relay.Command(r.Within(time.Minute), "dlq", "retry", bad.ID.String()); err == nil {
+				t.Fatalf("published without the column: %s", out)
+			}
+			_, said, ok := strings.Cut(r.Relay.Log(), "column amount of public.outbox is in a binary form that the relay does not know")
+			if !ok {
+				t.Fatal("the log does not say so")
+			}
+			follow(t, r, said, "replay", "ID", bad.ID.String())
+			r.AwaitEvents([]*cdctest.Event{bad})
+			follow(t, r, said, "dlq drop", "ID", bad.ID.String())
+			awaitCounts(r, "map[]")
+			r.AwaitEvents(r.Append("k", 5))
+			r.Verify()
+		})
+	}
+}
+
 // A required column is dropped while the relay is disconnected or stopped. Events committed before are published; the first
 // row without the column stops the relay at every start.
 //

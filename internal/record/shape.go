@@ -1,0 +1,113 @@
+package record
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/outbox"
+)
+
+// Format is how an event stands in a record.
+type Format string
+
+// The formats.
+const (
+	// FormatCloudEvents is CloudEvents in binary content mode: the payload, and attributes as headers.
+	FormatCloudEvents Format = "cloudevents"
+	// FormatCloudEventsJSON is CloudEvents in structured content mode: one JSON object.
+	FormatCloudEventsJSON Format = "cloudevents-json"
+	// FormatPlain is the value, and the headers that are configured.
+	FormatPlain Format = "plain"
+)
+
+// Conflict is what becomes of a member of outbox.Headers that would be a header of the relay's own.
+type Conflict string
+
+// The choices.
+const (
+	// ConflictMalformed makes the row malformed.
+	ConflictMalformed Conflict = "malformed"
+	// ConflictRename puts x_ before the name.
+	ConflictRename Conflict = "rename"
+	// ConflictDrop leaves the header out.
+	ConflictDrop Conflict = "drop"
+)
+
+// Shape says what the records of a table are made of. The zero Shape is that of the native table.
+type Shape struct {
+	// Format is [FormatCloudEvents] if it is "".
+	Format Format
+	// Value are the members of the JSON object that is the value; nil: the payload is the value.
+	Value []Field
+	// Headers are headers besides those of the format, before Members.
+	Headers []Field
+	// Members says how the members of the JSON object in [outbox.Headers] become headers.
+	Members Members
+}
+
+// Field is a part of an event under a name.
+type Field struct {
+	Name string
+	outbox.Part
+}
+
+// Members says how members become headers. The zero value leaves them as they are.
+type Members struct {
+	// Prefix goes before each name that is not in Rename.
+	Prefix string
+	// Rename has new names by those of members.
+	Rename map[string]string
+	// Drop are members that become no headers.
+	Drop []string
+	// Conflict is [ConflictMalformed] if it is "".
+	Conflict Conflict
+}
+
+// Check returns the first error in the shape of a table with that layout, and the setting below the table's that it is about.
+func (s *Shape) Check(l outbox.Layout) (setting string, err error) {
+	const missing = "is missing"
+	switch {
+	case !l.Has(outbox.EventType) && s.Format != FormatPlain:
+		return "columns.event_type", cdc.Fixable("name what it is made of, such as event_type, or use the format plain", missing)
+	case !l.Has(outbox.Payload) && s.Value == nil:
+		return "columns.payload", cdc.Fixable("name what it is made of, such as payload, or give a value", missing)
+	case l.Foreign() && l.Has(outbox.Payload) && s.Value != nil:
+		return "value", cdc.Fixable("keep one", "is set beside columns.payload")
+	case !l.Has(outbox.Headers) && (s.Members.Prefix != "" || s.Members.Rename != nil || s.Members.Drop != nil || s.Members.Conflict != ""):
+		return "columns.headers", cdc.Fixable("name the column whose members are meant", missing)
+	}
+	if setting, err = checkFields("value", s.Value, outbox.Payload, nil); err == nil {
+		setting, err = checkFields("headers", s.Headers, outbox.EventType, s.reserved)
+	}
+	return setting, err
+}
+
+func checkFields(setting string, fields []Field, role outbox.Role, reserved func(name string) bool) (string, error) {
+	for i, f := range fields {
+		at := fmt.Sprintf("%s[%d]", setting, i)
+		switch {
+		case f.Name == "":
+			return at + ".name", cdc.Fixable("give one", "is empty")
+		case slices.ContainsFunc(fields[:i], func(other Field) bool { return other.Name == f.Name }):
+			return at + ".name", cdc.Fixable("rename one", "is set twice")
+		case reserved != nil && reserved(f.Name):
+			return at + ".name", cdc.Fixable("rename it, or use the format plain", "is a header of the relay's own")
+		}
+		if err := f.Check(role); err != nil {
+			return at, err
+		}
+	}
+	return "", nil
+}
+
+// reserved reports whether the format has headers of such names.
+func (s *Shape) reserved(name string) bool {
+	return s.Format != FormatPlain && outbox.ReservedHeader(name)
+}
+
+// Reads reports whether a value or a header reads the column.
+func (s *Shape) Reads(column string) bool {
+	reads := func(f Field) bool { return slices.Contains(f.Columns(), column) }
+	return slices.ContainsFunc(s.Value, reads) || slices.ContainsFunc(s.Headers, reads)
+}

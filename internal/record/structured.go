@@ -1,0 +1,101 @@
+package record
+
+import (
+	"bytes"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/outbox"
+)
+
+// mediaTypeJSON is that of a CloudEvent in structured content mode (Kafka protocol binding for CloudEvents 1.0.2, section 3.3).
+const mediaTypeJSON = "application/cloudevents+json"
+
+// structured makes records in the structured content mode of CloudEvents: the value is a JSON object with the attributes, and with the data if
+// the payload has a byte. A tombstone has no value, so that it is in binary content mode.
+type structured struct {
+	*cloudEvents
+
+	contentType cdc.Header
+}
+
+func newStructured(c content, p *outbox.Plan, source []byte) *structured {
+	return &structured{newCloudEvents(c, p, source), cdc.Header{Key: []byte(outbox.HeaderContentType), Value: []byte(mediaTypeJSON + "; charset=UTF-8")}}
+}
+
+// Payload implements [Encoder].
+func (*structured) Payload() int { return -1 }
+
+// Encode implements [Encoder].
+func (s *structured) Encode(row *outbox.Row, id []byte, headers []cdc.Header) (value []byte, all []cdc.Header, f *outbox.Fault) {
+	hasData := s.value.fields != nil
+	if !hasData {
+		payload, f := s.value.of(row)
+		if f != nil {
+			return nil, headers, f
+		}
+		if payload == nil {
+			return s.cloudEvents.Encode(row, id, headers)
+		}
+		hasData = len(payload) > 0
+	}
+	first := len(headers)
+	if headers, f = s.appendAttributes(headers, row, id); f != nil {
+		return nil, headers, f
+	}
+	var contentType []byte
+	draft := row.Draft[:0]
+	for i, h := range headers[first:] {
+		draft = append(draft, "{,"[min(i, 1)], '"')
+		if name, isAttribute := bytes.CutPrefix(h.Key, []byte(outbox.HeaderPrefix)); isAttribute {
+			draft = append(draft, name...)
+		} else {
+			draft, contentType = append(draft, "datacontenttype"...), h.Value
+		}
+		draft, _ = jsontext.AppendQuote(append(draft, `":`...), h.Value)
+	}
+	clear(headers[first:])
+	if hasData {
+		draft = append(draft, ',')
+		if draft, f = s.appendData(draft, row, contentType); f != nil {
+			return nil, headers[:first], f
+		}
+	}
+	row.Draft = append(draft, '}')
+	value = row.Keep()
+	headers, f = s.headers.append(append(headers[:first], s.contentType), row)
+	return value, headers, f
+}
+
+// appendData appends the member that holds the data.
+func (s *structured) appendData(dst []byte, row *outbox.Row, contentType []byte) ([]byte, *outbox.Fault) {
+	const data = `"data":`
+	payload := &s.value.payload
+	switch {
+	case s.value.fields != nil:
+		return s.value.appendObject(append(dst, data...), row)
+	case payload.Content() != outbox.ContentJSON && isJSON(contentType):
+		value, f := row.Bytes(payload)
+		if f == nil && (!outbox.ValidText(value) || !jsontext.Value(value).IsValid(jsontext.AllowDuplicateNames(true))) {
+			f = outbox.Bad(payload, "is not JSON, which the content type says")
+		}
+		return append(append(dst, data...), value...), f
+	case payload.Content() == outbox.ContentBytes:
+		return row.AppendJSON(append(dst, `"data_base64":`...), payload)
+	default:
+		return row.AppendJSON(append(dst, data...), payload)
+	}
+}
+
+// isJSON reports whether a media type is that of JSON (JSON event format for CloudEvents 1.0.2, section 3.1).
+func isJSON(mediaType []byte) bool {
+	mediaType, _, _ = bytes.Cut(mediaType, []byte{';'})
+	mediaType = bytes.TrimSpace(mediaType)
+	const suffix = len("/json")
+	if len(mediaType) < suffix {
+		return false
+	}
+	end := mediaType[len(mediaType)-suffix:]
+	return (end[0] == '/' || end[0] == '+') && bytes.EqualFold(end[1:], []byte("json"))
+}

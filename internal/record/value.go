@@ -1,0 +1,52 @@
+package record
+
+import (
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/cdc-relay/cdc-relay/internal/outbox"
+)
+
+// value is the payload, or a JSON object of several parts.
+type value struct {
+	payload outbox.Accessor
+	null    outbox.NullPayload
+	fields  []field // of the object; nil: the payload
+}
+
+// of returns the row's value, nil for a tombstone.
+func (v *value) of(row *outbox.Row) ([]byte, *outbox.Fault) {
+	if v.fields != nil {
+		var f *outbox.Fault
+		if row.Draft, f = v.appendObject(row.Draft[:0], row); f != nil {
+			return nil, f
+		}
+		return row.Keep(), nil
+	}
+	value, f := row.Bytes(&v.payload)
+	if value != nil || f != nil {
+		return value, f
+	}
+	switch v.null {
+	case outbox.NullMalformed:
+		return nil, outbox.Bad(&v.payload, "is NULL")
+	case outbox.NullEmpty:
+		return []byte{}, nil
+	default:
+		return nil, nil
+	}
+}
+
+func (v *value) appendObject(dst []byte, row *outbox.Row) ([]byte, *outbox.Fault) {
+	dst = append(dst, '{')
+	for i := range v.fields {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst, _ = jsontext.AppendQuote(dst, v.fields[i].name)
+		var f *outbox.Fault
+		if dst, f = row.AppendJSON(append(dst, ':'), &v.fields[i].Accessor); f != nil {
+			return dst, f
+		}
+	}
+	return append(dst, '}'), nil
+}

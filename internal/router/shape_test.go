@@ -1,0 +1,128 @@
+package router_test
+
+import (
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/outbox"
+	"github.com/cdc-relay/cdc-relay/internal/record"
+)
+
+// typed is the native table with more columns, of many types.
+func typed() (*cdc.Table, row) {
+	t, r := native(), order().without("headers", "tenant_id", "schema_id", "schema_version", "partition_key")
+	for _, c := range []struct {
+		name  string
+		of    cdc.Type
+		value string
+	}{
+		{"count", cdc.TypeInteger, "-7"},
+		{"price", cdc.TypeDecimal, "1.50"},
+		{"ratio", cdc.TypeFloat, "NaN"},
+		{"zerofill", cdc.TypeInteger, "007"},
+		{"paid", cdc.TypeBool, "t"},
+		{"document", cdc.TypeJSON, `{"a": {"b": [1, "x\"y"]}, "n": null}`},
+		{"raw", cdc.TypeBytes, "\x00\xff"},
+		{"note", cdc.TypeText, "a \"b\"\n\u2028é"},
+		{"nothing", cdc.TypeText, ""},
+	} {
+		t.Columns = append(t.Columns, cdc.Column{Name: c.name, Type: c.of})
+		r[c.name] = c.value
+	}
+	delete(r, "nothing")
+	setForm(t, "paid", cdc.FormBool)
+	setForm(t, "raw", cdc.FormBytes)
+	return t, r
+}
+
+func named(fields ...string) []record.Field {
+	var all []record.Field
+	for _, f := range fields {
+		name, column, _ := strings.Cut(f, "=")
+		all = append(all, record.Field{Name: name, Part: outbox.Of(column)})
+	}
+	return all
+}
+
+func TestShapes(t *testing.T) {
+	const attributes = "ce_id: \"" + eventID + "\"\nce_specversion: \"1.0\"\nce_source: \"/shop/outbox\"\nce_type: \"order.placed\"\n" +
+		"ce_subject: \"42\"\nce_time: \"2026-01-02T03:04:05.6Z\"\ncontent-type: \"application/json\"\nce_aggregatetype: \"Order\"\n" +
+		"ce_sequence: \"00000000016b3748-00000000\"\nce_committime: \"2026-01-02T03:04:06.5Z\"\n"
+	structured := func(contentType, data string) string {
+		if contentType != "" {
+			contentType = `"datacontenttype":"` + contentType + `",`
+		}
+		return `{"id":"` + eventID + `","specversion":"1.0","source":"/shop/outbox","type":"order.placed","subject":"42","time":"2026-01-02T03:04:05.6Z",` +
+			contentType + `"aggregatetype":"Order","sequence":"00000000016b3748-00000000","committime":"2026-01-02T03:04:06.5Z",` + data + `}`
+	}
+	const jsonType = "content-type: \"application/cloudevents+json; charset=UTF-8\"\n"
+	for name, c := range map[string]struct {
+		shape   record.Shape
+		null    outbox.NullPayload
+		change  row // of the row; "NULL" is NULL
+		value   string
+		headers string
+		refused string
+	}{
+		"plain":                  {shape: record.Shape{Format: record.FormatPlain}, value: `{"total": 1}`},
+		"plain with headers":     {shape: record.Shape{Format: record.FormatPlain, Headers: named("ce_id=event_id", "n=count", "nothing=nothing")}, value: `{"total": 1}`, headers: "ce_id: \"" + eventID + "\"\nn: \"-7\"\n"},
+		"plain without a type":   {shape: record.Shape{Format: record.FormatPlain}, change: row{"event_type": "NULL", "occurred_at": "NULL"}, value: `{"total": 1}`},
+		"header that is no text": {shape: record.Shape{Format: record.FormatPlain, Headers: named("x=raw")}, refused: "column raw is not valid UTF-8"},
+		"members of plain":       {shape: record.Shape{Format: record.FormatPlain}, change: row{"headers": `{"ce_id":"a"}`}, value: `{"total": 1}`, headers: "ce_id: \"a\"\n"},
+		"value": {
+			shape: record.Shape{Format: record.FormatPlain, Value: append(named("c=count", "p=price", "r=ratio", "z=zerofill", "b=paid", "d=document", "y=raw", "q\"=note", "u=nothing", "t=occurred_at"),
+				record.Field{Name: "const", Part: outbox.Part{Const: "x"}}, record.Field{Name: "path", Part: outbox.Part{JSON: "document", Path: "$.a.b"}},
+				record.Field{Name: "all", Part: outbox.Part{JSON: "document"}}, record.Field{Name: "none", Part: outbox.Part{JSON: "document", Path: "$.n"}},
+				record.Field{Name: "template", Part: outbox.Part{Template: "${count}/${price}"}})},
+			value: `{"c":-7,"p":1.50,"r":"NaN","z":"007","b":true,"d":{"a": {"b": [1, "x\"y"]}, "n": null},"y":"AP8=","q\"":"a \"b\"\n` + "\u2028é" + `","u":null,"t":"2026-01-02T03:04:05.6Z",` +
+				`"const":"x","path":[1, "x\"y"],"all":{"a": {"b": [1, "x\"y"]}, "n": null},"none":null,"template":"-7/1.50"}`,
+		},
+		"cloudevents with value": {shape: record.Shape{Value: named("c=count")}, value: `{"c":-7}`, headers: attributes},
+		"structured":             {shape: record.Shape{Format: record.FormatCloudEventsJSON}, value: structured("application/json", `"data":{"total": 1}`), headers: jsonType},
+		"structured with value":  {shape: record.Shape{Format: record.FormatCloudEventsJSON, Value: named("c=count")}, value: structured("application/json", `"data":{"c":-7}`), headers: jsonType},
+		"structured text":        {shape: record.Shape{Format: record.FormatCloudEventsJSON}, change: row{"content_type": "text/plain", "payload": `a"b`}, value: structured("text/plain", `"data":"a\"b"`), headers: jsonType},
+		"structured json suffix": {shape: record.Shape{Format: record.FormatCloudEventsJSON}, change: row{"content_type": "application/x+JSON; v=1"}, value: structured("application/x+JSON; v=1", `"data":{"total": 1}`), headers: jsonType},
+		"structured no type":     {shape: record.Shape{Format: record.FormatCloudEventsJSON}, change: row{"content_type": "NULL"}, value: structured("", `"data":"{\"total\": 1}"`), headers: jsonType},
+		"structured not JSON":    {shape: record.Shape{Format: record.FormatCloudEventsJSON}, change: row{"payload": "{"}, refused: "column payload is not JSON, which the content type says"},
+		"structured tombstone":   {shape: record.Shape{Format: record.FormatCloudEventsJSON}, change: row{"payload": "NULL"}, value: "NULL", headers: attributes},
+		"structured and empty":   {shape: record.Shape{Format: record.FormatCloudEventsJSON}, null: outbox.NullEmpty, change: row{"payload": "NULL"}, value: strings.Replace(structured("application/json", ""), ",}", "}", 1), headers: jsonType},
+		"structured malformed":   {shape: record.Shape{Format: record.FormatCloudEventsJSON}, null: outbox.NullMalformed, change: row{"payload": "NULL"}, refused: "column payload is NULL"},
+		"structured headers":     {shape: record.Shape{Format: record.FormatCloudEventsJSON, Headers: named("n=count")}, change: row{"headers": `{"a":"b"}`}, value: structured("application/json", `"data":{"total": 1}`), headers: jsonType + "n: \"-7\"\na: \"b\"\n"},
+		"prefix, rename, drop": {
+			shape:  record.Shape{Members: record.Members{Prefix: "app_", Rename: map[string]string{"trace": "traceparent"}, Drop: []string{"password"}}},
+			change: row{"headers": `{"ce_id":"1","trace":"t","password":"p","a\n":"b"}`}, value: `{"total": 1}`,
+			headers: attributes + "app_ce_id: \"1\"\ntraceparent: \"t\"\napp_a\n: \"b\"\n",
+		},
+		"conflict":               {change: row{"headers": `{"ce_id":"1"}`}, refused: `sets the header "ce_id", which is the relay's own`},
+		"conflict renamed":       {shape: record.Shape{Members: record.Members{Conflict: record.ConflictRename}}, change: row{"headers": `{"Content-Type":"1","b":"2"}`}, value: `{"total": 1}`, headers: attributes + "x_Content-Type: \"1\"\nb: \"2\"\n"},
+		"conflict dropped":       {shape: record.Shape{Members: record.Members{Conflict: record.ConflictDrop}}, change: row{"headers": `{"ce_id":"1","b":"2","":"3"}`}, value: `{"total": 1}`, headers: attributes + "b: \"2\"\n"},
+		"conflict with a header": {shape: record.Shape{Headers: named("a=count"), Members: record.Members{Conflict: record.ConflictRename}}, change: row{"headers": `{"a":"1"}`}, value: `{"total": 1}`, headers: attributes + "a: \"-7\"\nx_a: \"1\"\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			table, r := typed()
+			maps.Copy(r, c.change)
+			maps.DeleteFunc(r, func(_, value string) bool { return value == "NULL" })
+			o := options()
+			o.Tables[0].Shape, o.Tables[0].Layout = &c.shape, outbox.Native().WithNull(c.null)
+			if c.refused != "" {
+				_, err := route(t, o, batch(table, r))
+				stopped(t, err, cdc.ClassRuntime, "malformed", c.refused)
+				return
+			}
+			m := one(t, o, table, r)
+			value := string(m.Value)
+			if m.Value == nil {
+				value = "NULL"
+			}
+			var headers strings.Builder
+			for _, h := range m.Headers {
+				headers.WriteString(string(h.Key) + ": " + quoted(h.Value) + "\n")
+			}
+			if value != c.value || headers.String() != c.headers {
+				t.Errorf("got\n%s\n%s\nwant\n%s\n%s", value, headers.String(), c.value, c.headers)
+			}
+		})
+	}
+}
