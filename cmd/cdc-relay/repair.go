@@ -133,6 +133,9 @@ func (a *app) reportRepair(rows *repair.Source, db source.Database) error {
 		repeats = strconv.FormatInt(done.Repeats, 10)
 	}
 	a.printf("published %s, of which consumers may have %s already\n", display.Plural(int(done.Rows), "row"), repeats)
+	if done.LeftOut > 0 {
+		a.printf("left out %s, as tables[].only says of what they hold now\n", display.Plural(int(done.LeftOut), "row"))
+	}
 	a.printf("done: position is %s; start `cdc-relay run`\n", source.OrStart(cdc.Position(db.Display(done.Position))))
 	return nil
 }
@@ -155,6 +158,6 @@ func (a *app) newRepair(ctx context.Context, c *config.Config, db source.Databas
 	}
 	s.Source, s.Router = rows, router
 	options := stages.RelayOptions(c, db, dropped)
-	options.Park = false
+	options.Park, options.LeftOut = false, rows.LeftOut
 	return rows, relay.New(options, s, log, reg), func() { _ = store.Close() }, nil
 }

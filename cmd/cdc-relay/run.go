@@ -115,7 +115,7 @@ func run(ctx context.Context, c *config.Config, start binlog.StartFrom, log *slo
 	defer closeStore()
 	reg.MustRegister(newInfo(c, src))
 	o := stages.RelayOptions(c, db, dropped)
-	o.Problems = problems
+	o.Problems, o.LeftOut = problems, newLeftOut(reg, db.Tables())
 	r := relay.New(o, s, log, reg)
 	if c.HTTP.Listen == "" {
 		return r.Run(ctx)
@@ -220,6 +220,20 @@ func newDropped(reg prometheus.Registerer) func(reason string) {
 	return func(reason string) { counter.WithLabelValues(reason).Inc() }
 }
 
+// newLeftOut registers the counter of rows that tables[].only leaves out.
+func newLeftOut(reg prometheus.Registerer, tables []source.Table) func(table string, rows int) {
+	counter := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "cdc_relay_rows_left_out_total", Help: "Rows not published because tables[].only leaves them out.",
+	}, []string{"table"})
+	reg.MustRegister(counter)
+	for i := range tables {
+		if len(tables[i].Only) > 0 { // a rate needs the 0 before the first
+			counter.WithLabelValues(tables[i].Name.String())
+		}
+	}
+	return func(table string, rows int) { counter.WithLabelValues(table).Add(float64(rows)) }
+}
+
 // maintainers run side by side.
 type maintainers []relay.Maintainer
 
@@ -266,9 +280,7 @@ func letterOptions(c *config.Config, db source.Database, log *slog.Logger) *publ
 
 // newResolver makes what resolves letters while the relay leads.
 func newResolver(c *config.Config, db source.Database, letters *publisher.LetterOptions, sink *publisher.Publisher, log *slog.Logger, reg prometheus.Registerer) (*deadletter.Resolver, error) {
-	again := *c // whatever cannot be published stays a letter
-	again.Errors.Unroutable, again.Errors.Malformed = cdc.PolicyDeadLetter, cdc.PolicyDeadLetter
-	router, err := stages.RelayRouter(&again, db.Tables())
+	router, err := stages.LetterRouter(c, db.Tables())
 	if err != nil {
 		return nil, err
 	}

@@ -61,6 +61,8 @@ type Routed struct {
 	Drops []Drop
 	// Refused lists the rows that go to the dead letters, in row order.
 	Refused []Refused
+	// LeftOut is how many rows are not to be published, because a condition of their table says so.
+	LeftOut int
 	// Payload is the index of the payload's column, or -1.
 	Payload int
 	// Describer reads the batch's rows; nil: nobody routed them.
@@ -82,7 +84,7 @@ func (r *Routed) Reset(b *Batch) {
 	clear(r.Headers)
 	r.Batch, r.LastEventID = b, ""
 	r.Messages, r.Drops, r.Headers, r.Scratch = r.Messages[:0], r.Drops[:0], r.Headers[:0], r.Scratch[:0]
-	r.Refused, r.Payload, r.Describer = nil, -1, nil
+	r.Refused, r.LeftOut, r.Payload, r.Describer = nil, 0, -1, nil
 }
 
 // EventID returns the event's ID for error messages; see [KeyText].

@@ -120,6 +120,8 @@ type Table struct {
 	HeadersDrop []string `yaml:"headers_drop,omitempty"`
 	// What becomes of a member of columns.headers that would be a header of the relay's own (ce_..., content-type) or of headers: the row is malformed, the name gets x_ in front, or it is left out. Default: malformed.
 	HeadersConflict record.Conflict `yaml:"headers_conflict,omitempty" jsonschema:"enum=malformed,enum=rename,enum=drop"`
+	// Which rows are published: parts of an event or columns, each with a regular expression (RE2) that must match the whole value. All must match; NULL never matches. The other rows are left out and counted in rows_left_out_total.
+	Only map[string]string `yaml:"only,omitempty"`
 }
 
 // Shape returns what the table's records are made of.

@@ -58,6 +58,7 @@ func (d *document) tables(tables []Table, source *Source) {
 		t := &tables[i]
 		d.parts(t.Columns.Parts(), item("tables", i)+".columns")
 		d.shape(t, item("tables", i))
+		d.expressions(t.Only, item("tables", i)+".only")
 		path := item("tables", i) + ".name"
 		if t.Name == "" {
 			continue

@@ -16,17 +16,22 @@ import (
 func (d *document) routes(routes []Route) {
 	for i, r := range routes {
 		path := item("routes", i)
-		for _, column := range slices.Sorted(maps.Keys(r.Match)) {
-			at := dotted(path+".match", column)
-			if fault := regexpFault(r.Match[column]); fault != "" {
-				d.report(at, "correct "+d.text(at), "is not a regular expression (%s)", fault)
-			}
-		}
+		d.expressions(r.Match, path+".match")
 		if fault, fix := templateFault(r.Topic); r.Topic != "" && fault != "" {
 			d.report(path+".topic", fix, "%s; it is %s", fault, d.text(path+".topic"))
 		}
 		if len(r.Match) == 0 && i+1 < len(routes) && !d.bad(path+".match") && !d.bad(path) {
 			d.report(path, "put it last, or give it a match", "matches every row, so that the routes behind it are never reached")
+		}
+	}
+}
+
+// expressions checks regular expressions by column.
+func (d *document) expressions(list map[string]string, path string) {
+	for _, column := range slices.Sorted(maps.Keys(list)) {
+		at := dotted(path, column)
+		if fault := regexpFault(list[column]); fault != "" {
+			d.report(at, "correct "+d.text(at), "is not a regular expression (%s)", fault)
 		}
 	}
 }

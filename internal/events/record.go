@@ -34,7 +34,11 @@ func FromSource(ctx context.Context, c *config.Config, log *slog.Logger, show fu
 		return err
 	}
 	s := relay.Stages{Source: src, Router: router, Checkpointer: checkpoint.None{}, Sink: newSink(newPrinter(c), show)}
-	return relay.New(stages.RelayOptions(c, db, func(string) {}), s, log, reg).Run(ctx)
+	options := stages.RelayOptions(c, db, func(string) {})
+	options.LeftOut = func(table string, rows int) {
+		log.Info("left out by tables[].only", cdc.Repeats(), "table", table, "rows", rows)
+	}
+	return relay.New(options, s, log, reg).Run(ctx)
 }
 
 // Record is a record of Kafka, as it is shown.

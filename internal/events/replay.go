@@ -356,5 +356,5 @@ func (r *Replay) router() (replay.Router, error) {
 	if r.State.Topic != "" {
 		c.Routes = []config.Route{{Topic: r.State.Topic}}
 	}
-	return stages.Router(&c, r.db.Tables(), cdc.Header{Key: []byte(HeaderReplayed), Value: []byte(RFC3339(r.State.Began))})
+	return stages.ReplayRouter(&c, r.db.Tables(), cdc.Header{Key: []byte(HeaderReplayed), Value: []byte(RFC3339(r.State.Began))})
 }

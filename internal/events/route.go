@@ -33,7 +33,7 @@ func Route(c *config.Config, table, row string) (Routed, error) {
 	if err != nil {
 		return Routed{}, err
 	}
-	batch, err := oneRow(db.Tables(), table, row)
+	batch, at, err := oneRow(db.Tables(), table, row)
 	if err != nil {
 		return Routed{}, err
 	}
@@ -42,10 +42,18 @@ func Route(c *config.Config, table, row string) (Routed, error) {
 	if err := r.Route(batch, &routed); err != nil {
 		return Routed{}, err
 	}
+	if routed.LeftOut > 0 {
+		return Routed{}, cdc.Fixable("give the columns that it names with --row, if they are to have other values", "not published: %s", leftOut(at))
+	}
 	if len(routed.Drops) > 0 {
 		return Routed{}, notPublished(routed.Drops[0])
 	}
 	return Routed{r.Matched(batch), newPrinter(c).record(&routed.Messages[0])}, nil
+}
+
+// leftOut says why a row of the table with that index is left out.
+func leftOut(table int) string {
+	return fmt.Sprintf("tables[%d].only leaves the row out", table)
 }
 
 func notPublished(d cdc.Drop) error {
@@ -58,18 +66,17 @@ func notPublished(d cdc.Drop) error {
 // exampleID is the event ID of a row without one.
 const exampleID = "00000000-0000-7000-8000-000000000000"
 
-// oneRow is a batch with a row of the named table.
-func oneRow(tables []source.Table, table, row string) (*cdc.Batch, error) {
-	at := 0
+// oneRow is a batch with a row of the named table, whose index it returns.
+func oneRow(tables []source.Table, table, row string) (b *cdc.Batch, at int, err error) {
 	if table != "" {
 		at = slices.IndexFunc(tables, func(t source.Table) bool { return t.Name.String() == table || t.Name.Table == table })
 	}
 	if at < 0 {
-		return nil, cdc.Usage("name a table of the configuration", "--table: %s is not configured", table)
+		return nil, at, cdc.Usage("name a table of the configuration", "--table: %s is not configured", table)
 	}
 	values, err := parseRow(row)
 	if err != nil {
-		return nil, err
+		return nil, at, err
 	}
 	for role := range outbox.Roles {
 		for _, column := range tables[at].Layout.Part(role).Columns() {
@@ -81,7 +88,18 @@ func oneRow(tables []source.Table, table, row string) (*cdc.Batch, error) {
 			values[column] = example(role)
 		}
 	}
-	return batchOf(tables[at].Name, values), nil
+	for name := range tables[at].Only {
+		if _, given := values[name]; !given && !isPart(name, &tables[at].Layout) {
+			values[name] = nil
+		}
+	}
+	return batchOf(tables[at].Name, values), at, nil
+}
+
+// isPart reports whether a name in tables[].only means a part of the event, and not a column.
+func isPart(name string, l *outbox.Layout) bool {
+	role, ok := outbox.ParseRole(name)
+	return ok && l.Has(role)
 }
 
 // example is a value for a column that the database fills in; nil is NULL.

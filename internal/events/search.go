@@ -135,7 +135,7 @@ func (s *search) rows(ctx context.Context, db source.Database, dsn source.ConnSt
 				}
 				s.found.Rows = append(s.found.Rows, found)
 			}
-			s.route(router, b)
+			s.route(router, i, b)
 			return nil
 		})
 		reader.Close(ctx)
@@ -146,8 +146,8 @@ func (s *search) rows(ctx context.Context, db source.Database, dsn source.ConnSt
 	return nil
 }
 
-// route says where the last row goes now. Rows of one event are alike: an ID that is used twice is an error of who writes it.
-func (s *search) route(router *router.Router, b *cdc.Batch) {
+// route says where the last row, of the table with that index, goes now. Rows of one event are alike: an ID that is used twice is an error of who writes it.
+func (s *search) route(router *router.Router, table int, b *cdc.Batch) {
 	last := &s.found.Rows[len(s.found.Rows)-1]
 	routed := new(cdc.Routed)
 	routed.Reset(b)
@@ -157,6 +157,8 @@ func (s *search) route(router *router.Router, b *cdc.Batch) {
 		last.Refused = err.Error()
 	case len(routed.Messages) > 0:
 		last.Topic = routed.Messages[len(routed.Messages)-1].Topic
+	case routed.LeftOut > 0:
+		last.Refused = leftOut(table)
 	default:
 		last.Refused = "left out by the configuration (errors.skip, or a policy drop)"
 	}

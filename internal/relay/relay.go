@@ -33,6 +33,8 @@ type Options struct {
 	Display func(cdc.Position) string
 	// Dropped counts an event that is not published because the configuration says so.
 	Dropped func(reason string)
+	// LeftOut counts rows that the configuration of their table leaves out.
+	LeftOut func(table string, rows int)
 	// Problems are those at present, also of the stages. Nil: of the relay alone.
 	Problems *cdc.Problems
 	// Park keeps the process of a stopped relay running, not ready, because a crash loop would hide the reason.

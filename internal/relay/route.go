@@ -34,6 +34,9 @@ func (a *attempt) publish(ctx context.Context, b *cdc.Batch) error {
 	if err := a.Router.Route(b, routed); err != nil {
 		return err
 	}
+	if routed.LeftOut > 0 {
+		a.opts.LeftOut(b.Table.String(), routed.LeftOut)
+	}
 	for _, d := range routed.Drops {
 		a.opts.Dropped(d.Reason)
 		attrs := []any{

@@ -26,6 +26,8 @@ type Source struct {
 	saved  chan struct{} // capacity 1: its position is saved
 	done   chan struct{} // closed when everything is done
 	rows   atomic.Int64
+	// leftOut is how many of the rows are not to be published.
+	leftOut atomic.Int64
 	// repeats is how many of the rows are no newer than the last event that was published before.
 	repeats atomic.Int64
 }
@@ -41,6 +43,8 @@ func (s *Source) Done() <-chan struct{} { return s.done }
 // Result is what was published.
 type Result struct {
 	Rows int64
+	// LeftOut is how many more rows were read that the configuration leaves out.
+	LeftOut int64
 	// Repeats is how many of them consumers may have already, if Counted: the last event that was published before is known.
 	Repeats  int64
 	Counted  bool
@@ -49,8 +53,13 @@ type Result struct {
 
 // Result returns what was published so far.
 func (s *Source) Result() Result {
-	return Result{s.rows.Load(), s.repeats.Load(), !s.gap.behind.IsZero(), s.ground.Next.Position}
+	out := s.leftOut.Load()
+	rows := s.rows.Load() - out
+	return Result{rows, out, min(rows, s.repeats.Load()), !s.gap.behind.IsZero(), s.ground.Next.Position}
 }
+
+// LeftOut counts rows that are not to be published.
+func (s *Source) LeftOut(_ string, rows int) { s.leftOut.Add(int64(rows)) }
 
 // leaderWait is longer than a server takes to notice that the machine of a relay is gone: 10 seconds.
 const leaderWait = 15 * time.Second
@@ -72,6 +81,7 @@ func (s *Source) Acquire(ctx context.Context, load cdc.Resumer) (cdc.Source, cdc
 	}
 	s.ground = g
 	s.rows.Store(0)
+	s.leftOut.Store(0)
 	s.repeats.Store(0)
 	if s.gap, err = s.opts.plan(ctx, &s.ground); err != nil {
 		if stop, ok := errors.AsType[*cdc.StopError](err); ok && stop.Reason == Intact {

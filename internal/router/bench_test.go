@@ -29,6 +29,9 @@ func BenchmarkRoute(b *testing.B) {
 	b.Run("text", func(b *testing.B) { benchRoute(b, options(), native(), full.without("topic")) })
 	b.Run("topic_column", func(b *testing.B) { benchRoute(b, options(), binaryTable(), binaryRow(full)) })
 	b.Run("two_routes", func(b *testing.B) { benchRoute(b, routed, binaryTable(), binaryRow(full.without("topic"))) })
+	only := options()
+	only.Tables[0].Only = map[string]string{"tenant_id": "acme|globex"}
+	b.Run("only", func(b *testing.B) { benchRoute(b, only, binaryTable(), binaryRow(full.without("topic"))) })
 	b.Run("few_columns", func(b *testing.B) { benchRoute(b, options(), binaryTable(), binaryRow(least)) })
 	b.Run("bytea_as_hex", func(b *testing.B) {
 		table := native()

@@ -1,6 +1,8 @@
 package router
 
 import (
+	"cmp"
+
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 )
@@ -15,9 +17,14 @@ type encoder struct {
 	key   []byte   // see routeKey
 }
 
-// encode appends the row's message, refusal or drop.
+// encode appends the row's message, refusal or drop, or leaves it out.
 func (e *encoder) encode(at int) error {
 	e.row.Move(at)
+	out, unreadable := e.leftOut()
+	if out {
+		e.dst.LeftOut++
+		return nil
+	}
 	id, f := e.id()
 	if f != nil {
 		return e.refuse(nil, f)
@@ -28,8 +35,8 @@ func (e *encoder) encode(at int) error {
 			return nil
 		}
 	}
-	if e.p.Incomplete != nil {
-		return e.refuse(id, e.p.Incomplete)
+	if f := cmp.Or(unreadable, e.p.Incomplete); f != nil {
+		return e.refuse(id, f)
 	}
 	first := len(e.dst.Headers)
 	if f := e.message(id); f != nil {

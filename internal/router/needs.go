@@ -6,11 +6,12 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 )
 
-// Needs reports whether a part of an event or a route reads a column of a table, "schema.name". Of a table that is not configured it
+// Needs reports whether a part of an event, a condition or a route reads a column of a table, "schema.name". Of a table that is not configured it
 // needs none.
 func (r *Router) Needs(table, column string) bool {
 	t := r.tables[table]
 	return t != nil && (t.layout.Reads(column) || t.shape.Reads(column) ||
+		slices.ContainsFunc(t.only, func(o only) bool { return slices.Contains(t.part(o.name).Columns(), column) }) ||
 		slices.ContainsFunc(r.names, func(name string) bool { return slices.Contains(t.read(name).Columns(), column) }))
 }
 
@@ -22,6 +23,11 @@ func (t *table) read(name string) *outbox.Part {
 	if name == tableName {
 		return &outbox.Part{Const: t.name}
 	}
+	return t.part(name)
+}
+
+// part returns the part of the role with that name, or else the column.
+func (t *table) part(name string) *outbox.Part {
 	if role, ok := outbox.ParseRole(name); ok && t.layout.Has(role) {
 		return t.layout.Part(role)
 	}

@@ -28,6 +28,8 @@ type Options struct {
 	Headers []cdc.Header
 	// Skip is errors.skip: the IDs of events to leave out, valid or not.
 	Skip []string
+	// EveryRow ignores what tables leave out, for rows that somebody has asked for.
+	EveryRow bool
 }
 
 // Table is an outbox table.
@@ -40,6 +42,9 @@ type Table struct {
 	Shape *record.Shape
 	// Source is the table's ce_source where Options.Source is empty; see [DefaultSource].
 	Source string
+	// Only holds regular expressions by role or column, as in [Route.Match]. A row that one of them does not match is left out, before
+	// anything else is read of it. An empty Only leaves out no row.
+	Only map[string]string
 }
 
 // Route gives a topic to the rows that match.
@@ -111,6 +116,7 @@ type table struct {
 	layout  outbox.Layout
 	shape   *record.Shape
 	source  []byte
+	only    []only
 }
 
 func newTables(o Options) (map[string]*table, error) {
@@ -135,7 +141,13 @@ func newTables(o Options) (map[string]*table, error) {
 				return nil, err
 			}
 		}
-		tables[name.String()] = &table{setting: setting, name: name.Table, layout: t.Layout, shape: shape, source: []byte(source)}
+		made := &table{setting: setting, name: name.Table, layout: t.Layout, shape: shape, source: []byte(source)}
+		if !o.EveryRow {
+			if made.only, err = newOnly(setting, t.Only); err != nil {
+				return nil, err
+			}
+		}
+		tables[name.String()] = made
 	}
 	return tables, nil
 }

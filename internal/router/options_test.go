@@ -31,6 +31,8 @@ func TestNewNamesTheWrongSetting(t *testing.T) {
 		{tables(router.Table{Name: "a", Source: "/"}, router.Table{Name: "public.a", Source: "/"}), "tables[1].name: public.a is listed twice"},
 		{tables(router.Table{Name: "a"}), "tables[0].source: empty. Fix: give a URI"},
 		{tables(router.Table{Name: "a", Source: "a b"}), `tables[0].source: "a b" is not a URI reference`},
+		{func(o *router.Options) { o.Tables[0].Only = map[string]string{"status": "("} }, "tables[0].only.status: bad regular expression: error parsing regexp: missing closing )"},
+		{func(o *router.Options) { o.Tables[0].Only = map[string]string{"": "a"} }, "tables[0].only: an empty name. Fix: give a column"},
 		{func(o *router.Options) { o.Source = "%zz" }, `record.source: "%zz" is not a URI reference. Fix: give one such as /orders`},
 		{func(o *router.Options) { o.Unroutable = "ignore" }, `errors.unroutable: "ignore" is unknown. Fix: use stop, drop or dead_letter`},
 		{func(o *router.Options) { o.Skip = []string{"a", ""} }, "errors.skip[1]: empty. Fix: give the id of an event"},

@@ -14,6 +14,7 @@ type plan struct {
 	*outbox.Plan
 
 	record record.Encoder
+	only   []condition       // of the rows that are published
 	slots  []outbox.Accessor // what routes read
 	topics map[string]topic
 
@@ -60,6 +61,9 @@ func (r *Router) compile(t *cdc.Table) (*plan, error) {
 	}
 	p := &plan{Plan: parts, topics: make(map[string]topic)}
 	if p.record, err = record.New(conf.shape, parts, conf.setting, conf.source); err != nil {
+		return nil, err
+	}
+	if err := p.findConditions(conf); err != nil {
 		return nil, err
 	}
 	return p, r.findSlots(p, conf)

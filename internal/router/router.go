@@ -53,7 +53,7 @@ func New(o Options) (*Router, error) {
 
 // Route appends to dst, which was reset for b, one message for each row of b in row order, or a drop with
 // its reason: the rows listed under errors.skip, and with [cdc.PolicyDrop] those that cannot be routed. With
-// [cdc.PolicyDeadLetter] those become dst.Refused. It never blocks. The messages point into b's arena and into dst. An error is a [cdc.StopError] that names the
+// [cdc.PolicyDeadLetter] those become dst.Refused. Rows that their table's Only leaves out are counted in dst.LeftOut. It never blocks. The messages point into b's arena and into dst. An error is a [cdc.StopError] that names the
 // table, the event and the fix; dst must not be used then, and nothing of the batch may be published.
 func (r *Router) Route(b *cdc.Batch, dst *cdc.Routed) error {
 	rows := b.Rows()

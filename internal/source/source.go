@@ -145,6 +145,8 @@ type Table struct {
 	Layout outbox.Layout
 	// Shape says what its records are made of.
 	Shape *record.Shape
+	// Only are the conditions of the rows that are published; see [router.Table].
+	Only map[string]string
 }
 
 // Foreign reports whether the table belongs to other software. Such a table is never created or dropped.
@@ -180,7 +182,7 @@ func (c *configured) Purged() []Table {
 // RouterOptions are the tables and the routes as the router reads them.
 func RouterOptions(c *config.Config, tables []Table) (o router.Options) {
 	for _, t := range tables {
-		o.Tables = append(o.Tables, router.Table{Name: inQuotes(t.Name), Layout: t.Layout, Shape: t.Shape, Source: t.URI})
+		o.Tables = append(o.Tables, router.Table{Name: inQuotes(t.Name), Layout: t.Layout, Shape: t.Shape, Source: t.URI, Only: t.Only})
 	}
 	for _, r := range c.Routes {
 		o.Routes = append(o.Routes, router.Route{Match: r.Match, Topic: r.Topic})
@@ -194,7 +196,7 @@ func inQuotes(n outbox.Name) string {
 	return quote(n.Schema) + "." + quote(n.Table)
 }
 
-// needs returns what reports whether a part of an event or a route reads a column.
+// needs returns what reports whether a part of an event, a condition or a route reads a column.
 func (c *configured) needs() (func(table, column string) bool, error) {
 	r, err := router.New(RouterOptions(c.Config, c.tables))
 	if err != nil {
@@ -224,7 +226,7 @@ func configuredTables(c *config.Config, letters string, parse func(string) (outb
 		if err != nil {
 			return configured{}, cdc.Stop(cdc.ClassConfig, "config", fmt.Errorf("tables[%d].columns.%w", i, err), "")
 		}
-		tables[i] = Table{Name: parsed, Layout: layout.WithNull(c.Tables[i].NullPayload), Shape: c.Tables[i].Shape()}
+		tables[i] = Table{Name: parsed, Layout: layout.WithNull(c.Tables[i].NullPayload), Shape: c.Tables[i].Shape(), Only: c.Tables[i].Only}
 	}
 	return configured{c, tables, letters}, nil
 }

@@ -24,16 +24,27 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/token"
 )
 
-// Router returns a router for what has no dead letters: what would become one is an error. It adds headers to every record.
-func Router(c *config.Config, tables []source.Table, headers ...cdc.Header) (*router.Router, error) {
+// Router returns a router for what has no dead letters: what would become one is an error.
+func Router(c *config.Config, tables []source.Table) (*router.Router, error) {
+	return makeRouter(c, tables, router.Options{Unroutable: kept(c.Errors.Unroutable), Malformed: kept(c.Errors.Malformed)})
+}
+
+// ReplayRouter is like Router, and adds headers to every record. It leaves out no row: replay selects them.
+func ReplayRouter(c *config.Config, tables []source.Table, headers ...cdc.Header) (*router.Router, error) {
 	return makeRouter(c, tables, router.Options{
-		Headers: headers, Unroutable: kept(c.Errors.Unroutable), Malformed: kept(c.Errors.Malformed),
+		Headers: headers, Unroutable: kept(c.Errors.Unroutable), Malformed: kept(c.Errors.Malformed), EveryRow: true,
 	})
 }
 
 // RelayRouter returns the router of a relay, whose publisher has the dead letters.
 func RelayRouter(c *config.Config, tables []source.Table) (*router.Router, error) {
 	return makeRouter(c, tables, router.Options{Unroutable: c.Errors.Unroutable, Malformed: c.Errors.Malformed})
+}
+
+// LetterRouter returns the router of dead letters that are published once more. Whatever cannot be published stays a letter. It leaves out
+// no row: that was decided before it became a letter.
+func LetterRouter(c *config.Config, tables []source.Table) (*router.Router, error) {
+	return makeRouter(c, tables, router.Options{Unroutable: cdc.PolicyDeadLetter, Malformed: cdc.PolicyDeadLetter, EveryRow: true})
 }
 
 func makeRouter(c *config.Config, tables []source.Table, o router.Options) (*router.Router, error) {
@@ -110,10 +121,10 @@ func unfenced(c *config.Config) publisher.Options {
 	return o
 }
 
-// RelayOptions are those of a relay that reads db; dropped counts what is not published.
+// RelayOptions are those of a relay that reads db; dropped counts what is not published, and nothing what tables leave out.
 func RelayOptions(c *config.Config, db source.Database, dropped func(reason string)) relay.Options {
 	return relay.Options{
-		MaxEvents: c.Window.Events, MaxBytes: int(c.Window.Bytes), Dropped: dropped, Display: db.Display,
+		MaxEvents: c.Window.Events, MaxBytes: int(c.Window.Bytes), Dropped: dropped, LeftOut: func(string, int) {}, Display: db.Display,
 		RetryInitial: c.Retry.Initial, RetryMax: c.Retry.Max,
 		StartupTimeout: c.StartupTimeout, ShutdownTimeout: c.ShutdownTimeout, Park: c.Errors.OnStop == config.OnStopPark,
 		TransactionalID: kafka.TransactionalID(c.Kafka.TransactionalID, ""), PositionTopic: PositionTopic(c),
