@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	_ "time/tzdata" // for tables[].time_zone: the image has no time zone database
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/display"

@@ -27,7 +27,7 @@ const (
 	FormUUID
 	// FormMicros2000 is a timestamptz: big-endian int64, microseconds since 2000-01-01 UTC.
 	FormMicros2000
-	// FormLocalMicros2000 is a timestamp without time zone in the same encoding; it is read as UTC.
+	// FormLocalMicros2000 is a timestamp without time zone in the same encoding; it is read as UTC, but by [Form.AppendShown].
 	FormLocalMicros2000
 	// FormInt is a big-endian two's complement integer of 2, 4 or 8 bytes.
 	FormInt
@@ -109,6 +109,26 @@ func (f Form) AppendText(dst, raw []byte) ([]byte, error) {
 	}
 }
 
+// AppendShown is AppendText for times without a zone, which clocks of z showed: they become RFC 3339 in UTC. A nil z is UTC.
+func (f Form) AppendShown(dst, raw []byte, z *Zone) ([]byte, error) {
+	if z == nil {
+		return f.AppendText(dst, raw)
+	}
+	var shown time.Time
+	known := false
+	switch f {
+	case FormLocalMicros2000:
+		shown, known = timeOfMicros(raw)
+	case FormTimestampText:
+		shown, known = timeOfText(raw)
+	default:
+	}
+	if !known {
+		return f.AppendText(dst, raw)
+	}
+	return appendTime(dst, z.Moment(shown)), nil
+}
+
 func appendUUID(dst, raw []byte) ([]byte, error) {
 	if len(raw) != 16 {
 		return dst, fmt.Errorf("uuid of %d bytes: %w", len(raw), errMalformed)
@@ -126,15 +146,54 @@ func appendMicros(dst, raw []byte) ([]byte, error) {
 	if len(raw) != 8 {
 		return dst, fmt.Errorf("timestamp of %d bytes: %w", len(raw), errMalformed)
 	}
-	v := int64(binary.BigEndian.Uint64(raw))
-	switch v {
-	case 1<<63 - 1:
+	at, ok := timeOfMicros(raw)
+	switch {
+	case ok:
+		return appendTime(dst, at), nil
+	case raw[0] == 0x7f:
 		return append(dst, "infinity"...), nil
-	case -1 << 63:
+	default:
 		return append(dst, "-infinity"...), nil
 	}
+}
+
+// timeOfMicros returns false for what is infinite, or no timestamp.
+func timeOfMicros(raw []byte) (time.Time, bool) {
+	if len(raw) != 8 {
+		return time.Time{}, false
+	}
+	v := int64(binary.BigEndian.Uint64(raw))
 	// In seconds, because PostgreSQL's latest timestamps overflow Unix microseconds.
-	return appendTime(dst, time.Unix(v/1e6+micros2000/1e6, v%1e6*1e3)), nil
+	return time.Unix(v/1e6+micros2000/1e6, v%1e6*1e3), v != 1<<63-1 && v != -1<<63
+}
+
+// timeOfText parses "2026-01-02 03:04:05.6" by hand, as appendTime prints. It returns false for what is infinite, of years BC or of five
+// digits, with a zone, or no day of the calendar, which MySQL may hold.
+func timeOfText(raw []byte) (time.Time, bool) {
+	if len(raw) < 19 || raw[4] != '-' || raw[7] != '-' || raw[10] != ' ' || raw[13] != ':' || raw[16] != ':' {
+		return time.Time{}, false
+	}
+	var bad bool
+	number := func(from, to int) (n int) {
+		for _, c := range raw[from:to] {
+			bad = bad || c < '0' || c > '9'
+			n = 10*n + int(c-'0')
+		}
+		return n
+	}
+	year, month, day, hour, minute, second := number(0, 4), number(5, 7), number(8, 10), number(11, 13), number(14, 16), number(17, 19)
+	nanos := 0
+	if len(raw) > 19 {
+		if bad = bad || raw[19] != '.' || len(raw) > len("2026-01-02 03:04:05.123456"); bad {
+			return time.Time{}, false
+		}
+		nanos = number(20, len(raw))
+		for range 9 - (len(raw) - 20) {
+			nanos *= 10
+		}
+	}
+	at := time.Date(year, time.Month(month), day, hour, minute, second, nanos, time.UTC)
+	return at, !bad && at.Month() == time.Month(month) && at.Day() == day
 }
 
 // AppendMicros appends a time given in Unix microseconds as RFC 3339 in UTC, with a fraction only

@@ -197,3 +197,34 @@ func FuzzForms(f *testing.F) {
 		}
 	})
 }
+
+// Whatever form a time has, in a zone it is the moment of the clock; what is no time of the calendar stays as it is.
+func TestAppendShown(t *testing.T) {
+	z := zone(t, "Europe/Berlin")
+	for raw, want := range map[string]string{
+		"2026-07-15 12:00:00": "2026-07-15T10:00:00Z", "2026-10-25 02:30:00.123456": "2026-10-25T00:30:00.123456Z", "2026-03-29 02:30:00": "2026-03-29T01:00:00Z",
+		"2026-01-01 00:30:00.1": "2025-12-31T23:30:00.1Z", "2026-07-15 12:00:00+00": "2026-07-15T12:00:00Z", "infinity": "infinity",
+		"0044-03-15 12:00:00 BC": "0044-03-15 12:00:00 BC", "12026-01-02 03:04:05": "12026-01-02 03:04:05", "0000-00-00 00:00:00": "0000-00-00T00:00:00Z",
+		"2026-00-15 00:00:00": "2026-00-15T00:00:00Z", "2026-02-30 00:00:00": "2026-02-30T00:00:00Z", "2026-07-15 12:00:0x": "2026-07-15T12:00:0xZ", "": "",
+	} {
+		if got, err := cdc.FormTimestampText.AppendShown(nil, []byte(raw), z); err != nil || string(got) != want {
+			t.Errorf("%s: %s, %v; want %s", raw, got, err, want)
+		}
+		at, err := time.Parse("2006-01-02 15:04:05.999999", raw)
+		if err != nil {
+			continue
+		}
+		binary := micros(at.UnixMicro() - 946684800000000)
+		if got, err := cdc.FormLocalMicros2000.AppendShown(nil, []byte(binary), z); err != nil || string(got) != want {
+			t.Errorf("%s in binary: %s, %v; want %s", raw, got, err, want)
+		}
+	}
+	for raw, want := range map[string]string{micros(1<<63 - 1): "infinity", micros(-1 << 63): "-infinity"} {
+		if got, err := cdc.FormLocalMicros2000.AppendShown(nil, []byte(raw), z); err != nil || string(got) != want {
+			t.Errorf("%s, %v; want %s", got, err, want)
+		}
+	}
+	if _, err := cdc.FormLocalMicros2000.AppendShown(nil, []byte("short"), z); err == nil {
+		t.Error("a timestamp of 5 bytes")
+	}
+}

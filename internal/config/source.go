@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/record"
 )
@@ -122,6 +123,14 @@ type Table struct {
 	HeadersConflict record.Conflict `yaml:"headers_conflict,omitempty" jsonschema:"enum=malformed,enum=rename,enum=drop"`
 	// Which rows are published: parts of an event or columns, each with a regular expression (RE2) that must match the whole value. All must match; NULL never matches. The other rows are left out and counted in rows_left_out_total.
 	Only map[string]string `yaml:"only,omitempty"`
+	// The time zone (IANA) of the clocks that wrote the table's times whose type has no zone: timestamp, on MySQL DATETIME. Records have them in UTC. A time that clocks show twice is the first; one that they jump over is the moment of the change. For a table with columns. Default: UTC.
+	TimeZone string `yaml:"time_zone,omitempty" jsonschema:"example=Europe/Berlin"`
+}
+
+// Zone is where the clocks were that wrote times without a zone; nil is UTC.
+func (t *Table) Zone() *cdc.Zone {
+	z, _ := cdc.LoadZone(t.TimeZone) // valid by now, or ""
+	return z
 }
 
 // Shape returns what the table's records are made of.

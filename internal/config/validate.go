@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 )
 
@@ -59,6 +60,7 @@ func (d *document) tables(tables []Table, source *Source) {
 		d.parts(t.Columns.Parts(), item("tables", i)+".columns")
 		d.shape(t, item("tables", i))
 		d.expressions(t.Only, item("tables", i)+".only")
+		d.timeZone(&tables[i], item("tables", i))
 		path := item("tables", i) + ".name"
 		if t.Name == "" {
 			continue
@@ -74,6 +76,21 @@ func (d *document) tables(tables []Table, source *Source) {
 			continue
 		}
 		first[full] = i
+	}
+}
+
+// timeZone checks a table's time zone.
+func (d *document) timeZone(t *Table, table string) {
+	if t.TimeZone == "" {
+		return
+	}
+	path := table + ".time_zone"
+	if _, err := cdc.LoadZone(t.TimeZone); err != nil {
+		d.wrong(path, "the name of a time zone, such as Europe/Berlin or UTC", d.text(path))
+		return
+	}
+	if t.Columns == nil && !d.bad(table+".columns") {
+		d.report(path, "remove it, or map the table's columns", "is set for a table without columns: the native table's times are in UTC")
 	}
 }
 

@@ -42,6 +42,9 @@ func ReadTables(ctx context.Context, db querier, names []string, caseless bool) 
 	return tables, nil
 }
 
+// localTime is the type of date and time of day without a zone.
+const localTime = "datetime"
+
 // columnOf describes a column as the binlog would. Its character set is "" if it is none of text.
 func columnOf(name, kind string, length uint64, set string) cdc.Column {
 	c := cdc.Column{Name: name}
@@ -56,7 +59,7 @@ func columnOf(name, kind string, length uint64, set string) cdc.Column {
 	case "tinyblob", "blob", "mediumblob", "longblob", "vector", "inet4", "geometry", "point", "linestring", "polygon",
 		"multipoint", "multilinestring", "multipolygon", "geometrycollection", "geomcollection":
 		c.Form, c.Type = cdc.FormBytes, cdc.TypeBytes
-	case "datetime":
+	case localTime:
 		c.Form, c.Type = cdc.FormTimestampText, cdc.TypeLocalTime
 	case "timestamp":
 		c.Form, c.Type = cdc.FormTimestampText, cdc.TypeTime

@@ -20,6 +20,8 @@ type RowOptions struct {
 	Table string
 	// Key is the column with the event's ID, At the one with the time.
 	Key, At string
+	// Zone is where the clocks were that wrote the time, if its type has no zone; nil: UTC.
+	Zone *cdc.Zone
 	// Source is the binlog's identity; the checkpoint that Load finds tells what is relayed.
 	Source cdc.Source
 	Load   cdc.Loader
@@ -32,6 +34,7 @@ type Rows struct {
 	// sql, key and at are quoted; text is whether the key is of characters.
 	sql, key, at string
 	text         bool
+	zone         *cdc.Zone // of the time; nil: UTC, or it has one
 }
 
 // Rows returns the rows of a table. Verify comes first.
@@ -45,7 +48,7 @@ func (r *Rows) Name() string { return r.o.Table }
 
 const describeRows = `SELECT
 	(SELECT COUNT(*) FROM information_schema.partitions WHERE table_schema = ? AND table_name = ? AND partition_name IS NOT NULL),
-	(SELECT COUNT(*) FROM information_schema.columns WHERE table_schema = ? AND table_name = ? AND column_name = ? AND data_type IN ('datetime', 'timestamp', 'date')),
+	(SELECT LOWER(data_type) FROM information_schema.columns WHERE table_schema = ? AND table_name = ? AND column_name = ? AND data_type IN ('datetime', 'timestamp', 'date')),
 	(SELECT COUNT(*) FROM information_schema.columns WHERE table_schema = ? AND table_name = ? AND column_name = ? AND character_set_name IS NOT NULL),
 	(SELECT COUNT(*) FROM (SELECT index_name FROM information_schema.statistics WHERE table_schema = ? AND table_name = ? AND non_unique = 0
 		GROUP BY index_name HAVING COUNT(*) = 1 AND SUM(column_name = ? AND sub_part IS NULL) = 1) AS own)`
@@ -62,17 +65,21 @@ func (r *Rows) Verify(ctx context.Context) error {
 		return err
 	}
 	schema, table, _ := strings.Cut(r.o.Table, ".")
-	var partitioned, timed, text, unique int
+	var partitioned, text, unique int
+	var timed sql.NullString
 	err := r.db.rows.QueryRowContext(ctx, describeRows, schema, table, schema, table, r.o.At, schema, table, r.o.Key, schema, table, r.o.Key).
 		Scan(&partitioned, &timed, &text, &unique)
 	r.text = text > 0
+	if timed.String == localTime {
+		r.zone = r.o.Zone
+	}
 	switch {
 	case err != nil:
 		return fmt.Errorf("read table %s: %w", r.o.Table, err)
 	case partitioned > 0:
 		return cdc.Fixable("set partitions in place of retention.delete if they are daily ones of cdc-relay; otherwise remove retention.delete, and drop the partitions with the means of the software that made them",
 			"table %s has partitions, which are dropped as a whole: its rows are not deleted", r.o.Table)
-	case timed == 0:
+	case !timed.Valid:
 		return cdc.Fixable("map created_at to a column with the time of the INSERT", "column %s of table %s is no DATETIME, TIMESTAMP or DATE, or is not visible, so it does not tell which rows are old", r.o.At, r.o.Table)
 	case unique == 0:
 		return cdc.Fixable("create a unique index on it", "column %s of table %s has no unique index of its own, by which old rows could be deleted", r.o.Key, r.o.Table)
@@ -130,7 +137,7 @@ func (r *Rows) connect(ctx context.Context) (err error) {
 func (r *Rows) old(age time.Duration) string { return r.aged(age) + " AND " + r.key + " IS NOT NULL" }
 
 func (r *Rows) aged(age time.Duration) string {
-	return fmt.Sprintf("%s < UTC_TIMESTAMP(6) - INTERVAL %d SECOND", r.at, int64(age.Seconds()))
+	return fmt.Sprintf("%s < UTC_TIMESTAMP(6) - INTERVAL %d SECOND", r.at, int64(r.zone.Ago(age).Seconds()))
 }
 
 // Count counts the rows older than age, up to a limit.

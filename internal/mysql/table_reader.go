@@ -22,6 +22,8 @@ type ReadOptions struct {
 	Table string
 	// Key is the column with the event's ID, At the one with the time.
 	Key, At string
+	// Zone is where the clocks were that wrote the time, if its type has no zone; nil: UTC.
+	Zone *cdc.Zone
 	// TakenOut is a query for the names of the tables that were taken out of it and that the user may see, Routine the procedure that
 	// knows all of them; "": there are none. Spare is the name of one that gets its rows, and then another name, while it is listed.
 	TakenOut, Routine, Spare string
@@ -149,6 +151,9 @@ func (t *TableReader) describe(ctx context.Context) error {
 		return scan.NoTime(t.o.Table, t.o.At)
 	}
 	t.batches = scan.Batches{At: t.table.Index(t.o.At)}
+	if kinds[t.o.At] == localTime {
+		t.batches.Zone = t.o.Zone
+	}
 	if !t.nullable {
 		return nil
 	}
@@ -168,7 +173,7 @@ func (t *TableReader) Bounds(ctx context.Context) (bounds []time.Time, err error
 	schema, table, _ := strings.Cut(t.o.Table, ".")
 	err = t.query(ctx, `SELECT partition_description FROM information_schema.partitions WHERE table_schema = ? AND table_name = ?
 		AND partition_description IS NOT NULL ORDER BY partition_ordinal_position`, []any{schema, table}, func(values []sql.RawBytes) error {
-		if at, err := parseTime(strings.Trim(string(values[0]), "'")); err == nil {
+		if at, err := t.parseTime(strings.Trim(string(values[0]), "'")); err == nil {
 			bounds = append(bounds, at)
 		}
 		return nil
@@ -176,12 +181,17 @@ func (t *TableReader) Bounds(ctx context.Context) (bounds []time.Time, err error
 	return bounds, err
 }
 
-// parseTime parses a DATE or DATETIME.
-func parseTime(text string) (time.Time, error) {
+// parseTime parses a value of the column with the time, or a partition's bound.
+func (t *TableReader) parseTime(text string) (time.Time, error) {
+	layout := "2006-01-02 15:04:05.999999"
 	if len(text) == len(time.DateOnly) {
-		return time.Parse(time.DateOnly, text)
+		layout = time.DateOnly
 	}
-	return time.Parse("2006-01-02 15:04:05.999999", text)
+	shown, err := time.Parse(layout, text)
+	if err != nil {
+		return time.Time{}, err
+	}
+	return t.batches.Zone.Moment(shown), nil
 }
 
 // refresh reads which tables were taken out, and reports whether they are others than before.
@@ -255,7 +265,7 @@ func (t *TableReader) EndAtLatest(ctx context.Context) error {
 			})
 		}
 		for _, since := range slices.Backward(bounds) {
-			if err := latest(" WHERE "+t.at+" >= ?", timeText(since)); err != nil {
+			if err := latest(" WHERE "+t.at+" >= ?", t.timeText(since)); err != nil {
 				return err
 			}
 			if text != "" {
@@ -267,7 +277,7 @@ func (t *TableReader) EndAtLatest(ctx context.Context) error {
 				return err
 			}
 		}
-		last, err := parseTime(text)
+		last, err := t.parseTime(text)
 		for i := range t.out {
 			if t.out[i].until.After(last) {
 				last = t.out[i].until
@@ -298,10 +308,10 @@ func (t *TableReader) span(ctx context.Context, name string) (tableOut, error) {
 		if values[0] == nil {
 			return nil
 		}
-		if out.until, err = parseTime(string(values[1])); err != nil || out.until.IsZero() { // a day 0
+		if out.until, err = t.parseTime(string(values[1])); err != nil || out.until.IsZero() { // a day 0
 			out.until = time.Date(lastYear, 12, 31, 0, 0, 0, 0, time.UTC)
 		}
-		if out.since, err = parseTime(string(values[0])); err != nil {
+		if out.since, err = t.parseTime(string(values[0])); err != nil {
 			out.since = time.Time{}
 		}
 		return nil

@@ -30,12 +30,12 @@ func placeholders(n int) string { return "(?" + strings.Repeat(", ?", n-1) + ")"
 func (t *TableReader) where(c *conditions, f scan.Filter, w scan.Window, has []string) (err error) {
 	for _, since := range []time.Time{f.From, w.Since} {
 		if !since.IsZero() {
-			c.add(t.at+" >= ?", timeText(since))
+			c.add(t.at+" >= ?", t.timeText(since))
 		}
 	}
 	for _, until := range []time.Time{f.To, w.Until, t.until} {
 		if !until.IsZero() {
-			c.add(t.at+" < ?", timeText(until))
+			c.add(t.at+" < ?", t.timeText(until))
 		}
 	}
 	if len(f.IDs) > 0 {
@@ -68,7 +68,9 @@ func (t *TableReader) where(c *conditions, f scan.Filter, w scan.Window, has []s
 
 func (t *TableReader) keyCell() *cell { return &t.cells[t.table.Index(t.o.Key)] }
 
-func timeText(at time.Time) string { return at.UTC().Format("2006-01-02 15:04:05.999999") }
+func (t *TableReader) timeText(at time.Time) string {
+	return t.batches.Zone.Shown(at).Format("2006-01-02 15:04:05.999999")
+}
 
 // selection is what is read of a table, given the columns that it has, or nil for all: conditions, and the selected columns.
 type selection struct {

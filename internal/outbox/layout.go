@@ -14,6 +14,7 @@ import (
 type Layout struct {
 	mapped *[Roles]Part // of another software's table
 	null   NullPayload
+	zone   *cdc.Zone // of times without one; nil: UTC
 }
 
 // Native returns the zero Layout.
@@ -37,6 +38,15 @@ func (l Layout) WithNull(null NullPayload) Layout {
 	l.null = null
 	return l
 }
+
+// WithZone returns the layout of a table whose times without a zone clocks of z showed.
+func (l Layout) WithZone(z *cdc.Zone) Layout {
+	l.zone = z
+	return l
+}
+
+// Zone is where the clocks were that wrote times without a zone; nil is UTC.
+func (l Layout) Zone() *cdc.Zone { return l.zone }
 
 // Mapped returns the layout of another software's table from parts by the names of their roles. A role that is not listed has
 // no part, even if the table has a column of that name. event_id must be listed. An empty map is the native layout.

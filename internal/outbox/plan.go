@@ -21,6 +21,7 @@ type Plan struct {
 	Incomplete *Fault
 
 	documents []document // that accessors look into
+	zone      *cdc.Zone
 }
 
 // Accessor reads a value of a row; see [Row.Text]. The zero value reads NULL.
@@ -39,9 +40,10 @@ type detail struct {
 	// Name is what is read, for error messages: "column payload".
 	Name string
 
-	typ      cdc.Type // of the column
-	encoding string   // of a payload; see [Part]
-	text     []byte   // the constant
+	typ      cdc.Type  // of the column
+	encoding string    // of a payload; see [Part]
+	zone     *cdc.Zone // of a time without one; nil: UTC
+	text     []byte    // the constant
 	pieces   []accessorPiece
 	document int // its index in the plan
 	path     int // the index of the value in the document
@@ -81,7 +83,7 @@ func (a *Accessor) Index() int {
 // Plan finds the parts of an event in a table. setting is the table's place in the configuration ("tables[0]"). An error is a
 // [cdc.StopError] about the table or the configuration.
 func (l Layout) Plan(t *cdc.Table, setting string) (*Plan, error) {
-	p := &Plan{Table: t, Null: l.Null()}
+	p := &Plan{Table: t, Null: l.Null(), zone: l.zone}
 	for role := range Roles {
 		part := l.Part(role)
 		p.Required[role] = l.NotNull(role)
@@ -112,7 +114,7 @@ func (p *Plan) Accessor(part *Part) (a Accessor, missing string, err error) {
 	}
 	switch {
 	case part.Column != "":
-		a, err = Column(p.Table, part.Column)
+		a, err = p.column(part.Column)
 		a.encoding = part.Encoding
 	case part.Const != "":
 		a = Accessor{kind: kindConst, detail: &detail{text: []byte(part.Const)}}
@@ -146,7 +148,7 @@ func (p *Plan) template(text string) Accessor {
 	for _, piece := range pieces {
 		made := accessorPiece{text: []byte(piece.Text)}
 		if piece.Name != "" {
-			column, _ := Column(p.Table, piece.Name) // which the caller has looked for
+			column, _ := p.column(piece.Name) // which the caller has looked for
 			made.column = &column
 		}
 		a.pieces = append(a.pieces, made)
@@ -179,6 +181,15 @@ func (p *Plan) Added(column string) bool {
 		p.Incomplete = withoutColumn(column, p.Table)
 	}
 	return true
+}
+
+// column is [Column], with the zone of times that have none.
+func (p *Plan) column(name string) (Accessor, error) {
+	a, err := Column(p.Table, name)
+	if a.number > 0 && p.Table.Columns[a.number-1].Type == cdc.TypeLocalTime {
+		a.zone = p.zone
+	}
+	return a, err
 }
 
 // Column returns what reads a column, which the table need not have. It refuses one in a character set or a binary form that the source does not know.

@@ -140,7 +140,7 @@ func (r *Row) Text(a *Accessor) ([]byte, *Fault) {
 	text := raw
 	if !a.plain {
 		start := len(r.Scratch)
-		grown, err := a.form.AppendText(r.Scratch, raw)
+		grown, err := a.form.AppendShown(r.Scratch, raw, a.zone)
 		if err != nil {
 			return nil, Bad(a, "cannot be read: "+err.Error())
 		}
@@ -239,7 +239,7 @@ func (r *Row) document(into *read, d *document) {
 
 // Bytes returns a value as bytes, which a record's value is; nil only for NULL.
 func (r *Row) Bytes(a *Accessor) ([]byte, *Fault) {
-	if a.kind != kindColumn {
+	if a.kind != kindColumn || a.zone != nil {
 		return r.Text(a)
 	}
 	raw, ok := r.raw(a)

@@ -159,6 +159,59 @@ func TestPartsAllocateNothing(t *testing.T) {
 	}
 }
 
+// A time without a zone is of the layout's, in every part that reads the column; a time with one, and text, stay what they are.
+func TestPartsInZone(t *testing.T) {
+	b := rowsOf("id type data local moment text", []string{"1", "a", "x", "2026-07-01 12:00:00.5", "2026-07-01 12:00:00", "2026-07-01 12:00:00"},
+		[]string{"2", "a", "x", "0000-00-00 00:00:00", "NULL", ""}, []string{"3", "a", "x", "NULL", "NULL", ""}, []string{"4", "a", "x", "infinity", "NULL", ""},
+		[]string{"5", "a", "x", "2026-02-30 12:00:00", "NULL", ""})
+	for i, typ := range map[int]cdc.Type{3: cdc.TypeLocalTime, 4: cdc.TypeTime} {
+		b.Table.Columns[i].Form, b.Table.Columns[i].Type = cdc.FormTimestampText, typ
+	}
+	zone, err := cdc.LoadZone("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	layout, err := outbox.Mapped(map[string]outbox.Part{
+		"event_id": outbox.Of("id"), "event_type": {Template: "at ${local}"}, "payload": outbox.Of("local"), "occurred_at": outbox.Of("local"),
+		"created_at": outbox.Of("moment"), "topic": outbox.Of("text"),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := layout.WithZone(zone).Plan(b.Table, "tables[0]")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r outbox.Row
+	r.Start(p, b, nil)
+	for at, want := range []string{"2026-07-01T10:00:00.5Z", "0000-00-00T00:00:00Z", "NULL", "infinity", "2026-02-30T12:00:00Z"} {
+		r.Move(at)
+		for _, role := range []outbox.Role{outbox.OccurredAt, outbox.Payload} {
+			if got := shown(r.Bytes(&p.Parts[role])); got != want {
+				t.Errorf("row %d: %s is %s, want %s", at, role, got, want)
+			}
+		}
+		if got := shown(r.Text(&p.Parts[outbox.EventType])); got != "at "+want && want != "NULL" {
+			t.Errorf("row %d: %s", at, got)
+		}
+	}
+	r.Start(p, b, nil)
+	r.Move(0)
+	if at, text := shown(r.Text(&p.Parts[outbox.CreatedAt])), shown(r.Text(&p.Parts[outbox.Topic])); at != "2026-07-01T12:00:00Z" || text != "2026-07-01 12:00:00" {
+		t.Error(at, text)
+	}
+	scratch := make([]byte, 0, 1<<10)
+	if allocs := testing.AllocsPerRun(100, func() {
+		r.Start(p, b, scratch)
+		r.Move(0)
+		if _, f := r.Text(&p.Parts[outbox.OccurredAt]); f != nil {
+			t.Fatal(f.Cause)
+		}
+	}); allocs > 0 {
+		t.Errorf("%v allocations", allocs)
+	}
+}
+
 // FuzzDocument holds a path into any document to what encoding/json says of it.
 func FuzzDocument(f *testing.F) {
 	for _, doc := range []string{`{"a": {"b": [1, "x"]}}`, `{"a": {"b": [1, null]}, "a": {"b": [2, 3]}}`, `{"a": [1]}`, `[]`, `"a"`, `{"a": {"b": [0, {"z": "\ud83d\ude00"}]}}`, `{"a"`, "", "\xff", `{"a":{"b":[0,"\ud800"]}}`, `1 2`} {

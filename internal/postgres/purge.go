@@ -21,6 +21,8 @@ type RowOptions struct {
 	Table, SQL string
 	// Key is the column with the event's ID, At the one with the time.
 	Key, At string
+	// Zone is where the clocks were that wrote the time, if its type has no zone; nil: UTC.
+	Zone *cdc.Zone
 	// Slot, Slots and Load tell what is relayed; see Partitions.
 	Slot  string
 	Slots Slots
@@ -33,6 +35,7 @@ type Rows struct {
 	o  RowOptions
 	// key and at are quoted; keyType is the key's type.
 	key, at, keyType string
+	zone             *cdc.Zone // of the time; nil: UTC, or it has one
 }
 
 // Rows returns the rows of a table. Verify comes first.
@@ -44,7 +47,7 @@ func (d *Database) Rows(o RowOptions) *Rows {
 func (r *Rows) Name() string { return r.o.Table }
 
 const describeRows = `SELECT relkind = 'p', coalesce(has_table_privilege(c.oid, 'DELETE') AND has_table_privilege(c.oid, 'SELECT'), false),
-	coalesce(format_type(k.atttypid, k.atttypmod), ''), ` + timeType + ` IS NOT NULL,
+	coalesce(format_type(k.atttypid, k.atttypmod), ''), coalesce(` + timeType + `, ''),
 	EXISTS (SELECT FROM pg_index WHERE indrelid = c.oid AND indisunique AND indisvalid AND indpred IS NULL AND indnkeyatts = 1 AND indkey[0] = k.attnum),
 	coalesce(` + inheritor + `, '')
 	FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace
@@ -57,8 +60,8 @@ func (r *Rows) Verify(ctx context.Context) error {
 	if r.db.Server.Standby {
 		return cdc.Fixable("point source.postgres.dsn at the primary", "old rows of %s: %s is a standby, which takes no writes", r.o.Table, r.db.Server.Address)
 	}
-	var partitioned, may, timed, unique bool
-	var child string
+	var partitioned, may, unique bool
+	var timed, child string
 	err := r.db.Conn.QueryRow(ctx, describeRows, r.o.Table, r.o.Key, r.o.At).Scan(&partitioned, &may, &r.keyType, &timed, &unique, &child)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
@@ -70,13 +73,16 @@ func (r *Rows) Verify(ctx context.Context) error {
 			"table %s has partitions, which are dropped as a whole: its rows are not deleted", r.o.Table)
 	case child != "":
 		return inherited(r.o.Table, r.o.SQL, child)
-	case !timed:
+	case timed == "":
 		return cdc.Fixable("map created_at to a column with the time of the INSERT", "column %s of table %s is no date and no timestamp, so it does not tell which rows are old", r.o.At, r.o.Table)
 	case !unique:
 		return cdc.Fixable("create a unique index on it", "column %s of table %s has no unique index of its own, by which old rows could be deleted", r.o.Key, r.o.Table)
 	case !may:
 		return cdc.Fixable(fmt.Sprintf("run `cdc-relay setup` with the owner's connection string, or GRANT SELECT, DELETE ON %s TO %s", r.o.SQL, pgx.Identifier{r.db.Server.Role}.Sanitize()),
 			"role %q may not delete rows of %s", r.db.Server.Role, r.o.Table)
+	}
+	if timed == localTime {
+		r.zone = r.o.Zone
 	}
 	// A policy would hide rows; a row that a transaction has locked waits for the next pass.
 	for _, setting := range []string{releaseEarly, "SET row_security = off", "SET lock_timeout = '1s'"} {
@@ -102,16 +108,19 @@ func (r *Rows) old() string {
 	return fmt.Sprintf("%s < now() - make_interval(secs => $1) AND %s IS NOT NULL", r.at, r.key)
 }
 
+// seconds is how old a row of that age is by the server's clock, whose zone is UTC.
+func (r *Rows) seconds(age time.Duration) float64 { return r.zone.Ago(age).Seconds() }
+
 // Count counts the rows older than age, up to a limit.
 func (r *Rows) Count(ctx context.Context, age time.Duration, limit int) (n int, err error) {
-	err = r.db.Conn.QueryRow(ctx, fmt.Sprintf(`SELECT count(*) FROM (SELECT FROM ONLY %s WHERE %s LIMIT $2) AS counted`, r.o.SQL, r.old()), age.Seconds(), limit).Scan(&n)
+	err = r.db.Conn.QueryRow(ctx, fmt.Sprintf(`SELECT count(*) FROM (SELECT FROM ONLY %s WHERE %s LIMIT $2) AS counted`, r.o.SQL, r.old()), r.seconds(age), limit).Scan(&n)
 	return n, r.failed(ctx, "count old rows", err)
 }
 
 // Keyless returns an error if rows older than age have no key.
 func (r *Rows) Keyless(ctx context.Context, age time.Duration) error {
 	var n int
-	err := r.db.Conn.QueryRow(ctx, fmt.Sprintf(`SELECT count(*) FROM ONLY %s WHERE %s IS NULL AND %s < now() - make_interval(secs => $1)`, r.o.SQL, r.key, r.at), age.Seconds()).Scan(&n)
+	err := r.db.Conn.QueryRow(ctx, fmt.Sprintf(`SELECT count(*) FROM ONLY %s WHERE %s IS NULL AND %s < now() - make_interval(secs => $1)`, r.o.SQL, r.key, r.at), r.seconds(age)).Scan(&n)
 	if err != nil {
 		return r.failed(ctx, "count old rows without an ID", err)
 	}
@@ -125,16 +134,16 @@ func (r *Rows) Keyless(ctx context.Context, age time.Duration) error {
 // Old returns the keys of rows older than age, as text. A row is visible only after its commit is in the WAL, so the WAL's end
 // that is read afterwards is behind it.
 func (r *Rows) Old(ctx context.Context, age time.Duration, limit int) ([]any, cdc.Position, error) {
-	return r.read(ctx, "LIMIT $2", age.Seconds(), limit)
+	return r.read(ctx, "LIMIT $2", r.seconds(age), limit)
 }
 
 // OldAfter returns the same in the order of keys, behind one.
 func (r *Rows) OldAfter(ctx context.Context, age time.Duration, limit int, after any) ([]any, cdc.Position, error) {
 	order := fmt.Sprintf("ORDER BY old.%s LIMIT $2", r.key) // without the table's name it is that of the text
 	if after == nil {
-		return r.read(ctx, order, age.Seconds(), limit)
+		return r.read(ctx, order, r.seconds(age), limit)
 	}
-	return r.read(ctx, fmt.Sprintf("AND %s > $3::text::%s %s", r.key, r.keyType, order), age.Seconds(), limit, after)
+	return r.read(ctx, fmt.Sprintf("AND %s > $3::text::%s %s", r.key, r.keyType, order), r.seconds(age), limit, after)
 }
 
 func (r *Rows) read(ctx context.Context, rest string, args ...any) ([]any, cdc.Position, error) {
@@ -181,14 +190,14 @@ func (r *Rows) Delete(ctx context.Context, keys []any, age time.Duration) (n int
 		texts[i], _ = key.(string)
 	}
 	where := fmt.Sprintf("ONLY %s WHERE %s AND %s = ANY($2::text[]::%s[])", r.o.SQL, r.old(), r.key, r.keyType)
-	done, err := r.db.Conn.Exec(ctx, "DELETE FROM "+where, age.Seconds(), texts)
+	done, err := r.db.Conn.Exec(ctx, "DELETE FROM "+where, r.seconds(age), texts)
 	if err != nil { // it may come after the number of rows: that of a deferred constraint comes with the commit
 		return 0, nil, r.failed(ctx, "delete old rows", err)
 	}
 	if n = done.RowsAffected(); n == int64(len(keys)) {
 		return n, nil, nil
 	}
-	if held, err = r.keys(ctx, fmt.Sprintf("SELECT %s::text FROM %s", r.key, where), age.Seconds(), texts); err != nil || len(held) == 0 {
+	if held, err = r.keys(ctx, fmt.Sprintf("SELECT %s::text FROM %s", r.key, where), r.seconds(age), texts); err != nil || len(held) == 0 {
 		return n, nil, r.failed(ctx, "read old rows", err) // another session has deleted them
 	}
 	return n, held, r.kept(ctx)

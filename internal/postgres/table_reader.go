@@ -22,6 +22,8 @@ type ReadOptions struct {
 	Key, At string
 	// TakenOut is a query for the names in SQL of the tables that were taken out of it; "": there are none.
 	TakenOut string
+	// Zone is where the clocks were that wrote the time, if its type has no zone; nil: UTC.
+	Zone *cdc.Zone
 	// Snapshot is an exported snapshot to read the rows in; "": each statement reads what is committed by then.
 	Snapshot string
 }
@@ -134,6 +136,9 @@ func (t *TableReader) describe(ctx context.Context, binary bool) error {
 		return scan.NoTime(t.o.Table, t.o.At)
 	}
 	t.batches = scan.Batches{At: t.table.Index(t.o.At), Cost: cdc.BatchCost}
+	if t.atType == localTime {
+		t.batches.Zone = t.o.Zone
+	}
 	if t.nullable {
 		return t.requirePlaces(ctx)
 	}

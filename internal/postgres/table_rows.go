@@ -34,12 +34,12 @@ func (c *conditions) add(format string, args ...any) {
 func (t *TableReader) where(c *conditions, f scan.Filter, w scan.Window, has []string) {
 	for _, since := range []time.Time{f.From, w.Since} {
 		if !since.IsZero() {
-			c.add("%s >= %s::%s", t.at, c.arg(timeText(since)), t.atType)
+			c.add("%s >= %s::%s", t.at, c.arg(t.timeText(since)), t.atType)
 		}
 	}
 	for _, until := range []time.Time{f.To, w.Until} {
 		if !until.IsZero() {
-			c.add("%s < %s::%s", t.at, c.arg(timeText(until)), t.atType)
+			c.add("%s < %s::%s", t.at, c.arg(t.timeText(until)), t.atType)
 		}
 	}
 	if len(f.IDs) > 0 {
@@ -61,7 +61,9 @@ func (t *TableReader) where(c *conditions, f scan.Filter, w scan.Window, has []s
 	}
 }
 
-func timeText(at time.Time) string { return at.UTC().Format("2006-01-02 15:04:05.999999-07") }
+func (t *TableReader) timeText(at time.Time) string {
+	return t.batches.Zone.Shown(at).Format("2006-01-02 15:04:05.999999-07")
+}
 
 // arrayText writes an array as PostgreSQL reads it.
 func arrayText(values []string) string {

@@ -27,6 +27,9 @@ const senderOf = `(SELECT s.prosrc FROM pg_type st JOIN pg_proc s ON s.oid = st.
 // timeType is the name of the date or timestamp that type t is or, being a domain, has behind it; NULL for others.
 const timeType = `substring(t.typsend::regproc::text FROM '^(timestamptz|timestamp|date)_send$')`
 
+// localTime is the timeType without a zone.
+const localTime = "timestamp"
+
 // senderOfColumn is that of column a; NULL for the server's own types.
 const senderOfColumn = senderOf + `a.atttypid AND st.oid >= 16384)`
 

@@ -90,7 +90,7 @@ func (c *check) checkTables(tables map[string]*cdc.Table, r *finding.Report) {
 		r.Fail("routes", err)
 		return
 	}
-	for _, table := range c.db.Tables() {
+	for i, table := range c.db.Tables() {
 		name := table.Name.String()
 		t := tables[name]
 		if t == nil {
@@ -101,6 +101,9 @@ func (c *check) checkTables(tables map[string]*cdc.Table, r *finding.Report) {
 			continue
 		}
 		r.OK("table "+name, "has the columns that records and routes need")
+		if table.Foreign() {
+			noteColumns(i, &table, t, router.Needs, r)
+		}
 	}
 }
 

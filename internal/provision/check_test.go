@@ -7,9 +7,12 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kfake"
 
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/finding"
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
+	"github.com/cdc-relay/cdc-relay/internal/outbox"
+	"github.com/cdc-relay/cdc-relay/internal/source"
 )
 
 // The check fails where the brokers would not create a topic, and creates none.
@@ -56,6 +59,40 @@ func TestCheckWarnsWithoutFence(t *testing.T) {
 			}
 			if want := warned && id != kafka.TransactionalNone; has != want {
 				t.Errorf("cluster %s, transactional ID %s: warned %t, want %t: %v", cluster, id, has, want, found)
+			}
+		}
+	}
+}
+
+// The check names columns of another software's table that mean here something else than there, or may.
+func TestCheckNotesColumns(t *testing.T) {
+	zone, err := cdc.LoadZone("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	layout, err := outbox.Mapped(map[string]outbox.Part{
+		"event_id": outbox.Of("id"), "event_type": outbox.Of("type"), "payload": {Template: "${type} ${created_at}"},
+		"created_at": outbox.Of("created_at"), "tenant_id": outbox.Of("retry_after"),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	needs := func(_, column string) bool { return layout.Reads(column) }
+	for typ, zones := range map[cdc.Type]map[*cdc.Zone]string{
+		cdc.TypeLocalTime: {nil: "info  table app.outbox: a time without a zone is read as UTC: created_at. Fix: set tables[2].time_zone if its writers use another.", zone: ""},
+		cdc.TypeTime:      {nil: "", zone: "warn  table app.outbox: tables[2].time_zone has no effect: no column that is read is a time without a zone. Fix: remove it."},
+	} {
+		table := &cdc.Table{Schema: "app", Name: "outbox", Columns: []cdc.Column{{Name: "id"}, {Name: "created_at", Type: typ}, {Name: "available_at", Type: cdc.TypeLocalTime}, {Name: "retry_after"}}}
+		for z, want := range zones {
+			var report finding.Report
+			noteColumns(2, &source.Table{Name: outbox.Name{Schema: "app", Table: "outbox"}, Layout: layout.WithZone(z)}, table, needs, &report)
+			var got []string
+			for _, f := range report.Findings {
+				got = append(got, f.String())
+			}
+			want := strings.TrimPrefix(want+"\ninfo  table app.outbox: column available_at is not read: an event is published when it is committed.", "\n")
+			if strings.Join(got, "\n") != want {
+				t.Errorf("got  %s\nwant %s", strings.Join(got, "\n"), want)
 			}
 		}
 	}

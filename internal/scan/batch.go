@@ -21,6 +21,8 @@ const (
 type Batches struct {
 	// At is the column with the time, Cost what a batch costs beside its arena.
 	At, Cost int
+	// Zone is where the clocks were that wrote the time, if it has no zone; nil: UTC.
+	Zone     *cdc.Zone
 	rowBytes int // of the rows so far, on average
 }
 
@@ -43,7 +45,7 @@ func (s *Batches) Full(b *cdc.Batch) bool { return len(b.Arena) >= readBytes }
 func (s *Batches) Complete(b *cdc.Batch) error {
 	s.rowBytes = max(1, len(b.Arena)/b.Rows())
 	b.Bytes = cap(b.Arena) + s.Cost
-	return stamp(b, s.At)
+	return stamp(b, s.At, s.Zone)
 }
 
 // ErrAgain says that a statement is to be run again.

@@ -8,7 +8,7 @@ import (
 )
 
 // stamp makes each row of b a transaction, with the time of the column at.
-func stamp(b *cdc.Batch, at int) error {
+func stamp(b *cdc.Batch, at int, zone *cdc.Zone) error {
 	form := b.Table.Columns[at].Form
 	var text []byte
 	for row := range b.Rows() {
@@ -17,7 +17,7 @@ func stamp(b *cdc.Batch, at int) error {
 			return fmt.Errorf("read %s: column %s is NULL", b.Table, b.Table.Columns[at].Name)
 		}
 		var err error
-		if text, err = form.AppendText(text[:0], raw); err != nil {
+		if text, err = form.AppendShown(text[:0], raw, zone); err != nil {
 			return fmt.Errorf("read column %s of %s: %w", b.Table.Columns[at].Name, b.Table, err)
 		}
 		b.Txs = append(b.Txs, cdc.Tx{Time: micros(string(text)), Row: row})

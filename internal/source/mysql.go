@@ -113,7 +113,7 @@ func (s binlogSource) State() State {
 // readOptions are those to read a table by SQL.
 func (m *MySQL) readOptions(t *Table) mysql.ReadOptions {
 	key, at := t.keyAndTime()
-	r := mysql.ReadOptions{Table: t.Name.String(), Key: key, At: at}
+	r := mysql.ReadOptions{Table: t.Name.String(), Key: key, At: at, Zone: t.Layout.Zone()}
 	if !t.Foreign() {
 		r.TakenOut, r.Routine, r.Spare = outbox.MySQLTakenOut(t.Name), outbox.MySQLRoutine(t.Name).MySQL(), outbox.MySQLSpare(t.Name).String()
 	}
@@ -202,7 +202,7 @@ func (m *MySQL) Rows(dsn ConnString, load cdc.Loader) retention.RowTables {
 		var list []retention.Rows
 		for _, t := range m.Purged() {
 			key, at := t.keyAndTime()
-			list = append(list, db.Rows(mysql.RowOptions{Table: t.Name.String(), Key: key, At: at, Source: source, Load: load}))
+			list = append(list, db.Rows(mysql.RowOptions{Table: t.Name.String(), Key: key, At: at, Zone: t.Layout.Zone(), Source: source, Load: load}))
 		}
 		return list, db.Close, nil
 	}

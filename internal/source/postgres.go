@@ -123,7 +123,7 @@ func (p *Postgres) slotAlone() bool {
 // readOptions are those to read a table by SQL.
 func (p *Postgres) readOptions(t *Table) postgres.ReadOptions {
 	key, at := t.keyAndTime()
-	r := postgres.ReadOptions{Table: t.Name.String(), SQL: t.Name.SQL(), Key: key, At: at}
+	r := postgres.ReadOptions{Table: t.Name.String(), SQL: t.Name.SQL(), Key: key, At: at, Zone: t.Layout.Zone()}
 	if !t.Foreign() {
 		r.TakenOut = outbox.PostgresTakenOut(t.Name)
 	}
@@ -224,7 +224,7 @@ func (p *Postgres) Rows(dsn ConnString, load cdc.Loader) retention.RowTables {
 		for _, t := range p.Purged() {
 			key, at := t.keyAndTime()
 			list = append(list, db.Rows(postgres.RowOptions{
-				Table: t.Name.String(), SQL: t.Name.SQL(), Key: key, At: at,
+				Table: t.Name.String(), SQL: t.Name.SQL(), Key: key, At: at, Zone: t.Layout.Zone(),
 				Slot: p.WAL.Slot, Slots: p.letterSlots(db, t.Name.String()), Load: load,
 			}))
 		}

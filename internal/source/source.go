@@ -226,7 +226,8 @@ func configuredTables(c *config.Config, letters string, parse func(string) (outb
 		if err != nil {
 			return configured{}, cdc.Stop(cdc.ClassConfig, "config", fmt.Errorf("tables[%d].columns.%w", i, err), "")
 		}
-		tables[i] = Table{Name: parsed, Layout: layout.WithNull(c.Tables[i].NullPayload), Shape: c.Tables[i].Shape(), Only: c.Tables[i].Only}
+		layout = layout.WithNull(c.Tables[i].NullPayload).WithZone(c.Tables[i].Zone())
+		tables[i] = Table{Name: parsed, Layout: layout, Shape: c.Tables[i].Shape(), Only: c.Tables[i].Only}
 	}
 	return configured{c, tables, letters}, nil
 }

@@ -1,0 +1,42 @@
+package provision
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/finding"
+	"github.com/cdc-relay/cdc-relay/internal/outbox"
+	"github.com/cdc-relay/cdc-relay/internal/source"
+)
+
+// noteColumns says what the columns of another software's table, the i-th, mean here and may mean otherwise there.
+func noteColumns(i int, table *source.Table, t *cdc.Table, needs func(table, column string) bool, r *finding.Report) {
+	subject, setting := "table "+table.Name.String(), fmt.Sprintf("tables[%d].time_zone", i)
+	zoneless := zonelessOf(table, t)
+	switch zoned := table.Layout.Zone() != nil; {
+	case zoned && len(zoneless) == 0:
+		r.Warn(subject, "remove it", "%s has no effect: no column that is read is a time without a zone", setting)
+	case !zoned && len(zoneless) > 0:
+		r.Info(subject, "set "+setting+" if its writers use another", "a time without a zone is read as UTC: %s", strings.Join(zoneless, ", "))
+	}
+	for _, column := range []string{"available_at", "next_retry_at", "retry_after", "scheduled_at"} { // of pollers
+		if t.Index(column) >= 0 && !needs(table.Name.String(), column) {
+			r.Info(subject, "", "column %s is not read: an event is published when it is committed", column)
+		}
+	}
+}
+
+// zonelessOf returns the columns that are read and hold times without a zone.
+func zonelessOf(table *source.Table, t *cdc.Table) []string {
+	var list []string
+	for role := range outbox.Roles {
+		for _, column := range table.Layout.Part(role).Columns() {
+			if at := t.Index(column); at >= 0 && t.Columns[at].Type == cdc.TypeLocalTime && !slices.Contains(list, column) {
+				list = append(list, column)
+			}
+		}
+	}
+	return list
+}
