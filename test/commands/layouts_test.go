@@ -13,14 +13,20 @@ import (
 // as a SELECT shows them, and nothing else does. What the rows hold is ours; the tables are those of testdata/layouts.
 func TestLayouts(t *testing.T) {
 	t.Parallel()
+	onLayouts(t, (*site).layout)
+}
+
+// onLayouts runs fn for each table of testdata/layouts on each database that it is used on, at the same time.
+func onLayouts(t *testing.T, fn func(s *site, name string)) {
+	t.Helper()
 	for name, databases := range map[string]string{"a": "postgres mysql mariadb", "b": "postgres", "c": "postgres", "d": "postgres mysql mariadb", "e": "postgres"} {
 		for database := range strings.FieldsSeq(databases) {
 			t.Run(name+"/"+database, func(t *testing.T) {
 				t.Parallel()
 				if database == "postgres" {
-					newSite(t).layout(name)
+					fn(newSite(t), name)
 				} else {
-					newMySQLSite(t, database).layout(name)
+					fn(newMySQLSite(t, database), name)
 				}
 			})
 		}
@@ -30,18 +36,12 @@ func TestLayouts(t *testing.T) {
 // layout publishes the rows of a table of testdata/layouts, and compares the records.
 func (s *site) layout(name string) {
 	s.t.Helper()
-	dialect := "postgres"
-	if s.mysql != nil {
-		dialect = "mysql"
-	}
-	schema, rows, _ := strings.Cut(s.file(name+"."+dialect+".sql"), "-- rows\n")
-	s.sql(statementsOf(schema)...)
-	s.config = s.file(name+".yaml") + s.config
+	script := s.table(name)
 	s.replace("partitions: 3", "partitions: 1").setup()
 	relay := s.start()
 	url := relay.leading()
-	s.sql(statementsOf(rows)...)
-	want := strings.Count(rows, "INSERT INTO")
+	s.sql(script["rows"]...)
+	want := strings.Count(strings.Join(script["rows"], "\n"), "INSERT INTO")
 	eventually(s.t, func() error {
 		if n := s.status(url).Counters["events_published"]; int(n) < want {
 			return fmt.Errorf("%d of %d events are published", int(n), want)
@@ -70,6 +70,19 @@ func (s *site) file(name string) string {
 	return strings.ReplaceAll(string(content), "NAME", s.name)
 }
 
-func statementsOf(script string) []string {
-	return strings.Split(strings.TrimSuffix(strings.TrimSpace(script), ";"), ";\n")
+// table creates a table of testdata/layouts and maps its columns. It returns the statements of its script by what they are for.
+func (s *site) table(name string) map[string][]string {
+	s.t.Helper()
+	dialect := "postgres"
+	if s.mysql != nil {
+		dialect = "mysql"
+	}
+	script := map[string][]string{}
+	for part := range strings.SplitSeq("schema\n"+s.file(name+"."+dialect+".sql"), "-- ") {
+		title, statements, _ := strings.Cut(part, "\n")
+		script[title] = strings.Split(strings.TrimSuffix(strings.TrimSpace(statements), ";"), ";\n")
+	}
+	s.sql(script["schema"]...)
+	s.config = s.file(name+".yaml") + s.config
+	return script
 }

@@ -2,7 +2,7 @@ CREATE TABLE outbox_event (
   id bigint AUTO_INCREMENT PRIMARY KEY, event_id varchar(36) NOT NULL UNIQUE, aggregate_type varchar(64), aggregate_id varchar(128),
   event_type varchar(128) NOT NULL, tenant_id varchar(64), payload json NOT NULL, headers json, status tinyint NOT NULL DEFAULT 0,
   attempts int NOT NULL DEFAULT 0, available_at datetime(6), done_at datetime(6), last_error text, locked_by varchar(64),
-  locked_at datetime(6), created_at datetime(6) NOT NULL);
+  locked_at datetime(6), created_at datetime(6) NOT NULL, KEY (status, locked_by));
 -- rows
 INSERT INTO outbox_event (event_id, aggregate_type, aggregate_id, event_type, tenant_id, payload, headers, created_at)
   VALUES ('01J9ZQ4T8V6W2X3Y4Z5A6B7C8D', 'Order', '42', 'order.placed', 'acme', '{"n": 1}', '{"traceparent": "00-1"}', '2026-01-02 03:04:05.678');
@@ -10,4 +10,15 @@ UPDATE outbox_event SET locked_by = 'w1', locked_at = now(6), attempts = attempt
 INSERT INTO outbox_event (event_id, event_type, payload, created_at) VALUES ('01J9ZQ4T8V6W2X3Y4Z5A6B7C8E', 'ping', 'true', '2026-01-02');
 UPDATE outbox_event SET status = 1, done_at = now(6), locked_by = NULL, locked_at = NULL WHERE attempts > 0;
 UPDATE outbox_event SET status = 3, last_error = 'x' WHERE attempts = 0;
+DELETE FROM outbox_event WHERE status = 1;
+-- writer
+INSERT INTO outbox_event (event_id, aggregate_type, aggregate_id, event_type, tenant_id, payload, headers, created_at)
+  VALUES (:ulid, 'Order', :key, :type, 'acme', :json, '{"traceparent": "00-1"}', :at);
+SELECT event_id, aggregate_id, event_type, payload FROM outbox_event WHERE event_id = :ulid;
+INSERT INTO outbox_event (event_id, event_type, payload, created_at) VALUES (:ulid, :type, :json, :at);
+SELECT event_id, '', event_type, payload FROM outbox_event WHERE event_id = :ulid;
+-- poller
+UPDATE outbox_event SET locked_by = :worker, locked_at = now(6), attempts = attempts + 1 WHERE status IN (0, 2) AND locked_by IS NULL ORDER BY id LIMIT 20;
+UPDATE outbox_event SET status = 2, last_error = 'timeout', locked_by = NULL WHERE locked_by = :worker AND attempts = 1 AND id % 7 = 0;
+UPDATE outbox_event SET status = 1, done_at = now(6), locked_by = NULL, locked_at = NULL WHERE locked_by = :worker;
 DELETE FROM outbox_event WHERE status = 1;
