@@ -165,8 +165,9 @@ In ` + "`tables[].columns`" + ` each part of an event is one of these:
 
 A path is ` + "`$`, then members (`.name`, `[\"any name\"]`) and elements (`[0]`)" + `. A string is its text, a number, an object and an array are their
 text in the document. If the path leads to nothing, or to null, the part is NULL. Of members with the same name the last one counts. A
-document that is not JSON makes the row malformed. Without a path it is the whole document. The ID and ` + "`created_at`" + ` are columns, because
-rows are looked for by them.
+document that is not JSON makes the row malformed. So does a ` + "`partition_key` or `aggregate_id`" + ` that is an object or an array: it may be written in several
+ways, and a key is compared byte by byte. Without a path the part is the whole document. The ID and ` + "`created_at`" + ` are columns, because rows are
+looked for by them.
 
 A named part, in ` + "`tables[].headers` and `tables[].value`" + `, is one of these with a name: ` + "`{name: tenant, column: tenant_id}`" + `.
 `

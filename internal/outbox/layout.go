@@ -15,6 +15,7 @@ type Layout struct {
 	mapped *[Roles]Part // of another software's table
 	null   NullPayload
 	zone   *cdc.Zone // of times without one; nil: UTC
+	textID bool      // see [Layout.RequireTextID]
 }
 
 // Native returns the zero Layout.
@@ -47,6 +48,12 @@ func (l Layout) WithZone(z *cdc.Zone) Layout {
 
 // Zone is where the clocks were that wrote times without a zone; nil is UTC.
 func (l Layout) Zone() *cdc.Zone { return l.zone }
+
+// RequireTextID returns the layout for a database that shows bytes in another way than text: they cannot be an ID there.
+func (l Layout) RequireTextID() Layout {
+	l.textID = true
+	return l
+}
 
 // Mapped returns the layout of another software's table from parts by the names of their roles. A role that is not listed has
 // no part, even if the table has a column of that name. event_id must be listed. An empty map is the native layout.

@@ -45,8 +45,9 @@ type detail struct {
 	zone     *cdc.Zone // of a time without one; nil: UTC
 	text     []byte    // the constant
 	pieces   []accessorPiece
-	document int // its index in the plan
-	path     int // the index of the value in the document
+	document int  // its index in the plan
+	path     int  // the index of the value in the document
+	key      bool // which no object is: the same one may be written in several ways, and would be in several partitions
 }
 
 // kind is how an accessor reads.
@@ -93,10 +94,14 @@ func (l Layout) Plan(t *cdc.Table, setting string) (*Plan, error) {
 			return nil, err
 		case missing != "" && l.MustExist(role) && !p.Added(missing):
 			return nil, p.missing(missing, fmt.Sprintf("name the column that holds the %s under %s.columns", role, setting))
+		case role == EventID && l.textID && a.kind == kindColumn && t.Columns[a.number-1].Type == cdc.TypeBytes:
+			return nil, cdc.Stop(cdc.ClassConfig, "column_type", fmt.Errorf("column %s of %s is of type bytea, and an event ID is text", part.Column, t),
+				fmt.Sprintf("name a column of type uuid, text or bigint, or the like, under %s.columns.%s", setting, role))
 		case role == OccurredAt && a.kind == kindColumn && !isTime(a.form):
 			return nil, cdc.Stop(cdc.ClassConfig, cdc.MissingColumn, fmt.Errorf("column %s of %s is not a time", part.Column, t),
 				fmt.Sprintf("name a time column under %s.columns.%s", setting, role))
 		}
+		a.key = role == PartitionKey || role == AggregateID
 		p.Parts[role] = a
 	}
 	return p, nil

@@ -195,8 +195,13 @@ func (r *Row) template(a *Accessor) ([]byte, *Fault) {
 // value returns a value of a document as text.
 func (r *Row) value(a *Accessor) ([]byte, *Fault) {
 	value, f := r.json(a)
-	if len(value) == 0 || value[0] != '"' {
+	switch {
+	case len(value) == 0:
 		return value, f
+	case a.key && (value[0] == '{' || value[0] == '['):
+		return nil, Bad(a, "is an object or an array, and a key is a text or a number")
+	case value[0] != '"':
+		return value, nil
 	}
 	if !bytes.Contains(value, []byte{'\\'}) {
 		return value[1 : len(value)-1 : len(value)-1], nil

@@ -178,8 +178,8 @@ SELECT to_jsonb(p) || jsonb_build_object('xmin', p.xmin::text),
       'filter', to_jsonb(pr) ->> 'prqual' IS NOT NULL,
       'rows', concat_ws(' ', pr.oid, pr.xmin, pn.row),
       'columns', (SELECT jsonb_agg(jsonb_build_object('name', a.attname, 'type', a.atttypid::bigint, 'sender', ` + senderOfColumn + `,
-          'omitted', NOT NULLIF(to_jsonb(pr) -> 'prattrs', 'null') @> to_jsonb(a.attnum)) ORDER BY a.attnum)
-        FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = '')))
+          'omitted', NOT NULLIF(to_jsonb(pr) -> 'prattrs', 'null') @> to_jsonb(a.attnum), 'generated', NOT ` + publishable + `) ORDER BY a.attnum)
+        FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped)))
     FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
     LEFT JOIN pg_publication_rel pr ON pr.prpubid = p.oid AND pr.prrelid = c.oid
     LEFT JOIN LATERAL (%[1]s) pn ON true
@@ -301,6 +301,7 @@ func publicationProblem(o Options, found []publishedTable, insert, viaRoot bool)
 	for _, table := range o.Tables {
 		t, ok := byName[table]
 		omitted := slices.IndexFunc(t.Columns, func(c catalogColumn) bool { return c.Omitted && o.Needed(table, c.Name) })
+		generated := slices.IndexFunc(t.Columns, func(c catalogColumn) bool { return c.Generated && o.Needed(table, c.Name) })
 		quoted := pgx.Identifier(strings.SplitN(table, ".", 2)).Sanitize()
 		alter := "ALTER PUBLICATION " + pub
 		switch {
@@ -318,6 +319,9 @@ func publicationProblem(o Options, found []publishedTable, insert, viaRoot bool)
 			return bad("run `"+alter+" ADD TABLE "+quoted+"`"+unsent, "publication %q does not hold table %s", name, table)
 		case t.Filter:
 			return bad("run `"+alter+" DROP TABLE "+quoted+"`, then `"+alter+" ADD TABLE "+quoted+"`"+unsent, "publication %q filters the rows of %s, so events would be lost", name, table)
+		case generated >= 0:
+			return bad("name what it is made of in its place in tables[].columns: a column, a template, or json with path",
+				"publication %q does not publish column %s of %s, which is generated", name, t.Columns[generated].Name, table)
 		case omitted >= 0:
 			return bad("run `"+alter+" DROP TABLE "+quoted+"`, then `"+alter+" ADD TABLE "+quoted+"`; if a relay has run before, then drop the slot, whose rows lack columns, with `"+dropSlotSQL(o.Slot)+
 				"`, and publish what it did not send, and make it again, with `cdc-relay repair --since TIME`", "publication %q leaves out column %s of %s, which is needed", name, t.Columns[omitted].Name, table)

@@ -12,14 +12,14 @@ import (
 )
 
 // ReadTables reads the schemas of those tables that exist, in the forms in which the stream would bring
-// them, and reports whether it would be binary. It brings no generated columns.
+// them, and reports whether it would be binary. It brings generated columns only if the publication has them.
 func ReadTables(ctx context.Context, conn *pgx.Conn, o Options, names []string) (tables map[string]*cdc.Table, binary bool, err error) {
 	var doc []byte
 	err = conn.QueryRow(ctx, `SELECT COALESCE(jsonb_agg(t), '[]') FROM (
 		SELECT n.nspname AS schema, c.relname AS name, (SELECT jsonb_agg(jsonb_build_object('name', a.attname, 'type', a.atttypid::bigint, 'sender', `+senderOfColumn+`) ORDER BY a.attnum)
-			FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = '') AS columns
+			FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND `+publishable+`) AS columns
 		FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-		WHERE n.nspname || '.' || c.relname = ANY($1) AND c.relkind IN ('r', 'p')) t`, names).Scan(&doc)
+		WHERE n.nspname || '.' || c.relname = ANY($2) AND c.relkind IN ('r', 'p')) t`, o.Publication, names).Scan(&doc)
 	if err != nil {
 		return nil, false, fmt.Errorf("read the tables' columns: %w", err)
 	}
@@ -46,6 +46,12 @@ func ReadTables(ctx context.Context, conn *pgx.Conn, o Options, names []string) 
 	return tables, binary, nil
 }
 
+// publishable is whether publication $1 can have column a of table c. A generated one is published from PostgreSQL 18 on, if it is stored
+// and the publication asks for it, by name or for all.
+const publishable = `(a.attgenerated = '' OR a.attgenerated = 's' AND EXISTS (SELECT FROM pg_publication gp
+	LEFT JOIN pg_publication_rel gr ON gr.prpubid = gp.oid AND gr.prrelid = c.oid
+	WHERE gp.pubname = $1 AND COALESCE(NULLIF(to_jsonb(gr) -> 'prattrs', 'null') @> to_jsonb(a.attnum), to_jsonb(gp) ->> 'pubgencols' = 's')))`
+
 // catalogColumn is a column as the catalog describes it.
 type catalogColumn struct {
 	Name   string
@@ -53,6 +59,8 @@ type catalogColumn struct {
 	Sender string
 	// Omitted is whether the publication leaves it out.
 	Omitted bool
+	// Generated is whether no publication like this one has it.
+	Generated bool
 }
 
 // needText adds the types of a table's columns, and reports whether a published one that is needed has no binary form that is known.
@@ -61,6 +69,6 @@ func needText(o Options, table string, columns []catalogColumn, types Types) boo
 		types.add(c.Type, c.Sender)
 	}
 	return slices.ContainsFunc(columns, func(c catalogColumn) bool {
-		return !c.Omitted && !types.HasBinaryForm(c.Type) && o.Needed(table, c.Name)
+		return !c.Omitted && !c.Generated && !types.HasBinaryForm(c.Type) && o.Needed(table, c.Name)
 	})
 }

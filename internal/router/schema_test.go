@@ -136,6 +136,44 @@ ce_committime: "2026-01-02T03:04:06.5Z"
 	stopped(t, err, cdc.ClassConfig, "missing_column", "column org of app.Events is missing", "tables[0].columns")
 }
 
+// A payload may be an object in a document. A key may not, and a dead letter then has none.
+func TestObjectsInDocuments(t *testing.T) {
+	o := options()
+	o.Malformed = cdc.PolicyDeadLetter
+	layout, err := outbox.Mapped(map[string]outbox.Part{
+		"event_id": outbox.Of("event_id"), "event_type": outbox.Of("event_type"), "topic": outbox.Of("topic"),
+		"payload": {JSON: "headers", Path: "$.data"}, "partition_key": {JSON: "headers", Path: "$.key"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Tables[0].Layout = layout
+	for key, says := range map[string]string{`"k1"`: "", "17": "", `{"id": 17}`: "is an object or an array", "[17]": "is an object or an array"} {
+		dst, err := route(t, o, batch(native(), order().with("headers", `{"data": {"a": [1]}, "key": `+key+`}`)))
+		switch {
+		case err != nil || len(dst.Messages)+len(dst.Refused) != 1:
+			t.Errorf("%s: %v", key, err)
+		case says == "" && (quoted(dst.Messages[0].Value) != `"{\"a\": [1]}"` || string(dst.Messages[0].Key) != strings.Trim(key, `"`)):
+			t.Errorf("%s: %s", key, golden(&dst.Messages[0]))
+		case says != "" && (dst.Refused[0].Key != nil || dst.Refused[0].Reason != "malformed" || !strings.Contains(dst.Refused[0].Err.Error(), "$.key of column headers "+says)):
+			t.Errorf("%s: %+v", key, dst.Refused[0])
+		}
+	}
+}
+
+// Where a database does not show bytes as text, they are no ID.
+func TestIDOfBytes(t *testing.T) {
+	o := options()
+	table := native()
+	table.Columns[table.Index("event_id")].Type = cdc.TypeBytes
+	if _, err := route(t, o, batch(table, order())); err != nil {
+		t.Error(err)
+	}
+	o.Tables[0].Layout = o.Tables[0].Layout.RequireTextID()
+	_, err := route(t, o, batch(table, order()))
+	stopped(t, err, cdc.ClassConfig, "column_type", "column event_id of public.outbox is of type bytea", "under tables[0].columns.event_id")
+}
+
 // What a NULL payload becomes is said for each table.
 func TestNullPayload(t *testing.T) {
 	foreign := mapped(t, map[string]string{"event_id": "event_id", "event_type": "event_type", "payload": "payload"})

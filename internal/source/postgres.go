@@ -30,6 +30,7 @@ func newPostgres(c *config.Config) (*Postgres, error) {
 		return nil, err
 	}
 	for i := range tables.tables {
+		tables.tables[i].Layout = tables.tables[i].Layout.RequireTextID()
 		tables.tables[i].URI = router.DefaultSource(c.Database(), c.Tables[i].Name)
 	}
 	needs, err := tables.needs()
