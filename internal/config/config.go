@@ -18,6 +18,8 @@ type Config struct {
 	Tables []Table `yaml:"tables" jsonschema:"minItems=1" jsonschema_extras:"x-default=[{name: public.outbox}]; on MySQL [{name: <database>.outbox}]"`
 	// Topics for rows whose topic column is NULL. The first route that matches decides; errors.unroutable applies to a row without a match.
 	Routes []Route `yaml:"routes,omitempty"`
+	// Put before the topic of every event, whether a row or a route names it: for a rehearsal beside the publisher that is to be replaced, or one namespace for each environment. The relay's own topics, for positions and dead letters, have no prefix.
+	TopicPrefix string `yaml:"topic_prefix,omitempty" jsonschema:"pattern=^[a-zA-Z0-9._-]+$,maxLength=200,example=rehearsal."`
 	// How a row becomes a record.
 	Record Record `yaml:"record"`
 	// The Kafka cluster to publish to.
@@ -63,6 +65,9 @@ const (
 	AtLeastOnce Delivery = "at-least-once"
 	ExactlyOnce Delivery = "exactly-once"
 )
+
+// EventTopic returns a topic that a row or a route names as Kafka has it.
+func (c *Config) EventTopic(name string) string { return c.TopicPrefix + name }
 
 // Load reads and parses the file at path, see [Parse]. env looks up a variable, like [os.LookupEnv]. Errors are of class
 // [cdc.ClassConfig].

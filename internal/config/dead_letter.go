@@ -53,7 +53,7 @@ func (d *document) deadLetter(c *Config) {
 		d.report("dead_letter.topic", "set it to a topic name", "would be %q, which %s", l.Topic, topicFault(l.Topic))
 	}
 	for i, r := range c.Routes {
-		if r.Topic == l.Topic || r.Topic == l.Index() {
+		if topic := c.EventTopic(r.Topic); topic == l.Topic || topic == l.Index() {
 			d.report(item("routes", i)+".topic", "name another topic", "is that of dead letters, which gets no events by a route")
 		}
 	}

@@ -19,7 +19,7 @@ func (d *document) validate(c *Config) {
 		c.Tables = []Table{{Name: c.Source.qualified("outbox")}}
 	}
 	d.tables(c.Tables, &c.Source)
-	d.routes(c.Routes)
+	d.routes(c)
 	d.record(c.Record.Source)
 	d.kafka(&c.Kafka)
 	d.topics(c.Topics.Create)

@@ -13,14 +13,20 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-func (d *document) routes(routes []Route) {
-	for i, r := range routes {
+func (d *document) routes(c *Config) {
+	if fault, _ := templateFault(c.TopicPrefix + "x"); fault != "" || strings.Contains(c.TopicPrefix, "${") {
+		d.report("topic_prefix", "use letters, digits, dots, dashes and underscores, such as try-", "is %s, which no topic can begin with", d.text("topic_prefix"))
+	}
+	for i, r := range c.Routes {
 		path := item("routes", i)
 		d.expressions(r.Match, path+".match")
 		if fault, fix := templateFault(r.Topic); r.Topic != "" && fault != "" {
 			d.report(path+".topic", fix, "%s; it is %s", fault, d.text(path+".topic"))
 		}
-		if len(r.Match) == 0 && i+1 < len(routes) && !d.bad(path+".match") && !d.bad(path) {
+		if fault := topicFault(c.EventTopic(r.Topic)); topicFault(r.Topic) == "" && fault != "" && !d.bad("topic_prefix") {
+			d.report(path+".topic", "shorten it, or topic_prefix", "with topic_prefix %s", fault)
+		}
+		if len(r.Match) == 0 && i+1 < len(c.Routes) && !d.bad(path+".match") && !d.bad(path) {
 			d.report(path, "put it last, or give it a match", "matches every row, so that the routes behind it are never reached")
 		}
 	}
@@ -96,7 +102,7 @@ func (d *document) delivery(c *Config) {
 		c.Kafka.PositionTopic = c.Source.positionTopic()
 	}
 	for i, r := range c.Routes {
-		if r.Topic == c.Kafka.PositionTopic {
+		if c.EventTopic(r.Topic) == c.Kafka.PositionTopic {
 			d.report(item("routes", i)+".topic", "name another topic", "is kafka.position_topic, which holds no events")
 		}
 	}

@@ -350,11 +350,11 @@ func (r *Replay) reporter(show *display.Progress, problems *cdc.Problems) func(r
 	}
 }
 
-// router returns the router of the present configuration. With --topic a row needs no route.
+// router returns the router of the present configuration. With --topic a row needs no route, and the topic is the one that was given.
 func (r *Replay) router() (replay.Router, error) {
 	c := *r.config
 	if r.State.Topic != "" {
-		c.Routes = []config.Route{{Topic: r.State.Topic}}
+		c.Routes, c.TopicPrefix = []config.Route{{Topic: r.State.Topic}}, ""
 	}
 	return stages.ReplayRouter(&c, r.db.Tables(), cdc.Header{Key: []byte(HeaderReplayed), Value: []byte(RFC3339(r.State.Began))})
 }

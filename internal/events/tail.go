@@ -162,7 +162,7 @@ func partitions(ctx context.Context, c *config.Config, topics []string) (found m
 func routed(c *config.Config, topic string) bool {
 	variable := regexp.MustCompile(`\\\$\\\{[^}]*\\\}`)
 	for _, r := range c.Routes {
-		pattern := variable.ReplaceAllString(regexp.QuoteMeta(r.Topic), ".+")
+		pattern := variable.ReplaceAllString(regexp.QuoteMeta(c.EventTopic(r.Topic)), ".+")
 		if ok, err := regexp.MatchString("^(?:"+pattern+")$", topic); err == nil && ok {
 			return true
 		}

@@ -17,6 +17,8 @@ type Options struct {
 	Tables []Table
 	// Routes decide the topic of rows that do not name one; the first that matches wins.
 	Routes []Route
+	// TopicPrefix is put before the topic of every row.
+	TopicPrefix string
 	// Source is record.source, the ce_source of every record; "" leaves it to each table.
 	Source string
 	// Unroutable is errors.unroutable, for rows without a topic or with a bad topic name, and Malformed is errors.malformed.

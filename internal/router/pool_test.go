@@ -28,10 +28,13 @@ func TestRouteAllocatesOncePerBatch(t *testing.T) {
 	} {
 		rows := make([]row, 100)
 		for i := range rows {
-			rows[i] = binaryRow(order().without("topic"))
+			rows[i] = binaryRow(order())
+			if i%2 == 0 {
+				rows[i] = binaryRow(order().without("topic"))
+			}
 		}
 		o := options()
-		o.Tables[0].Shape = shape
+		o.TopicPrefix, o.Tables[0].Shape = "rehearsal.", shape
 		b, r, dst := batch(binaryTable(), rows...), newRouter(t, o), &cdc.Routed{}
 		allocs := testing.AllocsPerRun(20, func() {
 			dst.Reset(b)

@@ -14,6 +14,8 @@ const maxPlans = 64
 type Router struct {
 	tables map[string]*table
 	routes []route
+	// prefix is put before every topic.
+	prefix string
 	// reserved are the relay's own topics.
 	reserved []string
 	names    []string // roles and columns that routes read; a slot is an index into it
@@ -23,8 +25,8 @@ type Router struct {
 	added                 []cdc.Header // at the end of every record
 
 	plans map[*cdc.Table]*plan
-	last  *plan // of the last batch
-	known map[string]string
+	last  *plan             // of the last batch
+	known map[string]string // topics by what the topic column holds
 
 	encoder encoder // keeps its memory from batch to batch
 }
@@ -35,7 +37,7 @@ func New(o Options) (*Router, error) {
 		return nil, err
 	}
 	r := &Router{
-		unroutable: o.Unroutable, malformed: cmp.Or(o.Malformed, o.Unroutable), reserved: o.Reserved,
+		prefix: o.TopicPrefix, unroutable: o.Unroutable, malformed: cmp.Or(o.Malformed, o.Unroutable), reserved: o.Reserved,
 		skip:  skipSet(o.Skip),
 		added: o.Headers,
 		plans: make(map[*cdc.Table]*plan),

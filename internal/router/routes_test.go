@@ -100,6 +100,36 @@ func TestTopic(t *testing.T) {
 	}
 }
 
+// The prefix is part of the topic, also where its length and the relay's own topics are looked at. A topic without a prefix may be
+// the relay's own.
+func TestTopicPrefix(t *testing.T) {
+	routed := order().without("topic")
+	for _, tt := range []struct {
+		row  row
+		want string // the topic, or what the error says
+	}{
+		{order(), "try.orders"},
+		{routed, "try.of.acme"},
+		{order().with("topic", "own"), "try.own"},
+		{order().with("topic", ".."), "try..."},
+		{order().with("topic", "mine"), "has a bad topic: topic_prefix with what column topic holds is a topic of the relay's own"},
+		{order().with("topic", strings.Repeat("x", 245)), "try." + strings.Repeat("x", 245)},
+		{order().with("topic", strings.Repeat("x", 246)), "has a bad topic name: topic_prefix with what column topic holds is one that Kafka does not take (1 to 249 "},
+		{routed.with("tenant_id", strings.Repeat("x", 243)), "topic_prefix with what the template of routes[0] makes is one that Kafka does not take (1 to 249 "},
+	} {
+		o := options()
+		o.TopicPrefix, o.Routes, o.Reserved = "try.", []router.Route{{Topic: "of.${tenant_id}"}}, []string{"own", "try.mine"}
+		dst, err := route(t, o, batch(native(), tt.row, tt.row))
+		if strings.Contains(tt.want, " ") {
+			stopped(t, err, cdc.ClassRuntime, "unroutable", tt.want)
+			continue
+		}
+		if err != nil || dst.Messages[0].Topic != tt.want || dst.Messages[1].Topic != tt.want {
+			t.Errorf("got %+v, %v; want %s", dst.Messages, err, tt.want)
+		}
+	}
+}
+
 // More different values than the caches hold, long ones, and NULL beside empty: each gets its own topic.
 func TestRouteCache(t *testing.T) {
 	o := options()

@@ -2,7 +2,6 @@ package router
 
 import (
 	"encoding/binary"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -48,14 +47,23 @@ func (e *encoder) topic() (string, *outbox.Fault) {
 
 // intern keeps one string for each topic name, so that a record does not allocate one.
 func (r *Router) intern(holder, name string) (string, *outbox.Fault) {
-	if f := r.badName(name, holder+" holds"); f != nil {
+	topic, f := r.prefixed(name, holder, "holds")
+	if f != nil {
 		return "", f
 	}
 	if len(r.known) >= maxTopics {
 		clear(r.known)
 	}
-	r.known[name] = name
-	return name, nil
+	r.known[name] = topic
+	return topic, nil
+}
+
+// prefixed returns the topic for a name, which the holder holds or makes, or the fault of one that is no topic for events.
+func (r *Router) prefixed(name, holder, verb string) (string, *outbox.Fault) {
+	if r.prefix != "" {
+		name, holder, verb = r.prefix+name, "topic_prefix with what "+holder+" "+verb, "is"
+	}
+	return name, r.badName(name, holder+" "+verb)
 }
 
 // routed returns the topic that the routes give the row. Results are cached by the values that routes read.
@@ -117,10 +125,10 @@ func (e *encoder) routeKey() []byte {
 func (r *Router) resolve(values []value) (string, *outbox.Fault) {
 	if c, groups := r.match(values); c != nil {
 		name, f := c.render(values, groups)
-		if f == nil {
-			f = r.badName(name, fmt.Sprintf("the template of %s makes", c.setting))
+		if f != nil {
+			return "", f
 		}
-		return name, f
+		return r.prefixed(name, "the template of "+c.setting, "makes")
 	}
 	return "", noRoute()
 }

@@ -181,6 +181,7 @@ func (c *configured) Purged() []Table {
 
 // RouterOptions are the tables and the routes as the router reads them.
 func RouterOptions(c *config.Config, tables []Table) (o router.Options) {
+	o.TopicPrefix = c.TopicPrefix
 	for _, t := range tables {
 		o.Tables = append(o.Tables, router.Table{Name: inQuotes(t.Name), Layout: t.Layout, Shape: t.Shape, Source: t.URI, Only: t.Only})
 	}

@@ -50,7 +50,7 @@ func LetterRouter(c *config.Config, tables []source.Table) (*router.Router, erro
 func makeRouter(c *config.Config, tables []source.Table, o router.Options) (*router.Router, error) {
 	o.Source, o.Skip, o.Reserved = c.Record.Source, c.Errors.Skip, Reserved(c)
 	read := source.RouterOptions(c, tables)
-	o.Tables, o.Routes = read.Tables, read.Routes
+	o.Tables, o.Routes, o.TopicPrefix = read.Tables, read.Routes, read.TopicPrefix
 	r, err := router.New(o)
 	if err != nil {
 		return nil, cdc.Stop(cdc.ClassConfig, "config", err, "")
@@ -259,8 +259,8 @@ func redisOptions(r *config.Redis) checkpoint.RedisOptions {
 func RouteTopics(c *config.Config) []string {
 	var topics []string
 	for _, r := range c.Routes {
-		if !strings.Contains(r.Topic, "${") && !slices.Contains(topics, r.Topic) {
-			topics = append(topics, r.Topic)
+		if topic := c.EventTopic(r.Topic); !strings.Contains(topic, "${") && !slices.Contains(topics, topic) {
+			topics = append(topics, topic)
 		}
 	}
 	return topics

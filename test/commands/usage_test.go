@@ -72,6 +72,10 @@ kafka: {brokers: ["localhost:9092"]}
 		`route --row {"aggregate_type":"Invoice","aggregate_id":"i-1","event_type":"Sent"}`,
 		`route --row {"aggregate_type":"Order","event_type":"OrderPlaced"}`,
 		`route --row [1]`, `route`, `route --table orders --row {}`)
+	s.config = "topic_prefix: try.\n" + s.config
+	session(t, s, "route_prefix.txt",
+		`route --row {"topic":"audit","aggregate_type":"Order","aggregate_id":"o-1","event_type":"OrderPlaced"}`,
+		`route --row {"event_type":"Paid","aggregate_type":"Invoice","aggregate_id":"i-1"}`)
 }
 
 // check -o json has the same findings as the text.
