@@ -117,22 +117,30 @@ func (a *app) repair(ctx context.Context, o repair.Options, owner ownerFlag) err
 	if err != nil {
 		return err
 	}
-	return a.reportRepair(rows, db)
+	return a.reportRepair(rows, db, o.Where != "")
 }
 
-func (a *app) reportRepair(rows *repair.Source, db source.Database) error {
+func (a *app) reportRepair(rows *repair.Source, db source.Database, where bool) error {
 	done := rows.Result()
 	select {
 	case <-rows.Done():
 	default:
-		return cdc.Fixable("run the same `cdc-relay repair` again: it begins again, and repeats what was published",
+		fix := "run the same `cdc-relay repair` again: it begins again, and repeats what was published"
+		if where {
+			fix = "run the same setup again: it begins again"
+		}
+		return cdc.Fixable(fix,
 			"interrupted after %s; the position was not moved", display.Plural(int(done.Rows), "row"))
 	}
 	repeats := "some"
 	if done.Counted {
 		repeats = strconv.FormatInt(done.Repeats, 10)
 	}
-	a.printf("published %s, of which consumers may have %s already\n", display.Plural(int(done.Rows), "row"), repeats)
+	if where {
+		a.printf("published %s\n", display.Plural(int(done.Rows), "row"))
+	} else {
+		a.printf("published %s, of which consumers may have %s already\n", display.Plural(int(done.Rows), "row"), repeats)
+	}
 	if done.LeftOut > 0 {
 		a.printf("left out %s, as tables[].only says of what they hold now\n", display.Plural(int(done.LeftOut), "row"))
 	}
@@ -151,8 +159,8 @@ func (a *app) newRepair(ctx context.Context, c *config.Config, db source.Databas
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	rows := repair.New(db.NewRepair(router.Check, read, log), o, log)
-	s, store, err := wireSink(ctx, c, db, nil, dropped, log, reg)
+	rows := repair.New(db.NewRepair(router.Check, read, o.Where, log), o, log)
+	s, store, err := wireSink(ctx, c, db, nil, dropped, o.Where != "", log, reg)
 	if err != nil {
 		return nil, nil, nil, err
 	}

@@ -173,7 +173,7 @@ func wire(ctx context.Context, c *config.Config, db source.Database, o source.Op
 	if err != nil {
 		return relay.Stages{}, nil, nil, err
 	}
-	s, store, err := wireSink(ctx, c, db, o.Problems, dropped, log, reg)
+	s, store, err := wireSink(ctx, c, db, o.Problems, dropped, false, log, reg)
 	if err != nil {
 		return relay.Stages{}, nil, nil, err
 	}
@@ -184,10 +184,10 @@ func wire(ctx context.Context, c *config.Config, db source.Database, o source.Op
 	return s, src, func() { _ = store.Close() }, nil
 }
 
-// wireSink returns the stages behind the router, and the store, which the caller closes.
-func wireSink(ctx context.Context, c *config.Config, db source.Database, problems *cdc.Problems, dropped func(reason string), log *slog.Logger, reg prometheus.Registerer) (relay.Stages, position.Store, error) {
+// wireSink returns the stages behind the router, and the store, which the caller closes. whole is [publisher.Options.Whole].
+func wireSink(ctx context.Context, c *config.Config, db source.Database, problems *cdc.Problems, dropped func(reason string), whole bool, log *slog.Logger, reg prometheus.Registerer) (relay.Stages, position.Store, error) {
 	letters := letterOptions(c, db, log)
-	sink, err := stages.Publisher(c, problems, dropped, letters, log, reg)
+	sink, err := stages.Publisher(c, problems, dropped, letters, whole, log, reg)
 	if err != nil {
 		return relay.Stages{}, nil, err
 	}

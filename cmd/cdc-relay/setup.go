@@ -1,11 +1,15 @@
 package main
 
 import (
+	"context"
+	"strings"
+
 	"github.com/spf13/cobra"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/provision"
 	"github.com/cdc-relay/cdc-relay/internal/repair"
+	"github.com/cdc-relay/cdc-relay/internal/source"
 )
 
 func newSetupCommand(a *app) *cobra.Command {
@@ -32,10 +36,18 @@ grants are printed for an administrator.
 With --backfill it then publishes every row of the tables, also those that were there before, as cdc-relay repair --all does.
 Interrupted, it can be run again.
 
+With --backfill --where it publishes the rows that meet a condition, such as those that another publisher has left, and takes
+the slot or position at the moment at which it reads them: run then publishes what was committed since, and nothing twice. The
+other publisher must have stopped. The condition is what follows WHERE, in the database's SQL, on every table of the
+configuration. It counts the rows first, and refuses a position that exists already. On MySQL and MariaDB it locks the tables
+for that moment (LOCK TABLES). Interrupted, run the same command again: with exactly-once delivery nothing is repeated, unless
+publishing takes longer than 40 seconds; with at-least-once delivery what was published is.
+
 ` + ownerHelp + `
 With --print the SQL is printed, grouped by the role that must run it, and nothing is changed.`,
 		Example: `  cdc-relay setup
   CDC_RELAY_OWNER_DSN="$(cat owner-dsn)" cdc-relay setup
+  cdc-relay setup --backfill --where "status IN ('CREATED', 'FAILED')"
   cdc-relay setup --print`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -43,25 +55,47 @@ With --print the SQL is printed, grouped by the role that must run it, and nothi
 			if err != nil {
 				return err
 			}
-			if sql && options.Backfill {
-				return cdc.Usage("leave one of them out", "--print and --backfill cannot be combined")
+			if err := backfillFlags(&options, sql, cmd.Flags().Changed("where")); err != nil {
+				return err
 			}
 			if sql {
 				return provision.NewSetup(db, options).Print(cmd.Context())
 			}
-			dsn, err := owner.dsn(a, db)
-			if err != nil {
-				return err
-			}
-			if err := provision.NewSetup(db, options).Run(cmd.Context(), dsn); err != nil || !options.Backfill {
-				return err
-			}
-			return a.repair(cmd.Context(), repair.Options{All: true}, owner)
+			return a.setup(cmd.Context(), db, options, owner)
 		},
 	}
 	flags.add(cmd)
 	owner.add(cmd)
 	cmd.Flags().BoolVar(&sql, "print", false, "print the SQL instead of running it")
 	cmd.Flags().BoolVar(&options.Backfill, "backfill", false, "then publish every row of the tables, also those from before the slot or the first position")
+	cmd.Flags().StringVar(&options.Where, "where", "", "publish only the rows that meet this `condition`, and take the slot or position at that moment")
 	return cmd
+}
+
+func backfillFlags(o *provision.SetupOptions, sql, where bool) error {
+	switch {
+	case sql && o.Backfill:
+		return cdc.Usage("leave one of them out", "--print and --backfill cannot be combined")
+	case where && !o.Backfill:
+		return cdc.Usage("add --backfill, or leave it out", "--where says which rows --backfill publishes")
+	case where && strings.TrimSpace(o.Where) == "":
+		return cdc.Usage("give a condition such as \"status IN ('CREATED', 'FAILED')\", or leave it out", "--where is empty")
+	}
+	return nil
+}
+
+func (a *app) setup(ctx context.Context, db source.Database, o provision.SetupOptions, owner ownerFlag) error {
+	dsn, err := owner.dsn(a, db)
+	if err != nil {
+		return err
+	}
+	if o.Where != "" {
+		if err := provision.CountPending(ctx, db, dsn, o.Where, a.printf); err != nil {
+			return err
+		}
+	}
+	if err := provision.NewSetup(db, o).Run(ctx, dsn); err != nil || !o.Backfill {
+		return err
+	}
+	return a.repair(ctx, repair.Options{All: o.Where == "", Where: o.Where}, owner)
 }

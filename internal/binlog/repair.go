@@ -12,6 +12,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/mysql"
 	"github.com/cdc-relay/cdc-relay/internal/repair"
+	"github.com/cdc-relay/cdc-relay/internal/scan"
 )
 
 // RepairOptions configure a Repair.
@@ -22,6 +23,8 @@ type RepairOptions struct {
 	// out.
 	Read    []mysql.ReadOptions
 	ReadDSN func(context.Context) (string, error)
+	// Where is a condition that picks the rows; "": all are read. Then no position may be stored.
+	Where string
 }
 
 // Repair takes the relay's place in a MySQL or MariaDB database. It is a [repair.Database].
@@ -38,6 +41,7 @@ func NewRepair(o RepairOptions, log *slog.Logger) *Repair { return &Repair{opts:
 // Lead implements [repair.Database]. The tables are read after the position: so what they do not show is behind the position, and some
 // of what they show is, too. No consistent snapshot is held: on MariaDB its metadata lock on the table ends only with it, and a DDL
 // statement would wait for that, and writers behind it. Rows that are created after all others of then are left to the binlog.
+// With a condition position and rows are of one moment; see pick.
 func (r *Repair) Lead(ctx context.Context, load cdc.Resumer) (g repair.Ground, err error) {
 	r.src = New(r.opts.Options, r.log, prometheus.NewRegistry())
 	db, cfg, err := mysql.Connect(ctx, &r.opts.Options.Options)
@@ -67,12 +71,48 @@ func (r *Repair) Lead(ctx context.Context, load cdc.Resumer) (g repair.Ground, e
 			return g, err
 		}
 		r.readers = append(r.readers, t)
+		g.Tables, g.Probes = append(g.Tables, t), append(g.Probes, t)
+	}
+	if r.opts.Where != "" {
+		err := r.pick(ctx, db, &sv, &g)
+		return g, err
+	}
+	for _, t := range r.readers {
 		if err := t.EndAtLatest(ctx); err != nil {
 			return g, err
 		}
-		g.Tables, g.Probes = append(g.Tables, t), append(g.Probes, t)
 	}
 	return g, nil
+}
+
+// pick picks rows in snapshots of the moment at which the binlog goes on. They end when the keys are read: a snapshot holds up DDL.
+func (r *Repair) pick(ctx context.Context, db *sql.DB, sv *server, g *repair.Ground) (err error) {
+	if g.Found && g.Stored.Progress.Unfinished() == nil {
+		return nil // the position is of another moment
+	}
+	reading := r.opts.Options.Options
+	reading.DSN = r.opts.ReadDSN
+	g.Next = cdc.Progress{}
+	g.Next.Position, err = mysql.Together(ctx, reading, r.readers, func() (cdc.Position, error) {
+		executed, _, err := mysql.ReadGTIDs(ctx, db, sv.flavor)
+		if err != nil {
+			return "", err
+		}
+		return mysql.SnapshotPosition(ctx, db, sv.flavor, executed)
+	}, r.log)
+	if err != nil {
+		return err
+	}
+	g.Together = true
+	for i, t := range r.readers {
+		if g.Tables[i], err = scan.Pick(ctx, t, scan.Filter{Where: r.opts.Where}); err != nil {
+			return err
+		}
+		if err := t.EndSnapshot(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // judge says what the checkpoint is worth, and where the binlog goes on.

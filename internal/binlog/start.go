@@ -55,6 +55,9 @@ func resolve(sv server, sd storedCheckpoint, received mysql.Set, startFrom Start
 func beginning(sv server, sd storedCheckpoint, startFrom StartFrom) (mysql.Set, error) {
 	if sd.found {
 		c := sd.checkpoint
+		if err := c.Progress.Unfinished(); err != nil && c.Source.Same(sv.source) {
+			return nil, err
+		}
 		set, err := mysql.ParseSet(sv.flavor, string(c.Progress.Position))
 		if !c.Source.Same(sv.source) && (err != nil || !sv.adopts(c, set)) {
 			return nil, foreignCheckpoint(c.Source, sv.source)

@@ -31,6 +31,7 @@ type form struct {
 	Topic       string     `json:"position_topic,omitempty"`
 	XMin        string     `json:"xmin,omitempty"`
 	Hint        string     `json:"hint,omitempty"`
+	Backfill    string     `json:"backfill,omitempty"`
 }
 
 type partForm struct {
@@ -58,7 +59,7 @@ func encode(c cdc.Checkpoint) ([]byte, error) {
 	for _, s := range [...]string{
 		c.Source.SystemID, c.Source.Database, c.Source.Slot,
 		c.Source.Fingerprint, c.Source.Server, c.Fence, string(c.Progress.Position), string(c.Progress.Commit), c.Progress.TxID,
-		c.Progress.Part.TxID, c.Progress.Part.Tables, c.Progress.XMin, c.Progress.Hint, c.PositionTopic,
+		c.Progress.Part.TxID, c.Progress.Part.Tables, c.Progress.XMin, c.Progress.Hint, c.PositionTopic, c.Progress.Backfill,
 	} {
 		if !utf8.ValidString(s) { // JSON would store another text, and the source would look foreign
 			return nil, errNotUTF8
@@ -79,6 +80,7 @@ func encode(c cdc.Checkpoint) ([]byte, error) {
 		TxID:        c.Progress.TxID,
 		XMin:        c.Progress.XMin,
 		Hint:        c.Progress.Hint,
+		Backfill:    c.Progress.Backfill,
 		Generation:  c.Generation,
 		Sequence:    c.Sequence,
 		Fence:       c.Fence,
@@ -139,7 +141,7 @@ func decode(value []byte) (content, error) {
 	}
 	return content{reset: f.Reset, Checkpoint: cdc.Checkpoint{
 		Source:      cdc.Source(f.Source),
-		Progress:    cdc.Progress{Position: cdc.Position(f.Position), Commit: cdc.Position(f.Commit), TxID: f.TxID, XMin: f.XMin, Hint: f.Hint, Part: part},
+		Progress:    cdc.Progress{Position: cdc.Position(f.Position), Commit: cdc.Position(f.Commit), TxID: f.TxID, XMin: f.XMin, Hint: f.Hint, Backfill: f.Backfill, Part: part},
 		ExactlyOnce: f.ExactlyOnce, PositionTopic: f.Topic,
 		Generation:  f.Generation,
 		Sequence:    f.Sequence,

@@ -61,7 +61,7 @@ func (t *TableReader) where(c *conditions, f scan.Filter, w scan.Window, has []s
 		c.add("COALESCE("+strings.Join(columns, ", ")+") IN "+placeholders(len(values)), values...)
 	}
 	if f.Where != "" {
-		c.add("(" + f.Where + ")")
+		c.add("(" + f.Where + "\n)") // it may end in a comment
 	}
 	return nil
 }

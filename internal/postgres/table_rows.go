@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -57,7 +58,7 @@ func (t *TableReader) where(c *conditions, f scan.Filter, w scan.Window, has []s
 		c.add("COALESCE(%s) = ANY(%s::text[])", strings.Join(columns, ", "), c.arg(arrayText(m.Values)))
 	}
 	if f.Where != "" {
-		c.add("(%s)", f.Where)
+		c.add("(%s\n)", f.Where) // it may end in a comment
 	}
 }
 
@@ -138,6 +139,19 @@ func (t *TableReader) Count(ctx context.Context, f scan.Filter) (n int64, err er
 			return err
 		})
 	})
+	return n, err
+}
+
+// CountWhere counts the rows that a condition selects. It must be one without brackets around it, too: with them others could be added.
+func (t *TableReader) CountWhere(ctx context.Context, where string) (n int64, err error) {
+	_, err = t.conn.PgConn().ExecParams(ctx, "SELECT FROM "+t.o.SQL+" WHERE "+where+"\nLIMIT 0", nil, nil, nil, nil).Close()
+	if err == nil {
+		n, err = t.Count(ctx, scan.Filter{Where: where})
+	}
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) && pg.Code != stateInsufficientPrivilege && slices.Contains([]string{"22", "42", "0A"}, pg.Code[:2]) {
+		return 0, scan.BadCondition(t.o.Table, "PostgreSQL: "+pg.Message)
+	}
 	return n, err
 }
 

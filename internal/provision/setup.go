@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/config"
+	"github.com/cdc-relay/cdc-relay/internal/display"
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/source"
@@ -27,8 +28,10 @@ type Setup interface {
 type SetupOptions struct {
 	// Table returns how a table is created.
 	Table func(outbox.Name) outbox.TableOptions
-	// Backfill says that every row is published afterwards.
+	// Backfill says that every row is published afterwards, or, with Where, those that meet this condition. Then slot or position
+	// are not made here, but by what publishes the rows, together with the snapshot in which it reads them.
 	Backfill bool
+	Where    string
 	// Printf prints what is done.
 	Printf source.Printf
 }
@@ -44,8 +47,35 @@ func (s *SetupOptions) finish(ctx context.Context, c *config.Config) error {
 	if err := s.makeTopics(ctx, c); err != nil {
 		return err
 	}
-	s.Printf("done: verify with `cdc-relay check`, then start `cdc-relay run`\n")
+	if s.Where == "" {
+		s.Printf("done: verify with `cdc-relay check`, then start `cdc-relay run`\n")
+	}
 	return nil
+}
+
+// CountPending prints how many rows of each table that exists meet the condition of a backfill. Its error is that of a condition that
+// the database refuses.
+func CountPending(ctx context.Context, db source.Database, read source.ConnString, where string, printf source.Printf) error {
+	tables := db.Tables()
+	for i := range tables {
+		if err := countPending(ctx, db, read, &tables[i], where, printf); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func countPending(ctx context.Context, db source.Database, read source.ConnString, t *source.Table, where string, printf source.Printf) error {
+	r, err := db.Reader(ctx, read, t)
+	if err != nil {
+		return err
+	}
+	defer r.Close(ctx)
+	n, err := r.CountWhere(ctx, where)
+	if err == nil {
+		printf("table %s: the backfill publishes the %s where %s\n", t.Name, display.Plural(int(n), "row"), where)
+	}
+	return err
 }
 
 // apply calls create with each table that is ours; it reports whether the table existed.

@@ -286,7 +286,7 @@ func (s *mysqlSetup) ready(ctx context.Context, db *mysql.Database) error {
 
 // storePosition stores the end of the binlog as the first position, unless one is stored.
 func (s *mysqlSetup) storePosition(ctx context.Context, db *mysql.Database) error {
-	if err := s.makeOwnTopics(ctx, s.Config); err != nil {
+	if err := s.makeOwnTopics(ctx, s.Config); err != nil || s.Where != "" {
 		return err
 	}
 	at, err := stages.Places(ctx, s.Config)

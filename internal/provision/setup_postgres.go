@@ -234,6 +234,9 @@ func (s *postgresSetup) makeSlot(ctx context.Context, db *postgres.Database, slo
 		s.Printf("slot %s: exists, position %s\n", s.WAL.Slot, slot.Confirmed)
 		return nil
 	}
+	if s.Where != "" {
+		return nil
+	}
 	if err := db.Patient(ctx); err != nil {
 		return err
 	}

@@ -25,6 +25,8 @@ type Options struct {
 	// PositionTopic makes every batch part of a transaction that also has a record with the position, in this topic; see
 	// [Publisher.Commit]. "": no transactions.
 	PositionTopic string
+	// Whole makes one transaction of all batches up to the first one without rows, if they take no longer than wholeTime.
+	Whole bool
 
 	// Watched are topics that are watched for transactions that stay open, beside those that were published to.
 	Watched []string

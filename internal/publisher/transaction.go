@@ -94,7 +94,7 @@ func (t *kafkaTransaction) to(next phase) {
 		t.number++
 		t.committedAt = t.loop.now
 		t.request = nil
-		t.begun, t.first, t.events, t.worked, t.awaited = false, 0, 0, false, false
+		t.begun, t.first, t.events, t.atEnd, t.worked, t.awaited = false, 0, 0, false, false, false
 	}
 }
 
@@ -122,6 +122,7 @@ type kafkaTransaction struct {
 	request  *commitRequest // whose position is to be committed
 	offset   int64          // of its record
 	worked   bool           // tasks have begun in it
+	atEnd    bool           // its last batch has no rows; see Options.Whole
 	then     []func()       // called when it is committed
 	awaited  bool           // somebody waits for that
 	// boundary are requests that wait for its end, before which nothing more is accepted.
@@ -134,6 +135,8 @@ const (
 	// txnTime and txnEvents bound a transaction, which has a fixed cost of some milliseconds.
 	txnTime   = 200 * time.Millisecond
 	txnEvents = 1 << 16
+	// wholeTime bounds one that is to be whole. The coordinator aborts it after kafka.TransactionTimeout.
+	wholeTime = kafka.TransactionTimeout * 2 / 3
 	// heartbeatInterval is the least time between the commits of positions without events.
 	heartbeatInterval = time.Second
 	// idleInterval is how often the position is committed again while nothing happens, so that the coordinator does not
@@ -209,12 +212,12 @@ func (t *kafkaTransaction) accepted(r *cdc.Routed) {
 	if t.first == 0 {
 		t.first, t.began = r.Seq(), t.loop.now
 	}
-	t.last = r.Seq()
+	t.last, t.atEnd = r.Seq(), r.Batch.Rows() == 0
 	t.events += len(r.Messages) + len(r.Refused)
 }
 
 func (t *kafkaTransaction) hasRoom() bool {
-	return t.phase == collecting && len(t.boundary) == 0 && t.events < txnEvents && (t.careful <= 0 || t.first == 0)
+	return t.phase == collecting && len(t.boundary) == 0 && (t.events < txnEvents || t.loop.opts.Whole) && (t.careful <= 0 || t.first == 0)
 }
 
 func (t *kafkaTransaction) includes(p *partition) bool {
@@ -274,6 +277,8 @@ func (t *kafkaTransaction) ends() bool {
 		return !l.letters.working()
 	case t.first == 0:
 		due = t.committedAt.Add(idleInterval)
+	case l.opts.Whole && t.hasRoom() && !t.atEnd:
+		due = t.began.Add(wholeTime)
 	case !t.hasRoom(), t.events > 0 && len(t.toAdd) == 0 && !l.coordinator.out && len(l.in) == 0:
 		return true
 	case t.events == 0:

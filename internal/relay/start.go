@@ -131,6 +131,9 @@ func (a *attempt) claim(ctx context.Context, id cdc.Source, from cdc.Position, r
 	if from != c.Progress.Position {
 		c.Progress.Position, c.Progress.Part = from, cdc.Part{}
 	}
+	if source, ok := a.Source.(Adopting); ok {
+		c.Progress = source.Claimed(c.Progress)
+	}
 	c.Source, c.SavedAt = id, time.Now()
 	c.Generation, c.Sequence = max(loaded.Generation+1, resumed.Generation+1, uint64(c.SavedAt.UnixMilli())), 0
 	if loaded.Source != (cdc.Source{}) && !loaded.Source.Same(resumed.Source) { // a claim replaces another source's only to continue from it

@@ -14,6 +14,8 @@ import (
 type Options struct {
 	// All reads every row.
 	All bool
+	// Where reads the rows that meet this condition, which Lead has picked, and refuses a position that is not of the same moment.
+	Where string
 	// Since is when the gap begins; zero: where the checkpoint says.
 	Since time.Time
 	// Overlap is how long before that an event may have been created that was committed after it.
@@ -38,8 +40,9 @@ type Ground struct {
 	Stored cdc.Checkpoint
 	Found  bool
 	Lost   error
-	// Next is where the WAL or binlog goes on.
-	Next cdc.Progress
+	// Next is where the WAL or binlog goes on. Together says that the tables show exactly what is before it.
+	Next     cdc.Progress
+	Together bool
 	// Tables are the outbox tables. They belong to the Database.
 	Tables []scan.Table
 	// Probes are the same tables. An error of one leaves Tables as they are.
@@ -70,6 +73,8 @@ func (o *Options) plan(ctx context.Context, g *Ground) (gap, error) {
 	}
 	rests := fmt.Sprintf("; it is complete if none of their transactions was open for longer than %s (--overlap)", o.Overlap)
 	switch {
+	case o.Where != "":
+		return o.once(ctx, g)
 	case o.All:
 		return gap{text: "all rows", behind: behind}, nil
 	case !o.Since.IsZero():
@@ -92,6 +97,27 @@ func (o *Options) plan(ctx context.Context, g *Ground) (gap, error) {
 	}
 	return gap{}, cdc.PositionError("gap_unknown", "give a time before the first event that consumers miss with `cdc-relay repair --since TIME`, or publish every row with `cdc-relay repair --all`",
 		"no checkpoint tells where the gap begins%s", savedAt(g))
+}
+
+// once decides whether the rows that meet a condition are published.
+func (o *Options) once(ctx context.Context, g *Ground) (gap, error) {
+	switch at := g.Stored.Progress; {
+	case g.Lost == nil && at.Position != "" && at.Backfill == o.Where:
+		return gap{}, cdc.Stop(cdc.ClassRuntime, Intact, fmt.Errorf("the rows were published before; a run goes on from %s", at.Position), "start `cdc-relay run`")
+	case !g.Together:
+		return gap{}, cdc.PositionError("position_taken",
+			"if no relay has published from it, drop it with `cdc-relay teardown` and run the same command again; otherwise leave out --backfill, and publish what is missing by the IDs of the events",
+			"there is a position already, and rows that were committed since would be published twice, by the backfill and by `cdc-relay run`; nothing was published")
+	}
+	rows := int64(0)
+	for _, t := range g.Tables {
+		n, err := t.Count(ctx, scan.Filter{})
+		if err != nil {
+			return gap{}, err
+		}
+		rows += n
+	}
+	return gap{text: fmt.Sprintf("%d rows where %s", rows, o.Where)}, nil
 }
 
 // Foreign adds to the error for a checkpoint of another source, which tells nothing about this one, how old the checkpoint is.

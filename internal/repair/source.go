@@ -106,9 +106,18 @@ func (s *Source) Release(ctx context.Context) {
 // Progress implements relay.Source.
 func (s *Source) Progress(seq uint64) cdc.Progress {
 	if end := s.end.Load(); end > 0 && seq >= end {
-		return s.ground.Next
+		return s.Claimed(s.ground.Next)
 	}
-	return s.ground.Stored.Progress
+	return s.Claimed(s.ground.Stored.Progress)
+}
+
+// Claimed implements relay.Adopting. With a condition it says so in what is stored, so that no run begins before the end, and that the
+// same command, when it is run again, knows whether it has ended.
+func (s *Source) Claimed(p cdc.Progress) cdc.Progress {
+	if s.opts.Where != "" {
+		p.Backfill = s.opts.Where
+	}
+	return p
 }
 
 // Identity implements relay.Adopting. Until everything is published, timeline and fingerprint are those of what is stored: they may be all
@@ -144,12 +153,15 @@ func (s *Source) Run(ctx context.Context, q cdc.Queue) error {
 	if stop, ok := errors.AsType[*cdc.StopError](err); ok && stop.Class != cdc.ClassConfig {
 		return err
 	}
-	return cdc.Stop(cdc.ClassRuntime, "repair_interrupted", fmt.Errorf("repair ended early: %w", err), again(err))
+	return cdc.Stop(cdc.ClassRuntime, "repair_interrupted", fmt.Errorf("repair ended early: %w", err), s.again(err))
 }
 
 // again says how to go on, behind what an error says itself.
-func again(err error) string {
-	const fix = "run the same `cdc-relay repair` again: it begins again, and repeats what was published"
+func (s *Source) again(err error) string {
+	fix := "run the same `cdc-relay repair` again: it begins again, and repeats what was published"
+	if s.opts.Where != "" {
+		fix = "run the same setup again: it begins again, and repeats what was committed to Kafka"
+	}
 	if own := cdc.Fix(err); own != "" {
 		return own + "; then " + fix
 	}
@@ -189,11 +201,18 @@ const progressEvery = 5 * time.Second
 
 func (s *Source) progress(began time.Time) []any {
 	rows := s.rows.Load()
+	if s.opts.Where != "" { // nothing was published before
+		return []any{"rows", rows, "rows_per_second", perSecond(rows, began)}
+	}
 	repeats := any("unknown")
 	if !s.gap.behind.IsZero() {
 		repeats = s.repeats.Load()
 	}
-	return []any{"rows", rows, "possible_repeats", repeats, "rows_per_second", int64(float64(rows) / max(time.Since(began).Seconds(), 1e-3))}
+	return []any{"rows", rows, "possible_repeats", repeats, "rows_per_second", perSecond(rows, began)}
+}
+
+func perSecond(rows int64, began time.Time) int64 {
+	return int64(float64(rows) / max(time.Since(began).Seconds(), 1e-3))
 }
 
 // finish hands on the new position, waits until it is saved, and makes it possible to go on from it.

@@ -2,6 +2,7 @@ package scan
 
 import (
 	"errors"
+	"strings"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
@@ -30,6 +31,12 @@ const ReasonNotAnID = "bad_id"
 // NotAnID says that the database refused an ID.
 func NotAnID(table, column, kind, said string) error {
 	return cdc.ConfigError(ReasonNotAnID, "give the ID as the header ce_id has it", "not an event ID: column %s of table %s is of type %s (%s)", column, table, kind, said)
+}
+
+// BadCondition says that the database refused a condition.
+func BadCondition(table, said string) error {
+	return cdc.ConfigError("bad_condition", "write what follows WHERE in a SELECT on each of the tables, in the database's SQL, such as \"status IN ('CREATED', 'FAILED')\"",
+		"the condition cannot be used on table %s (%s)", table, strings.Join(strings.Fields(said), " "))
 }
 
 // MayNotRead says that the user lacks SELECT.

@@ -132,9 +132,9 @@ func (m *MySQL) Reader(ctx context.Context, dsn ConnString, t *Table) (TableRead
 }
 
 // NewRepair implements [Database].
-func (m *MySQL) NewRepair(verify func(*cdc.Table) error, read ConnString, log *slog.Logger) repair.Database {
+func (m *MySQL) NewRepair(verify func(*cdc.Table) error, read ConnString, where string, log *slog.Logger) repair.Database {
 	o := binlog.RepairOptions{Options: m.Binlog}
-	o.Verify, o.ReadDSN = verify, read
+	o.Verify, o.ReadDSN, o.Where = verify, read, where
 	for i := range m.tables {
 		o.Read = append(o.Read, m.readOptions(&m.tables[i]))
 	}

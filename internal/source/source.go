@@ -34,8 +34,9 @@ import (
 type Database interface {
 	// NewSource makes the source that run reads.
 	NewSource(o Options, log *slog.Logger, reg prometheus.Registerer) (Source, error)
-	// NewRepair takes the relay's place. verify checks each table's schema, read is the connection that reads it.
-	NewRepair(verify func(*cdc.Table) error, read ConnString, log *slog.Logger) repair.Database
+	// NewRepair takes the relay's place. verify checks each table's schema, read is the connection that reads it. A condition picks
+	// rows, together with a position that is behind all of them and before all others.
+	NewRepair(verify func(*cdc.Table) error, read ConnString, where string, log *slog.Logger) repair.Database
 	// Visit calls the function for its kind.
 	Visit(postgres func(*Postgres), mysql func(*MySQL))
 	// Display returns a position as the database prints it; "" for none.
@@ -76,6 +77,9 @@ type Printf = func(format string, args ...any)
 // TableReader reads the rows of a table and of what retention has taken out of it.
 type TableReader interface {
 	scan.Table
+	// CountWhere counts the rows that a condition in the database's SQL selects. A condition that the database refuses is a
+	// [cdc.StopError].
+	CountWhere(ctx context.Context, where string) (int64, error)
 	Close(ctx context.Context)
 }
 

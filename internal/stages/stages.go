@@ -79,9 +79,10 @@ func Topics(c *config.Config) []string {
 	return topics
 }
 
-// Publisher returns what publishes to Kafka. Without letters no event becomes a dead letter.
-func Publisher(c *config.Config, problems *cdc.Problems, dropped func(reason string), letters *publisher.LetterOptions, log *slog.Logger, reg prometheus.Registerer) (*publisher.Publisher, error) {
+// Publisher returns what publishes to Kafka. Without letters no event becomes a dead letter. whole is [publisher.Options.Whole].
+func Publisher(c *config.Config, problems *cdc.Problems, dropped func(reason string), letters *publisher.LetterOptions, whole bool, log *slog.Logger, reg prometheus.Registerer) (*publisher.Publisher, error) {
 	o := publisherOptions(c)
+	o.Whole = whole
 	o.Dropped, o.Problems = dropped, problems
 	if letters != nil {
 		o.Letters = letters
@@ -226,7 +227,7 @@ func PositionOptions(c *config.Config) position.Options {
 		Publisher: func() (position.Publisher, error) {
 			once := *c
 			once.Delivery = config.ExactlyOnce
-			return Publisher(&once, nil, func(string) {}, nil, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+			return Publisher(&once, nil, func(string) {}, nil, false, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 		},
 	}
 }

@@ -27,6 +27,8 @@ type RepairOptions struct {
 	ReadDSN func(context.Context) (string, error)
 	// Failover is whether standbys synchronize the slot.
 	Failover bool
+	// Where is a condition that picks the rows; "": all are read. Then the slot must be missing.
+	Where string
 }
 
 // Repair takes the relay's place in a PostgreSQL database. It is a [repair.Database].
@@ -77,6 +79,11 @@ func (r *Repair) Lead(ctx context.Context, load cdc.Resumer) (g repair.Ground, e
 	if g.Probes, err = r.openTables(ctx, ""); err != nil {
 		return g, err
 	}
+	if r.opts.Where != "" {
+		if load, err = r.ends(ctx, &sv, load, &g); err != nil || r.fresh {
+			return g, err
+		}
+	}
 	snapshot, lost, err := r.takeSlot(ctx, &sv)
 	if err != nil {
 		return g, err
@@ -93,8 +100,44 @@ func (r *Repair) Lead(ctx context.Context, load cdc.Resumer) (g repair.Ground, e
 	if g.Tables, err = r.openTables(ctx, snapshot); err != nil {
 		return g, err
 	}
-	err = r.judge(ctx, &sv, lost, &g)
-	return g, err
+	if err = r.judge(ctx, &sv, lost, &g); err != nil || r.opts.Where == "" || !r.fresh {
+		return g, err
+	}
+	g.Together = true
+	for i, t := range g.Tables {
+		if g.Tables[i], err = scan.Pick(ctx, t, scan.Filter{Where: r.opts.Where}); err != nil {
+			return g, err
+		}
+	}
+	return g, nil
+}
+
+// ends looks, where the slot is missing, whether a backfill with this condition has stored the position of the slot of repair, and
+// nothing is left to do but to give that its name; r.fresh then. What it has loaded is what the load that it returns returns.
+func (r *Repair) ends(ctx context.Context, sv *server, load cdc.Resumer, g *repair.Ground) (cdc.Resumer, error) {
+	switch lost := r.ss.readSlotInto(ctx, sv); cdc.ReasonOf(lost) {
+	case postgres.SlotMissing:
+	default:
+		return load, lost
+	}
+	c, found, err := load(ctx, sv.source)
+	if err != nil {
+		return nil, err
+	}
+	loaded := func(context.Context, cdc.Source) (cdc.Checkpoint, bool, error) { return c, found, nil }
+	if !found || c.Progress.Position == "" {
+		return loaded, nil
+	}
+	left, err := r.lock.Slot(ctx, postgres.RepairSlot(r.opts.Slot))
+	if err != nil {
+		return nil, err
+	}
+	at, err := postgres.ParseLSN(c.Progress.Position)
+	if err != nil || left == nil || c.Progress.Backfill != r.opts.Where || left.Confirmed != at.String() || !c.Source.Same(sv.source) {
+		return nil, postgres.MissingSlot(r.opts.Slot)
+	}
+	r.fresh, g.Source, g.Stored, g.Found, g.Next = true, sv.source, c, true, c.Progress
+	return loaded, nil
 }
 
 // takeSlot holds the slot, or makes another one where it is gone, and returns the name of a snapshot and why the slot is gone. What

@@ -99,6 +99,9 @@ func resolve(sv server, sd storedCheckpoint, at handedOn, confirmed lsn, conflic
 	if err != nil {
 		return startPoint{}, err
 	}
+	if err := sd.checkpoint.Progress.Unfinished(); err != nil {
+		return startPoint{}, err
+	}
 	if confirmed > 0 && sv.slot > confirmed && conflict != cdc.ConflictSlot {
 		return startPoint{}, cdc.PositionError(cdc.SlotMoved,
 			"publish the events committed between them with `cdc-relay repair`, without a checkpoint `cdc-relay repair --since TIME`; or, if consumers have them, restart the relay with position.conflict: slot to go on from the slot",

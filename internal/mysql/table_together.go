@@ -1,0 +1,113 @@
+package mysql
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	gomysql "github.com/go-mysql-org/go-mysql/mysql"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/scan"
+)
+
+const (
+	// togetherWait is how long a lock on the tables is waited for at a time, in seconds: writers wait behind it.
+	togetherWait = 1
+	// togetherPause is how long it leaves the tables alone then.
+	togetherPause = 200 * time.Millisecond
+	// togetherPatience is how long it is tried.
+	togetherPatience = time.Minute
+)
+
+// Together begins a transaction in each reader whose snapshot shows exactly what is before the position that read returns. MySQL shows a
+// commit before its GTID is in gtid_executed, and does not tell which position a snapshot has. So a lock keeps writers out of the tables
+// meanwhile: for milliseconds, and while a transaction that has written to them is open, but not for more than a second at a time. It
+// takes the right LOCK TABLES. The snapshots end with [TableReader.EndSnapshot].
+func Together(ctx context.Context, o Options, readers []*TableReader, read func() (cdc.Position, error), log *slog.Logger) (at cdc.Position, err error) {
+	cfg, err := o.Endpoint(ctx)
+	if err != nil {
+		return "", err
+	}
+	db, err := Open(ctx, cfg)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = db.Close() }()
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return "", connectError(err, cfg)
+	}
+	defer func() { _ = conn.Close() }()
+	if err := lockTables(ctx, conn, readers, log); err != nil {
+		return "", err
+	}
+	for _, t := range readers {
+		if _, err := t.conn.ExecContext(ctx, "START TRANSACTION WITH CONSISTENT SNAPSHOT"); err != nil {
+			return "", t.failed(err)
+		}
+	}
+	if at, err = read(); err != nil {
+		return "", err
+	}
+	if _, err := conn.ExecContext(ctx, "UNLOCK TABLES"); err != nil {
+		return "", fmt.Errorf("unlock the tables: %w", err)
+	}
+	return at, nil
+}
+
+// lockTables keeps writers out of the tables.
+func lockTables(ctx context.Context, conn *sql.Conn, readers []*TableReader, log *slog.Logger) error {
+	names := make([]string, len(readers))
+	for i, t := range readers {
+		names[i] = t.sql + " READ"
+	}
+	if _, err := conn.ExecContext(ctx, fmt.Sprintf("SET SESSION lock_wait_timeout = %d", togetherWait)); err != nil {
+		return fmt.Errorf("lock the tables: %w", err)
+	}
+	for began := time.Now(); ; {
+		_, err := conn.ExecContext(ctx, "LOCK TABLES "+strings.Join(names, ", "))
+		code, said := ErrorNumber(err)
+		switch {
+		case err == nil:
+			return nil
+		case code == gomysql.ER_DBACCESS_DENIED_ERROR || code == gomysql.ER_TABLEACCESS_DENIED_ERROR:
+			return cdc.ConfigError("no_privilege", "set CDC_RELAY_OWNER_DSN to the connection string of the tables' owner, or GRANT LOCK TABLES on their database",
+				"the tables may not be locked for the moment at which the position is taken (%s)", said)
+		case code != gomysql.ER_LOCK_WAIT_TIMEOUT && code != gomysql.ER_LOCK_DEADLOCK:
+			return fmt.Errorf("lock the tables: %w", err)
+		case time.Since(began) > togetherPatience:
+			return cdc.Stop(cdc.ClassRuntime, "tables_in_use", fmt.Errorf("a transaction that has written to the tables was open for more than %s (%s)", togetherPatience, said),
+				"end it, or wait for its end, and run the same command again")
+		}
+		log.Info("waiting for transactions that have written to the tables", "for", time.Since(began).Round(time.Second).String())
+		select {
+		case <-time.After(togetherPause):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// EndSnapshot ends the transaction of [Together].
+func (t *TableReader) EndSnapshot(ctx context.Context) error {
+	_, err := t.conn.ExecContext(ctx, "ROLLBACK")
+	return t.failed(err)
+}
+
+// CountWhere counts the rows that a condition selects. It must be one without brackets around it, too: with them others could be added.
+func (t *TableReader) CountWhere(ctx context.Context, where string) (int64, error) {
+	for _, condition := range []string{where + "\n", "(" + where + "\n)"} {
+		_, err := t.conn.ExecContext(ctx, "SELECT 1 FROM "+t.sql+" WHERE "+condition+" LIMIT 0") //nolint:gosec // it is the operator's
+		if code, said := ErrorNumber(err); code != 0 && code != gomysql.ER_TABLEACCESS_DENIED_ERROR && code != gomysql.ER_COLUMNACCESS_DENIED_ERROR {
+			return 0, scan.BadCondition(t.o.Table, said)
+		}
+		if err != nil {
+			return 0, t.failed(err)
+		}
+	}
+	return t.Count(ctx, scan.Filter{Where: where})
+}

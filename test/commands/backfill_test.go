@@ -1,0 +1,86 @@
+package commands
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// A condition that the database refuses, also one that changes what stands around it, is refused before anything is made. One that it
+// takes selects rows of every table, whatever it contains.
+func TestBackfillConditions(t *testing.T) {
+	t.Parallel()
+	onAll(t, func(s *site) {
+		dialect := "postgres"
+		if s.mysql != nil {
+			dialect = "mysql"
+		}
+		schema, _, _ := strings.Cut(s.file("a."+dialect+".sql"), "-- rows\n")
+		s.sql(statementsOf(schema)...)
+		s.config = s.file("a.yaml") + s.config
+		s.replace("partitions: 3", "partitions: 1")
+		for i, status := range []string{"CREATED", "PUBLISHED", "FAILED", "MAX_RETRY"} {
+			s.sql(fmt.Sprintf(`INSERT INTO outbox_events (id, aggregate_type, aggregate_id, event_type, payload, created_at, status, error_message)
+				VALUES ('%s', 'Order', '1', 'OrderPlaced', '{}', '2026-01-02 03:04:05', '%s', 'why? ''$1'' 100%%')`, eventID(i), status))
+		}
+		for _, condition := range []string{
+			"stat = 'CREATED'", "status IN ('CREATED'", "status = 'CREATED') OR (1 = 1", "status = 'CREATED' ORDER BY id", "status = 'CREATED' LIMIT 1",
+			"status = 'CREATED'; DELETE FROM outbox_events", "status = 'CREATED' -- '\n) OR (1 = 1", "status = 'CREATED' UNION SELECT 1", "/* status = 'CREATED'", "no_function(id)",
+		} {
+			out := s.says(2, "the condition cannot be used on table", "setup", "--backfill", "--where", condition)
+			if !strings.Contains(out, "Fix: write what follows WHERE") || strings.Count(out, "\n") != 1 {
+				t.Errorf("%s: %s", condition, out)
+			}
+		}
+		s.says(2, "--where says which rows --backfill publishes", "setup", "--where", "status = 'CREATED'")
+		s.says(2, "--where is empty", "setup", "--backfill", "--where", " ")
+		s.says(2, "--print and --backfill cannot be combined", "setup", "--backfill", "--print", "--where", "1 = 1")
+		if s.mysql == nil {
+			s.says(3, "publication", "check")
+			s.sql("CREATE PUBLICATION " + s.slot() + " FOR TABLE outbox_events") // fails if one was made
+			s.sql("DROP PUBLICATION " + s.slot())
+		} else {
+			s.says(3, "no checkpoint", "check")
+		}
+		out := s.says(0, "published 2 rows", "setup", "--backfill", "--where", "status IN ('CREATED', 'FAILED') AND error_message LIKE '%?%$1%100\\%' -- ours")
+		if !strings.Contains(out, "the backfill publishes the 2 rows where status IN") {
+			t.Errorf("it does not count: %s", out)
+		}
+		s.consume(s.name, 2)
+		if n := s.records(s.name); n != 2 {
+			t.Errorf("%d records", n)
+		}
+	})
+}
+
+// On MySQL and MariaDB the position is taken under a lock, which the relay's user may not have.
+func TestBackfillWithoutTheRightToLock(t *testing.T) {
+	t.Parallel()
+	onMySQL(t, func(s *site) {
+		s.setup().says(0, "dropped", "teardown")
+		user := s.name[max(0, len(s.name)-20):]
+		s.sql("CREATE USER "+user+"@'%' IDENTIFIED BY 'geheim'", "GRANT SELECT ON "+s.name+".* TO "+user+"@'%'", "GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO "+user+"@'%'")
+		if s.mysql.Flavor == "mariadb" {
+			s.sql("GRANT BINLOG MONITOR ON *.* TO " + user + "@'%'")
+		}
+		owner := "root@tcp(" + s.addr() + ")/" + s.name
+		s.replace(owner, user+":geheim@tcp("+s.addr()+")/"+s.name)
+		s.insert(1).says(2, "set CDC_RELAY_OWNER_DSN to the connection string of the tables' owner, or GRANT LOCK TABLES on their database", "setup", "--backfill", "--where", "1 = 1")
+		s.says(0, "published 1 row", "setup", "--backfill", "--where", "1 = 1", "--owner-dsn", owner)
+	})
+}
+
+// A condition counts for every table: where one has not the column, that one is named.
+func TestBackfillConditionOnSeveralTables(t *testing.T) {
+	t.Parallel()
+	onAll(t, func(s *site) {
+		s.setup().says(0, "dropped", "teardown")
+		id := "bigint PRIMARY KEY, kind varchar(9) NOT NULL, body varchar(9) NOT NULL, at timestamp NOT NULL"
+		s.sql("CREATE TABLE more (id "+id+")", "INSERT INTO more VALUES (7, 'Paid', '{}', '2026-01-02')").insert(1)
+		s.config = "tables: [{name: outbox}, {name: more, columns: {event_id: id, event_type: kind, payload: body, created_at: at}}]\n" + s.config
+		s.replace("partitions: 3", "partitions: 1")
+		s.says(2, "more", "setup", "--backfill", "--where", "event_type = 'order.placed'")
+		s.says(0, "published 2 rows", "setup", "--backfill", "--where", "1 = 1")
+		s.consume(s.name, 2)
+	})
+}
