@@ -116,6 +116,17 @@ func (n Name) String() string {
 	return n.Schema + "." + n.Table
 }
 
+// Configured returns the name as [ParseName] and [ParseMySQLName] read it, with quotes around a part that needs them.
+func (n Name) Configured(quote string) string {
+	parts := []string{n.Schema, n.Table}
+	for i, part := range parts {
+		if strings.ContainsAny(part, "."+quote) {
+			parts[i] = quote + strings.ReplaceAll(part, quote, quote+quote) + quote
+		}
+	}
+	return strings.Join(parts, ".")
+}
+
 // SQL returns the name for PostgreSQL, quoted if necessary.
 func (n Name) SQL() string { return Quote(n.Schema) + "." + Quote(n.Table) }
 

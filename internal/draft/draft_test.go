@@ -1,0 +1,215 @@
+package draft_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/config"
+	"github.com/cdc-relay/cdc-relay/internal/draft"
+	"github.com/cdc-relay/cdc-relay/internal/outbox"
+	"github.com/cdc-relay/cdc-relay/internal/router"
+)
+
+// table makes a table of columns such as "id:uuid".
+func table(columns string) *cdc.Table {
+	types := map[string]cdc.Type{
+		"text": cdc.TypeText, "char": cdc.TypeChar, "bytes": cdc.TypeBytes, "uuid": cdc.TypeUUID, "int": cdc.TypeInteger, "bool": cdc.TypeBool,
+		"json": cdc.TypeJSON, "time": cdc.TypeTime, "local": cdc.TypeLocalTime, "foreign": cdc.TypeText,
+	}
+	t := &cdc.Table{Schema: "shop", Name: "events"}
+	for column := range strings.FieldsSeq(columns) {
+		name, kind, _ := strings.Cut(column, ":")
+		c := cdc.Column{Name: name, Type: types[kind]}
+		if kind == "foreign" {
+			c.Form = cdc.FormForeign
+		}
+		t.Columns = append(t.Columns, c)
+	}
+	return t
+}
+
+// brief is what a table became: "event_id=id type={const: x} | status".
+func brief(t *draft.Table) string {
+	var words []string
+	for _, p := range t.Parts {
+		what := p.Column
+		if what == "" {
+			what = p.Const + p.JSON + p.Path
+		}
+		if p.Role.String() != what {
+			what = p.Role.String() + "=" + what
+		}
+		words = append(words, what)
+	}
+	return strings.Join(words, " ") + " | " + strings.Join(t.State, " ") + " | " + strings.Join(t.Unused, " ")
+}
+
+func TestPartsOfTablesInUse(t *testing.T) {
+	for _, c := range []struct{ name, columns, want string }{
+		{
+			"A",
+			"id:char aggregate_type:text aggregate_id:text event_type:text tenant_id:text payload:json version:int status:text created_at:local published_at:local retry_count:int last_retry_at:local error_message:text",
+			"event_id=id aggregate_type aggregate_id event_type tenant_id schema_version=version payload occurred_at=created_at | status published_at retry_count last_retry_at error_message | ",
+		},
+		{
+			"B",
+			"id:text topic:text routing_key:text aggregate_type:text aggregate_id:text event_metadata:json payload:json tenant_id:text schema_id:text schema_version:int occurred_at:time created_at:time status:text retry_count:int retry_after:time error_message:text",
+			"event_id=id aggregate_type aggregate_id event_type=event_metadata$.event_type tenant_id topic partition_key=routing_key schema_id schema_version headers=event_metadata payload occurred_at created_at | status retry_count retry_after error_message | ",
+		},
+		{
+			"C",
+			"id:uuid sequence:int event_id:uuid tenant_id:uuid topic:text payload:json created_at:time published_at:time attempts:int available_at:time locked_at:time last_error:text",
+			"event_id event_type=events tenant_id topic partition_key=tenant_id payload occurred_at=created_at | published_at attempts available_at locked_at last_error | id sequence",
+		},
+		{
+			"D",
+			"id:int event_id:text aggregate_type:text aggregate_id:text event_type:text tenant_id:text payload:json headers:json status:int attempts:int available_at:local done_at:local last_error:text locked_by:text locked_at:local created_at:local",
+			"event_id aggregate_type aggregate_id event_type tenant_id headers payload occurred_at=created_at | status attempts available_at done_at last_error locked_by locked_at | id",
+		},
+		{
+			"E",
+			"event_id:uuid aggregate_type:text aggregate_id:text event_type:text payload:text headers:text occurred_at:time created_at:time status:text attempts:int next_retry_at:time sent_at:time locked_by:text locked_until:time last_error:text updated_at:time",
+			"event_id aggregate_type aggregate_id event_type headers payload occurred_at created_at | status attempts next_retry_at sent_at locked_by locked_until last_error updated_at | ",
+		},
+		{
+			"Debezium", "id:uuid aggregatetype:text aggregateid:text type:text payload:json",
+			"event_id=id aggregate_type=aggregatetype aggregate_id=aggregateid event_type=type payload |  | ",
+		},
+		{
+			"Axon",
+			"global_index:int event_identifier:text aggregate_identifier:text sequence_number:int type:text meta_data:bytes payload:bytes payload_revision:text payload_type:text time_stamp:text",
+			"event_id=event_identifier aggregate_id=aggregate_identifier event_type=payload_type schema_version=payload_revision payload |  | global_index sequence_number type meta_data time_stamp",
+		},
+		{
+			"Eventuate", "id:text destination:text headers:text payload:text published:int creation_time:int",
+			"event_id=id event_type=events topic=destination headers payload | published | creation_time",
+		},
+		{
+			"Spring Modulith", "id:uuid listener_id:text event_type:text serialized_event:text publication_date:time completion_date:time",
+			"event_id=id event_type payload=serialized_event occurred_at=publication_date | completion_date | listener_id",
+		},
+		{
+			"Watermill", "offset:int uuid:char created_at:local payload:json metadata:json transaction_id:text",
+			"event_id=uuid event_type=events headers=metadata payload occurred_at=created_at |  | offset transaction_id",
+		},
+		{
+			"camel case", "Id:uuid EventType:text AggregateId:text OccurredOn:time Data:json ProcessedAt:time",
+			"event_id=Id aggregate_id=AggregateId event_type=EventType payload=Data occurred_at=OccurredOn | ProcessedAt | ",
+		},
+		{
+			"only types", "a:bool no:uuid what:json raised:local status:text",
+			"event_id=no event_type=events payload=what occurred_at=raised | status | a",
+		},
+		{"an unknown character set", "id:int body:foreign data:text", "event_id=id event_type=events payload=data |  | body"},
+		{"no payload", "id:int type:text", "event_id=id event_type=type payload={} |  | "},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, err := draft.Of("events", table(c.columns))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if b := brief(&got); b != c.want {
+				t.Errorf("got  %s\nwant %s", b, c.want)
+			}
+		})
+	}
+}
+
+// The reason names what else a part could be, and what is open.
+func TestReasons(t *testing.T) {
+	for _, c := range []struct{ columns, role, want string }{
+		{"id:uuid event_id:uuid data:json payload:json", "event_id", "it could be id too"},
+		{"id:uuid event_id:uuid data:json payload:json", "payload", "it could be data too"},
+		{"id:uuid payload:json", "event_type", "say what it is, or where, as in {json: payload, path: \"$.type\"}"},
+		{"id:uuid payload:text", "event_type", "say what it is"},
+		{"id:uuid", "payload", "say which it is"},
+		{"no:uuid what:json", "payload", "as no name tells"},
+		{"id:uuid headers:text", "headers", "it has to hold JSON objects"},
+		{"id:uuid created_at:local", "occurred_at", "as it has no zone"},
+		{"id:uuid version:int", "schema_version", "then remove the line"},
+		{"id:uuid routing_key:text aggregate_id:text", "aggregate_id", "the key where routing_key is NULL"},
+		{"id:uuid tenant:text", "partition_key", "events of a tenant stay in order"},
+	} {
+		d, err := draft.Of("events", table(c.columns))
+		if err != nil {
+			t.Fatal(err)
+		}
+		why := ""
+		for _, p := range d.Parts {
+			if p.Role.String() == c.role {
+				why = p.Why
+			}
+		}
+		if !strings.HasSuffix(why, c.want) && !strings.Contains(why, c.want+": ") {
+			t.Errorf("%s: the reason of %s is %q, without %q", c.columns, c.role, why, c.want)
+		}
+	}
+}
+
+func TestNoColumnCanBeTheID(t *testing.T) {
+	_, err := draft.Of("events", table("payload:json type:text status:int"))
+	if err == nil || cdc.Fix(err) == "" {
+		t.Errorf("got %v", err)
+	}
+}
+
+// Whatever a table's columns are called, the configuration is valid, and the rows have what it needs.
+func TestEveryDraftIsValid(t *testing.T) {
+	words := []string{
+		"id", "ID", "event", "type", "yes", "null", "payload", "headers", "metadata", "event_metadata", "tenant", "topic", "key", "created_at", "status", "name",
+		"a b", "${env:HOME}", "#", "x: y", "\"", "'", "`", "ä", "1", "-", "line\nbreak", "\t", "@", "[", "}", "*", "data", "version", "no\u2028", "true",
+	}
+	kinds := []string{"text", "char", "bytes", "uuid", "int", "json", "time", "local", "bool", "foreign"}
+	seed := rand.Uint64()
+	r := rand.New(rand.NewPCG(seed, 0))
+	for n := range 100 {
+		tables := make([]*cdc.Table, 1+r.IntN(2))
+		f := draft.File{MySQL: n%2 == 0, DSN: "postgres://a@localhost/b"}
+		if f.MySQL {
+			f.DSN = "a@tcp(localhost:3306)/b"
+		}
+		for i := range tables {
+			t1 := table("the_id:uuid " + strings.Repeat("x:"+kinds[r.IntN(len(kinds))]+" ", r.IntN(8)))
+			for j := range t1.Columns[1:] {
+				t1.Columns[1+j].Name = words[(r.IntN(4)+j*5)%len(words)]
+			}
+			t1.Name = fmt.Sprintf("%s%d", words[r.IntN(len(words))], i)
+			d, err := draft.Of(outbox.Name{Schema: t1.Schema, Table: t1.Name}.Configured(map[bool]string{true: "`", false: `"`}[f.MySQL]), t1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			tables[i], f.Tables = t1, append(f.Tables, d)
+		}
+		if err := valid(f.YAML(), tables); err != nil {
+			t.Fatalf("seed %d: %s\n%s", seed, cdc.Explain(err), f.YAML())
+		}
+	}
+}
+
+func valid(text string, tables []*cdc.Table) error {
+	c, err := config.Parse("init.yaml", []byte(text), func(string) (string, bool) { return "", false })
+	if err != nil {
+		return err
+	}
+	o := router.Options{}
+	for i, t := range tables {
+		layout, err := outbox.Mapped(c.Tables[i].Columns.Parts())
+		if err != nil {
+			return err
+		}
+		o.Tables = append(o.Tables, router.Table{Name: outbox.Name{Schema: t.Schema, Table: t.Name}.Configured(`"`), Layout: layout, Source: "/s"})
+	}
+	for _, r := range c.Routes {
+		o.Routes = append(o.Routes, router.Route{Match: r.Match, Topic: r.Topic})
+	}
+	r, err := router.New(o)
+	for _, t := range tables {
+		if err == nil {
+			err = r.Check(t)
+		}
+	}
+	return err
+}

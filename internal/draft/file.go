@@ -1,0 +1,179 @@
+package draft
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/cdc-relay/cdc-relay/internal/outbox"
+)
+
+// File is a configuration.
+type File struct {
+	// MySQL is whether the source is MySQL or MariaDB.
+	MySQL bool
+	// DSN is a connection string without its password. Variable is one of the environment that holds it, in place of DSN.
+	DSN, Variable string
+	// Password is whether DSN lacks one.
+	Password bool
+	Tables   []Table
+}
+
+// EnvPassword is the variable in which the configuration expects a password.
+const EnvPassword = "RELAY_PASSWORD"
+
+// YAML returns the file's text. It holds no secret.
+func (f *File) YAML() string {
+	var b strings.Builder
+	b.WriteString(`# Written by cdc-relay init from the columns of the tables. Correct what the comments leave open, then:
+#
+#   cdc-relay config validate
+#   cdc-relay setup
+#   cdc-relay check
+#   cdc-relay run --dry-run
+#
+# docs/configuration.md describes each setting.
+
+`)
+	f.source(&b)
+	b.WriteString("\ntables:\n")
+	for i := range f.Tables {
+		f.Tables[i].write(&b)
+	}
+	f.routes(&b)
+	b.WriteString(`
+kafka:
+  brokers: ["${env:KAFKA_BROKER:-localhost:9092}"]
+
+# How missing topics are created. Another number of partitions later breaks the order of keys.
+topics:
+  create: {partitions: 8}
+`)
+	return b.String()
+}
+
+func (f *File) source(b *strings.Builder) {
+	kind := "postgres"
+	if f.MySQL {
+		kind = "mysql"
+	}
+	fmt.Fprintf(b, "source:\n  %s:\n    # The connection that init used. For production give the relay a user of its own: cdc-relay setup --print shows its rights.\n", kind)
+	dsn := quoted(f.DSN)
+	if f.Variable != "" {
+		dsn = `"${env:` + f.Variable + `}"`
+	}
+	fmt.Fprintf(b, "    dsn: %s\n", dsn)
+	if f.Password {
+		fmt.Fprintf(b, "    password: \"${env:%s}\" # set the variable: init writes no password\n", EnvPassword)
+	}
+	if f.MySQL {
+		b.WriteString(`
+# The position, of which this is the only copy. The file belongs on a persistent disk; Redis can take its place.
+checkpoint:
+  file: cdc-relay.position
+`)
+	}
+}
+
+// write writes the table. What a table has beside its parts goes before columns.
+func (t *Table) write(b *strings.Builder) {
+	fmt.Fprintf(b, "  - name: %s\n", plain(t.Name))
+	if t.Native {
+		b.WriteString("    # It has the columns of the table that cdc-relay setup creates, so they are not listed.\n")
+		return
+	}
+	b.WriteString("    columns:\n")
+	lines := make([]string, len(t.Parts))
+	for i, part := range t.Parts {
+		lines[i] = fmt.Sprintf("%s: %s", part.Role, written(&part.Part))
+	}
+	width := 0
+	for _, line := range lines {
+		width = max(width, utf8.RuneCountInString(line))
+	}
+	for i, line := range lines {
+		fmt.Fprintf(b, "      %-*s # %s\n", width, line, oneLine(t.Parts[i].Why))
+	}
+	if !t.has(outbox.AggregateID) && !t.has(outbox.PartitionKey) {
+		b.WriteString("      # No column looks like a key, so that events have no order: name one in partition_key.\n")
+	}
+	for _, left := range []struct {
+		columns []string
+		what    string
+	}{
+		{t.State, "Left alone, the state of what published the rows before"},
+		{t.Unused, "In no part"},
+		{t.Generated, "Generated, so that the WAL does not have them"},
+	} {
+		if len(left.columns) > 0 {
+			fmt.Fprintf(b, "      # %s: %s.\n", left.what, oneLine(strings.Join(left.columns, ", ")))
+		}
+	}
+}
+
+// routes sends each row somewhere, also one whose topic or aggregate type is NULL.
+func (f *File) routes(b *strings.Builder) {
+	some := func(is func(*Table) bool) bool {
+		return slices.ContainsFunc(f.Tables, func(t Table) bool { return is(&t) })
+	}
+	b.WriteString("\n")
+	if some(func(t *Table) bool { return t.has(outbox.Topic) }) {
+		b.WriteString("# For rows whose topic is NULL. The first route that matches decides.\n")
+	} else {
+		b.WriteString("# The first route that matches decides.\n")
+	}
+	b.WriteString("routes:\n")
+	const byType = "topic: \"outbox.event.${aggregate_type}\""
+	if !some(func(t *Table) bool { return !t.Native }) {
+		b.WriteString("  - " + byType + "\n")
+		return
+	}
+	if some(func(t *Table) bool { return t.has(outbox.AggregateType) }) {
+		b.WriteString("  - match: {aggregate_type: \".+\"}\n    " + byType + " # as Debezium's outbox event router does\n")
+	}
+	b.WriteString("  - topic: \"outbox.event.${table}\"\n")
+}
+
+// written is a part in YAML.
+func written(p *outbox.Part) string {
+	switch {
+	case p.JSON != "":
+		return fmt.Sprintf("{json: %s, path: %s}", plain(p.JSON), quoted(p.Path))
+	case p.Const != "":
+		return fmt.Sprintf("{const: %s}", quoted(p.Const))
+	default:
+		return plain(p.Column)
+	}
+}
+
+// plain writes a name without quotes if YAML takes it for text in any version.
+func plain(name string) string {
+	if regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.]*$`).MatchString(name) &&
+		!regexp.MustCompile(`^(?i:true|false|yes|no|on|off|y|n|null)$`).MatchString(name) {
+		return name
+	}
+	return quoted(name)
+}
+
+// quoted writes a text in double quotes, as JSON does, which is YAML. What looks like a reference stays text.
+func quoted(text string) string {
+	text = strings.NewReplacer("${env:", "$${env:", "${file:", "$${file:").Replace(text)
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(text) // a string can be encoded
+	return strings.TrimSpace(b.String())
+}
+
+// oneLine keeps names with line breaks in a comment.
+func oneLine(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == '\u007f' || r == '\u0085' || r == '\u2028' || r == '\u2029' || r == '\ufeff' {
+			return ' '
+		}
+		return r
+	}, text)
+}

@@ -1,0 +1,220 @@
+package draft
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/outbox"
+)
+
+// Table is a table and what each part of its events is made of.
+type Table struct {
+	// Name is as the configuration spells it.
+	Name string
+	// Native is whether it is the table that setup creates, which needs no parts.
+	Native bool
+	// Parts are in the order of the roles.
+	Parts []Part
+	// State are the columns with the state of delivery, and Unused the others that are in no part.
+	State, Unused []string
+	// Generated are columns that the WAL does not have.
+	Generated []string
+}
+
+// Part is what a part of an event is made of.
+type Part struct {
+	outbox.Part
+
+	Role outbox.Role
+	// Why is the reason, without a full stop.
+	Why string
+}
+
+// Of proposes the parts of a table. What it proposes can be read from the table's rows, whether or not it is what they mean. An error
+// says that no column can be the event's ID.
+func Of(name string, t *cdc.Table) (Table, error) {
+	if isNative(t) {
+		return Table{Name: name, Native: true}, nil
+	}
+	g := &guess{table: t}
+	for role := range outbox.Roles {
+		g.byName(role)
+	}
+	g.byType(outbox.EventID, cdc.TypeUUID, cdc.TypeInteger)
+	g.byType(outbox.Payload, cdc.TypeJSON, cdc.TypeBytes, cdc.TypeText)
+	g.byType(outbox.OccurredAt, cdc.TypeTime, cdc.TypeLocalTime)
+	if g.found[outbox.EventID] == nil {
+		return Table{}, cdc.Usage("give the table a column with an ID that no other row has, of type uuid, text or a whole number",
+			"table %s has no column that can be the event's ID", t)
+	}
+	g.without()
+	return g.draft(name), nil
+}
+
+// isNative reports whether a table has the columns of the native one, and no other.
+func isNative(t *cdc.Table) bool {
+	return len(t.Columns) == int(outbox.Roles) &&
+		!slices.ContainsFunc(t.Columns, func(c cdc.Column) bool { _, ok := outbox.ParseRole(c.Name); return !ok })
+}
+
+// guess finds the parts of a table.
+type guess struct {
+	table *cdc.Table
+	found [outbox.Roles]*Part
+	// others are further columns that a part could be.
+	others [outbox.Roles][]string
+}
+
+func (g *guess) set(role outbox.Role, part outbox.Part, why string) {
+	g.found[role] = &Part{Role: role, Part: part, Why: why}
+}
+
+func (g *guess) column(role outbox.Role) string {
+	if g.found[role] == nil {
+		return ""
+	}
+	return g.found[role].Column
+}
+
+func (g *guess) used(column string) bool {
+	return slices.ContainsFunc(g.found[:], func(p *Part) bool { return p != nil && slices.Contains(p.Columns(), column) })
+}
+
+// free returns the columns of some types that are in no part.
+func (g *guess) free(of kinds) []cdc.Column {
+	var list []cdc.Column
+	for _, c := range g.table.Columns {
+		if slices.Contains(of, c.Type) && c.Form != cdc.FormForeign && !g.used(c.Name) {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+// byName takes the column with the likeliest name.
+func (g *guess) byName(role outbox.Role) {
+	k := parts()[role]
+	for name := range strings.FieldsSeq(k.names) {
+		for _, c := range g.free(k.kinds) {
+			if folded(c.Name) == name {
+				g.take(role, c, "by name: "+k.means+doubt(role, c))
+			}
+		}
+	}
+}
+
+// byType takes the first column of the first type that there is.
+func (g *guess) byType(role outbox.Role, of ...cdc.Type) {
+	if g.found[role] != nil || role == outbox.OccurredAt && g.found[outbox.CreatedAt] != nil {
+		return
+	}
+	k := parts()[role]
+	for _, kind := range of {
+		for _, c := range g.free(kinds{kind}) {
+			if !isState(c.Name) {
+				g.take(role, c, "by type, as no name tells: "+k.means+doubt(role, c))
+			}
+		}
+		if g.found[role] != nil {
+			return
+		}
+	}
+}
+
+// take makes a column the part, or one of the others.
+func (g *guess) take(role outbox.Role, c cdc.Column, why string) {
+	if g.found[role] == nil {
+		g.set(role, outbox.Of(c.Name), why)
+	} else {
+		g.others[role] = append(g.others[role], c.Name)
+	}
+}
+
+// doubt is what may be wrong with a column.
+func doubt(role outbox.Role, c cdc.Column) string {
+	switch {
+	case role == outbox.SchemaVersion && folded(c.Name) == "version":
+		return ", unless it is another version: then remove the line"
+	case role == outbox.Headers && c.Type == cdc.TypeText:
+		return "; it has to hold JSON objects"
+	case c.Type == cdc.TypeLocalTime:
+		return ", taken for UTC as it has no zone"
+	}
+	return ""
+}
+
+// without makes parts that have no column of their own of others.
+func (g *guess) without() {
+	if created := g.found[outbox.CreatedAt]; created != nil && g.found[outbox.OccurredAt] == nil {
+		g.found[outbox.OccurredAt], g.found[outbox.CreatedAt] = created, nil
+		created.Role = outbox.OccurredAt
+	}
+	if tenant := g.column(outbox.TenantID); tenant != "" && g.found[outbox.AggregateID] == nil && g.found[outbox.PartitionKey] == nil {
+		g.set(outbox.PartitionKey, outbox.Of(tenant), "no other key: events of a tenant stay in order")
+	}
+	if key := g.column(outbox.PartitionKey); key != "" && g.found[outbox.AggregateID] != nil {
+		g.found[outbox.AggregateID].Why = "by name: the key where " + key + " is NULL"
+	}
+	if g.found[outbox.Payload] == nil {
+		g.set(outbox.Payload, outbox.Part{Const: "{}"}, "no column looks like the payload: say which it is")
+	}
+	if g.found[outbox.EventType] == nil {
+		g.eventType()
+	}
+}
+
+// eventType finds the type in a document, or else makes it constant, so that no event is refused for the lack of it.
+func (g *guess) eventType() {
+	headers := g.column(outbox.Headers)
+	if path := typePath(headers); path != "" {
+		g.set(outbox.EventType, outbox.Part{JSON: headers, Path: path},
+			"no column has it: correct the path, because a row without a value there is malformed")
+		return
+	}
+	why := "no column looks like the type of the event: say what it is"
+	if document := g.document(); document != "" {
+		why += ", or where, as in " + written(&outbox.Part{JSON: document, Path: "$.type"})
+	}
+	g.set(outbox.EventType, outbox.Part{Const: g.table.Name}, why)
+}
+
+// document is a column of JSON that may have what no column of its own has; "" if there is none.
+func (g *guess) document() string {
+	for _, role := range []outbox.Role{outbox.Headers, outbox.Payload} {
+		if i := g.table.Index(g.column(role)); i >= 0 && g.table.Columns[i].Type == cdc.TypeJSON {
+			return g.column(role)
+		}
+	}
+	return ""
+}
+
+// draft returns what was found.
+func (g *guess) draft(name string) Table {
+	t := Table{Name: name}
+	for role, part := range g.found {
+		if part == nil {
+			continue
+		}
+		others := slices.DeleteFunc(g.others[role], g.used)
+		if len(others) > 0 {
+			part.Why += "; it could be " + strings.Join(others, " or ") + " too"
+		}
+		t.Parts = append(t.Parts, *part)
+	}
+	for _, c := range g.table.Columns {
+		switch {
+		case g.used(c.Name):
+		case isState(c.Name):
+			t.State = append(t.State, c.Name)
+		default:
+			t.Unused = append(t.Unused, c.Name)
+		}
+	}
+	return t
+}
+
+// has reports whether a part of the role exists.
+func (t *Table) has(role outbox.Role) bool {
+	return t.Native || slices.ContainsFunc(t.Parts, func(p Part) bool { return p.Role == role })
+}
