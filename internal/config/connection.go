@@ -1,0 +1,60 @@
+package config
+
+import (
+	"net/url"
+	"regexp"
+	"strings"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+// Connection is what a connection string says.
+type Connection struct {
+	// MySQL is whether it leads to MySQL or MariaDB, and not to PostgreSQL.
+	MySQL bool
+	// DSN is in the form that the drivers take. It is a secret.
+	DSN string
+	// Shown has no password, and Password is whether DSN has one. Options of the driver that may hold a secret are left out.
+	Shown    string
+	Password bool
+	Database string
+}
+
+// ReadConnection reads a connection string in any form that source.postgres.dsn or source.mysql.dsn accepts, and tells from its form to
+// which database it leads. Its errors continue the string's name and never contain the string.
+func ReadConnection(dsn string) (Connection, error) {
+	pairs := regexp.MustCompile(`^\s*\w+\s*=`).MatchString(dsn)
+	_, isPostgres := urlRest(dsn)
+	_, isMySQL := mysqlURL(dsn)
+	switch {
+	case isPostgres || pairs:
+		parsed, err := parseDSN(dsn)
+		if err != nil {
+			return Connection{}, err
+		}
+		return Connection{
+			DSN: dsn, Database: database(parsed), Password: givesPassword(dsn),
+			Shown: strings.Replace(shownDSN(parsed, dsn, nil), ":"+hidden+"@", "@", 1),
+		}, nil
+	case anyURL.MatchString(dsn) && !isMySQL:
+		return Connection{}, cdc.Fixable("write postgres://user@host:5432/database or mysql://user@host:3306/database", "starts with neither postgres:// nor mysql://")
+	}
+	parsed, err := parseMySQL(dsn, "")
+	if err != nil {
+		return Connection{}, err
+	}
+	c := Connection{MySQL: true, DSN: parsed.FormatDSN(), Database: parsed.DBName, Password: parsed.Passwd != ""}
+	parsed.Passwd = ""
+	c.Shown = shownMySQL(parsed)
+	return c, nil
+}
+
+// givesPassword reports whether a connection string for PostgreSQL has a password in it, and not the environment or a file.
+func givesPassword(dsn string) bool {
+	if u, err := url.Parse(dsn); err == nil {
+		if _, given := u.User.Password(); given {
+			return true
+		}
+	}
+	return dsnOptions(dsn)["password"] != ""
+}
