@@ -71,7 +71,7 @@ Exit codes: 0 done, 1 runtime error, 2 usage or configuration, 3 check failed, 4
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
 	root.AddCommand(
-		newRunCommand(a), newRepairCommand(a), newReplayCommand(a), newTailCommand(a), newEventCommand(a), newCheckCommand(a), newSetupCommand(a), newTeardownCommand(a), newSchemaCommand(a),
+		newRunCommand(a), newRepairCommand(a), newReplayCommand(a), newTailCommand(a), newEventCommand(a), newCheckCommand(a), newInitCommand(a), newSetupCommand(a), newTeardownCommand(a), newSchemaCommand(a),
 		newPositionCommand(a), newPartitionsCommand(a), newDLQCommand(a), newStatusCommand(a), newRouteCommand(a), newConfigCommand(a), newVersionCommand(a),
 	)
 	return root

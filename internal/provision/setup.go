@@ -1,4 +1,4 @@
-// Package provision creates what a relay needs, drops it, and verifies that it is there.
+// Package provision creates what a relay needs, its configuration included, drops it, and verifies that it is there.
 package provision
 
 import (

@@ -1,0 +1,57 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+// Candidate is a table, or what has a name like one, as a possible outbox.
+type Candidate struct {
+	// Schema is nil if it is no table.
+	Schema *cdc.Table
+	// Generated are the columns that the WAL does not have.
+	Generated []string
+}
+
+// Candidate looks for a table, "schema.name". An error says that there is none whose inserts could be read.
+func (d *Database) Candidate(ctx context.Context, name string) (c Candidate, err error) {
+	var kind, root string
+	err = d.Conn.QueryRow(ctx, `SELECT c.relkind::text,
+		COALESCE((SELECT rn.nspname || '.' || r.relname FROM pg_class r JOIN pg_namespace rn ON rn.oid = r.relnamespace
+			WHERE c.relispartition AND r.oid = pg_partition_root(c.oid)), ''),
+		ARRAY(SELECT attname::text FROM pg_attribute WHERE attrelid = c.oid AND attnum > 0 AND NOT attisdropped AND attgenerated <> '' ORDER BY attnum)
+		FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname || '.' || c.relname = $1`, name).Scan(&kind, &root, &c.Generated)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return c, d.noTable(ctx, name)
+	case err != nil:
+		return c, fmt.Errorf("read table %s: %w", name, err)
+	case kind != "r" && kind != "p":
+		return c, cdc.Usage("name the table that is inserted into", "%s is not a table but a view or the like, so inserts into it are not in the WAL", name)
+	case root != "":
+		return c, cdc.Usage("name "+root, "%s is a partition of %s, as whose rows its rows are published", name, root)
+	}
+	tables, _, err := ReadTables(ctx, d.Conn, Options{}, []string{name})
+	c.Schema = tables[name]
+	return c, err
+}
+
+// noTable names tables that could be meant.
+func (d *Database) noTable(ctx context.Context, name string) error {
+	fix := "correct the name, with its schema"
+	var like []string
+	_, table, _ := strings.Cut(name, ".")
+	err := d.Conn.QueryRow(ctx, `SELECT ARRAY(SELECT n.nspname || '.' || c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+		WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND n.nspname NOT IN ('pg_catalog', 'information_schema')
+		AND (lower(c.relname) = lower($1) OR c.relname ILIKE '%outbox%') ORDER BY lower(c.relname) <> lower($1), 1 LIMIT 3)`, table).Scan(&like)
+	if err == nil && len(like) > 0 {
+		fix = "did you mean " + strings.Join(like, " or ") + "?"
+	}
+	return cdc.Usage(fix, "table %s does not exist in database %s", name, d.Server.Database)
+}

@@ -1,0 +1,215 @@
+package commands
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// The table of Debezium's outbox event router, and how an application writes into it.
+const (
+	debeziumTable = `CREATE TABLE outboxevent (id %s PRIMARY KEY, aggregatetype varchar(255) NOT NULL, aggregateid varchar(255) NOT NULL,
+  type varchar(255) NOT NULL, payload %s)`
+	debeziumRow = `INSERT INTO outboxevent VALUES ('0198c0de-0000-7000-8000-000000000001', 'Order', '42', 'OrderPlaced', '{"total": 1}')`
+)
+
+// What init writes for a table passes config validate, setup and check as it is, and rows as the table's own software writes them become
+// records.
+func TestInit(t *testing.T) {
+	t.Parallel()
+	for name, o := range map[string]struct{ databases, tables string }{
+		"a": {"postgres mysql mariadb", "outbox_events"}, "b": {"postgres", "outbox"}, "c": {"postgres", "orders_outbox billing_outbox users_outbox"},
+		"d": {"postgres mysql mariadb", "outbox_event"}, "e": {"postgres", "outbox_event"}, "debezium": {"postgres mysql", "outboxevent"},
+		"native": {"postgres mysql", "outbox"},
+	} {
+		for database := range strings.FieldsSeq(o.databases) {
+			t.Run(name+"/"+database, func(t *testing.T) {
+				t.Parallel()
+				s, rows := siteOfTable(t, name, database)
+				s.init(strings.Fields(o.tables)...)
+				tables := tablesOf(s.config)
+				golden(t, filepath.Join("init", name+"."+database+".yaml"), s.normal(tables))
+				if name == "c" {
+					inDocs(t, tables)
+				}
+				for _, command := range []string{"config validate", "setup", "check"} {
+					if r := s.run(strings.Fields(command)...); r.code != 0 {
+						t.Errorf("%s: %s", command, r)
+					}
+				}
+				if name == "debezium" || name == "d" {
+					s.publishes(name, rows)
+				}
+			})
+		}
+	}
+}
+
+// inDocs verifies that docs/migrate.md shows the first table.
+func inDocs(t *testing.T, tables string) {
+	t.Helper()
+	page, err := os.ReadFile("../../docs/migrate.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, _, _ := strings.Cut(tables, "  - name: public.billing_outbox")
+	if !strings.Contains(string(page), "\ntables:\n"+first+"```") {
+		t.Errorf("docs/migrate.md does not show\n%s", first)
+	}
+}
+
+// tablesOf returns the part of a configuration that depends on the tables.
+func tablesOf(config string) string {
+	_, tables, _ := strings.Cut(config, "\ntables:\n")
+	tables, _, _ = strings.Cut(tables, "\nkafka:\n")
+	return tables
+}
+
+// siteOfTable creates a table with what its software does in it, and no configuration.
+func siteOfTable(t *testing.T, name, database string) (s *site, rows []string) {
+	t.Helper()
+	id, dialect := "uuid", "postgres"
+	if database == "postgres" {
+		s = newSite(t)
+	} else {
+		s, id, dialect = newMySQLSite(t, database), "char(36)", "mysql"
+	}
+	switch name {
+	case "native":
+		s.setup()
+		if s.pg != nil {
+			s.dropSlot()
+		}
+	case "debezium":
+		s.sql(fmt.Sprintf(debeziumTable, id, "json"))
+		rows = []string{debeziumRow}
+	default:
+		schema, script, _ := strings.Cut(s.file(name+"."+dialect+".sql"), "-- rows\n")
+		s.sql(statementsOf(schema)...)
+		rows = statementsOf(script)
+	}
+	s.config = ""
+	s.env = []string{"DATABASE_URL=" + s.url(), "KAFKA_BROKER=" + kafka.Bootstrap()[0]}
+	return s, rows
+}
+
+// url is the connection as its user.
+func (s *site) url() string {
+	if s.mysql != nil {
+		return fmt.Sprintf("mysql://root@%s/%s", s.mysql.Addr(), s.name)
+	}
+	return s.pg.DSN(s.name, "")
+}
+
+// init takes the output of init for the configuration.
+func (s *site) init(tables ...string) {
+	s.t.Helper()
+	args := []string{"init"}
+	for _, table := range tables {
+		args = append(args, "--from", table)
+	}
+	r := s.raw("", args...)
+	if r.code != 0 || r.stderr != "" {
+		s.t.Fatalf("init: %s", r)
+	}
+	s.config = r.stdout
+}
+
+// publishes runs the relay, and compares the records of the rows, the first of an Order.
+func (s *site) publishes(name string, rows []string) {
+	s.t.Helper()
+	s.config += "http: {listen: \"127.0.0.1:0\"}\nlog: {format: text}\n"
+	s.replace(`"outbox.event.$`, `"`+s.name+`.$`).replace("partitions: 8", "partitions: 1") // others share Kafka
+	relay := s.start()
+	url := relay.leading()
+	s.sql(rows...)
+	want := strings.Count(strings.Join(rows, "\n"), "INSERT INTO")
+	eventually(s.t, func() error {
+		if n := s.status(url).Counters["events_published"]; int(n) < want {
+			return fmt.Errorf("%d of %d events are published", int(n), want)
+		}
+		return nil
+	})
+	if code := relay.signal(syscall.SIGTERM); code != 0 {
+		s.t.Errorf("the relay ended with %d: %q", code, relay.lines)
+	}
+	var got []string
+	topics := []string{s.name + ".Order", s.name + ".outbox_event"}
+	for _, topic := range topics[:want] {
+		for _, r := range s.consume(topic, 1) {
+			got = append(got, text(r))
+		}
+	}
+	golden(s.t, filepath.Join("init", name+".txt"), strings.NewReplacer(s.name, "NAME", "/public.", "/").Replace(strings.Join(got, "\n")))
+}
+
+// A password is never written, and init says what it cannot look at.
+func TestInitRefuses(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.sql("CREATE SCHEMA app", "CREATE TABLE app.outbox (id uuid PRIMARY KEY, topic text, created timestamp, doubled int GENERATED ALWAYS AS (1) STORED)",
+		"CREATE VIEW events AS SELECT * FROM app.outbox", "CREATE TABLE parted (id int) PARTITION BY RANGE (id)", "CREATE TABLE part PARTITION OF parted DEFAULT",
+		"CREATE TABLE nothing (payload json)", `CREATE TABLE "odd.name" ("yes" uuid, "a b" json)`)
+	owner := strings.Replace(s.url(), "postgres@", "postgres:geheim-4711@", 1)
+	s.env = []string{"CDC_RELAY_OWNER_DSN=" + owner, "RELAY_PASSWORD=geheim-4711", "KAFKA_BROKER=" + kafka.Bootstrap()[0]}
+	var all strings.Builder
+	for _, args := range [][]string{
+		{"--from", "app.outbox"},
+		{"--from", `public."odd.name"`, "--from", `"odd.name"`, "-o", "new.yaml"},
+		{"--from", "app.outbox", "-o", "new.yaml"},
+		{"--from", "outbox"},
+		{"--from", "events"},
+		{"--from", "part"},
+		{"--from", "nothing"},
+		{"--from", "a.b.c"},
+		{"--from", "x", "--owner-dsn", "oracle://geheim-4711@nowhere"},
+		{"--from", "x", "--owner-dsn", "geheim-4711"},
+		{"--from", "x", "--owner-dsn", "postgres://u:geheim-4711@127.0.0.1:1/x"},
+		nil,
+	} {
+		r := s.run(append([]string{"init"}, args...)...)
+		fmt.Fprintf(&all, "$ cdc-relay init %s\n%s\n", s.normal(strings.Join(args, " ")), r)
+		if strings.Contains(r.String(), "geheim") {
+			t.Errorf("init %q shows the password: %s", args, r)
+		}
+	}
+	written, err := os.ReadFile(filepath.Join(s.dir, "new.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all.WriteString("$ cat new.yaml\n" + s.normal(string(written)))
+	golden(t, filepath.Join("init", "refused.txt"), all.String())
+	s.config = string(written)
+	for _, command := range []string{"config validate", "setup", "check"} {
+		if r := s.run(strings.Fields(command)...); r.code != 0 {
+			t.Errorf("%s: %s", command, r)
+		}
+	}
+	s.env = nil
+	if r := s.run("init", "--from", "x"); r.code != 2 || !strings.Contains(r.stderr, "no database is given. Fix: set DATABASE_URL") {
+		t.Errorf("without a connection: %s", r)
+	}
+}
+
+func TestInitOnMySQL(t *testing.T) {
+	t.Parallel()
+	onMySQL(t, func(s *site) {
+		s.sql("CREATE TABLE Outbox_Events (id int PRIMARY KEY, payload json)", "CREATE VIEW seen AS SELECT * FROM Outbox_Events",
+			"CREATE TABLE `odd.name` (`no` binary(16) PRIMARY KEY, body longblob, published bool)", "CREATE USER "+s.name+" IDENTIFIED BY 'geheim'",
+			"GRANT SELECT ON "+s.name+".* TO "+s.name)
+		s.config, s.env = "", []string{"CDC_RELAY_OWNER_DSN=" + fmt.Sprintf("%s:geheim@tcp(%s)/%s", s.name, s.mysql.Addr(), s.name)}
+		s.says(2, "table NAME.outbox does not exist, or the user may not see it. Fix: did you mean NAME.Outbox_Events?", "init", "--from", "outbox")
+		s.says(2, "did you mean NAME.Outbox_Events?", "init", "--from", "outbox_events")
+		s.says(2, "NAME.seen is not a table", "init", "--from", "seen")
+		s.says(2, "may not see it. Fix: correct the name, or connect as a user who may see it", "init", "--from", "elsewhere.x")
+		said := s.says(0, "password: \"${env:RELAY_PASSWORD}\"", "init", "--from", "`odd.name`")
+		for _, want := range []string{"dsn: \"NAME@tcp(HOST)/NAME\"", "name: \"NAME.`odd.name`\"", "event_id: \"no\" ", "payload: body ", "state of what published the rows before: published."} {
+			if !strings.Contains(said, want) || strings.Contains(said, "geheim") {
+				s.t.Errorf("no %s in\n%s", want, said)
+			}
+		}
+	})
+}
