@@ -36,7 +36,7 @@ func FromSource(ctx context.Context, c *config.Config, log *slog.Logger, show fu
 	s := relay.Stages{Source: src, Router: router, Checkpointer: checkpoint.None{}, Sink: newSink(newPrinter(c), show)}
 	options := stages.RelayOptions(c, db, func(string) {})
 	options.LeftOut = func(table string, rows int) {
-		log.Info("left out by tables[].only", cdc.Repeats(), "table", table, "rows", rows)
+		log.Info("left out by tables[].only", cdc.Repeats(), slog.String("table", table), slog.Int("rows", rows))
 	}
 	return relay.New(options, s, log, reg).Run(ctx)
 }

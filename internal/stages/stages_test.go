@@ -6,6 +6,8 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/config"
+	"github.com/cdc-relay/cdc-relay/internal/outbox"
+	"github.com/cdc-relay/cdc-relay/internal/router"
 	"github.com/cdc-relay/cdc-relay/internal/source"
 )
 
@@ -34,6 +36,35 @@ func TestPositionsAreLoggedAsTheDatabasePrintsThem(t *testing.T) {
 	} {
 		if got := RelayOptions(&config.Config{}, tt.db, nil).Display(cdc.Position(tt.have)); got != tt.want {
 			t.Errorf("%T shows %q as %q, want %q", tt.db, tt.have, got, tt.want)
+		}
+	}
+}
+
+// tables[].only holds for the stream: a dead letter that is retried and a replay publish what somebody has asked for.
+func TestOnlyHoldsForTheStream(t *testing.T) {
+	c := &config.Config{Routes: []config.Route{{Topic: "orders"}}}
+	layout, err := outbox.Mapped(map[string]outbox.Part{"event_id": outbox.Of("id"), "event_type": outbox.Of("type"), "payload": outbox.Of("payload")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tables := []source.Table{{Name: outbox.Name{Schema: "public", Table: "jobs"}, URI: "/jobs", Layout: layout, Only: map[string]string{"status": "NEW"}}}
+	b := &cdc.Batch{
+		Table: &cdc.Table{Schema: "public", Name: "jobs", Columns: []cdc.Column{{Name: "id"}, {Name: "type"}, {Name: "payload"}, {Name: "status"}}},
+		Arena: []byte("1SENT"), Spans: []cdc.Span{{Len: 1}, {Len: 1}, {Len: 1}, {Off: 1, Len: 4}}, Txs: []cdc.Tx{{}},
+	}
+	replay := func(c *config.Config, tables []source.Table) (*router.Router, error) { return ReplayRouter(c, tables) }
+	for name, stage := range map[string]struct {
+		router func(*config.Config, []source.Table) (*router.Router, error)
+		out    int
+	}{"stream": {RelayRouter, 1}, "commands": {Router, 1}, "letters": {LetterRouter, 0}, "replay": {replay, 0}} {
+		r, err := stage.router(c, tables)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var routed cdc.Routed
+		routed.Reset(b)
+		if err := r.Route(b, &routed); err != nil || routed.LeftOut != stage.out || len(routed.Messages) != 1-stage.out {
+			t.Errorf("%s: %d left out, %d messages, %v", name, routed.LeftOut, len(routed.Messages), err)
 		}
 	}
 }
