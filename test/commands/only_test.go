@@ -26,7 +26,9 @@ func TestOnlyAndTimeZone(t *testing.T) {
 		t.Parallel()
 		newSite(t).onlyAndTimeZone("timestamp", "now() AT TIME ZONE 'Pacific/Kiritimati' - interval '%d hours'")
 	})
-	onMySQL(t, func(s *site) { s.onlyAndTimeZone("datetime(6)", "UTC_TIMESTAMP(6) + INTERVAL 14 HOUR - INTERVAL %d HOUR") })
+	onMySQL(t, func(s *site) {
+		s.onlyAndTimeZone("datetime(6)", "UTC_TIMESTAMP(6) + INTERVAL 14 HOUR - INTERVAL %d HOUR")
+	})
 }
 
 // onlyAndTimeZone has the type of a time without a zone, and the expression for the time some hours ago in that zone.
