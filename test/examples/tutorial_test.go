@@ -31,7 +31,7 @@ func TestTutorial(t *testing.T) {
 	here := strings.NewReplacer("localhost:5432", postgres.Addr(), "localhost:9092", kafka.Bootstrap()[0],
 		"localhost:8080", reservePort(t), "localhost:9464", reservePort(t))
 	sh := startShell(t)
-	steps := tutorial(t)
+	steps := commandsOf(t, "tutorial.md")
 	if len(steps) < 30 {
 		t.Fatalf("only %d commands were found", len(steps))
 	}
@@ -56,15 +56,11 @@ func reservePort(t *testing.T) string {
 // step is a command and what it prints.
 type step struct{ command, shown string }
 
-// tutorial returns the commands of the page. Those of the fenced blocks begin with "$ ", and their output follows.
-func tutorial(t *testing.T) (steps []step) {
+// commandsOf returns the commands of a page. Those of the fenced blocks begin with "$ ", and their output follows.
+func commandsOf(t *testing.T, page string) (steps []step) {
 	t.Helper()
-	text, err := os.ReadFile("../../docs/tutorial.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, block := range regexp.MustCompile("(?s)\n```\n(.*?)\n```").FindAllStringSubmatch(string(text), -1) {
-		for line := range strings.Lines(block[1] + "\n") {
+	for _, block := range blocksOf(t, page, "") {
+		for line := range strings.Lines(block + "\n") {
 			if command, ok := strings.CutPrefix(line, "$ "); ok {
 				steps = append(steps, step{command: command})
 			} else if len(steps) > 0 {
@@ -73,6 +69,21 @@ func tutorial(t *testing.T) (steps []step) {
 		}
 	}
 	return steps
+}
+
+// blocksOf returns the fenced blocks of a page that have a language; "": those without.
+func blocksOf(t *testing.T, page, language string) (blocks []string) {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/" + page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, block := range regexp.MustCompile("(?sm)^```([a-z]*)\n(.*?)\n```$").FindAllStringSubmatch(string(text), -1) {
+		if block[1] == language {
+			blocks = append(blocks, block[2])
+		}
+	}
+	return blocks
 }
 
 // shell is a bash in an empty folder. Its standard error, with that of commands, is in the file stderr.
@@ -134,7 +145,7 @@ func (s *shell) run(t *testing.T, command string) (output string) {
 }
 
 // reads matches commands that change nothing: they are repeated until what was done before has taken effect.
-var reads = regexp.MustCompile(`^(psql .* "SELECT |shop parked|cdc-relay status|curl -s localhost)`)
+var reads = regexp.MustCompile(`^(psql .* "SELECT |shop parked|cdc-relay (status|event|check)|curl -s localhost)`)
 
 // follow runs a command and compares what it prints.
 func (s *shell) follow(t *testing.T, here *strings.Replacer, step step) {
@@ -179,7 +190,7 @@ func pattern(shown string) *regexp.Regexp {
 // logs returns the logs that the tutorial has written.
 func (s *shell) logs() string {
 	var all strings.Builder
-	for _, name := range []string{"relay.log", "api.log", "consumer.log"} {
+	for _, name := range []string{"relay.log", "rehearsal.log", "api.log", "consumer.log"} {
 		text, _ := os.ReadFile(filepath.Join(s.dir, name))
 		fmt.Fprintf(&all, "%s\n%s\n", name, text)
 	}
