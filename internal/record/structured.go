@@ -62,9 +62,11 @@ func (s *structured) Encode(row *outbox.Row, id []byte, headers []cdc.Header) (v
 			return nil, headers[:first], f
 		}
 	}
-	row.Draft = append(draft, '}')
+	draft = append(draft, '}')
+	row.Draft = draft
 	value = row.Keep()
-	headers, f = s.headers.append(append(headers[:first], s.contentType), row)
+	headers = append(headers[:first], s.contentType)
+	headers, f = s.headers.append(headers, row)
 	return value, headers, f
 }
 

@@ -11,13 +11,7 @@ import (
 func TestBackfillConditions(t *testing.T) {
 	t.Parallel()
 	onAll(t, func(s *site) {
-		dialect := "postgres"
-		if s.mysql != nil {
-			dialect = "mysql"
-		}
-		schema, _, _ := strings.Cut(s.file("a."+dialect+".sql"), "-- rows\n")
-		s.sql(statementsOf(schema)...)
-		s.config = s.file("a.yaml") + s.config
+		s.table("a")
 		s.replace("partitions: 3", "partitions: 1")
 		for i, status := range []string{"CREATED", "PUBLISHED", "FAILED", "MAX_RETRY"} {
 			s.sql(fmt.Sprintf(`INSERT INTO outbox_events (id, aggregate_type, aggregate_id, event_type, payload, created_at, status, error_message)

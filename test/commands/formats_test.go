@@ -8,7 +8,7 @@ import (
 	"github.com/IBM/sarama"
 	"github.com/cloudevents/sdk-go/protocol/kafka_sarama/v2"
 	"github.com/cloudevents/sdk-go/v2/binding"
-	"github.com/cloudevents/sdk-go/v2/event"
+	cloudevents "github.com/cloudevents/sdk-go/v2/event"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -69,5 +69,5 @@ func readEvent(t *testing.T, r *kgo.Record) string {
 			e.SetExtension(extension, nil)
 		}
 	}
-	return fmt.Sprintf("%s\ndata %q", e.Context.(*event.EventContextV1), e.Data())
+	return fmt.Sprintf("%s\ndata %q", e.Context.(*cloudevents.EventContextV1), e.Data())
 }

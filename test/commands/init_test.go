@@ -80,11 +80,11 @@ func tablesOf(config string) string {
 // siteOfTable creates a table with what its software does in it, and no configuration.
 func siteOfTable(t *testing.T, name, database string) (s *site, rows []string) {
 	t.Helper()
-	id, dialect := "uuid", "postgres"
+	id := "uuid"
 	if database == "postgres" {
 		s = newSite(t)
 	} else {
-		s, id, dialect = newMySQLSite(t, database), "char(36)", "mysql"
+		s, id = newMySQLSite(t, database), "char(36)"
 	}
 	switch name {
 	case "native":
@@ -93,9 +93,7 @@ func siteOfTable(t *testing.T, name, database string) (s *site, rows []string) {
 		s.sql(fmt.Sprintf(debeziumTable, id, "json"))
 		rows = []string{debeziumRow}
 	default:
-		schema, script, _ := strings.Cut(s.file(name+"."+dialect+".sql"), "-- rows\n")
-		s.sql(statementsOf(schema)...)
-		rows = statementsOf(script)
+		rows = s.table(name)["rows"]
 	}
 	s.config = ""
 	s.env = []string{"DATABASE_URL=" + s.url(), "KAFKA_BROKER=" + kafka.Bootstrap()[0]}
