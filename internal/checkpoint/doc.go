@@ -84,9 +84,11 @@
 //	                                       string, only beside exactly_once; the topic of that position
 //	  "xmin": "4294968038",                only of PostgreSQL, string of decimal digits, 64 bits; each transaction
 //	                                       with a lower ID has ended before position (for repair)
-//	  "hint": "3e11fa47-…/binlog.000042/7310/0"
+//	  "hint": "3e11fa47-…/binlog.000042/7310/0",
 //	                                       only of MySQL and MariaDB, string; where the transaction of commit
 //	                                       stands: server, file, offset, and how many are behind it
+//	  "backfill": "status = 'NEW'"         string; the condition of a backfill: with a position it has ended there,
+//	                                       with "" it has only begun
 //	}
 //
 // It is written without white space, in this order; readers rely on neither and ignore fields that

@@ -203,6 +203,12 @@ func TestBackfillKilledAtEachStep(t *testing.T) {
 				r.Repeated("backfill")
 				for _, s := range steps(name == "postgres", d) {
 					s.kill(t, r, p)
+					if s.name == "publish" { // no run may begin now
+						r.Must(r.Relay.Start(t.Context()))
+						if exit, err := r.Relay.Wait(r.Within(time.Minute)); err != nil || exit.Code != 5 {
+							t.Fatalf("run: exit code %d, %v", exit.Code, err)
+						}
+					}
 				}
 				out, err := r.Relay.Command(r.Within(2*time.Minute), "setup", "--backfill", "--where", pending)
 				r.Must(err)
