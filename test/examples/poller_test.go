@@ -146,7 +146,7 @@ func publishedOnce(t *testing.T, db *sql.DB, brokers []string) {
 		}
 		want[id] = 1
 	}
-	if err := rows.Err(); err != nil || len(want) < 50 {
+	if err := rows.Err(); err != nil || len(want) < 10 {
 		t.Fatalf("%d events, %v", len(want), err)
 	}
 	client, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.ConsumeTopics("shop.Order"), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchIsolationLevel(kgo.ReadCommitted()))
