@@ -46,6 +46,7 @@ func (r *report) print(w io.Writer) {
 		row("the same, p99", fmt.Sprintf("%.2f ms (Kafka alone %.2f; steal %.0f %%)", l.P99, l.Kafka.P99, l.Steal), "25 ms", l.P99 <= 25)
 	}
 	r.Letters.rows(row)
+	r.Maps.rows(row)
 	for _, name := range slices.Sorted(maps.Keys(r.Retention)) {
 		ret := r.Retention[name]
 		var rounds []string

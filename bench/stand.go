@@ -28,8 +28,8 @@ type stand struct {
 	profile  string     // directory for profiles; "" for no profiles
 	// once starts relays with exactly-once delivery.
 	once bool
-	// more is added to their configuration.
-	more string
+	// more is added to their configuration, and table to that of the table.
+	more, table string
 }
 
 func newStand(ctx context.Context, bin, dir string) (*stand, error) {
@@ -106,8 +106,8 @@ func (s *stand) topic(ctx context.Context) (string, error) {
 func (s *stand) configure(database, slot, topic, listen string) (path string, err error) {
 	return s.write(slot, topic, listen, fmt.Sprintf(`source:
   postgres: {dsn: %q, slot: %s, publication: %s}
-tables: [{name: public.outbox}]
-`, s.pg.DSN(database, ""), slot, database))
+tables: [{name: public.outbox%s}]
+`, s.pg.DSN(database, ""), slot, database, s.table))
 }
 
 // write writes a configuration with the given source section and returns its path.
