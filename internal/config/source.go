@@ -111,6 +111,8 @@ type Table struct {
 	Format record.Format `yaml:"format,omitempty" jsonschema:"enum=cloudevents,enum=cloudevents-json,enum=plain" jsonschema_extras:"x-default=cloudevents"`
 	// The members of a JSON object that is the value, in this order, in place of the payload.
 	Value []Field `yaml:"value,omitempty"`
+	// Put a zero byte and schema_id, a number, as four bytes in front of the value, as the serializers of Confluent's schema registry do.
+	ConfluentPrefix bool `yaml:"confluent_prefix,omitempty"`
 	// More record headers, each a part of an event. One that is NULL is left out.
 	Headers []Field `yaml:"headers,omitempty"`
 	// What goes before the names of the members of columns.headers, except those that are renamed.
@@ -136,7 +138,7 @@ func (t *Table) Zone() *cdc.Zone {
 // Shape returns what the table's records are made of.
 func (t *Table) Shape() *record.Shape {
 	return &record.Shape{
-		Format: t.Format, Value: fields(t.Value), Headers: fields(t.Headers),
+		Format: t.Format, Value: fields(t.Value), Confluent: t.ConfluentPrefix, Headers: fields(t.Headers),
 		Members: record.Members{Prefix: t.HeadersPrefix, Rename: t.HeadersRename, Drop: t.HeadersDrop, Conflict: t.HeadersConflict},
 	}
 }
@@ -246,10 +248,12 @@ func (c *Columns) Parts() map[string]outbox.Part {
 
 // Route sends rows to a topic.
 type Route struct {
-	// Parts of an event, columns, or `table` (the table's name without its schema), each with a regular expression (RE2) that must match the whole value. All must match; NULL never matches. Without expressions every row matches.
+	// Parts of an event, columns, members of the part headers (`headers.name`), or `table` (the table's name without its schema), each with a regular expression (RE2) that must match the whole value. All must match; NULL never matches. Without expressions every row matches.
 	Match map[string]string `yaml:"match,omitempty"`
-	// The topic. ${name} is replaced by a part of the event, a column, `table`, or a named group of the expressions.
+	// The topic. ${name} is replaced by a part of the event, a column, a member of headers, `table`, or a named group of the expressions.
 	Topic string `yaml:"topic" jsonschema:"required,minLength=1,example=orders.${tenant_id}"`
+	// Replace each byte that Kafka refuses in a topic's name by `_` in what stands for ${name}. Two names may become one.
+	Sanitize bool `yaml:"sanitize,omitempty"`
 }
 
 // Record says how a row becomes a record.

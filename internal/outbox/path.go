@@ -31,6 +31,12 @@ func parsePath(path string) ([]step, error) {
 	return steps, nil
 }
 
+// Member returns the part that is a member of the JSON object in a column.
+func Member(column, name string) Part {
+	quoted, _ := json.Marshal(name) // a text is always JSON
+	return Part{JSON: column, Path: "$[" + string(quoted) + "]"}
+}
+
 // cutStep takes a step off the front of a path. If it cannot, it returns what it did not understand.
 func cutStep(path string) (s step, rest string, ok bool) {
 	switch {

@@ -30,6 +30,9 @@ func New(s *Shape, p *outbox.Plan, setting string, source []byte) (Encoder, erro
 		return nil, err
 	}
 	c.value = value{payload: p.Parts[outbox.Payload], null: p.Null}
+	if s.Confluent {
+		c.value.schema = &p.Parts[outbox.SchemaID]
+	}
 	if c.value.fields, err = newFields(s.Value, p, setting+".value"); err != nil {
 		return nil, err
 	}
@@ -51,7 +54,7 @@ type content struct {
 
 // Payload implements [Encoder].
 func (c *content) Payload() int {
-	if c.value.fields != nil {
+	if c.value.fields != nil || c.value.schema != nil {
 		return -1
 	}
 	return c.value.payload.Index()

@@ -40,6 +40,8 @@ type Shape struct {
 	Format Format
 	// Value are the members of the JSON object that is the value; nil: the payload is the value.
 	Value []Field
+	// Confluent puts the wire format of Confluent's schema registry in front of the value: a zero byte, and [outbox.SchemaID] as four bytes.
+	Confluent bool
 	// Headers are headers besides those of the format, before Members.
 	Headers []Field
 	// Members says how the members of the JSON object in [outbox.Headers] become headers.
@@ -74,6 +76,10 @@ func (s *Shape) Check(l outbox.Layout) (setting string, err error) {
 		return "columns.payload", cdc.Fixable("name what it is made of, such as payload, or give a value", missing)
 	case l.Foreign() && l.Has(outbox.Payload) && s.Value != nil:
 		return "value", cdc.Fixable("keep one", "is set beside columns.payload")
+	case s.Confluent && s.Format == FormatCloudEventsJSON:
+		return "confluent_prefix", cdc.Fixable("use the format cloudevents or plain", "is set, and a record of the format cloudevents-json is JSON from its first byte on")
+	case s.Confluent && !l.Has(outbox.SchemaID):
+		return "columns.schema_id", cdc.Fixable("name what the number of the schema is made of", missing)
 	case !l.Has(outbox.Headers) && (s.Members.Prefix != "" || s.Members.Rename != nil || s.Members.Drop != nil || s.Members.Conflict != ""):
 		return "columns.headers", cdc.Fixable("name the column whose members are meant", missing)
 	}

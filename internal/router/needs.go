@@ -2,6 +2,7 @@ package router
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 )
@@ -15,8 +16,12 @@ func (r *Router) Needs(table, column string) bool {
 		slices.ContainsFunc(r.names, func(name string) bool { return slices.Contains(t.read(name).Columns(), column) }))
 }
 
-// tableName is what routes call the name of a row's table, without its schema.
-const tableName = "table"
+// tableName is what routes call the name of a row's table, without its schema, and memberPrefix begins what they call a member of the
+// part headers.
+const (
+	tableName    = "table"
+	memberPrefix = "headers."
+)
 
 // read returns what a route means by a name: the table's own, the part of that role, or else the column of that name.
 func (t *table) read(name string) *outbox.Part {
@@ -26,10 +31,14 @@ func (t *table) read(name string) *outbox.Part {
 	return t.part(name)
 }
 
-// part returns the part of the role with that name, or else the column.
+// part returns the part of the role with that name, a member of headers, or else the column.
 func (t *table) part(name string) *outbox.Part {
 	if role, ok := outbox.ParseRole(name); ok && t.layout.Has(role) {
 		return t.layout.Part(role)
+	}
+	if member, ok := strings.CutPrefix(name, memberPrefix); ok && t.layout.Has(outbox.Headers) {
+		part := outbox.Member(t.layout.Column(outbox.Headers), member)
+		return &part
 	}
 	part := outbox.Of(name)
 	return &part

@@ -51,12 +51,14 @@ type Table struct {
 
 // Route gives a topic to the rows that match.
 type Route struct {
-	// Match holds regular expressions (Go's, RE2) by role, column, or "table", the table's name without its schema. All must match the
-	// whole value, in its case; NULL matches nothing. An empty Match takes every row.
+	// Match holds regular expressions (Go's, RE2) by role, column, "headers." with the name of a member, or "table", the table's name
+	// without its schema. All must match the whole value, in its case; NULL matches nothing. An empty Match takes every row.
 	Match map[string]string
 	// Topic is the topic's name. ${name} stands for a named group of the expressions in Match, else for
 	// what it stands for in Match. A row for which one of them is NULL or empty cannot be routed.
 	Topic string
+	// Sanitize replaces each byte of what stands for a name that a topic's name cannot have by "_".
+	Sanitize bool
 }
 
 // DefaultSource returns "/<database>/<table>", the ce_source of a table for which none is configured,

@@ -16,7 +16,7 @@ type plan struct {
 	record record.Encoder
 	only   []condition       // of the rows that are published
 	slots  []outbox.Accessor // what routes read
-	topics map[string]topic
+	topics cache[topic]
 
 	// headersPerRow and scratchPerRow are the averages of the last batch, to reserve memory for the next one at once.
 	// Growing by appending would take up to twice the memory in every pooled Routed.
@@ -59,7 +59,7 @@ func (r *Router) compile(t *cdc.Table) (*plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &plan{Plan: parts, topics: make(map[string]topic)}
+	p := &plan{Plan: parts}
 	if p.record, err = record.New(conf.shape, parts, conf.setting, conf.source); err != nil {
 		return nil, err
 	}

@@ -1,7 +1,9 @@
 package router_test
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
@@ -25,12 +27,13 @@ func TestRouteAllocatesOncePerBatch(t *testing.T) {
 		"plain":      {Format: record.FormatPlain, Headers: slices.Concat(parts[:2], parts[3:]), Members: members},
 		"value":      {Value: parts, Members: members},
 		"structured": {Format: record.FormatCloudEventsJSON},
+		"confluent":  {Confluent: true},
 	} {
 		rows := make([]row, 100)
 		for i := range rows {
-			rows[i] = binaryRow(order())
+			rows[i] = binaryRow(order().with("schema_id", "7"))
 			if i%2 == 0 {
-				rows[i] = binaryRow(order().without("topic"))
+				rows[i] = binaryRow(order().with("schema_id", "7").without("topic"))
 			}
 		}
 		o := options()
@@ -76,6 +79,47 @@ func TestSlabsGrowUnderMessages(t *testing.T) {
 			if got := golden(m); got != want[i] || cap(m.Headers) != len(m.Headers) {
 				t.Fatalf("size %d, message %d: %s, want %s", size, i, got, want[i])
 			}
+		}
+	}
+}
+
+// More topics than most relays have cost an event nothing either, whether rows or routes name them.
+func TestManyTopicsAllocateNothing(t *testing.T) {
+	for name, of := range map[string]func(topic string) row{
+		"column": func(topic string) row { return order().with("topic", topic) },
+		"route":  func(topic string) row { return order().without("topic").with("aggregate_type", topic) },
+	} {
+		rows := make([]row, 20_000)
+		for i := range rows {
+			rows[i] = binaryRow(of(fmt.Sprintf("topic-%d", i)))
+		}
+		b, r, dst := batch(binaryTable(), rows...), newRouter(t, options()), &cdc.Routed{}
+		if allocs := testing.AllocsPerRun(2, func() {
+			dst.Reset(b)
+			if err := r.Route(b, dst); err != nil {
+				t.Fatal(err)
+			}
+		}); allocs > 1 {
+			t.Errorf("%s: %v allocations for %d events", name, allocs, len(rows))
+		}
+	}
+}
+
+// Rows go where they belong also once there were more topics than are kept.
+func TestMoreTopicsThanAreKept(t *testing.T) {
+	r, dst := newRouter(t, options()), &cdc.Routed{}
+	for i := range 40 {
+		rows := make([]row, 1000)
+		for j := range rows {
+			rows[j] = order().with("topic", fmt.Sprintf("%d-%d-%s", i, j, strings.Repeat("x", 200)))
+		}
+		b := batch(native(), rows...)
+		dst.Reset(b)
+		if err := r.Route(b, dst); err != nil {
+			t.Fatal(err)
+		}
+		if last := dst.Messages[999]; last.Topic != rows[999]["topic"] {
+			t.Fatalf("topic %s, want %s", last.Topic, rows[999]["topic"])
 		}
 	}
 }

@@ -25,8 +25,8 @@ type Router struct {
 	added                 []cdc.Header // at the end of every record
 
 	plans map[*cdc.Table]*plan
-	last  *plan             // of the last batch
-	known map[string]string // topics by what the topic column holds
+	last  *plan         // of the last batch
+	known cache[string] // topics by what the topic column holds
 
 	encoder encoder // keeps its memory from batch to batch
 }
@@ -41,7 +41,6 @@ func New(o Options) (*Router, error) {
 		skip:  skipSet(o.Skip),
 		added: o.Headers,
 		plans: make(map[*cdc.Table]*plan),
-		known: make(map[string]string),
 	}
 	var err error
 	if r.tables, err = newTables(o); err != nil {

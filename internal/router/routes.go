@@ -15,6 +15,8 @@ type route struct {
 	setting string // "routes[0]"
 	match   []matcher
 	topic   []part
+	// sanitize replaces what Kafka refuses in what rows hold.
+	sanitize bool
 }
 
 // matcher compares one column with its expression.
@@ -49,7 +51,7 @@ func newRoutes(routes []Route) ([]route, []string, error) {
 }
 
 func (s *routeSet) compile(setting string, r *Route) (route, error) {
-	c := route{setting: setting}
+	c := route{setting: setting, sanitize: r.Sanitize}
 	for _, name := range slices.Sorted(maps.Keys(r.Match)) {
 		re, err := fullMatch(r.Match[name])
 		if err != nil {

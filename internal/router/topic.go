@@ -12,11 +12,25 @@ const (
 	// maxTopicName is the longest topic name that Kafka takes (MAX_NAME_LENGTH in
 	// org.apache.kafka.common.internals.Topic).
 	maxTopicName = 249
-	// maxTopics limits the caches of topics; a full cache is cleared.
-	maxTopics = 4096
+	// maxTopics and maxKeys, in bytes, limit a cache of topics; a full one is cleared.
+	maxTopics, maxKeys = 1 << 16, 4 << 20
 	// maxRouteKey is the longest route key that is cached, in bytes.
 	maxRouteKey = 512
 )
+
+// cache holds what was found for a key, so that an event allocates nothing.
+type cache[V any] struct {
+	found map[string]V
+	bytes int // of the keys
+}
+
+func (c *cache[V]) put(key string, v V) {
+	if c.found == nil || len(c.found) >= maxTopics || c.bytes+len(key) > maxKeys {
+		*c = cache[V]{found: make(map[string]V)}
+	}
+	c.found[key] = v
+	c.bytes += len(key)
+}
 
 // topic is the result of routing a row: a topic, or the fault.
 type topic struct {
@@ -39,7 +53,7 @@ func (e *encoder) topic() (string, *outbox.Fault) {
 	if len(name) == 0 {
 		return e.routed()
 	}
-	if known, ok := e.r.known[string(name)]; ok {
+	if known, ok := e.r.known.found[string(name)]; ok {
 		return known, nil
 	}
 	return e.r.intern(e.p.Parts[outbox.Topic].Name, string(name))
@@ -51,10 +65,7 @@ func (r *Router) intern(holder, name string) (string, *outbox.Fault) {
 	if f != nil {
 		return "", f
 	}
-	if len(r.known) >= maxTopics {
-		clear(r.known)
-	}
-	r.known[name] = topic
+	r.known.put(name, topic)
 	return topic, nil
 }
 
@@ -72,15 +83,12 @@ func (e *encoder) routed() (string, *outbox.Fault) {
 		return "", f
 	}
 	key := e.routeKey()
-	if t, ok := e.p.topics[string(key)]; ok {
+	if t, ok := e.p.topics.found[string(key)]; ok {
 		return t.name, t.fault
 	}
 	name, f := e.r.resolve(e.values())
 	if len(key) <= maxRouteKey {
-		if len(e.p.topics) >= maxTopics {
-			clear(e.p.topics)
-		}
-		e.p.topics[string(key)] = topic{name, f}
+		e.p.topics.put(string(key), topic{name, f})
 	}
 	return name, f
 }
@@ -182,6 +190,9 @@ func (c *route) render(values []value, groups [][]string) (string, *outbox.Fault
 			if text == "" {
 				return "", emptyVariable(c.setting, p.name)
 			}
+			if c.sanitize {
+				text = sanitized(text)
+			}
 		}
 		b.WriteString(text)
 	}
@@ -191,6 +202,17 @@ func (c *route) render(values []value, groups [][]string) (string, *outbox.Fault
 // validTopic reports whether Kafka takes the name for a topic.
 func validTopic(name string) bool {
 	return name != "" && len(name) <= maxTopicName && name != "." && name != ".." && badTopicByte(name) < 0
+}
+
+// sanitized replaces each byte that a topic's name cannot hold.
+func sanitized(text string) string {
+	b := []byte(text)
+	for i := range b {
+		if badTopicByte(text[i:i+1]) == 0 {
+			b[i] = '_'
+		}
+	}
+	return string(b)
 }
 
 // badTopicByte returns the index of the first byte that a topic's name cannot hold, or -1.

@@ -2,6 +2,7 @@ package router
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
@@ -21,7 +22,7 @@ func (r *Router) Warnings() []error {
 		}
 	}
 	for slot, name := range r.names {
-		if _, known := outbox.ParseRole(name); !known && name != tableName && r.allNative() {
+		if _, known := outbox.ParseRole(name); !known && name != tableName && !strings.HasPrefix(name, memberPrefix) && r.allNative() {
 			all = append(all, cdc.Fixable("correct the name, or add the column to the table",
 				"%s reads the column %s, which the table that setup creates does not have", r.settingOf(slot), name))
 		}
